@@ -1,0 +1,48 @@
+package introspect
+
+import (
+	"context"
+
+	"kernos/kernel"
+	"kernos/message"
+	"kernos/schema"
+)
+
+type echoInput struct {
+	Message string `json:"message" jsonschema_description:"Message to echo back. Any string value is accepted."`
+}
+
+type echoOutput struct {
+	Echo string `json:"echo" jsonschema_description:"The echoed message, identical to input."`
+}
+
+// Echo gives a message back.
+var Echo = kernel.Command(
+	kernel.Definition{
+		Type:    message.Echo,
+		Summary: "Give a message back.",
+	},
+	func(_ context.Context, in echoInput) (echoOutput, error) {
+		return echoOutput{Echo: in.Message}, nil
+	},
+)
+
+type pingData struct {
+	Payload any `json:"payload" jsonschema_description:"Any JSON value. It comes back exactly as it was written: numbers, key order, escapes and all."`
+}
+
+// Ping gives any value back, byte for byte. It is the test of a wire, so its data is
+// never decoded: the reply has the same form as the request.
+var Ping = kernel.Syscall{
+	Definition: kernel.Definition{
+		Type:    message.Ping,
+		Kind:    message.KindQuery,
+		Summary: "Give any JSON value back unchanged.",
+		Input:   schema.Input[pingData](),
+		Output:  schema.Output[pingData](),
+		Aliases: []message.Type{"Syscall.Ping"},
+	},
+	Handler: func(_ context.Context, m message.Message, emit kernel.Emit) {
+		emit(m.Reply(m.Data))
+	},
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"kernos/message"
+	"kernos/message/ndjson"
+	"kernos/message/osevent"
+)
+
+func convertCommand() *cobra.Command {
+	var to string
+	c := &cobra.Command{
+		Use:   "convert --to 0.1|0.3",
+		Short: "Translate a stream of messages between the two dialects",
+		Long: `Read messages in either dialect from standard input and write them in the one that
+is asked for. 0.3 is what kernos speaks (kind, type, data); 0.1 is the older one
+(type, name, payload). Messages that are in it already pass as they are.
+
+A line that is no message, or that does not fit into a line of the other dialect, is
+reported on standard error and left out, and the status is 1. So is what only the
+older dialect can say of an error: a code of one's own, details, a stack.`,
+		Example: `  kernos convert --to 0.3 < old.ndjson > new.ndjson`,
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			dialect := message.Current
+			switch to {
+			case message.Current.Version:
+			case osevent.Dialect.Version:
+				dialect = osevent.Dialect
+			case "":
+				return errors.New("say which dialect to translate to: --to 0.1 or --to 0.3")
+			default:
+				return fmt.Errorf("there is no dialect %q: --to takes 0.1 or 0.3", to)
+			}
+			return convert(c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr(), dialect)
+		},
+	}
+	c.Flags().StringVar(&to, "to", "", "the dialect to write: 0.1 or 0.3")
+	return c
+}
+
+// convert translates a stream. It goes on after what it can't translate.
+func convert(in io.Reader, out, report io.Writer, to *message.Dialect) error {
+	w := bufio.NewWriterSize(out, 64<<10)
+	t := translator{to: to, older: message.Decoder{Dialect: osevent.Dialect}}
+	r := ndjson.NewReader(in, &ndjson.ReaderOptions{Extend: func(head []byte) int {
+		if osevent.Spoken(message.SalvageLine(head)) {
+			return osevent.Dialect.MaxLine
+		}
+		return 0
+	}})
+	failed := false
+	complain := func(format string, args ...any) {
+		failed = true
+		fmt.Fprintf(report, "kernos convert: line %d: %s\n", r.Line(), fmt.Sprintf(format, args...))
+	}
+	for {
+		line, err := r.Next()
+		if err == io.EOF {
+			break
+		}
+		if _, ok := errors.AsType[*ndjson.TooLong](err); err != nil && !ok {
+			return &exitStatus{status: exitError, cause: err}
+		}
+		var text []byte
+		lossy := false
+		if err == nil {
+			text, lossy, err = t.translate(line)
+		}
+		if err != nil {
+			complain("%v", err)
+			continue
+		}
+		if lossy {
+			complain("the error says more than version %s can; the rest is left out", to.Version)
+		}
+		if _, err := w.Write(append(text, '\n')); err != nil {
+			return &exitStatus{status: exitError, cause: err}
+		}
+	}
+	if err := w.Flush(); err != nil && !errors.Is(err, os.ErrClosed) {
+		return &exitStatus{status: exitError, cause: err}
+	}
+	if failed {
+		return &exitStatus{status: exitError}
+	}
+	return nil
+}
+
+type translator struct {
+	to      *message.Dialect
+	current message.Decoder
+	older   message.Decoder
+	buf     []byte
+}
+
+// translate returns a line in the dialect that is asked for. A line that is in it
+// already comes back as it is.
+func (t *translator) translate(line []byte) (_ []byte, lossy bool, err error) {
+	m, err := t.current.Decode(line)
+	from := message.Current
+	if err != nil && osevent.Spoken(message.SalvageLine(line)) {
+		from = osevent.Dialect
+		m, err = t.older.Decode(line)
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	if from == t.to {
+		return line, false, nil
+	}
+	if t.to == osevent.Dialect {
+		t.buf = osevent.Append(t.buf[:0], &m)
+	} else {
+		m, lossy = osevent.Translate(m)
+		t.buf = message.Append(t.buf[:0], &m)
+	}
+	if len(t.buf) > t.to.MaxLine {
+		return nil, false, fmt.Errorf("it has %d bytes in version %s, where a line has at most %d", len(t.buf), t.to.Version, t.to.MaxLine)
+	}
+	return t.buf, lossy, nil
+}

@@ -1,0 +1,82 @@
+// Command kernos is the message kernel for AI agents. See kernos help.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"kernos/message"
+)
+
+// Exit statuses. They are part of the interface.
+const (
+	exitError       = 1   // an error message came back
+	exitUsage       = 2   // the command line is wrong
+	exitInvalid     = 5   // parameters that the syscall does not take
+	exitUnknown     = 6   // no such syscall
+	exitInterrupted = 130 // by a signal
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	status := run(ctx, os.Args[1:])
+	stop()
+	os.Exit(status)
+}
+
+func run(ctx context.Context, args []string) int {
+	// A pipe into kernos with nothing else said is meant for kernos pipe.
+	if len(args) == 0 && !isTerminal(os.Stdin) {
+		args = []string{"pipe"}
+	}
+	root := rootCommand()
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	status := exitUsage
+	if s, ok := errors.AsType[*exitStatus](err); ok {
+		status = s.status
+	}
+	if text := err.Error(); text != "" {
+		fmt.Fprintln(os.Stderr, "kernos: "+text)
+	}
+	return status
+}
+
+// exitStatus is an error with the status to leave with. One without a cause says
+// nothing: all has been said.
+type exitStatus struct {
+	status int
+	cause  error
+}
+
+func (e *exitStatus) Error() string {
+	if e.cause == nil {
+		return ""
+	}
+	return e.cause.Error()
+}
+
+func (e *exitStatus) Unwrap() error { return e.cause }
+
+// statusOf is the exit status for an error that a syscall would have answered with.
+func statusOf(e *message.Error) int {
+	switch e.Code {
+	case 404:
+		return exitUnknown
+	case 400, 422:
+		return exitInvalid
+	}
+	return exitError
+}
+
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}

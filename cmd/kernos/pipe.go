@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"kernos/kernel"
+	"kernos/message"
+	"kernos/store/blobdir"
+	"kernos/transport"
+	"kernos/transport/stdio"
+)
+
+func pipeCommand() *cobra.Command {
+	var inline, lenient bool
+	var timeout time.Duration
+	c := &cobra.Command{
+		Use:   "pipe [--inline]",
+		Short: "Answer the messages on standard input, one a line",
+		Long: `Read messages from standard input, one JSON object a line, and write what answers
+them to standard output: for each command and each query one reply or one error,
+which names the message it answers in metadata.causation. A line that is no message
+is answered too; nothing stops the stream.
+
+Slow syscalls are answered when they are done; all others in the order in which they
+came. The command ends when its input has ended and everything is answered. Its
+status is 1 if an error message was among the answers.`,
+		Example: `  kernos pipe --inline < requests.ndjson > answers.ndjson
+  echo '{"kind":"query","type":"Syscall.List","data":{}}' | kernos pipe --inline --lenient | jq .data`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if timeout <= 0 {
+				return fmt.Errorf("--timeout must be more than 0, got %v", timeout)
+			}
+			return pipe(c.Context(), timeout, &transport.Options{Lenient: lenient})
+		},
+	}
+	c.Flags().BoolVar(&inline, "inline", false, "answer in this process (there is no other way yet, so it is what happens anyhow)")
+	c.Flags().BoolVar(&lenient, "lenient", false, "give messages without metadata, id or timestamp one")
+	c.Flags().DurationVar(&timeout, "timeout", kernel.DefaultTimeout, "how long one call may take")
+	return c
+}
+
+func pipe(ctx context.Context, timeout time.Duration, opts *transport.Options) error {
+	r, err := registry()
+	if err != nil {
+		return err
+	}
+	k := kernel.New(r, &kernel.Options{
+		Timeout: timeout,
+		Blobs:   blobs{},
+		Log:     slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+	})
+	result, err := stdio.Serve(ctx, k, os.Stdin, os.Stdout, opts)
+	switch {
+	case ctx.Err() != nil:
+		return &exitStatus{status: exitInterrupted}
+	case err != nil:
+		return &exitStatus{status: exitError, cause: err}
+	case result.Errors > 0:
+		return &exitStatus{status: exitError}
+	}
+	return nil
+}
+
+// blobs keeps large answers in the home directory of kernos. It touches the disk
+// when there is one to keep, and not before.
+type blobs struct{}
+
+func (blobs) Put(_ context.Context, data []byte) (message.BlobPointer, error) {
+	home, err := homeDirectory()
+	if err != nil {
+		return message.BlobPointer{}, err
+	}
+	d, err := blobdir.New(filepath.Join(home, "blobs"))
+	if err != nil {
+		return message.BlobPointer{}, err
+	}
+	path, err := d.Put(data)
+	if err != nil {
+		return message.BlobPointer{}, err
+	}
+	return message.FileBlob(path), nil
+}
+
+// homeDirectory is where kernos keeps its state.
+func homeDirectory() (string, error) {
+	if home := os.Getenv("KERNOS_HOME"); home != "" {
+		return home, nil
+	}
+	if data := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(data) {
+		return filepath.Join(data, "kernos"), nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", fmt.Errorf("no home directory for kernos: set KERNOS_HOME: %w", err)
+	}
+	return filepath.Join(home, ".local", "share", "kernos"), nil
+}

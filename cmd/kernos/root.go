@@ -1,0 +1,77 @@
+package main
+
+import (
+	"fmt"
+	"runtime/debug"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// version is set when a release is built.
+var version = "0.1.0"
+
+func rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "kernos",
+		Short: "The message kernel for AI agents",
+		Long: `Kernos is the message kernel for AI agents: one set of self-describing operations
+(syscalls), reached through one message format, one JSON object a line.
+
+  echo '{"kind":"query","type":"Ping","data":{"payload":1},"metadata":{"id":"a","timestamp":0}}' | kernos
+
+Standard input that is not a terminal, and no command, means kernos pipe.`,
+		Version:       fullVersion(),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("there is no command %q; kernos help lists them", args[0])
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	root.SetVersionTemplate("kernos {{.Version}}\n")
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.AddCommand(pipeCommand(), convertCommand(), lsCommand(), describeCommand())
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return fmt.Errorf("%w; see %s --help", err, c.CommandPath())
+	})
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(c *cobra.Command, args []string) {
+		help(c, args)
+		if c == root {
+			fmt.Fprint(c.OutOrStdout(), syscallHelp())
+		}
+	})
+	return root
+}
+
+// syscallHelp lists the syscalls for the help text, from their definitions.
+func syscallHelp() string {
+	r, err := registry()
+	if err != nil {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString("\nSyscalls (kernos describe TYPE says more):\n")
+	for _, t := range r.Types() {
+		s, _ := r.Lookup(t)
+		fmt.Fprintf(&b, "  %-18s %s\n", t, s.Summary)
+	}
+	return b.String()
+}
+
+func fullVersion() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return version
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" && len(s.Value) >= 12 {
+			return version + " (" + s.Value[:12] + ")"
+		}
+	}
+	return version
+}

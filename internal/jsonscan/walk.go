@@ -1,0 +1,71 @@
+package jsonscan
+
+import "bytes"
+
+// Skip returns the offset behind the value at or after b[i], which Value has
+// accepted.
+func Skip(b []byte, i int) int {
+	i = Space(b, i)
+	switch b[i] {
+	case '"':
+		return skipString(b, i)
+	case '{', '[':
+		depth := 0
+		for {
+			switch b[i] {
+			case '"':
+				i = skipString(b, i)
+				continue
+			case '{', '[':
+				depth++
+			case '}', ']':
+				if depth--; depth == 0 {
+					return i + 1
+				}
+			}
+			i++
+		}
+	}
+	for i < len(b) && b[i] != ',' && b[i] != '}' && b[i] != ']' && b[i] > ' ' {
+		i++
+	}
+	return i
+}
+
+func skipString(b []byte, i int) int {
+	i++
+	for {
+		n := bytes.IndexByte(b[i:], '"')
+		i += n + 1
+		if b[i-2] != '\\' {
+			return i
+		}
+		// The quote is escaped if an odd number of backslashes stands before it.
+		slashes := 1
+		for b[i-2-slashes] == '\\' {
+			slashes++
+		}
+		if slashes%2 == 0 {
+			return i
+		}
+	}
+}
+
+// Members calls visit for each member of the object at or after b[i], which Value
+// has accepted, with the name's token and the value's text, until visit returns
+// false. It returns the offset behind the object, if it got there.
+func Members(b []byte, i int, visit func(name, value []byte) bool) int {
+	i = Space(b, Space(b, i)+1)
+	for b[i] != '}' {
+		name := skipString(b, i)
+		start := Space(b, Space(b, name)+1)
+		end := Skip(b, start)
+		if !visit(b[i:name], b[start:end]) {
+			return end
+		}
+		if i = Space(b, end); b[i] == ',' {
+			i = Space(b, i+1)
+		}
+	}
+	return i + 1
+}

@@ -1,0 +1,56 @@
+// Package nearest finds the names that somebody may have meant by a name that
+// does not exist.
+package nearest
+
+import (
+	"sort"
+	"strings"
+
+	"github.com/agnivade/levenshtein"
+)
+
+// Names returns up to three of the candidates that are near to name, nearest first.
+// Upper and lower case count as near; a name that is wrong in more than a third of
+// its letters is not.
+func Names(name string, candidates []string) []string {
+	const most = 3
+	type near struct {
+		name     string
+		distance int
+	}
+	var found []near
+	lower := strings.ToLower(name)
+	limit := max(2, len(name)/3)
+	for _, c := range candidates {
+		if d := len(c) - len(name); d > limit || d < -limit {
+			continue
+		}
+		if d := levenshtein.ComputeDistance(lower, strings.ToLower(c)); d <= limit {
+			found = append(found, near{c, d})
+		}
+	}
+	sort.Slice(found, func(i, j int) bool {
+		if found[i].distance != found[j].distance {
+			return found[i].distance < found[j].distance
+		}
+		return found[i].name < found[j].name
+	})
+	if len(found) > most {
+		found = found[:most]
+	}
+	names := make([]string, len(found))
+	for i, f := range found {
+		names[i] = f.name
+	}
+	return names
+}
+
+// Hint asks about the names that are near to name: "did you mean Memory.Get?", or
+// "" if there are none.
+func Hint(name string, candidates []string) string {
+	names := Names(name, candidates)
+	if len(names) == 0 {
+		return ""
+	}
+	return "did you mean " + strings.Join(names, " or ") + "?"
+}

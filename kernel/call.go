@@ -1,0 +1,310 @@
+package kernel
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"kernos/internal/jsonscan"
+	"kernos/message"
+)
+
+// call is one command or query on its way. It is also the context that its handler
+// gets: most handlers never look at it, so its channel and its timer are made when
+// somebody asks for them.
+//
+// Invariants:
+//
+//	C1  exactly one outcome is sent for a call (settled goes from false to true once)
+//	C2  nothing is sent for a call after its outcome
+//	C3  what is sent for a call carries its lineage, an id and a time
+type call struct {
+	k       *Kernel
+	parent  context.Context
+	syscall *Syscall
+	handler Handler
+	request message.Message
+	send    Emit // where events and the outcome go
+
+	timeout  time.Duration
+	deadline time.Time
+	depth    int // of nested calls
+
+	mu      sync.Mutex
+	settled bool
+	done    chan struct{} // made by Done
+	err     error         // why done is closed
+	release func()        // what Done set up
+}
+
+// maxDepth is how deep calls may nest.
+const maxDepth = 32
+
+// callKey is the key under which a context finds its call.
+type callKey struct{}
+
+func newCall(k *Kernel, parent context.Context, s *Syscall, h Handler, m message.Message, send Emit, timeout time.Duration) *call {
+	c := &call{k: k, parent: parent, syscall: s, handler: h, request: m, send: send, timeout: timeout}
+	c.deadline = time.Now().Add(timeout)
+	if d, ok := parent.Deadline(); ok && d.Before(c.deadline) {
+		c.deadline = d
+	}
+	return c
+}
+
+// run runs the handler and sees to it that there is an outcome.
+func (c *call) run() {
+	returned := false
+	defer func() {
+		if returned {
+			return
+		}
+		// A panic, or a handler that ended its goroutine.
+		c.k.opts.Log.Error("handler panicked", "type", c.request.Type, "id", c.request.Metadata.ID,
+			"panic", recover(), "stack", string(debug.Stack()))
+		c.fail("Internal error in %s; the kernel's log has the details", c.request.Type)
+	}()
+	c.handler(c, c.request, c.emit)
+	returned = true
+	c.mu.Lock()
+	settled := c.settled
+	c.mu.Unlock()
+	if !settled {
+		c.k.opts.Log.Error("handler returned without an outcome", "type", c.request.Type, "id", c.request.Metadata.ID)
+		c.fail("%s ended without an outcome", c.request.Type)
+	}
+}
+
+// fail settles the call with a 500, if it is not settled.
+func (c *call) fail(format string, args ...any) {
+	c.emit(c.request.Fail(&message.Error{Code: 500, Message: fmt.Sprintf(format, args...)}))
+}
+
+// expire settles a call that has run out of time, and tells its handler.
+func (c *call) expire() {
+	c.cancel(context.DeadlineExceeded)
+	c.mu.Lock()
+	late := !c.settled
+	c.mu.Unlock()
+	if late {
+		c.k.opts.Log.Warn("call not done in time", "type", c.request.Type, "id", c.request.Metadata.ID, "timeout", c.timeout)
+		c.emit(c.request.Fail(message.Errorf(504, "%s was not done within %v", c.request.Type, c.timeout)))
+	}
+}
+
+// emit is the Emit of the call's handler.
+func (c *call) emit(m message.Message) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.settled {
+		if m.Kind.Answers() && c.err == nil {
+			c.k.opts.Log.Error("handler gave a second outcome; it is dropped", "type", c.request.Type, "id", c.request.Metadata.ID)
+		}
+		return
+	}
+	if problem := c.vet(&m); problem != "" {
+		c.k.opts.Log.Error(problem, "type", c.request.Type, "id", c.request.Metadata.ID)
+		m = c.request.Fail(message.Errorf(500, "Internal error in %s; the kernel's log has the details", c.request.Type))
+	}
+	if m.Kind.Answers() {
+		c.settle()
+		m.Type = c.request.Type
+		m.Metadata.Causation = c.request.Metadata.ID
+		m.Metadata.Correlation = c.request.Metadata.Correlation
+	} else if m.Metadata.Causation == "" {
+		lineage := c.request.Caused()
+		m.Metadata.Causation, m.Metadata.Correlation = lineage.Causation, lineage.Correlation
+	}
+	c.k.Stamp(&m)
+	c.send(m)
+}
+
+// vet checks what a handler emits and returns what is wrong with it, or "".
+func (c *call) vet(m *message.Message) string {
+	switch m.Kind {
+	case message.KindReply:
+	case message.KindError:
+		if m.Err != nil {
+			return "" // made by Fail
+		}
+		if _, err := message.ParseError(m.Data); err != nil {
+			return "handler failed with data that is no error: " + err.Error()
+		}
+	case message.KindEvent:
+		declared := func(e EventDefinition) bool { return e.Type == m.Type }
+		if m.Type != Progressed && !slices.ContainsFunc(c.syscall.Emits, declared) {
+			return fmt.Sprintf("handler emitted the event %s, which its definition does not name", m.Type)
+		}
+	default:
+		return fmt.Sprintf("handler emitted a %s; it may emit events, a reply or an error", m.Kind)
+	}
+	return checkData(m, c.request.Data)
+}
+
+var scanners = sync.Pool{New: func() any { return new(jsonscan.Scanner) }}
+
+// checkData makes sure that data is JSON on one line. Data that came with the
+// request was checked then.
+func checkData(m *message.Message, request json.RawMessage) string {
+	if len(m.Data) == 0 {
+		m.Data = json.RawMessage("null")
+		return ""
+	}
+	if len(m.Data) == len(request) && &m.Data[0] == &request[0] {
+		return ""
+	}
+	s := scanners.Get().(*jsonscan.Scanner)
+	err := s.Text(m.Data)
+	scanners.Put(s)
+	if err != nil {
+		return "handler emitted data that is not JSON: " + err.Error()
+	}
+	if bytes.IndexByte(m.Data, '\n') >= 0 {
+		v := jsontext.Value(bytes.Clone(m.Data))
+		if err := v.Compact(); err != nil {
+			return "handler emitted data that is not JSON: " + err.Error()
+		}
+		m.Data = json.RawMessage(v)
+	}
+	return ""
+}
+
+// settle notes the outcome and releases what Done has set up. It is called with mu
+// held.
+func (c *call) settle() {
+	c.settled = true
+	if c.done != nil {
+		c.close(context.Canceled)
+	}
+}
+
+// failWith settles a call with any error. The text of an error that is not meant
+// for the caller goes to the log.
+func failWith(ctx context.Context, m *message.Message, emit Emit, err error) {
+	e, known := message.ErrorOf(err)
+	if !known {
+		if c, ok := ctx.Value(callKey{}).(*call); ok {
+			c.k.opts.Log.Error("handler failed", "type", m.Type, "id", m.Metadata.ID, "error", err)
+		}
+	}
+	emit(m.Fail(e))
+}
+
+// nested makes a call on behalf of c.
+func (c *call) nested(ctx context.Context, t message.Type, data json.RawMessage) (json.RawMessage, error) {
+	if c.depth+1 > maxDepth {
+		return nil, message.Errorf(508, "Calls nest deeper than %d: %s calls %s", maxDepth, c.request.Type, t)
+	}
+	m := message.Message{Kind: message.KindCommand, Type: t, Data: data, Metadata: c.request.Caused()}
+	if s, ok := c.k.registry.Lookup(t); ok {
+		m.Kind = s.Kind
+		if s.Kind == message.KindCommand && c.syscall.Kind == message.KindQuery {
+			return nil, message.Errorf(403, "%s is a query and may not call the command %s", c.request.Type, t)
+		}
+	}
+	c.k.Stamp(&m)
+	if err := m.Validate(); err != nil {
+		return nil, err
+	}
+	var outcome message.Message
+	child := c.k.admit(ctx, m, func(m message.Message) {
+		if m.Kind.Answers() {
+			outcome = m
+			return
+		}
+		c.forward(m)
+	})
+	if child != nil {
+		child.depth = c.depth + 1
+		child.run()
+	}
+	if outcome.Kind == message.KindReply {
+		return outcome.Data, nil
+	}
+	if outcome.Err != nil {
+		return nil, outcome.Err
+	}
+	e, err := message.ParseError(outcome.Data)
+	if err != nil {
+		return nil, err
+	}
+	return nil, e
+}
+
+// forward passes an event of a nested call on; it has its lineage already.
+func (c *call) forward(m message.Message) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.settled {
+		c.send(m)
+	}
+}
+
+// The context of the handler.
+
+func (c *call) Deadline() (time.Time, bool) { return c.deadline, true }
+
+func (c *call) Value(key any) any {
+	if _, ok := key.(callKey); ok {
+		return c
+	}
+	return c.parent.Value(key)
+}
+
+func (c *call) Done() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.done == nil {
+		c.done = make(chan struct{})
+		if c.settled && c.err == nil {
+			c.err = context.Canceled
+		}
+		if c.err != nil {
+			close(c.done)
+			return c.done
+		}
+		timer := time.AfterFunc(time.Until(c.deadline), func() { c.cancel(context.DeadlineExceeded) })
+		stop := context.AfterFunc(c.parent, func() { c.cancel(c.parent.Err()) })
+		c.release = func() {
+			timer.Stop()
+			stop()
+		}
+	}
+	return c.done
+}
+
+func (c *call) Err() error {
+	if err := c.parent.Err(); err != nil {
+		c.cancel(err)
+	} else if !time.Now().Before(c.deadline) {
+		c.cancel(context.DeadlineExceeded)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+func (c *call) cancel(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.close(err)
+}
+
+// close is called with mu held.
+func (c *call) close(err error) {
+	if c.err != nil {
+		return
+	}
+	c.err = err
+	if c.done != nil {
+		close(c.done)
+		c.release()
+	}
+}

@@ -1,0 +1,70 @@
+package kernel
+
+import (
+	"context"
+	"time"
+
+	"kernos/message"
+	"kernos/schema"
+)
+
+// A Definition says what a syscall is. Everything that people and programs see of a
+// syscall comes from it: routing, validation, listings, help, guidance, the hash.
+type Definition struct {
+	Type    message.Type
+	Kind    message.Kind   // KindCommand, or KindQuery for a syscall that changes nothing
+	Summary string         // one sentence that says what it does
+	Input   *schema.Schema // of the request's data
+	Output  *schema.Schema // of the reply's data
+
+	Emits   []EventDefinition // the events that may come before the outcome
+	Aliases []message.Type    // other names; answered, but listed nowhere
+
+	// Slow marks a syscall that waits for something outside the kernel. It does not
+	// hold up the messages behind it on its connection, and its outcome comes when it
+	// is ready.
+	Slow bool
+
+	// Timeout is how long a call may take. 0 means the kernel's default.
+	Timeout time.Duration
+}
+
+// An EventDefinition says what an event is that a syscall emits.
+type EventDefinition struct {
+	Type    message.Type // in the past tense: Job.Completed
+	Summary string
+}
+
+// Progressed is the event that [Stream.Progress] emits. Every syscall may.
+const Progressed message.Type = "Syscall.Progressed"
+
+// An Emit takes what a handler has to say: any number of events, then one outcome.
+// It may be called from several goroutines.
+type Emit func(message.Message)
+
+// A Handler answers one message. It emits events that its definition names, and then
+// exactly one reply or error, before it returns. The kernel sees to the rest: ids,
+// times and lineage of what is emitted, a missing or a second outcome, a panic, a
+// deadline.
+//
+// The message's data is valid until the handler returns; a handler that keeps it
+// must copy it.
+type Handler func(ctx context.Context, m message.Message, emit Emit)
+
+// A Middleware wraps every handler of a kernel.
+type Middleware func(Handler) Handler
+
+// A Syscall is a definition with the function that does it.
+type Syscall struct {
+	Definition
+	Handler Handler
+}
+
+// A Module is a set of syscalls that belong together, as one folder of capability/
+// has them.
+type Module struct {
+	Name     string // lower case: memory
+	Version  string // a semantic version
+	Summary  string
+	Syscalls []Syscall
+}

@@ -1,0 +1,119 @@
+package kernel
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	"kernos/internal/jsonscan"
+	"kernos/message"
+)
+
+// Blobs keeps data that is too large for a message.
+type Blobs interface {
+	// Put keeps data and says where it is.
+	Put(ctx context.Context, data []byte) (message.BlobPointer, error)
+}
+
+// Fit returns a message that says the same as m in a line of at most limit bytes;
+// length tells how long a message's line is. A field that the syscall's output
+// declares together with a reference (body and bodyRef) goes to a blob, the largest
+// first; if that is not enough, all of the data does, as dataRef.
+func (k *Kernel) Fit(ctx context.Context, m message.Message, limit int, length func(*message.Message) int) message.Message {
+	if length(&m) <= limit {
+		return m
+	}
+	if k.opts.Blobs == nil {
+		return k.unfit(&m, message.Errorf(500, "The answer does not fit into a line of %d bytes, and this kernel has no place for blobs", limit))
+	}
+	fitted := m
+	for _, f := range k.movable(&m) {
+		data, err := k.move(ctx, fitted.Data, f)
+		if err != nil {
+			return k.unfit(&m, err)
+		}
+		fitted.Data = data
+		if length(&fitted) <= limit {
+			return fitted
+		}
+	}
+	p, err := k.opts.Blobs.Put(ctx, m.Data)
+	if err != nil {
+		return k.unfit(&m, err)
+	}
+	fitted.Data = append(p.Append([]byte(`{"dataRef":`)), '}')
+	return fitted
+}
+
+// unfit is the error that stands for an answer that can't be sent.
+func (k *Kernel) unfit(m *message.Message, err error) message.Message {
+	e, known := message.ErrorOf(err)
+	if !known {
+		k.opts.Log.Error("can't keep a blob", "type", m.Type, "causation", m.Metadata.Causation, "error", err)
+	}
+	failed := message.Message{Kind: message.KindError, Type: m.Type, Data: e.Append(nil), Metadata: m.Metadata, Err: e}
+	return failed
+}
+
+// movable lists the members of m's data that may go to a blob, largest first.
+func (k *Kernel) movable(m *message.Message) []string {
+	s, ok := k.registry.Lookup(m.Type)
+	if !ok || len(m.Data) == 0 || m.Data[0] != '{' {
+		return nil
+	}
+	declared := make(map[string]bool)
+	text := s.Output.JSON()
+	if text[0] != '{' {
+		return nil
+	}
+	jsonscan.Members(text, 0, func(name, value []byte) bool {
+		if string(name) != `"properties"` {
+			return true
+		}
+		jsonscan.Members(value, 0, func(name, _ []byte) bool {
+			declared[jsonscan.Unquote(name)] = true
+			return true
+		})
+		return false
+	})
+	sizes := make(map[string]int)
+	var names []string
+	jsonscan.Members(m.Data, 0, func(token, value []byte) bool {
+		name := jsonscan.Unquote(token)
+		if declared[name] && declared[name+"Ref"] {
+			sizes[name] = len(value)
+			names = append(names, name)
+		}
+		return true
+	})
+	slices.SortStableFunc(names, func(a, b string) int { return sizes[b] - sizes[a] })
+	return names
+}
+
+// move puts one member into a blob: the text of a string, the JSON of anything else.
+func (k *Kernel) move(ctx context.Context, data json.RawMessage, field string) (json.RawMessage, error) {
+	var err error
+	moved := []byte{'{'}
+	jsonscan.Members(data, 0, func(token, value []byte) bool {
+		if len(moved) > 1 {
+			moved = append(moved, ',')
+		}
+		name := jsonscan.Unquote(token)
+		if name != field {
+			moved = append(append(append(moved, token...), ':'), value...)
+			return true
+		}
+		content := value
+		if value[0] == '"' {
+			content = []byte(jsonscan.Unquote(value))
+		}
+		var p message.BlobPointer
+		if p, err = k.opts.Blobs.Put(ctx, content); err != nil {
+			return false
+		}
+		moved = jsonscan.AppendQuoted(moved, name+"Ref")
+		moved = p.Append(append(moved, ':'))
+		return true
+	})
+	return append(moved, '}'), err
+}

@@ -1,0 +1,232 @@
+// Package kernel routes messages to the syscalls that answer them.
+//
+// A syscall is data beside a function: a [Definition] and a [Handler]. Typed
+// functions become syscalls through [Query] and [Command]; a [Module] is a list of
+// syscalls; a [Registry] holds the modules; a [Kernel] answers messages with them:
+//
+//	registry, err := kernel.NewRegistry(introspect.Module(), weather.Module())
+//	k := kernel.New(registry, nil)
+//	k.Handle(ctx, request, func(m message.Message) { … })
+//
+// The kernel validates what comes in, gives every answer its lineage, keeps
+// deadlines, contains panics, and makes sure that each command and each query gets
+// exactly one outcome. It does no input or output of its own.
+//
+// A connection hands its messages to [Kernel.Serve], which keeps their order and
+// lets slow syscalls run aside.
+package kernel
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"kernos/internal/nearest"
+	"kernos/message"
+	"kernos/schema"
+)
+
+// DefaultTimeout is how long a call may take if neither its definition nor the
+// kernel's options say otherwise.
+const DefaultTimeout = 30 * time.Second
+
+// Options are the settings of a Kernel. The zero value is usable.
+type Options struct {
+	// Timeout is how long a call may take if its definition does not say. 0 means
+	// DefaultTimeout.
+	Timeout time.Duration
+
+	// Middleware wraps every handler; the first is the outermost.
+	Middleware []Middleware
+
+	// Blobs takes what is too large for a line. Nil means that such a reply is an
+	// error.
+	Blobs Blobs
+
+	// Log is for the operator: what callers must not see. Nil means silence.
+	Log *slog.Logger
+}
+
+// A Kernel answers messages. It is safe for concurrent use.
+type Kernel struct {
+	registry *Registry
+	opts     Options
+	ids      *idSource
+	wrapped  atomic.Pointer[wrapping]
+}
+
+// wrapping is the handlers of one catalog with the middleware around them.
+type wrapping struct {
+	of       *catalog
+	handlers map[*Syscall]Handler
+}
+
+// New returns a kernel that serves what is in the registry, now and later. Nil
+// options mean defaults.
+func New(r *Registry, opts *Options) *Kernel {
+	k := &Kernel{registry: r, ids: newIDSource()}
+	if opts != nil {
+		k.opts = *opts
+	}
+	if k.opts.Timeout == 0 {
+		k.opts.Timeout = DefaultTimeout
+	}
+	if k.opts.Log == nil {
+		k.opts.Log = slog.New(slog.DiscardHandler)
+	}
+	return k
+}
+
+// Registry returns the registry that the kernel serves.
+func (k *Kernel) Registry() *Registry { return k.registry }
+
+// Stamp gives a message that is about to be sent an id and a time, where it has
+// none.
+func (k *Kernel) Stamp(m *message.Message) {
+	now := time.Now()
+	if m.Metadata.ID == "" {
+		m.Metadata.ID = k.ids.next(now)
+	}
+	if m.Metadata.Timestamp == 0 {
+		m.Metadata.Timestamp = now.UnixMilli()
+	}
+}
+
+// Handle answers one message: events, then one outcome. It returns when the outcome
+// is emitted, which is by the call's deadline at the latest. Events, replies and
+// errors are answered with nothing. It has the shape of a [Handler].
+func (k *Kernel) Handle(ctx context.Context, m message.Message, emit Emit) {
+	if err := m.Validate(); err != nil {
+		if m.Kind != message.KindError {
+			k.refuse(&m, emit, err)
+		}
+		return
+	}
+	m = m.Clone() // the handler may outlive the call
+	c := k.admit(ctx, m, emit)
+	if c == nil {
+		return
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c.run()
+	}()
+	timer := time.NewTimer(time.Until(c.deadline))
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+		c.expire()
+	}
+}
+
+// refuse answers a message with an error before it has become a call.
+func (k *Kernel) refuse(m *message.Message, emit Emit, err error) {
+	e, _ := message.ErrorOf(err)
+	answer := m.Fail(e)
+	k.Stamp(&answer)
+	emit(answer)
+}
+
+// admit finds the syscall of a message that is valid and checks the call. It
+// answers what can't be called, and returns nil for it and for what asks nothing.
+func (k *Kernel) admit(ctx context.Context, m message.Message, emit Emit) *call {
+	if !m.Kind.Asks() {
+		return nil
+	}
+	s, handler, err := k.resolve(&m)
+	if err == nil && s.Input != schema.Any {
+		if invalid := s.Input.Validate(m.Data); invalid != nil {
+			err = invalidInput(invalid)
+		}
+	}
+	if err != nil {
+		k.refuse(&m, emit, err)
+		return nil
+	}
+	timeout := s.Timeout
+	if timeout == 0 {
+		timeout = k.opts.Timeout
+	}
+	return newCall(k, ctx, s, handler, m, emit, timeout)
+}
+
+// resolve finds the syscall that a message asks for.
+func (k *Kernel) resolve(m *message.Message) (*Syscall, Handler, error) {
+	c := k.registry.state.Load()
+	s, ok := c.byType[m.Type]
+	if !ok {
+		return nil, nil, unknown(m.Type, c)
+	}
+	if m.Kind == message.KindQuery && s.Kind == message.KindCommand {
+		return nil, nil, message.Errorf(422, "%s is a command and was sent as a query, which may not change anything; send it with kind command", m.Type)
+	}
+	if len(k.opts.Middleware) == 0 {
+		return s, s.Handler, nil
+	}
+	w := k.wrapped.Load()
+	if w == nil || w.of != c {
+		w = k.wrap(c)
+		k.wrapped.Store(w)
+	}
+	return s, w.handlers[s], nil
+}
+
+func (k *Kernel) wrap(c *catalog) *wrapping {
+	w := &wrapping{of: c, handlers: make(map[*Syscall]Handler, len(c.byType))}
+	for _, s := range c.byType {
+		h := s.Handler
+		for i := len(k.opts.Middleware) - 1; i >= 0; i-- {
+			h = k.opts.Middleware[i](h)
+		}
+		w.handlers[s] = h
+	}
+	return w
+}
+
+// unknown is the error for a type that nobody serves. It says what was probably
+// meant, and what to do if it was not.
+func unknown(t message.Type, c *catalog) error {
+	text := fmt.Sprintf("No handler for %s", t)
+	names := make([]string, len(c.types))
+	for i, known := range c.types {
+		names[i] = string(known)
+	}
+	if hint := nearest.Hint(string(t), names); hint != "" {
+		text += ": " + hint
+	}
+	text += ". Syscall.List names what there is"
+	if _, ok := c.byType["Syscall.Register"]; ok {
+		text += "; Syscall.Register adds a handler for it"
+	} else {
+		text += "; to serve it, register a module that defines it when the kernel is built"
+	}
+	return &message.Error{Code: 404, Message: text}
+}
+
+func invalidInput(err error) error {
+	e := &message.Error{Code: 422, Message: "Schema validation failed: " + err.Error()}
+	if invalid, ok := errors.AsType[*schema.Invalid](err); ok {
+		e.Field = invalid.Problems[0].Path
+		e.Expected = invalid.Problems[0].Expected
+	}
+	return e
+}
+
+// Call asks for another syscall on behalf of the call that ctx belongs to, which
+// must be one that a handler was given. What it sets off carries the lineage of
+// that call. It returns the data of the reply; the error is a *message.Error.
+//
+// A query may not call a command, since a query may not change anything.
+func Call(ctx context.Context, t message.Type, data json.RawMessage) (json.RawMessage, error) {
+	parent, ok := ctx.Value(callKey{}).(*call)
+	if !ok {
+		return nil, message.Errorf(500, "A call of %s that belongs to no call", t)
+	}
+	return parent.nested(ctx, t, data)
+}

@@ -1,0 +1,202 @@
+package kernel
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"kernos/internal/jsonscan"
+	"kernos/message"
+	"kernos/schema"
+)
+
+// A Registry holds the modules that a kernel serves. Modules come and go at run
+// time; readers never wait. It is safe for concurrent use.
+type Registry struct {
+	mu    sync.Mutex // serialises changes
+	state atomic.Pointer[catalog]
+}
+
+// catalog is one state of a registry. It never changes.
+type catalog struct {
+	modules []Module // by name
+	byType  map[message.Type]*Syscall
+	types   []message.Type // listed ones, sorted; aliases are not
+	hash    func() string
+}
+
+// NewRegistry returns a registry of these modules. The error says what is wrong with
+// a definition, or which two modules define the same type.
+func NewRegistry(modules ...Module) (*Registry, error) {
+	r := new(Registry)
+	r.state.Store(newCatalog(nil))
+	for _, m := range modules {
+		if err := r.Add(m); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// Add adds a module. It fails, and changes nothing, if a definition is not complete,
+// or if the module's name or one of its types is taken.
+func (r *Registry) Add(m Module) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	old := r.state.Load()
+	if err := check(m, old); err != nil {
+		return fmt.Errorf("module %q: %w", m.Name, err)
+	}
+	m.Syscalls = slices.Clone(m.Syscalls)
+	r.state.Store(newCatalog(append(slices.Clone(old.modules), m)))
+	return nil
+}
+
+// Remove takes a module out and reports whether it was there. Calls that have begun
+// are finished.
+func (r *Registry) Remove(name string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	old := r.state.Load().modules
+	kept := slices.DeleteFunc(slices.Clone(old), func(m Module) bool { return m.Name == name })
+	if len(kept) == len(old) {
+		return false
+	}
+	r.state.Store(newCatalog(kept))
+	return true
+}
+
+func check(m Module, old *catalog) error {
+	if m.Name == "" || strings.ToLower(m.Name) != m.Name {
+		return fmt.Errorf("the name must be in lower case, and not empty")
+	}
+	if m.Version == "" || m.Summary == "" {
+		return fmt.Errorf("a module needs a version and a summary")
+	}
+	if slices.ContainsFunc(old.modules, func(o Module) bool { return o.Name == m.Name }) {
+		return fmt.Errorf("there is a module of this name")
+	}
+	mine := make(map[message.Type]bool)
+	for i := range m.Syscalls {
+		s := &m.Syscalls[i]
+		switch {
+		case s.Kind != message.KindCommand && s.Kind != message.KindQuery:
+			return fmt.Errorf("%s: the kind must be command or query", s.Type)
+		case s.Summary == "":
+			return fmt.Errorf("%s: a syscall needs a summary", s.Type)
+		case s.Handler == nil:
+			return fmt.Errorf("%s: a syscall needs a handler", s.Type)
+		case s.Input == nil || s.Output == nil:
+			return fmt.Errorf("%s: a syscall needs the schemas of its input and its output", s.Type)
+		}
+		for _, t := range append([]message.Type{s.Type}, s.Aliases...) {
+			if !t.Valid() {
+				return fmt.Errorf("%q: a type must be Domain.Action in PascalCase", t)
+			}
+			if _, taken := old.byType[t]; taken || mine[t] {
+				return fmt.Errorf("%s is registered already", t)
+			}
+			mine[t] = true
+		}
+		for _, e := range s.Emits {
+			if !e.Type.Valid() || !pastTense(e.Type.Action()) {
+				return fmt.Errorf("%s: the event %q must be Domain.Action with the action in the past tense, such as Job.Completed", s.Type, e.Type)
+			}
+		}
+	}
+	return nil
+}
+
+// pastTense reports whether an event's action sounds as if it had happened.
+func pastTense(action string) bool {
+	if strings.HasSuffix(action, "ed") {
+		return true
+	}
+	for _, verb := range []string{
+		"Begun", "Bound", "Broken", "Built", "Caught", "Chosen", "Done", "Found", "Gone", "Held", "Kept",
+		"Known", "Left", "Lost", "Made", "Met", "Put", "Read", "Run", "Seen", "Sent", "Set", "Shut", "Split",
+		"Spent", "Spoken", "Taken", "Told", "Thrown", "Won", "Written",
+	} {
+		if strings.HasSuffix(action, verb) {
+			return true
+		}
+	}
+	return false
+}
+
+func newCatalog(modules []Module) *catalog {
+	c := &catalog{modules: modules, byType: make(map[message.Type]*Syscall)}
+	sort.SliceStable(c.modules, func(i, j int) bool { return c.modules[i].Name < c.modules[j].Name })
+	for i := range c.modules {
+		for j := range c.modules[i].Syscalls {
+			s := &c.modules[i].Syscalls[j]
+			c.types = append(c.types, s.Type)
+			c.byType[s.Type] = s
+			for _, alias := range s.Aliases {
+				c.byType[alias] = s
+			}
+		}
+	}
+	slices.Sort(c.types)
+	c.hash = sync.OnceValue(c.computeHash)
+	return c
+}
+
+// Lookup finds a syscall by its type or by an alias.
+func (r *Registry) Lookup(t message.Type) (*Syscall, bool) {
+	s, ok := r.state.Load().byType[t]
+	return s, ok
+}
+
+// Types lists the syscalls, sorted, without aliases. The caller must not change the
+// slice.
+func (r *Registry) Types() []message.Type { return r.state.Load().types }
+
+// Modules lists the modules by name. The caller must not change them.
+func (r *Registry) Modules() []Module { return r.state.Load().modules }
+
+// Hash identifies what the registry offers: names, versions, summaries, schemas. The
+// same modules have the same hash in any order and in any process; any change that a
+// caller could see changes it. It is not meant for security.
+func (r *Registry) Hash() string { return r.state.Load().hash() }
+
+func (c *catalog) computeHash() string {
+	h := sha256.New()
+	for i := range c.modules {
+		m := &c.modules[i]
+		line := appendStrings(nil, "module", m.Name, m.Version, m.Summary)
+		_, _ = h.Write(line)
+		order := make([]*Syscall, len(m.Syscalls))
+		for j := range m.Syscalls {
+			order[j] = &m.Syscalls[j]
+		}
+		sort.Slice(order, func(a, b int) bool { return order[a].Type < order[b].Type })
+		for _, s := range order {
+			line = appendStrings(line[:0], "syscall", string(s.Type), string(s.Kind), s.Summary,
+				string(schemaText(s.Input)), string(schemaText(s.Output)))
+			for _, e := range s.Emits {
+				line = appendStrings(line, string(e.Type), e.Summary)
+			}
+			for _, a := range s.Aliases {
+				line = appendStrings(line, string(a))
+			}
+			_, _ = h.Write(append(line, '\n'))
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8])
+}
+
+func appendStrings(dst []byte, strings ...string) []byte {
+	for _, s := range strings {
+		dst = append(jsonscan.AppendQuoted(dst, s), ',')
+	}
+	return dst
+}
+
+func schemaText(s *schema.Schema) json.RawMessage { return s.JSON() }

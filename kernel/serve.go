@@ -1,0 +1,179 @@
+package kernel
+
+import (
+	"context"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"kernos/message"
+)
+
+// A Source is the receiving side of a connection.
+type Source interface {
+	// Next returns the next message, which is valid, and where its answers go. It
+	// deals with whatever is not a message by itself. The message's data may be
+	// overwritten by the call after it. io.EOF ends the connection.
+	//
+	// Next is called by several goroutines, but never at the same time.
+	Next() (message.Message, Emit, error)
+
+	// Detach leaves the data of the last message alone from now on: its handler is
+	// still running, and the next message can't wait for it.
+	Detach()
+}
+
+// maxAside is how many slow calls of one connection run at once. The next one waits,
+// and what is behind it.
+const maxAside = 64
+
+// Serve answers the messages of one connection until its source ends and everything
+// is answered. Messages start in the order in which they came, and one that is not
+// slow is finished before the next is begun, so a later message sees what an earlier
+// one did. Slow syscalls run aside. A handler that overstays its deadline, whether
+// it looks at its context or not, is answered for with a 504 and left behind.
+//
+// The error is that of the source, nil for io.EOF.
+func (k *Kernel) Serve(ctx context.Context, src Source) error {
+	s := &session{k: k, ctx: ctx, src: src, ended: make(chan error, 1), slots: make(chan struct{}, maxAside)}
+	go s.turn()
+	err := <-s.ended
+	s.aside.Wait()
+	s.stopWatch()
+	if err == io.EOF {
+		err = nil
+	}
+	return err
+}
+
+// session is one connection. One goroutine at a time has the turn: it reads the next
+// message and runs its handler. If the handler overstays, the watch takes the turn
+// away from its goroutine and gives it to a new one.
+//
+// Invariants:
+//
+//	S1  at most one goroutine has the turn
+//	S2  a call is current only while its goroutine has the turn; who swaps it for nil
+//	    decides who goes on
+type session struct {
+	k     *Kernel
+	ctx   context.Context
+	src   Source
+	ended chan error // gets the source's error, once
+
+	slots chan struct{}
+	aside sync.WaitGroup
+
+	current atomic.Pointer[call]
+	watch   sync.Mutex
+	timer   *time.Timer
+	wake    atomic.Int64 // when the timer fires, in Unix nanoseconds; 0 if it does not
+	over    bool         // guarded by watch
+}
+
+func (s *session) turn() {
+	left := false // in an orderly way
+	defer func() {
+		if left {
+			return
+		}
+		// The handler ended the goroutine. Its call is settled; the turn goes on.
+		if c := s.current.Load(); c != nil && s.current.CompareAndSwap(c, nil) {
+			s.src.Detach()
+			go s.turn()
+		}
+	}()
+	for {
+		m, send, err := s.src.Next()
+		if err != nil {
+			left = true
+			s.ended <- err
+			return
+		}
+		c := s.k.admit(s.ctx, m, send)
+		if c == nil {
+			continue
+		}
+		if c.syscall.Slow {
+			s.runAside(c)
+			continue
+		}
+		s.current.Store(c)
+		if due := c.deadline.UnixNano(); s.wake.Load() == 0 || due < s.wake.Load() {
+			s.watchUntil(c.deadline)
+		}
+		c.run()
+		if !s.current.CompareAndSwap(c, nil) {
+			left = true
+			return
+		}
+	}
+}
+
+// runAside runs a slow call on a goroutine of its own. Its slot is free when it is
+// answered, even if its handler goes on.
+func (s *session) runAside(c *call) {
+	s.slots <- struct{}{}
+	s.aside.Add(1)
+	c.request = c.request.Clone()
+	var once sync.Once
+	free := func() {
+		once.Do(func() {
+			<-s.slots
+			s.aside.Done()
+		})
+	}
+	timer := time.AfterFunc(time.Until(c.deadline), func() {
+		defer free()
+		c.expire()
+	})
+	go func() {
+		defer free()
+		defer timer.Stop()
+		c.run()
+	}()
+}
+
+// watchUntil makes the timer fire at t at the latest.
+func (s *session) watchUntil(t time.Time) {
+	s.watch.Lock()
+	defer s.watch.Unlock()
+	if s.over {
+		return
+	}
+	s.wake.Store(t.UnixNano())
+	if s.timer == nil {
+		s.timer = time.AfterFunc(time.Until(t), s.overdue)
+		return
+	}
+	s.timer.Reset(time.Until(t))
+}
+
+func (s *session) stopWatch() {
+	s.watch.Lock()
+	defer s.watch.Unlock()
+	s.over = true
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+}
+
+// overdue looks at the current call when the timer fires. If there is none, the next
+// call sets the timer again: it is made current before it looks at wake.
+func (s *session) overdue() {
+	s.wake.Store(0)
+	c := s.current.Load()
+	if c == nil {
+		return
+	}
+	if time.Until(c.deadline) > 0 {
+		s.watchUntil(c.deadline)
+		return
+	}
+	if s.current.CompareAndSwap(c, nil) {
+		s.src.Detach()
+		c.expire()
+		go s.turn()
+	}
+}

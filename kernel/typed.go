@@ -1,0 +1,142 @@
+package kernel
+
+import (
+	"context"
+	stdjson "encoding/json"
+	"math"
+	"strconv"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"kernos/internal/jsonscan"
+	"kernos/message"
+	"kernos/schema"
+)
+
+// Query makes a syscall that changes nothing from a function on Go types. Both
+// schemas are derived from the types. An error that is a *message.Error goes to the
+// caller as it is; see [message.ErrorOf] for others.
+func Query[In, Out any](d Definition, f func(context.Context, In) (Out, error)) Syscall {
+	return StreamQuery(d, func(ctx context.Context, in In, _ *Stream) (Out, error) { return f(ctx, in) })
+}
+
+// Command makes a syscall that may change something from a function on Go types.
+func Command[In, Out any](d Definition, f func(context.Context, In) (Out, error)) Syscall {
+	return StreamCommand(d, func(ctx context.Context, in In, _ *Stream) (Out, error) { return f(ctx, in) })
+}
+
+// StreamQuery is Query for a function that also reports progress and emits events.
+func StreamQuery[In, Out any](d Definition, f func(context.Context, In, *Stream) (Out, error)) Syscall {
+	return typed(d, message.KindQuery, f)
+}
+
+// StreamCommand is Command for a function that also reports progress and emits
+// events.
+func StreamCommand[In, Out any](d Definition, f func(context.Context, In, *Stream) (Out, error)) Syscall {
+	return typed(d, message.KindCommand, f)
+}
+
+func typed[In, Out any](d Definition, kind message.Kind, f func(context.Context, In, *Stream) (Out, error)) Syscall {
+	d.Kind = kind
+	if d.Input == nil {
+		d.Input = schema.Input[In]()
+	}
+	if d.Output == nil {
+		d.Output = schema.Output[Out]()
+	}
+	return Syscall{Definition: d, Handler: func(ctx context.Context, m message.Message, emit Emit) {
+		var in In
+		if err := decode(m.Data, &in); err != nil {
+			emit(m.Fail(message.Errorf(422, "Schema validation failed: %s can't be read as its input: %v", m.Type, err)))
+			return
+		}
+		out, err := f(ctx, in, &Stream{request: &m, emit: emit})
+		if err != nil {
+			failWith(ctx, &m, emit, err)
+			return
+		}
+		data, err := json.Marshal(out)
+		if err != nil {
+			failWith(ctx, &m, emit, err)
+			return
+		}
+		emit(m.Reply(data))
+	}}
+}
+
+// decode reads data that fits its schema into a Go value.
+func decode(data stdjson.RawMessage, in any) error {
+	err := json.Unmarshal(data, in)
+	if err != nil {
+		// A schema's integer may be written as 1.0 or 1e2, and its number may be beyond
+		// floating point. Go is stricter; this is rare enough for a second try.
+		err = json.Unmarshal(data, in, json.WithUnmarshalers(json.JoinUnmarshalers(
+			json.UnmarshalFromFunc(decodeInteger[int]), json.UnmarshalFromFunc(decodeInteger[int64]),
+			json.UnmarshalFromFunc(decodeInteger[int32]), json.UnmarshalFromFunc(decodeInteger[int16]),
+			json.UnmarshalFromFunc(decodeInteger[int8]), json.UnmarshalFromFunc(decodeInteger[uint]),
+			json.UnmarshalFromFunc(decodeInteger[uint64]), json.UnmarshalFromFunc(decodeInteger[uint32]),
+			json.UnmarshalFromFunc(decodeInteger[uint16]), json.UnmarshalFromFunc(decodeInteger[uint8]),
+			json.UnmarshalFromFunc(decodeNumber),
+		)))
+	}
+	return err
+}
+
+type integer interface {
+	int | int64 | int32 | int16 | int8 | uint | uint64 | uint32 | uint16 | uint8
+}
+
+// decodeInteger takes an integer in any notation. Its schema has bounds within which
+// floating point is exact.
+func decodeInteger[T integer](d *jsontext.Decoder, v *T) error {
+	token, err := d.ReadValue()
+	if err != nil {
+		return err
+	}
+	f, err := strconv.ParseFloat(string(token), 64)
+	if err != nil {
+		return err
+	}
+	*v = T(f)
+	return nil
+}
+
+// decodeNumber takes a number of any size; the largest stand for what is larger.
+func decodeNumber(d *jsontext.Decoder, v *float64) error {
+	token, err := d.ReadValue()
+	if err != nil {
+		return err
+	}
+	f, _ := strconv.ParseFloat(string(token), 64) // infinite if it is out of range
+	*v = max(-math.MaxFloat64, min(f, math.MaxFloat64))
+	return nil
+}
+
+// A Stream is how a typed syscall speaks before it is done. It is safe for
+// concurrent use.
+type Stream struct {
+	request *message.Message
+	emit    Emit
+}
+
+// Progress tells the caller how far the work is: a note, and a fraction from 0 to 1.
+func (s *Stream) Progress(note string, fraction float64) {
+	fraction = max(0, min(fraction, 1))
+	if math.IsNaN(fraction) {
+		fraction = 0
+	}
+	data := jsonscan.AppendQuoted([]byte(`{"message":`), note)
+	data = strconv.AppendFloat(append(data, `,"percentage":`...), fraction, 'f', -1, 64)
+	s.emit(s.request.Event(Progressed, append(data, '}')))
+}
+
+// Emit sends an event that the syscall's definition names.
+func (s *Stream) Emit(t message.Type, data any) error {
+	text, err := json.Marshal(data)
+	if err != nil {
+		return err
+	}
+	s.emit(s.request.Event(t, text))
+	return nil
+}

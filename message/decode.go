@@ -1,0 +1,336 @@
+package message
+
+import (
+	"fmt"
+	"strings"
+
+	"kernos/internal/jsonscan"
+)
+
+// A Decoder reads messages. It is strict: the text must be JSON without repeated
+// names, lone surrogates or invalid UTF-8, and the envelope must be as section 4.1
+// of the specification has it, with no other members.
+//
+// The zero value reads the current dialect. A Decoder keeps scratch space between
+// messages and is not safe for concurrent use.
+type Decoder struct {
+	Dialect *Dialect // nil means Current
+
+	// Lenient accepts a message without metadata, id or timestamp, and leaves the
+	// ones that are missing zero.
+	Lenient bool
+
+	scan  jsonscan.Scanner
+	types map[string]Type // types seen before: no check and no allocation for them
+}
+
+// maxTypes bounds what a hostile sender can make a Decoder remember.
+const maxTypes = 256
+
+// A Rejection is the error of a line that is not a message.
+type Rejection struct {
+	Err  Error
+	Line []byte // for [Salvage]; it aliases the line
+}
+
+func (r *Rejection) Error() string { return r.Err.Message }
+
+// Unwrap returns the error for the wire.
+func (r *Rejection) Unwrap() error { return &r.Err }
+
+// Decode reads the message that is all of line. Its data aliases line. The error
+// is a *Rejection with code 400 for what is not JSON and 422 for JSON that is not
+// a message.
+func Decode(line []byte) (Message, error) {
+	var d Decoder
+	return d.Decode(line)
+}
+
+// The members of an envelope, as bits.
+const (
+	hasKind = 1 << iota
+	hasType
+	hasData
+	hasMetadata
+	hasID
+	hasTimestamp
+)
+
+// envelope is a message while it is read.
+type envelope struct {
+	Message
+	has     int
+	problem *Error   // the first thing that is wrong with it, but for what is missing
+	unknown []string // members of the top level that it should not have
+}
+
+// wrong notes a problem. Syntax errors further on outrank it.
+func (e *envelope) wrong(field, expected, format string, args ...any) {
+	if e.problem == nil {
+		e.problem = &Error{
+			Code:     422,
+			Message:  "Schema validation failed: " + fmt.Sprintf(format, args...),
+			Field:    field,
+			Expected: expected,
+		}
+	}
+}
+
+// Decode is the function [Decode] with the settings of d.
+func (d *Decoder) Decode(line []byte) (Message, error) {
+	names := d.Dialect
+	if names == nil {
+		names = Current
+	}
+	var e envelope
+	if err := d.envelope(&e, names, line); err != nil {
+		problem := Error{Code: 400, Message: "Invalid JSON: " + err.Error(), Expected: "JSON"}
+		return Message{}, &Rejection{Err: problem, Line: line}
+	}
+	if err := e.check(names, d.Lenient); err != nil {
+		return Message{}, &Rejection{Err: *err, Line: line}
+	}
+	return e.Message, nil
+}
+
+// envelope reads line into e. The error is a *jsonscan.SyntaxError; what is wrong
+// with an envelope that is JSON is noted in e.
+func (d *Decoder) envelope(e *envelope, names *Dialect, line []byte) error {
+	i := jsonscan.Space(line, 0)
+	if i >= len(line) || line[i] != '{' {
+		if err := d.scan.Text(line); err != nil {
+			return err
+		}
+		e.wrong("", "object", "a message is a JSON object, got %s", Describe(line[i:]))
+		return nil
+	}
+	i = jsonscan.Space(line, i+1)
+	for more := i >= len(line) || line[i] != '}'; more; {
+		end, at, err := jsonscan.Name(line, i)
+		if err != nil {
+			return err
+		}
+		at = jsonscan.Space(line, at)
+		name := line[i+1 : end-1]
+		bit := names.member(name)
+		if bit == 0 {
+			if name, bit, err = e.rareName(names, line[i:end]); err != nil {
+				return &jsonscan.SyntaxError{Problem: err.Error(), Offset: i}
+			}
+		}
+		if e.has&bit != 0 {
+			return &jsonscan.SyntaxError{Problem: fmt.Sprintf("repeated member name %q", name), Offset: i}
+		}
+		e.has |= bit
+		if bit == hasMetadata {
+			i, err = d.metadata(e, line, at)
+		} else {
+			i, err = d.scan.ValueWithin(line, at, 1)
+		}
+		if err != nil {
+			return err
+		}
+		switch bit {
+		case hasData:
+			e.Data = line[at:i:i]
+		case hasKind:
+			e.readKind(names, line[at:i])
+		case hasType:
+			d.readType(e, names, line[at:i])
+		}
+		if i, more, err = next(line, i); err != nil {
+			return err
+		}
+	}
+	if i = jsonscan.Space(line, i+1); i < len(line) {
+		return jsonscan.Expected(line, i, "nothing after the message")
+	}
+	return nil
+}
+
+// next goes on after a member: to the next one, or to the end of the object.
+func next(line []byte, i int) (int, bool, error) {
+	i = jsonscan.Space(line, i)
+	if i < len(line) && line[i] == ',' {
+		return jsonscan.Space(line, i+1), true, nil
+	}
+	if i < len(line) && line[i] == '}' {
+		return i, false, nil
+	}
+	return i, false, jsonscan.Expected(line, i, "',' or '}' after a member")
+}
+
+// member tells which member of the envelope a name is, 0 for none.
+func (d *Dialect) member(name []byte) int {
+	switch string(name) {
+	case d.Kind:
+		return hasKind
+	case d.Type:
+		return hasType
+	case d.Data:
+		return hasData
+	case "metadata":
+		return hasMetadata
+	}
+	return 0
+}
+
+// rareName looks again at a name that is none of the envelope's: it may be spelled
+// with escapes, or it is unknown. The error says that an unknown one is repeated.
+func (e *envelope) rareName(names *Dialect, token []byte) (name []byte, bit int, err error) {
+	s := jsonscan.Unquote(token)
+	if bit = names.member([]byte(s)); bit != 0 {
+		return []byte(s), bit, nil
+	}
+	for _, other := range e.unknown {
+		if other == s {
+			return nil, 0, fmt.Errorf("repeated member name %q", Clip(s, 64))
+		}
+	}
+	e.unknown = append(e.unknown, s)
+	return []byte(s), 0, nil
+}
+
+func (e *envelope) readKind(names *Dialect, token []byte) {
+	if token[0] == '"' {
+		if k, ok := names.kind(token[1 : len(token)-1]); ok {
+			e.Kind = k
+			return
+		}
+		if k, ok := names.kind([]byte(jsonscan.Unquote(token))); ok {
+			e.Kind = k
+			return
+		}
+	}
+	e.wrong(names.Kind, "one of the kinds", "%s must be one of command, query, event, %s, error; got %s",
+		names.Kind, names.Reply, Describe(token))
+}
+
+func (d *Decoder) readType(e *envelope, names *Dialect, token []byte) {
+	if token[0] != '"' {
+		e.wrong(names.Type, "string", "%s must be a string such as Memory.Get, got %s", names.Type, Describe(token))
+		return
+	}
+	name := token[1 : len(token)-1]
+	if t, ok := d.types[string(name)]; ok {
+		e.Type = t
+		return
+	}
+	written := jsonscan.Unquote(token)
+	if t := Type(written); t.Valid() {
+		e.Type = t
+		if len(d.types) < maxTypes {
+			if d.types == nil {
+				d.types = make(map[string]Type)
+			}
+			d.types[string(t)] = t
+		}
+		return
+	}
+	hint := ""
+	if t := Repair(written); t != "" {
+		hint = fmt.Sprintf(" (did you mean %s?)", t)
+	}
+	e.wrong(names.Type, "Domain.Action", "%s must be Domain.Action in PascalCase, at most %d letters and digits, such as Memory.Get; got %s%s",
+		names.Type, MaxTypeLength, Describe(token), hint)
+}
+
+// check returns what is wrong with an envelope that is JSON, or nil.
+func (e *envelope) check(names *Dialect, lenient bool) *Error {
+	const metadata = hasID | hasTimestamp
+	if e.has&(hasKind|hasType|hasData|hasMetadata|metadata) != hasKind|hasType|hasData|hasMetadata|metadata {
+		if missing := e.missing(names, lenient); e.problem == nil || e.problem.Field != "" {
+			if err := missingError(missing); err != nil {
+				return err
+			}
+		}
+	}
+	if e.problem == nil && len(e.unknown) > 0 {
+		e.wrong(e.unknown[0], "no such field", "unknown field %q (a message has %s, %s, %s and metadata)",
+			Clip(e.unknown[0], 64), names.Kind, names.Type, names.Data)
+	}
+	if e.problem != nil {
+		return e.problem
+	}
+	switch e.Kind {
+	case KindReply:
+		if e.Metadata.Causation == "" {
+			e.wrong("metadata.causation", "string", "a %s must have metadata.causation, the id of what it answers", names.Reply)
+		}
+	case KindError:
+		if names == Current {
+			if _, err := ParseError(e.Data); err != nil {
+				e.wrong(names.Data, "error data", "%s", err)
+			}
+		}
+	}
+	return e.problem
+}
+
+// missing lists the required members that the envelope lacks.
+func (e *envelope) missing(names *Dialect, lenient bool) []string {
+	var missing []string
+	for _, m := range []struct {
+		bit  int
+		name string
+	}{{hasKind, names.Kind}, {hasType, names.Type}, {hasData, names.Data}} {
+		if e.has&m.bit == 0 {
+			missing = append(missing, m.name)
+		}
+	}
+	if lenient {
+		return missing
+	}
+	if e.has&hasMetadata == 0 {
+		return append(missing, "metadata")
+	}
+	if e.has&hasID == 0 {
+		missing = append(missing, "metadata.id")
+	}
+	if e.has&hasTimestamp == 0 {
+		missing = append(missing, "metadata.timestamp")
+	}
+	return missing
+}
+
+func missingError(missing []string) *Error {
+	if len(missing) == 0 {
+		return nil
+	}
+	expected := "string"
+	switch missing[0] {
+	case "data", "payload":
+		expected = "any JSON value"
+	case "metadata":
+		expected = "object"
+	case "metadata.timestamp":
+		expected = "non-negative integer"
+	}
+	text := "Missing required field: "
+	if len(missing) > 1 {
+		text = "Missing required fields: "
+	}
+	return &Error{Code: 422, Message: text + strings.Join(missing, ", "), Field: missing[0], Expected: expected}
+}
+
+// Describe names a JSON text in a few words, for error texts: what kind of value
+// it is, and the value itself where it is short.
+func Describe(text []byte) string {
+	if len(text) == 0 {
+		return "nothing"
+	}
+	switch text[0] {
+	case '{':
+		return "an object"
+	case '[':
+		return "an array"
+	case '"':
+		if len(text) == 2 {
+			return "an empty string"
+		}
+		return "the string " + Clip(string(text), 60)
+	case 't', 'f', 'n':
+		return string(text)
+	}
+	return "the number " + Clip(string(text), 40)
+}

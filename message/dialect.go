@@ -1,0 +1,52 @@
+package message
+
+// A Dialect names the members of a message on the wire. Two drafts of the
+// specification differ in these names and in little else.
+type Dialect struct {
+	Version string // of the specification
+	Kind    string // the member that holds the kind
+	Type    string // the member that holds the type
+	Data    string // the member that holds the data
+	Reply   string // the word for [KindReply]
+	MaxLine int    // bytes of a line, without its newline
+	TooLong string // the text for a line that is longer
+}
+
+// MaxLine is how many bytes a line may have without its newline.
+const MaxLine = 16384
+
+// Current is the dialect that Kernos speaks.
+var Current = &Dialect{
+	Version: "0.3",
+	Kind:    "kind",
+	Type:    "type",
+	Data:    "data",
+	Reply:   "reply",
+	MaxLine: MaxLine,
+	TooLong: "Message exceeds maximum line length of 16KB",
+}
+
+// word is how the dialect writes a kind.
+func (d *Dialect) word(k Kind) string {
+	if k == KindReply {
+		return d.Reply
+	}
+	return string(k)
+}
+
+// kind is what the dialect means by a word.
+func (d *Dialect) kind(word []byte) (Kind, bool) {
+	switch string(word) {
+	case "command":
+		return KindCommand, true
+	case "query":
+		return KindQuery, true
+	case "event":
+		return KindEvent, true
+	case "error":
+		return KindError, true
+	case d.Reply:
+		return KindReply, true
+	}
+	return "", false
+}

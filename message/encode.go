@@ -1,0 +1,44 @@
+package message
+
+import (
+	"strconv"
+
+	"kernos/internal/jsonscan"
+)
+
+// Append appends m as one JSON object without a newline, in the current dialect.
+// Data is appended as it is; nil data is null.
+func Append(dst []byte, m *Message) []byte { return Current.Append(dst, m) }
+
+// Append appends m as one JSON object without a newline, in dialect d.
+func (d *Dialect) Append(dst []byte, m *Message) []byte {
+	dst = append(append(dst, `{"`...), d.Kind...)
+	dst = append(append(dst, `":"`...), d.word(m.Kind)...)
+	dst = append(append(append(dst, `","`...), d.Type...), `":`...)
+	dst = jsonscan.AppendQuoted(dst, string(m.Type))
+	dst = append(append(append(dst, `,"`...), d.Data...), `":`...)
+	if m.Data == nil {
+		dst = append(dst, "null"...)
+	} else {
+		dst = append(dst, m.Data...)
+	}
+	dst = append(dst, `,"metadata":{"id":`...)
+	dst = jsonscan.AppendQuoted(dst, string(m.Metadata.ID))
+	dst = strconv.AppendInt(append(dst, `,"timestamp":`...), m.Metadata.Timestamp, 10)
+	if m.Metadata.Correlation != "" {
+		dst = jsonscan.AppendQuoted(append(dst, `,"correlation":`...), m.Metadata.Correlation)
+	}
+	if m.Metadata.Causation != "" {
+		dst = jsonscan.AppendQuoted(append(dst, `,"causation":`...), string(m.Metadata.Causation))
+	}
+	if m.Metadata.IdempotencyKey != "" {
+		dst = jsonscan.AppendQuoted(append(dst, `,"idempotencyKey":`...), m.Metadata.IdempotencyKey)
+	}
+	if m.Metadata.SchemaVersion != "" {
+		dst = jsonscan.AppendQuoted(append(dst, `,"schemaVersion":`...), m.Metadata.SchemaVersion)
+	}
+	return append(dst, "}}"...)
+}
+
+// MarshalJSON implements [encoding/json.Marshaler].
+func (m Message) MarshalJSON() ([]byte, error) { return Append(nil, &m), nil }

@@ -1,0 +1,191 @@
+package message
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"kernos/internal/jsonscan"
+)
+
+// An Error is the data of an error message, and the only error on the wire. Its
+// text is for the caller to read: it says what to do, and holds nothing secret.
+type Error struct {
+	Code    int    // an HTTP status from 400 to 599
+	Message string // what happened, with the particulars
+	Cause   *Error // what made it happen, or nil
+
+	// Field and Expected say which member of the input is at fault and what it
+	// should have been. They are for dialects that have a place for them.
+	Field, Expected string
+}
+
+// An error's text may quote its caller, but an error message must always fit into
+// a line. So a text is cut at MaxErrorText bytes, the texts of its causes at
+// MaxCauseText, and a chain after MaxCauses of them.
+const (
+	MaxErrorText = 2000
+	MaxCauseText = 1000
+	MaxCauses    = 3
+)
+
+// Errorf builds an Error. An *Error that the format wraps with %w at its end
+// becomes the cause.
+func Errorf(code int, format string, args ...any) *Error {
+	err := fmt.Errorf(format, args...)
+	e := &Error{Code: code, Message: err.Error()}
+	if wrapped := errors.Unwrap(err); wrapped != nil {
+		if cause, ok := errors.AsType[*Error](wrapped); ok {
+			e.Cause = cause
+			e.Message = strings.TrimSuffix(strings.TrimSuffix(e.Message, wrapped.Error()), ": ")
+		}
+	}
+	return e
+}
+
+func (e *Error) Error() string {
+	if e.Cause == nil {
+		return e.Message
+	}
+	return e.Message + ": " + e.Cause.Error()
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error {
+	if e.Cause == nil {
+		return nil
+	}
+	return e.Cause
+}
+
+// ErrorOf turns any error into the one that its caller may see. It is total:
+//
+//	*Error                    itself; 500 if its code is none
+//	context.DeadlineExceeded  504
+//	context.Canceled          499
+//	anything else             500 without its text, and known is false
+//
+// The text of an error that is not known belongs into the operator's log only.
+func ErrorOf(err error) (e *Error, known bool) {
+	if e, ok := errors.AsType[*Error](err); ok {
+		if e.Code < 400 || e.Code > 599 {
+			return &Error{Code: 500, Message: e.Message, Cause: e.Cause}, true
+		}
+		return e, true
+	}
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return &Error{Code: 504, Message: "Not done in time"}, true
+	case errors.Is(err, context.Canceled):
+		return &Error{Code: 499, Message: "Cancelled before it was done"}, true
+	}
+	return &Error{Code: 500, Message: "Internal error; the kernel's log has the details"}, false
+}
+
+// Append appends e as JSON: code, message, and cause where there is one, with the
+// texts cut so that it fits into a line.
+func (e *Error) Append(dst []byte) []byte {
+	return e.append(dst, 0, func(text string, depth int) (string, bool) {
+		if depth == 0 {
+			return Clip(printable(text), MaxErrorText), true
+		}
+		return Clip(printable(text), MaxCauseText), depth <= MaxCauses
+	})
+}
+
+// AppendWhole is Append without the cuts.
+func (e *Error) AppendWhole(dst []byte) []byte {
+	return e.append(dst, 0, func(text string, _ int) (string, bool) { return text, true })
+}
+
+// append asks cut for the text at each depth, and whether it belongs there at all.
+func (e *Error) append(dst []byte, depth int, cut func(string, int) (string, bool)) []byte {
+	text, _ := cut(e.Message, depth)
+	dst = strconv.AppendInt(append(dst, `{"code":`...), int64(e.Code), 10)
+	dst = jsonscan.AppendQuoted(append(dst, `,"message":`...), text)
+	if e.Cause != nil {
+		if _, ok := cut(e.Cause.Message, depth+1); ok {
+			dst = e.Cause.append(append(dst, `,"cause":`...), depth+1, cut)
+		}
+	}
+	return append(dst, '}')
+}
+
+// MarshalJSON implements [json.Marshaler].
+func (e *Error) MarshalJSON() ([]byte, error) { return e.Append(nil), nil }
+
+// printable takes out of a text what a terminal would obey.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == utf8.RuneError:
+			return '?'
+		case r < ' ' && r != '\n' && r != '\t', r >= 0x7F && r < 0xA0:
+			return ' '
+		}
+		return r
+	}, s)
+}
+
+// Clip cuts a text that is longer than most bytes, at a character boundary, and
+// shows that it did.
+func Clip(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	cut := most - len("…")
+	for cut > 0 && !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return s[:cut] + "…"
+}
+
+// ParseError reads the data of an error message. The error says which rule of the
+// error schema the data breaks.
+func ParseError(data json.RawMessage) (*Error, error) {
+	return parseError(data, "data")
+}
+
+func parseError(data json.RawMessage, path string) (*Error, error) {
+	if len(data) == 0 || data[0] != '{' {
+		return nil, fmt.Errorf("%s of an error must be an object with code and message", path)
+	}
+	var e Error
+	var err error
+	var code, text bool
+	jsonscan.Members(data, 0, func(name, value []byte) bool {
+		switch jsonscan.Unquote(name) {
+		case "code":
+			code = true
+			e.Code, err = strconv.Atoi(string(value))
+			if err != nil || e.Code < 400 || e.Code > 599 {
+				err = fmt.Errorf("%s.code must be an HTTP status from 400 to 599, got %s", path, Clip(string(value), 40))
+			}
+		case "message":
+			text = true
+			if value[0] != '"' {
+				err = fmt.Errorf("%s.message must be a string, got %s", path, Clip(string(value), 40))
+				break
+			}
+			e.Message = jsonscan.Unquote(value)
+		case "cause":
+			e.Cause, err = parseError(value, path+".cause")
+		default:
+			err = fmt.Errorf("%s has an unknown field: %s (an error has code, message and cause)", path, Clip(string(name), 80))
+		}
+		return err == nil
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case !code:
+		return nil, fmt.Errorf("%s.code is missing", path)
+	case !text:
+		return nil, fmt.Errorf("%s.message is missing", path)
+	}
+	return &e, nil
+}

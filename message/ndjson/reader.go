@@ -1,0 +1,218 @@
+// Package ndjson frames messages as lines.
+//
+// A [Reader] hands out one line at a time and never holds more than its limit of
+// one, whatever is sent: a line that is too long is an error of its own, and the
+// next line is read as if nothing had happened. A [Writer] collects lines from
+// several goroutines and writes them in as few system calls as it can.
+package ndjson
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+
+	"kernos/message"
+)
+
+// A Reader reads lines. It is not safe for concurrent use.
+type Reader struct {
+	src  io.Reader
+	opts ReaderOptions
+
+	buf        []byte
+	start, end int // the bytes in buf that were read and not handed out
+	searched   int // no newline before this offset
+	lines      int // handed out or discarded
+	err        error
+}
+
+// ReaderOptions are the settings of a Reader. The zero value is usable.
+type ReaderOptions struct {
+	// Limit is how many bytes a line may have, without its line end. 0 means
+	// message.MaxLine.
+	Limit int
+
+	// Extend is asked about a line that has outgrown the limit. It sees the head of
+	// the line and returns a higher limit for this line, or 0. May be nil.
+	Extend func(head []byte) int
+
+	// BeforeRead is called each time before the Reader may have to wait for more
+	// input. May be nil.
+	BeforeRead func()
+}
+
+// A TooLong is the error of a line that is longer than its limit. The line is
+// gone; what could be read of it in passing is in Salvage.
+type TooLong struct {
+	Limit   int
+	Salvage *message.Salvage
+}
+
+func (e *TooLong) Error() string {
+	return fmt.Sprintf("a line is longer than %d bytes", e.Limit)
+}
+
+const (
+	firstBuffer = 4 << 10
+	fullBuffer  = 128 << 10
+)
+
+// NewReader returns a Reader of src. Nil options mean defaults.
+func NewReader(src io.Reader, opts *ReaderOptions) *Reader {
+	r := &Reader{src: src, buf: make([]byte, firstBuffer)}
+	if opts != nil {
+		r.opts = *opts
+	}
+	if r.opts.Limit == 0 {
+		r.opts.Limit = message.MaxLine
+	}
+	return r
+}
+
+// Next returns the next line that is not blank, without its line end (LF or CRLF).
+// The last line needs none. The line is valid until the next call of Next, or for
+// good after a call of Detach.
+//
+// The error is a *TooLong, after which Next goes on with the line that follows;
+// io.EOF at the end of the input; or the error of the input, for good.
+func (r *Reader) Next() ([]byte, error) {
+	for {
+		r.lines++
+		line, err := r.line()
+		if err != nil {
+			return nil, err
+		}
+		if r.lines == 1 {
+			// Some shells begin their output with a byte-order mark.
+			line = bytes.TrimPrefix(line, []byte("\xEF\xBB\xBF"))
+		}
+		if !blank(line) {
+			return line, nil
+		}
+	}
+}
+
+// Line returns the number of the line that Next returned last, counted from 1.
+func (r *Reader) Line() int { return r.lines }
+
+func blank(line []byte) bool {
+	for _, c := range line {
+		if c != ' ' && c != '\t' && c != '\r' {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *Reader) line() ([]byte, error) {
+	limit, extended := r.opts.Limit, false
+	for {
+		if n := bytes.IndexByte(r.buf[r.searched:r.end], '\n'); n >= 0 {
+			line := r.buf[r.start : r.searched+n]
+			r.start = r.searched + n + 1
+			r.searched = r.start
+			return r.whole(line, limit)
+		}
+		r.searched = r.end
+		// One byte more than the limit may still be the CR of a line end.
+		if r.end-r.start > limit+1 {
+			if !extended && r.opts.Extend != nil {
+				extended = true
+				if higher := r.opts.Extend(r.buf[r.start : r.start+limit]); higher > limit {
+					limit = higher
+					continue
+				}
+			}
+			return nil, r.discard(limit)
+		}
+		if r.err == nil {
+			r.fill()
+			continue
+		}
+		if r.err == io.EOF && r.start < r.end {
+			line := r.buf[r.start:r.end]
+			r.start, r.searched = r.end, r.end
+			return r.whole(line, limit)
+		}
+		return nil, r.err
+	}
+}
+
+// whole checks the length of a line that was read to its end.
+func (r *Reader) whole(line []byte, limit int) ([]byte, error) {
+	line = bytes.TrimSuffix(line, []byte("\r"))
+	if len(line) > limit {
+		if r.opts.Extend != nil && limit == r.opts.Limit {
+			if higher := r.opts.Extend(line[:limit]); higher > limit {
+				return r.whole(line, higher)
+			}
+		}
+		return nil, &TooLong{Limit: limit, Salvage: message.SalvageLine(line)}
+	}
+	return line, nil
+}
+
+// discard reads to the end of a line that is too long and keeps none of it.
+func (r *Reader) discard(limit int) error {
+	e := &TooLong{Limit: limit, Salvage: new(message.Salvage)}
+	for {
+		if n := bytes.IndexByte(r.buf[r.start:r.end], '\n'); n >= 0 {
+			_, _ = e.Salvage.Write(r.buf[r.start : r.start+n])
+			r.start += n + 1
+			r.searched = r.start
+			return e
+		}
+		_, _ = e.Salvage.Write(r.buf[r.start:r.end])
+		r.start, r.searched, r.end = 0, 0, 0
+		if r.err != nil {
+			return e // the end of the input comes with the next call
+		}
+		r.fill()
+	}
+}
+
+// fill reads once, after making room: it moves what is left to the front, into a
+// larger buffer if the last read filled this one. So a busy stream costs few system
+// calls and an idle one little memory.
+func (r *Reader) fill() {
+	size := len(r.buf)
+	switch {
+	case r.start == r.end && size > fullBuffer:
+		size = fullBuffer // an extended line is over
+	case r.end == size && (size < fullBuffer || r.start < size/2):
+		size *= 2
+	}
+	if size != len(r.buf) || r.end == size || r.start == r.end {
+		buf := r.buf
+		if size != len(buf) {
+			buf = make([]byte, size)
+		}
+		r.end = copy(buf, r.buf[r.start:r.end])
+		r.searched -= r.start
+		r.start = 0
+		r.buf = buf
+	}
+	if r.opts.BeforeRead != nil {
+		r.opts.BeforeRead()
+	}
+	// A reader may return nothing and no error; io.Reader discourages it.
+	for range 100 {
+		n, err := r.src.Read(r.buf[r.end:])
+		r.end += n
+		r.err = err
+		if n > 0 || err != nil {
+			return
+		}
+	}
+	r.err = io.ErrNoProgress
+}
+
+// Detach leaves the buffer to whoever still uses the last line. The Reader goes on
+// with a copy of what it has not handed out.
+func (r *Reader) Detach() {
+	buf := make([]byte, len(r.buf))
+	r.end = copy(buf, r.buf[r.start:r.end])
+	r.searched -= r.start
+	r.start = 0
+	r.buf = buf
+}

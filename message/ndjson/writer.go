@@ -1,0 +1,134 @@
+package ndjson
+
+import (
+	"io"
+	"sync"
+	"time"
+)
+
+const (
+	// highWater is how many bytes wait at most before the one who adds to them has
+	// to write them out.
+	highWater = 64 << 10
+
+	// maxDelay is how long a line waits at most for others to be written with.
+	maxDelay = 2 * time.Millisecond
+)
+
+// A Writer collects lines and writes them together: when it is told to, when
+// enough of them wait, or when the first has waited for 2 ms. It is safe for
+// concurrent use. A peer that does not read makes those wait who write; what waits
+// in memory is bounded by highWater and one line for each of them.
+type Writer struct {
+	mu    sync.Mutex // guards what follows
+	buf   []byte
+	err   error
+	armed bool // the timer runs
+	timer *time.Timer
+
+	writing sync.Mutex // held while writing; taken before mu
+	dst     io.Writer
+	spare   []byte
+}
+
+// NewWriter returns a Writer to dst.
+func NewWriter(dst io.Writer) *Writer {
+	return &Writer{dst: dst}
+}
+
+// Begin locks the writer and returns the buffer to append lines to, newlines
+// included. End must follow.
+func (w *Writer) Begin() []byte {
+	w.mu.Lock()
+	return w.buf
+}
+
+// End takes the buffer back. It writes if enough waits.
+func (w *Writer) End(buf []byte) {
+	if w.err != nil {
+		buf = buf[:0]
+	}
+	w.buf = buf
+	if len(buf) > 0 && !w.armed {
+		w.armed = true
+		if w.timer == nil {
+			w.timer = time.AfterFunc(maxDelay, w.late)
+		} else {
+			w.timer.Reset(maxDelay)
+		}
+	}
+	full := len(buf) >= highWater
+	w.mu.Unlock()
+	if full {
+		_ = w.Flush()
+	}
+}
+
+func (w *Writer) late() {
+	w.mu.Lock()
+	w.armed = false
+	w.mu.Unlock()
+	_ = w.Flush()
+}
+
+// Flush writes what waits and returns once it is written. The error, if any, is
+// the first one that the destination returned; nothing is written after it.
+func (w *Writer) Flush() error {
+	w.mu.Lock()
+	if len(w.buf) == 0 && w.err == nil {
+		w.mu.Unlock()
+		return nil
+	}
+	w.mu.Unlock()
+
+	w.writing.Lock()
+	defer w.writing.Unlock()
+	w.mu.Lock()
+	if w.armed {
+		w.armed = false
+		w.timer.Stop()
+	}
+	out, err := w.buf, w.err
+	w.buf = w.spare[:0]
+	w.mu.Unlock()
+	if err != nil || len(out) == 0 {
+		w.spare = out[:0]
+		return err
+	}
+	_, err = w.dst.Write(out)
+	if cap(out) > 4*highWater {
+		out = nil // a line of the older dialect was in it
+	}
+	w.spare = out[:0]
+	if err != nil {
+		w.mu.Lock()
+		w.err = err
+		w.buf = w.buf[:0]
+		w.mu.Unlock()
+	}
+	return err
+}
+
+// Close writes what waits. It does not close the destination.
+func (w *Writer) Close() error {
+	err := w.Flush()
+	// Another goroutine's write may be under way: wait for it.
+	w.writing.Lock()
+	defer w.writing.Unlock()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+	if err == nil {
+		err = w.err
+	}
+	return err
+}
+
+// Err returns the error that ended writing, or nil.
+func (w *Writer) Err() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.err
+}

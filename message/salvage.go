@@ -1,0 +1,134 @@
+package message
+
+import "kernos/internal/jsonscan"
+
+// A Salvage reads what it can of a line that is not a message, so that its sender
+// can be answered: the names of the top level's members, the strings among their
+// values, and metadata.id. It never fails: what it can't read is not there.
+//
+// A line may be written to it in pieces of any size; it keeps a few hundred bytes
+// however long the line is. Its zero value is ready.
+type Salvage struct {
+	depth    int
+	inString bool
+	escaped  bool   // the last byte was a backslash in a string
+	isName   bool   // the next string is a member's name
+	name     string // of the last member of the top level
+	inner    string // of the last member of metadata
+	token    []byte // the string that is being read, quotes included
+	members  []salvaged
+	id       string
+}
+
+type salvaged struct{ name, value string }
+
+const (
+	maxSalvaged      = 16
+	maxSalvagedToken = 2 * MaxIDLength
+)
+
+// SalvageLine reads a whole line.
+func SalvageLine(line []byte) *Salvage {
+	s := new(Salvage)
+	_, _ = s.Write(line)
+	return s
+}
+
+// Write reads a piece of the line. It always takes all of it.
+func (s *Salvage) Write(piece []byte) (int, error) {
+	for _, c := range piece {
+		if s.inString {
+			s.stringByte(c)
+			continue
+		}
+		switch c {
+		case '"':
+			s.inString = true
+			s.token = append(s.token[:0], c)
+		case '{':
+			s.depth++
+			s.isName = true
+		case '[':
+			s.depth++
+			s.isName = false
+		case '}', ']':
+			s.depth--
+			s.isName = false
+		case ',':
+			s.isName = true
+		case ':':
+			s.isName = false
+		}
+	}
+	return len(piece), nil
+}
+
+func (s *Salvage) stringByte(c byte) {
+	if len(s.token) <= maxSalvagedToken {
+		s.token = append(s.token, c)
+	}
+	switch {
+	case s.escaped:
+		s.escaped = false
+	case c == '\\':
+		s.escaped = true
+	case c == '"':
+		s.inString = false
+		s.endString()
+	}
+}
+
+func (s *Salvage) endString() {
+	var text string
+	if len(s.token) <= maxSalvagedToken {
+		if end, _, err := jsonscan.String(s.token, 0); err == nil && end == len(s.token) {
+			text = jsonscan.Unquote(s.token)
+		}
+	}
+	switch {
+	case s.depth == 1 && s.isName:
+		s.name = text
+		if _, seen := s.Member(text); !seen && len(s.members) < maxSalvaged {
+			s.members = append(s.members, salvaged{name: text})
+		}
+	case s.depth == 1:
+		for i := range s.members {
+			if s.members[i].name == s.name && s.members[i].value == "" {
+				s.members[i].value = text
+			}
+		}
+	case s.depth == 2 && s.name == "metadata" && s.isName:
+		s.inner = text
+	case s.depth == 2 && s.name == "metadata" && s.inner == "id" && s.id == "":
+		s.id = text
+	}
+}
+
+// Member returns the string that a member of the top level holds, or "", and
+// whether there is such a member.
+func (s *Salvage) Member(name string) (value string, seen bool) {
+	for _, m := range s.members {
+		if m.name == name {
+			return m.value, true
+		}
+	}
+	return "", false
+}
+
+// Request returns as much of the message as an answer needs: a type, which is
+// [ValidationFailed] if the line's own can't be used, and an id, which may be "".
+func (s *Salvage) Request(d *Dialect) Message {
+	m := Message{Type: ValidationFailed}
+	if name, _ := s.Member(d.Type); Type(name).Valid() {
+		m.Type = Type(name)
+	}
+	var e envelope
+	if s.id != "" {
+		quoted := jsonscan.AppendQuoted(nil, s.id)
+		id := e.idString("metadata.id", member{line: quoted, text: string(quoted)})
+		if e.problem == nil {
+			m.Metadata.ID = ID(id)
+		}
+	}
+	return m
+}

@@ -1,0 +1,98 @@
+package schema
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/invopop/jsonschema"
+)
+
+// Input returns the schema of a Go type that callers fill in. Fields are named by
+// their json tags and required unless the tag says omitempty or omitzero; the tag
+// jsonschema_description describes them, the tag jsonschema restricts them
+// (enum=…, minimum=…, maxLength=…). Integers get the bounds that their Go type, or
+// a JSON number in any language, can hold, so that what the schema accepts can be
+// decoded.
+func Input[T any]() *Schema { return derived(reflect.TypeFor[T](), true) }
+
+// Output returns the schema of a Go type that a syscall fills in.
+func Output[T any]() *Schema { return derived(reflect.TypeFor[T](), false) }
+
+func derived(t reflect.Type, bounded bool) *Schema {
+	return &Schema{source: func() (json.RawMessage, error) { return derive(t, bounded) }}
+}
+
+func derive(t reflect.Type, bounded bool) (json.RawMessage, error) {
+	if cycle := recursive(t, nil); cycle != nil {
+		return nil, fmt.Errorf("schema of %v: the type %v contains itself", t, cycle)
+	}
+	r := jsonschema.Reflector{
+		Anonymous:      true,
+		DoNotReference: true,
+		ExpandedStruct: t.Kind() == reflect.Struct,
+		Mapper: func(t reflect.Type) *jsonschema.Schema {
+			if t == reflect.TypeFor[json.RawMessage]() || t == reflect.TypeFor[jsontext.Value]() {
+				return &jsonschema.Schema{}
+			}
+			if bounded {
+				return integer(t)
+			}
+			return nil
+		},
+	}
+	s := r.ReflectFromType(t)
+	s.Version = ""
+	text, err := json.Marshal(s)
+	if err != nil {
+		return nil, fmt.Errorf("schema of %v: %w", t, err)
+	}
+	if string(text) == "true" {
+		return json.RawMessage(`{}`), nil
+	}
+	return arrange(nil, text), nil
+}
+
+// safe is the largest integer that every JSON implementation reads exactly.
+const safe = 1<<53 - 1
+
+func integer(t reflect.Type) *jsonschema.Schema {
+	var low, high int64
+	switch t.Kind() {
+	case reflect.Int, reflect.Int64:
+		low, high = -safe, safe
+	case reflect.Int32, reflect.Int16, reflect.Int8:
+		high = 1<<(t.Bits()-1) - 1
+		low = -high - 1
+	case reflect.Uint, reflect.Uint64:
+		high = safe
+	case reflect.Uint32, reflect.Uint16, reflect.Uint8:
+		high = 1<<t.Bits() - 1
+	default:
+		return nil
+	}
+	number := func(n int64) json.Number { return json.Number(fmt.Sprint(n)) }
+	return &jsonschema.Schema{Type: "integer", Minimum: number(low), Maximum: number(high)}
+}
+
+// recursive returns a type inside t that contains itself, or nil.
+func recursive(t reflect.Type, outer []reflect.Type) reflect.Type {
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
+		return recursive(t.Elem(), outer)
+	case reflect.Struct:
+		for _, o := range outer {
+			if o == t {
+				return t
+			}
+		}
+		outer = append(outer, t)
+		for i := range t.NumField() {
+			if cycle := recursive(t.Field(i).Type, outer); cycle != nil {
+				return cycle
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,314 @@
+package schema
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+
+	"kernos/internal/nearest"
+)
+
+// Invalid is the error of a value that breaks its schema.
+type Invalid struct {
+	Problems []Problem // at least one
+}
+
+// A Problem is one thing that is wrong with a value.
+type Problem struct {
+	Path     string // where, such as items[2].name; "" is the value itself
+	Expected string // what should be there
+	Text     string // all of it in words
+}
+
+// maxProblems is how many problems are told at once.
+const maxProblems = 5
+
+func (e *Invalid) Error() string {
+	texts := make([]string, 0, maxProblems)
+	for i, p := range e.Problems {
+		if i == maxProblems {
+			texts = append(texts, fmt.Sprintf("and %d more", len(e.Problems)-maxProblems))
+			break
+		}
+		texts = append(texts, p.Text)
+	}
+	return strings.Join(texts, "; ")
+}
+
+// explain puts the library's error into words.
+func explain(err error, instance any, s *jsonschema.Schema) error {
+	v, ok := errors.AsType[*jsonschema.ValidationError](err)
+	if !ok {
+		return &Invalid{Problems: []Problem{{Text: err.Error()}}}
+	}
+	x := explainer{instance: instance, root: s}
+	x.add(v)
+	sort.SliceStable(x.problems, func(i, j int) bool { return x.problems[i].Path < x.problems[j].Path })
+	return &Invalid{Problems: x.problems}
+}
+
+type explainer struct {
+	instance any
+	root     *jsonschema.Schema
+	problems []Problem
+}
+
+// add explains v, or what is beneath it.
+func (x *explainer) add(v *jsonschema.ValidationError) {
+	switch v.ErrorKind.(type) {
+	case *kind.Schema, *kind.Group, *kind.AllOf, *kind.Reference:
+		for _, cause := range v.Causes {
+			x.add(cause)
+		}
+		return
+	case *kind.AnyOf, *kind.OneOf:
+		x.alternatives(v)
+		return
+	}
+	x.leaf(v)
+}
+
+// alternatives explains a value that fits none of several forms.
+func (x *explainer) alternatives(v *jsonschema.ValidationError) {
+	path := pathOf(v.InstanceLocation)
+	if len(v.Causes) == 0 {
+		x.problem(path, "exactly one form", "%s fits more than one of the forms that it may have", place(path))
+		return
+	}
+	var forms []string
+	for _, cause := range v.Causes {
+		inner := explainer{instance: x.instance, root: x.root}
+		inner.add(cause)
+		if len(inner.problems) > 0 {
+			forms = append(forms, inner.problems[0].Text)
+		}
+	}
+	x.problem(path, "one of several forms", "%s fits none of the forms that it may have (%s)", place(path), strings.Join(forms, "; or "))
+}
+
+func (x *explainer) problem(path, expected, format string, args ...any) {
+	x.problems = append(x.problems, Problem{Path: path, Expected: expected, Text: fmt.Sprintf(format, args...)})
+}
+
+// wants says what should be at a path and what is there.
+func (x *explainer) wants(v *jsonschema.ValidationError, format string, args ...any) {
+	path := pathOf(v.InstanceLocation)
+	expected := fmt.Sprintf(format, args...)
+	x.problem(path, expected, "%s: expected %s, got %s", place(path), expected, show(x.at(v.InstanceLocation)))
+}
+
+func (x *explainer) leaf(v *jsonschema.ValidationError) {
+	path := pathOf(v.InstanceLocation)
+	switch k := v.ErrorKind.(type) {
+	case *kind.Required:
+		for _, name := range k.Missing {
+			x.problem(join(path, name), "a value", "missing required field: %s", join(path, name))
+		}
+	case *kind.AdditionalProperties:
+		slices.Sort(k.Properties)
+		for _, name := range k.Properties {
+			known := x.properties(v)
+			hint := nearest.Hint(name, known)
+			switch {
+			case hint != "":
+				hint = " (" + hint + ")"
+			case len(known) > 0:
+				hint = " (it may have " + strings.Join(known, ", ") + ")"
+			default:
+				hint = " (there are none)"
+			}
+			x.problem(join(path, name), "no such field", "unknown field: %s%s", join(path, name), hint)
+		}
+	case *kind.Type:
+		words := make([]string, len(k.Want))
+		for i, w := range k.Want {
+			words[i] = typeWord(w)
+		}
+		x.wants(v, "%s", strings.Join(words, " or "))
+	case *kind.Enum:
+		words := make([]string, len(k.Want))
+		for i, w := range k.Want {
+			words[i] = show(w)
+		}
+		x.wants(v, "one of %s", strings.Join(words, ", "))
+	case *kind.Const:
+		x.wants(v, "%s", show(k.Want))
+	case *kind.MinLength:
+		if k.Want == 1 {
+			x.wants(v, "a string that is not empty")
+			break
+		}
+		x.wants(v, "a string of at least %s", count(k.Want, "character"))
+	case *kind.MaxLength:
+		x.problem(path, "", "%s: expected a string of at most %s, got %d", place(path), count(k.Want, "character"), k.Got)
+	case *kind.MinItems:
+		x.problem(path, "", "%s: expected at least %s, got %d", place(path), count(k.Want, "element"), k.Got)
+	case *kind.MaxItems:
+		x.problem(path, "", "%s: expected at most %s, got %d", place(path), count(k.Want, "element"), k.Got)
+	case *kind.Minimum:
+		x.wants(v, "a number of at least %s", k.Want.RatString())
+	case *kind.Maximum:
+		x.wants(v, "a number of at most %s", k.Want.RatString())
+	case *kind.ExclusiveMinimum:
+		x.wants(v, "a number above %s", k.Want.RatString())
+	case *kind.ExclusiveMaximum:
+		x.wants(v, "a number below %s", k.Want.RatString())
+	case *kind.MultipleOf:
+		x.wants(v, "a multiple of %s", k.Want.RatString())
+	case *kind.Pattern:
+		x.wants(v, "a string that matches %s", k.Want)
+	case *kind.Format:
+		x.wants(v, "a string in the format %s", k.Want)
+	case *kind.UniqueItems:
+		x.problem(path, "", "%s: elements %d and %d are equal, and no two may be", place(path), k.Duplicates[0], k.Duplicates[1])
+	case *kind.FalseSchema:
+		x.problem(path, "nothing", "%s: nothing may be here", place(path))
+	default:
+		text := v.ErrorKind.LocalizedString(message.NewPrinter(language.English))
+		x.problem(path, "", "%s: %s", place(path), text)
+	}
+}
+
+// properties lists the properties that the schema at fault knows.
+func (x *explainer) properties(v *jsonschema.ValidationError) []string {
+	s := x.root
+	if _, pointer, ok := strings.Cut(v.SchemaURL, "#"); ok && pointer != "" {
+		s = find(s, strings.Split(strings.Trim(pointer, "/"), "/"))
+	}
+	if s == nil {
+		return nil
+	}
+	names := make([]string, 0, len(s.Properties))
+	for name := range s.Properties {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// find follows a pointer through the plain part of a schema.
+func find(s *jsonschema.Schema, steps []string) *jsonschema.Schema {
+	for len(steps) > 0 && s != nil {
+		switch step := steps[0]; {
+		case step == "properties" && len(steps) > 1:
+			s = s.Properties[steps[1]]
+			steps = steps[2:]
+		case step == "items":
+			items, _ := s.Items.(*jsonschema.Schema)
+			if items == nil {
+				items = s.Items2020
+			}
+			s = items
+			steps = steps[1:]
+		case step == "additionalProperties":
+			s, _ = s.AdditionalProperties.(*jsonschema.Schema)
+			steps = steps[1:]
+		default:
+			return nil
+		}
+	}
+	return s
+}
+
+// at returns the part of the instance that a location names.
+func (x *explainer) at(location []string) any {
+	v := x.instance
+	for _, step := range location {
+		switch w := v.(type) {
+		case map[string]any:
+			v = w[step]
+		case []any:
+			i, err := strconv.Atoi(step)
+			if err != nil || i >= len(w) {
+				return nil
+			}
+			v = w[i]
+		}
+	}
+	return v
+}
+
+// pathOf writes a location as a person would: items[2].name.
+func pathOf(location []string) string {
+	path := ""
+	for _, step := range location {
+		path = join(path, step)
+	}
+	return path
+}
+
+func join(path, step string) string {
+	if _, err := strconv.Atoi(step); err == nil {
+		return path + "[" + step + "]"
+	}
+	step = clip(step)
+	if path == "" {
+		return step
+	}
+	return path + "." + step
+}
+
+// place names a path in a sentence.
+func place(path string) string {
+	if path == "" {
+		return "the value"
+	}
+	return path
+}
+
+func typeWord(t string) string {
+	switch t {
+	case "null":
+		return "null"
+	case "object", "array":
+		return "an " + t
+	case "integer":
+		return "a whole number"
+	}
+	return "a " + t
+}
+
+// show names a value in a few words.
+func show(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return "null"
+	case map[string]any:
+		return "an object"
+	case []any:
+		return "an array"
+	case string:
+		if v == "" {
+			return "an empty string"
+		}
+		return strconv.Quote(clip(v))
+	case json.Number:
+		return "the number " + clip(string(v))
+	}
+	return fmt.Sprint(v)
+}
+
+func clip(s string) string {
+	const most = 60
+	runes := []rune(s)
+	if len(runes) <= most {
+		return s
+	}
+	return string(runes[:most]) + "…"
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

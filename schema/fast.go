@@ -1,0 +1,328 @@
+package schema
+
+import (
+	"math"
+	"strconv"
+	"unicode/utf8"
+
+	"kernos/internal/jsonscan"
+)
+
+// node is the compiled form of a plain schema: one that uses only the keywords
+// below, which is what Go types give. It looks at JSON text in place.
+type node struct {
+	kinds int // bits of the types that are allowed
+
+	enum             []string // for strings; nil means any
+	minRunes         int
+	maxRunes         int
+	minimum, maximum float64 // whole numbers within ±2^53, or infinite
+
+	items              *node
+	minItems, maxItems int
+
+	properties []property
+	required   uint64 // bits of the properties that must be there
+	additional *node  // for other members; nil means that there may be none
+}
+
+type property struct {
+	name string
+	*node
+}
+
+// The types of JSON Schema, as bits.
+const (
+	isNull = 1 << iota
+	isBoolean
+	isInteger
+	isNumber
+	isString
+	isArray
+	isObject
+	isAnything = 1<<iota - 1
+)
+
+var kindBits = map[string]int{
+	"null": isNull, "boolean": isBoolean, "integer": isInteger, "number": isNumber | isInteger,
+	"string": isString, "array": isArray, "object": isObject,
+}
+
+var anything = &node{
+	kinds:    isAnything,
+	maxRunes: math.MaxInt, minimum: math.Inf(-1), maximum: math.Inf(1), maxItems: math.MaxInt,
+}
+
+// trivial reports whether n accepts everything without looking.
+func (n *node) trivial() bool { return n == anything }
+
+// fastNode compiles a schema, or returns nil if it is not a plain one.
+func fastNode(text []byte) *node {
+	switch string(text) {
+	case "true", "{}":
+		return anything
+	}
+	if text[0] != '{' {
+		return nil
+	}
+	n := *anything
+	n.additional, n.items = anything, anything
+	says := false
+	ok := true
+	var required []byte
+	jsonscan.Members(text, 0, func(name, value []byte) bool {
+		keyword := jsonscan.Unquote(name)
+		switch keyword {
+		case "title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment":
+			return true // they check nothing
+		case "required":
+			required = value
+		default:
+			ok = n.keyword(keyword, value)
+		}
+		says = true
+		return ok
+	})
+	if ok && required != nil {
+		ok = n.require(required)
+	}
+	switch {
+	case !ok:
+		return nil
+	case !says:
+		return anything
+	}
+	return &n
+}
+
+// keyword takes one keyword in. It reports whether the fast path knows it.
+func (n *node) keyword(name string, value []byte) bool {
+	switch name {
+	case "type":
+		if value[0] != '"' {
+			return false
+		}
+		n.kinds = kindBits[jsonscan.Unquote(value)]
+		return n.kinds != 0
+	case "enum":
+		strings, ok := stringList(value)
+		n.enum = strings
+		return ok && n.enum != nil
+	case "minLength":
+		return bound(value, &n.minRunes)
+	case "maxLength":
+		return bound(value, &n.maxRunes)
+	case "minItems":
+		return bound(value, &n.minItems)
+	case "maxItems":
+		return bound(value, &n.maxItems)
+	case "minimum":
+		return whole(value, &n.minimum)
+	case "maximum":
+		return whole(value, &n.maximum)
+	case "items":
+		n.items = fastNode(value)
+		return n.items != nil
+	case "additionalProperties":
+		if string(value) == "false" {
+			n.additional = nil
+			return true
+		}
+		n.additional = fastNode(value)
+		return n.additional != nil
+	case "properties":
+		ok := true
+		jsonscan.Members(value, 0, func(name, value []byte) bool {
+			p := property{jsonscan.Unquote(name), fastNode(value)}
+			n.properties = append(n.properties, p)
+			ok = p.node != nil
+			return ok
+		})
+		return ok && len(n.properties) <= 64
+	}
+	return false
+}
+
+// require notes the properties that must be there. A required name without a
+// property is left to the library.
+func (n *node) require(list []byte) bool {
+	names, ok := stringList(list)
+	for _, name := range names {
+		i := n.property(name)
+		if i < 0 {
+			return false
+		}
+		n.required |= 1 << i
+	}
+	return ok
+}
+
+func (n *node) property(name string) int {
+	for i := range n.properties {
+		if n.properties[i].name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+func stringList(text []byte) ([]string, bool) {
+	if text[0] != '[' {
+		return nil, false
+	}
+	var list []string
+	i := jsonscan.Space(text, 1)
+	for text[i] != ']' {
+		if text[i] != '"' {
+			return nil, false
+		}
+		end := jsonscan.Skip(text, i)
+		list = append(list, jsonscan.Unquote(text[i:end]))
+		if i = jsonscan.Space(text, end); text[i] == ',' {
+			i = jsonscan.Space(text, i+1)
+		}
+	}
+	return list, true
+}
+
+func bound(text []byte, n *int) bool {
+	v, err := strconv.Atoi(string(text))
+	*n = v
+	return err == nil && v >= 0
+}
+
+// whole reads a bound for numbers. Whole ones within 2^53 compare exactly as
+// floating-point numbers.
+func whole(text []byte, n *float64) bool {
+	v, err := strconv.ParseInt(string(text), 10, 64)
+	*n = float64(v)
+	return err == nil && v >= -safe && v <= safe
+}
+
+// accepts reports whether the value is surely valid. It is wrong to say so of a
+// value that is not; it is slow, but right, to deny it of a value that is.
+func (n *node) accepts(value []byte) bool {
+	if n.trivial() {
+		return true
+	}
+	end, ok := n.match(value, jsonscan.Space(value, 0))
+	return ok && jsonscan.Space(value, end) == len(value)
+}
+
+// match checks the value at b[i] and returns the offset behind it.
+func (n *node) match(b []byte, i int) (int, bool) {
+	if n.trivial() {
+		return jsonscan.Skip(b, i), true
+	}
+	switch c := b[i]; c {
+	case '{':
+		if n.kinds&isObject == 0 || n.enum != nil {
+			return i, false
+		}
+		return n.object(b, i)
+	case '[':
+		if n.kinds&isArray == 0 || n.enum != nil {
+			return i, false
+		}
+		return n.array(b, i)
+	case '"':
+		end := jsonscan.Skip(b, i)
+		return end, n.kinds&isString != 0 && n.text(b[i:end])
+	case 't', 'f':
+		return jsonscan.Skip(b, i), n.kinds&isBoolean != 0 && n.enum == nil
+	case 'n':
+		return jsonscan.Skip(b, i), n.kinds&isNull != 0 && n.enum == nil
+	}
+	end := jsonscan.Skip(b, i)
+	return end, n.enum == nil && n.number(b[i:end])
+}
+
+func (n *node) text(token []byte) bool {
+	if n.enum == nil && n.minRunes == 0 && n.maxRunes == math.MaxInt {
+		return true
+	}
+	s := jsonscan.Unquote(token)
+	if n.enum != nil {
+		found := false
+		for _, e := range n.enum {
+			found = found || e == s
+		}
+		if !found {
+			return false
+		}
+	}
+	runes := utf8.RuneCountInString(s)
+	return runes >= n.minRunes && runes <= n.maxRunes
+}
+
+// number accepts numbers that are written as plain digits, up to 15 of them, and
+// others where only the type counts. The rest is for the library, which computes
+// exactly.
+func (n *node) number(token []byte) bool {
+	if n.kinds&isNumber != 0 && math.IsInf(n.minimum, -1) && math.IsInf(n.maximum, 1) {
+		return true
+	}
+	if n.kinds&isInteger == 0 || len(token) > 15 {
+		return false
+	}
+	v, err := strconv.ParseInt(string(token), 10, 64)
+	return err == nil && float64(v) >= n.minimum && float64(v) <= n.maximum
+}
+
+func (n *node) array(b []byte, i int) (int, bool) {
+	count := 0
+	i = jsonscan.Space(b, i+1)
+	for b[i] != ']' {
+		var ok bool
+		if i, ok = n.items.match(b, i); !ok {
+			return i, false
+		}
+		count++
+		if i = jsonscan.Space(b, i); b[i] == ',' {
+			i = jsonscan.Space(b, i+1)
+		}
+	}
+	return i + 1, count >= n.minItems && count <= n.maxItems
+}
+
+func (n *node) object(b []byte, i int) (int, bool) {
+	var seen uint64
+	i = jsonscan.Space(b, i+1)
+	for b[i] != '}' {
+		end := jsonscan.Skip(b, i)
+		p := n.lookup(b[i:end])
+		at := jsonscan.Space(b, jsonscan.Space(b, end)+1)
+		child := n.additional
+		if p >= 0 {
+			seen |= 1 << p
+			child = n.properties[p].node
+		}
+		if child == nil {
+			return i, false
+		}
+		var ok bool
+		if i, ok = child.match(b, at); !ok {
+			return i, false
+		}
+		if i = jsonscan.Space(b, i); b[i] == ',' {
+			i = jsonscan.Space(b, i+1)
+		}
+	}
+	return i + 1, seen&n.required == n.required
+}
+
+// lookup finds the property of a name's token.
+func (n *node) lookup(token []byte) int {
+	name := token[1 : len(token)-1]
+	for i := range n.properties {
+		if n.properties[i].name == string(name) {
+			return i
+		}
+	}
+	for _, c := range name {
+		if c == '\\' {
+			return n.property(jsonscan.Unquote(token))
+		}
+	}
+	return -1
+}

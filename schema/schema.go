@@ -1,0 +1,134 @@
+// Package schema is the one place that knows JSON Schema.
+//
+// A [Schema] is derived from a Go type, or parsed from JSON that came at run time:
+//
+//	type Input struct {
+//		Message string `json:"message" jsonschema_description:"Message to echo back."`
+//	}
+//	s := schema.Input[Input]()
+//	err := s.Validate(json.RawMessage(`{"mesage":"hi"}`))
+//	// missing required field: message; unknown field: mesage (did you mean message?)
+//
+// The derived schema is the contract: it is what callers are shown and what their
+// input is held against. Validation proper is the work of a maintained library
+// (draft-07 to 2020-12). Beside it stands a compiled form of the plain schemas that
+// Go types give, which accepts valid input without building a value; it only ever
+// says yes, and everything else goes to the library, so that there is one source of
+// truth and one place where failures are put into words. A differential fuzz test
+// shows that the two agree.
+package schema
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// A Schema describes JSON values and checks them. It is compiled when it is first
+// used, so a program that declares a hundred of them starts no slower. It is safe
+// for concurrent use.
+type Schema struct {
+	source func() (json.RawMessage, error)
+
+	readOnce sync.Once
+	text     json.RawMessage
+
+	fastOnce sync.Once
+	fast     *node // nil if the schema says more than the fast path knows
+
+	fullOnce sync.Once
+	full     *jsonschema.Schema
+	fullErr  error
+}
+
+// Parse reads a schema from JSON. It may be of any draft from draft-04 to 2020-12
+// and is 2020-12 if it does not say; it may refer to itself but to nothing outside.
+func Parse(text json.RawMessage) (*Schema, error) {
+	compact := jsontext.Value(bytes.Clone(text))
+	if err := compact.Compact(); err != nil {
+		return nil, fmt.Errorf("not a JSON Schema: %w", err)
+	}
+	s := &Schema{source: func() (json.RawMessage, error) { return json.RawMessage(compact), nil }}
+	if _, err := s.library(); err != nil {
+		return nil, fmt.Errorf("not a JSON Schema: %w", err)
+	}
+	return s, nil
+}
+
+// Any is the schema of every value.
+var Any = &Schema{source: func() (json.RawMessage, error) { return json.RawMessage(`{}`), nil }}
+
+// JSON returns the schema itself. It panics if a Go type has no schema, which a
+// program finds out when it starts its tests.
+func (s *Schema) JSON() json.RawMessage {
+	s.readOnce.Do(func() {
+		text, err := s.source()
+		if err != nil {
+			panic(err)
+		}
+		s.text = text
+	})
+	return s.text
+}
+
+// library returns the library's form of the schema, which is not needed before the
+// first value that the fast path does not accept.
+func (s *Schema) library() (*jsonschema.Schema, error) {
+	s.fullOnce.Do(func() { s.full, s.fullErr = compileFull(s.JSON()) })
+	return s.full, s.fullErr
+}
+
+func compileFull(text json.RawMessage) (*jsonschema.Schema, error) {
+	const here = "kernos:schema"
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	c := jsonschema.NewCompiler()
+	c.DefaultDraft(jsonschema.Draft2020)
+	c.AssertFormat()
+	c.UseLoader(noLoader{})
+	if err := c.AddResource(here, doc); err != nil {
+		return nil, err
+	}
+	return c.Compile(here)
+}
+
+// noLoader refuses references that leave the schema: a caller who registers a
+// schema must not make the kernel read files or call servers.
+type noLoader struct{}
+
+func (noLoader) Load(url string) (any, error) {
+	return nil, errors.New("a schema may not refer to other documents: " + url)
+}
+
+// Validate checks a value, which must be valid JSON without repeated names. The
+// error is an *Invalid.
+func (s *Schema) Validate(value json.RawMessage) error {
+	s.fastOnce.Do(func() { s.fast = fastNode(s.JSON()) })
+	if s.fast != nil && s.fast.accepts(value) {
+		return nil
+	}
+	return s.validateFully(value)
+}
+
+// validateFully is Validate without the fast path.
+func (s *Schema) validateFully(value json.RawMessage) error {
+	full, err := s.library()
+	if err != nil {
+		return &Invalid{Problems: []Problem{{Text: "the schema itself is broken: " + err.Error()}}}
+	}
+	instance, err := parseInstance(value)
+	if err != nil {
+		return &Invalid{Problems: []Problem{{Text: "not JSON: " + err.Error()}}}
+	}
+	if err := full.Validate(instance); err != nil {
+		return explain(err, instance, full)
+	}
+	return nil
+}

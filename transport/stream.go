@@ -1,0 +1,188 @@
+// Package transport is what all wires that carry NDJSON have in common: a [Stream]
+// reads lines, hands the messages in them to a kernel, and writes what it answers.
+// The folders below it bind streams to something real: standard input and output,
+// a socket.
+package transport
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync/atomic"
+
+	"kernos/kernel"
+	"kernos/message"
+	"kernos/message/ndjson"
+	"kernos/message/osevent"
+)
+
+// Options are the settings of a Stream. The zero value is usable.
+type Options struct {
+	// Lenient gives messages that come without an id or a timestamp one.
+	Lenient bool
+}
+
+// A Stream is one NDJSON conversation with a kernel. Lines of both dialects may
+// stand in it side by side; each is answered in its own.
+type Stream struct {
+	k    *kernel.Kernel
+	ctx  context.Context
+	opts Options
+
+	in      *ndjson.Reader
+	current message.Decoder
+	older   message.Decoder
+
+	out     *ndjson.Writer
+	errors  atomic.Int64
+	answers [2]kernel.Emit // in the current dialect and in the older one
+}
+
+// Serve answers everything that comes from in, and returns when in has ended and all
+// of it is answered and written. The error is that of in or out, nil for the end of
+// the input. Errors counts the error messages that were written.
+func Serve(ctx context.Context, k *kernel.Kernel, in io.Reader, out io.Writer, opts *Options) (Result, error) {
+	s := newStream(ctx, k, in, out, opts)
+	err := k.Serve(ctx, s)
+	if closeErr := s.out.Close(); closeErr != nil {
+		err = &WriteError{closeErr}
+	}
+	return Result{Errors: s.errors.Load()}, err
+}
+
+// A Result says how a conversation went.
+type Result struct {
+	Errors int64 // error messages written
+}
+
+// A WriteError is the error of the side that reads the answers.
+type WriteError struct{ Err error }
+
+func (e *WriteError) Error() string { return "can't write answers: " + e.Err.Error() }
+
+// Unwrap returns the error of the writer.
+func (e *WriteError) Unwrap() error { return e.Err }
+
+func newStream(ctx context.Context, k *kernel.Kernel, in io.Reader, out io.Writer, opts *Options) *Stream {
+	s := &Stream{k: k, ctx: ctx, out: ndjson.NewWriter(out)}
+	if opts != nil {
+		s.opts = *opts
+	}
+	s.current = message.Decoder{Lenient: s.opts.Lenient}
+	s.older = message.Decoder{Dialect: osevent.Dialect, Lenient: s.opts.Lenient}
+	s.answers = [2]kernel.Emit{s.answerCurrent, s.answerOlder}
+	s.in = ndjson.NewReader(in, &ndjson.ReaderOptions{
+		Extend:     extend,
+		BeforeRead: func() { _ = s.out.Flush() },
+	})
+	return s
+}
+
+// extend lets a long line grow if it is one of the older dialect.
+func extend(head []byte) int {
+	if osevent.Spoken(message.SalvageLine(head)) {
+		return osevent.Dialect.MaxLine
+	}
+	return 0
+}
+
+// Detach implements [kernel.Source].
+func (s *Stream) Detach() { s.in.Detach() }
+
+// Next implements [kernel.Source].
+func (s *Stream) Next() (message.Message, kernel.Emit, error) {
+	for {
+		line, err := s.in.Next()
+		if err == nil {
+			var m message.Message
+			var answer kernel.Emit
+			if m, answer, err = s.decode(line); err == nil {
+				if s.opts.Lenient {
+					s.k.Stamp(&m)
+				}
+				return m, answer, nil
+			}
+		}
+		if err := s.reject(err); err != nil {
+			return message.Message{}, nil, err
+		}
+	}
+}
+
+// decode reads a line in the dialect that it is written in.
+func (s *Stream) decode(line []byte) (message.Message, kernel.Emit, error) {
+	m, err := s.current.Decode(line)
+	if err == nil {
+		return m, s.answers[0], nil
+	}
+	if osevent.Spoken(message.SalvageLine(line)) {
+		m, err = s.older.Decode(line)
+		if err == nil {
+			m, _ = osevent.Translate(m)
+		}
+		return m, s.answers[1], err
+	}
+	if len(line) > message.MaxLine {
+		// It was taken for a line of the older dialect while it was read.
+		err = &ndjson.TooLong{Limit: message.MaxLine, Salvage: message.SalvageLine(line)}
+	}
+	return m, s.answers[0], err
+}
+
+// reject answers a line that is no message. It returns the errors that no line is to
+// blame for, or nil.
+func (s *Stream) reject(err error) error {
+	var salvage *message.Salvage
+	var e *message.Error
+	if long, ok := errors.AsType[*ndjson.TooLong](err); ok {
+		salvage = long.Salvage
+		dialect := message.Current
+		if osevent.Spoken(salvage) {
+			dialect = osevent.Dialect
+		}
+		e = &message.Error{Code: 413, Message: dialect.TooLong}
+	} else if r, ok := errors.AsType[*message.Rejection](err); ok {
+		salvage = message.SalvageLine(r.Line)
+		e = &r.Err
+	} else {
+		return err
+	}
+	dialect, answer := message.Current, s.answers[0]
+	if osevent.Spoken(salvage) {
+		dialect, answer = osevent.Dialect, s.answers[1]
+	}
+	request := salvage.Request(dialect)
+	failure := request.Fail(e)
+	s.k.Stamp(&failure)
+	answer(failure)
+	return nil
+}
+
+func (s *Stream) answerCurrent(m message.Message) {
+	s.write(m, message.MaxLine, message.Append)
+}
+
+func (s *Stream) answerOlder(m message.Message) {
+	s.write(m, osevent.Dialect.MaxLine, osevent.Append)
+}
+
+// write adds a message to what is to be written. Outcomes wait for others to be
+// written with them; events are for somebody who waits.
+func (s *Stream) write(m message.Message, limit int, encode func([]byte, *message.Message) []byte) {
+	if m.Kind == message.KindError {
+		s.errors.Add(1)
+	}
+	buf := s.out.Begin()
+	start := len(buf)
+	buf = encode(buf, &m)
+	if len(buf)-start > limit {
+		// Blobs take their time: let the others write meanwhile.
+		s.out.End(buf[:start])
+		m = s.k.Fit(s.ctx, m, limit, func(m *message.Message) int { return len(encode(nil, m)) })
+		buf = encode(s.out.Begin(), &m)
+	}
+	s.out.End(append(buf, '\n'))
+	if m.Kind == message.KindEvent {
+		_ = s.out.Flush()
+	}
+}
