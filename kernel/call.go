@@ -50,8 +50,8 @@ const maxDepth = 32
 // callKey is the key under which a context finds its call.
 type callKey struct{}
 
-func newCall(k *Kernel, parent context.Context, s *Syscall, h Handler, m message.Message, send Emit, timeout time.Duration) *call {
-	c := &call{k: k, parent: parent, syscall: s, handler: h, request: m, send: send, timeout: timeout}
+func newCall(k *Kernel, parent context.Context, s *Syscall, h Handler, m *message.Message, send Emit, timeout time.Duration) *call {
+	c := &call{k: k, parent: parent, syscall: s, handler: h, request: *m, send: send, timeout: timeout}
 	c.deadline = time.Now().Add(timeout)
 	if d, ok := parent.Deadline(); ok && d.Before(c.deadline) {
 		c.deadline = d
@@ -185,9 +185,9 @@ func (c *call) settle() {
 	}
 }
 
-// failWith settles a call with any error. The text of an error that is not meant
-// for the caller goes to the log.
-func failWith(ctx context.Context, m *message.Message, emit Emit, err error) {
+// Fail is how a raw handler fails with any error. The text of an error that is not
+// meant for the caller goes to the log.
+func Fail(ctx context.Context, m message.Message, emit Emit, err error) {
 	e, known := message.ErrorOf(err)
 	if !known {
 		if c, ok := ctx.Value(callKey{}).(*call); ok {
@@ -214,7 +214,7 @@ func (c *call) nested(ctx context.Context, t message.Type, data json.RawMessage)
 		return nil, err
 	}
 	var outcome message.Message
-	child := c.k.admit(ctx, m, func(m message.Message) {
+	child := c.k.admit(ctx, &m, func(m message.Message) {
 		if m.Kind.Answers() {
 			outcome = m
 			return

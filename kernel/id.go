@@ -16,7 +16,8 @@ import (
 type idSource struct {
 	mu      sync.Mutex
 	entropy *ulid.MonotonicEntropy
-	last    uint64
+	id      ulid.ULID // the last one
+	time    uint64    // of the last one
 }
 
 func newIDSource() *idSource {
@@ -27,13 +28,12 @@ func newIDSource() *idSource {
 
 func (s *idSource) next(now time.Time) message.ID {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	// A clock that is set back must not make ids that sort before older ones.
-	s.last = max(s.last, ulid.Timestamp(now))
-	id, err := ulid.New(s.last, s.entropy)
-	if err != nil { // more ids in a millisecond than there are
-		s.last++
-		id = ulid.MustNew(s.last, s.entropy)
+	s.time = max(s.time, ulid.Timestamp(now))
+	for s.entropy.MonotonicRead(s.time, s.id[6:]) != nil {
+		s.time++ // more ids in a millisecond than there are
 	}
-	s.mu.Unlock()
-	return message.ID(id.String())
+	_ = s.id.SetTime(s.time) // fails in the year 10889
+	return message.ID(s.id.String())
 }

@@ -107,7 +107,7 @@ func (k *Kernel) Handle(ctx context.Context, m message.Message, emit Emit) {
 		return
 	}
 	m = m.Clone() // the handler may outlive the call
-	c := k.admit(ctx, m, emit)
+	c := k.admit(ctx, &m, emit)
 	if c == nil {
 		return
 	}
@@ -135,18 +135,18 @@ func (k *Kernel) refuse(m *message.Message, emit Emit, err error) {
 
 // admit finds the syscall of a message that is valid and checks the call. It
 // answers what can't be called, and returns nil for it and for what asks nothing.
-func (k *Kernel) admit(ctx context.Context, m message.Message, emit Emit) *call {
+func (k *Kernel) admit(ctx context.Context, m *message.Message, emit Emit) *call {
 	if !m.Kind.Asks() {
 		return nil
 	}
-	s, handler, err := k.resolve(&m)
+	s, handler, err := k.resolve(m)
 	if err == nil && s.Input != schema.Any {
 		if invalid := s.Input.Validate(m.Data); invalid != nil {
 			err = invalidInput(invalid)
 		}
 	}
 	if err != nil {
-		k.refuse(&m, emit, err)
+		k.refuse(m, emit, err)
 		return nil
 	}
 	timeout := s.Timeout
@@ -164,7 +164,9 @@ func (k *Kernel) resolve(m *message.Message) (*Syscall, Handler, error) {
 		return nil, nil, unknown(m.Type, c)
 	}
 	if m.Kind == message.KindQuery && s.Kind == message.KindCommand {
-		return nil, nil, message.Errorf(422, "%s is a command and was sent as a query, which may not change anything; send it with kind command", m.Type)
+		e := message.Errorf(422, "%s is a command and was sent as a query, which may not change anything; send it with kind command", m.Type)
+		e.Envelope = true
+		return nil, nil, e
 	}
 	if len(k.opts.Middleware) == 0 {
 		return s, s.Handler, nil
@@ -198,9 +200,10 @@ func unknown(t message.Type, c *catalog) error {
 		names[i] = string(known)
 	}
 	if hint := nearest.Hint(string(t), names); hint != "" {
-		text += ": " + hint
+		text += ": " + hint + " Syscall.List names what there is"
+	} else {
+		text += ". Syscall.List names what there is"
 	}
-	text += ". Syscall.List names what there is"
 	if _, ok := c.byType["Syscall.Register"]; ok {
 		text += "; Syscall.Register adds a handler for it"
 	} else {

@@ -91,7 +91,7 @@ func (s *session) turn() {
 			s.ended <- err
 			return
 		}
-		c := s.k.admit(s.ctx, m, send)
+		c := s.k.admit(s.ctx, &m, send)
 		if c == nil {
 			continue
 		}

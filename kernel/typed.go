@@ -51,14 +51,14 @@ func typed[In, Out any](d Definition, kind message.Kind, f func(context.Context,
 			emit(m.Fail(message.Errorf(422, "Schema validation failed: %s can't be read as its input: %v", m.Type, err)))
 			return
 		}
-		out, err := f(ctx, in, &Stream{request: &m, emit: emit})
+		out, err := f(ctx, in, NewStream(&m, emit))
 		if err != nil {
-			failWith(ctx, &m, emit, err)
+			Fail(ctx, m, emit, err)
 			return
 		}
 		data, err := json.Marshal(out)
 		if err != nil {
-			failWith(ctx, &m, emit, err)
+			Fail(ctx, m, emit, err)
 			return
 		}
 		emit(m.Reply(data))
@@ -118,6 +118,11 @@ func decodeNumber(d *jsontext.Decoder, v *float64) error {
 type Stream struct {
 	request *message.Message
 	emit    Emit
+}
+
+// NewStream returns the stream of a raw handler's call.
+func NewStream(request *message.Message, emit Emit) *Stream {
+	return &Stream{request: request, emit: emit}
 }
 
 // Progress tells the caller how far the work is: a note, and a fraction from 0 to 1.

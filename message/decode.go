@@ -2,6 +2,7 @@ package message
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"kernos/internal/jsonscan"
@@ -22,6 +23,7 @@ type Decoder struct {
 
 	scan  jsonscan.Scanner
 	types map[string]Type // types seen before: no check and no allocation for them
+	last  Type            // of them
 }
 
 // maxTypes bounds what a hostile sender can make a Decoder remember.
@@ -88,6 +90,7 @@ func (d *Decoder) Decode(line []byte) (Message, error) {
 		return Message{}, &Rejection{Err: problem, Line: line}
 	}
 	if err := e.check(names, d.Lenient); err != nil {
+		err.Envelope = true
 		return Message{}, &Rejection{Err: *err, Line: line}
 	}
 	return e.Message, nil
@@ -114,12 +117,16 @@ func (d *Decoder) envelope(e *envelope, names *Dialect, line []byte) error {
 		name := line[i+1 : end-1]
 		bit := names.member(name)
 		if bit == 0 {
-			if name, bit, err = e.rareName(names, line[i:end]); err != nil {
-				return &jsonscan.SyntaxError{Problem: err.Error(), Offset: i}
+			s := jsonscan.Unquote(line[i:end])
+			if bit = names.member([]byte(s)); bit == 0 { // unknown, and not spelled with escapes
+				if slices.Contains(e.unknown, s) {
+					return repeated(s, i)
+				}
+				e.unknown = append(e.unknown, s)
 			}
 		}
 		if e.has&bit != 0 {
-			return &jsonscan.SyntaxError{Problem: fmt.Sprintf("repeated member name %q", name), Offset: i}
+			return repeated(string(name), i)
 		}
 		e.has |= bit
 		if bit == hasMetadata {
@@ -175,20 +182,9 @@ func (d *Dialect) member(name []byte) int {
 	return 0
 }
 
-// rareName looks again at a name that is none of the envelope's: it may be spelled
-// with escapes, or it is unknown. The error says that an unknown one is repeated.
-func (e *envelope) rareName(names *Dialect, token []byte) (name []byte, bit int, err error) {
-	s := jsonscan.Unquote(token)
-	if bit = names.member([]byte(s)); bit != 0 {
-		return []byte(s), bit, nil
-	}
-	for _, other := range e.unknown {
-		if other == s {
-			return nil, 0, fmt.Errorf("repeated member name %q", Clip(s, 64))
-		}
-	}
-	e.unknown = append(e.unknown, s)
-	return []byte(s), 0, nil
+// repeated is the error for a member name that stands in an object twice.
+func repeated(name string, offset int) error {
+	return &jsonscan.SyntaxError{Problem: fmt.Sprintf("repeated member name %q", Clip(name, 64)), Offset: offset}
 }
 
 func (e *envelope) readKind(names *Dialect, token []byte) {
@@ -212,8 +208,12 @@ func (d *Decoder) readType(e *envelope, names *Dialect, token []byte) {
 		return
 	}
 	name := token[1 : len(token)-1]
+	if d.last != "" && string(name) == string(d.last) {
+		e.Type = d.last
+		return
+	}
 	if t, ok := d.types[string(name)]; ok {
-		e.Type = t
+		e.Type, d.last = t, t
 		return
 	}
 	written := jsonscan.Unquote(token)

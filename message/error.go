@@ -22,6 +22,9 @@ type Error struct {
 	// Field and Expected say which member of the input is at fault and what it
 	// should have been. They are for dialects that have a place for them.
 	Field, Expected string
+
+	// Envelope says that the fault is in the message itself, not in what it asks for.
+	Envelope bool
 }
 
 // An error's text may quote its caller, but an error message must always fit into

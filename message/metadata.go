@@ -3,67 +3,116 @@ package message
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"kernos/internal/jsonscan"
 )
 
+// The members of metadata.
+const (
+	memberID = iota
+	memberTimestamp
+	memberCorrelation
+	memberCausation
+	memberIdempotencyKey
+	memberSchemaVersion
+	members
+)
+
+func metadataMember(name []byte) int {
+	switch string(name) {
+	case "id":
+		return memberID
+	case "timestamp":
+		return memberTimestamp
+	case "correlation":
+		return memberCorrelation
+	case "causation":
+		return memberCausation
+	case "idempotencyKey":
+		return memberIdempotencyKey
+	case "schemaVersion":
+		return memberSchemaVersion
+	}
+	return -1
+}
+
 // metadata reads the metadata object at line[i] into e and returns the offset
-// behind it. The strings in it share one allocation.
+// behind it. The error is a *jsonscan.SyntaxError.
 func (d *Decoder) metadata(e *envelope, line []byte, i int) (int, error) {
 	start := i
-	end, err := d.scan.ValueWithin(line, i, 1)
-	if err != nil {
+	if i >= len(line) || line[i] != '{' {
+		end, err := d.scan.ValueWithin(line, i, 1)
+		if err == nil {
+			e.has |= hasID | hasTimestamp // one complaint is enough
+			e.wrong("metadata", "object", "metadata must be an object with id and timestamp, got %s", Describe(line[i:end]))
+		}
 		return end, err
 	}
-	if line[i] != '{' {
-		e.has |= hasID | hasTimestamp // one complaint is enough
-		e.wrong("metadata", "object", "metadata must be an object with id and timestamp, got %s", Describe(line[i:end]))
-		return end, nil
-	}
-	text := string(line[start:end])
+	var found [members]struct{ start, end int }
+	var unknown []string
 	i = jsonscan.Space(line, i+1)
-	for line[i] != '}' {
-		name, at, _ := jsonscan.Name(line, i) // checked above
+	for more := i >= len(line) || line[i] != '}'; more; {
+		name, at, err := jsonscan.Name(line, i)
+		if err != nil {
+			return i, err
+		}
 		at = jsonscan.Space(line, at)
-		stop := jsonscan.Skip(line, at)
-		m := member{line: line[at:stop], text: text[at-start : stop-start]}
-		if !e.readMetadata(line[i+1:name-1], m) {
-			// Unknown, or spelled with escapes.
-			if s := jsonscan.Unquote(line[i:name]); !e.readMetadata([]byte(s), m) {
-				e.unknownMetadata(s)
+		m := metadataMember(line[i+1 : name-1])
+		if m < 0 { // unknown, or spelled with escapes
+			s := jsonscan.Unquote(line[i:name])
+			if m = metadataMember([]byte(s)); m < 0 {
+				if slices.Contains(unknown, s) {
+					return i, repeated(s, i)
+				}
+				unknown = append(unknown, s)
 			}
 		}
-		if i = jsonscan.Space(line, stop); line[i] == ',' {
-			i = jsonscan.Space(line, i+1)
+		if m >= 0 && found[m].end != 0 {
+			return i, repeated(jsonscan.Unquote(line[i:name]), i)
 		}
+		if i, err = d.scan.ValueWithin(line, at, 2); err != nil {
+			return i, err
+		}
+		if m >= 0 {
+			found[m].start, found[m].end = at, i
+		}
+		if i, more, err = next(line, i); err != nil {
+			return i, err
+		}
+	}
+	end := i + 1
+	text := string(line[start:end]) // the strings share one allocation
+	for m, f := range found {
+		if f.end != 0 {
+			e.readMetadata(m, member{line: line[f.start:f.end], text: text[f.start-start : f.end-start]})
+		}
+	}
+	for _, name := range unknown {
+		e.unknownMetadata(name)
 	}
 	return end, nil
 }
 
-// readMetadata reads one member of metadata. It reports whether there is such a
-// member.
-func (e *envelope) readMetadata(name []byte, m member) bool {
-	switch string(name) {
-	case "id":
+func (e *envelope) readMetadata(which int, m member) {
+	switch which {
+	case memberID:
 		e.has |= hasID
 		e.Metadata.ID = ID(e.idString("metadata.id", m))
-	case "timestamp":
+	case memberTimestamp:
 		e.has |= hasTimestamp
 		e.Metadata.Timestamp = e.timestamp(m.line)
-	case "correlation":
+	case memberCorrelation:
 		e.Metadata.Correlation = e.idString("metadata.correlation", m)
-	case "causation":
+	case memberCausation:
 		if m.text != "null" {
 			e.Metadata.Causation = ID(e.idString("metadata.causation", m))
 		}
-	case "idempotencyKey":
+	case memberIdempotencyKey:
 		e.Metadata.IdempotencyKey = e.idString("metadata.idempotencyKey", m)
-	case "schemaVersion":
+	case memberSchemaVersion:
 		e.Metadata.SchemaVersion = e.idString("metadata.schemaVersion", m)
-	default:
-		return false
 	}
-	return true
 }
 
 // member is the value of one member of metadata, as part of the line, which will

@@ -52,7 +52,7 @@ func (s *Salvage) Write(piece []byte) (int, error) {
 			s.depth++
 			s.isName = false
 		case '}', ']':
-			s.depth--
+			s.depth = max(s.depth-1, 0)
 			s.isName = false
 		case ',':
 			s.isName = true

@@ -158,31 +158,39 @@ func (s *Stream) reject(err error) error {
 	return nil
 }
 
+// answerCurrent writes an answer in the current dialect.
 func (s *Stream) answerCurrent(m message.Message) {
-	s.write(m, message.MaxLine, message.Append)
-}
-
-func (s *Stream) answerOlder(m message.Message) {
-	s.write(m, osevent.Dialect.MaxLine, osevent.Append)
-}
-
-// write adds a message to what is to be written. Outcomes wait for others to be
-// written with them; events are for somebody who waits.
-func (s *Stream) write(m message.Message, limit int, encode func([]byte, *message.Message) []byte) {
-	if m.Kind == message.KindError {
-		s.errors.Add(1)
-	}
 	buf := s.out.Begin()
 	start := len(buf)
-	buf = encode(buf, &m)
-	if len(buf)-start > limit {
-		// Blobs take their time: let the others write meanwhile.
+	buf = message.Append(buf, &m)
+	if len(buf)-start > message.MaxLine {
 		s.out.End(buf[:start])
-		m = s.k.Fit(s.ctx, m, limit, func(m *message.Message) int { return len(encode(nil, m)) })
-		buf = encode(s.out.Begin(), &m)
+		s.answerFitted(m, message.MaxLine, message.Append)
+		return
+	}
+	s.end(buf, m.Kind)
+}
+
+// answerOlder writes an answer in the older dialect.
+func (s *Stream) answerOlder(m message.Message) {
+	s.answerFitted(m, osevent.Dialect.MaxLine, osevent.Append)
+}
+
+// answerFitted makes an answer fit into a line, without holding up others, and
+// writes it.
+func (s *Stream) answerFitted(m message.Message, limit int, encode func([]byte, *message.Message) []byte) {
+	m = s.k.Fit(s.ctx, m, limit, func(m *message.Message) int { return len(encode(nil, m)) })
+	s.end(encode(s.out.Begin(), &m), m.Kind)
+}
+
+// end ends a line. Outcomes wait for others to be written with them; events are for
+// somebody who waits.
+func (s *Stream) end(buf []byte, kind message.Kind) {
+	if kind == message.KindError {
+		s.errors.Add(1)
 	}
 	s.out.End(append(buf, '\n'))
-	if m.Kind == message.KindEvent {
+	if kind == message.KindEvent {
 		_ = s.out.Flush()
 	}
 }

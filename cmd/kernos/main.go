@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 
 	"kernos/message"
@@ -22,6 +23,11 @@ const (
 )
 
 func main() {
+	// What lives long is small, and what a message leaves behind is garbage at once:
+	// collecting every 16 MB instead of every 4 costs some memory and saves time.
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(400)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	status := run(ctx, os.Args[1:])
 	stop()

@@ -2,6 +2,15 @@ package jsonscan
 
 import "bytes"
 
+const (
+	quoted = iota + 1
+	opens
+	closes
+)
+
+// structure tells the bytes that Skip has to look at from the others.
+var structure = [256]uint8{'"': quoted, '{': opens, '[': opens, '}': closes, ']': closes}
+
 // Skip returns the offset behind the value at or after b[i], which Value has
 // accepted.
 func Skip(b []byte, i int) int {
@@ -12,13 +21,13 @@ func Skip(b []byte, i int) int {
 	case '{', '[':
 		depth := 0
 		for {
-			switch b[i] {
-			case '"':
+			switch structure[b[i]] {
+			case quoted:
 				i = skipString(b, i)
 				continue
-			case '{', '[':
+			case opens:
 				depth++
-			case '}', ']':
+			case closes:
 				if depth--; depth == 0 {
 					return i + 1
 				}

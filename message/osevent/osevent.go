@@ -105,8 +105,11 @@ func payload(m *message.Message) json.RawMessage {
 		}
 	}
 	code := word(e.Code)
-	if e.Expected == "JSON" {
+	switch {
+	case e.Code == 400 && e.Expected == "JSON":
 		code = "INVALID_JSON"
+	case e.Code == 422 && m.Err != nil && !e.Envelope:
+		code = "INVALID_INPUT"
 	}
 	dst := jsonscan.AppendQuoted([]byte(`{"message":`), e.Message)
 	dst = jsonscan.AppendQuoted(append(dst, `,"code":`...), code)

@@ -1,0 +1,116 @@
+// Command bench measures what a message costs, stage by stage and as a whole, beside
+// two floors: a bare decode and encode of the same bytes with go-json-experiment, and
+// copying them. All of it comes from one run, so that ratios mean something on a
+// noisy machine.
+package main
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"runtime"
+	"text/tabwriter"
+)
+
+func main() {
+	binary := flag.String("kernos", "", "the kernos binary to measure")
+	small := flag.Int("small", 1_000_000, "how many small messages go through the pipe")
+	large := flag.Int("large", 100_000, "how many large messages go through the pipe")
+	flag.Parse()
+	if *binary == "" {
+		fmt.Fprintln(os.Stderr, "bench: say which binary to measure: -kernos PATH")
+		os.Exit(2)
+	}
+	if err := run(*binary, *small, *large); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(binary string, small, large int) error {
+	fmt.Printf("%s, %d cores. A row is CPU time of one core, unless it says otherwise.\n", runtime.Version(), runtime.NumCPU())
+	sets := []struct {
+		name  string
+		count int
+		lines [][]byte
+	}{
+		{"130 B", small, smallLines(1000)},
+		{"8 KB", large, largeLines(1000)},
+	}
+	for _, set := range sets {
+		fmt.Printf("\nPing of %s (%d bytes a line)\n", set.name, len(set.lines[0]))
+		w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+		fmt.Fprintln(w, "stage\tns/message\tmessages/s\tallocs/message\t")
+		for _, s := range stages(set.lines) {
+			row(w, s.name, s.perMessage, fmt.Sprintf("%.1f", s.allocs))
+		}
+		if err := w.Flush(); err != nil {
+			return err
+		}
+
+		floor := bareJSON(set.lines, set.count)
+		pipe, err := pipeRun(binary, set.lines, set.count)
+		if err != nil {
+			return err
+		}
+		w = tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+		fmt.Fprintf(w, "whole of %d\tns/message\tmessages/s\t× bare JSON\t\n", set.count)
+		base := floor
+		for _, r := range []struct {
+			name string
+			ns   float64
+		}{
+			{"floor: copy", copyBytes(set.lines, set.count)},
+			{"floor: bare JSON, decode and encode", floor},
+			{"kernos pipe --inline", pipe.cpu},
+			{"kernos pipe --inline, by the clock", pipe.wall},
+		} {
+			row(w, r.name, r.ns, fmt.Sprintf("%.2f", r.ns/base))
+		}
+		if err := w.Flush(); err != nil {
+			return err
+		}
+		fmt.Printf("resident memory of the pipe: %.1f MB\n", pipe.memory)
+	}
+	start, err := startTime(binary, smallLines(1)[0])
+	if err != nil {
+		return err
+	}
+	fmt.Printf("\none Ping in a fresh process: median %.1f ms of 21\n", start)
+	return nil
+}
+
+func row(w *tabwriter.Writer, name string, ns float64, last string) {
+	fmt.Fprintf(w, "%s\t%.0f\t%.0f\t%s\t\n", name, ns, 1e9/ns, last)
+}
+
+// smallLines are Pings of 130 bytes.
+func smallLines(n int) [][]byte {
+	lines := make([][]byte, n)
+	for i := range lines {
+		lines[i] = fmt.Appendf(nil, `{"kind":"query","type":"Ping","data":{"payload":"xxxxxxxxxxxxxxxxxxxx"},"metadata":{"id":"msg-%07d","timestamp":1735000000000}}`, i)
+	}
+	return lines
+}
+
+// largeLines are Pings of 8 KB: records with numbers, texts and lists, as syscalls
+// send them.
+func largeLines(n int) [][]byte {
+	var payload bytes.Buffer
+	payload.WriteByte('[')
+	for i := 0; payload.Len() < 7_900; i++ {
+		if i > 0 {
+			payload.WriteByte(',')
+		}
+		fmt.Fprintf(&payload, `{"name":"record %d","count":%d,"ratio":%.6f,"tags":["alpha","beta","gamma"],`+
+			`"text":"the kernel routes a message to its syscall and answers it once, naïvely said","ok":true,"none":null}`,
+			i, i*7919, float64(i)/97)
+	}
+	payload.WriteByte(']')
+	lines := make([][]byte, n)
+	for i := range lines {
+		lines[i] = fmt.Appendf(nil, `{"kind":"query","type":"Ping","data":{"payload":%s},"metadata":{"id":"msg-%07d","timestamp":1735000000000}}`, payload.Bytes(), i)
+	}
+	return lines
+}

@@ -1,0 +1,289 @@
+package conformance
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"kernos/message"
+)
+
+// conversation is one file.
+type conversation struct {
+	path     string // from this folder, with slashes
+	title    string
+	clauses  []string
+	needs    []string
+	wire     string
+	lenient  bool
+	handlers []handlerSpec
+	text     []string // all lines of the file
+	talk     []spoken
+}
+
+// spoken is one line of the talk.
+type spoken struct {
+	line    int // index into text
+	sent    bool
+	newline bool // sent: with a newline
+	anyTurn bool // expected: in any order with its neighbours
+	text    string
+}
+
+// handlerSpec is a syscall that exists only in a conversation.
+type handlerSpec struct {
+	name    message.Type
+	kind    message.Kind
+	slow    bool
+	timeout time.Duration
+	emits   []message.Type
+	steps   []step
+}
+
+type step struct{ verb, arg string }
+
+// conversations reads all files.
+func conversations(t *testing.T) []*conversation {
+	t.Helper()
+	var all []*conversation
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Ext(path) != ".txt" {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		c, err := parse(filepath.ToSlash(path), string(text))
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		all = append(all, c)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func parse(path, text string) (*conversation, error) {
+	c := &conversation{path: path, wire: "ndjson", text: strings.Split(strings.TrimSuffix(text, "\n"), "\n")}
+	head := true
+	for i, line := range c.text {
+		var err error
+		switch {
+		case strings.HasPrefix(line, ">"), strings.HasPrefix(line, "<"):
+			head = false
+			err = c.say(i, line)
+		case strings.TrimSpace(line) == "":
+		case strings.HasPrefix(line, "#"):
+			if c.title == "" {
+				c.title = strings.TrimSpace(strings.TrimPrefix(line, "#"))
+			}
+		case head:
+			err = c.setting(line)
+		default:
+			err = fmt.Errorf("neither > nor < nor #: %s", line)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", i+1, err)
+		}
+	}
+	if c.title == "" || len(c.talk) == 0 {
+		return nil, fmt.Errorf("a conversation needs a title and a talk")
+	}
+	return c, nil
+}
+
+func (c *conversation) say(i int, line string) error {
+	s := spoken{line: i, sent: line[0] == '>', newline: true}
+	rest := line[1:]
+	switch {
+	case s.sent && strings.HasPrefix(rest, "-"):
+		s.newline = false
+		rest = rest[1:]
+	case !s.sent && strings.HasPrefix(rest, "~"):
+		s.anyTurn = true
+		rest = rest[1:]
+	}
+	text, err := expand(strings.TrimPrefix(rest, " "))
+	s.text = text
+	c.talk = append(c.talk, s)
+	return err
+}
+
+var macro = regexp.MustCompile(`\$\((hex:[0-9A-Fa-f]+|[^*()]+\*[0-9]+)\)`)
+
+// expand replaces the macros in a line.
+func expand(line string) (string, error) {
+	var bad error
+	line = macro.ReplaceAllStringFunc(line, func(m string) string {
+		body := m[2 : len(m)-1]
+		if digits, ok := strings.CutPrefix(body, "hex:"); ok {
+			raw, err := hex.DecodeString(digits)
+			if err != nil {
+				bad = err
+			}
+			return string(raw)
+		}
+		text, count, _ := strings.Cut(body, "*")
+		n, err := strconv.Atoi(count)
+		if err != nil {
+			bad = err
+		}
+		return strings.Repeat(text, n)
+	})
+	return line, bad
+}
+
+func (c *conversation) setting(line string) error {
+	key, value, ok := strings.Cut(line, ":")
+	if !ok {
+		return fmt.Errorf("neither a setting nor a comment: %s", line)
+	}
+	value = strings.TrimSpace(value)
+	switch key {
+	case "clauses":
+		c.clauses = append(c.clauses, strings.Fields(value)...)
+	case "needs":
+		c.needs = append(c.needs, strings.Fields(value)...)
+	case "wire":
+		c.wire = value
+		if value != "ndjson" && value != "jsonrpc" {
+			return fmt.Errorf("no such wire: %s", value)
+		}
+	case "options":
+		c.lenient = value == "lenient"
+		if !c.lenient {
+			return fmt.Errorf("no such option: %s", value)
+		}
+	case "handler":
+		h, err := parseHandler(value)
+		c.handlers = append(c.handlers, h)
+		return err
+	case "file", "file+x", "definition":
+		// For wires and capabilities that need them.
+	default:
+		return fmt.Errorf("no such setting: %s", key)
+	}
+	return nil
+}
+
+func parseHandler(text string) (handlerSpec, error) {
+	var h handlerSpec
+	words := strings.Fields(text)
+	if len(words) < 3 {
+		return h, fmt.Errorf("a handler is TYPE KIND STEP …: %s", text)
+	}
+	h.name, h.kind = message.Type(words[0]), message.Kind(words[1])
+	rest := text
+	next := func() string {
+		word, tail, _ := strings.Cut(strings.TrimSpace(rest), " ")
+		rest = tail
+		return word
+	}
+	next()
+	next()
+	for {
+		before := rest
+		word := next()
+		key, value, _ := strings.Cut(word, "=")
+		switch key {
+		case "slow":
+			h.slow = true
+		case "timeout":
+			d, err := time.ParseDuration(value)
+			if err != nil {
+				return h, err
+			}
+			h.timeout = d
+		case "emits":
+			for _, e := range strings.Split(value, ",") {
+				h.emits = append(h.emits, message.Type(e))
+			}
+		default:
+			for _, s := range strings.Split(before, " ; ") {
+				verb, arg, _ := strings.Cut(strings.TrimSpace(s), " ")
+				if !slices.Contains([]string{"reply", "echo", "fail", "error", "panic", "emit", "progress", "call", "sleep", "hang", "silent"}, verb) {
+					return h, fmt.Errorf("no such step: %s", verb)
+				}
+				h.steps = append(h.steps, step{verb, strings.TrimSpace(arg)})
+			}
+			return h, nil
+		}
+	}
+}
+
+// built reports whether all of these folders hold Go code.
+func built(folders ...string) bool {
+	for _, f := range folders {
+		found, err := filepath.Glob(filepath.Join("..", filepath.FromSlash(f), "*.go"))
+		if err != nil || len(found) == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// runs reports whether the conversation can be held today.
+func (c *conversation) runs() bool { return c.wire == "ndjson" && built(c.needs...) }
+
+// pattern matches an expected line.
+func pattern(expected string) *regexp.Regexp {
+	var b strings.Builder
+	b.WriteString(`(?s)^`)
+	words := regexp.MustCompile(`\$(id|time|any)`)
+	last := 0
+	for _, at := range words.FindAllStringIndex(expected, -1) {
+		b.WriteString(regexp.QuoteMeta(expected[last:at[0]]))
+		switch expected[at[0]:at[1]] {
+		case "$id":
+			b.WriteString(`[^"]+`)
+		case "$time":
+			b.WriteString(`[0-9]{13}`)
+		case "$any":
+			b.WriteString(`.*?`)
+		}
+		last = at[1]
+	}
+	b.WriteString(regexp.QuoteMeta(expected[last:]))
+	b.WriteString(`$`)
+	return regexp.MustCompile(b.String())
+}
+
+// matches compares a line that came with one that was expected.
+func matches(expected, got string) bool {
+	if !strings.Contains(expected, "$") {
+		return expected == got
+	}
+	return pattern(expected).MatchString(got)
+}
+
+var (
+	madeID   = regexp.MustCompile(`"id":"[0-9A-HJKMNP-TV-Z]{26}"`)
+	madeTime = regexp.MustCompile(`"timestamp":1[0-9]{12}\b`)
+)
+
+// written is how a line that came is written into a file.
+func written(got string) string {
+	got = madeID.ReplaceAllString(got, `"id":"$$id"`)
+	return madeTime.ReplaceAllString(got, `"timestamp":$$time`)
+}
+
+// jsonOr returns text if it is JSON, and null otherwise.
+func jsonOr(text string) json.RawMessage {
+	if !json.Valid([]byte(text)) {
+		return json.RawMessage("null")
+	}
+	return json.RawMessage(text)
+}
