@@ -103,7 +103,7 @@ func (x *explainer) problem(path, expected, format string, args ...any) {
 func (x *explainer) wants(v *jsonschema.ValidationError, format string, args ...any) {
 	path := pathOf(v.InstanceLocation)
 	expected := fmt.Sprintf(format, args...)
-	x.problem(path, expected, "%s: expected %s, got %s", place(path), expected, show(x.at(v.InstanceLocation)))
+	x.problem(path, expected, "%s: expected %s, got %s", place(path), expected, x.came(v.InstanceLocation))
 }
 
 func (x *explainer) leaf(v *jsonschema.ValidationError) {
@@ -217,6 +217,27 @@ func find(s *jsonschema.Schema, steps []string) *jsonschema.Schema {
 		}
 	}
 	return s
+}
+
+// came says what is at a location, but not the values of fields that are marked
+// writeOnly: a secret must not come back in an error.
+func (x *explainer) came(location []string) string {
+	s := x.root
+	for _, step := range location {
+		switch {
+		case s == nil:
+		case s.Properties[step] != nil:
+			s = s.Properties[step]
+		case s.Items2020 != nil:
+			s = s.Items2020
+		default:
+			s, _ = s.AdditionalProperties.(*jsonschema.Schema)
+		}
+		if s != nil && s.WriteOnly {
+			return "something else (it is not shown)"
+		}
+	}
+	return show(x.at(location))
 }
 
 // at returns the part of the instance that a location names.

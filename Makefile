@@ -1,0 +1,56 @@
+# Kernos. make lists what can be made.
+
+GO        ?= go
+BIN       := bin/kernos
+FUZZTIME  ?= 30s
+PACKAGES  := ./...
+
+.DEFAULT_GOAL := help
+.PHONY: help build install test unit lint fmt docs fuzz bench cover clean
+
+help: ## Show this list
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## Build bin/kernos
+	CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN) ./cmd/kernos
+
+install: ## Install kernos into $GOBIN
+	CGO_ENABLED=0 $(GO) install -trimpath ./cmd/kernos
+
+test: lint unit ## Run everything: lint, architecture, unit tests with the race detector, conformance, fuzz corpora
+
+unit: ## Run the tests only
+	$(GO) test -race -timeout 10m $(PACKAGES)
+	cd bench && $(GO) test ./...
+
+lint: ## Check formatting, go vet and staticcheck
+	@unformatted="$$(gofmt -l $$(git ls-files '*.go'))"; \
+	if [ -n "$$unformatted" ]; then echo "not formatted (make fmt): $$unformatted"; exit 1; fi
+	$(GO) vet $(PACKAGES)
+	cd bench && $(GO) vet ./...
+	$(GO) tool -modfile=tools/go.mod staticcheck $(PACKAGES)
+	$(GO) mod verify >/dev/null
+	@$(GO) mod tidy -diff
+
+fmt: ## Format the code
+	gofmt -w $$(git ls-files '*.go')
+
+docs: ## Write docs/CONFORMANCE.md from the conversations
+	$(GO) test ./conformance -run TestDocument -update
+
+fuzz: ## Fuzz every target for FUZZTIME each (default 30s)
+	@for file in $$(git grep -l '^func Fuzz' -- '*_test.go'); do \
+		for target in $$(sed -n 's/^func \(Fuzz[A-Za-z]*\).*/\1/p' $$file); do \
+			echo "== $$(dirname $$file) $$target"; \
+			$(GO) test ./$$(dirname $$file) -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) || exit 1; \
+		done; \
+	done
+
+bench: build ## Measure what a message costs, beside two floors, in one run
+	cd bench && $(GO) run . -kernos ../$(BIN)
+
+cover: ## Show how much of each package the tests run
+	$(GO) test -cover $(PACKAGES)
+
+clean: ## Remove what was built
+	rm -rf bin

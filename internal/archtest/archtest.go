@@ -1,0 +1,70 @@
+// Package archtest checks that imports point down the floors of the house, and never
+// sideways. The table is the one of docs/ARCHITECTURE.md.
+package archtest
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+// module is the path of this module.
+const module = "kernos"
+
+// floors lists the folders from the ground up. A pattern with a star stands for all
+// folders in its place. A package may import packages of lower floors only; two
+// packages of one floor are siblings and don't know each other.
+var floors = [][]string{
+	{"internal/jsonscan", "internal/nearest"},        // below the house: standard library, or one small library
+	{"message", "schema", "store"},                   // vocabulary
+	{"message/ndjson", "message/osevent", "store/*"}, // forms and engines of it
+	{"kernel"},    // routing
+	{"transport"}, // what all NDJSON wires share
+	{"journal", "capability/*", "transport/*"}, // what there is to call, and how to reach it
+	{"client"},     //
+	{"console"},    //
+	{"cmd/kernos"}, // wiring
+	{"conformance", "internal/archtest", "examples/*", "examples/*/*"}, // they look at all of it
+}
+
+// pure lists the packages that import nothing but the standard library and this module.
+var pure = []string{"internal/jsonscan", "message", "message/ndjson", "message/osevent"}
+
+// floor returns the floor of a package of this module, given by its folder.
+func floor(folder string) (int, bool) {
+	for i, patterns := range floors {
+		for _, p := range patterns {
+			if ok, err := path.Match(p, folder); err == nil && ok {
+				return i, true
+			}
+		}
+	}
+	return 0, false
+}
+
+// violation says what is wrong with one import, or returns "".
+func violation(folder, imported string) string {
+	from, ok := floor(folder)
+	if !ok {
+		return fmt.Sprintf("%s is on no floor: give it a place in the table", folder)
+	}
+	target, ours := strings.CutPrefix(imported, module+"/")
+	if !ours {
+		first, _, _ := strings.Cut(imported, "/")
+		if strings.Contains(first, ".") && slices.Contains(pure, folder) {
+			return fmt.Sprintf("%s imports %s; it may use the standard library only", folder, imported)
+		}
+		return ""
+	}
+	to, ok := floor(target)
+	switch {
+	case !ok:
+		return fmt.Sprintf("%s imports %s, which is on no floor", folder, target)
+	case to > from:
+		return fmt.Sprintf("%s (floor %d) imports %s (floor %d): up", folder, from, target, to)
+	case to == from:
+		return fmt.Sprintf("%s imports %s on the same floor %d: sideways", folder, target, from)
+	}
+	return ""
+}

@@ -1,0 +1,145 @@
+package archtest
+
+import (
+	"bufio"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const root = "../.."
+
+// eachFile calls visit for every file of the module that is not a folder of its own.
+func eachFile(t *testing.T, visit func(name string)) {
+	t.Helper()
+	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if base := d.Name(); base == ".git" || base == "testdata" || base == "bin" {
+				return filepath.SkipDir
+			}
+			if _, err := os.Stat(filepath.Join(name, "go.mod")); err == nil && name != root {
+				return filepath.SkipDir // another module
+			}
+			return nil
+		}
+		rel, err := filepath.Rel(root, name)
+		visit(filepath.ToSlash(rel))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestImportsPointDown(t *testing.T) {
+	files := 0
+	eachFile(t, func(name string) {
+		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+			return // a test may look at whatever it tests with
+		}
+		files++
+		f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, name), nil, parser.ImportsOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, i := range f.Imports {
+			imported, err := strconv.Unquote(i.Path.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if v := violation(filepath.ToSlash(filepath.Dir(name)), imported); v != "" {
+				t.Errorf("%s: %s", name, v)
+			}
+		}
+	})
+	if files < 20 {
+		t.Fatalf("only %d files were read: the test does not see the module", files)
+	}
+}
+
+func TestArrowsThatPointUpOrSidewaysAreFound(t *testing.T) {
+	for _, arrow := range [][2]string{
+		{"message", "kernos/kernel"},
+		{"kernel", "kernos/transport/stdio"},
+		{"message", "kernos/schema"},
+		{"message/ndjson", "kernos/message/osevent"},
+		{"capability/memory", "kernos/capability/http"},
+		{"transport/unix", "kernos/transport/stdio"},
+		{"kernel", "kernos/nowhere"},
+		{"nowhere", "kernos/message"},
+		{"message", "github.com/spf13/cobra"},
+	} {
+		if violation(arrow[0], arrow[1]) == "" {
+			t.Errorf("%s may import %s", arrow[0], arrow[1])
+		}
+	}
+	for _, arrow := range [][2]string{
+		{"message/ndjson", "kernos/message"},
+		{"kernel", "kernos/schema"},
+		{"transport/stdio", "kernos/transport"},
+		{"cmd/kernos", "kernos/kernel"},
+		{"kernel", "github.com/oklog/ulid/v2"},
+		{"message", "encoding/json"},
+	} {
+		if v := violation(arrow[0], arrow[1]); v != "" {
+			t.Error(v)
+		}
+	}
+}
+
+// TestNamesSayWhatThingsAre refuses names that could stand on any folder.
+func TestNamesSayWhatThingsAre(t *testing.T) {
+	vague := regexp.MustCompile(`(^|/)(utils?|common|helpers?|shared|misc|base|types|manager)(/|\.go$)`)
+	eachFile(t, func(name string) {
+		if vague.MatchString(name) {
+			t.Errorf("%s: the name explains nothing", name)
+		}
+	})
+}
+
+// TestNoRegistrationInInit keeps start-up explicit: what a program serves is listed in
+// one place.
+func TestNoRegistrationInInit(t *testing.T) {
+	initFunc := regexp.MustCompile(`(?m)^func init\(\)`)
+	eachFile(t, func(name string) {
+		if !strings.HasSuffix(name, ".go") {
+			return
+		}
+		f, err := os.Open(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = f.Close() }()
+		for s, n := bufio.NewScanner(f), 1; s.Scan(); n++ {
+			if initFunc.MatchString(s.Text()) {
+				t.Errorf("%s:%d: init hides what a program does when it starts", name, n)
+			}
+		}
+	})
+}
+
+// TestNoTestSkipsItself: a test that may skip proves nothing.
+func TestNoTestSkipsItself(t *testing.T) {
+	skips := regexp.MustCompile(`\bt\.Skip(f|Now)?\(|testing\.Short\(\)`)
+	eachFile(t, func(name string) {
+		if !strings.HasSuffix(name, "_test.go") || strings.HasPrefix(name, "internal/archtest/") {
+			return
+		}
+		text, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if skips.Match(text) {
+			t.Errorf("%s: a test here may skip itself", name)
+		}
+	})
+}
