@@ -1,0 +1,79 @@
+package jsonscan_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"kernos/internal/jsonscan"
+)
+
+func TestSkipEndsWhereTheValueEnds(t *testing.T) {
+	values := []string{
+		`null`, `true`, `false`, `0`, `-1.5e+3`, `""`, `"a"`, `"\""`, `"\\"`, `"\\\""`, `"\\\\"`, `"a\\\\\"b"`,
+		`"}"`, `"]"`, `"{["`, `{}`, `[]`, `{"a":"}"}`, `["]"]`, `[[],[{}]]`, `{"\"":"\\"}`, `{"a":{"b":[1,"]",{}]}}`,
+		"{ \"a\" :\t1 ,\r\n\"b\" : [ ] }",
+	}
+	// What may follow a value inside of a text, and its end.
+	for _, behind := range []string{"", ",", "}", "]", " ", "\n", "\t,"} {
+		for _, value := range values {
+			for _, before := range []string{"", " \t\r\n"} {
+				text := []byte(before + value + behind)
+				if got, want := jsonscan.Skip(text, 0), len(before)+len(value); got != want {
+					t.Errorf("Skip(%q) = %d, want %d", text, got, want)
+				}
+			}
+		}
+	}
+}
+
+func TestMembersVisitsEachMemberInOrder(t *testing.T) {
+	for _, test := range []struct {
+		text string
+		want []string // name tokens and values by turns
+	}{
+		{`{}`, nil},
+		{"  {\n}", nil},
+		{`{"a":1}`, []string{`"a"`, `1`}},
+		{`{"a":1,"b":[2,"}"],"":{"a":3}}`, []string{`"a"`, `1`, `"b"`, `[2,"}"]`, `""`, `{"a":3}`}},
+		{"{ \"a\" : 1 ,\t\"\\\"\"\n:\r\"x\" }", []string{`"a"`, `1`, `"\""`, `"x"`}},
+		{`{"a":"\\","b":"\\\""}`, []string{`"a"`, `"\\"`, `"b"`, `"\\\""`}},
+		{`{"a":null,"b":true,"c":-1e5}`, []string{`"a"`, `null`, `"b"`, `true`, `"c"`, `-1e5`}},
+	} {
+		var got []string
+		end := jsonscan.Members([]byte(test.text+" ,x"), 0, func(name, value []byte) bool {
+			got = append(got, string(name), string(value))
+			return true
+		})
+		if !slices.Equal(got, test.want) {
+			t.Errorf("%q:\n got %q\nwant %q", test.text, got, test.want)
+		}
+		if end != len(test.text) {
+			t.Errorf("%q: ended at %d, want %d", test.text, end, len(test.text))
+		}
+	}
+}
+
+func TestMembersStopsWhenToldTo(t *testing.T) {
+	text := []byte(`{"a":1,"b":22,"c":3}`)
+	visits := 0
+	end := jsonscan.Members(text, 0, func(name, _ []byte) bool {
+		visits++
+		return string(name) != `"b"`
+	})
+	if visits != 2 || end != strings.Index(string(text), `,"c"`) {
+		t.Errorf("%d visits, ended at %d; want 2, ended behind the second value", visits, end)
+	}
+}
+
+func TestMembersStartsAtTheGivenObject(t *testing.T) {
+	text := []byte(`[{"a":1}, {"b":2}]`)
+	var got []string
+	end := jsonscan.Members(text, 9, func(name, value []byte) bool {
+		got = append(got, string(name)+string(value))
+		return true
+	})
+	if !slices.Equal(got, []string{`"b"2`}) || end != len(text)-1 {
+		t.Errorf("got %q and %d", got, end)
+	}
+}
