@@ -231,7 +231,7 @@ func (d *Decoder) readType(e *envelope, names *Dialect, token []byte) {
 	if t := Repair(written); t != "" {
 		hint = fmt.Sprintf(" (did you mean %s?)", t)
 	}
-	e.wrong(names.Type, "Domain.Action", "%s must be Domain.Action in PascalCase, at most %d letters and digits, such as Memory.Get; got %s%s",
+	e.wrong(names.Type, "Domain.Action", "%s must be Domain.Action in PascalCase, such as Memory.Get, of at most %d letters and digits (or Echo or Ping); got %s%s",
 		names.Type, MaxTypeLength, Describe(token), hint)
 }
 
