@@ -45,13 +45,18 @@ func (k *Kernel) Fit(ctx context.Context, m message.Message, limit int, length f
 	return fitted
 }
 
-// unfit is the error that stands for an answer that can't be sent.
+// unfit is what is sent for a message that can't be: an error for a reply. An event
+// stays one, with the error as its data, since an outcome is still to come.
 func (k *Kernel) unfit(m *message.Message, err error) message.Message {
 	e, known := message.ErrorOf(err)
 	if !known {
 		k.opts.Log.Error("can't keep a blob", "type", m.Type, "causation", m.Metadata.Causation, "error", err)
+		e = message.Errorf(500, "The answer does not fit into a line, and it could not be kept as a blob; the kernel's log says why")
 	}
 	failed := message.Message{Kind: message.KindError, Type: m.Type, Data: e.Append(nil), Metadata: m.Metadata, Err: e}
+	if m.Kind == message.KindEvent {
+		failed.Kind, failed.Err = message.KindEvent, nil
+	}
 	return failed
 }
 

@@ -12,7 +12,7 @@ type purchase struct {
 	Items []item            `json:"items,omitempty" jsonschema:"minItems=1,maxItems=3"`
 	Mode  string            `json:"mode,omitempty" jsonschema:"enum=fast,enum=slow"`
 	Key   string            `json:"key,omitempty" jsonschema:"minLength=1,maxLength=4"`
-	Code  string            `json:"code,omitempty" jsonschema:"minLength=2,maxLength=2"`
+	Land  string            `json:"land,omitempty" jsonschema:"minLength=2,maxLength=2"`
 	Ratio float64           `json:"ratio,omitempty" jsonschema:"minimum=0,maximum=1"`
 	Tags  map[string]string `json:"tags,omitempty"`
 	Rush  bool              `json:"rush,omitempty"`
@@ -39,7 +39,7 @@ func TestExplainSaysWhereWhatAndWhatInstead(t *testing.T) {
 		{`true`, `the value: expected an object, got true`},
 		{`{"itms":[]}`, `unknown field: itms (did you mean items?)`},
 		{`{"MODE":"fast"}`, `unknown field: MODE (did you mean mode?)`},
-		{`{"something":1}`, `unknown field: something (it may have at, code, items, key, mode, ratio, rush, ship, tags)`},
+		{`{"something":1}`, `unknown field: something (it may have at, items, key, land, mode, ratio, rush, ship, tags)`},
 		{`{"items":[]}`, `items: expected at least 1 element, got 0`},
 		{`{"items":{}}`, `items: expected an array, got an object`},
 		{`{"items":[{"name":"a"},{"name":"b"},{"name":3}]}`, `items[2].name: expected a string, got the number 3`},
@@ -51,7 +51,7 @@ func TestExplainSaysWhereWhatAndWhatInstead(t *testing.T) {
 		{`{"mode":3}`, `mode: expected a string, got the number 3`},
 		{`{"key":""}`, `key: expected a string that is not empty, got an empty string`},
 		{`{"key":"abcde"}`, `key: expected a string of at most 4 characters, got 5`},
-		{`{"code":"x"}`, `code: expected a string of at least 2 characters, got "x"`},
+		{`{"land":"x"}`, `land: expected a string of at least 2 characters, got "x"`},
 		{`{"ratio":2}`, `ratio: expected a number of at most 1, got the number 2`},
 		{`{"ratio":-0.5}`, `ratio: expected a number of at least 0, got the number -0.5`},
 		{`{"ratio":"x"}`, `ratio: expected a number, got "x"`},
