@@ -29,13 +29,13 @@ type Stream struct {
 	ctx  context.Context
 	opts Options
 
-	in      *ndjson.Reader
-	current message.Decoder
-	older   message.Decoder
+	in     *ndjson.Reader
+	either *osevent.Either
 
 	out     *ndjson.Writer
 	errors  atomic.Int64
-	answers [2]kernel.Emit // in the current dialect and in the older one
+	current kernel.Emit // answers in the current dialect
+	older   kernel.Emit // answers in the older one
 }
 
 // Serve answers everything that comes from in, and returns when in has ended and all
@@ -68,22 +68,21 @@ func newStream(ctx context.Context, k *kernel.Kernel, in io.Reader, out io.Write
 	if opts != nil {
 		s.opts = *opts
 	}
-	s.current = message.Decoder{Lenient: s.opts.Lenient}
-	s.older = message.Decoder{Dialect: osevent.Dialect, Lenient: s.opts.Lenient}
-	s.answers = [2]kernel.Emit{s.answerCurrent, s.answerOlder}
+	s.either = osevent.NewEither(s.opts.Lenient)
+	s.current, s.older = s.answerCurrent, s.answerOlder
 	s.in = ndjson.NewReader(in, &ndjson.ReaderOptions{
-		Extend:     extend,
+		Extend:     osevent.Extend,
 		BeforeRead: func() { _ = s.out.Flush() },
 	})
 	return s
 }
 
-// extend lets a long line grow if it is one of the older dialect.
-func extend(head []byte) int {
-	if osevent.Spoken(message.SalvageLine(head)) {
-		return osevent.Dialect.MaxLine
+// answer returns what answers in a dialect.
+func (s *Stream) answer(d *message.Dialect) kernel.Emit {
+	if d == osevent.Dialect {
+		return s.older
 	}
-	return 0
+	return s.current
 }
 
 // Detach implements [kernel.Source].
@@ -95,12 +94,19 @@ func (s *Stream) Next() (message.Message, kernel.Emit, error) {
 		line, err := s.in.Next()
 		if err == nil {
 			var m message.Message
-			var answer kernel.Emit
-			if m, answer, err = s.decode(line); err == nil {
+			var d *message.Dialect
+			if m, d, err = s.either.Decode(line); err == nil {
+				if d == osevent.Dialect {
+					m, _ = osevent.Translate(m)
+				}
 				if s.opts.Lenient {
 					s.k.Stamp(&m)
 				}
-				return m, answer, nil
+				return m, s.answer(d), nil
+			}
+			if d == message.Current && len(line) > d.MaxLine {
+				// Its head looked like the older dialect, and it is not.
+				err = &ndjson.TooLong{Limit: d.MaxLine, Salvage: message.SalvageLine(line)}
 			}
 		}
 		if err := s.reject(err); err != nil {
@@ -109,52 +115,32 @@ func (s *Stream) Next() (message.Message, kernel.Emit, error) {
 	}
 }
 
-// decode reads a line in the dialect that it is written in.
-func (s *Stream) decode(line []byte) (message.Message, kernel.Emit, error) {
-	m, err := s.current.Decode(line)
-	if err == nil {
-		return m, s.answers[0], nil
-	}
-	if osevent.Spoken(message.SalvageLine(line)) {
-		m, err = s.older.Decode(line)
-		if err == nil {
-			m, _ = osevent.Translate(m)
-		}
-		return m, s.answers[1], err
-	}
-	if len(line) > message.MaxLine {
-		// It was taken for a line of the older dialect while it was read.
-		err = &ndjson.TooLong{Limit: message.MaxLine, Salvage: message.SalvageLine(line)}
-	}
-	return m, s.answers[0], err
-}
-
 // reject answers a line that is no message. It returns the errors that no line is to
 // blame for, or nil.
 func (s *Stream) reject(err error) error {
+	long, tooLong := errors.AsType[*ndjson.TooLong](err)
+	rejection, rejected := errors.AsType[*message.Rejection](err)
 	var salvage *message.Salvage
-	var e *message.Error
-	if long, ok := errors.AsType[*ndjson.TooLong](err); ok {
+	switch {
+	case tooLong:
 		salvage = long.Salvage
-		dialect := message.Current
-		if osevent.Spoken(salvage) {
-			dialect = osevent.Dialect
-		}
-		e = &message.Error{Code: 413, Message: dialect.TooLong}
-	} else if r, ok := errors.AsType[*message.Rejection](err); ok {
-		salvage = message.SalvageLine(r.Line)
-		e = &r.Err
-	} else {
+	case rejected:
+		salvage = message.SalvageLine(rejection.Line)
+	default:
 		return err
 	}
-	dialect, answer := message.Current, s.answers[0]
+	dialect := message.Current
 	if osevent.Spoken(salvage) {
-		dialect, answer = osevent.Dialect, s.answers[1]
+		dialect = osevent.Dialect
+	}
+	e := &message.Error{Code: 413, Message: dialect.TooLong}
+	if rejected {
+		e = &rejection.Err
 	}
 	request := salvage.Request(dialect)
 	failure := request.Fail(e)
 	s.k.Stamp(&failure)
-	answer(failure)
+	s.answer(dialect)(failure)
 	return nil
 }
 

@@ -49,13 +49,8 @@ older dialect can say of an error: a code of one's own, details, a stack.`,
 // convert translates a stream. It goes on after what it can't translate.
 func convert(in io.Reader, out, report io.Writer, to *message.Dialect) error {
 	w := bufio.NewWriterSize(out, 64<<10)
-	t := translator{to: to, older: message.Decoder{Dialect: osevent.Dialect}}
-	r := ndjson.NewReader(in, &ndjson.ReaderOptions{Extend: func(head []byte) int {
-		if osevent.Spoken(message.SalvageLine(head)) {
-			return osevent.Dialect.MaxLine
-		}
-		return 0
-	}})
+	t := translator{to: to, either: osevent.NewEither(false)}
+	r := ndjson.NewReader(in, &ndjson.ReaderOptions{Extend: osevent.Extend})
 	failed := false
 	complain := func(format string, args ...any) {
 		failed = true
@@ -95,21 +90,15 @@ func convert(in io.Reader, out, report io.Writer, to *message.Dialect) error {
 }
 
 type translator struct {
-	to      *message.Dialect
-	current message.Decoder
-	older   message.Decoder
-	buf     []byte
+	to     *message.Dialect
+	either *osevent.Either
+	buf    []byte
 }
 
 // translate returns a line in the dialect that is asked for. A line that is in it
 // already comes back as it is.
 func (t *translator) translate(line []byte) (_ []byte, lossy bool, err error) {
-	m, err := t.current.Decode(line)
-	from := message.Current
-	if err != nil && osevent.Spoken(message.SalvageLine(line)) {
-		from = osevent.Dialect
-		m, err = t.older.Decode(line)
-	}
+	m, from, err := t.either.Decode(line)
 	if err != nil {
 		return nil, false, err
 	}
