@@ -10,8 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"kernos/internal/jsonscan"
 	"kernos/message"
 )
@@ -39,6 +37,7 @@ type call struct {
 
 	mu      sync.Mutex
 	settled bool
+	expired bool
 	done    chan struct{} // made by Done
 	err     error         // why done is closed
 	release func()        // what Done set up
@@ -54,9 +53,27 @@ func newCall(k *Kernel, parent context.Context, s *Syscall, h Handler, m *messag
 	c := &call{k: k, parent: parent, syscall: s, handler: h, request: *m, send: send, timeout: timeout}
 	c.deadline = time.Now().Add(timeout)
 	if d, ok := parent.Deadline(); ok && d.Before(c.deadline) {
+		c.timeout = time.Until(d)
 		c.deadline = d
 	}
 	return c
+}
+
+// runWithin runs the handler and returns when there is an outcome, which is at the
+// deadline if the handler has none by then.
+func (c *call) runWithin() {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c.run()
+	}()
+	timer := time.NewTimer(time.Until(c.deadline))
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+		c.expire()
+	}
 }
 
 // run runs the handler and sees to it that there is an outcome.
@@ -89,13 +106,14 @@ func (c *call) fail(format string, args ...any) {
 
 // expire settles a call that has run out of time, and tells its handler.
 func (c *call) expire() {
-	c.cancel(context.DeadlineExceeded)
 	c.mu.Lock()
+	c.close(context.DeadlineExceeded)
 	late := !c.settled
+	c.expired = late
 	c.mu.Unlock()
 	if late {
 		c.k.opts.Log.Warn("call not done in time", "type", c.request.Type, "id", c.request.Metadata.ID, "timeout", c.timeout)
-		c.emit(c.request.Fail(message.Errorf(504, "%s was not done within %v", c.request.Type, c.timeout)))
+		c.emit(c.request.Fail(message.Errorf(504, "%s was not done within %v", c.request.Type, c.timeout.Round(time.Millisecond))))
 	}
 }
 
@@ -104,7 +122,7 @@ func (c *call) emit(m message.Message) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.settled {
-		if m.Kind.Answers() && c.err == nil {
+		if m.Kind.Answers() && !c.expired {
 			c.k.opts.Log.Error("handler gave a second outcome; it is dropped", "type", c.request.Type, "id", c.request.Metadata.ID)
 		}
 		return
@@ -118,6 +136,9 @@ func (c *call) emit(m message.Message) {
 		m.Type = c.request.Type
 		m.Metadata.Causation = c.request.Metadata.ID
 		m.Metadata.Correlation = c.request.Metadata.Correlation
+		if m.Metadata.ID == c.request.Metadata.ID { // made by changing the request
+			m.Metadata.ID, m.Metadata.Timestamp = "", 0
+		}
 	} else if m.Metadata.Causation == "" {
 		lineage := c.request.Caused()
 		m.Metadata.Causation, m.Metadata.Correlation = lineage.Causation, lineage.Correlation
@@ -134,9 +155,15 @@ func (c *call) vet(m *message.Message) string {
 		if m.Err != nil {
 			return "" // made by Fail
 		}
-		if _, err := message.ParseError(m.Data); err != nil {
+		if problem := checkData(m, c.request.Data); problem != "" {
+			return problem
+		}
+		e, err := message.ParseError(m.Data)
+		if err != nil {
 			return "handler failed with data that is no error: " + err.Error()
 		}
+		m.Data = e.Append(nil) // with texts that fit into a line
+		return ""
 	case message.KindEvent:
 		declared := func(e EventDefinition) bool { return e.Type == m.Type }
 		if m.Type != Progressed && !slices.ContainsFunc(c.syscall.Emits, declared) {
@@ -167,11 +194,7 @@ func checkData(m *message.Message, request json.RawMessage) string {
 		return "handler emitted data that is not JSON: " + err.Error()
 	}
 	if bytes.IndexByte(m.Data, '\n') >= 0 {
-		v := jsontext.Value(bytes.Clone(m.Data))
-		if err := v.Compact(); err != nil {
-			return "handler emitted data that is not JSON: " + err.Error()
-		}
-		m.Data = json.RawMessage(v)
+		m.Data = jsonscan.AppendCompact(nil, m.Data)
 	}
 	return ""
 }
@@ -223,7 +246,7 @@ func (c *call) nested(ctx context.Context, t message.Type, data json.RawMessage)
 	})
 	if child != nil {
 		child.depth = c.depth + 1
-		child.run()
+		child.runWithin()
 	}
 	if outcome.Kind == message.KindReply {
 		return outcome.Data, nil

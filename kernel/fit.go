@@ -20,7 +20,7 @@ type Blobs interface {
 // declares together with a reference (body and bodyRef) goes to a blob, the largest
 // first; if that is not enough, all of the data does, as dataRef.
 func (k *Kernel) Fit(ctx context.Context, m message.Message, limit int, length func(*message.Message) int) message.Message {
-	if length(&m) <= limit {
+	if length(&m) <= limit || m.Kind == message.KindError { // an error's texts are cut to fit
 		return m
 	}
 	if k.opts.Blobs == nil {
@@ -85,12 +85,13 @@ func (k *Kernel) movable(m *message.Message) []string {
 	var names []string
 	jsonscan.Members(m.Data, 0, func(token, value []byte) bool {
 		name := jsonscan.Unquote(token)
+		sizes[name] = len(value)
 		if declared[name] && declared[name+"Ref"] {
-			sizes[name] = len(value)
 			names = append(names, name)
 		}
 		return true
 	})
+	names = slices.DeleteFunc(names, func(name string) bool { return sizes[name+"Ref"] > 0 }) // it is there already
 	slices.SortStableFunc(names, func(a, b string) int { return sizes[b] - sizes[a] })
 	return names
 }

@@ -107,21 +107,11 @@ func (k *Kernel) Handle(ctx context.Context, m message.Message, emit Emit) {
 		return
 	}
 	m = m.Clone() // the handler may outlive the call
-	c := k.admit(ctx, &m, emit)
-	if c == nil {
-		return
+	if len(m.Data) == 0 {
+		m.Data = json.RawMessage("null")
 	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		c.run()
-	}()
-	timer := time.NewTimer(time.Until(c.deadline))
-	defer timer.Stop()
-	select {
-	case <-done:
-	case <-timer.C:
-		c.expire()
+	if c := k.admit(ctx, &m, emit); c != nil {
+		c.runWithin()
 	}
 }
 

@@ -100,7 +100,7 @@ func (s *session) turn() {
 			continue
 		}
 		s.current.Store(c)
-		if due := c.deadline.UnixNano(); s.wake.Load() == 0 || due < s.wake.Load() {
+		if wake := s.wake.Load(); wake == 0 || c.deadline.UnixNano() < wake {
 			s.watchUntil(c.deadline)
 		}
 		c.run()
@@ -139,7 +139,7 @@ func (s *session) runAside(c *call) {
 func (s *session) watchUntil(t time.Time) {
 	s.watch.Lock()
 	defer s.watch.Unlock()
-	if s.over {
+	if wake := s.wake.Load(); s.over || wake != 0 && wake <= t.UnixNano() {
 		return
 	}
 	s.wake.Store(t.UnixNano())

@@ -3,7 +3,9 @@ package kernel
 import (
 	"context"
 	stdjson "encoding/json"
+	"errors"
 	"math"
+	"reflect"
 	"strconv"
 
 	"github.com/go-json-experiment/json"
@@ -71,45 +73,34 @@ func decode(data stdjson.RawMessage, in any) error {
 	if err != nil {
 		// A schema's integer may be written as 1.0 or 1e2, and its number may be beyond
 		// floating point. Go is stricter; this is rare enough for a second try.
-		err = json.Unmarshal(data, in, json.WithUnmarshalers(json.JoinUnmarshalers(
-			json.UnmarshalFromFunc(decodeInteger[int]), json.UnmarshalFromFunc(decodeInteger[int64]),
-			json.UnmarshalFromFunc(decodeInteger[int32]), json.UnmarshalFromFunc(decodeInteger[int16]),
-			json.UnmarshalFromFunc(decodeInteger[int8]), json.UnmarshalFromFunc(decodeInteger[uint]),
-			json.UnmarshalFromFunc(decodeInteger[uint64]), json.UnmarshalFromFunc(decodeInteger[uint32]),
-			json.UnmarshalFromFunc(decodeInteger[uint16]), json.UnmarshalFromFunc(decodeInteger[uint8]),
-			json.UnmarshalFromFunc(decodeNumber),
-		)))
+		err = json.Unmarshal(data, in, json.WithUnmarshalers(json.UnmarshalFromFunc(decodeNumber)))
 	}
 	return err
 }
 
-type integer interface {
-	int | int64 | int32 | int16 | int8 | uint | uint64 | uint32 | uint16 | uint8
-}
-
-// decodeInteger takes an integer in any notation. Its schema has bounds within which
-// floating point is exact.
-func decodeInteger[T integer](d *jsontext.Decoder, v *T) error {
-	token, err := d.ReadValue()
-	if err != nil {
-		return err
+// decodeNumber takes a number in any notation and of any size into any Go number. An
+// integer's schema has bounds within which floating point is exact; of the others the
+// largest stand for what is larger.
+func decodeNumber(d *jsontext.Decoder, pointer any) error {
+	v := reflect.ValueOf(pointer).Elem()
+	if d.PeekKind() != '0' || !v.CanInt() && !v.CanUint() && !v.CanFloat() {
+		return errors.ErrUnsupported // for the usual way
 	}
-	f, err := strconv.ParseFloat(string(token), 64)
-	if err != nil {
-		return err
-	}
-	*v = T(f)
-	return nil
-}
-
-// decodeNumber takes a number of any size; the largest stand for what is larger.
-func decodeNumber(d *jsontext.Decoder, v *float64) error {
 	token, err := d.ReadValue()
 	if err != nil {
 		return err
 	}
 	f, _ := strconv.ParseFloat(string(token), 64) // infinite if it is out of range
-	*v = max(-math.MaxFloat64, min(f, math.MaxFloat64))
+	switch {
+	case v.CanInt():
+		v.SetInt(int64(f))
+	case v.CanUint():
+		v.SetUint(uint64(f))
+	case v.Kind() == reflect.Float32:
+		v.SetFloat(max(-math.MaxFloat32, min(f, math.MaxFloat32)))
+	default:
+		v.SetFloat(max(-math.MaxFloat64, min(f, math.MaxFloat64)))
+	}
 	return nil
 }
 

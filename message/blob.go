@@ -145,12 +145,13 @@ func (p BlobPointer) normal() (BlobPointer, error) {
 
 // authority checks a host with an optional port, and drops the port of https.
 func authority(s string) (string, error) {
-	host, port := s, ""
+	host, port := s, uint64(0)
 	if i := strings.LastIndexByte(s, ':'); i >= 0 && !strings.HasSuffix(s, "]") {
-		host, port = s[:i], s[i+1:]
-		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-			return "", badBlob("authority has the port %q, which is none", Clip(port, 20))
+		var err error
+		if port, err = strconv.ParseUint(s[i+1:], 10, 16); err != nil || port == 0 {
+			return "", badBlob("authority has the port %q, which is none", Clip(s[i+1:], 20))
 		}
+		host = s[:i]
 	}
 	if inner, ok := strings.CutPrefix(host, "["); ok {
 		inner, ok = strings.CutSuffix(inner, "]")
@@ -168,10 +169,10 @@ func authority(s string) (string, error) {
 		}
 	}
 	host = strings.ToLower(host)
-	if port == "" || port == "443" {
+	if port == 0 || port == 443 {
 		return host, nil
 	}
-	return host + ":" + port, nil
+	return host + ":" + strconv.FormatUint(port, 10), nil
 }
 
 // Inline returns the media type and the bytes of a data pointer.

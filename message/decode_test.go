@@ -127,9 +127,9 @@ func TestDecodeSaysWhatIsWrong(t *testing.T) {
 
 		{line(q, `{}`, `1`, meta), "type must be a string such as Memory.Get, got an object", "type"},
 		{line(q, `null`, `1`, meta), "type must be a string such as Memory.Get, got null", "type"},
-		{line(q, `"memory.get"`, `1`, meta), `type must be Domain.Action in PascalCase, at most 128 letters and digits, such as Memory.Get; got the string "memory.get" (did you mean Memory.Get?)`, "type"},
-		{line(q, `"Pong"`, `1`, meta), `type must be Domain.Action in PascalCase, at most 128 letters and digits, such as Memory.Get; got the string "Pong"`, "type"},
-		{line(q, `""`, `1`, meta), `type must be Domain.Action in PascalCase, at most 128 letters and digits, such as Memory.Get; got an empty string`, "type"},
+		{line(q, `"memory.get"`, `1`, meta), `type must be Domain.Action in PascalCase, such as Memory.Get, of at most 128 letters and digits (or Echo or Ping); got the string "memory.get" (did you mean Memory.Get?)`, "type"},
+		{line(q, `"Pong"`, `1`, meta), `type must be Domain.Action in PascalCase, such as Memory.Get, of at most 128 letters and digits (or Echo or Ping); got the string "Pong"`, "type"},
+		{line(q, `""`, `1`, meta), `type must be Domain.Action in PascalCase, such as Memory.Get, of at most 128 letters and digits (or Echo or Ping); got an empty string`, "type"},
 
 		{line(q, ping, `1`, `null`), "metadata must be an object with id and timestamp, got null", "metadata"},
 		{line(q, ping, `1`, `[]`), "metadata must be an object with id and timestamp, got an array", "metadata"},
@@ -168,8 +168,8 @@ func TestDecodeCallsWhatIsNotJSONInvalidJSON(t *testing.T) {
 		{`{"metadata":{"id":1,}}`, "expected a member name in double quotes, got '}' at position 20"},
 		{`{"metadata":{"id":`, "the text ends where a value should be at position 18"},
 		{`{"metadata":{"id":1;}}`, "expected ',' or '}' after a member, got ';' at position 19"},
-		{line(`"query"`, `"Ping"`, `1`, meta) + `x`, "expected nothing after the message, got 'x' at position 77"},
-		{line(`"query"`, `"Ping"`, `1`, meta) + line(`"query"`, `"Ping"`, `1`, meta), "expected nothing after the message, got '{' at position 77"},
+		{line(`"query"`, `"Ping"`, `1`, meta) + `x`, "expected nothing after the message, got 'x' at position 76"},
+		{line(`"query"`, `"Ping"`, `1`, meta) + line(`"query"`, `"Ping"`, `1`, meta), "expected nothing after the message, got '{' at position 76"},
 		{"\xEF\xBB\xBF{}", "unexpected a byte-order mark where a value should be at position 0"},
 		// Also where the line breaks other rules as well, before or behind.
 		{`{"kind":7,"type":"x","data":nope}`, "expected null, got 'n' at position 28"},

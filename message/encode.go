@@ -1,25 +1,29 @@
 package message
 
 import (
+	"bytes"
 	"strconv"
 
 	"kernos/internal/jsonscan"
 )
 
-// Append appends m as one JSON object without a newline, in the current dialect.
-// Data is appended as it is; nil data is null.
+// Append appends m as one JSON object on one line, without its newline, in the current
+// dialect. Data is appended as it is, unless it has newlines; no data is null.
 func Append(dst []byte, m *Message) []byte { return Current.Append(dst, m) }
 
-// Append appends m as one JSON object without a newline, in dialect d.
+// Append appends m as one JSON object on one line, without its newline, in dialect d.
 func (d *Dialect) Append(dst []byte, m *Message) []byte {
 	dst = append(append(dst, `{"`...), d.Kind...)
 	dst = append(append(dst, `":"`...), d.word(m.Kind)...)
 	dst = append(append(append(dst, `","`...), d.Type...), `":`...)
 	dst = jsonscan.AppendQuoted(dst, string(m.Type))
 	dst = append(append(append(dst, `,"`...), d.Data...), `":`...)
-	if m.Data == nil {
+	switch {
+	case len(m.Data) == 0:
 		dst = append(dst, "null"...)
-	} else {
+	case bytes.IndexByte(m.Data, '\n') >= 0:
+		dst = jsonscan.AppendCompact(dst, m.Data)
+	default:
 		dst = append(dst, m.Data...)
 	}
 	dst = append(dst, `,"metadata":{"id":`...)

@@ -15,7 +15,7 @@ import (
 // An Error is the data of an error message, and the only error on the wire. Its
 // text is for the caller to read: it says what to do, and holds nothing secret.
 type Error struct {
-	Code    int    // an HTTP status from 400 to 599
+	Code    int    // an HTTP status from 400 to 599; others go out as 500
 	Message string // what happened, with the particulars
 	Cause   *Error // what made it happen, or nil
 
@@ -74,13 +74,13 @@ func (e *Error) Unwrap() error {
 //
 // The text of an error that is not known belongs into the operator's log only.
 func ErrorOf(err error) (e *Error, known bool) {
-	if e, ok := errors.AsType[*Error](err); ok {
-		if e.Code < 400 || e.Code > 599 {
-			return &Error{Code: 500, Message: e.Message, Cause: e.Cause}, true
-		}
-		return e, true
-	}
+	e, ours := errors.AsType[*Error](err)
 	switch {
+	case ours && e == nil: // a nil pointer in an error that is not nil
+	case ours && (e.Code < 400 || e.Code > 599):
+		return &Error{Code: 500, Message: e.Message, Cause: e.Cause}, true
+	case ours:
+		return e, true
 	case errors.Is(err, context.DeadlineExceeded):
 		return &Error{Code: 504, Message: "Not done in time"}, true
 	case errors.Is(err, context.Canceled):
@@ -108,7 +108,11 @@ func (e *Error) AppendWhole(dst []byte) []byte {
 // append asks cut for the text at each depth, and whether it belongs there at all.
 func (e *Error) append(dst []byte, depth int, cut func(string, int) (string, bool)) []byte {
 	text, _ := cut(e.Message, depth)
-	dst = strconv.AppendInt(append(dst, `{"code":`...), int64(e.Code), 10)
+	code := e.Code
+	if code < 400 || code > 599 {
+		code = 500 // whoever made it forgot
+	}
+	dst = strconv.AppendInt(append(dst, `{"code":`...), int64(code), 10)
 	dst = jsonscan.AppendQuoted(append(dst, `,"message":`...), text)
 	if e.Cause != nil {
 		if _, ok := cut(e.Cause.Message, depth+1); ok {

@@ -10,6 +10,7 @@ import "kernos/internal/jsonscan"
 // however long the line is. Its zero value is ready.
 type Salvage struct {
 	depth    int
+	object   [3]bool // whether what is open at depth 1 and 2 is an object
 	inString bool
 	escaped  bool   // the last byte was a backslash in a string
 	isName   bool   // the next string is a member's name
@@ -45,17 +46,17 @@ func (s *Salvage) Write(piece []byte) (int, error) {
 		case '"':
 			s.inString = true
 			s.token = append(s.token[:0], c)
-		case '{':
+		case '{', '[':
 			s.depth++
-			s.isName = true
-		case '[':
-			s.depth++
-			s.isName = false
+			s.isName = c == '{'
+			if s.depth < len(s.object) {
+				s.object[s.depth] = c == '{'
+			}
 		case '}', ']':
 			s.depth = max(s.depth-1, 0)
 			s.isName = false
 		case ',':
-			s.isName = true
+			s.isName = s.depth < len(s.object) && s.object[s.depth]
 		case ':':
 			s.isName = false
 		}
@@ -86,6 +87,8 @@ func (s *Salvage) endString() {
 		}
 	}
 	switch {
+	case s.depth == 0 || s.depth >= len(s.object) || !s.object[s.depth]:
+		// Not a member of the envelope, nor of metadata.
 	case s.depth == 1 && s.isName:
 		s.name = text
 		if _, seen := s.Member(text); !seen && len(s.members) < maxSalvaged {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/invopop/jsonschema"
@@ -76,20 +77,22 @@ func integer(t reflect.Type) *jsonschema.Schema {
 	return &jsonschema.Schema{Type: "integer", Minimum: number(low), Maximum: number(high)}
 }
 
-// recursive returns a type inside t that contains itself, or nil.
+// recursive returns a type that contains itself inside t, or nil. Only fields that
+// are on the wire count.
 func recursive(t reflect.Type, outer []reflect.Type) reflect.Type {
+	if slices.Contains(outer, t) {
+		return t
+	}
+	outer = append(outer, t)
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
 		return recursive(t.Elem(), outer)
 	case reflect.Struct:
-		for _, o := range outer {
-			if o == t {
-				return t
+		for f := range t.Fields() {
+			if !f.IsExported() && !f.Anonymous || f.Tag.Get("json") == "-" || f.Tag.Get("jsonschema") == "-" {
+				continue
 			}
-		}
-		outer = append(outer, t)
-		for i := range t.NumField() {
-			if cycle := recursive(t.Field(i).Type, outer); cycle != nil {
+			if cycle := recursive(f.Type, outer); cycle != nil {
 				return cycle
 			}
 		}

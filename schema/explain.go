@@ -1,11 +1,14 @@
 package schema
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"math/big"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 
@@ -27,6 +30,8 @@ type Problem struct {
 	Path     string // where, such as items[2].name; "" is the value itself
 	Expected string // what should be there
 	Text     string // all of it in words
+
+	rank int // what is missing is told first
 }
 
 // maxProblems is how many problems are told at once.
@@ -45,14 +50,20 @@ func (e *Invalid) Error() string {
 }
 
 // explain puts the library's error into words.
-func explain(err error, instance any, s *jsonschema.Schema) error {
+func explain(err error, value json.RawMessage, s *jsonschema.Schema) error {
 	v, ok := errors.AsType[*jsonschema.ValidationError](err)
 	if !ok {
 		return &Invalid{Problems: []Problem{{Text: err.Error()}}}
 	}
+	instance, err := jsonschema.UnmarshalJSON(bytes.NewReader(value)) // as it was written
+	if err != nil {
+		return &Invalid{Problems: []Problem{{Text: "not JSON: " + err.Error()}}}
+	}
 	x := explainer{instance: instance, root: s}
 	x.add(v)
-	sort.SliceStable(x.problems, func(i, j int) bool { return x.problems[i].Path < x.problems[j].Path })
+	slices.SortStableFunc(x.problems, func(a, b Problem) int {
+		return cmp.Or(a.rank-b.rank, strings.Compare(a.Path, b.Path))
+	})
 	return &Invalid{Problems: x.problems}
 }
 
@@ -79,7 +90,7 @@ func (x *explainer) add(v *jsonschema.ValidationError) {
 
 // alternatives explains a value that fits none of several forms.
 func (x *explainer) alternatives(v *jsonschema.ValidationError) {
-	path := pathOf(v.InstanceLocation)
+	path := x.path(v.InstanceLocation)
 	if len(v.Causes) == 0 {
 		x.problem(path, "exactly one form", "%s fits more than one of the forms that it may have", place(path))
 		return
@@ -96,22 +107,23 @@ func (x *explainer) alternatives(v *jsonschema.ValidationError) {
 }
 
 func (x *explainer) problem(path, expected, format string, args ...any) {
-	x.problems = append(x.problems, Problem{Path: path, Expected: expected, Text: fmt.Sprintf(format, args...)})
+	x.problems = append(x.problems, Problem{Path: path, Expected: expected, Text: fmt.Sprintf(format, args...), rank: 1})
 }
 
 // wants says what should be at a path and what is there.
 func (x *explainer) wants(v *jsonschema.ValidationError, format string, args ...any) {
-	path := pathOf(v.InstanceLocation)
+	path := x.path(v.InstanceLocation)
 	expected := fmt.Sprintf(format, args...)
 	x.problem(path, expected, "%s: expected %s, got %s", place(path), expected, x.came(v.InstanceLocation))
 }
 
 func (x *explainer) leaf(v *jsonschema.ValidationError) {
-	path := pathOf(v.InstanceLocation)
+	path := x.path(v.InstanceLocation)
 	switch k := v.ErrorKind.(type) {
 	case *kind.Required:
 		for _, name := range k.Missing {
 			x.problem(join(path, name), "a value", "missing required field: %s", join(path, name))
+			x.problems[len(x.problems)-1].rank = 0
 		}
 	case *kind.AdditionalProperties:
 		slices.Sort(k.Properties)
@@ -155,15 +167,15 @@ func (x *explainer) leaf(v *jsonschema.ValidationError) {
 	case *kind.MaxItems:
 		x.problem(path, "", "%s: expected at most %s, got %d", place(path), count(k.Want, "element"), k.Got)
 	case *kind.Minimum:
-		x.wants(v, "a number of at least %s", k.Want.RatString())
+		x.wants(v, "a number of at least %s", decimal(k.Want))
 	case *kind.Maximum:
-		x.wants(v, "a number of at most %s", k.Want.RatString())
+		x.wants(v, "a number of at most %s", decimal(k.Want))
 	case *kind.ExclusiveMinimum:
-		x.wants(v, "a number above %s", k.Want.RatString())
+		x.wants(v, "a number above %s", decimal(k.Want))
 	case *kind.ExclusiveMaximum:
-		x.wants(v, "a number below %s", k.Want.RatString())
+		x.wants(v, "a number below %s", decimal(k.Want))
 	case *kind.MultipleOf:
-		x.wants(v, "a multiple of %s", k.Want.RatString())
+		x.wants(v, "a multiple of %s", decimal(k.Want))
 	case *kind.Pattern:
 		x.wants(v, "a string that matches %s", k.Want)
 	case *kind.Format:
@@ -180,10 +192,7 @@ func (x *explainer) leaf(v *jsonschema.ValidationError) {
 
 // properties lists the properties that the schema at fault knows.
 func (x *explainer) properties(v *jsonschema.ValidationError) []string {
-	s := x.root
-	if _, pointer, ok := strings.Cut(v.SchemaURL, "#"); ok && pointer != "" {
-		s = find(s, strings.Split(strings.Trim(pointer, "/"), "/"))
-	}
+	s := find(x.root, v.SchemaURL, make(map[*jsonschema.Schema]bool))
 	if s == nil {
 		return nil
 	}
@@ -195,28 +204,30 @@ func (x *explainer) properties(v *jsonschema.ValidationError) []string {
 	return names
 }
 
-// find follows a pointer through the plain part of a schema.
-func find(s *jsonschema.Schema, steps []string) *jsonschema.Schema {
-	for len(steps) > 0 && s != nil {
-		switch step := steps[0]; {
-		case step == "properties" && len(steps) > 1:
-			s = s.Properties[steps[1]]
-			steps = steps[2:]
-		case step == "items":
-			items, _ := s.Items.(*jsonschema.Schema)
-			if items == nil {
-				items = s.Items2020
-			}
-			s = items
-			steps = steps[1:]
-		case step == "additionalProperties":
-			s, _ = s.AdditionalProperties.(*jsonschema.Schema)
-			steps = steps[1:]
-		default:
-			return nil
+// find searches a schema, and what it is made of, for the part at a location.
+func find(s *jsonschema.Schema, location string, seen map[*jsonschema.Schema]bool) *jsonschema.Schema {
+	if s == nil || seen[s] {
+		return nil
+	}
+	seen[s] = true
+	if s.Location == location {
+		return s
+	}
+	parts := slices.Concat(s.AllOf, s.AnyOf, s.OneOf, s.PrefixItems, []*jsonschema.Schema{s.Ref, s.Not, s.If, s.Then, s.Else, s.Items2020, s.Contains})
+	parts = slices.AppendSeq(parts, maps.Values(s.Properties))
+	parts = slices.AppendSeq(parts, maps.Values(s.PatternProperties))
+	parts = slices.AppendSeq(parts, maps.Values(s.DependentSchemas))
+	for _, open := range []any{s.Items, s.AdditionalProperties} { // a schema, or something else
+		if part, ok := open.(*jsonschema.Schema); ok {
+			parts = append(parts, part)
 		}
 	}
-	return s
+	for _, part := range parts {
+		if found := find(part, location, seen); found != nil {
+			return found
+		}
+	}
+	return nil
 }
 
 // came says what is at a location, but not the values of fields that are marked
@@ -258,24 +269,26 @@ func (x *explainer) at(location []string) any {
 	return v
 }
 
-// pathOf writes a location as a person would: items[2].name.
-func pathOf(location []string) string {
+// path writes a location as a person would: items[2].name.
+func (x *explainer) path(location []string) string {
 	path := ""
-	for _, step := range location {
-		path = join(path, step)
+	for i, step := range location {
+		if _, ok := x.at(location[:i]).([]any); ok {
+			path += "[" + step + "]"
+		} else {
+			path = join(path, step)
+		}
 	}
 	return path
 }
 
-func join(path, step string) string {
-	if _, err := strconv.Atoi(step); err == nil {
-		return path + "[" + step + "]"
-	}
-	step = clip(step)
+// join adds the name of a member to a path.
+func join(path, name string) string {
+	name = clip(name)
 	if path == "" {
-		return step
+		return name
 	}
-	return path + "." + step
+	return path + "." + name
 }
 
 // place names a path in a sentence.
@@ -316,6 +329,15 @@ func show(v any) string {
 		return "the number " + clip(string(v))
 	}
 	return fmt.Sprint(v)
+}
+
+// decimal writes an exact number as a person would.
+func decimal(r *big.Rat) string {
+	if r.IsInt() {
+		return r.RatString()
+	}
+	f, _ := r.Float64()
+	return strconv.FormatFloat(f, 'g', -1, 64)
 }
 
 func clip(s string) string {

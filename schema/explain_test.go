@@ -180,3 +180,40 @@ func explained(t *testing.T, s *Schema, value string) string {
 	}
 	return err.Error()
 }
+
+// A field that is marked writeOnly holds a secret, which must not come back in an
+// error, whichever way the schema says so.
+func TestExplainShowsNoSecrets(t *testing.T) {
+	const secret = "hunter2"
+	type login struct {
+		Password string `json:"password" jsonschema:"writeOnly=true,maxLength=3"`
+		Pin      int    `json:"pin,omitempty" jsonschema:"writeOnly=true,maximum=9"`
+	}
+	derivedLogin := Input[login]()
+	for _, c := range []struct {
+		name   string
+		schema *Schema
+		value  string
+	}{
+		{"a string that is too long", derivedLogin, `{"password":"hunter2"}`},
+		{"a number that is too large", derivedLogin, `{"password":"x","pin":7772}`},
+		{"a string where a number should be", derivedLogin, `{"password":"x","pin":"hunter2"}`},
+		{"an element of a list", parsed(`{"items":{"properties":{"k":{"type":"integer","writeOnly":true}}}}`), `[{"k":"hunter2"}]`},
+		{"a value beneath the secret", parsed(`{"properties":{"k":{"writeOnly":true,"properties":{"x":{"type":"integer"}}}}}`), `{"k":{"x":"hunter2"}}`},
+		{"a value of a map", parsed(`{"additionalProperties":{"type":"integer","writeOnly":true}}`), `{"k":"hunter2"}`},
+		{"behind a reference", parsed(`{"$defs":{"s":{"type":"integer","writeOnly":true}},"properties":{"k":{"$ref":"#/$defs/s"}}}`), `{"k":"hunter2"}`},
+		{"in one of several forms", parsed(`{"anyOf":[{"properties":{"k":{"type":"integer","writeOnly":true}}},{"required":["x"]}]}`), `{"k":"hunter2"}`},
+		{"in all of several schemas", parsed(`{"allOf":[{"properties":{"k":{"type":"integer","writeOnly":true}}}]}`), `{"k":"hunter2"}`},
+		{"by a pattern", parsed(`{"patternProperties":{"^k":{"type":"integer","writeOnly":true}}}`), `{"k":"hunter2"}`},
+		{"at a place in a list", parsed(`{"prefixItems":[{"type":"integer","writeOnly":true}]}`), `["hunter2"]`},
+		{"in a list of draft-07", parsed(`{"$schema":"http://json-schema.org/draft-07/schema#","items":{"type":"integer","writeOnly":true}}`), `["hunter2"]`},
+		{"marked beside the check", parsed(`{"properties":{"k":{"writeOnly":true}},"additionalProperties":{"type":"integer"},"allOf":[{"properties":{"k":{"type":"integer"}}}]}`), `{"k":"hunter2"}`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := explained(t, c.schema, c.value)
+			if strings.Contains(got, secret) || strings.Contains(got, "7772") {
+				t.Errorf("got %s", got)
+			}
+		})
+	}
+}

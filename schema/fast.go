@@ -1,7 +1,9 @@
 package schema
 
 import (
+	"bytes"
 	"math"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 
@@ -241,17 +243,14 @@ func (n *node) text(token []byte) bool {
 	if n.enum == nil && n.minRunes == 0 && n.maxRunes == math.MaxInt {
 		return true
 	}
-	s := jsonscan.Unquote(token)
-	if n.enum != nil {
-		found := false
-		for _, e := range n.enum {
-			found = found || e == s
-		}
-		if !found {
-			return false
-		}
+	content := token[1 : len(token)-1]
+	if bytes.IndexByte(content, '\\') >= 0 {
+		content = []byte(jsonscan.Unquote(token))
 	}
-	runes := utf8.RuneCountInString(s)
+	if n.enum != nil && !slices.ContainsFunc(n.enum, func(e string) bool { return e == string(content) }) {
+		return false
+	}
+	runes := utf8.RuneCount(content)
 	return runes >= n.minRunes && runes <= n.maxRunes
 }
 
@@ -319,10 +318,8 @@ func (n *node) lookup(token []byte) int {
 			return i
 		}
 	}
-	for _, c := range name {
-		if c == '\\' {
-			return n.property(jsonscan.Unquote(token))
-		}
+	if bytes.IndexByte(name, '\\') >= 0 {
+		return n.property(jsonscan.Unquote(token))
 	}
 	return -1
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// parseInstance reads a value for the library, which computes with exact fractions:
+// parseInstance reads a value or a schema for the library, which computes with exact fractions:
 // it gives up on numbers such as 1e999999999. They are replaced by numbers that are
 // still out of every bound, and still whole or not.
 func parseInstance(value json.RawMessage) (any, error) {

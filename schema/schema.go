@@ -19,14 +19,14 @@
 package schema
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"kernos/internal/jsonscan"
 )
 
 // A Schema describes JSON values and checks them. It is compiled when it is first
@@ -49,11 +49,12 @@ type Schema struct {
 // Parse reads a schema from JSON. It may be of any draft from draft-04 to 2020-12
 // and is 2020-12 if it does not say; it may refer to itself but to nothing outside.
 func Parse(text json.RawMessage) (*Schema, error) {
-	compact := jsontext.Value(bytes.Clone(text))
-	if err := compact.Compact(); err != nil {
+	var scan jsonscan.Scanner
+	if err := scan.Text(text); err != nil {
 		return nil, fmt.Errorf("not a JSON Schema: %w", err)
 	}
-	s := &Schema{source: func() (json.RawMessage, error) { return json.RawMessage(compact), nil }}
+	compact := json.RawMessage(jsonscan.AppendCompact(nil, text))
+	s := &Schema{source: func() (json.RawMessage, error) { return compact, nil }}
 	if _, err := s.library(); err != nil {
 		return nil, fmt.Errorf("not a JSON Schema: %w", err)
 	}
@@ -84,8 +85,8 @@ func (s *Schema) library() (*jsonschema.Schema, error) {
 }
 
 func compileFull(text json.RawMessage) (*jsonschema.Schema, error) {
-	const here = "kernos:schema"
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	const here = "kernos://schema/root"
+	doc, err := parseInstance(text)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +129,7 @@ func (s *Schema) validateFully(value json.RawMessage) error {
 		return &Invalid{Problems: []Problem{{Text: "not JSON: " + err.Error()}}}
 	}
 	if err := full.Validate(instance); err != nil {
-		return explain(err, instance, full)
+		return explain(err, value, full)
 	}
 	return nil
 }

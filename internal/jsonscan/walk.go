@@ -78,3 +78,22 @@ func Members(b []byte, i int, visit func(name, value []byte) bool) int {
 	}
 	return i + 1
 }
+
+// AppendCompact appends text, which Value has accepted, without the white space
+// between its tokens.
+func AppendCompact(dst, text []byte) []byte {
+	for i := 0; i < len(text); {
+		switch text[i] {
+		case ' ', '\t', '\n', '\r':
+			i++
+		case '"':
+			end := skipString(text, i)
+			dst = append(dst, text[i:end]...)
+			i = end
+		default:
+			dst = append(dst, text[i])
+			i++
+		}
+	}
+	return dst
+}

@@ -25,7 +25,7 @@ func Names(name string, candidates []string) []string {
 		if d := len(c) - len(name); d > limit || d < -limit {
 			continue
 		}
-		if d := levenshtein.ComputeDistance(lower, strings.ToLower(c)); d <= limit {
+		if d := levenshtein.ComputeDistance(lower, strings.ToLower(c)); d <= limit && d < max(len(name), len(c)) {
 			found = append(found, near{c, d})
 		}
 	}

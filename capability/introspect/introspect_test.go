@@ -1,0 +1,205 @@
+package introspect
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"kernos/kernel"
+	"kernos/message"
+	"kernos/schema"
+)
+
+func newKernel(t *testing.T) *kernel.Kernel {
+	t.Helper()
+	r, err := kernel.NewRegistry()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Add(Module(r)); err != nil {
+		t.Fatal(err)
+	}
+	return kernel.New(r, nil)
+}
+
+// ask returns the one answer to a message.
+func ask(t *testing.T, k *kernel.Kernel, kind message.Kind, name message.Type, data string) message.Message {
+	t.Helper()
+	var all []message.Message
+	m := message.Message{Kind: kind, Type: name, Data: json.RawMessage(data), Metadata: message.Metadata{ID: "req-1", Timestamp: 1735000000000}}
+	k.Handle(context.Background(), m, func(m message.Message) { all = append(all, m) })
+	if len(all) != 1 || all[0].Type != name || all[0].Metadata.Causation != "req-1" {
+		t.Fatalf("%s got %d answers: %v", name, len(all), all)
+	}
+	return all[0]
+}
+
+func TestSyscallsAnswer(t *testing.T) {
+	k := newKernel(t)
+	for _, c := range []struct {
+		kind       message.Kind
+		name       message.Type
+		data, want string
+	}{
+		{message.KindCommand, "Echo", `{"message":"hello"}`, `{"echo":"hello"}`},
+		{message.KindCommand, "Echo", `{"message":""}`, `{"echo":""}`},
+		{message.KindCommand, "Echo", `{"message":"\u00e4\n\"😀"}`, `{"echo":"ä\n\"😀"}`},
+		{message.KindQuery, "Ping", `{"payload":null}`, `{"payload":null}`},
+		{message.KindCommand, "Ping", `{"payload":1}`, `{"payload":1}`},
+		{message.KindQuery, "Syscall.Ping", `{"payload":1}`, `{"payload":1}`},
+		// Nothing of a ping is decoded: neither numbers nor escapes nor order change.
+		{message.KindQuery, "Ping", `{ "payload" : {"z":1.0,"a":1e999999999,"s":"\u0041\/" , "n":12345678901234567890123} }`,
+			`{ "payload" : {"z":1.0,"a":1e999999999,"s":"\u0041\/" , "n":12345678901234567890123} }`},
+		{message.KindQuery, "Syscall.List", `{}`, `{"syscalls":["Echo","Ping","Syscall.Describe","Syscall.List"]}`},
+	} {
+		if got := ask(t, k, c.kind, c.name, c.data); got.Kind != message.KindReply || string(got.Data) != c.want {
+			t.Errorf("%s %s: got %s %s", c.name, c.data, got.Kind, got.Data)
+		}
+	}
+}
+
+func TestSyscallsRefuse(t *testing.T) {
+	k := newKernel(t)
+	for _, c := range []struct {
+		kind message.Kind
+		name message.Type
+		data string
+		code int
+		text string
+	}{
+		{message.KindCommand, "Echo", `{}`, 422, "Schema validation failed: missing required field: message"},
+		{message.KindCommand, "Echo", `{"message":1}`, 422, "Schema validation failed: message: expected a string, got the number 1"},
+		{message.KindCommand, "Echo", `{"message":"a","to":"b"}`, 422, "Schema validation failed: unknown field: to (it may have message)"},
+		{message.KindQuery, "Echo", `{"message":"a"}`, 422, "Echo is a command and was sent as a query, which may not change anything; send it with kind command"},
+		{message.KindQuery, "Ping", `{}`, 422, "Schema validation failed: missing required field: payload"},
+		{message.KindQuery, "Ping", `1`, 422, "Schema validation failed: the value: expected an object, got the number 1"},
+		{message.KindQuery, "Syscall.List", `{"all":true}`, 422, "Schema validation failed: unknown field: all (there are none)"},
+		{message.KindQuery, "Syscall.Describe", `{}`, 422, "Schema validation failed: missing required field: name"},
+		{message.KindQuery, "Syscall.Describe", `{"name":"echo"}`, 404, `No syscall is named "echo": did you mean Echo?`},
+		{message.KindQuery, "Syscall.Describe", `{"name":"Syscall.Descrybe"}`, 404, `No syscall is named "Syscall.Descrybe": did you mean Syscall.Describe?`},
+		{message.KindQuery, "Syscall.Describe", `{"name":"Quantum.Entangle"}`, 404, `No syscall is named "Quantum.Entangle": Syscall.List names what there is.`},
+		{message.KindQuery, "Syscall.Describe", `{"name":""}`, 404, `No syscall is named "": Syscall.List names what there is.`},
+		{message.KindQuery, "Syscall.Describe", `{"name":"` + strings.Repeat("x", 1000) + `"}`, 404, `No syscall is named "` + strings.Repeat("x", 61) + `…": Syscall.List names what there is.`},
+	} {
+		got := ask(t, k, c.kind, c.name, c.data)
+		e, err := message.ParseError(got.Data)
+		if got.Kind != message.KindError || err != nil {
+			t.Errorf("%s %.80s: got %s %s", c.name, c.data, got.Kind, got.Data)
+			continue
+		}
+		if e.Code != c.code || e.Message != c.text {
+			t.Errorf("%s %.80s: got %d %s", c.name, c.data, e.Code, e.Message)
+		}
+	}
+}
+
+// Appendix D of the specification shows this answer.
+func TestDescribeAnswersAsTheSpecificationDoes(t *testing.T) {
+	const want = `{"name":"Echo","kind":"command",` +
+		`"input":{"type":"object","properties":{"message":{"type":"string","description":"Message to echo back. Any string value is accepted."}},"required":["message"],"additionalProperties":false},` +
+		`"output":{"type":"object","properties":{"echo":{"type":"string","description":"The echoed message, identical to input."}},"required":["echo"],"additionalProperties":false}}`
+	if got := ask(t, newKernel(t), message.KindQuery, "Syscall.Describe", `{"name":"Echo"}`); string(got.Data) != want {
+		t.Errorf("got %s", got.Data)
+	}
+}
+
+func TestDescribeSaysTypeUnderItsOlderName(t *testing.T) {
+	got := ask(t, newKernel(t), message.KindQuery, "Sys.Describe", `{"name":"Ping"}`)
+	if !strings.HasPrefix(string(got.Data), `{"name":"Ping","type":"query","input":{`) {
+		t.Errorf("got %s", got.Data)
+	}
+}
+
+func TestDescribeKnowsAliases(t *testing.T) {
+	got := ask(t, newKernel(t), message.KindQuery, "Syscall.Describe", `{"name":"Syscall.Ping"}`)
+	if !strings.HasPrefix(string(got.Data), `{"name":"Syscall.Ping","kind":"query","input":{`) {
+		t.Errorf("got %s", got.Data)
+	}
+}
+
+// Callers decide from descriptions alone what to send, so they must be complete, and
+// the schemas must be such that any library takes them.
+func TestDescribeIsCompleteForEveryBuiltIn(t *testing.T) {
+	k := newKernel(t)
+	for _, name := range k.Registry().Types() {
+		t.Run(string(name), func(t *testing.T) {
+			data := ask(t, k, message.KindQuery, "Syscall.Describe", fmt.Sprintf(`{"name":%q}`, name)).Data
+			var d struct {
+				Name, Kind    string
+				Input, Output json.RawMessage
+			}
+			if err := json.Unmarshal(data, &d); err != nil {
+				t.Fatal(err)
+			}
+			if d.Name != string(name) || d.Kind != "command" && d.Kind != "query" {
+				t.Errorf("got %s", data)
+			}
+			for side, text := range map[string]json.RawMessage{"input": d.Input, "output": d.Output} {
+				if _, err := schema.Parse(text); err != nil {
+					t.Errorf("%s: %v", side, err)
+				}
+				complete(t, side, text)
+			}
+			// The description must fit what describes it.
+			s, _ := k.Registry().Lookup("Syscall.Describe")
+			if err := s.Output.Validate(data); err != nil {
+				t.Errorf("the description breaks its own schema: %v", err)
+			}
+		})
+	}
+}
+
+// complete checks that an object is closed, says what is required, and describes its
+// properties.
+func complete(t *testing.T, side string, text json.RawMessage) {
+	t.Helper()
+	var s struct {
+		Type                 string
+		Properties           map[string]struct{ Description string }
+		Required             []string
+		AdditionalProperties json.RawMessage
+	}
+	if err := json.Unmarshal(text, &s); err != nil {
+		t.Fatal(err)
+	}
+	if s.Type != "object" || s.Properties == nil || s.Required == nil || string(s.AdditionalProperties) != "false" {
+		t.Errorf("%s: %s is no closed object with properties and required", side, text)
+	}
+	for name, p := range s.Properties {
+		if p.Description == "" {
+			t.Errorf("%s: %s has no description", side, name)
+		}
+	}
+	for _, name := range s.Required {
+		if _, ok := s.Properties[name]; !ok {
+			t.Errorf("%s: %s is required and not there", side, name)
+		}
+	}
+}
+
+func TestListFollowsTheRegistry(t *testing.T) {
+	k := newKernel(t)
+	more := kernel.Module{Name: "more", Version: "1.0.0", Summary: "More.", Syscalls: []kernel.Syscall{
+		kernel.Query(kernel.Definition{Type: "More.Get", Summary: "Get more."}, func(context.Context, struct{}) (int, error) { return 1, nil }),
+	}}
+	list := func() []string {
+		var l struct{ Syscalls []string }
+		if err := json.Unmarshal(ask(t, k, message.KindQuery, "Syscall.List", `{}`).Data, &l); err != nil {
+			t.Fatal(err)
+		}
+		return l.Syscalls
+	}
+	if err := k.Registry().Add(more); err != nil {
+		t.Fatal(err)
+	}
+	if got := list(); !slices.Contains(got, "More.Get") || !slices.IsSorted(got) {
+		t.Errorf("got %v", got)
+	}
+	k.Registry().Remove("more")
+	if got := list(); slices.Contains(got, "More.Get") {
+		t.Errorf("got %v", got)
+	}
+}

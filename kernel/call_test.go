@@ -1,0 +1,203 @@
+package kernel
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"kernos/message"
+)
+
+func TestCallHasExactlyOneOutcome(t *testing.T) {
+	declared := []EventDefinition{{Type: "Job.Completed", Summary: "Done."}}
+	const leak = "hunter2"
+	for _, c := range []struct {
+		name    string
+		handler Handler
+		want    []string // kind and type, or the code of an error
+		log     string
+	}{
+		{"a second reply is dropped", func(_ context.Context, m message.Message, emit Emit) {
+			emit(m.Reply(json.RawMessage(`1`)))
+			emit(m.Reply(json.RawMessage(`2`)))
+		}, []string{"reply 1"}, "second outcome"},
+		{"an error after a reply is dropped", func(_ context.Context, m message.Message, emit Emit) {
+			emit(m.Reply(json.RawMessage(`1`)))
+			emit(m.Fail(message.Errorf(400, "x")))
+		}, []string{"reply 1"}, "second outcome"},
+		{"a second outcome is logged although the context is in use", func(ctx context.Context, m message.Message, emit Emit) {
+			ctx.Done()
+			emit(m.Reply(json.RawMessage(`1`)))
+			emit(m.Reply(json.RawMessage(`2`)))
+		}, []string{"reply 1"}, "second outcome"},
+		{"an event after the outcome is dropped", func(_ context.Context, m message.Message, emit Emit) {
+			emit(m.Event("Job.Completed", json.RawMessage(`1`)))
+			emit(m.Reply(json.RawMessage(`1`)))
+			emit(m.Event("Job.Completed", json.RawMessage(`2`)))
+		}, []string{"event 1", "reply 1"}, ""},
+		{"no outcome is a 500", func(context.Context, message.Message, Emit) {}, []string{"500"}, "without an outcome"},
+		{"no outcome after an event is a 500", func(_ context.Context, m message.Message, emit Emit) {
+			emit(m.Event("Job.Completed", json.RawMessage(`1`)))
+		}, []string{"event 1", "500"}, "without an outcome"},
+		{"a panic is a 500", func(context.Context, message.Message, Emit) { panic(leak) }, []string{"500"}, leak},
+		{"a panic after the outcome changes nothing", func(_ context.Context, m message.Message, emit Emit) {
+			emit(m.Reply(json.RawMessage(`1`)))
+			panic(errors.New(leak))
+		}, []string{"reply 1"}, leak},
+		{"a goroutine that ends is a 500", func(context.Context, message.Message, Emit) { runtime.Goexit() }, []string{"500"}, "handler panicked"},
+		{"an event that is not declared is a 500", func(_ context.Context, m message.Message, emit Emit) {
+			emit(m.Event("Job.Started", json.RawMessage(`1`)))
+			emit(m.Reply(json.RawMessage(`1`)))
+		}, []string{"500"}, "Job.Started"},
+		{"a command is nothing to emit", func(_ context.Context, m message.Message, emit Emit) { emit(m) }, []string{"500"}, "emitted a query"},
+		{"a kind that is none is nothing to emit", func(_ context.Context, _ message.Message, emit Emit) { emit(message.Message{}) }, []string{"500"}, "handler emitted"},
+		{"data that is not JSON is a 500", func(_ context.Context, m message.Message, emit Emit) {
+			emit(m.Reply(json.RawMessage(`{"a":` + leak)))
+		}, []string{"500"}, "not JSON"},
+		{"data with repeated names is a 500", func(_ context.Context, m message.Message, emit Emit) {
+			emit(m.Reply(json.RawMessage(`{"a":1,"a":2}`)))
+		}, []string{"500"}, "repeated member name"},
+		{"no data is null", func(_ context.Context, m message.Message, emit Emit) { emit(m.Reply(nil)) }, []string{"reply null"}, ""},
+		{"data on several lines is put on one", func(_ context.Context, m message.Message, emit Emit) {
+			emit(m.Reply(json.RawMessage("{\n \"a\": \"b c\"\n}")))
+		}, []string{`reply {"a":"b c"}`}, ""},
+		{"error data that is an error is passed on", func(_ context.Context, m message.Message, emit Emit) {
+			emit(message.Message{Kind: message.KindError, Data: json.RawMessage(`{"code":418,"message":"tea"}`)})
+		}, []string{"418"}, ""},
+		{"error data that is no error is a 500", func(_ context.Context, m message.Message, emit Emit) {
+			emit(message.Message{Kind: message.KindError, Data: json.RawMessage(`{"code":200,"message":"` + leak + `"}`)})
+		}, []string{"500"}, "no error"},
+		{"error data that is not JSON is a 500 and no panic", func(_ context.Context, m message.Message, emit Emit) {
+			emit(message.Message{Kind: message.KindError, Data: json.RawMessage(`{"code"`)})
+		}, []string{"500"}, "data that is"},
+		{"an error with a code that is none is a 500", func(_ context.Context, m message.Message, emit Emit) {
+			emit(m.Fail(&message.Error{Message: "forgot the code"}))
+		}, []string{"500"}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var log logbook
+			s := raw("Job.Run", c.handler)
+			s.Emits = declared
+			k := newKernel(t, &Options{Log: log.logger()}, s)
+			var got []string
+			for _, m := range ask(k, query("req-1", "Job.Run", `0`)) {
+				if err := m.Validate(); err != nil {
+					t.Errorf("%s is no message: %v", texts([]message.Message{m}), err)
+				}
+				if m.Metadata.Causation != "req-1" {
+					t.Errorf("got the lineage %+v", m.Metadata)
+				}
+				if strings.Contains(string(m.Data), leak) || strings.Contains(string(m.Data), ".go:") {
+					t.Errorf("the caller sees %s", m.Data)
+				}
+				if m.Kind == message.KindError {
+					e, err := message.ParseError(m.Data)
+					if err != nil {
+						t.Errorf("%s: %v", m.Data, err)
+						continue
+					}
+					got = append(got, strconv.Itoa(e.Code))
+					continue
+				}
+				got = append(got, string(m.Kind)+" "+string(m.Data))
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+			if c.log == "" && log.String() != "" || !log.has(c.log) {
+				t.Errorf("the log has %q, not %q", &log, c.log)
+			}
+			if c.log != "" && !log.has("id=req-1", "type=Job.Run") {
+				t.Errorf("the log does not say which call: %q", &log)
+			}
+		})
+	}
+}
+
+func TestPanicLeavesItsStackInTheLogOnly(t *testing.T) {
+	var log logbook
+	k := newKernel(t, &Options{Log: log.logger()}, raw("Job.Run", func(context.Context, message.Message, Emit) { panic("boom") }))
+	a := answer(t, k, query("1", "Job.Run", `0`))
+	if code, text := read(t, a); code != 500 || text != "Internal error in Job.Run; the kernel's log has the details" {
+		t.Errorf("got %d %s", code, text)
+	}
+	if !log.has("boom", "call_test.go:") {
+		t.Errorf("the log has %q", &log)
+	}
+}
+
+// The answer says what it answers, whatever the handler wrote there.
+func TestOutcomeCarriesTheLineageOfItsRequest(t *testing.T) {
+	k := newKernel(t, nil, raw("Job.Run", func(_ context.Context, _ message.Message, emit Emit) {
+		emit(message.Message{Kind: message.KindReply, Type: "Other.Thing", Data: json.RawMessage(`1`),
+			Metadata: message.Metadata{Causation: "other", Correlation: "other"}})
+	}))
+	m := query("req-1", "Job.Run", `0`)
+	m.Metadata.Correlation = "flow-1"
+	answer(t, k, m)
+}
+
+// A handler may build its reply from the request; the id stays the request's own.
+func TestOutcomeHasAnIDOfItsOwn(t *testing.T) {
+	k := newKernel(t, nil, raw("Job.Run", func(_ context.Context, m message.Message, emit Emit) {
+		m.Kind = message.KindReply
+		emit(m)
+	}))
+	if a := answer(t, k, query("req-1", "Job.Run", `0`)); a.Metadata.ID == "req-1" {
+		t.Error("the reply has the id of its request")
+	}
+}
+
+func TestEmitIsSafeForConcurrentUse(t *testing.T) {
+	s := raw("Job.Run", func(_ context.Context, m message.Message, emit Emit) {
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() {
+				for range 20 {
+					emit(m.Event("Job.Completed", json.RawMessage(`1`)))
+				}
+				emit(m.Reply(json.RawMessage(`2`)))
+			})
+		}
+		wg.Wait()
+	})
+	s.Emits = []EventDefinition{{Type: "Job.Completed"}}
+	k := newKernel(t, nil, s)
+	all := ask(k, query("1", "Job.Run", `0`))
+	outcomes := 0
+	for i, m := range all {
+		if m.Kind.Answers() {
+			outcomes++
+			if i != len(all)-1 {
+				t.Errorf("the outcome is answer %d of %d", i+1, len(all))
+			}
+		}
+	}
+	if outcomes != 1 {
+		t.Errorf("got %d outcomes", outcomes)
+	}
+}
+
+func TestIDsSortInTheOrderInWhichTheyWereMade(t *testing.T) {
+	k := newKernel(t, nil)
+	last := message.ID("")
+	for range 10000 {
+		var m message.Message
+		k.Stamp(&m)
+		if m.Metadata.ID <= last {
+			t.Fatalf("%s comes after %s", m.Metadata.ID, last)
+		}
+		last = m.Metadata.ID
+	}
+	m := message.Message{Metadata: message.Metadata{ID: "mine", Timestamp: 5}}
+	k.Stamp(&m)
+	if m.Metadata.ID != "mine" || m.Metadata.Timestamp != 5 {
+		t.Errorf("got %+v", m.Metadata)
+	}
+}

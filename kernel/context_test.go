@@ -1,0 +1,170 @@
+package kernel
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kernos/message"
+)
+
+// inside runs f as the handler of a call with a timeout of a second. The caller's
+// context has a deadline that is further off.
+func inside(t *testing.T, f func(t *testing.T, ctx context.Context, stop context.CancelCauseFunc)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		type key struct{}
+		parent, stop := context.WithCancelCause(context.WithValue(t.Context(), key{}, "from the caller"))
+		defer stop(nil)
+		k := newKernel(t, nil, within(time.Second, raw("Test.Do", func(ctx context.Context, m message.Message, emit Emit) {
+			if ctx.Value(key{}) != "from the caller" {
+				t.Errorf("the caller's value is %v", ctx.Value(key{}))
+			}
+			f(t, ctx, stop)
+			emit(m.Reply(nil))
+		})))
+		k.Handle(parent, query("1", "Test.Do", `1`), func(message.Message) {})
+		synctest.Wait()
+	})
+}
+
+func TestContextOfACallEndsAtItsDeadline(t *testing.T) {
+	inside(t, func(t *testing.T, ctx context.Context, _ context.CancelCauseFunc) {
+		start := time.Now()
+		if d, ok := ctx.Deadline(); !ok || d.Sub(start) != time.Second {
+			t.Errorf("the deadline is %v, %v", d, ok)
+		}
+		if err := ctx.Err(); err != nil {
+			t.Errorf("it begins with %v", err)
+		}
+		select {
+		case <-ctx.Done():
+			t.Error("it begins done")
+		default:
+		}
+		if ctx.Done() != ctx.Done() {
+			t.Error("Done gives two channels")
+		}
+		<-ctx.Done()
+		if took := time.Since(start); took != time.Second {
+			t.Errorf("it took %v", took)
+		}
+		if err := ctx.Err(); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("it ends with %v", err)
+		}
+	})
+}
+
+// Err must tell the time although nobody asked for the channel.
+func TestContextOfACallIsOverWithoutAChannel(t *testing.T) {
+	inside(t, func(t *testing.T, ctx context.Context, _ context.CancelCauseFunc) {
+		time.Sleep(time.Second)
+		if err := ctx.Err(); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+		select {
+		case <-ctx.Done():
+		default:
+			t.Error("Err says that it is over, Done does not")
+		}
+	})
+}
+
+func TestContextOfACallEndsWithItsCaller(t *testing.T) {
+	reason := errors.New("the caller hung up")
+	inside(t, func(t *testing.T, ctx context.Context, stop context.CancelCauseFunc) {
+		done := ctx.Done()
+		stop(reason)
+		<-done
+		if err := ctx.Err(); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+		if err := context.Cause(ctx); !errors.Is(err, reason) {
+			t.Errorf("the cause is %v", err)
+		}
+	})
+	inside(t, func(t *testing.T, ctx context.Context, stop context.CancelCauseFunc) {
+		stop(reason) // nobody has asked for the channel yet
+		if err := ctx.Err(); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+		<-ctx.Done()
+	})
+}
+
+func TestContextOfACallHasChildren(t *testing.T) {
+	inside(t, func(t *testing.T, ctx context.Context, _ context.CancelCauseFunc) {
+		child, cancel := context.WithCancel(ctx)
+		defer cancel()
+		other, cancelOther := context.WithCancel(ctx)
+		cancelOther()
+		<-other.Done()
+		if ctx.Err() != nil {
+			t.Error("a child's end is the call's")
+		}
+		called := make(chan struct{})
+		stop := context.AfterFunc(ctx, func() { close(called) })
+		defer stop()
+		short, cancelShort := context.WithTimeout(ctx, time.Minute)
+		defer cancelShort()
+		if d, _ := short.Deadline(); time.Until(d) != time.Second {
+			t.Errorf("a child's deadline is in %v", time.Until(d))
+		}
+		start := time.Now()
+		<-child.Done()
+		<-called
+		<-short.Done()
+		if time.Since(start) != time.Second || !errors.Is(child.Err(), context.DeadlineExceeded) {
+			t.Errorf("a child ends after %v with %v", time.Since(start), child.Err())
+		}
+	})
+}
+
+func TestContextOfACallEndsWithItsOutcome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		seen := make(chan context.Context, 3)
+		k := newKernel(t, nil,
+			raw("Test.Asked", func(ctx context.Context, m message.Message, emit Emit) {
+				ctx.Done()
+				seen <- ctx
+				emit(m.Reply(nil))
+			}),
+			raw("Test.Unasked", func(ctx context.Context, m message.Message, emit Emit) {
+				seen <- ctx
+				emit(m.Reply(nil))
+			}),
+		)
+		for _, name := range []message.Type{"Test.Asked", "Test.Unasked"} {
+			answer(t, k, query("1", name, `1`))
+			ctx := <-seen
+			select {
+			case <-ctx.Done():
+			default:
+				t.Errorf("%s: the context of a call that is over is not done", name)
+			}
+			if err := ctx.Err(); !errors.Is(err, context.Canceled) {
+				t.Errorf("%s: got %v", name, err)
+			}
+		}
+	})
+}
+
+// Whoever waits for the call's end must not be left waiting, nor its timer be left
+// running: the bubble would not end.
+func TestContextOfACallReleasesItsWaiters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		released := make(chan struct{})
+		k := newKernel(t, &Options{Timeout: 1000 * time.Hour}, raw("Test.Do", func(ctx context.Context, m message.Message, emit Emit) {
+			context.AfterFunc(ctx, func() { close(released) })
+			emit(m.Reply(nil))
+		}))
+		start := time.Now()
+		answer(t, k, query("1", "Test.Do", `1`))
+		<-released
+		if time.Since(start) != 0 {
+			t.Errorf("it took %v", time.Since(start))
+		}
+	})
+}

@@ -1,0 +1,198 @@
+package kernel
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"kernos/message"
+)
+
+func TestHandleRefusesWhatIsNoMessage(t *testing.T) {
+	ran := false
+	k := newKernel(t, nil, raw("Test.Do", func(_ context.Context, m message.Message, emit Emit) {
+		ran = true
+		emit(m.Reply(nil))
+	}))
+	for name, change := range map[string]func(*message.Message){
+		"no kind":               func(m *message.Message) { m.Kind = "" },
+		"a kind of its own":     func(m *message.Message) { m.Kind = "order" },
+		"no id":                 func(m *message.Message) { m.Metadata.ID = "" },
+		"a type that is none":   func(m *message.Message) { m.Type = "test.do" },
+		"data that is not JSON": func(m *message.Message) { m.Data = json.RawMessage(`{"a"`) },
+		"data that ends the message": func(m *message.Message) {
+			m.Data = json.RawMessage(`1},"metadata":{}}{`)
+		},
+		"an id with a control character": func(m *message.Message) { m.Metadata.ID = "a\x00b" },
+		"a time before 1970":             func(m *message.Message) { m.Metadata.Timestamp = -1 },
+	} {
+		m := query("1", "Test.Do", `1`)
+		change(&m)
+		all := ask(k, m)
+		if len(all) != 1 {
+			t.Errorf("%s: got %s", name, texts(all))
+			continue
+		}
+		if code, text := read(t, all[0]); code != 422 {
+			t.Errorf("%s: got %d %s", name, code, text)
+		}
+	}
+	if ran {
+		t.Error("the handler ran")
+	}
+}
+
+func TestHandleChecksDataAgainstTheInput(t *testing.T) {
+	type in struct {
+		Key string `json:"key"`
+	}
+	k := newKernel(t, nil, Query(Definition{Type: "Memory.Get", Summary: "Get."}, func(context.Context, in) (string, error) { return "", nil }))
+	a := answer(t, k, query("1", "Memory.Get", `{"kei":1}`))
+	const want = "Schema validation failed: missing required field: key; unknown field: kei (did you mean key?)"
+	if code, text := read(t, a); code != 422 || text != want {
+		t.Errorf("got %d %s", code, text)
+	}
+	if a.Err == nil || a.Err.Field != "key" || a.Err.Expected == "" || a.Err.Envelope {
+		t.Errorf("other dialects get %+v", a.Err)
+	}
+}
+
+func TestHandleRefusesACommandThatCallsItselfAQuery(t *testing.T) {
+	k := newKernel(t, nil, asCommand(echo("Test.Change")), echo("Test.Read"))
+	if code, text := failure(t, k, query("1", "Test.Change", `1`)); code != 422 || !strings.Contains(text, "kind command") {
+		t.Errorf("got %d %s", code, text)
+	}
+	// The specification itself sends a query as a command.
+	if a := answer(t, k, command("1", "Test.Read", `1`)); a.Kind != message.KindReply {
+		t.Errorf("got %s", a.Data)
+	}
+}
+
+func TestHandleGuidesWhoeverAsksForWhatIsNotThere(t *testing.T) {
+	k := newKernel(t, nil, echo("Memory.Get"), echo("Memory.Set"))
+	for name, want := range map[message.Type]string{
+		"Memory.Gt":     "No handler for Memory.Gt: did you mean Memory.Get or Memory.Set? Syscall.List names what there is; to serve it, register a module that defines it when the kernel is built",
+		"Stripe.Charge": "No handler for Stripe.Charge. Syscall.List names what there is; to serve it, register a module that defines it when the kernel is built",
+	} {
+		if code, text := failure(t, k, command("1", name, `1`)); code != 404 || text != want {
+			t.Errorf("got %d %s", code, text)
+		}
+	}
+	k = newKernel(t, nil, echo("Syscall.Register"))
+	if _, text := failure(t, k, command("1", "Stripe.Charge", `1`)); !strings.HasSuffix(text, "Syscall.Register adds a handler for it") {
+		t.Errorf("got %s", text)
+	}
+}
+
+func TestHandleAnswersOnlyWhatAsks(t *testing.T) {
+	k := newKernel(t, nil, echo("Test.Echo"))
+	for _, kind := range []message.Kind{message.KindEvent, message.KindReply, message.KindError} {
+		m := query("1", "Test.Echo", `{"code":404,"message":"x"}`)
+		m.Kind, m.Metadata.Causation = kind, "0"
+		if all := ask(k, m); len(all) != 0 {
+			t.Errorf("%s: got %s", kind, texts(all))
+		}
+	}
+}
+
+// The caller may reuse its data as soon as Handle returns, also if the handler stays.
+func TestHandleGivesTheHandlerDataOfItsOwn(t *testing.T) {
+	seen := make(chan json.RawMessage, 1)
+	k := newKernel(t, nil, raw("Test.Keep", func(_ context.Context, m message.Message, emit Emit) {
+		seen <- m.Data
+		emit(m.Reply(nil))
+	}))
+	m := query("1", "Test.Keep", `"mine"`)
+	answer(t, k, m)
+	copy(m.Data, `"your"`)
+	if got := <-seen; string(got) != `"mine"` {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestHandleIsSafeForConcurrentUse(t *testing.T) {
+	k := newKernel(t, nil, echo("Test.Echo"), calling("Test.Outer", "Test.Echo"))
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			for j := range 100 {
+				id := message.ID(fmt.Sprintf("%d-%d", i, j))
+				name := []message.Type{"Test.Echo", "Test.Outer", "Test.Nobody"}[j%3]
+				all := ask(k, command(id, name, `"`+string(id)+`"`))
+				if len(all) != 1 || all[0].Metadata.Causation != id {
+					t.Errorf("got %s", texts(all))
+				} else if name != "Test.Nobody" && string(all[0].Data) != `"`+string(id)+`"` {
+					t.Errorf("%s got %s", id, all[0].Data)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestMiddlewareWrapsInOrder(t *testing.T) {
+	var steps []string
+	note := func(name string) Middleware {
+		return func(next Handler) Handler {
+			return func(ctx context.Context, m message.Message, emit Emit) {
+				steps = append(steps, name+" in")
+				next(ctx, m, func(m message.Message) {
+					steps = append(steps, name+" emits")
+					emit(m)
+				})
+				steps = append(steps, name+" out")
+			}
+		}
+	}
+	k := newKernel(t, &Options{Middleware: []Middleware{note("first"), note("second")}}, echo("Test.Echo"))
+	answer(t, k, query("1", "Test.Echo", `1`))
+	if got := strings.Join(steps, ", "); got != "first in, second in, second emits, first emits, second out, first out" {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestMiddlewareIsAppliedOnceToEachCatalog(t *testing.T) {
+	wrapped, called := 0, 0
+	count := func(next Handler) Handler {
+		wrapped++
+		return func(ctx context.Context, m message.Message, emit Emit) {
+			called++
+			next(ctx, m, emit)
+		}
+	}
+	k := newKernel(t, &Options{Middleware: []Middleware{count}}, echo("Test.Echo"))
+	for range 5 {
+		answer(t, k, query("1", "Test.Echo", `1`))
+	}
+	if wrapped != 1 || called != 5 {
+		t.Errorf("wrapped %d times, called %d times", wrapped, called)
+	}
+	if err := k.Registry().Add(module("more", echo("More.Echo"))); err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		answer(t, k, query("1", "More.Echo", `1`))
+	}
+	if called != 10 {
+		t.Errorf("what was added later is not wrapped: called %d times", called)
+	}
+	if wrapped > 3 {
+		t.Errorf("wrapped %d times", wrapped)
+	}
+}
+
+// Middleware that answers by itself keeps the message from the handler.
+func TestMiddlewareMayAnswer(t *testing.T) {
+	refuse := func(Handler) Handler {
+		return func(_ context.Context, m message.Message, emit Emit) { emit(m.Fail(message.Errorf(403, "No"))) }
+	}
+	k := newKernel(t, &Options{Middleware: []Middleware{refuse}}, raw("Test.Do", func(context.Context, message.Message, Emit) {
+		t.Error("the handler ran")
+	}))
+	if code, _ := failure(t, k, query("1", "Test.Do", `1`)); code != 403 {
+		t.Errorf("got %d", code)
+	}
+}

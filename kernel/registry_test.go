@@ -1,0 +1,276 @@
+package kernel
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"kernos/message"
+	"kernos/schema"
+)
+
+func TestRegistryListsSyscallsSortedAndWithoutAliases(t *testing.T) {
+	s := echo("Zoo.Get")
+	s.Aliases = []message.Type{"Animal.Get", "Beast.Get"}
+	r, err := NewRegistry(module("zoo", s, echo("Zoo.Add")), module("ant", echo("Ant.Get")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := r.Types(); !slices.Equal(got, []message.Type{"Ant.Get", "Zoo.Add", "Zoo.Get"}) {
+		t.Errorf("got %v", got)
+	}
+	if got := r.Modules(); len(got) != 2 || got[0].Name != "ant" || got[1].Name != "zoo" {
+		t.Errorf("got %v", got)
+	}
+	for _, name := range []message.Type{"Zoo.Get", "Animal.Get", "Beast.Get"} {
+		if found, ok := r.Lookup(name); !ok || found.Type != "Zoo.Get" {
+			t.Errorf("%s: got %v, %v", name, found, ok)
+		}
+	}
+	if _, ok := r.Lookup("Zoo.Nothing"); ok {
+		t.Error("Zoo.Nothing is there")
+	}
+	if got := answer(t, New(r, nil), query("1", "Animal.Get", `7`)); got.Type != "Animal.Get" {
+		t.Errorf("an alias is answered as %s", got.Type)
+	}
+}
+
+func TestRegistryRefusesWhatIsTaken(t *testing.T) {
+	s := echo("Zoo.Get")
+	s.Aliases = []message.Type{"Animal.Get"}
+	aliased := func(t message.Type, aliases ...message.Type) Syscall {
+		s := echo(t)
+		s.Aliases = aliases
+		return s
+	}
+	for _, c := range []struct {
+		name   string
+		module Module
+		want   string
+	}{
+		{"the name of a module", module("zoo", echo("Other.Get")), `module "zoo": there is a module of this name`},
+		{"a type", module("other", echo("Zoo.Get")), `module "other": Zoo.Get is registered already`},
+		{"an alias as a type", module("other", echo("Animal.Get")), `module "other": Animal.Get is registered already`},
+		{"a type as an alias", module("other", aliased("Other.Get", "Zoo.Get")), `module "other": Zoo.Get is registered already`},
+		{"an alias as an alias", module("other", aliased("Other.Get", "Animal.Get")), `module "other": Animal.Get is registered already`},
+		{"a type twice in one module", module("other", echo("Other.Get"), echo("Other.Get")), `module "other": Other.Get is registered already`},
+		{"its own type as an alias", module("other", aliased("Other.Get", "Other.Get")), `module "other": Other.Get is registered already`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r, err := NewRegistry(module("zoo", s))
+			if err != nil {
+				t.Fatal(err)
+			}
+			before := r.Hash()
+			if err := r.Add(c.module); err == nil || err.Error() != c.want {
+				t.Errorf("got %v", err)
+			}
+			if r.Hash() != before || len(r.Types()) != 1 || len(r.Modules()) != 1 {
+				t.Error("the registry has changed")
+			}
+			if _, ok := r.Lookup("Other.Get"); ok {
+				t.Error("half of the module is there")
+			}
+		})
+	}
+}
+
+func TestRegistryRefusesWhatIsNotComplete(t *testing.T) {
+	change := func(f func(*Module)) Module {
+		m := module("zoo", echo("Zoo.Get"))
+		f(&m)
+		return m
+	}
+	event := func(name message.Type) func(*Module) {
+		return func(m *Module) { m.Syscalls[0].Emits = []EventDefinition{{Type: name}} }
+	}
+	for _, c := range []struct {
+		name   string
+		change func(*Module)
+		want   string
+	}{
+		{"no name", func(m *Module) { m.Name = "" }, "lower case"},
+		{"a name in upper case", func(m *Module) { m.Name = "Zoo" }, "lower case"},
+		{"no version", func(m *Module) { m.Version = "" }, "needs a version"},
+		{"no summary of the module", func(m *Module) { m.Summary = "" }, "and a summary"},
+		{"no kind", func(m *Module) { m.Syscalls[0].Kind = "" }, "kind must be"},
+		{"the kind event", func(m *Module) { m.Syscalls[0].Kind = message.KindEvent }, "kind must be"},
+		{"no summary", func(m *Module) { m.Syscalls[0].Summary = "" }, "needs a summary"},
+		{"no handler", func(m *Module) { m.Syscalls[0].Handler = nil }, "needs a handler"},
+		{"no input", func(m *Module) { m.Syscalls[0].Input = nil }, "needs the schemas"},
+		{"no output", func(m *Module) { m.Syscalls[0].Output = nil }, "needs the schemas"},
+		{"a type that is none", func(m *Module) { m.Syscalls[0].Type = "zoo.get" }, "PascalCase"},
+		{"an alias that is none", func(m *Module) { m.Syscalls[0].Aliases = []message.Type{"Zoo"} }, "PascalCase"},
+		{"an event of the present", event("Zoo.Open"), "past tense"},
+		{"an event that is no type", event("zooOpened"), "past tense"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if _, err := NewRegistry(change(c.change)); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+	for _, name := range []message.Type{"Job.Completed", "Message.Sent", "File.Written", "Key.Lost", "Lock.Held"} {
+		if _, err := NewRegistry(change(event(name))); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestRegistryRemovesModules(t *testing.T) {
+	r, err := NewRegistry(module("ant", echo("Ant.Get")), module("zoo", echo("Zoo.Get")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := New(r, nil)
+	if r.Remove("bee") {
+		t.Error("what was not there is removed")
+	}
+	if !r.Remove("zoo") || r.Remove("zoo") {
+		t.Error("a module is removed once")
+	}
+	if code, _ := failure(t, k, query("1", "Zoo.Get", `1`)); code != 404 {
+		t.Errorf("got %d", code)
+	}
+	if answer(t, k, query("2", "Ant.Get", `1`)).Kind != message.KindReply {
+		t.Error("the other module is gone too")
+	}
+	if err := r.Add(module("zoo", echo("Zoo.Get"))); err != nil {
+		t.Errorf("it can't come back: %v", err)
+	}
+}
+
+func TestRegistryChangesWhileCallsRun(t *testing.T) {
+	started, release := make(chan struct{}), make(chan struct{})
+	r, err := NewRegistry(
+		module("ant", echo("Ant.Get")),
+		module("zoo", raw("Zoo.Wait", func(_ context.Context, m message.Message, emit Emit) {
+			close(started)
+			<-release
+			emit(m.Reply(m.Data))
+		})),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := New(r, nil)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if got := ask(k, query("1", "Zoo.Wait", `1`)); len(got) != 1 || got[0].Kind != message.KindReply {
+			t.Errorf("a call that had begun got %s", texts(got))
+		}
+	})
+	<-started
+	r.Remove("zoo")
+	close(release)
+	for i := range 4 {
+		wg.Go(func() {
+			name := fmt.Sprintf("extra%d", i)
+			t2 := message.Type(fmt.Sprintf("Extra%d.Get", i))
+			for range 50 {
+				if err := r.Add(module(name, echo(t2))); err != nil {
+					t.Error(err)
+				}
+				if got := ask(k, query("2", t2, `1`)); len(got) != 1 || got[0].Kind != message.KindReply {
+					t.Errorf("got %s", texts(got))
+				}
+				_, _ = r.Hash(), r.Types()
+				if got := ask(k, query("3", "Ant.Get", `1`)); len(got) != 1 || got[0].Kind != message.KindReply {
+					t.Errorf("got %s", texts(got))
+				}
+				if !r.Remove(name) {
+					t.Error("it was not there")
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestHashIsTheSameForTheSameModules(t *testing.T) {
+	build := func(order ...int) string {
+		modules := []Module{
+			module("ant", echo("Ant.Get"), echo("Ant.Add")),
+			module("bee", echo("Bee.Get")),
+			module("zoo", echo("Zoo.Get")),
+		}
+		r, err := NewRegistry()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, i := range order {
+			if err := r.Add(modules[i]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return r.Hash()
+	}
+	first := build(0, 1, 2)
+	if len(first) != 16 {
+		t.Errorf("got %q", first)
+	}
+	for _, order := range [][]int{{0, 1, 2}, {2, 1, 0}, {1, 2, 0}} {
+		if got := build(order...); got != first {
+			t.Errorf("in the order %v it is %s, not %s", order, got, first)
+		}
+	}
+	r, _ := NewRegistry(module("zoo", echo("Zoo.Get"), echo("Zoo.Add")))
+	s, _ := NewRegistry(module("zoo", echo("Zoo.Add"), echo("Zoo.Get")))
+	if r.Hash() != s.Hash() {
+		t.Error("the order of syscalls counts")
+	}
+	before := r.Hash()
+	if err := r.Add(module("ant", echo("Ant.Get"))); err != nil {
+		t.Fatal(err)
+	}
+	if r.Hash() == before {
+		t.Error("a module more makes no difference")
+	}
+	r.Remove("ant")
+	if r.Hash() != before {
+		t.Error("a module that came and went makes a difference")
+	}
+}
+
+func TestHashChangesWithWhatACallerCanSee(t *testing.T) {
+	type in struct {
+		A string `json:"a" jsonschema_description:"An a."`
+	}
+	type other struct {
+		A string `json:"a" jsonschema_description:"The a."`
+	}
+	changes := map[string]func(*Module){
+		"nothing":                func(*Module) {},
+		"the name":               func(m *Module) { m.Name = "zoos" },
+		"the version":            func(m *Module) { m.Version = "1.0.1" },
+		"the summary":            func(m *Module) { m.Summary = "Other." },
+		"a syscall more":         func(m *Module) { m.Syscalls = append(m.Syscalls, echo("Zoo.More")) },
+		"a syscall less":         func(m *Module) { m.Syscalls = m.Syscalls[:1] },
+		"a syscall's name":       func(m *Module) { m.Syscalls[1].Type = "Zoo.Gets" },
+		"a syscall's summary":    func(m *Module) { m.Syscalls[1].Summary = "Other." },
+		"a syscall's kind":       func(m *Module) { m.Syscalls[1].Kind = message.KindCommand },
+		"a field's description":  func(m *Module) { m.Syscalls[1].Input = schema.Input[other]() },
+		"an output":              func(m *Module) { m.Syscalls[1].Output = schema.Output[in]() },
+		"an alias":               func(m *Module) { m.Syscalls[1].Aliases = []message.Type{"Beast.Get"} },
+		"an event":               func(m *Module) { m.Syscalls[1].Emits = []EventDefinition{{"Zoo.Opened", "It opened."}} },
+		"an event's summary":     func(m *Module) { m.Syscalls[1].Emits = []EventDefinition{{"Zoo.Opened", "It is open."}} },
+		"text across two fields": func(m *Module) { m.Version, m.Summary = `1.0.0","A`, `module of a test.` },
+	}
+	seen := make(map[string]string)
+	for name, change := range changes {
+		m := module("zoo", echo("Zoo.Add"), echo("Zoo.Get"))
+		m.Syscalls[1].Input = schema.Input[in]()
+		change(&m)
+		r, err := NewRegistry(m)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if same, ok := seen[r.Hash()]; ok {
+			t.Errorf("%s and %s have the same hash", name, same)
+		}
+		seen[r.Hash()] = name
+	}
+}

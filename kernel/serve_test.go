@@ -1,0 +1,231 @@
+package kernel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kernos/message"
+)
+
+func TestServeAnswersInlineMessagesInOrder(t *testing.T) {
+	var n int // no lock: one message is done before the next begins
+	k := newKernel(t, nil, raw("Counter.Add", func(_ context.Context, m message.Message, emit Emit) {
+		n++
+		emit(m.Reply(strconv.AppendInt(nil, int64(n), 10)))
+	}))
+	conn := connect(k)
+	var want []string
+	for i := 1; i <= 500; i++ {
+		conn.in <- query(message.ID(fmt.Sprint("m", i)), "Counter.Add", `0`)
+		want = append(want, fmt.Sprintf("m%d %d", i, i))
+	}
+	if err := conn.end(); err != nil {
+		t.Error(err)
+	}
+	if got := conn.soFar(t); !slices.Equal(got, want) {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestServeRunsSlowMessagesAside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := map[string]chan struct{}{`"a"`: make(chan struct{}), `"b"`: make(chan struct{})}
+		k := newKernel(t, nil, echo("Test.Echo"), slow(raw("Test.Wait", func(_ context.Context, m message.Message, emit Emit) {
+			<-release[string(m.Data)]
+			emit(m.Reply(m.Data))
+		})))
+		conn := connect(k)
+		conn.in <- query("1", "Test.Wait", `"a"`)
+		conn.in <- query("2", "Test.Wait", `"b"`)
+		conn.in <- query("3", "Test.Echo", `"c"`)
+		synctest.Wait()
+		close(release[`"b"`])
+		synctest.Wait()
+		if got := conn.soFar(t); !slices.Equal(got, []string{`3 "c"`, `2 "b"`}) {
+			t.Errorf("got %v", got)
+		}
+		close(conn.in)
+		synctest.Wait()
+		select {
+		case <-conn.ended:
+			t.Error("the end of the input does not wait for what is under way")
+		default:
+		}
+		close(release[`"a"`])
+		if err := <-conn.ended; err != nil {
+			t.Error(err)
+		}
+		if got := conn.soFar(t); !slices.Equal(got, []string{`3 "c"`, `2 "b"`, `1 "a"`}) {
+			t.Errorf("got %v", got)
+		}
+	})
+}
+
+func TestServeHoldsBackMoreThan64SlowMessages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		var running atomic.Int64
+		k := newKernel(t, nil, echo("Test.Echo"), slow(raw("Test.Wait", func(_ context.Context, m message.Message, emit Emit) {
+			running.Add(1)
+			<-release
+			emit(m.Reply(m.Data))
+		})))
+		conn := connect(k)
+		for i := range 200 {
+			conn.in <- query(message.ID(fmt.Sprint(i)), "Test.Wait", strconv.Itoa(i))
+		}
+		conn.in <- query("last", "Test.Echo", `1`)
+		synctest.Wait()
+		if n := running.Load(); n != 64 {
+			t.Errorf("%d run at once", n)
+		}
+		if waiting := len(conn.in); waiting != 200-64-1+1 {
+			t.Errorf("%d messages are not read", waiting)
+		}
+		if got := conn.soFar(t); len(got) != 0 {
+			t.Errorf("got %v", got)
+		}
+		release <- struct{}{}
+		synctest.Wait()
+		if n := running.Load(); n != 65 {
+			t.Errorf("a free place is not taken: %d", n)
+		}
+		close(release)
+		if err := conn.end(); err != nil {
+			t.Error(err)
+		}
+		got := conn.soFar(t)
+		slices.Sort(got)
+		if len(slices.Compact(got)) != 201 {
+			t.Errorf("%d messages of 201 are answered", len(slices.Compact(got)))
+		}
+	})
+}
+
+// A stubborn handler must not keep its place for good: sixty-four of them would close
+// the connection to slow calls.
+func TestServeFreesThePlaceOfSlowHandlersThatOverstay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		k := newKernel(t, nil, within(time.Second, slow(stubborn("Test.Wait", release))), slow(echo("Test.Echo")))
+		conn := connect(k)
+		for i := range 64 {
+			conn.in <- query(message.ID(fmt.Sprint(i)), "Test.Wait", `1`)
+		}
+		conn.in <- query("last", "Test.Echo", `2`)
+		if err := conn.end(); err != nil {
+			t.Error(err)
+		}
+		if got := conn.soFar(t); len(got) != 65 || !slices.Contains(got, "last 2") {
+			t.Errorf("got %v", got)
+		}
+		close(release)
+	})
+}
+
+func TestServeAnswersOnlyWhatAsks(t *testing.T) {
+	k := newKernel(t, nil, echo("Test.Echo"))
+	conn := connect(k)
+	event := query("1", "Test.Happened", `1`)
+	event.Kind = message.KindEvent
+	reply := query("2", "Test.Echo", `1`)
+	reply.Kind, reply.Metadata.Causation = message.KindReply, "0"
+	conn.in <- event
+	conn.in <- reply
+	conn.in <- query("3", "Test.Ecko", `1`)
+	conn.in <- query("4", "Test.Echo", `4`)
+	if err := conn.end(); err != nil {
+		t.Error(err)
+	}
+	if got := conn.soFar(t); !slices.Equal(got, []string{"3 404", "4 4"}) {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestServeSurvivesHandlersThatPanicOrEndTheirGoroutine(t *testing.T) {
+	for name, end := range map[string]func(){"panic": func() { panic("x") }, "exit": runtime.Goexit} {
+		for _, aside := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, " slow=", aside), func(t *testing.T) {
+				s := raw("Test.End", func(context.Context, message.Message, Emit) { end() })
+				s.Slow = aside
+				k := newKernel(t, nil, s, echo("Test.Echo"))
+				conn := connect(k)
+				conn.in <- query("1", "Test.End", `1`)
+				conn.in <- query("2", "Test.Echo", `2`)
+				conn.in <- query("3", "Test.End", `3`)
+				conn.in <- query("4", "Test.Echo", `4`)
+				if err := conn.end(); err != nil {
+					t.Error(err)
+				}
+				got := conn.soFar(t)
+				if aside {
+					slices.Sort(got)
+				}
+				if !slices.Equal(got, []string{"1 500", "2 2", "3 500", "4 4"}) {
+					t.Errorf("got %v", got)
+				}
+			})
+		}
+	}
+}
+
+// A handler that ends its goroutine after it was left behind has no turn to pass on.
+func TestServeSurvivesAGoroutineThatEndsLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		k := newKernel(t, nil, echo("Test.Echo"), within(time.Second, raw("Test.End", func(context.Context, message.Message, Emit) {
+			<-release
+			runtime.Goexit()
+		})))
+		conn := connect(k)
+		conn.in <- query("1", "Test.End", `1`)
+		time.Sleep(2 * time.Second)
+		close(release)
+		conn.in <- query("2", "Test.Echo", `2`)
+		synctest.Wait()
+		if err := conn.end(); err != nil {
+			t.Error(err)
+		}
+		if got := conn.soFar(t); !slices.Equal(got, []string{"1 504", "2 2"}) {
+			t.Errorf("got %v", got)
+		}
+	})
+}
+
+type brokenSource struct{ err error }
+
+func (s brokenSource) Next() (message.Message, Emit, error) { return message.Message{}, nil, s.err }
+func (brokenSource) Detach()                                {}
+
+func TestServeReturnsTheErrorOfItsSource(t *testing.T) {
+	k, broken := newKernel(t, nil), errors.New("the wire broke")
+	if err := k.Serve(t.Context(), brokenSource{broken}); !errors.Is(err, broken) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestConnectionsAreIndependent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		k := newKernel(t, nil, stubborn("Test.Wait", release), echo("Test.Echo"))
+		stuck, free := connect(k), connect(k)
+		stuck.in <- query("1", "Test.Wait", `1`)
+		free.in <- query("2", "Test.Echo", `2`)
+		synctest.Wait()
+		if got := free.soFar(t); !slices.Equal(got, []string{"2 2"}) {
+			t.Errorf("got %v", got)
+		}
+		close(release)
+		if err := errors.Join(stuck.end(), free.end()); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,135 @@
+package transport
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"kernos/capability/introspect"
+	"kernos/kernel"
+	"kernos/message"
+	"kernos/schema"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// newKernel returns a kernel with the built-in syscalls and those of a test.
+func newKernel(t testing.TB, opts *kernel.Options, syscalls ...kernel.Syscall) *kernel.Kernel {
+	t.Helper()
+	r, err := kernel.NewRegistry()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Add(introspect.Module(r)); err != nil {
+		t.Fatal(err)
+	}
+	if len(syscalls) > 0 {
+		m := kernel.Module{Name: "test", Version: "1.0.0", Summary: "What a test needs.", Syscalls: syscalls}
+		if err := r.Add(m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return kernel.New(r, opts)
+}
+
+// raw is a query of any data with a handler of its own.
+func raw(t message.Type, h kernel.Handler) kernel.Syscall {
+	return kernel.Syscall{Handler: h, Definition: kernel.Definition{
+		Type: t, Kind: message.KindQuery, Summary: "A syscall of a test.", Input: schema.Any, Output: schema.Any,
+		Emits: []kernel.EventDefinition{{Type: "Test.Happened", Summary: "It happened."}},
+	}}
+}
+
+func ask(id string, t message.Type, data string) string {
+	return fmt.Sprintf(`{"kind":"query","type":%q,"data":%s,"metadata":{"id":%q,"timestamp":1735000000000}}`+"\n", t, data, id)
+}
+
+func ping(id string) string { return ask(id, "Ping", `{"payload":"`+id+`"}`) }
+
+func askOlder(id string, t message.Type, data string) string {
+	return fmt.Sprintf(`{"type":"query","name":%q,"payload":%s,"metadata":{"id":%q,"timestamp":1735000000000}}`+"\n", t, data, id)
+}
+
+// talk serves an input to its end and returns the lines of the output.
+func talk(t *testing.T, k *kernel.Kernel, in io.Reader, opts *Options) ([]string, Result) {
+	t.Helper()
+	var out strings.Builder
+	result, err := Serve(context.Background(), k, in, &out, opts)
+	if err != nil {
+		t.Errorf("Serve: %v", err)
+	}
+	return lines(t, out.String()), result
+}
+
+func lines(t *testing.T, out string) []string {
+	t.Helper()
+	if out == "" {
+		return nil
+	}
+	if !strings.HasSuffix(out, "\n") {
+		t.Errorf("the last line does not end: %q", out)
+	}
+	return strings.Split(strings.TrimSuffix(out, "\n"), "\n")
+}
+
+// brief says of a line what it answers and how: "id data", or "id code" for an error.
+// Lines of the older dialect are marked.
+func brief(t *testing.T, line string) string {
+	t.Helper()
+	var m struct {
+		Kind     string
+		Type     string
+		Data     json.RawMessage
+		Payload  json.RawMessage
+		Metadata struct{ Causation string }
+	}
+	if err := json.Unmarshal([]byte(line), &m); err != nil {
+		t.Errorf("%s: %v", line, err)
+		return ""
+	}
+	data, mark, failed := m.Data, "", m.Kind == "error"
+	if m.Payload != nil {
+		data, mark, failed = m.Payload, " (older)", m.Type == "error"
+	}
+	if failed {
+		var e struct{ Code any }
+		if err := json.Unmarshal(data, &e); err != nil {
+			t.Errorf("%s: %v", line, err)
+		}
+		return fmt.Sprintf("%s %v%s", m.Metadata.Causation, e.Code, mark)
+	}
+	return fmt.Sprintf("%s %s%s", m.Metadata.Causation, data, mark)
+}
+
+func briefs(t *testing.T, lines []string) string {
+	t.Helper()
+	all := make([]string, len(lines))
+	for i, l := range lines {
+		all[i] = brief(t, l)
+	}
+	return strings.Join(all, "\n")
+}
+
+// A screen is a writer that somebody watches.
+type screen struct {
+	mu  sync.Mutex
+	buf strings.Builder
+}
+
+func (s *screen) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.buf.Write(p)
+}
+
+func (s *screen) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.buf.String()
+}

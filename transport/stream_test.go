@@ -1,0 +1,246 @@
+package transport
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"kernos/kernel"
+	"kernos/message"
+)
+
+func TestStreamAnswersEachLineInItsOwnDialect(t *testing.T) {
+	k := newKernel(t, nil)
+	in := ping("1") + askOlder("2", "Ping", `{"payload":[1]}`) + "nonsense\n" + askOlder("3", "Pong.Get", `1`) + ping("4")
+	out, result := talk(t, k, strings.NewReader(in), nil)
+	const want = `1 {"payload":"1"}
+2 {"payload":[1]} (older)
+ 400
+3 NOT_FOUND (older)
+4 {"payload":"4"}`
+	if got := briefs(t, out); got != want {
+		t.Errorf("got\n%s", got)
+	}
+	if result.Errors != 2 {
+		t.Errorf("%d errors are counted", result.Errors)
+	}
+	if !strings.Contains(out[1], `"type":"response","name":"Ping"`) {
+		t.Errorf("got %s", out[1])
+	}
+}
+
+func TestStreamGoesOnAfterALineThatIsTooLong(t *testing.T) {
+	k := newKernel(t, nil)
+	long := ask("long", "Ping", `{"payload":"`+strings.Repeat("x", message.MaxLine)+`"}`)
+	older := askOlder("older", "Ping", `{"payload":"`+strings.Repeat("x", 1<<20)+`"}`)
+	fits := askOlder("fits", "Echo", `{"message":"`+strings.Repeat("x", 100_000)+`"}`)
+	fits = strings.Replace(fits, `"query"`, `"command"`, 1)
+	out, result := talk(t, k, strings.NewReader(long+ping("1")+older+ping("2")+fits+ping("3")), nil)
+	if len(out) != 6 {
+		t.Fatalf("got %d lines", len(out))
+	}
+	if got := brief(t, out[0]); got != "long 413" {
+		t.Errorf("got %s", out[0])
+	}
+	if !strings.Contains(out[0], `"message":"Message exceeds maximum line length of 16KB"`) {
+		t.Errorf("got %s", out[0])
+	}
+	if got := brief(t, out[2]); !strings.HasSuffix(got, " LINE_TOO_LONG (older)") || !strings.Contains(out[2], "Event exceeds maximum line length of 1MB") {
+		t.Errorf("got %.200s", out[2])
+	}
+	if len(out[4]) < 100_000 || !strings.Contains(out[4][:100], `"response"`) {
+		t.Errorf("a line of the older dialect that fits got %.200s", out[4])
+	}
+	for i, id := range map[int]string{1: "1", 3: "2", 5: "3"} {
+		if got := brief(t, out[i]); got != id+` {"payload":"`+id+`"}` {
+			t.Errorf("got %s", got)
+		}
+	}
+	if result.Errors != 2 {
+		t.Errorf("%d errors are counted", result.Errors)
+	}
+}
+
+// A line of exactly the limit is read, whatever its line end.
+func TestStreamTakesLinesOfExactlyTheLimit(t *testing.T) {
+	k := newKernel(t, nil)
+	frame := strings.TrimSuffix(ask("1", "Echo", `{"message":"%"}`), "\n")
+	frame = strings.Replace(frame, "query", "command", 1)
+	for _, c := range []struct {
+		length int
+		end    string
+		want   string
+	}{
+		{message.MaxLine, "\n", "1 500"}, // the answer is longer than the question, and there are no blobs
+		{message.MaxLine, "\r\n", "1 500"},
+		{message.MaxLine, "", "1 500"},
+		{message.MaxLine + 1, "\n", "1 413"},
+		{message.MaxLine + 1, "\r\n", "1 413"},
+		{message.MaxLine + 1, "", "1 413"},
+	} {
+		line := strings.Replace(frame, "%", strings.Repeat("x", c.length-len(frame)+1), 1)
+		out, _ := talk(t, k, strings.NewReader(line+c.end), nil)
+		if got := briefs(t, out); got != c.want {
+			t.Errorf("%d bytes and %q: got %s", c.length, c.end, got)
+		}
+	}
+}
+
+func TestStreamPutsLinesTogether(t *testing.T) {
+	k := newKernel(t, nil)
+	in := ping("1") + "\n \r\n" + strings.TrimSuffix(ping("2"), "\n") + "\r\n" + strings.TrimSuffix(ping("ä😀"), "\n")
+	const want = "1 {\"payload\":\"1\"}\n2 {\"payload\":\"2\"}\nä😀 {\"payload\":\"ä😀\"}"
+	for name, r := range map[string]io.Reader{
+		"at once": strings.NewReader(in), "byte by byte": iotest.OneByteReader(strings.NewReader(in)),
+		"half by half": iotest.HalfReader(strings.NewReader(in)), "with its error": iotest.DataErrReader(strings.NewReader(in)),
+	} {
+		out, _ := talk(t, k, r, nil)
+		if got := briefs(t, out); got != want {
+			t.Errorf("%s: got\n%s", name, got)
+		}
+	}
+}
+
+func TestStreamOfNothingIsAnsweredWithNothing(t *testing.T) {
+	for _, in := range []string{"", "\n", " \t\r\n\n"} {
+		if out, result := talk(t, newKernel(t, nil), strings.NewReader(in), nil); len(out) != 0 || result.Errors != 0 {
+			t.Errorf("%q: got %q", in, out)
+		}
+	}
+}
+
+func TestStreamThatIsLenientStampsWhatHasNoMetadata(t *testing.T) {
+	k := newKernel(t, nil)
+	const in = `{"kind":"query","type":"Ping","data":{"payload":1}}` + "\n"
+	if out, _ := talk(t, k, strings.NewReader(in), nil); briefs(t, out) != " 422" {
+		t.Errorf("got %s", out)
+	}
+	out, _ := talk(t, k, strings.NewReader(in), &Options{Lenient: true})
+	if len(out) != 1 || !strings.HasSuffix(brief(t, out[0]), ` {"payload":1}`) || strings.HasPrefix(brief(t, out[0]), " ") {
+		t.Errorf("got %s", out)
+	}
+}
+
+func TestStreamCountsTheErrorsThatItWrites(t *testing.T) {
+	k := newKernel(t, nil)
+	_, result := talk(t, k, strings.NewReader(ping("1")+"x\n"+ask("2", "No.Body", `1`)+ping("3")+ask("4", "Ping", `1`)), nil)
+	if result.Errors != 3 {
+		t.Errorf("got %d", result.Errors)
+	}
+}
+
+func TestStreamReturnsTheErrorOfItsInput(t *testing.T) {
+	broken := errors.New("the line is dead")
+	var out strings.Builder
+	_, err := Serve(t.Context(), newKernel(t, nil), io.MultiReader(strings.NewReader(ping("1")+`{"kind":`), iotest.ErrReader(broken)), &out, nil)
+	if !errors.Is(err, broken) {
+		t.Errorf("got %v", err)
+	}
+	if _, ok := errors.AsType[*WriteError](err); ok {
+		t.Error("it is taken for an error of the output")
+	}
+	if got := briefs(t, lines(t, out.String())); got != `1 {"payload":"1"}` {
+		t.Errorf("got %s", got)
+	}
+}
+
+// brokenWriter fails after some writes.
+type brokenWriter struct {
+	writes int
+	err    error
+}
+
+func (w *brokenWriter) Write(p []byte) (int, error) {
+	if w.writes--; w.writes < 0 {
+		return 0, w.err
+	}
+	return len(p), nil
+}
+
+func TestStreamReturnsTheErrorOfItsOutput(t *testing.T) {
+	broken := errors.New("nobody listens")
+	for _, writes := range []int{0, 3} {
+		in := iotest.OneByteReader(strings.NewReader(strings.Repeat(ping("1"), 10)))
+		_, err := Serve(t.Context(), newKernel(t, nil), in, &brokenWriter{writes, broken}, nil)
+		if w, ok := errors.AsType[*WriteError](err); !ok || !errors.Is(err, broken) || !errors.Is(w.Err, broken) {
+			t.Errorf("got %v", err)
+		}
+	}
+}
+
+// Work whose outcome nobody can be told of should not go on: a producer that never
+// ends would keep the kernel busy for good.
+func TestStreamStopsReadingWhenNobodyListens(t *testing.T) {
+	const all = 200_000
+	in := &repeat{line: []byte(ping("1")), left: all}
+	_, err := Serve(t.Context(), newKernel(t, nil), in, &brokenWriter{0, errors.New("nobody listens")}, nil)
+	if err == nil {
+		t.Error("no error")
+	}
+	if in.left == 0 {
+		t.Errorf("all %d messages were read", all)
+	}
+}
+
+func TestStreamAnswersEveryRequestOnceAndInOrder(t *testing.T) {
+	const n = 10_000
+	var in, want strings.Builder
+	for i := range n {
+		fmt.Fprint(&in, ping(fmt.Sprint(i)))
+		fmt.Fprintf(&want, "%d {\"payload\":\"%d\"}\n", i, i)
+	}
+	out, result := talk(t, newKernel(t, nil), strings.NewReader(in.String()), nil)
+	if got := briefs(t, out) + "\n"; got != want.String() {
+		t.Errorf("%d answers to %d messages, or not in order", len(out), n)
+	}
+	if result.Errors != 0 {
+		t.Errorf("%d errors", result.Errors)
+	}
+}
+
+type pathBlobs struct{ kept [][]byte }
+
+func (b *pathBlobs) Put(_ context.Context, data []byte) (message.BlobPointer, error) {
+	b.kept = append(b.kept, append([]byte(nil), data...))
+	return message.FileBlob(fmt.Sprintf("/blobs/%d", len(b.kept))), nil
+}
+
+func TestStreamPutsWhatIsTooLargeForALineIntoABlob(t *testing.T) {
+	large := json.RawMessage(`"` + strings.Repeat("x", 20_000) + `"`)
+	syscall := raw("Test.Large", func(_ context.Context, m message.Message, emit kernel.Emit) {
+		emit(m.Event("Test.Happened", large))
+		emit(m.Reply(large))
+	})
+	blobs := new(pathBlobs)
+	in := ask("1", "Test.Large", `1`) + ping("2") + askOlder("3", "Test.Large", `1`)
+	out, _ := talk(t, newKernel(t, &kernel.Options{Blobs: blobs}, syscall), strings.NewReader(in), nil)
+	if len(out) != 5 || len(blobs.kept) != 2 {
+		t.Fatalf("got %d lines and %d blobs", len(out), len(blobs.kept))
+	}
+	const want = `1 {"dataRef":{"scheme":"file","path":"/blobs/1"}}
+1 {"dataRef":{"scheme":"file","path":"/blobs/2"}}
+2 {"payload":"2"}`
+	if got := briefs(t, out[:3]); got != want {
+		t.Errorf("got %s", got)
+	}
+	if len(out[4]) < 20_000 {
+		t.Errorf("the older dialect has room for %.100s", out[4])
+	}
+
+	// Without blobs the request still has one outcome.
+	out, _ = talk(t, newKernel(t, nil, syscall), strings.NewReader(ask("1", "Test.Large", `1`)), nil)
+	outcomes := 0
+	for _, l := range out {
+		if strings.HasPrefix(l, `{"kind":"error"`) || strings.HasPrefix(l, `{"kind":"reply"`) {
+			outcomes++
+		}
+	}
+	if outcomes != 1 {
+		t.Errorf("got %d outcomes: %.300q", outcomes, out)
+	}
+}
