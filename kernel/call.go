@@ -59,8 +59,8 @@ func newCall(k *Kernel, parent context.Context, s *Syscall, h Handler, m *messag
 	return c
 }
 
-// runWithin runs the handler and returns when there is an outcome, which is at the
-// deadline if the handler has none by then.
+// runWithin runs the handler and returns when it has returned, or at the deadline.
+// Either way there is an outcome by then.
 func (c *call) runWithin() {
 	done := make(chan struct{})
 	go func() {
@@ -90,10 +90,7 @@ func (c *call) run() {
 	}()
 	c.handler(c, c.request, c.emit)
 	returned = true
-	c.mu.Lock()
-	settled := c.settled
-	c.mu.Unlock()
-	if !settled {
+	if !c.answered() {
 		c.k.opts.Log.Error("handler returned without an outcome", "type", c.request.Type, "id", c.request.Metadata.ID)
 		c.fail("%s ended without an outcome", c.request.Type)
 	}
@@ -101,7 +98,16 @@ func (c *call) run() {
 
 // fail settles the call with a 500, if it is not settled.
 func (c *call) fail(format string, args ...any) {
+	if c.answered() {
+		return
+	}
 	c.emit(c.request.Fail(&message.Error{Code: 500, Message: fmt.Sprintf(format, args...)}))
+}
+
+func (c *call) answered() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.settled
 }
 
 // expire settles a call that has run out of time, and tells its handler.
@@ -224,6 +230,9 @@ func Fail(ctx context.Context, m message.Message, emit Emit, err error) {
 func (c *call) nested(ctx context.Context, t message.Type, data json.RawMessage) (json.RawMessage, error) {
 	if c.depth+1 > maxDepth {
 		return nil, message.Errorf(508, "Calls nest deeper than %d: %s calls %s", maxDepth, c.request.Type, t)
+	}
+	if len(data) == 0 {
+		data = json.RawMessage("null")
 	}
 	m := message.Message{Kind: message.KindCommand, Type: t, Data: data, Metadata: c.request.Caused()}
 	if s, ok := c.k.registry.Lookup(t); ok {

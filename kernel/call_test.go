@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"kernos/message"
 )
@@ -81,41 +82,44 @@ func TestCallHasExactlyOneOutcome(t *testing.T) {
 		}, []string{"500"}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var log logbook
-			s := raw("Job.Run", c.handler)
-			s.Emits = declared
-			k := newKernel(t, &Options{Log: log.logger()}, s)
-			var got []string
-			for _, m := range ask(k, query("req-1", "Job.Run", `0`)) {
-				if err := m.Validate(); err != nil {
-					t.Errorf("%s is no message: %v", texts([]message.Message{m}), err)
-				}
-				if m.Metadata.Causation != "req-1" {
-					t.Errorf("got the lineage %+v", m.Metadata)
-				}
-				if strings.Contains(string(m.Data), leak) || strings.Contains(string(m.Data), ".go:") {
-					t.Errorf("the caller sees %s", m.Data)
-				}
-				if m.Kind == message.KindError {
-					e, err := message.ParseError(m.Data)
-					if err != nil {
-						t.Errorf("%s: %v", m.Data, err)
+			synctest.Test(t, func(t *testing.T) {
+				var log logbook
+				s := raw("Job.Run", c.handler)
+				s.Emits = declared
+				k := newKernel(t, &Options{Log: log.logger()}, s)
+				var got []string
+				for _, m := range ask(k, query("req-1", "Job.Run", `0`)) {
+					if err := m.Validate(); err != nil {
+						t.Errorf("%s is no message: %v", texts([]message.Message{m}), err)
+					}
+					if m.Metadata.Causation != "req-1" {
+						t.Errorf("got the lineage %+v", m.Metadata)
+					}
+					if strings.Contains(string(m.Data), leak) || strings.Contains(string(m.Data), ".go:") {
+						t.Errorf("the caller sees %s", m.Data)
+					}
+					if m.Kind == message.KindError {
+						e, err := message.ParseError(m.Data)
+						if err != nil {
+							t.Errorf("%s: %v", m.Data, err)
+							continue
+						}
+						got = append(got, strconv.Itoa(e.Code))
 						continue
 					}
-					got = append(got, strconv.Itoa(e.Code))
-					continue
+					got = append(got, string(m.Kind)+" "+string(m.Data))
 				}
-				got = append(got, string(m.Kind)+" "+string(m.Data))
-			}
-			if !slices.Equal(got, c.want) {
-				t.Errorf("got %q, want %q", got, c.want)
-			}
-			if c.log == "" && log.String() != "" || !log.has(c.log) {
-				t.Errorf("the log has %q, not %q", &log, c.log)
-			}
-			if c.log != "" && !log.has("id=req-1", "type=Job.Run") {
-				t.Errorf("the log does not say which call: %q", &log)
-			}
+				if !slices.Equal(got, c.want) {
+					t.Errorf("got %q, want %q", got, c.want)
+				}
+				synctest.Wait() // the outcome may come before the handler's end
+				if c.log == "" && log.String() != "" || !log.has(c.log) {
+					t.Errorf("the log has %q, not %q", &log, c.log)
+				}
+				if c.log != "" && !log.has("id=req-1", "type=Job.Run") {
+					t.Errorf("the log does not say which call: %q", &log)
+				}
+			})
 		})
 	}
 }

@@ -96,9 +96,10 @@ func (k *Kernel) Stamp(m *message.Message) {
 	}
 }
 
-// Handle answers one message: events, then one outcome. It returns when the outcome
-// is emitted, which is by the call's deadline at the latest. Events, replies and
-// errors are answered with nothing. It has the shape of a [Handler].
+// Handle answers one message: events, then one outcome. It returns when the handler
+// has returned, or at the call's deadline; either way the outcome is emitted by then.
+// Events, replies and errors are answered with nothing. It has the shape of a
+// [Handler].
 func (k *Kernel) Handle(ctx context.Context, m message.Message, emit Emit) {
 	if err := m.Validate(); err != nil {
 		if m.Kind != message.KindError {
@@ -172,6 +173,9 @@ func (k *Kernel) resolve(m *message.Message) (*Syscall, Handler, error) {
 func (k *Kernel) wrap(c *catalog) *wrapping {
 	w := &wrapping{of: c, handlers: make(map[*Syscall]Handler, len(c.byType))}
 	for _, s := range c.byType {
+		if w.handlers[s] != nil {
+			continue // under another name
+		}
 		h := s.Handler
 		for i := len(k.opts.Middleware) - 1; i >= 0; i-- {
 			h = k.opts.Middleware[i](h)

@@ -104,17 +104,29 @@ func TestNestedCallsAreValidatedAndAnswered(t *testing.T) {
 	}
 }
 
+// No data is null on the wire, so it is null here: fine for one, refused by another.
 func TestNestedCallsMayHaveNoData(t *testing.T) {
-	k := newKernel(t, nil, echo("Test.Echo"), raw("Test.Outer", func(ctx context.Context, m message.Message, emit Emit) {
-		data, err := Call(ctx, "Test.Echo", nil)
+	strict := Query(Definition{Type: "Test.Strict", Summary: "Strict."}, func(context.Context, struct{}) (string, error) { return "fine", nil })
+	outer := raw("Test.Outer", func(ctx context.Context, m message.Message, emit Emit) {
+		var other message.Type
+		if err := json.Unmarshal(m.Data, &other); err != nil {
+			Fail(ctx, m, emit, err)
+			return
+		}
+		data, err := Call(ctx, other, nil)
 		if err != nil {
 			Fail(ctx, m, emit, err)
 			return
 		}
 		emit(m.Reply(data))
-	}))
-	if a := answer(t, k, query("1", "Test.Outer", `1`)); string(a.Data) != "null" {
+	})
+	k := newKernel(t, nil, echo("Test.Echo"), strict, outer)
+	if a := answer(t, k, query("1", "Test.Outer", `"Test.Echo"`)); string(a.Data) != "null" {
 		t.Errorf("got %s", a.Data)
+	}
+	const want = "Schema validation failed: the value: expected an object, got null"
+	if code, text := failure(t, k, query("1", "Test.Outer", `"Test.Strict"`)); code != 422 || text != want {
+		t.Errorf("got %d %s", code, text)
 	}
 }
 

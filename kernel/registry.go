@@ -115,15 +115,13 @@ func check(m Module, old *catalog) error {
 
 // pastTense reports whether an event's action sounds as if it had happened.
 func pastTense(action string) bool {
-	if strings.HasSuffix(action, "ed") {
-		return true
-	}
-	for _, verb := range []string{
-		"Begun", "Bound", "Broken", "Built", "Caught", "Chosen", "Done", "Found", "Gone", "Held", "Kept",
-		"Known", "Left", "Lost", "Made", "Met", "Put", "Read", "Run", "Seen", "Sent", "Set", "Shut", "Split",
-		"Spent", "Spoken", "Taken", "Told", "Thrown", "Won", "Written",
+	action = strings.ToLower(action)
+	for _, ending := range []string{
+		"ed", "begun", "bound", "broken", "built", "caught", "chosen", "done", "found", "gone", "held", "kept",
+		"known", "left", "lost", "made", "met", "put", "read", "run", "seen", "sent", "set", "shut", "split",
+		"spent", "spoken", "taken", "told", "thrown", "won", "written",
 	} {
-		if strings.HasSuffix(action, verb) {
+		if strings.HasSuffix(action, ending) {
 			return true
 		}
 	}

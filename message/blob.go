@@ -22,11 +22,11 @@ import (
 //
 // It is written with its members in this order, and without the empty ones.
 type BlobPointer struct {
-	Scheme    string
-	Authority string
-	Path      string
-	Query     string
-	Fragment  string
+	Scheme    string `json:"scheme" jsonschema:"enum=file,enum=https,enum=data" jsonschema_description:"Where the data is: a file, an https server, or the pointer itself."`
+	Authority string `json:"authority,omitempty" jsonschema_description:"Host, and port if it is not 443. For https only."`
+	Path      string `json:"path" jsonschema_description:"Absolute path; for data, a media type, a comma and the data."`
+	Query     string `json:"query,omitempty" jsonschema_description:"Query of an https address."`
+	Fragment  string `json:"fragment,omitempty" jsonschema_description:"Part of the data that is meant."`
 }
 
 // MaxInlineBlob is how many bytes a data pointer may hold, decoded.

@@ -119,10 +119,9 @@ func (d *Decoder) envelope(e *envelope, names *Dialect, line []byte) error {
 		if bit == 0 {
 			s := jsonscan.Unquote(line[i:end])
 			if bit = names.member([]byte(s)); bit == 0 { // unknown, and not spelled with escapes
-				if slices.Contains(e.unknown, s) {
-					return repeated(s, i)
+				if e.unknown, err = d.unknown(e.unknown, s, line, 0, i); err != nil {
+					return err
 				}
-				e.unknown = append(e.unknown, s)
 			}
 		}
 		if e.has&bit != 0 {
@@ -180,6 +179,27 @@ func (d *Dialect) member(name []byte) int {
 		return hasMetadata
 	}
 	return 0
+}
+
+// maxUnknown is how many unknown members are told apart one by one.
+const maxUnknown = 16
+
+// unknown adds the name of a member that an object should not have, at offset i of
+// line, to those that it has. The error is that it is there already. If there are
+// many, the scanner looks at the whole object, which begins at start, and the rest
+// are not noted.
+func (d *Decoder) unknown(names []string, name string, line []byte, start, i int) ([]string, error) {
+	switch {
+	case len(names) < maxUnknown && slices.Contains(names, name):
+		return nil, repeated(name, i)
+	case len(names) > maxUnknown:
+		return names, nil
+	case len(names) == maxUnknown:
+		if _, err := d.scan.Value(line, start); err != nil {
+			return nil, err
+		}
+	}
+	return append(names, name), nil
 }
 
 // repeated is the error for a member name that stands in an object twice.

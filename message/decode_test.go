@@ -3,6 +3,7 @@ package message_test
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -248,6 +249,27 @@ func TestDecoderReadsTypesAlikeWhateverItReadBefore(t *testing.T) {
 		rejection(t, &d, line(`"query"`, `"domain.Action0"`, `1`, meta))
 		rejection(t, &d, line(`"query"`, `""`, `1`, meta))
 	}
+}
+
+// A sender may make up types without end; what is remembered of them may not grow so.
+func TestDecoderRemembersAFewTypesOnly(t *testing.T) {
+	heap := func() int64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	d := new(message.Decoder)
+	before := heap()
+	for i := range 20_000 {
+		if _, err := d.Decode([]byte(line(`"query"`, fmt.Sprintf(`"A.B%0100d"`, i), `1`, meta))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if grown := heap() - before; grown > 256<<10 {
+		t.Errorf("20,000 types are remembered in %d bytes", grown)
+	}
+	runtime.KeepAlive(d)
 }
 
 func TestDecodedTypeDoesNotAliasTheLine(t *testing.T) {

@@ -1,11 +1,15 @@
 package message_test
 
 import (
+	"context"
 	"encoding/json"
 	"math/rand/v2"
+	"os"
+	"os/exec"
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"kernos/message"
 )
@@ -75,15 +79,40 @@ func TestWhatAppendWritesDecodeReads(t *testing.T) {
 }
 
 // A line is one line: data that was laid out over several, as a caller over HTTP may
-// send it, must not break it up.
+// send it, must not break it up. Otherwise it stays as it was written.
 func TestAppendedMessageIsOneLine(t *testing.T) {
-	text := []byte("{\"kind\":\"query\",\"type\":\"Ping\",\"data\":{\n  \"payload\": 1\r\n},\"metadata\":{\"id\":\"a\",\"timestamp\":1}}")
-	m, err := message.Decode(text)
-	if err != nil {
-		t.Fatal(err)
+	for _, test := range []struct{ data, want string }{
+		{"{\n  \"pay load\": [1,\r\n\t2.50 ]\r\n}", `{"pay load":[1,2.50]}`},
+		{"[\n\"a\\n \\\" b\",\n\"\\\\\" ]", `["a\n \" b","\\"]`},
+		{`{ "a" :  1 }`, `{ "a" :  1 }`},
+	} {
+		m, err := message.Decode([]byte(line(`"query"`, `"Ping"`, test.data, meta)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := string(message.Append(nil, &m)), line(`"query"`, `"Ping"`, test.want, meta); got != want {
+			t.Errorf("%q is written as\n     %s\nwant %s", test.data, got, want)
+		}
 	}
-	if line := message.Append(nil, &m); strings.ContainsAny(string(line), "\r\n") {
-		t.Errorf("a message that was decoded is written as %q", line)
+}
+
+// A handler may return anything as data. It is wrong then, but must neither end the
+// kernel nor stop it. A loop without end can't be stopped from within, so another
+// process tries.
+func TestAppendComesBackFromDataThatIsNotJSON(t *testing.T) {
+	const variable = "KERNOS_TEST_DATA"
+	if data, ok := os.LookupEnv(variable); ok {
+		message.Append(nil, &message.Message{Data: json.RawMessage(data)})
+		return
+	}
+	for _, data := range []string{"\"\n", "\n\"", "{\"a\n", "\"\\\n", "\"\\\"\n", "\n\"\\", "\\\"\n", "\n"} {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		child := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestAppendComesBackFromDataThatIsNotJSON$")
+		child.Env = append(os.Environ(), variable+"="+data)
+		if out, err := child.CombinedOutput(); err != nil {
+			t.Errorf("data %q: %v %.90s", data, err, out)
+		}
+		cancel()
 	}
 }
 

@@ -3,7 +3,6 @@ package message
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"kernos/internal/jsonscan"
 )
@@ -62,10 +61,9 @@ func (d *Decoder) metadata(e *envelope, line []byte, i int) (int, error) {
 		if m < 0 { // unknown, or spelled with escapes
 			s := jsonscan.Unquote(line[i:name])
 			if m = metadataMember([]byte(s)); m < 0 {
-				if slices.Contains(unknown, s) {
-					return i, repeated(s, i)
+				if unknown, err = d.unknown(unknown, s, line, start, i); err != nil {
+					return i, err
 				}
-				unknown = append(unknown, s)
 			}
 		}
 		if m >= 0 && found[m].end != 0 {

@@ -44,6 +44,8 @@ func TestSalvageReadsWhomToAnswer(t *testing.T) {
 		{"an id too long", `{"type":"Ping","metadata":{"id":"` + long + `x"}}`, "Ping", ""},
 		{"an id much too long", `{"type":"Ping","metadata":{"id":"` + strings.Repeat(long, 100) + `"}}`, "Ping", ""},
 		{"a long string before", `{"data":"` + strings.Repeat(`\"`, 5000) + `","type":"Ping","metadata":{"id":"a"}}`, "Ping", "a"},
+		{"a long string that looks like members", `{"data":"` + strings.Repeat("x", 600) + `\",\"metadata\":{\"id\":\"b\"},\"type\":\"Echo\",\"","type":"Ping"`, "Ping", ""},
+		{"a long string with an escaped quote", `{"data":"` + strings.Repeat("x", 600) + `\"","type":"Ping","metadata":{"id":"a"}}`, "Ping", "a"},
 		{"the first type counts", `{"type":"Ping","type":"Echo","metadata":{"id":"a","id":"b"}}`, "Ping", "a"},
 		{"too many closed", `}}]]{"type":"Ping","metadata":{"id":"a"}}`, "Ping", "a"},
 		{"nothing", ``, "Validation.Failed", ""},

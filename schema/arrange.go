@@ -44,7 +44,8 @@ func arrange(dst, text []byte) []byte {
 		keywords = append(keywords, keyword{jsonscan.Unquote(name), value})
 		return true
 	})
-	if has("additionalProperties") {
+	closed := func(k keyword) bool { return k.name == "additionalProperties" && string(k.value) == "false" }
+	if slices.ContainsFunc(keywords, closed) {
 		for name, empty := range map[string]string{"properties": "{}", "required": "[]"} {
 			if !has(name) {
 				keywords = append(keywords, keyword{name, []byte(empty)})

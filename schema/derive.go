@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/invopop/jsonschema"
@@ -45,6 +46,7 @@ func derive(t reflect.Type, bounded bool) (json.RawMessage, error) {
 	}
 	s := r.ReflectFromType(t)
 	s.Version = ""
+	markSecrets(t, s)
 	text, err := json.Marshal(s)
 	if err != nil {
 		return nil, fmt.Errorf("schema of %v: %w", t, err)
@@ -53,6 +55,45 @@ func derive(t reflect.Type, bounded bool) (json.RawMessage, error) {
 		return json.RawMessage(`{}`), nil
 	}
 	return arrange(nil, text), nil
+}
+
+// markSecrets marks the fields whose tag says writeOnly=true. The library does so for
+// strings only.
+func markSecrets(t reflect.Type, s *jsonschema.Schema) {
+	switch t.Kind() {
+	case reflect.Pointer:
+		markSecrets(t.Elem(), s)
+	case reflect.Slice, reflect.Array:
+		if s.Items != nil {
+			markSecrets(t.Elem(), s.Items)
+		}
+	case reflect.Map:
+		if s.AdditionalProperties != nil {
+			markSecrets(t.Elem(), s.AdditionalProperties)
+		}
+	case reflect.Struct:
+		if s.Properties == nil {
+			return // a time, or another struct that is no object
+		}
+		for f := range t.Fields() {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			switch {
+			case f.Anonymous && name == "":
+				markSecrets(f.Type, s) // its fields stand among ours
+				continue
+			case name == "":
+				name = f.Name
+			}
+			property, ok := s.Properties.Get(name)
+			if !ok {
+				continue
+			}
+			if slices.Contains(strings.Split(f.Tag.Get("jsonschema"), ","), "writeOnly=true") {
+				property.WriteOnly = true
+			}
+			markSecrets(f.Type, property)
+		}
+	}
 }
 
 // safe is the largest integer that every JSON implementation reads exactly.

@@ -201,6 +201,28 @@ func TestDeriveBoundsTheValuesOfMaps(t *testing.T) {
 	}
 }
 
+// A mark that is dropped in silence is a secret in the journal.
+func TestDeriveMarksSecretsOfEveryType(t *testing.T) {
+	type secrets struct {
+		S string            `json:"s" jsonschema:"writeOnly=true"`
+		I int               `json:"i" jsonschema:"writeOnly=true"`
+		F float64           `json:"f" jsonschema:"writeOnly=true"`
+		L []int             `json:"l" jsonschema:"writeOnly=true"`
+		M map[string]string `json:"m" jsonschema:"writeOnly=true"`
+		A any               `json:"a" jsonschema:"writeOnly=true"`
+		O address           `json:"o" jsonschema:"writeOnly=true"`
+	}
+	var s struct{ Properties map[string]json.RawMessage }
+	if err := json.Unmarshal(Input[secrets]().JSON(), &s); err != nil {
+		t.Fatal(err)
+	}
+	for name, p := range s.Properties {
+		if !strings.Contains(string(p), `"writeOnly":true`) {
+			t.Errorf("%s is not marked: %s", name, p)
+		}
+	}
+}
+
 type (
 	chain  struct{ Next *chain }
 	folder struct{ Files map[string][]folder }

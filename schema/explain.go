@@ -50,7 +50,7 @@ func (e *Invalid) Error() string {
 }
 
 // explain puts the library's error into words.
-func explain(err error, value json.RawMessage, s *jsonschema.Schema) error {
+func (s *Schema) explain(err error, value json.RawMessage) error {
 	v, ok := errors.AsType[*jsonschema.ValidationError](err)
 	if !ok {
 		return &Invalid{Problems: []Problem{{Text: err.Error()}}}
@@ -59,7 +59,7 @@ func explain(err error, value json.RawMessage, s *jsonschema.Schema) error {
 	if err != nil {
 		return &Invalid{Problems: []Problem{{Text: "not JSON: " + err.Error()}}}
 	}
-	x := explainer{instance: instance, root: s}
+	x := explainer{instance: instance, root: s.full, secret: bytes.Contains(s.JSON(), []byte(`"writeOnly":true`))}
 	x.add(v)
 	slices.SortStableFunc(x.problems, func(a, b Problem) int {
 		return cmp.Or(a.rank-b.rank, strings.Compare(a.Path, b.Path))
@@ -70,6 +70,7 @@ func explain(err error, value json.RawMessage, s *jsonschema.Schema) error {
 type explainer struct {
 	instance any
 	root     *jsonschema.Schema
+	secret   bool // some field of the schema must not be shown
 	problems []Problem
 }
 
@@ -97,7 +98,7 @@ func (x *explainer) alternatives(v *jsonschema.ValidationError) {
 	}
 	var forms []string
 	for _, cause := range v.Causes {
-		inner := explainer{instance: x.instance, root: x.root}
+		inner := explainer{instance: x.instance, root: x.root, secret: x.secret}
 		inner.add(cause)
 		if len(inner.problems) > 0 {
 			forms = append(forms, inner.problems[0].Text)
@@ -182,6 +183,18 @@ func (x *explainer) leaf(v *jsonschema.ValidationError) {
 		x.wants(v, "a string in the format %s", k.Want)
 	case *kind.UniqueItems:
 		x.problem(path, "", "%s: elements %d and %d are equal, and no two may be", place(path), k.Duplicates[0], k.Duplicates[1])
+	case *kind.MinProperties:
+		x.problem(path, "", "%s: expected at least %s, got %d", place(path), count(k.Want, "field"), k.Got)
+	case *kind.MaxProperties:
+		x.problem(path, "", "%s: expected at most %s, got %d", place(path), count(k.Want, "field"), k.Got)
+	case *kind.DependentRequired:
+		x.problem(path, "", "%s: %s must come with %s", place(path), k.Prop, strings.Join(k.Missing, " and "))
+	case *kind.PropertyNames:
+		x.problem(path, "", "%s: no field may be named %q", place(path), clip(k.Property))
+	case *kind.Contains:
+		x.problem(path, "", "%s: none of its elements is as one of them must be", place(path))
+	case *kind.Not:
+		x.wants(v, "anything but what is excluded")
 	case *kind.FalseSchema:
 		x.problem(path, "nothing", "%s: nothing may be here", place(path))
 	default:
@@ -230,25 +243,23 @@ func find(s *jsonschema.Schema, location string, seen map[*jsonschema.Schema]boo
 	return nil
 }
 
-// came says what is at a location, but not the values of fields that are marked
-// writeOnly: a secret must not come back in an error.
+// came says what is at a location. If the schema has a secret anywhere, it says only
+// what kind of value that is: a secret must not come back in an error, and it may
+// have been put into the wrong field.
 func (x *explainer) came(location []string) string {
-	s := x.root
-	for _, step := range location {
-		switch {
-		case s == nil:
-		case s.Properties[step] != nil:
-			s = s.Properties[step]
-		case s.Items2020 != nil:
-			s = s.Items2020
-		default:
-			s, _ = s.AdditionalProperties.(*jsonschema.Schema)
-		}
-		if s != nil && s.WriteOnly {
-			return "something else (it is not shown)"
-		}
+	v := x.at(location)
+	if !x.secret {
+		return show(v)
 	}
-	return show(x.at(location))
+	switch v.(type) {
+	case string:
+		return "a string"
+	case json.Number:
+		return "a number"
+	case bool:
+		return "a boolean"
+	}
+	return show(v)
 }
 
 // at returns the part of the instance that a location names.

@@ -48,7 +48,7 @@ func fuzzedSchemas() []fuzzed {
 			R float64 `json:"r,omitempty" jsonschema:"minimum=0,maximum=1"`
 			B bool    `json:"b,omitempty"`
 		}](), []string{`{"x":1.5e300,"r":1}`, `{"x":-1e999999999,"r":0.5,"b":true}`, `{"x":1,"r":2}`, `{"x":1,"r":1e-999999999,"b":null}`}},
-		{"nested", Input[branch](), []string{`{"leaves":[{"name":"a"}]}`, `{"leaves":[],"by":{"x":{"name":"abc","n":-128}},"raw":[{}]}`, `{"leaves":[{"name":"a","n":128},{}]}`}},
+		{"nested", Input[branch](), []string{`{"leaves":[{"name":"a"}]}`, `{"leaves":[],"by":{"x":{"name":"abc","n":-128}},"raw":[{}]}`, `{"leaves":[{"name":"a","n":128},{}]}`, `{"leaves":[{"name":"a"},{"name":"b"},{"name":"c"}]}`, `{"leaves":[{"name":"abcd"}]}`}},
 		{"map", Input[map[string][]int16](), []string{`{}`, `{"a":[1,2],"":[]}`, `{"a":[40000]}`}},
 		{"any", Input[any](), []string{`null`, `[1e5]`}},
 		{"untyped", parsed(`{"minimum":-3,"maximum":3,"minLength":2,"minItems":1,"items":{"type":"null"},"properties":{"a":true,"b":{}},"required":["a"],"description":"x"}`),

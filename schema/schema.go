@@ -129,7 +129,7 @@ func (s *Schema) validateFully(value json.RawMessage) error {
 		return &Invalid{Problems: []Problem{{Text: "not JSON: " + err.Error()}}}
 	}
 	if err := full.Validate(instance); err != nil {
-		return explain(err, value, full)
+		return s.explain(err, value)
 	}
 	return nil
 }

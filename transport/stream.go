@@ -91,6 +91,9 @@ func (s *Stream) Detach() { s.in.Detach() }
 // Next implements [kernel.Source].
 func (s *Stream) Next() (message.Message, kernel.Emit, error) {
 	for {
+		if err := s.out.Err(); err != nil {
+			return message.Message{}, nil, &WriteError{err} // nobody listens
+		}
 		line, err := s.in.Next()
 		if err == nil {
 			var m message.Message

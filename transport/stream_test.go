@@ -176,7 +176,7 @@ func TestStreamReturnsTheErrorOfItsOutput(t *testing.T) {
 // Work whose outcome nobody can be told of should not go on: a producer that never
 // ends would keep the kernel busy for good.
 func TestStreamStopsReadingWhenNobodyListens(t *testing.T) {
-	const all = 200_000
+	const all = 50_000
 	in := &repeat{line: []byte(ping("1")), left: all}
 	_, err := Serve(t.Context(), newKernel(t, nil), in, &brokenWriter{0, errors.New("nobody listens")}, nil)
 	if err == nil {
@@ -242,5 +242,23 @@ func TestStreamPutsWhatIsTooLargeForALineIntoABlob(t *testing.T) {
 	}
 	if outcomes != 1 {
 		t.Errorf("got %d outcomes: %.300q", outcomes, out)
+	}
+}
+
+// An error may quote its caller at length, and must still fit into a line.
+func TestStreamKeepsErrorsWithinALine(t *testing.T) {
+	k := newKernel(t, nil, raw("Test.Fail", func(_ context.Context, m message.Message, emit kernel.Emit) {
+		long := strings.Repeat("\x01\"x", 1<<18)
+		emit(m.Fail(message.Errorf(400, "%s: %w", long, message.Errorf(404, "%s", long))))
+	}))
+	out, _ := talk(t, k, strings.NewReader(ask("1", "Test.Fail", `1`)+askOlder("2", "Test.Fail", `1`)), nil)
+	if len(out) != 2 {
+		t.Fatalf("got %d lines", len(out))
+	}
+	if n := len(out[0]); n > message.MaxLine {
+		t.Errorf("a line has %d bytes", n)
+	}
+	if n := len(out[1]); n > 1<<20 {
+		t.Errorf("a line of the older dialect has %d bytes", n)
 	}
 }

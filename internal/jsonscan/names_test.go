@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"kernos/internal/jsonscan"
 )
@@ -121,6 +122,19 @@ func TestLargeObjectsWithTheSameNamesDoNotDisturbEachOther(t *testing.T) {
 	text := nested(object(append(numbered("m", 15), "m3")...))
 	if err := s.Text([]byte(text)); err == nil {
 		t.Error("a repetition in the inner object is accepted")
+	}
+}
+
+// Comparing each name with each would take a minute here, and a sender chooses.
+func TestManyNamesAreCheckedQuickly(t *testing.T) {
+	text := []byte(object(numbered("n", 200_000)...))
+	var s jsonscan.Scanner
+	start := time.Now()
+	if err := s.Text(text); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(start); took > 2*time.Second {
+		t.Errorf("%d bytes took %v", len(text), took)
 	}
 }
 

@@ -79,21 +79,23 @@ func Members(b []byte, i int, visit func(name, value []byte) bool) int {
 	return i + 1
 }
 
-// AppendCompact appends text, which Value has accepted, without the white space
-// between its tokens.
+// AppendCompact appends text without the white space between its tokens. It comes
+// back from text that is not JSON, too, and what it appends never has a newline.
 func AppendCompact(dst, text []byte) []byte {
-	for i := 0; i < len(text); {
-		switch text[i] {
-		case ' ', '\t', '\n', '\r':
-			i++
-		case '"':
-			end := skipString(text, i)
-			dst = append(dst, text[i:end]...)
-			i = end
-		default:
-			dst = append(dst, text[i])
-			i++
+	inString, escaped := false, false
+	for _, c := range text {
+		switch {
+		case c == '\n' || c == '\r':
+			continue // between tokens, or wrong
+		case inString:
+			inString = escaped || c != '"'
+			escaped = !escaped && c == '\\'
+		case c == ' ' || c == '\t':
+			continue
+		case c == '"':
+			inString = true
 		}
+		dst = append(dst, c)
 	}
 	return dst
 }

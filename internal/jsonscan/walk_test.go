@@ -77,3 +77,17 @@ func TestMembersStartsAtTheGivenObject(t *testing.T) {
 		t.Errorf("got %q and %d", got, end)
 	}
 }
+
+func TestAppendCompactTakesOutTheSpaceBetweenTokensOnly(t *testing.T) {
+	for _, test := range []struct{ text, want string }{
+		{" null\n", `null`},
+		{"[ 1 ,\t2\r\n]", `[1,2]`},
+		{"{ \"a b\" : \" c\\n \" }", `{"a b":" c\n "}`},
+		{`["\"  ", "\\" , " "]`, `["\"  ","\\"," "]`},
+		{`{}`, `{}`},
+	} {
+		if got := string(jsonscan.AppendCompact([]byte("x"), []byte(test.text))); got != "x"+test.want {
+			t.Errorf("AppendCompact(%q) = %s, want x%s", test.text, got, test.want)
+		}
+	}
+}

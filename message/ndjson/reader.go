@@ -141,12 +141,10 @@ func (r *Reader) line() ([]byte, error) {
 // whole checks the length of a line that was read to its end.
 func (r *Reader) whole(line []byte, limit int) ([]byte, error) {
 	line = bytes.TrimSuffix(line, []byte("\r"))
+	if len(line) > limit && r.opts.Extend != nil && limit == r.opts.Limit {
+		limit = max(limit, r.opts.Extend(line[:limit]))
+	}
 	if len(line) > limit {
-		if r.opts.Extend != nil && limit == r.opts.Limit {
-			if higher := r.opts.Extend(line[:limit]); higher > limit {
-				return r.whole(line, higher)
-			}
-		}
 		return nil, &TooLong{Limit: limit, Salvage: message.SalvageLine(line)}
 	}
 	return line, nil

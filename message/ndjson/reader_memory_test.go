@@ -88,6 +88,7 @@ func TestExtendIsAskedOnceAboutALineThatOutgrowsTheLimit(t *testing.T) {
 		{"a byte more", long(11) + "\n", 20, 1, []string{long(11)}},
 		{"up to the higher limit", long(20) + "\n", 20, 1, []string{long(20)}},
 		{"up to the higher limit, CRLF", long(20) + "\r\n", 20, 1, []string{long(20)}},
+		{"one CR of two belongs to the line end", long(10) + "\r\r\n", 20, 1, []string{long(10) + "\r"}},
 		{"up to the higher limit, at the end", long(20), 20, 1, []string{long(20)}},
 		{"above it", long(21) + "\na\n", 20, 1, []string{tooLong, "a"}},
 		{"far above it", long(500_000) + "\na\n", 20, 1, []string{tooLong, "a"}},

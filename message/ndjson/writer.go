@@ -3,6 +3,7 @@ package ndjson
 import (
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -20,6 +21,8 @@ const (
 // concurrent use. A peer that does not read makes those wait who write; what waits
 // in memory is bounded by highWater and one line for each of them.
 type Writer struct {
+	failed atomic.Bool // err is set
+
 	mu    sync.Mutex // guards what follows
 	buf   []byte
 	err   error
@@ -64,12 +67,9 @@ func (w *Writer) End(buf []byte) {
 	}
 }
 
-func (w *Writer) late() {
-	w.mu.Lock()
-	w.armed = false
-	w.mu.Unlock()
-	_ = w.Flush()
-}
+// late is the timer's. The timer counts as running until what waits is on its way,
+// so that no more than one of these waits for a destination that does not read.
+func (w *Writer) late() { _ = w.Flush() }
 
 // Flush writes what waits and returns once it is written. The error, if any, is
 // the first one that the destination returned; nothing is written after it.
@@ -103,6 +103,7 @@ func (w *Writer) Flush() error {
 	if err != nil {
 		w.mu.Lock()
 		w.err = err
+		w.failed.Store(true)
 		w.buf = w.buf[:0]
 		w.mu.Unlock()
 	}
@@ -128,6 +129,9 @@ func (w *Writer) Close() error {
 
 // Err returns the error that ended writing, or nil.
 func (w *Writer) Err() error {
+	if !w.failed.Load() {
+		return nil
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.err

@@ -97,19 +97,19 @@ func status(word string) (int, bool) {
 // payload writes the data of an error in the older form. What the form has no place
 // for, the exact status and the causes, goes into details, where Translate finds it.
 func payload(m *message.Message) json.RawMessage {
-	e := m.Err
-	if e == nil {
-		var err error
-		if e, err = message.ParseError(m.Data); err != nil {
-			e = &message.Error{Code: 500, Message: "Internal error"}
-		}
+	e, err := message.ParseError(m.Data) // not m.Err: the texts in Data are cut to fit
+	if err != nil {
+		e = &message.Error{Code: 500, Message: "Internal error"}
 	}
 	code := word(e.Code)
-	switch {
-	case e.Code == 400 && e.Expected == "JSON":
-		code = "INVALID_JSON"
-	case e.Code == 422 && m.Err != nil && !e.Envelope:
-		code = "INVALID_INPUT"
+	if m.Err != nil {
+		e.Field, e.Expected = m.Err.Field, m.Err.Expected
+		switch {
+		case e.Code == 400 && e.Expected == "JSON":
+			code = "INVALID_JSON"
+		case e.Code == 422 && !m.Err.Envelope:
+			code = "INVALID_INPUT"
+		}
 	}
 	dst := jsonscan.AppendQuoted([]byte(`{"message":`), e.Message)
 	dst = jsonscan.AppendQuoted(append(dst, `,"code":`...), code)
@@ -129,11 +129,11 @@ func appendDetails(dst []byte, e *message.Error, code string) []byte {
 	}
 	if e.Field != "" {
 		member("field")
-		dst = jsonscan.AppendQuoted(dst, e.Field)
+		dst = jsonscan.AppendQuoted(dst, message.Clip(e.Field, message.MaxIDLength))
 	}
 	if e.Expected != "" {
 		member("expected")
-		dst = jsonscan.AppendQuoted(dst, e.Expected)
+		dst = jsonscan.AppendQuoted(dst, message.Clip(e.Expected, message.MaxCauseText))
 	}
 	if usual, _ := status(code); usual != e.Code || len(dst) == 0 {
 		member("status")
@@ -152,7 +152,7 @@ func parse(data json.RawMessage) (e *message.Error, lossy bool) {
 	if len(data) == 0 || data[0] != '{' {
 		return e, true
 	}
-	exact := 0
+	exact, code := 0, ""
 	jsonscan.Members(data, 0, func(name, value []byte) bool {
 		text := ""
 		if value[0] == '"' {
@@ -166,10 +166,9 @@ func parse(data json.RawMessage) (e *message.Error, lossy bool) {
 				lossy = true
 			}
 		case "code":
-			known := false
-			if e.Code, known = status(text); !known {
-				lossy = true
-			}
+			code = text
+			e.Code, _ = status(text)
+			lossy = lossy || text == ""
 		case "details":
 			lossy = readDetails(value, e, &exact) || lossy
 		default:
@@ -180,7 +179,7 @@ func parse(data json.RawMessage) (e *message.Error, lossy bool) {
 	if exact != 0 {
 		e.Code = exact
 	}
-	return e, lossy
+	return e, lossy || code != "" && word(e.Code) != code
 }
 
 // readDetails reads what appendDetails wrote. It reports whether there is more.

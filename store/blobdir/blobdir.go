@@ -33,7 +33,7 @@ func (d *Dir) Put(data []byte) (string, error) {
 	sum := sha256.Sum256(data)
 	name := hex.EncodeToString(sum[:])
 	path := filepath.Join(d.path, name[:2], name)
-	if info, err := os.Stat(path); err == nil && info.Size() == int64(len(data)) {
+	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Size() == int64(len(data)) {
 		return path, nil
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {

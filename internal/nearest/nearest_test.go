@@ -1,0 +1,65 @@
+package nearest_test
+
+import (
+	"slices"
+	"testing"
+
+	"kernos/internal/nearest"
+)
+
+func TestNamesFindsWhatWasMeantNearestFirst(t *testing.T) {
+	all := []string{"Memory.Set", "Memory.Get", "Memory.List", "Memory.Delete", "Ping", "Echo", "Http.Fetch", "VFS.Read"}
+	for _, test := range []struct {
+		name       string
+		candidates []string
+		want       []string
+	}{
+		{"Memory.Gett", all, []string{"Memory.Get", "Memory.Set", "Memory.List"}},
+		{"memory.get", all, []string{"Memory.Get", "Memory.Set", "Memory.List"}},
+		{"MEMORY.GET", all, []string{"Memory.Get", "Memory.Set", "Memory.List"}},
+		{"Pnig", all, []string{"Ping"}},
+		{"Pin", all, []string{"Ping"}},
+		{"Http.Fecth", all, []string{"Http.Fetch"}},
+		{"Something.Else", all, []string{}},
+		{"", all, []string{}},
+		{"Memory.Get", nil, []string{}},
+
+		// No more than three; those that are equally near in order of their names.
+		{"Bat", []string{"Vat", "Rat", "Cat", "Hat", "Bat"}, []string{"Bat", "Cat", "Hat"}},
+		// Two letters may be wrong in a short name, a third of a long one, and no more.
+		{"abcd", []string{"abxy", "axyz"}, []string{"abxy"}},
+		// A name that shares no letter is not near, however short it is.
+		{"ab", []string{"xy", "ay"}, []string{"ay"}},
+		{"abcdefghijkl", []string{"wxyzefghijkl", "vwxyzfghijkl"}, []string{"wxyzefghijkl"}},
+		{"abcdefghijkl", []string{"abcdefgh", "abcdefg", "abcdefghijklmnop", "abcdefghijklmnopq"}, []string{"abcdefgh", "abcdefghijklmnop"}},
+	} {
+		got := nearest.Names(test.name, test.candidates)
+		if !slices.Equal(got, test.want) {
+			t.Errorf("Names(%q) = %q, want %q", test.name, got, test.want)
+		}
+	}
+}
+
+func TestNamesLeavesTheCandidatesAsTheyAre(t *testing.T) {
+	all := []string{"b", "a", "c"}
+	nearest.Names("a", all)
+	if !slices.Equal(all, []string{"b", "a", "c"}) {
+		t.Errorf("they became %q", all)
+	}
+}
+
+func TestHintAsksOnlyWhenThereIsSomethingToAsk(t *testing.T) {
+	for _, test := range []struct{ name, want string }{
+		{"Memory.Gat", "did you mean Memory.Get?"},
+		{"Memory.Xet", "did you mean Memory.Get or Memory.Set?"},
+		{"Nothing.LikeIt", ""},
+	} {
+		candidates := []string{"Memory.Get", "Memory.Set"}
+		if test.name == "Memory.Gat" {
+			candidates = candidates[:1]
+		}
+		if got := nearest.Hint(test.name, candidates); got != test.want {
+			t.Errorf("Hint(%q) = %q, want %q", test.name, got, test.want)
+		}
+	}
+}

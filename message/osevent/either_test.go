@@ -1,0 +1,84 @@
+package osevent_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"kernos/message"
+	"kernos/message/osevent"
+)
+
+func TestEitherReadsEachLineInItsDialect(t *testing.T) {
+	const metadata = `"metadata":{"id":"a","timestamp":1}`
+	for _, test := range []struct {
+		name    string
+		line    string
+		dialect *message.Dialect
+		want    string // the error, "" for none
+	}{
+		{"current", `{"kind":"query","type":"Ping","data":1,` + metadata + `}`, message.Current, ""},
+		{"older", `{"type":"query","name":"Ping","payload":1,` + metadata + `}`, osevent.Dialect, ""},
+		{"current, incomplete", `{"kind":"query","type":"Ping",` + metadata + `}`, message.Current, "Missing required field: data"},
+		{"older, incomplete", `{"type":"query","name":"Ping",` + metadata + `}`, osevent.Dialect, "Missing required field: payload"},
+		{"older, not JSON", `{"name":"Ping",}`, osevent.Dialect, "Invalid JSON: expected a member name in double quotes, got '}' at position 15"},
+		{"not JSON", `{"type":"Ping",}`, message.Current, "Invalid JSON: expected a member name in double quotes, got '}' at position 15"},
+		{"of both", `{"kind":"query","name":"Ping","payload":1,` + metadata + `}`, message.Current, "Missing required fields: type, data"},
+		{"of none", `{}`, message.Current, "Missing required fields: kind, type, data, metadata"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			m, dialect, err := osevent.NewEither(false).Decode([]byte(test.line))
+			if dialect != test.dialect {
+				t.Errorf("read as version %s", dialect.Version)
+			}
+			if test.want == "" {
+				if err != nil || m.Kind != message.KindQuery || m.Type != message.Ping || string(m.Data) != "1" || m.Metadata.ID != "a" {
+					t.Errorf("got %+v, %v", m, err)
+				}
+				return
+			}
+			var r *message.Rejection
+			if !errors.As(err, &r) || err.Error() != test.want || string(r.Line) != test.line {
+				t.Errorf("got %v, want %s", err, test.want)
+			}
+		})
+	}
+}
+
+func TestEitherIsLenientInBothDialectsOrInNone(t *testing.T) {
+	for _, line := range []string{`{"kind":"query","type":"Ping","data":1}`, `{"type":"query","name":"Ping","payload":1}`} {
+		if _, _, err := osevent.NewEither(true).Decode([]byte(line)); err != nil {
+			t.Errorf("%s: %v", line, err)
+		}
+		if _, _, err := osevent.NewEither(false).Decode([]byte(line)); err == nil {
+			t.Errorf("%s is accepted without metadata", line)
+		}
+	}
+}
+
+func TestEitherDoesNotTranslate(t *testing.T) {
+	line := oldError(`{"message":"m","code":"NOT_FOUND"}`)
+	m, _, err := osevent.NewEither(false).Decode([]byte(line))
+	if err != nil || string(m.Data) != `{"message":"m","code":"NOT_FOUND"}` {
+		t.Errorf("got %s, %v", m.Data, err)
+	}
+}
+
+func TestOnlyLinesOfTheOlderDialectMayGrow(t *testing.T) {
+	long := strings.Repeat("x", message.MaxLine)
+	for _, test := range []struct {
+		line string
+		want int
+	}{
+		{`{"type":"query","name":"Ping","payload":"` + long, 1 << 20},
+		{`{"payload":"` + long, 1 << 20},
+		{`{"kind":"query","type":"Ping","data":"` + long, 0},
+		{`{"name":"Ping","data":"` + long, 0},
+		{`{"metadata":{"name":"` + long, 0},
+		{long, 0},
+	} {
+		if got := osevent.Extend([]byte(test.line)[:message.MaxLine]); got != test.want {
+			t.Errorf("%.40s…: %d, want %d", test.line, got, test.want)
+		}
+	}
+}
