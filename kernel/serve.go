@@ -73,13 +73,12 @@ type session struct {
 }
 
 func (s *session) turn() {
+	var c *call   // ours
 	left := false // in an orderly way
 	defer func() {
-		if left {
-			return
-		}
-		// The handler ended the goroutine. Its call is settled; the turn goes on.
-		if c := s.current.Load(); c != nil && s.current.CompareAndSwap(c, nil) {
+		// If not, the handler ended the goroutine. Its call is settled; the turn goes on,
+		// unless the watch has taken it away already.
+		if !left && c != nil && s.current.CompareAndSwap(c, nil) {
 			s.src.Detach()
 			go s.turn()
 		}
@@ -91,7 +90,7 @@ func (s *session) turn() {
 			s.ended <- err
 			return
 		}
-		c := s.k.admit(s.ctx, &m, send)
+		c = s.k.admit(s.ctx, &m, send)
 		if c == nil {
 			continue
 		}

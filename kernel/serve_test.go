@@ -200,6 +200,37 @@ func TestServeSurvivesAGoroutineThatEndsLate(t *testing.T) {
 	})
 }
 
+// Nor may it take the turn from the call that has it by then (S1).
+func TestServeGivesNoTurnToAGoroutineThatEndsLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release, running, most := make(chan struct{}), 0, 0
+		k := newKernel(t, nil,
+			within(time.Second, raw("Test.End", func(context.Context, message.Message, Emit) {
+				<-release
+				runtime.Goexit()
+			})),
+			raw("Test.Work", func(_ context.Context, m message.Message, emit Emit) {
+				running++
+				most = max(most, running)
+				time.Sleep(5 * time.Second)
+				running--
+				emit(m.Reply(m.Data))
+			}))
+		conn := connect(k)
+		conn.in <- query("1", "Test.End", `1`)
+		conn.in <- query("2", "Test.Work", `2`)
+		conn.in <- query("3", "Test.Work", `3`)
+		time.Sleep(2 * time.Second) // 2 is at work
+		close(release)
+		if err := conn.end(); err != nil {
+			t.Error(err)
+		}
+		if got := conn.soFar(t); most != 1 || !slices.Equal(got, []string{"1 504", "2 2", "3 3"}) {
+			t.Errorf("got %v, %d at a time", got, most)
+		}
+	})
+}
+
 type brokenSource struct{ err error }
 
 func (s brokenSource) Next() (message.Message, Emit, error) { return message.Message{}, nil, s.err }

@@ -192,6 +192,38 @@ func TestDecodeCallsWhatIsNotJSONInvalidJSON(t *testing.T) {
 	}
 }
 
+// Unknown members are looked at in two ways, a few and many. In both a repetition is
+// found, wherever it is and however it is written, and the line is not JSON then.
+func TestRepeatedUnknownMembersAreFoundAtEveryPlace(t *testing.T) {
+	var d message.Decoder
+	for size := 2; size <= 24; size++ {
+		for second := range size { // 0 for no repetition
+			for first := range max(second, 1) {
+				var members strings.Builder
+				for i := range size {
+					name := fmt.Sprintf("n%d", i)
+					if i == second && second > 0 {
+						name = fmt.Sprintf(`\u006e%d`, first)
+					}
+					fmt.Fprintf(&members, `,"%s":0`, name)
+				}
+				want := 422
+				if second > 0 {
+					want = 400
+				}
+				for _, text := range []string{
+					`{"kind":"query","type":"Ping","data":1,"metadata":` + meta + members.String() + `}`,
+					line(`"query"`, `"Ping"`, `1`, strings.TrimSuffix(meta, "}")+members.String()+"}"),
+				} {
+					if r := rejection(t, &d, text); r.Err.Code != want {
+						t.Fatalf("of %d unknown members, number %d repeats number %d: got %d %s", size, second, first, r.Err.Code, r.Err.Message)
+					}
+				}
+			}
+		}
+	}
+}
+
 func TestLenientDecoderDoesWithoutMetadata(t *testing.T) {
 	for _, test := range []struct {
 		metadata string // with its comma
