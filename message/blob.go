@@ -3,7 +3,6 @@ package message
 import (
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
 	"mime"
 	"net/netip"
 	"net/url"
@@ -232,18 +231,15 @@ func (p *BlobPointer) UnmarshalJSON(data []byte) error {
 
 // String returns p as a URI.
 func (p BlobPointer) String() string {
-	var b strings.Builder
-	b.WriteString(p.Scheme)
-	b.WriteByte(':')
-	if p.Scheme != "data" {
-		fmt.Fprintf(&b, "//%s", p.Authority)
+	u := url.URL{Scheme: p.Scheme, Host: p.Authority, RawQuery: p.Query, Fragment: p.Fragment}
+	switch p.Scheme {
+	case "data":
+		u.Opaque = p.Path
+	case "file":
+		u.Path = p.Path
+	default: // the path is part of a URI already
+		u.RawPath = p.Path
+		u.Path, _ = url.PathUnescape(p.Path)
 	}
-	b.WriteString(p.Path)
-	if p.Query != "" {
-		b.WriteString("?" + p.Query)
-	}
-	if p.Fragment != "" {
-		b.WriteString("#" + p.Fragment)
-	}
-	return b.String()
+	return u.String()
 }

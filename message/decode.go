@@ -1,6 +1,7 @@
 package message
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -104,7 +105,7 @@ func (d *Decoder) envelope(e *envelope, names *Dialect, line []byte) error {
 		if err := d.scan.Text(line); err != nil {
 			return err
 		}
-		e.wrong("", "object", "a message is a JSON object, got %s", Describe(line[i:]))
+		e.wrong("", "object", "a message is a JSON object, got %s", Describe(bytes.TrimRight(line[i:], " \t\r\n")))
 		return nil
 	}
 	i = jsonscan.Space(line, i+1)

@@ -41,10 +41,11 @@ const (
 func Errorf(code int, format string, args ...any) *Error {
 	err := fmt.Errorf(format, args...)
 	e := &Error{Code: code, Message: err.Error()}
-	if wrapped := errors.Unwrap(err); wrapped != nil {
-		if cause, ok := errors.AsType[*Error](wrapped); ok {
-			e.Cause = cause
-			e.Message = strings.TrimSuffix(strings.TrimSuffix(e.Message, wrapped.Error()), ": ")
+	if cause, ok := errors.AsType[*Error](err); ok && cause != nil {
+		e.Cause = cause
+		e.Message = strings.TrimSuffix(strings.TrimSuffix(e.Message, cause.Error()), ": ")
+		if e.Message == "" { // nothing but the cause
+			e.Message, e.Cause = cause.Message, cause.Cause
 		}
 	}
 	return e

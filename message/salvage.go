@@ -6,7 +6,7 @@ import "kernos/internal/jsonscan"
 // can be answered: the names of the top level's members, the strings among their
 // values, and metadata.id. It never fails: what it can't read is not there.
 //
-// A line may be written to it in pieces of any size; it keeps a few hundred bytes
+// A line may be written to it in pieces of any size; it keeps a few kilobytes
 // however long the line is. Its zero value is ready.
 type Salvage struct {
 	depth    int
@@ -25,7 +25,7 @@ type salvaged struct{ name, value string }
 
 const (
 	maxSalvaged      = 16
-	maxSalvagedToken = 2 * MaxIDLength
+	maxSalvagedToken = 6*MaxIDLength + 2 // an id in escapes
 )
 
 // SalvageLine reads a whole line.

@@ -14,10 +14,13 @@ func (m *Message) Validate() error {
 		}
 	}
 	line := Append(nil, m)
-	var d Decoder
-	if _, err := d.Decode(line); err != nil {
+	got, err := Decode(line)
+	if err != nil {
 		e, _ := ErrorOf(err)
-		return &Error{Code: 422, Message: e.Message, Field: e.Field, Expected: e.Expected}
+		return &Error{Code: 422, Message: e.Message, Field: e.Field, Expected: e.Expected, Envelope: true}
+	}
+	if got.Kind != m.Kind || got.Type != m.Type || got.Metadata != m.Metadata {
+		return &Error{Code: 422, Message: "Schema validation failed: the envelope has text that is not UTF-8, or escapes where none belong", Envelope: true}
 	}
 	return nil
 }

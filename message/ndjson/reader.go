@@ -77,14 +77,9 @@ func NewReader(src io.Reader, opts *ReaderOptions) *Reader {
 // io.EOF at the end of the input; or the error of the input, for good.
 func (r *Reader) Next() ([]byte, error) {
 	for {
-		r.lines++
 		line, err := r.line()
 		if err != nil {
 			return nil, err
-		}
-		if r.lines == 1 {
-			// Some shells begin their output with a byte-order mark.
-			line = bytes.TrimPrefix(line, []byte("\xEF\xBB\xBF"))
 		}
 		if !blank(line) {
 			return line, nil
@@ -114,8 +109,8 @@ func (r *Reader) line() ([]byte, error) {
 			return r.whole(line, limit)
 		}
 		r.searched = r.end
-		// One byte more than the limit may still be the CR of a line end.
-		if r.end-r.start > limit+1 {
+		// What is more than the limit may be the CR of a line end, and a byte-order mark.
+		if r.end-r.start > limit+len("\r")+len(mark) {
 			if !extended && r.opts.Extend != nil {
 				extended = true
 				if higher := r.opts.Extend(r.buf[r.start : r.start+limit]); higher > limit {
@@ -138,9 +133,16 @@ func (r *Reader) line() ([]byte, error) {
 	}
 }
 
+// mark is the byte-order mark. Some shells begin their output with one.
+const mark = "\xEF\xBB\xBF"
+
 // whole checks the length of a line that was read to its end.
 func (r *Reader) whole(line []byte, limit int) ([]byte, error) {
+	r.lines++
 	line = bytes.TrimSuffix(line, []byte("\r"))
+	if r.lines == 1 {
+		line = bytes.TrimPrefix(line, []byte(mark))
+	}
 	if len(line) > limit && r.opts.Extend != nil && limit == r.opts.Limit {
 		limit = max(limit, r.opts.Extend(line[:limit]))
 	}
@@ -152,6 +154,7 @@ func (r *Reader) whole(line []byte, limit int) ([]byte, error) {
 
 // discard reads to the end of a line that is too long and keeps none of it.
 func (r *Reader) discard(limit int) error {
+	r.lines++
 	e := &TooLong{Limit: limit, Salvage: new(message.Salvage)}
 	for {
 		if n := bytes.IndexByte(r.buf[r.start:r.end], '\n'); n >= 0 {

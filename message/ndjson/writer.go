@@ -71,16 +71,10 @@ func (w *Writer) End(buf []byte) {
 // so that no more than one of these waits for a destination that does not read.
 func (w *Writer) late() { _ = w.Flush() }
 
-// Flush writes what waits and returns once it is written. The error, if any, is
-// the first one that the destination returned; nothing is written after it.
+// Flush writes what waits and returns once it is written, by this call or by another
+// one that is under way. The error, if any, is the first one that the destination
+// returned; nothing is written after it.
 func (w *Writer) Flush() error {
-	w.mu.Lock()
-	if len(w.buf) == 0 && w.err == nil {
-		w.mu.Unlock()
-		return nil
-	}
-	w.mu.Unlock()
-
 	w.writing.Lock()
 	defer w.writing.Unlock()
 	w.mu.Lock()
@@ -113,16 +107,10 @@ func (w *Writer) Flush() error {
 // Close writes what waits. It does not close the destination.
 func (w *Writer) Close() error {
 	err := w.Flush()
-	// Another goroutine's write may be under way: wait for it.
-	w.writing.Lock()
-	defer w.writing.Unlock()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.timer != nil {
 		w.timer.Stop()
-	}
-	if err == nil {
-		err = w.err
 	}
 	return err
 }

@@ -33,16 +33,37 @@ func (d *Dir) Put(data []byte) (string, error) {
 	sum := sha256.Sum256(data)
 	name := hex.EncodeToString(sum[:])
 	path := filepath.Join(d.path, name[:2], name)
-	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Size() == int64(len(data)) {
-		return path, nil
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && info.Mode().IsRegular() && info.Size() == int64(len(data)):
+		// Whoever put it there may not be done with making it last.
+		err = syncDir(filepath.Dir(path))
+	default:
+		if err = makeDir(filepath.Dir(path)); err == nil {
+			err = write(path, data)
+		}
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return "", fmt.Errorf("blobs: %w", err)
-	}
-	if err := write(path, data); err != nil {
+	if err != nil {
 		return "", fmt.Errorf("blobs: %w", err)
 	}
 	return path, nil
+}
+
+// makeDir makes a directory, and those above it, so that they last.
+func makeDir(path string) error {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return nil
+	}
+	parent := filepath.Dir(path)
+	if parent != path {
+		if err := makeDir(parent); err != nil {
+			return err
+		}
+	}
+	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return syncDir(parent)
 }
 
 // write makes a file appear under its name at once and whole, or not at all.
