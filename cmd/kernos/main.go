@@ -10,6 +10,8 @@ import (
 	"runtime/debug"
 	"syscall"
 
+	"golang.org/x/term"
+
 	"kernos/message"
 )
 
@@ -37,7 +39,7 @@ func main() {
 
 func run(ctx context.Context, args []string) int {
 	// A pipe into kernos with nothing else said is meant for kernos pipe.
-	if len(args) == 0 && !isTerminal(os.Stdin) {
+	if len(args) == 0 && !term.IsTerminal(int(os.Stdin.Fd())) {
 		args = []string{"pipe"}
 	}
 	root := rootCommand()
@@ -81,9 +83,4 @@ func statusOf(e *message.Error) int {
 		return exitInvalid
 	}
 	return exitError
-}
-
-func isTerminal(f *os.File) bool {
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
