@@ -137,17 +137,15 @@ func (c *call) emit(m message.Message) {
 		c.k.opts.Log.Error(problem, "type", c.request.Type, "id", c.request.Metadata.ID)
 		m = c.request.Fail(message.Errorf(500, "Internal error in %s; the kernel's log has the details", c.request.Type))
 	}
+	lineage := c.request.Caused()
 	if m.Kind.Answers() {
 		c.settle()
 		m.Type = c.request.Type
-		m.Metadata.Causation = c.request.Metadata.ID
-		m.Metadata.Correlation = c.request.Metadata.Correlation
-		if m.Metadata.ID == c.request.Metadata.ID { // made by changing the request
-			m.Metadata.ID, m.Metadata.Timestamp = "", 0
-		}
-	} else if m.Metadata.Causation == "" {
-		lineage := c.request.Caused()
-		m.Metadata.Causation, m.Metadata.Correlation = lineage.Causation, lineage.Correlation
+		lineage.Correlation = c.request.Metadata.Correlation // only if it had one
+	}
+	m.Metadata.Causation, m.Metadata.Correlation = lineage.Causation, lineage.Correlation
+	if m.Metadata.ID == c.request.Metadata.ID { // made by changing the request
+		m.Metadata.ID, m.Metadata.Timestamp = "", 0
 	}
 	c.k.Stamp(&m)
 	c.send(m)
@@ -158,8 +156,9 @@ func (c *call) vet(m *message.Message) string {
 	switch m.Kind {
 	case message.KindReply:
 	case message.KindError:
-		if m.Err != nil {
-			return "" // made by Fail
+		if m.Err != nil { // made by Fail, and perhaps changed since
+			m.Data = m.Err.Append(nil)
+			return ""
 		}
 		if problem := checkData(m, c.request.Data); problem != "" {
 			return problem
@@ -245,6 +244,7 @@ func (c *call) nested(ctx context.Context, t message.Type, data json.RawMessage)
 	if err := m.Validate(); err != nil {
 		return nil, err
 	}
+	m = m.Clone() // its handler may outlive the call, and the caller's data
 	var outcome message.Message
 	child := c.k.admit(ctx, &m, func(m message.Message) {
 		if m.Kind.Answers() {

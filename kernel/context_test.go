@@ -44,7 +44,7 @@ func TestContextOfACallEndsAtItsDeadline(t *testing.T) {
 			t.Error("it begins done")
 		default:
 		}
-		if ctx.Done() != ctx.Done() {
+		if a, b := ctx.Done(), ctx.Done(); a != b {
 			t.Error("Done gives two channels")
 		}
 		<-ctx.Done()

@@ -20,6 +20,9 @@ type Definition struct {
 	Emits   []EventDefinition // the events that may come before the outcome
 	Aliases []message.Type    // other names; answered, but listed nowhere
 
+	// Hidden keeps a syscall out of listings and out of the hash. It can be called.
+	Hidden bool
+
 	// Slow marks a syscall that waits for something outside the kernel. It does not
 	// hold up the messages behind it on its connection, and its outcome comes when it
 	// is ready.

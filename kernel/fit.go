@@ -1,9 +1,14 @@
 package kernel
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
 	"slices"
+	"time"
 
 	"kernos/internal/jsonscan"
 	"kernos/message"
@@ -37,7 +42,7 @@ func (k *Kernel) Fit(ctx context.Context, m message.Message, limit int, length f
 			return fitted
 		}
 	}
-	p, err := k.opts.Blobs.Put(ctx, m.Data)
+	p, err := k.put(ctx, m.Data)
 	if err != nil {
 		return k.unfit(&m, err)
 	}
@@ -45,11 +50,42 @@ func (k *Kernel) Fit(ctx context.Context, m message.Message, limit int, length f
 	return fitted
 }
 
+// maxPut is how long a blob may take to be kept.
+const maxPut = 10 * time.Second
+
+// put keeps a blob, or fails in bounded time: an answer waits for it.
+func (k *Kernel) put(ctx context.Context, data []byte) (message.BlobPointer, error) {
+	ctx, cancel := context.WithTimeout(ctx, maxPut)
+	defer cancel()
+	type result struct {
+		pointer message.BlobPointer
+		err     error
+	}
+	kept := make(chan result, 1)
+	data = bytes.Clone(data)
+	go func() {
+		r := result{err: errors.New("keeping a blob panicked")}
+		defer func() {
+			if p := recover(); p != nil {
+				k.opts.Log.Error("keeping a blob panicked", "panic", p, "stack", string(debug.Stack()))
+			}
+			kept <- r
+		}()
+		r.pointer, r.err = k.opts.Blobs.Put(ctx, data)
+	}()
+	select {
+	case r := <-kept:
+		return r.pointer, r.err
+	case <-ctx.Done():
+		return message.BlobPointer{}, fmt.Errorf("keeping a blob: %w", context.Cause(ctx))
+	}
+}
+
 // unfit is what is sent for a message that can't be: an error for a reply. An event
 // stays one, with the error as its data, since an outcome is still to come.
 func (k *Kernel) unfit(m *message.Message, err error) message.Message {
-	e, known := message.ErrorOf(err)
-	if !known {
+	e, ours := errors.AsType[*message.Error](err)
+	if !ours {
 		k.opts.Log.Error("can't keep a blob", "type", m.Type, "causation", m.Metadata.Causation, "error", err)
 		e = message.Errorf(500, "The answer does not fit into a line, and it could not be kept as a blob; the kernel's log says why")
 	}
@@ -114,7 +150,7 @@ func (k *Kernel) move(ctx context.Context, data json.RawMessage, field string) (
 			content = []byte(jsonscan.Unquote(value))
 		}
 		var p message.BlobPointer
-		if p, err = k.opts.Blobs.Put(ctx, content); err != nil {
+		if p, err = k.put(ctx, content); err != nil {
 			return false
 		}
 		moved = jsonscan.AppendQuoted(moved, name+"Ref")

@@ -74,15 +74,15 @@ func TestHandleRefusesACommandThatCallsItselfAQuery(t *testing.T) {
 func TestHandleGuidesWhoeverAsksForWhatIsNotThere(t *testing.T) {
 	k := newKernel(t, nil, echo("Memory.Get"), echo("Memory.Set"))
 	for name, want := range map[message.Type]string{
-		"Memory.Gt":     "No handler for Memory.Gt: did you mean Memory.Get or Memory.Set? Syscall.List names what there is; to serve it, register a module that defines it when the kernel is built",
-		"Stripe.Charge": "No handler for Stripe.Charge. Syscall.List names what there is; to serve it, register a module that defines it when the kernel is built",
+		"Memory.Gt":     "No handler for Memory.Gt: did you mean Memory.Get or Memory.Set? (Syscall.List names what there is; a handler for Memory.Gt has to be registered in the program that runs the kernel)",
+		"Stripe.Charge": "No handler for Stripe.Charge (Syscall.List names what there is; a handler for Stripe.Charge has to be registered in the program that runs the kernel)",
 	} {
 		if code, text := failure(t, k, command("1", name, `1`)); code != 404 || text != want {
 			t.Errorf("got %d %s", code, text)
 		}
 	}
 	k = newKernel(t, nil, echo("Syscall.Register"))
-	if _, text := failure(t, k, command("1", "Stripe.Charge", `1`)); !strings.HasSuffix(text, "Syscall.Register adds a handler for it") {
+	if _, text := failure(t, k, command("1", "Stripe.Charge", `1`)); !strings.HasSuffix(text, "a handler for Stripe.Charge can be added with Syscall.Register)") {
 		t.Errorf("got %s", text)
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -126,16 +127,26 @@ func (k *Kernel) refuse(m *message.Message, emit Emit, err error) {
 
 // admit finds the syscall of a message that is valid and checks the call. It
 // answers what can't be called, and returns nil for it and for what asks nothing.
-func (k *Kernel) admit(ctx context.Context, m *message.Message, emit Emit) *call {
+func (k *Kernel) admit(ctx context.Context, m *message.Message, emit Emit) (c *call) {
 	if !m.Kind.Asks() {
 		return nil
 	}
+	checked := false
+	defer func() {
+		if checked {
+			return
+		}
+		k.opts.Log.Error("checking a message panicked", "type", m.Type, "id", m.Metadata.ID,
+			"panic", recover(), "stack", string(debug.Stack()))
+		k.refuse(m, emit, message.Errorf(500, "Internal error in %s; the kernel's log has the details", m.Type))
+	}()
 	s, handler, err := k.resolve(m)
 	if err == nil && s.Input != schema.Any {
 		if invalid := s.Input.Validate(m.Data); invalid != nil {
 			err = invalidInput(invalid)
 		}
 	}
+	checked = true
 	if err != nil {
 		k.refuse(m, emit, err)
 		return nil
@@ -194,14 +205,13 @@ func unknown(t message.Type, c *catalog) error {
 		names[i] = string(known)
 	}
 	if hint := nearest.Hint(string(t), names); hint != "" {
-		text += ": " + hint + " Syscall.List names what there is"
-	} else {
-		text += ". Syscall.List names what there is"
+		text += ": " + hint
 	}
+	text += fmt.Sprintf(" (Syscall.List names what there is; a handler for %s ", t)
 	if _, ok := c.byType["Syscall.Register"]; ok {
-		text += "; Syscall.Register adds a handler for it"
+		text += "can be added with Syscall.Register)"
 	} else {
-		text += "; to serve it, register a module that defines it when the kernel is built"
+		text += "has to be registered in the program that runs the kernel)"
 	}
 	return &message.Error{Code: 404, Message: text}
 }

@@ -93,7 +93,7 @@ func TestNestedCallsAreValidatedAndAnswered(t *testing.T) {
 		{"Call.Refuse", `{"a":"x"}`, 409, "Taken: Not there"},
 		{"Call.Panic", `1`, 500, "Internal error in Test.Panic; the kernel's log has the details"},
 		{"Call.Proxy", `1`, 418, "tea"},
-		{"Call.Nobody", `1`, 404, "No handler for Test.Strikt: did you mean Test.Strict? Syscall.List names what there is; to serve it, register a module that defines it when the kernel is built"},
+		{"Call.Nobody", `1`, 404, "No handler for Test.Strikt: did you mean Test.Strict? (Syscall.List names what there is; a handler for Test.Strikt has to be registered in the program that runs the kernel)"},
 	} {
 		if code, text := failure(t, k, command("1", c.name, c.data)); code != c.code || text != c.text {
 			t.Errorf("%s: got %d %s", c.name, code, text)

@@ -1,19 +1,17 @@
 package kernel
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"slices"
-	"sort"
 	"strings"
 	"sync"
 	"sync/atomic"
 
 	"kernos/internal/jsonscan"
 	"kernos/message"
-	"kernos/schema"
 )
 
 // A Registry holds the modules that a kernel serves. Modules come and go at run
@@ -27,7 +25,7 @@ type Registry struct {
 type catalog struct {
 	modules []Module // by name
 	byType  map[message.Type]*Syscall
-	types   []message.Type // listed ones, sorted; aliases are not
+	types   []message.Type // sorted, without aliases and what is hidden
 	hash    func() string
 }
 
@@ -95,6 +93,9 @@ func check(m Module, old *catalog) error {
 		case s.Input == nil || s.Output == nil:
 			return fmt.Errorf("%s: a syscall needs the schemas of its input and its output", s.Type)
 		}
+		if err := cmp.Or(s.Input.Err(), s.Output.Err()); err != nil {
+			return fmt.Errorf("%s: %w", s.Type, err)
+		}
 		for _, t := range append([]message.Type{s.Type}, s.Aliases...) {
 			if !t.Valid() {
 				return fmt.Errorf("%q: a type must be Domain.Action in PascalCase", t)
@@ -105,36 +106,23 @@ func check(m Module, old *catalog) error {
 			mine[t] = true
 		}
 		for _, e := range s.Emits {
-			if !e.Type.Valid() || !pastTense(e.Type.Action()) {
-				return fmt.Errorf("%s: the event %q must be Domain.Action with the action in the past tense, such as Job.Completed", s.Type, e.Type)
+			if !e.Type.Valid() {
+				return fmt.Errorf("%s: the event %q must be Domain.Action in PascalCase", s.Type, e.Type)
 			}
 		}
 	}
 	return nil
 }
 
-// pastTense reports whether an event's action sounds as if it had happened.
-func pastTense(action string) bool {
-	action = strings.ToLower(action)
-	for _, ending := range []string{
-		"ed", "begun", "bound", "broken", "built", "caught", "chosen", "done", "found", "gone", "held", "kept",
-		"known", "left", "lost", "made", "met", "put", "read", "run", "seen", "sent", "set", "shut", "split",
-		"spent", "spoken", "taken", "told", "thrown", "won", "written",
-	} {
-		if strings.HasSuffix(action, ending) {
-			return true
-		}
-	}
-	return false
-}
-
 func newCatalog(modules []Module) *catalog {
 	c := &catalog{modules: modules, byType: make(map[message.Type]*Syscall)}
-	sort.SliceStable(c.modules, func(i, j int) bool { return c.modules[i].Name < c.modules[j].Name })
+	slices.SortFunc(c.modules, func(a, b Module) int { return strings.Compare(a.Name, b.Name) })
 	for i := range c.modules {
 		for j := range c.modules[i].Syscalls {
 			s := &c.modules[i].Syscalls[j]
-			c.types = append(c.types, s.Type)
+			if !s.Hidden {
+				c.types = append(c.types, s.Type)
+			}
 			c.byType[s.Type] = s
 			for _, alias := range s.Aliases {
 				c.byType[alias] = s
@@ -152,8 +140,8 @@ func (r *Registry) Lookup(t message.Type) (*Syscall, bool) {
 	return s, ok
 }
 
-// Types lists the syscalls, sorted, without aliases. The caller must not change the
-// slice.
+// Types lists the syscalls, sorted, without aliases and what is hidden. The caller
+// must not change the slice.
 func (r *Registry) Types() []message.Type { return r.state.Load().types }
 
 // Modules lists the modules by name. The caller must not change them.
@@ -168,33 +156,28 @@ func (c *catalog) computeHash() string {
 	h := sha256.New()
 	for i := range c.modules {
 		m := &c.modules[i]
-		line := appendStrings(nil, "module", m.Name, m.Version, m.Summary)
-		_, _ = h.Write(line)
-		order := make([]*Syscall, len(m.Syscalls))
-		for j := range m.Syscalls {
-			order[j] = &m.Syscalls[j]
-		}
-		sort.Slice(order, func(a, b int) bool { return order[a].Type < order[b].Type })
-		for _, s := range order {
-			line = appendStrings(line[:0], "syscall", string(s.Type), string(s.Kind), s.Summary,
-				string(schemaText(s.Input)), string(schemaText(s.Output)))
+		lines := [][]string{{"module", m.Name, m.Version, m.Summary}}
+		for _, s := range m.Syscalls {
+			if s.Hidden {
+				continue
+			}
+			name := string(s.Type)
+			lines = append(lines, []string{"syscall", name, string(s.Kind), s.Summary, string(s.Input.JSON()), string(s.Output.JSON())})
 			for _, e := range s.Emits {
-				line = appendStrings(line, string(e.Type), e.Summary)
+				lines = append(lines, []string{"event", name, string(e.Type), e.Summary})
 			}
 			for _, a := range s.Aliases {
-				line = appendStrings(line, string(a))
+				lines = append(lines, []string{"alias", name, string(a)})
 			}
-			_, _ = h.Write(append(line, '\n'))
+		}
+		slices.SortFunc(lines[1:], slices.Compare[[]string])
+		for _, line := range lines {
+			var text []byte
+			for _, word := range line {
+				text = append(jsonscan.AppendQuoted(text, word), ',')
+			}
+			_, _ = h.Write(append(text, '\n'))
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
-
-func appendStrings(dst []byte, strings ...string) []byte {
-	for _, s := range strings {
-		dst = append(jsonscan.AppendQuoted(dst, s), ',')
-	}
-	return dst
-}
-
-func schemaText(s *schema.Schema) json.RawMessage { return s.JSON() }

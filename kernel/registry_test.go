@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"kernos/message"
 	"kernos/schema"
@@ -78,6 +79,8 @@ func TestRegistryRefusesWhatIsTaken(t *testing.T) {
 	}
 }
 
+type chain struct{ Next *chain }
+
 func TestRegistryRefusesWhatIsNotComplete(t *testing.T) {
 	change := func(f func(*Module)) Module {
 		m := module("zoo", echo("Zoo.Get"))
@@ -104,8 +107,9 @@ func TestRegistryRefusesWhatIsNotComplete(t *testing.T) {
 		{"no output", func(m *Module) { m.Syscalls[0].Output = nil }, "needs the schemas"},
 		{"a type that is none", func(m *Module) { m.Syscalls[0].Type = "zoo.get" }, "PascalCase"},
 		{"an alias that is none", func(m *Module) { m.Syscalls[0].Aliases = []message.Type{"Zoo"} }, "PascalCase"},
-		{"an event of the present", event("Zoo.Open"), "past tense"},
-		{"an event that is no type", event("zooOpened"), "past tense"},
+		{"an event that is no type", event("zooOpened"), "PascalCase"},
+		{"an input that contains itself", func(m *Module) { m.Syscalls[0].Input = schema.Input[chain]() }, "contains itself"},
+		{"an output without a form in JSON", func(m *Module) { m.Syscalls[0].Output = schema.Output[time.Duration]() }, "milliseconds"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if _, err := NewRegistry(change(c.change)); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -272,5 +276,41 @@ func TestHashChangesWithWhatACallerCanSee(t *testing.T) {
 			t.Errorf("%s and %s have the same hash", name, same)
 		}
 		seen[r.Hash()] = name
+	}
+}
+
+// Lists of different meaning must not run into each other.
+func TestHashTellsEventsFromAliases(t *testing.T) {
+	hash := func(s Syscall) string {
+		r, err := NewRegistry(module("a", s))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Hash()
+	}
+	emits, aliases, turned := echo("A.B"), echo("A.B"), echo("A.B")
+	emits.Emits = []EventDefinition{{Type: "A.Done", Summary: "B.Set"}}
+	aliases.Aliases = []message.Type{"A.Done", "B.Set"}
+	turned.Aliases = []message.Type{"B.Set", "A.Done"}
+	if hash(emits) == hash(aliases) {
+		t.Error("an event and its summary hash like two aliases")
+	}
+	if hash(aliases) != hash(turned) {
+		t.Error("the order of aliases changes the hash")
+	}
+}
+
+func TestHiddenSyscallsAreCalledAndNotListed(t *testing.T) {
+	hidden := echo("Test.Hidden")
+	hidden.Hidden = true
+	k := newKernel(t, nil, echo("Test.Echo"), hidden)
+	if got := k.Registry().Types(); !slices.Equal(got, []message.Type{"Test.Echo"}) {
+		t.Errorf("listed are %v", got)
+	}
+	if a := answer(t, k, query("1", "Test.Hidden", `1`)); string(a.Data) != "1" {
+		t.Errorf("got %s", a.Data)
+	}
+	if k.Registry().Hash() != newKernel(t, nil, echo("Test.Echo")).Registry().Hash() {
+		t.Error("what is hidden shows in the hash")
 	}
 }

@@ -34,11 +34,17 @@ const maxAside = 64
 // one did. Slow syscalls run aside. A handler that overstays its deadline, whether
 // it looks at its context or not, is answered for with a 504 and left behind.
 //
-// The error is that of the source, nil for io.EOF.
+// The error is that of the source, nil for io.EOF. After any other error, what still
+// runs is cancelled.
 func (k *Kernel) Serve(ctx context.Context, src Source) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	s := &session{k: k, ctx: ctx, src: src, ended: make(chan error, 1), slots: make(chan struct{}, maxAside)}
 	go s.turn()
 	err := <-s.ended
+	if err != io.EOF {
+		cancel() // nobody waits for what is still running
+	}
 	s.aside.Wait()
 	s.stopWatch()
 	if err == io.EOF {

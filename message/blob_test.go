@@ -59,8 +59,8 @@ func TestBlobPointersOfEachScheme(t *testing.T) {
 func TestBlobPointersThatBreakARuleAreInvalidInput(t *testing.T) {
 	const path = `the path of a data pointer is a media type, a comma and the data, such as text/plain,Hello%20world`
 	for _, test := range []struct{ data, want string }{
-		{``, "it is not JSON: the text ends where a value should be at position 0"},
-		{`{"scheme":"file","path":"/a"} x`, "it is not JSON: unexpected 'x' after the value at position 30"},
+		{``, "it is not JSON: the text ends, expected a value at position 0"},
+		{`{"scheme":"file","path":"/a"} x`, "it is not JSON: expected nothing after the value, got 'x' at position 30"},
 		{`{"scheme":"file","scheme":"file","path":"/a"}`, `it is not JSON: repeated member name "scheme" at position 17`},
 		{`null`, "it must be an object, got null"},
 		{`"file:///a"`, `it must be an object, got the string "file:///a"`},

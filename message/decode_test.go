@@ -159,21 +159,21 @@ func TestDecodeSaysWhatIsWrong(t *testing.T) {
 
 func TestDecodeCallsWhatIsNotJSONInvalidJSON(t *testing.T) {
 	for _, test := range []struct{ line, want string }{
-		{``, "the text ends where a value should be at position 0"},
+		{``, "the text ends, expected a value at position 0"},
 		{`{`, "the text ends, expected a member name in double quotes at position 1"},
 		{`{"kind":"query"`, "the text ends, expected ',' or '}' after a member at position 15"},
 		{`{"kind" "query"}`, "expected ':' after a member name, got '\"' at position 8"},
 		{`{"kind":"query",}`, "expected a member name in double quotes, got '}' at position 16"},
-		{`{"kind":}`, "unexpected '}' where a value should be at position 8"},
-		{`{"metadata":}`, "unexpected '}' where a value should be at position 12"},
+		{`{"kind":}`, "expected a value, got '}' at position 8"},
+		{`{"metadata":}`, "expected a value, got '}' at position 12"},
 		{`{"metadata":{"id":1,}}`, "expected a member name in double quotes, got '}' at position 20"},
-		{`{"metadata":{"id":`, "the text ends where a value should be at position 18"},
+		{`{"metadata":{"id":`, "the text ends, expected a value at position 18"},
 		{`{"metadata":{"id":1;}}`, "expected ',' or '}' after a member, got ';' at position 19"},
 		{line(`"query"`, `"Ping"`, `1`, meta) + `x`, "expected nothing after the message, got 'x' at position 76"},
 		{line(`"query"`, `"Ping"`, `1`, meta) + line(`"query"`, `"Ping"`, `1`, meta), "expected nothing after the message, got '{' at position 76"},
-		{"\xEF\xBB\xBF{}", "unexpected a byte-order mark where a value should be at position 0"},
+		{"\xEF\xBB\xBF{}", "expected a value, got a byte-order mark at position 0"},
 		// Also where the line breaks other rules as well, before or behind.
-		{`{"kind":7,"type":"x","data":nope}`, "expected null, got 'n' at position 28"},
+		{`{"kind":7,"type":"x","data":nope}`, "expected a value, got the word nope at position 28"},
 		{`{"kind":"query","kind":"query"}`, `repeated member name "kind" at position 16`},
 		{`{"kind":"query","k\u0069nd":"query"}`, `repeated member name "k\\u0069nd" at position 16`},
 		{`{"x":1,"\u0078":1}`, `repeated member name "x" at position 7`},
@@ -255,7 +255,7 @@ func TestLenientDecoderIsStrictAboutTheRest(t *testing.T) {
 		{`{"kind":"query","type":"Ping","data":1,"metadata":null}`, "Schema validation failed: metadata must be an object with id and timestamp, got null"},
 		{`{"kind":"query","type":"Ping","data":1,"metadata":{"id":""}}`, "Schema validation failed: metadata.id must not be empty"},
 		{`{"kind":"query","type":"Ping","data":1,"metadata":{"id":7}}`, "Schema validation failed: metadata.id must be a string, got the number 7"},
-		{`{"kind":"query","type":"Ping","data":1,"metadata":{"timestamp":-1}}`, "Schema validation failed: metadata.timestamp must be a non-negative integer, milliseconds since 1970, got the number -1"},
+		{`{"kind":"query","type":"Ping","data":1,"metadata":{"timestamp":-1}}`, "Schema validation failed: metadata.timestamp must be a non-negative 64-bit integer in plain digits, milliseconds since 1970; got the number -1"},
 		{`{"kind":"query","type":"Ping","data":1,"x":1}`, `Schema validation failed: unknown field "x" (a message has kind, type, data and metadata)`},
 		{`{"kind":"reply","type":"Ping","data":1}`, "Schema validation failed: a reply must have metadata.causation, the id of what it answers"},
 	} {

@@ -158,12 +158,14 @@ func (e *envelope) idString(field string, m member) string {
 func (e *envelope) timestamp(token []byte) int64 {
 	var n int64
 	for _, c := range token {
-		if c < '0' || c > '9' || n > (math.MaxInt64-9)/10 {
-			e.wrong("metadata.timestamp", "non-negative integer",
-				"metadata.timestamp must be a non-negative integer, milliseconds since 1970, got %s", Describe(token))
-			return 0
+		digit := int64(c - '0')
+		if c >= '0' && c <= '9' && n <= (math.MaxInt64-digit)/10 {
+			n = n*10 + digit
+			continue
 		}
-		n = n*10 + int64(c-'0')
+		e.wrong("metadata.timestamp", "non-negative integer",
+			"metadata.timestamp must be a non-negative 64-bit integer in plain digits, milliseconds since 1970; got %s", Describe(token))
+		return 0
 	}
 	return n
 }

@@ -108,7 +108,7 @@ func TestTimestampIsAWholeNumberThatIsNotNegative(t *testing.T) {
 		`"5"`: `the string "5"`, "null": "null", "true": "true", "[5]": "an array", "{}": "an object", `""`: "an empty string",
 	} {
 		r := rejection(t, new(message.Decoder), line(`"query"`, `"Ping"`, `1`, `{"id":"a","timestamp":`+text+`}`))
-		want := "Schema validation failed: metadata.timestamp must be a non-negative integer, milliseconds since 1970, got " + got
+		want := "Schema validation failed: metadata.timestamp must be a non-negative 64-bit integer in plain digits, milliseconds since 1970; got " + got
 		if r.Err.Code != 422 || r.Err.Message != want || r.Err.Field != "metadata.timestamp" {
 			t.Errorf("%s\n got %+v\nwant %s", text, r.Err, want)
 		}

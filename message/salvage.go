@@ -4,7 +4,7 @@ import "kernos/internal/jsonscan"
 
 // A Salvage reads what it can of a line that is not a message, so that its sender
 // can be answered: the names of the top level's members, the strings among their
-// values, and metadata.id. It never fails: what it can't read is not there.
+// values, metadata.id and metadata.correlation. It never fails: what it can't read is not there.
 //
 // A line may be written to it in pieces of any size; it keeps a few kilobytes
 // however long the line is. Its zero value is ready.
@@ -18,7 +18,8 @@ type Salvage struct {
 	inner    string // of the last member of metadata
 	token    []byte // the string that is being read, quotes included
 	members  []salvaged
-	id       string
+	id       string // metadata.id
+	workflow string // metadata.correlation
 }
 
 type salvaged struct{ name, value string }
@@ -104,6 +105,8 @@ func (s *Salvage) endString() {
 		s.inner = text
 	case s.depth == 2 && s.name == "metadata" && s.inner == "id" && s.id == "":
 		s.id = text
+	case s.depth == 2 && s.name == "metadata" && s.inner == "correlation" && s.workflow == "":
+		s.workflow = text
 	}
 }
 
@@ -119,19 +122,25 @@ func (s *Salvage) Member(name string) (value string, seen bool) {
 }
 
 // Request returns as much of the message as an answer needs: a type, which is
-// [ValidationFailed] if the line's own can't be used, and an id, which may be "".
+// [ValidationFailed] if the line's own can't be used, an id and a correlation, which
+// may be "".
 func (s *Salvage) Request(d *Dialect) Message {
 	m := Message{Type: ValidationFailed}
 	if name, _ := s.Member(d.Type); Type(name).Valid() {
 		m.Type = Type(name)
 	}
-	var e envelope
-	if s.id != "" {
-		quoted := jsonscan.AppendQuoted(nil, s.id)
-		id := e.idString("metadata.id", member{line: quoted, text: string(quoted)})
-		if e.problem == nil {
-			m.Metadata.ID = ID(id)
-		}
-	}
+	m.Metadata.ID = ID(usable(s.id))
+	m.Metadata.Correlation = usable(s.workflow)
 	return m
+}
+
+// usable returns s if it may be an id, and "" otherwise.
+func usable(s string) string {
+	var e envelope
+	quoted := jsonscan.AppendQuoted(nil, s)
+	s = e.idString("", member{line: quoted, text: string(quoted)})
+	if e.problem != nil {
+		return ""
+	}
+	return s
 }

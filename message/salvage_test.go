@@ -157,3 +157,11 @@ func TestSalvageKeepsLittleHoweverLongTheLineIs(t *testing.T) {
 		t.Errorf("the type is %q", m.Type)
 	}
 }
+
+func TestSalvageKeepsTheWorkflow(t *testing.T) {
+	line := []byte(`{"kind":"query","type":"Ping","data":nope,"metadata":{"correlation":"wf","id":"a"}}`)
+	m := message.SalvageLine(line).Request(message.Current)
+	if m.Metadata.ID != "a" || m.Metadata.Correlation != "wf" || m.Type != "Ping" {
+		t.Errorf("got %+v", m)
+	}
+}

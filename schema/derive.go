@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/invopop/jsonschema"
@@ -23,12 +24,16 @@ func Input[T any]() *Schema { return derived(reflect.TypeFor[T](), true) }
 func Output[T any]() *Schema { return derived(reflect.TypeFor[T](), false) }
 
 func derived(t reflect.Type, bounded bool) *Schema {
-	return &Schema{source: func() (json.RawMessage, error) { return derive(t, bounded) }}
+	s := &Schema{source: func() (json.RawMessage, error) { return derive(t, bounded) }}
+	if why := unfit(t, nil); why != "" {
+		s.refused = fmt.Errorf("no schema for %v: %s", t, why)
+	}
+	return s
 }
 
 func derive(t reflect.Type, bounded bool) (json.RawMessage, error) {
-	if cycle := recursive(t, nil); cycle != nil {
-		return nil, fmt.Errorf("schema of %v: the type %v contains itself", t, cycle)
+	if why := unfit(t, nil); why != "" {
+		return nil, fmt.Errorf("no schema for %v: %s", t, why)
 	}
 	r := jsonschema.Reflector{
 		Anonymous:      true,
@@ -118,25 +123,33 @@ func integer(t reflect.Type) *jsonschema.Schema {
 	return &jsonschema.Schema{Type: "integer", Minimum: number(low), Maximum: number(high)}
 }
 
-// recursive returns a type that contains itself inside t, or nil. Only fields that
-// are on the wire count.
-func recursive(t reflect.Type, outer []reflect.Type) reflect.Type {
+// unfit says why a type has no schema, or returns "". Only fields that are on the wire
+// count.
+func unfit(t reflect.Type, outer []reflect.Type) string {
 	if slices.Contains(outer, t) {
-		return t
+		return fmt.Sprintf("the type %v contains itself", t)
+	}
+	if t == reflect.TypeFor[time.Duration]() {
+		return "a time.Duration has no form in JSON; use a number of milliseconds"
 	}
 	outer = append(outer, t)
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
-		return recursive(t.Elem(), outer)
+		return unfit(t.Elem(), outer)
+	case reflect.Chan, reflect.Func, reflect.Complex64, reflect.Complex128, reflect.UnsafePointer, reflect.Uintptr:
+		return fmt.Sprintf("a %v has no form in JSON", t)
 	case reflect.Struct:
+		if t == reflect.TypeFor[time.Time]() {
+			return ""
+		}
 		for f := range t.Fields() {
 			if !f.IsExported() && !f.Anonymous || f.Tag.Get("json") == "-" || f.Tag.Get("jsonschema") == "-" {
 				continue
 			}
-			if cycle := recursive(f.Type, outer); cycle != nil {
-				return cycle
+			if why := unfit(f.Type, outer); why != "" {
+				return why
 			}
 		}
 	}
-	return nil
+	return ""
 }

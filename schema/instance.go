@@ -10,8 +10,8 @@ import (
 )
 
 // parseInstance reads a value or a schema for the library, which computes with exact fractions:
-// it gives up on numbers such as 1e999999999. They are replaced by numbers that are
-// still out of every bound, and still whole or not.
+// it gives up on numbers such as 1e999999999, and takes seconds for one of a million
+// digits. They are replaced by numbers of about the same size, still whole or not.
 func parseInstance(value json.RawMessage) (any, error) {
 	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(value))
 	if err != nil {
@@ -31,18 +31,52 @@ func tame(v any) any {
 			v[i] = tame(value)
 		}
 	case json.Number:
-		mantissa, exponent, ok := strings.Cut(strings.ToLower(string(v)), "e")
-		if !ok {
-			return v
-		}
-		most := len(mantissa) + 1000
-		n, err := strconv.Atoi(strings.TrimPrefix(exponent, "+"))
-		switch negative := strings.HasPrefix(exponent, "-"); {
-		case negative && (err != nil || n < -most):
-			return json.Number(mantissa + "e-" + strconv.Itoa(most))
-		case !negative && (err != nil || n > most):
-			return json.Number(mantissa + "e" + strconv.Itoa(most))
-		}
+		return tameNumber(v)
 	}
 	return v
+}
+
+const (
+	maxDigits   = 1000
+	maxExponent = 2000
+)
+
+// tameNumber shortens a number that is absurdly long or large. It stays whole or not,
+// and stays about as large.
+func tameNumber(v json.Number) json.Number {
+	mantissa, exponent, scaled := strings.Cut(strings.ToLower(string(v)), "e")
+	n, err := strconv.Atoi(strings.TrimPrefix(exponent, "+"))
+	if len(v) < maxDigits && (!scaled || err == nil && max(n, -n) < maxDigits) {
+		return v
+	}
+	if err != nil { // more than an int can hold
+		n = maxExponent
+		if strings.HasPrefix(exponent, "-") {
+			n = -maxExponent
+		}
+	}
+	if !scaled {
+		n = 0
+	}
+	mantissa, negative := strings.CutPrefix(mantissa, "-")
+	whole, fraction, _ := strings.Cut(mantissa, ".")
+	// The number is 0.digits times ten to the point.
+	digits := strings.TrimLeft(whole+fraction, "0")
+	point := len(digits) - len(fraction) + n
+	if digits = strings.TrimRight(digits, "0"); digits == "" {
+		return "0"
+	}
+	isWhole := point >= len(digits)
+	if len(digits) > maxDigits {
+		digits = digits[:maxDigits-1] + "1"
+	}
+	point = max(-maxExponent, min(point, maxExponent))
+	if !isWhole {
+		point = min(point, len(digits)-1)
+	}
+	sign := ""
+	if negative {
+		sign = "-"
+	}
+	return json.Number(sign + "0." + digits + "e" + strconv.Itoa(point))
 }

@@ -33,7 +33,8 @@ import (
 // used, so a program that declares a hundred of them starts no slower. It is safe
 // for concurrent use.
 type Schema struct {
-	source func() (json.RawMessage, error)
+	source  func() (json.RawMessage, error)
+	refused error // a Go type has no schema
 
 	readOnce sync.Once
 	text     json.RawMessage
@@ -64,8 +65,10 @@ func Parse(text json.RawMessage) (*Schema, error) {
 // Any is the schema of every value.
 var Any = &Schema{source: func() (json.RawMessage, error) { return json.RawMessage(`{}`), nil }}
 
-// JSON returns the schema itself. It panics if a Go type has no schema, which a
-// program finds out when it starts its tests.
+// Err says why a Go type has no schema, or returns nil.
+func (s *Schema) Err() error { return s.refused }
+
+// JSON returns the schema itself. It panics if Err is not nil.
 func (s *Schema) JSON() json.RawMessage {
 	s.readOnce.Do(func() {
 		text, err := s.source()

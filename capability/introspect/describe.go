@@ -3,13 +3,11 @@ package introspect
 import (
 	"context"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"kernos/internal/nearest"
 	"kernos/kernel"
 	"kernos/message"
-	"kernos/schema"
 )
 
 type describeInput struct {
@@ -17,56 +15,54 @@ type describeInput struct {
 }
 
 type description struct {
-	Name string         `json:"name" jsonschema_description:"The type that was asked for."`
-	Kind message.Kind   `json:"kind,omitempty" jsonschema:"enum=command,enum=query" jsonschema_description:"command if the syscall may change something, query if not."`
-	Type message.Kind   `json:"type,omitempty" jsonschema:"-"` // instead of kind, under the older name
-	In   jsontext.Value `json:"input" jsonschema_description:"JSON Schema of the request's data."`
-	Out  jsontext.Value `json:"output" jsonschema_description:"JSON Schema of the reply's data."`
+	Name   string         `json:"name" jsonschema_description:"The type that was asked for."`
+	Kind   message.Kind   `json:"kind" jsonschema:"enum=command,enum=query" jsonschema_description:"command if the syscall may change something, query if not."`
+	Input  jsontext.Value `json:"input" jsonschema_description:"JSON Schema of the request's data."`
+	Output jsontext.Value `json:"output" jsonschema_description:"JSON Schema of the reply's data."`
 }
-
-// olderDescribe is the name of Describe in the older specification, where a
-// description says type instead of kind.
-const olderDescribe message.Type = "Sys.Describe"
 
 // Describe says what a syscall takes and gives.
 func Describe(r *kernel.Registry) kernel.Syscall {
-	return kernel.Syscall{
-		Definition: kernel.Definition{
+	return kernel.Query(
+		kernel.Definition{
 			Type:    "Syscall.Describe",
-			Kind:    message.KindQuery,
 			Summary: "Say what a syscall takes and gives, as JSON Schema.",
-			Input:   schema.Input[describeInput](),
-			Output:  schema.Output[description](),
-			Aliases: []message.Type{olderDescribe},
 		},
-		Handler: func(_ context.Context, m message.Message, emit kernel.Emit) {
-			var in describeInput
-			if err := json.Unmarshal(m.Data, &in); err != nil {
-				emit(m.Fail(message.Errorf(422, "Schema validation failed: %v", err)))
-				return
-			}
+		func(_ context.Context, in describeInput) (description, error) {
 			s, ok := r.Lookup(message.Type(in.Name))
 			if !ok {
-				emit(m.Fail(unknown(in.Name, r)))
-				return
+				return description{}, unknown(in.Name, r)
 			}
-			d := description{
-				Name: in.Name,
-				Kind: s.Kind,
-				In:   jsontext.Value(s.Input.JSON()),
-				Out:  jsontext.Value(s.Output.JSON()),
-			}
-			if m.Type == olderDescribe {
-				d.Kind, d.Type = "", s.Kind
-			}
-			data, err := json.Marshal(d)
-			if err != nil {
-				emit(m.Fail(message.Errorf(500, "Can't describe %s", in.Name)))
-				return
-			}
-			emit(m.Reply(data))
+			return description{in.Name, s.Kind, jsontext.Value(s.Input.JSON()), jsontext.Value(s.Output.JSON())}, nil
 		},
-	}
+	)
+}
+
+// olderDescription is a description in the form of the older specification, in which
+// the kind was called type.
+type olderDescription struct {
+	Name   string         `json:"name" jsonschema_description:"The type that was asked for."`
+	Type   message.Kind   `json:"type" jsonschema:"enum=command,enum=query" jsonschema_description:"command if the syscall may change something, query if not."`
+	Input  jsontext.Value `json:"input" jsonschema_description:"JSON Schema of the request's data."`
+	Output jsontext.Value `json:"output" jsonschema_description:"JSON Schema of the reply's data."`
+}
+
+// OlderDescribe is Describe under its older name and in its older form.
+func OlderDescribe(r *kernel.Registry) kernel.Syscall {
+	return kernel.Query(
+		kernel.Definition{
+			Type:    "Sys.Describe",
+			Summary: "Say what a syscall takes and gives, in the older form.",
+			Hidden:  true,
+		},
+		func(_ context.Context, in describeInput) (olderDescription, error) {
+			s, ok := r.Lookup(message.Type(in.Name))
+			if !ok {
+				return olderDescription{}, unknown(in.Name, r)
+			}
+			return olderDescription{in.Name, s.Kind, jsontext.Value(s.Input.JSON()), jsontext.Value(s.Output.JSON())}, nil
+		},
+	)
 }
 
 func unknown(name string, r *kernel.Registry) *message.Error {

@@ -16,6 +16,7 @@ func Module(r *kernel.Registry) kernel.Module {
 			Echo,
 			Ping,
 			Describe(r),
+			OlderDescribe(r),
 			List(r),
 		},
 	}

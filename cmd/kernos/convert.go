@@ -24,10 +24,11 @@ is asked for. 0.3 is what kernos speaks (kind, type, data); 0.1 is the older one
 (type, name, payload). Messages that are in it already pass as they are.
 
 A line that is no message, or that does not fit into a line of the other dialect, is
-reported on standard error and left out, and the status is 1. So is what only the
-older dialect can say of an error: a code of one's own, details, a stack.`,
+reported on standard error and left out. An error that says what only the older dialect
+can say (a code of one's own, details, a stack) is translated without it, and reported.
+If anything was reported, the status is 1.`,
 		Example: `  kernos convert --to 0.3 < old.ndjson > new.ndjson`,
-		Args:    cobra.NoArgs,
+		Args:    noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			dialect := message.Current
 			switch to {

@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"runtime/debug"
-	"syscall"
 
 	"golang.org/x/term"
 
@@ -30,11 +28,7 @@ func main() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(400)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	status := run(ctx, os.Args[1:])
-	stop()
-	os.Exit(status)
+	os.Exit(run(context.Background(), os.Args[1:]))
 }
 
 func run(ctx context.Context, args []string) int {

@@ -2,9 +2,11 @@ package main
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"kernos/kernel"
+	"kernos/message"
 	"kernos/schema"
 )
 
@@ -25,6 +27,28 @@ func TestEverySyscallDescribesItself(t *testing.T) {
 			for _, problem := range undescribed(t, &s) {
 				t.Errorf("%s: %s", s.Type, problem)
 			}
+		}
+	}
+}
+
+// TestEventsHaveHappened: section 4.2.3 wants events named in the past tense.
+func TestEventsHaveHappened(t *testing.T) {
+	r, err := registry()
+	if err != nil {
+		t.Fatal(err)
+	}
+	events := []message.Type{kernel.Progressed}
+	for _, m := range r.Modules() {
+		for _, s := range m.Syscalls {
+			for _, e := range s.Emits {
+				events = append(events, e.Type)
+			}
+		}
+	}
+	for _, e := range events {
+		// Irregular verbs are added here when one is needed.
+		if !strings.HasSuffix(e.Action(), "ed") {
+			t.Errorf("%s does not sound as if it had happened", e)
 		}
 	}
 }

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -33,7 +35,7 @@ came. The command ends when its input has ended and everything is answered. Its
 status is 1 if an error message was among the answers.`,
 		Example: `  kernos pipe --inline < requests.ndjson > answers.ndjson
   echo '{"kind":"query","type":"Syscall.List","data":{}}' | kernos pipe --inline --lenient | jq .data`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if timeout <= 0 {
 				return fmt.Errorf("--timeout must be more than 0, got %v", timeout)
@@ -57,7 +59,12 @@ func pipe(ctx context.Context, timeout time.Duration, opts *transport.Options) e
 		Blobs:   blobs{},
 		Log:     slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
-	result, err := stdio.Serve(ctx, k, os.Stdin, os.Stdout, opts)
+	// A reader that goes away is told by the error of the next write.
+	signal.Ignore(syscall.SIGPIPE)
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	result, err := serve(ctx, k, opts)
 	switch {
 	case ctx.Err() != nil:
 		return &exitStatus{status: exitInterrupted}
@@ -67,6 +74,30 @@ func pipe(ctx context.Context, timeout time.Duration, opts *transport.Options) e
 		return &exitStatus{status: exitError}
 	}
 	return nil
+}
+
+// grace is how long an interrupted pipe may take to finish what has begun, and to be
+// read.
+const grace = 5 * time.Second
+
+// serve serves standard input and output, and gives up some time after ctx has.
+func serve(ctx context.Context, k *kernel.Kernel, opts *transport.Options) (result transport.Result, err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		result, err = stdio.Serve(ctx, k, os.Stdin, os.Stdout, opts)
+	}()
+	select {
+	case <-done:
+		return result, err
+	case <-ctx.Done():
+	}
+	select {
+	case <-done:
+		return result, err
+	case <-time.After(grace):
+		return transport.Result{}, ctx.Err()
+	}
 }
 
 // blobs keeps large answers in the home directory of kernos. It touches the disk

@@ -48,6 +48,14 @@ Standard input that is not a terminal, and no command, means kernos pipe.`,
 	return root
 }
 
+// noArguments refuses arguments for a command that takes none.
+func noArguments(c *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("%s takes no arguments, got %q; see %s --help", c.CommandPath(), args[0], c.CommandPath())
+	}
+	return nil
+}
+
 // syscallHelp lists the syscalls for the help text, from their definitions.
 func syscallHelp() string {
 	r, err := registry()

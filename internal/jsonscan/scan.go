@@ -42,8 +42,7 @@ type Scanner struct {
 // Value checks the value that starts at b[i], after white space, and returns the
 // offset behind it. The error is a *SyntaxError.
 func (s *Scanner) Value(b []byte, i int) (int, error) {
-	s.names.reset()
-	return s.value(b, i, 0)
+	return s.ValueWithin(b, i, 0)
 }
 
 // ValueWithin is Value for a value that is itself nested in depth open arrays or
@@ -60,7 +59,7 @@ func (s *Scanner) Text(b []byte) error {
 		return err
 	}
 	if i = Space(b, i); i < len(b) {
-		return fail(i, "unexpected %s after the value", describe(b, i))
+		return Expected(b, i, "nothing after the value")
 	}
 	return nil
 }
@@ -76,7 +75,7 @@ func Space(b []byte, i int) int {
 func (s *Scanner) value(b []byte, i, depth int) (int, error) {
 	i = Space(b, i)
 	if i >= len(b) {
-		return i, fail(i, "the text ends where a value should be")
+		return i, Expected(b, i, "a value")
 	}
 	switch c := b[i]; {
 	case c == '"':
@@ -95,7 +94,7 @@ func (s *Scanner) value(b []byte, i, depth int) (int, error) {
 	case c == 'n':
 		return literal(b, i, "null")
 	}
-	return i, fail(i, "unexpected %s where a value should be", describe(b, i))
+	return i, Expected(b, i, "a value")
 }
 
 func (s *Scanner) object(b []byte, i, depth int) (int, error) {
@@ -177,7 +176,11 @@ func literal(b []byte, i int, word string) (int, error) {
 	if len(b)-i >= len(word) && string(b[i:i+len(word)]) == word {
 		return i + len(word), nil
 	}
-	return i, Expected(b, i, word)
+	end := i
+	for end < len(b) && end-i < 20 && ('a' <= b[end] && b[end] <= 'z' || 'A' <= b[end] && b[end] <= 'Z') {
+		end++
+	}
+	return i, fail(i, "expected a value, got the word %s", b[i:end])
 }
 
 func number(b []byte, i int) (int, error) {

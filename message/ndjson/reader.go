@@ -149,7 +149,7 @@ func (r *Reader) whole(line []byte, limit int) ([]byte, error) {
 	if len(line) > limit {
 		return nil, &TooLong{Limit: limit, Salvage: message.SalvageLine(line)}
 	}
-	return line, nil
+	return line[:len(line):len(line)], nil // what follows is the next line
 }
 
 // discard reads to the end of a line that is too long and keeps none of it.

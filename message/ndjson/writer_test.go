@@ -96,7 +96,7 @@ func TestLinesWaitForOthersUpToTheDelay(t *testing.T) {
 			if got := len(dst.all()); got != round {
 				t.Fatalf("round %d: %d writes before the delay was over", round, got)
 			}
-			time.Sleep(1)
+			time.Sleep(time.Nanosecond)
 			synctest.Wait()
 			if got := dst.all(); len(got) != round+1 || got[round] != "a\nb\n" {
 				t.Fatalf("round %d: after the delay there is %q", round, got)
@@ -126,7 +126,7 @@ func TestFlushWritesAtOnceAndPutsOffTheTimer(t *testing.T) {
 		if got := dst.all(); len(got) != 1 {
 			t.Errorf("the second line waited for less than its delay: %q", got)
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		if got := dst.all(); len(got) != 2 || got[1] != "b\n" {
 			t.Errorf("the second line was not written in time: %q", got)

@@ -33,7 +33,7 @@ func TestAppendWritesErrorsInTheOlderForm(t *testing.T) {
 		want string
 	}{
 		{"400", message.Error{Code: 400, Message: "m"}, `{"message":"m","code":"INVALID_INPUT","details":{"status":400}}`},
-		{"400 for what is not JSON", message.Error{Code: 400, Message: "m", Expected: "JSON"}, `{"message":"m","code":"INVALID_JSON","details":{"expected":"JSON"}}`},
+		{"400 for what is not JSON", message.Error{Code: 400, Message: "Invalid JSON: m", Expected: "JSON"}, `{"message":"Invalid JSON: m","code":"INVALID_JSON","details":{"expected":"JSON"}}`},
 		{"401", message.Error{Code: 401, Message: "m"}, `{"message":"m","code":"UNAUTHORIZED","details":{"status":401}}`},
 		{"403", message.Error{Code: 403, Message: "m"}, `{"message":"m","code":"UNAUTHORIZED","details":{"status":403}}`},
 		{"404", message.Error{Code: 404, Message: "m"}, `{"message":"m","code":"NOT_FOUND","details":{"status":404}}`},

@@ -10,6 +10,7 @@ package osevent
 import (
 	"encoding/json"
 	"strconv"
+	"strings"
 
 	"kernos/internal/jsonscan"
 	"kernos/message"
@@ -71,15 +72,18 @@ var codes = []struct {
 	{"INVALID_JSON", []int{400}},
 }
 
-func word(status int) string {
+func word(e *message.Error) string {
+	if e.Code == 400 && strings.HasPrefix(e.Message, "Invalid JSON") {
+		return "INVALID_JSON"
+	}
 	for _, c := range codes {
 		for _, s := range c.statuses {
-			if s == status {
+			if s == e.Code {
 				return c.word
 			}
 		}
 	}
-	if status < 500 {
+	if e.Code < 500 {
 		return "INVALID_INPUT"
 	}
 	return "INTERNAL_ERROR"
@@ -101,13 +105,10 @@ func payload(m *message.Message) json.RawMessage {
 	if err != nil {
 		e = &message.Error{Code: 500, Message: "Internal error"}
 	}
-	code := word(e.Code)
+	code := word(e)
 	if m.Err != nil {
 		e.Field, e.Expected = m.Err.Field, m.Err.Expected
-		switch {
-		case e.Code == 400 && e.Expected == "JSON":
-			code = "INVALID_JSON"
-		case e.Code == 422 && !m.Err.Envelope:
+		if e.Code == 422 && !m.Err.Envelope {
 			code = "INVALID_INPUT"
 		}
 	}
@@ -150,6 +151,9 @@ func appendDetails(dst []byte, e *message.Error, code string) []byte {
 func parse(data json.RawMessage) (e *message.Error, lossy bool) {
 	e = &message.Error{Code: 500, Message: "The error came without a message"}
 	if len(data) == 0 || data[0] != '{' {
+		if len(data) > 0 && data[0] == '"' {
+			e.Message = jsonscan.Unquote(data)
+		}
 		return e, true
 	}
 	exact, code := 0, ""
@@ -168,7 +172,12 @@ func parse(data json.RawMessage) (e *message.Error, lossy bool) {
 		case "code":
 			code = text
 			e.Code, _ = status(text)
-			lossy = lossy || text == ""
+			if text == "" {
+				lossy = true
+				if n, err := strconv.Atoi(string(value)); err == nil && n >= 400 && n <= 599 {
+					e.Code = n
+				}
+			}
 		case "details":
 			lossy = readDetails(value, e, &exact) || lossy
 		default:
@@ -179,7 +188,7 @@ func parse(data json.RawMessage) (e *message.Error, lossy bool) {
 	if exact != 0 {
 		e.Code = exact
 	}
-	return e, lossy || code != "" && word(e.Code) != code
+	return e, lossy || code != "" && word(e) != code
 }
 
 // readDetails reads what appendDetails wrote. It reports whether there is more.

@@ -52,7 +52,7 @@ func TestTranslateReadsEveryCodeAndCause(t *testing.T) {
 		{`{"message":"m","code":"SCHEMA_VIOLATION","details":{"field":"type","expected":"string"}}`, `{"code":422,"message":"m"}`, true},
 		{`{"message":"m","code":"NOT_FOUND","stack":"at x"}`, `{"code":404,"message":"m"}`, true},
 		{`{"message":"m","code":"E_CUSTOM"}`, `{"code":500,"message":"m"}`, true},
-		{`{"message":"m","code":404}`, `{"code":500,"message":"m"}`, true},
+		{`{"message":"m","code":404}`, `{"code":404,"message":"m"}`, true},
 		{`{"message":"m","code":null}`, `{"code":500,"message":"m"}`, true},
 		{`{"message":["m"],"code":"NOT_FOUND"}`, `{"code":404,"message":"The error came without a message"}`, true},
 		{`{"message":"m","details":"text"}`, `{"code":500,"message":"m"}`, true},
@@ -61,7 +61,7 @@ func TestTranslateReadsEveryCodeAndCause(t *testing.T) {
 		{`{"message":"m","details":{"cause":"c"}}`, `{"code":500,"message":"m"}`, true},
 		{`{"message":"m","details":{"cause":{"code":1,"message":"c"}}}`, `{"code":500,"message":"m"}`, true},
 		{`{"message":"m","stack":"s","details":{}}`, `{"code":500,"message":"m"}`, true}, // a later part does not make up for it
-		{`"oops"`, `{"code":500,"message":"The error came without a message"}`, true},
+		{`"oops"`, `{"code":500,"message":"oops"}`, true},
 		{`null`, `{"code":500,"message":"The error came without a message"}`, true},
 		{`[]`, `{"code":500,"message":"The error came without a message"}`, true},
 	} {

@@ -1,0 +1,142 @@
+package kernel
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kernos/message"
+	"kernos/schema"
+)
+
+// A message's data lies in a buffer that is used again. A nested handler that is left
+// behind must not see what comes next.
+func TestNestedHandlerKeepsItsData(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release, seen := make(chan struct{}), make(chan string, 1)
+		k := newKernel(t, nil, echo("Test.Echo"),
+			raw("Test.Parent", func(ctx context.Context, m message.Message, emit Emit) {
+				_, err := Call(ctx, "Test.Child", m.Data)
+				Fail(ctx, m, emit, err)
+			}),
+			within(time.Second, raw("Test.Child", func(_ context.Context, m message.Message, _ Emit) {
+				<-release
+				seen <- string(m.Data)
+			})))
+		conn := connect(k)
+		conn.in <- query("1", "Test.Parent", `"mine"`)
+		conn.in <- query("2", "Test.Echo", `"another one\u0027s"`)
+		time.Sleep(2 * time.Second)
+		close(release)
+		if got := <-seen; got != `"mine"` {
+			t.Errorf("the handler that was left behind sees %s", got)
+		}
+		if err := conn.end(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Whatever a handler makes of its request, C3 holds.
+func TestEventsMadeFromTheRequestHaveLineageOfTheirOwn(t *testing.T) {
+	s := raw("Test.Run", func(_ context.Context, m message.Message, emit Emit) {
+		e := m
+		e.Kind, e.Type = message.KindEvent, "Test.Done"
+		emit(e)
+		emit(m.Reply(nil))
+	})
+	s.Emits = []EventDefinition{{Type: "Test.Done", Summary: "Done."}}
+	m := query("a", "Test.Run", `1`)
+	m.Metadata.Causation = "parent"
+	all := ask(newKernel(t, nil, s), m)
+	if len(all) != 2 {
+		t.Fatalf("got %s", texts(all))
+	}
+	e := all[0].Metadata
+	if e.ID == "a" || e.Causation != "a" || e.Correlation != "a" || e.Timestamp == m.Metadata.Timestamp {
+		t.Errorf("the event has the lineage %+v", e)
+	}
+}
+
+func TestErrorsThatWereChangedAfterwardsAreStillErrors(t *testing.T) {
+	k := newKernel(t, nil, raw("Test.Run", func(_ context.Context, m message.Message, emit Emit) {
+		f := m.Fail(message.Errorf(404, "x"))
+		f.Data = []byte("not json \n at all")
+		emit(f)
+	}))
+	if code, text := failure(t, k, query("1", "Test.Run", `1`)); code != 404 || text != "x" {
+		t.Errorf("got %d %s", code, text)
+	}
+}
+
+// brokenBlobs panic, or hang until they are told to stop.
+type brokenBlobs struct{ panics bool }
+
+func (b brokenBlobs) Put(ctx context.Context, _ []byte) (message.BlobPointer, error) {
+	if b.panics {
+		panic("no disk")
+	}
+	select {} // not even for ctx
+}
+
+func TestFitComesBackFromBlobsThatPanic(t *testing.T) {
+	var log logbook
+	k := newKernel(t, &Options{Blobs: brokenBlobs{panics: true}, Log: log.logger()}, echo("Test.Echo"))
+	m := message.Message{Kind: message.KindReply, Type: "Test.Echo", Data: []byte(`"` + strings.Repeat("x", 100) + `"`)}
+	got := k.Fit(t.Context(), m, 50, func(m *message.Message) int { return len(m.Data) })
+	if code, _ := read(t, got); code != 500 || !log.has("no disk") {
+		t.Errorf("got %s, and in the log %s", got.Data, &log)
+	}
+}
+
+func TestCheckingThatPanicsIsA500(t *testing.T) {
+	var log logbook
+	s := echo("Test.Echo")
+	k := newKernel(t, &Options{Log: log.logger()}, s, echo("Test.Other"))
+	// A schema that can't be used, in a place where none should be.
+	registered, _ := k.Registry().Lookup("Test.Echo")
+	registered.Input = schema.Input[chain]()
+	if code, _ := failure(t, k, query("1", "Test.Echo", `1`)); code != 500 || !log.has("contains itself") {
+		t.Errorf("got %d, and in the log %s", code, &log)
+	}
+	if a := answer(t, k, query("2", "Test.Other", `2`)); string(a.Data) != "2" {
+		t.Errorf("got %s", a.Data)
+	}
+}
+
+// When the wire has broken, nobody waits for what is still running.
+func TestServeCancelsWhatRunsWhenItsSourceBreaks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		k := newKernel(t, nil, slow(cooperative("Test.Wait")))
+		src := &breaking{m: query("1", "Test.Wait", `1`), err: errors.New("the wire broke")}
+		if err := k.Serve(t.Context(), src); !errors.Is(err, src.err) {
+			t.Errorf("got %v", err)
+		}
+		if took := time.Since(start); took != 0 {
+			t.Errorf("it took %v", took)
+		}
+	})
+}
+
+// breaking is a source of one message and an error.
+type breaking struct {
+	m    message.Message
+	err  error
+	sent bool
+}
+
+func (b *breaking) Next() (message.Message, Emit, error) {
+	if b.sent {
+		return message.Message{}, nil, b.err
+	}
+	b.sent = true
+	b.m.Data = bytes.Clone(b.m.Data)
+	return b.m, func(message.Message) {}, nil
+}
+
+func (b *breaking) Detach() {}
