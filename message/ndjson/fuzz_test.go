@@ -18,6 +18,9 @@ import (
 func split(input []byte, limit, higher int) (lines []string) {
 	for i, line := range bytes.Split(input, []byte("\n")) {
 		line = bytes.TrimSuffix(line, []byte("\r"))
+		if i == 0 {
+			line = bytes.TrimPrefix(line, []byte("\xEF\xBB\xBF"))
+		}
 		most := limit
 		if len(line) > limit && higher > limit {
 			most = higher
@@ -25,9 +28,6 @@ func split(input []byte, limit, higher int) (lines []string) {
 		if len(line) > most {
 			lines = append(lines, tooLong)
 			continue
-		}
-		if i == 0 {
-			line = bytes.TrimPrefix(line, []byte("\xEF\xBB\xBF"))
 		}
 		if strings.Trim(string(line), " \t\r") != "" {
 			lines = append(lines, string(line))
