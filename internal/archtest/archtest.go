@@ -1,5 +1,5 @@
 // Package archtest checks that imports point down the floors of the house, and never
-// sideways. The table is the one of docs/ARCHITECTURE.md.
+// sideways. docs/ARCHITECTURE.md says what lives on each.
 package archtest
 
 import (

@@ -3,8 +3,8 @@
 //
 // The dialect has other member names (type, name and payload for kind, type and
 // data), the word response for reply, lines of up to 1 MB, and errors with a code
-// in words and with details. Messages are translated here, at the edge; nothing
-// behind it knows that there are two dialects.
+// in words and with details. Messages are translated here, at the edge; what the
+// details need to know travels in [message.Error] and is on no other wire.
 package osevent
 
 import (
