@@ -50,23 +50,27 @@ func run(binary string, small, large int) error {
 		}
 
 		floor := bareJSON(set.lines, set.count)
+		copied := copyBytes(set.lines, set.count)
 		pipe, err := pipeRun(binary, set.lines, set.count)
 		if err != nil {
 			return err
 		}
+		allocs, err := streamAllocs(set.lines, set.count)
+		if err != nil {
+			return err
+		}
 		w = tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-		fmt.Fprintf(w, "whole of %d\tns/message\tmessages/s\t× bare JSON\t\n", set.count)
-		base := floor
+		fmt.Fprintf(w, "whole of %d\tns/message\tmessages/s\tallocs/message\t× bare JSON\t\n", set.count)
 		for _, r := range []struct {
 			name string
-			ns   float64
+			cost
 		}{
-			{"floor: copy", copyBytes(set.lines, set.count)},
+			{"floor: copy", copied},
 			{"floor: bare JSON, decode and encode", floor},
-			{"kernos pipe --inline", pipe.cpu},
-			{"kernos pipe --inline, by the clock", pipe.wall},
+			{"kernos pipe --inline", cost{pipe.cpu, allocs}},
+			{"kernos pipe --inline, by the clock", cost{pipe.wall, allocs}},
 		} {
-			row(w, r.name, r.ns, fmt.Sprintf("%.2f", r.ns/base))
+			row(w, r.name, r.ns, fmt.Sprintf("%.1f\t%.2f", r.allocs, r.ns/floor.ns))
 		}
 		if err := w.Flush(); err != nil {
 			return err

@@ -3,17 +3,21 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"syscall"
 	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"kernos/transport/stdio"
 )
 
 // cpuTime is the processor time that this process has used, its collector included.
@@ -25,17 +29,31 @@ func cpuTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// each is the processor time of f, called count times over the lines, per call.
-func each(lines [][]byte, count int, f func(line []byte)) float64 {
-	before := cpuTime()
+// mallocs is how many objects this process has allocated.
+func mallocs() uint64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.Mallocs
+}
+
+// cost is what a message takes.
+type cost struct {
+	ns     float64 // of processor time
+	allocs float64
+}
+
+// each is the cost of f, called count times over the lines, per call.
+func each(lines [][]byte, count int, f func(line []byte)) cost {
+	objects, before := mallocs(), cpuTime()
 	for i := range count {
 		f(lines[i%len(lines)])
 	}
-	return float64(cpuTime()-before) / float64(count)
+	took := cpuTime() - before
+	return cost{ns: float64(took) / float64(count), allocs: float64(mallocs()-objects) / float64(count)}
 }
 
 // copyBytes is the floor of all floors.
-func copyBytes(lines [][]byte, count int) float64 {
+func copyBytes(lines [][]byte, count int) cost {
 	buf := make([]byte, 64<<10)
 	return each(lines, count, func(line []byte) { copy(buf, line) })
 }
@@ -55,7 +73,7 @@ type bareMessage struct {
 
 // bareJSON decodes and encodes the same bytes with go-json-experiment, and does
 // nothing else: no validation of fields, no routing, no ids, no input or output.
-func bareJSON(lines [][]byte, count int) float64 {
+func bareJSON(lines [][]byte, count int) cost {
 	return each(lines, count, func(line []byte) {
 		var m bareMessage
 		if err := json.Unmarshal(line, &m); err != nil {
@@ -65,6 +83,20 @@ func bareJSON(lines [][]byte, count int) float64 {
 			panic(err)
 		}
 	})
+}
+
+// streamAllocs counts the allocations of what the pipe does, in this process, where
+// they can be counted.
+func streamAllocs(lines [][]byte, count int) (float64, error) {
+	k := newKernel()
+	text := append(bytes.Join(lines, []byte("\n")), '\n')
+	before := mallocs()
+	for range max(1, count/len(lines)/10) {
+		if _, err := stdio.Serve(context.Background(), k, bytes.NewReader(text), io.Discard, nil); err != nil {
+			return 0, err
+		}
+	}
+	return float64(mallocs()-before) / float64(len(lines)*max(1, count/len(lines)/10)), nil
 }
 
 // piped is what a run of the real binary took, per message.

@@ -137,13 +137,14 @@ func (c *call) emit(m message.Message) {
 		c.k.opts.Log.Error(problem, "type", c.request.Type, "id", c.request.Metadata.ID)
 		m = c.request.Fail(message.Errorf(500, "Internal error in %s; the kernel's log has the details", c.request.Type))
 	}
-	lineage := c.request.Caused()
+	m.Metadata.Causation = c.request.Metadata.ID
+	m.Metadata.Correlation = c.request.Metadata.Correlation
 	if m.Kind.Answers() {
 		c.settle()
 		m.Type = c.request.Type
-		lineage.Correlation = c.request.Metadata.Correlation // only if it had one
+	} else if m.Metadata.Correlation == "" {
+		m.Metadata.Correlation = string(c.request.Metadata.ID) // the workflow begins with it
 	}
-	m.Metadata.Causation, m.Metadata.Correlation = lineage.Causation, lineage.Correlation
 	if m.Metadata.ID == c.request.Metadata.ID { // made by changing the request
 		m.Metadata.ID, m.Metadata.Timestamp = "", 0
 	}
