@@ -51,17 +51,27 @@ type callKey struct{}
 
 func newCall(k *Kernel, parent context.Context, s *Syscall, h Handler, m *message.Message, send Emit, timeout time.Duration) *call {
 	c := &call{k: k, parent: parent, syscall: s, handler: h, request: *m, send: send, timeout: timeout}
-	c.deadline = time.Now().Add(timeout)
-	if d, ok := parent.Deadline(); ok && d.Before(c.deadline) {
-		c.timeout = time.Until(d)
-		c.deadline = d
-	}
+	c.begin()
 	return c
 }
 
+// begin starts the time that the call has.
+func (c *call) begin() {
+	c.deadline = time.Now().Add(c.timeout)
+	if d, ok := c.parent.Deadline(); ok && d.Before(c.deadline) {
+		c.timeout = time.Until(d)
+		c.deadline = d
+	}
+}
+
 // runWithin runs the handler and returns when it has returned, or at the deadline.
-// Either way there is an outcome by then.
+// Either way there is an outcome by then. A call that is late before it begins, on
+// behalf of a handler that was left behind, does not begin.
 func (c *call) runWithin() {
+	if !time.Now().Before(c.deadline) {
+		c.expire()
+		return
+	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -237,9 +247,6 @@ func (c *call) nested(ctx context.Context, t message.Type, data json.RawMessage)
 	m := message.Message{Kind: message.KindCommand, Type: t, Data: data, Metadata: c.request.Caused()}
 	if s, ok := c.k.registry.Lookup(t); ok {
 		m.Kind = s.Kind
-		if s.Kind == message.KindCommand && c.syscall.Kind == message.KindQuery {
-			return nil, message.Errorf(403, "%s is a query and may not call the command %s", c.request.Type, t)
-		}
 	}
 	c.k.Stamp(&m)
 	if err := m.Validate(); err != nil {
@@ -255,6 +262,9 @@ func (c *call) nested(ctx context.Context, t message.Type, data json.RawMessage)
 		c.forward(m)
 	})
 	if child != nil {
+		if child.syscall.Kind == message.KindCommand && c.syscall.Kind == message.KindQuery {
+			return nil, message.Errorf(403, "%s is a query and may not call the command %s", c.request.Type, t)
+		}
 		child.depth = c.depth + 1
 		child.runWithin()
 	}

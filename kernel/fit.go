@@ -51,11 +51,12 @@ func (k *Kernel) Fit(ctx context.Context, m message.Message, limit int, length f
 }
 
 // maxPut is how long a blob may take to be kept.
-const maxPut = 10 * time.Second
+const maxPut = 4 * time.Second
 
 // put keeps a blob, or fails in bounded time: an answer waits for it.
 func (k *Kernel) put(ctx context.Context, data []byte) (message.BlobPointer, error) {
-	ctx, cancel := context.WithTimeout(ctx, maxPut)
+	// A connection that ends still wants the answers to what it has begun.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxPut)
 	defer cancel()
 	type result struct {
 		pointer message.BlobPointer

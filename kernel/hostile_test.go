@@ -73,19 +73,13 @@ func TestErrorsThatWereChangedAfterwardsAreStillErrors(t *testing.T) {
 	}
 }
 
-// brokenBlobs panic, or hang until they are told to stop.
-type brokenBlobs struct{ panics bool }
+type brokenBlobs struct{}
 
-func (b brokenBlobs) Put(ctx context.Context, _ []byte) (message.BlobPointer, error) {
-	if b.panics {
-		panic("no disk")
-	}
-	select {} // not even for ctx
-}
+func (brokenBlobs) Put(context.Context, []byte) (message.BlobPointer, error) { panic("no disk") }
 
 func TestFitComesBackFromBlobsThatPanic(t *testing.T) {
 	var log logbook
-	k := newKernel(t, &Options{Blobs: brokenBlobs{panics: true}, Log: log.logger()}, echo("Test.Echo"))
+	k := newKernel(t, &Options{Blobs: brokenBlobs{}, Log: log.logger()}, echo("Test.Echo"))
 	m := message.Message{Kind: message.KindReply, Type: "Test.Echo", Data: []byte(`"` + strings.Repeat("x", 100) + `"`)}
 	got := k.Fit(t.Context(), m, 50, func(m *message.Message) int { return len(m.Data) })
 	if code, _ := read(t, got); code != 500 || !log.has("no disk") {
@@ -140,3 +134,89 @@ func (b *breaking) Next() (message.Message, Emit, error) {
 }
 
 func (b *breaking) Detach() {}
+
+// A command must not run after its caller was told that it did not.
+func TestCallsThatAreLateDoNotBegin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		ran := false
+		k := newKernel(t, nil,
+			within(time.Second, raw("Test.Parent", func(ctx context.Context, m message.Message, emit Emit) {
+				<-release
+				_, err := Call(ctx, "Test.Child", m.Data)
+				if e, _ := message.ErrorOf(err); e.Code != 504 {
+					t.Errorf("got %v", err)
+				}
+			})),
+			raw("Test.Child", func(context.Context, message.Message, Emit) { ran = true }))
+		if code, _ := failure(t, k, query("1", "Test.Parent", `1`)); code != 504 {
+			t.Errorf("got %d", code)
+		}
+		close(release)
+		synctest.Wait()
+		if ran {
+			t.Error("the nested call ran after its parent was answered for")
+		}
+	})
+}
+
+// Waiting for one of the places of slow calls does not use up a call's time.
+func TestSlowCallsHaveTheirTimeToThemselves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		k := newKernel(t, nil, slow(within(time.Second, stubborn("Test.Stay", release))),
+			slow(within(time.Second, raw("Test.Quick", func(ctx context.Context, m message.Message, emit Emit) {
+				if ctx.Err() != nil {
+					t.Error("it begins late")
+				}
+				emit(m.Reply(m.Data))
+			}))))
+		conn := connect(k)
+		for range maxAside {
+			conn.in <- query("stay", "Test.Stay", `1`)
+		}
+		conn.in <- query("quick", "Test.Quick", `2`)
+		if err := conn.end(); err != nil {
+			t.Error(err)
+		}
+		close(release)
+		if got := conn.soFar(t); got[len(got)-1] != "quick 2" {
+			t.Errorf("got %v", got[len(got)-1])
+		}
+	})
+}
+
+// The words of a decoder quote what it could not read.
+func TestInputThatCanNotBeDecodedStaysSecret(t *testing.T) {
+	type in struct {
+		When time.Time `json:"when" jsonschema:"writeOnly=true"`
+	}
+	var log logbook
+	k := newKernel(t, &Options{Log: log.logger()}, Query(Definition{Type: "Test.Read", Summary: "Read."},
+		func(context.Context, in) (string, error) { return "", nil }))
+	code, text := failure(t, k, query("1", "Test.Read", `{"when":"2016-12-31t23:59:59z"}`)) // fine by RFC 3339, not by Go
+	if code != 422 || text != "Schema validation failed: Test.Read can't read its input at /when" {
+		t.Errorf("got %d %s", code, text)
+	}
+	if !log.has("2016") {
+		t.Errorf("the operator sees %s", &log)
+	}
+}
+
+// An interrupt ends the reading, not the answers.
+func TestFitKeepsBlobsAfterTheConnectionIsDone(t *testing.T) {
+	k := newKernel(t, &Options{Blobs: slowBlobs{}}, echo("Test.Echo"))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	m := message.Message{Kind: message.KindReply, Type: "Test.Echo", Data: []byte(`"` + strings.Repeat("x", 100) + `"`)}
+	got := k.Fit(ctx, m, 60, func(m *message.Message) int { return len(m.Data) })
+	if got.Kind != message.KindReply {
+		t.Errorf("got %s", got.Data)
+	}
+}
+
+type slowBlobs struct{}
+
+func (slowBlobs) Put(ctx context.Context, _ []byte) (message.BlobPointer, error) {
+	return message.FileBlob("/b"), ctx.Err()
+}

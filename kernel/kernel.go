@@ -4,7 +4,7 @@
 // functions become syscalls through [Query] and [Command]; a [Module] is a list of
 // syscalls; a [Registry] holds the modules; a [Kernel] answers messages with them:
 //
-//	registry, err := kernel.NewRegistry(introspect.Module(), weather.Module())
+//	registry, err := kernel.NewRegistry(weather.Module(), dice.Module())
 //	k := kernel.New(registry, nil)
 //	k.Handle(ctx, request, func(m message.Message) { … })
 //

@@ -39,7 +39,7 @@ const maxAside = 64
 func (k *Kernel) Serve(ctx context.Context, src Source) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s := &session{k: k, ctx: ctx, src: src, ended: make(chan error, 1), slots: make(chan struct{}, maxAside)}
+	s := &session{k: k, ctx: ctx, src: src, begun: time.Now(), ended: make(chan error, 1), slots: make(chan struct{}, maxAside)}
 	go s.turn()
 	err := <-s.ended
 	if err != io.EOF {
@@ -66,6 +66,7 @@ type session struct {
 	k     *Kernel
 	ctx   context.Context
 	src   Source
+	begun time.Time
 	ended chan error // gets the source's error, once
 
 	slots chan struct{}
@@ -74,7 +75,7 @@ type session struct {
 	current atomic.Pointer[call]
 	watch   sync.Mutex
 	timer   *time.Timer
-	wake    atomic.Int64 // when the timer fires, in Unix nanoseconds; 0 if it does not
+	wake    atomic.Int64 // how long after begun the timer fires; 0 if it does not
 	over    bool         // guarded by watch
 }
 
@@ -105,7 +106,7 @@ func (s *session) turn() {
 			continue
 		}
 		s.current.Store(c)
-		if wake := s.wake.Load(); wake == 0 || c.deadline.UnixNano() < wake {
+		if wake := s.wake.Load(); wake == 0 || int64(c.deadline.Sub(s.begun)) < wake {
 			s.watchUntil(c.deadline)
 		}
 		c.run()
@@ -121,6 +122,7 @@ func (s *session) turn() {
 func (s *session) runAside(c *call) {
 	s.slots <- struct{}{}
 	s.aside.Add(1)
+	c.begin() // waiting for the slot does not count
 	c.request = c.request.Clone()
 	var once sync.Once
 	free := func() {
@@ -144,10 +146,11 @@ func (s *session) runAside(c *call) {
 func (s *session) watchUntil(t time.Time) {
 	s.watch.Lock()
 	defer s.watch.Unlock()
-	if wake := s.wake.Load(); s.over || wake != 0 && wake <= t.UnixNano() {
+	due := int64(t.Sub(s.begun)) // not by the wall clock, which may be set
+	if wake := s.wake.Load(); s.over || wake != 0 && wake <= due {
 		return
 	}
-	s.wake.Store(t.UnixNano())
+	s.wake.Store(due)
 	if s.timer == nil {
 		s.timer = time.AfterFunc(time.Until(t), s.overdue)
 		return

@@ -4,6 +4,7 @@ import (
 	"context"
 	stdjson "encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"reflect"
 	"strconv"
@@ -50,7 +51,7 @@ func typed[In, Out any](d Definition, kind message.Kind, f func(context.Context,
 	return Syscall{Definition: d, Handler: func(ctx context.Context, m message.Message, emit Emit) {
 		var in In
 		if err := decode(m.Data, &in); err != nil {
-			emit(m.Fail(message.Errorf(422, "Schema validation failed: %s can't be read as its input: %v", m.Type, err)))
+			emit(m.Fail(unreadable(ctx, &m, err)))
 			return
 		}
 		out, err := f(ctx, in, NewStream(&m, emit))
@@ -78,9 +79,23 @@ func decode(data stdjson.RawMessage, in any) error {
 	return err
 }
 
-// decodeNumber takes a number in any notation and of any size into any Go number. An
-// integer's schema has bounds within which floating point is exact; of the others the
-// largest stand for what is larger.
+// unreadable is the error for input that fits its schema and not its Go type. The
+// decoder's own words quote the input and speak of Go: they are for the log.
+func unreadable(ctx context.Context, m *message.Message, err error) *message.Error {
+	if c, ok := ctx.Value(callKey{}).(*call); ok {
+		c.k.opts.Log.Warn("input fits its schema and can't be decoded", "type", m.Type, "id", m.Metadata.ID, "error", err)
+	}
+	e := message.Errorf(422, "Schema validation failed: %s can't read its input", m.Type)
+	if at, ok := errors.AsType[*json.SemanticError](err); ok && at.JSONPointer != "" {
+		e.Field = string(at.JSONPointer)
+		e.Message += " at " + e.Field
+	}
+	return e
+}
+
+// decodeNumber takes a number in any notation into any Go number. A derived schema has
+// bounds for integers within which floating point is exact. For what is larger than any
+// floating-point number, the largest one stands.
 func decodeNumber(d *jsontext.Decoder, pointer any) error {
 	v := reflect.ValueOf(pointer).Elem()
 	if d.PeekKind() != '0' || !v.CanInt() && !v.CanUint() && !v.CanFloat() {
@@ -91,11 +106,14 @@ func decodeNumber(d *jsontext.Decoder, pointer any) error {
 		return err
 	}
 	f, _ := strconv.ParseFloat(string(token), 64) // infinite if it is out of range
+	whole := f == math.Trunc(f) && math.Abs(f) < 1<<63
 	switch {
-	case v.CanInt():
+	case v.CanInt() && whole && !v.OverflowInt(int64(f)):
 		v.SetInt(int64(f))
-	case v.CanUint():
+	case v.CanUint() && whole && f >= 0 && !v.OverflowUint(uint64(f)):
 		v.SetUint(uint64(f))
+	case !v.CanFloat():
+		return fmt.Errorf("a number that a %v can't hold", v.Type())
 	case v.Kind() == reflect.Float32:
 		v.SetFloat(max(-math.MaxFloat32, min(f, math.MaxFloat32)))
 	default:

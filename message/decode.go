@@ -126,7 +126,7 @@ func (d *Decoder) envelope(e *envelope, names *Dialect, line []byte) error {
 			}
 		}
 		if e.has&bit != 0 {
-			return repeated(string(name), i)
+			return repeated(jsonscan.Unquote(line[i:end]), i)
 		}
 		e.has |= bit
 		if bit == hasMetadata {

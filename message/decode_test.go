@@ -175,7 +175,7 @@ func TestDecodeCallsWhatIsNotJSONInvalidJSON(t *testing.T) {
 		// Also where the line breaks other rules as well, before or behind.
 		{`{"kind":7,"type":"x","data":nope}`, "expected a value, got the word nope at position 28"},
 		{`{"kind":"query","kind":"query"}`, `repeated member name "kind" at position 16`},
-		{`{"kind":"query","k\u0069nd":"query"}`, `repeated member name "k\\u0069nd" at position 16`},
+		{`{"kind":"query","k\u0069nd":"query"}`, `repeated member name "kind" at position 16`},
 		{`{"x":1,"\u0078":1}`, `repeated member name "x" at position 7`},
 		{`{"data":{"a":1,"a":1}}`, `repeated member name "a" at position 15`},
 		{`{"metadata":{"id":1,"\u0069d":1}}`, `repeated member name "id" at position 20`},

@@ -155,10 +155,16 @@ func Clip(s string, most int) string {
 // ParseError reads the data of an error message. The error says which rule of the
 // error schema the data breaks.
 func ParseError(data json.RawMessage) (*Error, error) {
-	return parseError(data, "data")
+	return parseError(data, "data", 0)
 }
 
-func parseError(data json.RawMessage, path string) (*Error, error) {
+// maxParsedCauses is how long a chain of causes may be that comes in.
+const maxParsedCauses = 32
+
+func parseError(data json.RawMessage, path string, depth int) (*Error, error) {
+	if depth > maxParsedCauses {
+		return nil, fmt.Errorf("an error has more than %d causes", maxParsedCauses)
+	}
 	if len(data) == 0 || data[0] != '{' {
 		return nil, fmt.Errorf("%s of an error must be an object with code and message", path)
 	}
@@ -181,7 +187,7 @@ func parseError(data json.RawMessage, path string) (*Error, error) {
 			}
 			e.Message = jsonscan.Unquote(value)
 		case "cause":
-			e.Cause, err = parseError(value, path+".cause")
+			e.Cause, err = parseError(value, path+".cause", depth+1)
 		default:
 			err = fmt.Errorf("%s has an unknown field: %s (an error has code, message and cause)", path, Clip(string(name), 80))
 		}

@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"kernos/message"
@@ -214,5 +215,18 @@ func TestParseErrorReadsTheErrorSchema(t *testing.T) {
 		if e, err := message.ParseError(json.RawMessage(test.data)); err == nil || err.Error() != test.want {
 			t.Errorf("%s\n got %+v, %v\nwant %s", test.data, e, err, test.want)
 		}
+	}
+}
+
+// A chain of causes must not be read again and again for each of its links.
+func TestLongChainsOfCausesAreRefusedQuickly(t *testing.T) {
+	deep := strings.Repeat(`{"code":500,"message":"m","cause":`, 900)
+	data := deep + `[` + strings.TrimSuffix(strings.Repeat(`"",`, 300_000), ",") + `]` + strings.Repeat("}", 900)
+	start := time.Now()
+	if _, err := message.ParseError([]byte(data)); err == nil {
+		t.Error("900 causes are accepted")
+	}
+	if took := time.Since(start); took > time.Second {
+		t.Errorf("it took %v", took)
 	}
 }

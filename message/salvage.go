@@ -6,8 +6,8 @@ import "kernos/internal/jsonscan"
 // can be answered: the names of the top level's members, the strings among their
 // values, metadata.id and metadata.correlation. It never fails: what it can't read is not there.
 //
-// A line may be written to it in pieces of any size; it keeps a few kilobytes
-// however long the line is. Its zero value is ready.
+// A line may be written to it in pieces of any size; it keeps some tens of
+// kilobytes at most, however long the line is. Its zero value is ready.
 type Salvage struct {
 	depth    int
 	object   [3]bool // whether what is open at depth 1 and 2 is an object

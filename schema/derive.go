@@ -24,17 +24,14 @@ func Input[T any]() *Schema { return derived(reflect.TypeFor[T](), true) }
 func Output[T any]() *Schema { return derived(reflect.TypeFor[T](), false) }
 
 func derived(t reflect.Type, bounded bool) *Schema {
-	s := &Schema{source: func() (json.RawMessage, error) { return derive(t, bounded) }}
 	if why := unfit(t, nil); why != "" {
-		s.refused = fmt.Errorf("no schema for %v: %s", t, why)
+		err := fmt.Errorf("no schema for %v: %s", t, why)
+		return &Schema{refused: err, source: func() (json.RawMessage, error) { return nil, err }}
 	}
-	return s
+	return &Schema{source: func() (json.RawMessage, error) { return derive(t, bounded) }}
 }
 
 func derive(t reflect.Type, bounded bool) (json.RawMessage, error) {
-	if why := unfit(t, nil); why != "" {
-		return nil, fmt.Errorf("no schema for %v: %s", t, why)
-	}
 	r := jsonschema.Reflector{
 		Anonymous:      true,
 		DoNotReference: true,

@@ -128,9 +128,12 @@ func (x *explainer) leaf(v *jsonschema.ValidationError) {
 		}
 	case *kind.AdditionalProperties:
 		slices.Sort(k.Properties)
-		for _, name := range k.Properties {
-			known := x.properties(v)
-			hint := nearest.Hint(name, known)
+		known := x.properties(v)
+		for i, name := range k.Properties {
+			hint := ""
+			if i < maxProblems { // the others are only counted
+				hint = nearest.Hint(name, known)
+			}
 			switch {
 			case hint != "":
 				hint = " (" + hint + ")"

@@ -313,13 +313,13 @@ func (n *node) object(b []byte, i int) (int, bool) {
 // lookup finds the property of a name's token.
 func (n *node) lookup(token []byte) int {
 	name := token[1 : len(token)-1]
+	if bytes.IndexByte(name, '\\') >= 0 {
+		return n.property(jsonscan.Unquote(token))
+	}
 	for i := range n.properties {
 		if n.properties[i].name == string(name) {
 			return i
 		}
-	}
-	if bytes.IndexByte(name, '\\') >= 0 {
-		return n.property(jsonscan.Unquote(token))
 	}
 	return -1
 }

@@ -159,3 +159,16 @@ func BenchmarkValidate(b *testing.B) {
 		})
 	}
 }
+
+// A name in the schema may look like an escape in the input, and is none.
+func TestFastPathTellsBackslashesFromEscapes(t *testing.T) {
+	s, err := Parse([]byte(`{"type":"object","properties":{"a\\\\b":{}},"additionalProperties":false}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for value, want := range map[string]bool{`{"a\\b":1}`: false, `{"a\\\\b":1}`: true} {
+		if fast, full := fastNode(s.JSON()).accepts([]byte(value)), s.validateFully([]byte(value)) == nil; fast != want || full != want {
+			t.Errorf("%s: fast %v, library %v, want %v", value, fast, full, want)
+		}
+	}
+}

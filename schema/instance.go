@@ -46,6 +46,7 @@ const (
 func tameNumber(v json.Number) json.Number {
 	mantissa, exponent, scaled := strings.Cut(strings.ToLower(string(v)), "e")
 	n, err := strconv.Atoi(strings.TrimPrefix(exponent, "+"))
+	n = max(-1<<31, min(n, 1<<31)) // room to compute with
 	if len(v) < maxDigits && (!scaled || err == nil && max(n, -n) < maxDigits) {
 		return v
 	}

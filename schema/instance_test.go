@@ -25,6 +25,8 @@ func TestTamedNumbersAreLikeTheOnesTheyStandFor(t *testing.T) {
 		{"-1e999999999", true, -1, true, false},
 		{"1e-999999999", false, 1, false, true},
 		{"1e99999999999999999999", true, 1, true, false},
+		{"1e9223372036854775807", true, 1, true, false},
+		{"1e-9223372036854775808", false, 1, false, true},
 		{"-1e-99999999999999999999", false, -1, false, true},
 		{ones, true, 1, true, false},
 		{"-" + ones, true, -1, true, false},

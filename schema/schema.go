@@ -11,7 +11,7 @@
 //
 // The derived schema is the contract: it is what callers are shown and what their
 // input is held against. Validation proper is the work of a maintained library
-// (draft-07 to 2020-12). Beside it stands a compiled form of the plain schemas that
+// (draft-04 to 2020-12). Beside it stands a compiled form of the plain schemas that
 // Go types give, which accepts valid input without building a value; it only ever
 // says yes, and everything else goes to the library, so that there is one source of
 // truth and one place where failures are put into words. A differential fuzz test

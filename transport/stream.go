@@ -1,5 +1,5 @@
-// Package transport is what all wires that carry NDJSON have in common: a [Stream]
-// reads lines, hands the messages in them to a kernel, and writes what it answers.
+// Package transport is what all wires that carry NDJSON have in common: [Serve] reads
+// lines, hands the messages in them to a kernel, and writes what it answers.
 // The folders below it bind streams to something real: standard input and output,
 // a socket.
 package transport
@@ -16,15 +16,15 @@ import (
 	"kernos/message/osevent"
 )
 
-// Options are the settings of a Stream. The zero value is usable.
+// Options are the settings of a conversation. The zero value is usable.
 type Options struct {
 	// Lenient gives messages that come without an id or a timestamp one.
 	Lenient bool
 }
 
-// A Stream is one NDJSON conversation with a kernel. Lines of both dialects may
-// stand in it side by side; each is answered in its own.
-type Stream struct {
+// stream is one NDJSON conversation with a kernel. Lines of both dialects may stand in
+// it side by side; each is answered in its own.
+type stream struct {
 	k    *kernel.Kernel
 	ctx  context.Context
 	opts Options
@@ -40,7 +40,7 @@ type Stream struct {
 
 // Serve answers everything that comes from in, and returns when in has ended and all
 // of it is answered and written. The error is that of in or out, nil for the end of
-// the input. Errors counts the error messages that were written.
+// the input.
 func Serve(ctx context.Context, k *kernel.Kernel, in io.Reader, out io.Writer, opts *Options) (Result, error) {
 	s := newStream(ctx, k, in, out, opts)
 	err := k.Serve(ctx, s)
@@ -63,8 +63,8 @@ func (e *WriteError) Error() string { return "can't write answers: " + e.Err.Err
 // Unwrap returns the error of the writer.
 func (e *WriteError) Unwrap() error { return e.Err }
 
-func newStream(ctx context.Context, k *kernel.Kernel, in io.Reader, out io.Writer, opts *Options) *Stream {
-	s := &Stream{k: k, ctx: ctx, out: ndjson.NewWriter(out)}
+func newStream(ctx context.Context, k *kernel.Kernel, in io.Reader, out io.Writer, opts *Options) *stream {
+	s := &stream{k: k, ctx: ctx, out: ndjson.NewWriter(out)}
 	if opts != nil {
 		s.opts = *opts
 	}
@@ -78,7 +78,7 @@ func newStream(ctx context.Context, k *kernel.Kernel, in io.Reader, out io.Write
 }
 
 // answer returns what answers in a dialect.
-func (s *Stream) answer(d *message.Dialect) kernel.Emit {
+func (s *stream) answer(d *message.Dialect) kernel.Emit {
 	if d == osevent.Dialect {
 		return s.older
 	}
@@ -86,10 +86,10 @@ func (s *Stream) answer(d *message.Dialect) kernel.Emit {
 }
 
 // Detach implements [kernel.Source].
-func (s *Stream) Detach() { s.in.Detach() }
+func (s *stream) Detach() { s.in.Detach() }
 
 // Next implements [kernel.Source].
-func (s *Stream) Next() (message.Message, kernel.Emit, error) {
+func (s *stream) Next() (message.Message, kernel.Emit, error) {
 	for {
 		if err := s.out.Err(); err != nil {
 			return message.Message{}, nil, &WriteError{err} // nobody listens
@@ -120,7 +120,7 @@ func (s *Stream) Next() (message.Message, kernel.Emit, error) {
 
 // reject answers a line that is no message. It returns the errors that no line is to
 // blame for, or nil.
-func (s *Stream) reject(err error) error {
+func (s *stream) reject(err error) error {
 	long, tooLong := errors.AsType[*ndjson.TooLong](err)
 	rejection, rejected := errors.AsType[*message.Rejection](err)
 	var salvage *message.Salvage
@@ -148,7 +148,7 @@ func (s *Stream) reject(err error) error {
 }
 
 // answerCurrent writes an answer in the current dialect.
-func (s *Stream) answerCurrent(m message.Message) {
+func (s *stream) answerCurrent(m message.Message) {
 	buf := s.out.Begin()
 	start := len(buf)
 	buf = message.Append(buf, &m)
@@ -161,20 +161,20 @@ func (s *Stream) answerCurrent(m message.Message) {
 }
 
 // answerOlder writes an answer in the older dialect.
-func (s *Stream) answerOlder(m message.Message) {
+func (s *stream) answerOlder(m message.Message) {
 	s.answerFitted(m, osevent.Dialect.MaxLine, osevent.Append)
 }
 
 // answerFitted makes an answer fit into a line, without holding up others, and
 // writes it.
-func (s *Stream) answerFitted(m message.Message, limit int, encode func([]byte, *message.Message) []byte) {
+func (s *stream) answerFitted(m message.Message, limit int, encode func([]byte, *message.Message) []byte) {
 	m = s.k.Fit(s.ctx, m, limit, func(m *message.Message) int { return len(encode(nil, m)) })
 	s.end(encode(s.out.Begin(), &m), m.Kind)
 }
 
 // end ends a line. Outcomes wait for others to be written with them; events are for
 // somebody who waits.
-func (s *Stream) end(buf []byte, kind message.Kind) {
+func (s *stream) end(buf []byte, kind message.Kind) {
 	if kind == message.KindError {
 		s.errors.Add(1)
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -81,7 +80,7 @@ func convert(in io.Reader, out, report io.Writer, to *message.Dialect) error {
 			return &exitStatus{status: exitError, cause: err}
 		}
 	}
-	if err := w.Flush(); err != nil && !errors.Is(err, os.ErrClosed) {
+	if err := w.Flush(); err != nil {
 		return &exitStatus{status: exitError, cause: err}
 	}
 	if failed {

@@ -1,11 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	stdjson "encoding/json"
 	"fmt"
 	"io"
-	"strings"
+	"slices"
 	"text/tabwriter"
 
 	"github.com/go-json-experiment/json"
@@ -31,9 +32,18 @@ func lsCommand() *cobra.Command {
 				s, _ := r.Lookup(t)
 				fmt.Fprintf(w, "%s\t%s\t%s\n", t, s.Kind, s.Summary)
 			}
-			return w.Flush()
+			return failed(w.Flush())
 		},
 	}
+}
+
+// failed is the error for output that can't be written: it is not the command line's
+// fault.
+func failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &exitStatus{status: exitError, cause: err}
 }
 
 func describeCommand() *cobra.Command {
@@ -78,68 +88,69 @@ func describe(ctx context.Context, out io.Writer, name string, asJSON bool) erro
 			return err
 		}
 		_, err = fmt.Fprintf(out, "%s\n", text)
-		return err
+		return failed(err)
 	}
 	s, _ := r.Lookup(message.Type(name))
-	fmt.Fprintf(out, "%s (%s)\n%s\n", name, s.Kind, s.Summary)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "%s (%s)\n%s\n", name, s.Kind, s.Summary)
 	for _, part := range []struct {
 		title string
 		text  stdjson.RawMessage
 	}{{"Input", s.Input.JSON()}, {"Output", s.Output.JSON()}} {
-		fmt.Fprintf(out, "\n%s:\n", part.title)
-		if err := describeFields(out, part.text); err != nil {
-			return err
-		}
+		fmt.Fprintf(w, "\n%s:\n", part.title)
+		describeFields(w, jsontext.Value(part.text))
 	}
-	return nil
+	return failed(w.Flush())
 }
 
-// describeFields shows the properties of a schema, required ones marked.
-func describeFields(out io.Writer, text stdjson.RawMessage) error {
-	var s struct {
-		Properties jsontext.Value `json:"properties"`
-		Required   []string       `json:"required"`
+// field is what is shown of one property of a schema, or of a schema that has none.
+type field struct {
+	Type        string         `json:"type"`
+	Description string         `json:"description"`
+	Enum        []any          `json:"enum"`
+	Properties  jsontext.Value `json:"properties"`
+	Required    []string       `json:"required"`
+}
+
+// readField reads a schema as far as it can be shown in a line. What it can't read is
+// shown as any value.
+func readField(text jsontext.Value) field {
+	var f field
+	if err := json.Unmarshal(text, &f); err != nil {
+		f = field{}
 	}
-	if err := json.Unmarshal(text, &s); err != nil {
-		return err
+	if f.Type == "" {
+		f.Type = "any"
 	}
-	if len(s.Properties) == 0 || string(s.Properties) == "{}" {
-		fmt.Fprintln(out, "  nothing")
-		return nil
+	if len(f.Enum) > 0 {
+		f.Type = fmt.Sprintf("%s %v", f.Type, f.Enum)
 	}
-	var fields []string
-	var byName map[string]struct {
-		Type        string `json:"type"`
-		Description string `json:"description"`
-		Enum        []any  `json:"enum"`
+	return f
+}
+
+// describeFields shows the properties of a schema in the order that it has them.
+func describeFields(w io.Writer, text jsontext.Value) {
+	s := readField(text)
+	if s.Properties == nil {
+		fmt.Fprintf(w, "  %s\t%s\n", s.Type, s.Description)
+		return
 	}
-	if err := json.Unmarshal(s.Properties, &byName); err != nil {
-		return err
-	}
-	d := jsontext.NewDecoder(strings.NewReader(string(s.Properties)))
+	d := jsontext.NewDecoder(bytes.NewReader(s.Properties))
 	_, _ = d.ReadToken()
+	none := true
 	for d.PeekKind() == '"' {
+		none = false
 		name, _ := d.ReadToken()
-		fields = append(fields, name.String())
-		_ = d.SkipValue()
-	}
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	for _, name := range fields {
-		f := byName[name]
-		kind := f.Type
-		if kind == "" {
-			kind = "any"
-		}
-		if len(f.Enum) > 0 {
-			kind = fmt.Sprintf("%s %v", kind, f.Enum)
-		}
+		title := name.String()
+		value, _ := d.ReadValue()
 		need := "optional"
-		for _, r := range s.Required {
-			if r == name {
-				need = "required"
-			}
+		if slices.Contains(s.Required, title) {
+			need = "required"
 		}
-		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", name, kind, need, f.Description)
+		f := readField(value)
+		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", title, f.Type, need, f.Description)
 	}
-	return w.Flush()
+	if none {
+		fmt.Fprintln(w, "  nothing")
+	}
 }

@@ -81,22 +81,26 @@ func pipe(ctx context.Context, timeout time.Duration, opts *transport.Options) e
 const grace = 5 * time.Second
 
 // serve serves standard input and output, and gives up some time after ctx has.
-func serve(ctx context.Context, k *kernel.Kernel, opts *transport.Options) (result transport.Result, err error) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		result, err = stdio.Serve(ctx, k, os.Stdin, os.Stdout, opts)
-	}()
-	select {
-	case <-done:
-		return result, err
-	case <-ctx.Done():
+func serve(ctx context.Context, k *kernel.Kernel, opts *transport.Options) (transport.Result, error) {
+	type outcome struct {
+		result transport.Result
+		err    error
 	}
-	select {
-	case <-done:
-		return result, err
-	case <-time.After(grace):
-		return transport.Result{}, ctx.Err()
+	done := make(chan outcome, 1)
+	go func() {
+		result, err := stdio.Serve(ctx, k, os.Stdin, os.Stdout, opts)
+		done <- outcome{result, err}
+	}()
+	var late <-chan time.Time
+	for stop := ctx.Done(); ; stop = nil {
+		select {
+		case o := <-done:
+			return o.result, o.err
+		case <-stop:
+			late = time.After(grace)
+		case <-late:
+			return transport.Result{}, ctx.Err()
+		}
 	}
 }
 

@@ -38,6 +38,7 @@ Standard input that is not a terminal, and no command, means kernos pipe.`,
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%w; see %s --help", err, c.CommandPath())
 	})
+	root.SetHelpCommand(helpCommand())
 	help := root.HelpFunc()
 	root.SetHelpFunc(func(c *cobra.Command, args []string) {
 		help(c, args)
@@ -46,6 +47,20 @@ Standard input that is not a terminal, and no command, means kernos pipe.`,
 		}
 	})
 	return root
+}
+
+func helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "Show the help of a command",
+		RunE: func(c *cobra.Command, args []string) error {
+			target, rest, err := c.Root().Find(args)
+			if err != nil || len(rest) > 0 {
+				return fmt.Errorf("there is no command %q; kernos help lists them", strings.Join(args, " "))
+			}
+			return target.Help()
+		},
+	}
 }
 
 // noArguments refuses arguments for a command that takes none.

@@ -24,11 +24,20 @@ type object struct {
 	large uint64 // its number, 0 while it has few names
 }
 
+// maxKept is how many names a scanner keeps room for from one text to the next.
+const maxKept = 4096
+
 func (n *names) reset() {
+	if cap(n.list) > maxKept || cap(n.plain) > 16*maxKept {
+		n.list, n.plain = nil, nil
+	}
 	n.list = n.list[:0]
 	n.plain = n.plain[:0]
 	if n.large > 0 {
 		n.large = 0
+		if len(n.seen) > maxKept {
+			n.seen = nil
+		}
 		clear(n.seen)
 	}
 }

@@ -191,7 +191,7 @@ func parse(data json.RawMessage) (e *message.Error, lossy bool) {
 	return e, lossy || code != "" && word(e) != code
 }
 
-// readDetails reads what appendDetails wrote. It reports whether there is more.
+// readDetails reads what appendDetails wrote. It reports whether something is lost.
 func readDetails(data json.RawMessage, e *message.Error, exact *int) (lossy bool) {
 	if data[0] != '{' {
 		return true
@@ -212,6 +212,7 @@ func readDetails(data json.RawMessage, e *message.Error, exact *int) (lossy bool
 				break
 			}
 			e.Cause = cause
+		case "field", "expected": // the text says it too
 		default:
 			lossy = true
 		}

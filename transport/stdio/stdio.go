@@ -18,7 +18,9 @@ import (
 // A reader that goes away (kernos pipe | head -1) is no error: there is nobody left
 // to tell.
 func Serve(ctx context.Context, k *kernel.Kernel, in io.Reader, out io.Writer, opts *transport.Options) (transport.Result, error) {
-	result, err := transport.Serve(ctx, k, newPump(ctx, in), out, opts)
+	reading, stop := context.WithCancel(ctx)
+	defer stop()
+	result, err := transport.Serve(ctx, k, newPump(reading, in), out, opts)
 	if w, ok := errors.AsType[*transport.WriteError](err); ok && errors.Is(w, syscall.EPIPE) {
 		return result, nil
 	}
@@ -26,8 +28,8 @@ func Serve(ctx context.Context, k *kernel.Kernel, in io.Reader, out io.Writer, o
 }
 
 // pump reads ahead, so that a read can be given up: a blocking read of standard
-// input can't be interrupted. Its goroutine ends with the input; if the context ends
-// first, it stays in its last read until that returns.
+// input can't be interrupted. Its goroutine ends with the input or with the context,
+// but not in the middle of a read.
 type pump struct {
 	ctx    context.Context
 	chunks chan chunk  // read, not yet handed out; one waits while the next is read

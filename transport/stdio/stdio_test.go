@@ -186,3 +186,16 @@ func TestServeFinishesWhatHasBegunWhenItIsToldToStop(t *testing.T) {
 		_ = feed.Close()
 	})
 }
+
+// Nobody reads the answers any more: the pump must not wait for somebody to read the
+// rest of the input (goleak looks).
+func TestPumpEndsWithItsConversation(t *testing.T) {
+	for range 10 {
+		read, write := io.Pipe()
+		_ = read.Close()
+		endless := iotest.DataErrReader(strings.NewReader(strings.Repeat(ask("1", "Ping", `{"payload":1}`)+"\n", 5000)))
+		if _, err := Serve(context.Background(), newKernel(t), endless, write, nil); err == nil {
+			t.Error("nobody noticed")
+		}
+	}
+}
