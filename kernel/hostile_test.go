@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -180,8 +181,8 @@ func TestSlowCallsHaveTheirTimeToThemselves(t *testing.T) {
 			t.Error(err)
 		}
 		close(release)
-		if got := conn.soFar(t); got[len(got)-1] != "quick 2" {
-			t.Errorf("got %v", got[len(got)-1])
+		if got := conn.soFar(t); !slices.Contains(got, "quick 2") {
+			t.Errorf("got %v", got)
 		}
 	})
 }
