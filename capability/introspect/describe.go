@@ -23,19 +23,12 @@ type description struct {
 
 // Describe says what a syscall takes and gives.
 func Describe(r *kernel.Registry) kernel.Syscall {
-	return kernel.Query(
-		kernel.Definition{
-			Type:    "Syscall.Describe",
-			Summary: "Say what a syscall takes and gives, as JSON Schema.",
-		},
-		func(_ context.Context, in describeInput) (description, error) {
-			s, ok := r.Lookup(message.Type(in.Name))
-			if !ok {
-				return description{}, unknown(in.Name, r)
-			}
-			return description{in.Name, s.Kind, jsontext.Value(s.Input.JSON()), jsontext.Value(s.Output.JSON())}, nil
-		},
-	)
+	return describing(r, kernel.Definition{
+		Type:    "Syscall.Describe",
+		Summary: "Say what a syscall takes and gives, as JSON Schema.",
+	}, func(name string, s *kernel.Syscall) description {
+		return description{name, s.Kind, jsontext.Value(s.Input.JSON()), jsontext.Value(s.Output.JSON())}
+	})
 }
 
 // olderDescription is a description in the form of the older specification, in which
@@ -49,20 +42,24 @@ type olderDescription struct {
 
 // OlderDescribe is Describe under its older name and in its older form.
 func OlderDescribe(r *kernel.Registry) kernel.Syscall {
-	return kernel.Query(
-		kernel.Definition{
-			Type:    "Sys.Describe",
-			Summary: "Say what a syscall takes and gives, in the older form.",
-			Hidden:  true,
-		},
-		func(_ context.Context, in describeInput) (olderDescription, error) {
-			s, ok := r.Lookup(message.Type(in.Name))
-			if !ok {
-				return olderDescription{}, unknown(in.Name, r)
-			}
-			return olderDescription{in.Name, s.Kind, jsontext.Value(s.Input.JSON()), jsontext.Value(s.Output.JSON())}, nil
-		},
-	)
+	return describing(r, kernel.Definition{
+		Type:    "Sys.Describe",
+		Summary: "Say what a syscall takes and gives, in the older form.",
+		Hidden:  true,
+	}, func(name string, s *kernel.Syscall) olderDescription {
+		return olderDescription{name, s.Kind, jsontext.Value(s.Input.JSON()), jsontext.Value(s.Output.JSON())}
+	})
+}
+
+// describing makes a query that looks a syscall up and gives it some form.
+func describing[T any](r *kernel.Registry, d kernel.Definition, form func(name string, s *kernel.Syscall) T) kernel.Syscall {
+	return kernel.Query(d, func(_ context.Context, in describeInput) (out T, err error) {
+		s, ok := r.Lookup(message.Type(in.Name))
+		if !ok {
+			return out, unknown(in.Name, r)
+		}
+		return form(in.Name, s), nil
+	})
 }
 
 func unknown(name string, r *kernel.Registry) *message.Error {
