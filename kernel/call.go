@@ -59,7 +59,7 @@ func newCall(k *Kernel, parent context.Context, s *Syscall, h Handler, m *messag
 func (c *call) begin() {
 	c.deadline = time.Now().Add(c.timeout)
 	if d, ok := c.parent.Deadline(); ok && d.Before(c.deadline) {
-		c.timeout = time.Until(d)
+		c.timeout = max(time.Until(d), 0)
 		c.deadline = d
 	}
 }
