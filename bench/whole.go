@@ -90,13 +90,14 @@ func bareJSON(lines [][]byte, count int) cost {
 func streamAllocs(lines [][]byte, count int) (float64, error) {
 	k := newKernel()
 	text := append(bytes.Join(lines, []byte("\n")), '\n')
-	before := mallocs()
-	for range max(1, count/len(lines)/10) {
-		if _, err := stdio.Serve(context.Background(), k, bytes.NewReader(text), io.Discard, nil); err != nil {
-			return 0, err
-		}
+	rounds := max(1, count/len(lines))
+	input := make([]io.Reader, rounds)
+	for i := range input {
+		input[i] = bytes.NewReader(text)
 	}
-	return float64(mallocs()-before) / float64(len(lines)*max(1, count/len(lines)/10)), nil
+	before := mallocs()
+	_, err := stdio.Serve(context.Background(), k, io.MultiReader(input...), io.Discard, nil)
+	return float64(mallocs()-before) / float64(rounds*len(lines)), err
 }
 
 // piped is what a run of the real binary took, per message.

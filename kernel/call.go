@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"kernos/internal/jsonscan"
@@ -36,7 +37,7 @@ type call struct {
 	depth    int // of nested calls
 
 	mu      sync.Mutex
-	settled bool
+	settled atomic.Bool // changed with mu held
 	expired bool
 	done    chan struct{} // made by Done
 	err     error         // why done is closed
@@ -57,7 +58,8 @@ func newCall(k *Kernel, parent context.Context, s *Syscall, h Handler, m *messag
 
 // begin starts the time that the call has.
 func (c *call) begin() {
-	c.deadline = time.Now().Add(c.timeout)
+	// Reckoned from the kernel's start: half the price of asking for the time of day.
+	c.deadline = c.k.begun.Add(time.Since(c.k.begun) + c.timeout)
 	if d, ok := c.parent.Deadline(); ok && d.Before(c.deadline) {
 		c.timeout = max(time.Until(d), 0)
 		c.deadline = d
@@ -100,7 +102,7 @@ func (c *call) run() {
 	}()
 	c.handler(c, c.request, c.emit)
 	returned = true
-	if !c.answered() {
+	if !c.settled.Load() {
 		c.k.opts.Log.Error("handler returned without an outcome", "type", c.request.Type, "id", c.request.Metadata.ID)
 		c.fail("%s ended without an outcome", c.request.Type)
 	}
@@ -108,23 +110,17 @@ func (c *call) run() {
 
 // fail settles the call with a 500, if it is not settled.
 func (c *call) fail(format string, args ...any) {
-	if c.answered() {
+	if c.settled.Load() {
 		return
 	}
 	c.emit(c.request.Fail(&message.Error{Code: 500, Message: fmt.Sprintf(format, args...)}))
-}
-
-func (c *call) answered() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.settled
 }
 
 // expire settles a call that has run out of time, and tells its handler.
 func (c *call) expire() {
 	c.mu.Lock()
 	c.close(context.DeadlineExceeded)
-	late := !c.settled
+	late := !c.settled.Load()
 	c.expired = late
 	c.mu.Unlock()
 	if late {
@@ -137,7 +133,7 @@ func (c *call) expire() {
 func (c *call) emit(m message.Message) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.settled {
+	if c.settled.Load() {
 		if m.Kind.Answers() && !c.expired {
 			c.k.opts.Log.Error("handler gave a second outcome; it is dropped", "type", c.request.Type, "id", c.request.Metadata.ID)
 		}
@@ -218,7 +214,7 @@ func checkData(m *message.Message, request json.RawMessage) string {
 // settle notes the outcome and releases what Done has set up. It is called with mu
 // held.
 func (c *call) settle() {
-	c.settled = true
+	c.settled.Store(true)
 	if c.done != nil {
 		c.close(context.Canceled)
 	}
@@ -285,7 +281,7 @@ func (c *call) nested(ctx context.Context, t message.Type, data json.RawMessage)
 func (c *call) forward(m message.Message) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.settled {
+	if !c.settled.Load() {
 		c.send(m)
 	}
 }
@@ -306,7 +302,7 @@ func (c *call) Done() <-chan struct{} {
 	defer c.mu.Unlock()
 	if c.done == nil {
 		c.done = make(chan struct{})
-		if c.settled && c.err == nil {
+		if c.settled.Load() && c.err == nil {
 			c.err = context.Canceled
 		}
 		if c.err != nil {

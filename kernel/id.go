@@ -23,7 +23,8 @@ type idSource struct {
 func newIDSource() *idSource {
 	var seed [32]byte
 	_, _ = crand.Read(seed[:]) // never fails
-	return &idSource{entropy: ulid.Monotonic(rand.NewChaCha8(seed), 0)}
+	// Within a millisecond ids count up by one: they need not be hard to guess.
+	return &idSource{entropy: ulid.Monotonic(rand.NewChaCha8(seed), 1)}
 }
 
 func (s *idSource) next(now time.Time) message.ID {

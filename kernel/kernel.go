@@ -57,6 +57,7 @@ type Kernel struct {
 	registry *Registry
 	opts     Options
 	ids      *idSource
+	begun    time.Time
 	wrapped  atomic.Pointer[wrapping]
 }
 
@@ -69,7 +70,7 @@ type wrapping struct {
 // New returns a kernel that serves what is in the registry, now and later. Nil
 // options mean defaults.
 func New(r *Registry, opts *Options) *Kernel {
-	k := &Kernel{registry: r, ids: newIDSource()}
+	k := &Kernel{registry: r, ids: newIDSource(), begun: time.Now()}
 	if opts != nil {
 		k.opts = *opts
 	}

@@ -109,17 +109,18 @@ func (d *Decoder) envelope(e *envelope, names *Dialect, line []byte) error {
 		return nil
 	}
 	i = jsonscan.Space(line, i+1)
-	for more := i >= len(line) || line[i] != '}'; more; {
+	guess := hasKind
+	for more := i >= len(line) || line[i] != '}'; more; guess <<= 1 {
 		end, at, err := jsonscan.Name(line, i)
 		if err != nil {
 			return err
 		}
 		at = jsonscan.Space(line, at)
 		name := line[i+1 : end-1]
-		bit := names.member(name)
+		bit := names.member(name, guess)
 		if bit == 0 {
 			s := jsonscan.Unquote(line[i:end])
-			if bit = names.member([]byte(s)); bit == 0 { // unknown, and not spelled with escapes
+			if bit = names.member([]byte(s), guess); bit == 0 { // unknown, and not spelled with escapes
 				if e.unknown, err = d.unknown(e.unknown, s, line, 0, i); err != nil {
 					return err
 				}
@@ -165,21 +166,6 @@ func next(line []byte, i int) (int, bool, error) {
 		return i, false, nil
 	}
 	return i, false, jsonscan.Expected(line, i, "',' or '}' after a member")
-}
-
-// member tells which member of the envelope a name is, 0 for none.
-func (d *Dialect) member(name []byte) int {
-	switch string(name) {
-	case d.Kind:
-		return hasKind
-	case d.Type:
-		return hasType
-	case d.Data:
-		return hasData
-	case "metadata":
-		return hasMetadata
-	}
-	return 0
 }
 
 // maxUnknown is how many unknown members are told apart one by one.

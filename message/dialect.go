@@ -12,6 +12,32 @@ type Dialect struct {
 	TooLong string // the text for a line that is longer
 }
 
+// member tells which member of the envelope a name is, 0 for none. The guess is tried
+// first: most messages have their members in the same order.
+func (d *Dialect) member(name []byte, guess int) int {
+	if guess <= hasMetadata && string(name) == d.memberName(guess) {
+		return guess
+	}
+	for bit := hasKind; bit <= hasMetadata; bit <<= 1 {
+		if string(name) == d.memberName(bit) {
+			return bit
+		}
+	}
+	return 0
+}
+
+func (d *Dialect) memberName(bit int) string {
+	switch bit {
+	case hasKind:
+		return d.Kind
+	case hasType:
+		return d.Type
+	case hasData:
+		return d.Data
+	}
+	return "metadata"
+}
+
 // MaxLine is how many bytes a line may have without its newline.
 const MaxLine = 16384
 
