@@ -133,7 +133,7 @@ func TestManyNamesAreCheckedQuickly(t *testing.T) {
 	if err := s.Text(text); err != nil {
 		t.Fatal(err)
 	}
-	if took := time.Since(start); took > 2*time.Second {
+	if took := time.Since(start); took > 20*time.Second {
 		t.Errorf("%d bytes took %v", len(text), took)
 	}
 }

@@ -213,7 +213,7 @@ func TestManyUnknownMembersAreRejectedQuickly(t *testing.T) {
 			t.Fatal(err)
 		}
 		osevent.Translate(m)
-		if took := time.Since(start); took > time.Second {
+		if took := time.Since(start); took > 6*time.Second {
 			t.Errorf("%s: half a megabyte took %v", name, took)
 		}
 	}
