@@ -106,7 +106,7 @@ func TestHugeExponentsAreJudgedAtOnce(t *testing.T) {
 		if err := s.Validate(json.RawMessage(value)); (err == nil) != valid {
 			t.Errorf("%.60s: %v", value, err)
 		}
-		if took := time.Since(start); took > 20*time.Second {
+		if took := time.Since(start); took > 2*time.Second {
 			t.Errorf("%.60s took %v", value, took)
 		}
 	}
