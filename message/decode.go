@@ -244,12 +244,11 @@ func (d *Decoder) readType(e *envelope, names *Dialect, token []byte) {
 
 // check returns what is wrong with an envelope that is JSON, or nil.
 func (e *envelope) check(names *Dialect, lenient bool) *Error {
-	const metadata = hasID | hasTimestamp
-	if e.has&(hasKind|hasType|hasData|hasMetadata|metadata) != hasKind|hasType|hasData|hasMetadata|metadata {
-		if missing := e.missing(names, lenient); e.problem == nil || e.problem.Field != "" {
-			if err := missingError(missing); err != nil {
-				return err
-			}
+	const all = hasKind | hasType | hasData | hasMetadata | hasID | hasTimestamp
+	isObject := e.problem == nil || e.problem.Field != ""
+	if e.has&all != all && isObject {
+		if err := missingError(e.missing(names, lenient)); err != nil {
+			return err
 		}
 	}
 	if e.problem == nil && len(e.unknown) > 0 {
