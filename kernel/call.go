@@ -13,6 +13,7 @@ import (
 
 	"kernos/internal/jsonscan"
 	"kernos/message"
+	"kernos/store"
 )
 
 // call is one command or query on its way. It is also the context that its handler
@@ -30,7 +31,9 @@ type call struct {
 	syscall *Syscall
 	handler Handler
 	request message.Message
-	send    Emit // where events and the outcome go
+	send    Emit    // where events and the outcome go
+	box     *outbox // through which they go; nil for a nested call
+	caller  *call   // the call that made this one, or nil
 
 	timeout  time.Duration
 	deadline time.Time
@@ -42,6 +45,20 @@ type call struct {
 	done    chan struct{} // made by Done
 	err     error         // why done is closed
 	release func()        // what Done set up
+	outcome message.Message
+
+	effect
+}
+
+// effect is what a call changes. Most calls change nothing.
+type effect struct {
+	staged    *store.Batch      // applied with the reply
+	published []message.Message // events that are recorded with the reply
+	later     []message.Message // events that are sent with the reply
+	owed      *store.Commit     // of a nested call: the outcome waits for it too
+	flight    *flight           // if the call has an idempotency key
+	replayed  bool              // the outcome is that of an earlier call
+	overtaken bool              // a condition did not hold: the handler runs again
 }
 
 // maxDepth is how deep calls may nest.
@@ -49,12 +66,6 @@ const maxDepth = 32
 
 // callKey is the key under which a context finds its call.
 type callKey struct{}
-
-func newCall(k *Kernel, parent context.Context, s *Syscall, h Handler, m *message.Message, send Emit, timeout time.Duration) *call {
-	c := &call{k: k, parent: parent, syscall: s, handler: h, request: *m, send: send, timeout: timeout}
-	c.begin()
-	return c
-}
 
 // begin starts the time that the call has.
 func (c *call) begin() {
@@ -88,8 +99,32 @@ func (c *call) runWithin() {
 	}
 }
 
-// run runs the handler and sees to it that there is an outcome.
+// run runs the handler, again if it was overtaken, and sees to it that there is an outcome.
 func (c *call) run() {
+	if c.idempotent() && !c.embark() {
+		return
+	}
+	for range maxAttempts {
+		if c.runOnce(); !c.startOver() {
+			return
+		}
+	}
+	e, _ := message.ErrorOf(c.busy())
+	c.emit(c.request.Fail(e))
+}
+
+// startOver reports whether the handler has to run again, and forgets what it has done.
+func (c *call) startOver() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.overtaken || c.settled.Load() {
+		return false
+	}
+	c.overtaken, c.staged, c.published, c.later = false, nil, nil, nil
+	return true
+}
+
+func (c *call) runOnce() {
 	returned := false
 	defer func() {
 		if returned {
@@ -102,10 +137,17 @@ func (c *call) run() {
 	}()
 	c.handler(c, c.request, c.emit)
 	returned = true
-	if !c.settled.Load() {
+	if !c.settled.Load() && !c.lost() {
 		c.k.opts.Log.Error("handler returned without an outcome", "type", c.request.Type, "id", c.request.Metadata.ID)
 		c.fail("%s ended without an outcome", c.request.Type)
 	}
+}
+
+// lost reports whether the handler was overtaken by another.
+func (c *call) lost() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.overtaken
 }
 
 // fail settles the call with a 500, if it is not settled.
@@ -139,14 +181,43 @@ func (c *call) emit(m message.Message) {
 		}
 		return
 	}
+	if c.overtaken && !c.expired {
+		return // it speaks of what did not come about
+	}
 	if problem := c.vet(&m); problem != "" {
 		c.k.opts.Log.Error(problem, "type", c.request.Type, "id", c.request.Metadata.ID)
 		m = c.request.Fail(message.Errorf(500, "Internal error in %s; the kernel's log has the details", c.request.Type))
 	}
+	c.stamp(&m)
+	if !m.Kind.Answers() {
+		c.notify(m)
+		return
+	}
+	c.outcome = m
+	commit, err := c.settleWith(&c.outcome)
+	if err == errAgain {
+		c.overtaken = true
+		return
+	}
+	if err != nil {
+		c.published, c.later = nil, nil
+		c.outcome = c.failure(err)
+		c.stamp(&c.outcome)
+		c.k.recordOutcome(c, &c.outcome)
+	}
+	c.settle()
+	commit = later(c.owed, commit)
+	for _, event := range c.later {
+		c.post(event, commit)
+	}
+	c.post(c.outcome, commit)
+}
+
+// stamp gives what the handler emits its lineage, an id and a time.
+func (c *call) stamp(m *message.Message) {
 	m.Metadata.Causation = c.request.Metadata.ID
 	m.Metadata.Correlation = c.request.Metadata.Correlation
 	if m.Kind.Answers() {
-		c.settle()
 		m.Type = c.request.Type
 	} else if m.Metadata.Correlation == "" {
 		m.Metadata.Correlation = string(c.request.Metadata.ID) // the workflow begins with it
@@ -154,7 +225,32 @@ func (c *call) emit(m message.Message) {
 	if m.Metadata.ID == c.request.Metadata.ID { // made by changing the request
 		m.Metadata.ID, m.Metadata.Timestamp = "", 0
 	}
-	c.k.Stamp(&m)
+	c.k.Stamp(m)
+}
+
+// notify sends an event, or keeps it if it tells of something that has not happened yet.
+func (c *call) notify(m message.Message) {
+	if c.staged != nil {
+		c.putOff(m)
+		return
+	}
+	if !c.syscall.Recalls {
+		_, out := c.ways()
+		c.k.recordCopy(m, Record{Way: out, Syscall: c.syscall})
+	}
+	c.post(m, c.owed)
+}
+
+// post sends a message when a commit, which may be nil, is durable. A nested call leaves
+// the waiting to its caller.
+func (c *call) post(m message.Message, commit *store.Commit) {
+	if c.box != nil {
+		c.box.post(c.send, m, commit)
+		return
+	}
+	if m.Kind.Answers() && c.caller != nil {
+		c.caller.adopt(commit)
+	}
 	c.send(m)
 }
 
@@ -215,6 +311,9 @@ func checkData(m *message.Message, request json.RawMessage) string {
 // held.
 func (c *call) settle() {
 	c.settled.Store(true)
+	if c.flight != nil {
+		c.k.land(c.flight)
+	}
 	if c.done != nil {
 		c.close(context.Canceled)
 	}
@@ -233,7 +332,8 @@ func Fail(ctx context.Context, m message.Message, emit Emit, err error) {
 }
 
 // nested makes a call on behalf of c.
-func (c *call) nested(ctx context.Context, t message.Type, data json.RawMessage) (json.RawMessage, error) {
+func (c *call) nested(ctx context.Context, n NewCall) (json.RawMessage, error) {
+	t, data := n.Type, n.Data
 	if c.depth+1 > maxDepth {
 		return nil, message.Errorf(508, "Calls nest deeper than %d: %s calls %s", maxDepth, c.request.Type, t)
 	}
@@ -241,6 +341,9 @@ func (c *call) nested(ctx context.Context, t message.Type, data json.RawMessage)
 		data = json.RawMessage("null")
 	}
 	m := message.Message{Kind: message.KindCommand, Type: t, Data: data, Metadata: c.request.Caused()}
+	if n.Correlation != "" {
+		m.Metadata.Correlation = n.Correlation
+	}
 	if s, ok := c.k.registry.Lookup(t); ok {
 		m.Kind = s.Kind
 	}
@@ -256,11 +359,8 @@ func (c *call) nested(ctx context.Context, t message.Type, data json.RawMessage)
 			return
 		}
 		c.forward(m)
-	})
+	}, nil, c)
 	if child != nil {
-		if child.syscall.Kind == message.KindCommand && c.syscall.Kind == message.KindQuery {
-			return nil, message.Errorf(403, "%s is a query and may not call the command %s", c.request.Type, t)
-		}
 		child.depth = c.depth + 1
 		child.runWithin()
 	}
@@ -277,12 +377,18 @@ func (c *call) nested(ctx context.Context, t message.Type, data json.RawMessage)
 	return nil, e
 }
 
+// mayCommand reports whether the call may call commands: a query may not, since it may
+// not change anything.
+func (c *call) mayCommand() bool {
+	return c.syscall.Kind == message.KindCommand || c.syscall.Executes && c.request.Kind == message.KindCommand
+}
+
 // forward passes an event of a nested call on; it has its lineage already.
 func (c *call) forward(m message.Message) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.settled.Load() {
-		c.send(m)
+		c.post(m, c.owed)
 	}
 }
 

@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"kernos/message"
@@ -27,6 +28,20 @@ type Definition struct {
 	// hold up the messages behind it on its connection, and its outcome comes when it
 	// is ready.
 	Slow bool
+
+	// Recalls says that what the syscall answers is in the journal already: its events
+	// are not recorded, and its replies without their data.
+	Recalls bool
+
+	// Redact returns the data of a request as it may be recorded, for secrets that the
+	// schema can't mark because it depends on other fields whether they are any. It is
+	// called with valid input only and must not change the data. Nil means that the
+	// schema says it all.
+	Redact func(data json.RawMessage) json.RawMessage
+
+	// Executes says that the syscall, a query, may call commands when it is sent as a
+	// command.
+	Executes bool
 
 	// Timeout is how long a call may take. 0 means the kernel's default.
 	Timeout time.Duration

@@ -31,6 +31,9 @@ func (k *Kernel) Fit(ctx context.Context, m message.Message, limit int, length f
 	if k.opts.Blobs == nil {
 		return k.unfit(&m, message.Errorf(500, "The answer does not fit into a line of %d bytes, and this kernel has no place for blobs", limit))
 	}
+	if s, ok := k.registry.Lookup(m.Type); ok && m.Kind == message.KindReply && s.Output.Sensitive() {
+		return k.unfit(&m, message.Errorf(413, "The answer does not fit into a line of %d bytes, and it holds secrets, which are not written to disk; ask for less at a time", limit))
+	}
 	fitted := m
 	for _, f := range k.movable(&m) {
 		data, err := k.move(ctx, fitted.Data, f)

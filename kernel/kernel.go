@@ -29,6 +29,7 @@ import (
 	"kernos/internal/nearest"
 	"kernos/message"
 	"kernos/schema"
+	"kernos/store"
 )
 
 // DefaultTimeout is how long a call may take if neither its definition nor the
@@ -48,6 +49,17 @@ type Options struct {
 	// error.
 	Blobs Blobs
 
+	// Store keeps what syscalls change. Nil means that those that change something
+	// durable fail, and commands with an idempotency key too.
+	Store store.Store
+
+	// Recorder keeps every message that passes. Nil means that nobody does.
+	Recorder Recorder
+
+	// IdempotencyTTL is how long the outcome of a command with an idempotency key is
+	// kept. 0 means DefaultIdempotencyTTL.
+	IdempotencyTTL time.Duration
+
 	// Log is for the operator: what callers must not see. Nil means silence.
 	Log *slog.Logger
 }
@@ -59,6 +71,7 @@ type Kernel struct {
 	ids      *idSource
 	begun    time.Time
 	wrapped  atomic.Pointer[wrapping]
+	flights  flights
 }
 
 // wrapping is the handlers of one catalog with the middleware around them.
@@ -76,6 +89,9 @@ func New(r *Registry, opts *Options) *Kernel {
 	}
 	if k.opts.Timeout == 0 {
 		k.opts.Timeout = DefaultTimeout
+	}
+	if k.opts.IdempotencyTTL == 0 {
+		k.opts.IdempotencyTTL = DefaultIdempotencyTTL
 	}
 	if k.opts.Log == nil {
 		k.opts.Log = slog.New(slog.DiscardHandler)
@@ -103,9 +119,11 @@ func (k *Kernel) Stamp(m *message.Message) {
 // Events, replies and errors are answered with nothing. It has the shape of a
 // [Handler].
 func (k *Kernel) Handle(ctx context.Context, m message.Message, emit Emit) {
+	box := newOutbox(k, nil)
+	defer box.close()
 	if err := m.Validate(); err != nil {
 		if m.Kind != message.KindError {
-			k.refuse(&m, emit, err)
+			k.refuse(&m, emit, box, err)
 		}
 		return
 	}
@@ -113,23 +131,39 @@ func (k *Kernel) Handle(ctx context.Context, m message.Message, emit Emit) {
 	if len(m.Data) == 0 {
 		m.Data = json.RawMessage("null")
 	}
-	if c := k.admit(ctx, &m, emit); c != nil {
+	if c := k.admit(ctx, &m, emit, box, nil); c != nil {
 		c.runWithin()
 	}
 }
 
-// refuse answers a message with an error before it has become a call.
-func (k *Kernel) refuse(m *message.Message, emit Emit, err error) {
+// refuse answers what never becomes a call: a line that is no message, a message that
+// breaks a rule. m is what could be read of it.
+func (k *Kernel) refuse(m *message.Message, emit Emit, box *outbox, err error) {
 	e, _ := message.ErrorOf(err)
 	answer := m.Fail(e)
 	k.Stamp(&answer)
-	emit(answer)
+	way := Within
+	if box != nil {
+		way = Out
+	}
+	k.recordCopy(answer, Record{Way: way, Refused: true})
+	if box == nil {
+		emit(answer)
+		return
+	}
+	box.post(emit, answer, nil)
 }
 
 // admit finds the syscall of a message that is valid and checks the call. It
-// answers what can't be called, and returns nil for it and for what asks nothing.
-func (k *Kernel) admit(ctx context.Context, m *message.Message, emit Emit) (c *call) {
+// answers what can't be called, and returns nil for it and for what asks nothing. A call
+// from outside has an outbox, a nested one has a caller.
+func (k *Kernel) admit(ctx context.Context, m *message.Message, emit Emit, box *outbox, caller *call) (c *call) {
+	way := In
+	if caller != nil {
+		way = Within
+	}
 	if !m.Kind.Asks() {
+		k.recordCopy(*m, Record{Way: way})
 		return nil
 	}
 	checked := false
@@ -139,7 +173,7 @@ func (k *Kernel) admit(ctx context.Context, m *message.Message, emit Emit) (c *c
 		}
 		k.opts.Log.Error("checking a message panicked", "type", m.Type, "id", m.Metadata.ID,
 			"panic", recover(), "stack", string(debug.Stack()))
-		k.refuse(m, emit, message.Errorf(500, "Internal error in %s; the kernel's log has the details", m.Type))
+		k.refuse(m, emit, box, message.Errorf(500, "Internal error in %s; the kernel's log has the details", m.Type))
 	}()
 	s, handler, err := k.resolve(m)
 	if err == nil && s.Input != schema.Any {
@@ -147,16 +181,23 @@ func (k *Kernel) admit(ctx context.Context, m *message.Message, emit Emit) (c *c
 			err = invalidInput(invalid)
 		}
 	}
+	if err == nil && caller != nil && s.Kind == message.KindCommand && !caller.mayCommand() {
+		err = message.Errorf(403, "%s is a query and may not call the command %s", caller.request.Type, m.Type)
+	}
 	checked = true
 	if err != nil {
-		k.refuse(m, emit, err)
+		k.recordCopy(*m, Record{Way: way, Syscall: s, Refused: true})
+		k.refuse(m, emit, box, err)
 		return nil
 	}
 	timeout := s.Timeout
 	if timeout == 0 {
 		timeout = k.opts.Timeout
 	}
-	return newCall(k, ctx, s, handler, m, emit, timeout)
+	c = &call{k: k, parent: ctx, syscall: s, handler: handler, request: *m, send: emit, box: box, caller: caller, timeout: timeout}
+	c.begin()
+	k.record(Record{Message: &c.request, Way: way, Syscall: s})
+	return c
 }
 
 // resolve finds the syscall that a message asks for.
@@ -232,9 +273,23 @@ func invalidInput(err error) error {
 //
 // A query may not call a command, since a query may not change anything.
 func Call(ctx context.Context, t message.Type, data json.RawMessage) (json.RawMessage, error) {
+	return CallAs(ctx, NewCall{Type: t, Data: data})
+}
+
+// A NewCall is what [CallAs] asks for.
+type NewCall struct {
+	Type message.Type
+	Data json.RawMessage
+
+	// Correlation is the workflow that the call belongs to. "" means the caller's.
+	Correlation string
+}
+
+// CallAs is Call with more to say.
+func CallAs(ctx context.Context, n NewCall) (json.RawMessage, error) {
 	parent, ok := ctx.Value(callKey{}).(*call)
 	if !ok {
-		return nil, message.Errorf(500, "A call of %s that belongs to no call", t)
+		return nil, message.Errorf(500, "A call of %s that belongs to no call", n.Type)
 	}
-	return parent.nested(ctx, t, data)
+	return parent.nested(ctx, n)
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -230,4 +231,11 @@ func (c *connection) soFar(t *testing.T) []string {
 func (c *connection) end() error {
 	close(c.in)
 	return <-c.ended
+}
+
+// messages returns what has come so far.
+func (c *connection) messages() []message.Message {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.answers)
 }

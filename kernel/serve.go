@@ -12,9 +12,9 @@ import (
 
 // A Source is the receiving side of a connection.
 type Source interface {
-	// Next returns the next message, which is valid, and where its answers go. It
-	// deals with whatever is not a message by itself. The message's data may be
-	// overwritten by the call after it. io.EOF ends the connection.
+	// Next returns the next message, which is valid, and where its answers go. The
+	// message's data may be overwritten by the call after it. A *Refused is answered, and
+	// the connection goes on; any other error ends it, io.EOF in an orderly way.
 	//
 	// Next is called by several goroutines, but never at the same time.
 	Next() (message.Message, Emit, error)
@@ -23,6 +23,14 @@ type Source interface {
 	// still running, and the next message can't wait for it.
 	Detach()
 }
+
+// A Refused is the error for something on a connection that is no valid message.
+type Refused struct {
+	Request message.Message // what could be read of it
+	Err     *message.Error  // what it is answered with
+}
+
+func (r *Refused) Error() string { return r.Err.Error() }
 
 // maxAside is how many slow calls of one connection run at once. The next one waits,
 // and what is behind it.
@@ -40,6 +48,11 @@ func (k *Kernel) Serve(ctx context.Context, src Source) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	s := &session{k: k, ctx: ctx, src: src, begun: time.Now(), ended: make(chan error, 1), slots: make(chan struct{}, maxAside)}
+	var flush func()
+	if f, ok := src.(interface{ Flush() }); ok {
+		flush = f.Flush
+	}
+	s.box = newOutbox(k, flush)
 	go s.turn()
 	err := <-s.ended
 	if err != io.EOF {
@@ -47,6 +60,7 @@ func (k *Kernel) Serve(ctx context.Context, src Source) error {
 	}
 	s.aside.Wait()
 	s.stopWatch()
+	s.box.close()
 	if err == io.EOF {
 		err = nil
 	}
@@ -69,6 +83,7 @@ type session struct {
 	begun time.Time
 	ended chan error // gets the source's error, once
 
+	box   *outbox // what goes to the connection
 	slots chan struct{}
 	aside sync.WaitGroup
 
@@ -92,12 +107,16 @@ func (s *session) turn() {
 	}()
 	for {
 		m, send, err := s.src.Next()
+		if r, ok := err.(*Refused); ok {
+			s.k.refuse(&r.Request, send, s.box, r.Err)
+			continue
+		}
 		if err != nil {
 			left = true
 			s.ended <- err
 			return
 		}
-		c = s.k.admit(s.ctx, &m, send)
+		c = s.k.admit(s.ctx, &m, send, s.box, nil)
 		if c == nil {
 			continue
 		}

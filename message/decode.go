@@ -105,7 +105,7 @@ func (d *Decoder) envelope(e *envelope, names *Dialect, line []byte) error {
 		if err := d.scan.Text(line); err != nil {
 			return err
 		}
-		e.wrong("", "object", "a message is a JSON object, got %s", Describe(bytes.TrimRight(line[i:], " \t\r\n")))
+		e.wrong("", "object", "a message is a JSON object, got %s", sort(line[i:]))
 		return nil
 	}
 	i = jsonscan.Space(line, i+1)
@@ -339,4 +339,16 @@ func Describe(text []byte) string {
 		return string(text)
 	}
 	return "the number " + Clip(string(text), 40)
+}
+
+// sort says what kind of value a JSON text is, and nothing of what it says: it may be
+// anything, a secret too.
+func sort(text []byte) string {
+	switch {
+	case len(text) > 0 && text[0] == '"':
+		return "a string"
+	case len(text) > 0 && (text[0] == '-' || text[0] >= '0' && text[0] <= '9'):
+		return "a number"
+	}
+	return Describe(bytes.TrimRight(text, " \t\r\n"))
 }

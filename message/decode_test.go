@@ -116,9 +116,9 @@ func TestDecodeSaysWhatIsWrong(t *testing.T) {
 	const q, ping = `"query"`, `"Ping"`
 	for _, test := range []struct{ line, want, field string }{
 		{`[]`, "a message is a JSON object, got an array", ""},
-		{`"query"`, `a message is a JSON object, got the string "query"`, ""},
+		{`"query"`, `a message is a JSON object, got a string`, ""},
 		{`null`, "a message is a JSON object, got null", ""},
-		{` 12`, "a message is a JSON object, got the number 12", ""},
+		{` 12`, "a message is a JSON object, got a number", ""},
 
 		{line(`"Query"`, ping, `1`, meta), `kind must be one of command, query, event, reply, error; got the string "Query"`, "kind"},
 		{line(`""`, ping, `1`, meta), `kind must be one of command, query, event, reply, error; got an empty string`, "kind"},
@@ -134,7 +134,7 @@ func TestDecodeSaysWhatIsWrong(t *testing.T) {
 
 		{line(q, ping, `1`, `null`), "metadata must be an object with id and timestamp, got null", "metadata"},
 		{line(q, ping, `1`, `[]`), "metadata must be an object with id and timestamp, got an array", "metadata"},
-		{line(q, ping, `1`, `"x"`), `metadata must be an object with id and timestamp, got the string "x"`, "metadata"},
+		{line(q, ping, `1`, `"x"`), `metadata must be an object with id and timestamp, got a string`, "metadata"},
 
 		{`{"kind":"query","type":"Ping","data":1,"metadata":` + meta + `,"extra":1}`, `unknown field "extra" (a message has kind, type, data and metadata)`, "extra"},
 		{`{"":0,"kind":"query","type":"Ping","data":1,"metadata":` + meta + `}`, `unknown field "" (a message has kind, type, data and metadata)`, ""},

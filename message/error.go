@@ -66,11 +66,19 @@ func (e *Error) Unwrap() error {
 	return e.Cause
 }
 
+// publicError is an error of another package that knows its code, and which part of it a
+// caller may see.
+type publicError interface {
+	error
+	Public() (code int, text string)
+}
+
 // ErrorOf turns any error into the one that its caller may see. It is total:
 //
 //	*Error                    itself; 500 if its code is none
 //	context.DeadlineExceeded  504
 //	context.Canceled          499
+//	one that has a Public     what that says, and known is false: it may have more to say
 //	anything else             500 without its text, and known is false
 //
 // The text of an error that is not known belongs into the operator's log only.
@@ -86,6 +94,12 @@ func ErrorOf(err error) (e *Error, known bool) {
 		return &Error{Code: 504, Message: "Not done in time"}, true
 	case errors.Is(err, context.Canceled):
 		return &Error{Code: 499, Message: "Cancelled before it was done"}, true
+	}
+	if !ours {
+		if p, ok := errors.AsType[publicError](err); ok {
+			code, text := p.Public()
+			return &Error{Code: code, Message: text}, false
+		}
 	}
 	return &Error{Code: 500, Message: "Internal error; the kernel's log has the details"}, false
 }

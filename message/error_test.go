@@ -222,17 +222,27 @@ func TestParseErrorReadsTheErrorSchema(t *testing.T) {
 func TestLongChainsOfCausesAreRefusedQuickly(t *testing.T) {
 	deep := strings.Repeat(`{"code":500,"message":"m","cause":`, 900)
 	data := deep + `[` + strings.TrimSuffix(strings.Repeat(`"",`, 300_000), ",") + `]` + strings.Repeat("}", 900)
-	// Against a plain walk over the same text: a busy machine slows both.
-	start := time.Now()
-	if !json.Valid([]byte(data)) {
-		t.Fatal("not JSON")
+	// Against a plain walk over the same text, and the best of some: a busy machine slows both.
+	best := func(f func()) time.Duration {
+		shortest := time.Hour
+		for range 5 {
+			start := time.Now()
+			f()
+			shortest = min(shortest, time.Since(start))
+		}
+		return shortest
 	}
-	walk := time.Since(start)
-	start = time.Now()
-	if _, err := message.ParseError([]byte(data)); err == nil {
-		t.Error("900 causes are accepted")
-	}
-	if took := time.Since(start); took > 60*walk {
+	walk := best(func() {
+		if !json.Valid([]byte(data)) {
+			t.Fatal("not JSON")
+		}
+	})
+	took := best(func() {
+		if _, err := message.ParseError([]byte(data)); err == nil {
+			t.Error("900 causes are accepted")
+		}
+	})
+	if took > 60*walk {
 		t.Errorf("it took %v, and a walk over it %v", took, walk)
 	}
 }

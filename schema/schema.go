@@ -42,6 +42,9 @@ type Schema struct {
 	fastOnce sync.Once
 	fast     *node // nil if the schema says more than the fast path knows
 
+	secretsOnce  sync.Once
+	secretFields *secrets // nil if there are none
+
 	fullOnce sync.Once
 	full     *jsonschema.Schema
 	fullErr  error

@@ -112,15 +112,17 @@ func (s *stream) Next() (message.Message, kernel.Emit, error) {
 				err = &ndjson.TooLong{Limit: d.MaxLine, Salvage: message.SalvageLine(line)}
 			}
 		}
-		if err := s.reject(err); err != nil {
-			return message.Message{}, nil, err
-		}
+		return s.reject(err)
 	}
 }
 
-// reject answers a line that is no message. It returns the errors that no line is to
-// blame for, or nil.
-func (s *stream) reject(err error) error {
+// Flush implements what [kernel.Kernel.Serve] looks for in a source: nothing more is
+// ready to be sent.
+func (s *stream) Flush() { _ = s.out.Flush() }
+
+// reject says how a line that is no message is answered. Errors that no line is to blame
+// for are returned as they are.
+func (s *stream) reject(err error) (message.Message, kernel.Emit, error) {
 	long, tooLong := errors.AsType[*ndjson.TooLong](err)
 	rejection, rejected := errors.AsType[*message.Rejection](err)
 	var salvage *message.Salvage
@@ -130,7 +132,7 @@ func (s *stream) reject(err error) error {
 	case rejected:
 		salvage = message.SalvageLine(rejection.Line)
 	default:
-		return err
+		return message.Message{}, nil, err
 	}
 	dialect := message.Current
 	if osevent.Spoken(salvage) {
@@ -140,11 +142,7 @@ func (s *stream) reject(err error) error {
 	if rejected {
 		e = &rejection.Err
 	}
-	request := salvage.Request(dialect)
-	failure := request.Fail(e)
-	s.k.Stamp(&failure)
-	s.answer(dialect)(failure)
-	return nil
+	return message.Message{}, s.answer(dialect), &kernel.Refused{Request: salvage.Request(dialect), Err: e}
 }
 
 // answerCurrent writes an answer in the current dialect.

@@ -1,0 +1,211 @@
+package kernel
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"kernos/message"
+	"kernos/store"
+)
+
+// Stage gives the call that ctx belongs to a batch, which becomes part of the store's
+// state with the call's reply, in one step with it: a reply is sent when the batch is
+// durable, and not at all if it fails; a call that fails changes nothing. Events that the
+// call emits after it has staged something wait for the commit too.
+//
+// A handler reads, decides and stages, with conditions on what it has read. If a
+// condition does not hold any more when the reply is given, everything that the handler
+// has staged and said since is forgotten, and it runs again.
+//
+// The kernel keeps the batch. The error, if any, is for the caller.
+func Stage(ctx context.Context, b *store.Batch) error {
+	c, ok := ctx.Value(callKey{}).(*call)
+	if !ok {
+		return message.Errorf(500, "A change that belongs to no call")
+	}
+	if c.k.opts.Store == nil {
+		return message.Errorf(503, "%s changes something, and this kernel has no store to keep it in", c.request.Type)
+	}
+	if c.syscall.Kind == message.KindQuery {
+		return message.Errorf(500, "%s is a query and may not change anything", c.request.Type)
+	}
+	if err := b.Check(); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.staged == nil {
+		c.staged = b
+	} else {
+		c.staged.Append(b)
+	}
+	return nil
+}
+
+// Publish records an event that the call has caused, for those who watch; the caller is
+// not sent it. It counts if the call succeeds. The definition must name the event, and
+// data must be valid JSON, which the kernel keeps.
+func Publish(ctx context.Context, t message.Type, data []byte) error {
+	c, ok := ctx.Value(callKey{}).(*call)
+	if !ok {
+		return message.Errorf(500, "An event that belongs to no call")
+	}
+	if c.k.opts.Recorder == nil {
+		return nil // nobody watches
+	}
+	m := c.request.Event(t, data)
+	if problem := c.vet(&m); problem != "" {
+		return errors.New(problem)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.published = append(c.published, m)
+	return nil
+}
+
+// errAgain is the outcome of a commit whose conditions did not hold: the handler runs
+// again.
+var errAgain = errors.New("run again")
+
+// maxAttempts is how often a handler may find that somebody else was faster.
+const maxAttempts = 100
+
+// settleWith makes an outcome and what the call has staged one: it applies the batch and
+// returns the commit that the outcome has to wait for, nil if there is none. It is called
+// with mu held, and with an outcome that has its id.
+func (c *call) settleWith(m *message.Message) (*store.Commit, error) {
+	b := c.staged
+	c.staged = nil
+	if m.Kind != message.KindReply {
+		b, c.published, c.later = nil, nil, nil // it failed: nothing has happened
+	}
+	if c.flight != nil && !c.replayed {
+		if b == nil {
+			b = new(store.Batch)
+		}
+		c.remember(b, m)
+	}
+	if b == nil || b.Empty() && len(b.Conditions) == 0 {
+		c.k.recordOutcome(c, m)
+		return nil, nil
+	}
+	var commit *store.Commit
+	apply := func() (err error) {
+		commit, err = c.k.opts.Store.Apply(b)
+		return err
+	}
+	var err error
+	if r := c.k.opts.Recorder; r != nil {
+		err = r.RecordWith(b, c.records(m), apply)
+	} else {
+		err = apply()
+	}
+	if errors.Is(err, store.ErrConflict) {
+		return nil, errAgain
+	}
+	return commit, err
+}
+
+// records is what a call with an effect has recorded of it: the request, the events that
+// it published, those that wait for the commit, and the outcome.
+func (c *call) records(m *message.Message) []Record {
+	rs := make([]Record, 0, 2+len(c.published)+len(c.later))
+	in, out := c.ways()
+	rs = append(rs, Record{Message: &c.request, Way: in, Syscall: c.syscall})
+	for i := range c.published {
+		c.k.Stamp(&c.published[i])
+		rs = append(rs, Record{Message: &c.published[i], Way: Within, Syscall: c.syscall})
+	}
+	for i := range c.later {
+		rs = append(rs, Record{Message: &c.later[i], Way: out, Syscall: c.syscall})
+	}
+	return append(rs, Record{Message: c.k.small(c, m), Way: out, Syscall: c.syscall})
+}
+
+// ways tells where the call's request came from and where its answers go.
+func (c *call) ways() (in, out Way) {
+	if c.caller != nil {
+		return Within, Within
+	}
+	return In, Out
+}
+
+// record records a message, if anything is.
+func (k *Kernel) record(r Record) {
+	if k.opts.Recorder != nil {
+		k.opts.Recorder.Record(r)
+	}
+}
+
+// recordCopy records a message that is not part of anything that lives longer, without
+// making it escape where nothing is recorded.
+func (k *Kernel) recordCopy(m message.Message, r Record) {
+	if k.opts.Recorder != nil {
+		kept := m
+		r.Message = &kept
+		k.opts.Recorder.Record(r)
+	}
+}
+
+// recordOutcome records the outcome of a call without an effect, and what it published.
+func (k *Kernel) recordOutcome(c *call, m *message.Message) {
+	if k.opts.Recorder == nil {
+		return
+	}
+	_, out := c.ways()
+	for i := range c.published {
+		k.Stamp(&c.published[i])
+		k.opts.Recorder.Record(Record{Message: &c.published[i], Way: Within, Syscall: c.syscall})
+	}
+	k.opts.Recorder.Record(Record{Message: k.small(c, m), Way: out, Syscall: c.syscall})
+}
+
+// small returns a message as it is recorded: large data by pointer, as a reader on a line
+// gets it.
+func (k *Kernel) small(c *call, m *message.Message) *message.Message {
+	if len(m.Data) <= message.MaxLine || k.opts.Blobs == nil || c.syscall.Recalls {
+		return m
+	}
+	fitted := k.Fit(c, *m, message.MaxLine, func(m *message.Message) int { return len(message.Append(nil, m)) })
+	return &fitted
+}
+
+// adopt makes the call's outcome wait for a commit of a call that it has made.
+func (c *call) adopt(commit *store.Commit) {
+	if commit == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.owed = later(c.owed, commit)
+}
+
+// later returns the one of two commits that is durable last. Either may be nil.
+func later(a, b *store.Commit) *store.Commit {
+	if a == nil || b != nil && b.Revision >= a.Revision {
+		return b
+	}
+	return a
+}
+
+// putOff keeps an event until the commit of what the call has staged.
+func (c *call) putOff(m message.Message) {
+	m.Data = bytes.Clone(m.Data)
+	c.later = append(c.later, m)
+}
+
+// busy is the error for a handler that always finds that somebody else was faster.
+func (c *call) busy() error {
+	return message.Errorf(409, "%s was overtaken %d times by others who changed the same; try again", c.request.Type, maxAttempts)
+}
+
+// failure turns the error of a commit into the outcome.
+func (c *call) failure(err error) message.Message {
+	e, known := message.ErrorOf(err)
+	if !known {
+		c.k.opts.Log.Error("can't commit", "type", c.request.Type, "id", c.request.Metadata.ID, "error", fmt.Sprint(err))
+	}
+	return c.request.Fail(e)
+}

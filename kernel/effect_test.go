@@ -1,0 +1,339 @@
+package kernel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"kernos/message"
+	"kernos/store"
+	"kernos/store/storetest"
+)
+
+// counter is a command that adds one to a key of a store, and replies with the new number.
+func counter(s store.Store) Syscall {
+	return asCommand(raw("Counter.Add", func(ctx context.Context, m message.Message, emit Emit) {
+		e, err := s.Get([]byte("mcount"))
+		if err != nil {
+			Fail(ctx, m, emit, err)
+			return
+		}
+		n, _ := strconv.Atoi(string(e.Value))
+		next := strconv.AppendInt(nil, int64(n+1), 10)
+		var b store.Batch
+		b.IfRevision([]byte("mcount"), e.Revision)
+		b.Set([]byte("mcount"), next)
+		if err := Stage(ctx, &b); err != nil {
+			Fail(ctx, m, emit, err)
+			return
+		}
+		emit(m.Reply(next))
+	}))
+}
+
+func reading(s store.Store) Syscall {
+	return raw("Counter.Get", func(ctx context.Context, m message.Message, emit Emit) {
+		e, err := s.Get([]byte("mcount"))
+		if err != nil {
+			Fail(ctx, m, emit, err)
+			return
+		}
+		emit(m.Reply(append([]byte("0"[:1-min(1, len(e.Value))]), e.Value...)))
+	})
+}
+
+func TestAnOutcomeWaitsForItsCommitAndTheNextMessageDoesNot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := storetest.NewMemory()
+		s.Manual()
+		k := newKernel(t, &Options{Store: s}, counter(s), reading(s))
+		conn := connect(k)
+		for i := 1; i <= 3; i++ {
+			conn.in <- command(message.ID(fmt.Sprint("add", i)), "Counter.Add", `0`)
+			conn.in <- query(message.ID(fmt.Sprint("get", i)), "Counter.Get", `0`)
+		}
+		conn.in <- query("odd", "Nobody.Knows", `0`)
+		synctest.Wait()
+		if got := conn.soFar(t); len(got) != 0 {
+			t.Fatalf("before anything is durable there is %v", got)
+		}
+		if n := s.Pending(); n != 3 {
+			t.Fatalf("%d commits are on their way, want 3", n)
+		}
+		if err := s.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		got := conn.soFar(t)
+		want := []string{"add1 1", "get1 1", "add2 2", "get2 2", "add3 3", "get3 3"}
+		if len(got) != 7 || !slices.Equal(got[:6], want) {
+			t.Errorf("got %v", got)
+		}
+		if err := conn.end(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestTheEndOfTheInputWaitsForCommits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := storetest.NewMemory()
+		s.Manual()
+		k := newKernel(t, &Options{Store: s}, counter(s))
+		conn := connect(k)
+		conn.in <- command("a", "Counter.Add", `0`)
+		close(conn.in)
+		synctest.Wait()
+		select {
+		case <-conn.ended:
+			t.Fatal("ended before its commit was decided")
+		default:
+		}
+		if err := s.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-conn.ended; err != nil {
+			t.Error(err)
+		}
+		if got := conn.soFar(t); !slices.Equal(got, []string{"a 1"}) {
+			t.Errorf("got %v", got)
+		}
+	})
+}
+
+func TestACommitThatFailsIsAnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := storetest.NewMemory()
+		s.Manual()
+		k := newKernel(t, &Options{Store: s}, counter(s), reading(s))
+		conn := connect(k)
+		conn.in <- command("a", "Counter.Add", `0`)
+		synctest.Wait()
+		s.Fail(func(call string) error {
+			if call == "commit" || call == "apply" {
+				return store.Errorf(507, errors.New("no space"), "The disk is full")
+			}
+			return nil
+		})
+		_ = s.Sync()
+		conn.in <- command("b", "Counter.Add", `0`)
+		conn.in <- query("c", "Counter.Get", `0`)
+		synctest.Wait()
+		got := conn.messages()
+		if len(got) != 3 || got[0].Kind != message.KindError || got[1].Kind != message.KindError || got[2].Kind != message.KindReply {
+			t.Fatalf("got %v", got)
+		}
+		for _, m := range got[:2] {
+			if m.Err == nil || m.Err.Code != 507 {
+				t.Errorf("got %s", m.Data)
+			}
+		}
+		s.Fail(nil)
+		conn.in <- command("d", "Counter.Add", `0`)
+		synctest.Wait()
+		_ = s.Sync()
+		if err := conn.end(); err != nil {
+			t.Error(err)
+		}
+		if got := conn.messages(); len(got) != 4 || got[3].Kind != message.KindReply {
+			t.Errorf("after the disk is well: %v", got)
+		}
+	})
+}
+
+func TestWhoeverIsOvertakenRunsAgain(t *testing.T) {
+	s := storetest.NewMemory()
+	k := newKernel(t, &Options{Store: s}, counter(s), reading(s))
+	const writers, each = 16, 50
+	var failed atomic.Int64
+	var all sync.WaitGroup
+	for w := range writers {
+		all.Go(func() {
+			for i := range each {
+				if got := ask(k, command(message.ID(fmt.Sprint(w, "-", i)), "Counter.Add", `0`)); got[0].Kind != message.KindReply {
+					failed.Add(1)
+				}
+			}
+		})
+	}
+	all.Wait()
+	got := ask(k, query("q", "Counter.Get", `0`))
+	if want := writers*each - int(failed.Load()); string(got[0].Data) != strconv.Itoa(want) {
+		t.Errorf("counted %s, want %d (%d were overtaken too often)", got[0].Data, want, failed.Load())
+	}
+}
+
+func TestAHandlerThatFailsChangesNothing(t *testing.T) {
+	s := storetest.NewMemory()
+	k := newKernel(t, &Options{Store: s}, asCommand(raw("Test.Fail", func(ctx context.Context, m message.Message, emit Emit) {
+		var b store.Batch
+		b.Set([]byte("mx"), []byte("1"))
+		if err := Stage(ctx, &b); err != nil {
+			t.Error(err)
+		}
+		emit(m.Fail(message.Errorf(418, "no")))
+	})), asCommand(raw("Test.Panic", func(ctx context.Context, m message.Message, _ Emit) {
+		var b store.Batch
+		b.Set([]byte("mx"), []byte("1"))
+		_ = Stage(ctx, &b)
+		panic("no")
+	})), raw("Test.Query", func(ctx context.Context, m message.Message, emit Emit) {
+		var b store.Batch
+		b.Set([]byte("mx"), []byte("1"))
+		err := Stage(ctx, &b)
+		Fail(ctx, m, emit, err)
+	}))
+	for _, m := range []message.Message{command("a", "Test.Fail", `0`), command("b", "Test.Panic", `0`), query("c", "Test.Query", `0`), command("d", "Test.Query", `0`)} {
+		if got := ask(k, m); len(got) != 1 || got[0].Kind != message.KindError {
+			t.Errorf("%s: %v", m.Type, got)
+		}
+	}
+	if e, err := s.Get([]byte("mx")); err != nil || e.Revision != 0 {
+		t.Errorf("something was changed: %v %v", e, err)
+	}
+}
+
+func TestWithoutAStoreAChangeIsRefused(t *testing.T) {
+	k := newKernel(t, nil, counter(storetest.NewMemory()))
+	if got := ask(k, command("a", "Counter.Add", `0`)); got[0].Err == nil || got[0].Err.Code != 503 {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestEventsOfAChangeWaitForIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := storetest.NewMemory()
+		s.Manual()
+		sys := asCommand(raw("Test.Set", func(ctx context.Context, m message.Message, emit Emit) {
+			emit(m.Event("Test.Begun", []byte(`1`)))
+			var b store.Batch
+			b.Set([]byte("mx"), []byte("1"))
+			_ = Stage(ctx, &b)
+			emit(m.Event("Test.Changed", []byte(`2`)))
+			emit(m.Reply([]byte(`3`)))
+		}))
+		sys.Emits = []EventDefinition{{Type: "Test.Begun", Summary: "x"}, {Type: "Test.Changed", Summary: "x"}}
+		k := newKernel(t, &Options{Store: s}, sys)
+		conn := connect(k)
+		conn.in <- command("a", "Test.Set", `0`)
+		synctest.Wait()
+		if got := conn.soFar(t); !slices.Equal(got, []string{"a 1"}) {
+			t.Errorf("before the commit: %v", got)
+		}
+		_ = s.Sync()
+		if err := conn.end(); err != nil {
+			t.Error(err)
+		}
+		if got := conn.soFar(t); !slices.Equal(got, []string{"a 1", "a 2", "a 3"}) {
+			t.Errorf("after the commit: %v", got)
+		}
+	})
+}
+
+func TestACallerWaitsForTheCommitsOfTheCallsItMakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := storetest.NewMemory()
+		s.Manual()
+		k := newKernel(t, &Options{Store: s}, counter(s), asCommand(raw("Test.Twice", func(ctx context.Context, m message.Message, emit Emit) {
+			for range 2 {
+				if _, err := Call(ctx, "Counter.Add", []byte(`0`)); err != nil {
+					Fail(ctx, m, emit, err)
+					return
+				}
+			}
+			emit(m.Reply([]byte(`"done"`)))
+		})))
+		conn := connect(k)
+		conn.in <- command("a", "Test.Twice", `0`)
+		synctest.Wait()
+		if got := conn.soFar(t); len(got) != 0 || s.Pending() != 2 {
+			t.Errorf("before the commits: %v, %d on their way", got, s.Pending())
+		}
+		_ = s.Sync()
+		if err := conn.end(); err != nil {
+			t.Error(err)
+		}
+		if got := conn.soFar(t); !slices.Equal(got, []string{`a "done"`}) {
+			t.Errorf("got %v", got)
+		}
+	})
+}
+
+// recorder keeps what it is told as text.
+type recorder struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (r *recorder) Record(x Record) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	way := map[Way]string{In: "in", Out: "out", Within: "within"}[x.Way]
+	line := fmt.Sprintf("%s %s %s %s %s", way, x.Message.Kind, x.Message.Type, x.Message.Metadata.Causation, x.Message.Data)
+	if x.Refused {
+		line += " refused"
+	}
+	r.all = append(r.all, line)
+}
+
+func (r *recorder) RecordWith(b *store.Batch, rs []Record, apply func() error) error {
+	if err := apply(); err != nil {
+		return err
+	}
+	for _, x := range rs[1:] {
+		r.Record(x)
+	}
+	return nil
+}
+
+func TestEverythingIsRecorded(t *testing.T) {
+	s := storetest.NewMemory()
+	rec := new(recorder)
+	publishing := asCommand(raw("Test.Set", func(ctx context.Context, m message.Message, emit Emit) {
+		var b store.Batch
+		b.Set([]byte("mx"), []byte("1"))
+		_ = Stage(ctx, &b)
+		if err := Publish(ctx, "Test.Changed", []byte(`{"x":1}`)); err != nil {
+			t.Error(err)
+		}
+		emit(m.Reply([]byte(`true`)))
+	}))
+	publishing.Emits = []EventDefinition{{Type: "Test.Changed", Summary: "x"}}
+	k := newKernel(t, &Options{Store: s, Recorder: rec}, publishing, calling("Test.Call", "Test.Echo"), echo("Test.Echo"))
+	var sent []message.Message
+	for _, m := range []message.Message{
+		command("set", "Test.Set", `0`), command("call", "Test.Call", `7`), query("odd", "Nobody.Knows", `"secret"`),
+		{Kind: message.KindEvent, Type: "Sky.Fallen", Data: []byte(`1`), Metadata: message.Metadata{ID: "sky", Timestamp: 1}},
+	} {
+		sent = append(sent, ask(k, m)...)
+	}
+	if len(sent) != 3 {
+		t.Errorf("%d answers: what is published is not for the caller", len(sent))
+	}
+	want := []string{
+		`in command Test.Set  0`,
+		`within event Test.Changed set {"x":1}`,
+		`out reply Test.Set set true`,
+		`in command Test.Call  7`,
+		`within query Test.Echo call 7`,
+		`within reply Test.Echo $ 7`,
+		`out reply Test.Call call 7`,
+		`in query Nobody.Knows  "secret" refused`,
+		`out error Nobody.Knows odd $ refused`,
+		`in event Sky.Fallen  1`,
+	}
+	if len(rec.all) != len(want) {
+		t.Fatalf("recorded %q", rec.all)
+	}
+	for i, line := range rec.all {
+		if !wild(want[i], line) {
+			t.Errorf("%d: recorded %s, want %s", i, line, want[i])
+		}
+	}
+}

@@ -1,0 +1,275 @@
+package kernel
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kernos/message"
+	"kernos/schema"
+	"kernos/store"
+	"kernos/store/storetest"
+)
+
+// wild compares a text with a pattern in which $ stands for anything.
+func wild(pattern, s string) bool {
+	head, tail, any := strings.Cut(pattern, "$")
+	if !any {
+		return s == pattern
+	}
+	return strings.HasPrefix(s, head) && strings.HasSuffix(s, tail) && len(s) >= len(head)+len(tail)
+}
+
+func keyed(id message.ID, t message.Type, data, key string) message.Message {
+	m := command(id, t, data)
+	m.Metadata.IdempotencyKey = key
+	return m
+}
+
+func TestTheSameKeyRunsOnce(t *testing.T) {
+	s := storetest.NewMemory()
+	k := newKernel(t, &Options{Store: s}, counter(s), asCommand(echo("Test.Echo")))
+	first := ask(k, keyed("a", "Counter.Add", `{"n": 1}`, "k1"))
+	again := ask(k, keyed("b", "Counter.Add", `{"n":1}`, "k1"))
+	if string(first[0].Data) != "1" || string(again[0].Data) != "1" {
+		t.Errorf("%s, then %s", first[0].Data, again[0].Data)
+	}
+	if again[0].Metadata.Causation != "b" || again[0].Metadata.ID == first[0].Metadata.ID {
+		t.Errorf("the second answer is not one to the second message: %+v", again[0].Metadata)
+	}
+	for _, m := range []message.Message{keyed("c", "Counter.Add", `{"n":2}`, "k1"), keyed("d", "Test.Echo", `{"n":1}`, "k1")} {
+		if got := ask(k, m); got[0].Err == nil || got[0].Err.Code != 422 {
+			t.Errorf("another command with the same key: %s", got[0].Data)
+		}
+	}
+	if got := ask(k, keyed("e", "Counter.Add", `{"n":1}`, "k2")); string(got[0].Data) != "2" {
+		t.Errorf("another key: %s", got[0].Data)
+	}
+	// Across a crash, and in another kernel.
+	s = s.Crash(0)
+	k = newKernel(t, &Options{Store: s}, counter(s))
+	if got := ask(k, keyed("f", "Counter.Add", `{"n":1}`, "k1")); string(got[0].Data) != "1" {
+		t.Errorf("after a crash: %s", got[0].Data)
+	}
+}
+
+func TestQueriesIgnoreTheKey(t *testing.T) {
+	s := storetest.NewMemory()
+	n := 0
+	k := newKernel(t, &Options{Store: s}, raw("Test.Count", func(_ context.Context, m message.Message, emit Emit) {
+		n++
+		emit(m.Reply([]byte(fmt.Sprint(n))))
+	}))
+	for _, kind := range []message.Kind{message.KindQuery, message.KindQuery, message.KindCommand} {
+		m := keyed("a", "Test.Count", `0`, "k")
+		m.Kind = kind
+		ask(k, m)
+	}
+	if n != 3 {
+		t.Errorf("ran %d times, want 3", n)
+	}
+}
+
+func TestWhoComesWhileTheFirstRunsWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := storetest.NewMemory()
+		var ran atomic.Int64
+		release := make(chan struct{})
+		k := newKernel(t, &Options{Store: s}, slow(asCommand(raw("Test.Wait", func(_ context.Context, m message.Message, emit Emit) {
+			n := ran.Add(1)
+			<-release
+			emit(m.Reply([]byte(fmt.Sprint(n))))
+		}))))
+		one, two := connect(k), connect(k)
+		one.in <- keyed("a", "Test.Wait", `0`, "k")
+		synctest.Wait()
+		two.in <- keyed("b", "Test.Wait", `0`, "k")
+		two.in <- keyed("c", "Test.Wait", `9`, "k")
+		synctest.Wait()
+		if got := two.messages(); len(got) != 1 || got[0].Metadata.Causation != "c" || got[0].Err.Code != 422 {
+			t.Errorf("other data at the same time: %v", got)
+		}
+		close(release)
+		if err := one.end(); err != nil {
+			t.Error(err)
+		}
+		if err := two.end(); err != nil {
+			t.Error(err)
+		}
+		if n := ran.Load(); n != 1 {
+			t.Errorf("ran %d times", n)
+		}
+		if got := two.messages(); len(got) != 2 || string(got[1].Data) != "1" {
+			t.Errorf("got %v", got)
+		}
+	})
+}
+
+func TestWhoWaitsForTheFirstHasADeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := storetest.NewMemory()
+		release := make(chan struct{})
+		k := newKernel(t, &Options{Store: s, Timeout: time.Minute}, slow(asCommand(raw("Test.Wait", func(_ context.Context, m message.Message, emit Emit) {
+			<-release
+			emit(m.Reply([]byte(`1`)))
+		}))))
+		conn := connect(k)
+		conn.in <- keyed("a", "Test.Wait", `0`, "k")
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		var got []message.Message
+		k.Handle(ctx, keyed("b", "Test.Wait", `0`, "k"), func(m message.Message) { got = append(got, m) })
+		if len(got) != 1 || got[0].Err == nil || got[0].Err.Code != 504 {
+			t.Errorf("got %v", got)
+		}
+		close(release)
+		if err := conn.end(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestErrorsOfTheCallerAreRememberedAndThoseOfTheKernelAreNot(t *testing.T) {
+	for _, c := range []struct {
+		code int
+		runs int64
+	}{{404, 1}, {409, 1}, {422, 1}, {500, 2}, {503, 2}, {504, 2}, {499, 2}, {429, 2}} {
+		s := storetest.NewMemory()
+		var ran atomic.Int64
+		sys := asCommand(raw("Test.Fail", func(_ context.Context, m message.Message, emit Emit) {
+			ran.Add(1)
+			emit(m.Fail(message.Errorf(c.code, "no, %d", ran.Load())))
+		}))
+		k := newKernel(t, &Options{Store: s}, sys)
+		first := ask(k, keyed("a", "Test.Fail", `0`, "k"))
+		again := ask(k, keyed("b", "Test.Fail", `0`, "k"))
+		if ran.Load() != c.runs {
+			t.Errorf("%d: ran %d times, want %d", c.code, ran.Load(), c.runs)
+		}
+		if c.runs == 1 && string(first[0].Data) != string(again[0].Data) {
+			t.Errorf("%d: %s, then %s", c.code, first[0].Data, again[0].Data)
+		}
+	}
+}
+
+// Effect and outcome are one batch: whatever a crash leaves, the command has either
+// happened, and the retry gets its outcome, or it has not, and the retry does it.
+func TestACrashBetweenEffectAndReply(t *testing.T) {
+	for keep := range 2 {
+		synctest.Test(t, func(t *testing.T) {
+			s := storetest.NewMemory()
+			s.Manual()
+			k := newKernel(t, &Options{Store: s}, counter(s))
+			conn := connect(k)
+			conn.in <- keyed("a", "Counter.Add", `0`, "k")
+			synctest.Wait()
+			after := s.Crash(keep)
+			k2 := newKernel(t, &Options{Store: after}, counter(after))
+			retry := connect(k2)
+			retry.in <- keyed("b", "Counter.Add", `0`, "k")
+			synctest.Wait()
+			_ = after.Sync()
+			_ = retry.end()
+			if got := retry.soFar(t); !slices.Equal(got, []string{"b 1"}) {
+				t.Errorf("keep %d: the retry got %v", keep, got)
+			}
+			if e, _ := after.Get([]byte("mcount")); string(e.Value) != "1" {
+				t.Errorf("keep %d: ran twice: %s", keep, e.Value)
+			}
+			_ = s.Sync()
+			if err := conn.end(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// The first outcome is visible before it is durable; the retry must not be told before.
+func TestARetryWaitsForTheFirstCommit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := storetest.NewMemory()
+		s.Manual()
+		k := newKernel(t, &Options{Store: s}, counter(s))
+		one, two := connect(k), connect(k)
+		one.in <- keyed("a", "Counter.Add", `0`, "k")
+		synctest.Wait()
+		two.in <- keyed("b", "Counter.Add", `0`, "k")
+		synctest.Wait()
+		if got := two.messages(); len(got) != 0 {
+			t.Errorf("told before it is durable: %v", got)
+		}
+		_ = s.Sync()
+		_ = one.end()
+		_ = two.end()
+		if got := two.soFar(t); !slices.Equal(got, []string{"b 1"}) {
+			t.Errorf("got %v", got)
+		}
+	})
+}
+
+func TestOutcomesExpire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := storetest.NewMemory()
+		k := newKernel(t, &Options{Store: s, IdempotencyTTL: time.Hour}, counter(s))
+		ask(k, keyed("a", "Counter.Add", `0`, "k"))
+		time.Sleep(59 * time.Minute)
+		if got := ask(k, keyed("b", "Counter.Add", `0`, "k")); string(got[0].Data) != "1" {
+			t.Errorf("within its time: %s", got[0].Data)
+		}
+		time.Sleep(2 * time.Minute)
+		if got := ask(k, keyed("c", "Counter.Add", `1`, "k")); string(got[0].Data) != "2" {
+			t.Errorf("after its time: %s", got[0].Data)
+		}
+		if n, err := k.Sweep(context.Background(), time.Now()); err != nil || n != 0 {
+			t.Errorf("swept %d, %v: the key is in use again", n, err)
+		}
+		time.Sleep(2 * time.Hour)
+		if n, err := k.Sweep(context.Background(), time.Now()); err != nil || n != 1 {
+			t.Errorf("swept %d, %v", n, err)
+		}
+		for e := range s.Scan(store.Prefix([]byte{store.SpaceIdempotency})) {
+			t.Errorf("%q is left", e.Key)
+		}
+	})
+}
+
+func TestAKeyNeedsAStore(t *testing.T) {
+	k := newKernel(t, nil, asCommand(echo("Test.Echo")))
+	if got := ask(k, keyed("a", "Test.Echo", `0`, "k")); got[0].Err == nil || got[0].Err.Code != 503 {
+		t.Errorf("got %s", got[0].Data)
+	}
+	s := storetest.NewMemory()
+	s.Fail(func(string) error { return store.Errorf(503, nil, "in use by another") })
+	k = newKernel(t, &Options{Store: s}, asCommand(echo("Test.Echo")))
+	if got := ask(k, keyed("a", "Test.Echo", `0`, "k")); got[0].Err == nil || got[0].Err.Code != 503 || !strings.Contains(got[0].Err.Message, "another") {
+		t.Errorf("got %s", got[0].Data)
+	}
+}
+
+func TestSecretsAreNotKeptWithAnOutcome(t *testing.T) {
+	s := storetest.NewMemory()
+	secret, err := schema.Parse([]byte(`{"type":"object","properties":{"pin":{"type":"string","writeOnly":true}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sys := asCommand(raw("Test.Secret", func(_ context.Context, m message.Message, emit Emit) { emit(m.Reply([]byte(`{"pin":"hunter2"}`))) }))
+	sys.Input, sys.Output = secret, secret
+	k := newKernel(t, &Options{Store: s}, sys)
+	if got := ask(k, keyed("a", "Test.Secret", `{"pin":"hunter1"}`, "k")); string(got[0].Data) != `{"pin":"hunter2"}` {
+		t.Errorf("got %s", got[0].Data)
+	}
+	if got := ask(k, keyed("b", "Test.Secret", `{"pin":"hunter1"}`, "k")); got[0].Err == nil || got[0].Err.Code != 409 {
+		t.Errorf("got %s", got[0].Data)
+	}
+	for e := range s.Scan(store.Range{}) {
+		if strings.Contains(string(e.Value), "hunter") {
+			t.Errorf("%q holds %q", e.Key, e.Value)
+		}
+	}
+}

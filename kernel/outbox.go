@@ -1,0 +1,174 @@
+package kernel
+
+import (
+	"bytes"
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"kernos/message"
+	"kernos/store"
+)
+
+// outbox sends the answers of one connection. An answer whose commit is not durable yet
+// waits, and those that come after it wait behind it, so that answers keep their order
+// while thousands of commits are on their way. As long as nothing waits, an answer is
+// sent by whoever gives it.
+//
+// Invariants:
+//
+//	O1  an outcome is not sent before its commit is decided; if the commit has failed,
+//	    an error is sent in its place
+//	O2  what is posted by one goroutine is sent in the order in which it is posted
+type outbox struct {
+	k     *Kernel
+	flush func() // tells the connection that nothing more is ready; or nil
+
+	waiting atomic.Int64 // parcels that are queued or being sent by the courier
+
+	mu     sync.Mutex
+	queue  []parcel
+	bytes  int           // of the data in queue
+	idle   bool          // the courier waits for a parcel
+	wake   chan struct{} // tells it; nil if there is no courier
+	room   *sync.Cond    // told when parcels leave
+	closed bool
+	done   chan struct{} // closed when the courier has gone
+}
+
+// parcel is one message that waits for its turn, and for a commit if it is not nil.
+type parcel struct {
+	send   Emit
+	m      message.Message
+	commit *store.Commit
+}
+
+const (
+	maxParcels  = 8192    // that wait on one connection
+	maxBytes    = 4 << 20 // of their data, but one parcel always fits
+	maxCommit   = 30 * time.Second
+	firstParcel = 64
+)
+
+func newOutbox(k *Kernel, flush func()) *outbox { return &outbox{k: k, flush: flush} }
+
+// post sends a message when its commit, which may be nil, is durable and everything
+// before it is sent. It waits while too much waits already.
+func (o *outbox) post(send Emit, m message.Message, commit *store.Commit) {
+	if commit != nil {
+		if done, err := commit.Resolved(); done && err == nil {
+			commit = nil
+		}
+	}
+	if commit == nil && o.waiting.Load() == 0 {
+		send(m)
+		return
+	}
+	// It outlives the turn, and with it the line that its data may be part of.
+	m.Data = bytes.Clone(m.Data)
+	o.mu.Lock()
+	if o.wake == nil {
+		o.wake = make(chan struct{}, 1)
+		o.done = make(chan struct{})
+		o.room = sync.NewCond(&o.mu)
+		o.queue = make([]parcel, 0, firstParcel)
+		go o.courier()
+	}
+	for len(o.queue) >= maxParcels || o.bytes > maxBytes {
+		o.room.Wait()
+	}
+	o.waiting.Add(1)
+	o.queue = append(o.queue, parcel{send, m, commit})
+	o.bytes += len(m.Data)
+	o.call()
+	o.mu.Unlock()
+}
+
+// call wakes the courier if it waits. It is called with mu held.
+func (o *outbox) call() {
+	if o.idle {
+		o.idle = false
+		o.wake <- struct{}{}
+	}
+}
+
+// courier sends what waits, until the outbox is closed. It is the only one that waits for
+// commits, so a connection has one such goroutine however many commits it has on the way.
+func (o *outbox) courier() {
+	defer close(o.done)
+	batch := make([]parcel, 0, firstParcel)
+	for {
+		o.mu.Lock()
+		batch, o.queue = o.queue, batch[:0]
+		o.bytes = 0
+		o.room.Broadcast()
+		closed := o.closed
+		o.idle = len(batch) == 0 && !closed
+		o.mu.Unlock()
+		if len(batch) == 0 {
+			if closed {
+				return
+			}
+			<-o.wake
+			continue
+		}
+		for i := range batch {
+			o.deliver(&batch[i])
+			batch[i] = parcel{}
+		}
+		o.waiting.Add(-int64(len(batch)))
+		if o.flush != nil && o.waiting.Load() == 0 {
+			o.flush()
+		}
+	}
+}
+
+func (o *outbox) deliver(p *parcel) {
+	if p.commit == nil {
+		p.send(p.m)
+		return
+	}
+	if done, err := p.commit.Resolved(); done && err == nil {
+		p.send(p.m)
+		return
+	}
+	if o.flush != nil {
+		o.flush() // what is ready does not wait for the disk
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), maxCommit)
+	err := p.commit.Wait(ctx)
+	cancel()
+	switch {
+	case err == nil:
+		p.send(p.m)
+	case p.m.Kind.Answers():
+		p.send(o.k.undone(&p.m, err))
+	default: // what the event tells of is not known to have happened
+	}
+}
+
+// undone is the error that is sent instead of an outcome whose commit has failed.
+func (k *Kernel) undone(m *message.Message, err error) message.Message {
+	k.opts.Log.Error("a commit failed", "type", m.Type, "causation", m.Metadata.Causation, "error", err)
+	e, _ := message.ErrorOf(err)
+	e = message.Errorf(e.Code, "%s is not known to have happened: it could not be made durable: %w", m.Type, e)
+	failed := message.Message{Kind: message.KindError, Type: m.Type, Data: e.Append(nil), Err: e,
+		Metadata: message.Metadata{Causation: m.Metadata.Causation, Correlation: m.Metadata.Correlation}}
+	k.Stamp(&failed)
+	k.record(Record{Message: &failed, Way: Out})
+	return failed
+}
+
+// close sends what waits and ends the courier.
+func (o *outbox) close() {
+	o.mu.Lock()
+	if o.wake == nil {
+		o.mu.Unlock()
+		return
+	}
+	o.closed = true
+	o.call()
+	o.mu.Unlock()
+	<-o.done
+}

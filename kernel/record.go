@@ -1,0 +1,46 @@
+package kernel
+
+import (
+	"kernos/message"
+	"kernos/store"
+)
+
+// A Recorder keeps what passes through a kernel: the journal. It is safe for concurrent
+// use and copies what it keeps.
+type Recorder interface {
+	// Record records a message. It does not wait for the disk. It may wait for others
+	// who record; that is what bounds its memory.
+	Record(Record)
+
+	// RecordWith records messages together with the batch that one of them caused: it
+	// adds to the batch what makes the records survive whatever the batch survives,
+	// applies it, and records them if that went well. The first of them, the request,
+	// has been given to Record before.
+	RecordWith(b *store.Batch, rs []Record, apply func() error) error
+}
+
+// A Record is a message that passes.
+type Record struct {
+	Message *message.Message
+	Way     Way
+
+	// Syscall is the one that the message asks for, answers, or comes from. Its
+	// definition says what must not be recorded. Nil means that there is none: a message
+	// of an unknown type, an event from outside.
+	Syscall *Syscall
+
+	// Refused says that the message was never given to a handler, or is the answer to
+	// such a message. What it says may be anything, and its data is not recorded;
+	// that of an error is.
+	Refused bool
+}
+
+// A Way tells where a message comes from and goes to.
+type Way byte
+
+// The ways of a message.
+const (
+	In     Way = 1 + iota // from a connection
+	Out                   // to a connection
+	Within                // between handlers, or from a handler to whoever watches
+)

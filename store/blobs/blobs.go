@@ -1,0 +1,290 @@
+// Package blobs keeps large data as files in a directory, each under the hash of its
+// content: the same data is kept once, and a file that is there is complete.
+//
+// Who needs a blob says so in the store, with a key of its own, in the batch that makes
+// the need durable. So no crash can make files and references drift apart:
+//
+//	blob, err := dir.Put(data)           // on disk from here on
+//	blobs.Refer(&batch, blob.Hash, owner) // needed once the batch is applied
+//
+// [Dir.Collect] removes what nobody has referred to for a while.
+package blobs
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"time"
+
+	"kernos/message"
+)
+
+// A Hash is the SHA-256 of a blob's content, and its name.
+type Hash [sha256.Size]byte
+
+// Sum returns the hash of data.
+func Sum(data []byte) Hash { return sha256.Sum256(data) }
+
+// String returns the hash as the name of its file: 64 hexadecimal digits.
+func (h Hash) String() string { return hex.EncodeToString(h[:]) }
+
+// ParseHash reads what String has written.
+func ParseHash(s string) (h Hash, err error) {
+	if len(s) != 2*len(h) {
+		return h, fmt.Errorf("a blob's name has %d hexadecimal digits, got %d bytes", 2*len(h), len(s))
+	}
+	for _, c := range []byte(s) {
+		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return h, fmt.Errorf("a blob's name has hexadecimal digits in lower case only, got %q", c)
+		}
+	}
+	_, err = hex.Decode(h[:], []byte(s))
+	return h, err
+}
+
+// A Blob is data that is kept.
+type Blob struct {
+	Hash Hash
+	Size int64
+	Path string // absolute
+}
+
+// Pointer says in a message where the blob is.
+func (b Blob) Pointer() message.BlobPointer { return message.FileBlob(b.Path) }
+
+// A Dir is a directory of blobs. It is made when the first blob is, readable by its
+// owner only. It is safe for concurrent use, also by several processes.
+type Dir struct {
+	path string
+}
+
+// New returns the directory at path, which need not exist.
+func New(path string) (*Dir, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("blobs: %w", err)
+	}
+	return &Dir{path: abs}, nil
+}
+
+// Path returns the absolute path of a blob, whether it is there or not.
+func (d *Dir) Path(h Hash) string {
+	name := h.String()
+	return filepath.Join(d.path, name[:2], name)
+}
+
+// Pointer says in a message where a blob is.
+func (d *Dir) Pointer(h Hash) message.BlobPointer { return message.FileBlob(d.Path(h)) }
+
+// Open opens a blob for reading. That of a blob which is not there is an
+// [fs.ErrNotExist].
+func (d *Dir) Open(h Hash) (*os.File, error) {
+	f, err := os.Open(d.Path(h))
+	if !errors.Is(err, fs.ErrNotExist) {
+		return f, err
+	}
+	// A collection that is about to see that it came too late may have it aside.
+	if f, err := os.Open(d.aside(h)); err == nil {
+		return f, nil
+	}
+	return os.Open(d.Path(h))
+}
+
+// aside is where a blob is while it is decided whether it goes.
+func (d *Dir) aside(h Hash) string {
+	dir, name := filepath.Split(d.Path(h))
+	return filepath.Join(dir, asidePrefix+name)
+}
+
+// ErrDamaged says that a file does not hold the data that it was made for.
+var ErrDamaged = errors.New("the content of the file is not what it was")
+
+// Read returns the content of a blob, which is held against its hash.
+func (d *Dir) Read(h Hash) ([]byte, error) {
+	f, err := d.Open(h)
+	if err != nil {
+		return nil, fmt.Errorf("blobs: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	var size int64
+	if info, err := f.Stat(); err == nil {
+		size = info.Size()
+	}
+	data, err := readAll(f, size, math.MaxInt64-1)
+	if err != nil {
+		return nil, fmt.Errorf("blobs: %w", err)
+	}
+	if Sum(data) != h {
+		return nil, fmt.Errorf("blobs: %s: %w", d.Path(h), ErrDamaged)
+	}
+	return data, nil
+}
+
+// Put keeps data. When it returns, the data is on disk, and [Dir.Collect] leaves it
+// alone for as long as it leaves a new blob.
+func (d *Dir) Put(data []byte) (Blob, error) {
+	h := Sum(data)
+	blob := Blob{Hash: h, Size: int64(len(data)), Path: d.Path(h)}
+	kept, err := d.renew(blob)
+	if err == nil && !kept {
+		if err = makeDir(filepath.Dir(blob.Path)); err == nil {
+			err = write(blob.Path, data)
+		}
+	}
+	if err != nil {
+		return Blob{}, fmt.Errorf("blobs: %w", err)
+	}
+	return blob, nil
+}
+
+// renew makes a blob that is there as new, and reports whether it is there. A file that
+// can't be made new counts as absent: it is replaced.
+func (d *Dir) renew(b Blob) (bool, error) {
+	info, err := os.Lstat(b.Path)
+	if err != nil || !info.Mode().IsRegular() || info.Size() != b.Size {
+		return false, nil
+	}
+	// A collection may be about to remove it. If it is still there after it was made new,
+	// the collection sees that it is new.
+	now := time.Now()
+	if err := os.Chtimes(b.Path, now, now); err != nil {
+		return false, nil
+	}
+	if _, err := os.Lstat(b.Path); err != nil {
+		return false, nil
+	}
+	// Whoever put it there may not be done with making it last.
+	return true, syncDir(filepath.Dir(b.Path))
+}
+
+// PutReader keeps what a reader gives, which may be more than memory has room for. More
+// than limit bytes are an error with code 413, and nothing is kept.
+func (d *Dir) PutReader(r io.Reader, limit int64) (Blob, error) {
+	if err := makeDir(d.path); err != nil {
+		return Blob{}, fmt.Errorf("blobs: %w", err)
+	}
+	sum := sha256.New()
+	var blob Blob
+	// The name is not known before the end is, so the file grows beside the others.
+	temporary, err := temporary(d.path, func(f io.Writer) error {
+		var err error
+		blob.Size, err = io.Copy(io.MultiWriter(f, sum), io.LimitReader(r, limit+1))
+		if err == nil && blob.Size > limit {
+			err = tooLarge(limit)
+		}
+		return err
+	})
+	if err == nil {
+		blob.Hash = sumOf(sum)
+		blob.Path = d.Path(blob.Hash)
+		err = d.adopt(temporary, blob)
+	}
+	if err != nil {
+		return Blob{}, fmt.Errorf("blobs: %w", err)
+	}
+	return blob, nil
+}
+
+func sumOf(sum hash.Hash) (h Hash) {
+	sum.Sum(h[:0])
+	return h
+}
+
+// adopt gives a temporary file its name, or removes it if the blob is there.
+func (d *Dir) adopt(temporary string, b Blob) error {
+	kept, err := d.renew(b)
+	if err == nil && !kept {
+		if err = makeDir(filepath.Dir(b.Path)); err == nil {
+			err = place(temporary, b.Path)
+		}
+	}
+	if err != nil || kept {
+		err = errors.Join(err, ignoreMissing(os.Remove(temporary)))
+	}
+	return err
+}
+
+// makeDir makes a directory, and those above it, so that they last.
+func makeDir(path string) error {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return nil
+	}
+	parent := filepath.Dir(path)
+	if parent != path {
+		if err := makeDir(parent); err != nil {
+			return err
+		}
+	}
+	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return syncDir(parent)
+}
+
+// write makes a file appear under its name at once and whole, or not at all.
+func write(path string, data []byte) error {
+	name, err := temporary(filepath.Dir(path), func(f io.Writer) error {
+		_, err := f.Write(data)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err := place(name, path); err != nil {
+		return errors.Join(err, ignoreMissing(os.Remove(name)))
+	}
+	return nil
+}
+
+// newPrefix begins the names of files that are not whole yet.
+const newPrefix = ".new-"
+
+// temporary makes a file with what fill writes, on disk, and returns its name.
+func temporary(dir string, fill func(io.Writer) error) (name string, err error) {
+	f, err := os.CreateTemp(dir, newPrefix+"*")
+	if err != nil {
+		return "", err
+	}
+	if err = fill(f); err == nil {
+		err = f.Sync()
+	}
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return "", errors.Join(err, ignoreMissing(os.Remove(f.Name())))
+	}
+	return f.Name(), nil
+}
+
+// place gives a file its name so that it lasts.
+func place(temporary, path string) error {
+	if err := os.Rename(temporary, path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// syncDir makes a new name in a directory last.
+func syncDir(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = d.Close() }()
+	return d.Sync()
+}

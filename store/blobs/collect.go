@@ -1,0 +1,158 @@
+package blobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"kernos/store"
+)
+
+// Collected is what a collection has removed.
+type Collected struct {
+	Files int
+	Bytes int64
+}
+
+// Collect removes the blobs that nobody refers to and that were put longer ago than the
+// grace, and what a crash has left unfinished. What it can't remove it passes over; the
+// first such failure is returned at the end.
+//
+// The grace is what makes it safe. Who puts a blob and then applies a batch that refers
+// to it has that long for it, since a Put makes the file new, also if it was there. So
+// the grace must be longer than any call may take, and now must not be later than the
+// state that r reads: now from before the snapshot, if r is one.
+func (d *Dir) Collect(ctx context.Context, r store.Reader, grace time.Duration, now time.Time) (Collected, error) {
+	c := collection{dir: d, r: r, before: now.Add(-grace)}
+	err := c.walk(ctx, d.path, func(entry fs.DirEntry) error {
+		if entry.IsDir() && len(entry.Name()) == 2 {
+			return c.walk(ctx, filepath.Join(d.path, entry.Name()), func(inner fs.DirEntry) error {
+				return c.file(filepath.Join(d.path, entry.Name()), inner)
+			})
+		}
+		return c.file(d.path, entry)
+	})
+	if err == nil && c.failed != nil {
+		err = fmt.Errorf("blobs: %w", c.failed)
+	}
+	return c.done, err
+}
+
+type collection struct {
+	dir    *Dir
+	r      store.Reader
+	before time.Time
+	done   Collected
+	failed error // the first
+}
+
+// walk visits a directory some entries at a time, however many it has.
+func (c *collection) walk(ctx context.Context, path string, visit func(fs.DirEntry) error) error {
+	f, err := os.Open(path)
+	if err != nil {
+		c.note(ignoreMissing(err))
+		return nil
+	}
+	defer func() { _ = f.Close() }()
+	for {
+		entries, err := f.ReadDir(256)
+		for _, entry := range entries {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if err := visit(entry); err != nil {
+				return err
+			}
+		}
+		if err != nil {
+			if !errors.Is(err, io.EOF) {
+				c.note(err)
+			}
+			return nil
+		}
+	}
+}
+
+func (c *collection) note(err error) {
+	if c.failed == nil {
+		c.failed = err
+	}
+}
+
+// asidePrefix begins the names of blobs that are about to be removed.
+const asidePrefix = ".old-"
+
+// file looks at one file. The error, if any, is the store's.
+func (c *collection) file(dir string, entry fs.DirEntry) error {
+	name, path := entry.Name(), filepath.Join(dir, entry.Name())
+	if !entry.Type().IsRegular() {
+		return nil // not ours
+	}
+	if strings.HasPrefix(name, newPrefix) {
+		c.remove(path)
+		return nil
+	}
+	if hash, ok := strings.CutPrefix(name, asidePrefix); ok {
+		if h, err := ParseHash(hash); err == nil && filepath.Dir(c.dir.Path(h)) == dir {
+			c.note(ignoreMissing(restore(path, c.dir.Path(h)))) // the next collection decides
+		}
+		return nil
+	}
+	h, err := ParseHash(name)
+	if err != nil || c.dir.Path(h) != path || !c.old(path) {
+		return nil
+	}
+	if referred, err := Referred(c.r, h); err != nil || referred {
+		return err
+	}
+	// A Put may have made the file new since. Aside, it can't any more: a Put that comes
+	// now finds nothing and writes the file again. One that came before has changed the
+	// time, which is looked at once more.
+	aside := c.dir.aside(h)
+	if err := os.Rename(path, aside); err != nil {
+		c.note(ignoreMissing(err))
+		return nil
+	}
+	if !c.remove(aside) {
+		c.note(ignoreMissing(restore(aside, path)))
+	}
+	return nil
+}
+
+// restore gives a file its name back. The file may have been written again meanwhile,
+// and perhaps a moment ago; the one that replaces it has the same content and is new.
+func restore(aside, path string) error {
+	now := time.Now()
+	if err := os.Chtimes(aside, now, now); err != nil {
+		return err
+	}
+	return os.Rename(aside, path)
+}
+
+// old reports whether a file is there and older than the grace.
+func (c *collection) old(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.ModTime().Before(c.before)
+}
+
+// remove removes a file if it is old, and reports whether it did.
+func (c *collection) remove(path string) bool {
+	info, err := os.Lstat(path)
+	if err != nil || !info.ModTime().Before(c.before) {
+		c.note(ignoreMissing(err))
+		return false
+	}
+	if err := os.Remove(path); err != nil {
+		c.note(ignoreMissing(err))
+		return false
+	}
+	c.done.Files++
+	c.done.Bytes += info.Size()
+	return true
+}

@@ -1,0 +1,86 @@
+package store
+
+import (
+	"context"
+	"sync"
+)
+
+// A Commit is a batch on its way to the disk. Engines make and resolve it.
+type Commit struct {
+	Revision Revision
+
+	mu       sync.Mutex
+	resolved bool
+	err      error
+	then     []func(error)
+	done     chan struct{} // made by Done
+}
+
+// NewCommit returns a commit that is not durable yet.
+func NewCommit(r Revision) *Commit { return &Commit{Revision: r} }
+
+// Committed returns a commit that is durable.
+func Committed(r Revision) *Commit { return &Commit{Revision: r, resolved: true} }
+
+// Resolve tells everybody who waits that the batch is durable, or why it is not known
+// to be. Only the first call counts.
+func (c *Commit) Resolve(err error) {
+	c.mu.Lock()
+	if c.resolved {
+		c.mu.Unlock()
+		return
+	}
+	c.resolved, c.err = true, err
+	then := c.then
+	c.then = nil
+	if c.done != nil {
+		close(c.done)
+	}
+	c.mu.Unlock()
+	for _, f := range then {
+		f(err)
+	}
+}
+
+// Resolved reports whether the commit is decided, and how.
+func (c *Commit) Resolved() (bool, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.resolved, c.err
+}
+
+// Then calls f when the commit is decided: at once if it is, otherwise on a goroutine of
+// the engine, where f must not wait for anything.
+func (c *Commit) Then(f func(error)) {
+	c.mu.Lock()
+	if !c.resolved {
+		c.then = append(c.then, f)
+		c.mu.Unlock()
+		return
+	}
+	err := c.err
+	c.mu.Unlock()
+	f(err)
+}
+
+// Wait returns when the batch is durable. An error says that it is not known to be: it
+// may be part of the state after a restart, or not.
+func (c *Commit) Wait(ctx context.Context) error {
+	c.mu.Lock()
+	if c.resolved {
+		defer c.mu.Unlock()
+		return c.err
+	}
+	if c.done == nil {
+		c.done = make(chan struct{})
+	}
+	done := c.done
+	c.mu.Unlock()
+	select {
+	case <-done:
+		_, err := c.Resolved()
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,246 @@
+package pebble
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"kernos/store"
+)
+
+// A directory of this engine has a file that says so. While it is being made, the file
+// has another name; so a directory that was never finished is told from one that has
+// lost the file.
+const (
+	markerName     = "KERNOS"
+	unfinishedName = "KERNOS.new"
+	markerText     = "This directory is a store of kernos, layout 1. Don't change anything in it.\n"
+	markerPrefix   = "This directory is a store of kernos, layout "
+)
+
+// A kind of directory.
+type kind int
+
+const (
+	absent     kind = iota
+	empty           // or as good as
+	unfinished      // an engine died while it made it, before anything was stored
+	ours
+)
+
+// recognise looks at what is in a directory. It changes nothing. The error is for a
+// directory that can't be used.
+func recognise(fs vfs.FS, dir string) (kind, error) {
+	info, err := fs.Stat(dir)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return absent, nil
+	case err != nil:
+		return absent, unreadable(dir, err)
+	case !info.IsDir():
+		return absent, store.Errorf(500, nil, "%s is a file, and the store wants a directory there; move it away, or use another KERNOS_HOME", dir)
+	}
+	names, err := fs.List(dir)
+	if err != nil {
+		return absent, unreadable(dir, err)
+	}
+	if slices.Contains(names, markerName) {
+		return ours, checkMarker(fs, dir)
+	}
+	if slices.Contains(names, unfinishedName) {
+		return unfinished, nil
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		switch {
+		case name == lockName || name == "lost+found":
+		case strings.HasPrefix(name, "marker.manifest."):
+			return absent, damage(dir, markerName, os.ErrNotExist)
+		default:
+			return absent, store.Errorf(500, nil,
+				"%s is no store of kernos, and not empty (there is %s); use another KERNOS_HOME, or restore a backup into an empty one with `kernos restore FILE`", dir, clip(name))
+		}
+	}
+	return empty, nil
+}
+
+func checkMarker(fs vfs.FS, dir string) error {
+	text, err := readFile(fs, fs.PathJoin(dir, markerName), 1024)
+	if err != nil {
+		return unreadable(dir, err)
+	}
+	return parseMarker(dir, text)
+}
+
+func parseMarker(dir string, text []byte) error {
+	if string(text) == markerText {
+		return nil
+	}
+	var layout uint
+	if rest, ok := bytes.CutPrefix(text, []byte(markerPrefix)); ok {
+		if n, err := fmt.Sscanf(string(rest), "%d.", &layout); n == 1 && err == nil && layout > 1 {
+			return store.Errorf(503, nil, "The store in %s was made by a newer kernos (layout %d); use that one", dir, layout)
+		}
+	}
+	return damage(dir, markerName, errors.New("it does not say what it should"))
+}
+
+// begin marks a directory as one that is being made.
+func begin(fs vfs.FS, dir string) error {
+	if err := writeFile(fs, fs.PathJoin(dir, unfinishedName), markerText); err != nil {
+		return err
+	}
+	return syncDir(fs, dir)
+}
+
+// finish marks it as made.
+func finish(fs vfs.FS, dir string) error {
+	if err := fs.Rename(fs.PathJoin(dir, unfinishedName), fs.PathJoin(dir, markerName)); err != nil {
+		return err
+	}
+	return syncDir(fs, dir)
+}
+
+// clean removes what an engine has made of a directory that was never finished. The mark
+// goes last, and only if it is asked for.
+func clean(fs vfs.FS, dir string, mark bool) error {
+	names, err := fs.List(dir)
+	if err != nil {
+		return err
+	}
+	if slices.Contains(names, markerName) {
+		return nil // it was finished, and only that could not be made to last
+	}
+	for _, name := range names {
+		if madeByLibrary(name) {
+			if err := fs.Remove(fs.PathJoin(dir, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+				return err
+			}
+		}
+	}
+	if mark {
+		return fs.Remove(fs.PathJoin(dir, unfinishedName))
+	}
+	return nil
+}
+
+// libraryNames are the names that the library gives to files.
+var libraryNames = regexp.MustCompile(`^(LOCK|MANIFEST-\d+|OPTIONS-\d+|\d+\.(sst|blob|log)|\d+-\d+\.log|marker\..*|.*\.dbtmp)$`)
+
+func madeByLibrary(name string) bool { return libraryNames.MatchString(name) }
+
+// makeDir makes a directory, and those above it, so that they last.
+func makeDir(fs vfs.FS, dir string) error {
+	if info, err := fs.Stat(dir); err == nil && info.IsDir() {
+		return nil
+	}
+	parent := fs.PathDir(dir)
+	if parent != dir {
+		if err := makeDir(fs, parent); err != nil {
+			return err
+		}
+	}
+	if err := fs.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	return syncDir(fs, parent)
+}
+
+func syncDir(fs vfs.FS, dir string) error {
+	if dir == "" {
+		dir = "."
+	}
+	d, err := fs.OpenDir(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+func writeFile(fs vfs.FS, path, text string) error {
+	f, err := fs.Create(path, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(f, text)
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+// readFile reads a file that should not be longer than limit.
+func readFile(fs vfs.FS, path string, limit int64) ([]byte, error) {
+	f, err := fs.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(f, limit))
+	return text, errors.Join(err, f.Close())
+}
+
+// unreadable is the error for a directory or file that this user can't read.
+func unreadable(dir string, err error) error {
+	if errors.Is(err, fs.ErrPermission) {
+		return store.Errorf(503, err, "The store in %s can't be read: allow this user to read and write there, or use another KERNOS_HOME", dir)
+	}
+	return store.Errorf(503, err, "The store in %s can't be read: look after the disk, or restore a backup with `kernos restore FILE`", dir)
+}
+
+// fileNames finds the library's files in its error texts.
+var fileNames = regexp.MustCompile(`MANIFEST-\d+|OPTIONS-\d+|marker\.[\w-]+(\.[\w-]+)*|\d{6,}\.(sst|blob|log)|\b\d{6}\b`)
+
+// damage is the error for a directory of ours that is not whole. The name of the file is
+// looked for in the error if it is not given.
+func damage(dir, name string, err error) *store.Error {
+	if e, ok := errors.AsType[*store.Error](err); ok {
+		return e
+	}
+	if name == "" {
+		// Details are not in the text of an error.
+		name = fileNames.FindString(fmt.Sprintf("%+v", err))
+		if name != "" && strings.Trim(name, "0123456789") == "" {
+			// Some texts have the number only.
+			for _, end := range []string{".sst", ".blob", ".log"} {
+				if _, missing := os.Stat(filepath.Join(dir, name+end)); missing == nil {
+					name += end
+					break
+				}
+			}
+			if strings.Trim(name, "0123456789") == "" {
+				name += ".sst"
+			}
+		}
+	}
+	what := "a file"
+	if name != "" {
+		what = "the file " + name
+	}
+	state := "is damaged"
+	if errors.Is(err, os.ErrNotExist) {
+		state = "is missing"
+	}
+	return store.Errorf(500, err, "The store in %s is damaged: %s %s; move the directory away and restore a backup with `kernos restore FILE`", dir, what, state)
+}
+
+func clip(s string) string {
+	if len(s) > 60 {
+		s = s[:60] + "…"
+	}
+	return fmt.Sprintf("%q", s)
+}
+
+// full reports whether an error says that there is no room.
+func full(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}

@@ -1,0 +1,341 @@
+// Package pebble is the embedded engine: a store in a directory, on the library Pebble of
+// CockroachDB.
+//
+//	e, err := pebble.Open(dir, nil)
+//	defer e.Close()
+//	commit, err := e.Apply(&batch)
+//	err = commit.Wait(ctx)
+//
+// The library keeps the entries; this package gives it the contract of package store, and
+// sees to what the library leaves open: who has the directory (lock.go), whether it is ours
+// and whole (directory.go, inspect.go), what form it has (schema.go), what happens when the
+// disk is full or fails (disk.go, health.go), and backups (export.go, import.go).
+//
+// # How a batch becomes durable
+//
+// Apply has a turn: one batch at a time is checked, encoded and given to the applier,
+// which makes it visible and hands it to the library's log. The syncer waits for the log,
+// batch by batch in their order, and resolves the commits; while it waits for one fsync,
+// the batches that are applied meanwhile gather for the next one. If the disk fails, the
+// herald resolves everything that is pending at once, and Apply refuses, until the disk
+// takes what it owes.
+package pebble
+
+import (
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"time"
+
+	crdb "github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"kernos/store"
+)
+
+// Options are the settings of an engine. The zero value has good ones.
+type Options struct {
+	FS           vfs.FS        // nil means the disk
+	Log          *slog.Logger  // nil means that nothing is logged
+	CacheSize    int64         // of blocks that were read, in bytes; 0 means 64 MB
+	MemTableSize int           // of changes that are in the log only, in bytes; 0 means 16 MB
+	CloseTimeout time.Duration // how long Close waits for a disk that fails; 0 means 2 s
+
+	schema *schema // another one, for tests
+}
+
+func (o *Options) defaults() Options {
+	var all Options
+	if o != nil {
+		all = *o
+	}
+	if all.FS == nil {
+		all.FS = vfs.Default
+	}
+	if all.Log == nil {
+		all.Log = slog.New(slog.DiscardHandler)
+	}
+	if all.CacheSize == 0 {
+		all.CacheSize = 64 << 20
+	}
+	if all.MemTableSize == 0 {
+		all.MemTableSize = 16 << 20
+	}
+	if all.CloseTimeout == 0 {
+		all.CloseTimeout = 2 * time.Second
+	}
+	if all.schema == nil {
+		s := current()
+		all.schema = &s
+	}
+	return all
+}
+
+// stopWrites is how many memtables there may be before writers wait.
+const stopWrites = 4
+
+// library returns the settings of the library.
+func (o *Options) library(log crdb.Logger) *crdb.Options {
+	all := &crdb.Options{
+		CacheSize:                   o.CacheSize,
+		MemTableSize:                uint64(o.MemTableSize),
+		MemTableStopWritesThreshold: stopWrites,
+		L0CompactionThreshold:       2,
+		L0StopWritesThreshold:       40,
+		MaxOpenFiles:                500,
+		// A version of the library that knows newer formats must not change the
+		// directory by itself: older versions of kernos could not read it any more.
+		FormatMajorVersion: crdb.FormatValueSeparation,
+		Logger:             log,
+	}
+	all.ApplyCompressionSettings(func() crdb.DBCompressionSettings { return crdb.DBCompressionFastest })
+	for i := range all.Levels {
+		all.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
+	}
+	return all
+}
+
+// An Engine is a store in a directory.
+type Engine struct {
+	dir    string
+	opts   Options
+	db     *crdb.DB
+	disk   *disk
+	health *health
+	lock   *lock // nil if the file system is not the disk
+
+	watchers store.Watchers
+	closing  chan struct{} // closed when Close begins
+	closed   chan struct{} // closed when it has ended
+	closeErr error
+
+	// Writing: see apply.go.
+	slots    chan struct{} // one for each batch that is not durable yet
+	turn     chan struct{} // the right to apply
+	work     chan *change
+	queue    queue
+	writing  sync.WaitGroup // applier and syncer
+	telling  sync.WaitGroup // the herald
+	quiet    chan struct{}  // ends the herald
+	revision store.Revision // of the last batch; of whoever has the turn
+	lease    store.Revision // up to which revisions may be given; likewise
+
+	// Reading: see read.go.
+	life    sync.RWMutex // held by those who read, and by Close
+	dead    bool         // the library is closed
+	handles handles
+
+	closeOnce sync.Once
+}
+
+// Open opens the store in a directory, and makes it if there is none. Its errors are a
+// [store.Error], and say what to do: 503 if another process has the store, if it is of a
+// newer version, or can't be written; 507 if the disk is full; 500 if the directory is
+// damaged or has something else in it. Then nothing in it was changed.
+func Open(dir string, options *Options) (*Engine, error) {
+	opts := options.defaults()
+	fs := opts.FS
+	onDisk := vfs.Root(fs) == vfs.Default
+	if onDisk {
+		abs, err := filepath.Abs(dir)
+		if err != nil {
+			return nil, unreadable(dir, err)
+		}
+		dir = abs
+	}
+	k, err := recognise(fs, dir)
+	if err != nil {
+		return nil, err
+	}
+	if k == absent {
+		if err := makeDir(fs, dir); err != nil {
+			return nil, unwritable(dir, err)
+		}
+	}
+	var l *lock
+	if onDisk {
+		if l, err = acquire(dir); err != nil {
+			return nil, err
+		}
+	}
+	e, err := open(dir, opts, l)
+	if err != nil {
+		l.undo()
+		return nil, err
+	}
+	return e, nil
+}
+
+// open is Open with the lock held.
+func open(dir string, opts Options, l *lock) (*Engine, error) {
+	fs := opts.FS
+	k, err := recognise(fs, dir) // somebody may have been here before the lock
+	if err != nil {
+		return nil, err
+	}
+	log := &logger{log: opts.Log}
+	switch k {
+	case ours:
+		if err := inspect(fs, dir, *opts.schema, opts.library(log)); err != nil {
+			return nil, err
+		}
+	case unfinished:
+		if err = clean(fs, dir, false); err == nil {
+			err = begin(fs, dir)
+		}
+	default:
+		err = begin(fs, dir)
+	}
+	if err == nil && l != nil {
+		err = l.sign(self())
+	}
+	if err != nil {
+		return nil, unwritable(dir, err)
+	}
+
+	h := newHealth(dir)
+	e := &Engine{
+		dir: dir, opts: opts, disk: newDisk(fs, h), health: h, lock: l,
+		closing: make(chan struct{}), closed: make(chan struct{}), quiet: make(chan struct{}),
+		slots: make(chan struct{}, maxPending), turn: make(chan struct{}, 1), work: make(chan *change, 1),
+	}
+	e.queue.more.L = &e.queue.mu
+	log.fatal = func(err error) {
+		e.disk.freeze(store.Errorf(503, err, "The store in %s can't go on writing; start kernos again", dir))
+	}
+	err = e.openLibrary(log)
+	if err == nil {
+		err = e.prepare()
+	}
+	if cause := e.disk.opened(); cause != nil {
+		err = unwritable(dir, cause)
+	}
+	if err == nil && k != ours {
+		if err = finish(fs, dir); err != nil {
+			err = unwritable(dir, err)
+		}
+	}
+	if err != nil {
+		e.disk.freeze(err)
+		if e.db != nil {
+			_ = e.db.Close() // the first error is the one to show
+		}
+		if k != ours {
+			_ = clean(fs, dir, true) // if it can't be, the next one who opens it does it
+		}
+		return nil, err
+	}
+	e.health.update(func() { e.health.unflushed = 0 })
+	e.writing.Go(e.apply)
+	e.writing.Go(e.sync)
+	e.telling.Go(e.herald)
+	return e, nil
+}
+
+// openLibrary opens the library.
+func (e *Engine) openLibrary(log *logger) (err error) {
+	o := e.opts.library(log)
+	o.FS = e.disk
+	listener := e.health.listen()
+	listener.DataCorruption = func(info crdb.DataCorruptionInfo) {
+		e.opts.Log.Error("a file of the store is damaged", "dir", e.dir, "file", info.Path, "error", info.Details)
+	}
+	listener.BackgroundError = func(err error) {
+		e.opts.Log.Warn("the store can't tidy up", "dir", e.dir, "error", err)
+	}
+	o.EventListener = listener
+	e.db, err = crdb.Open(e.dir, o)
+	switch {
+	case err == nil:
+		return nil
+	case crdb.IsCorruptionError(err):
+		return damage(e.dir, "", err)
+	case e.lock == nil:
+		return store.Errorf(503, err, "The store in %s can't be opened; another engine may have it", e.dir)
+	}
+	return unwritable(e.dir, err)
+}
+
+// prepare brings the store to its schema.
+func (e *Engine) prepare() error {
+	err := e.opts.schema.migrate(e.dir, e.db)
+	if err == nil {
+		e.lease, err = readLease(e.dir, e.db)
+	}
+	e.revision = e.lease
+	return e.readError(err)
+}
+
+// Watch tells of changes under a prefix until the watcher is stopped.
+func (e *Engine) Watch(prefix []byte) *store.Watcher { return e.watchers.Watch(prefix) }
+
+// Close makes everything durable and lets go of the directory. If the disk fails for
+// longer than the engine waits for it, what is not durable by then is lost, and the error
+// says so.
+func (e *Engine) Close() error {
+	e.closeOnce.Do(func() {
+		close(e.closing)
+		e.closeErr = e.close()
+		close(e.closed)
+	})
+	<-e.closed
+	return e.closeErr
+}
+
+func (e *Engine) close() error {
+	finished := make(chan struct{})
+	var patience sync.WaitGroup
+	patience.Go(func() { e.giveUp(finished) })
+
+	e.turn <- struct{}{} // nobody applies any more
+	close(e.work)
+	e.queue.stop()
+	e.writing.Wait()
+	close(e.quiet)
+	e.telling.Wait()
+
+	e.life.Lock()
+	e.dead = true
+	e.handles.closeAll()
+	err := e.db.Close()
+	e.life.Unlock()
+
+	close(finished)
+	patience.Wait()
+	err = errors.Join(err, e.lock.release())
+	switch {
+	case e.disk.isFrozen():
+		return e.health.err()
+	case err != nil:
+		return store.Errorf(500, err, "The store in %s could not be closed cleanly; nothing that was acknowledged is lost", e.dir)
+	}
+	return nil
+}
+
+// giveUp freezes a disk that fails for too long, so that Close comes to an end.
+func (e *Engine) giveUp(finished chan struct{}) {
+	for {
+		c := e.health.now.Load()
+		if c.err == nil {
+			select {
+			case <-finished:
+				return
+			case <-c.fails:
+				continue
+			}
+		}
+		t := time.NewTimer(e.opts.CloseTimeout)
+		select {
+		case <-finished:
+			t.Stop()
+			return
+		case <-t.C:
+			if err := e.health.err(); err != nil {
+				e.disk.freeze(err)
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,315 @@
+package pebble
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/atomicfs"
+	"golang.org/x/sys/unix"
+
+	"kernos/store"
+)
+
+// Export gives the entries of the store in a directory, in the order of their keys. It
+// is the state of one moment after the call: everything that was durable then is in it,
+// and nothing that came after something that is not. An entry is valid until each returns;
+// an error of each ends the export.
+//
+// A process may have the store open and go on writing. Then the export is made from a
+// copy, which is made of links where that is possible, in a directory beside the store.
+func Export(dir string, each func(store.Entry) error) error {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return unreadable(dir, err)
+	}
+	switch k, err := recognise(vfs.Default, dir); {
+	case err != nil:
+		return err
+	case k != ours:
+		return store.Errorf(404, nil, "There is no store in %s; look which KERNOS_HOME is meant", dir)
+	}
+	l, err := acquire(dir)
+	if errors.Is(err, errHeld) {
+		return exportCopy(dir, each)
+	}
+	if err != nil {
+		return err
+	}
+	return exportLocked(dir, l, each)
+}
+
+// exportLocked exports a store that nobody else has.
+func exportLocked(dir string, l *lock, each func(store.Entry) error) error {
+	var opts *Options
+	all := opts.defaults()
+	err := inspect(vfs.Default, dir, *all.schema, all.library(&logger{log: all.Log}))
+	if err != nil {
+		l.undo()
+		return err
+	}
+	if err := l.sign(self()); err != nil {
+		l.undo()
+		return unwritable(dir, err)
+	}
+	return errors.Join(exportFrom(dir, all, each), l.release())
+}
+
+// exportFrom exports a store that does not change.
+func exportFrom(dir string, opts Options, each func(store.Entry) error) error {
+	db, err := openReadOnly(vfs.Default, dir, opts.library(&logger{log: opts.Log}), false)
+	if err != nil {
+		return damage(dir, "", err)
+	}
+	e := &Engine{dir: dir, db: db, opts: opts}
+	err = e.checkSchema()
+	if err == nil {
+		err = drain(e.Scan(store.Range{}), each)
+	}
+	return errors.Join(err, db.Close())
+}
+
+// checkSchema refuses to export what would have to be migrated first.
+func (e *Engine) checkSchema() error {
+	value, err := readOwn(e.db, schemaKey)
+	if err != nil {
+		return e.readError(err)
+	}
+	version, kernos, ok := parseSchema(value)
+	if !ok {
+		return damage(e.dir, "", errors.New("its schema version is unreadable"))
+	}
+	if err := e.opts.schema.check(e.dir, version, kernos); err != nil {
+		return err
+	}
+	if version != e.opts.schema.version {
+		return store.Errorf(503, nil, "The store in %s has an older form; start kernos once, which brings it up to date, and export it then", e.dir)
+	}
+	return nil
+}
+
+func drain(entries func(func(store.Entry, error) bool), each func(store.Entry) error) error {
+	for entry, err := range entries {
+		if err == nil {
+			err = each(entry)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxTries is how often a copy is begun. A try is lost if a flush or a compaction ends
+// while it is made, which takes a fraction of the time between two of them.
+const maxTries = 200
+
+// errMoved says that the store has changed while it was copied.
+var errMoved = errors.New("the store has changed while it was copied")
+
+// exportCopy exports a store that a process has open.
+func exportCopy(dir string, each func(store.Entry) error) (err error) {
+	removeStale(dir, "export")
+	to, err := makeBeside(dir, "export")
+	if err != nil {
+		return unwritable(filepath.Dir(dir), err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(to)) }()
+	for try := 1; ; try++ {
+		err := copyStore(dir, to)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, errMoved) {
+			return unwritable(to, err)
+		}
+		if try == maxTries {
+			return store.Errorf(503, err, "The store in %s changes too quickly to be copied; try again when less is written, or stop the process that has it", dir)
+		}
+		pause(time.Duration(min(try, 20)) * time.Millisecond)
+	}
+	var opts *Options
+	return exportFrom(to, opts.defaults(), each)
+}
+
+// pause lets the other process finish what it is at.
+func pause(d time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	defer cancel()
+	<-ctx.Done()
+}
+
+// copyStore makes a copy as a crash would have left it. The manifest says which tables and
+// logs there are. As long as it does not change, none of them is removed or
+// used again, and the others are of no importance; so if it is the same before and after,
+// what was copied in between belongs together.
+//
+// The logs are copied from the newest one to the oldest: only the newest grows, and
+// what is cut off at its end must not be followed by anything.
+func copyStore(from, to string) error {
+	before, err := readManifest(from)
+	if err != nil {
+		return err
+	}
+	names, err := list(from)
+	if err != nil {
+		return err
+	}
+	there, err := list(to)
+	if err != nil {
+		return err
+	}
+	for _, name := range there {
+		if !isTable(name) {
+			if err := os.Remove(filepath.Join(to, name)); err != nil {
+				return err
+			}
+		}
+	}
+	var logs []string
+	for _, name := range names {
+		switch {
+		case strings.HasSuffix(name, ".log"):
+			logs = append(logs, name)
+		case isTable(name):
+			err = linkOrCopy(filepath.Join(from, name), filepath.Join(to, name))
+		case strings.HasPrefix(name, "OPTIONS-"), strings.HasPrefix(name, "marker."):
+			err = copyFile(filepath.Join(from, name), filepath.Join(to, name))
+		}
+		if err != nil {
+			return moved(err)
+		}
+	}
+	slices.SortFunc(logs, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(b, a)) })
+	for _, name := range logs {
+		if err := copyFile(filepath.Join(from, name), filepath.Join(to, name)); err != nil {
+			return moved(err)
+		}
+	}
+	after, err := readManifest(from)
+	if err != nil {
+		return err
+	}
+	if before.marker != after.marker || !bytes.Equal(before.text, after.text) {
+		return errMoved
+	}
+	return os.WriteFile(filepath.Join(to, before.name), before.text, 0o600)
+}
+
+// A manifestCopy is what says whether a store has changed.
+type manifestCopy struct {
+	marker string // the names of the markers
+	name   string
+	text   []byte
+}
+
+func readManifest(dir string) (m manifestCopy, err error) {
+	names, err := list(dir)
+	if err != nil {
+		return m, err
+	}
+	for _, name := range names {
+		if strings.HasPrefix(name, "marker.") {
+			m.marker += name + "\n"
+		}
+	}
+	if m.name, err = atomicfs.ReadMarker(vfs.Default, dir, "manifest"); err != nil {
+		return m, err
+	}
+	if m.name == "" {
+		return m, errMoved
+	}
+	m.text, err = os.ReadFile(filepath.Join(dir, m.name))
+	return m, moved(err)
+}
+
+// moved takes a file that is gone for a sign that the store has changed.
+func moved(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return errMoved
+	}
+	return err
+}
+
+// list returns the names in a directory in order.
+func list(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	names := make([]string, len(entries))
+	for i, entry := range entries {
+		names[i] = entry.Name()
+	}
+	return names, err
+}
+
+func isTable(name string) bool {
+	return strings.HasSuffix(name, ".sst") || strings.HasSuffix(name, ".blob")
+}
+
+// linkOrCopy gives a table another name. A copy of one that was still being written is
+// made again.
+func linkOrCopy(from, to string) error {
+	err := os.Link(from, to)
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	source, err := os.Stat(from)
+	if err != nil {
+		return err
+	}
+	if copied, err := os.Stat(to); err == nil && copied.Size() == source.Size() {
+		return nil
+	}
+	return copyFile(from, to)
+}
+
+// copyFile copies what is in a file now.
+func copyFile(from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = in.Close() }()
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
+}
+
+// besidePrefix is what the temporary directories beside a store begin with.
+func besidePrefix(dir, what string) string { return "." + filepath.Base(dir) + "." + what + "-" }
+
+// makeBeside makes a temporary directory beside a store, on the same disk.
+func makeBeside(dir, what string) (string, error) {
+	return os.MkdirTemp(filepath.Dir(dir), fmt.Sprintf("%s%d-*", besidePrefix(dir, what), os.Getpid()))
+}
+
+// removeStale removes temporary directories of processes that have died.
+func removeStale(dir, what string) {
+	names, err := list(filepath.Dir(dir))
+	if err != nil {
+		return
+	}
+	for _, name := range names {
+		rest, ok := strings.CutPrefix(name, besidePrefix(dir, what))
+		if !ok {
+			continue
+		}
+		number, _, _ := strings.Cut(rest, "-")
+		if pid, err := strconv.Atoi(number); err == nil && pid > 0 && unix.Kill(pid, 0) == unix.ESRCH {
+			_ = os.RemoveAll(filepath.Join(filepath.Dir(dir), name)) // it is only in the way
+		}
+	}
+}

@@ -1,0 +1,94 @@
+package pebble
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"kernos/store"
+)
+
+// health is whether the disk takes what is written. The disk and the events of the
+// library report to it; Apply and the herald ask it.
+type health struct {
+	dir string
+	now atomic.Pointer[condition]
+
+	// changed gets a token when the condition has changed.
+	changed chan struct{}
+
+	mu        sync.Mutex // a leaf: nothing is called while it is held
+	insisting int        // calls that are being repeated until they succeed
+	insistErr error      // of the latest of them
+	flushErr  error      // of the latest flush
+	compactEr error      // of the latest compaction
+	stalled   bool       // a batch waits for a flush or a compaction
+	unflushed int        // full memtables that are not in a table yet
+	final     error      // it won't get better
+}
+
+// A condition is a state of health. It never changes, it is replaced.
+type condition struct {
+	err   error         // why nothing can be written, or nil
+	fails chan struct{} // closed when nothing can be written any more
+}
+
+// maxUnflushed is how many full memtables may wait while flushes fail. One more and the
+// library would stall, so writers are refused before.
+const maxUnflushed = 2
+
+func newHealth(dir string) *health {
+	h := &health{dir: dir, changed: make(chan struct{}, 1)}
+	h.now.Store(&condition{fails: make(chan struct{})})
+	return h
+}
+
+// err is why nothing can be written, or nil.
+func (h *health) err() error { return h.now.Load().err }
+
+// update changes what is known.
+func (h *health) update(change func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	change()
+	err := h.final
+	if err == nil && h.insisting > 0 {
+		err = h.insistErr
+	}
+	if err == nil && (h.stalled || h.unflushed >= maxUnflushed) {
+		if err = h.flushErr; err == nil && h.stalled {
+			err = h.compactEr
+		}
+	}
+	was := h.now.Load()
+	switch {
+	case err == nil && was.err == nil:
+		return
+	case err == nil:
+		h.now.Store(&condition{fails: make(chan struct{})})
+	case was.err == nil:
+		h.now.Store(&condition{err: unwritable(h.dir, err), fails: was.fails})
+		close(was.fails)
+	default:
+		h.now.Store(&condition{err: unwritable(h.dir, err), fails: was.fails})
+	}
+	select {
+	case h.changed <- struct{}{}:
+	default:
+	}
+}
+
+// unwritable is the error for those who want to write.
+func unwritable(dir string, err error) *store.Error {
+	if e, ok := errors.AsType[*store.Error](err); ok {
+		return e
+	}
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return store.Errorf(507, err, "The disk is full: the store in %s takes no changes until there is room again", dir)
+	case errors.Is(err, syscall.EROFS), errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
+		return store.Errorf(503, err, "The store in %s can't be written: allow this user to write there", dir)
+	}
+	return store.Errorf(503, err, "The disk of the store in %s fails: it takes no changes until the disk does again", dir)
+}

@@ -1,0 +1,140 @@
+package pebble
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+
+	crdb "github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"kernos/store"
+)
+
+// importBatch is how many bytes are given to the library at a time.
+const importBatch = 1 << 20
+
+// Import makes a store in a directory that is absent or empty. next returns the entries,
+// in any order, and false behind the last one; they keep their revisions, and those of
+// later batches are higher. The directory is there when the store is complete and
+// durable, and not at all if anything fails.
+func Import(dir string, next func() (store.Entry, bool, error)) (err error) {
+	dir, err = filepath.Abs(dir)
+	if err != nil {
+		return unreadable(dir, err)
+	}
+	switch k, err := recognise(vfs.Default, dir); {
+	case err != nil:
+		return err
+	case k == ours || k == unfinished:
+		return store.Errorf(409, nil, "There is a store in %s already; move it away, or use another KERNOS_HOME", dir)
+	}
+	parent := filepath.Dir(dir)
+	if err := makeDir(vfs.Default, parent); err != nil {
+		return unwritable(dir, err)
+	}
+	removeStale(dir, "import")
+	temporary, err := makeBeside(dir, "import")
+	if err != nil {
+		return unwritable(dir, err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(temporary))
+		}
+	}()
+	if err := build(temporary, next); err != nil {
+		if _, ok := errors.AsType[*store.Error](err); ok || !diskError(err) {
+			return err
+		}
+		return unwritable(dir, err)
+	}
+	// An empty directory is replaced, any other is not.
+	_ = os.Remove(filepath.Join(dir, lockName))
+	if err := os.Rename(temporary, dir); err != nil {
+		return store.Errorf(503, err, "The new store can't be moved to %s; look whether something else was put there", dir)
+	}
+	if err := syncDir(vfs.Default, parent); err != nil {
+		return unwritable(dir, err)
+	}
+	return nil
+}
+
+// diskError reports whether an error came from the disk, and not from next.
+func diskError(err error) bool {
+	_, ok := errors.AsType[*os.PathError](err)
+	return ok || full(err)
+}
+
+// build makes a store of entries in an empty directory.
+func build(dir string, next func() (store.Entry, bool, error)) (err error) {
+	var opts *Options
+	all := opts.defaults()
+	if err := begin(vfs.Default, dir); err != nil {
+		return err
+	}
+	h := newHealth(dir)
+	d := newDisk(vfs.Default, h) // in the state of opening: the first failure is the last
+	o := all.library(&logger{log: all.Log, fatal: d.freeze})
+	o.FS = d
+	o.DisableWAL = true // what is not complete is worth nothing
+	db, err := crdb.Open(dir, o)
+	if err != nil {
+		if cause := d.opened(); cause != nil {
+			return unwritable(dir, cause)
+		}
+		return unwritable(dir, err)
+	}
+	err = fill(db, *all.schema, next)
+	if err == nil {
+		err = db.Flush()
+	}
+	err = errors.Join(err, db.Close())
+	if cause := d.opened(); cause != nil {
+		return unwritable(dir, cause)
+	}
+	if err == nil {
+		err = finish(vfs.Default, dir)
+	}
+	return err
+}
+
+// fill sets the entries and the engine's own keys.
+func fill(db *crdb.DB, s schema, next func() (store.Entry, bool, error)) error {
+	b := db.NewBatch()
+	defer func() { _ = b.Close() }()
+	var highest store.Revision
+	var value []byte
+	for {
+		entry, ok, err := next()
+		if err != nil {
+			return err
+		}
+		if !ok {
+			break
+		}
+		if foreign(entry.Key) || entry.Revision == 0 || entry.Revision > math.MaxInt64 {
+			return store.Errorf(422, nil, "The backup has an entry that no store can have: the key %s with revision %d", clip(string(entry.Key)), entry.Revision)
+		}
+		highest = max(highest, entry.Revision)
+		value = append(binary.AppendUvarint(value[:0], uint64(entry.Revision)), entry.Value...)
+		if err := b.Set(entry.Key, value, nil); err != nil {
+			return err
+		}
+		if b.Len() >= importBatch {
+			if err := b.Commit(crdb.NoSync); err != nil {
+				return err
+			}
+			b.Reset()
+		}
+	}
+	if err := b.Set([]byte(schemaKey), s.encode(), nil); err != nil {
+		return err
+	}
+	if err := b.Set([]byte(revisionKey), binary.AppendUvarint(nil, uint64(highest)), nil); err != nil {
+		return err
+	}
+	return b.Commit(crdb.NoSync)
+}

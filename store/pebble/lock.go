@@ -1,0 +1,172 @@
+package pebble
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"kernos/store"
+)
+
+// lockName is the file that the process which has the store open holds a lock on. Its
+// content says who that is.
+const lockName = "LOCK.kernos"
+
+// An owner is a process that has a store open.
+type owner struct {
+	pid     int
+	command string
+	since   time.Time
+}
+
+// maxOwner is more than what any owner takes.
+const maxOwner = 4096
+
+func (o owner) encode() []byte {
+	return fmt.Appendf(nil, "pid %d\nsince %s\ncommand %s\n", o.pid, o.since.Format(time.RFC3339), o.command)
+}
+
+// parseOwner reads what encode has written.
+func parseOwner(text []byte) (o owner, ok bool) {
+	for line := range bytes.Lines(text) {
+		key, value, _ := strings.Cut(strings.TrimSuffix(string(line), "\n"), " ")
+		var err error
+		switch key {
+		case "pid":
+			o.pid, err = strconv.Atoi(value)
+		case "since":
+			o.since, err = time.Parse(time.RFC3339, value)
+		case "command":
+			o.command = value
+		}
+		if err != nil {
+			return owner{}, false
+		}
+	}
+	return o, o.pid > 0 && o.command != "" && !o.since.IsZero() && printable(o.command)
+}
+
+// printable keeps what is no name of a command out of error texts.
+func printable(s string) bool {
+	return len(s) <= 80 && strings.IndexFunc(s, func(r rune) bool { return !strconv.IsPrint(r) }) < 0
+}
+
+// self is this process.
+func self() owner {
+	command := filepath.Base(os.Args[0])
+	// The name of a subcommand says what it is; any other argument may be a secret.
+	if len(os.Args) > 1 && len(os.Args[1]) < 20 && strings.Trim(os.Args[1], "abcdefghijklmnopqrstuvwxyz") == "" {
+		command += " " + os.Args[1]
+	}
+	if !printable(command) {
+		command = "kernos"
+	}
+	return owner{pid: os.Getpid(), command: command, since: time.Now()}
+}
+
+// A lock keeps other processes, and other engines of this one, from a directory. It ends
+// with the process.
+type lock struct {
+	file *os.File
+	made bool // the file was not there before
+}
+
+// errHeld says that somebody else has the lock.
+var errHeld = errors.New("the store is in use")
+
+// acquire takes the lock of a directory. If somebody else has it, the error is an
+// errHeld and names them.
+func acquire(dir string) (*lock, error) {
+	path := filepath.Join(dir, lockName)
+	for {
+		made := true
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+		if errors.Is(err, fs.ErrExist) {
+			made = false
+			f, err = os.OpenFile(path, os.O_RDWR, 0)
+		}
+		if errors.Is(err, fs.ErrNotExist) && !made {
+			continue // it was removed in between
+		}
+		if err != nil {
+			return nil, inaccessible(dir, err)
+		}
+		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			err = inUse(dir, f)
+		} else if err != nil {
+			err = store.Errorf(503, err, "The file %s can't be locked: use a KERNOS_HOME on a local disk", path)
+		}
+		if err != nil {
+			_ = f.Close()
+			return nil, err
+		}
+		// A lock on a file that has been removed keeps nobody away.
+		mine, err := f.Stat()
+		if err == nil {
+			var there os.FileInfo
+			if there, err = os.Stat(path); err == nil && os.SameFile(mine, there) {
+				return &lock{file: f, made: made}, nil
+			}
+		}
+		_ = f.Close()
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, inaccessible(dir, err)
+		}
+	}
+}
+
+func inUse(dir string, f *os.File) error {
+	by := "another process"
+	text, err := io.ReadAll(io.LimitReader(f, maxOwner))
+	if err == nil {
+		// While a process opens the store, the file still names the one before it.
+		if o, ok := parseOwner(text); ok && unix.Kill(o.pid, 0) != unix.ESRCH {
+			by = fmt.Sprintf("%s (process %d, since %s)", o.command, o.pid, o.since.Local().Format(time.DateTime))
+		}
+	}
+	return store.Errorf(503, errHeld, "The store in %s is in use by %s; stop it, or use another KERNOS_HOME", dir, by)
+}
+
+// sign writes who has the lock.
+func (l *lock) sign(o owner) error {
+	text := o.encode()
+	if _, err := l.file.WriteAt(text, 0); err != nil {
+		return err
+	}
+	return l.file.Truncate(int64(len(text)))
+}
+
+// release lets others have the lock.
+func (l *lock) release() error {
+	if l == nil {
+		return nil
+	}
+	_ = l.file.Truncate(0) // a name that is out of date is told from one that is not
+	return l.file.Close()
+}
+
+// undo lets others have the lock and leaves the directory as it was.
+func (l *lock) undo() {
+	if l == nil {
+		return
+	}
+	if l.made {
+		_ = os.Remove(l.file.Name())
+	}
+	_ = l.file.Close()
+}
+
+// inaccessible is the error for a directory that this user can't use.
+func inaccessible(dir string, err error) error {
+	return unwritable(dir, err)
+}

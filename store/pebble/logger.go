@@ -1,0 +1,39 @@
+package pebble
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+)
+
+// A logger takes what the library has to say.
+type logger struct {
+	log   *slog.Logger
+	fatal func(error) // nil while nothing is written
+}
+
+// Infof tells of the library's daily work.
+func (l *logger) Infof(format string, args ...any) {
+	if l.log.Enabled(context.Background(), slog.LevelDebug) {
+		l.log.Debug(fmt.Sprintf(format, args...))
+	}
+}
+
+// Errorf tells of something that the library goes on after.
+func (l *logger) Errorf(format string, args ...any) {
+	l.log.Warn(fmt.Sprintf(format, args...))
+}
+
+// Fatalf is where the library wants the process to end. It does not: readers go on, and
+// nothing is written any more.
+func (l *logger) Fatalf(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	l.log.Error(text)
+	if l.fatal != nil && format != missingFile {
+		l.fatal(fmt.Errorf("%s", text))
+	}
+}
+
+// missingFile is how the library speaks of a table that somebody has removed. The read
+// fails by itself, and the others need not.
+const missingFile = "%+v"

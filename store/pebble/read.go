@@ -1,0 +1,318 @@
+package pebble
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
+	"iter"
+	"sync"
+
+	crdb "github.com/cockroachdb/pebble/v2"
+
+	"kernos/store"
+)
+
+// A source is what the library reads from: its latest state or a snapshot.
+type source interface {
+	Get(key []byte) ([]byte, io.Closer, error)
+	NewIter(*crdb.IterOptions) (*crdb.Iterator, error)
+}
+
+// foreign reports whether a key can't be an entry's.
+func foreign(key []byte) bool { return len(key) == 0 || key[0] == 0 }
+
+// split takes a stored value apart.
+func split(stored []byte) (store.Revision, []byte, error) {
+	r, n := binary.Uvarint(stored)
+	if n <= 0 || r == 0 {
+		return 0, nil, errors.New("a value without a revision")
+	}
+	return store.Revision(r), stored[n:], nil
+}
+
+// readError gives an error of the library a code.
+func (e *Engine) readError(err error) error {
+	if err == nil {
+		return nil
+	}
+	if known, ok := errors.AsType[*store.Error](err); ok {
+		return known
+	}
+	if crdb.IsCorruptionError(err) || errors.Is(err, errUnreadable) {
+		return damage(e.dir, "", err)
+	}
+	return store.Errorf(503, err, "The store in %s can't be read: look after the disk", e.dir)
+}
+
+// errUnreadable marks values that this engine has not written.
+var errUnreadable = errors.New("unreadable")
+
+// Get returns the entry of a key.
+func (e *Engine) Get(key []byte) (store.Entry, error) {
+	e.life.RLock()
+	defer e.life.RUnlock()
+	if e.dead {
+		return store.Entry{}, store.ErrClosed
+	}
+	return e.get(e.db, key)
+}
+
+func (e *Engine) get(from source, key []byte) (store.Entry, error) {
+	if foreign(key) {
+		return store.Entry{Key: key}, nil
+	}
+	stored, closer, err := from.Get(key)
+	if err != nil {
+		if errors.Is(err, crdb.ErrNotFound) {
+			return store.Entry{Key: key}, nil
+		}
+		return store.Entry{}, e.readError(err)
+	}
+	entry, err := copyEntry(make([]byte, 0, len(key)+len(stored)), key, stored)
+	return entry, e.readError(errors.Join(err, closer.Close()))
+}
+
+// copyEntry makes an entry in a buffer.
+func copyEntry(buf, key, stored []byte) (store.Entry, error) {
+	r, value, err := split(stored)
+	if err != nil {
+		return store.Entry{}, errors.Join(errUnreadable, err)
+	}
+	buf = append(append(buf, key...), value...)
+	return store.Entry{Key: buf[:len(key):len(key)], Value: buf[len(key):], Revision: r}, nil
+}
+
+// revisionOf returns the revision of a key: 0 if it is absent. The caller has the turn, so
+// the library is not closed.
+func (e *Engine) revisionOf(key []byte) (store.Revision, error) {
+	if foreign(key) {
+		return 0, nil
+	}
+	stored, closer, err := e.db.Get(key)
+	if err != nil {
+		if errors.Is(err, crdb.ErrNotFound) {
+			return 0, nil
+		}
+		return 0, e.readError(err)
+	}
+	r, _, err := split(stored)
+	if err != nil {
+		err = errors.Join(errUnreadable, err)
+	}
+	return r, e.readError(errors.Join(err, closer.Close()))
+}
+
+// Scan goes through the entries of a range.
+func (e *Engine) Scan(r store.Range) iter.Seq2[store.Entry, error] {
+	return e.scan(r, func(use func(source) error) error {
+		if e.dead {
+			return store.ErrClosed
+		}
+		return use(e.db)
+	})
+}
+
+// scan is Scan of a source, which can't be closed while it is used.
+func (e *Engine) scan(r store.Range, from func(use func(source) error) error) iter.Seq2[store.Entry, error] {
+	return func(yield func(store.Entry, error) bool) {
+		c, err := e.newCursor(r, from)
+		if err != nil {
+			yield(store.Entry{}, err)
+			return
+		}
+		defer e.handles.remove(c)
+		step := c.first
+		for {
+			entry, ok, err := step()
+			if err != nil {
+				yield(store.Entry{}, e.readOrClosed(err))
+				return
+			}
+			if !ok || !yield(entry, nil) {
+				return
+			}
+			step = c.next
+		}
+	}
+}
+
+func (e *Engine) readOrClosed(err error) error {
+	if errors.Is(err, store.ErrClosed) {
+		return err
+	}
+	return e.readError(err)
+}
+
+func (e *Engine) newCursor(r store.Range, from func(use func(source) error) error) (*cursor, error) {
+	e.life.RLock()
+	defer e.life.RUnlock()
+	c := &cursor{reverse: r.Reverse}
+	o := crdb.IterOptions{LowerBound: r.From, UpperBound: r.To}
+	if foreign(r.From) {
+		o.LowerBound = []byte{1} // behind the engine's own keys
+	}
+	err := from(func(s source) (err error) {
+		if r.To != nil && bytes.Compare(o.LowerBound, r.To) >= 0 {
+			c.none = true
+			return nil
+		}
+		c.it, err = s.NewIter(&o)
+		return err
+	})
+	if err != nil {
+		return nil, e.readOrClosed(err)
+	}
+	e.handles.add(c)
+	return c, nil
+}
+
+// A cursor is the place of a scan. What it returns is copied, so that it can be closed
+// while somebody looks at an entry.
+type cursor struct {
+	reverse bool
+	none    bool // the range is empty
+
+	mu  sync.Mutex
+	it  *crdb.Iterator // nil when it is closed
+	buf []byte
+}
+
+func (c *cursor) first() (store.Entry, bool, error) {
+	if c.reverse {
+		return c.step((*crdb.Iterator).Last)
+	}
+	return c.step((*crdb.Iterator).First)
+}
+
+func (c *cursor) next() (store.Entry, bool, error) {
+	if c.reverse {
+		return c.step((*crdb.Iterator).Prev)
+	}
+	return c.step((*crdb.Iterator).Next)
+}
+
+func (c *cursor) step(move func(*crdb.Iterator) bool) (store.Entry, bool, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.none {
+		return store.Entry{}, false, nil
+	}
+	if c.it == nil {
+		return store.Entry{}, false, store.ErrClosed
+	}
+	if !move(c.it) {
+		return store.Entry{}, false, c.it.Error()
+	}
+	stored, err := c.it.ValueAndErr()
+	if err != nil {
+		return store.Entry{}, false, err
+	}
+	if n := len(c.it.Key()) + len(stored); cap(c.buf) < n {
+		c.buf = make([]byte, 0, max(256, n+n/2))
+	}
+	entry, err := copyEntry(c.buf[:0], c.it.Key(), stored)
+	return entry, err == nil, err
+}
+
+func (c *cursor) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.it != nil {
+		_ = c.it.Close() // its errors were those of the steps
+		c.it = nil
+	}
+}
+
+// Snapshot returns the latest state.
+func (e *Engine) Snapshot() (store.Snapshot, error) {
+	e.life.RLock()
+	defer e.life.RUnlock()
+	if e.dead {
+		return nil, store.ErrClosed
+	}
+	s := &snapshot{e: e, snap: e.db.NewSnapshot()}
+	e.handles.add(s)
+	return s, nil
+}
+
+// A snapshot is a state of the engine.
+type snapshot struct {
+	e *Engine
+
+	mu   sync.RWMutex
+	snap *crdb.Snapshot // nil when it is closed
+}
+
+func (s *snapshot) Get(key []byte) (store.Entry, error) {
+	s.e.life.RLock()
+	defer s.e.life.RUnlock()
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.snap == nil {
+		return store.Entry{}, store.ErrClosed
+	}
+	return s.e.get(s.snap, key)
+}
+
+func (s *snapshot) Scan(r store.Range) iter.Seq2[store.Entry, error] {
+	return s.e.scan(r, func(use func(source) error) error {
+		s.mu.RLock()
+		defer s.mu.RUnlock()
+		if s.snap == nil {
+			return store.ErrClosed
+		}
+		return use(s.snap)
+	})
+}
+
+func (s *snapshot) Close() error {
+	s.e.life.RLock()
+	defer s.e.life.RUnlock()
+	s.e.handles.remove(s)
+	return nil
+}
+
+func (s *snapshot) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.snap != nil {
+		_ = s.snap.Close() // it can't fail
+		s.snap = nil
+	}
+}
+
+// A handle is open in the library and has to be closed before it.
+type handle interface{ close() }
+
+// handles are those that are open.
+type handles struct {
+	mu  sync.Mutex
+	all map[handle]struct{}
+}
+
+func (h *handles) add(one handle) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.all == nil {
+		h.all = make(map[handle]struct{})
+	}
+	h.all[one] = struct{}{}
+}
+
+// remove closes a handle.
+func (h *handles) remove(one handle) {
+	one.close()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.all, one)
+}
+
+func (h *handles) closeAll() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for one := range h.all {
+		one.close()
+	}
+	clear(h.all)
+}

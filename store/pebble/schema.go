@@ -1,0 +1,128 @@
+package pebble
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	crdb "github.com/cockroachdb/pebble/v2"
+
+	"kernos/store"
+)
+
+// The engine's own keys. They begin with a zero byte.
+const (
+	schemaKey   = "\x00kernos/schema"   // a uvarint, then the version of kernos that it came with
+	revisionKey = "\x00kernos/revision" // a uvarint: no revision up to it is given out again
+)
+
+// A schema is the form of what is stored, as one version of it.
+type schema struct {
+	version uint64
+
+	// kernos is the first version of kernos that knows it.
+	kernos string
+
+	// migrations make the next version of a store. What one puts into the batch and the
+	// new version become part of the store in one step.
+	migrations map[uint64]func(*crdb.DB, *crdb.Batch) error
+}
+
+// current is the schema of this engine. Version 1: a value is stored behind its revision,
+// a uvarint.
+func current() schema {
+	return schema{version: 1, kernos: "0.2.0"}
+}
+
+func (s schema) encode() []byte {
+	return append(binary.AppendUvarint(nil, s.version), s.kernos...)
+}
+
+// parseSchema reads what encode has written.
+func parseSchema(value []byte) (version uint64, kernos string, ok bool) {
+	version, n := binary.Uvarint(value)
+	if n <= 0 || version == 0 || len(value) > 64 || !printable(string(value[n:])) {
+		return 0, "", false
+	}
+	return version, string(value[n:]), true
+}
+
+// check refuses a store that this engine can't migrate from.
+func (s schema) check(dir string, version uint64, kernos string) error {
+	if version > s.version {
+		return store.Errorf(503, fmt.Errorf("it has schema version %d, this kernos knows %d", version, s.version),
+			"The store in %s was written by a newer kernos; use kernos %s or later", dir, kernos)
+	}
+	for v := version; v < s.version; v++ {
+		if s.migrations[v] == nil {
+			return store.Errorf(500, fmt.Errorf("it has schema version %d, and migrations start from %v", version, slices.Sorted(maps.Keys(s.migrations))),
+				"The store in %s was written by a kernos that is too old; export it with that one, and restore the backup with `kernos restore FILE`", dir)
+		}
+	}
+	return nil
+}
+
+// migrate brings a store to the schema. A store without one is new.
+func (s schema) migrate(dir string, db *crdb.DB) error {
+	value, err := readOwn(db, schemaKey)
+	if err != nil {
+		return err
+	}
+	version, kernos := s.version, s.kernos
+	if value != nil {
+		var ok bool
+		if version, kernos, ok = parseSchema(value); !ok {
+			return damage(dir, "", errors.New("its schema version is unreadable"))
+		}
+	}
+	if err := s.check(dir, version, kernos); err != nil {
+		return err
+	}
+	if value == nil {
+		return db.Set([]byte(schemaKey), s.encode(), crdb.Sync)
+	}
+	for ; version < s.version; version++ {
+		b := db.NewBatch()
+		next := schema{version: version + 1, kernos: s.kernos}
+		err := s.migrations[version](db, b)
+		if err == nil {
+			err = b.Set([]byte(schemaKey), next.encode(), nil)
+		}
+		if err == nil {
+			err = b.Commit(crdb.Sync)
+		}
+		if err = errors.Join(err, b.Close()); err != nil {
+			return store.Errorf(500, err, "The store in %s can't be migrated from version %d to %d; it is unchanged", dir, version, version+1)
+		}
+	}
+	return nil
+}
+
+// readOwn returns a copy of the value of one of the engine's own keys, or nil.
+func readOwn(db *crdb.DB, key string) ([]byte, error) {
+	value, closer, err := db.Get([]byte(key))
+	if errors.Is(err, crdb.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	value = append([]byte{}, value...)
+	return value, closer.Close()
+}
+
+// readLease returns the revision that no other was given out above.
+func readLease(dir string, db *crdb.DB) (store.Revision, error) {
+	value, err := readOwn(db, revisionKey)
+	if err != nil || value == nil {
+		return 0, err
+	}
+	r, n := binary.Uvarint(value)
+	if n != len(value) || r > math.MaxInt64 {
+		return 0, damage(dir, "", errors.New("its revision counter is unreadable"))
+	}
+	return store.Revision(r), nil
+}

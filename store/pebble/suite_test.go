@@ -1,0 +1,21 @@
+package pebble
+
+import (
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"kernos/store"
+	"kernos/store/storetest"
+)
+
+func TestEngine(t *testing.T) {
+	storetest.Run(t, storetest.Engine{
+		Open:   func(dir string) (store.Store, error) { return Open(dir, nil) },
+		OpenFS: func(fs vfs.FS, dir string) (store.Store, error) { return Open(dir, &Options{FS: fs}) },
+	})
+}
+
+func TestKill(t *testing.T) {
+	storetest.Kill(t, storetest.Engine{Open: func(dir string) (store.Store, error) { return Open(dir, nil) }})
+}

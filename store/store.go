@@ -1,0 +1,149 @@
+// Package store is the contract of durable state: ordered keys, atomic batches,
+// commits that can be awaited.
+//
+// Everything durable (memory, the journal, idempotency, …) is a keyspace on this one
+// contract, a prefix of its own, so that an engine is small and a feature never
+// knows which engine it runs on. Engines live in the folders below; every engine
+// passes the suite in store/storetest.
+//
+//	var b store.Batch
+//	b.IfRevision(key, e.Revision) // nobody has changed it since we looked
+//	b.Set(key, value)
+//	commit, err := s.Apply(&b) // visible to every reader from here on …
+//	err = commit.Wait(ctx)     // … and on disk from here on
+//
+// A keyspace begins with a byte that no other has; [Spaces] lists them. Keys that begin
+// with a zero byte belong to the engine.
+package store
+
+import (
+	"fmt"
+	"iter"
+)
+
+// The keyspaces: the first byte of their keys.
+const (
+	SpaceMemory      = 'm' // capability/memory
+	SpaceIdempotency = 'i' // kernel
+	SpaceJournal     = 'j' // journal
+	SpaceBlobs       = 'b' // store/blobs: who refers to which blob
+)
+
+// Spaces names the keyspaces, for those who count or compare a whole store.
+var Spaces = map[byte]string{
+	SpaceMemory:      "memory",
+	SpaceIdempotency: "idempotency",
+	SpaceJournal:     "journal",
+	SpaceBlobs:       "blobs",
+}
+
+// A Revision counts the batches that changed a store. That of a key is the revision of
+// the batch that set it last; a key that is absent has revision 0. Revisions only
+// grow, across restarts too, and may leave numbers out.
+type Revision uint64
+
+// An Entry is a key with its value. Its slices are valid until the next step of the
+// iteration that returned it; those of Get are the caller's.
+type Entry struct {
+	Key, Value []byte
+	Revision   Revision
+}
+
+// A Range is the keys from From on and before To. A nil From is the first key, a nil To
+// is behind the last one.
+type Range struct {
+	From, To []byte
+	Reverse  bool // from the last key to the first
+}
+
+// Prefix is the range of the keys that begin with p.
+func Prefix(p []byte) Range { return Range{From: p, To: After(p)} }
+
+// After returns the first key that does not begin with p, or nil if there is none.
+func After(p []byte) []byte {
+	for i := len(p) - 1; i >= 0; i-- {
+		if p[i] < 0xFF {
+			next := append([]byte(nil), p[:i+1]...)
+			next[i]++
+			return next
+		}
+	}
+	return nil
+}
+
+// A Reader reads one state of a store.
+type Reader interface {
+	// Get returns the entry of a key. A key that is absent is no error: its entry has
+	// revision 0 and no value.
+	Get(key []byte) (Entry, error)
+
+	// Scan goes through the entries of a range in order. An error ends it.
+	Scan(Range) iter.Seq2[Entry, error]
+}
+
+// A Snapshot is a state of a store that does not change any more. It must be closed.
+type Snapshot interface {
+	Reader
+	Close() error
+}
+
+// A Store keeps entries. It is safe for concurrent use. As a Reader it reads the latest
+// state: what Apply has returned for is in it.
+//
+// Its errors have a code, see [Error]; after Close every call fails with [ErrClosed].
+type Store interface {
+	Reader
+
+	// Snapshot returns the latest state.
+	Snapshot() (Snapshot, error)
+
+	// Apply makes a batch part of the state, whole or not at all, and returns at once:
+	// every reader sees it from then on, and the commit tells when it is durable.
+	// Batches become durable in the order in which they were applied.
+	//
+	// A condition that does not hold is an [ErrConflict], and nothing is changed. Apply
+	// copies what it needs of the batch. If the store can't write, it says so here and
+	// goes on reading; it writes again when it can.
+	Apply(*Batch) (*Commit, error)
+
+	// Barrier returns a commit that is durable when everything applied so far is. It
+	// writes nothing.
+	Barrier() *Commit
+
+	// Watch tells of changes under a prefix until the watcher is stopped.
+	Watch(prefix []byte) *Watcher
+
+	// Close makes everything durable and lets go of the store.
+	Close() error
+}
+
+// An Error is a failure of a store, with the code that a caller is answered with.
+type Error struct {
+	Code int    // an HTTP status
+	Text string // for the caller: what is wrong, and what to do
+	Err  error  // for the operator, or nil
+}
+
+func (e *Error) Error() string {
+	if e.Err == nil {
+		return e.Text
+	}
+	return e.Text + ": " + e.Err.Error()
+}
+
+// Unwrap returns what the operator should know.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Public returns what a caller may see of the error.
+func (e *Error) Public() (code int, text string) { return e.Code, e.Text }
+
+// Errorf makes an Error; the text is for the caller.
+func Errorf(code int, err error, format string, args ...any) *Error {
+	return &Error{Code: code, Text: fmt.Sprintf(format, args...), Err: err}
+}
+
+// Errors that callers look for with errors.Is.
+var (
+	ErrConflict error = &Error{Code: 409, Text: "A condition of the batch does not hold"}
+	ErrClosed   error = &Error{Code: 503, Text: "The store is closed: the kernel is shutting down"}
+)
