@@ -1,0 +1,139 @@
+package history
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"kernos/internal/jsonscan"
+	"kernos/journal"
+	"kernos/message"
+)
+
+// filter is the part of an input that says which messages are meant.
+type filter struct {
+	Correlation   string         `json:"correlation,omitempty" jsonschema:"maxLength=256" jsonschema_description:"Only messages of this workflow: metadata.correlation."`
+	CorrelationID string         `json:"correlationId,omitempty" jsonschema:"maxLength=256" jsonschema_description:"Another name for correlation."`
+	Causation     string         `json:"causation,omitempty" jsonschema:"maxLength=256" jsonschema_description:"Only messages that the message with this id caused: its answer, events, calls."`
+	Kind          message.Kind   `json:"kind,omitempty" jsonschema:"enum=command,enum=query,enum=event,enum=reply,enum=error" jsonschema_description:"Only messages of this kind."`
+	Type          string         `json:"type,omitempty" jsonschema:"maxLength=128" jsonschema_description:"Only messages of this type (Memory.Set), or of a domain (Memory.*)."`
+	Since         jsontext.Value `json:"since,omitempty" jsonschema:"oneof_type=integer;string" jsonschema_description:"Only messages recorded at this time or later: milliseconds since 1970, a time such as 2026-01-31T12:00:00Z, or how long ago, such as 90s, 1h or 7d."`
+	Until         jsontext.Value `json:"until,omitempty" jsonschema:"oneof_type=integer;string" jsonschema_description:"Only messages recorded before this time, written as since is."`
+	Code          whole          `json:"code,omitempty" jsonschema:"minimum=400,maximum=599" jsonschema_description:"Only errors with this code."`
+}
+
+// read checks a filter and puts it into the journal's words.
+func (f *filter) read() (journal.Filter, error) {
+	if f.Correlation != "" && f.CorrelationID != "" && f.Correlation != f.CorrelationID {
+		return journal.Filter{}, invalid("correlationId", "correlation and correlationId are two names for one thing and differ; leave one out")
+	}
+	if err := checkPattern(f.Type); err != nil {
+		return journal.Filter{}, err
+	}
+	since, err := readTime("since", f.Since)
+	if err != nil {
+		return journal.Filter{}, err
+	}
+	until, err := readTime("until", f.Until)
+	if err != nil {
+		return journal.Filter{}, err
+	}
+	return journal.Filter{
+		Correlation: cmp.Or(f.Correlation, f.CorrelationID),
+		Causation:   message.ID(f.Causation),
+		Kind:        f.Kind,
+		Type:        f.Type,
+		Since:       since,
+		Until:       until,
+		Code:        int(f.Code),
+	}, nil
+}
+
+// invalid is the error for a field that fits the schema and makes no sense.
+func invalid(field, format string, args ...any) *message.Error {
+	return &message.Error{Code: 422, Message: "Schema validation failed: " + fmt.Sprintf(format, args...), Field: field}
+}
+
+// checkPattern takes a type, a domain with a star, or a star.
+func checkPattern(p string) error {
+	if p == "" || p == "*" || message.Type(p).Valid() {
+		return nil
+	}
+	if domain, ok := strings.CutSuffix(p, ".*"); ok && message.Type(domain+".A").Valid() {
+		return nil
+	}
+	return invalid("type", `type: expected a type such as Memory.Set, a domain such as Memory.*, or *; got %q`, message.Clip(p, 64))
+}
+
+// readTime reads a point in time as milliseconds since 1970. No value is 0.
+func readTime(field string, v jsontext.Value) (int64, error) {
+	if len(v) == 0 || v.Kind() == 'n' {
+		return 0, nil
+	}
+	if v.Kind() == '0' {
+		n, ok := wholeNumber(string(v))
+		if !ok || n < 0 {
+			return 0, invalid(field, "%s: expected milliseconds since 1970, got %s", field, message.Clip(string(v), 40))
+		}
+		return n, nil
+	}
+	text := jsonscan.Unquote(v)
+	if t, err := time.Parse(time.RFC3339, text); err == nil {
+		return max(t.UnixMilli(), 0), nil
+	}
+	if t, err := time.Parse(time.DateOnly, text); err == nil {
+		return max(t.UnixMilli(), 0), nil
+	}
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil && n >= 0 {
+		return n, nil
+	}
+	if ago, ok := readDuration(text); ok {
+		return max(time.Now().Add(-ago).UnixMilli(), 0), nil
+	}
+	return 0, invalid(field, "%s: expected milliseconds since 1970, a time such as 2026-01-31T12:00:00Z, or how long ago, such as 90s, 1h or 7d; got %q", field, message.Clip(text, 40))
+}
+
+// readDuration reads a length of time that is not negative. Unlike Go it knows days and
+// weeks, alone.
+func readDuration(text string) (time.Duration, bool) {
+	for unit, length := range map[string]time.Duration{"d": 24 * time.Hour, "w": 7 * 24 * time.Hour} {
+		if number, ok := strings.CutSuffix(text, unit); ok {
+			n, err := strconv.ParseFloat(number, 64)
+			if err != nil || !(n >= 0) || n*float64(length) >= math.MaxInt64 {
+				return 0, false
+			}
+			return time.Duration(n * float64(length)), true
+		}
+	}
+	d, err := time.ParseDuration(text)
+	return d, err == nil && d >= 0
+}
+
+// whole is an integer in any of the notations that JSON has for it: 100, 1e2, 100.0.
+type whole int64
+
+// UnmarshalJSON reads what a schema takes for an integer.
+func (w *whole) UnmarshalJSON(text []byte) error {
+	n, ok := wholeNumber(string(text))
+	if !ok {
+		return fmt.Errorf("%.40s is no integer", text)
+	}
+	*w = whole(n)
+	return nil
+}
+
+func wholeNumber(text string) (int64, bool) {
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return n, true
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil || f != math.Trunc(f) || math.Abs(f) > 1<<53 {
+		return 0, false
+	}
+	return int64(f), true
+}

@@ -1,0 +1,89 @@
+// Package history answers from the journal: what was said, by whom, why, and when.
+//
+//	Message.Get     one message
+//	Message.List    those of a workflow, a type, a time, …
+//	Message.Search  those in which words occur
+//	Message.Graph   a workflow as a picture of causes and effects
+//	Message.Replay  a workflow once more: to look at, or to run
+//	Message.Watch   what is recorded, as it is
+//	Message.Stats   how much there is
+//
+// Messages come back as they were recorded, byte for byte. What they hold is in the
+// journal already, so nothing that these syscalls answer is recorded again.
+package history
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+
+	jsonv2 "github.com/go-json-experiment/json"
+
+	"kernos/journal"
+	"kernos/kernel"
+	"kernos/message"
+	"kernos/schema"
+)
+
+// A Journal is what this module needs of the journal.
+type Journal interface {
+	// Get returns the first message of an id. The error is a *message.Error with code
+	// 404 if there is none.
+	Get(ctx context.Context, id message.ID) (journal.Entry, error)
+
+	// List returns a page of messages, and the number to go on after, or 0. The workflow
+	// of a correlation has the message whose id it is.
+	List(ctx context.Context, q journal.Query) (entries []journal.Entry, next uint64, err error)
+
+	// Search returns the messages in which words occur, the best first.
+	Search(ctx context.Context, q journal.SearchQuery) (journal.SearchResult, error)
+
+	// Follow goes through the messages after one, and then through those that are
+	// recorded later, until ctx is done or something is wrong; it ends with the error.
+	Follow(ctx context.Context, after uint64, f journal.Filter) iter.Seq2[journal.Entry, error]
+
+	// Dropped says what the journal had and has no more.
+	Dropped() (journal.Dropped, error)
+
+	// Stats says what the journal has.
+	Stats() (journal.Stats, error)
+}
+
+// Module returns the module that answers from a journal.
+func Module(j Journal) kernel.Module {
+	return kernel.Module{
+		Name:    "history",
+		Version: "1.0.0",
+		Summary: "What was said: messages by id, workflow, type, time and words; as a graph; live; once more.",
+		Syscalls: []kernel.Syscall{
+			Get(j),
+			List(j),
+			Search(j),
+			Graph(j),
+			Replay(j),
+			Watch(j),
+			Stats(j),
+		},
+	}
+}
+
+// recalling makes a query whose answer is JSON text, which goes out as it is: a typed
+// syscall would write the messages in it anew, and they are to come back as they were.
+func recalling[In any](d kernel.Definition, f func(ctx context.Context, m *message.Message, in In, emit kernel.Emit) (json.RawMessage, error)) kernel.Syscall {
+	d.Kind = message.KindQuery
+	d.Recalls = true
+	d.Input = schema.Input[In]()
+	return kernel.Syscall{Definition: d, Handler: func(ctx context.Context, m message.Message, emit kernel.Emit) {
+		var in In
+		if err := jsonv2.Unmarshal(m.Data, &in); err != nil {
+			emit(m.Fail(message.Errorf(422, "Schema validation failed: %s can't read its input", m.Type)))
+			return
+		}
+		answer, err := f(ctx, &m, in, emit)
+		if err != nil {
+			kernel.Fail(ctx, m, emit, err)
+			return
+		}
+		emit(m.Reply(answer))
+	}}
+}

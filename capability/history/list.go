@@ -1,0 +1,179 @@
+package history
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"kernos/internal/jsonscan"
+	"kernos/journal"
+	"kernos/kernel"
+	"kernos/message"
+	"kernos/schema"
+)
+
+// How many messages a page has.
+const (
+	defaultPage = 100
+	maxPage     = 1000
+)
+
+// recorded is the form of a message in an answer. It is for the schema; what goes out is
+// the text that was recorded.
+type recorded struct {
+	Kind     message.Kind   `json:"kind" jsonschema:"enum=command,enum=query,enum=event,enum=reply,enum=error" jsonschema_description:"Why it was sent."`
+	Type     message.Type   `json:"type" jsonschema_description:"What it is about."`
+	Data     jsontext.Value `json:"data" jsonschema_description:"What it said. Secrets are replaced by [redacted]."`
+	Metadata struct {
+		ID             string `json:"id" jsonschema_description:"Its name."`
+		Timestamp      int64  `json:"timestamp" jsonschema_description:"When it was sent, in milliseconds since 1970."`
+		Correlation    string `json:"correlation,omitempty" jsonschema_description:"The workflow that it belongs to."`
+		Causation      string `json:"causation,omitempty" jsonschema_description:"The message that caused it."`
+		IdempotencyKey string `json:"idempotencyKey,omitempty" jsonschema_description:"The key under which it runs once."`
+		SchemaVersion  string `json:"schemaVersion,omitempty" jsonschema_description:"The version that it was written for."`
+	} `json:"metadata" jsonschema_description:"Where it stands in time and among other messages."`
+}
+
+type getInput struct {
+	ID string `json:"id" jsonschema:"minLength=1,maxLength=256" jsonschema_description:"The message's metadata.id."`
+}
+
+// Get returns one message.
+func Get(j Journal) kernel.Syscall {
+	return recalling(kernel.Definition{
+		Type:    "Message.Get",
+		Summary: "Get a message by its id, as it was recorded.",
+		Output:  schema.Output[recorded](),
+	}, func(ctx context.Context, _ *message.Message, in getInput, _ kernel.Emit) (json.RawMessage, error) {
+		e, err := j.Get(ctx, message.ID(in.ID))
+		if err != nil {
+			return nil, err
+		}
+		return message.Append(nil, &e.Message), nil
+	})
+}
+
+type listInput struct {
+	filter
+	Cursor  string `json:"cursor,omitempty" jsonschema:"maxLength=64" jsonschema_description:"Where to go on: the cursor of the page before, with everything else unchanged."`
+	Limit   whole  `json:"limit,omitempty" jsonschema:"minimum=1,maximum=1000,default=100" jsonschema_description:"How many messages at most."`
+	Order   string `json:"order,omitempty" jsonschema:"enum=asc,enum=desc,default=asc" jsonschema_description:"asc for the oldest first, desc for the newest first."`
+	Records bool   `json:"records,omitempty" jsonschema_description:"Also say for every message when it was recorded, its sequence number and which way it went."`
+}
+
+type listOutput struct {
+	Messages []recorded  `json:"messages" jsonschema_description:"The messages, as they were recorded."`
+	Records  []recordOut `json:"records,omitempty" jsonschema_description:"How each message was recorded, in the same order, if it was asked for."`
+	Cursor   string      `json:"cursor,omitempty" jsonschema_description:"Where the next page begins. There is none if it is absent."`
+	Dropped  *gap        `json:"dropped,omitempty" jsonschema_description:"What is not in the journal and might have been listed."`
+}
+
+// recordOut is how a message was recorded.
+type recordOut struct {
+	Seq uint64 `json:"seq" jsonschema_description:"The message's number in the journal. Numbers only grow."`
+	At  int64  `json:"at" jsonschema_description:"When it was recorded, in milliseconds since 1970."`
+	Way string `json:"way" jsonschema:"enum=in,enum=out,enum=within" jsonschema_description:"in from a connection, out to one, within the kernel."`
+}
+
+// List returns messages in the order of the journal.
+func List(j Journal) kernel.Syscall {
+	return recalling(kernel.Definition{
+		Type:    "Message.List",
+		Summary: "List recorded messages by workflow, cause, kind, type, time or error code, a page at a time.",
+		Output:  schema.Output[listOutput](),
+	}, func(ctx context.Context, _ *message.Message, in listInput, _ kernel.Emit) (json.RawMessage, error) {
+		f, err := in.read()
+		if err != nil {
+			return nil, err
+		}
+		q := journal.Query{Filter: f, Reverse: in.Order == "desc", Limit: defaultPage}
+		if in.Limit > 0 {
+			q.Limit = min(int(in.Limit), maxPage)
+		}
+		if q.After, err = readCursor(in.Cursor, listCursor(q.Reverse)); err != nil {
+			return nil, err
+		}
+		entries, next, err := j.List(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		dst := append([]byte(nil), `{"messages":[`...)
+		for i := range entries {
+			dst = message.Append(comma(dst, i), &entries[i].Message)
+		}
+		dst = append(dst, ']')
+		if in.Records {
+			dst = append(dst, `,"records":[`...)
+			for i := range entries {
+				dst = appendRecord(comma(dst, i), &entries[i])
+			}
+			dst = append(dst, ']')
+		}
+		if next != 0 {
+			dst = appendCursor(append(dst, `,"cursor":`...), listCursor(q.Reverse), next)
+		}
+		if dst, err = appendGap(dst, j, &f); err != nil {
+			return nil, err
+		}
+		return append(dst, '}'), nil
+	})
+}
+
+// comma appends what stands before the element with this index.
+func comma(dst []byte, i int) []byte {
+	if i == 0 {
+		return dst
+	}
+	return append(dst, ',')
+}
+
+// appendRecord appends how a message was recorded.
+func appendRecord(dst []byte, e *journal.Entry) []byte {
+	dst = appendPlace(append(dst, '{'), e)
+	return append(append(append(dst, `,"way":"`...), way(e.Way)...), `"}`...)
+}
+
+// appendPlace appends the members seq and at.
+func appendPlace(dst []byte, e *journal.Entry) []byte {
+	dst = strconv.AppendUint(append(dst, `"seq":`...), e.Seq, 10)
+	return strconv.AppendInt(append(dst, `,"at":`...), e.At, 10)
+}
+
+func way(w kernel.Way) string {
+	switch w {
+	case kernel.In:
+		return "in"
+	case kernel.Out:
+		return "out"
+	}
+	return "within"
+}
+
+// A cursor is a letter for what it goes through, and a number.
+func listCursor(reverse bool) string {
+	if reverse {
+		return "d"
+	}
+	return "a"
+}
+
+const searchCursor = "s"
+
+func appendCursor(dst []byte, letter string, n uint64) []byte {
+	return jsonscan.AppendQuoted(dst, letter+strconv.FormatUint(n, 36))
+}
+
+func readCursor(text, letter string) (uint64, error) {
+	if text == "" {
+		return 0, nil
+	}
+	number, ok := strings.CutPrefix(text, letter)
+	n, err := strconv.ParseUint(number, 36, 64)
+	if !ok || err != nil || n == 0 || strconv.FormatUint(n, 36) != number {
+		return 0, invalid("cursor", "cursor: expected the cursor of the page before, of the same call in the same order; got %q", message.Clip(text, 40))
+	}
+	return n, nil
+}

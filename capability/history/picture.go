@@ -1,0 +1,115 @@
+package history
+
+import (
+	"context"
+	"encoding/json"
+
+	"kernos/internal/jsonscan"
+	"kernos/journal"
+	"kernos/kernel"
+	"kernos/message"
+	"kernos/schema"
+)
+
+type graphInput struct {
+	CorrelationID string `json:"correlationId" jsonschema:"minLength=1,maxLength=256" jsonschema_description:"The workflow: metadata.correlation of its messages, or the id of the message that began it."`
+	Format        string `json:"format,omitempty" jsonschema:"enum=mermaid,enum=json,enum=dot,enum=tree,default=mermaid" jsonschema_description:"mermaid for a Mermaid flowchart, json for nodes and edges, dot for Graphviz, tree for text with a line a message."`
+}
+
+// graphOutput is written by hand since it has two forms.
+const graphOutput = `{"oneOf":[
+{"type":"string","description":"The graph as text, in the format that was asked for: mermaid, dot or tree."},
+{"type":"object","description":"The graph as nodes and edges, if the format is json.","properties":{
+"nodes":{"type":"array","description":"The messages, in the order of the journal; those that are missing come last.","items":{"type":"object","properties":{
+"id":{"type":"string","description":"The message's id."},
+"kind":{"type":"string","description":"Its kind."},
+"type":{"type":"string","description":"Its type."},
+"seq":{"type":"integer","description":"Its number in the journal."},
+"timestamp":{"type":"integer","description":"When it was sent, in milliseconds since 1970."},
+"duration":{"type":"integer","description":"Of an answer: how long it took, in milliseconds."},
+"failed":{"type":"boolean","description":"It is an error, or an error answers it."},
+"code":{"type":"integer","description":"The code of the error."},
+"missing":{"type":"boolean","description":"A message names it as its cause, and it is not part of the workflow in the journal."}},
+"required":["id"],"additionalProperties":false}},
+"edges":{"type":"array","description":"Causes and effects.","items":{"type":"object","properties":{
+"from":{"type":"string","description":"The id of the cause."},
+"to":{"type":"string","description":"The id of the effect."},
+"fromSeq":{"type":"integer","description":"The number of the cause, where an id is not one message's alone."},
+"toSeq":{"type":"integer","description":"The number of the effect, where an id is not one message's alone."}},
+"required":["from","to"],"additionalProperties":false}},
+"roots":{"type":"array","description":"Ids of the messages that the workflow begins with.","items":{"type":"string"}},
+"cycles":{"type":"array","description":"Ids of messages that name each other as their cause, in a circle. The oldest of each is a root.","items":{"type":"array","items":{"type":"string"}}},
+"more":{"type":"boolean","description":"The workflow has more messages than a graph shows."}},
+"required":["nodes","edges","roots"],"additionalProperties":false}]}`
+
+// maxNodes is how many messages a graph shows.
+const maxNodes = 50_000
+
+// Graph draws a workflow.
+func Graph(j Journal) kernel.Syscall {
+	output, err := schema.Parse(json.RawMessage(graphOutput))
+	if err != nil {
+		panic(err) // it is a constant
+	}
+	return recalling(kernel.Definition{
+		Type:    "Message.Graph",
+		Summary: "Draw the messages of a workflow as a graph of causes and effects.",
+		Output:  output,
+		Aliases: []message.Type{"Event.Graph"},
+	}, func(ctx context.Context, _ *message.Message, in graphInput, _ kernel.Emit) (json.RawMessage, error) {
+		nodes, more, err := readNodes(ctx, j, in.CorrelationID, maxNodes)
+		if err != nil {
+			return nil, err
+		}
+		if len(nodes) == 0 {
+			return nil, noWorkflow(ctx, j, in.CorrelationID)
+		}
+		g := newGraph(nodes)
+		g.more = more
+		var text []byte
+		switch in.Format {
+		case "json":
+			return g.json(), nil
+		case "dot":
+			text = g.dot()
+		case "tree":
+			text = g.tree()
+		default:
+			text = g.mermaid()
+		}
+		return jsonscan.AppendQuoted(make([]byte, 0, len(text)+len(text)/8), string(text)), nil
+	})
+}
+
+// readNodes reads the messages of a workflow without their data.
+func readNodes(ctx context.Context, j Journal, correlation string, most int) (nodes []node, more bool, err error) {
+	for e, err := range workflow(ctx, j, correlation) {
+		if err != nil {
+			return nil, false, err
+		}
+		if len(nodes) == most {
+			return nodes, true, nil
+		}
+		nodes = append(nodes, newNode(e))
+	}
+	return nodes, false, nil
+}
+
+func newNode(e *journal.Entry) node {
+	m := &e.Message
+	n := node{
+		seq:       e.Seq,
+		at:        e.At,
+		timestamp: m.Metadata.Timestamp,
+		kind:      m.Kind,
+		typ:       m.Type,
+		id:        m.Metadata.ID,
+		causation: m.Metadata.Causation,
+	}
+	if m.Kind == message.KindError {
+		if failure, err := message.ParseError(m.Data); err == nil {
+			n.code, n.text = failure.Code, cutText(failure.Message, maxTreeText)
+		}
+	}
+	return n
+}

@@ -1,0 +1,116 @@
+package history
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	jsonv2 "github.com/go-json-experiment/json"
+
+	"kernos/journal"
+	"kernos/kernel"
+	"kernos/message"
+	"kernos/schema"
+)
+
+// gap is what is not in the journal and might have been.
+type gap struct {
+	Messages  uint64 `json:"messages" jsonschema_description:"How many messages were dropped because of their age or of the journal's size: its oldest."`
+	Until     int64  `json:"until,omitzero" jsonschema_description:"When the last of them was recorded, in milliseconds since 1970."`
+	Why       string `json:"why,omitzero" jsonschema_description:"What the last ones were dropped for: age or bytes."`
+	Lost      uint64 `json:"lost,omitzero" jsonschema_description:"How many messages were never recorded, because the store did not take them."`
+	LostSince int64  `json:"lostSince,omitzero" jsonschema_description:"When the first of those came."`
+	LostUntil int64  `json:"lostUntil,omitzero" jsonschema_description:"When the last of those came."`
+}
+
+// findGap returns what may be missing in an answer about a time, or nil.
+func findGap(j Journal, since, until int64) (*gap, error) {
+	d, err := j.Dropped()
+	if err != nil {
+		return nil, err
+	}
+	g := new(gap)
+	if d.Messages > 0 && d.At >= since {
+		g.Messages, g.Until, g.Why = d.Messages, d.At, d.Why
+	}
+	if d.Lost > 0 && d.LostUntil >= since && (until == 0 || d.LostSince < until) {
+		g.Lost, g.LostSince, g.LostUntil = d.Lost, d.LostSince, d.LostUntil
+	}
+	if *g == (gap{}) {
+		return nil, nil
+	}
+	return g, nil
+}
+
+// appendGap appends the member dropped, if a list with this filter has a gap.
+func appendGap(dst []byte, j Journal, f *journal.Filter) ([]byte, error) {
+	g, err := findGap(j, f.Since, f.Until)
+	if err != nil || g == nil {
+		return dst, err
+	}
+	text, err := jsonv2.Marshal(g)
+	return append(append(dst, `,"dropped":`...), text...), err
+}
+
+// String says in words what is missing.
+func (g *gap) String() string {
+	clock := func(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) }
+	var parts []string
+	if g.Messages > 0 {
+		parts = append(parts, fmt.Sprintf("it has dropped the %d messages that were recorded until %s", g.Messages, clock(g.Until)))
+	}
+	if g.Lost > 0 {
+		parts = append(parts, fmt.Sprintf("%d messages from %s to %s were not recorded because the store did not take them", g.Lost, clock(g.LostSince), clock(g.LostUntil)))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// isNotFound reports whether the journal has no such message.
+func isNotFound(err error) bool {
+	e, ok := errors.AsType[*message.Error](err)
+	return ok && e.Code == 404
+}
+
+type statsInput struct{}
+
+type statsOutput struct {
+	Messages uint64 `json:"messages" jsonschema_description:"How many messages the journal has."`
+	Bytes    uint64 `json:"bytes" jsonschema_description:"How many bytes they take, without indices."`
+	FirstSeq uint64 `json:"firstSeq,omitzero" jsonschema_description:"The number of the oldest message."`
+	FirstAt  int64  `json:"firstAt,omitzero" jsonschema_description:"When it was recorded, in milliseconds since 1970."`
+	LastSeq  uint64 `json:"lastSeq,omitzero" jsonschema_description:"The number of the newest message."`
+	LastAt   int64  `json:"lastAt,omitzero" jsonschema_description:"When it was recorded, in milliseconds since 1970."`
+	Behind   uint64 `json:"behind" jsonschema_description:"How many of the newest messages Message.Search does not know yet."`
+	Dropped  *gap   `json:"dropped,omitempty" jsonschema_description:"What is not in the journal and might have been."`
+}
+
+// Stats says what the journal has.
+func Stats(j Journal) kernel.Syscall {
+	return recalling(kernel.Definition{
+		Type:    "Message.Stats",
+		Summary: "Say how many messages the journal has, from when to when, and what it has dropped.",
+		Output:  schema.Output[statsOutput](),
+	}, func(context.Context, *message.Message, statsInput, kernel.Emit) (json.RawMessage, error) {
+		s, err := j.Stats()
+		if err != nil {
+			return nil, err
+		}
+		missing, err := findGap(j, 0, 0)
+		if err != nil {
+			return nil, err
+		}
+		out := statsOutput{
+			Messages: s.Messages, Bytes: s.Bytes,
+			FirstSeq: s.FirstSeq, FirstAt: s.FirstAt,
+			LastSeq: s.LastSeq, LastAt: s.LastAt,
+			Dropped: missing,
+		}
+		if s.LastSeq > s.Indexed {
+			out.Behind = s.LastSeq - max(s.Indexed, s.FirstSeq-1)
+		}
+		return jsonv2.Marshal(out)
+	})
+}

@@ -1,0 +1,106 @@
+package memory
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"testing"
+
+	"kernos/capability/introspect"
+	"kernos/kernel"
+	"kernos/message"
+	"kernos/store"
+	"kernos/store/blobs"
+	"kernos/store/pebble"
+)
+
+// repeated is a connection that sends the same message many times.
+type repeated struct {
+	m    message.Message
+	left int
+	emit kernel.Emit
+}
+
+func (r *repeated) Next() (message.Message, kernel.Emit, error) {
+	if r.left == 0 {
+		return message.Message{}, nil, io.EOF
+	}
+	r.left--
+	return r.m, r.emit, nil
+}
+
+func (*repeated) Detach() {}
+
+// BenchmarkServe is what a message costs on a connection, from its envelope to its reply,
+// with the engine on disk; Ping beside it is what the kernel alone takes.
+func BenchmarkServe(b *testing.B) {
+	s, err := pebble.Open(b.TempDir(), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() {
+		if err := s.Close(); err != nil {
+			b.Error(err)
+		}
+	}()
+	d, err := blobs.New(b.TempDir())
+	if err != nil {
+		b.Fatal(err)
+	}
+	r, err := kernel.NewRegistry(Module(s, d, nil), kernel.Module{Name: "test", Version: "1.0.0", Summary: "A module of a test.", Syscalls: []kernel.Syscall{introspect.Ping}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	k := kernel.New(r, &kernel.Options{Store: s})
+	serve := func(b *testing.B, n int, kind message.Kind, t message.Type, data string) {
+		replies := 0
+		m := message.Message{Kind: kind, Type: t, Data: json.RawMessage(data), Metadata: message.Metadata{ID: "b", Timestamp: start}}
+		err := k.Serve(b.Context(), &repeated{m: m, left: n, emit: func(m message.Message) {
+			if m.Kind == message.KindReply {
+				replies++
+			}
+		}})
+		if err != nil || replies != n {
+			b.Fatalf("%d replies to %d messages, %v", replies, n, err)
+		}
+	}
+	var batch store.Batch
+	for i := range 10_000 {
+		v := version{revision: 1, updated: start, message: []byte("b"), text: []byte(`"Note content here"`)}
+		batch.Set(currentKey(Key(fmt.Sprintf("notes/%d", i))), v.encode())
+	}
+	if _, err := s.Apply(&batch); err != nil {
+		b.Fatal(err)
+	}
+	for _, c := range []struct {
+		name string
+		kind message.Kind
+		t    message.Type
+		data string
+	}{
+		{"Ping", message.KindQuery, "Ping", `{"payload":"Note content here"}`},
+		{"Get", message.KindQuery, "Memory.Get", `{"key":"/notes/1"}`},
+		{"GetWithRevision", message.KindQuery, "Memory.Get", `{"key":"/notes/1","withRevision":true}`},
+		{"ListNothing", message.KindQuery, "Memory.List", `{"prefix":"none"}`},
+		{"Set", message.KindCommand, "Memory.Set", `{"key":"/notes/2","value":"Note content here"}`},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			serve(b, b.N, c.kind, c.t, c.data)
+		})
+	}
+}
+
+// BenchmarkGet is the handler alone, without the kernel around it.
+func BenchmarkGet(b *testing.B) {
+	w := newWorld(b, Options{})
+	w.reply("Set", `{"key":"notes/1","value":"Note content here"}`, ok)
+	data := []byte(`{"key":"/notes/1"}`)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := w.memory.read(context.Background(), data); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,264 @@
+package memory
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+
+	"kernos/message"
+)
+
+// MaxKey is how many bytes a key may have in its normal form.
+const MaxKey = 512
+
+// A Key is a key in its normal form: segments of NFC text with single slashes between
+// them, and none around them. [ParseKey] makes it.
+type Key string
+
+// The namespaces with rules of their own, which are the first segment of a key.
+const (
+	vault = "vault" // sealed strings only
+	proc  = "proc"  // read-only
+	sys   = "sys"   // single-line values
+)
+
+var reserved = [...]string{vault, proc, sys}
+
+// space returns the reserved namespace that the key is in, or "".
+func (k Key) space() string {
+	first, _, _ := strings.Cut(string(k), "/")
+	for _, name := range reserved {
+		if first == name {
+			return name
+		}
+	}
+	return ""
+}
+
+// ParseKey brings a key into its normal form. A leading slash is optional, and slashes
+// that stand together are one. What could be read as another key than it is, is refused
+// with a 422 that says the rule. Above all, no key that is not in a reserved namespace
+// looks like one that is, whatever is done to it on its way.
+func ParseKey(s string) (Key, error) {
+	if key, ok := ordinary(s); ok {
+		return key, nil
+	}
+	return parseKey(s)
+}
+
+func parseKey(s string) (Key, error) {
+	plain := true
+	for i := 0; i < len(s); i++ {
+		if s[i] >= utf8.RuneSelf {
+			plain = false
+			break
+		}
+	}
+	text := s
+	if !plain {
+		if !utf8.ValidString(s) {
+			return "", badKey(s, "it is not UTF-8")
+		}
+		text = norm.NFC.String(s)
+		for _, r := range text {
+			if invisible(r) {
+				return "", badKey(s, "it has the invisible character U+%04X", r)
+			}
+		}
+	}
+	if err := checkText(s, text); err != nil {
+		return "", err
+	}
+	key := singleSlashes(text)
+	if len(key) > MaxKey {
+		return "", badKey(s, "it has %d bytes, and %d are allowed", len(key), MaxKey)
+	}
+	if !plain {
+		// What a program that is more lenient than this one would take it for.
+		if err := checkText(s, skeleton(text)); err != nil {
+			return "", err
+		}
+	}
+	if err := checkSpaces(s, key, plain); err != nil {
+		return "", err
+	}
+	return Key(key), nil
+}
+
+// ordinary takes most keys, which are in their normal form but for a leading slash and
+// raise no question. It says no to all others, and nothing about them.
+func ordinary(s string) (Key, bool) {
+	if len(s) > 0 && s[0] == '/' {
+		s = s[1:]
+	}
+	if len(s) > MaxKey {
+		return "", false
+	}
+	last := byte('/')
+	first := -1 // where the first segment ends
+	for i := range len(s) {
+		c := s[i]
+		if !letters[c] {
+			if c != '/' && c != '.' || last == '/' {
+				return "", false
+			}
+			if c == '/' && first < 0 {
+				first = i
+			}
+		}
+		last = c
+	}
+	if last == '/' {
+		return "", false
+	}
+	if first < 0 {
+		first = len(s)
+	}
+	for _, name := range reserved {
+		if first == len(name) && s[:first] != name && strings.EqualFold(s[:first], name) {
+			return "", false
+		}
+	}
+	return Key(s), true
+}
+
+// letters are the characters that mean nothing but themselves in a key.
+var letters = [256]bool{
+	'0': true, '1': true, '2': true, '3': true, '4': true, '5': true, '6': true, '7': true, '8': true, '9': true,
+	'a': true, 'b': true, 'c': true, 'd': true, 'e': true, 'f': true, 'g': true, 'h': true, 'i': true, 'j': true,
+	'k': true, 'l': true, 'm': true, 'n': true, 'o': true, 'p': true, 'q': true, 'r': true, 's': true, 't': true,
+	'u': true, 'v': true, 'w': true, 'x': true, 'y': true, 'z': true,
+	'A': true, 'B': true, 'C': true, 'D': true, 'E': true, 'F': true, 'G': true, 'H': true, 'I': true, 'J': true,
+	'K': true, 'L': true, 'M': true, 'N': true, 'O': true, 'P': true, 'Q': true, 'R': true, 'S': true, 'T': true,
+	'U': true, 'V': true, 'W': true, 'X': true, 'Y': true, 'Z': true,
+	'-': true, '_': true, ':': true, '@': true, '+': true, '=': true,
+}
+
+func badKey(s, format string, args ...any) *message.Error {
+	return message.Errorf(422, "Invalid key %q: "+format, append([]any{message.Clip(s, 64)}, args...)...)
+}
+
+// checkText checks what can be said of a key character by character and segment by
+// segment.
+func checkText(s, text string) error {
+	if text == "" {
+		return badKey(s, "it is empty; a key is a path such as notes/1")
+	}
+	start := 0 // of the segment
+	for i := 0; i <= len(text); i++ {
+		if i == len(text) || text[i] == '/' {
+			if segment := text[start:i]; segment == "." || segment == ".." {
+				return badKey(s, "it has the segment %q; write the path that you mean", segment)
+			}
+			start = i + 1
+			continue
+		}
+		switch c := text[i]; {
+		case c < ' ' || c == 0x7F:
+			return badKey(s, "it has the control character U+%04X", c)
+		case c == '\\':
+			return badKey(s, "it has a backslash; segments are separated by slashes")
+		case c == '%' && i+2 < len(text) && isHex(text[i+1]) && isHex(text[i+2]):
+			return badKey(s, "it has the escape %s; keys are not percent-encoded, write the character itself", text[i:i+3])
+		}
+	}
+	if text[len(text)-1] == '/' {
+		return badKey(s, "it ends with a slash; a key is a path such as notes/1")
+	}
+	return nil
+}
+
+func isHex(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
+}
+
+// singleSlashes drops leading slashes and makes one of several.
+func singleSlashes(s string) string {
+	s = strings.TrimLeft(s, "/")
+	if !strings.Contains(s, "//") {
+		return s
+	}
+	b := make([]byte, 0, len(s))
+	for i := range len(s) {
+		if s[i] != '/' || s[i-1] != '/' {
+			b = append(b, s[i])
+		}
+	}
+	return string(b)
+}
+
+// invisible tells characters that do not show, or change how others show. The two
+// joiners are letters' business in several scripts and stay.
+func invisible(r rune) bool {
+	if r < 0x80 {
+		return false // checkText knows them
+	}
+	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) && r != '\u200C' && r != '\u200D'
+}
+
+// checkSpaces refuses a key whose first segment only looks like a reserved name.
+func checkSpaces(s, key string, plain bool) error {
+	first, _, _ := strings.Cut(key, "/")
+	look := first
+	if !plain {
+		look, _, _ = strings.Cut(singleSlashes(skeleton(key)), "/")
+	}
+	look = strings.TrimSpace(look)
+	for _, name := range reserved {
+		if first != name && strings.EqualFold(look, name) {
+			return badKey(s, "it looks like the namespace %s; write %s/… for that, or choose another name", name, name)
+		}
+	}
+	return nil
+}
+
+// skeleton is what is left of a text when everything is taken from it that an eye or a
+// lenient program does not see: compatibility forms, invisible characters, letters of
+// other scripts that look like ours.
+func skeleton(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r < utf8.RuneSelf:
+			return r
+		case unicode.In(r, unicode.Cf, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector):
+			return -1
+		case unicode.IsSpace(r):
+			return ' '
+		}
+		return looksLike(r)
+	}, norm.NFKC.String(s))
+}
+
+// looksLike returns the letter of a reserved name, or the slash, that a character can be
+// taken for.
+func looksLike(r rune) rune {
+	switch r {
+	case 'а', 'А', 'α', 'Α', 'ᴀ', 'ɑ':
+		return 'a'
+	case 'с', 'С', 'ϲ', 'Ϲ', 'ᴄ':
+		return 'c'
+	case 'ı', 'ι', 'Ι', 'ɩ', 'ӏ', 'Ӏ', 'І', 'і', 'ʟ', 'ǀ':
+		return 'l'
+	case 'о', 'О', 'ο', 'Ο', 'օ', 'ᴏ':
+		return 'o'
+	case 'р', 'Р', 'ρ', 'Ρ', 'ᴘ':
+		return 'p'
+	case 'г', 'ʀ', 'ᴦ':
+		return 'r'
+	case 'ѕ', 'Ѕ', 'ꜱ':
+		return 's'
+	case 'т', 'Т', 'τ', 'Τ', 'ᴛ':
+		return 't'
+	case 'υ', 'ս', 'ʋ', 'ᴜ':
+		return 'u'
+	case 'ѵ', 'Ѵ', 'ν', 'ᴠ':
+		return 'v'
+	case 'у', 'У', 'ү', 'Ү', 'Υ', 'ʏ':
+		return 'y'
+	case '⁄', '∕', '⧸', '╱', '⟋', '∖', '⧵', '⧹':
+		return '/'
+	}
+	return r
+}

@@ -1,0 +1,167 @@
+package memory
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"strings"
+
+	"kernos/message"
+	"kernos/store"
+)
+
+type listInput struct {
+	Prefix    string `json:"prefix,omitempty" jsonschema_description:"Folder to look into, for example 'notes'; slashes around it don't matter. Without it, the root."`
+	Recursive bool   `json:"recursive,omitempty" jsonschema_description:"true: all keys below the prefix, however deep, and no folders."`
+	Cursor    string `json:"cursor,omitempty" jsonschema_description:"The cursor of the reply before, to go on behind it."`
+	Limit     int    `json:"limit,omitempty" jsonschema:"minimum=1,maximum=10000" jsonschema_description:"How many names to give at most; 1000 if it is left out."`
+}
+
+type listOutput struct {
+	Keys   []string `json:"keys" jsonschema_description:"Full keys, sorted, without a leading slash. A name with a trailing slash is a folder: its prefix for another Memory.List. What is both a key and a folder is given twice."`
+	Cursor string   `json:"cursor,omitempty" jsonschema_description:"There is more: give it to the next call. It stays valid when keys change."`
+}
+
+const (
+	defaultListed = 1000
+	// fewInside is how many keys of a folder are passed over one by one before it is
+	// cheaper to look for its end.
+	fewInside = 16
+)
+
+func (m *Memory) list(ctx context.Context, in listInput) (listOutput, error) {
+	base := ""
+	if folder := strings.Trim(in.Prefix, "/"); folder != "" {
+		key, err := ParseKey(folder)
+		if err != nil {
+			return listOutput{}, err
+		}
+		base = string(key) + "/"
+	} else if in.Prefix != "" && len(in.Prefix) > MaxKey {
+		return listOutput{}, badKey(in.Prefix, "it has %d bytes, and %d are allowed", len(in.Prefix), MaxKey)
+	}
+	from := base
+	if in.Cursor != "" {
+		name, err := parseCursor(listCursor(in.Recursive), in.Cursor)
+		if err == nil && !strings.HasPrefix(name, base) {
+			err = errCursor
+		}
+		if err != nil {
+			return listOutput{}, err
+		}
+		from = behind(name)
+	}
+	if in.Limit == 0 {
+		in.Limit = defaultListed
+	}
+	out, err := m.children(ctx, base, from, in)
+	if err != nil {
+		return listOutput{}, m.backend(err)
+	}
+	return out, nil
+}
+
+// behind returns the first key that is not listed under a name.
+func behind(name string) string {
+	if folder, ok := strings.CutSuffix(name, "/"); ok {
+		return folder + string('/'+1)
+	}
+	return name + "\x00"
+}
+
+// children lists names from a key on. It takes the folders in order with the keys, and
+// jumps over what is in them.
+func (m *Memory) children(ctx context.Context, base, from string, in listInput) (out listOutput, err error) {
+	s, err := m.store.Snapshot()
+	if err != nil {
+		return out, err
+	}
+	defer func() { _ = s.Close() }()
+	l := listing{base: []byte(base), in: in, now: m.opts.Now().UnixMilli()}
+	l.out.Keys = []string{}
+	end := store.After(currentKey(Key(base)))
+	for from != "" || base == "" {
+		if err := ctx.Err(); err != nil {
+			return out, err
+		}
+		if from, err = l.some(s, store.Range{From: currentKey(Key(from)), To: end}); err != nil {
+			return out, err
+		}
+		if from == "" {
+			break
+		}
+	}
+	return l.out, nil
+}
+
+type listing struct {
+	base []byte
+	in   listInput
+	now  int64
+	out  listOutput
+}
+
+// some lists names in a range, and returns where to go on: "" if it is done.
+func (l *listing) some(r store.Reader, keys store.Range) (from string, err error) {
+	var folder []byte // the one that is listed and being passed over
+	inside := 0
+	for e, err := range r.Scan(keys) {
+		if err != nil {
+			return "", err
+		}
+		name := e.Key[2:]
+		if folder != nil && bytes.HasPrefix(name, folder) {
+			if inside++; inside > fewInside {
+				return behind(string(folder)), nil
+			}
+			continue
+		}
+		folder = nil
+		if ok, err := live(e.Value, l.now); err != nil {
+			return "", err
+		} else if !ok {
+			continue
+		}
+		if len(l.out.Keys) == l.in.Limit {
+			l.out.Cursor = appendCursor(listCursor(l.in.Recursive), l.out.Keys[l.in.Limit-1])
+			return "", nil
+		}
+		if !l.in.Recursive {
+			if i := bytes.IndexByte(name[len(l.base):], '/'); i >= 0 {
+				folder = bytes.Clone(name[:len(l.base)+i+1])
+				name, inside = folder, 0
+			}
+		}
+		l.out.Keys = append(l.out.Keys, string(name))
+	}
+	return "", nil
+}
+
+// A cursor is the name that was given last, and what it was given by: a cursor of
+// another call has no meaning.
+const (
+	cursorChildren  = 'c'
+	cursorRecursive = 'r'
+	cursorHistory   = 'h'
+)
+
+func listCursor(recursive bool) byte {
+	if recursive {
+		return cursorRecursive
+	}
+	return cursorChildren
+}
+
+var errCursor = &message.Error{Code: 422, Message: "Invalid cursor: give the cursor of the reply before, together with what that reply was asked for; or none, to start again"}
+
+func appendCursor(of byte, name string) string {
+	return base64.RawURLEncoding.EncodeToString(append([]byte{of}, name...))
+}
+
+func parseCursor(of byte, cursor string) (name string, err error) {
+	data, err := base64.RawURLEncoding.Strict().DecodeString(cursor)
+	if err != nil || len(data) < 2 || len(data) > 2+MaxKey || data[0] != of {
+		return "", errCursor
+	}
+	return string(data[1:]), nil
+}

@@ -1,0 +1,210 @@
+// Package memory is the kernel's memory: JSON values under keys that are paths.
+//
+//	Memory.Set {"key":"notes/1","value":"hello"}  →  {"success":true}
+//	Memory.Get {"key":"notes/1"}                  →  "hello"
+//
+// A value is kept as the JSON text that came, so that numbers come back exactly as they
+// were written. Every change of a key makes a version with a number, and the last ones
+// stay readable. A command stages its change together with its reply, under the condition
+// that what it has read is still so; see [kernel.Stage].
+//
+// Three namespaces have rules: vault holds sealed strings only, proc can't be written,
+// sys holds values of a single line. [ParseKey] sees to it that no other spelling gets
+// around them.
+package memory
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"time"
+
+	"kernos/kernel"
+	"kernos/message"
+	"kernos/schema"
+	"kernos/store"
+	"kernos/store/blobs"
+)
+
+// Options are the settings of a Memory. The zero value is usable.
+type Options struct {
+	// Versions is how many versions of a key are kept, the current one among them. 0
+	// means 100.
+	Versions int
+
+	// Remember is how long the history of a key is kept that is not there any more. 0
+	// means 30 days. After that, its revisions start again from 1.
+	Remember time.Duration
+
+	// Resolve fetches what a valueRef points to; see [blobs.Resolver]. Nil takes data
+	// pointers, and blobs of the kernel.
+	Resolve func(context.Context, message.BlobPointer) ([]byte, error)
+
+	// Proc returns the value of a key in proc, which is computed when it is read, or nil
+	// if there is none. Nil means that proc is empty.
+	Proc func(ctx context.Context, key string) (json.RawMessage, error)
+
+	// Now is the clock. Nil means [time.Now].
+	Now func() time.Time
+
+	// Log is for the operator. Nil means silence.
+	Log *slog.Logger
+}
+
+const (
+	defaultVersions = 100
+	defaultRemember = 30 * 24 * time.Hour
+)
+
+// maxInline is how long the text of a value may be that is kept in the store itself;
+// longer ones go to a blob. maxValue is how long it may be at all.
+const (
+	maxInline = 16 << 10
+	maxValue  = 64 << 20
+)
+
+// A Memory keeps values in a store. It is safe for concurrent use and starts no
+// goroutines.
+type Memory struct {
+	store store.Store
+	blobs *blobs.Dir
+	opts  Options
+}
+
+// New returns the memory that is in a store, with its large values in a directory of
+// blobs. Nil options mean defaults.
+func New(s store.Store, b *blobs.Dir, opts *Options) *Memory {
+	m := &Memory{store: s, blobs: b}
+	if opts != nil {
+		m.opts = *opts
+	}
+	if m.opts.Versions <= 0 {
+		m.opts.Versions = defaultVersions
+	}
+	if m.opts.Remember <= 0 {
+		m.opts.Remember = defaultRemember
+	}
+	if m.opts.Resolve == nil {
+		m.opts.Resolve = (&blobs.Resolver{Dir: b, Confined: true, Limit: maxValue}).Resolve
+	}
+	if m.opts.Now == nil {
+		m.opts.Now = time.Now
+	}
+	if m.opts.Log == nil {
+		m.opts.Log = slog.New(slog.DiscardHandler)
+	}
+	return m
+}
+
+// Module returns the module of a new memory, for who never sweeps it.
+func Module(s store.Store, b *blobs.Dir, opts *Options) kernel.Module {
+	return New(s, b, opts).Module()
+}
+
+// Changed is the event that a key has been set or deleted.
+const Changed message.Type = "Memory.Changed"
+
+// Module returns the syscalls of the memory.
+func (m *Memory) Module() kernel.Module {
+	changed := []kernel.EventDefinition{{
+		Type:    Changed,
+		Summary: "A key was set or deleted: {key, revision, deleted?}. It goes to those who watch, not to the caller.",
+	}}
+	return kernel.Module{
+		Name:    "memory",
+		Version: "1.0.0",
+		Summary: "Values under keys that are paths, durable, with their history.",
+		Syscalls: []kernel.Syscall{
+			{Handler: m.get, Definition: kernel.Definition{
+				Type:    "Memory.Get",
+				Kind:    message.KindQuery,
+				Summary: "Get the value of a key.",
+				Input:   schema.Input[getInput](),
+				Output:  schema.Any,
+			}},
+			{Handler: m.set, Definition: kernel.Definition{
+				Type:    "Memory.Set",
+				Kind:    message.KindCommand,
+				Summary: "Give a key a value. It is durable when the reply comes.",
+				Input:   schema.Input[setInput](),
+				Output:  schema.Output[setOutput](),
+				Emits:   changed,
+				Redact:  redact,
+			}},
+			{Handler: m.delete, Definition: kernel.Definition{
+				Type:    "Memory.Delete",
+				Kind:    message.KindCommand,
+				Summary: "Delete a key. Its history stays for a while.",
+				Input:   schema.Input[deleteInput](),
+				Output:  schema.Output[deleteOutput](),
+				Emits:   changed,
+			}},
+			kernel.Query(kernel.Definition{
+				Type:    "Memory.List",
+				Summary: "List the keys and folders directly under a prefix, or all keys below it.",
+			}, m.list),
+			kernel.Query(kernel.Definition{
+				Type:    "Memory.History",
+				Summary: "List the versions of a key, the newest first.",
+			}, m.history),
+		},
+	}
+}
+
+func notFound(asked string) *message.Error {
+	return &message.Error{Code: 404, Message: "Key not found: " + asked}
+}
+
+// writable refuses keys that nobody may write.
+func writable(key Key) error {
+	if key.space() == proc {
+		return message.Errorf(403, "Operation not allowed: proc/* paths are read-only (attempted write to %s)", key)
+	}
+	return nil
+}
+
+// mismatch is the error for a key that is not at the revision that the caller expects.
+func mismatch(asked string, expected, actual uint64) *message.Error {
+	switch {
+	case expected == 0:
+		return message.Errorf(409, "Revision mismatch: %s was expected not to exist (revision 0) and is at revision %d; read it again and decide anew", asked, actual)
+	case actual == 0:
+		return message.Errorf(409, "Revision mismatch: %s was expected at revision %d and does not exist (revision 0); read it again and decide anew", asked, expected)
+	}
+	return message.Errorf(409, "Revision mismatch: %s was expected at revision %d and is at revision %d; read it again and decide anew", asked, expected, actual)
+}
+
+// value returns the JSON text of a version.
+func (m *Memory) value(v *version) ([]byte, error) {
+	if v.large == 0 {
+		return v.text, nil
+	}
+	return m.blobs.Read(v.blob)
+}
+
+// fail answers with an error.
+func (m *Memory) fail(ctx context.Context, msg message.Message, emit kernel.Emit, err error) {
+	kernel.Fail(ctx, msg, emit, m.backend(err))
+}
+
+// backend puts a failure of what is below into words for the caller, and the rest into
+// the log. Other errors stay as they are.
+func (m *Memory) backend(err error) error {
+	if _, ok := errors.AsType[*message.Error](err); ok {
+		return err
+	}
+	var cause *message.Error
+	if failed, ok := errors.AsType[*store.Error](err); ok {
+		code, text := failed.Public()
+		cause = &message.Error{Code: code, Message: text}
+	} else if errors.Is(err, store.ErrClosed) {
+		cause = &message.Error{Code: 503, Message: "The store is closed: the kernel is shutting down"}
+	} else if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return err
+	} else {
+		cause = &message.Error{Code: 500, Message: "What is stored can't be read or written; the kernel's log has the details"}
+	}
+	m.opts.Log.Error("memory backend failure", "error", err)
+	return &message.Error{Code: cause.Code, Message: "Memory backend failure", Cause: cause}
+}

@@ -1,0 +1,240 @@
+package memory
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"kernos/internal/jsonscan"
+	"kernos/kernel"
+	"kernos/message"
+	"kernos/store"
+	"kernos/store/blobs"
+)
+
+type setInput struct {
+	Key        string               `json:"key" jsonschema_description:"Path in the memory namespace (e.g., '/notes/123', 'vault/api-key'). A leading slash is optional; no trailing slash, no '.' or '..', at most 512 bytes."`
+	Value      any                  `json:"value,omitempty" jsonschema_description:"Content to store: any JSON value, kept exactly as it is written. For encrypted storage, use the vault/* namespace with pwenc:v1:* format. Either this or valueRef."`
+	ValueRef   *message.BlobPointer `json:"valueRef,omitempty" jsonschema_description:"Where the content is, if it is too large for a message: at most 64 MB. Content that is JSON is stored as that, other UTF-8 as a string."`
+	As         string               `json:"as,omitempty" jsonschema:"enum=json,enum=text" jsonschema_description:"What the content behind valueRef is, if that should not be found out: json or text."`
+	TTL        int64                `json:"ttl,omitempty" jsonschema:"minimum=1" jsonschema_description:"Milliseconds after which the key is gone. Without it, the key stays, also if it had a ttl before."`
+	IfRevision int64                `json:"ifRevision,omitempty" jsonschema:"minimum=0" jsonschema_description:"Store only if the key is at this revision; 0: only if it does not exist. Otherwise the answer is a 409. Memory.Get tells the revision with withRevision."`
+}
+
+type setOutput struct {
+	Success  bool  `json:"success" jsonschema_description:"True: the value is stored and durable. A failure is an error message."`
+	Revision int64 `json:"revision,omitempty" jsonschema_description:"The new revision of the key, if ifRevision was given."`
+}
+
+func (m *Memory) set(ctx context.Context, msg message.Message, emit kernel.Emit) {
+	reply, err := m.write(ctx, &msg)
+	if err != nil {
+		m.fail(ctx, msg, emit, err)
+		return
+	}
+	emit(msg.Reply(reply))
+}
+
+func (m *Memory) write(ctx context.Context, msg *message.Message) ([]byte, error) {
+	in := parse(msg.Data)
+	asked, key, err := in.keyOf()
+	if err != nil {
+		return nil, err
+	}
+	if err := writable(key); err != nil {
+		return nil, err
+	}
+	text, err := m.content(ctx, &in)
+	if err != nil {
+		return nil, err
+	}
+	if err := fits(key, text); err != nil {
+		return nil, err
+	}
+	next, old, e, err := m.expect(asked, key, in.ifRevision)
+	if err != nil {
+		return nil, err
+	}
+	var b store.Batch
+	now := m.opts.Now().UnixMilli()
+	v := version{revision: next, updated: now, message: []byte(msg.Metadata.ID), text: text}
+	if in.ttl != nil {
+		v.expires = now + int64(integer(in.ttl))
+		b.Set(timeKey(expires, v.expires, key), nil)
+	}
+	if len(text) > maxInline {
+		blob, err := m.blobs.Put(text)
+		if err != nil {
+			return nil, err
+		}
+		v.text, v.blob, v.large = nil, blob.Hash, blob.Size
+		blobs.Refer(&b, blob.Hash, historyKey(key, next))
+	}
+	// What goes is taken out first: the old version may expire when the new one does.
+	var all store.Batch
+	if err := m.supersede(&all, key, &old, e, next); err != nil {
+		return nil, err
+	}
+	all.Append(&b)
+	all.Set(currentKey(key), v.encode())
+	if err := m.change(ctx, &all, key, next, false); err != nil {
+		return nil, err
+	}
+	if in.ifRevision == nil {
+		return []byte(`{"success":true}`), nil
+	}
+	reply := strconv.AppendUint([]byte(`{"success":true,"revision":`), next, 10)
+	return append(reply, '}'), nil
+}
+
+// expect finds the current version of a key and the number of the one that will follow,
+// and fails if the key is not at the revision that the caller wants.
+func (m *Memory) expect(asked string, key Key, ifRevision []byte) (next uint64, old version, e store.Entry, err error) {
+	old, e, err = find(m.store, key)
+	if err != nil {
+		return 0, old, e, err
+	}
+	actual := old.revision
+	if e.Revision == 0 {
+		if next, err = last(m.store, key); err != nil {
+			return 0, old, e, err
+		}
+		next++
+	} else {
+		next = old.revision + 1
+		if old.expires != 0 && old.expired(m.opts.Now().UnixMilli()) {
+			actual = 0
+		}
+	}
+	if ifRevision != nil && integer(ifRevision) != actual {
+		return 0, old, e, mismatch(asked, integer(ifRevision), actual)
+	}
+	return next, old, e, nil
+}
+
+// change stages a batch, and tells those who watch.
+func (m *Memory) change(ctx context.Context, b *store.Batch, key Key, revision uint64, deleted bool) error {
+	if err := kernel.Stage(ctx, b); err != nil {
+		return err
+	}
+	event := jsonscan.AppendQuoted([]byte(`{"key":`), string(key))
+	event = strconv.AppendUint(append(event, `,"revision":`...), revision, 10)
+	if deleted {
+		event = append(event, `,"deleted":true`...)
+	}
+	return kernel.Publish(ctx, Changed, append(event, '}'))
+}
+
+// depthAround is how deep a value may be nested in a message that carries it.
+const depthAround = 5
+
+// content returns the JSON text of the value that a request brings or points to, in a
+// slice of its own, without white space between its tokens.
+func (m *Memory) content(ctx context.Context, in *request) ([]byte, error) {
+	if (in.value == nil) == (in.valueRef == nil) {
+		return nil, message.Errorf(422, "Memory.Set takes either value or valueRef: give exactly one of them")
+	}
+	if in.value != nil {
+		if in.as != nil {
+			return nil, message.Errorf(422, "as says what valueRef points to; it has no meaning with value")
+		}
+		text := jsonscan.AppendCompact(make([]byte, 0, len(in.value)), in.value)
+		return text, checkDepth(text)
+	}
+	p, err := message.ParseBlobPointer(in.valueRef)
+	if err != nil {
+		return nil, err
+	}
+	data, err := m.opts.Resolve(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	return textOf(data, in.as)
+}
+
+// textOf makes JSON text of what a valueRef points to.
+func textOf(data []byte, as []byte) ([]byte, error) {
+	var scan jsonscan.Scanner
+	if string(as) != `"text"` {
+		end, err := scan.ValueWithin(data, 0, depthAround)
+		if err == nil {
+			if end = jsonscan.Space(data, end); end < len(data) {
+				err = jsonscan.Expected(data, end, "nothing after the value")
+			}
+		}
+		if err == nil {
+			return limited(jsonscan.AppendCompact(nil, data))
+		}
+		if as != nil {
+			return nil, message.Errorf(422, "The content behind valueRef is not JSON: %v", err)
+		}
+	}
+	if !utf8.Valid(data) {
+		return nil, message.Errorf(422, "The content behind valueRef is neither JSON nor UTF-8 text: encode it, for example as base64")
+	}
+	return limited(jsonscan.AppendQuoted(make([]byte, 0, len(data)+len(data)/16+2), string(data)))
+}
+
+func limited(text []byte) ([]byte, error) {
+	if len(text) > maxValue {
+		return nil, message.Errorf(413, "The value has %d bytes, and %d are allowed: split it, or store a pointer to it", len(text), maxValue)
+	}
+	return text, nil
+}
+
+// checkDepth makes sure that a value can be sent back wherever it may stand in a reply.
+func checkDepth(text []byte) error {
+	if len(text) < jsonscan.MaxDepth-depthAround {
+		return nil
+	}
+	var scan jsonscan.Scanner
+	if _, err := scan.ValueWithin(text, 0, depthAround); err != nil {
+		return message.Errorf(422, "The value is nested deeper than %d levels", jsonscan.MaxDepth-depthAround)
+	}
+	return nil
+}
+
+// fits checks a value against the rules of its key's namespace. The errors do not quote
+// the value.
+func fits(key Key, text []byte) error {
+	switch key.space() {
+	case vault:
+		fault, plain := sealedValueFault(text)
+		if plain {
+			return message.Errorf(422, "Invalid value format: vault/* requires pwenc:v1:* ciphertext (got plain text for %s)", key)
+		}
+		if fault != "" {
+			return message.Errorf(422, "Invalid value format: vault/* requires pwenc:v1:* ciphertext (the sealed string for %s is malformed: %s)", key, fault)
+		}
+	case sys:
+		if !singleLine(text) {
+			return message.Errorf(422, "Invalid value format: sys/* holds single-line values (got a line break for %s)", key)
+		}
+	}
+	return nil
+}
+
+// sealedValueFault is sealedFault for a JSON value.
+func sealedValueFault(text []byte) (fault string, plain bool) {
+	if text[0] != '"' {
+		return "it is not a string", true
+	}
+	return sealedFault(jsonscan.Unquote(text))
+}
+
+// singleLine reports whether no string in a JSON text has a line break.
+func singleLine(text []byte) bool {
+	for i := 0; i < len(text); {
+		if text[i] != '"' {
+			i++
+			continue
+		}
+		end := jsonscan.Skip(text, i)
+		if strings.ContainsAny(jsonscan.Unquote(text[i:end]), "\n\v\f\r\u0085\u2028\u2029") {
+			return false
+		}
+		i = end
+	}
+	return true
+}

@@ -1,0 +1,252 @@
+package journal
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"time"
+
+	"kernos/store"
+)
+
+// flusher writes what has been recorded, some time later, until the journal is closed.
+func (j *Journal) flusher() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-j.wake:
+		case <-j.stop:
+			return
+		}
+		timer.Reset(maxDelay)
+		for waiting := true; waiting && !j.plenty(); {
+			select {
+			case <-j.wake:
+			case <-timer.C:
+				waiting = false
+			case <-j.stop:
+				return
+			}
+		}
+		for pause := 50 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+			err := j.flush()
+			if err == nil {
+				break
+			}
+			timer.Reset(pause)
+			select {
+			case <-timer.C:
+			case <-j.stop:
+				return
+			}
+		}
+	}
+}
+
+// plenty reports whether enough waits to make a batch.
+func (j *Journal) plenty() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.waiting >= maxBatch
+}
+
+// flushBuffers is memory that flushes use again. Guarded by Journal.flushMu.
+type flushBuffers struct {
+	batch store.Batch
+	keys  []byte
+	names []name
+	pages []*page
+}
+
+// flush writes everything that has been recorded so far.
+func (j *Journal) flush() error {
+	j.flushMu.Lock()
+	defer j.flushMu.Unlock()
+	if err := j.openOnce(); err != nil {
+		j.refuse(err)
+		return err
+	}
+	j.mu.Lock()
+	if j.lost.messages > 0 && j.waiting < maxWaiting && (len(j.queue) == 0 && j.open == nil || !j.refusing) {
+		j.confess()
+	}
+	j.closePage()
+	left := len(j.queue)
+	j.mu.Unlock()
+	for left > 0 {
+		n, err := j.writeSome(left)
+		if err != nil {
+			j.refuse(err)
+			return err
+		}
+		left -= n
+	}
+	return nil
+}
+
+// refuse notes that the store takes no pages, so that nobody waits for it.
+func (j *Journal) refuse(err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if !j.refusing {
+		j.refusing = true
+		j.opts.Log.Error("the journal can't write; records are kept in memory while there is room and lost afterwards", "error", err)
+	}
+	j.letIn()
+}
+
+// letIn wakes who waits for room. The caller has the lock.
+func (j *Journal) letIn() {
+	close(j.room)
+	j.room = make(chan struct{})
+}
+
+// writeSome writes the oldest pages, most of them at most, and returns how many.
+func (j *Journal) writeSome(most int) (int, error) {
+	bufs := &j.buffers
+	j.mu.Lock()
+	bufs.pages = bufs.pages[:0]
+	size := 0
+	for _, p := range j.queue[:most] {
+		if size > 0 && size+len(p.buf) > maxBatch {
+			break
+		}
+		size += len(p.buf)
+		bufs.pages = append(bufs.pages, p)
+	}
+	j.mu.Unlock()
+
+	written, err := j.write(bufs.pages)
+	if err != nil {
+		return 0, err
+	}
+
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	n := len(bufs.pages)
+	clear(j.queue[:n])
+	j.queue = j.queue[n:]
+	if len(j.queue) == 0 {
+		j.queue = nil
+	}
+	for _, p := range bufs.pages {
+		j.waiting -= len(p.buf)
+		if cap(p.buf) <= 2*pageSize && len(j.spare) < maxBatch/pageSize {
+			j.spare = append(j.spare, p.buf)
+		}
+	}
+	clear(bufs.pages)
+	if j.refusing {
+		j.refusing = false
+		j.opts.Log.Info("the journal writes again", "lost", j.lost.messages)
+	}
+	if j.lost.messages > 0 {
+		j.wakeFlusher() // to say so, if nobody records anything
+	}
+	j.letIn()
+	j.totals = written
+	j.last.Store(written.seq)
+	j.wakeIndexer()
+	return n, nil
+}
+
+// write writes pages with their names in one batch, and returns the totals after it.
+// It changes nothing of the journal if it fails.
+func (j *Journal) write(pages []*page) (totals, error) {
+	bufs := &j.buffers
+	b, t, dropped := &bufs.batch, j.totals, j.dropped
+	b.Reset()
+	bufs.keys = bufs.keys[:0]
+	for _, p := range pages {
+		for _, k := range p.tails {
+			b.Delete(k)
+		}
+		if p.count == 0 {
+			continue
+		}
+		p.seal(t.at)
+		if err := j.addPage(b, t.seq+1, p); err != nil {
+			return t, err
+		}
+		t.seq += uint64(p.count)
+		t.at = p.last
+		t.bytes += uint64(len(p.buf))
+		dropped.addLost(p.lost)
+	}
+	b.Set(key(spaceTotals), t.append(nil))
+	if dropped != j.dropped {
+		b.Set(key(spaceDropped), dropped.append(nil))
+	}
+	if _, err := j.s.Apply(b); err != nil {
+		return t, err
+	}
+	j.dropped = dropped
+	return t, nil
+}
+
+// addPage adds a page, its names and the references to its blobs.
+func (j *Journal) addPage(b *store.Batch, seq uint64, p *page) error {
+	bufs := &j.buffers
+	k := seqKey(spacePages, seq)
+	b.Set(k, p.buf)
+	var err error
+	if bufs.names, err = pageNames(bufs.names[:0], seq, p.buf); err != nil {
+		return err
+	}
+	for _, n := range bufs.names {
+		if cap(bufs.keys)-len(bufs.keys) < nameKeyLength {
+			bufs.keys = make([]byte, 0, 4096*nameKeyLength) // the batch keeps the old ones
+		}
+		start := len(bufs.keys)
+		bufs.keys = n.appendKey(bufs.keys, seq)
+		b.Set(bufs.keys[start:len(bufs.keys):len(bufs.keys)], nil)
+	}
+	return j.eachBlob(seq, p.buf, func(data []byte) { j.opts.BlobRefs(b, data, k) }, j.opts.BlobRefs != nil)
+}
+
+// eachBlob calls visit with the data of each record of a page that mention a blob.
+func (j *Journal) eachBlob(seq uint64, value []byte, visit func(data []byte), wanted bool) error {
+	path := []byte(j.opts.BlobPath)
+	if !wanted || len(path) == 0 || !bytes.Contains(value, path) {
+		return nil
+	}
+	pr, err := readPage(seq, value)
+	if err != nil {
+		return err
+	}
+	var r record
+	for {
+		ok, err := pr.next(&r)
+		if err != nil || !ok {
+			return err
+		}
+		if bytes.Contains(r.data, path) {
+			visit(r.data)
+		}
+	}
+}
+
+func (t totals) append(dst []byte) []byte {
+	dst = binary.BigEndian.AppendUint64(dst, t.seq)
+	dst = binary.BigEndian.AppendUint64(dst, uint64(t.at))
+	return binary.BigEndian.AppendUint64(dst, t.bytes)
+}
+
+func readTotals(b []byte) (t totals, ok bool) {
+	if len(b) == 0 {
+		return t, true
+	}
+	if len(b) != 24 {
+		return t, false
+	}
+	t.seq = binary.BigEndian.Uint64(b)
+	t.at = int64(binary.BigEndian.Uint64(b[8:]))
+	t.bytes = binary.BigEndian.Uint64(b[16:])
+	return t, true
+}
+
+func (d Dropped) append(dst []byte) []byte {
+	text, _ := json.Marshal(d) // numbers and strings only
+	return append(dst, text...)
+}

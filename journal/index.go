@@ -1,0 +1,374 @@
+package journal
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"sync"
+	"time"
+
+	"kernos/store"
+)
+
+// The words of messages are indexed span by span. A span is some thousand messages, on
+// whole pages, and has one key for each word, with the messages that have it. The last
+// span is written again as it grows, but only the words that are new in it; when it
+// is full, the next one begins.
+const (
+	spanMessages = 4096
+	spanBytes    = 16 << 20 // of pages
+	spanMemory   = 16 << 20 // of words and postings
+
+	indexDelay = 500 * time.Millisecond // from a record to its words
+)
+
+// index is the index of words in the making.
+type index struct {
+	started bool // guarded by Journal.mu
+	wake    chan struct{}
+
+	mu     sync.Mutex // of who indexes or drops; taken before flushMu
+	loaded bool
+	at     indexed
+	span   span
+	words  map[string]*postings // of the span
+	memory int                  // that they take, about
+	dirty  []string             // words that are not written yet
+	doc    []*postings          // of the message that is being read
+}
+
+// indexed says how far the words are indexed.
+type indexed struct {
+	seq   uint64 // the last message
+	first uint64 // the first one of the span that is not full
+	docs  uint64 // messages in the index
+	words uint64 // words of them
+}
+
+func (x indexed) append(dst []byte) []byte {
+	for _, n := range [...]uint64{x.seq, x.first, x.docs, x.words} {
+		dst = binary.AppendUvarint(dst, n)
+	}
+	return dst
+}
+
+func readIndexed(s store.Reader) (indexed, error) {
+	x := indexed{first: 1}
+	e, err := s.Get(key(spaceIndexed))
+	if err == nil && e.Revision > 0 && !readUvarints(e.Value, &x.seq, &x.first, &x.docs, &x.words) {
+		err = damaged(nil, "The position of the journal's index can't be read")
+	}
+	return x, err
+}
+
+// span is a number of messages that are indexed together.
+type span struct {
+	first, last uint64
+	words       uint64 // that they have
+	bytes       uint64 // of their pages
+	at          uint64 // when the last one was recorded
+}
+
+func (s *span) append(dst []byte) []byte {
+	for _, n := range [...]uint64{s.last, s.words, s.bytes, s.at} {
+		dst = binary.AppendUvarint(dst, n)
+	}
+	return dst
+}
+
+func readSpan(e store.Entry) (span, error) {
+	s := span{first: keySeq(e.Key)}
+	if !readUvarints(e.Value, &s.last, &s.words, &s.bytes, &s.at) || s.last < s.first {
+		return s, damaged(errSpan, fmt.Sprintf("The journal's index of the messages from %d on can't be read", s.first))
+	}
+	return s, nil
+}
+
+// wordKey is the key of a word's postings in the span that begins with a message.
+func wordKey(dst []byte, word []byte, first uint64) []byte {
+	dst = append(append(dst, store.SpaceJournal, spaceWords), word...)
+	return binary.BigEndian.AppendUint64(append(dst, 0), first)
+}
+
+// postings are the messages of a span that have a word: for each of them how far it is
+// behind the one before, how often it has the word, and how many words it has.
+type postings struct {
+	list  []byte
+	count int
+	last  uint64 // the message before
+	times uint64 // in the message that is being read
+	dirty bool
+}
+
+func (p *postings) value(dst []byte) []byte {
+	return append(binary.AppendUvarint(dst, uint64(p.count)), p.list...)
+}
+
+// indexed returns the last message whose words are indexed.
+func (j *Journal) indexed() (uint64, error) {
+	x, err := readIndexed(j.s)
+	return x.seq, err
+}
+
+// wakeIndexer tells the indexer that there are new pages. The caller has mu.
+func (j *Journal) wakeIndexer() {
+	if j.closed {
+		return
+	}
+	if !j.index.started {
+		j.index.started = true
+		j.done.Go(j.indexer)
+	}
+	select {
+	case j.index.wake <- struct{}{}:
+	default:
+	}
+}
+
+// indexer indexes what has been written, a while later, until the journal is closed.
+func (j *Journal) indexer() {
+	failed := false
+	at := uint64(0)
+	for {
+		select {
+		case <-j.index.wake:
+		case <-j.stop:
+			return
+		}
+		for delay := time.After(indexDelay); j.last.Load()-at < spanMessages && delay != nil; {
+			select {
+			case <-j.index.wake:
+			case <-delay:
+				delay = nil
+			case <-j.stop:
+				return
+			}
+		}
+		for {
+			start, before := time.Now(), j.last.Load()
+			now, err := j.indexSome()
+			if err != nil && !failed {
+				j.opts.Log.Warn("the journal's words can't be indexed; it will be tried again", "error", err)
+			}
+			failed = err != nil
+			at = now
+			pause := time.Duration(0)
+			switch {
+			case err != nil:
+				pause = time.Second
+			case j.last.Load()-at < spanMessages:
+			case j.last.Load() != before:
+				pause = min(3*time.Since(start), time.Second) // those who record come first
+			}
+			if pause > 0 {
+				select {
+				case <-time.After(pause):
+				case <-j.stop:
+					return
+				}
+			}
+			select {
+			case <-j.stop:
+				return
+			default:
+			}
+			if err == nil && j.last.Load()-at < spanMessages {
+				break
+			}
+		}
+	}
+}
+
+// catchUp indexes what was visible when it was called, until ctx ends.
+func (j *Journal) catchUp(ctx context.Context) error {
+	for target := j.last.Load(); ; {
+		at, err := j.indexSome()
+		if err != nil || at >= target {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+}
+
+// indexSome indexes the rest of the span, or as much of it as there is, and returns how
+// far the words are indexed.
+func (j *Journal) indexSome() (uint64, error) {
+	x := &j.index
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.loaded && x.at.seq >= j.last.Load() {
+		return x.at.seq, nil
+	}
+	if err := j.loadIndex(); err != nil {
+		return 0, err
+	}
+	if err := j.readWords(x.at.seq+1, 0); err != nil {
+		x.loaded = false
+		return 0, err
+	}
+	if x.span.last <= x.at.seq { // nothing new
+		return x.at.seq, nil
+	}
+	if err := j.writeWords(); err != nil {
+		x.loaded = false
+		return 0, err
+	}
+	if x.full() {
+		x.begin(x.span.last + 1)
+	}
+	return x.at.seq, nil
+}
+
+func (x *index) full() bool {
+	return x.span.last+1-x.span.first >= spanMessages || x.span.bytes >= spanBytes || x.memory >= spanMemory
+}
+
+// begin begins a span.
+func (x *index) begin(first uint64) {
+	x.at.first = first
+	x.span = span{first: first, last: first - 1}
+	x.words, x.memory, x.dirty = make(map[string]*postings), 0, nil
+}
+
+// loadIndex reads how far the words are indexed, and the words of a span that is not full.
+func (j *Journal) loadIndex() error {
+	x := &j.index
+	if x.loaded {
+		return nil
+	}
+	at, err := readIndexed(j.s)
+	if err != nil {
+		return err
+	}
+	x.at = at
+	x.begin(at.first)
+	if at.seq >= at.first {
+		if err := j.readWords(at.first, at.seq); err != nil {
+			return err
+		}
+		for _, w := range x.dirty { // they are written already
+			x.words[w].dirty = false
+		}
+		x.dirty = nil
+		if x.full() {
+			x.begin(at.seq + 1)
+		}
+	}
+	x.loaded = true
+	return nil
+}
+
+// readWords adds the words of the pages from one number on to the span, until it is full,
+// or through another number that is not 0.
+func (j *Journal) readWords(from, through uint64) error {
+	x := &j.index
+	to := store.After(key(spacePages))
+	if through > 0 {
+		to = seqKey(spacePages, through+1)
+	}
+	var seq uint64
+	length := uint64(0)
+	t := tokenizer{}
+	t.emit = func(w []byte) {
+		length++
+		p := x.words[string(w)]
+		if p == nil {
+			p = &postings{last: x.span.first - 1}
+			x.words[string(w)] = p
+			x.memory += len(w) + 160
+		}
+		if p.times == 0 {
+			x.doc = append(x.doc, p)
+			if !p.dirty {
+				p.dirty = true
+				x.dirty = append(x.dirty, string(w))
+			}
+		}
+		p.times++
+	}
+	for e, err := range j.s.Scan(store.Range{From: seqKey(spacePages, from), To: to}) {
+		if err != nil {
+			return err
+		}
+		pr, err := readPage(keySeq(e.Key), e.Value)
+		if err != nil {
+			return damaged(err, fmt.Sprintf("The journal's page %d can't be read", keySeq(e.Key)))
+		}
+		var r record
+		for {
+			ok, err := pr.next(&r)
+			if err != nil {
+				return damaged(err, fmt.Sprintf("The journal's page %d can't be read", keySeq(e.Key)))
+			}
+			if !ok {
+				break
+			}
+			seq, length, x.doc = r.seq, 0, x.doc[:0]
+			t.record(&r)
+			for _, p := range x.doc {
+				before := len(p.list)
+				p.list = binary.AppendUvarint(p.list, seq-p.last)
+				p.list = binary.AppendUvarint(p.list, p.times)
+				p.list = binary.AppendUvarint(p.list, length)
+				x.memory += len(p.list) - before
+				p.last, p.times = seq, 0
+				p.count++
+			}
+			x.span.last, x.span.at = seq, uint64(r.at)
+			x.span.words += length
+		}
+		x.span.bytes += uint64(len(e.Value))
+		if x.full() {
+			return nil
+		}
+	}
+	return nil
+}
+
+// writeWords writes the words that are new in the span and how far it goes.
+func (j *Journal) writeWords() error {
+	x := &j.index
+	e, err := j.s.Get(seqKey(spaceSpans, x.span.first))
+	if err != nil {
+		return err
+	}
+	var old span
+	if e.Revision > 0 {
+		if old, err = readSpan(e); err != nil {
+			return err
+		}
+	}
+	at := x.at
+	at.docs += x.span.last - x.at.seq
+	at.words += x.span.words - old.words
+	at.seq = x.span.last
+	if x.full() {
+		at.first = at.seq + 1
+	}
+	var b store.Batch
+	size := 0
+	for _, w := range x.dirty {
+		size += len(w) + len(x.words[w].list) + 32
+	}
+	slab := make([]byte, 0, size)
+	for _, w := range x.dirty {
+		start := len(slab)
+		slab = wordKey(slab, []byte(w), x.span.first)
+		middle := len(slab)
+		slab = x.words[w].value(slab)
+		b.Set(slab[start:middle:middle], slab[middle:len(slab):len(slab)])
+	}
+	b.Set(seqKey(spaceSpans, x.span.first), x.span.append(nil))
+	b.Set(key(spaceIndexed), at.append(nil))
+	if _, err := j.s.Apply(&b); err != nil {
+		return err
+	}
+	for _, w := range x.dirty {
+		x.words[w].dirty = false
+	}
+	x.dirty = x.dirty[:0]
+	x.at = at
+	return nil
+}

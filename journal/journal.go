@@ -1,0 +1,173 @@
+// Package journal keeps the messages that pass through a kernel: it records them,
+// without what is secret, and finds them again by id, correlation, causation, type, time
+// and words.
+//
+// It is a [kernel.Recorder] over a store:
+//
+//	j := journal.New(s, nil)
+//	defer j.Close()
+//	k := kernel.New(registry, &kernel.Options{Recorder: j})
+//	…
+//	e, err := j.Get(ctx, "01JAXV5Y2Z4B8Q0R6T7W9E3F1G")
+//	entries, next, err := j.List(ctx, journal.Query{Filter: journal.Filter{Correlation: "c1"}, Limit: 100})
+//
+// Recording must cost next to nothing, so a message is not a key of its own: records are
+// put one behind the other into pages (page.go), and a page is written with one key for
+// each name that it has (names.go), be it on one record or on twenty. A name is a hash,
+// and whoever finds a page by one looks at its records. Words are indexed behind the
+// writer's back, in spans of a few thousand messages (index.go).
+//
+// A record that belongs to a batch must survive whatever the batch survives, but is not
+// worth a page. It goes into the batch as a tail, and later into a page like all others;
+// the batch that writes the page deletes the tail. Tails that a crash leaves become
+// pages when the journal is opened (recover.go).
+//
+// Three invariants hold whenever a batch has been applied, and [Journal.Check] looks at
+// them:
+//
+//	J1  pages follow each other without a gap or an overlap in their numbers, and their
+//	    times never go back
+//	J2  a page has exactly the keys of the names of its records
+//	J3  a span has exactly the words of its records
+package journal
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"kernos/kernel"
+	"kernos/message"
+	"kernos/store"
+)
+
+// Options are the settings of a Journal. Nil means the defaults.
+type Options struct {
+	// MaxAge and MaxBytes say what [Journal.Trim] drops: what is older, and the oldest
+	// if records take more. 0 means no limit.
+	MaxAge   time.Duration
+	MaxBytes int64
+
+	// BlobPath is what the paths of blobs begin with. BlobRefs is told of data that
+	// mention one, when they are written: it adds to the batch what keeps the blobs for
+	// their owner. BlobUnrefs takes that back when the owner is dropped.
+	BlobPath   string
+	BlobRefs   func(b *store.Batch, data, owner []byte)
+	BlobUnrefs func(b *store.Batch, data, owner []byte)
+
+	// Log is told what nobody else is: that records are lost, that the index is stuck.
+	// Nil means slog.Default.
+	Log *slog.Logger
+}
+
+// An Entry is a message as it was recorded.
+type Entry struct {
+	Seq      uint64     // its number: the first is 1, and none is left out
+	At       int64      // when it was recorded, in milliseconds since 1970; never goes back
+	Way      kernel.Way // where it came from and went to
+	Redacted bool       // its data are not what they were
+	Message  message.Message
+}
+
+// A Journal keeps messages. It is safe for concurrent use.
+type Journal struct {
+	s        store.Store
+	opts     Options
+	redactor Redactor
+	texts    sync.Pool // of *text
+	who      [8]byte   // tells the tails of this Journal from those of others
+
+	mu sync.Mutex // of what waits to be written
+	writing
+
+	flushMu sync.Mutex // of who writes pages; taken before mu
+	opened  bool
+	totals  totals
+	dropped Dropped
+	buffers flushBuffers
+
+	last  atomic.Uint64 // the last number that is visible
+	index index
+
+	wake chan struct{} // for the flusher: there is something to write, or a lot
+	stop chan struct{} // closed by Close
+	done sync.WaitGroup
+}
+
+// totals is what has been written, ever.
+type totals struct {
+	seq   uint64 // of the last record
+	at    int64  // of the last record
+	bytes uint64 // of pages
+}
+
+// New returns a journal in a store. It does nothing before it is used. The store
+// stays its owner's, who closes it after the journal.
+func New(s store.Store, opts *Options) *Journal {
+	j := &Journal{s: s, wake: make(chan struct{}, 1), stop: make(chan struct{})}
+	if opts != nil {
+		j.opts = *opts
+	}
+	if j.opts.Log == nil {
+		j.opts.Log = slog.Default()
+	}
+	j.who = newWho()
+	j.writing.room = make(chan struct{})
+	j.index.wake = make(chan struct{}, 1)
+	return j
+}
+
+var _ kernel.Recorder = (*Journal)(nil)
+
+// Flush makes everything that has been recorded visible to those who read the store. It
+// does not wait for the disk. Every reading method does it, and goes on if the store
+// can't write.
+func (j *Journal) Flush() error { return j.flush() }
+
+// Sync makes everything that has been recorded durable.
+func (j *Journal) Sync(ctx context.Context) error {
+	if err := j.flush(); err != nil {
+		return err
+	}
+	return j.s.Barrier().Wait(ctx)
+}
+
+// Close writes what has been recorded, and ends the journal. What is recorded afterwards
+// is forgotten. It does not close the store.
+func (j *Journal) Close() error {
+	j.mu.Lock()
+	if j.closed {
+		j.mu.Unlock()
+		return nil
+	}
+	j.closed = true
+	pending := j.unwritten()
+	j.mu.Unlock()
+	close(j.stop)
+	j.done.Wait()
+	if !pending {
+		return nil // a journal that was not used does not open its store to be closed
+	}
+	return j.flush()
+}
+
+// visible prepares for reading: it opens the journal and flushes.
+func (j *Journal) visible() error {
+	if err := j.flush(); err != nil {
+		// What can't be written can't be found, and what is there can.
+		j.flushMu.Lock()
+		defer j.flushMu.Unlock()
+		return j.openOnce()
+	}
+	return nil
+}
+
+// snapshot returns the latest state with all that was recorded in it.
+func (j *Journal) snapshot() (store.Snapshot, error) {
+	if err := j.visible(); err != nil {
+		return nil, err
+	}
+	return j.s.Snapshot()
+}

@@ -1,0 +1,146 @@
+package journal
+
+import (
+	"bytes"
+	"encoding/binary"
+	"slices"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/oklog/ulid/v2"
+
+	"kernos/kernel"
+	"kernos/message"
+	"kernos/store"
+)
+
+// The keys of the journal, behind the byte of its keyspace. Numbers in keys are
+// big-endian, so that they sort.
+const (
+	spacePages = 'p' // seq of the first record → page
+	spaceNames = 'n' // name, seq of a page → nothing
+	spaceTails = 't' // when and who → page with records that are in a batch's company
+	spaceSpans = 's' // seq of the first record → span
+	spaceWords = 'w' // word, 0, seq of the first record of a span → postings
+
+	spaceTotals  = 'm' // → totals: what has been written
+	spaceDropped = 'd' // → Dropped
+	spaceIndexed = 'x' // → how far the words are indexed
+)
+
+func key(space byte, parts ...[]byte) []byte {
+	return append([]byte{store.SpaceJournal, space}, bytes.Join(parts, nil)...)
+}
+
+func seqKey(space byte, seq uint64) []byte {
+	return binary.BigEndian.AppendUint64(append(make([]byte, 0, 10), store.SpaceJournal, space), seq)
+}
+
+// keySeq reads the number at the end of a key.
+func keySeq(k []byte) uint64 {
+	if len(k) < 8 {
+		return 0
+	}
+	return binary.BigEndian.Uint64(k[len(k)-8:])
+}
+
+// A name is something that records are found by: what it is in the first byte, and a
+// hash of it in the others. Two names may be the same number; who finds a record
+// looks at it.
+type name uint64
+
+// What a name names. One tag for ids wherever they stand makes one key of a request and
+// its reply on the same page.
+const (
+	tagID     = 'i' // an id, a causation or a correlation
+	tagType   = 't'
+	tagDomain = 'd'
+	tagKind   = 'k'
+	tagCode   = 'c'
+)
+
+func nameOf(tag byte, text []byte) name {
+	return name(uint64(tag)<<56 | xxhash.Sum64(text)>>8)
+}
+
+func codeName(code int) name { return name(uint64(tagCode)<<56 | uint64(uint32(code))) }
+
+const nameKeyLength = 2 + 8 + 8
+
+// appendKey appends the key that says that a page has the name.
+func (n name) appendKey(dst []byte, seq uint64) []byte {
+	dst = append(dst, store.SpaceJournal, spaceNames)
+	dst = binary.BigEndian.AppendUint64(dst, uint64(n))
+	return binary.BigEndian.AppendUint64(dst, seq)
+}
+
+// nearby is how many milliseconds may lie between a time in an id and the record of its
+// message for the message to be found by that time.
+const nearby = 3
+
+// idTime is the time that an id says it was made, if it says so.
+func idTime(id []byte) (int64, bool) {
+	var u ulid.ULID
+	if len(id) != ulid.EncodedSize || u.UnmarshalText(id) != nil {
+		return 0, false
+	}
+	return int64(u.Time()), true
+}
+
+// foundByTime reports whether a message has an id that the kernel has just made: such an
+// id says when the message was recorded. Half of all messages are like that, and need
+// no key. It depends on nothing but the record, for the keys must be found again
+// when the record is dropped.
+func (r *record) foundByTime() bool {
+	if r.way() == kernel.In || message.Kind(r.kind).Asks() {
+		return false
+	}
+	t, ok := idTime(r.id)
+	return ok && t <= r.at && r.at-t <= nearby
+}
+
+// names appends the names of a record.
+func (r *record) names(dst []name) []name {
+	if !r.foundByTime() {
+		dst = append(dst, nameOf(tagID, r.id))
+	}
+	if len(r.causation) > 0 {
+		dst = append(dst, nameOf(tagID, r.causation))
+	}
+	if len(r.correlation) > 0 {
+		dst = append(dst, nameOf(tagID, r.correlation))
+	}
+	dst = append(dst, nameOf(tagType, r.typ), nameOf(tagKind, r.kind))
+	if i := bytes.IndexByte(r.typ, '.'); i > 0 {
+		dst = append(dst, nameOf(tagDomain, r.typ[:i]))
+	}
+	if code := r.code(); code != 0 {
+		dst = append(dst, codeName(code))
+	}
+	return dst
+}
+
+// distinct sorts names and drops repetitions.
+func distinct(names []name) []name {
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// pageNames appends the names of a page, each once.
+func pageNames(dst []name, seq uint64, value []byte) ([]name, error) {
+	start := len(dst)
+	p, err := readPage(seq, value)
+	if err != nil {
+		return dst, err
+	}
+	var r record
+	for {
+		ok, err := p.next(&r)
+		if err != nil {
+			return dst, err
+		}
+		if !ok {
+			return dst[:start+len(distinct(dst[start:]))], nil
+		}
+		dst = r.names(dst)
+	}
+}

@@ -1,0 +1,134 @@
+package journal
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"kernos/message"
+	"kernos/store"
+)
+
+// openOnce reads where the journal is and saves what a crash has left, once. The caller has
+// flushMu. Nothing is remembered of a failure: the next call tries again.
+func (j *Journal) openOnce() error {
+	if j.opened {
+		return nil
+	}
+	e, err := j.s.Get(key(spaceTotals))
+	if err != nil {
+		return err
+	}
+	t, ok := readTotals(e.Value)
+	if !ok {
+		return damaged(nil, "The journal's totals can't be read")
+	}
+	if e, err = j.s.Get(key(spaceDropped)); err != nil {
+		return err
+	}
+	var d Dropped
+	if len(e.Value) > 0 {
+		if err := json.Unmarshal(e.Value, &d); err != nil {
+			return damaged(err, "The journal's note of what it has dropped can't be read")
+		}
+	}
+	j.totals, j.dropped = t, d
+	j.last.Store(t.seq)
+	if err := j.recoverTails(); err != nil {
+		return err
+	}
+	j.opened = true
+	return nil
+}
+
+// damaged is the error for what the journal has not written, or not so.
+func damaged(err error, text string) error {
+	return store.Errorf(500, err, "%s; run kernos doctor", text)
+}
+
+// recoverTails makes pages of the tails that others have left: their records survived
+// with the batches that they belong to, and are not in pages yet, but for requests,
+// which may be.
+func (j *Journal) recoverTails() error {
+	for {
+		pages, keys, err := j.readTails()
+		if err != nil || len(keys) == 0 {
+			return err
+		}
+		last := newPage(nil) // a page without records: it lets go of the tails
+		last.tails = keys
+		t, err := j.write(append(pages, last))
+		if err != nil {
+			return err
+		}
+		j.totals = t
+		j.last.Store(t.seq)
+	}
+}
+
+// readTails makes pages of the oldest tails, some megabytes at most, and returns the keys
+// of the tails.
+func (j *Journal) readTails() (pages []*page, keys [][]byte, err error) {
+	s, err := j.s.Snapshot()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer s.Close()
+	p, size := newPage(nil), 0
+	have := map[string]bool{} // what this round has put into pages
+	for e, err := range s.Scan(store.Prefix(key(spaceTails))) {
+		if err != nil {
+			return nil, nil, err
+		}
+		if bytes.HasSuffix(e.Key, j.who[:]) {
+			continue // of a batch that was applied since this journal was made
+		}
+		tail, err := readPage(0, e.Value)
+		if err != nil {
+			return nil, nil, damaged(err, "A record beside a batch can't be read")
+		}
+		for {
+			var r record
+			ok, err := tail.next(&r)
+			if err != nil {
+				return nil, nil, damaged(err, "A record beside a batch can't be read")
+			}
+			if !ok {
+				break
+			}
+			same := string(r.kind) + " " + string(r.id)
+			if have[same] {
+				continue
+			}
+			found, err := j.has(s, &r)
+			if err != nil {
+				return nil, nil, err
+			}
+			if found {
+				continue
+			}
+			have[same] = true
+			p.add(r.at, &encoded{flags: r.flags, metadata: r.metadata}, r.text)
+			if len(p.buf) >= pageSize {
+				pages, p = append(pages, p), newPage(nil)
+			}
+		}
+		keys = append(keys, bytes.Clone(e.Key))
+		if size += len(e.Value); size >= maxWaiting {
+			break
+		}
+	}
+	if p.count > 0 {
+		pages = append(pages, p)
+	}
+	return pages, keys, nil
+}
+
+// has reports whether a record with the id and kind of another is in a page.
+func (j *Journal) has(s store.Reader, r *record) (bool, error) {
+	found := false
+	err := j.withID(s, message.ID(r.id), func(o *record) bool {
+		found = bytes.Equal(o.kind, r.kind)
+		return !found
+	})
+	return found, err
+}

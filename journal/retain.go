@@ -1,0 +1,155 @@
+package journal
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"kernos/store"
+)
+
+// Trim drops the oldest messages: those that are older than Options.MaxAge at the given
+// time, and as many as it takes for the rest to have no more than Options.MaxBytes. It
+// drops whole spans, with everything that refers to them, one batch each, and returns
+// what it has dropped, also if it fails or ctx ends.
+func (j *Journal) Trim(ctx context.Context, now time.Time) (Dropped, error) {
+	var sum Dropped
+	if j.opts.MaxAge <= 0 && j.opts.MaxBytes <= 0 {
+		return sum, nil
+	}
+	if err := j.visible(); err != nil {
+		return sum, err
+	}
+	// What is dropped must be in the index, or the index would still come to it.
+	if err := j.catchUp(ctx); err != nil {
+		return sum, err
+	}
+	for {
+		if err := ctx.Err(); err != nil {
+			return sum, err
+		}
+		d, err := j.dropOldest(now)
+		if err != nil || d.Messages == 0 {
+			return sum, err
+		}
+		sum.add(d)
+	}
+}
+
+func (d *Dropped) add(o Dropped) {
+	d.Messages += o.Messages
+	d.Bytes += o.Bytes
+	d.Seq, d.At, d.Why = o.Seq, o.At, o.Why
+}
+
+// dropOldest drops the oldest span if it has to go.
+func (j *Journal) dropOldest(now time.Time) (Dropped, error) {
+	x := &j.index
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	j.flushMu.Lock()
+	defer j.flushMu.Unlock()
+	if err := j.loadIndex(); err != nil {
+		return Dropped{}, err
+	}
+	s, err := j.s.Snapshot()
+	if err != nil {
+		return Dropped{}, err
+	}
+	defer s.Close()
+	oldest, err := oldestSpan(s)
+	if err != nil || oldest.first == 0 {
+		return Dropped{}, err
+	}
+	why := ""
+	switch {
+	case j.opts.MaxAge > 0 && int64(oldest.at) < now.Add(-j.opts.MaxAge).UnixMilli():
+		why = "age"
+	case j.opts.MaxBytes > 0 && oldest.first < x.at.first && j.totals.bytes-j.dropped.Bytes > uint64(j.opts.MaxBytes):
+		why = "bytes"
+	default:
+		return Dropped{}, nil
+	}
+
+	var b store.Batch
+	if err := j.dropPages(&b, s, oldest); err != nil {
+		return Dropped{}, err
+	}
+	b.Delete(seqKey(spaceSpans, oldest.first))
+	at := x.at
+	at.docs -= oldest.last + 1 - oldest.first
+	at.words -= oldest.words
+	if at.first <= oldest.last {
+		at.first = oldest.last + 1
+	}
+	b.Set(key(spaceIndexed), at.append(nil))
+	d := Dropped{Messages: oldest.last + 1 - oldest.first, Bytes: oldest.bytes, Seq: oldest.last, At: int64(oldest.at), Why: why}
+	sum := j.dropped
+	sum.add(d)
+	b.Set(key(spaceDropped), sum.append(nil))
+	if _, err := j.s.Apply(&b); err != nil {
+		return Dropped{}, err
+	}
+	j.dropped = sum
+	fresh := at.first != x.at.first
+	x.at = at
+	if fresh {
+		x.begin(at.first)
+	}
+	return d, nil
+}
+
+func oldestSpan(s store.Reader) (span, error) {
+	for e, err := range s.Scan(store.Prefix(key(spaceSpans))) {
+		if err != nil {
+			return span{}, err
+		}
+		return readSpan(e)
+	}
+	return span{}, nil
+}
+
+// dropPages deletes the pages of a span and everything that refers to them.
+func (j *Journal) dropPages(b *store.Batch, s store.Reader, sp span) error {
+	words := map[string]bool{}
+	t := tokenizer{emit: func(w []byte) {
+		if !words[string(w)] {
+			words[string(w)] = true
+			b.Delete(wordKey(nil, w, sp.first))
+		}
+	}}
+	var names []name
+	for e, err := range s.Scan(store.Range{From: seqKey(spacePages, sp.first), To: seqKey(spacePages, sp.last+1)}) {
+		if err != nil {
+			return err
+		}
+		seq := keySeq(e.Key)
+		k := seqKey(spacePages, seq)
+		b.Delete(k)
+		if names, err = pageNames(names[:0], seq, e.Value); err != nil {
+			return damaged(err, fmt.Sprintf("The journal's page %d can't be read", seq))
+		}
+		for _, n := range names {
+			b.Delete(n.appendKey(nil, seq))
+		}
+		pr, err := readPage(seq, e.Value)
+		if err != nil {
+			return err
+		}
+		var r record
+		for {
+			ok, err := pr.next(&r)
+			if err != nil {
+				return err
+			}
+			if !ok {
+				break
+			}
+			t.record(&r)
+		}
+		if err := j.eachBlob(seq, e.Value, func(data []byte) { j.opts.BlobUnrefs(b, data, k) }, j.opts.BlobUnrefs != nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,430 @@
+package journal
+
+import (
+	"cmp"
+	"container/heap"
+	"context"
+	"encoding/binary"
+	"errors"
+	"iter"
+	"math"
+	"slices"
+	"time"
+
+	"kernos/internal/jsonscan"
+	"kernos/message"
+	"kernos/store"
+)
+
+const (
+	maxQueryWords = 32
+	searchWait    = time.Second // for the index to catch up
+)
+
+// A SearchQuery asks for messages with words.
+type SearchQuery struct {
+	Filter
+	Words         string
+	Limit, Offset int // 0 means 100 from the best one on
+}
+
+// A SearchResult is the best messages for some words.
+type SearchResult struct {
+	Hits   []Hit
+	Total  int // messages that have at least one of the words
+	Behind int // messages that were recorded and whose words are not indexed yet
+}
+
+// A Hit is a message that has at least one of the words. Messages that have all of them
+// come first, then those with the better score, then the newer ones.
+type Hit struct {
+	Entry
+	Score float64
+}
+
+// Search returns the best messages for some words. A query without words is a
+// *message.Error with code 422.
+func (j *Journal) Search(ctx context.Context, q SearchQuery) (SearchResult, error) {
+	words := queryWords(q.Words)
+	if len(words) == 0 {
+		return SearchResult{}, message.Errorf(422, "There is nothing to search for: give one or more words of letters or digits")
+	}
+	if err := j.visible(); err != nil {
+		return SearchResult{}, err
+	}
+	short, cancel := context.WithTimeout(ctx, searchWait)
+	err := j.catchUp(short)
+	cancel()
+	if err != nil && ctx.Err() == nil && !errors.Is(err, context.DeadlineExceeded) {
+		j.opts.Log.Warn("the journal's words can't be indexed; a search finds what is", "error", err)
+	}
+	s, err := j.s.Snapshot()
+	if err != nil {
+		return SearchResult{}, err
+	}
+	defer s.Close()
+	x := search{ctx: ctx, j: j, s: s, match: q.matcher(), words: words}
+	if x.at, err = readIndexed(s); err != nil {
+		return SearchResult{}, err
+	}
+	limit := q.Limit
+	if limit <= 0 {
+		limit = DefaultLimit
+	}
+	limit, offset := min(limit, MaxLimit), max(0, q.Offset)
+	if offset > 10*MaxLimit {
+		return SearchResult{}, message.Errorf(422, "The offset %d is too far down: the first %d messages can be listed", offset, 10*MaxLimit)
+	}
+	x.best.most = limit + offset
+	if err := x.run(); err != nil {
+		return SearchResult{}, err
+	}
+	result := SearchResult{Total: x.total}
+	if last := j.last.Load(); last > x.at.seq {
+		result.Behind = int(last - x.at.seq)
+	}
+	slices.SortFunc(x.best.list, func(a, b candidate) int { return b.compare(a) })
+	for _, c := range x.best.list[min(offset, len(x.best.list)):] {
+		e, err := x.entry(c.seq)
+		if err != nil {
+			return SearchResult{}, err
+		}
+		result.Hits = append(result.Hits, Hit{Entry: e, Score: c.score})
+	}
+	return result, nil
+}
+
+// candidate is a message that has a word.
+type candidate struct {
+	seq   uint64
+	all   bool // it has all words
+	score float64
+}
+
+// compare is positive if a is better than b.
+func (a candidate) compare(b candidate) int {
+	if a.all != b.all {
+		if a.all {
+			return 1
+		}
+		return -1
+	}
+	if c := cmp.Compare(a.score, b.score); c != 0 {
+		return c
+	}
+	return cmp.Compare(a.seq, b.seq)
+}
+
+// candidates keeps the best ones: a heap with the worst of them on top.
+type candidates struct {
+	list []candidate
+	most int
+}
+
+func (c *candidates) Len() int           { return len(c.list) }
+func (c *candidates) Less(i, k int) bool { return c.list[i].compare(c.list[k]) < 0 }
+func (c *candidates) Swap(i, k int)      { c.list[i], c.list[k] = c.list[k], c.list[i] }
+func (c *candidates) Push(x any)         { c.list = append(c.list, x.(candidate)) }
+func (c *candidates) Pop() any {
+	last := c.list[len(c.list)-1]
+	c.list = c.list[:len(c.list)-1]
+	return last
+}
+
+func (c *candidates) offer(x candidate) {
+	if len(c.list) < c.most {
+		heap.Push(c, x)
+	} else if x.compare(c.list[0]) > 0 {
+		c.list[0] = x
+		heap.Fix(c, 0)
+	}
+}
+
+// search is a search that is going on.
+type search struct {
+	ctx   context.Context
+	j     *Journal
+	s     store.Reader
+	match matcher
+	words [][]byte
+	at    indexed
+
+	within bounds
+	best   candidates
+	total  int
+
+	// Of the span that is being looked at, by message.
+	scores  []float64
+	matched []uint8 // how many of the words it has
+	wanted  []bool  // the filter wants it
+}
+
+// The parameters of BM25.
+const (
+	k1 = 1.2
+	b1 = 0.75
+)
+
+// cursor goes through the postings of a word, span by span.
+type cursor struct {
+	next  func() (store.Entry, error, bool)
+	entry store.Entry
+	first uint64 // of the span, or MaxUint64 at the end
+	idf   float64
+}
+
+func (c *cursor) advance() error {
+	e, err, ok := c.next()
+	if err != nil {
+		return err
+	}
+	c.entry, c.first = e, math.MaxUint64
+	if ok {
+		c.first = keySeq(e.Key)
+	}
+	return nil
+}
+
+func (x *search) run() error {
+	if err := x.seqBounds(); err != nil {
+		return err
+	}
+	cursors := make([]cursor, len(x.words))
+	for i, w := range x.words {
+		r := store.Prefix(key(spaceWords, w, []byte{0}))
+		count := uint64(0)
+		for e, err := range x.s.Scan(r) {
+			if err != nil {
+				return err
+			}
+			n, _ := binary.Uvarint(e.Value)
+			count += n
+		}
+		next, stop := iter.Pull2(x.s.Scan(r))
+		defer stop()
+		n, df := float64(x.at.docs), float64(count)
+		cursors[i] = cursor{next: next, idf: math.Log(1 + max(0, n-df+0.5)/(df+0.5))}
+		if err := cursors[i].advance(); err != nil {
+			return err
+		}
+	}
+	// How much a message counts whose words are many; most are short.
+	var norms [256]float64
+	average := max(1, float64(x.at.words)/max(1, float64(x.at.docs)))
+	norm := func(length uint64) float64 { return k1 * (1 - b1 + b1*float64(length)/average) }
+	for i := range norms {
+		norms[i] = norm(uint64(i))
+	}
+	for {
+		if err := x.ctx.Err(); err != nil {
+			return err
+		}
+		first := uint64(math.MaxUint64)
+		for i := range cursors {
+			first = min(first, cursors[i].first)
+		}
+		if first == math.MaxUint64 {
+			return nil
+		}
+		if err := x.beginSpan(first); err != nil {
+			return err
+		}
+		for i := range cursors {
+			c := &cursors[i]
+			if c.first != first {
+				continue
+			}
+			if !x.add(c.entry.Value, c.idf, &norms, norm) {
+				return damaged(errSpan, "The journal's postings of a word can't be read")
+			}
+			if err := c.advance(); err != nil {
+				return err
+			}
+		}
+		if err := x.endSpan(first); err != nil {
+			return err
+		}
+	}
+}
+
+// seqBounds turns the times of the filter into numbers of messages.
+func (x *search) seqBounds() error {
+	x.within = bounds{low: 1, high: math.MaxUint64}
+	var err error
+	if x.match.since > 0 {
+		if x.within.low, err = firstSince(x.s, x.match.since); err != nil {
+			return err
+		}
+	}
+	if x.match.until < math.MaxInt64 {
+		x.within.high, err = firstSince(x.s, x.match.until)
+	}
+	return err
+}
+
+// firstSince returns the number of the first message recorded at a time or later, or a
+// number behind all of them.
+func firstSince(s store.Reader, t int64) (uint64, error) {
+	next, err := firstPageSince(s, t)
+	if err != nil {
+		return 0, err
+	}
+	before, err := pageAt(s, next-1)
+	if err != nil || before == 0 {
+		return next, err
+	}
+	e, err := s.Get(seqKey(spacePages, before))
+	if err != nil {
+		return 0, err
+	}
+	m := matcher{since: t, until: math.MaxInt64}
+	var records []record
+	_, err = eachRecord(e, bounds{high: math.MaxUint64}, &m, false, &records, func(r *record) bool {
+		next = r.seq
+		return false
+	})
+	return next, err
+}
+
+// beginSpan makes room for the messages of a span.
+func (x *search) beginSpan(first uint64) error {
+	e, err := x.s.Get(seqKey(spaceSpans, first))
+	if err != nil {
+		return err
+	}
+	sp, err := readSpan(e)
+	if err != nil {
+		return err
+	}
+	n := int(sp.last + 1 - first)
+	if cap(x.scores) < n {
+		x.scores, x.matched, x.wanted = make([]float64, n), make([]uint8, n), make([]bool, n)
+	}
+	x.scores, x.matched, x.wanted = x.scores[:n], x.matched[:n], x.wanted[:n]
+	clear(x.scores)
+	clear(x.matched)
+	clear(x.wanted)
+	return nil
+}
+
+// add adds what a word counts to the messages that have it. It reports whether the
+// postings could be read.
+func (x *search) add(list []byte, idf float64, norms *[256]float64, norm func(uint64) float64) bool {
+	_, n := binary.Uvarint(list)
+	if n <= 0 {
+		return false
+	}
+	at := -1
+	for i := n; i < len(list); {
+		var step, times, length uint64
+		if i+3 <= len(list) && list[i]|list[i+1]|list[i+2] < 0x80 {
+			step, times, length = uint64(list[i]), uint64(list[i+1]), uint64(list[i+2])
+			i += 3
+		} else {
+			for _, v := range [...]*uint64{&step, &times, &length} {
+				if *v, n = binary.Uvarint(list[i:]); n <= 0 {
+					return false
+				}
+				i += n
+			}
+		}
+		if step == 0 || step > uint64(len(x.scores)-1-at) {
+			return false
+		}
+		at += int(step)
+		weight := 0.0
+		if length < uint64(len(norms)) {
+			weight = norms[length]
+		} else {
+			weight = norm(length)
+		}
+		x.scores[at] += idf * float64(times) * (k1 + 1) / (float64(times) + weight)
+		x.matched[at]++
+	}
+	return true
+}
+
+// endSpan offers the messages of a span that the filter wants.
+func (x *search) endSpan(first uint64) error {
+	n := x.match.name()
+	if n != 0 {
+		if err := x.filterSpan(n, first); err != nil {
+			return err
+		}
+	}
+	for i, m := range x.matched {
+		seq := first + uint64(i)
+		if m == 0 || n != 0 && !x.wanted[i] || seq < x.within.low || seq >= x.within.high {
+			continue
+		}
+		x.total++
+		x.best.offer(candidate{seq: seq, all: int(m) == len(x.words), score: x.scores[i]})
+	}
+	return nil
+}
+
+// filterSpan finds the messages of a span that have a word and that the filter wants. It
+// looks at the pages that have both.
+func (x *search) filterSpan(n name, first uint64) error {
+	span := bounds{low: first, high: first + uint64(len(x.matched))}
+	var beside []uint64
+	if len(x.match.correlation) > 0 {
+		var err error
+		if beside, err = pagesAround(x.s, x.match.correlation, span); err != nil {
+			return err
+		}
+	}
+	var records []record
+	next := 0 // a message before it is not looked for any more
+	for seq, err := range named(x.s, n, span, false, beside) {
+		if err != nil {
+			return err
+		}
+		if err := x.ctx.Err(); err != nil {
+			return err
+		}
+		for next = max(next, int(seq-first)); next < len(x.matched) && x.matched[next] == 0; next++ {
+		}
+		if next == len(x.matched) {
+			return nil
+		}
+		e, err := x.s.Get(seqKey(spacePages, seq))
+		if err != nil {
+			return err
+		}
+		if e.Revision == 0 || len(e.Value) < pageHeader || first+uint64(next) >= seq+uint64(pageCount(e.Value)) {
+			continue
+		}
+		if _, err := eachRecord(e, span, &x.match, false, &records, func(r *record) bool {
+			x.wanted[r.seq-first] = true
+			return true
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// entry returns a message by its number.
+func (x *search) entry(seq uint64) (Entry, error) {
+	at, err := pageAt(x.s, seq)
+	if err != nil {
+		return Entry{}, err
+	}
+	p, err := x.s.Get(seqKey(spacePages, at))
+	if err != nil {
+		return Entry{}, err
+	}
+	var found Entry
+	var records []record
+	var scan jsonscan.Scanner
+	all := matcher{until: math.MaxInt64}
+	_, err = eachRecord(p, bounds{low: seq, high: seq + 1}, &all, false, &records, func(r *record) bool {
+		found = r.entry(&scan)
+		return false
+	})
+	if err == nil && found.Seq == 0 {
+		err = damaged(errSpan, "The journal's index has a message that is not there")
+	}
+	return found, err
+}

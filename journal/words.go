@@ -1,0 +1,214 @@
+package journal
+
+import (
+	"bytes"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+
+	"kernos/internal/jsonscan"
+)
+
+// maxWord is how many bytes of a word are kept.
+const maxWord = 64
+
+// A tokenizer finds the words of a text: runs of letters and digits, in lower case and
+// without accents. Characters of scripts that put nothing between words are words
+// by themselves. It keeps memory from one text to the next.
+type tokenizer struct {
+	word []byte // the word that is being read
+	raw  []byte // a string without its escapes
+	norm []byte
+	emit func(word []byte) // called for each word, which is valid until it returns
+}
+
+// record finds the words of a record: of its type, and of the names, strings and numbers
+// of its data. What stands for something that is not recorded has none.
+func (t *tokenizer) record(r *record) {
+	t.text(r.typ, true)
+	t.json(r.data)
+}
+
+// json finds the words of data, which may be anything.
+func (t *tokenizer) json(b []byte) {
+	for i := 0; i < len(b); {
+		switch c := b[i]; {
+		case c == '"':
+			i = t.quoted(b, i)
+		case c == '-' || '0' <= c && c <= '9':
+			start := i
+			for i < len(b) && (b[i] == '-' || b[i] == '+' || b[i] == '.' || isWordByte(b[i])) {
+				i++
+			}
+			t.text(b[start:i], false)
+		default:
+			i++
+		}
+	}
+}
+
+func isWordByte(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
+}
+
+// quoted finds the words of the string at b[i] and returns the offset behind it.
+func (t *tokenizer) quoted(b []byte, i int) int {
+	end, escaped, err := jsonscan.String(b, i)
+	if err != nil {
+		return len(b) // no JSON: who can say what is in a string and what is not
+	}
+	token := b[i:end]
+	content := token[1 : len(token)-1]
+	if escaped {
+		content = []byte(jsonscan.Unquote(token))
+	}
+	after := jsonscan.Space(b, end)
+	isName := after < len(b) && b[after] == ':'
+	if !isName {
+		switch string(token) {
+		case redacted, refused, omitted:
+			return end
+		}
+	}
+	t.text(content, isName)
+	return end
+}
+
+// text finds the words of a text. If it is a name, parts of a word that begin with a
+// capital letter are words too.
+func (t *tokenizer) text(b []byte, isName bool) {
+	for i := 0; i < len(b); {
+		start := i
+		ascii := true
+		for i < len(b) {
+			if c := b[i]; c < utf8.RuneSelf {
+				if !isWordByte(c) {
+					break
+				}
+				i++
+				continue
+			}
+			r, n := utf8.DecodeRune(b[i:])
+			if !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r) && !unicode.IsNumber(r) {
+				break
+			}
+			ascii = false
+			i += n
+		}
+		if i > start {
+			if ascii {
+				t.plain(b[start:i], isName)
+			} else {
+				t.folded(b[start:i])
+			}
+		}
+		if i < len(b) {
+			_, n := utf8.DecodeRune(b[i:])
+			i += n
+		}
+	}
+}
+
+// plain emits a word of ASCII.
+func (t *tokenizer) plain(w []byte, isName bool) {
+	if isName {
+		t.parts(w)
+	}
+	if len(w) > maxWord {
+		w = w[:maxWord]
+	}
+	t.word = t.word[:0]
+	for _, c := range w {
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		t.word = append(t.word, c)
+	}
+	t.emit(t.word)
+}
+
+// parts emits the parts of a word that is made of several: MemorySet has memory and set,
+// VFSRead has vfs and read.
+func (t *tokenizer) parts(w []byte) {
+	start := 0
+	for i := 1; i < len(w); i++ {
+		if !isUpper(w[i]) || isUpper(w[i-1]) && (i+1 >= len(w) || isUpper(w[i+1])) {
+			continue
+		}
+		t.plain(w[start:i], false)
+		start = i
+	}
+	if start > 0 {
+		t.plain(w[start:], false)
+	}
+}
+
+func isUpper(c byte) bool { return 'A' <= c && c <= 'Z' }
+
+// folded emits the words of a run that is not all ASCII.
+func (t *tokenizer) folded(w []byte) {
+	// A run may be as long as a message; no more of it than a few words is of any use.
+	const most = 64 * maxWord
+	if len(w) > most {
+		w = w[:most]
+	}
+	t.norm = norm.NFKD.Append(t.norm[:0], w...)
+	t.word = t.word[:0]
+	for i := 0; i < len(t.norm); {
+		r, n := utf8.DecodeRune(t.norm[i:])
+		i += n
+		switch {
+		case r == utf8.RuneError, unicode.IsMark(r):
+		case alone(r):
+			t.flush()
+			t.word = utf8.AppendRune(t.word, r)
+			t.flush()
+		case r == 'ß' || r == 'ẞ':
+			t.word = append(t.word, "ss"...)
+		case unicode.IsLetter(r) || unicode.IsNumber(r):
+			t.word = utf8.AppendRune(t.word, unicode.ToLower(r))
+		default: // a compatible form of something that is no letter
+			t.flush()
+		}
+	}
+	t.flush()
+}
+
+// flush emits the word that has been read, if there is one.
+func (t *tokenizer) flush() {
+	w := t.word
+	if len(w) > maxWord {
+		cut := maxWord
+		for cut > 0 && !utf8.RuneStart(w[cut]) {
+			cut--
+		}
+		w = w[:cut]
+	}
+	if len(w) > 0 {
+		t.emit(w)
+	}
+	t.word = t.word[:0]
+}
+
+// alone reports whether a character is a word by itself.
+func alone(r rune) bool {
+	return r >= 0x2E80 && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana)
+}
+
+// queryWords returns the words of a query, each once, in order.
+func queryWords(text string) [][]byte {
+	var words [][]byte
+	t := tokenizer{emit: func(w []byte) {
+		for _, o := range words {
+			if bytes.Equal(o, w) {
+				return
+			}
+		}
+		if len(words) < maxQueryWords {
+			words = append(words, bytes.Clone(w))
+		}
+	}}
+	t.text([]byte(text), false)
+	return words
+}
