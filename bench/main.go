@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"runtime"
 	"text/tabwriter"
@@ -17,18 +18,19 @@ func main() {
 	binary := flag.String("kernos", "", "the kernos binary to measure")
 	small := flag.Int("small", 1_000_000, "how many small messages go through the pipe")
 	large := flag.Int("large", 100_000, "how many large messages go through the pipe")
+	recorded := flag.Int("recorded", 1_000_000, "how many messages are recorded and searched")
 	flag.Parse()
 	if *binary == "" {
 		fmt.Fprintln(os.Stderr, "bench: say which binary to measure: -kernos PATH")
 		os.Exit(2)
 	}
-	if err := run(*binary, *small, *large); err != nil {
+	if err := run(*binary, *small, *large, *recorded); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func run(binary string, small, large int) error {
+func run(binary string, small, large, recorded int) error {
 	fmt.Printf("%s, %d cores. A row is CPU time of one core, unless it says otherwise.\n", runtime.Version(), runtime.NumCPU())
 	sets := []struct {
 		name  string
@@ -82,7 +84,50 @@ func run(binary string, small, large int) error {
 		return err
 	}
 	fmt.Printf("\none Ping in a fresh process: median %.1f ms of 21\n", start)
+	if err := besidePing(os.Stdout, binary, small); err != nil {
+		return err
+	}
+	if err := durable(os.Stdout); err != nil {
+		return err
+	}
+	return million(os.Stdout, binary, recorded)
+}
+
+// besidePing measures the pipe with other loads, beside Ping in the same run.
+func besidePing(out io.Writer, binary string, count int) error {
+	fmt.Fprintf(out, "\nBeside Ping, by the clock\n")
+	ping := smallLines(count)
+	plain, err := pipeRun(binary, ping, count)
+	if err != nil {
+		return err
+	}
+	get, err := pipeRun(binary, getLines(count), count+1)
+	if err != nil {
+		return err
+	}
+	journaled, err := pipeRun(binary, ping, count, "--journal")
+	if err != nil {
+		return err
+	}
+	again, err := pipeRun(binary, ping, count)
+	if err != nil {
+		return err
+	}
+	base := (plain.wall + again.wall) / 2
+	fmt.Fprintf(out, "  Ping                     %8.0f messages/s\n", 1e9/base)
+	fmt.Fprintf(out, "  Memory.Get of a hot key  %8.0f messages/s   %.2f of Ping\n", 1e9/get.wall, base/get.wall)
+	fmt.Fprintf(out, "  Ping, recorded           %8.0f messages/s   %.2f of Ping; resident at most %.0f MB, without %.0f MB\n",
+		1e9/journaled.wall, base/journaled.wall, journaled.memory, plain.memory)
 	return nil
+}
+
+// getLines sets a key and then gets it again and again.
+func getLines(n int) [][]byte {
+	lines := [][]byte{[]byte(`{"kind":"command","type":"Memory.Set","data":{"key":"/hot","value":"xxxxxxxxxxxxxxxxxxxx"},"metadata":{"id":"set","timestamp":1735000000000}}`)}
+	for i := range n {
+		lines = append(lines, fmt.Appendf(nil, `{"kind":"query","type":"Memory.Get","data":{"key":"/hot"},"metadata":{"id":"msg-%07d","timestamp":1735000000000}}`, i))
+	}
+	return lines
 }
 
 func row(w *tabwriter.Writer, name string, ns float64, last string) {

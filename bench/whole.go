@@ -108,7 +108,7 @@ type piped struct {
 
 // pipeRun sends count messages through kernos pipe --inline, from a file to a pipe
 // that is read as fast as it can be, and checks that each is answered.
-func pipeRun(binary string, lines [][]byte, count int) (piped, error) {
+func pipeRun(binary string, lines [][]byte, count int, flags ...string) (piped, error) {
 	in, err := os.CreateTemp("", "kernos-bench-*.ndjson")
 	if err != nil {
 		return piped{}, err
@@ -125,7 +125,13 @@ func pipeRun(binary string, lines [][]byte, count int) (piped, error) {
 	if _, err := in.Seek(0, io.SeekStart); err != nil {
 		return piped{}, err
 	}
-	cmd := exec.Command(binary, "pipe", "--inline")
+	home, err := os.MkdirTemp("", "kernos-bench-*")
+	if err != nil {
+		return piped{}, err
+	}
+	defer func() { _ = os.RemoveAll(home) }()
+	cmd := exec.Command(binary, append([]string{"pipe", "--inline"}, flags...)...)
+	cmd.Env = append(os.Environ(), "KERNOS_HOME="+home)
 	cmd.Stdin = in
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()

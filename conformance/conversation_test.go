@@ -47,6 +47,12 @@ type handlerSpec struct {
 	timeout time.Duration
 	emits   []message.Type
 	steps   []step
+
+	definition struct {
+		Summary       string
+		Input, Output json.RawMessage
+		Hidden        bool
+	}
 }
 
 type step struct{ verb, arg string }
@@ -171,12 +177,25 @@ func (c *conversation) setting(line string) error {
 		h, err := parseHandler(value)
 		c.handlers = append(c.handlers, h)
 		return err
-	case "file", "file+x", "definition":
-		// For wires and capabilities that need them.
+	case "definition":
+		return c.define(value)
+	case "file", "file+x":
+		// For capabilities that need them.
 	default:
 		return fmt.Errorf("no such setting: %s", key)
 	}
 	return nil
+}
+
+// define says more of a handler that was named before.
+func (c *conversation) define(text string) error {
+	name, definition, _ := strings.Cut(text, " ")
+	for i := range c.handlers {
+		if h := &c.handlers[i]; string(h.name) == name {
+			return json.Unmarshal([]byte(definition), &h.definition)
+		}
+	}
+	return fmt.Errorf("a definition of %s, which no handler line names above it", name)
 }
 
 func parseHandler(text string) (handlerSpec, error) {
@@ -237,6 +256,14 @@ func built(folders ...string) bool {
 
 // runs reports whether the conversation can be held today.
 func (c *conversation) runs() bool { return c.wire == "ndjson" && built(c.needs...) }
+
+// wants reports whether the conversation is about what is in a folder.
+func (c *conversation) wants(folder string) bool { return slices.Contains(c.needs, folder) }
+
+// durable reports whether the conversation uses a store.
+func (c *conversation) durable() bool {
+	return c.wants("capability/memory") || c.wants("capability/history") || c.wants("journal")
+}
 
 // pattern matches an expected line.
 func pattern(expected string) *regexp.Regexp {

@@ -3,6 +3,7 @@ package conformance
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -17,11 +18,17 @@ import (
 
 	"go.uber.org/goleak"
 
+	"kernos/capability/history"
 	"kernos/capability/introspect"
+	"kernos/capability/memory"
+	"kernos/journal"
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/schema"
-	"kernos/store/blobdir"
+	"kernos/store"
+	"kernos/store/blobs"
+	"kernos/store/pebble"
+	"kernos/store/storetest"
 	"kernos/transport"
 	"kernos/transport/stdio"
 )
@@ -48,7 +55,15 @@ func TestConversations(t *testing.T) {
 		t.Fatalf("building kernos: %v\n%s", err, out)
 	}
 	wires := []wire{
-		{"stdio", dialStdio},
+		{"stdio", func(t *testing.T, c *conversation) (io.WriteCloser, io.Reader) {
+			return dialStdio(t, c, func() (store.Store, error) { return storetest.NewMemory(), nil })
+		}},
+		{"stdio-pebble", func(t *testing.T, c *conversation) (io.WriteCloser, io.Reader) {
+			if !c.durable() {
+				return nil, nil
+			}
+			return dialStdio(t, c, func() (store.Store, error) { return pebble.Open(filepath.Join(t.TempDir(), "store"), nil) })
+		}},
 		{"binary", func(t *testing.T, c *conversation) (io.WriteCloser, io.Reader) { return dialBinary(t, binary, c) }},
 	}
 	for _, c := range conversations(t) {
@@ -67,44 +82,57 @@ func TestConversations(t *testing.T) {
 	}
 }
 
-// dialStdio talks to a kernel in this process.
-func dialStdio(t *testing.T, c *conversation) (io.WriteCloser, io.Reader) {
+// dialStdio talks to a kernel in this process, on a store of any engine. It has the
+// capabilities that the conversation needs, and stand-ins for all others.
+func dialStdio(t *testing.T, c *conversation, open func() (store.Store, error)) (io.WriteCloser, io.Reader) {
 	t.Helper()
+	state := store.Lazy(open)
+	kept, err := blobs.New(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts := &kernel.Options{Store: state, Blobs: tempBlobs{kept}}
+	recorded := journal.New(state, nil)
 	registry, err := kernel.NewRegistry()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := registry.Add(introspect.Module(registry)); err != nil {
-		t.Fatal(err)
+	modules := []kernel.Module{introspect.Module(registry)}
+	if c.wants("capability/memory") {
+		modules = append(modules, memory.Module(state, kept, nil))
+	}
+	if c.wants("capability/history") || c.wants("journal") {
+		opts.Recorder = recorded
+		modules = append(modules, history.Module(recorded))
 	}
 	if len(c.handlers) > 0 {
 		m := kernel.Module{Name: "conversation", Version: "1.0.0", Summary: "What this conversation needs."}
 		for _, h := range c.handlers {
 			m.Syscalls = append(m.Syscalls, h.syscall())
 		}
+		modules = append(modules, m)
+	}
+	for _, m := range modules {
 		if err := registry.Add(m); err != nil {
 			t.Fatalf("%s: %v", c.path, err)
 		}
 	}
-	dir, err := blobdir.New(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	k := kernel.New(registry, &kernel.Options{Blobs: tempBlobs{dir}})
+	k := kernel.New(registry, opts)
 	inRead, inWrite := io.Pipe()
 	outRead, outWrite := io.Pipe()
 	go func() {
 		_, err := stdio.Serve(context.Background(), k, inRead, outWrite, &transport.Options{Lenient: c.lenient})
+		err = errors.Join(err, recorded.Close(), state.Close())
 		_ = outWrite.CloseWithError(err)
 	}()
 	return inWrite, outRead
 }
 
-type tempBlobs struct{ dir *blobdir.Dir }
+type tempBlobs struct{ dir *blobs.Dir }
 
 func (b tempBlobs) Put(_ context.Context, data []byte) (message.BlobPointer, error) {
-	path, err := b.dir.Put(data)
-	return message.FileBlob(path), err
+	blob, err := b.dir.Put(data)
+	return blob.Pointer(), err
 }
 
 // dialBinary talks to the program itself, which has no handlers but its own.
@@ -114,6 +142,9 @@ func dialBinary(t *testing.T, binary string, c *conversation) (io.WriteCloser, i
 		return nil, nil
 	}
 	args := []string{"pipe", "--inline"}
+	if c.wants("capability/history") || c.wants("journal") {
+		args = append(args, "--journal")
+	}
 	if c.lenient {
 		args = append(args, "--lenient")
 	}
@@ -263,6 +294,23 @@ func (h *handlerSpec) syscall() kernel.Syscall {
 	for _, e := range h.emits {
 		d.Emits = append(d.Emits, kernel.EventDefinition{Type: e, Summary: "An event of this conversation."})
 	}
+	if h.definition.Summary != "" {
+		d.Summary = h.definition.Summary
+	}
+	for _, part := range []struct {
+		text json.RawMessage
+		into **schema.Schema
+	}{{h.definition.Input, &d.Input}, {h.definition.Output, &d.Output}} {
+		if part.text == nil {
+			continue
+		}
+		parsed, err := schema.Parse(part.text)
+		if err != nil {
+			panic(err)
+		}
+		*part.into = parsed
+	}
+	d.Hidden = h.definition.Hidden
 	return kernel.Syscall{Definition: d, Handler: h.handle}
 }
 

@@ -23,7 +23,7 @@ func lsCommand() *cobra.Command {
 		Short: "List the syscalls",
 		Args:  noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
-			r, err := registry()
+			r, err := allSyscalls()
 			if err != nil {
 				return err
 			}
@@ -67,7 +67,7 @@ func describeCommand() *cobra.Command {
 }
 
 func describe(ctx context.Context, out io.Writer, name string, asJSON bool) error {
-	r, err := registry()
+	r, err := allSyscalls()
 	if err != nil {
 		return err
 	}

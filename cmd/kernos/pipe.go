@@ -3,24 +3,22 @@ package main
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"kernos/kernel"
-	"kernos/message"
-	"kernos/store/blobdir"
 	"kernos/transport"
 	"kernos/transport/stdio"
 )
 
 func pipeCommand() *cobra.Command {
-	var inline, lenient bool
+	var inline, lenient, record bool
 	var timeout time.Duration
 	c := &cobra.Command{
 		Use:   "pipe [--inline]",
@@ -40,25 +38,46 @@ status is 1 if an error message was among the answers.`,
 			if timeout <= 0 {
 				return fmt.Errorf("--timeout must be more than 0, got %v", timeout)
 			}
-			return pipe(c.Context(), timeout, &transport.Options{Lenient: lenient})
+			return pipe(c.Context(), timeout, record, &transport.Options{Lenient: lenient})
 		},
 	}
 	c.Flags().BoolVar(&inline, "inline", false, "answer in this process (there is no other way yet, so it is what happens anyhow)")
 	c.Flags().BoolVar(&lenient, "lenient", false, "give messages without metadata, id or timestamp one")
+	c.Flags().BoolVar(&record, "journal", false, "record every message, for kernos log, graph, search and replay")
 	c.Flags().DurationVar(&timeout, "timeout", kernel.DefaultTimeout, "how long one call may take")
 	return c
 }
 
-func pipe(ctx context.Context, timeout time.Duration, opts *transport.Options) error {
-	r, err := registry()
+func pipe(ctx context.Context, timeout time.Duration, record bool, opts *transport.Options) (err error) {
+	log := operatorLog()
+	s, err := openState(log)
 	if err != nil {
 		return err
 	}
-	k := kernel.New(r, &kernel.Options{
-		Timeout: timeout,
-		Blobs:   blobs{},
-		Log:     slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
-	})
+	defer func() {
+		if closeErr := s.close(); err == nil {
+			err = failed(closeErr)
+		}
+	}()
+	r, err := registry(s)
+	if err != nil {
+		return err
+	}
+	settings := kernel.Options{Timeout: timeout, Store: s.store, Blobs: s, Log: log}
+	if record {
+		// Who wants a record wants to know now if there can be none.
+		if err := s.journal.Flush(); err != nil {
+			return failed(err)
+		}
+		settings.Recorder = s.journal
+	}
+	k := kernel.New(r, &settings)
+	maintaining, stopMaintaining := context.WithCancel(ctx)
+	var maintenance sync.WaitGroup
+	maintenance.Go(func() { s.maintain(maintaining, k) })
+	defer maintenance.Wait()
+	defer stopMaintaining()
+
 	// A reader that goes away is told by the error of the next write.
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
@@ -102,26 +121,6 @@ func serve(ctx context.Context, k *kernel.Kernel, opts *transport.Options) (tran
 			return transport.Result{}, ctx.Err()
 		}
 	}
-}
-
-// blobs keeps large answers in the home directory of kernos. It touches the disk
-// when there is one to keep, and not before.
-type blobs struct{}
-
-func (blobs) Put(_ context.Context, data []byte) (message.BlobPointer, error) {
-	home, err := homeDirectory()
-	if err != nil {
-		return message.BlobPointer{}, err
-	}
-	d, err := blobdir.New(filepath.Join(home, "blobs"))
-	if err != nil {
-		return message.BlobPointer{}, err
-	}
-	path, err := d.Put(data)
-	if err != nil {
-		return message.BlobPointer{}, err
-	}
-	return message.FileBlob(path), nil
 }
 
 // homeDirectory is where kernos keeps its state.

@@ -34,7 +34,8 @@ Standard input that is not a terminal, and no command, means kernos pipe.`,
 	}
 	root.SetVersionTemplate("kernos {{.Version}}\n")
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(pipeCommand(), convertCommand(), lsCommand(), describeCommand())
+	root.AddCommand(pipeCommand(), convertCommand(), lsCommand(), describeCommand(), backupCommand(), restoreCommand())
+	root.AddCommand(historyCommands(openKernel)...)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%w; see %s --help", err, c.CommandPath())
 	})
@@ -73,7 +74,7 @@ func noArguments(c *cobra.Command, args []string) error {
 
 // syscallHelp lists the syscalls for the help text, from their definitions.
 func syscallHelp() string {
-	r, err := registry()
+	r, err := allSyscalls()
 	if err != nil {
 		return ""
 	}

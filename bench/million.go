@@ -1,0 +1,209 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"kernos/capability/history"
+	"kernos/journal"
+	"kernos/kernel"
+	"kernos/message"
+	"kernos/store"
+	"kernos/store/pebble"
+)
+
+// million measures what can be found among a million messages. They go through the real
+// binary: half of them are requests, half are replies, in workflows of twenty messages,
+// and one workflow of ten thousand is spread over all of them.
+func million(out io.Writer, binary string, messages int) error {
+	home, err := os.MkdirTemp("", "kernos-bench-*")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(home) }()
+	input, raw, err := workflows(home, messages/2)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "\n%d messages recorded\n", messages)
+	begin := time.Now()
+	memory, err := pipeFile(binary, home, input, "--journal")
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "  recording, by the clock: %.0f messages a second; resident at most %.0f MB\n", float64(messages)/time.Since(begin).Seconds(), memory)
+
+	dir := filepath.Join(home, "origins", store.DefaultOrigin.Folder(), "store")
+	begin = time.Now()
+	engine, err := pebble.Open(dir, nil)
+	if err != nil {
+		return err
+	}
+	j := journal.New(engine, nil)
+	registry, err := kernel.NewRegistry(history.Module(j))
+	if err != nil {
+		return err
+	}
+	k := kernel.New(registry, &kernel.Options{Store: engine, Blobs: nowhere{}})
+	if _, err := call(k, "Message.Get", `{"id":"m-1"}`); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "  opening the store, and the first Message.Get: %v\n", time.Since(begin).Round(time.Millisecond))
+
+	begin = time.Now()
+	for {
+		reply, err := call(k, "Message.Search", `{"query":"zebra"}`)
+		if err != nil {
+			return err
+		}
+		if !bytes.Contains(reply, []byte(`"behind"`)) {
+			break
+		}
+	}
+	fmt.Fprintf(out, "  until all words are indexed: %v more\n", time.Since(begin).Round(10*time.Millisecond))
+	for _, q := range []struct {
+		name  string
+		kind  message.Type
+		data  func(i int) string
+		times int
+	}{
+		{"Message.Get", "Message.Get", func(int) string { return fmt.Sprintf(`{"id":"m-%d"}`, rand.IntN(messages/2)) }, 1000},
+		{"Message.List of 100 by correlation", "Message.List", func(int) string { return `{"correlation":"large","limit":100}` }, 100},
+		{"Message.List of a workflow of 20", "Message.List", func(int) string { return fmt.Sprintf(`{"correlation":"flow-%d"}`, rand.IntN(messages/40)) }, 300},
+		{"Message.List of 100 errors", "Message.List", func(int) string { return `{"code":404,"limit":100}` }, 100},
+		{"Message.Graph of 10,000", "Message.Graph", func(int) string { return `{"correlationId":"large","format":"mermaid"}` }, 10},
+		{"Message.Search, two words that few have", "Message.Search", func(i int) string { return fmt.Sprintf(`{"query":"topic%d zebra"}`, i) }, 50},
+		{"Message.Search, two words that all have", "Message.Search", func(int) string { return `{"query":"payload note"}` }, 10},
+	} {
+		var took []time.Duration
+		for i := range q.times {
+			data := q.data(i)
+			begin := time.Now()
+			if _, err := call(k, q.kind, data); err != nil {
+				return fmt.Errorf("%s %s: %w", q.kind, data, err)
+			}
+			took = append(took, time.Since(begin))
+		}
+		slices.Sort(took)
+		fmt.Fprintf(out, "  %-42s median %8v, worst %8v of %d\n", q.name, took[len(took)/2].Round(time.Microsecond), took[len(took)-1].Round(time.Microsecond), len(took))
+	}
+	if err := errors.Join(j.Close(), engine.Close()); err != nil {
+		return err
+	}
+	size, err := diskSize(dir)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "  on disk: %.0f bytes a message, words and names included; the messages themselves have %.0f\n", float64(size)/float64(messages), raw)
+	one := filepath.Join(home, "one.ndjson")
+	if err := os.WriteFile(one, []byte(`{"kind":"query","type":"Message.Search","data":{"query":"topic7 zebra"},"metadata":{"id":"q","timestamp":1}}`+"\n"), 0o600); err != nil {
+		return err
+	}
+	memory, err = pipeFile(binary, home, one)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "  a process that opens it and searches: resident at most %.0f MB\n", memory)
+	return nil
+}
+
+// nowhere takes blobs, as a disk that costs nothing would.
+type nowhere struct{}
+
+func (nowhere) Put(context.Context, []byte) (message.BlobPointer, error) {
+	return message.FileBlob("/dev/null"), nil
+}
+
+func call(k *kernel.Kernel, t message.Type, data string) (json.RawMessage, error) {
+	m := message.Message{Kind: message.KindQuery, Type: t, Data: json.RawMessage(data)}
+	k.Stamp(&m)
+	var reply json.RawMessage
+	var failed error
+	k.Handle(context.Background(), m, func(m message.Message) {
+		reply = m.Data
+		if m.Kind == message.KindError {
+			failed = fmt.Errorf("%s", m.Data)
+		}
+	})
+	return reply, failed
+}
+
+// workflows writes requests to a file, and returns how long a message is in the mean.
+func workflows(dir string, count int) (name string, mean float64, err error) {
+	f, err := os.Create(filepath.Join(dir, "input.ndjson"))
+	if err != nil {
+		return "", 0, err
+	}
+	w := bufio.NewWriterSize(f, 1<<20)
+	spread := count / 5000 // ten thousand messages: as many requests and replies
+	bytes := 0
+	for i := range count {
+		correlation := fmt.Sprintf("flow-%d", i/10)
+		if i%spread == 0 {
+			correlation = "large"
+		}
+		kind, payload := "query", fmt.Sprintf(`{"payload":{"note":"topic%d of %s","n":%d}}`, i%997, strings.Repeat("words ", i%4), i)
+		syscall := "Ping"
+		if i%100 == 99 {
+			syscall, payload = "Nobody.Knows", `{"zebra":1}`
+		} else if i%50 == 0 {
+			payload = fmt.Sprintf(`{"payload":"a zebra, a note on topic%d"}`, i%997)
+		}
+		n, _ := fmt.Fprintf(w, `{"kind":"%s","type":"%s","data":%s,"metadata":{"id":"m-%d","timestamp":%d,"correlation":"%s","causation":"m-%d"}}`+"\n",
+			kind, syscall, payload, i, 1735000000000+i, correlation, max(0, i-1))
+		bytes += 2 * n // the reply is about as long
+	}
+	if err := w.Flush(); err != nil {
+		return "", 0, err
+	}
+	return f.Name(), float64(bytes) / float64(2*count), f.Close()
+}
+
+// pipeFile sends a file through the binary and returns the most memory that it had, in MB.
+func pipeFile(binary, home, input string, flags ...string) (float64, error) {
+	in, err := os.Open(input)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = in.Close() }()
+	cmd := exec.Command(binary, append([]string{"pipe", "--inline"}, flags...)...)
+	cmd.Env = append(os.Environ(), "KERNOS_HOME="+home)
+	cmd.Stdin, cmd.Stderr = in, os.Stderr
+	var status *exec.ExitError
+	if err := cmd.Run(); err != nil && !(errors.As(err, &status) && status.ExitCode() == 1) {
+		return 0, err
+	}
+	usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
+	if !ok {
+		return 0, errors.New("this system does not say what a process has used")
+	}
+	return float64(usage.Maxrss) / 1024, nil
+}
+
+func diskSize(dir string) (size int64, err error) {
+	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil {
+			size += info.Size()
+		}
+		return err
+	})
+	return size, err
+}

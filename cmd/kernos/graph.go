@@ -1,0 +1,111 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"kernos/capability/history"
+	"kernos/message"
+)
+
+// graphFormats are the formats of Message.Graph.
+var graphFormats = []string{"tree", "mermaid", "dot", "json"}
+
+func graphCommand(open opener) *cobra.Command {
+	var format string
+	c := &cobra.Command{
+		Use:   "graph CORRELATION",
+		Short: "Draw a workflow: what caused what, and how long it took",
+		Long: `Draw the messages of a workflow as a graph of causes and effects. The workflow is
+named by the correlation of its messages, or by the id of the message that began it.
+
+The tree has a line for each message: ▶ command, ? query, ◆ event, ✓ reply, ✗ error, and
+◌ for a cause that the journal does not have. A reply has the time that it took, anything
+else the time since its cause. The other formats are for programs: mermaid for
+documents and https://mermaid.live, dot for Graphviz, json for everything else. In a
+terminal the format is tree, otherwise mermaid.`,
+		Example: `  kernos graph req-7
+  kernos graph req-7 > flow.mmd
+  kernos graph req-7 --format dot | dot -Tsvg > flow.svg
+  kernos graph req-7 --format json | jq '.nodes[] | select(.failed)'`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return fmt.Errorf("say which workflow: kernos graph CORRELATION; kernos log --json shows metadata.correlation")
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			if format != "" && !slices.Contains(graphFormats, format) {
+				return fmt.Errorf("--format must be one of %s; got %q", strings.Join(graphFormats, ", "), format)
+			}
+			return asking(c, open, func(ctx context.Context, call caller, s *screen) error {
+				return drawGraph(ctx, call, s, args[0], format)
+			})
+		},
+	}
+	c.Flags().StringVar(&format, "format", "", "`tree`, mermaid, dot or json (default: tree in a terminal, otherwise mermaid)")
+	return c
+}
+
+func drawGraph(ctx context.Context, call caller, s *screen, correlation, format string) error {
+	if format == "" {
+		format = "mermaid"
+		if s.terminal() {
+			format = "tree"
+		}
+	}
+	input := map[string]string{"correlationId": correlation, "format": format}
+	data, err := ask(ctx, call, message.KindQuery, "Message.Graph", input, nil)
+	if err != nil {
+		return err
+	}
+	if format == "json" {
+		return s.line(data)
+	}
+	var text string
+	if err := json.Unmarshal(data, &text); err != nil {
+		return &exitStatus{status: exitError, cause: fmt.Errorf("the answer of Message.Graph can't be read: %w", err)}
+	}
+	if format != "tree" {
+		_, err = fmt.Fprint(s.out, text)
+		return failed(err)
+	}
+	var b bytes.Buffer
+	for line := range strings.Lines(text) {
+		b.WriteString(s.treeLine(history.Visible(strings.TrimSuffix(line, "\n"))))
+		b.WriteByte('\n')
+	}
+	_, err = s.out.Write(b.Bytes())
+	return failed(err)
+}
+
+// treeLine cuts a line of a tree to the width of the screen and paints its sign.
+func (s *screen) treeLine(line string) string {
+	if s.terminal() {
+		line = clip(line, s.width)
+	}
+	if !s.colour {
+		return line
+	}
+	// The sign is behind the branches.
+	at := strings.IndexFunc(line, func(r rune) bool { return !strings.ContainsRune("│├└─ ⋯0123456789", r) })
+	if at < 0 {
+		return line
+	}
+	for _, k := range kinds {
+		if rest, ok := strings.CutPrefix(line[at:], k.glyph); ok {
+			branch := s.paint(faint, line[:at])
+			if k.style == red {
+				return branch + s.paint(red, line[at:])
+			}
+			return branch + s.paint(k.style, k.glyph) + rest
+		}
+	}
+	return s.paint(faint, line) // a message that is missing, a remark
+}

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"kernos/capability/history"
+	"kernos/message"
+)
+
+func replayCommand(open opener) *cobra.Command {
+	var execute, queries, asJSON bool
+	var count int
+	c := &cobra.Command{
+		Use:   "replay CORRELATION",
+		Short: "Show a workflow once more, or run it again",
+		Long: `Show the messages of a workflow in the order in which they were recorded. The
+workflow is named by the correlation of its messages, or by the id of the message that
+began it.
+
+--execute runs the commands that came from outside again, in order, as a new workflow,
+and says which of them had another outcome than before. They change things, as they
+did then. Commands with secrets can't be run again, since the journal does not have
+their data, and are skipped. The status is 1 if something came out differently.`,
+		Example: `  kernos replay req-7
+  kernos replay req-7 --json | jq -c '[.kind, .type]'
+  kernos replay req-7 --execute
+  kernos replay req-7 --execute --queries --json | jq .different`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return fmt.Errorf("say which workflow: kernos replay CORRELATION; kernos log --json shows metadata.correlation")
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			if queries && !execute {
+				return fmt.Errorf("--queries needs --execute: nothing is run without it")
+			}
+			return asking(c, open, func(ctx context.Context, call caller, s *screen) error {
+				l := listing{call: call, screen: s, asJSON: asJSON}
+				return l.replay(ctx, replayRequest{args[0], execute, queries, count})
+			})
+		},
+	}
+	c.Flags().BoolVar(&execute, "execute", false, "run the workflow's commands again and compare")
+	c.Flags().BoolVar(&queries, "queries", false, "run its queries again too")
+	c.Flags().IntVarP(&count, "count", "n", 0, "how many messages at most")
+	c.Flags().BoolVar(&asJSON, "json", false, "print the messages themselves, one a line; with --execute, the report")
+	return c
+}
+
+// replayRequest is the input of Message.Replay.
+type replayRequest struct {
+	CorrelationID string `json:"correlationId"`
+	Execute       bool   `json:"execute,omitempty"`
+	Queries       bool   `json:"queries,omitempty"`
+	Limit         int    `json:"limit,omitempty"`
+}
+
+// replayReport is its output with execute.
+type replayReport struct {
+	Correlation string
+	Commands    int
+	Queries     int
+	Same        int
+	More        bool
+	Different   []struct {
+		ID, Type string
+		Was, Now replayOutcome
+	}
+	Skipped []struct{ ID, Type, Why string }
+}
+
+type replayOutcome struct {
+	Kind message.Kind
+	Data json.RawMessage
+}
+
+func (l *listing) replay(ctx context.Context, r replayRequest) error {
+	if r.Execute {
+		return l.rerun(ctx, r)
+	}
+	data, err := l.stream(ctx, message.KindQuery, "Message.Replay", r)
+	if err != nil {
+		return err
+	}
+	var reply struct{ More bool }
+	if json.Unmarshal(data, &reply) == nil && reply.More {
+		l.screen.note("the workflow goes on; -n shows more")
+	}
+	return nil
+}
+
+func (l *listing) rerun(ctx context.Context, r replayRequest) error {
+	data, err := ask(ctx, l.call, message.KindCommand, "Message.Replay", r, nil)
+	if err != nil {
+		return err
+	}
+	var report replayReport
+	if err := json.Unmarshal(data, &report); err != nil {
+		return &exitStatus{status: exitError, cause: fmt.Errorf("the answer of Message.Replay can't be read: %w", err)}
+	}
+	if l.asJSON {
+		err = l.screen.line(data)
+	} else {
+		err = l.report(&report)
+	}
+	if err == nil && len(report.Different) > 0 {
+		return &exitStatus{status: exitError}
+	}
+	return err
+}
+
+func (l *listing) report(r *replayReport) error {
+	s := l.screen
+	ran := counted(r.Commands, "command", "commands")
+	if r.Queries > 0 {
+		ran += " and " + counted(r.Queries, "query", "queries")
+	}
+	if err := s.line(fmt.Appendf(nil, "Ran %s again as %s: %d the same, %d different, %d skipped",
+		ran, history.Visible(r.Correlation), r.Same, len(r.Different), len(r.Skipped))); err != nil {
+		return err
+	}
+	for _, d := range r.Different {
+		head := s.paint(strong, "≠") + " " + history.Visible(d.Type) + "  " + s.paint(faint, history.Visible(d.ID))
+		if err := s.line([]byte(head)); err != nil {
+			return err
+		}
+		for _, o := range []struct {
+			word string
+			replayOutcome
+		}{{"was", d.Was}, {"now", d.Now}} {
+			if err := s.line([]byte("  " + o.word + "  " + s.outcome(o.replayOutcome))); err != nil {
+				return err
+			}
+		}
+	}
+	for _, k := range r.Skipped {
+		text := fmt.Sprintf("- %s  %s  skipped: %s", history.Visible(k.Type), history.Visible(k.ID), history.Visible(k.Why))
+		if err := s.line([]byte(s.paint(faint, text))); err != nil {
+			return err
+		}
+	}
+	if r.More {
+		s.note("the workflow goes on; -n runs more")
+	}
+	return nil
+}
+
+// counted writes a number with the noun that it needs.
+func counted(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// outcome writes how a request was answered.
+func (s *screen) outcome(o replayOutcome) string {
+	k, ok := kinds[o.Kind]
+	if !ok {
+		return s.paint(faint, "no answer")
+	}
+	text := history.Visible(string(o.Data))
+	if e, err := message.ParseError(o.Data); o.Kind == message.KindError && err == nil {
+		text = fmt.Sprintf("%d %s", e.Code, history.Visible(e.Error()))
+	}
+	if s.terminal() {
+		text = clip(text, s.width-9)
+	}
+	return s.paint(k.style, k.glyph) + " " + text
+}

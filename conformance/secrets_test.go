@@ -1,0 +1,218 @@
+package conformance
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"kernos/kernel"
+	"kernos/message"
+	"kernos/schema"
+	"kernos/store"
+)
+
+// secretModule has syscalls whose schemas mark secrets, and stand-ins for those that are
+// known to be given some.
+func secretModule() kernel.Module {
+	parse := func(text string) *schema.Schema {
+		s, err := schema.Parse(json.RawMessage(text))
+		if err != nil {
+			panic(err)
+		}
+		return s
+	}
+	echo := func(_ context.Context, m message.Message, emit kernel.Emit) { emit(m.Reply(m.Data)) }
+	syscall := func(t message.Type, input *schema.Schema, h kernel.Handler) kernel.Syscall {
+		return kernel.Syscall{Handler: h, Definition: kernel.Definition{Type: t, Kind: message.KindCommand, Summary: "A test.", Input: input, Output: input}}
+	}
+	account := parse(`{"type":"object","properties":{"user":{"type":"string"},"password":{"type":"string","writeOnly":true},"more":{"type":"array","items":{"properties":{"pin":{"writeOnly":true}}}}},"required":["user"],"additionalProperties":false}`)
+	nested := func(ctx context.Context, m message.Message, emit kernel.Emit) {
+		data, err := kernel.Call(ctx, "Account.Login", m.Data)
+		if err != nil {
+			kernel.Fail(ctx, m, emit, err)
+			return
+		}
+		emit(m.Reply(data))
+	}
+	big := func(_ context.Context, m message.Message, emit kernel.Emit) {
+		var in struct{ User, Password string }
+		_ = json.Unmarshal(m.Data, &in)
+		out, _ := json.Marshal(map[string]string{"user": in.User, "password": strings.Repeat(in.Password, 2000)})
+		emit(m.Reply(out))
+	}
+	staged := func(ctx context.Context, m message.Message, emit kernel.Emit) {
+		var b store.Batch
+		b.Set([]byte("mtest"), []byte("1"))
+		_ = kernel.Stage(ctx, &b)
+		emit(m.Reply(m.Data))
+	}
+	return kernel.Module{Name: "secret", Version: "1.0.0", Summary: "Secrets.", Syscalls: []kernel.Syscall{
+		syscall("Account.Login", account, echo),
+		syscall("Account.Nested", account, nested),
+		syscall("Account.Big", account, big),
+		syscall("Account.Staged", account, staged),
+		syscall("Http.Fetch", schema.Any, echo),
+		syscall("Crypto.Seal", schema.Any, echo),
+		syscall("Crypto.Open", schema.Any, echo),
+	}}
+}
+
+// secretPaths are lines with a secret, SECRET, in every place where a secret is known to be
+// one, or where nobody can know.
+var secretPaths = []string{
+	// Marked by a schema.
+	`{"kind":"command","type":"Account.Login","data":{"user":"ada","password":"SECRET"},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"command","type":"Account.Login","data":{"user":"ada","p\u0061ssword":"SECRET"},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"command","type":"Account.Login","data":{"user":"ada","more":[{"pin":["SECRET"]}]},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"command","type":"Account.Login","data":{"user":"ada","password":"SECRET"},"metadata":{"id":"a","timestamp":1,"idempotencyKey":"k1"}}`,
+	`{"kind":"command","type":"Account.Nested","data":{"user":"ada","password":"SECRET"},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"command","type":"Account.Big","data":{"user":"ada","password":"SECRET"},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"command","type":"Account.Big","data":{"user":"ada","password":"SECRET"},"metadata":{"id":"a","timestamp":1,"idempotencyKey":"k2"}}`,
+	`{"kind":"command","type":"Account.Staged","data":{"user":"ada","password":"SECRET"},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"command","type":"Account.Staged","data":{"user":"ada","password":"SECRET"},"metadata":{"id":"a","timestamp":1,"idempotencyKey":"k3"}}`,
+	`{"type":"command","name":"Account.Login","payload":{"user":"ada","password":"SECRET"},"metadata":{"id":"a","timestamp":1}}`,
+	// Refused, for whatever reason.
+	`{"kind":"command","type":"Account.Login","data":{"user":"ada","pasword":"SECRET"},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"command","type":"Account.Login","data":{"user":1,"password":"SECRET"},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"command","type":"Account.Login","data":{"user":"ada","password":["SECRET"]},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"command","type":"Account.Login","data":"SECRET","metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"query","type":"Account.Login","data":{"user":"ada","password":"SECRET"},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"command","type":"Acount.Login","data":{"user":"ada","password":"SECRET"},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"shout","type":"Account.Login","data":{"user":"ada","password":"SECRET"},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"command","type":"Account.Login","data":{"user":"ada","password":"SECRET"},"metadata":{"id":7,"timestamp":1}}`,
+	`{"kind":"command","type":"Account.Login","data":{"user":"ada","password":"SECRET"}}`,
+	`{"kind":"command","type":"Account.Login","data":{"user":"ada","password":"SECRET"},"extra":"SECRET","metadata":{"id":"a","timestamp":1}}`,
+	`{"type":"command","name":"Account.Login","payload":{"user":7,"password":"SECRET"},"metadata":{"id":"a","timestamp":1}}`,
+	// No messages at all.
+	`{"kind":"command","type":"Account.Login","data":{"user":"ada","password":"SECRET"},"metadata":{"id":"a","timestamp":1}`,
+	`{"kind":"command","type":"Account.Login","data":{"user":"ada","password":"SECRET","metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"command","type":"Account.Login","data":{"password":"SECRET" "user"},"metadata":{"id":"a","timestamp":1}}`,
+	`SECRET`, `"SECRET"`, `["SECRET"]`, `{"password":"SECRET"}`, "\xffSECRET", `{"kind":"command","password":SECRET}`,
+	`{"kind":"command","type":"Account.Login","data":{"user":"ada","password":"SECRET","x":"` + strings.Repeat("x", 20_000) + `"},"metadata":{"id":"a","timestamp":1}}`,
+	// Headers that are secrets wherever they are.
+	`{"kind":"command","type":"Http.Fetch","data":{"url":"https://example.com","headers":{"Authorization":"Bearer SECRET"}},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"command","type":"Http.Fetch","data":{"url":"https://example.com","headers":{"authoriZation":"Bearer SECRET"}},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"command","type":"Http.Fetch","data":{"url":"https://example.com","headers":{"Authori\u007aation":"Bearer SECRET"}},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"command","type":"Http.Fetch","data":{"headers":{"Cookie":"session=SECRET"}},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"command","type":"Http.Fetch","data":{"headers":{"Set-Cookie":["session=SECRET"]}},"metadata":{"id":"a","timestamp":1,"idempotencyKey":"k4"}}`,
+	`{"kind":"command","type":"Http.Fetch","data":{"headers":{"PROXY-AUTHORIZATION":{"x":"SECRET"}}},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"query","type":"Ping","data":{"payload":[{"deep":{"cookie":"SECRET"}}]},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"event","type":"Http.Fetched","data":{"headers":{"Set-Cookie":"SECRET"}},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"reply","type":"Http.Fetch","data":{"headers":{"Set-Cookie":"SECRET"}},"metadata":{"id":"a","timestamp":1,"causation":"b"}}`,
+	`{"type":"event","name":"Http.Fetched","payload":{"headers":{"Set-Cookie":"SECRET"}},"metadata":{"id":"a","timestamp":1}}`,
+	// What is sealed and opened.
+	`{"kind":"command","type":"Crypto.Seal","data":{"plaintext":"SECRET"},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"command","type":"Crypto.Open","data":{"ciphertext":{"x":["SECRET"]}},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"command","type":"Crypto.Open","data":"SECRET","metadata":{"id":"a","timestamp":1,"idempotencyKey":"k5"}}`,
+	`{"kind":"command","type":"Crypto.Sael","data":{"plaintext":"SECRET"},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"reply","type":"Crypto.Open","data":"SECRET","metadata":{"id":"a","timestamp":1,"causation":"b"}}`,
+	`{"kind":"event","type":"Crypto.Opened","data":{"plaintext":"SECRET"},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"command","type":"crypto.seal","data":{"plaintext":"SECRET"},"metadata":{"id":"a","timestamp":1}}`,
+	// What must not be in the vault.
+	`{"kind":"command","type":"Memory.Set","data":{"key":"vault/x","value":"SECRET"},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"command","type":"Memory.Set","data":{"key":"/vault/x","value":{"deep":["SECRET"]}},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"command","type":"Memory.Set","data":{"key":"//vault/x","value":"SECRET"},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"command","type":"Memory.Set","data":{"key":"./vault/x","value":"SECRET"},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"command","type":"Memory.Set","data":{"key":"a/../vault/x","value":"SECRET"},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"command","type":"Memory.Set","data":{"key":"VAULT/x","value":"SECRET"},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"command","type":"Memory.Set","data":{"key":"v\u0061ult/x","value":"SECRET"},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"command","type":"Memory.Set","data":{"key":"ｖault/x","value":"SECRET"},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"command","type":"Memory.Set","data":{"key":"vault\\x","value":"SECRET"},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"command","type":"Memory.Set","data":{"key":"%76ault/x","value":"SECRET"},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"command","type":"Memory.Set","data":{"key":"vault/x","value":"pwenc:v1:SECRET"},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"command","type":"Memory.Set","data":{"key":"vault/x","value":"SECRET"},"metadata":{"id":"a","timestamp":1,"idempotencyKey":"k6"}}`,
+	`{"kind":"command","type":"Memory.Set","data":{"key":"vault/x","valueRef":{"scheme":"data","path":"text/plain,SECRET"}},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"query","type":"Memory.Set","data":{"key":"vault/x","value":"SECRET"},"metadata":{"id":"a","timestamp":1}}`,
+	`{"type":"command","name":"Memory.Set","payload":{"key":"vault/x","value":"SECRET"},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"command","type":"Memory.Set","data":{"value":"SECRET","key":"vault/` + strings.Repeat("x", 2000) + `"},"metadata":{"id":"a","timestamp":1}}`,
+}
+
+// TestSecretsNeverTouchTheDisk sends secrets down every path and then looks for them in
+// every byte of every file that the kernel has written.
+func TestSecretsNeverTouchTheDisk(t *testing.T) {
+	dir := t.TempDir()
+	w, err := openWhole(dir, secretModule())
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn := w.connect()
+	go func() {
+		for i, path := range secretPaths {
+			_, _ = fmt.Fprintln(conn.in, strings.ReplaceAll(path, "SECRET", secret(i)))
+		}
+		_, _ = fmt.Fprintln(conn.in, `{"kind":"command","type":"Echo","data":{"message":"xyzzy-is-recorded"},"metadata":{"id":"last","timestamp":1}}`)
+		_ = conn.in.Close()
+	}()
+	answers := 0
+	for {
+		line, err := conn.out.ReadString('\n')
+		if err != nil {
+			break
+		}
+		answers++
+		if strings.Contains(line, `"kind":"error"`) || strings.Contains(line, `"type":"error"`) {
+			for i := range secretPaths {
+				if strings.Contains(line, secret(i)) {
+					t.Errorf("an error quotes the secret of line %d: %s", i, line)
+				}
+			}
+		}
+	}
+	if answers < len(secretPaths)-10 {
+		t.Errorf("%d lines got %d answers", len(secretPaths), answers)
+	}
+	search(t, "the store", func(look func(where string, b []byte)) {
+		if err := w.journal.Flush(); err != nil {
+			t.Error(err)
+		}
+		for e, err := range w.store.Scan(store.Range{}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			look(fmt.Sprintf("the key %q", e.Key), e.Key)
+			look(fmt.Sprintf("the value of %q", e.Key), e.Value)
+		}
+	})
+	if err := w.close(); err != nil {
+		t.Fatal(err)
+	}
+	search(t, "the files", func(look func(where string, b []byte)) {
+		err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			text, err := os.ReadFile(name)
+			look(filepath.Base(name), text)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func secret(i int) string { return fmt.Sprintf("hunter%dq", i) }
+
+// search looks for all secrets, and for what is no secret and must be there, lest nothing
+// is found because nothing is looked at.
+func search(t *testing.T, what string, each func(look func(where string, b []byte))) {
+	t.Helper()
+	recorded := false
+	each(func(where string, b []byte) {
+		recorded = recorded || bytes.Contains(b, []byte("xyzzy-is-recorded"))
+		for i, path := range secretPaths {
+			if bytes.Contains(b, []byte(secret(i))) {
+				t.Errorf("%s: %s holds the secret of line %d: %s", what, where, i, message.Clip(path, 200))
+			}
+		}
+	})
+	if !recorded {
+		t.Errorf("%s do not hold what is no secret either", what)
+	}
+}
