@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"runtime/pprof"
 	"text/tabwriter"
 )
 
@@ -19,19 +20,52 @@ func main() {
 	small := flag.Int("small", 1_000_000, "how many small messages go through the pipe")
 	large := flag.Int("large", 100_000, "how many large messages go through the pipe")
 	recorded := flag.Int("recorded", 1_000_000, "how many messages are recorded and searched")
+	only := flag.String("only", "", "one part of: stages, ping, durable, recorded")
+	profile := flag.String("profile", "", "write a profile of this process to a file")
 	flag.Parse()
 	if *binary == "" {
 		fmt.Fprintln(os.Stderr, "bench: say which binary to measure: -kernos PATH")
 		os.Exit(2)
 	}
-	if err := run(*binary, *small, *large, *recorded); err != nil {
+	if *profile != "" {
+		f, err := os.Create(*profile)
+		if err == nil {
+			err = pprof.StartCPUProfile(f)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+			os.Exit(1)
+		}
+		defer pprof.StopCPUProfile()
+	}
+	if err := run(*binary, *only, *small, *large, *recorded); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func run(binary string, small, large, recorded int) error {
+func run(binary, only string, small, large, recorded int) error {
 	fmt.Printf("%s, %d cores. A row is CPU time of one core, unless it says otherwise.\n", runtime.Version(), runtime.NumCPU())
+	for _, part := range []struct {
+		name    string
+		measure func() error
+	}{
+		{"stages", func() error { return stagesAndWhole(binary, small, large) }},
+		{"ping", func() error { return besidePing(os.Stdout, binary, small) }},
+		{"durable", func() error { return durable(os.Stdout) }},
+		{"recorded", func() error { return million(os.Stdout, binary, recorded) }},
+	} {
+		if only != "" && only != part.name {
+			continue
+		}
+		if err := part.measure(); err != nil {
+			return fmt.Errorf("%s: %w", part.name, err)
+		}
+	}
+	return nil
+}
+
+func stagesAndWhole(binary string, small, large int) error {
 	sets := []struct {
 		name  string
 		count int
@@ -84,13 +118,7 @@ func run(binary string, small, large, recorded int) error {
 		return err
 	}
 	fmt.Printf("\none Ping in a fresh process: median %.1f ms of 21\n", start)
-	if err := besidePing(os.Stdout, binary, small); err != nil {
-		return err
-	}
-	if err := durable(os.Stdout); err != nil {
-		return err
-	}
-	return million(os.Stdout, binary, recorded)
+	return nil
 }
 
 // besidePing measures the pipe with other loads, beside Ping in the same run.

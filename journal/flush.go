@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"kernos/store"
@@ -14,10 +15,13 @@ func (j *Journal) flusher() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		select {
-		case <-j.wake:
-		case <-j.stop:
-			return
+		// What came while the last flush went on may have woken nobody.
+		for !j.pending() {
+			select {
+			case <-j.wake:
+			case <-j.stop:
+				return
+			}
 		}
 		timer.Reset(maxDelay)
 		for waiting := true; waiting && !j.plenty(); {
@@ -42,6 +46,13 @@ func (j *Journal) flusher() {
 			}
 		}
 	}
+}
+
+// pending reports whether anything waits to be written.
+func (j *Journal) pending() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.unwritten()
 }
 
 // plenty reports whether enough waits to make a batch.
@@ -132,7 +143,7 @@ func (j *Journal) writeSome(most int) (int, error) {
 	}
 	for _, p := range bufs.pages {
 		j.waiting -= len(p.buf)
-		if cap(p.buf) <= 2*pageSize && len(j.spare) < maxBatch/pageSize {
+		if cap(p.buf) <= 2*pageSize && len(j.spare) < maxSparePages {
 			j.spare = append(j.spare, p.buf)
 		}
 	}
@@ -174,13 +185,20 @@ func (j *Journal) write(pages []*page) (totals, error) {
 		t.bytes += uint64(len(p.buf))
 		dropped.addLost(p.lost)
 	}
+	// Who else writes pages has changed the totals: numbers are given once.
+	b.IfRevision(key(spaceTotals), t.revision)
 	b.Set(key(spaceTotals), t.append(nil))
 	if dropped != j.dropped {
 		b.Set(key(spaceDropped), dropped.append(nil))
 	}
-	if _, err := j.s.Apply(b); err != nil {
+	commit, err := j.s.Apply(b)
+	if err != nil {
+		if errors.Is(err, store.ErrConflict) {
+			j.opened = false // look again where the journal is
+		}
 		return t, err
 	}
+	t.revision = commit.Revision
 	j.dropped = dropped
 	return t, nil
 }

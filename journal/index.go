@@ -150,11 +150,12 @@ func (j *Journal) indexer() {
 			if err != nil && !failed {
 				j.opts.Log.Warn("the journal's words can't be indexed; it will be tried again", "error", err)
 			}
+			stuck := err != nil || now == at && before > at
 			failed = err != nil
 			at = now
 			pause := time.Duration(0)
 			switch {
-			case err != nil:
+			case stuck:
 				pause = time.Second
 			case j.last.Load()-at < spanMessages:
 			case j.last.Load() != before:

@@ -98,9 +98,10 @@ type Journal struct {
 
 // totals is what has been written, ever.
 type totals struct {
-	seq   uint64 // of the last record
-	at    int64  // of the last record
-	bytes uint64 // of pages
+	seq      uint64         // of the last record
+	at       int64          // of the last record
+	bytes    uint64         // of pages
+	revision store.Revision // of the key that says so
 }
 
 // New returns a journal in a store. It does nothing before it is used. The store

@@ -75,7 +75,7 @@ func (n name) appendKey(dst []byte, seq uint64) []byte {
 
 // nearby is how many milliseconds may lie between a time in an id and the record of its
 // message for the message to be found by that time.
-const nearby = 3
+const nearby = 1
 
 // idTime is the time that an id says it was made, if it says so.
 func idTime(id []byte) (int64, bool) {
@@ -95,7 +95,7 @@ func (r *record) foundByTime() bool {
 		return false
 	}
 	t, ok := idTime(r.id)
-	return ok && t <= r.at && r.at-t <= nearby
+	return ok && t <= r.at && r.at-t <= nearby && plain(r.id)
 }
 
 // names appends the names of a record.

@@ -147,6 +147,15 @@ func pageCount(b []byte) int  { return int(binary.BigEndian.Uint32(b[1:])) }
 // next reads the next record into r, which then aliases the page, and reports whether
 // there was one.
 func (p *pageReader) next(r *record) (bool, error) {
+	ok, err := p.step(r)
+	if ok {
+		err = r.read()
+	}
+	return ok && err == nil, err
+}
+
+// step is next without a look into the text: read does that.
+func (p *pageReader) step(r *record) (bool, error) {
 	if p.left == 0 {
 		if len(p.rest) > 0 {
 			return false, fmt.Errorf("%w: %d bytes behind the last record", errPage, len(p.rest))
@@ -172,10 +181,8 @@ func (p *pageReader) next(r *record) (bool, error) {
 		return false, fmt.Errorf("%w: a length can't be right", errPage)
 	}
 	end := start + int(length)
-	*r = record{seq: p.seq, at: p.base + int64(at), flags: flags, text: b[start:end:end], metadata: int(metadata)}
-	if err := r.read(); err != nil {
-		return false, err
-	}
+	r.seq, r.at, r.flags = p.seq, p.base+int64(at), flags
+	r.text, r.metadata = b[start:end:end], int(metadata)
 	p.rest = b[end:]
 	p.seq++
 	p.left--
@@ -204,6 +211,7 @@ func (r *record) redacted() bool  { return r.flags&flagRedacted != 0 }
 func (r *record) read() error {
 	s := textReader{b: r.text[:r.metadata]}
 	s.skip(`{"kind":"`)
+	r.kind = nil
 	if n := bytes.IndexByte(s.rest(), '"'); n >= 0 {
 		r.kind = s.rest()[:n]
 		s.i += n

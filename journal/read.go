@@ -10,7 +10,9 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"time"
+	"unicode/utf8"
 
 	"kernos/internal/jsonscan"
 	"kernos/message"
@@ -44,8 +46,12 @@ type Query struct {
 // DefaultLimit is how many messages are returned if nobody says.
 const DefaultLimit = 100
 
-// MaxLimit is the most messages that are returned at once.
-const MaxLimit = 10_000
+// MaxLimit is the most messages that are returned at once, and maxData the most bytes of
+// their data, but for the last message.
+const (
+	MaxLimit = 10_000
+	maxData  = 32 << 20
+)
 
 // Get returns the first message with an id. If there is none, the error is a
 // *message.Error with code 404.
@@ -74,7 +80,8 @@ func (j *Journal) Get(ctx context.Context, id message.ID) (Entry, error) {
 	return found, err
 }
 
-// List returns messages, and the number to go on after if there are more, or 0.
+// List returns messages, and the number to go on after if there are more, or 0. Messages
+// that are large come in smaller portions.
 func (j *Journal) List(ctx context.Context, q Query) (entries []Entry, next uint64, err error) {
 	s, err := j.snapshot()
 	if err != nil {
@@ -94,11 +101,13 @@ func (j *Journal) List(ctx context.Context, q Query) (entries []Entry, next uint
 		within.low = q.After + 1
 	}
 	var scan jsonscan.Scanner
+	size := 0
 	err = j.each(ctx, s, within, q.Filter, q.Reverse, func(r *record) bool {
-		if len(entries) == limit {
-			next = entries[limit-1].Seq
+		if len(entries) == limit || size >= maxData {
+			next = entries[len(entries)-1].Seq
 			return false
 		}
+		size += len(r.data)
 		entries = append(entries, r.entry(&scan))
 		return true
 	})
@@ -113,10 +122,12 @@ type bounds struct{ low, high uint64 }
 
 // matcher is a filter in the form that records are compared with.
 type matcher struct {
-	correlation, causation []byte
-	kind, typ, domain      []byte
-	code                   int
-	since, until           int64
+	id, correlation, causation []byte
+	kind, typ, domain          []byte
+	code                       int
+	since, until               int64
+
+	needles [][]byte // each stands in the metadata of all wanted messages as it is
 }
 
 func (f *Filter) matcher() matcher {
@@ -130,12 +141,35 @@ func (f *Filter) matcher() matcher {
 	} else if f.Type != "*" {
 		m.typ = []byte(f.Type)
 	}
+	m.needles = needles(m.correlation, m.causation)
 	return m
+}
+
+// needles returns those of some ids that are written as they are.
+func needles(ids ...[]byte) [][]byte {
+	return slices.DeleteFunc(ids, func(id []byte) bool { return len(id) == 0 || !plain(id) })
+}
+
+// plain reports whether nothing of an id has to be escaped.
+func plain(id []byte) bool {
+	return utf8.Valid(id) && bytes.IndexFunc(id, func(r rune) bool { return r < ' ' || r == '"' || r == '\\' }) < 0
+}
+
+// mayMatch is matches for a record that has not been read, and quick: most records of a
+// page have another id.
+func (m *matcher) mayMatch(r *record) bool {
+	for _, id := range m.needles {
+		if !bytes.Contains(r.text[r.metadata:], id) {
+			return false
+		}
+	}
+	return true
 }
 
 func (m *matcher) matches(r *record) bool {
 	switch {
 	case r.at < m.since || r.at >= m.until,
+		len(m.id) > 0 && !bytes.Equal(r.id, m.id),
 		len(m.kind) > 0 && !bytes.Equal(r.kind, m.kind),
 		len(m.typ) > 0 && !bytes.Equal(r.typ, m.typ),
 		len(m.domain) > 0 && !(bytes.HasPrefix(r.typ, m.domain) && len(r.typ) > len(m.domain) && r.typ[len(m.domain)] == '.'),
@@ -202,14 +236,20 @@ func eachRecord(p store.Entry, within bounds, m *matcher, reverse bool, records 
 	*records = (*records)[:0]
 	var r record
 	for {
-		ok, err := pr.next(&r)
+		ok, err := pr.step(&r)
+		if ok && (r.seq < within.low || r.seq >= within.high || !m.mayMatch(&r)) {
+			continue
+		}
+		if ok {
+			err = r.read()
+		}
 		if err != nil {
 			return false, damaged(err, fmt.Sprintf("The journal's page %d can't be read", keySeq(p.Key)))
 		}
 		if !ok {
 			break
 		}
-		if r.seq < within.low || r.seq >= within.high || !m.matches(&r) {
+		if !m.matches(&r) {
 			continue
 		}
 		if reverse {
@@ -244,20 +284,57 @@ func (j *Journal) pages(s store.Reader, within bounds, m *matcher, reverse bool)
 		}
 	}
 	return func(yield func(store.Entry, error) bool) {
+		// Few pages are read ahead at first: most readers want no more.
+		ahead := 1
+		var seqs []uint64
+		read := func() bool {
+			entries, err := readPages(s, seqs)
+			if err != nil {
+				yield(store.Entry{}, err)
+				return false
+			}
+			for _, e := range entries {
+				if e.Revision > 0 && !yield(e, nil) {
+					return false
+				}
+			}
+			seqs, ahead = seqs[:0], min(2*ahead, maxAhead)
+			return true
+		}
 		for seq, err := range named(s, n, span, reverse, beside) {
 			if err != nil {
 				yield(store.Entry{}, err)
 				return
 			}
-			e, err := s.Get(seqKey(spacePages, seq))
-			if err == nil && e.Revision == 0 {
-				continue // dropped since, or by a reader of the latest state
-			}
-			if !yield(e, err) || err != nil {
+			if seqs = append(seqs, seq); len(seqs) >= ahead && !read() {
 				return
 			}
 		}
+		read()
 	}, nil
+}
+
+// maxAhead is how many pages are read ahead.
+const maxAhead = 64
+
+// readPages reads pages, on two processors if they are many.
+func readPages(s store.Reader, seqs []uint64) ([]store.Entry, error) {
+	entries := make([]store.Entry, len(seqs))
+	read := func(from, to int) (err error) {
+		for i := from; i < to && err == nil; i++ {
+			entries[i], err = s.Get(seqKey(spacePages, seqs[i]))
+		}
+		return err
+	}
+	if len(seqs) < 16 {
+		return entries, read(0, len(seqs))
+	}
+	var behind error
+	var wg sync.WaitGroup
+	wg.Go(func() { behind = read(len(seqs)/2, len(seqs)) })
+	err := read(0, len(seqs)/2)
+	wg.Wait()
+	return entries, errors.Join(err, behind)
 }
 
 // named goes through the numbers of the pages that have a name and of those beside,
@@ -305,7 +382,7 @@ func (j *Journal) withID(s store.Reader, id message.ID, visit func(*record) bool
 		return err
 	}
 	text := []byte(id)
-	m := matcher{until: math.MaxInt64}
+	m := matcher{id: text, until: math.MaxInt64, needles: needles(text)}
 	var records []record
 	for seq, err := range named(s, nameOf(tagID, text), all, false, beside) {
 		if err != nil {
@@ -315,12 +392,10 @@ func (j *Journal) withID(s store.Reader, id message.ID, visit func(*record) bool
 		if err != nil {
 			return err
 		}
-		if e.Revision == 0 || !mayMention(e.Value, text) {
+		if e.Revision == 0 {
 			continue
 		}
-		more, err := eachRecord(e, all, &m, false, &records, func(r *record) bool {
-			return !bytes.Equal(r.id, text) || visit(r)
-		})
+		more, err := eachRecord(e, all, &m, false, &records, visit)
 		if err != nil || !more {
 			return err
 		}
@@ -328,29 +403,31 @@ func (j *Journal) withID(s store.Reader, id message.ID, visit func(*record) bool
 	return nil
 }
 
-// mayMention reports whether a page may have an id. An id with a quote or a backslash is
-// written otherwise.
-func mayMention(value, id []byte) bool {
-	return bytes.IndexByte(id, '"') >= 0 || bytes.IndexByte(id, '\\') >= 0 || bytes.Contains(value, id)
-}
-
 // pagesAround lists the pages that may have a message with this id that has no key for
 // it, in order.
 func pagesAround(s store.Reader, id []byte, within bounds) ([]uint64, error) {
 	t, ok := idTime(id)
-	if !ok {
+	if !ok || !plain(id) {
 		return nil, nil
 	}
-	around, err := pageBounds(s, bounds{low: 1, high: math.MaxUint64}, t, t+nearby+1)
+	first, err := firstPageSince(s, t)
+	if err != nil {
+		return nil, err
+	}
+	// The page before the first one that begins at that time or later may end later.
+	from, err := pageAt(s, first-1)
 	if err != nil {
 		return nil, err
 	}
 	var seqs []uint64
-	for e, err := range s.Scan(store.Range{From: seqKey(spacePages, max(around.low, within.low)), To: seqKey(spacePages, min(around.high, within.high))}) {
+	for e, err := range s.Scan(store.Range{From: seqKey(spacePages, max(from, within.low)), To: seqKey(spacePages, within.high)}) {
 		if err != nil {
 			return nil, err
 		}
-		if mayMention(e.Value, id) {
+		if len(e.Value) >= pageHeader && pageTime(e.Value) > t+nearby {
+			break
+		}
+		if bytes.Contains(e.Value, id) {
 			seqs = append(seqs, keySeq(e.Key))
 		}
 	}
@@ -405,7 +482,7 @@ func firstPageSince(s store.Reader, t int64) (uint64, error) {
 	if err != nil || high == 0 {
 		return 1, err
 	}
-	for low < high { // the page is from low on, and at high at the latest
+	for high-low > few { // the page is from low on, and at high at the latest
 		mid := low + (high-low)/2
 		seq, base, err := pageFrom(s, mid, high)
 		switch {
@@ -417,8 +494,19 @@ func firstPageSince(s store.Reader, t int64) (uint64, error) {
 			low = seq + 1
 		}
 	}
-	return low, nil
+	for e, err := range s.Scan(store.Range{From: seqKey(spacePages, low), To: seqKey(spacePages, high)}) {
+		if err != nil {
+			return 0, err
+		}
+		if len(e.Value) >= pageHeader && pageTime(e.Value) >= t {
+			return keySeq(e.Key), nil
+		}
+	}
+	return high, nil
 }
+
+// few is how many messages are gone through one page after the other rather than halved.
+const few = 512
 
 // ends returns the number of the first page and a number behind the last one, or zeros.
 func ends(s store.Reader) (low, high uint64, err error) {

@@ -15,10 +15,11 @@ import (
 
 // How much waits to be written, and for how long.
 const (
-	maxWaiting = 4 << 20               // bytes of pages; who records more waits
-	maxWait    = 2 * time.Second       // and then it is lost
-	maxBatch   = 256 << 10             // bytes of pages that are written at once
-	maxDelay   = 20 * time.Millisecond // from a record to its write
+	maxWaiting    = 4 << 20               // bytes of pages; who records more waits
+	maxWait       = 2 * time.Second       // and then it is lost
+	maxBatch      = 256 << 10             // bytes of pages that are written at once
+	maxSparePages = 256                   // buffers of pages that are kept for later
+	maxDelay      = 20 * time.Millisecond // from a record to its write
 )
 
 // Lost is the type of the event that stands where records are missing.
@@ -210,8 +211,11 @@ func (j *Journal) confess() {
 	if j.open == nil {
 		j.openPage()
 	}
+	if j.open.lost.messages == 0 {
+		j.open.lost.since = l.since
+	}
 	j.open.lost.messages += l.messages
-	j.open.lost.since, j.open.lost.until = l.since, l.until
+	j.open.lost.until = l.until
 	j.open.add(now.UnixMilli(), &t.encoded, t.buf)
 }
 

@@ -22,6 +22,7 @@ func (j *Journal) openOnce() error {
 	if !ok {
 		return damaged(nil, "The journal's totals can't be read")
 	}
+	t.revision = e.Revision
 	if e, err = j.s.Get(key(spaceDropped)); err != nil {
 		return err
 	}

@@ -26,6 +26,11 @@ func Redact(r kernel.Record) (data json.RawMessage, changed bool) {
 	return x.Redact(r)
 }
 
+// Redact is the function [Redact] with what the journal has learnt of a syscall.
+func (j *Journal) Redact(r kernel.Record) (data json.RawMessage, changed bool) {
+	return j.redactor.Redact(r)
+}
+
 // A Redactor takes out of data what must not be kept: what a schema marks as secret
 // (writeOnly, or the format password), what a definition's Redact takes out, the
 // headers of HTTP that carry credentials wherever they stand, and every string that is

@@ -84,12 +84,16 @@ func (j *Journal) Search(ctx context.Context, q SearchQuery) (SearchResult, erro
 		result.Behind = int(last - x.at.seq)
 	}
 	slices.SortFunc(x.best.list, func(a, b candidate) int { return b.compare(a) })
+	size := 0
 	for _, c := range x.best.list[min(offset, len(x.best.list)):] {
 		e, err := x.entry(c.seq)
 		if err != nil {
 			return SearchResult{}, err
 		}
 		result.Hits = append(result.Hits, Hit{Entry: e, Score: c.score})
+		if size += len(e.Message.Data); size >= maxData {
+			break
+		}
 	}
 	return result, nil
 }
@@ -165,11 +169,13 @@ const (
 	b1 = 0.75
 )
 
-// cursor goes through the postings of a word, span by span.
+// cursor goes through the postings of a word, span by span, from the newest on: of
+// messages that are equally good the newer ones are wanted, and the older ones need
+// no more than a glance then.
 type cursor struct {
 	next  func() (store.Entry, error, bool)
 	entry store.Entry
-	first uint64 // of the span, or MaxUint64 at the end
+	first uint64 // of the span, or 0 at the end
 	idf   float64
 }
 
@@ -178,7 +184,7 @@ func (c *cursor) advance() error {
 	if err != nil {
 		return err
 	}
-	c.entry, c.first = e, math.MaxUint64
+	c.entry, c.first = e, 0
 	if ok {
 		c.first = keySeq(e.Key)
 	}
@@ -200,6 +206,7 @@ func (x *search) run() error {
 			n, _ := binary.Uvarint(e.Value)
 			count += n
 		}
+		r.Reverse = true
 		next, stop := iter.Pull2(x.s.Scan(r))
 		defer stop()
 		n, df := float64(x.at.docs), float64(count)
@@ -219,11 +226,11 @@ func (x *search) run() error {
 		if err := x.ctx.Err(); err != nil {
 			return err
 		}
-		first := uint64(math.MaxUint64)
+		first := uint64(0)
 		for i := range cursors {
-			first = min(first, cursors[i].first)
+			first = max(first, cursors[i].first)
 		}
-		if first == math.MaxUint64 {
+		if first == 0 {
 			return nil
 		}
 		if err := x.beginSpan(first); err != nil {
@@ -276,6 +283,9 @@ func firstSince(s store.Reader, t int64) (uint64, error) {
 	e, err := s.Get(seqKey(spacePages, before))
 	if err != nil {
 		return 0, err
+	}
+	if len(e.Value) >= pageHeader {
+		next = before + uint64(pageCount(e.Value))
 	}
 	m := matcher{since: t, until: math.MaxInt64}
 	var records []record
@@ -352,7 +362,7 @@ func (x *search) endSpan(first uint64) error {
 			return err
 		}
 	}
-	for i, m := range x.matched {
+	for i, m := range slices.Backward(x.matched) {
 		seq := first + uint64(i)
 		if m == 0 || n != 0 && !x.wanted[i] || seq < x.within.low || seq >= x.within.high {
 			continue

@@ -18,7 +18,6 @@ const maxWord = 64
 // by themselves. It keeps memory from one text to the next.
 type tokenizer struct {
 	word []byte // the word that is being read
-	raw  []byte // a string without its escapes
 	norm []byte
 	emit func(word []byte) // called for each word, which is valid until it returns
 }

@@ -58,10 +58,10 @@ const (
 )
 
 // maxInline is how long the text of a value may be that is kept in the store itself;
-// longer ones go to a blob. maxValue is how long it may be at all.
+// longer ones go to a blob. MaxValue is how long it may be at all.
 const (
 	maxInline = 16 << 10
-	maxValue  = 64 << 20
+	MaxValue  = 64 << 20
 )
 
 // A Memory keeps values in a store. It is safe for concurrent use and starts no
@@ -86,7 +86,7 @@ func New(s store.Store, b *blobs.Dir, opts *Options) *Memory {
 		m.opts.Remember = defaultRemember
 	}
 	if m.opts.Resolve == nil {
-		m.opts.Resolve = (&blobs.Resolver{Dir: b, Confined: true, Limit: maxValue}).Resolve
+		m.opts.Resolve = (&blobs.Resolver{Dir: b, Confined: true, Limit: MaxValue}).Resolve
 	}
 	if m.opts.Now == nil {
 		m.opts.Now = time.Now

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"slices"
 	"strings"
@@ -848,15 +849,15 @@ func TestLargeValuesGoInAndOut(t *testing.T) {
 func TestValueMayNotBeTooLarge(t *testing.T) {
 	w := newWorld(t, Options{})
 	path := w.file("large")
-	if err := os.Truncate(path, maxValue+1); err != nil {
+	if err := os.Truncate(path, MaxValue+1); err != nil {
 		t.Fatal(err)
 	}
 	w.refuse("Set", fmt.Sprintf(`{"key":"a","valueRef":{"scheme":"file","path":%q}}`, path), 413, "larger than 67108864 bytes")
 	// A text may grow when it is quoted.
-	if _, err := limited(make([]byte, maxValue)); err != nil {
+	if _, err := limited(make([]byte, MaxValue)); err != nil {
 		t.Error(err)
 	}
-	if _, err := limited(make([]byte, maxValue+1)); err == nil || err.(*message.Error).Code != 413 {
+	if _, err := limited(make([]byte, MaxValue+1)); err == nil || err.(*message.Error).Code != 413 {
 		t.Errorf("got %v", err)
 	}
 }
@@ -955,6 +956,44 @@ func TestHistoryHasNoGapsUnderContention(t *testing.T) {
 		if revision != uint64(len(got)-i) {
 			t.Fatalf("the history has %v", got)
 		}
+	}
+}
+
+// meddled is a store in which something happens after the next scan.
+type meddled struct {
+	store.Store
+	meddle func()
+}
+
+func (m *meddled) Scan(r store.Range) iter.Seq2[store.Entry, error] {
+	return func(yield func(store.Entry, error) bool) {
+		m.Store.Scan(r)(yield)
+		if meddle := m.meddle; meddle != nil {
+			m.meddle = nil
+			meddle()
+		}
+	}
+}
+
+// A key that is absent when it is looked at and absent when it is set may have been there
+// between: its revisions go on from there.
+func TestKeyMayComeAndGoUnnoticed(t *testing.T) {
+	w := newWorld(t, Options{})
+	other := &meddled{Store: w.store}
+	r, err := kernel.NewRegistry(Module(other, w.blobs, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.reply("Set", `{"key":"a","value":1}`, ok)
+	w.reply("Delete", `{"key":"a"}`, ok)
+	other.meddle = func() {
+		w.reply("Set", `{"key":"a","value":3}`, ok)
+		w.reply("Delete", `{"key":"a"}`, ok)
+	}
+	slow := &world{t: t, kernel: kernel.New(r, &kernel.Options{Store: w.store})}
+	slow.reply("Set", `{"key":"a","value":5,"ifRevision":0}`, `{"success":true,"revision":5}`)
+	if got := w.revisions("a", ""); other.meddle != nil || !slices.Equal(got, []uint64{5, 4, 3, 2, 1}) {
+		t.Errorf("the history has %v", got)
 	}
 }
 

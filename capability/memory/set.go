@@ -177,8 +177,8 @@ func textOf(data []byte, as []byte) ([]byte, error) {
 }
 
 func limited(text []byte) ([]byte, error) {
-	if len(text) > maxValue {
-		return nil, message.Errorf(413, "The value has %d bytes, and %d are allowed: split it, or store a pointer to it", len(text), maxValue)
+	if len(text) > MaxValue {
+		return nil, message.Errorf(413, "The value has %d bytes, and %d are allowed: split it, or store a pointer to it", len(text), MaxValue)
 	}
 	return text, nil
 }

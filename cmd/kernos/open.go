@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"sync/atomic"
@@ -59,9 +60,28 @@ func openState(log *slog.Logger) (*state, error) {
 		s.opened.Store(true)
 		return engine, nil
 	})
-	s.memory = memory.New(s.store, s.blobs, nil)
-	s.journal = journal.New(s.store, &journal.Options{Log: log})
+	// Whoever reaches this process is the owner of the machine, and may point to any of
+	// their files.
+	everything := &blobs.Resolver{Dir: s.blobs, Client: &http.Client{}, Limit: memory.MaxValue}
+	s.memory = memory.New(s.store, s.blobs, &memory.Options{Resolve: everything.Resolve, Log: log})
+	s.journal = journal.New(s.store, &journal.Options{
+		MaxBytes: maxJournal, Log: log,
+		BlobPath: s.blobs.Root(), BlobRefs: s.refer(blobs.Refer), BlobUnrefs: s.refer(blobs.Unrefer),
+	})
 	return s, nil
+}
+
+// maxJournal is how much the records in the journal may take before the oldest are
+// dropped.
+const maxJournal = 4 << 30
+
+// refer returns what tells the store that records mention blobs, or no longer do.
+func (s *state) refer(tell func(*store.Batch, blobs.Hash, []byte)) func(b *store.Batch, data, owner []byte) {
+	return func(b *store.Batch, data, owner []byte) {
+		for _, h := range s.blobs.Mentions(data) {
+			tell(b, h, owner)
+		}
+	}
 }
 
 // close makes everything durable and lets go of the store.

@@ -288,3 +288,6 @@ func syncDir(path string) error {
 	defer func() { _ = d.Close() }()
 	return d.Sync()
 }
+
+// Root returns the absolute path of the directory.
+func (d *Dir) Root() string { return d.path }

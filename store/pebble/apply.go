@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"time"
 
 	crdb "github.com/cockroachdb/pebble/v2"
 
@@ -19,6 +20,11 @@ const maxPending = 4064
 // leaseSize is how many revisions are reserved at a time. After a restart they go on
 // behind the reservation, so that none is given twice.
 const leaseSize = 1 << 14
+
+// stuckAfter is how long a batch may take to become visible while the disk fails. A log
+// that fails does not keep it from that; a new log that can't be made does, and so does a
+// flush that the library waits for.
+const stuckAfter = 500 * time.Millisecond
 
 // maxBatch is how many bytes a batch may have.
 const maxBatch = 1 << 30
@@ -35,8 +41,7 @@ type change struct {
 	left *store.Batch // a copy of the batch of a caller who has left
 }
 
-// changes are used again.
-var changes = sync.Pool{New: func() any { return &change{applied: make(chan struct{}, 1)} }}
+func newChange() any { return &change{applied: make(chan struct{}, 1)} }
 
 // Apply makes a batch part of the state. See [store.Store].
 func (e *Engine) Apply(b *store.Batch) (*store.Commit, error) {
@@ -73,16 +78,15 @@ func (e *Engine) Apply(b *store.Batch) (*store.Commit, error) {
 	select {
 	case <-ch.applied:
 	case <-c.fails:
-		if ch.leave(b) {
-			// It may become visible later, when the disk has recovered.
+		if !ch.wait(stuckAfter) && ch.leave(b) {
+			// It becomes visible when the disk has recovered, or never.
 			commit.Resolve(e.failure(c))
 			return commit, nil
 		}
-		<-ch.applied
 	}
 	err = ch.err
 	ch.batch, ch.commit, ch.done, ch.err = nil, nil, false, nil
-	changes.Put(ch)
+	e.changes.Put(ch)
 	if err != nil {
 		return nil, err
 	}
@@ -125,12 +129,25 @@ func (e *Engine) failure(c *condition) error {
 	return store.Errorf(503, nil, "The disk of the store in %s failed for a moment; try again", e.dir)
 }
 
-// leave is called by a caller who does not wait any more. It returns false if there is
-// nothing to wait for.
+// wait waits until the change is visible, but not for ever.
+func (ch *change) wait(limit time.Duration) bool {
+	t := time.NewTimer(limit)
+	defer t.Stop()
+	select {
+	case <-ch.applied:
+		return true
+	case <-t.C:
+		return false
+	}
+}
+
+// leave is called by a caller who does not wait any more. If the change has become
+// visible meanwhile, it returns false, and the caller has been told.
 func (ch *change) leave(b *store.Batch) bool {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
 	if ch.done {
+		<-ch.applied // the applier is about to tell, or has
 		return false
 	}
 	// The applier tells the watchers, at a time when the batch is the caller's again.
@@ -195,7 +212,7 @@ func (e *Engine) encode(b *store.Batch, size int) (*change, error) {
 	}
 	e.revision = revision
 
-	ch := changes.Get().(*change)
+	ch := e.changes.Get().(*change)
 	ch.batch, ch.commit = batch, store.NewCommit(revision)
 	return ch, nil
 }
@@ -215,6 +232,7 @@ func (e *Engine) apply() {
 			}
 		} else {
 			commit.Resolve(e.readError(err))
+			e.lease = 0 // if the batch had one, it is lost; the next has it
 		}
 		<-e.turn
 		if err != nil {
@@ -343,20 +361,25 @@ func (e *Engine) sync() {
 
 // herald tells everybody who waits for the disk that it fails.
 func (e *Engine) herald() {
-	for {
+	for failing := false; ; {
 		select {
 		case <-e.health.changed:
 		case <-e.quiet:
 			return
 		}
-		if err := e.health.err(); err != nil {
-			e.opts.Log.Error("the store can't be written", "dir", e.dir, "error", err)
+		err := e.health.err()
+		if err != nil {
 			for _, c := range e.queue.commits() {
 				c.Resolve(err)
 			}
-		} else {
+		}
+		switch {
+		case err != nil && !failing:
+			e.opts.Log.Error("the store can't be written", "dir", e.dir, "error", err)
+		case err == nil && failing:
 			e.opts.Log.Info("the store can be written again", "dir", e.dir)
 		}
+		failing = err != nil
 	}
 }
 

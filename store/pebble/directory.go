@@ -61,12 +61,11 @@ func recognise(fs vfs.FS, dir string) (kind, error) {
 		return unfinished, nil
 	}
 	slices.Sort(names)
+	if slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, "marker.manifest.") }) {
+		return absent, damage(dir, markerName, os.ErrNotExist)
+	}
 	for _, name := range names {
-		switch {
-		case name == lockName || name == "lost+found":
-		case strings.HasPrefix(name, "marker.manifest."):
-			return absent, damage(dir, markerName, os.ErrNotExist)
-		default:
+		if name != lockName && name != "lost+found" {
 			return absent, store.Errorf(500, nil,
 				"%s is no store of kernos, and not empty (there is %s); use another KERNOS_HOME, or restore a backup into an empty one with `kernos restore FILE`", dir, clip(name))
 		}

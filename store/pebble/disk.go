@@ -1,7 +1,6 @@
 package pebble
 
 import (
-	"io"
 	"os"
 	"strings"
 	"sync"
@@ -42,7 +41,7 @@ const tablePause = 50 * time.Millisecond
 // Repetitions begin with the first pause and end up with the last one.
 const (
 	firstPause = 2 * time.Millisecond
-	lastPause  = 500 * time.Millisecond
+	lastPause  = 100 * time.Millisecond
 )
 
 // maxUnsynced is how much of a file is kept for being written again.
@@ -139,9 +138,10 @@ func (d *disk) tolerate(err error) error {
 		return nil
 	}
 	if d.isOpening() {
-		// A flush that fails is repeated by the library, and Open waits for it.
+		// A flush that fails is repeated by the library, and Open waits for it; and if
+		// the library's Open fails late, its compactions meet what it has closed.
 		d.freeze(err)
-		return err
+		return nil
 	}
 	d.wait(tablePause)
 	return err
@@ -166,10 +166,13 @@ func (d *disk) Create(name string, category vfs.DiskWriteCategory) (f vfs.File, 
 		if d.isFrozen() {
 			return d.createInOverlay(name, category)
 		}
-		if f, err = d.FS.Create(name, category); d.tolerate(err) != nil {
+		if f, err = d.FS.Create(name, category); err == nil {
+			return &tableFile{File: f, d: d}, nil
+		}
+		if d.tolerate(err) != nil {
 			return nil, err
 		}
-		return &tableFile{File: f, d: d}, nil
+		return d.createInOverlay(name, category)
 	}
 	if isMarker(d.FS, name) {
 		d.settle(name) // what the marker names must be there when it is
@@ -182,8 +185,9 @@ func (d *disk) Create(name string, category vfs.DiskWriteCategory) (f vfs.File, 
 
 func (d *disk) createInOverlay(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	if category == "pebble-compaction" || category == "pebble-blob-file-rewrite" {
-		d.tolerate(syscall.EROFS)
-		return nil, syscall.EROFS // nobody waits for it, and it may be large
+		// Nobody waits for it, and it may be large. The library tries again at once.
+		<-time.After(tablePause)
+		return nil, syscall.EROFS
 	}
 	if err := d.overlay.MkdirAll(d.overlay.PathDir(name), 0o700); err != nil {
 		return nil, err
@@ -274,14 +278,27 @@ func (d *disk) unlessFrozen(do func() error, pretend func()) error {
 		pretend()
 		return nil
 	}
-	return do()
+	err := do()
+	if err != nil && d.isOpening() {
+		d.freeze(err)
+		pretend()
+		return nil
+	}
+	return err
+}
+
+// List returns the names in a directory.
+func (d *disk) List(dir string) ([]string, error) {
+	names, err := d.FS.List(dir)
+	if err != nil && d.isOpening() {
+		d.freeze(err)
+		return nil, nil
+	}
+	return names, err
 }
 
 // Unwrap returns the file system below.
 func (d *disk) Unwrap() vfs.FS { return d.FS }
-
-// Lock is the library's own lock.
-func (d *disk) Lock(name string) (io.Closer, error) { return d.FS.Lock(name) }
 
 // A vitalFile is a file whose failures the library must not see. It keeps what has not
 // been synced: after a failed sync, the kernel may have dropped it, and a second sync
@@ -416,7 +433,10 @@ func (f *tableFile) Write(p []byte) (int, error) {
 		return len(p), nil
 	}
 	n, err := f.File.Write(p)
-	return n, f.d.tolerate(err)
+	if err = f.d.tolerate(err); err == nil {
+		n = len(p)
+	}
+	return n, err
 }
 
 func (f *tableFile) Sync() error     { return f.do(f.File.Sync) }

@@ -115,6 +115,7 @@ type Engine struct {
 	slots    chan struct{} // one for each batch that is not durable yet
 	turn     chan struct{} // the right to apply
 	work     chan *change
+	changes  sync.Pool // of *change
 	queue    queue
 	writing  sync.WaitGroup // applier and syncer
 	telling  sync.WaitGroup // the herald
@@ -202,6 +203,7 @@ func open(dir string, opts Options, l *lock) (*Engine, error) {
 		slots: make(chan struct{}, maxPending), turn: make(chan struct{}, 1), work: make(chan *change, 1),
 	}
 	e.queue.more.L = &e.queue.mu
+	e.changes.New = newChange
 	log.fatal = func(err error) {
 		e.disk.freeze(store.Errorf(503, err, "The store in %s can't go on writing; start kernos again", dir))
 	}
@@ -240,10 +242,14 @@ func (e *Engine) openLibrary(log *logger) (err error) {
 	o.FS = e.disk
 	listener := e.health.listen()
 	listener.DataCorruption = func(info crdb.DataCorruptionInfo) {
-		e.opts.Log.Error("a file of the store is damaged", "dir", e.dir, "file", info.Path, "error", info.Details)
+		if text := "the file " + info.Path + " of the store is damaged"; log.isNew(text) {
+			e.opts.Log.Error(text, "error", info.Details)
+		}
 	}
 	listener.BackgroundError = func(err error) {
-		e.opts.Log.Warn("the store can't tidy up", "dir", e.dir, "error", err)
+		if log.isNew(err.Error()) {
+			e.opts.Log.Warn("the store can't tidy up", "dir", e.dir, "error", err)
+		}
 	}
 	o.EventListener = listener
 	e.db, err = crdb.Open(e.dir, o)

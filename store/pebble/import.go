@@ -9,6 +9,7 @@ import (
 
 	crdb "github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"golang.org/x/sys/unix"
 
 	"kernos/store"
 )
@@ -51,9 +52,16 @@ func Import(dir string, next func() (store.Entry, bool, error)) (err error) {
 		}
 		return unwritable(dir, err)
 	}
+	if _, err := os.Stat(dir); err == nil {
+		l, err := acquire(dir) // nobody makes a store of it now
+		if err != nil {
+			return err
+		}
+		l.made = true // the directory must be empty, and the file goes with it
+		l.undo()
+	}
 	// An empty directory is replaced, any other is not.
-	_ = os.Remove(filepath.Join(dir, lockName))
-	if err := os.Rename(temporary, dir); err != nil {
+	if err := unix.Rename(temporary, dir); err != nil {
 		return store.Errorf(503, err, "The new store can't be moved to %s; look whether something else was put there", dir)
 	}
 	if err := syncDir(vfs.Default, parent); err != nil {

@@ -153,8 +153,19 @@ func readLogs(fs vfs.FS, dir string) (schema []byte, sure bool, err error) {
 		if found != nil {
 			schema = found
 		}
-		torn := errors.Is(err, record.ErrUnexpectedEOF) && i == len(logs)-1
-		if err != nil && !errors.Is(err, io.EOF) && !torn {
+		switch {
+		case errors.Is(err, io.EOF):
+		case errors.Is(err, record.ErrUnexpectedEOF) && i == len(logs)-1:
+			// The end of the last log may be torn. Nothing that was synced may be.
+			_, path := log.SegmentLocation(log.NumSegments() - 1)
+			text, err := readFile(fs, path, 1<<31)
+			if err != nil {
+				return nil, false, unreadable(dir, err)
+			}
+			if err := checkLog(text, uint32(log.Num)); err != nil {
+				return nil, false, damage(dir, fs.PathBase(path), err)
+			}
+		default:
 			return schema, false, nil
 		}
 	}
@@ -268,6 +279,53 @@ func checksum(b []byte) uint32 {
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// A chunk of a log has in its header, too, the number of the log and up to where the log
+// had been synced when it was written.
+const (
+	logHeader     = 19
+	firstLogChunk = 9 // the types of its chunks
+	lastLogChunk  = 12
+)
+
+// checkLog finds a broken chunk that is followed by one which says that it was synced. The
+// library looks for it in later blocks, this function in the same one.
+func checkLog(text []byte, number uint32) error {
+	for at := 0; at+logHeader <= len(text); {
+		rest := recordBlock - at%recordBlock
+		if rest < logHeader {
+			at += rest
+			continue
+		}
+		block := text[at:min(at+rest, len(text))]
+		n, _, ok := logChunk(block, number)
+		if ok {
+			at += n
+			continue
+		}
+		for next := 1; next+logHeader <= len(block); next++ {
+			if _, synced, ok := logChunk(block[next:], number); ok && synced > uint64(at) {
+				return fmt.Errorf("the record at byte %d is broken, and %d bytes had been written when the next one was", at, synced)
+			}
+		}
+		return nil
+	}
+	return nil
+}
+
+// logChunk returns the length of the chunk that text begins with, if it is one of the log,
+// and what had been synced before it.
+func logChunk(text []byte, number uint32) (n int, synced uint64, ok bool) {
+	if len(text) < logHeader || text[6] < firstLogChunk || text[6] > lastLogChunk ||
+		binary.LittleEndian.Uint32(text[7:]) != number {
+		return 0, 0, false
+	}
+	n = logHeader + int(binary.LittleEndian.Uint16(text[4:]))
+	if n > len(text) || binary.LittleEndian.Uint32(text) != checksum(text[6:n]) {
+		return 0, 0, false
+	}
+	return n, binary.LittleEndian.Uint64(text[11:]), true
+}
 
 // A readOnly file system refuses to change anything.
 type readOnly struct {

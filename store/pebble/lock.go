@@ -98,7 +98,7 @@ func acquire(dir string) (*lock, error) {
 			continue // it was removed in between
 		}
 		if err != nil {
-			return nil, inaccessible(dir, err)
+			return nil, unwritable(dir, err)
 		}
 		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if errors.Is(err, unix.EWOULDBLOCK) {
@@ -120,7 +120,7 @@ func acquire(dir string) (*lock, error) {
 		}
 		_ = f.Close()
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, inaccessible(dir, err)
+			return nil, unwritable(dir, err)
 		}
 	}
 }
@@ -164,9 +164,4 @@ func (l *lock) undo() {
 		_ = os.Remove(l.file.Name())
 	}
 	_ = l.file.Close()
-}
-
-// inaccessible is the error for a directory that this user can't use.
-func inaccessible(dir string, err error) error {
-	return unwritable(dir, err)
 }

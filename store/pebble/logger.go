@@ -4,12 +4,30 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync"
+	"time"
 )
 
 // A logger takes what the library has to say.
 type logger struct {
 	log   *slog.Logger
 	fatal func(error) // nil while nothing is written
+
+	mu   sync.Mutex
+	last string // what was said last
+	at   time.Time
+}
+
+// isNew reports whether a text has not just been said. What the library tries again and
+// again fails again and again.
+func (l *logger) isNew(text string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if text == l.last && time.Since(l.at) < time.Minute {
+		return false
+	}
+	l.last, l.at = text, time.Now()
+	return true
 }
 
 // Infof tells of the library's daily work.
@@ -21,7 +39,9 @@ func (l *logger) Infof(format string, args ...any) {
 
 // Errorf tells of something that the library goes on after.
 func (l *logger) Errorf(format string, args ...any) {
-	l.log.Warn(fmt.Sprintf(format, args...))
+	if text := fmt.Sprintf(format, args...); l.isNew(text) {
+		l.log.Warn(text)
+	}
 }
 
 // Fatalf is where the library wants the process to end. It does not: readers go on, and

@@ -70,7 +70,10 @@ func (e *Engine) get(from source, key []byte) (store.Entry, error) {
 		return store.Entry{}, e.readError(err)
 	}
 	entry, err := copyEntry(make([]byte, 0, len(key)+len(stored)), key, stored)
-	return entry, e.readError(errors.Join(err, closer.Close()))
+	if closed := closer.Close(); err == nil {
+		err = closed
+	}
+	return entry, e.readError(err)
 }
 
 // copyEntry makes an entry in a buffer.
@@ -100,7 +103,10 @@ func (e *Engine) revisionOf(key []byte) (store.Revision, error) {
 	if err != nil {
 		err = errors.Join(errUnreadable, err)
 	}
-	return r, e.readError(errors.Join(err, closer.Close()))
+	if closed := closer.Close(); err == nil {
+		err = closed
+	}
+	return r, e.readError(err)
 }
 
 // Scan goes through the entries of a range.
@@ -122,9 +128,8 @@ func (e *Engine) scan(r store.Range, from func(use func(source) error) error) it
 			return
 		}
 		defer e.handles.remove(c)
-		step := c.first
-		for {
-			entry, ok, err := step()
+		for first := true; ; first = false {
+			entry, ok, err := c.step(first)
 			if err != nil {
 				yield(store.Entry{}, e.readOrClosed(err))
 				return
@@ -132,7 +137,6 @@ func (e *Engine) scan(r store.Range, from func(use func(source) error) error) it
 			if !ok || !yield(entry, nil) {
 				return
 			}
-			step = c.next
 		}
 	}
 }
@@ -178,21 +182,8 @@ type cursor struct {
 	buf []byte
 }
 
-func (c *cursor) first() (store.Entry, bool, error) {
-	if c.reverse {
-		return c.step((*crdb.Iterator).Last)
-	}
-	return c.step((*crdb.Iterator).First)
-}
-
-func (c *cursor) next() (store.Entry, bool, error) {
-	if c.reverse {
-		return c.step((*crdb.Iterator).Prev)
-	}
-	return c.step((*crdb.Iterator).Next)
-}
-
-func (c *cursor) step(move func(*crdb.Iterator) bool) (store.Entry, bool, error) {
+// step goes to the next entry, or to the first one.
+func (c *cursor) step(first bool) (store.Entry, bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.none {
@@ -201,7 +192,7 @@ func (c *cursor) step(move func(*crdb.Iterator) bool) (store.Entry, bool, error)
 	if c.it == nil {
 		return store.Entry{}, false, store.ErrClosed
 	}
-	if !move(c.it) {
+	if !c.move(first) {
 		return store.Entry{}, false, c.it.Error()
 	}
 	stored, err := c.it.ValueAndErr()
@@ -213,6 +204,18 @@ func (c *cursor) step(move func(*crdb.Iterator) bool) (store.Entry, bool, error)
 	}
 	entry, err := copyEntry(c.buf[:0], c.it.Key(), stored)
 	return entry, err == nil, err
+}
+
+func (c *cursor) move(first bool) bool {
+	switch {
+	case first && c.reverse:
+		return c.it.Last()
+	case first:
+		return c.it.First()
+	case c.reverse:
+		return c.it.Prev()
+	}
+	return c.it.Next()
 }
 
 func (c *cursor) close() {

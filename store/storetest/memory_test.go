@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 
 	"kernos/store"
@@ -185,4 +187,57 @@ func TestMemoryOverwrites(t *testing.T) {
 			t.Errorf("a slice of a scan is still %q when it is over", k)
 		}
 	}
+}
+
+// The model of all engines is itself compared with the plainest one: a map.
+func FuzzMemory(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte("sa1sb2sc3dbrac"))
+	f.Add([]byte("sa1sa2rabsa3raa"))
+	f.Add([]byte("s\xff1s\xfe2r\xfe\xffs\x011d\x01"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		m := NewMemory()
+		want := make(map[string]store.Entry)
+		var b store.Batch
+		for len(text) >= 3 {
+			op, key, value := text[0], text[1:2], text[2:3]
+			text = text[3:]
+			b.Reset()
+			switch op % 3 {
+			case 0:
+				b.Set(key, value)
+			case 1:
+				b.Delete(key)
+			default:
+				b.DeleteRange(key, value)
+			}
+			b.IfRevision(key, want[string(key)].Revision)
+			c, err := m.Apply(&b)
+			if bad := b.Check(); (bad != nil) != (err != nil) {
+				t.Fatalf("%v: %v", b, err)
+			}
+			if err != nil {
+				continue
+			}
+			switch b.Ops[0].Kind {
+			case store.OpSet:
+				want[string(key)] = store.Entry{Key: key, Value: value, Revision: c.Revision}
+			case store.OpDelete:
+				delete(want, string(key))
+			default:
+				maps.DeleteFunc(want, func(k string, _ store.Entry) bool { return k >= string(key) && k < string(value) })
+			}
+		}
+		var sorted []store.Entry
+		for _, key := range slices.Sorted(maps.Keys(want)) {
+			sorted = append(sorted, want[key])
+		}
+		for _, reverse := range []bool{false, true} {
+			got, err := entries(m, store.Range{Reverse: reverse})
+			if err != nil || !equal(got, sorted) {
+				t.Fatalf("reverse %t: %v%s\nwant%s", reverse, err, show(got), show(sorted))
+			}
+			slices.Reverse(sorted)
+		}
+	})
 }

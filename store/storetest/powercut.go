@@ -22,7 +22,7 @@ import (
 func runPowerCut(t *testing.T, e Engine) {
 	w := workload{sessions: 3, writers: 3, batches: 8, every: 3}
 	if *long {
-		w = workload{sessions: 6, writers: 16, batches: 60, every: 1}
+		w = workload{sessions: 4, writers: 8, batches: 20, every: 1}
 	}
 	cuts, err := powerCut(e, w, random(t))
 	if err != nil {

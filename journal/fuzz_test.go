@@ -1,0 +1,153 @@
+package journal
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"kernos/internal/jsonscan"
+	"kernos/message"
+	"kernos/store"
+)
+
+// aPage is a page as it is written.
+func aPage(messages ...message.Message) []byte {
+	p := newPage(nil)
+	for i := range messages {
+		r := in(messages[i])
+		data, changed := Redact(r)
+		text, e := encode(nil, &r, data, changed)
+		p.add(int64(1735000000000+i), &e, text)
+	}
+	p.seal(0)
+	return p.buf
+}
+
+// FuzzPage reads pages that are anything: an error, or records that are whole.
+func FuzzPage(f *testing.F) {
+	m := command(`i"d`, "Memory.Set", `{"key":"a"}`)
+	m.Metadata.Correlation, m.Metadata.Causation = "c", "é"
+	f.Add(aPage(m, made(m.Reply(nil)), made(m.Fail(message.Errorf(404, "no")))))
+	f.Add(aPage())
+	f.Add([]byte{})
+	f.Add([]byte{pageVersion})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if _, err := readPage(1, b); err != nil && !errors.Is(err, errPage) {
+			t.Fatalf("%v", err)
+		}
+		if len(b) < pageHeader {
+			return
+		}
+		// As if the checksum was right.
+		b = bytes.Clone(b)
+		b[0] = pageVersion
+		sum := checksum(b)
+		b[13], b[14], b[15], b[16] = byte(sum>>24), byte(sum>>16), byte(sum>>8), byte(sum)
+		p, err := readPage(1, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names, _ := pageNames(nil, 1, b)
+		_ = names
+		var scan jsonscan.Scanner
+		tokens := tokenizer{emit: func([]byte) {}}
+		for {
+			var r record
+			ok, err := p.next(&r)
+			if err != nil {
+				if !errors.Is(err, errPage) {
+					t.Fatal(err)
+				}
+				return
+			}
+			if !ok {
+				return
+			}
+			e := r.entry(&scan)
+			if scan.Text(e.Message.Data) != nil {
+				t.Fatalf("%s is no JSON", e.Message.Data)
+			}
+			tokens.record(&r)
+			r.names(nil)
+		}
+	})
+}
+
+func TestPageThatIsChangedIsNotRead(t *testing.T) {
+	b := aPage(query("a", "Ping", `{"payload":"hello"}`), query("b", "Ping", `1`))
+	for i := range b {
+		for bit := range 8 {
+			c := bytes.Clone(b)
+			c[i] ^= 1 << bit
+			if _, err := readPage(1, c); !errors.Is(err, errPage) {
+				t.Fatalf("bit %d of byte %d: %v", bit, i, err)
+			}
+		}
+		if _, err := readPage(1, b[:i]); !errors.Is(err, errPage) {
+			t.Fatalf("%d bytes: %v", i, err)
+		}
+	}
+}
+
+// FuzzWords finds the words of anything: short, of one case, and the same however the text
+// is written.
+func FuzzWords(f *testing.F) {
+	for _, s := range []string{"", "Hello, World", "MemorySet", "Grüße ﬁn ＡＢＣ é", "東京tower", "\xff\xc0a", "a\x00b", strings.Repeat("İ", 50), "ﷺ", "ǅ", "가각"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		words := func(text string, isName bool) []string {
+			var all []string
+			k := tokenizer{emit: func(w []byte) { all = append(all, string(w)) }}
+			k.text([]byte(text), isName)
+			return all
+		}
+		for _, isName := range []bool{false, true} {
+			for _, w := range words(s, isName) {
+				if w == "" || len(w) > maxWord || strings.IndexByte(w, 0) >= 0 || utf8.ValidString(s) && !utf8.ValidString(w) {
+					t.Fatalf("%q has the word %q", s, w)
+				}
+			}
+		}
+		if utf8.ValidString(s) {
+			quoted := jsonscan.AppendQuoted(nil, s)
+			var all []string
+			k := tokenizer{emit: func(w []byte) { all = append(all, string(w)) }}
+			k.json(quoted)
+			switch string(quoted) {
+			case redacted, refused, omitted:
+			default:
+				if want := words(s, false); strings.Join(all, " ") != strings.Join(want, " ") {
+					t.Fatalf("%q: %q, quoted %q", s, want, all)
+				}
+			}
+		}
+		// What is found by a word of a message is found by the query for it.
+		for _, w := range words(s, false) {
+			if len(w) >= maxWord-utf8.UTFMax {
+				continue
+			}
+			if q := queryWords(w); len(q) != 1 || string(q[0]) != w {
+				t.Fatalf("the word %q of %q is queried as %q", w, s, q)
+			}
+		}
+	})
+}
+
+// FuzzPostings reads postings that are anything.
+func FuzzPostings(f *testing.F) {
+	f.Add([]byte{2, 1, 1, 4, 3, 1, 200, 1}, uint16(10))
+	f.Add([]byte{1, 1, 1}, uint16(1))
+	f.Add([]byte{}, uint16(0))
+	f.Fuzz(func(t *testing.T, list []byte, n uint16) {
+		x := search{scores: make([]float64, n), matched: make([]uint8, n)}
+		var norms [256]float64
+		x.add(list, 1, &norms, func(uint64) float64 { return 1 })
+		var a, b uint64
+		readUvarints(list, &a, &b)
+		_, _ = readSpan(store.Entry{Key: list, Value: list})
+		_, _ = readTotals(list)
+	})
+}

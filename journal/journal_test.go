@@ -1,0 +1,562 @@
+package journal
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"kernos/kernel"
+	"kernos/message"
+	"kernos/store"
+	"kernos/store/storetest"
+)
+
+func TestRecordedMessagesAreFoundAsTheyWere(t *testing.T) {
+	j := open(t, memory(t), nil)
+	m := command(`i"1\`, "Memory.Set", `{"key":"/a","value":"b"}`)
+	m.Metadata = message.Metadata{ID: `i"1\`, Timestamp: 7, Correlation: "c,\"metadata\":{\"id\":", Causation: "é", IdempotencyKey: "k", SchemaVersion: "v"}
+	j.Record(in(m))
+	reply := made(m.Reply(json.RawMessage("{\n\"ok\": true}")))
+	j.Record(out(reply))
+	event := made(m.Event("Memory.Changed", nil))
+	j.Record(within(event))
+
+	for i, want := range []message.Message{m, reply, event} {
+		got, err := j.Get(t.Context(), want.Metadata.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch i {
+		case 1:
+			want.Data = json.RawMessage(`{"ok":true}`)
+		case 2:
+			want.Data = json.RawMessage(`null`)
+		}
+		if got.Seq != uint64(i+1) || got.Way != kernel.Way(i+1) || got.Redacted || !reflect.DeepEqual(got.Message, want) {
+			t.Errorf("got  %+v\nwant %+v", got, want)
+		}
+	}
+	check(t, j)
+}
+
+func TestMessageThatIsNotThereIsA404(t *testing.T) {
+	j := open(t, memory(t), nil)
+	for _, id := range []message.ID{"x", "01JAXV5Y2Z4B8Q0R6T7W9E3F1G"} {
+		_, err := j.Get(t.Context(), id)
+		if e, ok := errors.AsType[*message.Error](err); !ok || e.Code != 404 || e.Message != "Message not found: "+string(id) {
+			t.Errorf("got %v", err)
+		}
+	}
+}
+
+func TestDataThatAreNoJSONAreRecordedAsAString(t *testing.T) {
+	j := open(t, memory(t), nil)
+	for i, data := range []string{`{"a":`, `"`, `}}`, `,"metadata":{"id":"x"}`, "\xff", `{"a":1,"a":2}`} {
+		id := message.ID(fmt.Sprint(i))
+		j.Record(out(query(id, "Ping", data)))
+		e, err := j.Get(t.Context(), id)
+		if err != nil {
+			t.Fatalf("%s: %v", data, err)
+		}
+		var s string
+		if err := json.Unmarshal(e.Message.Data, &s); err != nil || s != strings.ToValidUTF8(data, "\uFFFD") {
+			t.Errorf("%s became %s", data, e.Message.Data)
+		}
+	}
+	check(t, j)
+	if _, err := j.Search(t.Context(), SearchQuery{Words: "ping"}); err != nil {
+		t.Error(err)
+	}
+}
+
+// conversation records some workflows, and returns what was recorded in order.
+func conversation(j *Journal, n int) []message.Message {
+	r := rand.New(rand.NewPCG(1, 2))
+	types := []message.Type{"Ping", "Memory.Get", "Memory.Set", "MemoryX.Get", "Http.Fetch"}
+	var all []message.Message
+	record := func(rec kernel.Record) {
+		j.Record(rec)
+		all = append(all, *rec.Message)
+	}
+	for i := range n {
+		m := query(message.ID(fmt.Sprintf("q%d", i)), types[r.IntN(len(types))], fmt.Sprintf(`{"n":%d,"text":%q}`, i, strings.Repeat("word ", r.IntN(40))))
+		if r.IntN(2) == 0 {
+			m.Metadata.Correlation = fmt.Sprintf("c%d", r.IntN(20))
+		}
+		record(in(m))
+		switch r.IntN(5) {
+		case 0:
+			record(out(made(m.Fail(message.Errorf(400+r.IntN(5), "no %d", i)))))
+		case 1:
+			child := made(m.Event("Job.Completed", json.RawMessage(`{}`)))
+			record(within(child))
+			fallthrough
+		default:
+			record(out(made(m.Reply(json.RawMessage(`{"ok":true}`)))))
+		}
+	}
+	return all
+}
+
+// wants says by hand what a filter means.
+func wants(f Filter, m *message.Message) bool {
+	code := 0
+	if m.Kind == message.KindError {
+		e, _ := message.ParseError(m.Data)
+		code = e.Code
+	}
+	return (f.Correlation == "" || m.Metadata.Correlation == f.Correlation || m.Metadata.Correlation == "" && string(m.Metadata.ID) == f.Correlation) &&
+		(f.Causation == "" || m.Metadata.Causation == f.Causation) &&
+		(f.Kind == "" || m.Kind == f.Kind) &&
+		(f.Code == 0 || f.Code == code) &&
+		(f.Type == "" || f.Type == "*" || f.Type == string(m.Type) || strings.TrimSuffix(f.Type, ".*") == m.Type.Domain() && strings.HasSuffix(f.Type, ".*"))
+}
+
+func TestEveryFilterFindsWhatALookAtAllFinds(t *testing.T) {
+	j := open(t, memory(t), nil)
+	all := conversation(j, 2000)
+	check(t, j)
+	filters := []Filter{{}, {Type: "*"}, {Type: "Ping"}, {Type: "Memory.*"}, {Type: "Memory.Get"}, {Type: "Nothing.*"}, {Kind: message.KindError}, {Kind: message.KindEvent},
+		{Kind: message.KindReply}, {Code: 404}, {Code: 999}, {Correlation: "c7"}, {Correlation: "none"}, {Causation: "q77"}, {Correlation: "c3", Kind: message.KindEvent},
+		{Type: "Http.*", Code: 401}, {Type: "Ping", Kind: message.KindError}}
+	for _, m := range all {
+		if m.Kind == message.KindEvent { // the workflow of a root, and that of a message without one
+			filters = append(filters, Filter{Correlation: m.Metadata.Correlation}, Filter{Correlation: string(m.Metadata.ID)})
+			if len(filters) > 60 {
+				break
+			}
+		}
+	}
+	filters = append(filters, Filter{Correlation: string(all[1].Metadata.ID)})
+	for _, f := range filters {
+		for _, reverse := range []bool{false, true} {
+			var want []string
+			for i := range all {
+				if wants(f, &all[i]) {
+					want = append(want, fmt.Sprintf("%d %s", i+1, all[i].Metadata.ID))
+				}
+			}
+			if reverse {
+				slices.Reverse(want)
+			}
+			if got := ids(list(t, j, Query{Filter: f, Reverse: reverse, Limit: 17})); !slices.Equal(got, want) {
+				t.Errorf("%+v, reverse %v: got %d, want %d\n%v\n%v", f, reverse, len(got), len(want), got, want)
+			}
+		}
+	}
+	for _, i := range []int{0, 1, 1000, len(all) - 1} {
+		e, err := j.Get(t.Context(), all[i].Metadata.ID)
+		if err != nil || e.Seq != uint64(i+1) {
+			t.Errorf("message %d is found as %d: %v", i+1, e.Seq, err)
+		}
+	}
+}
+
+func TestTimesBoundWhatIsFound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := storetest.NewMemory()
+		j := New(s, &Options{Log: quiet})
+		start := time.Now().UnixMilli()
+		for i := range 3000 {
+			j.Record(in(query(message.ID(fmt.Sprint(i)), "Ping", `{"payload":"hello"}`)))
+			if i%3 == 0 {
+				time.Sleep(time.Millisecond)
+			}
+		}
+		for _, test := range []struct{ since, until int64 }{
+			{0, 0}, {-1, 0}, {start, 0}, {start + 1, 0}, {start + 500, 0}, {start + 500, start + 500}, {start + 500, start + 501}, {start + 500, start + 700},
+			{0, start}, {0, start + 1}, {0, start + 999}, {start + 1000, 0}, {start + 2000, 0}, {start + 600, start + 300},
+		} {
+			var want []string
+			for i := range 3000 {
+				at := start + int64(i+2)/3
+				if at >= test.since && (test.until == 0 || at < test.until) {
+					want = append(want, fmt.Sprintf("%d %d", i+1, i))
+				}
+			}
+			for _, f := range []Filter{{}, {Type: "Ping"}} {
+				f.Since, f.Until = test.since, test.until
+				if got := ids(list(t, j, Query{Filter: f, Limit: 1000})); !slices.Equal(got, want) {
+					t.Errorf("from %d to %d: %d messages, want %d", test.since-start, test.until-start, len(got), len(want))
+				}
+				r, err := j.Search(context.Background(), SearchQuery{Filter: f, Words: "hello", Limit: 1})
+				if err != nil || r.Total != len(want) {
+					t.Errorf("from %d to %d: a search finds %d, want %d: %v", test.since-start, test.until-start, r.Total, len(want), err)
+				}
+			}
+		}
+		if err := j.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// An answer may be recorded long after its id was made, or before by a clock that was
+// set back. It is found all the same, by the time in its id or by a key.
+func TestAnswersAreFoundHoweverLateTheyAreRecorded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := New(storetest.NewMemory(), &Options{Log: quiet})
+		type answer struct {
+			id  message.ID
+			seq uint64
+		}
+		var answers []answer
+		n := uint64(0)
+		for round := range 30 {
+			for _, late := range []int{0, 1, 2, 5, 20, 1000, -1, -1000} {
+				for range 20 { // more than a page
+					n++
+					j.Record(in(query(message.ID(fmt.Sprint(n)), "Ping", `{"payload":"`+strings.Repeat("x", 200)+`"}`)))
+				}
+				m := query("q", "Ping", `1`)
+				reply := m.Reply(json.RawMessage(`1`))
+				var id ulid.ULID
+				_ = id.SetTime(uint64(time.Now().UnixMilli() - int64(late)))
+				id[15], id[14] = byte(n), byte(n>>8)
+				reply.Metadata.ID = message.ID(id.String())
+				n++
+				j.Record(out(reply))
+				answers = append(answers, answer{reply.Metadata.ID, n})
+			}
+			time.Sleep(time.Duration(round%3) * time.Millisecond)
+		}
+		for _, a := range answers {
+			if e, err := j.Get(context.Background(), a.id); err != nil || e.Seq != a.seq {
+				t.Errorf("%s is found as %d, want %d: %v", a.id, e.Seq, a.seq, err)
+			}
+		}
+		check(t, j)
+		if err := j.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestNumbersGoOnAfterARestartAndTimesDoNotGoBack(t *testing.T) {
+	s := memory(t)
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Hour)
+		j := New(s, nil)
+		j.Record(in(query("a", "Ping", `1`)))
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) { // an hour earlier
+		j := New(s, nil)
+		j.Record(in(query("b", "Ping", `1`)))
+		time.Sleep(time.Second)
+		j.Record(in(query("c", "Ping", `1`)))
+		all := list(t, j, Query{})
+		if got := ids(all); !slices.Equal(got, []string{"1 a", "2 b", "3 c"}) {
+			t.Errorf("got %v", got)
+		}
+		if all[1].At < all[0].At || all[2].At < all[1].At {
+			t.Errorf("times go back: %d %d %d", all[0].At, all[1].At, all[2].At)
+		}
+		check(t, j)
+		if err := j.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestNothingIsReadOrWrittenBeforeTheFirstUse(t *testing.T) {
+	s := memory(t)
+	s.Fail(func(call string) error { t.Errorf("%s", call); return nil })
+	j := New(s, nil)
+	if err := j.Close(); err != nil {
+		t.Error(err)
+	}
+	j.Record(in(query("a", "Ping", `1`)))
+	if err := j.Close(); err != nil {
+		t.Error(err)
+	}
+	s.Fail(nil)
+}
+
+func TestRecordsAreWrittenWithinAShortTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := storetest.NewMemory()
+		j := New(s, nil)
+		j.Record(in(query("a", "Ping", `1`)))
+		time.Sleep(maxDelay + time.Millisecond)
+		synctest.Wait()
+		if _, high, err := ends(s); err != nil || high != 2 {
+			t.Errorf("the page is not there: %d, %v", high, err)
+		}
+		// And their words a while later.
+		time.Sleep(indexDelay + time.Millisecond)
+		synctest.Wait()
+		if at, err := j.indexed(); err != nil || at != 1 {
+			t.Errorf("the words are indexed through %d: %v", at, err)
+		}
+		if err := j.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestManyRecordAtOnceWhileOthersRead(t *testing.T) {
+	s := memory(t)
+	j := open(t, s, nil)
+	var wg sync.WaitGroup
+	const each, who = 2000, 4
+	for w := range who {
+		wg.Go(func() {
+			for i := range each {
+				exchange(j, query(message.ID(fmt.Sprintf("%d-%d", w, i)), "Ping", `{"payload":"hello"}`), `{"pong":true}`)
+			}
+		})
+	}
+	wg.Go(func() {
+		for range 20 {
+			if _, _, err := j.List(context.Background(), Query{Reverse: true}); err != nil {
+				t.Error(err)
+			}
+			if _, err := j.Search(context.Background(), SearchQuery{Words: "hello"}); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	wg.Wait()
+	check(t, j)
+	order := map[string]int{}
+	n := uint64(0)
+	for _, e := range list(t, j, Query{Filter: Filter{Kind: message.KindQuery}, Limit: MaxLimit}) {
+		if e.Seq <= n {
+			t.Fatalf("number %d after %d", e.Seq, n)
+		}
+		n = e.Seq
+		w, i, _ := strings.Cut(string(e.Message.Metadata.ID), "-")
+		if i != fmt.Sprint(order[w]) {
+			t.Fatalf("%s comes %d.", e.Message.Metadata.ID, order[w])
+		}
+		order[w]++
+	}
+	for w := range who {
+		if order[fmt.Sprint(w)] != each {
+			t.Errorf("%d of %d were recorded", order[fmt.Sprint(w)], each)
+		}
+	}
+	st, err := j.Stats()
+	if err != nil || st.Messages != 2*each*who || st.LastSeq != 2*each*who || st.FirstSeq != 1 {
+		t.Errorf("%+v, %v", st, err)
+	}
+}
+
+func TestStoreThatRefusesWritesLosesRecordsThatAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := storetest.NewMemory()
+		full := store.Errorf(507, nil, "The disk is full")
+		refuse := true
+		var mu sync.Mutex
+		s.Fail(func(call string) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if call == "apply" && refuse {
+				return full
+			}
+			return nil
+		})
+		j := New(s, &Options{Log: quiet})
+		large := `"` + strings.Repeat("x", 60_000) + `"`
+		start := time.Now()
+		for i := range 200 { // 12 MB
+			j.Record(in(query(message.ID(fmt.Sprint(i)), "Ping", large)))
+		}
+		if took := time.Since(start); took > maxWait {
+			t.Errorf("200 records took %v", took)
+		}
+		if err := j.Flush(); !errors.Is(err, full) {
+			t.Errorf("Flush: %v", err)
+		}
+		d, err := j.Dropped()
+		if err != nil || d.Lost < 120 || d.Lost > 140 {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		mu.Lock()
+		refuse = false
+		mu.Unlock()
+		time.Sleep(3 * time.Second)
+		j.Record(in(query("later", "Ping", `1`)))
+		all := list(t, j, Query{})
+		kept := 200 - int(d.Lost)
+		if len(all) != kept+2 {
+			t.Fatalf("%d messages, want %d and two", len(all), kept)
+		}
+		gap := all[kept].Message
+		want := fmt.Sprintf(`{"messages":%d,"since":%d,"until":%d,`, d.Lost, d.LostSince, d.LostUntil)
+		if gap.Type != Lost || !strings.HasPrefix(string(gap.Data), want) {
+			t.Errorf("got %s %s, want %s", gap.Type, gap.Data, want)
+		}
+		if all[kept+1].Message.Metadata.ID != "later" {
+			t.Error("the record after the gap is not the last one")
+		}
+		check(t, j)
+		if err := j.Close(); err != nil {
+			t.Error(err)
+		}
+		again := New(s, nil)
+		if d2, err := again.Dropped(); err != nil || d2 != d {
+			t.Errorf("after a restart %+v, want %+v", d2, d)
+		}
+		if _, err := again.Get(context.Background(), "199"); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%d messages from ", d.Lost)) {
+			t.Errorf("got %v", err)
+		}
+		if err := again.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestRecordWaitsForAStoreThatIsSlowButNotForever(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := storetest.NewMemory()
+		release := make(chan struct{})
+		j := New(slowStore{s, release}, &Options{Log: quiet})
+		large := `"` + strings.Repeat("x", 60_000) + `"`
+		var longest time.Duration
+		for i := range 80 {
+			start := time.Now()
+			j.Record(in(query(message.ID(fmt.Sprint(i)), "Ping", large)))
+			longest = max(longest, time.Since(start))
+		}
+		if longest != maxWait {
+			t.Errorf("the longest wait was %v, want %v", longest, maxWait)
+		}
+		close(release)
+		if err := j.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestWhatIsRecordedDuringAFlushIsWrittenToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := storetest.NewMemory()
+		release := make(chan struct{})
+		j := New(slowStore{s, release}, &Options{Log: quiet})
+		n := 0
+		fill := func() { // more than a batch, so that nothing wakes the flusher by becoming one
+			for range 2 * maxBatch / 1000 {
+				n++
+				j.Record(in(query(message.ID(fmt.Sprint(n)), "Ping", `"`+strings.Repeat("x", 1000)+`"`)))
+			}
+		}
+		fill()
+		synctest.Wait() // the flusher is in Apply
+		fill()
+		close(release)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if got := j.last.Load(); got != uint64(n) {
+			t.Errorf("%d of %d are written", got, n)
+		}
+		if err := j.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// slowStore takes writes when it is released.
+type slowStore struct {
+	*storetest.Memory
+	release chan struct{}
+}
+
+func (s slowStore) Apply(b *store.Batch) (*store.Commit, error) {
+	<-s.release
+	return s.Memory.Apply(b)
+}
+
+// Two who write to one journal take turns; numbers are given once.
+func TestTwoJournalsOfOneStoreGiveEachNumberOnce(t *testing.T) {
+	s := memory(t)
+	a, b := open(t, s, nil), open(t, s, nil)
+	for i := range 20 {
+		for name, j := range map[string]*Journal{"a": a, "b": b} {
+			j.Record(in(query(message.ID(fmt.Sprint(name, i)), "Ping", `1`)))
+			for range 3 { // a conflict, and then not
+				if j.Flush() == nil {
+					break
+				}
+			}
+		}
+	}
+	if got := list(t, a, Query{}); len(got) != 40 {
+		t.Errorf("got %d", len(got))
+	}
+	check(t, a)
+}
+
+func TestMuchDataComesInPortions(t *testing.T) {
+	j := open(t, memory(t), nil)
+	for i := range 70 {
+		j.Record(in(query(message.ID(fmt.Sprint(i)), "Ping", `"`+strings.Repeat("x", 1<<20)+`"`)))
+	}
+	entries, next, err := j.List(t.Context(), Query{})
+	if err != nil || len(entries) != maxData>>20 || next != uint64(len(entries)) {
+		t.Errorf("%d messages and then after %d: %v", len(entries), next, err)
+	}
+	if all := list(t, j, Query{}); len(all) != 70 {
+		t.Errorf("%d messages", len(all))
+	}
+}
+
+func TestLargeRecordsHaveAPageOfTheirOwn(t *testing.T) {
+	s := memory(t)
+	j := open(t, s, nil)
+	j.Record(in(query("a", "Ping", `1`)))
+	j.Record(in(query("b", "Ping", `"`+strings.Repeat("x", 1<<20)+`"`)))
+	j.Record(in(query("c", "Ping", `1`)))
+	check(t, j)
+	pages := 0
+	for _, err := range s.Scan(store.Prefix(key(spacePages))) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages++
+	}
+	if pages != 3 {
+		t.Errorf("%d pages, want 3", pages)
+	}
+	if e, err := j.Get(t.Context(), "b"); err != nil || len(e.Message.Data) != 1<<20+2 {
+		t.Errorf("%d bytes, %v", len(e.Message.Data), err)
+	}
+}
+
+func TestBlobsAreKeptForTheirPage(t *testing.T) {
+	var refs, unrefs []string
+	opts := &Options{BlobPath: "/home/blobs/", MaxAge: time.Nanosecond,
+		BlobRefs:   func(b *store.Batch, data, owner []byte) { refs = append(refs, fmt.Sprintf("%s %x", data, owner)) },
+		BlobUnrefs: func(b *store.Batch, data, owner []byte) { unrefs = append(unrefs, fmt.Sprintf("%s %x", data, owner)) },
+	}
+	j := open(t, memory(t), opts)
+	j.Record(in(query("a", "Ping", `1`)))
+	j.Record(in(query("b", "Ping", `{"scheme":"file","path":"/home/blobs/ab12"}`)))
+	if err := j.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{fmt.Sprintf(`{"scheme":"file","path":"/home/blobs/ab12"} %x`, seqKey(spacePages, 1))}
+	if !slices.Equal(refs, want) {
+		t.Errorf("got %q", refs)
+	}
+	if _, err := j.Trim(t.Context(), time.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(unrefs, want) {
+		t.Errorf("got %q", unrefs)
+	}
+}

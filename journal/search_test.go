@@ -1,0 +1,360 @@
+package journal
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kernos/kernel"
+	"kernos/message"
+	"kernos/store"
+	"kernos/store/storetest"
+)
+
+func words(m message.Message) []string {
+	var all []string
+	t := tokenizer{emit: func(w []byte) { all = append(all, string(w)) }}
+	t.record(&record{typ: []byte(m.Type), data: m.Data})
+	return all
+}
+
+func TestWordsOfAMessage(t *testing.T) {
+	for _, test := range []struct{ typ, data, want string }{
+		{"Ping", `null`, "ping"},
+		{"Memory.Set", `{"key":"/notes/1","value":"Hello, World"}`, "memory set key notes 1 value hello world"},
+		{"Job.TreeCreate", `1`, "job tree create treecreate 1"},
+		{"VFS.ReadURI", `true`, "vfs read uri readuri"},
+		{"Ping", `{"idempotencyKey":"camelCase"}`, "ping idempotency key idempotencykey camelcase"},
+		{"Ping", `[-1.5e3, 12, "x1y2"]`, "ping 1 5e3 12 x1y2"},
+		{"Ping", `"Gr\u00fc\u00dfe Grüße ＡＢＣ ﬁn e\u0301t\u00e9 ΑΒΓ"`, "ping grusse grusse abc fin ete αβγ"},
+		{"Ping", `"東京 tower かな"`, "ping 東 京 tower か な"},
+		{"Ping", `"a\nb\tc\/d\\e\"f"`, "ping a b c d e f"},
+		{"Ping", `{"a":"[redacted]","b":"[omitted]","[redacted]":"[refused]"}`, "ping a b redacted"},
+		{"Ping", `"` + strings.Repeat("x", 100) + `"`, "ping " + strings.Repeat("x", 64)},
+		{"Ping", `"` + strings.Repeat("é", 100) + `"`, "ping " + strings.Repeat("e", 64)},
+		{"Ping", `"` + strings.Repeat("я", 100) + `"`, "ping " + strings.Repeat("я", 32)},
+		{"Ping", `{"a":"b`, "ping a"},
+	} {
+		m := query("a", message.Type(test.typ), test.data)
+		if got := strings.Join(words(m), " "); got != test.want {
+			t.Errorf("%s %s\n got %s\nwant %s", test.typ, test.data, got, test.want)
+		}
+	}
+}
+
+func find(t *testing.T, j *Journal, q SearchQuery) []string {
+	t.Helper()
+	r, err := j.Search(t.Context(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Behind != 0 {
+		t.Errorf("%d messages are not indexed", r.Behind)
+	}
+	var all []string
+	for _, h := range r.Hits {
+		all = append(all, string(h.Message.Metadata.ID))
+	}
+	return all
+}
+
+func TestSearchRanksMessagesWithAllWordsFirst(t *testing.T) {
+	j := open(t, memory(t), nil)
+	for i, text := range []string{
+		"the quick brown fox", "the lazy dog", "fox fox fox fox fox", "a quick note that goes on and on about nothing and then some, with a fox in it",
+		"the quick brown fox", "nothing",
+	} {
+		data, _ := json.Marshal(text)
+		j.Record(in(query(message.ID(fmt.Sprint(i)), "Ping", string(data))))
+	}
+	for _, test := range []struct {
+		words string
+		want  string
+	}{
+		{"quick fox", "4 0 3 2"}, // those with both, the shorter ones and the newer ones first
+		{"FOX", "2 4 0 3"},
+		{"dog", "1"},
+		{"unicorn", ""},
+		{"unicorn lazy", "1"},
+		{"quick quick fox", "4 0 3 2"},
+		{"ping", "5 1 4 0 2 3"},
+	} {
+		if got := strings.Join(find(t, j, SearchQuery{Words: test.words}), " "); got != test.want {
+			t.Errorf("%s: got %s, want %s", test.words, got, test.want)
+		}
+	}
+	if got := find(t, j, SearchQuery{Words: "ping", Limit: 2, Offset: 3}); !slices.Equal(got, []string{"0", "2"}) {
+		t.Errorf("got %v", got)
+	}
+	if got := find(t, j, SearchQuery{Words: "ping", Offset: 100}); got != nil {
+		t.Errorf("got %v", got)
+	}
+	for _, q := range []SearchQuery{{Words: " ,. "}, {}, {Words: "a", Offset: math.MaxInt}} {
+		_, err := j.Search(t.Context(), q)
+		if e, ok := errors.AsType[*message.Error](err); !ok || e.Code != 422 {
+			t.Errorf("%+v: %v", q, err)
+		}
+	}
+}
+
+func TestScoreIsBM25(t *testing.T) {
+	j := open(t, memory(t), nil)
+	j.Record(in(query("a", "Ping", `"fox fox dog"`))) // 4 words with ping
+	j.Record(in(query("b", "Ping", `"dog"`)))         // 2
+	r, err := j.Search(t.Context(), SearchQuery{Words: "fox"})
+	if err != nil || len(r.Hits) != 1 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	idf := math.Log(1 + (2-1+0.5)/(1+0.5))
+	want := idf * 2 * 2.2 / (2 + 1.2*(1-0.75+0.75*4/3))
+	if got := r.Hits[0].Score; math.Abs(got-want) > 1e-12 {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestSearchOverSpansAndFilters(t *testing.T) {
+	s := memory(t)
+	j := open(t, s, nil)
+	all := conversation(j, 5000)
+	if n := len(all); n < 2*spanMessages {
+		t.Fatalf("%d messages are not enough", n)
+	}
+	for round := range 2 {
+		for _, test := range []struct {
+			words string
+			f     Filter
+		}{
+			{"word", Filter{}}, {"word", Filter{Type: "Memory.*"}}, {"word", Filter{Type: "Http.Fetch"}}, {"ok", Filter{Correlation: "c3"}},
+			{"word text", Filter{Kind: message.KindQuery}}, {"no", Filter{Code: 404}}, {"4999", Filter{}}, {"completed", Filter{Kind: message.KindEvent}},
+			{"completed", Filter{Correlation: "q17"}}, {"ok", Filter{Causation: "q18"}}, {"word", Filter{Type: "Nothing.*"}},
+		} {
+			var want []uint64
+			for i := range all {
+				has := 0
+				of := words(all[i])
+				for _, w := range strings.Fields(test.words) {
+					if slices.Contains(of, w) {
+						has++
+					}
+				}
+				if has > 0 && wants(test.f, &all[i]) {
+					want = append(want, uint64(i+1))
+				}
+			}
+			r, err := j.Search(t.Context(), SearchQuery{Words: test.words, Filter: test.f, Limit: MaxLimit})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []uint64
+			for _, h := range r.Hits {
+				got = append(got, h.Seq)
+			}
+			slices.Sort(got)
+			if r.Total != len(want) || !slices.Equal(got, want) {
+				t.Errorf("round %d: %s %+v: %d and %d, want %d", round, test.words, test.f, r.Total, len(got), len(want))
+			}
+		}
+		check(t, j)
+		if n := count(t, s, spaceSpans); n < 3 {
+			t.Errorf("%d spans", n)
+		}
+		// The same after a restart, which reads the last span again, and more messages.
+		_ = j.Close()
+		j = open(t, s, nil)
+		m := query("more", "Ping", `{"text":"word ok no 4999 completed"}`)
+		j.Record(in(m))
+		all = append(all, m)
+	}
+}
+
+func TestWhatIsRedactedIsNotFound(t *testing.T) {
+	j := open(t, memory(t), nil)
+	r := in(query("a", "Http.Fetch", `{"headers":{"Authorization":"Bearer hunter2"},"url":"x"}`))
+	j.Record(r)
+	refused := in(query("b", "No.Such", `"hunter2"`))
+	refused.Refused = true
+	j.Record(refused)
+	for _, w := range []string{"hunter2", "bearer", "redacted", "refused"} {
+		if got := find(t, j, SearchQuery{Words: w}); got != nil {
+			t.Errorf("%s is found in %v", w, got)
+		}
+	}
+	if got := find(t, j, SearchQuery{Words: "authorization"}); len(got) != 1 {
+		t.Errorf("got %v", got)
+	}
+	for _, e := range list(t, j, Query{}) {
+		if !e.Redacted {
+			t.Errorf("%s does not say that it is redacted", e.Message.Metadata.ID)
+		}
+	}
+}
+
+func TestTrimDropsWhatIsOldAndAllThatRefersToIt(t *testing.T) {
+	s := memory(t)
+	start := time.Now()
+	j := open(t, s, &Options{MaxAge: time.Hour})
+	all := conversation(j, 5000)
+	if d, err := j.Trim(t.Context(), start.Add(time.Minute)); err != nil || d != (Dropped{}) {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	d, err := j.Trim(t.Context(), time.Now().Add(2*time.Hour))
+	if err != nil || d.Messages != uint64(len(all)) || d.Seq != d.Messages || d.Why != "age" {
+		t.Fatalf("%+v, %v; there were %d", d, err, len(all))
+	}
+	check(t, j)
+	for _, space := range []byte{spacePages, spaceNames, spaceSpans, spaceWords} {
+		if n := count(t, s, space); n != 0 {
+			t.Errorf("%d keys are left in %c", n, space)
+		}
+	}
+	_, err = j.Get(t.Context(), "q1")
+	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("retention has dropped the %d messages", len(all))) {
+		t.Errorf("got %v", err)
+	}
+	exchange(j, query("next", "Ping", `"word"`), `1`)
+	if e, err := j.Get(t.Context(), "next"); err != nil || e.Seq != uint64(len(all)+1) {
+		t.Errorf("%d, %v", e.Seq, err)
+	}
+	if got := find(t, j, SearchQuery{Words: "word"}); !slices.Equal(got, []string{"next"}) {
+		t.Errorf("got %v", got)
+	}
+	check(t, j)
+	_ = j.Close()
+	again := open(t, s, nil)
+	if st, err := again.Stats(); err != nil || st.Messages != 2 || st.FirstSeq != uint64(len(all)+1) || st.FirstAt == 0 {
+		t.Errorf("%+v, %v", st, err)
+	}
+	if got, err := again.Dropped(); err != nil || got != d {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+func TestTrimKeepsTheNewestBytes(t *testing.T) {
+	j := open(t, memory(t), &Options{MaxBytes: 700_000})
+	conversation(j, 8000)
+	before, err := j.Stats()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := j.Trim(t.Context(), time.Now())
+	if err != nil || d.Why != "bytes" {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	check(t, j)
+	st, err := j.Stats()
+	if err != nil || st.Bytes > 700_000 || st.Bytes < 10_000 || st.Bytes+d.Bytes != before.Bytes || st.LastSeq != before.LastSeq || st.FirstSeq != d.Seq+1 {
+		t.Errorf("before %+v, then %+v: %v", before, st, err)
+	}
+	if got := list(t, j, Query{Limit: MaxLimit}); uint64(len(got)) != st.Messages || got[0].Seq != st.FirstSeq {
+		t.Errorf("%d messages", len(got))
+	}
+}
+
+func TestFollowShowsWhatIsDurableOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := storetest.NewMemory()
+		s.Manual()
+		j := New(s, &Options{Log: quiet})
+		record := func(n int, typ message.Type) {
+			for range n {
+				j.Record(in(query("a", typ, `1`)))
+			}
+		}
+		record(30, "Ping")
+		var got []uint64
+		var ended error
+		go func() {
+			for e, err := range j.Follow(context.Background(), 10, Filter{Type: "Ping"}) {
+				if ended = err; err == nil {
+					got = append(got, e.Seq)
+				}
+			}
+		}()
+		expect := func(first, last uint64) {
+			t.Helper()
+			var want []uint64
+			for ; first <= last; first++ {
+				want = append(want, first)
+			}
+			if synctest.Wait(); !slices.Equal(got, want) {
+				t.Errorf("got %v, want %v", got, want)
+			}
+			got = nil
+		}
+		sync := func() {
+			if err := s.Sync(); err != nil {
+				t.Error(err)
+			}
+		}
+		expect(1, 0) // they are not durable
+		sync()
+		expect(11, 30)
+		record(1, "Echo")
+		record(29, "Ping")
+		if err := j.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		expect(1, 0)
+		sync()
+		expect(32, 60)
+		record(1, "Ping")
+		time.Sleep(time.Second) // the flusher writes it
+		sync()
+		expect(61, 61)
+		if err := j.Close(); err != nil {
+			t.Error(err)
+		}
+		if synctest.Wait(); !errors.Is(ended, store.ErrClosed) {
+			t.Errorf("it ended with %v", ended)
+		}
+	})
+}
+
+func TestFollowSaysThatItsPlaceIsGone(t *testing.T) {
+	j := open(t, memory(t), &Options{MaxAge: time.Hour})
+	for i := range 30 {
+		j.Record(in(query(message.ID(fmt.Sprint(i)), "Ping", `1`)))
+	}
+	if _, err := j.Trim(t.Context(), time.Now().Add(2*time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	j.Record(in(query("new", "Ping", `1`)))
+	for e, err := range j.Follow(t.Context(), 7, Filter{}) {
+		if e, ok := errors.AsType[*message.Error](err); !ok || e.Code != 410 || e.Message != "The messages from 8 to 30 have been dropped; go on after 30" {
+			t.Errorf("got %v", err)
+		}
+		if err == nil {
+			t.Errorf("got message %d", e.Seq)
+		}
+		break
+	}
+	for _, after := range []uint64{0, 30} {
+		for e, err := range j.Follow(t.Context(), after, Filter{}) {
+			if err != nil || e.Seq != 31 {
+				t.Errorf("after %d: %d, %v", after, e.Seq, err)
+			}
+			break
+		}
+	}
+}
+
+func TestWhatASyscallRecallsIsNotRecordedAgain(t *testing.T) {
+	j := open(t, memory(t), nil)
+	recall := &kernel.Syscall{Definition: kernel.Definition{Type: "Event.Search", Recalls: true}}
+	m := query("a", "Event.Search", `{"words":"x"}`)
+	for _, r := range []kernel.Record{in(m), out(made(m.Event("Event.Found", json.RawMessage(`{"x":1}`)))), out(made(m.Reply(json.RawMessage(`{"x":1}`))))} {
+		r.Syscall = recall
+		j.Record(r)
+	}
+	all := list(t, j, Query{})
+	if len(all) != 2 || string(all[0].Message.Data) != `{"words":"x"}` || string(all[1].Message.Data) != omitted || !all[1].Redacted {
+		t.Errorf("got %+v", all)
+	}
+}

@@ -1,0 +1,155 @@
+package pebble
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"kernos/store"
+)
+
+// The test binary runs itself as one of these processes.
+const childVariable = "PEBBLE_TEST_CHILD"
+
+var children = map[string]func(dir string){"hold": hold, "write": write}
+
+// child starts a process and returns its output and its id. It ends with the test.
+func child(t *testing.T, what, dir string) (*bufio.Reader, *exec.Cmd) {
+	t.Helper()
+	c := exec.Command(os.Args[0])
+	c.Env = append(os.Environ(), childVariable+"="+what, childVariable+"_DIR="+dir)
+	c.Stderr = os.Stderr
+	in, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = in.Close()
+		_ = c.Process.Kill()
+		_ = c.Wait()
+	})
+	return bufio.NewReader(out), c
+}
+
+// childOpen opens the store in a child, which ends when its parent does.
+func childOpen(dir string) *Engine {
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(3)
+	}()
+	e, err := Open(dir, nil)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(4)
+	}
+	return e
+}
+
+func hold(dir string) {
+	childOpen(dir)
+	fmt.Println("open")
+	select {}
+}
+
+func line(t *testing.T, r *bufio.Reader) string {
+	t.Helper()
+	s, err := r.ReadString('\n')
+	if err != nil {
+		t.Fatalf("the child said nothing: %v", err)
+	}
+	return strings.TrimSpace(s)
+}
+
+func TestTheLockNamesItsOwner(t *testing.T) {
+	dir := t.TempDir()
+	out, c := child(t, "hold", dir)
+	line(t, out)
+	_, err := Open(dir, nil)
+	fails(t, err, 503, dir, filepath.Base(os.Args[0]), fmt.Sprintf("process %d", c.Process.Pid), "since 2", "KERNOS_HOME")
+
+	// The lock of a process that was killed is nobody's.
+	if err := c.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = c.Wait()
+	e := mustOpen(t, dir, nil)
+	set(t, e, "m/1", "one")
+}
+
+func TestASecondEngineIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	e := mustOpen(t, dir, nil)
+	_, err := Open(dir, nil)
+	fails(t, err, 503, "in use by", fmt.Sprintf("process %d", os.Getpid()))
+	set(t, e, "m/1", "one") // the first one does not notice
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := scanAll(t, mustOpen(t, dir, nil)); got["m/1"] != "one" {
+		t.Errorf("got %v", got)
+	}
+}
+
+func FuzzOwner(f *testing.F) {
+	f.Add(owner{pid: 4711, command: "kernos pipe", since: time.Unix(1763200800, 0)}.encode())
+	f.Add([]byte("pid 0\nsince x\ncommand \x1b[2J\n"))
+	f.Add([]byte("pid -1\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		o, ok := parseOwner(text)
+		if !ok {
+			return
+		}
+		if again, ok := parseOwner(o.encode()); !ok || again.pid != o.pid || again.command != o.command || !again.since.Equal(o.since) {
+			t.Errorf("%+v became %+v", o, again)
+		}
+		if !printable(o.command) {
+			t.Errorf("the command %q", o.command)
+		}
+	})
+}
+
+// write counts for ever and says what is durable.
+func write(dir string) {
+	e := childOpen(dir)
+	value := strings.Repeat("x", 2000)
+	type step struct {
+		n int
+		c *store.Commit
+	}
+	steps := make(chan step, 100)
+	go func() {
+		for n := 1; ; n++ {
+			var b store.Batch
+			b.Set(fmt.Appendf(nil, "m/%09d", n), fmt.Append(nil, n, value))
+			if n > 3000 {
+				b.Delete(fmt.Appendf(nil, "m/%09d", n-3000))
+			}
+			c, err := e.Apply(&b)
+			if err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(4)
+			}
+			steps <- step{n, c}
+		}
+	}()
+	for s := range steps {
+		if err := wait(s.c); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(4)
+		}
+		fmt.Println(s.n)
+	}
+}
