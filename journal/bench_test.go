@@ -77,23 +77,6 @@ func BenchmarkAppend(b *testing.B) {
 	b.ReportMetric(float64(cpu()-start)/float64(b.N), "cpu-ns/op")
 }
 
-func BenchmarkPrefilter(b *testing.B) {
-	data := []byte(`{"key":"/notes/2024/shopping","value":"bread, milk and a token of affection, if there is any left at the shop"}`)
-	for b.Loop() {
-		mayHoldHeaders(data[:60])
-	}
-}
-
-func BenchmarkRedact(b *testing.B) {
-	m := query("a", "Http.Fetch", `{"url":"https://example.com/","headers":{"Accept":"text/html","Authorization":"Bearer x"}}`)
-	r := in(m)
-	var x Redactor
-	b.ReportAllocs()
-	for b.Loop() {
-		x.Redact(r)
-	}
-}
-
 // BenchmarkFlush writes 256 KB of pages to a disk.
 func BenchmarkFlush(b *testing.B) {
 	e, err := pebble.Open(b.TempDir(), nil)

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"kernos/internal/jsonscan"
+	"kernos/kernel"
 	"kernos/message"
 	"kernos/store"
 )
@@ -17,7 +18,7 @@ func aPage(messages ...message.Message) []byte {
 	p := newPage(nil)
 	for i := range messages {
 		r := in(messages[i])
-		data, changed := Redact(r)
+		data, changed := kernel.Redact(r)
 		text, e := encode(nil, &r, data, changed)
 		p.add(int64(1735000000000+i), &e, text)
 	}
@@ -117,7 +118,7 @@ func FuzzWords(f *testing.F) {
 			k := tokenizer{emit: func(w []byte) { all = append(all, string(w)) }}
 			k.json(quoted)
 			switch string(quoted) {
-			case redacted, refused, omitted:
+			case kernel.RedactedData, kernel.RefusedData, kernel.OmittedData:
 			default:
 				if want := words(s, false); strings.Join(all, " ") != strings.Join(want, " ") {
 					t.Fatalf("%q: %q, quoted %q", s, want, all)

@@ -73,11 +73,10 @@ type Entry struct {
 
 // A Journal keeps messages. It is safe for concurrent use.
 type Journal struct {
-	s        store.Store
-	opts     Options
-	redactor Redactor
-	texts    sync.Pool // of *text
-	who      [8]byte   // tells the tails of this Journal from those of others
+	s     store.Store
+	opts  Options
+	texts sync.Pool // of *text
+	who   [8]byte   // tells the tails of this Journal from those of others
 
 	mu sync.Mutex // of what waits to be written
 	writing

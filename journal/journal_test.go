@@ -18,6 +18,7 @@ import (
 
 	"kernos/kernel"
 	"kernos/message"
+	"kernos/schema"
 	"kernos/store"
 	"kernos/store/storetest"
 )
@@ -558,5 +559,48 @@ func TestBlobsAreKeptForTheirPage(t *testing.T) {
 	}
 	if !slices.Equal(unrefs, want) {
 		t.Errorf("got %q", unrefs)
+	}
+}
+
+func TestSecretsDoNotReachTheStore(t *testing.T) {
+	s := memory(t)
+	j := open(t, s, nil)
+	type login struct {
+		User     string `json:"user"`
+		Password string `json:"password" jsonschema:"writeOnly=true"`
+	}
+	syscall := &kernel.Syscall{Definition: kernel.Definition{Type: "Session.Login", Input: schema.Input[login](), Output: schema.Any}}
+	const secret = "hunter2"
+	r := in(command("a", "Session.Login", `{"user":"u","password":"`+secret+`"}`))
+	r.Syscall = syscall
+	reply := out(made(r.Message.Reply(json.RawMessage(`{"Set-Cookie":"` + secret + `"}`))))
+	reply.Syscall = syscall
+	j.Record(r)
+	if err := set(j, s, "x"); err != nil {
+		t.Fatal(err)
+	}
+	rs := []kernel.Record{r, reply}
+	b := new(store.Batch)
+	if err := j.RecordWith(b, rs, func() error { _, err := s.Apply(b); return err }); err != nil {
+		t.Fatal(err)
+	}
+	look := func() {
+		t.Helper()
+		for e, err := range s.Scan(store.Range{}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(string(e.Key)+string(e.Value), secret) {
+				t.Errorf("%q has it: %q", e.Key, e.Value)
+			}
+		}
+	}
+	look()
+	if _, err := j.Search(t.Context(), SearchQuery{Words: "session"}); err != nil {
+		t.Fatal(err)
+	}
+	look()
+	if e, err := j.Get(t.Context(), "a"); err != nil || !e.Redacted {
+		t.Errorf("%+v, %v", e, err)
 	}
 }

@@ -73,7 +73,7 @@ func (j *Journal) newText(r *kernel.Record) *text {
 	if !ok {
 		t = new(text)
 	}
-	data, redacted := j.redactor.Redact(*r)
+	data, redacted := kernel.Redact(*r)
 	t.buf, t.encoded = encode(t.buf[:0], r, data, redacted)
 	return t
 }

@@ -354,7 +354,7 @@ func TestWhatASyscallRecallsIsNotRecordedAgain(t *testing.T) {
 		j.Record(r)
 	}
 	all := list(t, j, Query{})
-	if len(all) != 2 || string(all[0].Message.Data) != `{"words":"x"}` || string(all[1].Message.Data) != omitted || !all[1].Redacted {
+	if len(all) != 2 || string(all[0].Message.Data) != `{"words":"x"}` || string(all[1].Message.Data) != kernel.OmittedData || !all[1].Redacted {
 		t.Errorf("got %+v", all)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 
 	"kernos/internal/jsonscan"
+	"kernos/kernel"
 )
 
 // maxWord is how many bytes of a word are kept.
@@ -66,7 +67,7 @@ func (t *tokenizer) quoted(b []byte, i int) int {
 	isName := after < len(b) && b[after] == ':'
 	if !isName {
 		switch string(token) {
-		case redacted, refused, omitted:
+		case kernel.RedactedData, kernel.RefusedData, kernel.OmittedData:
 			return end
 		}
 	}

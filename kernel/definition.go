@@ -33,7 +33,7 @@ type Definition struct {
 	// are not recorded, and its replies without their data.
 	Recalls bool
 
-	// Redact returns the data of a request as it may be recorded, for secrets that the
+	// Redact returns the data of a request as it may be kept, for secrets that the
 	// schema can't mark because it depends on other fields whether they are any. It is
 	// called with valid input only and must not change the data. Nil means that the
 	// schema says it all.

@@ -44,6 +44,13 @@ func Stage(ctx context.Context, b *store.Batch) error {
 	return nil
 }
 
+// Recorded reports whether what passes is recorded: if not, nobody watches, and there is
+// nothing to publish.
+func Recorded(ctx context.Context) bool {
+	c, ok := ctx.Value(callKey{}).(*call)
+	return ok && c.k.opts.Recorder != nil
+}
+
 // Publish records an event that the call has caused, for those who watch; the caller is
 // not sent it. It counts if the call succeeds. The definition must name the event, and
 // data must be valid JSON, which the kernel keeps.
@@ -91,20 +98,24 @@ func (c *call) settleWith(m *message.Message) (*store.Commit, error) {
 		c.k.recordOutcome(c, m)
 		return nil, nil
 	}
-	var commit *store.Commit
-	apply := func() (err error) {
-		commit, err = c.k.opts.Store.Apply(b)
-		return err
-	}
-	var err error
-	if r := c.k.opts.Recorder; r != nil {
-		err = r.RecordWith(b, c.records(m), apply)
-	} else {
-		err = apply()
-	}
-	if errors.Is(err, store.ErrConflict) {
+	commit, err := c.apply(b, m)
+	if err != nil && errors.Is(err, store.ErrConflict) {
 		return nil, errAgain
 	}
+	return commit, err
+}
+
+// apply applies a batch together with the records of the call.
+func (c *call) apply(b *store.Batch, m *message.Message) (*store.Commit, error) {
+	r := c.k.opts.Recorder
+	if r == nil {
+		return c.k.opts.Store.Apply(b)
+	}
+	var commit *store.Commit
+	err := r.RecordWith(b, c.records(m), func() (err error) {
+		commit, err = c.k.opts.Store.Apply(b)
+		return err
+	})
 	return commit, err
 }
 

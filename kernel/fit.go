@@ -31,8 +31,10 @@ func (k *Kernel) Fit(ctx context.Context, m message.Message, limit int, length f
 	if k.opts.Blobs == nil {
 		return k.unfit(&m, message.Errorf(500, "The answer does not fit into a line of %d bytes, and this kernel has no place for blobs", limit))
 	}
-	if s, ok := k.registry.Lookup(m.Type); ok && m.Kind == message.KindReply && s.Output.Sensitive() {
-		return k.unfit(&m, message.Errorf(413, "The answer does not fit into a line of %d bytes, and it holds secrets, which are not written to disk; ask for less at a time", limit))
+	s, _ := k.registry.Lookup(m.Type)
+	secret := message.Errorf(413, "The answer does not fit into a line of %d bytes, and it holds secrets, which are not written to disk; ask for less at a time", limit)
+	if s != nil && m.Kind == message.KindReply && s.Output.Sensitive() {
+		return k.unfit(&m, secret)
 	}
 	fitted := m
 	for _, f := range k.movable(&m) {
@@ -45,12 +47,34 @@ func (k *Kernel) Fit(ctx context.Context, m message.Message, limit int, length f
 			return fitted
 		}
 	}
+	if credentials(&m) {
+		return k.unfit(&m, secret)
+	}
 	p, err := k.put(ctx, m.Data)
 	if err != nil {
 		return k.unfit(&m, err)
 	}
 	fitted.Data = append(p.Append([]byte(`{"dataRef":`)), '}')
 	return fitted
+}
+
+// credentials reports whether data that would go to a blob as a whole is clear text of
+// something sealed, or has headers with credentials. What else looks like a header may
+// be anybody's note, and was kept before it was asked for.
+func credentials(m *message.Message) (found bool) {
+	if isCrypto(m.Type) {
+		return true
+	}
+	if len(m.Data) == 0 || m.Data[0] != '{' {
+		return false
+	}
+	jsonscan.Members(m.Data, 0, func(name, value []byte) bool {
+		if jsonscan.Unquote(name) == "headers" {
+			_, found = Redact(Record{Message: &message.Message{Kind: message.KindReply, Data: value}})
+		}
+		return !found
+	})
+	return found
 }
 
 // maxPut is how long a blob may take to be kept.

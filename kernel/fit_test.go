@@ -183,3 +183,36 @@ func TestFitWritesNoNameTwice(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestSecretsDoNotGoToBlobs(t *testing.T) {
+	long := strings.Repeat("x", message.MaxLine)
+	for _, c := range []struct {
+		name message.Type
+		data string
+		fits bool
+	}{
+		{"Test.Echo", `{"note":"Cookie: is a header","text":"` + long + `"}`, true},
+		{"Test.Echo", `{"headers":{"content-type":"text/html"},"text":"` + long + `"}`, true},
+		{"Test.Echo", `{"headers":{"Set-Cookie":"id=1"},"text":"` + long + `"}`, false},
+		{"Crypto.Open", `"` + long + `"`, false},
+	} {
+		kept := new(keptBlobs)
+		k := newKernel(t, &Options{Blobs: kept}, echo("Test.Echo"), echo("Crypto.Open"))
+		m := message.Message{Kind: message.KindReply, Type: c.name, Data: []byte(c.data), Metadata: message.Metadata{ID: "a", Timestamp: 1, Causation: "b"}}
+		fitted := k.Fit(context.Background(), m, message.MaxLine, func(m *message.Message) int { return len(message.Append(nil, m)) })
+		if (fitted.Kind == message.KindReply) != c.fits || (len(*kept) > 0) != c.fits {
+			t.Errorf("%s %.60s: %s, %d blobs", c.name, c.data, fitted.Kind, len(*kept))
+		}
+		if !c.fits && (fitted.Err == nil || fitted.Err.Code != 413) {
+			t.Errorf("%s: %s", c.name, fitted.Data)
+		}
+	}
+}
+
+// keptBlobs keeps blobs in memory.
+type keptBlobs [][]byte
+
+func (b *keptBlobs) Put(_ context.Context, data []byte) (message.BlobPointer, error) {
+	*b = append(*b, data)
+	return message.FileBlob("/blob"), nil
+}

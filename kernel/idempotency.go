@@ -36,13 +36,12 @@ type flight struct {
 }
 
 // An outcome that is kept: when it expires (8 bytes), the fingerprint of the command
-// (16), what kind of outcome it is (1), and its data. The expiry is also in an index, so
-// that what has expired is found without looking at the rest.
+// (16), what kind of outcome it is (1), and its data without secrets. The expiry is also
+// in an index, so that what has expired is found without looking at the rest.
 const (
-	keptReply    = 'r'
-	keptError    = 'e'
-	keptWithheld = 'w' // the outcome has secrets
-	keptHead     = 8 + 16 + 1
+	keptReply = 'r'
+	keptError = 'e'
+	keptHead  = 8 + 16 + 1
 )
 
 func outcomeKey(key string) []byte {
@@ -137,7 +136,7 @@ func (k *Kernel) land(f *flight) {
 	close(f.landed)
 }
 
-// again settles the call with the outcome that the first one got.
+// again settles the call with the outcome that the first one got, without its secrets.
 func (c *call) again(key string, print [16]byte, kept []byte) {
 	m := c.request.Reply(kept[keptHead:])
 	switch {
@@ -145,8 +144,6 @@ func (c *call) again(key string, print [16]byte, kept []byte) {
 		m = c.request.Fail(misused(key))
 	case kept[24] == keptError:
 		m = message.Message{Kind: message.KindError, Type: c.request.Type, Data: kept[keptHead:]}
-	case kept[24] == keptWithheld:
-		m = c.request.Fail(message.Errorf(409, "The command with the idempotency key %q was done before; its outcome holds secrets and was not kept", key))
 	}
 	c.mu.Lock()
 	c.replayed = true
@@ -166,21 +163,23 @@ func quoted(s string) string { return string(jsonscan.AppendQuoted(nil, message.
 // remember adds the outcome to a batch, if it is one that counts: a reply, or an error
 // that is the caller's. It is called with mu held.
 func (c *call) remember(b *store.Batch, m *message.Message) {
-	kind, data := byte(keptReply), m.Data
+	kind := byte(keptReply)
 	if m.Kind == message.KindError {
 		kind = keptError
 		if !callersFault(m) {
 			return
 		}
-	} else if c.syscall.Output.Sensitive() {
-		kind, data = keptWithheld, nil
-	} else {
-		data = c.k.small(c, m).Data
+	}
+	kept := *m
+	kept.Data, _ = Redact(Record{Message: m, Syscall: c.syscall})
+	// If it can't be made small it is kept as it is, since a retry must find it.
+	if small := c.k.small(c, &kept); small.Kind == kept.Kind {
+		kept.Data = small.Data
 	}
 	f := c.flight
 	at := time.Now().Add(c.k.opts.IdempotencyTTL).UnixMilli()
-	value := binary.BigEndian.AppendUint64(make([]byte, 0, keptHead+len(data)), uint64(at))
-	value = append(append(append(value, f.print[:]...), kind), data...)
+	value := binary.BigEndian.AppendUint64(make([]byte, 0, keptHead+len(kept.Data)), uint64(at))
+	value = append(append(append(value, f.print[:]...), kind), kept.Data...)
 	key := outcomeKey(f.key)
 	b.IfRevision(key, f.revision)
 	b.Set(key, value)
@@ -203,14 +202,10 @@ func callersFault(m *message.Message) bool {
 	return e.Code >= 400 && e.Code < 500 && e.Code != 499 && e.Code != 408 && e.Code != 429
 }
 
-// fingerprint tells commands apart. It is of the data as it may be recorded, so that it
-// says nothing about a secret; white space does not count.
+// fingerprint tells commands apart. It is of the data as it may be kept, so that it says
+// nothing about a secret; white space does not count.
 func (c *call) fingerprint() (print [16]byte) {
-	data := c.request.Data
-	if c.syscall.Redact != nil {
-		data = c.syscall.Redact(data)
-	}
-	data, _ = c.syscall.Input.Redact(data)
+	data, _ := Redact(Record{Message: &c.request, Syscall: c.syscall})
 	h := sha256.New()
 	h.Write([]byte(c.syscall.Type))
 	h.Write([]byte{0})

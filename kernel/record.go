@@ -6,7 +6,8 @@ import (
 )
 
 // A Recorder keeps what passes through a kernel: the journal. It is safe for concurrent
-// use and copies what it keeps.
+// use and copies what it keeps. It is given messages as they are, and must keep of their
+// data only what [Redact] leaves.
 type Recorder interface {
 	// Record records a message. It does not wait for the disk. It may wait for others
 	// who record; that is what bounds its memory.

@@ -231,16 +231,13 @@ func whyNot(e *journal.Entry, in *replayInput) string {
 		return "It is a replay itself"
 	case e.Message.Kind == message.KindQuery && !in.Queries:
 		return "It is a query; ask for queries to run them again"
-	case e.Redacted && string(e.Message.Data) == refusedData:
+	case e.Redacted && string(e.Message.Data) == kernel.RefusedData:
 		return "It was refused, and its data is not in the journal"
 	case e.Redacted:
 		return "It has secrets that are not in the journal"
 	}
 	return ""
 }
-
-// refusedData is what the journal keeps of the data of a message that was refused.
-const refusedData = `"[refused]"`
 
 // answered notes how a request was answered.
 func (r *asking) answered(e *journal.Entry) {

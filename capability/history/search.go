@@ -117,7 +117,7 @@ func withoutQuery(data json.RawMessage) json.RawMessage {
 	n := 0
 	jsonscan.Members(data, 0, func(name, value []byte) bool {
 		if jsonscan.Unquote(name) == "query" {
-			value = []byte(`"[redacted]"`)
+			value = []byte(kernel.RedactedData)
 		}
 		dst = append(append(append(comma(dst, n), name...), ':'), value...)
 		n++

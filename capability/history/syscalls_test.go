@@ -214,11 +214,11 @@ func counter(name message.Type, seen *[]message.Message) kernel.Syscall {
 
 func TestReplayRunsCommandsAgain(t *testing.T) {
 	j := new(memoryJournal)
-	redacted := entry(t, 5, kernel.In, said("command", "Test.Count", `"[redacted]"`, "d@w"))
+	redacted := entry(t, 5, kernel.In, said("command", "Test.Count", kernel.RedactedData, "d@w"))
 	redacted.Redacted = true
-	refused := entry(t, 6, kernel.In, said("command", "Test.Count", `"[refused]"`, "e@w"))
+	refused := entry(t, 6, kernel.In, said("command", "Test.Count", kernel.RefusedData, "e@w"))
 	refused.Redacted = true
-	omitted := entry(t, 7, kernel.Out, said("reply", "Test.Same", `"[omitted]"`, "g2<g@w"))
+	omitted := entry(t, 7, kernel.Out, said("reply", "Test.Same", kernel.OmittedData, "g2<g@w"))
 	omitted.Redacted = true
 	j.add(
 		entry(t, 1, kernel.In, said("command", "Test.Count", `{"a":1}`, "a@w")),

@@ -22,7 +22,7 @@ func (m *Memory) delete(ctx context.Context, msg message.Message, emit kernel.Em
 		m.fail(ctx, msg, emit, err)
 		return
 	}
-	emit(msg.Reply([]byte(`{"success":true}`)))
+	emit(msg.Reply(success))
 }
 
 // remove puts a deletion at the end of a key's history: it has a revision too.
@@ -35,12 +35,13 @@ func (m *Memory) remove(ctx context.Context, msg *message.Message) error {
 	if err := writable(key); err != nil {
 		return err
 	}
-	old, e, err := find(m.store, key)
+	var old was
+	old.version, old.entry, err = find(m.store, key)
 	if err != nil {
 		return err
 	}
 	now := m.opts.Now().UnixMilli()
-	if e.Revision == 0 || old.expired(now) {
+	if old.entry.Revision == 0 || old.expired(now) {
 		return notFound(asked)
 	}
 	if in.ifRevision != nil && integer(in.ifRevision) != old.revision {
@@ -49,10 +50,11 @@ func (m *Memory) remove(ctx context.Context, msg *message.Message) error {
 	next := old.revision + 1
 	v := version{revision: next, updated: now, message: []byte(msg.Metadata.ID), deleted: true}
 	var b store.Batch
-	if err := m.supersede(&b, key, &old, e, next); err != nil {
+	if err := m.supersede(&b, key, &old, next); err != nil {
 		return err
 	}
-	b.Delete(currentKey(key))
+	b.Delete(old.entry.Key)
+	leave(&b, key, next)
 	b.Set(historyKey(key, next), v.encode())
 	b.Set(timeKey(gone, now, key), nil)
 	return m.change(ctx, &b, key, next, true)

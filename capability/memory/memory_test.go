@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"os"
 	"slices"
 	"strings"
@@ -671,7 +670,7 @@ func TestSweepRacesWithSets(t *testing.T) {
 			t.Fatalf("the history has %v", got)
 		}
 	}
-	if len(got) != defaultVersions {
+	if len(got) < defaultVersions || len(got) > defaultVersions+defaultVersions/8 {
 		t.Errorf("%d versions are kept", len(got))
 	}
 }
@@ -959,20 +958,19 @@ func TestHistoryHasNoGapsUnderContention(t *testing.T) {
 	}
 }
 
-// meddled is a store in which something happens after the next scan.
+// meddled is a store in which something happens after a key that is gone is looked at.
 type meddled struct {
 	store.Store
 	meddle func()
 }
 
-func (m *meddled) Scan(r store.Range) iter.Seq2[store.Entry, error] {
-	return func(yield func(store.Entry, error) bool) {
-		m.Store.Scan(r)(yield)
-		if meddle := m.meddle; meddle != nil {
-			m.meddle = nil
-			meddle()
-		}
+func (m *meddled) Get(key []byte) (store.Entry, error) {
+	e, err := m.Store.Get(key)
+	if meddle := m.meddle; meddle != nil && key[1] == left {
+		m.meddle = nil
+		meddle()
 	}
+	return e, err
 }
 
 // A key that is absent when it is looked at and absent when it is set may have been there
@@ -1008,7 +1006,7 @@ func TestBackendFailuresAreTold(t *testing.T) {
 			return nil
 		})
 		for action, data := range map[string]string{"Get": `{"key":"a"}`, "Set": `{"key":"b","value":1}`, "Delete": `{"key":"a"}`, "List": `{}`, "History": `{"key":"a"}`} {
-			if (failing == "scan") != (action == "Set" || action == "List" || action == "History") && failing != "get" ||
+			if (failing == "scan") != (action == "List" || action == "History") && failing != "get" ||
 				failing == "get" && action == "List" || failing == "snapshot" && action != "List" && action != "History" {
 				continue
 			}

@@ -14,6 +14,7 @@ import (
 //	m h KEY 0 REVISION   versions that are not current any more, and deletions
 //	m x TIME KEY         keys that expire at a time
 //	m g TIME KEY         keys that went at a time, whose history will go
+//	m l KEY              the last revision of a key that went: it goes on from there
 //
 // A version moves from v to h when another takes its place; nothing is ever in both.
 // Numbers are 8 bytes, the most significant first.
@@ -22,6 +23,7 @@ const (
 	history = 'h'
 	expires = 'x'
 	gone    = 'g'
+	left    = 'l'
 )
 
 func currentKey(key Key) []byte {
@@ -34,6 +36,11 @@ func historyKey(key Key, revision uint64) []byte {
 	b := make([]byte, 0, 3+len(key)+8)
 	b = append(append(append(b, store.SpaceMemory, history), key...), 0)
 	return binary.BigEndian.AppendUint64(b, revision)
+}
+
+func leftKey(key Key) []byte {
+	b := make([]byte, 0, 2+len(key))
+	return append(append(b, store.SpaceMemory, left), key...)
 }
 
 func timeKey(index byte, ms int64, key Key) []byte {
@@ -151,8 +158,8 @@ func live(value []byte, now int64) (bool, error) {
 	return err == nil && !v.expired(now), err
 }
 
-// find reads the current version of a key. The entry's revision is the store's, for
-// conditions; it is 0 if there is no version.
+// find reads the current version of a key. The entry has its key in the store, and the
+// store's revision, for conditions; it is 0 if there is no version.
 func find(r store.Reader, key Key) (v version, e store.Entry, err error) {
 	if e, err = r.Get(currentKey(key)); err != nil || e.Revision == 0 {
 		return v, e, err
@@ -161,17 +168,22 @@ func find(r store.Reader, key Key) (v version, e store.Entry, err error) {
 	return v, e, err
 }
 
-// last returns the number of the newest version of a key that has no current one: 0 if
-// none is known.
-func last(r store.Reader, key Key) (uint64, error) {
-	for e, err := range r.Scan(versions(key, 0, true)) {
-		if err != nil {
-			return 0, err
-		}
-		v, err := parseVersion(e.Value)
-		return v.revision, err
+// last returns the last revision of a key that has no current version: 0 if none is
+// known. The entry is for conditions.
+func last(r store.Reader, key Key) (revision uint64, e store.Entry, err error) {
+	if e, err = r.Get(leftKey(key)); err != nil || e.Revision == 0 {
+		return 0, e, err
 	}
-	return 0, nil
+	revision, n := binary.Uvarint(e.Value)
+	if n <= 0 {
+		return 0, e, errRecord
+	}
+	return revision, e, nil
+}
+
+// leave notes the last revision of a key that goes.
+func leave(b *store.Batch, key Key, revision uint64) {
+	b.Set(leftKey(key), binary.AppendUvarint(nil, revision))
 }
 
 // versions is the range of a key's history, before a revision if that is not 0.
@@ -185,13 +197,24 @@ func versions(key Key, before uint64, reverse bool) store.Range {
 	return r
 }
 
+// was is how a key was found before it changes.
+type was struct {
+	version             // the current one, if entry has a revision
+	entry   store.Entry // of the current version
+	left    store.Entry // of what a key that is gone has left, if there is no current version
+}
+
 // supersede moves a key's current version into its history, if it has one, and makes
 // room there for the versions that follow up to a revision.
-func (m *Memory) supersede(b *store.Batch, key Key, old *version, e store.Entry, next uint64) error {
-	b.IfRevision(currentKey(key), e.Revision)
+func (m *Memory) supersede(b *store.Batch, key Key, old *was, next uint64) error {
+	e := old.entry
+	b.IfRevision(e.Key, e.Revision)
 	if e.Revision == 0 {
-		// It may have come and gone since we looked; then its history has this revision.
-		b.IfAbsent(historyKey(key, next))
+		// It may have come and gone since we looked.
+		b.IfRevision(old.left.Key, old.left.Revision)
+		if old.left.Revision != 0 {
+			b.Delete(old.left.Key)
+		}
 	} else {
 		b.Set(historyKey(key, old.revision), e.Value)
 		if old.expires != 0 {
@@ -199,10 +222,11 @@ func (m *Memory) supersede(b *store.Batch, key Key, old *version, e store.Entry,
 		}
 	}
 	keep := uint64(m.opts.Versions)
-	if next <= keep {
+	if next <= keep || next%m.step() != 0 {
 		return nil
 	}
-	// One goes where one comes. There are more if fewer are kept than before.
+	// As many go as have come since the last time. There are more if fewer are kept than
+	// before.
 	n := 0
 	for e, err := range m.store.Scan(versions(key, next-keep+1, false)) {
 		if err != nil {
@@ -217,14 +241,18 @@ func (m *Memory) supersede(b *store.Batch, key Key, old *version, e store.Entry,
 			break
 		}
 	}
-	if old != nil && e.Revision != 0 && old.revision <= next-keep {
-		forget(b, key, old) // after the Set above
+	if e.Revision != 0 && old.revision <= next-keep {
+		forget(b, key, &old.version) // after the Set above
 	}
 	return nil
 }
 
+// step is how many versions come before as many go: looking for them has its price, so it
+// is paid every now and then, and some more than need be are kept.
+func (m *Memory) step() uint64 { return max(1, uint64(m.opts.Versions)/8) }
+
 // maxForgotten bounds how many old versions one change removes.
-const maxForgotten = 16
+const maxForgotten = 32
 
 // forget removes a version from the history, and what it needs.
 func forget(b *store.Batch, key Key, v *version) {

@@ -36,6 +36,9 @@ func (m *Memory) set(ctx context.Context, msg message.Message, emit kernel.Emit)
 	emit(msg.Reply(reply))
 }
 
+// success is the reply of a command that has nothing else to say.
+var success = []byte(`{"success":true}`)
+
 func (m *Memory) write(ctx context.Context, msg *message.Message) ([]byte, error) {
 	in := parse(msg.Data)
 	asked, key, err := in.keyOf()
@@ -52,14 +55,17 @@ func (m *Memory) write(ctx context.Context, msg *message.Message) ([]byte, error
 	if err := fits(key, text); err != nil {
 		return nil, err
 	}
-	next, old, e, err := m.expect(asked, key, in.ifRevision)
+	next, old, err := m.expect(asked, key, in.ifRevision)
 	if err != nil {
 		return nil, err
 	}
-	var b store.Batch
+	b := &store.Batch{Ops: make([]store.Op, 0, 4)}
+	if err := m.supersede(b, key, &old, next); err != nil {
+		return nil, err
+	}
 	now := m.opts.Now().UnixMilli()
 	v := version{revision: next, updated: now, message: []byte(msg.Metadata.ID), text: text}
-	if in.ttl != nil {
+	if in.ttl != nil { // after what goes: the old version may expire when the new one does
 		v.expires = now + int64(integer(in.ttl))
 		b.Set(timeKey(expires, v.expires, key), nil)
 	}
@@ -69,20 +75,14 @@ func (m *Memory) write(ctx context.Context, msg *message.Message) ([]byte, error
 			return nil, err
 		}
 		v.text, v.blob, v.large = nil, blob.Hash, blob.Size
-		blobs.Refer(&b, blob.Hash, historyKey(key, next))
+		blobs.Refer(b, blob.Hash, historyKey(key, next))
 	}
-	// What goes is taken out first: the old version may expire when the new one does.
-	var all store.Batch
-	if err := m.supersede(&all, key, &old, e, next); err != nil {
-		return nil, err
-	}
-	all.Append(&b)
-	all.Set(currentKey(key), v.encode())
-	if err := m.change(ctx, &all, key, next, false); err != nil {
+	b.Set(old.entry.Key, v.encode())
+	if err := m.change(ctx, b, key, next, false); err != nil {
 		return nil, err
 	}
 	if in.ifRevision == nil {
-		return []byte(`{"success":true}`), nil
+		return success, nil
 	}
 	reply := strconv.AppendUint([]byte(`{"success":true,"revision":`), next, 10)
 	return append(reply, '}'), nil
@@ -90,32 +90,29 @@ func (m *Memory) write(ctx context.Context, msg *message.Message) ([]byte, error
 
 // expect finds the current version of a key and the number of the one that will follow,
 // and fails if the key is not at the revision that the caller wants.
-func (m *Memory) expect(asked string, key Key, ifRevision []byte) (next uint64, old version, e store.Entry, err error) {
-	old, e, err = find(m.store, key)
-	if err != nil {
-		return 0, old, e, err
+func (m *Memory) expect(asked string, key Key, ifRevision []byte) (next uint64, old was, err error) {
+	if old.version, old.entry, err = find(m.store, key); err != nil {
+		return 0, old, err
 	}
 	actual := old.revision
-	if e.Revision == 0 {
-		if next, err = last(m.store, key); err != nil {
-			return 0, old, e, err
+	next = old.revision + 1
+	if old.entry.Revision == 0 {
+		if next, old.left, err = last(m.store, key); err != nil {
+			return 0, old, err
 		}
 		next++
-	} else {
-		next = old.revision + 1
-		if old.expires != 0 && old.expired(m.opts.Now().UnixMilli()) {
-			actual = 0
-		}
+	} else if old.expires != 0 && old.expired(m.opts.Now().UnixMilli()) {
+		actual = 0
 	}
 	if ifRevision != nil && integer(ifRevision) != actual {
-		return 0, old, e, mismatch(asked, integer(ifRevision), actual)
+		return 0, old, mismatch(asked, integer(ifRevision), actual)
 	}
-	return next, old, e, nil
+	return next, old, nil
 }
 
 // change stages a batch, and tells those who watch.
 func (m *Memory) change(ctx context.Context, b *store.Batch, key Key, revision uint64, deleted bool) error {
-	if err := kernel.Stage(ctx, b); err != nil {
+	if err := kernel.Stage(ctx, b); err != nil || !kernel.Recorded(ctx) {
 		return err
 	}
 	event := jsonscan.AppendQuoted([]byte(`{"key":`), string(key))

@@ -86,6 +86,7 @@ func (m *Memory) sweepExpired(ms int64, key Key) (swept bool, err error) {
 	b.IfRevision(currentKey(key), e.Revision)
 	if swept = e.Revision != 0 && v.expires == ms; swept {
 		b.Delete(currentKey(key))
+		leave(&b, key, v.revision)
 		b.Set(historyKey(key, v.revision), e.Value)
 		b.Set(timeKey(gone, ms, key), nil)
 	}
@@ -152,5 +153,6 @@ func (m *Memory) forgetAll(b *store.Batch, ms int64, key Key) (more bool, err er
 		forget(b, key, &v)
 		n++
 	}
+	b.Delete(leftKey(key))
 	return false, nil
 }

@@ -2,12 +2,18 @@ package main
 
 import (
 	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -31,30 +37,11 @@ a file of the same name when it is complete. - writes to standard output.`,
 		Example: "  kernos backup kernos.backup\n  kernos backup - | ssh elsewhere 'cat > kernos.backup'",
 		Args:    oneFile("backup"),
 		RunE: func(c *cobra.Command, args []string) error {
-			return failed(backup(args[0], c.OutOrStdout(), c.ErrOrStderr()))
+			return interruptible(c, func(ctx context.Context) error {
+				return backup(ctx, args[0], c.OutOrStdout(), c.ErrOrStderr())
+			})
 		},
 	}
-}
-
-func restoreCommand() *cobra.Command {
-	var replace bool
-	c := &cobra.Command{
-		Use:   "restore FILE",
-		Short: "Bring back the state that a backup holds",
-		Long: `Read a file that kernos backup has written and make it the state of the origin that it
-was made of. The file is read to its end and checked before anything is changed. No
-kernel may be running on the state that is replaced.
-
-State that is there is not touched, unless --replace is given: then it is moved aside,
-and the command says where to.`,
-		Example: "  kernos restore kernos.backup\n  kernos restore --replace kernos.backup",
-		Args:    oneFile("restore"),
-		RunE: func(c *cobra.Command, args []string) error {
-			return failed(restore(args[0], replace, c.InOrStdin(), c.ErrOrStderr()))
-		},
-	}
-	c.Flags().BoolVar(&replace, "replace", false, "move state that is there aside")
-	return c
 }
 
 func oneFile(command string) cobra.PositionalArgs {
@@ -66,22 +53,40 @@ func oneFile(command string) cobra.PositionalArgs {
 	}
 }
 
+// interruptible lets a signal end what a command does, so that it can tidy up.
+func interruptible(c *cobra.Command, do func(context.Context) error) error {
+	ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	err := do(ctx)
+	if err != nil && ctx.Err() != nil {
+		return &exitStatus{status: exitInterrupted}
+	}
+	return failed(err)
+}
+
 // backup writes the state of the origin that the environment names.
-func backup(name string, out, report io.Writer) error {
+func backup(ctx context.Context, name string, out, report io.Writer) error {
 	home, origin, err := place()
 	if err != nil {
 		return err
 	}
+	b := saving{dir: filepath.Join(home, origin.Folder())}
 	if name == "-" {
-		_, err := writeBackup(out, home, origin)
-		return err
+		if err := b.write(ctx, out, origin); err != nil {
+			return err
+		}
+		return b.complaint()
+	}
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is there and is no file that could be replaced; name another one, or - for standard output", name)
 	}
 	f, err := os.CreateTemp(filepath.Dir(name), ".kernos-backup-*")
 	if err != nil {
 		return err
 	}
 	w := bufio.NewWriterSize(f, 256<<10)
-	summary, err := writeBackup(w, home, origin)
+	err = b.write(ctx, w, origin)
 	if err == nil {
 		err = w.Flush()
 	}
@@ -95,160 +100,92 @@ func backup(name string, out, report io.Writer) error {
 	if err != nil {
 		return errors.Join(err, os.Remove(f.Name()))
 	}
-	fmt.Fprintf(report, "%s: %d entries and %d blobs of %s\n", name, summary.Entries, summary.Blobs, origin)
-	return nil
+	if err := syncDir(filepath.Dir(name)); err != nil {
+		return err
+	}
+	fmt.Fprintf(report, "%s: %d entries and %d blobs of %s\n", name, b.summary.Entries, b.summary.Blobs, origin)
+	return b.complaint()
 }
 
-func writeBackup(out io.Writer, home string, origin store.Origin) (archive.Summary, error) {
-	dir := filepath.Join(home, origin.Folder())
-	kept, err := blobs.New(filepath.Join(dir, "blobs"))
-	if err != nil {
-		return archive.Summary{}, err
+// saving is one run of kernos backup.
+type saving struct {
+	dir     string // of the origin
+	blobs   *blobs.Dir
+	summary archive.Summary
+	damaged []string // the paths of blobs that are left out
+}
+
+// complaint is the error for a backup that is written and does not have everything.
+func (b *saving) complaint() error {
+	if len(b.damaged) == 0 {
+		return nil
+	}
+	return fmt.Errorf("the backup is written, without blobs that are damaged: %s", strings.Join(b.damaged, ", "))
+}
+
+func (b *saving) write(ctx context.Context, out io.Writer, origin store.Origin) (err error) {
+	if b.blobs, err = blobs.New(filepath.Join(b.dir, "blobs")); err != nil {
+		return err
+	}
+	// The state that is written may refer to blobs that the running kernel needs no more.
+	release, err := holdBlobs(b.dir, toRead)
+	switch {
+	case err == nil:
+		defer release()
+	case !errors.Is(err, fs.ErrNotExist): // without a directory there is no store either
+		return err
 	}
 	w, err := archive.NewWriter(out, archive.Header{Origin: origin, Created: time.Now().UTC(), Kernos: version})
 	if err != nil {
-		return archive.Summary{}, err
+		return err
 	}
 	var last blobs.Hash
 	var referred []blobs.Hash
-	err = pebble.Export(filepath.Join(dir, "store"), func(e store.Entry) error {
+	err = pebble.Export(filepath.Join(b.dir, "store"), func(e store.Entry) error {
 		if e.Key[0] == store.SpaceBlobs && len(e.Key) > len(last) {
 			if h := blobs.Hash(e.Key[1 : 1+len(last)]); len(referred) == 0 || h != last {
 				referred, last = append(referred, h), h
 			}
 		}
-		return w.Entry(e)
+		return errors.Join(w.Entry(e), ctx.Err())
 	})
 	for _, h := range referred {
 		if err == nil {
-			err = writeBlob(w, kept, h)
+			err = errors.Join(b.blob(w, h), ctx.Err())
 		}
 	}
-	return w.Summary, errors.Join(err, w.Close())
+	if err != nil {
+		return err // without an end, so that nobody takes it for a whole backup
+	}
+	err = w.Close()
+	b.summary = w.Summary
+	return err
 }
 
-func writeBlob(w *archive.Writer, kept *blobs.Dir, h blobs.Hash) error {
-	f, err := kept.Open(h)
+// blob writes one blob. One that is damaged would make the whole backup unreadable, and is
+// left out.
+func (b *saving) blob(w *archive.Writer, h blobs.Hash) error {
+	f, err := b.blobs.Open(h)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // let go since the state that is written was read
+		return nil // a message may mention the path of a blob that never was
 	}
 	if err != nil {
 		return err
 	}
 	defer func() { _ = f.Close() }()
-	info, err := f.Stat()
+	sum := sha256.New()
+	size, err := io.Copy(sum, f)
+	if err == nil && !bytes.Equal(sum.Sum(nil), h[:]) {
+		b.damaged = append(b.damaged, b.blobs.Path(h))
+		return nil
+	}
+	if err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
 	if err != nil {
 		return err
 	}
-	return w.Blob(h, info.Size(), f)
-}
-
-// restore makes the content of a backup the state of its origin.
-func restore(name string, replace bool, in io.Reader, report io.Writer) error {
-	home, origin, err := place()
-	if err != nil {
-		return err
-	}
-	if name != "-" {
-		f, err := os.Open(name)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = f.Close() }()
-		in = f
-	}
-	r, err := archive.NewReader(in)
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	defer r.Close()
-	if os.Getenv("KERNOS_ORIGIN") != "" && origin != r.Header.Origin {
-		return fmt.Errorf("%s is a backup of %s, and KERNOS_ORIGIN says %s; set it to the former, or unset it", name, r.Header.Origin, origin)
-	}
-	dir := filepath.Join(home, r.Header.Origin.Folder())
-	occupied, err := notEmpty(dir)
-	if err != nil {
-		return err
-	}
-	if occupied && !replace {
-		return fmt.Errorf("there is state of %s already in %s; --replace moves it aside", r.Header.Origin, dir)
-	}
-	if err := os.MkdirAll(home, 0o700); err != nil {
-		return err
-	}
-	fresh, err := os.MkdirTemp(home, ".restore-*")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.RemoveAll(fresh) }()
-	if err := readBackup(r, fresh); err != nil {
-		return fmt.Errorf("%s: %w; nothing was changed", name, err)
-	}
-	if occupied {
-		aside, err := moveAside(dir)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(report, "what was there is now in %s\n", aside)
-	}
-	if err := os.Rename(fresh, dir); err != nil {
-		return err
-	}
-	if err := syncDir(home); err != nil {
-		return err
-	}
-	fmt.Fprintf(report, "%s: %d entries and %d blobs of %s, as of %s\n", name, r.Entries, r.Blobs, r.Header.Origin, r.Header.Created.Local().Format(time.DateTime))
-	return nil
-}
-
-// readBackup fills a new directory with what a backup holds.
-func readBackup(r *archive.Reader, dir string) error {
-	kept, err := blobs.New(filepath.Join(dir, "blobs"))
-	if err != nil {
-		return err
-	}
-	return pebble.Import(filepath.Join(dir, "store"), func() (store.Entry, bool, error) {
-		for {
-			item, err := r.Next()
-			if err == io.EOF {
-				return store.Entry{}, false, nil
-			}
-			if err != nil {
-				return store.Entry{}, false, err
-			}
-			if item.Content == nil {
-				return item.Entry, true, nil
-			}
-			if _, err := kept.PutReader(item.Content, item.Size); err != nil {
-				return store.Entry{}, false, err
-			}
-		}
-	})
-}
-
-// moveAside renames the directory of a state that no kernel is running on.
-func moveAside(dir string) (string, error) {
-	release, err := pebble.Lock(filepath.Join(dir, "store"))
-	if err != nil {
-		return "", err
-	}
-	defer release()
-	aside := dir + ".before-" + time.Now().Format("20060102-150405")
-	for n := 2; ; n++ {
-		if _, err := os.Lstat(aside); errors.Is(err, fs.ErrNotExist) {
-			break
-		}
-		aside = fmt.Sprintf("%s.before-%s-%d", dir, time.Now().Format("20060102-150405"), n)
-	}
-	return aside, os.Rename(dir, aside)
-}
-
-func notEmpty(dir string) (bool, error) {
-	names, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	return len(names) > 0, err
+	return w.Blob(h, size, f)
 }
 
 func syncDir(path string) error {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 
@@ -16,9 +17,14 @@ type caller func(ctx context.Context, request message.Message, event func(messag
 
 // openKernel returns a caller of a kernel in this process, on the state of the home
 // directory, and what closes it. What it asks is not recorded.
-func openKernel() (caller, func() error, error) {
+func openKernel() (caller, func() error, error) { return openCaller(false) }
+
+// openRecorded is openKernel for what changes something: all of it is recorded.
+func openRecorded() (caller, func() error, error) { return openCaller(true) }
+
+func openCaller(record bool) (caller, func() error, error) {
 	log := slog.New(slog.DiscardHandler) // whoever calls is the operator, and gets the error
-	s, err := openState(log)
+	s, err := findState(log, defaultRetention)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -26,7 +32,13 @@ func openKernel() (caller, func() error, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	k := kernel.New(r, &kernel.Options{Store: s.store, Blobs: s, Log: log})
+	settings := kernel.Options{Store: s.store, Blobs: s, Log: log}
+	if record {
+		if settings.Recorder, err = s.record(); err != nil {
+			return nil, nil, errors.Join(err, s.close())
+		}
+	}
+	k := kernel.New(r, &settings)
 	call := func(ctx context.Context, request message.Message, event func(message.Message)) (message.Message, error) {
 		k.Stamp(&request)
 		var outcome message.Message

@@ -12,9 +12,10 @@ import (
 	"kernos/message"
 )
 
-// historyCommands are the commands that show what is in the journal.
-func historyCommands(open opener) []*cobra.Command {
-	return []*cobra.Command{logCommand(open), graphCommand(open), searchCommand(open), replayCommand(open), watchCommand(open)}
+// historyCommands are the commands that show what is in the journal, and the one that may
+// add to it.
+func historyCommands(open, openRecorded opener) []*cobra.Command {
+	return []*cobra.Command{logCommand(open), graphCommand(open), searchCommand(open), replayCommand(open, openRecorded), watchCommand(open)}
 }
 
 // maxTable is how many messages a table shows; more are written as they are read.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	stdjson "encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -37,11 +38,11 @@ func lsCommand() *cobra.Command {
 	}
 }
 
-// failed is the error for output that can't be written: it is not the command line's
-// fault.
+// failed is the error for output that can't be written, and the like: it is not the
+// command line's fault, unless it has a status that says so.
 func failed(err error) error {
-	if err == nil {
-		return nil
+	if _, ok := errors.AsType[*exitStatus](err); ok || err == nil {
+		return err
 	}
 	return &exitStatus{status: exitError, cause: err}
 }

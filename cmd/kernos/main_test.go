@@ -1,8 +1,13 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
+	"io"
 	"os"
+	"os/exec"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -18,10 +23,14 @@ func TestScripts(t *testing.T) {
 		Dir: "testdata",
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("KERNOS_HOME", e.WorkDir+"/home")
+			e.Values[running] = new(process)
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"status": status,
+			"status":  status,
+			"hold":    hold,
+			"release": release,
+			"crash":   crash,
 		},
 		UpdateScripts: os.Getenv("UPDATE_SCRIPTS") != "",
 	})
@@ -42,4 +51,78 @@ func status(ts *testscript.TestScript, _ bool, args []string) {
 	if got != args[0] {
 		ts.Fatalf("status %s, want %s", got, args[0])
 	}
+}
+
+// running is the key of the script's process.
+const running = "running"
+
+// A process is a kernos pipe beside the script, which holds the store open.
+type process struct {
+	command *exec.Cmd
+	in      io.WriteCloser
+	errors  bytes.Buffer
+}
+
+// hold FILE [FLAG …] runs kernos pipe --inline with these flags and sends it the messages
+// in the file. When it has answered each, the script goes on, and so does the process,
+// whose number is in $PROCESS.
+func hold(ts *testscript.TestScript, neg bool, args []string) {
+	p := ts.Value(running).(*process)
+	if neg || len(args) == 0 || p.command != nil {
+		ts.Fatalf("usage: hold FILE [FLAG …], once at a time")
+	}
+	messages := ts.ReadFile(args[0])
+	p.command = exec.Command("kernos", append([]string{"pipe", "--inline"}, args[1:]...)...)
+	p.command.Dir = ts.MkAbs(".")
+	p.command.Env = append(os.Environ(), "KERNOS_HOME="+ts.Getenv("KERNOS_HOME"), "KERNOS_ORIGIN="+ts.Getenv("KERNOS_ORIGIN"))
+	p.command.Stderr = &p.errors
+	var err error
+	p.in, err = p.command.StdinPipe()
+	ts.Check(err)
+	out, err := p.command.StdoutPipe()
+	ts.Check(err)
+	ts.Check(p.command.Start())
+	ts.Setenv("PROCESS", strconv.Itoa(p.command.Process.Pid))
+	command := p.command
+	ts.Defer(func() {
+		_ = command.Process.Kill() // it has ended, unless the script has failed
+		_ = command.Wait()
+	})
+	_, err = io.WriteString(p.in, messages)
+	ts.Check(err)
+	answers := bufio.NewReader(out)
+	for range strings.Count(messages, "\n") {
+		answer, err := answers.ReadString('\n')
+		if err != nil {
+			ts.Fatalf("the process has ended: %v: %s", command.Wait(), p.errors.String())
+		}
+		if !strings.HasPrefix(answer, `{"kind":"reply"`) {
+			ts.Fatalf("the process said: %s", answer)
+		}
+	}
+	go func() { _, _ = io.Copy(io.Discard, answers) }() // until it ends
+}
+
+// release ends the input of the process that hold has started, and wants it to end well.
+func release(ts *testscript.TestScript, neg bool, args []string) {
+	p := ts.Value(running).(*process)
+	if neg || len(args) > 0 || p.command == nil {
+		ts.Fatalf("usage: release, after hold")
+	}
+	ts.Check(p.in.Close())
+	if err := p.command.Wait(); err != nil || p.errors.Len() > 0 {
+		ts.Fatalf("the process: %v: %s", err, p.errors.String())
+	}
+	p.command = nil
+}
+
+// crash kills the process that hold has started.
+func crash(ts *testscript.TestScript, neg bool, args []string) {
+	p := ts.Value(running).(*process)
+	if neg || len(args) > 0 || p.command == nil {
+		ts.Fatalf("usage: crash, after hold")
+	}
+	ts.Check(p.command.Process.Kill())
+	_ = p.command.Wait() // it was killed
+	p.command = nil
 }

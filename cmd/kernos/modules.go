@@ -31,7 +31,7 @@ func registry(s *state) (*kernel.Registry, error) {
 
 // allSyscalls returns a registry of all modules for those who look at definitions only.
 func allSyscalls() (*kernel.Registry, error) {
-	s, err := openState(operatorLog())
+	s, err := findState(operatorLog(), defaultRetention)
 	if err != nil {
 		return nil, err
 	}

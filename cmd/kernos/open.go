@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"sync/atomic"
+	"runtime/debug"
 	"time"
 
 	"kernos/capability/memory"
@@ -25,7 +25,7 @@ type state struct {
 	dir     string // of the origin
 	log     *slog.Logger
 	store   store.Store
-	opened  atomic.Bool
+	opened  chan struct{} // closed when the store has been opened
 	blobs   *blobs.Dir
 	journal *journal.Journal
 	memory  *memory.Memory
@@ -35,29 +35,41 @@ type state struct {
 // environment names.
 func place() (dir string, o store.Origin, err error) {
 	home, err := homeDirectory()
-	if err != nil {
-		return "", "", err
+	if err == nil {
+		o, err = store.ParseOrigin(os.Getenv("KERNOS_ORIGIN"))
 	}
-	o, err = store.ParseOrigin(os.Getenv("KERNOS_ORIGIN"))
-	return filepath.Join(home, "origins"), o, err
+	if err != nil {
+		return "", "", &exitStatus{status: exitUsage, cause: err}
+	}
+	return filepath.Join(home, "origins"), o, nil
 }
 
-// openState finds the state of the origin that the environment names.
-func openState(log *slog.Logger) (*state, error) {
+// findState finds the state of the origin that the environment names.
+func findState(log *slog.Logger, keep retention) (*state, error) {
 	home, origin, err := place()
 	if err != nil {
 		return nil, err
 	}
-	s := &state{dir: filepath.Join(home, origin.Folder()), log: log}
-	if s.blobs, err = blobs.New(filepath.Join(s.dir, "blobs")); err != nil {
+	dir := filepath.Join(home, origin.Folder())
+	return newState(dir, log, keep, func() (store.Store, error) {
+		return pebble.Open(filepath.Join(dir, "store"), &pebble.Options{Log: log})
+	})
+}
+
+// newState returns the state in a directory. The store is opened when it is needed.
+func newState(dir string, log *slog.Logger, keep retention, open func() (store.Store, error)) (*state, error) {
+	s := &state{dir: dir, log: log, opened: make(chan struct{})}
+	var err error
+	if s.blobs, err = blobs.New(filepath.Join(dir, "blobs")); err != nil {
 		return nil, err
 	}
 	s.store = store.Lazy(func() (store.Store, error) {
-		engine, err := pebble.Open(filepath.Join(s.dir, "store"), &pebble.Options{Log: log})
+		engine, err := open()
 		if err != nil {
 			return nil, err
 		}
-		s.opened.Store(true)
+		close(s.opened)
+		calm()
 		return engine, nil
 	})
 	// Whoever reaches this process is the owner of the machine, and may point to any of
@@ -65,15 +77,21 @@ func openState(log *slog.Logger) (*state, error) {
 	everything := &blobs.Resolver{Dir: s.blobs, Client: &http.Client{}, Limit: memory.MaxValue}
 	s.memory = memory.New(s.store, s.blobs, &memory.Options{Resolve: everything.Resolve, Log: log})
 	s.journal = journal.New(s.store, &journal.Options{
-		MaxBytes: maxJournal, Log: log,
+		MaxAge: time.Duration(keep.age), MaxBytes: int64(keep.size), Log: log,
 		BlobPath: s.blobs.Root(), BlobRefs: s.refer(blobs.Refer), BlobUnrefs: s.refer(blobs.Unrefer),
 	})
 	return s, nil
 }
 
-// maxJournal is how much the records in the journal may take before the oldest are
-// dropped.
-const maxJournal = 4 << 30
+// record opens the store and the journal. Who wants a record wants to know now if there
+// can be none.
+func (s *state) record() (kernel.Recorder, error) {
+	open, err := s.store.Snapshot()
+	if err != nil {
+		return nil, err
+	}
+	return s.journal, errors.Join(open.Close(), s.journal.Flush())
+}
 
 // refer returns what tells the store that records mention blobs, or no longer do.
 func (s *state) refer(tell func(*store.Batch, blobs.Hash, []byte)) func(b *store.Batch, data, owner []byte) {
@@ -84,39 +102,17 @@ func (s *state) refer(tell func(*store.Batch, blobs.Hash, []byte)) func(b *store
 	}
 }
 
+// calm collects garbage more often than a kernel without a store does: the store's cache
+// and tables live long, and letting garbage grow to a multiple of them would be felt.
+func calm() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(60)
+	}
+}
+
 // close makes everything durable and lets go of the store.
 func (s *state) close() error {
 	return errors.Join(s.journal.Close(), s.store.Close())
-}
-
-// maintain forgets what has expired, as long as ctx lasts.
-func (s *state) maintain(ctx context.Context, k *kernel.Kernel) {
-	tick := time.NewTicker(time.Minute)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case now := <-tick.C:
-			if s.opened.Load() {
-				s.sweep(ctx, k, now)
-			}
-		}
-	}
-}
-
-// unused is how long a blob that nothing refers to is kept: as long as the outcome of an
-// idempotent command, which may point to it, and some more.
-const unused = kernel.DefaultIdempotencyTTL + time.Hour
-
-func (s *state) sweep(ctx context.Context, k *kernel.Kernel, now time.Time) {
-	_, err := k.Sweep(ctx, now)
-	_, memoryErr := s.memory.Sweep(ctx, now)
-	_, journalErr := s.journal.Trim(ctx, now)
-	_, blobErr := s.blobs.Collect(ctx, s.store, unused, now)
-	if err := errors.Join(err, memoryErr, journalErr, blobErr); err != nil && ctx.Err() == nil {
-		s.log.Warn("can't forget what has expired", "error", err)
-	}
 }
 
 // Put implements [kernel.Blobs].

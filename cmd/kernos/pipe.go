@@ -20,6 +20,7 @@ import (
 func pipeCommand() *cobra.Command {
 	var inline, lenient, record bool
 	var timeout time.Duration
+	var keep retention
 	c := &cobra.Command{
 		Use:   "pipe [--inline]",
 		Short: "Answer the messages on standard input, one a line",
@@ -38,24 +39,29 @@ status is 1 if an error message was among the answers.`,
 			if timeout <= 0 {
 				return fmt.Errorf("--timeout must be more than 0, got %v", timeout)
 			}
-			return pipe(c.Context(), timeout, record, &transport.Options{Lenient: lenient})
+			if err := keep.complete(c); err != nil {
+				return err
+			}
+			return pipe(c.Context(), timeout, record, keep, &transport.Options{Lenient: lenient})
 		},
 	}
 	c.Flags().BoolVar(&inline, "inline", false, "answer in this process (there is no other way yet, so it is what happens anyhow)")
 	c.Flags().BoolVar(&lenient, "lenient", false, "give messages without metadata, id or timestamp one")
 	c.Flags().BoolVar(&record, "journal", false, "record every message, for kernos log, graph, search and replay")
+	keep.add(c)
 	c.Flags().DurationVar(&timeout, "timeout", kernel.DefaultTimeout, "how long one call may take")
 	return c
 }
 
-func pipe(ctx context.Context, timeout time.Duration, record bool, opts *transport.Options) (err error) {
+func pipe(ctx context.Context, timeout time.Duration, record bool, keep retention, opts *transport.Options) (err error) {
 	log := operatorLog()
-	s, err := openState(log)
+	s, err := findState(log, keep)
 	if err != nil {
 		return err
 	}
 	defer func() {
-		if closeErr := s.close(); err == nil {
+		// It says more than that an error was among the answers.
+		if closeErr := s.close(); closeErr != nil && (err == nil || err.Error() == "") {
 			err = failed(closeErr)
 		}
 	}()
@@ -65,11 +71,9 @@ func pipe(ctx context.Context, timeout time.Duration, record bool, opts *transpo
 	}
 	settings := kernel.Options{Timeout: timeout, Store: s.store, Blobs: s, Log: log}
 	if record {
-		// Who wants a record wants to know now if there can be none.
-		if err := s.journal.Flush(); err != nil {
+		if settings.Recorder, err = s.record(); err != nil {
 			return failed(err)
 		}
-		settings.Recorder = s.journal
 	}
 	k := kernel.New(r, &settings)
 	maintaining, stopMaintaining := context.WithCancel(ctx)

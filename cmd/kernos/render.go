@@ -32,7 +32,7 @@ func asking(c *cobra.Command, open opener, f func(context.Context, caller, *scre
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	call, done, err := open()
 	if err != nil {
-		return &exitStatus{status: exitError, cause: err}
+		return failed(err)
 	}
 	err = f(ctx, call, newScreen(c))
 	closeErr := done()

@@ -178,7 +178,7 @@ func fail(code int, text string) func(message.Message, func(message.Message)) me
 func runWith(t *testing.T, s *script, args ...string) (out, notes string, status int) {
 	t.Helper()
 	root := &cobra.Command{Use: "kernos", SilenceErrors: true, SilenceUsage: true}
-	root.AddCommand(historyCommands(s.open)...)
+	root.AddCommand(historyCommands(s.open, s.open)...)
 	var o, e bytes.Buffer
 	root.SetOut(&o)
 	root.SetErr(&e)

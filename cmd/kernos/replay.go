@@ -11,7 +11,7 @@ import (
 	"kernos/message"
 )
 
-func replayCommand(open opener) *cobra.Command {
+func replayCommand(open, openRecorded opener) *cobra.Command {
 	var execute, queries, asJSON bool
 	var count int
 	c := &cobra.Command{
@@ -23,8 +23,9 @@ began it.
 
 --execute runs the commands that came from outside again, in order, as a new workflow,
 and says which of them had another outcome than before. They change things, as they
-did then. Commands with secrets can't be run again, since the journal does not have
-their data, and are skipped. The status is 1 if something came out differently.`,
+did then, and are recorded. Commands with secrets can't be run again, since the journal
+does not have their data, and are skipped. The status is 1 if something came out
+differently.`,
 		Example: `  kernos replay req-7
   kernos replay req-7 --json | jq -c '[.kind, .type]'
   kernos replay req-7 --execute
@@ -38,6 +39,9 @@ their data, and are skipped. The status is 1 if something came out differently.`
 		RunE: func(c *cobra.Command, args []string) error {
 			if queries && !execute {
 				return fmt.Errorf("--queries needs --execute: nothing is run without it")
+			}
+			if execute {
+				open = openRecorded
 			}
 			return asking(c, open, func(ctx context.Context, call caller, s *screen) error {
 				l := listing{call: call, screen: s, asJSON: asJSON}

@@ -32,6 +32,7 @@ const maxBatch = 1 << 30
 // A change is a batch on its way through the applier.
 type change struct {
 	batch   *crdb.Batch
+	source  *store.Batch // what the batch was made of; the caller's
 	commit  *store.Commit
 	applied chan struct{} // gets a token when it is visible
 
@@ -73,6 +74,7 @@ func (e *Engine) Apply(b *store.Batch) (*store.Commit, error) {
 		return e.Barrier(), nil // nothing but conditions, and they hold
 	}
 	commit := ch.commit
+	ch.source = b
 	e.work <- ch // there is room: it is our turn
 
 	select {
@@ -85,7 +87,7 @@ func (e *Engine) Apply(b *store.Batch) (*store.Commit, error) {
 		}
 	}
 	err = ch.err
-	ch.batch, ch.commit, ch.done, ch.err = nil, nil, false, nil
+	ch.batch, ch.source, ch.commit, ch.done, ch.err = nil, nil, nil, false, nil
 	e.changes.Put(ch)
 	if err != nil {
 		return nil, err
@@ -222,30 +224,21 @@ func (e *Engine) encode(b *store.Batch, size int) (*change, error) {
 // fails.
 func (e *Engine) apply() {
 	for ch := range e.work {
-		batch, commit := ch.batch, ch.commit
-		err := e.db.ApplyNoSyncWait(batch, crdb.Sync)
-		if err == nil {
-			e.queue.push(pending{batch, commit})
-			// Whoever looked at the queue because the disk fails has not seen this one.
-			if failing := e.health.err(); failing != nil {
-				commit.Resolve(failing)
-			}
-		} else {
-			commit.Resolve(e.readError(err))
-			e.lease = 0 // if the batch had one, it is lost; the next has it
+		err := e.makeVisible(ch)
+		ch.mu.Lock()
+		ch.done = true
+		ch.err = err
+		left := ch.left
+		if err == nil && left != nil {
+			e.hot.forget(left)
+		} else if err == nil {
+			e.hot.changed(ch.source, ch.commit.Revision)
 		}
+		ch.mu.Unlock()
 		<-e.turn
 		if err != nil {
 			<-e.slots
 		}
-
-		ch.mu.Lock()
-		ch.done = true
-		if err != nil {
-			ch.err = e.readError(err)
-		}
-		left := ch.left
-		ch.mu.Unlock()
 		if left != nil {
 			if err == nil {
 				e.watchers.Tell(left)
@@ -254,6 +247,23 @@ func (e *Engine) apply() {
 		}
 		ch.applied <- struct{}{}
 	}
+}
+
+// makeVisible gives a batch to the library. Whoever calls it has the turn.
+func (e *Engine) makeVisible(ch *change) error {
+	err := e.db.ApplyNoSyncWait(ch.batch, crdb.Sync)
+	if err != nil {
+		err = e.readError(err)
+		ch.commit.Resolve(err)
+		e.lease = 0 // if the batch had one, it is lost; the next has it
+		return err
+	}
+	e.queue.push(pending{ch.batch, ch.commit})
+	// Whoever looked at the queue because the disk fails has not seen this one.
+	if failing := e.health.err(); failing != nil {
+		ch.commit.Resolve(failing)
+	}
+	return nil
 }
 
 // A pending batch is visible, and on its way to the disk.

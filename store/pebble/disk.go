@@ -376,7 +376,7 @@ func (f *vitalFile) sync() {
 func (f *vitalFile) forget() {
 	f.synced += int64(len(f.unsynced))
 	f.unsynced = f.unsynced[:0]
-	if cap(f.unsynced) > maxUnsynced/4 {
+	if cap(f.unsynced) > maxUnsynced {
 		f.unsynced = nil
 	}
 }

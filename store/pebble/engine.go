@@ -58,7 +58,7 @@ func (o *Options) defaults() Options {
 		all.Log = slog.New(slog.DiscardHandler)
 	}
 	if all.CacheSize == 0 {
-		all.CacheSize = 64 << 20
+		all.CacheSize = 24 << 20
 	}
 	if all.MemTableSize == 0 {
 		all.MemTableSize = 16 << 20
@@ -82,13 +82,16 @@ func (o *Options) library(log crdb.Logger) *crdb.Options {
 		CacheSize:                   o.CacheSize,
 		MemTableSize:                uint64(o.MemTableSize),
 		MemTableStopWritesThreshold: stopWrites,
-		L0CompactionThreshold:       2,
+		L0CompactionThreshold:       8,
 		L0StopWritesThreshold:       40,
 		MaxOpenFiles:                500,
 		// A version of the library that knows newer formats must not change the
 		// directory by itself: older versions of kernos could not read it any more.
 		FormatMajorVersion: crdb.FormatValueSeparation,
 		Logger:             log,
+	}
+	all.Experimental.ValueSeparationPolicy = func() crdb.ValueSeparationPolicy {
+		return crdb.ValueSeparationPolicy{Enabled: true, MinimumSize: 1024, MaxBlobReferenceDepth: 10, RewriteMinimumAge: 5 * time.Minute, TargetGarbageRatio: 0.3}
 	}
 	all.ApplyCompressionSettings(func() crdb.DBCompressionSettings { return crdb.DBCompressionFastest })
 	for i := range all.Levels {
@@ -127,6 +130,7 @@ type Engine struct {
 	life    sync.RWMutex // held by those who read, and by Close
 	dead    bool         // the library is closed
 	handles handles
+	hot     *hot
 
 	closeOnce sync.Once
 }
@@ -198,7 +202,7 @@ func open(dir string, opts Options, l *lock) (*Engine, error) {
 
 	h := newHealth(dir)
 	e := &Engine{
-		dir: dir, opts: opts, disk: newDisk(fs, h), health: h, lock: l,
+		dir: dir, opts: opts, disk: newDisk(fs, h), health: h, lock: l, hot: newHot(),
 		closing: make(chan struct{}), closed: make(chan struct{}), quiet: make(chan struct{}),
 		slots: make(chan struct{}, maxPending), turn: make(chan struct{}, 1), work: make(chan *change, 1),
 	}

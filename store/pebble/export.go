@@ -72,7 +72,7 @@ func exportFrom(dir string, opts Options, each func(store.Entry) error) error {
 	if err != nil {
 		return damage(dir, "", err)
 	}
-	e := &Engine{dir: dir, db: db, opts: opts}
+	e := &Engine{dir: dir, db: db, opts: opts, hot: newHot()}
 	err = e.checkSchema()
 	if err == nil {
 		err = drain(e.Scan(store.Range{}), each)

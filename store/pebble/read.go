@@ -55,7 +55,15 @@ func (e *Engine) Get(key []byte) (store.Entry, error) {
 	if e.dead {
 		return store.Entry{}, store.ErrClosed
 	}
-	return e.get(e.db, key)
+	if known, ok := e.hot.get(key); ok {
+		return store.Entry{Key: key, Value: bytes.Clone(known.Value), Revision: known.Revision}, nil
+	}
+	age := e.hot.age(key)
+	entry, err := e.get(e.db, key)
+	if err == nil {
+		e.hot.put(entry, age)
+	}
+	return entry, err
 }
 
 func (e *Engine) get(from source, key []byte) (store.Entry, error) {
@@ -69,7 +77,12 @@ func (e *Engine) get(from source, key []byte) (store.Entry, error) {
 		}
 		return store.Entry{}, e.readError(err)
 	}
-	entry, err := copyEntry(make([]byte, 0, len(key)+len(stored)), key, stored)
+	entry := store.Entry{Key: key}
+	entry.Revision, entry.Value, err = split(stored)
+	entry.Value = bytes.Clone(entry.Value)
+	if err != nil {
+		err = errors.Join(errUnreadable, err)
+	}
 	if closed := closer.Close(); err == nil {
 		err = closed
 	}
@@ -91,6 +104,9 @@ func copyEntry(buf, key, stored []byte) (store.Entry, error) {
 func (e *Engine) revisionOf(key []byte) (store.Revision, error) {
 	if foreign(key) {
 		return 0, nil
+	}
+	if known, ok := e.hot.get(key); ok {
+		return known.Revision, nil
 	}
 	stored, closer, err := e.db.Get(key)
 	if err != nil {

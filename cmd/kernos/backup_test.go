@@ -1,0 +1,54 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"kernos/store"
+	"kernos/store/pebble"
+)
+
+// What a signal ends leaves nothing behind, and changes nothing.
+func TestBackupAndRestoreCanBeInterrupted(t *testing.T) {
+	t.Setenv("KERNOS_HOME", t.TempDir())
+	t.Setenv("KERNOS_ORIGIN", "")
+	home, origin, err := place()
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine, err := pebble.Open(filepath.Join(home, origin.Folder(), "store"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b store.Batch
+	b.Set([]byte{store.SpaceMemory}, []byte("1"))
+	if _, err := engine.Apply(&b); err != nil {
+		t.Fatal(err)
+	}
+	if err := engine.Close(); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	name := filepath.Join(dir, "file")
+	interrupted, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := backup(interrupted, name, io.Discard, io.Discard); !errors.Is(err, context.Canceled) {
+		t.Errorf("backup: %v", err)
+	}
+	if names, err := os.ReadDir(dir); err != nil || len(names) > 0 {
+		t.Errorf("after backup there is %v, %v", names, err)
+	}
+	if err := backup(t.Context(), name, io.Discard, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	if err := restore(interrupted, name, true, nil, io.Discard); !errors.Is(err, context.Canceled) {
+		t.Errorf("restore: %v", err)
+	}
+	if names, err := os.ReadDir(home); err != nil || len(names) != 1 || names[0].Name() != origin.Folder() {
+		t.Errorf("after restore there is %v, %v", names, err)
+	}
+}

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"time"
+
+	"kernos/kernel"
+)
+
+const (
+	sweepEvery = time.Minute
+
+	// A process that answers some messages and ends should not come to it.
+	firstSweep = 5 * time.Second
+
+	// When only such processes use the store, the one that finds it due does it before it
+	// ends, for so long at most. The next one goes on.
+	sweepDue  = time.Hour
+	lastSweep = 2 * time.Second
+)
+
+// maintain forgets what has expired, once there is a store, as long as ctx lasts.
+func (s *state) maintain(ctx context.Context, k *kernel.Kernel) {
+	select {
+	case <-s.opened:
+	case <-ctx.Done():
+		select {
+		case <-s.opened:
+		default:
+			return
+		}
+	}
+	timer := time.NewTimer(firstSweep)
+	defer timer.Stop()
+	for {
+		select {
+		case now := <-timer.C:
+			s.sweep(ctx, k, now)
+			timer.Reset(sweepEvery)
+		case <-ctx.Done():
+			now := time.Now()
+			if info, err := os.Stat(s.swept()); err == nil && now.Sub(info.ModTime()).Abs() < sweepDue {
+				return
+			}
+			ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastSweep)
+			defer cancel()
+			s.sweep(ending, k, now)
+			return
+		}
+	}
+}
+
+// swept is the file whose time is that of the last sweep.
+func (s *state) swept() string { return filepath.Join(s.dir, "swept") }
+
+// unused is how long a blob that nothing refers to is kept: as long as the outcome of an
+// idempotent command, which may point to it, and some more.
+const unused = kernel.DefaultIdempotencyTTL + time.Hour
+
+func (s *state) sweep(ctx context.Context, k *kernel.Kernel, now time.Time) {
+	_, err := k.Sweep(ctx, now)
+	_, memoryErr := s.memory.Sweep(ctx, now)
+	_, journalErr := s.journal.Trim(ctx, now)
+	err = errors.Join(err, memoryErr, journalErr, s.collect(ctx, now))
+	if err == nil {
+		err = os.WriteFile(s.swept(), []byte(now.Format(time.RFC3339)+"\n"), 0o600)
+	}
+	if err != nil && ctx.Err() == nil {
+		s.log.Warn("can't forget what has expired", "error", err)
+	}
+}
+
+// collect removes the blobs that nothing refers to, unless a backup is being made, which
+// may still come to them.
+func (s *state) collect(ctx context.Context, now time.Time) error {
+	release, err := holdBlobs(s.dir, toRemove)
+	if errors.Is(err, errHeld) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer release()
+	_, err = s.blobs.Collect(ctx, s.store, unused, now)
+	return err
+}

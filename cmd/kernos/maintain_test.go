@@ -1,0 +1,204 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kernos/kernel"
+	"kernos/message"
+	"kernos/store"
+	"kernos/store/storetest"
+)
+
+// kept is a state in memory under a kernel that records.
+type kept struct {
+	*state
+	kernel *kernel.Kernel
+	store  *storetest.Memory
+	stop   func() // ends the maintenance and waits for it
+}
+
+func keepIn(t *testing.T, dir string, m *storetest.Memory, keep retention) *kept {
+	t.Helper()
+	log := slog.New(slog.NewTextHandler(io.Discard, nil))
+	s, err := newState(dir, log, keep, func() (store.Store, error) { return m, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := registry(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := kernel.New(r, &kernel.Options{Store: s.store, Recorder: s.journal, Blobs: s, Log: log})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		s.maintain(ctx, k)
+		close(ended)
+	}()
+	return &kept{state: s, kernel: k, store: m, stop: func() { cancel(); <-ended }}
+}
+
+// ping asks n times.
+func (k *kept) ping(n int) {
+	for range n {
+		m := message.Message{Kind: message.KindQuery, Type: "Ping", Data: json.RawMessage(`{"payload":1}`)}
+		k.kernel.Stamp(&m)
+		k.kernel.Handle(context.Background(), m, func(message.Message) {})
+	}
+}
+
+// stats says how many messages the journal has, and how many it has dropped and why.
+func (k *kept) stats(t *testing.T) string {
+	t.Helper()
+	s, err := k.journal.Stats()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := k.journal.Dropped()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("%d kept, %d dropped %s", s.Messages, d.Messages, d.Why)
+}
+
+func (k *kept) wants(t *testing.T, when, want string) {
+	t.Helper()
+	synctest.Wait()
+	if got := k.stats(t); got != want {
+		t.Errorf("%s: %s; want %s", when, got, want)
+	}
+}
+
+func TestTheJournalIsTrimmed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := keepIn(t, t.TempDir(), storetest.NewMemory(), retention{age: age(time.Hour)})
+		k.ping(2)
+		k.wants(t, "at once", "4 kept, 0 dropped ")
+		time.Sleep(time.Hour - time.Second)
+		k.wants(t, "before an hour", "4 kept, 0 dropped ")
+		time.Sleep(time.Second + sweepEvery)
+		k.wants(t, "after an hour", "0 kept, 4 dropped age")
+		k.stop()
+		if err := k.close(); err != nil {
+			t.Error(err)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		m := storetest.NewMemory()
+		dir := t.TempDir()
+		k := keepIn(t, dir, m, retention{})
+		k.ping(5000)
+		time.Sleep(2 * sweepEvery)
+		k.wants(t, "without limits", "10000 kept, 0 dropped ")
+		k.stop()
+		if err := k.journal.Close(); err != nil {
+			t.Error(err)
+		}
+
+		// Another process sees to it soon.
+		k = keepIn(t, dir, m, retention{size: 1})
+		k.ping(1)
+		k.wants(t, "at once", "10002 kept, 0 dropped ")
+		time.Sleep(firstSweep - time.Second)
+		k.wants(t, "before the first sweep", "10002 kept, 0 dropped ")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		// Whole spans of some more than 4,096 messages go, but for the last one.
+		if d, err := k.journal.Dropped(); err != nil || d.Messages < 8192 || d.Messages > 9999 || d.Why != "bytes" {
+			t.Errorf("after the first sweep: %+v, %v", d, err)
+		}
+		k.stop()
+		if err := k.close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Processes that end before the first sweep leave it to the one that finds it due.
+func TestWhatIsDueIsDoneBeforeTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := storetest.NewMemory()
+		dir := t.TempDir()
+		short := func(pings int, want string) {
+			t.Helper()
+			k := keepIn(t, dir, m, retention{age: age(time.Minute)})
+			k.ping(pings)
+			if _, err := k.record(); err != nil {
+				t.Fatal(err)
+			}
+			k.stop()
+			k.wants(t, "a short process", want)
+			if err := k.journal.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		// The time of a file is not of this bubble.
+		last := func(age time.Duration) {
+			t.Helper()
+			at := time.Now().Add(-age)
+			if err := os.Chtimes((&state{dir: dir}).swept(), at, at); err != nil {
+				t.Fatal(err)
+			}
+		}
+		short(1, "2 kept, 0 dropped ")
+		time.Sleep(time.Hour)
+		last(sweepDue - time.Second)
+		short(0, "2 kept, 0 dropped ")
+		last(sweepDue)
+		short(0, "0 kept, 2 dropped age")
+	})
+}
+
+// A process that never needed the store does not open it to tidy up.
+func TestNothingIsSweptWhereNothingIsOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		k := keepIn(t, dir, storetest.NewMemory(), retention{size: 1})
+		time.Sleep(2 * sweepEvery)
+		k.stop()
+		names, err := os.ReadDir(dir)
+		if err != nil || len(names) > 0 {
+			t.Errorf("there is %v, %v", names, err)
+		}
+	})
+}
+
+func TestBlobsStayWhileABackupIsMade(t *testing.T) {
+	k := keepIn(t, t.TempDir(), storetest.NewMemory(), retention{})
+	defer k.stop()
+	blob, err := k.blobs.Put([]byte("nobody refers to it"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	later := time.Now().Add(2 * unused)
+	collect := func(there bool) {
+		t.Helper()
+		if err := k.collect(t.Context(), later); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Stat(blob.Path); (err == nil) != there {
+			t.Errorf("after a collection: %v; want it there: %t", err, there)
+		}
+	}
+	release, err := holdBlobs(k.dir, toRead)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := holdBlobs(k.dir, toRead) // two backups
+	if err != nil {
+		t.Fatal(err)
+	}
+	collect(true)
+	release()
+	collect(true)
+	again()
+	collect(false)
+}

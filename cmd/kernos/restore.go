@@ -1,0 +1,158 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"kernos/store"
+	"kernos/store/archive"
+	"kernos/store/blobs"
+	"kernos/store/pebble"
+)
+
+func restoreCommand() *cobra.Command {
+	var replace bool
+	c := &cobra.Command{
+		Use:   "restore FILE",
+		Short: "Bring back the state that a backup holds",
+		Long: `Read a file that kernos backup has written and make it the state of the origin that it
+was made of. The file is read to its end and checked before anything is changed. No
+kernel may be running on the state that is replaced.
+
+State that is there is not touched, unless --replace is given: then it is moved aside,
+and the command says where to.`,
+		Example: "  kernos restore kernos.backup\n  kernos restore --replace kernos.backup",
+		Args:    oneFile("restore"),
+		RunE: func(c *cobra.Command, args []string) error {
+			return interruptible(c, func(ctx context.Context) error {
+				return restore(ctx, args[0], replace, c.InOrStdin(), c.ErrOrStderr())
+			})
+		},
+	}
+	c.Flags().BoolVar(&replace, "replace", false, "move state that is there aside")
+	return c
+}
+
+// restore makes the content of a backup the state of its origin.
+func restore(ctx context.Context, name string, replace bool, in io.Reader, report io.Writer) error {
+	home, origin, err := place()
+	if err != nil {
+		return err
+	}
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = f.Close() }()
+		in = f
+	}
+	r, err := archive.NewReader(in)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	defer r.Close()
+	if os.Getenv("KERNOS_ORIGIN") != "" && origin != r.Header.Origin {
+		return fmt.Errorf("%s is a backup of %s, and KERNOS_ORIGIN says %s; set it to the former, or unset it", name, r.Header.Origin, origin)
+	}
+	dir := filepath.Join(home, r.Header.Origin.Folder())
+	occupied, err := notEmpty(dir)
+	if err != nil {
+		return err
+	}
+	if occupied && !replace {
+		return fmt.Errorf("there is state of %s already in %s; --replace moves it aside", r.Header.Origin, dir)
+	}
+	release, err := pebble.Lock(filepath.Join(dir, "store"))
+	if err != nil {
+		return err
+	}
+	release = sync.OnceFunc(release)
+	defer release()
+	if err := os.MkdirAll(home, 0o700); err != nil {
+		return err
+	}
+	fresh, err := os.MkdirTemp(home, ".restore-*")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(fresh) }()
+	if err := readBackup(ctx, r, fresh); err != nil {
+		return fmt.Errorf("%s: %w; nothing was changed", name, err)
+	}
+	if occupied {
+		aside, err := moveAside(dir)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(report, "what was there is now in %s\n", aside)
+	} else if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	release() // what it locks has moved, and the place of it must not be touched later
+	if err := os.Rename(fresh, dir); err != nil {
+		return err
+	}
+	if err := syncDir(home); err != nil {
+		return err
+	}
+	fmt.Fprintf(report, "%s: %d entries and %d blobs of %s, as of %s\n", name, r.Entries, r.Blobs, r.Header.Origin, r.Header.Created.Local().Format(time.DateTime))
+	return nil
+}
+
+// readBackup fills a new directory with what a backup holds.
+func readBackup(ctx context.Context, r *archive.Reader, dir string) error {
+	kept, err := blobs.New(filepath.Join(dir, "blobs"))
+	if err != nil {
+		return err
+	}
+	return pebble.Import(filepath.Join(dir, "store"), func() (store.Entry, bool, error) {
+		for {
+			item, err := r.Next()
+			if ctx.Err() != nil {
+				return store.Entry{}, false, ctx.Err()
+			}
+			if err == io.EOF {
+				return store.Entry{}, false, nil
+			}
+			if err != nil {
+				return store.Entry{}, false, err
+			}
+			if item.Content == nil {
+				return item.Entry, true, nil
+			}
+			if _, err := kept.PutReader(item.Content, item.Size); err != nil {
+				return store.Entry{}, false, err
+			}
+		}
+	})
+}
+
+// moveAside gives a directory another name.
+func moveAside(dir string) (string, error) {
+	name := dir + ".before-" + time.Now().Format("20060102-150405")
+	aside := name
+	for n := 2; ; n++ {
+		if _, err := os.Lstat(aside); err != nil {
+			return aside, os.Rename(dir, aside)
+		}
+		aside = fmt.Sprintf("%s-%d", name, n)
+	}
+}
+
+func notEmpty(dir string) (bool, error) {
+	names, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return len(names) > 0, err
+}

@@ -1,0 +1,205 @@
+package kernel
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"kernos/internal/jsonscan"
+	"kernos/message"
+	"kernos/schema"
+)
+
+func TestHeadersWithCredentialsAreRedactedWhereverTheyStand(t *testing.T) {
+	for _, test := range []struct{ data, want string }{
+		{`{"headers":{"Authorization":"Bearer x","Accept":"a"}}`, `{"headers":{"Authorization":"[redacted]","Accept":"a"}}`},
+		{`{"AUTHORIZATION":1,"proxy-authorization":[1,{"a":2}],"Cookie":null,"set-cookie":["a","b"]}`,
+			`{"AUTHORIZATION":"[redacted]","proxy-authorization":"[redacted]","Cookie":"[redacted]","set-cookie":"[redacted]"}`},
+		{`{"\u0041uthorization":"x"}`, `{"\u0041uthorization":"[redacted]"}`},
+		{`{"c\u006fo\u006bie":"x"}`, `{"c\u006fo\u006bie":"[redacted]"}`},
+		{`{"X-Api-Key":"x","api_key":"y","apiKey":"z","x_auth_token":"t"}`, `{"X-Api-Key":"[redacted]","api_key":"[redacted]","apiKey":"[redacted]","x_auth_token":"[redacted]"}`},
+		{`[{"name":"Authorization","value":"x"},{"name":"Accept","value":"y"}]`, `[{"name":"Authorization","value":"[redacted]"},{"name":"Accept","value":"y"}]`},
+		{`[{"value":"x","name":"cookie"}]`, `[{"value":"[redacted]","name":"cookie"}]`},
+		{`[{"key":"X-API-Key","values":["x"],"extra":1}]`, `[{"key":"X-API-Key","values":"[redacted]","extra":"[redacted]"}]`},
+		{`{"headers":["Authorization: Bearer x","Accept: y"]}`, `{"headers":["[redacted]","Accept: y"]}`},
+		{`{"args":["-H","authorization : x"]}`, `{"args":["-H","[redacted]"]}`},
+		{`{"raw":"GET / HTTP/1.1\r\nCookie: a=b\r\n\r\n"}`, `{"raw":"[redacted]"}`},
+		{`[["Authorization","Bearer x"],["Accept","y"]]`, `[["Authorization","[redacted]"],["Accept","y"]]`},
+		{`["Host","h","Cookie","a=b","Accept","y"]`, `["Host","h","Cookie","[redacted]","Accept","y"]`},
+		{`{"a":{"b":[{"c":{"Cookie":"x"}}]}}`, `{"a":{"b":[{"c":{"Cookie":"[redacted]"}}]}}`},
+		{` { "Cookie" : "x" , "a" : [ 1 , 2 ] } `, ` { "Cookie" : "[redacted]" , "a" : [ 1 , 2 ] } `},
+		{`{"Cookie":`, RedactedData}, // no JSON: it may be anywhere
+
+		// What only looks like it.
+		{`{"key":"/cookies","value":"I like a cookie"}`, ``},
+		{`{"authorizationUrl":"x","cookieJar":1,"token":"t","monkey":"m"}`, ``},
+		{`{"note":"see Authorization: later"}`, ``},
+		{`"\u0041"`, ``}, {`null`, ``}, {``, ``}, {`"cookie"`, ``},
+	} {
+		m := query("a", "Http.Fetch", test.data)
+		got, changed := Redact(Record{Message: &m})
+		want := test.want
+		if want == "" {
+			want = test.data
+		}
+		if string(got) != want || changed != (test.want != "") {
+			t.Errorf("%s\n got %s, %v\nwant %s", test.data, got, changed, want)
+		}
+		if string(m.Data) != test.data {
+			t.Errorf("%s was changed to %s", test.data, m.Data)
+		}
+	}
+}
+
+type login struct {
+	User     string `json:"user"`
+	Password string `json:"password" jsonschema:"writeOnly=true"`
+}
+
+func TestWhatARecordKeepsOfItsData(t *testing.T) {
+	s := &Syscall{Definition: Definition{Type: "Session.Login", Input: schema.Input[login](), Output: schema.Output[login]()}}
+	depends := &Syscall{Definition: Definition{Type: "A.B", Input: schema.Any, Output: schema.Any, Redact: func(json.RawMessage) json.RawMessage {
+		return json.RawMessage(`{"kept":1,"Cookie":"c"}`)
+	}}}
+	broken := &Syscall{Definition: Definition{Type: "A.B", Input: schema.Any, Output: schema.Any, Redact: func(json.RawMessage) json.RawMessage { panic("no") }}}
+	garbles := &Syscall{Definition: Definition{Type: "A.B", Input: schema.Any, Output: schema.Any, Redact: func(data json.RawMessage) json.RawMessage { return data[:len(data)-1] }}}
+	recalls := &Syscall{Definition: Definition{Type: "Event.Replay", Recalls: true}}
+	named := &Syscall{Definition: Definition{Type: "A.B", Input: parsed(t, `{"items":{"items":{"prefixItems":[{"writeOnly":true}]}}}`), Output: schema.Any}}
+	seal := &Syscall{Definition: Definition{Type: "Crypto.Seal", Input: schema.Any, Output: schema.Any}}
+	m := command("a", "Session.Login", `{"user":"u","password":"p"}`)
+	failure := m.Fail(message.Errorf(404, "Authorization: no"))
+	for _, test := range []struct {
+		name string
+		r    Record
+		want string
+	}{
+		{"request", Record{Message: &m, Syscall: s}, `{"user":"u","password":"[redacted]"}`},
+		{"reply", Record{Message: new(m.Reply(m.Data)), Syscall: s}, `{"user":"u","password":"[redacted]"}`},
+		{"event", Record{Message: new(m.Event("A.B", m.Data)), Syscall: s}, ``},
+		{"no syscall", Record{Message: &m}, ``},
+		{"refused", Record{Message: &m, Refused: true}, RefusedData},
+		{"refused error", Record{Message: &failure, Refused: true, Syscall: s}, ``},
+		{"definition", Record{Message: &m, Syscall: depends}, `{"kept":1,"Cookie":"[redacted]"}`},
+		{"definition, reply", Record{Message: new(m.Reply(m.Data)), Syscall: depends}, ``},
+		{"broken definition", Record{Message: &m, Syscall: broken}, RedactedData},
+		{"garbling definition", Record{Message: &m, Syscall: garbles}, RedactedData},
+		{"recalled", Record{Message: new(m.Reply(m.Data)), Syscall: recalls}, OmittedData},
+		{"recalling", Record{Message: &m, Syscall: recalls}, ``},
+		{"crypto", Record{Message: new(command("a", "Crypto.Unknown", `{"a":"x","b":["y",1,true],"c":{"d":"pwenc:v1:abc"}}`))},
+			`{"a":"[redacted]","b":["[redacted]",1,true],"c":{"d":"pwenc:v1:abc"}}`},
+		{"crypto by another name", Record{Message: new(command("a", "Other.Seal", `"x"`)), Syscall: seal}, RedactedData},
+		{"crypto error", Record{Message: new(message.Message{Kind: message.KindError, Type: "Crypto.Open", Data: failure.Data}), Syscall: seal}, ``},
+		{"header whose name is marked", Record{Message: new(command("a", "A.B", `[[["Cookie","c"]]]`)), Syscall: named}, `[[["[redacted]","[redacted]"]]]`},
+		{"marked and no JSON", Record{Message: new(command("a", "Session.Login", `{"password":"p`)), Syscall: s}, RedactedData},
+		{"marked and nothing", Record{Message: new(command("a", "Session.Login", ``)), Syscall: s}, ``},
+		{"no crypto", Record{Message: new(command("a", "CryptoX.Seal", `"x"`))}, ``},
+	} {
+		want := test.want
+		if want == "" {
+			want = string(test.r.Message.Data)
+		}
+		got, changed := Redact(test.r)
+		if string(got) != want || changed != (test.want != "") {
+			t.Errorf("%s: got %s, %v, want %s", test.name, got, changed, want)
+		}
+	}
+}
+
+func parsed(t testing.TB, text string) *schema.Schema {
+	t.Helper()
+	s, err := schema.Parse(json.RawMessage(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Everything that passes is looked at, and nearly nothing of it is secret.
+func TestRedactAllocatesNothingForOrdinaryData(t *testing.T) {
+	m := command("a", "Session.Login", `{"user":"ada","note":"a monkey with a token of affection"}`)
+	for _, s := range []*Syscall{nil,
+		{Definition: Definition{Type: "A.B", Input: schema.Any, Output: schema.Any}},
+		{Definition: Definition{Type: "A.B", Input: schema.Any, Output: schema.Any, Redact: func(data json.RawMessage) json.RawMessage { return data }}},
+	} {
+		r := Record{Message: &m, Syscall: s}
+		if n := testing.AllocsPerRun(100, func() { Redact(r) }); n != 0 {
+			t.Errorf("%+v: %v allocations", s, n)
+		}
+	}
+}
+
+// Where a secret may stand, so that the fuzzer can put one there.
+var places = []string{
+	`{"Authorization":%s}`, `{"a":[{"set-cookie":%s,"b":1}]}`, `[{"name":"X-Api-Key","value":%s}]`, `[{"value":%s,"name":"cookie"}]`,
+	`{"headers":["Cookie",%s]}`, `{"s":%s}`, `{"list":[{"s":%s}]}`, `{"\u0063ookie":%s}`, `{"next":{"next":{"s":%s}}}`,
+}
+
+func FuzzRedact(f *testing.F) {
+	f.Add(`{"x":1}`, uint8(0))
+	f.Add(`["Cookie","x",{"name":"Authorization"}]`, uint8(2))
+	f.Add(`{"s":"\u0063ookie: x"}`, uint8(5))
+	f.Add(`"k\\u0000"`, uint8(8))
+	f.Add(`{"list":[1]}`, uint8(201))
+	syscall := &Syscall{Definition: Definition{Type: "A.B", Output: schema.Any, Input: parsed(f, `{"$ref":"#/$defs/s","items":{"$ref":"#/$defs/s"},
+		"$defs":{"s":{"properties":{"s":{"writeOnly":true},"list":{"items":{"$ref":"#/$defs/s"}},"next":{"$ref":"#/$defs/s"}}}}}`)}}
+	f.Fuzz(func(t *testing.T, around string, place uint8) {
+		const secret = "TOPSECRET"
+		if strings.Contains(strings.ToUpper(around), secret) {
+			return
+		}
+		var scan jsonscan.Scanner
+		data := fmt.Sprintf(places[int(place)%len(places)], `{"deep":["`+secret+`",1]}`)
+		if scan.Text([]byte(around)) == nil {
+			data = `[` + around + `,` + data + `]`
+			if place%2 == 0 {
+				data = `{"around":` + around + `,"list":` + data + `}`
+			}
+		}
+		m := command("a", "A.B", data)
+		if place > 200 {
+			m.Type = "Crypto.Seal"
+		}
+		got, changed := Redact(Record{Message: &m, Syscall: syscall})
+		if strings.Contains(string(got), secret) || !changed {
+			t.Fatalf("%s\nbecame %s", data, got)
+		}
+		if err := scan.Text(got); err != nil {
+			t.Fatalf("%s\nbecame %s: %v", data, got, err)
+		}
+		// Once more changes nothing.
+		m.Data = got
+		if again, _ := Redact(Record{Message: &m, Syscall: syscall}); string(again) != string(got) {
+			t.Fatalf("%s\nbecame %s", got, again)
+		}
+		// And anything at all comes back.
+		m = query("a", "Crypto.Seal", around)
+		out, _ := Redact(Record{Message: &m})
+		if scan.Text([]byte(around)) == nil && scan.Text(out) != nil {
+			t.Fatalf("%s became %s", around, out)
+		}
+	})
+}
+
+// The prefilter may say yes for nothing, but never no for something.
+func FuzzMayHoldHeaders(f *testing.F) {
+	for name := range secretHeaders {
+		f.Add(name, uint64(0x5555))
+	}
+	f.Fuzz(func(t *testing.T, name string, how uint64) {
+		var b strings.Builder
+		for i, c := range name { // in any case, with anything between
+			if how>>(i%64)&1 == 1 {
+				b.WriteString(strings.ToUpper(string(c)))
+			} else {
+				b.WriteRune(c)
+			}
+			if how>>((i*7+3)%64)&3 == 3 {
+				b.WriteByte("-_ "[i%3])
+			}
+		}
+		if isSecretHeader([]byte(b.String())) && !mayHoldHeaders(jsonscan.AppendQuoted(nil, b.String())) {
+			t.Errorf("%q passes", b.String())
+		}
+	})
+}
