@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"kernos/store"
 )
@@ -18,7 +19,7 @@ func (j *Journal) Check(ctx context.Context) error {
 	}
 	defer s.Close()
 	c := checker{ctx: ctx, s: s, pages: map[uint64]bool{}}
-	for _, check := range []func() error{c.checkPages, c.checkNames, c.checkSpans, c.checkWords} {
+	for _, check := range []func() error{c.checkPages, c.checkNames, c.checkBlocks, c.checkSpans, c.checkWords} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -35,8 +36,11 @@ type checker struct {
 	s      store.Snapshot
 	faults []error
 	pages  map[uint64]bool
-	names  int // keys of names that there must be
-	words  int // keys of words that there must be
+	oldest uint64 // the first page, or a number behind all that there were
+	names  int    // keys of names that there must be
+	listed int    // pages that blocks must list, counted for each name
+	words  int    // keys of words that there must be
+	flush  flushNames
 }
 
 const maxFaults = 20
@@ -75,6 +79,9 @@ func (c *checker) checkPages() error {
 	err := c.scan(spacePages, func(e store.Entry) {
 		seq := keySeq(e.Key)
 		c.pages[seq] = true
+		if c.oldest == 0 {
+			c.oldest = seq
+		}
 		if next != 0 && seq != next {
 			c.fault("J1: page %d stands where page %d should", seq, next)
 		}
@@ -101,11 +108,7 @@ func (c *checker) checkPages() error {
 			names = r.names(names)
 		}
 		next = pr.seq
-		names = distinct(names)
-		c.names += len(names)
-		for _, n := range names {
-			c.exists(n.appendKey(nil, seq), "J2: page %d has a name %x without a key", seq, uint64(n))
-		}
+		c.checkPageNames(seq, distinct(names))
 	})
 	if err != nil {
 		return err
@@ -114,8 +117,89 @@ func (c *checker) checkPages() error {
 	if err != nil {
 		return err
 	}
-	if t, ok := readTotals(e.Value); !ok || next != 0 && (t.seq+1 != next || t.at != at) {
+	t, ok := readTotals(e.Value)
+	if c.oldest == 0 {
+		c.oldest = t.seq + 1
+	}
+	if !ok || next != 0 && (t.seq+1 != next || t.at != at) {
 		c.fault("J1: the totals end with message %d at %d, the pages before %d at %d", t.seq, t.at, next, at)
+	}
+	return nil
+}
+
+// flushNames is what the blocks of one flush list.
+type flushNames struct {
+	loaded bool
+	until  uint64 // the number of the next flush that has blocks
+	listed map[listing]bool
+}
+
+// A listing is a line of a block.
+type listing struct {
+	bucket     byte
+	short, seq uint64
+}
+
+// checkPageNames looks for the names of a page. The pages come in order.
+func (c *checker) checkPageNames(seq uint64, names []name) {
+	keyed, err := hasKeys(c.s, names, seq)
+	if err != nil {
+		c.fault("%w", err)
+		return
+	}
+	if keyed {
+		c.names += len(names)
+		for _, n := range names {
+			c.exists(n.appendKey(nil, seq), "J2: page %d has a name %x without a key", seq, uint64(n))
+		}
+		return
+	}
+	if !c.flush.loaded || seq >= c.flush.until {
+		if err := c.loadBlocks(seq); err != nil {
+			c.fault("%w", err)
+			return
+		}
+	}
+	for _, n := range names {
+		l := listing{bucket: n.bucket(), short: n.short(), seq: seq}
+		found, ok := c.flush.listed[l]
+		switch {
+		case !ok:
+			c.fault("J2: page %d has a name %x that no key has and no block lists", seq, uint64(n))
+		case !found: // the first of the names that have this short one
+			c.listed++
+			c.flush.listed[l] = true
+		}
+	}
+}
+
+// loadBlocks reads the last block of each bucket that may list a page.
+func (c *checker) loadBlocks(seq uint64) error {
+	c.flush = flushNames{loaded: true, until: math.MaxUint64, listed: map[listing]bool{}}
+	for bucket := range byte(buckets) {
+		at := store.Range{From: blockKey(nil, bucket, 0), To: blockKey(nil, bucket, seq+1), Reverse: true}
+		for e, err := range c.s.Scan(at) {
+			if err != nil {
+				return err
+			}
+			r, err := readBlock(keySeq(e.Key), e.Value)
+			for ok := err == nil; ok; {
+				if ok, err = r.next(); ok {
+					c.flush.listed[listing{bucket: bucket, short: r.short, seq: r.seq}] = false
+				}
+			}
+			if err != nil {
+				return damagedBlock(err, e.Key)
+			}
+			break
+		}
+		for e, err := range c.s.Scan(store.Range{From: blockKey(nil, bucket, seq+1), To: blockKey(nil, bucket, math.MaxUint64)}) {
+			if err != nil {
+				return err
+			}
+			c.flush.until = min(c.flush.until, keySeq(e.Key))
+			break
+		}
 	}
 	return nil
 }
@@ -130,6 +214,43 @@ func (c *checker) checkNames() error {
 	})
 	if err == nil && count != c.names {
 		c.fault("J2: there are %d keys of names, and pages have %d", count, c.names)
+	}
+	return err
+}
+
+// checkBlocks looks whether blocks list what there is, and beyond that only what there was
+// before the oldest page.
+func (c *checker) checkBlocks() error {
+	count := 0
+	err := c.scan(spaceBlocks, func(e store.Entry) {
+		first, kept := keySeq(e.Key), false
+		if len(e.Key) != 3+8 || e.Key[2] >= buckets {
+			c.fault("J2: the key %x is not that of a block", e.Key)
+			return
+		}
+		r, err := readBlock(first, e.Value)
+		for ok := err == nil; ok; {
+			if ok, err = r.next(); !ok {
+				break
+			}
+			switch {
+			case c.pages[r.seq]:
+				count++
+				kept = true
+			case r.seq >= c.oldest:
+				c.fault("J2: the block %d of bucket %d lists page %d, which is not there", first, e.Key[2], r.seq)
+				kept = true
+			}
+		}
+		switch {
+		case err != nil:
+			c.fault("J2: the block %d of bucket %d: %w", first, e.Key[2], err)
+		case !kept:
+			c.fault("J2: the block %d of bucket %d lists no page that is there", first, e.Key[2])
+		}
+	})
+	if err == nil && count != c.listed {
+		c.fault("J2: blocks list %d pages, counted for each name, and there are %d", count, c.listed)
 	}
 	return err
 }

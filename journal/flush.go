@@ -64,10 +64,14 @@ func (j *Journal) plenty() bool {
 
 // flushBuffers is memory that flushes use again. Guarded by Journal.flushMu.
 type flushBuffers struct {
-	batch store.Batch
-	keys  []byte
-	names []name
-	pages []*page
+	batch    store.Batch
+	keys     []byte
+	blocks   []byte
+	names    []name // of all pages, one page after the other
+	ends     []int  // in names, for each page
+	seqs     []uint64
+	mentions []mention
+	pages    []*page
 }
 
 // flush writes everything that has been recorded so far.
@@ -168,7 +172,8 @@ func (j *Journal) write(pages []*page) (totals, error) {
 	bufs := &j.buffers
 	b, t, dropped := &bufs.batch, j.totals, j.dropped
 	b.Reset()
-	bufs.keys = bufs.keys[:0]
+	bufs.keys, bufs.blocks = bufs.keys[:0], bufs.blocks[:0]
+	bufs.names, bufs.ends, bufs.seqs = bufs.names[:0], bufs.ends[:0], bufs.seqs[:0]
 	for _, p := range pages {
 		for _, k := range p.tails {
 			b.Delete(k)
@@ -185,6 +190,7 @@ func (j *Journal) write(pages []*page) (totals, error) {
 		t.bytes += uint64(len(p.buf))
 		dropped.addLost(p.lost)
 	}
+	bufs.addNames()
 	// Who else writes pages has changed the totals: numbers are given once.
 	b.IfRevision(key(spaceTotals), t.revision)
 	b.Set(key(spaceTotals), t.append(nil))
@@ -203,24 +209,44 @@ func (j *Journal) write(pages []*page) (totals, error) {
 	return t, nil
 }
 
-// addPage adds a page, its names and the references to its blobs.
+// addPage adds a page and the references to its blobs, and notes its names.
 func (j *Journal) addPage(b *store.Batch, seq uint64, p *page) error {
 	bufs := &j.buffers
 	k := seqKey(spacePages, seq)
 	b.Set(k, p.buf)
 	var err error
-	if bufs.names, err = pageNames(bufs.names[:0], seq, p.buf); err != nil {
+	if bufs.names, err = pageNames(bufs.names, seq, p.buf); err != nil {
 		return err
 	}
-	for _, n := range bufs.names {
-		if cap(bufs.keys)-len(bufs.keys) < nameKeyLength {
-			bufs.keys = make([]byte, 0, 4096*nameKeyLength) // the batch keeps the old ones
-		}
-		start := len(bufs.keys)
-		bufs.keys = n.appendKey(bufs.keys, seq)
-		b.Set(bufs.keys[start:len(bufs.keys):len(bufs.keys)], nil)
-	}
+	bufs.ends, bufs.seqs = append(bufs.ends, len(bufs.names)), append(bufs.seqs, seq)
 	return j.eachBlob(seq, p.buf, func(data []byte) { j.opts.BlobRefs(b, data, k) }, j.opts.BlobRefs != nil)
+}
+
+// addNames adds the names of the pages: all of them as keys, or if they are many all of
+// them as blocks.
+func (bufs *flushBuffers) addNames() {
+	if len(bufs.names) > manyNames && len(bufs.seqs) < maxInBlock {
+		bufs.mentions = bufs.mentions[:0]
+		start := 0
+		for i, end := range bufs.ends {
+			for _, n := range bufs.names[start:end] {
+				bufs.mentions = append(bufs.mentions, mentionOf(n, i))
+			}
+			start = end
+		}
+		bufs.addBlocks(bufs.mentions, bufs.seqs)
+		return
+	}
+	// The batch keeps what append moves.
+	start := 0
+	for i, end := range bufs.ends {
+		for _, n := range bufs.names[start:end] {
+			k := len(bufs.keys)
+			bufs.keys = n.appendKey(bufs.keys, bufs.seqs[i])
+			bufs.batch.Set(bufs.keys[k:len(bufs.keys):len(bufs.keys)], nil)
+		}
+		start = end
+	}
 }
 
 // eachBlob calls visit with the data of each record of a page that mention a blob.

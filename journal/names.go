@@ -16,11 +16,12 @@ import (
 // The keys of the journal, behind the byte of its keyspace. Numbers in keys are
 // big-endian, so that they sort.
 const (
-	spacePages = 'p' // seq of the first record → page
-	spaceNames = 'n' // name, seq of a page → nothing
-	spaceTails = 't' // when and who → page with records that are in a batch's company
-	spaceSpans = 's' // seq of the first record → span
-	spaceWords = 'w' // word, 0, seq of the first record of a span → postings
+	spacePages  = 'p' // seq of the first record → page
+	spaceNames  = 'n' // name, seq of a page → nothing
+	spaceBlocks = 'b' // bucket, seq of a flush's first page → names and their pages
+	spaceTails  = 't' // when and who → page with records that are in a batch's company
+	spaceSpans  = 's' // seq of the first record → span
+	spaceWords  = 'w' // word, 0, seq of the first record of a span → postings
 
 	spaceTotals  = 'm' // → totals: what has been written
 	spaceDropped = 'd' // → Dropped
@@ -63,8 +64,6 @@ func nameOf(tag byte, text []byte) name {
 }
 
 func codeName(code int) name { return name(uint64(tagCode)<<56 | uint64(uint32(code))) }
-
-const nameKeyLength = 2 + 8 + 8
 
 // appendKey appends the key that says that a page has the name.
 func (n name) appendKey(dst []byte, seq uint64) []byte {

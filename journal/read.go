@@ -338,7 +338,7 @@ func readPages(s store.Reader, seqs []uint64) ([]store.Entry, error) {
 }
 
 // named goes through the numbers of the pages that have a name and of those beside,
-// which are sorted, each once and in order.
+// which are sorted, each once and in order. Pages that blocks list may not be there.
 func named(s store.Reader, n name, span bounds, reverse bool, beside []uint64) iter.Seq2[uint64, error] {
 	if reverse {
 		beside = slices.Clone(beside)
@@ -346,12 +346,11 @@ func named(s store.Reader, n name, span bounds, reverse bool, beside []uint64) i
 	}
 	before := func(a, b uint64) bool { return a < b != reverse && a != b }
 	return func(yield func(uint64, error) bool) {
-		for e, err := range s.Scan(store.Range{From: n.appendKey(nil, span.low), To: n.appendKey(nil, span.high), Reverse: reverse}) {
+		for seq, err := range mentioned(s, n, span, reverse) {
 			if err != nil {
 				yield(0, err)
 				return
 			}
-			seq := keySeq(e.Key)
 			for len(beside) > 0 && before(beside[0], seq) {
 				if !yield(beside[0], nil) {
 					return
@@ -367,6 +366,61 @@ func named(s store.Reader, n name, span bounds, reverse bool, beside []uint64) i
 		}
 		for _, seq := range beside {
 			if !yield(seq, nil) {
+				return
+			}
+		}
+	}
+}
+
+// mentioned goes through the pages that have a key for a name or that a block lists under
+// it, in order. It reads no block before it comes to it.
+func mentioned(s store.Reader, n name, span bounds, reverse bool) iter.Seq2[uint64, error] {
+	return func(yield func(uint64, error) bool) {
+		nextKey, stop := iter.Pull2(keyed(s, n, span, reverse))
+		defer stop()
+		seq, err, more := nextKey()
+		var seqs []uint64
+		for e, failed := range blocksWithin(s, n.bucket(), span, reverse) {
+			if failed != nil {
+				yield(0, failed)
+				return
+			}
+			// The pages of a flush that has blocks have no keys, so what has one is before
+			// all of them or behind.
+			first := keySeq(e.Key)
+			for more && (err != nil || seq < first != reverse) {
+				if !yield(seq, err) || err != nil {
+					return
+				}
+				seq, err, more = nextKey()
+			}
+			if seqs, failed = n.find(seqs[:0], first, e.Value); failed != nil {
+				yield(0, damagedBlock(failed, e.Key))
+				return
+			}
+			if reverse {
+				slices.Reverse(seqs)
+			}
+			for _, seq := range seqs {
+				if seq >= span.low && seq < span.high && !yield(seq, nil) {
+					return
+				}
+			}
+		}
+		for more {
+			if !yield(seq, err) || err != nil {
+				return
+			}
+			seq, err, more = nextKey()
+		}
+	}
+}
+
+// keyed goes through the pages that have a key for a name.
+func keyed(s store.Reader, n name, span bounds, reverse bool) iter.Seq2[uint64, error] {
+	return func(yield func(uint64, error) bool) {
+		for e, err := range s.Scan(store.Range{From: n.appendKey(nil, span.low), To: n.appendKey(nil, span.high), Reverse: reverse}) {
+			if !yield(keySeq(e.Key), err) || err != nil {
 				return
 			}
 		}

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"time"
@@ -129,8 +130,14 @@ func (j *Journal) dropPages(b *store.Batch, s store.Reader, sp span) error {
 		if names, err = pageNames(names[:0], seq, e.Value); err != nil {
 			return damaged(err, fmt.Sprintf("The journal's page %d can't be read", seq))
 		}
-		for _, n := range names {
-			b.Delete(n.appendKey(nil, seq))
+		keyed, err := hasKeys(s, names, seq)
+		if err != nil {
+			return err
+		}
+		if keyed {
+			for _, n := range names {
+				b.Delete(n.appendKey(nil, seq))
+			}
 		}
 		pr, err := readPage(seq, e.Value)
 		if err != nil {
@@ -149,6 +156,34 @@ func (j *Journal) dropPages(b *store.Batch, s store.Reader, sp span) error {
 		}
 		if err := j.eachBlob(seq, e.Value, func(data []byte) { j.opts.BlobUnrefs(b, data, k) }, j.opts.BlobUnrefs != nil); err != nil {
 			return err
+		}
+	}
+	return dropBlocks(b, s, sp.last)
+}
+
+// hasKeys reports whether the names of a page are keys: either all are or none.
+func hasKeys(s store.Reader, names []name, seq uint64) (bool, error) {
+	if len(names) == 0 {
+		return false, nil
+	}
+	e, err := s.Get(names[0].appendKey(nil, seq))
+	return e.Revision > 0, err
+}
+
+// dropBlocks deletes the blocks that list no page behind one.
+func dropBlocks(b *store.Batch, s store.Reader, last uint64) error {
+	for bucket := range byte(buckets) {
+		for e, err := range s.Scan(store.Range{From: blockKey(nil, bucket, 0), To: blockKey(nil, bucket, last+1)}) {
+			if err != nil {
+				return err
+			}
+			end, err := lastPage(keySeq(e.Key), e.Value)
+			if err != nil {
+				return damagedBlock(err, e.Key)
+			}
+			if end <= last {
+				b.Delete(bytes.Clone(e.Key))
+			}
 		}
 	}
 	return nil

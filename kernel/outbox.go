@@ -97,6 +97,8 @@ func (o *outbox) call() {
 // commits, so a connection has one such goroutine however many commits it has on the way.
 func (o *outbox) courier() {
 	defer close(o.done)
+	patience := time.NewTimer(maxCommit)
+	defer patience.Stop()
 	batch := make([]parcel, 0, firstParcel)
 	for {
 		o.mu.Lock()
@@ -114,7 +116,7 @@ func (o *outbox) courier() {
 			continue
 		}
 		for i := range batch {
-			o.deliver(&batch[i])
+			o.deliver(&batch[i], patience)
 			batch[i] = parcel{}
 		}
 		o.waiting.Add(-int64(len(batch)))
@@ -124,21 +126,25 @@ func (o *outbox) courier() {
 	}
 }
 
-func (o *outbox) deliver(p *parcel) {
+// deliver sends a parcel, when its commit is decided.
+func (o *outbox) deliver(p *parcel, patience *time.Timer) {
 	if p.commit == nil {
 		p.send(p.m)
 		return
 	}
-	if done, err := p.commit.Resolved(); done && err == nil {
-		p.send(p.m)
-		return
+	decided, err := p.commit.Resolved()
+	if !decided {
+		if o.flush != nil {
+			o.flush() // what is ready does not wait for the disk
+		}
+		patience.Reset(maxCommit)
+		select {
+		case <-p.commit.Done():
+			_, err = p.commit.Resolved()
+		case <-patience.C:
+			err = context.DeadlineExceeded
+		}
 	}
-	if o.flush != nil {
-		o.flush() // what is ready does not wait for the disk
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), maxCommit)
-	err := p.commit.Wait(ctx)
-	cancel()
 	switch {
 	case err == nil:
 		p.send(p.m)

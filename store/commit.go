@@ -63,21 +63,27 @@ func (c *Commit) Then(f func(error)) {
 	f(err)
 }
 
+// Done returns a channel that is closed when the commit is decided.
+func (c *Commit) Done() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.done == nil {
+		c.done = make(chan struct{})
+		if c.resolved {
+			close(c.done)
+		}
+	}
+	return c.done
+}
+
 // Wait returns when the batch is durable. An error says that it is not known to be: it
 // may be part of the state after a restart, or not.
 func (c *Commit) Wait(ctx context.Context) error {
-	c.mu.Lock()
-	if c.resolved {
-		defer c.mu.Unlock()
-		return c.err
+	if resolved, err := c.Resolved(); resolved {
+		return err
 	}
-	if c.done == nil {
-		c.done = make(chan struct{})
-	}
-	done := c.done
-	c.mu.Unlock()
 	select {
-	case <-done:
+	case <-c.Done():
 		_, err := c.Resolved()
 		return err
 	case <-ctx.Done():

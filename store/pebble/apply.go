@@ -75,6 +75,12 @@ func (e *Engine) Apply(b *store.Batch) (*store.Commit, error) {
 	}
 	commit := ch.commit
 	ch.source = b
+	if e.room.take(b, size) && e.queue.len() < maxDirect {
+		if err := e.applyDirectly(ch, b); err != nil {
+			return nil, err
+		}
+		return commit, nil
+	}
 	e.work <- ch // there is room: it is our turn
 
 	select {
@@ -94,6 +100,28 @@ func (e *Engine) Apply(b *store.Batch) (*store.Commit, error) {
 	}
 	e.watchers.Tell(b)
 	return commit, nil
+}
+
+// maxDirect is how many batches may be on their way for the next one not to need the
+// applier. The library has half a megabyte for what the log has not taken, and waits
+// then.
+const maxDirect = 32
+
+// applyDirectly makes a batch visible that the library has room for.
+func (e *Engine) applyDirectly(ch *change, b *store.Batch) error {
+	err := e.makeVisible(ch)
+	if err == nil {
+		e.hot.changed(b, ch.commit.Revision)
+	}
+	<-e.turn
+	if err != nil {
+		<-e.slots
+		return err
+	}
+	ch.batch, ch.source, ch.commit = nil, nil, nil
+	e.changes.Put(ch)
+	e.watchers.Tell(b)
+	return nil
 }
 
 // enter takes a place, or says why there is none to be had.
@@ -311,6 +339,12 @@ func (q *queue) front() (pending, bool) {
 		q.more.Wait()
 	}
 	return q.list[q.first], true
+}
+
+func (q *queue) len() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.n
 }
 
 func (q *queue) pop() {

@@ -13,8 +13,9 @@
 //
 // # How a batch becomes durable
 //
-// Apply has a turn: one batch at a time is checked, encoded and given to the applier,
-// which makes it visible and hands it to the library's log. The syncer waits for the log,
+// Apply has a turn: one batch at a time is checked and encoded, made visible, and handed to
+// the library's log. Where the library might wait, a goroutine of the engine, the applier,
+// does that, so that a caller can leave if the disk fails. The syncer waits for the log,
 // batch by batch in their order, and resolves the commits; while it waits for one fsync,
 // the batches that are applied meanwhile gather for the next one. If the disk fails, the
 // herald resolves everything that is pending at once, and Apply refuses, until the disk
@@ -118,6 +119,7 @@ type Engine struct {
 	slots    chan struct{} // one for each batch that is not durable yet
 	turn     chan struct{} // the right to apply
 	work     chan *change
+	room     room
 	changes  sync.Pool // of *change
 	queue    queue
 	writing  sync.WaitGroup // applier and syncer
@@ -255,6 +257,7 @@ func (e *Engine) openLibrary(log *logger) (err error) {
 			e.opts.Log.Warn("the store can't tidy up", "dir", e.dir, "error", err)
 		}
 	}
+	listener.WALCreated = func(crdb.WALCreateInfo) { e.room.renewed(int64(e.opts.MemTableSize)) }
 	o.EventListener = listener
 	e.db, err = crdb.Open(e.dir, o)
 	switch {
