@@ -29,12 +29,14 @@ func benchmarkSet(b *testing.B, record bool, run func(*place) (float64, error)) 
 	if err != nil {
 		b.Fatal(err)
 	}
+	before := cpuTime()
 	b.ReportAllocs()
 	b.ResetTimer()
 	if _, err := run(p); err != nil {
 		b.Fatal(err)
 	}
 	b.StopTimer()
+	b.ReportMetric(float64(cpuTime()-before)/float64(b.N), "cpu-ns/op")
 	if err := p.close(); err != nil {
 		b.Fatal(err)
 	}

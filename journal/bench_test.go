@@ -173,6 +173,13 @@ func BenchmarkMillion(b *testing.B) {
 			}
 		}
 	})
+	b.Run("GetMissing", func(b *testing.B) { // all blocks of a bucket
+		for i := 0; b.Loop(); i++ {
+			if _, err := j.Get(ctx, message.ID(fmt.Sprintf("missing-%d", i))); err == nil {
+				b.Fatal("it is there")
+			}
+		}
+	})
 	b.Run("List100", func(b *testing.B) {
 		for i := 0; b.Loop(); i++ {
 			q := Query{Filter: Filter{Correlation: fmt.Sprintf("workflow-%d", i%2000)}}

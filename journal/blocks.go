@@ -18,25 +18,29 @@ import (
 // first page. Who looks for a name goes through the blocks of its bucket, which stand one
 // behind the other. A flush with few names writes keys, which are found at once.
 //
-// A block lists names, the smallest first, each with its pages in order:
+// A block lists names, the smallest first, and then the pages of each:
 //
 //	version   1 byte
 //	checksum  4 bytes, CRC-32C of what follows
-//	names:
-//	  name    uvarint, the short name less the one before it
-//	  pages   uvarint, how many have it
-//	  page    uvarint for each, its number less the one before it; the first less that
-//	          of the block
+//	count     4 bytes, of names
+//	names     5 bytes each, short names
+//	pages, for each name:
+//	  count   uvarint
+//	  page    uvarint each, its number less the one before it; the first less that of
+//	          the block
 //
 // It is dropped with the last of its pages. Until then it may list pages that are not
 // there any more.
 const (
 	blockVersion = 1
-	blockHeader  = 1 + 4
+	blockHeader  = 1 + 4 + 4
+	shortLength  = 5
 
-	manyNames  = 256 // a flush with more of them, counted for each page, writes blocks
+	// A flush with more names, counted for each page, writes blocks. With fewer, its blocks
+	// would hold next to nothing, and who looks for a name goes through one a flush.
+	manyNames  = 256
 	buckets    = 64
-	shortBits  = 8 + 32
+	shortBits  = 8 * shortLength
 	pageBits   = 64 - 6 - shortBits
 	maxInBlock = 1 << pageBits // pages of a flush that writes blocks
 )
@@ -85,37 +89,48 @@ func (bufs *flushBuffers) addBlocks(mentions []mention, seqs []uint64) {
 
 // appendBlock appends the block of some mentions, which are sorted and of one bucket.
 func appendBlock(dst []byte, mentions []mention, seqs []uint64) []byte {
-	start := len(dst)
-	dst = append(dst, blockVersion, 0, 0, 0, 0)
-	before := uint64(0)
+	start, count := len(dst), 0
+	dst = append(dst, make([]byte, blockHeader)...)
+	for i, m := range mentions {
+		if i == 0 || m.short() != mentions[i-1].short() {
+			short := m.short()
+			dst = append(dst, byte(short>>32), byte(short>>24), byte(short>>16), byte(short>>8), byte(short))
+			count++
+		}
+	}
 	for len(mentions) > 0 {
-		n, short := 1, mentions[0].short()
-		for n < len(mentions) && mentions[n].short() == short {
+		n := 1
+		for n < len(mentions) && mentions[n].short() == mentions[0].short() {
 			n++
 		}
-		dst = binary.AppendUvarint(dst, short-before)
 		dst = binary.AppendUvarint(dst, uint64(n))
 		at := seqs[0]
 		for _, m := range mentions[:n] {
 			dst = binary.AppendUvarint(dst, seqs[m.page()]-at)
 			at = seqs[m.page()]
 		}
-		before, mentions = short, mentions[n:]
+		mentions = mentions[n:]
 	}
-	binary.BigEndian.PutUint32(dst[start+1:], crc32.Checksum(dst[start+blockHeader:], castagnoli))
+	block := dst[start:]
+	block[0] = blockVersion
+	binary.BigEndian.PutUint32(block[5:], uint32(count))
+	binary.BigEndian.PutUint32(block[1:], crc32.Checksum(block[5:], castagnoli))
 	return dst
 }
 
 // errBlock is the error of a block that can't be read.
 var errBlock = errors.New("the block of names is damaged")
 
-// blockReader goes through the names of a block.
+// blockReader goes through a block: to a name, then to its pages, then to the next name.
 type blockReader struct {
 	first uint64 // the number of the block
+	names []byte // that it has not come to
+	lists []byte // of pages that it has not come to
+
 	short uint64 // the name that it stands at
-	seq   uint64 // the last page that it has read
-	left  uint64 // pages of the name that it has not read
-	rest  []byte
+	seq   uint64 // the page that it stands at
+	left  uint64 // pages of the name that it has not come to
+	fresh bool   // it has not come to a page of the name
 }
 
 // readBlock checks a block and returns a reader that stands before its first name.
@@ -125,60 +140,83 @@ func readBlock(first uint64, b []byte) (blockReader, error) {
 		return blockReader{}, fmt.Errorf("%w: it has %d bytes", errBlock, len(b))
 	case b[0] != blockVersion:
 		return blockReader{}, fmt.Errorf("%w: it is of version %d, and only version %d is known", errBlock, b[0], blockVersion)
-	case binary.BigEndian.Uint32(b[1:]) != crc32.Checksum(b[blockHeader:], castagnoli):
+	case binary.BigEndian.Uint32(b[1:]) != crc32.Checksum(b[5:], castagnoli):
 		return blockReader{}, fmt.Errorf("%w: its checksum does not fit", errBlock)
 	}
-	return blockReader{first: first, rest: b[blockHeader:]}, nil
+	count, rest := binary.BigEndian.Uint32(b[5:]), b[blockHeader:]
+	if uint64(count) > uint64(len(rest)/shortLength) {
+		return blockReader{}, fmt.Errorf("%w: it can't have %d names", errBlock, count)
+	}
+	n := int(count) * shortLength
+	return blockReader{first: first, names: rest[:n], lists: rest[n:]}, nil
 }
 
-// number reads a number.
+// shortAt is the short name at the beginning of some.
+func shortAt(b []byte) uint64 {
+	return uint64(b[0])<<32 | uint64(binary.BigEndian.Uint32(b[1:shortLength]))
+}
+
+// number reads a number of a list.
 func (r *blockReader) number() (uint64, bool) {
-	if len(r.rest) > 0 && r.rest[0] < 0x80 { // most are small
-		v := uint64(r.rest[0])
-		r.rest = r.rest[1:]
-		return v, true
-	}
-	v, n := binary.Uvarint(r.rest)
+	v, n := binary.Uvarint(r.lists)
 	if n <= 0 {
 		return 0, false
 	}
-	r.rest = r.rest[n:]
+	r.lists = r.lists[n:]
 	return v, true
 }
 
-// next goes to the next page of the next name, and reports whether there is one.
+// next goes to the next page of the name, or to the first page of the next name, and
+// reports whether there is one.
 func (r *blockReader) next() (bool, error) {
-	begins := r.left == 0
-	if begins {
-		if len(r.rest) == 0 {
+	if r.left == 0 {
+		if len(r.names) == 0 {
+			if len(r.lists) > 0 {
+				return false, fmt.Errorf("%w: %d bytes behind the last page", errBlock, len(r.lists))
+			}
 			return false, nil
 		}
-		more, ok := r.number()
-		if !ok || more == 0 || more > 1<<shortBits-1-r.short {
-			return false, fmt.Errorf("%w: a name can't be right", errBlock)
+		short := shortAt(r.names)
+		if short <= r.short {
+			return false, fmt.Errorf("%w: its names are not sorted", errBlock)
 		}
-		r.short += more
-		if r.left, ok = r.number(); !ok || r.left == 0 {
+		n, ok := r.number()
+		if !ok || n == 0 {
 			return false, fmt.Errorf("%w: a name has no page", errBlock)
 		}
-		r.seq = r.first
+		r.names = r.names[shortLength:]
+		r.short, r.left, r.seq, r.fresh = short, n, r.first, true
 	}
 	more, ok := r.number()
-	if !ok || more == 0 && !begins || more > math.MaxUint64-r.seq {
+	if !ok || more == 0 && !r.fresh || more > math.MaxUint64-r.seq {
 		return false, fmt.Errorf("%w: the number of a page can't be right", errBlock)
 	}
 	r.seq += more
 	r.left--
+	r.fresh = false
 	return true, nil
 }
 
-// find appends the pages of a block that have a name.
+// find appends the pages of a block that have a name. Most blocks that are searched do
+// not have it, so it looks at names first.
 func (n name) find(dst []uint64, first uint64, b []byte) ([]uint64, error) {
 	r, err := readBlock(first, b)
 	if err != nil {
 		return dst, err
 	}
-	for short := n.short(); ; {
+	short := n.short()
+	low, high := 0, len(r.names)/shortLength
+	for low < high {
+		if mid := (low + high) / 2; shortAt(r.names[mid*shortLength:]) < short {
+			low = mid + 1
+		} else {
+			high = mid
+		}
+	}
+	if low*shortLength == len(r.names) || shortAt(r.names[low*shortLength:]) != short {
+		return dst, nil
+	}
+	for {
 		ok, err := r.next()
 		if err != nil || !ok || r.short > short {
 			return dst, err

@@ -2,7 +2,11 @@ package journal
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
+	"hash/crc32"
+	"math"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -74,6 +78,80 @@ func FuzzPage(f *testing.F) {
 			r.names(nil)
 		}
 	})
+}
+
+// aBlock is a block as it is written: some names on the pages 7, 20 and 300.
+func aBlock(names ...name) []byte {
+	var mentions []mention
+	for i, n := range names {
+		for page := i % 3; page < 3; page++ {
+			mentions = append(mentions, mentionOf(n, page))
+		}
+	}
+	slices.Sort(mentions)
+	return appendBlock(nil, slices.Compact(mentions), []uint64{7, 20, 300})
+}
+
+// FuzzBlock reads blocks that are anything: an error, or names and pages in order.
+func FuzzBlock(f *testing.F) {
+	f.Add(aBlock(nameOf(tagID, []byte("a")), nameOf(tagType, []byte("b")), codeName(404)), uint64(7))
+	f.Add(aBlock(), uint64(1))
+	f.Add([]byte{}, uint64(0))
+	f.Add([]byte{blockVersion, 0, 0, 0, 0, 255, 255, 255, 255}, uint64(math.MaxUint64))
+	f.Fuzz(func(t *testing.T, b []byte, first uint64) {
+		if _, err := readBlock(first, b); err != nil && !errors.Is(err, errBlock) {
+			t.Fatal(err)
+		}
+		if len(b) < blockHeader {
+			return
+		}
+		// As if the checksum was right.
+		b = bytes.Clone(b)
+		b[0] = blockVersion
+		binary.BigEndian.PutUint32(b[1:], crc32.Checksum(b[5:], castagnoli))
+		listed := map[uint64][]uint64{}
+		r, err := readBlock(first, b)
+		short, last := uint64(0), uint64(0)
+		for ok := err == nil; ok; {
+			if ok, err = r.next(); !ok {
+				break
+			}
+			if r.seq < first || r.short < short || r.short == short && r.seq <= last {
+				t.Fatalf("name %x on page %d after name %x on page %d", r.short, r.seq, short, last)
+			}
+			short, last = r.short, r.seq
+			listed[short] = append(listed[short], last)
+		}
+		if err != nil && !errors.Is(err, errBlock) {
+			t.Fatal(err)
+		}
+		end, failed := lastPage(first, b)
+		if (failed == nil) != (err == nil) {
+			t.Fatalf("read: %v; its last page: %v", err, failed)
+		}
+		for short, seqs := range listed {
+			n := name(short>>32<<56 | short&math.MaxUint32)
+			if got, failed := n.find(nil, first, b); err == nil && (failed != nil || !slices.Equal(got, seqs) || end < seqs[len(seqs)-1]) {
+				t.Fatalf("name %x is on pages %v, want %v: %v", short, got, seqs, failed)
+			}
+		}
+	})
+}
+
+func TestBlockThatIsChangedIsNotRead(t *testing.T) {
+	b := aBlock(nameOf(tagID, []byte("a")), nameOf(tagType, []byte("b")))
+	for i := range b {
+		for bit := range 8 {
+			c := bytes.Clone(b)
+			c[i] ^= 1 << bit
+			if _, err := readBlock(7, c); !errors.Is(err, errBlock) {
+				t.Fatalf("bit %d of byte %d: %v", bit, i, err)
+			}
+		}
+		if _, err := readBlock(7, b[:i]); !errors.Is(err, errBlock) {
+			t.Fatalf("%d bytes: %v", i, err)
+		}
+	}
 }
 
 func TestPageThatIsChangedIsNotRead(t *testing.T) {

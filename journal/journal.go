@@ -13,9 +13,10 @@
 //
 // Recording must cost next to nothing, so a message is not a key of its own: records are
 // put one behind the other into pages (page.go), and a page is written with one key for
-// each name that it has (names.go), be it on one record or on twenty. A name is a hash,
-// and whoever finds a page by one looks at its records. Words are indexed behind the
-// writer's back, in spans of a few thousand messages (index.go).
+// each name that it has (names.go), be it on one record or on twenty. When there is much
+// to write, many names of many pages share a key (blocks.go). A name is a hash, and
+// whoever finds a page by one looks at its records. Words are indexed behind the writer's
+// back, in spans of a few thousand messages (index.go).
 //
 // A record that belongs to a batch must survive whatever the batch survives, but is not
 // worth a page. It goes into the batch as a tail, and later into a page like all others;
@@ -27,7 +28,9 @@
 //
 //	J1  pages follow each other without a gap or an overlap in their numbers, and their
 //	    times never go back
-//	J2  a page has exactly the keys of the names of its records
+//	J2  a page has exactly the names of its records: each has a key, or each is listed
+//	    in a block. A block lists a page that is there, and beside it no other but pages
+//	    that retention has dropped
 //	J3  a span has exactly the words of its records
 package journal
 

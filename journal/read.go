@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -108,6 +109,9 @@ func (j *Journal) List(ctx context.Context, q Query) (entries []Entry, next uint
 			return false
 		}
 		size += len(r.data)
+		if len(entries) == cap(entries) {
+			entries = slices.Grow(entries, max(16, len(entries))) // append grows by less, and entries are large
+		}
 		entries = append(entries, r.entry(&scan))
 		return true
 	})
@@ -207,12 +211,15 @@ func (m *matcher) name() name {
 // The record is valid until then.
 func (j *Journal) each(ctx context.Context, s store.Reader, within bounds, f Filter, reverse bool, visit func(*record) bool) error {
 	m := f.matcher()
-	pages, err := j.pages(s, within, &m, reverse)
+	span, err := pageBounds(s, within, m.since, m.until)
 	if err != nil {
 		return err
 	}
+	if n := m.name(); n != 0 {
+		return eachNamed(ctx, s, n, span, within, &m, reverse, visit)
+	}
 	var records []record
-	for p, err := range pages {
+	for p, err := range s.Scan(store.Range{From: seqKey(spacePages, span.low), To: seqKey(spacePages, span.high), Reverse: reverse}) {
 		if err == nil {
 			err = ctx.Err()
 		}
@@ -229,11 +236,32 @@ func (j *Journal) each(ctx context.Context, s store.Reader, within bounds, f Fil
 
 // eachRecord is each within one page. It reports whether visit wants more.
 func eachRecord(p store.Entry, within bounds, m *matcher, reverse bool, records *[]record, visit func(*record) bool) (bool, error) {
+	found, err := matching((*records)[:0], p, within, m)
+	if err != nil {
+		return false, err
+	}
+	*records = found
+	return visitAll(found, reverse, visit), nil
+}
+
+func visitAll(records []record, reverse bool, visit func(*record) bool) bool {
+	if reverse {
+		slices.Reverse(records)
+	}
+	for i := range records {
+		if !visit(&records[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// matching appends the records of a page that are wanted. They alias the page.
+func matching(dst []record, p store.Entry, within bounds, m *matcher) ([]record, error) {
 	pr, err := readPage(keySeq(p.Key), p.Value)
 	if err != nil {
-		return false, damaged(err, fmt.Sprintf("The journal's page %d can't be read", keySeq(p.Key)))
+		return dst, damagedPage(err, p.Key)
 	}
-	*records = (*records)[:0]
 	var r record
 	for {
 		ok, err := pr.step(&r)
@@ -244,97 +272,99 @@ func eachRecord(p store.Entry, within bounds, m *matcher, reverse bool, records 
 			err = r.read()
 		}
 		if err != nil {
-			return false, damaged(err, fmt.Sprintf("The journal's page %d can't be read", keySeq(p.Key)))
+			return dst, damagedPage(err, p.Key)
 		}
 		if !ok {
-			break
+			return dst, nil
 		}
-		if !m.matches(&r) {
-			continue
-		}
-		if reverse {
-			*records = append(*records, r)
-		} else if !visit(&r) {
-			return false, nil
+		if m.matches(&r) {
+			dst = append(dst, r)
 		}
 	}
-	for i := len(*records) - 1; i >= 0; i-- {
-		if !visit(&(*records)[i]) {
-			return false, nil
-		}
-	}
-	return true, nil
 }
 
-// pages goes through the pages that may have wanted records, in order.
-func (j *Journal) pages(s store.Reader, within bounds, m *matcher, reverse bool) (iter.Seq2[store.Entry, error], error) {
-	span, err := pageBounds(s, within, m.since, m.until)
-	if err != nil {
-		return nil, err
-	}
-	n := m.name()
-	if n == 0 {
-		return s.Scan(store.Range{From: seqKey(spacePages, span.low), To: seqKey(spacePages, span.high), Reverse: reverse}), nil
-	}
+func damagedPage(err error, k []byte) error {
+	return damaged(err, fmt.Sprintf("The journal's page %d can't be read", keySeq(k)))
+}
+
+// eachNamed is each for a filter that wants a name: it reads the pages that have it.
+func eachNamed(ctx context.Context, s store.Reader, n name, span, within bounds, m *matcher, reverse bool, visit func(*record) bool) error {
 	var beside []uint64
 	if len(m.correlation) > 0 && len(m.causation) == 0 {
 		// The message that began the workflow may be found by its time only.
+		var err error
 		if beside, err = pagesAround(s, m.correlation, span); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return func(yield func(store.Entry, error) bool) {
-		// Few pages are read ahead at first: most readers want no more.
-		ahead := 1
-		var seqs []uint64
-		read := func() bool {
-			entries, err := readPages(s, seqs)
-			if err != nil {
-				yield(store.Entry{}, err)
-				return false
+	ahead := 1 // few pages are read ahead at first: most readers want no more
+	wanted := make([]wantedPage, 0, maxAhead)
+	read := func() (bool, error) {
+		readWanted(s, wanted, within, m)
+		for i := range wanted {
+			if err := errors.Join(wanted[i].err, ctx.Err()); err != nil {
+				return false, err
 			}
-			for _, e := range entries {
-				if e.Revision > 0 && !yield(e, nil) {
-					return false
-				}
-			}
-			seqs, ahead = seqs[:0], min(2*ahead, maxAhead)
-			return true
-		}
-		for seq, err := range named(s, n, span, reverse, beside) {
-			if err != nil {
-				yield(store.Entry{}, err)
-				return
-			}
-			if seqs = append(seqs, seq); len(seqs) >= ahead && !read() {
-				return
+			if !visitAll(wanted[i].records, reverse, visit) {
+				return false, nil
 			}
 		}
-		read()
-	}, nil
+		wanted, ahead = wanted[:0], min(2*ahead, maxAhead)
+		return true, nil
+	}
+	for seq, err := range named(s, n, span, reverse, beside) {
+		if err != nil {
+			return err
+		}
+		wanted = wanted[:len(wanted)+1]
+		wanted[len(wanted)-1].seq = seq
+		if len(wanted) < ahead {
+			continue
+		}
+		if more, err := read(); err != nil || !more {
+			return err
+		}
+	}
+	_, err := read()
+	return err
 }
 
 // maxAhead is how many pages are read ahead.
 const maxAhead = 64
 
-// readPages reads pages, on two processors if they are many.
-func readPages(s store.Reader, seqs []uint64) ([]store.Entry, error) {
-	entries := make([]store.Entry, len(seqs))
-	read := func(from, to int) (err error) {
-		for i := from; i < to && err == nil; i++ {
-			entries[i], err = s.Get(seqKey(spacePages, seqs[i]))
+// wantedPage is a page that may have wanted records.
+type wantedPage struct {
+	seq     uint64
+	records []record // those that it has
+	err     error
+}
+
+func (p *wantedPage) read(s store.Reader, within bounds, m *matcher) {
+	p.records = p.records[:0]
+	var e store.Entry
+	if e, p.err = s.Get(seqKey(spacePages, p.seq)); p.err == nil && e.Revision > 0 {
+		p.records, p.err = matching(p.records, e, within, m)
+	}
+}
+
+// readWanted reads pages, on two processors if they are many.
+func readWanted(s store.Reader, wanted []wantedPage, within bounds, m *matcher) {
+	var taken atomic.Int64
+	read := func() {
+		for {
+			i := int(taken.Add(1)) - 1
+			if i >= len(wanted) {
+				return
+			}
+			wanted[i].read(s, within, m)
 		}
-		return err
 	}
-	if len(seqs) < 16 {
-		return entries, read(0, len(seqs))
+	var beside sync.WaitGroup
+	if len(wanted) >= 16 {
+		beside.Go(read)
 	}
-	var behind error
-	var wg sync.WaitGroup
-	wg.Go(func() { behind = read(len(seqs)/2, len(seqs)) })
-	err := read(0, len(seqs)/2)
-	wg.Wait()
-	return entries, errors.Join(err, behind)
+	read()
+	beside.Wait()
 }
 
 // named goes through the numbers of the pages that have a name and of those beside,
@@ -591,7 +621,7 @@ func pageFrom(s store.Reader, from, before uint64) (seq uint64, base int64, err 
 			return 0, 0, err
 		}
 		if len(e.Value) < pageHeader {
-			return 0, 0, damaged(errPage, fmt.Sprintf("The journal's page %d can't be read", keySeq(e.Key)))
+			return 0, 0, damagedPage(errPage, e.Key)
 		}
 		return keySeq(e.Key), pageTime(e.Value), nil
 	}

@@ -209,7 +209,7 @@ func TestTrimDropsWhatIsOldAndAllThatRefersToIt(t *testing.T) {
 		t.Fatalf("%+v, %v; there were %d", d, err, len(all))
 	}
 	check(t, j)
-	for _, space := range []byte{spacePages, spaceNames, spaceSpans, spaceWords} {
+	for _, space := range []byte{spacePages, spaceNames, spaceBlocks, spaceSpans, spaceWords} {
 		if n := count(t, s, space); n != 0 {
 			t.Errorf("%d keys are left in %c", n, space)
 		}

@@ -82,7 +82,8 @@ type Reader interface {
 	Scan(Range) iter.Seq2[Entry, error]
 }
 
-// A Snapshot is a state of a store that does not change any more. It must be closed.
+// A Snapshot is a state of a store that does not change any more. It is safe for
+// concurrent use, and must be closed.
 type Snapshot interface {
 	Reader
 	Close() error

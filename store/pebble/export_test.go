@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"kernos/store"
+	"kernos/store/storetest"
 )
 
 func exported(t *testing.T, dir string) []store.Entry {
@@ -63,7 +64,7 @@ func TestExportWhileAProcessWrites(t *testing.T) {
 		}
 	})
 	<-started
-	for range 20 {
+	for range storetest.Sized(20) {
 		acknowledged := durable.Load()
 		all := exported(t, dir)
 		if len(all) == 0 {

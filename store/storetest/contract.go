@@ -939,13 +939,7 @@ func testCloseRaces(f *fixture) {
 
 func testLarge(f *fixture) {
 	random := random(f.T)
-	value := func(size int) []byte {
-		v := make([]byte, size)
-		for i := range v {
-			v[i] = byte(random.Uint32())
-		}
-		return v
-	}
+	value := func(size int) []byte { return noise(random, size) }
 	want := map[string][]byte{"m/0": value(1 << 20), "m/1": value(4 << 20), string(append([]byte("m/"), bytes.Repeat([]byte("k"), 4096)...)): value(1)}
 	var b store.Batch
 	for key, v := range want {
@@ -985,14 +979,15 @@ func testLarge(f *fixture) {
 }
 
 func testMany(f *fixture) {
-	const total, each = 100_000, 500
+	const each = 500
+	total := Sized(100_000)
+	key := func(n int) []byte { return fmt.Appendf(nil, "m/%06d", n) }
 	order := rand.Perm(total)
 	var b store.Batch
 	for from := 0; from < total; from += each {
 		b.Reset()
 		for _, n := range order[from : from+each] {
-			key := fmt.Appendf(nil, "m/%06d", n)
-			b.Set(key, key)
+			b.Set(key(n), key(n))
 		}
 		f.apply(&b)
 	}
@@ -1008,7 +1003,7 @@ func testMany(f *fixture) {
 			if err != nil {
 				f.Fatal(err)
 			}
-			if want := fmt.Sprintf("m/%06d", at); string(e.Key) != want || string(e.Value) != want {
+			if want := string(key(at)); string(e.Key) != want || string(e.Value) != want {
 				f.Fatalf("found %q=%q at %s", e.Key, e.Value, want)
 			}
 			at += step
@@ -1017,15 +1012,16 @@ func testMany(f *fixture) {
 			f.Errorf("%d keys, want %d", got, n)
 		}
 	}
+	middle := store.Range{From: key(total / 2), To: key(total/2 + 100)}
 	for range 2 {
 		count(store.Prefix([]byte("m/")), 0, total)
 		count(store.Range{Reverse: true}, total-1, total)
-		count(store.Range{From: []byte("m/050000"), To: []byte("m/050100")}, 50_000, 100)
-		count(store.Range{From: []byte("m/050000"), To: []byte("m/050100"), Reverse: true}, 50_099, 100)
+		count(middle, total/2, 100)
+		count(store.Range{From: middle.From, To: middle.To, Reverse: true}, total/2+99, 100)
 		f.reopen()
 	}
 	b.Reset()
-	b.DeleteRange([]byte("m/000100"), []byte("m/099900"))
+	b.DeleteRange(key(100), key(total-100))
 	f.wait(f.apply(&b))
 	if n := len(f.everything()); n != 200 {
 		f.Errorf("%d keys are left, want 200", n)

@@ -141,7 +141,7 @@ func kill(t *testing.T, dir string, random *rand.Rand) ([]string, error) {
 // Kill kills a process in which 64 writers work on an engine's store, and looks whether
 // everything that it knew to be durable is there and nothing is half there.
 func Kill(t *testing.T, e Engine) {
-	rounds := 15
+	rounds := Sized(15)
 	if *long {
 		rounds = 100
 	}

@@ -21,8 +21,11 @@ import (
 // change to it.
 func runPowerCut(t *testing.T, e Engine) {
 	w := workload{sessions: 3, writers: 3, batches: 8, every: 3}
-	if *long {
+	switch {
+	case *long:
 		w = workload{sessions: 4, writers: 8, batches: 20, every: 1}
+	case raced:
+		w = workload{sessions: 2, writers: 2, batches: 4, every: 3}
 	}
 	cuts, err := powerCut(e, w, random(t))
 	if err != nil {
@@ -290,14 +293,11 @@ func (w workload) writer(s store.Store, h *history, random *rand.Rand, name stri
 		b.IfRevision(counter, at)
 		b.Set(counter, fmt.Append(nil, n))
 		for range random.IntN(4) {
-			value := make([]byte, random.IntN(200))
+			size := random.IntN(200)
 			if random.IntN(6) == 0 { // more than a block of the disk, and of a log
-				value = make([]byte, random.IntN(70_000))
+				size = random.IntN(70_000)
 			}
-			for i := range value {
-				value[i] = byte(random.Uint32())
-			}
-			b.Set(fmt.Appendf(nil, "m/%02d", random.IntN(30)), value)
+			b.Set(fmt.Appendf(nil, "m/%02d", random.IntN(30)), noise(random, size))
 		}
 		b.Delete(fmt.Appendf(nil, "m/%02d", random.IntN(30)))
 		if random.IntN(5) == 0 {

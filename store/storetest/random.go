@@ -13,7 +13,7 @@ import (
 
 // runRandom does the same random things to an engine and to Memory, which must agree.
 func runRandom(t *testing.T, e Engine) {
-	steps := 6000
+	steps := Sized(6000)
 	if *long {
 		steps = 500_000
 	}
@@ -96,14 +96,11 @@ func (p *pair) applyBoth() {
 			}
 			ours.DeleteRange(key, to)
 		default:
-			value := make([]byte, p.random.IntN(40))
+			size := p.random.IntN(40)
 			if p.random.IntN(100) == 0 {
-				value = make([]byte, p.random.IntN(100_000))
+				size = p.random.IntN(100_000)
 			}
-			for i := range value {
-				value[i] = byte(p.random.Uint32())
-			}
-			ours.Set(key, value)
+			ours.Set(key, noise(p.random, size))
 		}
 	}
 	theirs.Ops = slices.Clone(ours.Ops)

@@ -13,12 +13,14 @@
 // file system, one after another. [Kill] kills a process that writes; it is a
 // test of its own, because the test binary runs itself as that process.
 //
-// The flag -storetest.long makes all of it larger: for a night, not for every change.
+// The flag -storetest.long makes all of it larger: for a night, not for every change. With
+// the race detector it is smaller, since what that finds it finds soon.
 package storetest
 
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"flag"
@@ -38,6 +40,24 @@ var (
 	long = flag.Bool("storetest.long", false, "run the store's random, crash, fault and kill tests at full length")
 	seed = flag.Uint64("storetest.seed", 0, "repeat the store's random tests with the seed that a failure has printed")
 )
+
+// Sized returns how often something of a short run is done: n times, or less with the
+// race detector.
+func Sized(n int) int {
+	if raced {
+		return max(1, n/4)
+	}
+	return n
+}
+
+// noise returns bytes that can't be compressed.
+func noise(random *rand.Rand, size int) []byte {
+	var seed [32]byte
+	binary.LittleEndian.PutUint64(seed[:], random.Uint64())
+	value := make([]byte, size)
+	_, _ = rand.NewChaCha8(seed).Read(value) // it never fails
+	return value
+}
 
 // patience is how long anything may take before it counts as hanging.
 const patience = 30 * time.Second

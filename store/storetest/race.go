@@ -1,0 +1,7 @@
+//go:build race
+
+package storetest
+
+// raced says that the race detector is at work, which makes everything several times as
+// slow.
+const raced = true
