@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -330,7 +329,7 @@ func eachNamed(ctx context.Context, s store.Reader, n name, span, within bounds,
 }
 
 // maxAhead is how many pages are read ahead.
-const maxAhead = 64
+const maxAhead = 256
 
 // wantedPage is a page that may have wanted records.
 type wantedPage struct {
@@ -339,32 +338,64 @@ type wantedPage struct {
 	err     error
 }
 
-func (p *wantedPage) read(s store.Reader, within bounds, m *matcher) {
+func (p *wantedPage) take(e store.Entry, within bounds, m *matcher) {
 	p.records = p.records[:0]
-	var e store.Entry
-	if e, p.err = s.Get(seqKey(spacePages, p.seq)); p.err == nil && e.Revision > 0 {
+	if e.Revision > 0 {
 		p.records, p.err = matching(p.records, e, within, m)
 	}
 }
 
 // readWanted reads pages, on two processors if they are many.
 func readWanted(s store.Reader, wanted []wantedPage, within bounds, m *matcher) {
-	var taken atomic.Int64
-	read := func() {
-		for {
-			i := int(taken.Add(1)) - 1
-			if i >= len(wanted) {
-				return
-			}
-			wanted[i].read(s, within, m)
-		}
+	if len(wanted) < 16 {
+		readSome(s, wanted, within, m)
+		return
 	}
 	var beside sync.WaitGroup
-	if len(wanted) >= 16 {
-		beside.Go(read)
-	}
-	read()
+	beside.Go(func() { readSome(s, wanted[len(wanted)/2:], within, m) })
+	readSome(s, wanted[:len(wanted)/2], within, m)
 	beside.Wait()
+}
+
+func readSome(s store.Reader, wanted []wantedPage, within bounds, m *matcher) {
+	many, ok := s.(store.Getter)
+	if !ok || len(wanted) < 2 {
+		for i := range wanted {
+			var e store.Entry
+			e, wanted[i].err = s.Get(seqKey(spacePages, wanted[i].seq))
+			if wanted[i].err == nil {
+				wanted[i].take(e, within, m)
+			}
+		}
+		return
+	}
+	at := func(i int) *wantedPage { return &wanted[i] }
+	if wanted[0].seq > wanted[1].seq {
+		at = func(i int) *wantedPage { return &wanted[len(wanted)-1-i] }
+	}
+	keys := make([][]byte, len(wanted))
+	for i := range wanted {
+		keys[i] = seqKey(spacePages, at(i).seq)
+		at(i).records, at(i).err = at(i).records[:0], nil
+	}
+	i := 0
+	for e, err := range many.GetAll(keys) {
+		p := at(i)
+		if p.err = err; err != nil {
+			return
+		}
+		p.take(e, within, m)
+		for k := range p.records {
+			p.records[k].own() // the page goes with the next step
+		}
+		i++
+	}
+}
+
+// own makes a record independent of its page.
+func (r *record) own() {
+	r.text = bytes.Clone(r.text)
+	_ = r.read() // it was read before
 }
 
 // named goes through the numbers of the pages that have a name and of those beside,

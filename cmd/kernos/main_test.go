@@ -23,6 +23,8 @@ func TestScripts(t *testing.T) {
 		Dir: "testdata",
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("KERNOS_HOME", e.WorkDir+"/home")
+			// A process with the race detector would wait a second before it ends.
+			e.Setenv("GORACE", "atexit_sleep_ms=10")
 			e.Values[running] = new(process)
 			return nil
 		},
@@ -74,7 +76,10 @@ func hold(ts *testscript.TestScript, neg bool, args []string) {
 	messages := ts.ReadFile(args[0])
 	p.command = exec.Command("kernos", append([]string{"pipe", "--inline"}, args[1:]...)...)
 	p.command.Dir = ts.MkAbs(".")
-	p.command.Env = append(os.Environ(), "KERNOS_HOME="+ts.Getenv("KERNOS_HOME"), "KERNOS_ORIGIN="+ts.Getenv("KERNOS_ORIGIN"))
+	p.command.Env = os.Environ()
+	for _, name := range []string{"KERNOS_HOME", "KERNOS_ORIGIN", "GORACE"} {
+		p.command.Env = append(p.command.Env, name+"="+ts.Getenv(name))
+	}
 	p.command.Stderr = &p.errors
 	var err error
 	p.in, err = p.command.StdinPipe()

@@ -40,7 +40,7 @@ import (
 type Options struct {
 	FS           vfs.FS        // nil means the disk
 	Log          *slog.Logger  // nil means that nothing is logged
-	CacheSize    int64         // of blocks that were read, in bytes; 0 means 64 MB
+	CacheSize    int64         // of blocks that were read, in bytes; 0 means 32 MB
 	MemTableSize int           // of changes that are in the log only, in bytes; 0 means 16 MB
 	CloseTimeout time.Duration // how long Close waits for a disk that fails; 0 means 2 s
 
@@ -59,7 +59,7 @@ func (o *Options) defaults() Options {
 		all.Log = slog.New(slog.DiscardHandler)
 	}
 	if all.CacheSize == 0 {
-		all.CacheSize = 24 << 20
+		all.CacheSize = 32 << 20
 	}
 	if all.MemTableSize == 0 {
 		all.MemTableSize = 16 << 20

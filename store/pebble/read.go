@@ -211,15 +211,35 @@ func (c *cursor) step(first bool) (store.Entry, bool, error) {
 	if !c.move(first) {
 		return store.Entry{}, false, c.it.Error()
 	}
+	entry, err := c.entry()
+	return entry, err == nil, err
+}
+
+// seek goes to a key. An entry that is absent has revision 0.
+func (c *cursor) seek(key []byte) (store.Entry, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.none:
+		return store.Entry{Key: key}, nil
+	case c.it == nil:
+		return store.Entry{}, store.ErrClosed
+	case !c.it.SeekGE(key) || !bytes.Equal(c.it.Key(), key):
+		return store.Entry{Key: key}, c.it.Error()
+	}
+	return c.entry()
+}
+
+// entry copies the entry that the cursor is at.
+func (c *cursor) entry() (store.Entry, error) {
 	stored, err := c.it.ValueAndErr()
 	if err != nil {
-		return store.Entry{}, false, err
+		return store.Entry{}, err
 	}
 	if n := len(c.it.Key()) + len(stored); cap(c.buf) < n {
 		c.buf = make([]byte, 0, max(256, n+n/2))
 	}
-	entry, err := copyEntry(c.buf[:0], c.it.Key(), stored)
-	return entry, err == nil, err
+	return copyEntry(c.buf[:0], c.it.Key(), stored)
 }
 
 func (c *cursor) move(first bool) bool {
@@ -275,14 +295,44 @@ func (s *snapshot) Get(key []byte) (store.Entry, error) {
 }
 
 func (s *snapshot) Scan(r store.Range) iter.Seq2[store.Entry, error] {
-	return s.e.scan(r, func(use func(source) error) error {
-		s.mu.RLock()
-		defer s.mu.RUnlock()
-		if s.snap == nil {
-			return store.ErrClosed
+	return s.e.scan(r, s.use)
+}
+
+// GetAll implements [store.Getter]: one iterator goes from key to key. A Get each would
+// look at the filters of every level, which are large and push pages out of the cache.
+func (s *snapshot) GetAll(keys [][]byte) iter.Seq2[store.Entry, error] {
+	return func(yield func(store.Entry, error) bool) {
+		if len(keys) == 0 {
+			return
 		}
-		return use(s.snap)
-	})
+		all := store.Range{From: keys[0], To: append(bytes.Clone(keys[len(keys)-1]), 0)}
+		c, err := s.e.newCursor(all, s.use)
+		if err != nil {
+			yield(store.Entry{}, err)
+			return
+		}
+		defer s.e.handles.remove(c)
+		for _, k := range keys {
+			entry, err := c.seek(k)
+			if err != nil {
+				yield(store.Entry{}, s.e.readOrClosed(err))
+				return
+			}
+			if !yield(entry, nil) {
+				return
+			}
+		}
+	}
+}
+
+// use lets a source be used that is not closed meanwhile.
+func (s *snapshot) use(use func(source) error) error {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.snap == nil {
+		return store.ErrClosed
+	}
+	return use(s.snap)
 }
 
 func (s *snapshot) Close() error {

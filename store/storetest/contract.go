@@ -35,6 +35,7 @@ var contract = []struct {
 	{"OneOfManyIsFirst", testFirst},
 	{"Counter", testCounter},
 	{"Snapshots", testSnapshots},
+	{"GetAll", testGetAll},
 	{"VisibleAtOnce", testVisible},
 	{"CommitsInOrder", testCommits},
 	{"Barrier", testBarrier},
@@ -1068,5 +1069,58 @@ func testWriters(f *fixture) {
 			}
 		}
 		f.reopen()
+	}
+}
+
+// testGetAll compares with Get, for engines that have it.
+func testGetAll(f *fixture) {
+	for i := range 50 {
+		f.set(fmt.Sprintf("m/%02d", i*2), fmt.Sprint(i))
+	}
+	s, err := f.store.Snapshot()
+	if err != nil {
+		f.Fatal(err)
+	}
+	many, ok := s.(store.Getter)
+	if !ok {
+		if err := s.Close(); err != nil {
+			f.Error(err)
+		}
+		return
+	}
+	f.set("m/04", "later")
+	var keys [][]byte
+	for i := range 100 {
+		if i%7 != 3 {
+			keys = append(keys, fmt.Appendf(nil, "m/%02d", i))
+		}
+	}
+	n := 0
+	for e, err := range many.GetAll(keys) {
+		if err != nil {
+			f.Fatal(err)
+		}
+		want, err := s.Get(keys[n])
+		if err != nil || !bytes.Equal(e.Key, keys[n]) || !bytes.Equal(e.Value, want.Value) || e.Revision != want.Revision {
+			f.Errorf("%s is %q@%d, and Get says %q@%d, %v", keys[n], e.Value, e.Revision, want.Value, want.Revision, err)
+		}
+		n++
+	}
+	if n != len(keys) {
+		f.Errorf("%d keys got %d entries", len(keys), n)
+	}
+	for range many.GetAll(nil) {
+		f.Error("no keys have an entry")
+	}
+	for range many.GetAll(keys) {
+		break // and its iterator is closed
+	}
+	if err := s.Close(); err != nil {
+		f.Error(err)
+	}
+	for _, err := range many.GetAll(keys) {
+		if !errors.Is(err, store.ErrClosed) {
+			f.Errorf("after Close: %v", err)
+		}
 	}
 }
