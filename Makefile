@@ -5,8 +5,12 @@ BIN       := bin/kernos
 FUZZTIME  ?= 30s
 PACKAGES  := ./...
 
+# What shows that nothing is lost: random work beside a model, power cuts, failing disks and
+# killed processes. With the race detector they are smaller.
+PROOFS    := TestEngine/(Random|PowerCut|Faults)$$|Kill
+
 .DEFAULT_GOAL := help
-.PHONY: help build install test unit lint fmt docs fuzz bench cover clean
+.PHONY: help build install test unit crash lint fmt docs fuzz bench cover clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,7 +25,12 @@ test: lint unit ## Run everything: lint, architecture, unit tests with the race 
 
 unit: ## Run the tests only
 	$(GO) test -race -timeout 10m $(PACKAGES)
+	$(GO) test -run '$(PROOFS)' ./store/pebble ./conformance
 	cd bench && $(GO) test ./...
+
+crash: ## Cut the power, fail the disk and kill the kernel, at length
+	$(GO) test -v -run '$(PROOFS)' -timeout 4h ./store/pebble -storetest.long
+	$(GO) test -v -run Kill -timeout 4h ./conformance -crashes 100
 
 lint: ## Check formatting, go vet and staticcheck
 	@unformatted="$$(gofmt -l $$(git ls-files '*.go'))"; \

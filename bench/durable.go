@@ -139,6 +139,12 @@ func (p *place) converse(key string, count, inFlight int) error {
 		_ = theirs.Close()
 		served <- err
 	}()
+	if inFlight == 1 {
+		err := askEach(ours, key, count)
+		_ = ours.Close()
+		<-served
+		return err
+	}
 	slots := make(chan struct{}, inFlight)
 	sent := make(chan error, 1)
 	go func() {
@@ -146,12 +152,6 @@ func (p *place) converse(key string, count, inFlight int) error {
 		for i := range count {
 			slots <- struct{}{}
 			_, _ = w.Write(setLine(fmt.Sprintf("%s/%d", key, i%1000), i))
-			if inFlight == 1 {
-				if err := w.Flush(); err != nil {
-					sent <- err
-					return
-				}
-			}
 		}
 		sent <- w.Flush()
 	}()
@@ -170,6 +170,24 @@ func (p *place) converse(key string, count, inFlight int) error {
 	_ = ours.Close()
 	<-served
 	return err
+}
+
+// askEach sends one command after the other.
+func askEach(conn net.Conn, key string, count int) error {
+	r := bufio.NewReaderSize(conn, 4<<10)
+	for i := range count {
+		if _, err := conn.Write(setLine(fmt.Sprintf("%s/%d", key, i%1000), i)); err != nil {
+			return err
+		}
+		line, err := r.ReadSlice('\n')
+		if err != nil {
+			return err
+		}
+		if !bytes.Contains(line, []byte(`"kind":"reply"`)) {
+			return fmt.Errorf("no reply: %s", line)
+		}
+	}
+	return nil
 }
 
 // engineAlone gives batches to the engine below the contract, from many goroutines, each

@@ -30,8 +30,9 @@ type outbox struct {
 	mu     sync.Mutex
 	queue  []parcel
 	bytes  int           // of the data in queue
-	idle   bool          // the courier waits for a parcel
+	idle   bool          // the courier waits for a parcel, or for the commit of the first one
 	wake   chan struct{} // tells it; nil if there is no courier
+	nudge  func(error)   // wakes it when that commit is decided
 	room   *sync.Cond    // told when parcels leave
 	closed bool
 	done   chan struct{} // closed when the courier has gone
@@ -73,6 +74,13 @@ func (o *outbox) post(send Emit, m message.Message, commit *store.Commit) {
 		o.done = make(chan struct{})
 		o.room = sync.NewCond(&o.mu)
 		o.queue = make([]parcel, 0, firstParcel)
+		o.nudge = func(error) {
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			if len(o.queue) > 0 {
+				o.call()
+			}
+		}
 		go o.courier()
 	}
 	for len(o.queue) >= maxParcels || o.bytes > maxBytes {
@@ -81,8 +89,14 @@ func (o *outbox) post(send Emit, m message.Message, commit *store.Commit) {
 	o.waiting.Add(1)
 	o.queue = append(o.queue, parcel{send, m, commit})
 	o.bytes += len(m.Data)
-	o.call()
+	first := o.idle && len(o.queue) == 1 && commit != nil
+	if !first && !(o.idle && o.queue[0].commit != nil) {
+		o.call() // otherwise the commit of the first one does
+	}
 	o.mu.Unlock()
+	if first {
+		commit.Then(o.nudge)
+	}
 }
 
 // call wakes the courier if it waits. It is called with mu held.
@@ -112,7 +126,7 @@ func (o *outbox) courier() {
 			if closed {
 				return
 			}
-			<-o.wake
+			o.rest(patience)
 			continue
 		}
 		for i := range batch {
@@ -122,6 +136,23 @@ func (o *outbox) courier() {
 		o.waiting.Add(-int64(len(batch)))
 		if o.flush != nil && o.waiting.Load() == 0 {
 			o.flush()
+		}
+	}
+}
+
+// rest waits for something to do. It looks now and then by itself: a disk that hangs
+// decides nothing.
+func (o *outbox) rest(patience *time.Timer) {
+	patience.Reset(maxCommit)
+	select {
+	case <-o.wake:
+	case <-patience.C:
+		o.mu.Lock()
+		woken := !o.idle
+		o.idle = false
+		o.mu.Unlock()
+		if woken {
+			<-o.wake // somebody has, at this very moment
 		}
 	}
 }
