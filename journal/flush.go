@@ -175,8 +175,11 @@ func (j *Journal) write(pages []*page) (totals, error) {
 	bufs.keys, bufs.blocks = bufs.keys[:0], bufs.blocks[:0]
 	bufs.names, bufs.ends, bufs.seqs = bufs.names[:0], bufs.ends[:0], bufs.seqs[:0]
 	for _, p := range pages {
-		for _, k := range p.tails {
-			b.Delete(k)
+		for _, t := range p.tails {
+			b.Delete(t.key)
+			if t.text != nil && j.opts.BlobUnrefs != nil {
+				j.opts.BlobUnrefs(b, t.text, t.key)
+			}
 		}
 		if p.count == 0 {
 			continue

@@ -45,9 +45,15 @@ const (
 type page struct {
 	buf        []byte // room for the header, then the records
 	count      int
-	base, last int64    // the times of the first and the last record
-	tails      [][]byte // keys of tails that are of no use when the page is written
-	lost       lost     // what the page says was not recorded
+	base, last int64     // the times of the first and the last record
+	tails      []besides // tails that are of no use when the page is written
+	lost       lost      // what the page says was not recorded
+}
+
+// besides is a tail: a record beside a batch.
+type besides struct {
+	key  []byte
+	text []byte // if it mentions blobs
 }
 
 func newPage(buf []byte) *page { return &page{buf: append(buf[:0], make([]byte, pageHeader)...)} }

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"bytes"
 	crand "crypto/rand"
 	"encoding/binary"
 	"fmt"
@@ -248,10 +249,13 @@ func (j *Journal) RecordWith(b *store.Batch, rs []kernel.Record, apply func() er
 	k := j.tailKey(now)
 	ops := len(b.Ops)
 	b.Set(k, tail.buf)
+	beside := besides{key: k}
+	if j.opts.BlobRefs != nil && j.opts.BlobPath != "" && bytes.Contains(tail.buf, []byte(j.opts.BlobPath)) {
+		j.opts.BlobRefs(b, tail.buf, k)
+		beside.text = tail.buf
+	}
 	if err := apply(); err != nil {
-		if len(b.Ops) > ops && string(b.Ops[ops].Key) == string(k) {
-			b.Ops = append(b.Ops[:ops], b.Ops[ops+1:]...)
-		}
+		b.Ops = b.Ops[:ops]
 		return err
 	}
 	j.mu.Lock()
@@ -266,7 +270,7 @@ func (j *Journal) RecordWith(b *store.Batch, rs []kernel.Record, apply func() er
 	if j.open == nil {
 		j.openPage()
 	}
-	j.open.tails = append(j.open.tails, k)
+	j.open.tails = append(j.open.tails, beside)
 	return nil
 }
 

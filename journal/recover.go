@@ -43,7 +43,7 @@ func (j *Journal) openOnce() error {
 
 // damaged is the error for what the journal has not written, or not so.
 func damaged(err error, text string) error {
-	return store.Errorf(500, err, "%s; run kernos doctor", text)
+	return store.Errorf(500, err, "%s; bring back a backup with kernos restore", text)
 }
 
 // recoverTails makes pages of the tails that others have left: their records survived
@@ -51,12 +51,12 @@ func damaged(err error, text string) error {
 // which may be.
 func (j *Journal) recoverTails() error {
 	for {
-		pages, keys, err := j.readTails()
-		if err != nil || len(keys) == 0 {
+		pages, tails, err := j.readTails()
+		if err != nil || len(tails) == 0 {
 			return err
 		}
 		last := newPage(nil) // a page without records: it lets go of the tails
-		last.tails = keys
+		last.tails = tails
 		t, err := j.write(append(pages, last))
 		if err != nil {
 			return err
@@ -66,9 +66,9 @@ func (j *Journal) recoverTails() error {
 	}
 }
 
-// readTails makes pages of the oldest tails, some megabytes at most, and returns the keys
-// of the tails.
-func (j *Journal) readTails() (pages []*page, keys [][]byte, err error) {
+// readTails makes pages of the oldest tails, some megabytes at most, and returns the
+// tails.
+func (j *Journal) readTails() (pages []*page, tails []besides, err error) {
 	s, err := j.s.Snapshot()
 	if err != nil {
 		return nil, nil, err
@@ -113,7 +113,11 @@ func (j *Journal) readTails() (pages []*page, keys [][]byte, err error) {
 				pages, p = append(pages, p), newPage(nil)
 			}
 		}
-		keys = append(keys, bytes.Clone(e.Key))
+		t := besides{key: bytes.Clone(e.Key)}
+		if j.opts.BlobPath != "" && bytes.Contains(e.Value, []byte(j.opts.BlobPath)) {
+			t.text = bytes.Clone(e.Value)
+		}
+		tails = append(tails, t)
 		if size += len(e.Value); size >= maxWaiting {
 			break
 		}
@@ -121,7 +125,7 @@ func (j *Journal) readTails() (pages []*page, keys [][]byte, err error) {
 	if p.count > 0 {
 		pages = append(pages, p)
 	}
-	return pages, keys, nil
+	return pages, tails, nil
 }
 
 // has reports whether a record with the id and kind of another is in a page.

@@ -59,6 +59,7 @@ type effect struct {
 	flight    *flight           // if the call has an idempotency key
 	replayed  bool              // the outcome is that of an earlier call
 	overtaken bool              // a condition did not hold: the handler runs again
+	deciding  bool              // the outcome is given, and on its way to the store
 }
 
 // maxDepth is how deep calls may nest.
@@ -109,18 +110,32 @@ func (c *call) run() {
 			return
 		}
 	}
-	e, _ := message.ErrorOf(c.busy())
-	c.emit(c.request.Fail(e))
+	c.giveUp("%s was overtaken %d times by others who changed the same; try again", c.request.Type, maxAttempts)
+}
+
+// giveUp settles a call that can't have its way, with an error that is not remembered.
+func (c *call) giveUp(format string, args ...any) {
+	c.settleAs(c.request.Fail(message.Errorf(503, format, args...)))
 }
 
 // startOver reports whether the handler has to run again, and forgets what it has done.
 func (c *call) startOver() bool {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.overtaken || c.settled.Load() {
-		return false
+	again := c.overtaken && !c.settled.Load()
+	called := c.owed != nil
+	if again && !called {
+		c.overtaken, c.staged, c.published, c.later = false, nil, nil, nil
 	}
-	c.overtaken, c.staged, c.published, c.later = false, nil, nil, nil
+	c.mu.Unlock()
+	switch {
+	case !again:
+		return false
+	case called: // and what it has called must not happen twice
+		c.giveUp("%s was overtaken by others who changed the same, after it had changed something else; look, and decide anew", c.request.Type)
+		return false
+	case c.flight != nil:
+		return c.look()
+	}
 	return true
 }
 
@@ -164,11 +179,32 @@ func (c *call) expire() {
 	c.close(context.DeadlineExceeded)
 	late := !c.settled.Load()
 	c.expired = late
+	deciding := c.deciding
 	c.mu.Unlock()
-	if late {
-		c.k.opts.Log.Warn("call not done in time", "type", c.request.Type, "id", c.request.Metadata.ID, "timeout", c.timeout)
-		c.emit(c.request.Fail(message.Errorf(504, "%s was not done within %v", c.request.Type, c.timeout.Round(time.Millisecond))))
+	if !late {
+		return
 	}
+	c.k.opts.Log.Warn("call not done in time", "type", c.request.Type, "id", c.request.Metadata.ID, "timeout", c.timeout)
+	if deciding {
+		c.abandon()
+		return
+	}
+	c.emit(c.request.Fail(message.Errorf(504, "%s was not done within %v", c.request.Type, c.timeout.Round(time.Millisecond))))
+}
+
+// abandon answers for a call whose change hangs on its way to the store.
+func (c *call) abandon() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.settled.Load() {
+		return
+	}
+	m := c.request.Fail(message.Errorf(504, "%s is not known to have happened: the store did not take it within %v", c.request.Type, c.timeout.Round(time.Millisecond)))
+	c.stamp(&m)
+	_, out := c.ways()
+	c.k.recordCopy(m, Record{Way: out, Syscall: c.syscall})
+	c.settle()
+	c.post(m, nil)
 }
 
 // emit is the Emit of the call's handler.
@@ -181,8 +217,8 @@ func (c *call) emit(m message.Message) {
 		}
 		return
 	}
-	if c.overtaken && !c.expired {
-		return // it speaks of what did not come about
+	if c.overtaken && !c.expired || c.deciding {
+		return // it speaks of what did not come about, or too late
 	}
 	if problem := c.vet(&m); problem != "" {
 		c.k.opts.Log.Error(problem, "type", c.request.Type, "id", c.request.Metadata.ID)
@@ -194,7 +230,10 @@ func (c *call) emit(m message.Message) {
 		return
 	}
 	c.outcome = m
-	commit, err := c.settleWith(&c.outcome)
+	commit, err := c.decide()
+	if c.settled.Load() {
+		return // it took too long, and was answered for
+	}
 	if err == errAgain {
 		c.overtaken = true
 		return
@@ -211,6 +250,21 @@ func (c *call) emit(m message.Message) {
 		c.post(event, commit)
 	}
 	c.post(c.outcome, commit)
+}
+
+// decide makes the outcome and what the call has staged one. The disk may take its time,
+// so the lock is let go: a deadline must be able to pass. It is called with mu held.
+func (c *call) decide() (*store.Commit, error) {
+	if c.staged == nil && c.flight == nil {
+		return c.settleWith(&c.outcome)
+	}
+	c.deciding = true
+	c.mu.Unlock()
+	defer func() {
+		c.mu.Lock()
+		c.deciding = false
+	}()
+	return c.settleWith(&c.outcome)
 }
 
 // stamp gives what the handler emits its lineage, an id and a time.

@@ -33,10 +33,14 @@ type Definition struct {
 	// are not recorded, and its replies without their data.
 	Recalls bool
 
+	// Stored says that what the syscall replies was given to be kept: a reply that does not
+	// fit into a line may go to a blob whatever it looks like.
+	Stored bool
+
 	// Redact returns the data of a request as it may be kept, for secrets that the
-	// schema can't mark because it depends on other fields whether they are any. It is
-	// called with valid input only and must not change the data. Nil means that the
-	// schema says it all.
+	// schema can't mark because it depends on other fields whether they are any. It is also
+	// asked about other messages of this type that come from outside, whose data may be
+	// anything. It must not change the data. Nil means that the schema says it all.
 	Redact func(data json.RawMessage) json.RawMessage
 
 	// Executes says that the syscall, a query, may call commands when it is sent as a

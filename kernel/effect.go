@@ -36,6 +36,9 @@ func Stage(ctx context.Context, b *store.Batch) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.settled.Load() || c.deciding {
+		return message.Errorf(500, "%s changes something after it was answered", c.request.Type)
+	}
 	if c.staged == nil {
 		c.staged = b
 	} else {
@@ -81,7 +84,8 @@ const maxAttempts = 100
 
 // settleWith makes an outcome and what the call has staged one: it applies the batch and
 // returns the commit that the outcome has to wait for, nil if there is none. It is called
-// with mu held, and with an outcome that has its id.
+// with an outcome that has its id. While it runs, nothing else changes
+// the effect of the call.
 func (c *call) settleWith(m *message.Message) (*store.Commit, error) {
 	b := c.staged
 	c.staged = nil
@@ -174,12 +178,17 @@ func (k *Kernel) recordOutcome(c *call, m *message.Message) {
 }
 
 // small returns a message as it is recorded: large data by pointer, as a reader on a line
-// gets it.
+// gets it, and without secrets, which must not be in a blob either.
 func (k *Kernel) small(c *call, m *message.Message) *message.Message {
 	if len(m.Data) <= message.MaxLine || k.opts.Blobs == nil || c.syscall.Recalls {
 		return m
 	}
-	fitted := k.Fit(c, *m, message.MaxLine, func(m *message.Message) int { return len(message.Append(nil, m)) })
+	kept := *m
+	kept.Data, _ = Redact(Record{Message: m, Syscall: c.syscall})
+	fitted := k.Fit(c, kept, message.MaxLine, func(m *message.Message) int { return len(message.Append(nil, m)) })
+	if fitted.Kind != m.Kind {
+		return &kept // it can't be made small; then it is kept whole
+	}
 	return &fitted
 }
 
@@ -205,11 +214,6 @@ func later(a, b *store.Commit) *store.Commit {
 func (c *call) putOff(m message.Message) {
 	m.Data = bytes.Clone(m.Data)
 	c.later = append(c.later, m)
-}
-
-// busy is the error for a handler that always finds that somebody else was faster.
-func (c *call) busy() error {
-	return message.Errorf(409, "%s was overtaken %d times by others who changed the same; try again", c.request.Type, maxAttempts)
 }
 
 // failure turns the error of a commit into the outcome.

@@ -12,12 +12,21 @@ import (
 
 	"kernos/internal/jsonscan"
 	"kernos/message"
+	"kernos/store"
 )
 
 // Blobs keeps data that is too large for a message.
 type Blobs interface {
 	// Put keeps data and says where it is.
 	Put(ctx context.Context, data []byte) (message.BlobPointer, error)
+}
+
+// BlobOwners is what Blobs may be in addition: it knows who needs which blob. Refer adds to
+// a batch that an owner needs the blobs that data mentions, Unrefer that it does not any
+// more.
+type BlobOwners interface {
+	Refer(b *store.Batch, data, owner []byte)
+	Unrefer(b *store.Batch, data, owner []byte)
 }
 
 // Fit returns a message that says the same as m in a line of at most limit bytes;
@@ -47,8 +56,11 @@ func (k *Kernel) Fit(ctx context.Context, m message.Message, limit int, length f
 			return fitted
 		}
 	}
-	if credentials(&m) {
-		return k.unfit(&m, secret)
+	// What was kept before it was asked for may be kept once more.
+	if s == nil || !s.Stored && !s.Recalls {
+		if _, found := Redact(Record{Message: &m, Syscall: s}); found {
+			return k.unfit(&m, secret)
+		}
 	}
 	p, err := k.put(ctx, m.Data)
 	if err != nil {
@@ -56,25 +68,6 @@ func (k *Kernel) Fit(ctx context.Context, m message.Message, limit int, length f
 	}
 	fitted.Data = append(p.Append([]byte(`{"dataRef":`)), '}')
 	return fitted
-}
-
-// credentials reports whether data that would go to a blob as a whole is clear text of
-// something sealed, or has headers with credentials. What else looks like a header may
-// be anybody's note, and was kept before it was asked for.
-func credentials(m *message.Message) (found bool) {
-	if isCrypto(m.Type) {
-		return true
-	}
-	if len(m.Data) == 0 || m.Data[0] != '{' {
-		return false
-	}
-	jsonscan.Members(m.Data, 0, func(name, value []byte) bool {
-		if jsonscan.Unquote(name) == "headers" {
-			_, found = Redact(Record{Message: &message.Message{Kind: message.KindReply, Data: value}})
-		}
-		return !found
-	})
-	return found
 }
 
 // maxPut is how long a blob may take to be kept.
@@ -116,6 +109,9 @@ func (k *Kernel) unfit(m *message.Message, err error) message.Message {
 	if !ours {
 		k.opts.Log.Error("can't keep a blob", "type", m.Type, "causation", m.Metadata.Causation, "error", err)
 		e = message.Errorf(500, "The answer does not fit into a line, and it could not be kept as a blob; the kernel's log says why")
+	}
+	if s, ok := k.registry.Lookup(m.Type); ok && s.Kind == message.KindCommand && m.Kind == message.KindReply {
+		e = message.Errorf(e.Code, "%s is done, but its answer can't be given: %w", m.Type, e)
 	}
 	failed := message.Message{Kind: message.KindError, Type: m.Type, Data: e.Append(nil), Metadata: m.Metadata, Err: e}
 	if m.Kind == message.KindEvent {

@@ -191,13 +191,17 @@ func TestSecretsDoNotGoToBlobs(t *testing.T) {
 		data string
 		fits bool
 	}{
-		{"Test.Echo", `{"note":"Cookie: is a header","text":"` + long + `"}`, true},
+		{"Test.Echo", `{"note":"Cookie: is a header","text":"` + long + `"}`, false},
+		{"Test.Echo", `{"deep":[{"cookie":"x"}],"text":"` + long + `"}`, false},
+		{"Test.Kept", `{"note":"Cookie: is a header","text":"` + long + `"}`, true},
 		{"Test.Echo", `{"headers":{"content-type":"text/html"},"text":"` + long + `"}`, true},
 		{"Test.Echo", `{"headers":{"Set-Cookie":"id=1"},"text":"` + long + `"}`, false},
 		{"Crypto.Open", `"` + long + `"`, false},
 	} {
 		kept := new(keptBlobs)
-		k := newKernel(t, &Options{Blobs: kept}, echo("Test.Echo"), echo("Crypto.Open"))
+		stored := echo("Test.Kept")
+		stored.Stored = true
+		k := newKernel(t, &Options{Blobs: kept}, echo("Test.Echo"), echo("Crypto.Open"), stored)
 		m := message.Message{Kind: message.KindReply, Type: c.name, Data: []byte(c.data), Metadata: message.Metadata{ID: "a", Timestamp: 1, Causation: "b"}}
 		fitted := k.Fit(context.Background(), m, message.MaxLine, func(m *message.Message) int { return len(message.Append(nil, m)) })
 		if (fitted.Kind == message.KindReply) != c.fits || (len(*kept) > 0) != c.fits {

@@ -3,6 +3,8 @@ package kernel
 import (
 	"bytes"
 	"context"
+	"crypto/hmac"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -27,7 +29,7 @@ type flights struct {
 
 type flight struct {
 	key    string
-	print  [16]byte
+	mark   [16]byte // of the command
 	landed chan struct{}
 
 	// What the store had under the key before: an outcome that has expired, or nothing.
@@ -67,8 +69,12 @@ func (c *call) embark() (run bool) {
 		return false
 	}
 	key := c.request.Metadata.IdempotencyKey
-	print := c.fingerprint()
-	f := &flight{key: key, print: print, landed: make(chan struct{})}
+	mark, err := c.fingerprint()
+	if err != nil {
+		c.emit(c.failure(err))
+		return false
+	}
+	f := &flight{key: key, mark: mark, landed: make(chan struct{})}
 	for {
 		c.k.flights.mu.Lock()
 		other := c.k.flights.all[key]
@@ -82,7 +88,7 @@ func (c *call) embark() (run bool) {
 		if other == nil {
 			break
 		}
-		if other.print != print {
+		if other.mark != mark {
 			c.emit(c.request.Fail(misused(key)))
 			return false
 		}
@@ -99,34 +105,46 @@ func (c *call) embark() (run bool) {
 			return false
 		}
 	}
-	kept, err := c.k.opts.Store.Get(outcomeKey(key))
+	c.mu.Lock()
+	if c.settled.Load() { // in the meantime
+		c.mu.Unlock()
+		c.k.land(f)
+		return false
+	}
+	c.flight = f // it lands when the call is settled
+	c.mu.Unlock()
+	return c.look()
+}
+
+// look looks at what is kept for the call's key, and reports whether the handler may run.
+// If not, the call is settled.
+func (c *call) look() (run bool) {
+	f := c.flight
+	kept, err := c.k.opts.Store.Get(outcomeKey(f.key))
 	switch {
 	case err != nil:
-		c.k.land(f)
-		c.emit(c.failure(err))
+		e, known := message.ErrorOf(err)
+		if !known {
+			c.k.opts.Log.Error("can't look for an outcome", "type", c.request.Type, "id", c.request.Metadata.ID, "error", err)
+		}
+		c.settleAs(c.request.Fail(e))
 		return false
 	case kept.Revision == 0:
+		f.revision, f.expired = 0, 0
+		return true
 	case len(kept.Value) < keptHead:
-		c.k.land(f)
-		c.k.opts.Log.Error("an outcome in the store can't be read", "idempotencyKey", key)
-		c.emit(c.request.Fail(message.Errorf(500, "The first outcome for the idempotency key %q is there and can't be read", key)))
+		c.k.opts.Log.Error("an outcome in the store can't be read", "idempotencyKey", f.key)
+		c.settleAs(c.request.Fail(message.Errorf(500, "The first outcome for the idempotency key %s is there and can't be read", quoted(f.key))))
 		return false
-	case int64(binary.BigEndian.Uint64(kept.Value)) <= time.Now().UnixMilli():
-		f.revision, f.expired = kept.Revision, int64(binary.BigEndian.Uint64(kept.Value))
-	default:
-		c.k.land(f)
-		c.again(key, print, kept.Value)
-		return false
+	case expiry(kept.Value) <= time.Now().UnixMilli():
+		f.revision, f.expired = kept.Revision, expiry(kept.Value)
+		return true
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.settled.Load() { // in the meantime
-		c.k.land(f)
-		return false
-	}
-	c.flight = f
-	return true
+	c.again(kept.Value)
+	return false
 }
+
+func expiry(kept []byte) int64 { return int64(binary.BigEndian.Uint64(kept)) }
 
 // land ends a flight: those who wait for it look at what is kept.
 func (k *Kernel) land(f *flight) {
@@ -137,18 +155,23 @@ func (k *Kernel) land(f *flight) {
 }
 
 // again settles the call with the outcome that the first one got, without its secrets.
-func (c *call) again(key string, print [16]byte, kept []byte) {
+func (c *call) again(kept []byte) {
 	m := c.request.Reply(kept[keptHead:])
 	switch {
-	case !bytes.Equal(kept[8:24], print[:]):
-		m = c.request.Fail(misused(key))
+	case !bytes.Equal(kept[8:24], c.flight.mark[:]):
+		m = c.request.Fail(misused(c.flight.key))
 	case kept[24] == keptError:
 		m = message.Message{Kind: message.KindError, Type: c.request.Type, Data: kept[keptHead:]}
 	}
-	c.mu.Lock()
-	c.replayed = true
 	// The first outcome may still be on its way to the disk.
-	c.owed = later(c.owed, c.k.opts.Store.Barrier())
+	c.adopt(c.k.opts.Store.Barrier())
+	c.settleAs(m)
+}
+
+// settleAs settles the call with an outcome that is not remembered.
+func (c *call) settleAs(m message.Message) {
+	c.mu.Lock()
+	c.overtaken, c.staged, c.replayed = false, nil, true
 	c.mu.Unlock()
 	c.emit(m)
 }
@@ -161,7 +184,7 @@ func misused(key string) *message.Error {
 func quoted(s string) string { return string(jsonscan.AppendQuoted(nil, message.Clip(s, 100))) }
 
 // remember adds the outcome to a batch, if it is one that counts: a reply, or an error
-// that is the caller's. It is called with mu held.
+// that is the caller's.
 func (c *call) remember(b *store.Batch, m *message.Message) {
 	kind := byte(keptReply)
 	if m.Kind == message.KindError {
@@ -172,20 +195,20 @@ func (c *call) remember(b *store.Batch, m *message.Message) {
 	}
 	kept := *m
 	kept.Data, _ = Redact(Record{Message: m, Syscall: c.syscall})
-	// If it can't be made small it is kept as it is, since a retry must find it.
-	if small := c.k.small(c, &kept); small.Kind == kept.Kind {
-		kept.Data = small.Data
-	}
+	kept.Data = c.k.small(c, &kept).Data
 	f := c.flight
 	at := time.Now().Add(c.k.opts.IdempotencyTTL).UnixMilli()
 	value := binary.BigEndian.AppendUint64(make([]byte, 0, keptHead+len(kept.Data)), uint64(at))
-	value = append(append(append(value, f.print[:]...), kind), kept.Data...)
+	value = append(append(append(value, f.mark[:]...), kind), kept.Data...)
 	key := outcomeKey(f.key)
 	b.IfRevision(key, f.revision)
 	b.Set(key, value)
 	b.Set(expiryKey(at, f.key), nil)
 	if f.revision != 0 {
 		b.Delete(expiryKey(f.expired, f.key))
+	}
+	if r, ok := c.k.opts.Blobs.(BlobOwners); ok {
+		r.Refer(b, kept.Data, key)
 	}
 }
 
@@ -202,17 +225,45 @@ func callersFault(m *message.Message) bool {
 	return e.Code >= 400 && e.Code < 500 && e.Code != 499 && e.Code != 408 && e.Code != 429
 }
 
-// fingerprint tells commands apart. It is of the data as it may be kept, so that it says
-// nothing about a secret; white space does not count.
-func (c *call) fingerprint() (print [16]byte) {
-	data, _ := Redact(Record{Message: &c.request, Syscall: c.syscall})
-	h := sha256.New()
+// fingerprint tells commands apart. It is made with a key of the store's own, so that it
+// says nothing about a secret to who has not got the store; white space does not count.
+func (c *call) fingerprint() (mark [16]byte, err error) {
+	key, err := c.k.markKey()
+	if err != nil {
+		return mark, err
+	}
+	h := hmac.New(sha256.New, key)
 	h.Write([]byte(c.syscall.Type))
 	h.Write([]byte{0})
-	h.Write(jsonscan.AppendCompact(nil, data))
-	sum := h.Sum(nil)
-	copy(print[:], sum)
-	return print
+	h.Write(jsonscan.AppendCompact(nil, c.request.Data))
+	copy(mark[:], h.Sum(nil))
+	return mark, nil
+}
+
+// markKey returns the key of fingerprints, which is made when it is first needed.
+func (k *Kernel) markKey() ([]byte, error) {
+	if key := k.marks.Load(); key != nil {
+		return *key, nil
+	}
+	name := []byte{store.SpaceIdempotency, 's'}
+	for {
+		e, err := k.opts.Store.Get(name)
+		if err != nil {
+			return nil, err
+		}
+		if e.Revision != 0 {
+			k.marks.Store(&e.Value)
+			return e.Value, nil
+		}
+		fresh := make([]byte, 32)
+		_, _ = rand.Read(fresh) // never fails
+		var b store.Batch
+		b.IfAbsent(name)
+		b.Set(name, fresh)
+		if _, err := k.opts.Store.Apply(&b); err != nil && !errors.Is(err, store.ErrConflict) {
+			return nil, err
+		}
+	}
 }
 
 // Sweep forgets the outcomes that have expired and returns how many there were.
@@ -241,6 +292,9 @@ func (k *Kernel) Sweep(ctx context.Context, now time.Time) (int, error) {
 			if kept.Revision != 0 && len(kept.Value) >= keptHead && bytes.Equal(kept.Value[:8], at) {
 				b.IfRevision(outcomeKey(name), kept.Revision)
 				b.Delete(outcomeKey(name))
+				if r, ok := k.opts.Blobs.(BlobOwners); ok {
+					r.Unrefer(&b, kept.Value[keptHead:], outcomeKey(name))
+				}
 			}
 			if found++; found == step {
 				break

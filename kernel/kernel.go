@@ -72,6 +72,7 @@ type Kernel struct {
 	begun    time.Time
 	wrapped  atomic.Pointer[wrapping]
 	flights  flights
+	marks    atomic.Pointer[[]byte] // the key of fingerprints
 }
 
 // wrapping is the handlers of one catalog with the middleware around them.
@@ -163,7 +164,13 @@ func (k *Kernel) admit(ctx context.Context, m *message.Message, emit Emit, box *
 		way = Within
 	}
 	if !m.Kind.Asks() {
-		k.recordCopy(*m, Record{Way: way})
+		if k.opts.Recorder != nil {
+			s, _ := k.registry.Lookup(m.Type)
+			if s != nil && s.Recalls {
+				s = nil // it does not come from it
+			}
+			k.recordCopy(*m, Record{Way: way, Syscall: s})
+		}
 		return nil
 	}
 	checked := false

@@ -43,6 +43,7 @@ type parcel struct {
 	send   Emit
 	m      message.Message
 	commit *store.Commit
+	posted time.Time // if there is a commit
 }
 
 const (
@@ -87,7 +88,11 @@ func (o *outbox) post(send Emit, m message.Message, commit *store.Commit) {
 		o.room.Wait()
 	}
 	o.waiting.Add(1)
-	o.queue = append(o.queue, parcel{send, m, commit})
+	p := parcel{send: send, m: m, commit: commit}
+	if commit != nil {
+		p.posted = time.Now()
+	}
+	o.queue = append(o.queue, p)
 	o.bytes += len(m.Data)
 	first := o.idle && len(o.queue) == 1 && commit != nil
 	if !first && !(o.idle && o.queue[0].commit != nil) {
@@ -168,7 +173,7 @@ func (o *outbox) deliver(p *parcel, patience *time.Timer) {
 		if o.flush != nil {
 			o.flush() // what is ready does not wait for the disk
 		}
-		patience.Reset(maxCommit)
+		patience.Reset(max(0, maxCommit-time.Since(p.posted)))
 		select {
 		case <-p.commit.Done():
 			_, err = p.commit.Resolved()

@@ -27,6 +27,9 @@ func Redact(r Record) (data json.RawMessage, changed bool) {
 	m := r.Message
 	data = m.Data
 	if m.Kind == message.KindError {
+		if r.Way == In && isCrypto(m.Type) { // nobody knows what its text says
+			return json.RawMessage(RedactedData), true
+		}
 		return data, false
 	}
 	if r.Refused {
@@ -44,9 +47,10 @@ func Redact(r Record) (data json.RawMessage, changed bool) {
 			marks = s.Output
 		case m.Kind.Asks():
 			marks = s.Input
-			if s.Redact != nil {
-				data, changed = callRedact(s.Redact, data)
-			}
+		}
+		// Whatever comes from outside under this type may be a request that lost its way.
+		if s.Redact != nil && (m.Kind.Asks() || r.Way == In) {
+			data, changed = callRedact(s.Redact, data)
 		}
 	}
 	w.headers = mayHoldHeaders(data)
@@ -122,12 +126,16 @@ func (w *rewriter) rewrite(data []byte) ([]byte, bool) {
 
 // cut leaves out the value at src[i] and returns the offset behind it.
 func (w *rewriter) cut(i int) int {
+	end := jsonscan.Skip(w.src, i)
+	if string(w.src[i:end]) == RedactedData {
+		return end // it has been before
+	}
 	if w.dst == nil {
 		w.dst = make([]byte, 0, len(w.src)+64)
 	}
 	w.dst = append(append(w.dst, w.src[w.copied:i]...), RedactedData...)
-	w.copied = jsonscan.Skip(w.src, i)
-	return w.copied
+	w.copied = end
+	return end
 }
 
 // value goes over the value at src[i] and returns the offset behind it.

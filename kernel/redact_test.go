@@ -123,8 +123,12 @@ func TestRedactAllocatesNothingForOrdinaryData(t *testing.T) {
 		{Definition: Definition{Type: "A.B", Input: schema.Any, Output: schema.Any, Redact: func(data json.RawMessage) json.RawMessage { return data }}},
 	} {
 		r := Record{Message: &m, Syscall: s}
-		if n := testing.AllocsPerRun(100, func() { Redact(r) }); n != 0 {
-			t.Errorf("%+v: %v allocations", s, n)
+		fewest := 1.0
+		for range 10 { // the race detector makes pools forget now and then
+			fewest = min(fewest, testing.AllocsPerRun(20, func() { Redact(r) }))
+		}
+		if fewest != 0 {
+			t.Errorf("%+v: it always allocates", s)
 		}
 	}
 }

@@ -59,7 +59,7 @@ func (s *Schema) explain(err error, value json.RawMessage) error {
 	if err != nil {
 		return &Invalid{Problems: []Problem{{Text: "not JSON: " + err.Error()}}}
 	}
-	x := explainer{instance: instance, root: s.full, secret: s.Sensitive()}
+	x := explainer{instance: instance, root: s.full, secret: s.quiet || s.Sensitive()}
 	x.add(v)
 	slices.SortStableFunc(x.problems, func(a, b Problem) int {
 		return cmp.Or(a.rank-b.rank, strings.Compare(a.Path, b.Path))

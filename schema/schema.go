@@ -35,6 +35,7 @@ import (
 type Schema struct {
 	source  func() (json.RawMessage, error)
 	refused error // a Go type has no schema
+	quiet   bool  // no value is quoted
 
 	readOnce sync.Once
 	text     json.RawMessage
@@ -67,6 +68,13 @@ func Parse(text json.RawMessage) (*Schema, error) {
 
 // Any is the schema of every value.
 var Any = &Schema{source: func() (json.RawMessage, error) { return json.RawMessage(`{}`), nil }}
+
+// Quiet makes the schema's errors quote no values: some of them may be secrets, although no
+// field is marked as one. It returns the schema, and is called before the first use.
+func (s *Schema) Quiet() *Schema {
+	s.quiet = true
+	return s
+}
 
 // Err says why a Go type has no schema, or returns nil.
 func (s *Schema) Err() error { return s.refused }

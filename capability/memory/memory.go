@@ -122,12 +122,13 @@ func (m *Memory) Module() kernel.Module {
 				Summary: "Get the value of a key.",
 				Input:   schema.Input[getInput](),
 				Output:  schema.Any,
+				Stored:  true,
 			}},
 			{Handler: m.set, Definition: kernel.Definition{
 				Type:    "Memory.Set",
 				Kind:    message.KindCommand,
 				Summary: "Give a key a value. It is durable when the reply comes.",
-				Input:   schema.Input[setInput](),
+				Input:   schema.Input[setInput]().Quiet(), // the vault's secrets come through it
 				Output:  schema.Output[setOutput](),
 				Emits:   changed,
 				Redact:  redact,
@@ -147,6 +148,7 @@ func (m *Memory) Module() kernel.Module {
 			kernel.Query(kernel.Definition{
 				Type:    "Memory.History",
 				Summary: "List the versions of a key, the newest first.",
+				Stored:  true,
 			}, m.history),
 		},
 	}

@@ -78,7 +78,7 @@ func newState(dir string, log *slog.Logger, keep retention, open func() (store.S
 	s.memory = memory.New(s.store, s.blobs, &memory.Options{Resolve: everything.Resolve, Log: log})
 	s.journal = journal.New(s.store, &journal.Options{
 		MaxAge: time.Duration(keep.age), MaxBytes: int64(keep.size), Log: log,
-		BlobPath: s.blobs.Root(), BlobRefs: s.refer(blobs.Refer), BlobUnrefs: s.refer(blobs.Unrefer),
+		BlobPath: filepath.Base(s.blobs.Root()), BlobRefs: s.Refer, BlobUnrefs: s.Unrefer,
 	})
 	return s, nil
 }
@@ -93,12 +93,17 @@ func (s *state) record() (kernel.Recorder, error) {
 	return s.journal, errors.Join(open.Close(), s.journal.Flush())
 }
 
-// refer returns what tells the store that records mention blobs, or no longer do.
-func (s *state) refer(tell func(*store.Batch, blobs.Hash, []byte)) func(b *store.Batch, data, owner []byte) {
-	return func(b *store.Batch, data, owner []byte) {
-		for _, h := range s.blobs.Mentions(data) {
-			tell(b, h, owner)
-		}
+// Refer implements [kernel.BlobOwners].
+func (s *state) Refer(b *store.Batch, data, owner []byte) {
+	for _, h := range s.blobs.Mentions(data) {
+		blobs.Refer(b, h, owner)
+	}
+}
+
+// Unrefer implements [kernel.BlobOwners].
+func (s *state) Unrefer(b *store.Batch, data, owner []byte) {
+	for _, h := range s.blobs.Mentions(data) {
+		blobs.Unrefer(b, h, owner)
 	}
 }
 

@@ -11,6 +11,7 @@
 package blobs
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -21,9 +22,11 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"kernos/message"
+	"kernos/store"
 )
 
 // A Hash is the SHA-256 of a blob's content, and its name.
@@ -133,15 +136,30 @@ func (d *Dir) Put(data []byte) (Blob, error) {
 	h := Sum(data)
 	blob := Blob{Hash: h, Size: int64(len(data)), Path: d.Path(h)}
 	kept, err := d.renew(blob)
+	if kept && blob.Size <= maxCompared {
+		old, readErr := os.ReadFile(blob.Path)
+		kept = readErr == nil && bytes.Equal(old, data) // one that is damaged is mended
+	}
 	if err == nil && !kept {
 		if err = makeDir(filepath.Dir(blob.Path)); err == nil {
 			err = write(blob.Path, data)
 		}
 	}
 	if err != nil {
-		return Blob{}, fmt.Errorf("blobs: %w", err)
+		return Blob{}, unkept(err)
 	}
 	return blob, nil
+}
+
+// maxCompared is how large a blob may be that is compared with what is there already.
+const maxCompared = 1 << 20
+
+// unkept is the error for a blob that could not be kept.
+func unkept(err error) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return store.Errorf(507, err, "The disk is full: make room, and try again")
+	}
+	return fmt.Errorf("blobs: %w", err)
 }
 
 // renew makes a blob that is there as new, and reports whether it is there. A file that

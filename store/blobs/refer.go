@@ -46,8 +46,10 @@ func referenceKey(h Hash, owner []byte) []byte {
 	return append(key, owner...)
 }
 
-// Mentions finds the blobs of this directory whose paths stand in JSON text, however
-// their characters are escaped. The text need not be valid. Each is named once.
+// Mentions finds the blobs whose paths stand in JSON text, however their characters are
+// escaped. The text need not be valid. Each is named once. The directory counts by its
+// name: where it lay when the text was written does not matter, since a state may have
+// been restored elsewhere.
 func (d *Dir) Mentions(data []byte) []Hash {
 	found := d.paths(nil, data)
 	if bytes.IndexByte(data, '\\') >= 0 {
@@ -59,7 +61,7 @@ func (d *Dir) Mentions(data []byte) []Hash {
 // paths adds the blobs whose paths stand in plain text.
 func (d *Dir) paths(found []Hash, text []byte) []Hash {
 	const rest = 2 + 1 + 2*len(Hash{}) // ab/abcd…
-	start := []byte(d.path + string(filepath.Separator))
+	start := []byte(string(filepath.Separator) + filepath.Base(d.path) + string(filepath.Separator))
 	for {
 		i := bytes.Index(text, start)
 		if i < 0 || len(text)-i-len(start) < rest {

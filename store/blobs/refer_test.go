@@ -116,9 +116,9 @@ func TestMentionsNamesEachOnceAndOnlyBlobs(t *testing.T) {
 			t.Errorf("in %s: found %v", text, got)
 		}
 	}
-	// A broken start hides no whole path behind it.
-	if got := d.Mentions([]byte("/var/blobs/var/blobs/" + name[:2] + "/" + name)); len(got) != 0 {
-		t.Errorf("found %v", got) // it is no path of ours
+	// The directory may have been elsewhere, and a broken start hides no whole path behind it.
+	if got := d.Mentions([]byte("/home/ada/blobs/var/blobs/" + name[:2] + "/" + name)); !slices.Equal(got, []blobs.Hash{a}) {
+		t.Errorf("found %v", got)
 	}
 	if got := d.Mentions([]byte("/var/blobs//var/blobs/" + name[:2] + "/" + name)); !slices.Equal(got, []blobs.Hash{a}) {
 		t.Errorf("found %v", got)

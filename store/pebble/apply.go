@@ -75,7 +75,8 @@ func (e *Engine) Apply(b *store.Batch) (*store.Commit, error) {
 	}
 	commit := ch.commit
 	ch.source = b
-	if e.room.take(b, size) && e.queue.len() < maxDirect {
+	e.were = e.hot.begin(b, e.were)
+	if e.room.take(b, size) {
 		if err := e.applyDirectly(ch, b); err != nil {
 			return nil, err
 		}
@@ -102,17 +103,10 @@ func (e *Engine) Apply(b *store.Batch) (*store.Commit, error) {
 	return commit, nil
 }
 
-// maxDirect is how many batches may be on their way for the next one not to need the
-// applier. The library has half a megabyte for what the log has not taken, and waits
-// then.
-const maxDirect = 32
-
 // applyDirectly makes a batch visible that the library has room for.
 func (e *Engine) applyDirectly(ch *change, b *store.Batch) error {
 	err := e.makeVisible(ch)
-	if err == nil {
-		e.hot.changed(b, ch.commit.Revision)
-	}
+	e.hot.end(b, e.were, revisionUnless(err, ch.commit))
 	<-e.turn
 	if err != nil {
 		<-e.slots
@@ -122,6 +116,14 @@ func (e *Engine) applyDirectly(ch *change, b *store.Batch) error {
 	e.changes.Put(ch)
 	e.watchers.Tell(b)
 	return nil
+}
+
+// revisionUnless is the revision of a batch that is visible, 0 of one that is not.
+func revisionUnless(err error, c *store.Commit) store.Revision {
+	if err != nil {
+		return 0
+	}
+	return c.Revision
 }
 
 // enter takes a place, or says why there is none to be had.
@@ -257,10 +259,10 @@ func (e *Engine) apply() {
 		ch.done = true
 		ch.err = err
 		left := ch.left
-		if err == nil && left != nil {
-			e.hot.forget(left)
-		} else if err == nil {
-			e.hot.changed(ch.source, ch.commit.Revision)
+		if left != nil {
+			e.hot.end(left, e.were, 0)
+		} else {
+			e.hot.end(ch.source, e.were, revisionUnless(err, ch.commit))
 		}
 		ch.mu.Unlock()
 		<-e.turn
@@ -339,12 +341,6 @@ func (q *queue) front() (pending, bool) {
 		q.more.Wait()
 	}
 	return q.list[q.first], true
-}
-
-func (q *queue) len() int {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.n
 }
 
 func (q *queue) pop() {

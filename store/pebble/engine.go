@@ -91,9 +91,6 @@ func (o *Options) library(log crdb.Logger) *crdb.Options {
 		FormatMajorVersion: crdb.FormatValueSeparation,
 		Logger:             log,
 	}
-	all.Experimental.ValueSeparationPolicy = func() crdb.ValueSeparationPolicy {
-		return crdb.ValueSeparationPolicy{Enabled: true, MinimumSize: 1024, MaxBlobReferenceDepth: 10, RewriteMinimumAge: 5 * time.Minute, TargetGarbageRatio: 0.3}
-	}
 	all.ApplyCompressionSettings(func() crdb.DBCompressionSettings { return crdb.DBCompressionFastest })
 	for i := range all.Levels {
 		all.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
@@ -120,6 +117,7 @@ type Engine struct {
 	turn     chan struct{} // the right to apply
 	work     chan *change
 	room     room
+	were     []bool    // for hot; of whoever has the turn
 	changes  sync.Pool // of *change
 	queue    queue
 	writing  sync.WaitGroup // applier and syncer
@@ -257,7 +255,13 @@ func (e *Engine) openLibrary(log *logger) (err error) {
 			e.opts.Log.Warn("the store can't tidy up", "dir", e.dir, "error", err)
 		}
 	}
-	listener.WALCreated = func(crdb.WALCreateInfo) { e.room.renewed(int64(e.opts.MemTableSize)) }
+	counted := listener.WALCreated
+	listener.WALCreated = func(info crdb.WALCreateInfo) {
+		e.room.renewed(int64(e.opts.MemTableSize))
+		if counted != nil {
+			counted(info)
+		}
+	}
 	o.EventListener = listener
 	e.db, err = crdb.Open(e.dir, o)
 	switch {

@@ -12,10 +12,12 @@ import (
 // hot remembers entries that are read again and again, and keys that are absent: those that
 // a handler reads before it stages a change, and that the change is conditional on.
 //
-// A key has one place. Whoever changes a key makes its place older, when the change is
-// visible, and takes the old entry out of it. Whoever has read an entry may put it into
-// its place only if that is as old as it was before the read; so an entry in a place is
-// never older than a change that somebody has been told of.
+// A key has one place, which has an age. It is odd while a batch with a key of that place
+// is made visible, and even otherwise. Before a batch is visible its keys are taken out;
+// then nobody finds an entry that the batch has replaced beside another one that it has
+// set. Whoever has read an entry may put it into its place only if that is as old as it
+// was before the read, and even; so an entry in a place is never older than a change that
+// somebody has seen.
 type hot struct {
 	seed   maphash.Seed
 	places [hotPlaces]hotPlace
@@ -57,7 +59,7 @@ func (h *hot) put(e store.Entry, age uint32) {
 	kept := keep(e)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.age.Load() == age {
+	if age%2 == 0 && p.age.Load() == age {
 		p.entry.Store(kept)
 	}
 }
@@ -69,38 +71,66 @@ func keep(e store.Entry) *store.Entry {
 	return &store.Entry{Key: both[:n:n], Value: both[n:], Revision: e.Revision}
 }
 
-// forget forgets what a batch has changed.
-func (h *hot) forget(b *store.Batch) { h.change(b, 0) }
-
-// changed forgets what a batch has changed, when it is visible. Keys that were remembered
-// are remembered as they are now.
-func (h *hot) changed(b *store.Batch, r store.Revision) { h.change(b, r) }
-
-func (h *hot) change(b *store.Batch, r store.Revision) {
+// begin takes the keys of a batch out, before it is visible. It returns which of them were
+// there. Whoever calls it has the turn, until end.
+func (h *hot) begin(b *store.Batch, were []bool) []bool {
+	were = were[:0]
 	for _, op := range b.Ops {
 		if op.Kind == store.OpDeleteRange {
 			for i := range h.places {
-				h.places[i].renew(nil)
+				h.places[i].begin(nil)
+			}
+			were = append(were, false)
+			continue
+		}
+		were = append(were, h.places[h.place(op.Key)].begin(op.Key))
+	}
+	return were
+}
+
+// begin makes a place odd and takes a key out of it, or whatever is in it if the key is
+// nil. It reports whether it was there.
+func (p *hotPlace) begin(key []byte) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.age.Store(p.age.Load() | 1)
+	e := p.entry.Load()
+	if e == nil || key != nil && !bytes.Equal(e.Key, key) {
+		return false
+	}
+	p.entry.Store(nil)
+	return true
+}
+
+// end makes places even again, when the batch is visible, or when it is known that it will
+// not be. Keys that were there are there again, as they are now; r is 0 if that is not
+// known.
+func (h *hot) end(b *store.Batch, were []bool, r store.Revision) {
+	for i, op := range b.Ops {
+		if op.Kind == store.OpDeleteRange {
+			for i := range h.places {
+				h.places[i].end(nil, nil)
 			}
 			continue
 		}
-		p := &h.places[h.place(op.Key)]
-		e := p.entry.Load() // only whoever changes something, one at a time, makes it older
-		switch {
-		case e == nil || !bytes.Equal(e.Key, op.Key):
-			p.renew(e)
-		case op.Kind == store.OpSet && r != 0 && len(op.Key)+len(op.Value) <= hotSize:
-			p.renew(keep(store.Entry{Key: op.Key, Value: op.Value, Revision: r}))
-		default:
-			p.renew(nil)
+		var e *store.Entry
+		if r != 0 && were[i] && op.Kind == store.OpSet && len(op.Key)+len(op.Value) <= hotSize {
+			e = keep(store.Entry{Key: op.Key, Value: op.Value, Revision: r})
 		}
+		h.places[h.place(op.Key)].end(op.Key, e)
 	}
 }
 
-// renew makes a place older and gives it another entry.
-func (p *hotPlace) renew(e *store.Entry) {
+// end makes a place even. What it has of a key, or of any if that is nil, goes: a batch
+// may change a key twice. An entry that is not nil comes.
+func (p *hotPlace) end(key []byte, e *store.Entry) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.age.Add(1)
-	p.entry.Store(e)
+	if age := p.age.Load(); age%2 == 1 {
+		p.age.Store(age + 1)
+	}
+	old := p.entry.Load()
+	if e != nil || old != nil && (key == nil || bytes.Equal(old.Key, key)) {
+		p.entry.Store(e)
+	}
 }

@@ -68,15 +68,28 @@ func TestHotRemembersWhatIsAbsentAndForgetsWhatIsLarge(t *testing.T) {
 	}
 	var b store.Batch
 	b.Set(key, []byte("new"))
-	h.changed(&b, 7)
+	old := h.age(key)
+	were := h.begin(&b, nil)
+	if _, ok := h.get(key); ok {
+		t.Error("an entry is found while it is replaced")
+	}
+	h.put(store.Entry{Key: key, Value: []byte("old"), Revision: 1}, h.age(key)) // read and put meanwhile
+	h.end(&b, were, 7)
 	if e, ok := h.get(key); !ok || e.Revision != 7 || string(e.Value) != "new" {
 		t.Errorf("after a change: %v, %v", e, ok)
 	}
-	old := h.age(key)
-	h.forget(&b)
+	h.end(&b, h.begin(&b, nil), 0)
 	h.put(store.Entry{Key: key, Value: []byte("old"), Revision: 1}, old) // read before, put after
 	if e, ok := h.get(key); ok {
 		t.Errorf("an old entry is remembered: %v", e)
+	}
+	h.put(store.Entry{Key: key}, h.age(key))
+	var twice store.Batch
+	twice.Set(key, []byte("new"))
+	twice.Delete(key)
+	h.end(&twice, h.begin(&twice, nil), 8)
+	if e, ok := h.get(key); ok && e.Revision != 0 {
+		t.Errorf("a key that was set and deleted is %v", e)
 	}
 	h.put(store.Entry{Key: key, Value: make([]byte, hotSize)}, h.age(key))
 	if _, ok := h.get(key); ok {

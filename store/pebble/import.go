@@ -14,6 +14,10 @@ import (
 	"kernos/store"
 )
 
+// importLeap is how many revisions an import leaves out: those of keys that were deleted
+// before are not in it, and must not be given again.
+const importLeap = 1 << 32
+
 // importBatch is how many bytes are given to the library at a time.
 const importBatch = 1 << 20
 
@@ -141,7 +145,7 @@ func fill(db *crdb.DB, s schema, next func() (store.Entry, bool, error)) error {
 	if err := b.Set([]byte(schemaKey), s.encode(), nil); err != nil {
 		return err
 	}
-	if err := b.Set([]byte(revisionKey), binary.AppendUvarint(nil, uint64(highest)), nil); err != nil {
+	if err := b.Set([]byte(revisionKey), binary.AppendUvarint(nil, uint64(highest)+importLeap), nil); err != nil {
 		return err
 	}
 	return b.Commit(crdb.NoSync)

@@ -30,5 +30,9 @@ func (r *room) renewed(limit int64) {
 // take notes a batch and reports whether there is plenty of room for it.
 func (r *room) take(b *store.Batch, bytes int) bool {
 	n := int64(bytes + perEntry*len(b.Ops))
+	if n >= r.size.Load()/4 {
+		r.used.Add(n)
+		return false // the library gives a large batch a table and a log of its own
+	}
 	return r.used.Add(n)+int64(perBatch*len(b.Ops)) < r.size.Load()
 }

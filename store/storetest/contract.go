@@ -36,6 +36,7 @@ var contract = []struct {
 	{"Counter", testCounter},
 	{"Snapshots", testSnapshots},
 	{"GetAll", testGetAll},
+	{"BatchIsSeenWhole", testSeenWhole},
 	{"VisibleAtOnce", testVisible},
 	{"CommitsInOrder", testCommits},
 	{"Barrier", testBarrier},
@@ -1123,4 +1124,41 @@ func testGetAll(f *fixture) {
 			f.Errorf("after Close: %v", err)
 		}
 	}
+}
+
+// testSeenWhole reads two keys that change together while they do: whoever has seen the
+// one sees the other at least as new, and never goes back.
+func testSeenWhole(f *fixture) {
+	f.set("m/a", "0")
+	f.set("m/b", "0")
+	stop := make(chan struct{})
+	var readers sync.WaitGroup
+	for range 3 {
+		readers.Go(func() {
+			var last store.Revision
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				a, err := f.store.Get([]byte("m/a"))
+				b, errB := f.store.Get([]byte("m/b"))
+				if err != nil || errB != nil {
+					f.Error(err, errB)
+					return
+				}
+				if b.Revision < a.Revision || a.Revision < last {
+					f.Errorf("one key is at revision %d, the other at %d, and revision %d was seen before", a.Revision, b.Revision, last)
+					return
+				}
+				last = b.Revision
+			}
+		})
+	}
+	for i := range 3000 {
+		f.apply(sets("m/a", fmt.Sprint(i), "m/b", fmt.Sprint(i)))
+	}
+	close(stop)
+	readers.Wait()
 }
