@@ -75,7 +75,7 @@ func cutText(s string, most int) string {
 // title is what a node is called.
 func (n *node) title() string {
 	if n.missing() {
-		return "not in the journal"
+		return "not in this workflow"
 	}
 	return cutText(string(n.typ), message.MaxTypeLength)
 }

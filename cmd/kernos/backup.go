@@ -115,12 +115,18 @@ type saving struct {
 	damaged []string // the paths of blobs that are left out
 }
 
+// reference is a blob that something refers to.
+type reference struct {
+	hash   blobs.Hash
+	needed bool // there is a value in it
+}
+
 // complaint is the error for a backup that is written and does not have everything.
 func (b *saving) complaint() error {
 	if len(b.damaged) == 0 {
 		return nil
 	}
-	return fmt.Errorf("the backup is written, without blobs that are damaged: %s", strings.Join(b.damaged, ", "))
+	return fmt.Errorf("the backup is written, without blobs that are damaged or missing: %s", strings.Join(b.damaged, ", "))
 }
 
 func (b *saving) write(ctx context.Context, out io.Writer, origin store.Origin) (err error) {
@@ -139,19 +145,24 @@ func (b *saving) write(ctx context.Context, out io.Writer, origin store.Origin) 
 	if err != nil {
 		return err
 	}
-	var last blobs.Hash
-	var referred []blobs.Hash
+	var referred []reference
 	err = pebble.Export(filepath.Join(b.dir, "store"), func(e store.Entry) error {
-		if e.Key[0] == store.SpaceBlobs && len(e.Key) > len(last) {
-			if h := blobs.Hash(e.Key[1 : 1+len(last)]); len(referred) == 0 || h != last {
-				referred, last = append(referred, h), h
+		const owner = 1 + len(blobs.Hash{})
+		if e.Key[0] == store.SpaceBlobs && len(e.Key) > owner {
+			h := blobs.Hash(e.Key[1:owner])
+			if n := len(referred); n == 0 || referred[n-1].hash != h {
+				referred = append(referred, reference{hash: h})
+			}
+			// A message may mention the path of a blob that never was. A value is one.
+			if e.Key[owner] == store.SpaceMemory {
+				referred[len(referred)-1].needed = true
 			}
 		}
 		return errors.Join(w.Entry(e), ctx.Err())
 	})
-	for _, h := range referred {
+	for _, r := range referred {
 		if err == nil {
-			err = errors.Join(b.blob(w, h), ctx.Err())
+			err = errors.Join(b.blob(w, r), ctx.Err())
 		}
 	}
 	if err != nil {
@@ -164,10 +175,14 @@ func (b *saving) write(ctx context.Context, out io.Writer, origin store.Origin) 
 
 // blob writes one blob. One that is damaged would make the whole backup unreadable, and is
 // left out.
-func (b *saving) blob(w *archive.Writer, h blobs.Hash) error {
+func (b *saving) blob(w *archive.Writer, r reference) error {
+	h := r.hash
 	f, err := b.blobs.Open(h)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // a message may mention the path of a blob that never was
+		if r.needed {
+			b.damaged = append(b.damaged, b.blobs.Path(h))
+		}
+		return nil
 	}
 	if err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"kernos/store"
 	"kernos/store/archive"
@@ -81,6 +82,7 @@ func restore(ctx context.Context, name string, replace bool, in io.Reader, repor
 	if err := os.MkdirAll(home, 0o700); err != nil {
 		return err
 	}
+	removeStale(home)
 	fresh, err := os.MkdirTemp(home, ".restore-*")
 	if err != nil {
 		return err
@@ -90,17 +92,24 @@ func restore(ctx context.Context, name string, replace bool, in io.Reader, repor
 		return fmt.Errorf("%s: %w; nothing was changed", name, err)
 	}
 	if occupied {
-		aside, err := moveAside(dir)
+		// In one step: there is always a state, the old one or the new one.
+		if err := unix.Renameat2(unix.AT_FDCWD, fresh, unix.AT_FDCWD, dir, unix.RENAME_EXCHANGE); err != nil {
+			return fmt.Errorf("%s can't be exchanged: %w; nothing was changed", dir, err)
+		}
+		release() // what it locks has moved, and the place of it must not be touched later
+		aside, err := moveAside(fresh, dir)
 		if err != nil {
 			return err
 		}
 		fmt.Fprintf(report, "what was there is now in %s\n", aside)
-	} else if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	release() // what it locks has moved, and the place of it must not be touched later
-	if err := os.Rename(fresh, dir); err != nil {
-		return err
+	} else {
+		if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		release()
+		if err := os.Rename(fresh, dir); err != nil {
+			return err
+		}
 	}
 	if err := syncDir(home); err != nil {
 		return err
@@ -137,15 +146,25 @@ func readBackup(ctx context.Context, r *archive.Reader, dir string) error {
 	})
 }
 
-// moveAside gives a directory another name.
-func moveAside(dir string) (string, error) {
+// moveAside gives the old state, which is under a temporary name, one beside its place.
+func moveAside(old, dir string) (string, error) {
 	name := dir + ".before-" + time.Now().Format("20060102-150405")
 	aside := name
 	for n := 2; ; n++ {
 		if _, err := os.Lstat(aside); err != nil {
-			return aside, os.Rename(dir, aside)
+			return aside, os.Rename(old, aside)
 		}
 		aside = fmt.Sprintf("%s-%d", name, n)
+	}
+}
+
+// removeStale removes what a restore has left that was killed long ago.
+func removeStale(home string) {
+	left, _ := filepath.Glob(filepath.Join(home, ".restore-*"))
+	for _, dir := range left {
+		if info, err := os.Stat(dir); err == nil && time.Since(info.ModTime()) > 24*time.Hour {
+			_ = os.RemoveAll(dir)
+		}
 	}
 }
 
