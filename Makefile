@@ -28,7 +28,7 @@ unit: ## Run the tests only
 	$(GO) test -run '$(PROOFS)' ./store/pebble ./conformance
 	cd bench && $(GO) test ./...
 
-crash: ## Cut the power, fail the disk and kill the kernel, at length
+crash: ## Cut the power, fail the disk and kill the kernel, at length (a quarter of an hour)
 	$(GO) test -v -run '$(PROOFS)' -timeout 4h ./store/pebble -storetest.long
 	$(GO) test -v -run Kill -timeout 4h ./conformance -crashes 100
 

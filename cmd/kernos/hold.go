@@ -24,6 +24,9 @@ var errHeld = errors.New("the blobs are in use")
 // with the process.
 func holdBlobs(dir string, what purpose) (release func(), err error) {
 	f, err := os.OpenFile(filepath.Join(dir, "blobs.lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if errors.Is(err, unix.EROFS) || errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		return func() {}, nil // then nobody can remove anything, or wants to
+	}
 	if err != nil {
 		return nil, err
 	}

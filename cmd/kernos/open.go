@@ -52,7 +52,7 @@ func findState(log *slog.Logger, keep retention) (*state, error) {
 	}
 	dir := filepath.Join(home, origin.Folder())
 	return newState(dir, log, keep, func() (store.Store, error) {
-		return pebble.Open(filepath.Join(dir, "store"), &pebble.Options{Log: log})
+		return pebble.OpenOrRead(filepath.Join(dir, "store"), &pebble.Options{Log: log})
 	})
 }
 

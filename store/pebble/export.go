@@ -41,13 +41,25 @@ func Export(dir string, each func(store.Entry) error) error {
 		return store.Errorf(404, nil, "There is no store in %s; look which KERNOS_HOME is meant", dir)
 	}
 	l, err := acquire(dir)
-	if errors.Is(err, errHeld) {
+	switch {
+	case errors.Is(err, errHeld):
 		return exportCopy(dir, each)
-	}
-	if err != nil {
+	case err != nil && unwritableNow(err):
+		return exportReading(dir, each)
+	case err != nil:
 		return err
 	}
 	return exportLocked(dir, l, each)
+}
+
+// exportReading exports a store on a disk that takes nothing.
+func exportReading(dir string, each func(store.Entry) error) error {
+	e, release, err := openReading(dir, nil)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return errors.Join(drain(e.Scan(store.Range{}), each), e.db.Close())
 }
 
 // exportLocked exports a store that nobody else has.
@@ -61,6 +73,9 @@ func exportLocked(dir string, l *lock, each func(store.Entry) error) error {
 	}
 	if err := l.sign(self()); err != nil {
 		l.undo()
+		if unwritableNow(err) {
+			return exportReading(dir, each)
+		}
 		return unwritable(dir, err)
 	}
 	return errors.Join(exportFrom(dir, all, each), l.release())
