@@ -15,7 +15,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"kernos/capability/history"
@@ -183,15 +182,24 @@ func pipeFile(binary, home, input string, flags ...string) (float64, error) {
 	cmd := exec.Command(binary, append([]string{"pipe", "--inline"}, flags...)...)
 	cmd.Env = append(os.Environ(), "KERNOS_HOME="+home)
 	cmd.Stdin, cmd.Stderr = in, os.Stderr
-	var status *exec.ExitError
-	if err := cmd.Run(); err != nil && !(errors.As(err, &status) && status.ExitCode() == 1) {
+	if err := cmd.Start(); err != nil {
 		return 0, err
 	}
-	usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
-	if !ok {
-		return 0, errors.New("this system does not say what a process has used")
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	memory := 0.0
+	for {
+		select {
+		case err := <-ended:
+			var status *exec.ExitError
+			if err != nil && !(errors.As(err, &status) && status.ExitCode() == 1) {
+				return 0, err
+			}
+			return memory, nil
+		case <-time.After(5 * time.Millisecond):
+			memory = max(memory, peak(cmd.Process.Pid))
+		}
 	}
-	return float64(usage.Maxrss) / 1024, nil
 }
 
 func diskSize(dir string) (size int64, err error) {

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -142,11 +141,14 @@ func pipeRun(binary string, lines [][]byte, count int, flags ...string) (piped, 
 	if err := cmd.Start(); err != nil {
 		return piped{}, err
 	}
-	answers := 0
+	answers, reads, memory := 0, 0, 0.0
 	buf := make([]byte, 256<<10)
 	for {
 		n, err := out.Read(buf)
 		answers += bytes.Count(buf[:n], []byte("\n"))
+		if reads++; reads%200 == 1 {
+			memory = max(memory, peak(cmd.Process.Pid))
+		}
 		if err != nil {
 			break
 		}
@@ -158,16 +160,25 @@ func pipeRun(binary string, lines [][]byte, count int, flags ...string) (piped, 
 	if answers != count {
 		return piped{}, fmt.Errorf("%d messages got %d answers", count, answers)
 	}
-	usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
-	if !ok {
-		return piped{}, errors.New("this system does not say what a process has used")
-	}
 	cpu := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	return piped{
 		cpu:    float64(cpu) / float64(count),
 		wall:   float64(wall) / float64(count),
-		memory: float64(usage.Maxrss) / 1024,
+		memory: memory,
 	}, nil
+}
+
+// peak is the most memory that a running process has had, in MB. What its parent is told
+// when it ends is of no use: it begins with the memory of the parent.
+func peak(pid int) float64 {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0
+	}
+	_, line, _ := bytes.Cut(status, []byte("VmHWM:"))
+	var kb float64
+	_, _ = fmt.Sscan(string(line), &kb)
+	return kb / 1024
 }
 
 // startTime is the median time in ms from starting a process to its answer.

@@ -217,9 +217,14 @@ func (j *Journal) addPage(b *store.Batch, seq uint64, p *page) error {
 	bufs := &j.buffers
 	k := seqKey(spacePages, seq)
 	b.Set(k, p.buf)
-	var err error
-	if bufs.names, err = pageNames(bufs.names, seq, p.buf); err != nil {
-		return err
+	if p.named == p.count {
+		p.names = distinct(p.names)
+		bufs.names = append(bufs.names, p.names...)
+	} else {
+		var err error
+		if bufs.names, err = pageNames(bufs.names, seq, p.buf); err != nil {
+			return err
+		}
 	}
 	bufs.ends, bufs.seqs = append(bufs.ends, len(bufs.names)), append(bufs.seqs, seq)
 	return j.eachBlob(seq, p.buf, func(data []byte) { j.opts.BlobRefs(b, data, k) }, j.opts.BlobRefs != nil)

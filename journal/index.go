@@ -159,7 +159,7 @@ func (j *Journal) indexer() {
 				pause = time.Second
 			case j.last.Load()-at < spanMessages:
 			case j.last.Load() != before:
-				pause = min(3*time.Since(start), time.Second) // those who record come first
+				pause = min(30*time.Since(start), 3*time.Second) // those who record come first
 			}
 			if pause > 0 {
 				select {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"slices"
+	"strings"
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/oklog/ulid/v2"
@@ -142,4 +143,69 @@ func pageNames(dst []name, seq uint64, value []byte) ([]name, error) {
 		}
 		dst = r.names(dst)
 	}
+}
+
+// naming is the names of a record as the message tells them, without reading its text
+// again. It says what record.names says; Check compares.
+type naming struct {
+	known bool   // not for errors, whose codes are in their data
+	names []name // of the causation and the correlation
+	id    name
+	made  int64 // when the kernel made the id, or 0
+	typ   message.Type
+	kind  message.Kind
+}
+
+func (n *naming) read(r *kernel.Record) {
+	m := r.Message
+	n.names, n.made, n.typ, n.kind = n.names[:0], 0, m.Type, m.Kind
+	if n.known = m.Kind != message.KindError && plainText(string(m.Metadata.ID)) && plainText(m.Metadata.Correlation) && plainText(string(m.Metadata.Causation)); !n.known {
+		return
+	}
+	if r.Way != kernel.In && !m.Kind.Asks() && len(m.Metadata.ID) == ulid.EncodedSize {
+		if t, ok := idTime([]byte(m.Metadata.ID)); ok {
+			n.made = t
+		}
+	}
+	n.id = textName(tagID, string(m.Metadata.ID))
+	if m.Metadata.Causation != "" {
+		n.names = append(n.names, textName(tagID, string(m.Metadata.Causation)))
+	}
+	if m.Metadata.Correlation != "" {
+		n.names = append(n.names, textName(tagID, m.Metadata.Correlation))
+	}
+}
+
+// sort is a type and a kind that a page has. Most messages of a page are of few sorts.
+type sort struct {
+	typ  message.Type
+	kind message.Kind
+}
+
+// names appends the names of a sort.
+func (s sort) names(dst []name) []name {
+	dst = append(dst, textName(tagType, string(s.typ)), textName(tagKind, string(s.kind)))
+	if i := strings.IndexByte(string(s.typ), '.'); i > 0 {
+		dst = append(dst, textName(tagDomain, string(s.typ[:i])))
+	}
+	return dst
+}
+
+// foundByTime is record.foundByTime of a record at a time.
+func (n *naming) foundByTime(at int64) bool {
+	return n.made != 0 && n.made <= at && at-n.made <= nearby
+}
+
+func textName(tag byte, text string) name {
+	return name(uint64(tag)<<56 | xxhash.Sum64String(text)>>8)
+}
+
+// plainText reports whether a text is written in JSON as it is.
+func plainText(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if c := s[i]; c < ' ' || c >= 0x7F || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
 }

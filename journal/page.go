@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"slices"
 	"strconv"
 
 	"kernos/internal/jsonscan"
@@ -48,6 +49,10 @@ type page struct {
 	base, last int64     // the times of the first and the last record
 	tails      []besides // tails that are of no use when the page is written
 	lost       lost      // what the page says was not recorded
+	names      []name    // of its records, if named says that all of them have told
+	named      int
+	sorts      [4]sort // that have been named, the last ones
+	sortsAt    int
 }
 
 // besides is a tail: a record beside a batch.
@@ -72,10 +77,28 @@ func (p *page) add(at int64, e *encoded, text []byte) {
 	p.count++
 }
 
+// name adds the names of the record that was added last.
+func (p *page) name(n *naming) {
+	if !n.known {
+		return
+	}
+	p.named++
+	p.names = append(p.names, n.names...)
+	if s := (sort{n.typ, n.kind}); !slices.Contains(p.sorts[:], s) {
+		p.sorts[p.sortsAt%len(p.sorts)] = s
+		p.sortsAt++
+		p.names = s.names(p.names)
+	}
+	if !n.foundByTime(p.last) {
+		p.names = append(p.names, n.id)
+	}
+}
+
 // seal writes the header. The page begins no earlier than floor.
 func (p *page) seal(floor int64) {
 	if p.base < floor {
 		p.base, p.last = floor, p.last+floor-p.base
+		p.named = -1 // some names depend on the time
 	}
 	p.buf[0] = pageVersion
 	binary.BigEndian.PutUint32(p.buf[1:], uint32(p.count))

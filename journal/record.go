@@ -18,7 +18,7 @@ import (
 const (
 	maxWaiting    = 4 << 20               // bytes of pages; who records more waits
 	maxWait       = 2 * time.Second       // and then it is lost
-	maxBatch      = 256 << 10             // bytes of pages that are written at once
+	maxBatch      = 1 << 20               // bytes of pages that are written at once
 	maxSparePages = 256                   // buffers of pages that are kept for later
 	maxDelay      = 20 * time.Millisecond // from a record to its write
 )
@@ -63,6 +63,7 @@ func (w *writing) unwritten() bool {
 type text struct {
 	buf []byte
 	encoded
+	naming
 }
 
 // maxSpare is the largest buffer that is kept for later.
@@ -76,6 +77,7 @@ func (j *Journal) newText(r *kernel.Record) *text {
 	}
 	data, redacted := kernel.Redact(*r)
 	t.buf, t.encoded = encode(t.buf[:0], r, data, redacted)
+	t.naming.read(r)
 	return t
 }
 
@@ -126,6 +128,7 @@ func (j *Journal) append(at int64, t *text) {
 		j.openPage()
 	}
 	j.open.add(at, &t.encoded, t.buf)
+	j.open.name(&t.naming)
 	if len(j.open.buf) >= pageSize {
 		j.closePage()
 	}

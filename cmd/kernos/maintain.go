@@ -38,7 +38,9 @@ func (s *state) maintain(ctx context.Context, k *kernel.Kernel) {
 	for {
 		select {
 		case now := <-timer.C:
-			s.sweep(ctx, k, now)
+			if err := s.sweep(ctx, k, now); err != nil && ctx.Err() == nil {
+				s.log.Warn("can't forget what has expired", "error", err)
+			}
 			timer.Reset(sweepEvery)
 		case <-ctx.Done():
 			now := time.Now()
@@ -47,7 +49,7 @@ func (s *state) maintain(ctx context.Context, k *kernel.Kernel) {
 			}
 			ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastSweep)
 			defer cancel()
-			s.sweep(ending, k, now)
+			_ = s.sweep(ending, k, now) // nobody waits for it, and the next one tries again
 			return
 		}
 	}
@@ -60,17 +62,15 @@ func (s *state) swept() string { return filepath.Join(s.dir, "swept") }
 // idempotent command, which may point to it, and some more.
 const unused = kernel.DefaultIdempotencyTTL + time.Hour
 
-func (s *state) sweep(ctx context.Context, k *kernel.Kernel, now time.Time) {
+func (s *state) sweep(ctx context.Context, k *kernel.Kernel, now time.Time) error {
 	_, err := k.Sweep(ctx, now)
 	_, memoryErr := s.memory.Sweep(ctx, now)
 	_, journalErr := s.journal.Trim(ctx, now)
 	err = errors.Join(err, memoryErr, journalErr, s.collect(ctx, now))
-	if err == nil {
-		err = os.WriteFile(s.swept(), []byte(now.Format(time.RFC3339)+"\n"), 0o600)
+	if err != nil {
+		return err
 	}
-	if err != nil && ctx.Err() == nil {
-		s.log.Warn("can't forget what has expired", "error", err)
-	}
+	return os.WriteFile(s.swept(), []byte(now.Format(time.RFC3339)+"\n"), 0o600)
 }
 
 // collect removes the blobs that nothing refers to, unless a backup is being made, which

@@ -8,11 +8,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
 	"kernos/store"
 	"kernos/store/archive"
@@ -77,8 +75,14 @@ func restore(ctx context.Context, name string, replace bool, in io.Reader, repor
 	if err != nil {
 		return err
 	}
-	release = sync.OnceFunc(release)
-	defer release()
+	moved := false
+	defer func() {
+		// What it locks may have moved. Then its place is another's, who may have a lock
+		// there, and this one ends with the process.
+		if !moved {
+			release()
+		}
+	}()
 	if err := os.MkdirAll(home, 0o700); err != nil {
 		return err
 	}
@@ -92,21 +96,16 @@ func restore(ctx context.Context, name string, replace bool, in io.Reader, repor
 		return fmt.Errorf("%s: %w; nothing was changed", name, err)
 	}
 	if occupied {
-		// In one step: there is always a state, the old one or the new one.
-		if err := unix.Renameat2(unix.AT_FDCWD, fresh, unix.AT_FDCWD, dir, unix.RENAME_EXCHANGE); err != nil {
-			return fmt.Errorf("%s can't be exchanged: %w; nothing was changed", dir, err)
+		aside := beside(dir)
+		if err := swap(fresh, dir, aside, exchange); err != nil {
+			return fmt.Errorf("%w; nothing was changed", err)
 		}
-		release() // what it locks has moved, and the place of it must not be touched later
-		aside, err := moveAside(fresh, dir)
-		if err != nil {
-			return err
-		}
+		moved = true
 		fmt.Fprintf(report, "what was there is now in %s\n", aside)
 	} else {
 		if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		release()
 		if err := os.Rename(fresh, dir); err != nil {
 			return err
 		}
@@ -146,13 +145,13 @@ func readBackup(ctx context.Context, r *archive.Reader, dir string) error {
 	})
 }
 
-// moveAside gives the old state, which is under a temporary name, one beside its place.
-func moveAside(old, dir string) (string, error) {
+// beside is a name for the old state that nothing has yet.
+func beside(dir string) string {
 	name := dir + ".before-" + time.Now().Format("20060102-150405")
 	aside := name
 	for n := 2; ; n++ {
 		if _, err := os.Lstat(aside); err != nil {
-			return aside, os.Rename(old, aside)
+			return aside
 		}
 		aside = fmt.Sprintf("%s-%d", name, n)
 	}

@@ -83,8 +83,8 @@ func (o *Options) library(log crdb.Logger) *crdb.Options {
 		CacheSize:                   o.CacheSize,
 		MemTableSize:                uint64(o.MemTableSize),
 		MemTableStopWritesThreshold: stopWrites,
-		L0CompactionThreshold:       8,
-		L0StopWritesThreshold:       40,
+		L0CompactionThreshold:       16,
+		L0StopWritesThreshold:       64,
 		MaxOpenFiles:                500,
 		// A version of the library that knows newer formats must not change the
 		// directory by itself: older versions of kernos could not read it any more.
