@@ -18,7 +18,7 @@ import (
 const (
 	maxWaiting    = 4 << 20               // bytes of pages; who records more waits
 	maxWait       = 2 * time.Second       // and then it is lost
-	maxBatch      = 1 << 20               // bytes of pages that are written at once
+	maxBatch      = 512 << 10             // bytes of pages that are written at once
 	maxSparePages = 256                   // buffers of pages that are kept for later
 	maxDelay      = 20 * time.Millisecond // from a record to its write
 )

@@ -21,6 +21,9 @@ func (j *Journal) Trim(ctx context.Context, now time.Time) (Dropped, error) {
 	if err := j.visible(); err != nil {
 		return sum, err
 	}
+	if due, err := j.due(now); err != nil || !due {
+		return sum, err
+	}
 	// What is dropped must be in the index, or the index would still come to it.
 	if err := j.catchUp(ctx); err != nil {
 		return sum, err
@@ -35,6 +38,26 @@ func (j *Journal) Trim(ctx context.Context, now time.Time) (Dropped, error) {
 		}
 		sum.add(d)
 	}
+}
+
+// due reports whether there may be something to drop.
+func (j *Journal) due(now time.Time) (bool, error) {
+	j.flushMu.Lock()
+	bytes := j.totals.bytes - j.dropped.Bytes
+	j.flushMu.Unlock()
+	if j.opts.MaxBytes > 0 && bytes > uint64(j.opts.MaxBytes) {
+		return true, nil
+	}
+	if j.opts.MaxAge <= 0 {
+		return false, nil
+	}
+	for e, err := range j.s.Scan(store.Prefix(key(spacePages))) {
+		if err != nil {
+			return false, err
+		}
+		return len(e.Value) < pageHeader || pageTime(e.Value) < now.Add(-j.opts.MaxAge).UnixMilli(), nil
+	}
+	return false, nil
 }
 
 func (d *Dropped) add(o Dropped) {

@@ -111,7 +111,7 @@ func (s *state) Unrefer(b *store.Batch, data, owner []byte) {
 // and tables live long, and letting garbage grow to a multiple of them would be felt.
 func calm() {
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(60)
+		debug.SetGCPercent(100)
 	}
 }
 
