@@ -27,7 +27,7 @@ import (
 
 // million measures what can be found among a million messages. They go through the real
 // binary: half of them are requests, half are replies, in workflows of twenty messages,
-// and one workflow of ten thousand is spread over all of them.
+// one workflow of ten thousand is in the middle, and another one is spread over all.
 func million(out io.Writer, binary string, messages int) error {
 	home, err := os.MkdirTemp("", "kernos-bench-*")
 	if err != nil {
@@ -84,7 +84,8 @@ func million(out io.Writer, binary string, messages int) error {
 		{"Message.List of 100 by correlation", "Message.List", func(int) string { return `{"correlation":"large","limit":100}` }, 100},
 		{"Message.List of a workflow of 20", "Message.List", func(int) string { return fmt.Sprintf(`{"correlation":"flow-%d"}`, rand.IntN(messages/40)) }, 300},
 		{"Message.List of 100 errors", "Message.List", func(int) string { return `{"code":404,"limit":100}` }, 100},
-		{"Message.Graph of 10,000", "Message.Graph", func(int) string { return `{"correlationId":"large","format":"mermaid"}` }, 10},
+		{"Message.Graph of 10,000 in a row", "Message.Graph", func(int) string { return `{"correlationId":"row","format":"mermaid"}` }, 10},
+		{"Message.Graph of 10,000, spread", "Message.Graph", func(int) string { return `{"correlationId":"large","format":"mermaid"}` }, 10},
 		{"Message.Search, two words that few have", "Message.Search", func(i int) string { return fmt.Sprintf(`{"query":"topic%d zebra"}`, i) }, 50},
 		{"Message.Search, two words that all have", "Message.Search", func(int) string { return `{"query":"payload note"}` }, 10},
 	} {
@@ -154,6 +155,8 @@ func workflows(dir string, count int) (name string, mean float64, err error) {
 		correlation := fmt.Sprintf("flow-%d", i/10)
 		if i%spread == 0 {
 			correlation = "large"
+		} else if i >= count/2 && i < count/2+5051 {
+			correlation = "row"
 		}
 		kind, payload := "query", fmt.Sprintf(`{"payload":{"note":"topic%d of %s","n":%d}}`, i%997, strings.Repeat("words ", i%4), i)
 		syscall := "Ping"

@@ -10,7 +10,7 @@ import (
 
 // pageSize is how many messages of a workflow are read at once. It bounds what is in
 // memory; a message may have 16 KB, or 1 MB in the older dialect.
-const pageSize = 256
+const pageSize = 4096
 
 // workflow goes through the messages of a workflow in the order of the journal: those
 // that carry its correlation and the one whose id it is, which the journal takes

@@ -228,7 +228,12 @@ func (m *Memory) supersede(b *store.Batch, key Key, old *was, next uint64) error
 	// As many go as have come since the last time. There are more if fewer are kept than
 	// before.
 	n := 0
-	for e, err := range m.store.Scan(versions(key, next-keep+1, false)) {
+	outdated := versions(key, next-keep+1, false)
+	if next%(64*m.step()) != 0 && next-keep > maxForgotten {
+		// Those before are gone, and looking at where they were would take its time.
+		outdated.From = historyKey(key, next-keep-maxForgotten)
+	}
+	for e, err := range m.store.Scan(outdated) {
 		if err != nil {
 			return err
 		}

@@ -40,7 +40,7 @@ import (
 type Options struct {
 	FS           vfs.FS        // nil means the disk
 	Log          *slog.Logger  // nil means that nothing is logged
-	CacheSize    int64         // of blocks that were read, in bytes; 0 means 32 MB
+	CacheSize    int64         // of blocks that were read, in bytes; 0 means 64 MB
 	MemTableSize int           // of changes that are in the log only, in bytes; 0 means 16 MB
 	CloseTimeout time.Duration // how long Close waits for a disk that fails; 0 means 2 s
 
@@ -59,7 +59,7 @@ func (o *Options) defaults() Options {
 		all.Log = slog.New(slog.DiscardHandler)
 	}
 	if all.CacheSize == 0 {
-		all.CacheSize = 32 << 20
+		all.CacheSize = 64 << 20
 	}
 	if all.MemTableSize == 0 {
 		all.MemTableSize = 16 << 20
@@ -83,7 +83,7 @@ func (o *Options) library(log crdb.Logger) *crdb.Options {
 		CacheSize:                   o.CacheSize,
 		MemTableSize:                uint64(o.MemTableSize),
 		MemTableStopWritesThreshold: stopWrites,
-		L0CompactionThreshold:       16,
+		L0CompactionThreshold:       4,
 		L0StopWritesThreshold:       64,
 		MaxOpenFiles:                500,
 		// A version of the library that knows newer formats must not change the
