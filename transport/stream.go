@@ -90,30 +90,28 @@ func (s *stream) Detach() { s.in.Detach() }
 
 // Next implements [kernel.Source].
 func (s *stream) Next() (message.Message, kernel.Emit, error) {
-	for {
-		if err := s.out.Err(); err != nil {
-			return message.Message{}, nil, &WriteError{err} // nobody listens
-		}
-		line, err := s.in.Next()
-		if err == nil {
-			var m message.Message
-			var d *message.Dialect
-			if m, d, err = s.either.Decode(line); err == nil {
-				if d == osevent.Dialect {
-					m, _ = osevent.Translate(m)
-				}
-				if s.opts.Lenient {
-					s.k.Stamp(&m)
-				}
-				return m, s.answer(d), nil
-			}
-			if d == message.Current && len(line) > d.MaxLine {
-				// Its head looked like the older dialect, and it is not.
-				err = &ndjson.TooLong{Limit: d.MaxLine, Salvage: message.SalvageLine(line)}
-			}
+	if err := s.out.Err(); err != nil {
+		return message.Message{}, nil, &WriteError{err} // nobody listens
+	}
+	line, err := s.in.Next()
+	if err != nil {
+		return s.reject(err)
+	}
+	m, d, err := s.either.Decode(line)
+	if err != nil {
+		if d == message.Current && len(line) > d.MaxLine {
+			// Its head looked like the older dialect, and it is not.
+			err = &ndjson.TooLong{Limit: d.MaxLine, Salvage: message.SalvageLine(line)}
 		}
 		return s.reject(err)
 	}
+	if d == osevent.Dialect {
+		m, _ = osevent.Translate(m)
+	}
+	if s.opts.Lenient {
+		s.k.Stamp(&m)
+	}
+	return m, s.answer(d), nil
 }
 
 // Flush implements what [kernel.Kernel.Serve] looks for in a source: nothing more is
