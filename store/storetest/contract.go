@@ -1129,8 +1129,7 @@ func testGetAll(f *fixture) {
 // testSeenWhole reads two keys that change together while they do: whoever has seen the
 // one sees the other at least as new, and never goes back.
 func testSeenWhole(f *fixture) {
-	f.set("m/a", "0")
-	f.set("m/b", "0")
+	f.apply(sets("m/a", "0", "m/b", "0"))
 	stop := make(chan struct{})
 	var readers sync.WaitGroup
 	for range 3 {
