@@ -81,8 +81,15 @@ func (in *watchInput) start(j Journal, f *journal.Filter) (uint64, error) {
 		return 0, invalid("from", "after and from both say where to begin; leave one out")
 	case in.After != nil:
 		return uint64(*in.After), nil
+	case in.From != nil && *in.From > 0:
+		from := uint64(*in.From)
+		d, err := j.Dropped()
+		if err == nil && d.Seq >= from {
+			err = message.Errorf(410, "The messages from %d to %d have been dropped; begin with %d, or after 0 for the first that is kept", from, d.Seq, d.Seq+1)
+		}
+		return from - 1, err
 	case in.From != nil:
-		return uint64(max(*in.From, 1) - 1), nil
+		return 0, nil
 	case f.Since != 0:
 		return 0, nil
 	}
