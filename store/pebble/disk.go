@@ -62,10 +62,27 @@ func (d *disk) opened() error {
 
 // freeze keeps everything that follows from the disk.
 func (d *disk) freeze(cause error) {
-	// Before any call returns a success that is none, nobody may believe it.
-	d.health.update(func() { d.health.final = cause })
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.freezeLocked(cause)
+}
+
+// freezeOpening freezes a disk that is being opened, and reports whether it is. Whoever
+// opens it asks afterwards, so an error must not come between: it would freeze an engine
+// that is taken for a good one.
+func (d *disk) freezeOpening(cause error) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.opening {
+		return false
+	}
+	d.freezeLocked(cause)
+	return true
+}
+
+func (d *disk) freezeLocked(cause error) {
+	// Before any call returns a success that is none, nobody may believe it.
+	d.health.update(func() { d.health.final = cause })
 	if d.cause == nil {
 		d.cause = cause
 		close(d.frozen)
@@ -79,12 +96,6 @@ func (d *disk) isFrozen() bool {
 	default:
 		return false
 	}
-}
-
-func (d *disk) isOpening() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.opening
 }
 
 // insist repeats a call until it succeeds, or until the disk is frozen: then it returns
@@ -101,8 +112,7 @@ func (d *disk) insist(try func() error) bool {
 
 // persist is insist for a call that has failed.
 func (d *disk) persist(err error, try func() error) bool {
-	if d.isOpening() {
-		d.freeze(err)
+	if d.freezeOpening(err) {
 		return false
 	}
 	h := d.health
@@ -137,10 +147,9 @@ func (d *disk) tolerate(err error) error {
 	if err == nil {
 		return nil
 	}
-	if d.isOpening() {
-		// A flush that fails is repeated by the library, and Open waits for it; and if
-		// the library's Open fails late, its compactions meet what it has closed.
-		d.freeze(err)
+	// A flush that fails is repeated by the library, and Open waits for it; and if the
+	// library's Open fails late, its compactions meet what it has closed.
+	if d.freezeOpening(err) {
 		return nil
 	}
 	d.wait(tablePause)
@@ -279,8 +288,7 @@ func (d *disk) unlessFrozen(do func() error, pretend func()) error {
 		return nil
 	}
 	err := do()
-	if err != nil && d.isOpening() {
-		d.freeze(err)
+	if err != nil && d.freezeOpening(err) {
 		pretend()
 		return nil
 	}
@@ -290,8 +298,7 @@ func (d *disk) unlessFrozen(do func() error, pretend func()) error {
 // List returns the names in a directory.
 func (d *disk) List(dir string) ([]string, error) {
 	names, err := d.FS.List(dir)
-	if err != nil && d.isOpening() {
-		d.freeze(err)
+	if err != nil && d.freezeOpening(err) {
 		return nil, nil
 	}
 	return names, err
