@@ -245,7 +245,7 @@ func (c *call) emit(m message.Message) {
 		c.k.recordOutcome(c, &c.outcome)
 	}
 	c.settle()
-	commit = later(c.owed, commit)
+	commit = lastOf(c.owed, commit)
 	for _, event := range c.later {
 		c.post(event, commit)
 	}

@@ -199,11 +199,11 @@ func (c *call) adopt(commit *store.Commit) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.owed = later(c.owed, commit)
+	c.owed = lastOf(c.owed, commit)
 }
 
-// later returns the one of two commits that is durable last. Either may be nil.
-func later(a, b *store.Commit) *store.Commit {
+// lastOf returns the one of two commits that is durable last. Either may be nil.
+func lastOf(a, b *store.Commit) *store.Commit {
 	if a == nil || b != nil && b.Revision >= a.Revision {
 		return b
 	}

@@ -99,16 +99,3 @@ func AppendCompact(dst, text []byte) []byte {
 	}
 	return dst
 }
-
-// Elements calls visit for each element of the array at or after b[i], which Value has
-// accepted, with its text.
-func Elements(b []byte, i int, visit func(value []byte)) {
-	i = Space(b, Space(b, i)+1)
-	for i < len(b) && b[i] != ']' {
-		end := Skip(b, i)
-		visit(b[i:end])
-		if i = Space(b, end); i < len(b) && b[i] == ',' {
-			i = Space(b, i+1)
-		}
-	}
-}

@@ -1,0 +1,93 @@
+package journal
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+)
+
+// Stats says how much there is.
+type Stats struct {
+	Messages          uint64
+	FirstSeq, LastSeq uint64 // 0 if there are none
+	FirstAt, LastAt   int64  // in milliseconds since 1970
+	Bytes             uint64 // of pages
+	Indexed           uint64 // the last message whose words are indexed
+}
+
+// Stats returns how much there is.
+func (j *Journal) Stats() (Stats, error) {
+	if err := j.visible(); err != nil {
+		return Stats{}, err
+	}
+	j.flushMu.Lock()
+	t, d := j.totals, j.dropped
+	j.flushMu.Unlock()
+	indexed, err := j.indexed()
+	if err != nil {
+		return Stats{}, err
+	}
+	st := Stats{Messages: t.seq - d.Seq, Bytes: t.bytes - d.Bytes, Indexed: indexed}
+	if st.Messages == 0 {
+		return st, nil
+	}
+	st.FirstSeq, st.LastSeq, st.LastAt = d.Seq+1, t.seq, t.at
+	_, st.FirstAt, err = pageFrom(j.s, st.FirstSeq, math.MaxUint64)
+	return st, err
+}
+
+// Dropped says what is not there any more, or never was.
+type Dropped struct {
+	Messages uint64 `json:"messages"` // that retention has dropped
+	Bytes    uint64 `json:"bytes"`    // of their pages
+	Seq      uint64 `json:"seq"`      // the last of them
+	At       int64  `json:"at"`       // when it was recorded, in milliseconds since 1970
+	Why      string `json:"why"`      // what made retention drop the last ones: "age" or "bytes"
+
+	Lost      uint64 `json:"lost"`      // messages that were not recorded, since the store did not take them
+	LostSince int64  `json:"lostSince"` // when the first of them came
+	LostUntil int64  `json:"lostUntil"` // when the last of them came
+}
+
+func (d *Dropped) addLost(l lost) {
+	if l.messages == 0 {
+		return
+	}
+	if d.Lost == 0 {
+		d.LostSince = l.since
+	}
+	d.Lost += l.messages
+	d.LostUntil = l.until
+}
+
+// Dropped returns what is not there any more, or never was.
+func (j *Journal) Dropped() (Dropped, error) {
+	if err := j.visible(); err != nil {
+		return Dropped{}, err
+	}
+	j.flushMu.Lock()
+	defer j.flushMu.Unlock()
+	d := j.dropped
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	d.addLost(j.lost)
+	return d, nil
+}
+
+// hint says why a message may be missing.
+func (d *Dropped) hint() string {
+	var reasons []string
+	if d.Messages > 0 {
+		reasons = append(reasons, fmt.Sprintf("retention has dropped the %d messages that were recorded until %s", d.Messages, clock(d.At)))
+	}
+	if d.Lost > 0 {
+		reasons = append(reasons, fmt.Sprintf("%d messages from %s to %s were not recorded because the store did not take them", d.Lost, clock(d.LostSince), clock(d.LostUntil)))
+	}
+	if len(reasons) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(reasons, "; ") + ")"
+}
+
+func clock(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) }
