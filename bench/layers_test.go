@@ -9,7 +9,6 @@ import (
 
 	crdb "github.com/cockroachdb/pebble/v2"
 
-	"kernos/kernel"
 	"kernos/message"
 	"kernos/store"
 	"kernos/store/pebble"
@@ -76,5 +75,4 @@ func BenchmarkLayer(b *testing.B) {
 		}
 		_ = p.close()
 	})
-	_ = kernel.DefaultTimeout
 }

@@ -100,7 +100,7 @@ func backup(ctx context.Context, name string, out, report io.Writer) error {
 	if err != nil {
 		return errors.Join(err, os.Remove(f.Name()))
 	}
-	if err := syncDir(filepath.Dir(name)); err != nil {
+	if err := blobs.SyncDir(filepath.Dir(name)); err != nil {
 		return err
 	}
 	fmt.Fprintf(report, "%s: %d entries and %d blobs of %s\n", name, b.summary.Entries, b.summary.Blobs, origin)
@@ -201,13 +201,4 @@ func (b *saving) blob(w *archive.Writer, r reference) error {
 		return err
 	}
 	return w.Blob(h, size, f)
-}
-
-func syncDir(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = d.Close() }()
-	return d.Sync()
 }

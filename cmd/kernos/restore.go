@@ -110,7 +110,7 @@ func restore(ctx context.Context, name string, replace bool, in io.Reader, repor
 			return err
 		}
 	}
-	if err := syncDir(home); err != nil {
+	if err := blobs.SyncDir(home); err != nil {
 		return err
 	}
 	fmt.Fprintf(report, "%s: %d entries and %d blobs of %s, as of %s\n", name, r.Entries, r.Blobs, r.Header.Origin, r.Header.Created.Local().Format(time.DateTime))

@@ -179,7 +179,7 @@ func (d *Dir) renew(b Blob) (bool, error) {
 		return false, nil
 	}
 	// Whoever put it there may not be done with making it last.
-	return true, syncDir(filepath.Dir(b.Path))
+	return true, SyncDir(filepath.Dir(b.Path))
 }
 
 // PutReader keeps what a reader gives, which may be more than memory has room for. More
@@ -243,7 +243,7 @@ func makeDir(path string) error {
 	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return syncDir(parent)
+	return SyncDir(parent)
 }
 
 // write makes a file appear under its name at once and whole, or not at all.
@@ -287,7 +287,7 @@ func place(temporary, path string) error {
 	if err := os.Rename(temporary, path); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(path))
+	return SyncDir(filepath.Dir(path))
 }
 
 func ignoreMissing(err error) error {
@@ -297,8 +297,8 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// syncDir makes a new name in a directory last.
-func syncDir(path string) error {
+// SyncDir makes a new name in a directory last.
+func SyncDir(path string) error {
 	d, err := os.Open(path)
 	if err != nil {
 		return err
