@@ -31,9 +31,10 @@ type call struct {
 	syscall *Syscall
 	handler Handler
 	request message.Message
-	send    Emit    // where events and the outcome go
-	box     *outbox // through which they go; nil for a nested call
-	caller  *call   // the call that made this one, or nil
+	send    Emit     // where events and the outcome go
+	box     *outbox  // through which they go; nil for a nested call
+	caller  *call    // the call that made this one, or nil
+	session *session // the connection that it came over, or nil
 
 	timeout  time.Duration
 	deadline time.Time
@@ -328,7 +329,7 @@ func (c *call) vet(m *message.Message) string {
 		return ""
 	case message.KindEvent:
 		declared := func(e EventDefinition) bool { return e.Type == m.Type }
-		if m.Type != Progressed && !slices.ContainsFunc(c.syscall.Emits, declared) {
+		if m.Type != Progressed && !c.syscall.Streams && !slices.ContainsFunc(c.syscall.Emits, declared) {
 			return fmt.Sprintf("handler emitted the event %s, which its definition does not name", m.Type)
 		}
 	default:

@@ -29,6 +29,14 @@ type Definition struct {
 	// is ready.
 	Slow bool
 
+	// Endless marks a slow syscall that goes on until it is cancelled. It is, with the
+	// cause [ErrStopping], when the kernel stops.
+	Endless bool
+
+	// Streams allows the syscall to emit events that Emits does not name: it is served by
+	// a program that nobody has asked for them.
+	Streams bool
+
 	// Recalls says that what the syscall answers is in the journal already: its events
 	// are not recorded, and its replies without their data.
 	Recalls bool

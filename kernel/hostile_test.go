@@ -173,7 +173,7 @@ func TestSlowCallsHaveTheirTimeToThemselves(t *testing.T) {
 				emit(m.Reply(m.Data))
 			}))))
 		conn := connect(k)
-		for range maxAside {
+		for range DefaultInFlight {
 			conn.in <- query("stay", "Test.Stay", `1`)
 		}
 		conn.in <- query("quick", "Test.Quick", `2`)

@@ -60,6 +60,10 @@ type Options struct {
 	// kept. 0 means DefaultIdempotencyTTL.
 	IdempotencyTTL time.Duration
 
+	// InFlight is how many slow calls of one connection run at once, and InFlightAll those
+	// of all connections. 0 means DefaultInFlight and DefaultInFlightAll.
+	InFlight, InFlightAll int
+
 	// Log is for the operator: what callers must not see. Nil means silence.
 	Log *slog.Logger
 }
@@ -72,7 +76,13 @@ type Kernel struct {
 	begun    time.Time
 	wrapped  atomic.Pointer[wrapping]
 	flights  flights
-	marks    atomic.Pointer[[]byte] // the key of fingerprints
+	sessions sessions
+	inFlight atomic.Int64 // slow calls of connections
+
+	life context.Context // ends when the kernel stops
+	stop context.CancelFunc
+
+	marks atomic.Pointer[[]byte] // the key of fingerprints
 }
 
 // wrapping is the handlers of one catalog with the middleware around them.
@@ -94,6 +104,13 @@ func New(r *Registry, opts *Options) *Kernel {
 	if k.opts.IdempotencyTTL == 0 {
 		k.opts.IdempotencyTTL = DefaultIdempotencyTTL
 	}
+	if k.opts.InFlight <= 0 {
+		k.opts.InFlight = DefaultInFlight
+	}
+	if k.opts.InFlightAll <= 0 {
+		k.opts.InFlightAll = DefaultInFlightAll
+	}
+	k.life, k.stop = context.WithCancel(context.Background())
 	if k.opts.Log == nil {
 		k.opts.Log = slog.New(slog.DiscardHandler)
 	}

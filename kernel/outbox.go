@@ -25,7 +25,8 @@ type outbox struct {
 	k     *Kernel
 	flush func() // tells the connection that nothing more is ready; or nil
 
-	waiting atomic.Int64 // parcels that are queued or being sent by the courier
+	errors  atomic.Uint64 // that were posted
+	waiting atomic.Int64  // parcels that are queued or being sent by the courier
 
 	mu     sync.Mutex
 	queue  []parcel
@@ -58,6 +59,9 @@ func newOutbox(k *Kernel, flush func()) *outbox { return &outbox{k: k, flush: fl
 // post sends a message when its commit, which may be nil, is durable and everything
 // before it is sent. It waits while too much waits already.
 func (o *outbox) post(send Emit, m message.Message, commit *store.Commit) {
+	if m.Kind == message.KindError {
+		o.errors.Add(1)
+	}
 	if commit != nil {
 		if done, err := commit.Resolved(); done && err == nil {
 			commit = nil

@@ -56,6 +56,50 @@ func (r *Registry) Add(m Module) error {
 	return nil
 }
 
+// AddSyscall adds a syscall to the module of this name, or to a new one: then the module
+// says what it is. It fails, and changes nothing, as Add does.
+func (r *Registry) AddSyscall(module Module, s Syscall) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	old := r.state.Load()
+	modules := slices.Clone(old.modules)
+	if i := slices.IndexFunc(modules, func(m Module) bool { return m.Name == module.Name }); i >= 0 {
+		if err := checkSyscalls([]Syscall{s}, old); err != nil {
+			return err
+		}
+		modules[i].Syscalls = append(slices.Clone(modules[i].Syscalls), s)
+	} else {
+		module.Syscalls = []Syscall{s}
+		if err := check(module, old); err != nil {
+			return err
+		}
+		modules = append(modules, module)
+	}
+	r.state.Store(newCatalog(modules))
+	return nil
+}
+
+// RemoveSyscall takes a syscall out, and its module with it if it was the last one there.
+// It reports whether there was one of this type. Calls that have begun are finished.
+func (r *Registry) RemoveSyscall(t message.Type) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	modules := slices.Clone(r.state.Load().modules)
+	for i := range modules {
+		is := func(s Syscall) bool { return s.Type == t }
+		if !slices.ContainsFunc(modules[i].Syscalls, is) {
+			continue
+		}
+		modules[i].Syscalls = slices.DeleteFunc(slices.Clone(modules[i].Syscalls), is)
+		if len(modules[i].Syscalls) == 0 {
+			modules = slices.Delete(modules, i, i+1)
+		}
+		r.state.Store(newCatalog(modules))
+		return true
+	}
+	return false
+}
+
 // Remove takes a module out and reports whether it was there. Calls that have begun
 // are finished.
 func (r *Registry) Remove(name string) bool {
@@ -80,9 +124,13 @@ func check(m Module, old *catalog) error {
 	if slices.ContainsFunc(old.modules, func(o Module) bool { return o.Name == m.Name }) {
 		return fmt.Errorf("there is a module of this name")
 	}
+	return checkSyscalls(m.Syscalls, old)
+}
+
+func checkSyscalls(syscalls []Syscall, old *catalog) error {
 	mine := make(map[message.Type]bool)
-	for i := range m.Syscalls {
-		s := &m.Syscalls[i]
+	for i := range syscalls {
+		s := &syscalls[i]
 		switch {
 		case s.Kind != message.KindCommand && s.Kind != message.KindQuery:
 			return fmt.Errorf("%s: the kind must be command or query", s.Type)

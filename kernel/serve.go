@@ -32,31 +32,41 @@ type Refused struct {
 
 func (r *Refused) Error() string { return r.Err.Error() }
 
-// maxAside is how many slow calls of one connection run at once. The next one waits,
-// and what is behind it.
-const maxAside = 64
-
 // Serve answers the messages of one connection until its source ends and everything
 // is answered. Messages start in the order in which they came, and one that is not
 // slow is finished before the next is begun, so a later message sees what an earlier
 // one did. Slow syscalls run aside. A handler that overstays its deadline, whether
 // it looks at its context or not, is answered for with a 504 and left behind.
 //
-// The error is that of the source, nil for io.EOF. After any other error, what still
-// runs is cancelled.
+// The error is that of the source, nil for io.EOF. After any other error, and when a
+// [Leaver] has left, nobody waits for the answers: queries that still run are cancelled,
+// and commands are completed.
 func (k *Kernel) Serve(ctx context.Context, src Source) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	s := &session{k: k, ctx: ctx, src: src, begun: time.Now(), ended: make(chan error, 1), slots: make(chan struct{}, maxAside)}
+	s := &session{k: k, ctx: ctx, src: src, begun: time.Now(), ended: make(chan error, 1), running: make(map[message.ID]*call)}
+	s.inquiries.gone = make(chan struct{})
+	var leave context.CancelFunc
+	s.asking, leave = context.WithCancel(ctx)
+	defer leave()
 	var flush func()
 	if f, ok := src.(interface{ Flush() }); ok {
 		flush = f.Flush
 	}
 	s.box = newOutbox(k, flush)
+	k.sessions.add(s)
+	defer k.sessions.remove(s)
 	go s.turn()
 	err := <-s.ended
+	s.inquiries.close()
 	if err != io.EOF {
-		cancel() // nobody waits for what is still running
+		leave()
+	} else if l, ok := src.(Leaver); ok {
+		finished := make(chan struct{})
+		defer close(finished)
+		go func() {
+			if l.Left(finished) {
+				leave()
+			}
+		}()
 	}
 	s.aside.Wait()
 	s.stopWatch()
@@ -65,6 +75,13 @@ func (k *Kernel) Serve(ctx context.Context, src Source) error {
 		err = nil
 	}
 	return err
+}
+
+// A Leaver is a Source that knows whether anybody is left to read the answers after its
+// end.
+type Leaver interface {
+	// Left returns true when the peer has gone for good, or false when finished is closed.
+	Left(finished <-chan struct{}) bool
 }
 
 // session is one connection. One goroutine at a time has the turn: it reads the next
@@ -77,15 +94,24 @@ func (k *Kernel) Serve(ctx context.Context, src Source) error {
 //	S2  a call is current only while its goroutine has the turn; who swaps it for nil
 //	    decides who goes on
 type session struct {
-	k     *Kernel
-	ctx   context.Context
-	src   Source
-	begun time.Time
-	ended chan error // gets the source's error, once
+	k      *Kernel
+	id     uint64
+	ctx    context.Context // of commands, which are completed whatever becomes of their caller
+	asking context.Context // of queries, which end with the connection
+	src    Source
+	begun  time.Time
+	ended  chan error // gets the source's error, once
 
-	box   *outbox // what goes to the connection
-	slots chan struct{}
-	aside sync.WaitGroup
+	taken atomic.Uint64 // messages that came
+	box   *outbox       // what goes to the connection
+
+	inquiries inquiries // what the connection is asked
+
+	aside   sync.WaitGroup
+	asides  sync.Mutex
+	running map[message.ID]*call // those aside, by the ids of their requests
+	waiting chan struct{}        // closed when one of them has ended; nil if nobody waits
+	slow    int                  // how many there are
 
 	current atomic.Pointer[call]
 	watch   sync.Mutex
@@ -107,6 +133,7 @@ func (s *session) turn() {
 	}()
 	for {
 		m, send, err := s.src.Next()
+		s.taken.Add(1)
 		if r, ok := err.(*Refused); ok {
 			s.k.refuse(&r.Request, send, s.box, r.Err)
 			continue
@@ -116,9 +143,16 @@ func (s *session) turn() {
 			s.ended <- err
 			return
 		}
-		c = s.k.admit(s.ctx, &m, send, s.box, nil)
+		if s.inquiries.n.Load() > 0 && !m.Kind.Asks() && s.take(&m) {
+			continue
+		}
+		c = s.k.admit(s.asking, &m, send, s.box, nil)
 		if c == nil {
 			continue
+		}
+		c.session = s
+		if c.syscall.Kind == message.KindCommand {
+			c.parent = s.ctx
 		}
 		if c.syscall.Slow {
 			s.runAside(c)
@@ -134,31 +168,6 @@ func (s *session) turn() {
 			return
 		}
 	}
-}
-
-// runAside runs a slow call on a goroutine of its own. Its slot is free when it is
-// answered, even if its handler goes on.
-func (s *session) runAside(c *call) {
-	s.slots <- struct{}{}
-	s.aside.Add(1)
-	c.begin() // waiting for the slot does not count
-	c.request = c.request.Clone()
-	var once sync.Once
-	free := func() {
-		once.Do(func() {
-			<-s.slots
-			s.aside.Done()
-		})
-	}
-	timer := time.AfterFunc(time.Until(c.deadline), func() {
-		defer free()
-		c.expire()
-	})
-	go func() {
-		defer free()
-		defer timer.Stop()
-		c.run()
-	}()
 }
 
 // watchUntil makes the timer fire at t at the latest.

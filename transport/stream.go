@@ -20,6 +20,10 @@ import (
 type Options struct {
 	// Lenient gives messages that come without an id or a timestamp one.
 	Lenient bool
+
+	// Left returns true when the peer, which has sent all that it will send, does not read
+	// the answers either, or false when finished is closed. Nil means that nobody can know.
+	Left func(finished <-chan struct{}) bool
 }
 
 // stream is one NDJSON conversation with a kernel. Lines of both dialects may stand in
@@ -118,6 +122,11 @@ func (s *stream) Next() (message.Message, kernel.Emit, error) {
 // ready to be sent.
 func (s *stream) Flush() { _ = s.out.Flush() }
 
+// Left implements [kernel.Leaver].
+func (s *stream) Left(finished <-chan struct{}) bool {
+	return s.opts.Left != nil && s.opts.Left(finished)
+}
+
 // reject says how a line that is no message is answered. Errors that no line is to blame
 // for are returned as they are.
 func (s *stream) reject(err error) (message.Message, kernel.Emit, error) {
@@ -168,14 +177,14 @@ func (s *stream) answerFitted(m message.Message, limit int, encode func([]byte, 
 	s.end(encode(s.out.Begin(), &m), m.Kind)
 }
 
-// end ends a line. Outcomes wait for others to be written with them; events are for
-// somebody who waits.
+// end ends a line. Outcomes wait for others to be written with them; events and requests
+// are for somebody who waits.
 func (s *stream) end(buf []byte, kind message.Kind) {
 	if kind == message.KindError {
 		s.errors.Add(1)
 	}
 	s.out.End(append(buf, '\n'))
-	if kind == message.KindEvent {
+	if !kind.Answers() {
 		_ = s.out.Flush()
 	}
 }

@@ -1,0 +1,120 @@
+package kernel
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"kernos/message"
+)
+
+// Limits of slow calls, if the options do not say otherwise.
+const (
+	DefaultInFlight    = 64
+	DefaultInFlightAll = 4096
+)
+
+// runAside runs a slow call on a goroutine of its own. Its place is free when it is
+// answered, even if its handler goes on.
+func (s *session) runAside(c *call) {
+	c.request = c.request.Clone()
+	if err := s.enter(c); err != nil {
+		c.emit(c.request.Fail(err))
+		return
+	}
+	s.aside.Add(1)
+	c.begin() // waiting for the place does not count
+	release := func() {}
+	if c.syscall.Endless {
+		c.parent, release = s.k.untilStop(c.parent)
+	}
+	var once sync.Once
+	free := func() {
+		once.Do(func() {
+			release()
+			s.leave(c)
+			s.aside.Done()
+		})
+	}
+	timer := time.AfterFunc(time.Until(c.deadline), func() {
+		defer free()
+		c.expire()
+	})
+	go func() {
+		defer free()
+		defer timer.Stop()
+		c.run()
+	}()
+}
+
+// enter finds a place for a slow call. A connection that has as many as it may is not read
+// while it waits for one of them to end; if none does for a long time, the call is refused.
+func (s *session) enter(c *call) *message.Error {
+	var late *time.Timer
+	for {
+		s.asides.Lock()
+		if s.slow < s.k.opts.InFlight {
+			break
+		}
+		if s.waiting == nil {
+			s.waiting = make(chan struct{})
+		}
+		ended := s.waiting
+		s.asides.Unlock()
+		if late == nil {
+			late = time.NewTimer(2 * c.timeout) // longer than any of those may take
+			defer late.Stop()
+		}
+		select {
+		case <-ended:
+		case <-late.C:
+			return message.Errorf(429, "%d slow requests of this connection are in flight, and none has ended for %v; wait for their answers, or use another connection", s.k.opts.InFlight, 2*c.timeout)
+		case <-s.ctx.Done():
+			return message.Errorf(503, "The kernel is shutting down")
+		}
+	}
+	defer s.asides.Unlock()
+	if s.k.inFlight.Add(1) > int64(s.k.opts.InFlightAll) {
+		s.k.inFlight.Add(-1)
+		return message.Errorf(503, "%d slow requests of all connections are in flight, and no more are taken; try again later", s.k.opts.InFlightAll)
+	}
+	s.slow++
+	if _, taken := s.running[c.request.Metadata.ID]; !taken {
+		s.running[c.request.Metadata.ID] = c
+	}
+	return nil
+}
+
+// leave gives the place of a call back.
+func (s *session) leave(c *call) {
+	s.k.inFlight.Add(-1)
+	s.asides.Lock()
+	defer s.asides.Unlock()
+	s.slow--
+	if s.running[c.request.Metadata.ID] == c {
+		delete(s.running, c.request.Metadata.ID)
+	}
+	if s.waiting != nil {
+		close(s.waiting)
+		s.waiting = nil
+	}
+}
+
+// ErrStopping is the cause of the context of an endless call that ends because the kernel
+// does.
+var ErrStopping = errors.New("the kernel is shutting down")
+
+// Stop ends what would go on for ever: the calls of syscalls that are endless. Everything
+// else is finished; it is for the connections to take nothing new.
+func (k *Kernel) Stop() { k.stop() }
+
+// untilStop returns a context that ends when the kernel stops.
+func (k *Kernel) untilStop(parent context.Context) (ctx context.Context, release func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	forget := context.AfterFunc(k.life, func() { cancel(ErrStopping) })
+	return ctx, func() {
+		forget()
+		cancel(nil)
+	}
+}

@@ -1,0 +1,55 @@
+package kernel
+
+import "sync"
+
+// Stats is what a kernel does at a moment, and has done since it was made.
+type Stats struct {
+	Connections int    // that are served
+	InFlight    int    // slow requests that run
+	Waiting     int    // answers that wait for the disk, or for those before them
+	Messages    uint64 // that came over connections
+	Errors      uint64 // that were sent over connections
+}
+
+// Stats returns what the kernel does at the moment.
+func (k *Kernel) Stats() Stats {
+	s := Stats{InFlight: int(k.inFlight.Load())}
+	k.sessions.mu.Lock()
+	defer k.sessions.mu.Unlock()
+	s.Messages, s.Errors = k.sessions.messages, k.sessions.errors
+	s.Connections = len(k.sessions.all)
+	for one := range k.sessions.all {
+		s.Messages += one.taken.Load()
+		s.Errors += one.box.errors.Load()
+		s.Waiting += int(one.box.waiting.Load())
+	}
+	return s
+}
+
+// sessions are the connections of a kernel, and what those have done that have ended.
+type sessions struct {
+	mu       sync.Mutex
+	all      map[*session]struct{}
+	last     uint64 // id
+	messages uint64
+	errors   uint64
+}
+
+func (s *sessions) add(one *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.all == nil {
+		s.all = make(map[*session]struct{})
+	}
+	s.last++
+	one.id = s.last
+	s.all[one] = struct{}{}
+}
+
+func (s *sessions) remove(one *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.all, one)
+	s.messages += one.taken.Load()
+	s.errors += one.box.errors.Load()
+}
