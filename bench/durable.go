@@ -28,40 +28,45 @@ import (
 // place is a kernel on a store of its own, in a directory that goes away.
 type place struct {
 	dir     string
-	store   *counting
+	store   store.Store
 	journal *journal.Journal // nil if nothing is recorded
 	kernel  *kernel.Kernel
 }
 
-// counting keeps the batches that the kernel applies, so that they can be given to the
+// keeping keeps the batches that the kernel applies, so that they can be given to the
 // engine alone.
-type counting struct {
+type keeping struct {
 	store.Store
-	keep    bool
 	mu      sync.Mutex
 	batches []store.Batch
 }
 
-func (c *counting) Apply(b *store.Batch) (*store.Commit, error) {
-	if c.keep {
-		var kept store.Batch
-		for _, op := range b.Ops {
-			kept.Ops = append(kept.Ops, store.Op{Kind: op.Kind, Key: bytes.Clone(op.Key), Value: bytes.Clone(op.Value)})
-		}
-		c.mu.Lock()
-		c.batches = append(c.batches, kept)
-		c.mu.Unlock()
+func (k *keeping) Apply(b *store.Batch) (*store.Commit, error) {
+	var kept store.Batch
+	for _, op := range b.Ops {
+		kept.Ops = append(kept.Ops, store.Op{Kind: op.Kind, Key: bytes.Clone(op.Key), Value: bytes.Clone(op.Value)})
 	}
-	return c.Store.Apply(b)
+	k.mu.Lock()
+	k.batches = append(k.batches, kept)
+	k.mu.Unlock()
+	return k.Store.Apply(b)
 }
 
-// taken returns the batches that were kept, and begins anew.
-func (c *counting) taken() []store.Batch {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	batches := c.batches
-	c.batches = nil
-	return batches
+// batchesOf returns the batches that a kernel applies when it is talked to.
+func batchesOf(dir string, record bool, talk func(*place) (float64, error)) ([]store.Batch, error) {
+	engine, err := pebble.Open(filepath.Join(dir, "store"), nil)
+	if err != nil {
+		return nil, err
+	}
+	kept := &keeping{Store: engine}
+	p, err := newPlaceOn(kept, dir, record)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := talk(p); err != nil {
+		return nil, err
+	}
+	return kept.batches, p.close()
 }
 
 func newPlace(dir string, record bool) (*place, error) {
@@ -69,7 +74,11 @@ func newPlace(dir string, record bool) (*place, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &place{dir: dir, store: &counting{Store: engine}}
+	return newPlaceOn(engine, dir, record)
+}
+
+func newPlaceOn(s store.Store, dir string, record bool) (*place, error) {
+	p := &place{dir: dir, store: s}
 	kept, err := blobs.New(filepath.Join(dir, "blobs"))
 	if err != nil {
 		return nil, err
@@ -99,19 +108,36 @@ func (p *place) close() error {
 	return p.store.Close()
 }
 
-func setLine(key string, i int) []byte {
-	return fmt.Appendf(nil, `{"kind":"command","type":"Memory.Set","data":{"key":%q,"value":{"text":"a note of some length, as an agent would keep one","n":%d}},"metadata":{"id":"set-%s-%d","timestamp":1735000000000}}`+"\n", key, i, key, i)
+// setLines returns commands that give 1000 keys values, in turn.
+func setLines(key string, count int) [][]byte {
+	lines := make([][]byte, count)
+	for i := range lines {
+		id := fmt.Sprintf("%s/%d", key, i%1000)
+		lines[i] = fmt.Appendf(nil, `{"kind":"command","type":"Memory.Set","data":{"key":%q,"value":{"text":"a note of some length, as an agent would keep one","n":%d}},"metadata":{"id":"set-%s-%d","timestamp":1735000000000}}`+"\n", id, i, id, i)
+	}
+	return lines
+}
+
+// setsOf returns the commands of some connections, each with keys of its own.
+func setsOf(connections, each int) [][][]byte {
+	all := make([][][]byte, connections)
+	for c := range all {
+		all[c] = setLines(fmt.Sprintf("/bench/%d", c), each)
+	}
+	return all
 }
 
 // sequential sends one command after the other, each when the one before is answered, over
 // each of some connections, and returns the commands a second of all of them.
-func (p *place) sequential(connections, each int) (float64, error) {
+func (p *place) sequential(connections [][][]byte) (float64, error) {
 	var all sync.WaitGroup
 	var failed atomic.Pointer[error]
 	begin := time.Now()
-	for c := range connections {
+	count := 0
+	for _, lines := range connections {
+		count += len(lines)
 		all.Go(func() {
-			if err := p.converse(fmt.Sprintf("/bench/%d", c), each, 1); err != nil {
+			if err := p.converse(lines, askEach); err != nil {
 				failed.Store(&err)
 			}
 		})
@@ -120,18 +146,18 @@ func (p *place) sequential(connections, each int) (float64, error) {
 	if err := failed.Load(); err != nil {
 		return 0, *err
 	}
-	return float64(connections*each) / time.Since(begin).Seconds(), nil
+	return float64(count) / time.Since(begin).Seconds(), nil
 }
 
 // pipelined sends all commands at once over one connection.
-func (p *place) pipelined(count int) (float64, error) {
+func (p *place) pipelined(lines [][]byte) (float64, error) {
 	begin := time.Now()
-	err := p.converse("/bench/pipe", count, count)
-	return float64(count) / time.Since(begin).Seconds(), err
+	err := p.converse(lines, askAll)
+	return float64(len(lines)) / time.Since(begin).Seconds(), err
 }
 
-// converse sends commands over a socket, at most inFlight of them unanswered.
-func (p *place) converse(key string, count, inFlight int) error {
+// converse sends commands over a socket.
+func (p *place) converse(lines [][]byte, ask func(net.Conn, [][]byte) error) error {
 	theirs, ours := net.Pipe()
 	served := make(chan error, 1)
 	go func() {
@@ -139,55 +165,51 @@ func (p *place) converse(key string, count, inFlight int) error {
 		_ = theirs.Close()
 		served <- err
 	}()
-	if inFlight == 1 {
-		err := askEach(ours, key, count)
-		_ = ours.Close()
-		<-served
-		return err
-	}
-	slots := make(chan struct{}, inFlight)
-	sent := make(chan error, 1)
-	go func() {
-		w := bufio.NewWriterSize(ours, 64<<10)
-		for i := range count {
-			slots <- struct{}{}
-			_, _ = w.Write(setLine(fmt.Sprintf("%s/%d", key, i%1000), i))
-		}
-		sent <- w.Flush()
-	}()
-	r := bufio.NewReaderSize(ours, 64<<10)
-	for range count {
-		line, err := r.ReadSlice('\n')
-		if err != nil {
-			return err
-		}
-		if !bytes.Contains(line, []byte(`"kind":"reply"`)) {
-			return fmt.Errorf("no reply: %s", line)
-		}
-		<-slots
-	}
-	err := <-sent
+	err := ask(ours, lines)
 	_ = ours.Close()
 	<-served
 	return err
 }
 
+// askAll sends all commands, and reads the answers meanwhile.
+func askAll(conn net.Conn, lines [][]byte) error {
+	sent := make(chan error, 1)
+	go func() {
+		w := bufio.NewWriterSize(conn, 64<<10)
+		for _, line := range lines {
+			_, _ = w.Write(line)
+		}
+		sent <- w.Flush()
+	}()
+	r := bufio.NewReaderSize(conn, 64<<10)
+	for range lines {
+		if err := readReply(r); err != nil {
+			return err
+		}
+	}
+	return <-sent
+}
+
 // askEach sends one command after the other.
-func askEach(conn net.Conn, key string, count int) error {
+func askEach(conn net.Conn, lines [][]byte) error {
 	r := bufio.NewReaderSize(conn, 4<<10)
-	for i := range count {
-		if _, err := conn.Write(setLine(fmt.Sprintf("%s/%d", key, i%1000), i)); err != nil {
+	for _, line := range lines {
+		if _, err := conn.Write(line); err != nil {
 			return err
 		}
-		line, err := r.ReadSlice('\n')
-		if err != nil {
+		if err := readReply(r); err != nil {
 			return err
-		}
-		if !bytes.Contains(line, []byte(`"kind":"reply"`)) {
-			return fmt.Errorf("no reply: %s", line)
 		}
 	}
 	return nil
+}
+
+func readReply(r *bufio.Reader) error {
+	line, err := r.ReadSlice('\n')
+	if err == nil && !bytes.Contains(line, []byte(`"kind":"reply"`)) {
+		err = fmt.Errorf("no reply: %s", line)
+	}
+	return err
 }
 
 // engineAlone gives batches to the engine below the contract, from many goroutines, each
@@ -318,33 +340,42 @@ func durable(out io.Writer) error {
 	defer func() { _ = os.RemoveAll(dir) }()
 	const writers, each, stream, alone = 64, 400, 100_000, 3000
 	fmt.Fprintf(out, "\nMemory.Set, durable when it is answered (a second)\n")
+	single, crowd, burst := setsOf(1, alone), setsOf(writers, each), setLines("/bench/pipe", stream)
 	for _, record := range []bool{false, true} {
-		p, err := newPlace(filepath.Join(dir, fmt.Sprint("kernel", record)), record)
-		if err != nil {
-			return err
-		}
+		under := func(name string) string { return filepath.Join(dir, fmt.Sprint(name, record)) }
 		disk, err := fsyncs(dir, alone)
 		if err != nil {
 			return err
 		}
-		one, err := p.sequential(1, alone)
+		p, err := newPlace(under("kernel"), record)
 		if err != nil {
 			return err
 		}
-		p.store.keep = true
-		many, err := p.sequential(writers, each)
+		one, err := p.sequential(single)
 		if err != nil {
 			return err
 		}
-		engine, err := engineAlone(filepath.Join(dir, fmt.Sprint("engine", record)), p.store.taken(), writers)
+		many, err := p.sequential(crowd)
 		if err != nil {
 			return err
 		}
-		piped, err := p.pipelined(stream)
+		batches, err := batchesOf(under("crowd"), record, func(p *place) (float64, error) { return p.sequential(crowd) })
 		if err != nil {
 			return err
 		}
-		ahead, err := enginePipelined(filepath.Join(dir, fmt.Sprint("ahead", record)), p.store.taken())
+		engine, err := engineAlone(under("engine"), batches, writers)
+		if err != nil {
+			return err
+		}
+		piped, err := p.pipelined(burst)
+		if err != nil {
+			return err
+		}
+		batches, err = batchesOf(under("burst"), record, func(p *place) (float64, error) { return p.pipelined(burst) })
+		if err != nil {
+			return err
+		}
+		ahead, err := enginePipelined(under("ahead"), batches)
 		if err != nil {
 			return err
 		}

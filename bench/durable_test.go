@@ -11,17 +11,19 @@ import (
 
 // The parts of durable, one by one, for a profile of each.
 
-func BenchmarkSetPipelined(b *testing.B) {
-	benchmarkSet(b, false, func(p *place) (float64, error) { return p.pipelined(b.N) })
+func BenchmarkSetPipelined(b *testing.B)         { benchmarkPipelined(b, false) }
+func BenchmarkSetPipelinedRecorded(b *testing.B) { benchmarkPipelined(b, true) }
+func BenchmarkSet64(b *testing.B)                { benchmarkSequential(b, 64) }
+func BenchmarkSetOne(b *testing.B)               { benchmarkSequential(b, 1) }
+
+func benchmarkPipelined(b *testing.B, record bool) {
+	lines := setLines("/bench/pipe", b.N)
+	benchmarkSet(b, record, func(p *place) (float64, error) { return p.pipelined(lines) })
 }
-func BenchmarkSetPipelinedRecorded(b *testing.B) {
-	benchmarkSet(b, true, func(p *place) (float64, error) { return p.pipelined(b.N) })
-}
-func BenchmarkSet64(b *testing.B) {
-	benchmarkSet(b, false, func(p *place) (float64, error) { return p.sequential(64, 1+b.N/64) })
-}
-func BenchmarkSetOne(b *testing.B) {
-	benchmarkSet(b, false, func(p *place) (float64, error) { return p.sequential(1, b.N) })
+
+func benchmarkSequential(b *testing.B, connections int) {
+	sets := setsOf(connections, (b.N+connections-1)/connections)
+	benchmarkSet(b, false, func(p *place) (float64, error) { return p.sequential(sets) })
 }
 
 func benchmarkSet(b *testing.B, record bool, run func(*place) (float64, error)) {

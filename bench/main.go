@@ -20,9 +20,14 @@ func main() {
 	small := flag.Int("small", 1_000_000, "how many small messages go through the pipe")
 	large := flag.Int("large", 100_000, "how many large messages go through the pipe")
 	recorded := flag.Int("recorded", 1_000_000, "how many messages are recorded and searched")
-	only := flag.String("only", "", "one part of: stages, ping, durable, recorded")
+	only := flag.String("only", "", "one part of: stages, ping, durable, recorded, daemon")
 	profile := flag.String("profile", "", "write a profile of this process to a file")
+	echoAt := flag.String("echo", "", "be an echo on this socket, and nothing else")
 	flag.Parse()
+	if *echoAt != "" {
+		fmt.Fprintln(os.Stderr, "bench:", echo(*echoAt))
+		os.Exit(1)
+	}
 	if *binary == "" {
 		fmt.Fprintln(os.Stderr, "bench: say which binary to measure: -kernos PATH")
 		os.Exit(2)
@@ -53,6 +58,7 @@ func run(binary, only string, small, large, recorded int) error {
 		{"stages", func() error { return stagesAndWhole(binary, small, large) }},
 		{"ping", func() error { return besidePing(os.Stdout, binary, small) }},
 		{"durable", func() error { return durable(os.Stdout) }},
+		{"daemon", func() error { return besideEcho(os.Stdout, binary, small) }},
 		{"recorded", func() error { return million(os.Stdout, binary, recorded) }},
 	} {
 		if only != "" && only != part.name {

@@ -25,8 +25,12 @@ type conversation struct {
 	needs    []string
 	wire     string
 	lenient  bool
+	authKey  bool // the daemon has a public key
 	handlers []handlerSpec
-	text     []string // all lines of the file
+	files    []fileSpec
+	pages    []pageSpec // of its web server
+	server   string     // the address of that, while it runs
+	text     []string   // all lines of the file
 	talk     []spoken
 }
 
@@ -173,14 +177,23 @@ func (c *conversation) setting(line string) error {
 		if !c.lenient {
 			return fmt.Errorf("no such option: %s", value)
 		}
+	case "daemon":
+		c.authKey = value == "auth-key"
+		if !c.authKey {
+			return fmt.Errorf("no such daemon: %s", value)
+		}
 	case "handler":
 		h, err := parseHandler(value)
 		c.handlers = append(c.handlers, h)
 		return err
 	case "definition":
 		return c.define(value)
-	case "file", "file+x":
-		// For capabilities that need them.
+	case "page":
+		return c.addPage(value)
+	case "file":
+		return c.addFile(value, 0o644)
+	case "file+x":
+		return c.addFile(value, 0o755)
 	default:
 		return fmt.Errorf("no such setting: %s", key)
 	}
@@ -259,6 +272,26 @@ func (c *conversation) runs() bool { return c.wire == "ndjson" && built(c.needs.
 
 // wants reports whether the conversation is about what is in a folder.
 func (c *conversation) wants(folder string) bool { return slices.Contains(c.needs, folder) }
+
+// inProgram reports whether the program has the capabilities that the conversation needs.
+func (c *conversation) inProgram(t *testing.T) bool {
+	t.Helper()
+	files, err := filepath.Glob(filepath.FromSlash("../cmd/kernos/*.go"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no program: %v", err)
+	}
+	var source strings.Builder
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		source.Write(text)
+	}
+	return !slices.ContainsFunc(c.needs, func(folder string) bool {
+		return strings.HasPrefix(folder, "capability/") && !strings.Contains(source.String(), `"kernos/`+folder+`"`)
+	})
+}
 
 // durable reports whether the conversation uses a store.
 func (c *conversation) durable() bool {

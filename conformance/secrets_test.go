@@ -6,11 +6,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"kernos/capability/crypto"
+	"kernos/journal"
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/schema"
@@ -40,6 +43,13 @@ func secretModule() kernel.Module {
 		}
 		emit(m.Reply(data))
 	}
+	unlock := func(ctx context.Context, m message.Message, emit kernel.Emit) {
+		if _, err := kernel.Call(ctx, "Crypto.Open", m.Data); err != nil {
+			kernel.Fail(ctx, m, emit, err)
+			return
+		}
+		emit(m.Reply(json.RawMessage(`{"success":true}`)))
+	}
 	big := func(_ context.Context, m message.Message, emit kernel.Emit) {
 		var in struct{ User, Password string }
 		_ = json.Unmarshal(m.Data, &in)
@@ -57,9 +67,8 @@ func secretModule() kernel.Module {
 		syscall("Account.Nested", account, nested),
 		syscall("Account.Big", account, big),
 		syscall("Account.Staged", account, staged),
+		syscall("Account.Unlock", schema.Any, unlock),
 		syscall("Http.Fetch", schema.Any, echo),
-		syscall("Crypto.Seal", schema.Any, echo),
-		syscall("Crypto.Open", schema.Any, echo),
 	}}
 }
 
@@ -106,10 +115,30 @@ var secretPaths = []string{
 	`{"kind":"event","type":"Http.Fetched","data":{"headers":{"Set-Cookie":"SECRET"}},"metadata":{"id":"a","timestamp":1}}`,
 	`{"kind":"reply","type":"Http.Fetch","data":{"headers":{"Set-Cookie":"SECRET"}},"metadata":{"id":"a","timestamp":1,"causation":"b"}}`,
 	`{"type":"event","name":"Http.Fetched","payload":{"headers":{"Set-Cookie":"SECRET"}},"metadata":{"id":"a","timestamp":1}}`,
-	// What is sealed and opened.
+	// What is sealed and opened. SEALED is the secret in its sealed form.
 	`{"kind":"command","type":"Crypto.Seal","data":{"plaintext":"SECRET"},"metadata":{"id":"a","timestamp":1}}`,
 	`{"kind":"command","type":"Crypto.Open","data":{"ciphertext":{"x":["SECRET"]}},"metadata":{"id":"a","timestamp":1}}`,
 	`{"kind":"command","type":"Crypto.Open","data":"SECRET","metadata":{"id":"a","timestamp":1,"idempotencyKey":"k5"}}`,
+	`{"kind":"command","type":"Crypto.Seal","data":{"plaintext":"pwenc:v1:SECRET"},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"command","type":"Crypto.Seal","data":{"plaintext":"SECRET"},"metadata":{"id":"a","timestamp":1,"idempotencyKey":"k7"}}`,
+	`{"kind":"command","type":"Crypto.Seal","data":{"plaintext":"SECRET","key":"SECRET"},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"command","type":"Crypto.Seal","data":{"plaintext":"SECRET","key":"ssh-fp:SHA256:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"command","type":"Crypto.Seal","data":{"plaintext":["SECRET"]},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"command","type":"Crypto.Seal","data":{"plaintxt":"SECRET"},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"command","type":"Crypto.Seal","data":{"plaintext":"SECRET` + strings.Repeat("x", 9000) + `"},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"query","type":"Crypto.Seal","data":{"plaintext":"SECRET"},"metadata":{"id":"a","timestamp":1}}`,
+	`{"type":"command","name":"Crypto.Seal","payload":{"plaintext":"SECRET"},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"query","type":"Crypto.Open","data":{"ciphertext":"SEALED"},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"command","type":"Crypto.Open","data":{"ciphertext":"SEALED"},"metadata":{"id":"a","timestamp":1,"idempotencyKey":"k8"}}`,
+	`{"type":"query","name":"Crypto.Open","payload":{"ciphertext":"SEALED"},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"command","type":"Account.Unlock","data":{"ciphertext":"SEALED"},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"query","type":"Crypto.Open","data":{"ciphertext":"SEALED","aad":"SECRET"},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"query","type":"Crypto.Open","data":{"ciphertext":"SECRET"},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"query","type":"Crypto.Open","data":{"ciphertext":"pwenc:v1:SECRET"},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"query","type":"Crypto.Open","data":{"plaintext":"SECRET"},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"query","type":"Crypto.Derive","data":"SECRET","metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"query","type":"Crypto.Derive","data":{"key":"SECRET"},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"command","type":"Memory.Set","data":{"key":"vault/x","value":"SEALED"},"metadata":{"id":"a","timestamp":1}}`,
 	`{"kind":"command","type":"Crypto.Sael","data":{"plaintext":"SECRET"},"metadata":{"id":"a","timestamp":1}}`,
 	`{"kind":"reply","type":"Crypto.Open","data":"SECRET","metadata":{"id":"a","timestamp":1,"causation":"b"}}`,
 	`{"kind":"event","type":"Crypto.Opened","data":{"plaintext":"SECRET"},"metadata":{"id":"a","timestamp":1}}`,
@@ -136,26 +165,52 @@ var secretPaths = []string{
 // TestSecretsNeverTouchTheDisk sends secrets down every path and then looks for them in
 // every byte of every file that the kernel has written.
 func TestSecretsNeverTouchTheDisk(t *testing.T) {
+	for name, agent := range map[string]string{"with an agent": serveAgent(t), "with a key file": ""} {
+		t.Run(name, func(t *testing.T) { sendSecrets(t, agent) })
+	}
+}
+
+func sendSecrets(t *testing.T, agent string) {
 	dir := t.TempDir()
-	w, err := openWhole(dir, secretModule())
+	log, err := os.Create(filepath.Join(dir, "log"))
 	if err != nil {
 		t.Fatal(err)
+	}
+	defer func() { _ = log.Close() }()
+	ring := crypto.New(&crypto.Options{
+		Agent: crypto.Socket(agent), KeyFile: filepath.Join(dir, "key"), Log: slog.New(slog.NewTextHandler(log, nil)),
+	})
+	defer ring.Close()
+	w, err := openWhole(dir, secretModule(), ring.Module())
+	if err != nil {
+		t.Fatal(err)
+	}
+	sealed := make([]string, len(secretPaths))
+	for i := range sealed {
+		answer := w.command("Crypto.Seal", `{"plaintext":%q}`, secret(i))
+		if err := json.Unmarshal(answer.Data, &sealed[i]); err != nil {
+			t.Fatalf("%s: %v", answer.Data, err)
+		}
 	}
 	conn := w.connect()
 	go func() {
 		for i, path := range secretPaths {
-			_, _ = fmt.Fprintln(conn.in, strings.ReplaceAll(path, "SECRET", secret(i)))
+			_, _ = fmt.Fprintln(conn.in, strings.NewReplacer("SECRET", secret(i), "SEALED", sealed[i]).Replace(path))
 		}
 		_, _ = fmt.Fprintln(conn.in, `{"kind":"command","type":"Echo","data":{"message":"xyzzy-is-recorded"},"metadata":{"id":"last","timestamp":1}}`)
+		_, _ = fmt.Fprintln(conn.in, `{"kind":"command","type":"Memory.Set","data":{"key":"/plain","value":"xyzzy-is-recorded"},"metadata":{"id":"set","timestamp":1}}`)
 		_ = conn.in.Close()
 	}()
-	answers := 0
+	answers, opened := 0, 0
 	for {
 		line, err := conn.out.ReadString('\n')
 		if err != nil {
 			break
 		}
 		answers++
+		if strings.Contains(line, `"Crypto.Open"`) && strings.Contains(line, "hunter") {
+			opened++
+		}
 		if strings.Contains(line, `"kind":"error"`) || strings.Contains(line, `"type":"error"`) {
 			for i := range secretPaths {
 				if strings.Contains(line, secret(i)) {
@@ -167,6 +222,9 @@ func TestSecretsNeverTouchTheDisk(t *testing.T) {
 	if answers < len(secretPaths)-10 {
 		t.Errorf("%d lines got %d answers", len(secretPaths), answers)
 	}
+	if opened != 3 {
+		t.Errorf("%d secrets were opened, want 3", opened)
+	}
 	search(t, "the store", func(look func(where string, b []byte)) {
 		if err := w.journal.Flush(); err != nil {
 			t.Error(err)
@@ -177,6 +235,15 @@ func TestSecretsNeverTouchTheDisk(t *testing.T) {
 			}
 			look(fmt.Sprintf("the key %q", e.Key), e.Key)
 			look(fmt.Sprintf("the value of %q", e.Key), e.Value)
+		}
+	})
+	search(t, "the journal", func(look func(where string, b []byte)) { // its pages are compressed
+		entries, next, err := w.journal.List(t.Context(), journal.Query{Limit: journal.MaxLimit})
+		if err != nil || next != 0 {
+			t.Fatal(next, err)
+		}
+		for i := range entries {
+			look(fmt.Sprintf("message %d", entries[i].Seq), message.Append(nil, &entries[i].Message))
 		}
 	})
 	if err := w.close(); err != nil {

@@ -18,9 +18,13 @@ import (
 
 	"go.uber.org/goleak"
 
+	"kernos/capability/crypto"
 	"kernos/capability/history"
+	"kernos/capability/http"
 	"kernos/capability/introspect"
 	"kernos/capability/memory"
+	"kernos/capability/vfs"
+	"kernos/internal/outbound"
 	"kernos/journal"
 	"kernos/kernel"
 	"kernos/message"
@@ -64,6 +68,9 @@ func TestConversations(t *testing.T) {
 			}
 			return dialStdio(t, c, func() (store.Store, error) { return pebble.Open(filepath.Join(t.TempDir(), "store"), nil) })
 		}},
+		{"unix", func(t *testing.T, c *conversation) (io.WriteCloser, io.Reader) {
+			return dialUnix(t, c, func() (store.Store, error) { return storetest.NewMemory(), nil })
+		}},
 		{"binary", func(t *testing.T, c *conversation) (io.WriteCloser, io.Reader) { return dialBinary(t, binary, c) }},
 	}
 	for _, c := range conversations(t) {
@@ -71,20 +78,34 @@ func TestConversations(t *testing.T) {
 			continue // listed as open
 		}
 		for _, w := range wires {
-			in, out := w.dial(t, c)
-			if in == nil {
-				continue
-			}
 			t.Run(strings.TrimSuffix(c.path, ".txt")+"/"+w.name, func(t *testing.T) {
-				hold(t, c, in, out)
+				if in, out := w.dial(t, c); in != nil {
+					hold(t, c, in, out)
+				}
 			})
 		}
 	}
 }
 
-// dialStdio talks to a kernel in this process, on a store of any engine. It has the
-// capabilities that the conversation needs, and stand-ins for all others.
+// dialStdio talks to a kernel in this process.
 func dialStdio(t *testing.T, c *conversation, open func() (store.Store, error)) (io.WriteCloser, io.Reader) {
+	t.Helper()
+	if c.authKey {
+		return nil, nil
+	}
+	k, end := newKernel(t, c, open)
+	inRead, inWrite := io.Pipe()
+	outRead, outWrite := io.Pipe()
+	go func() {
+		_, err := stdio.Serve(context.Background(), k, inRead, outWrite, &transport.Options{Lenient: c.lenient})
+		_ = outWrite.CloseWithError(errors.Join(err, end()))
+	}()
+	return inWrite, outRead
+}
+
+// newKernel returns a kernel on a store of any engine, and what ends it. It has the
+// capabilities that the conversation needs, and stand-ins for all others.
+func newKernel(t *testing.T, c *conversation, open func() (store.Store, error)) (k *kernel.Kernel, end func() error) {
 	t.Helper()
 	state := store.Lazy(open)
 	kept, err := blobs.New(t.TempDir())
@@ -98,8 +119,24 @@ func dialStdio(t *testing.T, c *conversation, open func() (store.Store, error)) 
 		t.Fatal(err)
 	}
 	modules := []kernel.Module{introspect.Module(registry)}
+	values := memory.New(state, kept, nil)
 	if c.wants("capability/memory") {
-		modules = append(modules, memory.Module(state, kept, nil))
+		modules = append(modules, values.Module())
+	}
+	var files *vfs.Tree
+	if c.wantsFiles() {
+		files = c.tree(t, values, opts.Blobs)
+		modules = append(modules, files.Module())
+	}
+	if c.wants("capability/http") {
+		client := outbound.NewClient(outbound.Personal, nil)
+		t.Cleanup(client.CloseIdleConnections)
+		modules = append(modules, http.Module(&http.Options{Client: client, Blobs: kept}))
+	}
+	var ring *crypto.Keyring
+	if c.wants("capability/crypto") {
+		ring = crypto.New(&crypto.Options{Agent: crypto.Socket(serveAgent(t))})
+		modules = append(modules, ring.Module())
 	}
 	if c.wants("capability/history") || c.wants("journal") {
 		opts.Recorder = recorded
@@ -117,15 +154,16 @@ func dialStdio(t *testing.T, c *conversation, open func() (store.Store, error)) 
 			t.Fatalf("%s: %v", c.path, err)
 		}
 	}
-	k := kernel.New(registry, opts)
-	inRead, inWrite := io.Pipe()
-	outRead, outWrite := io.Pipe()
-	go func() {
-		_, err := stdio.Serve(context.Background(), k, inRead, outWrite, &transport.Options{Lenient: c.lenient})
-		err = errors.Join(err, recorded.Close(), state.Close())
-		_ = outWrite.CloseWithError(err)
-	}()
-	return inWrite, outRead
+	return kernel.New(registry, opts), func() error {
+		var err error
+		if ring != nil {
+			ring.Close()
+		}
+		if files != nil {
+			err = errors.Join(err, files.Close())
+		}
+		return errors.Join(err, recorded.Close(), state.Close())
+	}
 }
 
 type tempBlobs struct{ dir *blobs.Dir }
@@ -138,7 +176,7 @@ func (b tempBlobs) Put(_ context.Context, data []byte) (message.BlobPointer, err
 // dialBinary talks to the program itself, which has no handlers but its own.
 func dialBinary(t *testing.T, binary string, c *conversation) (io.WriteCloser, io.Reader) {
 	t.Helper()
-	if len(c.handlers) > 0 {
+	if len(c.handlers) > 0 || c.authKey || !c.inProgram(t) {
 		return nil, nil
 	}
 	args := []string{"pipe", "--inline"}
@@ -150,6 +188,12 @@ func dialBinary(t *testing.T, binary string, c *conversation) (io.WriteCloser, i
 	}
 	cmd := exec.Command(binary, args...)
 	cmd.Env = append(os.Environ(), "KERNOS_HOME="+t.TempDir())
+	if c.wantsFiles() {
+		cmd.Dir = c.makeFiles(t)
+	}
+	if c.wants("capability/crypto") {
+		cmd.Env = append(cmd.Env, "SSH_AUTH_SOCK="+serveAgent(t))
+	}
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -178,6 +222,7 @@ func dialBinary(t *testing.T, binary string, c *conversation) (io.WriteCloser, i
 
 // hold holds a conversation and compares.
 func hold(t *testing.T, c *conversation, in io.WriteCloser, out io.Reader) {
+	c = c.serve(t)
 	lines := make(chan string, 1<<16) // all there is, so that the kernel never waits for us
 	ended := make(chan error, 1)
 	go func() {
@@ -233,7 +278,7 @@ func hold(t *testing.T, c *conversation, in io.WriteCloser, out io.Reader) {
 		t.Errorf("the conversation ended with %v", err)
 	}
 	if *update && t.Failed() {
-		if err := os.WriteFile(filepath.FromSlash(c.path), []byte(strings.Join(c.text, "\n")+"\n"), 0o644); err != nil {
+		if err := os.WriteFile(filepath.FromSlash(c.path), []byte(c.unserved(strings.Join(c.text, "\n")+"\n")), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}

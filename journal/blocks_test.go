@@ -301,7 +301,7 @@ func TestBlocksAgreeAfterACrashAtEveryCommit(t *testing.T) {
 			for i := range 25 {
 				id := fmt.Sprintf("%d-%d", round, i)
 				_ = set(j, s, id)
-				for k := range 8 {
+				for k := range 12 {
 					exchange(j, query(message.ID(fmt.Sprintf("q%s-%d", id, k)), "Ping", `{"payload":"hello"}`), `{"pong":true}`)
 				}
 			}

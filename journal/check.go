@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -76,6 +75,8 @@ func (c *checker) exists(k []byte, format string, args ...any) {
 
 func (c *checker) checkPages() error {
 	next, at := uint64(0), int64(0)
+	var pr pageReader
+	var names []name
 	err := c.scan(spacePages, func(e store.Entry) {
 		seq := keySeq(e.Key)
 		c.pages[seq] = true
@@ -85,29 +86,24 @@ func (c *checker) checkPages() error {
 		if next != 0 && seq != next {
 			c.fault("J1: page %d stands where page %d should", seq, next)
 		}
-		pr, err := readPage(seq, e.Value)
-		if err != nil {
-			c.fault("page %d: %w", seq, err)
-			return
-		}
-		var r record
-		var names []name
-		for {
-			ok, err := pr.next(&r)
+		for r, err := range pr.records(seq, e.Value) {
 			if err != nil {
 				c.fault("page %d: %w", seq, err)
 				return
 			}
-			if !ok {
-				break
-			}
 			if r.at < at {
 				c.fault("J1: message %d was recorded before the one before it", r.seq)
 			}
-			at = r.at
-			names = r.names(names)
+			at, next = r.at, r.seq+1
 		}
-		next = pr.seq
+		err := pr.open(seq, e.Value)
+		if err == nil {
+			names, err = pageNames(names[:0], &pr)
+		}
+		if err != nil {
+			c.fault("page %d: %w", seq, err)
+			return
+		}
 		c.checkPageNames(seq, distinct(names))
 	})
 	if err != nil {
@@ -297,23 +293,18 @@ func (c *checker) checkSpan(sp span) {
 		c.exists(wordKey(nil, w, sp.first), "J3: the span %d has the word %q without a key", sp.first, w)
 	}}
 	next := sp.first
+	var pr pageReader
 	for e, err := range c.s.Scan(store.Range{From: seqKey(spacePages, sp.first), To: seqKey(spacePages, sp.last+1)}) {
 		if err != nil {
 			c.fault("%w", err)
 			return
 		}
-		pr, err := readPage(keySeq(e.Key), bytes.Clone(e.Value))
-		if err != nil {
-			c.fault("page %d: %w", keySeq(e.Key), err)
-			return
-		}
-		var r record
-		for {
-			ok, err := pr.next(&r)
-			if err != nil || !ok {
-				break
+		for r, err := range pr.records(keySeq(e.Key), e.Value) {
+			if err != nil {
+				c.fault("page %d: %w", keySeq(e.Key), err)
+				return
 			}
-			t.record(&r)
+			t.record(r)
 			next = r.seq + 1
 		}
 	}

@@ -65,6 +65,7 @@ func (j *Journal) plenty() bool {
 // flushBuffers is memory that flushes use again. Guarded by Journal.flushMu.
 type flushBuffers struct {
 	batch    store.Batch
+	stored   []byte // pages
 	keys     []byte
 	blocks   []byte
 	names    []name // of all pages, one page after the other
@@ -124,10 +125,10 @@ func (j *Journal) writeSome(most int) (int, error) {
 	bufs.pages = bufs.pages[:0]
 	size := 0
 	for _, p := range j.queue[:most] {
-		if size > 0 && size+len(p.buf) > maxBatch {
+		if size > 0 && size+p.size() > maxBatch {
 			break
 		}
-		size += len(p.buf)
+		size += p.size()
 		bufs.pages = append(bufs.pages, p)
 	}
 	j.mu.Unlock()
@@ -146,9 +147,10 @@ func (j *Journal) writeSome(most int) (int, error) {
 		j.queue = nil
 	}
 	for _, p := range bufs.pages {
-		j.waiting -= len(p.buf)
-		if cap(p.buf) <= 2*pageSize && len(j.spare) < maxSparePages {
-			j.spare = append(j.spare, p.buf)
+		j.waiting -= p.size()
+		if cap(p.heads)+cap(p.data) <= 4*pageSize && len(j.spare) < maxSparePages {
+			p.reset()
+			j.spare = append(j.spare, p)
 		}
 	}
 	clear(bufs.pages)
@@ -172,25 +174,26 @@ func (j *Journal) write(pages []*page) (totals, error) {
 	bufs := &j.buffers
 	b, t, dropped := &bufs.batch, j.totals, j.dropped
 	b.Reset()
-	bufs.keys, bufs.blocks = bufs.keys[:0], bufs.blocks[:0]
+	bufs.stored, bufs.keys, bufs.blocks = bufs.stored[:0], bufs.keys[:0], bufs.blocks[:0]
 	bufs.names, bufs.ends, bufs.seqs = bufs.names[:0], bufs.ends[:0], bufs.seqs[:0]
 	for _, p := range pages {
 		for _, t := range p.tails {
 			b.Delete(t.key)
-			if t.text != nil && j.opts.BlobUnrefs != nil {
-				j.opts.BlobUnrefs(b, t.text, t.key)
+			if t.data != nil && j.opts.BlobUnrefs != nil {
+				j.opts.BlobUnrefs(b, t.data, t.key)
 			}
 		}
 		if p.count == 0 {
 			continue
 		}
-		p.seal(t.at)
-		if err := j.addPage(b, t.seq+1, p); err != nil {
+		p.move(t.at)
+		size, err := j.addPage(b, t.seq+1, p)
+		if err != nil {
 			return t, err
 		}
 		t.seq += uint64(p.count)
 		t.at = p.last
-		t.bytes += uint64(len(p.buf))
+		t.bytes += uint64(size)
 		dropped.addLost(p.lost)
 	}
 	bufs.addNames()
@@ -212,22 +215,21 @@ func (j *Journal) write(pages []*page) (totals, error) {
 	return t, nil
 }
 
-// addPage adds a page and the references to its blobs, and notes its names.
-func (j *Journal) addPage(b *store.Batch, seq uint64, p *page) error {
+// addPage adds a page and the references to its blobs, notes its names, and returns how
+// many bytes it has.
+func (j *Journal) addPage(b *store.Batch, seq uint64, p *page) (size int, err error) {
 	bufs := &j.buffers
-	k := seqKey(spacePages, seq)
-	b.Set(k, p.buf)
-	if p.named == p.count {
-		p.names = distinct(p.names)
-		bufs.names = append(bufs.names, p.names...)
-	} else {
-		var err error
-		if bufs.names, err = pageNames(bufs.names, seq, p.buf); err != nil {
-			return err
-		}
+	k, start := seqKey(spacePages, seq), len(bufs.stored)
+	// What append moves stays where it was for the batch.
+	bufs.stored = p.append(bufs.stored)
+	stored := bufs.stored[start:len(bufs.stored):len(bufs.stored)]
+	b.Set(k, stored)
+	r := p.reader(seq)
+	if bufs.names, err = pageNames(bufs.names, &r); err != nil {
+		return 0, err
 	}
 	bufs.ends, bufs.seqs = append(bufs.ends, len(bufs.names)), append(bufs.seqs, seq)
-	return j.eachBlob(seq, p.buf, func(data []byte) { j.opts.BlobRefs(b, data, k) }, j.opts.BlobRefs != nil)
+	return len(stored), j.eachBlob(p.reader(seq), func(data []byte) { j.opts.BlobRefs(b, data, k) }, j.opts.BlobRefs != nil)
 }
 
 // addNames adds the names of the pages: all of them as keys, or if they are many all of
@@ -248,7 +250,7 @@ func (bufs *flushBuffers) addNames() {
 	// The batch keeps what append moves.
 	start := 0
 	for i, end := range bufs.ends {
-		for _, n := range bufs.names[start:end] {
+		for _, n := range distinct(bufs.names[start:end]) {
 			k := len(bufs.keys)
 			bufs.keys = n.appendKey(bufs.keys, bufs.seqs[i])
 			bufs.batch.Set(bufs.keys[k:len(bufs.keys):len(bufs.keys)], nil)
@@ -257,19 +259,16 @@ func (bufs *flushBuffers) addNames() {
 	}
 }
 
-// eachBlob calls visit with the data of each record of a page that mention a blob.
-func (j *Journal) eachBlob(seq uint64, value []byte, visit func(data []byte), wanted bool) error {
+// eachBlob calls visit with the data of each record of a page that mention a blob. The data
+// are loaded.
+func (j *Journal) eachBlob(p pageReader, visit func(data []byte), wanted bool) error {
 	path := []byte(j.opts.BlobPath)
-	if !wanted || len(path) == 0 || !bytes.Contains(value, path) {
+	if !wanted || len(path) == 0 || !bytes.Contains(p.data, path) {
 		return nil
-	}
-	pr, err := readPage(seq, value)
-	if err != nil {
-		return err
 	}
 	var r record
 	for {
-		ok, err := pr.next(&r)
+		ok, err := p.next(&r)
 		if err != nil || !ok {
 			return err
 		}

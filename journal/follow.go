@@ -2,43 +2,66 @@ package journal
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"math"
 
 	"kernos/internal/jsonscan"
-	"kernos/message"
 	"kernos/store"
 )
 
+// Missed says that messages were dropped before they could be shown. It is not the end: what
+// is there comes next.
+type Missed struct {
+	From, To uint64 // the numbers of the first and the last of them
+}
+
+func (m *Missed) Error() string {
+	return fmt.Sprintf("the messages from %d to %d have been dropped", m.From, m.To)
+}
+
+// Public implements what [message.ErrorOf] looks for.
+func (m *Missed) Public() (code int, text string) {
+	return 410, fmt.Sprintf("The messages from %d to %d have been dropped; go on after %d", m.From, m.To, m.To)
+}
+
 // Follow goes through the messages behind one that a filter wants, and then through those
-// that come, until ctx ends or the loop does. Only what is durable is shown. The
-// last step is an error: that of ctx or of the store, or a *message.Error with code 410 if
-// messages behind that one are not there any more. After 0 means from the first
-// one that is there.
+// that come, until ctx ends or the loop does. Only what is durable is shown. A step with a
+// *Missed tells that messages behind the last one are not there any more, and is followed
+// by others. Any other error, that of ctx or of the store, is the last step. After 0 means
+// from the first one that is there.
+//
+// A loop that takes its time holds nothing but a few messages.
 func (j *Journal) Follow(ctx context.Context, after uint64, f Filter) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
-		if err := j.follow(ctx, after, f, func(e Entry) bool { return yield(e, nil) }); err != nil {
+		if err := j.follow(ctx, after, f, yield); err != nil {
 			yield(Entry{}, err)
 		}
 	}
 }
 
 // follow returns nil if yield wants no more.
-func (j *Journal) follow(ctx context.Context, after uint64, f Filter, yield func(Entry) bool) error {
+func (j *Journal) follow(ctx context.Context, after uint64, f Filter, yield func(Entry, error) bool) error {
 	if err := j.visible(); err != nil {
 		return err
 	}
 	w := j.s.Watch(key(spacePages))
 	defer w.Stop()
-	var scan jsonscan.Scanner
+	c := follower{j: j, f: f, after: after}
 	for {
-		last, more, err := j.followStep(ctx, after, f, &scan, yield)
-		if err != nil || !more {
+		if err := c.read(ctx); err != nil {
 			return err
 		}
-		if last > after {
-			after = last
-			continue // there may be more by now
+		if c.missed != nil && !yield(Entry{}, c.missed) {
+			return nil
+		}
+		for _, e := range c.entries {
+			if !yield(e, nil) {
+				return nil
+			}
+		}
+		if c.more {
+			continue
 		}
 		select {
 		case <-w.C:
@@ -50,41 +73,86 @@ func (j *Journal) follow(ctx context.Context, after uint64, f Filter, yield func
 	}
 }
 
-// followStep shows what there is behind a message, and returns the number of the last
-// message that it has looked at.
-func (j *Journal) followStep(ctx context.Context, after uint64, f Filter, scan *jsonscan.Scanner, yield func(Entry) bool) (last uint64, more bool, err error) {
-	s, err := j.s.Snapshot()
+// A portion is what a follower reads at once: the snapshot that it is read from keeps what
+// is dropped on the disk, and must not wait for whoever reads slowly.
+const (
+	portion      = 256
+	portionBytes = 1 << 20
+)
+
+// A follower goes through a journal in portions.
+type follower struct {
+	j       *Journal
+	f       Filter
+	scan    jsonscan.Scanner
+	after   uint64 // the last message that was looked at
+	durable uint64 // the last message that is known to be
+
+	// What the last portion was.
+	missed  *Missed
+	entries []Entry
+	more    bool // there may be more by now
+}
+
+// read reads the next portion.
+func (c *follower) read(ctx context.Context) error {
+	c.missed, c.more = nil, false
+	clear(c.entries)
+	c.entries = c.entries[:0]
+	s, err := c.j.s.Snapshot()
 	if err != nil {
-		return after, false, err
+		return err
 	}
 	defer s.Close()
-	e, err := s.Get(key(spaceTotals))
-	if err != nil {
-		return after, false, err
+	if c.after >= c.durable {
+		if err := c.advance(ctx, s); err != nil {
+			return err
+		}
+		if c.after >= c.durable {
+			return nil
+		}
 	}
-	t, _ := readTotals(e.Value)
-	if t.seq <= after {
-		return after, true, nil
-	}
-	if err := j.s.Barrier().Wait(ctx); err != nil {
-		return after, false, err
-	}
-	if after > 0 {
+	if c.after > 0 {
 		first, _, err := pageFrom(s, 1, math.MaxUint64)
 		if err != nil {
-			return after, false, err
+			return err
 		}
 		if first == 0 {
-			first = t.seq + 1
+			first = c.durable + 1
 		}
-		if first > after+1 {
-			return after, false, message.Errorf(410, "The messages from %d to %d have been dropped; go on after %d", after+1, first-1, first-1)
+		if first > c.after+1 {
+			c.missed = &Missed{From: c.after + 1, To: first - 1}
+			c.after = first - 1
 		}
 	}
-	more = true
-	err = j.each(ctx, s, bounds{low: after + 1, high: t.seq + 1}, f, false, func(r *record) bool {
-		more = yield(r.entry(scan))
-		return more
+	c.more = true
+	last, size := max(c.after, c.durable), 0
+	err = c.j.each(ctx, s, bounds{low: c.after + 1, high: c.durable + 1}, c.f, false, func(r *record) bool {
+		e := r.entry(&c.scan)
+		c.entries = append(c.entries, e)
+		if size += len(e.Message.Data); len(c.entries) == portion || size >= portionBytes {
+			last = e.Seq
+			return false
+		}
+		return true
 	})
-	return t.seq, more, err
+	c.after = last
+	return err
+}
+
+// advance finds out how far the messages of a snapshot go, and waits until they are durable.
+func (c *follower) advance(ctx context.Context, s store.Reader) error {
+	e, err := s.Get(key(spaceTotals))
+	if err != nil {
+		return err
+	}
+	t, _ := readTotals(e.Value)
+	if t.seq <= c.after {
+		return nil
+	}
+	if err := c.j.s.Barrier().Wait(ctx); err != nil {
+		return err
+	}
+	c.durable = t.seq
+	return nil
 }

@@ -20,6 +20,7 @@ const (
 	spanMemory   = 16 << 20 // of words and postings
 
 	indexDelay = 500 * time.Millisecond // from a record to its words
+	calm       = 100 * time.Millisecond // without a flush: nobody records much
 )
 
 // index is the index of words in the making.
@@ -128,7 +129,8 @@ func (j *Journal) wakeIndexer() {
 // indexer indexes what has been written, a while later, until the journal is closed.
 func (j *Journal) indexer() {
 	failed := false
-	at := uint64(0)
+	at, last := uint64(0), uint64(0)
+	var written time.Time // when it was noticed that last had grown
 	for {
 		select {
 		case <-j.index.wake:
@@ -145,12 +147,15 @@ func (j *Journal) indexer() {
 			}
 		}
 		for {
-			start, before := time.Now(), j.last.Load()
+			start := time.Now()
+			if now := j.last.Load(); now != last {
+				last, written = now, start
+			}
 			now, err := j.indexSome()
 			if err != nil && !failed {
 				j.opts.Log.Warn("the journal's words can't be indexed; it will be tried again", "error", err)
 			}
-			stuck := err != nil || now == at && before > at
+			stuck := err != nil || now == at && last > at
 			failed = err != nil
 			at = now
 			pause := time.Duration(0)
@@ -158,7 +163,7 @@ func (j *Journal) indexer() {
 			case stuck:
 				pause = time.Second
 			case j.last.Load()-at < spanMessages:
-			case j.last.Load() != before:
+			case start.Sub(written) < calm:
 				pause = min(30*time.Since(start), 3*time.Second) // those who record come first
 			}
 			if pause > 0 {
@@ -289,25 +294,17 @@ func (j *Journal) readWords(from, through uint64) error {
 		}
 		p.times++
 	}
+	var pr pageReader
 	for e, err := range j.s.Scan(store.Range{From: seqKey(spacePages, from), To: to}) {
 		if err != nil {
 			return err
 		}
-		pr, err := readPage(keySeq(e.Key), e.Value)
-		if err != nil {
-			return damaged(err, fmt.Sprintf("The journal's page %d can't be read", keySeq(e.Key)))
-		}
-		var r record
-		for {
-			ok, err := pr.next(&r)
+		for r, err := range pr.records(keySeq(e.Key), e.Value) {
 			if err != nil {
-				return damaged(err, fmt.Sprintf("The journal's page %d can't be read", keySeq(e.Key)))
-			}
-			if !ok {
-				break
+				return damagedPage(err, e.Key)
 			}
 			seq, length, x.doc = r.seq, 0, x.doc[:0]
-			t.record(&r)
+			t.record(r)
 			for _, p := range x.doc {
 				before := len(p.list)
 				p.list = binary.AppendUvarint(p.list, seq-p.last)

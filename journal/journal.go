@@ -12,11 +12,14 @@
 //	entries, next, err := j.List(ctx, journal.Query{Filter: journal.Filter{Correlation: "c1"}, Limit: 100})
 //
 // Recording must cost next to nothing, so a message is not a key of its own: records are
-// put one behind the other into pages (page.go), and a page is written with one key for
-// each name that it has (names.go), be it on one record or on twenty. When there is much
-// to write, many names of many pages share a key (blocks.go). A name is a hash, and
-// whoever finds a page by one looks at its records. Words are indexed behind the writer's
-// back, in spans of a few thousand messages (index.go).
+// put one behind the other into pages (page.go), which are compressed before the store
+// has anything to do with them. What records are found by stands apart from their data,
+// so that who looks for a few, or wants to see how they belong together, reads little of
+// a page. A page is written with one key for each name that it has (names.go), be it on
+// one record or on twenty. When there is much to write, many names of many pages share a
+// key (blocks.go). A name is a hash, and whoever finds a page by one looks at its records.
+// Words are indexed behind the writer's back, in spans of a few thousand messages
+// (index.go).
 //
 // A record that belongs to a batch must survive whatever the batch survives, but is not
 // worth a page. It goes into the batch as a tail, and later into a page like all others;
@@ -49,7 +52,7 @@ import (
 // Options are the settings of a Journal. Nil means the defaults.
 type Options struct {
 	// MaxAge and MaxBytes say what [Journal.Trim] drops: what is older, and the oldest
-	// if records take more. 0 means no limit.
+	// if the pages of records take more, as they are stored. 0 means no limit.
 	MaxAge   time.Duration
 	MaxBytes int64
 
@@ -76,10 +79,9 @@ type Entry struct {
 
 // A Journal keeps messages. It is safe for concurrent use.
 type Journal struct {
-	s     store.Store
-	opts  Options
-	texts sync.Pool // of *text
-	who   [8]byte   // tells the tails of this Journal from those of others
+	s    store.Store
+	opts Options
+	who  [8]byte // tells the tails of this Journal from those of others
 
 	mu sync.Mutex // of what waits to be written
 	writing

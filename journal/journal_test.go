@@ -117,7 +117,8 @@ func wants(f Filter, m *message.Message) bool {
 		e, _ := message.ParseError(m.Data)
 		code = e.Code
 	}
-	return (f.Correlation == "" || m.Metadata.Correlation == f.Correlation || m.Metadata.Correlation == "" && string(m.Metadata.ID) == f.Correlation) &&
+	begins := string(m.Metadata.ID) == f.Correlation || f.Whole && string(m.Metadata.Causation) == f.Correlation
+	return (f.Correlation == "" || m.Metadata.Correlation == f.Correlation || m.Metadata.Correlation == "" && begins) &&
 		(f.Causation == "" || m.Metadata.Causation == f.Causation) &&
 		(f.Kind == "" || m.Kind == f.Kind) &&
 		(f.Code == 0 || f.Code == code) &&
@@ -147,7 +148,8 @@ func filtersFind(t *testing.T, j *Journal, all []message.Message, limit int) {
 	}
 	filters := []Filter{{}, {Type: "*"}, {Type: "Ping"}, {Type: "Memory.*"}, {Type: "Memory.Get"}, {Type: "Nothing.*"}, {Kind: message.KindError}, {Kind: message.KindEvent},
 		{Kind: message.KindReply}, {Code: 404}, {Code: 999}, {Correlation: "c7"}, {Correlation: "none"}, {Causation: "q77"}, {Correlation: "c3", Kind: message.KindEvent},
-		{Type: "Http.*", Code: 401}, {Type: "Ping", Kind: message.KindError}}
+		{Type: "Http.*", Code: 401}, {Type: "Ping", Kind: message.KindError},
+		{Correlation: "c7", Whole: true}, {Correlation: "q1", Whole: true}, {Correlation: "q2", Whole: true, Kind: message.KindReply}}
 	for _, m := range all {
 		if m.Kind == message.KindEvent { // the workflow of a root, and that of a message without one
 			filters = append(filters, Filter{Correlation: m.Metadata.Correlation}, Filter{Correlation: string(m.Metadata.ID)})
@@ -462,7 +464,7 @@ func TestWhatIsRecordedDuringAFlushIsWrittenToo(t *testing.T) {
 		j := New(slowStore{s, release}, &Options{Log: quiet})
 		n := 0
 		fill := func() { // more than a batch, so that nothing wakes the flusher by becoming one
-			for range 2 * maxBatch / 1000 {
+			for range 3 * maxBatch / 2000 {
 				n++
 				j.Record(in(query(message.ID(fmt.Sprint(n)), "Ping", `"`+strings.Repeat("x", 1000)+`"`)))
 			}

@@ -4,13 +4,11 @@ import (
 	"bytes"
 	"encoding/binary"
 	"slices"
-	"strings"
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/oklog/ulid/v2"
 
 	"kernos/kernel"
-	"kernos/message"
 	"kernos/store"
 )
 
@@ -91,30 +89,45 @@ func idTime(id []byte) (int64, bool) {
 // no key. It depends on nothing but the record, for the keys must be found again
 // when the record is dropped.
 func (r *record) foundByTime() bool {
-	if r.way() == kernel.In || message.Kind(r.kind).Asks() {
+	if r.way() == kernel.In || r.kind().Asks() {
 		return false
 	}
 	t, ok := idTime(r.id)
-	return ok && t <= r.at && r.at-t <= nearby && plain(r.id)
+	return ok && t <= r.at && r.at-t <= nearby
 }
 
-// names appends the names of a record.
+// names appends the names of a record that are its own, or a few others', unless they were
+// just appended.
 func (r *record) names(dst []name) []name {
 	if !r.foundByTime() {
-		dst = append(dst, nameOf(tagID, r.id))
+		dst = appendNew(dst, nameOf(tagID, r.id))
 	}
 	if len(r.causation) > 0 {
-		dst = append(dst, nameOf(tagID, r.causation))
+		dst = appendNew(dst, nameOf(tagID, r.causation))
 	}
 	if len(r.correlation) > 0 {
-		dst = append(dst, nameOf(tagID, r.correlation))
+		dst = appendNew(dst, nameOf(tagID, r.correlation))
 	}
-	dst = append(dst, nameOf(tagType, r.typ), nameOf(tagKind, r.kind))
+	if r.code != 0 {
+		dst = append(dst, codeName(r.code))
+	}
+	return dst
+}
+
+// appendNew appends a name that is not among the last few. An answer has the names of the
+// request before it.
+func appendNew(dst []name, n name) []name {
+	if slices.Contains(dst[max(0, len(dst)-4):], n) {
+		return dst
+	}
+	return append(dst, n)
+}
+
+// sortNames appends the names of a record that most of a page's records have.
+func (r *record) sortNames(dst []name) []name {
+	dst = append(dst, nameOf(tagType, r.typ), nameOf(tagKind, []byte(r.kind())))
 	if i := bytes.IndexByte(r.typ, '.'); i > 0 {
 		dst = append(dst, nameOf(tagDomain, r.typ[:i]))
-	}
-	if code := r.code(); code != 0 {
-		dst = append(dst, codeName(code))
 	}
 	return dst
 }
@@ -125,13 +138,10 @@ func distinct(names []name) []name {
 	return slices.Compact(names)
 }
 
-// pageNames appends the names of a page, each once.
-func pageNames(dst []name, seq uint64, value []byte) ([]name, error) {
-	start := len(dst)
-	p, err := readPage(seq, value)
-	if err != nil {
-		return dst, err
-	}
+// pageNames appends the names of the records that a reader comes to, some more than once.
+func pageNames(dst []name, p *pageReader) ([]name, error) {
+	names := dst[len(dst):]      // of this page only
+	var types [len(kinds)][]byte // that have been named, the last one of each kind
 	var r record
 	for {
 		ok, err := p.next(&r)
@@ -139,73 +149,12 @@ func pageNames(dst []name, seq uint64, value []byte) ([]name, error) {
 			return dst, err
 		}
 		if !ok {
-			return dst[:start+len(distinct(dst[start:]))], nil
+			return append(dst, names...), nil
 		}
-		dst = r.names(dst)
-	}
-}
-
-// naming is the names of a record as the message tells them, without reading its text
-// again. It says what record.names says; Check compares.
-type naming struct {
-	known bool   // not for errors, whose codes are in their data
-	names []name // of the causation and the correlation
-	id    name
-	made  int64 // when the kernel made the id, or 0
-	typ   message.Type
-	kind  message.Kind
-}
-
-func (n *naming) read(r *kernel.Record) {
-	m := r.Message
-	n.names, n.made, n.typ, n.kind = n.names[:0], 0, m.Type, m.Kind
-	if n.known = m.Kind != message.KindError && plainText(string(m.Metadata.ID)) && plainText(m.Metadata.Correlation) && plainText(string(m.Metadata.Causation)); !n.known {
-		return
-	}
-	if r.Way != kernel.In && !m.Kind.Asks() && len(m.Metadata.ID) == ulid.EncodedSize {
-		if t, ok := idTime([]byte(m.Metadata.ID)); ok {
-			n.made = t
+		if last := &types[r.flags>>flagKind]; *last == nil || !bytes.Equal(*last, r.typ) {
+			*last = r.typ
+			names = r.sortNames(names)
 		}
+		names = r.names(names)
 	}
-	n.id = textName(tagID, string(m.Metadata.ID))
-	if m.Metadata.Causation != "" {
-		n.names = append(n.names, textName(tagID, string(m.Metadata.Causation)))
-	}
-	if m.Metadata.Correlation != "" {
-		n.names = append(n.names, textName(tagID, m.Metadata.Correlation))
-	}
-}
-
-// sort is a type and a kind that a page has. Most messages of a page are of few sorts.
-type sort struct {
-	typ  message.Type
-	kind message.Kind
-}
-
-// names appends the names of a sort.
-func (s sort) names(dst []name) []name {
-	dst = append(dst, textName(tagType, string(s.typ)), textName(tagKind, string(s.kind)))
-	if i := strings.IndexByte(string(s.typ), '.'); i > 0 {
-		dst = append(dst, textName(tagDomain, string(s.typ[:i])))
-	}
-	return dst
-}
-
-// foundByTime is record.foundByTime of a record at a time.
-func (n *naming) foundByTime(at int64) bool {
-	return n.made != 0 && n.made <= at && at-n.made <= nearby
-}
-
-func textName(tag byte, text string) name {
-	return name(uint64(tag)<<56 | xxhash.Sum64String(text)>>8)
-}
-
-// plainText reports whether a text is written in JSON as it is.
-func plainText(s string) bool {
-	for i := 0; i < len(s); i++ {
-		if c := s[i]; c < ' ' || c >= 0x7F || c == '"' || c == '\\' {
-			return false
-		}
-	}
-	return true
 }

@@ -6,8 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"iter"
 	"slices"
 	"strconv"
+
+	"github.com/klauspost/compress/s2"
 
 	"kernos/internal/jsonscan"
 	"kernos/kernel"
@@ -15,157 +18,258 @@ import (
 )
 
 // A page is some records one behind the other: what is written, read and found at once.
+// Heads say everything of the records but their data, which stand apart: who looks for
+// records, or wants to know how they belong together, reads heads only.
 //
 //	version   1 byte
 //	count     4 bytes, of records
 //	base      8 bytes, the time of the first record in milliseconds since 1970
+//	heads     4 bytes, how many bytes the heads take as they are stored
 //	checksum  4 bytes, CRC-32C of all the other bytes
-//	records
+//	heads     packed
+//	data      packed, one behind the other
 //
-// A record is the message as it goes over a wire, with what must be known beside it:
+// A head is:
 //
-//	flags     1 byte: its way in the lowest two bits, and whether it is redacted
+//	length    uvarint, of what follows behind data
+//	data      uvarint, how many bytes of data the record has
+//	flags     1 byte: its way, whether it is redacted, and its kind
 //	at        uvarint, milliseconds after base
-//	metadata  uvarint, where in the text the metadata begin, so that who looks for an id
-//	          need not go through the data
-//	length    uvarint, of the text
-//	text
+//	timestamp uvarint
+//	texts     the length as a uvarint and the bytes of each: type, id, correlation,
+//	          causation, idempotency key, schema version
+//	code      varint, of an error only
 //
-// Numbers of a fixed size are big-endian. Pages are built in memory with a base that the
-// flush may still move.
+// What is packed begins with a byte that says whether it is compressed. Numbers of a fixed
+// size are big-endian. Pages are built in memory with a base that the flush may still move.
 const (
-	pageVersion = 1
-	pageHeader  = 1 + 4 + 8 + 4
-	pageSize    = 4096 // a page that has so many bytes is closed
+	pageVersion = 2
+	pageHeader  = checksumAt + 4
+	checksumAt  = 1 + 4 + 8 + 4
+	pageSize    = 16 << 10 // a page that has so many bytes before they are packed is closed
 
 	flagWay      = 3
 	flagRedacted = 4
+	flagKind     = 3 // how far the kind is to the left
+
+	plainBytes = 0       // how something is packed: not at all
+	s2Bytes    = 1       // or with S2
+	minPacked  = 1 << 10 // bytes that are worth it
+	maxPacked  = 8 << 20 // bytes that are compressed at once
+	maxRecord  = 1 << 31 // more bytes of data than any record has
 )
+
+// kinds are the kinds as heads have them.
+var kinds = [...]message.Kind{message.KindCommand, message.KindQuery, message.KindEvent, message.KindReply, message.KindError}
 
 // page is a page that is being filled or waits to be written.
 type page struct {
-	buf        []byte // room for the header, then the records
-	count      int
-	base, last int64     // the times of the first and the last record
-	tails      []besides // tails that are of no use when the page is written
-	lost       lost      // what the page says was not recorded
-	names      []name    // of its records, if named says that all of them have told
-	named      int
-	sorts      [4]sort // that have been named, the last ones
-	sortsAt    int
+	heads, data []byte
+	head        []byte // that is being written
+	count       int
+	base, last  int64     // the times of the first and the last record
+	tails       []besides // tails that are of no use when the page is written
+	lost        lost      // what the page says was not recorded
 }
 
 // besides is a tail: a record beside a batch.
 type besides struct {
 	key  []byte
-	text []byte // if it mentions blobs
+	data []byte // if they mention blobs
 }
 
-func newPage(buf []byte) *page { return &page{buf: append(buf[:0], make([]byte, pageHeader)...)} }
+func (p *page) size() int { return len(p.heads) + len(p.data) }
+
+// reset makes an empty page of one that has been written.
+func (p *page) reset() { *p = page{heads: p.heads[:0], data: p.data[:0], head: p.head} }
+
+// An item is a record on its way into a page: a message with the data that may be recorded.
+type item struct {
+	message *message.Message
+	data    []byte
+	flags   byte
+}
+
+func newItem(r *kernel.Record) item {
+	data, redacted := kernel.Redact(*r)
+	i := item{message: r.Message, data: data, flags: byte(r.Way)&flagWay | byte(slices.Index(kinds[:], r.Message.Kind))<<flagKind}
+	if redacted {
+		i.flags |= flagRedacted
+	}
+	return i
+}
 
 // add appends a record that came at a time, or later if the page's last one did.
-func (p *page) add(at int64, e *encoded, text []byte) {
+func (p *page) add(at int64, i *item) {
 	if p.count == 0 {
 		p.base, p.last = at, at
 	}
 	p.last = max(p.last, at)
-	b := append(p.buf, e.flags)
-	b = binary.AppendUvarint(b, uint64(p.last-p.base))
-	b = binary.AppendUvarint(b, uint64(e.metadata))
-	b = binary.AppendUvarint(b, uint64(len(text)))
-	p.buf = append(b, text...)
 	p.count++
+	before := len(p.data)
+	switch {
+	case len(i.data) == 0:
+		p.data = append(p.data, "null"...)
+	case bytes.IndexByte(i.data, '\n') >= 0:
+		p.data = jsonscan.AppendCompact(p.data, i.data)
+	default:
+		p.data = append(p.data, i.data...)
+	}
+	m := i.message
+	b := append(p.head[:0], i.flags)
+	b = binary.AppendUvarint(b, uint64(p.last-p.base))
+	b = binary.AppendUvarint(b, uint64(m.Metadata.Timestamp))
+	b = appendText(b, string(m.Type))
+	b = appendText(b, string(m.Metadata.ID))
+	b = appendText(b, m.Metadata.Correlation)
+	b = appendText(b, string(m.Metadata.Causation))
+	b = appendText(b, m.Metadata.IdempotencyKey)
+	b = appendText(b, m.Metadata.SchemaVersion)
+	if m.Kind == message.KindError {
+		b = binary.AppendVarint(b, int64(errorCode(p.data[before:])))
+	}
+	p.head = b
+	p.heads = binary.AppendUvarint(p.heads, uint64(len(b)))
+	p.heads = binary.AppendUvarint(p.heads, uint64(len(p.data)-before))
+	p.heads = append(p.heads, b...)
 }
 
-// name adds the names of the record that was added last.
-func (p *page) name(n *naming) {
-	if !n.known {
-		return
-	}
-	p.named++
-	p.names = append(p.names, n.names...)
-	if s := (sort{n.typ, n.kind}); !slices.Contains(p.sorts[:], s) {
-		p.sorts[p.sortsAt%len(p.sorts)] = s
-		p.sortsAt++
-		p.names = s.names(p.names)
-	}
-	if !n.foundByTime(p.last) {
-		p.names = append(p.names, n.id)
-	}
+func appendText(dst []byte, s string) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
 }
 
-// seal writes the header. The page begins no earlier than floor.
-func (p *page) seal(floor int64) {
+// move sees to it that the page begins no earlier than a time.
+func (p *page) move(floor int64) {
 	if p.base < floor {
 		p.base, p.last = floor, p.last+floor-p.base
-		p.named = -1 // some names depend on the time
 	}
-	p.buf[0] = pageVersion
-	binary.BigEndian.PutUint32(p.buf[1:], uint32(p.count))
-	binary.BigEndian.PutUint64(p.buf[5:], uint64(p.base))
-	binary.BigEndian.PutUint32(p.buf[13:], checksum(p.buf))
+}
+
+// append appends the page as it is stored.
+func (p *page) append(dst []byte) []byte {
+	start := len(dst)
+	dst = slices.Grow(dst, pageHeader+p.size()+64)
+	dst = append(dst, make([]byte, pageHeader)...)
+	dst = appendPacked(dst, p.heads)
+	middle := len(dst)
+	dst = appendPacked(dst, p.data)
+	b := dst[start:]
+	b[0] = pageVersion
+	binary.BigEndian.PutUint32(b[1:], uint32(p.count))
+	binary.BigEndian.PutUint64(b[5:], uint64(p.base))
+	binary.BigEndian.PutUint32(b[13:], uint32(middle-start-pageHeader))
+	binary.BigEndian.PutUint32(b[checksumAt:], checksum(b))
+	return dst
+}
+
+// reader returns a reader of the page's records, which then alias it.
+func (p *page) reader(seq uint64) pageReader {
+	return pageReader{seq: seq, base: p.base, left: p.count, rest: p.heads, data: p.data}
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // checksum is that of a page that has its header but for the checksum.
 func checksum(b []byte) uint32 {
-	return crc32.Update(crc32.Checksum(b[:13], castagnoli), castagnoli, b[pageHeader:])
+	return crc32.Update(crc32.Checksum(b[:checksumAt], castagnoli), castagnoli, b[pageHeader:])
 }
 
-// encoded is what a record says beside its text.
-type encoded struct {
-	flags    byte
-	metadata int // offset in the text
+// appendPacked appends bytes, compressed if that makes them fewer.
+func appendPacked(dst, b []byte) []byte {
+	if len(b) >= minPacked && len(b) <= maxPacked {
+		dst = slices.Grow(dst, 1+s2.MaxEncodedLen(len(b)))
+		if packed := s2.Encode(dst[len(dst)+1:cap(dst)], b); len(packed) < len(b) {
+			dst = append(dst, s2Bytes)
+			return dst[:len(dst)+len(packed)] // it was written there
+		}
+	}
+	return append(append(dst, plainBytes), b...)
 }
 
-// beforeMetadata stands before the id in every text.
-const beforeMetadata = `,"metadata":{"id":`
-
-// encode appends the text of a record with the data that may be recorded.
-func encode(dst []byte, r *kernel.Record, data []byte, redacted bool) ([]byte, encoded) {
-	m := message.Message{Kind: r.Message.Kind, Type: r.Message.Type, Data: data, Metadata: r.Message.Metadata}
-	start := len(dst)
-	dst = message.Append(dst, &m)
-	e := encoded{flags: byte(r.Way) & flagWay}
-	if redacted {
-		e.flags |= flagRedacted
+// unpack returns what was packed, in a buffer if it is large enough.
+func unpack(buf, packed []byte) ([]byte, error) {
+	if len(packed) > 0 {
+		switch b := packed[1:]; packed[0] {
+		case plainBytes:
+			return append(buf[:0], b...), nil
+		case s2Bytes:
+			if n, err := s2.DecodedLen(b); err != nil || n > maxPacked {
+				break
+			}
+			if b, err := s2.Decode(buf[:cap(buf)], b); err == nil {
+				return b, nil
+			}
+		}
 	}
-	// Where the metadata begin, if nothing had to be written otherwise than it came.
-	const around = len(`{"kind":"","type":"","data":`)
-	text := dst[start:]
-	if at := around + len(m.Kind) + len(m.Type) + len(data); at < len(text) && bytes.HasPrefix(text[at:], []byte(beforeMetadata)) {
-		e.metadata = at
-	} else {
-		// A quote in a string has a backslash before it, so this can't be part of one.
-		e.metadata = max(0, bytes.LastIndex(text, []byte(beforeMetadata)))
-	}
-	return dst, e
+	return nil, fmt.Errorf("%w: a part of it can't be unpacked", errPage)
 }
 
 // errPage is the error of a page that can't be read.
 var errPage = errors.New("the page is damaged")
 
-// pageReader goes through the records of a page.
+// pageReader goes through the records of one page after the other, in memory that it uses
+// again.
 type pageReader struct {
 	seq  uint64 // of the next record
 	base int64
 	left int
-	rest []byte
+	rest []byte // heads that have not been read
+	at   int    // where the data of the next record begin
+
+	packed []byte // the data that have not been loaded
+	heads  []byte
+	data   []byte
 }
 
-// readPage checks a page and returns a reader of its records. The page must not change
-// while it is read.
-func readPage(seq uint64, b []byte) (pageReader, error) {
+// open checks a page and begins to read its heads. Who wants data calls load, while the
+// page is as it was.
+func (p *pageReader) open(seq uint64, b []byte) error {
 	switch {
 	case len(b) < pageHeader:
-		return pageReader{}, fmt.Errorf("%w: it has %d bytes", errPage, len(b))
+		return fmt.Errorf("%w: it has %d bytes", errPage, len(b))
 	case b[0] != pageVersion:
-		return pageReader{}, fmt.Errorf("%w: it is of version %d, and only version %d is known", errPage, b[0], pageVersion)
-	case binary.BigEndian.Uint32(b[13:]) != checksum(b):
-		return pageReader{}, fmt.Errorf("%w: its checksum does not fit", errPage)
+		return fmt.Errorf("%w: it is of version %d, and only version %d is known", errPage, b[0], pageVersion)
+	case binary.BigEndian.Uint32(b[checksumAt:]) != checksum(b):
+		return fmt.Errorf("%w: its checksum does not fit", errPage)
 	}
-	return pageReader{seq: seq, base: pageTime(b), left: int(binary.BigEndian.Uint32(b[1:])), rest: b[pageHeader:]}, nil
+	rest, middle := b[pageHeader:], binary.BigEndian.Uint32(b[13:])
+	if uint64(middle) > uint64(len(rest)) {
+		return fmt.Errorf("%w: it ends before its data", errPage)
+	}
+	heads, err := unpack(p.heads, rest[:middle])
+	if err != nil {
+		return err
+	}
+	*p = pageReader{seq: seq, base: pageTime(b), left: pageCount(b), rest: heads, packed: rest[middle:], heads: heads, data: p.data[:0]}
+	return nil
+}
+
+// load reads the data of the page, so that next gives records theirs.
+func (p *pageReader) load() (err error) {
+	if p.packed != nil {
+		p.data, err = unpack(p.data, p.packed)
+		p.packed = nil
+	}
+	return err
+}
+
+// records goes through all records of a page with their data. A record is valid until the
+// next step, and so is what it aliases until another page is opened.
+func (p *pageReader) records(seq uint64, b []byte) iter.Seq2[*record, error] {
+	return func(yield func(*record, error) bool) {
+		err := p.open(seq, b)
+		if err == nil {
+			err = p.load()
+		}
+		var r record
+		for err == nil {
+			var ok bool
+			if ok, err = p.next(&r); ok && !yield(&r, nil) || !ok && err == nil {
+				return
+			}
+		}
+		yield(nil, err)
+	}
 }
 
 // pageTime is the time of a page's first record, pageCount how many it has. The page has
@@ -173,197 +277,164 @@ func readPage(seq uint64, b []byte) (pageReader, error) {
 func pageTime(b []byte) int64 { return int64(binary.BigEndian.Uint64(b[5:])) }
 func pageCount(b []byte) int  { return int(binary.BigEndian.Uint32(b[1:])) }
 
-// next reads the next record into r, which then aliases the page, and reports whether
-// there was one.
+// next reads the next record into r, which then aliases the reader's memory, and reports
+// whether there was one.
 func (p *pageReader) next(r *record) (bool, error) {
-	ok, err := p.step(r)
-	if ok {
-		err = r.read()
-	}
-	return ok && err == nil, err
-}
-
-// step is next without a look into the text: read does that.
-func (p *pageReader) step(r *record) (bool, error) {
 	if p.left == 0 {
-		if len(p.rest) > 0 {
-			return false, fmt.Errorf("%w: %d bytes behind the last record", errPage, len(p.rest))
+		if len(p.rest) > 0 || p.packed == nil && p.at < len(p.data) {
+			return false, fmt.Errorf("%w: there is something behind its last record", errPage)
 		}
 		return false, nil
 	}
-	b := p.rest
-	if len(b) == 0 {
-		return false, fmt.Errorf("%w: it ends before its last record", errPage)
+	head, data, rest, err := p.lengths()
+	if err != nil {
+		return false, err
 	}
-	flags := b[0]
-	at, n1 := binary.Uvarint(b[1:])
-	if n1 <= 0 {
-		return false, fmt.Errorf("%w: a time can't be read", errPage)
+	r.seq, r.from, r.to, r.data = p.seq, p.at, p.at+data, nil
+	if err := r.read(p.base, rest[:head:head]); err != nil {
+		return false, err
 	}
-	metadata, n2 := binary.Uvarint(b[1+n1:])
-	if n2 <= 0 {
-		return false, fmt.Errorf("%w: an offset can't be read", errPage)
+	p.pass(data, rest[head:])
+	if p.packed == nil {
+		err = p.fill(r)
 	}
-	length, n3 := binary.Uvarint(b[1+n1+n2:])
-	start := 1 + n1 + n2 + n3
-	if n3 <= 0 || length > uint64(len(b)-start) || metadata > length {
-		return false, fmt.Errorf("%w: a length can't be right", errPage)
+	return err == nil, err
+}
+
+// lengths reads how long the next head and its data are, and returns what follows.
+func (p *pageReader) lengths() (head, data int, rest []byte, err error) {
+	h := headReader{b: p.rest}
+	length, n := h.number(), h.number()
+	if h.failed || length > uint64(len(h.b)) || n > maxRecord {
+		return 0, 0, nil, fmt.Errorf("%w: a length of record %d can't be right", errPage, p.seq)
 	}
-	end := start + int(length)
-	r.seq, r.at, r.flags = p.seq, p.base+int64(at), flags
-	r.text, r.metadata = b[start:end:end], int(metadata)
-	p.rest = b[end:]
+	return int(length), int(n), h.b, nil
+}
+
+// pass goes past a record whose data has a length and whose head ends before the rest.
+func (p *pageReader) pass(data int, rest []byte) {
+	p.rest = rest
+	p.at += data
 	p.seq++
 	p.left--
-	return true, nil
 }
 
-// record is a record of a page. Its slices alias the page where they can.
-type record struct {
-	seq      uint64
-	at       int64
-	flags    byte
-	text     []byte
-	metadata int
-
-	kind, typ, data            []byte
-	id, correlation, causation []byte
-	idempotencyKey, version    []byte
-	timestamp                  int64
-}
-
-func (r *record) way() kernel.Way { return kernel.Way(r.flags & flagWay) }
-func (r *record) redacted() bool  { return r.flags&flagRedacted != 0 }
-
-// read finds the parts of the text, which is as message.Append writes it. The data are
-// not looked at: a handler may have said what is no JSON.
-func (r *record) read() error {
-	s := textReader{b: r.text[:r.metadata]}
-	s.skip(`{"kind":"`)
-	r.kind = nil
-	if n := bytes.IndexByte(s.rest(), '"'); n >= 0 {
-		r.kind = s.rest()[:n]
-		s.i += n
+// seek goes past the records before the next one whose head has a text in it.
+func (p *pageReader) seek(text []byte) error {
+	at := bytes.Index(p.rest, text)
+	if at < 0 {
+		p.rest, p.left = nil, 0
+		return nil
 	}
-	s.skip(`","type":`)
-	r.typ = s.string()
-	s.skip(`,"data":`)
-	r.data = s.rest()
-	if s.failed {
-		return fmt.Errorf("%w: record %d does not begin as a message does", errPage, r.seq)
-	}
-	s = textReader{b: r.text, i: r.metadata}
-	s.skip(beforeMetadata)
-	r.id = s.string()
-	s.skip(`,"timestamp":`)
-	r.timestamp = s.number()
-	r.correlation = s.optional(`,"correlation":`)
-	r.causation = s.optional(`,"causation":`)
-	r.idempotencyKey = s.optional(`,"idempotencyKey":`)
-	r.version = s.optional(`,"schemaVersion":`)
-	s.skip("}}")
-	if s.failed || s.i != len(r.text) {
-		return fmt.Errorf("%w: record %d does not end as a message does", errPage, r.seq)
+	for behind := len(p.rest) - at; p.left > 0; {
+		head, data, rest, err := p.lengths()
+		if err != nil || len(rest)-head < behind {
+			return err
+		}
+		p.pass(data, rest[head:])
 	}
 	return nil
 }
 
-// textReader reads text of a known form. After a failure it goes nowhere.
-type textReader struct {
+// fill gives a record of the page its data, which have been loaded.
+func (p *pageReader) fill(r *record) error {
+	if r.to > len(p.data) {
+		return fmt.Errorf("%w: it ends before the data of record %d", errPage, r.seq)
+	}
+	r.data = p.data[r.from:r.to:r.to]
+	return nil
+}
+
+// headReader reads heads. After a failure it goes nowhere.
+type headReader struct {
 	b      []byte
-	i      int
 	failed bool
 }
 
-func (s *textReader) rest() []byte { return s.b[s.i:] }
-
-func (s *textReader) skip(text string) {
-	if s.failed || len(s.b)-s.i < len(text) || string(s.b[s.i:s.i+len(text)]) != text {
-		s.failed = true
-		return
-	}
-	s.i += len(text)
-}
-
-// string reads a string, as part of the text if it has no escapes.
-func (s *textReader) string() []byte {
-	if s.failed || s.i >= len(s.b) || s.b[s.i] != '"' {
-		s.failed = true
-		return nil
-	}
-	start := s.i
-	end, escaped, err := jsonscan.String(s.b, start)
-	if err != nil {
-		s.failed = true
-		return nil
-	}
-	s.i = end
-	if escaped {
-		return []byte(jsonscan.Unquote(s.b[start:end]))
-	}
-	return s.b[start+1 : end-1]
-}
-
-func (s *textReader) optional(name string) []byte {
-	if s.failed || len(s.b)-s.i < len(name) || string(s.b[s.i:s.i+len(name)]) != name {
-		return nil
-	}
-	s.i += len(name)
-	return s.string()
-}
-
-func (s *textReader) number() int64 {
-	end := s.i
-	for end < len(s.b) && (s.b[end] == '-' || '0' <= s.b[end] && s.b[end] <= '9') {
-		end++
-	}
-	n, err := strconv.ParseInt(string(s.b[s.i:end]), 10, 64)
-	if err != nil {
-		s.failed = true
-	}
-	s.i = end
-	return n
-}
-
-// code is the code of a message that is an error, or 0.
-func (r *record) code() int {
-	if string(r.kind) != string(message.KindError) {
+func (h *headReader) byte() byte {
+	if len(h.b) == 0 {
+		h.failed = true
 		return 0
 	}
-	// As Error.Append writes it; otherwise as anybody may.
-	s := textReader{b: r.data}
-	s.skip(`{"code":`)
-	if !s.failed {
-		if n := s.number(); !s.failed {
-			return int(n)
-		}
-	}
-	var scan jsonscan.Scanner
-	if scan.Text(r.data) != nil || r.data[jsonscan.Space(r.data, 0)] != '{' {
-		return 0
-	}
-	code := 0
-	jsonscan.Members(r.data, 0, func(name, value []byte) bool {
-		if jsonscan.Unquote(name) != "code" {
-			return true
-		}
-		code, _ = strconv.Atoi(string(value))
-		return false
-	})
-	return code
+	c := h.b[0]
+	h.b = h.b[1:]
+	return c
 }
 
-// entry is the record for a reader, who may keep it. Data that are no JSON become a
-// string.
-func (r *record) entry(scan *jsonscan.Scanner) Entry {
-	data := bytes.Clone(r.data)
-	if scan.Text(data) != nil {
-		data = jsonscan.AppendQuoted(nil, string(r.data))
+func (h *headReader) number() uint64 {
+	if len(h.b) > 0 && h.b[0] < 0x80 {
+		v := h.b[0]
+		h.b = h.b[1:]
+		return uint64(v)
 	}
-	return Entry{Seq: r.seq, At: r.at, Way: r.way(), Redacted: r.redacted(), Message: message.Message{
-		Kind: message.Kind(r.kind),
+	v, n := binary.Uvarint(h.b)
+	if n <= 0 {
+		h.failed, h.b = true, nil
+		return 0
+	}
+	h.b = h.b[n:]
+	return v
+}
+
+func (h *headReader) signed() int64 {
+	v := h.number()
+	return int64(v>>1) ^ -int64(v&1)
+}
+
+func (h *headReader) text() []byte {
+	n := h.number()
+	if n > uint64(len(h.b)) {
+		h.failed, h.b = true, nil
+		return nil
+	}
+	t := h.b[:n:n]
+	h.b = h.b[n:]
+	return t
+}
+
+// record is a record of a page. Its slices alias the memory of a pageReader.
+type record struct {
+	seq       uint64
+	at        int64
+	timestamp int64
+	flags     byte
+	code      int // of an error
+	from, to  int // where its data are
+	data      []byte
+
+	typ, id, correlation, causation []byte
+	idempotencyKey, version         []byte
+}
+
+// read reads a head.
+func (r *record) read(base int64, head []byte) error {
+	h := headReader{b: head}
+	r.flags = h.byte()
+	r.at = base + int64(h.number())
+	r.timestamp = int64(h.number())
+	r.typ, r.id, r.correlation, r.causation = h.text(), h.text(), h.text(), h.text()
+	r.idempotencyKey, r.version = h.text(), h.text()
+	r.code = 0
+	if int(r.flags>>flagKind) >= len(kinds) {
+		h.failed = true
+	} else if r.kind() == message.KindError {
+		r.code = int(h.signed())
+	}
+	if h.failed || len(h.b) > 0 {
+		return fmt.Errorf("%w: the head of record %d can't be read", errPage, r.seq)
+	}
+	return nil
+}
+
+func (r *record) kind() message.Kind { return kinds[r.flags>>flagKind] }
+func (r *record) way() kernel.Way    { return kernel.Way(r.flags & flagWay) }
+func (r *record) redacted() bool     { return r.flags&flagRedacted != 0 }
+
+// message is the record as a message, but for its data.
+func (r *record) message() message.Message {
+	return message.Message{
+		Kind: r.kind(),
 		Type: message.Type(r.typ),
-		Data: data,
 		Metadata: message.Metadata{
 			ID:             message.ID(r.id),
 			Timestamp:      r.timestamp,
@@ -372,5 +443,45 @@ func (r *record) entry(scan *jsonscan.Scanner) Entry {
 			IdempotencyKey: string(r.idempotencyKey),
 			SchemaVersion:  string(r.version),
 		},
-	}}
+	}
+}
+
+// entry is the record for a reader, who may keep it. Data that are no JSON become a
+// string.
+func (r *record) entry(scan *jsonscan.Scanner) Entry {
+	e := Entry{Seq: r.seq, At: r.at, Way: r.way(), Redacted: r.redacted(), Message: r.message()}
+	if r.data != nil {
+		e.Message.Data = bytes.Clone(r.data)
+		if scan.Text(r.data) != nil {
+			e.Message.Data = jsonscan.AppendQuoted(nil, string(r.data))
+		}
+	}
+	return e
+}
+
+// errorCode is the code in the data of an error, or 0.
+func errorCode(data []byte) int {
+	// As Error.Append writes it; otherwise as anybody may.
+	if digits, ok := bytes.CutPrefix(data, []byte(`{"code":`)); ok {
+		n := 0
+		for n < len(digits) && (digits[n] == '-' || '0' <= digits[n] && digits[n] <= '9') {
+			n++
+		}
+		if code, err := strconv.Atoi(string(digits[:n])); err == nil {
+			return code
+		}
+	}
+	var scan jsonscan.Scanner
+	if scan.Text(data) != nil || data[jsonscan.Space(data, 0)] != '{' {
+		return 0
+	}
+	code := 0
+	jsonscan.Members(data, 0, func(name, value []byte) bool {
+		if jsonscan.Unquote(name) != "code" {
+			return true
+		}
+		code, _ = strconv.Atoi(string(value))
+		return false
+	})
+	return code
 }

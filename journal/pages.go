@@ -31,7 +31,7 @@ func eachNamed(ctx context.Context, s store.Reader, n name, span, within bounds,
 			if err := errors.Join(wanted[i].err, ctx.Err()); err != nil {
 				return false, err
 			}
-			if !visitAll(wanted[i].records, reverse, visit) {
+			if !wanted[i].visit(reverse, visit) {
 				return false, nil
 			}
 		}
@@ -60,15 +60,15 @@ const maxAhead = 256
 
 // wantedPage is a page that may have wanted records.
 type wantedPage struct {
-	seq     uint64
-	records []record // those that it has
-	err     error
+	seq uint64
+	found
+	err error
 }
 
 func (p *wantedPage) take(e store.Entry, within bounds, m *matcher) {
 	p.records = p.records[:0]
 	if e.Revision > 0 {
-		p.records, p.err = matching(p.records, e, within, m)
+		p.err = p.read(e, within, m)
 	}
 }
 
@@ -112,17 +112,8 @@ func readSome(s store.Reader, wanted []wantedPage, within bounds, m *matcher) {
 			return
 		}
 		p.take(e, within, m)
-		for k := range p.records {
-			p.records[k].own() // the page goes with the next step
-		}
 		i++
 	}
-}
-
-// own makes a record independent of its page.
-func (r *record) own() {
-	r.text = bytes.Clone(r.text)
-	_ = r.read() // it was read before
 }
 
 // named goes through the numbers of the pages that have a name and of those beside,
@@ -223,22 +214,20 @@ func (j *Journal) withID(s store.Reader, id message.ID, visit func(*record) bool
 	if err != nil {
 		return err
 	}
-	text := []byte(id)
-	m := matcher{id: text, until: math.MaxInt64, needles: needles(text)}
-	var records []record
-	for seq, err := range named(s, nameOf(tagID, text), all, false, beside) {
+	m := matcher{id: []byte(id), until: math.MaxInt64}
+	var f found
+	for seq, err := range named(s, nameOf(tagID, m.id), all, false, beside) {
 		if err != nil {
 			return err
 		}
 		e, err := s.Get(seqKey(spacePages, seq))
-		if err != nil {
-			return err
-		}
-		if e.Revision == 0 {
+		if err == nil && e.Revision == 0 {
 			continue
 		}
-		more, err := eachRecord(e, all, &m, false, &records, visit)
-		if err != nil || !more {
+		if err == nil {
+			err = f.read(e, all, &m)
+		}
+		if err != nil || !f.visit(false, visit) {
 			return err
 		}
 	}
@@ -249,7 +238,7 @@ func (j *Journal) withID(s store.Reader, id message.ID, visit func(*record) bool
 // it, in order.
 func pagesAround(s store.Reader, id []byte, within bounds) ([]uint64, error) {
 	t, ok := idTime(id)
-	if !ok || !plain(id) {
+	if !ok {
 		return nil, nil
 	}
 	first, err := firstPageSince(s, t)
@@ -262,6 +251,7 @@ func pagesAround(s store.Reader, id []byte, within bounds) ([]uint64, error) {
 		return nil, err
 	}
 	var seqs []uint64
+	var p pageReader
 	for e, err := range s.Scan(store.Range{From: seqKey(spacePages, max(from, within.low)), To: seqKey(spacePages, within.high)}) {
 		if err != nil {
 			return nil, err
@@ -269,7 +259,10 @@ func pagesAround(s store.Reader, id []byte, within bounds) ([]uint64, error) {
 		if len(e.Value) >= pageHeader && pageTime(e.Value) > t+nearby {
 			break
 		}
-		if bytes.Contains(e.Value, id) {
+		if err := p.open(keySeq(e.Key), e.Value); err != nil {
+			return nil, damagedPage(err, e.Key)
+		}
+		if bytes.Contains(p.heads, id) {
 			seqs = append(seqs, keySeq(e.Key))
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"kernos/internal/jsonscan"
 	"kernos/message"
@@ -21,6 +20,10 @@ type Filter struct {
 	// Correlation is the workflow that a message belongs to. The message that began
 	// it, whose id the others carry, belongs to it too.
 	Correlation string
+
+	// Whole adds to the workflow of a correlation what the message that began it has
+	// caused and what names no workflow: its answer, if it names none itself.
+	Whole bool
 
 	Causation message.ID
 	Kind      message.Kind
@@ -38,6 +41,7 @@ type Query struct {
 	After   uint64 // the number of a message: those behind it are wanted. 0 means all
 	Reverse bool   // from the last to the first
 	Limit   int    // the most that are returned; 0 means 100
+	Brief   bool   // without their data, but for those of errors
 }
 
 // DefaultLimit is how many messages are returned if nobody says.
@@ -99,7 +103,11 @@ func (j *Journal) List(ctx context.Context, q Query) (entries []Entry, next uint
 	}
 	var scan jsonscan.Scanner
 	size := 0
-	err = j.each(ctx, s, within, q.Filter, q.Reverse, func(r *record) bool {
+	m := q.matcher()
+	if q.Brief {
+		m.data = errorData
+	}
+	err = eachMatching(ctx, s, within, &m, q.Reverse, func(r *record) bool {
 		if len(entries) == limit || size >= maxData {
 			next = entries[len(entries)-1].Seq
 			return false
@@ -123,15 +131,30 @@ type bounds struct{ low, high uint64 }
 // matcher is a filter in the form that records are compared with.
 type matcher struct {
 	id, correlation, causation []byte
-	kind, typ, domain          []byte
+	whole                      bool // the workflow
+	kind                       message.Kind
+	typ, domain                []byte
 	code                       int
 	since, until               int64
 
-	needles [][]byte // each stands in the metadata of all wanted messages as it is
+	data wantedData
+}
+
+// wantedData says which messages are wanted with their data.
+type wantedData byte
+
+const (
+	allData wantedData = iota
+	errorData
+	noData
+)
+
+func (d wantedData) of(r *record) bool {
+	return d == allData || d == errorData && r.kind() == message.KindError
 }
 
 func (f *Filter) matcher() matcher {
-	m := matcher{correlation: []byte(f.Correlation), causation: []byte(f.Causation), kind: []byte(f.Kind), code: f.Code,
+	m := matcher{correlation: []byte(f.Correlation), whole: f.Whole, causation: []byte(f.Causation), kind: f.Kind, code: f.Code,
 		since: f.Since, until: f.Until}
 	if m.until <= 0 {
 		m.until = math.MaxInt64
@@ -141,44 +164,40 @@ func (f *Filter) matcher() matcher {
 	} else if f.Type != "*" {
 		m.typ = []byte(f.Type)
 	}
-	m.needles = needles(m.correlation, m.causation)
 	return m
-}
-
-// needles returns those of some ids that are written as they are.
-func needles(ids ...[]byte) [][]byte {
-	return slices.DeleteFunc(ids, func(id []byte) bool { return len(id) == 0 || !plain(id) })
-}
-
-// plain reports whether nothing of an id has to be escaped.
-func plain(id []byte) bool {
-	return utf8.Valid(id) && bytes.IndexFunc(id, func(r rune) bool { return r < ' ' || r == '"' || r == '\\' }) < 0
-}
-
-// mayMatch is matches for a record that has not been read, and quick: most records of a
-// page have another id.
-func (m *matcher) mayMatch(r *record) bool {
-	for _, id := range m.needles {
-		if !bytes.Contains(r.text[r.metadata:], id) {
-			return false
-		}
-	}
-	return true
 }
 
 func (m *matcher) matches(r *record) bool {
 	switch {
 	case r.at < m.since || r.at >= m.until,
 		len(m.id) > 0 && !bytes.Equal(r.id, m.id),
-		len(m.kind) > 0 && !bytes.Equal(r.kind, m.kind),
+		m.kind != "" && r.kind() != m.kind,
 		len(m.typ) > 0 && !bytes.Equal(r.typ, m.typ),
 		len(m.domain) > 0 && !(bytes.HasPrefix(r.typ, m.domain) && len(r.typ) > len(m.domain) && r.typ[len(m.domain)] == '.'),
 		len(m.causation) > 0 && !bytes.Equal(r.causation, m.causation),
-		len(m.correlation) > 0 && !bytes.Equal(r.correlation, m.correlation) && (len(r.correlation) > 0 || !bytes.Equal(r.id, m.correlation)),
-		m.code != 0 && r.code() != m.code:
+		len(m.correlation) > 0 && !m.within(r),
+		m.code != 0 && r.code != m.code:
 		return false
 	}
 	return true
+}
+
+// within reports whether a record belongs to the workflow.
+func (m *matcher) within(r *record) bool {
+	if len(r.correlation) > 0 {
+		return bytes.Equal(r.correlation, m.correlation)
+	}
+	return bytes.Equal(r.id, m.correlation) || m.whole && bytes.Equal(r.causation, m.correlation)
+}
+
+// text is a text that all wanted records have, or nil.
+func (m *matcher) text() []byte {
+	for _, t := range [...][]byte{m.id, m.causation, m.correlation} {
+		if len(t) > 0 {
+			return t
+		}
+	}
+	return nil
 }
 
 // name is the name that few pages are likely to have, of those that all wanted messages
@@ -191,14 +210,14 @@ func (m *matcher) name() name {
 		return nameOf(tagID, m.correlation)
 	case m.code != 0:
 		return codeName(m.code)
-	case string(m.kind) == string(message.KindError) || string(m.kind) == string(message.KindEvent):
-		return nameOf(tagKind, m.kind)
+	case m.kind == message.KindError || m.kind == message.KindEvent:
+		return nameOf(tagKind, []byte(m.kind))
 	case len(m.typ) > 0:
 		return nameOf(tagType, m.typ)
 	case len(m.domain) > 0:
 		return nameOf(tagDomain, m.domain)
-	case len(m.kind) > 0:
-		return nameOf(tagKind, m.kind)
+	case m.kind != "":
+		return nameOf(tagKind, []byte(m.kind))
 	}
 	return 0
 }
@@ -207,76 +226,93 @@ func (m *matcher) name() name {
 // The record is valid until then.
 func (j *Journal) each(ctx context.Context, s store.Reader, within bounds, f Filter, reverse bool, visit func(*record) bool) error {
 	m := f.matcher()
+	return eachMatching(ctx, s, within, &m, reverse, visit)
+}
+
+// eachMatching is each for a filter in its other form.
+func eachMatching(ctx context.Context, s store.Reader, within bounds, m *matcher, reverse bool, visit func(*record) bool) error {
 	span, err := pageBounds(s, within, m.since, m.until)
 	if err != nil {
 		return err
 	}
 	if n := m.name(); n != 0 {
-		return eachNamed(ctx, s, n, span, within, &m, reverse, visit)
+		return eachNamed(ctx, s, n, span, within, m, reverse, visit)
 	}
-	var records []record
+	var f found
 	for p, err := range s.Scan(store.Range{From: seqKey(spacePages, span.low), To: seqKey(spacePages, span.high), Reverse: reverse}) {
 		if err == nil {
 			err = ctx.Err()
 		}
-		if err != nil {
-			return err
+		if err == nil {
+			err = f.read(p, within, m)
 		}
-		more, err := eachRecord(p, within, &m, reverse, &records, visit)
-		if err != nil || !more {
+		if err != nil || !f.visit(reverse, visit) {
 			return err
 		}
 	}
 	return nil
 }
 
-// eachRecord is each within one page. It reports whether visit wants more.
-func eachRecord(p store.Entry, within bounds, m *matcher, reverse bool, records *[]record, visit func(*record) bool) (bool, error) {
-	found, err := matching((*records)[:0], p, within, m)
-	if err != nil {
-		return false, err
-	}
-	*records = found
-	return visitAll(found, reverse, visit), nil
+// found is the records of a page that are wanted. Its memory is used again for the next
+// page.
+type found struct {
+	records []record
+	page    pageReader
 }
 
-func visitAll(records []record, reverse bool, visit func(*record) bool) bool {
-	if reverse {
-		slices.Reverse(records)
+// read finds the records of a page that are wanted. They stay when the page goes.
+func (f *found) read(p store.Entry, within bounds, m *matcher) error {
+	f.records = f.records[:0]
+	if err := f.page.open(keySeq(p.Key), p.Value); err != nil {
+		return damagedPage(err, p.Key)
 	}
-	for i := range records {
-		if !visit(&records[i]) {
+	data, text := false, m.text() // data are wanted; what all wanted records have
+	for {
+		if text != nil {
+			if err := f.page.seek(text); err != nil {
+				return damagedPage(err, p.Key)
+			}
+		}
+		f.records = slices.Grow(f.records, 1)
+		r := &f.records[:len(f.records)+1][len(f.records)]
+		ok, err := f.page.next(r)
+		if err != nil {
+			return damagedPage(err, p.Key)
+		}
+		if !ok {
+			break
+		}
+		if r.seq >= within.low && r.seq < within.high && m.matches(r) {
+			f.records = f.records[:len(f.records)+1]
+			data = data || m.data.of(r)
+		}
+	}
+	if !data {
+		return nil
+	}
+	err := f.page.load()
+	for i := range f.records {
+		if r := &f.records[i]; err == nil && m.data.of(r) {
+			err = f.page.fill(r)
+		}
+	}
+	if err != nil {
+		return damagedPage(err, p.Key)
+	}
+	return nil
+}
+
+// visit calls visit for the records and reports whether it wants more.
+func (f *found) visit(reverse bool, visit func(*record) bool) bool {
+	if reverse {
+		slices.Reverse(f.records)
+	}
+	for i := range f.records {
+		if !visit(&f.records[i]) {
 			return false
 		}
 	}
 	return true
-}
-
-// matching appends the records of a page that are wanted. They alias the page.
-func matching(dst []record, p store.Entry, within bounds, m *matcher) ([]record, error) {
-	pr, err := readPage(keySeq(p.Key), p.Value)
-	if err != nil {
-		return dst, damagedPage(err, p.Key)
-	}
-	var r record
-	for {
-		ok, err := pr.step(&r)
-		if ok && (r.seq < within.low || r.seq >= within.high || !m.mayMatch(&r)) {
-			continue
-		}
-		if ok {
-			err = r.read()
-		}
-		if err != nil {
-			return dst, damagedPage(err, p.Key)
-		}
-		if !ok {
-			return dst, nil
-		}
-		if m.matches(&r) {
-			dst = append(dst, r)
-		}
-	}
 }
 
 func damagedPage(err error, k []byte) error {

@@ -16,10 +16,10 @@ import (
 
 // How much waits to be written, and for how long.
 const (
-	maxWaiting    = 4 << 20               // bytes of pages; who records more waits
+	maxWaiting    = 4 << 20               // bytes of pages that are not packed; who records more waits
 	maxWait       = 2 * time.Second       // and then it is lost
-	maxBatch      = 512 << 10             // bytes of pages that are written at once
-	maxSparePages = 256                   // buffers of pages that are kept for later
+	maxBatch      = 1 << 20               // bytes of pages that are written at once
+	maxSparePages = 128                   // that are kept for later
 	maxDelay      = 20 * time.Millisecond // from a record to its write
 )
 
@@ -37,7 +37,7 @@ type writing struct {
 	lost     lost    // what is not recorded and has not been said
 	lastTail int64
 	room     chan struct{} // closed and replaced when there is room in the queue again
-	spare    [][]byte      // buffers of pages that have been written
+	spare    []*page       // that have been written
 }
 
 // lost counts records that could not be kept.
@@ -59,34 +59,6 @@ func (w *writing) unwritten() bool {
 	return len(w.queue) > 0 || w.open != nil || w.lost.messages > 0
 }
 
-// A text is a record on its way into a page.
-type text struct {
-	buf []byte
-	encoded
-	naming
-}
-
-// maxSpare is the largest buffer that is kept for later.
-const maxSpare = 32 << 10
-
-// newText is a record as it may be recorded. It must be freed.
-func (j *Journal) newText(r *kernel.Record) *text {
-	t, ok := j.texts.Get().(*text)
-	if !ok {
-		t = new(text)
-	}
-	data, redacted := kernel.Redact(*r)
-	t.buf, t.encoded = encode(t.buf[:0], r, data, redacted)
-	t.naming.read(r)
-	return t
-}
-
-func (j *Journal) free(t *text) {
-	if cap(t.buf) <= maxSpare {
-		j.texts.Put(t)
-	}
-}
-
 // recorded reports whether a message is recorded at all. What a syscall recalls from
 // the journal is there already.
 func recorded(r *kernel.Record) bool {
@@ -101,48 +73,44 @@ func (j *Journal) Record(r kernel.Record) {
 	if !recorded(&r) {
 		return
 	}
-	t := j.newText(&r)
+	i := newItem(&r)
 	j.mu.Lock()
+	defer j.mu.Unlock()
 	if j.waiting < maxWaiting || j.waitForRoom() {
-		j.append(time.Now().UnixMilli(), t)
+		j.append(time.Now().UnixMilli(), &i)
 	} else if !j.closed {
 		j.lost.add(1, time.Now().UnixMilli())
 	}
-	j.mu.Unlock()
-	j.free(t)
 }
 
 // append puts a record into the open page and sees to it that it will be written. The
 // caller has the lock.
-func (j *Journal) append(at int64, t *text) {
+func (j *Journal) append(at int64, i *item) {
 	if j.closed {
 		return
 	}
 	if j.lost.messages > 0 && !j.refusing {
 		j.confess()
 	}
-	if j.open != nil && j.open.count > 0 && len(j.open.buf)+len(t.buf) > 2*pageSize {
+	if j.open != nil && j.open.count > 0 && j.open.size()+len(i.data) > 2*pageSize {
 		j.closePage() // a large record has a page of its own
 	}
 	if j.open == nil {
 		j.openPage()
 	}
-	j.open.add(at, &t.encoded, t.buf)
-	j.open.name(&t.naming)
-	if len(j.open.buf) >= pageSize {
+	j.open.add(at, i)
+	if j.open.size() >= pageSize {
 		j.closePage()
 	}
 }
 
 // openPage begins a page. The first one that waits to be written wakes the flusher.
 func (j *Journal) openPage() {
-	var buf []byte
 	if n := len(j.spare); n > 0 {
-		buf, j.spare = j.spare[n-1], j.spare[:n-1]
+		j.open, j.spare = j.spare[n-1], j.spare[:n-1]
 	} else {
-		buf = make([]byte, 0, pageSize+pageSize/4)
+		j.open = new(page)
 	}
-	j.open = newPage(buf)
 	if !j.started && !j.closed {
 		j.started = true
 		j.done.Go(j.flusher)
@@ -159,7 +127,7 @@ func (j *Journal) closePage() {
 	}
 	before := j.waiting
 	j.queue = append(j.queue, j.open)
-	j.waiting += len(j.open.buf)
+	j.waiting += j.open.size()
 	j.open = nil
 	if before < maxBatch && j.waiting >= maxBatch {
 		j.wakeFlusher()
@@ -210,8 +178,7 @@ func (j *Journal) confess() {
 	data := fmt.Appendf(nil, `{"messages":%d,"since":%d,"until":%d,"reason":"The store did not take them"}`, l.messages, l.since, l.until)
 	m := message.Message{Kind: message.KindEvent, Type: Lost, Data: data,
 		Metadata: message.Metadata{ID: message.ID(ulid.Make().String()), Timestamp: now.UnixMilli()}}
-	t := new(text)
-	t.buf, t.encoded = encode(nil, &kernel.Record{Message: &m, Way: kernel.Within}, data, false)
+	i := newItem(&kernel.Record{Message: &m, Way: kernel.Within})
 	if j.open == nil {
 		j.openPage()
 	}
@@ -220,42 +187,38 @@ func (j *Journal) confess() {
 	}
 	j.open.lost.messages += l.messages
 	j.open.lost.until = l.until
-	j.open.add(now.UnixMilli(), &t.encoded, t.buf)
+	j.open.add(now.UnixMilli(), &i)
 }
 
 // RecordWith implements [kernel.Recorder]. Its error is that of apply.
 func (j *Journal) RecordWith(b *store.Batch, rs []kernel.Record, apply func() error) error {
 	now := time.Now()
-	tail := newPage(make([]byte, 0, 1024))
-	kept := make([]*text, 0, len(rs))
-	defer func() {
-		for _, t := range kept {
-			j.free(t)
-		}
-	}()
-	first := 0 // of kept that has not been recorded yet
+	items := make([]item, 0, len(rs))
+	first, size := 0, 0 // of items that has not been recorded yet; of their data
 	for i := range rs {
 		if !recorded(&rs[i]) {
 			continue
 		}
-		t := j.newText(&rs[i])
-		tail.add(now.UnixMilli(), &t.encoded, t.buf)
-		kept = append(kept, t)
+		items = append(items, newItem(&rs[i]))
+		size += len(items[len(items)-1].data)
 		if i == 0 {
 			first = 1
 		}
 	}
-	if tail.count == 0 {
+	if len(items) == 0 {
 		return apply()
 	}
-	tail.seal(0)
+	tail := page{heads: make([]byte, 0, 160*len(items)), head: make([]byte, 0, 160), data: make([]byte, 0, size)}
+	for i := range items {
+		tail.add(now.UnixMilli(), &items[i])
+	}
 	k := j.tailKey(now)
 	ops := len(b.Ops)
-	b.Set(k, tail.buf)
+	b.Set(k, tail.append(nil))
 	beside := besides{key: k}
-	if j.opts.BlobRefs != nil && j.opts.BlobPath != "" && bytes.Contains(tail.buf, []byte(j.opts.BlobPath)) {
-		j.opts.BlobRefs(b, tail.buf, k)
-		beside.text = tail.buf
+	if j.opts.BlobRefs != nil && j.opts.BlobPath != "" && bytes.Contains(tail.data, []byte(j.opts.BlobPath)) {
+		j.opts.BlobRefs(b, tail.data, k)
+		beside.data = tail.data
 	}
 	if err := apply(); err != nil {
 		b.Ops = b.Ops[:ops]
@@ -266,8 +229,8 @@ func (j *Journal) RecordWith(b *store.Batch, rs []kernel.Record, apply func() er
 	if j.closed || j.waiting >= maxWaiting && !j.waitForRoom() {
 		return nil // the tail stays, and becomes a page when the journal is opened again
 	}
-	for _, t := range kept[first:] {
-		j.append(now.UnixMilli(), t)
+	for i := range items[first:] {
+		j.append(now.UnixMilli(), &items[first+i])
 	}
 	// A page that is written later than all of them lets go of the tail.
 	if j.open == nil {

@@ -55,9 +55,8 @@ func (j *Journal) recoverTails() error {
 		if err != nil || len(tails) == 0 {
 			return err
 		}
-		last := newPage(nil) // a page without records: it lets go of the tails
-		last.tails = tails
-		t, err := j.write(append(pages, last))
+		// A page without records lets go of the tails.
+		t, err := j.write(append(pages, &page{tails: tails}))
 		if err != nil {
 			return err
 		}
@@ -74,7 +73,8 @@ func (j *Journal) readTails() (pages []*page, tails []besides, err error) {
 		return nil, nil, err
 	}
 	defer s.Close()
-	p, size := newPage(nil), 0
+	p, size := new(page), 0
+	var tail pageReader
 	have := map[string]bool{} // what this round has put into pages
 	for e, err := range s.Scan(store.Prefix(key(spaceTails))) {
 		if err != nil {
@@ -83,24 +83,15 @@ func (j *Journal) readTails() (pages []*page, tails []besides, err error) {
 		if bytes.HasSuffix(e.Key, j.who[:]) {
 			continue // of a batch that was applied since this journal was made
 		}
-		tail, err := readPage(0, e.Value)
-		if err != nil {
-			return nil, nil, damaged(err, "A record beside a batch can't be read")
-		}
-		for {
-			var r record
-			ok, err := tail.next(&r)
+		for r, err := range tail.records(0, e.Value) {
 			if err != nil {
 				return nil, nil, damaged(err, "A record beside a batch can't be read")
 			}
-			if !ok {
-				break
-			}
-			same := string(r.kind) + " " + string(r.id)
+			same := string(r.kind()) + " " + string(r.id)
 			if have[same] {
 				continue
 			}
-			found, err := j.has(s, &r)
+			found, err := j.has(s, r)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -108,17 +99,18 @@ func (j *Journal) readTails() (pages []*page, tails []besides, err error) {
 				continue
 			}
 			have[same] = true
-			p.add(r.at, &encoded{flags: r.flags, metadata: r.metadata}, r.text)
-			if len(p.buf) >= pageSize {
-				pages, p = append(pages, p), newPage(nil)
+			m := r.message()
+			p.add(r.at, &item{message: &m, data: r.data, flags: r.flags})
+			if p.size() >= pageSize {
+				pages, p = append(pages, p), new(page)
 			}
 		}
 		t := besides{key: bytes.Clone(e.Key)}
-		if j.opts.BlobPath != "" && bytes.Contains(e.Value, []byte(j.opts.BlobPath)) {
-			t.text = bytes.Clone(e.Value)
+		if j.opts.BlobPath != "" && bytes.Contains(tail.data, []byte(j.opts.BlobPath)) {
+			t.data = bytes.Clone(tail.data)
 		}
 		tails = append(tails, t)
-		if size += len(e.Value); size >= maxWaiting {
+		if size += len(tail.heads) + len(tail.data); size >= maxWaiting {
 			break
 		}
 	}
@@ -132,7 +124,7 @@ func (j *Journal) readTails() (pages []*page, tails []besides, err error) {
 func (j *Journal) has(s store.Reader, r *record) (bool, error) {
 	found := false
 	err := j.withID(s, message.ID(r.id), func(o *record) bool {
-		found = bytes.Equal(o.kind, r.kind)
+		found = o.kind() == r.kind()
 		return !found
 	})
 	return found, err

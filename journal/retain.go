@@ -3,7 +3,6 @@ package journal
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"time"
 
 	"kernos/store"
@@ -142,7 +141,9 @@ func (j *Journal) dropPages(b *store.Batch, s store.Reader, sp span) error {
 			b.Delete(wordKey(nil, w, sp.first))
 		}
 	}}
+	path := []byte(j.opts.BlobPath)
 	var names []name
+	var pr pageReader
 	for e, err := range s.Scan(store.Range{From: seqKey(spacePages, sp.first), To: seqKey(spacePages, sp.last+1)}) {
 		if err != nil {
 			return err
@@ -150,9 +151,14 @@ func (j *Journal) dropPages(b *store.Batch, s store.Reader, sp span) error {
 		seq := keySeq(e.Key)
 		k := seqKey(spacePages, seq)
 		b.Delete(k)
-		if names, err = pageNames(names[:0], seq, e.Value); err != nil {
-			return damaged(err, fmt.Sprintf("The journal's page %d can't be read", seq))
+		err := pr.open(seq, e.Value)
+		if err == nil {
+			names, err = pageNames(names[:0], &pr)
 		}
+		if err != nil {
+			return damagedPage(err, k)
+		}
+		names = distinct(names)
 		keyed, err := hasKeys(s, names, seq)
 		if err != nil {
 			return err
@@ -162,23 +168,14 @@ func (j *Journal) dropPages(b *store.Batch, s store.Reader, sp span) error {
 				b.Delete(n.appendKey(nil, seq))
 			}
 		}
-		pr, err := readPage(seq, e.Value)
-		if err != nil {
-			return err
-		}
-		var r record
-		for {
-			ok, err := pr.next(&r)
+		for r, err := range pr.records(seq, e.Value) {
 			if err != nil {
-				return err
+				return damagedPage(err, k)
 			}
-			if !ok {
-				break
+			t.record(r)
+			if j.opts.BlobUnrefs != nil && len(path) > 0 && bytes.Contains(r.data, path) {
+				j.opts.BlobUnrefs(b, r.data, k)
 			}
-			t.record(&r)
-		}
-		if err := j.eachBlob(seq, e.Value, func(data []byte) { j.opts.BlobUnrefs(b, data, k) }, j.opts.BlobUnrefs != nil); err != nil {
-			return err
 		}
 	}
 	return dropBlocks(b, s, sp.last)

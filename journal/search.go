@@ -64,6 +64,7 @@ func (j *Journal) Search(ctx context.Context, q SearchQuery) (SearchResult, erro
 	}
 	defer s.Close()
 	x := search{ctx: ctx, j: j, s: s, match: q.matcher(), words: words}
+	x.match.data = noData
 	if x.at, err = readIndexed(s); err != nil {
 		return SearchResult{}, err
 	}
@@ -287,12 +288,11 @@ func firstSince(s store.Reader, t int64) (uint64, error) {
 	if len(e.Value) >= pageHeader {
 		next = before + uint64(pageCount(e.Value))
 	}
-	m := matcher{since: t, until: math.MaxInt64}
-	var records []record
-	_, err = eachRecord(e, bounds{high: math.MaxUint64}, &m, false, &records, func(r *record) bool {
-		next = r.seq
-		return false
-	})
+	var f found
+	err = f.read(e, bounds{high: math.MaxUint64}, &matcher{since: t, until: math.MaxInt64, data: noData})
+	if len(f.records) > 0 {
+		next = f.records[0].seq
+	}
 	return next, err
 }
 
@@ -384,7 +384,7 @@ func (x *search) filterSpan(n name, first uint64) error {
 			return err
 		}
 	}
-	var records []record
+	var f found
 	next := 0 // a message before it is not looked for any more
 	for seq, err := range named(x.s, n, span, false, beside) {
 		if err != nil {
@@ -405,11 +405,11 @@ func (x *search) filterSpan(n name, first uint64) error {
 		if e.Revision == 0 || len(e.Value) < pageHeader || first+uint64(next) >= seq+uint64(pageCount(e.Value)) {
 			continue
 		}
-		if _, err := eachRecord(e, span, &x.match, false, &records, func(r *record) bool {
-			x.wanted[r.seq-first] = true
-			return true
-		}); err != nil {
+		if err := f.read(e, span, &x.match); err != nil {
 			return err
+		}
+		for i := range f.records {
+			x.wanted[f.records[i].seq-first] = true
 		}
 	}
 	return nil
@@ -425,16 +425,13 @@ func (x *search) entry(seq uint64) (Entry, error) {
 	if err != nil {
 		return Entry{}, err
 	}
-	var found Entry
-	var records []record
-	var scan jsonscan.Scanner
-	all := matcher{until: math.MaxInt64}
-	_, err = eachRecord(p, bounds{low: seq, high: seq + 1}, &all, false, &records, func(r *record) bool {
-		found = r.entry(&scan)
-		return false
-	})
-	if err == nil && found.Seq == 0 {
-		err = damaged(errSpan, "The journal's index has a message that is not there")
+	var f found
+	if err := f.read(p, bounds{low: seq, high: seq + 1}, &matcher{until: math.MaxInt64}); err != nil {
+		return Entry{}, err
 	}
-	return found, err
+	if len(f.records) == 0 {
+		return Entry{}, damaged(errSpan, "The journal's index has a message that is not there")
+	}
+	var scan jsonscan.Scanner
+	return f.records[0].entry(&scan), nil
 }

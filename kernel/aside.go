@@ -15,13 +15,13 @@ const (
 	DefaultInFlightAll = 4096
 )
 
-// runAside runs a slow call on a goroutine of its own. Its place is free when it is
-// answered, even if its handler goes on.
-func (s *session) runAside(c *call) {
+// beginAside begins a slow call and returns what runs it, beside the turn; nil if the call is
+// refused. Its place is free when it is answered, even if its handler goes on.
+func (s *session) beginAside(c *call) (run func()) {
 	c.request = c.request.Clone()
 	if err := s.enter(c); err != nil {
 		c.emit(c.request.Fail(err))
-		return
+		return nil
 	}
 	s.aside.Add(1)
 	c.begin() // waiting for the place does not count
@@ -41,11 +41,12 @@ func (s *session) runAside(c *call) {
 		defer free()
 		c.expire()
 	})
-	go func() {
+	return func() {
 		defer free()
 		defer timer.Stop()
 		c.run()
-	}()
+		s.box.ready() // nobody else knows: the connection is waiting for input
+	}
 }
 
 // enter finds a place for a slow call. A connection that has as many as it may is not read

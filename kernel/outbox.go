@@ -143,9 +143,7 @@ func (o *outbox) courier() {
 			batch[i] = parcel{}
 		}
 		o.waiting.Add(-int64(len(batch)))
-		if o.flush != nil && o.waiting.Load() == 0 {
-			o.flush()
-		}
+		o.ready()
 	}
 }
 
@@ -204,6 +202,13 @@ func (k *Kernel) undone(m *message.Message, err error) message.Message {
 	k.Stamp(&failed)
 	k.record(Record{Message: &failed, Way: Out})
 	return failed
+}
+
+// ready tells the connection that what has been sent does not have to wait for more.
+func (o *outbox) ready() {
+	if o.flush != nil && o.waiting.Load() == 0 {
+		o.flush()
+	}
 }
 
 // close sends what waits and ends the courier.

@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -35,17 +36,44 @@ func (p *Peer) ID() uint64 { return p.s.id }
 // Gone is closed when the peer sends nothing any more.
 func (p *Peer) Gone() <-chan struct{} { return p.s.inquiries.gone }
 
-// maxUnread is how many events of one inquiry wait for whoever asked.
-const maxUnread = 256
+// WhenGone calls f when the peer sends nothing any more, before those who wait for its
+// answers are told. It returns false, and f is not called, if that is so already. f must
+// not wait for anything.
+func (p *Peer) WhenGone(f func()) bool {
+	i := &p.s.inquiries
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.leaving {
+		return false
+	}
+	i.farewells = append(i.farewells, f)
+	return true
+}
+
+// Publish records an event for those who watch, as the function of that name does, where no
+// call is left that could: it is made with Event from the request that caused it.
+func (p *Peer) Publish(event message.Message) {
+	p.s.k.Stamp(&event)
+	p.s.k.recordCopy(event, Record{Way: Within})
+}
+
+const (
+	maxInquiries = 1024 // that a peer has not answered
+	maxUnread    = 256  // events of one of them that wait for whoever asked
+
+	// maxEnvelope is longer than anything that stands around the data of a message.
+	maxEnvelope = 8 << 10
+)
 
 // Ask sends the peer a request on behalf of the call that ctx belongs to, and returns the
 // outcome, a reply or an error message. The request gets an id of its own, the call's
 // correlation, and the call's request as its cause. Events that the peer sends before the
 // outcome, with the request as their cause, go to event.
 //
-// The error is a *message.Error: 502 if the peer goes away, 413 if the request does not fit
-// into a line; or that of ctx. Then the peer is told, with the event Syscall.Cancelled, and
-// what it says later is dropped.
+// The error is a *message.Error: 502 if the peer has gone, 503 if it has too much to answer,
+// 413 if the request does not fit into a line; or that of ctx. Then the peer is told, with
+// the event Syscall.Cancelled, and what it says later is dropped. If it goes away before it
+// answers, the outcome is an error message with code 502.
 func (p *Peer) Ask(ctx context.Context, t message.Type, data []byte, event func(message.Message)) (message.Message, error) {
 	c, ok := ctx.Value(callKey{}).(*call)
 	if !ok {
@@ -55,12 +83,14 @@ func (p *Peer) Ask(ctx context.Context, t message.Type, data []byte, event func(
 	m := message.Message{Kind: c.request.Kind, Type: t, Data: data, Metadata: c.request.Caused()}
 	m.Metadata.IdempotencyKey = c.request.Metadata.IdempotencyKey
 	k.Stamp(&m)
-	if n := len(message.Append(nil, &m)); n > message.MaxLine {
-		return message.Message{}, message.Errorf(413, "%s would take %d bytes on its way to the program that serves it, and %d are allowed; put large data where that program can fetch it", t, n, message.MaxLine)
+	if len(data) > message.MaxLine-maxEnvelope {
+		if n := len(message.Append(nil, &m)); n > message.MaxLine {
+			return message.Message{}, message.Errorf(413, "%s would take %d bytes on its way to the program that serves it, and %d are allowed; put large data where that program can fetch it", t, n, message.MaxLine)
+		}
 	}
 	q := &inquiry{syscall: c.syscall, news: make(chan struct{}, 1)}
-	if !p.s.inquiries.begin(m.Metadata.ID, q) {
-		return message.Message{}, wentAway(t)
+	if err := p.s.inquiries.begin(m.Metadata.ID, q); err != nil {
+		return message.Message{}, err
 	}
 	defer p.s.inquiries.end(m.Metadata.ID)
 	k.recordCopy(m, Record{Way: Out, Syscall: c.syscall})
@@ -70,6 +100,9 @@ func (p *Peer) Ask(ctx context.Context, t message.Type, data []byte, event func(
 		case <-q.news:
 			for _, answer := range p.s.inquiries.read(q) {
 				if answer.Kind.Answers() {
+					if q.overrun {
+						p.cancelled(k, &m)
+					}
 					return answer, nil
 				}
 				event(answer)
@@ -81,7 +114,7 @@ func (p *Peer) Ask(ctx context.Context, t message.Type, data []byte, event func(
 	}
 }
 
-func wentAway(t message.Type) error {
+func wentAway(t message.Type) *message.Error {
 	return message.Errorf(502, "The program that serves %s went away before it answered; try again when it is back", t)
 }
 
@@ -111,12 +144,15 @@ func (p *Peer) Cancel(id message.ID) bool {
 
 // inquiries are the requests that a peer has been sent and has not answered.
 type inquiries struct {
-	n    atomic.Int64 // how many; most connections have none
-	gone chan struct{}
+	n     atomic.Int64 // how many; most connections have none
+	gone  chan struct{}
+	asked func() // called before the first one
 
-	mu   sync.Mutex // guards what follows, and what has arrived
-	over bool
-	all  map[message.ID]*inquiry
+	mu        sync.Mutex // guards what follows, and what has arrived
+	leaving   bool       // nobody says farewell any more
+	over      bool       // nothing is asked any more
+	farewells []func()
+	all       map[message.ID]*inquiry
 }
 
 // An inquiry is one of them.
@@ -124,20 +160,26 @@ type inquiry struct {
 	syscall *Syscall
 	arrived []message.Message // what the peer has said to it, and nobody has read
 	news    chan struct{}     // gets a token when something has arrived
+	overrun bool              // it was ended since too much had; set before the outcome arrives
 }
 
-func (i *inquiries) begin(id message.ID, q *inquiry) bool {
+func (i *inquiries) begin(id message.ID, q *inquiry) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.over {
-		return false
+		return wentAway(q.syscall.Type)
+	}
+	// Those count that were cancelled while the peer does not read: they are stuck.
+	if i.n.Load() >= maxInquiries {
+		return message.Errorf(503, "The program that serves %s has %d requests to answer, and gets no more; try again later", q.syscall.Type, maxInquiries)
 	}
 	if i.all == nil {
 		i.all = make(map[message.ID]*inquiry)
+		i.asked()
 	}
 	i.all[id] = q
 	i.n.Add(1)
-	return true
+	return nil
 }
 
 func (i *inquiries) end(id message.ID) {
@@ -171,31 +213,58 @@ func (i *inquiries) arrive(id message.ID, q *inquiry, m message.Message) {
 // close says that the peer answers nothing any more.
 func (i *inquiries) close() {
 	i.mu.Lock()
+	i.leaving = true
+	farewells := i.farewells
+	i.farewells = nil
+	i.mu.Unlock()
+	for _, f := range farewells {
+		f()
+	}
+	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.over = true
 	for id, q := range i.all {
-		e, _ := message.ErrorOf(wentAway(q.syscall.Type))
+		e := wentAway(q.syscall.Type)
 		i.arrive(id, q, message.Message{Kind: message.KindError, Type: q.syscall.Type, Err: e, Data: e.Append(nil)})
 	}
 	close(i.gone)
 }
 
-// take hands a message to the inquiry that it answers, if there is one. It never waits:
-// whoever asked and reads too slowly must not hold up what else the peer has to say.
-func (s *session) take(m *message.Message) bool {
-	i := &s.inquiries
+// find returns the inquiry of an id, or nil.
+func (i *inquiries) find(id message.ID) *inquiry {
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	return i.all[id]
+}
+
+// take hands a message to the inquiry that it answers, if there is one. Whoever asked and
+// reads too slowly does not hold up what else the peer has to say.
+func (s *session) take(m *message.Message) bool {
+	i := &s.inquiries
 	id := m.Metadata.Causation
-	q := i.all[id]
+	q := i.find(id)
 	if q == nil {
 		return false
 	}
-	s.k.recordCopy(*m, Record{Way: In, Syscall: q.syscall})
+	// Before it is passed on, and without the lock: recording may wait.
+	s.k.recordCopy(*m, Record{Way: In, Syscall: q.syscall, Refused: misplaced(m, q.syscall)})
+	defer runtime.Gosched() // whoever asked goes first: the next message may take a while
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.all[id] != q {
+		return true // it was given up in the meantime
+	}
 	if len(q.arrived) >= maxUnread && !m.Kind.Answers() {
+		q.overrun = true
 		i.arrive(id, q, m.Fail(message.Errorf(503, "%s sends events faster than its caller takes them, and %d are waiting", q.syscall.Type, maxUnread)))
 		return true
 	}
 	i.arrive(id, q, m.Clone())
 	return true
+}
+
+// misplaced reports whether a reply may have its secrets elsewhere than where the schema
+// marks them.
+func misplaced(m *message.Message, s *Syscall) bool {
+	return m.Kind == message.KindReply && s.Output.Sensitive() && s.Output.Validate(m.Data) != nil
 }

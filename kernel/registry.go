@@ -79,25 +79,29 @@ func (r *Registry) AddSyscall(module Module, s Syscall) error {
 	return nil
 }
 
-// RemoveSyscall takes a syscall out, and its module with it if it was the last one there.
-// It reports whether there was one of this type. Calls that have begun are finished.
-func (r *Registry) RemoveSyscall(t message.Type) bool {
+// RemoveSyscall takes syscalls out, and a module with the last one of it. It returns how
+// many of these types there were. Calls that have begun are finished.
+func (r *Registry) RemoveSyscall(types ...message.Type) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	modules := slices.Clone(r.state.Load().modules)
-	for i := range modules {
-		is := func(s Syscall) bool { return s.Type == t }
-		if !slices.ContainsFunc(modules[i].Syscalls, is) {
-			continue
+	old := r.state.Load().modules
+	modules := make([]Module, 0, len(old))
+	is := func(s Syscall) bool { return slices.Contains(types, s.Type) }
+	removed := 0
+	for _, m := range old {
+		if had := len(m.Syscalls); slices.ContainsFunc(m.Syscalls, is) {
+			m.Syscalls = slices.DeleteFunc(slices.Clone(m.Syscalls), is)
+			removed += had - len(m.Syscalls)
+			if len(m.Syscalls) == 0 {
+				continue
+			}
 		}
-		modules[i].Syscalls = slices.DeleteFunc(slices.Clone(modules[i].Syscalls), is)
-		if len(modules[i].Syscalls) == 0 {
-			modules = slices.Delete(modules, i, i+1)
-		}
-		r.state.Store(newCatalog(modules))
-		return true
+		modules = append(modules, m)
 	}
-	return false
+	if removed > 0 {
+		r.state.Store(newCatalog(modules))
+	}
+	return removed
 }
 
 // Remove takes a module out and reports whether it was there. Calls that have begun

@@ -43,7 +43,10 @@ func (r *Refused) Error() string { return r.Err.Error() }
 // and commands are completed.
 func (k *Kernel) Serve(ctx context.Context, src Source) error {
 	s := &session{k: k, ctx: ctx, src: src, begun: time.Now(), ended: make(chan error, 1), running: make(map[message.ID]*call)}
-	s.inquiries.gone = make(chan struct{})
+	s.inquiries.gone, s.inquiries.asked = make(chan struct{}), func() {}
+	if a, ok := src.(Asked); ok {
+		s.inquiries.asked = a.Asked
+	}
 	var leave context.CancelFunc
 	s.asking, leave = context.WithCancel(ctx)
 	defer leave()
@@ -59,13 +62,18 @@ func (k *Kernel) Serve(ctx context.Context, src Source) error {
 	s.inquiries.close()
 	if err != io.EOF {
 		leave()
-	} else if l, ok := src.(Leaver); ok {
+	} else if l, ok := src.(Leaver); ok && s.busy() {
 		finished := make(chan struct{})
-		defer close(finished)
+		watched := make(chan struct{})
 		go func() {
+			defer close(watched)
 			if l.Left(finished) {
 				leave()
 			}
+		}()
+		defer func() {
+			close(finished)
+			<-watched
 		}()
 	}
 	s.aside.Wait()
@@ -75,6 +83,20 @@ func (k *Kernel) Serve(ctx context.Context, src Source) error {
 		err = nil
 	}
 	return err
+}
+
+// busy reports whether calls run aside.
+func (s *session) busy() bool {
+	s.asides.Lock()
+	defer s.asides.Unlock()
+	return s.slow > 0
+}
+
+// An Asked is a Source that wants to know that its peer serves others: as long as they wait
+// for it, it has to be read.
+type Asked interface {
+	// Asked is called when the peer is first asked something.
+	Asked()
 }
 
 // A Leaver is a Source that knows whether anybody is left to read the answers after its
@@ -133,8 +155,8 @@ func (s *session) turn() {
 	}()
 	for {
 		m, send, err := s.src.Next()
-		s.taken.Add(1)
 		if r, ok := err.(*Refused); ok {
+			s.taken.Add(1)
 			s.k.refuse(&r.Request, send, s.box, r.Err)
 			continue
 		}
@@ -143,6 +165,7 @@ func (s *session) turn() {
 			s.ended <- err
 			return
 		}
+		s.taken.Add(1)
 		if s.inquiries.n.Load() > 0 && !m.Kind.Asks() && s.take(&m) {
 			continue
 		}
@@ -155,7 +178,13 @@ func (s *session) turn() {
 			c.parent = s.ctx
 		}
 		if c.syscall.Slow {
-			s.runAside(c)
+			if run := s.beginAside(c); run != nil {
+				// This goroutine has the call at hand: another one takes the turn.
+				left = true
+				go s.turn()
+				run()
+				return
+			}
 			continue
 		}
 		s.current.Store(c)
@@ -167,6 +196,7 @@ func (s *session) turn() {
 			left = true
 			return
 		}
+		c = nil // a connection that is idle holds nothing of it
 	}
 }
 

@@ -43,8 +43,8 @@ var Spaces = map[byte]string{
 type Revision uint64
 
 // An Entry is a key with its value. Its slices are valid until the next step of the
-// iteration that returned it. The value that Get returns is the caller's; its key is the
-// one that was asked for.
+// iteration that returned it. The value that Get returns stays valid and must not be
+// changed: others may have it too. Its key is the one that was asked for.
 type Entry struct {
 	Key, Value []byte
 	Revision   Revision

@@ -24,7 +24,23 @@ type Options struct {
 	// Left returns true when the peer, which has sent all that it will send, does not read
 	// the answers either, or false when finished is closed. Nil means that nobody can know.
 	Left func(finished <-chan struct{}) bool
+
+	// Asked is called when the peer is first asked something: from then on others may wait
+	// for what it says. May be nil.
+	Asked func()
+
+	// Pace is called for each line that has come, before anything is done with it, and may
+	// wait: the conversation does so too. Nil means that lines are taken as they come.
+	Pace func()
+
+	// Open counts the requests that have come and are not answered. May be nil.
+	Open *atomic.Int64
 }
+
+// ErrStopped is the error of an input that is not read any more although there may be more
+// to come. It is as orderly an end as io.EOF, but what was read of a line that has not
+// ended is dropped.
+var ErrStopped = errors.New("the input is not read any more")
 
 // stream is one NDJSON conversation with a kernel. Lines of both dialects may stand in
 // it side by side; each is answered in its own.
@@ -75,8 +91,9 @@ func newStream(ctx context.Context, k *kernel.Kernel, in io.Reader, out io.Write
 	s.either = osevent.NewEither(s.opts.Lenient)
 	s.current, s.older = s.answerCurrent, s.answerOlder
 	s.in = ndjson.NewReader(in, &ndjson.ReaderOptions{
-		Extend:     osevent.Extend,
-		BeforeRead: func() { _ = s.out.Flush() },
+		Extend: osevent.Extend,
+		// A peer that does not read while it writes must not keep us from reading.
+		BeforeRead: s.out.TryFlush,
 	})
 	return s
 }
@@ -98,6 +115,9 @@ func (s *stream) Next() (message.Message, kernel.Emit, error) {
 		return message.Message{}, nil, &WriteError{err} // nobody listens
 	}
 	line, err := s.in.Next()
+	if _, tooLong := err.(*ndjson.TooLong); s.opts.Pace != nil && (err == nil || tooLong) {
+		s.opts.Pace()
+	}
 	if err != nil {
 		return s.reject(err)
 	}
@@ -115,12 +135,22 @@ func (s *stream) Next() (message.Message, kernel.Emit, error) {
 	if s.opts.Lenient {
 		s.k.Stamp(&m)
 	}
+	if m.Kind.Asks() {
+		s.opened(1)
+	}
 	return m, s.answer(d), nil
 }
 
 // Flush implements what [kernel.Kernel.Serve] looks for in a source: nothing more is
 // ready to be sent.
 func (s *stream) Flush() { _ = s.out.Flush() }
+
+// Asked implements [kernel.Asked].
+func (s *stream) Asked() {
+	if s.opts.Asked != nil {
+		s.opts.Asked()
+	}
+}
 
 // Left implements [kernel.Leaver].
 func (s *stream) Left(finished <-chan struct{}) bool {
@@ -138,9 +168,12 @@ func (s *stream) reject(err error) (message.Message, kernel.Emit, error) {
 		salvage = long.Salvage
 	case rejected:
 		salvage = message.SalvageLine(rejection.Line)
+	case err == ErrStopped:
+		return message.Message{}, nil, io.EOF
 	default:
 		return message.Message{}, nil, err
 	}
+	s.opened(1)
 	dialect := message.Current
 	if osevent.Spoken(salvage) {
 		dialect = osevent.Dialect
@@ -186,5 +219,14 @@ func (s *stream) end(buf []byte, kind message.Kind) {
 	s.out.End(append(buf, '\n'))
 	if !kind.Answers() {
 		_ = s.out.Flush()
+		return
+	}
+	s.opened(-1)
+}
+
+// opened counts requests that have come, or were answered.
+func (s *stream) opened(n int64) {
+	if s.opts.Open != nil {
+		s.opts.Open.Add(n)
 	}
 }

@@ -46,7 +46,8 @@ func matches(f *journal.Filter, e *journal.Entry) bool {
 	if failure, err := message.ParseError(m.Data); m.Kind == message.KindError && err == nil {
 		code = failure.Code
 	}
-	return (f.Correlation == "" || m.Metadata.Correlation == f.Correlation || m.Metadata.Correlation == "" && string(m.Metadata.ID) == f.Correlation) &&
+	begins := string(m.Metadata.ID) == f.Correlation || f.Whole && string(m.Metadata.Causation) == f.Correlation
+	return (f.Correlation == "" || m.Metadata.Correlation == f.Correlation || m.Metadata.Correlation == "" && begins) &&
 		(f.Causation == "" || m.Metadata.Causation == f.Causation) &&
 		(f.Kind == "" || m.Kind == f.Kind) &&
 		(f.Type == "" || f.Type == "*" || string(m.Type) == f.Type || all && m.Type.Domain() == domain) &&
@@ -82,6 +83,9 @@ func (j *memoryJournal) List(_ context.Context, q journal.Query) (found []journa
 		}
 		if len(found) == q.Limit {
 			return found, found[len(found)-1].Seq, j.err
+		}
+		if q.Brief && e.Message.Kind != message.KindError {
+			e.Message.Data = nil
 		}
 		found = append(found, e)
 	}

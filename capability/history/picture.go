@@ -83,7 +83,7 @@ func Graph(j Journal) kernel.Syscall {
 
 // readNodes reads the messages of a workflow without their data.
 func readNodes(ctx context.Context, j Journal, correlation string, most int) (nodes []node, more bool, err error) {
-	for e, err := range workflow(ctx, j, correlation) {
+	for e, err := range workflowInBrief(ctx, j, correlation) {
 		if err != nil {
 			return nil, false, err
 		}

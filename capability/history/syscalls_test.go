@@ -521,18 +521,3 @@ func FuzzSameJSON(f *testing.F) {
 		}
 	})
 }
-
-// Whoever asks for a number that retention has dropped is told; whoever asks for the
-// beginning gets what there is.
-func TestAWatchFromADroppedNumberSaysSo(t *testing.T) {
-	j := &memoryJournal{dropped: journal.Dropped{Messages: 7, Seq: 7}}
-	for from, code := range map[string]int{`{"from":3,"limit":1}`: 410, `{"from":7,"limit":1}`: 410} {
-		s := Watch(j)
-		var got message.Message
-		m := message.Message{Kind: message.KindQuery, Type: s.Type, Data: []byte(from), Metadata: message.Metadata{ID: "w", Timestamp: 1}}
-		s.Handler(t.Context(), m, func(m message.Message) { got = m })
-		if got.Err == nil || got.Err.Code != code {
-			t.Errorf("%s: %s", from, got.Data)
-		}
-	}
-}

@@ -67,7 +67,7 @@ func BenchmarkServe(b *testing.B) {
 	}
 	var batch store.Batch
 	for i := range 10_000 {
-		v := version{revision: 1, updated: start, message: []byte("b"), text: []byte(`"Note content here"`)}
+		v := version{trail: trail{revision: 1, oldest: 1}, updated: start, message: []byte("b"), text: []byte(`"Note content here"`)}
 		batch.Set(currentKey(Key(fmt.Sprintf("notes/%d", i))), v.encode())
 	}
 	if _, err := s.Apply(&batch); err != nil {

@@ -5,7 +5,6 @@ import (
 
 	"kernos/kernel"
 	"kernos/message"
-	"kernos/store"
 )
 
 type deleteInput struct {
@@ -35,8 +34,9 @@ func (m *Memory) remove(ctx context.Context, msg *message.Message) error {
 	if err := writable(key); err != nil {
 		return err
 	}
+	d := newDraft(key, recordHead+historyKeySize(key)+len(msg.Metadata.ID))
 	var old was
-	old.version, old.entry, err = find(m.store, key)
+	old.version, old.entry, err = findAt(m.store, d.currentKey(key))
 	if err != nil {
 		return err
 	}
@@ -47,15 +47,14 @@ func (m *Memory) remove(ctx context.Context, msg *message.Message) error {
 	if in.ifRevision != nil && integer(in.ifRevision) != old.revision {
 		return mismatch(asked, integer(in.ifRevision), old.revision)
 	}
-	next := old.revision + 1
-	v := version{revision: next, updated: now, message: []byte(msg.Metadata.ID), deleted: true}
-	var b store.Batch
-	if err := m.supersede(&b, key, &old, next); err != nil {
+	next, err := m.supersede(d, key, &old)
+	if err != nil {
 		return err
 	}
-	b.Delete(old.entry.Key)
-	leave(&b, key, next)
-	b.Set(historyKey(key, next), v.encode())
-	b.Set(timeKey(gone, now, key), nil)
-	return m.change(ctx, &b, key, next, true)
+	v := version{trail: next, updated: now, message: []byte(msg.Metadata.ID), deleted: true}
+	d.Delete(old.entry.Key)
+	leave(&d.Batch, key, next)
+	d.Set(d.historyKey(key, next.revision), d.record(&v))
+	d.Set(timeKey(gone, now, key), nil)
+	return m.change(ctx, &d.Batch, key, next.revision, true)
 }

@@ -3,6 +3,7 @@ package memory
 import (
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -93,6 +94,58 @@ func TestLastVersionsAreKept(t *testing.T) {
 	}
 	if n := w.count([]byte{store.SpaceBlobs}); n != 0 {
 		t.Errorf("%d references are left", n)
+	}
+}
+
+// Versions go unseen. None that is too many may stay, and no reference to a blob that is not
+// that of a version which is kept.
+func TestVersionsGoWithTheirBlobs(t *testing.T) {
+	w := newWorld(t, Options{})
+	random := rand.New(rand.NewPCG(1, 2))
+	large := make(map[uint64]bool) // of all versions
+	revision, oldest, there := uint64(0), uint64(1), false
+	for range 400 {
+		if random.IntN(20) == 0 {
+			w.memory.opts.Versions = 1 + random.IntN(30)
+		}
+		revision++
+		switch random.IntN(8) {
+		case 0:
+			if !there {
+				revision--
+				continue
+			}
+			w.reply("Delete", `{"key":"a"}`, ok)
+			there = false
+		case 1:
+			large[revision] = true
+			w.reply("Set", fmt.Sprintf(`{"key":"a","valueRef":{"scheme":"file","path":%q}}`, w.file(fmt.Sprintf(`"%d%s"`, revision, strings.Repeat("x", maxInline)))), ok)
+			there = true
+		case 2: // it expires
+			w.reply("Set", `{"key":"a","value":1,"ttl":1}`, ok)
+			w.clock.Add(1)
+			w.sweep(1)
+			there = false
+		default:
+			w.reply("Set", `{"key":"a","value":1}`, ok)
+			there = true
+		}
+		if revision >= oldest+uint64(w.memory.opts.Versions) {
+			oldest = revision - uint64(w.memory.opts.Versions) + 1
+		}
+		want, blobbed := []uint64{}, 0
+		for r := revision; r >= oldest; r-- {
+			want = append(want, r)
+			if large[r] {
+				blobbed++
+			}
+		}
+		if got := w.revisions("a", ""); !slices.Equal(got, want) {
+			t.Fatalf("kept: %v, want %v", got, want)
+		}
+		if n := w.count([]byte{store.SpaceBlobs}); n != blobbed {
+			t.Fatalf("%d references, want %d", n, blobbed)
+		}
 	}
 }
 

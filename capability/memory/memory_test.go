@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"kernos/internal/jsonscan"
+	"kernos/internal/sealed"
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/schema"
@@ -113,12 +114,12 @@ func (w *world) refuse(action, data string, code int, text string) {
 
 const ok = `{"success":true}`
 
-// sealed makes a sealed string of these members.
-func sealed(members string) string {
-	return sealedPrefix + base64.RawURLEncoding.EncodeToString([]byte("{"+members+"}"))
+// sealedWith makes a sealed string of these members.
+func sealedWith(members string) string {
+	return sealed.Prefix + base64.RawURLEncoding.EncodeToString([]byte("{"+members+"}"))
 }
 
-var wellFormed = sealed(`"v":1,"kid":"ssh-fp:SHA256:abc","alg":"A256GCM","nonce":"AAAAAAAAAAAAAAAA","ct":"AAAAAAAAAAAAAAAAAAAAAAAA"`)
+var wellFormed = sealedWith(`"v":1,"kid":"ssh-fp:SHA256:abc","alg":"A256GCM","nonce":"AAAAAAAAAAAAAAAA","ct":"AAAAAAAAAAAAAAAAAAAAAAAA"`)
 
 func TestValuesComeBackAsTheyWere(t *testing.T) {
 	w := newWorld(t, Options{})
@@ -202,38 +203,38 @@ func TestVaultTakesOnlySealedStrings(t *testing.T) {
 	w := newWorld(t, Options{})
 	for _, value := range []string{
 		wellFormed,
-		sealed(`"v":1,"kid":"k","alg":"A256GCM","nonce":"AAAAAAAAAAAAAAAA","ct":"AAAAAAAAAAAAAAAAAAAAAA","aad":"x","ts":1735000000000`),
-		sealed(` "ts" : "2026-01-01" , "ct":"AAAAAAAAAAAAAAAAAAAAAA","nonce":"AAAAAAAAAAAAAAAA","alg":"A256GCM","kid":"k","v":1`),
+		sealedWith(`"v":1,"kid":"k","alg":"A256GCM","nonce":"AAAAAAAAAAAAAAAA","ct":"AAAAAAAAAAAAAAAAAAAAAA","aad":"x","ts":1735000000000`),
+		sealedWith(` "ts" : "2026-01-01" , "ct":"AAAAAAAAAAAAAAAAAAAAAA","nonce":"AAAAAAAAAAAAAAAA","alg":"A256GCM","kid":"k","v":1`),
 	} {
 		w.reply("Set", `{"key":"vault/a","value":"`+value+`"}`, ok)
 		w.reply("Get", `{"key":"/vault/a"}`, `"`+value+`"`)
 	}
 	const plain, malformed = "got plain text for vault/a", "is malformed: "
 	for value, text := range map[string]string{
-		`"hunter2"`:                         plain,
-		`""`:                                plain,
-		`1`:                                 plain,
-		`null`:                              plain,
-		`["` + wellFormed + `"]`:            plain,
-		`{"sealed":"` + wellFormed + `"}`:   plain,
-		`" ` + wellFormed + `"`:             plain,
-		`"PWENC:v1:` + wellFormed[9:] + `"`: plain,
-		`"pwenc:v2:` + wellFormed[9:] + `"`: plain,
-		`"pwenc:v1:"`:                       malformed + "what is encoded is not a JSON object",
-		`"pwenc:v1:hunter2!"`:               malformed + "what follows the prefix is not base64url",
-		`"` + wellFormed + `="`:             malformed + "what follows the prefix is not base64url",
-		`"` + wellFormed + `\n"`:            malformed + "what follows the prefix is not base64url",
-		`"` + sealed(`"v":1`)[:14] + `"`:    malformed,
-		`"` + sealed(``) + `"`:              malformed + "v is missing",
-		`"` + sealed(`"v":2,"kid":"k","alg":"A256GCM","nonce":"AAAAAAAAAAAAAAAA","ct":"AAAAAAAAAAAAAAAAAAAAAA"`) + `"`:                malformed + "v is not 1",
-		`"` + sealed(`"v":1,"kid":"","alg":"A256GCM","nonce":"AAAAAAAAAAAAAAAA","ct":"AAAAAAAAAAAAAAAAAAAAAA"`) + `"`:                 malformed + "kid is not",
-		`"` + sealed(`"v":1,"kid":"k","alg":"none","nonce":"AAAAAAAAAAAAAAAA","ct":"AAAAAAAAAAAAAAAAAAAAAA"`) + `"`:                   malformed + "alg is not",
-		`"` + sealed(`"v":1,"kid":"k","alg":"A256GCM","nonce":"AAAA","ct":"AAAAAAAAAAAAAAAAAAAAAA"`) + `"`:                            malformed + "nonce is not",
-		`"` + sealed(`"v":1,"kid":"k","alg":"A256GCM","nonce":"AAAAAAAAAAAAAAAA","ct":"hunter2"`) + `"`:                               malformed + "ct is not",
-		`"` + sealed(`"v":1,"kid":"k","alg":"A256GCM","nonce":"AAAAAAAAAAAAAAAA"`) + `"`:                                              malformed + "ct is missing",
-		`"` + sealed(`"v":1,"kid":"k","alg":"A256GCM","nonce":"AAAAAAAAAAAAAAAA","ct":"AAAAAAAAAAAAAAAAAAAAAA","pt":"hunter2"`) + `"`: malformed + "it has a member",
-		`"` + sealed(`"v":1,"kid":"k","alg":"A256GCM","nonce":"AAAAAAAAAAAAAAAA","ct":"AAAAAAAAAAAAAAAAAAAAAA","aad":1`) + `"`:        malformed + "aad is not",
-		`"` + sealed(`"v":1,"kid":"k","alg":"A256GCM","nonce":"AAAAAAAAAAAAAAAA","ct":"AAAAAAAAAAAAAAAAAAAAAA","ts":{}`) + `"`:        malformed + "ts is neither",
+		`"hunter2"`:                          plain,
+		`""`:                                 plain,
+		`1`:                                  plain,
+		`null`:                               plain,
+		`["` + wellFormed + `"]`:             plain,
+		`{"sealed":"` + wellFormed + `"}`:    plain,
+		`" ` + wellFormed + `"`:              plain,
+		`"PWENC:v1:` + wellFormed[9:] + `"`:  plain,
+		`"pwenc:v2:` + wellFormed[9:] + `"`:  plain,
+		`"pwenc:v1:"`:                        malformed + "what is encoded is not a JSON object",
+		`"pwenc:v1:hunter2!"`:                malformed + "what follows the prefix is not base64url",
+		`"` + wellFormed + `="`:              malformed + "what follows the prefix is not base64url",
+		`"` + wellFormed + `\n"`:             malformed + "what follows the prefix is not base64url",
+		`"` + sealedWith(`"v":1`)[:14] + `"`: malformed,
+		`"` + sealedWith(``) + `"`:           malformed + "v is missing",
+		`"` + sealedWith(`"v":2,"kid":"k","alg":"A256GCM","nonce":"AAAAAAAAAAAAAAAA","ct":"AAAAAAAAAAAAAAAAAAAAAA"`) + `"`:                malformed + "v is not 1",
+		`"` + sealedWith(`"v":1,"kid":"","alg":"A256GCM","nonce":"AAAAAAAAAAAAAAAA","ct":"AAAAAAAAAAAAAAAAAAAAAA"`) + `"`:                 malformed + "kid is not",
+		`"` + sealedWith(`"v":1,"kid":"k","alg":"none","nonce":"AAAAAAAAAAAAAAAA","ct":"AAAAAAAAAAAAAAAAAAAAAA"`) + `"`:                   malformed + "alg is not",
+		`"` + sealedWith(`"v":1,"kid":"k","alg":"A256GCM","nonce":"AAAA","ct":"AAAAAAAAAAAAAAAAAAAAAA"`) + `"`:                            malformed + "nonce is not",
+		`"` + sealedWith(`"v":1,"kid":"k","alg":"A256GCM","nonce":"AAAAAAAAAAAAAAAA","ct":"hunter2"`) + `"`:                               malformed + "ct is not",
+		`"` + sealedWith(`"v":1,"kid":"k","alg":"A256GCM","nonce":"AAAAAAAAAAAAAAAA"`) + `"`:                                              malformed + "ct is missing",
+		`"` + sealedWith(`"v":1,"kid":"k","alg":"A256GCM","nonce":"AAAAAAAAAAAAAAAA","ct":"AAAAAAAAAAAAAAAAAAAAAA","pt":"hunter2"`) + `"`: malformed + "it has a member",
+		`"` + sealedWith(`"v":1,"kid":"k","alg":"A256GCM","nonce":"AAAAAAAAAAAAAAAA","ct":"AAAAAAAAAAAAAAAAAAAAAA","aad":1`) + `"`:        malformed + "aad is not",
+		`"` + sealedWith(`"v":1,"kid":"k","alg":"A256GCM","nonce":"AAAAAAAAAAAAAAAA","ct":"AAAAAAAAAAAAAAAAAAAAAA","ts":{}`) + `"`:        malformed + "ts is neither",
 	} {
 		w.refuse("Set", `{"key":"vault/a","value":`+value+`}`, 422, text)
 		if got := w.ask("Set", `{"key":"vault/a","value":`+value+`}`); bytes.Contains(got.Data, []byte("hunter2")) {
@@ -298,35 +299,6 @@ func FuzzRedact(f *testing.F) {
 		}
 		if fault, _ := sealedValueFault(out.value); fault != "" && string(out.value) != redacted {
 			t.Fatalf("%s is recorded as %s", data, got)
-		}
-	})
-}
-
-func FuzzSealed(f *testing.F) {
-	f.Add(wellFormed)
-	f.Add("pwenc:v1:")
-	f.Add("plain")
-	f.Add(sealed(`"v":1`))
-	f.Fuzz(func(t *testing.T, text string) {
-		fault, plain := sealedFault(text)
-		if plain != !strings.HasPrefix(text, sealedPrefix) || plain && fault == "" {
-			t.Fatalf("%q: %q, %v", text, fault, plain)
-		}
-		if fault != "" {
-			return
-		}
-		// A reader that is not ours reads the same.
-		data, err := base64.RawURLEncoding.DecodeString(text[len(sealedPrefix):])
-		if err != nil {
-			t.Fatal(err)
-		}
-		var o struct {
-			V              int
-			Kid, Alg       string
-			Nonce, Ct, Aad string
-		}
-		if err := json.Unmarshal(data, &o); err != nil || o.V != 1 || o.Kid == "" || o.Alg != "A256GCM" || len(o.Nonce) != 16 || len(o.Ct) < 22 {
-			t.Fatalf("%q holds %s: %v", text, data, err)
 		}
 	})
 }
@@ -591,21 +563,22 @@ func TestBlobThatIsGoneIsNoValue(t *testing.T) {
 
 func FuzzVersion(f *testing.F) {
 	for _, v := range []version{
-		{revision: 1, updated: start, message: []byte("m"), text: []byte(`"x"`)},
-		{revision: 2, updated: start, expires: start + 1, deleted: true},
-		{revision: 1 << 60, large: 5, blob: blobs.Sum(nil)},
+		{trail: trail{revision: 1, oldest: 1}, updated: start, message: []byte("m"), text: []byte(`"x"`)},
+		{trail: trail{revision: 2, oldest: 1, blobbed: 1}, updated: start, expires: start + 1, deleted: true},
+		{trail: trail{revision: 1 << 60, oldest: 1<<60 - 7, blobbed: 1 << 60}, large: 5, blob: blobs.Sum(nil)},
 	} {
 		f.Add(v.encode())
 	}
 	f.Add([]byte{})
-	f.Add([]byte{4, 1, 1, 0, 0})
+	f.Add([]byte{4, 1, 0, 1, 0, 0})
+	f.Add([]byte{0, 1, 2, 1, 0, 0}) // older than the first one
 	f.Fuzz(func(t *testing.T, data []byte) {
 		v, err := parseVersion(data)
 		if err != nil {
 			return
 		}
 		again, err := parseVersion(v.encode())
-		if err != nil || again.revision != v.revision || again.updated != v.updated || again.expires != v.expires ||
+		if err != nil || again.trail != v.trail || again.updated != v.updated || again.expires != v.expires ||
 			!bytes.Equal(again.message, v.message) || again.deleted != v.deleted || again.large != v.large || again.blob != v.blob || !bytes.Equal(again.text, v.text) {
 			t.Fatalf("%+v came back as %+v, %v", v, again, err)
 		}

@@ -14,9 +14,11 @@ import (
 //	m h KEY 0 REVISION   versions that are not current any more, and deletions
 //	m x TIME KEY         keys that expire at a time
 //	m g TIME KEY         keys that went at a time, whose history will go
-//	m l KEY              the last revision of a key that went: it goes on from there
+//	m l KEY              what a key that went has left: its revisions go on from there
 //
-// A version moves from v to h when another takes its place; nothing is ever in both.
+// A version moves from v to h when another takes its place; nothing is ever in both. Each
+// knows which of those before it are still in the history, and whether they have blobs, so
+// that they can be removed unseen.
 // Numbers are 8 bytes, the most significant first.
 const (
 	current = 'v'
@@ -27,13 +29,23 @@ const (
 )
 
 func currentKey(key Key) []byte {
-	b := make([]byte, 0, 2+len(key))
+	return appendCurrentKey(make([]byte, 0, currentKeySize(key)), key)
+}
+
+func currentKeySize(key Key) int { return 2 + len(key) }
+
+func appendCurrentKey(b []byte, key Key) []byte {
 	return append(append(b, store.SpaceMemory, current), key...)
 }
 
 // historyKey is also the owner of the version's blob, wherever the version is.
 func historyKey(key Key, revision uint64) []byte {
-	b := make([]byte, 0, 3+len(key)+8)
+	return appendHistoryKey(make([]byte, 0, historyKeySize(key)), key, revision)
+}
+
+func historyKeySize(key Key) int { return 3 + len(key) + 8 }
+
+func appendHistoryKey(b []byte, key Key, revision uint64) []byte {
 	b = append(append(append(b, store.SpaceMemory, history), key...), 0)
 	return binary.BigEndian.AppendUint64(b, revision)
 }
@@ -54,17 +66,24 @@ func splitTimeKey(b []byte) (ms int64, key Key) {
 	return int64(binary.BigEndian.Uint64(b[2:10])), Key(b[10:])
 }
 
+// A trail is what is known of a key's versions without looking at them.
+type trail struct {
+	revision uint64 // of the last one
+	oldest   uint64 // none before it is kept
+	blobbed  uint64 // none after it has a blob; 0: none has
+}
+
 // A version is one value that a key has or had, or its deletion. Times are milliseconds
 // of Unix time.
 type version struct {
-	revision uint64
-	updated  int64
-	expires  int64  // 0: never
-	message  []byte // id of the command that wrote it
-	deleted  bool
-	text     []byte     // JSON, if it is not in a blob
-	blob     blobs.Hash // if large is not 0
-	large    int64      // size of the text in the blob
+	trail   // up to this version
+	updated int64
+	expires int64  // 0: never
+	message []byte // id of the command that wrote it
+	deleted bool
+	text    []byte     // JSON, if it is not in a blob
+	blob    blobs.Hash // if large is not 0
+	large   int64      // size of the text in the blob
 }
 
 // Flags of a version as it is stored.
@@ -72,7 +91,8 @@ const (
 	flagDeleted = 1 << iota
 	flagExpires
 	flagLarge
-	flagsKnown = flagDeleted | flagExpires | flagLarge
+	flagBlobbed // a version before has a blob, and this one has none
+	flagsKnown  = flagDeleted | flagExpires | flagLarge | flagBlobbed
 )
 
 func (v *version) append(b []byte) []byte {
@@ -86,8 +106,15 @@ func (v *version) append(b []byte) []byte {
 	if v.large != 0 {
 		flags |= flagLarge
 	}
+	if v.large == 0 && v.blobbed != 0 {
+		flags |= flagBlobbed
+	}
 	b = append(b, flags)
 	b = binary.AppendUvarint(b, v.revision)
+	b = binary.AppendUvarint(b, v.revision-v.oldest)
+	if flags&flagBlobbed != 0 {
+		b = binary.AppendUvarint(b, v.blobbed)
+	}
 	b = binary.AppendUvarint(b, uint64(v.updated))
 	if v.expires != 0 {
 		b = binary.AppendUvarint(b, uint64(v.expires))
@@ -101,8 +128,11 @@ func (v *version) append(b []byte) []byte {
 	return append(b, v.text...)
 }
 
+// recordHead is how long a stored version is as a rule, without its id and its text.
+const recordHead = 40
+
 func (v *version) encode() []byte {
-	return v.append(make([]byte, 0, 1+4*binary.MaxVarintLen64+len(v.message)+len(v.text)+len(v.blob)))
+	return v.append(make([]byte, 0, recordHead+len(v.message)+len(v.text)))
 }
 
 var errRecord = errors.New("a record of the memory keyspace can't be read; it was written by a newer version, or is damaged")
@@ -124,12 +154,19 @@ func parseVersion(b []byte) (v version, err error) {
 	}
 	v.deleted = flags&flagDeleted != 0
 	v.revision = number()
+	v.oldest = v.revision - number()
+	switch {
+	case flags&flagLarge != 0:
+		v.blobbed = v.revision
+	case flags&flagBlobbed != 0:
+		v.blobbed = number()
+	}
 	v.updated = int64(number())
 	if flags&flagExpires != 0 {
 		v.expires = int64(number())
 	}
 	id := number()
-	if err != nil || id > uint64(len(b)) {
+	if err != nil || v.oldest > v.revision || v.blobbed > v.revision || id > uint64(len(b)) {
 		return version{}, errRecord
 	}
 	v.message, b = b[:id], b[id:]
@@ -160,30 +197,41 @@ func live(value []byte, now int64) (bool, error) {
 
 // find reads the current version of a key. The entry has its key in the store, and the
 // store's revision, for conditions; it is 0 if there is no version.
-func find(r store.Reader, key Key) (v version, e store.Entry, err error) {
-	if e, err = r.Get(currentKey(key)); err != nil || e.Revision == 0 {
+func find(r store.Reader, key Key) (version, store.Entry, error) {
+	return findAt(r, currentKey(key))
+}
+
+// findAt is find with the key in the store.
+func findAt(r store.Reader, at []byte) (v version, e store.Entry, err error) {
+	if e, err = r.Get(at); err != nil || e.Revision == 0 {
 		return v, e, err
 	}
 	v, err = parseVersion(e.Value)
 	return v, e, err
 }
 
-// last returns the last revision of a key that has no current version: 0 if none is
-// known. The entry is for conditions.
-func last(r store.Reader, key Key) (revision uint64, e store.Entry, err error) {
+// last returns what a key that has no current version has left: nothing if none is known.
+// The entry is for conditions.
+func last(r store.Reader, key Key) (t trail, e store.Entry, err error) {
 	if e, err = r.Get(leftKey(key)); err != nil || e.Revision == 0 {
-		return 0, e, err
+		return t, e, err
 	}
-	revision, n := binary.Uvarint(e.Value)
-	if n <= 0 {
-		return 0, e, errRecord
+	b := e.Value
+	for _, n := range []*uint64{&t.revision, &t.oldest, &t.blobbed} {
+		size := 0
+		if *n, size = binary.Uvarint(b); size <= 0 {
+			return trail{}, e, errRecord
+		}
+		b = b[size:]
 	}
-	return revision, e, nil
+	return t, e, nil
 }
 
-// leave notes the last revision of a key that goes.
-func leave(b *store.Batch, key Key, revision uint64) {
-	b.Set(leftKey(key), binary.AppendUvarint(nil, revision))
+// leave notes the trail of a key that goes.
+func leave(b *store.Batch, key Key, t trail) {
+	value := binary.AppendUvarint(nil, t.revision)
+	value = binary.AppendUvarint(value, t.oldest)
+	b.Set(leftKey(key), binary.AppendUvarint(value, t.blobbed))
 }
 
 // versions is the range of a key's history, before a revision if that is not 0.
@@ -199,65 +247,70 @@ func versions(key Key, before uint64, reverse bool) store.Range {
 
 // was is how a key was found before it changes.
 type was struct {
-	version             // the current one, if entry has a revision
+	version             // the current one, or just the trail that is left
 	entry   store.Entry // of the current version
 	left    store.Entry // of what a key that is gone has left, if there is no current version
 }
 
-// supersede moves a key's current version into its history, if it has one, and makes
-// room there for the versions that follow up to a revision.
-func (m *Memory) supersede(b *store.Batch, key Key, old *was, next uint64) error {
+// supersede moves a key's current version into its history, if it has one, and removes
+// the versions from there that are too many. It returns the trail of the next version.
+func (m *Memory) supersede(d *draft, key Key, old *was) (next trail, err error) {
+	next = old.trail
+	next.revision++
 	e := old.entry
-	b.IfRevision(e.Key, e.Revision)
+	d.IfRevision(e.Key, e.Revision)
 	if e.Revision == 0 {
 		// It may have come and gone since we looked.
-		b.IfRevision(old.left.Key, old.left.Revision)
+		d.IfRevision(old.left.Key, old.left.Revision)
 		if old.left.Revision != 0 {
-			b.Delete(old.left.Key)
+			d.Delete(old.left.Key)
 		}
 	} else {
-		b.Set(historyKey(key, old.revision), e.Value)
+		d.Set(d.historyKey(key, old.revision), e.Value)
 		if old.expires != 0 {
-			b.Delete(timeKey(expires, old.expires, key))
+			d.Delete(timeKey(expires, old.expires, key))
 		}
 	}
-	keep := uint64(m.opts.Versions)
-	if next <= keep || next%m.step() != 0 {
-		return nil
+	if next.oldest == 0 {
+		next.oldest = next.revision // it is the first one
 	}
-	// As many go as have come since the last time. There are more if fewer are kept than
-	// before.
-	n := 0
-	outdated := versions(key, next-keep+1, false)
-	if next%(64*m.step()) != 0 && next-keep > maxForgotten {
-		// Those before are gone, and looking at where they were would take its time.
-		outdated.From = historyKey(key, next-keep-maxForgotten)
-	}
-	for e, err := range m.store.Scan(outdated) {
-		if err != nil {
-			return err
+	// One goes for each that comes. There are more if fewer are kept than before.
+	for n := 0; next.revision-next.oldest >= uint64(m.opts.Versions) && n < maxForgotten; n++ {
+		if err := m.outdate(d, key, old, next.oldest); err != nil {
+			return next, err
 		}
-		v, err := parseVersion(e.Value)
-		if err != nil {
-			return err
-		}
-		forget(b, key, &v)
-		if n++; n == maxForgotten {
-			break
-		}
+		next.oldest++
 	}
-	if e.Revision != 0 && old.revision <= next-keep {
-		forget(b, key, &old.version) // after the Set above
+	if next.blobbed < next.oldest {
+		next.blobbed = 0
 	}
-	return nil
+	return next, nil
 }
-
-// step is how many versions come before as many go: looking for them has its price, so it
-// is paid every now and then, and some more than need be are kept.
-func (m *Memory) step() uint64 { return max(1, uint64(m.opts.Versions)/8) }
 
 // maxForgotten bounds how many old versions one change removes.
 const maxForgotten = 32
+
+// outdate removes a version from the history that is too many. It looks at the version
+// only if it may have a blob.
+func (m *Memory) outdate(d *draft, key Key, old *was, revision uint64) error {
+	switch {
+	case revision > old.blobbed:
+		d.Delete(d.historyKey(key, revision))
+		return nil
+	case revision == old.revision && old.entry.Revision != 0:
+		forget(&d.Batch, key, &old.version) // it is on its way there
+		return nil
+	}
+	e, err := m.store.Get(historyKey(key, revision))
+	if err != nil || e.Revision == 0 {
+		return err
+	}
+	v, err := parseVersion(e.Value)
+	if err == nil {
+		forget(&d.Batch, key, &v)
+	}
+	return err
+}
 
 // forget removes a version from the history, and what it needs.
 func forget(b *store.Batch, key Key, v *version) {

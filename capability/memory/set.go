@@ -48,26 +48,28 @@ func (m *Memory) write(ctx context.Context, msg *message.Message) ([]byte, error
 	if err := writable(key); err != nil {
 		return nil, err
 	}
-	text, err := m.content(ctx, &in)
+	id := string(msg.Metadata.ID)
+	d := newDraft(key, recordHead+2*len(id)+len(in.value)+min(len(in.value), maxInline))
+	text, err := m.content(ctx, &in, d)
 	if err != nil {
 		return nil, err
 	}
 	if err := fits(key, text); err != nil {
 		return nil, err
 	}
-	next, old, err := m.expect(asked, key, in.ifRevision)
+	old, err := m.expect(d, asked, key, in.ifRevision)
 	if err != nil {
 		return nil, err
 	}
-	b := &store.Batch{Ops: make([]store.Op, 0, 4)}
-	if err := m.supersede(b, key, &old, next); err != nil {
+	next, err := m.supersede(d, key, &old)
+	if err != nil {
 		return nil, err
 	}
 	now := m.opts.Now().UnixMilli()
-	v := version{revision: next, updated: now, message: []byte(msg.Metadata.ID), text: text}
+	v := version{trail: next, updated: now, message: d.text(id), text: text}
 	if in.ttl != nil { // after what goes: the old version may expire when the new one does
 		v.expires = now + int64(integer(in.ttl))
-		b.Set(timeKey(expires, v.expires, key), nil)
+		d.Set(timeKey(expires, v.expires, key), nil)
 	}
 	if len(text) > maxInline {
 		blob, err := m.blobs.Put(text)
@@ -75,39 +77,37 @@ func (m *Memory) write(ctx context.Context, msg *message.Message) ([]byte, error
 			return nil, err
 		}
 		v.text, v.blob, v.large = nil, blob.Hash, blob.Size
-		blobs.Refer(b, blob.Hash, historyKey(key, next))
+		blobs.Refer(&d.Batch, blob.Hash, historyKey(key, v.revision))
 	}
-	b.Set(old.entry.Key, v.encode())
-	if err := m.change(ctx, b, key, next, false); err != nil {
+	d.Set(old.entry.Key, d.record(&v))
+	if err := m.change(ctx, &d.Batch, key, v.revision, false); err != nil {
 		return nil, err
 	}
 	if in.ifRevision == nil {
 		return success, nil
 	}
-	reply := strconv.AppendUint([]byte(`{"success":true,"revision":`), next, 10)
+	reply := strconv.AppendUint([]byte(`{"success":true,"revision":`), v.revision, 10)
 	return append(reply, '}'), nil
 }
 
-// expect finds the current version of a key and the number of the one that will follow,
-// and fails if the key is not at the revision that the caller wants.
-func (m *Memory) expect(asked string, key Key, ifRevision []byte) (next uint64, old was, err error) {
-	if old.version, old.entry, err = find(m.store, key); err != nil {
-		return 0, old, err
+// expect finds the current version of a key, or what it has left, and fails if the key is
+// not at the revision that the caller wants.
+func (m *Memory) expect(d *draft, asked string, key Key, ifRevision []byte) (old was, err error) {
+	if old.version, old.entry, err = findAt(m.store, d.currentKey(key)); err != nil {
+		return old, err
 	}
 	actual := old.revision
-	next = old.revision + 1
 	if old.entry.Revision == 0 {
-		if next, old.left, err = last(m.store, key); err != nil {
-			return 0, old, err
+		if old.trail, old.left, err = last(m.store, key); err != nil {
+			return old, err
 		}
-		next++
 	} else if old.expires != 0 && old.expired(m.opts.Now().UnixMilli()) {
 		actual = 0
 	}
 	if ifRevision != nil && integer(ifRevision) != actual {
-		return 0, old, mismatch(asked, integer(ifRevision), actual)
+		return old, mismatch(asked, integer(ifRevision), actual)
 	}
-	return next, old, nil
+	return old, nil
 }
 
 // change stages a batch, and tells those who watch.
@@ -126,9 +126,9 @@ func (m *Memory) change(ctx context.Context, b *store.Batch, key Key, revision u
 // depthAround is how deep a value may be nested in a message that carries it.
 const depthAround = 5
 
-// content returns the JSON text of the value that a request brings or points to, in a
-// slice of its own, without white space between its tokens.
-func (m *Memory) content(ctx context.Context, in *request) ([]byte, error) {
+// content returns the JSON text of the value that a request brings or points to, without
+// white space between its tokens.
+func (m *Memory) content(ctx context.Context, in *request, d *draft) ([]byte, error) {
 	if (in.value == nil) == (in.valueRef == nil) {
 		return nil, message.Errorf(422, "Memory.Set takes either value or valueRef: give exactly one of them")
 	}
@@ -136,7 +136,7 @@ func (m *Memory) content(ctx context.Context, in *request) ([]byte, error) {
 		if in.as != nil {
 			return nil, message.Errorf(422, "as says what valueRef points to; it has no meaning with value")
 		}
-		text := jsonscan.AppendCompact(make([]byte, 0, len(in.value)), in.value)
+		text := d.compact(in.value)
 		return text, checkDepth(text)
 	}
 	p, err := message.ParseBlobPointer(in.valueRef)

@@ -86,7 +86,7 @@ func (m *Memory) sweepExpired(ms int64, key Key) (swept bool, err error) {
 	b.IfRevision(currentKey(key), e.Revision)
 	if swept = e.Revision != 0 && v.expires == ms; swept {
 		b.Delete(currentKey(key))
-		leave(&b, key, v.revision)
+		leave(&b, key, v.trail)
 		b.Set(historyKey(key, v.revision), e.Value)
 		b.Set(timeKey(gone, ms, key), nil)
 	}

@@ -158,7 +158,7 @@ func TestSweepRacesWithSets(t *testing.T) {
 			t.Fatalf("the history has %v", got)
 		}
 	}
-	if len(got) < defaultVersions || len(got) > defaultVersions+defaultVersions/8 {
+	if len(got) != defaultVersions {
 		t.Errorf("%d versions are kept", len(got))
 	}
 }

@@ -5,9 +5,12 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"time"
 
+	"kernos/capability/lifecycle"
 	"kernos/kernel"
 	"kernos/message"
+	"kernos/transport/unix"
 )
 
 // A caller asks a kernel: it sends a request, hands over the events that come for it, and
@@ -15,20 +18,50 @@ import (
 // be reached.
 type caller func(ctx context.Context, request message.Message, event func(message.Message)) (message.Message, error)
 
-// openKernel returns a caller of a kernel in this process, on the state of the home
-// directory, and what closes it. What it asks is not recorded.
-func openKernel() (caller, func() error, error) { return openCaller(false) }
+// openKernel returns a caller of the daemon or, where none runs, of a kernel in this
+// process, and what closes it. In this process, what it asks is not recorded.
+func openKernel(ctx context.Context) (caller, func() error, error) { return openCaller(ctx, false) }
 
 // openRecorded is openKernel for what changes something: all of it is recorded.
-func openRecorded() (caller, func() error, error) { return openCaller(true) }
+func openRecorded(ctx context.Context) (caller, func() error, error) { return openCaller(ctx, true) }
 
-func openCaller(record bool) (caller, func() error, error) {
+func openCaller(ctx context.Context, record bool) (caller, func() error, error) {
+	client, err := openDaemon(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if client != nil {
+		return client.Call, client.Close, nil
+	}
+	return openInProcess(record)
+}
+
+// openDaemon returns a client of the daemon, or nil if none runs.
+func openDaemon(ctx context.Context) (*unix.Client, error) {
+	a, err := findAddress()
+	if err != nil {
+		return nil, err
+	}
+	conn, err := a.connect(ctx)
+	if conn == nil {
+		return nil, err
+	}
+	return unix.NewClient(conn), nil
+}
+
+func openInProcess(record bool) (caller, func() error, error) {
 	log := slog.New(slog.DiscardHandler) // whoever calls is the operator, and gets the error
+	about := report{started: time.Now()}
+	var err error
+	if about.address, err = findHome(); err != nil {
+		return nil, nil, err
+	}
 	s, err := findState(log, defaultRetention)
 	if err != nil {
 		return nil, nil, err
 	}
-	r, err := registry(s)
+	about.state = s
+	r, err := registry(s, lifecycle.Options{Status: about.status})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -39,6 +72,7 @@ func openCaller(record bool) (caller, func() error, error) {
 		}
 	}
 	k := kernel.New(r, &settings)
+	about.kernel = k
 	call := func(ctx context.Context, request message.Message, event func(message.Message)) (message.Message, error) {
 		k.Stamp(&request)
 		var outcome message.Message

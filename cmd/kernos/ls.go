@@ -8,34 +8,57 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
-	"kernos/kernel"
+	"kernos/capability/history"
+	"kernos/capability/lifecycle"
 	"kernos/message"
 )
 
-func lsCommand() *cobra.Command {
+func lsCommand(open opener) *cobra.Command {
 	return &cobra.Command{
 		Use:   "ls",
 		Short: "List the syscalls",
-		Args:  noArguments,
+		Long: `List the syscalls that the daemon serves, those included that other programs have
+registered; or, if none is running, those of kernos itself.`,
+		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
-			r, err := allSyscalls()
-			if err != nil {
-				return err
-			}
-			w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
-			for _, t := range r.Types() {
-				s, _ := r.Lookup(t)
-				fmt.Fprintf(w, "%s\t%s\t%s\n", t, s.Kind, s.Summary)
-			}
-			return failed(w.Flush())
+			return asking(c, open, func(ctx context.Context, call caller, s *screen) error {
+				all, err := catalog(ctx, call)
+				if err != nil {
+					return err
+				}
+				w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
+				for _, e := range all {
+					fmt.Fprintf(w, "%s\t%s\t%s\n", history.Visible(string(e.Type)), e.Kind, history.Visible(e.Summary))
+				}
+				return failed(w.Flush())
+			})
 		},
 	}
+}
+
+// catalog asks for all syscalls, and sorts them.
+func catalog(ctx context.Context, call caller) ([]lifecycle.Entry, error) {
+	data, err := ask(ctx, call, message.KindQuery, "Kernel.Modules", struct{}{}, nil)
+	if err != nil {
+		return nil, err
+	}
+	var reply lifecycle.Catalog
+	if err := stdjson.Unmarshal(data, &reply); err != nil {
+		return nil, failed(fmt.Errorf("the answer of Kernel.Modules can't be read: %w", err))
+	}
+	var all []lifecycle.Entry
+	for _, m := range reply.Modules {
+		all = append(all, m.Syscalls...)
+	}
+	slices.SortFunc(all, func(a, b lifecycle.Entry) int { return strings.Compare(string(a.Type), string(b.Type)) })
+	return all, nil
 }
 
 // failed is the error for output that can't be written, and the like: it is not the
@@ -47,7 +70,7 @@ func failed(err error) error {
 	return &exitStatus{status: exitError, cause: err}
 }
 
-func describeCommand() *cobra.Command {
+func describeCommand(open opener) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:     "describe TYPE",
@@ -60,46 +83,53 @@ func describeCommand() *cobra.Command {
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			return describe(c.Context(), c.OutOrStdout(), args[0], asJSON)
+			return asking(c, open, func(ctx context.Context, call caller, s *screen) error {
+				return describe(ctx, call, s, args[0], asJSON)
+			})
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print what Syscall.Describe replies")
 	return c
 }
 
-func describe(ctx context.Context, out io.Writer, name string, asJSON bool) error {
-	r, err := allSyscalls()
+func describe(ctx context.Context, call caller, s *screen, name string, asJSON bool) error {
+	data, err := ask(ctx, call, message.KindQuery, "Syscall.Describe", map[string]string{"name": name}, nil)
+	if status, ok := errors.AsType[*exitStatus](err); ok && status.status == exitError {
+		return &exitStatus{status: exitUnknown, cause: status.cause} // it is all that can be wrong
+	}
 	if err != nil {
 		return err
 	}
-	request := message.Message{Kind: message.KindQuery, Type: "Syscall.Describe"}
-	if request.Data, err = stdjson.Marshal(map[string]string{"name": name}); err != nil {
+	if asJSON {
+		text := jsontext.Value(data)
+		if err := text.Indent(jsontext.WithIndent("  ")); err != nil {
+			return failed(err)
+		}
+		return s.line(text)
+	}
+	var described struct {
+		Kind          message.Kind
+		Input, Output jsontext.Value
+	}
+	if err := json.Unmarshal(data, &described, json.MatchCaseInsensitiveNames(true)); err != nil {
+		return failed(fmt.Errorf("the answer of Syscall.Describe can't be read: %w", err))
+	}
+	all, err := catalog(ctx, call)
+	if err != nil {
 		return err
 	}
-	k := kernel.New(r, nil)
-	k.Stamp(&request)
-	var outcome message.Message
-	k.Handle(ctx, request, func(m message.Message) { outcome = m })
-	if outcome.Kind == message.KindError {
-		return &exitStatus{status: statusOf(outcome.Err), cause: outcome.Err}
+	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "%s (%s)\n", history.Visible(name), described.Kind)
+	// An alias has none.
+	if i := slices.IndexFunc(all, func(e lifecycle.Entry) bool { return string(e.Type) == name }); i >= 0 {
+		fmt.Fprintln(w, history.Visible(all[i].Summary))
 	}
-	if asJSON {
-		text := jsontext.Value(outcome.Data)
-		if err := text.Indent(jsontext.WithIndent("  ")); err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(out, "%s\n", text)
-		return failed(err)
-	}
-	s, _ := r.Lookup(message.Type(name))
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "%s (%s)\n%s\n", name, s.Kind, s.Summary)
 	for _, part := range []struct {
 		title string
-		text  stdjson.RawMessage
-	}{{"Input", s.Input.JSON()}, {"Output", s.Output.JSON()}} {
+		text  jsontext.Value
+	}{{"Input", described.Input}, {"Output", described.Output}} {
 		fmt.Fprintf(w, "\n%s:\n", part.title)
-		describeFields(w, jsontext.Value(part.text))
+		describeFields(w, part.text)
 	}
 	return failed(w.Flush())
 }
@@ -133,7 +163,7 @@ func readField(text jsontext.Value) field {
 func describeFields(w io.Writer, text jsontext.Value) {
 	s := readField(text)
 	if s.Properties == nil {
-		fmt.Fprintf(w, "  %s\t%s\n", s.Type, s.Description)
+		fmt.Fprintf(w, "  %s\t%s\n", s.Type, history.Visible(s.Description))
 		return
 	}
 	d := jsontext.NewDecoder(bytes.NewReader(s.Properties))
@@ -149,7 +179,7 @@ func describeFields(w io.Writer, text jsontext.Value) {
 			need = "required"
 		}
 		f := readField(value)
-		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", title, f.Type, need, f.Description)
+		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", history.Visible(title), history.Visible(f.Type), need, history.Visible(f.Description))
 	}
 	if none {
 		fmt.Fprintln(w, "  nothing")

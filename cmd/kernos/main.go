@@ -17,8 +17,10 @@ import (
 const (
 	exitError       = 1   // an error message came back
 	exitUsage       = 2   // the command line is wrong
+	exitUnreachable = 4   // the daemon can't be reached
 	exitInvalid     = 5   // parameters that the syscall does not take
 	exitUnknown     = 6   // no such syscall
+	exitTaken       = 75  // of a daemon that a client has started: another one was first
 	exitInterrupted = 130 // by a signal
 )
 

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -11,10 +12,26 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"kernos": main})
+	testscript.Main(tidy{m}, map[string]func(){"kernos": main})
+}
+
+// tidy are tests that leave no goroutine behind.
+type tidy struct{ *testing.M }
+
+func (m tidy) Run() int {
+	status := m.M.Run()
+	if status != 0 {
+		return status
+	}
+	if err := goleak.Find(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
 }
 
 // TestScripts runs the scripts in testdata as a person would type them.
@@ -23,6 +40,17 @@ func TestScripts(t *testing.T) {
 		Dir: "testdata",
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("KERNOS_HOME", e.WorkDir+"/home")
+			e.Setenv("KERNOS_ORIGIN", "")
+			e.Setenv("SSH_AUTH_SOCK", "")
+			runtime, err := os.MkdirTemp("", "kernos") // its name is short, as those of sockets must be
+			if err != nil {
+				return err
+			}
+			e.Setenv("XDG_RUNTIME_DIR", runtime)
+			e.Defer(func() {
+				endDaemons(runtime)
+				_ = os.RemoveAll(runtime)
+			})
 			// A process with the race detector would wait a second before it ends.
 			e.Setenv("GORACE", "atexit_sleep_ms=10")
 			e.Values[running] = new(process)

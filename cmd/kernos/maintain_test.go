@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kernos/capability/lifecycle"
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/store"
@@ -32,7 +33,7 @@ func keepIn(t *testing.T, dir string, m *storetest.Memory, keep retention) *kept
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := registry(s)
+	r, err := registry(s, lifecycle.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

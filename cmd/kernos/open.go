@@ -46,13 +46,23 @@ func place() (dir string, o store.Origin, err error) {
 
 // findState finds the state of the origin that the environment names.
 func findState(log *slog.Logger, keep retention) (*state, error) {
+	return findStateIn(log, keep, pebble.Options{})
+}
+
+// modest are the settings of the store of a daemon, which does nothing for most of its
+// life: it is to have less than 60 MB then, whatever it did before.
+var modest = pebble.Options{CacheSize: 8 << 20, MemTableSize: 8 << 20}
+
+// findStateIn is findState with settings of the store.
+func findStateIn(log *slog.Logger, keep retention, settings pebble.Options) (*state, error) {
 	home, origin, err := place()
 	if err != nil {
 		return nil, err
 	}
 	dir := filepath.Join(home, origin.Folder())
+	settings.Log = log
 	return newState(dir, log, keep, func() (store.Store, error) {
-		return pebble.OpenOrRead(filepath.Join(dir, "store"), &pebble.Options{Log: log})
+		return pebble.OpenOrRead(filepath.Join(dir, "store"), &settings)
 	})
 }
 

@@ -1,20 +1,15 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"sync"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"kernos/kernel"
 	"kernos/transport"
-	"kernos/transport/stdio"
 )
 
 func pipeCommand() *cobra.Command {
@@ -29,102 +24,46 @@ them to standard output: for each command and each query one reply or one error,
 which names the message it answers in metadata.causation. A line that is no message
 is answered too; nothing stops the stream.
 
+The daemon answers them, and is started if it is not running (see kernos serve).
+--inline answers them in this process instead, which then must be the only one that
+uses the state.
+
 Slow syscalls are answered when they are done; all others in the order in which they
 came. The command ends when its input has ended and everything is answered. Its
-status is 1 if an error message was among the answers.`,
-		Example: `  kernos pipe --inline < requests.ndjson > answers.ndjson
-  echo '{"kind":"query","type":"Syscall.List","data":{}}' | kernos pipe --inline --lenient | jq .data`,
+status is 1 if an error message was among the answers, and 4 if the daemon can't be
+reached or goes away before everything is answered.`,
+		Example: `  kernos pipe < requests.ndjson > answers.ndjson
+  echo '{"kind":"query","type":"Syscall.List","data":{}}' | kernos pipe --lenient | jq .data
+  kernos pipe --inline < requests.ndjson > answers.ndjson`,
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if !inline {
+				for _, name := range []string{"timeout", "journal", "journal-age", "journal-size"} {
+					if !c.Flags().Changed(name) {
+						continue
+					}
+					if name == "journal" {
+						return fmt.Errorf("--journal goes with --inline only: the daemon records everything anyhow")
+					}
+					return fmt.Errorf("--%s is for the kernel that answers: give it to kernos serve, or answer in this process with --inline", name)
+				}
+				return pipeThrough(c.Context(), lenient, c.InOrStdin(), c.OutOrStdout())
+			}
+			if err := completeSettings(c); err != nil {
+				return err
+			}
 			if timeout <= 0 {
 				return fmt.Errorf("--timeout must be more than 0, got %v", timeout)
 			}
-			if err := keep.complete(c); err != nil {
-				return err
-			}
-			return pipe(c.Context(), timeout, record, keep, &transport.Options{Lenient: lenient})
+			return pipeInline(c.Context(), timeout, record, keep, &transport.Options{Lenient: lenient})
 		},
 	}
-	c.Flags().BoolVar(&inline, "inline", false, "answer in this process (there is no other way yet, so it is what happens anyhow)")
+	c.Flags().BoolVar(&inline, "inline", false, "answer in this process, without the daemon")
 	c.Flags().BoolVar(&lenient, "lenient", false, "give messages without metadata, id or timestamp one")
-	c.Flags().BoolVar(&record, "journal", false, "record every message, for kernos log, graph, search and replay")
+	c.Flags().BoolVar(&record, "journal", false, "with --inline: record every message, for kernos log, graph, search and replay")
 	keep.add(c)
-	c.Flags().DurationVar(&timeout, "timeout", kernel.DefaultTimeout, "how long one call may take")
+	c.Flags().DurationVar(&timeout, "timeout", kernel.DefaultTimeout, "with --inline: how long one call may take")
 	return c
-}
-
-func pipe(ctx context.Context, timeout time.Duration, record bool, keep retention, opts *transport.Options) (err error) {
-	log := operatorLog()
-	s, err := findState(log, keep)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		// It says more than that an error was among the answers.
-		if closeErr := s.close(); closeErr != nil && (err == nil || err.Error() == "") {
-			err = failed(closeErr)
-		}
-	}()
-	r, err := registry(s)
-	if err != nil {
-		return err
-	}
-	settings := kernel.Options{Timeout: timeout, Store: s.store, Blobs: s, Log: log}
-	if record {
-		if settings.Recorder, err = s.record(); err != nil {
-			return failed(err)
-		}
-	}
-	k := kernel.New(r, &settings)
-	maintaining, stopMaintaining := context.WithCancel(ctx)
-	var maintenance sync.WaitGroup
-	maintenance.Go(func() { s.maintain(maintaining, k) })
-	defer maintenance.Wait()
-	defer stopMaintaining()
-
-	// A reader that goes away is told by the error of the next write.
-	signal.Ignore(syscall.SIGPIPE)
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	result, err := serve(ctx, k, opts)
-	switch {
-	case ctx.Err() != nil:
-		return &exitStatus{status: exitInterrupted}
-	case err != nil:
-		return &exitStatus{status: exitError, cause: err}
-	case result.Errors > 0:
-		return &exitStatus{status: exitError}
-	}
-	return nil
-}
-
-// grace is how long an interrupted pipe may take to finish what has begun, and to be
-// read.
-const grace = 5 * time.Second
-
-// serve serves standard input and output, and gives up some time after ctx has.
-func serve(ctx context.Context, k *kernel.Kernel, opts *transport.Options) (transport.Result, error) {
-	type outcome struct {
-		result transport.Result
-		err    error
-	}
-	done := make(chan outcome, 1)
-	go func() {
-		result, err := stdio.Serve(ctx, k, os.Stdin, os.Stdout, opts)
-		done <- outcome{result, err}
-	}()
-	var late <-chan time.Time
-	for stop := ctx.Done(); ; stop = nil {
-		select {
-		case o := <-done:
-			return o.result, o.err
-		case <-stop:
-			late = time.After(grace)
-		case <-late:
-			return transport.Result{}, ctx.Err()
-		}
-	}
 }
 
 // homeDirectory is where kernos keeps its state.

@@ -23,14 +23,17 @@ import (
 )
 
 // An opener finds a kernel to call, and returns what lets go of it.
-type opener func() (caller, func() error, error)
+type opener func(context.Context) (caller, func() error, error)
 
 // asking runs a command that asks a kernel. A signal cancels what is asked for.
 func asking(c *cobra.Command, open opener, f func(context.Context, caller, *screen) error) error {
 	ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	call, done, err := open()
+	call, done, err := open(ctx)
+	if ctx.Err() != nil && err != nil {
+		return &exitStatus{status: exitInterrupted}
+	}
 	if err != nil {
 		return failed(err)
 	}
@@ -54,7 +57,7 @@ func ask(ctx context.Context, call caller, kind message.Kind, t message.Type, in
 	request := message.Message{Kind: kind, Type: t, Data: data}
 	outcome, err := call(ctx, request, event)
 	if err != nil {
-		return nil, &exitStatus{status: exitError, cause: err}
+		return nil, &exitStatus{status: exitUnreachable, cause: err}
 	}
 	if outcome.Kind == message.KindError {
 		e, err := message.ParseError(outcome.Data)
@@ -408,5 +411,5 @@ func (f *filterFlags) add(c *cobra.Command) {
 
 // noMessages says that nothing was found, and what to do.
 func (s *screen) noMessages() {
-	s.note("no message in the journal matches; kernos pipe keeps a journal with --journal")
+	s.note("no message in the journal matches; the daemon records all messages, kernos pipe --inline with --journal")
 }

@@ -148,7 +148,7 @@ type script struct {
 	closed  int
 }
 
-func (s *script) open() (caller, func() error, error) {
+func (s *script) open(context.Context) (caller, func() error, error) {
 	call := func(_ context.Context, request message.Message, event func(message.Message)) (message.Message, error) {
 		s.asked = append(s.asked, fmt.Sprintf("%s %s %s", request.Kind, request.Type, request.Data))
 		if len(s.answers) == 0 {
@@ -245,7 +245,7 @@ func TestCommandsLeaveWithTheRightStatus(t *testing.T) {
 		out    string
 		notes  string
 	}{
-		{"log", reply(`{"messages":[]}`), 0, "", "kernos: no message in the journal matches; kernos pipe keeps a journal with --journal\n"},
+		{"log", reply(`{"messages":[]}`), 0, "", "kernos: no message in the journal matches; the daemon records all messages, kernos pipe --inline with --journal\n"},
 		{"log", fail(422, "type: wrong"), 5, "", "type: wrong\n"},
 		{"log", fail(404, "No handler for Message.List"), 6, "", "No handler for Message.List\n"},
 		{"log", fail(503, "held by \x1b[31manother"), 1, "", "held by  [31manother\n"},
@@ -258,7 +258,7 @@ func TestCommandsLeaveWithTheRightStatus(t *testing.T) {
 		{"graph w --format png", nil, 2, "", "--format must be one of tree, mermaid, dot, json; got \"png\"\n"},
 		{"graph", nil, 2, "", "say which workflow: kernos graph CORRELATION; kernos log --json shows metadata.correlation\n"},
 		{"graph w", fail(404, "Workflow not found: w"), 1, "", "Workflow not found: w\n"},
-		{"search echo", reply(`{"messages":[],"scores":[],"total":0,"behind":3}`), 0, "", "kernos: the latest 3 messages are not indexed yet and were not searched\nkernos: no message in the journal matches; kernos pipe keeps a journal with --journal\n"},
+		{"search echo", reply(`{"messages":[],"scores":[],"total":0,"behind":3}`), 0, "", "kernos: the latest 3 messages are not indexed yet and were not searched\nkernos: no message in the journal matches; the daemon records all messages, kernos pipe --inline with --journal\n"},
 		{"search echo --json", reply(`{"messages":[` + first + `],"scores":[1.5],"total":2}`), 0, first + "\n", "kernos: 1 of 2 messages that match; -n shows more\n"},
 		{"search", nil, 2, "", "say what to look for: kernos search WORDS…\n"},
 		{"search a -n 0", nil, 2, "", "-n must be from 1 to 1000, got 0\n"},
@@ -324,8 +324,8 @@ func (broken) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 func TestASignalEndsAWatch(t *testing.T) {
 	s := &script{t: t}
 	interrupted := make(chan struct{})
-	open := func() (caller, func() error, error) {
-		_, done, err := s.open()
+	open := func(ctx context.Context) (caller, func() error, error) {
+		_, done, err := s.open(ctx)
 		return func(ctx context.Context, request message.Message, _ func(message.Message)) (message.Message, error) {
 			self, err := os.FindProcess(os.Getpid())
 			if err != nil {

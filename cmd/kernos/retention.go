@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"math"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -25,26 +24,6 @@ func (r *retention) add(c *cobra.Command) {
 	*r = defaultRetention
 	c.Flags().Var(&r.age, "journal-age", "how long messages stay in the journal, such as 720h or 30d; 0 is for ever (KERNOS_JOURNAL_AGE)")
 	c.Flags().Var(&r.size, "journal-size", "how much they may take before the oldest go, such as 500MB; 0 is any amount (KERNOS_JOURNAL_SIZE)")
-}
-
-// complete takes what no flag says from the environment.
-func (r *retention) complete(c *cobra.Command) error {
-	for _, setting := range []struct {
-		flag, variable string
-		set            func(string) error
-	}{
-		{"journal-age", "KERNOS_JOURNAL_AGE", r.age.Set},
-		{"journal-size", "KERNOS_JOURNAL_SIZE", r.size.Set},
-	} {
-		text := os.Getenv(setting.variable)
-		if text == "" || c.Flags().Changed(setting.flag) {
-			continue
-		}
-		if err := setting.set(text); err != nil {
-			return fmt.Errorf("%s: %w", setting.variable, err)
-		}
-	}
-	return nil
 }
 
 // An age is a time on the command line, in days too.

@@ -57,13 +57,14 @@ func TestRetentionIsShownAsItIsGiven(t *testing.T) {
 
 // A flag is above the environment, and that above the default.
 func TestRetentionComesFromFlagsAndTheEnvironment(t *testing.T) {
+	t.Setenv("KERNOS_HOME", t.TempDir())
 	get := func(args ...string) (keep retention, err error) {
 		c := &cobra.Command{}
 		keep.add(c)
 		if err := c.ParseFlags(args); err != nil {
 			t.Fatal(err)
 		}
-		return keep, keep.complete(c)
+		return keep, completeSettings(c)
 	}
 	if keep, err := get(); err != nil || keep != defaultRetention {
 		t.Errorf("by default: %+v, %v", keep, err)

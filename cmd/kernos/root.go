@@ -34,7 +34,8 @@ Standard input that is not a terminal, and no command, means kernos pipe.`,
 	}
 	root.SetVersionTemplate("kernos {{.Version}}\n")
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(pipeCommand(), convertCommand(), lsCommand(), describeCommand(), backupCommand(), restoreCommand())
+	root.AddCommand(serveCommand(), statusCommand(), stopCommand(), pipeCommand(), convertCommand(),
+		lsCommand(openKernel), describeCommand(openKernel), backupCommand(), restoreCommand())
 	root.AddCommand(historyCommands(openKernel, openRecorded)...)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%w; see %s --help", err, c.CommandPath())

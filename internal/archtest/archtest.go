@@ -16,9 +16,9 @@ const module = "kernos"
 // folders in its place. A package may import packages of lower floors only; two
 // packages of one floor are siblings and don't know each other.
 var floors = [][]string{
-	{"internal/jsonscan", "internal/nearest"},        // below the house: standard library, or one small library
-	{"message", "schema", "store"},                   // vocabulary
-	{"message/ndjson", "message/osevent", "store/*"}, // forms and engines of it
+	{"internal/jsonscan", "internal/nearest", "internal/outbound"}, // below the house: standard library, or one small library
+	{"message", "schema", "store", "internal/sealed"},              // vocabulary
+	{"message/ndjson", "message/osevent", "store/*"},               // forms and engines of it
 	{"kernel"},                      // routing
 	{"transport", "journal"},        // what all NDJSON wires share; what has passed
 	{"capability/*", "transport/*"}, // what there is to call, and how to reach it
@@ -29,7 +29,7 @@ var floors = [][]string{
 }
 
 // pure lists the packages that import nothing but the standard library and this module.
-var pure = []string{"internal/jsonscan", "message", "message/ndjson", "message/osevent"}
+var pure = []string{"internal/jsonscan", "internal/sealed", "internal/outbound", "message", "message/ndjson", "message/osevent"}
 
 // floor returns the floor of a package of this module, given by its folder.
 func floor(folder string) (int, bool) {

@@ -44,7 +44,12 @@ func (n *names) reset() {
 
 func (n *names) open() object { return object{base: len(n.list)} }
 
-func (n *names) close(o object) { n.list = n.list[:o.base] }
+// close forgets the names of an object. A scanner that waits for its next text must not
+// keep this one from being freed.
+func (n *names) close(o object) {
+	clear(n.list[o.base:])
+	n.list = n.list[:o.base]
+}
 
 // add notes a name, as written between the quotes, and reports whether it is new
 // to the object.

@@ -10,6 +10,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"sync"
 
 	"kernos/message"
 )
@@ -17,6 +18,7 @@ import (
 // A Reader reads lines. It is not safe for concurrent use.
 type Reader struct {
 	src  io.Reader
+	lazy LazyReader // src, if it is one
 	opts ReaderOptions
 
 	buf        []byte
@@ -24,6 +26,21 @@ type Reader struct {
 	searched   int // no newline before this offset
 	lines      int // handed out or discarded
 	err        error
+
+	// What a LazyReader is given.
+	lend     func() []byte
+	giveBack func()
+	kept     []byte // the beginning of a line, while there is no buffer
+}
+
+// A LazyReader is an input that waits without a buffer, so that a connection on which
+// nothing happens costs none.
+type LazyReader interface {
+	io.Reader
+
+	// ReadLazily reads like Read, into what lend returns. It calls lend before each
+	// attempt, and giveBack after one that has found nothing to read, before it waits.
+	ReadLazily(lend func() []byte, giveBack func()) (int, error)
 }
 
 // ReaderOptions are the settings of a Reader. The zero value is usable.
@@ -55,11 +72,20 @@ func (e *TooLong) Error() string {
 const (
 	firstBuffer = 4 << 10
 	fullBuffer  = 128 << 10
+	lentBuffer  = 32 << 10 // what a LazyReader reads into; the longest line fits twice
 )
+
+// lent holds buffers that no Reader needs at the moment.
+var lent = sync.Pool{New: func() any { return new([lentBuffer]byte) }}
 
 // NewReader returns a Reader of src. Nil options mean defaults.
 func NewReader(src io.Reader, opts *ReaderOptions) *Reader {
-	r := &Reader{src: src, buf: make([]byte, firstBuffer)}
+	r := &Reader{src: src}
+	if lazy, ok := src.(LazyReader); ok {
+		r.lazy, r.lend, r.giveBack = lazy, r.borrow, r.release
+	} else {
+		r.buf = make([]byte, firstBuffer)
+	}
 	if opts != nil {
 		r.opts = *opts
 	}
@@ -172,15 +198,44 @@ func (r *Reader) discard(limit int) error {
 	}
 }
 
-// fill reads once, after making room: it moves what is left to the front, into a
-// larger buffer if the last read filled this one. So a busy stream costs few system
-// calls and an idle one little memory.
+// fill reads once.
 func (r *Reader) fill() {
+	if len(r.buf) > 0 {
+		r.makeRoom()
+	}
+	if r.opts.BeforeRead != nil {
+		r.opts.BeforeRead()
+	}
+	// A reader may return nothing and no error; io.Reader discourages it.
+	for range 100 {
+		var n int
+		if r.lazy != nil {
+			if n, r.err = r.lazy.ReadLazily(r.lend, r.giveBack); len(r.kept) > 0 {
+				r.borrow() // it has ended while it waited
+			}
+		} else {
+			n, r.err = r.src.Read(r.buf[r.end:])
+		}
+		r.end += n
+		if n > 0 || r.err != nil {
+			return
+		}
+	}
+	r.err = io.ErrNoProgress
+}
+
+// makeRoom moves what is left to the front, into a larger buffer if the last read filled
+// this one. So a busy stream costs few system calls and an idle one little memory.
+func (r *Reader) makeRoom() {
+	usual := fullBuffer
+	if r.lazy != nil {
+		usual = lentBuffer
+	}
 	size := len(r.buf)
 	switch {
-	case r.start == r.end && size > fullBuffer:
-		size = fullBuffer // an extended line is over
-	case r.end == size && (size < fullBuffer || r.start < size/2):
+	case r.start == r.end && size > usual:
+		size = usual // an extended line is over
+	case r.end == size && (size < usual || r.start < size/2):
 		size *= 2
 	}
 	if size != len(r.buf) || r.end == size || r.start == r.end {
@@ -193,19 +248,31 @@ func (r *Reader) fill() {
 		r.start = 0
 		r.buf = buf
 	}
-	if r.opts.BeforeRead != nil {
-		r.opts.BeforeRead()
+}
+
+// borrow returns the room in the buffer, and sees to it that there is one.
+func (r *Reader) borrow() []byte {
+	if len(r.buf) == 0 {
+		r.buf = lent.Get().(*[lentBuffer]byte)[:]
+		r.end = copy(r.buf, r.kept)
+		r.kept = nil
 	}
-	// A reader may return nothing and no error; io.Reader discourages it.
-	for range 100 {
-		n, err := r.src.Read(r.buf[r.end:])
-		r.end += n
-		r.err = err
-		if n > 0 || err != nil {
-			return
-		}
+	return r.buf[r.end:]
+}
+
+// release lets others have the buffer, unless an extended line has made it larger. What is
+// in it of a line is kept in as little room as it takes.
+func (r *Reader) release() {
+	if len(r.buf) != lentBuffer {
+		return
 	}
-	r.err = io.ErrNoProgress
+	if r.start < r.end {
+		r.kept = bytes.Clone(r.buf[r.start:r.end])
+	}
+	lent.Put((*[lentBuffer]byte)(r.buf))
+	r.buf = nil
+	r.searched -= r.start
+	r.start, r.end = 0, 0
 }
 
 // Detach leaves the buffer to whoever still uses the last line. The Reader goes on

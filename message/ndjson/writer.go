@@ -25,14 +25,19 @@ type Writer struct {
 
 	mu    sync.Mutex // guards what follows
 	buf   []byte
+	home  *[]byte // where buf came from; nil if there is none
 	err   error
 	armed bool // the timer runs
 	timer *time.Timer
 
 	writing sync.Mutex // held while writing; taken before mu
 	dst     io.Writer
-	spare   []byte
+	more    atomic.Bool // whoever writes has to look again
 }
+
+// spare holds buffers in which nothing waits, of all writers: most connections have
+// nothing to say most of the time.
+var spare = sync.Pool{New: func() any { return new([]byte) }}
 
 // NewWriter returns a Writer to dst.
 func NewWriter(dst io.Writer) *Writer {
@@ -43,6 +48,10 @@ func NewWriter(dst io.Writer) *Writer {
 // included. End must follow.
 func (w *Writer) Begin() []byte {
 	w.mu.Lock()
+	if w.home == nil {
+		w.home = spare.Get().(*[]byte)
+		w.buf = *w.home
+	}
 	return w.buf
 }
 
@@ -76,32 +85,58 @@ func (w *Writer) late() { _ = w.Flush() }
 // returned; nothing is written after it.
 func (w *Writer) Flush() error {
 	w.writing.Lock()
-	defer w.writing.Unlock()
+	err := w.write()
+	w.writing.Unlock()
+	if w.more.Load() {
+		w.TryFlush()
+	}
+	return err
+}
+
+// TryFlush is Flush for somebody who must not wait for another one's write: what waits is
+// then written behind that.
+func (w *Writer) TryFlush() {
+	w.more.Store(true)
+	for w.more.Load() && w.writing.TryLock() {
+		w.more.Store(false)
+		_ = w.write()
+		w.writing.Unlock()
+	}
+}
+
+// write writes what waits. It is called with writing held.
+func (w *Writer) write() error {
 	w.mu.Lock()
 	if w.armed {
 		w.armed = false
 		w.timer.Stop()
 	}
-	out, err := w.buf, w.err
-	w.buf = w.spare[:0]
+	out, home, err := w.buf, w.home, w.err
+	w.buf, w.home = nil, nil
 	w.mu.Unlock()
-	if err != nil || len(out) == 0 {
-		w.spare = out[:0]
+	if home == nil {
 		return err
 	}
-	_, err = w.dst.Write(out)
-	if cap(out) > 4*highWater {
-		out = nil // a line of the older dialect was in it
+	if err == nil && len(out) > 0 {
+		_, err = w.dst.Write(out)
+		if err != nil {
+			w.fail(err)
+		}
 	}
-	w.spare = out[:0]
-	if err != nil {
-		w.mu.Lock()
-		w.err = err
-		w.failed.Store(true)
-		w.buf = w.buf[:0]
-		w.mu.Unlock()
+	if cap(out) <= 4*highWater { // otherwise a line of the older dialect was in it
+		*home = out[:0]
+		spare.Put(home)
 	}
 	return err
+}
+
+// fail makes writing end.
+func (w *Writer) fail(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.err = err
+	w.failed.Store(true)
+	w.buf = w.buf[:0]
 }
 
 // Close writes what waits. It does not close the destination.

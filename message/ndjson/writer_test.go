@@ -312,6 +312,32 @@ func TestCloseWaitsForAWriteUnderWay(t *testing.T) {
 	}
 }
 
+// Somebody who reads what a peer writes must not wait for a write to that peer, which may
+// wait for us to read.
+func TestTryFlushDoesNotWaitForTheWriteOfAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dst := newGate()
+		w := ndjson.NewWriter(dst)
+		put(w, "a\n")
+		flushed := make(chan error, 1)
+		go func() { flushed <- w.Flush() }()
+		<-dst.entered
+		put(w, "b\n")
+		w.TryFlush() // returns, or the test never ends
+		begun := time.Now()
+		close(dst.opened)
+		if err := <-flushed; err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(begun); took != 0 || dst.written.Load() != 4 {
+			t.Errorf("%d bytes were written after %v; what TryFlush left goes behind the other write at once", dst.written.Load(), took)
+		}
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestCloseWritesWhatWaits(t *testing.T) {
 	var dst recorder
 	w := ndjson.NewWriter(&dst)

@@ -186,7 +186,7 @@ func (d *Dir) renew(b Blob) (bool, error) {
 // than limit bytes are an error with code 413, and nothing is kept.
 func (d *Dir) PutReader(r io.Reader, limit int64) (Blob, error) {
 	if err := makeDir(d.path); err != nil {
-		return Blob{}, fmt.Errorf("blobs: %w", err)
+		return Blob{}, unkept(err)
 	}
 	sum := sha256.New()
 	var blob Blob
@@ -205,7 +205,7 @@ func (d *Dir) PutReader(r io.Reader, limit int64) (Blob, error) {
 		err = d.adopt(temporary, blob)
 	}
 	if err != nil {
-		return Blob{}, fmt.Errorf("blobs: %w", err)
+		return Blob{}, unkept(err)
 	}
 	return blob, nil
 }

@@ -2,7 +2,6 @@ package pebble
 
 import (
 	"encoding/binary"
-	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -13,8 +12,8 @@ import (
 )
 
 // maxPending is how many batches may be visible and not durable. The library has 4095
-// places for them and waits when they are taken; Apply waits before, where it can be
-// told that the disk fails.
+// places for groups of them and waits when they are taken; Apply waits before, where it can
+// be told that the disk fails.
 const maxPending = 4064
 
 // leaseSize is how many revisions are reserved at a time. After a restart they go on
@@ -26,14 +25,15 @@ const leaseSize = 1 << 14
 // flush that the library waits for.
 const stuckAfter = 500 * time.Millisecond
 
+// maxGroup is how much gathers before it is given to the library, whatever that waits for.
+const maxGroup = 64 << 10
+
 // maxBatch is how many bytes a batch may have.
 const maxBatch = 1 << 30
 
 // A change is a batch on its way through the applier.
 type change struct {
-	batch   *crdb.Batch
-	source  *store.Batch // what the batch was made of; the caller's
-	commit  *store.Commit
+	group   *group        // of this batch alone
 	applied chan struct{} // gets a token when it is visible
 
 	mu   sync.Mutex
@@ -41,8 +41,6 @@ type change struct {
 	err  error
 	left *store.Batch // a copy of the batch of a caller who has left
 }
-
-func newChange() any { return &change{applied: make(chan struct{}, 1)} }
 
 // Apply makes a batch part of the state. See [store.Store].
 func (e *Engine) Apply(b *store.Batch) (*store.Commit, error) {
@@ -64,8 +62,7 @@ func (e *Engine) Apply(b *store.Batch) (*store.Commit, error) {
 		<-e.slots
 		return nil, err
 	}
-	ch, err := e.encode(b, size)
-	if ch == nil {
+	if err := e.check(b.Conditions); err != nil || b.Empty() {
 		<-e.turn
 		<-e.slots
 		if err != nil {
@@ -73,15 +70,94 @@ func (e *Engine) Apply(b *store.Batch) (*store.Commit, error) {
 		}
 		return e.Barrier(), nil // nothing but conditions, and they hold
 	}
-	commit := ch.commit
-	ch.source = b
-	e.were = e.hot.begin(b, e.were)
-	if e.room.take(b, size) {
-		if err := e.applyDirectly(ch, b); err != nil {
-			return nil, err
-		}
-		return commit, nil
+	e.revision++
+	commit := store.NewCommit(e.revision)
+	e.touches = e.hot.begin(b, e.touches[:0])
+	takes, wants := roomFor(b, size)
+	if !e.room.take(takes, wants) {
+		return e.applyAside(b, commit, c)
 	}
+	due := e.gather(b, commit, wants)
+	e.hot.end(b, e.touches, commit.Revision)
+	<-e.turn
+	if due {
+		e.flush()
+	}
+	// Whoever looked at the queue because the disk fails has not seen this one.
+	if failing := e.health.err(); failing != nil {
+		commit.Resolve(failing)
+	}
+	e.watchers.Tell(b)
+	return commit, nil
+}
+
+// check checks the conditions of a batch. The caller has the turn.
+func (e *Engine) check(conditions []store.Condition) error {
+	for _, c := range conditions {
+		r, err := e.revisionOf(c.Key)
+		if err != nil {
+			return err
+		}
+		if r != c.Revision {
+			return store.ErrConflict
+		}
+	}
+	return nil
+}
+
+// gather adds a batch to the group that gathers, and reports whether the group is due to be
+// given to the library. The caller has the turn.
+func (e *Engine) gather(b *store.Batch, c *store.Commit, wants int64) (due bool) {
+	q := &e.queue
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	first := q.gathers == nil
+	if first {
+		q.gathers = e.newGroup()
+	}
+	e.encode(q.gathers, b, c, wants)
+	// If it is not the first, somebody has been told already.
+	return first && q.idle() || q.gathers.wants > e.room.group()
+}
+
+// flush gives the group that gathers to the library, which has room for it, and waits until
+// it has it.
+func (e *Engine) flush() {
+	if e.queue.settled() {
+		return
+	}
+	e.giving.Lock()
+	defer e.giving.Unlock()
+	for g := e.queue.take(); g != nil; g = e.queue.take() {
+		if err := e.give(g); err != nil {
+			// Readers have seen it.
+			e.disk.freeze(store.Errorf(503, err, "The store in %s can't go on writing; start kernos again", e.dir))
+			e.queue.refused()
+			e.resolve(g, err)
+			continue
+		}
+		return
+	}
+}
+
+// give gives a group to the library. Whoever calls it sees to it that nobody else does.
+func (e *Engine) give(g *group) error {
+	err := e.db.ApplyNoSyncWait(g.batch, crdb.Sync)
+	e.hot.seen(g.touches)
+	if err != nil {
+		return e.readError(err)
+	}
+	e.queue.push(g)
+	return nil
+}
+
+// applyAside makes a batch visible that the library may have to wait for. The caller has
+// had the turn.
+func (e *Engine) applyAside(b *store.Batch, commit *store.Commit, c *condition) (*store.Commit, error) {
+	e.flush() // for the order
+	g := e.newGroup()
+	e.encode(g, b, commit, 0)
+	ch := &change{group: g, applied: make(chan struct{}, 1)}
 	e.work <- ch // there is room: it is our turn
 
 	select {
@@ -93,37 +169,11 @@ func (e *Engine) Apply(b *store.Batch) (*store.Commit, error) {
 			return commit, nil
 		}
 	}
-	err = ch.err
-	ch.batch, ch.source, ch.commit, ch.done, ch.err = nil, nil, nil, false, nil
-	e.changes.Put(ch)
-	if err != nil {
-		return nil, err
+	if ch.err != nil {
+		return nil, ch.err
 	}
 	e.watchers.Tell(b)
 	return commit, nil
-}
-
-// applyDirectly makes a batch visible that the library has room for.
-func (e *Engine) applyDirectly(ch *change, b *store.Batch) error {
-	err := e.makeVisible(ch)
-	e.hot.end(b, e.were, revisionUnless(err, ch.commit))
-	<-e.turn
-	if err != nil {
-		<-e.slots
-		return err
-	}
-	ch.batch, ch.source, ch.commit = nil, nil, nil
-	e.changes.Put(ch)
-	e.watchers.Tell(b)
-	return nil
-}
-
-// revisionUnless is the revision of a batch that is visible, 0 of one that is not.
-func revisionUnless(err error, c *store.Commit) store.Revision {
-	if err != nil {
-		return 0
-	}
-	return c.Revision
 }
 
 // enter takes a place, or says why there is none to be had.
@@ -193,208 +243,100 @@ func (ch *change) leave(b *store.Batch) bool {
 	return true
 }
 
-// encode checks the conditions and gives the batch its revision. It returns nil if there
-// is nothing to change. The caller has the turn.
-func (e *Engine) encode(b *store.Batch, size int) (*change, error) {
-	for _, c := range b.Conditions {
-		r, err := e.revisionOf(c.Key)
-		if err != nil {
-			return nil, err
-		}
-		if r != c.Revision {
-			return nil, store.ErrConflict
-		}
+// newGroup returns an empty group.
+func (e *Engine) newGroup() *group {
+	select {
+	case g := <-e.groups:
+		return g
+	default:
+		return &group{batch: e.db.NewBatch(crdb.WithMaxRetainedSizeBytes(4 * maxGroup))}
 	}
-	if b.Empty() {
-		return nil, nil
-	}
-	revision := e.revision + 1
-	var number [binary.MaxVarintLen64]byte
-	prefix := binary.AppendUvarint(number[:0], uint64(revision))
+}
 
-	batch := e.db.NewBatchWithSize(size + 64)
+// encode adds a batch to a group. The caller has the turn.
+func (e *Engine) encode(g *group, b *store.Batch, c *store.Commit, wants int64) {
+	var number [binary.MaxVarintLen64]byte
+	prefix := binary.AppendUvarint(number[:0], uint64(c.Revision))
+	// The library's errors are those of batches with an index, which this one has not.
 	for _, op := range b.Ops {
 		switch op.Kind {
 		case store.OpSet:
-			d := batch.SetDeferred(len(op.Key), len(prefix)+len(op.Value))
+			d := g.batch.SetDeferred(len(op.Key), len(prefix)+len(op.Value))
 			copy(d.Key, op.Key)
 			copy(d.Value[copy(d.Value, prefix):], op.Value)
-			if err := d.Finish(); err != nil {
-				return nil, errors.Join(e.readError(err), batch.Close())
-			}
+			_ = d.Finish()
 		case store.OpDelete:
-			if err := batch.Delete(op.Key, nil); err != nil {
-				return nil, errors.Join(e.readError(err), batch.Close())
-			}
+			_ = g.batch.Delete(op.Key, nil)
 		case store.OpDeleteRange:
-			if string(op.Key) == string(op.Value) {
-				continue // the library takes no empty ranges
-			}
-			if err := batch.DeleteRange(op.Key, op.Value, nil); err != nil {
-				return nil, errors.Join(e.readError(err), batch.Close())
+			if string(op.Key) != string(op.Value) { // the library takes no empty ranges
+				_ = g.batch.DeleteRange(op.Key, op.Value, nil)
 			}
 		}
 	}
-	if revision > e.lease || batch.Empty() { // an empty range is a change like others
-		lease := binary.AppendUvarint(nil, uint64(revision+leaseSize))
-		if err := batch.Set([]byte(revisionKey), lease, nil); err != nil {
-			return nil, errors.Join(e.readError(err), batch.Close())
-		}
-		e.lease = revision + leaseSize
+	if c.Revision > e.lease || g.batch.Empty() { // an empty range is a change like others
+		e.lease = c.Revision + leaseSize
+		_ = g.batch.Set([]byte(revisionKey), binary.AppendUvarint(nil, uint64(e.lease)), nil)
 	}
-	e.revision = revision
-
-	ch := e.changes.Get().(*change)
-	ch.batch, ch.commit = batch, store.NewCommit(revision)
-	return ch, nil
+	g.commits = append(g.commits, c)
+	g.touches = append(g.touches, e.touches...)
+	g.wants += wants
 }
 
-// apply is the applier: it makes batches visible. It is a goroutine of its own because
-// the library may wait here, for a flush or for a new log; a caller must not, if the disk
-// fails.
+// apply is the applier: it makes batches visible that the library may have to wait for, for
+// a flush or for a new log. It is a goroutine of its own because a caller must not wait
+// for that if the disk fails.
 func (e *Engine) apply() {
 	for ch := range e.work {
-		err := e.makeVisible(ch)
+		commit := ch.group.commits[0]
+		err := e.give(ch.group)
+		if err != nil {
+			e.lease = 0 // if the batch had one, it is lost; the next has it
+			e.resolve(ch.group, err)
+		} else if failing := e.health.err(); failing != nil {
+			// Whoever looked at the queue because the disk fails has not seen this one.
+			commit.Resolve(failing)
+		}
 		ch.mu.Lock()
 		ch.done = true
 		ch.err = err
 		left := ch.left
-		if left != nil {
-			e.hot.end(left, e.were, 0)
-		} else {
-			e.hot.end(ch.source, e.were, revisionUnless(err, ch.commit))
-		}
 		ch.mu.Unlock()
 		<-e.turn
-		if err != nil {
-			<-e.slots
+		if left == nil {
+			ch.applied <- struct{}{}
+		} else if err == nil {
+			e.watchers.Tell(left)
 		}
-		if left != nil {
-			if err == nil {
-				e.watchers.Tell(left)
-			}
-			continue // nobody uses it any more
-		}
-		ch.applied <- struct{}{}
 	}
-}
-
-// makeVisible gives a batch to the library. Whoever calls it has the turn.
-func (e *Engine) makeVisible(ch *change) error {
-	err := e.db.ApplyNoSyncWait(ch.batch, crdb.Sync)
-	if err != nil {
-		err = e.readError(err)
-		ch.commit.Resolve(err)
-		e.lease = 0 // if the batch had one, it is lost; the next has it
-		return err
-	}
-	e.queue.push(pending{ch.batch, ch.commit})
-	// Whoever looked at the queue because the disk fails has not seen this one.
-	if failing := e.health.err(); failing != nil {
-		ch.commit.Resolve(failing)
-	}
-	return nil
-}
-
-// A pending batch is visible, and on its way to the disk.
-type pending struct {
-	batch  *crdb.Batch
-	commit *store.Commit
-}
-
-// A queue has the pending batches in their order.
-type queue struct {
-	mu      sync.Mutex
-	more    sync.Cond
-	list    []pending // a ring
-	first   int
-	n       int
-	stopped bool
-}
-
-func (q *queue) push(p pending) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.n == len(q.list) {
-		list := make([]pending, max(64, 2*len(q.list)))
-		for i := range q.n {
-			list[i] = q.list[(q.first+i)%len(q.list)]
-		}
-		q.list, q.first = list, 0
-	}
-	q.list[(q.first+q.n)%len(q.list)] = p
-	q.n++
-	if q.n == 1 {
-		q.more.Signal()
-	}
-}
-
-// front waits for a batch and returns the first one, which stays in the queue. It returns
-// false when there won't be another one.
-func (q *queue) front() (pending, bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for q.n == 0 {
-		if q.stopped {
-			return pending{}, false
-		}
-		q.more.Wait()
-	}
-	return q.list[q.first], true
-}
-
-func (q *queue) pop() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.list[q.first] = pending{}
-	q.first = (q.first + 1) % len(q.list)
-	q.n--
-}
-
-// last returns the commit of the last batch, or nil.
-func (q *queue) last() *store.Commit {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.n == 0 {
-		return nil
-	}
-	return q.list[(q.first+q.n-1)%len(q.list)].commit
-}
-
-func (q *queue) commits() []*store.Commit {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	all := make([]*store.Commit, q.n)
-	for i := range all {
-		all[i] = q.list[(q.first+i)%len(q.list)].commit
-	}
-	return all
-}
-
-// stop says that nothing is pushed any more once the applier has ended.
-func (q *queue) stop() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.stopped = true
-	q.more.Broadcast()
 }
 
 // sync is the syncer: it waits for the log and resolves the commits.
 func (e *Engine) sync() {
-	for {
-		p, ok := e.queue.front()
-		if !ok {
-			return
-		}
-		err := p.batch.SyncWait()
+	for g := e.queue.front(); g != nil; g = e.queue.front() {
+		err := g.batch.SyncWait()
 		if e.disk.isFrozen() {
 			err = e.health.err() // the log only believes that it has written
 		} else if err != nil {
 			err = unwritable(e.dir, err)
 		}
-		e.queue.pop()
-		_ = p.batch.Close() // it can't fail here
-		p.commit.Resolve(err)
+		due := e.queue.pop()
+		e.resolve(g, err)
+		g.reset()
+		select {
+		case e.groups <- g:
+		default:
+			_ = g.batch.Close() // it can't fail here
+		}
+		if due {
+			e.flush()
+		}
+	}
+}
+
+// resolve resolves the commits of a group.
+func (e *Engine) resolve(g *group, err error) {
+	for _, c := range g.commits {
+		c.Resolve(err)
 		<-e.slots
 	}
 }

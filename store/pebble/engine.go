@@ -13,13 +13,19 @@
 //
 // # How a batch becomes durable
 //
-// Apply has a turn: one batch at a time is checked and encoded, made visible, and handed to
-// the library's log. Where the library might wait, a goroutine of the engine, the applier,
-// does that, so that a caller can leave if the disk fails. The syncer waits for the log,
-// batch by batch in their order, and resolves the commits; while it waits for one fsync,
-// the batches that are applied meanwhile gather for the next one. If the disk fails, the
-// herald resolves everything that is pending at once, and Apply refuses, until the disk
-// takes what it owes.
+// Apply has a turn: one batch at a time is checked, encoded and added to what gathers for
+// the library (queue.go). From then on it is visible: hot (hot.go) has those of its keys
+// that are read again and again, and whoever reads others of them from the library gives it
+// first what has gathered.
+//
+// The syncer waits for the log, and resolves the commits in their order. While it waits
+// for one fsync, batches gather; then it gives them to the library, as one, for the next
+// fsync. If it has nothing to wait for, Apply gives the batch to the library itself. Where
+// the library might wait, for a table or a new log, another goroutine, the applier, does
+// that, with a batch alone, so that a caller can leave if the disk fails.
+//
+// If the disk fails, the herald resolves everything that is pending at once, and Apply
+// refuses, until the disk takes what it owes.
 package pebble
 
 import (
@@ -74,6 +80,9 @@ func (o *Options) defaults() Options {
 	return all
 }
 
+// spareGroups is how many groups are kept to be used again.
+const spareGroups = 4
+
 // stopWrites is how many memtables there may be before writers wait.
 const stopWrites = 4
 
@@ -117,8 +126,9 @@ type Engine struct {
 	turn     chan struct{} // the right to apply
 	work     chan *change
 	room     room
-	were     []bool    // for hot; of whoever has the turn
-	changes  sync.Pool // of *change
+	touches  []touch     // for hot; of whoever has the turn
+	groups   chan *group // that are empty, to be used again
+	giving   sync.Mutex  // the right to give the library what has gathered
 	queue    queue
 	writing  sync.WaitGroup // applier and syncer
 	telling  sync.WaitGroup // the herald
@@ -205,9 +215,9 @@ func open(dir string, opts Options, l *lock) (*Engine, error) {
 		dir: dir, opts: opts, disk: newDisk(fs, h), health: h, lock: l, hot: newHot(),
 		closing: make(chan struct{}), closed: make(chan struct{}), quiet: make(chan struct{}),
 		slots: make(chan struct{}, maxPending), turn: make(chan struct{}, 1), work: make(chan *change, 1),
+		groups: make(chan *group, spareGroups),
 	}
 	e.queue.more.L = &e.queue.mu
-	e.changes.New = newChange
 	log.fatal = func(err error) {
 		e.disk.freeze(store.Errorf(503, err, "The store in %s can't go on writing; start kernos again", dir))
 	}
@@ -307,6 +317,7 @@ func (e *Engine) close() error {
 	patience.Go(func() { e.giveUp(finished) })
 
 	e.turn <- struct{}{} // nobody applies any more
+	e.flush()
 	close(e.work)
 	e.queue.stop()
 	e.writing.Wait()

@@ -10,23 +10,39 @@ import (
 )
 
 // hot remembers entries that are read again and again, and keys that are absent: those that
-// a handler reads before it stages a change, and that the change is conditional on.
+// a handler reads before it stages a change, and that the change is conditional on. It also
+// knows which keys have changes that the library has not got yet.
 //
-// A key has one place, which has an age. It is odd while a batch with a key of that place
-// is made visible, and even otherwise. Before a batch is visible its keys are taken out;
-// then nobody finds an entry that the batch has replaced beside another one that it has
-// set. Whoever has read an entry may put it into its place only if that is as old as it
-// was before the read, and even; so an entry in a place is never older than a change that
-// somebody has seen.
+// A key has one place. Before a batch is visible, begin takes its keys out and marks their
+// places: from then on, whoever does not find a key in a marked place gives the library
+// what has gathered before they read there. Then the batch joins what has gathered, which
+// is the moment that it becomes visible, and end puts its keys back as they are now; so
+// nobody finds one that the batch has set, and then another one that it has replaced. When
+// the library has the batch, seen takes the marks away.
+//
+// Whoever has read an entry may put it into its place only if that had no mark before they
+// read, and no batch has begun there since. So an entry in a place is never older than a
+// change that somebody has seen.
+//
+// A batch that deletes a range concerns all places: it begins an era, and entries of others
+// don't count.
 type hot struct {
 	seed   maphash.Seed
+	era    atomic.Uint32
+	unseen atomic.Int32 // ranges that the library has not deleted yet
 	places [hotPlaces]hotPlace
 }
 
 type hotPlace struct {
-	mu    sync.Mutex // held to change what follows
-	age   atomic.Uint32
-	entry atomic.Pointer[store.Entry]
+	mu     sync.Mutex    // held by begin and put
+	age    atomic.Uint32 // batches that have begun here
+	unseen atomic.Int32  // changes that the library has not got yet
+	entry  atomic.Pointer[hotEntry]
+}
+
+type hotEntry struct {
+	store.Entry
+	era uint32
 }
 
 const (
@@ -36,101 +52,110 @@ const (
 
 func newHot() *hot { return &hot{seed: maphash.MakeSeed()} }
 
-func (h *hot) place(key []byte) int { return int(maphash.Bytes(h.seed, key) % hotPlaces) }
-
-// get returns the entry of a key, which is shared and must not be changed.
-func (h *hot) get(key []byte) (store.Entry, bool) {
-	e := h.places[h.place(key)].entry.Load()
-	if e == nil || !bytes.Equal(e.Key, key) {
-		return store.Entry{}, false
-	}
-	return *e, true
+// A ticket is what a place was like before the library is asked for a key.
+type ticket struct {
+	place    *hotPlace
+	age, era uint32
+	marked   bool // the library has not got all changes yet
 }
 
-// age is to be asked before a key is read, for put.
-func (h *hot) age(key []byte) uint32 { return h.places[h.place(key)].age.Load() }
+// get returns the entry of a key, which is shared and must not be changed, or a ticket to
+// put it.
+func (h *hot) get(key []byte) (store.Entry, ticket, bool) {
+	p := &h.places[h.place(key)]
+	t := ticket{place: p, age: p.age.Load(), era: h.era.Load()} // before the marks
+	if e := p.entry.Load(); e != nil && e.era == t.era && bytes.Equal(e.Key, key) {
+		return e.Entry, t, true
+	}
+	t.marked = p.unseen.Load() != 0 || h.unseen.Load() != 0
+	return store.Entry{}, t, false
+}
 
-// put remembers an entry that was read when its place had this age.
-func (h *hot) put(e store.Entry, age uint32) {
-	if len(e.Key)+len(e.Value) > hotSize {
+func (h *hot) place(key []byte) uint32 { return uint32(maphash.Bytes(h.seed, key) % hotPlaces) }
+
+// put remembers an entry that was read with a ticket.
+func (h *hot) put(e store.Entry, t ticket) {
+	if t.marked || len(e.Key)+len(e.Value) > hotSize {
 		return
 	}
-	p := &h.places[h.place(e.Key)]
-	kept := keep(e)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if age%2 == 0 && p.age.Load() == age {
-		p.entry.Store(kept)
+	kept := keep(e, t.era)
+	t.place.mu.Lock()
+	defer t.place.mu.Unlock()
+	if t.place.age.Load() == t.age {
+		t.place.entry.Store(kept)
 	}
 }
 
 // keep copies an entry.
-func keep(e store.Entry) *store.Entry {
+func keep(e store.Entry, era uint32) *hotEntry {
 	both := append(append(make([]byte, 0, len(e.Key)+len(e.Value)), e.Key...), e.Value...)
 	n := len(e.Key)
-	return &store.Entry{Key: both[:n:n], Value: both[n:], Revision: e.Revision}
+	return &hotEntry{store.Entry{Key: both[:n:n], Value: both[n:], Revision: e.Revision}, era}
 }
 
-// begin takes the keys of a batch out, before it is visible. It returns which of them were
-// there. Whoever calls it has the turn, until end.
-func (h *hot) begin(b *store.Batch, were []bool) []bool {
-	were = were[:0]
+// A touch is what a change means to hot.
+type touch struct {
+	place uint32 // allPlaces if it deletes a range
+	was   bool   // its key was remembered
+}
+
+const allPlaces = hotPlaces
+
+// begin takes the keys of a batch out and marks their places. Whoever calls it has the
+// turn, until end.
+func (h *hot) begin(b *store.Batch, touches []touch) []touch {
 	for _, op := range b.Ops {
 		if op.Kind == store.OpDeleteRange {
-			for i := range h.places {
-				h.places[i].begin(nil)
-			}
-			were = append(were, false)
+			h.era.Add(1)
+			h.unseen.Add(1)
+			touches = append(touches, touch{place: allPlaces})
 			continue
 		}
-		were = append(were, h.places[h.place(op.Key)].begin(op.Key))
+		place := h.place(op.Key)
+		touches = append(touches, touch{place, h.places[place].begin(op.Key)})
 	}
-	return were
+	return touches
 }
 
-// begin makes a place odd and takes a key out of it, or whatever is in it if the key is
-// nil. It reports whether it was there.
-func (p *hotPlace) begin(key []byte) bool {
+func (p *hotPlace) begin(key []byte) (was bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.age.Store(p.age.Load() | 1)
-	e := p.entry.Load()
-	if e == nil || key != nil && !bytes.Equal(e.Key, key) {
-		return false
+	p.age.Add(1)
+	p.unseen.Add(1)
+	if was = p.has(key); was {
+		p.entry.Store(nil)
 	}
-	p.entry.Store(nil)
-	return true
+	return was
 }
 
-// end makes places even again, when the batch is visible, or when it is known that it will
-// not be. Keys that were there are there again, as they are now; r is 0 if that is not
-// known.
-func (h *hot) end(b *store.Batch, were []bool, r store.Revision) {
+func (p *hotPlace) has(key []byte) bool {
+	e := p.entry.Load()
+	return e != nil && bytes.Equal(e.Key, key)
+}
+
+// end puts the keys of a batch back that were there, when it is visible.
+func (h *hot) end(b *store.Batch, touches []touch, r store.Revision) {
 	for i, op := range b.Ops {
 		if op.Kind == store.OpDeleteRange {
-			for i := range h.places {
-				h.places[i].end(nil, nil)
-			}
+			h.era.Add(1) // the batch may have set keys in it before
 			continue
 		}
-		var e *store.Entry
-		if r != 0 && were[i] && op.Kind == store.OpSet && len(op.Key)+len(op.Value) <= hotSize {
-			e = keep(store.Entry{Key: op.Key, Value: op.Value, Revision: r})
+		p := &h.places[touches[i].place]
+		if touches[i].was && op.Kind == store.OpSet && len(op.Key)+len(op.Value) <= hotSize {
+			p.entry.Store(keep(store.Entry{Key: op.Key, Value: op.Value, Revision: r}, h.era.Load()))
+		} else if p.has(op.Key) {
+			p.entry.Store(nil) // the batch has set it before
 		}
-		h.places[h.place(op.Key)].end(op.Key, e)
 	}
 }
 
-// end makes a place even. What it has of a key, or of any if that is nil, goes: a batch
-// may change a key twice. An entry that is not nil comes.
-func (p *hotPlace) end(key []byte, e *store.Entry) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if age := p.age.Load(); age%2 == 1 {
-		p.age.Store(age + 1)
-	}
-	old := p.entry.Load()
-	if e != nil || old != nil && (key == nil || bytes.Equal(old.Key, key)) {
-		p.entry.Store(e)
+// seen takes the marks of batches away that the library has got, or never will.
+func (h *hot) seen(touches []touch) {
+	for _, t := range touches {
+		if t.place == allPlaces {
+			h.unseen.Add(-1)
+		} else {
+			h.places[t.place].unseen.Add(-1)
+		}
 	}
 }

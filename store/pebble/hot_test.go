@@ -62,37 +62,63 @@ func TestHotEntriesAreNeverOld(t *testing.T) {
 func TestHotRemembersWhatIsAbsentAndForgetsWhatIsLarge(t *testing.T) {
 	h := newHot()
 	key := []byte("mkey")
-	h.put(store.Entry{Key: key}, h.age(key))
-	if e, ok := h.get(key); !ok || e.Revision != 0 {
+	look := func() ticket {
+		_, at, _ := h.get(key)
+		return at
+	}
+	change := func(b *store.Batch, r store.Revision) {
+		touches := h.begin(b, nil)
+		h.end(b, touches, r)
+		h.seen(touches)
+	}
+	h.put(store.Entry{Key: key}, look())
+	if e, _, ok := h.get(key); !ok || e.Revision != 0 {
 		t.Error("an absent key is not remembered")
 	}
 	var b store.Batch
 	b.Set(key, []byte("new"))
-	old := h.age(key)
-	were := h.begin(&b, nil)
-	if _, ok := h.get(key); ok {
-		t.Error("an entry is found while it is replaced")
+	old := look()
+	touches := h.begin(&b, nil)
+	_, during, ok := h.get(key)
+	if ok || !during.marked {
+		t.Error("an entry is found while it is replaced, or looked for in the library as if that were complete")
 	}
-	h.put(store.Entry{Key: key, Value: []byte("old"), Revision: 1}, h.age(key)) // read and put meanwhile
-	h.end(&b, were, 7)
-	if e, ok := h.get(key); !ok || e.Revision != 7 || string(e.Value) != "new" {
+	h.put(store.Entry{Key: key, Value: []byte("old"), Revision: 1}, during) // read and put meanwhile
+	h.end(&b, touches, 7)
+	if e, _, ok := h.get(key); !ok || e.Revision != 7 || string(e.Value) != "new" {
 		t.Errorf("after a change: %v, %v", e, ok)
 	}
-	h.end(&b, h.begin(&b, nil), 0)
-	h.put(store.Entry{Key: key, Value: []byte("old"), Revision: 1}, old) // read before, put after
-	if e, ok := h.get(key); ok {
+	h.seen(touches)
+	h.put(store.Entry{Key: key, Value: []byte("old"), Revision: 1}, old)    // read before, put after
+	h.put(store.Entry{Key: key, Value: []byte("old"), Revision: 1}, during) // read meanwhile, put after
+	if e, _, ok := h.get(key); !ok || e.Revision != 7 {
 		t.Errorf("an old entry is remembered: %v", e)
 	}
-	h.put(store.Entry{Key: key}, h.age(key))
 	var twice store.Batch
 	twice.Set(key, []byte("new"))
 	twice.Delete(key)
-	h.end(&twice, h.begin(&twice, nil), 8)
-	if e, ok := h.get(key); ok && e.Revision != 0 {
+	change(&twice, 8)
+	if e, at, ok := h.get(key); ok || at.marked {
 		t.Errorf("a key that was set and deleted is %v", e)
 	}
-	h.put(store.Entry{Key: key, Value: make([]byte, hotSize)}, h.age(key))
-	if _, ok := h.get(key); ok {
+	h.put(store.Entry{Key: key, Value: make([]byte, hotSize)}, look())
+	if _, _, ok := h.get(key); ok {
 		t.Error("a large entry is remembered")
+	}
+	h.put(store.Entry{Key: key}, look())
+	old = look()
+	var all store.Batch
+	all.Set(key, []byte("new"))
+	all.DeleteRange([]byte("m"), []byte("n"))
+	touches = h.begin(&all, nil)
+	other := []byte("mother")
+	if _, at, ok := h.get(other); ok || !at.marked {
+		t.Error("a range is deleted, and a key is looked for as if it were not")
+	}
+	h.end(&all, touches, 9)
+	h.seen(touches)
+	h.put(store.Entry{Key: key, Value: []byte("old"), Revision: 1}, old)
+	if e, at, ok := h.get(key); ok || at.marked {
+		t.Errorf("a key in a range that was deleted is %v", e)
 	}
 }

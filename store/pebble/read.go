@@ -55,13 +55,16 @@ func (e *Engine) Get(key []byte) (store.Entry, error) {
 	if e.dead {
 		return store.Entry{}, store.ErrClosed
 	}
-	if known, ok := e.hot.get(key); ok {
-		return store.Entry{Key: key, Value: bytes.Clone(known.Value), Revision: known.Revision}, nil
+	known, t, ok := e.hot.get(key)
+	if ok {
+		return store.Entry{Key: key, Value: known.Value, Revision: known.Revision}, nil
 	}
-	age := e.hot.age(key)
+	if t.marked {
+		e.flush()
+	}
 	entry, err := e.get(e.db, key)
 	if err == nil {
-		e.hot.put(entry, age)
+		e.hot.put(entry, t)
 	}
 	return entry, err
 }
@@ -105,8 +108,12 @@ func (e *Engine) revisionOf(key []byte) (store.Revision, error) {
 	if foreign(key) {
 		return 0, nil
 	}
-	if known, ok := e.hot.get(key); ok {
+	known, t, ok := e.hot.get(key)
+	if ok {
 		return known.Revision, nil
+	}
+	if t.marked {
+		e.flush()
 	}
 	stored, closer, err := e.db.Get(key)
 	if err != nil {
@@ -131,6 +138,7 @@ func (e *Engine) Scan(r store.Range) iter.Seq2[store.Entry, error] {
 		if e.dead {
 			return store.ErrClosed
 		}
+		e.flush()
 		return use(e.db)
 	})
 }
@@ -270,6 +278,7 @@ func (e *Engine) Snapshot() (store.Snapshot, error) {
 	if e.dead {
 		return nil, store.ErrClosed
 	}
+	e.flush()
 	s := &snapshot{e: e, snap: e.db.NewSnapshot()}
 	e.handles.add(s)
 	return s, nil

@@ -17,8 +17,8 @@ type room struct {
 
 const (
 	firstTable = 256 << 10 // the library's first table in memory; each next one is twice as large
-	perEntry   = 80        // bytes that an entry takes beside its key and its value, rather too many
-	perBatch   = 512       // that the library wants to be free in addition, for each entry
+	perEntry   = 32        // bytes that an entry takes beside its key, its value and numbers, rather too many
+	perWish    = 192       // that the library wants to be free in addition, for each entry
 )
 
 // renewed is called when there is a new log, which means a new table.
@@ -27,12 +27,21 @@ func (r *room) renewed(limit int64) {
 	r.used.Store(0)
 }
 
-// take notes a batch and reports whether there is plenty of room for it.
-func (r *room) take(b *store.Batch, bytes int) bool {
-	n := int64(bytes + perEntry*len(b.Ops))
-	if n >= r.size.Load()/4 {
-		r.used.Add(n)
+// roomFor is how much a batch takes, and how much the library wants to be free for it.
+func roomFor(b *store.Batch, bytes int) (takes, wants int64) {
+	takes = int64(bytes + perEntry*len(b.Ops))
+	return takes, takes + int64(perWish*len(b.Ops))
+}
+
+// group is how much the batches that gather may want, before the last one.
+func (r *room) group() int64 { return min(maxGroup, r.size.Load()/8) }
+
+// take notes a batch and reports whether there is plenty of room for it, whatever has
+// gathered before it.
+func (r *room) take(takes, wants int64) bool {
+	used := r.used.Add(takes)
+	if wants >= r.size.Load()/4 {
 		return false // the library gives a large batch a table and a log of its own
 	}
-	return r.used.Add(n)+int64(perBatch*len(b.Ops)) < r.size.Load()
+	return used+wants+r.group() < r.size.Load()
 }

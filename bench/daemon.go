@@ -1,0 +1,402 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// A daemon is kernos serve in a home of its own.
+type daemon struct {
+	cmd    *exec.Cmd
+	dir    string
+	socket string
+	log    bytes.Buffer
+}
+
+// startDaemon starts kernos serve on a home directory and waits until it answers.
+func startDaemon(binary, home string, flags ...string) (*daemon, error) {
+	dir, err := os.MkdirTemp("", "kernos-run-*")
+	if err != nil {
+		return nil, err
+	}
+	d := &daemon{dir: dir}
+	environment := append(os.Environ(), "KERNOS_HOME="+home, "XDG_RUNTIME_DIR="+dir)
+	d.cmd = exec.Command(binary, append([]string{"serve"}, flags...)...)
+	d.cmd.Env = environment
+	d.cmd.Stderr = &d.log
+	if err := d.cmd.Start(); err != nil {
+		return nil, err
+	}
+	for begin := time.Now(); time.Since(begin) < 20*time.Second; time.Sleep(20 * time.Millisecond) {
+		status := exec.Command(binary, "status", "--json")
+		status.Env = environment
+		out, err := status.Output()
+		if err != nil {
+			continue
+		}
+		var s struct{ Socket string }
+		if err := json.Unmarshal(out, &s); err != nil {
+			return nil, fmt.Errorf("kernos status --json: %w", err)
+		}
+		d.socket = s.Socket
+		return d, nil
+	}
+	_ = d.stop()
+	return nil, fmt.Errorf("kernos serve does not answer: %s", d.log.String())
+}
+
+func (d *daemon) stop() error {
+	_ = d.cmd.Process.Signal(syscall.SIGTERM)
+	err := d.cmd.Wait()
+	_ = os.RemoveAll(d.dir)
+	return err
+}
+
+// resident is how many bytes of a process are in memory.
+func resident(pid int) (float64, error) {
+	status, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
+	if err != nil {
+		return 0, err
+	}
+	_, rest, _ := strings.Cut(string(status), "VmRSS:")
+	kb, err := strconv.ParseFloat(strings.Fields(rest)[0], 64)
+	return kb * 1024, err
+}
+
+// latency sends a line again and again over a connection, each time when the answer to
+// the one before is there, and returns the median.
+func latency(conn net.Conn, line []byte, count int) (time.Duration, error) {
+	r := bufio.NewReaderSize(conn, 64<<10)
+	took := make([]time.Duration, count)
+	for i := range count {
+		begin := time.Now()
+		if _, err := conn.Write(line); err != nil {
+			return 0, err
+		}
+		for {
+			answer, err := r.ReadSlice('\n')
+			if err != nil {
+				return 0, err
+			}
+			if bytes.HasPrefix(answer, []byte(`{"kind":"error"`)) {
+				return 0, fmt.Errorf("no reply: %s", answer)
+			}
+			if !bytes.HasPrefix(answer, []byte(`{"kind":"event"`)) {
+				break
+			}
+		}
+		took[i] = time.Since(begin)
+	}
+	slices.Sort(took)
+	return took[count/2], nil
+}
+
+// stream sends lines over a connection, as fast as it takes them, while it reads as many
+// answers.
+func stream(conn net.Conn, text []byte, count int) error {
+	sent := make(chan error, 1)
+	go func() {
+		_, err := conn.Write(text)
+		sent <- err
+	}()
+	buf := make([]byte, 256<<10)
+	for got := 0; got < count; {
+		n, err := conn.Read(buf)
+		got += bytes.Count(buf[:n], []byte("\n"))
+		if err != nil {
+			return err
+		}
+	}
+	return <-sent
+}
+
+// streams runs some connections at once and returns the messages a second of all of them.
+func streams(socket string, connections, each int) (float64, error) {
+	text := bytes.Join(append(smallLines(each), nil), []byte("\n"))
+	var all sync.WaitGroup
+	var failed atomic.Pointer[error]
+	begin := time.Now()
+	for range connections {
+		all.Go(func() {
+			conn, err := net.Dial("unix", socket)
+			if err == nil {
+				err = stream(conn, text, each)
+				_ = conn.Close()
+			}
+			if err != nil {
+				failed.Store(&err)
+			}
+		})
+	}
+	all.Wait()
+	if err := failed.Load(); err != nil {
+		return 0, *err
+	}
+	return float64(connections*each) / time.Since(begin).Seconds(), nil
+}
+
+// echo answers every line with itself, over a unix socket, and knows nothing else. It is
+// what this program does in a process of its own.
+func echo(path string) error {
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return err
+	}
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			return err
+		}
+		go func() {
+			buf := make([]byte, 64<<10)
+			for {
+				n, err := conn.Read(buf)
+				if err != nil {
+					return
+				}
+				if _, err := conn.Write(buf[:n]); err != nil {
+					return
+				}
+			}
+		}()
+	}
+}
+
+// dialEcho starts the echo in a process of its own.
+func dialEcho() (conn net.Conn, stop func(), err error) {
+	dir, err := os.MkdirTemp("", "kernos-echo-*")
+	if err != nil {
+		return nil, nil, err
+	}
+	path := filepath.Join(dir, "echo")
+	cmd := exec.Command(os.Args[0], "-echo", path)
+	if err := cmd.Start(); err != nil {
+		return nil, nil, err
+	}
+	stop = func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		_ = os.RemoveAll(dir)
+	}
+	for range 500 {
+		if conn, err = net.Dial("unix", path); err == nil {
+			return conn, stop, nil
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	stop()
+	return nil, nil, err
+}
+
+// handle registers Bench.Echo for a connection, and answers it with its input until the
+// connection ends.
+func handle(socket string) (net.Conn, error) {
+	conn, err := net.Dial("unix", socket)
+	if err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(conn, `{"kind":"command","type":"Syscall.Register","data":{"name":"Bench.Echo","kind":"query","description":"Return the input.","inputSchema":{"type":"object","properties":{"payload":{"type":"string","description":"Anything."}},"required":["payload"]},"outputSchema":{"type":"object"},"handler":"connection"},"metadata":{"id":"register","timestamp":1735000000000}}`+"\n")
+	r := bufio.NewReaderSize(conn, 64<<10)
+	line, err := r.ReadSlice('\n')
+	if err != nil {
+		return nil, err
+	}
+	if !bytes.HasPrefix(line, []byte(`{"kind":"reply"`)) {
+		return nil, fmt.Errorf("can't register: %s", line)
+	}
+	go func() {
+		var m struct {
+			Data     json.RawMessage
+			Metadata struct{ ID string }
+		}
+		var answer []byte
+		for n := 0; ; n++ {
+			line, err := r.ReadSlice('\n')
+			if err != nil || json.Unmarshal(line, &m) != nil {
+				return
+			}
+			answer = fmt.Appendf(answer[:0], `{"kind":"reply","type":"Bench.Echo","data":%s,"metadata":{"id":"answer-%d","timestamp":1735000000000,"causation":%q}}`+"\n", m.Data, n, m.Metadata.ID)
+			if _, err := conn.Write(answer); err != nil {
+				return
+			}
+		}
+	}()
+	return conn, nil
+}
+
+// besideEcho measures the daemon over its socket.
+func besideEcho(out io.Writer, binary string, count int) error {
+	home, err := os.MkdirTemp("", "kernos-bench-*")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(home) }()
+	d, err := startDaemon(binary, home)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = d.stop() }()
+	bare, stopEcho, err := dialEcho()
+	if err != nil {
+		return err
+	}
+	defer stopEcho()
+	conn, err := net.Dial("unix", d.socket)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	fmt.Fprintf(out, "\nThe daemon, which records everything, over its socket\n")
+
+	line := append(smallLines(1)[0], '\n')
+	handler, err := handle(d.socket)
+	if err != nil {
+		return err
+	}
+	served := bytes.Replace(line, []byte(`"Ping"`), []byte(`"Bench.Echo"`), 1)
+	// In turns, so that both have the same neighbours.
+	var floors, direct, through []time.Duration
+	for range 5 {
+		for _, m := range []struct {
+			conn net.Conn
+			line []byte
+			to   *[]time.Duration
+		}{{bare, line, &floors}, {conn, line, &direct}, {conn, served, &through}} {
+			median, err := latency(m.conn, m.line, 4000)
+			if err != nil {
+				return err
+			}
+			*m.to = append(*m.to, median)
+		}
+	}
+	_ = handler.Close()
+	slices.Sort(floors)
+	slices.Sort(direct)
+	slices.Sort(through)
+	floor, ping, handled := floors[2], direct[2], through[2]
+	fmt.Fprintf(out, "  floor: an echo in Go, one at a time, median     %v\n", floor)
+	fmt.Fprintf(out, "  Ping, one at a time, median                     %v   %.2f × the floor\n", ping, float64(ping)/float64(floor))
+	fmt.Fprintf(out, "  the same through a handler on a connection      %v   %.2f × Ping\n", handled, float64(handled)/float64(ping))
+	one, err := streams(d.socket, 1, count)
+	if err != nil {
+		return err
+	}
+	many, err := streams(d.socket, 64, count/64)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "  Ping, pipelined, one connection                 %8.0f messages/s\n", one)
+	fmt.Fprintf(out, "  Ping, pipelined, 64 connections                 %8.0f messages/s\n", many)
+	if err := neighbours(out, d.socket, line); err != nil {
+		return err
+	}
+	return idle(out, d)
+}
+
+// idle measures what connections take that say nothing.
+func idle(out io.Writer, d *daemon) error {
+	const connections = 9000 // this process may have so many files open
+	before, err := resident(d.cmd.Process.Pid)
+	if err != nil {
+		return err
+	}
+	line := append(smallLines(1)[0], '\n')
+	buf := make([]byte, 4096)
+	for range connections {
+		conn, err := net.Dial("unix", d.socket)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = conn.Close() }()
+		if _, err := conn.Write(line); err != nil {
+			return err
+		}
+		if _, err := conn.Read(buf); err != nil {
+			return err
+		}
+	}
+	after, err := resident(d.cmd.Process.Pid)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "  %d idle connections, each has pinged once     %.1f KB each\n", connections, (after-before)/connections/1024)
+	return nil
+}
+
+// neighbours measures what a connection notices of others that misbehave.
+func neighbours(out io.Writer, socket string, line []byte) error {
+	conn, err := net.Dial("unix", socket)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	for _, n := range []struct {
+		name    string
+		peers   int
+		disturb func(net.Conn, <-chan struct{})
+	}{
+		{"100 that are silent", 100, func(_ net.Conn, stop <-chan struct{}) { <-stop }},
+		{"100 that have sent half a line", 100, func(c net.Conn, stop <-chan struct{}) {
+			_, _ = c.Write(line[:len(line)/2])
+			<-stop
+		}},
+		{"100 that never read", 100, func(c net.Conn, stop <-chan struct{}) {
+			_ = c.SetWriteDeadline(time.Now().Add(time.Second))
+			_, _ = c.Write(bytes.Repeat(line, 20_000))
+			<-stop
+		}},
+		{"10 that come and go", 10, func(_ net.Conn, stop <-chan struct{}) {
+			for {
+				select {
+				case <-stop:
+					return
+				case <-time.After(time.Millisecond):
+					if c, err := net.Dial("unix", socket); err == nil {
+						_, _ = c.Write(line)
+						_ = c.Close()
+					}
+				}
+			}
+		}},
+	} {
+		alone, err := latency(conn, line, 10_000)
+		if err != nil {
+			return err
+		}
+		stop := make(chan struct{})
+		var all sync.WaitGroup
+		for range n.peers {
+			c, err := net.Dial("unix", socket)
+			if err != nil {
+				return err
+			}
+			all.Go(func() {
+				n.disturb(c, stop)
+				_ = c.Close()
+			})
+		}
+		time.Sleep(1200 * time.Millisecond) // until they have done their worst
+		beside, err := latency(conn, line, 10_000)
+		close(stop)
+		all.Wait()
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "  Ping beside %-35s %v   %.2f × alone\n", n.name, beside, float64(beside)/float64(alone))
+	}
+	return nil
+}

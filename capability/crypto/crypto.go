@@ -1,0 +1,203 @@
+// Package crypto is the kernel's keyring: secrets that are sealed for one identity and
+// opened again by it.
+//
+//	Crypto.Seal {"plaintext":"hunter2"}         →  "pwenc:v1:eyJ2Ijox…"
+//	Crypto.Open {"ciphertext":"pwenc:v1:eyJ…"}  →  "hunter2"
+//	Crypto.Derive {}                            →  {"kid":"ssh-fp:SHA256:…",…}
+//
+// A key is derived from a signature that ssh-agent makes: whoever can have it made can open,
+// the private key is never read, and there is nothing to keep. So only keys will do that
+// sign the same text with the same signature each time: Ed25519 and RSA. Where there is no
+// agent, a file has the key.
+//
+// What a string was sealed with stands in the string, so an agent may hold many keys.
+// Derived keys stay in memory for a while. Neither they nor plaintexts reach an error, a
+// log or a disk; the schemas mark what must not be recorded.
+package crypto
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"kernos/internal/sealed"
+	"kernos/kernel"
+	"kernos/message"
+	"kernos/schema"
+)
+
+// Options are the settings of a Keyring. The zero value has neither an agent nor a file, so
+// nothing can be sealed with it.
+type Options struct {
+	// Agent connects to ssh-agent; see [Socket]. Nil means that there is none, and the key
+	// file serves.
+	Agent func(context.Context) (net.Conn, error)
+
+	// Key is what Crypto.Seal uses if it is not told: a kid as Crypto.Derive names it, or a
+	// fingerprint as ssh-add -l does. "" means the first Ed25519 key of the agent, else its
+	// first RSA key.
+	Key string
+
+	// KeyFile is the path of the local key. It is made, with its folder, when something is
+	// sealed and there is no agent. "" means that there can be none.
+	KeyFile string
+
+	// RequireAgent forbids the local key, also for opening.
+	RequireAgent bool
+
+	// Timeout is how long ssh-agent may take. 0 means 5 seconds.
+	Timeout time.Duration
+
+	// Keep is how long a derived key is used before ssh-agent is asked again, so that a key
+	// which was taken from the agent goes out of use. 0 means 15 minutes.
+	Keep time.Duration
+
+	// Log is for the operator. Nil means silence.
+	Log *slog.Logger
+}
+
+const (
+	defaultTimeout = 5 * time.Second
+	defaultKeep    = 15 * time.Minute
+)
+
+// A Keyring seals and opens. It is safe for concurrent use. Whoever has made it closes it.
+type Keyring struct {
+	opts  Options
+	turn  chan struct{} // held by the one who talks to the agent
+	local sync.Once     // says once that a file has the key
+
+	life context.Context // ends with Close
+	end  context.CancelFunc
+	work sync.WaitGroup // derivations
+
+	mu      sync.Mutex
+	keys    map[slot]*key
+	flights map[slot]*flight
+	proven  map[slot]bool // the agent has signed twice, and alike
+}
+
+// New returns a keyring. It talks to nobody until something is sealed or opened. Nil
+// options mean the zero value.
+func New(opts *Options) *Keyring {
+	k := &Keyring{
+		turn: make(chan struct{}, 1), keys: make(map[slot]*key),
+		flights: make(map[slot]*flight), proven: make(map[slot]bool),
+	}
+	if opts != nil {
+		k.opts = *opts
+	}
+	if k.opts.Timeout <= 0 {
+		k.opts.Timeout = defaultTimeout
+	}
+	if k.opts.Keep <= 0 {
+		k.opts.Keep = defaultKeep
+	}
+	if k.opts.Log == nil {
+		k.opts.Log = slog.New(slog.DiscardHandler)
+	}
+	k.life, k.end = context.WithCancel(context.Background())
+	return k
+}
+
+// Close forgets all keys. What is asked later fails.
+func (k *Keyring) Close() {
+	k.mu.Lock()
+	k.end()
+	k.mu.Unlock()
+	k.work.Wait()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	clear(k.keys)
+}
+
+// Open returns the plaintext of a sealed string. The error is a *message.Error that says
+// nothing of what is in it, or that of ctx:
+//
+//	422  the text is no sealed string, or does not open with the key that it names
+//	500  there is no such key; the cause says what is missing
+func (k *Keyring) Open(ctx context.Context, text string) ([]byte, error) {
+	box, err := sealed.Parse(text)
+	if err != nil {
+		return nil, message.Errorf(422, "Invalid sealed string: %v", err)
+	}
+	return k.open(ctx, &box)
+}
+
+func (k *Keyring) open(ctx context.Context, box *sealed.Box) ([]byte, error) {
+	const failed = "Decryption failed"
+	kid, err := sealed.ParseKid(box.Kid)
+	if err != nil {
+		return nil, message.Errorf(500, failed+": %w", message.Errorf(404,
+			"It was sealed with a key of another kind than this kernel knows: %v", err))
+	}
+	// Which hash an RSA key signs is not settled, so it may have been any of them.
+	var missing error // of all of them
+	tried := false
+	for nth, forms := 0, len(rsaForms); nth < forms; nth++ {
+		key, err := k.key(ctx, slot{kid: kid, nth: nth})
+		switch {
+		case err == nil:
+			if plaintext, err := key.cipher.Open(box); err == nil {
+				return plaintext, nil
+			}
+			tried, forms = true, key.forms
+		case errors.Is(err, errForm), nth > 0 && errors.Is(err, errRefused):
+			missing = err
+		default:
+			return nil, because(ctx, failed, err)
+		}
+	}
+	if !tried {
+		return nil, because(ctx, failed, missing)
+	}
+	return nil, message.Errorf(422, "The sealed string does not open with the key that it names, %s: %v", kid, sealed.ErrAltered)
+}
+
+// because is the error for what can't be done for want of a key.
+func because(ctx context.Context, failed string, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err() // the caller's own end, and no fault of the keyring
+	}
+	return message.Errorf(500, failed+": %w", err)
+}
+
+// Module returns the syscalls of the keyring.
+func (k *Keyring) Module() kernel.Module {
+	return kernel.Module{
+		Name:    "crypto",
+		Version: "1.0.0",
+		Summary: "Secrets, sealed for one identity and opened by it; the key never leaves memory.",
+		Syscalls: []kernel.Syscall{
+			kernel.Command(kernel.Definition{
+				Type:    "Crypto.Seal",
+				Summary: "Encrypt a secret; the reply is a sealed string (pwenc:v1:…) that may be kept and shown.",
+				Output:  parsed(`{"type":"string","description":"The sealed string, pwenc:v1:…"}`),
+				Slow:    true, // somebody may have to confirm
+			}, k.sealing),
+			kernel.Query(kernel.Definition{
+				Type:    "Crypto.Open",
+				Summary: "Decrypt a sealed string (pwenc:v1:…); the reply is the secret.",
+				Output:  parsed(`{"type":"string","writeOnly":true,"description":"The plaintext. It is not recorded."}`),
+				Slow:    true,
+			}, k.opening),
+			kernel.Query(kernel.Definition{
+				Type:    "Crypto.Derive",
+				Summary: "Derive a key and say which it is: its id and where it comes from, never the key.",
+				Slow:    true,
+			}, k.deriving),
+		},
+	}
+}
+
+func parsed(text string) *schema.Schema {
+	s, err := schema.Parse(json.RawMessage(text))
+	if err != nil {
+		panic(err) // it is written here
+	}
+	return s
+}

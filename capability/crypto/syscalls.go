@@ -1,0 +1,115 @@
+package crypto
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"unicode/utf8"
+
+	"kernos/internal/sealed"
+	"kernos/message"
+)
+
+// MaxPlaintext is how many bytes Crypto.Seal takes: what it makes of them fits into a line,
+// so that it can be sent to Crypto.Open. A plaintext that does not fit into a line could not
+// be answered, since it must not go to a blob.
+const MaxPlaintext = 8 << 10
+
+type sealInput struct {
+	Plaintext string `json:"plaintext" jsonschema:"writeOnly=true" jsonschema_description:"The secret: text of at most 8,192 bytes."`
+	Key       string `json:"key,omitempty" jsonschema_description:"The key to seal with: a kid as Crypto.Derive names it (ssh-fp:SHA256:…, kernos-local:SHA256:…), or a fingerprint as ssh-add -l does (SHA256:…). Without it, the kernel's own choice: the first Ed25519 key of ssh-agent, else its first RSA key; the local key where there is no agent."`
+	AAD       string `json:"aad,omitempty" jsonschema:"maxLength=256" jsonschema_description:"Text that the sealed string is bound to, such as what the secret is for. It can be read in the sealed string and can't be changed."`
+}
+
+func (k *Keyring) sealing(ctx context.Context, in sealInput) (string, error) {
+	if len(in.Plaintext) > MaxPlaintext {
+		return "", message.Errorf(413, "The plaintext has %d bytes, and %d are allowed: encrypt large data with a key of its own, and seal that key", len(in.Plaintext), MaxPlaintext)
+	}
+	s, err := k.slotOf(in.Key)
+	if err != nil {
+		return "", err
+	}
+	found, err := k.key(ctx, s)
+	if errors.Is(err, errNoFile) && s == (slot{}) {
+		if err = makeKeyFile(k.opts.KeyFile); err == nil {
+			found, err = k.key(ctx, s)
+		}
+	}
+	if err != nil {
+		return "", because(ctx, "Encryption failed", err)
+	}
+	return found.cipher.Seal(found.kid, []byte(in.Plaintext), in.AAD), nil
+}
+
+// slotOf is where the key is that a caller has named, or that seals if nobody names one.
+func (k *Keyring) slotOf(name string) (slot, error) {
+	if name == "" {
+		name = k.opts.Key
+	}
+	if name == "" {
+		return slot{}, nil
+	}
+	if strings.HasPrefix(name, "SHA256:") {
+		name = string(sealed.Agent) + ":" + name
+	}
+	kid, err := sealed.ParseKid(name)
+	if err != nil {
+		// The text that the specification has for it.
+		return slot{}, message.Errorf(400, "Invalid encryption key format: %w", message.Errorf(400, "%v; Crypto.Derive tells the one in use", err))
+	}
+	return slot{kid: kid}, nil
+}
+
+// A sealed string is no secret. It is marked as one, since what is no sealed string and
+// stands in its place may be: it is neither recorded nor quoted.
+type openInput struct {
+	Ciphertext string  `json:"ciphertext" jsonschema:"writeOnly=true" jsonschema_description:"A sealed string, as Crypto.Seal replies it: pwenc:v1:…"`
+	AAD        *string `json:"aad,omitempty" jsonschema_description:"Open the string only if it is bound to this text."`
+}
+
+func (k *Keyring) opening(ctx context.Context, in openInput) (string, error) {
+	box, err := sealed.Parse(in.Ciphertext)
+	if err != nil {
+		return "", message.Errorf(422, "Invalid sealed string: %v", err)
+	}
+	if in.AAD != nil && *in.AAD != box.AAD {
+		return "", message.Errorf(422, "The sealed string is not bound to the aad that was given: it was made for something else")
+	}
+	plaintext, err := k.open(ctx, &box)
+	if err != nil {
+		return "", err
+	}
+	defer clear(plaintext)
+	if !utf8.Valid(plaintext) {
+		return "", message.Errorf(422, "What is sealed is not UTF-8 text, and a reply can hold nothing else; encode data, for example as base64, before sealing it")
+	}
+	return string(plaintext), nil
+}
+
+type deriveInput struct {
+	Key string `json:"key,omitempty" jsonschema:"writeOnly=true" jsonschema_description:"The key that is meant, as in Crypto.Seal. Without it, the one that Crypto.Seal would use."`
+}
+
+type deriveOutput struct {
+	Kid     string `json:"kid" jsonschema_description:"What the key is called in sealed strings: ssh-fp:SHA256:… for a key of ssh-agent, kernos-local:SHA256:… for the local one."`
+	Alg     string `json:"alg" jsonschema_description:"What it is used with: A256GCM."`
+	Source  string `json:"source" jsonschema:"enum=ssh-agent,enum=file" jsonschema_description:"Where it comes from."`
+	Type    string `json:"type,omitempty" jsonschema_description:"The type of the SSH key: ssh-ed25519 or ssh-rsa."`
+	Warning string `json:"warning,omitempty" jsonschema_description:"What is not as it should be."`
+}
+
+func (k *Keyring) deriving(ctx context.Context, in deriveInput) (deriveOutput, error) {
+	s, err := k.slotOf(in.Key)
+	if err != nil {
+		return deriveOutput{}, err
+	}
+	found, err := k.key(ctx, s)
+	if err != nil {
+		return deriveOutput{}, because(ctx, "Key derivation failed", err)
+	}
+	out := deriveOutput{Kid: found.kid.String(), Alg: "A256GCM", Source: "ssh-agent", Type: found.kind}
+	if found.kid.Source == sealed.Local {
+		out.Source, out.Warning = "file", localWarning
+	}
+	return out, nil
+}

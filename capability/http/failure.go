@@ -1,0 +1,120 @@
+package http
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/url"
+	"strings"
+	"syscall"
+	"time"
+
+	"kernos/internal/outbound"
+	"kernos/message"
+)
+
+// phase is how far a request got.
+type phase string
+
+const (
+	asking  phase = "before the server had answered"
+	reading phase = "while the body was coming"
+)
+
+// A networkError is a failure of the network, or of the server at the other end.
+type networkError struct {
+	phase phase
+	err   error
+}
+
+func (e *networkError) Error() string { return e.err.Error() }
+func (e *networkError) Unwrap() error { return e.err }
+
+// isNetwork reports whether another try may go better.
+func isNetwork(err error) bool {
+	e, ok := errors.AsType[*networkError](err)
+	if !ok || errors.Is(e, errRedirects) || errors.As(e, new(*outbound.Refused)) {
+		return false
+	}
+	return !errors.As(e, new(*tls.CertificateVerificationError))
+}
+
+// late is the error for a request whose time is over.
+func (r *request) late(err error) *message.Error {
+	at := asking
+	if e, ok := errors.AsType[*networkError](err); ok {
+		at = e.phase
+	}
+	return &message.Error{
+		Code:    504,
+		Message: "Fetch timed out: " + r.method + " " + where(r.url),
+		Cause:   message.Errorf(504, "The timeout of %v passed %s; a longer one, up to %v ms, can be given as timeout", r.timeout, at, MaxTimeout/time.Millisecond),
+	}
+}
+
+// failure is the error for a request that failed, with its causes.
+func (r *request) failure(err error, secrets *secrets) error {
+	e, ok := errors.AsType[*networkError](err)
+	if !ok {
+		if known, ok := errors.AsType[*message.Error](err); ok {
+			return secrets.hideError(known)
+		}
+		return err // of the disk, or of whatever opens secrets
+	}
+	out := &message.Error{Code: 502, Message: "Fetch failed: " + r.method + " " + where(r.url), Cause: reason(e)}
+	if secrets != nil {
+		out.Cause.Cause = nil // it quotes what the server sent, in parts and with escapes
+	}
+	if refused, ok := errors.AsType[*outbound.Refused](err); ok {
+		out.Code = 403
+		out.Message = "Operation not allowed: " + r.method + " " + where(r.url)
+		out.Cause = message.Errorf(403, "The policy for connections refuses %s", refused.Error())
+	} else if out.Cause.Code == 504 {
+		out.Code = 504
+		out.Message = "Fetch timed out: " + r.method + " " + where(r.url)
+	}
+	return secrets.hideError(out)
+}
+
+// reason puts a failure into words: what it means, and beneath that what was said where it
+// happened.
+func reason(e *networkError) *message.Error {
+	err := e.err
+	if outer, ok := errors.AsType[*url.Error](err); ok {
+		err = outer.Err // without the URL, which may hold a token
+	}
+	text := err.Error()
+	detail := &message.Error{Code: 502, Message: text}
+	because := func(code int, words string) *message.Error {
+		detail.Code = code
+		return &message.Error{Code: code, Message: words, Cause: detail}
+	}
+	dns, isDNS := errors.AsType[*net.DNSError](err)
+	timeout, isNet := errors.AsType[net.Error](err)
+	switch {
+	case isDNS && dns.IsNotFound:
+		return because(502, "There is no host "+message.Clip(dns.Name, 255))
+	case isNet && timeout.Timeout() || errors.Is(err, context.DeadlineExceeded):
+		return because(504, "The server took too long "+string(e.phase))
+	case isDNS:
+		return because(502, "The host "+message.Clip(dns.Name, 255)+" can't be resolved")
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return because(502, "Nobody listens there: the connection was refused")
+	case errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTUNREACH):
+		return because(502, "There is no way to the host from here")
+	case errors.As(err, new(*tls.CertificateVerificationError)):
+		return because(502, "The server's certificate is not trusted")
+	case errors.As(err, new(tls.RecordHeaderError)) || strings.Contains(text, "server gave HTTP response to HTTPS client"):
+		return because(502, "The server does not speak TLS there; is it http?")
+	case errors.Is(err, errRedirects):
+		return &message.Error{Code: 502, Message: "The redirects do not end: " + text}
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE),
+		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return because(502, "The connection ended "+string(e.phase))
+	case e.phase == reading:
+		return because(502, "The body could not be read to its end")
+	}
+	return because(502, "The server could not be asked, or its answer is no HTTP")
+}

@@ -1,0 +1,115 @@
+package http
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/url"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"unicode/utf8"
+)
+
+// FuzzHiding holds the reader that sees a body in pieces against a replacement in the
+// whole.
+func FuzzHiding(f *testing.F) {
+	f.Add("hello secret world", "secret", "wor")
+	f.Add("aaaaaaaa", "aaaa", "aaa")
+	f.Add("ababcababd", "ababd", "ababcabab")
+	f.Add(strings.Repeat("x", 3*hidingChunk)+"secret", "secret", "xxxx")
+	f.Fuzz(func(t *testing.T, body, one, two string) {
+		s := new(secrets)
+		for _, plain := range []string{one, two} {
+			if len(plain) < minSecret {
+				return
+			}
+			s.add([]byte(plain))
+		}
+		want := s.hide(body)
+		for name, r := range map[string]io.Reader{
+			"whole": strings.NewReader(body), "bytes": iotest.OneByteReader(strings.NewReader(body)),
+			"halves": iotest.HalfReader(strings.NewReader(body)), "with the end": iotest.DataErrReader(strings.NewReader(body)),
+		} {
+			got, err := io.ReadAll(s.reader(r))
+			if err != nil || string(got) != want {
+				t.Errorf("%s: got %q, %v; want %q", name, got, err, want)
+			}
+		}
+		// A body that is cut off ends with its error, and behind what came.
+		got, err := io.ReadAll(s.reader(io.MultiReader(strings.NewReader(body), iotest.ErrReader(io.ErrUnexpectedEOF))))
+		if err != io.ErrUnexpectedEOF || string(got) != want {
+			t.Errorf("cut off: got %q, %v; want %q", got, err, want)
+		}
+	})
+}
+
+// FuzzURL: whatever is taken for a URL, and whatever is not, no error and no record has its
+// password.
+func FuzzURL(f *testing.F) {
+	for _, s := range []string{
+		"http://example.com/", "https://ada:pass@example.com:8080/p?q#f", "http://[::1]:80", "http:\\\\a:b@c", "a:b@c", "http://a:b@c:d@e/", "//x", "http://%zz@a",
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		u, err := parseURL(text)
+		if err == nil && (u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "") {
+			t.Errorf("%q is taken as %v", text, u)
+		}
+		if !utf8.ValidString(text) {
+			return
+		}
+		data, err := json.Marshal(map[string]string{"url": text})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var kept struct{ URL string }
+		if err := json.Unmarshal(redactURL(data), &kept); err != nil {
+			t.Fatalf("%q is recorded as no JSON: %v", text, err)
+		}
+		if u == nil || u.User == nil {
+			return
+		}
+		again, err := url.Parse(strings.Replace(kept.URL, "[redacted]", "redacted", 1))
+		if err != nil || again.User == nil || again.User.String() != "redacted" || again.Host != u.Host {
+			t.Errorf("%q is recorded as %q", text, kept.URL)
+		}
+	})
+}
+
+// FuzzText: text that is given says what the bytes say.
+func FuzzText(f *testing.F) {
+	f.Add([]byte("hello"), "text/plain")
+	f.Add([]byte("caf\xe9"), "text/plain; charset=latin1")
+	f.Add([]byte("\xff\xfeh\x00"), "text/plain; charset=utf-16be")
+	f.Fuzz(func(t *testing.T, body []byte, contentType string) {
+		text, ok := textOf(body, contentType)
+		if !ok {
+			return
+		}
+		if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
+			t.Errorf("%q as %q is given as %q", body, contentType, text)
+		}
+		if !strings.Contains(strings.ToLower(contentType), "charset") && text != string(body) {
+			t.Errorf("%q is given as %q", body, text)
+		}
+	})
+}
+
+// FuzzDecoder: no bytes make decompression panic, or go on after an error.
+func FuzzDecoder(f *testing.F) {
+	f.Add([]byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff, 0x4b, 4, 0, 0x43, 0xbe, 0xb7, 0xe8, 1, 0, 0, 0}, true)
+	f.Add([]byte{0x28, 0xb5, 0x2f, 0xfd, 4, 0, 9, 0, 0, 'a', 0x1b, 0x17, 0x2c, 0xd2}, false)
+	f.Fuzz(func(t *testing.T, body []byte, zip bool) {
+		d := &decoder{src: bytes.NewReader(body), coding: "zstd"}
+		if zip {
+			d.coding = "gzip"
+		}
+		defer d.close()
+		n, err := io.Copy(io.Discard, io.LimitReader(d, 1<<20))
+		if len(body) == 0 && (n != 0 || err != nil || d.begun) {
+			t.Errorf("nothing gives %d bytes, %v", n, err)
+		}
+	})
+}

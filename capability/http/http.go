@@ -1,0 +1,188 @@
+// Package http fetches from web servers.
+//
+//	Http.Fetch {"url":"https://example.com/"}  →  {"status":200,"headers":{…},"body":"…"}
+//
+// Whatever status the server answers with is a reply. An error means that there is no
+// answer to give: the URL is none (400), the policy does not allow the host (403), the
+// network failed (502), the time ran out (504), the body is larger than what is taken
+// (413).
+//
+// A short text is given as body. All else goes to a blob as it comes, and the reply has
+// its bodyRef.
+//
+// A header may hold sealed strings. They are opened just before they are sent; what is in
+// them goes to the host that the caller named and to no other, and is taken out of the
+// answer should the server send it back.
+package http
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	nethttp "net/http"
+	"time"
+
+	"kernos/internal/outbound"
+	"kernos/kernel"
+	"kernos/message"
+	"kernos/schema"
+	"kernos/store/blobs"
+)
+
+// Limits of a fetch.
+const (
+	DefaultTimeout = 5 * time.Second
+	MaxTimeout     = 30 * time.Second
+
+	// DefaultMaxBody is how many bytes a body may have, decompressed, if the options do
+	// not say.
+	DefaultMaxBody = 256 << 20
+
+	// MaxInline is how many bytes of text are given in the reply itself.
+	MaxInline = 4096
+
+	maxRedirects = 10
+
+	// afterwards is how long a body may take to reach the disk when all of it has come.
+	afterwards = 15 * time.Second
+)
+
+// Blobs keeps what is too large for a reply, or not text. [blobs.Dir] is one.
+type Blobs interface {
+	// PutReader keeps what a reader gives. More than limit bytes are an error with code
+	// 413, and nothing is kept. The error of the reader is in the error that it returns.
+	PutReader(r io.Reader, limit int64) (blobs.Blob, error)
+}
+
+// Options are the settings of the module. The zero value is usable.
+type Options struct {
+	// Client makes the requests; see [outbound.NewClient]. Its cookies, its timeout and its
+	// rule for redirects are not used. Nil means one that goes to public addresses only.
+	Client *nethttp.Client
+
+	// Blobs keeps large bodies. Nil means that a fetch of one fails.
+	Blobs Blobs
+
+	// Open opens a sealed string. Its errors must not hold what is in it. Nil means that
+	// requests with sealed strings are not sent.
+	Open func(ctx context.Context, sealed string) (plaintext []byte, err error)
+
+	// MaxBody is how many bytes a body may have, decompressed. 0 means DefaultMaxBody.
+	MaxBody int64
+
+	// Retries is how often a fetch that got no whole answer from the network is tried again,
+	// within its time, if its method is one that may be repeated. The schema has no place
+	// for a caller to ask for it.
+	Retries int
+}
+
+// A fetcher fetches. It is safe for concurrent use and starts no goroutines but those of
+// its client.
+type fetcher struct {
+	opts Options
+}
+
+// Module returns the module. Nil options mean defaults.
+func Module(opts *Options) kernel.Module {
+	f := new(fetcher)
+	if opts != nil {
+		f.opts = *opts
+	}
+	if f.opts.Client == nil {
+		f.opts.Client = outbound.NewClient(outbound.Policy{}, nil)
+	}
+	if f.opts.MaxBody <= 0 {
+		f.opts.MaxBody = DefaultMaxBody
+	}
+	return kernel.Module{
+		Name:    "http",
+		Version: "1.0.0",
+		Summary: "Web servers, asked from here.",
+		Syscalls: []kernel.Syscall{
+			{Handler: f.handle, Definition: kernel.Definition{
+				Type:    "Http.Fetch",
+				Kind:    message.KindCommand,
+				Summary: "Send a request to a web server. Whatever status it answers with is a reply.",
+				Input:   parsed(inputSchema).Quiet(), // headers and URLs hold credentials
+				Output:  parsed(outputSchema),
+				Aliases: []message.Type{"Network.Fetch"},
+				Slow:    true,
+				Redact:  redactURL,
+				Timeout: MaxTimeout + afterwards,
+			}},
+		},
+	}
+}
+
+// The schemas are written out, since they are those of the specification to the letter;
+// the output's body is the one of its examples.
+const (
+	inputSchema = `{
+		"type": "object",
+		"properties": {
+			"url": {
+				"type": "string",
+				"description": "HTTP/HTTPS URL to fetch. Must be valid URL format. Example: https://api.example.com/data"
+			},
+			"method": {
+				"type": "string",
+				"enum": ["GET", "POST", "PUT", "DELETE", "PATCH"],
+				"description": "HTTP method. Defaults to GET if omitted. POST/PUT require body field."
+			},
+			"headers": {
+				"type": "object",
+				"description": "Optional HTTP headers as key-value pairs. Example: {\"Authorization\": \"Bearer token123\"}"
+			},
+			"body": {
+				"type": "string",
+				"description": "Request body for POST/PUT. Must be string (use JSON.stringify for objects). Ignored for GET."
+			},
+			"timeout": {
+				"type": "number",
+				"description": "Request timeout in milliseconds. Defaults to 5000ms. Maximum 30000ms."
+			}
+		},
+		"required": ["url"],
+		"additionalProperties": false
+	}`
+	outputSchema = `{
+		"type": "object",
+		"properties": {
+			"status": {
+				"type": "number",
+				"description": "HTTP status code. 200-299 = success, 400-499 = client error, 500-599 = server error"
+			},
+			"headers": {
+				"type": "object",
+				"description": "Response headers as key-value pairs"
+			},
+			"body": {
+				"type": "string",
+				"description": "Response body, if it is text of at most 4096 bytes. Otherwise there is bodyRef."
+			},
+			"bodyRef": {
+				"type": "object",
+				"description": "BlobPointer reference to response body (used when body exceeds 16KB inline limit). Format: {scheme: 'file'|'https'|'data', path: string, ...}. See RFC-0025.",
+				"properties": {
+					"scheme": {"type": "string", "enum": ["file", "https", "data"]},
+					"path": {"type": "string"},
+					"authority": {"type": "string"},
+					"query": {"type": "string"},
+					"fragment": {"type": "string"}
+				},
+				"required": ["scheme", "path"]
+			}
+		},
+		"required": ["status"],
+		"additionalProperties": false
+	}`
+)
+
+// parsed panics if a schema above is none.
+func parsed(text string) *schema.Schema {
+	s, err := schema.Parse(json.RawMessage(text))
+	if err != nil {
+		panic(err)
+	}
+	return s
+}

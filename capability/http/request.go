@@ -1,0 +1,309 @@
+package http
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"net"
+	nethttp "net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"kernos/internal/jsonscan"
+	"kernos/internal/sealed"
+	"kernos/message"
+)
+
+type input struct {
+	url, method string
+	headers     []given
+	body        *string
+	timeout     []byte // a number as it was written, or nil
+}
+
+// A given is a header as the caller gave it: a string, a number, a boolean, or a list of
+// them for a header that is sent several times.
+type given struct {
+	name  string
+	value json.RawMessage
+}
+
+// parse reads data that fits the schema.
+func parse(data json.RawMessage) *input {
+	in := new(input)
+	jsonscan.Members(data, jsonscan.Space(data, 0), func(token, value []byte) bool {
+		switch jsonscan.Unquote(token) {
+		case "url":
+			in.url = jsonscan.Unquote(value)
+		case "method":
+			in.method = jsonscan.Unquote(value)
+		case "headers":
+			jsonscan.Members(value, 0, func(name, value []byte) bool {
+				in.headers = append(in.headers, given{jsonscan.Unquote(name), value})
+				return true
+			})
+		case "body":
+			text := jsonscan.Unquote(value)
+			in.body = &text
+		case "timeout":
+			in.timeout = value
+		}
+		return true
+	})
+	return in
+}
+
+// A request is what a caller wants, checked.
+type request struct {
+	method  string
+	url     *url.URL
+	header  nethttp.Header
+	host    string   // that the caller wants to be named to the server, or ""
+	sealed  []string // canonical names of the headers that hold sealed strings
+	body    string
+	timeout time.Duration
+}
+
+// check turns the input into a request, or says what is wrong with it: 400 for the URL,
+// 422 for the rest.
+func (in *input) check() (*request, error) {
+	r := &request{method: in.method, timeout: DefaultTimeout}
+	if r.method == "" {
+		r.method = nethttp.MethodGet
+	}
+	var err error
+	if r.url, err = parseURL(in.url); err != nil {
+		return nil, err
+	}
+	if in.timeout != nil {
+		ms, _ := strconv.ParseFloat(string(in.timeout), 64) // infinite if it is out of range
+		if most := float64(MaxTimeout / time.Millisecond); !(ms > 0) || ms > most {
+			return nil, invalid("timeout", "timeout must be more than 0 and at most %v milliseconds, got %s", most, message.Clip(string(in.timeout), 40))
+		}
+		r.timeout = time.Duration(math.Ceil(ms * float64(time.Millisecond)))
+	}
+	switch {
+	case in.body == nil && (r.method == nethttp.MethodPost || r.method == nethttp.MethodPut):
+		return nil, invalid("body", `%s requires the field body; "" sends an empty one`, r.method)
+	case in.body != nil && r.method != nethttp.MethodGet:
+		r.body = *in.body
+	}
+	return r, r.setHeaders(in.headers)
+}
+
+func invalid(field, format string, args ...any) *message.Error {
+	e := message.Errorf(422, "Schema validation failed: "+format, args...)
+	e.Field = field
+	return e
+}
+
+// parseURL reads a URL. Its errors quote nothing that may be a password.
+func parseURL(text string) (*url.URL, error) {
+	refuse := func(format string, args ...any) error {
+		return &message.Error{Code: 400, Message: "Invalid URL: give one such as https://example.com/path", Field: "url", Cause: message.Errorf(400, format, args...)}
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		if outer, ok := errors.AsType[*url.Error](err); ok && !strings.Contains(text, "@") {
+			return nil, refuse("it can't be parsed: %s", message.Clip(outer.Err.Error(), 200))
+		}
+		return nil, refuse("it can't be parsed")
+	}
+	switch {
+	case u.Scheme == "":
+		return nil, refuse("it has no scheme; begin it with https:// or http://")
+	case u.Scheme != "http" && u.Scheme != "https":
+		return nil, refuse("the scheme must be http or https, got %s", message.Clip(u.Scheme, 40))
+	case u.Hostname() == "":
+		return nil, refuse("it has no host")
+	}
+	if port := u.Port(); port != "" {
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return nil, refuse("the port must be a number from 1 to 65535, got %s", message.Clip(port, 40))
+		}
+	}
+	return u, nil
+}
+
+// where names what is fetched, without what may be a secret.
+func where(u *url.URL) string {
+	return message.Clip(u.Scheme+"://"+u.Host+u.EscapedPath(), 400)
+}
+
+// ours are the headers that belong to the connection or frame the message. What a caller
+// says there could only be wrong.
+var ours = map[string]bool{
+	"Connection": true, "Content-Length": true, "Keep-Alive": true, "Proxy-Connection": true,
+	"Te": true, "Trailer": true, "Transfer-Encoding": true, "Upgrade": true,
+}
+
+const (
+	userAgent      = "Kernos"
+	acceptEncoding = "gzip, zstd" // what a decoder knows
+)
+
+// usual are the headers of a request that says nothing about them. They are not changed.
+var usual = nethttp.Header{"User-Agent": {userAgent}, "Accept-Encoding": {acceptEncoding}}
+
+func (r *request) setHeaders(all []given) error {
+	if len(all) == 0 && r.body == "" {
+		r.header = usual
+		return nil
+	}
+	r.header = make(nethttp.Header, len(all)+3)
+	for _, g := range all {
+		if err := r.setHeader(g.name, g.value); err != nil {
+			return err
+		}
+	}
+	defaultTo := func(name, value string) {
+		if _, ok := r.header[name]; !ok {
+			r.header[name] = []string{value}
+		}
+	}
+	defaultTo("User-Agent", userAgent)
+	if _, ok := r.header["Range"]; !ok { // a part of something compressed can't be decoded
+		defaultTo("Accept-Encoding", acceptEncoding)
+	} else {
+		defaultTo("Accept-Encoding", "identity")
+	}
+	if r.body != "" {
+		defaultTo("Content-Type", "text/plain;charset=UTF-8")
+	}
+	return nil
+}
+
+func (r *request) setHeader(name string, value json.RawMessage) error {
+	if !isToken(name) {
+		return invalid("headers", "%s is not the name of a header", strconv.Quote(message.Clip(name, 64)))
+	}
+	key := nethttp.CanonicalHeaderKey(name)
+	if ours[key] {
+		return invalid("headers", "the header %s is set by the kernel; leave it out", key)
+	}
+	values, ok := headerValues(value)
+	if !ok {
+		return invalid("headers", "the header %s must be a string, or a list of strings", key)
+	}
+	for _, v := range values {
+		if !isHeaderValue(v) {
+			return invalid("headers", "the header %s has a line break or another control character in it", key)
+		}
+		if sealed.In(v) && !slices.Contains(r.sealed, key) {
+			r.sealed = append(r.sealed, key)
+		}
+	}
+	if key == "Host" {
+		if len(values) != 1 || !isHost(values[0]) || len(r.sealed) > 0 && slices.Contains(r.sealed, key) {
+			return invalid("headers", "the header Host must be one host, with a port or without")
+		}
+		r.host = values[0]
+		return nil
+	}
+	r.header[key] = append(r.header[key], values...)
+	return nil
+}
+
+func headerValues(value json.RawMessage) ([]string, bool) {
+	switch c := value[0]; {
+	case c == '"':
+		return []string{jsonscan.Unquote(value)}, true
+	case c == 't', c == 'f', c == '-', '0' <= c && c <= '9':
+		return []string{string(value)}, true
+	case c != '[':
+		return nil, false
+	}
+	var list []json.RawMessage
+	if json.Unmarshal(value, &list) != nil {
+		return nil, false
+	}
+	all := make([]string, 0, len(list))
+	for _, element := range list {
+		one, ok := headerValues(element)
+		if !ok || element[0] == '[' {
+			return nil, false
+		}
+		all = append(all, one...)
+	}
+	return all, true
+}
+
+// isToken reports whether a text can be the name of a header.
+func isToken(s string) bool {
+	for _, c := range []byte(s) {
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("!#$%&'*+-.^_`|~", rune(c)) {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// isHeaderValue reports whether a text can be the value of a header, and stays one line.
+func isHeaderValue[text string | []byte](s text) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' && c != '\t' || c == 0x7F {
+			return false
+		}
+	}
+	return true
+}
+
+func isHost(s string) bool {
+	host, port, err := net.SplitHostPort(s)
+	if err != nil {
+		host, port = s, "80"
+	}
+	_, err = strconv.ParseUint(port, 10, 16)
+	return err == nil && host != "" && !strings.ContainsAny(s, " \t/@?#\\,;") && isHeaderValue(s)
+}
+
+// redactURL returns the data of a request as it may be recorded: without a password in
+// its URL.
+func redactURL(data json.RawMessage) json.RawMessage {
+	if len(data) == 0 || data[0] != '{' {
+		return data
+	}
+	changed := false
+	out := []byte{'{'}
+	jsonscan.Members(data, 0, func(token, value []byte) bool {
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(append(out, token...), ':')
+		if value[0] == '"' && jsonscan.Unquote(token) == "url" {
+			text := jsonscan.Unquote(value)
+			if hidden := hidePassword(text); hidden != text {
+				value, changed = jsonscan.AppendQuoted(nil, hidden), true
+			}
+		}
+		out = append(out, value...)
+		return true
+	})
+	if !changed {
+		return data
+	}
+	return append(out, '}')
+}
+
+// hidePassword takes what stands before the host out of a URL, which need not be a valid
+// one.
+func hidePassword(text string) string {
+	_, rest, ok := strings.Cut(text, ":")
+	if !ok {
+		return text
+	}
+	authority := strings.TrimLeft(rest, `/\`)
+	end := strings.IndexAny(authority, `/?#\`)
+	if end < 0 {
+		end = len(authority)
+	}
+	at := strings.LastIndexByte(authority[:end], '@')
+	if at < 0 {
+		return text
+	}
+	start := len(text) - len(authority)
+	return text[:start] + "[redacted]" + text[start+at:]
+}

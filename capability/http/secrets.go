@@ -1,0 +1,162 @@
+package http
+
+import (
+	"bytes"
+	"encoding/base64"
+	"html"
+	"io"
+	"net/url"
+	"slices"
+	"strings"
+
+	"kernos/internal/jsonscan"
+	"kernos/message"
+)
+
+// hidden is what stands in the place of a secret that came back.
+const hidden = "[redacted]"
+
+// secrets is what was in sealed strings, in the forms in which a server may send it back:
+// as it is, and as JSON, URLs, HTML and base64 write it. What a server does to it beyond
+// that is out of reach. Nil means that there are none.
+type secrets struct {
+	forms    []string // the longest first
+	replacer *strings.Replacer
+}
+
+func (s *secrets) add(plain []byte) {
+	text := string(plain)
+	quoted := jsonscan.AppendQuoted(nil, text)
+	for _, form := range []string{
+		text,
+		string(quoted[1 : len(quoted)-1]),
+		url.QueryEscape(text),
+		url.PathEscape(text),
+		html.EscapeString(text),
+		base64.RawStdEncoding.EncodeToString(plain),
+		base64.RawURLEncoding.EncodeToString(plain),
+	} {
+		if !slices.Contains(s.forms, form) {
+			s.forms = append(s.forms, form)
+		}
+	}
+	slices.SortStableFunc(s.forms, func(a, b string) int { return len(b) - len(a) })
+	var pairs []string
+	for _, form := range s.forms {
+		pairs = append(pairs, form, hidden)
+	}
+	s.replacer = strings.NewReplacer(pairs...)
+}
+
+// hide returns a text without the secrets.
+func (s *secrets) hide(text string) string {
+	if s == nil {
+		return text
+	}
+	return s.replacer.Replace(text)
+}
+
+// hideError returns an error without the secrets in its texts.
+func (s *secrets) hideError(e *message.Error) *message.Error {
+	if s == nil || e == nil {
+		return e
+	}
+	out := *e
+	out.Message, out.Cause = s.hide(e.Message), s.hideError(e.Cause)
+	return &out
+}
+
+// reader returns a reader of the same bytes without the secrets, also those that come in
+// several pieces.
+func (s *secrets) reader(r io.Reader) io.Reader {
+	if s == nil {
+		return r
+	}
+	h := &hidingReader{src: r}
+	for _, form := range s.forms {
+		h.forms = append(h.forms, []byte(form))
+	}
+	return h
+}
+
+const hidingChunk = 16 << 10
+
+// A hidingReader holds back as many bytes as the beginning of a secret may have, until it
+// knows how they go on.
+type hidingReader struct {
+	forms [][]byte // the longest first
+	src   io.Reader
+	buf   []byte // what is read and not decided
+	out   []byte // what is decided
+	given int    // how much of out is given
+	next  []int  // where in buf each of the forms is found next
+	err   error  // of src
+}
+
+func (h *hidingReader) Read(p []byte) (int, error) {
+	for h.given == len(h.out) {
+		if h.err != nil && len(h.buf) == 0 {
+			return 0, h.err
+		}
+		h.fill()
+	}
+	n := copy(p, h.out[h.given:])
+	h.given += n
+	return n, nil
+}
+
+// fill reads once, and decides about all bytes at which no secret can begin that is not
+// seen whole.
+func (h *hidingReader) fill() {
+	if h.err == nil {
+		start := len(h.buf)
+		h.buf = slices.Grow(h.buf, hidingChunk)
+		var n int
+		n, h.err = h.src.Read(h.buf[start : start+hidingChunk])
+		h.buf = h.buf[:start+n]
+	}
+	decided := len(h.buf)
+	if h.err == nil {
+		decided = max(0, len(h.buf)-len(h.forms[0])+1)
+	}
+	h.out, h.given = h.out[:0], 0
+	h.next = slices.Grow(h.next[:0], len(h.forms))[:len(h.forms)]
+	for i := range h.next {
+		h.next[i] = h.find(i, 0)
+	}
+	at := 0
+	for at < decided {
+		begin, end := h.first(at)
+		if begin >= decided {
+			h.out = append(h.out, h.buf[at:decided]...)
+			at = decided
+			break
+		}
+		h.out = append(append(h.out, h.buf[at:begin]...), hidden...)
+		at = end
+	}
+	h.buf = h.buf[:copy(h.buf, h.buf[at:])]
+}
+
+// first returns where the first secret at or behind an offset begins and ends, the longest
+// of those that begin there.
+func (h *hidingReader) first(at int) (begin, end int) {
+	begin = len(h.buf)
+	for i, form := range h.forms {
+		if h.next[i] < at {
+			h.next[i] = h.find(i, at)
+		}
+		if h.next[i] < begin {
+			begin, end = h.next[i], h.next[i]+len(form)
+		}
+	}
+	return begin, end
+}
+
+// find returns where a form next begins, or the end if it does not.
+func (h *hidingReader) find(form, at int) int {
+	if i := bytes.Index(h.buf[at:], h.forms[form]); i >= 0 {
+		return at + i
+	}
+	return len(h.buf)
+}

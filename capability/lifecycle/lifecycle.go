@@ -1,0 +1,83 @@
+// Package lifecycle is the module of a kernel's life: how it is doing, what it serves, how
+// a request is called off, and how the kernel is asked to end.
+//
+// The program that runs the kernel knows the answers, and gives them in the [Options]. One
+// that has no life of its own, because it ends with its input, leaves out Shutdown.
+package lifecycle
+
+import (
+	"context"
+
+	"kernos/kernel"
+	"kernos/message"
+)
+
+// Options are what the program that runs the kernel says about it.
+type Options struct {
+	// Registry is what the kernel serves.
+	Registry *kernel.Registry
+
+	// Status says how the kernel is doing. It fills in everything but Served. Nil means
+	// that nobody knows more than that it serves.
+	Status func() Status
+
+	// Shutdown begins the end and does not wait for it: what runs is finished, and this
+	// call is among it, so its reply is sent. It may be called more than once. Nil means
+	// that the kernel can't be asked to end.
+	Shutdown func()
+}
+
+// Module returns the module.
+func Module(o Options) kernel.Module {
+	return kernel.Module{
+		Name:     "kernel",
+		Version:  "1.0.0",
+		Summary:  "The life of the kernel: how it is doing, what it serves, calling requests off, and its end.",
+		Syscalls: []kernel.Syscall{status(o), modules(o.Registry), cancel(), shutdown(o.Shutdown)},
+	}
+}
+
+type nothing struct{}
+
+type shutdownOutput struct {
+	Success bool `json:"success" jsonschema_description:"True: the end has begun. What runs is finished first."`
+}
+
+func shutdown(begin func()) kernel.Syscall {
+	return kernel.Command(
+		kernel.Definition{
+			Type:    "Syscall.Shutdown",
+			Summary: "End the kernel: it takes nothing new, finishes what runs, and goes.",
+		},
+		func(context.Context, nothing) (shutdownOutput, error) {
+			if begin == nil {
+				return shutdownOutput{}, message.Errorf(403, "This kernel is part of the program that asks, and ends with its input; only a daemon (kernos serve) can be shut down")
+			}
+			begin()
+			return shutdownOutput{Success: true}, nil
+		},
+	)
+}
+
+type cancelInput struct {
+	ID message.ID `json:"id" jsonschema:"minLength=1" jsonschema_description:"metadata.id of a request that was sent over the same connection and is not answered yet."`
+}
+
+type cancelOutput struct {
+	Cancelled bool `json:"cancelled" jsonschema_description:"True if the request was running. Its outcome, an error with the code 499 unless it was done at that moment, still comes."`
+}
+
+// cancel calls a request off. Only slow requests can be: any other is answered before this
+// one is read.
+func cancel() kernel.Syscall {
+	return kernel.Command(
+		kernel.Definition{
+			Type:    "Syscall.Cancel",
+			Summary: "Call off a request of the same connection that is still running.",
+		},
+		func(ctx context.Context, in cancelInput) (cancelOutput, error) {
+			peer, ok := kernel.PeerOf(ctx)
+			return cancelOutput{Cancelled: ok && peer.Cancel(in.ID)}, nil
+		},
+	)
+}

@@ -1,0 +1,221 @@
+package lifecycle_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"kernos/capability/lifecycle"
+	"kernos/kernel"
+	"kernos/message"
+	"kernos/transport"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// newKernel is a kernel with the module and others.
+func newKernel(t *testing.T, o lifecycle.Options, others ...kernel.Module) *kernel.Kernel {
+	t.Helper()
+	r, err := kernel.NewRegistry(others...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Registry = r
+	if err := r.Add(lifecycle.Module(o)); err != nil {
+		t.Fatal(err)
+	}
+	return kernel.New(r, nil)
+}
+
+// ask sends one request in process.
+func ask(k *kernel.Kernel, kind message.Kind, what message.Type, data string) message.Message {
+	m := message.Message{Kind: kind, Type: what, Data: json.RawMessage(data)}
+	k.Stamp(&m)
+	var outcome message.Message
+	k.Handle(context.Background(), m, func(m message.Message) { outcome = m })
+	return outcome
+}
+
+func TestShutdownAnswersAndBegins(t *testing.T) {
+	begun := 0
+	k := newKernel(t, lifecycle.Options{Shutdown: func() { begun++ }})
+	for want := 1; want <= 2; want++ {
+		got := ask(k, message.KindCommand, "Syscall.Shutdown", `{}`)
+		if got.Kind != message.KindReply || string(got.Data) != `{"success":true}` {
+			t.Errorf("the answer is %s", got.Data)
+		}
+		if begun != want {
+			t.Errorf("the end has begun %d times, want %d", begun, want)
+		}
+	}
+	if got := ask(k, message.KindQuery, "Syscall.Shutdown", `{}`); got.Err == nil || got.Err.Code != 422 || begun != 2 {
+		t.Errorf("as a query it is answered with %s, and the end has begun %d times", got.Data, begun)
+	}
+	if got := ask(k, message.KindCommand, "Syscall.Shutdown", `{"now":true}`); got.Err == nil || got.Err.Code != 422 || begun != 2 {
+		t.Errorf("with an unknown field it is answered with %s, and the end has begun %d times", got.Data, begun)
+	}
+}
+
+func TestAKernelWithoutALifeOfItsOwnIsNotShutDown(t *testing.T) {
+	got := ask(newKernel(t, lifecycle.Options{}), message.KindCommand, "Syscall.Shutdown", `{}`)
+	if got.Err == nil || got.Err.Code != 403 || !strings.Contains(got.Err.Message, "ends with its input") {
+		t.Errorf("the answer is %s", got.Data)
+	}
+}
+
+func TestStatusSaysWhatIsServed(t *testing.T) {
+	o := lifecycle.Options{Status: func() lifecycle.Status {
+		return lifecycle.Status{Version: "1.2.3", PID: 7, Origin: "https://a.local/", Messages: lifecycle.Traffic{Total: 5, PerSecond: 2}}
+	}}
+	k := newKernel(t, o)
+	got := ask(k, message.KindQuery, "Kernel.Status", `{}`)
+	var s lifecycle.Status
+	if err := json.Unmarshal(got.Data, &s); err != nil {
+		t.Fatalf("%v: %s", err, got.Data)
+	}
+	if s.Version != "1.2.3" || s.PID != 7 || s.Origin != "https://a.local/" || s.Messages.Total != 5 || s.Messages.PerSecond != 2 {
+		t.Errorf("it says %s", got.Data)
+	}
+	r := k.Registry()
+	if s.Served.Syscalls != len(r.Types()) || s.Served.Hash != r.Hash() || fmt.Sprint(s.Served.Modules) != "[kernel]" {
+		t.Errorf("it serves %+v, and the registry has %v, %s", s.Served, r.Types(), r.Hash())
+	}
+	fits(t, k, "Kernel.Status", got.Data)
+
+	// A program that knows nothing still says what it serves.
+	k = newKernel(t, lifecycle.Options{})
+	got = ask(k, message.KindQuery, "Kernel.Status", `{}`)
+	if err := json.Unmarshal(got.Data, &s); err != nil || s.Served.Syscalls != 4 {
+		t.Errorf("%v: %s", err, got.Data)
+	}
+	fits(t, k, "Kernel.Status", got.Data)
+}
+
+// fits holds a reply against the schema that describes it.
+func fits(t *testing.T, k *kernel.Kernel, what message.Type, data json.RawMessage) {
+	t.Helper()
+	s, _ := k.Registry().Lookup(what)
+	if err := s.Output.Validate(data); err != nil {
+		t.Errorf("%s: the reply is not what the schema says: %v", what, err)
+	}
+}
+
+func TestModulesListsWhatCanBeCalled(t *testing.T) {
+	o := lifecycle.Options{}
+	k := newKernel(t, o, waiting(nil))
+	got := ask(k, message.KindQuery, "Kernel.Modules", `{}`)
+	fits(t, k, "Kernel.Modules", got.Data)
+	var c lifecycle.Catalog
+	if err := json.Unmarshal(got.Data, &c); err != nil {
+		t.Fatal(err)
+	}
+	var types []string
+	for _, g := range c.Modules {
+		for _, e := range g.Syscalls {
+			types = append(types, g.Name+" "+string(e.Kind)+" "+string(e.Type))
+		}
+	}
+	want := "kernel query Kernel.Status, kernel query Kernel.Modules, kernel command Syscall.Cancel, kernel command Syscall.Shutdown, test query Test.Wait"
+	if got := strings.Join(types, ", "); got != want {
+		t.Errorf("it lists %s\nwant %s", got, want)
+	}
+	if c.Hash != k.Registry().Hash() {
+		t.Errorf("the hash is %s", c.Hash)
+	}
+}
+
+// waiting is a module with a slow query that waits until it is cancelled.
+func waiting(begun chan<- struct{}) kernel.Module {
+	type nothing struct{}
+	return kernel.Module{Name: "test", Version: "1.0.0", Summary: "For tests.", Syscalls: []kernel.Syscall{
+		kernel.Query(kernel.Definition{Type: "Test.Wait", Summary: "Wait.", Slow: true},
+			func(ctx context.Context, _ nothing) (nothing, error) {
+				begun <- struct{}{}
+				<-ctx.Done()
+				return nothing{}, ctx.Err()
+			}),
+		kernel.Query(kernel.Definition{Type: "Test.Hidden", Summary: "Be there.", Hidden: true},
+			func(context.Context, nothing) (nothing, error) { return nothing{}, nil }),
+	}}
+}
+
+func TestCancelCallsASlowRequestOff(t *testing.T) {
+	begun := make(chan struct{})
+	k := newKernel(t, lifecycle.Options{}, waiting(begun))
+	fromUs, toKernel := io.Pipe()
+	fromKernel, toUs := io.Pipe()
+	served := make(chan error, 1)
+	go func() {
+		_, err := transport.Serve(context.Background(), k, fromUs, toUs, nil)
+		served <- err
+	}()
+	answers := bufio.NewScanner(fromKernel)
+	send := func(kind, what, data, id string) {
+		t.Helper()
+		if _, err := fmt.Fprintf(toKernel, `{"kind":%q,"type":%q,"data":%s,"metadata":{"id":%q,"timestamp":1}}`+"\n", kind, what, data, id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	answer := func() string {
+		t.Helper()
+		var m struct {
+			Kind     string
+			Data     json.RawMessage
+			Metadata struct{ Causation string }
+		}
+		if !answers.Scan() {
+			t.Fatal("there is no answer")
+		}
+		if err := json.Unmarshal(answers.Bytes(), &m); err != nil {
+			t.Fatal(err)
+		}
+		return m.Metadata.Causation + " " + m.Kind + " " + string(m.Data)
+	}
+	send("query", "Test.Wait", "{}", "w1")
+	send("query", "Test.Wait", "{}", "w2")
+	<-begun
+	<-begun
+	send("command", "Syscall.Cancel", `{"id":"nosuch"}`, "c0")
+	if got := answer(); got != `c0 reply {"cancelled":false}` {
+		t.Errorf("the answer is %s", got)
+	}
+	send("command", "Syscall.Cancel", `{"id":"w1"}`, "c1")
+	want := map[string]bool{`c1 reply {"cancelled":true}`: true, `w1 error {"code":499,"message":"Cancelled before it was done"}`: true}
+	for range 2 { // in any order
+		if got := answer(); !want[got] {
+			t.Errorf("an answer is %s", got)
+		}
+	}
+	// The other one is still there.
+	send("command", "Syscall.Cancel", `{"id":"w2"}`, "c3")
+	want = map[string]bool{`c3 reply {"cancelled":true}`: true, `w2 error {"code":499,"message":"Cancelled before it was done"}`: true}
+	for range 2 {
+		if got := answer(); !want[got] {
+			t.Errorf("an answer is %s", got)
+		}
+	}
+	send("command", "Syscall.Cancel", `{"id":""}`, "c4")
+	if got := answer(); !strings.HasPrefix(got, `c4 error {"code":422,`) {
+		t.Errorf("the answer is %s", got)
+	}
+	if err := toKernel.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+}
+
+// Where there is no connection there is nothing to call off.
+func TestCancelWithoutAConnection(t *testing.T) {
+	got := ask(newKernel(t, lifecycle.Options{}), message.KindCommand, "Syscall.Cancel", `{"id":"x"}`)
+	if string(got.Data) != `{"cancelled":false}` {
+		t.Errorf("the answer is %s", got.Data)
+	}
+}

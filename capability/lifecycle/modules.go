@@ -1,0 +1,55 @@
+package lifecycle
+
+import (
+	"context"
+
+	"kernos/kernel"
+	"kernos/message"
+)
+
+// Catalog is what a kernel serves, in words, and the reply of Kernel.Modules.
+type Catalog struct {
+	Hash    string  `json:"hash" jsonschema_description:"Changes with any change that a caller could see."`
+	Modules []Group `json:"modules" jsonschema_description:"The modules by name."`
+}
+
+// A Group is one module.
+type Group struct {
+	Name     string  `json:"name" jsonschema_description:"Name of the module."`
+	Version  string  `json:"version" jsonschema_description:"Its version."`
+	Summary  string  `json:"summary" jsonschema_description:"What it is for."`
+	Syscalls []Entry `json:"syscalls" jsonschema_description:"What it offers."`
+}
+
+// An Entry is one syscall.
+type Entry struct {
+	Type    message.Type `json:"type" jsonschema_description:"Type to call it by."`
+	Kind    message.Kind `json:"kind" jsonschema:"enum=command,enum=query" jsonschema_description:"command if it may change something, query if not."`
+	Summary string       `json:"summary" jsonschema_description:"What it does."`
+}
+
+// modules says in one answer what there is. It changes only when the registry does, so an
+// answer that is too long for a line is one blob, however often it is asked for.
+func modules(r *kernel.Registry) kernel.Syscall {
+	return kernel.Query(
+		kernel.Definition{
+			Type:    "Kernel.Modules",
+			Summary: "List the modules and say what each of their syscalls does.",
+		},
+		func(context.Context, nothing) (Catalog, error) {
+			all := Catalog{Hash: r.Hash(), Modules: []Group{}}
+			for _, m := range r.Modules() {
+				g := Group{Name: m.Name, Version: m.Version, Summary: m.Summary, Syscalls: []Entry{}}
+				for _, s := range m.Syscalls {
+					if !s.Hidden {
+						g.Syscalls = append(g.Syscalls, Entry{s.Type, s.Kind, s.Summary})
+					}
+				}
+				if len(g.Syscalls) > 0 {
+					all.Modules = append(all.Modules, g)
+				}
+			}
+			return all, nil
+		},
+	)
+}

@@ -1,0 +1,73 @@
+package memory
+
+import (
+	"context"
+	"strings"
+	"time"
+)
+
+// The methods here are for other parts of the kernel that show what is in the memory. They
+// read; to write, they call Memory.Set and Memory.Delete like everybody else.
+
+// Get returns the JSON text of a key's value, its revision, and when it was written. A key
+// in proc has no revision and no time. The errors are those of Memory.Get.
+func (m *Memory) Get(ctx context.Context, key string) (text []byte, revision uint64, updated time.Time, err error) {
+	return m.direct(ctx, key, true)
+}
+
+// Stat is Get, but for a text that is large and kept elsewhere: that is nil.
+func (m *Memory) Stat(ctx context.Context, key string) (text []byte, revision uint64, updated time.Time, err error) {
+	return m.direct(ctx, key, false)
+}
+
+func (m *Memory) direct(ctx context.Context, asked string, whole bool) ([]byte, uint64, time.Time, error) {
+	key, err := ParseKey(asked)
+	if err != nil {
+		return nil, 0, time.Time{}, err
+	}
+	if key.space() == proc {
+		text, err := m.readProc(ctx, asked, key)
+		return text, 0, time.Time{}, err
+	}
+	v, e, err := find(m.store, key)
+	if err == nil && (e.Revision == 0 || v.expired(m.opts.Now().UnixMilli())) {
+		err = notFound(asked)
+	}
+	text := v.text
+	if err == nil && whole {
+		text, err = m.value(&v)
+	}
+	if err != nil {
+		return nil, 0, time.Time{}, m.backend(err)
+	}
+	return text, v.revision, time.UnixMilli(v.updated), nil
+}
+
+// List returns the names directly in a folder, or the keys below it if recursive, from a
+// name on and in their order: at most limit of them. They are given without the folder; one
+// that ends with a slash is a folder itself. Folder and from may be empty.
+func (m *Memory) List(ctx context.Context, folder, from string, limit int, recursive bool) ([]string, error) {
+	base := ""
+	if folder != "" {
+		key, err := ParseKey(folder)
+		if err != nil {
+			return nil, err
+		}
+		base = string(key) + "/"
+	}
+	out, err := m.children(ctx, base, base+from, listInput{Limit: limit, Recursive: recursive})
+	if err != nil {
+		return nil, m.backend(err)
+	}
+	for i, name := range out.Keys {
+		out.Keys[i] = strings.TrimPrefix(name, base)
+	}
+	return out.Keys, nil
+}
+
+// Secret reports whether what is written under a key may be a secret that is not sealed,
+// so that nobody may keep a record of it.
+func (m *Memory) Secret(key string) bool {
+	k, err := ParseKey(key)
+	return err != nil || k.space() == vault
+}

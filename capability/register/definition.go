@@ -1,0 +1,136 @@
+package register
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"kernos/kernel"
+	"kernos/message"
+)
+
+type registerInput struct {
+	Name         string         `json:"name" jsonschema_description:"The type to serve: Domain.Action in PascalCase, such as Text.Count. Syscall.*, Sys.* and Kernel.* are reserved."`
+	Kind         message.Kind   `json:"kind" jsonschema:"enum=command,enum=query" jsonschema_description:"command if the syscall may change something, query if not."`
+	Description  string         `json:"description,omitempty" jsonschema:"maxLength=1024" jsonschema_description:"One sentence that says what the syscall does. Callers decide by it. Required."`
+	InputSchema  jsontext.Value `json:"inputSchema" jsonschema_description:"JSON Schema of the request's data. The kernel checks requests before they are sent to you. Fields that are writeOnly are not recorded."`
+	OutputSchema jsontext.Value `json:"outputSchema" jsonschema_description:"JSON Schema of the reply's data. A reply that breaks it becomes a 502."`
+	Handler      string         `json:"handler,omitempty" jsonschema_description:"Who answers: connection, which is the one that sends this. Required."`
+	Emits        []eventInput   `json:"emits,omitempty" jsonschema:"maxItems=100" jsonschema_description:"The events that may come before the outcome. Others may come too; these are described."`
+	Timeout      int64          `json:"timeout,omitempty" jsonschema:"minimum=1,maximum=86400000" jsonschema_description:"How long an answer may take, in milliseconds. Without it the kernel's default holds."`
+	Code         jsontext.Value `json:"code,omitempty" jsonschema_description:"Reserved for handlers as code, which are not there yet."`
+}
+
+type eventInput struct {
+	Type        string `json:"type" jsonschema_description:"The event's type: Domain.Action, in the past tense."`
+	Description string `json:"description,omitempty" jsonschema:"maxLength=1024" jsonschema_description:"What the event tells."`
+}
+
+// definition is what a connection says of a syscall, in a form that can be compared.
+type definition struct {
+	kernel.Definition
+	input, output []byte // the schemas, canonical
+}
+
+// invalid is the error for a field that fits the schema and makes no sense.
+func invalid(field, format string, args ...any) *message.Error {
+	return &message.Error{Code: 422, Message: "Schema validation failed: " + fmt.Sprintf(format, args...), Field: field}
+}
+
+// read checks what is to be registered.
+func (in *registerInput) read() (*definition, error) {
+	t := message.Type(in.Name)
+	if err := checkName("name", t); err != nil {
+		return nil, err
+	}
+	switch {
+	case len(in.Code) > 0:
+		return nil, message.Errorf(501, "Handlers as code are not there yet: leave code out, register %s with \"handler\":\"connection\", and answer its requests on this connection", t)
+	case in.Handler == "":
+		return nil, invalid("handler", `missing required field: handler (it must be "connection": the one that sends this serves %s)`, t)
+	case in.Handler != "connection":
+		return nil, invalid("handler", `handler: expected "connection", got %q`, message.Clip(in.Handler, 64))
+	case strings.TrimSpace(in.Description) == "":
+		return nil, invalid("description", "missing required field: description (one sentence that says what %s does)", t)
+	}
+	def := &definition{Definition: kernel.Definition{
+		Type: t, Kind: in.Kind, Summary: in.Description,
+		Slow: true, Streams: true, Timeout: time.Duration(in.Timeout) * time.Millisecond,
+	}}
+	for i, e := range in.Emits {
+		field := fmt.Sprintf("emits[%d].type", i)
+		if err := checkName(field, message.Type(e.Type)); err != nil {
+			return nil, err
+		}
+		if emits(def, message.Type(e.Type)) {
+			return nil, invalid(field, "%s: %s is named twice", field, e.Type)
+		}
+		def.Emits = append(def.Emits, kernel.EventDefinition{Type: message.Type(e.Type), Summary: e.Description})
+	}
+	var err error
+	if def.Input, def.input, err = readSchema("inputSchema", in.InputSchema); err != nil {
+		return nil, err
+	}
+	if def.Output, def.output, err = readSchema("outputSchema", in.OutputSchema); err != nil {
+		return nil, err
+	}
+	return def, nil
+}
+
+// checkName takes names that those who register may give.
+func checkName(field string, t message.Type) error {
+	if t == message.Echo || t == message.Ping {
+		return message.Errorf(403, "%s: %s is built in and can't be replaced; choose another name", field, t)
+	}
+	if !t.Valid() {
+		hint := ""
+		if meant := message.Repair(string(t)); meant != "" && meant.Domain() != "" {
+			hint = fmt.Sprintf(" (did you mean %s?)", meant)
+		}
+		return invalid(field, "%s: expected Domain.Action in PascalCase, at most %d bytes, got %q%s", field, message.MaxTypeLength, message.Clip(string(t), 64), hint)
+	}
+	if reserved(t) {
+		return message.Errorf(403, "%s: %s is reserved, as all of Syscall.*, Sys.* and Kernel.* is; choose another domain", field, t)
+	}
+	return nil
+}
+
+// reserved reports whether a type belongs to the kernel. Some callers can't tell upper and
+// lower case apart.
+func reserved(t message.Type) bool {
+	d := t.Domain()
+	return strings.EqualFold(d, "Syscall") || strings.EqualFold(d, "Sys") || strings.EqualFold(d, "Kernel")
+}
+
+func emits(def *definition, t message.Type) bool {
+	return slices.ContainsFunc(def.Emits, func(e kernel.EventDefinition) bool { return e.Type == t })
+}
+
+// agrees says in what another definition of the same type differs. Descriptions are for
+// people, and may.
+func (d *definition) agrees(o *definition) error {
+	var differs []string
+	if d.Kind != o.Kind {
+		differs = append(differs, fmt.Sprintf("kind (it is a %s)", d.Kind))
+	}
+	if !bytes.Equal(d.input, o.input) {
+		differs = append(differs, "inputSchema")
+	}
+	if !bytes.Equal(d.output, o.output) {
+		differs = append(differs, "outputSchema")
+	}
+	if len(d.Emits) != len(o.Emits) || slices.ContainsFunc(o.Emits, func(e kernel.EventDefinition) bool { return !emits(d, e.Type) }) {
+		differs = append(differs, "emits")
+	}
+	if d.Timeout != o.Timeout {
+		differs = append(differs, fmt.Sprintf("timeout (it is %d)", d.Timeout.Milliseconds()))
+	}
+	if differs == nil {
+		return nil
+	}
+	return message.Errorf(409, "%s is served by another connection, and your definition differs in %s; send the same as Syscall.Describe shows, or choose another name", d.Type, strings.Join(differs, ", "))
+}

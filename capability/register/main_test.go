@@ -1,0 +1,149 @@
+package register
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"kernos/capability/introspect"
+	"kernos/kernel"
+	"kernos/message"
+	"kernos/transport"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// newKernel returns a kernel with the module on it.
+func newKernel(t testing.TB, opts *kernel.Options, mine *Options, more ...kernel.Syscall) *kernel.Kernel {
+	t.Helper()
+	r, err := kernel.NewRegistry()
+	if err != nil {
+		t.Fatal(err)
+	}
+	modules := []kernel.Module{introspect.Module(r), Module(r, mine)}
+	if len(more) > 0 {
+		modules = append(modules, kernel.Module{Name: "test", Version: "1.0.0", Summary: "What a test needs.", Syscalls: more})
+	}
+	for _, m := range modules {
+		if err := r.Add(m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return kernel.New(r, opts)
+}
+
+// registration is the line that registers a type which takes and gives anything. more is
+// members to add, or "".
+func registration(name, more string) string {
+	return line("command", "Syscall.Register", "register", fmt.Sprintf(`{"name":%q,"kind":"query","description":"A syscall of a test.","inputSchema":{},"outputSchema":{},"handler":"connection"%s}`, name, more))
+}
+
+func line(kind, typ, id, data string) string {
+	return fmt.Sprintf(`{"kind":%q,"type":%q,"data":%s,"metadata":{"id":%q,"timestamp":1735000000000}}`, kind, typ, data, id)
+}
+
+// answering is the line that answers a request, or tells of something that it caused.
+func answering(request message.Message, kind, typ, data string) string {
+	return fmt.Sprintf(`{"kind":%q,"type":%q,"data":%s,"metadata":{"id":"a-%s","timestamp":1735000000000,"causation":%q}}`, kind, typ, data, request.Metadata.ID, request.Metadata.ID)
+}
+
+// A program is one end of a connection to a kernel.
+type program struct {
+	t     testing.TB
+	conn  net.Conn
+	lines *bufio.Reader
+	ended chan error // gets the error of the kernel's end
+}
+
+func connect(t testing.TB, k *kernel.Kernel) *program {
+	t.Helper()
+	here, there := net.Pipe()
+	p := &program{t: t, conn: here, lines: bufio.NewReader(here), ended: make(chan error, 1)}
+	go func() {
+		_, err := transport.Serve(t.Context(), k, there, there, nil)
+		_ = there.Close()
+		p.ended <- err
+		close(p.ended)
+	}()
+	t.Cleanup(p.close)
+	return p
+}
+
+// close ends the connection and waits for the kernel's end.
+func (p *program) close() {
+	_ = p.conn.Close()
+	<-p.ended
+}
+
+func (p *program) send(lines ...string) {
+	p.t.Helper()
+	for _, l := range lines {
+		if _, err := p.conn.Write([]byte(l + "\n")); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+}
+
+// next returns the next message from the kernel.
+func (p *program) next() message.Message {
+	p.t.Helper()
+	text, err := p.lines.ReadBytes('\n')
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	var d message.Decoder
+	m, rejection := d.Decode(text)
+	if rejection != nil {
+		p.t.Fatalf("%s: %v", text, rejection)
+	}
+	return m
+}
+
+// call sends a line and returns what comes next, in brief.
+func (p *program) call(text string) string {
+	p.t.Helper()
+	p.send(text)
+	return brief(p.t, p.next())
+}
+
+// register registers types.
+func (p *program) register(names ...string) {
+	p.t.Helper()
+	for _, name := range names {
+		if got := p.call(registration(name, "")); got != fmt.Sprintf(`reply {"registered":true,"name":%q}`, name) {
+			p.t.Fatal(got)
+		}
+	}
+}
+
+// brief is a message in a few words: its kind, the code of an error, the type of anything
+// but an answer, and the data or the text.
+func brief(t testing.TB, m message.Message) string {
+	t.Helper()
+	switch {
+	case m.Kind == message.KindError:
+		e, err := message.ParseError(m.Data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprintf("error %d %s", e.Code, e.Error())
+	case m.Kind.Answers():
+		return fmt.Sprintf("reply %s", m.Data)
+	}
+	return fmt.Sprintf("%s %s %s", m.Kind, m.Type, m.Data)
+}
+
+func types(t testing.TB, p *program) string {
+	t.Helper()
+	p.send(line("query", "Syscall.List", "list", `{}`))
+	var reply struct{ Syscalls []string }
+	if err := json.Unmarshal(p.next().Data, &reply); err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(reply.Syscalls, " ")
+}

@@ -1,0 +1,275 @@
+// Package register lets connections serve syscalls of their own.
+//
+//	Syscall.Register    serve a syscall on this connection
+//	Syscall.Unregister  serve it no more
+//
+// A program that has registered a type gets the requests of that type as messages on its
+// connection, and answers each with any number of events and one reply or error whose
+// metadata.causation is the id of the request. To callers it is a syscall like any other:
+// the kernel validates what goes in and what comes out, keeps the deadline, and lists and
+// describes it.
+//
+// Several connections may serve one type, if they agree on what it is; each request goes
+// to the one with the fewest requests to answer. A registration ends with its connection.
+package register
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"kernos/internal/jsonscan"
+	"kernos/kernel"
+	"kernos/message"
+)
+
+// What is served at most, if the options do not say otherwise.
+const (
+	DefaultPerConnection = 1_000  // types of one connection
+	DefaultInAll         = 10_000 // types of all connections
+)
+
+// Options are the settings of the module. The zero value is usable.
+type Options struct {
+	// PerConnection is how many types one connection may serve, and InAll how many types
+	// all of them. 0 means DefaultPerConnection and DefaultInAll.
+	PerConnection, InAll int
+}
+
+// The events that tell of registrations.
+const (
+	Registered   message.Type = "Syscall.Registered"
+	Unregistered message.Type = "Syscall.Unregistered"
+)
+
+// Module returns the module, which adds to the registry what connections serve. Nil
+// options mean defaults.
+func Module(r *kernel.Registry, opts *Options) kernel.Module {
+	d := &directory{registry: r, begun: time.Now(), services: make(map[message.Type]*service), connections: make(map[uint64]*connection)}
+	if opts != nil {
+		d.opts = *opts
+	}
+	if d.opts.PerConnection <= 0 {
+		d.opts.PerConnection = DefaultPerConnection
+	}
+	if d.opts.InAll <= 0 {
+		d.opts.InAll = DefaultInAll
+	}
+	return kernel.Module{
+		Name:     "register",
+		Version:  "1.0.0",
+		Summary:  "Syscalls that are served by programs on connections: added while the kernel runs, gone with their connection.",
+		Syscalls: []kernel.Syscall{d.registering(), d.unregistering()},
+	}
+}
+
+// directory knows who serves what. What it holds is in the registry too.
+type directory struct {
+	registry *kernel.Registry
+	opts     Options
+	begun    time.Time
+
+	mu          sync.Mutex // serialises changes
+	services    map[message.Type]*service
+	connections map[uint64]*connection // by the ids of their peers
+}
+
+// requestKey is the key under which a context has the metadata of the command: the event
+// that comes long after it, when its connection ends, is caused by it too.
+type requestKey struct{}
+
+func (d *directory) registering() kernel.Syscall {
+	s := kernel.Command(kernel.Definition{
+		Type:    "Syscall.Register",
+		Summary: "Serve a syscall on this connection until it ends: requests of that type come as messages, and are answered by causation.",
+		Aliases: []message.Type{"Sys.Register"},
+		Emits:   []kernel.EventDefinition{{Type: Registered, Summary: "A connection serves a syscall: {name, connections}; so many do now."}},
+	}, d.register)
+	handler := s.Handler
+	s.Handler = func(ctx context.Context, m message.Message, emit kernel.Emit) {
+		if m.Metadata.IdempotencyKey != "" {
+			emit(m.Fail(invalid("metadata.idempotencyKey", "a registration ends with its connection, and must not be answered from memory; send it without an idempotencyKey")))
+			return
+		}
+		handler(context.WithValue(ctx, requestKey{}, m.Metadata), m, emit)
+	}
+	return s
+}
+
+type registerOutput struct {
+	Registered bool   `json:"registered" jsonschema_description:"True: requests may come from now on. A failure is an error message."`
+	Name       string `json:"name" jsonschema_description:"The type that is served."`
+}
+
+func (d *directory) register(ctx context.Context, in registerInput) (registerOutput, error) {
+	def, err := in.read()
+	if err != nil {
+		return registerOutput{}, err
+	}
+	peer, ok := kernel.PeerOf(ctx)
+	if !ok {
+		return registerOutput{}, message.Errorf(422, "%s can't be served: requests are sent over the connection that registers, and this call came over none", def.Type)
+	}
+	cause, _ := ctx.Value(requestKey{}).(message.Metadata)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	c, known := d.connections[peer.ID()]
+	if !known {
+		c = &connection{peer: peer, types: make(map[message.Type]message.Metadata)}
+	}
+	s := d.services[def.Type]
+	if err := d.admit(c, s, def); err != nil {
+		return registerOutput{}, err
+	}
+	if !known && !peer.WhenGone(func() { d.leave(c) }) {
+		return registerOutput{}, message.Errorf(422, "%s can't be served: the connection that registers it has ended", def.Type)
+	}
+	d.connections[peer.ID()] = c
+	if s == nil {
+		s = newService(def, d.begun)
+		if err := d.registry.AddSyscall(module(def.Type), kernel.Syscall{Definition: def.Definition, Handler: s.handle}); err != nil {
+			return registerOutput{}, message.Errorf(409, "%s can't be registered: %v", def.Type, err)
+		}
+		d.services[def.Type] = s
+	}
+	s.join(c)
+	c.types[def.Type] = cause
+	err = kernel.Publish(ctx, Registered, announcement(def.Type, s))
+	return registerOutput{Registered: true, Name: string(def.Type)}, err
+}
+
+// admit says why a connection may not serve a type, of which s is who serves it now.
+func (d *directory) admit(c *connection, s *service, def *definition) error {
+	if s == nil {
+		if err := d.free(def); err != nil {
+			return err
+		}
+	} else if err := s.agrees(def); err != nil {
+		return err
+	}
+	switch {
+	case s != nil && s.servedBy(c):
+		return message.Errorf(409, "%s is registered already on this connection; Syscall.Unregister takes it back", def.Type)
+	case len(c.types) >= d.opts.PerConnection:
+		return message.Errorf(429, "This connection serves %d types, and no more are allowed; use another connection", len(c.types))
+	case s == nil && len(d.services) >= d.opts.InAll:
+		return message.Errorf(503, "Connections serve %d types, and no more are taken; try again when some have gone", len(d.services))
+	}
+	return nil
+}
+
+// free says why a type that no connection serves can't be registered: built-in syscalls and
+// their events can't be replaced.
+func (d *directory) free(def *definition) error {
+	if s, ok := d.registry.Lookup(def.Type); ok {
+		return builtIn(def.Type, s)
+	}
+	for _, t := range d.registry.Types() {
+		if strings.EqualFold(string(t), string(def.Type)) {
+			return message.Errorf(409, "%s differs from %s in upper and lower case only, and some callers can't tell; choose another name", def.Type, t)
+		}
+	}
+	for _, m := range d.registry.Modules() {
+		for i := range m.Syscalls {
+			s := &m.Syscalls[i]
+			if d.services[s.Type] != nil {
+				continue
+			}
+			for _, e := range s.Emits {
+				if slices.ContainsFunc(def.Emits, func(mine kernel.EventDefinition) bool { return mine.Type == e.Type }) {
+					return message.Errorf(403, "%s is an event of %s, which is built in; choose another name for yours", e.Type, s.Type)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func builtIn(t message.Type, s *kernel.Syscall) error {
+	if s.Type != t {
+		return message.Errorf(403, "%s is another name for %s, which is built in and can't be replaced; choose another name", t, s.Type)
+	}
+	return message.Errorf(403, "%s is built in and can't be replaced; choose another name", t)
+}
+
+// module is what a type is listed under.
+func module(t message.Type) kernel.Module {
+	return kernel.Module{Name: strings.ToLower(t.Domain()), Version: "1.0.0", Summary: fmt.Sprintf("%s.*, served by connections.", t.Domain())}
+}
+
+type unregisterInput struct {
+	Name string `json:"name" jsonschema_description:"The type that this connection serves no more. Requests that it has can still be answered."`
+}
+
+type unregisterOutput struct {
+	Unregistered bool `json:"unregistered" jsonschema_description:"False if this connection did not serve it."`
+}
+
+func (d *directory) unregistering() kernel.Syscall {
+	return kernel.Command(kernel.Definition{
+		Type:    "Syscall.Unregister",
+		Summary: "Serve a syscall on this connection no more.",
+		Emits:   []kernel.EventDefinition{{Type: Unregistered, Summary: "A connection serves a syscall no more: {name, connections}; so many still do."}},
+	}, d.unregister)
+}
+
+func (d *directory) unregister(ctx context.Context, in unregisterInput) (unregisterOutput, error) {
+	peer, ok := kernel.PeerOf(ctx)
+	if !ok {
+		return unregisterOutput{}, nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	t := message.Type(in.Name)
+	c, s := d.connections[peer.ID()], d.services[t]
+	if c == nil || s == nil || !s.servedBy(c) {
+		return unregisterOutput{}, nil
+	}
+	d.remove(c, t)
+	return unregisterOutput{Unregistered: true}, kernel.Publish(ctx, Unregistered, announcement(t, s))
+}
+
+// leave takes out everything that a connection served, when it ends.
+func (d *directory) leave(c *connection) {
+	for _, event := range d.forget(c) {
+		c.peer.Publish(event)
+	}
+}
+
+func (d *directory) forget(c *connection) (events []message.Message) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	types := slices.Sorted(maps.Keys(c.types))
+	for _, t := range types {
+		cause := message.Message{Metadata: c.types[t]}
+		s := d.services[t]
+		s.leave(c)
+		events = append(events, cause.Event(Unregistered, announcement(t, s)))
+	}
+	d.remove(c, types...)
+	delete(d.connections, c.peer.ID())
+	return events
+}
+
+// remove takes types away from a connection, and out of the registry if no other has them.
+func (d *directory) remove(c *connection, types ...message.Type) {
+	var last []message.Type
+	for _, t := range types {
+		delete(c.types, t)
+		if s := d.services[t]; s.leave(c) == 0 {
+			delete(d.services, t)
+			last = append(last, t)
+		}
+	}
+	d.registry.RemoveSyscall(last...)
+}
+
+// announcement is the data of the events that tell of registrations.
+func announcement(t message.Type, s *service) []byte {
+	data := jsonscan.AppendQuoted([]byte(`{"name":`), string(t))
+	return fmt.Appendf(data, `,"connections":%d}`, len(s.all()))
+}

@@ -1,0 +1,244 @@
+package register
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"kernos/kernel"
+	"kernos/message"
+	"kernos/schema"
+)
+
+func TestAProgramServesASyscall(t *testing.T) {
+	k := newKernel(t, nil, nil)
+	caller, program := connect(t, k), connect(t, k)
+	before := k.Registry().Hash()
+	program.send(line("command", "Syscall.Register", "r",
+		`{"name":"Text.Count","kind":"query","description":"Count words.","inputSchema":{"type":"object","properties":{"text":{"type":"string"}},"required":["text"],"additionalProperties":false},"outputSchema":{"type":"object","properties":{"words":{"type":"integer"}},"required":["words"]},"handler":"connection","emits":[{"type":"Text.Counted","description":"So far."}],"timeout":5000}`))
+	if got := brief(t, program.next()); got != `reply {"registered":true,"name":"Text.Count"}` {
+		t.Fatal(got)
+	}
+	during := k.Registry().Hash()
+	if during == before {
+		t.Error("the hash is that of before")
+	}
+	if got := types(t, caller); !strings.Contains(got, "Text.Count") {
+		t.Errorf("listed are %s", got)
+	}
+	if got := caller.call(line("query", "Syscall.Describe", "d", `{"name":"Text.Count"}`)); got != `reply {"name":"Text.Count","kind":"query","input":{"type":"object","properties":{"text":{"type":"string"}},"required":["text"],"additionalProperties":false},"output":{"type":"object","properties":{"words":{"type":"integer"}},"required":["words"]}}` {
+		t.Error(got)
+	}
+
+	// The request, with its lineage; events and the reply, with theirs.
+	caller.send(line("query", "Text.Count", "q1", `{"text":"one two"}`))
+	request := program.next()
+	if brief(t, request) != `query Text.Count {"text":"one two"}` || request.Metadata.Causation != "q1" || request.Metadata.Correlation != "q1" || request.Metadata.ID == "q1" {
+		t.Errorf("the program got %s", message.Append(nil, &request))
+	}
+	program.send(answering(request, "event", "Text.Counted", `1`), answering(request, "event", "Syscall.Progressed", `{"message":"half","percentage":0.5}`),
+		answering(request, "event", "Text.Other", `2`), answering(request, "reply", "Text.Count", `{"words":2}`))
+	for _, want := range []string{`event Text.Counted 1`, `event Syscall.Progressed {"message":"half","percentage":0.5}`, `event Text.Other 2`, `reply {"words":2}`} {
+		m := caller.next()
+		if got := brief(t, m); got != want || m.Metadata.Causation != "q1" || strings.HasPrefix(string(m.Metadata.ID), "a-") {
+			t.Errorf("got %s", message.Append(nil, &m))
+		}
+	}
+
+	// What is not valid does not reach it; what it answers is checked, too.
+	if got := caller.call(line("query", "Text.Count", "q2", `{"txt":"one"}`)); got != `error 422 Schema validation failed: missing required field: text; unknown field: txt (did you mean text?)` {
+		t.Error(got)
+	}
+	for answer, want := range map[string]string{
+		`reply {"words":"two"}`:                  `error 502 The program that serves Text.Count sent a reply that its outputSchema does not allow: words: expected a whole number, got "two"`,
+		`reply {}`:                               `error 502 The program that serves Text.Count sent a reply that its outputSchema does not allow: missing required field: words`,
+		`error {"code":418,"message":"A\u0007"}`: `error 418 A `,
+		`error {"code":404,"message":"No","cause":{"code":500,"message":"why"}}`: `error 404 No: why`,
+		`event-Kernel.Stopped 1`: `error 502 The program that serves Text.Count sent the event Kernel.Stopped, whose name is reserved`,
+	} {
+		caller.send(line("query", "Text.Count", "q3", `{"text":"one two"}`))
+		kind, data, _ := strings.Cut(answer, " ")
+		kind, typ, special := strings.Cut(kind, "-")
+		if !special {
+			typ = "Text.Count"
+		}
+		request := program.next()
+		program.send(answering(request, kind, typ, data))
+		if got := brief(t, caller.next()); got != want {
+			t.Errorf("%s: %s", answer, got)
+		}
+		if special {
+			if got := brief(t, program.next()); got != fmt.Sprintf(`event Syscall.Cancelled {"id":%q}`, request.Metadata.ID) {
+				t.Errorf("the program was told %s", got)
+			}
+		}
+	}
+
+	// Its types leave with it.
+	caller.send(line("query", "Text.Count", "q4", `{"text":"x"}`))
+	program.next()
+	program.close()
+	if got := brief(t, caller.next()); got != "error 502 The program that serves Text.Count went away before it answered; try again when it is back" {
+		t.Error(got)
+	}
+	if got := caller.call(line("query", "Text.Count", "q5", `{"text":"x"}`)); !strings.HasPrefix(got, "error 404 No handler for Text.Count") {
+		t.Error(got)
+	}
+	if k.Registry().Hash() != before {
+		t.Error("the hash did not change back")
+	}
+}
+
+func TestWhatCanNotBeRegistered(t *testing.T) {
+	changed := kernel.Syscall{Definition: kernel.Definition{Type: "Test.Change", Kind: message.KindCommand, Summary: "Change.", Input: schema.Any, Output: schema.Any,
+		Emits: []kernel.EventDefinition{{Type: "Test.Changed", Summary: "It changed."}}, Aliases: []message.Type{"Test.Alter"}}, Handler: (&service{}).handle}
+	k := newKernel(t, nil, nil, changed)
+	p := connect(t, k)
+	hash := k.Registry().Hash()
+	full := func(change ...string) string {
+		members := map[string]string{"name": `"Text.Count"`, "kind": `"query"`, "description": `"Count."`, "inputSchema": `{}`, "outputSchema": `{}`, "handler": `"connection"`}
+		for i := 0; i < len(change); i += 2 {
+			members[change[i]] = change[i+1]
+		}
+		var all []string
+		for _, name := range []string{"name", "kind", "description", "inputSchema", "outputSchema", "handler", "emits", "timeout", "code"} {
+			if v := members[name]; v != "" {
+				all = append(all, fmt.Sprintf("%q:%s", name, v))
+			}
+		}
+		return "{" + strings.Join(all, ",") + "}"
+	}
+	for _, c := range []struct{ data, want string }{
+		{full("name", `"text.count"`), `422 Schema validation failed: name: expected Domain.Action in PascalCase, at most 128 bytes, got "text.count" (did you mean Text.Count?)`},
+		{full("name", `"Count"`), `422 Schema validation failed: name: expected Domain.Action in PascalCase, at most 128 bytes, got "Count"`},
+		{full("name", `"A.B.C"`), `422 Schema validation failed: name: expected Domain.Action in PascalCase, at most 128 bytes, got "A.B.C" (did you mean A.BC?)`},
+		{full("name", `"Syscall.Count"`), `403 name: Syscall.Count is reserved, as all of Syscall.*, Sys.* and Kernel.* is; choose another domain`},
+		{full("name", `"SYS.Count"`), `403 name: SYS.Count is reserved, as all of Syscall.*, Sys.* and Kernel.* is; choose another domain`},
+		{full("name", `"Kernel.Count"`), `403 name: Kernel.Count is reserved, as all of Syscall.*, Sys.* and Kernel.* is; choose another domain`},
+		{full("name", `"Ping"`), `403 name: Ping is built in and can't be replaced; choose another name`},
+		{full("name", `"Test.Change"`), `403 Test.Change is built in and can't be replaced; choose another name`},
+		{full("name", `"Test.Alter"`), `403 Test.Alter is another name for Test.Change, which is built in and can't be replaced; choose another name`},
+		{full("name", `"TEST.Change"`), `409 TEST.Change differs from Test.Change in upper and lower case only, and some callers can't tell; choose another name`},
+		{full("kind", `"event"`), `422 Schema validation failed: kind: expected one of "command", "query", got "event"`},
+		{full("description", `" "`), `422 Schema validation failed: missing required field: description (one sentence that says what Text.Count does)`},
+		{full("handler", ""), `422 Schema validation failed: missing required field: handler (it must be "connection": the one that sends this serves Text.Count)`},
+		{full("handler", `"wasm"`), `422 Schema validation failed: handler: expected "connection", got "wasm"`},
+		{full("handler", "", "description", "", "code", `"export const handler = 1"`), `501 Handlers as code are not there yet: leave code out, register Text.Count with "handler":"connection", and answer its requests on this connection`},
+		{full("inputSchema", ""), `422 Schema validation failed: missing required field: inputSchema`},
+		{full("inputSchema", `{"properties":{"a":{"minimum":"x"}}}`), `422 Schema validation failed: inputSchema is not a JSON Schema: at /properties/a/minimum: got string, want number`},
+		{full("outputSchema", `5`), `422 Schema validation failed: outputSchema is not a JSON Schema: at /: got number, want boolean or object`},
+		{full("outputSchema", `{"$ref":"#/x"}`), `422 Schema validation failed: outputSchema is not a JSON Schema: json-pointer in "#/x" not found`},
+		{full("emits", `[{"type":"Kernel.Counted"}]`), `403 emits[0].type: Kernel.Counted is reserved, as all of Syscall.*, Sys.* and Kernel.* is; choose another domain`},
+		{full("emits", `[{"type":"Text.Counted"},{"type":"Text.Counted"}]`), `422 Schema validation failed: emits[1].type: Text.Counted is named twice`},
+		{full("emits", `[{"type":"Test.Changed"}]`), `403 Test.Changed is an event of Test.Change, which is built in; choose another name for yours`},
+		{full("timeout", `0`), `422 Schema validation failed: timeout: expected a number of at least 1, got the number 0`},
+	} {
+		if got := p.call(line("command", "Syscall.Register", "r", c.data)); got != "error "+c.want {
+			t.Errorf("%s\ngot  %s\nwant %s", c.data, got, c.want)
+		}
+	}
+	keyed := strings.Replace(line("command", "Syscall.Register", "r", full()), `"timestamp"`, `"idempotencyKey":"k","timestamp"`, 1)
+	if got := p.call(keyed); !strings.HasPrefix(got, "error 503 ") && !strings.HasPrefix(got, "error 422 Schema validation failed: a registration ends with its connection") {
+		t.Errorf("with a key: %s", got)
+	}
+	var answer message.Message
+	k.Handle(t.Context(), message.Message{Kind: message.KindCommand, Type: "Syscall.Register", Data: json.RawMessage(full()), Metadata: message.Metadata{ID: "r", Timestamp: 1}}, func(m message.Message) { answer = m })
+	if got := brief(t, answer); got != "error 422 Text.Count can't be served: requests are sent over the connection that registers, and this call came over none" {
+		t.Error(got)
+	}
+	if k.Registry().Hash() != hash {
+		t.Error("something was registered")
+	}
+}
+
+func TestASchemaMayNotBeTooLarge(t *testing.T) {
+	in := registerInput{Name: "Text.Count", Kind: "query", Description: "Count.", Handler: "connection", OutputSchema: []byte(`{}`)}
+	in.InputSchema = []byte(`{"description":"` + strings.Repeat("x", maxSchema) + `"}`)
+	if _, err := in.read(); err == nil || err.Error() != "Schema validation failed: inputSchema: expected at most 16384 bytes, got 16402" {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestConnectionsAgreeOnAType(t *testing.T) {
+	k := newKernel(t, nil, nil)
+	one, two := connect(t, k), connect(t, k)
+	register := func(p *program, data string) string {
+		t.Helper()
+		return p.call(line("command", "Sys.Register", "r", data))
+	}
+	const first = `{"name":"Text.Count","kind":"query","description":"Count.","inputSchema":{"type":"object","maxProperties":10},"outputSchema":{},"handler":"connection"}`
+	if got := register(one, first); got != `reply {"registered":true,"name":"Text.Count"}` {
+		t.Fatal(got)
+	}
+	if got := register(one, first); got != "error 409 Text.Count is registered already on this connection; Syscall.Unregister takes it back" {
+		t.Error(got)
+	}
+	for data, differs := range map[string]string{
+		strings.Replace(first, "query", "command", 1):                                                                               "kind (it is a query)",
+		strings.Replace(first, "10", "11", 1):                                                                                       "inputSchema",
+		strings.Replace(first, `"outputSchema":{}`, `"outputSchema":false`, 1):                                                      "outputSchema",
+		strings.Replace(first, `"name"`, `"emits":[{"type":"A.B"}],"name"`, 1):                                                      "emits",
+		strings.Replace(first, `"name"`, `"timeout":7,"name"`, 1):                                                                   "timeout (it is 0)",
+		`{"name":"Text.Count","kind":"command","description":"Count.","inputSchema":true,"outputSchema":{},"handler":"connection"}`: "kind (it is a query), inputSchema",
+	} {
+		want := "error 409 Text.Count is served by another connection, and your definition differs in " + differs + "; send the same as Syscall.Describe shows, or choose another name"
+		if got := register(two, data); got != want {
+			t.Errorf("%s: %s", data, got)
+		}
+	}
+	// The same value in another form, and other words.
+	if got := register(two, `{"handler":"connection","name":"Text.Count","kind":"query","description":"Zählen.","inputSchema":{"maxProperties":1e1,"type":"object"},"outputSchema":{}}`); got != `reply {"registered":true,"name":"Text.Count"}` {
+		t.Error(got)
+	}
+	hash := k.Registry().Hash()
+	one.close()
+	if k.Registry().Hash() != hash {
+		t.Error("it left while somebody serves it")
+	}
+	unregister := line("command", "Syscall.Unregister", "u", `{"name":"Text.Count"}`)
+	for _, want := range []string{`reply {"unregistered":true}`, `reply {"unregistered":false}`} {
+		if got := two.call(unregister); got != want {
+			t.Error(got)
+		}
+	}
+	if got := two.call(line("command", "Syscall.Unregister", "u", `{"name":"Ping"}`)); got != `reply {"unregistered":false}` {
+		t.Error(got)
+	}
+	if got := types(t, two); strings.Contains(got, "Text.Count") {
+		t.Errorf("listed are %s", got)
+	}
+	if got := register(two, first); got != `reply {"registered":true,"name":"Text.Count"}` {
+		t.Error(got)
+	}
+}
+
+func TestHowMuchMayBeRegistered(t *testing.T) {
+	k := newKernel(t, nil, &Options{PerConnection: 3, InAll: 4})
+	one, two := connect(t, k), connect(t, k)
+	one.register("Text.One", "Text.Two", "Other.Three")
+	if got := one.call(registration("Text.Four", "")); got != "error 429 This connection serves 3 types, and no more are allowed; use another connection" {
+		t.Error(got)
+	}
+	two.register("Text.One", "Text.Four")
+	if got := two.call(registration("Text.Five", "")); got != "error 503 Connections serve 4 types, and no more are taken; try again when some have gone" {
+		t.Error(got)
+	}
+	one.close()
+	two.register("Text.Five")
+	if got := types(t, two); !strings.HasSuffix(got, "Text.Five Text.Four Text.One") {
+		t.Errorf("listed are %s", got)
+	}
+}
+
+// A program that asks for what it serves itself gets its own request.
+func TestAProgramMayCallItself(t *testing.T) {
+	p := connect(t, newKernel(t, nil, nil))
+	p.register("Text.Count")
+	p.send(line("query", "Text.Count", "q", `1`))
+	request := p.next()
+	p.send(answering(request, "reply", "Text.Count", `2`))
+	if got := brief(t, p.next()); got != "reply 2" {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,26 @@
+package vfs
+
+import (
+	"context"
+
+	"kernos/kernel"
+)
+
+type deleteInput struct {
+	URI       string `json:"uri" jsonschema:"minLength=1" jsonschema_description:"File or directory to delete."`
+	Recursive bool   `json:"recursive,omitempty" jsonschema_description:"true: a directory goes with everything in it. Otherwise it must be empty."`
+}
+
+type deleteOutput struct {
+	Success bool `json:"success" jsonschema_description:"True: it is gone. A failure is an error message."`
+}
+
+func (t *Tree) deleteSyscall() kernel.Syscall {
+	return kernel.Command(kernel.Definition{
+		Type:    "VFS.Delete",
+		Summary: "Delete a file or a directory of the os:// tree.",
+	}, func(ctx context.Context, in deleteInput) (deleteOutput, error) {
+		err := t.Delete(ctx, in.URI, in.Recursive)
+		return deleteOutput{Success: err == nil}, err
+	})
+}

@@ -1,0 +1,341 @@
+package vfs
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// DirectoryOptions are the settings of a directory.
+type DirectoryOptions struct {
+	ReadOnly bool // nothing in it can be written or deleted
+	NoExec   bool // nothing in it is executed
+}
+
+// directory is a directory of this machine. It is held open, so that nothing that happens
+// to the path of it leads out of it; [os.Root] sees to what happens below. When another
+// directory takes its place, that one is opened.
+type directory struct {
+	path string // absolute
+	can  Can
+	open atomic.Pointer[opened]
+
+	// writing makes looking at a version and writing one step, for files whose names fall
+	// on the same lock.
+	writing [64]sync.Mutex
+}
+
+// opened is a directory that is open, by both ways to look into it.
+type opened struct {
+	root *os.Root
+	dir  *os.File
+	info fs.FileInfo
+}
+
+func (o *opened) close() error { return errors.Join(o.root.Close(), o.dir.Close()) }
+
+// Directory returns the driver of a directory, which must exist. Nil options mean that
+// everything is allowed.
+func Directory(dir string, opts *DirectoryOptions) (Driver, error) {
+	if opts == nil {
+		opts = new(DirectoryOptions)
+	}
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("vfs: %w", err)
+	}
+	d := &directory{path: abs, can: Can{Read: true, Write: !opts.ReadOnly, Execute: !opts.NoExec}}
+	if _, err := d.root(); err != nil {
+		return nil, fmt.Errorf("vfs: the directory can't be opened: %w", err)
+	}
+	return d, nil
+}
+
+func (d *directory) Can() Can { return d.can }
+
+func (d *directory) String() string { return "directory " + d.path }
+
+// Close implements [io.Closer].
+func (d *directory) Close() error {
+	if o := d.open.Swap(nil); o != nil {
+		return o.close()
+	}
+	return nil
+}
+
+// now returns the directory that is at the path now. One whose place was taken is closed by
+// the runtime when the last who works in it is done.
+func (d *directory) now() (*opened, error) {
+	o := d.open.Load()
+	info, err := os.Stat(d.path)
+	if err != nil {
+		return nil, err
+	}
+	if o != nil && os.SameFile(o.info, info) {
+		return o, nil
+	}
+	root, err := os.OpenRoot(d.path)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := root.Open(".")
+	if err != nil {
+		return nil, errors.Join(err, root.Close())
+	}
+	o = &opened{root: root, dir: dir}
+	if o.info, err = dir.Stat(); err != nil {
+		return nil, errors.Join(err, o.close())
+	}
+	d.open.Store(o)
+	return o, nil
+}
+
+// root is now for those who need nothing else.
+func (d *directory) root() (*os.Root, error) {
+	o, err := d.now()
+	if err != nil {
+		return nil, err
+	}
+	return o.root, nil
+}
+
+// look returns what a name leads to, if that is below the directory.
+func (o *opened) look(name string) (state, error) {
+	if s, ok := beneath(o.dir, name); ok {
+		return s, nil
+	}
+	info, err := o.root.Stat(local(name))
+	if err != nil {
+		return state{}, err
+	}
+	return stateOf(info), nil
+}
+
+func (d *directory) Read(ctx context.Context, name string) (File, error) {
+	o, err := d.now()
+	if err != nil {
+		return File{}, err
+	}
+	// To open a device may do something. So the look before; the one behind is for what
+	// has changed between.
+	s, err := o.look(name)
+	if err == nil {
+		err = regular(s.mode)
+	}
+	if err != nil {
+		return File{}, err
+	}
+	f, err := o.openFile(name)
+	if err != nil {
+		return File{}, err
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err != nil {
+		return File{}, err
+	}
+	s = stateOf(info)
+	if err := regular(s.mode); err != nil {
+		return File{}, err
+	}
+	// The version is the one before: if the file changes meanwhile, who compares versions
+	// sees it.
+	data, err := readFile(ctx, f, s.size)
+	return File{Data: data, Version: s.version(), Modified: s.modified}, err
+}
+
+// openFile opens a file for reading, and waits for nobody at the other end of it.
+func (o *opened) openFile(name string) (*os.File, error) {
+	if f, ok := openBeneath(o.dir, name); ok {
+		return f, nil
+	}
+	return o.root.OpenFile(local(name), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+}
+
+// readFile reads to the end, or fails if that is too far. Some files of the system are
+// regular by name only, and a read of them waits; ctx ends that.
+func readFile(ctx context.Context, f *os.File, announced int64) ([]byte, error) {
+	if announced > MaxFile {
+		return nil, errTooLarge
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	// For nearly all files one read is enough, and it does not wait. What is added to them
+	// since the look is part of another version.
+	data := make([]byte, announced)
+	n, err := io.ReadFull(f, data)
+	switch {
+	case err == nil && n > 0:
+		return data, nil
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return data[:n], nil
+	case err != nil && !errors.Is(err, io.EOF):
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = f.SetReadDeadline(time.Unix(1, 0)) })
+	defer stop()
+	var b bytes.Buffer
+	_, err = b.ReadFrom(io.LimitReader(f, MaxFile+1))
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err == nil && b.Len() > MaxFile:
+		err = errTooLarge
+	}
+	return b.Bytes(), err
+}
+
+// local is a name as the file system wants it.
+func local(name string) string {
+	if name == "" {
+		return "."
+	}
+	return filepath.FromSlash(name)
+}
+
+func regular(mode fs.FileMode) error {
+	switch {
+	case mode.IsDir():
+		return errDirectory
+	case !mode.IsRegular():
+		return errIrregular
+	}
+	return nil
+}
+
+func (d *directory) Stat(_ context.Context, name string) (Info, error) {
+	o, err := d.now()
+	if err != nil {
+		return Info{}, err
+	}
+	s, err := o.look(name)
+	if err != nil {
+		return Info{}, err
+	}
+	return s.info()
+}
+
+// List implements [Lister]. What is neither a file nor a directory is not shown, and neither
+// is a link that leads out.
+func (d *directory) List(ctx context.Context, name, from string) iter.Seq2[Info, error] {
+	return func(yield func(Info, error) bool) {
+		o, err := d.now()
+		if err == nil {
+			err = o.list(ctx, name, from, yield)
+		}
+		if err != nil {
+			yield(Info{}, err)
+		}
+	}
+}
+
+// list gives the entries of a directory, until somebody has enough.
+func (o *opened) list(ctx context.Context, name, from string, yield func(Info, error) bool) error {
+	s, err := o.look(name) // to open a pipe would do something
+	if err != nil {
+		return err
+	}
+	if !s.mode.IsDir() {
+		return errNotDirectory
+	}
+	f, err := o.openFile(name)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	entries, err := f.ReadDir(-1)
+	if err != nil {
+		return err
+	}
+	found := make([]Info, 0, len(entries))
+	for _, e := range entries {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		entryName := e.Name()
+		switch {
+		case strings.HasPrefix(entryName, newPrefix): // on its way to its name
+			continue
+		case !nameable(entryName):
+			if from == "" && !yield(Info{}, ErrUnnamed) { // who goes on was told before
+				return nil
+			}
+			continue
+		}
+		info, err := o.entry(name, e)
+		if err != nil {
+			continue // it went away, or leads out
+		}
+		if info.Name = entryName; compare(info.key(), from) >= 0 {
+			found = append(found, info)
+		}
+	}
+	slices.SortFunc(found, func(a, b Info) int { return compare(a.key(), b.key()) })
+	for _, info := range found {
+		if !yield(info, nil) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// entry returns what an entry of a directory is: that which a link leads to.
+func (o *opened) entry(name string, e fs.DirEntry) (Info, error) {
+	s, err := o.look(join(name, e.Name()))
+	if err != nil {
+		return Info{}, err
+	}
+	i, err := s.info()
+	i.Link = e.Type()&fs.ModeSymlink != 0
+	return i, err
+}
+
+// Local implements [Locator].
+func (d *directory) Local(name string) (string, bool) {
+	root, err := d.root()
+	if err != nil {
+		return "", false
+	}
+	info, err := root.Stat(local(name)) // which follows no link that leads out
+	if err != nil || !info.Mode().IsRegular() {
+		return "", false
+	}
+	top, err := filepath.EvalSymlinks(d.path)
+	if err != nil {
+		return "", false
+	}
+	file, err := filepath.EvalSymlinks(filepath.Join(d.path, local(name)))
+	if err != nil {
+		return "", false
+	}
+	if inner, err := filepath.Rel(top, file); err != nil || !filepath.IsLocal(inner) {
+		return "", false
+	}
+	// The same file by both ways, whatever has moved between.
+	if now, err := os.Lstat(file); err != nil || !os.SameFile(now, info) {
+		return "", false
+	}
+	return file, true
+}
+
+// parent is the directory that a file is in.
+func parent(name string) string {
+	if dir := path.Dir(name); dir != "." {
+		return dir
+	}
+	return ""
+}

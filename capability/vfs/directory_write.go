@@ -1,0 +1,205 @@
+package vfs
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"hash/maphash"
+	"io/fs"
+	"os"
+	"path"
+	"sync"
+	"syscall"
+)
+
+// newPrefix begins the names of files that are not whole yet.
+const newPrefix = ".kernos-new-"
+
+var seed = maphash.MakeSeed()
+
+// lock returns the lock of a name.
+func (d *directory) lock(name string) *sync.Mutex {
+	return &d.writing[maphash.String(seed, name)%uint64(len(d.writing))]
+}
+
+// Write implements [Writer]: the content goes to a file beside the one that is meant, which
+// then takes its name. A file that is there keeps its mode.
+func (d *directory) Write(_ context.Context, name string, data []byte, expect Expect) (string, error) {
+	root, err := d.root()
+	if err != nil {
+		return "", err
+	}
+	lock := d.lock(name)
+	lock.Lock()
+	defer lock.Unlock()
+	old, err := root.Lstat(local(name))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		old, err = nil, nil
+	case errors.Is(err, syscall.ENOTDIR):
+		err = errAbove
+	case errors.Is(err, syscall.ENAMETOOLONG):
+		err = errName
+	case err == nil:
+		err = replaceable(old)
+	}
+	if err == nil {
+		err = expected(expect, old)
+	}
+	if err != nil {
+		return "", err
+	}
+	if err := makeDirs(root, parent(name)); err != nil {
+		return "", err
+	}
+	beside := path.Join(parent(name), newPrefix+rand.Text())
+	info, err := writeNew(root, beside, data, old)
+	if err == nil {
+		err = place(root, beside, name, old == nil && expect == Absent)
+	}
+	if err != nil {
+		return "", errors.Join(err, ignoreMissing(root.Remove(local(beside))))
+	}
+	return stateOf(info).version(), nil
+}
+
+// replaceable refuses what a file must not take the place of.
+func replaceable(old fs.FileInfo) error {
+	if old.Mode()&fs.ModeSymlink != 0 {
+		return errLink
+	}
+	if err := regular(old.Mode()); err != nil {
+		return err
+	}
+	if old.Mode().Perm()&0o222 == 0 { // renaming would not ask
+		return fs.ErrPermission
+	}
+	return nil
+}
+
+// expected checks the version of a file that may not be there.
+func expected(expect Expect, old fs.FileInfo) error {
+	actual := string(Absent)
+	if old != nil {
+		actual = stateOf(old).version()
+	}
+	if expect == "" || string(expect) == actual {
+		return nil
+	}
+	return &versionError{expected: string(expect), actual: actual}
+}
+
+// writeNew makes a file with some content, on disk, and returns what it is.
+func writeNew(root *os.Root, name string, data []byte, like fs.FileInfo) (info fs.FileInfo, err error) {
+	f, err := root.OpenFile(local(name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return nil, err
+	}
+	if like != nil {
+		err = f.Chmod(like.Mode().Perm())
+	}
+	if err == nil {
+		_, err = f.Write(data)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err == nil {
+		info, err = f.Stat()
+	}
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	return info, err
+}
+
+// place gives a file its name so that it lasts. If it must be the first of that name, a file
+// that another program has made since is not replaced.
+func place(root *os.Root, beside, name string, first bool) error {
+	if !first {
+		if err := root.Rename(local(beside), local(name)); err != nil {
+			return err
+		}
+		return syncDir(root, parent(name))
+	}
+	err := root.Link(local(beside), local(name))
+	if errors.Is(err, fs.ErrExist) {
+		actual := "unknown"
+		if info, err := root.Lstat(local(name)); err == nil {
+			actual = stateOf(info).version()
+		}
+		return &versionError{expected: string(Absent), actual: actual}
+	}
+	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EPERM) { // no hard links here
+		return place(root, beside, name, false)
+	}
+	if err == nil {
+		err = root.Remove(local(beside))
+	}
+	if err != nil {
+		return err
+	}
+	return syncDir(root, parent(name))
+}
+
+// makeDirs makes a directory, and those above it, so that they last.
+func makeDirs(root *os.Root, name string) error {
+	if name == "" {
+		return nil
+	}
+	switch info, err := root.Stat(local(name)); {
+	case err == nil && info.IsDir():
+		return nil
+	case err == nil:
+		return errAbove
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	if err := makeDirs(root, parent(name)); err != nil {
+		return err
+	}
+	if err := root.Mkdir(local(name), 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return syncDir(root, parent(name))
+}
+
+func syncDir(root *os.Root, name string) error {
+	f, err := root.Open(local(name))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	return f.Sync()
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// Delete implements [Writer]. Of a link, the link goes.
+func (d *directory) Delete(_ context.Context, name string, recursive bool) error {
+	root, err := d.root()
+	if err != nil {
+		return err
+	}
+	lock := d.lock(name)
+	lock.Lock()
+	defer lock.Unlock()
+	info, err := root.Lstat(local(name))
+	if err != nil {
+		return err
+	}
+	if info.IsDir() && recursive {
+		err = root.RemoveAll(local(name))
+	} else {
+		err = root.Remove(local(name))
+	}
+	if err != nil {
+		return err
+	}
+	return syncDir(root, parent(name))
+}

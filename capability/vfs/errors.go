@@ -1,0 +1,117 @@
+package vfs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"syscall"
+
+	"kernos/message"
+)
+
+// What drivers find. The tree puts them into words, since it knows the URI.
+var (
+	errDirectory    = errors.New("it is a directory")
+	errNotDirectory = errors.New("it is not a directory")
+	errIrregular    = errors.New("it is no regular file")
+	errLink         = errors.New("it is a symbolic link")
+	errNotEmpty     = errors.New("the directory is not empty")
+	errTooLarge     = errors.New("the file is too large")
+	errAbove        = errors.New("what is above it is a file")
+	errName         = errors.New("a name is too long")
+	errUnlistable   = errors.New("the mount can't be listed")
+)
+
+// ErrUnnamed says that a directory has an entry that no URI can name.
+var ErrUnnamed = errors.New("the name can't be written in a URI")
+
+// versionError is what a write finds that expects another version.
+type versionError struct{ expected, actual string }
+
+func (e *versionError) Error() string { return "the file has another version" }
+
+// explain puts an error of a driver into words for the caller. What it does not know goes
+// to the log by way of the kernel. No text has anything of the content of a file.
+func explain(uri string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, ok := errors.AsType[*message.Error](err); ok {
+		return err
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	shown := message.Clip(uri, 400)
+	if v, ok := errors.AsType[*versionError](err); ok {
+		return wrongVersion(shown, v)
+	}
+	switch {
+	case errors.Is(err, errDirectory), errors.Is(err, syscall.EISDIR):
+		return message.Errorf(422, "%s is a directory: VFS.List shows what is in it", shown)
+	case errors.Is(err, errNotDirectory):
+		return message.Errorf(422, "%s is a file and has nothing below it: VFS.Read reads it", shown)
+	case errors.Is(err, errAbove):
+		return message.Errorf(422, "%s can't be written: a name in its path is that of a file", shown)
+	case errors.Is(err, errName):
+		return message.Errorf(422, "%s can't be written: a name in its path is longer than the file system takes", shown)
+	case errors.Is(err, errIrregular), errors.Is(err, syscall.ENXIO):
+		return message.Errorf(403, "Operation not allowed: %s is a device, a pipe or a socket, and no regular file", shown)
+	case errors.Is(err, errLink):
+		return message.Errorf(403, "Operation not allowed: %s is a symbolic link, and writing would replace it; write to the file that it points to", shown)
+	case errors.Is(err, errNotEmpty), errors.Is(err, syscall.ENOTEMPTY):
+		return message.Errorf(409, "%s is not empty: delete what is in it first, or say recursive", shown)
+	case errors.Is(err, errTooLarge):
+		return message.Errorf(413, "%s is larger than %d bytes, which is the most that is read or written at once", shown, int64(MaxFile))
+	case errors.Is(err, errUnlistable):
+		return message.Errorf(403, "Operation not allowed: what is in %s can't be listed; read its files by their names", shown)
+	case escapes(err):
+		return message.Errorf(403, "Operation not allowed: %s leads out of its mount", shown)
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ENAMETOOLONG):
+		return missing(uri)
+	case errors.Is(err, syscall.ELOOP):
+		return message.Errorf(422, "%s is a symbolic link that leads in circles", shown)
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+		return message.Errorf(403, "Operation not allowed: the file system denies the kernel access to %s", shown)
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return message.Errorf(507, "The disk is full: make room, and write %s again", shown)
+	}
+	return fmt.Errorf("vfs: %s: %w", shown, err)
+}
+
+func missing(uri string) *message.Error {
+	return message.Errorf(404, "File not found: %s", message.Clip(uri, 400))
+}
+
+// refused is the error for what a mount can't do.
+func refused(uri, what string, m *mount) *message.Error {
+	return message.Errorf(403, "Operation not allowed: %s can't be %s (the mount /%s is %s)", message.Clip(uri, 400), what, m.path, m.can)
+}
+
+func wrongVersion(uri string, e *versionError) *message.Error {
+	const again = "; read it again and decide anew"
+	switch {
+	case Expect(e.expected) == Absent:
+		return message.Errorf(409, "Version mismatch: %s was expected not to exist and has version %s"+again, uri, e.actual)
+	case Expect(e.actual) == Absent:
+		return message.Errorf(409, "Version mismatch: %s was expected to have version %s and does not exist"+again, uri, message.Clip(e.expected, 100))
+	}
+	return message.Errorf(409, "Version mismatch: %s was expected to have version %s and has version %s"+again, uri, message.Clip(e.expected, 100), e.actual)
+}
+
+// escapes reports whether os.Root has refused a path because it leads out. It has no name
+// for that error.
+func escapes(err error) bool {
+	p, ok := errors.AsType[*fs.PathError](err)
+	if ok {
+		err = p.Err
+	} else if l, ok := errors.AsType[*os.LinkError](err); ok {
+		err = l.Err
+	} else {
+		return false
+	}
+	return strings.Contains(err.Error(), "escapes")
+}

@@ -1,0 +1,134 @@
+package vfs
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"strings"
+
+	"kernos/kernel"
+	"kernos/message"
+)
+
+type listInput struct {
+	URI       string `json:"uri,omitempty" jsonschema_description:"Directory to look into, for example os://agents. Without it, the root."`
+	Recursive bool   `json:"recursive,omitempty" jsonschema_description:"true: everything below it, however deep. Links to directories are not followed."`
+	Cursor    string `json:"cursor,omitempty" jsonschema_description:"The cursor of the reply before, to go on behind it."`
+	Limit     int    `json:"limit,omitempty" jsonschema:"minimum=1,maximum=10000" jsonschema_description:"How many entries to give at most; 100 if it is left out."`
+}
+
+type listOutput struct {
+	Entries    []entry              `json:"entries,omitzero" jsonschema_description:"What is there, in the order of the URIs; a directory counts as if its URI had a slash at its end."`
+	EntriesRef *message.BlobPointer `json:"entriesRef,omitzero" jsonschema_description:"Where the entries are, as JSON, if they are too large for a message."`
+	Cursor     string               `json:"cursor,omitzero" jsonschema_description:"There is more: give it to the next call. It stays valid when files change."`
+	Skipped    int                  `json:"skipped,omitzero" jsonschema_description:"How many entries were left out because no URI can name them, or because they are directories that can't be read."`
+}
+
+type entry struct {
+	URI      string `json:"uri" jsonschema_description:"Absolute."`
+	Name     string `json:"name" jsonschema_description:"Last segment of the URI."`
+	Kind     string `json:"kind" jsonschema:"enum=file,enum=directory" jsonschema_description:"What it is."`
+	Size     *int64 `json:"size,omitzero" jsonschema_description:"Bytes of a file, if that is known before it is read."`
+	Modified int64  `json:"modified,omitzero" jsonschema_description:"When it was changed, in milliseconds of Unix time, if that is known."`
+	Version  string `json:"version,omitzero" jsonschema_description:"Of a file: changes when the content does."`
+	Writable bool   `json:"writable" jsonschema_description:"Whether its mount can be written to."`
+}
+
+func (t *Tree) listSyscall() kernel.Syscall {
+	return kernel.Query(kernel.Definition{
+		Type:    "VFS.List",
+		Summary: "List a directory of the os:// tree, or everything below it.",
+	}, t.listCall)
+}
+
+const defaultListed = 100
+
+func (t *Tree) listCall(ctx context.Context, in listInput) (listOutput, error) {
+	if in.URI == "" {
+		in.URI = scheme
+	}
+	if in.Limit == 0 {
+		in.Limit = defaultListed
+	}
+	uri, p, _, _, err := t.locate(in.URI)
+	if err != nil {
+		return listOutput{}, err
+	}
+	after, err := parseCursor(in.Cursor, in.Recursive)
+	if err != nil {
+		return listOutput{}, err
+	}
+	out := listOutput{Entries: make([]entry, 0, min(in.Limit, defaultListed))}
+	last := ""
+	w := walk{t: t, ctx: ctx, recursive: in.Recursive, yield: func(i Info, found error) bool {
+		_, refusal := errors.AsType[*message.Error](found)
+		switch {
+		case found == nil && len(out.Entries) == in.Limit:
+			out.Cursor = cursor(last, in.Recursive)
+			return false
+		case found == nil:
+			out.Entries = append(out.Entries, entryOf(&i))
+			last = strings.TrimPrefix(strings.TrimPrefix(i.URI[len(scheme):], p), "/")
+			if i.Dir {
+				last += "/"
+			}
+		case errors.Is(found, ErrUnnamed), refusal && i.URI != uri:
+			out.Skipped++
+		default:
+			err = found
+			return false
+		}
+		return true
+	}}
+	w.directory(p, after)
+	if err != nil {
+		return listOutput{}, err
+	}
+	return out, nil
+}
+
+func entryOf(i *Info) entry {
+	e := entry{URI: i.URI, Name: i.Name, Kind: "directory", Modified: milliseconds(i.Modified), Version: i.Version, Writable: i.Writable}
+	if !i.Dir {
+		e.Kind = "file"
+		if i.Size >= 0 {
+			e.Size = &i.Size
+		}
+	}
+	return e
+}
+
+// A cursor is the entry that was given last, and what it was given by: a cursor of another
+// call has no meaning.
+const (
+	cursorChildren  = 'c'
+	cursorRecursive = 'r'
+)
+
+func cursorKind(recursive bool) byte {
+	if recursive {
+		return cursorRecursive
+	}
+	return cursorChildren
+}
+
+func cursor(last string, recursive bool) string {
+	return base64.RawURLEncoding.EncodeToString(append([]byte{cursorKind(recursive)}, last...))
+}
+
+var errCursor = &message.Error{Code: 422, Message: "Invalid cursor: give the cursor of the reply before, together with what that reply was asked for; or none, to start again"}
+
+func parseCursor(text string, recursive bool) (after string, err error) {
+	if text == "" {
+		return "", nil
+	}
+	data, err := base64.RawURLEncoding.Strict().DecodeString(text)
+	if err != nil || len(data) < 2 || len(data) > MaxURI || data[0] != cursorKind(recursive) {
+		return "", errCursor
+	}
+	after = string(data[1:])
+	if name := strings.TrimSuffix(after, "/"); !recursive && strings.Contains(name, "/") || name == "" || checkText(name) != nil {
+		return "", errCursor
+	}
+	return after, nil
+}

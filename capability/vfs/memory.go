@@ -1,0 +1,308 @@
+package vfs
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"iter"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"kernos/internal/jsonscan"
+	"kernos/kernel"
+	"kernos/message"
+)
+
+// Values is the key-value store, as the memory mount reads it. Its errors are
+// *message.Error, with code 404 for a key that is not there. It is written to by the
+// syscalls Memory.Set and Memory.Delete, so that the rules, the record and the durability
+// of those hold.
+type Values interface {
+	// Get returns the JSON text of a key's value, its revision (0 if it has none) and when
+	// it was written.
+	Get(ctx context.Context, key string) (text []byte, revision uint64, updated time.Time, err error)
+
+	// Stat is Get, but the text may be nil if it is costly to get.
+	Stat(ctx context.Context, key string) (text []byte, revision uint64, updated time.Time, err error)
+
+	// List returns the names directly in a folder, or the keys below it, from a name on,
+	// in plain order and without the folder. A name with a slash at its end is a folder.
+	List(ctx context.Context, folder, from string, limit int, recursive bool) ([]string, error)
+
+	// Secret reports whether what is written under a key must not be recorded.
+	Secret(key string) bool
+}
+
+// values is the memory as files: a string is a file with its text, any other value a file
+// with its JSON. What is written is always a string, so that it is read back as it was.
+type values struct {
+	of    Values
+	blobs kernel.Blobs
+}
+
+// Memory returns the driver of a key-value store. The blobs are those that Memory.Set takes
+// pointers to; without them, only small files can be written.
+func Memory(of Values, blobs kernel.Blobs) Driver { return &values{of, blobs} }
+
+func (v *values) Can() Can { return Can{Read: true, Write: true} }
+
+func (v *values) String() string { return "memory" }
+
+// Secret implements [secretive].
+func (v *values) Secret(name string) bool { return v.of.Secret(name) }
+
+func (v *values) Read(ctx context.Context, name string) (File, error) {
+	if name == "" {
+		return File{}, errDirectory
+	}
+	text, revision, updated, err := v.of.Get(ctx, name)
+	if err != nil {
+		return File{}, v.absent(ctx, name, err)
+	}
+	data := contentOf(text)
+	return File{Data: data, Version: revisionOf(revision, updated, data), Modified: updated}, nil
+}
+
+// absent tells a folder from a key that is not there.
+func (v *values) absent(ctx context.Context, name string, err error) error {
+	if !notFound(err) {
+		return err
+	}
+	inside, err := v.of.List(ctx, name, "", 1, true)
+	switch {
+	case err != nil:
+		return err
+	case len(inside) > 0:
+		return errDirectory
+	}
+	return fs.ErrNotExist
+}
+
+func notFound(err error) bool {
+	e, ok := errors.AsType[*message.Error](err)
+	return ok && e.Code == 404
+}
+
+// contentOf returns the content of the file that a value is.
+func contentOf(text []byte) []byte {
+	if len(text) > 0 && text[0] == '"' {
+		return []byte(jsonscan.Unquote(text))
+	}
+	return append([]byte(nil), text...)
+}
+
+// revisionOf is the version of a value. The revisions of a key that was deleted start again
+// some day, so the time is part of it.
+func revisionOf(revision uint64, updated time.Time, data []byte) string {
+	if revision == 0 {
+		return digest(data)
+	}
+	b := strconv.AppendUint([]byte{'r'}, revision, 10)
+	return string(strconv.AppendInt(append(b, '-'), updated.UnixMilli(), 36))
+}
+
+func (v *values) Stat(ctx context.Context, name string) (Info, error) {
+	if name == "" {
+		return Info{Dir: true}, nil
+	}
+	text, revision, updated, err := v.of.Stat(ctx, name)
+	if err != nil {
+		if err = v.absent(ctx, name, err); errors.Is(err, errDirectory) {
+			return Info{Dir: true}, nil
+		}
+		return Info{}, err
+	}
+	info := Info{Size: -1, Modified: updated}
+	var data []byte
+	if text != nil {
+		data = contentOf(text)
+		info.Size = int64(len(data))
+	}
+	info.Version = revisionOf(revision, updated, data)
+	return info, nil
+}
+
+// listed is how many names are asked for at a time.
+const listed = 1000
+
+// List implements [Lister].
+func (v *values) List(ctx context.Context, name, from string) iter.Seq2[Info, error] {
+	return func(yield func(Info, error) bool) {
+		if name != "" {
+			if info, err := v.directory(ctx, name); err != nil {
+				yield(info, err)
+				return
+			}
+		}
+		for {
+			names, err := v.of.List(ctx, name, from, listed, false)
+			if err != nil {
+				yield(Info{}, err)
+				return
+			}
+			for _, n := range names {
+				if !v.entry(ctx, name, n, yield) {
+					return
+				}
+			}
+			if len(names) < listed {
+				return
+			}
+			from = behind(names[listed-1])
+		}
+	}
+}
+
+// directory fails unless a name is that of a folder.
+func (v *values) directory(ctx context.Context, name string) (Info, error) {
+	inside, err := v.of.List(ctx, name, "", 1, true)
+	if err != nil || len(inside) > 0 {
+		return Info{}, err
+	}
+	if _, _, _, err := v.of.Stat(ctx, name); err != nil {
+		if notFound(err) {
+			err = fs.ErrNotExist
+		}
+		return Info{}, err
+	}
+	return Info{}, errNotDirectory
+}
+
+// entry gives one name of a folder, and reports whether to go on.
+func (v *values) entry(ctx context.Context, folder, name string, yield func(Info, error) bool) bool {
+	bare, dir := strings.CutSuffix(name, "/")
+	if !nameable(bare) {
+		return yield(Info{}, ErrUnnamed)
+	}
+	if dir {
+		return yield(Info{Name: bare, Dir: true}, nil)
+	}
+	info, err := v.Stat(ctx, join(folder, bare))
+	if errors.Is(err, fs.ErrNotExist) || info.Dir {
+		return true // it has gone since
+	}
+	info.Name = bare
+	return yield(info, err)
+}
+
+// maxInline is how long a text may be that is given to Memory.Set as it is.
+const maxInline = 8 << 10
+
+// attempts is how often a write is tried that others get in the way of.
+const attempts = 10
+
+// Write implements [Writer].
+func (v *values) Write(ctx context.Context, name string, data []byte, expect Expect) (string, error) {
+	if !utf8.Valid(data) {
+		return "", message.Errorf(422, "The memory holds text, and the content is not UTF-8: encode it, for example as base64")
+	}
+	content, err := v.argument(ctx, data)
+	if err != nil {
+		return "", err
+	}
+	for try := 1; ; try++ {
+		revision, actual, err := v.current(ctx, name)
+		if err != nil {
+			return "", err
+		}
+		if expect != "" && string(expect) != actual {
+			return "", &versionError{expected: string(expect), actual: actual}
+		}
+		version, err := v.set(ctx, name, content, revision)
+		if e, ok := errors.AsType[*message.Error](err); ok && e.Code == 409 && try < attempts {
+			continue // somebody was faster: look again
+		}
+		return version, err
+	}
+}
+
+// argument returns the members that give Memory.Set a content.
+func (v *values) argument(ctx context.Context, data []byte) ([]byte, error) {
+	if len(data) <= maxInline {
+		return jsonscan.AppendQuoted([]byte(`"value":`), string(data)), nil
+	}
+	if v.blobs == nil {
+		return nil, message.Errorf(413, "The content has %d bytes, and this kernel has no place for more than %d of a file in memory", len(data), maxInline)
+	}
+	p, err := v.blobs.Put(ctx, data)
+	if err != nil {
+		return nil, err
+	}
+	return p.Append([]byte(`"as":"text","valueRef":`)), nil
+}
+
+// current returns the revision of a key, 0 if it is not there, and its version.
+func (v *values) current(ctx context.Context, name string) (revision uint64, version string, err error) {
+	_, revision, updated, err := v.of.Stat(ctx, name)
+	if notFound(err) {
+		return 0, string(Absent), nil
+	}
+	return revision, revisionOf(revision, updated, nil), err
+}
+
+// set calls Memory.Set for a key at a revision, and returns the version that it makes: ""
+// if that was replaced by another at once.
+func (v *values) set(ctx context.Context, name string, content []byte, revision uint64) (string, error) {
+	data := jsonscan.AppendQuoted([]byte(`{"key":`), name)
+	data = append(append(data, ','), content...)
+	data = strconv.AppendUint(append(data, `,"ifRevision":`...), revision, 10)
+	reply, err := kernel.Call(ctx, "Memory.Set", append(data, '}'))
+	if err != nil {
+		return "", err
+	}
+	made := ""
+	jsonscan.Members(reply, 0, func(name, value []byte) bool {
+		if string(name) == `"revision"` {
+			made = string(value)
+		}
+		return true
+	})
+	if now, version, err := v.current(ctx, name); err == nil && strconv.FormatUint(now, 10) == made {
+		return version, nil
+	}
+	return "", nil
+}
+
+// Delete implements [Writer]. A folder is there only because of what is in it.
+func (v *values) Delete(ctx context.Context, name string, recursive bool) error {
+	err := v.remove(ctx, name)
+	if err != nil && !notFound(err) {
+		return err
+	}
+	missing := err != nil
+	if !recursive {
+		if !missing {
+			return nil
+		}
+		if err = v.absent(ctx, name, err); errors.Is(err, errDirectory) {
+			return errNotEmpty
+		}
+		return err
+	}
+	for from := ""; ; {
+		names, err := v.of.List(ctx, name, from, listed, true)
+		if err != nil {
+			return err
+		}
+		if len(names) == 0 && missing {
+			return fs.ErrNotExist
+		}
+		for _, n := range names {
+			if err := v.remove(ctx, join(name, n)); err != nil && !notFound(err) {
+				e, _ := message.ErrorOf(err)
+				return message.Errorf(e.Code, "Only some of what is below it was deleted: %w", e)
+			}
+		}
+		if len(names) < listed {
+			return nil
+		}
+		missing, from = false, behind(names[listed-1])
+	}
+}
+
+func (v *values) remove(ctx context.Context, name string) error {
+	_, err := kernel.Call(ctx, "Memory.Delete", append(jsonscan.AppendQuoted([]byte(`{"key":`), name), '}'))
+	return err
+}

@@ -1,0 +1,227 @@
+package vfs
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"kernos/message"
+)
+
+// ServerOptions are the settings of a server. The zero value is usable.
+type ServerOptions struct {
+	// Client asks the server. Its CheckRedirect and its cookies are not used. Nil means
+	// one of its own that knows no proxy.
+	Client *http.Client
+
+	// Timeout is how long an answer may take. 0 means 10 seconds.
+	Timeout time.Duration
+
+	// Development allows plain http.
+	Development bool
+}
+
+const (
+	defaultServerTimeout = 10 * time.Second
+	maxRedirects         = 5
+)
+
+// server is a driver of the files below an address. It can't list them. What it has read is
+// kept and asked for again with its ETag, so a file that has not changed is not sent twice,
+// and one that has is seen at once.
+type server struct {
+	base    *url.URL // its path ends with a slash
+	client  http.Client
+	own     *http.Transport // nil if the client is somebody else's
+	timeout time.Duration
+	limit   int64
+	kept    cache
+}
+
+// Server returns the driver of an https server below an address, read-only. Nil options
+// mean defaults.
+func Server(address string, opts *ServerOptions) (Driver, error) {
+	if opts == nil {
+		opts = new(ServerOptions)
+	}
+	base, err := serverAddress(address, opts.Development)
+	if err != nil {
+		return nil, err
+	}
+	s := &server{base: base, timeout: opts.Timeout, limit: MaxFile}
+	if s.timeout <= 0 {
+		s.timeout = defaultServerTimeout
+	}
+	if opts.Client != nil {
+		s.client.Transport = opts.Client.Transport
+	} else {
+		s.own = &http.Transport{
+			ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 10, IdleConnTimeout: time.Minute,
+			TLSHandshakeTimeout: s.timeout,
+		}
+		s.client.Transport = s.own
+	}
+	s.client.CheckRedirect = s.redirect
+	return s, nil
+}
+
+// serverAddress checks the address of a mount. Its errors don't quote what may be a secret.
+func serverAddress(address string, development bool) (*url.URL, error) {
+	u, err := url.Parse(address)
+	switch {
+	case err != nil || u.Host == "":
+		return nil, errors.New("vfs: the address of a server is https://host/path")
+	case u.Scheme == "http" && !development:
+		return nil, fmt.Errorf("vfs: http://%s is not encrypted: use https, or development mode", u.Host)
+	case u.Scheme != "https" && u.Scheme != "http":
+		return nil, fmt.Errorf("vfs: a server is mounted by https, not %s", u.Scheme)
+	case u.User != nil:
+		return nil, fmt.Errorf("vfs: the address of %s has a user name in it: mounts are shown to everybody, so it may not", u.Host)
+	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		return nil, fmt.Errorf("vfs: the address of %s has a query or a fragment, and files are asked for by path", u.Host)
+	}
+	return u.JoinPath("/"), nil
+}
+
+func (s *server) Can() Can { return Can{Read: true} }
+
+func (s *server) String() string { return "server " + s.base.String() }
+
+// Close implements [io.Closer].
+func (s *server) Close() error {
+	if s.own != nil {
+		s.own.CloseIdleConnections()
+	}
+	return nil
+}
+
+// errRedirect is a refusal to go where a server sends the reader.
+var errRedirect = errors.New("redirected out of the mount")
+
+// redirect lets a server send the reader around below the address that is mounted, and to
+// no other place.
+func (s *server) redirect(r *http.Request, via []*http.Request) error {
+	if len(via) > maxRedirects {
+		return fmt.Errorf("more than %d redirects", maxRedirects)
+	}
+	if r.URL.Scheme != s.base.Scheme || r.URL.Host != s.base.Host || !strings.HasPrefix(r.URL.EscapedPath(), s.base.EscapedPath()) {
+		return errRedirect
+	}
+	return nil
+}
+
+// address returns where a file is. Whatever its name has in it, it stays one path.
+func (s *server) address(name string) string {
+	segments := strings.Split(name, "/")
+	for i, segment := range segments {
+		segments[i] = url.PathEscape(segment)
+	}
+	u := *s.base
+	u.RawPath = u.EscapedPath() + strings.Join(segments, "/")
+	u.Path += name
+	return u.String()
+}
+
+func (s *server) Read(ctx context.Context, name string) (File, error) {
+	if name == "" {
+		return File{}, errDirectory
+	}
+	page, err := s.get(ctx, name)
+	if err != nil {
+		return File{}, err
+	}
+	return File{Data: bytes.Clone(page.data), Version: page.version, Modified: page.modified}, nil
+}
+
+// Stat asks for the file, which costs little if it is kept: what a server says of a file
+// without giving it is not to be relied on.
+func (s *server) Stat(ctx context.Context, name string) (Info, error) {
+	if name == "" {
+		return Info{Dir: true}, nil
+	}
+	page, err := s.get(ctx, name)
+	if err != nil {
+		return Info{}, err
+	}
+	return Info{Size: int64(len(page.data)), Version: page.version, Modified: page.modified}, nil
+}
+
+// get returns a file as it is now. Nobody may change its data.
+func (s *server) get(ctx context.Context, name string) (*page, error) {
+	limited, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	r, err := http.NewRequestWithContext(limited, http.MethodGet, s.address(name), nil)
+	if err != nil {
+		return nil, err
+	}
+	old := s.kept.get(name)
+	if old != nil {
+		if old.etag != "" {
+			r.Header.Set("If-None-Match", old.etag)
+		} else {
+			r.Header.Set("If-Modified-Since", old.lastModified)
+		}
+	}
+	answer, err := s.client.Do(r)
+	if err != nil {
+		return nil, s.failure(ctx, limited, err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	switch {
+	case answer.StatusCode == http.StatusNotModified && old != nil:
+		return old, nil
+	case answer.StatusCode == http.StatusNotFound || answer.StatusCode == http.StatusGone:
+		s.kept.drop(name)
+		return nil, fs.ErrNotExist
+	case answer.StatusCode != http.StatusOK:
+		return nil, message.Errorf(502, "VFS fetch failed: %s answered with status %d", s.base.Host, answer.StatusCode)
+	}
+	data, err := io.ReadAll(io.LimitReader(answer.Body, s.limit+1))
+	if err == nil {
+		// When the time is over the connection is closed, and a server that notices may end
+		// its answer in time to make it look whole.
+		err = limited.Err()
+	}
+	switch {
+	case err != nil:
+		return nil, s.failure(ctx, limited, err)
+	case int64(len(data)) > s.limit:
+		return nil, errTooLarge
+	}
+	p := &page{data: data, version: digest(data), etag: answer.Header.Get("ETag"), lastModified: answer.Header.Get("Last-Modified")}
+	p.modified, _ = http.ParseTime(p.lastModified)
+	s.kept.put(name, p)
+	return p, nil
+}
+
+// failure puts into words why a server could not be asked.
+func (s *server) failure(ctx, limited context.Context, err error) error {
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		err = u.Err
+	}
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case limited.Err() != nil || isTimeout(err):
+		return message.Errorf(504, "VFS fetch failed: %s did not answer within %v", s.base.Host, s.timeout)
+	case errors.Is(err, errRedirect):
+		return message.Errorf(502, "VFS fetch failed: %s sends the reader out of %s, and nothing leaves a mount; mount the other place", s.base.Host, s.base)
+	}
+	cause := &message.Error{Code: 502, Message: message.Clip(err.Error(), 300)}
+	return message.Errorf(502, "VFS fetch failed: %s can't be reached: %w", s.base.Host, cause)
+}
+
+func isTimeout(err error) bool {
+	t, ok := errors.AsType[interface {
+		error
+		Timeout() bool
+	}](err)
+	return ok && t.Timeout()
+}

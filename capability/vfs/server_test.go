@@ -1,0 +1,239 @@
+package vfs
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// newServer returns a tree with a server mounted at its root.
+func newServer(t *testing.T, opts ServerOptions, h http.HandlerFunc) *Tree {
+	t.Helper()
+	s := httptest.NewTLSServer(h)
+	t.Cleanup(s.Close)
+	opts.Client = s.Client()
+	d, err := Server(s.URL+"/base", &opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newTree(t, Options{Mounts: []Mount{{"/", d}}})
+}
+
+func TestAServer(t *testing.T) {
+	var seen atomic.Pointer[http.Request]
+	tree := newServer(t, ServerOptions{}, func(w http.ResponseWriter, r *http.Request) {
+		seen.Store(r)
+		if strings.HasSuffix(r.URL.Path, "missing") {
+			http.NotFound(w, r)
+			return
+		}
+		_, _ = w.Write([]byte("hello"))
+	})
+	for uri, path := range map[string]string{
+		"os://a/b.md":       "/base/a/b.md",
+		"os://a/../../x":    "/base/x",
+		"os://a b":          "/base/a%20b",
+		"os://a?b#c":        "/base/a%3Fb%23c",
+		"os://100%.md":      "/base/100%25.md",
+		"os://%252e%252e/x": "/base/%25252e%25252e/x",
+		"os://C:/x":         "/base/C:/x",
+		"os://@evil.com/x":  "/base/@evil.com/x",
+		"os://ü":            "/base/%C3%BC",
+	} {
+		f, err := tree.Read(t.Context(), uri)
+		if err != nil || string(f.Data) != "hello" || f.Version == "" {
+			t.Errorf("Read(%s) = %+v, %v", uri, f, err)
+			continue
+		}
+		if got := seen.Load().RequestURI; got != path {
+			t.Errorf("Read(%s) asks for %s, want %s", uri, got, path)
+		}
+	}
+	_, err := tree.Read(t.Context(), "os://missing")
+	wantCode(t, "a file that is missing", err, 404)
+	_, err = tree.Write(t.Context(), "os://x", nil, "")
+	wantCode(t, "Write", err, 403)
+	_, err = tree.Read(t.Context(), "os://")
+	wantCode(t, "reading the root", err, 422)
+	for _, err := range tree.Walk(t.Context(), "os://", 0) {
+		wantCode(t, "listing", err, 403)
+	}
+	if info, err := tree.Stat(t.Context(), "os://x"); err != nil || info.Size != 5 {
+		t.Errorf("Stat = %+v, %v", info, err)
+	}
+}
+
+// TestAServerIsAskedAgain: what has not changed is not sent twice, and what has is seen.
+func TestAServerIsAskedAgain(t *testing.T) {
+	for _, header := range []string{"ETag", "Last-Modified", ""} {
+		content := "first"
+		mark := map[string]string{"first": `"1"`, "second": `"2"`}
+		if header == "Last-Modified" {
+			mark = map[string]string{"first": "Mon, 02 Jan 2023 15:04:05 GMT", "second": "Tue, 03 Jan 2023 15:04:05 GMT"}
+		}
+		sent, gone := 0, false
+		tree := newServer(t, ServerOptions{}, func(w http.ResponseWriter, r *http.Request) {
+			if gone {
+				http.Error(w, "gone", http.StatusGone)
+				return
+			}
+			if header != "" {
+				w.Header().Set(header, mark[content])
+				if r.Header.Get("If-None-Match") == mark[content] || r.Header.Get("If-Modified-Since") == mark[content] {
+					w.WriteHeader(http.StatusNotModified)
+					return
+				}
+			}
+			sent++
+			_, _ = w.Write([]byte(content))
+		})
+		read := func() File {
+			t.Helper()
+			f, err := tree.Read(t.Context(), "os://x")
+			if err != nil || string(f.Data) != content {
+				t.Errorf("%s: read %q, %v; want %q", header, f.Data, err, content)
+			}
+			return f
+		}
+		first := read()
+		first.Data[0] = 'X' // it is the reader's own
+		if again := read(); again.Version != first.Version {
+			t.Errorf("%s: the version changes without the content", header)
+		}
+		content = "second"
+		if second := read(); second.Version == first.Version {
+			t.Errorf("%s: the version does not change with the content", header)
+		}
+		read()
+		if want := 2; header != "" && sent != want {
+			t.Errorf("%s: sent %d times, want %d", header, sent, want)
+		}
+		gone = true
+		_, err := tree.Read(t.Context(), "os://x")
+		wantCode(t, "a file that has gone", err, 404)
+	}
+}
+
+func TestAServerThatFails(t *testing.T) {
+	tree := newServer(t, ServerOptions{Timeout: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/base/broken":
+			w.Header().Set("Content-Length", "100")
+			_, _ = w.Write([]byte("half of"))
+		case "/base/unasked":
+			w.WriteHeader(http.StatusNotModified)
+		case "/base/out":
+			http.Redirect(w, r, "/elsewhere/secret", http.StatusFound)
+		case "/base/away":
+			http.Redirect(w, r, "https://example.com/base/x", http.StatusFound)
+		case "/base/plain":
+			http.Redirect(w, r, "http://"+r.Host+"/base/x", http.StatusFound)
+		case "/base/around":
+			http.Redirect(w, r, "/base/around", http.StatusFound)
+		case "/base/moved":
+			http.Redirect(w, r, "/base/here", http.StatusFound)
+		case "/base/here":
+			_, _ = w.Write([]byte("here"))
+		case "/base/denied":
+			http.Error(w, "SECRET", http.StatusForbidden)
+		default:
+			http.Error(w, "SECRET", http.StatusInternalServerError)
+		}
+	})
+	for name, want := range map[string]int{
+		"broken": 502, "unasked": 502, "out": 502, "away": 502, "plain": 502, "around": 502,
+		"denied": 502, "error": 502, "moved": 0,
+	} {
+		_, err := tree.Read(t.Context(), "os://"+name)
+		wantCode(t, name, err, want)
+		if err != nil && strings.Contains(err.Error(), "SECRET") {
+			t.Errorf("%s: the error tells what the server said: %v", name, err)
+		}
+	}
+}
+
+func TestAServerThatIsSlow(t *testing.T) {
+	tree := newServer(t, ServerOptions{Timeout: 50 * time.Millisecond}, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/base/stuck" {
+			w.WriteHeader(http.StatusOK)
+			_ = http.NewResponseController(w).Flush()
+		}
+		<-r.Context().Done()
+	})
+	for _, name := range []string{"slow", "stuck"} {
+		_, err := tree.Read(t.Context(), "os://"+name)
+		wantCode(t, name, err, 504)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := tree.Read(ctx, "os://slow"); !errors.Is(err, context.Canceled) {
+		t.Errorf("a reader that has gone: %v", err)
+	}
+}
+
+// TestAServerThatSendsTooMuch: also if it is little before it is unpacked.
+func TestAServerThatSendsTooMuch(t *testing.T) {
+	const limit = 1 << 20
+	var bomb bytes.Buffer
+	w := gzip.NewWriter(&bomb)
+	_, _ = w.Write(make([]byte, limit+1))
+	_ = w.Close()
+	tree := newServer(t, ServerOptions{}, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/base/bomb":
+			w.Header().Set("Content-Encoding", "gzip")
+			_, _ = w.Write(bomb.Bytes())
+		case "/base/large":
+			_, _ = w.Write(make([]byte, limit+1))
+		default:
+			_, _ = w.Write(make([]byte, limit))
+		}
+	})
+	m, _ := tree.find("")
+	m.driver.(*server).limit = limit
+	for name, want := range map[string]int{"large": 413, "bomb": 413, "enough": 0} {
+		_, err := tree.Read(t.Context(), "os://"+name)
+		wantCode(t, name, err, want)
+	}
+}
+
+func TestAServerThatIsNotThere(t *testing.T) {
+	d, err := Server("https://127.0.0.1:1", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree := newTree(t, Options{Mounts: []Mount{{"/far", d}}})
+	_, err = tree.Read(t.Context(), "os://far/x")
+	wantCode(t, "Read", err, 502)
+	if e := err.Error(); !strings.HasPrefix(e, "VFS fetch failed: 127.0.0.1:1 can't be reached") {
+		t.Errorf("the error is %q", e)
+	}
+}
+
+func TestACacheIsBounded(t *testing.T) {
+	var c cache
+	for i := range 3 * maxPages {
+		c.put(strings.Repeat("x", i), &page{etag: "e", data: make([]byte, 200<<10)})
+	}
+	if c.bytes > maxPageBytes || len(c.pages) > maxPages || len(c.pages) != c.order.Len() || len(c.pages) == 0 {
+		t.Errorf("%d pages of %d bytes are kept", len(c.pages), c.bytes)
+	}
+	c.put("big", &page{etag: "e", data: make([]byte, maxPage+1)})
+	c.put("unmarked", &page{})
+	if c.get("big") != nil || c.get("unmarked") != nil || c.get(strings.Repeat("x", 3*maxPages-1)) == nil {
+		t.Error("kept what should not be, or lost what was used last")
+	}
+	for name := range c.pages {
+		c.drop(name)
+	}
+	if c.bytes != 0 || c.order.Len() != 0 {
+		t.Errorf("%d bytes are left of nothing", c.bytes)
+	}
+}

@@ -1,0 +1,41 @@
+package vfs
+
+import (
+	"io/fs"
+	"strconv"
+	"time"
+)
+
+// state is what a file of this machine was when somebody looked.
+type state struct {
+	mode     fs.FileMode
+	size     int64
+	modified time.Time
+	inode    uint64
+}
+
+func stateOf(info fs.FileInfo) state {
+	return state{mode: info.Mode(), size: info.Size(), modified: info.ModTime(), inode: inode(info)}
+}
+
+// version is made of what changes when the content of a file does.
+func (s state) version() string {
+	b := make([]byte, 0, 40)
+	b = strconv.AppendInt(b, s.modified.UnixNano(), 36)
+	b = strconv.AppendInt(append(b, '-'), s.size, 36)
+	b = strconv.AppendUint(append(b, '-'), s.inode, 36)
+	return string(b)
+}
+
+func (s state) info() (Info, error) {
+	i := Info{Dir: s.mode.IsDir(), Modified: s.modified}
+	switch {
+	case i.Dir:
+	case s.mode.IsRegular():
+		i.Size, i.Version = s.size, s.version()
+		i.Executable = s.mode&0o111 != 0
+	default:
+		return Info{}, errIrregular
+	}
+	return i, nil
+}

@@ -1,0 +1,105 @@
+// Package vfs is the kernel's one tree of files: directories, https servers, the memory,
+// settings and computed values, mounted side by side under os://.
+//
+//	tree, err := vfs.New(&vfs.Options{Mounts: []vfs.Mount{
+//		{Path: "/", Driver: directory},
+//		{Path: "/memory", Driver: vfs.Memory(values, blobs)},
+//	}})
+//	VFS.Read {"uri":"os://agents/writer.md"}  →  {"uri":"os://agents/writer.md","content":"…",…}
+//
+// A URI is resolved first: what [Tree.Resolve] returns has neither . nor .. in it, and no
+// spelling that another program would take for one. Then the mount with the longest prefix
+// gets the rest of the path. A [Driver] declares what it can do, and everything else is
+// refused with a 403 before the driver is asked.
+//
+// Nothing leaves a mount. For directories [os.Root] sees to that; what it can't know (pipes,
+// devices, links that a write would replace) is refused here.
+package vfs
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+
+	"kernos/kernel"
+	"kernos/message"
+	"kernos/store/blobs"
+)
+
+// MaxFile is how many bytes a file may have that is read or written whole.
+const MaxFile = 64 << 20
+
+// Options are the settings of a Tree. The zero value is a tree without mounts.
+type Options struct {
+	// Mounts are what the tree is made of, in any order. The tree closes those drivers
+	// that can be closed.
+	Mounts []Mount
+
+	// Blobs keeps what VFS.Read can't put into a message. Nil means that only small
+	// binary files, which fit into a pointer, and texts can be read.
+	Blobs kernel.Blobs
+
+	// Resolve fetches what a contentRef points to; see [blobs.Resolver]. Nil takes data
+	// pointers only.
+	Resolve func(context.Context, message.BlobPointer) ([]byte, error)
+}
+
+// A Tree is a set of mounts seen as one tree of files. It is safe for concurrent use and
+// starts no goroutines.
+type Tree struct {
+	mounts []mount // the longest path first
+	opts   Options
+}
+
+// New returns the tree of some mounts. The error says which mount is at fault; the drivers
+// are the caller's then.
+func New(opts *Options) (*Tree, error) {
+	t := new(Tree)
+	if opts != nil {
+		t.opts = *opts
+	}
+	if t.opts.Resolve == nil {
+		t.opts.Resolve = (&blobs.Resolver{Confined: true, Limit: MaxFile}).Resolve
+	}
+	var err error
+	t.mounts, err = arrange(t.opts.Mounts)
+	return t, err
+}
+
+// Close lets go of what the drivers hold.
+func (t *Tree) Close() error {
+	var err error
+	for _, m := range t.mounts {
+		if c, ok := m.driver.(io.Closer); ok {
+			err = errors.Join(err, c.Close())
+		}
+	}
+	return err
+}
+
+// Mounts returns the mounts, sorted by path.
+func (t *Tree) Mounts() []Mount {
+	all := make([]Mount, len(t.mounts))
+	for i, m := range t.mounts {
+		all[i] = Mount{Path: "/" + m.path, Driver: m.driver}
+	}
+	slices.SortFunc(all, func(a, b Mount) int { return compare(a.Path, b.Path) })
+	return all
+}
+
+// Module returns the syscalls of the tree.
+func (t *Tree) Module() kernel.Module {
+	return kernel.Module{
+		Name:    "vfs",
+		Version: "1.0.0",
+		Summary: "One tree of files: directories, servers, the memory, settings and the state of the kernel.",
+		Syscalls: []kernel.Syscall{
+			t.readSyscall(),
+			t.writeSyscall(),
+			t.listSyscall(),
+			t.deleteSyscall(),
+			t.resolveSyscall(),
+		},
+	}
+}

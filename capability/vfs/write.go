@@ -1,0 +1,89 @@
+package vfs
+
+import (
+	"context"
+	"encoding/json"
+
+	"kernos/internal/jsonscan"
+	"kernos/kernel"
+	"kernos/message"
+	"kernos/schema"
+)
+
+type writeInput struct {
+	URI        string               `json:"uri" jsonschema:"minLength=1" jsonschema_description:"File to write, for example os://notes/today.md. Directories above it are made."`
+	Content    *string              `json:"content,omitempty" jsonschema_description:"The new content. Either this or contentRef."`
+	ContentRef *message.BlobPointer `json:"contentRef,omitempty" jsonschema_description:"Where the new content is, if it is binary or too large for a message: at most 64 MB."`
+	IfVersion  string               `json:"ifVersion,omitempty" jsonschema_description:"Write only if the file has this version, which VFS.Read tells; none: only if it does not exist. Otherwise the answer is a 409."`
+}
+
+type writeOutput struct {
+	URI     string `json:"uri" jsonschema_description:"The file, absolute. It is on disk."`
+	Size    int64  `json:"size" jsonschema_description:"Bytes that were written."`
+	Version string `json:"version,omitzero" jsonschema_description:"The new version; left out if somebody else has changed the file since."`
+}
+
+func (t *Tree) writeSyscall() kernel.Syscall {
+	return kernel.Command(kernel.Definition{
+		Type:    "VFS.Write",
+		Summary: "Write a file of the os:// tree, whole or not at all.",
+		Input:   schema.Input[writeInput]().Quiet(), // the vault's secrets may come through it
+		Redact:  t.redact,
+	}, t.writeCall)
+}
+
+func (t *Tree) writeCall(ctx context.Context, in writeInput) (writeOutput, error) {
+	if (in.Content == nil) == (in.ContentRef == nil) {
+		return writeOutput{}, message.Errorf(422, "VFS.Write takes either content or contentRef: give exactly one of them")
+	}
+	// Nothing is fetched for a place that can't be written to.
+	uri, p, m, _, err := t.locate(in.URI)
+	if err == nil {
+		_, err = t.writer(uri, p, m, "written")
+	}
+	if err != nil {
+		return writeOutput{}, err
+	}
+	var data []byte
+	if in.Content != nil {
+		data = []byte(*in.Content)
+	} else if data, err = t.opts.Resolve(ctx, *in.ContentRef); err != nil {
+		return writeOutput{}, err
+	}
+	info, err := t.Write(ctx, uri, data, Expect(in.IfVersion))
+	return writeOutput{URI: info.URI, Size: info.Size, Version: info.Version}, err
+}
+
+// redact returns the data of a write as it may be recorded: without its content, if that may
+// be a secret, or if nobody knows where it was meant to go.
+func (t *Tree) redact(data json.RawMessage) json.RawMessage {
+	if len(data) == 0 || data[0] != '{' {
+		return json.RawMessage(kernel.RedactedData)
+	}
+	uri := ""
+	jsonscan.Members(data, 0, func(name, value []byte) bool {
+		if jsonscan.Unquote(name) == "uri" && value[0] == '"' {
+			uri = jsonscan.Unquote(value)
+		}
+		return true
+	})
+	if _, _, m, name, err := t.locate(uri); err == nil && m != nil {
+		if s, ok := m.driver.(secretive); !ok || !s.Secret(name) {
+			return data
+		}
+	}
+	out := []byte{'{'}
+	jsonscan.Members(data, 0, func(name, value []byte) bool {
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		switch jsonscan.Unquote(name) {
+		case "uri", "ifVersion":
+		default:
+			value = []byte(kernel.RedactedData)
+		}
+		out = append(append(append(out, name...), ':'), value...)
+		return true
+	})
+	return append(out, '}')
+}

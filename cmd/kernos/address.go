@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"kernos/store"
+	"kernos/transport/unix"
+)
+
+// An address is where the kernel of an origin keeps its state, and where it is reached.
+type address struct {
+	home   string // absolute
+	origin store.Origin
+	dir    string // of the origin
+	socket string // "" if nobody has asked for it
+}
+
+// findHome finds where the kernel that the environment names keeps its state.
+func findHome() (*address, error) {
+	dir, origin, err := place()
+	if err != nil {
+		return nil, err
+	}
+	if dir, err = filepath.Abs(dir); err != nil {
+		return nil, failed(err)
+	}
+	return &address{home: filepath.Dir(dir), origin: origin, dir: filepath.Join(dir, origin.Folder())}, nil
+}
+
+// findAddress is findHome with the socket, for whose directory there must be a place.
+func findAddress() (*address, error) {
+	a, err := findHome()
+	if err != nil {
+		return nil, err
+	}
+	if a.socket, err = unix.Path(a.home, string(a.origin)); err != nil {
+		return nil, failed(err)
+	}
+	return a, nil
+}
+
+const (
+	// patience is how long a client waits for a daemon that begins or ends.
+	patience = 10 * time.Second
+
+	shortestWait = 2 * time.Millisecond
+	longestWait  = 100 * time.Millisecond
+)
+
+// waits returns what waits longer each time, as long as ctx lasts.
+func waits(ctx context.Context) func() bool {
+	pause := shortestWait
+	return func() bool {
+		timer := time.NewTimer(pause)
+		defer timer.Stop()
+		pause = min(2*pause, longestWait)
+		select {
+		case <-timer.C:
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// connect returns a connection to the daemon that runs, or nil if none does. It waits for
+// one that begins, and for one that ends to be gone.
+func (a *address) connect(ctx context.Context) (*unix.Conn, error) {
+	waiting, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	wait := waits(waiting)
+	for {
+		info, running := unix.Inspect(a.socket)
+		if !running {
+			return nil, nil
+		}
+		conn, err := new(unix.Dialer).Dial(waiting, a.socket)
+		if err == nil {
+			return conn, nil
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if !absent(err) && waiting.Err() == nil {
+			return nil, &exitStatus{status: exitUnreachable, cause: err}
+		}
+		if !wait() {
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			return nil, &exitStatus{status: exitUnreachable, cause: fmt.Errorf(
+				"the daemon (process %d) has the socket %s and does not answer; it may be finishing what runs: try again, or end it with kill %d", info.PID, a.socket, info.PID)}
+		}
+	}
+}
+
+// absent reports whether an error says that nobody is there to answer, for the moment.
+func absent(err error) bool {
+	for _, e := range []error{fs.ErrNotExist, syscall.ECONNREFUSED, syscall.ECONNRESET, syscall.EPIPE, syscall.EAGAIN} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"kernos/capability/lifecycle"
+	"kernos/kernel"
+	"kernos/transport"
+	"kernos/transport/stdio"
+)
+
+// pipeInline answers standard input in this process.
+func pipeInline(ctx context.Context, timeout time.Duration, record bool, keep retention, opts *transport.Options) (err error) {
+	log := operatorLog()
+	about := report{started: time.Now()}
+	if about.address, err = findHome(); err != nil {
+		return err
+	}
+	s, err := findState(log, keep)
+	if err != nil {
+		return err
+	}
+	about.state = s
+	defer func() {
+		// It says more than that an error was among the answers.
+		if closeErr := s.close(); closeErr != nil && (err == nil || err.Error() == "") {
+			err = failed(closeErr)
+		}
+	}()
+	r, err := registry(s, lifecycle.Options{Status: about.status})
+	if err != nil {
+		return err
+	}
+	settings := kernel.Options{Timeout: timeout, Store: s.store, Blobs: s, Log: log}
+	if record {
+		if settings.Recorder, err = s.record(); err != nil {
+			return failed(err)
+		}
+	}
+	k := kernel.New(r, &settings)
+	about.kernel = k
+	behind, stopBehind := context.WithCancel(ctx)
+	var background sync.WaitGroup
+	background.Go(func() { s.maintain(behind, k) })
+	background.Go(func() { about.rates.run(behind, about.messages) })
+	defer background.Wait()
+	defer stopBehind()
+
+	// A reader that goes away is told by the error of the next write.
+	signal.Ignore(syscall.SIGPIPE)
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	result, err := serveStandard(ctx, k, opts)
+	switch {
+	case ctx.Err() != nil:
+		return &exitStatus{status: exitInterrupted}
+	case err != nil:
+		return &exitStatus{status: exitError, cause: err}
+	case result.Errors > 0:
+		return &exitStatus{status: exitError}
+	}
+	return nil
+}
+
+// grace is how long an interrupted pipe may take to finish what has begun, and to be
+// read.
+const grace = 5 * time.Second
+
+// serveStandard serves standard input and output, and gives up some time after ctx has.
+func serveStandard(ctx context.Context, k *kernel.Kernel, opts *transport.Options) (transport.Result, error) {
+	type outcome struct {
+		result transport.Result
+		err    error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		result, err := stdio.Serve(ctx, k, os.Stdin, os.Stdout, opts)
+		done <- outcome{result, err}
+	}()
+	var late <-chan time.Time
+	for stop := ctx.Done(); ; stop = nil {
+		select {
+		case o := <-done:
+			return o.result, o.err
+		case <-stop:
+			late = time.After(grace)
+		case <-late:
+			return transport.Result{}, ctx.Err()
+		}
+	}
+}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+
+	"github.com/DeRuina/timberjack"
+)
+
+const (
+	maxLogSize  = 10 // megabytes of one file
+	maxOldLogs  = 4
+	maxCrashLog = 1 << 20 // bytes
+)
+
+func (a *address) logFile() string { return filepath.Join(a.dir, "log", "kernos.log") }
+
+// openLog opens the log of a daemon, which only its owner may read: JSON, one object a
+// line, in files that are replaced when they are large. What is worth a person's attention
+// goes to people as well, if there are any. The caller closes it.
+func openLog(path string, people io.Writer) (*slog.Logger, io.Closer, error) {
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, nil, err
+	}
+	if err := os.Chmod(dir, 0o700); err != nil {
+		return nil, nil, err
+	}
+	// The library opens it when there is something to write; whether that works is to be
+	// known now.
+	f, err := private(path)
+	if err != nil {
+		return nil, nil, fmt.Errorf("the log can't be written: %w", err)
+	}
+	if err := f.Close(); err != nil {
+		return nil, nil, err
+	}
+	if err := logCrashes(filepath.Join(dir, "crash.log")); err != nil {
+		return nil, nil, err
+	}
+	file := &timberjack.Logger{Filename: path, MaxSize: maxLogSize, MaxBackups: maxOldLogs, FileMode: 0o600, Compression: "none"}
+	var handler slog.Handler = slog.NewJSONHandler(file, nil)
+	if people != nil {
+		handler = slog.NewMultiHandler(handler, slog.NewTextHandler(people, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	}
+	return slog.New(handler), file, nil
+}
+
+// private opens a file to append to that only its owner may read.
+func private(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.Chmod(0o600); err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// logCrashes lets the runtime write there what would go to standard error, which a daemon
+// has none of, when the process crashes.
+func logCrashes(path string) error {
+	f, err := private(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }() // the runtime has its own
+	if info, err := f.Stat(); err == nil && info.Size() > maxCrashLog {
+		if err := f.Truncate(0); err != nil {
+			return err
+		}
+	}
+	return debug.SetCrashOutput(f, debug.CrashOptions{})
+}

@@ -1,0 +1,424 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/agent"
+)
+
+// pipes is how often streams are piped through the daemon.
+var pipes = flag.Int("pipes", 20, "how often to pipe one message and a thousand through the daemon")
+
+// pings writes n requests.
+func pings(w io.Writer, n int) error {
+	var b []byte
+	for i := range n {
+		b = strconv.AppendInt(append(b, `{"kind":"query","type":"Ping","data":{"payload":`...), int64(i), 10)
+		b = strconv.AppendInt(append(b, `},"metadata":{"id":"i`...), int64(i), 10)
+		b = append(b, `","timestamp":1}}`+"\n"...)
+		if len(b) > 64<<10 || i == n-1 {
+			if _, err := w.Write(b); err != nil {
+				return err
+			}
+			b = b[:0]
+		}
+	}
+	return nil
+}
+
+// answered reads replies to pings, and says what is wrong with them.
+func answered(r io.Reader, n int) error {
+	came := make([]bool, n)
+	total := 0
+	lines := bufio.NewScanner(r)
+	for lines.Scan() {
+		var m struct {
+			Kind     string
+			Data     struct{ Payload int }
+			Metadata struct{ Causation string }
+		}
+		if err := json.Unmarshal(lines.Bytes(), &m); err != nil {
+			return fmt.Errorf("%w: %s", err, lines.Bytes())
+		}
+		i := m.Data.Payload
+		if m.Kind != "reply" || i < 0 || i >= n || came[i] || m.Metadata.Causation != fmt.Sprintf("i%d", i) {
+			return fmt.Errorf("it is no answer, or one that came before: %s", lines.Bytes())
+		}
+		came[i] = true
+		total++
+	}
+	if total != n {
+		return fmt.Errorf("%d of %d answers came", total, n)
+	}
+	return lines.Err()
+}
+
+func TestNoAnswerIsLost(t *testing.T) {
+	h := newHouse(t)
+	for range *pipes {
+		for _, n := range []int{1, 1000} {
+			var in bytes.Buffer
+			if err := pings(&in, n); err != nil {
+				t.Fatal(err)
+			}
+			out, notes, status := h.run(in.String())
+			if err := answered(strings.NewReader(out), n); err != nil || status != 0 || notes != "" {
+				t.Fatalf("%d: status %d: %v: %s", n, status, err, notes)
+			}
+		}
+	}
+	if out, notes, status := h.run(""); out != "" || notes != "" || status != 0 {
+		t.Errorf("nothing at all: status %d: %s%s", status, out, notes)
+	}
+}
+
+// built is kernos as it is shipped, without the race detector.
+var built = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "kernos-built")
+	if err != nil {
+		return "", err
+	}
+	c := exec.Command("go", "build", "-o", dir, ".")
+	c.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := c.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	return filepath.Join(dir, "kernos"), nil
+})
+
+func TestNoAnswerOfAMillionIsLost(t *testing.T) {
+	const n = 1_000_000
+	h := newHouse(t)
+	binary, err := built()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(filepath.Dir(binary)) })
+	h.binary = binary
+	c := h.command()
+	in, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	sent := make(chan error, 1)
+	go func() { sent <- errors.Join(pings(in, n), in.Close()) }()
+	if err := millionAnswered(out, n); err != nil {
+		t.Error(err)
+	}
+	if err := <-sent; err != nil {
+		t.Error(err)
+	}
+	if err := c.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// millionAnswered is answered for many: it looks at what it must only.
+func millionAnswered(r io.Reader, n int) error {
+	came := make([]bool, n)
+	total := 0
+	lines := bufio.NewScanner(r)
+	for lines.Scan() {
+		line := lines.Bytes()
+		var i int
+		at := bytes.LastIndex(line, []byte(`"causation":"i`))
+		if at < 0 || !bytes.HasPrefix(line, []byte(`{"kind":"reply","type":"Ping"`)) {
+			return fmt.Errorf("it is no answer: %s", line)
+		}
+		for _, d := range line[at+len(`"causation":"i`):] {
+			if d < '0' || d > '9' {
+				break
+			}
+			i = 10*i + int(d-'0')
+		}
+		if i >= n || came[i] {
+			return fmt.Errorf("it answers nothing, or something that is answered: %s", line)
+		}
+		came[i] = true
+		total++
+	}
+	if total != n {
+		return fmt.Errorf("%d of %d answers came", total, n)
+	}
+	return lines.Err()
+}
+
+func TestErrorsInBothDialectsMakeTheStatus(t *testing.T) {
+	h := newHouse(t)
+	for _, c := range []struct {
+		line   string
+		status int
+		out    string
+	}{
+		{`{"kind":"command","type":"Echo","data":{"message":"\"kind\":\"error\""},"metadata":{"id":"a","timestamp":1}}`, 0, `{"kind":"reply"`},
+		{`{"type":"command","name":"Echo","payload":{"message":"{\"type\":\"error\""},"metadata":{"id":"a","timestamp":1}}`, 0, `{"type":"response"`},
+		{`{"kind":"query","type":"Memory.Get","data":{"key":"/none"},"metadata":{"id":"a","timestamp":1}}`, 1, `{"kind":"error"`},
+		{`{"type":"query","name":"Memory.Get","payload":{"key":"/none"},"metadata":{"id":"a","timestamp":1}}`, 1, `{"type":"error"`},
+		{`not a message`, 1, `{"kind":"error"`},
+		{`{"kind":"event","type":"Test.Happened","data":{},"metadata":{"id":"a","timestamp":1}}`, 0, ""},
+	} {
+		out, notes, status := h.run(c.line + "\n")
+		if status != c.status || !strings.HasPrefix(out, c.out) || notes != "" {
+			t.Errorf("%s: status %d: %s%s", c.line, status, out, notes)
+		}
+		// The last line may have no end.
+		if again, _, status := h.run(c.line); status != c.status || !strings.HasPrefix(again, c.out) {
+			t.Errorf("%s without an end: status %d: %s", c.line, status, again)
+		}
+	}
+}
+
+func TestLenientIsTheClients(t *testing.T) {
+	h := newHouse(t)
+	const bare = `{"kind":"query","type":"Ping","data":{"payload":[1.0]}}`
+	if out, _, status := h.run(bare); status != 1 || !strings.Contains(out, "Missing required field: metadata") {
+		t.Errorf("status %d: %s", status, out)
+	}
+	out, notes, status := h.run(bare+"\nnonsense\n"+`{"type":"query","name":"Ping","payload":{"payload":2}}`+"\n", "pipe", "--lenient")
+	lines := strings.Split(out, "\n")
+	if status != 1 || notes != "" || len(lines) != 4 || !strings.Contains(lines[0], `"data":{"payload":[1.0]}`) ||
+		!strings.Contains(lines[1], `"code":400`) || !strings.HasPrefix(lines[2], `{"type":"response","name":"Ping","payload":{"payload":2}`) {
+		t.Errorf("status %d: %s%s", status, out, notes)
+	}
+}
+
+// Each answer comes before the next question.
+func TestAProgramTalksToTheDaemon(t *testing.T) {
+	h := newHouse(t)
+	c, in, answers := h.talk("")
+	for i := range 100 {
+		if _, err := fmt.Fprintf(in, `{"kind":"query","type":"Ping","data":{"payload":%d},"metadata":{"id":"a","timestamp":1}}`+"\n", i); err != nil {
+			t.Fatal(err)
+		}
+		if answer, err := answers.ReadString('\n'); err != nil || !strings.Contains(answer, fmt.Sprintf(`"data":{"payload":%d}`, i)) {
+			t.Fatalf("%v: %s", err, answer)
+		}
+	}
+	if err := in.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := c.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAReaderThatGoesAwayIsNoError(t *testing.T) {
+	h := newHouse(t)
+	c := h.command()
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	notes := new(bytes.Buffer)
+	c.Stdout, c.Stderr = writer, notes
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_ = writer.Close()
+	if _, err := io.WriteString(in, ping); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bufio.NewReader(reader).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	_ = reader.Close() // kernos pipe | head -1
+	for pings(in, 100) == nil {
+		// It finds out when it writes.
+	}
+	if err := c.Wait(); err != nil || notes.Len() > 0 {
+		t.Errorf("%v: %s", err, notes)
+	}
+}
+
+// A reader may take as long as it likes.
+func TestASlowReaderGetsEverything(t *testing.T) {
+	const n = 5000
+	h := newHouse(t)
+	c, in, answers := h.talk("")
+	go func() {
+		b := bufio.NewWriter(in)
+		for i := range n {
+			fmt.Fprintf(b, `{"kind":"query","type":"Ping","data":{"payload":"%d %s"},"metadata":{"id":"i%d","timestamp":1}}`+"\n", i, strings.Repeat("x", 4000), i)
+		}
+		_ = b.Flush()
+		_ = in.Close()
+	}()
+	h.stalled() // others are served in the meantime
+	for i := range n {
+		answer, err := answers.ReadString('\n')
+		if err != nil || !strings.Contains(answer, fmt.Sprintf(`"payload":"%d x`, i)) {
+			t.Fatalf("%d: %v: %s", i, err, answer)
+		}
+	}
+	if err := c.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestADaemonThatGoesAwayIsToldOf(t *testing.T) {
+	kill := func(h *house) {
+		info, _, _ := h.daemon()
+		if err := syscall.Kill(info.PID, syscall.SIGKILL); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+	left := func(h *house, c *exec.Cmd, answers *bufio.Reader) {
+		h.t.Helper()
+		_, _ = io.Copy(io.Discard, answers)
+		_ = c.Wait()
+		if status := c.ProcessState.ExitCode(); status != exitUnreachable || !strings.Contains(fmt.Sprint(c.Stderr), "the daemon") {
+			h.t.Errorf("status %d: %s", status, c.Stderr)
+		}
+	}
+	t.Run("while there is input", func(t *testing.T) {
+		h := newHouse(t)
+		c, _, answers := h.talk(ping)
+		if _, err := answers.ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+		kill(h)
+		left(h, c, answers)
+	})
+	t.Run("when there is no more", func(t *testing.T) {
+		h := newHouse(t)
+		c, in, answers := h.talk(watch + ping)
+		if _, err := answers.ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+		if err := in.Close(); err != nil {
+			t.Fatal(err)
+		}
+		until(t, "the watch is alone", func() bool {
+			out, _, status := h.run("", "status", "--json")
+			return status == 0 && strings.Contains(out, `"inFlight": 1`)
+		})
+		kill(h)
+		left(h, c, answers)
+	})
+}
+
+func TestAnInterruptEndsAPipe(t *testing.T) {
+	h := newHouse(t)
+	c, _, answers := h.talk(ping)
+	if _, err := answers.ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.Copy(io.Discard, answers)
+	_ = c.Wait()
+	if status := c.ProcessState.ExitCode(); status != exitInterrupted {
+		t.Errorf("status %d: %s", status, c.Stderr)
+	}
+	if _, _, running := h.daemon(); !running {
+		t.Error("the daemon has ended with it")
+	}
+}
+
+func TestAnswersAreForThoseWhoCanSign(t *testing.T) {
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := ssh.NewSignerFromKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := newHouse(t)
+	if err := os.MkdirAll(h.home, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(h.home, "config.yaml"), []byte("auth-key: keys\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(h.home, "keys"), ssh.MarshalAuthorizedKey(signer.PublicKey()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, notes, status := h.run(ping); status != exitUnreachable || !strings.Contains(notes, "SSH_AUTH_SOCK is not set") {
+		t.Errorf("without an agent: status %d: %s", status, notes)
+	}
+	env := h.env
+	_, other, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.env = append(env, "SSH_AUTH_SOCK="+serveAgent(t, other))
+	if _, notes, status := h.run(ping); status != exitUnreachable || !strings.Contains(notes, "ssh-add") {
+		t.Errorf("with another key: status %d: %s", status, notes)
+	}
+	h.env = append(env, "SSH_AUTH_SOCK="+serveAgent(t, other, private))
+	if out, notes, status := h.run(ping); status != 0 || !strings.HasPrefix(out, `{"kind":"reply"`) {
+		t.Errorf("with the key: status %d: %s%s", status, out, notes)
+	}
+	if out, notes, status := h.run("", "stop"); status != 0 {
+		t.Errorf("with the key: status %d: %s%s", status, out, notes)
+	}
+}
+
+// serveAgent runs an ssh-agent with these keys, and returns where it is.
+func serveAgent(t *testing.T, keys ...ed25519.PrivateKey) string {
+	t.Helper()
+	ring := agent.NewKeyring()
+	for _, k := range keys {
+		if err := ring.Add(agent.AddedKey{PrivateKey: k}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir, err := os.MkdirTemp("", "agent")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("unix", filepath.Join(dir, "agent"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			serving.Go(func() {
+				_ = agent.ServeAgent(ring, c) // until the client leaves
+				_ = c.Close()
+			})
+		}
+	})
+	t.Cleanup(func() {
+		_ = l.Close()
+		serving.Wait()
+		_ = os.RemoveAll(dir)
+	})
+	return l.Addr().String()
+}

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"kernos/capability/lifecycle"
+	"kernos/kernel"
+	"kernos/transport/unix"
+)
+
+// A report says how the kernel of this process is doing. Its kernel, and the server of a
+// daemon, are given to it before it is asked.
+type report struct {
+	address *address
+	state   *state
+	started time.Time
+	kernel  *kernel.Kernel
+	server  *unix.Server // nil if this is no daemon
+	rates   rates
+}
+
+func (r *report) messages() uint64 { return r.kernel.Stats().Messages }
+
+func (r *report) status() lifecycle.Status {
+	now := time.Now()
+	k := r.kernel.Stats()
+	s := lifecycle.Status{
+		Version:     version,
+		PID:         os.Getpid(),
+		Started:     r.started.UnixMilli(),
+		Uptime:      now.Sub(r.started).Round(time.Millisecond).Seconds(),
+		Home:        r.address.home,
+		Origin:      string(r.address.origin),
+		Connections: k.Connections,
+		Messages: lifecycle.Traffic{
+			Total:     k.Messages,
+			PerSecond: tenth(r.rates.over(time.Second, now, k.Messages)),
+			PerMinute: tenth(r.rates.over(time.Minute, now, k.Messages)),
+		},
+		Errors:   k.Errors,
+		InFlight: k.InFlight,
+		Waiting:  k.Waiting,
+		Store:    r.state.stored(),
+	}
+	if r.server != nil {
+		s.Socket = r.address.socket
+		s.Listening = []string{"unix://" + r.address.socket}
+		now := r.server.Stats()
+		s.Connections = now.Connections
+		s.Refused = now.Foreign + now.TooMany + now.Unauthenticated + now.Stopping
+	}
+	return s
+}
+
+// tenth rounds what is measured to what is worth reading.
+func tenth(f float64) float64 { return float64(int64(f*10+0.5)) / 10 }
+
+// stored says what is kept, if the store is open. It does not open it.
+func (s *state) stored() lifecycle.Store {
+	select {
+	case <-s.opened:
+	default:
+		return lifecycle.Store{}
+	}
+	size := lifecycle.Store{Open: true, Bytes: diskUsage(filepath.Join(s.dir, "store"))}
+	if j, err := s.journal.Stats(); err == nil {
+		size.Messages = j.Messages
+	}
+	return size
+}
+
+// diskUsage is how many bytes the files in a directory have. Files that go while it looks
+// do not count.
+func diskUsage(dir string) (total int64) {
+	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return nil
+		}
+		if info, err := d.Info(); err == nil {
+			total += info.Size()
+		}
+		return nil
+	})
+	return total
+}

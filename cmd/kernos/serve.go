@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"kernos/kernel"
+	"kernos/transport/unix"
+)
+
+// serveSettings are the settings of a daemon.
+type serveSettings struct {
+	authKey        string
+	maxConnections count
+	inFlight       count
+	inFlightAll    count
+	idle           age
+	lineTime       age
+	frameRate      rate
+	timeout        age
+	grace          age
+	keep           retention
+	detached       bool
+}
+
+func serveCommand() *cobra.Command {
+	s := serveSettings{
+		maxConnections: unix.DefaultMaxConnections,
+		inFlight:       kernel.DefaultInFlight,
+		inFlightAll:    kernel.DefaultInFlightAll,
+		lineTime:       age(unix.DefaultLine),
+		timeout:        age(kernel.DefaultTimeout),
+		grace:          age(unix.DefaultGrace),
+	}
+	c := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve this machine's programs over a socket, until stopped",
+		Long: `Serve the programs of this user over a unix socket: messages in and answers out, one
+JSON object a line, over any number of connections. kernos pipe and all other commands
+find the socket by themselves, and kernos pipe starts this command in the background if
+it is not running; in the foreground it says what it does.
+
+One process serves an origin of a home directory; a second one says who does, and
+leaves with status 1. All messages are recorded, for kernos log, graph, search and
+replay. The log of the daemon is in log/kernos.log beside the state, JSON, one object a
+line.
+
+kernos stop, Syscall.Shutdown, an interrupt or SIGTERM end it: it accepts nothing new,
+finishes what runs, for as long as --grace says, and leaves with status 0. A second
+signal ends it at once.
+
+Each setting can be said by a flag, by a variable (--line-time is KERNOS_LINE_TIME), or
+in config.yaml in the home directory (line-time: 30s), in this order.`,
+		Example: `  kernos serve
+  kernos serve --auth-key ~/.ssh/authorized_keys
+  kernos serve --max-connections 100 --idle 1h --frame-rate 1000
+  KERNOS_JOURNAL_AGE=30d kernos serve`,
+		Args: noArguments,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := completeSettings(c); err != nil {
+				return err
+			}
+			if s.timeout == 0 || s.lineTime == 0 {
+				return errors.New("--timeout and --line-time must be more than 0")
+			}
+			return serve(c.Context(), &s, c.ErrOrStderr())
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&s.authKey, "auth-key", "", "want a signature of one of the public keys in this `FILE`, which is in the format of authorized_keys")
+	f.Var(&s.maxConnections, "max-connections", "how many connections are served at once")
+	f.Var(&s.inFlight, "in-flight", "how many slow requests of one connection run at once")
+	f.Var(&s.inFlightAll, "in-flight-all", "how many slow requests of all connections run at once")
+	f.Var(&s.idle, "idle", "close connections that have been silent for so long; 0 is never")
+	f.Var(&s.lineTime, "line-time", "how long a connection may take for one line")
+	f.Var(&s.frameRate, "frame-rate", "how many messages a second are read from one connection; 0 is any number")
+	f.Var(&s.timeout, "timeout", "how long one call may take")
+	f.Var(&s.grace, "grace", "how long what runs may take to finish when the daemon is stopped")
+	s.keep.add(c)
+	f.BoolVar(&s.detached, "detached", false, "say only when it serves, or why it does not")
+	_ = f.MarkHidden("detached")
+	return c
+}
+
+// serve runs a daemon to its end. People, who started it, are told what it does; if a
+// client has, it is told what it needs to know.
+func serve(ctx context.Context, s *serveSettings, people io.Writer) error {
+	syscall.Umask(0o077)           // nothing that a daemon makes is for others
+	signal.Ignore(syscall.SIGPIPE) // a connection that is gone says so when it is written to
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // as nohup has it
+		signal.Notify(signals, syscall.SIGHUP)
+	}
+	defer signal.Stop(signals)
+
+	d, err := newDaemon(s, people)
+	if err != nil {
+		if _, running := errors.AsType[*unix.Running](err); running && s.detached {
+			return &exitStatus{status: exitTaken, cause: err}
+		}
+		return failed(err)
+	}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	d.shutdown = func() { stop(errAsked) }
+	finished := make(chan struct{})
+	defer close(finished)
+	go func() {
+		select {
+		case s := <-signals:
+			stop(fmt.Errorf("%v", s))
+		case <-finished:
+			return
+		}
+		select {
+		case <-signals:
+			os.Exit(exitInterrupted)
+		case <-finished:
+		}
+	}()
+	if s.detached {
+		fmt.Fprintln(people, readiness)
+	} else {
+		d.introduce(people)
+	}
+	err = d.run(ctx)
+	if !s.detached && err == nil {
+		fmt.Fprintf(people, "kernos: stopped (%v)\n", context.Cause(ctx))
+	}
+	return failed(err)
+}
+
+// errAsked is the reason for an end that a client has asked for.
+var errAsked = errors.New("asked by a client")
+
+// options are the settings of the server.
+func (s *serveSettings) options() *unix.Options {
+	return &unix.Options{
+		MaxConnections: int(s.maxConnections),
+		Idle:           time.Duration(s.idle),
+		Line:           time.Duration(s.lineTime),
+		FrameRate:      float64(s.frameRate),
+		Grace:          time.Duration(s.grace),
+	}
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
+
+	"kernos/internal/nearest"
+)
+
+// settingNames are the flags that a variable and a line of the configuration file can say
+// too. A command has some of them.
+var settingNames = []string{
+	"auth-key", "frame-rate", "grace", "idle", "in-flight", "in-flight-all",
+	"journal-age", "journal-size", "line-time", "max-connections", "timeout",
+}
+
+// variable is the name of a setting in the environment.
+func variable(name string) string {
+	return "KERNOS_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+}
+
+// completeSettings takes what no flag says from the environment, and what that does not say
+// from the configuration file.
+func completeSettings(c *cobra.Command) error {
+	home, err := homeDirectory()
+	if err != nil {
+		return err
+	}
+	file, err := readConfig(filepath.Join(home, "config.yaml"))
+	if err != nil {
+		return err
+	}
+	for _, name := range settingNames {
+		flag := c.Flags().Lookup(name)
+		if flag == nil || flag.Changed {
+			continue
+		}
+		text, source := os.Getenv(variable(name)), variable(name)
+		if text == "" {
+			line, ok := file[name]
+			if !ok {
+				continue
+			}
+			text, source = line.text, line.place+": "+name
+			if name == "auth-key" && text != "" && !filepath.IsAbs(text) {
+				text = filepath.Join(home, text) // the daemon may begin anywhere
+			}
+		}
+		if err := flag.Value.Set(text); err != nil {
+			return fmt.Errorf("%s: %w", source, err)
+		}
+	}
+	return nil
+}
+
+// A configLine is one setting in the configuration file.
+type configLine struct {
+	text  string
+	place string // file and line
+}
+
+// readConfig reads the configuration file, a mapping of settings to values. No file is an
+// empty one.
+func readConfig(path string) (map[string]configLine, error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return nil, nil // what is wrong with the directory is said by whoever needs it
+	}
+	if err != nil {
+		return nil, err
+	}
+	var document yaml.Node
+	if err := yaml.Unmarshal(text, &document); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if len(document.Content) == 0 || document.Content[0].Tag == "!!null" {
+		return nil, nil
+	}
+	root := document.Content[0]
+	if root.Kind != yaml.MappingNode {
+		return nil, fmt.Errorf("%s:%d: expected settings such as idle: 10m, one a line", path, root.Line)
+	}
+	settings := make(map[string]configLine)
+	for i := 0; i+1 < len(root.Content); i += 2 {
+		key, value := root.Content[i], root.Content[i+1]
+		name, place := key.Value, fmt.Sprintf("%s:%d", path, key.Line)
+		_, twice := settings[name]
+		switch {
+		case !slices.Contains(settingNames, name):
+			hint := nearest.Hint(name, settingNames)
+			if hint == "" {
+				hint = "there are " + strings.Join(settingNames, ", ")
+			}
+			return nil, fmt.Errorf("%s: there is no setting %q: %s", place, name, hint)
+		case twice:
+			return nil, fmt.Errorf("%s: %s is there twice; leave one out", place, name)
+		case value.Kind != yaml.ScalarNode:
+			return nil, fmt.Errorf("%s: %s must have one value", place, name)
+		}
+		settings[name] = configLine{text: value.Value, place: place}
+	}
+	return settings, nil
+}
+
+// A count is a number of things on the command line, at least 1.
+type count int
+
+// Set implements the interface of a flag.
+func (n *count) Set(text string) error {
+	v, err := strconv.ParseInt(text, 10, 32)
+	if err != nil || v < 1 {
+		return fmt.Errorf("expected a whole number, at least 1, got %q", text)
+	}
+	*n = count(v)
+	return nil
+}
+
+// String implements the interface of a flag.
+func (n *count) String() string { return strconv.Itoa(int(*n)) }
+
+// Type implements the interface of a flag.
+func (n *count) Type() string { return "N" }
+
+// A rate is a number of messages a second on the command line; 0 is any number.
+type rate float64
+
+// Set implements the interface of a flag.
+func (r *rate) Set(text string) error {
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(v >= 0 && v <= 1e9) {
+		return fmt.Errorf("expected messages a second such as 1000, or 0 for any number, got %q", text)
+	}
+	*r = rate(v)
+	return nil
+}
+
+// String implements the interface of a flag.
+func (r *rate) String() string { return strconv.FormatFloat(float64(*r), 'f', -1, 64) }
+
+// Type implements the interface of a flag.
+func (r *rate) Type() string { return "N" }

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// config writes a configuration file, and returns its name.
+func config(t *testing.T, text string) string {
+	t.Helper()
+	home := t.TempDir()
+	t.Setenv("KERNOS_HOME", home)
+	name := filepath.Join(home, "config.yaml")
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+func TestSettingsComeFromFlagsVariablesAndTheFile(t *testing.T) {
+	name := config(t, "idle: 1h\nline-time: 2m\nmax-connections: 7\nframe-rate: 0.5\nauth-key: keys\n# all there is\njournal-size: 1MB\n")
+	t.Setenv("KERNOS_LINE_TIME", "30s")
+	t.Setenv("KERNOS_MAX_CONNECTIONS", "8")
+	c := serveCommand()
+	if err := c.ParseFlags([]string{"--max-connections", "9"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := completeSettings(c); err != nil {
+		t.Fatal(err)
+	}
+	for flag, want := range map[string]string{
+		"idle": time.Hour.String(), "line-time": "30s", "max-connections": "9", "frame-rate": "0.5",
+		"auth-key": filepath.Join(filepath.Dir(name), "keys"), "journal-size": "1MB", "grace": "10s", "in-flight": "64",
+	} {
+		if got := c.Flags().Lookup(flag).Value.String(); got != want {
+			t.Errorf("%s is %s, want %s", flag, got, want)
+		}
+	}
+	for _, setting := range settingNames {
+		if c.Flags().Lookup(setting) == nil {
+			t.Errorf("%s is a setting, and no flag of kernos serve", setting)
+		}
+	}
+}
+
+func TestSettingsThatCantBe(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"idle: soon", `FILE:1: idle: expected a time such as 90m, 720h or 30d, got "soon"`},
+		{"\nidel: 1h", `FILE:2: there is no setting "idel": did you mean idle?`},
+		{"colour: red", `FILE:1: there is no setting "colour": there are auth-key, frame-rate,`},
+		{"idle: 1h\nidle: 2h", `FILE`},
+		{"idle: [1h]", "FILE:1: idle must have one value"},
+		{"- idle", "FILE:1: expected settings such as idle: 10m, one a line"},
+		{"idle: {", "FILE: "},
+		{"max-connections: 0", `FILE:1: max-connections: expected a whole number, at least 1, got "0"`},
+		{"frame-rate: -1", `FILE:1: frame-rate: expected messages a second such as 1000, or 0 for any number, got "-1"`},
+		{"frame-rate: .nan", `FILE:1: frame-rate: expected messages a second`},
+	} {
+		name := config(t, c.text)
+		err := completeSettings(serveCommand())
+		if want := strings.ReplaceAll(c.want, "FILE", name); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", c.text, err, want)
+		}
+	}
+	for _, text := range []string{"", "# nothing", "---\n", "null"} {
+		config(t, text)
+		if err := completeSettings(serveCommand()); err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+func FuzzConfig(f *testing.F) {
+	for _, text := range []string{"idle: 1h\n", "a: b", "- a", "{", "&a idle: *a", "? [a]\n: b", "idle: !!binary aaa"} {
+		f.Add([]byte(text))
+	}
+	name := filepath.Join(f.TempDir(), "config.yaml")
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if err := os.WriteFile(name, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		settings, err := readConfig(name)
+		if err != nil && (settings != nil || !strings.HasPrefix(err.Error(), name)) {
+			t.Errorf("%v: %v", settings, err)
+		}
+	})
+}
+
+func TestKeys(t *testing.T) {
+	public, _, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := ssh.NewPublicKey(public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	curve, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := ssh.NewPublicKey(&curve.PublicKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	good, bad := string(ssh.MarshalAuthorizedKey(key)), string(ssh.MarshalAuthorizedKey(other))
+	name := filepath.Join(t.TempDir(), "keys")
+	for _, c := range []struct {
+		text string
+		keys int
+		want string
+	}{
+		{"# mine\n\n" + good + good, 2, ""},
+		{"", 0, "has no key, so nobody could connect"},
+		{good + "nonsense\n", 0, ":2: expected a public key such as ssh-ed25519"},
+		{good + bad, 0, ":2: a key of type ecdsa-sha2-nistp256 can't be used"},
+		{`expiry-time="20200101" ` + good, 0, ":1: a key with options (expiry-time="},
+	} {
+		if err := os.WriteFile(name, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		keys, err := readKeys(name)
+		if len(keys) != c.keys || (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q: %d keys, %v", c.text, len(keys), err)
+		}
+	}
+	if _, err := readKeys(name + "nosuch"); err == nil || !strings.Contains(err.Error(), "--auth-key can't be read") {
+		t.Errorf("no file: %v", err)
+	}
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/spf13/cobra"
+
+	"kernos/capability/history"
+	"kernos/capability/lifecycle"
+	"kernos/message"
+)
+
+func statusCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "status",
+		Short: "Say whether the daemon runs, and how it is doing",
+		Long: `Say whether the daemon runs, since when and where, how many connections it has, how
+many messages come, what is under way, how much is kept, and what is served.
+
+--json prints what Kernel.Status replies. The status is 4 if no daemon runs.`,
+		Example: `  kernos status
+  kernos status --json | jq .messages.perSecond`,
+		Args: noArguments,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return asking(c, openRunning, func(ctx context.Context, call caller, s *screen) error {
+				data, err := ask(ctx, call, message.KindQuery, "Kernel.Status", struct{}{}, nil)
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					text := jsontext.Value(data)
+					if err := text.Indent(jsontext.WithIndent("  ")); err != nil {
+						return failed(err)
+					}
+					return s.line(text)
+				}
+				var status lifecycle.Status
+				if err := json.Unmarshal(data, &status); err != nil {
+					return failed(fmt.Errorf("the answer of Kernel.Status can't be read: %w", err))
+				}
+				return s.line([]byte(describeStatus(&status)))
+			})
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print what Kernel.Status replies")
+	return c
+}
+
+// openRunning is openKernel for what is about the daemon itself: it must run.
+func openRunning(ctx context.Context) (caller, func() error, error) {
+	client, err := openDaemon(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if client == nil {
+		return nil, nil, &exitStatus{status: exitUnreachable, cause: errNotRunning}
+	}
+	return client.Call, client.Close, nil
+}
+
+var errNotRunning = fmt.Errorf("no daemon is running; kernos serve starts one, and so does kernos pipe when it needs one")
+
+// describeStatus says in words how a daemon is doing.
+func describeStatus(s *lifecycle.Status) string {
+	var b strings.Builder
+	up := time.Duration(s.Uptime * float64(time.Second)).Round(time.Second)
+	fmt.Fprintf(&b, "kernos %s serves %s, for %v\n", history.Visible(s.Version), history.Visible(s.Origin), up)
+	row := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "  %-12s %s\n", name, history.Visible(fmt.Sprintf(format, args...)))
+	}
+	row("process", "%d", s.PID)
+	row("home", "%s", s.Home)
+	for _, l := range s.Listening {
+		row("listening", "%s", l)
+	}
+	connections := strconv.Itoa(s.Connections)
+	if s.Refused > 0 {
+		connections += fmt.Sprintf(", %d refused", s.Refused)
+	}
+	row("connections", "%s", connections)
+	row("messages", "%d, %s in the last second, %s in the last minute", s.Messages.Total, number(s.Messages.PerSecond), number(s.Messages.PerMinute))
+	row("errors", "%d", s.Errors)
+	row("under way", "%s, %s to be sent", counted(s.InFlight, "slow request", "slow requests"), counted(s.Waiting, "answer", "answers"))
+	row("store", "%s, %s recorded", readable(s.Store.Bytes), counted(int(s.Store.Messages), "message", "messages"))
+	row("syscalls", "%d: %s (hash %s)", s.Served.Syscalls, strings.Join(s.Served.Modules, ", "), s.Served.Hash)
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// number writes a number that was measured.
+func number(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
+
+// readable writes a number of bytes for people.
+func readable(n int64) string {
+	if n < 1024 {
+		return strconv.FormatInt(n, 10) + " B"
+	}
+	f, unit := float64(n), 0
+	for f >= 1024 && unit < len(units)-1 {
+		f, unit = f/1024, unit+1
+	}
+	return strconv.FormatFloat(f, 'f', 1, 64) + " " + units[unit]
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"kernos/transport/unix"
+)
+
+// summon returns a connection to the daemon, which it starts if there is none. Of several
+// that do so at the same moment, one starts it, and all get the same.
+func (a *address) summon(ctx context.Context) (*unix.Conn, error) {
+	waiting, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	wait := waits(waiting)
+	for {
+		conn, err := a.connect(ctx)
+		if conn != nil || err != nil {
+			return conn, err
+		}
+		text, err := a.start(waiting)
+		if errors.Is(err, errTaken) && wait() {
+			continue
+		}
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case waiting.Err() != nil:
+			return nil, &exitStatus{status: exitUnreachable, cause: fmt.Errorf(
+				"the daemon was started and does not answer after %v; %s says what it does", patience, a.logFile())}
+		case err != nil && text != "":
+			return nil, &exitStatus{status: exitUnreachable, cause: fmt.Errorf("the daemon did not start: %s", text)}
+		case err != nil:
+			return nil, &exitStatus{status: exitUnreachable, cause: fmt.Errorf("the daemon did not start: %w", err)}
+		}
+	}
+}
+
+// errTaken says that another daemon was first.
+var errTaken = errors.New("another daemon runs")
+
+// readiness is what a detached daemon says when it serves. Whatever else it says before is
+// why it does not.
+const readiness = "ready"
+
+// start starts a daemon that lives on by itself, and waits until it serves or has ended.
+// Then text is its last word.
+func (a *address) start(ctx context.Context) (text string, err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(a.home, 0o700); err != nil {
+		return "", err
+	}
+	said, says, err := os.Pipe()
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = said.Close() }()
+	c := exec.Command(self, "serve", "--detached")
+	c.Args[0] = "kernos"
+	c.Dir = a.home // not where somebody may want to unmount a disk
+	c.Env = append(os.Environ(), "KERNOS_HOME="+a.home)
+	if key := os.Getenv(variable("auth-key")); key != "" && !filepath.IsAbs(key) {
+		if key, err = filepath.Abs(key); err != nil {
+			return "", err
+		}
+		c.Env = append(c.Env, variable("auth-key")+"="+key)
+	}
+	c.Stderr = says
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // signals of this terminal are not for it
+	seal()
+	err = c.Start()
+	_ = says.Close()
+	if err != nil {
+		return "", err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = said.Close() })
+	defer stop()
+	lines := bufio.NewScanner(io.LimitReader(said, 64<<10))
+	for lines.Scan() {
+		if lines.Text() == readiness {
+			return "", c.Process.Release()
+		}
+		if line := strings.TrimPrefix(strings.TrimSpace(lines.Text()), "kernos: "); line != "" {
+			text = line
+		}
+	}
+	if ctx.Err() != nil {
+		return "", errors.Join(ctx.Err(), c.Process.Release())
+	}
+	err = c.Wait()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() == exitTaken {
+		return "", errTaken
+	}
+	if err == nil {
+		err = errors.New("it ended at once")
+	}
+	return text, err
+}
+
+// seal keeps the files that this process was given, beside its standard ones, from those
+// that it starts: a daemon would hold them open for as long as it lives, and whoever waits
+// for their end would wait with it.
+func seal() {
+	files, err := os.ReadDir("/dev/fd")
+	if err != nil {
+		return // a system without it
+	}
+	for _, f := range files {
+		if n, err := strconv.Atoi(f.Name()); err == nil && n > 2 {
+			syscall.CloseOnExec(n)
+		}
+	}
+}

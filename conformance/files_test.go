@@ -1,0 +1,77 @@
+package conformance
+
+import (
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"kernos/capability/memory"
+	"kernos/capability/vfs"
+	"kernos/kernel"
+)
+
+// fileSpec is a file below the os root that a conversation needs.
+type fileSpec struct {
+	path, content string
+	mode          fs.FileMode
+}
+
+// addFile reads the value of a file: or file+x: line.
+func (c *conversation) addFile(text string, mode fs.FileMode) error {
+	path, quoted, _ := strings.Cut(text, " ")
+	f := fileSpec{path: path, mode: mode}
+	if !filepath.IsLocal(filepath.FromSlash(path)) {
+		return fmt.Errorf("a file lies below the os root, not at %q", path)
+	}
+	if err := json.Unmarshal([]byte(strings.TrimSpace(quoted)), &f.content); err != nil {
+		return fmt.Errorf("the content of %s is no JSON string: %w", path, err)
+	}
+	c.files = append(c.files, f)
+	return nil
+}
+
+// makeFiles makes a directory in which the folder os has the conversation's files, and
+// returns it.
+func (c *conversation) makeFiles(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "os"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range c.files {
+		path := filepath.Join(dir, "os", filepath.FromSlash(f.path))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(f.content), f.mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// wantsFiles reports whether the conversation needs the tree of files.
+func (c *conversation) wantsFiles() bool {
+	return c.wants("capability/vfs") || c.wants("capability/content") || len(c.files) > 0
+}
+
+// tree returns the tree of files of a conversation: its own at the root, and the memory.
+func (c *conversation) tree(t *testing.T, m *memory.Memory, b kernel.Blobs) *vfs.Tree {
+	t.Helper()
+	root, err := vfs.DefaultRoot(c.makeFiles(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree, err := vfs.New(&vfs.Options{
+		Mounts: []vfs.Mount{root, {Path: "/memory", Driver: vfs.Memory(m, b)}},
+		Blobs:  b,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tree
+}

@@ -1,0 +1,99 @@
+package unix
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"kernos/message"
+)
+
+// Authenticate is the type of the first message that a daemon with keys sends, and of the
+// reply that it wants.
+const Authenticate message.Type = "Syscall.Authenticate"
+
+const (
+	scheme = "signature"
+
+	// challengePrefix begins everything that is signed here. A signature by the same key
+	// over other texts opens secrets, so a client signs nothing that begins otherwise.
+	challengePrefix = "kernos-authenticate:v1:"
+	challengeBytes  = 32 // random ones behind it
+
+	// authPatience is how long an answer to a challenge may take.
+	authPatience = 30 * time.Second
+)
+
+// signatureFormats says which signatures of which keys are good. A bare signature does not
+// say how it was made, so all of them are tried. SHA-1 is not among them.
+var signatureFormats = map[string][]string{
+	ssh.KeyAlgoED25519: {ssh.KeyAlgoED25519},
+	ssh.KeyAlgoRSA:     {ssh.KeyAlgoRSASHA512, ssh.KeyAlgoRSASHA256},
+}
+
+// The data of a challenge and of the answer.
+type (
+	challengeData struct {
+		Scheme    string `json:"scheme"`
+		Challenge []byte `json:"challenge"`
+	}
+	answerData struct {
+		Signature []byte `json:"signature"`
+	}
+)
+
+// newChallenge returns a message that nobody has been sent before.
+func newChallenge() (request message.Message, challenge []byte) {
+	challenge = make([]byte, len(challengePrefix)+challengeBytes)
+	_, _ = rand.Read(challenge[copy(challenge, challengePrefix):]) // never fails
+	data, _ := json.Marshal(challengeData{scheme, challenge})      // never fails
+	return message.Message{Kind: message.KindCommand, Type: Authenticate, Data: data}, challenge
+}
+
+// authenticate sends a challenge, and returns nil if the first line that comes back is
+// signed by one of the keys. What came behind that line is served later.
+func (l *link) authenticate(keys []ssh.PublicKey) error {
+	request, challenge := newChallenge()
+	l.s.k.Stamp(&request)
+	if err := l.tell(request); err != nil {
+		return fmt.Errorf("the challenge could not be sent: %w", err)
+	}
+	l.arm(time.Now().Add(l.s.patience))
+	line, rest, err := readLine(l.conn)
+	if err != nil {
+		return fmt.Errorf("no answer to the challenge came: %w", err)
+	}
+	if err := verify(line, request.Metadata.ID, challenge, keys); err != nil {
+		return err
+	}
+	l.rest = rest
+	l.arm(time.Time{})
+	return nil
+}
+
+// verify returns nil if a line answers a challenge with a signature by one of the keys.
+func verify(line []byte, id message.ID, challenge []byte, keys []ssh.PublicKey) error {
+	m, err := message.Decode(line)
+	if err != nil {
+		return fmt.Errorf("the answer to the challenge is no message: %w", err)
+	}
+	if m.Kind != message.KindReply || m.Type != Authenticate || m.Metadata.Causation != id {
+		return fmt.Errorf("the first message, %s %s, does not answer the challenge", m.Kind, m.Type)
+	}
+	var answer answerData
+	if err := json.Unmarshal(m.Data, &answer); err != nil {
+		return errors.New("the answer to the challenge has no signature in base64") // it may hold anything
+	}
+	for _, key := range keys {
+		for _, format := range signatureFormats[key.Type()] {
+			if key.Verify(challenge, &ssh.Signature{Format: format, Blob: answer.Signature}) == nil {
+				return nil
+			}
+		}
+	}
+	return errors.New("the signature is by none of the keys, or over something else")
+}

@@ -1,0 +1,224 @@
+package unix
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/oklog/ulid/v2"
+
+	"kernos/message"
+)
+
+// A Dialer connects to a daemon. The zero value is usable.
+type Dialer struct {
+	// Signer signs what a daemon with keys wants signed, and returns the bare signature:
+	// 64 bytes of Ed25519, or RSA PKCS #1 v1.5 with SHA-512 or SHA-256. Nil means the
+	// ssh-agent at SSH_AUTH_SOCK.
+	Signer func(challenge []byte) (signature []byte, err error)
+
+	peer func(*net.UnixConn) (uid int, err error) // nil means peerUser
+}
+
+// A Conn is a connection to a daemon: lines of NDJSON in both directions.
+type Conn struct {
+	socket *net.UnixConn
+	rest   []byte // was read with the challenge
+}
+
+// Dial connects to the daemon at path and, if the daemon wants it, authenticates. Ctx
+// bounds that and has no effect on the connection later. If nobody serves the socket the
+// error is an fs.ErrNotExist or a syscall.ECONNREFUSED.
+func (d *Dialer) Dial(ctx context.Context, path string) (*Conn, error) {
+	socket, err := connect(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	c := &Conn{socket: socket}
+	if err := d.begin(ctx, c, path); err != nil {
+		_ = socket.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// connect connects. When many do so at the same moment, the daemon's queue may be full,
+// and a socket does not wait for room by itself.
+func connect(ctx context.Context, path string) (*net.UnixConn, error) {
+	pause := time.Millisecond
+	for {
+		c, err := new(net.Dialer).DialContext(ctx, "unix", path)
+		if err == nil {
+			return c.(*net.UnixConn), nil
+		}
+		if !errors.Is(err, unix.EAGAIN) {
+			return nil, err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, fmt.Errorf("the daemon at %s does not accept connections: %w", path, ctx.Err())
+		}
+		pause = min(2*pause, 100*time.Millisecond)
+	}
+}
+
+// begin checks who is at the other end, and authenticates.
+func (d *Dialer) begin(ctx context.Context, c *Conn, path string) error {
+	peer := d.peer
+	if peer == nil {
+		peer = peerUser
+	}
+	if uid, err := peer(c.socket); err != nil {
+		return fmt.Errorf("can't tell whose daemon serves %s: %w", path, err)
+	} else if uid != os.Geteuid() {
+		return fmt.Errorf("the daemon at %s belongs to the user with the number %d, and you are %d; nothing was sent", path, uid, os.Geteuid())
+	}
+	info, _ := Inspect(path)
+	if !info.Auth {
+		return nil
+	}
+	cancelled := make(chan struct{})
+	forget := context.AfterFunc(ctx, func() {
+		defer close(cancelled)
+		_ = c.socket.SetDeadline(past)
+	})
+	err := d.authenticate(ctx, c, info.Keys)
+	if !forget() {
+		<-cancelled
+		return fmt.Errorf("the daemon at %s was not convinced in time: %w", path, context.Cause(ctx))
+	}
+	if err != nil {
+		return fmt.Errorf("can't authenticate to the daemon at %s: %w", path, err)
+	}
+	return nil
+}
+
+// authenticate answers the challenge, which is the first line. A daemon that is not
+// convinced closes the connection and says nothing, so it is asked something to see.
+func (d *Dialer) authenticate(ctx context.Context, c *Conn, accepted []string) error {
+	line, err := c.readLine()
+	if err != nil {
+		return fmt.Errorf("it sent no challenge: %w", err)
+	}
+	request, challenge, err := readChallenge(line)
+	if err != nil {
+		return err
+	}
+	sign := d.Signer
+	if sign == nil {
+		sign = func(challenge []byte) ([]byte, error) { return signWithAgent(ctx, challenge, accepted) }
+	}
+	signature, err := sign(challenge)
+	if err != nil {
+		return err
+	}
+	data, _ := json.Marshal(answerData{signature}) // never fails
+	reply := request.Reply(data)
+	stamp(&reply)
+	ping := message.Message{Kind: message.KindQuery, Type: message.Ping, Data: []byte(`{"payload":null}`)}
+	stamp(&ping)
+	lines := append(message.Append(nil, &reply), '\n')
+	lines = append(message.Append(lines, &ping), '\n')
+	if _, err = c.socket.Write(lines); err == nil {
+		line, err = c.readLine()
+	}
+	if err != nil {
+		return fmt.Errorf("it did not accept the signature (%w); sign with one of the keys that it was started with", err)
+	}
+	if m, err := message.Decode(line); err != nil || m.Metadata.Causation != ping.Metadata.ID {
+		return errors.New("it does not answer what it is asked; use the same version of both")
+	}
+	return nil
+}
+
+// readLine reads a line that comes before the conversation.
+func (c *Conn) readLine() (line []byte, err error) {
+	line, c.rest, err = readLine(c)
+	return line, err
+}
+
+// readChallenge returns the challenge in a line, if it is one that may be signed.
+func readChallenge(line []byte) (request message.Message, challenge []byte, err error) {
+	request, err = message.Decode(line)
+	if err != nil {
+		return request, nil, fmt.Errorf("its first line is no message: %w", err)
+	}
+	if request.Type == Disconnected && request.Kind == message.KindError {
+		if e, err := message.ParseError(request.Data); err == nil {
+			return request, nil, e
+		}
+	}
+	var data challengeData
+	if request.Kind != message.KindCommand || request.Type != Authenticate || json.Unmarshal(request.Data, &data) != nil {
+		return request, nil, fmt.Errorf("its first message, %s %s, is no challenge", request.Kind, request.Type)
+	}
+	if data.Scheme != scheme {
+		return request, nil, fmt.Errorf("it wants the scheme %q, and this client knows %q only; use the same version of both", message.Clip(data.Scheme, 64), scheme)
+	}
+	if !strings.HasPrefix(string(data.Challenge), challengePrefix) || len(data.Challenge) < len(challengePrefix)+challengeBytes {
+		return request, nil, fmt.Errorf("its challenge is not %q and %d random bytes; a signature over anything else could open your secrets, so it was not given", challengePrefix, challengeBytes)
+	}
+	return request, data.Challenge, nil
+}
+
+// readLine reads the first line of a connection, without its end, and what came with it.
+func readLine(r io.Reader) (line, rest []byte, err error) {
+	buf := make([]byte, 0, 1024)
+	for {
+		if len(buf) > message.MaxLine {
+			return nil, nil, fmt.Errorf("the first line is longer than %d bytes", message.MaxLine)
+		}
+		if len(buf) == cap(buf) {
+			buf = append(make([]byte, 0, 2*cap(buf)), buf...)
+		}
+		n, err := r.Read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
+		if line, rest, ok := bytes.Cut(buf, []byte("\n")); ok {
+			return line, rest, nil
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+}
+
+// stamp gives a message an id and a time, where it has none.
+func stamp(m *message.Message) {
+	if m.Metadata.ID == "" {
+		m.Metadata.ID = message.ID(ulid.Make().String())
+	}
+	if m.Metadata.Timestamp == 0 {
+		m.Metadata.Timestamp = time.Now().UnixMilli()
+	}
+}
+
+// Read reads what the daemon sends.
+func (c *Conn) Read(p []byte) (int, error) {
+	if len(c.rest) > 0 {
+		n := copy(p, c.rest)
+		c.rest = c.rest[n:]
+		return n, nil
+	}
+	return c.socket.Read(p)
+}
+
+// Write sends something to the daemon.
+func (c *Conn) Write(p []byte) (int, error) { return c.socket.Write(p) }
+
+// CloseWrite says that nothing more will be sent. The daemon answers everything, and then
+// closes the connection.
+func (c *Conn) CloseWrite() error { return c.socket.CloseWrite() }
+
+// Close closes the connection. Queries that the daemon still works on are cancelled,
+// commands are completed.
+func (c *Conn) Close() error { return c.socket.Close() }

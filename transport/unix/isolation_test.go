@@ -1,0 +1,192 @@
+package unix
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"kernos/kernel"
+	"kernos/message"
+)
+
+// works does some work on a connection of its own and fails if anything is amiss.
+func works(t *testing.T, d *daemon, name string) {
+	t.Helper()
+	p := d.dial()
+	defer func() { _ = p.Close() }()
+	for i := range 200 {
+		id := fmt.Sprintf("%s-%d", name, i)
+		p.say(ping(id))
+		p.want(pong(id))
+	}
+}
+
+// A peer that asks and never reads fills the buffers of its own connection and stops. What
+// the server holds for it is bounded: it stops taking its messages.
+func TestOneThatNeverReadsStopsAloneAndIsBounded(t *testing.T) {
+	var handled atomic.Int64
+	k := newKernel(t, nil, kernel.Syscall{
+		Definition: func() kernel.Definition {
+			d := slow("Test.Large", message.KindQuery, nil).Definition
+			d.Slow = false
+			return d
+		}(),
+		Handler: func(_ context.Context, m message.Message, emit kernel.Emit) {
+			handled.Add(1)
+			emit(m.Reply([]byte(`"` + strings.Repeat("x", 10_000) + `"`)))
+		},
+	})
+	d := start(t, k, nil)
+	deaf := d.dial()
+	sent := make(chan int, 1)
+	go func() {
+		n := 0
+		for ; n < 100_000; n++ { // a gigabyte of answers
+			_ = deaf.socket.SetWriteDeadline(time.Now().Add(time.Second))
+			if _, err := deaf.Write([]byte(ask(fmt.Sprint(n), message.KindQuery, "Test.Large", `1`))); err != nil {
+				break
+			}
+		}
+		sent <- n
+	}()
+	works(t, d, "during")
+	if n := arrives(t, "it can't send any more", sent); n == 100_000 {
+		t.Error("the server takes everything")
+	}
+	works(t, d, "after")
+	// The writer's buffer, the socket's (a few hundred kilobytes), and nothing else.
+	if bytes := handled.Load() * 10_000; bytes > 8<<20 {
+		t.Errorf("%d bytes of answers wait for nobody", bytes)
+	}
+	// And when it goes, everything goes.
+	_ = deaf.Close()
+	within(t, "the connection is gone", func() bool { return d.s.Stats().Connections == 0 })
+}
+
+func TestOneThatFloodsDoesNotKeepOthersFromWorking(t *testing.T) {
+	d := start(t, newKernel(t, nil), nil)
+	flood := d.dial()
+	stop := make(chan struct{})
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		lines := []byte(strings.Repeat(ping("flood")+"garbage\n", 200))
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				if _, err := flood.Write(lines); err != nil {
+					return
+				}
+			}
+		}
+	}()
+	heard := make(chan struct{})
+	go func() {
+		defer close(heard)
+		buf := make([]byte, 64<<10)
+		for {
+			if _, err := flood.Read(buf); err != nil {
+				return
+			}
+		}
+	}()
+	works(t, d, "other")
+	close(stop)
+	<-ended
+	_ = flood.Close()
+	<-heard
+}
+
+func TestOneThatDisconnectsInTheMiddleLeavesNothingBehind(t *testing.T) {
+	begun, ended, syscalls := waiting(nil)
+	d := start(t, newKernel(t, nil, syscalls...), nil)
+	for i := range 20 {
+		p := d.dial()
+		p.say(ask(fmt.Sprint(i), message.KindQuery, "Test.Look", `1`) + `{"kind":"que`)
+		arrives(t, "it runs", begun)
+		_ = p.Close()
+		if got := arrives(t, "it ends", ended); got != fmt.Sprintf("%d cancelled", i) {
+			t.Errorf("got %s", got)
+		}
+	}
+	works(t, d, "other")
+	within(t, "all are gone", func() bool { return d.s.Stats().Connections == 0 })
+}
+
+// perConnection is what one of many connections costs this process, in bytes: the heap and
+// the stacks of the server's side.
+func perConnection(t *testing.T, n int, use func(p *peer)) float64 {
+	t.Helper()
+	d := start(t, newKernel(t, nil), nil)
+	measure := func() uint64 {
+		runtime.GC()
+		runtime.GC() // what pools hold is let go by the second
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc + m.StackInuse
+	}
+	peers := make([]*Conn, 0, n)
+	before := measure()
+	for range n {
+		c, err := new(Dialer).Dial(t.Context(), d.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		peers = append(peers, c)
+		if use != nil {
+			use(&peer{t: t, Conn: c, lines: nil})
+		}
+	}
+	within(t, "all are served", func() bool { return d.s.Stats().Connections == n })
+	after := measure()
+	for _, c := range peers {
+		_ = c.Close()
+	}
+	within(t, "all are gone", func() bool { return d.s.Stats().Connections == 0 })
+	return float64(after-before) / float64(n)
+}
+
+// The figures include the client's side of every connection, which lies in this process.
+func TestIdleConnectionsAreCheap(t *testing.T) {
+	const n, most = 400, 20_000
+	if got := perConnection(t, n, nil); got > most {
+		t.Errorf("a connection that was never used costs %.0f bytes", got)
+	} else {
+		t.Logf("a connection that was never used costs %.0f bytes", got)
+	}
+	once := func(p *peer) {
+		p.say(ping("1"))
+		buf := make([]byte, 4096)
+		if n, err := p.Read(buf); err != nil || n == 0 {
+			t.Fatal(err)
+		}
+	}
+	if got := perConnection(t, n, once); got > most {
+		t.Errorf("a connection that was used once costs %.0f bytes", got)
+	} else {
+		t.Logf("a connection that was used once costs %.0f bytes", got)
+	}
+	busy := func(p *peer) {
+		lines := strings.Repeat(ping("1"), 1500)
+		go p.say(lines)
+		buf := make([]byte, 64<<10)
+		for left := 1500; left > 0; {
+			n, err := p.Read(buf)
+			if err != nil {
+				t.Fatal(err)
+			}
+			left -= strings.Count(string(buf[:n]), "\n")
+		}
+	}
+	if got := perConnection(t, n, busy); got > most {
+		t.Errorf("a connection that was busy once costs %.0f bytes", got)
+	} else {
+		t.Logf("a connection that was busy once costs %.0f bytes", got)
+	}
+}

@@ -1,0 +1,220 @@
+package unix
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Info says who serves a socket. It lies beside the socket as JSON, in the file whose lock
+// makes a daemon the only one. Listen fills in a PID and a Started that are zero.
+type Info struct {
+	PID     int       `json:"pid"`
+	Version string    `json:"version"`
+	Started time.Time `json:"started"`
+	Home    string    `json:"home"`
+	Origin  string    `json:"origin"`
+
+	// Auth says that the daemon wants a signature before it serves anything. Clients go
+	// by it, so it must agree with the keys that the server has.
+	Auth bool `json:"auth"`
+
+	// Keys are the fingerprints of the keys that may sign, in the form SHA256:…, so that a
+	// client knows which one of its agent to use. It may be empty.
+	Keys []string `json:"keys,omitempty"`
+}
+
+// Running is the error of Listen if somebody else serves the socket.
+type Running struct {
+	Path string
+	Info Info // empty if it could not be read
+}
+
+func (e *Running) Error() string {
+	if e.Info.PID == 0 {
+		return fmt.Sprintf("a daemon serves %s already", e.Path)
+	}
+	return fmt.Sprintf("a daemon serves %s already: process %d, version %s, since %s", e.Path, e.Info.PID, e.Info.Version, e.Info.Started.Format(time.RFC3339))
+}
+
+// A Listener is a socket that this process alone serves. It is closed by whoever made it,
+// after [Server.Serve] has returned.
+type Listener struct {
+	path   string
+	info   Info
+	socket *net.UnixListener
+	lock   *os.File
+
+	withdrawing sync.Once
+	closing     sync.Once
+	err         error // of closing
+}
+
+// Listen makes the socket at path, in a directory that is there, and says in info who
+// serves it. Of any number of processes that do so at the same moment, exactly one
+// succeeds; the others get a *Running. A socket that a process has left behind is taken
+// over.
+func Listen(path string, info Info) (*Listener, error) {
+	if len(path) > maxPath {
+		return nil, fmt.Errorf("the path of a socket may have %d bytes, and %s has %d; use a shorter one", maxPath, path, len(path))
+	}
+	if info.PID == 0 {
+		info.PID = os.Getpid()
+	}
+	if info.Started.IsZero() {
+		info.Started = time.Now()
+	}
+	lock, err := takeLock(path)
+	if err != nil {
+		return nil, err
+	}
+	l := &Listener{path: path, info: info, lock: lock}
+	if err := l.begin(); err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	return l, nil
+}
+
+// begin makes the socket. The lock is held.
+func (l *Listener) begin() error {
+	// The lock file may have been swept away under a daemon that runs.
+	if c, err := net.Dial("unix", l.path); err == nil {
+		_ = c.Close()
+		return &Running{Path: l.path}
+	}
+	if err := os.Remove(l.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("can't take over the socket that was left behind: %w", err)
+	}
+	text, err := json.Marshal(l.info)
+	if err != nil {
+		return fmt.Errorf("can't say who serves %s: %w", l.path, err)
+	}
+	if err := l.lock.Truncate(0); err != nil {
+		return err
+	}
+	if _, err := l.lock.WriteAt(append(text, '\n'), 0); err != nil {
+		return err
+	}
+	socket, err := net.ListenUnix("unix", &net.UnixAddr{Name: l.path, Net: "unix"})
+	if err != nil {
+		return err
+	}
+	socket.SetUnlinkOnClose(false) // it is withdrawn before it is closed
+	l.socket = socket
+	if err := os.Chmod(l.path, 0o600); err != nil {
+		l.withdraw()
+		return errors.Join(err, socket.Close())
+	}
+	return nil
+}
+
+// Path returns where the socket is.
+func (l *Listener) Path() string { return l.path }
+
+// Info returns what the listener says of itself.
+func (l *Listener) Info() Info { return l.info }
+
+// withdraw removes the socket's name, so that nobody finds it any more.
+func (l *Listener) withdraw() {
+	l.withdrawing.Do(func() { _ = os.Remove(l.path) })
+}
+
+// Close removes the socket, and then lets another process serve it. Connections that were
+// accepted stay.
+func (l *Listener) Close() error {
+	l.closing.Do(func() {
+		l.withdraw()
+		l.err = l.socket.Close()
+		_ = l.lock.Truncate(0)
+		l.err = errors.Join(l.err, l.lock.Close())
+	})
+	return l.err
+}
+
+// Inspect returns who serves the socket at path at this moment, and whether anybody does.
+// It does not connect to it.
+func Inspect(path string) (Info, bool) {
+	f, err := os.OpenFile(lockName(path), os.O_RDONLY|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return Info{}, false
+	}
+	defer func() { _ = f.Close() }()
+	// Who has just taken the lock has yet to say who it is.
+	for range 50 {
+		if flock(f, unix.LOCK_SH) == nil {
+			return Info{}, false
+		}
+		var info Info
+		text, err := io.ReadAll(io.NewSectionReader(f, 0, maxInfo))
+		if err == nil && json.Unmarshal(text, &info) == nil {
+			return info, true
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return Info{}, true
+}
+
+// maxInfo is how long an Info may be.
+const maxInfo = 64 << 10
+
+// lockName is the name of the file whose lock makes a daemon the only one. The file stays:
+// who would remove it could remove one that another has just locked.
+func lockName(path string) string { return path + ".lock" }
+
+// takeLock opens the lock file of a socket and locks it.
+func takeLock(path string) (*os.File, error) {
+	name := lockName(path)
+	patience := time.Now().Add(10 * time.Second)
+	for {
+		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+		if err != nil {
+			return nil, fmt.Errorf("can't open the lock of the socket: %w", err)
+		}
+		err = flock(f, unix.LOCK_EX)
+		if err == nil && current(f, name) {
+			return f, nil
+		}
+		// An inspector holds a shared lock for a moment. That does not count.
+		inspected := errors.Is(err, unix.EWOULDBLOCK) && flock(f, unix.LOCK_SH) == nil
+		_ = f.Close()
+		switch {
+		case err != nil && !errors.Is(err, unix.EWOULDBLOCK):
+			return nil, fmt.Errorf("can't lock %s: %w", name, err)
+		case err != nil && !inspected:
+			info, _ := Inspect(path)
+			return nil, &Running{Path: path, Info: info}
+		case time.Now().After(patience):
+			return nil, fmt.Errorf("%s is locked again and again by others who look at it; try again", name)
+		}
+		time.Sleep(rand.N(time.Millisecond)) // two that look at the same moment must not do so for ever
+	}
+}
+
+// flock takes a lock of a file if nobody holds one that excludes it. It ends with the
+// file.
+func flock(f *os.File, how int) error {
+	_, err := retry(func() (struct{}, error) {
+		return struct{}{}, unix.Flock(int(f.Fd()), how|unix.LOCK_NB)
+	})
+	return err
+}
+
+// current reports whether the file of this name is f, and ours: it may have been removed
+// since it was opened.
+func current(f *os.File, name string) bool {
+	opened, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	named, err := os.Lstat(name)
+	return err == nil && os.SameFile(opened, named)
+}

@@ -1,0 +1,222 @@
+package unix
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"kernos/capability/introspect"
+	"kernos/kernel"
+	"kernos/message"
+	"kernos/schema"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience is how long something may take that must come.
+const patience = 30 * time.Second
+
+// newKernel returns a kernel with the built-in syscalls and those of a test.
+func newKernel(t testing.TB, opts *kernel.Options, syscalls ...kernel.Syscall) *kernel.Kernel {
+	t.Helper()
+	r, err := kernel.NewRegistry()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Add(introspect.Module(r)); err != nil {
+		t.Fatal(err)
+	}
+	if len(syscalls) > 0 {
+		m := kernel.Module{Name: "test", Version: "1.0.0", Summary: "What a test needs.", Syscalls: syscalls}
+		if err := r.Add(m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return kernel.New(r, opts)
+}
+
+// slow is a slow syscall of any data.
+func slow(t message.Type, kind message.Kind, h kernel.Handler) kernel.Syscall {
+	return kernel.Syscall{Handler: h, Definition: kernel.Definition{
+		Type: t, Kind: kind, Summary: "A syscall of a test.", Input: schema.Any, Output: schema.Any, Slow: true, Timeout: time.Hour,
+		Emits: []kernel.EventDefinition{{Type: "Test.Happened", Summary: "It happened."}},
+	}}
+}
+
+// A daemon is a server that runs.
+type daemon struct {
+	t    testing.TB
+	path string
+	s    *Server
+	stop context.CancelFunc
+	done chan error // what Serve returned
+}
+
+// start serves a kernel until the test ends.
+func start(t testing.TB, k *kernel.Kernel, opts *Options, adjust ...func(*Server)) *daemon {
+	t.Helper()
+	info := Info{Version: "1.2.3", Home: "/home", Origin: "https://test.local/"}
+	if opts != nil {
+		info.Auth = len(opts.Keys) > 0
+	}
+	return startAt(t, filepath.Join(t.TempDir(), "s"), info, k, opts, adjust...)
+}
+
+func startAt(t testing.TB, path string, info Info, k *kernel.Kernel, opts *Options, adjust ...func(*Server)) *daemon {
+	t.Helper()
+	l, err := Listen(path, info)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &daemon{t: t, path: path, s: NewServer(k, opts), done: make(chan error, 1)}
+	for _, f := range adjust {
+		f(d.s)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	d.stop = stop
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		err := d.s.Serve(ctx, l)
+		d.done <- errors.Join(err, l.Close())
+	}()
+	t.Cleanup(func() {
+		stop()
+		<-ended
+	})
+	return d
+}
+
+// ended returns what Serve has returned.
+func (d *daemon) ended() error {
+	d.t.Helper()
+	select {
+	case err := <-d.done:
+		return err
+	case <-time.After(patience):
+		d.t.Fatal("the server does not end")
+		return nil
+	}
+}
+
+// dial connects a peer that is a test.
+func (d *daemon) dial() *peer {
+	d.t.Helper()
+	c, err := new(Dialer).Dial(d.t.Context(), d.path)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.t.Cleanup(func() { _ = c.Close() })
+	return newPeer(d.t, c)
+}
+
+// client connects a client.
+func (d *daemon) client() *Client {
+	d.t.Helper()
+	c, err := new(Dialer).Dial(d.t.Context(), d.path)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	client := NewClient(c)
+	d.t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// A peer is a client by hand.
+type peer struct {
+	t testing.TB
+	*Conn
+	lines *bufio.Reader
+}
+
+func newPeer(t testing.TB, c *Conn) *peer { return &peer{t, c, bufio.NewReader(c)} }
+
+func (p *peer) say(lines ...string) {
+	p.t.Helper()
+	for _, line := range lines {
+		if _, err := io.WriteString(p.Conn, line); err != nil {
+			p.t.Errorf("sending %.100q: %v", line, err)
+		}
+	}
+}
+
+// hear returns the next line in brief, or how the connection has ended.
+func (p *peer) hear() string {
+	p.t.Helper()
+	_ = p.socket.SetReadDeadline(time.Now().Add(patience))
+	line, err := p.lines.ReadString('\n')
+	if err != nil {
+		return err.Error()
+	}
+	return brief(p.t, line)
+}
+
+func (p *peer) want(lines ...string) {
+	p.t.Helper()
+	for _, want := range lines {
+		if got := p.hear(); got != want {
+			p.t.Fatalf("got %q, want %q", got, want)
+		}
+	}
+}
+
+// brief says of a line what it answers and how: "id data", or "id code" for an error.
+func brief(t testing.TB, line string) string {
+	t.Helper()
+	m, err := message.Decode([]byte(strings.TrimSuffix(line, "\n")))
+	if err != nil {
+		t.Errorf("%q: %v", line, err)
+		return line
+	}
+	if m.Kind != message.KindError {
+		return fmt.Sprintf("%s %s", m.Metadata.Causation, m.Data)
+	}
+	var e struct{ Code int }
+	if err := json.Unmarshal(m.Data, &e); err != nil {
+		t.Errorf("%s: %v", line, err)
+	}
+	if m.Type == Disconnected {
+		return fmt.Sprintf("disconnected %d", e.Code)
+	}
+	return fmt.Sprintf("%s %d", m.Metadata.Causation, e.Code)
+}
+
+func ask(id string, kind message.Kind, t message.Type, data string) string {
+	return fmt.Sprintf(`{"kind":%q,"type":%q,"data":%s,"metadata":{"id":%q,"timestamp":1735000000000}}`+"\n", kind, t, data, id)
+}
+
+func ping(id string) string { return ask(id, message.KindQuery, "Ping", `{"payload":"`+id+`"}`) }
+
+func pong(id string) string { return id + ` {"payload":"` + id + `"}` }
+
+// within waits until something is so.
+func within(t testing.TB, what string, so func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !so(); {
+		if time.Now().After(end) {
+			t.Fatalf("it does not come to this: %s", what)
+		}
+		<-time.After(time.Millisecond)
+	}
+}
+
+// arrives waits for something from a channel.
+func arrives[T any](t testing.TB, what string, c <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(patience):
+		t.Fatalf("it does not come to this: %s", what)
+		panic("unreachable")
+	}
+}

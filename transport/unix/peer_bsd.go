@@ -1,0 +1,25 @@
+//go:build darwin || freebsd
+
+package unix
+
+import (
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// credentials returns the user who is at the other end of a socket.
+func credentials(fd int) (uid int, err error) {
+	c, err := unix.GetsockoptXucred(fd, unix.SOL_LOCAL, unix.LOCAL_PEERCRED)
+	if err != nil {
+		return 0, err
+	}
+	return int(c.Uid), nil
+}
+
+// hungUp waits until the other end of a socket, which sends nothing more, does not read
+// either. These systems can't tell that from a half-closed socket, so it never comes to
+// that: a deadline of the socket ends the wait.
+func hungUp(c syscall.RawConn) bool {
+	return c.Read(func(uintptr) bool { return false }) == nil
+}

@@ -1,0 +1,394 @@
+// Package unix talks NDJSON over a unix socket: the wire between a daemon and its clients.
+//
+// A daemon finds its [Path], makes itself the only one there with [Listen], and serves a
+// kernel:
+//
+//	path, err := unix.Path(home, origin)
+//	l, err := unix.Listen(path, unix.Info{Version: version, Home: home, Origin: origin})
+//	err = unix.NewServer(k, nil).Serve(ctx, l) // until ctx is done
+//	err = l.Close()
+//
+// A client finds the same path, and talks to whoever is there:
+//
+//	c, err := new(unix.Dialer).Dial(ctx, path)
+//	client := unix.NewClient(c)
+//	outcome, err := client.Call(ctx, request, nil)
+//
+// Only the owner of the daemon may connect. With keys configured, a client must also sign
+// a challenge before anything of it is served.
+package unix
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"kernos/kernel"
+	"kernos/message"
+	"kernos/transport"
+)
+
+// Limits, if the options do not say otherwise.
+const (
+	DefaultMaxConnections = 16384
+	DefaultLine           = time.Minute
+	DefaultGrace          = 10 * time.Second
+)
+
+// Options are the settings of a Server. The zero value is usable.
+type Options struct {
+	// MaxConnections is how many connections there may be at a time. One more is told so
+	// with a 503 and closed. 0 means DefaultMaxConnections.
+	MaxConnections int
+
+	// Idle is how long a connection may be silent, in both directions, while nothing that
+	// it has asked for is under way. Then it is told so with a 408 and closed. 0 means for
+	// ever.
+	Idle time.Duration
+
+	// Line is how long the rest of a line may take that has begun. Then the peer is told so
+	// with a 408, and the connection is closed. Silence between lines is no matter of this.
+	// 0 means DefaultLine.
+	Line time.Duration
+
+	// FrameRate is how many messages a second are taken from one connection, after as many
+	// as a second allows at once. A message beyond it waits: the connection is not read in
+	// the meantime, so its peer has to wait too, however long that takes, and nothing is
+	// lost. 0 means as many as come.
+	FrameRate float64
+
+	// Keys are those of which one must have signed before anything is served. They are of
+	// type Ed25519 or RSA. None means that the peer's user is enough.
+	Keys []ssh.PublicKey
+
+	// Grace is how long what has begun may take to end when the server stops. 0 means
+	// DefaultGrace.
+	Grace time.Duration
+
+	// Lenient gives messages that come without an id or a timestamp one.
+	Lenient bool
+
+	// Log is for the operator: who came, who was turned away and why. Nil means silence.
+	Log *slog.Logger
+}
+
+// A Server serves a kernel on a socket.
+type Server struct {
+	k    *kernel.Kernel
+	opts Options
+
+	peer     func(*net.UnixConn) (uid int, err error)
+	patience time.Duration // with an answer to a challenge
+
+	reading     context.Context // ends when the connections stop reading
+	stopReading context.CancelFunc
+	gone        chan struct{} // gets a token when a connection has ended
+
+	running sync.WaitGroup // links
+	mu      sync.Mutex     // guards what follows
+	served  bool
+	links   map[*link]struct{}
+	stats   Stats
+}
+
+// Stats is what a server does at a moment, and has done since it was made.
+type Stats struct {
+	Connections int    // that there are
+	Accepted    uint64 // of all that came
+
+	// Those that were turned away, and why.
+	Foreign         uint64 // they belong to another user
+	TooMany         uint64 // there were as many as there may be
+	Unauthenticated uint64 // no key of ours has signed their challenge
+	Stopping        uint64 // the server was about to end
+
+	// Those that were served and then closed, and why.
+	Idle       uint64 // they were silent
+	Unfinished uint64 // they did not end a line
+}
+
+// NewServer returns a server of a kernel. Nil options mean defaults.
+func NewServer(k *kernel.Kernel, opts *Options) *Server {
+	s := &Server{k: k, peer: peerUser, patience: authPatience, links: make(map[*link]struct{})}
+	s.reading, s.stopReading = context.WithCancel(context.Background())
+	s.gone = make(chan struct{}, 1)
+	if opts != nil {
+		s.opts = *opts
+	}
+	if s.opts.MaxConnections <= 0 {
+		s.opts.MaxConnections = DefaultMaxConnections
+	}
+	if s.opts.Line <= 0 {
+		s.opts.Line = DefaultLine
+	}
+	if s.opts.Grace <= 0 {
+		s.opts.Grace = DefaultGrace
+	}
+	if s.opts.Log == nil {
+		s.opts.Log = slog.New(slog.DiscardHandler)
+	}
+	return s
+}
+
+// Stats returns what the server does at the moment.
+func (s *Server) Stats() Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	stats := s.stats
+	stats.Connections = len(s.links)
+	return stats
+}
+
+// count changes the statistics.
+func (s *Server) count(change func(*Stats)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change(&s.stats)
+}
+
+// past is a deadline that is over.
+var past = time.Unix(1, 0)
+
+// lastWait is how long connections that were cut may take to end.
+const lastWait = time.Second
+
+// errCut is the cause of the context of calls that took longer than the grace.
+var errCut = errors.New("the server has stopped")
+
+// Serve accepts and serves connections until ctx is done. Then it drains: it accepts
+// nothing more and withdraws the socket; it stops the kernel ([kernel.Kernel.Stop]); every
+// connection stops reading, finishes what has begun and flushes. What takes longer than
+// the grace is cut.
+//
+// Serve returns when every connection has ended: nil, or what ended it before ctx did. A
+// handler that goes on although its context has ended is not waited for; that is an error,
+// too. A server serves once, and leaves the listener for its owner to close.
+func (s *Server) Serve(ctx context.Context, l *Listener) error {
+	if err := s.begin(l); err != nil {
+		return err
+	}
+	work, cut := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cut(nil)
+	stopped := make(chan struct{})
+	forget := context.AfterFunc(ctx, func() {
+		defer close(stopped)
+		_ = l.socket.SetDeadline(past)
+	})
+	err := s.accept(ctx, work, l)
+	if !forget() {
+		<-stopped
+	}
+	l.withdraw()
+	s.turnAwayAll(l)
+	return errors.Join(err, s.drain(cut))
+}
+
+// begin checks what a programmer may have got wrong.
+func (s *Server) begin(l *Listener) error {
+	if want := len(s.opts.Keys) > 0; l.info.Auth != want {
+		return fmt.Errorf("the listener says of itself that Auth is %t, and the server has %d keys: its clients would not know what to do", l.info.Auth, len(s.opts.Keys))
+	}
+	for _, key := range s.opts.Keys {
+		if _, ok := signatureFormats[key.Type()]; !ok {
+			return fmt.Errorf("the key %s is of type %s; use an Ed25519 or an RSA key", ssh.FingerprintSHA256(key), key.Type())
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.served {
+		return errors.New("a server serves once; make another one")
+	}
+	s.served = true
+	return nil
+}
+
+// accept serves connections until ctx is done. Their calls run under work.
+func (s *Server) accept(ctx, work context.Context, l *Listener) error {
+	const shortest, longest = 5 * time.Millisecond, time.Second
+	pause := shortest
+	for {
+		conn, err := l.socket.AcceptUnix()
+		switch {
+		case err == nil && ctx.Err() != nil:
+			s.turnAway(conn)
+			return nil
+		case err == nil:
+			pause = shortest
+			s.admit(work, conn)
+			continue
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, net.ErrClosed):
+			return fmt.Errorf("the listener was closed while it was served: %w", err)
+		}
+		// No descriptors or no memory are left. Others may give some back.
+		s.opts.Log.Error("can't accept a connection; trying again", "error", err, "pause", pause)
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil
+		}
+		pause = min(2*pause, longest)
+	}
+}
+
+// admit serves a connection that has come, or turns it away.
+func (s *Server) admit(work context.Context, conn *net.UnixConn) {
+	link := newLink(s, conn)
+	if uid, err := s.peer(conn); err != nil || uid != os.Geteuid() {
+		s.opts.Log.Warn("a connection of another user was refused", "uid", uid, "error", err)
+		s.count(func(stats *Stats) { stats.Foreign++ })
+		link.refuse(message.Errorf(403, "This daemon belongs to another user; start one of your own with kernos serve"))
+		return
+	}
+	s.mu.Lock()
+	full := len(s.links) >= s.opts.MaxConnections
+	if full {
+		s.stats.TooMany++
+	} else {
+		s.stats.Accepted++
+		s.links[link] = struct{}{}
+	}
+	s.mu.Unlock()
+	if full {
+		s.opts.Log.Warn("a connection was refused: there are too many", "limit", s.opts.MaxConnections)
+		link.refuse(message.Errorf(503, "There are %d connections, and no more are taken; close some, or try again later", s.opts.MaxConnections))
+		return
+	}
+	s.running.Go(func() {
+		defer func() {
+			s.mu.Lock()
+			delete(s.links, link)
+			s.mu.Unlock()
+			select {
+			case s.gone <- struct{}{}:
+			default:
+			}
+		}()
+		s.serve(work, link)
+	})
+}
+
+// serve serves one connection to its end.
+func (s *Server) serve(ctx context.Context, l *link) {
+	defer func() { _ = l.conn.Close() }()
+	if len(s.opts.Keys) > 0 {
+		if err := l.authenticate(s.opts.Keys); err != nil {
+			s.opts.Log.Warn("a connection was refused: it is not authenticated", "error", err)
+			s.count(func(stats *Stats) { stats.Unauthenticated++ })
+			return
+		}
+	}
+	_, err := transport.Serve(ctx, s.k, l, l, l.options())
+	switch {
+	case err == nil:
+	case errors.Is(err, errIdle):
+		s.count(func(stats *Stats) { stats.Idle++ })
+		l.refuse(message.Errorf(408, "Nothing has come for %v, and nothing was under way; connect again", s.opts.Idle))
+	case errors.Is(err, errUnfinished):
+		s.count(func(stats *Stats) { stats.Unfinished++ })
+		l.refuse(message.Errorf(408, "A line was begun and not ended within %v; connect again, and send whole lines", s.opts.Line))
+	default:
+		s.opts.Log.Debug("a connection broke", "error", err)
+	}
+}
+
+// turnAway refuses a connection that has come at the end.
+func (s *Server) turnAway(conn *net.UnixConn) {
+	s.count(func(stats *Stats) { stats.Stopping++ })
+	newLink(s, conn).refuse(message.Errorf(503, "The daemon is shutting down; try again"))
+}
+
+// turnAwayAll refuses the connections that have come and were not accepted. No more can
+// come.
+func (s *Server) turnAwayAll(l *Listener) {
+	_ = l.socket.SetDeadline(time.Now().Add(10 * time.Millisecond))
+	for {
+		conn, err := l.socket.AcceptUnix()
+		if err != nil {
+			return
+		}
+		s.turnAway(conn)
+	}
+}
+
+// drain lets every connection end by itself, and then cuts those that have not.
+func (s *Server) drain(cut context.CancelCauseFunc) error {
+	s.k.Stop()
+	s.stopReading()
+	grace := time.NewTimer(s.opts.Grace)
+	defer grace.Stop()
+	late := false
+	for !late && s.stopCallers() > 0 {
+		select {
+		case <-s.gone:
+		case <-grace.C:
+			late = true
+		}
+	}
+	s.each((*link).stop)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.running.Wait()
+	}()
+	if !late {
+		select {
+		case <-ended:
+			return nil
+		case <-grace.C:
+		}
+	}
+	cut(errCut)
+	s.each(func(l *link) {
+		s.opts.Log.Warn("a connection was cut: it did not end in time", "grace", s.opts.Grace)
+		_ = l.conn.Close()
+	})
+	last := time.NewTimer(lastWait)
+	defer last.Stop()
+	select {
+	case <-ended:
+		return nil
+	case <-last.C:
+		return fmt.Errorf("%d connections have handlers that go on although they were told to end", s.Stats().Connections)
+	}
+}
+
+// stopCallers makes the connections stop reading that serve nobody, and returns how many of
+// them there are. The others are read until nobody is left who may wait for them.
+func (s *Server) stopCallers() (n int) {
+	s.each(func(l *link) {
+		if !l.serves.Load() {
+			l.stop()
+			n++
+		}
+	})
+	return n
+}
+
+func (s *Server) each(do func(*link)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for l := range s.links {
+		do(l)
+	}
+}
+
+// peerUser returns the user at the other end of a connection.
+func peerUser(conn *net.UnixConn) (uid int, err error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return -1, err
+	}
+	if controlErr := raw.Control(func(fd uintptr) { uid, err = credentials(int(fd)) }); controlErr != nil {
+		return -1, controlErr
+	}
+	return uid, err
+}
