@@ -202,40 +202,62 @@ func dialEcho() (conn net.Conn, stop func(), err error) {
 	return nil, nil, err
 }
 
-// handle registers Bench.Echo for a connection, and answers it with its input until the
-// connection ends.
-func handle(socket string) (net.Conn, error) {
+// handle registers Bench.Echo for a connection, says so, and answers it with its input until
+// the connection ends. It is what this program does in a process of its own.
+func handle(socket string) error {
 	conn, err := net.Dial("unix", socket)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	fmt.Fprintf(conn, `{"kind":"command","type":"Syscall.Register","data":{"name":"Bench.Echo","kind":"query","description":"Return the input.","inputSchema":{"type":"object","properties":{"payload":{"type":"string","description":"Anything."}},"required":["payload"]},"outputSchema":{"type":"object"},"handler":"connection"},"metadata":{"id":"register","timestamp":1735000000000}}`+"\n")
 	r := bufio.NewReaderSize(conn, 64<<10)
 	line, err := r.ReadSlice('\n')
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if !bytes.HasPrefix(line, []byte(`{"kind":"reply"`)) {
-		return nil, fmt.Errorf("can't register: %s", line)
+		return fmt.Errorf("can't register: %s", line)
 	}
-	go func() {
-		var m struct {
-			Data     json.RawMessage
-			Metadata struct{ ID string }
+	fmt.Println("registered")
+	// What it costs to read JSON is another program's business: it looks for what it needs.
+	var answer []byte
+	for n := 0; ; n++ {
+		line, err := r.ReadSlice('\n')
+		if err != nil {
+			return err
 		}
-		var answer []byte
-		for n := 0; ; n++ {
-			line, err := r.ReadSlice('\n')
-			if err != nil || json.Unmarshal(line, &m) != nil {
-				return
-			}
-			answer = fmt.Appendf(answer[:0], `{"kind":"reply","type":"Bench.Echo","data":%s,"metadata":{"id":"answer-%d","timestamp":1735000000000,"causation":%q}}`+"\n", m.Data, n, m.Metadata.ID)
-			if _, err := conn.Write(answer); err != nil {
-				return
-			}
+		_, rest, _ := bytes.Cut(line, []byte(`"data":`))
+		data, rest, _ := bytes.Cut(rest, []byte(`,"metadata":{"id":"`))
+		id, _, _ := bytes.Cut(rest, []byte(`"`))
+		answer = append(append(answer[:0], `{"kind":"reply","type":"Bench.Echo","data":`...), data...)
+		answer = strconv.AppendInt(append(answer, `,"metadata":{"id":"answer-`...), int64(n), 10)
+		answer = append(append(answer, `","timestamp":1735000000000,"causation":"`...), id...)
+		answer = append(answer, "\"}}\n"...)
+		if _, err := conn.Write(answer); err != nil {
+			return err
 		}
-	}()
-	return conn, nil
+	}
+}
+
+// startHandler starts a handler in a process of its own and waits until it serves.
+func startHandler(socket string) (stop func(), err error) {
+	cmd := exec.Command(os.Args[0], "-handle", socket)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	stop = func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		stop()
+		return nil, fmt.Errorf("the handler does not serve: %w", err)
+	}
+	return stop, nil
 }
 
 // besideEcho measures the daemon over its socket.
@@ -263,7 +285,7 @@ func besideEcho(out io.Writer, binary string, count int) error {
 	fmt.Fprintf(out, "\nThe daemon, which records everything, over its socket\n")
 
 	line := append(smallLines(1)[0], '\n')
-	handler, err := handle(d.socket)
+	stopHandler, err := startHandler(d.socket)
 	if err != nil {
 		return err
 	}
@@ -283,7 +305,7 @@ func besideEcho(out io.Writer, binary string, count int) error {
 			*m.to = append(*m.to, median)
 		}
 	}
-	_ = handler.Close()
+	stopHandler()
 	slices.Sort(floors)
 	slices.Sort(direct)
 	slices.Sort(through)

@@ -23,10 +23,13 @@ func main() {
 	only := flag.String("only", "", "one part of: stages, ping, durable, recorded, daemon")
 	profile := flag.String("profile", "", "write a profile of this process to a file")
 	echoAt := flag.String("echo", "", "be an echo on this socket, and nothing else")
+	handleAt := flag.String("handle", "", "be a handler of the kernel on this socket, and nothing else")
 	flag.Parse()
-	if *echoAt != "" {
-		fmt.Fprintln(os.Stderr, "bench:", echo(*echoAt))
-		os.Exit(1)
+	for at, be := range map[string]func(string) error{*echoAt: echo, *handleAt: handle} {
+		if at != "" {
+			fmt.Fprintln(os.Stderr, "bench:", be(at))
+			os.Exit(1)
+		}
 	}
 	if *binary == "" {
 		fmt.Fprintln(os.Stderr, "bench: say which binary to measure: -kernos PATH")

@@ -1,14 +1,17 @@
 package conformance
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"kernos/capability/content"
 	"kernos/capability/memory"
 	"kernos/capability/vfs"
 	"kernos/kernel"
@@ -27,7 +30,11 @@ func (c *conversation) addFile(text string, mode fs.FileMode) error {
 	if !filepath.IsLocal(filepath.FromSlash(path)) {
 		return fmt.Errorf("a file lies below the os root, not at %q", path)
 	}
-	if err := json.Unmarshal([]byte(strings.TrimSpace(quoted)), &f.content); err != nil {
+	quoted, err := expand(strings.TrimSpace(quoted))
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal([]byte(quoted), &f.content); err != nil {
 		return fmt.Errorf("the content of %s is no JSON string: %w", path, err)
 	}
 	c.files = append(c.files, f)
@@ -74,4 +81,22 @@ func (c *conversation) tree(t *testing.T, m *memory.Memory, b kernel.Blobs) *vfs
 		t.Fatal(err)
 	}
 	return tree
+}
+
+// contentFiles is the tree of files as content reads it.
+type contentFiles struct{ *vfs.Tree }
+
+func (f contentFiles) Read(ctx context.Context, uri string) (content.File, error) {
+	file, err := f.Tree.Read(ctx, uri)
+	return content.File{Data: file.Data, Version: file.Version, Modified: file.Modified}, err
+}
+
+func (f contentFiles) Walk(ctx context.Context, uri string) iter.Seq2[content.Entry, error] {
+	return func(yield func(content.Entry, error) bool) {
+		for info, err := range f.Tree.Walk(ctx, uri, 0) {
+			if (err != nil || !info.Dir) && !yield(content.Entry{URI: info.URI, Version: info.Version}, err) {
+				return
+			}
+		}
+	}
 }

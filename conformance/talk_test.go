@@ -18,6 +18,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"kernos/capability/content"
 	"kernos/capability/crypto"
 	"kernos/capability/history"
 	"kernos/capability/http"
@@ -127,6 +128,11 @@ func newKernel(t *testing.T, c *conversation, open func() (store.Store, error)) 
 	if c.wantsFiles() {
 		files = c.tree(t, values, opts.Blobs)
 		modules = append(modules, files.Module())
+	}
+	if c.wants("capability/content") {
+		client := outbound.NewClient(outbound.Personal, nil)
+		t.Cleanup(client.CloseIdleConnections)
+		modules = append(modules, content.New(contentFiles{files}, &content.Options{Fetch: content.Fetcher(client)}).Module())
 	}
 	if c.wants("capability/http") {
 		client := outbound.NewClient(outbound.Personal, nil)

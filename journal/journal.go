@@ -93,6 +93,7 @@ type Journal struct {
 	buffers flushBuffers
 
 	last  atomic.Uint64 // the last number that is visible
+	keep  atomic.Pointer[Retention]
 	index index
 
 	wake chan struct{} // for the flusher: there is something to write, or a lot
@@ -118,6 +119,7 @@ func New(s store.Store, opts *Options) *Journal {
 	if j.opts.Log == nil {
 		j.opts.Log = slog.Default()
 	}
+	j.SetRetention(Retention{MaxAge: j.opts.MaxAge, MaxBytes: j.opts.MaxBytes})
 	j.who = newWho()
 	j.writing.room = make(chan struct{})
 	j.index.wake = make(chan struct{}, 1)

@@ -8,13 +8,25 @@ import (
 	"kernos/store"
 )
 
-// Trim drops the oldest messages: those that are older than Options.MaxAge at the given
-// time, and as many as it takes for the rest to have no more than Options.MaxBytes. It
+// Retention says how much is kept. The zero value keeps everything.
+type Retention struct {
+	MaxAge   time.Duration
+	MaxBytes int64
+}
+
+// Retention returns what [Journal.Trim] goes by. It begins as the options have it.
+func (j *Journal) Retention() Retention { return *j.keep.Load() }
+
+// SetRetention changes what the next Trim goes by.
+func (j *Journal) SetRetention(r Retention) { j.keep.Store(&r) }
+
+// Trim drops the oldest messages: those that are older than the retention's MaxAge at the given
+// time, and as many as it takes for the rest to have no more than its MaxBytes. It
 // drops whole spans, with everything that refers to them, one batch each, and returns
 // what it has dropped, also if it fails or ctx ends.
 func (j *Journal) Trim(ctx context.Context, now time.Time) (Dropped, error) {
 	var sum Dropped
-	if j.opts.MaxAge <= 0 && j.opts.MaxBytes <= 0 {
+	if j.keep.Load().MaxAge <= 0 && j.keep.Load().MaxBytes <= 0 {
 		return sum, nil
 	}
 	if err := j.visible(); err != nil {
@@ -44,17 +56,17 @@ func (j *Journal) due(now time.Time) (bool, error) {
 	j.flushMu.Lock()
 	bytes := j.totals.bytes - j.dropped.Bytes
 	j.flushMu.Unlock()
-	if j.opts.MaxBytes > 0 && bytes > uint64(j.opts.MaxBytes) {
+	if j.keep.Load().MaxBytes > 0 && bytes > uint64(j.keep.Load().MaxBytes) {
 		return true, nil
 	}
-	if j.opts.MaxAge <= 0 {
+	if j.keep.Load().MaxAge <= 0 {
 		return false, nil
 	}
 	for e, err := range j.s.Scan(store.Prefix(key(spacePages))) {
 		if err != nil {
 			return false, err
 		}
-		return len(e.Value) < pageHeader || pageTime(e.Value) < now.Add(-j.opts.MaxAge).UnixMilli(), nil
+		return len(e.Value) < pageHeader || pageTime(e.Value) < now.Add(-j.keep.Load().MaxAge).UnixMilli(), nil
 	}
 	return false, nil
 }
@@ -86,9 +98,9 @@ func (j *Journal) dropOldest(now time.Time) (Dropped, error) {
 	}
 	why := ""
 	switch {
-	case j.opts.MaxAge > 0 && int64(oldest.at) < now.Add(-j.opts.MaxAge).UnixMilli():
+	case j.keep.Load().MaxAge > 0 && int64(oldest.at) < now.Add(-j.keep.Load().MaxAge).UnixMilli():
 		why = "age"
-	case j.opts.MaxBytes > 0 && oldest.first < x.at.first && j.totals.bytes-j.dropped.Bytes > uint64(j.opts.MaxBytes):
+	case j.keep.Load().MaxBytes > 0 && oldest.first < x.at.first && j.totals.bytes-j.dropped.Bytes > uint64(j.keep.Load().MaxBytes):
 		why = "bytes"
 	default:
 		return Dropped{}, nil

@@ -53,9 +53,10 @@ func (s *session) beginAside(c *call) (run func()) {
 // while it waits for one of them to end; if none does for a long time, the call is refused.
 func (s *session) enter(c *call) *message.Error {
 	var late *time.Timer
+	limits := s.k.limits.Load()
 	for {
 		s.asides.Lock()
-		if s.slow < s.k.opts.InFlight {
+		if s.slow < limits.InFlight {
 			break
 		}
 		if s.waiting == nil {
@@ -70,15 +71,15 @@ func (s *session) enter(c *call) *message.Error {
 		select {
 		case <-ended:
 		case <-late.C:
-			return message.Errorf(429, "%d slow requests of this connection are in flight, and none has ended for %v; wait for their answers, or use another connection", s.k.opts.InFlight, 2*c.timeout)
+			return message.Errorf(429, "%d slow requests of this connection are in flight, and none has ended for %v; wait for their answers, or use another connection", limits.InFlight, 2*c.timeout)
 		case <-s.ctx.Done():
 			return message.Errorf(503, "The kernel is shutting down")
 		}
 	}
 	defer s.asides.Unlock()
-	if s.k.inFlight.Add(1) > int64(s.k.opts.InFlightAll) {
+	if s.k.inFlight.Add(1) > int64(limits.InFlightAll) {
 		s.k.inFlight.Add(-1)
-		return message.Errorf(503, "%d slow requests of all connections are in flight, and no more are taken; try again later", s.k.opts.InFlightAll)
+		return message.Errorf(503, "%d slow requests of all connections are in flight, and no more are taken; try again later", limits.InFlightAll)
 	}
 	s.slow++
 	if _, taken := s.running[c.request.Metadata.ID]; !taken {

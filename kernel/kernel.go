@@ -78,6 +78,7 @@ type Kernel struct {
 	flights  flights
 	sessions sessions
 	inFlight atomic.Int64 // slow calls of connections
+	limits   atomic.Pointer[Limits]
 
 	life context.Context // ends when the kernel stops
 	stop context.CancelFunc
@@ -98,18 +99,10 @@ func New(r *Registry, opts *Options) *Kernel {
 	if opts != nil {
 		k.opts = *opts
 	}
-	if k.opts.Timeout == 0 {
-		k.opts.Timeout = DefaultTimeout
-	}
 	if k.opts.IdempotencyTTL == 0 {
 		k.opts.IdempotencyTTL = DefaultIdempotencyTTL
 	}
-	if k.opts.InFlight <= 0 {
-		k.opts.InFlight = DefaultInFlight
-	}
-	if k.opts.InFlightAll <= 0 {
-		k.opts.InFlightAll = DefaultInFlightAll
-	}
+	k.SetLimits(Limits{Timeout: k.opts.Timeout, InFlight: k.opts.InFlight, InFlightAll: k.opts.InFlightAll})
 	k.life, k.stop = context.WithCancel(context.Background())
 	if k.opts.Log == nil {
 		k.opts.Log = slog.New(slog.DiscardHandler)
@@ -216,7 +209,7 @@ func (k *Kernel) admit(ctx context.Context, m *message.Message, emit Emit, box *
 	}
 	timeout := s.Timeout
 	if timeout == 0 {
-		timeout = k.opts.Timeout
+		timeout = k.limits.Load().Timeout
 	}
 	c = &call{k: k, parent: ctx, syscall: s, handler: handler, request: *m, send: emit, box: box, caller: caller, timeout: timeout}
 	c.begin()

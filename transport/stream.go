@@ -33,6 +33,11 @@ type Options struct {
 	// wait: the conversation does so too. Nil means that lines are taken as they come.
 	Pace func()
 
+	// Inward and Outward translate the data of what comes and of what is sent: to a peer on
+	// another machine some things have other names. What they return may be what they got,
+	// and Outward of what it returned is the same again. Nil means that nothing is.
+	Inward, Outward func(data []byte) []byte
+
 	// Open counts the requests that have come and are not answered. May be nil.
 	Open *atomic.Int64
 }
@@ -135,6 +140,9 @@ func (s *stream) Next() (message.Message, kernel.Emit, error) {
 	if s.opts.Lenient {
 		s.k.Stamp(&m)
 	}
+	if s.opts.Inward != nil {
+		m.Data = s.opts.Inward(m.Data)
+	}
 	if m.Kind.Asks() {
 		s.opened(1)
 	}
@@ -187,6 +195,7 @@ func (s *stream) reject(err error) (message.Message, kernel.Emit, error) {
 
 // answerCurrent writes an answer in the current dialect.
 func (s *stream) answerCurrent(m message.Message) {
+	s.outward(&m)
 	buf := s.out.Begin()
 	start := len(buf)
 	buf = message.Append(buf, &m)
@@ -206,8 +215,20 @@ func (s *stream) answerOlder(m message.Message) {
 // answerFitted makes an answer fit into a line, without holding up others, and
 // writes it.
 func (s *stream) answerFitted(m message.Message, limit int, encode func([]byte, *message.Message) []byte) {
-	m = s.k.Fit(s.ctx, m, limit, func(m *message.Message) int { return len(encode(nil, m)) })
+	m = s.k.Fit(s.ctx, m, limit, func(m *message.Message) int {
+		sent := *m
+		s.outward(&sent)
+		return len(encode(nil, &sent))
+	})
+	s.outward(&m)
 	s.end(encode(s.out.Begin(), &m), m.Kind)
+}
+
+// outward makes a message what the peer gets of it.
+func (s *stream) outward(m *message.Message) {
+	if s.opts.Outward != nil {
+		m.Data = s.opts.Outward(m.Data)
+	}
 }
 
 // end ends a line. Outcomes wait for others to be written with them; events and requests

@@ -56,14 +56,14 @@ func openInProcess(record bool) (caller, func() error, error) {
 	if about.address, err = findHome(); err != nil {
 		return nil, nil, err
 	}
-	s, err := findState(log, defaultRetention)
+	s, err := findState(log, defaultRetention, &defaultOutside)
 	if err != nil {
 		return nil, nil, err
 	}
 	about.state = s
-	r, err := registry(s, lifecycle.Options{Status: about.status})
+	r, err := registry(s, lifecycle.Options{Status: about.status}, about.view(new(slog.LevelVar), nil))
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, errors.Join(err, s.close())
 	}
 	settings := kernel.Options{Store: s.store, Blobs: s, Log: log}
 	if record {
@@ -89,6 +89,7 @@ func openInProcess(record bool) (caller, func() error, error) {
 }
 
 // operatorLog is where a process in the foreground says what its callers must not see.
-func operatorLog() *slog.Logger {
-	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+func operatorLog(level *slog.LevelVar) *slog.Logger {
+	level.Set(slog.LevelWarn)
+	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
 }

@@ -25,6 +25,7 @@ type daemon struct {
 	settings *serveSettings
 	keys     []ssh.PublicKey
 	listener *unix.Listener
+	level    slog.LevelVar // of the log
 	log      *slog.Logger
 	logFile  io.Closer
 	shutdown func() // begins the end; set before the daemon runs
@@ -60,7 +61,7 @@ func newDaemon(s *serveSettings, people io.Writer) (_ *daemon, err error) {
 	if s.detached {
 		people = nil
 	}
-	if d.log, d.logFile, err = openLog(d.address.logFile(), people); err != nil {
+	if d.log, d.logFile, err = openLog(d.address.logFile(), &d.level, people); err != nil {
 		return nil, err
 	}
 	if err = d.open(); err != nil {
@@ -73,14 +74,14 @@ func newDaemon(s *serveSettings, people io.Writer) (_ *daemon, err error) {
 // open opens the store and makes the kernel.
 func (d *daemon) open() (err error) {
 	s := d.settings
-	if d.state, err = findStateIn(d.log, s.keep, modest); err != nil {
+	if d.state, err = findStateIn(d.log, s.keep, &s.outside, modest); err != nil {
 		return err
 	}
 	recorder, err := d.state.record()
 	if err != nil {
 		return errors.Join(err, d.state.close())
 	}
-	r, err := registry(d.state, lifecycle.Options{Status: d.status, Shutdown: func() { d.shutdown() }})
+	r, err := registry(d.state, lifecycle.Options{Status: d.status, Shutdown: func() { d.shutdown() }}, d.view(&d.level, func() *unix.Server { return d.server }))
 	if err != nil {
 		return errors.Join(err, d.state.close())
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"log/slog"
 	"os"
 	"os/signal"
 	"sync"
@@ -15,13 +16,14 @@ import (
 )
 
 // pipeInline answers standard input in this process.
-func pipeInline(ctx context.Context, timeout time.Duration, record bool, keep retention, opts *transport.Options) (err error) {
-	log := operatorLog()
+func pipeInline(ctx context.Context, timeout time.Duration, record bool, keep retention, out *outsideSettings, opts *transport.Options) (err error) {
+	level := new(slog.LevelVar)
+	log := operatorLog(level)
 	about := report{started: time.Now()}
 	if about.address, err = findHome(); err != nil {
 		return err
 	}
-	s, err := findState(log, keep)
+	s, err := findState(log, keep, out)
 	if err != nil {
 		return err
 	}
@@ -32,7 +34,7 @@ func pipeInline(ctx context.Context, timeout time.Duration, record bool, keep re
 			err = failed(closeErr)
 		}
 	}()
-	r, err := registry(s, lifecycle.Options{Status: about.status})
+	r, err := registry(s, lifecycle.Options{Status: about.status}, about.view(level, nil))
 	if err != nil {
 		return err
 	}

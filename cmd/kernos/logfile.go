@@ -22,7 +22,7 @@ func (a *address) logFile() string { return filepath.Join(a.dir, "log", "kernos.
 // openLog opens the log of a daemon, which only its owner may read: JSON, one object a
 // line, in files that are replaced when they are large. What is worth a person's attention
 // goes to people as well, if there are any. The caller closes it.
-func openLog(path string, people io.Writer) (*slog.Logger, io.Closer, error) {
+func openLog(path string, level slog.Leveler, people io.Writer) (*slog.Logger, io.Closer, error) {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, nil, err
@@ -43,7 +43,7 @@ func openLog(path string, people io.Writer) (*slog.Logger, io.Closer, error) {
 		return nil, nil, err
 	}
 	file := &timberjack.Logger{Filename: path, MaxSize: maxLogSize, MaxBackups: maxOldLogs, FileMode: 0o600, Compression: "none"}
-	var handler slog.Handler = slog.NewJSONHandler(file, nil)
+	var handler slog.Handler = slog.NewJSONHandler(file, &slog.HandlerOptions{Level: level})
 	if people != nil {
 		handler = slog.NewMultiHandler(handler, slog.NewTextHandler(people, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	}

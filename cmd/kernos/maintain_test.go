@@ -29,11 +29,11 @@ type kept struct {
 func keepIn(t *testing.T, dir string, m *storetest.Memory, keep retention) *kept {
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
-	s, err := newState(dir, log, keep, func() (store.Store, error) { return m, nil })
+	s, err := newState(dir, log, keep, &defaultOutside, func() (store.Store, error) { return m, nil })
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := registry(s, lifecycle.Options{})
+	r, err := registry(s, lifecycle.Options{}, view{started: time.Now()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net/http"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -29,6 +28,8 @@ type state struct {
 	blobs   *blobs.Dir
 	journal *journal.Journal
 	memory  *memory.Memory
+	resolve func(context.Context, message.BlobPointer) ([]byte, error) // fetches what a pointer points to
+	outside
 }
 
 // place finds the directory that holds the state of all origins, and the origin that the
@@ -45,8 +46,8 @@ func place() (dir string, o store.Origin, err error) {
 }
 
 // findState finds the state of the origin that the environment names.
-func findState(log *slog.Logger, keep retention) (*state, error) {
-	return findStateIn(log, keep, pebble.Options{})
+func findState(log *slog.Logger, keep retention, out *outsideSettings) (*state, error) {
+	return findStateIn(log, keep, out, pebble.Options{})
 }
 
 // modest are the settings of the store of a daemon, which does nothing for most of its
@@ -54,20 +55,20 @@ func findState(log *slog.Logger, keep retention) (*state, error) {
 var modest = pebble.Options{CacheSize: 8 << 20, MemTableSize: 8 << 20}
 
 // findStateIn is findState with settings of the store.
-func findStateIn(log *slog.Logger, keep retention, settings pebble.Options) (*state, error) {
+func findStateIn(log *slog.Logger, keep retention, out *outsideSettings, settings pebble.Options) (*state, error) {
 	home, origin, err := place()
 	if err != nil {
 		return nil, err
 	}
 	dir := filepath.Join(home, origin.Folder())
 	settings.Log = log
-	return newState(dir, log, keep, func() (store.Store, error) {
+	return newState(dir, log, keep, out, func() (store.Store, error) {
 		return pebble.OpenOrRead(filepath.Join(dir, "store"), &settings)
 	})
 }
 
 // newState returns the state in a directory. The store is opened when it is needed.
-func newState(dir string, log *slog.Logger, keep retention, open func() (store.Store, error)) (*state, error) {
+func newState(dir string, log *slog.Logger, keep retention, out *outsideSettings, open func() (store.Store, error)) (*state, error) {
 	s := &state{dir: dir, log: log, opened: make(chan struct{})}
 	var err error
 	if s.blobs, err = blobs.New(filepath.Join(dir, "blobs")); err != nil {
@@ -84,8 +85,11 @@ func newState(dir string, log *slog.Logger, keep retention, open func() (store.S
 	})
 	// Whoever reaches this process is the owner of the machine, and may point to any of
 	// their files.
-	everything := &blobs.Resolver{Dir: s.blobs, Client: &http.Client{}, Limit: memory.MaxValue}
-	s.memory = memory.New(s.store, s.blobs, &memory.Options{Resolve: everything.Resolve, Log: log})
+	if err := s.reach(out); err != nil {
+		return nil, err
+	}
+	s.resolve = (&blobs.Resolver{Dir: s.blobs, Client: s.client, Limit: memory.MaxValue}).Resolve
+	s.memory = memory.New(s.store, s.blobs, &memory.Options{Resolve: s.resolve, Proc: s.proc, Log: log})
 	s.journal = journal.New(s.store, &journal.Options{
 		MaxAge: time.Duration(keep.age), MaxBytes: int64(keep.size), Log: log,
 		BlobPath: filepath.Base(s.blobs.Root()), BlobRefs: s.Refer, BlobUnrefs: s.Unrefer,
@@ -127,7 +131,7 @@ func calm() {
 
 // close makes everything durable and lets go of the store.
 func (s *state) close() error {
-	return errors.Join(s.journal.Close(), s.store.Close())
+	return errors.Join(s.leave(), s.journal.Close(), s.store.Close())
 }
 
 // Put implements [kernel.Blobs].

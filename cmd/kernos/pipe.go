@@ -16,6 +16,7 @@ func pipeCommand() *cobra.Command {
 	var inline, lenient, record bool
 	var timeout time.Duration
 	var keep retention
+	var out outsideSettings
 	c := &cobra.Command{
 		Use:   "pipe [--inline]",
 		Short: "Answer the messages on standard input, one a line",
@@ -38,7 +39,7 @@ reached or goes away before everything is answered.`,
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if !inline {
-				for _, name := range []string{"timeout", "journal", "journal-age", "journal-size"} {
+				for _, name := range []string{"timeout", "journal", "journal-age", "journal-size", "mount", "execute", "seal-key", "require-agent", "fetch-allow", "fetch-deny", "max-body", "development"} {
 					if !c.Flags().Changed(name) {
 						continue
 					}
@@ -55,13 +56,17 @@ reached or goes away before everything is answered.`,
 			if timeout <= 0 {
 				return fmt.Errorf("--timeout must be more than 0, got %v", timeout)
 			}
-			return pipeInline(c.Context(), timeout, record, keep, &transport.Options{Lenient: lenient})
+			if err := out.check(); err != nil {
+				return err
+			}
+			return pipeInline(c.Context(), timeout, record, keep, &out, &transport.Options{Lenient: lenient})
 		},
 	}
 	c.Flags().BoolVar(&inline, "inline", false, "answer in this process, without the daemon")
 	c.Flags().BoolVar(&lenient, "lenient", false, "give messages without metadata, id or timestamp one")
 	c.Flags().BoolVar(&record, "journal", false, "with --inline: record every message, for kernos log, graph, search and replay")
 	keep.add(c)
+	out.add(c)
 	c.Flags().DurationVar(&timeout, "timeout", kernel.DefaultTimeout, "with --inline: how long one call may take")
 	return c
 }

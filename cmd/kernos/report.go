@@ -2,6 +2,7 @@ package main
 
 import (
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"time"
@@ -20,6 +21,17 @@ type report struct {
 	kernel  *kernel.Kernel
 	server  *unix.Server // nil if this is no daemon
 	rates   rates
+}
+
+// view is what the kernel shows of itself in its tree of files. The server is nil if this is
+// no daemon.
+func (r *report) view(level *slog.LevelVar, server func() *unix.Server) view {
+	k := func() *kernel.Kernel { return r.kernel }
+	return view{
+		started:   r.started,
+		stats:     func() kernel.Stats { return r.kernel.Stats() },
+		variables: variables(level, r.state.journal, k, server),
+	}
 }
 
 func (r *report) messages() uint64 { return r.kernel.Stats().Messages }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kernos/capability/crypto"
 	"kernos/kernel"
 	"kernos/transport/unix"
 )
@@ -28,6 +29,7 @@ type serveSettings struct {
 	timeout        age
 	grace          age
 	keep           retention
+	outside        outsideSettings
 	detached       bool
 }
 
@@ -71,6 +73,9 @@ in config.yaml in the home directory (line-time: 30s), in this order.`,
 			if s.timeout == 0 || s.lineTime == 0 {
 				return errors.New("--timeout and --line-time must be more than 0")
 			}
+			if err := s.outside.check(); err != nil {
+				return err
+			}
 			return serve(c.Context(), &s, c.ErrOrStderr())
 		},
 	}
@@ -85,6 +90,7 @@ in config.yaml in the home directory (line-time: 30s), in this order.`,
 	f.Var(&s.timeout, "timeout", "how long one call may take")
 	f.Var(&s.grace, "grace", "how long what runs may take to finish when the daemon is stopped")
 	s.keep.add(c)
+	s.outside.add(c)
 	f.BoolVar(&s.detached, "detached", false, "say only when it serves, or why it does not")
 	_ = f.MarkHidden("detached")
 	return c
@@ -102,12 +108,16 @@ func serve(ctx context.Context, s *serveSettings, people io.Writer) error {
 	}
 	defer signal.Stop(signals)
 
+	hardened := crypto.Harden()
 	d, err := newDaemon(s, people)
 	if err != nil {
 		if _, running := errors.AsType[*unix.Running](err); running && s.detached {
 			return &exitStatus{status: exitTaken, cause: err}
 		}
 		return failed(err)
+	}
+	if hardened != nil {
+		d.log.Warn("a core dump of this process could hold secrets", "error", hardened)
 	}
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)

@@ -20,9 +20,13 @@ import (
 // settingNames are the flags that a variable and a line of the configuration file can say
 // too. A command has some of them.
 var settingNames = []string{
-	"auth-key", "frame-rate", "grace", "idle", "in-flight", "in-flight-all",
-	"journal-age", "journal-size", "line-time", "max-connections", "timeout",
+	"auth-key", "development", "execute", "fetch-allow", "fetch-deny", "frame-rate", "grace", "idle", "in-flight", "in-flight-all",
+	"journal-age", "journal-size", "line-time", "max-body", "max-connections", "mount", "require-agent", "seal-key", "timeout",
 }
+
+// listSettings are those that can be said more than once: a list in the configuration file,
+// and with commas between the values in a variable.
+var listSettings = []string{"fetch-allow", "fetch-deny", "mount"}
 
 // variable is the name of a setting in the environment.
 func variable(name string) string {
@@ -45,19 +49,23 @@ func completeSettings(c *cobra.Command) error {
 		if flag == nil || flag.Changed {
 			continue
 		}
-		text, source := os.Getenv(variable(name)), variable(name)
-		if text == "" {
+		values, source := []string{os.Getenv(variable(name))}, variable(name)
+		if values[0] == "" {
 			line, ok := file[name]
 			if !ok {
 				continue
 			}
-			text, source = line.text, line.place+": "+name
-			if name == "auth-key" && text != "" && !filepath.IsAbs(text) {
-				text = filepath.Join(home, text) // the daemon may begin anywhere
+			values, source = line.values, line.place+": "+name
+			if name == "auth-key" && values[0] != "" && !filepath.IsAbs(values[0]) {
+				values[0] = filepath.Join(home, values[0]) // the daemon may begin anywhere
 			}
+		} else if slices.Contains(listSettings, name) {
+			values = strings.Split(values[0], ",")
 		}
-		if err := flag.Value.Set(text); err != nil {
-			return fmt.Errorf("%s: %w", source, err)
+		for _, text := range values {
+			if err := flag.Value.Set(text); err != nil {
+				return fmt.Errorf("%s: %w", source, err)
+			}
 		}
 	}
 	return nil
@@ -65,8 +73,8 @@ func completeSettings(c *cobra.Command) error {
 
 // A configLine is one setting in the configuration file.
 type configLine struct {
-	text  string
-	place string // file and line
+	values []string // one, but for settings that are lists
+	place  string   // file and line
 }
 
 // readConfig reads the configuration file, a mapping of settings to values. No file is an
@@ -104,10 +112,19 @@ func readConfig(path string) (map[string]configLine, error) {
 			return nil, fmt.Errorf("%s: there is no setting %q: %s", place, name, hint)
 		case twice:
 			return nil, fmt.Errorf("%s: %s is there twice; leave one out", place, name)
-		case value.Kind != yaml.ScalarNode:
-			return nil, fmt.Errorf("%s: %s must have one value", place, name)
 		}
-		settings[name] = configLine{text: value.Value, place: place}
+		line := configLine{place: place}
+		list := []*yaml.Node{value}
+		if value.Kind == yaml.SequenceNode && slices.Contains(listSettings, name) {
+			list = value.Content
+		}
+		for _, one := range list {
+			if one.Kind != yaml.ScalarNode {
+				return nil, fmt.Errorf("%s: %s must have one value", place, name)
+			}
+			line.values = append(line.values, one.Value)
+		}
+		settings[name] = line
 	}
 	return settings, nil
 }

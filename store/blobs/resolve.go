@@ -33,7 +33,8 @@ type Resolver struct {
 	Dir *Dir
 
 	// Confined refuses all files but the blobs of Dir: for callers who have no business
-	// on this machine's disk.
+	// on this machine's disk. Those that a context marks as remote ([WithRemote]) are
+	// confined always.
 	Confined bool
 
 	// Client fetches https pointers. Nil refuses them. Its CheckRedirect is not used.
@@ -62,6 +63,10 @@ func (r *Resolver) Resolve(ctx context.Context, p message.BlobPointer) ([]byte, 
 	limit := r.Limit
 	if limit == 0 {
 		limit = MaxResolved
+	}
+	remote := RemoteOf(ctx)
+	if h, ok := remote.own(p); ok && p.Scheme == "https" {
+		p = remote.Dir.Pointer(h)
 	}
 	switch p.Scheme {
 	case "data":
@@ -95,7 +100,7 @@ func (r *Resolver) file(ctx context.Context, path string, limit int64) ([]byte, 
 	path = filepath.Clean(path)
 	stat, open := os.Stat, os.OpenFile
 	name := path
-	if r.Confined {
+	if r.Confined || RemoteOf(ctx) != nil {
 		root, inner, err := r.confine(path)
 		if err != nil {
 			return nil, err

@@ -249,7 +249,8 @@ func (s *Server) admit(work context.Context, conn *net.UnixConn) {
 		return
 	}
 	s.mu.Lock()
-	full := len(s.links) >= s.opts.MaxConnections
+	limit := s.opts.MaxConnections
+	full := len(s.links) >= limit
 	if full {
 		s.stats.TooMany++
 	} else {
@@ -258,8 +259,8 @@ func (s *Server) admit(work context.Context, conn *net.UnixConn) {
 	}
 	s.mu.Unlock()
 	if full {
-		s.opts.Log.Warn("a connection was refused: there are too many", "limit", s.opts.MaxConnections)
-		link.refuse(message.Errorf(503, "There are %d connections, and no more are taken; close some, or try again later", s.opts.MaxConnections))
+		s.opts.Log.Warn("a connection was refused: there are too many", "limit", limit)
+		link.refuse(message.Errorf(503, "There are %d connections, and no more are taken; close some, or try again later", limit))
 		return
 	}
 	s.running.Go(func() {
@@ -359,6 +360,21 @@ func (s *Server) drain(cut context.CancelCauseFunc) error {
 	case <-last.C:
 		return fmt.Errorf("%d connections have handlers that go on although they were told to end", s.Stats().Connections)
 	}
+}
+
+// MaxConnections returns how many connections are served at once.
+func (s *Server) MaxConnections() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.opts.MaxConnections
+}
+
+// SetMaxConnections changes how many connections are served at once. Those that are there
+// stay.
+func (s *Server) SetMaxConnections(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.opts.MaxConnections = n
 }
 
 // stopCallers makes the connections stop reading that serve nobody, and returns how many of

@@ -1,0 +1,158 @@
+// Package content reads agents and skills: Markdown files whose YAML front matter names
+// what they depend on.
+//
+//	Content.Hydrate {"uri":"os://agents/writer.md"}
+//	  →  {"content":"…","metadata":{"uri":"os://agents/writer.md","dependencies":{"skills":[…],"tools":[…]}}}
+//	Content.Index {"uri":"os://skills"}
+//	  →  {"entries":[{"uri":"os://skills/pdf/SKILL.md","kind":"skill","name":"pdf",…}]}
+//
+// Hydration never fails for what is in the files: a skill that is missing, malformed or
+// nameless, or a tool that does not run, says so in its own place as ERROR: and a code, and
+// the rest is there. It goes one level deep: the dependencies of a dependency are given as
+// they are written.
+//
+// What was read is kept, and looked at again before it is used: a file by its version, a
+// page of a server by its ETag. So a change is seen at once, and a repeat costs little.
+package content
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"kernos/kernel"
+	"kernos/message"
+	"kernos/schema"
+)
+
+// Limits of a hydration.
+const (
+	// MaxDependencies is how many dependencies of a resource are looked up.
+	MaxDependencies = 1000
+
+	// MaxDescription is how many characters a description may have.
+	MaxDescription = 1024
+
+	// ToolTimeout is how long a tool may take to describe itself.
+	ToolTimeout = 5 * time.Second
+
+	// hydrateTimeout is how long a hydration may take. What is not looked up by then has
+	// its error in its place.
+	hydrateTimeout = time.Minute
+
+	// fetchTimeout is how long a server may take for one page.
+	fetchTimeout = 10 * time.Second
+
+	// concurrent is how many dependencies of a call are looked up at a time, and how many
+	// tools run at a time for all calls.
+	concurrent = 10
+)
+
+// Files is the tree of files that content is read from. Its errors are *message.Error
+// where they are for the caller. It is safe for concurrent use.
+type Files interface {
+	// Resolve makes a URI absolute, os://… or https://…, in the one form in which it is
+	// printed. A relative one starts beside the base, or at the root if that is "".
+	Resolve(uri, base string) (string, error)
+
+	// Read returns a file whole.
+	Read(ctx context.Context, uri string) (File, error)
+
+	// Version returns the version of a file that Read would return, without reading it
+	// where that is possible.
+	Version(ctx context.Context, uri string) (string, error)
+
+	// Walk gives the files below a directory. What can't be read is an error with its URI
+	// in the entry; who goes on gets what follows it. For the directory itself it is a
+	// *message.Error.
+	Walk(ctx context.Context, uri string) iter.Seq2[Entry, error]
+
+	// Local returns the path of a file of this machine that may be executed.
+	Local(uri string) (path string, ok bool)
+}
+
+// A File is a file that was read.
+type File struct {
+	Data     []byte
+	Version  string    // another one when the content is another one
+	Modified time.Time // zero if it is not known
+}
+
+// An Entry is a file that was found.
+type Entry struct {
+	URI     string
+	Version string // "" if it is not known
+}
+
+// Policy says which tools are executed.
+type Policy string
+
+const (
+	// ExecuteLocal executes tools that are files of this machine.
+	ExecuteLocal Policy = "local"
+	// ExecuteNone executes nothing.
+	ExecuteNone Policy = "none"
+)
+
+// Options are the settings of the module. The zero value is usable.
+type Options struct {
+	// Fetch gets pages of servers; see [Fetcher]. Nil means that nothing is fetched.
+	Fetch FetchFunc
+
+	// Execute says which tools are executed. "" means ExecuteLocal.
+	Execute Policy
+}
+
+// Content reads content. It is safe for concurrent use and starts no goroutines that
+// outlive a call.
+type Content struct {
+	files   Files
+	opts    Options
+	running chan struct{} // one for each tool that runs
+
+	resources cache[*resource]
+	skills    cache[[]byte] // as they stand in the output
+	tools     cache[[]byte] // likewise
+	summaries cache[*summary]
+}
+
+// New returns a Content that reads from a tree of files. Nil options mean defaults.
+func New(files Files, opts *Options) *Content {
+	c := &Content{files: files, running: make(chan struct{}, concurrent)}
+	if opts != nil {
+		c.opts = *opts
+	}
+	if c.opts.Execute == "" {
+		c.opts.Execute = ExecuteLocal
+	}
+	return c
+}
+
+// Module returns the syscalls.
+func (c *Content) Module() kernel.Module {
+	return kernel.Module{
+		Name:    "content",
+		Version: "1.0.0",
+		Summary: "Agents and skills, with what they depend on.",
+		Syscalls: []kernel.Syscall{
+			{Handler: c.hydrate, Definition: kernel.Definition{
+				Type:    "Content.Hydrate",
+				Kind:    message.KindQuery,
+				Summary: "Read an agent or a skill together with the names and descriptions of the skills and tools that it depends on.",
+				Input:   schema.Input[hydrateInput](),
+				Output:  schema.Output[hydrateOutput](),
+				Aliases: []message.Type{"FileSystem.Hydrate"},
+				Slow:    true,
+				Stored:  true,
+				Timeout: hydrateTimeout,
+			}},
+			kernel.Query(kernel.Definition{
+				Type:    "Content.Index",
+				Summary: "List the skills and agents below a URI, with what is wrong with them.",
+				Slow:    true,
+				Stored:  true,
+				Timeout: hydrateTimeout,
+			}, c.index),
+		},
+	}
+}

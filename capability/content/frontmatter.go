@@ -1,0 +1,236 @@
+package content
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// maxFrontMatter is how many bytes front matter may have.
+const maxFrontMatter = 256 << 10
+
+// front is what front matter says.
+type front struct {
+	present     bool // the file has front matter
+	name        string
+	description string
+	skills      []string // as they are written
+	tools       []string // likewise
+
+	kind          string // the field type
+	compatibility string
+
+	mended    bool     // it is no YAML, but was meant to be
+	duplicate []string // fields that it has more than once
+}
+
+var (
+	errEncoding = errors.New("the file is not UTF-8")
+	errNoEnd    = errors.New("the front matter has no end: put a line of three dashes behind it")
+	errTooLong  = fmt.Errorf("the front matter has more than %d bytes", maxFrontMatter)
+	errNoFields = errors.New("the front matter has no fields: write them as name: value")
+)
+
+// parse takes a file apart into front matter and body. Front matter begins with a first
+// line of three dashes and ends with the next such line; without a first one, all of the
+// file is its body. The body is exactly what stands behind the line break of the second.
+//
+// A first line without a second is an error, since nothing says where the body begins;
+// nothing is guessed, and whoever wants the text has the file.
+func parse(data []byte) (f front, body []byte, err error) {
+	if !utf8.Valid(data) {
+		return front{}, nil, errEncoding
+	}
+	text, body, err := split(data)
+	if err != nil || text == nil {
+		return front{}, body, err
+	}
+	f, err = parseFields(string(text))
+	f.present = true
+	return f, body, err
+}
+
+const byteOrderMark = "\uFEFF"
+
+// split finds the front matter; text is nil if there is none.
+func split(data []byte) (text, body []byte, err error) {
+	rest := bytes.TrimPrefix(data, []byte(byteOrderMark))
+	end, ok := delimiter(rest)
+	if !ok {
+		return nil, data, nil
+	}
+	rest = rest[end:]
+	for i := 0; i < len(rest); {
+		if end, ok := delimiter(rest[i:]); ok {
+			if i > maxFrontMatter {
+				return nil, nil, errTooLong
+			}
+			return rest[:i:i], rest[i+end:], nil
+		}
+		line := bytes.IndexByte(rest[i:], '\n')
+		if line < 0 {
+			break
+		}
+		i += line + 1
+	}
+	return nil, nil, errNoEnd
+}
+
+// delimiter reports whether a text begins with a line of three dashes, and where the next
+// line begins.
+func delimiter(text []byte) (end int, ok bool) {
+	if len(text) < 3 || string(text[:3]) != "---" {
+		return 0, false
+	}
+	for i := 3; i < len(text); i++ {
+		switch text[i] {
+		case '\n':
+			return i + 1, true
+		case ' ', '\t', '\r':
+		default:
+			return 0, false
+		}
+	}
+	return len(text), true
+}
+
+// parseFields reads front matter as YAML, and what is no YAML as what it was meant to be.
+func parseFields(text string) (front, error) {
+	root, err := parseYAML(text)
+	mended := false
+	if err != nil {
+		again, other := parseYAML(mend(text))
+		if other != nil {
+			return front{}, err
+		}
+		root, mended = again, true
+	}
+	f, err := fields(root)
+	f.mended = mended
+	return f, err
+}
+
+// parseYAML returns a tree whose aliases are not expanded: nothing in it is larger than the
+// text is.
+func parseYAML(text string) (root *yaml.Node, err error) {
+	defer func() {
+		if p := recover(); p != nil { // the text comes from anybody
+			root, err = nil, fmt.Errorf("the front matter can't be read: %v", p)
+		}
+	}()
+	var document yaml.Node
+	if err := yaml.Unmarshal([]byte(text), &document); err != nil {
+		return nil, err
+	}
+	if len(document.Content) == 0 {
+		return nil, nil // nothing but blanks and comments
+	}
+	return document.Content[0], nil
+}
+
+// fields takes the fields that matter here out of front matter. The last of several with
+// one name counts, as in most programs.
+func fields(root *yaml.Node) (f front, err error) {
+	root = target(root)
+	if isNull(root) {
+		return f, nil
+	}
+	if root.Kind != yaml.MappingNode {
+		return f, errNoFields
+	}
+	seen := make(map[string]bool, len(root.Content)/2)
+	for i := 0; i+1 < len(root.Content); i += 2 {
+		key, value := target(root.Content[i]), target(root.Content[i+1])
+		if key.Kind != yaml.ScalarNode {
+			continue
+		}
+		switch key.Value {
+		case "name":
+			f.name = scalar(value)
+		case "description":
+			f.description = scalar(value)
+		case "type":
+			f.kind = scalar(value)
+		case "compatibility":
+			f.compatibility = scalar(value)
+		case "skills":
+			f.skills, err = texts(value)
+		case "tools":
+			f.tools, err = texts(value)
+		}
+		if err != nil {
+			return front{}, fmt.Errorf("the field %s %w", key.Value, err)
+		}
+		if seen[key.Value] {
+			f.duplicate = append(f.duplicate, key.Value)
+		}
+		seen[key.Value] = true
+	}
+	return f, nil
+}
+
+// target returns the node that an alias stands for.
+func target(n *yaml.Node) *yaml.Node {
+	for n != nil && n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	return n
+}
+
+func isNull(n *yaml.Node) bool {
+	return n == nil || n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null"
+}
+
+// scalar returns the text of a value, or "" if it has none.
+func scalar(n *yaml.Node) string {
+	if isNull(n) || n.Kind != yaml.ScalarNode || strings.TrimSpace(n.Value) == "" {
+		return ""
+	}
+	return n.Value
+}
+
+var (
+	errNoList   = errors.New("is no list of texts")
+	errListSize = errors.New("is too long")
+)
+
+// texts returns a list, which may also be written as one text with commas. Together they
+// are no longer than front matter may be: aliases could make them so.
+func texts(n *yaml.Node) ([]string, error) {
+	if isNull(n) {
+		return nil, nil
+	}
+	if n.Kind == yaml.ScalarNode {
+		list := strings.FieldsFunc(n.Value, func(r rune) bool { return r == ',' || r == '\n' })
+		var kept []string
+		for _, item := range list {
+			if item = strings.TrimSpace(item); item != "" {
+				kept = append(kept, item)
+			}
+		}
+		return kept, nil
+	}
+	if n.Kind != yaml.SequenceNode {
+		return nil, errNoList
+	}
+	list := make([]string, 0, len(n.Content))
+	size := 0
+	for _, item := range n.Content {
+		item = target(item)
+		switch {
+		case isNull(item):
+			continue // a dash with nothing behind it
+		case item.Kind != yaml.ScalarNode:
+			return nil, errNoList
+		}
+		if size += len(item.Value); size > maxFrontMatter {
+			return nil, errListSize
+		}
+		list = append(list, item.Value)
+	}
+	return list, nil
+}

@@ -1,0 +1,119 @@
+package content
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"kernos/kernel"
+	"kernos/message"
+)
+
+type hydrateInput struct {
+	URI string `json:"uri" jsonschema:"minLength=1" jsonschema_description:"Resource to hydrate, for example os://agents/writer.md. Relative ones start at the root."`
+}
+
+// hydrateOutput and what is in it are the schema of the reply, which is written by hand:
+// what was kept of a dependency is its text in the reply.
+type hydrateOutput struct {
+	Content    string               `json:"content,omitzero" jsonschema_description:"The text of the resource after its front matter, exactly as it stands there."`
+	ContentRef *message.BlobPointer `json:"contentRef,omitzero" jsonschema_description:"Where the text is, if it is too long for a message."`
+	Metadata   metadata             `json:"metadata" jsonschema_description:"What is known of the resource. A text that could not be had is ERROR: and a code."`
+}
+
+type metadata struct {
+	URI          string       `json:"uri" jsonschema_description:"The resource, absolute."`
+	Dependencies dependencies `json:"dependencies" jsonschema_description:"What the front matter names, each once, in the order of the URIs."`
+}
+
+type dependencies struct {
+	Skills []skill `json:"skills" jsonschema_description:"Skills, with what they depend on as it is written there."`
+	Tools  []tool  `json:"tools" jsonschema_description:"Tools, with what they say of themselves."`
+}
+
+type skill struct {
+	URI         string   `json:"uri" jsonschema_description:"The skill, absolute."`
+	Name        string   `json:"name" jsonschema_description:"Its name."`
+	Description string   `json:"description" jsonschema_description:"What it is for."`
+	Skills      []string `json:"skills" jsonschema_description:"Skills that it names. Hydrate it to see more of them."`
+	Tools       []string `json:"tools" jsonschema_description:"Tools that it names."`
+}
+
+type tool struct {
+	URI         string `json:"uri" jsonschema_description:"The tool, absolute."`
+	Description string `json:"description" jsonschema_description:"What it prints for --description, or the first paragraph of its --help."`
+}
+
+// reserve is what is kept of the time of a call to put the answer together.
+const reserve = 2 * time.Second
+
+// hydrate answers Content.Hydrate.
+func (c *Content) hydrate(ctx context.Context, m message.Message, emit kernel.Emit) {
+	var in hydrateInput
+	if err := json.Unmarshal(m.Data, &in); err != nil || in.URI == "" {
+		kernel.Fail(ctx, m, emit, message.Errorf(422, "Content.Hydrate takes an object with the uri of a resource"))
+		return
+	}
+	limited := ctx
+	if deadline, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		limited, cancel = context.WithDeadline(ctx, deadline.Add(-min(reserve, time.Until(deadline)/4)))
+		defer cancel()
+	}
+	data := c.Hydrate(limited, in.URI)
+	if ctx.Err() != nil {
+		kernel.Fail(ctx, m, emit, ctx.Err())
+		return
+	}
+	emit(m.Reply(data))
+}
+
+// Hydrate returns the reply of Content.Hydrate for a URI. It always has one: what could not
+// be had, or not before ctx was done, says so in its place.
+func (c *Content) Hydrate(ctx context.Context, uri string) json.RawMessage {
+	abs, problem := c.resolve(uri, "")
+	if problem != "" {
+		return failed(problem)
+	}
+	r, err := load(ctx, c, &c.resources, abs, c.newResource)
+	if err != nil {
+		return failed(fetchFailed)
+	}
+	if r.problem != "" {
+		return appendOutput(nil, r.content, string(r.problem), nil, nil)
+	}
+	found := make([][]byte, len(r.skills)+len(r.tools))
+	inParallel(len(found), func(i int) {
+		if i < len(r.skills) {
+			found[i] = c.skill(ctx, &r.skills[i])
+		} else {
+			found[i] = c.tool(ctx, &r.tools[i-len(r.skills)])
+		}
+	})
+	return appendOutput(nil, r.content, abs, found[:len(r.skills)], found[len(r.skills):])
+}
+
+// inParallel calls f with the numbers from 0 to n-1, some at a time.
+func inParallel(n int, f func(int)) {
+	var next atomic.Int64
+	var group sync.WaitGroup
+	var panicked atomic.Pointer[any]
+	for range min(n, concurrent) {
+		group.Go(func() {
+			defer func() {
+				if p := recover(); p != nil {
+					panicked.CompareAndSwap(nil, &p)
+				}
+			}()
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				f(i)
+			}
+		})
+	}
+	group.Wait()
+	if p := panicked.Load(); p != nil {
+		panic(*p) // where the kernel catches it
+	}
+}

@@ -1,0 +1,187 @@
+package content
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"path"
+	"slices"
+	"sort"
+	"strings"
+
+	"kernos/message"
+)
+
+type indexInput struct {
+	URI    string `json:"uri" jsonschema:"minLength=1" jsonschema_description:"Folder to look into, however deep, for example os://skills. os:// is the root."`
+	Limit  int    `json:"limit,omitempty" jsonschema:"minimum=1,maximum=10000" jsonschema_description:"How many entries to give at most; 1000 if it is left out."`
+	Cursor string `json:"cursor,omitempty" jsonschema_description:"The cursor of the reply before, to go on behind it."`
+}
+
+type indexOutput struct {
+	Entries    []indexEntry         `json:"entries,omitzero" jsonschema_description:"Skills and agents, in the order of their URIs."`
+	EntriesRef *message.BlobPointer `json:"entriesRef,omitzero" jsonschema_description:"Where the entries are, as JSON, if they are too large for a message."`
+	Cursor     string               `json:"cursor,omitzero" jsonschema_description:"There is more: give it to the next call. It stays valid when files change."`
+	Skipped    int                  `json:"skipped,omitzero" jsonschema_description:"How many folders could not be looked into, or files not named by a URI."`
+}
+
+type indexEntry struct {
+	URI         string   `json:"uri" jsonschema_description:"For Content.Hydrate."`
+	Kind        string   `json:"kind" jsonschema:"enum=skill,enum=agent" jsonschema_description:"What it is."`
+	Name        string   `json:"name" jsonschema_description:"Its name, or nothing if it has none."`
+	Description string   `json:"description" jsonschema_description:"What it is for, or nothing if it does not say."`
+	Problems    []string `json:"problems" jsonschema_description:"What is wrong with it: each a code, and after a colon what to do."`
+}
+
+const (
+	defaultIndexed = 1000
+
+	// maxFound is how many Markdown files a folder may have that is indexed.
+	maxFound = 200_000
+
+	// batch is how many files are looked at before it is asked whether there are enough.
+	batch = 512
+)
+
+func (c *Content) index(ctx context.Context, in indexInput) (indexOutput, error) {
+	after, err := parseCursor(in.Cursor)
+	if err != nil {
+		return indexOutput{}, err
+	}
+	if in.Limit == 0 {
+		in.Limit = defaultIndexed
+	}
+	uri, err := c.files.Resolve(in.URI, "")
+	if err != nil {
+		return indexOutput{}, err
+	}
+	files, skipped, err := c.find(ctx, uri)
+	if err != nil {
+		return indexOutput{}, err
+	}
+	x := indexing{c: c, ctx: ctx, files: files}
+	x.know()
+	from := sort.Search(len(files), func(i int) bool { return files[i].URI > after })
+	out := indexOutput{Entries: []indexEntry{}, Skipped: skipped}
+	// One more than asked for says whether there is more.
+	for ; from < len(files) && len(out.Entries) <= in.Limit; from += batch {
+		out.Entries = append(out.Entries, x.entries(files[from:min(len(files), from+batch)])...)
+		if err := ctx.Err(); err != nil {
+			return indexOutput{}, err
+		}
+	}
+	if len(out.Entries) > in.Limit {
+		out.Entries = out.Entries[:in.Limit]
+		out.Cursor = appendCursor(out.Entries[in.Limit-1].URI)
+	}
+	return out, nil
+}
+
+// find lists the Markdown files below a folder.
+func (c *Content) find(ctx context.Context, uri string) (files []Entry, skipped int, err error) {
+	for e, err := range c.files.Walk(ctx, uri) {
+		switch {
+		case ctx.Err() != nil:
+			return nil, 0, ctx.Err()
+		case err != nil && e.URI == uri && errors.As(err, new(*message.Error)):
+			return nil, 0, err // the folder itself can't be looked into
+		case err != nil:
+			skipped++
+		case len(files) == maxFound:
+			return nil, 0, message.Errorf(413, "There are more than %d Markdown files below %s: ask for a folder in it", maxFound, message.Clip(uri, 400))
+		case strings.EqualFold(path.Ext(e.URI), ".md"):
+			files = append(files, e)
+		}
+	}
+	slices.SortFunc(files, func(a, b Entry) int { return strings.Compare(a.URI, b.URI) })
+	return files, skipped, nil
+}
+
+// indexing is one call of Content.Index.
+type indexing struct {
+	c     *Content
+	ctx   context.Context
+	files []Entry // sorted by URI
+
+	there   map[string]bool // the files
+	bundles map[string]bool // folders that are a skill with all that is in them
+}
+
+// know takes in what there is.
+func (x *indexing) know() {
+	x.there = make(map[string]bool, len(x.files))
+	x.bundles = make(map[string]bool)
+	for _, e := range x.files {
+		x.there[e.URI] = true
+		if folder, name := path.Split(e.URI); isSkillFile(name) {
+			x.bundles[folder] = true
+		}
+	}
+}
+
+// bundled reports whether a file belongs to a skill that has a folder of its own.
+func (x *indexing) bundled(uri string) bool {
+	folder, name := path.Split(uri)
+	if isSkillFile(name) {
+		return false
+	}
+	for !x.bundles[folder] {
+		cut := strings.LastIndexByte(strings.TrimSuffix(folder, "/"), '/')
+		if cut < 0 {
+			return false
+		}
+		folder = folder[:cut+1]
+	}
+	return true
+}
+
+// entries returns those of some files that are skills or agents, in their order.
+func (x *indexing) entries(files []Entry) []indexEntry {
+	found := make([]*indexEntry, len(files))
+	inParallel(len(files), func(i int) {
+		if !x.bundled(files[i].URI) {
+			found[i] = x.entry(&files[i])
+		}
+	})
+	var list []indexEntry
+	for _, e := range found {
+		if e != nil {
+			list = append(list, *e)
+		}
+	}
+	return list
+}
+
+// entry returns what is to be said of a file, or nil if it is neither a skill nor an agent.
+func (x *indexing) entry(e *Entry) *indexEntry {
+	s, err := x.c.summary(x.ctx, e)
+	if err != nil {
+		kind := kindOf(e.URI, &front{})
+		if kind == "" {
+			return nil
+		}
+		known, _ := message.ErrorOf(err)
+		return &indexEntry{URI: e.URI, Kind: kind, Problems: []string{"FETCH_FAILED: " + known.Message}}
+	}
+	if s.kind == "" {
+		return nil
+	}
+	problems := append([]string{}, s.problems...)
+	return &indexEntry{URI: e.URI, Kind: s.kind, Name: s.name, Description: s.description,
+		Problems: append(problems, x.missing(e.URI, s)...)}
+}
+
+// A cursor is the URI that was given last.
+
+func appendCursor(uri string) string { return base64.RawURLEncoding.EncodeToString([]byte("i" + uri)) }
+
+func parseCursor(cursor string) (uri string, err error) {
+	if cursor == "" {
+		return "", nil
+	}
+	data, err := base64.RawURLEncoding.Strict().DecodeString(cursor)
+	if err != nil || len(data) < 2 || data[0] != 'i' {
+		return "", message.Errorf(422, "Invalid cursor: give the cursor of the reply before; or none, to start again")
+	}
+	return string(data[1:]), nil
+}

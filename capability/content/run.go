@@ -1,0 +1,113 @@
+package content
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	// maxPrinted is how much of what a tool prints is read.
+	maxPrinted = 64 << 10
+
+	// lingering is how long what a tool has started may hold on to its output when the
+	// tool itself has ended.
+	lingering = 250 * time.Millisecond
+
+	// Somebody who has just written the file may still have it open.
+	busyTries = 20
+	busyPause = 25 * time.Millisecond
+)
+
+// run executes a command in a directory, and returns what it has printed. When ctx is done,
+// the command is killed with all that it has started; whatever it leaves behind is killed
+// too. It has no input, and of the environment only what says where things are.
+func run(ctx context.Context, dir string, command ...string) ([]byte, problem) {
+	for try := 0; ; try++ {
+		out, err := runOnce(ctx, dir, command)
+		switch {
+		case err == nil:
+			return out, ""
+		case ctx.Err() != nil:
+			return nil, timedOut
+		case errors.Is(err, syscall.ETXTBSY) && try < busyTries:
+			pause(ctx)
+		case errors.Is(err, fs.ErrPermission):
+			return nil, permissionDenied
+		default:
+			return nil, executionFailed
+		}
+	}
+}
+
+func pause(ctx context.Context) {
+	timer := time.NewTimer(busyPause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+func runOnce(parent context.Context, dir string, command []string) ([]byte, error) {
+	ctx, cancel := context.WithCancel(parent)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	out := printed{full: cancel}
+	cmd.Dir = dir
+	cmd.Env = environment()
+	cmd.Stdout = &out
+	cmd.WaitDelay = lingering
+	inGroup(cmd)
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	err := cmd.Wait()
+	_ = killGroup(cmd) // numbers are given anew only after all others, so it is nobody else's
+	switch {
+	case parent.Err() != nil:
+		return nil, parent.Err()
+	case out.isFull, errors.Is(err, exec.ErrWaitDelay):
+		return out.text, nil
+	}
+	return out.text, err
+}
+
+// printed keeps the beginning of what is written, and says when that is all that it keeps.
+type printed struct {
+	text   []byte
+	isFull bool
+	full   func()
+}
+
+func (p *printed) Write(b []byte) (int, error) {
+	p.text = append(p.text, b[:min(len(b), maxPrinted-len(p.text))]...)
+	if len(p.text) == maxPrinted && !p.isFull {
+		p.isFull = true
+		p.full()
+	}
+	return len(b), nil
+}
+
+// environment returns the variables that a tool may see. Others may hold secrets.
+func environment() []string {
+	env := []string{"TERM=dumb"}
+	for _, v := range os.Environ() {
+		name, _, _ := strings.Cut(v, "=")
+		switch name {
+		case "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR",
+			"SystemRoot", "TEMP", "TMP", "USERPROFILE", "PATHEXT", "COMSPEC":
+			env = append(env, v)
+		default:
+			if strings.HasPrefix(name, "LC_") {
+				env = append(env, v)
+			}
+		}
+	}
+	return env
+}
