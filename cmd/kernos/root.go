@@ -9,7 +9,7 @@ import (
 )
 
 // version is set when a release is built.
-var version = "0.2.0"
+var version = "0.3.0"
 
 func rootCommand() *cobra.Command {
 	root := &cobra.Command{
