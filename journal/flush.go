@@ -23,7 +23,7 @@ func (j *Journal) flusher() {
 				return
 			}
 		}
-		timer.Reset(maxDelay)
+		timer.Reset(j.delay())
 		for waiting := true; waiting && !j.plenty(); {
 			select {
 			case <-j.wake:

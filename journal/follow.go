@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"time"
 
 	"kernos/internal/jsonscan"
 	"kernos/store"
@@ -40,11 +41,21 @@ func (j *Journal) Follow(ctx context.Context, after uint64, f Filter) iter.Seq2[
 	}
 }
 
+// delay is how long a record may wait for others to be written with.
+func (j *Journal) delay() time.Duration {
+	if j.followers.Load() > 0 {
+		return liveDelay
+	}
+	return maxDelay
+}
+
 // follow returns nil if yield wants no more.
 func (j *Journal) follow(ctx context.Context, after uint64, f Filter, yield func(Entry, error) bool) error {
 	if err := j.visible(); err != nil {
 		return err
 	}
+	j.followers.Add(1)
+	defer j.followers.Add(-1)
 	w := j.s.Watch(key(spacePages))
 	defer w.Stop()
 	c := follower{j: j, f: f, after: after}

@@ -94,6 +94,8 @@ type Journal struct {
 
 	last  atomic.Uint64 // the last number that is visible
 	keep  atomic.Pointer[Retention]
+
+	followers atomic.Int64
 	index index
 
 	wake chan struct{} // for the flusher: there is something to write, or a lot

@@ -21,6 +21,7 @@ const (
 	maxBatch      = 1 << 20               // bytes of pages that are written at once
 	maxSparePages = 128                   // that are kept for later
 	maxDelay      = 20 * time.Millisecond // from a record to its write
+	liveDelay     = 2 * time.Millisecond  // the same, while somebody follows
 )
 
 // Lost is the type of the event that stands where records are missing.
