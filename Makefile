@@ -10,7 +10,7 @@ PACKAGES  := ./...
 PROOFS    := TestEngine/(Random|PowerCut|Faults)$$|Kill
 
 .DEFAULT_GOAL := help
-.PHONY: help build install test unit crash lint fmt docs fuzz bench cover clean
+.PHONY: help build install test unit npm crash lint fmt docs fuzz bench cover clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,10 +23,15 @@ install: ## Install kernos into $GOBIN
 
 test: lint unit ## Run everything: lint, architecture, unit tests with the race detector, conformance, fuzz corpora
 
-unit: ## Run the tests only
+unit: npm ## Run the tests only
 	$(GO) test -race -timeout 10m $(PACKAGES)
 	$(GO) test -run '$(PROOFS)' ./store/pebble ./conformance
 	cd bench && $(GO) test ./...
+
+npm: conformance/npm/node_modules/.package-lock.json ## Install the JSON-RPC clients that tests run
+
+conformance/npm/node_modules/.package-lock.json: conformance/npm/package-lock.json
+	cd conformance/npm && npm ci --no-audit --no-fund && touch node_modules/.package-lock.json
 
 crash: ## Cut the power, fail the disk and kill the kernel, at length (a quarter of an hour)
 	$(GO) test -v -run '$(PROOFS)' -timeout 4h ./store/pebble -storetest.long

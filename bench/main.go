@@ -1,7 +1,7 @@
 // Command bench measures what a message costs, stage by stage and as a whole, beside
 // two floors: a bare decode and encode of the same bytes with go-json-experiment, and
-// copying them. All of it comes from one run, so that ratios mean something on a
-// noisy machine.
+// copying them; and JSON-RPC over WebSocket beside the package of go-ethereum. All of it
+// comes from one run, so that ratios mean something on a noisy machine.
 package main
 
 import (
@@ -20,11 +20,14 @@ func main() {
 	small := flag.Int("small", 1_000_000, "how many small messages go through the pipe")
 	large := flag.Int("large", 100_000, "how many large messages go through the pipe")
 	recorded := flag.Int("recorded", 1_000_000, "how many messages are recorded and searched")
-	only := flag.String("only", "", "one part of: stages, ping, durable, recorded, daemon")
+	only := flag.String("only", "", "one part of: stages, ping, durable, recorded, daemon, rpc")
 	profile := flag.String("profile", "", "write a profile of this process to a file")
 	echoAt := flag.String("echo", "", "be an echo on this socket, and nothing else")
 	handleAt := flag.String("handle", "", "be a handler of the kernel on this socket, and nothing else")
+	rpcAs := flag.String("rpc", "", "be a server of JSON-RPC, kernos or geth, and nothing else")
+	idle := flag.Int("idle", 10_000, "how many idle connections are opened")
 	flag.Parse()
+	rpcServerFlag(*rpcAs)
 	for at, be := range map[string]func(string) error{*echoAt: echo, *handleAt: handle} {
 		if at != "" {
 			fmt.Fprintln(os.Stderr, "bench:", be(at))
@@ -46,13 +49,13 @@ func main() {
 		}
 		defer pprof.StopCPUProfile()
 	}
-	if err := run(*binary, *only, *small, *large, *recorded); err != nil {
+	if err := run(*binary, *only, *small, *large, *recorded, *idle); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func run(binary, only string, small, large, recorded int) error {
+func run(binary, only string, small, large, recorded, idle int) error {
 	fmt.Printf("%s, %d cores. A row is CPU time of one core, unless it says otherwise.\n", runtime.Version(), runtime.NumCPU())
 	for _, part := range []struct {
 		name    string
@@ -62,6 +65,7 @@ func run(binary, only string, small, large, recorded int) error {
 		{"ping", func() error { return besidePing(os.Stdout, binary, small) }},
 		{"durable", func() error { return durable(os.Stdout) }},
 		{"daemon", func() error { return besideEcho(os.Stdout, binary, small) }},
+		{"rpc", func() error { return besideGeth(os.Stdout, idle) }},
 		{"recorded", func() error { return million(os.Stdout, binary, recorded) }},
 	} {
 		if only != "" && only != part.name {

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -55,10 +56,13 @@ type wire struct {
 
 // TestConversations holds every conversation over every wire.
 func TestConversations(t *testing.T) {
-	binary := filepath.Join(t.TempDir(), "kernos")
-	if out, err := exec.Command("go", "build", "-o", binary, "kernos/cmd/kernos").CombinedOutput(); err != nil {
-		t.Fatalf("building kernos: %v\n%s", err, out)
-	}
+	binary := sync.OnceValue(func() string {
+		path := filepath.Join(t.TempDir(), "kernos")
+		if out, err := exec.Command("go", "build", "-o", path, "kernos/cmd/kernos").CombinedOutput(); err != nil {
+			t.Fatalf("building kernos: %v\n%s", err, out)
+		}
+		return path
+	})
 	wires := []wire{
 		{"stdio", func(t *testing.T, c *conversation) (io.WriteCloser, io.Reader) {
 			return dialStdio(t, c, func() (store.Store, error) { return storetest.NewMemory(), nil })
@@ -72,6 +76,9 @@ func TestConversations(t *testing.T) {
 		{"unix", func(t *testing.T, c *conversation) (io.WriteCloser, io.Reader) {
 			return dialUnix(t, c, func() (store.Store, error) { return storetest.NewMemory(), nil })
 		}},
+		{"ws", func(t *testing.T, c *conversation) (io.WriteCloser, io.Reader) {
+			return dialWS(t, c, func() (store.Store, error) { return storetest.NewMemory(), nil })
+		}},
 		{"binary", func(t *testing.T, c *conversation) (io.WriteCloser, io.Reader) { return dialBinary(t, binary, c) }},
 	}
 	for _, c := range conversations(t) {
@@ -79,6 +86,9 @@ func TestConversations(t *testing.T) {
 			continue // listed as open
 		}
 		for _, w := range wires {
+			if (w.name == "ws") != (c.wire == "jsonrpc") {
+				continue
+			}
 			t.Run(strings.TrimSuffix(c.path, ".txt")+"/"+w.name, func(t *testing.T) {
 				if in, out := w.dial(t, c); in != nil {
 					hold(t, c, in, out)
@@ -151,6 +161,7 @@ func newKernel(t *testing.T, c *conversation, open func() (store.Store, error)) 
 	if len(c.handlers) > 0 {
 		m := kernel.Module{Name: "conversation", Version: "1.0.0", Summary: "What this conversation needs."}
 		for _, h := range c.handlers {
+			h.registry = registry
 			m.Syscalls = append(m.Syscalls, h.syscall())
 		}
 		modules = append(modules, m)
@@ -180,7 +191,7 @@ func (b tempBlobs) Put(_ context.Context, data []byte) (message.BlobPointer, err
 }
 
 // dialBinary talks to the program itself, which has no handlers but its own.
-func dialBinary(t *testing.T, binary string, c *conversation) (io.WriteCloser, io.Reader) {
+func dialBinary(t *testing.T, binary func() string, c *conversation) (io.WriteCloser, io.Reader) {
 	t.Helper()
 	if len(c.handlers) > 0 || c.authKey || !c.inProgram(t) {
 		return nil, nil
@@ -192,7 +203,7 @@ func dialBinary(t *testing.T, binary string, c *conversation) (io.WriteCloser, i
 	if c.lenient {
 		args = append(args, "--lenient")
 	}
-	cmd := exec.Command(binary, args...)
+	cmd := exec.Command(binary(), args...)
 	cmd.Env = append(os.Environ(), "KERNOS_HOME="+t.TempDir())
 	if c.wantsFiles() {
 		cmd.Dir = c.makeFiles(t)
@@ -229,6 +240,7 @@ func dialBinary(t *testing.T, binary string, c *conversation) (io.WriteCloser, i
 // hold holds a conversation and compares.
 func hold(t *testing.T, c *conversation, in io.WriteCloser, out io.Reader) {
 	c = c.serve(t)
+	c.hashes = nil
 	lines := make(chan string, 1<<16) // all there is, so that the kernel never waits for us
 	ended := make(chan error, 1)
 	go func() {
@@ -310,7 +322,7 @@ func (c *conversation) compare(t *testing.T, expected []spoken, next func() (str
 			}
 			found := -1
 			for j, o := range open {
-				if matches(o.text, got) {
+				if c.matches(o.text, got) {
 					found = j
 					break
 				}
@@ -401,6 +413,13 @@ func (h *handlerSpec) handle(ctx context.Context, m message.Message, emit kernel
 				return
 			}
 			result = reply
+		case "define":
+			later := handlerSpec{name: message.Type(s.arg), kind: message.KindQuery}
+			module := kernel.Module{Name: "later", Version: "1.0.0", Summary: "What came later."}
+			if err := h.registry.AddSyscall(module, later.syscall()); err != nil {
+				kernel.Fail(ctx, m, emit, err)
+				return
+			}
 		case "sleep":
 			d, _ := time.ParseDuration(s.arg)
 			select {

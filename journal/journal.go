@@ -92,11 +92,11 @@ type Journal struct {
 	dropped Dropped
 	buffers flushBuffers
 
-	last  atomic.Uint64 // the last number that is visible
-	keep  atomic.Pointer[Retention]
+	last atomic.Uint64 // the last number that is visible
+	keep atomic.Pointer[Retention]
 
 	followers atomic.Int64
-	index index
+	index     index
 
 	wake chan struct{} // for the flusher: there is something to write, or a lot
 	stop chan struct{} // closed by Close

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -39,6 +40,9 @@ func (s *session) beginAside(c *call) (run func()) {
 	}
 	timer := time.AfterFunc(time.Until(c.deadline), func() {
 		defer free()
+		// A peer that does not read may keep the answer from being given. That takes up a
+		// place of its own connection, and none of those that all of them share.
+		c.share.Do(func() { s.k.inFlight.Add(-1) })
 		c.expire()
 	})
 	return func() {
@@ -51,13 +55,22 @@ func (s *session) beginAside(c *call) (run func()) {
 
 // enter finds a place for a slow call. A connection that has as many as it may is not read
 // while it waits for one of them to end; if none does for a long time, the call is refused.
+// It is refused at once if none may end by itself, or if others wait for what the connection
+// says.
 func (s *session) enter(c *call) *message.Error {
 	var late *time.Timer
 	limits := s.k.limits.Load()
+	places := cmp.Or(s.places, limits.InFlight)
 	for {
 		s.asides.Lock()
-		if s.slow < limits.InFlight {
+		if s.slow < places {
 			break
+		}
+		// While this one waits nothing is read: neither what would end one of those, such as
+		// Syscall.Cancel, nor what others wait for.
+		if c.syscall.Endless || s.endless >= places || s.inquiries.serves() {
+			s.asides.Unlock()
+			return message.Errorf(429, "%d slow requests of this connection are in flight, and no more are taken; wait for their answers, cancel some, or use another connection", places)
 		}
 		if s.waiting == nil {
 			s.waiting = make(chan struct{})
@@ -71,17 +84,23 @@ func (s *session) enter(c *call) *message.Error {
 		select {
 		case <-ended:
 		case <-late.C:
-			return message.Errorf(429, "%d slow requests of this connection are in flight, and none has ended for %v; wait for their answers, or use another connection", limits.InFlight, 2*c.timeout)
+			return message.Errorf(429, "%d slow requests of this connection are in flight, and none has ended for %v; wait for their answers, or use another connection", places, 2*c.timeout)
 		case <-s.ctx.Done():
 			return message.Errorf(503, "The kernel is shutting down")
 		}
 	}
 	defer s.asides.Unlock()
-	if s.k.inFlight.Add(1) > int64(limits.InFlightAll) {
+	// What is endless does nothing most of the time, and its connection has a place less for it.
+	if c.syscall.Endless {
+		c.share.Do(func() {})
+	} else if s.k.inFlight.Add(1) > int64(limits.InFlightAll) {
 		s.k.inFlight.Add(-1)
 		return message.Errorf(503, "%d slow requests of all connections are in flight, and no more are taken; try again later", limits.InFlightAll)
 	}
 	s.slow++
+	if c.syscall.Endless {
+		s.endless++
+	}
 	if _, taken := s.running[c.request.Metadata.ID]; !taken {
 		s.running[c.request.Metadata.ID] = c
 	}
@@ -90,10 +109,13 @@ func (s *session) enter(c *call) *message.Error {
 
 // leave gives the place of a call back.
 func (s *session) leave(c *call) {
-	s.k.inFlight.Add(-1)
+	c.share.Do(func() { s.k.inFlight.Add(-1) })
 	s.asides.Lock()
 	defer s.asides.Unlock()
 	s.slow--
+	if c.syscall.Endless {
+		s.endless--
+	}
 	if s.running[c.request.Metadata.ID] == c {
 		delete(s.running, c.request.Metadata.ID)
 	}

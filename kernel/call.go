@@ -40,12 +40,15 @@ type call struct {
 	deadline time.Time
 	depth    int // of nested calls
 
+	share sync.Once // gives the place back that a slow call has among those of all connections
+
 	mu      sync.Mutex
 	settled atomic.Bool // changed with mu held
 	expired bool
-	done    chan struct{} // made by Done
-	err     error         // why done is closed
-	release func()        // what Done set up
+	done    chan struct{}        // made by Done
+	err     error                // why done is closed
+	release func()               // what Done set up
+	after   map[*func()]struct{} // called when done is closed
 	outcome message.Message
 
 	effect
@@ -413,6 +416,7 @@ func (c *call) nested(ctx context.Context, n NewCall) (json.RawMessage, error) {
 			outcome = m
 			return
 		}
+		m.Via = append([]message.Type{t}, m.Via...)
 		c.forward(m)
 	}, nil, c)
 	if child != nil {
@@ -506,5 +510,32 @@ func (c *call) close(err error) {
 	if c.done != nil {
 		close(c.done)
 		c.release()
+	}
+	for f := range c.after {
+		go (*f)()
+	}
+	c.after = nil
+}
+
+// AfterFunc is what package context looks for in a parent that is not its own: without it,
+// each context that is derived from a call would cost a goroutine.
+func (c *call) AfterFunc(f func()) (stop func() bool) {
+	c.Done()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		go f()
+		return func() bool { return false }
+	}
+	if c.after == nil {
+		c.after = make(map[*func()]struct{})
+	}
+	c.after[&f] = struct{}{}
+	return func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		_, waits := c.after[&f]
+		delete(c.after, &f)
+		return waits
 	}
 }

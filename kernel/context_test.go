@@ -3,6 +3,8 @@ package kernel
 import (
 	"context"
 	"errors"
+	"runtime"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -167,4 +169,27 @@ func TestContextOfACallReleasesItsWaiters(t *testing.T) {
 			t.Errorf("it took %v", time.Since(start))
 		}
 	})
+}
+
+// A context that is derived from a call ends with it, and costs no goroutine.
+func TestContextsDerivedFromACallEndWithIt(t *testing.T) {
+	var ended, fired atomic.Bool
+	inside(t, func(t *testing.T, ctx context.Context, _ context.CancelCauseFunc) {
+		before := runtime.NumGoroutine()
+		derived, cancel := context.WithCancel(ctx)
+		context.AfterFunc(derived, func() {
+			ended.Store(true)
+			cancel()
+		})
+		if n := runtime.NumGoroutine(); n != before {
+			t.Errorf("%d goroutines, were %d", n, before)
+		}
+		stop := context.AfterFunc(ctx, func() { fired.Store(true) })
+		if !stop() || stop() {
+			t.Error("what is stopped is stopped once")
+		}
+	})
+	if !ended.Load() || fired.Load() {
+		t.Errorf("ended: %t, fired: %t", ended.Load(), fired.Load())
+	}
 }

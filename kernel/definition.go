@@ -51,6 +51,11 @@ type Definition struct {
 	// anything. It must not change the data. Nil means that the schema says it all.
 	Redact func(data json.RawMessage) json.RawMessage
 
+	// Guidance says, in a sentence for the caller, what to do about data that does not fit
+	// Input; "" if it has nothing to say. The error is an *schema.Invalid. Nil means that
+	// the descriptions in the schema say it all.
+	Guidance func(err error) string
+
 	// Executes says that the syscall, a query, may call commands when it is sent as a
 	// command.
 	Executes bool

@@ -171,6 +171,8 @@ type connection struct {
 
 	buf []byte // guarded by the turn
 
+	stuck chan struct{} // nothing is taken before it is closed, if there is one
+
 	mu       sync.Mutex
 	answers  []message.Message
 	times    []time.Duration // when the answers came
@@ -204,6 +206,9 @@ func (c *connection) Detach() {
 }
 
 func (c *connection) emit(m message.Message) {
+	if c.stuck != nil {
+		<-c.stuck
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.answers = append(c.answers, m.Clone())

@@ -18,13 +18,14 @@ type Peer struct {
 }
 
 // PeerOf returns the peer that the call of ctx came from, or that the call came from that
-// has made it. There is none if the program that runs the kernel calls it itself.
+// has made it. There is none if the program that runs the kernel calls it itself, or if the
+// call came over a wire that carries no messages to its peer.
 func PeerOf(ctx context.Context) (*Peer, bool) {
 	c, ok := ctx.Value(callKey{}).(*call)
 	for ok && c.caller != nil {
 		c = c.caller
 	}
-	if !ok || c.session == nil {
+	if !ok || c.session == nil || c.session.mute {
 		return nil, false
 	}
 	return &Peer{s: c.session, send: c.send}, true
@@ -47,6 +48,7 @@ func (p *Peer) WhenGone(f func()) bool {
 		return false
 	}
 	i.farewells = append(i.farewells, f)
+	i.serve()
 	return true
 }
 
@@ -58,8 +60,9 @@ func (p *Peer) Publish(event message.Message) {
 }
 
 const (
-	maxInquiries = 1024 // that a peer has not answered
-	maxUnread    = 256  // events of one of them that wait for whoever asked
+	maxInquiries = 1024    // that a peer has not answered
+	maxUnread    = 4096    // events of one of them that wait for whoever asked
+	maxUnreadLen = 1 << 20 // bytes of their data
 
 	// maxEnvelope is longer than anything that stands around the data of a message.
 	maxEnvelope = 8 << 10
@@ -131,10 +134,12 @@ func (p *Peer) cancelled(k *Kernel, m *message.Message) {
 
 // Cancel cancels a call of the peer that runs aside, and reports whether there is one with
 // this id.
-func (p *Peer) Cancel(id message.ID) bool {
-	p.s.asides.Lock()
-	c := p.s.running[id]
-	p.s.asides.Unlock()
+func (p *Peer) Cancel(id message.ID) bool { return p.s.cancel(id) }
+
+func (s *session) cancel(id message.ID) bool {
+	s.asides.Lock()
+	c := s.running[id]
+	s.asides.Unlock()
 	if c == nil {
 		return false
 	}
@@ -146,7 +151,9 @@ func (p *Peer) Cancel(id message.ID) bool {
 type inquiries struct {
 	n     atomic.Int64 // how many; most connections have none
 	gone  chan struct{}
-	asked func() // called before the first one
+	asked func() // called before the first one, and when somebody wants to know of its end
+
+	serving atomic.Bool // asked was called
 
 	mu        sync.Mutex // guards what follows, and what has arrived
 	leaving   bool       // nobody says farewell any more
@@ -158,10 +165,20 @@ type inquiries struct {
 // An inquiry is one of them.
 type inquiry struct {
 	syscall *Syscall
+	bytes   int               // of the data of what has arrived
 	arrived []message.Message // what the peer has said to it, and nobody has read
 	news    chan struct{}     // gets a token when something has arrived
 	overrun bool              // it was ended since too much had; set before the outcome arrives
 }
+
+// serve notes that others may wait for what the peer says.
+func (i *inquiries) serve() {
+	if !i.serving.Swap(true) {
+		i.asked()
+	}
+}
+
+func (i *inquiries) serves() bool { return i.serving.Load() }
 
 func (i *inquiries) begin(id message.ID, q *inquiry) error {
 	i.mu.Lock()
@@ -175,7 +192,7 @@ func (i *inquiries) begin(id message.ID, q *inquiry) error {
 	}
 	if i.all == nil {
 		i.all = make(map[message.ID]*inquiry)
-		i.asked()
+		i.serve()
 	}
 	i.all[id] = q
 	i.n.Add(1)
@@ -194,7 +211,7 @@ func (i *inquiries) read(q *inquiry) []message.Message {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	arrived := q.arrived
-	q.arrived = nil
+	q.arrived, q.bytes = nil, 0
 	return arrived
 }
 
@@ -204,6 +221,7 @@ func (i *inquiries) arrive(id message.ID, q *inquiry, m message.Message) {
 		delete(i.all, id)
 	}
 	q.arrived = append(q.arrived, m)
+	q.bytes += len(m.Data)
 	select {
 	case q.news <- struct{}{}:
 	default: // there is one
@@ -254,13 +272,29 @@ func (s *session) take(m *message.Message) bool {
 	if i.all[id] != q {
 		return true // it was given up in the meantime
 	}
-	if len(q.arrived) >= maxUnread && !m.Kind.Answers() {
+	if (len(q.arrived) >= maxUnread || q.bytes+len(m.Data) > maxUnreadLen) && !m.Kind.Answers() {
 		q.overrun = true
-		i.arrive(id, q, m.Fail(message.Errorf(503, "%s sends events faster than its caller takes them, and %d are waiting", q.syscall.Type, maxUnread)))
+		i.arrive(id, q, m.Fail(message.Errorf(503, "%s sends events faster than its caller takes them, and %d are waiting", q.syscall.Type, len(q.arrived))))
 		return true
 	}
 	i.arrive(id, q, m.Clone())
 	return true
+}
+
+// spoil ends the inquiry that something which is no valid message was meant to answer, if
+// there is one: nothing better is going to come.
+func (s *session) spoil(r *Refused) {
+	i := &s.inquiries
+	if i.n.Load() == 0 || !r.Request.Kind.Answers() {
+		return
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	id := r.Request.Metadata.Causation
+	if q := i.all[id]; q != nil {
+		e := message.Errorf(502, "The program that serves %s sent an answer that is no valid message; it was told what is wrong with it", q.syscall.Type)
+		i.arrive(id, q, message.Message{Kind: message.KindError, Type: q.syscall.Type, Err: e, Data: e.Append(nil)})
+	}
 }
 
 // misplaced reports whether a reply may have its secrets elsewhere than where the schema

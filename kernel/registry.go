@@ -17,7 +17,8 @@ import (
 // A Registry holds the modules that a kernel serves. Modules come and go at run
 // time; readers never wait. It is safe for concurrent use.
 type Registry struct {
-	mu    sync.Mutex // serialises changes
+	mu    sync.Mutex              // serialises changes
+	names map[string]message.Type // the names of methods that are taken; guarded by mu
 	state atomic.Pointer[catalog]
 }
 
@@ -27,12 +28,13 @@ type catalog struct {
 	byType  map[message.Type]*Syscall
 	types   []message.Type // sorted, without aliases and what is hidden
 	hash    func() string
+	routes  func() *routes
 }
 
 // NewRegistry returns a registry of these modules. The error says what is wrong with
 // a definition, or which two modules define the same type.
 func NewRegistry(modules ...Module) (*Registry, error) {
-	r := new(Registry)
+	r := &Registry{names: make(map[string]message.Type)}
 	r.state.Store(newCatalog(nil))
 	for _, m := range modules {
 		if err := r.Add(m); err != nil {
@@ -48,10 +50,11 @@ func (r *Registry) Add(m Module) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	old := r.state.Load()
-	if err := check(m, old); err != nil {
+	if err := r.check(m, old); err != nil {
 		return fmt.Errorf("module %q: %w", m.Name, err)
 	}
 	m.Syscalls = slices.Clone(m.Syscalls)
+	r.claim(m.Syscalls)
 	r.state.Store(newCatalog(append(slices.Clone(old.modules), m)))
 	return nil
 }
@@ -64,17 +67,18 @@ func (r *Registry) AddSyscall(module Module, s Syscall) error {
 	old := r.state.Load()
 	modules := slices.Clone(old.modules)
 	if i := slices.IndexFunc(modules, func(m Module) bool { return m.Name == module.Name }); i >= 0 {
-		if err := checkSyscalls([]Syscall{s}, old); err != nil {
+		if err := r.checkSyscalls([]Syscall{s}, old); err != nil {
 			return err
 		}
 		modules[i].Syscalls = append(slices.Clone(modules[i].Syscalls), s)
 	} else {
 		module.Syscalls = []Syscall{s}
-		if err := check(module, old); err != nil {
+		if err := r.check(module, old); err != nil {
 			return err
 		}
 		modules = append(modules, module)
 	}
+	r.claim([]Syscall{s})
 	r.state.Store(newCatalog(modules))
 	return nil
 }
@@ -90,6 +94,11 @@ func (r *Registry) RemoveSyscall(types ...message.Type) int {
 	removed := 0
 	for _, m := range old {
 		if had := len(m.Syscalls); slices.ContainsFunc(m.Syscalls, is) {
+			for _, s := range m.Syscalls {
+				if is(s) {
+					r.release(s)
+				}
+			}
 			m.Syscalls = slices.DeleteFunc(slices.Clone(m.Syscalls), is)
 			removed += had - len(m.Syscalls)
 			if len(m.Syscalls) == 0 {
@@ -110,15 +119,37 @@ func (r *Registry) Remove(name string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	old := r.state.Load().modules
-	kept := slices.DeleteFunc(slices.Clone(old), func(m Module) bool { return m.Name == name })
-	if len(kept) == len(old) {
+	i := slices.IndexFunc(old, func(m Module) bool { return m.Name == name })
+	if i < 0 {
 		return false
 	}
-	r.state.Store(newCatalog(kept))
+	r.release(old[i].Syscalls...)
+	r.state.Store(newCatalog(slices.Delete(slices.Clone(old), i, i+1)))
 	return true
 }
 
-func check(m Module, old *catalog) error {
+// claim takes the names that methods have. mu is held, as for release.
+func (r *Registry) claim(syscalls []Syscall) {
+	for i := range syscalls {
+		for _, t := range syscalls[i].names() {
+			r.names[methodName(t)] = t
+		}
+	}
+}
+
+// release gives the names of methods back.
+func (r *Registry) release(syscalls ...Syscall) {
+	for i := range syscalls {
+		for _, t := range syscalls[i].names() {
+			delete(r.names, methodName(t))
+		}
+	}
+}
+
+// names are all that a syscall can be called by.
+func (s *Syscall) names() []message.Type { return append([]message.Type{s.Type}, s.Aliases...) }
+
+func (r *Registry) check(m Module, old *catalog) error {
 	if m.Name == "" || strings.ToLower(m.Name) != m.Name {
 		return fmt.Errorf("the name must be in lower case, and not empty")
 	}
@@ -128,11 +159,12 @@ func check(m Module, old *catalog) error {
 	if slices.ContainsFunc(old.modules, func(o Module) bool { return o.Name == m.Name }) {
 		return fmt.Errorf("there is a module of this name")
 	}
-	return checkSyscalls(m.Syscalls, old)
+	return r.checkSyscalls(m.Syscalls, old)
 }
 
-func checkSyscalls(syscalls []Syscall, old *catalog) error {
+func (r *Registry) checkSyscalls(syscalls []Syscall, old *catalog) error {
 	mine := make(map[message.Type]bool)
+	names := make(map[string]message.Type)
 	for i := range syscalls {
 		s := &syscalls[i]
 		switch {
@@ -148,7 +180,7 @@ func checkSyscalls(syscalls []Syscall, old *catalog) error {
 		if err := cmp.Or(s.Input.Err(), s.Output.Err()); err != nil {
 			return fmt.Errorf("%s: %w", s.Type, err)
 		}
-		for _, t := range append([]message.Type{s.Type}, s.Aliases...) {
+		for _, t := range s.names() {
 			if !t.Valid() {
 				return fmt.Errorf("%q: a type must be Domain.Action in PascalCase", t)
 			}
@@ -156,6 +188,14 @@ func checkSyscalls(syscalls []Syscall, old *catalog) error {
 				return fmt.Errorf("%s is registered already", t)
 			}
 			mine[t] = true
+			name := methodName(t)
+			if other, taken := r.names[name]; taken {
+				return fmt.Errorf("%s and %s would both be called %s by RPC; give it another name", t, other, name)
+			}
+			if other, taken := names[name]; taken {
+				return fmt.Errorf("%s and %s would both be called %s by RPC; give one of them another name", t, other, name)
+			}
+			names[name] = t
 		}
 		for _, e := range s.Emits {
 			if !e.Type.Valid() {
@@ -183,6 +223,7 @@ func newCatalog(modules []Module) *catalog {
 	}
 	slices.Sort(c.types)
 	c.hash = sync.OnceValue(c.computeHash)
+	c.routes = sync.OnceValue(func() *routes { return newRoutes(c.modules) })
 	return c
 }
 

@@ -50,6 +50,9 @@ func (k *Kernel) Serve(ctx context.Context, src Source) error {
 	var leave context.CancelFunc
 	s.asking, leave = context.WithCancel(ctx)
 	defer leave()
+	if c, ok := src.(Controller); ok {
+		s.places, s.mute = c.Serving(s.cancel), true
+	}
 	var flush func()
 	if f, ok := src.(interface{ Flush() }); ok {
 		flush = f.Flush
@@ -95,8 +98,17 @@ func (s *session) busy() bool {
 // An Asked is a Source that wants to know that its peer serves others: as long as they wait
 // for it, it has to be read.
 type Asked interface {
-	// Asked is called when the peer is first asked something.
+	// Asked is called once: when the peer is first asked something, or when it offers to be.
 	Asked()
+}
+
+// A Controller is a Source that has a say in its slow calls. Its peer can't be asked
+// anything: [PeerOf] finds none.
+type Controller interface {
+	// Serving is called before the first Next. It is given what cancels a slow call, by the
+	// id of its request, and reports whether it was running. It returns how many of them may
+	// run at once; 0 means as many as the kernel's options say.
+	Serving(cancel func(message.ID) bool) (inFlight int)
 }
 
 // A Leaver is a Source that knows whether anybody is left to read the answers after its
@@ -129,11 +141,14 @@ type session struct {
 
 	inquiries inquiries // what the connection is asked
 
+	places  int  // for slow calls; 0 means the kernel's
+	mute    bool // the peer answers nothing
 	aside   sync.WaitGroup
 	asides  sync.Mutex
 	running map[message.ID]*call // those aside, by the ids of their requests
 	waiting chan struct{}        // closed when one of them has ended; nil if nobody waits
 	slow    int                  // how many there are
+	endless int                  // how many of them do not end by themselves
 
 	current atomic.Pointer[call]
 	watch   sync.Mutex
@@ -157,6 +172,7 @@ func (s *session) turn() {
 		m, send, err := s.src.Next()
 		if r, ok := err.(*Refused); ok {
 			s.taken.Add(1)
+			s.spoil(r)
 			s.k.refuse(&r.Request, send, s.box, r.Err)
 			continue
 		}

@@ -260,3 +260,57 @@ func TestConnectionsAreIndependent(t *testing.T) {
 		}
 	})
 }
+
+// While a call waits for a place the connection is not read, not even Syscall.Cancel: so a
+// call does not wait for those that do not end by themselves.
+func TestServeRefusesMoreEndlessMessagesThanThereMayBe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		endless := slow(raw("Test.Watch", func(ctx context.Context, m message.Message, emit Emit) {
+			<-ctx.Done()
+			emit(m.Reply(m.Data))
+		}))
+		endless.Endless = true
+		k := newKernel(t, &Options{InFlight: 2}, echo("Test.Echo"), slow(echo("Test.Slow")), within(24*time.Hour, endless))
+		conn := connect(k)
+		for _, id := range []message.ID{"w1", "w2", "w3"} {
+			conn.in <- query(id, "Test.Watch", `1`)
+		}
+		conn.in <- query("slow", "Test.Slow", `1`)
+		conn.in <- query("last", "Test.Echo", `1`)
+		synctest.Wait()
+		if got := conn.soFar(t); !slices.Equal(got, []string{"w3 429", "slow 429", "last 1"}) {
+			t.Errorf("got %q", got)
+		}
+		k.Stop()
+		if err := conn.end(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A peer that does not read takes up places of its own, not those of all.
+func TestServeFreesTheSharedPlaceOfACallWhoseCallerDoesNotRead(t *testing.T) {
+	k := newKernel(t, &Options{InFlightAll: 1}, within(20*time.Millisecond, slow(echo("Test.Echo"))))
+	stuck := &connection{in: make(chan message.Message, 1), ended: make(chan error, 1), buf: make([]byte, 1024), stuck: make(chan struct{})}
+	go func() { stuck.ended <- k.Serve(t.Context(), stuck) }()
+	stuck.in <- query("1", "Test.Echo", `1`)
+	for k.Stats().Messages == 0 || k.InFlight() > 0 {
+		if time.Since(k.begun) > 10*time.Second {
+			t.Error("the place is not free")
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	conn := connect(k)
+	conn.in <- query("2", "Test.Echo", `2`)
+	if err := conn.end(); err != nil {
+		t.Error(err)
+	}
+	if got := conn.soFar(t); !slices.Equal(got, []string{"2 2"}) {
+		t.Errorf("got %q", got)
+	}
+	close(stuck.stuck)
+	if err := stuck.end(); err != nil {
+		t.Error(err)
+	}
+}

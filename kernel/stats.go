@@ -11,6 +11,9 @@ type Stats struct {
 	Errors      uint64 // that were sent over connections
 }
 
+// InFlight is how many slow requests of connections run.
+func (k *Kernel) InFlight() int { return int(k.inFlight.Load()) }
+
 // Stats returns what the kernel does at the moment.
 func (k *Kernel) Stats() Stats {
 	s := Stats{InFlight: int(k.inFlight.Load())}

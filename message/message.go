@@ -65,6 +65,10 @@ type Message struct {
 	// Err is what Data says in a message that Fail made, for those who would have to
 	// parse it otherwise. It is nil in every other message and never on the wire.
 	Err *Error
+
+	// Via names the nested calls that an event came through, the outermost first. It is
+	// nil if the request that was sent caused the event itself, and never on the wire.
+	Via []Type
 }
 
 // Reply returns the good outcome of m. Who sends it gives it an id and a time.

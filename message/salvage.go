@@ -4,7 +4,7 @@ import "kernos/internal/jsonscan"
 
 // A Salvage reads what it can of a line that is not a message, so that its sender
 // can be answered: the names of the top level's members, the strings among their
-// values, metadata.id and metadata.correlation. It never fails: what it can't read is not there.
+// values, metadata.id, metadata.correlation and metadata.causation. It never fails: what it can't read is not there.
 //
 // A line may be written to it in pieces of any size; it keeps some tens of
 // kilobytes at most, however long the line is. Its zero value is ready.
@@ -20,6 +20,7 @@ type Salvage struct {
 	members  []salvaged
 	id       string // metadata.id
 	workflow string // metadata.correlation
+	cause    string // metadata.causation
 }
 
 type salvaged struct{ name, value string }
@@ -107,6 +108,8 @@ func (s *Salvage) endString() {
 		s.id = text
 	case s.depth == 2 && s.name == "metadata" && s.inner == "correlation" && s.workflow == "":
 		s.workflow = text
+	case s.depth == 2 && s.name == "metadata" && s.inner == "causation" && s.cause == "":
+		s.cause = text
 	}
 }
 
@@ -123,7 +126,7 @@ func (s *Salvage) Member(name string) (value string, seen bool) {
 
 // Request returns as much of the message as an answer needs: a type, which is
 // [ValidationFailed] if the line's own can't be used, an id and a correlation, which
-// may be "".
+// may be ""; and of a reply or an error what it was meant to answer.
 func (s *Salvage) Request(d *Dialect) Message {
 	m := Message{Type: ValidationFailed}
 	if name, _ := s.Member(d.Type); Type(name).Valid() {
@@ -131,6 +134,9 @@ func (s *Salvage) Request(d *Dialect) Message {
 	}
 	m.Metadata.ID = ID(usable(s.id))
 	m.Metadata.Correlation = usable(s.workflow)
+	if kind, _ := s.Member("kind"); Kind(kind).Answers() {
+		m.Kind, m.Metadata.Causation = Kind(kind), ID(usable(s.cause))
+	}
 	return m
 }
 

@@ -25,8 +25,8 @@ type Options struct {
 	// the answers either, or false when finished is closed. Nil means that nobody can know.
 	Left func(finished <-chan struct{}) bool
 
-	// Asked is called when the peer is first asked something: from then on others may wait
-	// for what it says. May be nil.
+	// Asked is called once, when the peer is first asked something or offers to be: from then
+	// on others may wait for what it says. May be nil.
 	Asked func()
 
 	// Pace is called for each line that has come, before anything is done with it, and may
@@ -59,6 +59,7 @@ type stream struct {
 
 	out     *ndjson.Writer
 	errors  atomic.Int64
+	serves  atomic.Bool // others wait for what the peer says
 	current kernel.Emit // answers in the current dialect
 	older   kernel.Emit // answers in the older one
 }
@@ -96,9 +97,8 @@ func newStream(ctx context.Context, k *kernel.Kernel, in io.Reader, out io.Write
 	s.either = osevent.NewEither(s.opts.Lenient)
 	s.current, s.older = s.answerCurrent, s.answerOlder
 	s.in = ndjson.NewReader(in, &ndjson.ReaderOptions{
-		Extend: osevent.Extend,
-		// A peer that does not read while it writes must not keep us from reading.
-		BeforeRead: s.out.TryFlush,
+		Extend:     osevent.Extend,
+		BeforeRead: s.flushFirst,
 	})
 	return s
 }
@@ -153,8 +153,19 @@ func (s *stream) Next() (message.Message, kernel.Emit, error) {
 // ready to be sent.
 func (s *stream) Flush() { _ = s.out.Flush() }
 
+// flushFirst writes what waits before more is read. A peer that serves others must be read
+// even if it does not read itself at the moment: it may be writing.
+func (s *stream) flushFirst() {
+	if s.serves.Load() {
+		s.out.FlushAside()
+		return
+	}
+	s.out.TryFlush()
+}
+
 // Asked implements [kernel.Asked].
 func (s *stream) Asked() {
+	s.serves.Store(true)
 	if s.opts.Asked != nil {
 		s.opts.Asked()
 	}

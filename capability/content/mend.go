@@ -7,6 +7,7 @@ import "strings"
 //	description: Use it when: always      a colon within a text
 //	description: **bold**, @name          a sign that means something else in YAML
 //	description: "a" and "b"              a text that only begins like a quoted one
+//	argument-hint: [a] [b]                a text that only begins like a list
 //	→metadata:                            tabs where blanks belong
 //
 // Such values are put into quotes, with the lines that belong to them. Everything else
@@ -42,6 +43,9 @@ func (m *mending) line() {
 		m.write(indent, rest)
 		m.block(len(indent))
 	case value[0] == '[' || value[0] == '{':
+		if straysFlow(value) {
+			rest = key + ": " + quoted(plain(value))
+		}
 		m.write(indent, rest)
 	case value[0] == '"' || value[0] == '\'':
 		if !strays(value) {
@@ -144,6 +148,25 @@ func strays(value string) bool {
 		case value[i] == quote && quote == '\'' && i+1 < len(value) && value[i+1] == quote:
 			i++
 		case value[i] == quote:
+			behind := strings.TrimLeft(value[i+1:], " \t")
+			return behind != "" && behind[0] != '#'
+		}
+	}
+	return false // it ends on another line, or never
+}
+
+// straysFlow reports whether something stands behind the end of a list or a mapping that is
+// no comment.
+func straysFlow(value string) bool {
+	depth := 0
+	for i := range len(value) {
+		switch value[i] {
+		case '[', '{':
+			depth++
+		case ']', '}':
+			depth--
+		}
+		if depth == 0 {
 			behind := strings.TrimLeft(value[i+1:], " \t")
 			return behind != "" && behind[0] != '#'
 		}

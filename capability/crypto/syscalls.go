@@ -41,6 +41,22 @@ func (k *Keyring) sealing(ctx context.Context, in sealInput) (string, error) {
 	return found.cipher.Seal(found.kid, []byte(in.Plaintext), in.AAD), nil
 }
 
+// CheckKey finds what is wrong with a name that is to be [Options].Key.
+func CheckKey(name string) error {
+	if name == "" {
+		return nil
+	}
+	_, err := parseKey(name)
+	return err
+}
+
+func parseKey(name string) (sealed.Kid, error) {
+	if strings.HasPrefix(name, "SHA256:") {
+		name = string(sealed.Agent) + ":" + name
+	}
+	return sealed.ParseKid(name)
+}
+
 // slotOf is where the key is that a caller has named, or that seals if nobody names one.
 func (k *Keyring) slotOf(name string) (slot, error) {
 	if name == "" {
@@ -49,10 +65,7 @@ func (k *Keyring) slotOf(name string) (slot, error) {
 	if name == "" {
 		return slot{}, nil
 	}
-	if strings.HasPrefix(name, "SHA256:") {
-		name = string(sealed.Agent) + ":" + name
-	}
-	kid, err := sealed.ParseKid(name)
+	kid, err := parseKey(name)
 	if err != nil {
 		// The text that the specification has for it.
 		return slot{}, message.Errorf(400, "Invalid encryption key format: %w", message.Errorf(400, "%v; Crypto.Derive tells the one in use", err))

@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"strings"
 	"syscall"
-	"time"
 
 	"kernos/internal/outbound"
 	"kernos/message"
@@ -50,7 +49,7 @@ func (r *request) late(err error) *message.Error {
 	return &message.Error{
 		Code:    504,
 		Message: "Fetch timed out: " + r.method + " " + where(r.url),
-		Cause:   message.Errorf(504, "The timeout of %v passed %s; a longer one, up to %v ms, can be given as timeout", r.timeout, at, MaxTimeout/time.Millisecond),
+		Cause:   message.Errorf(504, "The timeout of %v passed %s; a longer one, up to %d ms, can be given as timeout", r.timeout, at, MaxTimeout.Milliseconds()),
 	}
 }
 

@@ -302,7 +302,13 @@ func hidePassword(text string) string {
 	}
 	at := strings.LastIndexByte(authority[:end], '@')
 	if at < 0 {
-		return text
+		// A password with a slash in it ends the host of a URL that is none.
+		if _, err := url.Parse(text); err == nil {
+			return text
+		}
+		if at = strings.LastIndexByte(authority, '@'); at < 0 {
+			return text
+		}
 	}
 	start := len(text) - len(authority)
 	return text[:start] + "[redacted]" + text[start+at:]

@@ -1,6 +1,7 @@
 package http
 
 import (
+	"bytes"
 	"context"
 	nethttp "net/http"
 	"slices"
@@ -56,7 +57,7 @@ func (f *fetcher) openOne(ctx context.Context, name, text string) ([]byte, error
 		return nil, unsent(cause)
 	case !isHeaderValue(plain):
 		return nil, unsent(message.Errorf(422, "What is in it has a line break or another control character"))
-	case len(plain) < minSecret:
+	case len(bytes.Trim(plain, " \t")) < minSecret:
 		return nil, unsent(message.Errorf(422, "What is in it has fewer than %d bytes, too few to be kept out of the answer; if it is no secret, send it as it is", minSecret))
 	}
 	return slices.Clone(plain), nil

@@ -3,11 +3,16 @@ package http
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/hex"
+	"fmt"
 	"html"
 	"io"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"kernos/internal/jsonscan"
 	"kernos/message"
@@ -17,7 +22,7 @@ import (
 const hidden = "[redacted]"
 
 // secrets is what was in sealed strings, in the forms in which a server may send it back:
-// as it is, and as JSON, URLs, HTML and base64 write it. What a server does to it beyond
+// as it is, and as JSON, URLs, HTML, base64 and hexadecimal digits write it. What a server does to it beyond
 // that is out of reach. Nil means that there are none.
 type secrets struct {
 	forms    []string // the longest first
@@ -25,17 +30,7 @@ type secrets struct {
 }
 
 func (s *secrets) add(plain []byte) {
-	text := string(plain)
-	quoted := jsonscan.AppendQuoted(nil, text)
-	for _, form := range []string{
-		text,
-		string(quoted[1 : len(quoted)-1]),
-		url.QueryEscape(text),
-		url.PathEscape(text),
-		html.EscapeString(text),
-		base64.RawStdEncoding.EncodeToString(plain),
-		base64.RawURLEncoding.EncodeToString(plain),
-	} {
+	for _, form := range formsOf(plain) {
 		if !slices.Contains(s.forms, form) {
 			s.forms = append(s.forms, form)
 		}
@@ -46,6 +41,60 @@ func (s *secrets) add(plain []byte) {
 		pairs = append(pairs, form, hidden)
 	}
 	s.replacer = strings.NewReplacer(pairs...)
+}
+
+// formsOf lists how servers write a secret. Blanks around it are not sent, so they do not
+// come back.
+func formsOf(plain []byte) []string {
+	plain = bytes.Trim(plain, " \t")
+	text := string(plain)
+	forms := []string{
+		text, html.EscapeString(text),
+		base64.RawStdEncoding.EncodeToString(plain), base64.RawURLEncoding.EncodeToString(plain),
+		hex.EncodeToString(plain), strings.ToUpper(hex.EncodeToString(plain)),
+	}
+	for _, quotes := range [][]string{{"&#34;", "&#39;"}, {"&quot;", "&#x27;"}, {"&quot;", "&#039;"}} {
+		forms = append(forms, strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, quotes[0], "'", quotes[1]).Replace(text))
+	}
+	quoted := jsonscan.AppendQuoted(nil, text)
+	for _, escaped := range []string{"", "<>&", "<>&'+`\""} { // most, Go, .NET
+		for _, ascii := range []bool{false, true} {
+			for _, digits := range []string{"%04x", "%04X"} {
+				form := escapeJSON(string(quoted[1:len(quoted)-1]), escaped, ascii, digits)
+				forms = append(forms, form, strings.ReplaceAll(form, "/", `\/`))
+			}
+		}
+	}
+	query := url.QueryEscape(text)
+	component := strings.ReplaceAll(query, "+", "%20")
+	for _, form := range []string{
+		query, url.PathEscape(text), component,
+		strings.ReplaceAll(component, "%2F", "/"),                                                          // Python
+		strings.NewReplacer("%21", "!", "%27", "'", "%28", "(", "%29", ")", "%2A", "*").Replace(component), // JavaScript
+	} {
+		forms = append(forms, form, encoded.ReplaceAllStringFunc(form, strings.ToLower))
+	}
+	return forms
+}
+
+var encoded = regexp.MustCompile("%[0-9A-F]{2}")
+
+// escapeJSON writes more characters of a quoted text as \u…: some, and those beyond ASCII.
+func escapeJSON(quoted, some string, ascii bool, digits string) string {
+	if strings.Contains(some, `"`) {
+		quoted = strings.ReplaceAll(quoted, `\"`, `"`) // to be escaped in the other way
+	}
+	var b strings.Builder
+	for _, r := range quoted {
+		if !strings.ContainsRune(some, r) && (r < utf8.RuneSelf || !ascii) {
+			b.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.Encode([]rune{r}) {
+			fmt.Fprintf(&b, `\u`+digits, unit)
+		}
+	}
+	return b.String()
 }
 
 // hide returns a text without the secrets.

@@ -180,6 +180,9 @@ func (d *directory) free(def *definition) error {
 				continue
 			}
 			for _, e := range s.Emits {
+				if e.Type == def.Type {
+					return message.Errorf(403, "%s is an event of %s, which is built in; choose another name", e.Type, s.Type)
+				}
 				if slices.ContainsFunc(def.Emits, func(mine kernel.EventDefinition) bool { return mine.Type == e.Type }) {
 					return message.Errorf(403, "%s is an event of %s, which is built in; choose another name for yours", e.Type, s.Type)
 				}

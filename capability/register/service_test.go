@@ -1,6 +1,7 @@
 package register
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -312,4 +313,68 @@ func FuzzRegister(f *testing.F) {
 		_ = s.Input.Validate(json.RawMessage(`{"a":1}`))
 		_ = s.Output.Validate(json.RawMessage(`[1,"x"]`))
 	})
+}
+
+func TestAnAnswerThatIsNoMessage(t *testing.T) {
+	k := newKernel(t, nil, nil)
+	p, c := connect(t, k), connect(t, k)
+	p.register("Test.Ask")
+	c.send(line("query", "Test.Ask", "q", `1`))
+	p.send(answering(p.next(), "error", "Test.Ask", `{"nonsense":1}`))
+	if got := brief(t, c.next()); !strings.HasPrefix(got, "error 502 ") {
+		t.Error(got)
+	}
+	if got := brief(t, p.next()); !strings.HasPrefix(got, "error 422 ") {
+		t.Error(got)
+	}
+}
+
+// A program with one thread may answer before it has read what else there is for it.
+func TestAProgramThatWritesBeforeItReads(t *testing.T) {
+	k := newKernel(t, nil, nil)
+	p, c := connect(t, k), connect(t, k)
+	p.register("Test.Ask")
+	c.send(line("query", "Test.Ask", "q", `1`))
+	request := p.next()
+	if err := p.conn.SetWriteDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	p.send(line("query", "Ping", "ping", `{"payload":1}`), answering(request, "reply", "Test.Ask", `2`), line("query", "Ping", "ping", `{"payload":2}`))
+	if got := brief(t, c.next()); got != "reply 2" {
+		t.Error(got)
+	}
+	for _, want := range []string{`reply {"payload":1}`, `reply {"payload":2}`} {
+		if got := brief(t, p.next()); got != want {
+			t.Error(got)
+		}
+	}
+}
+
+// A program that calls what it serves must be read while it waits.
+func TestAProgramThatCallsItself(t *testing.T) {
+	k := newKernel(t, &kernel.Options{InFlight: 2}, nil)
+	p := connect(t, k)
+	p.register("Test.Ask")
+	var requests []message.Message
+	for _, id := range []string{"1", "2"} {
+		p.send(line("query", "Test.Ask", id, `1`))
+		requests = append(requests, p.next())
+	}
+	if got := p.call(line("query", "Test.Ask", "3", `1`)); !strings.HasPrefix(got, "error 429 ") {
+		t.Error(got)
+	}
+	for _, r := range requests {
+		if got := p.call(answering(r, "reply", "Test.Ask", `2`)); got != "reply 2" {
+			t.Error(got)
+		}
+	}
+}
+
+func TestABuiltInEventIsNoName(t *testing.T) {
+	built := kernel.Query(kernel.Definition{Type: "Test.Built", Summary: "Built in.", Emits: []kernel.EventDefinition{{Type: "Test.Happened", Summary: "It happened."}}},
+		func(context.Context, struct{}) (struct{}, error) { return struct{}{}, nil })
+	p := connect(t, newKernel(t, nil, nil, built))
+	if got := p.call(registration("Test.Happened", "")); !strings.HasPrefix(got, "error 403 ") {
+		t.Error(got)
+	}
 }

@@ -425,3 +425,26 @@ func TestADirectoryThatIsNone(t *testing.T) {
 		}
 	}
 }
+
+func TestTheExecutableBitIsPartOfTheVersion(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "tool")
+	if err := os.WriteFile(file, []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	d, err := Directory(dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree := newTree(t, Options{Mounts: []Mount{{"/", d}}})
+	before, err := tree.Version(t.Context(), "os://tool")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(file, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if after, err := tree.Version(t.Context(), "os://tool"); err != nil || after == before {
+		t.Errorf("%q before and %q after, %v", before, after, err)
+	}
+}

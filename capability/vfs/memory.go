@@ -198,7 +198,7 @@ func (v *values) Write(ctx context.Context, name string, data []byte, expect Exp
 	if !utf8.Valid(data) {
 		return "", message.Errorf(422, "The memory holds text, and the content is not UTF-8: encode it, for example as base64")
 	}
-	content, err := v.argument(ctx, data)
+	content, err := v.argument(ctx, name, data)
 	if err != nil {
 		return "", err
 	}
@@ -218,9 +218,10 @@ func (v *values) Write(ctx context.Context, name string, data []byte, expect Exp
 	}
 }
 
-// argument returns the members that give Memory.Set a content.
-func (v *values) argument(ctx context.Context, data []byte) ([]byte, error) {
-	if len(data) <= maxInline {
+// argument returns the members that give Memory.Set a content. What may be a secret never
+// goes to a blob: Memory.Set would refuse it when it is on the disk.
+func (v *values) argument(ctx context.Context, name string, data []byte) ([]byte, error) {
+	if len(data) <= maxInline || v.of.Secret(name) {
 		return jsonscan.AppendQuoted([]byte(`"value":`), string(data)), nil
 	}
 	if v.blobs == nil {

@@ -1,7 +1,11 @@
 package vfs
 
 import (
+	"bytes"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -139,5 +143,22 @@ func TestMemoryOutsideOfACall(t *testing.T) {
 	w := newWorld(t, nil)
 	if _, err := w.tree.Write(t.Context(), "os://memory/a", []byte("1"), ""); err == nil {
 		t.Error("a value was written by no call: nobody would wait until it is durable")
+	}
+}
+
+// TestALargeSecretReachesNoBlob: what is refused must not be on the disk by then.
+func TestALargeSecretReachesNoBlob(t *testing.T) {
+	w := newWorld(t, nil)
+	w.fails(message.KindCommand, "VFS.Write", object{"uri": "os://memory/vault/key", "content": strings.Repeat("hunter2 ", 1500)}, 422, "vault")
+	err := filepath.WalkDir(w.blobs.Root(), func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			if text, _ := os.ReadFile(path); bytes.Contains(text, []byte("hunter2")) {
+				t.Errorf("%s has it", path)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }

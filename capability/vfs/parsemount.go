@@ -22,7 +22,7 @@ func ParseMount(text string, opts *MountOptions) (Mount, error) {
 	at, target, ok := strings.Cut(text, "=")
 	target, readOnly := strings.CutSuffix(target, ":ro")
 	if !ok || at == "" || target == "" {
-		return Mount{}, fmt.Errorf("a mount is PATH=TARGET or PATH=TARGET:ro, such as /notes=/home/me/notes:ro, got %q", text)
+		return Mount{}, fmt.Errorf("a mount is PATH=TARGET or PATH=TARGET:ro, such as /notes=/home/me/notes:ro")
 	}
 	if at[0] != '/' {
 		return Mount{}, fmt.Errorf("a mount's path begins with a slash, such as /notes, got %q", at)

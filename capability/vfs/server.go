@@ -197,6 +197,10 @@ func (s *server) get(ctx context.Context, name string) (*page, error) {
 	}
 	p := &page{data: data, version: digest(data), etag: answer.Header.Get("ETag"), lastModified: answer.Header.Get("Last-Modified")}
 	p.modified, _ = http.ParseTime(p.lastModified)
+	// It has whole seconds: a file that is changed twice in one of them keeps it.
+	if date, err := http.ParseTime(answer.Header.Get("Date")); err != nil || date.Sub(p.modified) < 2*time.Second {
+		p.lastModified = ""
+	}
 	s.kept.put(name, p)
 	return p, nil
 }

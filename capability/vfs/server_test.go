@@ -237,3 +237,19 @@ func TestACacheIsBounded(t *testing.T) {
 		t.Errorf("%d bytes are left of nothing", c.bytes)
 	}
 }
+
+// TestAChangeWithinASecond: Last-Modified does not tell two versions of one second apart.
+func TestAChangeWithinASecond(t *testing.T) {
+	var content atomic.Value
+	content.Store("one")
+	modified := time.Now()
+	tree := newServer(t, ServerOptions{}, func(w http.ResponseWriter, r *http.Request) {
+		http.ServeContent(w, r, "", modified, strings.NewReader(content.Load().(string)))
+	})
+	for _, want := range []string{"one", "two"} {
+		content.Store(want)
+		if f, err := tree.Read(t.Context(), "os://a"); err != nil || string(f.Data) != want {
+			t.Errorf("got %q, %v, want %q", f.Data, err, want)
+		}
+	}
+}

@@ -18,7 +18,7 @@ func (t *Tree) Walk(ctx context.Context, uri string, limit int) iter.Seq2[Info, 
 	return func(yield func(Info, error) bool) {
 		_, p, _, _, err := t.locate(uri)
 		if err != nil {
-			yield(Info{}, err)
+			yield(Info{URI: uri}, err)
 			return
 		}
 		n := 0

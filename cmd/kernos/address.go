@@ -77,12 +77,14 @@ func (a *address) connect(ctx context.Context) (*unix.Conn, error) {
 	wait := waits(waiting)
 	for {
 		info, running := unix.Inspect(a.socket)
-		if !running {
-			return nil, nil
-		}
+		// The lock may have been swept away under a daemon that runs, so nobody is absent who
+		// has not been asked.
 		conn, err := new(unix.Dialer).Dial(waiting, a.socket)
 		if err == nil {
 			return conn, nil
+		}
+		if !running && absent(err) {
+			return nil, nil
 		}
 		if ctx.Err() != nil {
 			return nil, ctx.Err()

@@ -32,6 +32,9 @@ func backupCommand() *cobra.Command {
 the blobs that they refer to) into one file, as it is at one moment. A kernel that is
 running goes on; what it has acknowledged before the backup began is in it.
 
+The key file (key, beside the state), with which secrets are sealed where there is no
+ssh-agent, is not in it: keep a copy of it elsewhere.
+
 The file is compressed, has a checksum, and is readable by its owner only. It replaces
 a file of the same name when it is complete. - writes to standard output.`,
 		Example: "  kernos backup kernos.backup\n  kernos backup - | ssh elsewhere 'cat > kernos.backup'",

@@ -52,3 +52,34 @@ func TestBackupAndRestoreCanBeInterrupted(t *testing.T) {
 		t.Errorf("after restore there is %v, %v", names, err)
 	}
 }
+
+// The local key is in no backup. A restore that took it away would make every secret useless.
+func TestRestoreKeepsTheKey(t *testing.T) {
+	t.Setenv("KERNOS_HOME", t.TempDir())
+	t.Setenv("KERNOS_ORIGIN", "")
+	home, origin, err := place()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(home, origin.Folder())
+	engine, err := pebble.Open(filepath.Join(dir, "store"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := engine.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, keyFile), []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(t.TempDir(), "file")
+	if err := backup(t.Context(), name, io.Discard, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	if err := restore(t.Context(), name, true, nil, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(filepath.Join(dir, keyFile)); err != nil || string(text) != "precious" {
+		t.Errorf("the key is %q, %v", text, err)
+	}
+}

@@ -25,6 +25,7 @@ type daemon struct {
 	settings *serveSettings
 	keys     []ssh.PublicKey
 	listener *unix.Listener
+	web      web
 	level    slog.LevelVar // of the log
 	log      *slog.Logger
 	logFile  io.Closer
@@ -92,12 +93,16 @@ func (d *daemon) open() (err error) {
 	options := s.options()
 	options.Keys, options.Log = d.keys, d.log
 	d.server = unix.NewServer(d.kernel, options)
+	if err := d.openWeb(); err != nil {
+		return errors.Join(err, d.state.close())
+	}
+	d.listening, d.elsewhere = d.web.urls, d.web.stats
 	return nil
 }
 
 // run serves until ctx is done, finishes what has begun, and closes everything.
 func (d *daemon) run(ctx context.Context) error {
-	d.log.Info("serving", "version", version, "pid", os.Getpid(), "socket", d.address.socket, "home", d.address.home,
+	d.log.Info("serving", "version", version, "pid", os.Getpid(), "socket", d.address.socket, "http", d.web.urls, "home", d.address.home,
 		"origin", d.address.origin, "auth", len(d.keys) > 0, "hash", d.kernel.Registry().Hash())
 	behind, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var background sync.WaitGroup
@@ -107,7 +112,7 @@ func (d *daemon) run(ctx context.Context) error {
 	debug.FreeOSMemory() // what opening the store took is not needed again
 
 	ending := context.AfterFunc(ctx, func() { d.log.Info("stopping", "reason", context.Cause(ctx).Error()) })
-	err := d.server.Serve(ctx, d.listener)
+	err := d.serveAll(ctx)
 	ending()
 	stop()
 	background.Wait()
@@ -136,10 +141,11 @@ func (d *daemon) introduce(people io.Writer) {
 	fmt.Fprintf(people, `kernos %s serves %s for %s
   process   %d
   socket    %s
+  http      %s
   state     %s (%s, %s recorded)
   log       %s
   syscalls  %d: %s
 kernos stop, or an interrupt, ends it.
-`, version, d.address.origin, who, os.Getpid(), d.address.socket, d.address.dir, readable(kept.Bytes), counted(int(kept.Messages), "message", "messages"),
+`, version, d.address.origin, who, os.Getpid(), d.address.socket, strings.Join(d.web.urls, ", "), d.address.dir, readable(kept.Bytes), counted(int(kept.Messages), "message", "messages"),
 		d.address.logFile(), len(r.Types()), strings.Join(modules, ", "))
 }

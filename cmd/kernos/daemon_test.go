@@ -34,7 +34,7 @@ func newHouse(t *testing.T) *house {
 		t.Fatal(err)
 	}
 	h := &house{t: t, home: filepath.Join(t.TempDir(), "home"), runtime: runtime, binary: "kernos"}
-	h.env = append(os.Environ(), "KERNOS_HOME="+h.home, "XDG_RUNTIME_DIR="+runtime, "KERNOS_ORIGIN=", "SSH_AUTH_SOCK=",
+	h.env = append(os.Environ(), "KERNOS_HOME="+h.home, "XDG_RUNTIME_DIR="+runtime, "KERNOS_ORIGIN=", "KERNOS_NO_HTTP=true", "SSH_AUTH_SOCK=",
 		"GORACE=atexit_sleep_ms=10") // a process with the race detector would wait a second before it ends
 	t.Cleanup(func() {
 		endDaemons(runtime)

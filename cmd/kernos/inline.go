@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"kernos/capability/crypto"
 	"kernos/capability/lifecycle"
 	"kernos/kernel"
 	"kernos/transport"
@@ -19,6 +20,9 @@ import (
 func pipeInline(ctx context.Context, timeout time.Duration, record bool, keep retention, out *outsideSettings, opts *transport.Options) (err error) {
 	level := new(slog.LevelVar)
 	log := operatorLog(level)
+	if err := crypto.Harden(); err != nil {
+		log.Warn("a core dump of this process could hold secrets", "error", err)
+	}
 	about := report{started: time.Now()}
 	if about.address, err = findHome(); err != nil {
 		return err

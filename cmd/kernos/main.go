@@ -17,7 +17,8 @@ import (
 const (
 	exitError       = 1   // an error message came back
 	exitUsage       = 2   // the command line is wrong
-	exitUnreachable = 4   // the daemon can't be reached
+	exitForbidden   = 3   // the server does not let the caller do this
+	exitUnreachable = 4   // the server can't be reached
 	exitInvalid     = 5   // parameters that the syscall does not take
 	exitUnknown     = 6   // no such syscall
 	exitTaken       = 75  // of a daemon that a client has started: another one was first
@@ -39,7 +40,7 @@ func run(ctx context.Context, args []string) int {
 		args = []string{"pipe"}
 	}
 	root := rootCommand()
-	root.SetArgs(args)
+	root.SetArgs(asModule(root, args))
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return 0

@@ -42,6 +42,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("KERNOS_HOME", e.WorkDir+"/home")
 			e.Setenv("KERNOS_ORIGIN", "")
 			e.Setenv("SSH_AUTH_SOCK", "")
+			e.Setenv("KERNOS_NO_HTTP", "true")
 			runtime, err := os.MkdirTemp("", "kernos") // its name is short, as those of sockets must be
 			if err != nil {
 				return err

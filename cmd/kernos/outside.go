@@ -22,6 +22,9 @@ import (
 	"kernos/kernel"
 )
 
+// keyFile is the name of the local key in the folder of an origin.
+const keyFile = "key"
+
 // outsideSettings say what of the world around it a kernel reaches, and how.
 type outsideSettings struct {
 	mounts       []string
@@ -31,6 +34,8 @@ type outsideSettings struct {
 	fetchAllow   []string
 	fetchDeny    []string
 	maxBody      size
+	retries      int
+	directory    string
 	development  bool
 }
 
@@ -48,6 +53,8 @@ func (o *outsideSettings) add(c *cobra.Command) {
 	f.StringArrayVar(&o.fetchAllow, "fetch-allow", nil, "let Http.Fetch reach this `PLACE` (a host, an address or a block such as 10.0.0.0/8) although it would be refused; can be given again")
 	f.StringArrayVar(&o.fetchDeny, "fetch-deny", nil, "keep Http.Fetch from this `PLACE`; can be given again")
 	f.Var(&o.maxBody, "max-body", "how much Http.Fetch takes of one answer")
+	f.IntVar(&o.retries, "fetch-retries", 0, "how often Http.Fetch tries again what may be repeated, if the network fails")
+	f.StringVar(&o.directory, "directory", "", "the `DIR` whose folder os is the root of the tree of files, if no root is mounted (default: the working directory)")
 	f.BoolVar(&o.development, "development", false, "let plain http be mounted")
 }
 
@@ -56,8 +63,14 @@ func (o *outsideSettings) check() error {
 	if o.execute != string(content.ExecuteLocal) && o.execute != string(content.ExecuteNone) {
 		return fmt.Errorf("--execute is local or none, got %q", o.execute)
 	}
+	if o.retries < 0 || o.retries > 10 {
+		return fmt.Errorf("--fetch-retries is a number from 0 to 10, got %d", o.retries)
+	}
 	if o.maxBody == 0 {
 		return errors.New("--max-body must be more than 0")
+	}
+	if err := crypto.CheckKey(o.sealKey); err != nil {
+		return fmt.Errorf("--seal-key: %w", err)
 	}
 	_, err := o.policy(outbound.Personal)
 	return err
@@ -104,7 +117,7 @@ func (s *state) reach(o *outsideSettings) error {
 	s.client = outbound.NewClient(policy, nil)
 	s.keys = crypto.New(&crypto.Options{
 		Agent: crypto.Socket(os.Getenv("SSH_AUTH_SOCK")), Key: o.sealKey,
-		KeyFile: filepath.Join(s.dir, "key"), RequireAgent: o.requireAgent, Log: s.log,
+		KeyFile: filepath.Join(s.dir, keyFile), RequireAgent: o.requireAgent, Log: s.log,
 	})
 	return nil
 }
@@ -132,7 +145,7 @@ func (s *state) outsideModules(r *kernel.Registry, v view) ([]kernel.Module, err
 	return []kernel.Module{
 		s.tree.Module(),
 		hydration.Module(),
-		fetch.Module(&fetch.Options{Client: s.client, Blobs: s.blobs, Open: s.keys.Open, MaxBody: int64(o.maxBody)}),
+		fetch.Module(&fetch.Options{Client: s.client, Blobs: s.blobs, Open: s.keys.Open, MaxBody: int64(o.maxBody), Retries: o.retries}),
 		s.keys.Module(),
 	}, nil
 }
@@ -143,7 +156,8 @@ func (o *outsideSettings) tree(client *http.Client) (mounts []vfs.Mount, err err
 	for _, text := range o.mounts {
 		m, err := vfs.ParseMount(text, &vfs.MountOptions{Client: client, Development: o.development})
 		if err != nil {
-			return nil, fmt.Errorf("--mount %s: %w", text, err)
+			at, _, _ := strings.Cut(text, "=") // what follows may hold a password
+			return nil, fmt.Errorf("--mount %s=…: %w", at, err)
 		}
 		root = root || m.Path == "/"
 		mounts = append(mounts, m)
@@ -151,9 +165,11 @@ func (o *outsideSettings) tree(client *http.Client) (mounts []vfs.Mount, err err
 	if root {
 		return mounts, nil
 	}
-	here, err := os.Getwd()
-	if err != nil {
-		return nil, err
+	here := o.directory
+	if here == "" {
+		if here, err = os.Getwd(); err != nil {
+			return nil, err
+		}
 	}
 	m, err := vfs.DefaultRoot(here)
 	return append(mounts, m), err

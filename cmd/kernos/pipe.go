@@ -39,7 +39,7 @@ reached or goes away before everything is answered.`,
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if !inline {
-				for _, name := range []string{"timeout", "journal", "journal-age", "journal-size", "mount", "execute", "seal-key", "require-agent", "fetch-allow", "fetch-deny", "max-body", "development"} {
+				for _, name := range []string{"timeout", "journal", "journal-age", "journal-size", "mount", "execute", "seal-key", "require-agent", "fetch-allow", "fetch-deny", "max-body", "fetch-retries", "directory", "development"} {
 					if !c.Flags().Changed(name) {
 						continue
 					}

@@ -21,6 +21,9 @@ type report struct {
 	kernel  *kernel.Kernel
 	server  *unix.Server // nil if this is no daemon
 	rates   rates
+
+	listening []string                                 // where else a daemon serves than at its socket
+	elsewhere func() (connections int, refused uint64) // what it does there
 }
 
 // view is what the kernel shows of itself in its tree of files. The server is nil if this is
@@ -59,10 +62,13 @@ func (r *report) status() lifecycle.Status {
 	}
 	if r.server != nil {
 		s.Socket = r.address.socket
-		s.Listening = []string{"unix://" + r.address.socket}
+		s.Listening = append([]string{"unix://" + r.address.socket}, r.listening...)
 		now := r.server.Stats()
 		s.Connections = now.Connections
 		s.Refused = now.Foreign + now.TooMany + now.Unauthenticated + now.Stopping
+		connections, refused := r.elsewhere()
+		s.Connections += connections
+		s.Refused += refused
 	}
 	return s
 }

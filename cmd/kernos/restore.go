@@ -96,6 +96,10 @@ func restore(ctx context.Context, name string, replace bool, in io.Reader, repor
 		return fmt.Errorf("%s: %w; nothing was changed", name, err)
 	}
 	if occupied {
+		// It is in no backup, and without it nothing opens that was sealed with it.
+		if err := os.Link(filepath.Join(dir, keyFile), filepath.Join(fresh, keyFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("the key file can't be kept: %w; nothing was changed", err)
+		}
 		aside := beside(dir)
 		if err := swap(fresh, dir, aside, exchange); err != nil {
 			return fmt.Errorf("%w; nothing was changed", err)

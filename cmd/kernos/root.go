@@ -20,7 +20,9 @@ func rootCommand() *cobra.Command {
 
   echo '{"kind":"query","type":"Ping","data":{"payload":1},"metadata":{"id":"a","timestamp":0}}' | kernos
 
-Standard input that is not a terminal, and no command, means kernos pipe.`,
+Standard input that is not a terminal, and no command, means kernos pipe. A word that is
+no command is a module: kernos memory get --key notes/1 calls Memory.Get, kernos memory
+lists the methods of the module, and kernos call lists the modules.`,
 		Version:       fullVersion(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -30,12 +32,12 @@ Standard input that is not a terminal, and no command, means kernos pipe.`,
 			}
 			return nil
 		},
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
+		ValidArgsFunction: completeModules,
 	}
 	root.SetVersionTemplate("kernos {{.Version}}\n")
-	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(serveCommand(), statusCommand(), stopCommand(), pipeCommand(), convertCommand(),
-		lsCommand(openKernel), describeCommand(openKernel), backupCommand(), restoreCommand())
+	root.AddCommand(serveCommand(), statusCommand(), stopCommand(), tokenCommand(), pipeCommand(), convertCommand(),
+		lsCommand(openKernel), describeCommand(openKernel), backupCommand(), restoreCommand(), callCommand(), contextCommand(), doctorCommand())
 	root.AddCommand(historyCommands(openKernel, openRecorded)...)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%w; see %s --help", err, c.CommandPath())

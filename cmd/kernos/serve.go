@@ -30,6 +30,7 @@ type serveSettings struct {
 	grace          age
 	keep           retention
 	outside        outsideSettings
+	listen         listenSettings
 	detached       bool
 }
 
@@ -55,6 +56,13 @@ leaves with status 1. All messages are recorded, for kernos log, graph, search a
 replay. The log of the daemon is in log/kernos.log beside the state, JSON, one object a
 line.
 
+HTTP and WebSockets are served at 127.0.0.1:7420 (--addr) too, to whoever sends the token
+that kernos token prints, and on a second socket beside the first, where no token is
+needed. An address that other machines reach is served with TLS and a token, or not at
+all unless a flag says so in as many words. Web pages are let in from the server's own
+origin and those of --allow-origin. If something else has the default address, the
+sockets are all there is.
+
 kernos stop, Syscall.Shutdown, an interrupt or SIGTERM end it: it accepts nothing new,
 finishes what runs, for as long as --grace says, and leaves with status 0. A second
 signal ends it at once.
@@ -63,6 +71,7 @@ Each setting can be said by a flag, by a variable (--line-time is KERNOS_LINE_TI
 in config.yaml in the home directory (line-time: 30s), in this order.`,
 		Example: `  kernos serve
   kernos serve --auth-key ~/.ssh/authorized_keys
+  kernos serve --addr 0.0.0.0:7420 --allow-host agent.example.com --tls-cert cert.pem --tls-key key.pem
   kernos serve --max-connections 100 --idle 1h --frame-rate 1000
   KERNOS_JOURNAL_AGE=30d kernos serve`,
 		Args: noArguments,
@@ -74,6 +83,9 @@ in config.yaml in the home directory (line-time: 30s), in this order.`,
 				return errors.New("--timeout and --line-time must be more than 0")
 			}
 			if err := s.outside.check(); err != nil {
+				return err
+			}
+			if err := s.listen.check(s.authKey != ""); err != nil {
 				return err
 			}
 			return serve(c.Context(), &s, c.ErrOrStderr())
@@ -91,6 +103,7 @@ in config.yaml in the home directory (line-time: 30s), in this order.`,
 	f.Var(&s.grace, "grace", "how long what runs may take to finish when the daemon is stopped")
 	s.keep.add(c)
 	s.outside.add(c)
+	s.listen.add(c)
 	f.BoolVar(&s.detached, "detached", false, "say only when it serves, or why it does not")
 	_ = f.MarkHidden("detached")
 	return c

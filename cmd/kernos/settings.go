@@ -20,13 +20,19 @@ import (
 // settingNames are the flags that a variable and a line of the configuration file can say
 // too. A command has some of them.
 var settingNames = []string{
-	"auth-key", "development", "execute", "fetch-allow", "fetch-deny", "frame-rate", "grace", "idle", "in-flight", "in-flight-all",
-	"journal-age", "journal-size", "line-time", "max-body", "max-connections", "mount", "require-agent", "seal-key", "timeout",
+	"addr", "allow-host", "allow-origin", "auth-key", "development", "directory", "execute", "fetch-allow", "fetch-deny",
+	"fetch-retries", "frame-rate", "grace", "idle", "in-flight", "in-flight-all", "insecure-listen-without-tls",
+	"insecure-listen-without-token", "journal-age", "journal-size", "line-time", "max-body", "max-connections", "mount",
+	"no-http", "no-token", "request-rate", "require-agent", "seal-key", "timeout", "tls-cert", "tls-key", "token-file",
 }
 
 // listSettings are those that can be said more than once: a list in the configuration file,
 // and with commas between the values in a variable.
-var listSettings = []string{"fetch-allow", "fetch-deny", "mount"}
+var listSettings = []string{"allow-host", "allow-origin", "fetch-allow", "fetch-deny", "mount"}
+
+// pathSettings are those that name a file. In the configuration file one may be relative to
+// it, and in a variable to where the command runs.
+var pathSettings = []string{"auth-key", "tls-cert", "tls-key", "token-file"}
 
 // variable is the name of a setting in the environment.
 func variable(name string) string {
@@ -56,7 +62,7 @@ func completeSettings(c *cobra.Command) error {
 				continue
 			}
 			values, source = line.values, line.place+": "+name
-			if name == "auth-key" && values[0] != "" && !filepath.IsAbs(values[0]) {
+			if slices.Contains(pathSettings, name) && values[0] != "" && !filepath.IsAbs(values[0]) {
 				values[0] = filepath.Join(home, values[0]) // the daemon may begin anywhere
 			}
 		} else if slices.Contains(listSettings, name) {

@@ -56,7 +56,7 @@ func TestSettingsThatCantBe(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"idle: soon", `FILE:1: idle: expected a time such as 90m, 720h or 30d, got "soon"`},
 		{"\nidel: 1h", `FILE:2: there is no setting "idel": did you mean idle?`},
-		{"colour: red", `FILE:1: there is no setting "colour": there are auth-key, development,`},
+		{"colour: red", `FILE:1: there is no setting "colour": there are addr, allow-host,`},
 		{"idle: 1h\nidle: 2h", `FILE`},
 		{"idle: [1h]", "FILE:1: idle must have one value"},
 		{"- idle", "FILE:1: expected settings such as idle: 10m, one a line"},

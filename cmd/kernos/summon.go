@@ -67,15 +67,23 @@ func (a *address) start(ctx context.Context) (text string, err error) {
 		return "", err
 	}
 	defer func() { _ = said.Close() }()
-	c := exec.Command(self, "serve", "--detached")
+	here, err := os.Getwd()
+	if err != nil {
+		here = a.home // it was removed; the root is the greeting then
+	}
+	c := exec.Command(self, "serve", "--detached", "--directory", here)
 	c.Args[0] = "kernos"
 	c.Dir = a.home // not where somebody may want to unmount a disk
 	c.Env = append(os.Environ(), "KERNOS_HOME="+a.home)
-	if key := os.Getenv(variable("auth-key")); key != "" && !filepath.IsAbs(key) {
-		if key, err = filepath.Abs(key); err != nil {
+	for _, name := range pathSettings {
+		path := os.Getenv(variable(name))
+		if path == "" || filepath.IsAbs(path) {
+			continue
+		}
+		if path, err = filepath.Abs(path); err != nil {
 			return "", err
 		}
-		c.Env = append(c.Env, variable("auth-key")+"="+key)
+		c.Env = append(c.Env, variable(name)+"="+path)
 	}
 	c.Stderr = says
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // signals of this terminal are not for it

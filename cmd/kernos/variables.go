@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"log/slog"
 	"strconv"
 	"time"
@@ -33,9 +34,9 @@ func variables(level *slog.LevelVar, j *journal.Journal, k func() *kernel.Kernel
 			}
 			return nil
 		}},
-		changeable("timeout", func() string { return k().Limits().Timeout.String() }, func(a *age) {
+		changeable("timeout", func() string { return k().Limits().Timeout.String() }, func(a *someAge) {
 			l := k().Limits()
-			l.Timeout = time.Duration(*a)
+			l.Timeout = time.Duration(a.age)
 			k().SetLimits(l)
 		}),
 		limit("in-flight", func(l *kernel.Limits) *int { return &l.InFlight }),
@@ -57,6 +58,18 @@ func variables(level *slog.LevelVar, j *journal.Journal, k func() *kernel.Kernel
 	return append(all, changeable("max-connections",
 		func() string { return strconv.Itoa(server().MaxConnections()) },
 		func(n *count) { server().SetMaxConnections(int(*n)) }))
+}
+
+// someAge is an age that is more than 0.
+type someAge struct{ age }
+
+// Set implements the interface of a flag.
+func (a *someAge) Set(text string) error {
+	err := a.age.Set(text)
+	if err == nil && a.age == 0 {
+		err = errors.New("must be more than 0")
+	}
+	return err
 }
 
 // changeable is a variable whose values are those of a flag.

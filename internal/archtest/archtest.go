@@ -19,12 +19,12 @@ var floors = [][]string{
 	{"internal/jsonscan", "internal/nearest", "internal/outbound"}, // below the house: standard library, or one small library
 	{"message", "schema", "store", "internal/sealed"},              // vocabulary
 	{"message/ndjson", "message/osevent", "store/*"},               // forms and engines of it
-	{"kernel"},                      // routing
-	{"transport", "journal"},        // what all NDJSON wires share; what has passed
-	{"capability/*", "transport/*"}, // what there is to call, and how to reach it
-	{"client"},                      //
-	{"console"},                     //
-	{"cmd/kernos"},                  // wiring
+	{"kernel"}, // routing
+	{"transport", "transport/rpc", "journal"}, // what all NDJSON wires share, and all of JSON-RPC; what has passed
+	{"capability/*", "transport/*"},           // what there is to call, and how to reach it
+	{"client"},                                //
+	{"console"},                               //
+	{"cmd/kernos"},                            // wiring
 	{"conformance", "internal/archtest", "examples/*", "examples/*/*"}, // they look at all of it
 }
 

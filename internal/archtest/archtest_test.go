@@ -23,7 +23,7 @@ func eachFile(t *testing.T, visit func(name string)) {
 			return err
 		}
 		if d.IsDir() {
-			if base := d.Name(); base == ".git" || base == "testdata" || base == "bin" {
+			if base := d.Name(); base == ".git" || base == "testdata" || base == "bin" || base == "node_modules" {
 				return filepath.SkipDir
 			}
 			if _, err := os.Stat(filepath.Join(name, "go.mod")); err == nil && name != root {

@@ -9,6 +9,21 @@ import (
 	"github.com/agnivade/levenshtein"
 )
 
+// Best returns the candidate that is nearest to name, or "" if none is right in at least
+// half of its letters. It guesses where Names would not: for a caller who is told that it
+// is a guess.
+func Best(name string, candidates []string) string {
+	best, least := "", 0
+	lower := strings.ToLower(name)
+	for _, c := range candidates {
+		d := levenshtein.ComputeDistance(lower, strings.ToLower(c))
+		if 2*d <= max(len(name), len(c)) && (best == "" || d < least || d == least && c < best) {
+			best, least = c, d
+		}
+	}
+	return best
+}
+
 // Names returns up to three of the candidates that are near to name, nearest first.
 // Upper and lower case count as near; a name that is wrong in more than a third of
 // its letters is not.

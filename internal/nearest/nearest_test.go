@@ -63,3 +63,12 @@ func TestHintAsksOnlyWhenThereIsSomethingToAsk(t *testing.T) {
 		}
 	}
 }
+
+func TestBestGuessesWhereNamesDoesNot(t *testing.T) {
+	methods := []string{"node_append", "tree_create", "tree_delete", "tree_get"}
+	for name, want := range map[string]string{"tree_destory": "tree_delete", "tree_gte": "tree_get", "TREE_GET": "tree_get", "defragment": "", "": ""} {
+		if got := nearest.Best(name, methods); got != want {
+			t.Errorf("%q: got %q, want %q", name, got, want)
+		}
+	}
+}

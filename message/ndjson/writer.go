@@ -104,6 +104,16 @@ func (w *Writer) TryFlush() {
 	}
 }
 
+// FlushAside is TryFlush for somebody who must not wait for the destination either.
+func (w *Writer) FlushAside() {
+	w.mu.Lock()
+	waits := len(w.buf) > 0
+	w.mu.Unlock()
+	if waits {
+		go w.TryFlush()
+	}
+}
+
 // write writes what waits. It is called with writing held.
 func (w *Writer) write() error {
 	w.mu.Lock()

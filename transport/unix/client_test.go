@@ -113,16 +113,24 @@ func TestClientSaysThatItsConnectionHasEnded(t *testing.T) {
 	begun, _, syscalls := waiting(nil)
 	d := start(t, newKernel(t, nil, syscalls...), &Options{Grace: time.Millisecond})
 	client := d.client()
-	failed := make(chan error, 1)
+	type result struct {
+		m   message.Message
+		err error
+	}
+	ended := make(chan result, 1)
 	go func() {
-		_, err := client.Call(t.Context(), query("Test.Look", `1`), nil)
-		failed <- err
+		m, err := client.Call(t.Context(), query("Test.Look", `1`), nil)
+		ended <- result{m, err}
 	}()
 	arrives(t, "it runs", begun)
 	d.stop()
-	err := arrives(t, "the call ends", failed)
-	if _, ok := errors.AsType[*Lost](err); !ok {
-		t.Errorf("got %v", err)
+	// What is cut is answered for.
+	if got := arrives(t, "the call ends", ended); got.err != nil || got.m.Kind != message.KindError {
+		t.Errorf("got %s, %v", got.m.Data, got.err)
+	}
+	within(t, "the connection has ended", func() bool { return client.reason() != nil })
+	if _, ok := errors.AsType[*Lost](client.reason()); !ok {
+		t.Errorf("got %v", client.reason())
 	}
 	if _, err := client.Call(t.Context(), query("Ping", `1`), nil); err == nil {
 		t.Error("a call after the end succeeds")

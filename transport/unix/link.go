@@ -180,7 +180,7 @@ func (l *link) expired(begun time.Time) error {
 		l.arm(now.Add(l.allowed()))
 	case l.s.opts.Idle == 0:
 		l.arm(time.Time{}) // it was that of an earlier line
-	case l.open.Load() > 0:
+	case l.open.Load() > 0 || l.serves.Load():
 		l.arm(now.Add(l.s.opts.Idle))
 	default:
 		last := begun

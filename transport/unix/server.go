@@ -29,6 +29,7 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
+	"golang.org/x/sys/unix"
 
 	"kernos/kernel"
 	"kernos/message"
@@ -45,12 +46,13 @@ const (
 // Options are the settings of a Server. The zero value is usable.
 type Options struct {
 	// MaxConnections is how many connections there may be at a time. One more is told so
-	// with a 503 and closed. 0 means DefaultMaxConnections.
+	// with a 503 and closed. 0 means DefaultMaxConnections. There are fewer if the process may
+	// not have so many files open.
 	MaxConnections int
 
 	// Idle is how long a connection may be silent, in both directions, while nothing that
-	// it has asked for is under way. Then it is told so with a 408 and closed. 0 means for
-	// ever.
+	// it has asked for is under way. Then it is told so with a 408 and closed. One that serves
+	// others may be silent: it waits for them. 0 means for ever.
 	Idle time.Duration
 
 	// Line is how long the rest of a line may take that has begun. Then the peer is told so
@@ -125,6 +127,7 @@ func NewServer(k *kernel.Kernel, opts *Options) *Server {
 	if s.opts.MaxConnections <= 0 {
 		s.opts.MaxConnections = DefaultMaxConnections
 	}
+	s.opts.MaxConnections = affordable(s.opts.MaxConnections)
 	if s.opts.Line <= 0 {
 		s.opts.Line = DefaultLine
 	}
@@ -158,6 +161,9 @@ var past = time.Unix(1, 0)
 
 // lastWait is how long connections that were cut may take to end.
 const lastWait = time.Second
+
+// drainPause is how often it is looked whether calls still run.
+const drainPause = 5 * time.Millisecond
 
 // errCut is the cause of the context of calls that took longer than the grace.
 var errCut = errors.New("the server has stopped")
@@ -334,6 +340,14 @@ func (s *Server) drain(cut context.CancelCauseFunc) error {
 			late = true
 		}
 	}
+	// Those that serve may wait for one another.
+	for !late && s.k.InFlight() > 0 {
+		select {
+		case <-time.After(drainPause):
+		case <-grace.C:
+			late = true
+		}
+	}
 	s.each((*link).stop)
 	ended := make(chan struct{})
 	go func() {
@@ -348,6 +362,12 @@ func (s *Server) drain(cut context.CancelCauseFunc) error {
 		}
 	}
 	cut(errCut)
+	// Whoever waits for something that has been cut is told, if it reads.
+	select {
+	case <-ended:
+		return nil
+	case <-time.After(lastWait):
+	}
 	s.each(func(l *link) {
 		s.opts.Log.Warn("a connection was cut: it did not end in time", "grace", s.opts.Grace)
 		_ = l.conn.Close()
@@ -374,7 +394,22 @@ func (s *Server) MaxConnections() int {
 func (s *Server) SetMaxConnections(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.opts.MaxConnections = n
+	s.opts.MaxConnections = affordable(n)
+}
+
+// ownFiles is how many files, at most, what runs beside the connections may want to open: a
+// store that can't is one that fails.
+const ownFiles = 768
+
+// affordable returns n, or how many connections leave files for everything else if that is
+// less. Half of those that this process may have open are always for connections.
+func affordable(n int) int {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil || limit.Cur > 1<<30 {
+		return n
+	}
+	open := int(limit.Cur)
+	return max(1, min(n, open-min(ownFiles, open/2)))
 }
 
 // stopCallers makes the connections stop reading that serve nobody, and returns how many of

@@ -1,0 +1,234 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"kernos/internal/nearest"
+)
+
+// A Module is a namespace of a server.
+type Module struct {
+	Namespace   string   `json:"namespace"`
+	Version     string   `json:"version"`
+	Description string   `json:"description"`
+	Methods     []string `json:"methods"`
+}
+
+// A Catalog is what a server offers, as far as it is known: the list of its methods, and
+// their schemas as soon as somebody asks for one. It is safe for concurrent use.
+type Catalog struct {
+	Hash    string
+	Modules []Module
+
+	// Stale says why the catalog could not be compared with the server, and may be out of
+	// date; nil if it was. Whoever shows the catalog shows this too.
+	Stale error
+
+	client *Client // nil if there is no connection
+	cache  *Cache
+	target Target
+
+	mu      sync.Mutex
+	schemas map[string]json.RawMessage // by namespace
+	methods map[string]*Method
+}
+
+// Discover finds out what a server offers: it asks for the hash and, if the cache does not
+// know it, for the list of modules. If that fails, it makes do with what the cache has,
+// however old, and says so in Stale.
+func Discover(ctx context.Context, c *Client, cache *Cache) (*Catalog, error) {
+	fresh, err := discover(ctx, c, cache)
+	if err == nil {
+		return fresh, nil
+	}
+	if ctx.Err() != nil {
+		return nil, err
+	}
+	old, cacheErr := cache.Latest(c.target)
+	if cacheErr != nil {
+		return nil, err
+	}
+	old.Stale, old.client = err, c
+	return old, nil
+}
+
+func discover(ctx context.Context, c *Client, cache *Cache) (*Catalog, error) {
+	data, err := c.Call(ctx, methodHash)
+	if err != nil {
+		return nil, err
+	}
+	var said struct {
+		Hash string `json:"hash"`
+	}
+	if err := json.Unmarshal(data, &said); err != nil || said.Hash == "" {
+		return nil, &Broken{fmt.Sprintf("%s answers with %.100s", methodHash, data)}
+	}
+	if known, err := cache.load(c.target, said.Hash); err == nil {
+		known.client = c
+		cache.remember(c.target, said.Hash)
+		return known, nil
+	}
+	data, err = c.Call(ctx, methodSchema)
+	if err != nil {
+		return nil, err
+	}
+	catalog, err := readCatalog(said.Hash, data)
+	if err != nil {
+		return nil, err
+	}
+	catalog.client, catalog.cache, catalog.target = c, cache, c.target
+	cache.storeService(c.target, said.Hash, data)
+	return catalog, nil
+}
+
+func readCatalog(hash string, data json.RawMessage) (*Catalog, error) {
+	var service struct {
+		Modules []Module `json:"modules"`
+	}
+	if err := json.Unmarshal(data, &service); err != nil {
+		return nil, &Broken{fmt.Sprintf("%s can't be read: %v", methodSchema, err)}
+	}
+	return &Catalog{Hash: hash, Modules: service.Modules,
+		schemas: make(map[string]json.RawMessage), methods: make(map[string]*Method)}, nil
+}
+
+// Outdated reports whether the server has said meanwhile that it offers something else.
+func (c *Catalog) Outdated() bool {
+	if c.client == nil {
+		return false
+	}
+	now := c.client.Hash()
+	return now != "" && now != c.Hash
+}
+
+// Module finds a module, or returns nil.
+func (c *Catalog) Module(namespace string) *Module {
+	for i := range c.Modules {
+		if c.Modules[i].Namespace == namespace {
+			return &c.Modules[i]
+		}
+	}
+	return nil
+}
+
+// Method returns what is known about a method. It asks the server for the schema of the
+// module, once, if the cache does not have it. The error is an *Unknown if the catalog
+// lists no such method: a server may have one all the same, which it does not show.
+func (c *Catalog) Method(ctx context.Context, namespace, name string) (*Method, error) {
+	module := c.Module(namespace)
+	if module == nil || !slices.Contains(module.Methods, name) {
+		return nil, c.unknown(namespace, name)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	full := namespace + "_" + name
+	if m := c.methods[full]; m != nil {
+		return m, nil
+	}
+	document, err := c.schema(ctx, namespace)
+	if err != nil {
+		return nil, err
+	}
+	m, err := readMethod(module, name, document)
+	if err != nil {
+		return nil, err
+	}
+	c.methods[full] = m
+	return m, nil
+}
+
+// schema returns the schema of a module. The caller has the lock.
+func (c *Catalog) schema(ctx context.Context, namespace string) (json.RawMessage, error) {
+	if known := c.schemas[namespace]; known != nil {
+		return known, nil
+	}
+	if c.cache != nil {
+		if document, err := c.cache.loadModule(c.target, c.Hash, namespace); err == nil {
+			c.schemas[namespace] = document
+			return document, nil
+		}
+	}
+	if c.client == nil {
+		return nil, fmt.Errorf("the schema of %s is not in the cache, and there is no connection to ask for it", namespace)
+	}
+	document, err := c.client.Call(ctx, methodModuleSchema, namespace)
+	if err != nil {
+		return nil, fmt.Errorf("the schema of %s can't be had: %w", namespace, err)
+	}
+	c.schemas[namespace] = document
+	if c.cache != nil && !c.Outdated() {
+		c.cache.storeModule(c.target, c.Hash, namespace, document)
+	}
+	return document, nil
+}
+
+// Find splits a name into a module and a method, as the catalog has them. A name may be
+// written in any of the ways that are in use: storage_tree_get, storage.tree_get,
+// Storage.TreeGet; or the method's name alone, if one module only has it.
+func (c *Catalog) Find(name string) (namespace, method string, ok bool) {
+	wanted := Fold(name)
+	alone := 0
+	for _, m := range c.Modules {
+		for _, one := range m.Methods {
+			switch wanted {
+			case Fold(m.Namespace + one):
+				return m.Namespace, one, true
+			case Fold(one):
+				namespace, method = m.Namespace, one
+				alone++
+			}
+		}
+	}
+	if alone != 1 {
+		return "", "", false
+	}
+	return namespace, method, true
+}
+
+// Fold makes all ways to write a name the same.
+func Fold(name string) string {
+	return strings.ToLower(strings.NewReplacer("_", "", ".", "", "-", "").Replace(name))
+}
+
+// An Unknown is the error of a name that the catalog does not list.
+type Unknown struct {
+	Module, Method string
+	Guidance       *Guidance // the same that a server would give
+}
+
+func (e *Unknown) Error() string {
+	if e.Guidance.ErrorKind == ModuleNotFound {
+		return "Module not found: " + e.Module
+	}
+	return "Method not found: " + e.Method
+}
+
+func (c *Catalog) unknown(namespace, name string) *Unknown {
+	g := &Guidance{ErrorKind: ModuleNotFound, Module: namespace, Action: CallServiceSchema}
+	if m := c.Module(namespace); m != nil {
+		g.ErrorKind, g.Method, g.AvailableMethods = MethodNotFound, name, m.Methods
+		g.Action, g.Namespace = CallModuleSchema, namespace
+		if near := nearest.Names(name, m.Methods); len(near) > 0 {
+			g.Action, g.SuggestedMethod, g.Namespace = TryMethod, near[0], ""
+		}
+		return &Unknown{namespace, name, g}
+	}
+	names := make([]string, len(c.Modules))
+	for i := range c.Modules {
+		names[i] = c.Modules[i].Namespace
+	}
+	if near := nearest.Names(namespace, names); len(near) > 0 {
+		m := c.Module(near[0])
+		g.AvailableMethods = m.Methods
+		g.Action, g.Namespace = CallModuleSchema, near[0]
+		if slices.Contains(m.Methods, name) {
+			g.Action, g.SuggestedMethod, g.Namespace = TryMethod, near[0]+"."+name, ""
+		}
+	}
+	return &Unknown{namespace, name, g}
+}

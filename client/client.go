@@ -1,0 +1,432 @@
+// Package client calls the methods of any server that speaks the introspective streaming
+// RPC protocol. It knows none of them in advance: it asks the server what there is, keeps
+// the answer, and checks what it sends against it.
+//
+//	c, err := client.Dial(ctx, client.Target{URL: "ws://127.0.0.1:7420/", Token: token})
+//	defer c.Close()
+//	catalog, err := client.Discover(ctx, c, client.OpenCache("")) // from the cache, if the hash is the same
+//	method, err := catalog.Method(ctx, "storage", "tree_get")
+//	err = method.Validate(params)                                 // an error that says what is wrong
+//	s, err := c.Stream(ctx, method.Call(), params)
+//	for item, err := range s.Items(ctx) { … }
+//
+// Every call is a stream of items: progress, data, guidance, an error, and done. A
+// connection that breaks is made again, with pauses that grow, and streams whose items
+// are numbered go on behind the last one that came, without gap or repeat.
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+)
+
+const (
+	// maxUnread is how many items of a stream wait to be taken. Then the connection is not
+	// read any further: a program that leaves a stream unread closes it, or gives it a
+	// client of its own.
+	maxUnread = 256
+
+	// maxEarly is how many items are kept that come before the acknowledgement of their
+	// stream. Servers should not send such, and some do.
+	maxEarly = 64
+
+	// writeTime is how long a request may take to be written.
+	writeTime = 30 * time.Second
+
+	// dialTime is how long one try to connect may take.
+	dialTime = 10 * time.Second
+
+	// farewell is how long a server may take to close its side of a connection.
+	farewell = 300 * time.Millisecond
+
+	shortestPause = 50 * time.Millisecond
+	longestPause  = 5 * time.Second
+
+	// defaultPatience is how long a connection is tried to be made again.
+	defaultPatience = 30 * time.Second
+)
+
+// The methods of the protocol itself.
+const (
+	methodSchema       = "service_schema"
+	methodModuleSchema = "service_module_schema"
+	methodHash         = "service_hash"
+	methodUnsubscribe  = "service_unsubscribe"
+	methodResume       = "service_resume"
+)
+
+// A Client makes calls, any number at a time, over one connection that it makes again when
+// it breaks. It is safe for concurrent use.
+type Client struct {
+	target   Target
+	endpoint *endpoint
+	ctx      context.Context // of the client's life
+	cancel   context.CancelFunc
+	ended    chan struct{} // closed when the keeper has ended
+	wake     chan struct{} // tells an idle keeper that somebody wants a connection
+
+	mu      sync.Mutex // guards what follows
+	link    *link      // nil while there is no connection
+	changed chan struct{}
+	idle    bool  // nobody tries to connect
+	failure error // why the last try to connect failed
+	closed  bool
+	nextID  uint64
+	waiting map[uint64]*waiting // requests without an answer, by id
+	streams map[string]*Stream  // by subscription
+	early   []notification
+	hash    string
+}
+
+// waiting is a request that is not answered yet.
+type waiting struct {
+	stream *Stream
+	resume bool
+	acked  chan error // takes one; nil for a resumption
+}
+
+// Dial connects to a server. Ctx bounds the connecting only. The error is an *Unreachable,
+// or a *Refused if somebody is there who does not let this client in.
+func Dial(ctx context.Context, t Target) (*Client, error) {
+	e, err := t.endpoint()
+	if err != nil {
+		return nil, err
+	}
+	first, err := e.dial(ctx)
+	if err != nil {
+		e.close()
+		return nil, err
+	}
+	c := &Client{
+		target: t, endpoint: e, ended: make(chan struct{}), wake: make(chan struct{}, 1), link: first, changed: make(chan struct{}),
+		waiting: make(map[uint64]*waiting), streams: make(map[string]*Stream),
+	}
+	c.ctx, c.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	go c.keep(first)
+	return c, nil
+}
+
+// Close ends the connection, and every stream with ErrClosed. It returns when nothing of
+// the client runs any more.
+func (c *Client) Close() error {
+	c.mu.Lock()
+	c.closed = true
+	l := c.link
+	c.mu.Unlock()
+	if l != nil {
+		// A server that does not answer the farewell is left without one.
+		impatient := time.AfterFunc(farewell, c.cancel)
+		l.bye()
+		impatient.Stop()
+	}
+	c.cancel()
+	<-c.ended
+	c.endpoint.close()
+	return nil
+}
+
+// Target returns where the client's server is.
+func (c *Client) Target() Target { return c.target }
+
+// Hash returns the service hash that the last item had, or "".
+func (c *Client) Hash() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.hash
+}
+
+// keep has the connection: it reads from it until it breaks, and makes it again. It ends
+// with the client.
+func (c *Client) keep(l *link) {
+	defer close(c.ended)
+	for {
+		err := c.receive(l)
+		l.close()
+		if !c.dropped(err) {
+			return
+		}
+		for {
+			if l, err = c.redial(); err == nil {
+				break
+			}
+			if !c.rest(err) {
+				return
+			}
+		}
+		if !c.restore(l) {
+			l.close()
+			c.dropped(ErrClosed)
+			return
+		}
+	}
+}
+
+// receive handles what comes, until the connection breaks.
+func (c *Client) receive(l *link) error {
+	stop := l.watch(c.ctx)
+	defer stop()
+	for {
+		text, err := l.read(c.ctx)
+		if err != nil {
+			return err
+		}
+		frames, err := readFrames(text)
+		if err != nil {
+			return &Lost{Err: fmt.Errorf("the server sent what is no JSON-RPC: %w", err)}
+		}
+		for i := range frames {
+			if f := &frames[i]; f.notifies() {
+				c.deliver(l, f.about)
+			} else {
+				c.answered(l, f)
+			}
+		}
+	}
+}
+
+// dropped lets go of a connection. Requests that were not answered fail, for nobody knows
+// whether they were carried out; streams that can't go on do too. It reports whether the
+// client lives on.
+func (c *Client) dropped(cause error) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.link = nil
+	lost := asLost(cause)
+	if c.closed {
+		lost = ErrClosed
+	}
+	for _, w := range c.waiting {
+		if w.acked != nil {
+			w.acked <- lost
+		}
+	}
+	clear(c.waiting)
+	c.early = nil
+	for id, s := range c.streams {
+		if c.closed || !s.resumable() {
+			delete(c.streams, id)
+			s.finish(lost)
+		}
+	}
+	return !c.closed
+}
+
+// redial connects, at once and then with pauses that grow, until the target's patience is
+// over.
+func (c *Client) redial() (*link, error) {
+	ctx, cancel := context.WithTimeout(c.ctx, c.target.patience())
+	defer cancel()
+	pause := shortestPause
+	for {
+		dialing, stop := context.WithTimeout(c.ctx, dialTime)
+		l, err := c.endpoint.dial(dialing)
+		stop()
+		if err == nil {
+			return l, nil
+		}
+		if _, refused := errors.AsType[*Refused](err); refused || c.ctx.Err() != nil {
+			return nil, err
+		}
+		select {
+		case <-time.After(pause/2 + rand.N(pause)): // so that not all clients of a server come at once
+		case <-ctx.Done():
+			return nil, err
+		}
+		pause = min(2*pause, longestPause)
+	}
+}
+
+// rest gives up until somebody wants a connection. It reports whether the client lives on.
+func (c *Client) rest(cause error) bool {
+	c.mu.Lock()
+	if c.closed {
+		cause = ErrClosed
+	}
+	for id, s := range c.streams {
+		delete(c.streams, id)
+		s.finish(cause)
+	}
+	c.failure, c.idle = cause, true
+	c.tell()
+	c.mu.Unlock()
+	select {
+	case <-c.wake:
+		return true
+	case <-c.ctx.Done():
+		return false
+	}
+}
+
+// tell wakes those who wait for a connection. The caller has the lock.
+func (c *Client) tell() {
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// restore makes a connection the client's, and asks for the rest of the streams. It
+// reports whether the client lives on.
+func (c *Client) restore(l *link) bool {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return false
+	}
+	c.link, c.failure = l, nil
+	c.tell()
+	var requests [][]byte
+	for _, id := range slices.Sorted(maps.Keys(c.streams)) {
+		s := c.streams[id]
+		c.nextID++
+		c.waiting[c.nextID] = &waiting{stream: s, resume: true}
+		requests = append(requests, request(c.nextID, methodResume, json.RawMessage(s.id), json.RawMessage(strconv.FormatUint(s.last, 10))))
+	}
+	c.mu.Unlock()
+	for _, r := range requests {
+		if l.write(c.ctx, r) != nil {
+			break // the connection has broken again, which its reader will notice
+		}
+	}
+	return true
+}
+
+// connected returns the connection, and waits for it if it is being made.
+func (c *Client) connected(ctx context.Context) (*link, error) {
+	woken := false
+	for {
+		c.mu.Lock()
+		l, changed := c.link, c.changed
+		switch {
+		case c.closed:
+			c.mu.Unlock()
+			return nil, ErrClosed
+		case l != nil:
+			c.mu.Unlock()
+			return l, nil
+		case c.idle && woken:
+			err := c.failure
+			c.mu.Unlock()
+			return nil, err
+		case c.idle:
+			c.idle, woken = false, true
+			c.wake <- struct{}{} // there is room: only whoever ends idleness sends
+		}
+		c.mu.Unlock()
+		woken = true // whoever tries: one try is enough
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-c.ctx.Done():
+			return nil, ErrClosed
+		}
+	}
+}
+
+// answered handles the answer to a request.
+func (c *Client) answered(l *link, f *frame) {
+	id, err := strconv.ParseUint(string(f.ID), 10, 64)
+	if err != nil {
+		return // an error about a frame that we did not send
+	}
+	c.mu.Lock()
+	w := c.waiting[id]
+	delete(c.waiting, id)
+	if w == nil {
+		c.mu.Unlock()
+		return
+	}
+	s := w.stream
+	switch {
+	case w.resume:
+		// A server that does not know how to resume takes it for a call like any other,
+		// and starts another stream.
+		if f.Error != nil || string(f.Result) != string(s.id) && string(f.Result) != "true" {
+			delete(c.streams, string(s.id))
+			s.finish(&Lost{Err: errors.New("the connection broke, and the server has not kept the stream")})
+		}
+	case f.Error != nil:
+		w.acked <- f.Error
+	case s.isClosed():
+		w.acked <- ErrClosed
+		c.mu.Unlock()
+		_ = l.write(c.ctx, request(0, methodUnsubscribe, f.Result)) // nobody is left to take its items
+		return
+	default:
+		s.id = f.Result
+		c.streams[string(s.id)] = s
+		w.acked <- nil
+	}
+	var early []notification
+	if len(c.early) > 0 {
+		c.early = slices.DeleteFunc(c.early, func(n notification) bool {
+			if string(n.Subscription) == string(s.id) {
+				early = append(early, n)
+				return true
+			}
+			return false
+		})
+	}
+	c.mu.Unlock()
+	for _, n := range early {
+		c.deliver(l, n)
+	}
+}
+
+// deliver gives an item to its stream, and waits until there is room for it.
+func (c *Client) deliver(l *link, n notification) {
+	item, err := readItem(n.Item)
+	if n.Seq > 0 {
+		item.Seq = n.Seq
+	}
+	c.mu.Lock()
+	s := c.streams[string(n.Subscription)]
+	if s == nil {
+		if len(c.waiting) > 0 {
+			if len(c.early) == maxEarly {
+				c.early = c.early[1:]
+			}
+			c.early = append(c.early, n)
+		}
+		c.mu.Unlock()
+		return
+	}
+	if err == nil && item.ServiceHash != "" {
+		c.hash = item.ServiceHash
+	}
+	if err == nil {
+		if s.repeats(item.Seq) {
+			c.mu.Unlock()
+			return
+		}
+		err = s.count(item.Seq)
+	}
+	if err != nil {
+		delete(c.streams, string(s.id))
+		s.finish(err)
+		c.mu.Unlock()
+		return
+	}
+	c.mu.Unlock()
+
+	l.delivering.Store(true)
+	select {
+	case s.items <- item:
+	case <-s.closed:
+	case <-c.ctx.Done():
+	}
+	l.delivering.Store(false)
+	if item.Type == Done {
+		c.mu.Lock()
+		delete(c.streams, string(s.id))
+		c.mu.Unlock()
+		s.finish(nil)
+	}
+}

@@ -1,0 +1,89 @@
+package client
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// ErrClosed is the error of calls on a client, or of a stream, that was closed.
+var ErrClosed = errors.New("the client was closed")
+
+// An Unreachable is the error of a server that can't be connected to.
+type Unreachable struct {
+	URL string
+	Err error
+}
+
+func (e *Unreachable) Error() string {
+	return fmt.Sprintf("can't reach %s: %v", e.URL, e.Err)
+}
+
+// Unwrap returns the reason.
+func (e *Unreachable) Unwrap() error { return e.Err }
+
+// A Refused is the error of a server that is there, and does not open a WebSocket.
+type Refused struct {
+	URL    string
+	Status int    // of HTTP
+	Text   string // what the server says, if it is short
+}
+
+func (e *Refused) Error() string {
+	text := fmt.Sprintf("%s answers with HTTP status %d", e.URL, e.Status)
+	said := strings.TrimSpace(e.Text)
+	var body struct {
+		Message string `json:"message"`
+	}
+	if json.Unmarshal([]byte(said), &body) == nil && body.Message != "" {
+		said = body.Message
+	}
+	if said != "" {
+		text += ": " + said
+	}
+	return text
+}
+
+// Forbidden reports whether the server wants another token, or none of ours.
+func (e *Refused) Forbidden() bool { return e.Status == 401 || e.Status == 403 }
+
+// A Lost is the error of a call whose connection broke. What was asked for may have
+// happened.
+type Lost struct{ Err error }
+
+func (e *Lost) Error() string {
+	return fmt.Sprintf("the connection was lost, and what was asked for may have happened: %v", e.Err)
+}
+
+// Unwrap returns the reason.
+func (e *Lost) Unwrap() error { return e.Err }
+
+func asLost(err error) error {
+	if l, ok := errors.AsType[*Lost](err); ok {
+		return l
+	}
+	return &Lost{Err: err}
+}
+
+// An RPCError is an error of JSON-RPC itself: the request did not become a call.
+type RPCError struct {
+	Code    int    `json:"code"`
+	Message string `json:"message"`
+}
+
+func (e *RPCError) Error() string { return fmt.Sprintf("%s (JSON-RPC error %d)", e.Message, e.Code) }
+
+// A Failure is the error of a call that was answered with an error.
+type Failure struct {
+	Text     string
+	Code     int       // 0 if the server gives none
+	Guidance *Guidance // what to do about it; may be nil
+}
+
+func (e *Failure) Error() string { return e.Text }
+
+// A Broken is the error of a stream that does not keep to the rules of the protocol.
+type Broken struct{ Text string }
+
+func (e *Broken) Error() string { return "the server breaks the protocol: " + e.Text }

@@ -1,0 +1,210 @@
+package client
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+)
+
+// A Field is one parameter of a method, or a member of one, with its references resolved:
+// all that a flag, a form or a help text needs to know. What a schema says beyond it is
+// checked by [Method.Validate].
+type Field struct {
+	Name        string
+	Description string
+	Required    bool
+	Types       []string // names of JSON Schema; empty if any value will do
+	Format      string
+	Enum        []json.RawMessage // the only values, if there are any; a const is one
+	Default     json.RawMessage   // nil if there is none
+	Examples    []json.RawMessage
+	Sensitive   bool // its value must not be shown or kept
+
+	Minimum, Maximum *float64
+	MinLength        int
+	Pattern          string
+
+	Fields   []*Field // of an object, in the order of the schema
+	Items    *Field   // of an array; nil if elements may be anything
+	MinItems int
+	Forms    []*Field // the value has one of these forms, if there are any
+}
+
+// Is reports whether a value of this JSON type may stand here.
+func (f *Field) Is(jsonType string) bool { return slices.Contains(f.Types, jsonType) }
+
+// Scalar returns the one JSON type that a value has, null aside, or "".
+func (f *Field) Scalar() string {
+	only := ""
+	for _, t := range f.Types {
+		switch {
+		case t == "null":
+		case only != "":
+			return ""
+		default:
+			only = t
+		}
+	}
+	return only
+}
+
+// Find returns the field with this dotted path, or nil.
+func (f *Field) Find(path string) *Field {
+	for _, inner := range f.Fields {
+		if inner.Name == path {
+			return inner
+		}
+		if rest, ok := strings.CutPrefix(path, inner.Name+"."); ok {
+			if found := inner.Find(rest); found != nil {
+				return found
+			}
+		}
+	}
+	return nil
+}
+
+// How deep fields are resolved, and how many. Those beyond take any value, and the schema
+// still checks them.
+const (
+	maxDepth  = 12
+	maxFields = 10_000
+)
+
+// A resolver makes fields of the schemas in a document.
+type resolver struct {
+	document json.RawMessage
+	open     []string // references that are being resolved: a schema may contain itself
+	made     int      // fields so far
+}
+
+// field makes a field of a schema. It never fails: what can't be understood may be
+// anything.
+func (r *resolver) field(name string, text json.RawMessage, depth int) *Field {
+	f := &Field{Name: name}
+	r.fill(f, text, depth)
+	return f
+}
+
+func (r *resolver) fill(f *Field, text json.RawMessage, depth int) {
+	o, err := readObject(text)
+	if r.made++; err != nil || depth > maxDepth || r.made > maxFields {
+		return
+	}
+	var ref string
+	if o.read("$ref", &ref) && !slices.Contains(r.open, ref) {
+		if target := r.find(ref); target != nil {
+			r.open = append(r.open, ref)
+			r.fill(f, target, depth+1)
+			r.open = r.open[:len(r.open)-1]
+		}
+	}
+	var parts []json.RawMessage
+	if o.read("allOf", &parts) {
+		for _, p := range parts {
+			r.fill(f, p, depth+1)
+		}
+	}
+	r.describe(f, o)
+	r.object(f, o, depth)
+	if items := o.get("items"); items != nil {
+		f.Items = r.field("", items, depth+1)
+	}
+	for _, keyword := range []string{"oneOf", "anyOf"} {
+		var forms []json.RawMessage
+		if !o.read(keyword, &forms) {
+			continue
+		}
+		for _, form := range forms {
+			f.Forms = append(f.Forms, r.field("", form, depth+1))
+		}
+	}
+	if len(f.Types) == 0 {
+		for _, form := range f.Forms {
+			for _, t := range form.Types {
+				if !f.Is(t) {
+					f.Types = append(f.Types, t)
+				}
+			}
+		}
+	}
+}
+
+// describe reads what a schema says about the value itself.
+func (r *resolver) describe(f *Field, o object) {
+	var one string
+	if o.read("type", &one) {
+		f.Types = []string{one}
+	} else {
+		o.read("type", &f.Types)
+	}
+	o.read("description", &f.Description)
+	o.read("format", &f.Format)
+	o.read("enum", &f.Enum)
+	o.read("examples", &f.Examples)
+	o.read("minimum", &f.Minimum)
+	o.read("maximum", &f.Maximum)
+	o.read("minLength", &f.MinLength)
+	o.read("minItems", &f.MinItems)
+	o.read("pattern", &f.Pattern)
+	if v := o.get("default"); v != nil {
+		f.Default = v
+	}
+	if v := o.get("const"); v != nil {
+		f.Enum = []json.RawMessage{v}
+	}
+	var secret bool
+	if o.read("writeOnly", &secret) && secret || f.Format == "password" {
+		f.Sensitive = true
+	}
+}
+
+// object reads the members of an object.
+func (r *resolver) object(f *Field, o object, depth int) {
+	properties, err := readObject(o.get("properties"))
+	if err == nil {
+		for _, p := range properties {
+			inner := r.field(p.name, p.value, depth+1)
+			f.Fields = slices.DeleteFunc(f.Fields, func(old *Field) bool { return old.Name == p.name })
+			f.Fields = append(f.Fields, inner)
+		}
+	}
+	var required []string
+	o.read("required", &required)
+	for _, inner := range f.Fields {
+		if slices.Contains(required, inner.Name) {
+			inner.Required = true
+		}
+	}
+	if len(f.Types) == 0 && len(f.Fields) > 0 {
+		f.Types = []string{"object"}
+	}
+}
+
+// find returns the schema that a reference within the document means, or nil.
+func (r *resolver) find(ref string) json.RawMessage {
+	path, ok := strings.CutPrefix(ref, "#")
+	if !ok {
+		return nil
+	}
+	at := r.document
+	for i, step := range strings.Split(path, "/") {
+		if i == 0 {
+			if step != "" {
+				return nil // a name, which only the schema itself understands
+			}
+			continue
+		}
+		step = strings.ReplaceAll(strings.ReplaceAll(step, "~1", "/"), "~0", "~")
+		if o, err := readObject(at); err == nil {
+			at = o.get(step)
+			continue
+		}
+		var list []json.RawMessage
+		index, err := parseIndex(step)
+		if err != nil || json.Unmarshal(at, &list) != nil || index >= len(list) {
+			return nil
+		}
+		at = list[index]
+	}
+	return at
+}

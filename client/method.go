@@ -1,0 +1,130 @@
+package client
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+
+	"kernos/internal/jsonscan"
+	"kernos/schema"
+)
+
+// A Method is what a server says about one of its methods.
+type Method struct {
+	Module      string
+	Name        string // without the module
+	Description string
+	Field       // the parameters, as one object
+	Schema      json.RawMessage
+
+	parse  sync.Once
+	schema *schema.Schema
+	broken error
+}
+
+// Call returns the name that the method is called by.
+func (m *Method) Call() string { return m.Module + "_" + m.Name }
+
+// Validate checks parameters, which are one JSON object. The error is a *schema.Invalid. A
+// schema that can't be compiled checks nothing: the server does.
+func (m *Method) Validate(params json.RawMessage) error {
+	m.parse.Do(func() { m.schema, m.broken = schema.Parse(m.Schema) })
+	if m.broken != nil {
+		return nil
+	}
+	var scan jsonscan.Scanner
+	if err := scan.Text(params); err != nil {
+		return &schema.Invalid{Problems: []schema.Problem{{Text: "the parameters are not JSON: " + err.Error()}}}
+	}
+	return m.schema.Validate(params)
+}
+
+// Unchecked says why nothing is checked before it is sent, or returns nil.
+func (m *Method) Unchecked() error {
+	m.parse.Do(func() { m.schema, m.broken = schema.Parse(m.Schema) })
+	return m.broken
+}
+
+func parseIndex(text string) (int, error) {
+	n, err := strconv.ParseUint(text, 10, 31)
+	return int(n), err
+}
+
+// readMethod finds a method in the schema of its module. By the protocol it stands where
+// it stands in the list of methods.
+func readMethod(module *Module, name string, document json.RawMessage) (*Method, error) {
+	index := slices.Index(module.Methods, name)
+	root, err := readObject(document)
+	if err != nil {
+		return nil, &Broken{fmt.Sprintf("the schema of %s can't be read: %v", module.Namespace, err)}
+	}
+	var variants []json.RawMessage
+	root.read("oneOf", &variants)
+	r := &resolver{document: document}
+	if index < 0 || index >= len(variants) || !named(r, variants[index], name) {
+		index = slices.IndexFunc(variants, func(v json.RawMessage) bool { return named(r, v, name) })
+	}
+	if index < 0 {
+		return nil, &Broken{fmt.Sprintf("the schema of %s has no form for %s", module.Namespace, name)}
+	}
+	variant, err := readObject(resolved(r, variants[index]))
+	if err != nil {
+		return nil, &Broken{fmt.Sprintf("the schema of %s_%s can't be read: %v", module.Namespace, name, err)}
+	}
+	m := &Method{Module: module.Namespace, Name: name}
+	m.Schema = parameters(variant, root, name)
+	m.Field = *r.field("", m.Schema, 0)
+	m.Description, m.Field.Description = m.Field.Description, ""
+	return m, nil
+}
+
+// resolved follows the reference that stands in the place of a whole variant.
+func resolved(r *resolver, variant json.RawMessage) json.RawMessage {
+	for range maxDepth {
+		o, err := readObject(variant)
+		var ref string
+		if err != nil || !o.read("$ref", &ref) {
+			break
+		}
+		variant = r.find(ref)
+	}
+	return variant
+}
+
+// named reports whether a variant is that of a method.
+func named(r *resolver, variant json.RawMessage, name string) bool {
+	o, err := readObject(resolved(r, variant))
+	if err != nil {
+		return false
+	}
+	properties, err := readObject(o.get("properties"))
+	return err == nil && says(properties.get("method"), name)
+}
+
+// says reports whether a property is the one that names the method.
+func says(property json.RawMessage, name string) bool {
+	o, err := readObject(property)
+	var constant string
+	return err == nil && o.read("const", &constant) && constant == name
+}
+
+// parameters makes the schema of a method's parameters from its variant: without the name
+// of the method, which stands elsewhere in a request, and with what it refers to.
+func parameters(variant, root object, name string) json.RawMessage {
+	if properties, err := readObject(variant.get("properties")); err == nil && says(properties.get("method"), name) {
+		variant = variant.set("properties", properties.without("method").text())
+		var required []string
+		if variant.read("required", &required) {
+			text, _ := json.Marshal(slices.DeleteFunc(required, func(r string) bool { return r == "method" }))
+			variant = variant.set("required", text)
+		}
+	}
+	for _, keyword := range []string{"$schema", "$defs", "definitions"} {
+		if v := root.get(keyword); v != nil && variant.get(keyword) == nil {
+			variant = append(variant, member{keyword, v})
+		}
+	}
+	return variant.text()
+}

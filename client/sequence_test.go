@@ -1,0 +1,50 @@
+package client
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestCheckSequence(t *testing.T) {
+	item := func(word string) Item {
+		i := Item{Type: ItemType(word), ServiceHash: "h", Provenance: []string{}, ContentType: "m.x"}
+		if word == "mishap" {
+			i.Type, i.Recoverable = Error, true
+		}
+		return i
+	}
+	for words, want := range map[string]string{
+		"progress progress data data done": "",
+		"done":                             "",
+		"progress done":                    "",
+		"guidance error done":              "",
+		"error done":                       "",
+		"data error done":                  "",
+		"mishap data done":                 "",
+		"":                                 "without items",
+		"data":                             "the last item is data",
+		"done done":                        "done comes behind done",
+		"done data":                        "data comes behind done",
+		"guidance done":                    "followed by done",
+		"error data done":                  "followed by data",
+		"error error done":                 "followed by error",
+	} {
+		var items []Item
+		for _, word := range strings.Fields(words) {
+			items = append(items, item(word))
+		}
+		err := CheckSequence(items)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%q: %v, want %q", words, err, want)
+		}
+	}
+	bare := []Item{{Type: Done}}
+	if err := CheckSequence(bare); err == nil {
+		t.Error("an item without a hash passes")
+	}
+	gap := []Item{item("data"), item("done")}
+	gap[0].Seq, gap[1].Seq = 1, 3
+	if err := CheckSequence(gap); err == nil {
+		t.Error("a gap passes")
+	}
+}

@@ -1,0 +1,199 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+	"sync"
+)
+
+// A Stream is what answers a call. One goroutine reads it.
+type Stream struct {
+	client *Client
+	items  chan Item
+	closed chan struct{} // closed by Close: nobody takes items any more
+
+	// Guarded by the client's lock.
+	id   json.RawMessage // of the subscription; nil until it is acknowledged
+	last uint64          // number of the last item; 0 before the first
+	any  bool            // an item has come
+
+	finishing sync.Once
+	finished  chan struct{} // closed when no item comes any more
+	err       error         // valid then; nil after done
+	closing   sync.Once
+}
+
+// Stream calls a method and returns its stream when the server has acknowledged it. The
+// caller reads it to its end, or closes it. Arguments are the parameters as they stand in
+// the request's list; a method with named ones takes one object. The error is an
+// *Unreachable, a *Refused, a *Lost, an *RPCError or that of the context.
+func (c *Client) Stream(ctx context.Context, method string, args ...any) (*Stream, error) {
+	params := make([]json.RawMessage, len(args))
+	for i, a := range args {
+		text, err := json.Marshal(a)
+		if err != nil {
+			return nil, fmt.Errorf("parameter %d can't be written as JSON: %w", i, err)
+		}
+		params[i] = text
+	}
+	for {
+		l, err := c.connected(ctx)
+		if err != nil {
+			return nil, err
+		}
+		s := &Stream{client: c, items: make(chan Item, maxUnread), closed: make(chan struct{}), finished: make(chan struct{})}
+		w := &waiting{stream: s, acked: make(chan error, 1)}
+		c.mu.Lock()
+		if c.link != l {
+			c.mu.Unlock()
+			continue // it broke in this moment: nothing was sent
+		}
+		c.nextID++
+		id := c.nextID
+		c.waiting[id] = w
+		c.mu.Unlock()
+		if err := l.write(ctx, request(id, method, params...)); err != nil {
+			c.mu.Lock()
+			delete(c.waiting, id)
+			c.mu.Unlock()
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			return nil, asLost(err)
+		}
+		select {
+		case err := <-w.acked:
+			if err != nil {
+				return nil, err
+			}
+			return s, nil
+		case <-ctx.Done():
+			_ = s.Close()
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// Call calls a method, and returns the data of the last data item. The error is that of
+// Stream, or a *Failure with the server's guidance.
+func (c *Client) Call(ctx context.Context, method string, args ...any) (json.RawMessage, error) {
+	s, err := c.Stream(ctx, method, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = s.Close() }()
+	var data json.RawMessage
+	var guidance *Guidance
+	var failure *Failure
+	for item, err := range s.Items(ctx) {
+		switch {
+		case err != nil:
+			return nil, err
+		case item.Type == Data:
+			data, failure = item.Data, nil // whatever was wrong before, it went on
+		case item.Type == Guide:
+			guidance = item.Guidance
+		case item.Type == Error:
+			failure = &Failure{Text: item.Error, Code: item.Code, Guidance: guidance}
+		}
+	}
+	if failure != nil {
+		return nil, failure
+	}
+	return data, nil
+}
+
+// Next returns the next item, which may be the last: it is of type Done then. Behind it the
+// error is io.EOF.
+func (s *Stream) Next(ctx context.Context) (Item, error) {
+	select {
+	case item := <-s.items:
+		return item, nil
+	default:
+	}
+	select {
+	case item := <-s.items:
+		return item, nil
+	case <-s.finished:
+	case <-ctx.Done():
+		return Item{}, ctx.Err()
+	}
+	select {
+	case item := <-s.items: // it came before the end did
+		return item, nil
+	default:
+	}
+	if s.err != nil {
+		return Item{}, s.err
+	}
+	return Item{}, io.EOF
+}
+
+// Items returns the items until the stream ends, or an error, which is the last.
+func (s *Stream) Items(ctx context.Context) iter.Seq2[Item, error] {
+	return func(yield func(Item, error) bool) {
+		for {
+			item, err := s.Next(ctx)
+			if err == io.EOF || !yield(item, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Close says that no item is wanted any more. If the stream has not ended, the server is
+// told to cancel it.
+func (s *Stream) Close() error {
+	s.closing.Do(func() {
+		close(s.closed)
+		c := s.client
+		c.mu.Lock()
+		id, l := s.id, c.link
+		_, running := c.streams[string(id)]
+		delete(c.streams, string(id))
+		c.nextID++
+		text := request(c.nextID, methodUnsubscribe, id)
+		c.mu.Unlock()
+		s.finish(ErrClosed)
+		if running && l != nil {
+			_ = l.write(c.ctx, text) // a server that can't be told has lost its client anyhow
+		}
+	})
+	return nil
+}
+
+func (s *Stream) isClosed() bool {
+	select {
+	case <-s.closed:
+		return true
+	default:
+		return false
+	}
+}
+
+// finish says that no item comes any more. Only the first reason counts.
+func (s *Stream) finish(err error) {
+	s.finishing.Do(func() {
+		s.err = err
+		close(s.finished)
+	})
+}
+
+// resumable reports whether the server can be asked for the rest of the stream. One that
+// does not number its items can't tell which have come.
+func (s *Stream) resumable() bool { return s.id != nil && (s.last > 0 || !s.any) }
+
+// repeats reports whether an item has come before.
+func (s *Stream) repeats(seq uint64) bool { return seq > 0 && seq <= s.last }
+
+// count takes note of an item's number.
+func (s *Stream) count(seq uint64) error {
+	if s.last > 0 && seq != s.last+1 {
+		return &Broken{fmt.Sprintf("item %d of the stream is followed by item %d", s.last, seq)}
+	}
+	s.last, s.any = seq, true
+	return nil
+}

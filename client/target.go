@@ -1,0 +1,218 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/coder/websocket"
+)
+
+// A Target says where a server is.
+type Target struct {
+	// URL is ws://host:port/path or wss://…, http and https meaning the same, or
+	// unix:///path/of/a.sock, on which a server answers as on its TCP address.
+	URL string
+
+	Token string      // a bearer token; "" if the server wants none
+	TLS   *tls.Config // nil means the system's certificates
+
+	// Patience is how long a connection that broke is tried to be made again. 0 means 30 s.
+	Patience time.Duration
+
+	// Trace is told every frame that is sent and received, for whoever wants to look at the
+	// protocol itself. It may be called by two goroutines at a time. Nil means nobody.
+	Trace func(sent bool, frame []byte)
+}
+
+func (t Target) patience() time.Duration {
+	if t.Patience > 0 {
+		return t.Patience
+	}
+	return defaultPatience
+}
+
+// maxFrame is how long a frame may be that a server sends.
+const maxFrame = 64 << 20
+
+const (
+	pingEvery = 30 * time.Second
+	pongTime  = 15 * time.Second
+)
+
+// An endpoint is a target that is understood.
+type endpoint struct {
+	url       string // for the handshake
+	shown     string // for people
+	header    http.Header
+	transport *http.Transport
+	trace     func(sent bool, frame []byte)
+}
+
+// Check says what is wrong with the target's address, or returns nil.
+func (t Target) Check() error {
+	_, err := t.endpoint()
+	return err
+}
+
+// HTTPClient returns a client for plain HTTP requests to the target, and the URL that paths
+// are appended to. The caller closes its idle connections.
+func (t Target) HTTPClient() (*http.Client, string, error) {
+	e, err := t.endpoint()
+	if err != nil {
+		return nil, "", err
+	}
+	base, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(e.url, "http://"), "https://"), "/")
+	scheme, _, _ := strings.Cut(e.url, "://")
+	return &http.Client{Transport: e.transport}, scheme + "://" + base, nil
+}
+
+func (t Target) endpoint() (*endpoint, error) {
+	u, err := url.Parse(t.URL)
+	if err != nil {
+		return nil, fmt.Errorf("%q is no address of a server; it looks like ws://127.0.0.1:7420/ or unix:///path/of/a.sock: %w", t.URL, err)
+	}
+	e := &endpoint{shown: t.URL, trace: t.Trace, header: make(http.Header), transport: &http.Transport{TLSClientConfig: t.TLS, Proxy: http.ProxyFromEnvironment}}
+	if t.Token != "" {
+		e.header.Set("Authorization", "Bearer "+t.Token)
+	}
+	switch u.Scheme {
+	case "ws", "http":
+		u.Scheme = "http"
+	case "wss", "https":
+		u.Scheme = "https"
+	case "unix", "http+unix", "ws+unix":
+		path := u.Host + u.Path
+		if path == "" {
+			return nil, fmt.Errorf("%q names no socket; write unix:///path/of/a.sock", t.URL)
+		}
+		e.transport.Proxy = nil
+		e.transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", path)
+		}
+		e.url = "http://localhost/"
+		return e, nil
+	default:
+		return nil, fmt.Errorf("%q is no address of a server; it begins with ws://, wss://, http://, https:// or unix://", t.URL)
+	}
+	if u.Host == "" {
+		return nil, fmt.Errorf("%q names no host; write ws://127.0.0.1:7420/", t.URL)
+	}
+	if u.Path == "" {
+		u.Path = "/"
+	}
+	u.User = nil
+	e.url = u.String()
+	return e, nil
+}
+
+// close lets go of connections that are not used.
+func (e *endpoint) close() { e.transport.CloseIdleConnections() }
+
+// dial opens a WebSocket.
+func (e *endpoint) dial(ctx context.Context) (*link, error) {
+	conn, response, err := websocket.Dial(ctx, e.url, &websocket.DialOptions{
+		HTTPClient: &http.Client{Transport: e.transport}, HTTPHeader: e.header, CompressionMode: websocket.CompressionDisabled,
+	})
+	if err == nil {
+		conn.SetReadLimit(maxFrame)
+		return &link{conn: conn, trace: e.trace}, nil
+	}
+	if response != nil && response.StatusCode != http.StatusSwitchingProtocols {
+		r := &Refused{URL: e.shown, Status: response.StatusCode}
+		if response.Body != nil {
+			text, _ := io.ReadAll(io.LimitReader(response.Body, 1000)) // the library keeps some of it
+			r.Text = string(bytes.ToValidUTF8(text, nil))
+		}
+		return nil, r
+	}
+	if ctx.Err() != nil && errors.Is(ctx.Err(), context.Canceled) {
+		return nil, ctx.Err()
+	}
+	return nil, &Unreachable{URL: e.shown, Err: plainly(err)}
+}
+
+// plainly takes what the libraries wrap around the reason away.
+func plainly(err error) error {
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		return op
+	}
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		return u.Err
+	}
+	return err
+}
+
+// A link is one connection.
+type link struct {
+	conn       *websocket.Conn
+	trace      func(sent bool, frame []byte) // nil if nobody looks
+	delivering atomic.Bool                   // the reader waits for a stream that is not read
+}
+
+func (l *link) read(ctx context.Context) ([]byte, error) {
+	_, text, err := l.conn.Read(ctx)
+	if c, ok := errors.AsType[websocket.CloseError](err); ok {
+		err = fmt.Errorf("the server has closed it with code %d", c.Code)
+		if c.Reason != "" {
+			err = fmt.Errorf("%w: %s", err, c.Reason)
+		}
+	}
+	if err == nil && l.trace != nil {
+		l.trace(false, text)
+	}
+	return text, err
+}
+
+// write writes a frame, whole or not at all: it is not given up halfway because one caller
+// has lost interest.
+func (l *link) write(ctx context.Context, frame []byte) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTime)
+	defer cancel()
+	if l.trace != nil {
+		l.trace(true, frame)
+	}
+	return l.conn.Write(ctx, websocket.MessageText, frame)
+}
+
+// watch pings the server as long as the link is read, and breaks a link on which nothing
+// comes back: a machine that is gone does not say so.
+func (l *link) watch(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-time.After(pingEvery):
+			case <-ctx.Done():
+				return
+			}
+			pinging, done := context.WithTimeout(ctx, pongTime)
+			err := l.conn.Ping(pinging)
+			done()
+			if err != nil && !l.delivering.Load() {
+				_ = l.conn.CloseNow()
+				return
+			}
+		}
+	}()
+	return func() { cancel(); <-ended }
+}
+
+// bye closes the link in an orderly way, and waits for the server to do so too.
+func (l *link) bye() { _ = l.conn.Close(websocket.StatusNormalClosure, "") }
+
+func (l *link) close() { _ = l.conn.CloseNow() }

@@ -1,0 +1,475 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"kernos/client"
+	"kernos/internal/nearest"
+	"kernos/kernel"
+	"kernos/message"
+	"kernos/schema"
+)
+
+func callCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "call TYPE [--PARAMETER VALUE …]",
+		Short: "Call one method; kernos MODULE METHOD is the same",
+		Long: `Call one method of a server and show the data that it answers with. What there is to
+call, and which parameters it takes, is asked of the server: kernos call lists the
+modules, kernos MODULE the methods of one, and kernos MODULE METHOD --help says what a
+method takes. The daemon is called, and started if it is not running, unless a context
+says otherwise (kernos context).
+
+A method is written as a type, Memory.Get, as a method, memory_get, or as two words,
+memory get. Parameters are written
+
+  --key VALUE          as the parameter wants it: a text, a number, true or false
+  --owner.name VALUE   a field within a parameter
+  --tag a --tag b      a list
+  key=VALUE            the same as --key VALUE
+  key:=JSON            any JSON
+  key=@FILE            what is in a file; @- is standard input
+  --data JSON          all of them as one object; - is standard input, @FILE a file
+
+Data goes to standard output, progress and everything else to standard error. The status
+is 1 if an error came back, 3 if the server does not allow it, 4 if it can't be reached,
+5 for parameters that the method does not take, 6 for a method that is not there.`,
+		Example: `  kernos memory set --key notes/1 --value milk
+  kernos call Memory.Get key=notes/1 --jq .
+  kernos memory list --output table --context office
+  kernos call kernel_ping payload:=[1,2] --as curl`,
+		DisableFlagParsing: true,
+		RunE:               func(c *cobra.Command, args []string) error { return runCall(c, args) },
+		ValidArgsFunction:  completeCall,
+	}
+}
+
+// asModule turns a command line that begins with no command into a call: the word is the
+// name of a module.
+func asModule(root *cobra.Command, args []string) []string {
+	at := 0
+	if len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd) {
+		at = 1
+		if len(args) == 2 {
+			return args // the first word is being written
+		}
+	}
+	if len(args) <= at || strings.HasPrefix(args[at], "-") {
+		return args
+	}
+	switch args[at] {
+	case "help", "completion", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd:
+		return args
+	}
+	for _, c := range root.Commands() {
+		if c.Name() == args[at] || c.HasAlias(args[at]) {
+			return args
+		}
+	}
+	return append(append(append([]string{}, args[:at]...), "call"), args[at:]...)
+}
+
+// A calling is one call, from its command line to its exit status.
+type calling struct {
+	*callLine
+	root     *cobra.Command
+	screen   *screen
+	in       io.Reader
+	target   client.Target
+	local    *address // if the server is the daemon of this user
+	conn     *client.Client
+	cache    *client.Cache
+	catalog  *client.Catalog // nil if it can't be had
+	module   string
+	name     string         // of the method
+	method   *client.Method // nil if its schema can't be had
+	unlisted bool           // the catalog does not list it
+}
+
+func runCall(c *cobra.Command, args []string) error {
+	line, err := readLine(args)
+	if err != nil {
+		return fmt.Errorf("%w; see kernos call --help", err)
+	}
+	if line.help && len(line.words) == 0 {
+		return c.Help()
+	}
+	ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	call := &calling{callLine: line, root: c.Root(), screen: newScreen(c), in: c.InOrStdin(), cache: client.OpenCache("")}
+	err = call.run(ctx)
+	if call.conn != nil {
+		_ = call.conn.Close()
+	}
+	if ctx.Err() != nil && err != nil {
+		return &exitStatus{status: exitInterrupted}
+	}
+	return err
+}
+
+func (c *calling) run(ctx context.Context) (err error) {
+	if c.target, c.local, err = findServer(&c.callFlags); err != nil {
+		return err
+	}
+	if err := c.connect(ctx); err != nil {
+		return err
+	}
+	if err := c.discover(ctx); err != nil {
+		return err
+	}
+	if len(c.words) == 0 {
+		return c.showModules()
+	}
+	if err := c.find(ctx); err != nil {
+		return err
+	}
+	switch {
+	case c.name == "":
+		return c.showModule(ctx)
+	case c.help:
+		return c.showMethod()
+	}
+	params, err := parameters(c.method, &c.callFlags, c.tokens, c.in)
+	if err != nil {
+		return c.refused(err)
+	}
+	if params, err = c.complete(ctx, params); err != nil {
+		return err
+	}
+	if c.method != nil {
+		if err := c.method.Validate(params); err != nil {
+			return c.invalid(params, err)
+		}
+	}
+	if c.given["as"] || c.dryRun {
+		return c.showRequest(params)
+	}
+	return c.send(ctx, params)
+}
+
+// findServer says whom the flags, the environment and the current context mean.
+func findServer(f *callFlags) (t client.Target, local *address, err error) {
+	if f.server != "" {
+		t = client.Target{URL: f.server, Token: os.Getenv("KERNOS_TOKEN")}
+		return t, nil, t.Check()
+	}
+	all, err := readContexts()
+	if err != nil {
+		return t, nil, failed(err)
+	}
+	name := f.context
+	if name == "" {
+		name = all.current()
+	}
+	if name != localContext {
+		t, err = all.target(name)
+		return t, nil, err
+	}
+	local, err = findAddress()
+	if err != nil {
+		return t, nil, err
+	}
+	return local.target(), local, nil
+}
+
+// connect connects to the server. The daemon of this user is started if it is not running.
+// A command line that sends nothing does with what the cache has.
+func (c *calling) connect(ctx context.Context) (err error) {
+	start := c.startable()
+	c.conn, err = dialServer(ctx, c.target, c.local, start)
+	if err == nil {
+		return nil
+	}
+	if _, unreachable := errors.AsType[*client.Unreachable](err); unreachable && !start {
+		return c.noCommand(c.words[0])
+	}
+	if _, cacheErr := c.cache.Latest(c.target); cacheErr == nil && (c.help || c.dryRun || c.given["as"] || len(c.words) == 0) {
+		c.screen.note("%v; what is shown is what the server had when it was last called", err)
+		return nil
+	}
+	return callError(err)
+}
+
+// startable reports whether it makes sense to start the daemon for this command line. A
+// lone word that no module has is a slip.
+func (c *calling) startable() bool {
+	if len(c.words) != 1 || strings.ContainsAny(c.words[0], "._") || len(c.tokens) > 0 {
+		return true
+	}
+	r, err := allSyscalls()
+	if err != nil {
+		return true
+	}
+	_, module := r.LookupNamespace(strings.ToLower(c.words[0]))
+	_, syscall := r.Lookup(message.Type(c.words[0]))
+	return module || syscall
+}
+
+// dialServer connects to a server; if it is the daemon of this user, and may be, it is
+// started.
+func dialServer(ctx context.Context, t client.Target, local *address, start bool) (*client.Client, error) {
+	conn, err := client.Dial(ctx, t)
+	if _, ok := errors.AsType[*client.Unreachable](err); !ok || local == nil || !start {
+		return conn, err
+	}
+	daemon, err := local.summon(ctx)
+	if err != nil {
+		return nil, err
+	}
+	_ = daemon.Close()
+	// One that begins takes its other socket first.
+	waiting, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for wait := waits(waiting); ; {
+		conn, err := client.Dial(ctx, local.target()) // with the token that it may have made
+		if err == nil || !absent(err) || !wait() {
+			return conn, err
+		}
+	}
+}
+
+// discover learns what the server offers. If it can't, parameters are sent as they are.
+func (c *calling) discover(ctx context.Context) (err error) {
+	if c.conn == nil {
+		c.catalog, err = c.cache.Latest(c.target)
+		return err
+	}
+	c.catalog, err = client.Discover(ctx, c.conn, c.cache)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		c.catalog = nil
+		c.screen.note("what the server offers can't be found out (%v); parameters are sent as they are", err)
+	case c.catalog.Stale != nil:
+		c.screen.note("what the server offers can't be found out (%v); this goes by what it had when it was last called", c.catalog.Stale)
+	}
+	return nil
+}
+
+// find finds out which method is meant.
+func (c *calling) find(ctx context.Context) error {
+	words := c.words
+	if c.catalog == nil {
+		c.module, c.name = splitName(words)
+		if len(words) == 1 && c.name == "" {
+			return fmt.Errorf("say which method of %s: kernos %s METHOD", words[0], words[0])
+		}
+		return nil
+	}
+	var one *client.Module
+	for i := range c.catalog.Modules {
+		if client.Fold(c.catalog.Modules[i].Namespace) == client.Fold(words[0]) {
+			one = &c.catalog.Modules[i]
+		}
+	}
+	switch {
+	case one != nil && len(words) == 1:
+		c.module = one.Namespace
+		return nil
+	case one != nil:
+		c.module, c.name = one.Namespace, words[1]
+		for _, m := range one.Methods {
+			if client.Fold(m) == client.Fold(words[1]) {
+				c.name = m
+			}
+		}
+	default:
+		var ok bool
+		if c.module, c.name, ok = c.catalog.Find(words[0]); ok {
+			if len(words) == 2 {
+				return fmt.Errorf("%q is no parameter; write --NAME VALUE, NAME=VALUE, NAME:=JSON or NAME=@FILE", words[1])
+			}
+			break
+		}
+		if c.module, c.name = splitName(words); c.name == "" {
+			return c.noCommand(words[0])
+		}
+	}
+	m, err := c.catalog.Method(ctx, c.module, c.name)
+	if _, unknown := errors.AsType[*client.Unknown](err); unknown {
+		c.unlisted = true // the server may have it all the same
+		return nil
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		c.screen.note("%v; parameters are sent as they are", err)
+		return nil
+	}
+	c.method = m
+	return nil
+}
+
+// splitName makes a module and a method of a name that nobody has listed.
+func splitName(words []string) (module, name string) {
+	if len(words) == 2 {
+		return strings.ToLower(words[0]), words[1]
+	}
+	if t := message.Type(words[0]); t.Valid() {
+		return kernel.Method(t)
+	}
+	module, name, ok := strings.Cut(words[0], "_")
+	if !ok {
+		module, name, _ = strings.Cut(words[0], ".")
+	}
+	return module, name
+}
+
+// noCommand is the error of a lone word that is neither a command nor a module.
+func (c *calling) noCommand(word string) error {
+	var names []string
+	for _, known := range c.root.Commands() {
+		if known.IsAvailableCommand() {
+			names = append(names, known.Name())
+		}
+	}
+	if c.catalog != nil {
+		for _, m := range c.catalog.Modules {
+			names = append(names, m.Namespace)
+		}
+	}
+	hint := nearest.Hint(word, names)
+	if hint != "" {
+		hint += " "
+	}
+	return fmt.Errorf("there is no command %q; %skernos help lists them, and kernos call the modules", word, hint)
+}
+
+// call is the name that the method is called by.
+func (c *calling) call() string { return c.module + "_" + c.name }
+
+// send makes the call and shows what comes.
+func (c *calling) send(ctx context.Context, params json.RawMessage) error {
+	out, err := newPrinter(c.screen, &c.callFlags)
+	if err != nil {
+		return err
+	}
+	stream, err := c.conn.Stream(ctx, c.call(), params)
+	if err != nil {
+		return callError(err)
+	}
+	defer func() { _ = stream.Close() }()
+	bar := newProgressBar(c.screen.err)
+	defer bar.clear()
+	var guidance *client.Guidance
+	var failure *client.Item
+	for item, err := range stream.Items(ctx) {
+		if err != nil {
+			return callError(err)
+		}
+		switch item.Type {
+		case client.Progress:
+			bar.show(&item)
+		case client.Data:
+			failure = nil
+			bar.clear()
+			if err := out.print(&item); err != nil {
+				return err
+			}
+			c.remember(params, item.Data)
+		case client.Guide:
+			guidance = item.Guidance
+		case client.Error:
+			failure = &item
+		}
+	}
+	bar.clear()
+	if failure != nil {
+		return c.failed(failure, guidance, params)
+	}
+	return nil
+}
+
+// callError gives an error of the client its status.
+func callError(err error) error {
+	if _, ok := errors.AsType[*exitStatus](err); ok || err == nil {
+		return err
+	}
+	status := exitError
+	if r, ok := errors.AsType[*client.Refused](err); ok {
+		status = exitUnreachable
+		if r.Forbidden() {
+			status = exitForbidden
+			err = fmt.Errorf("%w; its token is set with kernos context add NAME URL --token-file FILE, or in KERNOS_TOKEN for --server", err)
+		}
+	}
+	if _, ok := errors.AsType[*client.Unreachable](err); ok {
+		status = exitUnreachable
+		err = fmt.Errorf("%w; kernos doctor looks for the reason", err)
+	}
+	if _, ok := errors.AsType[*client.Lost](err); ok {
+		status = exitUnreachable
+	}
+	if e, ok := errors.AsType[*client.RPCError](err); ok {
+		switch e.Code {
+		case -32601:
+			status = exitUnknown
+		case -32602:
+			status = exitInvalid
+		}
+	}
+	return &exitStatus{status: status, cause: err}
+}
+
+// failureStatus is the status for a call that was answered with an error.
+func failureStatus(code int, g *client.Guidance) int {
+	if g != nil {
+		switch g.ErrorKind {
+		case client.ModuleNotFound, client.MethodNotFound:
+			return exitUnknown
+		case client.InvalidParams:
+			return exitInvalid
+		}
+	}
+	switch code {
+	case 401, 403:
+		return exitForbidden
+	case 400, 422:
+		return exitInvalid
+	}
+	return exitError
+}
+
+// refused is the error of a command line that makes no parameters.
+func (c *calling) refused(err error) error {
+	bad, ok := errors.AsType[*invalidParams](err)
+	if !ok {
+		return err
+	}
+	c.screen.note("%s", bad.reason)
+	c.guide(&client.Guidance{ErrorKind: client.InvalidParams, Method: c.module + "." + c.name, Action: client.TryMethod,
+		SuggestedMethod: c.module + "." + c.name, ExampleParams: c.example()}, nil)
+	return &exitStatus{status: exitInvalid}
+}
+
+// invalid is the error of parameters that the method does not take. Nothing was sent.
+func (c *calling) invalid(params json.RawMessage, err error) error {
+	reason := err.Error()
+	if i, ok := errors.AsType[*schema.Invalid](err); ok {
+		reason = i.Error()
+	}
+	c.screen.note("%s", reason)
+	c.guide(&client.Guidance{ErrorKind: client.InvalidParams, Method: c.module + "." + c.name, Action: client.TryMethod,
+		SuggestedMethod: c.module + "." + c.name, ExampleParams: c.example()}, params)
+	return &exitStatus{status: exitInvalid}
+}
+
+func (c *calling) example() json.RawMessage {
+	if c.method == nil {
+		return nil
+	}
+	return c.method.Example()
+}

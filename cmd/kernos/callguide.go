@@ -1,0 +1,234 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"kernos/capability/history"
+	"kernos/client"
+)
+
+// failed shows the error that a call was answered with, and what to do about it.
+func (c *calling) failed(e *client.Item, g *client.Guidance, params json.RawMessage) error {
+	c.screen.note("%s", history.Visible(e.Error))
+	if g != nil {
+		c.guide(g, params)
+	}
+	return &exitStatus{status: failureStatus(e.Code, g)}
+}
+
+// guide shows guidance: the command as it should have been, or what to look at.
+func (c *calling) guide(g *client.Guidance, params json.RawMessage) {
+	var lines []string
+	say := func(format string, args ...any) {
+		lines = append(lines, "  "+history.Visible(fmt.Sprintf(format, args...)))
+	}
+	if g.Reason != "" && g.Reason != g.Message {
+		say("%s", g.Reason)
+	}
+	switch g.Action {
+	case client.TryMethod:
+		if line := c.corrected(g, params); line != "" {
+			say("try:  %s", line)
+		}
+	case client.CallModuleSchema:
+		say("see:  %s", c.program(g.Namespace))
+	case client.CallServiceSchema:
+		say("see:  %s", c.program("call"))
+	case client.Custom:
+		say("%s", g.Message)
+	}
+	if len(g.AvailableMethods) > 0 && g.ErrorKind != client.InvalidParams {
+		say("there are: %s", strings.Join(g.AvailableMethods, ", "))
+	}
+	if g.ErrorKind == client.InvalidParams && c.method != nil {
+		say("help: %s", c.program(c.module, c.name, "--help"))
+	}
+	for _, l := range lines {
+		fmt.Fprintln(c.screen.err, l)
+	}
+}
+
+// corrected is the command that guidance suggests, with as much of what was given as the
+// method takes.
+func (c *calling) corrected(g *client.Guidance, params json.RawMessage) string {
+	module, method := c.module, g.SuggestedMethod
+	if before, after, ok := strings.Cut(method, "."); ok {
+		module, method = before, after
+	}
+	if method == "" {
+		return ""
+	}
+	m := c.method
+	if c.catalog != nil && (m == nil || m.Module != module || m.Name != method) {
+		m, _ = c.catalog.Method(c.root.Context(), module, method) // without its schema the command is still right
+	}
+	return c.program(append([]string{module, method}, arguments(m, mended(m, params, g.ExampleParams))...)...)
+}
+
+// mended returns what was given, with that of the example in the place of what is missing
+// or wrong.
+func mended(m *client.Method, given, example json.RawMessage) json.RawMessage {
+	if m == nil || given == nil {
+		if example != nil {
+			return example
+		}
+		return given
+	}
+	if m.Validate(given) == nil {
+		return given
+	}
+	if example == nil {
+		example = m.Example()
+	}
+	if example == nil {
+		return given
+	}
+	result := make(map[string]json.RawMessage)
+	var base, wanted map[string]json.RawMessage
+	if json.Unmarshal(example, &base) != nil || json.Unmarshal(given, &wanted) != nil {
+		return example
+	}
+	maps.Copy(result, base)
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+		old, had := result[name]
+		result[name] = wanted[name]
+		if text, err := json.Marshal(result); err != nil || m.Validate(text) != nil {
+			delete(result, name)
+			if had {
+				result[name] = old
+			}
+		}
+	}
+	text, err := json.Marshal(result)
+	if err != nil {
+		return example
+	}
+	return text
+}
+
+// program is a command line of kernos, as a shell takes it, for the same server.
+func (c *calling) program(words ...string) string {
+	quoted := []string{"kernos"}
+	for _, w := range words {
+		quoted = append(quoted, shellQuote(w))
+	}
+	if c.context != "" {
+		quoted = append(quoted, "--context", shellQuote(c.context))
+	}
+	if c.server != "" {
+		quoted = append(quoted, "--server", shellQuote(c.server))
+	}
+	return strings.Join(quoted, " ")
+}
+
+// shellQuote writes a word so that every shell takes it as it is.
+func shellQuote(word string) string {
+	plain := func(r rune) bool {
+		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-_./:=@,+%", r)
+	}
+	if word != "" && strings.IndexFunc(word, func(r rune) bool { return !plain(r) }) < 0 {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// arguments writes parameters as a command line has them. Reading them gives the same
+// parameters.
+func arguments(m *client.Method, params json.RawMessage) []string {
+	members := membersOf(params)
+	if members == nil {
+		if len(params) == 0 || kindOf(string(params)) == "null" {
+			return nil
+		}
+		return []string{"--data", string(params)}
+	}
+	var root *client.Field
+	if m != nil {
+		root = &m.Field
+	}
+	words := fieldArguments(root, "", members)
+	if read, err := parameters(m, new(callFlags), words, strings.NewReader("")); err != nil || !sameJSON(read, params) {
+		return []string{"--data", string(params)} // it has names that no flag can have
+	}
+	return words
+}
+
+func fieldArguments(parent *client.Field, prefix string, members []jsonMember) (words []string) {
+	for _, member := range members {
+		path := prefix + member.name
+		var f *client.Field
+		if parent != nil {
+			f = findField(parent, member.name)
+		}
+		if inner := membersOf(member.value); f != nil && len(f.Fields) > 0 && len(inner) > 0 && !strings.Contains(member.name, ".") {
+			words = append(words, fieldArguments(f, path+".", inner)...)
+			continue
+		}
+		elements := rawElements(member.value)
+		if f == nil || f.Scalar() != "array" || len(elements) == 0 {
+			words = append(words, argument(f, path, member.value)...)
+			continue
+		}
+		list := []string{}
+		for _, e := range elements {
+			if wholeList(f, plainly(e)) {
+				list = []string{path + ":=" + string(member.value)}
+				break
+			}
+			one := argument(elementOf(f), path, e)
+			if strings.HasPrefix(one[0], path+":=") { // an element can't be written so
+				list = []string{path + ":=" + string(member.value)}
+				break
+			}
+			list = append(list, one...)
+		}
+		words = append(words, list...)
+	}
+	return words
+}
+
+func findField(parent *client.Field, name string) *client.Field {
+	for _, inner := range parent.Fields {
+		if inner.Name == name {
+			return inner
+		}
+	}
+	return nil
+}
+
+// argument writes one value. What would not be read as it is meant is written as JSON.
+func argument(f *client.Field, path string, value json.RawMessage) []string {
+	text := string(value)
+	if s, ok := textOf(value); ok {
+		text = s
+	}
+	own := findsOwn("--" + path)
+	if read, err := convertValue(f, text); err == nil && sameJSON(read, value) && !strings.HasPrefix(text, "@") {
+		switch {
+		case f == nil || own:
+			return []string{path + "=" + text}
+		case f.Scalar() == "boolean" && text == "true" && f.Name != "": // not an element of a list
+			return []string{"--" + path}
+		case f.Scalar() == "boolean", strings.HasPrefix(text, "-"), text == "":
+			return []string{"--" + path + "=" + text}
+		}
+		return []string{"--" + path, text}
+	}
+	return []string{path + ":=" + string(value)}
+}
+
+// sameJSON reports whether two JSON texts are the same value, written the same way.
+func sameJSON(a, b json.RawMessage) bool {
+	x, errX := decoded(a)
+	y, errY := decoded(b)
+	if errX != nil || errY != nil {
+		return false
+	}
+	s, _ := json.Marshal(x)
+	t, _ := json.Marshal(y)
+	return string(s) == string(t)
+}

@@ -1,0 +1,215 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"kernos/capability/history"
+	"kernos/client"
+)
+
+// showModules lists what the server offers.
+func (c *calling) showModules() error {
+	if c.catalog == nil {
+		return &exitStatus{status: exitError, cause: fmt.Errorf("the server does not say what it offers; call a method by its name")}
+	}
+	var rows [][]string
+	for _, m := range c.catalog.Modules {
+		rows = append(rows, []string{history.Visible(m.Namespace), history.Visible(m.Version), history.Visible(m.Description)})
+	}
+	return c.screen.rows([]string{"MODULE", "VERSION", "DESCRIPTION"}, rows)
+}
+
+// showModule lists the methods of a module.
+func (c *calling) showModule(ctx context.Context) error {
+	if len(c.tokens) > 0 {
+		return fmt.Errorf("say which method of %s is to be called; %s lists them", c.module, c.program(c.module))
+	}
+	m := c.catalog.Module(c.module)
+	text := &strings.Builder{}
+	fmt.Fprintf(text, "%s\n\nUsage:\n  kernos %s METHOD [--PARAMETER VALUE …]\n\nMethods:\n", m.Description, m.Namespace)
+	width := 0
+	for _, name := range m.Methods {
+		width = max(width, columns(name))
+	}
+	for _, name := range m.Methods {
+		description := ""
+		if method, err := c.catalog.Method(ctx, m.Namespace, name); err == nil {
+			description = method.Description
+		}
+		fmt.Fprintf(text, "  %s  %s\n", pad(name, width), description)
+	}
+	fmt.Fprintf(text, "\nkernos %s METHOD --help says what a method takes.\n", m.Namespace)
+	_, err := c.screen.out.Write([]byte(visibleLines(text.String())))
+	return failed(err)
+}
+
+// showMethod says what a method takes.
+func (c *calling) showMethod() error {
+	if c.method == nil {
+		if c.unlisted {
+			return c.unknown()
+		}
+		return &exitStatus{status: exitError, cause: fmt.Errorf("the server does not say what %s takes; give it --data JSON", c.call())}
+	}
+	_, err := c.screen.out.Write([]byte(visibleLines(methodHelp(c.method))))
+	return failed(err)
+}
+
+// unknown is the error of a method that no listing has.
+func (c *calling) unknown() error {
+	_, err := c.catalog.Method(context.Background(), c.module, c.name)
+	if u, ok := err.(*client.Unknown); ok {
+		c.screen.note("%s", history.Visible(u.Error()))
+		c.guide(u.Guidance, nil)
+	}
+	return &exitStatus{status: exitUnknown}
+}
+
+// methodHelp is the help text of a method: what is required comes first.
+func methodHelp(m *client.Method) string {
+	b := &strings.Builder{}
+	fmt.Fprintf(b, "%s\n\nUsage:\n  kernos %s %s", m.Description, m.Module, m.Name)
+	required, optional := helpRows(&m.Field, "", true)
+	for _, f := range m.Fields {
+		if f.Required {
+			fmt.Fprintf(b, " --%s %s", f.Name, valueWord(f))
+		}
+	}
+	if len(optional) > 0 {
+		b.WriteString(" [--PARAMETER VALUE …]")
+	}
+	b.WriteString("\n")
+	width := 0
+	for _, row := range slices.Concat(required, optional) {
+		width = max(width, columns(row[0]))
+	}
+	for _, part := range []struct {
+		title string
+		rows  [][2]string
+	}{{"Required", required}, {"Optional", optional}} {
+		if len(part.rows) == 0 {
+			continue
+		}
+		fmt.Fprintf(b, "\n%s:\n", part.title)
+		for _, row := range part.rows {
+			fmt.Fprintf(b, "  %s  %s\n", pad(row[0], width), row[1])
+		}
+	}
+	if len(m.Fields) == 0 {
+		b.WriteString("\nIt takes no parameters.\n")
+	}
+	if example := m.Example(); example != nil {
+		words := []string{"kernos", m.Module, m.Name}
+		for _, w := range arguments(m, example) {
+			words = append(words, shellQuote(w))
+		}
+		fmt.Fprintf(b, "\nExample:\n  %s\n", strings.Join(words, " "))
+	}
+	b.WriteString("\nParameters can also be written NAME=VALUE, NAME:=JSON, NAME=@FILE, or all together\nas --data JSON. kernos call --help lists the flags for the output and the server.\n")
+	return b.String()
+}
+
+// helpRows describes the parameters, and the fields within them. Those that are needed
+// only if the parameter around them is given are not required.
+func helpRows(f *client.Field, prefix string, needed bool) (required, optional [][2]string) {
+	for _, inner := range f.Fields {
+		name := prefix + inner.Name
+		flag := "--" + name
+		if findsOwn(flag) {
+			flag = name + "=" // kernos call has a flag of this name
+		}
+		if word := valueWord(inner); word != "" {
+			flag += " " + word
+		}
+		row := [2]string{strings.Replace(flag, "= ", "=", 1), fieldHelp(inner)}
+		if inner.Required && needed {
+			required = append(required, row)
+		} else {
+			optional = append(optional, row)
+		}
+		r, o := helpRows(inner, name+".", needed && inner.Required)
+		required, optional = append(required, r...), append(optional, o...)
+	}
+	return required, optional
+}
+
+// valueWord is what stands for a value in a usage line.
+func valueWord(f *client.Field) string {
+	switch t := f.Scalar(); {
+	case t == "boolean":
+		return ""
+	case t == "array":
+		if word := valueWord(elementOf(f)); word != "" {
+			return word + " …"
+		}
+		return "BOOLEAN …"
+	case t == "object":
+		return "JSON"
+	case f.Format != "":
+		return strings.ToUpper(f.Format)
+	case t == "":
+		return "VALUE"
+	default:
+		return strings.ToUpper(t)
+	}
+}
+
+// fieldHelp is what is said about a parameter behind its flag.
+func fieldHelp(f *client.Field) string {
+	var parts []string
+	if f.Description != "" {
+		parts = append(parts, f.Description)
+	}
+	enum := f.Enum
+	if f.Scalar() == "array" {
+		enum = append(slices.Clone(enum), elementOf(f).Enum...)
+	}
+	if len(enum) > 0 {
+		words := make([]string, len(enum))
+		for i, v := range enum {
+			words[i] = plainly(v)
+		}
+		parts = append(parts, "One of "+strings.Join(words, ", ")+".")
+	}
+	if text := limits(f); text != "" {
+		parts = append(parts, text)
+	}
+	if f.Default != nil {
+		parts = append(parts, "Default: "+plainly(f.Default)+".")
+	}
+	if f.Sensitive {
+		parts = append(parts, "It is a secret: NAME=@FILE keeps it out of the process list.")
+	}
+	return strings.Join(parts, " ")
+}
+
+// limits says between which numbers a value must be. That it must be exact in a float64 is
+// nothing that people care about.
+func limits(f *client.Field) string {
+	const exact = 1<<53 - 1
+	low, high := f.Minimum != nil && *f.Minimum > -exact, f.Maximum != nil && *f.Maximum < exact
+	switch {
+	case low && high:
+		return fmt.Sprintf("From %s to %s.", digits(*f.Minimum), digits(*f.Maximum))
+	case low:
+		return fmt.Sprintf("At least %s.", digits(*f.Minimum))
+	case high:
+		return fmt.Sprintf("At most %s.", digits(*f.Maximum))
+	}
+	return ""
+}
+
+func digits(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
+
+// plainly is a value as somebody would write it.
+func plainly(v json.RawMessage) string {
+	if text, ok := textOf(v); ok {
+		return text
+	}
+	return string(v)
+}

@@ -1,0 +1,221 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"kernos/client"
+)
+
+func typed(name, kind string) *client.Field { return &client.Field{Name: name, Types: []string{kind}} }
+
+// plantMethod has a parameter of every sort.
+func plantMethod() *client.Method {
+	owner := typed("owner", "object")
+	owner.Fields = []*client.Field{typed("name", "string"), typed("age", "integer")}
+	tags := typed("tags", "array")
+	tags.Items = typed("", "string")
+	counts := typed("counts", "array")
+	counts.Items = typed("", "integer")
+	matrix := typed("matrix", "array")
+	matrix.Items = typed("", "array")
+	matrix.Items.Items = typed("", "number")
+	kind := &client.Field{Name: "kind", Enum: []json.RawMessage{json.RawMessage(`"oak"`), json.RawMessage(`3`)}}
+	name := typed("name", "string")
+	name.Required = true
+	return &client.Method{
+		Module: "garden", Name: "plant", Schema: json.RawMessage(`{"type":"object"}`),
+		Field: client.Field{Types: []string{"object"}, Fields: []*client.Field{
+			name, typed("maxHeight", "number"), typed("alive", "boolean"), owner, tags, counts, matrix, kind,
+			{Name: "anything"}, typed("list", "array"), typed("output", "string"), typed("free", "object"),
+			{Name: "maybe", Types: []string{"string", "null"}}, {Name: "either", Types: []string{"string", "integer"}},
+		}},
+	}
+}
+
+func TestParameters(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"text": "a\nb\n", "number": "12\n", "json": `{"a":1}`} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for line, want := range map[string]string{
+		``:                                 `{}`,
+		`--name oak`:                       `{"name":"oak"}`,
+		`--name=oak`:                       `{"name":"oak"}`,
+		`--name -5`:                        `{"name":"-5"}`,
+		`--name --alive`:                   `{"name":"--alive"}`,
+		`name=oak`:                         `{"name":"oak"}`,
+		`name=`:                            `{"name":""}`,
+		`name=a=b`:                         `{"name":"a=b"}`,
+		`name:="oak"`:                      `{"name":"oak"}`,
+		`name=12`:                          `{"name":"12"}`,
+		`--max-height 1.50`:                `{"maxHeight":1.50}`,
+		`--max_height -3`:                  `{"maxHeight":-3}`,
+		`--alive`:                          `{"alive":true}`,
+		`--alive=false`:                    `{"alive":false}`,
+		`--no-alive`:                       `{"alive":false}`,
+		`--alive --name x`:                 `{"alive":true,"name":"x"}`,
+		`--owner.name Ada --owner.age 36`:  `{"owner":{"age":36,"name":"Ada"}}`,
+		`--owner {"name":"Ada"}`:           `{"owner":{"name":"Ada"}}`,
+		`owner.name=Ada`:                   `{"owner":{"name":"Ada"}}`,
+		`--tags a --tags b`:                `{"tags":["a","b"]}`,
+		`tags=a tags=b`:                    `{"tags":["a","b"]}`,
+		`--tags ["a","b"] --tags c`:        `{"tags":["a","b","c"]}`,
+		`--tags []`:                        `{"tags":[]}`,
+		`--counts 1 --counts 2`:            `{"counts":[1,2]}`,
+		`--matrix [1,2] --matrix [3]`:      `{"matrix":[[1,2],[3]]}`,
+		`matrix:=[[1]]`:                    `{"matrix":[[1]]}`,
+		`--kind oak`:                       `{"kind":"oak"}`,
+		`--kind 3`:                         `{"kind":3}`,
+		`--anything milk`:                  `{"anything":"milk"}`,
+		`--anything 5`:                     `{"anything":5}`,
+		`--anything "5"`:                   `{"anything":"5"}`,
+		`--list 1 --list x`:                `{"list":[1,"x"]}`,
+		`output=x`:                         `{"output":"x"}`,
+		`--free.a.b 1`:                     `{"free":{"a":{"b":1}}}`,
+		`--maybe x`:                        `{"maybe":"x"}`,
+		`maybe:=null`:                      `{"maybe":null}`,
+		`--either 5`:                       `{"either":5}`,
+		`--either x`:                       `{"either":"x"}`,
+		`other=x more.a:=1`:                `{"more":{"a":1},"other":"x"}`,
+		`-- name=x`:                        `{"name":"x"}`,
+		`name=@` + dir + `/text`:           `{"name":"a\nb\n"}`,
+		`maxHeight=@` + dir + `/number`:    `{"maxHeight":12}`,
+		`owner:=@` + dir + `/json`:         `{"owner":{"a":1}}`,
+		`name=@-`:                          `{"name":"{\"name\":\"in\"}"}`,
+		`--data {"name":"x","z":1}`:        `{"name":"x","z":1}`,
+		`-d [1]`:                           `[1]`,
+		`--data - --alive`:                 `{"alive":true,"name":"in"}`,
+		`--alive --data @` + dir + `/json`: `{"a":1,"alive":true}`,
+		`--data {"tags":["x"]} --tags y`:   `{"tags":["y"]}`,
+		`--data {"owner":{"name":"A"}} --owner.age 1`: `{"owner":{"age":1,"name":"A"}}`,
+	} {
+		got, err := parameters(plantMethod(), new(callFlags), strings.Fields(line), strings.NewReader(`{"name":"in"}`))
+		if err != nil || string(got) != want {
+			t.Errorf("%s: got %s, %v; want %s", line, got, err, want)
+		}
+	}
+}
+
+func TestParametersThatCannotBe(t *testing.T) {
+	for line, want := range map[string]string{
+		`--nam x`:                      "there is no parameter nam; did you mean name",
+		`--owner.nam x`:                "there is no parameter owner.nam",
+		`--name`:                       "--name needs a value",
+		`--name a --name b`:            "name is given twice",
+		`--name a name=b`:              "name is given twice",
+		`--max-height tall`:            `max-height: expected a number, got "tall"`,
+		`--owner.age old`:              `owner.age: expected an integer, got "old"`,
+		`--alive=perhaps`:              `alive: expected true or false, got "perhaps"`,
+		`--owner Ada`:                  "expected a JSON object",
+		`--counts x`:                   `counts: expected an integer, got "x"`,
+		`--matrix 1`:                   "expected a JSON list",
+		`name:=oak`:                    "oak is not JSON; for a text write name=…",
+		`name=@/nosuch/file`:           "/nosuch/file",
+		`word`:                         `"word" is no parameter`,
+		`=x`:                           `"=x" is no parameter`,
+		`:=1`:                          `":=1" is no parameter`,
+		`-x`:                           "there is no flag -x",
+		`--data`:                       "--data needs a value",
+		`--data x`:                     "--data is not JSON",
+		`--data [1] --name x`:          "no JSON object",
+		`--data - name=@-`:             "once only",
+		`--data {} --data {}`:          "--data is given twice",
+		`tags:=["a"] --tags b`:         "as a whole, and element by element",
+		`owner:=1 owner.name=x`:        "owner is given as 1, and as an object",
+		`tags=a tags.x=1`:              "as a list, and as an object",
+		`--output xml`:                 "--output can be",
+		`--jq . --template {{.}}`:      "give one of them",
+		`--output raw --template {{}}`: "leave --output out",
+	} {
+		got, err := parameters(plantMethod(), new(callFlags), strings.Fields(line), strings.NewReader("{}"))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %s, %v; want %q", line, got, err, want)
+		}
+	}
+}
+
+func TestParametersWithoutASchema(t *testing.T) {
+	for line, want := range map[string]string{
+		`--name oak --alive`:    `{"alive":true,"name":"oak"}`,
+		`--a.b=1 c:=1 d=1`:      `{"a":{"b":"1"},"c":1,"d":"1"}`,
+		`--alive --name oak`:    `{"alive":true,"name":"oak"}`,
+		`--data {"a":[1]} b:=2`: `{"a":[1],"b":2}`,
+	} {
+		got, err := parameters(nil, new(callFlags), strings.Fields(line), nil)
+		if err != nil || string(got) != want {
+			t.Errorf("%s: got %s, %v; want %s", line, got, err, want)
+		}
+	}
+}
+
+func TestReadLine(t *testing.T) {
+	for line, want := range map[string]string{
+		``:                                  "|",
+		`memory get --key x`:                "memory get|--key x",
+		`Memory.Get key=x`:                  "Memory.Get|key=x",
+		`--context a memory get --key x`:    "memory get|--key x",
+		`memory --context a get --key x`:    "memory get|--key x",
+		`memory get --key x --context a`:    "memory get|--key x",
+		`memory get --key x --help`:         "memory get|--key x",
+		`memory get --key x -- --context a`: "memory get|--key x -- --context a",
+		`memory get --output raw --key x`:   "memory get|--output raw --key x",
+		`memory get --key x --output raw`:   "memory get|--key x --output raw",
+	} {
+		l, err := readLine(strings.Fields(line))
+		if err != nil {
+			t.Errorf("%s: %v", line, err)
+			continue
+		}
+		if got := strings.Join(l.words, " ") + "|" + strings.Join(l.tokens, " "); got != want {
+			t.Errorf("%s: got %s, want %s", line, got, want)
+		}
+		if strings.Contains(strings.Split(line, " -- ")[0], "--context a") && l.context != "a" {
+			t.Errorf("%s: the context is %q", line, l.context)
+		}
+	}
+	for _, line := range []string{`--key x memory get`, `memory get --context`, `memory get --context a --server ws://x/`, `memory get --context a --context b`} {
+		if _, err := readLine(strings.Fields(line)); err == nil {
+			t.Errorf("%s is taken", line)
+		}
+	}
+}
+
+// FuzzArguments shows that parameters that are written as a command line and read again
+// are the same.
+func FuzzArguments(f *testing.F) {
+	for _, seed := range []string{
+		`{"name":"oak","maxHeight":1.5,"alive":false,"owner":{"name":"A d'a","age":3},"tags":["a","-b",""],"counts":[1]}`,
+		`{"matrix":[[1],[]],"kind":3,"anything":"5","list":[[1],"x",true],"output":"-x","free":{"a.b":1}}`,
+		`{"maybe":null,"either":"5","other":"@x","":1,"a=b":2,"--x":3}`, `{"tags":["[1]"],"anything":"@file"}`, `[1]`, `"x"`, `{"tags":[]}`, `{"owner":{}}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	m := plantMethod()
+	f.Fuzz(func(t *testing.T, params []byte) {
+		if !json.Valid(params) {
+			return
+		}
+		words := arguments(m, params)
+		got, err := parameters(m, new(callFlags), words, strings.NewReader(""))
+		if err != nil {
+			t.Fatalf("%s is written %q, and refused: %v", params, words, err)
+		}
+		if strings.TrimSpace(string(params)) != "null" && !sameJSON(got, params) {
+			t.Fatalf("%s is written %q, and read as %s", params, words, got)
+		}
+	})
+}
+
+func TestShellQuote(t *testing.T) {
+	for word, want := range map[string]string{"a/b-c_d": "a/b-c_d", "": "''", "a b": "'a b'", "it's": `'it'\''s'`, "$x": "'$x'", "é": "'é'"} {
+		if got := shellQuote(word); got != want {
+			t.Errorf("%q: got %s, want %s", word, got, want)
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/term"
+
+	"kernos/capability/history"
+	"kernos/client"
+)
+
+// complete asks for what is required and missing, if somebody is there to ask: standard
+// input is a terminal. Questions go to that terminal, wherever the output goes.
+func (c *calling) complete(ctx context.Context, params json.RawMessage) (json.RawMessage, error) {
+	in, ok := c.in.(*os.File)
+	if c.method == nil || c.noPrompt || c.dryRun || c.given["as"] || c.given["data"] || !ok || !term.IsTerminal(int(in.Fd())) {
+		return params, nil
+	}
+	terminal, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
+	if err != nil {
+		return params, nil
+	}
+	defer func() { _ = terminal.Close() }()
+	// A read from a terminal can't be given up, and nothing was sent yet.
+	state, stateErr := term.GetState(int(in.Fd()))
+	forget := context.AfterFunc(ctx, func() {
+		if stateErr == nil {
+			_ = term.Restore(int(in.Fd()), state) // a password may be being typed
+		}
+		os.Exit(exitInterrupted)
+	})
+	defer forget()
+	lines := bufio.NewReader(in)
+	return c.ask(params, func(f *client.Field) (string, error) {
+		fmt.Fprint(terminal, question(f))
+		if f.Sensitive {
+			text, err := term.ReadPassword(int(in.Fd()))
+			fmt.Fprintln(terminal)
+			return string(text), err
+		}
+		line, err := lines.ReadString('\n')
+		return strings.TrimRight(line, "\r\n"), err
+	})
+}
+
+// question is what somebody is asked for a parameter.
+func question(f *client.Field) string {
+	about := fieldHelp(f)
+	if about != "" {
+		about = " (" + strings.TrimSuffix(about, ".") + ")"
+	}
+	return history.Visible(f.Name+about) + ": "
+}
+
+// ask completes parameters with answers. One that does not fit is asked for again.
+func (c *calling) ask(params json.RawMessage, answer func(*client.Field) (string, error)) (json.RawMessage, error) {
+	var given map[string]json.RawMessage
+	if json.Unmarshal(params, &given) != nil || given == nil {
+		return params, nil
+	}
+	for _, f := range c.method.Fields {
+		if _, has := given[f.Name]; has || !f.Required || len(f.Enum) == 1 {
+			continue
+		}
+		for {
+			text, err := answer(f)
+			if err != nil {
+				return nil, &exitStatus{status: exitInvalid, cause: fmt.Errorf("missing required field: %s", f.Name)}
+			}
+			p := &paramReader{method: c.method, root: make(map[string]any), touched: make(map[string]bool)}
+			if err := p.convert([]string{f.Name}, f, f.Name, text); err != nil {
+				c.screen.note("%v", err)
+				continue
+			}
+			value, err := json.Marshal(p.root[f.Name])
+			if err != nil {
+				return nil, failed(err)
+			}
+			given[f.Name] = value
+			break
+		}
+	}
+	return json.Marshal(given)
+}

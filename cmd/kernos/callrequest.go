@@ -1,0 +1,91 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"kernos/kernel"
+	"kernos/message"
+)
+
+// requestForms are the forms in which a request can be shown.
+var requestForms = []string{"jsonrpc", "ndjson", "curl"}
+
+// showRequest shows the request that would be sent, and sends nothing.
+func (c *calling) showRequest(params json.RawMessage) error {
+	switch c.as {
+	case "ndjson":
+		line, err := c.ndjsonRequest(params)
+		if err != nil {
+			return err
+		}
+		return c.screen.line(line)
+	case "curl":
+		return c.screen.line([]byte(c.curlRequest(params)))
+	}
+	text, err := json.Marshal(struct {
+		Version string            `json:"jsonrpc"`
+		ID      int               `json:"id"`
+		Method  string            `json:"method"`
+		Params  []json.RawMessage `json:"params"`
+	}{"2.0", 1, c.call(), []json.RawMessage{params}})
+	if err != nil {
+		return failed(err)
+	}
+	return c.screen.line(text)
+}
+
+// ndjsonRequest is the call as a message, for kernos pipe.
+func (c *calling) ndjsonRequest(params json.RawMessage) ([]byte, error) {
+	m := message.Message{Kind: message.KindCommand, Type: c.messageType(), Data: params}
+	if r, err := allSyscalls(); err == nil {
+		if route, ok := r.LookupMethod(c.call()); ok {
+			m.Kind, m.Type = route.Syscall.Kind, route.Type
+		}
+	}
+	if !m.Type.Valid() {
+		return nil, &exitStatus{status: exitError, cause: fmt.Errorf("%s has no name as a message; write it as a type: kernos call Domain.Action", c.call())}
+	}
+	m.Metadata.ID = "call-1"
+	m.Metadata.Timestamp = time.Now().UnixMilli()
+	return message.Append(nil, &m), nil
+}
+
+// messageType is the type of a method: as it was written, or as a method of this name
+// usually has it.
+func (c *calling) messageType() message.Type {
+	if t := message.Type(c.words[0]); len(c.words) == 1 && t.Valid() {
+		if module, method := kernel.Method(t); module == c.module && method == c.name {
+			return t
+		}
+	}
+	pascal := func(name string) (s string) {
+		for word := range strings.SplitSeq(name, "_") {
+			if word != "" {
+				s += strings.ToUpper(word[:1]) + word[1:]
+			}
+		}
+		return s
+	}
+	return message.Type(pascal(c.module) + "." + pascal(c.name))
+}
+
+// curlRequest is the call as a command line of curl.
+func (c *calling) curlRequest(params json.RawMessage) string {
+	words := []string{"curl", "-sS"}
+	url := c.target.URL
+	if scheme, path, _ := strings.Cut(url, "://"); strings.Contains(scheme, "unix") {
+		words = append(words, "--unix-socket", shellQuote(path))
+		url = "http://localhost"
+	} else {
+		host, _, _ := strings.Cut(path, "/")
+		url = strings.Replace(scheme, "ws", "http", 1) + "://" + host
+		if c.target.Token != "" {
+			words = append(words, "-H", `"Authorization: Bearer $KERNOS_TOKEN"`) // the token itself is not for a screen
+		}
+	}
+	words = append(words, "-H", "'Content-Type: application/json'", "-d", shellQuote(string(params)), shellQuote(url+"/v1/call/"+c.module+"/"+c.name))
+	return strings.Join(words, " ")
+}

@@ -1,0 +1,349 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"kernos/capability/history"
+	"kernos/client"
+)
+
+// completing is how long a completion may ask a server for what the cache does not have.
+const completing = 500 * time.Millisecond
+
+// completeCall completes a call: modules, methods, parameters and their values. It goes by
+// the cache, and asks a server that runs only for what is not there.
+func completeCall(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+	ctx, cancel := context.WithTimeout(context.Background(), completing)
+	defer cancel()
+	all := completions(ctx, args, word)
+	if all == nil {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	directive := cobra.ShellCompDirectiveNoFileComp
+	if slices.ContainsFunc(all, func(s string) bool { return strings.HasSuffix(s, "/") }) {
+		directive |= cobra.ShellCompDirectiveNoSpace // there is more behind it
+	}
+	return all, directive
+}
+
+// completeModules completes the first word of a command line: commands are known to the
+// shell already, and these are the modules.
+func completeModules(_ *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), completing)
+	defer cancel()
+	return completions(ctx, nil, word), cobra.ShellCompDirectiveNoFileComp
+}
+
+// completions returns what can stand where word does; nil means a file.
+func completions(ctx context.Context, args []string, word string) []string {
+	line, err := readLine(args)
+	if err != nil { // a flag whose value is being written
+		if own, _, _ := findOwn(args[len(args)-1]); own != nil {
+			return ownValues(own, word)
+		}
+		return []string{}
+	}
+	if len(args) > 0 {
+		if own, _, hasValue := findOwn(args[len(args)-1]); own != nil && own.text != nil && !hasValue && len(line.tokens) > 0 {
+			return ownValues(own, word)
+		}
+	}
+	target, local, err := findServer(&line.callFlags)
+	if err != nil {
+		return []string{}
+	}
+	catalog, done := knownCatalog(ctx, target, local)
+	defer done()
+	if catalog == nil {
+		return []string{}
+	}
+	call := &calling{callLine: line, catalog: catalog, screen: &screen{out: os.Stderr, err: new(strings.Builder)}, target: target}
+	if len(line.words) == 0 {
+		return moduleCompletions(catalog, word)
+	}
+	if module := catalog.Module(line.words[0]); module != nil && len(line.words) == 1 && len(line.tokens) == 0 && !strings.HasPrefix(word, "-") {
+		return methodCompletions(ctx, catalog, module, word)
+	}
+	call.root = &cobra.Command{}
+	if call.find(ctx) != nil || call.method == nil {
+		return []string{}
+	}
+	return call.parameterCompletions(word)
+}
+
+// knownCatalog returns what the cache knows about a server, or else what the server says,
+// if it runs.
+func knownCatalog(ctx context.Context, t client.Target, local *address) (*client.Catalog, func()) {
+	cache := client.OpenCache("")
+	if known, err := cache.Latest(t); err == nil {
+		return known, func() {}
+	}
+	conn, err := dialServer(ctx, t, local, false)
+	if err != nil {
+		return nil, func() {}
+	}
+	catalog, err := client.Discover(ctx, conn, cache)
+	if err != nil {
+		catalog = nil
+	}
+	return catalog, func() { _ = conn.Close() }
+}
+
+// ownValues completes the value of a flag of kernos call itself.
+func ownValues(own *ownFlag, word string) []string {
+	switch {
+	case own.words != nil:
+		return beginning(own.words, word)
+	case own.name == "context":
+		if all, err := readContexts(); err == nil {
+			return beginning(all.names(), word)
+		}
+	case own.name == "data" || own.name == "template":
+		return nil
+	}
+	return []string{}
+}
+
+// beginning returns the words that begin like this one.
+func beginning(words []string, word string) []string {
+	found := []string{}
+	for _, w := range words {
+		if strings.HasPrefix(w, word) {
+			found = append(found, w)
+		}
+	}
+	return found
+}
+
+// described is a completion with its explanation.
+func described(text, about string) string {
+	if about = history.Visible(about); about == "" {
+		return text
+	}
+	return text + "\t" + clip(about, 70)
+}
+
+func moduleCompletions(c *client.Catalog, word string) []string {
+	found := []string{}
+	for _, m := range c.Modules {
+		if strings.HasPrefix(m.Namespace, word) {
+			found = append(found, described(m.Namespace, m.Description))
+		}
+	}
+	return found
+}
+
+func methodCompletions(ctx context.Context, c *client.Catalog, m *client.Module, word string) []string {
+	found := []string{}
+	for _, name := range m.Methods {
+		if !strings.HasPrefix(name, word) {
+			continue
+		}
+		about := ""
+		if method, err := c.Method(ctx, m.Namespace, name); err == nil {
+			about = method.Description
+		}
+		found = append(found, described(name, about))
+	}
+	return found
+}
+
+// parameterCompletions completes a flag, or the value of one.
+func (c *calling) parameterCompletions(word string) []string {
+	p := &paramReader{method: c.method}
+	if n := len(c.tokens); n > 0 && strings.HasPrefix(c.tokens[n-1], "--") && !strings.Contains(c.tokens[n-1], "=") {
+		if _, f := p.find(c.tokens[n-1][2:]); f != nil && f.Scalar() != "boolean" {
+			return c.valueCompletions(f, "", word)
+		}
+	}
+	for _, before := range []string{"--", ""} {
+		name, value, ok := strings.Cut(strings.TrimPrefix(word, before), "=")
+		if !ok || before == "--" && !strings.HasPrefix(word, "--") {
+			continue
+		}
+		if strings.HasPrefix(value, "@") {
+			return nil
+		}
+		if _, f := p.find(name); f != nil {
+			return c.valueCompletions(f, before+name+"=", value)
+		}
+	}
+	if !strings.HasPrefix(word, "-") && word != "" {
+		return []string{}
+	}
+	found := []string{}
+	given := strings.Join(c.tokens, "\n") + "\n"
+	for _, name := range fieldNames(&c.method.Field, "") {
+		f := c.method.Find(name)
+		flag := "--" + name
+		if findsOwn(flag) || !strings.HasPrefix(flag, word) || f.Scalar() != "array" && strings.Contains(given, flag+"\n") {
+			continue
+		}
+		about := f.Description
+		if f.Required {
+			about = strings.TrimSpace("required. " + about)
+		}
+		found = append(found, described(flag, about))
+	}
+	for i := range ownFlags {
+		if flag := "--" + ownFlags[i].name; strings.HasPrefix(flag, word) && word != "" && !c.given[ownFlags[i].name] {
+			found = append(found, described(flag, ownFlags[i].help))
+		}
+	}
+	return found
+}
+
+// valueCompletions completes the value of a parameter: what the schema lists, or what was
+// used for it before.
+func (c *calling) valueCompletions(f *client.Field, before, word string) []string {
+	enum := slices.Clone(f.Enum)
+	if f.Scalar() == "array" {
+		enum = append(enum, elementOf(f).Enum...)
+	}
+	var values []string
+	for _, v := range enum {
+		values = append(values, plainly(v))
+	}
+	if f.Scalar() == "boolean" {
+		values = []string{"true", "false"}
+	}
+	if values == nil {
+		values = readUsed(c.usedFile())[f.Name]
+		if values == nil && f.Scalar() != "integer" && f.Scalar() != "number" {
+			return nil // it may be a file
+		}
+	}
+	found := beginning(values, word)
+	for i := range found {
+		found[i] = before + found[i]
+	}
+	return found
+}
+
+// Values that were used are kept for completion: those of parameters that several methods
+// of a module require, for these say which thing is meant (a key, an id). Texts of other
+// parameters, and secrets, are nobody's business.
+const (
+	maxUsed      = 500 // values of a parameter
+	maxUsedBytes = 256 // of a value
+)
+
+// usedFile is where the values of a module are that were used.
+func (c *calling) usedFile() string {
+	dir := client.OpenCache("").Dir(c.target)
+	if dir == "" || !contentType.MatchString(c.module) {
+		return ""
+	}
+	return filepath.Join(dir, "used-"+c.module+".json")
+}
+
+func readUsed(file string) map[string][]string {
+	used := make(map[string][]string)
+	if text, err := os.ReadFile(file); err == nil {
+		_ = json.Unmarshal(text, &used) // what can't be read is forgotten
+	}
+	return used
+}
+
+// remember keeps the values of a call that went well, and those that its answer lists: an
+// answer's keys are what the parameter key takes.
+func (c *calling) remember(params, data json.RawMessage) {
+	file := c.usedFile()
+	if c.method == nil || file == "" {
+		return
+	}
+	fresh := make(map[string][]string)
+	for name := range c.identifying() {
+		for _, m := range membersOf(params) {
+			if m.name == name {
+				fresh[name] = append(fresh[name], texts(m.value)...)
+			}
+		}
+		for _, m := range membersOf(data) {
+			if m.name == name || m.name == name+"s" {
+				fresh[name] = append(fresh[name], texts(m.value)...)
+			}
+		}
+	}
+	used := readUsed(file)
+	changed := false
+	for name, values := range fresh {
+		for _, v := range values {
+			if v == "" || len(v) > maxUsedBytes || history.Visible(v) != v || slices.Contains(used[name], v) {
+				continue
+			}
+			used[name] = append(used[name], v)
+			if over := len(used[name]) - maxUsed; over > 0 {
+				used[name] = used[name][over:]
+			}
+			changed = true
+		}
+	}
+	if changed {
+		writeUsed(file, used)
+	}
+}
+
+func writeUsed(file string, used map[string][]string) {
+	text, err := json.Marshal(used)
+	if err != nil {
+		return
+	}
+	f, err := os.CreateTemp(filepath.Dir(file), ".new-*")
+	if err != nil {
+		return // nothing is kept, and nothing else happens
+	}
+	_, err = f.Write(text)
+	if closeErr := f.Close(); err != nil || closeErr != nil || os.Rename(f.Name(), file) != nil {
+		_ = os.Remove(f.Name())
+	}
+}
+
+// texts returns the text that a value is, or those in a list.
+func texts(value json.RawMessage) (all []string) {
+	if text, ok := textOf(value); ok {
+		return []string{text}
+	}
+	for _, e := range rawElements(value) {
+		if text, ok := textOf(e); ok {
+			all = append(all, text)
+		}
+	}
+	return all
+}
+
+// identifying returns the parameters of the method that at least one other method of its
+// module requires too.
+func (c *calling) identifying() map[string]bool {
+	module := c.catalog.Module(c.module)
+	counts := make(map[string]int)
+	mine := make(map[string]bool)
+	for _, name := range module.Methods {
+		m, err := c.catalog.Method(context.Background(), c.module, name)
+		if err != nil {
+			continue
+		}
+		for _, f := range m.Fields {
+			if f.Required && !f.Sensitive && f.Scalar() == "string" && len(f.Enum) == 0 {
+				counts[f.Name]++
+			}
+		}
+	}
+	for name, n := range counts {
+		if n > 1 {
+			mine[name] = true
+		}
+	}
+	return mine
+}

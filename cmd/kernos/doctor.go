@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"kernos/client"
+)
+
+func doctorCommand() *cobra.Command {
+	var flags callFlags
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "doctor [URL]",
+		Short: "Look for what is wrong between here and a server",
+		Long: `Check a server layer by layer, from the socket up to the rules of the protocol, and say
+what to do about what is wrong: the socket or the TCP address, HTTP, the WebSocket, a
+call, the service hash, the schemas, the sequence of what streams say, the store, the
+clock and the disk. Without a URL it is the server of the current context, which is the
+daemon of this user unless you say otherwise. Any server that speaks this protocol can be
+checked. Nothing is started, and nothing is changed.
+
+The status is 0 if all is well, 1 if something is wrong, 3 if the server does not let you
+in, 4 if it can't be reached.`,
+		Example: `  kernos doctor
+  kernos doctor ws://127.0.0.1:7420/
+  kernos doctor --context office --json | jq 'map(select(.ok | not))'`,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) > 1 || len(args) == 1 && flags.context != "" {
+				return fmt.Errorf("say one server: a URL, or --context NAME; see kernos doctor --help")
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				flags.server = args[0]
+			}
+			ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			d := &doctor{screen: newScreen(c), quiet: asJSON}
+			var err error
+			if d.target, d.local, err = findServer(&flags); err != nil {
+				return err
+			}
+			d.examine(ctx)
+			if ctx.Err() != nil {
+				return &exitStatus{status: exitInterrupted}
+			}
+			if asJSON {
+				text, err := json.MarshalIndent(d.findings, "", "  ")
+				if err != nil {
+					return failed(err)
+				}
+				if err := d.screen.line(text); err != nil {
+					return err
+				}
+			}
+			return d.verdict()
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	c.Flags().StringVar(&flags.context, "context", "", "the server of this context")
+	c.Flags().BoolVar(&asJSON, "json", false, "write the findings as JSON")
+	_ = c.RegisterFlagCompletionFunc("context", completeContexts)
+	return c
+}
+
+// A finding is what a check has found.
+type finding struct {
+	Layer  string `json:"layer"`
+	OK     bool   `json:"ok"`
+	Text   string `json:"text"`
+	Advice string `json:"advice,omitempty"` // what to do, if there is something
+}
+
+// checkTime is how long one check may take.
+const checkTime = 10 * time.Second
+
+// A doctor examines a server.
+type doctor struct {
+	screen   *screen
+	quiet    bool
+	target   client.Target
+	local    *address // if it is the daemon of this user
+	findings []finding
+
+	conn        *client.Client
+	frames      frameLog
+	unreachable bool
+	forbidden   bool
+}
+
+// found takes note of a finding and shows it.
+func (d *doctor) found(f finding) {
+	d.findings = append(d.findings, f)
+	if d.quiet {
+		return
+	}
+	mark, st := "✓", green
+	switch {
+	case !f.OK:
+		mark, st = "✗", red
+	case f.Advice != "":
+		mark, st = "!", yellow
+	}
+	fmt.Fprintf(d.screen.out, "%s %-10s %s\n", d.screen.paint(st, mark), f.Layer, visibleLines(f.Text))
+	if f.Advice != "" {
+		fmt.Fprintf(d.screen.out, "  %-10s %s %s\n", "", d.screen.paint(st, "→"), visibleLines(f.Advice))
+	}
+}
+
+func (d *doctor) well(layer, format string, args ...any) {
+	d.found(finding{Layer: layer, OK: true, Text: fmt.Sprintf(format, args...)})
+}
+
+func (d *doctor) wrong(layer, advice, format string, args ...any) {
+	d.found(finding{Layer: layer, Text: fmt.Sprintf(format, args...), Advice: advice})
+}
+
+// doubtful is a finding that is not wrong, and worth a look.
+func (d *doctor) doubtful(layer, advice, format string, args ...any) {
+	d.found(finding{Layer: layer, OK: true, Text: fmt.Sprintf(format, args...), Advice: advice})
+}
+
+// examine makes the checks from the ground up. Where one layer does not hold, those above
+// it are not looked at.
+func (d *doctor) examine(ctx context.Context) {
+	defer func() {
+		if d.conn != nil {
+			_ = d.conn.Close()
+		}
+	}()
+	d.target.Trace = d.frames.add
+	layers := []func(context.Context) bool{d.checkPlace, d.checkHTTP, d.checkWebSocket, d.checkCall, d.checkHash, d.checkSchemas, d.checkSequences, d.checkStore}
+	for _, check := range layers {
+		limited, cancel := context.WithTimeout(ctx, checkTime)
+		goOn := check(limited)
+		cancel()
+		if !goOn || ctx.Err() != nil {
+			break
+		}
+	}
+	d.checkDisk()
+}
+
+// verdict is the status that the doctor leaves with.
+func (d *doctor) verdict() error {
+	switch {
+	case d.unreachable:
+		return &exitStatus{status: exitUnreachable}
+	case d.forbidden:
+		return &exitStatus{status: exitForbidden}
+	}
+	for _, f := range d.findings {
+		if !f.OK {
+			return &exitStatus{status: exitError}
+		}
+	}
+	return nil
+}

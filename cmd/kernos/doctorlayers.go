@@ -1,0 +1,216 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	systemcalls "golang.org/x/sys/unix"
+
+	"kernos/client"
+	"kernos/transport/unix"
+)
+
+// checkPlace looks whether somebody listens.
+func (d *doctor) checkPlace(ctx context.Context) bool {
+	u, err := url.Parse(d.target.URL)
+	if err != nil {
+		d.unreachable = true
+		d.wrong("address", "write it as ws://127.0.0.1:7420/, wss://… or unix:///path/of/a.sock", "%q is no address", d.target.URL)
+		return false
+	}
+	if strings.Contains(u.Scheme, "unix") {
+		return d.checkSocket(ctx, u.Host+u.Path)
+	}
+	return d.checkTCP(ctx, u)
+}
+
+func (d *doctor) checkSocket(ctx context.Context, path string) bool {
+	if d.local != nil {
+		info, running := unix.Inspect(d.local.socket)
+		if !running {
+			d.unreachable = true
+			d.wrong("socket", "kernos serve starts the daemon, and so does kernos pipe or any call", "no daemon is running for %s", d.local.home)
+			return false
+		}
+		d.well("socket", "the daemon is process %d, version %s, since %s", info.PID, info.Version, info.Started.Local().Format(time.DateTime))
+	}
+	if info, err := os.Stat(filepath.Dir(path)); err == nil && info.Mode().Perm()&0o077 != 0 {
+		d.doubtful("socket", "chmod 700 "+shellQuote(filepath.Dir(path)), "others may enter %s", filepath.Dir(path))
+	}
+	conn, err := new(net.Dialer).DialContext(ctx, "unix", path)
+	if err != nil {
+		d.unreachable = true
+		advice := "start the server, or say the right path"
+		switch {
+		case d.local != nil:
+			advice = "the daemon may be older than this program: kernos stop, and it is started anew by the next call"
+		case errors.Is(err, syscall.ECONNREFUSED):
+			advice = "the server that made it is gone: start it again"
+		case errors.Is(err, fs.ErrPermission):
+			advice = "it belongs to somebody else"
+		}
+		d.wrong("socket", advice, "%v", err)
+		return false
+	}
+	_ = conn.Close()
+	d.well("socket", "%s accepts connections", path)
+	return true
+}
+
+func (d *doctor) checkTCP(ctx context.Context, u *url.URL) bool {
+	port := u.Port()
+	if port == "" {
+		port = map[bool]string{true: "443", false: "80"}[u.Scheme == "wss" || u.Scheme == "https"]
+	}
+	addresses, err := new(net.Resolver).LookupHost(ctx, u.Hostname())
+	if err != nil {
+		d.unreachable = true
+		d.wrong("tcp", "check the name and the network", "%s can't be found: %v", u.Hostname(), err)
+		return false
+	}
+	begun := time.Now()
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), port))
+	if err != nil {
+		d.unreachable = true
+		advice := "a firewall may be in between, or the machine is off"
+		if errors.Is(err, syscall.ECONNREFUSED) {
+			advice = "nobody listens there: start the server (kernos serve --addr " + net.JoinHostPort(u.Hostname(), port) + "), or check the port"
+		}
+		d.wrong("tcp", advice, "%v", err)
+		return false
+	}
+	_ = conn.Close()
+	d.well("tcp", "%s accepts connections (%s, %v)", net.JoinHostPort(u.Hostname(), port), strings.Join(addresses, ", "), time.Since(begun).Round(time.Microsecond))
+	return true
+}
+
+// checkHTTP asks for the health pages, which servers need not have, and compares clocks.
+func (d *doctor) checkHTTP(ctx context.Context) bool {
+	web, base, err := d.target.HTTPClient()
+	if err != nil {
+		d.unreachable = true
+		d.wrong("http", "", "%v", err)
+		return false
+	}
+	defer web.CloseIdleConnections()
+	response, err := d.get(ctx, web, base+"/healthz")
+	if err != nil {
+		d.unreachable = true
+		advice := "what listens there is no HTTP server; check the address"
+		if strings.Contains(err.Error(), "certificate") || strings.Contains(err.Error(), "tls:") {
+			advice = "the certificate is not one that this machine trusts, or the server does not speak TLS there (ws:// instead of wss://)"
+		}
+		d.wrong("http", advice, "%v", err)
+		return false
+	}
+	switch response.StatusCode {
+	case http.StatusOK:
+		d.well("http", "it answers, and says that it is healthy")
+	case http.StatusForbidden:
+		d.doubtful("http", "the server does not know this name of it: kernos serve --allow-host", "it refuses the host %q", response.Request.Host)
+	default:
+		d.well("http", "it answers (it has no /healthz: status %d)", response.StatusCode)
+	}
+	d.checkClock(response)
+	if ready, err := d.get(ctx, web, base+"/readyz"); err == nil && ready.StatusCode == http.StatusServiceUnavailable {
+		d.doubtful("http", "it is starting or stopping, or its store does not work: look into its log", "it says that it is not ready")
+	}
+	return true
+}
+
+func (d *doctor) get(ctx context.Context, web *http.Client, address string) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, err
+	}
+	if d.target.Token != "" {
+		r.Header.Set("Authorization", "Bearer "+d.target.Token)
+	}
+	response, err := web.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	_, err = io.Copy(io.Discard, io.LimitReader(response.Body, 1<<20))
+	return response, errors.Join(err, response.Body.Close())
+}
+
+// skew is how far clocks may be apart. A Date header has whole seconds.
+const skew = 5 * time.Second
+
+func (d *doctor) checkClock(r *http.Response) {
+	there, err := http.ParseTime(r.Header.Get("Date"))
+	if err != nil {
+		d.well("clock", "the server does not say what time it has")
+		return
+	}
+	apart := time.Since(there).Round(time.Second)
+	if apart > skew || apart < -skew {
+		d.doubtful("clock", "set the clocks, for instance with NTP: deadlines and timestamps are off", "the server's clock is %v apart from this one", apart)
+		return
+	}
+	d.well("clock", "the server has the same time")
+}
+
+// checkWebSocket opens one.
+func (d *doctor) checkWebSocket(ctx context.Context) bool {
+	conn, err := client.Dial(ctx, d.target)
+	if err == nil {
+		d.conn = conn
+		d.well("websocket", "it opens")
+		return true
+	}
+	d.unreachable = true
+	advice := "there is no server of this protocol at this path; it is / or /ws with kernos"
+	if r, ok := errors.AsType[*client.Refused](err); ok && r.Forbidden() {
+		d.unreachable, d.forbidden = false, true
+		advice = "give the server's token, which kernos token prints on its machine: kernos context add NAME URL --token-file FILE, or KERNOS_TOKEN"
+		if r.Status == http.StatusForbidden {
+			advice = "the server does not take this host or origin: kernos serve --allow-host, --allow-origin"
+		}
+	}
+	d.wrong("websocket", advice, "%v", err)
+	return false
+}
+
+// lowDisk is how much room is little.
+const lowDisk = 1 << 30
+
+// checkDisk looks at the disk that the state of this user's daemon is on.
+func (d *doctor) checkDisk() {
+	if d.local == nil {
+		return
+	}
+	dir := d.local.home
+	for {
+		if _, err := os.Stat(dir); err == nil || dir == filepath.Dir(dir) {
+			break
+		}
+		dir = filepath.Dir(dir) // the home is not made yet
+	}
+	var s systemcalls.Statfs_t
+	if err := systemcalls.Statfs(dir, &s); err != nil {
+		d.wrong("disk", "check that the directory is there and yours", "%s: %v", dir, err)
+		return
+	}
+	free := int64(s.Bavail) * int64(s.Bsize)
+	text := fmt.Sprintf("%s are free for %s", readable(free), d.local.home)
+	switch {
+	case free < lowDisk/16:
+		d.wrong("disk", "make room: writing will be refused soon", "%s", text)
+	case free < lowDisk:
+		d.doubtful("disk", "make room, or keep less (kernos serve --journal-size)", "%s", text)
+	default:
+		d.well("disk", "%s", text)
+	}
+}

@@ -1,0 +1,270 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	"kernos/client"
+	"kernos/schema"
+)
+
+// A frameLog has the frames of a connection, in the order in which they came.
+type frameLog struct {
+	mu     sync.Mutex
+	frames []json.RawMessage
+}
+
+func (l *frameLog) add(sent bool, frame []byte) {
+	if sent {
+		return
+	}
+	l.mu.Lock()
+	l.frames = append(l.frames, json.RawMessage(bytes.Clone(frame)))
+	l.mu.Unlock()
+}
+
+// late reports whether the acknowledgement of a stream came behind one of its items. It
+// forgets what it has seen.
+func (l *frameLog) late() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	acknowledged := make(map[string]bool)
+	late := false
+	for _, f := range l.frames {
+		var frame struct {
+			Result json.RawMessage
+			Params struct{ Subscription json.RawMessage }
+		}
+		if json.Unmarshal(f, &frame) != nil {
+			continue // a batch, or what another server says
+		}
+		if s := string(frame.Params.Subscription); s != "" {
+			late = late || !acknowledged[s]
+		} else {
+			acknowledged[string(frame.Result)] = true
+		}
+	}
+	l.frames = nil
+	return late
+}
+
+// stream calls a method and returns all that it says.
+func (d *doctor) stream(ctx context.Context, method string, args ...any) ([]client.Item, error) {
+	s, err := d.conn.Stream(ctx, method, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = s.Close() }()
+	var items []client.Item
+	for item, err := range s.Items(ctx) {
+		if err != nil {
+			return items, err
+		}
+		items = append(items, item)
+	}
+	return items, nil
+}
+
+// checkCall makes a first call.
+func (d *doctor) checkCall(ctx context.Context) bool {
+	items, err := d.stream(ctx, "service_hash")
+	if err != nil {
+		advice := "this may be a JSON-RPC server, but it does not speak this protocol"
+		if errors.Is(err, context.DeadlineExceeded) {
+			advice = "the server does not answer in time: look into its log"
+		}
+		d.wrong("rpc", advice, "service_hash: %v", err)
+		return false
+	}
+	if err := client.CheckSequence(items); err != nil {
+		d.wrong("rpc", "the server must be mended", "service_hash: %v", err)
+		return true
+	}
+	d.well("rpc", "a call is answered with a stream")
+	return true
+}
+
+// hashOf returns the hash in the answer to service_hash.
+func hashOf(items []client.Item) (hash string) {
+	for _, i := range items {
+		if i.Type == client.Data {
+			var said struct{ Hash string }
+			if json.Unmarshal(i.Data, &said) == nil {
+				hash = said.Hash
+			}
+		}
+	}
+	return hash
+}
+
+// checkHash looks whether the hash is the same twice, and the same in every item.
+func (d *doctor) checkHash(ctx context.Context) bool {
+	first, err := d.stream(ctx, "service_hash")
+	second, again := d.stream(ctx, "service_hash")
+	if err = errors.Join(err, again); err != nil {
+		d.wrong("hash", "look into the server's log", "%v", err)
+		return false
+	}
+	a, b := hashOf(first), hashOf(second)
+	switch {
+	case a == "":
+		d.wrong("hash", "the server must be mended: clients can't keep what it offers", "service_hash does not answer with a hash")
+	case a != b:
+		d.wrong("hash", "the server must be mended, unless modules come and go just now", "the hash is %s, and then %s", a, b)
+	default:
+		for _, i := range first {
+			if i.ServiceHash != a {
+				d.wrong("hash", "the server must be mended", "the hash is %s, and an item has %q", a, i.ServiceHash)
+				return true
+			}
+		}
+		d.well("hash", "%s, each time", a)
+	}
+	return true
+}
+
+// checkSchemas reads what the server says about all of its methods.
+func (d *doctor) checkSchemas(ctx context.Context) bool {
+	data, err := d.conn.Call(ctx, "service_schema")
+	if err != nil {
+		d.wrong("schema", "the server must be mended: callers have to know its methods by heart", "service_schema: %v", err)
+		return true
+	}
+	var service struct {
+		Modules []client.Module
+		Total   int `json:"total_methods"`
+	}
+	if err := json.Unmarshal(data, &service); err != nil {
+		d.wrong("schema", "the server must be mended", "service_schema can't be read: %v", err)
+		return true
+	}
+	total, problems := 0, []string{}
+	for _, m := range service.Modules {
+		total += len(m.Methods)
+		problems = append(problems, d.checkModule(ctx, &m)...)
+	}
+	if total != service.Total {
+		problems = append(problems, fmt.Sprintf("total_methods is %d, and there are %d", service.Total, total))
+	}
+	if len(problems) == 0 {
+		d.well("schema", "%s in %s, each with its schema", counted(total, "method", "methods"), counted(len(service.Modules), "module", "modules"))
+		return true
+	}
+	for i, p := range problems {
+		if i == 5 {
+			d.wrong("schema", "", "and %d more", len(problems)-i)
+			break
+		}
+		d.wrong("schema", "the server must be mended", "%s", p)
+	}
+	return true
+}
+
+// checkModule holds the schema of a module against the list of its methods.
+func (d *doctor) checkModule(ctx context.Context, m *client.Module) (problems []string) {
+	document, err := d.conn.Call(ctx, "service_module_schema", m.Namespace)
+	if err != nil {
+		return []string{fmt.Sprintf("the schema of %s: %v", m.Namespace, err)}
+	}
+	if _, err := schema.Parse(document); err != nil {
+		problems = append(problems, fmt.Sprintf("the schema of %s: %v", m.Namespace, err))
+	}
+	var parts struct {
+		OneOf []struct {
+			Properties struct {
+				Method struct{ Const string }
+			}
+		} `json:"oneOf"`
+	}
+	if err := json.Unmarshal(document, &parts); err != nil || len(parts.OneOf) != len(m.Methods) {
+		return append(problems, fmt.Sprintf("the schema of %s has %d forms for %d methods", m.Namespace, len(parts.OneOf), len(m.Methods)))
+	}
+	for i, form := range parts.OneOf {
+		if got := form.Properties.Method.Const; got != m.Methods[i] {
+			problems = append(problems, fmt.Sprintf("the schema of %s has %q where its list has %q", m.Namespace, got, m.Methods[i]))
+		}
+	}
+	return problems
+}
+
+// checkSequences provokes what streams can say, and looks whether they keep to the rules.
+func (d *doctor) checkSequences(ctx context.Context) bool {
+	for _, probe := range []struct {
+		what, method string
+		args         []any
+		fails        bool
+	}{
+		{"a call that goes well", "service_schema", nil, false},
+		{"a module that is not there", "nosuchmodule_nosuchmethod", []any{struct{}{}}, true},
+		{"a schema that is not there", "service_module_schema", []any{"nosuchmodule"}, true},
+	} {
+		items, err := d.stream(ctx, probe.method, probe.args...)
+		if _, refused := errors.AsType[*client.RPCError](err); refused && probe.fails {
+			d.doubtful("sequence", "a server should answer with guidance, so that clients can help", "%s: %v", probe.what, err)
+			continue
+		}
+		if err == nil {
+			err = client.CheckSequence(items)
+		}
+		if err == nil && probe.fails && len(items) > 0 && items[0].Type == client.Done {
+			err = errors.New("it is answered as if all were well")
+		}
+		if err != nil {
+			d.wrong("sequence", "the server must be mended", "%s: %v", probe.what, err)
+			continue
+		}
+		var kinds []string
+		for _, i := range items {
+			kinds = append(kinds, string(i.Type))
+		}
+		d.well("sequence", "%s: %s", probe.what, joined(kinds))
+	}
+	if d.frames.late() {
+		d.wrong("sequence", "the server must be mended: clients lose items", "items come before the acknowledgement of their stream")
+	}
+	return true
+}
+
+func joined(words []string) (s string) {
+	for i, w := range words {
+		if i > 0 {
+			s += " → "
+		}
+		s += w
+	}
+	return s
+}
+
+// checkStore asks a kernel how its store is doing. Other servers may not have one.
+func (d *doctor) checkStore(ctx context.Context) bool {
+	data, err := d.conn.Call(ctx, "kernel_status", struct{}{})
+	if f, ok := errors.AsType[*client.Failure](err); ok && f.Guidance != nil {
+		d.well("store", "the server is no kernel, or does not show how it is doing")
+		return true
+	}
+	if err != nil {
+		d.wrong("store", "look into the log of the server", "%v", err)
+		return true
+	}
+	var status struct {
+		Store struct {
+			Open     bool
+			Bytes    int64
+			Messages uint64
+		}
+	}
+	if err := json.Unmarshal(data, &status); err != nil {
+		d.wrong("store", "the server may be of another version", "its status can't be read: %v", err)
+		return true
+	}
+	if !status.Store.Open {
+		d.doubtful("store", "a daemon opens it when it starts: look into its log", "it is not open")
+		return true
+	}
+	d.well("store", "it is open: %s, %s recorded", readable(status.Store.Bytes), counted(int(status.Store.Messages), "message", "messages"))
+	return true
+}

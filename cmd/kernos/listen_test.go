@@ -1,0 +1,274 @@
+package main
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/crypto/ssh"
+
+	"kernos/transport/unix"
+)
+
+// reached returns where a daemon says that it serves, by scheme.
+func (h *house) reached() map[string]string {
+	h.t.Helper()
+	out, notes, status := h.run("", "status", "--json")
+	var s struct{ Listening []string }
+	if err := json.Unmarshal([]byte(out), &s); err != nil || status != 0 {
+		h.t.Fatalf("status %d: %s%s", status, out, notes)
+	}
+	places := make(map[string]string)
+	for _, url := range s.Listening {
+		scheme, place, _ := strings.Cut(url, "://")
+		places[scheme] = place
+	}
+	return places
+}
+
+// request sends a request over a TCP address, or over a unix socket, and returns the status and
+// the body of the answer.
+func request(t *testing.T, network, address, path, token, body string) (int, string) {
+	t.Helper()
+	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}}
+	r, err := http.NewRequest("POST", "http://localhost"+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	response, err := transport.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(text)
+}
+
+func (h *house) token(args ...string) string {
+	h.t.Helper()
+	out, notes, status := h.run("", append([]string{"token"}, args...)...)
+	if status != 0 || len(out) < 40 {
+		h.t.Fatalf("status %d: %s%s", status, out, notes)
+	}
+	return strings.TrimSpace(out)
+}
+
+const pingCall = "/v1/call/kernel/ping"
+
+func TestADaemonServesHTTP(t *testing.T) {
+	h := newHouse(t)
+	h.env = append(h.env, "KERNOS_NO_HTTP=false")
+	s := h.serve("--addr", "127.0.0.1:0")
+	places := h.reached()
+	if status, body := request(t, "tcp", places["http"], pingCall, "", `{"payload":1}`); status != 401 || !strings.Contains(body, "kernos token") {
+		t.Errorf("without the token: %d %s", status, body)
+	}
+	first := h.token()
+	if status, body := request(t, "tcp", places["http"], pingCall, first, `{"payload":1}`); status != 200 || body != `{"payload":1}`+"\n" {
+		t.Errorf("with it: %d %s", status, body)
+	}
+	if places["http+unix"] != unix.HTTPPath(places["unix"]) {
+		t.Errorf("the sockets are %v", places)
+	}
+	if info, err := os.Stat(places["http+unix"]); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	if status, body := request(t, "unix", places["http+unix"], pingCall, "", `{"payload":2}`); status != 200 || body != `{"payload":2}`+"\n" {
+		t.Errorf("over the socket: %d %s", status, body)
+	}
+	// A new token is known to the daemon that runs.
+	second := h.token("--new")
+	until(t, "the new token is taken", func() bool {
+		status, _ := request(t, "tcp", places["http"], pingCall, second, `{}`)
+		return status != 401
+	})
+	if status, _ := request(t, "tcp", places["http"], pingCall, first, `{}`); status != 401 || second == first || h.token() != second {
+		t.Errorf("the old one: %d", status)
+	}
+	info, err := os.Stat(filepath.Join(h.home, "token"))
+	if err != nil || info.Mode() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	// What came over HTTP is recorded like everything else.
+	if out, _, status := h.run("", "log", "--type", "Ping", "--json"); status != 0 || strings.Count(out, "\n") < 4 {
+		t.Errorf("status %d: %s", status, out)
+	}
+	if _, notes, status := h.run("", "stop"); status != 0 {
+		t.Errorf("status %d: %s", status, notes)
+	}
+	if status := s.wait(); status != 0 {
+		t.Errorf("status %d: %s", status, s.notes)
+	}
+	if _, err := os.Stat(places["http+unix"]); !os.IsNotExist(err) {
+		t.Errorf("the socket is still there: %v", err)
+	}
+}
+
+// A WebSocket is served at the socket, too.
+func TestADaemonServesWebSockets(t *testing.T) {
+	h := newHouse(t)
+	h.serve()
+	c, err := net.Dial("unix", h.reached()["http+unix"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	head := make([]byte, len("HTTP/1.1 101 "))
+	if _, err := io.ReadFull(c, head); err != nil || string(head) != "HTTP/1.1 101 " {
+		t.Errorf("%q, %v", head, err)
+	}
+}
+
+func TestAnAddressThatIsTaken(t *testing.T) {
+	h := newHouse(t)
+	h.env = append(h.env, "KERNOS_NO_HTTP=false")
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = taken.Close() }()
+	go func() { // it is no web server
+		for {
+			c, err := taken.Accept()
+			if err != nil {
+				return
+			}
+			_ = c.Close()
+		}
+	}()
+	address := taken.Addr().String()
+	_, notes, status := h.run("", "serve", "--addr", address)
+	if want := address + " is in use by another program; say another address with --addr"; status != 1 || !strings.Contains(notes, want) {
+		t.Errorf("status %d: %s", status, notes)
+	}
+	if _, _, running := h.daemon(); running {
+		t.Error("the socket is held")
+	}
+	// The default one is left to whoever has it.
+	if l, err := net.Listen("tcp", defaultAddress); err == nil {
+		defer func() { _ = l.Close() }()
+		go func() {
+			if c, err := l.Accept(); err == nil {
+				_ = c.Close()
+			}
+		}()
+	}
+	s := h.serve()
+	if places := h.reached(); places["http"] != "" || places["http+unix"] == "" {
+		t.Errorf("it serves %v", places)
+	}
+	if !strings.Contains(h.log(), defaultAddress+" is in use by ") {
+		t.Errorf("it says %s", h.log())
+	}
+	_ = s.Process.Kill()
+	s.wait()
+}
+
+func TestASecondKernosIsToldOfTheFirst(t *testing.T) {
+	first, second := newHouse(t), newHouse(t)
+	first.env = append(first.env, "KERNOS_NO_HTTP=false")
+	second.env = append(second.env, "KERNOS_NO_HTTP=false")
+	first.serve("--addr", "127.0.0.1:0")
+	address := first.reached()["http"]
+	if _, notes, status := second.run("", "serve", "--addr", address); status != 1 || !strings.Contains(notes, "in use by another kernos") {
+		t.Errorf("status %d: %s", status, notes)
+	}
+}
+
+// With keys, nobody gets around the signature by HTTP without at least the token.
+func TestASocketWithKeysWantsTheToken(t *testing.T) {
+	h := newHouse(t)
+	h.serve("--auth-key", publicKey(t))
+	sockets, err := filepath.Glob(filepath.Join(h.runtime, "*", "*.http.sock"))
+	if err != nil || len(sockets) != 1 {
+		t.Fatalf("%q, %v", sockets, err)
+	}
+	if status, body := request(t, "unix", sockets[0], pingCall, "", `{}`); status != 401 {
+		t.Errorf("without the token: %d %s", status, body)
+	}
+	if status, body := request(t, "unix", sockets[0], pingCall, h.token(), `{"payload":1}`); status != 200 {
+		t.Errorf("with it: %d %s", status, body)
+	}
+}
+
+func TestAddressesThatOthersReach(t *testing.T) {
+	for _, c := range []struct {
+		set  listenSettings
+		ip   string
+		want string
+	}{
+		{listenSettings{}, "127.0.0.1", ""},
+		{listenSettings{noToken: true}, "::1", ""},
+		{listenSettings{}, "0.0.0.0", "not served without TLS (give --tls-cert and --tls-key, or say --insecure-listen-without-tls)"},
+		{listenSettings{noToken: true}, "192.0.2.1", "--insecure-listen-without-tls) and a token (leave out --no-token, or say --insecure-listen-without-token)"},
+		{listenSettings{cert: "c"}, "192.0.2.1", ""},
+		{listenSettings{cert: "c", noToken: true}, "192.0.2.1", "not served without a token"},
+		{listenSettings{cert: "c", noToken: true, withoutToken: true}, "192.0.2.1", ""},
+		{listenSettings{withoutTLS: true}, "::", ""},
+	} {
+		err := c.set.permitted(&net.TCPAddr{IP: net.ParseIP(c.ip), Port: 1})
+		if got := fmt.Sprint(err); (err == nil) != (c.want == "") || !strings.Contains(got, c.want) && err != nil {
+			t.Errorf("%+v at %s: %v", c.set, c.ip, err)
+		}
+	}
+	h := newHouse(t)
+	for args, want := range map[string]string{
+		"--addr 0.0.0.0:0":                        "other machines can reach 0.0.0.0:0, so it is not served without TLS",
+		"--addr :0":                               "other machines can reach :0",
+		"--addr nonsense":                         `expected an address and a port such as 127.0.0.1:7420, got "nonsense"`,
+		"--tls-cert a":                            "--tls-cert and --tls-key belong together",
+		"--tls-cert a --tls-key b":                "the certificate can't be used",
+		"--no-token --token-file a":               "contradict each other",
+		"--no-token --auth-key a":                 "let those in who can't sign",
+		"--allow-host https://a":                  "--allow-host: expected the name of a host",
+		"--allow-origin a.example":                "--allow-origin: expected the origin of a web page",
+		"--addr 127.0.0.1:0 --token-file /dev/fd": "no file with a token",
+	} {
+		h.env = append(h.env, "KERNOS_NO_HTTP=false")
+		_, notes, status := h.run("", append([]string{"serve"}, strings.Fields(args)...)...)
+		if status != exitUsage && status != exitError || !strings.Contains(notes, want) {
+			t.Errorf("%s: status %d: %s", args, status, notes)
+		}
+	}
+	if left, _ := filepath.Glob(filepath.Join(h.runtime, "*", "*.sock")); len(left) > 0 {
+		t.Errorf("sockets are left: %q", left)
+	}
+}
+
+// publicKey is a file with a public key.
+func publicKey(t *testing.T) string {
+	t.Helper()
+	public, _, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := ssh.NewPublicKey(public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(t.TempDir(), "keys")
+	if err := os.WriteFile(name, ssh.MarshalAuthorizedKey(key), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}

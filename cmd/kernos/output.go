@@ -1,0 +1,371 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"text/template"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/itchyny/gojq"
+
+	"kernos/capability/history"
+	"kernos/client"
+)
+
+// outputModes are the forms in which data is shown.
+var outputModes = []string{"pretty", "json", "ndjson", "raw", "table"}
+
+// A printer shows the data of a call.
+type printer struct {
+	screen   *screen
+	mode     string
+	filter   *gojq.Code         // nil if all of the data is shown
+	template *template.Template // nil if the mode says how
+	bare     bool               // texts that a filter yields are shown without quotes
+}
+
+// newPrinter reads the flags that say what to show, and refuses those that can't be.
+func newPrinter(s *screen, f *callFlags) (*printer, error) {
+	p := &printer{screen: s, mode: f.output}
+	if p.mode == "" {
+		p.mode = "ndjson"
+		if s.terminal() {
+			p.mode = "pretty"
+		}
+	}
+	if f.given["jq"] {
+		query, err := gojq.Parse(f.jq)
+		if err == nil {
+			p.filter, err = gojq.Compile(query)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("--jq %s: %w", f.jq, err)
+		}
+		p.bare = !f.given["output"]
+	}
+	if f.given["template"] {
+		var err error
+		if p.template, err = givenTemplate(f.template); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+// print shows the data of an item.
+func (p *printer) print(item *client.Item) error {
+	data := item.Data
+	if p.filter != nil {
+		return p.filtered(data)
+	}
+	t := p.template
+	if t == nil && p.mode == "pretty" {
+		var err error
+		if t, err = findTemplate(item.ContentType); err != nil {
+			p.screen.note("%v; the data is shown without it", err)
+		}
+	}
+	if t != nil {
+		return p.executed(t, data)
+	}
+	return p.value(data)
+}
+
+// filtered shows what the filter makes of the data.
+func (p *printer) filtered(data json.RawMessage) error {
+	input, err := decoded(data)
+	if err != nil {
+		return failed(err)
+	}
+	results := p.filter.Run(input)
+	for {
+		v, ok := results.Next()
+		if !ok {
+			return nil
+		}
+		if err, ok := v.(error); ok {
+			if halt, ok := errors.AsType[*gojq.HaltError](err); ok && halt.Value() == nil {
+				return nil
+			}
+			return &exitStatus{status: exitError, cause: fmt.Errorf("--jq: %w", err)}
+		}
+		text, err := gojq.Marshal(v)
+		if err != nil {
+			return failed(err)
+		}
+		if s, ok := v.(string); ok && p.bare {
+			if p.screen.terminal() {
+				s = visibleLines(s)
+			}
+			err = p.screen.line([]byte(s))
+		} else {
+			err = p.value(text)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// executed shows the data with a template.
+func (p *printer) executed(t *template.Template, data json.RawMessage) error {
+	input, err := decoded(data)
+	if err != nil {
+		return failed(err)
+	}
+	var b bytes.Buffer
+	if err := t.Execute(&b, input); err != nil {
+		return &exitStatus{status: exitError, cause: fmt.Errorf("the template can't show this: %w", err)}
+	}
+	text := b.String()
+	if p.screen.terminal() {
+		text = visibleLines(text)
+	}
+	if !strings.HasSuffix(text, "\n") {
+		text += "\n"
+	}
+	_, err = p.screen.out.Write([]byte(text))
+	return failed(err)
+}
+
+// decoded makes Go values of JSON, with numbers as they are written.
+func decoded(data json.RawMessage) (v any, err error) {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	err = d.Decode(&v)
+	return v, err
+}
+
+// value shows a value in the form that is wanted.
+func (p *printer) value(data json.RawMessage) error {
+	switch p.mode {
+	case "json":
+		var b bytes.Buffer
+		if err := json.Indent(&b, data, "", "  "); err != nil {
+			return failed(err)
+		}
+		return p.screen.line(b.Bytes())
+	case "raw":
+		if text, ok := textOf(data); ok {
+			_, err := p.screen.out.Write([]byte(text))
+			return failed(err)
+		}
+	case "table":
+		return p.screen.table(data)
+	case "pretty":
+		if text, ok := textOf(data); ok {
+			return p.screen.line([]byte(visibleLines(text)))
+		}
+		return p.screen.line(p.screen.pretty(data))
+	}
+	var b bytes.Buffer
+	if err := json.Compact(&b, data); err != nil {
+		return failed(err)
+	}
+	return p.screen.line(b.Bytes())
+}
+
+// textOf returns the text that a JSON value is, if it is one.
+func textOf(data json.RawMessage) (text string, ok bool) {
+	if kindOf(string(data)) != "string" {
+		return "", false
+	}
+	return text, json.Unmarshal(data, &text) == nil
+}
+
+// visibleLines makes what would do something to a terminal visible, line by line.
+func visibleLines(text string) string {
+	lines := strings.Split(text, "\n")
+	for i := range lines {
+		lines[i] = history.Visible(lines[i])
+	}
+	return strings.Join(lines, "\n")
+}
+
+// pretty indents a value, and paints it if there are colours.
+func (s *screen) pretty(data json.RawMessage) []byte {
+	var b []byte
+	d := jsontext.NewDecoder(bytes.NewReader(data), jsontext.AllowDuplicateNames(true))
+	first := true // of its object or list
+	for {
+		kind := d.PeekKind()
+		depth := d.StackDepth()
+		if kind == '}' || kind == ']' {
+			depth--
+		}
+		parent, n := d.StackIndex(d.StackDepth())
+		isValue := parent == '{' && n%2 == 1
+		text, err := d.ReadToken()
+		if err != nil {
+			return b
+		}
+		switch closing := kind == '}' || kind == ']'; {
+		case isValue && !closing:
+			b = append(b, ": "...)
+		case closing && first:
+		case depth > 0 || closing:
+			if !first && !closing {
+				b = append(b, ',')
+			}
+			b = append(b, '\n')
+			b = append(b, strings.Repeat("  ", depth)...)
+		}
+		first = kind == '{' || kind == '['
+		word := text.String()
+		if kind == '"' {
+			quoted, _ := json.Marshal(word)
+			word = history.Visible(string(quoted))
+		}
+		b = append(b, s.paint(tokenStyle(kind, parent == '{' && !isValue), word)...)
+	}
+}
+
+func tokenStyle(kind jsontext.Kind, name bool) style {
+	switch {
+	case kind == '"' && name:
+		return blue
+	case kind == '"':
+		return green
+	case kind == '0':
+		return cyan
+	case kind == 't' || kind == 'f' || kind == 'n':
+		return yellow
+	}
+	return plain
+}
+
+// widestCell is how wide a cell of a table may be on a terminal.
+const widestCell = 60
+
+// table shows a value as a table: a row for each element of a list, or of the one list
+// that an object has, or else for each member.
+func (s *screen) table(data json.RawMessage) error {
+	var list []json.RawMessage
+	if json.Unmarshal(data, &list) != nil {
+		members := membersOf(data)
+		if members == nil {
+			return s.line([]byte(cell(data)))
+		}
+		var rows [][]string
+		lists := 0
+		for _, m := range members {
+			if kindOf(string(m.value)) == "array" {
+				lists++
+				list = rawElements(m.value)
+			}
+			rows = append(rows, []string{history.Visible(m.name), cell(m.value)})
+		}
+		if lists != 1 {
+			return s.rows(nil, rows)
+		}
+	}
+	var columns []string
+	for _, e := range list {
+		for _, m := range membersOf(e) {
+			if !slices.Contains(columns, m.name) {
+				columns = append(columns, m.name)
+			}
+		}
+	}
+	rows := make([][]string, len(list))
+	for i, e := range list {
+		members := membersOf(e)
+		if members == nil && len(columns) == 0 {
+			rows[i] = []string{cell(e)}
+			continue
+		}
+		rows[i] = make([]string, len(columns))
+		for _, m := range members {
+			rows[i][slices.Index(columns, m.name)] = cell(m.value)
+		}
+		if members == nil {
+			rows[i][0] = cell(e)
+		}
+	}
+	for i := range columns {
+		columns[i] = history.Visible(columns[i])
+	}
+	return s.rows(columns, rows)
+}
+
+// rows writes the rows of a table under their titles.
+func (s *screen) rows(titles []string, rows [][]string) error {
+	widths := make([]int, len(titles))
+	for _, row := range append(slices.Clone(rows), titles) {
+		for i, text := range row {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], columns(text))
+		}
+	}
+	if s.terminal() {
+		for i := range widths {
+			widths[i] = min(widths[i], widestCell)
+		}
+	}
+	write := func(row []string, st style) error {
+		cells := make([]string, len(row))
+		for i, text := range row {
+			cells[i] = pad(text, widths[i])
+		}
+		return s.line([]byte(s.paint(st, strings.TrimRight(strings.Join(cells, "  "), " "))))
+	}
+	if len(titles) > 0 {
+		if err := write(titles, faint); err != nil {
+			return err
+		}
+	}
+	for _, row := range rows {
+		if err := write(row, plain); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cell is a value in a table, on one line.
+func cell(value json.RawMessage) string {
+	if text, ok := textOf(value); ok {
+		return history.Visible(text)
+	}
+	var b bytes.Buffer
+	if json.Compact(&b, value) != nil {
+		return ""
+	}
+	return history.Visible(b.String())
+}
+
+// jsonMember is a member of an object.
+type jsonMember struct {
+	name  string
+	value json.RawMessage
+}
+
+// membersOf returns the members of an object in their order, or nil if it is none.
+func membersOf(data json.RawMessage) []jsonMember {
+	d := jsontext.NewDecoder(bytes.NewReader(data), jsontext.AllowDuplicateNames(true))
+	if d.PeekKind() != '{' {
+		return nil
+	}
+	_, _ = d.ReadToken()
+	members := []jsonMember{}
+	for d.PeekKind() == '"' {
+		name, err := d.ReadToken()
+		if err != nil {
+			return members
+		}
+		m := jsonMember{name: name.String()}
+		value, err := d.ReadValue()
+		if err != nil {
+			return members
+		}
+		m.value = json.RawMessage(bytes.Clone(value))
+		members = append(members, m)
+	}
+	return members
+}

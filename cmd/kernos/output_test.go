@@ -1,0 +1,103 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"kernos/client"
+)
+
+// printed returns how a value is shown with these flags.
+func printed(t *testing.T, s *screen, flags string, data string) (string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	s.out, s.err = &out, new(bytes.Buffer)
+	f := new(callFlags)
+	for tokens := strings.Fields(flags); len(tokens) > 0; {
+		var err error
+		if tokens, err = f.take(tokens); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p, err := newPrinter(s, f)
+	if err != nil {
+		return "", err
+	}
+	err = p.print(&client.Item{Type: client.Data, ContentType: "test.output", Data: json.RawMessage(data)})
+	return out.String(), err
+}
+
+func TestOutputForms(t *testing.T) {
+	privately(t)
+	const people = `{"people":[{"name":"Ada","born":1815},{"name":"Zoë","tall":true}],"more":false}`
+	for _, test := range []struct{ flags, data, want string }{
+		{"", `{ "a": 1.50 }`, "{\"a\":1.50}\n"},
+		{"", `"text"`, "\"text\"\n"},
+		{"--output json", `{"a":[]}`, "{\n  \"a\": []\n}\n"},
+		{"--output raw", `"text"`, "text"},
+		{"--output raw", `{"a":1}`, "{\"a\":1}\n"},
+		{"--output pretty", `"a\nb"`, "a\nb\n"},
+		{"--output pretty", `{"a":[1,{"b":null}],"c":{},"d":[]}`, "{\n  \"a\": [\n    1,\n    {\n      \"b\": null\n    }\n  ],\n  \"c\": {},\n  \"d\": []\n}\n"},
+		{"--output pretty", `12345678901234567890`, "12345678901234567890\n"},
+		{"--output table", people, "name  born  tall\nAda   1815\nZoë         true\n"},
+		{"--output table", `{"a":1,"bcd":"x"}`, "a    1\nbcd  x\n"},
+		{"--output table", `["x",2]`, "x\n2\n"},
+		{"--output table", `[]`, ""},
+		{"--output table", `7`, "7\n"},
+		{"--output table", `[{"a":1},2]`, "a\n1\n2\n"},
+		{"--jq .people[].name", people, "Ada\nZoë\n"},
+		{"--jq .people[0].born", people, "1815\n"},
+		{"--jq .people[].name --output ndjson", people, "\"Ada\"\n\"Zoë\"\n"},
+		{"--jq .n", `{"n":12345678901234567890}`, "12345678901234567890\n"},
+		{"--jq empty", people, ""},
+		{"--jq halt", people, ""},
+		{"--template {{.more}}", people, "false\n"},
+		{"--template {{json.people}}", people, "!"},
+		{"--jq .people[", people, "!"},
+		{"--jq .people.name", people, "!"},
+		{"--template {{.more", people, "!"},
+	} {
+		got, err := printed(t, new(screen), test.flags, test.data)
+		if test.want == "!" {
+			if err == nil {
+				t.Errorf("%s %s: got %q", test.flags, test.data, got)
+			}
+			continue
+		}
+		if err != nil || got != test.want {
+			t.Errorf("%s %s: got %q, %v; want %q", test.flags, test.data, got, err, test.want)
+		}
+	}
+}
+
+func TestOutputOnATerminal(t *testing.T) {
+	privately(t)
+	terminal := func() *screen { return &screen{width: 80, colour: true} }
+	got, err := printed(t, terminal(), "", `{"a":"x"}`)
+	if want := "{\n  \x1b[34m\"a\"\x1b[0m: \x1b[32m\"x\"\x1b[0m\n}\n"; err != nil || got != want {
+		t.Errorf("got %q, %v", got, err)
+	}
+	// Nothing that a server says reaches the terminal as a command to it.
+	for _, flags := range []string{"", "--output table", "--jq .a", "--template {{.a}}"} {
+		got, err := printed(t, &screen{width: 80}, flags, `{"a":"\u001b[2J\u009b"}`)
+		if err != nil || strings.ContainsAny(got, "\x1b\u009b") {
+			t.Errorf("%s: got %q, %v", flags, got, err)
+		}
+	}
+}
+
+func TestBarLine(t *testing.T) {
+	half := 0.5
+	if got := barLine("digging", &half, 80); got != "["+strings.Repeat("█", 12)+strings.Repeat("░", 12)+"]  50% digging" {
+		t.Errorf("got %q", got)
+	}
+	if got := barLine("digging\x1b[2J", nil, 10); columns(got) != 10 || strings.Contains(got, "\x1b") {
+		t.Errorf("got %q", got)
+	}
+	over := 7.0
+	if got := barLine("x", &over, 80); !strings.Contains(got, "100%") {
+		t.Errorf("got %q", got)
+	}
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"text/template"
+)
+
+// builtIn are the templates that kernos has itself. They are for the protocol's own content
+// types: what a syscall answers, it does not know.
+//
+//go:embed templates
+var builtIn embed.FS
+
+// templateFunctions are what a template can use beside what all Go templates have.
+var templateFunctions = template.FuncMap{
+	"json": func(v any) (string, error) {
+		text, err := json.Marshal(v)
+		return string(text), err
+	},
+	"join": func(separator string, list []any) string {
+		words := make([]string, len(list))
+		for i, v := range list {
+			words[i] = fmt.Sprint(v)
+		}
+		return strings.Join(words, separator)
+	},
+	"pad": func(width int, v any) string { return pad(fmt.Sprint(v), width) },
+}
+
+func parseTemplate(name, text string) (*template.Template, error) {
+	return template.New(name).Funcs(templateFunctions).Parse(text)
+}
+
+// givenTemplate reads the template that somebody has given: its text, or the name of its
+// file.
+func givenTemplate(given string) (*template.Template, error) {
+	if strings.Contains(given, "{{") {
+		t, err := parseTemplate("template", given)
+		if err != nil {
+			return nil, fmt.Errorf("--template: %w", err)
+		}
+		return t, nil
+	}
+	text, err := os.ReadFile(given)
+	if err != nil {
+		return nil, fmt.Errorf("--template takes a template with {{…}} in it, or a file that has one: %w", err)
+	}
+	t, err := parseTemplate(given, string(text))
+	if err != nil {
+		return nil, fmt.Errorf("--template: %w", err)
+	}
+	return t, nil
+}
+
+var contentType = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`)
+
+// findTemplate finds the template for a content type: that of the project, which is the
+// nearest directory above with .kernos/templates in it; that of the user; a built-in one;
+// or nil.
+func findTemplate(content string) (*template.Template, error) {
+	if !contentType.MatchString(content) {
+		return nil, nil
+	}
+	name := content + ".tmpl"
+	for _, dir := range templateDirectories() {
+		path := filepath.Join(dir, name)
+		text, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		return parseTemplate(path, string(text))
+	}
+	text, err := builtIn.ReadFile("templates/" + name)
+	if err != nil {
+		return nil, nil
+	}
+	return parseTemplate(name, string(text))
+}
+
+func templateDirectories() (all []string) {
+	if dir, err := os.Getwd(); err == nil {
+		for {
+			path := filepath.Join(dir, ".kernos", "templates")
+			if info, err := os.Stat(path); err == nil && info.IsDir() {
+				all = append(all, path)
+				break
+			}
+			parent := filepath.Dir(dir)
+			if parent == dir {
+				break
+			}
+			dir = parent
+		}
+	}
+	if dir, err := userConfig(); err == nil {
+		all = append(all, filepath.Join(dir, "templates"))
+	}
+	return all
+}

@@ -1,0 +1,130 @@
+package kernel
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"kernos/message"
+)
+
+// coreNamespace is where RPC finds the types of one segment: kernel_ping, kernel_echo.
+const coreNamespace = "kernel"
+
+// Method returns the names that a type has in RPC, where a method is called
+// namespace_method: Content.Hydrate is content and hydrate, Job.TreeCreate is job and
+// tree_create, VFS.Read is vfs and read. Ping and Echo, which have no domain, belong to
+// the namespace kernel. The type must be valid.
+func Method(t message.Type) (namespace, method string) {
+	namespace = strings.ToLower(t.Domain())
+	if namespace == "" {
+		namespace = coreNamespace
+	}
+	return namespace, snake(t.Action())
+}
+
+// methodName is how RPC calls a type.
+func methodName(t message.Type) string {
+	namespace, method := Method(t)
+	return namespace + "_" + method
+}
+
+// snake puts an underscore before each word of a name in PascalCase and makes it lower
+// case. A row of capitals is one word: GetURLOf is get_url_of.
+func snake(s string) string {
+	upper := func(i int) bool { return 'A' <= s[i] && s[i] <= 'Z' }
+	var b strings.Builder
+	for i := range len(s) {
+		if i > 0 && upper(i) && (!upper(i-1) || i+1 < len(s) && 'a' <= s[i+1] && s[i+1] <= 'z') {
+			b.WriteByte('_')
+		}
+		b.WriteByte(s[i])
+	}
+	return strings.ToLower(b.String())
+}
+
+// A Route is a syscall under one of its names, as RPC calls it.
+type Route struct {
+	Type      message.Type // the name: the syscall's own, or an alias of it
+	Namespace string       // content
+	Method    string       // hydrate
+	Syscall   *Syscall
+}
+
+// Name is what the method is called by: content_hydrate.
+func (r *Route) Name() string { return r.Namespace + "_" + r.Method }
+
+// A Namespace is the methods of one domain, whichever modules they come from.
+type Namespace struct {
+	Name    string // memory
+	Version string // of the module of this name, or of the first that has methods in it
+	Summary string // of the same
+	Methods []*Route
+}
+
+// routes is what RPC sees of a catalog.
+type routes struct {
+	byName     map[string]*Route // aliases and what is hidden, too
+	namespaces []Namespace       // by name
+	byDomain   map[string]*Namespace
+}
+
+func newRoutes(modules []Module) *routes {
+	r := &routes{byName: make(map[string]*Route), byDomain: make(map[string]*Namespace)}
+	about := make(map[string]*Namespace)
+	for i := range modules {
+		m := &modules[i]
+		for j := range m.Syscalls {
+			s := &m.Syscalls[j]
+			route := r.add(s.Type, s)
+			for _, alias := range s.Aliases {
+				r.add(alias, s)
+			}
+			if s.Hidden {
+				continue
+			}
+			n := about[route.Namespace]
+			if n == nil {
+				n = &Namespace{Name: route.Namespace, Version: m.Version, Summary: m.Summary}
+				about[route.Namespace] = n
+			}
+			if m.Name == n.Name {
+				n.Version, n.Summary = m.Version, m.Summary
+			}
+			n.Methods = append(n.Methods, route)
+		}
+	}
+	// Sorted, and not as they were declared: what has the same hash has the same order.
+	for _, n := range about {
+		slices.SortFunc(n.Methods, func(a, b *Route) int { return cmp.Compare(a.Method, b.Method) })
+		r.namespaces = append(r.namespaces, *n)
+	}
+	slices.SortFunc(r.namespaces, func(a, b Namespace) int { return cmp.Compare(a.Name, b.Name) })
+	for i := range r.namespaces {
+		r.byDomain[r.namespaces[i].Name] = &r.namespaces[i]
+	}
+	return r
+}
+
+func (r *routes) add(t message.Type, s *Syscall) *Route {
+	route := &Route{Type: t, Syscall: s}
+	route.Namespace, route.Method = Method(t)
+	r.byName[route.Name()] = route
+	return route
+}
+
+// LookupMethod finds a syscall by the name of its method, or that of an alias.
+func (r *Registry) LookupMethod(name string) (*Route, bool) {
+	route, ok := r.state.Load().routes().byName[name]
+	return route, ok
+}
+
+// Namespaces lists the namespaces that have methods that are not hidden, and those
+// methods, both by name. The caller must not change them.
+func (r *Registry) Namespaces() []Namespace { return r.state.Load().routes().namespaces }
+
+// LookupNamespace finds one of Namespaces by its name. The caller must not change it.
+func (r *Registry) LookupNamespace(name string) (*Namespace, bool) {
+	n, ok := r.state.Load().routes().byDomain[name]
+	return n, ok
+}

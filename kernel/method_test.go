@@ -1,0 +1,120 @@
+package kernel
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"kernos/message"
+	"kernos/schema"
+)
+
+func TestMethodNamesOfTypes(t *testing.T) {
+	for typ, want := range map[message.Type]string{
+		"Content.Hydrate": "content hydrate", "Job.TreeCreate": "job tree_create", "VFS.Read": "vfs read",
+		"Ping": "kernel ping", "Echo": "kernel echo", "Kernel.Status": "kernel status",
+		"Web.GetURL": "web get_url", "Web.URLOf": "web url_of", "Module.Method1": "module method1", "Hash.Sha256Sum": "hash sha256_sum",
+		"FileSystem.A": "filesystem a",
+	} {
+		namespace, method := Method(typ)
+		if got := namespace + " " + method; got != want {
+			t.Errorf("%s: got %s, want %s", typ, got, want)
+		}
+	}
+}
+
+// plain is a syscall of which only the name matters.
+func plain(t message.Type) Syscall {
+	return Syscall{
+		Definition: Definition{Type: t, Kind: message.KindQuery, Summary: "A name.", Input: schema.Any, Output: schema.Any},
+		Handler:    func(_ context.Context, m message.Message, emit Emit) { emit(m.Reply(nil)) },
+	}
+}
+
+func TestTwoTypesOfOneMethodAreRefused(t *testing.T) {
+	r, err := NewRegistry(Module{Name: "web", Version: "1.0.0", Summary: "Web.", Syscalls: []Syscall{plain("Web.GetURL")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	alias := plain("Web.Other")
+	alias.Aliases = []message.Type{"WEB.GetUrl"}
+	for name, syscalls := range map[string][]Syscall{"of another module": {plain("Web.GetUrl")}, "of one module": {plain("Net.GetURL"), plain("Net.GetUrl")}, "by an alias": {alias}} {
+		err := r.Add(Module{Name: "more", Version: "1.0.0", Summary: "More.", Syscalls: syscalls})
+		if err == nil || !strings.Contains(err.Error(), "would both be called") {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+func TestMethodsAreFoundAndListed(t *testing.T) {
+	hidden, aliased := plain("Store.Wipe"), plain("Store.TreeGet")
+	hidden.Hidden = true
+	aliased.Aliases = []message.Type{"Tree.Get"}
+	r, err := NewRegistry(
+		Module{Name: "zoo", Version: "2.0.0", Summary: "A zoo.", Syscalls: []Syscall{plain("Store.Visit"), plain("Zoo.Visit")}},
+		Module{Name: "store", Version: "1.0.0", Summary: "A store.", Syscalls: []Syscall{hidden, aliased, plain("Store.Add")}},
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]message.Type{"store_wipe": "Store.Wipe", "store_tree_get": "Store.TreeGet", "tree_get": "Tree.Get", "zoo_visit": "Zoo.Visit"} {
+		route, ok := r.LookupMethod(name)
+		if !ok || route.Type != want || route.Name() != name {
+			t.Errorf("%s: got %+v", name, route)
+		}
+	}
+	if route, _ := r.LookupMethod("tree_get"); route.Syscall.Type != "Store.TreeGet" {
+		t.Errorf("an alias leads to %s", route.Syscall.Type)
+	}
+	if _, ok := r.LookupMethod("store_treeget"); ok {
+		t.Error("a name that is none was found")
+	}
+	var lines []string
+	for _, n := range r.Namespaces() {
+		line := n.Name + " " + n.Version + ":"
+		for _, m := range n.Methods {
+			line += " " + m.Method
+		}
+		lines = append(lines, line)
+	}
+	if want := []string{"store 1.0.0: add tree_get visit", "zoo 2.0.0: visit"}; !slices.Equal(lines, want) {
+		t.Errorf("got %q, want %q", lines, want)
+	}
+	if _, ok := r.LookupNamespace("tree"); ok {
+		t.Error("a namespace of aliases is listed")
+	}
+	r.RemoveSyscall("Zoo.Visit")
+	if _, ok := r.LookupMethod("zoo_visit"); ok {
+		t.Error("a method that is gone was found")
+	}
+}
+
+// An event says which nested calls it came through.
+func TestEventsKnowWhatTheyCameThrough(t *testing.T) {
+	nested := func(typ, next message.Type) Syscall {
+		s := plain(typ)
+		s.Handler = func(ctx context.Context, m message.Message, emit Emit) {
+			NewStream(&m, emit).Progress(string(typ), 0)
+			if next != "" {
+				if _, err := Call(ctx, next, nil); err != nil {
+					Fail(ctx, m, emit, err)
+					return
+				}
+			}
+			emit(m.Reply(nil))
+		}
+		return s
+	}
+	r, err := NewRegistry(Module{Name: "chain", Version: "1.0.0", Summary: "Calls.", Syscalls: []Syscall{nested("A.One", "B.Two"), nested("B.Two", "C.Three"), nested("C.Three", "")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := message.Message{Kind: message.KindQuery, Type: "A.One", Metadata: message.Metadata{ID: "a", Timestamp: 1}}
+	var via [][]message.Type
+	New(r, nil).Handle(t.Context(), m, func(m message.Message) { via = append(via, m.Via) })
+	want := [][]message.Type{nil, {"B.Two"}, {"B.Two", "C.Three"}, nil}
+	if !slices.EqualFunc(via, want, func(a, b []message.Type) bool { return slices.Equal(a, b) }) {
+		t.Errorf("got %v, want %v", via, want)
+	}
+}

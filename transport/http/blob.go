@@ -1,0 +1,45 @@
+package httpd
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"time"
+
+	"kernos/message"
+	"kernos/store/blobs"
+)
+
+// blob answers with large data, whole or in part. Its name is the hash of its content, so it
+// never changes. What it is nobody here knows: a browser gets it as bytes, and must not take
+// it for a page of ours.
+func (s *Server) blob(w http.ResponseWriter, r *http.Request) {
+	if s.opts.Blobs == nil {
+		missing(w, r)
+		return
+	}
+	id := r.PathValue("id")
+	hash, err := blobs.ParseHash(id)
+	if err != nil {
+		refuse(w, refusal{400, "bad_blob_id", fmt.Sprintf("%q is not the name of a blob: %v", message.Clip(id, 100), err)})
+		return
+	}
+	f, err := s.opts.Blobs.Open(hash)
+	if errors.Is(err, fs.ErrNotExist) {
+		refuse(w, refusal{404, "no_such_blob", "There is no blob of this name; it may have been removed because nothing refers to it any more"})
+		return
+	}
+	if err != nil {
+		s.opts.Log.Error("a blob can't be read", "blob", id, "error", err)
+		refuse(w, refusal{500, "blob_unreadable", "The blob can't be read; the daemon's log says why"})
+		return
+	}
+	defer func() { _ = f.Close() }()
+	h := w.Header()
+	h.Set("ETag", `"`+id+`"`)
+	h.Set("Cache-Control", "private, max-age=31536000, immutable")
+	h.Set("Content-Type", "application/octet-stream")
+	h.Set("Content-Security-Policy", "default-src 'none'; sandbox")
+	http.ServeContent(w, r, "", time.Time{}, f)
+}

@@ -1,0 +1,56 @@
+package httpd
+
+import (
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+)
+
+// A Certificate is what a server shows of itself over TLS, from two files. When they change,
+// those who connect from then on see the new one.
+type Certificate struct {
+	files *watched[*tls.Certificate]
+	good  atomic.Pointer[tls.Certificate] // the last that could be read
+	log   *slog.Logger
+}
+
+// OpenCertificate reads a certificate, with those that lead from it to an authority, and its
+// key, both in PEM. Later changes that can't be read go to the log, which may be nil.
+func OpenCertificate(certFile, keyFile string, log *slog.Logger) (*Certificate, error) {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	c := &Certificate{log: log}
+	c.files = watch([]string{certFile, keyFile}, func() (*tls.Certificate, error) {
+		pair, err := tls.LoadX509KeyPair(certFile, keyFile)
+		if err != nil {
+			return nil, fmt.Errorf("the certificate can't be used (--tls-cert %s, --tls-key %s): %w", certFile, keyFile, err)
+		}
+		c.good.Store(&pair)
+		return &pair, nil
+	})
+	if _, err := c.files.value(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// config returns the settings of a server with the certificate.
+func (c *Certificate) config() *tls.Config {
+	return &tls.Config{
+		MinVersion:     tls.VersionTLS12,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.current() },
+	}
+}
+
+// current returns the certificate in the files, or the one that was there before if it can't
+// be read: whoever replaces two files has one of them wrong for a moment.
+func (c *Certificate) current() (*tls.Certificate, error) {
+	pair, err := c.files.value()
+	if err != nil {
+		c.log.Warn("the certificate has changed and can't be used; the one before it still is", "error", err)
+		return c.good.Load(), nil
+	}
+	return pair, nil
+}

@@ -1,0 +1,272 @@
+package httpd
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+
+	"kernos/message"
+)
+
+// A Guard decides who comes in by a door.
+//
+// A browser lets any page send requests to any address, this machine's among them. It says
+// which page it was, in Origin and Sec-Fetch-Site, so pages of other origins are refused. A
+// page whose server renames itself to an address of this machine (DNS rebinding) is of the
+// same origin as far as the browser knows, but the name stands in Host, so names that are
+// not ours are refused too. Whoever is no browser may say what it likes, and needs the
+// token.
+type Guard struct {
+	// Hosts are the names, without ports, by which this door is known, beside the address
+	// that a connection came to and, if that is a loopback address, localhost.
+	Hosts []string
+
+	// Origins are the origins whose pages may use this door, such as
+	// https://app.example.com, beside that of the door itself.
+	Origins []string
+
+	// Private says that no browser reaches this door, as none does that of a unix socket:
+	// neither Host nor Origin is looked at.
+	Private bool
+
+	// Token returns what everybody must know who asks for more than health. It is asked for
+	// every request. Nil means that nobody needs to know anything.
+	Token func() (string, error)
+}
+
+// ParseOrigin returns an origin as a browser writes it.
+func ParseOrigin(text string) (string, error) {
+	if text == "null" { // of pages without an origin; somebody may want them
+		return text, nil
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme == "" || u.Host == "" || u.User != nil || u.Opaque != "" ||
+		u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "" || strings.ContainsAny(text, "*?#") {
+		return "", fmt.Errorf("expected the origin of a web page, such as https://app.example.com or http://localhost:5173, got %q", message.Clip(text, 200))
+	}
+	return originOf(u), nil
+}
+
+// originOf writes the origin of an address without the port that goes without saying.
+func originOf(u *url.URL) string {
+	scheme, host := strings.ToLower(u.Scheme), strings.ToLower(u.Host)
+	switch scheme {
+	case "http":
+		host = strings.TrimSuffix(host, ":80")
+	case "https":
+		host = strings.TrimSuffix(host, ":443")
+	}
+	return scheme + "://" + host
+}
+
+// ParseHost returns a name, or an address, as it is compared with a Host.
+func ParseHost(text string) (string, error) {
+	host, ok := hostOf(text)
+	if !ok || strings.ContainsAny(text, "/*@ ") {
+		return "", fmt.Errorf("expected the name of a host, such as kernos.example.com, got %q", message.Clip(text, 200))
+	}
+	return host, nil
+}
+
+// hostOf returns the name in a Host, in lower case, without its port.
+func hostOf(text string) (string, bool) {
+	host := text
+	if h, _, err := net.SplitHostPort(text); err == nil {
+		host = h
+	} else if inner, ok := strings.CutPrefix(text, "["); ok {
+		host, ok = strings.CutSuffix(inner, "]")
+		if !ok {
+			return "", false
+		}
+	} else if strings.Contains(text, ":") {
+		if _, err := netip.ParseAddr(text); err != nil {
+			return "", false
+		}
+	}
+	host = strings.TrimSuffix(strings.ToLower(host), ".")
+	return host, host != ""
+}
+
+// authority is a Host as it stands in a BlobPointer.
+func authority(host string) string { return strings.TrimSuffix(strings.ToLower(host), ":443") }
+
+// check reports whether it has answered the request, and why it did if that was a refusal.
+func (g *Guard) check(w http.ResponseWriter, r *http.Request) (answered bool, why reason) {
+	if !g.Private {
+		if answered, why := g.checkPage(w, r); answered {
+			return true, why
+		}
+	}
+	return g.checkToken(w, r)
+}
+
+// checkPage checks what a browser says, as check does.
+func (g *Guard) checkPage(w http.ResponseWriter, r *http.Request) (answered bool, why reason) {
+	if !g.knows(r) {
+		refuse(w, refusal{403, "host_not_allowed", fmt.Sprintf(
+			"The host %q is none that this server is known by; use its address, or start it with --allow-host and this name", message.Clip(r.Host, 200))})
+		return true, refusedHost
+	}
+	origin, foreign, ok := g.page(r)
+	if !ok {
+		refuse(w, refusal{403, "origin_not_allowed", fmt.Sprintf(
+			"Pages of %s may not use this server; start it with --allow-origin and that origin if they should", message.Clip(origin, 200))})
+		return true, refusedOrigin
+	}
+	if foreign {
+		h := w.Header()
+		h.Add("Vary", "Origin")
+		h.Set("Access-Control-Allow-Origin", origin)
+		h.Set("Access-Control-Expose-Headers", exposed)
+		if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
+			preflight(w)
+			return true, refusedNothing
+		}
+	}
+	return false, refusedNothing
+}
+
+// checkToken checks what everybody says, as check does.
+func (g *Guard) checkToken(w http.ResponseWriter, r *http.Request) (answered bool, why reason) {
+	if health(r) || g.Token == nil {
+		return false, refusedNothing
+	}
+	token, err := g.Token()
+	if err != nil {
+		refuse(w, refusal{503, "no_token", "The token can't be read, so nobody can show that they know it; the daemon's log says why"})
+		return true, refusedToken
+	}
+	given, ok := credentials(r)
+	if !ok || !same(given, token) {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="kernos"`)
+		text := "This needs the token of the daemon: send the header Authorization: Bearer TOKEN (kernos token prints it); a web page that opens a WebSocket sends the protocols kernos and kernos.token.TOKEN"
+		if ok {
+			text = "This is not the token of the daemon; kernos token prints the one that is"
+		}
+		refuse(w, refusal{401, "token_required", text})
+		return true, refusedToken
+	}
+	return false, refusedNothing
+}
+
+// knows reports whether the Host of a request is one of ours.
+func (g *Guard) knows(r *http.Request) bool {
+	host, ok := hostOf(r.Host)
+	if !ok {
+		return false
+	}
+	for _, h := range g.Hosts {
+		if h == host {
+			return true
+		}
+	}
+	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	if local == nil {
+		return false
+	}
+	at, err := netip.ParseAddrPort(local.String())
+	if err != nil {
+		return false
+	}
+	here := at.Addr().Unmap()
+	if host == "localhost" {
+		return here.IsLoopback()
+	}
+	given, err := netip.ParseAddr(host)
+	given = given.Unmap()
+	return err == nil && (given == here.WithZone("") || given.IsLoopback() && here.IsLoopback())
+}
+
+// page returns the origin of the page that a request came from, whether it is another one
+// than ours, and whether it may send requests at all. No page is fine.
+func (g *Guard) page(r *http.Request) (origin string, foreign, ok bool) {
+	origin = r.Header.Get("Origin")
+	if len(r.Header.Values("Origin")) > 1 {
+		return origin, true, false
+	}
+	if origin == "" {
+		// A browser says no origin where a page embeds or links to something. What is
+		// embedded is refused; a link is followed by somebody who sees what comes.
+		site, mode := r.Header.Get("Sec-Fetch-Site"), r.Header.Get("Sec-Fetch-Mode")
+		if site == "cross-site" || site == "same-site" {
+			return "another origin", false, mode == "navigate" && (r.Method == http.MethodGet || r.Method == http.MethodHead)
+		}
+		return "", false, true
+	}
+	written, err := ParseOrigin(origin)
+	if err != nil {
+		return origin, true, false
+	}
+	scheme := "http"
+	if r.TLS != nil {
+		scheme = "https"
+	}
+	if written == originOf(&url.URL{Scheme: scheme, Host: r.Host}) {
+		return origin, false, true
+	}
+	for _, o := range g.Origins {
+		if o == written {
+			return origin, true, true
+		}
+	}
+	return origin, true, false
+}
+
+// exposed are the headers of answers that a page of another origin may see.
+const exposed = "Kernos-Request, ETag, Content-Range, Retry-After"
+
+// preflight tells a browser what a page of another origin may send. The browser asks without
+// the token.
+func preflight(w http.ResponseWriter) {
+	h := w.Header()
+	h.Set("Access-Control-Allow-Methods", "GET, HEAD, POST")
+	h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Accept, Range, If-None-Match, Idempotency-Key, X-Correlation-Id")
+	h.Set("Access-Control-Max-Age", "600")
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// health reports whether a request asks for nothing but health.
+func health(r *http.Request) bool { return r.URL.Path == "/healthz" || r.URL.Path == "/readyz" }
+
+// tokenProtocol begins the protocol in which a web page, which can't set headers of a
+// WebSocket, says the token.
+const tokenProtocol = "kernos.token."
+
+// credentials takes the token out of a request, so that nobody behind the guard sees it.
+func credentials(r *http.Request) (token string, ok bool) {
+	const header = "Sec-Websocket-Protocol"
+	var others []string
+	for _, line := range r.Header.Values(header) {
+		for p := range strings.SplitSeq(line, ",") {
+			p = strings.TrimSpace(p)
+			if t, is := strings.CutPrefix(p, tokenProtocol); is {
+				token, ok = t, true
+			} else if p != "" {
+				others = append(others, p)
+			}
+		}
+	}
+	if ok {
+		r.Header.Del(header)
+		if len(others) > 0 {
+			r.Header.Set(header, strings.Join(others, ", "))
+		}
+	}
+	if scheme, t, _ := strings.Cut(r.Header.Get("Authorization"), " "); strings.EqualFold(scheme, "Bearer") {
+		token, ok = strings.TrimSpace(t), true
+	}
+	r.Header.Del("Authorization")
+	return token, ok
+}
+
+// same compares in a time that tells nothing about where two texts differ, nor how long they
+// are.
+func same(a, b string) bool {
+	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
+	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
+}

@@ -1,0 +1,27 @@
+package httpd
+
+import (
+	"net/http"
+)
+
+// healthz says that the process lives.
+func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, []byte(`{"status":"ok"}`+"\n"))
+}
+
+// readyz says whether the kernel does its work. Why not is for the operator's log: anybody
+// may ask.
+func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
+	if s.life.Err() != nil {
+		refuse(w, refusal{503, "stopping", "The daemon is shutting down"})
+		return
+	}
+	if s.opts.Ready != nil {
+		if err := s.opts.Ready(); err != nil {
+			s.opts.Log.Warn("not ready", "error", err)
+			refuse(w, refusal{503, "not_ready", "The kernel can't do its work at the moment; the daemon's log says why"})
+			return
+		}
+	}
+	writeJSON(w, http.StatusOK, []byte(`{"status":"ready"}`+"\n"))
+}

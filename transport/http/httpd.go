@@ -1,0 +1,281 @@
+// Package httpd serves a kernel over HTTP: to curl, to web pages, to whatever collects
+// metrics, and to those who go on over a WebSocket.
+//
+//	POST /v1/messages                NDJSON in and out, both at the same time
+//	POST /v1/call/{module}/{method}  one call: JSON, or server-sent events if asked for
+//	GET  /v1/blobs/{id}              large data, whole or in part
+//	GET  /openrpc.json               what there is to call
+//	GET  /healthz, /readyz           whether it lives, whether it serves
+//	GET  /metrics                    numbers, in the text format of Prometheus
+//	GET  /, /ws                      a WebSocket
+//
+// A [Server] has any number of doors, each a listener with its own idea of who may come in:
+//
+//	server := httpd.NewServer(k, &httpd.Options{Blobs: dir})
+//	err := server.Serve(ctx, httpd.Door{Listener: tcp, Guard: guard, Remote: true}, httpd.Door{Listener: socket})
+//
+// A [Guard] checks the Host and the Origin of every request, so that no web page reaches the
+// kernel of whoever looks at it, and wants a token for everything but health.
+package httpd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"kernos/kernel"
+	"kernos/store/blobs"
+	"kernos/transport/rpc"
+)
+
+// Name is what every answer says that it comes from, in the header Server.
+const Name = "kernos"
+
+// Limits, if the options do not say otherwise.
+const (
+	DefaultMaxConnections = 4096
+	DefaultMaxRequests    = 4096
+	DefaultMaxBody        = 1 << 20
+	DefaultMaxHeader      = 16 << 10
+	DefaultHeaderTime     = 10 * time.Second
+	DefaultBodyTime       = time.Minute
+	DefaultWriteTime      = 30 * time.Second
+	DefaultIdle           = 2 * time.Minute
+	DefaultGrace          = 10 * time.Second
+)
+
+// Options are the settings of a Server. The zero value is usable.
+type Options struct {
+	// WebSocket serves requests at / and /ws that ask for a WebSocket. It gets them after
+	// the guard has let them in. If it has a method Shutdown(context.Context) error, that is
+	// called when the server stops: its connections end then, as those of the server do.
+	// Nil means that there are no WebSockets.
+	WebSocket http.Handler
+
+	// RPC makes the document at /openrpc.json, and the streams of those who want
+	// server-sent events. Nil means that there is neither.
+	RPC *rpc.Service
+
+	// Blobs are what /v1/blobs serves. Nil means nothing.
+	Blobs *blobs.Dir
+
+	// Ready says why the kernel can't do its work at the moment. Nil means that it can.
+	Ready func() error
+
+	// Collect adds metrics to those that the server knows of. May be nil.
+	Collect func(*Metrics)
+
+	// MaxConnections is how many connections there may be at a time over all doors, without
+	// WebSockets. One more is told so with a 503 and closed. 0 means DefaultMaxConnections.
+	MaxConnections int
+
+	// MaxRequests is how many requests are served at a time; one connection may have many.
+	// One more gets a 503. 0 means DefaultMaxRequests.
+	MaxRequests int
+
+	// RequestRate is how many requests a second are taken from one address, after as many
+	// as a second allows at once. One more gets a 429. 0 means as many as come.
+	RequestRate float64
+
+	// FrameRate is how many messages a second are taken from one stream of messages. One
+	// more waits, and its peer does too. 0 means as many as come.
+	FrameRate float64
+
+	// MaxBody is how many bytes the parameters of a call may have. 0 means DefaultMaxBody.
+	MaxBody int64
+
+	// MaxHeader is how many bytes the headers of a request may have. 0 means
+	// DefaultMaxHeader.
+	MaxHeader int
+
+	// HeaderTime is how long the headers of a request may take, BodyTime the parameters of
+	// a call, WriteTime one write to a peer that does not read, and Idle a connection without
+	// a request, or a stream of messages on which nothing happens. 0 means the defaults.
+	HeaderTime, BodyTime, WriteTime, Idle time.Duration
+
+	// Grace is how long what has begun may take to end when the server stops. 0 means
+	// DefaultGrace.
+	Grace time.Duration
+
+	// Log is for the operator. Nil means silence.
+	Log *slog.Logger
+}
+
+// A Door is one way in.
+type Door struct {
+	// Listener accepts connections. The server closes it when it stops.
+	Listener net.Listener
+
+	// Guard decides about requests. Nil lets everybody in who can connect.
+	Guard *Guard
+
+	// Certificate, if there is one, makes this a door for TLS.
+	Certificate *Certificate
+
+	// Remote says that those who come may be on another machine: pointers in what they send
+	// may not mean files of this one.
+	Remote bool
+}
+
+// A Server serves a kernel over HTTP.
+type Server struct {
+	k     *kernel.Kernel
+	opts  Options
+	mux   http.Handler
+	rates *rates
+	stats stats
+
+	served       atomic.Bool
+	work         context.Context // of what is done; ends when it is cut
+	life         context.Context // ends when nothing new is begun
+	stop         context.CancelFunc
+	websocketEnd func(context.Context) error // nil if there is nothing to end
+}
+
+// NewServer returns a server of a kernel. Nil options mean defaults.
+func NewServer(k *kernel.Kernel, opts *Options) *Server {
+	s := &Server{k: k, work: context.Background()}
+	s.life, s.stop = context.WithCancel(context.Background())
+	s.stats.gone = make(chan struct{}, 1)
+	if opts != nil {
+		s.opts = *opts
+	}
+	o := &s.opts
+	byDefault(&o.MaxConnections, DefaultMaxConnections)
+	byDefault(&o.MaxRequests, DefaultMaxRequests)
+	byDefault(&o.MaxBody, DefaultMaxBody)
+	byDefault(&o.MaxHeader, DefaultMaxHeader)
+	byDefault(&o.HeaderTime, DefaultHeaderTime)
+	byDefault(&o.BodyTime, DefaultBodyTime)
+	byDefault(&o.WriteTime, DefaultWriteTime)
+	byDefault(&o.Idle, DefaultIdle)
+	byDefault(&o.Grace, DefaultGrace)
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if w, ok := o.WebSocket.(interface{ Shutdown(context.Context) error }); ok {
+		s.websocketEnd = w.Shutdown
+	}
+	s.rates = newRates(o.RequestRate)
+	s.mux = s.routes()
+	return s
+}
+
+func byDefault[T int | int64 | time.Duration](setting *T, value T) {
+	if *setting <= 0 {
+		*setting = value
+	}
+}
+
+// errCut is the cause of the context of calls that took longer than the grace.
+var errCut = errors.New("the server has stopped")
+
+// Serve serves the doors until ctx is done. Then it drains: it accepts nothing more, stops
+// the kernel ([kernel.Kernel.Stop]), stops reading streams of messages, and finishes what
+// has begun. What takes longer than the grace is cut.
+//
+// Serve returns when every connection has ended: nil, or what ended it before ctx did. A
+// server serves once.
+func (s *Server) Serve(ctx context.Context, doors ...Door) error {
+	if s.served.Swap(true) {
+		return errors.New("a server serves once; make another one")
+	}
+	work, cut := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cut(nil)
+	s.work = work
+	ended := make(chan error, len(doors))
+	var servers []*http.Server
+	for _, d := range doors {
+		h := s.server(work, d)
+		servers = append(servers, h)
+		l := &crowd{Listener: d.Listener, s: s}
+		go func() {
+			if d.Certificate != nil {
+				ended <- h.ServeTLS(l, "", "")
+			} else {
+				ended <- h.Serve(l)
+			}
+		}()
+	}
+	var err error
+	open := len(doors)
+	select {
+	case <-ctx.Done():
+	case err = <-ended: // none does by itself
+		open--
+		err = fmt.Errorf("a listener failed while it was served: %w", err)
+	}
+	err = errors.Join(err, s.drain(servers, cut))
+	for range open {
+		if closed := <-ended; !errors.Is(closed, http.ErrServerClosed) {
+			err = errors.Join(err, closed)
+		}
+	}
+	return err
+}
+
+// server makes what serves a door. Its calls run under work.
+func (s *Server) server(work context.Context, d Door) *http.Server {
+	h := &http.Server{
+		Handler:           s.enter(d),
+		ReadHeaderTimeout: s.opts.HeaderTime,
+		IdleTimeout:       s.opts.Idle,
+		MaxHeaderBytes:    s.opts.MaxHeader,
+		BaseContext:       func(net.Listener) context.Context { return work },
+		ConnContext:       withVisitor,
+		ErrorLog:          slog.NewLogLogger(s.opts.Log.Handler(), slog.LevelDebug),
+	}
+	if d.Certificate != nil {
+		h.TLSConfig = d.Certificate.config()
+	}
+	return h
+}
+
+// lastWait is how long what was cut may take to end.
+const lastWait = time.Second
+
+// drain lets everything end by itself, and then cuts what has not.
+func (s *Server) drain(servers []*http.Server, cut context.CancelCauseFunc) error {
+	s.k.Stop()
+	s.stop()
+	grace, cancel := context.WithTimeout(context.Background(), s.opts.Grace)
+	defer cancel()
+	var waiting sync.WaitGroup
+	late := make(chan error, len(servers)+1)
+	for _, h := range servers {
+		waiting.Go(func() { late <- h.Shutdown(grace) })
+	}
+	if s.websocketEnd != nil {
+		waiting.Go(func() { late <- s.websocketEnd(grace) })
+	}
+	waiting.Wait()
+	close(late)
+	var err error
+	for e := range late {
+		err = errors.Join(err, e)
+	}
+	if err == nil {
+		return nil
+	}
+	s.opts.Log.Warn("connections were cut: they did not end in time", "grace", s.opts.Grace)
+	cut(errCut)
+	for _, h := range servers {
+		_ = h.Close()
+	}
+	last := time.NewTimer(lastWait)
+	defer last.Stop()
+	for s.stats.running.Load() > 0 {
+		select {
+		case <-s.stats.gone:
+		case <-last.C:
+			return fmt.Errorf("%d requests over HTTP have handlers that go on although they were told to end", s.stats.running.Load())
+		}
+	}
+	return nil
+}

@@ -1,0 +1,185 @@
+package httpd
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"kernos/capability/introspect"
+	"kernos/kernel"
+	"kernos/message"
+	"kernos/schema"
+	"kernos/store/blobs"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// enough is how long something may take that is expected to happen.
+const enough = time.Minute
+
+const secret = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+func token() (string, error) { return secret, nil }
+
+// raw is a syscall of any data with a handler of its own.
+func raw(t message.Type, kind message.Kind, h kernel.Handler) kernel.Syscall {
+	return kernel.Syscall{Handler: h, Definition: kernel.Definition{
+		Type: t, Kind: kind, Summary: "A syscall of a test.", Input: schema.Any, Output: schema.Any, Slow: true,
+	}}
+}
+
+// kept is a place for blobs.
+type kept struct{ *blobs.Dir }
+
+func (k kept) Put(_ context.Context, data []byte) (message.BlobPointer, error) {
+	b, err := k.Dir.Put(data)
+	return b.Pointer(), err
+}
+
+// A site is a server that a test talks to over TCP.
+type site struct {
+	*Server
+	t      testing.TB
+	addr   string
+	url    string
+	client *http.Client
+	blobs  *blobs.Dir
+	stop   context.CancelFunc
+	ended  chan error
+}
+
+type siteOptions struct {
+	Options
+	guard    *Guard
+	cert     *Certificate
+	client   *http.Transport
+	syscalls []kernel.Syscall
+}
+
+// open serves a kernel with the built-in syscalls and those of a test. It is stopped when the
+// test ends, if it was not before.
+func open(t testing.TB, o siteOptions) *site {
+	t.Helper()
+	r, err := kernel.NewRegistry()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Add(introspect.Module(r)); err != nil {
+		t.Fatal(err)
+	}
+	if len(o.syscalls) > 0 {
+		if err := r.Add(kernel.Module{Name: "test", Version: "1.0.0", Summary: "What a test needs.", Syscalls: o.syscalls}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir, err := blobs.New(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Blobs = dir
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.client == nil {
+		o.client = new(http.Transport)
+	}
+	s := &site{
+		Server: NewServer(kernel.New(r, &kernel.Options{Blobs: kept{dir}}), &o.Options), t: t, addr: l.Addr().String(), url: "http://" + l.Addr().String(),
+		client: &http.Client{Transport: o.client}, blobs: dir, ended: make(chan error, 1),
+	}
+	if o.cert != nil {
+		s.url = "https://" + s.addr
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	s.stop = stop
+	go func() { s.ended <- s.Serve(ctx, Door{Listener: l, Guard: o.guard, Certificate: o.cert, Remote: true}) }()
+	t.Cleanup(func() {
+		o.client.CloseIdleConnections()
+		stop()
+		if err, ok := <-s.ended; ok && err != nil {
+			t.Errorf("serving: %v", err)
+		}
+	})
+	return s
+}
+
+// end stops the server, and returns when it has ended.
+func (s *site) end() error {
+	s.stop()
+	err := <-s.ended
+	close(s.ended)
+	return err
+}
+
+// An answer is what came back.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// name is that of a refusal.
+func (a answer) name() string {
+	var e struct{ Name string }
+	_ = json.Unmarshal([]byte(a.body), &e)
+	return e.Name
+}
+
+// do sends a request. Headers are pairs; "Host" is that of the request.
+func (s *site) do(method, path, body string, headers ...string) answer {
+	s.t.Helper()
+	r, err := http.NewRequest(method, s.url+path, strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		if headers[i] == "Host" {
+			r.Host = headers[i+1]
+		}
+		r.Header.Add(headers[i], headers[i+1])
+	}
+	response, err := s.client.Do(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return answer{response.StatusCode, response.Header, string(bytes.TrimSpace(text))}
+}
+
+func ask(id string, t message.Type, data string) string {
+	return `{"kind":"query","type":"` + string(t) + `","data":` + data + `,"metadata":{"id":"` + id + `","timestamp":1735000000000}}` + "\n"
+}
+
+// until waits for something to become true.
+func until(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	for begun := time.Now(); !is(); time.Sleep(time.Millisecond) {
+		if time.Since(begun) > enough {
+			t.Fatalf("it is not so: %s", what)
+		}
+	}
+}
+
+// soon receives, or fails the test.
+func soon[T any](t testing.TB, what string, c <-chan T) (v T) {
+	t.Helper()
+	select {
+	case v = <-c:
+	case <-time.After(enough):
+		t.Fatalf("it did not happen: %s", what)
+	}
+	return v
+}

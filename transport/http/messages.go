@@ -1,0 +1,181 @@
+package httpd
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"kernos/message"
+	"kernos/store/blobs"
+	"kernos/transport"
+)
+
+// Disconnected is the type of the error that is the last line of a stream of messages which
+// the server ends. It answers nothing, so it has no causation.
+const Disconnected message.Type = "Syscall.Disconnected"
+
+// errIdle ends a stream on which nothing happens.
+var errIdle = errors.New("the peer was silent for too long")
+
+// messages answers the messages in the body of a request, one a line, while it comes.
+func (s *Server) messages(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	w.Header().Set("X-Accel-Buffering", "no") // proxies are to pass on what comes
+	control := http.NewResponseController(w)
+	_ = control.EnableFullDuplex() // what does not know it can do it, or answers later
+	_ = control.SetReadDeadline(time.Time{})
+	f := &flow{s: s, w: w, control: control, body: r.Body, begun: time.Now()}
+	if !strings.EqualFold(r.Header.Get("Expect"), "100-continue") {
+		f.begin() // whoever wants the answers before it has sent everything waits for this
+	}
+	f.watch()
+	defer f.unwatch()
+	stop := context.AfterFunc(s.life, func() { f.interrupt(transport.ErrStopped) })
+	defer stop()
+
+	ctx, release := s.lasting(r)
+	defer release()
+	remote := blobs.RemoteOf(ctx)
+	opts := &transport.Options{
+		Open: &f.open, Inward: remote.Inward, Outward: remote.Outward,
+		Left: func(finished <-chan struct{}) bool { return f.left(r.Context().Done(), finished) },
+	}
+	if n := s.opts.FrameRate; n > 0 {
+		bucket := rate.NewLimiter(rate.Limit(n), int(min(max(1, math.Ceil(n)), math.MaxInt32)))
+		opts.Pace = func() { _ = bucket.Wait(s.life) } // what was read before the end is not held up by it
+	}
+	_, err := transport.Serve(ctx, s.k, f, f, opts)
+	switch {
+	case errors.Is(err, errIdle):
+		e := message.Errorf(408, "Nothing has come for %v, and nothing was under way; send another request", s.opts.Idle)
+		last := message.Message{Kind: message.KindError, Type: Disconnected, Data: e.Append(nil)}
+		s.k.Stamp(&last)
+		_, _ = f.Write(append(message.Append(nil, &last), '\n'))
+	case err != nil:
+		s.opts.Log.Debug("a stream of messages broke", "error", err)
+		f.interrupt(err) // nobody waits for what has not come
+	}
+	f.begin() // there may have been nothing to say
+}
+
+// flow is a request and its answer as two streams.
+type flow struct {
+	s       *Server
+	w       http.ResponseWriter
+	control *http.ResponseController
+	body    io.Reader
+	begun   time.Time
+
+	open   atomic.Int64 // requests that are not answered
+	active atomic.Int64 // when something last happened, after begun
+	start  sync.Once
+
+	mu    sync.Mutex
+	end   error // why reading was interrupted
+	ended bool  // there is nothing more to read: the deadline is that of others
+	timer *time.Timer
+}
+
+// begin sends the headers of the answer.
+func (f *flow) begin() {
+	f.start.Do(func() {
+		f.w.WriteHeader(http.StatusOK)
+		_ = f.control.Flush()
+	})
+}
+
+// Read implements [io.Reader].
+func (f *flow) Read(p []byte) (int, error) {
+	n, err := f.body.Read(p)
+	f.active.Store(int64(time.Since(f.begun)))
+	f.begin()
+	if n > 0 || err == nil {
+		return n, nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err == io.EOF {
+		f.ended = true
+		return 0, err
+	}
+	if f.end != nil {
+		err = f.end
+	}
+	return 0, err
+}
+
+// Write implements [io.Writer].
+func (f *flow) Write(p []byte) (int, error) {
+	f.begin()
+	n, err := f.w.Write(p)
+	if err == nil {
+		err = f.control.Flush()
+	}
+	f.active.Store(int64(time.Since(f.begun)))
+	return n, err
+}
+
+// interrupt makes reading fail with an error. What a request still has to send is not read
+// after that, whatever it is.
+func (f *flow) interrupt(why error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.ended || f.end != nil {
+		return
+	}
+	f.end = why
+	_ = f.control.SetReadDeadline(time.Unix(1, 0))
+}
+
+// left waits until the peer is gone, or until finished is closed. The end of the request's
+// context says so, but not after reading was interrupted: then it ends with that.
+func (f *flow) left(gone, finished <-chan struct{}) bool {
+	f.mu.Lock()
+	if f.end != nil {
+		gone = nil
+	}
+	f.mu.Unlock()
+	select {
+	case <-gone:
+		return true
+	case <-finished:
+		return false
+	}
+}
+
+// watch interrupts the stream when nothing has happened on it for too long, and nothing is
+// under way.
+func (f *flow) watch() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.timer = time.AfterFunc(f.s.opts.Idle, func() {
+		silent := time.Since(f.begun) - time.Duration(f.active.Load())
+		if f.open.Load() > 0 {
+			silent = 0
+		}
+		if silent >= f.s.opts.Idle {
+			f.interrupt(errIdle)
+			return
+		}
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if !f.ended && f.end == nil {
+			f.timer.Reset(f.s.opts.Idle - silent)
+		}
+	})
+}
+
+func (f *flow) unwatch() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ended = true
+	f.timer.Stop()
+}

@@ -1,0 +1,96 @@
+package httpd
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"kernos/message"
+)
+
+// routes returns what answers requests that were let in.
+func (s *Server) routes() http.Handler {
+	mux := http.NewServeMux()
+	for _, route := range []struct {
+		method, path string
+		handler      http.HandlerFunc
+	}{
+		{http.MethodPost, "/v1/messages", s.messages},
+		{http.MethodPost, "/v1/call/{module}/{method}", s.call},
+		{http.MethodGet, "/v1/blobs/{id}", s.blob},
+		{http.MethodGet, "/openrpc.json", s.openRPC},
+		{http.MethodGet, "/healthz", s.healthz},
+		{http.MethodGet, "/readyz", s.readyz},
+		{http.MethodGet, "/metrics", s.metrics},
+	} {
+		mux.HandleFunc(route.method+" "+route.path, route.handler)
+		mux.HandleFunc(route.path, func(w http.ResponseWriter, r *http.Request) {
+			allowed := route.method
+			if allowed == http.MethodGet {
+				allowed += ", " + http.MethodHead
+			}
+			w.Header().Set("Allow", allowed)
+			refuse(w, refusal{405, "method_not_allowed", fmt.Sprintf("%s takes %s, not %s", r.URL.Path, allowed, message.Clip(r.Method, 40))})
+		})
+	}
+	mux.HandleFunc("/{$}", s.websocket)
+	mux.HandleFunc("/ws", s.websocket)
+	mux.HandleFunc("/", missing)
+	return mux
+}
+
+func missing(w http.ResponseWriter, r *http.Request) {
+	refuse(w, refusal{404, "not_found", fmt.Sprintf(
+		"There is nothing at %s; there are /v1/messages, /v1/call/{module}/{method}, /v1/blobs/{id}, /openrpc.json, /healthz, /readyz, /metrics, and a WebSocket at / and /ws",
+		message.Clip(r.URL.Path, 200))})
+}
+
+// websocket hands a request over that asks for a WebSocket.
+func (s *Server) websocket(w http.ResponseWriter, r *http.Request) {
+	if s.opts.WebSocket == nil {
+		missing(w, r)
+		return
+	}
+	upgrade := false
+	for _, line := range r.Header.Values("Upgrade") {
+		upgrade = upgrade || strings.EqualFold(strings.TrimSpace(line), "websocket")
+	}
+	if !upgrade {
+		w.Header().Set("Upgrade", "websocket")
+		refuse(w, refusal{426, "upgrade_required", "This is the address of a WebSocket that speaks JSON-RPC; for plain HTTP there are /v1/messages and /v1/call/{module}/{method}, and /openrpc.json says what can be called"})
+		return
+	}
+	s.opts.WebSocket.ServeHTTP(w, r)
+}
+
+// openRPC answers with the document that describes what can be called.
+func (s *Server) openRPC(w http.ResponseWriter, r *http.Request) {
+	if s.opts.RPC == nil {
+		missing(w, r)
+		return
+	}
+	tag := `"` + s.opts.RPC.Hash() + `"` // of what is described at this moment, or before it
+	document := s.opts.RPC.OpenRPC()
+	w.Header().Set("ETag", tag)
+	w.Header().Set("Cache-Control", "private, no-cache")
+	for known := range strings.SplitSeq(r.Header.Get("If-None-Match"), ",") {
+		if known = strings.TrimSpace(known); known == tag || known == "W/"+tag || known == "*" {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+	}
+	writeJSON(w, http.StatusOK, document)
+}
+
+// lasting returns the context of what is done for a request. It has what the request's has,
+// and ends when the server cuts it, not when the peer leaves: a command that has begun is
+// completed.
+func (s *Server) lasting(r *http.Request) (ctx context.Context, release func()) {
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
+	forget := context.AfterFunc(s.work, func() { cancel(context.Cause(s.work)) })
+	return ctx, func() {
+		forget()
+		cancel(nil)
+	}
+}

@@ -1,0 +1,124 @@
+package httpd
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// A Token is the secret in a file. Whoever replaces the file changes the secret, also of a
+// server that runs.
+type Token struct {
+	file *watched[string]
+}
+
+const (
+	tokenBytes = 32 // random ones
+	minToken   = 20 // characters of one that somebody else has made
+	maxToken   = 4096
+)
+
+// OpenToken reads the token in a file, and makes one if there is no file. It is for its
+// owner only: a file that others may read is refused.
+func OpenToken(path string) (*Token, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := makeToken(path, newToken(), false); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, fmt.Errorf("the token can't be made: %w", err)
+	}
+	t := &Token{file: watch([]string{path}, func() (string, error) { return readToken(path) })}
+	_, err = t.file.value()
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// Value returns the token.
+func (t *Token) Value() (string, error) { return t.file.value() }
+
+// ReplaceToken puts a new token into a file.
+func ReplaceToken(path string) error {
+	if err := makeToken(path, newToken(), true); err != nil {
+		return fmt.Errorf("the token can't be replaced: %w", err)
+	}
+	return nil
+}
+
+func newToken() string {
+	secret := make([]byte, tokenBytes)
+	_, _ = rand.Read(secret) // never fails
+	return base64.RawURLEncoding.EncodeToString(secret)
+}
+
+// makeToken makes a file with a token appear at once and whole. If there is one already and
+// it is not to be replaced, that is an fs.ErrExist.
+func makeToken(path, token string, replace bool) (err error) {
+	if _, err := os.Lstat(path); err == nil && !replace {
+		return fs.ErrExist
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".token-*") // for its owner only
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if e := os.Remove(f.Name()); e != nil && !errors.Is(e, fs.ErrNotExist) {
+			err = errors.Join(err, e)
+		}
+	}()
+	_, err = f.WriteString(token + "\n")
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if replace {
+		return os.Rename(f.Name(), path)
+	}
+	return os.Link(f.Name(), path) // unlike a rename, it fails if somebody was faster
+}
+
+func readToken(path string) (string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", fmt.Errorf("the token can't be read: %w", err)
+	}
+	switch {
+	case !info.Mode().IsRegular() || info.Size() > maxToken:
+		return "", fmt.Errorf("%s is no file with a token; remove it, and a new one is made", path)
+	case info.Mode().Perm()&0o077 != 0:
+		return "", fmt.Errorf("others may read the token in %s; take that away with chmod 600 %s, and replace it with kernos token --new", path, path)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("the token can't be read: %w", err)
+	}
+	token := strings.TrimSpace(string(text))
+	if err := checkToken(token); err != nil {
+		return "", fmt.Errorf("%s: %w", path, err)
+	}
+	return token, nil
+}
+
+// checkToken says what is wrong with a token: it must be fit for a header and for the
+// protocol of a WebSocket, and not be guessed.
+func checkToken(token string) error {
+	const signs = "-._~!#$%&'*+^`|"
+	for _, c := range token {
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune(signs, c) {
+			return fmt.Errorf("a token has letters, digits and signs of %s only, on one line, and this one has %q; remove the file, and a new one is made", signs, c)
+		}
+	}
+	if len(token) < minToken {
+		return fmt.Errorf("a token has at least %d characters, and this one has %d; remove the file, and a new one is made", minToken, len(token))
+	}
+	return nil
+}

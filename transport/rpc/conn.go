@@ -1,0 +1,356 @@
+package rpc
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"kernos/internal/jsonscan"
+	"kernos/kernel"
+	"kernos/message"
+)
+
+// conn is one connection, and its streams, which may outlive it. It is the source from
+// which the kernel takes the calls.
+//
+// The lock of a stream is taken before that of a connection, never after it.
+type conn struct {
+	svc  *Service
+	ctx  context.Context
+	wire Wire
+	name string                // can't be guessed: whoever knows it may resume its streams
+	stop func(message.ID) bool // cancels a slow call
+
+	scan    jsonscan.Scanner
+	pending []pending // calls of a batch that were acknowledged and have not begun
+	out     []byte    // for responses; of the goroutine that reads
+
+	mu       sync.Mutex
+	streams  map[uint64]*stream // those that came over this connection and are kept
+	guests   map[*stream]bool   // streams of other connections that were resumed here
+	last     uint64             // number of a stream
+	open     int                // streams whose items go here, and that are not done
+	running  int                // calls that came over this connection and are not done
+	finished []*stream          // those of streams that are done, in the order in which they were
+	bytes    int                // of what is kept of those
+	idle     chan struct{}      // closed when nothing runs; nil unless somebody waits
+	lost     time.Time          // when the peer was; zero while it is there
+	orphans  []*stream          // that the peer had then
+	expiry   *time.Timer        // forgets them
+}
+
+// pending is a call that waits for the kernel.
+type pending struct {
+	m    message.Message
+	emit kernel.Emit
+}
+
+// What is kept of streams that are done, while their connection lives: their last items may
+// be on their way when it is lost.
+const (
+	keepFinished      = 128
+	keepFinishedBytes = 128 << 10
+)
+
+func newConn(ctx context.Context, s *Service, w Wire) *conn {
+	return &conn{svc: s, ctx: ctx, wire: w, name: rand.Text()}
+}
+
+// Serving implements [kernel.Controller]. There are never more slow calls than streams, so
+// the connection never stands still because of them: it must be able to unsubscribe.
+func (c *conn) Serving(cancel func(message.ID) bool) int {
+	c.stop = cancel
+	return 2 * c.svc.opts.Subscriptions // and as many calls that nobody wants an answer to
+}
+
+// Detach implements [kernel.Source]. Each frame has memory of its own.
+func (c *conn) Detach() {}
+
+// Flush implements what the kernel calls when nothing more is ready.
+func (c *conn) Flush() { c.wire.Flush() }
+
+// errLeft is the end of a connection whose peer is gone and will not come back.
+var errLeft = errors.New("the peer is gone")
+
+// Next implements [kernel.Source].
+func (c *conn) Next() (message.Message, kernel.Emit, error) {
+	for {
+		if len(c.pending) > 0 {
+			next := c.pending[0]
+			c.pending[0] = pending{}
+			if c.pending = c.pending[1:]; len(c.pending) == 0 {
+				c.pending = nil
+			}
+			return next.m, next.emit, nil
+		}
+		frame, err := c.wire.Read()
+		if err != nil {
+			return message.Message{}, nil, c.ended(err)
+		}
+		if m, emit, ok := c.receive(frame); ok {
+			return m, emit, nil
+		}
+	}
+}
+
+// receive answers a frame. If it is a call of a syscall, it returns what the kernel is to
+// do.
+func (c *conn) receive(frame []byte) (message.Message, kernel.Emit, bool) {
+	calls, batch, bad := parse(&c.scan, frame)
+	if bad != nil {
+		c.write(appendFailure(c.out[:0], nil, bad))
+		return message.Message{}, nil, false
+	}
+	if !batch {
+		var t task
+		c.out = c.begin(c.out[:0], &calls[0], &t)
+		if len(c.out) > 0 {
+			c.write(c.out)
+		}
+		if t.run != nil {
+			t.run()
+		}
+		return t.m, t.emit, t.emit != nil
+	}
+	c.receiveBatch(calls)
+	return message.Message{}, nil, false
+}
+
+// receiveBatch answers a batch: all acknowledgements in one response, and then the streams.
+func (c *conn) receiveBatch(calls []request) {
+	out := append(c.out[:0], '[')
+	tasks := make([]task, len(calls))
+	for i := range calls {
+		before := len(out)
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		from := len(out)
+		if out = c.begin(out, &calls[i], &tasks[i]); len(out) == from {
+			out = out[:before] // a notification
+		}
+	}
+	c.out = out
+	if len(out) > 1 {
+		c.write(append(out, ']'))
+	}
+	for _, t := range tasks {
+		if t.run != nil {
+			t.run()
+		}
+		if t.emit != nil {
+			c.pending = append(c.pending, pending{t.m, t.emit})
+		}
+	}
+}
+
+// maxOut is how much room for responses a connection keeps.
+const maxOut = 4 << 10
+
+// write sends a response.
+func (c *conn) write(frame []byte) {
+	c.wire.Write(frame, true) // Read sends it, if not before
+	if c.out = frame[:0]; cap(frame) > maxOut {
+		c.out = nil
+	}
+}
+
+// task is what is to be done when a call is acknowledged: something of the service's own, or
+// something for the kernel.
+type task struct {
+	run  func()
+	m    message.Message
+	emit kernel.Emit
+}
+
+// begin appends the response to a call, if it gets one, and says what is to be done after
+// that.
+func (c *conn) begin(dst []byte, r *request, t *task) []byte {
+	switch {
+	case r.bad != nil:
+		if r.id == nil {
+			return dst
+		}
+		return appendFailure(dst, r.id, r.bad)
+	case r.id == nil:
+		c.notified(r, t)
+		return dst
+	}
+	if plain, ok := plainMethods[r.method]; ok {
+		return plain(c, dst, r, t)
+	}
+	if len(r.method) > 4 && r.method[:4] == "rpc." {
+		return appendFailure(dst, r.id, &failure{codeNoMethod, "Method not found: of the methods that begin with rpc. there is rpc.discover"})
+	}
+	st := c.newStream()
+	if st == nil {
+		return appendFailure(dst, r.id, &failure{codeTooMany, "Too many subscriptions: " + strconv.Itoa(c.svc.opts.Subscriptions) +
+			" streams of this connection are open; wait until one is done, or end one with service_unsubscribe"})
+	}
+	dst = append(append(dst, `{"jsonrpc":"2.0","id":`...), r.id...)
+	dst = append(st.appendID(append(dst, `,"result":"`...)), `"}`...)
+	if own, ok := c.svc.own(r.method); ok {
+		st.namespace = ownNamespace
+		t.run = func() { own(st, r.params) }
+		return dst
+	}
+	m, problem := c.svc.prepare(st, r.method, r.params)
+	if problem != nil {
+		t.run = func() { problem(st) }
+		return dst
+	}
+	st.request = m.Metadata.ID
+	t.m, t.emit = m, st.emit
+	return dst
+}
+
+// notified runs a call that nobody wants an answer to.
+func (c *conn) notified(r *request, t *task) {
+	if plain, ok := plainMethods[r.method]; ok {
+		plain(c, nil, r, t)
+		return
+	}
+	if _, ok := c.svc.own(r.method); ok {
+		return
+	}
+	silent := &stream{svc: c.svc, item: func(Item) {}}
+	m, problem := c.svc.prepare(silent, r.method, r.params)
+	if problem == nil {
+		t.m, t.emit = m, func(message.Message) {}
+	}
+}
+
+// newStream returns a stream whose items go to this connection, or nil if there are too
+// many.
+func (c *conn) newStream() *stream {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.open >= c.svc.opts.Subscriptions {
+		return nil
+	}
+	c.last++
+	st := &stream{svc: c.svc, home: c, number: c.last, at: c}
+	if c.streams == nil {
+		c.streams = make(map[uint64]*stream)
+	}
+	c.streams[st.number] = st
+	c.open++
+	c.running++
+	return st
+}
+
+// finish notes that a stream is done. Its lock is held.
+func (c *conn) finish(st *stream) {
+	if st.at != nil && st.at != c {
+		st.at.mu.Lock()
+		st.at.open--
+		st.at.mu.Unlock()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if st.at == c {
+		c.open--
+	}
+	if c.running--; c.running == 0 && c.idle != nil {
+		close(c.idle)
+		c.idle = nil
+	}
+	if c.streams[st.number] != st {
+		return
+	}
+	c.finished = append(c.finished, st)
+	st.counted = len(st.log)
+	c.bytes += st.counted
+	for c.lost.IsZero() && (len(c.finished) > keepFinished || c.bytes > keepFinishedBytes && len(c.finished) > 1) {
+		c.drop(c.finished[0])
+	}
+}
+
+// drop forgets a stream. mu is held. It is nearly always the one that was done first.
+func (c *conn) drop(st *stream) {
+	delete(c.streams, st.number)
+	i := slices.Index(c.finished, st)
+	if i < 0 {
+		return
+	}
+	c.bytes -= st.counted
+	if i > 0 {
+		c.finished = slices.Delete(c.finished, i, i+1)
+		return
+	}
+	c.finished[0] = nil
+	c.finished = c.finished[1:]
+}
+
+// ended is what becomes of the connection when its wire has ended.
+func (c *conn) ended(err error) error {
+	switch {
+	case errors.Is(err, ErrStopped):
+		return io.EOF // what has begun is finished and sent
+	case err == io.EOF:
+		c.leave()
+	default:
+		c.lose()
+	}
+	// What was resumed elsewhere goes on, and what may be resumed, too.
+	c.mu.Lock()
+	idle := make(chan struct{})
+	if c.running == 0 {
+		close(idle)
+	} else {
+		c.idle = idle
+	}
+	c.mu.Unlock()
+	select {
+	case <-idle:
+		return errLeft
+	case <-c.ctx.Done():
+		return c.ctx.Err()
+	}
+}
+
+// all returns the streams whose items go, or went, to this connection.
+func (c *conn) all() []*stream {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := make([]*stream, 0, len(c.streams)+len(c.guests))
+	for _, st := range c.streams {
+		all = append(all, st)
+	}
+	for st := range c.guests {
+		all = append(all, st)
+	}
+	return all
+}
+
+// leave gives up what a peer had that said goodbye.
+func (c *conn) leave() {
+	for _, st := range c.all() {
+		st.abandon(func() bool { return st.at == c })
+	}
+}
+
+// forget takes a stream out of those that can be resumed.
+func (c *conn) forget(st *stream) {
+	c.mu.Lock()
+	c.drop(st)
+	c.mu.Unlock()
+	c.svc.kept.tidy(c)
+}
+
+// close notes that the connection is served no more.
+func (c *conn) close() {
+	c.mu.Lock()
+	gone := c.lost.IsZero()
+	c.mu.Unlock()
+	if gone { // it was stopped, or said goodbye
+		c.svc.kept.remove(c)
+		return
+	}
+	c.svc.kept.tidy(c)
+}

@@ -1,0 +1,137 @@
+package rpc
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"kernos/internal/jsonscan"
+	"kernos/internal/nearest"
+	"kernos/kernel"
+	"kernos/message"
+	"kernos/schema"
+)
+
+// maxName is how much of an unknown name is repeated.
+const maxName = 128
+
+// refuse answers with guidance, an error and done.
+func (st *stream) refuse(code int, text string, members func(dst []byte) []byte) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.put(typeGuidance, members(st.begin(typeGuidance, nil)), true)
+	st.fail(&message.Error{Code: code, Message: text})
+}
+
+// unknown returns what answers a call of a method that is not there.
+func (s *Service) unknown(st *stream, name string) func(*stream) {
+	docs := s.documents()
+	module, method, _ := strings.Cut(name, "_")
+	module, method = message.Clip(module, maxName), message.Clip(method, maxName)
+	if n, ok := s.k.Registry().LookupNamespace(module); ok {
+		st.namespace = module
+		return func(st *stream) { st.noMethod(n, method) }
+	}
+	return func(st *stream) {
+		st.refuse(404, "Module not found: "+module, func(dst []byte) []byte {
+			dst = jsonscan.AppendQuoted(append(dst, `,"error_kind":"module_not_found","module":`...), module)
+			// The module may be misspelt, or all of it.
+			near := nearest.Best(module, docs.namespaces())
+			if n, ok := s.k.Registry().LookupNamespace(near); ok {
+				for _, r := range n.Methods {
+					if r.Method == method {
+						return appendTry(dst, r, n.Name+"."+r.Method)
+					}
+				}
+				return jsonscan.AppendQuoted(append(dst, `,"action":"call_module_schema","namespace":`...), near)
+			}
+			return append(dst, `,"action":"call_service_schema"`...)
+		})
+	}
+}
+
+func (st *stream) noMethod(n *kernel.Namespace, method string) {
+	names := make([]string, len(n.Methods))
+	for i, r := range n.Methods {
+		names[i] = r.Method
+	}
+	st.refuse(404, "Method not found: "+method, func(dst []byte) []byte {
+		dst = append(append(dst, `,"error_kind":"method_not_found","module":"`...), n.Name...)
+		dst = jsonscan.AppendQuoted(append(dst, `","method":`...), method)
+		dst = appendStrings(append(dst, `,"available_methods":`...), names)
+		near := nearest.Best(method, names)
+		if near == "" {
+			return jsonscan.AppendQuoted(append(dst, `,"action":"call_module_schema","namespace":`...), n.Name)
+		}
+		return appendTry(dst, n.Methods[slices.Index(names, near)], near)
+	})
+}
+
+// appendTry appends the advice to call a method. Outside of its module its name has the
+// module before it.
+func appendTry(dst []byte, r *kernel.Route, name string) []byte {
+	dst = append(append(dst, `,"method_schema":`...), r.Syscall.Input.JSON()...)
+	return jsonscan.AppendQuoted(append(dst, `,"action":"try_method","suggested_method":`...), name)
+}
+
+// invalid answers params that can't be made into data.
+func (st *stream) invalid(err error) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.advise(err)
+	st.fail(&message.Error{Code: 422, Message: "Invalid params: " + err.Error()})
+}
+
+// adviseParams gives guidance if the kernel has refused the call because its data does not
+// fit. Other failures with the same code are the handler's own. mu is held.
+func (st *stream) adviseParams() {
+	if err := st.route.Syscall.Input.Validate(st.params); err != nil {
+		st.advise(err)
+	}
+}
+
+// advise puts guidance about parameters that don't fit.
+func (st *stream) advise(err error) {
+	s, name := st.route.Syscall, st.route.Namespace+"."+st.route.Method
+	dst := st.begin(typeGuidance, nil)
+	dst = append(append(dst, `,"error_kind":"invalid_params","method":"`...), name...)
+	dst = jsonscan.AppendQuoted(append(dst, `","reason":`...), message.Clip(err.Error(), message.MaxErrorText))
+	dst = append(append(dst, `,"method_schema":`...), s.Input.JSON()...)
+	custom := ""
+	if s.Guidance != nil {
+		custom = s.Guidance(err)
+	}
+	if custom == "" {
+		custom = describedField(s.Input.JSON(), err)
+	}
+	if custom != "" {
+		dst = append(dst, `,"action":"custom","message":`...)
+		st.put(typeGuidance, jsonscan.AppendQuoted(dst, message.Clip(custom, message.MaxErrorText)), true)
+		return
+	}
+	dst = append(append(dst, `,"action":"try_method","suggested_method":"`...), name...)
+	dst = append(dst, '"')
+	if example, ok := Example(s.Input); ok {
+		dst = append(append(dst, `,"example_params":`...), example...)
+	}
+	st.put(typeGuidance, dst, true)
+}
+
+// describedField is what the schema says about the field whose value is wrong; "" if it is
+// missing, or unknown, or nothing is said.
+func describedField(text []byte, err error) string {
+	invalid, ok := errors.AsType[*schema.Invalid](err)
+	if !ok {
+		return ""
+	}
+	path, _, _ := strings.Cut(invalid.Problems[0].Path, "[")
+	path, _, _ = strings.Cut(path, ".")
+	if path == "" || strings.HasPrefix(invalid.Problems[0].Text, "missing") || strings.HasPrefix(invalid.Problems[0].Text, "unknown") {
+		return ""
+	}
+	description := member(member(member(text, "properties"), path), "description")
+	if len(description) == 0 || description[0] != '"' {
+		return ""
+	}
+	return jsonscan.Unquote(description)
+}

@@ -1,0 +1,191 @@
+package rpc
+
+import (
+	"encoding/json"
+	"strconv"
+
+	"kernos/internal/jsonscan"
+	"kernos/internal/nearest"
+	"kernos/message"
+)
+
+// ownNamespace is where the items come from that are the service's own.
+const ownNamespace = "service"
+
+// own returns what answers a method of the service itself that is a stream.
+func (s *Service) own(method string) (func(st *stream, params []byte), bool) {
+	switch method {
+	case "service_schema":
+		return func(st *stream, _ []byte) { st.answer("service.schema", s.documents().schema()) }, true
+	case "service_module_schema":
+		return moduleSchema, true
+	case "service_hash":
+		return func(st *stream, _ []byte) {
+			st.answer("service.hash", append(jsonscan.AppendQuoted([]byte(`{"hash":`), s.Hash()), '}'))
+		}, true
+	}
+	return nil, false
+}
+
+func moduleSchema(st *stream, params []byte) {
+	namespace, ok := firstText(params, "namespace")
+	docs := st.svc.documents()
+	if !ok {
+		st.refuse(422, "Invalid params: service_module_schema takes the namespace of a module", func(dst []byte) []byte {
+			dst = append(dst, `,"error_kind":"invalid_params","method":"service.module_schema","reason":"missing required field: namespace"`...)
+			dst = append(dst, `,"method_schema":{"type":"object","properties":{"namespace":{"type":"string","description":"A namespace that service_schema lists"}},"required":["namespace"]}`...)
+			return append(dst, `,"action":"call_service_schema"`...)
+		})
+		return
+	}
+	if text, ok := docs.module(namespace); ok {
+		st.answer("service.module_schema", text)
+		return
+	}
+	st.refuse(404, "Module not found: "+message.Clip(namespace, 128), func(dst []byte) []byte {
+		dst = jsonscan.AppendQuoted(append(dst, `,"error_kind":"module_not_found","module":`...), message.Clip(namespace, 128))
+		if near := nearest.Best(namespace, docs.namespaces()); near != "" {
+			return jsonscan.AppendQuoted(append(dst, `,"action":"call_module_schema","namespace":`...), near)
+		}
+		return append(dst, `,"action":"call_service_schema"`...)
+	})
+}
+
+// plainMethods are those that are answered at once, without a stream.
+var plainMethods = map[string]func(c *conn, dst []byte, r *request, t *task) []byte{
+	"rpc.discover":        discover,
+	"service_unsubscribe": unsubscribe,
+	"service_resume":      resume,
+}
+
+func discover(c *conn, dst []byte, r *request, _ *task) []byte {
+	return appendResult(dst, r.id, c.svc.OpenRPC())
+}
+
+// unsubscribe ends a stream. Its last items come before the response.
+func unsubscribe(c *conn, dst []byte, r *request, _ *task) []byte {
+	id, ok := firstText(r.params, "subscription")
+	if !ok {
+		return appendFailure(dst, r.id, &failure{codeInvalidParams, "Invalid params: service_unsubscribe takes the id of a subscription"})
+	}
+	st := c.svc.kept.find(id)
+	if st == nil {
+		return appendResult(dst, r.id, []byte("false"))
+	}
+	st.cancel()
+	st.abandon(func() bool { return true })
+	return appendResult(dst, r.id, []byte("true"))
+}
+
+// resume lets a stream go on here, from the item after the last that the caller has seen.
+func resume(c *conn, dst []byte, r *request, t *task) []byte {
+	id, ok := firstText(r.params, "subscription")
+	after, isNumber := secondNumber(r.params, "after")
+	if !ok || !isNumber {
+		return appendFailure(dst, r.id, &failure{codeInvalidParams, "Invalid params: service_resume takes the id of a subscription and the seq of the last item that came, 0 if none did"})
+	}
+	st := c.svc.kept.find(id)
+	if st == nil {
+		return appendFailure(dst, r.id, &failure{codeNotKept, "Not kept: there is no such stream any more; make the call again"})
+	}
+	if bad := st.moveTo(c, after); bad != nil {
+		return appendFailure(dst, r.id, bad)
+	}
+	t.run = func() { st.replay(c, after) }
+	return appendResult(dst, r.id, jsonscan.AppendQuoted(nil, id))
+}
+
+// moveTo makes a connection the one that items go to, as soon as it is acknowledged.
+func (st *stream) moveTo(c *conn, after int64) *failure {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if _, ok := st.after(after); !ok {
+		if after > st.seq || after < 0 {
+			return &failure{codeInvalidParams, "Invalid params: the stream has " + strconv.FormatInt(st.seq, 10) + " items"}
+		}
+		return &failure{codeNotKept, "Not kept: the items up to " + strconv.FormatInt(st.seq-int64(st.logged), 10) + " are gone; make the call again"}
+	}
+	if st.at != c {
+		c.mu.Lock()
+		if !st.over && c.open >= c.svc.opts.Subscriptions {
+			c.mu.Unlock()
+			return &failure{codeTooMany, "Too many subscriptions: " + strconv.Itoa(c.svc.opts.Subscriptions) + " streams of this connection are open"}
+		}
+		if !st.over {
+			c.open++
+		}
+		if st.home != c {
+			if c.guests == nil {
+				c.guests = make(map[*stream]bool)
+			}
+			c.guests[st] = true
+		}
+		c.mu.Unlock()
+		st.detach()
+		st.at = c
+	}
+	st.held = true
+	return nil
+}
+
+// replay sends what is kept behind an item, after which new items follow.
+func (st *stream) replay(c *conn, after int64) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.at != c {
+		return // it has moved on
+	}
+	frames, _ := st.after(after)
+	for len(frames) > 0 {
+		n := 4 + int(uint32(frames[0])|uint32(frames[1])<<8|uint32(frames[2])<<16|uint32(frames[3])<<24)
+		c.wire.Write(frames[4:n], true)
+		frames = frames[n:]
+	}
+	st.held = false
+	c.wire.Flush()
+}
+
+// firstText returns the parameter that is a text: the first of a list, or the member of an
+// object.
+func firstText(params []byte, name string) (string, bool) {
+	token := parameter(params, 0, name)
+	if len(token) == 0 || token[0] != '"' {
+		return "", false
+	}
+	return jsonscan.Unquote(token), true
+}
+
+func secondNumber(params []byte, name string) (int64, bool) {
+	n, err := strconv.ParseInt(string(parameter(params, 1, name)), 10, 64)
+	return n, err == nil
+}
+
+// parameter finds one parameter in any of the forms that params may have; nil if it is not
+// there.
+func parameter(params json.RawMessage, index int, name string) (found []byte) {
+	if len(params) == 0 {
+		return nil
+	}
+	if params[0] == '{' {
+		jsonscan.Members(params, 0, func(member, value []byte) bool {
+			if jsonscan.Unquote(member) == name {
+				found = value
+			}
+			return found == nil
+		})
+		return found
+	}
+	i := 0
+	elements(params, func(value []byte) bool {
+		if i == 0 && value[0] == '{' {
+			found = parameter(value, index, name)
+			return false
+		}
+		if i == index {
+			found = value
+		}
+		i++
+		return found == nil
+	})
+	return found
+}

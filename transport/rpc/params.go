@@ -1,0 +1,140 @@
+package rpc
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"kernos/internal/jsonscan"
+	"kernos/kernel"
+	"kernos/message"
+)
+
+// prepare makes the message of a call for the kernel. If there is none to make, it returns
+// what says so on the stream.
+func (s *Service) prepare(st *stream, name string, params []byte) (message.Message, func(*stream)) {
+	route, ok := s.k.Registry().LookupMethod(name)
+	if !ok {
+		st.namespace = ownNamespace
+		return message.Message{}, s.unknown(st, name)
+	}
+	st.route, st.namespace = route, route.Namespace
+	data, err := dataOf(route, params)
+	if err != nil {
+		return message.Message{}, func(st *stream) { st.invalid(err) }
+	}
+	st.params = data
+	m := message.Message{Kind: route.Syscall.Kind, Type: route.Type, Data: data}
+	s.k.Stamp(&m)
+	return m, nil
+}
+
+var emptyObject = json.RawMessage("{}")
+
+// dataOf makes the data of a message from params in any of their forms: [{…}], [], a bare
+// object, or values in the order in which the schema has its properties.
+func dataOf(route *kernel.Route, params []byte) (json.RawMessage, error) {
+	if len(params) == 0 {
+		return emptyObject, nil
+	}
+	if params[0] == '{' {
+		return renamed(route, params), nil
+	}
+	var values [][]byte
+	elements(params, func(value []byte) bool {
+		values = append(values, value)
+		return true
+	})
+	switch {
+	case len(values) == 0:
+		return emptyObject, nil
+	case len(values) == 1 && values[0][0] == '{':
+		return renamed(route, values[0]), nil
+	}
+	names := propertyNames(route.Syscall.Input.JSON())
+	if len(values) > len(names) {
+		if len(names) == 0 && len(values) == 1 {
+			return values[0], nil // the schema does not speak of an object
+		}
+		return nil, fmt.Errorf("%d values came, and there are %d fields: %s", len(values), len(names), strings.Join(names, ", "))
+	}
+	data := []byte{'{'}
+	for i, value := range values {
+		if i > 0 {
+			data = append(data, ',')
+		}
+		data = append(append(jsonscan.AppendQuoted(data, names[i]), ':'), value...)
+	}
+	return append(data, '}'), nil
+}
+
+// propertyNames lists the properties that a schema names, in its order.
+func propertyNames(schema []byte) (names []string) {
+	eachProperty(schema, func(name, _ []byte) { names = append(names, jsonscan.Unquote(name)) })
+	return names
+}
+
+// eachProperty visits the properties that a schema names.
+func eachProperty(schema []byte, visit func(name, value []byte)) {
+	if properties := member(schema, "properties"); len(properties) > 0 && properties[0] == '{' {
+		jsonscan.Members(properties, 0, func(name, value []byte) bool {
+			visit(name, value)
+			return true
+		})
+	}
+}
+
+// member returns a member of an object, or nil.
+func member(object []byte, name string) (found []byte) {
+	if len(object) == 0 || object[0] != '{' {
+		return nil
+	}
+	jsonscan.Members(object, 0, func(n, value []byte) bool {
+		if jsonscan.Unquote(n) == name {
+			found = value
+		}
+		return found == nil
+	})
+	return found
+}
+
+// A variant of a module's schema has a property called method, which tells the variants
+// apart. A field that a syscall itself calls method goes by another name there.
+const (
+	methodField  = "method"
+	renamedField = "method_"
+)
+
+// renamed undoes what the schema of a module does to the names of fields: method, with the
+// name of the method, is left out, and method_ is the field that the syscall calls method.
+func renamed(route *kernel.Route, object []byte) json.RawMessage {
+	if !bytes.Contains(object, []byte(methodField)) { // written otherwise, it is not meant
+		return object
+	}
+	names := propertyNames(route.Syscall.Input.JSON())
+	has := false
+	for _, n := range names {
+		has = has || n == methodField
+	}
+	out := []byte{'{'}
+	changed := false
+	jsonscan.Members(object, 0, func(name, value []byte) bool {
+		switch plain := jsonscan.Unquote(name); {
+		case plain == methodField && !has && text(value) == route.Method:
+			changed = true
+			return true
+		case plain == renamedField && has && member(object, methodField) == nil:
+			name, changed = []byte(`"`+methodField+`"`), true
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(append(append(out, name...), ':'), value...)
+		return true
+	})
+	if !changed {
+		return object
+	}
+	return append(out, '}')
+}

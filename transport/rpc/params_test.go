@@ -1,0 +1,79 @@
+package rpc
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"kernos/kernel"
+	"kernos/message"
+	"kernos/schema"
+)
+
+func routeOf(t *testing.T, input string) *kernel.Route {
+	t.Helper()
+	parsed, err := schema.Parse(json.RawMessage(input))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &kernel.Route{Type: "Http.Fetch", Namespace: "http", Method: "fetch", Syscall: &kernel.Syscall{Definition: kernel.Definition{Input: parsed}}}
+}
+
+func TestParamsBecomeData(t *testing.T) {
+	const two = `{"type":"object","properties":{"url":{"type":"string"},"count":{"type":"integer"}}}`
+	const own = `{"type":"object","properties":{"url":{"type":"string"},"method":{"type":"string"}}}`
+	for _, one := range []struct{ schema, params, want string }{
+		{two, ``, `{}`},
+		{two, `[]`, `{}`},
+		{two, `[ ]`, `{}`},
+		{two, `{"url":"a"}`, `{"url":"a"}`},
+		{two, `[{"url":"a"}]`, `{"url":"a"}`},
+		{two, `["a"]`, `{"url":"a"}`},
+		{two, `["a" , 7]`, `{"url":"a","count":7}`},
+		{two, `[{"url":"a"},7]`, `{"url":{"url":"a"},"count":7}`},
+		{two, `["a",7,8]`, `2 fields`},
+		{two, `{"method":"fetch","url":"a"}`, `{"url":"a"}`},
+		{two, `{"url":"a","method":"other"}`, `{"url":"a","method":"other"}`},
+		{own, `{"url":"a","method":"GET"}`, `{"url":"a","method":"GET"}`},
+		{own, `{"url":"a","method_":"GET"}`, `{"url":"a","method":"GET"}`},
+		{own, `{"method":"fetch","method_":"GET"}`, `{"method":"fetch","method_":"GET"}`},
+		{`{}`, `[7]`, `7`},
+		{`{}`, `[7,8]`, `0 fields`},
+	} {
+		got, err := dataOf(routeOf(t, one.schema), []byte(one.params))
+		switch {
+		case err != nil && !strings.Contains(err.Error(), one.want), err == nil && string(got) != one.want:
+			t.Errorf("%s with %s: got %s, %v; want %s", one.params, one.schema, got, err, one.want)
+		}
+	}
+}
+
+// A module can say what to do about input that does not fit.
+func TestGuidanceOfAModule(t *testing.T) {
+	own := raw("Test.Guided", message.KindQuery, nil)
+	own.Handler = func(_ context.Context, m message.Message, emit kernel.Emit) { emit(m.Reply(nil)) }
+	parsed, err := schema.Parse([]byte(`{"type":"object","properties":{"id":{"type":"string"}},"required":["id"]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	own.Input = parsed
+	own.Guidance = func(err error) string { return "Ask Test.List for ids; " + err.Error() }
+	c := dial(t, newService(t, nil, own))
+	items := c.items(c.call("test_guided", "[]"))
+	if items[0].Action != "custom" || items[0].Message != "Ask Test.List for ids; missing required field: id" {
+		t.Errorf("got %+v", items[0])
+	}
+	items = c.items(c.call("note_set", `[{"key":""}]`))
+	if items[0].Action != "custom" || items[0].Message != "Where the note lies." {
+		t.Errorf("got %+v", items[0])
+	}
+	items = c.items(c.call("note_set", `[{"kee":"a"}]`))
+	if items[0].Action != "try_method" || items[0].Suggested != "note.set" || string(items[0].Example) != `{"key":"text"}` {
+		t.Errorf("got %+v", items[0])
+	}
+	items = c.items(c.call("note_get_al", `[]`))
+	if items[0].Suggested != "get_all" || strings.Join(items[0].Available, " ") != "get_all set" || items[0].Schema == nil {
+		t.Errorf("got %+v", items[0])
+	}
+}

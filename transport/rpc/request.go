@@ -1,0 +1,154 @@
+package rpc
+
+import (
+	"strconv"
+
+	"kernos/internal/jsonscan"
+	"kernos/message"
+)
+
+// The codes of JSON-RPC's own errors, and ours.
+const (
+	codeParse          = -32700
+	codeInvalidRequest = -32600
+	codeNoMethod       = -32601
+	codeInvalidParams  = -32602
+	codeTooMany        = -32005 // subscriptions
+	codeNotKept        = -32001 // a stream that can't be resumed
+)
+
+// failure is an error of JSON-RPC: for what is no call, and so has no stream.
+type failure struct {
+	code int
+	text string
+}
+
+// request is one call of JSON-RPC. Its parts are slices of the frame.
+type request struct {
+	id     []byte // as written; nil if nobody wants an answer
+	method string
+	params []byte // an object, a list, or nil
+	bad    *failure
+}
+
+// maxBatch is how many calls a batch may have.
+const maxBatch = 1000
+
+// parse takes a frame apart. The failure is for a frame that is neither a call nor a batch.
+func parse(scan *jsonscan.Scanner, frame []byte) (calls []request, batch bool, bad *failure) {
+	if err := scan.Text(frame); err != nil {
+		return nil, false, &failure{codeParse, "Parse error: " + message.Clip(err.Error(), 500)}
+	}
+	i := jsonscan.Space(frame, 0)
+	switch frame[i] {
+	case '{':
+		return append(calls, parseCall(frame[i:])), false, nil
+	case '[':
+		elements(frame[i:], func(value []byte) bool {
+			if value[0] != '{' {
+				calls = append(calls, request{id: null, bad: &failure{codeInvalidRequest, "Invalid request: an element of a batch must be an object"}})
+			} else {
+				calls = append(calls, parseCall(value))
+			}
+			return len(calls) <= maxBatch
+		})
+		switch {
+		case len(calls) == 0:
+			return nil, false, &failure{codeInvalidRequest, "Invalid request: the batch is empty"}
+		case len(calls) > maxBatch:
+			return nil, false, &failure{codeInvalidRequest, "Invalid request: a batch may have " + strconv.Itoa(maxBatch) + " calls; send several"}
+		}
+		return calls, true, nil
+	}
+	return nil, false, &failure{codeInvalidRequest, "Invalid request: a call must be an object, or a list of objects"}
+}
+
+var null = []byte("null")
+
+// parseCall reads an object, which may or may not be a call.
+func parseCall(object []byte) request {
+	var r request
+	var version, method, id []byte
+	jsonscan.Members(object, 0, func(name, value []byte) bool {
+		switch string(name) {
+		case `"jsonrpc"`:
+			version = value
+		case `"id"`:
+			id = value
+		case `"method"`:
+			method = value
+		case `"params"`:
+			r.params = value
+		}
+		return true
+	})
+	invalid := func(why string) request {
+		if id == nil {
+			id = null
+		}
+		return request{id: id, bad: &failure{codeInvalidRequest, "Invalid request: " + why}}
+	}
+	if id != nil {
+		switch c := id[0]; {
+		case c == '"', c == '-', '0' <= c && c <= '9', c == 'n':
+		default:
+			id = nil
+			return invalid("an id must be a string or a number")
+		}
+		if len(id) > message.MaxIDLength {
+			id = nil
+			return invalid("an id may have " + strconv.Itoa(message.MaxIDLength) + " bytes")
+		}
+	}
+	if string(version) != `"2.0"` && text(version) != "2.0" {
+		return invalid(`the member jsonrpc must be "2.0"`)
+	}
+	if method == nil || method[0] != '"' {
+		return invalid("the member method must be a string")
+	}
+	r.id, r.method = id, jsonscan.Unquote(method)
+	if r.params != nil && r.params[0] != '[' && r.params[0] != '{' {
+		r.bad = &failure{codeInvalidParams, "Invalid params: they must be a list or an object"}
+	}
+	return r
+}
+
+// text is what stands in a token if it is a string, or "".
+func text(token []byte) string {
+	if len(token) == 0 || token[0] != '"' {
+		return ""
+	}
+	return jsonscan.Unquote(token)
+}
+
+// elements calls visit for each element of a list that is valid JSON, until it returns
+// false.
+func elements(list []byte, visit func(value []byte) bool) {
+	i := jsonscan.Space(list, 1)
+	for list[i] != ']' {
+		end := jsonscan.Skip(list, i)
+		if !visit(list[i:end]) {
+			return
+		}
+		if i = jsonscan.Space(list, end); list[i] == ',' {
+			i = jsonscan.Space(list, i+1)
+		}
+	}
+}
+
+// appendResult appends a response of JSON-RPC. The result is JSON.
+func appendResult(dst, id, result []byte) []byte {
+	dst = append(append(dst, `{"jsonrpc":"2.0","id":`...), id...)
+	dst = append(append(dst, `,"result":`...), result...)
+	return append(dst, '}')
+}
+
+func appendFailure(dst, id []byte, f *failure) []byte {
+	if id == nil {
+		id = null
+	}
+	dst = append(append(dst, `{"jsonrpc":"2.0","id":`...), id...)
+	dst = strconv.AppendInt(append(dst, `,"error":{"code":`...), int64(f.code), 10)
+	dst = jsonscan.AppendQuoted(append(dst, `,"message":`...), f.text)
+	return append(dst, "}}"...)
+}

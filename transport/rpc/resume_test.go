@@ -1,0 +1,203 @@
+package rpc
+
+import (
+	"io"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kernos/message"
+)
+
+// A stream whose connection was lost goes on elsewhere, without gap or repeat.
+func TestResumeGoesOnAfterTheLastItem(t *testing.T) {
+	g := newGate()
+	s := newService(t, nil, g.syscall("Test.Wait", message.KindQuery))
+	one := dial(t, s)
+	id := one.call("test_wait", "[]")
+	g.steps <- "1"
+	g.steps <- "2"
+	one.item(id)
+	one.item(id)
+	one.lose()
+	<-one.gone
+	g.steps <- "3"
+	two := dial(t, s)
+	two.send(`{"jsonrpc":"2.0","id":1,"method":"service_resume","params":[%q,1]}`, id)
+	if r := two.read(); string(r.Result) != strconv.Quote(id) {
+		t.Fatalf("not acknowledged: %+v", r)
+	}
+	g.steps <- "4"
+	close(g.steps)
+	for seq := int64(2); seq <= 6; seq++ {
+		i := two.item(id)
+		if i.Seq != seq {
+			t.Fatalf("item %d came, and %d was to come", i.Seq, seq)
+		}
+		if seq <= 4 && string(i.Data) != strconv.FormatInt(seq, 10) || seq == 6 && i.Type != "done" {
+			t.Errorf("item %d is %+v", seq, i)
+		}
+	}
+	one.wait() // it has nothing to wait for any more
+}
+
+// A stream that is done is kept too: its last items may have been on their way.
+func TestResumeGivesWhatWasOnItsWay(t *testing.T) {
+	s := newService(t, nil)
+	one := dial(t, s)
+	id := one.call("note_get_all", "[]")
+	one.items(id)
+	one.lose()
+	one.wait()
+	two := dial(t, s)
+	two.send(`{"jsonrpc":"2.0","id":1,"method":"service_resume","params":{"subscription":%q,"after":0}}`, id)
+	two.read()
+	if got := kinds(two.items(id)); got != "data done" {
+		t.Errorf("got %s", got)
+	}
+	two.send(`{"jsonrpc":"2.0","id":2,"method":"service_unsubscribe","params":[%q]}`, id)
+	if r := two.read(); string(r.Result) != "true" {
+		t.Errorf("got %+v", r)
+	}
+	two.send(`{"jsonrpc":"2.0","id":3,"method":"service_resume","params":[%q,0]}`, id)
+	if r := two.read(); r.Error == nil || r.Error.Code != codeNotKept {
+		t.Errorf("a stream that was given up is still kept: %+v", r)
+	}
+}
+
+// A peer that does not know that it was lost is a peer all the same: the stream moves.
+func TestResumeTakesAStreamFromALiveConnection(t *testing.T) {
+	g := newGate()
+	s := newService(t, nil, g.syscall("Test.Wait", message.KindCommand))
+	one, two := dial(t, s), dial(t, s)
+	id := one.call("test_wait", "[]")
+	two.send(`{"jsonrpc":"2.0","id":1,"method":"service_resume","params":[%q,0]}`, id)
+	two.read()
+	close(g.steps)
+	if got := kinds(two.items(id)); got != "data done" {
+		t.Errorf("got %s", got)
+	}
+	one.end(io.EOF)
+	one.wait()
+	if len(one.out) > 0 {
+		t.Errorf("%s came to the first connection too", one.next())
+	}
+}
+
+// What is not kept any more is refused, and not given with a gap.
+func TestResumeRefusesAGap(t *testing.T) {
+	g := newGate()
+	s := newService(t, &Options{KeepItems: 4}, g.syscall("Test.Wait", message.KindQuery))
+	one := dial(t, s)
+	id := one.call("test_wait", "[]")
+	for range 20 {
+		g.steps <- "0"
+		one.item(id)
+	}
+	for after, code := range map[int]int{0: codeNotKept, 10: codeNotKept, 21: codeInvalidParams, -1: codeInvalidParams} {
+		one.send(`{"jsonrpc":"2.0","id":1,"method":"service_resume","params":[%q,%d]}`, id, after)
+		if r := one.read(); r.Error == nil || r.Error.Code != code {
+			t.Errorf("after %d: %+v", after, r)
+		}
+	}
+	one.send(`{"jsonrpc":"2.0","id":1,"method":"service_resume","params":[%q,19]}`, id)
+	one.read()
+	if i := one.item(id); i.Seq != 20 {
+		t.Errorf("got %+v", i)
+	}
+	close(g.steps)
+	for one.item(id).Type != "done" {
+	}
+}
+
+// Nobody comes back: a query is cancelled, a command is completed.
+func TestLostStreamsExpire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		query, command := newGate(), newGate()
+		s := newService(t, &Options{KeepFor: time.Minute}, query.syscall("Test.Ask", message.KindQuery), command.syscall("Test.Do", message.KindCommand))
+		one := dial(t, s)
+		id := one.call("test_ask", "[]")
+		one.call("test_do", "[]")
+		one.lose()
+		time.Sleep(59 * time.Second)
+		synctest.Wait()
+		if len(query.cancelled) > 0 {
+			t.Error("the query was cancelled early")
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if len(query.cancelled) != 1 {
+			t.Error("the query was not cancelled")
+		}
+		if len(command.cancelled) != 0 {
+			t.Error("the command was cancelled")
+		}
+		close(command.steps)
+		one.wait()
+		two := dial(t, s)
+		two.send(`{"jsonrpc":"2.0","id":1,"method":"service_resume","params":[%q,0]}`, id)
+		if r := two.read(); r.Error == nil || r.Error.Code != codeNotKept {
+			t.Errorf("got %+v", r)
+		}
+		two.end(io.EOF)
+		two.wait()
+	})
+}
+
+// Who says goodbye does not come back.
+func TestGoodbyeCancelsQueriesAtOnce(t *testing.T) {
+	query, command := newGate(), newGate()
+	s := newService(t, nil, query.syscall("Test.Ask", message.KindQuery), command.syscall("Test.Do", message.KindCommand))
+	one := dial(t, s)
+	one.call("test_ask", "[]")
+	one.call("test_do", "[]")
+	one.end(io.EOF)
+	<-query.cancelled
+	close(command.steps)
+	one.wait()
+	if len(command.cancelled) != 0 {
+		t.Error("the command was cancelled")
+	}
+}
+
+// What is kept for all who were lost is bounded, and those who were lost first go first.
+func TestLostStreamsAreBounded(t *testing.T) {
+	g := newGate()
+	s := newService(t, &Options{KeepAll: 40 << 10}, g.syscall("Test.Wait", message.KindQuery))
+	first := dial(t, s)
+	first.call("test_wait", "[]")
+	first.lose()
+	for range 8 {
+		c := dial(t, s)
+		c.items(c.call("note_get_all", "[]"))
+		c.lose()
+		c.wait()
+	}
+	<-g.cancelled
+	first.wait()
+	eventually(t, "no more is kept than may be", func() bool { return s.kept.bytes.Load() <= 40<<10 })
+}
+
+// A stream that nobody reads and that says too much is given up.
+func TestLostStreamThatOverflowsIsGivenUp(t *testing.T) {
+	g := newGate()
+	s := newService(t, &Options{KeepItems: 4}, g.syscall("Test.Wait", message.KindQuery))
+	one := dial(t, s)
+	one.call("test_wait", "[]")
+	one.lose()
+	for {
+		select {
+		case g.steps <- "0":
+			continue
+		case <-g.cancelled:
+		}
+		break
+	}
+	one.wait()
+	eventually(t, "nothing is kept of it", func() bool {
+		s.kept.mu.Lock()
+		defer s.kept.mu.Unlock()
+		return len(s.kept.conns) == 0
+	})
+}

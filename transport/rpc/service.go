@@ -1,0 +1,174 @@
+// Package rpc is the introspective streaming RPC protocol: JSON-RPC 2.0 in which every call
+// is a stream, every syscall a method, and the service says what it has. It knows nothing
+// of the wire: a [Wire] carries frames, and each frame is one JSON text.
+//
+//	service := rpc.New(k, nil)
+//	defer service.Close()
+//	err := service.Serve(ctx, wire) // one connection
+//
+// A call is acknowledged with the id of its stream, and then its items come as
+// notifications:
+//
+//	→ {"jsonrpc":"2.0","id":1,"method":"memory_get","params":[{"key":"/notes/1"}]}
+//	← {"jsonrpc":"2.0","id":1,"result":"V2BQ…"}
+//	← {"jsonrpc":"2.0","method":"service_subscription","params":{"subscription":"V2BQ…","result":
+//	      {"service_hash":"a1…","type":"data","provenance":["memory"],"content_type":"memory.get","data":"milk","seq":1}}}
+//	← … {"service_hash":"a1…","type":"done","provenance":["memory"],"seq":2}
+//
+// The service itself answers these methods:
+//
+//	service_schema         []               a stream: the modules and their methods
+//	service_module_schema  [namespace]      a stream: the JSON Schema of a module's methods
+//	service_hash           []               a stream: the hash of all that
+//	service_unsubscribe    [id]             true if there was such a stream; it is cancelled and forgotten
+//	service_resume         [id, after]      the id; the items after that number come again, and those to come
+//	rpc.discover           []               an OpenRPC document
+//
+// A stream outlives its connection for a while: whoever knows its id, which can't be
+// guessed, may resume it on another one.
+package rpc
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"kernos/kernel"
+	"kernos/message"
+)
+
+// Notification is the method of the notifications that carry items.
+const Notification = "service_subscription"
+
+// Limits, if the options do not say otherwise.
+const (
+	DefaultSubscriptions = 1000
+	DefaultKeepFor       = 2 * time.Minute
+	DefaultKeepItems     = 1024
+	DefaultKeepBytes     = 1 << 20
+	DefaultKeepAll       = 64 << 20
+)
+
+// Options are the settings of a Service. The zero value is usable.
+type Options struct {
+	// Subscriptions is how many streams of one connection may be open at once. 0 means
+	// DefaultSubscriptions.
+	Subscriptions int
+
+	// KeepFor is how long a stream is kept after its connection was lost. 0 means
+	// DefaultKeepFor.
+	KeepFor time.Duration
+
+	// KeepItems and KeepBytes bound what is kept of one stream for those who resume it. 0
+	// means DefaultKeepItems and DefaultKeepBytes.
+	KeepItems, KeepBytes int
+
+	// KeepAll bounds, in bytes, what is kept of all streams without a connection; the
+	// oldest are dropped first. 0 means DefaultKeepAll.
+	KeepAll int
+}
+
+// A Wire carries the frames of one connection.
+type Wire interface {
+	// Read returns the next frame, which is the caller's to keep. If it has to wait for it,
+	// it first sends what Write has taken. It is called by one goroutine at a time. io.EOF means that the peer has said goodbye and wants nothing
+	// more; any other error, that it is lost and may come back.
+	Read() ([]byte, error)
+
+	// Write takes a frame, which it must not keep, and may wait while too many are not
+	// read. It is called by several goroutines. Unless more is set, nothing follows soon
+	// and the frame must be on its way without a call of Flush. A wire that is broken takes
+	// frames and drops them.
+	Write(frame []byte, more bool)
+
+	// Flush sends what Write has taken.
+	Flush()
+}
+
+// A Service serves a kernel to any number of connections. It is safe for concurrent use.
+type Service struct {
+	k    *kernel.Kernel
+	opts Options
+	kept keep
+	docs atomic.Pointer[documents]
+}
+
+// New returns a service of a kernel. Nil options mean defaults.
+func New(k *kernel.Kernel, opts *Options) *Service {
+	s := &Service{k: k}
+	if opts != nil {
+		s.opts = *opts
+	}
+	s.opts.Subscriptions = cmp.Or(s.opts.Subscriptions, DefaultSubscriptions)
+	s.opts.KeepFor = cmp.Or(s.opts.KeepFor, DefaultKeepFor)
+	s.opts.KeepItems = cmp.Or(s.opts.KeepItems, DefaultKeepItems)
+	s.opts.KeepBytes = cmp.Or(s.opts.KeepBytes, DefaultKeepBytes)
+	s.opts.KeepAll = cmp.Or(s.opts.KeepAll, DefaultKeepAll)
+	s.kept.limit = int64(s.opts.KeepAll)
+	return s
+}
+
+// Serve answers the frames of one connection. It returns when the wire has ended and
+// everything that it began is done: at once if the peer said goodbye, as late as KeepFor
+// if it was lost, and later still if its streams were resumed elsewhere. When the peer says
+// goodbye or does not come back, its queries are cancelled, and its commands completed.
+//
+// If the wire's error is [ErrStopped], what has begun is finished and sent.
+func (s *Service) Serve(ctx context.Context, w Wire) error {
+	c := newConn(ctx, s, w)
+	if !s.kept.add(c) {
+		return ErrClosed
+	}
+	err := s.k.Serve(ctx, c)
+	c.close()
+	return err
+}
+
+// ErrStopped is the error of a wire that is not read any more although its peer is there:
+// the program ends.
+var ErrStopped = errors.New("the wire is not read any more")
+
+// ErrClosed is the error of a service that was closed.
+var ErrClosed = errors.New("the service is closed")
+
+// Close forgets the streams that are kept for those who were lost, and takes no more
+// connections. Those that are being served go on; to end them is for whoever owns them.
+func (s *Service) Close() { s.kept.close() }
+
+// An Item is one item of a stream.
+type Item struct {
+	Type string          // progress, data, guidance, error or done
+	JSON json.RawMessage // the whole item
+}
+
+// Call makes one call for a wire that has no use for subscriptions, such as a request of
+// HTTP: item is given each item of the stream in order, the last of which is done. The
+// item is valid until it returns. Params may be empty. A query is cancelled when ctx ends, a
+// command is completed. Streams of Call can't be resumed.
+func (s *Service) Call(ctx context.Context, namespace, method string, params json.RawMessage, item func(Item)) {
+	st := &stream{svc: s, item: item}
+	if own, ok := s.own(namespace + "_" + method); ok {
+		st.namespace = ownNamespace
+		own(st, params)
+		return
+	}
+	m, problem := s.prepare(st, namespace+"_"+method, params)
+	if problem != nil {
+		problem(st)
+		return
+	}
+	if m.Kind == message.KindCommand {
+		ctx = context.WithoutCancel(ctx)
+	}
+	s.k.Handle(ctx, m, st.emit)
+}
+
+// OpenRPC returns the OpenRPC document of the service, as rpc.discover does. The caller must
+// not change it.
+func (s *Service) OpenRPC() json.RawMessage { return s.documents().openRPC() }
+
+// Hash is the hash that the items of the service carry.
+func (s *Service) Hash() string { return s.k.Registry().Hash() }

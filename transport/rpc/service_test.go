@@ -1,0 +1,228 @@
+package rpc
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kernos/kernel"
+	"kernos/message"
+	"kernos/schema"
+)
+
+// raw makes a syscall from a handler.
+func raw(t message.Type, kind message.Kind, h kernel.Handler) kernel.Syscall {
+	return kernel.Syscall{
+		Definition: kernel.Definition{Type: t, Kind: kind, Summary: "Part of a test.", Input: schema.Any, Output: schema.Any},
+		Handler:    h,
+	}
+}
+
+// A frame that is no call is answered as JSON-RPC says, and the connection goes on.
+func TestBadFramesGetTheirCodes(t *testing.T) {
+	c := dial(t, newService(t, nil))
+	for _, one := range []struct {
+		frame, id string
+		code      int
+	}{
+		{`{"jsonrpc":"2.0"`, "null", codeParse},
+		{`{"a":1,"a":2}`, "null", codeParse},
+		{"\xff", "null", codeParse},
+		{``, "null", codeParse},
+		{`"text"`, "null", codeInvalidRequest},
+		{`[]`, "null", codeInvalidRequest},
+		{`{}`, "null", codeInvalidRequest},
+		{`{"jsonrpc":"1.0","id":1,"method":"note_get_all"}`, "1", codeInvalidRequest},
+		{`{"jsonrpc":"2.0","id":1,"method":7}`, "1", codeInvalidRequest},
+		{`{"jsonrpc":"2.0","id":[1],"method":"note_get_all"}`, "null", codeInvalidRequest},
+		{`{"jsonrpc":"2.0","id":true,"method":"note_get_all"}`, "null", codeInvalidRequest},
+		{`{"jsonrpc":"2.0","id":"` + strings.Repeat("x", 300) + `","method":"note_get_all"}`, "null", codeInvalidRequest},
+		{`{"jsonrpc":"2.0","id":1,"result":"note_get_all"}`, "1", codeInvalidRequest},
+		{`{"jsonrpc":"2.0","id":"a","method":"note_get_all","params":null}`, `"a"`, codeInvalidParams},
+		{`{"jsonrpc":"2.0","id":-1.5,"method":"rpc.nothing"}`, "-1.5", codeNoMethod},
+		{`{"jsonrpc":"2.0","id":1,"method":"service_resume","params":["x"]}`, "1", codeInvalidParams},
+		{`[` + strings.Repeat("1,", maxBatch) + `1]`, "null", codeInvalidRequest},
+	} {
+		c.send("%s", one.frame)
+		r := c.read()
+		if r.Error == nil || r.Error.Code != one.code || string(r.ID) != one.id && !(one.id == "null" && r.ID == nil) {
+			t.Errorf("%.80s: got %+v", one.frame, r)
+		}
+	}
+	if got := kinds(c.items(c.call("note_get_all", "[]"))); got != "data done" {
+		t.Errorf("got %s", got)
+	}
+}
+
+// A batch is answered as one, without those who want no answer; then its streams come.
+func TestBatchIsAcknowledgedAtOnce(t *testing.T) {
+	c := dial(t, newService(t, nil))
+	c.send(`[{"jsonrpc":"2.0","id":1,"method":"note_get_all"},{"jsonrpc":"2.0","method":"note_get_all"},7,{"jsonrpc":"2.0","id":2,"method":"service_hash"},{"jsonrpc":"2.0","id":3,"method":"note_get_al"}]`)
+	var all []response
+	if err := json.Unmarshal([]byte(c.next()), &all); err != nil || len(all) != 4 {
+		t.Fatalf("%v: %+v", err, all)
+	}
+	got := make(map[string][]string)
+	for range 2 + 2 + 3 {
+		r := c.read()
+		got[r.Params.Subscription] = append(got[r.Params.Subscription], r.Params.Result.Type)
+	}
+	for i, want := range map[int]string{0: "data done", 2: "data done", 3: "guidance error done"} {
+		var id string
+		_ = json.Unmarshal(all[i].Result, &id)
+		if line := strings.Join(got[id], " "); line != want {
+			t.Errorf("call %d: got %q, want %q", i, line, want)
+		}
+	}
+	if all[1].Error == nil || all[1].Error.Code != codeInvalidRequest {
+		t.Errorf("got %+v", all[1])
+	}
+	c.send(`[{"jsonrpc":"2.0","method":"note_get_all"},{"jsonrpc":"2.0","method":"nothing_there"}]`)
+	c.send(`{"jsonrpc":"2.0","id":9,"method":"service_unsubscribe","params":["x-1"]}`)
+	if r := c.read(); string(r.ID) != "9" {
+		t.Errorf("notifications were answered: %+v", r)
+	}
+}
+
+// Streams keep to the sequences whatever the handler does.
+func TestEverySequenceEndsWithDone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hang := raw("Test.Hang", message.KindQuery, func(ctx context.Context, _ message.Message, _ kernel.Emit) { time.Sleep(time.Hour) })
+		hang.Timeout = time.Second
+		late := hang
+		late.Type, late.Slow = "Test.HangAside", true
+		s := newService(t, nil, hang, late,
+			raw("Test.Panic", message.KindQuery, func(context.Context, message.Message, kernel.Emit) { panic("no") }),
+			raw("Test.Silent", message.KindQuery, func(context.Context, message.Message, kernel.Emit) {}),
+			raw("Test.Twice", message.KindQuery, func(_ context.Context, m message.Message, emit kernel.Emit) {
+				emit(m.Reply([]byte("1")))
+				emit(m.Reply([]byte("2")))
+			}),
+			raw("Test.Progress", message.KindQuery, func(_ context.Context, m message.Message, emit kernel.Emit) {
+				kernel.NewStream(&m, emit).Progress("half", 0.5)
+				emit(m.Event(kernel.Progressed, []byte(`{"message":7,"percentage":3}`)))
+				emit(m.Event(kernel.Progressed, []byte(`"odd"`)))
+				emit(m.Reply(nil))
+			}),
+			raw("Test.Nested", message.KindCommand, func(ctx context.Context, m message.Message, emit kernel.Emit) {
+				_, err := kernel.Call(ctx, "Test.Progress", nil)
+				if err != nil {
+					kernel.Fail(ctx, m, emit, err)
+					return
+				}
+				emit(m.Reply(nil))
+			}),
+		)
+		c := dial(t, s)
+		for method, want := range map[string]string{
+			"test_panic":      "error 500 done",
+			"test_silent":     "error 500 done",
+			"test_hang":       "error 504 done",
+			"test_hang_aside": "error 504 done",
+			"test_twice":      "data done",
+			"test_progress":   "progress progress progress data done",
+			"test_nested":     "progress progress progress data done",
+			"memo_get_all":    "data done",
+			"note_set":        "guidance error 422 done",
+			"nothing_there":   "guidance error 404 done",
+			"nothing":         "guidance error 404 done",
+		} {
+			id := c.call(method, "[]")
+			items := c.items(id)
+			var got []string
+			for _, i := range items {
+				if got = append(got, i.Type); i.Type == "error" {
+					got = append(got, fmt.Sprint(i.Code))
+				}
+				if i.Hash != s.Hash() || len(i.Provenance) == 0 {
+					t.Errorf("%s: got %+v", method, i)
+				}
+				if method == "test_nested" && strings.Join(i.Provenance, " ") != map[string]string{"progress": "test test"}[i.Type] && i.Type == "progress" {
+					t.Errorf("%s comes from %v", i.Type, i.Provenance)
+				}
+			}
+			if line := strings.Join(got, " "); line != want {
+				t.Errorf("%s: got %s, want %s", method, line, want)
+			}
+			if method == "test_progress" {
+				if items[0].Message != "half" || *items[0].Percentage != 0.5 || items[1].Message != "" || items[1].Percentage != nil {
+					t.Errorf("got %+v", items[:3])
+				}
+			}
+			if method == "memo_get_all" && items[0].ContentType != "memo.get_all" {
+				t.Errorf("an alias is answered as %s", items[0].ContentType)
+			}
+		}
+		c.end(ErrStopped)
+		c.wait()
+		time.Sleep(2 * time.Hour) // for those that hang
+	})
+}
+
+// There are never more streams than there may be, and one that ends makes room.
+func TestSubscriptionsAreLimited(t *testing.T) {
+	g := newGate()
+	c := dial(t, newService(t, &Options{Subscriptions: 2}, g.syscall("Test.Wait", message.KindQuery)))
+	one := c.call("test_wait", "[]")
+	c.call("test_wait", "[]")
+	c.send(`{"jsonrpc":"2.0","id":1,"method":"note_get_all"}`)
+	if r := c.read(); r.Error == nil || r.Error.Code != codeTooMany {
+		t.Fatalf("got %+v", r)
+	}
+	c.send(`{"jsonrpc":"2.0","id":2,"method":"service_unsubscribe","params":[%q]}`, one)
+	if got := kinds(c.items(one)); got != "error done" {
+		t.Errorf("got %s", got)
+	}
+	if r := c.read(); string(r.Result) != "true" {
+		t.Errorf("got %+v", r)
+	}
+	<-g.cancelled
+	if got := kinds(c.items(c.call("note_get_all", "[]"))); got != "data done" {
+		t.Errorf("got %s", got)
+	}
+}
+
+// What is larger than an item may be goes to a blob, or fails; the stream ends in order.
+func TestLargeDataDoesNotBecomeAnItem(t *testing.T) {
+	large := []byte(`"` + strings.Repeat("x", maxItem) + `"`)
+	c := dial(t, newService(t, nil, raw("Test.Large", message.KindQuery, func(_ context.Context, m message.Message, emit kernel.Emit) {
+		emit(m.Reply(large))
+	})))
+	if got := kinds(c.items(c.call("test_large", "[]"))); got != "error done" {
+		t.Errorf("got %s", got)
+	}
+}
+
+// Call is for wires that have no subscriptions.
+func TestCallGivesItemsInOrder(t *testing.T) {
+	s := newService(t, nil)
+	for call, want := range map[string]string{
+		"note get_all": "data done", "note set": "guidance error done", "service hash": "data done", "service schema": "data done",
+		"service module_schema": "guidance error done", "no such": "guidance error done",
+	} {
+		namespace, method, _ := strings.Cut(call, " ")
+		var got []string
+		s.Call(context.Background(), namespace, method, nil, func(i Item) {
+			if !json.Valid(i.JSON) {
+				t.Errorf("%s: %s", call, i.JSON)
+			}
+			got = append(got, i.Type)
+		})
+		if line := strings.Join(got, " "); line != want {
+			t.Errorf("%s: got %s, want %s", call, line, want)
+		}
+	}
+}
+
+// Whoever is closed takes no connections.
+func TestClosedServiceTakesNoConnections(t *testing.T) {
+	s := newService(t, nil)
+	s.Close()
+	if err := s.Serve(context.Background(), newPipe()); err != ErrClosed {
+		t.Errorf("got %v", err)
+	}
+}

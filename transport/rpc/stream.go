@@ -1,0 +1,274 @@
+package rpc
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"strconv"
+	"sync"
+
+	"kernos/internal/jsonscan"
+	"kernos/kernel"
+	"kernos/message"
+)
+
+// stream is one call, and what came of it. Its items are numbered from 1.
+//
+// Invariants:
+//
+//	R1  the acknowledgement is written before the first item
+//	R2  the items of a stream are written in the order of their numbers, without gap or
+//	    repeat, to one connection at a time
+//	R3  the last item is done, and there is exactly one
+type stream struct {
+	svc       *Service
+	namespace string        // that the items come from
+	route     *kernel.Route // nil for what the service answers itself
+	item      func(Item)    // takes the items of a call without a connection; or nil
+
+	home    *conn      // that the call came over; nil if it is not kept
+	number  uint64     // among the streams of home
+	request message.ID // that the kernel knows it by
+
+	mu      sync.Mutex
+	at      *conn  // where items go; nil if nobody is there
+	held    bool   // they wait in log for the acknowledgement of at
+	lostBy  *conn  // where they went before nobody was there
+	seq     int64  // of the last item
+	over    bool   // done was the last item
+	params  []byte // until the first item
+	log     []byte // the last items, as frames: the length of each in 4 bytes, and the frame
+	logged  int    // how many those are
+	counted int    // bytes of log when it was done
+	scratch []byte // for items of calls without a connection
+
+	event   message.Type // the last one, and
+	content string       // its content type
+}
+
+// maxItem is how many bytes of data an item may have. What is larger goes to a blob.
+const maxItem = 1<<20 - 4096
+
+// emit takes what the kernel has to say about the call. It has the type [kernel.Emit].
+func (st *stream) emit(m message.Message) {
+	if len(m.Data) > maxItem {
+		m = st.svc.k.Fit(context.Background(), m, maxItem, func(m *message.Message) int { return len(m.Data) })
+	}
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.over {
+		return // it was cancelled, and what it says is of no interest
+	}
+	switch m.Kind {
+	case message.KindReply:
+		st.data(st.contentType(), m.Data, nil, true)
+		st.done()
+	case message.KindError:
+		e, err := message.ParseError(m.Data)
+		if err != nil {
+			e = &message.Error{Code: 500, Message: "An error that can't be read"}
+		}
+		if e.Code == 422 && st.params != nil {
+			st.adviseParams()
+		}
+		st.fail(e)
+	case message.KindEvent:
+		if m.Type == kernel.Progressed {
+			dst := st.begin(typeProgress, m.Via)
+			st.put(typeProgress, appendProgress(dst, m.Data), false)
+			break
+		}
+		st.data(st.eventType(m.Type), m.Data, m.Via, false)
+	}
+	st.params = nil
+}
+
+// contentType is that of the call's final value.
+func (st *stream) contentType() string { return st.namespace + "." + st.route.Method }
+
+// eventType is the content type of an event. Most streams have one kind of them.
+func (st *stream) eventType(t message.Type) string {
+	if st.event != t {
+		namespace, name := kernel.Method(t)
+		st.event, st.content = t, namespace+"."+name
+	}
+	return st.content
+}
+
+// data, fail and done put items. They are called with mu held, as all that follows.
+func (st *stream) data(contentType string, data []byte, via []message.Type, more bool) {
+	st.put(typeData, appendData(st.begin(typeData, via), contentType, data), more)
+}
+
+func (st *stream) fail(e *message.Error) {
+	st.put(typeError, appendError(st.begin(typeError, nil), e), true)
+	st.done()
+}
+
+func (st *stream) done() {
+	// The kernel sees to it that what an ordinary call has said is sent when its turn ends.
+	more := st.route != nil && !st.route.Syscall.Slow
+	st.over = true
+	st.put(typeDone, st.begin(typeDone, nil), more)
+	st.params = nil
+	if st.home != nil {
+		st.home.finish(st)
+	}
+}
+
+// begin begins an item, in its frame if it has one.
+func (st *stream) begin(kind string, via []message.Type) []byte {
+	if st.item != nil {
+		return st.beginItem(st.scratch[:0], kind, via)
+	}
+	if st.log == nil {
+		st.log = make([]byte, 0, 768)
+	}
+	dst := append(st.log, 0, 0, 0, 0)
+	dst = append(dst, `{"jsonrpc":"2.0","method":"`+Notification+`","params":{"subscription":"`...)
+	dst = st.appendID(dst)
+	dst = append(dst, `","result":`...)
+	return st.beginItem(dst, kind, via)
+}
+
+// put ends an item and sends it.
+func (st *stream) put(kind string, dst []byte, more bool) {
+	dst = st.endItem(dst)
+	st.seq++
+	if st.item != nil {
+		st.scratch = dst
+		st.item(Item{Type: kind, JSON: dst})
+		return
+	}
+	dst = append(dst, `}}`...)
+	start := len(st.log) + 4
+	binary.LittleEndian.PutUint32(dst[start-4:], uint32(len(dst)-start))
+	st.log = dst
+	st.logged++
+	switch {
+	case st.at == nil:
+		st.svc.kept.grow(len(dst) - start + 4)
+	case !st.held:
+		st.at.wire.Write(dst[start:], more)
+	}
+	st.trim()
+}
+
+// trim bounds what is kept. Half of it goes at once, so that it costs little. What nobody
+// can resume any more, because nobody was there to take what is dropped, is given up.
+func (st *stream) trim() {
+	opts := &st.svc.opts
+	if st.logged <= opts.KeepItems && len(st.log) <= opts.KeepBytes || st.logged <= 1 || st.held {
+		return
+	}
+	if st.at == nil {
+		// Not here: whoever puts an item may hold the lock of the call.
+		go st.abandon(func() bool { return st.at == nil })
+		return
+	}
+	rest := st.log
+	for st.logged > 1 && (st.logged > opts.KeepItems/2 || len(rest) > opts.KeepBytes/2) {
+		rest = rest[4+binary.LittleEndian.Uint32(rest):]
+		st.logged--
+	}
+	st.log = append(st.log[:0], rest...)
+}
+
+// after returns the frames behind item number n that are kept.
+func (st *stream) after(n int64) (frames []byte, ok bool) {
+	first := st.seq - int64(st.logged) // the number before the first that is kept
+	if n < first || n > st.seq {
+		return nil, false
+	}
+	frames = st.log
+	for ; first < n; first++ {
+		frames = frames[4+binary.LittleEndian.Uint32(frames):]
+	}
+	return frames, true
+}
+
+// appendID appends the id of the stream: the name of its connection, which can't be
+// guessed, and its number there.
+func (st *stream) appendID(dst []byte) []byte {
+	dst = append(append(dst, st.home.name...), '-')
+	return strconv.AppendUint(dst, st.number, 10)
+}
+
+// cancel ends the stream for a caller who does not want it any more.
+func (st *stream) cancel() {
+	st.mu.Lock()
+	if !st.over {
+		st.fail(&message.Error{Code: 499, Message: "Cancelled"})
+	}
+	st.mu.Unlock()
+	st.abort()
+}
+
+// abandon ends a stream that nobody will read, if that is so: a query is cancelled, a
+// command completed.
+func (st *stream) abandon(unread func() bool) {
+	st.mu.Lock()
+	if !unread() {
+		st.mu.Unlock()
+		return
+	}
+	st.detach()
+	st.log, st.logged = nil, 0
+	if !st.over {
+		st.over = true // whatever it may still say
+		st.home.finish(st)
+	}
+	st.mu.Unlock()
+	if st.route != nil && st.route.Syscall.Kind == message.KindQuery {
+		st.abort()
+	}
+	st.home.forget(st)
+}
+
+// detach says that the items of the stream go nowhere for the moment. mu is held.
+func (st *stream) detach() {
+	at := st.at
+	if at == nil {
+		if st.lostBy != nil {
+			st.svc.kept.grow(-st.size())
+			st.lostBy = nil
+		}
+		return
+	}
+	at.mu.Lock()
+	if delete(at.guests, st); !st.over {
+		at.open--
+	}
+	at.mu.Unlock()
+	st.at, st.held = nil, false
+}
+
+// abort tells the handler that nobody waits.
+func (st *stream) abort() {
+	if stop := st.home.stop; stop != nil && st.request != "" {
+		stop(st.request)
+	}
+}
+
+// size is what the stream counts for while nobody is there. mu is held.
+func (st *stream) size() int { return len(st.log) + 512 }
+
+// answer is the one data item of what the service itself is asked.
+func (st *stream) answer(contentType string, data json.RawMessage) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.data(contentType, data, nil, true)
+	st.done()
+}
+
+// appendStrings appends a list of names as JSON.
+func appendStrings(dst []byte, names []string) []byte {
+	dst = append(dst, '[')
+	for i, n := range names {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = jsonscan.AppendQuoted(dst, n)
+	}
+	return append(dst, ']')
+}

@@ -1,0 +1,100 @@
+package unix
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"kernos/kernel"
+	"kernos/message"
+)
+
+// offering returns syscalls by which a connection offers to be asked, under a name, and is.
+func offering(names ...string) (all []kernel.Syscall) {
+	for _, name := range names {
+		var peer atomic.Pointer[kernel.Peer]
+		offer := slow(message.Type("Test.Offer"+name), message.KindQuery, func(ctx context.Context, m message.Message, emit kernel.Emit) {
+			p, _ := kernel.PeerOf(ctx)
+			p.WhenGone(func() {})
+			peer.Store(p)
+			emit(m.Reply(nil))
+		})
+		offer.Slow = false
+		t := message.Type("Test.Ask" + name)
+		all = append(all, offer, slow(t, message.KindQuery, func(ctx context.Context, m message.Message, emit kernel.Emit) {
+			outcome, err := peer.Load().Ask(ctx, t, m.Data, func(message.Message) {})
+			if err != nil || outcome.Kind != message.KindReply {
+				emit(m.Fail(message.Errorf(502, "%v", err)))
+				return
+			}
+			emit(m.Reply(outcome.Data))
+		}))
+	}
+	return all
+}
+
+// asked waits for a request and returns the line that answers it.
+func (p *peer) asked(data string) string {
+	p.t.Helper()
+	_ = p.socket.SetReadDeadline(time.Now().Add(patience))
+	line, err := p.lines.ReadString('\n')
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	m, err := message.Decode([]byte(strings.TrimSuffix(line, "\n")))
+	if err != nil || !m.Kind.Asks() {
+		p.t.Fatalf("%s: %v", line, err)
+	}
+	return fmt.Sprintf(`{"kind":"reply","type":%q,"data":%s,"metadata":{"id":"a","timestamp":1735000000000,"causation":%q}}`+"\n", m.Type, data, m.Metadata.ID)
+}
+
+// Two programs that serve, of which one waits for the other: both are read until it is
+// answered.
+func TestServeDrainsWhatServersAskOneAnother(t *testing.T) {
+	d := start(t, newKernel(t, nil, offering("A", "B")...), nil)
+	a, b := d.dial(), d.dial()
+	a.say(ask("o", message.KindQuery, "Test.OfferA", `1`))
+	b.say(ask("o", message.KindQuery, "Test.OfferB", `1`))
+	a.want("o null")
+	b.want("o null")
+	b.say(ask("first", message.KindQuery, "Test.AskA", `1`))
+	a.say(a.asked(`"first"`))
+	b.want(`first "first"`)
+	a.say(ask("q", message.KindQuery, "Test.AskB", `1`))
+	answer := b.asked(`"late"`)
+	d.stop()
+	within(t, "it stops", func() bool { return d.s.reading.Err() != nil })
+	b.say(answer)
+	a.want(`q "late"`)
+	if err := d.ended(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A connection that serves is silent until it is asked, and while it works.
+func TestServeLetsServersBeSilent(t *testing.T) {
+	const idle = 30 * time.Millisecond
+	d := start(t, newKernel(t, nil, offering("A")...), &Options{Idle: idle})
+	a := d.dial()
+	a.say(ask("o", message.KindQuery, "Test.OfferA", `1`))
+	a.want("o null")
+	<-time.After(3 * idle)
+	c := d.dial()
+	c.say(ask("q", message.KindQuery, "Test.AskA", `1`))
+	answer := a.asked(`"late"`)
+	<-time.After(3 * idle)
+	a.say(answer)
+	c.want(`q "late"`)
+}
+
+func TestConnectionsLeaveFilesForTheRest(t *testing.T) {
+	if n := affordable(1 << 40); n < 1 || n > 1<<40 {
+		t.Errorf("got %d", n)
+	}
+	if n := affordable(1); n != 1 {
+		t.Errorf("got %d", n)
+	}
+}

@@ -1,0 +1,251 @@
+package ws
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+
+	"github.com/gobwas/ws"
+	"golang.org/x/time/rate"
+
+	"kernos/store/blobs"
+	"kernos/transport/rpc"
+)
+
+// wire is one connection. It implements [rpc.Wire].
+type wire struct {
+	h      *Handler
+	conn   net.Conn
+	in     *bufio.Reader
+	rate   *rate.Limiter // nil if messages are taken as they come
+	alive  *time.Timer   // asks whether the peer is there
+	remote *blobs.Remote // how the peer sees blobs
+
+	stopped atomic.Bool // nothing is read any more
+	heard   atomic.Bool // something came since alive last looked
+	reading atomic.Bool // somebody waits for input
+	asked   bool        // by alive, which has not heard since
+
+	sender
+}
+
+func newWire(h *Handler, conn net.Conn, in *bufio.Reader, remote *blobs.Remote) *wire {
+	w := &wire{h: h, conn: conn, in: in, remote: remote}
+	w.sender.begin(w)
+	if r := h.opts.FrameRate; r > 0 {
+		w.rate = rate.NewLimiter(rate.Limit(r), max(1, int(r)))
+	}
+	w.mu.Lock() // until alive is set
+	defer w.mu.Unlock()
+	w.alive = time.AfterFunc(h.opts.Ping, w.look)
+	return w
+}
+
+// look asks a silent peer whether it is there, and drops it if it was asked before.
+func (w *wire) look() {
+	switch heard := w.heard.Swap(false); {
+	case heard || !w.reading.Load():
+		w.asked = false
+	case w.asked:
+		w.h.forget(w, func(s *Stats) { s.Silent++ })
+		w.close(ws.StatusPolicyViolation, "No answer to a ping; reconnect and resume")
+		_ = w.conn.SetReadDeadline(time.Unix(1, 0)) // so that Read returns, and hangs up
+		return
+	default:
+		w.asked = true
+		w.control(ws.OpPing, nil)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.open() {
+		w.alive.Reset(w.h.opts.Ping)
+	}
+}
+
+// stop makes Read return.
+func (w *wire) stop() {
+	w.stopped.Store(true)
+	_ = w.conn.SetReadDeadline(time.Unix(1, 0))
+}
+
+// Read implements [rpc.Wire].
+func (w *wire) Read() ([]byte, error) {
+	message, err := w.read()
+	switch {
+	case err == nil:
+		if w.rate != nil {
+			w.pace()
+		}
+		return w.remote.Inward(message), nil
+	case w.stopped.Load():
+		return nil, rpc.ErrStopped
+	}
+	var refused *refusal
+	if errors.As(err, &refused) {
+		w.close(refused.code, refused.reason)
+	}
+	w.end()
+	if err != io.EOF {
+		err = fmt.Errorf("%w: %w", errLost, err)
+	}
+	return nil, err
+}
+
+// end hangs up.
+func (w *wire) end() {
+	w.alive.Stop()
+	w.h.forget(w, nil)
+	w.hangUp()
+}
+
+// pace waits until the message may be taken.
+func (w *wire) pace() {
+	if wait := w.rate.Reserve().Delay(); wait > 0 {
+		w.Flush()
+		select {
+		case <-time.After(wait):
+		case <-w.h.ctx.Done():
+		}
+	}
+}
+
+// refusal is why a connection is closed.
+type refusal struct {
+	code   ws.StatusCode
+	reason string
+}
+
+func (r *refusal) Error() string { return r.reason }
+
+// read returns the next message. io.EOF means that the peer has said goodbye.
+func (w *wire) read() (message []byte, err error) {
+	state := ws.StateServerSide
+	for {
+		if w.in.Buffered() == 0 {
+			w.Flush()
+			w.reading.Store(true)
+		}
+		header, err := ws.ReadHeader(w.in)
+		w.reading.Store(false)
+		if err != nil {
+			if err == io.EOF {
+				err = io.ErrUnexpectedEOF // without a goodbye
+			}
+			return nil, err
+		}
+		w.heard.Store(true)
+		if err := ws.CheckHeader(header, state); err != nil {
+			return nil, &refusal{ws.StatusProtocolError, err.Error()}
+		}
+		if header.OpCode.IsControl() {
+			if err := w.controlled(header); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if header.OpCode == ws.OpBinary {
+			return nil, &refusal{ws.StatusUnsupportedData, "A message must be text"}
+		}
+		if header.Length > int64(w.h.opts.MaxMessage-len(message)) {
+			return nil, &refusal{ws.StatusMessageTooBig, fmt.Sprintf("A message may have %d bytes; put large data where it can be fetched", w.h.opts.MaxMessage)}
+		}
+		if message, err = w.payload(message, header); err != nil {
+			return nil, err
+		}
+		if !header.Fin {
+			state = state.Set(ws.StateFragmented)
+			continue
+		}
+		if !utf8.Valid(message) {
+			return nil, &refusal{ws.StatusInvalidFramePayloadData, "A message must be UTF-8"}
+		}
+		return message, nil
+	}
+}
+
+// chunk is how much room is made at once for a message of which only the length has come.
+const chunk = 64 << 10
+
+// payload appends what a frame carries to a message.
+func (w *wire) payload(message []byte, header ws.Header) ([]byte, error) {
+	from := len(message)
+	for left := int(header.Length); left > 0; {
+		n := min(left, chunk)
+		at := len(message)
+		message = append(message, make([]byte, n)...)
+		if _, err := io.ReadFull(w.in, message[at:]); err != nil {
+			return nil, io.ErrUnexpectedEOF
+		}
+		left -= n
+	}
+	ws.Cipher(message[from:], header.Mask, 0)
+	return message, nil
+}
+
+// controlled answers a control frame.
+func (w *wire) controlled(header ws.Header) error {
+	data, err := w.payload(nil, header)
+	if err != nil {
+		return err
+	}
+	switch header.OpCode {
+	case ws.OpPing:
+		w.control(ws.OpPong, data)
+	case ws.OpClose:
+		return w.goodbye(data)
+	}
+	return nil
+}
+
+// goodbye answers a close frame. A peer that goes away, as a browser does that leaves a
+// page, or says nothing of why, may come back and resume; one that is done does not.
+func (w *wire) goodbye(data []byte) error {
+	code, reason := ws.ParseCloseFrameData(data)
+	if len(data) == 0 {
+		w.close(ws.StatusNormalClosure, "")
+		return io.EOF
+	}
+	if err := ws.CheckCloseFrameData(code, reason); err != nil || len(data) == 1 {
+		return &refusal{ws.StatusProtocolError, "A close frame that is not valid"}
+	}
+	w.close(code, "")
+	if code == ws.StatusNormalClosure {
+		return io.EOF
+	}
+	return fmt.Errorf("closed with %d %s", code, reason)
+}
+
+// appendFrame appends a frame of the server.
+func appendFrame(dst []byte, op ws.OpCode, data []byte) []byte {
+	dst = append(dst, 0x80|byte(op))
+	switch n := len(data); {
+	case n < 126:
+		dst = append(dst, byte(n))
+	case n < 1<<16:
+		dst = binary.BigEndian.AppendUint16(append(dst, 126), uint16(n))
+	default:
+		dst = binary.BigEndian.AppendUint64(append(dst, 127), uint64(n))
+	}
+	return append(dst, data...)
+}
+
+// frameEnd returns the offset behind the frame at the beginning of frames.
+func frameEnd(frames []byte) int {
+	switch n := int(frames[1]); n {
+	case 126:
+		return 4 + int(binary.BigEndian.Uint16(frames[2:]))
+	case 127:
+		return 10 + int(binary.BigEndian.Uint64(frames[2:]))
+	default:
+		return 2 + n
+	}
+}
+
+var _ rpc.Wire = (*wire)(nil)

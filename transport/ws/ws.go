@@ -1,0 +1,265 @@
+// Package ws serves the protocol of transport/rpc over WebSocket.
+//
+//	handler := ws.New(service, nil)
+//	mux.Handle("/ws", handler)
+//	…
+//	err := handler.Shutdown(ctx)
+//
+// Who may connect is for the handler around it to decide: Host, Origin and token are not
+// looked at here.
+//
+// A connection costs one goroutine that reads, and one that waits for it. What is written
+// goes to a buffer, which is sent when the reader is about to wait, when a stream has
+// nothing more to say for the moment, or when it is large. So the answers to calls that
+// come in a row leave together, and one alone leaves at once.
+package ws
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gobwas/ws"
+
+	"kernos/store/blobs"
+	"kernos/transport/rpc"
+)
+
+// Limits, if the options do not say otherwise.
+const (
+	DefaultMaxMessage     = 1 << 20
+	DefaultMaxConnections = 16384
+	DefaultPing           = 30 * time.Second
+	DefaultPatience       = 10 * time.Second
+	DefaultMaxUnread      = 4 << 20
+)
+
+// Options are the settings of a Handler. The zero value is usable.
+type Options struct {
+	// MaxMessage is how many bytes a message may have that comes in. A longer one closes
+	// the connection with 1009. 0 means DefaultMaxMessage.
+	MaxMessage int
+
+	// MaxConnections is how many connections there may be at a time. One more is refused
+	// with 503. 0 means DefaultMaxConnections.
+	MaxConnections int
+
+	// Ping is how long a connection may be silent before its peer is asked whether it is
+	// there, and how long it has to answer. 0 means DefaultPing.
+	Ping time.Duration
+
+	// Patience is how long a peer may take to read what was sent, 64 KB at a time, before
+	// it is dropped with 1008; and how long it then has to read that. 0 means
+	// DefaultPatience.
+	Patience time.Duration
+
+	// MaxUnread is how many bytes wait for a peer that reads slowly; then whoever has
+	// something to say waits. 0 means DefaultMaxUnread.
+	MaxUnread int
+
+	// FrameRate is how many messages a second are taken from one connection, after as many
+	// as a second allows at once. A message beyond it waits, and its peer with it. 0 means
+	// as many as come.
+	FrameRate float64
+
+	// Log is for the operator. Nil means silence.
+	Log *slog.Logger
+}
+
+// A Handler serves a service over WebSocket.
+type Handler struct {
+	service *rpc.Service
+	opts    Options
+
+	ctx     context.Context // of all calls; ends when Shutdown has run out of patience
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+
+	mu       sync.Mutex
+	wires    map[*wire]struct{}
+	stats    Stats
+	stopping bool
+}
+
+// Stats is what a handler does at a moment, and has done since it was made.
+type Stats struct {
+	Connections int    // that there are
+	Accepted    uint64 // of all that came
+	TooMany     uint64 // that were refused, because there were as many as there may be
+	Slow        uint64 // that were dropped, because they did not read
+	Silent      uint64 // that were dropped, because they did not answer a ping
+}
+
+// New returns a handler. Nil options mean defaults.
+func New(service *rpc.Service, opts *Options) *Handler {
+	h := &Handler{service: service, wires: make(map[*wire]struct{})}
+	if opts != nil {
+		h.opts = *opts
+	}
+	h.opts.MaxMessage = cmp.Or(h.opts.MaxMessage, DefaultMaxMessage)
+	h.opts.MaxConnections = cmp.Or(h.opts.MaxConnections, DefaultMaxConnections)
+	h.opts.Ping = cmp.Or(h.opts.Ping, DefaultPing)
+	h.opts.Patience = cmp.Or(h.opts.Patience, DefaultPatience)
+	h.opts.MaxUnread = cmp.Or(h.opts.MaxUnread, DefaultMaxUnread)
+	if h.opts.Log == nil {
+		h.opts.Log = slog.New(slog.DiscardHandler)
+	}
+	h.ctx, h.cancel = context.WithCancel(context.Background())
+	return h
+}
+
+// Stats returns what the handler does at the moment.
+func (h *Handler) Stats() Stats {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := h.stats
+	s.Connections = len(h.wires)
+	return s
+}
+
+// Protocol is the subprotocol of the service, for clients that have to name one.
+const Protocol = "kernos"
+
+// ServeHTTP implements [http.Handler]. It returns when the connection is upgraded; the
+// connection goes on until its peer leaves or Shutdown is called.
+func (h *Handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	h.mu.Lock()
+	tooMany, stopping := len(h.wires) >= h.opts.MaxConnections, h.stopping
+	if tooMany {
+		h.stats.TooMany++
+	}
+	h.mu.Unlock()
+	switch {
+	case stopping:
+		http.Error(rw, "The server is shutting down", http.StatusServiceUnavailable)
+		return
+	case tooMany:
+		http.Error(rw, "There are as many connections as there may be; close one, or try again later", http.StatusServiceUnavailable)
+		return
+	case !headerHas(r.Header, "Upgrade", "websocket"):
+		rw.Header().Set("Upgrade", "websocket")
+		http.Error(rw, "This address speaks WebSocket; connect with a WebSocket client", http.StatusUpgradeRequired)
+		return
+	}
+	upgrader := ws.HTTPUpgrader{Timeout: h.opts.Patience, Protocol: protocolOf(r)}
+	conn, buffered, _, err := upgrader.Upgrade(r, rw)
+	if err != nil {
+		h.opts.Log.Info("an upgrade to WebSocket failed", "error", err)
+		return
+	}
+	_ = conn.SetDeadline(time.Time{}) // the server's own deadlines are not ours
+	w := newWire(h, conn, rest(conn, buffered.Reader), blobs.RemoteOf(r.Context()))
+	h.mu.Lock()
+	if h.stopping {
+		h.mu.Unlock()
+		w.end()
+		return
+	}
+	h.wires[w] = struct{}{}
+	h.stats.Accepted++
+	h.running.Add(1)
+	h.mu.Unlock()
+	// On a goroutine of its own, so that nothing of the request stays in memory.
+	go h.serve(w)
+}
+
+func (h *Handler) serve(w *wire) {
+	defer h.running.Done()
+	err := h.service.Serve(blobs.WithRemote(h.ctx, w.remote), w)
+	w.close(ws.StatusGoingAway, "The server is shutting down")
+	w.end()
+	h.opts.Log.Debug("a WebSocket connection has ended", "error", err)
+}
+
+// forget notes that a connection is gone. Its streams may be kept for a while.
+func (h *Handler) forget(w *wire, count func(*Stats)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, there := h.wires[w]; there {
+		delete(h.wires, w)
+		if count != nil {
+			count(&h.stats)
+		}
+	}
+}
+
+// Shutdown closes the service and ends all connections: nothing new is read, what has begun
+// is finished and sent, and then the peers are told with 1001. When ctx ends first, they are cut off, and its
+// error is returned. What slow calls still do is cancelled then.
+func (h *Handler) Shutdown(ctx context.Context) error {
+	h.mu.Lock()
+	h.stopping = true
+	for w := range h.wires {
+		w.stop()
+	}
+	h.mu.Unlock()
+	h.service.Close()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		h.running.Wait()
+	}()
+	defer h.cancel()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+	}
+	h.cancel()
+	h.mu.Lock()
+	for w := range h.wires {
+		_ = w.conn.Close()
+	}
+	h.mu.Unlock()
+	<-done
+	return ctx.Err()
+}
+
+// protocolOf chooses the subprotocol, of which a browser wants one of those that it named:
+// ours, or else the one in which a token comes.
+func protocolOf(r *http.Request) func(string) bool {
+	ours := headerHas(r.Header, "Sec-WebSocket-Protocol", Protocol)
+	return func(p string) bool {
+		if ours {
+			return p == Protocol
+		}
+		return strings.HasPrefix(p, Protocol+".")
+	}
+}
+
+// headerHas reports whether a header, which is a list, has an element.
+func headerHas(h http.Header, name, element string) bool {
+	for _, line := range h.Values(name) {
+		for part := range strings.SplitSeq(line, ",") {
+			if strings.EqualFold(strings.TrimSpace(part), element) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// readBuffer is how much is read ahead.
+const readBuffer = 4 << 10
+
+// rest returns what reads a connection, and what of it the server has read already.
+func rest(conn net.Conn, read *bufio.Reader) *bufio.Reader {
+	var from io.Reader = conn
+	if n := read.Buffered(); n > 0 {
+		early, _ := read.Peek(n)
+		from = io.MultiReader(bytes.NewReader(bytes.Clone(early)), conn)
+	}
+	return bufio.NewReaderSize(from, readBuffer)
+}
+
+// errLost is the end of a connection whose peer may come back.
+var errLost = errors.New("the connection is lost")
