@@ -16,7 +16,7 @@ func (k *Kernel) InFlight() int { return int(k.inFlight.Load()) }
 
 // Stats returns what the kernel does at the moment.
 func (k *Kernel) Stats() Stats {
-	s := Stats{InFlight: int(k.inFlight.Load())}
+	var s Stats
 	k.sessions.mu.Lock()
 	defer k.sessions.mu.Unlock()
 	s.Messages, s.Errors = k.sessions.messages, k.sessions.errors
@@ -25,6 +25,9 @@ func (k *Kernel) Stats() Stats {
 		s.Messages += one.taken.Load()
 		s.Errors += one.box.errors.Load()
 		s.Waiting += int(one.box.waiting.Load())
+		one.asides.Lock()
+		s.InFlight += one.slow
+		one.asides.Unlock()
 	}
 	return s
 }

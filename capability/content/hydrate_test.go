@@ -359,15 +359,3 @@ func FuzzHydrate(f *testing.F) {
 		}
 	})
 }
-
-// TestTheSameOverAndOver: what is named often counts once.
-func TestTheSameOverAndOver(t *testing.T) {
-	files, _ := directory(t, map[string]string{
-		"a.md": "---\nskills:\n" + strings.Repeat("  - s.md\n", MaxDependencies+500) + "tools: [t.sh]\n---\n",
-		"s.md": "---\nname: S\ndescription: s\n---\n",
-	})
-	out := string(New(files, nil).Hydrate(t.Context(), "os://a.md"))
-	if strings.Contains(out, "TOO_MANY") || strings.Count(out, `"name":"S"`) != 1 || !strings.Contains(out, "os://t.sh") {
-		t.Errorf("got %s", out)
-	}
-}

@@ -30,7 +30,7 @@ func (c *Content) newResource(uri string, data []byte) (*resource, int) {
 	}
 	r := &resource{content: jsonscan.AppendQuoted(nil, string(body))}
 	r.skills = c.dependencies(uri, f.skills, MaxDependencies)
-	r.tools = c.dependencies(uri, f.tools, MaxDependencies-min(len(r.skills), MaxDependencies))
+	r.tools = c.dependencies(uri, f.tools, MaxDependencies-min(len(f.skills), MaxDependencies))
 	size := len(r.content)
 	for _, list := range [][]dependency{r.skills, r.tools} {
 		for _, d := range list {
@@ -50,12 +50,11 @@ func (c *Content) dependencies(base string, declared []string, limit int) []depe
 		list = append(list, dependency{abs, problem})
 	}
 	sortDependencies(list)
-	list = slices.CompactFunc(list, func(a, b dependency) bool { return a.uri == b.uri })
 	if len(list) > limit {
 		list = append(list[:limit], dependency{string(tooManyDependencies), tooManyDependencies})
 		sortDependencies(list)
 	}
-	return list
+	return slices.CompactFunc(list, func(a, b dependency) bool { return a.uri == b.uri })
 }
 
 func sortDependencies(list []dependency) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"path"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -42,11 +41,7 @@ func (c *Content) newSummary(uri string, data []byte) (*summary, int) {
 	default:
 		s.problems = problemsOf(uri, &f)
 		s.skills = c.dependencies(uri, f.skills, MaxDependencies)
-		s.tools = c.dependencies(uri, f.tools, MaxDependencies-min(len(s.skills), MaxDependencies))
-		cut := func(d dependency) bool { return d.problem == tooManyDependencies }
-		if slices.ContainsFunc(s.skills, cut) || slices.ContainsFunc(s.tools, cut) {
-			s.problems = append(s.problems, fmt.Sprintf("TOO_MANY_DEPENDENCIES: %d are named, and %d are looked up", len(f.skills)+len(f.tools), MaxDependencies))
-		}
+		s.tools = c.dependencies(uri, f.tools, MaxDependencies-min(len(f.skills), MaxDependencies))
 	}
 	size := len(s.name) + len(s.description)
 	for _, p := range s.problems {
@@ -127,6 +122,9 @@ func problemsOf(uri string, f *front) []string {
 	}
 	if n := utf8.RuneCountInString(f.description); n > MaxDescription {
 		add("DESCRIPTION_TOO_LONG: it has %d characters, and %d are allowed", n, MaxDescription)
+	}
+	if n := len(f.skills) + len(f.tools); n > MaxDependencies {
+		add("TOO_MANY_DEPENDENCIES: %d are named, and %d are looked up", n, MaxDependencies)
 	}
 	if isSkillFile(file) {
 		list = append(list, nameProblems(f.name, path.Base(folder))...)

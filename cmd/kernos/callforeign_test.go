@@ -238,6 +238,23 @@ func TestSecretsAreNotKeptForCompletion(t *testing.T) {
 	}
 }
 
+func TestSecretsAreNotShown(t *testing.T) {
+	privately(t)
+	s := newForeign(t)
+	for _, args := range [][]string{
+		{"water", "--name", "elm", "--pin", "hunter2", "--height", "1"},
+		{"water", "--pin", "hunter2"},
+		{"watr", "--name", "elm", "--pin", "hunter2"},
+		{"water", "--name", "elm", "pin:=hunter2"},
+		{"water", "--name", "elm", "pin:=[\"hunter2\"]"},
+	} {
+		out, notes, status := foreign(t, "", append(append([]string{"garden"}, args...), "--server", s.url)...)
+		if status == 0 || strings.Contains(out+notes, "hunter2") || !strings.Contains(notes, "try:  kernos garden ") {
+			t.Errorf("%v: got %q, %q, %d", args, out, notes, status)
+		}
+	}
+}
+
 func TestDoctorOfAForeignServer(t *testing.T) {
 	privately(t)
 	s := newForeign(t)

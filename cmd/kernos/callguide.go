@@ -66,7 +66,35 @@ func (c *calling) corrected(g *client.Guidance, params json.RawMessage) string {
 	if c.catalog != nil && (m == nil || m.Module != module || m.Name != method) {
 		m, _ = c.catalog.Method(c.root.Context(), module, method) // without its schema the command is still right
 	}
+	if m == nil {
+		params = nil // nobody knows which of it is secret
+	} else {
+		params = withoutSecrets(&m.Field, params)
+	}
 	return c.program(append([]string{module, method}, arguments(m, mended(m, params, g.ExampleParams))...)...)
+}
+
+// withoutSecrets leaves out what must not be shown.
+func withoutSecrets(f *client.Field, params json.RawMessage) json.RawMessage {
+	members := membersOf(params)
+	if members == nil {
+		return params
+	}
+	shown := make(map[string]json.RawMessage)
+	for _, m := range members {
+		inner := findField(f, m.name)
+		switch {
+		case inner == nil:
+			shown[m.name] = m.value
+		case !inner.Sensitive:
+			shown[m.name] = withoutSecrets(inner, m.value)
+		}
+	}
+	text, err := json.Marshal(shown)
+	if err != nil {
+		return nil
+	}
+	return text
 }
 
 // mended returns what was given, with that of the example in the place of what is missing

@@ -143,6 +143,9 @@ func (p *paramReader) pair(token string) func() error {
 		if !raw {
 			return p.convert(path, f, name, value)
 		}
+		if !json.Valid([]byte(value)) && f != nil && f.Sensitive {
+			return &invalidParams{fmt.Sprintf("%s: the value is not JSON; for a text write %s=…", name, name)}
+		}
 		if !json.Valid([]byte(value)) {
 			return &invalidParams{fmt.Sprintf("%s: %s is not JSON; for a text write %s=…", name, clip(value, 40), name)}
 		}
@@ -250,6 +253,9 @@ func fieldNames(f *client.Field, prefix string) (names []string) {
 func (p *paramReader) convert(path []string, f *client.Field, name, text string) error {
 	if f == nil || f.Scalar() != "array" {
 		value, err := convertValue(f, text)
+		if err != nil && f.Sensitive {
+			err = errors.New("the value is not " + strings.ToLower(valueWord(f)))
+		}
 		if err != nil {
 			return &invalidParams{name + ": " + err.Error()}
 		}

@@ -75,6 +75,7 @@ func newDaemon(s *serveSettings, people io.Writer) (_ *daemon, err error) {
 // open opens the store and makes the kernel.
 func (d *daemon) open() (err error) {
 	s := d.settings
+	s.outside.public = s.listen.public()
 	if d.state, err = findStateIn(d.log, s.keep, &s.outside, modest); err != nil {
 		return err
 	}

@@ -88,6 +88,15 @@ func (l *listenSettings) check(signed bool) error {
 	return nil
 }
 
+// public reports whether other machines can reach the address.
+func (l *listenSettings) public() bool {
+	if l.off || l.address.text == "" {
+		return false
+	}
+	a, err := net.ResolveTCPAddr("tcp", l.address.text)
+	return err != nil || !a.IP.IsLoopback()
+}
+
 // permitted says why an address may not be served as the settings are, if other machines can
 // reach it.
 func (l *listenSettings) permitted(a *net.TCPAddr) error {

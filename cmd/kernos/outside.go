@@ -37,6 +37,7 @@ type outsideSettings struct {
 	retries      int
 	directory    string
 	development  bool
+	public       bool // other machines reach the kernel
 }
 
 // defaultOutside is what a kernel reaches if nobody says anything: what its owner does.
@@ -72,13 +73,18 @@ func (o *outsideSettings) check() error {
 	if err := crypto.CheckKey(o.sealKey); err != nil {
 		return fmt.Errorf("--seal-key: %w", err)
 	}
-	_, err := o.policy(outbound.Personal)
+	_, err := o.policy()
 	return err
 }
 
-// policy returns where connections may go: where a base policy lets them, but for the
-// exceptions that are set.
-func (o *outsideSettings) policy(base outbound.Policy) (outbound.Policy, error) {
+// policy returns where connections may go: anywhere but to link-local addresses for the owner
+// of the machine, and to public ones for callers from elsewhere; but for the exceptions that
+// are set.
+func (o *outsideSettings) policy() (outbound.Policy, error) {
+	base := outbound.Personal
+	if o.public {
+		base = outbound.Policy{}
+	}
 	var err error
 	if base.Allow, err = outbound.ParseRules(o.fetchAllow...); err != nil {
 		return base, fmt.Errorf("--fetch-allow: %w", err)
@@ -109,7 +115,7 @@ type view struct {
 
 // reach prepares for what the settings allow.
 func (s *state) reach(o *outsideSettings) error {
-	policy, err := o.policy(outbound.Personal)
+	policy, err := o.policy()
 	if err != nil {
 		return err
 	}

@@ -91,6 +91,10 @@ func (c *single) take(m message.Message) {
 // Detach implements [kernel.Source].
 func (c *single) Detach() {} // the data is nobody else's
 
+// Serving implements [kernel.Controller]: the peer has sent all that it will, and can't be
+// asked anything.
+func (c *single) Serving(func(message.ID) bool) int { return 0 }
+
 // Left implements [kernel.Leaver].
 func (c *single) Left(finished <-chan struct{}) bool {
 	select {
