@@ -377,7 +377,7 @@ func neighbours(out io.Writer, socket string, line []byte) error {
 			<-stop
 		}},
 		{"100 that never read", 100, func(c net.Conn, stop <-chan struct{}) {
-			_ = c.SetWriteDeadline(time.Now().Add(time.Second))
+			_ = c.SetWriteDeadline(time.Now().Add(300 * time.Millisecond))
 			_, _ = c.Write(bytes.Repeat(line, 20_000))
 			<-stop
 		}},
@@ -386,7 +386,7 @@ func neighbours(out io.Writer, socket string, line []byte) error {
 				select {
 				case <-stop:
 					return
-				case <-time.After(time.Millisecond):
+				case <-time.After(10 * time.Millisecond):
 					if c, err := net.Dial("unix", socket); err == nil {
 						_, _ = c.Write(line)
 						_ = c.Close()
@@ -395,30 +395,43 @@ func neighbours(out io.Writer, socket string, line []byte) error {
 			}
 		}},
 	} {
-		alone, err := latency(conn, line, 10_000)
-		if err != nil {
-			return err
-		}
-		stop := make(chan struct{})
-		var all sync.WaitGroup
-		for range n.peers {
-			c, err := net.Dial("unix", socket)
+		// In turns, and the best of each: what else the machine does makes either look bad.
+		var alone, beside time.Duration
+		for round := range 5 {
+			without, err := besides(conn, line, socket, 0, nil)
 			if err != nil {
 				return err
 			}
-			all.Go(func() {
-				n.disturb(c, stop)
-				_ = c.Close()
-			})
-		}
-		time.Sleep(1200 * time.Millisecond) // until they have done their worst
-		beside, err := latency(conn, line, 10_000)
-		close(stop)
-		all.Wait()
-		if err != nil {
-			return err
+			with, err := besides(conn, line, socket, n.peers, n.disturb)
+			if err != nil {
+				return err
+			}
+			if round == 0 {
+				alone, beside = without, with
+			}
+			alone, beside = min(alone, without), min(beside, with)
 		}
 		fmt.Fprintf(out, "  Ping beside %-35s %v   %.2f × alone\n", n.name, beside, float64(beside)/float64(alone))
 	}
 	return nil
+}
+
+// besides measures the latency of a connection while others do what they do.
+func besides(conn net.Conn, line []byte, socket string, peers int, disturb func(net.Conn, <-chan struct{})) (time.Duration, error) {
+	stop := make(chan struct{})
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer close(stop)
+	for range peers {
+		c, err := net.Dial("unix", socket)
+		if err != nil {
+			return 0, err
+		}
+		all.Go(func() {
+			disturb(c, stop)
+			_ = c.Close()
+		})
+	}
+	time.Sleep(500 * time.Millisecond) // until they have done their worst
+	return latency(conn, line, 4000)
 }
