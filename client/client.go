@@ -232,7 +232,7 @@ func (c *Client) redial() (*link, error) {
 		if err == nil {
 			return l, nil
 		}
-		if _, refused := errors.AsType[*Refused](err); refused || c.ctx.Err() != nil {
+		if r, refused := errors.AsType[*Refused](err); refused && !r.passing() || c.ctx.Err() != nil {
 			return nil, err
 		}
 		select {

@@ -165,6 +165,24 @@ func TestResume(t *testing.T) {
 	}
 }
 
+// A server that has too much to do for a moment has not lost the stream.
+func TestResumeAtABusyServer(t *testing.T) {
+	s := newServer(t, resuming(6))
+	c := s.dial()
+	s.mu.Lock()
+	s.busy = 2
+	s.mu.Unlock()
+	stream, err := c.Stream(testContext(t), "m_x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := read(t, stream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "data", got, count(1, 6))
+}
+
 func TestResumeBeforeTheFirstItem(t *testing.T) {
 	s := newServer(t, func(s *session, c call) {
 		if c.Method != methodResume {

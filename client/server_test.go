@@ -63,6 +63,7 @@ type fakeServer struct {
 	answer func(*session, call)
 
 	mu       sync.Mutex
+	busy     int // how many connections are refused from now on
 	calls    []call
 	sessions []*session
 }
@@ -110,6 +111,14 @@ func (s *fakeServer) drop() {
 func (s *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("Authorization") == "Bearer wrong" {
 		http.Error(w, "that token is not mine", http.StatusUnauthorized)
+		return
+	}
+	s.mu.Lock()
+	busy := s.busy > 0
+	s.busy--
+	s.mu.Unlock()
+	if busy {
+		http.Error(w, "try again later", http.StatusServiceUnavailable)
 		return
 	}
 	conn, err := websocket.Accept(w, r, nil)

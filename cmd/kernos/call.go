@@ -202,9 +202,9 @@ func (c *calling) connect(ctx context.Context) (err error) {
 }
 
 // startable reports whether it makes sense to start the daemon for this command line. A
-// lone word that no module has is a slip.
+// lone word that no module has is a slip; what servers elsewhere have is not known here.
 func (c *calling) startable() bool {
-	if len(c.words) != 1 || strings.ContainsAny(c.words[0], "._") || len(c.tokens) > 0 {
+	if c.local == nil || len(c.words) != 1 || strings.ContainsAny(c.words[0], "._") || len(c.tokens) > 0 {
 		return true
 	}
 	r, err := allSyscalls()
@@ -376,7 +376,7 @@ func (c *calling) send(ctx context.Context, params json.RawMessage) error {
 		case client.Data:
 			failure = nil
 			bar.clear()
-			if err := out.print(&item); err != nil {
+			if err := out.print(ctx, &item); err != nil {
 				return err
 			}
 			c.remember(params, item.Data)

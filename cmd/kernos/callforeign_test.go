@@ -213,6 +213,10 @@ func TestCallWithAStaleCatalog(t *testing.T) {
 	if _, _, status = foreign(t, "", "garden", "plant", "--name", "oak", "--server", s.url); status != exitUnreachable {
 		t.Errorf("a call is %d", status)
 	}
+	// What is a module there is not known here, so a lone word is no slip.
+	if _, notes, status := foreign(t, "", "garden", "--server", s.url); status != exitUnreachable || !strings.Contains(notes, "can't reach") {
+		t.Errorf("a module: %q, %d", notes, status)
+	}
 }
 
 func TestSecretsAreNotKeptForCompletion(t *testing.T) {

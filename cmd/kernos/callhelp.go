@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -77,7 +78,7 @@ func methodHelp(m *client.Method) string {
 	required, optional := helpRows(&m.Field, "", true)
 	for _, f := range m.Fields {
 		if f.Required {
-			fmt.Fprintf(b, " --%s %s", f.Name, valueWord(f))
+			b.WriteString(" " + flagOf(f, f.Name))
 		}
 	}
 	if len(optional) > 0 {
@@ -119,14 +120,7 @@ func methodHelp(m *client.Method) string {
 func helpRows(f *client.Field, prefix string, needed bool) (required, optional [][2]string) {
 	for _, inner := range f.Fields {
 		name := prefix + inner.Name
-		flag := "--" + name
-		if findsOwn(flag) {
-			flag = name + "=" // kernos call has a flag of this name
-		}
-		if word := valueWord(inner); word != "" {
-			flag += " " + word
-		}
-		row := [2]string{strings.Replace(flag, "= ", "=", 1), fieldHelp(inner)}
+		row := [2]string{flagOf(inner, name), fieldHelp(inner)}
 		if inner.Required && needed {
 			required = append(required, row)
 		} else {
@@ -136,6 +130,18 @@ func helpRows(f *client.Field, prefix string, needed bool) (required, optional [
 		required, optional = append(required, r...), append(optional, o...)
 	}
 	return required, optional
+}
+
+// flagOf is how a parameter is written, with what stands for its value.
+func flagOf(f *client.Field, name string) string {
+	word := valueWord(f)
+	switch {
+	case findsOwn("--" + name): // kernos call has a flag of this name
+		return name + "=" + cmp.Or(word, "BOOLEAN")
+	case word == "":
+		return "--" + name
+	}
+	return "--" + name + " " + word
 }
 
 // valueWord is what stands for a value in a usage line.

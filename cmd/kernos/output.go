@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -57,10 +58,10 @@ func newPrinter(s *screen, f *callFlags) (*printer, error) {
 }
 
 // print shows the data of an item.
-func (p *printer) print(item *client.Item) error {
+func (p *printer) print(ctx context.Context, item *client.Item) error {
 	data := item.Data
 	if p.filter != nil {
-		return p.filtered(data)
+		return p.filtered(ctx, data)
 	}
 	t := p.template
 	if t == nil && p.mode == "pretty" {
@@ -75,13 +76,13 @@ func (p *printer) print(item *client.Item) error {
 	return p.value(data)
 }
 
-// filtered shows what the filter makes of the data.
-func (p *printer) filtered(data json.RawMessage) error {
+// filtered shows what the filter makes of the data. A filter may go on for ever.
+func (p *printer) filtered(ctx context.Context, data json.RawMessage) error {
 	input, err := decoded(data)
 	if err != nil {
 		return failed(err)
 	}
-	results := p.filter.Run(input)
+	results := p.filter.RunWithContext(ctx, input)
 	for {
 		v, ok := results.Next()
 		if !ok {

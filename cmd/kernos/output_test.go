@@ -2,9 +2,11 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"kernos/client"
 )
@@ -25,8 +27,30 @@ func printed(t *testing.T, s *screen, flags string, data string) (string, error)
 	if err != nil {
 		return "", err
 	}
-	err = p.print(&client.Item{Type: client.Data, ContentType: "test.output", Data: json.RawMessage(data)})
+	err = p.print(t.Context(), &client.Item{Type: client.Data, ContentType: "test.output", Data: json.RawMessage(data)})
 	return out.String(), err
+}
+
+// A filter that goes on for ever ends with the command.
+func TestAnEndlessFilterIsInterrupted(t *testing.T) {
+	p, err := newPrinter(&screen{out: new(bytes.Buffer), err: new(bytes.Buffer)}, &callFlags{jq: "last(repeat(1))", given: map[string]bool{"jq": true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := p.print(ctx, &client.Item{Type: client.Data, Data: json.RawMessage("1")}); err == nil {
+		t.Error("it ended by itself")
+	}
+}
+
+// What is written as it is in the usage line can be run.
+func TestHelpOfAParameterThatIsNamedLikeAFlag(t *testing.T) {
+	for name, want := range map[string]string{"data": "data=STRING", "key": "--key STRING"} {
+		if got := flagOf(&client.Field{Name: name, Types: []string{"string"}}, name); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
 }
 
 func TestOutputForms(t *testing.T) {

@@ -96,7 +96,7 @@ in config.yaml in the home directory (line-time: 30s), in this order.`,
 	f.Var(&s.maxConnections, "max-connections", "how many connections are served at once")
 	f.Var(&s.inFlight, "in-flight", "how many slow requests of one connection run at once")
 	f.Var(&s.inFlightAll, "in-flight-all", "how many slow requests of all connections run at once")
-	f.Var(&s.idle, "idle", "close connections that have been silent for so long; 0 is never")
+	f.Var(&s.idle, "idle", "close connections that have been silent for so long; 0 is never, and two minutes between HTTP requests")
 	f.Var(&s.lineTime, "line-time", "how long a connection may take for one line")
 	f.Var(&s.frameRate, "frame-rate", "how many messages a second are read from one connection; 0 is any number")
 	f.Var(&s.timeout, "timeout", "how long one call may take")

@@ -200,8 +200,14 @@ func (p *patient) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if t, ok := conn.(interface{ NetConn() net.Conn }); ok {
 		inner = t.NetConn()
 	}
-	if v, ok := inner.(*visitor); ok {
+	v, ok := inner.(*visitor)
+	if ok {
 		v.leave()
+	}
+	if ok && conn == inner {
+		// As it was accepted: who has it may want more of it than a net.Conn gives. What is
+		// buffered still goes through the visitor, which is the same connection.
+		conn = v.Conn
 	}
 	return conn, buffered, nil
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"kernos/internal/jsonscan"
-	"kernos/kernel"
 	"kernos/store/blobs"
 	"kernos/transport/rpc"
 )
@@ -28,23 +27,23 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 		refuse(w, *no)
 		return
 	}
-	ctx, cancel := context.WithCancelCause(r.Context())
-	defer cancel(nil)
-	module, method := r.PathValue("module"), r.PathValue("method")
-	if route, ok := s.k.Registry().LookupMethod(module + "_" + method); ok && route.Syscall.Endless {
-		forget := context.AfterFunc(s.life, func() { cancel(kernel.ErrStopping) })
-		defer forget()
-	}
+	ctx, release := s.lasting(r)
+	defer release()
+	gone, left := context.WithCancelCause(r.Context())
+	defer left(nil)
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("X-Accel-Buffering", "no")
 	w.WriteHeader(http.StatusOK)
-	e := &eventStream{w: w, control: http.NewResponseController(w), remote: blobs.RemoteOf(ctx), left: cancel}
+	e := &eventStream{w: w, control: http.NewResponseController(w), remote: blobs.RemoteOf(ctx), left: left}
 	e.write(nil) // the headers
 	var waker sync.WaitGroup
 	over := make(chan struct{})
 	waker.Go(func() { e.keepAlive(over) })
-	s.opts.RPC.Call(ctx, module, method, e.remote.Inward(data), e.item)
+	s.opts.RPC.Call(ctx, rpc.Call{
+		Namespace: r.PathValue("module"), Method: r.PathValue("method"), Params: e.remote.Inward(data), Gone: gone.Done(),
+		Correlation: r.Header.Get("X-Correlation-Id"), IdempotencyKey: r.Header.Get("Idempotency-Key"),
+	}, e.item)
 	close(over)
 	waker.Wait()
 }

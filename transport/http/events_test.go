@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"kernos/kernel"
 	"kernos/message"
@@ -148,4 +149,58 @@ func TestOpenRPC(t *testing.T) {
 	if b := s.do("GET", "/openrpc.json", "", "If-None-Match", a.header.Get("ETag")); b.status != 304 || b.body != "" {
 		t.Errorf("%d %.200s", b.status, b.body)
 	}
+}
+
+// What the headers of a call say goes for events as for JSON.
+func TestEventsHaveTheMetadataOfTheRequest(t *testing.T) {
+	seen := make(chan message.Metadata, 1)
+	syscall := raw("Test.Look", message.KindQuery, func(_ context.Context, m message.Message, emit kernel.Emit) {
+		seen <- m.Metadata
+		emit(m.Reply(nil))
+	})
+	s := openRPC(t, siteOptions{syscalls: []kernel.Syscall{syscall}})
+	a := s.do("POST", "/v1/call/test/look", "", "Accept", "text/event-stream", "Idempotency-Key", "once", "X-Correlation-Id", "flow")
+	if m := soon(t, "it runs", seen); m.IdempotencyKey != "once" || m.Correlation != "flow" || names(parseEvents(t, a.body)) != "data done" {
+		t.Errorf("%+v, %s", m, a.body)
+	}
+	a = s.do("POST", "/v1/call/test/look", "", "Accept", "text/event-stream", "Idempotency-Key", strings.Repeat("x", 5000))
+	if got := names(parseEvents(t, a.body)); got != "error done" {
+		t.Errorf("a key that is too long: %s", a.body)
+	}
+}
+
+// A command with events is completed when its peer leaves, and cut when the server is.
+func TestEventsOfACommandAreCut(t *testing.T) {
+	begun, ended := make(chan struct{}), make(chan struct{})
+	syscall := raw("Test.Work", message.KindCommand, func(ctx context.Context, m message.Message, emit kernel.Emit) {
+		close(begun)
+		<-ctx.Done()
+		close(ended)
+		kernel.Fail(ctx, m, emit, ctx.Err())
+	})
+	syscall.Timeout = 10 * enough
+	s := openRPC(t, siteOptions{Options: Options{Grace: 100 * time.Millisecond}, syscalls: []kernel.Syscall{syscall}})
+	ctx, leave := context.WithCancel(t.Context())
+	r, err := http.NewRequestWithContext(ctx, "POST", s.url+"/v1/call/test/work", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Accept", "text/event-stream")
+	response, err := s.client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	soon(t, "it begins", begun)
+	until(t, "it counts", func() bool { return s.k.Stats().InFlight == 1 })
+	leave()
+	_ = response.Body.Close()
+	select {
+	case <-ended:
+		t.Error("it was cancelled because its peer has left")
+	case <-time.After(50 * time.Millisecond):
+	}
+	if err := s.end(); err != nil {
+		t.Error(err)
+	}
+	soon(t, "it is told", ended)
 }

@@ -256,6 +256,9 @@ func TestWebSocketsAreSomebodyElses(t *testing.T) {
 		t.Fatal(err)
 	}
 	theirs := soon(t, "it is handed over", h.conns)
+	if _, ok := theirs.(*net.TCPConn); !ok {
+		t.Errorf("got a %T, with which nothing can be sent without waiting", theirs)
+	}
 	until(t, "it does not count", func() bool { return s.Stats() == (Stats{}) })
 	if err := s.end(); err != nil {
 		t.Error(err)

@@ -121,12 +121,19 @@ func (c *conn) receive(frame []byte) (message.Message, kernel.Emit, bool) {
 	return message.Message{}, nil, false
 }
 
+// maxBatchOut is how many bytes the responses to a batch may have, beside the one with which
+// they have more.
+const maxBatchOut = 1 << 20
+
 // receiveBatch answers a batch: all acknowledgements in one response, and then the streams.
 func (c *conn) receiveBatch(calls []request) {
 	out := append(c.out[:0], '[')
 	tasks := make([]task, len(calls))
 	for i := range calls {
 		before := len(out)
+		if before > maxBatchOut && calls[i].bad == nil && calls[i].id != nil {
+			calls[i].bad = &failure{codeTooLarge, "Response too large: the responses to a batch may have " + strconv.Itoa(maxBatchOut) + " bytes; send several"}
+		}
 		if len(out) > 1 {
 			out = append(out, ',')
 		}

@@ -32,6 +32,9 @@ func (s *Service) unknown(st *stream, name string) func(*stream) {
 		st.namespace = module
 		return func(st *stream) { st.noMethod(n, method) }
 	}
+	if module == ownNamespace {
+		return func(st *stream) { st.noOwnMethod(method) }
+	}
 	return func(st *stream) {
 		st.refuse(404, "Module not found: "+module, func(dst []byte) []byte {
 			dst = jsonscan.AppendQuoted(append(dst, `,"error_kind":"module_not_found","module":`...), module)
@@ -64,6 +67,21 @@ func (st *stream) noMethod(n *kernel.Namespace, method string) {
 			return jsonscan.AppendQuoted(append(dst, `,"action":"call_module_schema","namespace":`...), n.Name)
 		}
 		return appendTry(dst, n.Methods[slices.Index(names, near)], near)
+	})
+}
+
+// ownNames are the methods of the service itself.
+var ownNames = []string{"schema", "module_schema", "hash", "unsubscribe", "resume"}
+
+// noOwnMethod is noMethod for the service itself, which is in no listing.
+func (st *stream) noOwnMethod(method string) {
+	st.refuse(404, "Method not found: "+method, func(dst []byte) []byte {
+		dst = jsonscan.AppendQuoted(append(dst, `,"error_kind":"method_not_found","module":"`+ownNamespace+`","method":`...), method)
+		dst = appendStrings(append(dst, `,"available_methods":`...), ownNames)
+		if near := nearest.Best(method, ownNames); near != "" {
+			return jsonscan.AppendQuoted(append(dst, `,"action":"try_method","suggested_method":`...), near)
+		}
+		return append(dst, `,"action":"call_service_schema"`...)
 	})
 }
 

@@ -14,6 +14,7 @@ const (
 	codeNoMethod       = -32601
 	codeInvalidParams  = -32602
 	codeTooMany        = -32005 // subscriptions
+	codeTooLarge       = -32003 // the response to a batch
 	codeNotKept        = -32001 // a stream that can't be resumed
 )
 

@@ -37,7 +37,6 @@ import (
 	"time"
 
 	"kernos/kernel"
-	"kernos/message"
 )
 
 // Notification is the method of the notifications that carry items.
@@ -142,28 +141,6 @@ func (s *Service) Close() { s.kept.close() }
 type Item struct {
 	Type string          // progress, data, guidance, error or done
 	JSON json.RawMessage // the whole item
-}
-
-// Call makes one call for a wire that has no use for subscriptions, such as a request of
-// HTTP: item is given each item of the stream in order, the last of which is done. The
-// item is valid until it returns. Params may be empty. A query is cancelled when ctx ends, a
-// command is completed. Streams of Call can't be resumed.
-func (s *Service) Call(ctx context.Context, namespace, method string, params json.RawMessage, item func(Item)) {
-	st := &stream{svc: s, item: item}
-	if own, ok := s.own(namespace + "_" + method); ok {
-		st.namespace = ownNamespace
-		own(st, params)
-		return
-	}
-	m, problem := s.prepare(st, namespace+"_"+method, params)
-	if problem != nil {
-		problem(st)
-		return
-	}
-	if m.Kind == message.KindCommand {
-		ctx = context.WithoutCancel(ctx)
-	}
-	s.k.Handle(ctx, m, st.emit)
 }
 
 // OpenRPC returns the OpenRPC document of the service, as rpc.discover does. The caller must

@@ -197,6 +197,23 @@ func TestLargeDataDoesNotBecomeAnItem(t *testing.T) {
 	}
 }
 
+// The service's own methods are in no listing, and a slip in their names is found all the
+// same.
+func TestSlipInTheNameOfAnOwnMethod(t *testing.T) {
+	s := newService(t, nil)
+	for method, want := range map[string]string{"schem": `"suggested_method":"schema"`, "frobnicate": `"action":"call_service_schema"`} {
+		var first string
+		s.Call(context.Background(), Call{Namespace: "service", Method: method}, func(i Item) {
+			if first == "" {
+				first = string(i.JSON)
+			}
+		})
+		if !strings.Contains(first, `"error_kind":"method_not_found","module":"service"`) || !strings.Contains(first, want) {
+			t.Errorf("%s: %s", method, first)
+		}
+	}
+}
+
 // Call is for wires that have no subscriptions.
 func TestCallGivesItemsInOrder(t *testing.T) {
 	s := newService(t, nil)
@@ -206,7 +223,7 @@ func TestCallGivesItemsInOrder(t *testing.T) {
 	} {
 		namespace, method, _ := strings.Cut(call, " ")
 		var got []string
-		s.Call(context.Background(), namespace, method, nil, func(i Item) {
+		s.Call(context.Background(), Call{Namespace: namespace, Method: method}, func(i Item) {
 			if !json.Valid(i.JSON) {
 				t.Errorf("%s: %s", call, i.JSON)
 			}

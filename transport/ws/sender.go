@@ -181,13 +181,12 @@ func (s *sender) drain(frames []byte, sent int) {
 // send sends frames to a peer that may be slow, and reports whether it took them.
 func (s *sender) send(frames []byte, sent int) bool {
 	for sent < len(frames) {
-		_ = s.w.conn.SetWriteDeadline(time.Now().Add(s.w.h.opts.Patience))
-		n, err := s.w.conn.Write(frames[sent:min(len(frames), sent+enough)])
+		n, late, err := s.write(frames[sent:min(len(frames), sent+enough)])
 		sent += n
-		if err == nil {
+		if err == nil && !late {
 			continue
 		}
-		if errors.Is(err, os.ErrDeadlineExceeded) && s.raw != nil {
+		if late {
 			s.drop(frames, sent)
 		}
 		s.mu.Lock()
@@ -196,6 +195,22 @@ func (s *sender) send(frames []byte, sent int) bool {
 		return false
 	}
 	return true
+}
+
+// write writes some bytes, and reports whether the peer has lost our patience over them. TLS
+// can't go on behind a deadline that has passed, so there the write itself has the time that
+// a peer has to read why it is dropped.
+func (s *sender) write(part []byte) (n int, late bool, err error) {
+	patience := s.w.h.opts.Patience
+	if s.raw != nil {
+		_ = s.w.conn.SetWriteDeadline(time.Now().Add(patience))
+		n, err = s.w.conn.Write(part)
+		return n, errors.Is(err, os.ErrDeadlineExceeded), err
+	}
+	begun := time.Now()
+	_ = s.w.conn.SetWriteDeadline(begun.Add(2 * patience))
+	n, err = s.w.conn.Write(part)
+	return n, time.Since(begun) >= patience && (err == nil || errors.Is(err, os.ErrDeadlineExceeded)), err
 }
 
 // drop says to a peer that does not read why it is dropped: it gets the rest of the frame

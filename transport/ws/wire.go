@@ -178,15 +178,32 @@ func (w *wire) payload(message []byte, header ws.Header) ([]byte, error) {
 	from := len(message)
 	for left := int(header.Length); left > 0; {
 		n := min(left, chunk)
-		at := len(message)
 		message = append(message, make([]byte, n)...)
-		if _, err := io.ReadFull(w.in, message[at:]); err != nil {
-			return nil, io.ErrUnexpectedEOF
+		if err := w.fill(message[len(message)-n:]); err != nil {
+			return nil, err
 		}
 		left -= n
 	}
 	ws.Cipher(message[from:], header.Mask, 0)
 	return message, nil
+}
+
+// fill reads as much as there is room for. A peer that stops in the middle of a frame is one
+// that is silent.
+func (w *wire) fill(room []byte) error {
+	if w.in.Buffered() < len(room) {
+		w.reading.Store(true)
+		defer w.reading.Store(false)
+	}
+	for len(room) > 0 {
+		n, err := w.in.Read(room)
+		if room = room[n:]; n > 0 {
+			w.heard.Store(true)
+		} else if err != nil {
+			return io.ErrUnexpectedEOF
+		}
+	}
+	return nil
 }
 
 // controlled answers a control frame.
@@ -205,7 +222,7 @@ func (w *wire) controlled(header ws.Header) error {
 }
 
 // goodbye answers a close frame. A peer that goes away, as a browser does that leaves a
-// page, or says nothing of why, may come back and resume; one that is done does not.
+// page, may come back and resume; one that is done, or says nothing of why, does not.
 func (w *wire) goodbye(data []byte) error {
 	code, reason := ws.ParseCloseFrameData(data)
 	if len(data) == 0 {

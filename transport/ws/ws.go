@@ -20,6 +20,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -140,10 +141,10 @@ func (h *Handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	h.mu.Unlock()
 	switch {
 	case stopping:
-		http.Error(rw, "The server is shutting down", http.StatusServiceUnavailable)
+		refuse(rw, "stopping", "The server is shutting down")
 		return
 	case tooMany:
-		http.Error(rw, "There are as many connections as there may be; close one, or try again later", http.StatusServiceUnavailable)
+		refuse(rw, "too_many_connections", "There are as many WebSockets as there may be; close one, or try again later")
 		return
 	case !headerHas(r.Header, "Upgrade", "websocket"):
 		rw.Header().Set("Upgrade", "websocket")
@@ -170,6 +171,14 @@ func (h *Handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	h.mu.Unlock()
 	// On a goroutine of its own, so that nothing of the request stays in memory.
 	go h.serve(w)
+}
+
+// refuse says why there is no connection at the moment: the name is for programs.
+func refuse(rw http.ResponseWriter, name, text string) {
+	rw.Header().Set("Content-Type", "application/json")
+	rw.Header().Set("Retry-After", "1")
+	rw.WriteHeader(http.StatusServiceUnavailable)
+	_, _ = fmt.Fprintf(rw, "{\"code\":503,\"name\":%q,\"message\":%q}\n", name, text) // whoever has left does not miss it
 }
 
 func (h *Handler) serve(w *wire) {

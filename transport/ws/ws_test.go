@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -42,6 +43,11 @@ type server struct {
 
 func serve(t *testing.T, opts *Options) *server {
 	t.Helper()
+	return serveOver(t, opts, false)
+}
+
+func serveOver(t *testing.T, opts *Options, encrypted bool) *server {
+	t.Helper()
 	s := &server{t: t, big: make(chan struct{})}
 	raw := func(name message.Type, slow bool, h kernel.Handler) kernel.Syscall {
 		return kernel.Syscall{Definition: kernel.Definition{
@@ -68,7 +74,11 @@ func serve(t *testing.T, opts *Options) *server {
 		t.Fatal(err)
 	}
 	s.Handler = New(rpc.New(kernel.New(registry, nil), nil), opts)
-	s.http = httptest.NewServer(s.Handler)
+	if s.http = httptest.NewUnstartedServer(s.Handler); encrypted {
+		s.http.StartTLS()
+	} else {
+		s.http.Start()
+	}
 	t.Cleanup(func() {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel() // whatever still runs has no reason to
@@ -82,7 +92,7 @@ func (s *server) url() string { return "ws" + strings.TrimPrefix(s.http.URL, "ht
 
 func (s *server) dial() *websocket.Conn {
 	s.t.Helper()
-	c, _, err := websocket.Dial(s.t.Context(), s.url(), nil)
+	c, _, err := websocket.Dial(s.t.Context(), s.url(), &websocket.DialOptions{HTTPClient: s.http.Client()})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -94,7 +104,8 @@ func (s *server) dial() *websocket.Conn {
 // raw connects without a library's help, so that a test can send anything.
 func (s *server) raw() (net.Conn, *bufio.Reader) {
 	s.t.Helper()
-	conn, buffered, _, err := ws.Dial(s.t.Context(), s.url())
+	dialer := ws.Dialer{TLSConfig: &tls.Config{InsecureSkipVerify: true}}
+	conn, buffered, _, err := dialer.Dial(s.t.Context(), s.url())
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -240,13 +251,36 @@ func TestFragmentsAndPings(t *testing.T) {
 func TestSlowReaderIsToldWhy(t *testing.T) {
 	s := serve(t, &Options{Patience: time.Second, MaxUnread: 1 << 20})
 	conn, in := s.raw()
+	slowReader(t, s, conn, in, func() { eventually(t, "it is dropped", func() bool { return s.Stats().Slow == 1 }) })
+}
+
+// Over TLS too, where nothing can be written behind a deadline that has passed.
+func TestSlowReaderIsToldWhyOverTLS(t *testing.T) {
+	s := serveOver(t, &Options{Patience: 2 * time.Second, MaxUnread: 1 << 20}, true)
+	conn, in := s.raw()
+	slowReader(t, s, conn, in, func() { time.Sleep(2500 * time.Millisecond) }) // it has until the fourth second
+	if n := s.Stats().Slow; n != 1 {
+		t.Errorf("%d were slow", n)
+	}
+	deaf := serveOver(t, &Options{Patience: 100 * time.Millisecond, MaxUnread: 1 << 20}, true)
+	conn, _ = deaf.raw()
+	if err := ws.WriteFrame(conn, ws.MaskFrame(ws.NewTextFrame([]byte(`{"jsonrpc":"2.0","id":1,"method":"test_big"}`)))); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "who never reads is dropped", func() bool { return deaf.Stats().Slow == 1 })
+	<-deaf.big
+}
+
+// slowReader asks for much, and reads after a while.
+func slowReader(t *testing.T, s *server, conn net.Conn, in *bufio.Reader, wait func()) {
+	t.Helper()
 	if err := ws.WriteFrame(conn, ws.MaskFrame(ws.NewTextFrame([]byte(`{"jsonrpc":"2.0","id":1,"method":"test_big"}`)))); err != nil {
 		t.Fatal(err)
 	}
 	other := s.dial()
 	send(t, other, echo, 1, 1)
 	read(t, other)
-	eventually(t, "it is dropped", func() bool { return s.Stats().Slow == 1 })
+	wait()
 	for {
 		f, err := ws.ReadFrame(in)
 		if err != nil {
@@ -263,6 +297,25 @@ func TestSlowReaderIsToldWhy(t *testing.T) {
 		}
 	}
 	<-s.big // the handler did not hang
+}
+
+// A peer that stops in the middle of a frame is as silent as one that sends none.
+func TestPeerThatStopsInAFrameIsDropped(t *testing.T) {
+	s := serve(t, &Options{Ping: 100 * time.Millisecond})
+	conn, in := s.raw()
+	if _, err := conn.Write([]byte{0x81, 0xfe, 0x01, 0x00, 0, 0, 0, 0, '{'}); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		f, err := ws.ReadFrame(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Header.OpCode == ws.OpClose {
+			break
+		}
+	}
+	eventually(t, "it counts", func() bool { return s.Stats().Silent == 1 })
 }
 
 // A peer is asked whether it is there, and dropped if it does not answer.
@@ -300,6 +353,9 @@ func TestConnectionsAreLimited(t *testing.T) {
 	_, r, err := websocket.Dial(t.Context(), s.url(), nil)
 	if err == nil || r == nil || r.StatusCode != http.StatusServiceUnavailable {
 		t.Fatalf("got %v, %v", r, err)
+	}
+	if text, _ := io.ReadAll(r.Body); !strings.Contains(string(text), `"name":"too_many_connections"`) {
+		t.Errorf("it is told %s", text)
 	}
 	_ = c.Close(websocket.StatusNormalClosure, "")
 	eventually(t, "there is room", func() bool { return s.Stats().Connections == 0 })
