@@ -20,6 +20,7 @@ import (
 	"iter"
 	"time"
 
+	"kernos/internal/recent"
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/schema"
@@ -110,15 +111,19 @@ type Content struct {
 	opts    Options
 	running chan struct{} // one for each tool that runs
 
-	resources cache[*resource]
-	skills    cache[[]byte] // as they stand in the output
-	tools     cache[[]byte] // likewise
-	summaries cache[*summary]
+	resources *cache[*resource]
+	skills    *cache[[]byte] // as they stand in the output
+	tools     *cache[[]byte] // likewise
+	summaries *cache[*summary]
 }
 
 // New returns a Content that reads from a tree of files. Nil options mean defaults.
 func New(files Files, opts *Options) *Content {
-	c := &Content{files: files, running: make(chan struct{}, concurrent)}
+	c := &Content{
+		files: files, running: make(chan struct{}, concurrent),
+		resources: recent.New[made[*resource]](limits), skills: recent.New[made[[]byte]](limits),
+		tools: recent.New[made[[]byte]](limits), summaries: recent.New[made[*summary]](limits),
+	}
 	if opts != nil {
 		c.opts = *opts
 	}

@@ -77,7 +77,7 @@ func (c *Content) Hydrate(ctx context.Context, uri string) json.RawMessage {
 	if problem != "" {
 		return failed(problem)
 	}
-	r, err := load(ctx, c, &c.resources, abs, c.newResource)
+	r, err := load(ctx, c, c.resources, abs, c.newResource)
 	if err != nil {
 		return failed(fetchFailed)
 	}

@@ -4,7 +4,25 @@ import (
 	"context"
 	"strings"
 	"time"
+
+	"kernos/internal/recent"
+	of "kernos/internal/uri"
 )
+
+// limits are what is kept at most of each sort.
+var limits = recent.Limits{Values: 20_000, Bytes: 16 << 20, Each: 2 << 20}
+
+// keptCost is about what keeping a value costs beside its bytes.
+const keptCost = 256
+
+// made is what was made of a version of a file.
+type made[V any] struct {
+	version string
+	value   V
+}
+
+// A cache has what was made of files, by URI.
+type cache[V any] = recent.Cache[made[V]]
 
 // settled is how long ago a file must have been changed for its version to be relied on.
 // The clocks of file systems tick in milliseconds: a file that is changed twice within a
@@ -17,23 +35,28 @@ type maker[V any] func(uri string, data []byte) (value V, size int)
 // load returns what is made of a file as it is now: what was kept, if the file has not
 // changed.
 func load[V any](ctx context.Context, c *Content, cache *cache[V], uri string, from maker[V]) (V, error) {
-	value, version, known := cache.get(uri)
-	file, same, err := c.read(ctx, uri, version)
+	old, known := cache.Get(uri)
+	file, same, err := c.read(ctx, uri, old.version)
 	if err != nil {
-		cache.drop(uri)
+		cache.Drop(uri)
 		var none V
 		return none, err
 	}
 	if known && same {
-		return value, nil
+		return old.value, nil
 	}
 	value, size := from(uri, file.Data)
 	if reliable(&file) {
-		cache.put(uri, file.Version, value, size)
+		keep(cache, uri, file.Version, value, size)
 	} else if known {
-		cache.drop(uri)
+		cache.Drop(uri)
 	}
 	return value, nil
+}
+
+// keep keeps a value of some bytes that was made of a version.
+func keep[V any](c *cache[V], uri, version string, value V, size int) {
+	c.Put(uri, made[V]{version, value}, size+len(uri)+len(version)+keptCost)
 }
 
 // reliable reports whether the version of a file will be another one when its content is.
@@ -59,7 +82,7 @@ func (c *Content) read(ctx context.Context, uri, known string) (f File, same boo
 // resolve makes a URI absolute if its scheme is one that is served. If there is a problem,
 // the URI is given back as it is.
 func (c *Content) resolve(uri, base string) (string, problem) {
-	switch strings.ToLower(schemeOf(uri)) {
+	switch strings.ToLower(of.Scheme(uri)) {
 	case "", "os", "https":
 	default:
 		return uri, unsupportedScheme
@@ -73,21 +96,4 @@ func (c *Content) resolve(uri, base string) (string, problem) {
 
 func isRemote(uri string) bool {
 	return strings.HasPrefix(strings.ToLower(uri[:min(len(uri), 6)]), "https:")
-}
-
-// schemeOf returns what stands before the colon of an absolute URI, or "". One letter is no
-// scheme but the drive of a path.
-func schemeOf(uri string) string {
-	for i := range len(uri) {
-		c := uri[i]
-		switch {
-		case c|0x20 >= 'a' && c|0x20 <= 'z':
-		case i > 0 && (c >= '0' && c <= '9' || c == '+' || c == '-' || c == '.'):
-		case c == ':' && i > 1:
-			return uri[:i]
-		default:
-			return ""
-		}
-	}
-	return ""
 }

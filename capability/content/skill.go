@@ -7,7 +7,7 @@ func (c *Content) skill(ctx context.Context, d *dependency) []byte {
 	if d.problem != "" {
 		return brokenSkill(d.uri, d.problem)
 	}
-	text, err := load(ctx, c, &c.skills, d.uri, newSkill)
+	text, err := load(ctx, c, c.skills, d.uri, newSkill)
 	if err != nil {
 		return brokenSkill(d.uri, fetchFailed)
 	}

@@ -21,10 +21,10 @@ type summary struct {
 // summary returns what there is to say of a file that a walk has found.
 func (c *Content) summary(ctx context.Context, e *Entry) (*summary, error) {
 	// The walk has just said which version it has.
-	if s, version, ok := c.summaries.get(e.URI); ok && version == e.Version && version != "" {
-		return s, nil
+	if old, ok := c.summaries.Get(e.URI); ok && old.version == e.Version && old.version != "" {
+		return old.value, nil
 	}
-	return load(ctx, c, &c.summaries, e.URI, c.newSummary)
+	return load(ctx, c, c.summaries, e.URI, c.newSummary)
 }
 
 func (c *Content) newSummary(uri string, data []byte) (*summary, int) {

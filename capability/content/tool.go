@@ -23,11 +23,11 @@ func (c *Content) tool(ctx context.Context, d *dependency) []byte {
 	}
 	version, err := c.files.Version(ctx, d.uri)
 	if err != nil {
-		c.tools.drop(d.uri)
+		c.tools.Drop(d.uri)
 		return brokenTool(d.uri, toolProblem(err))
 	}
-	if text, known, ok := c.tools.get(d.uri); ok && known == version {
-		return text
+	if old, ok := c.tools.Get(d.uri); ok && old.version == version {
+		return old.value
 	}
 	path, ok := c.files.Local(d.uri)
 	if !ok {
@@ -39,7 +39,7 @@ func (c *Content) tool(ctx context.Context, d *dependency) []byte {
 	}
 	text := appendTool(nil, &tool{URI: d.uri, Description: description})
 	if info, err := os.Stat(path); err == nil && version != "" && reliable(&File{Version: version, Modified: info.ModTime()}) {
-		c.tools.put(d.uri, version, text, len(text))
+		keep(c.tools, d.uri, version, text, len(text))
 	}
 	return text
 }

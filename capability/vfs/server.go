@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"kernos/internal/recent"
 	"kernos/message"
 )
 
@@ -33,6 +34,18 @@ const (
 	maxRedirects         = 5
 )
 
+// page is a file of a server as it was read.
+type page struct {
+	data         []byte
+	version      string
+	modified     time.Time
+	etag         string // by which it is asked for again
+	lastModified string // likewise, if there is no ETag
+}
+
+// pageLimits are what a server's driver keeps at most.
+var pageLimits = recent.Limits{Values: 512, Bytes: 32 << 20, Each: 4 << 20}
+
 // server is a driver of the files below an address. It can't list them. What it has read is
 // kept and asked for again with its ETag, so a file that has not changed is not sent twice,
 // and one that has is seen at once.
@@ -42,7 +55,7 @@ type server struct {
 	own     *http.Transport // nil if the client is somebody else's
 	timeout time.Duration
 	limit   int64
-	kept    cache
+	kept    *recent.Cache[*page]
 }
 
 // Server returns the driver of an https server below an address, read-only. Nil options
@@ -55,7 +68,7 @@ func Server(address string, opts *ServerOptions) (Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &server{base: base, timeout: opts.Timeout, limit: MaxFile}
+	s := &server{base: base, timeout: opts.Timeout, limit: MaxFile, kept: recent.New[*page](pageLimits)}
 	if s.timeout <= 0 {
 		s.timeout = defaultServerTimeout
 	}
@@ -161,8 +174,8 @@ func (s *server) get(ctx context.Context, name string) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	old := s.kept.get(name)
-	if old != nil {
+	old, known := s.kept.Get(name)
+	if known {
 		if old.etag != "" {
 			r.Header.Set("If-None-Match", old.etag)
 		} else {
@@ -175,10 +188,10 @@ func (s *server) get(ctx context.Context, name string) (*page, error) {
 	}
 	defer func() { _ = answer.Body.Close() }()
 	switch {
-	case answer.StatusCode == http.StatusNotModified && old != nil:
+	case answer.StatusCode == http.StatusNotModified && known:
 		return old, nil
 	case answer.StatusCode == http.StatusNotFound || answer.StatusCode == http.StatusGone:
-		s.kept.drop(name)
+		s.kept.Drop(name)
 		return nil, fs.ErrNotExist
 	case answer.StatusCode != http.StatusOK:
 		return nil, message.Errorf(502, "VFS fetch failed: %s answered with status %d", s.base.Host, answer.StatusCode)
@@ -201,7 +214,11 @@ func (s *server) get(ctx context.Context, name string) (*page, error) {
 	if date, err := http.ParseTime(answer.Header.Get("Date")); err != nil || date.Sub(p.modified) < 2*time.Second {
 		p.lastModified = ""
 	}
-	s.kept.put(name, p)
+	if p.etag == "" && p.lastModified == "" {
+		s.kept.Drop(name) // it can't be asked for again
+	} else {
+		s.kept.Put(name, p, len(p.data))
+	}
 	return p, nil
 }
 

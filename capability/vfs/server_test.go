@@ -217,27 +217,6 @@ func TestAServerThatIsNotThere(t *testing.T) {
 	}
 }
 
-func TestACacheIsBounded(t *testing.T) {
-	var c cache
-	for i := range 3 * maxPages {
-		c.put(strings.Repeat("x", i), &page{etag: "e", data: make([]byte, 200<<10)})
-	}
-	if c.bytes > maxPageBytes || len(c.pages) > maxPages || len(c.pages) != c.order.Len() || len(c.pages) == 0 {
-		t.Errorf("%d pages of %d bytes are kept", len(c.pages), c.bytes)
-	}
-	c.put("big", &page{etag: "e", data: make([]byte, maxPage+1)})
-	c.put("unmarked", &page{})
-	if c.get("big") != nil || c.get("unmarked") != nil || c.get(strings.Repeat("x", 3*maxPages-1)) == nil {
-		t.Error("kept what should not be, or lost what was used last")
-	}
-	for name := range c.pages {
-		c.drop(name)
-	}
-	if c.bytes != 0 || c.order.Len() != 0 {
-		t.Errorf("%d bytes are left of nothing", c.bytes)
-	}
-}
-
 // TestAChangeWithinASecond: Last-Modified does not tell two versions of one second apart.
 func TestAChangeWithinASecond(t *testing.T) {
 	var content atomic.Value

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	of "kernos/internal/uri"
 	"kernos/message"
 )
 
@@ -95,7 +96,7 @@ func split(uri string) (p string, absolute bool, err error) {
 	if err := checkText(uri); err != nil {
 		return "", false, err
 	}
-	s := schemeOf(uri)
+	s := of.Scheme(uri)
 	switch {
 	case s == "":
 		return uri, uri[0] == '/', nil
@@ -132,27 +133,9 @@ func badURI(uri, format string, args ...any) *message.Error {
 	return message.Errorf(422, "Invalid URI %q: "+format, append([]any{message.Clip(uri, 200)}, args...)...)
 }
 
-// schemeOf returns what stands before the colon of an absolute URI, or "". One letter is no
-// scheme: C:/notes is a name like any other. A relative name with a colon in its first
-// segment is written ./a:b, as everywhere.
-func schemeOf(uri string) string {
-	for i := range len(uri) {
-		c := uri[i] | 0x20
-		switch {
-		case c >= 'a' && c <= 'z':
-		case i > 0 && (uri[i] >= '0' && uri[i] <= '9' || uri[i] == '+' || uri[i] == '-' || uri[i] == '.'):
-		case uri[i] == ':' && i > 1:
-			return uri[:i]
-		default:
-			return ""
-		}
-	}
-	return ""
-}
+func relative(uri string) bool { return uri != "" && of.Scheme(uri) == "" }
 
-func relative(uri string) bool { return uri != "" && schemeOf(uri) == "" }
-
-func remote(uri string) bool { return strings.EqualFold(schemeOf(uri), "https") }
+func remote(uri string) bool { return strings.EqualFold(of.Scheme(uri), "https") }
 
 // resolveRemote is Resolve for URIs of servers.
 func resolveRemote(uri, base string) (string, error) {

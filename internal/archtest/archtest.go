@@ -16,9 +16,9 @@ const module = "kernos"
 // folders in its place. A package may import packages of lower floors only; two
 // packages of one floor are siblings and don't know each other.
 var floors = [][]string{
-	{"internal/jsonscan", "internal/nearest", "internal/outbound"}, // below the house: standard library, or one small library
-	{"message", "schema", "store", "internal/sealed"},              // vocabulary
-	{"message/ndjson", "message/osevent", "store/*"},               // forms and engines of it
+	{"internal/jsonscan", "internal/nearest", "internal/outbound", "internal/recent", "internal/uri"}, // below the house: standard library, or one small library
+	{"message", "schema", "store", "internal/sealed"},                                                 // vocabulary
+	{"message/ndjson", "message/osevent", "store/*"},                                                  // forms and engines of it
 	{"kernel"}, // routing
 	{"transport", "transport/rpc", "journal"}, // what all NDJSON wires share, and all of JSON-RPC; what has passed
 	{"capability/*", "transport/*"},           // what there is to call, and how to reach it
