@@ -21,7 +21,6 @@ package schema
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -56,14 +55,32 @@ type Schema struct {
 func Parse(text json.RawMessage) (*Schema, error) {
 	var scan jsonscan.Scanner
 	if err := scan.Text(text); err != nil {
-		return nil, fmt.Errorf("not a JSON Schema: %w", err)
+		return nil, broken(err)
 	}
-	compact := json.RawMessage(jsonscan.AppendCompact(nil, text))
-	s := &Schema{source: func() (json.RawMessage, error) { return compact, nil }}
-	if _, err := s.library(); err != nil {
-		return nil, fmt.Errorf("not a JSON Schema: %w", err)
+	s := written(text)
+	if err := s.Check(); err != nil {
+		return nil, err
 	}
 	return s, nil
+}
+
+// Written is Parse for a text that stands in the program, which is a schema: nothing looks at
+// it before it is used, or checked.
+func Written(text string) *Schema { return written(json.RawMessage(text)) }
+
+func written(text json.RawMessage) *Schema {
+	return &Schema{source: func() (json.RawMessage, error) { return jsonscan.AppendCompact(nil, text), nil }}
+}
+
+// Check says what is wrong with the schema itself, or returns nil.
+func (s *Schema) Check() error {
+	if s.refused != nil {
+		return s.refused
+	}
+	if _, err := s.library(); err != nil {
+		return broken(err)
+	}
+	return nil
 }
 
 // Any is the schema of every value.
@@ -99,7 +116,6 @@ func (s *Schema) library() (*jsonschema.Schema, error) {
 }
 
 func compileFull(text json.RawMessage) (*jsonschema.Schema, error) {
-	const here = "kernos://schema/root"
 	doc, err := parseInstance(text)
 	if err != nil {
 		return nil, err
@@ -108,10 +124,10 @@ func compileFull(text json.RawMessage) (*jsonschema.Schema, error) {
 	c.DefaultDraft(jsonschema.Draft2020)
 	c.AssertFormat()
 	c.UseLoader(noLoader{})
-	if err := c.AddResource(here, doc); err != nil {
+	if err := c.AddResource(root, doc); err != nil {
 		return nil, err
 	}
-	return c.Compile(here)
+	return c.Compile(root)
 }
 
 // noLoader refuses references that leave the schema: a caller who registers a

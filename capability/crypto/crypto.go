@@ -17,7 +17,6 @@ package crypto
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"net"
@@ -176,13 +175,13 @@ func (k *Keyring) Module() kernel.Module {
 			kernel.Command(kernel.Definition{
 				Type:    "Crypto.Seal",
 				Summary: "Encrypt a secret; the reply is a sealed string (pwenc:v1:…) that may be kept and shown.",
-				Output:  parsed(`{"type":"string","description":"The sealed string, pwenc:v1:…"}`),
+				Output:  schema.Written(`{"type":"string","description":"The sealed string, pwenc:v1:…"}`),
 				Slow:    true, // somebody may have to confirm
 			}, k.sealing),
 			kernel.Query(kernel.Definition{
 				Type:    "Crypto.Open",
 				Summary: "Decrypt a sealed string (pwenc:v1:…); the reply is the secret.",
-				Output:  parsed(`{"type":"string","writeOnly":true,"description":"The plaintext. It is not recorded."}`),
+				Output:  schema.Written(`{"type":"string","writeOnly":true,"description":"The plaintext. It is not recorded."}`),
 				Slow:    true,
 			}, k.opening),
 			kernel.Query(kernel.Definition{
@@ -192,12 +191,4 @@ func (k *Keyring) Module() kernel.Module {
 			}, k.deriving),
 		},
 	}
-}
-
-func parsed(text string) *schema.Schema {
-	s, err := schema.Parse(json.RawMessage(text))
-	if err != nil {
-		panic(err) // it is written here
-	}
-	return s
 }

@@ -47,14 +47,10 @@ const maxNodes = 50_000
 
 // Graph draws a workflow.
 func Graph(j Journal) kernel.Syscall {
-	output, err := schema.Parse(json.RawMessage(graphOutput))
-	if err != nil {
-		panic(err) // it is a constant
-	}
 	return recalling(kernel.Definition{
 		Type:    "Message.Graph",
 		Summary: "Draw the messages of a workflow as a graph of causes and effects.",
-		Output:  output,
+		Output:  schema.Written(graphOutput),
 		Aliases: []message.Type{"Event.Graph"},
 	}, func(ctx context.Context, _ *message.Message, in graphInput, _ kernel.Emit) (json.RawMessage, error) {
 		nodes, more, err := readNodes(ctx, j, in.CorrelationID, maxNodes)

@@ -17,7 +17,6 @@ package http
 
 import (
 	"context"
-	"encoding/json"
 	"io"
 	nethttp "net/http"
 	"time"
@@ -103,8 +102,8 @@ func Module(opts *Options) kernel.Module {
 				Type:    "Http.Fetch",
 				Kind:    message.KindCommand,
 				Summary: "Send a request to a web server. Whatever status it answers with is a reply.",
-				Input:   parsed(inputSchema).Quiet(), // headers and URLs hold credentials
-				Output:  parsed(outputSchema),
+				Input:   schema.Written(inputSchema).Quiet(), // headers and URLs hold credentials
+				Output:  schema.Written(outputSchema),
 				Aliases: []message.Type{"Network.Fetch"},
 				Slow:    true,
 				Redact:  redactURL,
@@ -177,12 +176,3 @@ const (
 		"additionalProperties": false
 	}`
 )
-
-// parsed panics if a schema above is none.
-func parsed(text string) *schema.Schema {
-	s, err := schema.Parse(json.RawMessage(text))
-	if err != nil {
-		panic(err)
-	}
-	return s
-}

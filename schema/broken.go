@@ -1,0 +1,56 @@
+package schema
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+)
+
+// root is what the library is told that a schema is called.
+const root = "kernos://schema/root"
+
+// Limits of what is told of a broken schema.
+const (
+	maxMistakes = 3
+	maxPlace    = 200 // bytes
+)
+
+// broken is the error for a text that is no schema.
+func broken(err error) error { return fmt.Errorf("not a JSON Schema: %s", mistakes(err)) }
+
+// mistakes says where a schema is wrong, and why. The library tells it as a tree, in which
+// only the leaves say something.
+func mistakes(err error) string {
+	invalid, ok := errors.AsType[*jsonschema.SchemaValidationError](err)
+	if !ok {
+		return strings.ReplaceAll(err.Error(), root, "")
+	}
+	tree, ok := errors.AsType[*jsonschema.ValidationError](invalid.Err)
+	if !ok {
+		return invalid.Err.Error()
+	}
+	english := message.NewPrinter(language.English)
+	var all []string
+	var visit func(v *jsonschema.ValidationError)
+	visit = func(v *jsonschema.ValidationError) {
+		for _, cause := range v.Causes {
+			visit(cause)
+		}
+		if len(v.Causes) == 0 {
+			at := "/" + strings.Join(v.InstanceLocation, "/")
+			if len(at) > maxPlace {
+				at = strings.ToValidUTF8(at[:maxPlace], "") + "…"
+			}
+			all = append(all, fmt.Sprintf("at %s: %s", at, v.ErrorKind.LocalizedString(english)))
+		}
+	}
+	visit(tree)
+	if len(all) > maxMistakes {
+		all = append(all[:maxMistakes], fmt.Sprintf("and %d more", len(all)-maxMistakes))
+	}
+	return strings.Join(all, "; ")
+}
