@@ -51,58 +51,21 @@ func (s *Server) call(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Kernos-Request", string(m.Metadata.ID))
-	one := &single{request: m, gone: r.Context().Done()}
-	_ = s.k.Serve(ctx, one) // its source ends without an error
+	var outcome message.Message
+	take := func(m message.Message) { // events are for those who ask for a stream
+		if m.Kind.Answers() {
+			outcome = m.Clone()
+		}
+	}
+	_ = s.k.Serve(ctx, &kernel.One{Request: m, Emit: take, Gone: r.Context().Done()}) // it ends without an error
 	status := http.StatusOK
-	if e := one.outcome.Err; e != nil {
+	if outcome.Kind == message.KindError {
 		status = http.StatusInternalServerError
-		if e.Code >= 400 && e.Code <= 599 {
+		if e, err := message.ParseError(outcome.Data); err == nil && e.Code >= 400 && e.Code <= 599 {
 			status = e.Code
 		}
 	}
-	writeJSON(w, status, append(remote.Outward(one.outcome.Data), '\n'))
-}
-
-// single is a connection that carries one request. It goes through the kernel as those do
-// that carry many, so that it counts among them and has the same limits.
-type single struct {
-	request message.Message
-	sent    bool
-	outcome message.Message
-	gone    <-chan struct{}
-}
-
-// Next implements [kernel.Source].
-func (c *single) Next() (message.Message, kernel.Emit, error) {
-	if c.sent {
-		return message.Message{}, nil, io.EOF
-	}
-	c.sent = true
-	return c.request, c.take, nil
-}
-
-// take keeps the outcome. Events are for those who ask for a stream.
-func (c *single) take(m message.Message) {
-	if m.Kind.Answers() {
-		c.outcome = m.Clone()
-	}
-}
-
-// Detach implements [kernel.Source].
-func (c *single) Detach() {} // the data is nobody else's
-
-// Serving implements [kernel.Controller]: the peer has sent all that it will, and can't be
-// asked anything.
-func (c *single) Serving(func(message.ID) bool) int { return 0 }
-
-// Left implements [kernel.Leaver].
-func (c *single) Left(finished <-chan struct{}) bool {
-	select {
-	case <-c.gone:
-		return true
-	case <-finished:
-		return false
-	}
+	writeJSON(w, status, append(remote.Outward(outcome.Data), '\n'))
 }
 
 // unknown says what was probably meant by a method that there is not.

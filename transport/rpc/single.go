@@ -3,7 +3,6 @@ package rpc
 import (
 	"context"
 	"encoding/json"
-	"io"
 
 	"kernos/kernel"
 	"kernos/message"
@@ -42,7 +41,7 @@ func (s *Service) Call(ctx context.Context, c Call, item func(Item)) {
 	m.Metadata.Correlation, m.Metadata.IdempotencyKey = c.Correlation, c.IdempotencyKey
 	err := m.Validate()
 	if err == nil {
-		err = s.k.Serve(ctx, &single{request: m, emit: st.emit, gone: c.Gone})
+		err = s.k.Serve(ctx, &kernel.One{Request: m, Emit: st.emit, Gone: c.Gone})
 	}
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -52,38 +51,5 @@ func (s *Service) Call(ctx context.Context, c Call, item func(Item)) {
 		}
 		e, _ := message.ErrorOf(err)
 		st.fail(e)
-	}
-}
-
-// single is a connection that carries one request.
-type single struct {
-	request message.Message
-	emit    kernel.Emit
-	sent    bool
-	gone    <-chan struct{}
-}
-
-// Next implements [kernel.Source].
-func (c *single) Next() (message.Message, kernel.Emit, error) {
-	if c.sent {
-		return message.Message{}, nil, io.EOF
-	}
-	c.sent = true
-	return c.request, c.emit, nil
-}
-
-// Detach implements [kernel.Source].
-func (c *single) Detach() {} // the data is nobody else's
-
-// Serving implements [kernel.Controller]: the peer can't be asked anything.
-func (c *single) Serving(func(message.ID) bool) int { return 0 }
-
-// Left implements [kernel.Leaver].
-func (c *single) Left(finished <-chan struct{}) bool {
-	select {
-	case <-c.gone:
-		return true
-	case <-finished:
-		return false
 	}
 }
