@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -51,11 +52,11 @@ func (c *Cache) Dir(t Target) string {
 	return filepath.Join(c.dir, hex.EncodeToString(sum[:10]))
 }
 
-var plainName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+var plainName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`) })
 
 // fileName makes a file name of what a server says. It never leaves its directory.
 func fileName(text string) string {
-	if plainName.MatchString(text) {
+	if plainName().MatchString(text) {
 		return text
 	}
 	sum := sha256.Sum256([]byte(text))

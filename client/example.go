@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // Example returns parameters that the method takes: what is required, and a value for each
@@ -28,7 +29,9 @@ var formats = map[string]string{
 }
 
 // told finds an example that a description tells.
-var told = regexp.MustCompile(`(?:[Ee]\.g\.,?|[Ff]or example,?|[Ee]xample:)\s+(?:'([^']+)'|(https?://\S*[\w/]))`)
+var told = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?:[Ee]\.g\.,?|[Ff]or example,?|[Ee]xample:)\s+(?:'([^']+)'|(https?://\S*[\w/]))`)
+})
 
 // example returns a value that fits a field, or nil.
 func example(f *Field, depth int) json.RawMessage {
@@ -94,7 +97,7 @@ func example(f *Field, depth int) json.RawMessage {
 	}
 	text, ok := formats[f.Format]
 	if !ok {
-		if found := told.FindStringSubmatch(f.Description); found != nil {
+		if found := told().FindStringSubmatch(f.Description); found != nil {
 			quoted, _ := json.Marshal(found[1] + found[2])
 			return quoted
 		}

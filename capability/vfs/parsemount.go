@@ -12,17 +12,18 @@ type MountOptions struct {
 	Development bool         // plain http is allowed
 }
 
-// ParseMount makes a mount of a text PATH=TARGET[:ro], where TARGET is a directory that
-// exists or the https address of a server: /notes=/home/me/notes:ro. A server is read-only
-// anyhow. Nil options mean defaults.
+// ParseMount makes a mount of a text PATH=TARGET[:ro][:noexec], where TARGET is a directory
+// that exists or the https address of a server: /notes=/home/me/notes:ro. A server is
+// read-only anyhow. Nil options mean defaults.
 func ParseMount(text string, opts *MountOptions) (Mount, error) {
 	if opts == nil {
 		opts = new(MountOptions)
 	}
 	at, target, ok := strings.Cut(text, "=")
+	target, noExec := strings.CutSuffix(target, ":noexec")
 	target, readOnly := strings.CutSuffix(target, ":ro")
 	if !ok || at == "" || target == "" {
-		return Mount{}, fmt.Errorf("a mount is PATH=TARGET or PATH=TARGET:ro, such as /notes=/home/me/notes:ro")
+		return Mount{}, fmt.Errorf("a mount is PATH=TARGET, PATH=TARGET:ro or PATH=TARGET:ro:noexec, such as /notes=/home/me/notes:ro")
 	}
 	if at[0] != '/' {
 		return Mount{}, fmt.Errorf("a mount's path begins with a slash, such as /notes, got %q", at)
@@ -32,7 +33,7 @@ func ParseMount(text string, opts *MountOptions) (Mount, error) {
 	if strings.Contains(target, "://") {
 		m.Driver, err = Server(target, &ServerOptions{Client: opts.Client, Development: opts.Development})
 	} else {
-		m.Driver, err = Directory(target, &DirectoryOptions{ReadOnly: readOnly})
+		m.Driver, err = Directory(target, &DirectoryOptions{ReadOnly: readOnly, NoExec: noExec})
 	}
 	if err == nil {
 		_, err = arrange([]Mount{m})

@@ -279,6 +279,8 @@ func TestParseMount(t *testing.T) {
 	for _, test := range []struct{ text, at, can, driver string }{
 		{"/n=" + dir, "/n", "rwx", "directory " + dir},
 		{"/n=" + dir + ":ro", "/n", "r-x", "directory " + dir},
+		{"/n=" + dir + ":ro:noexec", "/n", "r--", "directory " + dir},
+		{"/n=" + dir + ":noexec", "/n", "rw-", "directory " + dir},
 		{"/=" + dir + "/a=b", "/", "rwx", "directory " + dir + "/a=b"},
 		{"/n=" + dir + "/c:ro:ro", "/n", "r-x", "directory " + dir + "/c:ro"},
 		{"/s=https://example.com/a", "/s", "r--", "server https://example.com/a/"},

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
@@ -130,7 +131,7 @@ func (c *contexts) target(name string) (client.Target, error) {
 	return t, nil
 }
 
-var contextName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$`)
+var contextName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$`) })
 
 func contextCommand() *cobra.Command {
 	c := &cobra.Command{
@@ -158,7 +159,7 @@ func contextAddCommand() *cobra.Command {
 		Args:  exactly(2, "NAME URL"),
 		RunE: func(c *cobra.Command, args []string) error {
 			name := args[0]
-			if !contextName.MatchString(name) || name == localContext {
+			if !contextName().MatchString(name) || name == localContext {
 				return fmt.Errorf("%q can't be the name of a context; use letters, digits, dots, hyphens and underscores, and not %q", name, localContext)
 			}
 			item.URL = args[1]

@@ -101,11 +101,7 @@ func describe(ctx context.Context, call caller, s *screen, name string, asJSON b
 		return err
 	}
 	if asJSON {
-		text := jsontext.Value(data)
-		if err := text.Indent(jsontext.WithIndent("  ")); err != nil {
-			return failed(err)
-		}
-		return s.line(text)
+		return s.indented(jsontext.Value(data))
 	}
 	var described struct {
 		Kind          message.Kind

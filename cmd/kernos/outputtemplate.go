@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"text/template"
 )
 
@@ -60,13 +61,13 @@ func givenTemplate(given string) (*template.Template, error) {
 	return t, nil
 }
 
-var contentType = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`)
+var contentType = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`) })
 
 // findTemplate finds the template for a content type: that of the project, which is the
 // nearest directory above with .kernos/templates in it; that of the user; a built-in one;
 // or nil.
 func findTemplate(content string) (*template.Template, error) {
-	if !contentType.MatchString(content) {
+	if !contentType().MatchString(content) {
 		return nil, nil
 	}
 	name := content + ".tmpl"

@@ -33,6 +33,7 @@ type outsideSettings struct {
 	requireAgent bool
 	fetchAllow   []string
 	fetchDeny    []string
+	fetchOnly    bool
 	maxBody      size
 	retries      int
 	directory    string
@@ -47,12 +48,13 @@ var defaultOutside = outsideSettings{execute: string(content.ExecuteLocal), maxB
 func (o *outsideSettings) add(c *cobra.Command) {
 	*o = defaultOutside
 	f := c.Flags()
-	f.StringArrayVar(&o.mounts, "mount", nil, "show a directory or an https server in the tree of files: `PATH=TARGET[:ro]`; can be given again")
+	f.StringArrayVar(&o.mounts, "mount", nil, "show a directory or an https server in the tree of files: `PATH=TARGET[:ro][:noexec]`; can be given again")
 	f.StringVar(&o.execute, "execute", o.execute, "which tools may be executed to describe themselves: `local` or none")
 	f.StringVar(&o.sealKey, "seal-key", "", "the `KEY` that seals: a fingerprint as ssh-add -l shows it; without it, the agent's first one that will do")
 	f.BoolVar(&o.requireAgent, "require-agent", false, "seal and open with ssh-agent only, never with a key file")
 	f.StringArrayVar(&o.fetchAllow, "fetch-allow", nil, "let Http.Fetch reach this `PLACE` (a host, an address or a block such as 10.0.0.0/8) although it would be refused; can be given again")
 	f.StringArrayVar(&o.fetchDeny, "fetch-deny", nil, "keep Http.Fetch from this `PLACE`; can be given again")
+	f.BoolVar(&o.fetchOnly, "fetch-only", false, "let Http.Fetch reach nothing but what --fetch-allow names")
 	f.Var(&o.maxBody, "max-body", "how much Http.Fetch takes of one answer")
 	f.IntVar(&o.retries, "fetch-retries", 0, "how often Http.Fetch tries again what may be repeated, if the network fails")
 	f.StringVar(&o.directory, "directory", "", "the `DIR` whose folder os is the root of the tree of files, if no root is mounted (default: the working directory)")
@@ -85,6 +87,7 @@ func (o *outsideSettings) policy() (outbound.Policy, error) {
 	if o.public {
 		base = outbound.Policy{}
 	}
+	base.Only = o.fetchOnly
 	var err error
 	if base.Allow, err = outbound.ParseRules(o.fetchAllow...); err != nil {
 		return base, fmt.Errorf("--fetch-allow: %w", err)

@@ -9,6 +9,12 @@ import (
 
 // Whoever calls from another machine is not led to what only this one can reach.
 func TestAKernelThatOthersReachFetchesPublicPagesOnly(t *testing.T) {
+	o := defaultOutside
+	o.fetchOnly, o.fetchAllow = true, []string{"10.0.0.7"}
+	p, err := o.policy()
+	if err != nil || p.CheckHost("10.0.0.7") != nil || p.CheckHost("10.0.0.8") == nil {
+		t.Errorf("fetch-only: %v, %v, %v", err, p.CheckHost("10.0.0.7"), p.CheckHost("10.0.0.8"))
+	}
 	for _, c := range []struct {
 		address string
 		public  bool

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"kernos/kernel"
 	"kernos/transport"
@@ -39,14 +41,8 @@ reached or goes away before everything is answered.`,
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if !inline {
-				for _, name := range []string{"timeout", "journal", "journal-age", "journal-size", "mount", "execute", "seal-key", "require-agent", "fetch-allow", "fetch-deny", "max-body", "fetch-retries", "directory", "development"} {
-					if !c.Flags().Changed(name) {
-						continue
-					}
-					if name == "journal" {
-						return fmt.Errorf("--journal goes with --inline only: the daemon records everything anyhow")
-					}
-					return fmt.Errorf("--%s is for the kernel that answers: give it to kernos serve, or answer in this process with --inline", name)
+				if err := ofTheKernel(c.Flags()); err != nil {
+					return err
 				}
 				return pipeThrough(c.Context(), lenient, c.InOrStdin(), c.OutOrStdout())
 			}
@@ -69,6 +65,20 @@ reached or goes away before everything is answered.`,
 	out.add(c)
 	c.Flags().DurationVar(&timeout, "timeout", kernel.DefaultTimeout, "with --inline: how long one call may take")
 	return c
+}
+
+// ofTheKernel refuses the flags that say how a kernel answers, for a pipe that does not.
+func ofTheKernel(flags *pflag.FlagSet) (err error) {
+	flags.Visit(func(f *pflag.Flag) {
+		switch f.Name {
+		case "inline", "lenient":
+		case "journal":
+			err = errors.New("--journal goes with --inline only: the daemon records everything anyhow")
+		default:
+			err = fmt.Errorf("--%s is for the kernel that answers: give it to kernos serve, or answer in this process with --inline", f.Name)
+		}
+	})
+	return err
 }
 
 // homeDirectory is where kernos keeps its state.

@@ -14,6 +14,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 	"golang.org/x/text/width"
@@ -129,6 +130,14 @@ func (s *screen) note(format string, args ...any) {
 func (s *screen) line(text []byte) error {
 	_, err := s.out.Write(append(text, '\n'))
 	return failed(err)
+}
+
+// indented prints JSON for people.
+func (s *screen) indented(text jsontext.Value) error {
+	if err := text.Indent(jsontext.WithIndent("  ")); err != nil {
+		return failed(err)
+	}
+	return s.line(text)
 }
 
 // A style is how a terminal shows a text.

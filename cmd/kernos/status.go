@@ -35,11 +35,7 @@ many messages come, what is under way, how much is kept, and what is served.
 					return err
 				}
 				if asJSON {
-					text := jsontext.Value(data)
-					if err := text.Indent(jsontext.WithIndent("  ")); err != nil {
-						return failed(err)
-					}
-					return s.line(text)
+					return s.indented(jsontext.Value(data))
 				}
 				var status lifecycle.Status
 				if err := json.Unmarshal(data, &status); err != nil {

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -134,9 +135,11 @@ func clean(fs vfs.FS, dir string, mark bool) error {
 }
 
 // libraryNames are the names that the library gives to files.
-var libraryNames = regexp.MustCompile(`^(LOCK|MANIFEST-\d+|OPTIONS-\d+|\d+\.(sst|blob|log)|\d+-\d+\.log|marker\..*|.*\.dbtmp)$`)
+var libraryNames = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(LOCK|MANIFEST-\d+|OPTIONS-\d+|\d+\.(sst|blob|log)|\d+-\d+\.log|marker\..*|.*\.dbtmp)$`)
+})
 
-func madeByLibrary(name string) bool { return libraryNames.MatchString(name) }
+func madeByLibrary(name string) bool { return libraryNames().MatchString(name) }
 
 // makeDir makes a directory, and those above it, so that they last.
 func makeDir(fs vfs.FS, dir string) error {
@@ -197,7 +200,9 @@ func unreadable(dir string, err error) error {
 }
 
 // fileNames finds the library's files in its error texts.
-var fileNames = regexp.MustCompile(`MANIFEST-\d+|OPTIONS-\d+|marker\.[\w-]+(\.[\w-]+)*|\d{6,}\.(sst|blob|log)|\b\d{6}\b`)
+var fileNames = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`MANIFEST-\d+|OPTIONS-\d+|marker\.[\w-]+(\.[\w-]+)*|\d{6,}\.(sst|blob|log)|\b\d{6}\b`)
+})
 
 // damage is the error for a directory of ours that is not whole. The name of the file is
 // looked for in the error if it is not given.
@@ -207,7 +212,7 @@ func damage(dir, name string, err error) *store.Error {
 	}
 	if name == "" {
 		// Details are not in the text of an error.
-		name = fileNames.FindString(fmt.Sprintf("%+v", err))
+		name = fileNames().FindString(fmt.Sprintf("%+v", err))
 		if name != "" && strings.Trim(name, "0123456789") == "" {
 			// Some texts have the number only.
 			for _, end := range []string{".sst", ".blob", ".log"} {
