@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"strings"
 	"sync"
@@ -42,10 +41,7 @@ var buffers = sync.Pool{New: func() any { return new([]byte) }}
 func (s *sender) begin(w *wire) {
 	s.w = w
 	s.room.L, s.idle.L = &s.mu, &s.mu
-	switch c := w.conn.(type) {
-	case *net.TCPConn:
-		s.raw, _ = c.SyscallConn()
-	case *net.UnixConn:
+	if c, ok := w.conn.(syscall.Conn); ok { // over TCP or a unix socket; not over TLS
 		s.raw, _ = c.SyscallConn()
 	}
 }
@@ -98,6 +94,7 @@ func (s *sender) Flush() {
 	switch {
 	case err != nil:
 		s.fail()
+		_ = s.w.conn.Close() // which is no TLS
 	case n < len(frames):
 		go s.drain(frames, n)
 	case len(s.out) > 0:
@@ -131,13 +128,13 @@ func (s *sender) rest() {
 	s.idle.Broadcast()
 }
 
-// fail notes that nothing can be sent any more. mu is held.
+// fail notes that nothing can be sent any more. mu is held; whoever calls it closes the
+// connection without it, since over TLS that may take seconds.
 func (s *sender) fail() {
 	s.broken = true
 	s.out = nil
 	s.room.Broadcast()
 	s.rest()
-	_ = s.w.conn.Close()
 }
 
 // try sends as much as the connection takes at once.
@@ -169,6 +166,7 @@ func (s *sender) drain(frames []byte, sent int) {
 		s.mu.Lock()
 		give(frames)
 		if len(s.out) == 0 || s.broken {
+			_ = s.w.conn.SetWriteDeadline(time.Time{}) // it would be that of those who write without one
 			s.rest()
 			s.mu.Unlock()
 			return
@@ -192,6 +190,7 @@ func (s *sender) send(frames []byte, sent int) bool {
 		s.mu.Lock()
 		s.fail()
 		s.mu.Unlock()
+		_ = s.w.conn.Close()
 		return false
 	}
 	return true
@@ -279,9 +278,9 @@ func (s *sender) hangUp() {
 		}
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.broken = true
 	s.out = nil
 	s.room.Broadcast()
+	s.mu.Unlock()
 	_ = s.w.conn.Close()
 }

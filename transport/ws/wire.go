@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
-
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
@@ -40,7 +40,7 @@ func newWire(h *Handler, conn net.Conn, in *bufio.Reader, remote *blobs.Remote) 
 	w := &wire{h: h, conn: conn, in: in, remote: remote}
 	w.sender.begin(w)
 	if r := h.opts.FrameRate; r > 0 {
-		w.rate = rate.NewLimiter(rate.Limit(r), max(1, int(r)))
+		w.rate = rate.NewLimiter(rate.Limit(r), int(min(max(1, math.Ceil(r)), math.MaxInt32)))
 	}
 	w.mu.Lock() // until alive is set
 	defer w.mu.Unlock()
@@ -55,7 +55,7 @@ func (w *wire) look() {
 		w.asked = false
 	case w.asked:
 		w.h.forget(w, func(s *Stats) { s.Silent++ })
-		w.close(ws.StatusPolicyViolation, "No answer to a ping; reconnect and resume")
+		w.close(ws.StatusPolicyViolation, "Silent peer: no answer to a ping; reconnect and resume")
 		_ = w.conn.SetReadDeadline(time.Unix(1, 0)) // so that Read returns, and hangs up
 		return
 	default:
@@ -111,7 +111,7 @@ func (w *wire) pace() {
 		w.Flush()
 		select {
 		case <-time.After(wait):
-		case <-w.h.ctx.Done():
+		case <-w.h.life.Done(): // what was read before the end is not held up by it
 		}
 	}
 }
@@ -128,15 +128,18 @@ func (r *refusal) Error() string { return r.reason }
 func (w *wire) read() (message []byte, err error) {
 	state := ws.StateServerSide
 	for {
-		if w.in.Buffered() == 0 {
+		if w.in.Buffered() < ws.MaxHeaderSize { // there may be something to wait for
 			w.Flush()
 			w.reading.Store(true)
 		}
 		header, err := ws.ReadHeader(w.in)
 		w.reading.Store(false)
 		if err != nil {
-			if err == io.EOF {
+			switch err {
+			case io.EOF:
 				err = io.ErrUnexpectedEOF // without a goodbye
+			case ws.ErrHeaderLengthMSB:
+				err = &refusal{ws.StatusProtocolError, "The length of a frame may have 63 bits"}
 			}
 			return nil, err
 		}
@@ -154,7 +157,7 @@ func (w *wire) read() (message []byte, err error) {
 			return nil, &refusal{ws.StatusUnsupportedData, "A message must be text"}
 		}
 		if header.Length > int64(w.h.opts.MaxMessage-len(message)) {
-			return nil, &refusal{ws.StatusMessageTooBig, fmt.Sprintf("A message may have %d bytes; put large data where it can be fetched", w.h.opts.MaxMessage)}
+			return nil, &refusal{ws.StatusMessageTooBig, fmt.Sprintf("Message too large: %d bytes are allowed; put large data where it can be fetched", w.h.opts.MaxMessage)}
 		}
 		if message, err = w.payload(message, header); err != nil {
 			return nil, err
@@ -192,6 +195,7 @@ func (w *wire) payload(message []byte, header ws.Header) ([]byte, error) {
 // that is silent.
 func (w *wire) fill(room []byte) error {
 	if w.in.Buffered() < len(room) {
+		w.Flush()
 		w.reading.Store(true)
 		defer w.reading.Store(false)
 	}

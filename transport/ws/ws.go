@@ -83,10 +83,13 @@ type Handler struct {
 
 	ctx     context.Context // of all calls; ends when Shutdown has run out of patience
 	cancel  context.CancelFunc
+	life    context.Context // ends when Shutdown is called
+	end     context.CancelFunc
 	running sync.WaitGroup
 
 	mu       sync.Mutex
 	wires    map[*wire]struct{}
+	reserved int // places of connections that are being upgraded
 	stats    Stats
 	stopping bool
 }
@@ -115,6 +118,7 @@ func New(service *rpc.Service, opts *Options) *Handler {
 		h.opts.Log = slog.New(slog.DiscardHandler)
 	}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
+	h.life, h.end = context.WithCancel(context.Background())
 	return h
 }
 
@@ -133,45 +137,82 @@ const Protocol = "kernos"
 // ServeHTTP implements [http.Handler]. It returns when the connection is upgraded; the
 // connection goes on until its peer leaves or Shutdown is called.
 func (h *Handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
-	h.mu.Lock()
-	tooMany, stopping := len(h.wires) >= h.opts.MaxConnections, h.stopping
-	if tooMany {
-		h.stats.TooMany++
-	}
-	h.mu.Unlock()
-	switch {
-	case stopping:
-		refuse(rw, "stopping", "The server is shutting down")
-		return
-	case tooMany:
-		refuse(rw, "too_many_connections", "There are as many WebSockets as there may be; close one, or try again later")
-		return
-	case !headerHas(r.Header, "Upgrade", "websocket"):
+	if !headerHas(r.Header, "Upgrade", "websocket") {
 		rw.Header().Set("Upgrade", "websocket")
 		http.Error(rw, "This address speaks WebSocket; connect with a WebSocket client", http.StatusUpgradeRequired)
+		return
+	}
+	switch h.reserve() {
+	case errStopping:
+		refuse(rw, "stopping", "The server is shutting down")
+		return
+	case errTooMany:
+		refuse(rw, "too_many_connections", "There are as many WebSockets as there may be; close one, or try again later")
 		return
 	}
 	upgrader := ws.HTTPUpgrader{Timeout: h.opts.Patience, Protocol: protocolOf(r)}
 	conn, buffered, _, err := upgrader.Upgrade(r, rw)
 	if err != nil {
+		h.release()
 		h.opts.Log.Info("an upgrade to WebSocket failed", "error", err)
+		if conn != nil { // it was taken from the server, which does not close it any more
+			_ = conn.Close()
+		}
 		return
 	}
 	_ = conn.SetDeadline(time.Time{}) // the server's own deadlines are not ours
-	w := newWire(h, conn, rest(conn, buffered.Reader), blobs.RemoteOf(r.Context()))
+	h.accept(newWire(h, conn, rest(conn, buffered.Reader), blobs.RemoteOf(r.Context())))
+}
+
+var (
+	errStopping = errors.New("the server is shutting down")
+	errTooMany  = errors.New("there are as many connections as there may be")
+)
+
+// reserve takes the place that a connection will need, before it is upgraded.
+func (h *Handler) reserve() error {
 	h.mu.Lock()
-	if h.stopping {
-		h.mu.Unlock()
+	defer h.mu.Unlock()
+	switch {
+	case h.stopping:
+		return errStopping
+	case len(h.wires)+h.reserved >= h.opts.MaxConnections:
+		h.stats.TooMany++
+		return errTooMany
+	}
+	h.reserved++
+	return nil
+}
+
+// release gives the place back of one that was not upgraded.
+func (h *Handler) release() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.reserved--
+}
+
+// accept serves a connection that has a place.
+func (h *Handler) accept(w *wire) {
+	h.mu.Lock()
+	h.reserved--
+	stopping := h.stopping
+	if !stopping {
+		h.wires[w] = struct{}{}
+		h.stats.Accepted++
+		h.running.Add(1)
+	}
+	h.mu.Unlock()
+	if stopping {
+		w.close(ws.StatusGoingAway, goingAway)
 		w.end()
 		return
 	}
-	h.wires[w] = struct{}{}
-	h.stats.Accepted++
-	h.running.Add(1)
-	h.mu.Unlock()
 	// On a goroutine of its own, so that nothing of the request stays in memory.
 	go h.serve(w)
 }
+
+// goingAway is what peers are told at the end.
+const goingAway = "The server is shutting down"
 
 // refuse says why there is no connection at the moment: the name is for programs.
 func refuse(rw http.ResponseWriter, name, text string) {
@@ -184,7 +225,7 @@ func refuse(rw http.ResponseWriter, name, text string) {
 func (h *Handler) serve(w *wire) {
 	defer h.running.Done()
 	err := h.service.Serve(blobs.WithRemote(h.ctx, w.remote), w)
-	w.close(ws.StatusGoingAway, "The server is shutting down")
+	w.close(ws.StatusGoingAway, goingAway)
 	w.end()
 	h.opts.Log.Debug("a WebSocket connection has ended", "error", err)
 }
@@ -201,9 +242,13 @@ func (h *Handler) forget(w *wire, count func(*Stats)) {
 	}
 }
 
+// lastWait is how long what was cut off may take to end.
+const lastWait = time.Second
+
 // Shutdown closes the service and ends all connections: nothing new is read, what has begun
-// is finished and sent, and then the peers are told with 1001. When ctx ends first, they are cut off, and its
-// error is returned. What slow calls still do is cancelled then.
+// is finished and sent, and then the peers are told with 1001. When ctx ends first, they are
+// cut off, what slow calls still do is cancelled, and the error of ctx is returned; calls that
+// do not end although they were told to are left behind.
 func (h *Handler) Shutdown(ctx context.Context) error {
 	h.mu.Lock()
 	h.stopping = true
@@ -211,6 +256,7 @@ func (h *Handler) Shutdown(ctx context.Context) error {
 		w.stop()
 	}
 	h.mu.Unlock()
+	h.end()
 	h.service.Close()
 	done := make(chan struct{})
 	go func() {
@@ -229,7 +275,12 @@ func (h *Handler) Shutdown(ctx context.Context) error {
 		_ = w.conn.Close()
 	}
 	h.mu.Unlock()
-	<-done
+	last := time.NewTimer(lastWait)
+	defer last.Stop()
+	select {
+	case <-done:
+	case <-last.C:
+	}
 	return ctx.Err()
 }
 

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/coder/websocket"
@@ -41,12 +41,17 @@ type server struct {
 	big  chan struct{} // lets Test.Big go on
 }
 
+// serve serves over the network of the machine.
 func serve(t *testing.T, opts *Options) *server {
 	t.Helper()
-	return serveOver(t, opts, false)
+	s := handler(t, opts)
+	s.http = httptest.NewServer(s.Handler)
+	t.Cleanup(s.http.Close)
+	return s
 }
 
-func serveOver(t *testing.T, opts *Options, encrypted bool) *server {
+// handler is a server without a network.
+func handler(t *testing.T, opts *Options) *server {
 	t.Helper()
 	s := &server{t: t, big: make(chan struct{})}
 	raw := func(name message.Type, slow bool, h kernel.Handler) kernel.Syscall {
@@ -55,15 +60,21 @@ func serveOver(t *testing.T, opts *Options, encrypted bool) *server {
 			Emits: []kernel.EventDefinition{{Type: "Test.Chunk", Summary: "Some of it."}},
 		}, Handler: h}
 	}
+	echo := func(_ context.Context, m message.Message, emit kernel.Emit) { emit(m.Reply(m.Data)) }
 	registry, err := kernel.NewRegistry(kernel.Module{Name: "test", Version: "1.0.0", Summary: "A test.", Syscalls: []kernel.Syscall{
-		raw("Test.Echo", false, func(_ context.Context, m message.Message, emit kernel.Emit) { emit(m.Reply(m.Data)) }),
+		raw("Test.Echo", false, echo),
+		raw("Test.SlowEcho", true, echo),
 		raw("Test.Wait", true, func(ctx context.Context, m message.Message, emit kernel.Emit) {
 			<-ctx.Done()
 			kernel.Fail(ctx, m, emit, ctx.Err())
 		}),
+		raw("Test.Deaf", true, func(_ context.Context, m message.Message, emit kernel.Emit) {
+			<-s.big
+			emit(m.Reply(nil))
+		}),
 		raw("Test.Big", true, func(_ context.Context, m message.Message, emit kernel.Emit) {
-			chunk := []byte(`"` + strings.Repeat("x", 256<<10) + `"`)
-			for range 400 {
+			chunk := []byte(`"` + strings.Repeat("x", 128<<10) + `"`)
+			for range 200 { // more than systems take in between
 				emit(m.Event("Test.Chunk", chunk))
 			}
 			close(s.big)
@@ -74,16 +85,10 @@ func serveOver(t *testing.T, opts *Options, encrypted bool) *server {
 		t.Fatal(err)
 	}
 	s.Handler = New(rpc.New(kernel.New(registry, nil), nil), opts)
-	if s.http = httptest.NewUnstartedServer(s.Handler); encrypted {
-		s.http.StartTLS()
-	} else {
-		s.http.Start()
-	}
 	t.Cleanup(func() {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel() // whatever still runs has no reason to
 		_ = s.Shutdown(ctx)
-		s.http.Close()
 	})
 	return s
 }
@@ -92,7 +97,7 @@ func (s *server) url() string { return "ws" + strings.TrimPrefix(s.http.URL, "ht
 
 func (s *server) dial() *websocket.Conn {
 	s.t.Helper()
-	c, _, err := websocket.Dial(s.t.Context(), s.url(), &websocket.DialOptions{HTTPClient: s.http.Client()})
+	c, _, err := websocket.Dial(s.t.Context(), s.url(), nil)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -104,8 +109,7 @@ func (s *server) dial() *websocket.Conn {
 // raw connects without a library's help, so that a test can send anything.
 func (s *server) raw() (net.Conn, *bufio.Reader) {
 	s.t.Helper()
-	dialer := ws.Dialer{TLSConfig: &tls.Config{InsecureSkipVerify: true}}
-	conn, buffered, _, err := dialer.Dial(s.t.Context(), s.url())
+	conn, buffered, _, err := ws.Dial(s.t.Context(), s.url())
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -247,106 +251,6 @@ func TestFragmentsAndPings(t *testing.T) {
 	}
 }
 
-// Who does not read is dropped, and told why if it reads after all. The others go on.
-func TestSlowReaderIsToldWhy(t *testing.T) {
-	s := serve(t, &Options{Patience: time.Second, MaxUnread: 1 << 20})
-	conn, in := s.raw()
-	slowReader(t, s, conn, in, func() { eventually(t, "it is dropped", func() bool { return s.Stats().Slow == 1 }) })
-}
-
-// Over TLS too, where nothing can be written behind a deadline that has passed.
-func TestSlowReaderIsToldWhyOverTLS(t *testing.T) {
-	s := serveOver(t, &Options{Patience: 2 * time.Second, MaxUnread: 1 << 20}, true)
-	conn, in := s.raw()
-	slowReader(t, s, conn, in, func() { time.Sleep(2500 * time.Millisecond) }) // it has until the fourth second
-	if n := s.Stats().Slow; n != 1 {
-		t.Errorf("%d were slow", n)
-	}
-	deaf := serveOver(t, &Options{Patience: 100 * time.Millisecond, MaxUnread: 1 << 20}, true)
-	conn, _ = deaf.raw()
-	if err := ws.WriteFrame(conn, ws.MaskFrame(ws.NewTextFrame([]byte(`{"jsonrpc":"2.0","id":1,"method":"test_big"}`)))); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "who never reads is dropped", func() bool { return deaf.Stats().Slow == 1 })
-	<-deaf.big
-}
-
-// slowReader asks for much, and reads after a while.
-func slowReader(t *testing.T, s *server, conn net.Conn, in *bufio.Reader, wait func()) {
-	t.Helper()
-	if err := ws.WriteFrame(conn, ws.MaskFrame(ws.NewTextFrame([]byte(`{"jsonrpc":"2.0","id":1,"method":"test_big"}`)))); err != nil {
-		t.Fatal(err)
-	}
-	other := s.dial()
-	send(t, other, echo, 1, 1)
-	read(t, other)
-	wait()
-	for {
-		f, err := ws.ReadFrame(in)
-		if err != nil {
-			t.Fatalf("no goodbye: %v", err)
-		}
-		if f.Header.OpCode == ws.OpClose {
-			if code, reason := ws.ParseCloseFrameData(f.Payload); code != ws.StatusPolicyViolation || !strings.Contains(reason, "Slow reader") {
-				t.Errorf("got %d %s", code, reason)
-			}
-			break
-		}
-		if !json.Valid(f.Payload) {
-			t.Fatalf("a frame is broken: %.80s", f.Payload)
-		}
-	}
-	<-s.big // the handler did not hang
-}
-
-// A peer that stops in the middle of a frame is as silent as one that sends none.
-func TestPeerThatStopsInAFrameIsDropped(t *testing.T) {
-	s := serve(t, &Options{Ping: 100 * time.Millisecond})
-	conn, in := s.raw()
-	if _, err := conn.Write([]byte{0x81, 0xfe, 0x01, 0x00, 0, 0, 0, 0, '{'}); err != nil {
-		t.Fatal(err)
-	}
-	for {
-		f, err := ws.ReadFrame(in)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if f.Header.OpCode == ws.OpClose {
-			break
-		}
-	}
-	eventually(t, "it counts", func() bool { return s.Stats().Silent == 1 })
-}
-
-// A peer is asked whether it is there, and dropped if it does not answer.
-func TestSilentPeerIsDropped(t *testing.T) {
-	s := serve(t, &Options{Ping: 500 * time.Millisecond})
-	conn, in := s.raw()
-	f, err := ws.ReadFrame(in)
-	if err != nil || f.Header.OpCode != ws.OpPing {
-		t.Fatalf("got %+v, %v", f, err)
-	}
-	if err := ws.WriteFrame(conn, ws.MaskFrame(ws.NewPongFrame(f.Payload))); err != nil {
-		t.Fatal(err)
-	}
-	pings := 0
-	for f.Header.OpCode != ws.OpClose {
-		if f, err = ws.ReadFrame(in); err != nil {
-			t.Fatal(err)
-		}
-		pings++
-	}
-	if code, reason := ws.ParseCloseFrameData(f.Payload); code != ws.StatusPolicyViolation || !strings.Contains(reason, "ping") {
-		t.Errorf("got %d %s", code, reason)
-	}
-	if pings < 2 {
-		t.Error("it was not asked again")
-	}
-	if s.Stats().Silent != 1 {
-		t.Errorf("got %+v", s.Stats())
-	}
-}
-
 func TestConnectionsAreLimited(t *testing.T) {
 	s := serve(t, &Options{MaxConnections: 1})
 	c := s.dial()
@@ -360,6 +264,82 @@ func TestConnectionsAreLimited(t *testing.T) {
 	_ = c.Close(websocket.StatusNormalClosure, "")
 	eventually(t, "there is room", func() bool { return s.Stats().Connections == 0 })
 	s.dial()
+}
+
+// However many come at once, there are never more than there may be.
+func TestConnectionsAreLimitedWhenManyComeAtOnce(t *testing.T) {
+	const most, come = 3, 40
+	s := serve(t, &Options{MaxConnections: most})
+	conns := make(chan *websocket.Conn, come)
+	for range come {
+		go func() {
+			c, _, _ := websocket.Dial(t.Context(), s.url(), nil)
+			conns <- c
+		}()
+	}
+	served := 0
+	for range come {
+		if c := <-conns; c != nil {
+			served++
+			defer func() { _ = c.CloseNow() }()
+		}
+	}
+	if got := s.Stats(); served != most || got.Accepted != most || got.TooMany != come-most {
+		t.Errorf("%d are served: %+v", served, got)
+	}
+}
+
+// One that is not upgraded after all gives its place back, and its connection is closed.
+func TestFailedUpgradesTakeNoPlace(t *testing.T) {
+	s := serve(t, &Options{MaxConnections: 1})
+	for _, request := range []string{
+		"GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: short\r\n\r\n",
+		"GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 7\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n",
+		"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n",
+		"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n",
+	} {
+		c, err := net.Dial("tcp", s.http.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(c, request); err != nil {
+			t.Fatal(err)
+		}
+		if text, err := io.ReadAll(c); err != nil || !strings.HasPrefix(string(text), "HTTP/1.1 4") {
+			t.Errorf("%v: %s", err, text)
+		}
+		_ = c.Close()
+	}
+	s.ServeHTTP(httptest.NewRecorder(), &http.Request{Method: "GET", Header: http.Header{"Upgrade": {"websocket"}}}) // which has no connection
+	s.dial()
+	if got := s.Stats(); got.Connections != 1 || got.TooMany != 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// One that was on its way when the server stopped is told.
+func TestConnectionThatComesAtTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := handler(t, nil)
+		if err := s.reserve(); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Shutdown(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		mine, theirs := net.Pipe()
+		go s.accept(newWire(s.Handler, theirs, bufio.NewReaderSize(theirs, readBuffer), nil))
+		f, err := ws.ReadFrame(mine)
+		if code, _ := ws.ParseCloseFrameData(f.Payload); err != nil || code != ws.StatusGoingAway {
+			t.Errorf("%v, %+v", err, f)
+		}
+		if _, err := mine.Read(make([]byte, 1)); err != io.EOF {
+			t.Errorf("it is not closed: %v", err)
+		}
+		if got := s.Stats(); got != (Stats{}) {
+			t.Errorf("%+v", got)
+		}
+	})
 }
 
 func TestPlainRequestsAreToldToUpgrade(t *testing.T) {
@@ -436,13 +416,47 @@ func TestShutdownFinishesAndSaysGoodbye(t *testing.T) {
 	}
 }
 
+// A message beyond the rate waits, and not longer than the server lives.
+func TestMessagesHaveAPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := handler(t, &Options{FrameRate: 2})
+		conn, in := s.pipe()
+		began := time.Now()
+		next := func(i int) {
+			say(t, conn, fmt.Sprintf(echo, i, i))
+			for range 3 {
+				if _, err := ws.ReadFrame(in); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		for i := range 6 { // two at once
+			next(i)
+		}
+		if took := time.Since(began); took != 2*time.Second {
+			t.Errorf("six took %v", took)
+		}
+		say(t, conn, fmt.Sprintf(echo, 7, 7))
+		synctest.Wait()
+		ended := make(chan error, 1)
+		go func() { ended <- s.Shutdown(context.Background()) }()
+		if code, _ := farewell(t, in); code != ws.StatusGoingAway {
+			t.Errorf("got %d", code)
+		}
+		_ = conn.Close()
+		if err := <-ended; err != nil || time.Since(began) != 2*time.Second {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+	})
+}
+
 // Who waits for ever is cut off when the time is over.
 func TestShutdownRunsOutOfTime(t *testing.T) {
 	s := serve(t, nil)
 	c := s.dial()
 	send(t, c, `{"jsonrpc":"2.0","id":1,"method":"test_wait"}`)
 	read(t, c)
-	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	ctx, cancel := context.WithDeadline(context.Background(), time.Unix(1, 0))
 	defer cancel()
 	if err := s.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)

@@ -1,0 +1,307 @@
+package ws
+
+import (
+	"bufio"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"io"
+	"math/big"
+	"net"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gobwas/ws"
+)
+
+// pipe connects without a network, so that the time of a test can stand still.
+func (s *server) pipe() (net.Conn, *bufio.Reader) {
+	s.t.Helper()
+	mine, theirs := net.Pipe()
+	s.take(theirs)
+	return mine, bufio.NewReader(mine)
+}
+
+// take serves a connection as if it had been upgraded.
+func (s *server) take(theirs net.Conn) {
+	s.t.Helper()
+	if err := s.reserve(); err != nil {
+		s.t.Fatal(err)
+	}
+	s.accept(newWire(s.Handler, theirs, bufio.NewReaderSize(theirs, readBuffer), nil))
+}
+
+// pipeTLS is pipe over TLS.
+func (s *server) pipeTLS() (net.Conn, *bufio.Reader) {
+	s.t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	mine, theirs := net.Pipe()
+	s.take(tls.Server(theirs, &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}))
+	conn := tls.Client(mine, &tls.Config{InsecureSkipVerify: true})
+	if err := conn.Handshake(); err != nil {
+		s.t.Fatal(err)
+	}
+	return conn, bufio.NewReader(conn)
+}
+
+// A late is a connection whose time to write is over when a test says so, and not before.
+type late struct {
+	*net.TCPConn
+	mu      sync.Mutex
+	set     bool // there is a deadline
+	expired bool // whatever it is, it has passed, and nobody has noticed
+}
+
+// SetWriteDeadline implements [net.Conn].
+func (l *late) SetWriteDeadline(t time.Time) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.set = !t.IsZero()
+	if l.expired {
+		return nil
+	}
+	return l.TCPConn.SetWriteDeadline(time.Time{})
+}
+
+// Write implements [net.Conn].
+func (l *late) Write(b []byte) (int, error) {
+	n, err := l.TCPConn.Write(b)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		l.mu.Lock()
+		l.expired = false
+		l.mu.Unlock()
+	}
+	return n, err
+}
+
+// expire says that the time is over for whoever writes, or will.
+func (l *late) expire() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.expired = true
+	_ = l.TCPConn.SetWriteDeadline(time.Unix(1, 0))
+}
+
+// pass says that so much time has passed that the deadline, if there is one, is over.
+func (l *late) pass() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.set {
+		_ = l.TCPConn.SetWriteDeadline(time.Unix(1, 0))
+	}
+}
+
+// lates makes connections late.
+type lates struct {
+	net.Listener
+	conns chan *late
+}
+
+func (l *lates) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	conn := &late{TCPConn: c.(*net.TCPConn)}
+	l.conns <- conn
+	return conn, nil
+}
+
+// serveLate is serve with such connections.
+func serveLate(t *testing.T, opts *Options) (*server, *lates) {
+	t.Helper()
+	s := handler(t, opts)
+	s.http = httptest.NewUnstartedServer(s.Handler)
+	l := &lates{Listener: s.http.Listener, conns: make(chan *late, 10)}
+	s.http.Listener = l
+	s.http.Start()
+	t.Cleanup(s.http.Close)
+	return s, l
+}
+
+const bigCall = `{"jsonrpc":"2.0","id":1,"method":"test_big"}`
+
+func say(t *testing.T, conn net.Conn, text string) {
+	t.Helper()
+	if err := ws.WriteFrame(conn, ws.MaskFrame(ws.NewTextFrame([]byte(text)))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// farewell reads until the end, and checks that everything is whole.
+func farewell(t *testing.T, in io.Reader) (ws.StatusCode, string) {
+	t.Helper()
+	for {
+		f, err := ws.ReadFrame(in)
+		if err != nil {
+			t.Fatalf("no goodbye: %v", err)
+		}
+		if f.Header.OpCode == ws.OpClose {
+			return ws.ParseCloseFrameData(f.Payload)
+		}
+		if f.Header.OpCode == ws.OpText && !json.Valid(f.Payload) {
+			t.Fatalf("a frame is broken: %.80s", f.Payload)
+		}
+	}
+}
+
+// Who does not read is dropped, and told why if it reads after all. The others go on.
+func TestSlowReaderIsToldWhy(t *testing.T) {
+	s, l := serveLate(t, &Options{MaxUnread: 1 << 20})
+	conn, in := s.raw()
+	slow := <-l.conns
+	say(t, conn, bigCall)
+	other := s.dial()
+	send(t, other, echo, 1, 1)
+	read(t, other)
+	if _, err := in.Peek(1); err != nil { // it has begun
+		t.Fatal(err)
+	}
+	slow.expire()
+	eventually(t, "it is dropped", func() bool { return s.Stats().Slow == 1 })
+	send(t, other, echo, 2, 2)
+	read(t, other)
+	if code, reason := farewell(t, in); code != ws.StatusPolicyViolation || !strings.HasPrefix(reason, "Slow reader: ") {
+		t.Errorf("got %d %s", code, reason)
+	}
+	<-s.big // the handler did not hang
+}
+
+// Over TLS too, where nothing can be written behind a deadline that has passed.
+func TestSlowReaderIsToldWhyOverTLS(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := handler(t, &Options{Patience: 2 * time.Second, MaxUnread: 1 << 20})
+		conn, in := s.pipeTLS()
+		say(t, conn, bigCall)
+		time.Sleep(2500 * time.Millisecond) // it has until the fourth second
+		if code, reason := farewell(t, in); code != ws.StatusPolicyViolation || !strings.HasPrefix(reason, "Slow reader: ") {
+			t.Errorf("got %d %s", code, reason)
+		}
+		<-s.big
+		if n := s.Stats().Slow; n != 1 {
+			t.Errorf("%d were slow", n)
+		}
+		_ = conn.Close()
+	})
+}
+
+func TestWhoNeverReadsIsDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := handler(t, &Options{Patience: 2 * time.Second, MaxUnread: 1 << 20})
+		conn, _ := s.pipeTLS()
+		say(t, conn, bigCall)
+		began := time.Now()
+		<-s.big // the handler waits for it, and not for ever
+		if took := time.Since(began); took < 2*time.Second || took > 10*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		if n := s.Stats(); n.Slow != 1 || n.Connections != 0 {
+			t.Errorf("%+v", n)
+		}
+		_ = conn.Close()
+	})
+}
+
+// The time of one write is not that of the next.
+func TestWritesHaveTheirOwnTime(t *testing.T) {
+	s, l := serveLate(t, nil)
+	c := s.dial()
+	conn := <-l.conns
+	for i := range 10 {
+		send(t, c, `{"jsonrpc":"2.0","id":%d,"method":"test_slow_echo"}`, i) // written aside
+		for range 3 {
+			read(t, c)
+		}
+		conn.pass()
+		send(t, c, echo, i, i) // written by the reader
+		for range 3 {
+			read(t, c)
+		}
+	}
+}
+
+// A peer that stops in the middle of a frame is as silent as one that sends none.
+func TestPeerThatStopsInAFrameIsDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := handler(t, nil)
+		conn, in := s.pipe()
+		if _, err := conn.Write([]byte{0x81, 0xfe, 0x01, 0x00, 0, 0, 0, 0, '{'}); err != nil {
+			t.Fatal(err)
+		}
+		if code, reason := farewell(t, in); code != ws.StatusPolicyViolation || !strings.HasPrefix(reason, "Silent peer: ") {
+			t.Errorf("got %d %s", code, reason)
+		}
+		if s.Stats().Silent != 1 {
+			t.Errorf("got %+v", s.Stats())
+		}
+	})
+}
+
+// A peer is asked whether it is there, and dropped if it does not answer.
+func TestSilentPeerIsDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := handler(t, nil)
+		conn, in := s.pipe()
+		began := time.Now()
+		for i := range 3 {
+			f, err := ws.ReadFrame(in)
+			if err != nil || f.Header.OpCode != ws.OpPing {
+				t.Fatalf("got %+v, %v", f, err)
+			}
+			// A pong resets the time: it is asked again after the second of two that are silent.
+			if want := DefaultPing + time.Duration(i)*2*DefaultPing; time.Since(began) != want {
+				t.Errorf("it is asked after %v, and not %v", time.Since(began), want)
+			}
+			if err := ws.WriteFrame(conn, ws.MaskFrame(ws.NewPongFrame(f.Payload))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		last := time.Now()
+		if code, reason := farewell(t, in); code != ws.StatusPolicyViolation || !strings.Contains(reason, "ping") {
+			t.Errorf("got %d %s", code, reason)
+		}
+		if took := time.Since(last); took != 3*DefaultPing {
+			t.Errorf("it is dropped after %v", took)
+		}
+		if s.Stats().Silent != 1 || s.Stats().Connections != 0 {
+			t.Errorf("got %+v", s.Stats())
+		}
+	})
+}
+
+// What does not end although it was told to is left behind.
+func TestShutdownDoesNotWaitForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := handler(t, nil)
+		conn, in := s.pipe()
+		say(t, conn, `{"jsonrpc":"2.0","id":1,"method":"test_deaf"}`)
+		if _, err := ws.ReadFrame(in); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		cut, cancel := context.WithDeadline(context.Background(), began.Add(time.Minute))
+		defer cancel()
+		if err := s.Shutdown(cut); err == nil || time.Since(began) != time.Minute+lastWait {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		close(s.big)
+	})
+}
