@@ -41,5 +41,30 @@ func (s *Server) blob(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cache-Control", "private, max-age=31536000, immutable")
 	h.Set("Content-Type", "application/octet-stream")
 	h.Set("Content-Security-Policy", "default-src 'none'; sandbox")
-	http.ServeContent(w, r, "", time.Time{}, f)
+	http.ServeContent(&parts{ResponseWriter: w}, r, "", time.Time{}, f)
+}
+
+// parts says in our words that there is no such part of a blob.
+type parts struct {
+	http.ResponseWriter
+	refused bool
+}
+
+// WriteHeader implements [http.ResponseWriter].
+func (p *parts) WriteHeader(status int) {
+	if status != http.StatusRequestedRangeNotSatisfiable {
+		p.ResponseWriter.WriteHeader(status)
+		return
+	}
+	p.refused = true
+	p.Header().Set("Cache-Control", "no-store")
+	refuse(p.ResponseWriter, refusal{status, "bad_range", "There is no such part of the blob; Content-Range says how many bytes it has"})
+}
+
+// Write implements [http.ResponseWriter].
+func (p *parts) Write(b []byte) (int, error) {
+	if p.refused {
+		return len(b), nil
+	}
+	return p.ResponseWriter.Write(b)
 }

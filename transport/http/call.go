@@ -4,94 +4,99 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"net/http"
 	"os"
-	"strings"
 	"time"
 
 	"kernos/internal/jsonscan"
-	"kernos/internal/nearest"
-	"kernos/kernel"
 	"kernos/message"
 	"kernos/store/blobs"
+	"kernos/transport/rpc"
 )
 
-// call answers one call. The body of the request is its parameters; the body of the answer
-// is what the syscall replies, and an error is one whose code is the status.
+// lastEventID is the header in which somebody who reads server-sent events says what came.
+const lastEventID = "Last-Event-ID"
+
+// call answers one call. The body of the request is its parameters, in any of the forms that
+// they have in RPC. What comes back is what the syscall replies, or an error; or the items of
+// the stream, for those who want server-sent events. Somebody who has seen some of those
+// already wants the rest, and not another call.
 func (s *Server) call(w http.ResponseWriter, r *http.Request) {
-	name := r.PathValue("module") + "_" + r.PathValue("method")
-	if wantsEvents(r) {
-		s.events(w, r)
-		return
-	}
-	route, ok := s.k.Registry().LookupMethod(name)
-	if !ok {
-		refuse(w, refusal{404, "method_not_found", s.unknown(r)})
-		return
-	}
-	data, no := s.parameters(w, r)
+	method := r.PathValue("module") + "_" + r.PathValue("method")
+	params, no := s.parameters(w, r)
 	if no != nil {
 		refuse(w, *no)
 		return
 	}
-	if data == nil {
-		data = []byte("{}")
-	}
-	ctx, release := s.lasting(r)
-	defer release()
-	remote := blobs.RemoteOf(ctx)
-	m := message.Message{Kind: route.Syscall.Kind, Type: route.Type, Data: remote.Inward(data)}
-	m.Metadata.Correlation = r.Header.Get("X-Correlation-Id")
-	m.Metadata.IdempotencyKey = r.Header.Get("Idempotency-Key")
-	s.k.Stamp(&m)
-	if err := m.Validate(); err != nil {
-		e, _ := message.ErrorOf(err)
-		refuse(w, refusal{e.Code, "invalid_request", e.Message})
+	events := wantsEvents(r)
+	switch {
+	case r.Header.Get(lastEventID) != "":
+		s.resumeCall(w, r, method)
+		return
+	case method == "service_resume":
+		s.resumeByParams(w, r, params, events)
 		return
 	}
-	w.Header().Set("Kernos-Request", string(m.Metadata.ID))
-	var outcome message.Message
-	take := func(m message.Message) { // events are for those who ask for a stream
-		if m.Kind.Answers() {
-			outcome = m.Clone()
-		}
+	ctx, release := s.lasting(r)
+	c := rpc.Call{
+		Method: method, Params: blobs.RemoteOf(ctx).Inward(params),
+		Correlation: r.Header.Get("X-Correlation-Id"), IdempotencyKey: r.Header.Get("Idempotency-Key"),
 	}
-	_ = s.k.Serve(ctx, &kernel.One{Request: m, Emit: take, Gone: r.Context().Done()}) // it ends without an error
-	status := http.StatusOK
-	if outcome.Kind == message.KindError {
-		status = http.StatusInternalServerError
-		if e, err := message.ParseError(outcome.Data); err == nil && e.Code >= 400 && e.Code <= 599 {
-			status = e.Code
+	if events {
+		sub, err := s.opts.RPC.Open(ctx, c)
+		if err != nil {
+			release()
+			refuseCall(w, err)
+			return
 		}
+		s.stats.aside.Add(1)
+		go func() { // it goes on when the request has ended, for those who resume it
+			defer s.stats.left(&s.stats.aside)
+			defer release()
+			sub.Run()
+		}()
+		s.follow(w, r, sub)
+		return
 	}
-	writeJSON(w, status, append(remote.Outward(outcome.Data), '\n'))
+	defer release()
+	outcome, err := s.opts.RPC.Call(ctx, c, r.Context().Done())
+	if err != nil {
+		refuseCall(w, err)
+		return
+	}
+	writeOutcome(w, &outcome, blobs.RemoteOf(ctx))
 }
 
-// unknown says what was probably meant by a method that there is not.
-func (s *Server) unknown(r *http.Request) string {
-	module, method := r.PathValue("module"), r.PathValue("method")
-	registry := s.k.Registry()
-	if n, ok := registry.LookupNamespace(module); ok {
-		names := make([]string, len(n.Methods))
-		for i, m := range n.Methods {
-			names[i] = m.Method
-		}
-		hint := nearest.Hint(method, names)
-		if hint == "" {
-			hint = "there are " + strings.Join(names, ", ")
-		}
-		return fmt.Sprintf("The module %s has no method %q: %s", module, message.Clip(method, 100), hint)
+// refuseCall answers a call that is not made.
+func refuseCall(w http.ResponseWriter, err error) {
+	if errors.Is(err, rpc.ErrClosed) {
+		refuse(w, refusal{503, "stopping", "The daemon is shutting down; try again"})
+		return
 	}
-	var names []string
-	for _, n := range registry.Namespaces() {
-		names = append(names, n.Name)
+	e, _ := message.ErrorOf(err)
+	refuse(w, refusal{e.Code, "invalid_request", e.Message})
+}
+
+// writeOutcome answers with what came of a call. Guidance stands beside the error that it is
+// about, as the item that it is on a stream.
+func writeOutcome(w http.ResponseWriter, o *rpc.Outcome, remote *blobs.Remote) {
+	if o.Request != "" {
+		w.Header().Set("Kernos-Request", string(o.Request))
 	}
-	hint := nearest.Hint(module, names)
-	if hint == "" {
-		hint = "there are " + strings.Join(names, ", ")
+	if o.Err == nil {
+		writeJSON(w, http.StatusOK, append(remote.Outward(o.Data), '\n'))
+		return
 	}
-	return fmt.Sprintf("There is no module %q: %s", message.Clip(module, 100), hint)
+	status := o.Err.Code
+	if status < 400 || status > 599 {
+		status = http.StatusInternalServerError
+	}
+	body := o.Err.Append(nil)
+	if o.Guidance != nil {
+		body = jsonscan.AppendQuoted(append(body[:len(body)-1], `,"name":`...), o.ErrorKind())
+		body = append(append(append(body, `,"guidance":`...), o.Guidance...), '}')
+	}
+	writeJSON(w, status, append(body, '\n'))
 }
 
 // parameters reads the body of a call. Nil means that there is none.
@@ -118,16 +123,4 @@ func (s *Server) parameters(w http.ResponseWriter, r *http.Request) ([]byte, *re
 		return nil, &refusal{400, "body_not_json", "The parameters of a call are JSON: " + err.Error()}
 	}
 	return body, nil
-}
-
-// wantsEvents reports whether a request asks for server-sent events.
-func wantsEvents(r *http.Request) bool {
-	for _, line := range r.Header.Values("Accept") {
-		for accepted := range strings.SplitSeq(line, ",") {
-			if kind, _, err := mime.ParseMediaType(accepted); err == nil && kind == "text/event-stream" {
-				return true
-			}
-		}
-	}
-	return false
 }

@@ -153,11 +153,7 @@ func (p *patient) leave() {
 	}
 	p.left = true
 	p.s.stats.answered(p.status)
-	p.s.stats.running.Add(-1)
-	select {
-	case p.s.stats.gone <- struct{}{}:
-	default: // there is one
-	}
+	p.s.stats.left(&p.s.stats.running)
 }
 
 // WriteHeader implements [http.ResponseWriter].
@@ -168,13 +164,22 @@ func (p *patient) WriteHeader(status int) {
 	p.ResponseWriter.WriteHeader(status)
 }
 
+// part is how much of an answer has to be read in the time of one write.
+const part = 64 << 10
+
 // Write implements [http.ResponseWriter].
-func (p *patient) Write(b []byte) (int, error) {
+func (p *patient) Write(b []byte) (written int, err error) {
 	if p.status == 0 {
 		p.status = http.StatusOK
 	}
-	_ = p.control.SetWriteDeadline(time.Now().Add(p.time))
-	return p.ResponseWriter.Write(b)
+	for more := true; more && err == nil; more = len(b) > 0 {
+		_ = p.control.SetWriteDeadline(time.Now().Add(p.time))
+		var n int
+		n, err = p.ResponseWriter.Write(b[:min(len(b), part)])
+		written += n
+		b = b[n:]
+	}
+	return written, err
 }
 
 // FlushError is what [http.ResponseController.Flush] calls.

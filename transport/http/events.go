@@ -3,6 +3,7 @@ package httpd
 import (
 	"context"
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 
@@ -15,44 +16,47 @@ import (
 // stands between does not take it for dead, and a peer that has left is noticed.
 const keepAlive = 20 * time.Second
 
-// events answers one call with the items of its stream as server-sent events: the event is
-// the item's type, and the data is the item. The last one is done.
-func (s *Server) events(w http.ResponseWriter, r *http.Request) {
-	if s.opts.RPC == nil {
-		refuse(w, refusal{406, "no_events", "This server has no server-sent events; ask for application/json"})
-		return
-	}
-	data, no := s.parameters(w, r)
-	if no != nil {
-		refuse(w, *no)
-		return
-	}
-	ctx, release := s.lasting(r)
-	defer release()
+// follow answers with the items of a stream as server-sent events: the event is the item's
+// type, the data is the item, and the id is that of the stream with the item's number. The
+// last one is done.
+//
+// A peer that leaves before that may come back: the stream goes on, and is kept for a while.
+func (s *Server) follow(w http.ResponseWriter, r *http.Request, sub *rpc.Subscription) {
+	defer sub.Leave()
 	gone, left := context.WithCancelCause(r.Context())
 	defer left(nil)
+	e := &eventStream{w: w, control: http.NewResponseController(w), remote: blobs.RemoteOf(r.Context()), id: sub.ID(), left: left}
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
-	h.Set("X-Accel-Buffering", "no")
+	h.Set("X-Accel-Buffering", "no") // proxies are to pass on what comes
+	h.Set("Kernos-Stream", e.id)
+	if request := sub.Request(); request != "" {
+		h.Set("Kernos-Request", string(request))
+	}
 	w.WriteHeader(http.StatusOK)
-	e := &eventStream{w: w, control: http.NewResponseController(w), remote: blobs.RemoteOf(ctx), left: left}
-	e.write(nil) // the headers
-	var waker sync.WaitGroup
-	over := make(chan struct{})
-	waker.Go(func() { e.keepAlive(over) })
-	s.opts.RPC.Call(ctx, rpc.Call{
-		Namespace: r.PathValue("module"), Method: r.PathValue("method"), Params: e.remote.Inward(data), Gone: gone.Done(),
-		Correlation: r.Header.Get("X-Correlation-Id"), IdempotencyKey: r.Header.Get("Idempotency-Key"),
-	}, e.item)
-	close(over)
-	waker.Wait()
+	// An event without data is none, and its id counts: whoever loses the connection before
+	// the first item knows what to ask for.
+	e.write(append(e.appendID(nil, sub.After()), '\n'), true)
+	sub.Follow(e)
+	for t := time.NewTicker(keepAlive); ; {
+		select {
+		case <-t.C:
+			e.wake()
+			continue
+		case <-sub.Over():
+		case <-gone.Done():
+		}
+		t.Stop()
+		return
+	}
 }
 
-// eventStream writes items as events.
+// eventStream writes items as events. It implements [rpc.Reader].
 type eventStream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 	remote  *blobs.Remote
+	id      string                  // of the stream
 	left    context.CancelCauseFunc // called when the peer does not read any more
 
 	mu      sync.Mutex
@@ -60,14 +64,24 @@ type eventStream struct {
 	written bool // since somebody last looked
 }
 
-// item writes an item. JSON has line breaks between its parts only, and here it has none:
-// they would end the data.
-func (e *eventStream) item(i rpc.Item) {
-	event := append([]byte("event: "+i.Type+"\ndata: "), jsonscan.AppendCompact(nil, e.remote.Outward(i.JSON))...)
-	e.write(append(event, "\n\n"...))
+// appendID appends the line that says which item of which stream came.
+func (e *eventStream) appendID(dst []byte, seq int64) []byte {
+	dst = append(append(append(dst, "id: "...), e.id...), eventIDSign)
+	return append(strconv.AppendInt(dst, seq, 10), '\n')
 }
 
-func (e *eventStream) write(text []byte) {
+// Item writes an item. JSON has line breaks between its parts only, and here it has none:
+// they would end the data.
+func (e *eventStream) Item(i rpc.Item) {
+	event := append(e.appendID(nil, i.Seq), "event: "+i.Type+"\ndata: "...)
+	event = jsonscan.AppendCompact(event, e.remote.Outward(i.JSON))
+	e.write(append(event, "\n\n"...), false)
+}
+
+// Flush sends what was written.
+func (e *eventStream) Flush() { e.write(nil, true) }
+
+func (e *eventStream) write(text []byte, flush bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.broken {
@@ -75,7 +89,7 @@ func (e *eventStream) write(text []byte) {
 	}
 	e.written = true
 	_, err := e.w.Write(text)
-	if err == nil {
+	if err == nil && flush {
 		err = e.control.Flush()
 	}
 	if err != nil {
@@ -84,22 +98,16 @@ func (e *eventStream) write(text []byte) {
 	}
 }
 
-// keepAlive writes a comment now and then while nothing else is written.
-func (e *eventStream) keepAlive(over <-chan struct{}) {
-	t := time.NewTicker(keepAlive)
-	defer t.Stop()
-	for {
-		select {
-		case <-t.C:
-		case <-over:
-			return
-		}
+// wake writes a comment, unless something was written since it was last called.
+func (e *eventStream) wake() {
+	e.mu.Lock()
+	silent := !e.written
+	e.written = false
+	e.mu.Unlock()
+	if silent {
+		e.write([]byte(":\n\n"), true)
 		e.mu.Lock()
-		silent := !e.written
 		e.written = false
 		e.mu.Unlock()
-		if silent {
-			e.write([]byte(":\n\n"))
-		}
 	}
 }

@@ -218,14 +218,14 @@ func (g *Guard) page(r *http.Request) (origin string, foreign, ok bool) {
 }
 
 // exposed are the headers of answers that a page of another origin may see.
-const exposed = "Kernos-Request, ETag, Content-Range, Retry-After"
+const exposed = "Kernos-Request, Kernos-Stream, ETag, Content-Range, Retry-After"
 
 // preflight tells a browser what a page of another origin may send. The browser asks without
 // the token.
 func preflight(w http.ResponseWriter) {
 	h := w.Header()
-	h.Set("Access-Control-Allow-Methods", "GET, HEAD, POST")
-	h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Accept, Range, If-None-Match, Idempotency-Key, X-Correlation-Id")
+	h.Set("Access-Control-Allow-Methods", "GET, HEAD, POST, DELETE")
+	h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Accept, Range, If-None-Match, Idempotency-Key, X-Correlation-Id, Last-Event-ID")
 	h.Set("Access-Control-Max-Age", "600")
 	w.WriteHeader(http.StatusNoContent)
 }

@@ -3,6 +3,8 @@
 //
 //	POST /v1/messages                NDJSON in and out, both at the same time
 //	POST /v1/call/{module}/{method}  one call: JSON, or server-sent events if asked for
+//	GET  /v1/streams/{id}            server-sent events again, from where they broke off
+//	DELETE /v1/streams/{id}          the end of a stream
 //	GET  /v1/blobs/{id}              large data, whole or in part
 //	GET  /openrpc.json               what there is to call
 //	GET  /healthz, /readyz           whether it lives, whether it serves
@@ -58,8 +60,8 @@ type Options struct {
 	// Nil means that there are no WebSockets.
 	WebSocket http.Handler
 
-	// RPC makes the document at /openrpc.json, and the streams of those who want
-	// server-sent events. Nil means that there is neither.
+	// RPC answers calls, and keeps the streams of those who want server-sent events. The
+	// server closes it when it stops. Nil means one of the server's own.
 	RPC *rpc.Service
 
 	// Blobs are what /v1/blobs serves. Nil means nothing.
@@ -142,7 +144,6 @@ type Server struct {
 func NewServer(k *kernel.Kernel, opts *Options) *Server {
 	s := &Server{k: k, work: context.Background()}
 	s.life, s.stop = context.WithCancel(context.Background())
-	s.stats.gone = make(chan struct{}, 1)
 	if opts != nil {
 		s.opts = *opts
 	}
@@ -156,6 +157,9 @@ func NewServer(k *kernel.Kernel, opts *Options) *Server {
 	byDefault(&o.WriteTime, DefaultWriteTime)
 	byDefault(&o.Idle, DefaultIdle)
 	byDefault(&o.Grace, DefaultGrace)
+	if o.RPC == nil {
+		o.RPC = rpc.New(k, nil)
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -244,13 +248,15 @@ const lastWait = time.Second
 func (s *Server) drain(servers []*http.Server, cut context.CancelCauseFunc) error {
 	s.k.Stop()
 	s.stop()
+	s.opts.RPC.Close() // nobody comes back for what was lost
 	grace, cancel := context.WithTimeout(context.Background(), s.opts.Grace)
 	defer cancel()
 	var waiting sync.WaitGroup
-	late := make(chan error, len(servers)+1)
+	late := make(chan error, len(servers)+2)
 	for _, h := range servers {
 		waiting.Go(func() { late <- h.Shutdown(grace) })
 	}
+	waiting.Go(func() { late <- s.stats.idle(grace) })
 	if s.websocketEnd != nil {
 		waiting.Go(func() { late <- s.websocketEnd(grace) })
 	}
@@ -268,14 +274,10 @@ func (s *Server) drain(servers []*http.Server, cut context.CancelCauseFunc) erro
 	for _, h := range servers {
 		_ = h.Close()
 	}
-	last := time.NewTimer(lastWait)
-	defer last.Stop()
-	for s.stats.running.Load() > 0 {
-		select {
-		case <-s.stats.gone:
-		case <-last.C:
-			return fmt.Errorf("%d requests over HTTP have handlers that go on although they were told to end", s.stats.running.Load())
-		}
+	last, cancel := context.WithTimeout(context.Background(), lastWait)
+	defer cancel()
+	if s.stats.idle(last) != nil {
+		return fmt.Errorf("%d requests over HTTP have handlers that go on although they were told to end", s.stats.busy())
 	}
 	return nil
 }

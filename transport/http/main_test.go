@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -62,6 +63,7 @@ type siteOptions struct {
 	cert     *Certificate
 	client   *http.Transport
 	syscalls []kernel.Syscall
+	memory   bool // no network, so that time can stand still
 }
 
 // open serves a kernel with the built-in syscalls and those of a test. It is stopped when the
@@ -85,12 +87,16 @@ func open(t testing.TB, o siteOptions) *site {
 		t.Fatal(err)
 	}
 	o.Blobs = dir
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
 	if o.client == nil {
 		o.client = new(http.Transport)
+	}
+	var l net.Listener
+	if o.memory {
+		m := &memory{conns: make(chan net.Conn), closed: make(chan struct{})}
+		o.client.DialContext = m.dial
+		l = m
+	} else if l, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+		t.Fatal(err)
 	}
 	s := &site{
 		Server: NewServer(kernel.New(r, &kernel.Options{Blobs: kept{dir}}), &o.Options), t: t, addr: l.Addr().String(), url: "http://" + l.Addr().String(),
@@ -111,6 +117,40 @@ func open(t testing.TB, o siteOptions) *site {
 	})
 	return s
 }
+
+// memory is a listener to which one connects without a network.
+type memory struct {
+	conns  chan net.Conn
+	once   sync.Once
+	closed chan struct{}
+}
+
+func (m *memory) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	mine, theirs := net.Pipe()
+	select {
+	case m.conns <- theirs:
+		return mine, nil
+	case <-m.closed:
+	case <-ctx.Done():
+	}
+	return nil, net.ErrClosed
+}
+
+func (m *memory) Accept() (net.Conn, error) {
+	select {
+	case c := <-m.conns:
+		return c, nil
+	case <-m.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (m *memory) Close() error {
+	m.once.Do(func() { close(m.closed) })
+	return nil
+}
+
+func (m *memory) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 7420} }
 
 // end stops the server, and returns when it has ended.
 func (s *site) end() error {

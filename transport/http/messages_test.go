@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"kernos/kernel"
@@ -153,21 +154,23 @@ func TestWhoLeavesAStream(t *testing.T) {
 }
 
 func TestASilentStreamIsEnded(t *testing.T) {
-	syscall, begun, _, release := running("Test.Wait", message.KindQuery)
-	s := open(t, siteOptions{Options: Options{Idle: 20 * time.Millisecond}, syscalls: []kernel.Syscall{syscall}})
-	k := s.talk()
-	k.say(ask("w", "Test.Wait", "1"))
-	soon(t, "it begins", begun)
-	time.AfterFunc(60*time.Millisecond, func() { release <- struct{}{} }) // nobody is silent who waits for an answer
-	if line := k.hear(); !strings.Contains(line, `"kind":"reply"`) {
-		t.Errorf("it says %s", line)
-	}
-	if line := k.hear(); !strings.Contains(line, `"type":"Syscall.Disconnected"`) || !strings.Contains(line, `"code":408`) {
-		t.Errorf("it says %s", line)
-	}
-	if line := k.hear(); line != "" {
-		t.Errorf("and then %s", line)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		syscall, begun, _, release := running("Test.Wait", message.KindQuery)
+		s := open(t, siteOptions{memory: true, Options: Options{Idle: 2 * time.Second}, syscalls: []kernel.Syscall{syscall}})
+		k := s.talk()
+		k.say(ask("w", "Test.Wait", "1"))
+		soon(t, "it begins", begun)
+		time.AfterFunc(6*time.Second, func() { release <- struct{}{} }) // nobody is silent who waits for an answer
+		if line := k.hear(); !strings.Contains(line, `"kind":"reply"`) {
+			t.Errorf("it says %s", line)
+		}
+		if line := k.hear(); !strings.Contains(line, `"type":"Syscall.Disconnected"`) || !strings.Contains(line, `"code":408`) {
+			t.Errorf("it says %s", line)
+		}
+		if line := k.hear(); line != "" {
+			t.Errorf("and then %s", line)
+		}
+	})
 }
 
 // A server that stops finishes what has come, and reads no more.

@@ -3,7 +3,9 @@ package httpd
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 
 	"kernos/message"
@@ -12,26 +14,24 @@ import (
 // routes returns what answers requests that were let in.
 func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
-	for _, route := range []struct {
-		method, path string
-		handler      http.HandlerFunc
-	}{
-		{http.MethodPost, "/v1/messages", s.messages},
-		{http.MethodPost, "/v1/call/{module}/{method}", s.call},
-		{http.MethodGet, "/v1/blobs/{id}", s.blob},
-		{http.MethodGet, "/openrpc.json", s.openRPC},
-		{http.MethodGet, "/healthz", s.healthz},
-		{http.MethodGet, "/readyz", s.readyz},
-		{http.MethodGet, "/metrics", s.metrics},
+	for path, methods := range map[string]map[string]http.HandlerFunc{
+		"/v1/messages":               {http.MethodPost: s.messages},
+		"/v1/call/{module}/{method}": {http.MethodPost: s.call},
+		"/v1/streams/{id}":           {http.MethodGet: s.resume, http.MethodDelete: s.unsubscribe},
+		"/v1/blobs/{id}":             {http.MethodGet: s.blob, http.MethodHead: s.blob},
+		"/openrpc.json":              {http.MethodGet: s.openRPC, http.MethodHead: s.openRPC},
+		"/healthz":                   {http.MethodGet: s.healthz, http.MethodHead: s.healthz},
+		"/readyz":                    {http.MethodGet: s.readyz, http.MethodHead: s.readyz},
+		"/metrics":                   {http.MethodGet: s.metrics, http.MethodHead: s.metrics},
 	} {
-		mux.HandleFunc(route.method+" "+route.path, route.handler)
-		mux.HandleFunc(route.path, func(w http.ResponseWriter, r *http.Request) {
-			allowed := route.method
-			if allowed == http.MethodGet {
-				allowed += ", " + http.MethodHead
+		allowed := strings.Join(slices.Sorted(maps.Keys(methods)), ", ")
+		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+			if h, ok := methods[r.Method]; ok {
+				h(w, r)
+				return
 			}
 			w.Header().Set("Allow", allowed)
-			refuse(w, refusal{405, "method_not_allowed", fmt.Sprintf("%s takes %s, not %s", r.URL.Path, allowed, message.Clip(r.Method, 40))})
+			refuse(w, refusal{405, "method_not_allowed", fmt.Sprintf("%s takes %s, not %s", message.Clip(r.URL.Path, 200), allowed, message.Clip(r.Method, 40))})
 		})
 	}
 	mux.HandleFunc("/{$}", s.websocket)
@@ -42,7 +42,7 @@ func (s *Server) routes() http.Handler {
 
 func missing(w http.ResponseWriter, r *http.Request) {
 	refuse(w, refusal{404, "not_found", fmt.Sprintf(
-		"There is nothing at %s; there are /v1/messages, /v1/call/{module}/{method}, /v1/blobs/{id}, /openrpc.json, /healthz, /readyz, /metrics, and a WebSocket at / and /ws",
+		"There is nothing at %s; there are /v1/messages, /v1/call/{module}/{method}, /v1/streams/{id}, /v1/blobs/{id}, /openrpc.json, /healthz, /readyz, /metrics, and a WebSocket at / and /ws",
 		message.Clip(r.URL.Path, 200))})
 }
 
@@ -66,10 +66,6 @@ func (s *Server) websocket(w http.ResponseWriter, r *http.Request) {
 
 // openRPC answers with the document that describes what can be called.
 func (s *Server) openRPC(w http.ResponseWriter, r *http.Request) {
-	if s.opts.RPC == nil {
-		missing(w, r)
-		return
-	}
 	tag := `"` + s.opts.RPC.Hash() + `"` // of what is described at this moment, or before it
 	document := s.opts.RPC.OpenRPC()
 	w.Header().Set("ETag", tag)

@@ -1,6 +1,8 @@
 package httpd
 
 import (
+	"context"
+	"sync"
 	"sync/atomic"
 )
 
@@ -27,10 +29,47 @@ func (r reason) String() string {
 type stats struct {
 	connections atomic.Int64 // that there are, without WebSockets
 	running     atomic.Int64 // requests that are served
-	gone        chan struct{}
+	aside       atomic.Int64 // calls whose request may have ended
+
+	mu      sync.Mutex
+	changed chan struct{} // closed when running or aside is less; nil unless somebody waits
 
 	answers [6]atomic.Uint64 // by the first digit of their status
 	refused [reasons]atomic.Uint64
+}
+
+// left notes that a request, or a call aside, has ended.
+func (s *stats) left(n *atomic.Int64) {
+	n.Add(-1)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.changed != nil {
+		close(s.changed)
+		s.changed = nil
+	}
+}
+
+// busy is how many requests and calls there are.
+func (s *stats) busy() int64 { return s.running.Load() + s.aside.Load() }
+
+// idle waits until there are no requests and no calls.
+func (s *stats) idle(ctx context.Context) error {
+	for {
+		s.mu.Lock()
+		if s.changed == nil {
+			s.changed = make(chan struct{})
+		}
+		changed := s.changed
+		s.mu.Unlock()
+		if s.busy() == 0 {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // answered counts an answer. One that nobody gave is that of a handler which found that its

@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"container/list"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -23,6 +24,7 @@ type conn struct {
 	svc  *Service
 	ctx  context.Context
 	wire Wire
+	feed *feed                 // the wire, if it carries one stream and nothing else; or nil
 	name string                // can't be guessed: whoever knows it may resume its streams
 	stop func(message.ID) bool // cancels a slow call
 
@@ -36,12 +38,15 @@ type conn struct {
 	last     uint64             // number of a stream
 	open     int                // streams whose items go here, and that are not done
 	running  int                // calls that came over this connection and are not done
-	finished []*stream          // those of streams that are done, in the order in which they were
+	finished []*stream          // streams that are done and whose items went here, the first one first
 	bytes    int                // of what is kept of those
-	idle     chan struct{}      // closed when nothing runs; nil unless somebody waits
-	lost     time.Time          // when the peer was; zero while it is there
-	orphans  []*stream          // that the peer had then
-	expiry   *time.Timer        // forgets them
+	changed  chan struct{}      // closed when open or running is less; nil unless somebody waits
+	gone     bool               // the peer is not there any more
+	weight   int                // what it counts for since it was lost, beside its streams
+	orphans  map[*stream]bool   // that the peer had then, and that nobody has resumed
+	expiry   *time.Timer        // gives them up
+
+	place *list.Element // among those that were lost; guarded by the lock of those
 }
 
 // pending is a call that waits for the kernel.
@@ -50,8 +55,8 @@ type pending struct {
 	emit kernel.Emit
 }
 
-// What is kept of streams that are done, while their connection lives: their last items may
-// be on their way when it is lost.
+// What is kept of streams that are done, while the connection lives that their items went to:
+// the last of them may be on their way when it is lost.
 const (
 	keepFinished      = 128
 	keepFinishedBytes = 128 << 10
@@ -64,7 +69,9 @@ func newConn(ctx context.Context, s *Service, w Wire) *conn {
 // Serving implements [kernel.Controller]. There are never more slow calls than streams, so
 // the connection never stands still because of them: it must be able to unsubscribe.
 func (c *conn) Serving(cancel func(message.ID) bool) int {
-	c.stop = cancel
+	if c.feed == nil { // otherwise there is something that does it from the beginning
+		c.stop = cancel
+	}
 	return 2 * c.svc.opts.Subscriptions // and as many calls that nobody wants an answer to
 }
 
@@ -201,18 +208,7 @@ func (c *conn) begin(dst []byte, r *request, t *task) []byte {
 	}
 	dst = append(append(dst, `{"jsonrpc":"2.0","id":`...), r.id...)
 	dst = append(st.appendID(append(dst, `,"result":"`...)), `"}`...)
-	if own, ok := c.svc.own(r.method); ok {
-		st.namespace = ownNamespace
-		t.run = func() { own(st, r.params) }
-		return dst
-	}
-	m, problem := c.svc.prepare(st, r.method, r.params)
-	if problem != nil {
-		t.run = func() { problem(st) }
-		return dst
-	}
-	st.request = m.Metadata.ID
-	t.m, t.emit = m, st.emit
+	*t = c.svc.task(st, r.method, r.params)
 	return dst
 }
 
@@ -225,10 +221,8 @@ func (c *conn) notified(r *request, t *task) {
 	if _, ok := c.svc.own(r.method); ok {
 		return
 	}
-	silent := &stream{svc: c.svc, item: func(Item) {}}
-	m, problem := c.svc.prepare(silent, r.method, r.params)
-	if problem == nil {
-		t.m, t.emit = m, func(message.Message) {}
+	if silent := c.svc.task(&stream{svc: c.svc}, r.method, r.params); silent.emit != nil {
+		t.m, t.emit = silent.m, func(message.Message) {}
 	}
 }
 
@@ -251,36 +245,56 @@ func (c *conn) newStream() *stream {
 	return st
 }
 
-// finish notes that a stream is done. Its lock is held.
+// finish notes that a stream which came over this connection is done. Its lock is held.
 func (c *conn) finish(st *stream) {
-	if st.at != nil && st.at != c {
-		st.at.mu.Lock()
-		st.at.open--
-		st.at.mu.Unlock()
+	var dropped []*stream
+	if at := st.at; at != nil && at != c {
+		at.mu.Lock()
+		at.open--
+		dropped = at.retire(st)
+		at.signal()
+		at.mu.Unlock()
 	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	if st.at == c {
 		c.open--
+		dropped = c.retire(st)
 	}
-	if c.running--; c.running == 0 && c.idle != nil {
-		close(c.idle)
-		c.idle = nil
-	}
-	if c.streams[st.number] != st {
-		return
-	}
-	c.finished = append(c.finished, st)
-	st.counted = len(st.log)
-	c.bytes += st.counted
-	for c.lost.IsZero() && (len(c.finished) > keepFinished || c.bytes > keepFinishedBytes && len(c.finished) > 1) {
-		c.drop(c.finished[0])
+	c.running--
+	c.signal()
+	c.mu.Unlock()
+	disown(dropped)
+}
+
+// signal wakes whoever waits for streams to end. mu is held.
+func (c *conn) signal() {
+	if c.changed != nil {
+		close(c.changed)
+		c.changed = nil
 	}
 }
 
-// drop forgets a stream. mu is held. It is nearly always the one that was done first.
-func (c *conn) drop(st *stream) {
-	delete(c.streams, st.number)
+// retire counts a stream among those that are done. If they are too many, the first of them
+// are forgotten; those that came over other connections are returned, for disown. mu is held.
+func (c *conn) retire(st *stream) (dropped []*stream) {
+	c.finished = append(c.finished, st)
+	st.counted = len(st.log)
+	c.bytes += st.counted
+	for !c.gone && (len(c.finished) > keepFinished || c.bytes > keepFinishedBytes && len(c.finished) > 1) {
+		first := c.finished[0]
+		c.unretire(first)
+		if first.home == c {
+			delete(c.streams, first.number)
+			continue
+		}
+		delete(c.guests, first)
+		dropped = append(dropped, first)
+	}
+	return dropped
+}
+
+// unretire undoes retire. mu is held. It is nearly always the one that was done first.
+func (c *conn) unretire(st *stream) {
 	i := slices.Index(c.finished, st)
 	if i < 0 {
 		return
@@ -294,31 +308,55 @@ func (c *conn) drop(st *stream) {
 	c.finished = c.finished[1:]
 }
 
+// disown takes streams out of those that can be resumed.
+func disown(streams []*stream) {
+	for _, st := range streams {
+		st.home.forget(st)
+	}
+}
+
 // ended is what becomes of the connection when its wire has ended.
 func (c *conn) ended(err error) error {
 	switch {
-	case errors.Is(err, ErrStopped):
-		return io.EOF // what has begun is finished and sent
+	case errors.Is(err, ErrStopped): // what has begun is finished and sent, also for others
+		if err := c.until(func() bool { return c.open == 0 }); err != nil {
+			return err
+		}
+		return io.EOF
 	case err == io.EOF:
 		c.leave()
 	default:
 		c.lose()
 	}
 	// What was resumed elsewhere goes on, and what may be resumed, too.
+	if err := c.until(func() bool { return c.running == 0 }); err != nil {
+		return err
+	}
+	return errLeft
+}
+
+// until waits for something that the end of a stream may bring about.
+func (c *conn) until(so func() bool) error {
 	c.mu.Lock()
-	idle := make(chan struct{})
-	if c.running == 0 {
-		close(idle)
-	} else {
-		c.idle = idle
+	defer c.mu.Unlock()
+	for !so() {
+		if c.changed == nil {
+			c.changed = make(chan struct{})
+		}
+		changed := c.changed
+		c.mu.Unlock()
+		var err error
+		select {
+		case <-changed:
+		case <-c.ctx.Done():
+			err = c.ctx.Err()
+		}
+		c.mu.Lock()
+		if err != nil {
+			return err
+		}
 	}
-	c.mu.Unlock()
-	select {
-	case <-idle:
-		return errLeft
-	case <-c.ctx.Done():
-		return c.ctx.Err()
-	}
+	return nil
 }
 
 // all returns the streams whose items go, or went, to this connection.
@@ -342,22 +380,20 @@ func (c *conn) leave() {
 	}
 }
 
-// forget takes a stream out of those that can be resumed.
+// forget takes a stream that came over this connection out of those that can be resumed.
 func (c *conn) forget(st *stream) {
 	c.mu.Lock()
-	c.drop(st)
+	delete(c.streams, st.number)
 	c.mu.Unlock()
 	c.svc.kept.tidy(c)
 }
 
-// close notes that the connection is served no more.
+// close notes that the connection is served no more. Its streams that were resumed elsewhere
+// are found through it as long as they are kept there.
 func (c *conn) close() {
+	c.leave() // if it was stopped
 	c.mu.Lock()
-	gone := c.lost.IsZero()
+	c.gone = true
 	c.mu.Unlock()
-	if gone { // it was stopped, or said goodbye
-		c.svc.kept.remove(c)
-		return
-	}
 	c.svc.kept.tidy(c)
 }

@@ -64,26 +64,18 @@ func (d *documents) namespaces() []string {
 	return names
 }
 
-func (d *documents) methods(namespace string) (names []string) {
-	if i := d.index(namespace); i >= 0 {
-		for _, r := range d.spaces[i].Methods {
-			names = append(names, r.Method)
-		}
-	}
-	return names
-}
-
 // makeSchema is the answer to service_schema.
 func (d *documents) makeSchema() json.RawMessage {
 	dst, total := []byte(`{"modules":[`), 0
-	for i, n := range d.spaces {
+	for i := range d.spaces {
+		n := &d.spaces[i]
 		if i > 0 {
 			dst = append(dst, ',')
 		}
 		dst = jsonscan.AppendQuoted(append(dst, `{"namespace":`...), n.Name)
 		dst = jsonscan.AppendQuoted(append(dst, `,"version":`...), n.Version)
 		dst = jsonscan.AppendQuoted(append(dst, `,"description":`...), n.Summary)
-		dst = append(appendStrings(append(dst, `,"methods":`...), d.methods(n.Name)), '}')
+		dst = append(appendStrings(append(dst, `,"methods":`...), methodNames(n)), '}')
 		total += len(n.Methods)
 	}
 	dst = strconv.AppendInt(append(dst, `],"total_methods":`...), int64(total), 10)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"kernos/internal/jsonscan"
 	"kernos/schema"
 )
 
@@ -24,6 +25,7 @@ func FuzzReceive(f *testing.F) {
 		`{"jsonrpc":"2.0","id":1,"method":"rpc.discover","params":{}}`,
 		`{"jsonrpc":"2.0","id":1,"method":"nte_set","params":{"method":"set"}}`,
 		`{"jsonrpc":"2.0","id":1,"method":"note_\u0000","params":[[]]}`,
+		`[{"jsonrpc":"2.0","id":1,"method":"service_resume","params":["a-1",0]},{"jsonrpc":"2.0","id":2,"method":"service_unsubscribe","params":["a-1"]}]`,
 		`[]`, `{`, `"`, "\xff",
 	} {
 		f.Add([]byte(seed))
@@ -99,6 +101,56 @@ func FuzzExample(f *testing.F) {
 		taken := newDefinitions("#/$defs/").take(s.JSON(), "#/here")
 		if !json.Valid(taken) {
 			t.Errorf("%s became %s", text, taken)
+		}
+	})
+}
+
+// FuzzCall makes calls with any parameters: what comes of a call is what its items say, and
+// the last of them is done.
+func FuzzCall(f *testing.F) {
+	for _, seed := range []string{``, `[]`, `{}`, `[{"key":"a"}]`, `{"key":"a"}`, `["a","b",["c"]]`, `"a"`, `null`, ` 7 `, `{"method":"set","key":"a"}`, `[[]]`, `[{},{}]`} {
+		f.Add("note_set", seed)
+	}
+	f.Add("service_module_schema", `["note"]`)
+	f.Add("service_unsubscribe", `["a-1"]`)
+	f.Add("nothing\x00_at_all", `["\u0000"]`)
+	f.Fuzz(func(t *testing.T, method, params string) {
+		if params != "" && !json.Valid([]byte(params)) || new(jsonscan.Scanner).Text([]byte(params)) != nil && params != "" {
+			return // whoever reads it has refused it
+		}
+		s := newService(t, nil)
+		c := Call{Method: method, Params: json.RawMessage(params)}
+		outcome, err := s.Call(t.Context(), c, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sub, err := s.Open(context.Background(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ran := make(chan struct{})
+		go func() {
+			defer close(ran)
+			sub.Run()
+		}()
+		reader := newCollector()
+		sub.Follow(reader)
+		<-sub.Over()
+		sub.Leave()
+		s.Close()
+		<-ran
+		want := []string{"data 1", "done 2"}
+		switch {
+		case outcome.Guidance != nil:
+			want = []string{"guidance 1", "error 2", "done 3"}
+		case outcome.Err != nil:
+			want = []string{"error 1", "done 2"}
+		case !json.Valid(outcome.Data):
+			t.Errorf("the data is %s", outcome.Data)
+		}
+		reader.expect(t, want...)
+		if len(reader.items) > 0 {
+			t.Errorf("and then %s", reader.next(t))
 		}
 	})
 }

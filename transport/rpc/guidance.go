@@ -19,7 +19,7 @@ const maxName = 128
 func (st *stream) refuse(code int, text string, members func(dst []byte) []byte) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	st.put(typeGuidance, members(st.begin(typeGuidance, nil)), true)
+	st.guide(members)
 	st.fail(&message.Error{Code: code, Message: text})
 }
 
@@ -41,11 +41,11 @@ func (s *Service) unknown(st *stream, name string) func(*stream) {
 			// The module may be misspelt, or all of it.
 			near := nearest.Best(module, docs.namespaces())
 			if n, ok := s.k.Registry().LookupNamespace(near); ok {
-				for _, r := range n.Methods {
-					if r.Method == method {
-						return appendTry(dst, r, n.Name+"."+r.Method)
-					}
+				names := methodNames(n)
+				if i := slices.Index(names, method); i >= 0 {
+					return appendTry(dst, n.Methods[i], n.Name+"."+method)
 				}
+				dst = appendStrings(append(dst, `,"available_methods":`...), names)
 				return jsonscan.AppendQuoted(append(dst, `,"action":"call_module_schema","namespace":`...), near)
 			}
 			return append(dst, `,"action":"call_service_schema"`...)
@@ -53,11 +53,16 @@ func (s *Service) unknown(st *stream, name string) func(*stream) {
 	}
 }
 
-func (st *stream) noMethod(n *kernel.Namespace, method string) {
+func methodNames(n *kernel.Namespace) []string {
 	names := make([]string, len(n.Methods))
 	for i, r := range n.Methods {
 		names[i] = r.Method
 	}
+	return names
+}
+
+func (st *stream) noMethod(n *kernel.Namespace, method string) {
+	names := methodNames(n)
 	st.refuse(404, "Method not found: "+method, func(dst []byte) []byte {
 		dst = append(append(dst, `,"error_kind":"method_not_found","module":"`...), n.Name...)
 		dst = jsonscan.AppendQuoted(append(dst, `","method":`...), method)
@@ -89,7 +94,11 @@ func (st *stream) noOwnMethod(method string) {
 // module before it.
 func appendTry(dst []byte, r *kernel.Route, name string) []byte {
 	dst = append(append(dst, `,"method_schema":`...), r.Syscall.Input.JSON()...)
-	return jsonscan.AppendQuoted(append(dst, `,"action":"try_method","suggested_method":`...), name)
+	dst = jsonscan.AppendQuoted(append(dst, `,"action":"try_method","suggested_method":`...), name)
+	if example, ok := Example(r.Syscall.Input); ok && example[0] == '{' { // params are an object
+		dst = append(append(dst, `,"example_params":`...), example...)
+	}
+	return dst
 }
 
 // invalid answers params that can't be made into data.
@@ -111,28 +120,34 @@ func (st *stream) adviseParams() {
 // advise puts guidance about parameters that don't fit.
 func (st *stream) advise(err error) {
 	s, name := st.route.Syscall, st.route.Namespace+"."+st.route.Method
-	dst := st.begin(typeGuidance, nil)
-	dst = append(append(dst, `,"error_kind":"invalid_params","method":"`...), name...)
-	dst = jsonscan.AppendQuoted(append(dst, `","reason":`...), message.Clip(err.Error(), message.MaxErrorText))
-	dst = append(append(dst, `,"method_schema":`...), s.Input.JSON()...)
-	custom := ""
-	if s.Guidance != nil {
-		custom = s.Guidance(err)
+	st.guide(func(dst []byte) []byte {
+		dst = append(append(dst, `,"error_kind":"invalid_params","method":"`...), name...)
+		dst = jsonscan.AppendQuoted(append(dst, `","reason":`...), message.Clip(err.Error(), message.MaxErrorText))
+		custom := customGuidance(s, err)
+		if custom == "" {
+			custom = describedField(s.Input.JSON(), err)
+		}
+		if custom != "" {
+			dst = append(append(dst, `,"method_schema":`...), s.Input.JSON()...)
+			dst = append(dst, `,"action":"custom","message":`...)
+			return jsonscan.AppendQuoted(dst, message.Clip(custom, message.MaxErrorText))
+		}
+		return appendTry(dst, st.route, name)
+	})
+}
+
+// customGuidance is what the module has to say. One that panics has nothing to say: the call
+// has failed anyway, and nothing else may.
+func customGuidance(s *kernel.Syscall, err error) (text string) {
+	if s.Guidance == nil {
+		return ""
 	}
-	if custom == "" {
-		custom = describedField(s.Input.JSON(), err)
-	}
-	if custom != "" {
-		dst = append(dst, `,"action":"custom","message":`...)
-		st.put(typeGuidance, jsonscan.AppendQuoted(dst, message.Clip(custom, message.MaxErrorText)), true)
-		return
-	}
-	dst = append(append(dst, `,"action":"try_method","suggested_method":"`...), name...)
-	dst = append(dst, '"')
-	if example, ok := Example(s.Input); ok {
-		dst = append(append(dst, `,"example_params":`...), example...)
-	}
-	st.put(typeGuidance, dst, true)
+	defer func() {
+		if recover() != nil {
+			text = ""
+		}
+	}()
+	return s.Guidance(err)
 }
 
 // describedField is what the schema says about the field whose value is wrong; "" if it is

@@ -1,6 +1,9 @@
 package rpc
 
 import (
+	"container/list"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,12 +20,15 @@ type keep struct {
 
 	mu     sync.Mutex
 	conns  map[string]*conn // by name
-	lost   []*conn          // the first one first
+	lost   list.List        // of *conn, the first one first
 	closed bool
 }
 
-// lostSize is what a lost connection counts for, beside its streams.
-const lostSize = 8 << 10
+// What a lost connection counts for, beside its streams: more if calls of it still run.
+const (
+	lostSize    = 1 << 10
+	lostRunning = 8 << 10
+)
 
 // add takes a connection in, unless the service is closed.
 func (k *keep) add(c *conn) bool {
@@ -60,60 +66,81 @@ func (k *keep) find(id string) *stream {
 func (c *conn) lose() {
 	k := &c.svc.kept
 	c.mu.Lock()
-	c.lost = time.Now()
+	c.gone = true
+	c.orphans = make(map[*stream]bool)
+	c.weight = lostSize
+	if c.running > 0 {
+		c.weight = lostRunning
+	}
 	c.mu.Unlock()
-	var orphans []*stream
 	for _, st := range c.all() {
 		st.mu.Lock()
 		if st.at == c {
 			st.detach()
 			st.lostBy = c
 			k.grow(st.size())
-			orphans = append(orphans, st)
+			c.mu.Lock()
+			c.orphans[st] = true
+			c.mu.Unlock()
 		}
 		st.mu.Unlock()
 	}
+	if !k.list(c) {
+		c.expire()
+		return
+	}
 	c.mu.Lock()
-	c.orphans = orphans
 	c.expiry = time.AfterFunc(c.svc.opts.KeepFor, c.expire)
 	c.mu.Unlock()
-	k.mu.Lock()
-	closed := k.closed
-	if !closed {
-		k.lost = append(k.lost, c)
-		k.bytes.Add(lostSize)
-	}
-	k.mu.Unlock()
-	if closed || len(orphans) == 0 {
-		c.expire()
-	}
 	k.grow(0)
+	c.found(nil) // there may be none, or none any more
+}
+
+// found notes that a stream was resumed, or given up. Its lock is held.
+func (c *conn) found(st *stream) {
+	c.mu.Lock()
+	delete(c.orphans, st)
+	none := len(c.orphans) == 0
+	if none && c.expiry != nil {
+		c.expiry.Stop()
+	}
+	c.mu.Unlock()
+	if none {
+		c.svc.kept.unlist(c)
+	}
 }
 
 // expire gives up what nobody has come back for.
 func (c *conn) expire() {
 	c.mu.Lock()
-	orphans := c.orphans
-	c.orphans = nil
-	c.expiry.Stop()
+	orphans := slices.Collect(maps.Keys(c.orphans))
 	c.mu.Unlock()
 	for _, st := range orphans {
 		st.abandon(func() bool { return st.at == nil && st.lostBy == c })
 	}
-	c.svc.kept.unlist(c)
 	c.svc.kept.tidy(c)
+}
+
+// list takes a connection in among the lost ones, unless the service is closed.
+func (k *keep) list(c *conn) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.closed {
+		return false
+	}
+	c.place = k.lost.PushBack(c)
+	k.bytes.Add(int64(c.weight))
+	return true
 }
 
 // unlist takes a connection out of the lost ones: it has nothing that waits.
 func (k *keep) unlist(c *conn) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for i, l := range k.lost {
-		if l == c {
-			k.lost = append(k.lost[:i], k.lost[i+1:]...)
-			k.bytes.Add(-lostSize)
-			return
-		}
+	if c.place != nil {
+		k.lost.Remove(c.place)
+		c.place = nil
+		k.bytes.Add(-int64(c.weight))
 	}
 }
 
@@ -130,39 +157,35 @@ func (k *keep) shed() {
 	defer k.shedding.Store(false)
 	for k.bytes.Load() > k.limit {
 		k.mu.Lock()
-		var oldest *conn
-		if len(k.lost) > 0 {
-			oldest = k.lost[0]
-		}
+		oldest := k.lost.Front()
 		k.mu.Unlock()
 		if oldest == nil {
 			return
 		}
-		oldest.expire()
+		oldest.Value.(*conn).expire()
 	}
 }
 
-// tidy forgets a lost connection that has no streams.
+// tidy forgets a connection whose peer is gone and that has no streams.
 func (k *keep) tidy(c *conn) {
 	c.mu.Lock()
-	empty := !c.lost.IsZero() && len(c.streams) == 0
+	empty := c.gone && len(c.streams) == 0
 	c.mu.Unlock()
 	if empty {
-		k.remove(c)
+		k.mu.Lock()
+		delete(k.conns, c.name)
+		k.mu.Unlock()
 	}
-}
-
-func (k *keep) remove(c *conn) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	delete(k.conns, c.name)
 }
 
 // close gives up everything that waits.
 func (k *keep) close() {
 	k.mu.Lock()
 	k.closed = true
-	lost := append([]*conn(nil), k.lost...)
+	var lost []*conn
+	for e := k.lost.Front(); e != nil; e = e.Next() {
+		lost = append(lost, e.Value.(*conn))
+	}
 	k.mu.Unlock()
 	for _, c := range lost {
 		c.expire()

@@ -30,11 +30,12 @@ type pipe struct {
 	out    chan string
 	once   sync.Once
 	gone   chan struct{}
-	err    error // of Read, when gone is closed
+	err    error         // of Read, when gone is closed
+	stop   chan struct{} // takes a value when nothing more is to be read
 }
 
 func newPipe() *pipe {
-	return &pipe{frames: make(chan []byte, 4096), out: make(chan string, 1<<16), gone: make(chan struct{})}
+	return &pipe{frames: make(chan []byte, 4096), out: make(chan string, 1<<16), gone: make(chan struct{}), stop: make(chan struct{})}
 }
 
 func (p *pipe) Read() ([]byte, error) {
@@ -46,6 +47,8 @@ func (p *pipe) Read() ([]byte, error) {
 	select {
 	case f := <-p.frames:
 		return f, nil
+	case <-p.stop:
+		return nil, ErrStopped
 	case <-p.gone:
 		return nil, p.err
 	}

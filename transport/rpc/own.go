@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"strconv"
 
@@ -23,6 +24,8 @@ func (s *Service) own(method string) (func(st *stream, params []byte), bool) {
 		return func(st *stream, _ []byte) {
 			st.answer("service.hash", append(jsonscan.AppendQuoted([]byte(`{"hash":`), s.Hash()), '}'))
 		}, true
+	case "service_unsubscribe": // where there are no responses but items
+		return unsubscribed, true
 	}
 	return nil, false
 }
@@ -31,11 +34,7 @@ func moduleSchema(st *stream, params []byte) {
 	namespace, ok := firstText(params, "namespace")
 	docs := st.svc.documents()
 	if !ok {
-		st.refuse(422, "Invalid params: service_module_schema takes the namespace of a module", func(dst []byte) []byte {
-			dst = append(dst, `,"error_kind":"invalid_params","method":"service.module_schema","reason":"missing required field: namespace"`...)
-			dst = append(dst, `,"method_schema":{"type":"object","properties":{"namespace":{"type":"string","description":"A namespace that service_schema lists"}},"required":["namespace"]}`...)
-			return append(dst, `,"action":"call_service_schema"`...)
-		})
+		st.missing("module_schema", "the namespace of a module", "namespace", "A namespace that service_schema lists")
 		return
 	}
 	if text, ok := docs.module(namespace); ok {
@@ -51,6 +50,24 @@ func moduleSchema(st *stream, params []byte) {
 	})
 }
 
+func unsubscribed(st *stream, params []byte) {
+	id, ok := firstText(params, "subscription")
+	if !ok {
+		st.missing("unsubscribe", "the id of a subscription", "subscription", "The id of a stream")
+		return
+	}
+	st.answer("service.unsubscribe", strconv.AppendBool(nil, st.svc.Unsubscribe(id)))
+}
+
+// missing answers a call of a method of the service's own without its one parameter.
+func (st *stream) missing(method, takes, field, description string) {
+	st.refuse(422, "Invalid params: service_"+method+" takes "+takes, func(dst []byte) []byte {
+		dst = append(dst, `,"error_kind":"invalid_params","method":"`+ownNamespace+"."+method+`","reason":"missing required field: `+field+`"`...)
+		dst = append(dst, `,"method_schema":{"type":"object","properties":{"`+field+`":{"type":"string","description":"`+description+`"}},"required":["`+field+`"]}`...)
+		return append(dst, `,"action":"call_service_schema"`...)
+	})
+}
+
 // plainMethods are those that are answered at once, without a stream.
 var plainMethods = map[string]func(c *conn, dst []byte, r *request, t *task) []byte{
 	"rpc.discover":        discover,
@@ -62,31 +79,36 @@ func discover(c *conn, dst []byte, r *request, _ *task) []byte {
 	return appendResult(dst, r.id, c.svc.OpenRPC())
 }
 
-// unsubscribe ends a stream. Its last items come before the response.
+// unsubscribe ends a stream. Its last items come before the response, unless it is resumed in
+// the same batch: they come when the batch has its response then.
 func unsubscribe(c *conn, dst []byte, r *request, _ *task) []byte {
 	id, ok := firstText(r.params, "subscription")
 	if !ok {
 		return appendFailure(dst, r.id, &failure{codeInvalidParams, "Invalid params: service_unsubscribe takes the id of a subscription"})
 	}
-	st := c.svc.kept.find(id)
+	return appendResult(dst, r.id, strconv.AppendBool(nil, c.svc.Unsubscribe(id)))
+}
+
+// Unsubscribe ends a stream and forgets it, as service_unsubscribe does. It reports whether
+// there was such a stream.
+func (s *Service) Unsubscribe(id string) bool {
+	st := s.kept.find(id)
 	if st == nil {
-		return appendResult(dst, r.id, []byte("false"))
+		return false
 	}
 	st.cancel()
-	st.abandon(func() bool { return true })
-	return appendResult(dst, r.id, []byte("true"))
+	return true
 }
 
 // resume lets a stream go on here, from the item after the last that the caller has seen.
 func resume(c *conn, dst []byte, r *request, t *task) []byte {
-	id, ok := firstText(r.params, "subscription")
-	after, isNumber := secondNumber(r.params, "after")
-	if !ok || !isNumber {
-		return appendFailure(dst, r.id, &failure{codeInvalidParams, "Invalid params: service_resume takes the id of a subscription and the seq of the last item that came, 0 if none did"})
+	id, after, ok := ResumeParams(r.params)
+	if !ok {
+		return appendFailure(dst, r.id, &failure{codeInvalidParams, resumeTakes})
 	}
 	st := c.svc.kept.find(id)
 	if st == nil {
-		return appendFailure(dst, r.id, &failure{codeNotKept, "Not kept: there is no such stream any more; make the call again"})
+		return appendFailure(dst, r.id, noStream)
 	}
 	if bad := st.moveTo(c, after); bad != nil {
 		return appendFailure(dst, r.id, bad)
@@ -94,6 +116,17 @@ func resume(c *conn, dst []byte, r *request, t *task) []byte {
 	t.run = func() { st.replay(c, after) }
 	return appendResult(dst, r.id, jsonscan.AppendQuoted(nil, id))
 }
+
+const resumeTakes = "Invalid params: service_resume takes the id of a subscription and the seq of the last item that came, 0 if none did"
+
+// ResumeParams reads the parameters of service_resume in any of their forms.
+func ResumeParams(params []byte) (id string, after int64, ok bool) {
+	id, hasID := firstText(params, "subscription")
+	after, err := strconv.ParseInt(string(parameter(params, 1, "after")), 10, 64)
+	return id, after, hasID && err == nil
+}
+
+var noStream = &failure{codeNotKept, "Not kept: there is no such stream any more; make the call again"}
 
 // moveTo makes a connection the one that items go to, as soon as it is acknowledged.
 func (st *stream) moveTo(c *conn, after int64) *failure {
@@ -105,44 +138,54 @@ func (st *stream) moveTo(c *conn, after int64) *failure {
 		}
 		return &failure{codeNotKept, "Not kept: the items up to " + strconv.FormatInt(st.seq-int64(st.logged), 10) + " are gone; make the call again"}
 	}
-	if st.at != c {
-		c.mu.Lock()
-		if !st.over && c.open >= c.svc.opts.Subscriptions {
-			c.mu.Unlock()
-			return &failure{codeTooMany, "Too many subscriptions: " + strconv.Itoa(c.svc.opts.Subscriptions) + " streams of this connection are open"}
-		}
-		if !st.over {
-			c.open++
-		}
-		if st.home != c {
-			if c.guests == nil {
-				c.guests = make(map[*stream]bool)
-			}
-			c.guests[st] = true
-		}
-		c.mu.Unlock()
-		st.detach()
-		st.at = c
+	if st.at == c {
+		st.held = true
+		return nil
 	}
-	st.held = true
+	c.mu.Lock()
+	if !st.over && c.open >= c.svc.opts.Subscriptions {
+		c.mu.Unlock()
+		return &failure{codeTooMany, "Too many subscriptions: " + strconv.Itoa(c.svc.opts.Subscriptions) + " streams of this connection are open"}
+	}
+	if st.home != c {
+		if c.guests == nil {
+			c.guests = make(map[*stream]bool)
+		}
+		c.guests[st] = true
+	}
+	var dropped []*stream
+	if st.over {
+		dropped = c.retire(st)
+	} else {
+		c.open++
+	}
+	c.mu.Unlock()
+	st.detach()
+	st.at, st.held = c, true
+	disown(dropped)
 	return nil
 }
 
 // replay sends what is kept behind an item, after which new items follow.
 func (st *stream) replay(c *conn, after int64) {
 	st.mu.Lock()
-	defer st.mu.Unlock()
 	if st.at != c {
+		st.mu.Unlock()
 		return // it has moved on
 	}
 	frames, _ := st.after(after)
 	for len(frames) > 0 {
-		n := 4 + int(uint32(frames[0])|uint32(frames[1])<<8|uint32(frames[2])<<16|uint32(frames[3])<<24)
+		n := 4 + int(binary.LittleEndian.Uint32(frames))
 		c.wire.Write(frames[4:n], true)
 		frames = frames[n:]
 	}
 	st.held = false
+	ended := st.ended
+	st.mu.Unlock()
 	c.wire.Flush()
+	if ended {
+		st.abandon(func() bool { return st.at == c && !st.held })
+	}
 }
 
 // firstText returns the parameter that is a text: the first of a list, or the member of an
@@ -153,11 +196,6 @@ func firstText(params []byte, name string) (string, bool) {
 		return "", false
 	}
 	return jsonscan.Unquote(token), true
-}
-
-func secondNumber(params []byte, name string) (int64, bool) {
-	n, err := strconv.ParseInt(string(parameter(params, 1, name)), 10, 64)
-	return n, err == nil
 }
 
 // parameter finds one parameter in any of the forms that params may have; nil if it is not

@@ -11,23 +11,33 @@ import (
 	"kernos/message"
 )
 
-// prepare makes the message of a call for the kernel. If there is none to make, it returns
-// what says so on the stream.
-func (s *Service) prepare(st *stream, name string, params []byte) (message.Message, func(*stream)) {
-	route, ok := s.k.Registry().LookupMethod(name)
+// task prepares a call: what is to be done is something for the kernel, or for the service
+// itself, which may be to say on the stream why there is nothing to do.
+func (s *Service) task(st *stream, method string, params []byte) (t task) {
+	st.method = method
+	if own, ok := s.own(method); ok {
+		st.namespace = ownNamespace
+		t.run = func() { own(st, params) }
+		return t
+	}
+	route, ok := s.k.Registry().LookupMethod(method)
 	if !ok {
 		st.namespace = ownNamespace
-		return message.Message{}, s.unknown(st, name)
+		unknown := s.unknown(st, method)
+		t.run = func() { unknown(st) }
+		return t
 	}
 	st.route, st.namespace = route, route.Namespace
 	data, err := dataOf(route, params)
 	if err != nil {
-		return message.Message{}, func(st *stream) { st.invalid(err) }
+		t.run = func() { st.invalid(err) }
+		return t
 	}
 	st.params = data
-	m := message.Message{Kind: route.Syscall.Kind, Type: route.Type, Data: data}
-	s.k.Stamp(&m)
-	return m, nil
+	t.m, t.emit = message.Message{Kind: route.Syscall.Kind, Type: route.Type, Data: data}, st.emit
+	s.k.Stamp(&t.m)
+	st.request = t.m.Metadata.ID
+	return t
 }
 
 var emptyObject = json.RawMessage("{}")

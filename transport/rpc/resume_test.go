@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"encoding/json"
 	"io"
 	"strconv"
 	"testing"
@@ -164,7 +165,7 @@ func TestGoodbyeCancelsQueriesAtOnce(t *testing.T) {
 // What is kept for all who were lost is bounded, and those who were lost first go first.
 func TestLostStreamsAreBounded(t *testing.T) {
 	g := newGate()
-	s := newService(t, &Options{KeepAll: 40 << 10}, g.syscall("Test.Wait", message.KindQuery))
+	s := newService(t, &Options{KeepAll: 16 << 10}, g.syscall("Test.Wait", message.KindQuery))
 	first := dial(t, s)
 	first.call("test_wait", "[]")
 	first.lose()
@@ -176,7 +177,7 @@ func TestLostStreamsAreBounded(t *testing.T) {
 	}
 	<-g.cancelled
 	first.wait()
-	eventually(t, "no more is kept than may be", func() bool { return s.kept.bytes.Load() <= 40<<10 })
+	eventually(t, "no more is kept than may be", func() bool { return s.kept.bytes.Load() <= 16<<10 })
 }
 
 // A stream that nobody reads and that says too much is given up.
@@ -199,5 +200,158 @@ func TestLostStreamThatOverflowsIsGivenUp(t *testing.T) {
 		s.kept.mu.Lock()
 		defer s.kept.mu.Unlock()
 		return len(s.kept.conns) == 0
+	})
+}
+
+// Resumed and unsubscribed in one batch: what was kept comes before the end, and both come
+// behind the response.
+func TestResumeAndUnsubscribeInOneBatch(t *testing.T) {
+	for _, over := range []bool{false, true} {
+		g := newGate()
+		s := newService(t, nil, g.syscall("Test.Wait", message.KindQuery))
+		one := dial(t, s)
+		id := one.call("test_wait", "[]")
+		for _, step := range []string{"1", "2", "3"} {
+			g.steps <- step
+			one.item(id)
+		}
+		want := "data data error done"
+		if over {
+			close(g.steps)
+			one.item(id)
+			one.item(id)
+			want = "data data data done"
+		}
+		one.lose()
+		two := dial(t, s)
+		two.send(`[{"jsonrpc":"2.0","id":1,"method":"service_resume","params":[%q,1]},{"jsonrpc":"2.0","id":2,"method":"service_unsubscribe","params":[%q]},
+			{"jsonrpc":"2.0","id":3,"method":"service_resume","params":["none",1]}]`, id, id)
+		var all []response
+		if err := json.Unmarshal([]byte(two.next()), &all); err != nil || len(all) != 3 || string(all[0].Result) != strconv.Quote(id) || string(all[1].Result) != "true" || all[2].Error == nil {
+			t.Fatalf("%v: %+v", err, all)
+		}
+		var items []item
+		for len(items) == 0 || items[len(items)-1].Type != "done" {
+			i := two.item(id)
+			if i.Seq != int64(len(items)+2) {
+				t.Fatalf("item %d came behind %d", i.Seq, len(items)+1)
+			}
+			items = append(items, i)
+		}
+		if kinds(items) != want {
+			t.Errorf("got %s, want %s", kinds(items), want)
+		}
+		if !over {
+			<-g.cancelled
+		}
+		one.wait()
+		two.send(`{"jsonrpc":"2.0","id":4,"method":"service_resume","params":[%q,1]}`, id)
+		if r := two.read(); r.Error == nil || r.Error.Code != codeNotKept {
+			t.Errorf("it is kept still: %+v", r)
+		}
+		// The other way round there is nothing to resume.
+		id = two.call("note_get_all", "[]")
+		two.items(id)
+		two.send(`[{"jsonrpc":"2.0","id":1,"method":"service_unsubscribe","params":[%q]},{"jsonrpc":"2.0","id":2,"method":"service_resume","params":[%q,0]}]`, id, id)
+		if err := json.Unmarshal([]byte(two.next()), &all); err != nil || string(all[0].Result) != "true" || all[1].Error == nil || all[1].Error.Code != codeNotKept {
+			t.Errorf("%v: %+v", err, all)
+		}
+	}
+}
+
+// Who resumes streams that are done keeps no more of them than of its own.
+func TestResumedStreamsThatAreDoneAreBounded(t *testing.T) {
+	s := newService(t, nil)
+	collect := dial(t, s)
+	var first string
+	for range 3 {
+		c := dial(t, s)
+		var ids []string
+		for range keepFinished / 2 {
+			id := c.call("note_get_all", "[]")
+			c.items(id)
+			ids = append(ids, id)
+		}
+		c.lose()
+		c.wait()
+		for _, id := range ids {
+			collect.send(`{"jsonrpc":"2.0","id":1,"method":"service_resume","params":[%q,0]}`, id)
+			collect.read()
+			collect.items(id)
+			if first == "" {
+				first = id
+			}
+		}
+	}
+	collect.send(`{"jsonrpc":"2.0","id":1,"method":"service_resume","params":[%q,0]}`, first)
+	if r := collect.read(); r.Error == nil || r.Error.Code != codeNotKept {
+		t.Errorf("the first one is kept: %+v", r)
+	}
+	s.kept.mu.Lock()
+	kept := 0
+	for _, c := range s.kept.conns {
+		c.mu.Lock()
+		kept += len(c.streams)
+		c.mu.Unlock()
+	}
+	conns := len(s.kept.conns)
+	s.kept.mu.Unlock()
+	if kept != keepFinished || conns != 3 { // the first of them has nothing left
+		t.Errorf("%d streams of %d connections are kept", kept, conns)
+	}
+	collect.end(io.EOF)
+	collect.wait()
+	eventually(t, "nothing is kept", func() bool {
+		s.kept.mu.Lock()
+		defer s.kept.mu.Unlock()
+		return len(s.kept.conns) == 0 && s.kept.bytes.Load() == 0
+	})
+}
+
+// A stream that is done and was resumed elsewhere is kept there, whatever its first connection
+// does after that.
+func TestResumedStreamLeavesItsConnection(t *testing.T) {
+	s := newService(t, nil)
+	one, two := dial(t, s), dial(t, s)
+	id := one.call("note_get_all", "[]")
+	one.items(id)
+	resume := func(c *talk) {
+		t.Helper()
+		c.send(`{"jsonrpc":"2.0","id":1,"method":"service_resume","params":[%q,0]}`, id)
+		if r := c.read(); r.Error != nil {
+			t.Fatalf("it is not kept: %+v", r)
+		}
+		c.items(id)
+	}
+	resume(two)
+	for range 2 * keepFinished {
+		one.items(one.call("note_get_all", "[]"))
+	}
+	resume(two)
+	one.end(io.EOF)
+	one.wait()
+	resume(dial(t, s))
+}
+
+// A program that ends finishes what it sends to whoever has resumed it, too.
+func TestStopFinishesWhatWasResumed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate()
+		s := newService(t, nil, g.syscall("Test.Wait", message.KindQuery))
+		one, two := dial(t, s), dial(t, s)
+		id := one.call("test_wait", "[]")
+		two.send(`{"jsonrpc":"2.0","id":1,"method":"service_resume","params":[%q,0]}`, id)
+		two.read()
+		two.stop <- struct{}{}
+		synctest.Wait()
+		if len(two.served) > 0 {
+			t.Error("it is not waited for")
+		}
+		g.steps <- "1"
+		close(g.steps)
+		if got := kinds(two.items(id)); got != "data data done" {
+			t.Errorf("got %s", got)
+		}
+		two.wait()
 	})
 }

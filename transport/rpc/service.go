@@ -26,6 +26,9 @@
 //
 // A stream outlives its connection for a while: whoever knows its id, which can't be
 // guessed, may resume it on another one.
+//
+// For wires that carry no frames there are [Service.Call], which gives the outcome of one
+// call, and [Service.Open], which gives its items, as a stream like the others.
 package rpc
 
 import (
@@ -73,8 +76,9 @@ type Options struct {
 // A Wire carries the frames of one connection.
 type Wire interface {
 	// Read returns the next frame, which is the caller's to keep. If it has to wait for it,
-	// it first sends what Write has taken. It is called by one goroutine at a time. io.EOF means that the peer has said goodbye and wants nothing
-	// more; any other error, that it is lost and may come back.
+	// it first sends what Write has taken. It is called by one goroutine at a time. io.EOF
+	// means that the peer has said goodbye and wants nothing more; any other error, that it is
+	// lost and may come back.
 	Read() ([]byte, error)
 
 	// Write takes a frame, which it must not keep, and may wait while too many are not
@@ -115,7 +119,8 @@ func New(k *kernel.Kernel, opts *Options) *Service {
 // if it was lost, and later still if its streams were resumed elsewhere. When the peer says
 // goodbye or does not come back, its queries are cancelled, and its commands completed.
 //
-// If the wire's error is [ErrStopped], what has begun is finished and sent.
+// If the wire's error is [ErrStopped], what has begun is finished and sent, and so is what was
+// resumed there.
 func (s *Service) Serve(ctx context.Context, w Wire) error {
 	c := newConn(ctx, s, w)
 	if !s.kept.add(c) {
@@ -136,12 +141,6 @@ var ErrClosed = errors.New("the service is closed")
 // Close forgets the streams that are kept for those who were lost, and takes no more
 // connections. Those that are being served go on; to end them is for whoever owns them.
 func (s *Service) Close() { s.kept.close() }
-
-// An Item is one item of a stream.
-type Item struct {
-	Type string          // progress, data, guidance, error or done
-	JSON json.RawMessage // the whole item
-}
 
 // OpenRPC returns the OpenRPC document of the service, as rpc.discover does. The caller must
 // not change it.

@@ -202,35 +202,9 @@ func TestLargeDataDoesNotBecomeAnItem(t *testing.T) {
 func TestSlipInTheNameOfAnOwnMethod(t *testing.T) {
 	s := newService(t, nil)
 	for method, want := range map[string]string{"schem": `"suggested_method":"schema"`, "frobnicate": `"action":"call_service_schema"`} {
-		var first string
-		s.Call(context.Background(), Call{Namespace: "service", Method: method}, func(i Item) {
-			if first == "" {
-				first = string(i.JSON)
-			}
-		})
-		if !strings.Contains(first, `"error_kind":"method_not_found","module":"service"`) || !strings.Contains(first, want) {
-			t.Errorf("%s: %s", method, first)
-		}
-	}
-}
-
-// Call is for wires that have no subscriptions.
-func TestCallGivesItemsInOrder(t *testing.T) {
-	s := newService(t, nil)
-	for call, want := range map[string]string{
-		"note get_all": "data done", "note set": "guidance error done", "service hash": "data done", "service schema": "data done",
-		"service module_schema": "guidance error done", "no such": "guidance error done",
-	} {
-		namespace, method, _ := strings.Cut(call, " ")
-		var got []string
-		s.Call(context.Background(), Call{Namespace: namespace, Method: method}, func(i Item) {
-			if !json.Valid(i.JSON) {
-				t.Errorf("%s: %s", call, i.JSON)
-			}
-			got = append(got, i.Type)
-		})
-		if line := strings.Join(got, " "); line != want {
-			t.Errorf("%s: got %s, want %s", call, line, want)
+		o, err := s.Call(t.Context(), Call{Method: "service_" + method}, nil)
+		if err != nil || o.ErrorKind() != "method_not_found" || !strings.Contains(string(o.Guidance), want) {
+			t.Errorf("%s: %s, %v", method, o.Guidance, err)
 		}
 	}
 }
@@ -241,5 +215,48 @@ func TestClosedServiceTakesNoConnections(t *testing.T) {
 	s.Close()
 	if err := s.Serve(context.Background(), newPipe()); err != ErrClosed {
 		t.Errorf("got %v", err)
+	}
+}
+
+// What is hidden is in no listing, and can be called.
+func TestHiddenSyscallsAreCalledAndNotListed(t *testing.T) {
+	plain := newService(t, nil)
+	hidden := raw("Secret.Door", message.KindQuery, func(_ context.Context, m message.Message, emit kernel.Emit) { emit(m.Reply([]byte(`"open"`))) })
+	hidden.Hidden = true
+	beside := raw("Note.Burn", message.KindQuery, hidden.Handler)
+	beside.Hidden = true
+	s := newService(t, nil, hidden, beside)
+	if s.Hash() != plain.Hash() {
+		t.Error("it changes the hash")
+	}
+	c := dial(t, s)
+	for _, method := range []string{"secret_door", "note_burn"} {
+		if items := c.items(c.call(method, "[]")); kinds(items) != "data done" || string(items[0].Data) != `"open"` {
+			t.Errorf("%s: %+v", method, items)
+		}
+	}
+	note, _ := s.documents().module("note")
+	for _, text := range []string{string(s.documents().schema()), string(note), string(s.OpenRPC()), string(c.items(c.call("note_bur", "[]"))[0].Schema), fmt.Sprint(c.items(c.call("secret_dor", "[]"))[0])} {
+		if strings.Contains(text, "door") || strings.Contains(text, "burn") {
+			t.Errorf("it is in %s", text)
+		}
+	}
+	if got := kinds(c.items(c.call("service_module_schema", `["secret"]`))); got != "guidance error done" {
+		t.Errorf("got %s", got)
+	}
+}
+
+// A module whose guidance panics has failed nobody but the caller.
+func TestGuidanceThatPanics(t *testing.T) {
+	s := newService(t, nil)
+	route, _ := s.k.Registry().LookupMethod("note_set")
+	route.Syscall.Guidance = func(error) string { panic("no") }
+	c := dial(t, s)
+	items := c.items(c.call("note_set", "[]"))
+	if kinds(items) != "guidance error done" || items[0].Action != "try_method" {
+		t.Errorf("got %+v", items)
+	}
+	if got := kinds(c.items(c.call("note_get_all", "[]"))); got != "data done" {
+		t.Errorf("got %s", got)
 	}
 }

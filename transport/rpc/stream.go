@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -23,10 +24,11 @@ import (
 type stream struct {
 	svc       *Service
 	namespace string        // that the items come from
+	method    string        // as it was called
 	route     *kernel.Route // nil for what the service answers itself
-	item      func(Item)    // takes the items of a call without a connection; or nil
+	outcome   *Outcome      // of a call whose items nobody takes; or nil
 
-	home    *conn      // that the call came over; nil if it is not kept
+	home    *conn      // that the call came over; nil if there are no items
 	number  uint64     // among the streams of home
 	request message.ID // that the kernel knows it by
 
@@ -36,11 +38,12 @@ type stream struct {
 	lostBy  *conn  // where they went before nobody was there
 	seq     int64  // of the last item
 	over    bool   // done was the last item
+	ended   bool   // by service_unsubscribe, before held was over: then it is forgotten
+	doomed  bool   // somebody is about to give it up
 	params  []byte // until the first item
 	log     []byte // the last items, as frames: the length of each in 4 bytes, and the frame
 	logged  int    // how many those are
 	counted int    // bytes of log when it was done
-	scratch []byte // for items of calls without a connection
 
 	event   message.Type // the last one, and
 	content string       // its content type
@@ -51,7 +54,7 @@ const maxItem = 1<<20 - 4096
 
 // emit takes what the kernel has to say about the call. It has the type [kernel.Emit].
 func (st *stream) emit(m message.Message) {
-	if len(m.Data) > maxItem {
+	if len(m.Data) > maxItem && st.home != nil {
 		m = st.svc.k.Fit(context.Background(), m, maxItem, func(m *message.Message) int { return len(m.Data) })
 	}
 	st.mu.Lock()
@@ -61,8 +64,7 @@ func (st *stream) emit(m message.Message) {
 	}
 	switch m.Kind {
 	case message.KindReply:
-		st.data(st.contentType(), m.Data, nil, true)
-		st.done()
+		st.reply(st.contentType(), m.Data)
 	case message.KindError:
 		e, err := message.ParseError(m.Data)
 		if err != nil {
@@ -73,12 +75,14 @@ func (st *stream) emit(m message.Message) {
 		}
 		st.fail(e)
 	case message.KindEvent:
-		if m.Type == kernel.Progressed {
+		switch {
+		case st.home == nil:
+		case m.Type == kernel.Progressed:
 			dst := st.begin(typeProgress, m.Via)
-			st.put(typeProgress, appendProgress(dst, m.Data), false)
-			break
+			st.put(appendProgress(dst, m.Data), false)
+		default:
+			st.data(st.eventType(m.Type), m.Data, m.Via, false)
 		}
-		st.data(st.eventType(m.Type), m.Data, m.Via, false)
 	}
 	st.params = nil
 }
@@ -95,52 +99,73 @@ func (st *stream) eventType(t message.Type) string {
 	return st.content
 }
 
-// data, fail and done put items. They are called with mu held, as all that follows.
+// reply, data, fail and done put items. They are called with mu held, as all that follows.
+func (st *stream) reply(contentType string, data []byte) {
+	if st.home != nil {
+		st.data(contentType, data, nil, true)
+	} else if st.outcome != nil {
+		st.outcome.Data = bytes.Clone(data)
+	}
+	st.done()
+}
+
 func (st *stream) data(contentType string, data []byte, via []message.Type, more bool) {
-	st.put(typeData, appendData(st.begin(typeData, via), contentType, data), more)
+	st.put(appendData(st.begin(typeData, via), contentType, data), more)
 }
 
 func (st *stream) fail(e *message.Error) {
-	st.put(typeError, appendError(st.begin(typeError, nil), e), true)
+	if st.home != nil {
+		st.put(appendError(st.begin(typeError, nil), e), true)
+	} else if st.outcome != nil {
+		st.outcome.Err = e
+	}
 	st.done()
 }
 
 func (st *stream) done() {
+	st.over = true
+	st.params = nil
+	if st.home == nil {
+		return
+	}
 	// The kernel sees to it that what an ordinary call has said is sent when its turn ends.
 	more := st.route != nil && !st.route.Syscall.Slow
-	st.over = true
-	st.put(typeDone, st.begin(typeDone, nil), more)
-	st.params = nil
+	st.put(st.begin(typeDone, nil), more)
+	st.home.finish(st)
+}
+
+// guide puts guidance, whose members are appended to what the item begins with. It is part
+// of the outcome too, as the item that it would be.
+func (st *stream) guide(members func(dst []byte) []byte) {
 	if st.home != nil {
-		st.home.finish(st)
+		st.put(members(st.begin(typeGuidance, nil)), true)
+	} else if st.outcome != nil {
+		st.outcome.Guidance = st.endItem(members(st.beginItem(nil, typeGuidance, nil)))
 	}
 }
 
-// begin begins an item, in its frame if it has one.
+// The frame of an item is what stands before the id of its stream, the id, what stands
+// between it and the item, the item, and the end.
+const (
+	frameStart = `{"jsonrpc":"2.0","method":"` + Notification + `","params":{"subscription":"`
+	frameItem  = `","result":`
+	frameEnd   = `}}`
+)
+
+// begin begins an item, in its frame.
 func (st *stream) begin(kind string, via []message.Type) []byte {
-	if st.item != nil {
-		return st.beginItem(st.scratch[:0], kind, via)
-	}
 	if st.log == nil {
 		st.log = make([]byte, 0, 768)
 	}
 	dst := append(st.log, 0, 0, 0, 0)
-	dst = append(dst, `{"jsonrpc":"2.0","method":"`+Notification+`","params":{"subscription":"`...)
-	dst = st.appendID(dst)
-	dst = append(dst, `","result":`...)
-	return st.beginItem(dst, kind, via)
+	dst = st.appendID(append(dst, frameStart...))
+	return st.beginItem(append(dst, frameItem...), kind, via)
 }
 
 // put ends an item and sends it.
-func (st *stream) put(kind string, dst []byte, more bool) {
-	dst = st.endItem(dst)
+func (st *stream) put(dst []byte, more bool) {
+	dst = append(st.endItem(dst), frameEnd...)
 	st.seq++
-	if st.item != nil {
-		st.scratch = dst
-		st.item(Item{Type: kind, JSON: dst})
-		return
-	}
-	dst = append(dst, `}}`...)
 	start := len(st.log) + 4
 	binary.LittleEndian.PutUint32(dst[start-4:], uint32(len(dst)-start))
 	st.log = dst
@@ -162,8 +187,14 @@ func (st *stream) trim() {
 		return
 	}
 	if st.at == nil {
-		// Not here: whoever puts an item may hold the lock of the call.
-		go st.abandon(func() bool { return st.at == nil })
+		if !st.doomed {
+			st.doomed = true
+			// Not here: whoever puts an item may hold the lock of the call.
+			go st.abandon(func() bool {
+				st.doomed = false
+				return st.at == nil
+			})
+		}
 		return
 	}
 	rest := st.log
@@ -194,14 +225,17 @@ func (st *stream) appendID(dst []byte) []byte {
 	return strconv.AppendUint(dst, st.number, 10)
 }
 
-// cancel ends the stream for a caller who does not want it any more.
+// cancel ends the stream for a caller who does not want it any more, and forgets it. Who is
+// about to be sent what is kept of it gets the end too.
 func (st *stream) cancel() {
 	st.mu.Lock()
 	if !st.over {
 		st.fail(&message.Error{Code: 499, Message: "Cancelled"})
 	}
+	st.ended = st.held
 	st.mu.Unlock()
 	st.abort()
+	st.abandon(func() bool { return !st.held })
 }
 
 // abandon ends a stream that nobody will read, if that is so: a query is cancelled, a
@@ -229,17 +263,25 @@ func (st *stream) abandon(unread func() bool) {
 func (st *stream) detach() {
 	at := st.at
 	if at == nil {
-		if st.lostBy != nil {
-			st.svc.kept.grow(-st.size())
+		if lostBy := st.lostBy; lostBy != nil {
 			st.lostBy = nil
+			st.svc.kept.grow(-st.size())
+			lostBy.found(st)
 		}
 		return
 	}
 	at.mu.Lock()
-	if delete(at.guests, st); !st.over {
+	delete(at.guests, st)
+	if st.over {
+		at.unretire(st)
+	} else {
 		at.open--
+		at.signal()
 	}
 	at.mu.Unlock()
+	if at.feed != nil {
+		at.feed.end()
+	}
 	st.at, st.held = nil, false
 }
 
@@ -257,8 +299,7 @@ func (st *stream) size() int { return len(st.log) + 512 }
 func (st *stream) answer(contentType string, data json.RawMessage) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	st.data(contentType, data, nil, true)
-	st.done()
+	st.reply(contentType, data)
 }
 
 // appendStrings appends a list of names as JSON.

@@ -1,0 +1,116 @@
+package rpc
+
+import (
+	"encoding/json"
+	"errors"
+	"strconv"
+	"sync"
+
+	"kernos/internal/jsonscan"
+)
+
+// An Item is one item of a stream.
+type Item struct {
+	Type string          // progress, data, guidance, error or done
+	Seq  int64           // its number
+	JSON json.RawMessage // the whole item
+}
+
+// A Reader takes the items of a stream, over a wire that carries nothing else. Its methods are
+// never called at the same time.
+type Reader interface {
+	// Item takes an item, which is valid until it returns. It may wait: whoever has
+	// something to say does then, too.
+	Item(Item)
+
+	// Flush says that for the moment no more items follow.
+	Flush()
+}
+
+// feed is the wire of a connection that carries one stream to a reader. It begins without
+// one, and drops what comes after the reader has left.
+type feed struct {
+	over chan struct{} // closed when nothing more comes: the stream is done, or went elsewhere
+	left chan struct{} // closed when the reader has left
+
+	end, leave func() // close those
+
+	mu     sync.Mutex
+	reader Reader // nil before it comes, and when it has left
+}
+
+func newFeed() *feed {
+	f := &feed{over: make(chan struct{}), left: make(chan struct{})}
+	f.end = sync.OnceFunc(func() { close(f.over) })
+	f.leave = sync.OnceFunc(func() { close(f.left) })
+	return f
+}
+
+// read lets a reader come, or leave if it is nil: nothing is given to the one before when it
+// returns.
+func (f *feed) read(r Reader) {
+	f.mu.Lock()
+	f.reader = r
+	f.mu.Unlock()
+	if r == nil {
+		f.leave()
+	}
+}
+
+// errReaderLeft is the end of a feed: whoever reads items may come back for those that it did
+// not get, even if it seems to have got all of them.
+var errReaderLeft = errors.New("the reader has left")
+
+// Read implements [Wire]: there is nothing to read.
+func (f *feed) Read() ([]byte, error) {
+	f.Flush()
+	<-f.left
+	return nil, errReaderLeft
+}
+
+// Write implements [Wire].
+func (f *feed) Write(frame []byte, more bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	i := itemOf(frame)
+	if f.reader != nil {
+		f.reader.Item(i)
+		if !more || i.Type == typeDone {
+			f.reader.Flush()
+		}
+	}
+	if i.Type == typeDone {
+		f.end()
+	}
+}
+
+// Flush implements [Wire].
+func (f *feed) Flush() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.reader != nil {
+		f.reader.Flush()
+	}
+}
+
+// itemOf takes an item out of its frame.
+func itemOf(frame []byte) Item {
+	start := len(frameStart)
+	for frame[start] != '"' { // an id has no signs that need escapes
+		start++
+	}
+	text := frame[start+len(frameItem) : len(frame)-len(frameEnd)]
+	i := Item{JSON: text}
+	jsonscan.Members(text, 0, func(name, value []byte) bool {
+		if string(name) == `"type"` {
+			i.Type = jsonscan.Unquote(value)
+		}
+		return i.Type == ""
+	})
+	seq := len(text) - 1 // it is the last member
+	for text[seq-1] != ':' {
+		seq--
+	}
+	i.Seq, _ = strconv.ParseInt(string(text[seq:len(text)-1]), 10, 64) // we wrote it
+	return i
+}

@@ -1,0 +1,143 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+
+	"kernos/message"
+)
+
+// A Subscription is a stream on a wire that carries nothing else, such as the answer to a
+// request of HTTP. It is a stream like those of connections: what came of it is kept, and
+// it can be resumed, over a connection or with [Service.Resume].
+//
+//	sub, err := service.Open(ctx, call)
+//	…
+//	go sub.Run()
+//	sub.Follow(reader)
+//	<-sub.Over() // or the reader has gone
+//	sub.Leave()
+type Subscription struct {
+	conn  *conn
+	st    *stream
+	after int64 // the last item that the reader has
+	task  task
+	ctx   context.Context // of the call; nil if it was begun elsewhere
+	free  context.CancelFunc
+}
+
+// Open prepares a call; Run, which must be called, makes it. The error is a *message.Error if
+// what the message of the call has is not valid, or [ErrClosed].
+func (s *Service) Open(ctx context.Context, c Call) (*Subscription, error) {
+	home := newFeeding(ctx, s)
+	st := home.newStream()
+	st.held = true // until somebody follows it
+	t, err := s.compose(st, c)
+	if err != nil {
+		return nil, err
+	}
+	calling, cancel := context.WithCancel(ctx)
+	home.stop = func(message.ID) bool { // also before the kernel has begun
+		cancel()
+		return true
+	}
+	if !s.kept.add(home) {
+		cancel()
+		return nil, ErrClosed
+	}
+	return &Subscription{conn: home, st: st, task: t, ctx: calling, free: cancel}, nil
+}
+
+// newFeeding returns a connection that carries one stream.
+func newFeeding(ctx context.Context, s *Service) *conn {
+	f := newFeed()
+	c := newConn(ctx, s, f)
+	c.feed = f
+	return c
+}
+
+// ErrAllCame is the error of a stream that is done and whose items have all come.
+var ErrAllCame = errors.New("the stream is done, and all of it has come")
+
+// Resume finds a stream, wherever it was begun, for somebody who has seen its items up to a
+// number, and has called the method, or "" if it does not say. From now on they go there, and
+// nowhere else. The error is a *message.Error with the code 410 if the stream, or some of the
+// items, are not kept, and 422 if there is no such item, or it is of another method; or
+// ErrAllCame.
+func (s *Service) Resume(id string, after int64, method string) (*Subscription, error) {
+	st := s.kept.find(id)
+	if st == nil {
+		return nil, noStream.public()
+	}
+	if method != "" && method != st.method {
+		return nil, message.Errorf(422, "The stream is one of %s, and not of %s; make the call without the id of an event", message.Clip(st.method, maxName), message.Clip(method, maxName))
+	}
+	st.mu.Lock()
+	all := st.over && after == st.seq
+	st.mu.Unlock()
+	if all {
+		return nil, ErrAllCame
+	}
+	c := newFeeding(context.Background(), s)
+	if bad := st.moveTo(c, after); bad != nil {
+		return nil, bad.public()
+	}
+	return &Subscription{conn: c, st: st, after: after}, nil
+}
+
+// public is a failure for wires other than JSON-RPC.
+func (f *failure) public() *message.Error {
+	code := 422
+	if f.code == codeNotKept {
+		code = 410
+	}
+	return &message.Error{Code: code, Message: f.text}
+}
+
+// ID is what the stream can be resumed by.
+func (sub *Subscription) ID() string { return string(sub.st.appendID(nil)) }
+
+// Method is what was called.
+func (sub *Subscription) Method() string { return sub.st.method }
+
+// Request is what the kernel knows the call by; "" if it never gets there.
+func (sub *Subscription) Request() message.ID { return sub.st.request }
+
+// After is the number of the last item that the reader has seen; 0 if it has seen none.
+func (sub *Subscription) After() int64 { return sub.after }
+
+// Run makes the call of a subscription that was opened. It returns when the reader has left
+// and the call is done, or was given up because nobody has resumed it: then a query is
+// cancelled and a command completed. When the context ends that it was opened with, it is
+// cancelled, whatever it is.
+func (sub *Subscription) Run() {
+	defer sub.free()
+	c := sub.conn
+	if sub.task.run != nil {
+		sub.task.run()
+	} else {
+		c.pending = append(c.pending, pending{sub.task.m, sub.task.emit})
+	}
+	_ = c.svc.k.Serve(sub.ctx, c) // that the reader has left, or that ctx has ended
+	c.close()
+}
+
+// Follow gives the items that the reader has not seen to it, and those that come, until it
+// leaves.
+func (sub *Subscription) Follow(r Reader) {
+	sub.conn.feed.read(r)
+	sub.st.replay(sub.conn, sub.after)
+}
+
+// Over is closed when nothing more comes: the last item has come, or the stream was resumed
+// elsewhere.
+func (sub *Subscription) Over() <-chan struct{} { return sub.conn.feed.over }
+
+// Leave must be called when the reader has left, or has got everything. It is given nothing
+// after that. What it did not get, for whatever reason, can be resumed while it is kept.
+func (sub *Subscription) Leave() {
+	sub.conn.feed.read(nil)
+	if sub.ctx == nil {
+		sub.conn.lose() // for others, Run does it
+	}
+}
