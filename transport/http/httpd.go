@@ -138,6 +138,7 @@ type Server struct {
 	life         context.Context // ends when nothing new is begun
 	stop         context.CancelFunc
 	websocketEnd func(context.Context) error // nil if there is nothing to end
+	newcomers    newcomers
 }
 
 // NewServer returns a server of a kernel. Nil options mean defaults.
@@ -233,6 +234,7 @@ func (s *Server) server(work context.Context, d Door) *http.Server {
 		MaxHeaderBytes:    s.opts.MaxHeader,
 		BaseContext:       func(net.Listener) context.Context { return work },
 		ConnContext:       withVisitor,
+		ConnState:         s.newcomers.note,
 		ErrorLog:          slog.NewLogLogger(s.opts.Log.Handler(), slog.LevelDebug),
 	}
 	if d.Certificate != nil {
@@ -256,6 +258,7 @@ func (s *Server) drain(servers []*http.Server, cut context.CancelCauseFunc) erro
 	for _, h := range servers {
 		waiting.Go(func() { late <- h.Shutdown(grace) })
 	}
+	waiting.Go(s.newcomers.close)
 	waiting.Go(func() { late <- s.stats.idle(grace) })
 	if s.websocketEnd != nil {
 		waiting.Go(func() { late <- s.websocketEnd(grace) })
