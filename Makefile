@@ -7,10 +7,10 @@ PACKAGES  := ./...
 
 # What shows that nothing is lost: random work beside a model, power cuts, failing disks and
 # killed processes. With the race detector they are smaller.
-PROOFS    := TestEngine/(Random|PowerCut|Faults)$$|Kill
+PROOFS    := TestEngine/(Random|Kill|PowerCut|Faults)$$|Kill
 
 .DEFAULT_GOAL := help
-.PHONY: help build install test unit npm crash lint fmt docs fuzz bench cover clean
+.PHONY: help build install test unit npm crash soak lint fmt docs fuzz bench cover clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,7 +28,7 @@ unit: npm ## Run the tests only
 	$(GO) test -run '$(PROOFS)' ./store/pebble ./conformance
 	cd bench && $(GO) test ./...
 
-npm: conformance/npm/node_modules/.package-lock.json ## Install the JSON-RPC clients that tests run
+npm: conformance/npm/node_modules/.package-lock.json ## Install the clients and the browser that tests run
 
 conformance/npm/node_modules/.package-lock.json: conformance/npm/package-lock.json
 	cd conformance/npm && npm ci --no-audit --no-fund && touch node_modules/.package-lock.json
@@ -36,6 +36,9 @@ conformance/npm/node_modules/.package-lock.json: conformance/npm/package-lock.js
 crash: ## Cut the power, fail the disk and kill the kernel, at length (a quarter of an hour)
 	$(GO) test -v -run '$(PROOFS)' -timeout 4h ./store/pebble -storetest.long
 	$(GO) test -v -run Kill -timeout 4h ./conformance -crashes 100
+
+soak: ## Pipe one message, a thousand and a million through the daemon, a hundred times each
+	$(GO) test -v -run TestNoAnswer -timeout 4h ./cmd/kernos -pipes 100 -millions 100
 
 lint: ## Check formatting, go vet and staticcheck
 	@unformatted="$$(gofmt -l $$(git ls-files '*.go'))"; \

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"sync"
@@ -17,6 +16,7 @@ import (
 
 	"kernos/capability/introspect"
 	"kernos/capability/memory"
+	"kernos/internal/wire"
 	"kernos/journal"
 	"kernos/kernel"
 	"kernos/store"
@@ -108,21 +108,24 @@ func (p *place) close() error {
 	return p.store.Close()
 }
 
-// setLines returns commands that give 1000 keys values, in turn.
-func setLines(key string, count int) [][]byte {
+// benchKeys is how many keys are set, again and again.
+const benchKeys = 1024
+
+// setLines returns commands that give some keys values, in turn.
+func setLines(prefix string, keys, count int) [][]byte {
 	lines := make([][]byte, count)
 	for i := range lines {
-		id := fmt.Sprintf("%s/%d", key, i%1000)
-		lines[i] = fmt.Appendf(nil, `{"kind":"command","type":"Memory.Set","data":{"key":%q,"value":{"text":"a note of some length, as an agent would keep one","n":%d}},"metadata":{"id":"set-%s-%d","timestamp":1735000000000}}`+"\n", id, i, id, i)
+		key := fmt.Sprintf("%s/%d", prefix, i%keys)
+		lines[i] = fmt.Appendf(nil, `{"kind":"command","type":"Memory.Set","data":{"key":%q,"value":{"text":"a note of some length, as an agent would keep one","n":%d}},"metadata":{"id":"set-%s-%d","timestamp":1735000000000}}`+"\n", key, i, key, i)
 	}
 	return lines
 }
 
-// setsOf returns the commands of some connections, each with keys of its own.
-func setsOf(connections, each int) [][][]byte {
+// setsOf returns the commands of some connections, each with some keys of its own.
+func setsOf(connections, keys, each int) [][][]byte {
 	all := make([][][]byte, connections)
 	for c := range all {
-		all[c] = setLines(fmt.Sprintf("/bench/%d", c), each)
+		all[c] = setLines(fmt.Sprintf("/bench/%d/%d", each, c), keys, each)
 	}
 	return all
 }
@@ -156,9 +159,9 @@ func (p *place) pipelined(lines [][]byte) (float64, error) {
 	return float64(len(lines)) / time.Since(begin).Seconds(), err
 }
 
-// converse sends commands over a socket.
-func (p *place) converse(lines [][]byte, ask func(net.Conn, [][]byte) error) error {
-	theirs, ours := net.Pipe()
+// converse sends commands over a connection within the process.
+func (p *place) converse(lines [][]byte, ask func(io.ReadWriter, [][]byte) error) error {
+	theirs, ours := wire.New()
 	served := make(chan error, 1)
 	go func() {
 		_, err := transport.Serve(context.Background(), p.kernel, theirs, theirs, nil)
@@ -172,7 +175,7 @@ func (p *place) converse(lines [][]byte, ask func(net.Conn, [][]byte) error) err
 }
 
 // askAll sends all commands, and reads the answers meanwhile.
-func askAll(conn net.Conn, lines [][]byte) error {
+func askAll(conn io.ReadWriter, lines [][]byte) error {
 	sent := make(chan error, 1)
 	go func() {
 		w := bufio.NewWriterSize(conn, 64<<10)
@@ -191,7 +194,7 @@ func askAll(conn net.Conn, lines [][]byte) error {
 }
 
 // askEach sends one command after the other.
-func askEach(conn net.Conn, lines [][]byte) error {
+func askEach(conn io.ReadWriter, lines [][]byte) error {
 	r := bufio.NewReaderSize(conn, 4<<10)
 	for _, line := range lines {
 		if _, err := conn.Write(line); err != nil {
@@ -338,9 +341,10 @@ func durable(out io.Writer) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	const writers, each, stream, alone = 64, 400, 100_000, 3000
+	const writers, each, stream, alone = 64, 1600, 100_000, 3000
 	fmt.Fprintf(out, "\nMemory.Set, durable when it is answered (a second)\n")
-	single, crowd, burst := setsOf(1, alone), setsOf(writers, each), setLines("/bench/pipe", stream)
+	single, crowd := setsOf(1, benchKeys, alone), setsOf(writers, benchKeys/writers, each)
+	fresh, burst := setsOf(writers, each/4, each/4), setLines("/bench/pipe", benchKeys, stream)
 	for _, record := range []bool{false, true} {
 		under := func(name string) string { return filepath.Join(dir, fmt.Sprint(name, record)) }
 		disk, err := fsyncs(dir, alone)
@@ -355,27 +359,28 @@ func durable(out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		many, err := p.sequential(crowd)
+		// of talks to the kernel, and then gives the same batches to the library alone.
+		of := func(name string, talk func(*place) (float64, error), give func(string, []store.Batch) (float64, error)) (ours, alone float64, err error) {
+			if ours, err = talk(p); err != nil {
+				return 0, 0, err
+			}
+			batches, err := batchesOf(under(name), record, talk)
+			if err != nil {
+				return 0, 0, err
+			}
+			alone, err = give(under(name+"-alone"), batches)
+			return ours, alone, err
+		}
+		crowded := func(dir string, batches []store.Batch) (float64, error) { return engineAlone(dir, batches, writers) }
+		many, engine, err := of("crowd", func(p *place) (float64, error) { return p.sequential(crowd) }, crowded)
 		if err != nil {
 			return err
 		}
-		batches, err := batchesOf(under("crowd"), record, func(p *place) (float64, error) { return p.sequential(crowd) })
+		first, engineFirst, err := of("fresh", func(p *place) (float64, error) { return p.sequential(fresh) }, crowded)
 		if err != nil {
 			return err
 		}
-		engine, err := engineAlone(under("engine"), batches, writers)
-		if err != nil {
-			return err
-		}
-		piped, err := p.pipelined(burst)
-		if err != nil {
-			return err
-		}
-		batches, err = batchesOf(under("burst"), record, func(p *place) (float64, error) { return p.pipelined(burst) })
-		if err != nil {
-			return err
-		}
-		ahead, err := enginePipelined(under("ahead"), batches)
+		piped, ahead, err := of("burst", func(p *place) (float64, error) { return p.pipelined(burst) }, enginePipelined)
 		if err != nil {
 			return err
 		}
@@ -389,10 +394,12 @@ func durable(out io.Writer) error {
 		fmt.Fprintf(out, "%s:\n", title)
 		fmt.Fprintf(out, "  floor: write and fsync of 300 B          %8.0f\n", disk)
 		fmt.Fprintf(out, "  one connection, one at a time            %8.0f   %.2f × the time of the floor\n", one, disk/one)
-		fmt.Fprintf(out, "  floor: the same batches, Pebble alone, %d writers %6.0f\n", writers, engine)
-		fmt.Fprintf(out, "  %d connections                           %8.0f   %.2f of Pebble alone\n", writers, many, many/engine)
-		fmt.Fprintf(out, "  floor: the same batches, Pebble alone, one writer, pipelined %6.0f\n", ahead)
-		fmt.Fprintf(out, "  one connection, pipelined                %8.0f   %.2f of Pebble alone\n", piped, piped/ahead)
+		compare := func(name string, ours, alone float64) {
+			fmt.Fprintf(out, "  %-40s %8.0f   %.2f of the same batches and syncs by Pebble alone, %.0f\n", name, ours, ours/alone, alone)
+		}
+		compare("one connection, pipelined", piped, ahead)
+		compare(fmt.Sprintf("%d connections", writers), many, engine)
+		compare(fmt.Sprintf("%d connections, keys that are new", writers), first, engineFirst)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"testing"
 
+	"kernos/store"
 	"kernos/transport/stdio"
 )
 
@@ -13,16 +14,17 @@ import (
 
 func BenchmarkSetPipelined(b *testing.B)         { benchmarkPipelined(b, false) }
 func BenchmarkSetPipelinedRecorded(b *testing.B) { benchmarkPipelined(b, true) }
-func BenchmarkSet64(b *testing.B)                { benchmarkSequential(b, 64) }
-func BenchmarkSetOne(b *testing.B)               { benchmarkSequential(b, 1) }
+func BenchmarkSet64(b *testing.B)                { benchmarkSequential(b, 64, benchKeys/64) }
+func BenchmarkSet64New(b *testing.B)             { benchmarkSequential(b, 64, b.N) }
+func BenchmarkSetOne(b *testing.B)               { benchmarkSequential(b, 1, benchKeys) }
 
 func benchmarkPipelined(b *testing.B, record bool) {
-	lines := setLines("/bench/pipe", b.N)
+	lines := setLines("/bench/pipe", benchKeys, b.N)
 	benchmarkSet(b, record, func(p *place) (float64, error) { return p.pipelined(lines) })
 }
 
-func benchmarkSequential(b *testing.B, connections int) {
-	sets := setsOf(connections, (b.N+connections-1)/connections)
+func benchmarkSequential(b *testing.B, connections, keys int) {
+	sets := setsOf(connections, keys, (b.N+connections-1)/connections)
 	benchmarkSet(b, false, func(p *place) (float64, error) { return p.sequential(sets) })
 }
 
@@ -62,5 +64,35 @@ func benchmarkPing(b *testing.B, record bool) {
 	if err := p.close(); err != nil {
 		b.Fatal(err)
 	}
+	b.ReportMetric(float64(cpuTime()-before)/float64(b.N), "cpu-ns/op")
+}
+
+// What the library alone does with the batches of the benchmarks above.
+
+func BenchmarkLibraryPipelined(b *testing.B) {
+	lines := setLines("/bench/pipe", benchKeys, b.N)
+	benchmarkLibrary(b, func(p *place) (float64, error) { return p.pipelined(lines) }, enginePipelined)
+}
+
+func BenchmarkLibrary64(b *testing.B)    { benchmarkLibrary64(b, benchKeys/64) }
+func BenchmarkLibrary64New(b *testing.B) { benchmarkLibrary64(b, b.N) }
+
+func benchmarkLibrary64(b *testing.B, keys int) {
+	sets := setsOf(64, keys, (b.N+63)/64)
+	benchmarkLibrary(b, func(p *place) (float64, error) { return p.sequential(sets) },
+		func(dir string, batches []store.Batch) (float64, error) { return engineAlone(dir, batches, 64) })
+}
+
+func benchmarkLibrary(b *testing.B, talk func(*place) (float64, error), give func(string, []store.Batch) (float64, error)) {
+	batches, err := batchesOf(b.TempDir(), false, talk)
+	if err != nil {
+		b.Fatal(err)
+	}
+	before := cpuTime()
+	b.ResetTimer()
+	if _, err := give(b.TempDir(), batches); err != nil {
+		b.Fatal(err)
+	}
+	b.StopTimer()
 	b.ReportMetric(float64(cpuTime()-before)/float64(b.N), "cpu-ns/op")
 }

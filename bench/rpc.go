@@ -46,7 +46,7 @@ func startRPC(which string) (*rpcServer, error) {
 	s.addr = strings.TrimSpace(line)
 	payload := strings.Repeat("x", 100)
 	switch which {
-	case "kernos":
+	case "kernos", "floor":
 		s.last, s.item = []byte(`"type":"done"`), []byte(`"content_type":"bench.item"`)
 		s.ping = `{"jsonrpc":"2.0","id":1,"method":"kernel_ping","params":[{"payload":"` + payload + `"}]}`
 		s.subs = `{"jsonrpc":"2.0","id":1,"method":"bench_items","params":[{"count":%d}]}`
@@ -200,21 +200,27 @@ func besideGeth(out io.Writer, idle int) error {
 		return err
 	}
 	defer theirs.stop()
+	bare, err := startRPC("floor")
+	if err != nil {
+		return err
+	}
+	defer bare.stop()
 	fmt.Fprintf(out, "\nJSON-RPC over WebSocket, beside go-ethereum's rpc; a call of ours is three frames, of theirs one\n")
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "a second, median of 5\tkernos\tgo-ethereum\t×\t")
+	fmt.Fprintln(w, "a second, median of 5\tkernos\tgo-ethereum\t×\tno server at all\t×\t")
 	const during = 700 * time.Millisecond
 	for _, r := range []struct {
 		name    string
+		items   bool
 		measure func(*rpcServer) (float64, error)
 	}{
-		{"calls, one after the other", func(s *rpcServer) (float64, error) { return s.load(1, 1, during) }},
-		{"calls, 64 in flight", func(s *rpcServer) (float64, error) { return s.load(1, 64, during) }},
-		{"calls, 100 connections", func(s *rpcServer) (float64, error) { return s.load(100, 1, during) }},
-		{"calls, 100 connections, 64 in flight each", func(s *rpcServer) (float64, error) { return s.load(100, 64, during) }},
-		{"items of a subscription", func(s *rpcServer) (float64, error) { return s.items(100_000) }},
+		{"calls, one after the other", false, func(s *rpcServer) (float64, error) { return s.load(1, 1, during) }},
+		{"calls, 64 in flight", false, func(s *rpcServer) (float64, error) { return s.load(1, 64, during) }},
+		{"calls, 100 connections", false, func(s *rpcServer) (float64, error) { return s.load(100, 1, during) }},
+		{"calls, 100 connections, 64 in flight each", false, func(s *rpcServer) (float64, error) { return s.load(100, 64, during) }},
+		{"items of a subscription", true, func(s *rpcServer) (float64, error) { return s.items(100_000) }},
 	} {
-		var mine, other []float64
+		var mine, other, floor []float64
 		for range rounds {
 			a, err := r.measure(ours)
 			if err != nil {
@@ -225,11 +231,24 @@ func besideGeth(out io.Writer, idle int) error {
 				return fmt.Errorf("%s, theirs: %w", r.name, err)
 			}
 			mine, other = append(mine, a), append(other, b)
+			if r.items {
+				continue
+			}
+			if a, err = r.measure(bare); err != nil {
+				return fmt.Errorf("%s, the floor: %w", r.name, err)
+			}
+			floor = append(floor, a)
 		}
 		slices.Sort(mine)
 		slices.Sort(other)
 		a, b := mine[rounds/2], other[rounds/2]
-		fmt.Fprintf(w, "%s\t%.0f\t%.0f\t%.2f\t\n", r.name, a, b, a/b)
+		fmt.Fprintf(w, "%s\t%.0f\t%.0f\t%.2f\t", r.name, a, b, a/b)
+		if r.items {
+			fmt.Fprint(w, "\t\t\n")
+			continue
+		}
+		slices.Sort(floor)
+		fmt.Fprintf(w, "%.0f\t%.2f\t\n", floor[rounds/2], floor[rounds/2]/b)
 	}
 	if err := w.Flush(); err != nil {
 		return err

@@ -1,14 +1,17 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
 	"os"
+	"strings"
 
 	geth "github.com/ethereum/go-ethereum/rpc"
+	gobwas "github.com/gobwas/ws"
 
 	"kernos/capability/introspect"
 	"kernos/kernel"
@@ -18,10 +21,10 @@ import (
 	"kernos/transport/ws"
 )
 
-// beRPC is a server of JSON-RPC over WebSocket, ours or that of go-ethereum. It prints its
-// address and serves until it is killed.
+// beRPC is a server of JSON-RPC over WebSocket, ours or that of go-ethereum, or one that
+// looks at nothing. It prints its address and serves until it is killed.
 func beRPC(which string) error {
-	handler, err := map[string]func() (http.Handler, error){"kernos": kernosRPC, "geth": gethRPC}[which]()
+	handler, err := map[string]func() (http.Handler, error){"kernos": kernosRPC, "geth": gethRPC, "floor": bareWebSocket}[which]()
 	if err != nil {
 		return err
 	}
@@ -116,6 +119,37 @@ func gethRPC() (http.Handler, error) {
 		return nil, err
 	}
 	return s.WebsocketHandler([]string{"*"}), nil
+}
+
+// bareWebSocket answers each frame with as many bytes as a call of ours is answered with, and
+// does nothing else: no server in Go that has a goroutine for each connection is faster.
+func bareWebSocket() (http.Handler, error) {
+	answer := gobwas.MustCompileFrame(gobwas.NewTextFrame([]byte(`{"type":"done"}` + strings.Repeat("x", 600))))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		conn, _, _, err := gobwas.UpgradeHTTP(r, w)
+		if err != nil {
+			return
+		}
+		defer func() { _ = conn.Close() }()
+		in := bufio.NewReaderSize(conn, 16<<10)
+		var out []byte
+		for {
+			h, err := gobwas.ReadHeader(in)
+			if err != nil {
+				return
+			}
+			if _, err := in.Discard(int(h.Length)); err != nil {
+				return
+			}
+			if out = append(out, answer...); in.Buffered() > 0 {
+				continue
+			}
+			if _, err := conn.Write(out); err != nil {
+				return
+			}
+			out = out[:0]
+		}
+	}), nil
 }
 
 // rpcServerFlag is for a process that is a server and nothing else.

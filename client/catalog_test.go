@@ -323,12 +323,29 @@ func TestExamplesThatADescriptionTells(t *testing.T) {
 		"Path (e.g., '/notes/123', 'vault/x'). More.": `"/notes/123"`,
 		"Path, for example 'notes/1' or '/notes/1'.":  `"notes/1"`,
 		"URL. Example: https://example.com/data.":     `"https://example.com/data"`,
+		"File, for example os://notes/1.md. More.":    `"os://notes/1.md"`,
 		"A name.": `"name"`,
 	} {
 		f := &Field{Name: "name", Types: []string{"string"}, Description: description}
 		if got := example(f, 0); string(got) != want {
 			t.Errorf("%s: got %s", description, got)
 		}
+	}
+}
+
+// A schema may want one of several fields.
+func TestExamplesOfForms(t *testing.T) {
+	document := json.RawMessage(`{"oneOf":[{"type":"object","properties":{"method":{"const":"put"},"key":{"type":"string"},"value":{},"ref":{"type":"string"}},
+		"required":["method","key"],"oneOf":[{"required":["value"]},{"required":["ref"]}]}]}`)
+	m, err := readMethod(&Module{Namespace: "storage", Methods: []string{"put"}}, "put", document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := m.Example(); string(got) != `{"key":"key","value":"value"}` {
+		t.Errorf("got %s", got)
+	}
+	if len(m.Forms) != 2 || len(m.Forms[1].Needs) != 1 || m.Forms[1].Needs[0] != "ref" {
+		t.Errorf("the forms are %+v", m.Forms)
 	}
 }
 

@@ -94,7 +94,8 @@ type waiting struct {
 }
 
 // Dial connects to a server. Ctx bounds the connecting only. The error is an *Unreachable,
-// or a *Refused if somebody is there who does not let this client in.
+// an *Untrusted if the server can't show who it is, or a *Refused if somebody is there who
+// does not let this client in.
 func Dial(ctx context.Context, t Target) (*Client, error) {
 	e, err := t.endpoint()
 	if err != nil {
@@ -232,7 +233,8 @@ func (c *Client) redial() (*link, error) {
 		if err == nil {
 			return l, nil
 		}
-		if r, refused := errors.AsType[*Refused](err); refused && !r.passing() || c.ctx.Err() != nil {
+		_, untrusted := errors.AsType[*Untrusted](err)
+		if r, refused := errors.AsType[*Refused](err); refused && !r.passing() || untrusted || c.ctx.Err() != nil {
 			return nil, err
 		}
 		select {

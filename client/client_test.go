@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"kernos/internal/testkit"
 )
 
 func TestCall(t *testing.T) {
@@ -118,7 +120,7 @@ func TestSlowReaderLosesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the stream is full", func() bool { return len(stream.items) == maxUnread })
+	testkit.Until(t, "the stream is full", func() bool { return len(stream.items) == maxUnread })
 	got, err := read(t, stream)
 	if err != nil {
 		t.Fatal(err)
@@ -294,14 +296,14 @@ func TestServerThatComesBack(t *testing.T) {
 	c := first.dial()
 	first.close()
 	_ = os.Remove(path)
-	until(t, "the client has given up", func() bool {
+	testkit.Until(t, "the client has given up", func() bool {
 		first.drop() // it may have come back before the socket was gone
 		_, err := c.Call(testContext(t), "m_x")
 		_, ok := errors.AsType[*Unreachable](err)
 		return ok
 	})
 	newSocketServer(t, path, answer)
-	until(t, "a call is answered", func() bool {
+	testkit.Until(t, "a call is answered", func() bool {
 		got, err := c.Call(testContext(t), "m_x")
 		return err == nil && string(got) == "1"
 	})
@@ -349,7 +351,7 @@ func TestCloseOfAStreamCancelsIt(t *testing.T) {
 	}
 	_ = stream.Close()
 	_ = stream.Close()
-	until(t, "the server is told", func() bool { return slices.Contains(s.asked(), methodUnsubscribe) })
+	testkit.Until(t, "the server is told", func() bool { return slices.Contains(s.asked(), methodUnsubscribe) })
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if got := string(s.calls[1].Params); got != "[1]" {
@@ -383,7 +385,7 @@ func TestCancelledBeforeTheAcknowledgement(t *testing.T) {
 		t.Errorf("the error is %v", err)
 	}
 	close(goOn)
-	until(t, "the server is told", func() bool { return slices.Contains(s.asked(), methodUnsubscribe) })
+	testkit.Until(t, "the server is told", func() bool { return slices.Contains(s.asked(), methodUnsubscribe) })
 }
 
 func TestCloseEndsEverything(t *testing.T) {
@@ -403,7 +405,7 @@ func TestCloseEndsEverything(t *testing.T) {
 		_, err := c.Stream(context.Background(), "m_silent")
 		failed <- err
 	}()
-	until(t, "it waits", func() bool { return slices.Contains(s.asked(), "m_silent") })
+	testkit.Until(t, "it waits", func() bool { return slices.Contains(s.asked(), "m_silent") })
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package client
 import (
 	"encoding/json"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -30,7 +31,7 @@ var formats = map[string]string{
 
 // told finds an example that a description tells.
 var told = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?:[Ee]\.g\.,?|[Ff]or example,?|[Ee]xample:)\s+(?:'([^']+)'|(https?://\S*[\w/]))`)
+	return regexp.MustCompile(`(?:[Ee]\.g\.,?|[Ff]or example,?|[Ee]xample:)\s+(?:'([^']+)'|(\w[\w+.-]*://\S*[\w/]))`)
 })
 
 // example returns a value that fits a field, or nil.
@@ -57,7 +58,7 @@ func example(f *Field, depth int) json.RawMessage {
 	case "object":
 		o := object{}
 		for _, inner := range f.Fields {
-			if !inner.Required {
+			if !inner.Required && !(len(f.Forms) > 0 && slices.Contains(f.Forms[0].Needs, inner.Name)) {
 				continue
 			}
 			value := example(inner, depth+1)

@@ -28,6 +28,10 @@ type Field struct {
 	Items    *Field   // of an array; nil if elements may be anything
 	MinItems int
 	Forms    []*Field // the value has one of these forms, if there are any
+
+	// Needs are the members that an object must have. A form may need some that the object
+	// around it has among its fields.
+	Needs []string
 }
 
 // Is reports whether a value of this JSON type may stand here.
@@ -169,7 +173,9 @@ func (r *resolver) object(f *Field, o object, depth int) {
 		}
 	}
 	var required []string
-	o.read("required", &required)
+	if o.read("required", &required) {
+		f.Needs = append(f.Needs, required...)
+	}
 	for _, inner := range f.Fields {
 		if slices.Contains(required, inner.Name) {
 			inner.Required = true

@@ -158,16 +158,6 @@ func (s *fakeServer) asked() []string {
 	return names
 }
 
-// until waits for something to become true.
-func until(t testing.TB, what string, is func() bool) {
-	t.Helper()
-	for begun := time.Now(); !is(); time.Sleep(time.Millisecond) {
-		if time.Since(begun) > patience {
-			t.Fatalf("it is not so: %s", what)
-		}
-	}
-}
-
 func (s *fakeServer) dial() *Client {
 	s.t.Helper()
 	c, err := Dial(testContext(s.t), s.target)

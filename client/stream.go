@@ -29,7 +29,7 @@ type Stream struct {
 // Stream calls a method and returns its stream when the server has acknowledged it. The
 // caller reads it to its end, or closes it. Arguments are the parameters as they stand in
 // the request's list; a method with named ones takes one object. The error is an
-// *Unreachable, a *Refused, a *Lost, an *RPCError or that of the context.
+// *Unreachable, an *Untrusted, a *Refused, a *Lost, an *RPCError or that of the context.
 func (c *Client) Stream(ctx context.Context, method string, args ...any) (*Stream, error) {
 	params := make([]json.RawMessage, len(args))
 	for i, a := range args {

@@ -26,6 +26,11 @@ type Target struct {
 	Token string      // a bearer token; "" if the server wants none
 	TLS   *tls.Config // nil means the system's certificates
 
+	// CAFile is a file with certificates in PEM. The server's must be signed by one of them,
+	// or be among them, and nobody else's signature counts. "" means those of TLS. The file is
+	// read once for a client.
+	CAFile string
+
 	// Patience is how long a connection that broke is tried to be made again. 0 means 30 s.
 	Patience time.Duration
 
@@ -77,13 +82,23 @@ func (t Target) HTTPClient() (*http.Client, string, error) {
 }
 
 func (t Target) endpoint() (*endpoint, error) {
+	if !strings.Contains(t.URL, "://") {
+		return nil, fmt.Errorf("%q is no address of a server: write how to reach it, as in ws://127.0.0.1:7420/, wss://example.org/ or unix:///path/of/a.sock", t.URL)
+	}
 	u, err := url.Parse(t.URL)
 	if err != nil {
 		return nil, fmt.Errorf("%q is no address of a server; it looks like ws://127.0.0.1:7420/ or unix:///path/of/a.sock: %w", t.URL, err)
 	}
-	e := &endpoint{shown: t.URL, trace: t.Trace, header: make(http.Header), transport: &http.Transport{TLSClientConfig: t.TLS, Proxy: http.ProxyFromEnvironment}}
+	settings, err := t.tls()
+	if err != nil {
+		return nil, err
+	}
+	e := &endpoint{shown: t.URL, trace: t.Trace, header: make(http.Header), transport: &http.Transport{TLSClientConfig: settings, Proxy: http.ProxyFromEnvironment}}
 	if t.Token != "" {
 		e.header.Set("Authorization", "Bearer "+t.Token)
+	}
+	if t.CAFile != "" && u.Scheme != "wss" && u.Scheme != "https" {
+		return nil, fmt.Errorf("%s has no certificate that the file %s could vouch for; write wss:// or https://, or leave the file out", t.URL, t.CAFile)
 	}
 	switch u.Scheme {
 	case "ws", "http":
@@ -137,6 +152,9 @@ func (e *endpoint) dial(ctx context.Context) (*link, error) {
 	}
 	if ctx.Err() != nil && errors.Is(ctx.Err(), context.Canceled) {
 		return nil, ctx.Err()
+	}
+	if untrusted := asUntrusted(e.shown, err); untrusted != nil {
+		return nil, untrusted
 	}
 	return nil, &Unreachable{URL: e.shown, Err: plainly(err)}
 }

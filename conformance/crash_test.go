@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"io"
+	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,18 +23,34 @@ var crashes = flag.Int("crashes", storetest.Sized(8), "how often the kernel is k
 // with an idempotency key. Whatever was acknowledged is there and in the journal; a retry
 // of any command, acknowledged or not, finds or makes it so that it has happened once.
 func TestTheKernelIsKilled(t *testing.T) {
-	storetest.Victim{Work: setUntilKilled, Check: checkOnce}.Kill(t, *crashes)
+	for name, e := range engines {
+		t.Run(name, func(t *testing.T) {
+			v := &sets{engine: e, acknowledged: make(map[string]bool)}
+			storetest.Victim{Work: v.work, Check: v.check, End: v.end}.Kill(t, *crashes)
+		})
+	}
 }
 
-const connections = 64
+const (
+	connections = 64
+	checkers    = 8   // connections that look at what is left
+	sampled     = 500 // keys of all rounds that are looked at once more in the end
+)
+
+// sets is a workload, and what is known of it.
+type sets struct {
+	engine       storetest.Engine
+	sent         []string        // of all rounds
+	acknowledged map[string]bool // of all rounds
+}
 
 func keyedSet(id, key string) string {
 	return fmt.Sprintf(`{"kind":"command","type":"Memory.Set","data":{"key":"/crash/%s","value":%q},"metadata":{"id":%q,"timestamp":1735000000000,"correlation":"crash","idempotencyKey":"once-%s"}}`,
 		key, strings.Repeat(key, 20), id, key)
 }
 
-func setUntilKilled(dir string, report func(string)) error {
-	w, err := openWhole(dir)
+func (v *sets) work(dir string, report func(string)) error {
+	w, err := openWhole(dir, around{engine: v.engine})
 	if err != nil {
 		return err
 	}
@@ -58,8 +77,34 @@ func setUntilKilled(dir string, report func(string)) error {
 	return <-failed
 }
 
-func checkOnce(t *testing.T, dir string, reported []string) {
-	w, err := openWhole(dir)
+// check looks at every key of a round.
+func (v *sets) check(t *testing.T, dir string, reported []string) {
+	var sent []string
+	for _, line := range reported {
+		switch what, key, _ := strings.Cut(line, " "); what {
+		case "done":
+			v.acknowledged[key] = true
+		default:
+			sent = append(sent, key)
+		}
+	}
+	v.look(t, dir, sent)
+	v.sent = append(v.sent, sent...)
+}
+
+// end looks at keys of all rounds, which have seen all kills but those before them. Each has
+// been sent again since.
+func (v *sets) end(t *testing.T, dir string) {
+	sample := make([]string, 0, sampled)
+	for _, i := range rand.Perm(len(v.sent))[:min(sampled, len(v.sent))] {
+		sample = append(sample, v.sent[i])
+	}
+	v.look(t, dir, sample)
+	t.Logf("%d keys", len(v.sent))
+}
+
+func (v *sets) look(t *testing.T, dir string, keys []string) {
+	w, err := openWhole(dir, around{engine: v.engine})
 	if err != nil {
 		t.Errorf("after a kill: %v", err)
 		return
@@ -72,43 +117,34 @@ func checkOnce(t *testing.T, dir string, reported []string) {
 	if err := w.journal.Check(context.Background()); err != nil {
 		t.Errorf("the journal does not fit together: %v", err)
 	}
-	done := make(map[string]bool)
-	var sent []string
-	for _, line := range reported {
-		what, key, _ := strings.Cut(line, " ")
-		if what == "done" {
-			done[key] = true
-			continue
-		}
-		sent = append(sent, key)
+	var looking sync.WaitGroup
+	for c := range checkers {
+		looking.Go(func() {
+			conn := w.connect()
+			for i := c; i < len(keys); i += checkers {
+				w.checkKey(t, conn, keys[i], v.acknowledged[keys[i]])
+			}
+			_ = conn.in.Close()
+			_, _ = io.Copy(io.Discard, conn.out) // until it has ended
+		})
 	}
-	for _, key := range sent[max(0, len(sent)-500):] {
-		w.checkKey(t, key, done[key])
-	}
+	looking.Wait()
 }
 
-func (w *whole) checkKey(t *testing.T, key string, done bool) {
+func (w *whole) checkKey(t *testing.T, conn *line, key string, acknowledged bool) {
 	want := fmt.Sprintf("%q", strings.Repeat(key, 20))
 	got := w.query("Memory.Get", `{"key":"/crash/%s"}`, key)
 	there := failure(got) == 0
 	switch {
-	case done && !there:
+	case acknowledged && !there:
 		t.Errorf("%s was acknowledged, and is lost: %s", key, got.Data)
 	case there && string(got.Data) != want:
 		t.Errorf("%s is %s", key, got.Data)
 	}
 	if there {
-		entries, _, err := w.journal.List(context.Background(), journal.Query{Filter: journal.Filter{Causation: message.ID("set-" + key), Kind: message.KindReply}, Limit: 10})
-		if err != nil || len(entries) != 1 {
-			t.Errorf("%s has happened, and the journal has %d replies to it: %v", key, len(entries), err)
-		}
-		if _, err := w.journal.Get(context.Background(), message.ID("set-"+key)); err != nil {
-			t.Errorf("%s has happened, and the journal does not have it: %v", key, err)
-		}
+		w.checkRecords(t, key, acknowledged)
 	}
-	conn := w.connect()
 	answer, err := conn.ask(keyedSet("again-"+key, key))
-	_ = conn.in.Close()
 	if err != nil || !strings.Contains(answer, `"data":{"success":true}`) {
 		t.Errorf("the retry of %s: %s, %v", key, answer, err)
 	}
@@ -117,4 +153,27 @@ func (w *whole) checkKey(t *testing.T, key string, done bool) {
 	if err := json.Unmarshal(past.Data, &kept); err != nil || len(kept.Versions) != 1 {
 		t.Errorf("%s ran %d times: %s", key, len(kept.Versions), past.Data)
 	}
+}
+
+// checkRecords looks for the records of a command that has happened: when it was sent first
+// or, if a kill kept it from happening then, when it was sent again.
+func (w *whole) checkRecords(t *testing.T, key string, acknowledged bool) {
+	first, again := w.replies(t, "set-"+key), w.replies(t, "again-"+key)
+	if first > 1 || first == 0 && (acknowledged || again == 0) {
+		t.Errorf("%s has happened, and the journal has %d replies to it", key, first)
+	}
+	if first == 0 {
+		return
+	}
+	if _, err := w.journal.Get(context.Background(), message.ID("set-"+key)); err != nil {
+		t.Errorf("%s has happened, and the journal does not have it: %v", key, err)
+	}
+}
+
+func (w *whole) replies(t *testing.T, id string) int {
+	entries, _, err := w.journal.List(context.Background(), journal.Query{Filter: journal.Filter{Causation: message.ID(id), Kind: message.KindReply}, Limit: 10})
+	if err != nil {
+		t.Errorf("%s: %v", id, err)
+	}
+	return len(entries)
 }

@@ -1,9 +1,6 @@
 package conformance
 
-import (
-	"encoding/json"
-	"math/rand/v2"
-)
+import "encoding/json"
 
 // generated is what generate reads of a schema.
 type generated struct {
@@ -20,12 +17,13 @@ func (s *generated) read(text []byte) error { return json.Unmarshal(text, s) }
 var texts = []string{
 	`"/notes/1/1"`, `"notes/0/3"`, `"notes"`, `""`, `"Memory.*"`, `"Memory.Get"`, `"Echo"`, `"Ping"`, `"Syscall.List"`,
 	`"mermaid"`, `"json"`, `"tree"`, `"dot"`, `"asc"`, `"desc"`, `"query"`, `"reply"`, `"error"`, `"1h"`, `"note"`,
+	`"os://notes.txt"`, `"os://agents/writer.md"`, `"os://skills/spell"`, `"os://memory/notes/1/1"`, `"os://memory"`, `"os://proc/uptime"`, `"os://sys/test"`, `"os://"`, `"writer.md"`,
 	`"known"`, `"known"`, `"flow"`, `"flow"`, `"vault/x"`, `"proc/uptime"`, `"sys/log"`, `"../x"`, `"\u0000"`, `"ünïcode"`, `"*"`, `"MTIz"`,
 }
 
 // value makes a value for a property.
-func (s *generated) value(random *rand.Rand, name string) []byte {
-	p := s.Properties[name]
+func (g generator) value(s *generated, name string) []byte {
+	p, random := s.Properties[name], g.random
 	if len(p.Enum) > 0 && random.IntN(10) > 0 {
 		text, _ := json.Marshal(p.Enum[random.IntN(len(p.Enum))])
 		return text
@@ -36,7 +34,7 @@ func (s *generated) value(random *rand.Rand, name string) []byte {
 	}
 	switch kind {
 	case "string":
-		return []byte(texts[random.IntN(len(texts))])
+		return []byte(g.texts[random.IntN(len(g.texts))])
 	case "integer", "number":
 		return []byte([]string{"0", "1", "2", "10", "404", "1735000000000", "-1"}[random.IntN(7)])
 	case "boolean":

@@ -1,22 +1,36 @@
 package conformance
 
 import (
+	"crypto/sha256"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"kernos/message"
 )
 
 // TestQueriesChangeNothing sends every query with generated input, as a query and as a
-// command, and compares the whole store and all blobs before and after, the journal aside.
+// command, and compares the whole store, the journal aside, and all files before and after:
+// those of the kernel, but for blobs, and those that it shows.
 func TestQueriesChangeNothing(t *testing.T) {
-	dir := t.TempDir()
-	w, err := openWhole(dir)
+	dir, files := t.TempDir(), t.TempDir()
+	for name, text := range map[string]string{
+		"agents/writer.md":      "---\nname: writer\ndescription: Writes.\nskills: [os://skills/spell]\n---\nYou write.\n",
+		"skills/spell/SKILL.md": "---\nname: spell\ndescription: Spells.\n---\nSpell well.\n",
+		"notes.txt":             "milk",
+	} {
+		path := filepath.Join(files, filepath.FromSlash(name))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w, err := openWhole(dir, around{engine: engines["pebble"], files: files})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,6 +39,22 @@ func TestQueriesChangeNothing(t *testing.T) {
 			t.Error(err)
 		}
 	}()
+	askAll(t, w, generator{random: rand.New(rand.NewPCG(3, 4)), texts: texts}, dir, files, false) // nothing is there yet
+	sealed := fill(t, w)
+	counts := askAll(t, w, generator{random: rand.New(rand.NewPCG(1, 2)), texts: append(slices.Repeat([]string{sealed}, 10), texts...)}, dir, files, true)
+	for name, good := range counts {
+		if good == 0 {
+			t.Errorf("%s never succeeded: the test is blind to it", name)
+		}
+	}
+	if len(counts) < 23 {
+		t.Errorf("only %d queries: %v", len(counts), slices.Sorted(maps.Keys(counts)))
+	}
+}
+
+// fill puts something into a kernel that can be asked for. It returns a sealed string.
+func fill(t *testing.T, w *whole) string {
+	t.Helper()
 	for i := range 30 {
 		ttl := ""
 		if i%5 == 4 { // some expire meanwhile
@@ -37,35 +67,49 @@ func TestQueriesChangeNothing(t *testing.T) {
 	if m := w.command("Memory.Delete", `{"key":"/notes/1/28"}`); failure(m) != 0 {
 		t.Fatalf("%s", m.Data)
 	}
+	if m := w.command("Memory.Set", `{"key":"/notes/large","value":%q}`, strings.Repeat("large ", 2000)); failure(m) != 0 {
+		t.Fatalf("%s", m.Data)
+	}
 	known := message.Message{Kind: message.KindCommand, Type: "Echo", Data: []byte(`{"message":"a note"}`)}
 	known.Metadata = message.Metadata{ID: "known", Correlation: "flow", Timestamp: 1}
 	w.ask(known)
-	before, files := everything(t, w.store, "j"), listFiles(t, filepath.Join(dir, "blobs"))
-	random := rand.New(rand.NewPCG(1, 2))
-	answered := 0
+	sealed := w.command("Crypto.Seal", `{"plaintext":"a secret"}`)
+	if failure(sealed) != 0 {
+		t.Fatalf("%s", sealed.Data)
+	}
+	return string(sealed.Data)
+}
+
+// askAll sends every query that a kernel has, and looks whether anything has changed. It
+// returns how many of each succeeded.
+func askAll(t *testing.T, w *whole, g generator, dir, files string, many bool) map[message.Type]int {
+	t.Helper()
+	rounds := 20
+	if many {
+		rounds = 300
+	}
+	before := everything(t, w.store, "j")
+	blobsBefore, filesBefore := listFiles(t, filepath.Join(dir, "blobs")), fingerprints(t, dir, files)
+	good := make(map[message.Type]int)
 	for _, m := range w.kernel.Registry().Modules() {
 		for _, s := range m.Syscalls {
-			if s.Kind != message.KindQuery || s.Type == "Message.Watch" { // which never ends
+			if s.Kind != message.KindQuery {
 				continue
 			}
-			good := 0
-			for i := range 300 {
-				request := message.Message{Kind: message.KindQuery, Type: s.Type, Data: generate(random, s.Input.JSON(), i)}
+			good[s.Type] = 0
+			for i := range rounds {
+				request := message.Message{Kind: message.KindQuery, Type: s.Type, Data: g.input(s.Input.JSON(), i)}
 				if i%3 == 2 && s.Type != "Message.Replay" { // which may execute
 					request.Kind = message.KindCommand
 				}
+				if s.Type == "Message.Watch" { // which never ends
+					request.Data = fmt.Appendf(nil, `{"from":%d,"limit":1}`, i%2)
+				}
 				if failure(w.ask(request)) == 0 {
-					good++
+					good[s.Type]++
 				}
 			}
-			if good == 0 {
-				t.Errorf("%s never succeeded: the test is blind to it", s.Type)
-			}
-			answered++
 		}
-	}
-	if answered < 8 {
-		t.Errorf("only %d queries", answered)
 	}
 	after := everything(t, w.store, "j")
 	for key := range after {
@@ -77,9 +121,19 @@ func TestQueriesChangeNothing(t *testing.T) {
 		t.Errorf("%d entries before, %d after", len(before), len(after))
 	}
 	// A reply that is too large for a line makes a blob; nothing else may.
-	if now := listFiles(t, filepath.Join(dir, "blobs")); len(now) < len(files) {
-		t.Errorf("blobs are gone: %v, %v", slices.Sorted(maps.Keys(files)), slices.Sorted(maps.Keys(now)))
+	if now := listFiles(t, filepath.Join(dir, "blobs")); len(now) < len(blobsBefore) {
+		t.Errorf("blobs are gone: %v, %v", slices.Sorted(maps.Keys(blobsBefore)), slices.Sorted(maps.Keys(now)))
 	}
+	filesAfter := fingerprints(t, dir, files)
+	for name := range maps.Keys(filesAfter) {
+		if filesBefore[name] != filesAfter[name] {
+			t.Errorf("%s was %q and is %q", name, filesBefore[name], filesAfter[name])
+		}
+	}
+	if len(filesAfter) != len(filesBefore) {
+		t.Errorf("files before: %v\nand after: %v", slices.Sorted(maps.Keys(filesBefore)), slices.Sorted(maps.Keys(filesAfter)))
+	}
+	return good
 }
 
 func listFiles(t *testing.T, dir string) map[string]bool {
@@ -94,9 +148,46 @@ func listFiles(t *testing.T, dir string) map[string]bool {
 	return all
 }
 
-// generate makes input for a schema: every member that it has, or some, of the right type
-// mostly, from values that mean something to somebody.
-func generate(random *rand.Rand, text []byte, round int) []byte {
+// fingerprints are the contents, times and permissions of all files below some directories,
+// but for the store, which is looked at as what it means, and blobs.
+func fingerprints(t *testing.T, dirs ...string) map[string]string {
+	t.Helper()
+	all := make(map[string]string)
+	for _, dir := range dirs {
+		err := filepath.WalkDir(dir, func(name string, d os.DirEntry, err error) error {
+			switch {
+			case err != nil:
+				return err
+			case d.IsDir() && (d.Name() == "store" || d.Name() == "blobs"):
+				return filepath.SkipDir
+			case d.IsDir():
+				all[name] = "a directory"
+				return nil
+			}
+			info, err := d.Info()
+			if err != nil {
+				return err
+			}
+			text, err := os.ReadFile(name)
+			all[name] = fmt.Sprintf("%v %v %x", info.Mode(), info.ModTime(), sha256.Sum256(text))
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all
+}
+
+// A generator makes input for schemas from values that mean something to somebody.
+type generator struct {
+	random *rand.Rand
+	texts  []string // JSON strings
+}
+
+// input makes input for a schema: every member that it has, or some, of the right type
+// mostly.
+func (g generator) input(text []byte, round int) []byte {
 	var s generated
 	if err := s.read(text); err != nil {
 		return []byte(`{}`)
@@ -104,13 +195,13 @@ func generate(random *rand.Rand, text []byte, round int) []byte {
 	out := []byte{'{'}
 	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
 		required := slices.Contains(s.Required, name)
-		if !required && random.IntN(3) > 0 || required && round%50 == 49 {
+		if !required && g.random.IntN(3) > 0 || required && round%50 == 49 {
 			continue
 		}
 		if len(out) > 1 {
 			out = append(out, ',')
 		}
-		out = append(fmt.Appendf(out, "%q:", name), s.value(random, name)...)
+		out = append(fmt.Appendf(out, "%q:", name), g.value(&s, name)...)
 	}
 	return append(out, '}')
 }

@@ -5,14 +5,16 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"io/fs"
-	"log/slog"
+	nethttp "net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
-	"kernos/capability/crypto"
 	"kernos/journal"
 	"kernos/kernel"
 	"kernos/message"
@@ -20,8 +22,7 @@ import (
 	"kernos/store"
 )
 
-// secretModule has syscalls whose schemas mark secrets, and stand-ins for those that are
-// known to be given some.
+// secretModule has syscalls whose schemas mark secrets.
 func secretModule() kernel.Module {
 	parse := func(text string) *schema.Schema {
 		s, err := schema.Parse(json.RawMessage(text))
@@ -62,13 +63,33 @@ func secretModule() kernel.Module {
 		_ = kernel.Stage(ctx, &b)
 		emit(m.Reply(m.Data))
 	}
+	failing := syscall("Account.Fail", account, func(_ context.Context, m message.Message, emit kernel.Emit) {
+		var in struct{ Password string }
+		_ = json.Unmarshal(m.Data, &in)
+		emit(m.Fail(message.Errorf(400, "bad password %s: %w", in.Password, message.Errorf(400, "%q is known", in.Password))))
+	})
+	failing.Streams = true // as that of a program on a connection
+	telling := syscall("Account.Tell", account, func(ctx context.Context, m message.Message, emit kernel.Emit) {
+		var in struct{ Password string }
+		_ = json.Unmarshal(m.Data, &in)
+		said, _ := json.Marshal(map[string]any{"with": []string{"it is " + in.Password}, in.Password: 1})
+		emit(m.Event("Account.Told", said))
+		_ = kernel.Publish(ctx, "Account.Told", said)
+		if _, err := kernel.Call(ctx, "Ping", fmt.Appendf(nil, `{"payload":%s}`, said)); err != nil {
+			kernel.Fail(ctx, m, emit, err)
+			return
+		}
+		emit(m.Reply(m.Data))
+	})
+	telling.Emits = []kernel.EventDefinition{{Type: "Account.Told", Summary: "A test."}}
 	return kernel.Module{Name: "secret", Version: "1.0.0", Summary: "Secrets.", Syscalls: []kernel.Syscall{
 		syscall("Account.Login", account, echo),
 		syscall("Account.Nested", account, nested),
 		syscall("Account.Big", account, big),
 		syscall("Account.Staged", account, staged),
 		syscall("Account.Unlock", schema.Any, unlock),
-		syscall("Http.Fetch", schema.Any, echo),
+		failing,
+		telling,
 	}}
 }
 
@@ -104,16 +125,36 @@ var secretPaths = []string{
 	`{"kind":"command","type":"Account.Login","data":{"password":"SECRET" "user"},"metadata":{"id":"a","timestamp":1}}`,
 	`SECRET`, `"SECRET"`, `["SECRET"]`, `{"password":"SECRET"}`, "\xffSECRET", `{"kind":"command","password":SECRET}`,
 	`{"kind":"command","type":"Account.Login","data":{"user":"ada","password":"SECRET","x":"` + strings.Repeat("x", 20_000) + `"},"metadata":{"id":"a","timestamp":1}}`,
-	// Headers that are secrets wherever they are.
-	`{"kind":"command","type":"Http.Fetch","data":{"url":"https://example.com","headers":{"Authorization":"Bearer SECRET"}},"metadata":{"id":"a","timestamp":1}}`,
-	`{"kind":"command","type":"Http.Fetch","data":{"url":"https://example.com","headers":{"authoriZation":"Bearer SECRET"}},"metadata":{"id":"a","timestamp":1}}`,
-	`{"kind":"command","type":"Http.Fetch","data":{"url":"https://example.com","headers":{"Authori\u007aation":"Bearer SECRET"}},"metadata":{"id":"a","timestamp":1}}`,
-	`{"kind":"command","type":"Http.Fetch","data":{"headers":{"Cookie":"session=SECRET"}},"metadata":{"id":"a","timestamp":1}}`,
-	`{"kind":"command","type":"Http.Fetch","data":{"headers":{"Set-Cookie":["session=SECRET"]}},"metadata":{"id":"a","timestamp":1,"idempotencyKey":"k4"}}`,
-	`{"kind":"command","type":"Http.Fetch","data":{"headers":{"PROXY-AUTHORIZATION":{"x":"SECRET"}}},"metadata":{"id":"a","timestamp":1}}`,
+	// Repeated in errors and events.
+	`{"kind":"command","type":"Account.Fail","data":{"user":"ada","password":"SECRET"},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"command","type":"Account.Fail","data":{"user":"ada","password":"SECRET"},"metadata":{"id":"a","timestamp":1,"idempotencyKey":"k9"}}`,
+	`{"type":"command","name":"Account.Fail","payload":{"user":"ada","password":"SECRET"},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"command","type":"Account.Tell","data":{"user":"ada","password":"SECRET"},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"command","type":"Account.Tell","data":{"user":"ada","password":"SECRET"},"metadata":{"id":"a","timestamp":1,"idempotencyKey":"k10"}}`,
+	// Headers that are secrets wherever they are. The server at SERVER sends them back.
+	`{"kind":"command","type":"Http.Fetch","data":{"url":"SERVER","headers":{"Authorization":"Bearer SECRET"}},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"command","type":"Http.Fetch","data":{"url":"SERVER","headers":{"authoriZation":"Bearer SECRET"}},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"command","type":"Http.Fetch","data":{"url":"SERVER","headers":{"Authori\u007aation":"Bearer SECRET"}},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"command","type":"Http.Fetch","data":{"url":"SERVER","headers":{"Cookie":"session=SECRET"}},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"command","type":"Http.Fetch","data":{"url":"SERVER","headers":{"Authorization":"Bearer SECRET","Cookie":"session=SECRET"}},"metadata":{"id":"a","timestamp":1,"idempotencyKey":"k4"}}`,
+	`{"kind":"command","type":"Http.Fetch","data":{"url":"SERVER/large","headers":{"Authorization":"Bearer SECRET"}},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"command","type":"Http.Fetch","data":{"url":"SERVER/set","headers":{"X-Number":"NUMBER"}},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"command","type":"Http.Fetch","data":{"url":"SERVER","method":"POST","body":"{\"authorization\":\"Bearer SECRET\"}"},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"command","type":"Http.Fetch","data":{"url":"SERVER","headers":{"Authorization":"Bearer SEALED"}},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"command","type":"Http.Fetch","data":{"url":"http://127.0.0.1:1/","headers":{"Authorization":"Bearer SECRET"}},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"command","type":"Http.Fetch","data":{"headers":{"Set-Cookie":["session=SECRET"]}},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"command","type":"Http.Fetch","data":{"url":"SERVER","headers":{"PROXY-AUTHORIZATION":{"x":"SECRET"}}},"metadata":{"id":"a","timestamp":1}}`,
 	`{"kind":"query","type":"Ping","data":{"payload":[{"deep":{"cookie":"SECRET"}}]},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"query","type":"Ping","data":{"payload":"{\"headers\":{\"Authorization\":\"Bearer SECRET\"}}"},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"query","type":"Ping","data":{"payload":"curl -H \"Authorization: Bearer SECRET\" https://example.com"},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"command","type":"Echo","data":{"message":"curl -b x --cookie='SECRET'"},"metadata":{"id":"a","timestamp":1,"idempotencyKey":"k11"}}`,
 	`{"kind":"event","type":"Http.Fetched","data":{"headers":{"Set-Cookie":"SECRET"}},"metadata":{"id":"a","timestamp":1}}`,
 	`{"kind":"reply","type":"Http.Fetch","data":{"headers":{"Set-Cookie":"SECRET"}},"metadata":{"id":"a","timestamp":1,"causation":"b"}}`,
+	`{"kind":"error","type":"Http.Fetch","data":{"code":502,"message":"refused with Authorization: Bearer SECRET"},"metadata":{"id":"a","timestamp":1,"causation":"b"}}`,
+	`{"kind":"error","type":"Http.Fetch","data":{"code":502,"message":"no","cause":{"code":502,"message":"{\"Cookie\":\"SECRET\"}"}},"metadata":{"id":"a","timestamp":1,"causation":"b"}}`,
+	`{"kind":"error","type":"Account.Login","data":{"code":400,"message":"bad password SECRET"},"metadata":{"id":"a","timestamp":1,"causation":"b"}}`,
+	`{"kind":"error","type":"Crypto.Open","data":{"code":400,"message":"it is SECRET"},"metadata":{"id":"a","timestamp":1,"causation":"b"}}`,
+	`{"kind":"error","type":"Memory.Set","data":{"key":"vault/x","value":"SECRET"},"metadata":{"id":"a","timestamp":1,"causation":"b"}}`,
 	`{"type":"event","name":"Http.Fetched","payload":{"headers":{"Set-Cookie":"SECRET"}},"metadata":{"id":"a","timestamp":1}}`,
 	// What is sealed and opened. SEALED is the secret in its sealed form.
 	`{"kind":"command","type":"Crypto.Seal","data":{"plaintext":"SECRET"},"metadata":{"id":"a","timestamp":1}}`,
@@ -159,6 +200,11 @@ var secretPaths = []string{
 	`{"kind":"command","type":"Memory.Set","data":{"key":"vault/x","valueRef":{"scheme":"data","path":"text/plain,SECRET"}},"metadata":{"id":"a","timestamp":1}}`,
 	`{"kind":"query","type":"Memory.Set","data":{"key":"vault/x","value":"SECRET"},"metadata":{"id":"a","timestamp":1}}`,
 	`{"type":"command","name":"Memory.Set","payload":{"key":"vault/x","value":"SECRET"},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"command","type":"VFS.Write","data":{"uri":"os://memory/vault/x","content":"SECRET"},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"command","type":"VFS.Write","data":{"uri":"os:///memory/./vault/x","content":"SECRET"},"metadata":{"id":"a","timestamp":1,"idempotencyKey":"k12"}}`,
+	`{"kind":"command","type":"VFS.Write","data":{"uri":"os://memory/vault/x","contentRef":{"scheme":"data","path":"text/plain,SECRET"}},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"command","type":"VFS.Write","data":{"uri":"os://nowhere\\x","content":"SECRET"},"metadata":{"id":"a","timestamp":1}}`,
+	`{"kind":"command","type":"VFS.Write","data":{"uri":"os://request.txt","content":"GET / HTTP/1.1\r\nCookie: SECRET\r\n"},"metadata":{"id":"a","timestamp":1}}`,
 	`{"kind":"command","type":"Memory.Set","data":{"value":"SECRET","key":"vault/` + strings.Repeat("x", 2000) + `"},"metadata":{"id":"a","timestamp":1}}`,
 }
 
@@ -170,6 +216,25 @@ func TestSecretsNeverTouchTheDisk(t *testing.T) {
 	}
 }
 
+// echoes is a server that sends back the headers that it gets, or sets a cookie.
+func echoes(t *testing.T) string {
+	t.Helper()
+	s := httptest.NewServer(nethttp.HandlerFunc(func(w nethttp.ResponseWriter, r *nethttp.Request) {
+		switch r.URL.Path {
+		case "/set":
+			number, _ := strconv.Atoi(r.Header.Get("X-Number"))
+			w.Header().Set("Set-Cookie", "session="+secret(number))
+			return
+		case "/large":
+			_, _ = io.WriteString(w, strings.Repeat("large ", 10_000))
+		}
+		text, _ := json.Marshal(map[string]any{"headers": r.Header})
+		_, _ = w.Write(text)
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
 func sendSecrets(t *testing.T, agent string) {
 	dir := t.TempDir()
 	log, err := os.Create(filepath.Join(dir, "log"))
@@ -177,11 +242,8 @@ func sendSecrets(t *testing.T, agent string) {
 		t.Fatal(err)
 	}
 	defer func() { _ = log.Close() }()
-	ring := crypto.New(&crypto.Options{
-		Agent: crypto.Socket(agent), KeyFile: filepath.Join(dir, "key"), Log: slog.New(slog.NewTextHandler(log, nil)),
-	})
-	defer ring.Close()
-	w, err := openWhole(dir, secretModule(), ring.Module())
+	server := echoes(t)
+	w, err := openWhole(dir, around{engine: engines["pebble"], agent: agent, log: log, files: t.TempDir(), more: []kernel.Module{secretModule()}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,13 +257,13 @@ func sendSecrets(t *testing.T, agent string) {
 	conn := w.connect()
 	go func() {
 		for i, path := range secretPaths {
-			_, _ = fmt.Fprintln(conn.in, strings.NewReplacer("SECRET", secret(i), "SEALED", sealed[i]).Replace(path))
+			_, _ = fmt.Fprintln(conn.in, strings.NewReplacer("SECRET", secret(i), "SEALED", sealed[i], "SERVER", server, "NUMBER", strconv.Itoa(i)).Replace(path))
 		}
 		_, _ = fmt.Fprintln(conn.in, `{"kind":"command","type":"Echo","data":{"message":"xyzzy-is-recorded"},"metadata":{"id":"last","timestamp":1}}`)
 		_, _ = fmt.Fprintln(conn.in, `{"kind":"command","type":"Memory.Set","data":{"key":"/plain","value":"xyzzy-is-recorded"},"metadata":{"id":"set","timestamp":1}}`)
 		_ = conn.in.Close()
 	}()
-	answers, opened := 0, 0
+	answers, opened, echoed := 0, 0, 0
 	for {
 		line, err := conn.out.ReadString('\n')
 		if err != nil {
@@ -210,6 +272,9 @@ func sendSecrets(t *testing.T, agent string) {
 		answers++
 		if strings.Contains(line, `"Crypto.Open"`) && strings.Contains(line, "hunter") {
 			opened++
+		}
+		if strings.Contains(line, `"Http.Fetch"`) && strings.Contains(line, "hunter") {
+			echoed++
 		}
 		if strings.Contains(line, `"kind":"error"`) || strings.Contains(line, `"type":"error"`) {
 			for i := range secretPaths {
@@ -224,6 +289,9 @@ func sendSecrets(t *testing.T, agent string) {
 	}
 	if opened != 3 {
 		t.Errorf("%d secrets were opened, want 3", opened)
+	}
+	if echoed != 6 {
+		t.Errorf("%d secrets came back from the server, want 6", echoed)
 	}
 	search(t, "the store", func(look func(where string, b []byte)) {
 		if err := w.journal.Flush(); err != nil {

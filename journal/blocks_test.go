@@ -197,11 +197,8 @@ func TestNameThatIsNotInItsBucketIsNotFound(t *testing.T) {
 // Retention drops spans, and spans end within flushes.
 func TestRetentionCutsThroughABlock(t *testing.T) {
 	s := memory(t)
-	j := byHand(t, s, &Options{MaxBytes: 1, MaxAge: 24 * time.Hour})
+	j := byHand(t, s, &Options{MaxBytes: 150_000, MaxAge: 24 * time.Hour})
 	all := mixed(t, j, 40)
-	if len(all) < 2*spanMessages {
-		t.Fatalf("%d messages", len(all))
-	}
 	d, err := j.Trim(t.Context(), time.Now())
 	if err != nil || d.Messages == 0 || d.Messages >= uint64(len(all)) {
 		t.Fatalf("%+v, %v", d, err)

@@ -29,8 +29,8 @@ func (m *Missed) Public() (code int, text string) {
 // Follow goes through the messages behind one that a filter wants, and then through those
 // that come, until ctx ends or the loop does. Only what is durable is shown. A step with a
 // *Missed tells that messages behind the last one are not there any more, and is followed
-// by others. Any other error, that of ctx or of the store, is the last step. After 0 means
-// from the first one that is there.
+// by others. Any other error, that of ctx or of the store, is the last step. After 0 is before
+// the first one that there ever was.
 //
 // A loop that takes its time holds nothing but a few messages.
 func (j *Journal) Follow(ctx context.Context, after uint64, f Filter) iter.Seq2[Entry, error] {
@@ -123,18 +123,16 @@ func (c *follower) read(ctx context.Context) error {
 			return nil
 		}
 	}
-	if c.after > 0 {
-		first, _, err := pageFrom(s, 1, math.MaxUint64)
-		if err != nil {
-			return err
-		}
-		if first == 0 {
-			first = c.durable + 1
-		}
-		if first > c.after+1 {
-			c.missed = &Missed{From: c.after + 1, To: first - 1}
-			c.after = first - 1
-		}
+	first, _, err := pageFrom(s, 1, math.MaxUint64)
+	if err != nil {
+		return err
+	}
+	if first == 0 {
+		first = c.durable + 1
+	}
+	if first > c.after+1 {
+		c.missed = &Missed{From: c.after + 1, To: first - 1}
+		c.after = first - 1
 	}
 	c.more = true
 	last, size := max(c.after, c.durable), 0

@@ -13,7 +13,8 @@ import (
 // The words of messages are indexed span by span. A span is some thousand messages, on
 // whole pages, and has one key for each word, with the messages that have it. The last
 // span is written again as it grows, but only the words that are new in it; when it
-// is full, the next one begins.
+// is full, the next one begins. Retention drops whole spans, so that they are smaller where
+// little is kept; see [Retention.span].
 const (
 	spanMessages = 4096
 	spanBytes    = 16 << 20 // of pages
@@ -34,6 +35,8 @@ type index struct {
 	span   span
 	words  map[string]*postings // of the span
 	memory int                  // that they take, about
+	began  int64                // when the first message of the span was recorded
+	ended  bool                 // the next message is too late for the span
 	dirty  []string             // words that are not written yet
 	doc    []*postings          // of the message that is being read
 }
@@ -210,25 +213,34 @@ func (j *Journal) indexSome() (uint64, error) {
 	if err := j.loadIndex(); err != nil {
 		return 0, err
 	}
-	if err := j.readWords(x.at.seq+1, 0); err != nil {
-		x.loaded = false
-		return 0, err
+	for {
+		if err := j.readWords(x.at.seq+1, 0); err != nil {
+			x.loaded = false
+			return 0, err
+		}
+		full, news := j.spanFull(), x.span.last > x.at.seq
+		if !full && !news {
+			return x.at.seq, nil
+		}
+		if err := j.writeWords(full); err != nil {
+			x.loaded = false
+			return 0, err
+		}
+		if full {
+			x.begin(x.span.last + 1)
+		}
+		if news {
+			return x.at.seq, nil
+		}
 	}
-	if x.span.last <= x.at.seq { // nothing new
-		return x.at.seq, nil
-	}
-	if err := j.writeWords(); err != nil {
-		x.loaded = false
-		return 0, err
-	}
-	if x.full() {
-		x.begin(x.span.last + 1)
-	}
-	return x.at.seq, nil
 }
 
-func (x *index) full() bool {
-	return x.span.last+1-x.span.first >= spanMessages || x.span.bytes >= spanBytes || x.memory >= spanMemory
+// spanFull reports whether nothing more is added to the span.
+func (j *Journal) spanFull() bool {
+	x := &j.index
+	_, most := j.Retention().span()
+	return x.span.last >= x.span.first &&
+		(x.ended || x.span.last+1-x.span.first >= spanMessages || x.span.bytes >= most || x.memory >= spanMemory)
 }
 
 // begin begins a span.
@@ -236,6 +248,7 @@ func (x *index) begin(first uint64) {
 	x.at.first = first
 	x.span = span{first: first, last: first - 1}
 	x.words, x.memory, x.dirty = make(map[string]*postings), 0, nil
+	x.began, x.ended = 0, false
 }
 
 // loadIndex reads how far the words are indexed, and the words of a span that is not full.
@@ -258,7 +271,7 @@ func (j *Journal) loadIndex() error {
 			x.words[w].dirty = false
 		}
 		x.dirty = nil
-		if x.full() {
+		if j.spanFull() {
 			x.begin(at.seq + 1)
 		}
 	}
@@ -267,13 +280,14 @@ func (j *Journal) loadIndex() error {
 }
 
 // readWords adds the words of the pages from one number on to the span, until it is full,
-// or through another number that is not 0.
+// or through another number that is not 0: these are in the span already, however full it is.
 func (j *Journal) readWords(from, through uint64) error {
 	x := &j.index
 	to := store.After(key(spacePages))
 	if through > 0 {
 		to = seqKey(spacePages, through+1)
 	}
+	longest, _ := j.Retention().span()
 	var seq uint64
 	length := uint64(0)
 	t := tokenizer{}
@@ -299,9 +313,16 @@ func (j *Journal) readWords(from, through uint64) error {
 		if err != nil {
 			return err
 		}
+		if through == 0 && x.span.last >= x.span.first && len(e.Value) >= pageHeader && pageTime(e.Value)-x.began >= longest.Milliseconds() {
+			x.ended = true
+			return nil
+		}
 		for r, err := range pr.records(keySeq(e.Key), e.Value) {
 			if err != nil {
 				return damagedPage(err, e.Key)
+			}
+			if x.span.last < x.span.first {
+				x.began = r.at
 			}
 			seq, length, x.doc = r.seq, 0, x.doc[:0]
 			t.record(r)
@@ -318,15 +339,16 @@ func (j *Journal) readWords(from, through uint64) error {
 			x.span.words += length
 		}
 		x.span.bytes += uint64(len(e.Value))
-		if x.full() {
+		if through == 0 && j.spanFull() {
 			return nil
 		}
 	}
 	return nil
 }
 
-// writeWords writes the words that are new in the span and how far it goes.
-func (j *Journal) writeWords() error {
+// writeWords writes the words that are new in the span, how far it goes, and whether that is
+// all of it.
+func (j *Journal) writeWords(full bool) error {
 	x := &j.index
 	e, err := j.s.Get(seqKey(spaceSpans, x.span.first))
 	if err != nil {
@@ -342,7 +364,7 @@ func (j *Journal) writeWords() error {
 	at.docs += x.span.last - x.at.seq
 	at.words += x.span.words - old.words
 	at.seq = x.span.last
-	if x.full() {
+	if full {
 		at.first = at.seq + 1
 	}
 	var b store.Batch

@@ -122,7 +122,13 @@ func wants(f Filter, m *message.Message) bool {
 		(f.Causation == "" || m.Metadata.Causation == f.Causation) &&
 		(f.Kind == "" || m.Kind == f.Kind) &&
 		(f.Code == 0 || f.Code == code) &&
-		(f.Type == "" || f.Type == "*" || f.Type == string(m.Type) || strings.TrimSuffix(f.Type, ".*") == m.Type.Domain() && strings.HasSuffix(f.Type, ".*"))
+		(f.Type == "" || slices.ContainsFunc(strings.Split(f.Type, ","), func(p string) bool { return fits(p, m.Type) }))
+}
+
+// fits reports whether a type has the form of a pattern.
+func fits(pattern string, t message.Type) bool {
+	domain, action, _ := strings.Cut(string(t), ".")
+	return pattern == "*" || pattern == string(t) || pattern == domain+".*" && action != "" || pattern == "*."+action && action != ""
 }
 
 func TestEveryFilterFindsWhatALookAtAllFinds(t *testing.T) {
@@ -147,6 +153,7 @@ func filtersFind(t *testing.T, j *Journal, all []message.Message, limit int) {
 		t.Fatal(err)
 	}
 	filters := []Filter{{}, {Type: "*"}, {Type: "Ping"}, {Type: "Memory.*"}, {Type: "Memory.Get"}, {Type: "Nothing.*"}, {Kind: message.KindError}, {Kind: message.KindEvent},
+		{Type: "*.Get"}, {Type: "*.Ping"}, {Type: "Memory.*,Ping"}, {Type: "Memory.Get,*.Fetch,Nothing.*"}, {Type: "Ping,*"}, {Type: "Ping,Http.*", Kind: message.KindError}, {Type: "*.Get,Ping", Correlation: "c7"},
 		{Kind: message.KindReply}, {Code: 404}, {Code: 999}, {Correlation: "c7"}, {Correlation: "none"}, {Causation: "q77"}, {Correlation: "c3", Kind: message.KindEvent},
 		{Type: "Http.*", Code: 401}, {Type: "Ping", Kind: message.KindError},
 		{Correlation: "c7", Whole: true}, {Correlation: "q1", Whole: true}, {Correlation: "q2", Whole: true, Kind: message.KindReply}}

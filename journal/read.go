@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"kernos/internal/jsonscan"
 	"kernos/message"
@@ -27,7 +26,7 @@ type Filter struct {
 
 	Causation message.ID
 	Kind      message.Kind
-	Type      string // a type, or all of a domain as in Memory.*, or * for all
+	Type      string // a type, all of a domain as in Memory.*, an action as in *.Set, * for all; or several, with commas
 	Code      int    // of an error
 
 	// Since and Until are times of recording in milliseconds since 1970; Until is no
@@ -133,7 +132,7 @@ type matcher struct {
 	id, correlation, causation []byte
 	whole                      bool // the workflow
 	kind                       message.Kind
-	typ, domain                []byte
+	types                      []pattern
 	code                       int
 	since, until               int64
 
@@ -155,14 +154,9 @@ func (d wantedData) of(r *record) bool {
 
 func (f *Filter) matcher() matcher {
 	m := matcher{correlation: []byte(f.Correlation), whole: f.Whole, causation: []byte(f.Causation), kind: f.Kind, code: f.Code,
-		since: f.Since, until: f.Until}
+		since: f.Since, until: f.Until, types: patterns(f.Type)}
 	if m.until <= 0 {
 		m.until = math.MaxInt64
-	}
-	if domain, ok := strings.CutSuffix(f.Type, ".*"); ok {
-		m.domain = []byte(domain)
-	} else if f.Type != "*" {
-		m.typ = []byte(f.Type)
 	}
 	return m
 }
@@ -172,8 +166,7 @@ func (m *matcher) matches(r *record) bool {
 	case r.at < m.since || r.at >= m.until,
 		len(m.id) > 0 && !bytes.Equal(r.id, m.id),
 		m.kind != "" && r.kind() != m.kind,
-		len(m.typ) > 0 && !bytes.Equal(r.typ, m.typ),
-		len(m.domain) > 0 && !(bytes.HasPrefix(r.typ, m.domain) && len(r.typ) > len(m.domain) && r.typ[len(m.domain)] == '.'),
+		!m.wantsType(r.typ),
 		len(m.causation) > 0 && !bytes.Equal(r.causation, m.causation),
 		len(m.correlation) > 0 && !m.within(r),
 		m.code != 0 && r.code != m.code:
@@ -212,11 +205,11 @@ func (m *matcher) name() name {
 		return codeName(m.code)
 	case m.kind == message.KindError || m.kind == message.KindEvent:
 		return nameOf(tagKind, []byte(m.kind))
-	case len(m.typ) > 0:
-		return nameOf(tagType, m.typ)
-	case len(m.domain) > 0:
-		return nameOf(tagDomain, m.domain)
-	case m.kind != "":
+	}
+	if n := m.typeName(); n != 0 {
+		return n
+	}
+	if m.kind != "" {
 		return nameOf(tagKind, []byte(m.kind))
 	}
 	return 0

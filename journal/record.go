@@ -191,7 +191,8 @@ func (j *Journal) confess() {
 	j.open.add(now.UnixMilli(), &i)
 }
 
-// RecordWith implements [kernel.Recorder]. Its error is that of apply.
+// RecordWith implements [kernel.Recorder]. Its error is that of apply. If nobody has asked for
+// what happens, the first record is empty.
 func (j *Journal) RecordWith(b *store.Batch, rs []kernel.Record, apply func() error) error {
 	now := time.Now()
 	items := make([]item, 0, len(rs))

@@ -3,6 +3,7 @@ package journal
 import (
 	"bytes"
 	"context"
+	"math"
 	"time"
 
 	"kernos/store"
@@ -14,6 +15,22 @@ type Retention struct {
 	MaxBytes int64
 }
 
+// spansKept is how many spans there are in what is kept, at least, if they are full.
+const spansKept = 10
+
+// span is how long a span may last, and how many bytes of pages it may have: those that are
+// dropped together must be few of those that are kept.
+func (r Retention) span() (longest time.Duration, most uint64) {
+	longest, most = math.MaxInt64, spanBytes
+	if r.MaxAge > 0 {
+		longest = max(min(r.MaxAge/spansKept, time.Hour), time.Second)
+	}
+	if r.MaxBytes > 0 {
+		most = min(most, uint64(r.MaxBytes)/spansKept)
+	}
+	return longest, most
+}
+
 // Retention returns what [Journal.Trim] goes by. It begins as the options have it.
 func (j *Journal) Retention() Retention { return *j.keep.Load() }
 
@@ -22,7 +39,8 @@ func (j *Journal) SetRetention(r Retention) { j.keep.Store(&r) }
 
 // Trim drops the oldest messages: those that are older than the retention's MaxAge at the given
 // time, and as many as it takes for the rest to have no more than its MaxBytes. It
-// drops whole spans, with everything that refers to them, one batch each, and returns
+// drops whole spans, with everything that refers to them, one batch each, so some that are
+// older by a tenth of MaxAge, or by an hour if that is less, may still be there. It returns
 // what it has dropped, also if it fails or ctx ends.
 func (j *Journal) Trim(ctx context.Context, now time.Time) (Dropped, error) {
 	var sum Dropped
@@ -86,6 +104,9 @@ func (j *Journal) dropOldest(now time.Time) (Dropped, error) {
 	defer j.flushMu.Unlock()
 	if err := j.loadIndex(); err != nil {
 		return Dropped{}, err
+	}
+	if x.span.last == x.at.seq && j.spanFull() {
+		x.begin(x.span.last + 1) // less is kept than when it was begun
 	}
 	s, err := j.s.Snapshot()
 	if err != nil {

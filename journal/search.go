@@ -26,6 +26,18 @@ type SearchQuery struct {
 	Filter
 	Words         string
 	Limit, Offset int // 0 means 100 from the best one on
+
+	// Horizon is that of the result whose next page is wanted. The zero value means all that
+	// there is.
+	Horizon Horizon
+}
+
+// A Horizon is how far a search has looked, and how much there was then, which scores depend
+// on. A search with the same horizon finds the same, whatever has been recorded since.
+type Horizon struct {
+	Seq   uint64 // the last message
+	Docs  uint64 // how many there were
+	Words uint64 // that they had
 }
 
 // A SearchResult is the best messages for some words.
@@ -33,10 +45,13 @@ type SearchResult struct {
 	Hits   []Hit
 	Total  int // messages that have at least one of the words
 	Behind int // messages that were recorded and whose words are not indexed yet
+
+	Horizon Horizon // for the next page
 }
 
-// A Hit is a message that has at least one of the words. Messages that have all of them
-// come first, then those with the better score, then the newer ones.
+// A Hit is a message that has at least one of the words. Those with the better score come
+// first, then the newer ones. A message that has all words has a better score than any that
+// has not.
 type Hit struct {
 	Entry
 	Score float64
@@ -65,8 +80,14 @@ func (j *Journal) Search(ctx context.Context, q SearchQuery) (SearchResult, erro
 	defer s.Close()
 	x := search{ctx: ctx, j: j, s: s, match: q.matcher(), words: words}
 	x.match.data = noData
-	if x.at, err = readIndexed(s); err != nil {
+	at, err := readIndexed(s)
+	if err != nil {
 		return SearchResult{}, err
+	}
+	x.horizon = Horizon{Seq: at.seq, Docs: at.docs, Words: at.words}
+	if q.Horizon != (Horizon{}) {
+		x.horizon = q.Horizon
+		x.horizon.Seq = min(x.horizon.Seq, at.seq)
 	}
 	limit := q.Limit
 	if limit <= 0 {
@@ -80,9 +101,9 @@ func (j *Journal) Search(ctx context.Context, q SearchQuery) (SearchResult, erro
 	if err := x.run(); err != nil {
 		return SearchResult{}, err
 	}
-	result := SearchResult{Total: x.total}
-	if last := j.last.Load(); last > x.at.seq {
-		result.Behind = int(last - x.at.seq)
+	result := SearchResult{Total: x.total, Horizon: x.horizon}
+	if last := j.last.Load(); last > at.seq {
+		result.Behind = int(last - at.seq)
 	}
 	slices.SortFunc(x.best.list, func(a, b candidate) int { return b.compare(a) })
 	size := 0
@@ -102,18 +123,11 @@ func (j *Journal) Search(ctx context.Context, q SearchQuery) (SearchResult, erro
 // candidate is a message that has a word.
 type candidate struct {
 	seq   uint64
-	all   bool // it has all words
 	score float64
 }
 
 // compare is positive if a is better than b.
 func (a candidate) compare(b candidate) int {
-	if a.all != b.all {
-		if a.all {
-			return 1
-		}
-		return -1
-	}
 	if c := cmp.Compare(a.score, b.score); c != 0 {
 		return c
 	}
@@ -152,11 +166,12 @@ type search struct {
 	s     store.Reader
 	match matcher
 	words [][]byte
-	at    indexed
 
-	within bounds
-	best   candidates
-	total  int
+	horizon Horizon
+	within  bounds
+	best    candidates
+	total   int
+	bonus   float64 // of a message that has all words: more than any other message can have
 
 	// Of the span that is being looked at, by message.
 	scores  []float64
@@ -196,29 +211,39 @@ func (x *search) run() error {
 	if err := x.seqBounds(); err != nil {
 		return err
 	}
+	growing, err := x.growing()
+	if err != nil {
+		return err
+	}
 	cursors := make([]cursor, len(x.words))
 	for i, w := range x.words {
-		r := store.Prefix(key(spaceWords, w, []byte{0}))
+		r := store.Range{From: wordKey(nil, w, 0), To: wordKey(nil, w, x.horizon.Seq+1)}
 		count := uint64(0)
 		for e, err := range x.s.Scan(r) {
 			if err != nil {
 				return err
 			}
 			n, _ := binary.Uvarint(e.Value)
+			if first := keySeq(e.Key); first == growing {
+				n = countUntil(e.Value, x.horizon.Seq+1-first)
+			}
 			count += n
 		}
 		r.Reverse = true
 		next, stop := iter.Pull2(x.s.Scan(r))
 		defer stop()
-		n, df := float64(x.at.docs), float64(count)
+		n, df := float64(x.horizon.Docs), float64(count)
 		cursors[i] = cursor{next: next, idf: math.Log(1 + max(0, n-df+0.5)/(df+0.5))}
+		if len(x.words) > 1 {
+			x.bonus += cursors[i].idf * (k1 + 1)
+		}
 		if err := cursors[i].advance(); err != nil {
 			return err
 		}
 	}
 	// How much a message counts whose words are many; most are short.
 	var norms [256]float64
-	average := max(1, float64(x.at.words)/max(1, float64(x.at.docs)))
+	average := max(1, float64(x.horizon.Words)/max(1, float64(x.horizon.Docs)))
 	norm := func(length uint64) float64 { return k1 * (1 - b1 + b1*float64(length)/average) }
 	for i := range norms {
 		norms[i] = norm(uint64(i))
@@ -255,19 +280,57 @@ func (x *search) run() error {
 	}
 }
 
+// growing returns the first message of the span that goes on behind the horizon, or 0.
+func (x *search) growing() (uint64, error) {
+	r := store.Range{From: seqKey(spaceSpans, 0), To: seqKey(spaceSpans, x.horizon.Seq+1), Reverse: true}
+	for e, err := range x.s.Scan(r) {
+		if err != nil {
+			return 0, err
+		}
+		sp, err := readSpan(e)
+		if err != nil || sp.last <= x.horizon.Seq {
+			return 0, err
+		}
+		return sp.first, nil
+	}
+	return 0, nil
+}
+
+// countUntil counts the postings of the first messages of a span.
+func countUntil(list []byte, messages uint64) (count uint64) {
+	number := func() (uint64, bool) {
+		v, n := binary.Uvarint(list)
+		list = list[max(n, 0):]
+		return v, n > 0
+	}
+	_, ok := number()
+	for at := uint64(0); ok; count++ {
+		step, there := number()
+		if at += step; !there || at > messages {
+			break
+		}
+		_, _ = number()  // how often
+		_, ok = number() // among how many words
+	}
+	return count
+}
+
 // seqBounds turns the times of the filter into numbers of messages.
-func (x *search) seqBounds() error {
-	x.within = bounds{low: 1, high: math.MaxUint64}
-	var err error
+func (x *search) seqBounds() (err error) {
+	x.within = bounds{low: 1, high: x.horizon.Seq + 1}
 	if x.match.since > 0 {
 		if x.within.low, err = firstSince(x.s, x.match.since); err != nil {
 			return err
 		}
 	}
 	if x.match.until < math.MaxInt64 {
-		x.within.high, err = firstSince(x.s, x.match.until)
+		until, err := firstSince(x.s, x.match.until)
+		if err != nil {
+			return err
+		}
+		x.within.high = min(x.within.high, until)
 	}
-	return err
+	return nil
 }
 
 // firstSince returns the number of the first message recorded at a time or later, or a
@@ -368,7 +431,11 @@ func (x *search) endSpan(first uint64) error {
 			continue
 		}
 		x.total++
-		x.best.offer(candidate{seq: seq, all: int(m) == len(x.words), score: x.scores[i]})
+		c := candidate{seq: seq, score: x.scores[i]}
+		if int(m) == len(x.words) {
+			c.score += x.bonus
+		}
+		x.best.offer(c)
 	}
 	return nil
 }

@@ -104,6 +104,79 @@ func TestSearchRanksMessagesWithAllWordsFirst(t *testing.T) {
 	}
 }
 
+// Who sorts by score gets the order of the answer.
+func TestOrderIsThatOfTheScores(t *testing.T) {
+	j := open(t, memory(t), nil)
+	for i := range 300 {
+		text := strings.Repeat("rare ", i%7) + strings.Repeat("common ", i%3) + strings.Repeat("other ", i%11)
+		j.Record(in(query(message.ID(fmt.Sprint(i)), "Ping", fmt.Sprintf("%q", text))))
+	}
+	for _, words := range []string{"rare", "rare common", "common other", "rare common other", "rare unicorn", "ping rare"} {
+		r, err := j.Search(t.Context(), SearchQuery{Words: words, Limit: 300})
+		if err != nil || len(r.Hits) == 0 {
+			t.Fatalf("%s: %d, %v", words, len(r.Hits), err)
+		}
+		has := func(h Hit) (n int) {
+			for _, w := range strings.Fields(words) {
+				if strings.Contains(strings.ToLower(string(h.Message.Type)+string(h.Message.Data)), w) {
+					n++
+				}
+			}
+			return n
+		}
+		most := len(strings.Fields(words))
+		for i := range r.Hits[1:] {
+			a, b := r.Hits[i], r.Hits[i+1]
+			if a.Score < b.Score || a.Score == b.Score && a.Seq < b.Seq {
+				t.Errorf("%s: message %d with %v comes before %d with %v", words, a.Seq, a.Score, b.Seq, b.Score)
+			}
+			if has(a) < most && has(b) == most {
+				t.Errorf("%s: message %d has not all words, and comes before %d, which has", words, a.Seq, b.Seq)
+			}
+		}
+	}
+}
+
+// Pages of a search show each message once, however many are recorded between them.
+func TestSearchGoesOnWithinItsHorizon(t *testing.T) {
+	for _, before := range []int{50, 2 * spanMessages} {
+		j := open(t, memory(t), nil)
+		record := func(from, n int) {
+			for i := from; i < from+n; i++ {
+				text := strings.Repeat("rare ", i%5) + strings.Repeat("common ", 1+i%9)
+				j.Record(in(query(message.ID(fmt.Sprint(i)), "Ping", fmt.Sprintf("%q", text))))
+			}
+		}
+		record(0, before)
+		whole, err := j.Search(t.Context(), SearchQuery{Words: "rare common", Limit: 40})
+		if err != nil || len(whole.Hits) != 40 || whole.Total != before {
+			t.Fatalf("%d of %d, %v", len(whole.Hits), whole.Total, err)
+		}
+		q := SearchQuery{Words: "rare common", Limit: 10}
+		for page := range 4 {
+			r, err := j.Search(t.Context(), q)
+			if err != nil || r.Total != before || r.Horizon != whole.Horizon {
+				t.Fatalf("page %d: %d in all up to %v, %v", page, r.Total, r.Horizon, err)
+			}
+			for i, h := range r.Hits {
+				if want := whole.Hits[q.Offset+i]; h.Seq != want.Seq || h.Score != want.Score {
+					t.Errorf("page %d has message %d with %v; want %d with %v", page, h.Seq, h.Score, want.Seq, want.Score)
+				}
+			}
+			q.Offset += len(r.Hits)
+			q.Horizon = r.Horizon
+			record(before+page*1500, 1500) // also to the span that was the last one
+		}
+		if r, err := j.Search(t.Context(), SearchQuery{Words: "rare common"}); err != nil || r.Total != before+4*1500 {
+			t.Errorf("without a horizon: %d in all, %v", r.Total, err)
+		}
+		q.Horizon = Horizon{Seq: math.MaxUint64}
+		if r, err := j.Search(t.Context(), q); err != nil || r.Total != before+4*1500 {
+			t.Errorf("behind the end: %d in all, %v", r.Total, err)
+		}
+	}
+}
+
 func TestScoreIsBM25(t *testing.T) {
 	j := open(t, memory(t), nil)
 	j.Record(in(query("a", "Ping", `"fox fox dog"`))) // 4 words with ping
@@ -236,6 +309,87 @@ func TestTrimDropsWhatIsOldAndAllThatRefersToIt(t *testing.T) {
 	}
 }
 
+// Messages keep coming, and those that are too old go.
+func TestTrimByAgeWhileMessagesCome(t *testing.T) {
+	const age = 10 * time.Hour
+	for _, every := range []time.Duration{time.Minute, 30 * time.Minute, 3 * time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			j := open(t, memory(t), &Options{MaxAge: age})
+			dropped := uint64(0)
+			for i := range int(40 * time.Hour / every) {
+				j.Record(in(query(message.ID(fmt.Sprint(i)), "Ping", `"a word"`)))
+				time.Sleep(every)
+				d, err := j.Trim(t.Context(), time.Now())
+				if err != nil {
+					t.Fatal(err)
+				}
+				dropped += d.Messages
+			}
+			s, err := j.Stats()
+			if err != nil {
+				t.Fatal(err)
+			}
+			// A tenth of the age is the grain, and an hour at most.
+			if oldest := time.Since(time.UnixMilli(s.FirstAt)); oldest > age+time.Hour+every || oldest < age-every {
+				t.Errorf("a message every %v: the oldest is of %v ago", every, oldest)
+			}
+			if s.FirstSeq != dropped+1 || dropped == 0 {
+				t.Errorf("a message every %v: %d were dropped, and the first one is %d", every, dropped, s.FirstSeq)
+			}
+			if err := j.Check(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A journal that is smaller than a span by itself has a size, too.
+func TestTrimBySizeOfASmallJournal(t *testing.T) {
+	for _, most := range []int64{5, 2_000, 60_000} {
+		s := memory(t)
+		j := open(t, s, nil)
+		conversation(j, 1000)
+		if err := j.catchUp(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		// It is set while there is a span that is larger already.
+		for range 2 {
+			j.SetRetention(Retention{MaxBytes: most})
+			if _, err := j.Trim(t.Context(), time.Now()); err != nil {
+				t.Fatal(err)
+			}
+			st, err := j.Stats()
+			if err != nil || st.Bytes > uint64(most) {
+				t.Errorf("of at most %d bytes there are %d, %v", most, st.Bytes, err)
+			}
+			if err := j.Check(t.Context()); err != nil {
+				t.Error(err)
+			}
+			conversation(j, 1000)
+		}
+		if most == 60_000 {
+			if _, err := j.Trim(t.Context(), time.Now()); err != nil {
+				t.Fatal(err)
+			}
+			if st, err := j.Stats(); err != nil || st.Bytes < uint64(most)/2 {
+				t.Errorf("of %d bytes there are only %d, %v", most, st.Bytes, err)
+			}
+		}
+		// It goes on after it was opened again.
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+		again := open(t, s, &Options{MaxBytes: most})
+		conversation(again, 100)
+		if _, err := again.Trim(t.Context(), time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		if err := again.Check(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestTrimKeepsTheNewestBytes(t *testing.T) {
 	j := open(t, memory(t), &Options{MaxBytes: 300_000})
 	conversation(j, 8000)
@@ -326,26 +480,24 @@ func TestFollowSaysThatItsPlaceIsGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	j.Record(in(query("new", "Ping", `1`)))
-	var got []string
-	for e, err := range j.Follow(t.Context(), 7, Filter{}) {
-		got = append(got, fmt.Sprint(e.Seq, err))
-		if err == nil {
-			break
+	for after, want := range map[uint64]string{
+		0:  "[0 the messages from 1 to 30 have been dropped 31 <nil>]", // nobody has seen them
+		7:  "[0 the messages from 8 to 30 have been dropped 31 <nil>]",
+		30: "[31 <nil>]",
+	} {
+		var got []string
+		for e, err := range j.Follow(t.Context(), after, Filter{}) {
+			got = append(got, fmt.Sprint(e.Seq, " ", err))
+			if err == nil {
+				break
+			}
 		}
-	}
-	if want := "[0 the messages from 8 to 30 have been dropped 31 <nil>]"; fmt.Sprint(got) != want {
-		t.Errorf("got %v", got)
+		if fmt.Sprint(got) != want {
+			t.Errorf("after %d: got %v, want %s", after, got, want)
+		}
 	}
 	if e, _ := message.ErrorOf(&Missed{From: 8, To: 30}); e.Code != 410 || e.Message != "The messages from 8 to 30 have been dropped; go on after 30" {
 		t.Errorf("got %v", e)
-	}
-	for _, after := range []uint64{0, 30} {
-		for e, err := range j.Follow(t.Context(), after, Filter{}) {
-			if err != nil || e.Seq != 31 {
-				t.Errorf("after %d: %d, %v", after, e.Seq, err)
-			}
-			break
-		}
 	}
 }
 

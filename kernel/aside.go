@@ -19,7 +19,9 @@ const (
 // beginAside begins a slow call and returns what runs it, beside the turn; nil if the call is
 // refused. Its place is free when it is answered, even if its handler goes on.
 func (s *session) beginAside(c *call) (run func()) {
-	c.request = c.request.Clone()
+	if !s.ahead { // otherwise it has memory of its own
+		c.request = c.request.Clone()
+	}
 	if err := s.enter(c); err != nil {
 		c.emit(c.request.Fail(err))
 		return nil
@@ -45,6 +47,12 @@ func (s *session) beginAside(c *call) (run func()) {
 		c.share.Do(func() { s.k.inFlight.Add(-1) })
 		c.expire()
 	})
+	c.finished = func() {
+		timer.Stop()
+		s.later.remove(c)
+		free()
+		s.box.push()
+	}
 	return func() {
 		defer free()
 		defer timer.Stop()
@@ -53,43 +61,14 @@ func (s *session) beginAside(c *call) (run func()) {
 	}
 }
 
-// enter finds a place for a slow call. A connection that has as many as it may is not read
-// while it waits for one of them to end; if none does for a long time, the call is refused.
-// It is refused at once if none may end by itself, or if others wait for what the connection
-// says.
+// enter finds a place for a slow call.
 func (s *session) enter(c *call) *message.Error {
-	var late *time.Timer
 	limits := s.k.limits.Load()
-	places := cmp.Or(s.places, limits.InFlight)
-	for {
-		s.asides.Lock()
-		if s.slow < places {
-			break
-		}
-		// While this one waits nothing is read: neither what would end one of those, such as
-		// Syscall.Cancel, nor what others wait for.
-		if c.syscall.Endless || s.endless >= places || s.inquiries.serves() {
-			s.asides.Unlock()
-			return message.Errorf(429, "%d slow requests of this connection are in flight, and no more are taken; wait for their answers, cancel some, or use another connection", places)
-		}
-		if s.waiting == nil {
-			s.waiting = make(chan struct{})
-		}
-		ended := s.waiting
-		s.asides.Unlock()
-		if late == nil {
-			late = time.NewTimer(2 * c.timeout) // longer than any of those may take
-			defer late.Stop()
-		}
-		select {
-		case <-ended:
-		case <-late.C:
-			return message.Errorf(429, "%d slow requests of this connection are in flight, and none has ended for %v; wait for their answers, or use another connection", places, 2*c.timeout)
-		case <-s.ctx.Done():
-			return message.Errorf(503, "The kernel is shutting down")
-		}
-	}
+	s.asides.Lock()
 	defer s.asides.Unlock()
+	if err := s.await(c, cmp.Or(s.places, limits.InFlight)); err != nil {
+		return err
+	}
 	// What is endless does nothing most of the time, and its connection has a place less for it.
 	if c.syscall.Endless {
 		c.share.Do(func() {})
@@ -107,6 +86,65 @@ func (s *session) enter(c *call) *message.Error {
 	return nil
 }
 
+// await waits until a call may have one of so many places. What comes in the meantime waits
+// behind it. If no place gets free for a long time the call is refused, and at once if none
+// may get free by itself: then nothing would be served but Syscall.Cancel. It is called with
+// asides held.
+func (s *session) await(c *call, places int) *message.Error {
+	if c.parent.Err() != nil {
+		return s.tooLate()
+	}
+	if s.slow < places {
+		return nil
+	}
+	if c.syscall.Endless || s.endless >= places {
+		return message.Errorf(429, "%d slow requests of this connection are in flight, and no more are taken; wait for their answers, cancel some, or use another connection", places)
+	}
+	s.lookAhead()
+	s.first = c
+	defer func() { s.first = nil }()
+	patience := 2 * c.timeout // longer than any of those may take, as a rule
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	for s.slow >= places {
+		if s.waiting == nil {
+			s.waiting = make(chan struct{})
+		}
+		changed := s.waiting
+		s.asides.Unlock()
+		overdue := false
+		select {
+		case <-changed:
+		case <-late.C:
+			overdue = true
+		case <-c.parent.Done():
+		}
+		s.asides.Lock()
+		switch {
+		case s.first == nil:
+			return cancelled()
+		case c.parent.Err() != nil:
+			return s.tooLate()
+		case overdue && s.slow >= places:
+			return message.Errorf(429, "%d slow requests of this connection are in flight, and none has ended for %v; wait for their answers, cancel some, or use another connection", places, patience)
+		}
+	}
+	return nil
+}
+
+// tooLate is the error for a call that was to begin when nobody waits for it any more.
+func (s *session) tooLate() *message.Error {
+	if s.ctx.Err() != nil {
+		return message.Errorf(503, "The kernel is shutting down")
+	}
+	return cancelled()
+}
+
+func cancelled() *message.Error {
+	e, _ := message.ErrorOf(context.Canceled)
+	return e
+}
+
 // leave gives the place of a call back.
 func (s *session) leave(c *call) {
 	c.share.Do(func() { s.k.inFlight.Add(-1) })
@@ -119,10 +157,43 @@ func (s *session) leave(c *call) {
 	if s.running[c.request.Metadata.ID] == c {
 		delete(s.running, c.request.Metadata.ID)
 	}
+	s.changed()
+}
+
+// changed wakes whoever waits for a place. It is called with asides held.
+func (s *session) changed() {
 	if s.waiting != nil {
 		close(s.waiting)
 		s.waiting = nil
 	}
+}
+
+// cancel cancels a call that runs aside, or waits for its turn, and reports whether there is
+// one with this id.
+func (s *session) cancel(id message.ID) bool {
+	s.asides.Lock()
+	c := s.running[id]
+	first := c == nil && s.first != nil && s.first.request.Metadata.ID == id
+	if first {
+		s.first = nil
+		s.changed()
+	}
+	var waits arrival
+	if c == nil && !first {
+		waits = s.withdraw(id)
+	}
+	s.asides.Unlock()
+	switch {
+	case c != nil:
+		c.cancel(context.Canceled)
+	case waits.send != nil:
+		if c := s.k.admit(s.asking, &waits.m, waits.send, s.box, nil); c != nil {
+			c.emit(c.request.Fail(cancelled()))
+		}
+	default:
+		return first
+	}
+	return true
 }
 
 // ErrStopping is the cause of the context of an endless call that ends because the kernel

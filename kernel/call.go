@@ -40,16 +40,22 @@ type call struct {
 	deadline time.Time
 	depth    int // of nested calls
 
-	share sync.Once // gives the place back that a slow call has among those of all connections
+	share    sync.Once   // gives the place back that a slow call has among those of all connections
+	finished func()      // called after the outcome, if the call is unattended
+	forsake  func(error) // called when such a call is cancelled, or late
 
-	mu      sync.Mutex
-	settled atomic.Bool // changed with mu held
-	expired bool
-	done    chan struct{}        // made by Done
-	err     error                // why done is closed
-	release func()               // what Done set up
-	after   map[*func()]struct{} // called when done is closed
-	outcome message.Message
+	mu         sync.Mutex
+	unattended bool        // its handler has returned: see later.go
+	patient    bool        // but whoever emits may wait
+	settled    atomic.Bool // changed with mu held
+	expired    bool
+	done       chan struct{}        // made by Done
+	err        error                // why done is closed
+	release    func()               // what Done set up
+	after      map[*func()]struct{} // called when done is closed
+	outcome    message.Message
+
+	confided atomic.Pointer[confidence] // what it was told in confidence; nil until somebody has looked
 
 	effect
 }
@@ -149,10 +155,7 @@ func (c *call) runOnce() {
 		if returned {
 			return
 		}
-		// A panic, or a handler that ended its goroutine.
-		c.k.opts.Log.Error("handler panicked", "type", c.request.Type, "id", c.request.Metadata.ID,
-			"panic", recover(), "stack", string(debug.Stack()))
-		c.fail("Internal error in %s; the kernel's log has the details", c.request.Type)
+		c.panicked(recover()) // or the handler has ended its goroutine
 	}()
 	c.handler(c, c.request, c.emit)
 	returned = true
@@ -160,6 +163,13 @@ func (c *call) runOnce() {
 		c.k.opts.Log.Error("handler returned without an outcome", "type", c.request.Type, "id", c.request.Metadata.ID)
 		c.fail("%s ended without an outcome", c.request.Type)
 	}
+}
+
+// panicked answers for a handler that has.
+func (c *call) panicked(cause any) {
+	c.k.opts.Log.Error("handler panicked", "type", c.request.Type, "id", c.request.Metadata.ID,
+		"panic", cause, "stack", string(debug.Stack()))
+	c.fail("Internal error in %s; the kernel's log has the details", c.request.Type)
 }
 
 // lost reports whether the handler was overtaken by another.
@@ -180,6 +190,8 @@ func (c *call) fail(format string, args ...any) {
 // expire settles a call that has run out of time, and tells its handler.
 func (c *call) expire() {
 	c.mu.Lock()
+	forsake := c.forsake
+	c.forsake = nil
 	c.close(context.DeadlineExceeded)
 	late := !c.settled.Load()
 	c.expired = late
@@ -187,6 +199,9 @@ func (c *call) expire() {
 	c.mu.Unlock()
 	if !late {
 		return
+	}
+	if forsake != nil {
+		forsake(context.DeadlineExceeded)
 	}
 	c.k.opts.Log.Warn("call not done in time", "type", c.request.Type, "id", c.request.Metadata.ID, "timeout", c.timeout)
 	if deciding {
@@ -214,7 +229,30 @@ func (c *call) abandon() {
 // emit is the Emit of the call's handler.
 func (c *call) emit(m message.Message) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.take(m)
+	if !c.unattended {
+		c.mu.Unlock()
+		return
+	}
+	var finish func()
+	var forsake func(error)
+	if c.settled.Load() {
+		finish, c.finished = c.finished, nil
+		forsake, c.forsake = c.forsake, nil
+	}
+	c.mu.Unlock()
+	if finish != nil {
+		finish()
+	} else {
+		c.box.push()
+	}
+	if forsake != nil {
+		forsake(context.Canceled) // whoever was asked may not have answered
+	}
+}
+
+// take takes what the handler emits. It is called with mu held.
+func (c *call) take(m message.Message) {
 	if c.settled.Load() {
 		if m.Kind.Answers() && !c.expired {
 			c.k.opts.Log.Error("handler gave a second outcome; it is dropped", "type", c.request.Type, "id", c.request.Metadata.ID)
@@ -227,6 +265,9 @@ func (c *call) emit(m message.Message) {
 	if problem := c.vet(&m); problem != "" {
 		c.k.opts.Log.Error(problem, "type", c.request.Type, "id", c.request.Metadata.ID)
 		m = c.request.Fail(message.Errorf(500, "Internal error in %s; the kernel's log has the details", c.request.Type))
+	}
+	if m.Kind == message.KindError && c.syscall.Streams {
+		c.keepConfidence(&m)
 	}
 	c.stamp(&m)
 	if !m.Kind.Answers() {
@@ -294,7 +335,7 @@ func (c *call) notify(m message.Message) {
 	}
 	if !c.syscall.Recalls {
 		_, out := c.ways()
-		c.k.recordCopy(m, Record{Way: out, Syscall: c.syscall})
+		c.k.recordCopy(m, Record{Way: out, Syscall: c.syscall, call: c})
 	}
 	c.post(m, c.owed)
 }
@@ -302,7 +343,11 @@ func (c *call) notify(m message.Message) {
 // post sends a message when a commit, which may be nil, is durable. A nested call leaves
 // the waiting to its caller.
 func (c *call) post(m message.Message, commit *store.Commit) {
-	if c.box != nil {
+	switch {
+	case c.box != nil && c.unattended && !c.patient:
+		c.box.postPromptly(c.send, m, commit)
+		return
+	case c.box != nil:
 		c.box.post(c.send, m, commit)
 		return
 	}
@@ -424,6 +469,9 @@ func (c *call) nested(ctx context.Context, n NewCall) (json.RawMessage, error) {
 		child.runWithin()
 	}
 	if outcome.Kind == message.KindReply {
+		if n.Kept {
+			return c.k.small(child, &outcome).Data, nil
+		}
 		return outcome.Data, nil
 	}
 	if outcome.Err != nil {
@@ -510,6 +558,10 @@ func (c *call) close(err error) {
 	if c.done != nil {
 		close(c.done)
 		c.release()
+	}
+	if c.forsake != nil {
+		go c.forsake(err)
+		c.forsake = nil
 	}
 	for f := range c.after {
 		go (*f)()

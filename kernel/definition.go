@@ -45,6 +45,12 @@ type Definition struct {
 	// fit into a line may go to a blob whatever it looks like.
 	Stored bool
 
+	// Outside says that the syscall, a command, has an effect that is not in the store: a
+	// file, a server, a program. With an idempotency key, that it begins is on disk before
+	// its handler runs, so that a retry after a crash is told that the outcome is not known,
+	// and is not run again.
+	Outside bool
+
 	// Redact returns the data of a request as it may be kept, for secrets that the
 	// schema can't mark because it depends on other fields whether they are any. It is also
 	// asked about other messages of this type that come from outside, whose data may be
@@ -93,6 +99,11 @@ type Middleware func(Handler) Handler
 type Syscall struct {
 	Definition
 	Handler Handler
+
+	// Later, if it is not nil, begins a call of a slow syscall without waiting for anything,
+	// and returns true: the outcome is emitted by whoever has it, wherever that is, and emit
+	// does not wait either. If it returns false it has done nothing, and Handler runs.
+	Later func(ctx context.Context, m message.Message, emit Emit) bool
 }
 
 // A Module is a set of syscalls that belong together, as one folder of capability/

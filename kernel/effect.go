@@ -19,7 +19,7 @@ import (
 // condition does not hold any more when the reply is given, everything that the handler
 // has staged and said since is forgotten, and it runs again.
 //
-// The kernel keeps the batch. The error, if any, is for the caller.
+// The kernel keeps the batch, until it calls its Free. The error, if any, is for the caller.
 func Stage(ctx context.Context, b *store.Batch) error {
 	c, ok := ctx.Value(callKey{}).(*call)
 	if !ok {
@@ -111,6 +111,9 @@ func (c *call) settleWith(m *message.Message) (*store.Commit, error) {
 
 // apply applies a batch together with the records of the call.
 func (c *call) apply(b *store.Batch, m *message.Message) (*store.Commit, error) {
+	if b.Free != nil {
+		defer b.Free()
+	}
 	r := c.k.opts.Recorder
 	if r == nil {
 		return c.k.opts.Store.Apply(b)
@@ -128,15 +131,15 @@ func (c *call) apply(b *store.Batch, m *message.Message) (*store.Commit, error) 
 func (c *call) records(m *message.Message) []Record {
 	rs := make([]Record, 0, 2+len(c.published)+len(c.later))
 	in, out := c.ways()
-	rs = append(rs, Record{Message: &c.request, Way: in, Syscall: c.syscall})
+	rs = append(rs, Record{Message: &c.request, Way: in, Syscall: c.syscall, call: c})
 	for i := range c.published {
 		c.k.Stamp(&c.published[i])
-		rs = append(rs, Record{Message: &c.published[i], Way: Within, Syscall: c.syscall})
+		rs = append(rs, Record{Message: &c.published[i], Way: Within, Syscall: c.syscall, call: c})
 	}
 	for i := range c.later {
-		rs = append(rs, Record{Message: &c.later[i], Way: out, Syscall: c.syscall})
+		rs = append(rs, Record{Message: &c.later[i], Way: out, Syscall: c.syscall, call: c})
 	}
-	return append(rs, Record{Message: c.k.small(c, m), Way: out, Syscall: c.syscall})
+	return append(rs, Record{Message: c.k.small(c, m), Way: out, Syscall: c.syscall, call: c})
 }
 
 // ways tells where the call's request came from and where its answers go.
@@ -172,9 +175,9 @@ func (k *Kernel) recordOutcome(c *call, m *message.Message) {
 	_, out := c.ways()
 	for i := range c.published {
 		k.Stamp(&c.published[i])
-		k.opts.Recorder.Record(Record{Message: &c.published[i], Way: Within, Syscall: c.syscall})
+		k.opts.Recorder.Record(Record{Message: &c.published[i], Way: Within, Syscall: c.syscall, call: c})
 	}
-	k.opts.Recorder.Record(Record{Message: k.small(c, m), Way: out, Syscall: c.syscall})
+	k.opts.Recorder.Record(Record{Message: k.small(c, m), Way: out, Syscall: c.syscall, call: c})
 }
 
 // small returns a message as it is recorded: large data by pointer, as a reader on a line
@@ -184,7 +187,7 @@ func (k *Kernel) small(c *call, m *message.Message) *message.Message {
 		return m
 	}
 	kept := *m
-	kept.Data, _ = Redact(Record{Message: m, Syscall: c.syscall})
+	kept.Data, _ = Redact(Record{Message: m, Syscall: c.syscall, call: c})
 	fitted := k.Fit(c, kept, message.MaxLine, func(m *message.Message) int { return len(message.Append(nil, m)) })
 	if fitted.Kind != m.Kind {
 		return &kept // it can't be made small; then it is kept whole

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -333,6 +334,42 @@ func TestEverythingIsRecorded(t *testing.T) {
 	}
 	for i, line := range rec.all {
 		if !wild(want[i], line) {
+			t.Errorf("%d: recorded %s, want %s", i, line, want[i])
+		}
+	}
+}
+
+// What is refused for its envelope is recorded too, as far as it could be read, and without
+// what it says.
+func TestWhatIsRefusedIsRecorded(t *testing.T) {
+	rec := new(recorder)
+	k := newKernel(t, &Options{Recorder: rec}, echo("Test.Echo"))
+	bad := func(change func(*message.Message)) {
+		m := query("a", "Test.Echo", `"secret"`)
+		m.Metadata.Correlation = "flow"
+		change(&m)
+		ask(k, m)
+	}
+	bad(func(m *message.Message) { m.Metadata.Timestamp = -1 })
+	bad(func(m *message.Message) { m.Data = []byte(`{"no JSON`) })
+	bad(func(m *message.Message) {
+		m.Kind, m.Metadata.IdempotencyKey = message.KindCommand, strings.Repeat("x", 300)
+	})
+	known := len(rec.all)
+	bad(func(m *message.Message) { m.Kind = "shout" }) // there is no such kind in a journal
+	bad(func(m *message.Message) { m.Metadata.ID = "" })
+	bad(func(m *message.Message) { m.Type = "no type" })
+	want := []string{
+		`in query Test.Echo  "[refused]" refused`, `out error Test.Echo a $ refused`,
+		`in query Test.Echo  "[refused]" refused`, `out error Test.Echo a $ refused`,
+		`in command Test.Echo  "[refused]" refused`, `out error Test.Echo a $ refused`,
+		`out error Test.Echo a $ refused`, `out error Test.Echo  $ refused`, `out error no type a $ refused`,
+	}
+	if len(rec.all) != len(want) || known != 6 {
+		t.Fatalf("recorded %s", strings.Join(rec.all, "\n"))
+	}
+	for i, line := range rec.all {
+		if !wild(want[i], line) || strings.Contains(line, "secret") {
 			t.Errorf("%d: recorded %s, want %s", i, line, want[i])
 		}
 	}

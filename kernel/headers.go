@@ -9,8 +9,8 @@ import (
 // secretHeaders are the headers of HTTP that carry credentials, in lower case, without
 // what programs put between words.
 var secretHeaders = map[string]bool{
-	"authorization": true, "proxyauthorization": true, "xauthorization": true,
-	"cookie": true, "cookie2": true, "setcookie": true, "setcookie2": true,
+	"authorization": true, "proxyauthorization": true, "xauthorization": true, "httpauthorization": true,
+	"cookie": true, "httpcookie": true, "cookie2": true, "setcookie": true, "setcookie2": true,
 	"apikey": true, "xapikey": true, "xgoogapikey": true, "xfunctionskey": true, "ocpapimsubscriptionkey": true,
 	"xauthtoken": true, "xaccesstoken": true, "xamzsecuritytoken": true, "xvaulttoken": true, "xgitlabtoken": true,
 	"privatetoken": true, "xcsrftoken": true, "xxsrftoken": true, "xsessiontoken": true, "xauthkey": true,
@@ -47,11 +47,129 @@ func hasHeaderLine(text []byte) bool {
 		return false
 	}
 	for line := range bytes.FieldsFuncSeq(text, func(r rune) bool { return r == '\n' || r == '\r' }) {
-		if name, _, ok := bytes.Cut(line, []byte(":")); ok && isSecretHeader(bytes.TrimSpace(name)) {
+		if name, value, ok := bytes.Cut(line, []byte(":")); ok && isSecretHeader(bytes.TrimSpace(name)) && !isRedacted(value) {
 			return true
 		}
 	}
 	return false
+}
+
+// cutHeaders returns a text without the credentials that follow names of headers in it,
+// wherever they stand (curl -H "Cookie: a=b", headers['Cookie'] = …, ("Cookie", "a=b")), and
+// whether there were any. What follows a name goes to the end of its line, since nobody
+// knows where in it the secret ends.
+func cutHeaders(text []byte) (out []byte, found bool) {
+	copied := 0
+	for i := 0; i < len(text); i++ {
+		if c := text[i]; c != ':' && c != '=' && c != ',' || !namesHeader(text, i) {
+			continue
+		}
+		start, end := valueBehind(text, i+1)
+		if !isRedacted(text[start:end]) {
+			out = append(append(out, text[copied:start]...), redactedText...)
+			copied, found = end, true
+		}
+		i = end - 1
+	}
+	if !found {
+		return text, false
+	}
+	return append(out, text[copied:]...), true
+}
+
+// redactedText is [RedactedData] within a string.
+const redactedText = "[redacted]"
+
+// isRedacted reports whether there is nothing to take out of the value of a header.
+func isRedacted(value []byte) bool {
+	value = bytes.TrimSpace(value)
+	return len(value) == 0 || string(value) == redactedText
+}
+
+// namesHeader reports whether the name of a header that carries credentials stands before
+// text[i], a colon, an equals sign or a comma, which is one behind quotes only.
+func namesHeader(text []byte, i int) bool {
+	end := i
+	quote := byte(0)
+joint:
+	for ; end > 0; end-- {
+		switch c := text[end-1]; c {
+		case '"', '\'', '`':
+			quote = c
+		case ' ', '\t', '\\', ']', ')':
+		default:
+			break joint
+		}
+	}
+	switch lower(text, end-1) {
+	case 'n', 'e', 'y', '2', '-' | 0x20, '_' | 0x20: // as they all end
+	default:
+		return false
+	}
+	start := end
+	for {
+		for start > 0 && isWord(text[start-1]) && end-start <= maxHeader {
+			start--
+		}
+		if isSecretHeader(text[start:end]) {
+			return text[i] != ',' || quote != 0 && start > 0 && text[start-1] == quote
+		}
+		if end-start > maxHeader || start < 2 || text[start-1] != ' ' || !isWord(text[start-2]) {
+			return false
+		}
+		start-- // as in: api key
+	}
+}
+
+func isWord(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '_'
+}
+
+// valueBehind returns where the value of a header begins, at or behind text[i], and ends:
+// with its line and those that are indented behind it, or with the text if it goes on in a
+// way that can't be followed.
+func valueBehind(text []byte, i int) (start, end int) {
+	for start = i; start < len(text) && bytes.IndexByte([]byte(" \t\r\n"), text[start]) >= 0; start++ {
+	}
+	end = lineEnd(text, start)
+	if start < end && opens(text[start:end]) {
+		return start, len(text)
+	}
+	for {
+		next := end
+		if next < len(text) && text[next] == '\r' {
+			next++
+		}
+		if next < len(text) && text[next] == '\n' {
+			next++
+		}
+		if next == end || next == len(text) || text[next] != ' ' && text[next] != '\t' {
+			return start, end
+		}
+		end = lineEnd(text, next)
+	}
+}
+
+func lineEnd(text []byte, i int) int {
+	if n := bytes.IndexAny(text[i:], "\r\n"); n >= 0 {
+		return i + n
+	}
+	return len(text)
+}
+
+// opens reports whether a line begins with a bracket or a quote that it does not close.
+func opens(line []byte) bool {
+	closing := line[0]
+	switch line[0] {
+	case '[', '{':
+		closing = line[0] + 2
+	case '(':
+		closing = ')'
+	case '"', '\'', '`':
+	default:
+		return false
+	}
+	return bytes.IndexByte(line[1:], closing) < 0
 }
 
 // isHeaderPair reports whether the object at b[i] names a header that carries credentials,

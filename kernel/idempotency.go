@@ -32,18 +32,23 @@ type flight struct {
 	mark   [16]byte // of the command
 	landed chan struct{}
 
-	// What the store had under the key before: an outcome that has expired, or nothing.
+	// What the store has under the key: an outcome that has expired, the call's own intent,
+	// or nothing.
 	revision store.Revision
-	expired  int64
+	expires  int64
+	intended bool
 }
 
 // An outcome that is kept: when it expires (8 bytes), the fingerprint of the command
 // (16), what kind of outcome it is (1), and its data without secrets. The expiry is also
-// in an index, so that what has expired is found without looking at the rest.
+// in an index, so that what has expired is found without looking at the rest. An intent
+// stands where the outcome will be, while a command runs whose effect is outside of the
+// store.
 const (
-	keptReply = 'r'
-	keptError = 'e'
-	keptHead  = 8 + 16 + 1
+	keptReply  = 'r'
+	keptError  = 'e'
+	keptIntent = 'i'
+	keptHead   = 8 + 16 + 1
 )
 
 func outcomeKey(key string) []byte {
@@ -113,13 +118,16 @@ func (c *call) embark() (run bool) {
 	}
 	c.flight = f // it lands when the call is settled
 	c.mu.Unlock()
-	return c.look()
+	return c.look() && (!c.syscall.Outside || c.intend())
 }
 
 // look looks at what is kept for the call's key, and reports whether the handler may run.
 // If not, the call is settled.
 func (c *call) look() (run bool) {
 	f := c.flight
+	if f.intended {
+		return true // nobody else can have an outcome
+	}
 	kept, err := c.k.opts.Store.Get(outcomeKey(f.key))
 	switch {
 	case err != nil:
@@ -130,14 +138,14 @@ func (c *call) look() (run bool) {
 		c.settleAs(c.request.Fail(e))
 		return false
 	case kept.Revision == 0:
-		f.revision, f.expired = 0, 0
+		f.revision, f.expires = 0, 0
 		return true
 	case len(kept.Value) < keptHead:
 		c.k.opts.Log.Error("an outcome in the store can't be read", "idempotencyKey", f.key)
 		c.settleAs(c.request.Fail(message.Errorf(500, "The first outcome for the idempotency key %s is there and can't be read", quoted(f.key))))
 		return false
 	case expiry(kept.Value) <= time.Now().UnixMilli():
-		f.revision, f.expired = kept.Revision, expiry(kept.Value)
+		f.revision, f.expires = kept.Revision, expiry(kept.Value)
 		return true
 	}
 	c.again(kept.Value)
@@ -160,6 +168,8 @@ func (c *call) again(kept []byte) {
 	switch {
 	case !bytes.Equal(kept[8:24], c.flight.mark[:]):
 		m = c.request.Fail(misused(c.flight.key))
+	case kept[24] == keptIntent:
+		m = c.request.Fail(unknownOutcome(c.flight.key))
 	case kept[24] == keptError:
 		m = message.Message{Kind: message.KindError, Type: c.request.Type, Data: kept[keptHead:]}
 	}
@@ -181,35 +191,56 @@ func misused(key string) *message.Error {
 		Message: "The idempotency key " + quoted(key) + " was used before for another command or other data; a new command needs a new key"}
 }
 
+// unknownOutcome is the error for a command that has begun, and of whose end nothing is
+// known.
+func unknownOutcome(key string) *message.Error {
+	return &message.Error{Code: 409, Message: "The outcome of the command with the idempotency key " + quoted(key) +
+		" is not known: it had begun, and the kernel ended before it could write down how it went. It may have happened, and is not run again; look, and if it has not, send it with a new key"}
+}
+
 func quoted(s string) string { return string(jsonscan.AppendQuoted(nil, message.Clip(s, 100))) }
 
 // remember adds the outcome to a batch, if it is one that counts: a reply, or an error
 // that is the caller's.
 func (c *call) remember(b *store.Batch, m *message.Message) {
+	f := c.flight
+	key := outcomeKey(f.key)
 	kind := byte(keptReply)
 	if m.Kind == message.KindError {
 		kind = keptError
 		if !callersFault(m) {
+			if f.intended { // what comes next is another try
+				b.Delete(key)
+				b.Delete(expiryKey(f.expires, f.key))
+			}
 			return
 		}
 	}
 	kept := *m
-	kept.Data, _ = Redact(Record{Message: m, Syscall: c.syscall})
+	kept.Data, _ = Redact(Record{Message: m, Syscall: c.syscall, call: c})
 	kept.Data = c.k.small(c, &kept).Data
-	f := c.flight
-	at := time.Now().Add(c.k.opts.IdempotencyTTL).UnixMilli()
-	value := binary.BigEndian.AppendUint64(make([]byte, 0, keptHead+len(kept.Data)), uint64(at))
-	value = append(append(append(value, f.mark[:]...), kind), kept.Data...)
-	key := outcomeKey(f.key)
-	b.IfRevision(key, f.revision)
-	b.Set(key, value)
-	b.Set(expiryKey(at, f.key), nil)
-	if f.revision != 0 {
-		b.Delete(expiryKey(f.expired, f.key))
-	}
+	c.keep(b, kind, kept.Data)
 	if r, ok := c.k.opts.Blobs.(BlobOwners); ok {
 		r.Refer(b, kept.Data, key)
 	}
+}
+
+// keep adds to a batch what stands under the call's key from then on, and returns when it
+// expires.
+func (c *call) keep(b *store.Batch, kind byte, data []byte) (expires int64) {
+	f := c.flight
+	expires = time.Now().Add(c.k.opts.IdempotencyTTL).UnixMilli()
+	value := binary.BigEndian.AppendUint64(make([]byte, 0, keptHead+len(data)), uint64(expires))
+	value = append(append(append(value, f.mark[:]...), kind), data...)
+	if !f.intended { // then it has happened, and must not happen again because of a condition
+		b.IfRevision(outcomeKey(f.key), f.revision)
+	}
+	b.Set(outcomeKey(f.key), value)
+	if f.revision != 0 {
+		b.Delete(expiryKey(f.expires, f.key))
+	}
+	b.Set(expiryKey(expires, f.key), nil)
+	return expires
 }
 
 // callersFault reports whether an error would be the same the next time. Of the 4xx, three
@@ -226,7 +257,8 @@ func callersFault(m *message.Message) bool {
 }
 
 // fingerprint tells commands apart. It is made with a key of the store's own, so that it
-// says nothing about a secret to who has not got the store; white space does not count.
+// says nothing about a secret to who has not got the store. How the data is spelt does not
+// count.
 func (c *call) fingerprint() (mark [16]byte, err error) {
 	key, err := c.k.markKey()
 	if err != nil {
@@ -235,7 +267,7 @@ func (c *call) fingerprint() (mark [16]byte, err error) {
 	h := hmac.New(sha256.New, key)
 	h.Write([]byte(c.syscall.Type))
 	h.Write([]byte{0})
-	h.Write(jsonscan.AppendCompact(nil, c.request.Data))
+	h.Write(jsonscan.AppendCanonical(nil, c.request.Data))
 	copy(mark[:], h.Sum(nil))
 	return mark, nil
 }

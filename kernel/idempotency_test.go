@@ -58,6 +58,25 @@ func TestTheSameKeyRunsOnce(t *testing.T) {
 	}
 }
 
+// The same data is the same command, however its sender happens to write it this time.
+func TestTheSpellingOfTheDataDoesNotCount(t *testing.T) {
+	s := storetest.NewMemory()
+	k := newKernel(t, &Options{Store: s}, counter(s))
+	ask(k, keyed("a", "Counter.Add", `{"a":{"x":1,"y":[1,2]},"b":"é/"}`, "k"))
+	for _, data := range []string{
+		`{"b":"é/","a":{"y":[1,2],"x":1}}`, `{"\u0061":{"x":1.0,"y":[10e-1,2]},"b":"\u00e9\/"}`, ` { "a" : { "x" : 1 , "y" : [ 1 , 2 ] } , "b" : "é/" } `,
+	} {
+		if got := ask(k, keyed("b", "Counter.Add", data, "k")); string(got[0].Data) != "1" {
+			t.Errorf("%s got %s", data, got[0].Data)
+		}
+	}
+	for _, data := range []string{`{"a":{"x":1,"y":[2,1]},"b":"é/"}`, `{"a":{"x":1,"y":[1,2]},"b":"é/","c":null}`, `{"a":{"x":"1","y":[1,2]},"b":"é/"}`} {
+		if got := ask(k, keyed("c", "Counter.Add", data, "k")); got[0].Err == nil || got[0].Err.Code != 422 {
+			t.Errorf("%s got %s", data, got[0].Data)
+		}
+	}
+}
+
 func TestQueriesIgnoreTheKey(t *testing.T) {
 	s := storetest.NewMemory()
 	n := 0

@@ -78,12 +78,17 @@ type Kernel struct {
 	flights  flights
 	sessions sessions
 	inFlight atomic.Int64 // slow calls of connections
-	limits   atomic.Pointer[Limits]
+
+	parked    atomic.Int64 // bytes of answers that wait, of all connections
+	maxParked int64        // beyond which connections may have few
+	queued    atomic.Int64 // bytes of messages of connections that wait for their turn
+	limits    atomic.Pointer[Limits]
 
 	life context.Context // ends when the kernel stops
 	stop context.CancelFunc
 
 	marks atomic.Pointer[[]byte] // the key of fingerprints
+	own   atomic.Pointer[ownEvents]
 }
 
 // wrapping is the handlers of one catalog with the middleware around them.
@@ -95,7 +100,7 @@ type wrapping struct {
 // New returns a kernel that serves what is in the registry, now and later. Nil
 // options mean defaults.
 func New(r *Registry, opts *Options) *Kernel {
-	k := &Kernel{registry: r, ids: newIDSource(), begun: time.Now()}
+	k := &Kernel{registry: r, ids: newIDSource(), begun: time.Now(), maxParked: maxParked}
 	if opts != nil {
 		k.opts = *opts
 	}
@@ -148,8 +153,14 @@ func (k *Kernel) Handle(ctx context.Context, m message.Message, emit Emit) {
 }
 
 // refuse answers what never becomes a call: a line that is no message, a message that
-// breaks a rule. m is what could be read of it.
+// breaks a rule. m is what could be read of it; if that is enough for a record, it gets one.
 func (k *Kernel) refuse(m *message.Message, emit Emit, box *outbox, err error) {
+	k.recordRefused(m)
+	k.reject(m, emit, box, err)
+}
+
+// reject answers a message that is recorded already, and does not become a call.
+func (k *Kernel) reject(m *message.Message, emit Emit, box *outbox, err error) {
 	e, _ := message.ErrorOf(err)
 	answer := m.Fail(e)
 	k.Stamp(&answer)
@@ -204,7 +215,7 @@ func (k *Kernel) admit(ctx context.Context, m *message.Message, emit Emit, box *
 	checked = true
 	if err != nil {
 		k.recordCopy(*m, Record{Way: way, Syscall: s, Refused: true})
-		k.refuse(m, emit, box, err)
+		k.reject(m, emit, box, err)
 		return nil
 	}
 	timeout := s.Timeout
@@ -213,7 +224,7 @@ func (k *Kernel) admit(ctx context.Context, m *message.Message, emit Emit, box *
 	}
 	c = &call{k: k, parent: ctx, syscall: s, handler: handler, request: *m, send: emit, box: box, caller: caller, timeout: timeout}
 	c.begin()
-	k.record(Record{Message: &c.request, Way: way, Syscall: s})
+	k.record(Record{Message: &c.request, Way: way, Syscall: s, call: c})
 	return c
 }
 
@@ -300,6 +311,10 @@ type NewCall struct {
 
 	// Correlation is the workflow that the call belongs to. "" means the caller's.
 	Correlation string
+
+	// Kept wants the reply as a record of it has it: without secrets, and what is too large
+	// for a line by pointer.
+	Kept bool
 }
 
 // CallAs is Call with more to say.

@@ -182,9 +182,18 @@ type connection struct {
 func connect(k *Kernel) *connection { return connectWith(context.Background(), k) }
 
 func connectWith(ctx context.Context, k *Kernel) *connection {
-	c := &connection{in: make(chan message.Message, 1000), ended: make(chan error, 1), start: time.Now(), buf: make([]byte, 1024)}
+	c := newConnection(1000, 1024)
 	go func() { c.ended <- k.Serve(ctx, c) }()
 	return c
+}
+
+// newConnection returns a connection that so many messages with so much data may wait on.
+func newConnection(messages, size int) *connection {
+	return &connection{in: make(chan message.Message, messages), ended: make(chan error, 1), start: time.Now(), buf: make([]byte, size)}
+}
+
+func (c *connection) serve(k *Kernel) {
+	go func() { c.ended <- k.Serve(context.Background(), c) }()
 }
 
 func (c *connection) Next() (message.Message, Emit, error) {

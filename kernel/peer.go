@@ -48,7 +48,6 @@ func (p *Peer) WhenGone(f func()) bool {
 		return false
 	}
 	i.farewells = append(i.farewells, f)
-	i.serve()
 	return true
 }
 
@@ -78,43 +77,98 @@ const (
 // the event Syscall.Cancelled, and what it says later is dropped. If it goes away before it
 // answers, the outcome is an error message with code 502.
 func (p *Peer) Ask(ctx context.Context, t message.Type, data []byte, event func(message.Message)) (message.Message, error) {
-	c, ok := ctx.Value(callKey{}).(*call)
-	if !ok {
-		return message.Message{}, message.Errorf(500, "A question to a peer that belongs to no call")
+	c, m, err := p.question(ctx, t, data)
+	if err != nil {
+		return message.Message{}, err
 	}
-	k := c.k
-	m := message.Message{Kind: c.request.Kind, Type: t, Data: data, Metadata: c.request.Caused()}
-	m.Metadata.IdempotencyKey = c.request.Metadata.IdempotencyKey
-	k.Stamp(&m)
-	if len(data) > message.MaxLine-maxEnvelope {
-		if n := len(message.Append(nil, &m)); n > message.MaxLine {
-			return message.Message{}, message.Errorf(413, "%s would take %d bytes on its way to the program that serves it, and %d are allowed; put large data where that program can fetch it", t, n, message.MaxLine)
-		}
-	}
-	q := &inquiry{syscall: c.syscall, news: make(chan struct{}, 1)}
+	q := &inquiry{call: c, syscall: c.syscall, news: make(chan struct{}, 1)}
 	if err := p.s.inquiries.begin(m.Metadata.ID, q); err != nil {
 		return message.Message{}, err
 	}
 	defer p.s.inquiries.end(m.Metadata.ID)
-	k.recordCopy(m, Record{Way: Out, Syscall: c.syscall})
+	c.k.recordCopy(m, Record{Way: Out, Syscall: c.syscall, call: c})
 	p.send(m)
 	for {
 		select {
 		case <-q.news:
-			for _, answer := range p.s.inquiries.read(q) {
-				if answer.Kind.Answers() {
-					if q.overrun {
-						p.cancelled(k, &m)
-					}
-					return answer, nil
-				}
-				event(answer)
+			if answer, ok := p.hear(c.k, q, &m, event); ok {
+				return answer, nil
 			}
 		case <-ctx.Done():
-			p.cancelled(k, &m)
+			p.cancelled(c.k, &m)
 			return message.Message{}, ctx.Err()
 		}
 	}
+}
+
+// hear takes what has arrived for an inquiry, and returns the outcome if that is there.
+func (p *Peer) hear(k *Kernel, q *inquiry, m *message.Message, event func(message.Message)) (message.Message, bool) {
+	for _, answer := range p.s.inquiries.read(q) {
+		if answer.Kind.Answers() {
+			if q.overrun {
+				p.cancelled(k, m)
+			}
+			return answer, true
+		}
+		event(answer)
+	}
+	return message.Message{}, false
+}
+
+// AskLater is Ask for a call that is answered later, see [Syscall]: it does not wait, and
+// done gets what Ask would return, on the goroutine that reads what the peer says, or on
+// another one. It returns false, and has done nothing, if the peer can't be sent the request
+// without waiting, or not at all: Ask says why.
+func (p *Peer) AskLater(ctx context.Context, t message.Type, data []byte, event func(message.Message), done func(message.Message, error)) bool {
+	c, m, err := p.question(ctx, t, data)
+	if err != nil || p.s.box.at == nil {
+		return false
+	}
+	i := &p.s.inquiries
+	q := &inquiry{call: c, syscall: c.syscall, done: done, news: make(chan struct{}, 1)}
+	q.hear = func() {
+		c.attend()
+		for range q.news {
+			if answer, ok := p.hear(c.k, q, &m, event); ok {
+				i.n.Add(-1)
+				done(answer, nil)
+				return
+			}
+		}
+	}
+	if i.begin(m.Metadata.ID, q) != nil {
+		return false
+	}
+	if !p.s.box.at.Prompt(p.send, m) {
+		i.giveUp(m.Metadata.ID, q)
+		return false
+	}
+	c.k.recordCopy(m, Record{Way: Out, Syscall: c.syscall, call: c})
+	p.s.box.push()
+	c.whenForsaken(func(err error) {
+		if i.giveUp(m.Metadata.ID, q) {
+			done(message.Message{}, err)
+			p.cancelled(c.k, &m)
+		}
+	})
+	return true
+}
+
+// question makes the request to a peer.
+func (p *Peer) question(ctx context.Context, t message.Type, data []byte) (*call, message.Message, error) {
+	c, ok := ctx.Value(callKey{}).(*call)
+	if !ok {
+		return nil, message.Message{}, message.Errorf(500, "A question to a peer that belongs to no call")
+	}
+	m := message.Message{Kind: c.request.Kind, Type: t, Data: data, Metadata: c.request.Caused()}
+	m.Metadata.IdempotencyKey = c.request.Metadata.IdempotencyKey
+	c.k.Stamp(&m)
+	if len(data) > message.MaxLine-maxEnvelope {
+		if n := len(message.Append(nil, &m)); n > message.MaxLine {
+			return c, m, message.Errorf(413, "%s would take %d bytes on its way to the program that serves it, and %d are allowed; put large data where that program can fetch it", t, n, message.MaxLine)
+		}
+	}
+	return c, m, nil
 }
 
 func wentAway(t message.Type) *message.Error {
@@ -132,53 +186,41 @@ func (p *Peer) cancelled(k *Kernel, m *message.Message) {
 	p.send(e)
 }
 
-// Cancel cancels a call of the peer that runs aside, and reports whether there is one with
-// this id.
+// Cancel cancels a call of the peer that runs aside or waits for its turn, and reports
+// whether there is one with this id.
 func (p *Peer) Cancel(id message.ID) bool { return p.s.cancel(id) }
-
-func (s *session) cancel(id message.ID) bool {
-	s.asides.Lock()
-	c := s.running[id]
-	s.asides.Unlock()
-	if c == nil {
-		return false
-	}
-	c.cancel(context.Canceled)
-	return true
-}
 
 // inquiries are the requests that a peer has been sent and has not answered.
 type inquiries struct {
-	n     atomic.Int64 // how many; most connections have none
-	gone  chan struct{}
-	asked func() // called before the first one, and when somebody wants to know of its end
-
-	serving atomic.Bool // asked was called
+	n       atomic.Int64 // how many; most connections have none
+	offered atomic.Int64 // how many types the peer serves
+	gone    chan struct{}
 
 	mu        sync.Mutex // guards what follows, and what has arrived
 	leaving   bool       // nobody says farewell any more
 	over      bool       // nothing is asked any more
 	farewells []func()
 	all       map[message.ID]*inquiry
+	offers    map[message.Type]func() bool // what the peer serves, and what reports whether it rests
 }
 
 // An inquiry is one of them.
 type inquiry struct {
+	call    *call // that asks
 	syscall *Syscall
 	bytes   int               // of the data of what has arrived
 	arrived []message.Message // what the peer has said to it, and nobody has read
 	news    chan struct{}     // gets a token when something has arrived
 	overrun bool              // it was ended since too much had; set before the outcome arrives
+
+	// Of one whose asker does not wait:
+	done func(message.Message, error) // gets the outcome
+	hear func()                       // hands over what has arrived, until the outcome is there
+	slow bool                         // hear runs, on a goroutine of its own: there were events
 }
 
-// serve notes that others may wait for what the peer says.
-func (i *inquiries) serve() {
-	if !i.serving.Swap(true) {
-		i.asked()
-	}
-}
-
-func (i *inquiries) serves() bool { return i.serving.Load() }
+// serves reports whether others wait for what the peer says, or may.
+func (i *inquiries) serves() bool { return i.offered.Load() > 0 || i.n.Load() > 0 }
 
 func (i *inquiries) begin(id message.ID, q *inquiry) error {
 	i.mu.Lock()
@@ -192,7 +234,6 @@ func (i *inquiries) begin(id message.ID, q *inquiry) error {
 	}
 	if i.all == nil {
 		i.all = make(map[message.ID]*inquiry)
-		i.serve()
 	}
 	i.all[id] = q
 	i.n.Add(1)
@@ -204,6 +245,21 @@ func (i *inquiries) end(id message.ID) {
 	defer i.mu.Unlock()
 	delete(i.all, id)
 	i.n.Add(-1)
+}
+
+// giveUp ends an inquiry of somebody who does not wait, and reports whether it had not ended.
+func (i *inquiries) giveUp(id message.ID, q *inquiry) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.all[id] != q {
+		return false
+	}
+	delete(i.all, id)
+	i.n.Add(-1)
+	if q.slow {
+		close(q.news) // nothing arrives any more
+	}
+	return true
 }
 
 // read takes what has arrived.
@@ -219,6 +275,10 @@ func (i *inquiries) read(q *inquiry) []message.Message {
 func (i *inquiries) arrive(id message.ID, q *inquiry, m message.Message) {
 	if m.Kind.Answers() {
 		delete(i.all, id)
+	}
+	if q.done != nil && !q.slow {
+		q.slow = true
+		go q.hear()
 	}
 	q.arrived = append(q.arrived, m)
 	q.bytes += len(m.Data)
@@ -259,13 +319,20 @@ func (i *inquiries) find(id message.ID) *inquiry {
 // reads too slowly does not hold up what else the peer has to say.
 func (s *session) take(m *message.Message) bool {
 	i := &s.inquiries
+	if i.n.Load() == 0 {
+		return false
+	}
 	id := m.Metadata.Causation
 	q := i.find(id)
 	if q == nil {
 		return false
 	}
 	// Before it is passed on, and without the lock: recording may wait.
-	s.k.recordCopy(*m, Record{Way: In, Syscall: q.syscall, Refused: misplaced(m, q.syscall)})
+	s.k.recordCopy(*m, Record{Way: In, Syscall: q.syscall, Refused: misplaced(m, q.syscall), call: q.call})
+	if q.done != nil && m.Kind.Answers() && i.answer(id, q) {
+		q.done(*m, nil)
+		return true
+	}
 	defer runtime.Gosched() // whoever asked goes first: the next message may take a while
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -278,6 +345,19 @@ func (s *session) take(m *message.Message) bool {
 		return true
 	}
 	i.arrive(id, q, m.Clone())
+	return true
+}
+
+// answer ends the inquiry of somebody who does not wait with its outcome, unless there were
+// events before it.
+func (i *inquiries) answer(id message.ID, q *inquiry) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.all[id] != q || q.slow {
+		return false
+	}
+	delete(i.all, id)
+	i.n.Add(-1)
 	return true
 }
 

@@ -32,8 +32,12 @@ type Record struct {
 
 	// Refused says that the message was never given to a handler, or is the answer to
 	// such a message. What it says may be anything, and its data is not recorded;
-	// that of an error is.
+	// that of an error that answers it is.
 	Refused bool
+
+	// call is the one that the message belongs to, or nil: what it was told in confidence is
+	// not recorded, wherever it stands.
+	call *call
 }
 
 // A Way tells where a message comes from and goes to.
@@ -45,3 +49,20 @@ const (
 	Out                   // to a connection
 	Within                // between handlers, or from a handler to whoever watches
 )
+
+// recordRefused records what could be read of something that is no valid message: what it
+// was and whom it came from, and nothing of what it said. Without a kind, a type and an id
+// there is nothing to find it by.
+func (k *Kernel) recordRefused(m *message.Message) {
+	if k.opts.Recorder == nil || m.Type == message.ValidationFailed || !m.Kind.Valid() || m.Metadata.ID == "" {
+		return
+	}
+	stub := message.Message{Kind: message.KindEvent, Type: m.Type, Data: []byte(RefusedData)}
+	stub.Metadata = message.Metadata{ID: m.Metadata.ID, Correlation: m.Metadata.Correlation, Causation: m.Metadata.Causation}
+	k.Stamp(&stub)
+	if stub.Validate() != nil { // as an event, of which less is expected than of an answer
+		return
+	}
+	stub.Kind = m.Kind
+	k.recordCopy(stub, Record{Way: In, Refused: true})
+}

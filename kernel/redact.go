@@ -20,57 +20,123 @@ const (
 // Redact returns the data of a record as it may be kept, and whether it is not what it was.
 // What is taken out is what a schema marks as secret (writeOnly, or the format password),
 // what the definition's Redact takes out, the headers of HTTP that carry credentials
-// wherever they stand, and every string that is clear text in a message about encryption.
-// The message's data is not changed; what is returned may be the same. An error is made
-// to be read, and stays as it is.
+// wherever they stand, every string that is clear text in a message about encryption, and
+// whatever of all this the request of the call has held, in each message of the call and of
+// those that it makes. The message's data is not changed; what is returned may be the same.
 func Redact(r Record) (data json.RawMessage, changed bool) {
-	m := r.Message
+	data, changed = r.redact(look{anywhere: true, clear: true})
+	if r.call == nil {
+		return data, changed
+	}
+	if r.Message == &r.call.request && !r.encrypts() {
+		r.call.confide(data, changed)
+	}
+	secrets := r.call.confidences()
+	if r.Message.Kind.Asks() {
+		secrets = r.call.caller.confidences() // its own are where its definition says
+	}
+	if secrets == nil {
+		return data, changed
+	}
+	data, found := secrets.hide(data)
+	return data, changed || found
+}
+
+// A look says how closely messages are looked at.
+type look struct {
+	anywhere bool // headers count in the middle of a text too
+	clear    bool // every string counts in a message about encryption
+}
+
+// encrypts reports whether a message is about encryption.
+func (r *Record) encrypts() bool {
+	return isCrypto(r.Message.Type) || r.Syscall != nil && isCrypto(r.Syscall.Type)
+}
+
+// holdsSecrets reports whether a message must not be written to disk as it is, since
+// something in it is meant to be a secret. A text that merely has the name of a header
+// somewhere in it is not.
+func holdsSecrets(m *message.Message, s *Syscall) bool {
+	r := Record{Message: m, Syscall: s}
+	_, found := r.redact(look{clear: true})
+	return found
+}
+
+// redact takes out what can be known from the message and its definition.
+func (r *Record) redact(how look) (data json.RawMessage, changed bool) {
+	m, s := r.Message, r.Syscall
 	data = m.Data
-	if m.Kind == message.KindError {
-		if r.Way == In && isCrypto(m.Type) { // nobody knows what its text says
-			return json.RawMessage(RedactedData), true
-		}
-		return data, false
-	}
-	if r.Refused {
+	how.clear = how.clear && r.encrypts()
+	switch {
+	case r.Refused && (m.Kind != message.KindError || r.Way == In):
 		return json.RawMessage(RefusedData), true
-	}
-	w := rewriter{clear: isCrypto(m.Type)}
-	var marks *schema.Schema
-	if s := r.Syscall; s != nil {
-		w.clear = w.clear || isCrypto(s.Type)
-		switch {
-		case m.Kind == message.KindReply:
-			if s.Recalls {
-				return json.RawMessage(OmittedData), true
-			}
-			marks = s.Output
-		case m.Kind.Asks():
-			marks = s.Input
+	case m.Kind == message.KindReply && s != nil && s.Recalls:
+		return json.RawMessage(OmittedData), true
+	case m.Kind == message.KindError:
+		if r.Way == In && (how.clear || r.call == nil && s != nil && marking(s.Input) != nil) {
+			return json.RawMessage(RedactedData), true // nobody knows what its text says
 		}
-		// Whatever comes from outside under this type may be a request that lost its way.
-		if s.Redact != nil && (m.Kind.Asks() || r.Way == In) {
-			data, changed = callRedact(s.Redact, data)
-		}
+		how.clear = false // it is made to be read
 	}
-	w.headers = mayHoldHeaders(data)
-	marked := marks != nil && marks.Sensitive()
-	if !w.headers && !w.clear && !marked || len(data) == 0 {
+	// Whatever comes from outside under this type may be a request that lost its way.
+	if s != nil && s.Redact != nil && (m.Kind.Asks() || r.Way == In && !isError(m)) {
+		data, changed = callRedact(s.Redact, data)
+	}
+	first, second := r.marks()
+	headers := mayHoldHeaders(data)
+	if !headers && !how.clear && first == nil && second == nil || len(data) == 0 {
 		return data, changed
 	}
 	if !isJSON(data) { // it may be anywhere
 		return json.RawMessage(RedactedData), true
 	}
 	again := false
-	if w.headers || w.clear {
+	if headers || how.clear {
+		w := rewriter{look: how, headers: headers}
 		data, again = w.rewrite(data)
 		changed = changed || again
 	}
-	if marked { // last, since the name of a header may be marked
-		data, again = marks.Redact(data)
-		changed = changed || again
+	for _, marks := range []*schema.Schema{first, second} { // last, since the name of a header may be marked
+		if marks != nil {
+			data, again = marks.Redact(data)
+			changed = changed || again
+		}
 	}
 	return data, changed
+}
+
+// marks returns the schemas that mark something in the message. An event has none of its own,
+// and tells of what was asked or is answered.
+func (r *Record) marks() (first, second *schema.Schema) {
+	if r.Syscall == nil {
+		return nil, nil
+	}
+	switch r.Message.Kind {
+	case message.KindReply:
+		return marking(r.Syscall.Output), nil
+	case message.KindCommand, message.KindQuery:
+		return marking(r.Syscall.Input), nil
+	case message.KindEvent:
+		return marking(r.Syscall.Input), marking(r.Syscall.Output)
+	}
+	return nil, nil
+}
+
+// marking returns a schema if it marks something as secret, and nil otherwise.
+func marking(s *schema.Schema) *schema.Schema {
+	if s == nil || !s.Sensitive() {
+		return nil
+	}
+	return s
+}
+
+// isError reports whether a message is an error in form as well.
+func isError(m *message.Message) bool {
+	if m.Kind != message.KindError {
+		return false
+	}
+	_, err := message.ParseError(m.Data)
+	return err == nil
 }
 
 // callRedact calls a definition's Redact. A mistake in it must neither stop the kernel nor
@@ -107,8 +173,8 @@ const sealed = "pwenc:v1:"
 
 // A rewriter copies data and leaves out what is secret whatever a schema says.
 type rewriter struct {
+	look
 	headers bool // there may be headers
-	clear   bool // strings are clear text
 
 	src, dst []byte
 	copied   int // how much of src is in dst
@@ -127,15 +193,19 @@ func (w *rewriter) rewrite(data []byte) ([]byte, bool) {
 // cut leaves out the value at src[i] and returns the offset behind it.
 func (w *rewriter) cut(i int) int {
 	end := jsonscan.Skip(w.src, i)
-	if string(w.src[i:end]) == RedactedData {
-		return end // it has been before
+	if string(w.src[i:end]) != RedactedData { // it may have been before
+		w.put(i, end, []byte(RedactedData))
 	}
+	return end
+}
+
+// put writes something in the place of src[start:end].
+func (w *rewriter) put(start, end int, token []byte) {
 	if w.dst == nil {
 		w.dst = make([]byte, 0, len(w.src)+64)
 	}
-	w.dst = append(append(w.dst, w.src[w.copied:i]...), RedactedData...)
+	w.dst = append(append(w.dst, w.src[w.copied:start]...), token...)
 	w.copied = end
-	return end
 }
 
 // value goes over the value at src[i] and returns the offset behind it.
@@ -147,16 +217,44 @@ func (w *rewriter) value(i int) int {
 		return w.array(i)
 	}
 	end := jsonscan.Skip(w.src, i)
-	if w.src[i] == '"' && w.secret(w.src[i:end]) {
-		return w.cut(i)
+	if w.src[i] == '"' {
+		w.text(i, end)
 	}
 	return end
 }
 
-// secret reports whether a string must not be kept wherever it stands.
-func (w *rewriter) secret(token []byte) bool {
-	text := unquoted(token)
-	return w.clear && !bytes.HasPrefix(text, []byte(sealed)) || w.headers && hasHeaderLine(text)
+// text leaves out what must not be kept of the string at src[i:end], wherever it stands.
+func (w *rewriter) text(i, end int) {
+	text := unquoted(w.src[i:end])
+	switch {
+	case w.clear && !bytes.HasPrefix(text, []byte(sealed)):
+		w.cut(i)
+	case !w.headers:
+	case !w.anywhere:
+		if hasHeaderLine(text) {
+			w.cut(i)
+		}
+	default:
+		if kept, found := withoutHeaders(text); found {
+			w.put(i, end, jsonscan.AppendQuoted(nil, string(kept)))
+		}
+	}
+}
+
+// withoutHeaders returns a text, which may be JSON itself, without the headers in it that
+// carry credentials, and whether there were any.
+func withoutHeaders(text []byte) ([]byte, bool) {
+	if opensJSON(text) && mayHoldHeaders(text) && isJSON(text) {
+		w := rewriter{look: look{anywhere: true}, headers: true}
+		return w.rewrite(text)
+	}
+	return cutHeaders(text)
+}
+
+// opensJSON reports whether a text begins as an object or an array does.
+func opensJSON(text []byte) bool {
+	i := jsonscan.Space(text, 0)
+	return i < len(text) && (text[i] == '{' || text[i] == '[')
 }
 
 // unquoted is the content of a string; part of it if it has no escapes.

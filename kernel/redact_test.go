@@ -3,6 +3,8 @@ package kernel
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -22,9 +24,27 @@ func TestHeadersWithCredentialsAreRedactedWhereverTheyStand(t *testing.T) {
 		{`[{"name":"Authorization","value":"x"},{"name":"Accept","value":"y"}]`, `[{"name":"Authorization","value":"[redacted]"},{"name":"Accept","value":"y"}]`},
 		{`[{"value":"x","name":"cookie"}]`, `[{"value":"[redacted]","name":"cookie"}]`},
 		{`[{"key":"X-API-Key","values":["x"],"extra":1}]`, `[{"key":"X-API-Key","values":"[redacted]","extra":"[redacted]"}]`},
-		{`{"headers":["Authorization: Bearer x","Accept: y"]}`, `{"headers":["[redacted]","Accept: y"]}`},
-		{`{"args":["-H","authorization : x"]}`, `{"args":["-H","[redacted]"]}`},
-		{`{"raw":"GET / HTTP/1.1\r\nCookie: a=b\r\n\r\n"}`, `{"raw":"[redacted]"}`},
+		{`{"headers":["Authorization: Bearer x","Accept: y"]}`, `{"headers":["Authorization: [redacted]","Accept: y"]}`},
+		{`{"args":["-H","authorization : x"]}`, `{"args":["-H","authorization : [redacted]"]}`},
+		{`{"raw":"GET / HTTP/1.1\r\nCookie: a=b\r\n\r\n"}`, `{"raw":"GET / HTTP/1.1\r\nCookie: [redacted]\r\n\r\n"}`},
+		{`{"HTTP_COOKIE":"a=b"}`, `{"HTTP_COOKIE":"[redacted]"}`},
+
+		// In the middle of a text.
+		{`"curl -H \"Authorization: Bearer x\" https://example.com"`, `"curl -H \"Authorization: [redacted]"`},
+		{`"curl --cookie=a\necho done"`, `"curl --cookie=[redacted]\necho done"`},
+		{`"https://example.com/?api_key=x&y=1"`, `"https://example.com/?api_key=[redacted]"`},
+		{`"headers['X-Api-Key'] = 'x'"`, `"headers['X-Api-Key'] = [redacted]"`},
+		{`"[('Cookie', 'x')]"`, `"[('Cookie', [redacted]"`},
+		{`"{\"Set-Cookie\":\"a\"} {\"b\":1}\n{\"c\":2}"`, `"{\"Set-Cookie\":[redacted]\n{\"c\":2}"`},
+		{`"Cookie: a\r\n\tb\r\nHost: h\r\nAuthorization:\n Bearer x\n\n y"`, `"Cookie: [redacted]\r\nHost: h\r\nAuthorization:\n [redacted]\n\n y"`},
+		{`"set-cookie: [\n\"a\"\n]"`, `"set-cookie: [redacted]"`},
+		{`"the api key = x"`, `"the api key = [redacted]"`},
+
+		// In a text that is JSON itself, as a body is.
+		{`{"body":"{\"headers\":{\"Authorization\":\"Bearer x\",\"Accept\":\"y\"}}"}`, `{"body":"{\"headers\":{\"Authorization\":\"[redacted]\",\"Accept\":\"y\"}}"}`},
+		{`{"body":" [{\"value\":\"x\",\"name\":\"Cookie\"}]"}`, `{"body":" [{\"value\":\"[redacted]\",\"name\":\"Cookie\"}]"}`},
+		{`{"body":"{\"\\u0063ookie\":\"x\"}"}`, `{"body":"{\"\\u0063ookie\":\"[redacted]\"}"}`},
+		{`{"a":"{\"b\":\"{\\\"cookie\\\":\\\"x\\\",\\\"d\\\":1}\"}"}`, `{"a":"{\"b\":\"{\\\"cookie\\\":\\\"[redacted]\\\",\\\"d\\\":1}\"}"}`},
 		{`[["Authorization","Bearer x"],["Accept","y"]]`, `[["Authorization","[redacted]"],["Accept","y"]]`},
 		{`["Host","h","Cookie","a=b","Accept","y"]`, `["Host","h","Cookie","[redacted]","Accept","y"]`},
 		{`{"a":{"b":[{"c":{"Cookie":"x"}}]}}`, `{"a":{"b":[{"c":{"Cookie":"[redacted]"}}]}}`},
@@ -34,7 +54,7 @@ func TestHeadersWithCredentialsAreRedactedWhereverTheyStand(t *testing.T) {
 		// What only looks like it.
 		{`{"key":"/cookies","value":"I like a cookie"}`, ``},
 		{`{"authorizationUrl":"x","cookieJar":1,"token":"t","monkey":"m"}`, ``},
-		{`{"note":"see Authorization: later"}`, ``},
+		{`{"note":"see Authorization, later","more":["Authorization:","cookie: [redacted]\nx","my-cookies: x","cookie jar: x"]}`, ``},
 		{`"\u0041"`, ``}, {`null`, ``}, {``, ``}, {`"cookie"`, ``},
 	} {
 		m := query("a", "Http.Fetch", test.data)
@@ -69,6 +89,7 @@ func TestWhatARecordKeepsOfItsData(t *testing.T) {
 	seal := &Syscall{Definition: Definition{Type: "Crypto.Seal", Input: schema.Any, Output: schema.Any}}
 	m := command("a", "Session.Login", `{"user":"u","password":"p"}`)
 	failure := m.Fail(message.Errorf(404, "Authorization: no"))
+	invalid := m.Fail(message.Errorf(422, "user: expected a string"))
 	for _, test := range []struct {
 		name string
 		r    Record
@@ -76,10 +97,18 @@ func TestWhatARecordKeepsOfItsData(t *testing.T) {
 	}{
 		{"request", Record{Message: &m, Syscall: s}, `{"user":"u","password":"[redacted]"}`},
 		{"reply", Record{Message: new(m.Reply(m.Data)), Syscall: s}, `{"user":"u","password":"[redacted]"}`},
-		{"event", Record{Message: new(m.Event("A.B", m.Data)), Syscall: s}, ``},
+		{"event", Record{Message: new(m.Event("A.B", m.Data)), Syscall: s}, `{"user":"u","password":"[redacted]"}`},
 		{"no syscall", Record{Message: &m}, ``},
 		{"refused", Record{Message: &m, Refused: true}, RefusedData},
-		{"refused error", Record{Message: &failure, Refused: true, Syscall: s}, ``},
+		{"refused error", Record{Message: &invalid, Refused: true, Syscall: s}, ``},
+		{"error from outside that is refused", Record{Message: &invalid, Way: In, Refused: true}, RefusedData},
+		{"error with a header", Record{Message: &failure, Way: In}, `{"code":404,"message":"Authorization: [redacted]"}`},
+		{"error of a header", Record{Message: new(message.Message{Kind: message.KindError, Type: "A.B", Data: []byte(`{"code":400,"message":"no","headers":{"Cookie":"x"}}`)}), Way: In},
+			`{"code":400,"message":"no","headers":{"Cookie":"[redacted]"}}`},
+		{"error from outside about secrets", Record{Message: &invalid, Way: In, Syscall: s}, RedactedData},
+		{"error that is a request", Record{Message: new(message.Message{Kind: message.KindError, Type: "A.B", Data: []byte(`{"key":"x"}`)}), Way: In, Syscall: depends},
+			`{"kept":1,"Cookie":"[redacted]"}`},
+		{"error that is one", Record{Message: &invalid, Way: In, Syscall: depends}, ``},
 		{"definition", Record{Message: &m, Syscall: depends}, `{"kept":1,"Cookie":"[redacted]"}`},
 		{"definition, reply", Record{Message: new(m.Reply(m.Data)), Syscall: depends}, ``},
 		{"broken definition", Record{Message: &m, Syscall: broken}, RedactedData},
@@ -89,7 +118,7 @@ func TestWhatARecordKeepsOfItsData(t *testing.T) {
 		{"crypto", Record{Message: new(command("a", "Crypto.Unknown", `{"a":"x","b":["y",1,true],"c":{"d":"pwenc:v1:abc"}}`))},
 			`{"a":"[redacted]","b":["[redacted]",1,true],"c":{"d":"pwenc:v1:abc"}}`},
 		{"crypto by another name", Record{Message: new(command("a", "Other.Seal", `"x"`)), Syscall: seal}, RedactedData},
-		{"crypto error", Record{Message: new(message.Message{Kind: message.KindError, Type: "Crypto.Open", Data: failure.Data}), Syscall: seal}, ``},
+		{"crypto error", Record{Message: new(message.Message{Kind: message.KindError, Type: "Crypto.Open", Data: invalid.Data}), Syscall: seal}, ``},
 		{"header whose name is marked", Record{Message: new(command("a", "A.B", `[[["Cookie","c"]]]`)), Syscall: named}, `[[["[redacted]","[redacted]"]]]`},
 		{"marked and no JSON", Record{Message: new(command("a", "Session.Login", `{"password":"p`)), Syscall: s}, RedactedData},
 		{"marked and nothing", Record{Message: new(command("a", "Session.Login", ``)), Syscall: s}, ``},
@@ -129,6 +158,22 @@ func TestRedactAllocatesNothingForOrdinaryData(t *testing.T) {
 		}
 		if fewest != 0 {
 			t.Errorf("%+v: it always allocates", s)
+		}
+	}
+}
+
+// What does not fit into a line goes to a blob unless it holds secrets; a text that speaks of
+// headers does not.
+func TestATextMaySpeakOfHeaders(t *testing.T) {
+	for data, want := range map[string]bool{
+		`{"text":"send it with curl -H \"Authorization: Bearer $TOKEN\", and cookie = 1"}`: false,
+		`{"text":"{\"Authorization\":\"Bearer x\"}"}`:                                      false,
+		`{"text":"GET /\r\nAuthorization: Bearer x"}`:                                      true,
+		`{"text":"GET /\r\nAuthorization: [redacted]"}`:                                    false,
+		`{"Authorization":"Bearer x"}`:                                                     true,
+	} {
+		if got := holdsSecrets(new(query("a", "A.B", data)), nil); got != want {
+			t.Errorf("%s: %v", data, got)
 		}
 	}
 }
@@ -204,6 +249,36 @@ func FuzzMayHoldHeaders(f *testing.F) {
 		}
 		if isSecretHeader([]byte(b.String())) && !mayHoldHeaders(jsonscan.AppendQuoted(nil, b.String())) {
 			t.Errorf("%q passes", b.String())
+		}
+	})
+}
+
+// FuzzHeadersInText puts a secret behind the name of a header in the middle of any text.
+func FuzzHeadersInText(f *testing.F) {
+	names := slices.Sorted(maps.Keys(secretHeaders))
+	between := []string{":", " : ", "=", `": "`, `\": \"`, "' => '", ":\n", ":\r\n  "}
+	f.Add("curl -H ", "\nx", uint16(0))
+	f.Add(`{"a":"`, `"}`, uint16(3))
+	f.Add("x\n\"", "\"", uint16(900))
+	f.Add("Cookie: a\n\t", "", uint16(77))
+	f.Fuzz(func(t *testing.T, before, after string, how uint16) {
+		const secret = "TOPSECRET"
+		if strings.Contains(strings.ToUpper(before+after), secret) {
+			return
+		}
+		name, colon := names[int(how)%len(names)], between[int(how/256)%len(between)]
+		text := before + " " + name + colon + secret + after
+		m := query("a", "A.B", string(jsonscan.AppendQuoted([]byte(`{"text":`), text))+`}`)
+		got, changed := Redact(Record{Message: &m})
+		if !changed || strings.Contains(string(got), secret) {
+			t.Fatalf("%q became %s", text, got)
+		}
+		if !isJSON(got) {
+			t.Fatalf("%q became %s, which is not JSON", text, got)
+		}
+		m.Data = got
+		if again, changed := Redact(Record{Message: &m}); changed {
+			t.Fatalf("%s became %s", got, again)
 		}
 	})
 }

@@ -43,13 +43,12 @@ func (r *Refused) Error() string { return r.Err.Error() }
 // and commands are completed.
 func (k *Kernel) Serve(ctx context.Context, src Source) error {
 	s := &session{k: k, ctx: ctx, src: src, begun: time.Now(), ended: make(chan error, 1), running: make(map[message.ID]*call)}
-	s.inquiries.gone, s.inquiries.asked = make(chan struct{}), func() {}
+	s.inquiries.gone = make(chan struct{})
 	if a, ok := src.(Asked); ok {
-		s.inquiries.asked = a.Asked
+		a.Asked(s.inquiries.serves)
 	}
-	var leave context.CancelFunc
-	s.asking, leave = context.WithCancel(ctx)
-	defer leave()
+	s.asking, s.abandon = context.WithCancel(ctx)
+	defer s.abandon()
 	if c, ok := src.(Controller); ok {
 		s.places, s.mute = c.Serving(s.cancel), true
 	}
@@ -58,28 +57,19 @@ func (k *Kernel) Serve(ctx context.Context, src Source) error {
 		flush = f.Flush
 	}
 	s.box = newOutbox(k, flush)
+	s.box.at, _ = src.(Prompter)
 	k.sessions.add(s)
 	defer k.sessions.remove(s)
 	go s.turn()
 	err := <-s.ended
 	s.inquiries.close()
 	if err != io.EOF {
-		leave()
-	} else if l, ok := src.(Leaver); ok && s.busy() {
-		finished := make(chan struct{})
-		watched := make(chan struct{})
-		go func() {
-			defer close(watched)
-			if l.Left(finished) {
-				leave()
-			}
-		}()
-		defer func() {
-			close(finished)
-			<-watched
-		}()
+		s.abandon()
+	} else if s.busy() {
+		defer s.watchPeer()()
 	}
 	s.aside.Wait()
+	s.later.forget()
 	s.stopWatch()
 	s.box.close()
 	if err == io.EOF {
@@ -88,18 +78,40 @@ func (k *Kernel) Serve(ctx context.Context, src Source) error {
 	return err
 }
 
-// busy reports whether calls run aside.
+// busy reports whether calls run aside, or wait for their turn.
 func (s *session) busy() bool {
 	s.asides.Lock()
 	defer s.asides.Unlock()
-	return s.slow > 0
+	return s.slow > 0 || s.working
 }
 
-// An Asked is a Source that wants to know that its peer serves others: as long as they wait
-// for it, it has to be read.
+// watchPeer cancels the queries when the peer has left, if the source can tell. The source is
+// not read until stop has returned.
+func (s *session) watchPeer() (stop func()) {
+	l, ok := s.src.(Leaver)
+	if !ok {
+		return func() {}
+	}
+	finished := make(chan struct{})
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		if l.Left(finished) {
+			s.abandon()
+		}
+	}()
+	return func() {
+		close(finished)
+		<-watched
+	}
+}
+
+// An Asked is a Source that wants to know whether its peer serves others: as long as they
+// wait for it, it has to be read.
 type Asked interface {
-	// Asked is called once: when the peer is first asked something, or when it offers to be.
-	Asked()
+	// Asked is called before the first Next. It is given what reports whether somebody waits
+	// for the peer, or may.
+	Asked(serves func() bool)
 }
 
 // A Controller is a Source that has a say in its slow calls. Its peer can't be asked
@@ -111,10 +123,11 @@ type Controller interface {
 	Serving(cancel func(message.ID) bool) (inFlight int)
 }
 
-// A Leaver is a Source that knows whether anybody is left to read the answers after its
-// end.
+// A Leaver is a Source that knows whether anybody is left to read the answers, after its end
+// and while nobody reads it.
 type Leaver interface {
 	// Left returns true when the peer has gone for good, or false when finished is closed.
+	// It is not called while Next is, and may be called again.
 	Left(finished <-chan struct{}) bool
 }
 
@@ -127,14 +140,17 @@ type Leaver interface {
 //	S1  at most one goroutine has the turn
 //	S2  a call is current only while its goroutine has the turn; who swaps it for nil
 //	    decides who goes on
+//	S3  the source is read by one goroutine: the one that has the turn or, if what has come
+//	    waits for its turn, the lookout
 type session struct {
-	k      *Kernel
-	id     uint64
-	ctx    context.Context // of commands, which are completed whatever becomes of their caller
-	asking context.Context // of queries, which end with the connection
-	src    Source
-	begun  time.Time
-	ended  chan error // gets the source's error, once
+	k       *Kernel
+	id      uint64
+	ctx     context.Context // of commands, which are completed whatever becomes of their caller
+	asking  context.Context // of queries, which end with the connection
+	abandon func()          // ends it
+	src     Source
+	begun   time.Time
+	ended   chan error // gets the source's error, once
 
 	taken atomic.Uint64 // messages that came
 	box   *outbox       // what goes to the connection
@@ -149,6 +165,10 @@ type session struct {
 	waiting chan struct{}        // closed when one of them has ended; nil if nobody waits
 	slow    int                  // how many there are
 	endless int                  // how many of them do not end by themselves
+	later   laters               // those that no goroutine has
+
+	ahead   bool // the lookout reads, and not the turn; of whoever has the turn
+	backlog      // what it has read
 
 	current atomic.Pointer[call]
 	watch   sync.Mutex
@@ -157,33 +177,35 @@ type session struct {
 	over    bool         // guarded by watch
 }
 
-func (s *session) turn() {
+func (s *session) turn() { s.turnWith(s.next()) }
+
+// next returns what is to be done next.
+func (s *session) next() (message.Message, Emit, error) {
+	if s.ahead {
+		return s.unqueue()
+	}
+	return s.read()
+}
+
+// turnWith is the turn, beginning with what was to be done next.
+func (s *session) turnWith(m message.Message, send Emit, err error) {
 	var c *call   // ours
 	left := false // in an orderly way
 	defer func() {
 		// If not, the handler ended the goroutine. Its call is settled; the turn goes on,
 		// unless the watch has taken it away already.
 		if !left && c != nil && s.current.CompareAndSwap(c, nil) {
-			s.src.Detach()
+			s.detach()
 			go s.turn()
 		}
 	}()
-	for {
-		m, send, err := s.src.Next()
-		if r, ok := err.(*Refused); ok {
-			s.taken.Add(1)
-			s.spoil(r)
-			s.k.refuse(&r.Request, send, s.box, r.Err)
-			continue
-		}
+	for ; ; m, send, err = s.next() {
 		if err != nil {
 			left = true
-			s.ended <- err
+			if err != errWorkedOff {
+				s.ended <- err
+			}
 			return
-		}
-		s.taken.Add(1)
-		if s.inquiries.n.Load() > 0 && !m.Kind.Asks() && s.take(&m) {
-			continue
 		}
 		c = s.k.admit(s.asking, &m, send, s.box, nil)
 		if c == nil {
@@ -195,6 +217,9 @@ func (s *session) turn() {
 		}
 		if c.syscall.Slow {
 			if run := s.beginAside(c); run != nil {
+				if c.begunLater() {
+					continue
+				}
 				// This goroutine has the call at hand: another one takes the turn.
 				left = true
 				go s.turn()
@@ -213,6 +238,35 @@ func (s *session) turn() {
 			return
 		}
 		c = nil // a connection that is idle holds nothing of it
+	}
+}
+
+// read takes the next message from the source. What can't be one is answered, and so is what
+// may not come from a connection; what answers an inquiry goes to whoever asked.
+func (s *session) read() (message.Message, Emit, error) {
+	for {
+		m, send, err := s.src.Next()
+		if r, ok := err.(*Refused); ok {
+			s.taken.Add(1)
+			s.spoil(r)
+			s.k.refuse(&r.Request, send, s.box, r.Err)
+			continue
+		}
+		if err != nil {
+			return message.Message{}, nil, err
+		}
+		s.taken.Add(1)
+		if m.Kind.Asks() || !s.take(&m) && !s.forged(&m, send) {
+			return m, send, nil
+		}
+	}
+}
+
+// detach leaves the data of the last message alone, whose handler is still running. What has
+// waited for its turn has memory of its own.
+func (s *session) detach() {
+	if !s.ahead {
+		s.src.Detach()
 	}
 }
 
@@ -254,7 +308,7 @@ func (s *session) overdue() {
 		return
 	}
 	if s.current.CompareAndSwap(c, nil) {
-		s.src.Detach()
+		s.detach()
 		c.expire()
 		go s.turn()
 	}

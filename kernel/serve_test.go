@@ -87,8 +87,8 @@ func TestServeHoldsBackMoreThan64SlowMessages(t *testing.T) {
 		if n := running.Load(); n != 64 {
 			t.Errorf("%d run at once", n)
 		}
-		if waiting := len(conn.in); waiting != 200-64-1+1 {
-			t.Errorf("%d messages are not read", waiting)
+		if stats := k.Stats(); stats.Held != 1 || stats.Queued != 200-64+1 || stats.InFlight != 64 {
+			t.Errorf("got %+v", stats)
 		}
 		if got := conn.soFar(t); len(got) != 0 {
 			t.Errorf("got %v", got)
@@ -101,6 +101,9 @@ func TestServeHoldsBackMoreThan64SlowMessages(t *testing.T) {
 		close(release)
 		if err := conn.end(); err != nil {
 			t.Error(err)
+		}
+		if stats := k.Stats(); stats.Held != 0 || stats.Queued != 0 || k.queued.Load() != 0 {
+			t.Errorf("got %+v", stats)
 		}
 		got := conn.soFar(t)
 		slices.Sort(got)
@@ -261,8 +264,7 @@ func TestConnectionsAreIndependent(t *testing.T) {
 	})
 }
 
-// While a call waits for a place the connection is not read, not even Syscall.Cancel: so a
-// call does not wait for those that do not end by themselves.
+// A call does not wait for those that do not end by themselves.
 func TestServeRefusesMoreEndlessMessagesThanThereMayBe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		endless := slow(raw("Test.Watch", func(ctx context.Context, m message.Message, emit Emit) {

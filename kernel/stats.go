@@ -1,11 +1,16 @@
 package kernel
 
-import "sync"
+import (
+	"context"
+	"sync"
+)
 
 // Stats is what a kernel does at a moment, and has done since it was made.
 type Stats struct {
 	Connections int    // that are served
 	InFlight    int    // slow requests that run
+	Held        int    // connections that have as many of those as they may, and a message that waits
+	Queued      int    // messages that wait for their turn, on those connections
 	Waiting     int    // answers that wait for the disk, or for those before them
 	Messages    uint64 // that came over connections
 	Errors      uint64 // that were sent over connections
@@ -27,9 +32,23 @@ func (k *Kernel) Stats() Stats {
 		s.Waiting += int(one.box.waiting.Load())
 		one.asides.Lock()
 		s.InFlight += one.slow
+		s.Queued += len(one.queue)
+		if one.first != nil {
+			s.Held++
+			s.Queued++
+		}
 		one.asides.Unlock()
 	}
 	return s
+}
+
+// Of returns the kernel that the call of ctx runs in.
+func Of(ctx context.Context) (*Kernel, bool) {
+	c, ok := ctx.Value(callKey{}).(*call)
+	if !ok {
+		return nil, false
+	}
+	return c.k, true
 }
 
 // sessions are the connections of a kernel, and what those have done that have ended.

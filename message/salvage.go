@@ -124,9 +124,9 @@ func (s *Salvage) Member(name string) (value string, seen bool) {
 	return "", false
 }
 
-// Request returns as much of the message as an answer needs: a type, which is
-// [ValidationFailed] if the line's own can't be used, an id and a correlation, which
-// may be ""; and of a reply or an error what it was meant to answer.
+// Request returns as much of the message as an answer and a record need: a type, which is
+// [ValidationFailed] if the line's own can't be used; a kind, an id, a correlation and a
+// causation, each of which may be "".
 func (s *Salvage) Request(d *Dialect) Message {
 	m := Message{Type: ValidationFailed}
 	if name, _ := s.Member(d.Type); Type(name).Valid() {
@@ -134,8 +134,12 @@ func (s *Salvage) Request(d *Dialect) Message {
 	}
 	m.Metadata.ID = ID(usable(s.id))
 	m.Metadata.Correlation = usable(s.workflow)
-	if kind, _ := s.Member("kind"); Kind(kind).Answers() {
-		m.Kind, m.Metadata.Causation = Kind(kind), ID(usable(s.cause))
+	m.Metadata.Causation = ID(usable(s.cause))
+	switch word, _ := s.Member(d.Kind); {
+	case word == d.Reply:
+		m.Kind = KindReply
+	case Kind(word).Valid() && Kind(word) != KindReply:
+		m.Kind = Kind(word)
 	}
 	return m
 }

@@ -57,10 +57,32 @@ func TestSalvageReadsWhomToAnswer(t *testing.T) {
 			if m.Type != test.typ || m.Metadata.ID != test.id {
 				t.Errorf("%.80s\n got %q %q\nwant %q %q", test.line, m.Type, m.Metadata.ID, test.typ, test.id)
 			}
-			if m.Metadata.Correlation != "" || m.Data != nil || m.Kind != "" {
+			if m.Metadata.Correlation != "" || m.Data != nil {
 				t.Errorf("there is more in it than an answer needs: %+v", m)
 			}
 		})
+	}
+}
+
+func TestSalvageReadsTheKindAndTheLineage(t *testing.T) {
+	older := &message.Dialect{Kind: "type", Type: "name", Reply: "response"}
+	for _, test := range []struct {
+		dialect *message.Dialect
+		line    string
+		kind    message.Kind
+	}{
+		{message.Current, `{"kind":"command","type":"Ping"`, message.KindCommand},
+		{message.Current, `{"kind":"reply"`, message.KindReply},
+		{message.Current, `{"kind":"shout"}`, ""}, {message.Current, `{"kind":"response"}`, ""}, {message.Current, `{"kind":7}`, ""}, {message.Current, `{}`, ""},
+		{older, `{"type":"response"}`, message.KindReply}, {older, `{"type":"error"}`, message.KindError}, {older, `{"type":"reply"}`, ""},
+	} {
+		if m := message.SalvageLine([]byte(test.line)).Request(test.dialect); m.Kind != test.kind {
+			t.Errorf("%s: got %q, want %q", test.line, m.Kind, test.kind)
+		}
+	}
+	m := message.SalvageLine([]byte(`{"metadata":{"id":"a","correlation":"w","causation":"c"}`)).Request(message.Current)
+	if m.Metadata != (message.Metadata{ID: "a", Correlation: "w", Causation: "c"}) {
+		t.Errorf("got %+v", m.Metadata)
 	}
 }
 

@@ -34,8 +34,12 @@ type Problem struct {
 	rank int // what is missing is told first
 }
 
-// maxProblems is how many problems are told at once.
-const maxProblems = 5
+// maxProblems is how many problems are told at once, and maxExplained how many are put into
+// words at all.
+const (
+	maxProblems  = 5
+	maxExplained = 1000
+)
 
 func (e *Invalid) Error() string {
 	texts := make([]string, 0, maxProblems)
@@ -51,6 +55,9 @@ func (e *Invalid) Error() string {
 
 // explain puts the library's error into words.
 func (s *Schema) explain(err error, value json.RawMessage) error {
+	if invalid, ok := errors.AsType[*Invalid](err); ok {
+		return invalid
+	}
 	v, ok := errors.AsType[*jsonschema.ValidationError](err)
 	if !ok {
 		return &Invalid{Problems: []Problem{{Text: err.Error()}}}
@@ -59,7 +66,8 @@ func (s *Schema) explain(err error, value json.RawMessage) error {
 	if err != nil {
 		return &Invalid{Problems: []Problem{{Text: "not JSON: " + err.Error()}}}
 	}
-	x := explainer{instance: instance, root: s.full, secret: s.quiet || s.Sensitive()}
+	left := maxExplained
+	x := explainer{instance: instance, root: s.full, secret: s.quiet || s.Sensitive(), left: &left}
 	x.add(v)
 	slices.SortStableFunc(x.problems, func(a, b Problem) int {
 		return cmp.Or(a.rank-b.rank, strings.Compare(a.Path, b.Path))
@@ -71,6 +79,7 @@ type explainer struct {
 	instance any
 	root     *jsonschema.Schema
 	secret   bool // some field of the schema must not be shown
+	left     *int // how many errors are still explained, here and beneath
 	problems []Problem
 }
 
@@ -86,7 +95,10 @@ func (x *explainer) add(v *jsonschema.ValidationError) {
 		x.alternatives(v)
 		return
 	}
-	x.leaf(v)
+	if *x.left > 0 {
+		*x.left--
+		x.leaf(v)
+	}
 }
 
 // alternatives explains a value that fits none of several forms.
@@ -98,7 +110,7 @@ func (x *explainer) alternatives(v *jsonschema.ValidationError) {
 	}
 	var forms []string
 	for _, cause := range v.Causes {
-		inner := explainer{instance: x.instance, root: x.root, secret: x.secret}
+		inner := explainer{instance: x.instance, root: x.root, secret: x.secret, left: x.left}
 		inner.add(cause)
 		if len(inner.problems) > 0 {
 			forms = append(forms, inner.problems[0].Text)

@@ -48,10 +48,13 @@ type Schema struct {
 	fullOnce sync.Once
 	full     *jsonschema.Schema
 	fullErr  error
+
+	checkers chan *checker // those that nobody uses; nil if the schema stands in the program
 }
 
 // Parse reads a schema from JSON. It may be of any draft from draft-04 to 2020-12
-// and is 2020-12 if it does not say; it may refer to itself but to nothing outside.
+// and is 2020-12 if it does not say; it may refer to itself but to nothing outside. Checks
+// against it have a limit: one that would take too long fails.
 func Parse(text json.RawMessage) (*Schema, error) {
 	var scan jsonscan.Scanner
 	if err := scan.Text(text); err != nil {
@@ -60,6 +63,12 @@ func Parse(text json.RawMessage) (*Schema, error) {
 	s := written(text)
 	if err := s.Check(); err != nil {
 		return nil, err
+	}
+	s.checkers = make(chan *checker, maxCheckers)
+	if s.plain() == nil {
+		if err := s.affordable(); err != nil {
+			return nil, err
+		}
 	}
 	return s, nil
 }
@@ -111,19 +120,23 @@ func (s *Schema) JSON() json.RawMessage {
 // library returns the library's form of the schema, which is not needed before the
 // first value that the fast path does not accept.
 func (s *Schema) library() (*jsonschema.Schema, error) {
-	s.fullOnce.Do(func() { s.full, s.fullErr = compileFull(s.JSON()) })
+	s.fullOnce.Do(func() { s.full, s.fullErr = compile(newCompiler(), s.JSON()) })
 	return s.full, s.fullErr
 }
 
-func compileFull(text json.RawMessage) (*jsonschema.Schema, error) {
-	doc, err := parseInstance(text)
-	if err != nil {
-		return nil, err
-	}
+func newCompiler() *jsonschema.Compiler {
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
 	c.AssertFormat()
 	c.UseLoader(noLoader{})
+	return c
+}
+
+func compile(c *jsonschema.Compiler, text json.RawMessage) (*jsonschema.Schema, error) {
+	doc, err := parseInstance(text)
+	if err != nil {
+		return nil, err
+	}
 	if err := c.AddResource(root, doc); err != nil {
 		return nil, err
 	}
@@ -141,11 +154,16 @@ func (noLoader) Load(url string) (any, error) {
 // Validate checks a value, which must be valid JSON without repeated names. The
 // error is an *Invalid.
 func (s *Schema) Validate(value json.RawMessage) error {
-	s.fastOnce.Do(func() { s.fast = fastNode(s.JSON()) })
-	if s.fast != nil && s.fast.accepts(value) {
+	if fast := s.plain(); fast != nil && fast.accepts(value) {
 		return nil
 	}
 	return s.validateFully(value)
+}
+
+// plain returns the form for the fast path, or nil if the schema is not a plain one.
+func (s *Schema) plain() *node {
+	s.fastOnce.Do(func() { s.fast = fastNode(s.JSON()) })
+	return s.fast
 }
 
 // validateFully is Validate without the fast path.
@@ -158,8 +176,21 @@ func (s *Schema) validateFully(value json.RawMessage) error {
 	if err != nil {
 		return &Invalid{Problems: []Problem{{Text: "not JSON: " + err.Error()}}}
 	}
-	if err := full.Validate(instance); err != nil {
+	if err := s.check(full, instance, len(value)); err != nil {
 		return s.explain(err, value)
 	}
 	return nil
+}
+
+// check asks the library, within limits if the schema came from outside.
+func (s *Schema) check(full *jsonschema.Schema, instance any, bytes int) error {
+	if s.checkers == nil {
+		return full.Validate(instance)
+	}
+	k, err := s.checker()
+	if err != nil {
+		return err
+	}
+	defer s.release(k)
+	return k.check(instance, bytes)
 }

@@ -12,7 +12,8 @@ type Commit struct {
 	mu       sync.Mutex
 	resolved bool
 	err      error
-	then     []func(error)
+	first    func(error) // of those who want to know; most commits have one
+	others   []func(error)
 	done     chan struct{} // made by Done
 }
 
@@ -25,21 +26,50 @@ func Committed(r Revision) *Commit { return &Commit{Revision: r, resolved: true}
 // Resolve tells everybody who waits that the batch is durable, or why it is not known
 // to be. Only the first call counts.
 func (c *Commit) Resolve(err error) {
+	if c.decide(err) {
+		c.tell()
+	}
+}
+
+// ResolveAll is Resolve for commits that are decided together: whoever is told of one of
+// them finds the others decided too. The slice is overwritten.
+func ResolveAll(commits []*Commit, err error) {
+	for i, c := range commits {
+		if !c.decide(err) {
+			commits[i] = nil
+		}
+	}
+	for _, c := range commits {
+		if c != nil {
+			c.tell()
+		}
+	}
+}
+
+// decide decides a commit, and reports whether it was not before.
+func (c *Commit) decide(err error) bool {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.resolved {
-		c.mu.Unlock()
-		return
+		return false
 	}
 	c.resolved, c.err = true, err
-	then := c.then
-	c.then = nil
 	if c.done != nil {
 		close(c.done)
 	}
-	c.mu.Unlock()
-	for _, f := range then {
-		f(err)
+	return true
+}
+
+// tell calls those who want to know that the commit is decided. Nobody joins them any more.
+func (c *Commit) tell() {
+	if c.first != nil {
+		c.first(c.err)
+		c.first = nil
 	}
+	for _, f := range c.others {
+		f(c.err)
+	}
+	c.others = nil
 }
 
 // Resolved reports whether the commit is decided, and how.
@@ -54,7 +84,11 @@ func (c *Commit) Resolved() (bool, error) {
 func (c *Commit) Then(f func(error)) {
 	c.mu.Lock()
 	if !c.resolved {
-		c.then = append(c.then, f)
+		if c.first == nil {
+			c.first = f
+		} else {
+			c.others = append(c.others, f)
+		}
 		c.mu.Unlock()
 		return
 	}

@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/iotest"
+
+	"kernos/message"
 )
 
 // What has begun is answered; half a line is not taken for a line.
@@ -34,14 +36,29 @@ func TestStreamCountsWhatIsNotAnswered(t *testing.T) {
 	var open atomic.Int64
 	var seen []int64
 	in := ping("1") + "nonsense\n" + ask("2", "No.Body", `1`) + askOlder("3", "Ping", `{"payload":1}`) +
-		`{"kind":"event","type":"Test.Happened","data":1,"metadata":{"id":"4","timestamp":1}}` + "\n" + ping("5")
+		`{"kind":"event","type":"Test.Happened","data":1,"metadata":{"id":"4","timestamp":1}}` + "\n" +
+		`{"kind":"event","type":"Kernel.Forged","data":1,"metadata":{"id":"4","timestamp":1}}` + "\n" + ping("5")
 	talk(t, newKernel(t, nil), strings.NewReader(in), &Options{Open: &open, Pace: func() { seen = append(seen, open.Load()) }})
-	if open.Load() != 0 || len(seen) != 6 {
+	if open.Load() != 0 || len(seen) != 7 {
 		t.Errorf("%d are open at the end", open.Load())
 	}
 	for i, n := range seen {
 		if n != 0 {
 			t.Errorf("%d are open before line %d", n, i+1)
 		}
+	}
+}
+
+// A notice is an event between the answers, in the dialect that the peer speaks.
+func TestStreamTellsWhatThePeerIsToKnow(t *testing.T) {
+	notices := []*message.Message{nil, {Kind: message.KindEvent, Type: "Test.Told", Data: []byte(`1`)}, nil, {Kind: message.KindEvent, Type: "Test.Told", Data: []byte(`2`)}}
+	next := func() *message.Message {
+		n := notices[0]
+		notices = notices[1:]
+		return n
+	}
+	out, _ := talk(t, newKernel(t, nil), strings.NewReader(ping("1")+ping("2")+ping("3")+askOlder("4", "Ping", `{"payload":1}`)), &Options{Notice: next})
+	if len(out) != 6 || !strings.HasPrefix(out[1], `{"kind":"event","type":"Test.Told","data":1,"metadata":{"id":"`) || !strings.Contains(out[4], `"name":"Test.Told","payload":2`) {
+		t.Errorf("got %s", strings.Join(out, "\n"))
 	}
 }

@@ -25,13 +25,17 @@ type Options struct {
 	// the answers either, or false when finished is closed. Nil means that nobody can know.
 	Left func(finished <-chan struct{}) bool
 
-	// Asked is called once, when the peer is first asked something or offers to be: from then
-	// on others may wait for what it says. May be nil.
-	Asked func()
+	// Asked is called before anything is read, with what reports whether others wait for what
+	// the peer says, or may. May be nil.
+	Asked func(serves func() bool)
 
 	// Pace is called for each line that has come, before anything is done with it, and may
 	// wait: the conversation does so too. Nil means that lines are taken as they come.
 	Pace func()
+
+	// Notice is called for each message that has come. What it returns is sent to the peer: an
+	// event that tells it something about the conversation. Nil means that there is none.
+	Notice func() *message.Message
 
 	// Inward and Outward translate the data of what comes and of what is sent: to a peer on
 	// another machine some things have other names. What they return may be what they got,
@@ -59,7 +63,7 @@ type stream struct {
 
 	out     *ndjson.Writer
 	errors  atomic.Int64
-	serves  atomic.Bool // others wait for what the peer says
+	serves  func() bool // others wait for what the peer says
 	current kernel.Emit // answers in the current dialect
 	older   kernel.Emit // answers in the older one
 }
@@ -111,6 +115,19 @@ func (s *stream) answer(d *message.Dialect) kernel.Emit {
 	return s.current
 }
 
+// answerUnasked is answer for what asks nothing, and was not counted as open: it may still
+// be refused.
+func (s *stream) answerUnasked(d *message.Dialect) kernel.Emit {
+	answer := s.answer(d)
+	if s.opts.Open == nil {
+		return answer
+	}
+	return func(m message.Message) {
+		s.opened(1)
+		answer(m)
+	}
+}
+
 // Detach implements [kernel.Source].
 func (s *stream) Detach() { s.in.Detach() }
 
@@ -143,9 +160,16 @@ func (s *stream) Next() (message.Message, kernel.Emit, error) {
 	if s.opts.Inward != nil {
 		m.Data = s.opts.Inward(m.Data)
 	}
-	if m.Kind.Asks() {
-		s.opened(1)
+	if s.opts.Notice != nil {
+		if event := s.opts.Notice(); event != nil {
+			s.k.Stamp(event)
+			s.answer(d)(*event)
+		}
 	}
+	if !m.Kind.Asks() {
+		return m, s.answerUnasked(d), nil
+	}
+	s.opened(1)
 	return m, s.answer(d), nil
 }
 
@@ -153,10 +177,23 @@ func (s *stream) Next() (message.Message, kernel.Emit, error) {
 // ready to be sent.
 func (s *stream) Flush() { _ = s.out.Flush() }
 
+// Prompt implements [kernel.Prompter].
+func (s *stream) Prompt(send kernel.Emit, m message.Message) bool {
+	return len(m.Data) < maxPrompt && s.out.Promptly(len(m.Data)+envelope, func() { send(m) })
+}
+
+// Push implements [kernel.Prompter].
+func (s *stream) Push() { s.out.Push() }
+
+const (
+	maxPrompt = 8 << 10 // bytes of data in an answer that surely fits into a line
+	envelope  = 4 << 10 // bytes that the rest of it has at most
+)
+
 // flushFirst writes what waits before more is read. A peer that serves others must be read
 // even if it does not read itself at the moment: it may be writing.
 func (s *stream) flushFirst() {
-	if s.serves.Load() {
+	if s.serves() {
 		s.out.FlushAside()
 		return
 	}
@@ -164,10 +201,10 @@ func (s *stream) flushFirst() {
 }
 
 // Asked implements [kernel.Asked].
-func (s *stream) Asked() {
-	s.serves.Store(true)
+func (s *stream) Asked(serves func() bool) {
+	s.serves = serves
 	if s.opts.Asked != nil {
-		s.opts.Asked()
+		s.opts.Asked(serves)
 	}
 }
 
@@ -249,11 +286,11 @@ func (s *stream) end(buf []byte, kind message.Kind) {
 		s.errors.Add(1)
 	}
 	s.out.End(append(buf, '\n'))
-	if !kind.Answers() {
+	if kind.Answers() {
+		s.opened(-1)
+	} else if !s.out.Held() {
 		_ = s.out.Flush()
-		return
 	}
-	s.opened(-1)
 }
 
 // opened counts requests that have come, or were answered.

@@ -23,12 +23,13 @@ import (
 	"golang.org/x/crypto/ssh/agent"
 
 	"kernos/internal/sealed"
+	"kernos/internal/testkit"
 	"kernos/message"
 )
 
 func TestSealAndOpen(t *testing.T) {
 	for name, private := range map[string]any{"ssh-ed25519": seedKey(1), "ssh-rsa": rsaKey()} {
-		w := newWorld(t, Options{Agent: Socket(serve(t, holding(t, private))), RequireAgent: true})
+		w := newWorld(t, Options{Agent: Socket(testkit.ServeAgent(t, testkit.Keyring(t, private))), RequireAgent: true})
 		for _, plaintext := range []string{"", "hunter2", "grüße \"\\\u0000\n😀", strings.Repeat("x", MaxPlaintext)} {
 			text := w.seal(plaintext)
 			if got := w.open(text); got != plaintext {
@@ -54,7 +55,7 @@ func TestSealAndOpen(t *testing.T) {
 
 // What the largest plaintext makes fits into a line, with room for what is around it.
 func TestTheLargestPlaintextFitsIntoALine(t *testing.T) {
-	w := newWorld(t, Options{Agent: Socket(serve(t, holding(t, seedKey(1))))})
+	w := newWorld(t, Options{Agent: Socket(testkit.ServeAgent(t, testkit.Keyring(t, seedKey(1))))})
 	text := reply[string](w, "Seal", object{"plaintext": strings.Repeat("ä", MaxPlaintext/2), "aad": strings.Repeat("a", 256)})
 	if len(text) > 16_384-700 {
 		t.Errorf("the sealed string has %d bytes", len(text))
@@ -62,7 +63,7 @@ func TestTheLargestPlaintextFitsIntoALine(t *testing.T) {
 }
 
 func TestAAD(t *testing.T) {
-	w := newWorld(t, Options{Agent: Socket(serve(t, holding(t, seedKey(1))))})
+	w := newWorld(t, Options{Agent: Socket(testkit.ServeAgent(t, testkit.Keyring(t, seedKey(1))))})
 	bound := reply[string](w, "Seal", object{"plaintext": "hunter2", "aad": "vault/door"})
 	free := w.seal("hunter2")
 	for _, input := range []object{{"ciphertext": bound}, {"ciphertext": bound, "aad": "vault/door"}, {"ciphertext": free}, {"ciphertext": free, "aad": ""}} {
@@ -80,7 +81,7 @@ func TestTheRightOneOfSeveralKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := serve(t, holding(t, ec, rsaKey(), seedKey(1), seedKey(2)))
+	path := testkit.ServeAgent(t, testkit.Keyring(t, ec, rsaKey(), seedKey(1), seedKey(2)))
 	w := newWorld(t, Options{Agent: Socket(path)})
 	rsa, one, two := kidOfKey(t, rsaKey()), kidOfKey(t, seedKey(1)), kidOfKey(t, seedKey(2))
 	if got := kidIn(t, w.seal("x")); got != one.String() {
@@ -111,9 +112,9 @@ func TestTheRightOneOfSeveralKeys(t *testing.T) {
 	}
 	w.refuse("Seal", object{"plaintext": "x", "key": kidOfKey(t, ec).String()}, 500, "Encryption failed", "ecdsa-sha2-nistp256", "differ each time")
 	w.refuse("Seal", object{"plaintext": "x", "key": kidOfKey(t, seedKey(3)).String()}, 500, "Encryption failed", "does not hold the key "+kidOfKey(t, seedKey(3)).String(), "ssh-add")
-	w = newWorld(t, Options{Agent: Socket(serve(t, holding(t, ec)))})
+	w = newWorld(t, Options{Agent: Socket(testkit.ServeAgent(t, testkit.Keyring(t, ec)))})
 	w.refuse("Seal", object{"plaintext": "x"}, 500, "holds no key that can be used", "ecdsa-sha2-nistp256")
-	w = newWorld(t, Options{Agent: Socket(serve(t, holding(t, rsaKey())))})
+	w = newWorld(t, Options{Agent: Socket(testkit.ServeAgent(t, testkit.Keyring(t, rsaKey())))})
 	if got := kidIn(t, w.seal("x")); got != rsa.String() {
 		t.Errorf("sealed with %s, want %s", got, rsa)
 	}
@@ -123,8 +124,8 @@ func TestTheRightOneOfSeveralKeys(t *testing.T) {
 
 // Whatever hash an RSA key has signed, the string opens.
 func TestRSAWithAnyHash(t *testing.T) {
-	a := holding(t, rsaKey()).(agent.ExtendedAgent)
-	w := newWorld(t, Options{Agent: Socket(serve(t, a))})
+	a := testkit.Keyring(t, rsaKey()).(agent.ExtendedAgent)
+	w := newWorld(t, Options{Agent: Socket(testkit.ServeAgent(t, a))})
 	public, err := ssh.NewPublicKey(rsaKey().Public())
 	if err != nil {
 		t.Fatal(err)
@@ -150,7 +151,7 @@ func TestRSAWithAnyHash(t *testing.T) {
 	box.Ciphertext[0] ^= 1
 	w.refuse("Open", object{"ciphertext": box.String()}, 422, "was changed")
 	// An agent that will not sign SHA-1 can't say more.
-	w = newWorld(t, Options{Agent: Socket(serve(t, &faulty{a, func(key ssh.PublicKey, data []byte, flags agent.SignatureFlags) (*ssh.Signature, error) {
+	w = newWorld(t, Options{Agent: Socket(testkit.ServeAgent(t, &faulty{a, func(key ssh.PublicKey, data []byte, flags agent.SignatureFlags) (*ssh.Signature, error) {
 		if flags == 0 {
 			return nil, errDeclined
 		}
@@ -159,7 +160,7 @@ func TestRSAWithAnyHash(t *testing.T) {
 	w.refuse("Open", object{"ciphertext": box.String()}, 422, "was changed")
 	// An old one that knows nothing of flags opens what was sealed with SHA-1, and seals
 	// nothing.
-	w = newWorld(t, Options{Agent: Socket(serve(t, &faulty{a, func(key ssh.PublicKey, data []byte, _ agent.SignatureFlags) (*ssh.Signature, error) {
+	w = newWorld(t, Options{Agent: Socket(testkit.ServeAgent(t, &faulty{a, func(key ssh.PublicKey, data []byte, _ agent.SignatureFlags) (*ssh.Signature, error) {
 		return a.SignWithFlags(key, data, 0)
 	}}))})
 	w.refuse("Seal", object{"plaintext": "x"}, 500, "does not sign with the hash")
@@ -177,7 +178,7 @@ func TestRSAWithAnyHash(t *testing.T) {
 }
 
 func TestWhatDoesNotOpen(t *testing.T) {
-	w := newWorld(t, Options{Agent: Socket(serve(t, holding(t, seedKey(1))))})
+	w := newWorld(t, Options{Agent: Socket(testkit.ServeAgent(t, testkit.Keyring(t, seedKey(1))))})
 	box, err := sealed.Parse(w.seal("hunter2"))
 	if err != nil {
 		t.Fatal(err)
@@ -233,7 +234,7 @@ func signatureOf() []byte {
 }
 
 func TestNoAgent(t *testing.T) {
-	sealedBefore := newWorld(t, Options{Agent: Socket(serve(t, holding(t, seedKey(1))))}).seal("hunter2")
+	sealedBefore := newWorld(t, Options{Agent: Socket(testkit.ServeAgent(t, testkit.Keyring(t, seedKey(1))))}).seal("hunter2")
 	for _, c := range []struct {
 		name  string
 		agent func(context.Context) (net.Conn, error)
@@ -242,7 +243,7 @@ func TestNoAgent(t *testing.T) {
 		{"not set", Socket(""), "There is no ssh-agent"},
 		{"no socket", Socket(filepath.Join(t.TempDir(), "none")), "can't be reached"},
 		{"nobody listens", Socket(abandoned(t)), "can't be reached"},
-		{"no key", Socket(serve(t, holding(t))), "ssh-add"},
+		{"no key", Socket(testkit.ServeAgent(t, testkit.Keyring(t))), "ssh-add"},
 		{"no agent at all", Socket(babbling(t)), "does not list its keys"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -269,7 +270,7 @@ func TestAnAgentThatFailsIsNotReplaced(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "key")
 	w := newWorld(t, Options{Agent: Socket(filepath.Join(t.TempDir(), "none")), KeyFile: file})
 	w.refuse("Seal", object{"plaintext": "x"}, 500, "can't be reached", "without SSH_AUTH_SOCK")
-	w = newWorld(t, Options{Agent: Socket(serve(t, holding(t))), KeyFile: file})
+	w = newWorld(t, Options{Agent: Socket(testkit.ServeAgent(t, testkit.Keyring(t))), KeyFile: file})
 	w.refuse("Seal", object{"plaintext": "x"}, 500, "holds no key", "without SSH_AUTH_SOCK")
 	if _, err := os.Stat(file); err == nil {
 		t.Error("a key file was made")
@@ -320,7 +321,7 @@ func babbling(t *testing.T) string {
 }
 
 func TestAnAgentThatMisbehaves(t *testing.T) {
-	real := holding(t, seedKey(1)).(agent.ExtendedAgent)
+	real := testkit.Keyring(t, seedKey(1)).(agent.ExtendedAgent)
 	var calls atomic.Int64
 	for _, c := range []struct {
 		name, words string
@@ -345,7 +346,7 @@ func TestAnAgentThatMisbehaves(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := newWorld(t, Options{Agent: Socket(serve(t, &faulty{real, c.sign}))})
+			w := newWorld(t, Options{Agent: Socket(testkit.ServeAgent(t, &faulty{real, c.sign}))})
 			w.refuse("Seal", object{"plaintext": "hunter2"}, 500, "Encryption failed", c.words)
 			w.refuse("Seal", object{"plaintext": "hunter2"}, 500, "Encryption failed", c.words)
 		})
@@ -385,7 +386,7 @@ func TestAnAgentThatSignsDifferentlyEachTime(t *testing.T) {
 // An agent that hangs, or waits for somebody to confirm, is given up on after the timeout,
 // and everybody who waits for the same key is told then, not one after another.
 func TestAnAgentThatHangs(t *testing.T) {
-	real := holding(t, seedKey(1)).(agent.ExtendedAgent)
+	real := testkit.Keyring(t, seedKey(1)).(agent.ExtendedAgent)
 	for _, where := range []string{"dial", "list", "sign"} {
 		synctest.Test(t, func(t *testing.T) {
 			confirm := make(chan struct{})
@@ -432,7 +433,7 @@ func TestAnAgentThatHangs(t *testing.T) {
 
 // A caller who gives up does not wait, and does not take the key from the others.
 func TestACallerWhoGivesUp(t *testing.T) {
-	real := holding(t, seedKey(1)).(agent.ExtendedAgent)
+	real := testkit.Keyring(t, seedKey(1)).(agent.ExtendedAgent)
 	synctest.Test(t, func(t *testing.T) {
 		var signed atomic.Int64
 		w := newWorld(t, Options{Agent: piped(&faulty{real, func(key ssh.PublicKey, data []byte, flags agent.SignatureFlags) (*ssh.Signature, error) {
@@ -465,7 +466,7 @@ func TestACallerWhoGivesUp(t *testing.T) {
 // The agent is asked again after a while: a key that was taken from it goes out of use.
 func TestAKeyThatIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := holding(t, seedKey(1)).(agent.ExtendedAgent)
+		a := testkit.Keyring(t, seedKey(1)).(agent.ExtendedAgent)
 		var signed atomic.Int64
 		w := newWorld(t, Options{Agent: piped(&faulty{a, func(key ssh.PublicKey, data []byte, flags agent.SignatureFlags) (*ssh.Signature, error) {
 			signed.Add(1)
@@ -497,7 +498,7 @@ func TestAKeyThatIsGone(t *testing.T) {
 }
 
 func TestAClosedKeyringHasNoKeys(t *testing.T) {
-	w := newWorld(t, Options{Agent: Socket(serve(t, holding(t, seedKey(1))))})
+	w := newWorld(t, Options{Agent: Socket(testkit.ServeAgent(t, testkit.Keyring(t, seedKey(1))))})
 	text := w.seal("hunter2")
 	w.ring.Close()
 	if len(w.ring.keys) > 0 {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"testing"
 
+	"kernos/internal/testkit"
 	"kernos/message"
 	"kernos/transport"
 )
@@ -15,7 +16,7 @@ import (
 // BenchmarkSealAndOpen is one of each, once the key is derived: the keyring itself, the
 // kernel, and a connection from line to line.
 func BenchmarkSealAndOpen(b *testing.B) {
-	w := newWorld(b, Options{Agent: Socket(serve(b, holding(b, seedKey(1))))})
+	w := newWorld(b, Options{Agent: Socket(testkit.ServeAgent(b, testkit.Keyring(b, seedKey(1))))})
 	const plaintext = "a token of some forty characters, as usual"
 	ctx := context.Background()
 	b.Run("keyring", func(b *testing.B) {

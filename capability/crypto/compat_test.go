@@ -11,6 +11,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"kernos/internal/testkit"
 )
 
 var update = flag.Bool("update", false, "make the vectors anew")
@@ -57,7 +59,7 @@ const secretText = "grüße, \"hunter2\"\n😀"
 func TestOthersUnderstandUs(t *testing.T) {
 	for name, private := range compatible() {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, Options{Agent: Socket(serve(t, holding(t, private)))})
+			w := newWorld(t, Options{Agent: Socket(testkit.ServeAgent(t, testkit.Keyring(t, private)))})
 			key := pemOf(t, private)
 			ours := w.seal(secretText)
 			text, kid := node(t, object{"do": "open", "key": key, "hash": "sha512", "text": ours})
@@ -111,7 +113,7 @@ func TestVectors(t *testing.T) {
 	}
 	for _, v := range vectors {
 		private := compatible()[v.Key]
-		w := newWorld(t, Options{Agent: Socket(serve(t, holding(t, private)))})
+		w := newWorld(t, Options{Agent: Socket(testkit.ServeAgent(t, testkit.Keyring(t, private)))})
 		if got, err := w.ring.Open(context.Background(), v.Sealed); err != nil || string(got) != v.Text {
 			t.Errorf("%s by %s: we read %q, %v", v.Key, v.By, got, err)
 		}
@@ -141,7 +143,7 @@ func writeVectors(t *testing.T, file string) {
 		if v.By == "node" {
 			v.Sealed, _ = node(t, object{"do": "seal", "key": pemOf(t, private), "hash": v.Hash, "text": v.Text, "aad": v.AAD, "nonce": "000102030405060708090a0b"})
 		} else {
-			w := newWorld(t, Options{Agent: Socket(serve(t, holding(t, private)))})
+			w := newWorld(t, Options{Agent: Socket(testkit.ServeAgent(t, testkit.Keyring(t, private)))})
 			v.Sealed = reply[string](w, "Seal", object{"plaintext": v.Text, "aad": v.AAD})
 		}
 		vectors = append(vectors, v)

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kernos/internal/sealed"
+	"kernos/internal/testkit"
 )
 
 func TestTheLocalKey(t *testing.T) {
@@ -47,7 +48,7 @@ func TestTheLocalKey(t *testing.T) {
 		t.Errorf("derived %+v, want %+v", got, want)
 	}
 	// Another process finds it, also one that has an agent.
-	for _, opts := range []Options{{KeyFile: file}, {KeyFile: file, Agent: Socket(serve(t, holding(t, seedKey(1))))}} {
+	for _, opts := range []Options{{KeyFile: file}, {KeyFile: file, Agent: Socket(testkit.ServeAgent(t, testkit.Keyring(t, seedKey(1))))}} {
 		again := newWorld(t, opts)
 		if got := again.open(text); got != "hunter2" {
 			t.Errorf("opens as %q", got)

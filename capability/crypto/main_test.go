@@ -54,51 +54,6 @@ func kidOfKey(t testing.TB, private any) sealed.Kid {
 	return kidOf(signer.PublicKey())
 }
 
-// holding is an agent with some private keys.
-func holding(t testing.TB, keys ...any) agent.Agent {
-	t.Helper()
-	a := agent.NewKeyring()
-	for _, key := range keys {
-		if err := a.Add(agent.AddedKey{PrivateKey: key}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return a
-}
-
-// serve lets an agent listen at a socket, until the test ends, and returns the path.
-func serve(t testing.TB, a agent.Agent) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "agent") // a socket's path must be short
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(dir, "s")
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			serving.Go(func() {
-				_ = agent.ServeAgent(a, conn)
-				_ = conn.Close()
-			})
-		}
-	})
-	t.Cleanup(func() {
-		_ = l.Close()
-		serving.Wait()
-		_ = os.RemoveAll(dir)
-	})
-	return path
-}
-
 // piped is a way to an agent without a socket, for tests with a clock of their own.
 func piped(a agent.Agent) func(context.Context) (net.Conn, error) {
 	return func(context.Context) (net.Conn, error) {

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -68,6 +69,9 @@ func (g *graph) dot() []byte {
 			dst = append(dst, ` [style=dashed]`...)
 		}
 		dst = append(dst, '\n')
+	}
+	if g.dropped != nil {
+		dst = fmt.Appendf(dst, "  // The journal is not whole: %s\n", g.dropped)
 	}
 	return append(dst, "}\n"...)
 }

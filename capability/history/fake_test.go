@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -41,7 +42,10 @@ func (j *memoryJournal) add(entries ...journal.Entry) {
 
 func matches(f *journal.Filter, e *journal.Entry) bool {
 	m := &e.Message
-	domain, all := strings.CutSuffix(f.Type, ".*")
+	domain, action, _ := strings.Cut(string(m.Type), ".")
+	wanted := func(p string) bool {
+		return p == "" || p == "*" || p == string(m.Type) || p == domain+".*" || p == "*."+action
+	}
 	code := 0
 	if failure, err := message.ParseError(m.Data); m.Kind == message.KindError && err == nil {
 		code = failure.Code
@@ -50,7 +54,7 @@ func matches(f *journal.Filter, e *journal.Entry) bool {
 	return (f.Correlation == "" || m.Metadata.Correlation == f.Correlation || m.Metadata.Correlation == "" && begins) &&
 		(f.Causation == "" || m.Metadata.Causation == f.Causation) &&
 		(f.Kind == "" || m.Kind == f.Kind) &&
-		(f.Type == "" || f.Type == "*" || string(m.Type) == f.Type || all && m.Type.Domain() == domain) &&
+		slices.ContainsFunc(strings.Split(f.Type, ","), wanted) &&
 		(f.Code == 0 || f.Code == code) &&
 		e.At >= f.Since && (f.Until == 0 || e.At < f.Until)
 }
@@ -95,6 +99,7 @@ func (j *memoryJournal) List(_ context.Context, q journal.Query) (found []journa
 func (j *memoryJournal) Search(_ context.Context, q journal.SearchQuery) (r journal.SearchResult, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	r.Horizon = journal.Horizon{Seq: 12, Docs: 12, Words: 36}
 	for _, e := range j.entries {
 		if strings.Contains(string(e.Message.Data), q.Words) && matches(&q.Filter, &e) {
 			if r.Total >= q.Offset && len(r.Hits) < q.Limit {

@@ -2,6 +2,7 @@ package history
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"math"
 	"strconv"
@@ -21,7 +22,7 @@ type filter struct {
 	CorrelationID string         `json:"correlationId,omitempty" jsonschema:"maxLength=256" jsonschema_description:"Another name for correlation."`
 	Causation     string         `json:"causation,omitempty" jsonschema:"maxLength=256" jsonschema_description:"Only messages that the message with this id caused: its answer, events, calls."`
 	Kind          message.Kind   `json:"kind,omitempty" jsonschema:"enum=command,enum=query,enum=event,enum=reply,enum=error" jsonschema_description:"Only messages of this kind."`
-	Type          string         `json:"type,omitempty" jsonschema:"maxLength=128" jsonschema_description:"Only messages of this type (Memory.Set), or of a domain (Memory.*)."`
+	Type          jsontext.Value `json:"type,omitempty" jsonschema:"oneof_type=string;array" jsonschema_description:"Only messages of this type (Memory.Set), of a domain (Memory.*), or of an action (*.Set). Several: a list of those, or one text with commas."`
 	Since         jsontext.Value `json:"since,omitempty" jsonschema:"oneof_type=integer;string" jsonschema_description:"Only messages recorded at this time or later: milliseconds since 1970, a time such as 2026-01-31T12:00:00Z, or how long ago, such as 90s, 1h or 7d."`
 	Until         jsontext.Value `json:"until,omitempty" jsonschema:"oneof_type=integer;string" jsonschema_description:"Only messages recorded before this time, written as since is."`
 	Code          whole          `json:"code,omitempty" jsonschema:"minimum=400,maximum=599" jsonschema_description:"Only errors with this code."`
@@ -32,7 +33,8 @@ func (f *filter) read() (journal.Filter, error) {
 	if f.Correlation != "" && f.CorrelationID != "" && f.Correlation != f.CorrelationID {
 		return journal.Filter{}, invalid("correlationId", "correlation and correlationId are two names for one thing and differ; leave one out")
 	}
-	if err := checkPattern(f.Type); err != nil {
+	types, err := readTypes(f.Type)
+	if err != nil {
 		return journal.Filter{}, err
 	}
 	since, err := readTime("since", f.Since)
@@ -47,7 +49,7 @@ func (f *filter) read() (journal.Filter, error) {
 		Correlation: cmp.Or(f.Correlation, f.CorrelationID),
 		Causation:   message.ID(f.Causation),
 		Kind:        f.Kind,
-		Type:        f.Type,
+		Type:        types,
 		Since:       since,
 		Until:       until,
 		Code:        int(f.Code),
@@ -59,15 +61,43 @@ func invalid(field, format string, args ...any) *message.Error {
 	return &message.Error{Code: 422, Message: "Schema validation failed: " + fmt.Sprintf(format, args...), Field: field}
 }
 
-// checkPattern takes a type, a domain with a star, or a star.
-func checkPattern(p string) error {
-	if p == "" || p == "*" || message.Type(p).Valid() {
-		return nil
+// maxTypes is how many patterns a filter may have.
+const maxTypes = 100
+
+// readTypes reads the patterns that types may have, and returns them as the journal has them.
+func readTypes(v jsontext.Value) (string, error) {
+	var texts []string
+	switch {
+	case len(v) == 0 || v.Kind() == 'n' || string(v) == `""`:
+		return "", nil
+	case v.Kind() == '"':
+		texts = strings.Split(jsonscan.Unquote(v), ",")
+	default:
+		if json.Unmarshal(v, &texts) != nil {
+			return "", invalid("type", "type: expected a text, or a list of texts")
+		}
+		if len(texts) == 0 {
+			return "", invalid("type", "type: expected at least one type, got an empty list; leave it out to get all")
+		}
 	}
-	if domain, ok := strings.CutSuffix(p, ".*"); ok && message.Type(domain+".A").Valid() {
-		return nil
+	if len(texts) > maxTypes {
+		return "", invalid("type", "type: expected at most %d types, got %d", maxTypes, len(texts))
 	}
-	return invalid("type", `type: expected a type such as Memory.Set, a domain such as Memory.*, or *; got %q`, message.Clip(p, 64))
+	for i, p := range texts {
+		texts[i] = strings.TrimSpace(p)
+		if !isPattern(texts[i]) {
+			return "", invalid("type", `type: expected a type such as Memory.Set, a domain such as Memory.*, an action such as *.Set, or *; got %q`, message.Clip(p, 64))
+		}
+	}
+	return strings.Join(texts, ","), nil
+}
+
+// isPattern takes a type, a domain or an action with a star, or a star.
+func isPattern(p string) bool {
+	domain, ofDomain := strings.CutSuffix(p, ".*")
+	action, anywhere := strings.CutPrefix(p, "*.")
+	return p == "*" || message.Type(p).Valid() ||
+		ofDomain && message.Type(domain+".A").Valid() || anywhere && message.Type("A."+action).Valid()
 }
 
 // readTime reads a point in time as milliseconds since 1970. No value is 0.

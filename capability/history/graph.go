@@ -44,6 +44,8 @@ type graph struct {
 	roots  []int
 	cycles [][]int
 	more   bool // the workflow goes on
+
+	dropped *gap // what may be missing
 }
 
 const none = -1

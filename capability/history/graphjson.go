@@ -74,7 +74,7 @@ func (g *graph) json() json.RawMessage {
 	if g.more {
 		dst = append(dst, `,"more":true`...)
 	}
-	return append(dst, '}')
+	return append(g.dropped.append(dst), '}')
 }
 
 func (g *graph) appendIDs(dst []byte, nodes []int) []byte {

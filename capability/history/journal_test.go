@@ -2,6 +2,7 @@ package history
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -128,5 +129,47 @@ func TestAWatchHasNoGapAndNoRepeat(t *testing.T) {
 	senders.Wait()
 	if len(seen) != 2*clients*each {
 		t.Errorf("saw %d messages, want %d", len(seen), 2*clients*each)
+	}
+}
+
+// namedBlobs keeps nothing, and names what it is given by its content.
+type namedBlobs struct{}
+
+func (namedBlobs) Put(_ context.Context, data []byte) (message.BlobPointer, error) {
+	return message.BlobPointer{Scheme: "file", Path: fmt.Sprintf("/blobs/%x", sha256.Sum256(data))}, nil
+}
+
+// A large answer is in the journal by pointer. Run again, it is the same if it is.
+func TestReplayComparesLargeAnswers(t *testing.T) {
+	last := "x"
+	large := kernel.Command(kernel.Definition{Type: "Test.Large", Summary: "Test."}, func(context.Context, struct{}) (string, error) {
+		return strings.Repeat("large ", 10_000) + last, nil
+	})
+	s := storetest.NewMemory()
+	j := journal.New(s, nil)
+	t.Cleanup(func() {
+		if err := j.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	r, err := kernel.NewRegistry(Module(j), kernel.Module{Name: "test", Version: "1.0.0", Summary: "Test.", Syscalls: []kernel.Syscall{large}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := kernel.New(r, &kernel.Options{Recorder: j, Store: s, Blobs: namedBlobs{}})
+	k.Handle(t.Context(), message.Message{Kind: message.KindCommand, Type: "Test.Large", Data: json.RawMessage(`{}`),
+		Metadata: message.Metadata{ID: "large", Timestamp: 1}}, func(message.Message) {})
+	const pointer = `{"kind":"reply","data":{"dataRef":{"scheme":"file","path":"/blobs/`
+	_, got := ask(t, k, message.KindCommand, "Message.Replay", `{"correlationId":"large","execute":true}`)
+	if !strings.Contains(string(got.Data), `"commands":1,"same":1,"different":[]`) {
+		t.Errorf("run again, it is %.500s", got.Data)
+	}
+	last = "y"
+	_, got = ask(t, k, message.KindCommand, "Message.Replay", `{"correlationId":"large","execute":true}`)
+	if !strings.Contains(string(got.Data), `"commands":1,"same":0`) || strings.Count(string(got.Data), pointer) != 2 {
+		t.Errorf("changed and run again, it is %.500s", got.Data)
 	}
 }

@@ -160,8 +160,6 @@ func listCursor(reverse bool) string {
 	return "a"
 }
 
-const searchCursor = "s"
-
 func appendCursor(dst []byte, letter string, n uint64) []byte {
 	return jsonscan.AppendQuoted(dst, letter+strconv.FormatUint(n, 36))
 }
@@ -171,9 +169,19 @@ func readCursor(text, letter string) (uint64, error) {
 		return 0, nil
 	}
 	number, ok := strings.CutPrefix(text, letter)
-	n, err := strconv.ParseUint(number, 36, 64)
-	if !ok || err != nil || n == 0 || strconv.FormatUint(n, 36) != number {
-		return 0, invalid("cursor", "cursor: expected the cursor of the page before, of the same call in the same order; got %q", message.Clip(text, 40))
+	n, known := readNumber(number)
+	if !ok || !known || n == 0 {
+		return 0, badCursor(text)
 	}
 	return n, nil
+}
+
+func badCursor(text string) error {
+	return invalid("cursor", "cursor: expected the cursor of the page before, of the same call in the same order; got %q", message.Clip(text, 40))
+}
+
+// readNumber reads a number of a cursor, in the one way that it is written.
+func readNumber(text string) (uint64, bool) {
+	n, err := strconv.ParseUint(text, 36, 64)
+	return n, err == nil && strconv.FormatUint(n, 36) == text
 }

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"fmt"
 	"strconv"
 	"unicode"
 	"unicode/utf8"
@@ -85,6 +86,9 @@ func (g *graph) mermaid() []byte {
 			dst = append(dst, ` --> `...)
 		}
 		dst = append(appendName(dst, i), '\n')
+	}
+	if g.dropped != nil {
+		dst = fmt.Appendf(dst, "  %%%% The journal is not whole: %s\n", g.dropped)
 	}
 	return append(dst, mermaidClasses...)
 }

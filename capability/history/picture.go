@@ -39,7 +39,15 @@ const graphOutput = `{"oneOf":[
 "required":["from","to"],"additionalProperties":false}},
 "roots":{"type":"array","description":"Ids of the messages that the workflow begins with.","items":{"type":"string"}},
 "cycles":{"type":"array","description":"Ids of messages that name each other as their cause, in a circle. The oldest of each is a root.","items":{"type":"array","items":{"type":"string"}}},
-"more":{"type":"boolean","description":"The workflow has more messages than a graph shows."}},
+"more":{"type":"boolean","description":"The workflow has more messages than a graph shows."},
+"dropped":{"type":"object","description":"What is not in the journal and might have been part of the workflow.","properties":{
+"messages":{"type":"integer","description":"How many messages were dropped because of their age or of the journal's size: its oldest."},
+"until":{"type":"integer","description":"When the last of them was recorded, in milliseconds since 1970."},
+"why":{"type":"string","description":"What the last ones were dropped for: age or bytes."},
+"lost":{"type":"integer","description":"How many messages were never recorded, because the store did not take them."},
+"lostSince":{"type":"integer","description":"When the first of those came."},
+"lostUntil":{"type":"integer","description":"When the last of those came."}},
+"required":["messages"],"additionalProperties":false}},
 "required":["nodes","edges","roots"],"additionalProperties":false}]}`
 
 // maxNodes is how many messages a graph shows.
@@ -62,6 +70,9 @@ func Graph(j Journal) kernel.Syscall {
 		}
 		g := newGraph(nodes)
 		g.more = more
+		if g.dropped, err = findGap(j, 0, 0); err != nil {
+			return nil, err
+		}
 		var text []byte
 		switch in.Format {
 		case "json":

@@ -45,6 +45,7 @@ type replayOutput struct {
 	Same        int          `json:"same,omitempty" jsonschema_description:"With execute: how many had the same outcome as before."`
 	Different   []difference `json:"different,omitempty" jsonschema_description:"With execute: those that had another."`
 	Skipped     []skipped    `json:"skipped,omitempty" jsonschema_description:"With execute: those that were not run, and why."`
+	Dropped     *gap         `json:"dropped,omitempty" jsonschema_description:"What is not in the journal and might have been part of the workflow."`
 }
 
 type difference struct {
@@ -108,7 +109,8 @@ func Replay(j Journal) kernel.Syscall {
 		if more {
 			dst = append(dst, `,"more":true`...)
 		}
-		return append(dst, '}'), nil
+		dst, err := appendGap(dst, j, new(journal.Filter))
+		return append(dst, '}'), err
 	})
 }
 
@@ -136,7 +138,7 @@ func rerun(ctx context.Context, j Journal, m *message.Message, in *replayInput) 
 		}
 		counts[r.request.Kind]++
 		now := answer{kind: message.KindReply}
-		now.data, err = kernel.CallAs(ctx, kernel.NewCall{Type: r.request.Type, Data: r.request.Data, Correlation: correlation})
+		now.data, err = kernel.CallAs(ctx, kernel.NewCall{Type: r.request.Type, Data: r.request.Data, Correlation: correlation, Kept: true})
 		if err != nil {
 			e, _ := message.ErrorOf(err)
 			now = answer{kind: message.KindError, data: e.Append(nil)}
@@ -158,7 +160,8 @@ func rerun(ctx context.Context, j Journal, m *message.Message, in *replayInput) 
 	if more {
 		dst = append(dst, `,"more":true`...)
 	}
-	return append(dst, '}'), nil
+	dst, err = appendGap(dst, j, new(journal.Filter))
+	return append(dst, '}'), err
 }
 
 // asking is a request from outside, with how it was answered.

@@ -48,11 +48,19 @@ func findGap(j Journal, since, until int64) (*gap, error) {
 // appendGap appends the member dropped, if a list with this filter has a gap.
 func appendGap(dst []byte, j Journal, f *journal.Filter) ([]byte, error) {
 	g, err := findGap(j, f.Since, f.Until)
-	if err != nil || g == nil {
+	if err != nil {
 		return dst, err
 	}
-	text, err := jsonv2.Marshal(g)
-	return append(append(dst, `,"dropped":`...), text...), err
+	return g.append(dst), nil
+}
+
+// append appends the member dropped, unless nothing is missing.
+func (g *gap) append(dst []byte) []byte {
+	if g == nil {
+		return dst
+	}
+	text, _ := jsonv2.Marshal(g) // numbers and a word
+	return append(append(dst, `,"dropped":`...), text...)
 }
 
 // String says in words what is missing.

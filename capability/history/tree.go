@@ -1,6 +1,7 @@
 package history
 
 import (
+	"fmt"
 	"strconv"
 	"time"
 
@@ -73,6 +74,9 @@ func (g *graph) tree() []byte {
 	}
 	if g.more {
 		dst = append(dst, "… the workflow goes on\n"...)
+	}
+	if g.dropped != nil {
+		dst = fmt.Appendf(dst, "◌ the journal is not whole: %s\n", g.dropped)
 	}
 	return dst
 }

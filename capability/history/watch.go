@@ -24,7 +24,7 @@ const (
 
 type watchInput struct {
 	filter
-	After  *whole `json:"after,omitempty" jsonschema:"minimum=0" jsonschema_description:"Begin behind the message with this number: first what was recorded since, then what is recorded from now on. 0 is before the first."`
+	After  *whole `json:"after,omitempty" jsonschema:"minimum=0" jsonschema_description:"Begin behind the message with this number: first what was recorded since, then what is recorded from now on. 0 is before the first that there ever was."`
 	From   *whole `json:"from,omitempty" jsonschema:"minimum=0" jsonschema_description:"Begin with the message with this number, in place of after. The next of the watch before goes on without gap or repeat."`
 	Limit  whole  `json:"limit,omitempty" jsonschema:"minimum=1" jsonschema_description:"End after this many messages. Without it the watch goes on until it is cancelled."`
 	Buffer whole  `json:"buffer,omitempty" jsonschema:"minimum=1,maximum=10000" jsonschema_description:"How many messages may wait for you, with 16 MB of data at most. If there are more, the oldest are left out, and Message.Missed says which. Without it nothing is left out that the journal has, however far behind you are."`
@@ -141,8 +141,15 @@ func (in *watchInput) start(j Journal, f *journal.Filter, after *uint64) (*missi
 			return nil, err
 		}
 		return &missing{journal.Missed{From: from, To: d.Seq}, d.Seq - from + 1}, nil
-	case in.From != nil || f.Since != 0:
-		return nil, nil
+	case in.From != nil:
+		return nil, nil // from the first one that there ever was
+	case f.Since != 0:
+		// What was dropped before that time is not missing.
+		d, err := j.Dropped()
+		if err == nil && d.At < f.Since {
+			*after = d.Seq
+		}
+		return nil, err
 	}
 	s, err := j.Stats()
 	*after = s.LastSeq

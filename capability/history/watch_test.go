@@ -34,6 +34,17 @@ func TestAWatchTellsWhatIsDropped(t *testing.T) {
 	}
 }
 
+// A watch is told several patterns as a list, or with commas.
+func TestAWatchOfSeveralTypes(t *testing.T) {
+	k := newKernel(t, shop(t))
+	for _, types := range []string{`["Stock.Reserved","*.Ran"]`, `"Stock.Reserved,*.Ran"`} {
+		events, got := ask(t, k, message.KindQuery, "Message.Watch", `{"after":0,"limit":2,"type":`+types+`}`)
+		if got := strings.Join(append(inBrief(t, events), answered(got)), "; "); got != `Message.Recorded 4; Message.Recorded 11; {"next":12,"messages":2}` {
+			t.Errorf("%s: %s", types, got)
+		}
+	}
+}
+
 // inBrief says of the events of a watch what matters.
 func inBrief(t testing.TB, events []message.Message) (all []string) {
 	t.Helper()

@@ -20,9 +20,10 @@ import (
 
 // taking takes the body of one answer. Bytes go through these, in this order:
 //
-//	the connection → progress → decoder → hidingReader → text or blob
+//	the connection → progress → decoder → hidingReader → text, or hidingReader → blob
 type taking struct {
 	f        *fetcher
+	sent     nethttp.Header // by the caller
 	response *nethttp.Response
 	secrets  *secrets
 	stream   *kernel.Stream
@@ -82,7 +83,8 @@ func (t *taking) keep(begin []byte, src *source) (blobs.Blob, error) {
 	if t.f.opts.Blobs == nil {
 		return blobs.Blob{}, message.Errorf(500, "The body is not a short text, and this kernel has no place for blobs")
 	}
-	blob, err := t.f.opts.Blobs.PutReader(io.MultiReader(bytes.NewReader(begin), src), t.f.opts.MaxBody)
+	body := credentialsIn(t.sent).reader(io.MultiReader(bytes.NewReader(begin), src))
+	blob, err := t.f.opts.Blobs.PutReader(body, t.f.opts.MaxBody)
 	switch e, ok := errors.AsType[*message.Error](err); {
 	case err == nil:
 		return blob, nil

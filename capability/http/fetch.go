@@ -98,7 +98,7 @@ func (f *fetcher) try(ctx context.Context, r *request, header nethttp.Header, se
 	if response.StatusCode == nethttp.StatusSwitchingProtocols {
 		return nil, &networkError{phase: asking, err: errors.New("the server switched to another protocol, which nobody asked for")}
 	}
-	t := taking{f: f, response: response, secrets: secrets, stream: stream}
+	t := taking{f: f, sent: r.header, response: response, secrets: secrets, stream: stream}
 	out := strconv.AppendInt([]byte(`{"status":`), int64(response.StatusCode), 10)
 	return t.take(out)
 }

@@ -12,7 +12,8 @@
 //
 // A header may hold sealed strings. They are opened just before they are sent; what is in
 // them goes to the host that the caller named and to no other, and is taken out of the
-// answer should the server send it back.
+// answer should the server send it back. Other credentials of a request are taken out of
+// what goes to a blob, since that is on disk.
 package http
 
 import (
@@ -106,6 +107,7 @@ func Module(opts *Options) kernel.Module {
 				Output:  schema.Written(outputSchema),
 				Aliases: []message.Type{"Network.Fetch"},
 				Slow:    true,
+				Outside: true,
 				Redact:  redactURL,
 				Timeout: MaxTimeout + afterwards,
 			}},

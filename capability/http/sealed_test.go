@@ -3,6 +3,7 @@ package http_test
 import (
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -185,6 +186,33 @@ func TestWhatIsRecorded(t *testing.T) {
 		}
 	}
 	if kept := w.records.text(); strings.Contains(kept, "hunter2") || !strings.Contains(kept, "[redacted]@") {
+		t.Errorf("recorded: %s", kept)
+	}
+}
+
+// TestCredentialsThatComeBack: a server that echoes the credentials of a request gives them to
+// the caller, who knows them, and not to the journal, nor to a blob.
+func TestCredentialsThatComeBack(t *testing.T) {
+	filler := strings.Repeat("0123456789", 5000)
+	url := serve(t, func(w nethttp.ResponseWriter, r *nethttp.Request) {
+		echo, _ := json.Marshal(map[string]any{"headers": r.Header, "token": strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")})
+		if r.URL.Path == "/long" {
+			_, _ = io.WriteString(w, filler)
+		}
+		_, _ = w.Write(echo)
+	})
+	const token, session, theme = "abcdefgh-0123", "hunter2-hunter2", "dark"
+	w := newWorld(t, http.Options{})
+	headers := in{"Authorization": "Bearer " + token, "Cookie": "theme=" + theme + "; sid=" + session}
+	short := w.fetch(t, in{"url": url, "headers": headers}).content(t)
+	if !strings.Contains(short, token) || !strings.Contains(short, session) {
+		t.Errorf("the caller got %s", short)
+	}
+	long := w.fetch(t, in{"url": url + "/long", "headers": headers}).content(t)
+	if strings.Contains(long, token) || strings.Contains(long, session) || strings.Count(long, "[redacted]") != 3 || !strings.HasPrefix(long, filler) {
+		t.Errorf("the blob ends with %s", strings.TrimPrefix(long, filler))
+	}
+	if kept := w.records.text(); strings.Contains(kept, token) || strings.Contains(kept, session) {
 		t.Errorf("recorded: %s", kept)
 	}
 }

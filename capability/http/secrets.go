@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"html"
 	"io"
+	nethttp "net/http"
 	"net/url"
 	"regexp"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
+	"kernos/internal/credential"
 	"kernos/internal/jsonscan"
 	"kernos/message"
 )
@@ -21,7 +23,7 @@ import (
 // hidden is what stands in the place of a secret that came back.
 const hidden = "[redacted]"
 
-// secrets is what was in sealed strings, in the forms in which a server may send it back:
+// secrets is what must not come back, in the forms in which a server may send it back:
 // as it is, and as JSON, URLs, HTML, base64 and hexadecimal digits write it. What a server does to it beyond
 // that is out of reach. Nil means that there are none.
 type secrets struct {
@@ -95,6 +97,33 @@ func escapeJSON(quoted, some string, ascii bool, digits string) string {
 		}
 	}
 	return b.String()
+}
+
+// minCredential is how short a credential may be that is looked for in a body. A shorter one
+// may be there by chance, and a file must not be damaged by that.
+const minCredential = 12
+
+// credentialsIn returns the credentials of a request, nil if it has none. What they are
+// is known to the caller, and may be in a reply; it must not be on disk.
+func credentialsIn(header nethttp.Header) *secrets {
+	var found *secrets
+	for name, values := range header {
+		if !isCredential(name) {
+			continue
+		}
+		for _, value := range values {
+			for _, secret := range append(credential.Parts(value), value) {
+				if len(secret) < minCredential {
+					continue
+				}
+				if found == nil {
+					found = new(secrets)
+				}
+				found.add([]byte(secret))
+			}
+		}
+	}
+	return found
 }
 
 // hide returns a text without the secrets.

@@ -19,6 +19,32 @@ type description struct {
 	Kind   message.Kind   `json:"kind" jsonschema:"enum=command,enum=query" jsonschema_description:"command if the syscall may change something, query if not."`
 	Input  jsontext.Value `json:"input" jsonschema_description:"JSON Schema of the request's data."`
 	Output jsontext.Value `json:"output" jsonschema_description:"JSON Schema of the reply's data."`
+	*registration
+}
+
+// registration is what else Syscall.Register was told of a syscall that a program serves:
+// another program that is to serve it too has to say the same.
+type registration struct {
+	Description string  `json:"description,omitempty" jsonschema_description:"What the syscall does, if a program has registered it."`
+	Emits       []event `json:"emits,omitempty" jsonschema_description:"The events that it is registered with."`
+	Timeout     int64   `json:"timeout,omitempty" jsonschema_description:"How long an answer may take by its registration, in milliseconds."`
+}
+
+type event struct {
+	Type        message.Type `json:"type" jsonschema_description:"The event's type."`
+	Description string       `json:"description,omitempty" jsonschema_description:"What the event tells."`
+}
+
+// registered returns how a syscall was registered, or nil if it is built in.
+func registered(s *kernel.Syscall) *registration {
+	if !s.Streams {
+		return nil
+	}
+	r := &registration{Description: s.Summary, Timeout: s.Timeout.Milliseconds()}
+	for _, e := range s.Emits {
+		r.Emits = append(r.Emits, event{e.Type, e.Summary})
+	}
+	return r
 }
 
 // Describe says what a syscall takes and gives.
@@ -27,7 +53,7 @@ func Describe(r *kernel.Registry) kernel.Syscall {
 		Type:    "Syscall.Describe",
 		Summary: "Say what a syscall takes and gives, as JSON Schema.",
 	}, func(name string, s *kernel.Syscall) description {
-		return description{name, s.Kind, jsontext.Value(s.Input.JSON()), jsontext.Value(s.Output.JSON())}
+		return description{name, s.Kind, jsontext.Value(s.Input.JSON()), jsontext.Value(s.Output.JSON()), registered(s)}
 	})
 }
 

@@ -17,8 +17,8 @@ type Options struct {
 	// Registry is what the kernel serves.
 	Registry *kernel.Registry
 
-	// Status says how the kernel is doing. It fills in everything but Served. Nil means
-	// that nobody knows more than that it serves.
+	// Status says how the kernel is doing. It fills in everything but what is served and what
+	// waits in the kernel's queues. Nil means that nobody knows more than that.
 	Status func() Status
 
 	// Shutdown begins the end and does not wait for it: what runs is finished, and this
@@ -46,7 +46,7 @@ type shutdownOutput struct {
 func shutdown(begin func()) kernel.Syscall {
 	return kernel.Command(
 		kernel.Definition{
-			Type:    "Syscall.Shutdown",
+			Type:    kernel.ShutdownType,
 			Summary: "End the kernel: it takes nothing new, finishes what runs, and goes.",
 		},
 		func(context.Context, nothing) (shutdownOutput, error) {
@@ -64,15 +64,15 @@ type cancelInput struct {
 }
 
 type cancelOutput struct {
-	Cancelled bool `json:"cancelled" jsonschema_description:"True if the request was running. Its outcome, an error with the code 499 unless it was done at that moment, still comes."`
+	Cancelled bool `json:"cancelled" jsonschema_description:"True if the request was running, or waiting for its turn. It has an outcome of its own, an error with the code 499 unless it was done at that moment."`
 }
 
-// cancel calls a request off. Only slow requests can be: any other is answered before this
-// one is read.
+// cancel calls a request off: a slow one, or one that waits behind slow ones. Any other is
+// answered before this one is read.
 func cancel() kernel.Syscall {
 	return kernel.Command(
 		kernel.Definition{
-			Type:    "Syscall.Cancel",
+			Type:    kernel.CancelType,
 			Summary: "Call off a request of the same connection that is still running.",
 		},
 		func(ctx context.Context, in cancelInput) (cancelOutput, error) {

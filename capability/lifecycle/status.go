@@ -1,9 +1,12 @@
 package lifecycle
 
 import (
+	"cmp"
 	"context"
+	"slices"
 
 	"kernos/kernel"
+	"kernos/message"
 )
 
 // Status is how a kernel is doing, and the reply of Kernel.Status.
@@ -23,10 +26,26 @@ type Status struct {
 	Errors      uint64  `json:"errors" jsonschema_description:"Error messages that were sent over connections."`
 	InFlight    int     `json:"inFlight" jsonschema_description:"Slow requests that are running."`
 	Waiting     int     `json:"waiting" jsonschema_description:"Answers that wait for the disk, or for those before them."`
+	Held        int     `json:"held" jsonschema_description:"Connections that have as many slow requests running as one may (in-flight), and have sent more."`
+	Queued      int     `json:"queued" jsonschema_description:"Messages of those connections that wait for their turn."`
+	Throttled   int     `json:"throttled" jsonschema_description:"Connections that have sent more messages a second than one may (frame-rate), and wait."`
+
+	Handlers []Handler `json:"handlers" jsonschema_description:"Syscalls that programs on connections serve, those with the most to answer first; at most 50."`
 
 	Store  Store  `json:"store" jsonschema_description:"What is kept."`
 	Served Served `json:"served" jsonschema_description:"What can be called. Kernel.Modules says more."`
 }
+
+// A Handler is a syscall that programs on connections serve.
+type Handler struct {
+	Type        message.Type `json:"type" jsonschema_description:"Its type."`
+	Connections int          `json:"connections" jsonschema_description:"How many connections serve it."`
+	Waiting     int          `json:"waiting" jsonschema_description:"Requests that they were sent and have not answered."`
+	Resting     int          `json:"resting" jsonschema_description:"Connections that have failed several times in a row, and get requests only if no other is there."`
+}
+
+// maxHandlers is how many handlers a status lists: with long names they still fit into a line.
+const maxHandlers = 50
 
 // Traffic is how many messages have come, and how fast.
 type Traffic struct {
@@ -44,9 +63,10 @@ type Store struct {
 
 // Served is what a kernel serves, in short.
 type Served struct {
-	Syscalls int      `json:"syscalls" jsonschema_description:"How many syscalls there are."`
-	Hash     string   `json:"hash" jsonschema_description:"Changes with any change that a caller could see."`
-	Modules  []string `json:"modules" jsonschema_description:"Names of the modules that they belong to."`
+	Syscalls   int      `json:"syscalls" jsonschema_description:"How many syscalls there are."`
+	Registered int      `json:"registered" jsonschema_description:"How many of them programs on connections serve."`
+	Hash       string   `json:"hash" jsonschema_description:"Changes with any change that a caller could see."`
+	Modules    []string `json:"modules" jsonschema_description:"Names of the modules that they belong to."`
 }
 
 func status(o Options) kernel.Syscall {
@@ -55,7 +75,7 @@ func status(o Options) kernel.Syscall {
 			Type:    "Kernel.Status",
 			Summary: "Say how the kernel is doing: since when it runs, where, and how busy it is.",
 		},
-		func(context.Context, nothing) (Status, error) {
+		func(ctx context.Context, _ nothing) (Status, error) {
 			var s Status
 			if o.Status != nil {
 				s = o.Status()
@@ -67,7 +87,30 @@ func status(o Options) kernel.Syscall {
 			for _, m := range o.Registry.Modules() {
 				s.Served.Modules = append(s.Served.Modules, m.Name)
 			}
+			if k, ok := kernel.Of(ctx); ok {
+				s.load(k)
+			}
 			return s, nil
 		},
 	)
+}
+
+// load fills in what the kernel knows of its queues.
+func (s *Status) load(k *kernel.Kernel) {
+	now := k.Stats()
+	s.Held, s.Queued = now.Held, now.Queued
+	all := k.Services()
+	// Those with nothing to do are as interesting as their names; sorting is stable.
+	slices.SortStableFunc(all, func(a, b kernel.Service) int {
+		return cmp.Or(b.Waiting-a.Waiting, b.Resting-a.Resting)
+	})
+	s.Handlers = []Handler{}
+	for _, one := range all {
+		if one.Connections > 0 {
+			s.Served.Registered++
+		}
+		if len(s.Handlers) < maxHandlers {
+			s.Handlers = append(s.Handlers, Handler{one.Type, one.Connections, one.Waiting, one.Resting})
+		}
+	}
 }

@@ -1,6 +1,8 @@
 package memory
 
 import (
+	"sync"
+
 	"kernos/internal/jsonscan"
 	"kernos/store"
 )
@@ -14,11 +16,33 @@ type draft struct {
 	buf        []byte
 }
 
+// drafts has those whose changes have been applied. A draft of a change that was not is left
+// to the garbage collector.
+var drafts sync.Pool
+
+// maxSpare is how large the buffer of a draft may be that is used again.
+const maxSpare = 4 << 10
+
+// free gives a draft back.
+func (d *draft) free() {
+	if cap(d.buf) <= maxSpare {
+		drafts.Put(d)
+	}
+}
+
 // newDraft returns the draft of a change of a key, with room for some bytes beside its
 // keys.
 func newDraft(key Key, room int) *draft {
-	d := &draft{buf: make([]byte, 0, currentKeySize(key)+2*historyKeySize(key)+room)}
+	d, ok := drafts.Get().(*draft)
+	if !ok {
+		d = new(draft)
+		d.Free = d.free
+	}
 	d.Ops, d.Conditions = d.ops[:0], d.conditions[:0]
+	if room += currentKeySize(key) + 2*historyKeySize(key); cap(d.buf) < room {
+		d.buf = make([]byte, 0, max(room, 512))
+	}
+	d.buf = d.buf[:0]
 	return d
 }
 

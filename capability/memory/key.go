@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 
+	"kernos/internal/uri"
 	"kernos/message"
 )
 
@@ -25,6 +26,9 @@ const (
 )
 
 var reserved = [...]string{vault, proc, sys}
+
+// mount is the name under which the tree of files shows all keys.
+const mount = "memory"
 
 // space returns the reserved namespace that the key is in, or "".
 func (k Key) space() string {
@@ -75,13 +79,19 @@ func parseKey(s string) (Key, error) {
 	if len(key) > MaxKey {
 		return "", badKey(s, "it has %d bytes, and %d are allowed", len(key), MaxKey)
 	}
+	look := key
 	if !plain {
 		// What a program that is more lenient than this one would take it for.
-		if err := checkText(s, skeleton(text)); err != nil {
+		look = skeleton(text)
+		if err := checkText(s, look); err != nil {
 			return "", err
 		}
+		look = singleSlashes(look)
 	}
-	if err := checkSpaces(s, key, plain); err != nil {
+	if scheme := uri.Scheme(look); scheme != "" && strings.HasPrefix(look[len(scheme):], ":/") {
+		return "", badKey(s, "it is a URI; write the path alone, such as notes/1")
+	}
+	if err := checkSpaces(s, key, look); err != nil {
 		return "", err
 	}
 	return Key(key), nil
@@ -98,26 +108,52 @@ func ordinary(s string) (Key, bool) {
 	}
 	last := byte('/')
 	first := -1 // where the first segment ends
+	name := -1  // where it ends for who takes a colon for a separator
 	for i := range len(s) {
 		c := s[i]
 		if !letters[c] {
-			if c != '/' && c != '.' || last == '/' {
+			switch c {
+			case '/':
+				if last == '/' || last == '.' || last == ':' {
+					return "", false
+				}
+				if first < 0 {
+					first = i
+				}
+			case '.':
+				if last == '/' {
+					return "", false
+				}
+			case ':':
+				if last == '.' {
+					return "", false
+				}
+				if first < 0 && name < 0 {
+					name = i
+				}
+			default:
 				return "", false
-			}
-			if c == '/' && first < 0 {
-				first = i
 			}
 		}
 		last = c
 	}
-	if last == '/' {
+	if last == '/' || last == '.' {
 		return "", false
 	}
 	if first < 0 {
 		first = len(s)
 	}
-	for _, name := range reserved {
-		if first == len(name) && s[:first] != name && strings.EqualFold(s[:first], name) {
+	if name < 0 {
+		name = first
+	}
+	switch name {
+	case len(sys), len(proc), len(vault), len(mount):
+		for _, space := range reserved {
+			if resembles(s[:name], space) && s[:first] != space {
+				return "", false
+			}
+		}
+		if resembles(s[:name], mount) {
 			return "", false
 		}
 	}
@@ -133,7 +169,7 @@ var letters = [256]bool{
 	'A': true, 'B': true, 'C': true, 'D': true, 'E': true, 'F': true, 'G': true, 'H': true, 'I': true, 'J': true,
 	'K': true, 'L': true, 'M': true, 'N': true, 'O': true, 'P': true, 'Q': true, 'R': true, 'S': true, 'T': true,
 	'U': true, 'V': true, 'W': true, 'X': true, 'Y': true, 'Z': true,
-	'-': true, '_': true, ':': true, '@': true, '+': true, '=': true,
+	'-': true, '_': true, '@': true, '+': true, '=': true,
 }
 
 func badKey(s, format string, args ...any) *message.Error {
@@ -198,20 +234,60 @@ func invisible(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) && r != '\u200C' && r != '\u200D'
 }
 
-// checkSpaces refuses a key whose first segment only looks like a reserved name.
-func checkSpaces(s, key string, plain bool) error {
+// checkSpaces refuses a key that only looks as if it were in a reserved namespace: by its
+// first segment, or by the second if the first is that of the tree of files.
+func checkSpaces(s, key, look string) error {
 	first, _, _ := strings.Cut(key, "/")
-	look := first
-	if !plain {
-		look, _, _ = strings.Cut(singleSlashes(skeleton(key)), "/")
+	segment, rest, _ := strings.Cut(look, "/")
+	segment = bare(segment)
+	mounted := resembles(segment, mount)
+	if mounted {
+		segment, _, _ = strings.Cut(rest, "/")
+		segment = bare(segment)
 	}
-	look = strings.TrimSpace(look)
 	for _, name := range reserved {
-		if first != name && strings.EqualFold(look, name) {
+		if resembles(segment, name) && (mounted || first != name) {
 			return badKey(s, "it looks like the namespace %s; write %s/… for that, or choose another name", name, name)
 		}
 	}
 	return nil
+}
+
+// bare is a segment without what a lenient program takes off a name: blanks around it, dots
+// behind it, what follows a colon or a semicolon, and accents.
+func bare(segment string) string {
+	for i := range len(segment) {
+		if segment[i] >= utf8.RuneSelf {
+			segment = plainLetters(norm.NFKD.String(segment))
+			break
+		}
+	}
+	if i := strings.IndexAny(segment, ":;"); i >= 0 {
+		segment = segment[:i]
+	}
+	return strings.TrimLeft(strings.TrimRight(segment, " ."), " ")
+}
+
+// resembles reports whether a text looks like a name in small letters.
+func resembles(text, name string) bool {
+	if len(text) != len(name) {
+		return false
+	}
+	for i := range len(name) {
+		c := text[i]
+		switch {
+		case c == 'I' || c == '1' || c == '|':
+			c = 'l'
+		case c == '0':
+			c = 'o'
+		case 'A' <= c && c <= 'Z':
+			c += 'a' - 'A'
+		}
+		if c != name[i] {
+			return false
+		}
+	}
+	return true
 }
 
 // skeleton is what is left of a text when everything is taken from it that an eye or a
@@ -229,6 +305,17 @@ func skeleton(s string) string {
 		}
 		return looksLike(r)
 	}, norm.NFKC.String(s))
+}
+
+// plainLetters drops the accents of a text in which they stand behind their letters, and
+// looks once more at what is left.
+func plainLetters(decomposed string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.Is(unicode.Mn, r) {
+			return -1
+		}
+		return looksLike(r)
+	}, decomposed)
 }
 
 // looksLike returns the letter of a reserved name, or the slash, that a character can be

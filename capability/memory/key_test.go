@@ -30,6 +30,18 @@ func TestKeysHaveOneNormalForm(t *testing.T) {
 		"proc":                                "proc",
 		"sys/a":                               "sys/a",
 		"vaults/x":                            "vaults/x",
+		"vault.md":                            "vault.md",
+		"sys.log/1":                           "sys.log/1",
+		"proc-2":                              "proc-2",
+		"user:1/x":                            "user:1/x",
+		"system:x":                            "system:x",
+		"memory/notes":                        "memory/notes",
+		"memory":                              "memory",
+		"my/memory/vault/x":                   "my/memory/vault/x",
+		"a:/b":                                "a:/b",
+		"notes/https://example.com":           "notes/https:/example.com",
+		"procès/1":                            "procès/1",
+		"notes/end.":                          "notes/end.",
 		"my/vault/x":                          "my/vault/x",
 		"my/VAULT/x":                          "my/VAULT/x",
 		"system/x":                            "system/x",
@@ -114,6 +126,35 @@ func TestHostileKeysAreRefused(t *testing.T) {
 		"vault /x":                           "namespace vault",
 		"\u00a0vault\u3000/x":                "namespace vault",
 		strings.Repeat(" ", 100) + "vault/x": "namespace vault",
+		"os://memory/vault/x":                "it is a URI",
+		"os:///vault/x":                      "it is a URI",
+		"/os:/memory/vault/x":                "it is a URI",
+		"OS://memory/notes":                  "it is a URI",
+		"file:///vault/x":                    "it is a URI",
+		"https://example.com/vault":          "it is a URI",
+		"ｏｓ：／／memory/x":                      "it is a URI",
+		"memory/vault/x":                     "namespace vault",
+		"/memory//vault":                     "namespace vault",
+		"Memory/Vault/x":                     "namespace vault",
+		"mem0ry/vau1t/x":                     "namespace vault",
+		"memory:/vault/x":                    "it is a URI",
+		"memory/proc/uptime":                 "namespace proc",
+		"vault:x":                            "namespace vault",
+		"vault:":                             "namespace vault",
+		"Vault:x/y":                          "namespace vault",
+		"vault：x":                            "namespace vault", // a full-width colon
+		"vault;/x":                           "namespace vault",
+		"vault;v=1/x":                        "namespace vault",
+		"vault.":                             "namespace vault",
+		"vault./x":                           "namespace vault",
+		"vault . ./x":                        "namespace vault",
+		"vàult/x":                            "namespace vault",
+		"va\u0300ult/x":                      "namespace vault",
+		"v\u0430\u0306ult/x":                 "namespace vault", // a Cyrillic a with a breve
+		"vauIt/x":                            "namespace vault",
+		"vau1t/x":                            "namespace vault",
+		"vau|t/x":                            "namespace vault",
+		"pr0c/x":                             "namespace proc",
 		"PROC/x":                             "namespace proc",
 		"рrос/x":                             "namespace proc", // Cyrillic
 		"Sys/a":                              "namespace sys",
@@ -152,7 +193,7 @@ func TestSpaceOfAKeyIsItsFirstSegment(t *testing.T) {
 
 // The quick way must not take what the other one would refuse or change.
 func TestQuickWayTakesNothingElse(t *testing.T) {
-	signs := []string{"a", "V", "/", ".", "-", " ", "%", "vault", "Sys", "é", "41"}
+	signs := []string{"a", "V", "/", ".", "-", " ", "%", ":", "vault", "Sys", "memory", "vauIt", "é", "41"}
 	for _, a := range signs {
 		for _, b := range signs {
 			for _, c := range signs {
@@ -171,7 +212,7 @@ func TestQuickWayTakesNothingElse(t *testing.T) {
 func FuzzParseKey(f *testing.F) {
 	for _, s := range []string{
 		"notes/1", "/vault/x", "//vault//x", "VAULT/x", "./vault/x", "a/../vault", "%76ault", "vault\\x", "ｖault/x",
-		"va\u200Dult/x", "vаult/x", "cafe\u0301/..", "\x00", "a//b/", "½", "\u212A", "sys\n", " proc ", "vault∕x",
+		"va\u200Dult/x", "vаult/x", "vàult/x", "vau1t", "memory/vault/x", "os://memory/x", "vault:x", "vault.", "cafe\u0301/..", "\x00", "a//b/", "½", "\u212A", "sys\n", " proc ", "vault∕x",
 	} {
 		f.Add(s)
 	}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"iter"
+	"slices"
 	"strings"
 
 	"kernos/message"
@@ -11,7 +13,7 @@ import (
 )
 
 type listInput struct {
-	Prefix    string `json:"prefix,omitempty" jsonschema_description:"Folder to look into, for example 'notes'; slashes around it don't matter. Without it, the root."`
+	Prefix    string `json:"prefix,omitempty" jsonschema_description:"Folder to look into, for example 'notes'; slashes around it don't matter. Without it, the root. What is computed when it is read is listed under proc only."`
 	Recursive bool   `json:"recursive,omitempty" jsonschema_description:"true: all keys below the prefix, however deep, and no folders."`
 	Cursor    string `json:"cursor,omitempty" jsonschema_description:"The cursor of the reply before, to go on behind it."`
 	Limit     int    `json:"limit,omitempty" jsonschema:"minimum=1,maximum=10000" jsonschema_description:"How many names to give at most; 1000 if it is left out."`
@@ -72,19 +74,25 @@ func behind(name string) string {
 // children lists names from a key on. It takes the folders in order with the keys, and
 // jumps over what is in them.
 func (m *Memory) children(ctx context.Context, base, from string, in listInput) (out listOutput, err error) {
-	s, err := m.store.Snapshot()
-	if err != nil {
-		return out, err
+	entries := func(from string) iter.Seq2[store.Entry, error] { return m.computed(base, from) }
+	if Key(base).space() != proc {
+		s, err := m.store.Snapshot()
+		if err != nil {
+			return out, err
+		}
+		defer func() { _ = s.Close() }()
+		end := store.After(currentKey(Key(base)))
+		entries = func(from string) iter.Seq2[store.Entry, error] {
+			return s.Scan(store.Range{From: currentKey(Key(from)), To: end})
+		}
 	}
-	defer func() { _ = s.Close() }()
 	l := listing{base: []byte(base), in: in, now: m.opts.Now().UnixMilli()}
 	l.out.Keys = []string{}
-	end := store.After(currentKey(Key(base)))
 	for from != "" || base == "" {
 		if err := ctx.Err(); err != nil {
 			return out, err
 		}
-		if from, err = l.some(s, store.Range{From: currentKey(Key(from)), To: end}); err != nil {
+		if from, err = l.some(entries(from)); err != nil {
 			return out, err
 		}
 		if from == "" {
@@ -94,6 +102,22 @@ func (m *Memory) children(ctx context.Context, base, from string, in listInput) 
 	return l.out, nil
 }
 
+// computed goes through the keys of proc under a base, from one on, as if they were stored. Who
+// lists all keys does not meet them: they can be read, but not be written elsewhere or back.
+func (m *Memory) computed(base, from string) iter.Seq2[store.Entry, error] {
+	return func(yield func(store.Entry, error) bool) {
+		if m.opts.ProcKeys == nil {
+			return
+		}
+		keys := slices.Sorted(slices.Values(m.opts.ProcKeys()))
+		for _, key := range slices.Compact(keys) {
+			if key >= from && strings.HasPrefix(key, base) && !yield(store.Entry{Key: currentKey(Key(key)), Value: []byte{0}}, nil) {
+				return
+			}
+		}
+	}
+}
+
 type listing struct {
 	base []byte
 	in   listInput
@@ -101,11 +125,11 @@ type listing struct {
 	out  listOutput
 }
 
-// some lists names in a range, and returns where to go on: "" if it is done.
-func (l *listing) some(r store.Reader, keys store.Range) (from string, err error) {
+// some lists names of entries, and returns where to go on: "" if it is done.
+func (l *listing) some(entries iter.Seq2[store.Entry, error]) (from string, err error) {
 	var folder []byte // the one that is listed and being passed over
 	inside := 0
-	for e, err := range r.Scan(keys) {
+	for e, err := range entries {
 		if err != nil {
 			return "", err
 		}

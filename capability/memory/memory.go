@@ -18,6 +18,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"kernos/kernel"
@@ -45,6 +46,10 @@ type Options struct {
 	// if there is none. Nil means that proc is empty.
 	Proc func(ctx context.Context, key string) (json.RawMessage, error)
 
+	// ProcKeys returns the keys that Proc knows, such as proc/uptime, for who lists them. Nil
+	// means that there are none to list.
+	ProcKeys func() []string
+
 	// Now is the clock. Nil means [time.Now].
 	Now func() time.Time
 
@@ -65,11 +70,12 @@ const (
 )
 
 // A Memory keeps values in a store. It is safe for concurrent use and starts no
-// goroutines.
+// goroutines; its owner may give one to [Memory.Expire].
 type Memory struct {
-	store store.Store
-	blobs *blobs.Dir
-	opts  Options
+	store    store.Store
+	blobs    *blobs.Dir
+	opts     Options
+	recorder atomic.Pointer[kernel.Recorder] // of what happens without a call
 }
 
 // New returns the memory that is in a store, with its large values in a directory of
@@ -102,14 +108,14 @@ func Module(s store.Store, b *blobs.Dir, opts *Options) kernel.Module {
 	return New(s, b, opts).Module()
 }
 
-// Changed is the event that a key has been set or deleted.
+// Changed is the event that a key has been set or deleted, or has expired.
 const Changed message.Type = "Memory.Changed"
 
 // Module returns the syscalls of the memory.
 func (m *Memory) Module() kernel.Module {
 	changed := []kernel.EventDefinition{{
 		Type:    Changed,
-		Summary: "A key was set or deleted: {key, revision, deleted?}. It goes to those who watch, not to the caller.",
+		Summary: "A key was set or deleted, or has expired: {key, revision, deleted?, expired?}. It goes to those who watch, not to the caller.",
 	}}
 	return kernel.Module{
 		Name:    "memory",

@@ -74,7 +74,7 @@ func (w *world) RecordWith(_ *store.Batch, rs []kernel.Record, apply func() erro
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, r := range rs {
-		if r.Message.Kind == message.KindEvent {
+		if r.Message != nil && r.Message.Kind == message.KindEvent {
 			w.events = append(w.events, string(r.Message.Type)+" "+string(r.Message.Data))
 		}
 	}
@@ -326,8 +326,24 @@ func TestProcIsReadFromItsOwner(t *testing.T) {
 			return nil, errors.New("a secret of the operator")
 		}
 		return nil, nil
+	}, ProcKeys: func() []string {
+		keys := []string{"proc/version", "proc/uptime"}
+		for i := range 40 {
+			keys = append(keys, fmt.Sprintf("proc/cpu/%02d", i))
+		}
+		return keys
 	}})
 	w.reply("Get", `{"key":"/proc//version"}`, `"1.0"`)
+	w.reply("Get", `{"key":"proc/version","withRevision":true}`, `{"value":"1.0","revision":0,"updated":1700000000000}`)
+	w.refuse("Get", `{"key":"proc/version","revision":3}`, 404, "Key not found: proc/version at revision 3 (proc/* is computed when it is read")
+	w.refuse("Get", `{"key":"proc/other","withRevision":true}`, 404, "Key not found: proc/other")
+	w.reply("List", `{"prefix":"proc"}`, `{"keys":["proc/cpu/","proc/uptime","proc/version"]}`)
+	w.reply("List", `{"prefix":"/proc/cpu/","limit":40}`, `{"keys":["`+strings.Join(w.page(`"prefix":"proc/cpu","limit":7`, nil), `","`)+`"]}`)
+	if all := w.page(`"prefix":"proc","recursive":true,"limit":5`, nil); len(all) != 42 || all[0] != "proc/cpu/00" || all[41] != "proc/version" {
+		t.Errorf("listed %q", all)
+	}
+	w.reply("Set", `{"key":"a","value":1}`, ok)
+	w.reply("List", `{"recursive":true}`, `{"keys":["a"]}`) // what can be read and written back
 	w.refuse("Get", `{"key":"proc/other"}`, 404, "Key not found: proc/other")
 	w.refuse("Get", `{"key":"proc/broken"}`, 500, "Memory backend failure")
 	w.refuse("Set", `{"key":"proc/version","value":"2.0"}`, 403, "read-only")
@@ -468,6 +484,30 @@ func TestLargeValuesGoInAndOut(t *testing.T) {
 	if got := w.ask("Get", `{"key":"b","revision":1,"withRevision":true}`); len(got.Data) < len(big) {
 		t.Errorf("got %.100s", got.Data)
 	}
+}
+
+// Who declares what data is need not fear that it is taken for something else.
+func TestDataPointersAreWhatTheirMediaTypeSays(t *testing.T) {
+	w := newWorld(t, Options{})
+	for _, c := range []struct{ path, as, want string }{
+		{`text/plain,12345`, ``, `"12345"`},
+		{`,12345`, ``, `"12345"`}, // which is text/plain
+		{`text/markdown;base64,W10=`, ``, `"[]"`},
+		{`text/plain;charset=utf-8,{"a":1}`, ``, `"{\"a\":1}"`},
+		{`application/octet-stream,7`, ``, `"7"`},
+		{`application/json,12345`, ``, `12345`},
+		{`application/json;charset=utf-8;base64,W10=`, ``, `[]`},
+		{`Application/JSON,"a"`, ``, `"a"`},
+		{`application/problem+json,{"a":1}`, ``, `{"a":1}`},
+		{`text/plain,12345`, `,"as":"json"`, `12345`},
+		{`application/json,12345`, `,"as":"text"`, `"12345"`},
+	} {
+		path := string(jsonscan.AppendQuoted(nil, c.path))
+		w.reply("Set", `{"key":"a","valueRef":{"scheme":"data","path":`+path+`}`+c.as+`}`, ok)
+		w.reply("Get", `{"key":"a"}`, c.want)
+	}
+	w.refuse("Set", `{"key":"a","valueRef":{"scheme":"data","path":"application/json,{"}}`, 422, "not JSON: ")
+	w.refuse("Set", `{"key":"a","valueRef":{"scheme":"data","path":"image/png;base64,/w=="}}`, 422, "neither JSON nor UTF-8")
 }
 
 func TestValueMayNotBeTooLarge(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 //	m l KEY              what a key that went has left: its revisions go on from there
 //
 // A version moves from v to h when another takes its place; nothing is ever in both. Each
-// knows which of those before it are still in the history, and whether they have blobs, so
+// knows which of those before it are still in the history, and whether they need blobs, so
 // that they can be removed unseen.
 // Numbers are 8 bytes, the most significant first.
 const (
@@ -38,7 +38,7 @@ func appendCurrentKey(b []byte, key Key) []byte {
 	return append(append(b, store.SpaceMemory, current), key...)
 }
 
-// historyKey is also the owner of the version's blob, wherever the version is.
+// historyKey is also the owner of the version's blobs, wherever the version is.
 func historyKey(key Key, revision uint64) []byte {
 	return appendHistoryKey(make([]byte, 0, historyKeySize(key)), key, revision)
 }
@@ -70,7 +70,7 @@ func splitTimeKey(b []byte) (ms int64, key Key) {
 type trail struct {
 	revision uint64 // of the last one
 	oldest   uint64 // none before it is kept
-	blobbed  uint64 // none after it has a blob; 0: none has
+	blobbed  uint64 // none after it needs a blob; 0: none does
 }
 
 // A version is one value that a key has or had, or its deletion. Times are milliseconds
@@ -84,15 +84,22 @@ type version struct {
 	text    []byte     // JSON, if it is not in a blob
 	blob    blobs.Hash // if large is not 0
 	large   int64      // size of the text in the blob
+
+	// mentions are the blobs that the value points to. They are kept for it, as its own is.
+	mentions []blobs.Hash
 }
+
+// needsBlobs reports whether the version has references to blobs.
+func (v *version) needsBlobs() bool { return v.large != 0 || len(v.mentions) > 0 }
 
 // Flags of a version as it is stored.
 const (
 	flagDeleted = 1 << iota
 	flagExpires
 	flagLarge
-	flagBlobbed // a version before has a blob, and this one has none
-	flagsKnown  = flagDeleted | flagExpires | flagLarge | flagBlobbed
+	flagBlobbed // a version before needs a blob, and this one does not
+	flagMentions
+	flagsKnown = flagDeleted | flagExpires | flagLarge | flagBlobbed | flagMentions
 )
 
 func (v *version) append(b []byte) []byte {
@@ -106,7 +113,10 @@ func (v *version) append(b []byte) []byte {
 	if v.large != 0 {
 		flags |= flagLarge
 	}
-	if v.large == 0 && v.blobbed != 0 {
+	if len(v.mentions) > 0 {
+		flags |= flagMentions
+	}
+	if v.blobbed != 0 && !v.needsBlobs() {
 		flags |= flagBlobbed
 	}
 	b = append(b, flags)
@@ -121,6 +131,12 @@ func (v *version) append(b []byte) []byte {
 	}
 	b = binary.AppendUvarint(b, uint64(len(v.message)))
 	b = append(b, v.message...)
+	if len(v.mentions) > 0 {
+		b = binary.AppendUvarint(b, uint64(len(v.mentions)))
+		for i := range v.mentions {
+			b = append(b, v.mentions[i][:]...)
+		}
+	}
 	if v.large != 0 {
 		b = binary.AppendUvarint(b, uint64(v.large))
 		return append(b, v.blob[:]...)
@@ -156,7 +172,7 @@ func parseVersion(b []byte) (v version, err error) {
 	v.revision = number()
 	v.oldest = v.revision - number()
 	switch {
-	case flags&flagLarge != 0:
+	case flags&(flagLarge|flagMentions) != 0:
 		v.blobbed = v.revision
 	case flags&flagBlobbed != 0:
 		v.blobbed = number()
@@ -170,6 +186,16 @@ func parseVersion(b []byte) (v version, err error) {
 		return version{}, errRecord
 	}
 	v.message, b = b[:id], b[id:]
+	if flags&flagMentions != 0 {
+		n := number()
+		if err != nil || n == 0 || n > uint64(len(b)/len(v.blob)) {
+			return version{}, errRecord
+		}
+		v.mentions = make([]blobs.Hash, n)
+		for i := range v.mentions {
+			b = b[copy(v.mentions[i][:], b):]
+		}
+	}
 	if flags&flagLarge == 0 {
 		v.text = b
 		return v, nil
@@ -291,7 +317,7 @@ func (m *Memory) supersede(d *draft, key Key, old *was) (next trail, err error) 
 const maxForgotten = 32
 
 // outdate removes a version from the history that is too many. It looks at the version
-// only if it may have a blob.
+// only if it may need a blob.
 func (m *Memory) outdate(d *draft, key Key, old *was, revision uint64) error {
 	switch {
 	case revision > old.blobbed:
@@ -318,5 +344,8 @@ func forget(b *store.Batch, key Key, v *version) {
 	b.Delete(owner)
 	if v.large != 0 {
 		blobs.Unrefer(b, v.blob, owner)
+	}
+	for _, h := range v.mentions {
+		blobs.Unrefer(b, h, owner)
 	}
 }

@@ -16,8 +16,8 @@ import (
 type setInput struct {
 	Key        string               `json:"key" jsonschema_description:"Path in the memory namespace (e.g., '/notes/123', 'vault/api-key'). A leading slash is optional; no trailing slash, no '.' or '..', at most 512 bytes."`
 	Value      any                  `json:"value,omitempty" jsonschema_description:"Content to store: any JSON value, kept exactly as it is written. For encrypted storage, use the vault/* namespace with pwenc:v1:* format. Either this or valueRef."`
-	ValueRef   *message.BlobPointer `json:"valueRef,omitempty" jsonschema_description:"Where the content is, if it is too large for a message: at most 64 MB. Content that is JSON is stored as that, other UTF-8 as a string."`
-	As         string               `json:"as,omitempty" jsonschema:"enum=json,enum=text" jsonschema_description:"What the content behind valueRef is, if that should not be found out: json or text."`
+	ValueRef   *message.BlobPointer `json:"valueRef,omitempty" jsonschema_description:"Where the content is, if it is too large for a message: at most 64 MB. A data pointer says what it is by its media type. Other content that is JSON is stored as that, other UTF-8 as a string."`
+	As         string               `json:"as,omitempty" jsonschema:"enum=json,enum=text" jsonschema_description:"What the content behind valueRef is, whatever its media type says or it looks like: json or text."`
 	TTL        int64                `json:"ttl,omitempty" jsonschema:"minimum=1" jsonschema_description:"Milliseconds after which the key is gone. Without it, the key stays, also if it had a ttl before."`
 	IfRevision int64                `json:"ifRevision,omitempty" jsonschema:"minimum=0" jsonschema_description:"Store only if the key is at this revision; 0: only if it does not exist. Otherwise the answer is a 409. Memory.Get tells the revision with withRevision."`
 }
@@ -71,13 +71,8 @@ func (m *Memory) write(ctx context.Context, msg *message.Message) ([]byte, error
 		v.expires = now + int64(integer(in.ttl))
 		d.Set(timeKey(expires, v.expires, key), nil)
 	}
-	if len(text) > maxInline {
-		blob, err := m.blobs.Put(text)
-		if err != nil {
-			return nil, err
-		}
-		v.text, v.blob, v.large = nil, blob.Hash, blob.Size
-		blobs.Refer(&d.Batch, blob.Hash, historyKey(key, v.revision))
+	if err := m.needBlobs(d, key, &v); err != nil {
+		return nil, err
 	}
 	d.Set(old.entry.Key, d.record(&v))
 	if err := m.change(ctx, &d.Batch, key, v.revision, false); err != nil {
@@ -108,6 +103,32 @@ func (m *Memory) expect(d *draft, asked string, key Key, ifRevision []byte) (old
 		return old, mismatch(asked, integer(ifRevision), actual)
 	}
 	return old, nil
+}
+
+// maxMentions is how many blobs a value may point to.
+const maxMentions = 1024
+
+// needBlobs keeps the blobs that a new version points to, and makes one of its text if that is
+// large.
+func (m *Memory) needBlobs(d *draft, key Key, v *version) error {
+	if mentions := m.blobs.Mentions(v.text); len(mentions) > 0 {
+		if len(mentions) > maxMentions {
+			return message.Errorf(422, "The value points to %d blobs, and %d are allowed: divide it between several keys", len(mentions), maxMentions)
+		}
+		v.mentions = m.blobs.Keep(mentions)
+		for _, h := range v.mentions {
+			blobs.Refer(&d.Batch, h, historyKey(key, v.revision))
+		}
+	}
+	if len(v.text) > maxInline {
+		blob, err := m.blobs.Put(v.text)
+		if err != nil {
+			return err
+		}
+		v.text, v.blob, v.large = nil, blob.Hash, blob.Size
+		blobs.Refer(&d.Batch, blob.Hash, historyKey(key, v.revision))
+	}
+	return nil
 }
 
 // change stages a batch, and tells those who watch.
@@ -147,13 +168,34 @@ func (m *Memory) content(ctx context.Context, in *request, d *draft) ([]byte, er
 	if err != nil {
 		return nil, err
 	}
-	return textOf(data, in.as)
+	as := string(in.as)
+	if in.as == nil && p.Scheme == "data" {
+		as = declared(p)
+	}
+	return textOf(data, as)
+}
+
+// What the content behind a valueRef can be, as a token of the member as. "" means that it is
+// found out.
+const (
+	asJSON = `"json"`
+	asText = `"text"`
+)
+
+// declared is what the media type of a data pointer says.
+func declared(p message.BlobPointer) string {
+	mediaType, _, _ := p.Inline() // it has been resolved
+	name, _, _ := strings.Cut(strings.ToLower(mediaType), ";")
+	if name = strings.TrimSpace(name); name == "application/json" || name == "text/json" || strings.HasSuffix(name, "+json") {
+		return asJSON
+	}
+	return asText
 }
 
 // textOf makes JSON text of what a valueRef points to.
-func textOf(data []byte, as []byte) ([]byte, error) {
+func textOf(data []byte, as string) ([]byte, error) {
 	var scan jsonscan.Scanner
-	if string(as) != `"text"` {
+	if as != asText {
 		end, err := scan.ValueWithin(data, 0, depthAround)
 		if err == nil {
 			if end = jsonscan.Space(data, end); end < len(data) {
@@ -163,7 +205,7 @@ func textOf(data []byte, as []byte) ([]byte, error) {
 		if err == nil {
 			return limited(jsonscan.AppendCompact(nil, data))
 		}
-		if as != nil {
+		if as == asJSON {
 			return nil, message.Errorf(422, "The content behind valueRef is not JSON: %v", err)
 		}
 	}

@@ -3,17 +3,90 @@ package memory
 import (
 	"context"
 	"errors"
+	"strconv"
 	"time"
 
+	"github.com/oklog/ulid/v2"
+
+	"kernos/internal/jsonscan"
+	"kernos/kernel"
+	"kernos/message"
 	"kernos/store"
 )
+
+// SetRecorder says who is told, by an event [Changed], that a key has expired. Before, nobody
+// is. It is the kernel's own recorder.
+func (m *Memory) SetRecorder(r kernel.Recorder) { m.recorder.Store(&r) }
+
+// How often Expire looks.
+const (
+	expirePause = 100 * time.Millisecond // at most
+	expireEvery = time.Minute            // at least
+)
+
+// Expire sweeps keys when they expire, so that who watches learns it then, until ctx ends or
+// the store is closed. If the store does not take it, the log says so, and it is tried again
+// later. One call of it may run beside [Memory.Sweep].
+func (m *Memory) Expire(ctx context.Context) {
+	w := m.store.Watch([]byte{store.SpaceMemory, expires})
+	defer w.Stop()
+	for failing := false; ; {
+		wait, news := expireEvery, w.C
+		_, err := m.sweep(ctx, expires, m.opts.Now().UnixMilli(), m.sweepExpired)
+		if err == nil {
+			wait, err = m.untilNext()
+		}
+		if ctx.Err() != nil || errors.Is(err, store.ErrClosed) {
+			return
+		}
+		if err != nil {
+			wait, news = expireEvery, nil
+			if !failing {
+				m.opts.Log.Warn("keys that have expired can't be removed; it is tried again every minute", "error", err)
+			}
+		}
+		failing = err != nil
+		if !pause(ctx, expirePause, nil) || !pause(ctx, wait-expirePause, news) {
+			return
+		}
+	}
+}
+
+// untilNext is how long it takes until a key expires, or Expire looks anyway.
+func (m *Memory) untilNext() (time.Duration, error) {
+	for e, err := range m.store.Scan(store.Prefix([]byte{store.SpaceMemory, expires})) {
+		if err != nil {
+			return expireEvery, err
+		}
+		ms, _ := splitTimeKey(e.Key)
+		// Compared first: the time may be too far away for a Duration.
+		if left := ms - m.opts.Now().UnixMilli(); left < expireEvery.Milliseconds() {
+			return time.Duration(left) * time.Millisecond, nil
+		}
+		break
+	}
+	return expireEvery, nil
+}
+
+// pause waits for a time, or less if there is news, and returns false if ctx has ended.
+func pause(ctx context.Context, d time.Duration, news <-chan struct{}) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-news:
+	case <-ctx.Done():
+	}
+	return ctx.Err() == nil
+}
 
 // sweepChunk bounds what a sweep holds in memory, and what one batch of it removes.
 const sweepChunk = 256
 
 // Sweep removes the keys that have expired, and the history of keys that have not been
 // there for longer than [Options.Remember]. It returns how many keys it has removed
-// something of. Readers see no difference: what is removed was not there for them.
+// something of. Readers see no difference: what is removed was not there for them. Who
+// watches is told of keys that have expired; see [Memory.SetRecorder].
 // Whoever gives an expired key a new value at the same time wins.
 //
 // Its owner calls it now and then, one call at a time.
@@ -84,14 +157,34 @@ func (m *Memory) sweepExpired(ms int64, key Key) (swept bool, err error) {
 	var b store.Batch
 	b.Delete(timeKey(expires, ms, key))
 	b.IfRevision(currentKey(key), e.Revision)
-	if swept = e.Revision != 0 && v.expires == ms; swept {
+	if e.Revision != 0 && v.expires == ms {
 		b.Delete(currentKey(key))
 		leave(&b, key, v.trail)
 		b.Set(historyKey(key, v.revision), e.Value)
 		b.Set(timeKey(gone, ms, key), nil)
+		return true, m.applyExpired(&b, key, &v)
 	}
 	_, err = m.store.Apply(&b)
-	return swept, err
+	return false, err
+}
+
+// applyExpired applies a batch that removes a key, and records that with it.
+func (m *Memory) applyExpired(b *store.Batch, key Key, v *version) error {
+	apply := func() error {
+		_, err := m.store.Apply(b)
+		return err
+	}
+	recorder := m.recorder.Load()
+	if recorder == nil {
+		return apply()
+	}
+	event := jsonscan.AppendQuoted([]byte(`{"key":`), string(key))
+	event = strconv.AppendUint(append(event, `,"revision":`...), v.revision, 10)
+	msg := message.Message{Kind: message.KindEvent, Type: Changed, Data: append(event, `,"expired":true}`...)}
+	// It is the last consequence of the command that set the key.
+	msg.Metadata = message.Metadata{ID: message.ID(ulid.Make().String()), Timestamp: m.opts.Now().UnixMilli(), Causation: message.ID(v.message)}
+	// There is no request that was recorded before.
+	return (*recorder).RecordWith(b, []kernel.Record{{}, {Message: &msg, Way: kernel.Within}}, apply)
 }
 
 // sweepGone removes the history of a key that went at a time and has not come back.

@@ -1,15 +1,21 @@
 package memory
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"kernos/kernel"
+	"kernos/message"
 	"kernos/store"
 	"kernos/store/blobs"
 )
@@ -68,7 +74,7 @@ func TestSweepRemovesWhatHasExpiredAndOldHistory(t *testing.T) {
 	w.sweep(0)
 	w.reply("List", `{}`, `{"keys":["back","renewed","stays"]}`)
 	if len(w.events) != published {
-		t.Errorf("a sweep published %q", w.events[published:])
+		t.Errorf("nobody has asked for it, and a sweep published %q", w.events[published:])
 	}
 	// Who has gone is remembered for a while: revisions go on.
 	w.reply("Set", `{"key":"short/0","value":1,"ifRevision":0,"ttl":5}`, `{"success":true,"revision":2}`)
@@ -161,4 +167,102 @@ func TestSweepRacesWithSets(t *testing.T) {
 	if len(got) != defaultVersions {
 		t.Errorf("%d versions are kept", len(got))
 	}
+}
+
+func TestWhoWatchesLearnsThatAKeyHasExpired(t *testing.T) {
+	w := newWorld(t, Options{})
+	var records []kernel.Record
+	w.memory.SetRecorder(recorderFunc(func(rs []kernel.Record, apply func() error) error {
+		if err := apply(); err != nil {
+			return err
+		}
+		records = append(records, rs...)
+		return nil
+	}))
+	w.reply("Set", `{"key":"a","value":1}`, ok)
+	w.reply("Set", `{"key":"a","value":2,"ttl":10}`, ok)
+	w.reply("Set", `{"key":"b","value":1,"ttl":10}`, ok)
+	w.reply("Set", `{"key":"b","value":2,"ttl":20}`, ok)
+	w.clock.Add(10)
+	w.store.Fail(func(call string) error { // somebody else was faster
+		if call == "apply" {
+			return store.ErrConflict
+		}
+		return nil
+	})
+	w.sweep(0)
+	w.store.Fail(nil)
+	w.sweep(1)
+	w.sweep(0)
+	if len(records) != 2 || records[0].Message != nil || records[1].Way != kernel.Within {
+		t.Fatalf("recorded %v", records)
+	}
+	m := *records[1].Message
+	if m.Metadata.ID == "" || m.Metadata.Timestamp != w.clock.Load() || m.Metadata.Causation != "c2" ||
+		m.Kind != message.KindEvent || m.Type != Changed || string(m.Data) != `{"key":"a","revision":2,"expired":true}` {
+		t.Errorf("recorded %s", message.Append(nil, &m))
+	}
+}
+
+// recorderFunc is a recorder of what happens without a call.
+type recorderFunc func(rs []kernel.Record, apply func() error) error
+
+func (f recorderFunc) Record(kernel.Record) {}
+func (f recorderFunc) RecordWith(_ *store.Batch, rs []kernel.Record, apply func() error) error {
+	return f(rs, apply)
+}
+
+func TestExpireSweepsWhenAKeyIsDue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, Options{})
+		w.memory.opts.Now = time.Now
+		var log bytes.Buffer
+		w.memory.opts.Log = slog.New(slog.NewTextHandler(&log, nil))
+		began := time.Now()
+		var expired []string
+		w.memory.SetRecorder(recorderFunc(func(rs []kernel.Record, apply func() error) error {
+			if err := apply(); err != nil {
+				return err
+			}
+			expired = append(expired, fmt.Sprint(string(rs[1].Message.Data), " ", time.Since(began).Round(expirePause)))
+			return nil
+		}))
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { w.memory.Expire(ctx) })
+		set := func(key string, ttl time.Duration) {
+			w.reply("Set", fmt.Sprintf(`{"key":%q,"value":1,"ttl":%d}`, key, ttl.Milliseconds()), ok)
+		}
+		set("late", time.Hour)
+		set("soon", 5*time.Second)
+		time.Sleep(time.Second)
+		set("sooner", 2*time.Second)
+		set("never", 1<<62)
+		time.Sleep(10 * time.Second)
+		want := []string{`{"key":"sooner","revision":1,"expired":true} 3s`, `{"key":"soon","revision":1,"expired":true} 5s`}
+		if synctest.Wait(); !slices.Equal(expired, want) {
+			t.Errorf("got %q, want %q", expired, want)
+		}
+		// A store that takes nothing is asked now and then, and the log says so once.
+		w.store.Fail(func(call string) error {
+			if call == "apply" {
+				return errors.New("no room")
+			}
+			return nil
+		})
+		time.Sleep(2 * time.Hour)
+		w.store.Fail(nil)
+		time.Sleep(expireEvery)
+		synctest.Wait()
+		if len(expired) != 3 || !strings.Contains(expired[2], `"late"`) || strings.Count(log.String(), "level=WARN") != 1 {
+			t.Errorf("got %q; the log says %s", expired, log.String())
+		}
+		cancel()
+		running.Wait()
+		running.Go(func() { w.memory.Expire(context.Background()) })
+		if err := w.store.Close(); err != nil {
+			t.Fatal(err)
+		}
+		running.Wait() // it ends with the store
+	})
 }

@@ -59,7 +59,7 @@ func (in *registerInput) read() (*definition, error) {
 	}
 	def := &definition{Definition: kernel.Definition{
 		Type: t, Kind: in.Kind, Summary: in.Description,
-		Slow: true, Streams: true, Timeout: time.Duration(in.Timeout) * time.Millisecond,
+		Slow: true, Streams: true, Outside: in.Kind == message.KindCommand, Timeout: time.Duration(in.Timeout) * time.Millisecond,
 	}}
 	for i, e := range in.Emits {
 		field := fmt.Sprintf("emits[%d].type", i)
@@ -93,21 +93,34 @@ func checkName(field string, t message.Type) error {
 		}
 		return invalid(field, "%s: expected Domain.Action in PascalCase, at most %d bytes, got %q%s", field, message.MaxTypeLength, message.Clip(string(t), 64), hint)
 	}
-	if reserved(t) {
+	if kernel.Reserved(t) {
 		return message.Errorf(403, "%s: %s is reserved, as all of Syscall.*, Sys.* and Kernel.* is; choose another domain", field, t)
 	}
 	return nil
 }
 
-// reserved reports whether a type belongs to the kernel. Some callers can't tell upper and
-// lower case apart.
-func reserved(t message.Type) bool {
-	d := t.Domain()
-	return strings.EqualFold(d, "Syscall") || strings.EqualFold(d, "Sys") || strings.EqualFold(d, "Kernel")
-}
-
 func emits(def *definition, t message.Type) bool {
 	return slices.ContainsFunc(def.Emits, func(e kernel.EventDefinition) bool { return e.Type == t })
+}
+
+// events names the events in words.
+func (d *definition) events() string {
+	if len(d.Emits) == 0 {
+		return "there are none"
+	}
+	names := make([]string, len(d.Emits))
+	for i, e := range d.Emits {
+		names[i] = string(e.Type)
+	}
+	return "there are " + message.Clip(strings.Join(names, ", "), 200)
+}
+
+// patience is the timeout in words.
+func (d *definition) patience() string {
+	if d.Timeout == 0 {
+		return "there is none"
+	}
+	return fmt.Sprintf("it is %d", d.Timeout.Milliseconds())
 }
 
 // agrees says in what another definition of the same type differs. Descriptions are for
@@ -124,10 +137,10 @@ func (d *definition) agrees(o *definition) error {
 		differs = append(differs, "outputSchema")
 	}
 	if len(d.Emits) != len(o.Emits) || slices.ContainsFunc(o.Emits, func(e kernel.EventDefinition) bool { return !emits(d, e.Type) }) {
-		differs = append(differs, "emits")
+		differs = append(differs, fmt.Sprintf("emits (%s)", d.events()))
 	}
 	if d.Timeout != o.Timeout {
-		differs = append(differs, fmt.Sprintf("timeout (it is %d)", d.Timeout.Milliseconds()))
+		differs = append(differs, fmt.Sprintf("timeout (%s)", d.patience()))
 	}
 	if differs == nil {
 		return nil

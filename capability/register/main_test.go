@@ -4,13 +4,14 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
-	"net"
+	"io"
 	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
 
 	"kernos/capability/introspect"
+	"kernos/internal/wire"
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/transport"
@@ -55,14 +56,19 @@ func answering(request message.Message, kind, typ, data string) string {
 // A program is one end of a connection to a kernel.
 type program struct {
 	t     testing.TB
-	conn  net.Conn
+	conn  io.ReadWriteCloser
 	lines *bufio.Reader
 	ended chan error // gets the error of the kernel's end
 }
 
 func connect(t testing.TB, k *kernel.Kernel) *program {
 	t.Helper()
-	here, there := net.Pipe()
+	here, there := wire.New()
+	return connectOver(t, k, here, there)
+}
+
+func connectOver(t testing.TB, k *kernel.Kernel, here, there io.ReadWriteCloser) *program {
+	t.Helper()
 	p := &program{t: t, conn: here, lines: bufio.NewReader(here), ended: make(chan error, 1)}
 	go func() {
 		_, err := transport.Serve(t.Context(), k, there, there, nil)

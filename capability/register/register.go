@@ -131,7 +131,7 @@ func (d *directory) register(ctx context.Context, in registerInput) (registerOut
 	d.connections[peer.ID()] = c
 	if s == nil {
 		s = newService(def, d.begun)
-		if err := d.registry.AddSyscall(module(def.Type), kernel.Syscall{Definition: def.Definition, Handler: s.handle}); err != nil {
+		if err := d.registry.AddSyscall(module(def.Type), kernel.Syscall{Definition: def.Definition, Handler: s.handle, Later: s.later}); err != nil {
 			return registerOutput{}, message.Errorf(409, "%s can't be registered: %v", def.Type, err)
 		}
 		d.services[def.Type] = s

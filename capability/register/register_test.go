@@ -27,7 +27,7 @@ func TestAProgramServesASyscall(t *testing.T) {
 	if got := types(t, caller); !strings.Contains(got, "Text.Count") {
 		t.Errorf("listed are %s", got)
 	}
-	if got := caller.call(line("query", "Syscall.Describe", "d", `{"name":"Text.Count"}`)); got != `reply {"name":"Text.Count","kind":"query","input":{"type":"object","properties":{"text":{"type":"string"}},"required":["text"],"additionalProperties":false},"output":{"type":"object","properties":{"words":{"type":"integer"}},"required":["words"]}}` {
+	if got := caller.call(line("query", "Syscall.Describe", "d", `{"name":"Text.Count"}`)); got != `reply {"name":"Text.Count","kind":"query","input":{"type":"object","properties":{"text":{"type":"string"}},"required":["text"],"additionalProperties":false},"output":{"type":"object","properties":{"words":{"type":"integer"}},"required":["words"]},"description":"Count words.","emits":[{"type":"Text.Counted","description":"So far."}],"timeout":5000}` {
 		t.Error(got)
 	}
 
@@ -178,8 +178,8 @@ func TestConnectionsAgreeOnAType(t *testing.T) {
 		strings.Replace(first, "query", "command", 1):                                                                               "kind (it is a query)",
 		strings.Replace(first, "10", "11", 1):                                                                                       "inputSchema",
 		strings.Replace(first, `"outputSchema":{}`, `"outputSchema":false`, 1):                                                      "outputSchema",
-		strings.Replace(first, `"name"`, `"emits":[{"type":"A.B"}],"name"`, 1):                                                      "emits",
-		strings.Replace(first, `"name"`, `"timeout":7,"name"`, 1):                                                                   "timeout (it is 0)",
+		strings.Replace(first, `"name"`, `"emits":[{"type":"A.B"}],"name"`, 1):                                                      "emits (there are none)",
+		strings.Replace(first, `"name"`, `"timeout":7,"name"`, 1):                                                                   "timeout (there is none)",
 		`{"name":"Text.Count","kind":"command","description":"Count.","inputSchema":true,"outputSchema":{},"handler":"connection"}`: "kind (it is a query), inputSchema",
 	} {
 		want := "error 409 Text.Count is served by another connection, and your definition differs in " + differs + "; send the same as Syscall.Describe shows, or choose another name"

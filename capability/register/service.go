@@ -34,6 +34,7 @@ type server struct {
 	*connection
 	failures atomic.Int64 // in a row: answers that did not come, or made no sense
 	resting  atomic.Int64 // until so long after the service's begun
+	withdraw func()       // tells the kernel that it serves the type no more
 }
 
 const (
@@ -54,16 +55,29 @@ func (s *service) servedBy(c *connection) bool {
 }
 
 func (s *service) join(c *connection) {
-	all := append(slices.Clone(s.all()), &server{connection: c})
+	one := &server{connection: c}
+	one.withdraw = c.peer.Offer(s.Type, func() bool { return s.rests(one, s.now()) })
+	all := append(slices.Clone(s.all()), one)
 	s.servers.Store(&all)
 }
 
 // leave takes a connection out and returns how many are left.
 func (s *service) leave(c *connection) int {
-	all := slices.DeleteFunc(slices.Clone(s.all()), func(one *server) bool { return one.connection == c })
+	all := slices.DeleteFunc(slices.Clone(s.all()), func(one *server) bool {
+		if one.connection != c {
+			return false
+		}
+		one.withdraw()
+		return true
+	})
 	s.servers.Store(&all)
 	return len(all)
 }
+
+// now is how long after begun it is.
+func (s *service) now() int64 { return int64(time.Since(s.begun)) }
+
+func (s *service) rests(one *server, now int64) bool { return one.resting.Load() > now }
 
 // pick returns who gets the next request: of those that do not rest, the one with the
 // fewest to answer, in turn among equals. It returns nil if nobody is left.
@@ -75,14 +89,14 @@ func (s *service) pick() *server {
 		}
 		return nil
 	}
-	now := int64(time.Since(s.begun))
+	now := s.now()
 	first := int(s.turn.Add(1) % uint64(len(all)))
 	var best *server
 	var least int64
 	rests := false
 	for i := range all {
 		one := all[(first+i)%len(all)]
-		n, r := one.inFlight.Load(), one.resting.Load() > now
+		n, r := one.inFlight.Load(), s.rests(one, now)
 		if best == nil || rests && !r || rests == r && n < least {
 			best, least, rests = one, n, r
 		}
@@ -97,60 +111,105 @@ func (s *service) handle(ctx context.Context, m message.Message, emit kernel.Emi
 		emit(m.Fail(message.Errorf(502, "The program that serves %s went away before it got the request; try again when it is back", s.Type)))
 		return
 	}
+	e := s.newErrand(ctx, one, m, emit)
+	e.done(one.peer.Ask(ctx, s.Type, m.Data, e.event))
+}
+
+// later is handle for when nothing has to be waited for.
+func (s *service) later(ctx context.Context, m message.Message, emit kernel.Emit) bool {
+	one := s.pick()
+	if one == nil {
+		return false
+	}
+	e := s.newErrand(ctx, one, m, emit)
+	if !one.peer.AskLater(ctx, s.Type, m.Data, e.event, e.done) {
+		one.inFlight.Add(-1)
+		s.turn.Add(^uint64(0)) // handle picks anew
+		return false
+	}
+	return true
+}
+
+// An errand is a request on its way to a connection and back.
+type errand struct {
+	*service
+	ctx  context.Context
+	one  *server
+	m    message.Message
+	emit kernel.Emit
+	over bool // it has failed before the outcome
+}
+
+func (s *service) newErrand(ctx context.Context, one *server, m message.Message, emit kernel.Emit) *errand {
 	one.inFlight.Add(1)
-	defer one.inFlight.Add(-1)
-	over := false
-	outcome, err := one.peer.Ask(ctx, s.Type, m.Data, func(e message.Message) {
-		if over {
+	return &errand{service: s, ctx: ctx, one: one, m: m, emit: emit}
+}
+
+// event passes on what comes before the outcome.
+func (e *errand) event(m message.Message) {
+	switch {
+	case e.over:
+	case m.Type != kernel.Progressed && e.outside(m.Type):
+		e.over = true // with that the context ends, and the connection is told so
+		e.failed(e.one)
+		e.emit(e.m.Fail(message.Errorf(502, "The program that serves %s sent the event %s, whose name is reserved", e.Type, m.Type)))
+	default:
+		e.emit(e.m.Event(m.Type, m.Data))
+	}
+}
+
+// outside reports whether events of a name are the kernel's own.
+func (e *errand) outside(t message.Type) bool {
+	k, _ := kernel.Of(e.ctx)
+	return k.Outside(t) != nil
+}
+
+// done passes on the outcome, or why there is none.
+func (e *errand) done(outcome message.Message, err error) {
+	e.one.inFlight.Add(-1)
+	switch {
+	case e.over:
+	case errors.Is(err, context.DeadlineExceeded):
+		e.failed(e.one)
+		e.emit(e.m.Fail(message.Errorf(504, "%s was not answered in time by the program that serves it", e.Type)))
+	case err != nil:
+		kernel.Fail(e.ctx, e.m, e.emit, err)
+	case outcome.Kind == message.KindError:
+		e.passError(&outcome)
+	default:
+		e.passReply(&outcome)
+	}
+}
+
+// passReply passes a reply on if its schema allows it.
+func (e *errand) passReply(outcome *message.Message) {
+	if e.Output != schema.Any {
+		if err := e.Output.Validate(outcome.Data); err != nil {
+			e.failed(e.one)
+			e.emit(e.m.Fail(e.broken(err)))
 			return
 		}
-		if reserved(e.Type) && e.Type != kernel.Progressed {
-			over = true // with that the context ends, and the connection is told so
-			s.failed(one)
-			emit(m.Fail(message.Errorf(502, "The program that serves %s sent the event %s, whose name is reserved", s.Type, e.Type)))
-			return
-		}
-		emit(m.Event(e.Type, e.Data))
-	})
-	if over {
-		return
 	}
-	if err != nil {
-		if errors.Is(err, context.DeadlineExceeded) {
-			s.failed(one)
-			err = message.Errorf(504, "%s was not answered in time by the program that serves it", s.Type)
-		}
-		kernel.Fail(ctx, m, emit, err)
-		return
-	}
-	if outcome.Kind == message.KindError {
-		s.passError(one, &m, &outcome, emit)
-		return
-	}
-	if s.Output != schema.Any {
-		if err := s.Output.Validate(outcome.Data); err != nil {
-			s.failed(one)
-			emit(m.Fail(s.broken(err)))
-			return
-		}
-	}
-	one.failures.Store(0)
-	emit(m.Reply(outcome.Data))
+	e.one.failures.Store(0)
+	e.emit(e.m.Reply(outcome.Data))
 }
 
 // passError passes an error on as it was meant.
-func (s *service) passError(one *server, m, outcome *message.Message, emit kernel.Emit) {
-	e := outcome.Err // it is the kernel's
-	if e == nil {
+func (e *errand) passError(outcome *message.Message) {
+	cause := outcome.Err // it is the kernel's
+	switch {
+	case cause != nil && cause.Code == 502: // what came was no message, or nothing did; a 503 is the caller's doing
+		e.failed(e.one)
+	case cause == nil:
 		var err error
-		if e, err = message.ParseError(outcome.Data); err != nil {
-			s.failed(one)
-			emit(m.Fail(message.Errorf(502, "The program that serves %s failed with something that is no error: %v", s.Type, err)))
+		if cause, err = message.ParseError(outcome.Data); err != nil {
+			e.failed(e.one)
+			e.emit(e.m.Fail(message.Errorf(502, "The program that serves %s failed with something that is no error: %v", e.Type, err)))
 			return
 		}
-		one.failures.Store(0)
+		e.one.failures.Store(0)
 	}
-	emit(m.Fail(e))
+	e.emit(e.m.Fail(cause))
 }
 
 // broken is the error for a reply that breaks its schema.
@@ -165,6 +224,6 @@ func (s *service) broken(err error) *message.Error {
 // failed notes that an answer did not come, or made no sense.
 func (s *service) failed(one *server) {
 	if one.failures.Add(1) >= maxFailures {
-		one.resting.Store(int64(time.Since(s.begun) + rest))
+		one.resting.Store(s.now() + int64(rest))
 	}
 }

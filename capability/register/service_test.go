@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -123,14 +125,28 @@ func TestAnAnswerThatIsLate(t *testing.T) {
 	})
 }
 
-// A connection that does not answer three times in a row is passed over for a while, as long
-// as others serve the type.
+// A connection whose answers make no sense three times in a row is passed over for a while,
+// as long as others serve the type.
 func TestAConnectionThatFailsRests(t *testing.T) {
+	for name, answer := range map[string]func(message.Message) string{
+		"an event with a reserved name":  func(m message.Message) string { return answering(m, "event", "Sys.Nonsense", `1`) },
+		"an event of a built-in syscall": func(m message.Message) string { return answering(m, "event", "Test.Happened", `1`) },
+		"no valid message": func(m message.Message) string {
+			return strings.Replace(answering(m, "reply", "Text.Count", `1`), `"timestamp":1735000000000`, `"timestamp":"now"`, 1)
+		},
+		"a message that is too long": func(m message.Message) string {
+			return answering(m, "reply", "Text.Count", `"`+strings.Repeat("x", message.MaxLine)+`"`)
+		},
+	} {
+		t.Run(name, func(t *testing.T) { rests(t, answer) })
+	}
+}
+
+func rests(t *testing.T, answer func(message.Message) string) {
 	synctest.Test(t, func(t *testing.T) {
-		k := newKernel(t, nil, nil)
+		k := newKernel(t, nil, nil, builtIns()...)
 		caller, bad, good := connect(t, k), connect(t, k), connect(t, k)
-		broken := `,"emits":[]`
-		bad.call(registration("Text.Count", broken))
+		bad.register("Text.Count")
 		good.register("Text.Count")
 		done := good.work("good")
 		answers := make(chan struct{})
@@ -143,8 +159,7 @@ func TestAConnectionThatFailsRests(t *testing.T) {
 					return
 				}
 				if m, _ := d.Decode(text); m.Kind.Asks() {
-					// An event with a reserved name makes no sense, and is an answer at once.
-					if _, err := fmt.Fprintln(bad.conn, answering(m, "event", "Sys.Nonsense", `1`)); err != nil {
+					if _, err := fmt.Fprintln(bad.conn, answer(m)); err != nil {
 						return
 					}
 				}
@@ -162,6 +177,9 @@ func TestAConnectionThatFailsRests(t *testing.T) {
 		}
 		if n := ask(40); n != maxFailures {
 			t.Errorf("%d failed", n)
+		}
+		if got := k.Services(); !slices.Equal(got, []kernel.Service{{Type: "Text.Count", Connections: 2, Resting: 1}}) {
+			t.Errorf("got %+v", got)
 		}
 		time.Sleep(rest + time.Second)
 		if n := ask(40); n != 1 {
@@ -296,7 +314,7 @@ func FuzzRegister(f *testing.F) {
 			return
 		}
 		var reply registerOutput
-		if err := json.Unmarshal(outcome.Data, &reply); err != nil || reserved(message.Type(reply.Name)) {
+		if err := json.Unmarshal(outcome.Data, &reply); err != nil || kernel.Reserved(message.Type(reply.Name)) {
 			t.Errorf("%s: %s", data, outcome.Data)
 		}
 		s, ok := k.Registry().Lookup(message.Type(reply.Name))
@@ -321,10 +339,12 @@ func TestAnAnswerThatIsNoMessage(t *testing.T) {
 	p.register("Test.Ask")
 	c.send(line("query", "Test.Ask", "q", `1`))
 	p.send(answering(p.next(), "error", "Test.Ask", `{"nonsense":1}`))
+	told := make(chan string, 1)
+	go func() { told <- brief(t, p.next()) }() // a pipe holds nothing: who does not read holds up whoever writes
 	if got := brief(t, c.next()); !strings.HasPrefix(got, "error 502 ") {
 		t.Error(got)
 	}
-	if got := brief(t, p.next()); !strings.HasPrefix(got, "error 422 ") {
+	if got := <-told; !strings.HasPrefix(got, "error 422 ") {
 		t.Error(got)
 	}
 }
@@ -332,11 +352,12 @@ func TestAnAnswerThatIsNoMessage(t *testing.T) {
 // A program with one thread may answer before it has read what else there is for it.
 func TestAProgramThatWritesBeforeItReads(t *testing.T) {
 	k := newKernel(t, nil, nil)
-	p, c := connect(t, k), connect(t, k)
+	here, there := net.Pipe() // without a buffer
+	p, c := connectOver(t, k, here, there), connect(t, k)
 	p.register("Test.Ask")
 	c.send(line("query", "Test.Ask", "q", `1`))
 	request := p.next()
-	if err := p.conn.SetWriteDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := here.SetWriteDeadline(time.Now().Add(10 * time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	p.send(line("query", "Ping", "ping", `{"payload":1}`), answering(request, "reply", "Test.Ask", `2`), line("query", "Ping", "ping", `{"payload":2}`))
@@ -360,20 +381,26 @@ func TestAProgramThatCallsItself(t *testing.T) {
 		p.send(line("query", "Test.Ask", id, `1`))
 		requests = append(requests, p.next())
 	}
-	if got := p.call(line("query", "Test.Ask", "3", `1`)); !strings.HasPrefix(got, "error 429 ") {
-		t.Error(got)
+	p.send(line("query", "Test.Ask", "3", `1`)) // it waits for one of those
+	p.send(answering(requests[0], "reply", "Test.Ask", `1`))
+	got := []string{brief(t, p.next()), brief(t, p.next())} // the answer, and the request that has its place
+	slices.Sort(got)
+	if !slices.Equal(got, []string{"query Test.Ask 1", "reply 1"}) {
+		t.Errorf("got %q", got)
 	}
-	for _, r := range requests {
-		if got := p.call(answering(r, "reply", "Test.Ask", `2`)); got != "reply 2" {
-			t.Error(got)
-		}
+	if got := p.call(answering(requests[1], "reply", "Test.Ask", `2`)); got != "reply 2" {
+		t.Error(got)
 	}
 }
 
+// builtIns is a syscall with an event.
+func builtIns() []kernel.Syscall {
+	return []kernel.Syscall{kernel.Query(kernel.Definition{Type: "Test.Built", Summary: "Built in.", Emits: []kernel.EventDefinition{{Type: "Test.Happened", Summary: "It happened."}}},
+		func(context.Context, struct{}) (struct{}, error) { return struct{}{}, nil })}
+}
+
 func TestABuiltInEventIsNoName(t *testing.T) {
-	built := kernel.Query(kernel.Definition{Type: "Test.Built", Summary: "Built in.", Emits: []kernel.EventDefinition{{Type: "Test.Happened", Summary: "It happened."}}},
-		func(context.Context, struct{}) (struct{}, error) { return struct{}{}, nil })
-	p := connect(t, newKernel(t, nil, nil, built))
+	p := connect(t, newKernel(t, nil, nil, builtIns()...))
 	if got := p.call(registration("Test.Happened", "")); !strings.HasPrefix(got, "error 403 ") {
 		t.Error(got)
 	}

@@ -28,6 +28,7 @@ func (t *Tree) writeSyscall() kernel.Syscall {
 		Type:    "VFS.Write",
 		Summary: "Write a file of the os:// tree, whole or not at all.",
 		Input:   schema.Input[writeInput]().Quiet(), // the vault's secrets may come through it
+		Outside: true,
 		Redact:  t.redact,
 	}, t.writeCall)
 }

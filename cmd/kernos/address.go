@@ -46,8 +46,11 @@ func findAddress() (*address, error) {
 }
 
 const (
-	// patience is how long a client waits for a daemon that begins or ends.
+	// patience is how long a client waits for a daemon that begins.
 	patience = 10 * time.Second
+
+	// leaving is how long it waits for one that ends, and has until then to finish what runs.
+	leaving = patience + unix.DefaultGrace
 
 	shortestWait = 2 * time.Millisecond
 	longestWait  = 100 * time.Millisecond
@@ -72,7 +75,7 @@ func waits(ctx context.Context) func() bool {
 // connect returns a connection to the daemon that runs, or nil if none does. It waits for
 // one that begins, and for one that ends to be gone.
 func (a *address) connect(ctx context.Context) (*unix.Conn, error) {
-	waiting, cancel := context.WithTimeout(ctx, patience)
+	waiting, cancel := context.WithTimeout(ctx, leaving)
 	defer cancel()
 	wait := waits(waiting)
 	for {
@@ -89,7 +92,7 @@ func (a *address) connect(ctx context.Context) (*unix.Conn, error) {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		if !absent(err) && waiting.Err() == nil {
+		if !absent(err) && !unix.Stopping(err) && waiting.Err() == nil {
 			return nil, &exitStatus{status: exitUnreachable, cause: err}
 		}
 		if !wait() {

@@ -8,20 +8,21 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
+	"kernos/capability/history"
 	"kernos/client"
 	"kernos/internal/nearest"
 	"kernos/kernel"
 	"kernos/message"
-	"kernos/schema"
 )
 
 func callCommand() *cobra.Command {
-	return &cobra.Command{
+	c := &cobra.Command{
 		Use:   "call TYPE [--PARAMETER VALUE …]",
 		Short: "Call one method; kernos MODULE METHOD is the same",
 		Long: `Call one method of a server and show the data that it answers with. What there is to
@@ -36,26 +37,44 @@ memory get. Parameters are written
   --key VALUE          as the parameter wants it: a text, a number, true or false
   --owner.name VALUE   a field within a parameter
   --tag a --tag b      a list
-  key=VALUE            the same as --key VALUE
+  --key=VALUE          the same as --key VALUE, for a VALUE that looks like a flag below
+  key=VALUE            the same
   key:=JSON            any JSON
   key=@FILE            what is in a file; @- is standard input
   --data JSON          all of them as one object; - is standard input, @FILE a file
+  -- VALUE …           values of parameters that are not given, in the order of the help,
+                       each as it is, whatever it looks like
 
 Data goes to standard output, progress and everything else to standard error. The status
 is 1 if an error came back, 3 if the server does not allow it, 4 if it can't be reached,
-5 for parameters that the method does not take, 6 for a method that is not there.`,
+5 for parameters that the method does not take, 6 for a method that is not there.
+
+These flags are not parameters; a parameter of such a name is written NAME=VALUE:
+
+` + ownFlagsHelp(),
 		Example: `  kernos memory set --key notes/1 --value milk
   kernos call Memory.Get key=notes/1 --jq .
+  kernos memory get -- "$key"
   kernos memory list --output table --context office
   kernos call kernel_ping payload:=[1,2] --as curl`,
-		DisableFlagParsing: true,
-		RunE:               func(c *cobra.Command, args []string) error { return runCall(c, args) },
-		ValidArgsFunction:  completeCall,
+		DisableFlagParsing:    true,
+		DisableFlagsInUseLine: true,
+		RunE:                  func(c *cobra.Command, args []string) error { return runCall(c, args) },
+		ValidArgsFunction:     completeCall,
 	}
+	listsItsFlags(c)
+	return c
+}
+
+// listsItsFlags leaves the flags of a command that reads them itself to its own help text
+// and completion.
+func listsItsFlags(c *cobra.Command) {
+	c.Flags().BoolP("help", "h", false, "")
+	_ = c.Flags().MarkHidden("help")
 }
 
 // asModule turns a command line that begins with no command into a call: the word is the
-// name of a module.
+// name of a module. Flags of kernos call may stand before it, or before a command.
 func asModule(root *cobra.Command, args []string) []string {
 	at := 0
 	if len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd) {
@@ -64,29 +83,42 @@ func asModule(root *cobra.Command, args []string) []string {
 			return args // the first word is being written
 		}
 	}
-	if len(args) <= at || strings.HasPrefix(args[at], "-") {
-		return args
-	}
-	switch args[at] {
-	case "help", "completion", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd:
-		return args
-	}
-	for _, c := range root.Commands() {
-		if c.Name() == args[at] || c.HasAlias(args[at]) {
-			return args
+	first := at
+	for first < len(args) && isFlag(args[first]) {
+		own, _, hasValue := findOwn(args[first])
+		if own == nil || own.name == "help" {
+			return args // a flag of kernos itself
+		}
+		if first++; own.text != nil && !hasValue {
+			first++
 		}
 	}
-	return append(append(append([]string{}, args[:at]...), "call"), args[at:]...)
+	if len(args) <= at {
+		return args
+	}
+	command := "call"
+	behind := args[min(first, len(args)):]
+	if first < len(args) && isCommand(root, args[first]) {
+		command, behind = args[first], args[first+1:]
+	}
+	return slices.Concat(args[:at], []string{command}, args[at:min(first, len(args))], behind)
+}
+
+func isCommand(root *cobra.Command, word string) bool {
+	switch word {
+	case "help", "completion", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd:
+		return true
+	}
+	return slices.ContainsFunc(root.Commands(), func(c *cobra.Command) bool { return c.Name() == word || c.HasAlias(word) })
 }
 
 // A calling is one call, from its command line to its exit status.
 type calling struct {
 	*callLine
-	root     *cobra.Command
+	root *cobra.Command
+	destination
 	screen   *screen
 	in       io.Reader
-	target   client.Target
-	local    *address // if the server is the daemon of this user
 	conn     *client.Client
 	cache    *client.Cache
 	catalog  *client.Catalog // nil if it can't be had
@@ -102,7 +134,11 @@ func runCall(c *cobra.Command, args []string) error {
 		return fmt.Errorf("%w; see kernos call --help", err)
 	}
 	if line.help && len(line.words) == 0 {
-		return c.Help()
+		call, _, err := c.Root().Find([]string{"call"})
+		if err != nil {
+			return err
+		}
+		return call.Help()
 	}
 	ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -119,7 +155,7 @@ func runCall(c *cobra.Command, args []string) error {
 }
 
 func (c *calling) run(ctx context.Context) (err error) {
-	if c.target, c.local, err = findServer(&c.callFlags); err != nil {
+	if c.destination, err = findServer(&c.callFlags); err != nil {
 		return err
 	}
 	if err := c.connect(ctx); err != nil {
@@ -142,7 +178,7 @@ func (c *calling) run(ctx context.Context) (err error) {
 	}
 	params, err := parameters(c.method, &c.callFlags, c.tokens, c.in)
 	if err != nil {
-		return c.refused(err)
+		return c.refused(params, err)
 	}
 	if params, err = c.complete(ctx, params); err != nil {
 		return err
@@ -158,36 +194,11 @@ func (c *calling) run(ctx context.Context) (err error) {
 	return c.send(ctx, params)
 }
 
-// findServer says whom the flags, the environment and the current context mean.
-func findServer(f *callFlags) (t client.Target, local *address, err error) {
-	if f.server != "" {
-		t = client.Target{URL: f.server, Token: os.Getenv("KERNOS_TOKEN")}
-		return t, nil, t.Check()
-	}
-	all, err := readContexts()
-	if err != nil {
-		return t, nil, failed(err)
-	}
-	name := f.context
-	if name == "" {
-		name = all.current()
-	}
-	if name != localContext {
-		t, err = all.target(name)
-		return t, nil, err
-	}
-	local, err = findAddress()
-	if err != nil {
-		return t, nil, err
-	}
-	return local.target(), local, nil
-}
-
 // connect connects to the server. The daemon of this user is started if it is not running.
 // A command line that sends nothing does with what the cache has.
 func (c *calling) connect(ctx context.Context) (err error) {
 	start := c.startable()
-	c.conn, err = dialServer(ctx, c.target, c.local, start)
+	c.conn, err = c.dial(ctx, start)
 	if err == nil {
 		return nil
 	}
@@ -198,7 +209,7 @@ func (c *calling) connect(ctx context.Context) (err error) {
 		c.screen.note("%v; what is shown is what the server had when it was last called", err)
 		return nil
 	}
-	return callError(err)
+	return c.explain(err)
 }
 
 // startable reports whether it makes sense to start the daemon for this command line. A
@@ -214,29 +225,6 @@ func (c *calling) startable() bool {
 	_, module := r.LookupNamespace(strings.ToLower(c.words[0]))
 	_, syscall := r.Lookup(message.Type(c.words[0]))
 	return module || syscall
-}
-
-// dialServer connects to a server; if it is the daemon of this user, and may be, it is
-// started.
-func dialServer(ctx context.Context, t client.Target, local *address, start bool) (*client.Client, error) {
-	conn, err := client.Dial(ctx, t)
-	if _, ok := errors.AsType[*client.Unreachable](err); !ok || local == nil || !start {
-		return conn, err
-	}
-	daemon, err := local.summon(ctx)
-	if err != nil {
-		return nil, err
-	}
-	_ = daemon.Close()
-	// One that begins takes its other socket first.
-	waiting, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	for wait := waits(waiting); ; {
-		conn, err := client.Dial(ctx, local.target()) // with the token that it may have made
-		if err == nil || !absent(err) || !wait() {
-			return conn, err
-		}
-	}
 }
 
 // discover learns what the server offers. If it can't, parameters are sent as they are.
@@ -274,6 +262,7 @@ func (c *calling) find(ctx context.Context) error {
 			one = &c.catalog.Modules[i]
 		}
 	}
+	named := false // by one word
 	switch {
 	case one != nil && len(words) == 1:
 		c.module = one.Namespace
@@ -286,11 +275,7 @@ func (c *calling) find(ctx context.Context) error {
 			}
 		}
 	default:
-		var ok bool
-		if c.module, c.name, ok = c.catalog.Find(words[0]); ok {
-			if len(words) == 2 {
-				return fmt.Errorf("%q is no parameter; write --NAME VALUE, NAME=VALUE, NAME:=JSON or NAME=@FILE", words[1])
-			}
+		if c.module, c.name, named = c.catalog.Find(words[0]); named {
 			break
 		}
 		if c.module, c.name = splitName(words); c.name == "" {
@@ -307,9 +292,11 @@ func (c *calling) find(ctx context.Context) error {
 			return ctx.Err()
 		}
 		c.screen.note("%v; parameters are sent as they are", err)
-		return nil
 	}
 	c.method = m
+	if named && len(words) == 2 {
+		return (&paramReader{method: m}).stray(words[1])
+	}
 	return nil
 }
 
@@ -359,7 +346,7 @@ func (c *calling) send(ctx context.Context, params json.RawMessage) error {
 	}
 	stream, err := c.conn.Stream(ctx, c.call(), params)
 	if err != nil {
-		return callError(err)
+		return c.explain(err)
 	}
 	defer func() { _ = stream.Close() }()
 	bar := newProgressBar(c.screen.err)
@@ -368,7 +355,7 @@ func (c *calling) send(ctx context.Context, params json.RawMessage) error {
 	var failure *client.Item
 	for item, err := range stream.Items(ctx) {
 		if err != nil {
-			return callError(err)
+			return c.explain(err)
 		}
 		switch item.Type {
 		case client.Progress:
@@ -393,37 +380,6 @@ func (c *calling) send(ctx context.Context, params json.RawMessage) error {
 	return nil
 }
 
-// callError gives an error of the client its status.
-func callError(err error) error {
-	if _, ok := errors.AsType[*exitStatus](err); ok || err == nil {
-		return err
-	}
-	status := exitError
-	if r, ok := errors.AsType[*client.Refused](err); ok {
-		status = exitUnreachable
-		if r.Forbidden() {
-			status = exitForbidden
-			err = fmt.Errorf("%w; its token is set with kernos context add NAME URL --token-file FILE, or in KERNOS_TOKEN for --server", err)
-		}
-	}
-	if _, ok := errors.AsType[*client.Unreachable](err); ok {
-		status = exitUnreachable
-		err = fmt.Errorf("%w; kernos doctor looks for the reason", err)
-	}
-	if _, ok := errors.AsType[*client.Lost](err); ok {
-		status = exitUnreachable
-	}
-	if e, ok := errors.AsType[*client.RPCError](err); ok {
-		switch e.Code {
-		case -32601:
-			status = exitUnknown
-		case -32602:
-			status = exitInvalid
-		}
-	}
-	return &exitStatus{status: status, cause: err}
-}
-
 // failureStatus is the status for a call that was answered with an error.
 func failureStatus(code int, g *client.Guidance) int {
 	if g != nil {
@@ -443,25 +399,17 @@ func failureStatus(code int, g *client.Guidance) int {
 	return exitError
 }
 
-// refused is the error of a command line that makes no parameters.
-func (c *calling) refused(err error) error {
-	bad, ok := errors.AsType[*invalidParams](err)
-	if !ok {
+// refused is the error of a command line that makes no parameters, but for some.
+func (c *calling) refused(params json.RawMessage, err error) error {
+	if _, ok := errors.AsType[*invalidParams](err); !ok {
 		return err
 	}
-	c.screen.note("%s", bad.reason)
-	c.guide(&client.Guidance{ErrorKind: client.InvalidParams, Method: c.module + "." + c.name, Action: client.TryMethod,
-		SuggestedMethod: c.module + "." + c.name, ExampleParams: c.example()}, nil)
-	return &exitStatus{status: exitInvalid}
+	return c.invalid(params, err)
 }
 
 // invalid is the error of parameters that the method does not take. Nothing was sent.
 func (c *calling) invalid(params json.RawMessage, err error) error {
-	reason := err.Error()
-	if i, ok := errors.AsType[*schema.Invalid](err); ok {
-		reason = i.Error()
-	}
-	c.screen.note("%s", reason)
+	c.screen.note("%s", history.Visible(err.Error()))
 	c.guide(&client.Guidance{ErrorKind: client.InvalidParams, Method: c.module + "." + c.name, Action: client.TryMethod,
 		SuggestedMethod: c.module + "." + c.name, ExampleParams: c.example()}, params)
 	return &exitStatus{status: exitInvalid}

@@ -49,14 +49,10 @@ var ownFlags = []ownFlag{
 
 // findOwn finds a flag by what somebody wrote, with or without a value.
 func findOwn(token string) (f *ownFlag, value string, hasValue bool) {
-	name, long := strings.CutPrefix(token, "--")
-	if long {
-		name, value, hasValue = strings.Cut(name, "=")
-	} else {
-		name = strings.TrimPrefix(token, "-")
-	}
+	long, isLong := strings.CutPrefix(token, "--")
+	name, value, hasValue := strings.Cut(long, "=")
 	i := slices.IndexFunc(ownFlags, func(o ownFlag) bool {
-		return long && o.name == name || !long && o.short != "" && o.short == name
+		return isLong && o.name == name || o.short != "" && token == "-"+o.short
 	})
 	if i < 0 {
 		return nil, "", false
@@ -120,6 +116,9 @@ func readLine(args []string) (*callLine, error) {
 	for len(rest) > 0 && len(l.words) < 2 {
 		token := rest[0]
 		if token == "--" {
+			if len(l.words) == 0 {
+				return nil, errors.New("-- stands before the name of what is to be called: kernos call TYPE -- VALUE …")
+			}
 			break
 		}
 		if !isFlag(token) {
@@ -144,7 +143,8 @@ func readLine(args []string) (*callLine, error) {
 	}
 	for i := 0; i < len(rest); i++ {
 		own, _, _ := findOwn(rest[i])
-		if rest[i] == "--" {
+		if rest[i] == "--" { // what is behind it are values, whatever they look like
+			l.tokens = append(l.tokens, rest[i:]...)
 			break
 		}
 		if own == nil || own.name != "help" && own.name != "context" && own.name != "server" {
@@ -156,9 +156,6 @@ func readLine(args []string) (*callLine, error) {
 			return nil, err
 		}
 		i = len(rest) - len(after) - 1
-	}
-	if i := slices.Index(rest, "--"); i >= 0 {
-		l.tokens = append(l.tokens, rest[i:]...)
 	}
 	return l, l.check()
 }

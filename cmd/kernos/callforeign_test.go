@@ -251,6 +251,10 @@ func TestSecretsAreNotShown(t *testing.T) {
 		{"watr", "--name", "elm", "--pin", "hunter2"},
 		{"water", "--name", "elm", "pin:=hunter2"},
 		{"water", "--name", "elm", "pin:=[\"hunter2\"]"},
+		{"water", "--name", "elm", "--pinn", "hunter2"},
+		{"plant", "--name", "elm", "--hight", "tall"},
+		{"water", "--data", `{"pin":"hunter2"`},
+		{"water", "--data", `["hunter2"]`},
 	} {
 		out, notes, status := foreign(t, "", append(append([]string{"garden"}, args...), "--server", s.url)...)
 		if status == 0 || strings.Contains(out+notes, "hunter2") || !strings.Contains(notes, "try:  kernos garden ") {
@@ -310,12 +314,66 @@ func TestDoctorOfAForeignServer(t *testing.T) {
 	})
 }
 
+func TestHelpIsBrokenIntoLines(t *testing.T) {
+	row := [2]string{"--name STRING", "one two three four five"}
+	if got := helpRow(row, 14, 40); got != "  --name STRING   one two three four\n                  five\n" {
+		t.Errorf("got %q", got)
+	}
+	if got := helpRow(row, 14, 0); got != "  --name STRING   one two three four five\n" {
+		t.Errorf("got %q", got)
+	}
+	if got := helpRow([2]string{"--name", ""}, 14, 40); got != "  --name\n" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestTheLikeliestValueIsSuggested(t *testing.T) {
+	m := plantMethod()
+	m.Schema = json.RawMessage(`{"type":"object","properties":{"name":{"type":"string"},"kind":{"enum":["oak",3]}},"required":["name"],"additionalProperties":false}`)
+	if got := mended(m, json.RawMessage(`{"kind":"oka","name":"x"}`), nil); string(got) != `{"kind":"oak","name":"x"}` {
+		t.Errorf("got %s", got)
+	}
+	if got := mended(m, json.RawMessage(`{"kind":"spruce","name":"x"}`), nil); string(got) != `{"name":"x"}` {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestAServerThatGivesNoGuidance(t *testing.T) {
+	privately(t)
+	s := newForeign(t)
+	blunt := []string{`"type":"error","error":"Method not found","recoverable":false`, `"type":"done"`}
+	for _, method := range []string{"garden_plnt", "nosuchmodule_nosuchmethod", "kernel_status"} {
+		s.answers[method] = blunt
+	}
+	_, notes, status := foreign(t, "", "garden", "plnt", "--name", "oak", "--server", s.url)
+	if status != exitUnknown || !strings.Contains(notes, "  try:  kernos garden plant --name oak --server "+s.url) {
+		t.Errorf("got %q, %d", notes, status)
+	}
+	out, _, status := foreign(t, "", "doctor", s.url)
+	if status != 0 || !strings.Contains(out, "! sequence   a module that is not there: error → done") || !strings.Contains(out, "the server is no kernel") {
+		t.Errorf("got %d\n%s", status, out)
+	}
+}
+
+func TestHelpForAlternatives(t *testing.T) {
+	m := plantMethod()
+	m.Forms = []*client.Field{{Needs: []string{"maxHeight"}}, {Needs: []string{"owner", "tags"}}}
+	if text := methodHelp(m, 0); !strings.Contains(text, "One of these is required: --maxHeight, or --owner and --tags.") || !strings.Contains(text, "kernos garden plant --name name --maxHeight 1") {
+		t.Errorf("got %s", text)
+	}
+	m.Forms[0].Needs = nil
+	if text := methodHelp(m, 0); strings.Contains(text, "One of these") {
+		t.Errorf("got %s", text)
+	}
+}
+
 func TestAskForWhatIsMissing(t *testing.T) {
 	m := plantMethod()
 	m.Fields[1].Required = true
+	m.Schema = json.RawMessage(`{"type":"object","properties":{"maxHeight":{"type":"number","maximum":100}},"required":["name","maxHeight"]}`)
 	var notes bytes.Buffer
 	c := &calling{method: m, screen: &screen{err: &notes}}
-	answers := []string{"oak", "tall", "7"}
+	answers := []string{"oak", "tall", "700", "7"}
 	var asked []string
 	got, err := c.ask(json.RawMessage(`{"alive":true}`), func(f *client.Field) (string, error) {
 		asked = append(asked, f.Name)
@@ -326,10 +384,13 @@ func TestAskForWhatIsMissing(t *testing.T) {
 	if err != nil || string(got) != `{"alive":true,"maxHeight":7,"name":"oak"}` {
 		t.Errorf("got %s, %v", got, err)
 	}
-	if strings.Join(asked, " ") != "name maxHeight maxHeight" || !strings.Contains(notes.String(), `expected a number, got "tall"`) {
+	if strings.Join(asked, " ") != "name maxHeight maxHeight maxHeight" || !strings.Contains(notes.String(), `expected a number, got "tall"`) || !strings.Contains(notes.String(), "a number of at most 100") {
 		t.Errorf("asked were %v: %s", asked, notes.String())
 	}
 	if q := question(&client.Field{Name: "key", Description: "Where it is."}); q != "key (Where it is): " {
+		t.Errorf("the question is %q", q)
+	}
+	if q := question(&client.Field{Name: "pin", Sensitive: true}); q != "pin (What you type is not shown): " {
 		t.Errorf("the question is %q", q)
 	}
 }

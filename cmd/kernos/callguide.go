@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,11 +10,18 @@ import (
 
 	"kernos/capability/history"
 	"kernos/client"
+	"kernos/internal/nearest"
 )
 
 // failed shows the error that a call was answered with, and what to do about it.
 func (c *calling) failed(e *client.Item, g *client.Guidance, params json.RawMessage) error {
 	c.screen.note("%s", history.Visible(e.Error))
+	if g == nil && c.unlisted { // other servers may leave it to the caller to find out
+		_, err := c.catalog.Method(c.root.Context(), c.module, c.name)
+		if u, ok := errors.AsType[*client.Unknown](err); ok {
+			g = u.Guidance
+		}
+	}
 	if g != nil {
 		c.guide(g, params)
 	}
@@ -69,9 +77,41 @@ func (c *calling) corrected(g *client.Guidance, params json.RawMessage) string {
 	if m == nil {
 		params = nil // nobody knows which of it is secret
 	} else {
-		params = withoutSecrets(&m.Field, params)
+		params = withoutSecrets(&m.Field, renamed(m, params))
 	}
 	return c.program(append([]string{module, method}, arguments(m, mended(m, params, g.ExampleParams))...)...)
+}
+
+// renamed gives parameters that have a name which the method does not know the one that was
+// probably meant.
+func renamed(m *client.Method, params json.RawMessage) json.RawMessage {
+	members := membersOf(params)
+	if members == nil {
+		return params
+	}
+	all := make(map[string]json.RawMessage)
+	for _, one := range members {
+		all[one.name] = one.value
+	}
+	p := paramReader{method: m}
+	for _, one := range members {
+		if findField(&m.Field, one.name) != nil {
+			continue
+		}
+		path, f := p.meant(one.name)
+		if f == nil || len(path) > 1 || all[path[0]] != nil {
+			continue
+		}
+		if value, err := convertValue(f, plainly(one.value)); err == nil {
+			delete(all, one.name)
+			all[path[0]] = value
+		}
+	}
+	text, err := json.Marshal(all)
+	if err != nil {
+		return params
+	}
+	return text
 }
 
 // withoutSecrets leaves out what must not be shown.
@@ -121,14 +161,21 @@ func mended(m *client.Method, given, example json.RawMessage) json.RawMessage {
 		return example
 	}
 	maps.Copy(result, base)
+	fits := func() bool {
+		text, err := json.Marshal(result)
+		return err == nil && m.Validate(text) == nil
+	}
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
 		old, had := result[name]
-		result[name] = wanted[name]
-		if text, err := json.Marshal(result); err != nil || m.Validate(text) != nil {
-			delete(result, name)
-			if had {
-				result[name] = old
-			}
+		if result[name] = wanted[name]; fits() {
+			continue
+		}
+		if result[name] = likeliest(findField(&m.Field, name), wanted[name]); result[name] != nil && fits() {
+			continue
+		}
+		delete(result, name)
+		if had {
+			result[name] = old
 		}
 	}
 	text, err := json.Marshal(result)
@@ -136,6 +183,23 @@ func mended(m *client.Method, given, example json.RawMessage) json.RawMessage {
 		return example
 	}
 	return text
+}
+
+// likeliest returns the value that was probably meant, of those that a parameter can have; nil
+// if nobody knows.
+func likeliest(f *client.Field, given json.RawMessage) json.RawMessage {
+	if f == nil {
+		return nil
+	}
+	words := make([]string, len(f.Enum))
+	for i, v := range f.Enum {
+		words[i] = plainly(v)
+	}
+	near := nearest.Names(plainly(given), words)
+	if len(near) == 0 {
+		return nil
+	}
+	return f.Enum[slices.Index(words, near[0])]
 }
 
 // program is a command line of kernos, as a shell takes it, for the same server.

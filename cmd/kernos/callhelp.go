@@ -57,7 +57,7 @@ func (c *calling) showMethod() error {
 		}
 		return &exitStatus{status: exitError, cause: fmt.Errorf("the server does not say what %s takes; give it --data JSON", c.call())}
 	}
-	_, err := c.screen.out.Write([]byte(visibleLines(methodHelp(c.method))))
+	_, err := c.screen.out.Write([]byte(visibleLines(methodHelp(c.method, c.screen.width))))
 	return failed(err)
 }
 
@@ -71,8 +71,9 @@ func (c *calling) unknown() error {
 	return &exitStatus{status: exitUnknown}
 }
 
-// methodHelp is the help text of a method: what is required comes first.
-func methodHelp(m *client.Method) string {
+// methodHelp is the help text of a method: what is required comes first. Descriptions are
+// broken to fit a terminal of this width; 0 means that it is none.
+func methodHelp(m *client.Method, screenWidth int) string {
 	b := &strings.Builder{}
 	fmt.Fprintf(b, "%s\n\nUsage:\n  kernos %s %s", m.Description, m.Module, m.Name)
 	required, optional := helpRows(&m.Field, "", true)
@@ -98,11 +99,14 @@ func methodHelp(m *client.Method) string {
 		}
 		fmt.Fprintf(b, "\n%s:\n", part.title)
 		for _, row := range part.rows {
-			fmt.Fprintf(b, "  %s  %s\n", pad(row[0], width), row[1])
+			b.WriteString(helpRow(row, width, screenWidth))
 		}
 	}
 	if len(m.Fields) == 0 {
 		b.WriteString("\nIt takes no parameters.\n")
+	}
+	if text := alternatives(m); text != "" {
+		fmt.Fprintf(b, "\nOne of these is required: %s.\n", text)
 	}
 	if example := m.Example(); example != nil {
 		words := []string{"kernos", m.Module, m.Name}
@@ -113,6 +117,61 @@ func methodHelp(m *client.Method) string {
 	}
 	b.WriteString("\nParameters can also be written NAME=VALUE, NAME:=JSON, NAME=@FILE, or all together\nas --data JSON. kernos call --help lists the flags for the output and the server.\n")
 	return b.String()
+}
+
+// helpRow is a parameter and what is said about it, broken into lines that fit.
+func helpRow(row [2]string, left, width int) string {
+	indent := left + 4
+	if width == 0 || row[1] == "" {
+		return strings.TrimRight("  "+pad(row[0], left)+"  "+row[1], " ") + "\n"
+	}
+	b := &strings.Builder{}
+	line := "  " + pad(row[0], left) + " "
+	room := max(width-indent, narrowestCell)
+	used := 0
+	for word := range strings.FieldsSeq(row[1]) {
+		n := columns(word)
+		if used > 0 && used+1+n > room {
+			b.WriteString(line + "\n")
+			line, used = strings.Repeat(" ", indent-1), 0
+		}
+		line += " " + word
+		used += 1 + n
+	}
+	return b.String() + line + "\n"
+}
+
+// alternatives names the parameters of which a method wants one or the other.
+func alternatives(m *client.Method) string {
+	var words []string
+	for _, form := range m.Forms {
+		if len(form.Needs) == 0 {
+			return ""
+		}
+		words = append(words, "--"+strings.Join(form.Needs, " and --"))
+	}
+	return strings.Join(words, ", or ")
+}
+
+// ownFlagsHelp lists the flags that kernos call has itself.
+func ownFlagsHelp() string {
+	rows, width := make([][2]string, len(ownFlags)), 0
+	for i, f := range ownFlags {
+		name := "    --" + f.name
+		if f.short != "" {
+			name = "-" + f.short + ", --" + f.name
+		}
+		if f.value != "" {
+			name += " " + f.value
+		}
+		rows[i] = [2]string{name, f.help}
+		width = max(width, columns(name))
+	}
+	b := &strings.Builder{}
+	for _, row := range rows {
+		fmt.Fprintf(b, "  %s  %s\n", pad(row[0], width), row[1])
+	}
+	return strings.TrimSuffix(b.String(), "\n")
 }
 
 // helpRows describes the parameters, and the fields within them. Those that are needed

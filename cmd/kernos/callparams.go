@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"kernos/client"
@@ -23,6 +24,8 @@ type paramReader struct {
 	root    map[string]any // of json.RawMessage, map[string]any and []json.RawMessage
 	touched map[string]bool
 	words   []string // that stand where nothing should
+	values  []string // behind --
+	problem error    // an *invalidParams: the first thing that is wrong
 }
 
 // An invalidParams is the error of a value that its parameter can't have.
@@ -31,7 +34,8 @@ type invalidParams struct{ reason string }
 func (e *invalidParams) Error() string { return e.reason }
 
 // parameters reads the tokens of a command line. Flags of kernos call among them go to
-// flags. The result is one JSON object, or what --data says.
+// flags. The result is one JSON object, or what --data says. If the error is an
+// *invalidParams, it is what could be made of the rest.
 func parameters(m *client.Method, flags *callFlags, tokens []string, stdin io.Reader) (json.RawMessage, error) {
 	p := &paramReader{method: m, flags: flags, stdin: stdin, root: make(map[string]any), touched: make(map[string]bool)}
 	var assignments []func() error
@@ -46,17 +50,17 @@ func parameters(m *client.Method, flags *callFlags, tokens []string, stdin io.Re
 		tokens = rest
 	}
 	if len(p.words) > 0 {
-		return nil, fmt.Errorf("%q is no parameter; write --NAME VALUE, NAME=VALUE, NAME:=JSON or NAME=@FILE", p.words[0])
+		return nil, p.stray(p.words[0])
 	}
 	if err := flags.check(); err != nil {
 		return nil, err
 	}
 	whole, err := p.data()
-	if err != nil {
+	if err = p.excuse(err); err != nil {
 		return nil, err
 	}
-	if whole != nil && len(assignments) == 0 {
-		return whole, nil
+	if whole != nil && len(assignments) == 0 && len(p.values) == 0 {
+		return whole, p.problem
 	}
 	if whole != nil {
 		var base map[string]json.RawMessage
@@ -67,12 +71,28 @@ func parameters(m *client.Method, flags *callFlags, tokens []string, stdin io.Re
 			p.root[name] = value
 		}
 	}
-	for _, assign := range assignments { // over --data, wherever that stands
-		if err := assign(); err != nil {
+	for _, assign := range append(assignments, p.place) { // over --data, wherever that stands
+		if err := p.excuse(assign()); err != nil {
 			return nil, err
 		}
 	}
-	return json.Marshal(p.root)
+	params, err := json.Marshal(p.root)
+	if err != nil {
+		return nil, err
+	}
+	return params, p.problem
+}
+
+// excuse takes note of what is wrong with a parameter, so that the others can still be read.
+// Other errors it returns.
+func (p *paramReader) excuse(err error) error {
+	if _, ok := errors.AsType[*invalidParams](err); !ok {
+		return err
+	}
+	if p.problem == nil {
+		p.problem = err
+	}
+	return nil
 }
 
 // token reads one parameter or flag, and returns what is behind it.
@@ -81,7 +101,8 @@ func (p *paramReader) token(tokens []string) (rest []string, assign func() error
 	rest = tokens[1:]
 	switch {
 	case token == "--":
-		return rest, nil, nil
+		p.values = rest
+		return nil, nil, nil
 	case !isFlag(token):
 		return rest, p.pair(token), nil
 	case findsOwn(token):
@@ -98,7 +119,13 @@ func (p *paramReader) token(tokens []string) (rest []string, assign func() error
 				return rest, func() error { return p.set(path, json.RawMessage("false")) }, nil
 			}
 		}
-		return nil, nil, &invalidParams{fmt.Sprintf("there is no parameter %s%s", name, p.hint(name))}
+		_ = p.excuse(&invalidParams{fmt.Sprintf("there is no parameter %s%s", name, p.hint(name))})
+		if path, f = p.meant(name); f == nil {
+			if !hasValue && len(rest) > 0 && !isFlag(rest[0]) {
+				rest = rest[1:] // it was its value, or so it seems
+			}
+			return rest, nil, nil
+		}
 	}
 	switch {
 	case hasValue:
@@ -109,6 +136,8 @@ func (p *paramReader) token(tokens []string) (rest []string, assign func() error
 		}
 	case len(rest) == 0:
 		return nil, nil, fmt.Errorf("--%s needs a value", name)
+	case rest[0] == "--" || findsOwn(rest[0]):
+		return nil, nil, fmt.Errorf("--%s needs a value; if that is %s, write --%s=%s", name, rest[0], name, rest[0])
 	default:
 		value, rest = rest[0], rest[1:]
 	}
@@ -182,10 +211,25 @@ func (p *paramReader) data() (json.RawMessage, error) {
 			return nil, fmt.Errorf("--data: %w", err)
 		}
 	}
+	if strings.TrimSpace(text) == "" {
+		return nil, &invalidParams{"--data is empty; write {} for no parameters"}
+	}
+	shown := clip(strings.TrimSpace(text), 60)
+	if p.method != nil && secretive(&p.method.Field) {
+		shown = "what was given (it may hold a secret, and is not shown)"
+	}
 	if !json.Valid([]byte(text)) {
-		return nil, &invalidParams{"--data is not JSON: " + clip(strings.TrimSpace(text), 60)}
+		return nil, &invalidParams{"--data is not JSON: " + shown}
+	}
+	if p.method != nil && kindOf(text) != "object" {
+		return nil, &invalidParams{"--data must be one JSON object with the parameters as its members, such as {\"name\": …}; got " + shown}
 	}
 	return json.RawMessage(bytes.TrimSpace([]byte(text))), nil
+}
+
+// secretive reports whether a field is a secret, or has one.
+func secretive(f *client.Field) bool {
+	return f.Sensitive || slices.ContainsFunc(f.Fields, secretive)
 }
 
 // find finds a parameter by its name, whose words may also be joined by hyphens.
@@ -226,6 +270,15 @@ func walkFields(f *client.Field, name string) (path []string, found *client.Fiel
 		}
 	}
 	return nil, nil
+}
+
+// meant returns the parameter that somebody probably meant who has written another name.
+func (p *paramReader) meant(name string) (path []string, f *client.Field) {
+	near := nearest.Names(name, fieldNames(&p.method.Field, ""))
+	if len(near) == 0 {
+		return nil, nil
+	}
+	return walkFields(&p.method.Field, near[0])
 }
 
 // hint says which parameter may have been meant.
@@ -342,8 +395,8 @@ func kindOf(text string) string {
 	return "number"
 }
 
-// place returns the object that a path's last step is in, and makes those on the way.
-func (p *paramReader) place(path []string) (map[string]any, error) {
+// parent returns the object that a path's last step is in, and makes those on the way.
+func (p *paramReader) parent(path []string) (map[string]any, error) {
 	at := p.root
 	for i, step := range path[:len(path)-1] {
 		var next map[string]any
@@ -380,7 +433,7 @@ func (p *paramReader) touch(path []string) (again bool) {
 
 // set puts a value into its place.
 func (p *paramReader) set(path []string, value json.RawMessage) error {
-	at, err := p.place(path)
+	at, err := p.parent(path)
 	if err != nil {
 		return err
 	}
@@ -393,7 +446,7 @@ func (p *paramReader) set(path []string, value json.RawMessage) error {
 
 // add puts elements behind those that a list has been given on the command line.
 func (p *paramReader) add(path []string, elements []json.RawMessage) error {
-	at, err := p.place(path)
+	at, err := p.parent(path)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"kernos/internal/testkit"
 )
 
 // newCaller returns a house whose calls keep nothing outside of it.
@@ -39,7 +41,7 @@ func TestCallIsInterrupted(t *testing.T) {
 		}
 	}()
 	seen := false
-	until(t, "the watcher sees a message", func() bool {
+	testkit.Until(t, "the watcher sees a message", func() bool {
 		if _, notes, status := h.run("", "memory", "set", "--key", "a", "--value", "2"); status != 0 {
 			t.Fatal(notes)
 		}

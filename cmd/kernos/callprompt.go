@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"kernos/capability/history"
 	"kernos/client"
+	"kernos/schema"
 )
 
 // complete asks for what is required and missing, if somebody is there to ask: standard
@@ -44,13 +46,21 @@ func (c *calling) complete(ctx context.Context, params json.RawMessage) (json.Ra
 			return string(text), err
 		}
 		line, err := lines.ReadString('\n')
+		if err != nil {
+			fmt.Fprintln(terminal) // the answer would have ended the line
+		}
 		return strings.TrimRight(line, "\r\n"), err
 	})
 }
 
 // question is what somebody is asked for a parameter.
 func question(f *client.Field) string {
-	about := fieldHelp(f)
+	shown := *f
+	shown.Sensitive = false // how to keep it out of a command line is of no use here
+	about := fieldHelp(&shown)
+	if f.Sensitive {
+		about = strings.TrimSpace(about + " What you type is not shown.")
+	}
 	if about != "" {
 		about = " (" + strings.TrimSuffix(about, ".") + ")"
 	}
@@ -72,18 +82,34 @@ func (c *calling) ask(params json.RawMessage, answer func(*client.Field) (string
 			if err != nil {
 				return nil, &exitStatus{status: exitInvalid, cause: fmt.Errorf("missing required field: %s", f.Name)}
 			}
-			p := &paramReader{method: c.method, root: make(map[string]any), touched: make(map[string]bool)}
-			if err := p.convert([]string{f.Name}, f, f.Name, text); err != nil {
-				c.screen.note("%v", err)
-				continue
+			value, err := c.fitting(f, text)
+			if err == nil {
+				given[f.Name] = value
+				break
 			}
-			value, err := json.Marshal(p.root[f.Name])
-			if err != nil {
-				return nil, failed(err)
-			}
-			given[f.Name] = value
-			break
+			c.screen.note("%v", err)
 		}
 	}
 	return json.Marshal(given)
+}
+
+// fitting makes a value of an answer, if the method takes it.
+func (c *calling) fitting(f *client.Field, text string) (json.RawMessage, error) {
+	p := &paramReader{method: c.method, root: make(map[string]any), touched: make(map[string]bool)}
+	if err := p.convert([]string{f.Name}, f, f.Name, text); err != nil {
+		return nil, err
+	}
+	alone, err := json.Marshal(p.root)
+	if err != nil {
+		return nil, err
+	}
+	// What else is missing is no fault of this answer.
+	if invalid, ok := errors.AsType[*schema.Invalid](c.method.Validate(alone)); ok {
+		for _, problem := range invalid.Problems {
+			if rest, about := strings.CutPrefix(problem.Path, f.Name); about && (rest == "" || rest[0] == '.' || rest[0] == '[') {
+				return nil, errors.New(problem.Text)
+			}
+		}
+	}
+	return json.Marshal(p.root[f.Name])
 }

@@ -82,6 +82,9 @@ func (c *calling) curlRequest(params json.RawMessage) string {
 	} else {
 		host, _, _ := strings.Cut(path, "/")
 		url = strings.Replace(scheme, "ws", "http", 1) + "://" + host
+		if c.target.CAFile != "" {
+			words = append(words, "--cacert", shellQuote(c.target.CAFile))
+		}
 		if c.target.Token != "" {
 			words = append(words, "-H", `"Authorization: Bearer $KERNOS_TOKEN"`) // the token itself is not for a screen
 		}

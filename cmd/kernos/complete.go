@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"os"
@@ -8,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -28,10 +31,16 @@ func completeCall(c *cobra.Command, args []string, word string) ([]string, cobra
 		return nil, cobra.ShellCompDirectiveDefault
 	}
 	directive := cobra.ShellCompDirectiveNoFileComp
-	if slices.ContainsFunc(all, func(s string) bool { return strings.HasSuffix(s, "/") }) {
+	if len(all) > 0 && !slices.ContainsFunc(all, complete) {
 		directive |= cobra.ShellCompDirectiveNoSpace // there is more behind it
 	}
 	return all, directive
+}
+
+// complete reports whether nothing comes behind a completion.
+func complete(completion string) bool {
+	text, _, _ := strings.Cut(completion, "\t")
+	return !strings.HasSuffix(text, "/") && !strings.HasSuffix(text, "=")
 }
 
 // completeModules completes the first word of a command line: commands are known to the
@@ -47,6 +56,9 @@ func completeModules(_ *cobra.Command, args []string, word string) ([]string, co
 
 // completions returns what can stand where word does; nil means a file.
 func completions(ctx context.Context, args []string, word string) []string {
+	if n := len(args); n > 0 && (args[n-1] == "@" || strings.HasSuffix(args[n-1], "=@")) {
+		return nil // bash splits words at @, and completes the name of the file by itself
+	}
 	line, err := readLine(args)
 	if err != nil { // a flag whose value is being written
 		if own, _, _ := findOwn(args[len(args)-1]); own != nil {
@@ -59,18 +71,21 @@ func completions(ctx context.Context, args []string, word string) []string {
 			return ownValues(own, word)
 		}
 	}
-	target, local, err := findServer(&line.callFlags)
+	if own, value, hasValue := findOwn(word); own != nil && hasValue {
+		return ownValues(own, value)
+	}
+	server, err := findServer(&line.callFlags)
 	if err != nil {
 		return []string{}
 	}
-	catalog, done := knownCatalog(ctx, target, local)
+	catalog, done := knownCatalog(ctx, server)
 	defer done()
 	if catalog == nil {
 		return []string{}
 	}
-	call := &calling{callLine: line, catalog: catalog, screen: &screen{out: os.Stderr, err: new(strings.Builder)}, target: target}
+	call := &calling{callLine: line, catalog: catalog, screen: &screen{out: os.Stderr, err: new(strings.Builder)}, destination: server}
 	if len(line.words) == 0 {
-		return moduleCompletions(catalog, word)
+		return nameCompletions(catalog, word)
 	}
 	if module := catalog.Module(line.words[0]); module != nil && len(line.words) == 1 && len(line.tokens) == 0 && !strings.HasPrefix(word, "-") {
 		return methodCompletions(ctx, catalog, module, word)
@@ -84,12 +99,12 @@ func completions(ctx context.Context, args []string, word string) []string {
 
 // knownCatalog returns what the cache knows about a server, or else what the server says,
 // if it runs.
-func knownCatalog(ctx context.Context, t client.Target, local *address) (*client.Catalog, func()) {
+func knownCatalog(ctx context.Context, server destination) (*client.Catalog, func()) {
 	cache := client.OpenCache("")
-	if known, err := cache.Latest(t); err == nil {
+	if known, err := cache.Latest(server.target); err == nil {
 		return known, func() {}
 	}
-	conn, err := dialServer(ctx, t, local, false)
+	conn, err := server.dial(ctx, false)
 	if err != nil {
 		return nil, func() {}
 	}
@@ -109,10 +124,33 @@ func ownValues(own *ownFlag, word string) []string {
 		if all, err := readContexts(); err == nil {
 			return beginning(all.names(), word)
 		}
-	case own.name == "data" || own.name == "template":
+	case own.name == "data" && strings.HasPrefix(word, "@"):
+		return fileCompletions("@", word[1:])
+	case own.name == "template":
 		return nil
 	}
 	return []string{}
+}
+
+// fileCompletions completes the name of a file behind a sign that shells know nothing of.
+func fileCompletions(before, path string) []string {
+	dir, name := filepath.Split(path)
+	entries, err := os.ReadDir(cmp.Or(dir, "."))
+	if err != nil {
+		return []string{}
+	}
+	found := []string{}
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), name) || name == "" && strings.HasPrefix(e.Name(), ".") {
+			continue
+		}
+		completion := before + dir + e.Name()
+		if info, err := os.Stat(dir + e.Name()); err == nil && info.IsDir() {
+			completion += "/"
+		}
+		found = append(found, completion)
+	}
+	return found
 }
 
 // beginning returns the words that begin like this one.
@@ -134,11 +172,38 @@ func described(text, about string) string {
 	return text + "\t" + clip(about, 70)
 }
 
-func moduleCompletions(c *client.Catalog, word string) []string {
+// nameCompletions completes the name of what is called: a module, or a whole method if that
+// is how it begins, as a type or with an underscore.
+func nameCompletions(c *client.Catalog, word string) []string {
 	found := []string{}
 	for _, m := range c.Modules {
 		if strings.HasPrefix(m.Namespace, word) {
 			found = append(found, described(m.Namespace, m.Description))
+		}
+		for _, name := range m.Methods {
+			if full := m.Namespace + "_" + name; strings.Contains(word, "_") && strings.HasPrefix(full, word) {
+				found = append(found, full)
+			}
+		}
+	}
+	if first, _ := utf8.DecodeRuneInString(word); unicode.IsUpper(first) {
+		found = append(found, typeCompletions(c, word)...)
+	}
+	return found
+}
+
+// typeCompletions completes a type, as far as the server's methods are known here by theirs.
+func typeCompletions(c *client.Catalog, word string) (found []string) {
+	r, err := allSyscalls()
+	if err != nil {
+		return nil
+	}
+	for _, m := range c.Modules {
+		for _, name := range m.Methods {
+			route, ok := r.LookupMethod(m.Namespace + "_" + name)
+			if ok && strings.HasPrefix(string(route.Type), word) {
+				found = append(found, described(string(route.Type), route.Syscall.Summary))
+			}
 		}
 	}
 	return found
@@ -162,6 +227,9 @@ func methodCompletions(ctx context.Context, c *client.Catalog, m *client.Module,
 // parameterCompletions completes a flag, or the value of one.
 func (c *calling) parameterCompletions(word string) []string {
 	p := &paramReader{method: c.method}
+	if i := slices.Index(c.tokens, "--"); i >= 0 {
+		return c.placeCompletions(c.tokens[:i], len(c.tokens)-i-1, word)
+	}
 	if n := len(c.tokens); n > 0 && strings.HasPrefix(c.tokens[n-1], "--") && !strings.Contains(c.tokens[n-1], "=") {
 		if _, f := p.find(c.tokens[n-1][2:]); f != nil && f.Scalar() != "boolean" {
 			return c.valueCompletions(f, "", word)
@@ -172,26 +240,29 @@ func (c *calling) parameterCompletions(word string) []string {
 		if !ok || before == "--" && !strings.HasPrefix(word, "--") {
 			continue
 		}
-		if strings.HasPrefix(value, "@") {
-			return nil
+		if path, ok := strings.CutPrefix(value, "@"); ok {
+			return fileCompletions(strings.TrimSuffix(word, path), path)
 		}
 		if _, f := p.find(name); f != nil {
-			return c.valueCompletions(f, before+name+"=", value)
+			if before == "--" {
+				return c.valueCompletions(f, "", value) // the shells know about --NAME=
+			}
+			return c.valueCompletions(f, name+"=", value)
 		}
-	}
-	if !strings.HasPrefix(word, "-") && word != "" {
-		return []string{}
 	}
 	found := []string{}
 	given := strings.Join(c.tokens, "\n") + "\n"
 	for _, name := range fieldNames(&c.method.Field, "") {
 		f := c.method.Find(name)
 		flag := "--" + name
-		if findsOwn(flag) || !strings.HasPrefix(flag, word) || f.Scalar() != "array" && strings.Contains(given, flag+"\n") {
+		if findsOwn(flag) { // kernos call has a flag of this name
+			flag = name + "="
+		}
+		if !strings.HasPrefix(flag, word) || f.Scalar() != "array" && strings.Contains(given, flag+"\n") {
 			continue
 		}
 		about := f.Description
-		if f.Required {
+		if required(&c.method.Field, name) {
 			about = strings.TrimSpace("required. " + about)
 		}
 		found = append(found, described(flag, about))
@@ -202,6 +273,38 @@ func (c *calling) parameterCompletions(word string) []string {
 		}
 	}
 	return found
+}
+
+// required reports whether a parameter must be given: one within another if that must be,
+// too.
+func required(f *client.Field, path string) bool {
+	for _, inner := range f.Fields {
+		if rest, ok := strings.CutPrefix(path, inner.Name); ok && inner.Required {
+			if rest == "" || rest[0] == '.' && required(inner, rest[1:]) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// placeCompletions completes a value behind --, where so many stand before it.
+func (c *calling) placeCompletions(before []string, values int, word string) []string {
+	params, err := parameters(c.method, new(callFlags), before, strings.NewReader(""))
+	if err != nil {
+		return []string{}
+	}
+	given := membersOf(params)
+	for _, f := range positions(c.method) {
+		if slices.ContainsFunc(given, func(m jsonMember) bool { return m.name == f.Name }) {
+			continue
+		}
+		if values == 0 || f.Scalar() == "array" {
+			return c.valueCompletions(f, "", word)
+		}
+		values--
+	}
+	return []string{}
 }
 
 // valueCompletions completes the value of a parameter: what the schema lists, or what was

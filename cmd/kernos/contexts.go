@@ -35,6 +35,7 @@ type contextItem struct {
 	URL       string `yaml:"url"`
 	Token     string `yaml:"token,omitempty"`
 	TokenFile string `yaml:"token-file,omitempty"`
+	CAFile    string `yaml:"ca-file,omitempty"`
 }
 
 // userConfig is the directory of what a user has set up, for all kernels.
@@ -114,13 +115,9 @@ func (c *contexts) names() []string {
 func (c *contexts) target(name string) (client.Target, error) {
 	item, ok := c.Servers[name]
 	if !ok {
-		hint := nearest.Hint(name, c.names())
-		if hint == "" {
-			hint = "kernos context list shows them"
-		}
-		return client.Target{}, fmt.Errorf("there is no context %q; %s", name, hint)
+		return client.Target{}, c.unknown(name)
 	}
-	t := client.Target{URL: item.URL, Token: item.Token}
+	t := client.Target{URL: item.URL, Token: item.Token, CAFile: item.CAFile}
 	if item.TokenFile != "" {
 		text, err := os.ReadFile(item.TokenFile)
 		if err != nil {
@@ -128,7 +125,22 @@ func (c *contexts) target(name string) (client.Target, error) {
 		}
 		t.Token = strings.TrimSpace(string(text))
 	}
+	if err := t.Check(); err != nil {
+		return t, fmt.Errorf("context %q: %w", name, err)
+	}
 	return t, nil
+}
+
+// unknown is the error of a name that no context has.
+func (c *contexts) unknown(name string) error {
+	if name == localContext {
+		return fmt.Errorf("%s is the daemon of this user, and always there; its settings are those of kernos serve", localContext)
+	}
+	hint := nearest.Hint(name, c.names())
+	if hint == "" {
+		hint = "kernos context list shows them"
+	}
+	return fmt.Errorf("there is no context %q; %s", name, hint)
 }
 
 var contextName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$`) })
@@ -140,14 +152,20 @@ func contextCommand() *cobra.Command {
 		Long: `Name the servers that you call. One of them is the current one, which kernos call,
 kernos MODULE METHOD and kernos doctor use unless --context, --server or the variable
 KERNOS_CONTEXT says another. The context local is always there: the daemon of this
-user, which is started if it is not running.`,
+user, which is started if it is not running.
+
+A server that is reached with TLS shows a certificate, which must be signed by somebody
+whom this machine trusts. If it is signed by somebody else, such as an authority of your
+own, --ca-file says whom to trust for this server, and nobody else is. A server that is
+given by its address takes its token from KERNOS_TOKEN and the file from KERNOS_CA_FILE.`,
 		Example: `  kernos context add office wss://kernos.example.org/ --token-file ~/office.token
+  kernos context set office --ca-file ~/office-ca.pem
   kernos context use office
   kernos memory get --key notes/1 --context local`,
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(contextAddCommand(), contextUseCommand(), contextListCommand(), contextRemoveCommand())
+	c.AddCommand(contextAddCommand(), contextSetCommand(), contextUseCommand(), contextListCommand(), contextRemoveCommand())
 	return c
 }
 
@@ -163,17 +181,8 @@ func contextAddCommand() *cobra.Command {
 				return fmt.Errorf("%q can't be the name of a context; use letters, digits, dots, hyphens and underscores, and not %q", name, localContext)
 			}
 			item.URL = args[1]
-			if err := (client.Target{URL: item.URL}).Check(); err != nil {
+			if err := item.check(); err != nil {
 				return err
-			}
-			if item.Token != "" && item.TokenFile != "" {
-				return errors.New("--token and --token-file both give the token: give one of them")
-			}
-			if item.TokenFile != "" {
-				var err error
-				if item.TokenFile, err = filepath.Abs(item.TokenFile); err != nil {
-					return failed(err)
-				}
 			}
 			all, err := readContexts()
 			if err != nil {
@@ -183,9 +192,91 @@ func contextAddCommand() *cobra.Command {
 			return failed(all.save())
 		},
 	}
-	c.Flags().StringVar(&item.Token, "token", "", "the server's `token`; others who use this machine may see it here, so a file is better")
-	c.Flags().StringVar(&item.TokenFile, "token-file", "", "a `file` that has the server's token")
+	item.add(c)
 	return c
+}
+
+func contextSetCommand() *cobra.Command {
+	var changes contextItem
+	c := &cobra.Command{
+		Use:   "set NAME",
+		Short: "Change what is known about a server",
+		Long: `Change what is known about a server: what the flags say, and nothing else. An empty value
+forgets what was there.`,
+		Example: `  kernos context set office --ca-file office-ca.pem
+  kernos context set office --ca-file ""
+  kernos context set office --url wss://kernos.example.net/`,
+		Args: exactly(1, "NAME"),
+		RunE: func(c *cobra.Command, args []string) error {
+			if c.Flags().NFlag() == 0 {
+				return fmt.Errorf("say what to change; see %s --help", c.CommandPath())
+			}
+			all, err := readContexts()
+			if err != nil {
+				return failed(err)
+			}
+			item, ok := all.Servers[args[0]]
+			if !ok {
+				return all.unknown(args[0])
+			}
+			for _, f := range []struct {
+				flag      string
+				from, to  *string
+				forgotten *string // it says the same in another way
+			}{
+				{"url", &changes.URL, &item.URL, nil},
+				{"token", &changes.Token, &item.Token, &item.TokenFile},
+				{"token-file", &changes.TokenFile, &item.TokenFile, &item.Token},
+				{"ca-file", &changes.CAFile, &item.CAFile, nil},
+			} {
+				if !c.Flags().Changed(f.flag) {
+					continue
+				}
+				*f.to = *f.from
+				if f.forgotten != nil && *f.from != "" {
+					*f.forgotten = ""
+				}
+			}
+			if c.Flags().Changed("token") && c.Flags().Changed("token-file") {
+				return errTwoTokens
+			}
+			if err := item.check(); err != nil {
+				return err
+			}
+			all.Servers[args[0]] = item
+			return failed(all.save())
+		},
+		ValidArgsFunction: completeContexts,
+	}
+	c.Flags().StringVar(&changes.URL, "url", "", "where the server is")
+	changes.add(c)
+	return c
+}
+
+// add adds the flags that say how to talk to a server.
+func (i *contextItem) add(c *cobra.Command) {
+	c.Flags().StringVar(&i.Token, "token", "", "the server's `TOKEN`; others who use this machine may see it here, so a file is better")
+	c.Flags().StringVar(&i.TokenFile, "token-file", "", "a `FILE` that has the server's token")
+	c.Flags().StringVar(&i.CAFile, "ca-file", "", "a `FILE` in PEM with the certificates of those who may sign for the server, in place of those that this machine trusts")
+}
+
+var errTwoTokens = errors.New("--token and --token-file both give the token: give one of them")
+
+// check finds what is wrong with an entry before it is kept. Files are then known by paths
+// that mean the same everywhere.
+func (i *contextItem) check() (err error) {
+	if i.Token != "" && i.TokenFile != "" {
+		return errTwoTokens
+	}
+	for _, path := range []*string{&i.TokenFile, &i.CAFile} {
+		if *path == "" {
+			continue
+		}
+		if *path, err = filepath.Abs(*path); err != nil {
+			return failed(err)
+		}
+	}
+	return client.Target{URL: i.URL, CAFile: i.CAFile}.Check()
 }
 
 func contextUseCommand() *cobra.Command {
@@ -200,8 +291,7 @@ func contextUseCommand() *cobra.Command {
 			}
 			if args[0] != localContext {
 				if _, ok := all.Servers[args[0]]; !ok {
-					_, err := all.target(args[0])
-					return err
+					return all.unknown(args[0])
 				}
 			}
 			all.Current = args[0]
@@ -233,6 +323,9 @@ func contextListCommand() *cobra.Command {
 				if name == localContext {
 					url = "the daemon of this user"
 				}
+				if file := all.Servers[name].CAFile; file != "" {
+					url += "  (signed by those in " + file + ")"
+				}
 				if _, err := fmt.Fprintf(c.OutOrStdout(), "%s %-*s  %s\n", mark, width, name, url); err != nil {
 					return failed(err)
 				}
@@ -253,8 +346,7 @@ func contextRemoveCommand() *cobra.Command {
 				return failed(err)
 			}
 			if _, ok := all.Servers[args[0]]; !ok {
-				_, err := all.target(args[0])
-				return err
+				return all.unknown(args[0])
 			}
 			delete(all.Servers, args[0])
 			if all.Current == args[0] {

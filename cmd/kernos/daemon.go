@@ -29,6 +29,7 @@ type daemon struct {
 	level    slog.LevelVar // of the log
 	log      *slog.Logger
 	logFile  io.Closer
+	logPlace string
 	shutdown func() // begins the end; set before the daemon runs
 }
 
@@ -62,9 +63,7 @@ func newDaemon(s *serveSettings, people io.Writer) (_ *daemon, err error) {
 	if s.detached {
 		people = nil
 	}
-	if d.log, d.logFile, err = openLog(d.address.logFile(), &d.level, people); err != nil {
-		return nil, err
-	}
+	d.log, d.logFile, d.logPlace = openLog(d.address.logFile(), &d.level, people)
 	if err = d.open(); err != nil {
 		d.log.Error("can't start", "error", err)
 		return nil, errors.Join(err, d.logFile.Close())
@@ -79,7 +78,7 @@ func (d *daemon) open() (err error) {
 	if d.state, err = findStateIn(d.log, s.keep, &s.outside, modest); err != nil {
 		return err
 	}
-	recorder, err := d.state.record()
+	recorder, err := d.record()
 	if err != nil {
 		return errors.Join(err, d.state.close())
 	}
@@ -89,7 +88,8 @@ func (d *daemon) open() (err error) {
 	}
 	d.kernel = kernel.New(r, &kernel.Options{
 		Timeout: time.Duration(s.timeout), Store: d.state.store, Recorder: recorder, Blobs: d.state,
-		InFlight: int(s.inFlight), InFlightAll: int(s.inFlightAll), Log: d.log,
+		IdempotencyTTL: d.state.outcomes,
+		InFlight:       int(s.inFlight), InFlightAll: int(s.inFlightAll), Log: d.log,
 	})
 	options := s.options()
 	options.Keys, options.Log = d.keys, d.log
@@ -99,6 +99,19 @@ func (d *daemon) open() (err error) {
 	}
 	d.listening, d.elsewhere = d.web.urls, d.web.stats
 	return nil
+}
+
+// record opens the store. A command that has it for a moment does not keep a daemon from
+// starting.
+func (d *daemon) record() (kernel.Recorder, error) {
+	waiting, cancel := context.WithTimeout(context.Background(), inUse)
+	defer cancel()
+	for wait := waits(waiting); ; {
+		recorder, err := d.state.record()
+		if err == nil || !busy(err) || !wait() {
+			return recorder, err
+		}
+	}
 }
 
 // run serves until ctx is done, finishes what has begun, and closes everything.
@@ -134,7 +147,7 @@ func (d *daemon) introduce(people io.Writer) {
 	for _, m := range r.Modules() {
 		modules = append(modules, m.Name)
 	}
-	kept := d.state.stored()
+	kept := d.stored()
 	who := "programs of this user"
 	if len(d.keys) > 0 {
 		who += " with " + counted(len(d.keys), "key that may sign", "keys that may sign")
@@ -148,5 +161,5 @@ func (d *daemon) introduce(people io.Writer) {
   syscalls  %d: %s
 kernos stop, or an interrupt, ends it.
 `, version, d.address.origin, who, os.Getpid(), d.address.socket, strings.Join(d.web.urls, ", "), d.address.dir, readable(kept.Bytes), counted(int(kept.Messages), "message", "messages"),
-		d.address.logFile(), len(r.Types()), strings.Join(modules, ", "))
+		d.logPlace, len(r.Types()), strings.Join(modules, ", "))
 }

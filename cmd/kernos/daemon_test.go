@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"kernos/internal/testkit"
 	"kernos/transport/unix"
 )
 
@@ -61,19 +62,6 @@ func endDaemons(runtime string) {
 	}
 }
 
-// enough is how long something may take that is expected to happen.
-const enough = time.Minute
-
-// until waits for something to become true.
-func until(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for begun := time.Now(); !is(); time.Sleep(5 * time.Millisecond) {
-		if time.Since(begun) > enough {
-			t.Fatalf("it is not so: %s", what)
-		}
-	}
-}
-
 func (h *house) command(args ...string) *exec.Cmd {
 	c := exec.Command(h.binary, args...)
 	c.Env = h.env
@@ -104,6 +92,9 @@ func (h *house) daemon() (info unix.Info, socket string, running bool) {
 	}
 	return unix.Info{}, socket, false
 }
+
+// forget removes all state. No daemon may run.
+func (h *house) forget() error { return os.RemoveAll(h.home) }
 
 // A server is kernos serve in the foreground.
 type server struct {
@@ -293,7 +284,7 @@ func TestASecondSignalEndsADaemonAtOnce(t *testing.T) {
 	if err := s.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the daemon is stopping", func() bool { return strings.Contains(h.log(), `"msg":"stopping"`) })
+	testkit.Until(t, "the daemon is stopping", func() bool { return strings.Contains(h.log(), `"msg":"stopping"`) })
 	select {
 	case <-s.ended:
 		t.Fatalf("it did not wait for its client: %s", s.notes)
@@ -316,7 +307,7 @@ func TestASecondSignalEndsADaemonAtOnce(t *testing.T) {
 func (h *house) stalled() {
 	h.t.Helper()
 	last, same := uint64(0), 0
-	until(h.t, "the connection stands still", func() bool {
+	testkit.Until(h.t, "the connection stands still", func() bool {
 		out, _, status := h.run("", "status", "--json")
 		var s struct{ Messages struct{ Total uint64 } }
 		if status != 0 || json.Unmarshal([]byte(out), &s) != nil {
@@ -374,6 +365,47 @@ func TestTheLogIsForItsOwner(t *testing.T) {
 	}
 	if got := strings.Join(said, ", "); got != "serving, stopping, stopped" {
 		t.Errorf("it says %s", got)
+	}
+}
+
+// A log that can't be written keeps nobody from being served: it goes to standard error.
+func TestALogThatCanNotBeWritten(t *testing.T) {
+	h := newHouse(t)
+	if _, notes, status := h.run(ping); status != 0 {
+		t.Fatalf("status %d: %s", status, notes)
+	}
+	if _, _, status := h.run("", "stop"); status != 0 {
+		t.Fatalf("status %d", status)
+	}
+	dirs, _ := filepath.Glob(filepath.Join(h.home, "origins", "*", "log"))
+	if len(dirs) != 1 {
+		t.Fatalf("there are %q", dirs)
+	}
+	// A file is in the place of the directory, as good as a disk that is read-only.
+	if err := errors.Join(os.RemoveAll(dirs[0]), os.WriteFile(dirs[0], nil, 0o400)); err != nil {
+		t.Fatal(err)
+	}
+	out, notes, status := h.run(ping) // starts a daemon
+	if status != 0 || !strings.Contains(out, `"reply"`) {
+		t.Errorf("status %d: %s%s", status, out, notes)
+	}
+	if _, _, status := h.run("", "stop"); status != 0 {
+		t.Errorf("status %d", status)
+	}
+	s := h.serve()
+	if _, notes, status := h.run(ping); status != 0 {
+		t.Errorf("status %d: %s", status, notes)
+	}
+	if err := s.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if status := s.wait(); status != 0 {
+		t.Errorf("status %d", status)
+	}
+	for _, want := range []string{"The log can't be kept in a file", "  log       standard error\n", "msg=serving", "msg=stopped"} {
+		if !strings.Contains(s.notes.String(), want) {
+			t.Errorf("%q is not in %s", want, s.notes)
+		}
 	}
 }
 
@@ -484,7 +516,7 @@ func TestADaemonHoldsNothingOfItsStarter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := reader.SetReadDeadline(time.Now().Add(enough)); err != nil {
+	if err := reader.SetReadDeadline(time.Now().Add(testkit.Patience)); err != nil {
 		t.Fatal(err)
 	}
 	if n, err := reader.Read(make([]byte, 1)); n != 0 || err != io.EOF {
@@ -507,7 +539,7 @@ func TestAWatchIsLive(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- c.Wait() }()
 	var err error
-	until(t, "it has seen two", func() bool { // it may take a while to begin
+	testkit.Until(t, "it has seen two", func() bool { // it may take a while to begin
 		h.run(strings.ReplaceAll(ping, `"p"`, `"live"`))
 		select {
 		case err = <-ended:

@@ -46,7 +46,7 @@ in, 4 if it can't be reached.`,
 			defer stop()
 			d := &doctor{screen: newScreen(c), quiet: asJSON}
 			var err error
-			if d.target, d.local, err = findServer(&flags); err != nil {
+			if d.destination, err = findServer(&flags); err != nil {
 				return err
 			}
 			d.examine(ctx)
@@ -85,10 +85,9 @@ const checkTime = 10 * time.Second
 
 // A doctor examines a server.
 type doctor struct {
+	destination
 	screen   *screen
 	quiet    bool
-	target   client.Target
-	local    *address // if it is the daemon of this user
 	findings []finding
 
 	conn        *client.Client

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -38,12 +39,16 @@ func (d *doctor) checkPlace(ctx context.Context) bool {
 func (d *doctor) checkSocket(ctx context.Context, path string) bool {
 	if d.local != nil {
 		info, running := unix.Inspect(d.local.socket)
-		if !running {
+		switch {
+		case running:
+			d.well("socket", "the daemon is process %d, version %s, since %s", info.PID, info.Version, info.Started.Local().Format(time.DateTime))
+		case accepts(ctx, d.local.socket):
+			d.doubtful("socket", "keep what tidies temporary directories away from "+filepath.Dir(d.local.socket), "a daemon is running, and something has removed its lock file")
+		default:
 			d.unreachable = true
 			d.wrong("socket", "kernos serve starts the daemon, and so does kernos pipe or any call", "no daemon is running for %s", d.local.home)
 			return false
 		}
-		d.well("socket", "the daemon is process %d, version %s, since %s", info.PID, info.Version, info.Started.Local().Format(time.DateTime))
 	}
 	if info, err := os.Stat(filepath.Dir(path)); err == nil && info.Mode().Perm()&0o077 != 0 {
 		d.doubtful("socket", "chmod 700 "+shellQuote(filepath.Dir(path)), "others may enter %s", filepath.Dir(path))
@@ -66,6 +71,15 @@ func (d *doctor) checkSocket(ctx context.Context, path string) bool {
 	_ = conn.Close()
 	d.well("socket", "%s accepts connections", path)
 	return true
+}
+
+// accepts reports whether somebody listens on a socket.
+func accepts(ctx context.Context, path string) bool {
+	conn, err := new(net.Dialer).DialContext(ctx, "unix", path)
+	if err == nil {
+		_ = conn.Close()
+	}
+	return err == nil
 }
 
 func (d *doctor) checkTCP(ctx context.Context, u *url.URL) bool {
@@ -107,13 +121,17 @@ func (d *doctor) checkHTTP(ctx context.Context) bool {
 	response, err := d.get(ctx, web, base+"/healthz")
 	if err != nil {
 		d.unreachable = true
-		advice := "what listens there is no HTTP server; check the address"
-		if strings.Contains(err.Error(), "certificate") || strings.Contains(err.Error(), "tls:") {
-			advice = "the certificate is not one that this machine trusts, or the server does not speak TLS there (ws:// instead of wss://)"
+		if advice := d.tlsAdvice(err); advice != "" {
+			if bad, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+				err = fmt.Errorf("the certificate is not trusted: %w", bad.Err)
+			}
+			d.wrong("tls", advice, "%v", err)
+			return false
 		}
-		d.wrong("http", advice, "%v", err)
+		d.wrong("http", "what listens there is no HTTP server; check the address", "%v", err)
 		return false
 	}
+	d.checkCertificate(response)
 	switch response.StatusCode {
 	case http.StatusOK:
 		d.well("http", "it answers, and says that it is healthy")
@@ -127,6 +145,23 @@ func (d *doctor) checkHTTP(ctx context.Context) bool {
 		d.doubtful("http", "it is starting or stopping, or its store does not work: look into its log", "it says that it is not ready")
 	}
 	return true
+}
+
+// expiring is how long before its end a certificate is worth a remark.
+const expiring = 14 * 24 * time.Hour
+
+// checkCertificate says what the server has shown of itself.
+func (d *doctor) checkCertificate(r *http.Response) {
+	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
+		return
+	}
+	c := r.TLS.PeerCertificates[0]
+	text := fmt.Sprintf("%s; the certificate is for %s, signed by %s, valid until %s", tls.VersionName(r.TLS.Version), namesOf(c), issuerOf(c), day(c.NotAfter))
+	if time.Until(c.NotAfter) < expiring {
+		d.doubtful("tls", "give the server a new certificate: kernos serve reads --tls-cert again when it changes", "%s", text)
+		return
+	}
+	d.well("tls", "%s", text)
 }
 
 func (d *doctor) get(ctx context.Context, web *http.Client, address string) (*http.Response, error) {
@@ -164,6 +199,11 @@ func (d *doctor) checkClock(r *http.Response) {
 
 // checkWebSocket opens one.
 func (d *doctor) checkWebSocket(ctx context.Context) bool {
+	if err := d.sign(ctx); err != nil {
+		d.forbidden = true
+		d.wrong("signature", "", "%v", err) // it says what to do
+		return false
+	}
 	conn, err := client.Dial(ctx, d.target)
 	if err == nil {
 		d.conn = conn
@@ -174,10 +214,13 @@ func (d *doctor) checkWebSocket(ctx context.Context) bool {
 	advice := "there is no server of this protocol at this path; it is / or /ws with kernos"
 	if r, ok := errors.AsType[*client.Refused](err); ok && r.Forbidden() {
 		d.unreachable, d.forbidden = false, true
-		advice = "give the server's token, which kernos token prints on its machine: kernos context add NAME URL --token-file FILE, or KERNOS_TOKEN"
+		advice = "give the server's token, which kernos token prints on its machine: " + d.setting("token-file", "KERNOS_TOKEN")
 		if r.Status == http.StatusForbidden {
 			advice = "the server does not take this host or origin: kernos serve --allow-host, --allow-origin"
 		}
+	}
+	if tls := d.tlsAdvice(err); tls != "" {
+		advice = tls
 	}
 	d.wrong("websocket", advice, "%v", err)
 	return false

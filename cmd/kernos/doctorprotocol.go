@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"kernos/client"
@@ -221,6 +222,10 @@ func (d *doctor) checkSequences(ctx context.Context) bool {
 		for _, i := range items {
 			kinds = append(kinds, string(i.Type))
 		}
+		if probe.fails && !slices.Contains(kinds, string(client.Guide)) {
+			d.doubtful("sequence", "a server should answer with guidance, so that clients can help", "%s: %s", probe.what, joined(kinds))
+			continue
+		}
 		d.well("sequence", "%s: %s", probe.what, joined(kinds))
 	}
 	if d.frames.late() {
@@ -242,7 +247,7 @@ func joined(words []string) (s string) {
 // checkStore asks a kernel how its store is doing. Other servers may not have one.
 func (d *doctor) checkStore(ctx context.Context) bool {
 	data, err := d.conn.Call(ctx, "kernel_status", struct{}{})
-	if f, ok := errors.AsType[*client.Failure](err); ok && f.Guidance != nil {
+	if f, ok := errors.AsType[*client.Failure](err); ok && (f.Guidance != nil || d.local == nil) {
 		d.well("store", "the server is no kernel, or does not show how it is doing")
 		return true
 	}

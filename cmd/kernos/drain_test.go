@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"kernos/internal/testkit"
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/transport/unix"
@@ -79,7 +80,7 @@ func TestADaemonFinishesWhatRuns(t *testing.T) {
 		t.Errorf("%v: %s", err, outcome.Data)
 	}
 	<-stopped
-	until(t, "nobody is let in", func() bool {
+	testkit.Until(t, "nobody is let in", func() bool {
 		_, err := new(unix.Dialer).Dial(t.Context(), d.address.socket)
 		return absent(err)
 	})

@@ -42,7 +42,7 @@ func pipeInline(ctx context.Context, timeout time.Duration, record bool, keep re
 	if err != nil {
 		return err
 	}
-	settings := kernel.Options{Timeout: timeout, Store: s.store, Blobs: s, Log: log}
+	settings := kernel.Options{Timeout: timeout, Store: s.store, Blobs: s, IdempotencyTTL: s.outcomes, Log: log}
 	if record {
 		if settings.Recorder, err = s.record(); err != nil {
 			return failed(err)

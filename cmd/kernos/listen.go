@@ -39,6 +39,7 @@ type listenSettings struct {
 	requestRate     rate
 	withoutTLS      bool
 	withoutToken    bool
+	unsigned        bool     // the TCP address is served although there are keys
 	allowed, served []string // hosts and origins as they are compared; known after check
 }
 
@@ -57,6 +58,7 @@ func (l *listenSettings) add(c *cobra.Command) {
 	f.Var(&l.requestRate, "request-rate", "how many HTTP requests a second are taken from one address; 0 is any number")
 	f.BoolVar(&l.withoutTLS, "insecure-listen-without-tls", false, "serve an address that other machines reach although everybody between can read along")
 	f.BoolVar(&l.withoutToken, "insecure-listen-without-token", false, "serve an address that other machines reach although no token keeps anybody out")
+	f.BoolVar(&l.unsigned, "insecure-listen-without-signature", false, "with --auth-key: serve a TCP address although whoever knows the token need not sign")
 }
 
 // check finds what is wrong with the settings before anything is opened. Signed says that
@@ -69,6 +71,8 @@ func (l *listenSettings) check(signed bool) error {
 		return errors.New("--no-token and --token-file contradict each other; leave one out")
 	case l.noToken && signed:
 		return errors.New("with --no-token, HTTP would let those in who can't sign for --auth-key; leave one of them out")
+	case signed && l.address.asked && !l.off && !l.unsigned:
+		return errors.New("at --addr those would be let in who know the token and can't sign for --auth-key; leave one of them out, or say --insecure-listen-without-signature")
 	}
 	l.allowed, l.served = nil, nil
 	for _, text := range l.hosts {
@@ -161,17 +165,27 @@ func (d *daemon) openWeb() (err error) {
 			}
 		}
 	}()
-	// The socket of messages wants a signature where there are keys; nobody gets around it
-	// without at least the token.
 	socket := httpd.Door{}
-	var token *httpd.Token
-	tcp := !l.off && l.address.text != ""
-	if signed := len(d.keys) > 0; signed || tcp && !l.noToken {
-		if token, err = httpd.OpenToken(l.tokenPath(d.address.home)); err != nil {
+	signed := len(d.keys) > 0
+	if signed {
+		// Nobody gets around the signature: the token lies in a file, and is no way in.
+		ticket, err := issueTickets(d.kernel.Registry())
+		if err != nil {
 			return err
 		}
-		if signed {
-			socket.Guard = &httpd.Guard{Private: true, Token: token.Value}
+		socket.Guard = &httpd.Guard{Private: true, Token: ticket}
+	}
+	tcp := !l.off && l.address.text != "" && (!signed || l.unsigned)
+	var token *httpd.Token
+	if tcp && !l.noToken {
+		token, err = httpd.OpenToken(l.tokenPath(d.address.home))
+		switch {
+		case err == nil:
+		case unwritable(err) && !l.address.asked:
+			d.log.Warn("HTTP is served over the socket only", "reason", err.Error())
+			tcp = false
+		default:
+			return err
 		}
 	}
 	path := unix.HTTPPath(d.address.socket)
@@ -302,8 +316,8 @@ func (s *state) ready() error {
 func (d *daemon) collect(m *httpd.Metrics) {
 	m.Gauge("kernos_info", "The daemon.", 1, httpd.Label{Name: "version", Value: version}, httpd.Label{Name: "origin", Value: string(d.address.origin)})
 	m.Gauge("kernos_start_time_seconds", "When the daemon was started, in seconds since 1970.", float64(d.started.UnixMilli())/1000)
-	kept := d.state.stored()
-	m.Gauge("kernos_store_bytes", "Bytes that the store has on disk.", float64(kept.Bytes))
+	kept := d.stored()
+	m.Gauge("kernos_store_bytes", "Bytes that the store and the blobs have on disk.", float64(kept.Bytes))
 	m.Gauge("kernos_journal_messages", "Messages that are recorded.", float64(kept.Messages))
 	w := d.web.ws.Stats()
 	m.Gauge("kernos_websocket_connections", "Connections over WebSockets.", float64(w.Connections))

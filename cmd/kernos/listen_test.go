@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"kernos/internal/testkit"
 	"kernos/transport/unix"
 )
 
@@ -95,7 +96,7 @@ func TestADaemonServesHTTP(t *testing.T) {
 	}
 	// A new token is known to the daemon that runs.
 	second := h.token("--new")
-	until(t, "the new token is taken", func() bool {
+	testkit.Until(t, "the new token is taken", func() bool {
 		status, _ := request(t, "tcp", places["http"], pingCall, second, `{}`)
 		return status != 401
 	})
@@ -195,19 +196,86 @@ func TestASecondKernosIsToldOfTheFirst(t *testing.T) {
 	}
 }
 
-// With keys, nobody gets around the signature by HTTP without at least the token.
-func TestASocketWithKeysWantsTheToken(t *testing.T) {
-	h := newHouse(t)
-	h.serve("--auth-key", publicKey(t))
+// With keys, nobody gets around the signature by HTTP: what lies in a file, for every program
+// of the user to read, is no way in.
+func TestNobodyGetsAroundTheSignature(t *testing.T) {
+	h := newCaller(t)
+	h.env = append(h.env, "KERNOS_NO_HTTP=false")
+	file, key := signingKey(t)
+	h.serve("--auth-key", file)
+	token := h.token()
 	sockets, err := filepath.Glob(filepath.Join(h.runtime, "*", "*.http.sock"))
 	if err != nil || len(sockets) != 1 {
 		t.Fatalf("%q, %v", sockets, err)
 	}
-	if status, body := request(t, "unix", sockets[0], pingCall, "", `{}`); status != 401 {
-		t.Errorf("without the token: %d %s", status, body)
+	for _, given := range []string{"", token} {
+		if status, body := request(t, "unix", sockets[0], pingCall, given, `{}`); status != 401 {
+			t.Errorf("with the token %q: %d %s", given, status, body)
+		}
 	}
-	if status, body := request(t, "unix", sockets[0], pingCall, h.token(), `{"payload":1}`); status != 200 {
-		t.Errorf("with it: %d %s", status, body)
+	set := []string{"call", "Memory.Set", "--key", "bypass", "--value", "1"}
+	if out, notes, status := h.run("", set...); status != exitUnreachable || out != "" || !strings.Contains(notes, "SSH_AUTH_SOCK is not set") {
+		t.Errorf("a call without an agent: status %d: %s%s", status, out, notes)
+	}
+	if out, notes, status := h.run("", "doctor"); status != exitForbidden || !strings.Contains(out, "SSH_AUTH_SOCK is not set") {
+		t.Errorf("the doctor leaves with %d: %s%s", status, out, notes)
+	}
+	env := h.env
+	_, other := signingKey(t)
+	h.env = append(env, "SSH_AUTH_SOCK="+testkit.ServeAgent(t, testkit.Keyring(t, other)))
+	if out, notes, status := h.run("", set...); status != exitUnreachable || out != "" || !strings.Contains(notes, "ssh-add") {
+		t.Errorf("a call with another key: status %d: %s%s", status, out, notes)
+	}
+	h.env = append(env, "SSH_AUTH_SOCK="+testkit.ServeAgent(t, testkit.Keyring(t, key)))
+	if out, notes, status := h.run("", "call", "Memory.Get", "--key", "bypass"); status == 0 {
+		t.Errorf("somebody has set it: %s%s", out, notes)
+	}
+	if out, notes, status := h.run("", set...); status != 0 {
+		t.Errorf("a call with the key: status %d: %s%s", status, out, notes)
+	}
+	if places := h.reached(); places["http"] != "" {
+		t.Errorf("it serves %v", places)
+	}
+	if out, notes, status := h.run("", "doctor"); status != 0 {
+		t.Errorf("the doctor leaves with %d: %s%s", status, out, notes)
+	}
+	// The secret that it used is not for the journal.
+	out, notes, status := h.run("", "log", "--type", string(ticketType), "--json")
+	if status != 0 || !strings.Contains(out, `"[redacted]"`) || strings.Count(out, "[redacted]") != strings.Count(out, `"kind":"reply"`) {
+		t.Errorf("status %d: %s%s", status, out, notes)
+	}
+}
+
+// A TCP address is served beside keys only if somebody says that this is meant.
+func TestATCPAddressBesideKeys(t *testing.T) {
+	h := newHouse(t)
+	h.env = append(h.env, "KERNOS_NO_HTTP=false")
+	file, key := signingKey(t)
+	_, notes, status := h.run("", "serve", "--auth-key", file, "--addr", "127.0.0.1:0")
+	if status != exitUsage || !strings.Contains(notes, "say --insecure-listen-without-signature") {
+		t.Errorf("status %d: %s", status, notes)
+	}
+	h.serve("--auth-key", file, "--addr", "127.0.0.1:0", "--insecure-listen-without-signature")
+	h.env = append(h.env, "SSH_AUTH_SOCK="+testkit.ServeAgent(t, testkit.Keyring(t, key)))
+	places := h.reached()
+	if status, body := request(t, "tcp", places["http"], pingCall, h.token(), `{"payload":1}`); status != 200 {
+		t.Errorf("with the token: %d %s", status, body)
+	}
+	if status, body := request(t, "unix", places["http+unix"], pingCall, h.token(), `{"payload":1}`); status != 401 {
+		t.Errorf("over the socket: %d %s", status, body)
+	}
+}
+
+// A call starts a daemon that wants a signature, and signs.
+func TestACallStartsADaemonThatWantsASignature(t *testing.T) {
+	h := newCaller(t)
+	file, key := signingKey(t)
+	h.env = append(h.env, "KERNOS_AUTH_KEY="+file, "SSH_AUTH_SOCK="+testkit.ServeAgent(t, testkit.Keyring(t, key)))
+	if out, notes, status := h.run("", "call", "Ping", "payload:=1"); status != 0 || out != "{\"payload\":1}\n" {
+		t.Errorf("status %d: %s%s", status, out, notes)
+	}
+	if info, _, running := h.daemon(); !running || !info.Auth {
+		t.Errorf("the test shows nothing: %+v, %t", info, running)
 	}
 }
 
@@ -255,20 +323,20 @@ func TestAddressesThatOthersReach(t *testing.T) {
 	}
 }
 
-// publicKey is a file with a public key.
-func publicKey(t *testing.T) string {
+// signingKey is a file with a public key, and the private one.
+func signingKey(t *testing.T) (file string, key ed25519.PrivateKey) {
 	t.Helper()
-	public, _, err := ed25519.GenerateKey(rand.Reader)
+	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	key, err := ssh.NewPublicKey(public)
+	signs, err := ssh.NewPublicKey(public)
 	if err != nil {
 		t.Fatal(err)
 	}
-	name := filepath.Join(t.TempDir(), "keys")
-	if err := os.WriteFile(name, ssh.MarshalAuthorizedKey(key), 0o600); err != nil {
+	file = filepath.Join(t.TempDir(), "keys")
+	if err := os.WriteFile(file, ssh.MarshalAuthorizedKey(signs), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return name
+	return file, private
 }

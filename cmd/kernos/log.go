@@ -45,8 +45,7 @@ its type, its id and what it says, cut to the width of the terminal.
 				return fmt.Errorf("-n must be from 1 to %d, or 0 for all; got %d", maxTable, count)
 			}
 			return asking(c, open, func(ctx context.Context, call caller, s *screen) error {
-				l := listing{call: call, screen: s, filter: filter, asJSON: asJSON}
-				return l.run(ctx, count, follow)
+				return newListing(call, s, filter, asJSON).run(ctx, count, follow)
 			})
 		},
 	}
@@ -57,12 +56,18 @@ its type, its id and what it says, cut to the width of the terminal.
 	return c
 }
 
-// listing is one run of kernos log.
+// listing is one run of a command that shows recorded messages.
 type listing struct {
 	call   caller
+	own    ownRequests
 	screen *screen
 	filter filterFlags
 	asJSON bool
+}
+
+func newListing(call caller, s *screen, filter filterFlags, asJSON bool) *listing {
+	own := make(ownRequests)
+	return &listing{call: own.noting(call), own: own, screen: s, filter: filter, asJSON: asJSON}
 }
 
 // listRequest is the input of Message.List.
@@ -147,8 +152,12 @@ func (l *listing) run(ctx context.Context, count int, follow bool) error {
 	return nil
 }
 
-// all shows everything, a page at a time.
+// all shows everything that is there at the moment, a page at a time. What is asked for that
+// is recorded behind it.
 func (l *listing) all(ctx context.Context) (last uint64, any bool, err error) {
+	if last, err = l.newest(ctx); err != nil {
+		return 0, false, err
+	}
 	r := listRequest{filterFlags: l.filter, Limit: page, Records: true}
 	for {
 		reply, messages, err := l.page(ctx, r)
@@ -158,16 +167,30 @@ func (l *listing) all(ctx context.Context) (last uint64, any bool, err error) {
 		if r.Cursor == "" {
 			reply.Dropped.tell(l.screen)
 		}
+		asked := len(messages)
+		messages = slices.DeleteFunc(messages, func(m shown) bool { return m.Seq > last })
 		if err := l.show(messages); err != nil {
 			return 0, false, err
 		}
-		if n := len(messages); n > 0 {
-			last, any = messages[n-1].Seq, true
-		}
-		if r.Cursor = reply.Cursor; r.Cursor == "" {
+		any = any || len(messages) > 0
+		if r.Cursor = reply.Cursor; r.Cursor == "" || len(messages) < asked {
 			return last, any, nil
 		}
 	}
+}
+
+// newest returns the number of the last message that is recorded, before what asks for it.
+func (l *listing) newest(ctx context.Context) (uint64, error) {
+	_, messages, err := l.page(ctx, listRequest{Order: "desc", Limit: 2, Records: true})
+	if err != nil {
+		return 0, err
+	}
+	for i := range messages {
+		if !l.own.has(messages[i].Message) {
+			return messages[i].Seq, nil
+		}
+	}
+	return 0, nil
 }
 
 // latest shows the newest messages in the order in which they came.
@@ -175,12 +198,12 @@ func (l *listing) latest(ctx context.Context, count int) (last uint64, any bool,
 	r := listRequest{filterFlags: l.filter, Order: "desc", Records: true}
 	var newest []shown
 	for {
-		r.Limit = min(count-len(newest), page)
+		r.Limit = min(count-len(newest)+1, page) // one is likely to be the request itself
 		reply, messages, err := l.page(ctx, r)
 		if err != nil {
 			return 0, false, err
 		}
-		newest = append(newest, messages...)
+		newest = append(newest, slices.DeleteFunc(messages, func(m shown) bool { return l.own.has(m.Message) })...)
 		r.Cursor = reply.Cursor
 		if r.Cursor == "" { // the list went back to the beginning
 			reply.Dropped.tell(l.screen)
@@ -189,6 +212,7 @@ func (l *listing) latest(ctx context.Context, count int) (last uint64, any bool,
 			break
 		}
 	}
+	newest = newest[:min(len(newest), count)]
 	if len(newest) > 0 {
 		last = newest[0].Seq
 	}

@@ -50,7 +50,7 @@ func run(ctx context.Context, args []string) int {
 		status = s.status
 	}
 	if text := err.Error(); text != "" {
-		fmt.Fprintln(os.Stderr, "kernos: "+text)
+		fmt.Fprintln(os.Stderr, "kernos: "+visibleLines(text)) // servers elsewhere may have had a say in it
 	}
 	return status
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"kernos/kernel"
@@ -33,14 +34,22 @@ func (s *state) maintain(ctx context.Context, k *kernel.Kernel) {
 			return
 		}
 	}
+	var expiring sync.WaitGroup
+	expiring.Go(func() { s.memory.Expire(ctx) })
+	defer expiring.Wait()
 	timer := time.NewTimer(firstSweep)
 	defer timer.Stop()
+	said := "" // what is wrong, and was told: a disk that can't be written stays so for long
 	for {
 		select {
 		case now := <-timer.C:
+			wrong := ""
 			if err := s.sweep(ctx, k, now); err != nil && ctx.Err() == nil {
-				s.log.Warn("can't forget what has expired", "error", err)
+				if wrong = err.Error(); wrong != said {
+					s.log.Warn("can't forget what has expired", "error", err)
+				}
 			}
+			said = wrong
 			timer.Reset(sweepEvery)
 		case <-ctx.Done():
 			now := time.Now()
@@ -60,7 +69,7 @@ func (s *state) swept() string { return filepath.Join(s.dir, "swept") }
 
 // unused is how long a blob that nothing refers to is kept: as long as the outcome of an
 // idempotent command, which may point to it, and some more.
-const unused = kernel.DefaultIdempotencyTTL + time.Hour
+func (s *state) unused() time.Duration { return s.outcomes + time.Hour }
 
 func (s *state) sweep(ctx context.Context, k *kernel.Kernel, now time.Time) error {
 	_, err := k.Sweep(ctx, now)
@@ -84,6 +93,6 @@ func (s *state) collect(ctx context.Context, now time.Time) error {
 		return err
 	}
 	defer release()
-	_, err = s.blobs.Collect(ctx, s.store, unused, now)
+	_, err = s.blobs.Collect(ctx, s.store, s.unused(), now)
 	return err
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -21,14 +22,15 @@ import (
 // state is everything durable that one process has open: the folder of one origin in the
 // home directory. Nothing is opened, or made, before something needs it.
 type state struct {
-	dir     string // of the origin
-	log     *slog.Logger
-	store   store.Store
-	opened  chan struct{} // closed when the store has been opened
-	blobs   *blobs.Dir
-	journal *journal.Journal
-	memory  *memory.Memory
-	resolve func(context.Context, message.BlobPointer) ([]byte, error) // fetches what a pointer points to
+	dir      string // of the origin
+	log      *slog.Logger
+	outcomes time.Duration // how long those of idempotent commands are kept
+	store    store.Store
+	opened   chan struct{} // closed when the store has been opened
+	blobs    *blobs.Dir
+	journal  *journal.Journal
+	memory   *memory.Memory
+	resolve  func(context.Context, message.BlobPointer) ([]byte, error) // fetches what a pointer points to
 	outside
 }
 
@@ -56,20 +58,21 @@ var modest = pebble.Options{CacheSize: 8 << 20, MemTableSize: 8 << 20}
 
 // findStateIn is findState with settings of the store.
 func findStateIn(log *slog.Logger, keep retention, out *outsideSettings, settings pebble.Options) (*state, error) {
-	home, origin, err := place()
+	origins, origin, err := place()
 	if err != nil {
 		return nil, err
 	}
-	dir := filepath.Join(home, origin.Folder())
+	dir := filepath.Join(origins, origin.Folder())
 	settings.Log = log
-	return newState(dir, log, keep, out, func() (store.Store, error) {
+	return newState(filepath.Dir(origins), dir, log, keep, out, func() (store.Store, error) {
 		return pebble.OpenOrRead(filepath.Join(dir, "store"), &settings)
 	})
 }
 
-// newState returns the state in a directory. The store is opened when it is needed.
-func newState(dir string, log *slog.Logger, keep retention, out *outsideSettings, open func() (store.Store, error)) (*state, error) {
+// newState returns the state in a directory of a home. The store is opened when it is needed.
+func newState(home, dir string, log *slog.Logger, keep retention, out *outsideSettings, open func() (store.Store, error)) (*state, error) {
 	s := &state{dir: dir, log: log, opened: make(chan struct{})}
+	s.outcomes = cmp.Or(time.Duration(keep.outcomes.age), kernel.DefaultIdempotencyTTL)
 	var err error
 	if s.blobs, err = blobs.New(filepath.Join(dir, "blobs")); err != nil {
 		return nil, err
@@ -84,12 +87,12 @@ func newState(dir string, log *slog.Logger, keep retention, out *outsideSettings
 		return engine, nil
 	})
 	// Whoever reaches this process is the owner of the machine, and may point to any of
-	// their files.
+	// their files, but not into the state of other origins.
 	if err := s.reach(out); err != nil {
 		return nil, err
 	}
-	s.resolve = (&blobs.Resolver{Dir: s.blobs, Client: s.client, Limit: memory.MaxValue}).Resolve
-	s.memory = memory.New(s.store, s.blobs, &memory.Options{Resolve: s.resolve, Proc: s.proc, Log: log})
+	s.resolve = (&blobs.Resolver{Dir: s.blobs, Private: home, Client: s.client, Limit: memory.MaxValue}).Resolve
+	s.memory = memory.New(s.store, s.blobs, &memory.Options{Resolve: s.resolve, Proc: s.proc, ProcKeys: s.procKeys, Log: log})
 	s.journal = journal.New(s.store, &journal.Options{
 		MaxAge: time.Duration(keep.age), MaxBytes: int64(keep.size), Log: log,
 		BlobPath: filepath.Base(s.blobs.Root()), BlobRefs: s.Refer, BlobUnrefs: s.Unrefer,
@@ -104,6 +107,7 @@ func (s *state) record() (kernel.Recorder, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.memory.SetRecorder(s.journal)
 	return s.journal, errors.Join(open.Close(), s.journal.Flush())
 }
 

@@ -239,11 +239,12 @@ func tokenStyle(kind jsontext.Kind, name bool) style {
 	return plain
 }
 
-// widestCell is how wide a cell of a table may be on a terminal.
+// widestCell is how wide a cell of a table may be on a terminal that has no room for all.
 const widestCell = 60
 
-// table shows a value as a table: a row for each element of a list, or of the one list
-// that an object has, or else for each member.
+// table shows a value as a table: a row for each element of a list, or else for each member
+// of an object. If an object is a list with some facts about it, such as where the next page
+// begins, the list is shown, and the facts beside it.
 func (s *screen) table(data json.RawMessage) error {
 	var list []json.RawMessage
 	if json.Unmarshal(data, &list) != nil {
@@ -251,17 +252,26 @@ func (s *screen) table(data json.RawMessage) error {
 		if members == nil {
 			return s.line([]byte(cell(data)))
 		}
-		var rows [][]string
-		lists := 0
+		var rows, facts [][]string
+		lists, objects := 0, 0
 		for _, m := range members {
-			if kindOf(string(m.value)) == "array" {
+			row := []string{history.Visible(m.name), cell(m.value)}
+			rows = append(rows, row)
+			switch kindOf(string(m.value)) {
+			case "array":
 				lists++
 				list = rawElements(m.value)
+			case "object":
+				objects++
+			default:
+				facts = append(facts, row)
 			}
-			rows = append(rows, []string{history.Visible(m.name), cell(m.value)})
 		}
-		if lists != 1 {
+		if lists != 1 || objects > 0 {
 			return s.rows(nil, rows)
+		}
+		for _, f := range facts {
+			s.note("%s: %s", f[0], f[1])
 		}
 	}
 	var columns []string
@@ -305,9 +315,7 @@ func (s *screen) rows(titles []string, rows [][]string) error {
 		}
 	}
 	if s.terminal() {
-		for i := range widths {
-			widths[i] = min(widths[i], widestCell)
-		}
+		s.squeeze(widths)
 	}
 	write := func(row []string, st style) error {
 		cells := make([]string, len(row))
@@ -328,6 +336,28 @@ func (s *screen) rows(titles []string, rows [][]string) error {
 	}
 	return nil
 }
+
+// squeeze makes the columns of a table fit the terminal, if it is too narrow: none is very
+// wide then, and the last has what the others leave.
+func (s *screen) squeeze(widths []int) {
+	total := 2 * (len(widths) - 1)
+	for _, w := range widths {
+		total += w
+	}
+	if total <= s.width || len(widths) == 0 {
+		return
+	}
+	last := len(widths) - 1
+	left := s.width - 2*last
+	for i := range last {
+		widths[i] = min(widths[i], widestCell)
+		left -= widths[i]
+	}
+	widths[last] = min(widths[last], max(left, narrowestCell))
+}
+
+// narrowestCell is how narrow the last column may become.
+const narrowestCell = 20
 
 // cell is a value in a table, on one line.
 func cell(value json.RawMessage) string {

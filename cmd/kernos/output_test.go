@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -71,6 +72,8 @@ func TestOutputForms(t *testing.T) {
 		{"--output table", `[]`, ""},
 		{"--output table", `7`, "7\n"},
 		{"--output table", `[{"a":1},2]`, "a\n1\n2\n"},
+		{"--output table", `{"keys":["x","y"]}`, "x\ny\n"},
+		{"--output table", `{"pid":7,"listening":["x"],"store":{"open":true}}`, "pid        7\nlistening  [\"x\"]\nstore      {\"open\":true}\n"},
 		{"--jq .people[].name", people, "Ada\nZoë\n"},
 		{"--jq .people[0].born", people, "1815\n"},
 		{"--jq .people[].name --output ndjson", people, "\"Ada\"\n\"Zoë\"\n"},
@@ -109,6 +112,33 @@ func TestOutputOnATerminal(t *testing.T) {
 		if err != nil || strings.ContainsAny(got, "\x1b\u009b") {
 			t.Errorf("%s: got %q, %v", flags, got, err)
 		}
+	}
+}
+
+// A table is as wide as it must be, if the terminal has the room, and otherwise as wide as
+// that is.
+func TestTableOnATerminal(t *testing.T) {
+	privately(t)
+	long := strings.Repeat("x", 70)
+	for width, want := range map[int]string{
+		120: "a  " + long + "\n",
+		80:  "a  " + long + "\n",
+		40:  "a  " + strings.Repeat("x", 36) + "…\n",
+	} {
+		got, err := printed(t, &screen{width: width}, "--output table", `{"a":"`+long+`"}`)
+		if err != nil || got != want {
+			t.Errorf("%d: got %q, %v", width, got, err)
+		}
+	}
+	got, err := printed(t, &screen{width: 80}, "--output table", `{"`+long+`":"`+long+`"}`)
+	if want := strings.Repeat("x", 59) + "…  " + strings.Repeat("x", 19) + "…\n"; err != nil || got != want {
+		t.Errorf("got %q, %v", got, err)
+	}
+	// What is said about a list is said beside it.
+	s := new(screen)
+	got, err = printed(t, s, "--output table", `{"keys":["x"],"cursor":"d8"}`)
+	if notes := fmt.Sprint(s.err); err != nil || got != "x\n" || notes != "kernos: cursor: d8\n" {
+		t.Errorf("got %q, %q, %v", got, notes, err)
 	}
 }
 

@@ -200,6 +200,16 @@ func (s *state) proc(ctx context.Context, key string) (json.RawMessage, error) {
 	return json.Marshal(strings.TrimSuffix(string(text), "\n"))
 }
 
+// procKeys are the keys in proc.
+func (s *state) procKeys() (keys []string) {
+	if s.process != nil {
+		for name := range s.process.Files() {
+			keys = append(keys, "proc/"+name)
+		}
+	}
+	return keys
+}
+
 // files is the tree as hydration sees it.
 type files struct{ *vfs.Tree }
 

@@ -10,22 +10,26 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 
 	"golang.org/x/crypto/ssh"
-	"golang.org/x/crypto/ssh/agent"
+
+	"kernos/internal/testkit"
+	"kernos/transport/unix"
 )
 
-// pipes is how often streams are piped through the daemon.
-var pipes = flag.Int("pipes", 20, "how often to pipe one message and a thousand through the daemon")
+// How often streams are piped through the daemon.
+var (
+	pipes    = flag.Int("pipes", 20, "how often to pipe one message and a thousand through the daemon")
+	millions = flag.Int("millions", 1, "how often to pipe a million")
+)
 
 // pings writes n requests.
 func pings(w io.Writer, n int) error {
@@ -90,29 +94,40 @@ func TestNoAnswerIsLost(t *testing.T) {
 	}
 }
 
-// built is kernos as it is shipped, without the race detector.
-var built = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "kernos-built")
-	if err != nil {
-		return "", err
+func TestNoAnswerOfAMillionIsLost(t *testing.T) {
+	h := newHouse(t)
+	h.build()
+	for range *millions {
+		h.pipeAMillion(func() {})
 	}
+}
+
+// A reader may take as long as it likes, also of a million.
+func TestNoAnswerOfAMillionIsLostByASlowReader(t *testing.T) {
+	h := newHouse(t)
+	h.build()
+	for range *millions {
+		h.pipeAMillion(h.stalled) // others are served in the meantime
+	}
+}
+
+// build makes kernos what it is when it is shipped, without the race detector.
+func (h *house) build() {
+	h.t.Helper()
+	dir := h.t.TempDir()
 	c := exec.Command("go", "build", "-o", dir, ".")
 	c.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := c.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w: %s", err, out)
+		h.t.Fatalf("%v: %s", err, out)
 	}
-	return filepath.Join(dir, "kernos"), nil
-})
+	h.binary = filepath.Join(dir, "kernos")
+}
 
-func TestNoAnswerOfAMillionIsLost(t *testing.T) {
+// pipeAMillion pipes a million messages, and reads nothing before something has happened.
+func (h *house) pipeAMillion(first func()) {
 	const n = 1_000_000
-	h := newHouse(t)
-	binary, err := built()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(filepath.Dir(binary)) })
-	h.binary = binary
+	t := h.t
+	t.Helper()
 	c := h.command()
 	in, err := c.StdinPipe()
 	if err != nil {
@@ -127,6 +142,7 @@ func TestNoAnswerOfAMillionIsLost(t *testing.T) {
 	}
 	sent := make(chan error, 1)
 	go func() { sent <- errors.Join(pings(in, n), in.Close()) }()
+	first()
 	if err := millionAnswered(out, n); err != nil {
 		t.Error(err)
 	}
@@ -259,7 +275,7 @@ func TestAReaderThatGoesAwayIsNoError(t *testing.T) {
 	}
 }
 
-// A reader may take as long as it likes.
+// The same with answers that fill every buffer on the way.
 func TestASlowReaderGetsEverything(t *testing.T) {
 	const n = 5000
 	h := newHouse(t)
@@ -317,7 +333,7 @@ func TestADaemonThatGoesAwayIsToldOf(t *testing.T) {
 		if err := in.Close(); err != nil {
 			t.Fatal(err)
 		}
-		until(t, "the watch is alone", func() bool {
+		testkit.Until(t, "the watch is alone", func() bool {
 			out, _, status := h.run("", "status", "--json")
 			return status == 0 && strings.Contains(out, `"inFlight": 1`)
 		})
@@ -354,7 +370,7 @@ func TestAnswersAreForThoseWhoCanSign(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := newHouse(t)
+	h := newCaller(t)
 	if err := os.MkdirAll(h.home, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -372,53 +388,44 @@ func TestAnswersAreForThoseWhoCanSign(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.env = append(env, "SSH_AUTH_SOCK="+serveAgent(t, other))
+	h.env = append(env, "SSH_AUTH_SOCK="+testkit.ServeAgent(t, testkit.Keyring(t, other)))
 	if _, notes, status := h.run(ping); status != exitUnreachable || !strings.Contains(notes, "ssh-add") {
 		t.Errorf("with another key: status %d: %s", status, notes)
 	}
-	h.env = append(env, "SSH_AUTH_SOCK="+serveAgent(t, other, private))
+	h.env = append(env, "SSH_AUTH_SOCK="+testkit.ServeAgent(t, testkit.Keyring(t, other, private)))
 	if out, notes, status := h.run(ping); status != 0 || !strings.HasPrefix(out, `{"kind":"reply"`) {
 		t.Errorf("with the key: status %d: %s%s", status, out, notes)
 	}
-	if out, notes, status := h.run("", "stop"); status != 0 {
+	// What tidies temporary directories may take away the file that says so.
+	info, socket, _ := h.daemon()
+	if err := os.Remove(socket + ".lock"); err != nil {
+		t.Fatal(err)
+	}
+	if out, notes, status := h.run(about); status != 0 || pidOf(t, out) != info.PID {
+		t.Errorf("without the lock: status %d: %s%s", status, out, notes)
+	}
+	if err := os.Remove(socket + ".lock"); err != nil && !errors.Is(err, fs.ErrNotExist) { // it may have been made again
+		t.Fatal(err)
+	}
+	if out, notes, status := h.run("", "call", "Ping", "payload:=1"); status != 0 || out != `{"payload":1}`+"\n" {
+		t.Errorf("a call without the lock: status %d: %s%s", status, out, notes)
+	}
+	if out, notes, status := h.run("", "stop"); status != 0 || !strings.Contains(out, "has stopped") {
 		t.Errorf("with the key: status %d: %s%s", status, out, notes)
 	}
+	testkit.Until(t, "nobody answers", func() bool { return !accepts(t.Context(), socket) })
 }
 
-// serveAgent runs an ssh-agent with these keys, and returns where it is.
-func serveAgent(t *testing.T, keys ...ed25519.PrivateKey) string {
-	t.Helper()
-	ring := agent.NewKeyring()
-	for _, k := range keys {
-		if err := ring.Add(agent.AddedKey{PrivateKey: k}); err != nil {
-			t.Fatal(err)
+// An answer that ends in the middle is no answer, whatever its beginning says.
+func TestAnAnswerThatIsNotWholeIsMissed(t *testing.T) {
+	for _, says := range []string{pong[:len(pong)-1], pong[:20], pong + `{"kind":"event"`, pong + refused[:60]} {
+		p, out := newPiping(strings.NewReader(ping))
+		if again, err := p.converse(t.Context(), newWire(says, len(ping)), true); again || err != nil {
+			t.Fatalf("again %t, %v", again, err)
+		}
+		err := p.verdict(t.Context(), "", unix.Info{})
+		if e, ok := errors.AsType[*exitStatus](err); !ok || e.status != exitUnreachable || !strings.Contains(e.Error(), "the last line is not whole") || out.String() != says {
+			t.Errorf("%q: %v: %s", says, err, out)
 		}
 	}
-	dir, err := os.MkdirTemp("", "agent")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("unix", filepath.Join(dir, "agent"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			serving.Go(func() {
-				_ = agent.ServeAgent(ring, c) // until the client leaves
-				_ = c.Close()
-			})
-		}
-	})
-	t.Cleanup(func() {
-		_ = l.Close()
-		serving.Wait()
-		_ = os.RemoveAll(dir)
-	})
-	return l.Addr().String()
 }

@@ -217,8 +217,8 @@ func TestLogPagesAndFollows(t *testing.T) {
 	}
 	const filter = `{"kind":"command","code":404,"since":"1h",`
 	want := []string{
-		`query Message.List ` + filter + `"limit":50,"order":"desc","records":true}`,
-		`query Message.List ` + filter + `"cursor":"d8","limit":49,"order":"desc","records":true}`,
+		`query Message.List ` + filter + `"limit":51,"order":"desc","records":true}`,
+		`query Message.List ` + filter + `"cursor":"d8","limit":50,"order":"desc","records":true}`,
 		`query Message.Watch ` + filter + `"after":8}`,
 	}
 	if strings.Join(s.asked, "\n") != strings.Join(want, "\n") || s.closed != 1 {
@@ -229,10 +229,11 @@ func TestLogPagesAndFollows(t *testing.T) {
 func TestLogOfEverything(t *testing.T) {
 	s := &script{t: t}
 	s.answers = append(s.answers,
+		reply(`{"messages":[`+second+`],"records":[{"seq":8,"at":5,"way":"out"}],"cursor":"d8"}`),
 		reply(`{"messages":[`+first+`],"records":[{"seq":7,"at":4,"way":"in"}],"cursor":"a7"}`),
-		reply(`{"messages":[`+second+`],"records":[{"seq":8,"at":5,"way":"out"}]}`))
+		reply(`{"messages":[`+second+`,`+first+`],"records":[{"seq":8,"at":5,"way":"out"},{"seq":9,"at":5,"way":"in"}],"cursor":"a9"}`)) // the last came later
 	out, _, status := runWith(t, s, "log", "-n", "0", "--json")
-	if out != first+"\n"+second+"\n" || status != 0 || s.asked[1] != `query Message.List {"cursor":"a7","limit":500,"records":true}` {
+	if out != first+"\n"+second+"\n" || status != 0 || s.asked[2] != `query Message.List {"cursor":"a7","limit":500,"records":true}` {
 		t.Errorf("got %d %s after %s", status, out, s.asked)
 	}
 }

@@ -44,8 +44,7 @@ differently.`,
 				open = openRecorded
 			}
 			return asking(c, open, func(ctx context.Context, call caller, s *screen) error {
-				l := listing{call: call, screen: s, asJSON: asJSON}
-				return l.replay(ctx, replayRequest{args[0], execute, queries, count})
+				return newListing(call, s, filterFlags{}, asJSON).replay(ctx, replayRequest{args[0], execute, queries, count})
 			})
 		},
 	}
@@ -87,7 +86,7 @@ func (l *listing) replay(ctx context.Context, r replayRequest) error {
 	if r.Execute {
 		return l.rerun(ctx, r)
 	}
-	data, err := l.stream(ctx, message.KindQuery, "Message.Replay", r)
+	data, err := l.stream(ctx, "Message.Replay", r, nil)
 	if err != nil {
 		return err
 	}

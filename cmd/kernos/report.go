@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"kernos/capability/lifecycle"
@@ -21,6 +22,8 @@ type report struct {
 	kernel  *kernel.Kernel
 	server  *unix.Server // nil if this is no daemon
 	rates   rates
+
+	size usage
 
 	listening []string                                 // where else a daemon serves than at its socket
 	elsewhere func() (connections int, refused uint64) // what it does there
@@ -58,13 +61,14 @@ func (r *report) status() lifecycle.Status {
 		Errors:   k.Errors,
 		InFlight: k.InFlight,
 		Waiting:  k.Waiting,
-		Store:    r.state.stored(),
+		Store:    r.stored(),
 	}
 	if r.server != nil {
 		s.Socket = r.address.socket
 		s.Listening = append([]string{"unix://" + r.address.socket}, r.listening...)
 		now := r.server.Stats()
 		s.Connections = now.Connections
+		s.Throttled = now.Throttled
 		s.Refused = now.Foreign + now.TooMany + now.Unauthenticated + now.Stopping
 		connections, refused := r.elsewhere()
 		s.Connections += connections
@@ -77,17 +81,39 @@ func (r *report) status() lifecycle.Status {
 func tenth(f float64) float64 { return float64(int64(f*10+0.5)) / 10 }
 
 // stored says what is kept, if the store is open. It does not open it.
-func (s *state) stored() lifecycle.Store {
+func (r *report) stored() lifecycle.Store {
 	select {
-	case <-s.opened:
+	case <-r.state.opened:
 	default:
 		return lifecycle.Store{}
 	}
-	size := lifecycle.Store{Open: true, Bytes: diskUsage(filepath.Join(s.dir, "store"))}
-	if j, err := s.journal.Stats(); err == nil {
-		size.Messages = j.Messages
+	kept := lifecycle.Store{Open: true, Bytes: r.size.of(func() int64 {
+		return diskUsage(filepath.Join(r.state.dir, "store")) + diskUsage(r.state.blobs.Root())
+	})}
+	if j, err := r.state.journal.Stats(); err == nil {
+		kept.Messages = j.Messages
 	}
-	return size
+	return kept
+}
+
+// usage is how much room something takes. With many files that takes a while to find out, so
+// it is not found out anew before ten times as long has passed.
+type usage struct {
+	mu    sync.Mutex
+	bytes int64
+	until time.Time // it is good
+}
+
+func (u *usage) of(measure func() int64) int64 {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	begun := time.Now()
+	if begun.After(u.until) {
+		u.bytes = measure()
+		now := time.Now()
+		u.until = now.Add(10 * now.Sub(begun))
+	}
+	return u.bytes
 }
 
 // diskUsage is how many bytes the files in a directory have. Files that go while it looks

@@ -8,22 +8,26 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"kernos/kernel"
 )
 
-// retention is how much of the journal is kept.
+// retention is how much is kept of what was: of the journal, and of outcomes.
 type retention struct {
-	age  age
-	size size
+	age      age
+	size     size
+	outcomes someAge // of commands with an idempotency key
 }
 
 // defaultRetention keeps what there is, as long as there is room.
-var defaultRetention = retention{size: 4 << 30}
+var defaultRetention = retention{size: 4 << 30, outcomes: someAge{age(kernel.DefaultIdempotencyTTL)}}
 
 // add adds the flags.
 func (r *retention) add(c *cobra.Command) {
 	*r = defaultRetention
 	c.Flags().Var(&r.age, "journal-age", "how long messages stay in the journal, such as 720h or 30d; 0 is for ever (KERNOS_JOURNAL_AGE)")
 	c.Flags().Var(&r.size, "journal-size", "how much they may take before the oldest go, such as 500MB; 0 is any amount (KERNOS_JOURNAL_SIZE)")
+	c.Flags().Var(&r.outcomes, "idempotency-ttl", "how long a command with an idempotency key is remembered, so that it does not run twice, such as 12h or 7d (KERNOS_IDEMPOTENCY_TTL)")
 }
 
 // An age is a time on the command line, in days too.

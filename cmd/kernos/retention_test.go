@@ -71,10 +71,15 @@ func TestRetentionComesFromFlagsAndTheEnvironment(t *testing.T) {
 	}
 	t.Setenv("KERNOS_JOURNAL_AGE", "2d")
 	t.Setenv("KERNOS_JOURNAL_SIZE", "1MB")
-	if keep, err := get(); err != nil || keep != (retention{age(48 * time.Hour), 1 << 20}) {
+	t.Setenv("KERNOS_IDEMPOTENCY_TTL", "7d")
+	if keep, err := get(); err != nil || keep != (retention{age(48 * time.Hour), 1 << 20, someAge{age(7 * 24 * time.Hour)}}) {
 		t.Errorf("from the environment: %+v, %v", keep, err)
 	}
-	if keep, err := get("--journal-age=0", "--journal-size=1KB"); err != nil || keep != (retention{0, 1 << 10}) {
+	if keep, err := get("--journal-age=0", "--journal-size=1KB", "--idempotency-ttl=90m"); err != nil || keep != (retention{0, 1 << 10, someAge{age(90 * time.Minute)}}) {
 		t.Errorf("from flags: %+v, %v", keep, err)
+	}
+	t.Setenv("KERNOS_IDEMPOTENCY_TTL", "0")
+	if _, err := get(); err == nil || err.Error() != "KERNOS_IDEMPOTENCY_TTL: must be more than 0" {
+		t.Errorf("a command that is forgotten at once: %v", err)
 	}
 }

@@ -1,15 +1,17 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 )
 
 // version is set when a release is built.
-var version = "0.3.0"
+var version = "0.4.0"
 
 func rootCommand() *cobra.Command {
 	root := &cobra.Command{
@@ -37,7 +39,7 @@ lists the methods of the module, and kernos call lists the modules.`,
 	}
 	root.SetVersionTemplate("kernos {{.Version}}\n")
 	root.AddCommand(serveCommand(), statusCommand(), stopCommand(), tokenCommand(), pipeCommand(), convertCommand(),
-		lsCommand(openKernel), describeCommand(openKernel), backupCommand(), restoreCommand(), callCommand(), contextCommand(), doctorCommand())
+		lsCommand(openKernel), describeCommand(openKernel), backupCommand(), restoreCommand(), callCommand(), contextCommand(), doctorCommand(), completionCommand())
 	root.AddCommand(historyCommands(openKernel, openRecorded)...)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%w; see %s --help", err, c.CommandPath())
@@ -53,18 +55,52 @@ lists the methods of the module, and kernos call lists the modules.`,
 	return root
 }
 
+// helpCommand shows the help of a command, of a module or of a method. What is no command is
+// asked of the server, as it is by kernos MODULE METHOD --help.
 func helpCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "help [COMMAND]",
-		Short: "Show the help of a command",
+	c := &cobra.Command{
+		Use:   "help [COMMAND | MODULE [METHOD]]",
+		Short: "Show the help of a command, a module or a method",
+		Example: `  kernos help serve
+  kernos help memory
+  kernos help memory set --context office`,
+		DisableFlagParsing:    true, // they are those of kernos call
+		DisableFlagsInUseLine: true,
 		RunE: func(c *cobra.Command, args []string) error {
-			target, rest, err := c.Root().Find(args)
-			if err != nil || len(rest) > 0 {
-				return fmt.Errorf("there is no command %q; kernos help lists them", strings.Join(args, " "))
+			if len(args) == 1 && (args[0] == "-h" || args[0] == "--help") {
+				return c.Help()
 			}
-			return target.Help()
+			target, rest, err := c.Root().Find(args)
+			switch {
+			case len(args) == 0 || err == nil && target != c.Root() && len(rest) == 0:
+				return target.Help()
+			case target == c.Root() || err != nil:
+				return runCall(c, append(slices.Clone(args), "--help"))
+			case target.Name() == "call":
+				return runCall(c, append(slices.Clone(rest), "--help"))
+			}
+			return fmt.Errorf("%s has no command %q; see %s --help", target.CommandPath(), rest[0], target.CommandPath())
+		},
+		ValidArgsFunction: func(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+			var found []string
+			target, rest, err := c.Root().Find(args)
+			if err == nil && len(rest) == 0 && (len(args) == 0 || target != c.Root()) {
+				for _, known := range target.Commands() {
+					if known.IsAvailableCommand() && strings.HasPrefix(known.Name(), word) {
+						found = append(found, described(known.Name(), known.Short))
+					}
+				}
+			}
+			if len(args) < 2 && (len(args) == 0 || target == c.Root()) {
+				ctx, cancel := context.WithTimeout(context.Background(), completing)
+				defer cancel()
+				found = append(found, completions(ctx, args, word)...)
+			}
+			return found, cobra.ShellCompDirectiveNoFileComp
 		},
 	}
+	listsItsFlags(c)
+	return c
 }
 
 // noArguments refuses arguments for a command that takes none.
@@ -81,11 +117,15 @@ func syscallHelp() string {
 	if err != nil {
 		return ""
 	}
+	width := 0
+	for _, t := range r.Types() {
+		width = max(width, len(t))
+	}
 	var b strings.Builder
 	b.WriteString("\nSyscalls (kernos describe TYPE says more):\n")
 	for _, t := range r.Types() {
 		s, _ := r.Lookup(t)
-		fmt.Fprintf(&b, "  %-18s %s\n", t, s.Summary)
+		fmt.Fprintf(&b, "  %-*s  %s\n", width, t, s.Summary)
 	}
 	return b.String()
 }

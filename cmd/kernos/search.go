@@ -11,6 +11,9 @@ import (
 	"kernos/message"
 )
 
+// maxFound is how many messages a search may find.
+const maxFound = 1000
+
 func searchCommand(open opener) *cobra.Command {
 	var filter filterFlags
 	var count int
@@ -33,8 +36,8 @@ line says how good it is. The flags narrow the search.
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			if count < 1 || count > 1000 {
-				return fmt.Errorf("-n must be from 1 to 1000, got %d", count)
+			if count < 1 || count > maxFound {
+				return fmt.Errorf("-n must be from 1 to %d, got %d", maxFound, count)
 			}
 			return asking(c, open, func(ctx context.Context, call caller, s *screen) error {
 				return search(ctx, call, s, searchRequest{Query: strings.Join(args, " "), filterFlags: filter, Limit: count, Records: true}, asJSON)
@@ -56,7 +59,8 @@ type searchRequest struct {
 }
 
 func search(ctx context.Context, call caller, s *screen, r searchRequest, asJSON bool) error {
-	data, err := ask(ctx, call, message.KindQuery, "Message.Search", r, nil)
+	own := make(ownRequests)
+	data, err := ask(ctx, own.noting(call), message.KindQuery, "Message.Search", r, nil)
 	if err != nil {
 		return err
 	}
@@ -73,38 +77,54 @@ func search(ctx context.Context, call caller, s *screen, r searchRequest, asJSON
 	if reply.Behind > 0 {
 		s.note("the latest %d messages are not indexed yet and were not searched", reply.Behind)
 	}
-	if len(reply.Messages) == 0 {
+	messages, scores := make([]shown, 0, len(reply.Messages)), []float64{}
+	for i, text := range reply.Messages {
+		if own.has(text) {
+			reply.Total--
+			continue
+		}
+		m := shown{Message: text}
+		score := 0.0
+		if i < len(reply.Records) {
+			m.At = reply.Records[i].At
+		}
+		if i < len(reply.Scores) {
+			score = reply.Scores[i]
+		}
+		messages, scores = append(messages, m), append(scores, score)
+	}
+	if len(messages) == 0 {
 		s.noMessages()
 		return nil
 	}
-	messages := make([]shown, len(reply.Messages))
-	for i, text := range reply.Messages {
-		messages[i].Message = text
+	if err := s.found(messages, scores, searchWords(r.Query), asJSON); err != nil {
+		return err
+	}
+	if reply.Total > len(messages) {
+		s.note("%d of %d messages that match; -n shows more", len(messages), reply.Total)
+	}
+	return nil
+}
+
+// found shows messages with their scores, or as they are.
+func (s *screen) found(messages []shown, scores []float64, words []string, asJSON bool) error {
+	for i := range messages {
 		if asJSON {
-			if err := s.line(text); err != nil {
+			if err := s.line(messages[i].Message); err != nil {
 				return err
 			}
 			continue
 		}
 		messages[i].read()
-		if i < len(reply.Records) {
-			messages[i].At = reply.Records[i].At
-		}
 	}
-	if !asJSON {
-		words, types := searchWords(r.Query), typeWidth(messages)
-		for i := range messages {
-			score := 0.0
-			if i < len(reply.Scores) {
-				score = reply.Scores[i]
-			}
-			if err := s.row(&messages[i], fmt.Sprintf("%6.2f  ", score), types, words); err != nil {
-				return err
-			}
-		}
+	if asJSON {
+		return nil
 	}
-	if reply.Total > len(messages) {
-		s.note("%d of %d messages that match; -n shows more", len(messages), reply.Total)
+	types := typeWidth(messages)
+	for i := range messages {
+		if err := s.row(&messages[i], fmt.Sprintf("%6.2f  ", scores[i]), types, words); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -24,6 +24,7 @@ type serveSettings struct {
 	inFlight       count
 	inFlightAll    count
 	idle           age
+	stall          age
 	lineTime       age
 	frameRate      rate
 	timeout        age
@@ -39,6 +40,7 @@ func serveCommand() *cobra.Command {
 		maxConnections: unix.DefaultMaxConnections,
 		inFlight:       kernel.DefaultInFlight,
 		inFlightAll:    kernel.DefaultInFlightAll,
+		stall:          age(unix.DefaultStall),
 		lineTime:       age(unix.DefaultLine),
 		timeout:        age(kernel.DefaultTimeout),
 		grace:          age(unix.DefaultGrace),
@@ -63,9 +65,13 @@ all unless a flag says so in as many words. Web pages are let in from the server
 origin and those of --allow-origin. If something else has the default address, the
 sockets are all there is.
 
+With --auth-key only those are served who sign with one of the keys, as kernos pipe,
+kernos call and all other commands do by the ssh-agent. A token is no signature, so no
+TCP address is served then, unless a flag says so in as many words.
+
 kernos stop, Syscall.Shutdown, an interrupt or SIGTERM end it: it accepts nothing new,
-finishes what runs, for as long as --grace says, and leaves with status 0. A second
-signal ends it at once.
+finishes what runs, for as long as --grace says, and leaves with status 0. A signal that
+comes while it does so ends it at once.
 
 Each setting can be said by a flag, by a variable (--line-time is KERNOS_LINE_TIME), or
 in config.yaml in the home directory (line-time: 30s), in this order.`,
@@ -79,8 +85,8 @@ in config.yaml in the home directory (line-time: 30s), in this order.`,
 			if err := completeSettings(c); err != nil {
 				return err
 			}
-			if s.timeout == 0 || s.lineTime == 0 {
-				return errors.New("--timeout and --line-time must be more than 0")
+			if s.timeout == 0 || s.lineTime == 0 || s.stall == 0 {
+				return errors.New("--timeout, --line-time and --stall must be more than 0")
 			}
 			if err := s.outside.check(); err != nil {
 				return err
@@ -96,6 +102,7 @@ in config.yaml in the home directory (line-time: 30s), in this order.`,
 	f.Var(&s.maxConnections, "max-connections", "how many connections are served at once")
 	f.Var(&s.inFlight, "in-flight", "how many slow requests of one connection run at once")
 	f.Var(&s.inFlightAll, "in-flight-all", "how many slow requests of all connections run at once")
+	f.Var(&s.stall, "stall", "close connections that take nothing of what is sent to them for so long")
 	f.Var(&s.idle, "idle", "close connections that have been silent for so long; 0 is never, and two minutes between HTTP requests")
 	f.Var(&s.lineTime, "line-time", "how long a connection may take for one line")
 	f.Var(&s.frameRate, "frame-rate", "how many messages a second are read from one connection; 0 is any number")
@@ -141,6 +148,7 @@ func serve(ctx context.Context, s *serveSettings, people io.Writer) error {
 		select {
 		case s := <-signals:
 			stop(fmt.Errorf("%v", s))
+		case <-ctx.Done(): // a client has asked for it: the first signal insists
 		case <-finished:
 			return
 		}
@@ -170,6 +178,7 @@ func (s *serveSettings) options() *unix.Options {
 	return &unix.Options{
 		MaxConnections: int(s.maxConnections),
 		Idle:           time.Duration(s.idle),
+		Stall:          time.Duration(s.stall),
 		Line:           time.Duration(s.lineTime),
 		FrameRate:      float64(s.frameRate),
 		Grace:          time.Duration(s.grace),

@@ -21,9 +21,9 @@ import (
 // too. A command has some of them.
 var settingNames = []string{
 	"addr", "allow-host", "allow-origin", "auth-key", "development", "directory", "execute", "fetch-allow", "fetch-deny",
-	"fetch-only", "fetch-retries", "frame-rate", "grace", "idle", "in-flight", "in-flight-all", "insecure-listen-without-tls",
+	"fetch-only", "fetch-retries", "frame-rate", "grace", "idempotency-ttl", "idle", "in-flight", "in-flight-all", "insecure-listen-without-tls",
 	"insecure-listen-without-token", "journal-age", "journal-size", "line-time", "max-body", "max-connections", "mount",
-	"no-http", "no-token", "request-rate", "require-agent", "seal-key", "timeout", "tls-cert", "tls-key", "token-file",
+	"no-http", "no-token", "request-rate", "require-agent", "seal-key", "stall", "timeout", "tls-cert", "tls-key", "token-file",
 }
 
 // listSettings are those that can be said more than once: a list in the configuration file,

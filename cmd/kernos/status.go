@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -14,25 +15,40 @@ import (
 	"kernos/capability/history"
 	"kernos/capability/lifecycle"
 	"kernos/message"
+	"kernos/transport/unix"
 )
 
 func statusCommand() *cobra.Command {
 	var asJSON bool
+	var timeout time.Duration
 	c := &cobra.Command{
 		Use:   "status",
 		Short: "Say whether the daemon runs, and how it is doing",
 		Long: `Say whether the daemon runs, since when and where, how many connections it has, how
 many messages come, what is under way, how much is kept, and what is served.
 
---json prints what Kernel.Status replies. The status is 4 if no daemon runs.`,
+--json prints what Kernel.Status replies. The status is 4 if no daemon runs, or if it does
+not answer.`,
 		Example: `  kernos status
   kernos status --json | jq .messages.perSecond`,
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return asking(c, openRunning, func(ctx context.Context, call caller, s *screen) error {
+			if timeout <= 0 {
+				return fmt.Errorf("--timeout must be more than 0, got %v", timeout)
+			}
+			end := time.Now().Add(timeout)
+			open := func(ctx context.Context) (caller, func() error, error) {
+				ctx, cancel := context.WithDeadline(ctx, end)
+				defer cancel()
+				call, done, err := openRunning(ctx)
+				return call, done, unanswered(err, timeout)
+			}
+			return asking(c, open, func(ctx context.Context, call caller, s *screen) error {
+				ctx, cancel := context.WithDeadline(ctx, end)
+				defer cancel()
 				data, err := ask(ctx, call, message.KindQuery, "Kernel.Status", struct{}{}, nil)
 				if err != nil {
-					return err
+					return unanswered(err, timeout)
 				}
 				if asJSON {
 					return s.indented(jsontext.Value(data))
@@ -46,7 +62,26 @@ many messages come, what is under way, how much is kept, and what is served.
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print what Kernel.Status replies")
+	c.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "how long to wait for an answer")
 	return c
+}
+
+// unanswered says of a daemon that has not answered in time what may be the matter with it.
+// Other errors are as they were.
+func unanswered(err error, timeout time.Duration) error {
+	if !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	a, findErr := findAddress()
+	if findErr != nil {
+		return findErr
+	}
+	info, _ := unix.Inspect(a.socket)
+	text := fmt.Sprintf("the daemon (process %d) does not answer within %v; it may have been suspended (kill -CONT %d wakes it up), or have too much to do: %s says more", info.PID, timeout, info.PID, a.logFile())
+	if info.Stopping {
+		text = fmt.Sprintf("the daemon (process %d) is about to end: it finishes what runs, and takes nothing new", info.PID)
+	}
+	return &exitStatus{status: exitUnreachable, cause: errors.New(text)}
 }
 
 // openRunning is openKernel for what is about the daemon itself: it must run.
@@ -84,6 +119,15 @@ func describeStatus(s *lifecycle.Status) string {
 	row("messages", "%d, %s in the last second, %s in the last minute", s.Messages.Total, number(s.Messages.PerSecond), number(s.Messages.PerMinute))
 	row("errors", "%d", s.Errors)
 	row("under way", "%s, %s to be sent", counted(s.InFlight, "slow request", "slow requests"), counted(s.Waiting, "answer", "answers"))
+	if s.Queued > 0 {
+		row("waiting", "%s of %s, which have as many slow requests as they may", counted(s.Queued, "message", "messages"), counted(s.Held, "connection", "connections"))
+	}
+	if s.Throttled > 0 {
+		row("throttled", "%s above the frame rate", counted(s.Throttled, "connection", "connections"))
+	}
+	for _, h := range s.Handlers {
+		row("handler", "%s: %s, %d waiting, %d resting", h.Type, counted(h.Connections, "connection", "connections"), h.Waiting, h.Resting)
+	}
 	row("store", "%s, %s recorded", readable(s.Store.Bytes), counted(int(s.Store.Messages), "message", "messages"))
 	row("syscalls", "%d: %s (hash %s)", s.Served.Syscalls, strings.Join(s.Served.Modules, ", "), s.Served.Hash)
 	return strings.TrimSuffix(b.String(), "\n")

@@ -1,9 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,7 +22,10 @@ func stopCommand() *cobra.Command {
 		Use:   "stop",
 		Short: "Stop the daemon, when it has finished what runs",
 		Long: `Ask the daemon to end, and wait until it has: it accepts nothing new, finishes what
-runs, writes everything to disk and goes. If none is running there is nothing to do.`,
+runs, writes everything to disk and goes. If none is running there is nothing to do.
+
+A daemon that can't be asked, because it has no place for another connection or its
+socket was removed, is sent SIGTERM, which means the same.`,
 		Example: "  kernos stop",
 		Args:    noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -44,23 +51,31 @@ func stop(ctx context.Context, timeout time.Duration) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	daemon, running := unix.Inspect(a.socket)
-	if !running {
-		return "no daemon is running", nil
-	}
 	waiting, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	wait := waits(waiting)
-	asked := false
-	for {
-		if !asked {
-			if asked, err = a.shutDown(waiting); err != nil && waiting.Err() == nil {
-				return "", err
-			}
+	daemon, locked := unix.Inspect(a.socket)
+	if !locked {
+		// The lock may have been swept away under a daemon that runs.
+		status, err := askStatus(waiting, a.socket)
+		if err != nil && absent(err) {
+			return "no daemon is running", nil
 		}
-		now, running := unix.Inspect(a.socket)
-		if !running || now.PID != daemon.PID {
-			return fmt.Sprintf("the daemon (process %d) has stopped", daemon.PID), nil
+		if err != nil {
+			return "", &exitStatus{status: exitUnreachable, cause: err}
+		}
+		daemon.PID = status.PID
+	}
+	wait := waits(waiting)
+	begun, how := false, ""
+	for {
+		if !begun {
+			begun, how, err = a.end(waiting, daemon.PID)
+		}
+		if gone(a.socket, daemon.PID, locked) {
+			return fmt.Sprintf("the daemon (process %d) has stopped%s", daemon.PID, how), nil
+		}
+		if err != nil && waiting.Err() == nil {
+			return "", err
 		}
 		if !wait() {
 			if ctx.Err() != nil {
@@ -71,21 +86,67 @@ func stop(ctx context.Context, timeout time.Duration) (string, error) {
 	}
 }
 
-// shutDown asks the daemon to end, and reports whether it has said that it will. One that
-// ends already, or has too many connections, can't be asked.
-func (a *address) shutDown(ctx context.Context) (bool, error) {
+// gone reports whether a daemon has ended: another has its lock, or nobody has. Of one whose
+// lock was swept away, the system knows.
+func gone(socket string, pid int, locked bool) bool {
+	if locked {
+		now, running := unix.Inspect(socket)
+		return !running || now.PID != pid
+	}
+	if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+		return true
+	}
+	// One that nobody has buried yet is no less dead. Systems other than Linux don't say so.
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err == nil && bytes.HasPrefix(stat[bytes.LastIndexByte(stat, ')')+1:], []byte(" Z"))
+}
+
+// end makes this daemon end: it asks it to or, if it can't be asked, tells it by a signal.
+// Then it says so. It reports whether the end has begun.
+func (a *address) end(ctx context.Context, pid int) (begun bool, how string, err error) {
+	err = a.shutDown(ctx)
+	reason, unable := errors.AsType[*unasked](err)
+	if !unable {
+		return err == nil, "", err
+	}
+	// One that ends says so before its socket is gone, and before it turns anybody away. A
+	// signal would cut what it finishes.
+	if now, running := unix.Inspect(a.socket); !running || now.PID != pid || now.Stopping {
+		return now.Stopping, "", nil
+	}
+	if err := unix.Terminate(a.socket, pid); err != nil {
+		return false, "", &exitStatus{status: exitUnreachable, cause: fmt.Errorf("the daemon can't be asked to end (%w), and can't be told by a signal: %w", reason.cause, err)}
+	}
+	return true, fmt.Sprintf("; it could not be asked (%v), and was sent SIGTERM", reason.cause), nil
+}
+
+// An unasked is the error of a daemon that can't be asked.
+type unasked struct{ cause error }
+
+func (e *unasked) Error() string { return e.cause.Error() }
+
+// shutDown asks the daemon to end. If nobody answers, or the daemon has no place for another
+// connection, or is about to end, that is an *unasked.
+func (a *address) shutDown(ctx context.Context) error {
 	conn, err := new(unix.Dialer).Dial(ctx, a.socket)
 	if err != nil {
-		if absent(err) {
-			return false, nil
+		if absent(err) || turnedAway(err) {
+			return &unasked{err}
 		}
-		return false, &exitStatus{status: exitUnreachable, cause: err}
+		return &exitStatus{status: exitUnreachable, cause: err}
 	}
 	client := unix.NewClient(conn)
 	defer func() { _ = client.Close() }()
 	_, err = ask(ctx, client.Call, message.KindCommand, "Syscall.Shutdown", struct{}{}, nil)
-	if _, lost := errors.AsType[*unix.Lost](err); lost {
-		return false, nil
+	if lost, ok := errors.AsType[*unix.Lost](err); ok && (turnedAway(lost) || absent(lost) || errors.Is(lost, io.EOF)) {
+		return &unasked{lost}
 	}
-	return err == nil, err
+	return err
+}
+
+// turnedAway reports whether an error is the reason for which a daemon serves nobody, or
+// nobody else.
+func turnedAway(err error) bool {
+	e, ok := errors.AsType[*message.Error](err)
+	return ok && e.Code == 503
 }

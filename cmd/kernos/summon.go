@@ -19,22 +19,22 @@ import (
 // summon returns a connection to the daemon, which it starts if there is none. Of several
 // that do so at the same moment, one starts it, and all get the same.
 func (a *address) summon(ctx context.Context) (*unix.Conn, error) {
-	waiting, cancel := context.WithTimeout(ctx, patience)
+	trying, cancel := context.WithTimeout(ctx, leaving+patience)
 	defer cancel()
-	wait := waits(waiting)
+	wait := waits(trying)
 	for {
 		conn, err := a.connect(ctx)
 		if conn != nil || err != nil {
 			return conn, err
 		}
-		text, err := a.start(waiting)
+		text, late, err := a.start(ctx)
 		if errors.Is(err, errTaken) && wait() {
-			continue
+			continue // whoever was first may be gone as soon
 		}
 		switch {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
-		case waiting.Err() != nil:
+		case late:
 			return nil, &exitStatus{status: exitUnreachable, cause: fmt.Errorf(
 				"the daemon was started and does not answer after %v; %s says what it does", patience, a.logFile())}
 		case err != nil && text != "":
@@ -52,19 +52,21 @@ var errTaken = errors.New("another daemon runs")
 // why it does not.
 const readiness = "ready"
 
-// start starts a daemon that lives on by itself, and waits until it serves or has ended.
-// Then text is its last word.
-func (a *address) start(ctx context.Context) (text string, err error) {
+// start starts a daemon that lives on by itself, and waits until it serves or has ended, in
+// which case text is its last word, or until that takes too long.
+func (a *address) start(ctx context.Context) (text string, late bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	self, err := os.Executable()
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	if err := os.MkdirAll(a.home, 0o700); err != nil {
-		return "", err
+		return "", false, err
 	}
 	said, says, err := os.Pipe()
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	defer func() { _ = said.Close() }()
 	here, err := os.Getwd()
@@ -81,7 +83,7 @@ func (a *address) start(ctx context.Context) (text string, err error) {
 			continue
 		}
 		if path, err = filepath.Abs(path); err != nil {
-			return "", err
+			return "", false, err
 		}
 		c.Env = append(c.Env, variable(name)+"="+path)
 	}
@@ -91,30 +93,30 @@ func (a *address) start(ctx context.Context) (text string, err error) {
 	err = c.Start()
 	_ = says.Close()
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	stop := context.AfterFunc(ctx, func() { _ = said.Close() })
 	defer stop()
 	lines := bufio.NewScanner(io.LimitReader(said, 64<<10))
 	for lines.Scan() {
 		if lines.Text() == readiness {
-			return "", c.Process.Release()
+			return "", false, c.Process.Release()
 		}
 		if line := strings.TrimPrefix(strings.TrimSpace(lines.Text()), "kernos: "); line != "" {
 			text = line
 		}
 	}
 	if ctx.Err() != nil {
-		return "", errors.Join(ctx.Err(), c.Process.Release())
+		return "", true, errors.Join(ctx.Err(), c.Process.Release())
 	}
 	err = c.Wait()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() == exitTaken {
-		return "", errTaken
+		return "", false, errTaken
 	}
 	if err == nil {
 		err = errors.New("it ended at once")
 	}
-	return text, err
+	return text, false, err
 }
 
 // seal keeps the files that this process was given, beside its standard ones, from those

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"sync/atomic"
 	"syscall"
 
@@ -16,7 +18,11 @@ import (
 	"kernos/transport/unix"
 )
 
-// pipeThrough lets the daemon answer what comes from in.
+// maxRefusals is how many daemons in a row may be about to end.
+const maxRefusals = 5
+
+// pipeThrough lets the daemon answer what comes from in. One that is about to end is waited
+// for, and the next one is asked, as long as it is certain that nothing runs twice.
 func pipeThrough(ctx context.Context, lenient bool, in io.Reader, out io.Writer) error {
 	a, err := findAddress()
 	if err != nil {
@@ -26,38 +32,49 @@ func pipeThrough(ctx context.Context, lenient bool, in io.Reader, out io.Writer)
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	conn, err := a.summon(ctx)
-	if ctx.Err() != nil {
-		return &exitStatus{status: exitInterrupted}
-	}
-	if err != nil {
-		return failed(err)
-	}
-	// Nobody reads the answers any more: queries that run are cancelled.
-	forget := context.AfterFunc(ctx, func() { _ = conn.Close() })
-	defer forget()
-	defer func() { _ = conn.Close() }()
-	p := &piping{conn: conn}
-	daemon, _ := unix.Inspect(a.socket)
 	if lenient {
 		if in, err = newStamping(in); err != nil {
 			return err
 		}
 	}
-	// A blocking read of standard input can't be given up: it ends with the process.
-	go p.send(in)
-	err = p.receive(out)
-	switch {
-	case ctx.Err() != nil:
-		return &exitStatus{status: exitInterrupted}
-	case err != nil:
-		return p.broken(err)
+	p := &piping{in: readInput(in), out: out, keeping: true}
+	for refusals := 0; ; {
+		conn, err := a.summon(ctx)
+		if ctx.Err() != nil {
+			return &exitStatus{status: exitInterrupted}
+		}
+		if err != nil {
+			return failed(err)
+		}
+		daemon, _ := unix.Inspect(a.socket)
+		again, err := p.converse(ctx, conn, refusals < maxRefusals)
+		switch {
+		case ctx.Err() != nil:
+			return &exitStatus{status: exitInterrupted}
+		case err != nil:
+			return p.broken(err)
+		case !again:
+			return p.verdict(ctx, a.socket, daemon)
+		case len(p.kept) > 0:
+			refusals++
+		case !p.waitForInput(ctx): // nobody wants a daemon that is not asked anything
+			return p.verdict(ctx, a.socket, daemon)
+		default:
+			refusals = 0
+		}
 	}
-	if err := p.complete(ctx, a.socket, daemon); err != nil {
+}
+
+// verdict is what the command leaves with when the daemon has said it all.
+func (p *piping) verdict(ctx context.Context, socket string, daemon unix.Info) error {
+	if ctx.Err() != nil {
+		return &exitStatus{status: exitInterrupted}
+	}
+	if err := p.complete(ctx, socket, daemon); err != nil {
 		return &exitStatus{status: exitUnreachable, cause: err}
 	}
-	if p.inputErr != nil {
-		return &exitStatus{status: exitError, cause: fmt.Errorf("can't read the input: %w", p.inputErr)}
+	if p.in.err != nil {
+		return &exitStatus{status: exitError, cause: fmt.Errorf("can't read the input: %w", p.in.err)}
 	}
 	if p.answers.errors > 0 {
 		return &exitStatus{status: exitError}
@@ -65,37 +82,167 @@ func pipeThrough(ctx context.Context, lenient bool, in io.Reader, out io.Writer)
 	return nil
 }
 
-// A piping is one conversation with the daemon.
-type piping struct {
-	conn *unix.Conn
-
-	ended    atomic.Bool // everything is sent; what follows is valid from then on
-	requests tally
-	inputErr error
-
-	answers tally
+// An input is standard input, read by a goroutine of its own: a blocking read can't be given
+// up, and ends with the process.
+type input struct {
+	chunks chan []byte // each is valid until the next is taken
+	err    error       // why it ended, if that was not its end; valid when chunks is closed
 }
 
-// send sends what comes from in, and then says that this was all.
-func (p *piping) send(in io.Reader) {
-	buf := make([]byte, 64<<10)
-	for {
-		n, err := in.Read(buf)
-		p.requests.add(buf[:n])
-		if _, writeErr := p.conn.Write(buf[:n]); writeErr != nil {
-			return // the daemon has gone, and the other side says so
+func readInput(r io.Reader) *input {
+	i := &input{chunks: make(chan []byte)}
+	go func() {
+		defer close(i.chunks)
+		// While one is being sent the other is filled.
+		buffers := [2][]byte{make([]byte, 64<<10), make([]byte, 64<<10)}
+		for filling := 0; ; {
+			got, err := r.Read(buffers[filling])
+			if got > 0 {
+				i.chunks <- buffers[filling][:got]
+				filling = 1 - filling
+			}
+			if err != nil && err != io.EOF {
+				i.err = err
+			}
+			if err != nil {
+				return
+			}
 		}
-		if err == nil {
-			continue
+	}()
+	return i
+}
+
+// A piping is one conversation with the daemon, which may begin anew with another.
+type piping struct {
+	in  *input
+	out io.Writer
+
+	requests tally
+	ended    bool // everything is sent
+	answers  tally
+	cut      bool // the last of them is not whole
+
+	heard   atomic.Bool // something was answered
+	written bool        // something was sent to the daemon that is talked to
+	keeping bool        // what is sent is kept, for it may have to be sent to another daemon
+	kept    []byte
+}
+
+// maxKept is how much is kept. A daemon that has not said anything has not read more than
+// some buffers hold, unless it is asked for no answers.
+const maxKept = 1 << 20
+
+// take counts what is about to be sent, and keeps it while that makes sense.
+func (p *piping) take(chunk []byte) {
+	p.requests.add(chunk)
+	if p.heard.Load() || len(p.kept)+len(chunk) > maxKept {
+		p.keeping, p.kept = false, nil
+	}
+	if p.keeping {
+		p.kept = append(p.kept, chunk...)
+	}
+}
+
+// waitForInput returns when there is something to send, and false if there is nothing any
+// more.
+func (p *piping) waitForInput(ctx context.Context) bool {
+	if p.ended {
+		return false
+	}
+	select {
+	case chunk, more := <-p.in.chunks:
+		if p.ended = !more; more {
+			p.take(chunk)
 		}
-		p.requests.end()
-		if err != io.EOF {
-			p.inputErr = err
+		return more
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// A wire is a connection to a daemon.
+type wire interface {
+	io.ReadWriteCloser
+	CloseWrite() error
+}
+
+// converse talks to one daemon until it has said it all. Again says that it has done nothing
+// of what it was sent, or was sent nothing, and that another one can be asked.
+func (p *piping) converse(ctx context.Context, conn wire, mayAgain bool) (again bool, err error) {
+	// If nobody reads the answers any more, queries that run are cancelled.
+	forget := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	defer forget()
+	over, sent := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(sent)
+		p.send(conn, over)
+	}()
+	refusal, err := p.receive(conn)
+	close(over)
+	_ = conn.Close()
+	<-sent
+	_, unread := errors.AsType[outputError](err)
+	switch {
+	case refusal != nil && mayAgain && p.keeping && (!p.written || allAsk(p.kept)):
+		return true, nil
+	case refusal != nil:
+		return false, p.pass(refusal)
+	case mayAgain && p.keeping && !p.written && !p.heard.Load() && !p.ended && !unread:
+		return true, nil
+	}
+	return false, err
+}
+
+// allAsk reports whether each of the lines is owed an answer. Of those that are not, a daemon
+// that is about to end does not say whether it has taken them.
+func allAsk(lines []byte) bool {
+	for line := range bytes.Lines(lines) {
+		var m struct{ Kind, Type, Name string }
+		if json.Unmarshal(line, &m) != nil {
+			continue // it is answered with an error
 		}
-		p.ended.Store(true)
-		_ = p.conn.CloseWrite() // if it fails, the other side ends as well
+		kind := m.Kind
+		if m.Name != "" { // the older dialect
+			kind = m.Type
+		}
+		if kind != string(message.KindCommand) && kind != string(message.KindQuery) {
+			return false
+		}
+	}
+	return true
+}
+
+// send sends what was kept and what comes, and then says that this was all.
+func (p *piping) send(conn wire, over <-chan struct{}) {
+	p.written = false
+	if !p.write(conn, p.kept) {
 		return
 	}
+	for {
+		select {
+		case chunk, more := <-p.in.chunks:
+			if !more {
+				p.requests.end()
+				p.ended = true
+				_ = conn.CloseWrite() // if it fails, the other side ends as well
+				return
+			}
+			p.take(chunk)
+			if !p.write(conn, chunk) {
+				return
+			}
+		case <-over:
+			return
+		}
+	}
+}
+
+// write reports whether something was sent as a whole. If not, the daemon has gone, and the
+// other side says so.
+func (p *piping) write(conn wire, chunk []byte) bool {
+	n, err := conn.Write(chunk)
+	p.written = p.written || n > 0
+	return err == nil
 }
 
 // An outputError is that of whoever reads the answers.
@@ -103,25 +250,65 @@ type outputError struct{ error }
 
 func (e outputError) Unwrap() error { return e.error }
 
-// receive writes what the daemon says to out, at once, until the daemon has said it all.
-func (p *piping) receive(out io.Writer) error {
+// refusalHead begins the line with which a daemon closes a connection.
+const refusalHead = `{"kind":"error","type":"Syscall.Disconnected"`
+
+// receive writes what the daemon says to the output, at once, until the daemon has said it
+// all. If the first that it says is that it is about to end, that is returned, and not
+// written.
+func (p *piping) receive(conn wire) (refusal []byte, err error) {
 	buf := make([]byte, 64<<10)
-	for {
-		n, err := p.conn.Read(buf)
-		p.answers.add(buf[:n])
-		if n > 0 {
-			if _, err := out.Write(buf[:n]); err != nil {
-				return outputError{err}
+	var first []byte // as long as it may be a refusal
+	for undecided := true; ; {
+		n, err := conn.Read(buf)
+		came := buf[:n]
+		if undecided {
+			first = append(first, came...)
+			line, _, whole := bytes.Cut(first, []byte("\n"))
+			begun := len(first) < len(refusalHead) && strings.HasPrefix(refusalHead, string(first)) || !whole && bytes.HasPrefix(first, []byte(refusalHead))
+			if whole && stopping(line) {
+				return first, nil
+			}
+			if begun && err == nil {
+				continue
+			}
+			came, first, undecided = first, nil, false
+		}
+		if len(came) > 0 {
+			if err := p.pass(came); err != nil {
+				return nil, err
 			}
 		}
 		if err == io.EOF {
+			p.cut = p.answers.n > 0
 			p.answers.end()
-			return nil
+			return nil, nil
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 	}
+}
+
+// stopping reports whether a line is that of a daemon which is about to end, and has begun
+// nothing of what it was sent.
+func stopping(line []byte) bool {
+	m, err := message.Decode(line)
+	if err != nil || m.Kind != message.KindError || m.Type != unix.Disconnected {
+		return false
+	}
+	e, err := message.ParseError(m.Data)
+	return err == nil && unix.Stopping(e)
+}
+
+// pass writes what the daemon has said to the output.
+func (p *piping) pass(came []byte) error {
+	p.heard.Store(true)
+	p.answers.add(came)
+	if _, err := p.out.Write(came); err != nil {
+		return outputError{err}
+	}
+	return nil
 }
 
 // broken is what the command says if a side of the conversation fails.
@@ -146,10 +333,13 @@ var errDisconnected = errors.New("the daemon has closed the connection; its last
 // in an orderly way only if it is. One that dies leaves the same end behind, so if there
 // are fewer answers than there may be, it must show that it lives.
 func (p *piping) complete(ctx context.Context, socket string, daemon unix.Info) error {
+	if p.cut {
+		return errors.New("the daemon went away in the middle of an answer: the last line is not whole")
+	}
 	if p.answers.disconnected {
 		return errDisconnected
 	}
-	if !p.ended.Load() {
+	if !p.ended {
 		return errors.New("the daemon went away before the input had ended")
 	}
 	if p.answers.outcomes >= p.requests.asking || lives(ctx, socket, daemon) {
@@ -164,17 +354,25 @@ func (p *piping) complete(ctx context.Context, socket string, daemon unix.Info) 
 func lives(ctx context.Context, socket string, daemon unix.Info) bool {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	now, err := askStatus(ctx, socket)
+	if err != nil {
+		_, said := errors.AsType[*message.Error](err) // such as that it has too many connections
+		return said && !unix.Stopping(err)
+	}
+	return daemon.PID == 0 || now.PID == daemon.PID // nobody knows its number if its lock was swept away
+}
+
+// askStatus asks the daemon how it is doing.
+func askStatus(ctx context.Context, socket string) (status lifecycle.Status, err error) {
 	conn, err := new(unix.Dialer).Dial(ctx, socket)
 	if err != nil {
-		return false
+		return status, err
 	}
 	client := unix.NewClient(conn)
 	defer func() { _ = client.Close() }()
 	data, err := ask(ctx, client.Call, message.KindQuery, "Kernel.Status", struct{}{}, nil)
 	if err != nil {
-		_, said := errors.AsType[*message.Error](err) // such as that it has too many connections
-		return said
+		return status, err
 	}
-	var now lifecycle.Status
-	return json.Unmarshal(data, &now) == nil && now.PID == daemon.PID
+	return status, json.Unmarshal(data, &status)
 }

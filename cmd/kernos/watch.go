@@ -30,12 +30,11 @@ time; what was recorded between then and now comes first, without gap or repeat.
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return asking(c, open, func(ctx context.Context, call caller, s *screen) error {
-				l := listing{call: call, screen: s, filter: filter, asJSON: asJSON}
 				r := watchRequest{filterFlags: filter, Limit: count}
 				if c.Flags().Changed("from") {
 					r.From = &from
 				}
-				return l.watch(ctx, r)
+				return newListing(call, s, filter, asJSON).watch(ctx, r)
 			})
 		},
 	}
@@ -54,42 +53,78 @@ type watchRequest struct {
 	Limit int     `json:"limit,omitempty"`
 }
 
-// watch shows messages as they come.
+// watch shows messages as they come. Requests of its own that are among them are not shown,
+// and don't count.
 func (l *listing) watch(ctx context.Context, r watchRequest) error {
-	_, err := l.stream(ctx, message.KindQuery, "Message.Watch", r)
+	hidden, shown := 0, 0
+	data, err := l.stream(ctx, "Message.Watch", r, func(own bool) (enough bool) {
+		if own {
+			hidden++
+		}
+		return false
+	})
+	var reply struct {
+		Next     uint64
+		Messages int
+	}
+	if err != nil || r.Limit == 0 || hidden == 0 || json.Unmarshal(data, &reply) != nil || reply.Messages < r.Limit {
+		return err
+	}
+	// The kernel has counted them, so there is more to come; how many of its own requests
+	// this one meets, nobody knows.
+	r.After, r.From, r.Limit = nil, &reply.Next, 0
+	_, err = l.stream(ctx, "Message.Watch", r, func(own bool) (enough bool) {
+		if !own {
+			shown++
+		}
+		return shown == hidden
+	})
 	return err
 }
 
-// stream asks for something that sends messages, and shows them. It returns the data of
-// the reply.
-func (l *listing) stream(ctx context.Context, kind message.Kind, t message.Type, input any) (json.RawMessage, error) {
+// stream asks for something that sends messages, and shows them, without those that it has
+// sent itself. It returns the data of the reply. Seen is told of each message whether it was
+// sent here, and may end the stream; then the data is nil.
+func (l *listing) stream(ctx context.Context, t message.Type, input any, seen func(own bool) (enough bool)) (json.RawMessage, error) {
 	// Output that can't be written ends the call: nobody reads it any more.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var broken error
+	over := false
 	types := minTypeWidth + 6
-	data, err := ask(ctx, l.call, kind, t, input, func(event message.Message) {
+	data, err := ask(ctx, l.call, message.KindQuery, t, input, func(event message.Message) {
 		var m shown
-		if broken != nil || event.Type != "Message.Recorded" && event.Type != "Message.Replayed" {
+		if broken != nil || over || event.Type != "Message.Recorded" && event.Type != "Message.Replayed" {
 			return
 		}
 		if text, err := fetched(event.Data); err == nil {
 			event.Data = text
 		}
 		if broken = json.Unmarshal(event.Data, &m); broken == nil {
-			if l.asJSON {
-				broken = l.screen.line(m.Message)
-			} else {
-				m.read()
-				broken = l.screen.row(&m, "", types, nil)
+			own := l.own.has(m.Message)
+			if !own {
+				broken = l.display(&m, types)
 			}
+			over = seen != nil && seen(own)
 		}
-		if broken != nil {
+		if broken != nil || over {
 			cancel()
 		}
 	})
 	if broken != nil {
 		return nil, failed(broken)
 	}
+	if over {
+		return nil, nil
+	}
 	return data, err
+}
+
+// display shows a message that has come.
+func (l *listing) display(m *shown, types int) error {
+	if l.asJSON {
+		return l.screen.line(m.Message)
+	}
+	m.read()
+	return l.screen.row(m, "", types, nil)
 }

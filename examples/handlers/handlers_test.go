@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,7 +21,14 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain is also kernos pipe, for the shell script where a test plays the kernel.
+func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) == "kernos" {
+		relay(os.Getenv("KERNOS_SOCKET"))
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // patience is how long something may take that is certain to happen.
 const patience = time.Minute
@@ -104,13 +112,24 @@ func (m *machine) command(name string, args ...string) *exec.Cmd {
 type answer struct {
 	Kind, Type string
 	Data       json.RawMessage
+	Metadata   struct{ ID, Causation string }
+}
+
+func request(id, kind, name, data string) string {
+	return fmt.Sprintf(`{"kind":%q,"type":%q,"data":%s,"metadata":{"id":%q,"timestamp":1}}`+"\n", kind, name, data, id)
 }
 
 // call sends one request through kernos pipe and returns everything that comes back.
-func (m *machine) call(kind, name, data string) (all []answer) {
+func (m *machine) call(kind, name, data string) []answer {
+	m.t.Helper()
+	return m.pipe(request("q", kind, name, data))
+}
+
+// pipe sends lines through kernos pipe and returns everything that comes back.
+func (m *machine) pipe(lines string) (all []answer) {
 	m.t.Helper()
 	c := m.command(m.kernos, "pipe")
-	c.Stdin = strings.NewReader(fmt.Sprintf(`{"kind":%q,"type":%q,"data":%s,"metadata":{"id":"q","timestamp":1}}`+"\n", kind, name, data))
+	c.Stdin = strings.NewReader(lines)
 	out, err := c.Output()
 	if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && (!ok || exit.ExitCode() != 1) { // 1: an error message came back
 		m.t.Fatalf("kernos pipe: %v\n%s", err, out)
@@ -154,87 +173,225 @@ func (m *machine) listed(name string) bool {
 	return strings.Contains(outcome(m.call("query", "Syscall.List", `{}`)), `"`+name+`"`)
 }
 
+// A program is one of the examples, and what it is asked.
+type program struct {
+	command     []string
+	name        string
+	data, reply string                           // a request, and its answer
+	wrong       string                           // a request that gets a 422
+	large       string                           // one whose answer is too long for a line; "" if there is none
+	numbered    func(i int) (data, reply string) // requests that differ
+}
+
+func programs(t *testing.T) []program {
+	t.Helper()
+	return []program{
+		{
+			command: []string{build(t, t.TempDir(), "handler", "kernos/examples/handlers/go")}, name: "Text.Count",
+			data: `{"text":"Grüße an\nalle\n"}`, reply: `{"characters":14,"lines":2,"words":3}`, wrong: `{"text":7}`,
+			numbered: func(i int) (string, string) {
+				return fmt.Sprintf(`{"text":%q}`, strings.Repeat("x ", i)), fmt.Sprintf(`{"characters":%d,"lines":0,"words":%d}`, 2*i, i)
+			},
+		},
+		{
+			command: []string{"python3", "python/handler.py"}, name: "Csv.Parse",
+			data: `{"text":"a,b\n1,\"x, y\"\n"}`, reply: `{"rows": [{"a": "1", "b": "x, y"}]}`, wrong: `{"text":"a\n\"x\"y"}`,
+			large: `{"text":"` + strings.Repeat("header", 20) + `\n` + strings.Repeat(`1\n`, 200) + `"}`,
+			numbered: func(i int) (string, string) {
+				return fmt.Sprintf(`{"text":"n\n%d"}`, i), fmt.Sprintf(`{"rows": [{"n": "%d"}]}`, i)
+			},
+		},
+		{
+			command: []string{"bash", "shell/handler.sh"}, name: "Json.Select",
+			data: `{"filter":".[] | select(. > 1)","value":[1,2,3]}`, reply: `{"values":[2,3]}`, wrong: `{"filter":".[","value":1}`,
+			large: `{"filter":"repeat(1)","value":1}`,
+			numbered: func(i int) (string, string) {
+				return fmt.Sprintf(`{"filter":".n","value":{"n":%d}}`, i), fmt.Sprintf(`{"values":[%d]}`, i)
+			},
+		},
+	}
+}
+
+// run starts a program, which ends with the test at the latest. It is over when the channel
+// is closed.
+func (m *machine) run(p program) (*exec.Cmd, <-chan struct{}) {
+	m.t.Helper()
+	c := m.command(p.command[0], p.command[1:]...)
+	said := new(bytes.Buffer)
+	c.Stderr = said
+	if err := c.Start(); err != nil {
+		m.t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = c.Wait() // most are killed
+	}()
+	m.t.Cleanup(func() {
+		_ = c.Process.Kill()
+		<-ended
+		if m.t.Failed() {
+			m.t.Logf("%s said: %s", p.name, said.String())
+		}
+	})
+	return c, ended
+}
+
 func TestHandlersInThreeLanguages(t *testing.T) {
 	m := start(t)
-	goProgram := build(t, t.TempDir(), "handler", "kernos/examples/handlers/go")
-	for _, c := range []struct {
-		program     []string
-		name        string
-		data, reply string
-		wrong, code string
-	}{
-		{[]string{goProgram}, "Text.Count", `{"text":"Grüße an\nalle\n"}`, `{"characters":14,"lines":2,"words":3}`, `{"text":7}`, "error 422"},
-		{[]string{"python3", "python/handler.py"}, "Csv.Parse", `{"text":"a,b\n1,\"x, y\"\n"}`, `{"rows": [{"a": "1", "b": "x, y"}]}`, `{"text":"a\n\"x\"y"}`, "error 422"},
-		{[]string{"bash", "shell/handler.sh"}, "Json.Select", `{"filter":".[] | select(. > 1)","value":[1,2,3]}`, `{"values":[2,3]}`, `{"filter":".[","value":1}`, "error 422"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
+	for _, p := range programs(t) {
+		t.Run(p.name, func(t *testing.T) {
 			m := &machine{t: t, kernos: m.kernos, env: m.env}
-			if m.listed(c.name) {
+			if m.listed(p.name) {
 				t.Fatal("it is there before it is registered")
 			}
-			p := m.command(c.program[0], c.program[1:]...)
-			var said bytes.Buffer
-			p.Stderr = &said
-			if err := p.Start(); err != nil {
-				t.Fatal(err)
-			}
-			ended := make(chan struct{})
-			go func() {
-				defer close(ended)
-				_ = p.Wait() // it is killed
-			}()
-			defer func() {
-				_ = p.Process.Kill()
-				<-ended
-				if t.Failed() {
-					t.Logf("it said: %s", said.String())
-				}
-			}()
-			m.until("it registers", func() bool { return m.listed(c.name) })
-			if got := outcome(m.call("query", "Syscall.Describe", fmt.Sprintf(`{"name":%q}`, c.name))); !strings.Contains(got, `"required"`) {
+			c, _ := m.run(p)
+			m.until("it registers", func() bool { return m.listed(p.name) })
+			if got := outcome(m.call("query", "Syscall.Describe", fmt.Sprintf(`{"name":%q}`, p.name))); !strings.Contains(got, `"required"`) {
 				t.Errorf("it is described as %s", got)
 			}
-			all := m.call("query", c.name, c.data)
-			if len(all) != 2 || all[0].Kind != "event" || all[0].Type != "Syscall.Progressed" || all[1].Kind != "reply" || string(all[1].Data) != c.reply {
-				t.Errorf("%s was answered with %q", c.data, all)
+			all := m.call("query", p.name, p.data)
+			if len(all) != 2 || all[0].Kind != "event" || all[0].Type != "Syscall.Progressed" || all[1].Kind != "reply" || string(all[1].Data) != p.reply {
+				t.Errorf("%s was answered with %q", p.data, all)
 			}
-			if got := outcome(m.call("query", c.name, c.wrong)); got != c.code {
-				t.Errorf("%s was answered with %s", c.wrong, got)
+			if got := outcome(m.call("query", p.name, p.wrong)); got != "error 422" {
+				t.Errorf("%s was answered with %s", p.wrong, got)
 			}
-			if err := p.Process.Kill(); err != nil {
+			// An answer that is too long is an error of its own, and nothing breaks.
+			if p.large != "" {
+				if got := outcome(m.call("query", p.name, p.large)); got != "error 413" {
+					t.Errorf("%.80s was answered with %s", p.large, got)
+				}
+			}
+			m.pipelined(p)
+			if err := c.Process.Kill(); err != nil {
 				t.Fatal(err)
 			}
-			m.until("it leaves", func() bool { return !m.listed(c.name) })
-			if got := outcome(m.call("query", c.name, c.data)); got != "error 404" {
+			m.until("it leaves", func() bool { return !m.listed(p.name) })
+			if got := outcome(m.call("query", p.name, p.data)); got != "error 404" {
 				t.Errorf("when it had gone, the answer was %s", got)
 			}
 		})
 	}
 }
 
+// pipelined sends many requests at once, each of which must get its own answer.
+func (m *machine) pipelined(p program) {
+	m.t.Helper()
+	const n = 150
+	var lines strings.Builder
+	missing := make(map[string]string)
+	for i := range n {
+		data, reply := p.numbered(i)
+		id := fmt.Sprint("q", i)
+		lines.WriteString(request(id, "query", p.name, data))
+		missing[id] = reply
+	}
+	for _, a := range m.pipe(lines.String()) {
+		if a.Kind == "event" {
+			continue
+		}
+		want, ok := missing[a.Metadata.Causation]
+		if !ok || a.Kind != "reply" || string(a.Data) != want {
+			m.t.Errorf("%s was answered with %s %s, and %s was expected", a.Metadata.Causation, a.Kind, a.Data, want)
+		}
+		delete(missing, a.Metadata.Causation)
+	}
+	if len(missing) > 0 {
+		m.t.Errorf("%d of %d requests that came together were not answered", len(missing), n)
+	}
+}
+
 // A program ends when the daemon does.
 func TestAHandlerEndsWithItsSocket(t *testing.T) {
 	m := start(t)
-	goProgram := build(t, t.TempDir(), "handler", "kernos/examples/handlers/go")
-	var ended []chan struct{}
-	for _, program := range [][]string{{goProgram}, {"python3", "python/handler.py"}, {"bash", "shell/handler.sh"}} {
-		p := m.command(program[0], program[1:]...)
-		if err := p.Start(); err != nil {
-			t.Fatal(err)
-		}
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			_ = p.Wait()
-		}()
-		ended = append(ended, done)
+	all := programs(t)
+	var endings []<-chan struct{}
+	for _, p := range all {
+		_, ended := m.run(p)
+		endings = append(endings, ended)
 	}
-	m.until("they register", func() bool { return m.listed("Text.Count") && m.listed("Csv.Parse") && m.listed("Json.Select") })
+	m.until("they register", func() bool { return m.listed(all[0].name) && m.listed(all[1].name) && m.listed(all[2].name) })
 	if out, err := m.command(m.kernos, "stop").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for _, done := range ended {
-		<-done
+	for _, ended := range endings {
+		<-ended
+	}
+}
+
+// relay is kernos pipe without a daemon: it copies between its standard streams and a socket.
+func relay(socket string) {
+	conn, err := net.Dial("unix", socket)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(4)
+	}
+	go func() {
+		_, _ = io.Copy(conn, os.Stdin)
+		_ = conn.(*net.UnixConn).CloseWrite()
+	}()
+	_, _ = io.Copy(os.Stdout, conn)
+}
+
+// What bears the type that a program serves, and is no request, is not for it: the kernel
+// answers a line that it can't take with an error of that type. The test plays the kernel.
+func TestAHandlerLeavesAloneWhatIsNoRequest(t *testing.T) {
+	folder, err := os.MkdirTemp("", "kernos") // its name is short, as those of sockets must be
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = os.RemoveAll(folder) }()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(self, filepath.Join(folder, "kernos")); err != nil {
+		t.Fatal(err)
+	}
+	socket := filepath.Join(folder, "s")
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	env := append(os.Environ(), "KERNOS_SOCKET="+socket, "PATH="+folder+":"+os.Getenv("PATH"))
+	for _, p := range programs(t) {
+		t.Run(p.name, func(t *testing.T) {
+			m := &machine{t: t, env: env}
+			_, ended := m.run(p)
+			conn, err := listener.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = conn.Close() }()
+			_ = conn.SetDeadline(time.Now().Add(patience))
+			said := json.NewDecoder(conn)
+			var registration answer
+			if err := said.Decode(&registration); err != nil || registration.Type != "Syscall.Register" {
+				t.Fatalf("it began with %+v, %v", registration, err)
+			}
+			var lines strings.Builder
+			for _, kind := range []string{"error", "reply", "event"} {
+				lines.WriteString(request("x-"+kind, kind, p.name, `{"code":413,"message":"Message too large"}`))
+			}
+			lines.WriteString(request("x-cancelled", "event", "Syscall.Cancelled", `{"id":"q0"}`))
+			lines.WriteString(request("as-query", "query", p.name, p.data))
+			lines.WriteString(request("as-command", "command", p.name, p.data))
+			if _, err := io.WriteString(conn, lines.String()); err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range []string{"as-query", "as-command"} {
+				for _, kind := range []string{"event", "reply"} {
+					var a answer
+					if err := said.Decode(&a); err != nil || a.Kind != kind || a.Metadata.Causation != want || kind == "reply" && string(a.Data) != p.reply {
+						t.Fatalf("%s of %s: %+v %s, %v", kind, want, a, a.Data, err)
+					}
+				}
+			}
+			_ = conn.Close()
+			<-ended // it does not outlive its connection
+		})
 	}
 }
 

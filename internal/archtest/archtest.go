@@ -16,9 +16,9 @@ const module = "kernos"
 // folders in its place. A package may import packages of lower floors only; two
 // packages of one floor are siblings and don't know each other.
 var floors = [][]string{
-	{"internal/jsonscan", "internal/nearest", "internal/outbound", "internal/recent", "internal/uri"}, // below the house: standard library, or one small library
-	{"message", "schema", "store", "internal/sealed"},                                                 // vocabulary
-	{"message/ndjson", "message/osevent", "store/*"},                                                  // forms and engines of it
+	{"internal/credential", "internal/jsonscan", "internal/nearest", "internal/outbound", "internal/recent", "internal/testkit", "internal/uri", "internal/wire"}, // below the house: standard library, or one small library
+	{"message", "schema", "store", "internal/sealed"}, // vocabulary
+	{"message/ndjson", "message/osevent", "store/*"},  // forms and engines of it
 	{"kernel"}, // routing
 	{"transport", "transport/rpc", "journal"}, // what all NDJSON wires share, and all of JSON-RPC; what has passed
 	{"capability/*", "transport/*"},           // what there is to call, and how to reach it
@@ -30,6 +30,9 @@ var floors = [][]string{
 
 // pure lists the packages that import nothing but the standard library and this module.
 var pure = []string{"internal/jsonscan", "internal/sealed", "internal/outbound", "message", "message/ndjson", "message/osevent"}
+
+// forTests lists the packages that tests import, and nothing else does.
+var forTests = []string{"internal/testkit"}
 
 // floor returns the floor of a package of this module, given by its folder.
 func floor(folder string) (int, bool) {
@@ -59,6 +62,8 @@ func violation(folder, imported string) string {
 	}
 	to, ok := floor(target)
 	switch {
+	case slices.Contains(forTests, target):
+		return fmt.Sprintf("%s imports %s, which is for tests only", folder, target)
 	case !ok:
 		return fmt.Sprintf("%s imports %s, which is on no floor", folder, target)
 	case to > from:

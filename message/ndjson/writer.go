@@ -32,7 +32,18 @@ type Writer struct {
 
 	writing sync.Mutex // held while writing; taken before mu
 	dst     io.Writer
-	more    atomic.Bool // whoever writes has to look again
+	prompt  PromptWriter // dst, if it is one
+	rest    []byte       // what a prompt write has left; guarded by writing
+	held    atomic.Int32 // those who add lines and must not wait
+	more    atomic.Bool  // whoever writes has to look again
+}
+
+// A PromptWriter can write without waiting.
+type PromptWriter interface {
+	io.Writer
+
+	// WritePromptly writes as much as the destination takes at this moment.
+	WritePromptly(p []byte) (n int, err error)
 }
 
 // spare holds buffers in which nothing waits, of all writers: most connections have
@@ -41,7 +52,9 @@ var spare = sync.Pool{New: func() any { return new([]byte) }}
 
 // NewWriter returns a Writer to dst.
 func NewWriter(dst io.Writer) *Writer {
-	return &Writer{dst: dst}
+	w := &Writer{dst: dst}
+	w.prompt, _ = dst.(PromptWriter)
+	return w
 }
 
 // Begin locks the writer and returns the buffer to append lines to, newlines
@@ -71,7 +84,7 @@ func (w *Writer) End(buf []byte) {
 	}
 	full := len(buf) >= highWater
 	w.mu.Unlock()
-	if full {
+	if full && w.held.Load() == 0 {
 		_ = w.Flush()
 	}
 }
@@ -88,7 +101,7 @@ func (w *Writer) Flush() error {
 	err := w.write()
 	w.writing.Unlock()
 	if w.more.Load() {
-		w.TryFlush()
+		go w.TryFlush() // it is not for this caller to wait for
 	}
 	return err
 }
@@ -114,16 +127,95 @@ func (w *Writer) FlushAside() {
 	}
 }
 
-// write writes what waits. It is called with writing held.
-func (w *Writer) write() error {
+// Promptly calls add, which adds lines of some bytes, if that can be done without waiting
+// for anything, and reports whether it has. A [Writer.Push] must follow: until then nobody
+// else may write what waits.
+func (w *Writer) Promptly(size int, add func()) bool {
+	if w.prompt == nil {
+		return false
+	}
 	w.mu.Lock()
+	room := len(w.buf)+size < highWater
+	w.mu.Unlock()
+	if !room {
+		return false
+	}
+	w.held.Add(1)
+	defer w.held.Add(-1)
+	add()
+	return true
+}
+
+// Held reports whether somebody is adding lines who must not wait, and pushes them then.
+func (w *Writer) Held() bool { return w.held.Load() != 0 }
+
+// Push writes what waits, as far as the destination takes it at this moment. The rest is
+// written by somebody else.
+func (w *Writer) Push() {
+	w.more.Store(true)
+	for w.more.Load() && w.writing.TryLock() {
+		w.more.Store(false)
+		left := w.push()
+		w.writing.Unlock()
+		if left {
+			go w.TryFlush()
+			return
+		}
+	}
+}
+
+// push is write for a Push. It reports whether something is left to write.
+func (w *Writer) push() (left bool) {
+	if len(w.rest) > 0 || w.prompt == nil {
+		return true
+	}
+	out, home, err := w.take()
+	if home == nil {
+		return false
+	}
+	if err == nil && len(out) > 0 {
+		var n int
+		if n, err = w.prompt.WritePromptly(out); err != nil {
+			w.fail(err)
+		} else if n < len(out) {
+			w.rest = append(w.rest, out[n:]...)
+		}
+	}
+	giveBack(out, home)
+	return len(w.rest) > 0
+}
+
+// take takes what waits. Without a home there is nothing.
+func (w *Writer) take() (out []byte, home *[]byte, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if w.armed {
 		w.armed = false
 		w.timer.Stop()
 	}
-	out, home, err := w.buf, w.home, w.err
+	out, home, err = w.buf, w.home, w.err
 	w.buf, w.home = nil, nil
-	w.mu.Unlock()
+	return out, home, err
+}
+
+// giveBack lets others have a buffer.
+func giveBack(out []byte, home *[]byte) {
+	if cap(out) <= 4*highWater { // otherwise a line of the older dialect was in it
+		*home = out[:0]
+		spare.Put(home)
+	}
+}
+
+// write writes what waits. It is called with writing held.
+func (w *Writer) write() error {
+	if len(w.rest) > 0 {
+		rest := w.rest
+		w.rest = nil
+		if _, err := w.dst.Write(rest); err != nil {
+			w.fail(err)
+		}
+	}
+	out, home, err := w.take()
 	if home == nil {
 		return err
 	}
@@ -133,10 +225,7 @@ func (w *Writer) write() error {
 			w.fail(err)
 		}
 	}
-	if cap(out) <= 4*highWater { // otherwise a line of the older dialect was in it
-		*home = out[:0]
-		spare.Put(home)
-	}
+	giveBack(out, home)
 	return err
 }
 

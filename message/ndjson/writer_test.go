@@ -329,6 +329,7 @@ func TestTryFlushDoesNotWaitForTheWriteOfAnother(t *testing.T) {
 		if err := <-flushed; err != nil {
 			t.Error(err)
 		}
+		synctest.Wait()
 		if took := time.Since(begun); took != 0 || dst.written.Load() != 4 {
 			t.Errorf("%d bytes were written after %v; what TryFlush left goes behind the other write at once", dst.written.Load(), took)
 		}
@@ -383,5 +384,114 @@ func TestBlockedDestinationDoesNotCollectGoroutines(t *testing.T) {
 	close(dst.opened)
 	if err := w.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// trickle is a destination that takes a few bytes at a time from those who do not wait.
+type trickle struct {
+	recorder
+	takes atomic.Int64
+}
+
+func (d *trickle) WritePromptly(b []byte) (int, error) {
+	n := min(len(b), int(d.takes.Add(7)%23))
+	_, _ = d.Write(b[:n])
+	return n, nil
+}
+
+func TestPushedLinesKeepTheirOrder(t *testing.T) {
+	const lines = 5000
+	var dst trickle
+	w := ndjson.NewWriter(&dst)
+	var want strings.Builder
+	for n := range lines {
+		line := fmt.Sprintf("%d %s\n", n, strings.Repeat("x", n%40))
+		want.WriteString(line)
+		for !w.Promptly(100, func() { put(w, line) }) { // what is left is on its way
+			runtime.Gosched()
+		}
+		switch n % 5 {
+		case 0, 1:
+			w.Push()
+		case 2:
+			w.TryFlush()
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(dst.all(), ""); got != want.String() {
+		t.Errorf("%d bytes of %d came, or in another order", len(got), want.Len())
+	}
+}
+
+type broken struct{ recorder }
+
+func (*broken) WritePromptly([]byte) (int, error) { return 0, errors.New("it is broken") }
+
+func TestAPushThatFailsEndsWriting(t *testing.T) {
+	var dst broken
+	w := ndjson.NewWriter(&dst)
+	put(w, "a\n")
+	w.Push()
+	if err := w.Err(); err == nil || err.Error() != "it is broken" {
+		t.Errorf("the error is %v", err)
+	}
+	put(w, "b\n")
+	w.Push()
+	if err := w.Close(); err == nil || len(dst.all()) > 0 {
+		t.Errorf("closed with %v after %q", err, dst.all())
+	}
+}
+
+func TestWhoCantWritePromptlyIsToldSo(t *testing.T) {
+	var dst recorder
+	w := ndjson.NewWriter(&dst)
+	nothing := func() {}
+	if w.Promptly(1, nothing) {
+		t.Error("a destination that may wait is said not to")
+	}
+	var prompt trickle
+	w = ndjson.NewWriter(&prompt)
+	if !w.Promptly(1000, nothing) || w.Promptly(highWater, nothing) {
+		t.Error("there is room for 1000 bytes, and not for more than may wait")
+	}
+}
+
+// still is a destination that takes nothing.
+type still struct {
+	recorder
+	gate chan struct{}
+}
+
+func (d *still) Write(b []byte) (int, error) {
+	<-d.gate
+	return d.recorder.Write(b)
+}
+
+func (d *still) WritePromptly([]byte) (int, error) { return 0, nil }
+
+func TestWhoMustNotWaitDoesNot(t *testing.T) {
+	dst := still{gate: make(chan struct{})}
+	w := ndjson.NewWriter(&dst)
+	line := strings.Repeat("x", 1000) + "\n"
+	count := 0
+	for w.Promptly(len(line), func() { put(w, line) }) {
+		w.Push()
+		count++
+	}
+	if count < 30 {
+		t.Errorf("%d lines had room", count)
+	}
+	// There is less room than was said; the line is taken all the same.
+	if !w.Promptly(0, func() { put(w, line+line+line) }) {
+		t.Error("there is room for nothing")
+	}
+	close(dst.gate)
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := len(strings.Join(dst.all(), "")); got != (count+3)*len(line) {
+		t.Errorf("%d bytes came of %d", got, (count+3)*len(line))
 	}
 }

@@ -34,6 +34,8 @@ const (
 	magic   = "KERNOS BACKUP\n"
 	version = 1
 
+	zstdMagic = "\x28\xB5\x2F\xFD" // with which a Zstandard stream begins
+
 	maxHeader = 64 << 10
 	maxKey    = 64 << 10
 	maxValue  = 1 << 30
@@ -133,6 +135,17 @@ func (a *Writer) Close() error {
 // ErrDamaged is the error of a file that is not, or no longer, a whole backup.
 var ErrDamaged = errors.New("the file is damaged, or not a whole backup of kernos")
 
+// errForeign is the error of a file that is something else.
+var errForeign = fmt.Errorf("%w: it does not begin as one", ErrDamaged)
+
+// broken is the error of a file that can't be read on.
+func broken(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("%w: it ends too soon, its end is missing", ErrDamaged)
+	}
+	return fmt.Errorf("%w: it can't be unpacked, a part of it was changed: %w", ErrDamaged, err)
+}
+
 // An Item is an entry or, if its Content is not nil, a blob.
 type Item struct {
 	Entry   store.Entry
@@ -156,9 +169,15 @@ type Reader struct {
 
 // NewReader reads the beginning of a backup. The reader must be closed.
 func NewReader(r io.Reader) (*Reader, error) {
-	zip, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxMemory))
+	packed := bufio.NewReader(r)
+	if head, err := packed.Peek(len(zstdMagic)); len(head) == 0 && err == io.EOF {
+		return nil, fmt.Errorf("%w: it is empty", ErrDamaged)
+	} else if string(head) != zstdMagic[:len(head)] {
+		return nil, errForeign
+	}
+	zip, err := zstd.NewReader(packed, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxMemory))
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+		return nil, broken(err)
 	}
 	a := &Reader{zip: zip, sum: sha256.New()}
 	a.in = bufio.NewReaderSize(zip, 256<<10)
@@ -171,8 +190,11 @@ func NewReader(r io.Reader) (*Reader, error) {
 
 func (a *Reader) header() error {
 	head := make([]byte, len(magic))
-	if err := a.read(head); err != nil || string(head) != magic {
-		return fmt.Errorf("%w: it does not begin as one", ErrDamaged)
+	if err := a.read(head); err != nil {
+		return err
+	}
+	if string(head) != magic {
+		return errForeign
 	}
 	n, err := a.number(maxHeader)
 	if err != nil {
@@ -194,7 +216,7 @@ func (a *Reader) header() error {
 // read fills b and adds it to the checksum.
 func (a *Reader) read(b []byte) error {
 	if _, err := io.ReadFull(a.in, b); err != nil {
-		return fmt.Errorf("%w: it ends too soon or can't be unpacked: %w", ErrDamaged, err)
+		return broken(err)
 	}
 	a.sum.Write(b)
 	return nil
@@ -288,7 +310,22 @@ func (a *Reader) blob() (Item, error) {
 	a.blobSum = sha256.New()
 	a.content = &io.LimitedReader{R: a.in, N: int64(size)}
 	a.Blobs++
-	return Item{Sum: a.want, Size: int64(size), Content: io.TeeReader(a.content, io.MultiWriter(a.sum, a.blobSum))}, nil
+	return Item{Sum: a.want, Size: int64(size), Content: &content{a.content, io.MultiWriter(a.sum, a.blobSum)}}, nil
+}
+
+// content is a blob as it is read. Its errors say what is wrong with the file.
+type content struct {
+	in   *io.LimitedReader
+	sums io.Writer
+}
+
+func (c *content) Read(b []byte) (int, error) {
+	n, err := c.in.Read(b)
+	_, _ = c.sums.Write(b[:n]) // a checksum takes everything
+	if err != nil && (err != io.EOF || c.in.N > 0) {
+		err = broken(err)
+	}
+	return n, err
 }
 
 // finishBlob reads what was left of a blob, and checks it.
@@ -302,7 +339,7 @@ func (a *Reader) finishBlob() error {
 	}
 	a.content = nil
 	if err != nil {
-		return fmt.Errorf("%w: it ends too soon or can't be unpacked: %w", ErrDamaged, err)
+		return broken(err)
 	}
 	if [32]byte(a.blobSum.Sum(nil)) != a.want {
 		return fmt.Errorf("%w: the blob %x has another content", ErrDamaged, a.want)

@@ -108,6 +108,45 @@ func TestADamagedFileIsNoticed(t *testing.T) {
 	}
 }
 
+func TestADamagedFileSaysWhatIsWrong(t *testing.T) {
+	// One that is unpacked in one piece, and one that is not.
+	for _, file := range [][]byte{sample(t, 20, "hello"), sample(t, 1500, string(incompressible(600_000)))} {
+		for name, c := range map[string]struct {
+			file  []byte
+			words string
+		}{
+			"empty":                        {nil, "it is empty"},
+			"another":                      {[]byte("PK\x03\x04 something else"), "does not begin as one"},
+			"short":                        {[]byte("P"), "does not begin as one"},
+			"cut in its first bytes":       {file[:3], "its end is missing"},
+			"cut in the middle":            {file[:len(file)/2], "its end is missing"},
+			"without its last byte":        {file[:len(file)-1], "its end is missing"},
+			"a byte changed in the middle": {changed(file, len(file)/2), "changed"},
+			"a byte changed near its end":  {changed(file, len(file)-40), "changed"},
+		} {
+			_, err := readAll(c.file, false)
+			if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), c.words) {
+				t.Errorf("%d bytes, %s: %v", len(file), name, err)
+			}
+		}
+	}
+}
+
+func changed(file []byte, at int) []byte {
+	bad := bytes.Clone(file)
+	bad[at] ^= 0xFF
+	return bad
+}
+
+func incompressible(n int) []byte {
+	b := make([]byte, n)
+	sum := sha256.Sum256(nil)
+	for at := 0; at < n; at += copy(b[at:], sum[:]) {
+		sum = sha256.Sum256(sum[:])
+	}
+	return b
+}
+
 func TestABlobOfAnotherSizeIsAnError(t *testing.T) {
 	w, err := NewWriter(io.Discard, Header{})
 	if err != nil {

@@ -22,6 +22,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -66,6 +67,8 @@ func (b Blob) Pointer() message.BlobPointer { return message.FileBlob(b.Path) }
 // owner only. It is safe for concurrent use, also by several processes.
 type Dir struct {
 	path string
+	mark []byte // what stands before a blob's name in its path, from the directory's own name on
+	sign []byte // the longest part of it that JSON text has as it is, unless with a \u
 }
 
 // New returns the directory at path, which need not exist.
@@ -74,7 +77,14 @@ func New(path string) (*Dir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("blobs: %w", err)
 	}
-	return &Dir{path: abs}, nil
+	name, separator := filepath.Base(abs), string(filepath.Separator)
+	d := &Dir{path: abs, mark: []byte(separator + name + separator)}
+	for _, part := range strings.FieldsFunc(name, func(r rune) bool { return r < ' ' || r == '"' || r == '\\' || r == '/' }) {
+		if len(part) > len(d.sign) {
+			d.sign = []byte(part)
+		}
+	}
+	return d, nil
 }
 
 // Path returns the absolute path of a blob, whether it is there or not.
@@ -180,6 +190,25 @@ func (d *Dir) renew(b Blob) (bool, error) {
 	}
 	// Whoever put it there may not be done with making it last.
 	return true, SyncDir(filepath.Dir(b.Path))
+}
+
+// Keep makes blobs as new as [Dir.Put] does, and returns those that are there: a collection
+// leaves them alone for a while. It is for who wants to refer to blobs that somebody else has
+// put.
+func (d *Dir) Keep(hashes []Hash) (there []Hash) {
+	now := time.Now()
+	for _, h := range hashes {
+		path := d.Path(h)
+		info, err := os.Lstat(path)
+		if err != nil || !info.Mode().IsRegular() || os.Chtimes(path, now, now) != nil {
+			continue
+		}
+		// See renew: one that is still there stays.
+		if _, err := os.Lstat(path); err == nil {
+			there = append(there, h)
+		}
+	}
+	return there
 }
 
 // PutReader keeps what a reader gives, which may be more than memory has room for. More

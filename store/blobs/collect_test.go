@@ -174,3 +174,24 @@ func TestCollectRacesWithPut(t *testing.T) {
 	close(done)
 	collector.Wait()
 }
+
+// Who wants to refer to a blob that somebody else has put keeps it until they have.
+func TestKeptBlobsAreLeftAlone(t *testing.T) {
+	d, s := newDir(t, t.TempDir()), storetest.NewMemory()
+	kept, left, never := put(t, d, "kept"), put(t, d, "left"), blobs.Sum([]byte("never"))
+	old := time.Now().Add(-time.Hour)
+	for _, b := range []blobs.Blob{kept, left} {
+		if err := os.Chtimes(b.Path, old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := d.Keep([]blobs.Hash{never, kept.Hash}); !slices.Equal(got, []blobs.Hash{kept.Hash}) {
+		t.Errorf("there are %v", got)
+	}
+	if got, err := d.Collect(t.Context(), s, time.Minute, time.Now()); err != nil || got.Files != 1 {
+		t.Errorf("collected %v, %v", got, err)
+	}
+	if _, err := d.Read(kept.Hash); err != nil {
+		t.Error(err)
+	}
+}

@@ -49,10 +49,14 @@ func referenceKey(h Hash, owner []byte) []byte {
 // Mentions finds the blobs whose paths stand in JSON text, however their characters are
 // escaped. The text need not be valid. Each is named once. The directory counts by its
 // name: where it lay when the text was written does not matter, since a state may have
-// been restored elsewhere.
+// been restored elsewhere. Text without the directory's name costs next to nothing.
 func (d *Dir) Mentions(data []byte) []Hash {
+	escaped := bytes.IndexByte(data, '\\') >= 0
+	if !bytes.Contains(data, d.sign) && !(escaped && bytes.Contains(data, []byte(`\u`))) {
+		return nil
+	}
 	found := d.paths(nil, data)
-	if bytes.IndexByte(data, '\\') >= 0 {
+	if escaped {
 		found = d.paths(found, unescaped(data))
 	}
 	return found
@@ -61,13 +65,12 @@ func (d *Dir) Mentions(data []byte) []Hash {
 // paths adds the blobs whose paths stand in plain text.
 func (d *Dir) paths(found []Hash, text []byte) []Hash {
 	const rest = 2 + 1 + 2*len(Hash{}) // ab/abcd…
-	start := []byte(string(filepath.Separator) + filepath.Base(d.path) + string(filepath.Separator))
 	for {
-		i := bytes.Index(text, start)
-		if i < 0 || len(text)-i-len(start) < rest {
+		i := bytes.Index(text, d.mark)
+		if i < 0 || len(text)-i-len(d.mark) < rest {
 			return found
 		}
-		text = text[i+len(start):]
+		text = text[i+len(d.mark):]
 		h, err := ParseHash(string(text[3:rest]))
 		if err != nil || text[2] != filepath.Separator || string(text[:2]) != string(text[3:5]) {
 			continue

@@ -37,6 +37,11 @@ type Resolver struct {
 	// confined always.
 	Confined bool
 
+	// Private is a directory of which nothing may be read but the blobs of Dir, by whatever
+	// path or link: the home of the kernel, where keys are, and the state of other origins.
+	// "" means that there is none.
+	Private string
+
 	// Client fetches https pointers. Nil refuses them. Its CheckRedirect is not used.
 	Client *http.Client
 
@@ -46,7 +51,7 @@ type Resolver struct {
 
 // Resolve returns the data. Its errors are *message.Error, or those of ctx:
 //
-//	403  a file that may not be read; https without a client
+//	403  a file that may not be read, or is the kernel's; https without a client
 //	404  no such file
 //	413  more than the limit
 //	422  no regular file; a fragment
@@ -100,13 +105,19 @@ func (r *Resolver) file(ctx context.Context, path string, limit int64) ([]byte, 
 	path = filepath.Clean(path)
 	stat, open := os.Stat, os.OpenFile
 	name := path
-	if r.Confined || RemoteOf(ctx) != nil {
+	switch {
+	case r.Confined || RemoteOf(ctx) != nil:
 		root, inner, err := r.confine(path)
 		if err != nil {
 			return nil, err
 		}
 		defer func() { _ = root.Close() }()
 		stat, open, name = root.Stat, root.OpenFile, inner
+	case r.Private != "":
+		name = withoutLinks(path)
+		if r.private(name) {
+			return nil, message.Errorf(403, "Operation not allowed: %s belongs to the kernel; a file pointer may mean a blob of this origin, or a file elsewhere", message.Clip(path, 400))
+		}
 	}
 	// To open a device may do something. So the look before; the one behind is for what
 	// has changed between.
@@ -162,6 +173,56 @@ func (r *Resolver) confine(path string) (*os.Root, string, error) {
 		return nil, "", refused
 	}
 	return root, inner, nil
+}
+
+// withoutLinks returns a path without symbolic links in it, as far as it leads to something.
+func withoutLinks(path string) string {
+	for at, rest := path, ""; ; {
+		if to, err := filepath.EvalSymlinks(at); err == nil {
+			return filepath.Join(to, rest)
+		}
+		up := filepath.Dir(at)
+		if up == at {
+			return path
+		}
+		rest = filepath.Join(filepath.Base(at), rest)
+		at = up
+	}
+}
+
+// private reports whether a path without links leads into the private directory, and not to a
+// blob. Directories are told by what they are, and not by their names, which may have several
+// spellings.
+func (r *Resolver) private(path string) bool {
+	home, err := os.Stat(r.Private)
+	if err != nil {
+		return false // nobody has anything there
+	}
+	var own fs.FileInfo
+	if r.Dir != nil {
+		own, _ = os.Stat(r.Dir.path)
+	}
+	for at := path; ; {
+		if info, err := os.Stat(at); err == nil {
+			if own != nil && os.SameFile(info, own) && isBlob(at, path) {
+				return false
+			}
+			if os.SameFile(info, home) {
+				return true
+			}
+		}
+		up := filepath.Dir(at)
+		if up == at {
+			return false
+		}
+		at = up
+	}
+}
+
+// isBlob reports whether a path is that of a blob in a directory.
+func isBlob(dir, path string) bool {
+	h, err := ParseHash(filepath.Base(path))
+	return err == nil && (&Dir{path: dir}).Path(h) == path
 }
 
 // fileError puts a failure of the file system into words for the caller.

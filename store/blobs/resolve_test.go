@@ -136,6 +136,77 @@ func TestResolveConfinesToBlobs(t *testing.T) {
 	}
 }
 
+// Two origins have one home and never see each other's blobs, nor what is beside them.
+func TestResolveKeepsOutOfTheHome(t *testing.T) {
+	parent := t.TempDir()
+	home := filepath.Join(parent, "home")
+	mine := newDir(t, filepath.Join(home, "origins", "mine", "blobs"))
+	others := newDir(t, filepath.Join(home, "origins", "others", "blobs"))
+	outside := filepath.Join(parent, "outside")
+	writeFile(t, outside)
+	own, foreign := put(t, mine, "mine"), put(t, others, "theirs")
+	for _, name := range []string{"token", "origins/mine/key", "origins/mine/blobs/.new-1", "origins/others/store/1.sst"} {
+		path := filepath.Join(home, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		writeFile(t, path)
+	}
+	link := func(to, name string) string {
+		path := filepath.Join(parent, name)
+		if err := os.Symlink(to, path); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	alias := link(home, "alias")
+	hidden := blobs.Sum([]byte("hidden"))
+	if err := os.MkdirAll(filepath.Dir(mine.Path(hidden)), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(foreign.Path, mine.Path(hidden)); err != nil {
+		t.Fatal(err)
+	}
+	within := func(dir, path string) string { return strings.Replace(path, home, dir, 1) }
+	for _, r := range []blobs.Resolver{{Dir: mine, Private: home}, {Dir: mine, Private: alias}} {
+		for _, c := range []struct {
+			path string
+			code int
+		}{
+			{own.Path, 0},
+			{within(alias, own.Path), 0},
+			{link(own.Path, "own"+filepath.Base(r.Private)), 0},
+			{outside, 0},
+			{link(outside, "far"+filepath.Base(r.Private)), 0},
+			{filepath.Join(parent, "none"), 404},
+			{mine.Path(blobs.Sum([]byte("none"))), 404},
+			{foreign.Path, 403},
+			{within(alias, foreign.Path), 403},
+			{within("/proc/self/root"+home, foreign.Path), 403},
+			{link(foreign.Path, "foreign"+filepath.Base(r.Private)), 403},
+			{link(filepath.Dir(foreign.Path), "folder"+filepath.Base(r.Private)) + "/" + foreign.Hash.String(), 403},
+			{mine.Path(hidden), 403},
+			{filepath.Join(home, "token"), 403},
+			{filepath.Join(home, "origins/mine/key"), 403},
+			{filepath.Join(home, "origins/mine/blobs/.new-1"), 403},
+			{filepath.Join(home, "origins/mine/blobs/../key"), 403},
+			{filepath.Join(home, "origins/others/store/1.sst"), 403},
+			{others.Path(blobs.Sum([]byte("none"))), 403}, // nobody learns what others have
+			{within(alias, others.Path(blobs.Sum([]byte("none")))), 403},
+			{home, 403},
+			{parent, 422},
+		} {
+			data, err := r.Resolve(t.Context(), message.FileBlob(c.path))
+			if code(err) != c.code {
+				t.Errorf("%s: %q, %v; want %d", c.path, data, err, c.code)
+			}
+		}
+	}
+	if _, err := (&blobs.Resolver{Private: filepath.Join(parent, "no home")}).Resolve(t.Context(), message.FileBlob(outside)); err != nil {
+		t.Errorf("without a home: %v", err)
+	}
+}
+
 func TestResolveTakesDataPointers(t *testing.T) {
 	p := message.BlobPointer{Scheme: "data", Path: "text/plain;base64," + base64.StdEncoding.EncodeToString([]byte("hello"))}
 	if data, err := new(blobs.Resolver).Resolve(t.Context(), p); err != nil || string(data) != "hello" {

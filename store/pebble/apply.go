@@ -25,8 +25,9 @@ const leaseSize = 1 << 14
 // flush that the library waits for.
 const stuckAfter = 500 * time.Millisecond
 
-// maxGroup is how much gathers before it is given to the library, whatever that waits for.
-const maxGroup = 64 << 10
+// maxGroup is how much gathers at most before it is given to the library, whatever that
+// waits for.
+const maxGroup = 256 << 10
 
 // maxBatch is how many bytes a batch may have.
 const maxBatch = 1 << 30
@@ -34,6 +35,8 @@ const maxBatch = 1 << 30
 // A change is a batch on its way through the applier.
 type change struct {
 	group   *group        // of this batch alone
+	full    bool          // the library's table is
+	table   int64         // which it is
 	applied chan struct{} // gets a token when it is visible
 
 	mu   sync.Mutex
@@ -55,6 +58,9 @@ func (e *Engine) Apply(b *store.Batch) (*store.Commit, error) {
 		return nil, store.Errorf(413, nil, "A batch of %d bytes is too large; the store takes %d", size, maxBatch)
 	}
 	c := e.health.now.Load()
+	if c.err != nil {
+		return nil, c.err
+	}
 	if err := e.enter(e.slots, c); err != nil {
 		return nil, err
 	}
@@ -72,10 +78,11 @@ func (e *Engine) Apply(b *store.Batch) (*store.Commit, error) {
 	}
 	e.revision++
 	commit := store.NewCommit(e.revision)
+	e.tend()
 	e.touches = e.hot.begin(b, e.touches[:0])
 	takes, wants := roomFor(b, size)
 	if !e.room.take(takes, wants) {
-		return e.applyAside(b, commit, c)
+		return e.applyAside(b, commit, c, !e.room.large(wants))
 	}
 	due := e.gather(b, commit, wants)
 	e.hot.end(b, e.touches, commit.Revision)
@@ -106,7 +113,8 @@ func (e *Engine) check(conditions []store.Condition) error {
 }
 
 // gather adds a batch to the group that gathers, and reports whether the group is due to be
-// given to the library. The caller has the turn.
+// given to the library by the caller, who has the turn. If others write too, the giver does
+// that, while the caller goes on.
 func (e *Engine) gather(b *store.Batch, c *store.Commit, wants int64) (due bool) {
 	q := &e.queue
 	q.mu.Lock()
@@ -117,7 +125,23 @@ func (e *Engine) gather(b *store.Batch, c *store.Commit, wants int64) (due bool)
 	}
 	e.encode(q.gathers, b, c, wants)
 	// If it is not the first, somebody has been told already.
-	return first && q.idle() || q.gathers.wants > e.room.group()
+	switch limit := e.room.group(); {
+	case first && q.idle() && q.alone, q.gathers.wants > limit:
+		return true
+	case first && q.idle(), q.gathers.wants > limit/4:
+		select {
+		case e.due <- struct{}{}:
+		default: // the giver is about to look
+		}
+	}
+	return false
+}
+
+// giver gives the library what has gathered, when it is told to.
+func (e *Engine) giver() {
+	for range e.due {
+		e.flush()
+	}
 }
 
 // flush gives the group that gathers to the library, which has room for it, and waits until
@@ -151,13 +175,13 @@ func (e *Engine) give(g *group) error {
 	return nil
 }
 
-// applyAside makes a batch visible that the library may have to wait for. The caller has
-// had the turn.
-func (e *Engine) applyAside(b *store.Batch, commit *store.Commit, c *condition) (*store.Commit, error) {
+// applyAside makes a batch visible that the library may have to wait for, because its table
+// is full or the batch is large. The caller has had the turn.
+func (e *Engine) applyAside(b *store.Batch, commit *store.Commit, c *condition, full bool) (*store.Commit, error) {
 	e.flush() // for the order
 	g := e.newGroup()
 	e.encode(g, b, commit, 0)
-	ch := &change{group: g, applied: make(chan struct{}, 1)}
+	ch := &change{group: g, full: full, table: e.room.tables.Load(), applied: make(chan struct{}, 1)}
 	e.work <- ch // there is room: it is our turn
 
 	select {
@@ -179,13 +203,6 @@ func (e *Engine) applyAside(b *store.Batch, commit *store.Commit, c *condition) 
 // enter takes a place, or says why there is none to be had.
 func (e *Engine) enter(place chan struct{}, c *condition) error {
 	select {
-	case <-e.closing:
-		return store.ErrClosed
-	case <-c.fails:
-		return e.failure(c)
-	default:
-	}
-	select {
 	case place <- struct{}{}:
 		return nil
 	default:
@@ -193,7 +210,7 @@ func (e *Engine) enter(place chan struct{}, c *condition) error {
 	select {
 	case place <- struct{}{}:
 		return nil
-	case <-e.closing:
+	case <-e.closing: // Close has the turn
 		return store.ErrClosed
 	case <-c.fails:
 		return e.failure(c)
@@ -249,7 +266,7 @@ func (e *Engine) newGroup() *group {
 	case g := <-e.groups:
 		return g
 	default:
-		return &group{batch: e.db.NewBatch(crdb.WithMaxRetainedSizeBytes(4 * maxGroup))}
+		return &group{batch: e.db.NewBatch(crdb.WithMaxRetainedSizeBytes(maxGroup))}
 	}
 }
 
@@ -289,6 +306,12 @@ func (e *Engine) apply() {
 	for ch := range e.work {
 		commit := ch.group.commits[0]
 		err := e.give(ch.group)
+		if err == nil && ch.full && ch.table == e.room.tables.Load() {
+			// There was just enough room left. The next batch would come here too.
+			if _, failed := e.db.AsyncFlush(); failed != nil {
+				e.opts.Log.Warn("the store can't begin a new table", "dir", e.dir, "error", failed)
+			}
+		}
 		if err != nil {
 			e.lease = 0 // if the batch had one, it is lost; the next has it
 			e.resolve(ch.group, err)
@@ -335,8 +358,8 @@ func (e *Engine) sync() {
 
 // resolve resolves the commits of a group.
 func (e *Engine) resolve(g *group, err error) {
-	for _, c := range g.commits {
-		c.Resolve(err)
+	store.ResolveAll(g.commits, err)
+	for range g.commits {
 		<-e.slots
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
+	"kernos/internal/testkit"
 	"kernos/store"
 )
 
@@ -43,18 +44,6 @@ func onTables(op errorfs.Op) bool {
 
 func onWrites(op errorfs.Op) bool { return op.Kind.ReadOrWrite() == errorfs.OpIsWrite }
 
-// eventually repeats a check until it holds.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for end := time.Now().Add(patience); !holds(); <-tick.C {
-		if time.Now().After(end) {
-			t.Fatalf("%s: not after %v", what, patience)
-		}
-	}
-}
-
 func TestAFullDisk(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -75,7 +64,7 @@ func TestAFullDisk(t *testing.T) {
 			f.on.Store(true)
 			pending := apply(t, e, "m/pending", "x")
 			fails(t, wait(pending), c.code, c.text)
-			eventually(t, "a refusal", func() bool { return e.health.err() != nil })
+			testkit.Until(t, "a refusal", func() bool { return e.health.err() != nil })
 			began := time.Now()
 			for range 100 {
 				_, err := e.Apply(sets("m/refused", "x"))
@@ -93,7 +82,7 @@ func TestAFullDisk(t *testing.T) {
 				t.Errorf("after a power cut: %v", got)
 			}
 			f.on.Store(false)
-			eventually(t, "recovery", func() bool { return e.health.err() == nil })
+			testkit.Until(t, "recovery", func() bool { return e.health.err() == nil })
 			set(t, e, "m/after", "x")
 			crashed = mustOpen(t, "store", &Options{FS: mem.CrashClone(vfs.CrashCloneCfg{})})
 			if got := scanAll(t, crashed); got["m/before"] != "x" || got["m/pending"] != "x" || got["m/after"] != "x" || got["m/refused"] != "" {
@@ -164,7 +153,7 @@ func TestFlushesThatFailDoNotHangWriters(t *testing.T) {
 		t.Errorf("%s: %v %v", last, got, err)
 	}
 	f.on.Store(false)
-	eventually(t, "recovery", func() bool {
+	testkit.Until(t, "recovery", func() bool {
 		c, err := e.Apply(sets("m/after", "x"))
 		return err == nil && wait(c) == nil
 	})

@@ -16,12 +16,14 @@
 // Apply has a turn: one batch at a time is checked, encoded and added to what gathers for
 // the library (queue.go). From then on it is visible: hot (hot.go) has those of its keys
 // that are read again and again, and whoever reads others of them from the library gives it
-// first what has gathered.
+// first what has gathered. Keys that are new are known to be absent without the library
+// (absent.go), if there are many of them.
 //
 // The syncer waits for the log, and resolves the commits in their order. While it waits
 // for one fsync, batches gather; then it gives them to the library, as one, for the next
-// fsync. If it has nothing to wait for, Apply gives the batch to the library itself. Where
-// the library might wait, for a table or a new log, another goroutine, the applier, does
+// fsync. If it has nothing to wait for, Apply gives the batch to the library itself, or, if
+// others write too, has the giver do it while the caller goes on. Where the library might
+// wait, for a table or a new log, another goroutine, the applier, does
 // that, with a batch alone, so that a caller can leave if the disk fails.
 //
 // If the disk fails, the herald resolves everything that is pending at once, and Apply
@@ -125,13 +127,15 @@ type Engine struct {
 	slots    chan struct{} // one for each batch that is not durable yet
 	turn     chan struct{} // the right to apply
 	work     chan *change
+	due      chan struct{} // wakes the giver
 	room     room
 	touches  []touch     // for hot; of whoever has the turn
 	groups   chan *group // that are empty, to be used again
 	giving   sync.Mutex  // the right to give the library what has gathered
 	queue    queue
-	writing  sync.WaitGroup // applier and syncer
+	writing  sync.WaitGroup // applier, syncer and giver
 	telling  sync.WaitGroup // the herald
+	filling  sync.WaitGroup // whoever fills a filter: see absent.go
 	quiet    chan struct{}  // ends the herald
 	revision store.Revision // of the last batch; of whoever has the turn
 	lease    store.Revision // up to which revisions may be given; likewise
@@ -215,9 +219,10 @@ func open(dir string, opts Options, l *lock) (*Engine, error) {
 		dir: dir, opts: opts, disk: newDisk(fs, h), health: h, lock: l, hot: newHot(),
 		closing: make(chan struct{}), closed: make(chan struct{}), quiet: make(chan struct{}),
 		slots: make(chan struct{}, maxPending), turn: make(chan struct{}, 1), work: make(chan *change, 1),
-		groups: make(chan *group, spareGroups),
+		groups: make(chan *group, spareGroups), due: make(chan struct{}, 1),
 	}
 	e.queue.more.L = &e.queue.mu
+	e.queue.alone = true
 	log.fatal = func(err error) {
 		e.disk.freeze(store.Errorf(503, err, "The store in %s can't go on writing; start kernos again", dir))
 	}
@@ -246,6 +251,7 @@ func open(dir string, opts Options, l *lock) (*Engine, error) {
 	e.health.update(func() { e.health.unflushed = 0 })
 	e.writing.Go(e.apply)
 	e.writing.Go(e.sync)
+	e.writing.Go(e.giver)
 	e.telling.Go(e.herald)
 	return e, nil
 }
@@ -255,14 +261,15 @@ func (e *Engine) openLibrary(log *logger) (err error) {
 	o := e.opts.library(log)
 	o.FS = e.disk
 	listener := e.health.listen()
+	// Errors go to the log as texts: the library's own have their stack with them.
 	listener.DataCorruption = func(info crdb.DataCorruptionInfo) {
 		if text := "the file " + info.Path + " of the store is damaged"; log.isNew(text) {
-			e.opts.Log.Error(text, "error", info.Details)
+			e.opts.Log.Error(text, "error", oneLine("%v", info.Details))
 		}
 	}
 	listener.BackgroundError = func(err error) {
-		if log.isNew(err.Error()) {
-			e.opts.Log.Warn("the store can't tidy up", "dir", e.dir, "error", err)
+		if text := oneLine("%v", err); log.isNew(text) {
+			e.opts.Log.Warn("the store can't tidy up", "dir", e.dir, "error", text)
 		}
 	}
 	counted := listener.WALCreated
@@ -288,6 +295,9 @@ func (e *Engine) openLibrary(log *logger) (err error) {
 // prepare brings the store to its schema.
 func (e *Engine) prepare() error {
 	err := e.opts.schema.migrate(e.dir, e.db)
+	// The flush of a new store begins a log, but no larger table in memory.
+	e.room.size.Store(0)
+	e.room.renewed(int64(e.opts.MemTableSize))
 	if err == nil {
 		e.lease, err = readLease(e.dir, e.db)
 	}
@@ -317,8 +327,10 @@ func (e *Engine) close() error {
 	patience.Go(func() { e.giveUp(finished) })
 
 	e.turn <- struct{}{} // nobody applies any more
+	e.filling.Wait()     // it uses the library
 	e.flush()
 	close(e.work)
+	close(e.due)
 	e.queue.stop()
 	e.writing.Wait()
 	close(e.quiet)

@@ -2,12 +2,12 @@ package pebble
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -31,20 +31,12 @@ func inspect(fs vfs.FS, dir string, s schema, opts *crdb.Options) error {
 	if err != nil {
 		return err
 	}
-	fromLogs, sure, err := readLogs(fs, dir)
+	fromLogs, suspects, err := readLogs(fs, dir)
+	if err == nil && len(suspects) > 0 {
+		err = replay(fs, dir, opts, suspects)
+	}
 	if err != nil {
 		return err
-	}
-	if !sure {
-		// Something is wrong with a log. Whether it is still needed is known to the
-		// library only.
-		db, err := openReadOnly(fs, dir, opts, false)
-		if err != nil {
-			return damage(dir, "", err)
-		}
-		if err := db.Close(); err != nil {
-			return damage(dir, "", err)
-		}
 	}
 	if v, k, ok := parseSchema(fromLogs); ok && v > version {
 		version, kernos = v, k
@@ -126,7 +118,12 @@ func readTables(fs vfs.FS, dir string, opts *crdb.Options) (version uint64, kern
 }
 
 // openReadOnly opens a store without a change to the directory.
-func openReadOnly(fs vfs.FS, dir string, opts *crdb.Options, withoutLogs bool) (db *crdb.DB, err error) {
+func openReadOnly(fs vfs.FS, dir string, opts *crdb.Options, withoutLogs bool) (*crdb.DB, error) {
+	return openOn(&readOnly{FS: fs, withoutLogs: withoutLogs}, dir, opts)
+}
+
+// openOn opens a store on a file system that refuses changes.
+func openOn(fs *readOnly, dir string, opts *crdb.Options) (db *crdb.DB, err error) {
 	defer func() {
 		// The library is meant for directories that only it has written.
 		if r := recover(); r != nil {
@@ -134,42 +131,79 @@ func openReadOnly(fs vfs.FS, dir string, opts *crdb.Options, withoutLogs bool) (
 		}
 	}()
 	o := *opts
-	o.FS = &readOnly{FS: fs, withoutLogs: withoutLogs}
+	o.FS = fs
 	o.ReadOnly = true
 	o.ErrorIfNotExists = true
 	return crdb.Open(dir, &o)
 }
 
-// readLogs reads all logs. It returns the last schema in them, if there is one, and
-// whether they are surely whole.
-func readLogs(fs vfs.FS, dir string) (schema []byte, sure bool, err error) {
+// readLogs reads all logs. It returns the last schema in them, if there is one, and what is
+// wrong with those that may not be needed any more, by their names.
+func readLogs(fs vfs.FS, dir string) (schema []byte, suspects map[string]error, err error) {
 	logs, err := wal.Scan(wal.Dir{FS: fs, Dirname: dir})
 	if err != nil {
-		return nil, false, unreadable(dir, err)
+		return nil, nil, unreadable(dir, err)
 	}
-	var buf bytes.Buffer
+	suspects = make(map[string]error)
+	var text, buf bytes.Buffer
 	for i, log := range logs {
-		found, err := readLog(log, &buf)
-		if found != nil {
-			schema = found
+		_, path := log.SegmentLocation(log.NumSegments() - 1)
+		name, last := fs.PathBase(path), i == len(logs)-1
+		if err := readInto(&text, fs, path); err != nil {
+			return nil, nil, unreadable(dir, err)
 		}
-		switch {
-		case errors.Is(err, io.EOF):
-		case errors.Is(err, record.ErrUnexpectedEOF) && i == len(logs)-1:
-			// The end of the last log may be torn. Nothing that was synced may be.
-			_, path := log.SegmentLocation(log.NumSegments() - 1)
-			text, err := readFile(fs, path, 1<<31)
-			if err != nil {
-				return nil, false, unreadable(dir, err)
+		// The library takes some damage for the end of a log.
+		wrong := checkLog(text.Bytes(), uint32(log.Num))
+		if wrong != nil && last {
+			return nil, nil, damage(dir, name, wrong)
+		}
+		if wrong == nil {
+			var found []byte
+			if found, wrong = readLog(log, &buf); found != nil {
+				schema = found
 			}
-			if err := checkLog(text, uint32(log.Num)); err != nil {
-				return nil, false, damage(dir, fs.PathBase(path), err)
+			if errors.Is(wrong, io.EOF) || errors.Is(wrong, record.ErrUnexpectedEOF) && last {
+				wrong = nil // the end of the last one may be torn
 			}
-		default:
-			return schema, false, nil
+		}
+		if wrong != nil {
+			suspects[name] = wrong
 		}
 	}
-	return schema, true, nil
+	return schema, suspects, nil
+}
+
+// readInto reads a file into a buffer, in place of what was there.
+func readInto(b *bytes.Buffer, fs vfs.FS, path string) error {
+	f, err := fs.Open(path)
+	if err != nil {
+		return err
+	}
+	b.Reset()
+	if info, err := f.Stat(); err == nil {
+		b.Grow(int(info.Size()) + bytes.MinRead)
+	}
+	_, err = b.ReadFrom(f)
+	return errors.Join(err, f.Close())
+}
+
+// replay has the library read the logs that it needs. Those that are wrong must not be among
+// them.
+func replay(fs vfs.FS, dir string, opts *crdb.Options, suspects map[string]error) error {
+	watched := &readOnly{FS: fs, opened: make(map[string]bool)}
+	db, err := openOn(watched, dir, opts)
+	if err == nil {
+		err = db.Close()
+	}
+	if err != nil {
+		return damage(dir, "", err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(suspects)) {
+		if watched.opened[name] {
+			return damage(dir, name, suspects[name])
+		}
+	}
+	return nil
 }
 
 func readLog(log wal.LogicalLog, buf *bytes.Buffer) (schema []byte, err error) {
@@ -206,131 +240,18 @@ func schemaIn(batch []byte) (schema []byte) {
 	}
 }
 
-// The form of a file of records: blocks, in each of which are chunks with a header of
-// checksum, length and type.
-const (
-	recordBlock  = 32 << 10
-	recordHeader = 7
-)
-
-// checkRecords finds a broken chunk in a manifest. The last record may be broken by a
-// power cut, in ways that a change to the file would not look like: it ends early or in
-// zeros, or only its end is there.
-func checkRecords(text []byte) error {
-	broken := -1
-	for at := 0; at+recordHeader <= len(text); {
-		rest := recordBlock - at%recordBlock
-		if rest < recordHeader {
-			at += rest
-			continue
-		}
-		chunk := text[at:min(at+rest, len(text))]
-		n, ok := validChunk(chunk)
-		switch {
-		case ok && broken >= 0 && beginsRecord(chunk):
-			return fmt.Errorf("the record at byte %d is broken, and the one at byte %d is not", broken, at)
-		case ok:
-			at += n
-		case broken < 0 && changed(chunk):
-			return fmt.Errorf("the record at byte %d is broken", at)
-		case broken < 0:
-			broken = at
-			at++ // the next chunk of this block may be anywhere
-		case at/recordBlock == broken/recordBlock:
-			at++
-		default:
-			at += rest
-		}
-	}
-	if broken == 0 || len(text) < recordHeader {
-		return errors.New("its first record is broken")
-	}
-	return nil
-}
-
-// beginsRecord reports whether a valid chunk is the first one of a record.
-func beginsRecord(chunk []byte) bool { return chunk[6] == 1 || chunk[6] == 2 }
-
-// validChunk returns the length of the chunk that text begins with, if it is one.
-func validChunk(text []byte) (int, bool) {
-	if len(text) < recordHeader || text[6] < 1 || text[6] > 4 {
-		return 0, false
-	}
-	end := recordHeader + int(binary.LittleEndian.Uint16(text[4:6]))
-	if end > len(text) {
-		return 0, false
-	}
-	return end, binary.LittleEndian.Uint32(text) == checksum(text[6:end])
-}
-
-// changed reports whether the broken chunk that text begins with was whole once: it is
-// all there, too short to be written in pieces, and does not end in what was never
-// written.
-func changed(text []byte) bool {
-	length := int(binary.LittleEndian.Uint16(text[4:6]))
-	end := recordHeader + length
-	return length > 0 && length < 4096 && end <= len(text) && text[end-1] != 0
-}
-
-// checksum is that of the library's files.
-func checksum(b []byte) uint32 {
-	c := crc32.Update(0, castagnoli, b)
-	return (c>>15 | c<<17) + 0xa282ead8
-}
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-// A chunk of a log has in its header, too, the number of the log and up to where the log
-// had been synced when it was written.
-const (
-	logHeader     = 19
-	firstLogChunk = 9 // the types of its chunks
-	lastLogChunk  = 12
-)
-
-// checkLog finds a broken chunk that is followed by one which says that it was synced. The
-// library looks for it in later blocks, this function in the same one.
-func checkLog(text []byte, number uint32) error {
-	for at := 0; at+logHeader <= len(text); {
-		rest := recordBlock - at%recordBlock
-		if rest < logHeader {
-			at += rest
-			continue
-		}
-		block := text[at:min(at+rest, len(text))]
-		n, _, ok := logChunk(block, number)
-		if ok {
-			at += n
-			continue
-		}
-		for next := 1; next+logHeader <= len(block); next++ {
-			if _, synced, ok := logChunk(block[next:], number); ok && synced > uint64(at) {
-				return fmt.Errorf("the record at byte %d is broken, and %d bytes had been written when the next one was", at, synced)
-			}
-		}
-		return nil
-	}
-	return nil
-}
-
-// logChunk returns the length of the chunk that text begins with, if it is one of the log,
-// and what had been synced before it.
-func logChunk(text []byte, number uint32) (n int, synced uint64, ok bool) {
-	if len(text) < logHeader || text[6] < firstLogChunk || text[6] > lastLogChunk ||
-		binary.LittleEndian.Uint32(text[7:]) != number {
-		return 0, 0, false
-	}
-	n = logHeader + int(binary.LittleEndian.Uint16(text[4:]))
-	if n > len(text) || binary.LittleEndian.Uint32(text) != checksum(text[6:n]) {
-		return 0, 0, false
-	}
-	return n, binary.LittleEndian.Uint64(text[11:]), true
-}
-
 // A readOnly file system refuses to change anything.
 type readOnly struct {
 	vfs.FS
-	withoutLogs bool // hides the logs
+	withoutLogs bool            // hides the logs
+	opened      map[string]bool // the logs that were opened, if it is not nil
+}
+
+func (f *readOnly) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
+	if base := f.FS.PathBase(name); f.opened != nil && strings.HasSuffix(base, ".log") {
+		f.opened[base] = true
+	}
+	return f.FS.Open(name, opts...)
 }
 
 func (f *readOnly) List(dir string) ([]string, error) {

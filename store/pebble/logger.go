@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 )
@@ -39,7 +40,7 @@ func (l *logger) Infof(format string, args ...any) {
 
 // Errorf tells of something that the library goes on after.
 func (l *logger) Errorf(format string, args ...any) {
-	if text := fmt.Sprintf(format, args...); l.isNew(text) {
+	if text := oneLine(format, args...); l.isNew(text) {
 		l.log.Warn(text)
 	}
 }
@@ -47,7 +48,7 @@ func (l *logger) Errorf(format string, args ...any) {
 // Fatalf is where the library wants the process to end. It does not: readers go on, and
 // nothing is written any more.
 func (l *logger) Fatalf(format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
+	text := oneLine(format, args...)
 	l.log.Error(text)
 	if l.fatal != nil && format != missingFile {
 		l.fatal(fmt.Errorf("%s", text))
@@ -57,3 +58,10 @@ func (l *logger) Fatalf(format string, args ...any) {
 // missingFile is how the library speaks of a table that somebody has removed. The read
 // fails by itself, and the others need not.
 const missingFile = "%+v"
+
+// oneLine is what an operator can do something with: the first line of what the library
+// says. Behind it, it shows where in its code it was.
+func oneLine(format string, args ...any) string {
+	text, _, _ := strings.Cut(fmt.Sprintf(format, args...), "\n")
+	return text
+}

@@ -38,6 +38,7 @@ type queue struct {
 	gathers *group    // nil if there is nothing
 	giving  *group    // it is being given to the library; or nil
 	given   []*group
+	alone   bool // the last group that became durable had one batch
 	stopped bool
 }
 
@@ -93,6 +94,7 @@ func (q *queue) front() *group {
 func (q *queue) pop() (due bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.alone = len(q.given[0].commits) == 1
 	n := copy(q.given, q.given[1:])
 	q.given[n] = nil
 	q.given = q.given[:n]

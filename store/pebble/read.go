@@ -65,6 +65,9 @@ func (e *Engine) Get(key []byte) (store.Entry, error) {
 	entry, err := e.get(e.db, key)
 	if err == nil {
 		e.hot.put(entry, t)
+		if entry.Revision == 0 {
+			e.hot.absence.missed(key)
+		}
 	}
 	return entry, err
 }
@@ -118,6 +121,7 @@ func (e *Engine) revisionOf(key []byte) (store.Revision, error) {
 	stored, closer, err := e.db.Get(key)
 	if err != nil {
 		if errors.Is(err, crdb.ErrNotFound) {
+			e.hot.absence.missed(key)
 			return 0, nil
 		}
 		return 0, e.readError(err)

@@ -11,8 +11,9 @@ import (
 // if the disk fails. A guess that is too cautious costs a change of goroutines; one
 // that is not cautious enough makes one caller wait for the disk.
 type room struct {
-	size atomic.Int64 // of the table in memory
-	used atomic.Int64 // by what was given to it since it was made, at most
+	size   atomic.Int64 // of the table in memory
+	used   atomic.Int64 // by what was given to it since it was made, at most
+	tables atomic.Int64 // that there were
 }
 
 const (
@@ -25,6 +26,7 @@ const (
 func (r *room) renewed(limit int64) {
 	r.size.Store(min(max(2*r.size.Load(), firstTable), limit))
 	r.used.Store(0)
+	r.tables.Add(1)
 }
 
 // roomFor is how much a batch takes, and how much the library wants to be free for it.
@@ -40,8 +42,8 @@ func (r *room) group() int64 { return min(maxGroup, r.size.Load()/8) }
 // gathered before it.
 func (r *room) take(takes, wants int64) bool {
 	used := r.used.Add(takes)
-	if wants >= r.size.Load()/4 {
-		return false // the library gives a large batch a table and a log of its own
-	}
-	return used+wants+r.group() < r.size.Load()
+	return !r.large(wants) && used+wants+r.group() < r.size.Load()
 }
+
+// large reports whether the library gives a batch a table and a log of its own.
+func (r *room) large(wants int64) bool { return wants >= r.size.Load()/4 }

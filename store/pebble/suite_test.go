@@ -15,7 +15,3 @@ func TestEngine(t *testing.T) {
 		OpenFS: func(fs vfs.FS, dir string) (store.Store, error) { return Open(dir, &Options{FS: fs}) },
 	})
 }
-
-func TestKill(t *testing.T) {
-	storetest.Kill(t, storetest.Engine{Open: func(dir string) (store.Store, error) { return Open(dir, nil) }})
-}

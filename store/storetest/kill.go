@@ -27,6 +27,9 @@ type Victim struct {
 	// Check looks at what a process has left, knowing what it has reported. It is
 	// called in the test's own process, after each kill.
 	Check func(t *testing.T, dir string, reported []string)
+
+	// End looks at what all processes have left, after the last kill. It may be nil.
+	End func(t *testing.T, dir string)
 }
 
 // victimVariable tells a process that it is the victim, and where it works.
@@ -54,6 +57,9 @@ func (v Victim) Kill(t *testing.T, rounds int) {
 		if t.Failed() {
 			t.Fatalf("in round %d of %d", round+1, rounds)
 		}
+	}
+	if v.End != nil {
+		v.End(t, dir)
 	}
 	t.Logf("%d kills, %d reports, %v", rounds, reports, time.Since(began).Round(time.Millisecond))
 }
@@ -138,9 +144,9 @@ func kill(t *testing.T, dir string, random *rand.Rand) ([]string, error) {
 	return reported, nil
 }
 
-// Kill kills a process in which 64 writers work on an engine's store, and looks whether
+// runKill kills a process in which 64 writers work on an engine's store, and looks whether
 // everything that it knew to be durable is there and nothing is half there.
-func Kill(t *testing.T, e Engine) {
+func runKill(t *testing.T, e Engine) {
 	rounds := Sized(15)
 	if *long {
 		rounds = 100

@@ -8,10 +8,10 @@
 //	}
 //
 // Run goes through the contract sentence by sentence, then compares the engine with
-// Memory over random operations. For an engine that keeps its files on a [vfs.FS] it also
-// cuts the power at every write and every sync of a workload, and fails every call of the
-// file system, one after another. [Kill] kills a process that writes; it is a
-// test of its own, because the test binary runs itself as that process.
+// Memory over random operations. Then come the proofs of crash safety: it kills a process
+// that writes, cuts the power at every write and every sync of a workload, and fails every
+// call of the file system, one after another. An engine that a proof can't be held against
+// says why, or fails.
 //
 // The flag -storetest.long makes all of it larger: for a night, not for every change. With
 // the race detector it is smaller, since what that finds it finds soon.
@@ -69,9 +69,14 @@ type Engine struct {
 	Open func(dir string) (store.Store, error)
 
 	// OpenFS is Open on another file system, which may forget, fail and come to an end.
-	// Nil means that the engine can't; then the tests that cut the power and
-	// inject errors are not run.
 	OpenFS func(fs vfs.FS, dir string) (store.Store, error)
+
+	// NoFS says why there is no OpenFS, and so nothing that cuts the power and injects
+	// errors.
+	NoFS string
+
+	// NoKill says why a process that has the store open leaves nothing when it is killed.
+	NoKill string
 }
 
 // Run tests an engine.
@@ -90,11 +95,38 @@ func Run(t *testing.T, e Engine) {
 		})
 	}
 	t.Run("Random", func(t *testing.T) { runRandom(t, e) })
-	if e.OpenFS == nil {
-		return
+	for _, p := range proofs {
+		t.Run(p.name, func(t *testing.T) {
+			reason, err := p.unless(e)
+			switch {
+			case err != nil:
+				t.Error(err)
+			case reason != "":
+				t.Log("not proven:", reason)
+			default:
+				p.run(t, e)
+			}
+		})
 	}
-	t.Run("PowerCut", func(t *testing.T) { runPowerCut(t, e) })
-	t.Run("Faults", func(t *testing.T) { runFaults(t, e) })
+}
+
+// proofs are those of crash safety. Unless tells why one can't be held against an engine, ""
+// if it can; it is an error not to know.
+var proofs = []struct {
+	name   string
+	unless func(Engine) (reason string, err error)
+	run    func(*testing.T, Engine)
+}{
+	{"Kill", func(e Engine) (string, error) { return e.NoKill, nil }, runKill},
+	{"PowerCut", unlessFS, runPowerCut},
+	{"Faults", unlessFS, runFaults},
+}
+
+func unlessFS(e Engine) (string, error) {
+	if (e.OpenFS == nil) == (e.NoFS == "") {
+		return "", errors.New("whether the engine is safe from power cuts and failing disks is not shown: give it OpenFS, or say in NoFS why there can be none")
+	}
+	return e.NoFS, nil
 }
 
 // A fixture is one store under test.

@@ -21,7 +21,8 @@ func TestMemory(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			var mu sync.Mutex
 			left := make(map[string]*Memory)
-			Run(t, Engine{Open: func(dir string) (store.Store, error) {
+			const nothing = "nothing of it is on disk"
+			Run(t, Engine{NoFS: nothing, NoKill: nothing, Open: func(dir string) (store.Store, error) {
 				mu.Lock()
 				defer mu.Unlock()
 				m := NewMemory()
@@ -88,9 +89,32 @@ func (b *background) Close() error {
 	return b.Memory.Close()
 }
 
-func TestLog(t *testing.T) { Run(t, logEngine(virtuous, vfs.NewMem())) }
+func TestLog(t *testing.T) {
+	e := logEngine(virtuous, vfs.NewMem())
+	e.NoKill = "its disk is in memory; TestLogKilled has one that stays"
+	Run(t, e)
+}
 
-func TestLogKilled(t *testing.T) { Kill(t, logEngine(virtuous, vfs.Default)) }
+func TestLogKilled(t *testing.T) { runKill(t, logEngine(virtuous, vfs.Default)) }
+
+// What an engine can't be put through it has to say.
+func TestNoProofIsLeftOutInSilence(t *testing.T) {
+	open := logEngine(virtuous, nil).OpenFS
+	for _, c := range []struct {
+		engine Engine
+		reason string
+		fails  bool
+	}{
+		{Engine{OpenFS: open}, "", false},
+		{Engine{NoFS: "it has no files"}, "it has no files", false},
+		{Engine{}, "", true},
+		{Engine{OpenFS: open, NoFS: "it has no files"}, "", true},
+	} {
+		if reason, err := unlessFS(c.engine); reason != c.reason || (err != nil) != c.fails {
+			t.Errorf("%+v: %q, %v", c.engine, reason, err)
+		}
+	}
+}
 
 // What the suite is there to find, it finds.
 func TestPowerCutFinds(t *testing.T) {

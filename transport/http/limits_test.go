@@ -15,6 +15,7 @@ import (
 
 	"github.com/prometheus/common/expfmt"
 
+	"kernos/internal/testkit"
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/store/blobs"
@@ -26,12 +27,12 @@ func TestOneConnectionTooMany(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the first is there", func() bool { return s.Stats().Connections == 1 })
+	testkit.Until(t, "the first is there", func() bool { return s.Stats().Connections == 1 })
 	if a := s.do("GET", "/healthz", ""); a.status != 503 || a.name() != "too_many_connections" || a.header.Get("Retry-After") == "" {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 	_ = first.Close()
-	until(t, "both have gone", func() bool { return s.Stats().Connections == 0 })
+	testkit.Until(t, "both have gone", func() bool { return s.Stats().Connections == 0 })
 	if a := s.do("GET", "/healthz", ""); a.status != 200 {
 		t.Errorf("%d %s", a.status, a.body)
 	}
@@ -114,7 +115,7 @@ func TestWhoDoesNotRead(t *testing.T) {
 	for err == nil {
 		_, err = c.Write(line)
 	}
-	until(t, "the connection has gone", func() bool { return s.Stats().Connections == 0 })
+	testkit.Until(t, "the connection has gone", func() bool { return s.Stats().Connections == 0 })
 	_ = c.Close()
 }
 
@@ -266,7 +267,7 @@ func TestWebSocketsAreSomebodyElses(t *testing.T) {
 	if _, ok := theirs.(*net.TCPConn); !ok {
 		t.Errorf("got a %T, with which nothing can be sent without waiting", theirs)
 	}
-	until(t, "it does not count", func() bool { return s.Stats() == (Stats{}) })
+	testkit.Until(t, "it does not count", func() bool { return s.Stats() == (Stats{}) })
 	if err := s.end(); err != nil {
 		t.Error(err)
 	}

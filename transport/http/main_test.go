@@ -203,16 +203,6 @@ func ask(id string, t message.Type, data string) string {
 	return `{"kind":"query","type":"` + string(t) + `","data":` + data + `,"metadata":{"id":"` + id + `","timestamp":1735000000000}}` + "\n"
 }
 
-// until waits for something to become true.
-func until(t testing.TB, what string, is func() bool) {
-	t.Helper()
-	for begun := time.Now(); !is(); time.Sleep(time.Millisecond) {
-		if time.Since(begun) > enough {
-			t.Fatalf("it is not so: %s", what)
-		}
-	}
-}
-
 // soon receives, or fails the test.
 func soon[T any](t testing.TB, what string, c <-chan T) (v T) {
 	t.Helper()

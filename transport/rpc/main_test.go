@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -99,16 +98,6 @@ func (c *talk) wait() {
 		c.served <- err
 	case <-time.After(patience):
 		c.t.Fatal("the connection is still being served")
-	}
-}
-
-// eventually waits until something is so.
-func eventually(t *testing.T, what string, so func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !so(); runtime.Gosched() {
-		if time.Now().After(end) {
-			t.Fatal("it never came about that ", what)
-		}
 	}
 }
 

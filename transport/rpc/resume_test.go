@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kernos/internal/testkit"
 	"kernos/message"
 )
 
@@ -177,7 +178,7 @@ func TestLostStreamsAreBounded(t *testing.T) {
 	}
 	<-g.cancelled
 	first.wait()
-	eventually(t, "no more is kept than may be", func() bool { return s.kept.bytes.Load() <= 16<<10 })
+	testkit.Until(t, "no more is kept than may be", func() bool { return s.kept.bytes.Load() <= 16<<10 })
 }
 
 // A stream that nobody reads and that says too much is given up.
@@ -196,7 +197,7 @@ func TestLostStreamThatOverflowsIsGivenUp(t *testing.T) {
 		break
 	}
 	one.wait()
-	eventually(t, "nothing is kept of it", func() bool {
+	testkit.Until(t, "nothing is kept of it", func() bool {
 		s.kept.mu.Lock()
 		defer s.kept.mu.Unlock()
 		return len(s.kept.conns) == 0
@@ -301,7 +302,7 @@ func TestResumedStreamsThatAreDoneAreBounded(t *testing.T) {
 	}
 	collect.end(io.EOF)
 	collect.wait()
-	eventually(t, "nothing is kept", func() bool {
+	testkit.Until(t, "nothing is kept", func() bool {
 		s.kept.mu.Lock()
 		defer s.kept.mu.Unlock()
 		return len(s.kept.conns) == 0 && s.kept.bytes.Load() == 0

@@ -9,6 +9,8 @@ import (
 	"crypto/sha1"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -18,8 +20,8 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
-	"golang.org/x/crypto/ssh/agent"
 
+	"kernos/internal/testkit"
 	"kernos/message"
 )
 
@@ -66,39 +68,11 @@ func (i identity) sign(challenge []byte) ([]byte, error) {
 // runAgent runs an ssh-agent with some keys, and tells programs where it is.
 func runAgent(t *testing.T, keys ...identity) {
 	t.Helper()
-	ring := agent.NewKeyring()
-	for _, k := range keys {
-		private := k.private
-		if key, ok := private.(ed25519.PrivateKey); ok {
-			private = &key
-		}
-		if err := ring.Add(agent.AddedKey{PrivateKey: private}); err != nil {
-			t.Fatal(err)
-		}
+	private := make([]any, len(keys))
+	for i, k := range keys {
+		private[i] = k.private
 	}
-	path := filepath.Join(shortDir(t), "agent")
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var running sync.WaitGroup
-	running.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			running.Go(func() {
-				_ = agent.ServeAgent(ring, c)
-				_ = c.Close()
-			})
-		}
-	})
-	t.Cleanup(func() {
-		_ = l.Close()
-		running.Wait()
-	})
-	t.Setenv("SSH_AUTH_SOCK", path)
+	t.Setenv("SSH_AUTH_SOCK", testkit.ServeAgent(t, testkit.Keyring(t, private...)))
 }
 
 // guarded starts a daemon that wants a signature.
@@ -147,7 +121,7 @@ func TestDialSaysWhyItCantAuthenticate(t *testing.T) {
 	refused(ssh.FingerprintSHA256(key.public)+", and the ssh-agent has "+ssh.FingerprintSHA256(other.public), Dialer{})
 	refused("did not accept the signature", Dialer{Signer: other.sign})
 	refused("belongs to the user with the number", Dialer{peer: func(*net.UnixConn) (int, error) { return os.Geteuid() + 1, nil }})
-	within(t, "it is counted", func() bool { return d.s.Stats().Unauthenticated >= 5 })
+	testkit.Until(t, "it is counted", func() bool { return d.s.Stats().Unauthenticated >= 5 })
 
 	late, cancel := context.WithCancel(t.Context())
 	hangs := Dialer{Signer: func([]byte) ([]byte, error) {
@@ -162,6 +136,114 @@ func TestDialSaysWhyItCantAuthenticate(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = c.Close()
+}
+
+// sweep takes away the file that says whether a daemon wants a signature, as what tidies
+// temporary directories may.
+func (d *daemon) sweep() {
+	d.t.Helper()
+	if err := os.Remove(lockName(d.path)); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+func TestDialFindsOutWhetherASignatureIsWanted(t *testing.T) {
+	t.Run("by anybody", func(t *testing.T) {
+		t.Setenv("SSH_AUTH_SOCK", "")
+		d := start(t, newKernel(t, nil), nil)
+		d.sweep()
+		p := d.dial()
+		p.say(ping("1"))
+		p.want(pong("1"))
+	})
+	t.Run("by a key", func(t *testing.T) {
+		key := newEd25519(t)
+		d := guarded(t, key)
+		d.sweep()
+		runAgent(t, newEd25519(t), newRSA(t), key) // nobody says which it is
+		p := d.dial()
+		p.say(ping("1"), ping("2"))
+		p.want(pong("1"), pong("2"))
+		c, err := (&Dialer{Signer: key.sign}).Dial(t.Context(), d.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = c.Close()
+	})
+	t.Run("by a key that is not there", func(t *testing.T) {
+		d := guarded(t, newEd25519(t))
+		d.sweep()
+		other := newEd25519(t)
+		runAgent(t, other)
+		if _, err := new(Dialer).Dial(t.Context(), d.path); err == nil || !strings.Contains(err.Error(), "has not accepted those of "+ssh.FingerprintSHA256(other.public)) {
+			t.Errorf("got %v", err)
+		}
+		if _, err := (&Dialer{Signer: other.sign}).Dial(t.Context(), d.path); !errors.Is(err, errNotAccepted) {
+			t.Errorf("got %v", err)
+		}
+		t.Setenv("SSH_AUTH_SOCK", "")
+		if _, err := new(Dialer).Dial(t.Context(), d.path); err == nil || !strings.Contains(err.Error(), "SSH_AUTH_SOCK is not set") {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// Somebody may serve the socket who knows nothing of locks.
+func TestDialGivesUpOnWhatIsNoDaemon(t *testing.T) {
+	for name, c := range map[string]struct {
+		says string // then it ends the connection
+		want string
+	}{
+		"silence":   {"", "connection reset"},
+		"noise":     {"hello\n", "no message"},
+		"a refusal": {`{"kind":"error","type":"Syscall.Disconnected","data":{"code":503,"message":"The daemon is shutting down; try again"},"metadata":{"id":"1","timestamp":1}}` + "\n", "shutting down"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(shortDir(t), "s")
+			l, err := net.Listen("unix", path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = l.Close() }()
+			served := make(chan struct{})
+			go func() {
+				defer close(served)
+				conn, err := l.Accept()
+				if err != nil {
+					return
+				}
+				_, _, _ = readLine(conn) // the Ping
+				_, _ = io.WriteString(conn, c.says)
+				_ = conn.Close()
+			}()
+			_, err = new(Dialer).Dial(t.Context(), path)
+			<-served
+			if err == nil || !strings.Contains(err.Error(), c.want) || Stopping(err) != (name == "a refusal") {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+	path := filepath.Join(shortDir(t), "s")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		_, _, _ = readLine(conn)
+		cancel()                         // whoever waits for an answer has lost interest
+		_, _ = io.Copy(io.Discard, conn) // until they are gone
+		_ = conn.Close()
+	}()
+	if _, err := new(Dialer).Dial(ctx, path); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
 }
 
 // A signature over another text could be the key to sealed secrets.
@@ -304,7 +386,7 @@ func TestServeServesNothingWithoutASignature(t *testing.T) {
 			p.refused()
 		})
 	}
-	within(t, "all are counted", func() bool { return d.s.Stats().Unauthenticated == 10 })
+	testkit.Until(t, "all are counted", func() bool { return d.s.Stats().Unauthenticated == 10 })
 }
 
 func TestServeDoesNotWaitForeverForASignature(t *testing.T) {
@@ -325,8 +407,24 @@ func TestServeEndsWhileItWaitsForASignature(t *testing.T) {
 	p := d.raw()
 	p.challenged()
 	d.stop()
-	p.refused()
+	p.want("disconnected 503", "EOF")
 	if err := d.ended(); err != nil {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Who was about to sign learns that the daemon ends, and not that its key is the wrong one.
+func TestDialKnowsThatTheDaemonEnds(t *testing.T) {
+	key := newEd25519(t)
+	d := guarded(t, key)
+	late := &Dialer{Signer: func(challenge []byte) ([]byte, error) {
+		d.stop()
+		if err := d.ended(); err != nil {
+			t.Error(err)
+		}
+		return ed25519.Sign(key.private.(ed25519.PrivateKey), challenge), nil
+	}}
+	if _, err := late.Dial(t.Context(), d.path); !Stopping(err) {
 		t.Errorf("got %v", err)
 	}
 }

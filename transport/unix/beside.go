@@ -1,9 +1,7 @@
 package unix
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net"
 	"os"
@@ -21,34 +19,30 @@ func (l *Listener) Beside(path string, log *slog.Logger) (net.Listener, error) {
 	if len(path) > maxPath {
 		return nil, fmt.Errorf("the path of a socket may have %d bytes, and %s has %d; set XDG_RUNTIME_DIR to a directory with a shorter one", maxPath, path, len(path))
 	}
-	// The lock is held, so it was left behind.
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("can't take over the socket that was left behind: %w", err)
-	}
-	socket, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	s, err := bindSocket(path) // the lock is held, so what is there was left behind
 	if err != nil {
 		return nil, err
 	}
-	if err := os.Chmod(path, 0o600); err != nil {
-		return nil, errors.Join(err, socket.Close())
-	}
+	l.mu.Lock()
+	l.sockets = append(l.sockets, s)
+	l.mu.Unlock()
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &owned{UnixListener: socket, peer: peerUser, log: log}, nil
+	return &owned{socket: s, peer: peerUser, log: log}, nil
 }
 
 // owned is a listener that accepts connections of its owner only.
 type owned struct {
-	*net.UnixListener
-	peer func(*net.UnixConn) (uid int, err error)
-	log  *slog.Logger
+	socket *socket
+	peer   func(*net.UnixConn) (uid int, err error)
+	log    *slog.Logger
 }
 
 // Accept implements [net.Listener].
 func (o *owned) Accept() (net.Conn, error) {
 	for {
-		conn, err := o.AcceptUnix()
+		conn, err := o.socket.accept()
 		if err != nil {
 			return nil, err
 		}
@@ -60,3 +54,9 @@ func (o *owned) Accept() (net.Conn, error) {
 		_ = conn.Close()
 	}
 }
+
+// Addr implements [net.Listener].
+func (o *owned) Addr() net.Addr { return o.socket.current().Addr() }
+
+// Close implements [net.Listener]. It removes the socket.
+func (o *owned) Close() error { return o.socket.close() }

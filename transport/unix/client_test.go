@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"kernos/internal/testkit"
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/schema"
@@ -128,7 +129,7 @@ func TestClientSaysThatItsConnectionHasEnded(t *testing.T) {
 	if got := arrives(t, "the call ends", ended); got.err != nil || got.m.Kind != message.KindError {
 		t.Errorf("got %s, %v", got.m.Data, got.err)
 	}
-	within(t, "the connection has ended", func() bool { return client.reason() != nil })
+	testkit.Until(t, "the connection has ended", func() bool { return client.reason() != nil })
 	if _, ok := errors.AsType[*Lost](client.reason()); !ok {
 		t.Errorf("got %v", client.reason())
 	}
@@ -190,7 +191,7 @@ func TestClientSendsEverythingBeforeItCloses(t *testing.T) {
 	if err := client.Close(); err != nil {
 		t.Error(err)
 	}
-	within(t, "all events have come", func() bool { return kept.count() == events })
+	testkit.Until(t, "all events have come", func() bool { return kept.count() == events })
 }
 
 // A counter counts what comes in.
@@ -250,7 +251,7 @@ func TestClientDoesNotWaitForADaemonThatDoesNotRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = l.Close() }()
-	c, err := new(Dialer).Dial(t.Context(), path)
+	c, err := new(Dialer).open(t.Context(), path) // it is no daemon, and would not answer a Ping
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -299,7 +300,7 @@ func TestClientPassesOverWhatIsNotForIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = l.Close() }()
-	c, err := new(Dialer).Dial(t.Context(), path)
+	c, err := new(Dialer).open(t.Context(), path) // it is no daemon, and would not answer a Ping
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,16 +39,41 @@ type Conn struct {
 // bounds that and has no effect on the connection later. If nobody serves the socket the
 // error is an fs.ErrNotExist or a syscall.ECONNREFUSED.
 func (d *Dialer) Dial(ctx context.Context, path string) (*Conn, error) {
+	c, err := d.open(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	info, known := Inspect(path)
+	switch {
+	case !known:
+		return d.find(ctx, c, path)
+	case !info.Auth:
+		return c, nil
+	}
+	return d.sign(ctx, c, path, func(challenge []byte) ([]byte, error) { return signWithAgent(ctx, challenge, info.Keys, 0) })
+}
+
+// open connects, and checks who is at the other end.
+func (d *Dialer) open(ctx context.Context, path string) (*Conn, error) {
 	socket, err := connect(ctx, path)
 	if err != nil {
 		return nil, err
 	}
-	c := &Conn{socket: socket}
-	if err := d.begin(ctx, c, path); err != nil {
-		_ = socket.Close()
-		return nil, err
+	peer := d.peer
+	if peer == nil {
+		peer = peerUser
 	}
-	return c, nil
+	uid, err := peer(socket)
+	switch {
+	case err != nil:
+		err = fmt.Errorf("can't tell whose daemon serves %s: %w", path, err)
+	case uid != os.Geteuid():
+		err = fmt.Errorf("the daemon at %s belongs to the user with the number %d, and you are %d; nothing was sent", path, uid, os.Geteuid())
+	default:
+		return &Conn{socket: socket}, nil
+	}
+	_ = socket.Close()
+	return nil, err
 }
 
 // connect connects. When many do so at the same moment, the daemon's queue may be full,
@@ -72,27 +97,78 @@ func connect(ctx context.Context, path string) (*net.UnixConn, error) {
 	}
 }
 
-// begin checks who is at the other end, and authenticates.
-func (d *Dialer) begin(ctx context.Context, c *Conn, path string) error {
-	peer := d.peer
-	if peer == nil {
-		peer = peerUser
+const (
+	// maxKeys is how many keys of an agent are tried with a daemon that does not say which
+	// it accepts.
+	maxKeys = 16
+
+	// findTime is how long a daemon may take to show that it wants a signature, or none.
+	findTime = 10 * time.Second
+)
+
+// find talks to a daemon of which nobody says whether it wants a signature: what tidies
+// temporary directories has taken its lock file away. A Ping finds out. One that wants a
+// signature has sent its challenge before it reads anything, takes the Ping for a wrong
+// answer, and is called again.
+func (d *Dialer) find(ctx context.Context, c *Conn, path string) (*Conn, error) {
+	guarded := false
+	asking, cancel := context.WithTimeout(ctx, findTime)
+	err := prepare(asking, c, path, func() (err error) {
+		guarded, err = c.guarded()
+		return err
+	})
+	cancel()
+	if err == nil && !guarded {
+		return c, nil
 	}
-	if uid, err := peer(c.socket); err != nil {
-		return fmt.Errorf("can't tell whose daemon serves %s: %w", path, err)
-	} else if uid != os.Geteuid() {
-		return fmt.Errorf("the daemon at %s belongs to the user with the number %d, and you are %d; nothing was sent", path, uid, os.Geteuid())
+	_ = c.Close()
+	if err != nil {
+		return nil, err
 	}
-	info, _ := Inspect(path)
-	if !info.Auth {
-		return nil
+	for n := range maxKeys {
+		if c, err = d.open(ctx, path); err != nil {
+			return nil, err
+		}
+		c, err = d.sign(ctx, c, path, func(challenge []byte) ([]byte, error) { return signWithAgent(ctx, challenge, nil, n) })
+		if d.Signer != nil || !errors.Is(err, errNotAccepted) {
+			break
+		}
 	}
+	return c, err
+}
+
+// guarded reports whether the daemon wants a signature. If it does, the connection is of no
+// use any more.
+func (c *Conn) guarded() (bool, error) {
+	ping := message.Message{Kind: message.KindQuery, Type: message.Ping, Data: []byte(`{"payload":null}`)}
+	stamp(&ping)
+	_, _ = c.socket.Write(append(message.Append(nil, &ping), '\n')) // who does not take it may have said why
+	line, err := c.readLine()
+	if err == io.EOF {
+		err = unix.ECONNRESET // it has ended, and so has its lock
+	}
+	if err != nil {
+		return false, err
+	}
+	m, err := message.Decode(line)
+	switch {
+	case err != nil:
+		return false, fmt.Errorf("its first line is no message: %w", err)
+	case m.Metadata.Causation == ping.Metadata.ID:
+		return false, nil
+	}
+	_, _, err = readChallenge(line)
+	return err == nil, err
+}
+
+// prepare does something on a connection before the conversation begins. Ctx bounds it.
+func prepare(ctx context.Context, c *Conn, path string, do func() error) error {
 	cancelled := make(chan struct{})
 	forget := context.AfterFunc(ctx, func() {
 		defer close(cancelled)
 		_ = c.socket.SetDeadline(past)
 	})
-	err := d.authenticate(ctx, c, info.Keys)
+	err := do()
 	if !forget() {
 		<-cancelled
 		return fmt.Errorf("the daemon at %s was not convinced in time: %w", path, context.Cause(ctx))
@@ -103,9 +179,35 @@ func (d *Dialer) begin(ctx context.Context, c *Conn, path string) error {
 	return nil
 }
 
+// sign authenticates over a connection, and closes it if that fails.
+func (d *Dialer) sign(ctx context.Context, c *Conn, path string, sign func(challenge []byte) ([]byte, error)) (*Conn, error) {
+	if d.Signer != nil {
+		sign = d.Signer
+	}
+	if err := prepare(ctx, c, path, func() error { return c.authenticate(sign) }); err != nil {
+		_ = c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// stoppingText begins what a daemon tells those whom its end finds connected, or who come
+// then. What it has not answered by that time was not begun.
+const stoppingText = "The daemon is shutting down"
+
+// Stopping reports whether an error is that of a daemon which is about to end, and has not
+// begun what it was asked.
+func Stopping(err error) bool {
+	e, ok := errors.AsType[*message.Error](err)
+	return ok && e.Code == 503 && strings.HasPrefix(e.Message, stoppingText)
+}
+
+// errNotAccepted says that a daemon was not convinced by a signature.
+var errNotAccepted = errors.New("it did not accept the signature")
+
 // authenticate answers the challenge, which is the first line. A daemon that is not
 // convinced closes the connection and says nothing, so it is asked something to see.
-func (d *Dialer) authenticate(ctx context.Context, c *Conn, accepted []string) error {
+func (c *Conn) authenticate(sign func(challenge []byte) ([]byte, error)) error {
 	line, err := c.readLine()
 	if err != nil {
 		return fmt.Errorf("it sent no challenge: %w", err)
@@ -113,10 +215,6 @@ func (d *Dialer) authenticate(ctx context.Context, c *Conn, accepted []string) e
 	request, challenge, err := readChallenge(line)
 	if err != nil {
 		return err
-	}
-	sign := d.Signer
-	if sign == nil {
-		sign = func(challenge []byte) ([]byte, error) { return signWithAgent(ctx, challenge, accepted) }
 	}
 	signature, err := sign(challenge)
 	if err != nil {
@@ -129,16 +227,34 @@ func (d *Dialer) authenticate(ctx context.Context, c *Conn, accepted []string) e
 	stamp(&ping)
 	lines := append(message.Append(nil, &reply), '\n')
 	lines = append(message.Append(lines, &ping), '\n')
-	if _, err = c.socket.Write(lines); err == nil {
-		line, err = c.readLine()
+	_, _ = c.socket.Write(lines) // who does not take them may have said why
+	if line, err = c.readLine(); err != nil {
+		return fmt.Errorf("%w (%w); sign with one of the keys that it was started with", errNotAccepted, err)
+	}
+	m, err := message.Decode(line)
+	if err == nil {
+		err = farewell(m)
 	}
 	if err != nil {
-		return fmt.Errorf("it did not accept the signature (%w); sign with one of the keys that it was started with", err)
+		return err
 	}
-	if m, err := message.Decode(line); err != nil || m.Metadata.Causation != ping.Metadata.ID {
+	if m.Metadata.Causation != ping.Metadata.ID {
 		return errors.New("it does not answer what it is asked; use the same version of both")
 	}
 	return nil
+}
+
+// farewell returns the reason for which the daemon closes the connection, if a message is
+// that.
+func farewell(m message.Message) error {
+	if m.Type != Disconnected || m.Kind != message.KindError {
+		return nil
+	}
+	e, err := message.ParseError(m.Data)
+	if err != nil {
+		return err
+	}
+	return e
 }
 
 // readLine reads a line that comes before the conversation.
@@ -153,10 +269,8 @@ func readChallenge(line []byte) (request message.Message, challenge []byte, err 
 	if err != nil {
 		return request, nil, fmt.Errorf("its first line is no message: %w", err)
 	}
-	if request.Type == Disconnected && request.Kind == message.KindError {
-		if e, err := message.ParseError(request.Data); err == nil {
-			return request, nil, e
-		}
+	if err := farewell(request); err != nil {
+		return request, nil, err
 	}
 	var data challengeData
 	if request.Kind != message.KindCommand || request.Type != Authenticate || json.Unmarshal(request.Data, &data) != nil {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"math"
 	"net"
 	"os"
 	"sync"
@@ -13,7 +12,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-	"golang.org/x/time/rate"
 
 	"kernos/message"
 	"kernos/transport"
@@ -27,6 +25,7 @@ const Disconnected message.Type = "Syscall.Disconnected"
 var (
 	errIdle       = errors.New("the peer was silent for too long")
 	errUnfinished = errors.New("the peer did not end a line")
+	errStalled    = errors.New("the peer did not take what was sent to it")
 )
 
 // link is the server's end of one connection: it reads and writes, and keeps the time. A
@@ -38,7 +37,7 @@ type link struct {
 	open    atomic.Int64 // requests that are not answered
 	written atomic.Int64 // when something was last written, in nanoseconds; kept if there is a limit of silence
 
-	serves atomic.Bool // others wait for what its peer says
+	serves serving // others wait for what its peer says
 
 	// One attempt to read.
 	raw     syscall.RawConn
@@ -48,35 +47,59 @@ type link struct {
 	got     []byte
 	err     error
 
+	// One attempt to write.
+	push     func(fd uintptr) bool // l.tryWrite
+	out      []byte
+	sent     int
+	writeErr error
+
+	pacer *pacer // nil if there is no frame rate
+
 	// What the reader knows.
 	rest    []byte        // was read with what came before it
 	partial bool          // the last line that came has no end yet
 	spent   time.Duration // waiting for its end
+	halted  bool          // it has ended because of stop
 
 	mu      sync.Mutex // guards what follows
 	armed   time.Time  // when the deadline for reading is; zero if there is none
 	stopped bool       // nothing more is read
-	ended   bool       // nobody reads: the deadline is that of left
+	stalled bool       // nothing more is written
+	watched bool       // nobody reads: the deadline is that of left
 }
 
 // options returns the settings of the conversation over the link.
 func (l *link) options() *transport.Options {
-	opts := &transport.Options{Lenient: l.s.opts.Lenient, Left: l.left, Asked: func() { l.serves.Store(true) }}
+	opts := &transport.Options{Lenient: l.s.opts.Lenient, Left: l.left, Asked: l.serves.set}
 	if l.s.opts.Idle > 0 {
 		opts.Open = &l.open
 	}
-	if r := l.s.opts.FrameRate; r > 0 {
-		bucket := rate.NewLimiter(rate.Limit(r), int(min(max(1, math.Ceil(r)), math.MaxInt32)))
-		opts.Pace = func() { _ = bucket.Wait(l.s.reading) } // what was read before the end is not held up by it
+	if l.pacer != nil {
+		opts.Pace = func() { l.pacer.wait(l.s.reading) } // what was read before the end is not held up by it
+		opts.Notice = l.pacer.notice
 	}
 	return opts
+}
+
+// serving knows whether others wait for what a peer says, from when it is served.
+type serving struct{ ask atomic.Pointer[func() bool] }
+
+func (s *serving) set(serves func() bool) { s.ask.Store(&serves) }
+
+// Load reports whether they do at the moment.
+func (s *serving) Load() bool {
+	ask := s.ask.Load()
+	return ask != nil && (*ask)()
 }
 
 // newLink returns the link over a connection that was accepted.
 func newLink(s *Server, conn *net.UnixConn) *link {
 	l := &link{s: s, conn: conn}
 	l.raw, l.err = conn.SyscallConn()
-	l.attempt = l.try
+	l.attempt, l.push = l.try, l.tryWrite
+	if r := s.opts.FrameRate; r > 0 {
+		l.pacer = newPacer(r)
+	}
 	return l
 }
 
@@ -168,11 +191,14 @@ func (l *link) saw(p []byte) {
 func (l *link) expired(begun time.Time) error {
 	l.mu.Lock()
 	l.armed = time.Time{}
-	stopped := l.stopped
+	stopped, stalled := l.stopped, l.stalled
 	l.mu.Unlock()
 	now := time.Now()
 	switch {
+	case stalled:
+		return errStalled
 	case stopped:
+		l.halted = true
 		return transport.ErrStopped
 	case l.partial && l.spent >= l.s.opts.Line:
 		return errUnfinished
@@ -200,7 +226,7 @@ func (l *link) expired(begun time.Time) error {
 func (l *link) arm(t time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.stopped || !l.armed.IsZero() && !t.IsZero() && !t.Before(l.armed) {
+	if l.stopped || l.stalled || !l.armed.IsZero() && !t.IsZero() && !t.Before(l.armed) {
 		return
 	}
 	l.armed = t
@@ -212,44 +238,155 @@ func (l *link) stop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.stopped = true
-	if !l.ended {
+	if !l.watched {
 		_ = l.conn.SetReadDeadline(past)
 	}
 }
 
-// Write implements [io.Writer].
+// Write implements [io.Writer]. The error is errStalled if the peer takes nothing for as long
+// as it may; then nothing more is read either.
 func (l *link) Write(p []byte) (int, error) {
-	n, err := l.conn.Write(p)
+	n, err := l.write(p)
+	l.noteWritten()
+	return n, err
+}
+
+// WritePromptly implements [ndjson.PromptWriter].
+func (l *link) WritePromptly(p []byte) (int, error) {
+	n, err := l.writeNow(p)
+	l.noteWritten()
+	return n, err
+}
+
+func (l *link) noteWritten() {
 	if l.s.opts.Idle > 0 {
 		l.written.Store(time.Now().UnixNano())
+	}
+}
+
+// writeNow writes what there is room for.
+func (l *link) writeNow(p []byte) (n int, err error) {
+	l.out, l.sent, l.writeErr = p, 0, nil
+	err = l.raw.Write(l.push)
+	n, l.out = l.sent, nil
+	if err == nil {
+		err = l.writeErr
 	}
 	return n, err
 }
 
-// left waits, after the end of reading, until the peer has closed its other direction too,
-// or until finished is closed.
+// write writes what there is room for, as a rule all of it, and waits with the rest.
+func (l *link) write(p []byte) (n int, err error) {
+	n, err = l.writeNow(p)
+	if err != nil || n == len(p) {
+		return n, err
+	}
+	for n < len(p) && err == nil {
+		_ = l.conn.SetWriteDeadline(time.Now().Add(l.s.opts.Stall))
+		var more int
+		more, err = l.conn.Write(p[n:])
+		n += more
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			if err = nil; more == 0 {
+				err = errStalled
+				l.stall()
+			}
+		}
+	}
+	_ = l.conn.SetWriteDeadline(time.Time{})
+	return n, err
+}
+
+// tryWrite writes what there is room for. It never waits.
+func (l *link) tryWrite(fd uintptr) bool {
+	n, err := retry(func() (int, error) { return unix.Write(int(fd), l.out) })
+	if l.sent = max(n, 0); err == unix.EAGAIN {
+		err = nil
+	}
+	l.writeErr = os.NewSyscallError("write", err)
+	return true
+}
+
+// stall makes reading end: nobody takes the answers.
+func (l *link) stall() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stalled = true
+	_ = l.conn.SetReadDeadline(past)
+}
+
+// left waits, while nobody reads, until the peer has closed both directions or takes nothing
+// any more, or until finished is closed.
 func (l *link) left(finished <-chan struct{}) bool {
 	l.mu.Lock()
-	l.ended = true
-	_ = l.conn.SetReadDeadline(time.Time{})
+	l.watched = true
+	if !l.stalled {
+		_ = l.conn.SetReadDeadline(time.Time{})
+	}
 	l.mu.Unlock()
 	gone := make(chan bool, 1)
 	go func() { gone <- hungUp(l.raw) }()
+	left := false
 	select {
-	case left := <-gone:
-		return left
+	case left = <-gone:
 	case <-finished:
 		_ = l.conn.SetReadDeadline(past)
 		<-gone
-		return false
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.watched = false
+	deadline := l.armed
+	if l.stopped || l.stalled {
+		deadline = past
+	}
+	_ = l.conn.SetReadDeadline(deadline)
+	return left || l.stalled
 }
 
 // refuse tells the peer why it is not served, and closes the connection.
 func (l *link) refuse(e *message.Error) {
 	_ = l.tell(message.Message{Kind: message.KindError, Type: Disconnected, Data: e.Append(nil)})
+	l.close()
+}
+
+// close closes the connection so that what the peer was told arrives: a connection that is
+// closed while something is unread is reset instead.
+func (l *link) close() {
+	_ = l.conn.CloseRead() // nothing comes any more
+	l.discard()
 	_ = l.conn.Close()
 }
+
+// interrupted reports, after the conversation, whether the peer had more to say, or might
+// have had, when it was stopped.
+func (l *link) interrupted() bool {
+	if !l.halted {
+		return false
+	}
+	n, ended := l.discard()
+	return l.partial || n > 0 || !ended
+}
+
+// discard reads what has come and was not read, and says how much that was, and whether the
+// peer has ended its side. A peer that keeps sending is not waited for.
+func (l *link) discard() (n int, ended bool) {
+	buf := make([]byte, 4<<10)
+	_ = l.raw.Control(func(fd uintptr) {
+		for n < maxDiscarded {
+			got, err := retry(func() (int, error) { return unix.Read(int(fd), buf) })
+			if err != nil || got == 0 {
+				ended = err == nil
+				return
+			}
+			n += got
+		}
+	})
+	return n, ended
+}
+
+// maxDiscarded is more than the buffers of a socket hold.
+const maxDiscarded = 8 << 20
 
 // tell writes one line to a peer that may not read. Most often there is room for it.
 func (l *link) tell(m message.Message) error {

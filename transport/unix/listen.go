@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -31,6 +30,10 @@ type Info struct {
 	// Keys are the fingerprints of the keys that may sign, in the form SHA256:…, so that a
 	// client knows which one of its agent to use. It may be empty.
 	Keys []string `json:"keys,omitempty"`
+
+	// Stopping says that the daemon finishes what runs and takes nothing new. It is said
+	// before the socket is gone.
+	Stopping bool `json:"stopping,omitempty"`
 }
 
 // Running is the error of Listen if somebody else serves the socket.
@@ -43,20 +46,26 @@ func (e *Running) Error() string {
 	if e.Info.PID == 0 {
 		return fmt.Sprintf("a daemon serves %s already", e.Path)
 	}
-	return fmt.Sprintf("a daemon serves %s already: process %d, version %s, since %s", e.Path, e.Info.PID, e.Info.Version, e.Info.Started.Format(time.RFC3339))
+	text := fmt.Sprintf("a daemon serves %s already: process %d, version %s, since %s", e.Path, e.Info.PID, e.Info.Version, e.Info.Started.Format(time.RFC3339))
+	if e.Info.Stopping {
+		text += "; it is about to end"
+	}
+	return text
 }
 
 // A Listener is a socket that this process alone serves. It is closed by whoever made it,
 // after [Server.Serve] has returned.
 type Listener struct {
 	path   string
-	info   Info
-	socket *net.UnixListener
-	lock   *os.File
+	socket *socket
 
-	withdrawing sync.Once
-	closing     sync.Once
-	err         error // of closing
+	mu      sync.Mutex // guards what follows
+	info    Info
+	lock    *os.File
+	sockets []*socket // all of them
+
+	closing sync.Once
+	err     error // of closing
 }
 
 // Listen makes the socket at path, in a directory that is there, and says in info who
@@ -91,49 +100,57 @@ func (l *Listener) begin() error {
 		_ = c.Close()
 		return &Running{Path: l.path}
 	}
-	if err := os.Remove(l.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("can't take over the socket that was left behind: %w", err)
+	if err := l.introduce(); err != nil {
+		return err
 	}
+	own, err := bindSocket(l.path)
+	if err != nil {
+		return err
+	}
+	l.socket, l.sockets = own, []*socket{own}
+	return nil
+}
+
+// introduce says who holds the lock. Mu is held, or nobody else has the listener.
+func (l *Listener) introduce() error {
 	text, err := json.Marshal(l.info)
 	if err != nil {
 		return fmt.Errorf("can't say who serves %s: %w", l.path, err)
 	}
-	if err := l.lock.Truncate(0); err != nil {
-		return err
-	}
+	// Who reads half of it reads again.
 	if _, err := l.lock.WriteAt(append(text, '\n'), 0); err != nil {
 		return err
 	}
-	socket, err := net.ListenUnix("unix", &net.UnixAddr{Name: l.path, Net: "unix"})
-	if err != nil {
-		return err
-	}
-	socket.SetUnlinkOnClose(false) // it is withdrawn before it is closed
-	l.socket = socket
-	if err := os.Chmod(l.path, 0o600); err != nil {
-		l.withdraw()
-		return errors.Join(err, socket.Close())
-	}
-	return nil
+	return l.lock.Truncate(int64(len(text)) + 1)
 }
 
 // Path returns where the socket is.
 func (l *Listener) Path() string { return l.path }
 
 // Info returns what the listener says of itself.
-func (l *Listener) Info() Info { return l.info }
+func (l *Listener) Info() Info {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.info
+}
 
-// withdraw removes the socket's name, so that nobody finds it any more.
-func (l *Listener) withdraw() {
-	l.withdrawing.Do(func() { _ = os.Remove(l.path) })
+// announceEnd says that the end has begun.
+func (l *Listener) announceEnd() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.info.Stopping {
+		l.info.Stopping = true
+		_ = l.introduce() // at worst somebody who finds no socket does not know why
+	}
 }
 
 // Close removes the socket, and then lets another process serve it. Connections that were
 // accepted stay.
 func (l *Listener) Close() error {
 	l.closing.Do(func() {
-		l.withdraw()
-		l.err = l.socket.Close()
+		l.err = l.socket.close()
+		l.mu.Lock()
+		defer l.mu.Unlock()
 		_ = l.lock.Truncate(0)
 		l.err = errors.Join(l.err, l.lock.Close())
 	})

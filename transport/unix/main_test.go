@@ -198,17 +198,6 @@ func ping(id string) string { return ask(id, message.KindQuery, "Ping", `{"paylo
 
 func pong(id string) string { return id + ` {"payload":"` + id + `"}` }
 
-// within waits until something is so.
-func within(t testing.TB, what string, so func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !so(); {
-		if time.Now().After(end) {
-			t.Fatalf("it does not come to this: %s", what)
-		}
-		<-time.After(time.Millisecond)
-	}
-}
-
 // arrives waits for something from a channel.
 func arrives[T any](t testing.TB, what string, c <-chan T) T {
 	t.Helper()

@@ -40,14 +40,16 @@ import (
 const (
 	DefaultMaxConnections = 16384
 	DefaultLine           = time.Minute
+	DefaultStall          = 5 * time.Minute
 	DefaultGrace          = 10 * time.Second
 )
 
 // Options are the settings of a Server. The zero value is usable.
 type Options struct {
 	// MaxConnections is how many connections there may be at a time. One more is told so
-	// with a 503 and closed. 0 means DefaultMaxConnections. There are fewer if the process may
-	// not have so many files open.
+	// with a 503 and closed, unless it asks for Kernel.Status or Syscall.Shutdown: a few can
+	// always do that. 0 means DefaultMaxConnections. There are fewer if the process may not
+	// have so many files open.
 	MaxConnections int
 
 	// Idle is how long a connection may be silent, in both directions, while nothing that
@@ -60,10 +62,16 @@ type Options struct {
 	// 0 means DefaultLine.
 	Line time.Duration
 
+	// Stall is how long a peer may take nothing of what is sent to it. Then its connection is
+	// closed, after it was told so with a 408 if there is room for that. One that takes
+	// something now and then is waited for. 0 means DefaultStall.
+	Stall time.Duration
+
 	// FrameRate is how many messages a second are taken from one connection, after as many
 	// as a second allows at once. A message beyond it waits: the connection is not read in
 	// the meantime, so its peer has to wait too, however long that takes, and nothing is
-	// lost. 0 means as many as come.
+	// lost. A peer that goes on sending more is told so, with the event [Throttled]. 0 means
+	// as many as come.
 	FrameRate float64
 
 	// Keys are those of which one must have signed before anything is served. They are of
@@ -86,18 +94,21 @@ type Server struct {
 	k    *kernel.Kernel
 	opts Options
 
-	peer     func(*net.UnixConn) (uid int, err error)
-	patience time.Duration // with an answer to a challenge
+	peer         func(*net.UnixConn) (uid int, err error)
+	patience     time.Duration // with an answer to a challenge
+	operatorTime time.Duration // for one who asks beyond the limit of connections
+	tendEvery    time.Duration // how often it is looked whether the socket can be found
 
 	reading     context.Context // ends when the connections stop reading
 	stopReading context.CancelFunc
 	gone        chan struct{} // gets a token when a connection has ended
 
-	running sync.WaitGroup // links
-	mu      sync.Mutex     // guards what follows
-	served  bool
-	links   map[*link]struct{}
-	stats   Stats
+	running   sync.WaitGroup // links
+	mu        sync.Mutex     // guards what follows
+	served    bool
+	links     map[*link]struct{}
+	operators int // links beyond the limit
+	stats     Stats
 }
 
 // Stats is what a server does at a moment, and has done since it was made.
@@ -114,11 +125,15 @@ type Stats struct {
 	// Those that were served and then closed, and why.
 	Idle       uint64 // they were silent
 	Unfinished uint64 // they did not end a line
+	Stalled    uint64 // they did not take what was sent to them
+
+	// Throttled are the connections that send more than the frame rate allows at the moment.
+	Throttled int
 }
 
 // NewServer returns a server of a kernel. Nil options mean defaults.
 func NewServer(k *kernel.Kernel, opts *Options) *Server {
-	s := &Server{k: k, peer: peerUser, patience: authPatience, links: make(map[*link]struct{})}
+	s := &Server{k: k, peer: peerUser, patience: authPatience, operatorTime: operatorTime, tendEvery: tendEvery, links: make(map[*link]struct{})}
 	s.reading, s.stopReading = context.WithCancel(context.Background())
 	s.gone = make(chan struct{}, 1)
 	if opts != nil {
@@ -130,6 +145,9 @@ func NewServer(k *kernel.Kernel, opts *Options) *Server {
 	s.opts.MaxConnections = affordable(s.opts.MaxConnections)
 	if s.opts.Line <= 0 {
 		s.opts.Line = DefaultLine
+	}
+	if s.opts.Stall <= 0 {
+		s.opts.Stall = DefaultStall
 	}
 	if s.opts.Grace <= 0 {
 		s.opts.Grace = DefaultGrace
@@ -146,6 +164,11 @@ func (s *Server) Stats() Stats {
 	defer s.mu.Unlock()
 	stats := s.stats
 	stats.Connections = len(s.links)
+	for l := range s.links {
+		if l.throttled() {
+			stats.Throttled++
+		}
+	}
 	return stats
 }
 
@@ -168,10 +191,11 @@ const drainPause = 5 * time.Millisecond
 // errCut is the cause of the context of calls that took longer than the grace.
 var errCut = errors.New("the server has stopped")
 
-// Serve accepts and serves connections until ctx is done. Then it drains: it accepts
-// nothing more and withdraws the socket; it stops the kernel ([kernel.Kernel.Stop]); every
-// connection stops reading, finishes what has begun and flushes. What takes longer than
-// the grace is cut.
+// Serve accepts and serves connections until ctx is done. If something removes the socket's
+// name in the meantime, it is made again. Then it drains: it accepts nothing more and
+// withdraws the socket; it stops the kernel ([kernel.Kernel.Stop]); every connection stops
+// reading, finishes what has begun, flushes, and is told with a 503 why it ends. What takes
+// longer than the grace is cut.
 //
 // Serve returns when every connection has ended: nil, or what ended it before ctx did. A
 // handler that goes on although its context has ended is not waited for; that is an error,
@@ -182,24 +206,33 @@ func (s *Server) Serve(ctx context.Context, l *Listener) error {
 	}
 	work, cut := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cut(nil)
+	tending, stopTending := context.WithCancel(ctx)
+	defer stopTending()
+	var tended sync.WaitGroup
+	tended.Go(func() { l.tend(tending, s.tendEvery, s.opts.Log) })
 	stopped := make(chan struct{})
 	forget := context.AfterFunc(ctx, func() {
 		defer close(stopped)
-		_ = l.socket.SetDeadline(past)
+		l.announceEnd()
+		tended.Wait()
+		_ = l.socket.current().SetDeadline(past)
 	})
 	err := s.accept(ctx, work, l)
 	if !forget() {
 		<-stopped
 	}
-	l.withdraw()
+	stopTending()
+	tended.Wait()
+	l.announceEnd()
+	l.socket.withdraw()
 	s.turnAwayAll(l)
 	return errors.Join(err, s.drain(cut))
 }
 
 // begin checks what a programmer may have got wrong.
 func (s *Server) begin(l *Listener) error {
-	if want := len(s.opts.Keys) > 0; l.info.Auth != want {
-		return fmt.Errorf("the listener says of itself that Auth is %t, and the server has %d keys: its clients would not know what to do", l.info.Auth, len(s.opts.Keys))
+	if auth, want := l.Info().Auth, len(s.opts.Keys) > 0; auth != want {
+		return fmt.Errorf("the listener says of itself that Auth is %t, and the server has %d keys: its clients would not know what to do", auth, len(s.opts.Keys))
 	}
 	for _, key := range s.opts.Keys {
 		if _, ok := signatureFormats[key.Type()]; !ok {
@@ -220,9 +253,10 @@ func (s *Server) accept(ctx, work context.Context, l *Listener) error {
 	const shortest, longest = 5 * time.Millisecond, time.Second
 	pause := shortest
 	for {
-		conn, err := l.socket.AcceptUnix()
+		conn, err := l.socket.accept()
 		switch {
 		case err == nil && ctx.Err() != nil:
+			l.announceEnd()
 			s.turnAway(conn)
 			return nil
 		case err == nil:
@@ -255,46 +289,52 @@ func (s *Server) admit(work context.Context, conn *net.UnixConn) {
 		return
 	}
 	s.mu.Lock()
-	limit := s.opts.MaxConnections
-	full := len(s.links) >= limit
-	if full {
-		s.stats.TooMany++
-	} else {
+	full := len(s.links)-s.operators >= s.opts.MaxConnections
+	beyond := full && s.operators < operatorPlaces
+	switch {
+	case beyond:
+		s.operators++
+		s.links[link] = struct{}{}
+	case !full:
 		s.stats.Accepted++
 		s.links[link] = struct{}{}
 	}
 	s.mu.Unlock()
-	if full {
-		s.opts.Log.Warn("a connection was refused: there are too many", "limit", limit)
-		link.refuse(message.Errorf(503, "There are %d connections, and no more are taken; close some, or try again later", limit))
+	if full && !beyond {
+		s.tooMany(link)
 		return
 	}
 	s.running.Go(func() {
 		defer func() {
 			s.mu.Lock()
 			delete(s.links, link)
+			if beyond {
+				s.operators--
+			}
 			s.mu.Unlock()
 			select {
 			case s.gone <- struct{}{}:
 			default:
 			}
 		}()
-		s.serve(work, link)
+		if beyond {
+			s.attend(work, link)
+		} else {
+			s.serve(work, link)
+		}
 	})
 }
 
 // serve serves one connection to its end.
 func (s *Server) serve(ctx context.Context, l *link) {
 	defer func() { _ = l.conn.Close() }()
-	if len(s.opts.Keys) > 0 {
-		if err := l.authenticate(s.opts.Keys); err != nil {
-			s.opts.Log.Warn("a connection was refused: it is not authenticated", "error", err)
-			s.count(func(stats *Stats) { stats.Unauthenticated++ })
-			return
-		}
+	if !s.authenticated(l) {
+		return
 	}
 	_, err := transport.Serve(ctx, s.k, l, l, l.options())
 	switch {
+	case err == nil && l.interrupted():
+		l.refuse(errStopping)
 	case err == nil:
 	case errors.Is(err, errIdle):
 		s.count(func(stats *Stats) { stats.Idle++ })
@@ -302,23 +342,48 @@ func (s *Server) serve(ctx context.Context, l *link) {
 	case errors.Is(err, errUnfinished):
 		s.count(func(stats *Stats) { stats.Unfinished++ })
 		l.refuse(message.Errorf(408, "A line was begun and not ended within %v; connect again, and send whole lines", s.opts.Line))
+	case errors.Is(err, errStalled):
+		s.opts.Log.Warn("a connection was closed: it did not take what was sent to it", "stall", s.opts.Stall)
+		s.count(func(stats *Stats) { stats.Stalled++ })
+		l.refuse(message.Errorf(408, "Nothing of what was sent to this connection was taken for %v; connect again, and read the answers", s.opts.Stall))
 	default:
 		s.opts.Log.Debug("a connection broke", "error", err)
 	}
 }
 
+// authenticated reports whether the peer may be served. If there are keys it must sign first.
+func (s *Server) authenticated(l *link) bool {
+	if len(s.opts.Keys) == 0 {
+		return true
+	}
+	err := l.authenticate(s.opts.Keys)
+	switch {
+	case err == nil:
+	case s.reading.Err() != nil: // it may have been about to sign
+		l.refuse(errStopping)
+	default:
+		s.opts.Log.Warn("a connection was refused: it is not authenticated", "error", err)
+		s.count(func(stats *Stats) { stats.Unauthenticated++ })
+	}
+	return err == nil
+}
+
+// errStopping is what a peer is told that the end of the server finds connected, or that comes
+// then.
+var errStopping = message.Errorf(503, stoppingText+", and what it has not answered was not begun; try again")
+
 // turnAway refuses a connection that has come at the end.
 func (s *Server) turnAway(conn *net.UnixConn) {
 	s.count(func(stats *Stats) { stats.Stopping++ })
-	newLink(s, conn).refuse(message.Errorf(503, "The daemon is shutting down; try again"))
+	newLink(s, conn).refuse(errStopping)
 }
 
 // turnAwayAll refuses the connections that have come and were not accepted. No more can
 // come.
 func (s *Server) turnAwayAll(l *Listener) {
-	_ = l.socket.SetDeadline(time.Now().Add(10 * time.Millisecond))
+	_ = l.socket.current().SetDeadline(time.Now().Add(10 * time.Millisecond))
 	for {
-		conn, err := l.socket.AcceptUnix()
+		conn, err := l.socket.accept()
 		if err != nil {
 			return
 		}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"kernos/internal/testkit"
 	"kernos/kernel"
 	"kernos/message"
 )
@@ -118,8 +119,8 @@ func TestServeCancelsQueriesAndCompletesCommandsOfAPeerThatLeaves(t *testing.T) 
 	if got := arrives(t, "the other ends", ended); got != "c done" {
 		t.Errorf("got %s", got)
 	}
-	within(t, "the command is in the journal", func() bool { return kept.has("reply c") })
-	within(t, "the connection is forgotten", func() bool { return d.s.Stats().Connections == 1 })
+	testkit.Until(t, "the command is in the journal", func() bool { return kept.has("reply c") })
+	testkit.Until(t, "the connection is forgotten", func() bool { return d.s.Stats().Connections == 1 })
 }
 
 func TestServeRefusesOtherUsers(t *testing.T) {
@@ -151,7 +152,7 @@ func TestServeRefusesMoreConnectionsThanThereMayBe(t *testing.T) {
 	}
 	three.want("EOF")
 	_ = one.Close()
-	within(t, "there is room again", func() bool { return d.s.Stats().Connections == 1 })
+	testkit.Until(t, "there is room again", func() bool { return d.s.Stats().Connections == 1 })
 	four := d.dial()
 	four.say(ping("4"))
 	four.want(pong("4"))
@@ -264,8 +265,8 @@ func TestServeDrains(t *testing.T) {
 	arrives(t, "the query runs", begun)
 	arrives(t, "the command runs", begun)
 	d.stop()
-	idle.want("EOF")
-	half.want("EOF") // and no complaint about the line that it could not end
+	idle.want("disconnected 503", "EOF")
+	half.want("disconnected 503", "EOF") // and no other complaint about the line that it could not end
 	if _, err := new(Dialer).Dial(t.Context(), d.path); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the socket is still there: %v", err)
 	}
@@ -278,9 +279,7 @@ func TestServeDrains(t *testing.T) {
 	if !got[`q "seen"`] || !got[`c "done"`] {
 		t.Errorf("got %v", got)
 	}
-	if last := busy.hear(); last != "EOF" && !strings.Contains(last, "reset") {
-		t.Errorf("got %s", last)
-	}
+	busy.want("disconnected 503", "EOF") // although it has said something that nobody has read
 	if err := d.ended(); err != nil {
 		t.Errorf("got %v", err)
 	}
@@ -302,7 +301,7 @@ func TestServeEndsWhatIsEndless(t *testing.T) {
 	p.say(ask("w", message.KindQuery, "Test.Watch", `1`))
 	arrives(t, "it runs", begun)
 	d.stop()
-	p.want(`w "over"`, "EOF")
+	p.want(`w "over"`, "disconnected 503", "EOF")
 	if err := d.ended(); err != nil {
 		t.Errorf("got %v", err)
 	}
@@ -336,6 +335,48 @@ func TestServeDoesNotWaitForAHandlerThatNeverEnds(t *testing.T) {
 	d.stop()
 	if err := d.ended(); err == nil || !strings.Contains(err.Error(), "1 connections have handlers that go on") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A peer that has said everything, and has all its answers, is not told of an end that does
+// not concern it; one with something left to say is.
+func TestServeTellsThoseOfTheEndWhomItConcerns(t *testing.T) {
+	leave := make(chan struct{})
+	begun, _, syscalls := waiting(leave)
+	for i := range syscalls {
+		syscalls[i].Slow = false // nothing is read while it runs
+	}
+	d := start(t, newKernel(t, nil, syscalls...), nil)
+	done, open, more := d.dial(), d.dial(), d.dial()
+	for _, p := range []*peer{done, open, more} {
+		p.say(ask("c", message.KindCommand, "Test.Change", `"done"`))
+		arrives(t, "the command runs", begun)
+	}
+	if err := done.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	more.say(strings.Repeat(ping("late"), 1000))
+	if err := more.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	d.stop()
+	testkit.Until(t, "nothing more is read", func() bool {
+		reading := 0
+		d.s.each(func(l *link) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			if !l.stopped {
+				reading++
+			}
+		})
+		return reading == 0
+	})
+	close(leave)
+	done.want(`c "done"`, "EOF")
+	open.want(`c "done"`, "disconnected 503", "EOF")
+	more.want(`c "done"`, "disconnected 503", "EOF")
+	if err := d.ended(); err != nil {
+		t.Error(err)
 	}
 }
 

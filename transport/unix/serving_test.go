@@ -8,23 +8,30 @@ import (
 	"testing"
 	"time"
 
+	"kernos/internal/testkit"
 	"kernos/kernel"
 	"kernos/message"
 )
 
-// offering returns syscalls by which a connection offers to be asked, under a name, and is.
+// offering returns syscalls by which a connection offers to be asked, under a name, and is,
+// and withdraws.
 func offering(names ...string) (all []kernel.Syscall) {
 	for _, name := range names {
 		var peer atomic.Pointer[kernel.Peer]
+		t := message.Type("Test.Ask" + name)
+		var withdraw func()
 		offer := slow(message.Type("Test.Offer"+name), message.KindQuery, func(ctx context.Context, m message.Message, emit kernel.Emit) {
 			p, _ := kernel.PeerOf(ctx)
-			p.WhenGone(func() {})
+			withdraw = p.Offer(t, func() bool { return false })
 			peer.Store(p)
 			emit(m.Reply(nil))
 		})
-		offer.Slow = false
-		t := message.Type("Test.Ask" + name)
-		all = append(all, offer, slow(t, message.KindQuery, func(ctx context.Context, m message.Message, emit kernel.Emit) {
+		end := slow(message.Type("Test.Withdraw"+name), message.KindQuery, func(_ context.Context, m message.Message, emit kernel.Emit) {
+			withdraw()
+			emit(m.Reply(nil))
+		})
+		offer.Slow, end.Slow = false, false
+		all = append(all, offer, end, slow(t, message.KindQuery, func(ctx context.Context, m message.Message, emit kernel.Emit) {
 			outcome, err := peer.Load().Ask(ctx, t, m.Data, func(message.Message) {})
 			if err != nil || outcome.Kind != message.KindReply {
 				emit(m.Fail(message.Errorf(502, "%v", err)))
@@ -66,7 +73,7 @@ func TestServeDrainsWhatServersAskOneAnother(t *testing.T) {
 	a.say(ask("q", message.KindQuery, "Test.AskB", `1`))
 	answer := b.asked(`"late"`)
 	d.stop()
-	within(t, "it stops", func() bool { return d.s.reading.Err() != nil })
+	testkit.Until(t, "it stops", func() bool { return d.s.reading.Err() != nil })
 	b.say(answer)
 	a.want(`q "late"`)
 	if err := d.ended(); err != nil {
@@ -88,6 +95,24 @@ func TestServeLetsServersBeSilent(t *testing.T) {
 	<-time.After(3 * idle)
 	a.say(answer)
 	c.want(`q "late"`)
+}
+
+// One that serves no more is like any other: it may be silent while it has something to
+// answer, and then only for so long.
+func TestServeDoesNotLetThoseBeSilentThatHaveServed(t *testing.T) {
+	const idle = 30 * time.Millisecond
+	d := start(t, newKernel(t, nil, offering("A")...), &Options{Idle: idle})
+	a, c := d.dial(), d.dial()
+	a.say(ask("o", message.KindQuery, "Test.OfferA", `1`))
+	a.want("o null")
+	c.say(ask("q", message.KindQuery, "Test.AskA", `1`))
+	answer := a.asked(`"late"`)
+	a.say(ask("w", message.KindQuery, "Test.WithdrawA", `1`))
+	a.want("w null")
+	<-time.After(3 * idle)
+	a.say(answer)
+	c.want(`q "late"`)
+	a.want("disconnected 408", "EOF")
 }
 
 func TestConnectionsLeaveFilesForTheRest(t *testing.T) {

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"kernos/internal/testkit"
 )
 
 // What is answered does not wait for the rest of a frame that has begun to come.
@@ -34,7 +36,7 @@ func TestPeerThatStopsInAHeaderIsDropped(t *testing.T) {
 	if got := p.event(); got != "close 1008" {
 		t.Errorf("got %s", got)
 	}
-	eventually(t, "it counts", func() bool { return s.Stats().Silent == 1 })
+	testkit.Until(t, "it counts", func() bool { return s.Stats().Silent == 1 })
 }
 
 func TestLengthOf64BitsIsRefused(t *testing.T) {

@@ -22,6 +22,8 @@ import (
 	"time"
 
 	"github.com/gobwas/ws"
+
+	"kernos/internal/testkit"
 )
 
 // pipe connects without a network, so that the time of a test can stand still.
@@ -176,7 +178,7 @@ func TestSlowReaderIsToldWhy(t *testing.T) {
 		t.Fatal(err)
 	}
 	slow.expire()
-	eventually(t, "it is dropped", func() bool { return s.Stats().Slow == 1 })
+	testkit.Until(t, "it is dropped", func() bool { return s.Stats().Slow == 1 })
 	send(t, other, echo, 2, 2)
 	read(t, other)
 	if code, reason := farewell(t, in); code != ws.StatusPolicyViolation || !strings.HasPrefix(reason, "Slow reader: ") {

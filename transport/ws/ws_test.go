@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -22,6 +21,7 @@ import (
 	"github.com/gobwas/ws"
 	"go.uber.org/goleak"
 
+	"kernos/internal/testkit"
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/schema"
@@ -136,15 +136,6 @@ func read(t *testing.T, c *websocket.Conn) string {
 		t.Fatal(err)
 	}
 	return string(text)
-}
-
-func eventually(t *testing.T, what string, so func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !so(); runtime.Gosched() {
-		if time.Now().After(end) {
-			t.Fatal("it never came about that ", what)
-		}
-	}
 }
 
 const echo = `{"jsonrpc":"2.0","id":%d,"method":"test_echo","params":[{"n":%d}]}`
@@ -262,7 +253,7 @@ func TestConnectionsAreLimited(t *testing.T) {
 		t.Errorf("it is told %s", text)
 	}
 	_ = c.Close(websocket.StatusNormalClosure, "")
-	eventually(t, "there is room", func() bool { return s.Stats().Connections == 0 })
+	testkit.Until(t, "there is room", func() bool { return s.Stats().Connections == 0 })
 	s.dial()
 }
 
@@ -380,7 +371,7 @@ func TestResumeOverANewConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = one.CloseNow()
-	eventually(t, "it is lost", func() bool { return s.Stats().Connections == 0 })
+	testkit.Until(t, "it is lost", func() bool { return s.Stats().Connections == 0 })
 	two := s.dial()
 	send(t, two, `{"jsonrpc":"2.0","id":2,"method":"service_resume","params":[%q,0]}`, ack.Result)
 	if got := read(t, two); got != `{"jsonrpc":"2.0","id":2,"result":"`+ack.Result+`"}` {

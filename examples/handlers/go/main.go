@@ -13,6 +13,8 @@ import (
 	"unicode/utf8"
 )
 
+const maxLine = 16384 // bytes of a message
+
 type message struct {
 	Kind     string         `json:"kind"`
 	Type     string         `json:"type"`
@@ -20,21 +22,34 @@ type message struct {
 	Metadata map[string]any `json:"metadata"`
 }
 
-func main() {
-	conn, err := net.Dial("unix", os.Getenv("KERNOS_SOCKET")) // kernos status --json | jq -r .socket
+var (
+	conn net.Conn
+	sent int
+)
+
+func send(kind, name string, cause any, data map[string]any) {
+	sent++
+	m := message{kind, name, data, map[string]any{"id": fmt.Sprintf("go-%d-%d", os.Getpid(), sent), "timestamp": time.Now().UnixMilli()}}
+	if cause != nil {
+		m.Metadata["causation"] = cause
+	}
+	line, err := json.Marshal(m)
 	if err != nil {
 		log.Fatal(err)
 	}
-	sent := 0
-	send := func(kind, name string, cause any, data map[string]any) {
-		sent++
-		m := message{kind, name, data, map[string]any{"id": fmt.Sprintf("go-%d-%d", os.Getpid(), sent), "timestamp": time.Now().UnixMilli()}}
-		if cause != nil {
-			m.Metadata["causation"] = cause
-		}
-		if err := json.NewEncoder(conn).Encode(m); err != nil {
-			log.Fatal(err)
-		}
+	if len(line) > maxLine {
+		send("error", name, cause, map[string]any{"code": 413, "message": fmt.Sprintf("The answer would take %d bytes, and a line may have %d", len(line), maxLine)})
+		return
+	}
+	if _, err := conn.Write(append(line, '\n')); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func main() {
+	var err error
+	if conn, err = net.Dial("unix", os.Getenv("KERNOS_SOCKET")); err != nil { // kernos status --json | jq -r .socket
+		log.Fatal(err)
 	}
 	send("command", "Syscall.Register", nil, map[string]any{
 		"name": "Text.Count", "kind": "query", "handler": "connection",
@@ -42,14 +57,18 @@ func main() {
 		"inputSchema":  json.RawMessage(`{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}`),
 		"outputSchema": json.RawMessage(`{"type":"object","required":["lines","words","characters"]}`),
 	})
-	for lines := bufio.NewScanner(conn); lines.Scan(); {
+	lines := bufio.NewScanner(conn)
+	for lines.Scan() {
 		var m message
-		if json.Unmarshal(lines.Bytes(), &m) != nil || m.Type != "Text.Count" {
-			continue // the answer to Syscall.Register, or Syscall.Cancelled
+		if json.Unmarshal(lines.Bytes(), &m) != nil || m.Kind != "query" && m.Kind != "command" || m.Type != "Text.Count" {
+			continue // no request: the answer to Syscall.Register, Syscall.Cancelled, an error
 		}
 		text := m.Data["text"].(string)
 		send("event", "Syscall.Progressed", m.Metadata["id"], map[string]any{"message": "counting", "percentage": 0.5})
 		send("reply", m.Type, m.Metadata["id"], map[string]any{
 			"lines": strings.Count(text, "\n"), "words": len(strings.Fields(text)), "characters": utf8.RuneCountInString(text)})
+	}
+	if err := lines.Err(); err != nil {
+		log.Fatal(err)
 	}
 }

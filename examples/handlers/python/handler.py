@@ -7,17 +7,21 @@ import socket
 import time
 import uuid
 
+MAX_LINE = 16384  # bytes of a message
+
 connection = socket.socket(socket.AF_UNIX)
 connection.connect(os.environ["KERNOS_SOCKET"])  # kernos status --json | jq -r .socket
-stream = connection.makefile("rw", encoding="utf-8", newline="\n")
 
 
 def send(kind, name, data, cause=None):
     metadata = {"id": str(uuid.uuid4()), "timestamp": int(time.time() * 1000)}
     if cause:
         metadata["causation"] = cause
-    stream.write(json.dumps({"kind": kind, "type": name, "data": data, "metadata": metadata}) + "\n")
-    stream.flush()
+    line = json.dumps({"kind": kind, "type": name, "data": data, "metadata": metadata})
+    if len(line) > MAX_LINE:
+        text = f"The answer would take {len(line)} bytes, and a line may have {MAX_LINE}"
+        return send("error", name, {"code": 413, "message": text}, cause)
+    connection.sendall(line.encode() + b"\n")
 
 
 send("command", "Syscall.Register", {
@@ -26,10 +30,11 @@ send("command", "Syscall.Register", {
     "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
     "outputSchema": {"type": "object", "properties": {"rows": {"type": "array"}}, "required": ["rows"]},
 })
-for line in stream:
+# For reading only: a file for both would forget what it has read ahead whenever it writes.
+for line in connection.makefile("r", encoding="utf-8", newline="\n"):
     m = json.loads(line)
-    if m["type"] != "Csv.Parse":
-        continue  # the answer to Syscall.Register, or Syscall.Cancelled
+    if m["kind"] not in ("query", "command") or m["type"] != "Csv.Parse":
+        continue  # no request: the answer to Syscall.Register, Syscall.Cancelled, an error
     cause = m["metadata"]["id"]
     send("event", "Syscall.Progressed", {"message": "parsing", "percentage": 0.5}, cause)
     try:

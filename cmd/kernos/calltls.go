@@ -1,0 +1,75 @@
+package main
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"kernos/client"
+)
+
+// overTLS reports whether an address is one of TLS.
+func overTLS(url string) bool {
+	return strings.HasPrefix(url, "wss:") || strings.HasPrefix(url, "https:")
+}
+
+// tlsAdvice says what to do about an error that comes from TLS, or from the lack of it; "" if
+// it comes from elsewhere.
+func (d *destination) tlsAdvice(err error) string {
+	if r, ok := errors.AsType[*client.Refused](err); ok && r.Status == http.StatusBadRequest && strings.Contains(r.Text, "HTTP request to an HTTPS server") {
+		return "the server speaks TLS there: write wss:// in place of ws://, or https:// in place of http://"
+	}
+	_, garbled := errors.AsType[tls.RecordHeaderError](err)
+	if garbled || err != nil && strings.Contains(err.Error(), "server gave HTTP response to HTTPS client") {
+		return "the server does not speak TLS there: write ws:// in place of wss://, or http:// in place of https://"
+	}
+	if e, ok := errors.AsType[x509.HostnameError](err); ok {
+		return fmt.Sprintf("the certificate is for %s: call the server by one of these names, or have it certified for %s", namesOf(e.Certificate), e.Host)
+	}
+	if e, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
+		switch {
+		case e.Cert == nil:
+			return "check the certificate of the server"
+		case d.target.CAFile == "":
+			return fmt.Sprintf("it is signed by %s. If that is right, say where their certificate is: %s", issuerOf(e.Cert), d.setting("ca-file", "KERNOS_CA_FILE"))
+		}
+		return fmt.Sprintf("it is signed by %s, whose certificate is not in %s: get the right one from whoever runs the server, then %s", issuerOf(e.Cert), d.target.CAFile, d.setting("ca-file", "KERNOS_CA_FILE"))
+	}
+	if e, ok := errors.AsType[x509.CertificateInvalidError](err); ok {
+		if e.Reason == x509.Expired && e.Cert != nil {
+			return fmt.Sprintf("it is valid from %s to %s: give the server a new one (kernos serve reads --tls-cert again when it changes), or set the clock of this machine", day(e.Cert.NotBefore), day(e.Cert.NotAfter))
+		}
+		return "have the server's certificate made anew"
+	}
+	if _, ok := errors.AsType[*client.Untrusted](err); ok {
+		return "check the certificate of the server"
+	}
+	return ""
+}
+
+// namesOf lists whom a certificate is for.
+func namesOf(c *x509.Certificate) string {
+	names := slices.Clone(c.DNSNames)
+	for _, ip := range c.IPAddresses {
+		names = append(names, ip.String())
+	}
+	if len(names) == 0 {
+		return "no name at all"
+	}
+	return strings.Join(names, ", ")
+}
+
+// issuerOf names who has signed a certificate.
+func issuerOf(c *x509.Certificate) string {
+	if c.Issuer.String() == c.Subject.String() {
+		return "itself (" + c.Issuer.String() + ")"
+	}
+	return c.Issuer.String()
+}
+
+func day(t time.Time) string { return t.Local().Format(time.DateOnly) }

@@ -1,0 +1,34 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/oklog/ulid/v2"
+
+	"kernos/message"
+)
+
+// ownRequests are the ids of what a command asks. The daemon records them like everybody
+// else's, and a command that shows the journal does not show itself.
+type ownRequests map[string]bool
+
+// noting returns a caller whose requests are noted.
+func (o ownRequests) noting(call caller) caller {
+	return func(ctx context.Context, request message.Message, event func(message.Message)) (message.Message, error) {
+		request.Metadata.ID = message.ID(ulid.Make().String())
+		o[string(request.Metadata.ID)] = true
+		return call(ctx, request, event)
+	}
+}
+
+// has reports whether a recorded message is one of the requests, or came of one.
+func (o ownRequests) has(recorded json.RawMessage) bool {
+	var m struct {
+		Metadata struct{ ID, Causation string }
+	}
+	if len(o) == 0 || json.Unmarshal(recorded, &m) != nil {
+		return false
+	}
+	return o[m.Metadata.ID] || o[m.Metadata.Causation]
+}

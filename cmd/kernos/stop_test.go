@@ -1,0 +1,144 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"kernos/internal/testkit"
+)
+
+// A daemon that has as many connections as it may can still be looked after.
+func TestAFullDaemonCanBeLookedAfter(t *testing.T) {
+	h := newHouse(t)
+	s := h.serve("--max-connections", "1")
+	c, in, answers := h.talk(ping)
+	if answer, err := answers.ReadString('\n'); err != nil || !strings.Contains(answer, `"reply"`) {
+		t.Fatalf("%v: %s", err, answer)
+	}
+	if out, notes, status := h.run("", "status"); status != 0 || !strings.Contains(out, fmt.Sprintf("process      %d", s.Process.Pid)) {
+		t.Errorf("status %d: %s%s", status, out, notes)
+	}
+	if out, notes, status := h.run(ping); status != exitUnreachable || !strings.Contains(out, `"code":503`) || !strings.Contains(out, "There are 1 connections") {
+		t.Errorf("status %d: %s%s", status, out, notes)
+	}
+	out, notes, status := h.run("", "stop")
+	if want := fmt.Sprintf("the daemon (process %d) has stopped\n", s.Process.Pid); status != 0 || out != want {
+		t.Errorf("status %d: %s%s", status, out, notes)
+	}
+	if status := s.wait(); status != 0 {
+		t.Errorf("status %d: %s", status, s.notes)
+	}
+	// Who was connected is told why that is over.
+	rest, err := io.ReadAll(answers)
+	if err != nil || !strings.Contains(string(rest), `"type":"Syscall.Disconnected"`) || !strings.Contains(string(rest), "The daemon is shutting down") {
+		t.Errorf("%v: %s", err, rest)
+	}
+	_ = in.Close()
+	_ = c.Wait()
+	if status := c.ProcessState.ExitCode(); status != exitUnreachable {
+		t.Errorf("it has left with %d: %s", status, c.Stderr)
+	}
+}
+
+// A daemon whose socket nobody finds is told by a signal.
+func TestADaemonThatCantBeAskedIsTold(t *testing.T) {
+	h := newHouse(t)
+	s := h.serve()
+	_, socket, _ := h.daemon()
+	// Something that it can't replace is in the place of its socket.
+	if err := os.Remove(socket); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(socket, "full"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	out, notes, status := h.run("", "stop")
+	if want := fmt.Sprintf("the daemon (process %d) has stopped; it could not be asked (", s.Process.Pid); status != 0 || !strings.HasPrefix(out, want) || !strings.HasSuffix(out, "was sent SIGTERM\n") {
+		t.Errorf("status %d: %s%s", status, out, notes)
+	}
+	if status := s.wait(); status != 0 || !strings.Contains(s.notes.String(), "stopped (terminated)") {
+		t.Errorf("status %d: %s", status, s.notes)
+	}
+}
+
+// A daemon whose socket is swept away is found again.
+func TestASocketThatIsSweptAwayComesBack(t *testing.T) {
+	h := newHouse(t)
+	s := h.serve()
+	_, socket, _ := h.daemon()
+	if err := os.RemoveAll(filepath.Dir(socket)); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Until(t, "it is found again", func() bool {
+		info, _, running := h.daemon()
+		return running && info.PID == s.Process.Pid
+	})
+	out, notes, status := h.run(about)
+	if status != 0 || pidOf(t, out) != s.Process.Pid {
+		t.Errorf("status %d: %s%s", status, out, notes)
+	}
+	if out, notes, status := h.run("", "call", "Ping", "payload:=1"); status != 0 {
+		t.Errorf("over HTTP: status %d: %s%s", status, out, notes)
+	}
+	if !strings.Contains(h.log(), "it was made again") {
+		t.Errorf("the log says %s", h.log())
+	}
+}
+
+// work makes the daemon run something that has no end, and returns when it does.
+func (h *house) work() {
+	h.t.Helper()
+	const register = `{"kind":"command","type":"Syscall.Register","data":{"name":"Test.Work","kind":"command","description":"Work.","inputSchema":{},"outputSchema":{},"handler":"connection","timeout":3600000},"metadata":{"id":"r","timestamp":1}}` + "\n"
+	const ask = `{"kind":"command","type":"Test.Work","data":{},"metadata":{"id":"w","timestamp":1}}` + "\n"
+	heard := func(answers *bufio.Reader, what string) {
+		h.t.Helper()
+		if line, err := answers.ReadString('\n'); err != nil || !strings.Contains(line, what) {
+			h.t.Fatalf("%v: %s", err, line)
+		}
+	}
+	server, _, requests := h.talk(register)
+	heard(requests, `"registered":true`)
+	caller, _, _ := h.talk(ask)
+	heard(requests, `"type":"Test.Work"`)
+	h.t.Cleanup(func() {
+		for _, c := range []*exec.Cmd{server, caller} {
+			_ = c.Process.Kill()
+			_ = c.Wait()
+		}
+	})
+}
+
+// A daemon that finishes what runs is not cut by those who want it to stop, however many
+// they are; a signal insists, and one is enough.
+func TestASignalInsistsThatADaemonEnds(t *testing.T) {
+	h := newHouse(t)
+	s := h.serve("--grace", "1h")
+	h.work()
+	for range 2 {
+		out, notes, status := h.run("", "stop", "--timeout", "300ms")
+		if want := fmt.Sprintf("kill %d insists", s.Process.Pid); status != exitError || out != "" || !strings.Contains(notes, want) {
+			t.Errorf("status %d: %s%s", status, out, notes)
+		}
+		select {
+		case <-s.ended:
+			t.Fatalf("it was cut: %s", s.notes)
+		default:
+		}
+	}
+	if info, _, running := h.daemon(); !running || !info.Stopping {
+		t.Errorf("got %+v, %t", info, running)
+	}
+	if err := s.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if status := s.wait(); status != exitInterrupted {
+		t.Errorf("status %d: %s", status, s.notes)
+	}
+}

@@ -1,0 +1,56 @@
+package testkit
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"golang.org/x/crypto/ssh/agent"
+)
+
+// Keyring returns an ssh-agent that has some private keys.
+func Keyring(t testing.TB, keys ...any) agent.Agent {
+	t.Helper()
+	ring := agent.NewKeyring()
+	for _, key := range keys {
+		if err := ring.Add(agent.AddedKey{PrivateKey: key}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return ring
+}
+
+// ServeAgent lets an ssh-agent listen on a socket until the test ends, and returns what
+// SSH_AUTH_SOCK would be. Its clients must have left by then.
+func ServeAgent(t testing.TB, a agent.Agent) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "agent") // its name is short, as those of sockets must be
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("unix", filepath.Join(dir, "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			serving.Go(func() {
+				_ = agent.ServeAgent(a, conn) // until the client leaves
+				_ = conn.Close()
+			})
+		}
+	})
+	t.Cleanup(func() {
+		_ = l.Close()
+		serving.Wait()
+		_ = os.RemoveAll(dir)
+	})
+	return l.Addr().String()
+}

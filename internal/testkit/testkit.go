@@ -1,0 +1,22 @@
+// Package testkit has what the tests of several packages need: an ssh-agent, certificates,
+// and patience. Tests import it, and nothing else may.
+package testkit
+
+import (
+	"testing"
+	"time"
+)
+
+// Patience is how long something may take that is expected to happen. It is there to end a
+// test that hangs, not to measure anything.
+const Patience = time.Minute
+
+// Until waits for something to become true, and fails the test if it never does.
+func Until(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	for begun := time.Now(); !is(); time.Sleep(time.Millisecond) {
+		if time.Since(begun) > Patience {
+			t.Fatalf("it is not so: %s", what)
+		}
+	}
+}

@@ -1,0 +1,67 @@
+package wire
+
+import (
+	"bytes"
+	"io"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestEverythingArrivesInOrder(t *testing.T) {
+	here, there := New()
+	text := make([]byte, 3*size)
+	for i := range text {
+		text[i] = byte(i * 7919 >> 8)
+	}
+	var both sync.WaitGroup
+	both.Go(func() {
+		for rest := text; len(rest) > 0; {
+			n := min(1000, len(rest))
+			promptly, err := here.WritePromptly(rest[:n])
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			rest = rest[promptly:]
+			n = min(700, len(rest))
+			if _, err := here.Write(rest[:n]); err != nil {
+				t.Error(err)
+			}
+			rest = rest[n:]
+		}
+		_ = here.Close()
+	})
+	got, err := io.ReadAll(there)
+	both.Wait()
+	if err != nil || !bytes.Equal(got, text) {
+		t.Errorf("%d bytes of %d came, or others: %v", len(got), len(text), err)
+	}
+}
+
+func TestWhoMustNotWaitDoesNot(t *testing.T) {
+	here, there := New()
+	total := 0
+	for {
+		n, err := here.WritePromptly(make([]byte, 10_000))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if total += n; n == 0 {
+			break
+		}
+	}
+	if total != size {
+		t.Errorf("%d bytes were taken", total)
+	}
+	_ = there.Close()
+	if _, err := here.Write([]byte("x")); err != io.ErrClosedPipe {
+		t.Errorf("writing to nobody: %v", err)
+	}
+	if n, err := io.Copy(io.Discard, there); n != size || err != nil {
+		t.Errorf("%d bytes could be read: %v", n, err)
+	}
+}

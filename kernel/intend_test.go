@@ -1,0 +1,205 @@
+package kernel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kernos/message"
+	"kernos/store"
+	"kernos/store/storetest"
+)
+
+// outside is a command whose effect is not in the store.
+func outside(t message.Type, h Handler) Syscall {
+	s := slow(asCommand(raw(t, h)))
+	s.Outside = true
+	return s
+}
+
+// A process that ends between an effect outside and its outcome leaves an intent. The retry
+// is told so, and does not run.
+func TestAnEffectOutsideIsNotRepeatedAfterACrash(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := storetest.NewMemory()
+		release := make(chan struct{})
+		posts := 0
+		post := outside("Test.Post", func(_ context.Context, m message.Message, emit Emit) {
+			posts++
+			<-release
+			emit(m.Reply([]byte(`"posted"`)))
+		})
+		conn := connect(newKernel(t, &Options{Store: s}, post))
+		conn.in <- keyed("a", "Test.Post", `{"n":1}`, "k")
+		synctest.Wait()
+		crashed := s.Crash(0) // while it runs
+		close(release)
+		if err := conn.end(); err != nil {
+			t.Error(err)
+		}
+		after := newKernel(t, &Options{Store: crashed}, post)
+		for range 2 {
+			code, text := failure(t, after, keyed("b", "Test.Post", `{"n":1}`, "k"))
+			if code != 409 || !strings.Contains(text, "may have happened") {
+				t.Errorf("the retry got %d %s", code, text)
+			}
+		}
+		if code, _ := failure(t, after, keyed("c", "Test.Post", `{"n":2}`, "k")); code != 422 {
+			t.Errorf("another command got %d", code)
+		}
+		if posts != 1 {
+			t.Errorf("it ran %d times", posts)
+		}
+		// Where nothing crashes, the outcome takes the place of the intent.
+		for range 2 {
+			if got := ask(after, keyed("d", "Test.Post", `{"n":1}`, "another")); string(got[0].Data) != `"posted"` || posts != 2 {
+				t.Errorf("with another key it got %s after %d runs", got[0].Data, posts)
+			}
+		}
+	})
+}
+
+// The intent is on disk before the handler begins: a crash that forgets it finds no effect.
+func TestNothingHappensOutsideBeforeTheIntentIsDurable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := storetest.NewMemory()
+		s.Manual()
+		began := false
+		conn := connect(newKernel(t, &Options{Store: s}, outside("Test.Post", func(_ context.Context, m message.Message, emit Emit) {
+			began = true
+			emit(m.Reply(nil))
+		})))
+		conn.in <- keyed("a", "Test.Post", `0`, "k")
+		synctest.Wait()
+		if began {
+			t.Error("it began before its intent was durable")
+		}
+		_ = s.Sync()
+		synctest.Wait()
+		if !began {
+			t.Error("it did not begin")
+		}
+		_ = s.Sync()
+		if err := conn.end(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// What may be tried again leaves no intent behind, whatever the reason.
+func TestAFailureTakesItsIntentBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := storetest.NewMemory()
+		runs := 0
+		fail := func(_ context.Context, m message.Message, emit Emit) {
+			runs++
+			emit(m.Fail(message.Errorf(502, "try %d", runs)))
+		}
+		k := newKernel(t, &Options{Store: s, Timeout: time.Second},
+			outside("Test.Fail", fail),
+			outside("Test.Panic", func(context.Context, message.Message, Emit) { runs++; panic("no") }),
+			outside("Test.Hang", func(ctx context.Context, m message.Message, emit Emit) {
+				runs++
+				<-ctx.Done()
+				Fail(ctx, m, emit, ctx.Err())
+			}),
+			outside("Test.Refuse", func(_ context.Context, m message.Message, emit Emit) { runs++; emit(m.Fail(message.Errorf(403, "no"))) }))
+		for _, c := range []struct {
+			t          message.Type
+			code, runs int
+		}{{"Test.Fail", 502, 2}, {"Test.Panic", 500, 2}, {"Test.Hang", 504, 2}, {"Test.Refuse", 403, 1}} {
+			runs = 0
+			for range 2 {
+				if code, _ := failure(t, k, keyed("a", c.t, `0`, string(c.t))); code != c.code {
+					t.Errorf("%s got %d", c.t, code)
+				}
+			}
+			if runs != c.runs {
+				t.Errorf("%s ran %d times", c.t, runs)
+			}
+		}
+		synctest.Wait()
+		left := 0
+		for e := range s.Scan(store.Prefix([]byte{store.SpaceIdempotency})) {
+			if strings.Contains(string(e.Key), "Test.") && !strings.Contains(string(e.Key), "Test.Refuse") {
+				t.Errorf("%q is left", e.Key)
+			}
+			left++
+		}
+		if left != 1+2 { // the key of fingerprints, an outcome and its expiry
+			t.Errorf("%d entries are left", left)
+		}
+	})
+}
+
+// Without a place for the intent nothing runs.
+func TestAnIntentThatCanNotBeKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := storetest.NewMemory()
+		runs := 0
+		k := newKernel(t, &Options{Store: s, Timeout: time.Second}, outside("Test.Post", func(_ context.Context, m message.Message, emit Emit) {
+			runs++
+			emit(m.Reply(nil))
+		}))
+		ask(k, keyed("first", "Test.Post", `0`, "first")) // the key of fingerprints is there now
+		full := store.Errorf(507, errors.New("no space"), "The disk is full")
+		s.Fail(func(call string) error {
+			if call == "apply" {
+				return full
+			}
+			return nil
+		})
+		if code, text := failure(t, k, keyed("a", "Test.Post", `0`, "k")); code != 507 || !strings.Contains(text, "full") {
+			t.Errorf("got %d %s", code, text)
+		}
+		s.Fail(nil)
+		s.Manual() // the disk takes longer than there is time
+		if code, _ := failure(t, k, keyed("b", "Test.Post", `0`, "k")); code != 504 {
+			t.Errorf("got %d", code)
+		}
+		if runs != 1 {
+			t.Errorf("it ran %d times", runs)
+		}
+		_ = s.Sync()
+		done := make(chan []message.Message)
+		go func() { done <- ask(k, keyed("c", "Test.Post", `0`, "k")) }()
+		for range 3 {
+			synctest.Wait()
+			_ = s.Sync()
+		}
+		if got := <-done; got[0].Kind != message.KindReply || runs != 2 {
+			t.Errorf("then it got %v after %d runs", texts(got), runs)
+		}
+	})
+}
+
+// A key that has expired is free again, for an intent too, and a sweep in the middle does not
+// make the command run again.
+func TestIntentsExpire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := storetest.NewMemory()
+		var k *Kernel
+		runs := 0
+		k = newKernel(t, &Options{Store: s, IdempotencyTTL: time.Second, Timeout: time.Hour}, outside("Test.Post", func(ctx context.Context, m message.Message, emit Emit) {
+			runs++
+			time.Sleep(2 * time.Second)
+			if _, err := k.Sweep(ctx, time.Now()); err != nil {
+				t.Error(err)
+			}
+			emit(m.Reply(fmt.Append(nil, runs)))
+		}))
+		for want := 1; want <= 3; want++ {
+			if got := ask(k, keyed("a", "Test.Post", `0`, "k")); string(got[0].Data) != fmt.Sprint(want) {
+				t.Errorf("run %d got %s", want, got[0].Data)
+			}
+			if got := ask(k, keyed("b", "Test.Post", `0`, "k")); string(got[0].Data) != fmt.Sprint(want) {
+				t.Errorf("the retry of run %d got %s", want, got[0].Data)
+			}
+			time.Sleep(2 * time.Second)
+		}
+	})
+}

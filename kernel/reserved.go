@@ -1,0 +1,73 @@
+package kernel
+
+import (
+	"strings"
+
+	"kernos/message"
+)
+
+// Reserved reports whether a type belongs to the framework: code that is registered at run
+// time may not use it, nor may events from outside. Some callers can't tell upper and lower
+// case apart.
+func Reserved(t message.Type) bool {
+	d := t.Domain()
+	return strings.EqualFold(d, "Syscall") || strings.EqualFold(d, "Sys") || strings.EqualFold(d, "Kernel")
+}
+
+// ownEvents are the events of one catalog that built-in syscalls emit, with those syscalls.
+type ownEvents struct {
+	of *catalog
+	by map[message.Type]message.Type
+}
+
+// add adds the events of syscalls, unless they are served by a program, which sends them. Of
+// two with the same event the first is named.
+func (o *ownEvents) add(syscalls []Syscall) {
+	for i := range syscalls {
+		s := &syscalls[i]
+		for _, e := range s.Emits {
+			if _, known := o.by[e.Type]; !known && !s.Streams {
+				o.by[e.Type] = s.Type
+			}
+		}
+	}
+}
+
+// Outside says why an event of this type can't come from outside the kernel, or returns nil:
+// only the kernel or a built-in syscall may emit it. Whoever watches has to be able to
+// believe it.
+func (k *Kernel) Outside(event message.Type) *message.Error {
+	if Reserved(event) {
+		return message.Errorf(403, "The event %s can't be sent from outside: Syscall.*, Sys.* and Kernel.* are reserved; choose another name", event)
+	}
+	c := k.registry.state.Load()
+	own := k.own.Load()
+	if own == nil || own.of != c {
+		own = &ownEvents{of: c, by: make(map[message.Type]message.Type)}
+		for i := range c.modules {
+			own.add(c.modules[i].Syscalls)
+		}
+		k.own.Store(own)
+	}
+	if by, ok := own.by[event]; ok {
+		return message.Errorf(403, "%s is an event of %s, which is built in, and can't be sent from outside; choose another name", event, by)
+	}
+	return nil
+}
+
+// forged answers an event from a connection that can't come from there, and reports whether
+// it is one.
+func (s *session) forged(m *message.Message, send Emit) bool {
+	if m.Kind != message.KindEvent {
+		return false
+	}
+	err := s.k.Outside(m.Type)
+	if err == nil {
+		return false
+	}
+	if m.Type == Progressed && s.inquiries.serves() {
+		return true // of a request that nobody waits for any more; the peer can't know
+	}
+	s.k.reject(m, send, s.box, err) // and it is not recorded: that is how it would be seen
+	return true
+}

@@ -1,0 +1,66 @@
+package pebble
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	crdb "github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"kernos/internal/testkit"
+)
+
+// A paper is what a log is written to.
+type paper struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (p *paper) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.text.Write(b)
+}
+
+func (p *paper) String() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.text.String()
+}
+
+// An operator reads what is wrong, and not where in the library it was noticed.
+func TestTheLogSaysTheCauseInALine(t *testing.T) {
+	var said paper
+	f := &fault{err: syscall.ENOSPC, match: onTables}
+	e := mustOpen(t, "store", &Options{
+		FS:  errorfs.Wrap(vfs.NewMem(), f),
+		Log: slog.New(slog.NewTextHandler(&said, nil)),
+	})
+	f.on.Store(true)
+	set(t, e, "m/1", "x")
+	if _, err := e.db.AsyncFlush(); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Until(t, "a line", func() bool { return strings.Contains(said.String(), "can't tidy up") })
+	f.on.Store(false)
+
+	log := &logger{log: e.opts.Log}
+	_, err := crdb.Open("none", &crdb.Options{FS: vfs.NewMem(), ErrorIfNotExists: true})
+	log.Errorf("%+v", err)
+	log.Fatalf(missingFile, err)
+	for line := range strings.Lines(said.String()) {
+		if strings.Contains(line, `\n`) || strings.Contains(line, "stack") || strings.Contains(line, ".go:") {
+			t.Errorf("%s", line)
+		}
+	}
+	for _, want := range []string{syscall.ENOSPC.Error(), "pebble: database does not exist"} {
+		if !strings.Contains(said.String(), want) {
+			t.Errorf("it does not say %q:\n%s", want, said.String())
+		}
+	}
+}

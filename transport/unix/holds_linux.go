@@ -1,0 +1,48 @@
+package unix
+
+import (
+	"bufio"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// holds reports whether a process, by its number here, holds the lock of a file.
+func holds(pid int, f *os.File) (bool, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return false, err
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return false, nil
+	}
+	locks, err := os.Open("/proc/locks")
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = locks.Close() }()
+	return listsLock(locks, pid, stat.Ino)
+}
+
+// listsLock looks for the lock of a process in the list that Linux keeps:
+//
+//	7: FLOCK  ADVISORY  WRITE 4711 00:2e:1234 0 EOF
+//
+// The device is not compared: some file systems have one number here and another one there.
+func listsLock(locks io.Reader, pid int, inode uint64) (bool, error) {
+	lines := bufio.NewScanner(locks)
+	for lines.Scan() {
+		fields := strings.Fields(lines.Text())
+		if len(fields) < 6 || fields[1] != "FLOCK" || fields[3] != "WRITE" || fields[4] != strconv.Itoa(pid) {
+			continue
+		}
+		file := strings.Split(fields[5], ":")
+		if file[len(file)-1] == strconv.FormatUint(inode, 10) {
+			return true, nil
+		}
+	}
+	return false, lines.Err()
+}

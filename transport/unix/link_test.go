@@ -1,0 +1,263 @@
+package unix
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kernos/internal/testkit"
+	"kernos/kernel"
+	"kernos/message"
+)
+
+// A logbook is what the operator sees.
+type logbook struct {
+	mu  sync.Mutex
+	all strings.Builder
+}
+
+func (l *logbook) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.Write(p)
+}
+
+func (l *logbook) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
+
+func (l *logbook) has(text string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Contains(l.all.String(), text)
+}
+
+// large returns syscalls that answer with much, one of them slowly.
+func large() []kernel.Syscall {
+	much := func(_ context.Context, m message.Message, emit kernel.Emit) {
+		emit(m.Reply([]byte(`"` + strings.Repeat("x", 10_000) + `"`)))
+	}
+	atOnce := slow("Test.Large", message.KindQuery, much)
+	atOnce.Slow = false
+	return []kernel.Syscall{atOnce, slow("Test.LargeLater", message.KindQuery, much)}
+}
+
+// A peer that takes nothing is closed after a while, whether it is sending or waits, and its
+// neighbours do not notice.
+func TestThoseThatNeverReadAreClosed(t *testing.T) {
+	log := new(logbook)
+	d := start(t, newKernel(t, nil, large()...), &Options{Stall: 100 * time.Millisecond, Log: log.logger()})
+	var deaf []*peer
+	for i := range 4 {
+		p := d.dial()
+		deaf = append(deaf, p)
+		name := message.Type("Test.Large")
+		if i%2 == 1 {
+			name = "Test.LargeLater"
+		}
+		go func() { // until the connection is closed
+			for n := range 1000 {
+				if _, err := io.WriteString(p, ask(fmt.Sprint(n), message.KindQuery, name, `1`)); err != nil {
+					return
+				}
+			}
+		}()
+	}
+	works(t, d, "during")
+	testkit.Until(t, "all of them are closed", func() bool { return d.s.Stats().Stalled == 4 && d.s.Stats().Connections == 0 })
+	if !log.has("a connection was closed: it did not take what was sent to it") {
+		t.Error("the operator is not told")
+	}
+	works(t, d, "after")
+	for _, p := range deaf { // what it was sent before it still gets, and no more
+		_ = p.socket.SetReadDeadline(time.Now().Add(patience))
+		if n, err := io.Copy(io.Discard, p); n == 0 || err != nil && !strings.Contains(err.Error(), "reset") {
+			t.Errorf("%d bytes, %v", n, err)
+		}
+	}
+}
+
+// The work of one that takes nothing is cancelled, as if it had left.
+func TestTheQueriesOfOneThatNeverReadsAreCancelled(t *testing.T) {
+	begun, ended, syscalls := waiting(nil)
+	d := start(t, newKernel(t, nil, append(syscalls, large()...)...), &Options{Stall: 50 * time.Millisecond})
+	p := d.dial()
+	p.say(ask("q", message.KindQuery, "Test.Look", `1`))
+	arrives(t, "it runs", begun)
+	go func() {
+		for n := range 1000 {
+			if _, err := io.WriteString(p, ask(fmt.Sprint(n), message.KindQuery, "Test.LargeLater", `1`)); err != nil {
+				return
+			}
+		}
+	}()
+	if got := arrives(t, "it ends", ended); got != "q cancelled" {
+		t.Errorf("got %s", got)
+	}
+	testkit.Until(t, "it is gone", func() bool { return d.s.Stats().Connections == 0 })
+}
+
+// One that takes a little now and then gets everything, however long that takes.
+func TestOneThatReadsSlowlyGetsEverything(t *testing.T) {
+	const messages, stall = 100, time.Second
+	d := start(t, newKernel(t, nil, large()...), &Options{Stall: stall})
+	p := d.dial()
+	go func() {
+		for n := range messages {
+			p.say(ask(fmt.Sprint(n), message.KindQuery, "Test.Large", `1`))
+		}
+	}()
+	answers, buf := 0, make([]byte, 64<<10)
+	begun := time.Now()
+	for answers < messages {
+		_ = p.socket.SetReadDeadline(time.Now().Add(patience))
+		n, err := p.Read(buf)
+		if err != nil {
+			t.Fatalf("after %d answers: %v", answers, err)
+		}
+		answers += strings.Count(string(buf[:n]), "\n")
+		if time.Since(begun) < 3*stall { // then it has been shown
+			<-time.After(stall / 4)
+		}
+	}
+	if s := d.s.Stats(); s.Stalled != 0 {
+		t.Errorf("got %+v", s)
+	}
+}
+
+// A peer that has gone is noticed however much it had sent: its queries end.
+func TestOneThatLeavesMoreThanItMayHave(t *testing.T) {
+	for _, n := range []int{3, 100, 5000} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			begun, ended, syscalls := waiting(nil)
+			d := start(t, newKernel(t, &kernel.Options{InFlight: 2}, syscalls...), nil)
+			p := d.dial()
+			go func() { // not all of it is read, nor fits between
+				for i := range n {
+					if _, err := io.WriteString(p, ask(fmt.Sprint(i), message.KindQuery, "Test.Look", `1`)); err != nil {
+						return
+					}
+				}
+			}()
+			arrives(t, "one runs", begun)
+			arrives(t, "another one runs", begun)
+			testkit.Until(t, "others wait", func() bool { return d.s.k.Stats().Queued >= min(n-2, 1000) })
+			_ = p.Close()
+			for range 2 {
+				if got := arrives(t, "it ends", ended); !strings.HasSuffix(got, " cancelled") {
+					t.Errorf("got %s", got)
+				}
+			}
+			testkit.Until(t, "it is gone", func() bool { return d.s.Stats().Connections == 0 })
+			if s := d.s.k.Stats(); s.InFlight != 0 || s.Queued != 0 || s.Held != 0 {
+				t.Errorf("got %+v", s)
+			}
+		})
+	}
+}
+
+// One that has sent more than it may have under way, and ends its input, gets it all.
+func TestOneThatHalfClosesGetsWhatWaits(t *testing.T) {
+	const messages = 3000
+	k := newKernel(t, &kernel.Options{InFlight: 2}, slow("Test.Echo", message.KindQuery, func(_ context.Context, m message.Message, emit kernel.Emit) { emit(m.Reply(m.Data)) }))
+	d := start(t, k, nil)
+	p := d.dial()
+	go func() {
+		for i := range messages {
+			p.say(ask(fmt.Sprint(i), message.KindQuery, "Test.Echo", `1`))
+		}
+		_ = p.CloseWrite()
+	}()
+	seen := make(map[string]bool)
+	for {
+		got := p.hear()
+		if got == "EOF" {
+			break
+		}
+		seen[got] = true
+	}
+	if len(seen) != messages {
+		t.Errorf("%d answers", len(seen))
+	}
+}
+
+func TestAPacerTellsWhoSendsTooMuch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(10)
+		begun := time.Now()
+		var told []time.Duration
+		send := func(n int) {
+			for range n {
+				p.wait(t.Context())
+				if m := p.notice(); m != nil {
+					told = append(told, time.Since(begun).Round(time.Second))
+					var data struct {
+						Code    int
+						Limit   float64
+						Message string
+					}
+					if err := json.Unmarshal(m.Data, &data); err != nil || m.Type != Throttled || data.Code != 429 || data.Limit != 10 ||
+						!strings.HasPrefix(data.Message, "This connection sends more than 10 messages a second, which is its limit (frame-rate)") {
+						t.Errorf("%s %s: %v", m.Type, m.Data, err)
+					}
+				}
+			}
+		}
+		send(10) // as many as a second allows
+		if time.Since(begun) != 0 {
+			t.Errorf("it took %v", time.Since(begun))
+		}
+		send(5)
+		time.Sleep(2 * time.Second)
+		send(15) // and some more, but not for long
+		time.Sleep(2 * time.Second)
+		if len(told) != 0 {
+			t.Errorf("told after %v", told)
+		}
+		send(10 + 10*150) // for two minutes and a half
+		if got := fmt.Sprint(told); got != "[6s 1m6s 2m6s]" || time.Since(begun).Round(time.Second) != 155*time.Second {
+			t.Errorf("told after %v, at %v", got, time.Since(begun))
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		at := time.Now()
+		p.wait(ctx)
+		if time.Since(at) != 0 {
+			t.Error("the end of the server is waited for")
+		}
+	})
+}
+
+// The peer is told on its connection, between the answers, and so is the operator.
+func TestOneThatSendsTooMuchIsTold(t *testing.T) {
+	const rate, messages = 50, 150
+	d := start(t, newKernel(t, nil), &Options{FrameRate: rate})
+	p := d.dial()
+	var all strings.Builder
+	for i := range messages {
+		all.WriteString(ping(fmt.Sprint(i)))
+	}
+	p.say(all.String())
+	testkit.Until(t, "it is held up", func() bool { return d.s.Stats().Throttled == 1 })
+	next, told := 0, 0
+	for next < messages {
+		got := p.hear()
+		if strings.HasPrefix(got, ` {"code":429,"limit":50,`) {
+			told++
+			continue
+		}
+		if got != pong(fmt.Sprint(next)) {
+			t.Fatalf("got %s", got)
+		}
+		next++
+	}
+	if told != 1 {
+		t.Errorf("it was told %d times", told)
+	}
+	testkit.Until(t, "it is held up no more", func() bool { return d.s.Stats().Throttled == 0 })
+}

@@ -1,0 +1,92 @@
+package unix
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"time"
+
+	"kernos/message"
+	"kernos/message/ndjson"
+	"kernos/transport"
+)
+
+const (
+	// operatorPlaces is how many connections there may be beyond those that there may be,
+	// for whoever looks after the daemon.
+	operatorPlaces = 8
+
+	// operatorTime is how long one of them may take to ask.
+	operatorTime = 2 * time.Second
+)
+
+// operatorSyscalls are what a daemon that has no place left can still be asked.
+var operatorSyscalls = []message.Type{"Kernel.Status", "Syscall.Shutdown"}
+
+// errFull is the error of a connection that wants more than that.
+var errFull = errors.New("there are too many connections")
+
+// attend serves a connection that there is no place for: it is asked how the daemon is doing,
+// or to end, or is told why it is not served.
+func (s *Server) attend(ctx context.Context, l *link) {
+	defer l.close()
+	if !s.authenticated(l) {
+		return
+	}
+	l.arm(time.Now().Add(s.operatorTime))
+	in := &gate{lines: ndjson.NewReader(io.MultiReader(bytes.NewReader(l.rest), l.conn), nil), open: operatorSyscalls}
+	if len(s.opts.Keys) > 0 {
+		in.first = message.Ping // by which a client learns that it has convinced us
+	}
+	_, err := transport.Serve(ctx, s.k, in, l, &transport.Options{})
+	switch {
+	case err == nil:
+		s.count(func(stats *Stats) { stats.Accepted++ })
+	case s.reading.Err() != nil:
+		l.refuse(errStopping)
+	default:
+		s.tooMany(l)
+	}
+}
+
+// tooMany refuses a connection that there is no place for.
+func (s *Server) tooMany(l *link) {
+	s.mu.Lock()
+	limit := s.opts.MaxConnections
+	s.stats.TooMany++
+	s.mu.Unlock()
+	s.opts.Log.Warn("a connection was refused: there are too many", "limit", limit)
+	l.refuse(message.Errorf(503, "There are %d connections, and no more are taken; close some, or try again later", limit))
+}
+
+// A gate lets messages of some types through. Anything else is an errFull.
+type gate struct {
+	lines *ndjson.Reader
+	open  []message.Type
+	first message.Type // may come once, before them
+	rest  []byte       // of a line that was let through
+}
+
+// Read implements [io.Reader].
+func (g *gate) Read(p []byte) (int, error) {
+	if len(g.rest) == 0 {
+		line, err := g.lines.Next()
+		if _, tooLong := err.(*ndjson.TooLong); tooLong {
+			return 0, errFull
+		}
+		if err != nil {
+			return 0, err
+		}
+		m, err := message.Decode(line)
+		if err != nil || m.Type != g.first && !slices.Contains(g.open, m.Type) {
+			return 0, errFull
+		}
+		g.first = ""
+		g.rest = append(bytes.Clone(line), '\n')
+	}
+	n := copy(p, g.rest)
+	g.rest = g.rest[n:]
+	return n, nil
+}

@@ -1,0 +1,157 @@
+package unix
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"kernos/internal/testkit"
+	"kernos/kernel"
+	"kernos/message"
+	"kernos/message/ndjson"
+	"kernos/message/osevent"
+)
+
+// overseen are the syscalls of a test by which it is looked after.
+func overseen() []kernel.Syscall {
+	answer := func(_ context.Context, m message.Message, emit kernel.Emit) { emit(m.Reply([]byte(`"fine"`))) }
+	return []kernel.Syscall{slow("Kernel.Status", message.KindQuery, answer), slow("Syscall.Shutdown", message.KindCommand, answer)}
+}
+
+func TestServeCanBeLookedAfterWhenItIsFull(t *testing.T) {
+	d := start(t, newKernel(t, nil, overseen()...), &Options{MaxConnections: 1}, func(s *Server) { s.operatorTime = time.Hour })
+	one := d.dial()
+	one.say(ping("1"))
+	one.want(pong("1"))
+	operator := d.dial()
+	operator.say(ask("s", message.KindQuery, "Kernel.Status", `{}`))
+	operator.want(`s "fine"`)
+	operator.say(ask("d", message.KindCommand, "Syscall.Shutdown", `{}`))
+	operator.want(`d "fine"`)
+	// It has no other place than that.
+	operator.say(ping("2"))
+	operator.want("disconnected 503", "EOF")
+	for _, line := range []string{
+		ping("3"), "nonsense\n", strings.Repeat("x", 20_000) + "\n", ask("w", message.KindQuery, "Message.Watch", `{}`),
+		strings.Repeat(ping("4"), 150), // most of it is not read, and it is told all the same
+	} {
+		p := d.dial()
+		p.say(line)
+		p.want("disconnected 503", "EOF")
+	}
+	asked := d.dial()
+	asked.say(ask("s", message.KindQuery, "Kernel.Status", `{}`))
+	if err := asked.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	asked.want(`s "fine"`, "EOF")
+	one.say(ping("4"))
+	one.want(pong("4"))
+	testkit.Until(t, "one is left", func() bool { return d.s.Stats().Connections == 1 })
+	if s := d.s.Stats(); s.TooMany != 6 || s.Accepted != 2 {
+		t.Errorf("got %+v", s)
+	}
+}
+
+// The places beyond the limit are few, and nobody has them for long.
+func TestServeKeepsTheOperatorsPlacesFree(t *testing.T) {
+	d := start(t, newKernel(t, nil, overseen()...), &Options{MaxConnections: 1}, func(s *Server) { s.operatorTime = 50 * time.Millisecond })
+	one := d.dial()
+	one.say(ping("1"))
+	one.want(pong("1"))
+	var silent []*peer
+	for range operatorPlaces + 3 {
+		silent = append(silent, d.dial())
+	}
+	for _, p := range silent {
+		p.want("disconnected 503", "EOF")
+	}
+	operator := d.dial()
+	operator.say(ask("s", message.KindQuery, "Kernel.Status", `{}`))
+	operator.want(`s "fine"`)
+}
+
+func TestServeTellsOperatorsOfItsEnd(t *testing.T) {
+	d := start(t, newKernel(t, nil, overseen()...), &Options{MaxConnections: 1}, func(s *Server) { s.operatorTime = time.Hour })
+	one := d.dial()
+	one.say(ping("1"))
+	one.want(pong("1"))
+	operator := d.dial()
+	operator.say(ask("s", message.KindQuery, "Kernel.Status", `{}`))
+	operator.want(`s "fine"`)
+	d.stop()
+	operator.want("disconnected 503", "EOF")
+	if err := d.ended(); err != nil {
+		t.Error(err)
+	}
+	if s := d.s.Stats(); s.TooMany != 0 {
+		t.Errorf("got %+v", s)
+	}
+}
+
+// Whoever looks after a daemon with keys signs, too.
+func TestServeWithKeysCanBeLookedAfterWhenItIsFull(t *testing.T) {
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := ssh.NewPublicKey(public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dialer := &Dialer{Signer: func(challenge []byte) ([]byte, error) { return ed25519.Sign(private, challenge), nil }}
+	d := start(t, newKernel(t, nil, overseen()...), &Options{MaxConnections: 1, Keys: []ssh.PublicKey{key}})
+	connect := func() *peer {
+		t.Helper()
+		c, err := dialer.Dial(t.Context(), d.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		return newPeer(t, c)
+	}
+	connect()
+	operator := connect()
+	operator.say(ask("s", message.KindQuery, "Kernel.Status", `{}`))
+	operator.want(`s "fine"`)
+	operator.say(ping("1"))
+	operator.want("disconnected 503", "EOF")
+	stranger := &Dialer{Signer: func([]byte) ([]byte, error) { return make([]byte, 64), nil }}
+	if _, err := stranger.Dial(t.Context(), d.path); err == nil || !strings.Contains(err.Error(), "did not accept the signature") {
+		t.Errorf("somebody else got %v", err)
+	}
+}
+
+// Whatever comes, nothing passes a gate but messages of the types that it is open to, in the
+// eyes of whoever stands behind it too.
+func FuzzGate(f *testing.F) {
+	f.Add([]byte(ask("s", message.KindQuery, "Kernel.Status", `{}`) + ping("1")))
+	f.Add([]byte(ping("1") + ask("s", message.KindQuery, "Kernel.Status", `{}`)))
+	f.Add([]byte(`{"type":"query","name":"Kernel.Status","payload":{}}` + "\n"))
+	f.Add([]byte(`{"kind":"query","type":"Kernel.Status","name":"Memory.Get","data":{},"payload":{},"metadata":{"id":"1","timestamp":1}}`))
+	f.Add([]byte("\r\n\n" + strings.Repeat("x", 17_000) + "\n"))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		g := &gate{lines: ndjson.NewReader(bytes.NewReader(in), nil), open: operatorSyscalls, first: message.Ping}
+		out, err := io.ReadAll(g)
+		if err != nil && err != errFull {
+			t.Fatal(err)
+		}
+		for i, line := range bytes.Split(out, []byte("\n")) {
+			if len(line) == 0 {
+				continue
+			}
+			m, _, err := osevent.NewEither(false).Decode(line)
+			if err != nil || !slices.Contains(operatorSyscalls, m.Type) && (m.Type != message.Ping || i > 0) {
+				t.Errorf("%q passes, line %d: %v", line, i, err)
+			}
+		}
+	})
+}

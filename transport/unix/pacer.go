@@ -1,0 +1,78 @@
+package unix
+
+import (
+	"context"
+	"math"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"kernos/internal/jsonscan"
+	"kernos/message"
+)
+
+// Throttled is the event that tells a peer that it sends more than it may. It is no error:
+// what it sends waits, and none of it is lost.
+const Throttled message.Type = "Syscall.Throttled"
+
+const (
+	throttledFor   = time.Second // how long a peer sends too much before it is told
+	throttledAgain = time.Minute // when it is told again
+	throttledPause = time.Second // if nothing had to wait for so long, it sends too much no more
+)
+
+// pacer holds a peer to so many messages a second.
+type pacer struct {
+	rate   float64
+	bucket *rate.Limiter
+	holds  atomic.Bool // a message waits
+
+	// What the reader knows.
+	since time.Time // when something first had to wait; zero if the peer does not send too much
+	last  time.Time // when something last had to
+	told  time.Time
+}
+
+func newPacer(perSecond float64) *pacer {
+	burst := int(min(max(1, math.Ceil(perSecond)), math.MaxInt32))
+	return &pacer{rate: perSecond, bucket: rate.NewLimiter(rate.Limit(perSecond), burst)}
+}
+
+// wait waits until a message that has come may be taken, or ctx is done.
+func (p *pacer) wait(ctx context.Context) {
+	if p.bucket.Allow() {
+		if !p.since.IsZero() && time.Since(p.last) > throttledPause {
+			p.since = time.Time{}
+		}
+		return
+	}
+	if p.since.IsZero() {
+		p.since = time.Now()
+	}
+	p.holds.Store(true)
+	_ = p.bucket.Wait(ctx)
+	p.holds.Store(false)
+	p.last = time.Now()
+}
+
+// notice returns what the peer is to be told, if it has sent too much for some time.
+func (p *pacer) notice() *message.Message {
+	if p.since.IsZero() {
+		return nil
+	}
+	now := time.Now()
+	if now.Sub(p.since) < throttledFor || !p.told.IsZero() && now.Sub(p.told) < throttledAgain {
+		return nil
+	}
+	p.told = now
+	limit := strconv.FormatFloat(p.rate, 'f', -1, 64)
+	data := append([]byte(`{"code":429,"limit":`), limit...)
+	data = jsonscan.AppendQuoted(append(data, `,"message":`...), "This connection sends more than "+limit+
+		" messages a second, which is its limit (frame-rate); they are taken at that rate, and none is lost. Send more slowly, or use several connections")
+	return &message.Message{Kind: message.KindEvent, Type: Throttled, Data: append(data, '}')}
+}
+
+// throttled reports whether the peer has sent more than it may.
+func (l *link) throttled() bool { return l.pacer != nil && l.pacer.holds.Load() }

@@ -1,0 +1,267 @@
+package unix
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kernos/internal/testkit"
+)
+
+// notes is a log that is read while it is written.
+type notes struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (n *notes) Write(p []byte) (int, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.text.Write(p)
+}
+
+func (n *notes) String() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.text.String()
+}
+
+// tended is a daemon in a directory of its own that looks after its socket all the time.
+func tended(t *testing.T) (*daemon, *notes) {
+	t.Helper()
+	dir := filepath.Join(shortDir(t), "kernos")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	log := new(notes)
+	d := startAt(t, filepath.Join(dir, "a.sock"), Info{}, newKernel(t, nil), &Options{Log: slog.New(slog.NewTextHandler(log, nil))},
+		func(s *Server) { s.tendEvery = time.Millisecond })
+	return d, log
+}
+
+// reached reports whether the daemon can be found, and is known to run.
+func (d *daemon) reached() bool {
+	c, err := new(Dialer).Dial(d.t.Context(), d.path)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = c.Close() }()
+	info, running := Inspect(d.path)
+	if !running || info.PID != os.Getpid() {
+		return false
+	}
+	p := newPeer(d.t, c)
+	p.say(ping("1"))
+	return p.hear() == pong("1")
+}
+
+func TestServeMakesItsSocketAgainIfSomethingRemovesIt(t *testing.T) {
+	d, log := tended(t)
+	before := d.dial()
+	for name, sweep := range map[string]func() error{
+		"the socket":    func() error { return os.Remove(d.path) },
+		"the lock":      func() error { return os.Remove(lockName(d.path)) },
+		"both":          func() error { return errors.Join(os.Remove(d.path), os.Remove(lockName(d.path))) },
+		"the directory": func() error { return os.RemoveAll(filepath.Dir(d.path)) },
+		"a file is there": func() error {
+			return errors.Join(os.Remove(d.path), os.WriteFile(d.path, nil, 0o600))
+		},
+		"another socket is there": func() error {
+			err := os.Remove(d.path)
+			l, listenErr := net.ListenUnix("unix", &net.UnixAddr{Name: d.path, Net: "unix"})
+			if err = errors.Join(err, listenErr); err != nil {
+				return err
+			}
+			l.SetUnlinkOnClose(false)
+			return l.Close()
+		},
+	} {
+		if err := sweep(); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		testkit.Until(t, "it is found again after "+name, d.reached)
+		if stat, err := os.Lstat(d.path); err != nil || stat.Mode() != os.ModeSocket|0o600 {
+			t.Errorf("%s: %v, %v", name, stat, err)
+		}
+		if stat, err := os.Lstat(filepath.Dir(d.path)); err != nil || stat.Mode().Perm() != 0o700 {
+			t.Errorf("%s: %v, %v", name, stat, err)
+		}
+	}
+	before.say(ping("1")) // connections are not touched
+	before.want(pong("1"))
+	if !strings.Contains(log.String(), "it was made again") {
+		t.Errorf("the log says %s", log)
+	}
+	d.stop()
+	if err := d.ended(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(d.path); !os.IsNotExist(err) {
+		t.Errorf("the socket is still there: %v", err)
+	}
+}
+
+// If it can't be made, that is said once, and tried on.
+func TestASocketThatCantBeMadeAgainIsTriedOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		base := shortDir(t)
+		dir := filepath.Join(base, "kernos")
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		l, err := Listen(filepath.Join(dir, "s"), Info{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		log := new(notes)
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			l.tend(ctx, time.Second, slog.New(slog.NewTextHandler(log, nil)))
+		}()
+		time.Sleep(10 * time.Second)
+		if log.String() != "" {
+			t.Errorf("all is well, and it says %s", log)
+		}
+		if err := os.RemoveAll(base); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Second)
+		if n := strings.Count(log.String(), "can't be made again"); n != 1 || strings.Count(log.String(), "\n") != 1 {
+			t.Errorf("it says %s", log)
+		}
+		if err := os.Mkdir(base, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Second)
+		if n := strings.Count(log.String(), "it was made again"); n != 1 || !l.socket.intact() {
+			t.Errorf("it says %s", log)
+		}
+		stop()
+		<-ended
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Somebody else who has the new lock is left alone, and succeeded when they are gone.
+func TestWhoeverHasTheNewLockIsLeftAlone(t *testing.T) {
+	l, err := Listen(filepath.Join(shortDir(t), "s"), Info{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	if err := errors.Join(os.Remove(l.Path()), os.Remove(lockName(l.Path()))); err != nil {
+		t.Fatal(err)
+	}
+	other, err := Listen(l.Path(), Info{PID: 42})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = l.restore()
+	if running, ok := errors.AsType[*Running](err); !ok || running.Info.PID != 42 || !other.socket.intact() {
+		t.Errorf("got %v", err)
+	}
+	if err := other.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if restored, err := l.restore(); !restored || err != nil || !l.socket.intact() {
+		t.Errorf("got %t, %v", restored, err)
+	}
+	if info, running := Inspect(l.Path()); !running || info.PID != os.Getpid() {
+		t.Errorf("got %+v, %t", info, running)
+	}
+}
+
+func TestSocketsBesideAreMadeAgainToo(t *testing.T) {
+	l, err := Listen(filepath.Join(shortDir(t), "a.sock"), Info{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := HTTPPath(l.Path())
+	beside, err := l.Beside(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	accepted := make(chan net.Conn, 1)
+	ended := make(chan error, 1)
+	go func() {
+		for {
+			c, err := beside.Accept()
+			if err != nil {
+				ended <- err
+				return
+			}
+			accepted <- c
+		}
+	}()
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []bool{true, false} {
+		if restored, err := l.restore(); err != nil || restored != want {
+			t.Errorf("%d: %t, %v", i, restored, err)
+		}
+	}
+	c, err := net.Dial("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = arrives(t, "it is accepted", accepted).Close()
+	if _, err := c.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("got %v", err)
+	}
+	_ = c.Close()
+	// One that was closed is not made again.
+	if err := beside.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := arrives(t, "accepting ends", ended); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("got %v", err)
+	}
+	if restored, err := l.restore(); err != nil || restored {
+		t.Errorf("%t, %v", restored, err)
+	}
+	if _, err := os.Lstat(path); !os.IsNotExist(err) {
+		t.Errorf("it is still there: %v", err)
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestInspectKnowsThatTheEndHasBegun(t *testing.T) {
+	leave := make(chan struct{})
+	begun, _, syscalls := waiting(leave)
+	d := start(t, newKernel(t, nil, syscalls...), nil)
+	d.dial().say(ask("c", "command", "Test.Change", `1`))
+	arrives(t, "it runs", begun)
+	if info, running := Inspect(d.path); !running || info.Stopping {
+		t.Errorf("got %+v, %t", info, running)
+	}
+	d.stop()
+	testkit.Until(t, "the socket is gone", func() bool { return !exists(d.path) })
+	if info, running := Inspect(d.path); !running || !info.Stopping || info.PID != os.Getpid() {
+		t.Errorf("got %+v, %t", info, running)
+	}
+	_, err := Listen(d.path, Info{})
+	if _, ok := errors.AsType[*Running](err); !ok || !strings.HasSuffix(err.Error(), "it is about to end") {
+		t.Errorf("got %v", err)
+	}
+	close(leave)
+	if err := d.ended(); err != nil {
+		t.Error(err)
+	}
+}
