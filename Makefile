@@ -10,7 +10,7 @@ PACKAGES  := ./...
 PROOFS    := TestEngine/(Random|Kill|PowerCut|Faults)$$|Kill
 
 .DEFAULT_GOAL := help
-.PHONY: help build install test unit npm crash soak lint fmt docs fuzz bench cover clean
+.PHONY: help build install test unit npm crash soak shells lint fmt docs fuzz bench cover clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +39,9 @@ crash: ## Cut the power, fail the disk and kill the kernel, at length (a quarter
 
 soak: ## Pipe one message, a thousand and a million through the daemon, a hundred times each
 	$(GO) test -v -run TestNoAnswer -timeout 4h ./cmd/kernos -pipes 100 -millions 100
+
+shells: ## Try completion in zsh and fish, which have to be there
+	$(GO) test -tags shells -run Completion ./cmd/kernos
 
 lint: ## Check formatting, go vet and staticcheck
 	@unformatted="$$(gofmt -l $$(git ls-files '*.go'))"; \

@@ -80,6 +80,11 @@ func resident(pid int) (float64, error) {
 // latency sends a line again and again over a connection, each time when the answer to
 // the one before is there, and returns the median.
 func latency(conn net.Conn, line []byte, count int) (time.Duration, error) {
+	return latencyAt(conn, line, count, 0)
+}
+
+// latencyAt is latency with pauses.
+func latencyAt(conn net.Conn, line []byte, count int, pause time.Duration) (time.Duration, error) {
 	r := bufio.NewReaderSize(conn, 64<<10)
 	took := make([]time.Duration, count)
 	for i := range count {
@@ -100,6 +105,9 @@ func latency(conn net.Conn, line []byte, count int) (time.Duration, error) {
 			}
 		}
 		took[i] = time.Since(begin)
+		if pause > 0 {
+			time.Sleep(pause)
+		}
 	}
 	slices.Sort(took)
 	return took[count/2], nil
@@ -326,6 +334,9 @@ func besideEcho(out io.Writer, binary string, count int) error {
 	if err := neighbours(out, d.socket, line); err != nil {
 		return err
 	}
+	if err := flooded(out, binary, line); err != nil {
+		return err
+	}
 	return idle(out, d)
 }
 
@@ -416,8 +427,66 @@ func neighbours(out io.Writer, socket string, line []byte) error {
 	return nil
 }
 
+// flooded measures what a connection that pings now and then notices of one that floods, on
+// a daemon with a frame rate. Without one, whoever floods has a core, as it may.
+func flooded(out io.Writer, binary string, line []byte) error {
+	home, err := os.MkdirTemp("", "kernos-bench-*")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(home) }()
+	const rate, pause = 2000, time.Millisecond
+	d, err := startDaemon(binary, home, "--frame-rate", strconv.Itoa(rate), "--no-http")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = d.stop() }()
+	conn, err := net.Dial("unix", d.socket)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	flood := func(c net.Conn, stop <-chan struct{}) {
+		go func() { _, _ = io.Copy(io.Discard, c) }()
+		go func() {
+			<-stop
+			_ = c.Close()
+		}()
+		for text := bytes.Repeat(line, 1000); ; {
+			if _, err := c.Write(text); err != nil {
+				return
+			}
+		}
+	}
+	now := func(peers int) (time.Duration, error) {
+		return besidesAt(conn, line, d.socket, peers, flood, 800, pause)
+	}
+	var alone, beside time.Duration
+	for round := range 5 {
+		without, err := now(0)
+		if err != nil {
+			return err
+		}
+		with, err := now(10)
+		if err != nil {
+			return err
+		}
+		if round == 0 {
+			alone, beside = without, with
+		}
+		alone, beside = min(alone, without), min(beside, with)
+	}
+	fmt.Fprintf(out, "  Ping now and then beside %-22s %v   %.2f × alone\n", fmt.Sprintf("10 that flood at %d/s", rate), beside, float64(beside)/float64(alone))
+	return nil
+}
+
 // besides measures the latency of a connection while others do what they do.
 func besides(conn net.Conn, line []byte, socket string, peers int, disturb func(net.Conn, <-chan struct{})) (time.Duration, error) {
+	return besidesAt(conn, line, socket, peers, disturb, 4000, 0)
+}
+
+// besidesAt is besides for a connection that pauses between its calls.
+func besidesAt(conn net.Conn, line []byte, socket string, peers int, disturb func(net.Conn, <-chan struct{}), count int, pause time.Duration) (time.Duration, error) {
 	stop := make(chan struct{})
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -433,5 +502,5 @@ func besides(conn net.Conn, line []byte, socket string, peers int, disturb func(
 		})
 	}
 	time.Sleep(500 * time.Millisecond) // until they have done their worst
-	return latency(conn, line, 4000)
+	return latencyAt(conn, line, count, pause)
 }

@@ -139,7 +139,7 @@ func TestTrustThatIsLost(t *testing.T) {
 	ours := testkit.NewAuthority(t, "Ours")
 	cert, key := ours.Certify(t, later, "127.0.0.1")
 	s, show := newTLSServer(t, cert, key)
-	s.target.CAFile = ours.File
+	s.target.CAFile, s.target.Patience = ours.File, time.Hour
 	c := s.dial()
 	show(testkit.NewAuthority(t, "Others").Certify(t, later, "127.0.0.1"))
 	testkit.Until(t, "it is noticed", func() bool {

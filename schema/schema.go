@@ -102,6 +102,22 @@ func (s *Schema) Quiet() *Schema {
 	return s
 }
 
+// Example adds a value to the schema of an object that shows how it is used, where its fields
+// can't say that: which of two is wanted, for instance. It returns the schema, and is called
+// before the first use.
+func (s *Schema) Example(value string) *Schema {
+	source := s.source
+	s.source = func() (json.RawMessage, error) {
+		text, err := source()
+		if err != nil {
+			return nil, err
+		}
+		with := append(text[:len(text)-1:len(text)-1], `,"examples":[`+value+`]}`...)
+		return arrange(nil, with), nil
+	}
+	return s
+}
+
 // Err says why a Go type has no schema, or returns nil.
 func (s *Schema) Err() error { return s.refused }
 

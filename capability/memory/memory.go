@@ -134,7 +134,7 @@ func (m *Memory) Module() kernel.Module {
 				Type:    "Memory.Set",
 				Kind:    message.KindCommand,
 				Summary: "Give a key a value. It is durable when the reply comes.",
-				Input:   schema.Input[setInput]().Quiet(), // the vault's secrets come through it
+				Input:   schema.Input[setInput]().Example(`{"key":"notes/1","value":"milk"}`).Quiet(), // the vault's secrets come through it
 				Output:  schema.Output[setOutput](),
 				Emits:   changed,
 				Redact:  redact,

@@ -89,6 +89,7 @@ func (d *directory) registering() kernel.Syscall {
 		Aliases: []message.Type{"Sys.Register"},
 		Emits:   []kernel.EventDefinition{{Type: Registered, Summary: "A connection serves a syscall: {name, connections}; so many do now."}},
 	}, d.register)
+	s.Input.Example(`{"name":"Text.Count","kind":"query","description":"Count the words of a text.","inputSchema":{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]},"outputSchema":{"type":"object","properties":{"words":{"type":"integer"}}},"handler":"connection"}`)
 	handler := s.Handler
 	s.Handler = func(ctx context.Context, m message.Message, emit kernel.Emit) {
 		if m.Metadata.IdempotencyKey != "" {

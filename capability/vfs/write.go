@@ -27,7 +27,7 @@ func (t *Tree) writeSyscall() kernel.Syscall {
 	return kernel.Command(kernel.Definition{
 		Type:    "VFS.Write",
 		Summary: "Write a file of the os:// tree, whole or not at all.",
-		Input:   schema.Input[writeInput]().Quiet(), // the vault's secrets may come through it
+		Input:   schema.Input[writeInput]().Example(`{"uri":"os://notes/today.md","content":"milk"}`).Quiet(), // the vault's secrets may come through it
 		Outside: true,
 		Redact:  t.redact,
 	}, t.writeCall)

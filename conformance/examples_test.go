@@ -1,0 +1,48 @@
+package conformance
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+
+	"kernos/message"
+)
+
+// TestExamplesRun runs the examples that schemas of parameters show as a whole.
+func TestExamplesRun(t *testing.T) {
+	w, err := openWhole(t.TempDir(), around{engine: engines["pebble"], files: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := w.close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	found := 0
+	for _, typ := range w.kernel.Registry().Types() {
+		s, _ := w.kernel.Registry().Lookup(typ)
+		var shown struct{ Examples []json.RawMessage }
+		if err := json.Unmarshal(s.Input.JSON(), &shown); err != nil {
+			t.Fatal(err)
+		}
+		for _, example := range shown.Examples {
+			if err := s.Input.Validate(example); err != nil {
+				t.Errorf("%s: %s: %v", typ, example, err)
+			}
+			found++
+			if typ == "Syscall.Register" {
+				continue // only a connection can do it
+			}
+			m := message.Message{Kind: s.Kind, Type: typ, Data: example, Metadata: message.Metadata{ID: "e", Timestamp: 1}}
+			w.kernel.Handle(context.Background(), m, func(m message.Message) {
+				if m.Kind == message.KindError {
+					t.Errorf("%s: %s: %s", typ, example, m.Data)
+				}
+			})
+		}
+	}
+	if found < 3 {
+		t.Errorf("%d examples were found", found)
+	}
+}
