@@ -147,7 +147,7 @@ func TestOneThatDisconnectsInTheMiddleLeavesNothingBehind(t *testing.T) {
 
 // perConnection is what one of many connections costs this process, in bytes: the heap and
 // the stacks of the server's side.
-func perConnection(t *testing.T, n int, use func(p *peer)) float64 {
+func perConnection(t *testing.T, n int, most float64, use func(p *peer)) float64 {
 	t.Helper()
 	d := start(t, newKernel(t, nil), nil)
 	measure := func() uint64 {
@@ -170,22 +170,23 @@ func perConnection(t *testing.T, n int, use func(p *peer)) float64 {
 		}
 	}
 	testkit.Until(t, "all are served", func() bool { return d.s.Stats().Connections == n })
-	after := measure()
+	// What was done for them last takes a moment to end.
+	var cost float64
+	testkit.Until(t, "a connection costs little", func() bool {
+		cost = (float64(measure()) - float64(before)) / float64(n)
+		return cost <= most
+	})
 	for _, c := range peers {
 		_ = c.Close()
 	}
 	testkit.Until(t, "all are gone", func() bool { return d.s.Stats().Connections == 0 })
-	return float64(after-before) / float64(n)
+	return cost
 }
 
 // The figures include the client's side of every connection, which lies in this process.
 func TestIdleConnectionsAreCheap(t *testing.T) {
 	const n, most = 400, 20_000
-	if got := perConnection(t, n, nil); got > most {
-		t.Errorf("a connection that was never used costs %.0f bytes", got)
-	} else {
-		t.Logf("a connection that was never used costs %.0f bytes", got)
-	}
+	t.Logf("a connection that was never used costs %.0f bytes", perConnection(t, n, most, nil))
 	once := func(p *peer) {
 		p.say(ping("1"))
 		buf := make([]byte, 4096)
@@ -193,11 +194,7 @@ func TestIdleConnectionsAreCheap(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := perConnection(t, n, once); got > most {
-		t.Errorf("a connection that was used once costs %.0f bytes", got)
-	} else {
-		t.Logf("a connection that was used once costs %.0f bytes", got)
-	}
+	t.Logf("a connection that was used once costs %.0f bytes", perConnection(t, n, most, once))
 	busy := func(p *peer) {
 		lines := strings.Repeat(ping("1"), 1500)
 		go p.say(lines)
@@ -210,9 +207,5 @@ func TestIdleConnectionsAreCheap(t *testing.T) {
 			left -= strings.Count(string(buf[:n]), "\n")
 		}
 	}
-	if got := perConnection(t, n, busy); got > most {
-		t.Errorf("a connection that was busy once costs %.0f bytes", got)
-	} else {
-		t.Logf("a connection that was busy once costs %.0f bytes", got)
-	}
+	t.Logf("a connection that was busy once costs %.0f bytes", perConnection(t, n, most, busy))
 }
