@@ -68,7 +68,7 @@ func (s *session) lookout() {
 		m, send, err := s.read()
 		switch {
 		case err != nil:
-			s.ended <- err
+			s.end(err)
 			return
 		case goesAhead(&m):
 			s.letAhead(m, send)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"kernos/internal/testkit"
 	"kernos/message"
 )
 
@@ -83,10 +84,10 @@ func TestCallHasExactlyOneOutcome(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var log logbook
+				var log testkit.Notes
 				s := raw("Job.Run", c.handler)
 				s.Emits = declared
-				k := newKernel(t, &Options{Log: log.logger()}, s)
+				k := newKernel(t, &Options{Log: log.Logger()}, s)
 				var got []string
 				for _, m := range ask(k, query("req-1", "Job.Run", `0`)) {
 					if err := m.Validate(); err != nil {
@@ -113,10 +114,10 @@ func TestCallHasExactlyOneOutcome(t *testing.T) {
 					t.Errorf("got %q, want %q", got, c.want)
 				}
 				synctest.Wait() // the outcome may come before the handler's end
-				if c.log == "" && log.String() != "" || !log.has(c.log) {
+				if c.log == "" && log.String() != "" || !log.Has(c.log) {
 					t.Errorf("the log has %q, not %q", &log, c.log)
 				}
-				if c.log != "" && !log.has("id=req-1", "type=Job.Run") {
+				if c.log != "" && !log.Has("id=req-1", "type=Job.Run") {
 					t.Errorf("the log does not say which call: %q", &log)
 				}
 			})
@@ -125,13 +126,13 @@ func TestCallHasExactlyOneOutcome(t *testing.T) {
 }
 
 func TestPanicLeavesItsStackInTheLogOnly(t *testing.T) {
-	var log logbook
-	k := newKernel(t, &Options{Log: log.logger()}, raw("Job.Run", func(context.Context, message.Message, Emit) { panic("boom") }))
+	var log testkit.Notes
+	k := newKernel(t, &Options{Log: log.Logger()}, raw("Job.Run", func(context.Context, message.Message, Emit) { panic("boom") }))
 	a := answer(t, k, query("1", "Job.Run", `0`))
 	if code, text := read(t, a); code != 500 || text != "Internal error in Job.Run; the kernel's log has the details" {
 		t.Errorf("got %d %s", code, text)
 	}
-	if !log.has("boom", "call_test.go:") {
+	if !log.Has("boom", "call_test.go:") {
 		t.Errorf("the log has %q", &log)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kernos/internal/testkit"
 	"kernos/message"
 )
 
@@ -154,8 +155,8 @@ func TestHandleAnswersForHandlersThatOverstay(t *testing.T) {
 			if willing {
 				s = cooperative("Test.Wait")
 			}
-			var log logbook
-			k := newKernel(t, &Options{Log: log.logger()}, within(time.Minute, s))
+			var log testkit.Notes
+			k := newKernel(t, &Options{Log: log.Logger()}, within(time.Minute, s))
 			start := time.Now()
 			code, text := failure(t, k, query("1", "Test.Wait", `1`))
 			if code != 504 || time.Since(start) != time.Minute {
@@ -164,7 +165,7 @@ func TestHandleAnswersForHandlersThatOverstay(t *testing.T) {
 			if !willing && text != "Test.Wait was not done within 1m0s" {
 				t.Errorf("got %q", text)
 			}
-			if !willing && !log.has("not done in time", "Test.Wait") {
+			if !willing && !log.Has("not done in time", "Test.Wait") {
 				t.Errorf("the log has %q", &log)
 			}
 			close(release)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"kernos/internal/testkit"
 	"kernos/message"
 	"kernos/schema"
 )
@@ -35,13 +36,13 @@ type page struct {
 	Title    string               `json:"title,omitempty"`
 }
 
-func fitKernel(t *testing.T, blobs Blobs, log *logbook) *Kernel {
+func fitKernel(t *testing.T, blobs Blobs, log *testkit.Notes) *Kernel {
 	t.Helper()
 	s := echo("Page.Get")
 	s.Output = schema.Output[page]()
 	s.Aliases = []message.Type{"Page.Fetch"}
 	s.Emits = []EventDefinition{{Type: "Page.Fetched"}}
-	return newKernel(t, &Options{Blobs: blobs, Log: log.logger()}, s)
+	return newKernel(t, &Options{Blobs: blobs, Log: log.Logger()}, s)
 }
 
 func lineLength(m *message.Message) int { return len(message.Append(nil, m)) }
@@ -83,7 +84,7 @@ func TestFitMovesTheLargestDeclaredFieldsToBlobs(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			blobs := new(memoryBlobs)
 			m := reply(c.data)
-			got := fit(fitKernel(t, blobs, new(logbook)), m)
+			got := fit(fitKernel(t, blobs, new(testkit.Notes)), m)
 			if string(got.Data) != c.want {
 				t.Errorf("got %.300s", got.Data)
 			}
@@ -107,13 +108,13 @@ func TestFitKnowsAliases(t *testing.T) {
 	blobs := new(memoryBlobs)
 	m := reply(`{"body":"` + strings.Repeat("b", 20000) + `"}`)
 	m.Type = "Page.Fetch"
-	if got := fit(fitKernel(t, blobs, new(logbook)), m); string(got.Data) != `{"bodyRef":{"scheme":"file","path":"/blobs/1"}}` {
+	if got := fit(fitKernel(t, blobs, new(testkit.Notes)), m); string(got.Data) != `{"bodyRef":{"scheme":"file","path":"/blobs/1"}}` {
 		t.Errorf("got %.300s", got.Data)
 	}
 }
 
 func TestFitFailsWithoutAPlaceForBlobs(t *testing.T) {
-	got := fit(fitKernel(t, nil, new(logbook)), reply(`"`+strings.Repeat("x", 20000)+`"`))
+	got := fit(fitKernel(t, nil, new(testkit.Notes)), reply(`"`+strings.Repeat("x", 20000)+`"`))
 	if code, text := read(t, got); code != 500 || text != "The answer does not fit into a line of 16384 bytes, and this kernel has no place for blobs" {
 		t.Errorf("got %d %s", code, text)
 	}
@@ -128,7 +129,7 @@ func TestFitFailsWithItsBlobs(t *testing.T) {
 		"a field":     `{"body":"` + strings.Repeat("b", 20000) + `"}`,
 		"all of data": `"` + strings.Repeat("b", 20000) + `"`,
 	} {
-		var log logbook
+		var log testkit.Notes
 		got := fit(fitKernel(t, &memoryBlobs{err: errors.New(secret)}, &log), reply(data))
 		if code, _ := read(t, got); code != 500 {
 			t.Errorf("%s: got %d", name, code)
@@ -136,11 +137,11 @@ func TestFitFailsWithItsBlobs(t *testing.T) {
 		if strings.Contains(string(got.Data), "disk full") {
 			t.Errorf("%s: the caller sees %s", name, got.Data)
 		}
-		if !log.has(secret, "Page.Get", "req-1") {
+		if !log.Has(secret, "Page.Get", "req-1") {
 			t.Errorf("%s: the log has %q", name, &log)
 		}
 	}
-	got := fit(fitKernel(t, &memoryBlobs{err: message.Errorf(507, "No room")}, new(logbook)), reply(`"`+strings.Repeat("b", 20000)+`"`))
+	got := fit(fitKernel(t, &memoryBlobs{err: message.Errorf(507, "No room")}, new(testkit.Notes)), reply(`"`+strings.Repeat("b", 20000)+`"`))
 	if code, text := read(t, got); code != 507 || text != "No room" {
 		t.Errorf("got %d %s", code, text)
 	}
@@ -150,7 +151,7 @@ func TestFitFailsWithItsBlobs(t *testing.T) {
 // handler that writes error data by itself can make it that large.
 func TestFitKeepsErrorsErrors(t *testing.T) {
 	for name, blobs := range map[string]Blobs{"with blobs": new(memoryBlobs), "without": nil} {
-		k := fitKernel(t, blobs, new(logbook))
+		k := fitKernel(t, blobs, new(testkit.Notes))
 		m := reply(`{"code":418,"message":"` + strings.Repeat("x", 20000) + `"}`)
 		m.Kind = message.KindError
 		got := fit(k, m)
@@ -169,7 +170,7 @@ func TestFitMakesNoOutcomeOfAnEvent(t *testing.T) {
 	for name, blobs := range map[string]Blobs{"no blobs": nil, "blobs that fail": &memoryBlobs{err: errors.New("full")}} {
 		m := reply(`"` + strings.Repeat("x", 20000) + `"`)
 		m.Kind, m.Type = message.KindEvent, "Page.Fetched"
-		if got := fit(fitKernel(t, blobs, new(logbook)), m); got.Kind.Answers() {
+		if got := fit(fitKernel(t, blobs, new(testkit.Notes)), m); got.Kind.Answers() {
 			t.Errorf("%s: got %s", name, texts([]message.Message{got}))
 		}
 	}
@@ -178,7 +179,7 @@ func TestFitMakesNoOutcomeOfAnEvent(t *testing.T) {
 // A reply that has the reference already must not get it twice.
 func TestFitWritesNoNameTwice(t *testing.T) {
 	m := reply(`{"bodyRef":{"scheme":"file","path":"/a"},"body":"` + strings.Repeat("b", 20000) + `"}`)
-	got := fit(fitKernel(t, new(memoryBlobs), new(logbook)), m)
+	got := fit(fitKernel(t, new(memoryBlobs), new(testkit.Notes)), m)
 	if err := got.Validate(); err != nil {
 		t.Error(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kernos/internal/testkit"
 	"kernos/message"
 	"kernos/schema"
 )
@@ -79,23 +80,23 @@ type brokenBlobs struct{}
 func (brokenBlobs) Put(context.Context, []byte) (message.BlobPointer, error) { panic("no disk") }
 
 func TestFitComesBackFromBlobsThatPanic(t *testing.T) {
-	var log logbook
-	k := newKernel(t, &Options{Blobs: brokenBlobs{}, Log: log.logger()}, echo("Test.Echo"))
+	var log testkit.Notes
+	k := newKernel(t, &Options{Blobs: brokenBlobs{}, Log: log.Logger()}, echo("Test.Echo"))
 	m := message.Message{Kind: message.KindReply, Type: "Test.Echo", Data: []byte(`"` + strings.Repeat("x", 100) + `"`)}
 	got := k.Fit(t.Context(), m, 50, func(m *message.Message) int { return len(m.Data) })
-	if code, _ := read(t, got); code != 500 || !log.has("no disk") {
+	if code, _ := read(t, got); code != 500 || !log.Has("no disk") {
 		t.Errorf("got %s, and in the log %s", got.Data, &log)
 	}
 }
 
 func TestCheckingThatPanicsIsA500(t *testing.T) {
-	var log logbook
+	var log testkit.Notes
 	s := echo("Test.Echo")
-	k := newKernel(t, &Options{Log: log.logger()}, s, echo("Test.Other"))
+	k := newKernel(t, &Options{Log: log.Logger()}, s, echo("Test.Other"))
 	// A schema that can't be used, in a place where none should be.
 	registered, _ := k.Registry().Lookup("Test.Echo")
 	registered.Input = schema.Input[chain]()
-	if code, _ := failure(t, k, query("1", "Test.Echo", `1`)); code != 500 || !log.has("contains itself") {
+	if code, _ := failure(t, k, query("1", "Test.Echo", `1`)); code != 500 || !log.Has("contains itself") {
 		t.Errorf("got %d, and in the log %s", code, &log)
 	}
 	if a := answer(t, k, query("2", "Test.Other", `2`)); string(a.Data) != "2" {
@@ -192,14 +193,14 @@ func TestInputThatCanNotBeDecodedStaysSecret(t *testing.T) {
 	type in struct {
 		When time.Time `json:"when" jsonschema:"writeOnly=true"`
 	}
-	var log logbook
-	k := newKernel(t, &Options{Log: log.logger()}, Query(Definition{Type: "Test.Read", Summary: "Read."},
+	var log testkit.Notes
+	k := newKernel(t, &Options{Log: log.Logger()}, Query(Definition{Type: "Test.Read", Summary: "Read."},
 		func(context.Context, in) (string, error) { return "", nil }))
 	code, text := failure(t, k, query("1", "Test.Read", `{"when":"2016-12-31t23:59:59z"}`)) // fine by RFC 3339, not by Go
 	if code != 422 || text != "Schema validation failed: Test.Read can't read its input at /when" {
 		t.Errorf("got %d %s", code, text)
 	}
-	if !log.has("2016") {
+	if !log.Has("2016") {
 		t.Errorf("the operator sees %s", &log)
 	}
 }

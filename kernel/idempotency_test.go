@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kernos/internal/testkit"
 	"kernos/message"
 	"kernos/schema"
 	"kernos/store"
@@ -311,9 +312,9 @@ func TestALargeOutcomeIsKeptWithoutItsSecrets(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := storetest.NewMemory()
-			var log logbook
+			var log testkit.Notes
 			sys := asCommand(raw("Test.Large", func(_ context.Context, m message.Message, emit Emit) { emit(m.Reply([]byte(c.reply))) }))
-			k := newKernel(t, &Options{Store: s, Blobs: c.blobs, Log: log.logger()}, sys)
+			k := newKernel(t, &Options{Store: s, Blobs: c.blobs, Log: log.Logger()}, sys)
 			if got := ask(k, keyed("a", "Test.Large", `0`, "k")); string(got[0].Data) != c.reply {
 				t.Errorf("got %.100s", got[0].Data)
 			}

@@ -1,12 +1,10 @@
 package kernel
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -129,37 +127,6 @@ func texts(all []message.Message) string {
 		fmt.Fprintf(&b, "\n\t%s", message.Append(nil, &all[i]))
 	}
 	return b.String()
-}
-
-// A logbook is what the operator sees.
-type logbook struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *logbook) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *logbook) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
-
-func (l *logbook) has(parts ...string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, p := range parts {
-		if !strings.Contains(l.buf.String(), p) {
-			return false
-		}
-	}
-	return true
-}
-
-func (l *logbook) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
 }
 
 // A connection is a Source that a test feeds. Like a real one it reuses the memory

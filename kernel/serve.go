@@ -42,13 +42,20 @@ func (r *Refused) Error() string { return r.Err.Error() }
 // [Leaver] has left, nobody waits for the answers: queries that still run are cancelled,
 // and commands are completed.
 func (k *Kernel) Serve(ctx context.Context, src Source) error {
-	s := &session{k: k, ctx: ctx, src: src, begun: time.Now(), ended: make(chan error, 1), running: make(map[message.ID]*call)}
+	ended := make(chan error, 1)
+	k.Start(ctx, src, func(err error) { ended <- err })
+	return <-ended
+}
+
+// Start is [Kernel.Serve] for somebody who does not wait: it returns at once, and ended is
+// called with the error at the end. A connection that is idle has one goroutine.
+func (k *Kernel) Start(ctx context.Context, src Source, ended func(error)) {
+	s := &session{k: k, ctx: ctx, src: src, begun: time.Now(), ended: ended, running: make(map[message.ID]*call)}
 	s.inquiries.gone = make(chan struct{})
 	if a, ok := src.(Asked); ok {
 		a.Asked(s.inquiries.serves)
 	}
 	s.asking, s.abandon = context.WithCancel(ctx)
-	defer s.abandon()
 	if c, ok := src.(Controller); ok {
 		s.places, s.mute = c.Serving(s.cancel), true
 	}
@@ -59,23 +66,30 @@ func (k *Kernel) Serve(ctx context.Context, src Source) error {
 	s.box = newOutbox(k, flush)
 	s.box.at, _ = src.(Prompter)
 	k.sessions.add(s)
-	defer k.sessions.remove(s)
 	go s.turn()
-	err := <-s.ended
+}
+
+// end ends the session when its source has: what is under way is answered first. It is called
+// by whoever has the turn.
+func (s *session) end(err error) {
 	s.inquiries.close()
+	stopWatching := func() {}
 	if err != io.EOF {
 		s.abandon()
 	} else if s.busy() {
-		defer s.watchPeer()()
+		stopWatching = s.watchPeer()
 	}
 	s.aside.Wait()
 	s.later.forget()
 	s.stopWatch()
 	s.box.close()
+	stopWatching()
+	s.k.sessions.remove(s)
+	s.abandon()
 	if err == io.EOF {
 		err = nil
 	}
-	return err
+	s.ended(err)
 }
 
 // busy reports whether calls run aside, or wait for their turn.
@@ -150,7 +164,7 @@ type session struct {
 	abandon func()          // ends it
 	src     Source
 	begun   time.Time
-	ended   chan error // gets the source's error, once
+	ended   func(error) // is told of the end
 
 	taken atomic.Uint64 // messages that came
 	box   *outbox       // what goes to the connection
@@ -203,7 +217,7 @@ func (s *session) turnWith(m message.Message, send Emit, err error) {
 		if err != nil {
 			left = true
 			if err != errWorkedOff {
-				s.ended <- err
+				s.end(err)
 			}
 			return
 		}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"kernos/internal/testkit"
 	"kernos/message"
 )
 
@@ -123,8 +124,8 @@ func TestTypedSyscallsFailWithTheErrorOfTheirFunction(t *testing.T) {
 		{"any other error", errors.New(secret), 500, "Internal error; the kernel's log has the details", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var log logbook
-			k := newKernel(t, &Options{Log: log.logger()}, Command(Definition{Type: "Test.Fail", Summary: "Fail."},
+			var log testkit.Notes
+			k := newKernel(t, &Options{Log: log.Logger()}, Command(Definition{Type: "Test.Fail", Summary: "Fail."},
 				func(context.Context, struct{}) (string, error) { return "", c.err }))
 			a := answer(t, k, command("req-1", "Test.Fail", `{}`))
 			code, text := read(t, a)
@@ -134,7 +135,7 @@ func TestTypedSyscallsFailWithTheErrorOfTheirFunction(t *testing.T) {
 			if strings.Contains(string(a.Data), secret) {
 				t.Errorf("the caller sees %s", a.Data)
 			}
-			if c.logged != log.has(secret, "Test.Fail", "req-1") {
+			if c.logged != log.Has(secret, "Test.Fail", "req-1") {
 				t.Errorf("the log has %q", &log)
 			}
 			if !c.logged && log.String() != "" {
@@ -145,13 +146,13 @@ func TestTypedSyscallsFailWithTheErrorOfTheirFunction(t *testing.T) {
 }
 
 func TestTypedSyscallsThatCantWriteTheirOutputFail(t *testing.T) {
-	var log logbook
-	k := newKernel(t, &Options{Log: log.logger()}, Query(Definition{Type: "Test.Nan", Summary: "Fail."},
+	var log testkit.Notes
+	k := newKernel(t, &Options{Log: log.Logger()}, Query(Definition{Type: "Test.Nan", Summary: "Fail."},
 		func(context.Context, struct{}) (float64, error) { return math.NaN(), nil }))
 	if code, _ := failure(t, k, query("1", "Test.Nan", `{}`)); code != 500 {
 		t.Errorf("got %d", code)
 	}
-	if !log.has("NaN") {
+	if !log.Has("NaN") {
 		t.Errorf("the log has %q", &log)
 	}
 }

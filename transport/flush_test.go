@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kernos/internal/testkit"
 	"kernos/kernel"
 	"kernos/message"
 )
@@ -28,7 +29,7 @@ func blocking(release <-chan struct{}) kernel.Syscall {
 // conversation serves a pipe inside a bubble.
 type conversation struct {
 	in   *io.PipeWriter
-	out  screen
+	out  testkit.Notes
 	done chan error
 }
 

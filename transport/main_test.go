@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -114,22 +113,4 @@ func briefs(t *testing.T, lines []string) string {
 		all[i] = brief(t, l)
 	}
 	return strings.Join(all, "\n")
-}
-
-// A screen is a writer that somebody watches.
-type screen struct {
-	mu  sync.Mutex
-	buf strings.Builder
-}
-
-func (s *screen) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.buf.Write(p)
-}
-
-func (s *screen) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.buf.String()
 }

@@ -73,7 +73,18 @@ type stream struct {
 // the input.
 func Serve(ctx context.Context, k *kernel.Kernel, in io.Reader, out io.Writer, opts *Options) (Result, error) {
 	s := newStream(ctx, k, in, out, opts)
-	err := k.Serve(ctx, s)
+	return s.close(k.Serve(ctx, s))
+}
+
+// Start is [Serve] for somebody who does not wait: it returns at once, and ended is called
+// at the end.
+func Start(ctx context.Context, k *kernel.Kernel, in io.Reader, out io.Writer, opts *Options, ended func(Result, error)) {
+	s := newStream(ctx, k, in, out, opts)
+	k.Start(ctx, s, func(err error) { ended(s.close(err)) })
+}
+
+// close writes what waits, and says how the conversation went that err has ended.
+func (s *stream) close(err error) (Result, error) {
 	if closeErr := s.out.Close(); closeErr != nil {
 		err = &WriteError{closeErr}
 	}

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/crypto/ssh/agent"
 
 	"kernos/internal/sealed"
+	"kernos/internal/testkit"
 	"kernos/kernel"
 	"kernos/message"
 )
@@ -71,30 +72,12 @@ type world struct {
 	t      testing.TB
 	ring   *Keyring
 	kernel *kernel.Kernel
-	log    *logged
-}
-
-// logged is what the operator reads.
-type logged struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logged) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
-}
-
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
+	log    *testkit.Notes
 }
 
 func newWorld(t testing.TB, opts Options) *world {
 	t.Helper()
-	log := new(logged)
+	log := new(testkit.Notes)
 	opts.Log = slog.New(slog.NewTextHandler(io.Writer(log), nil))
 	w := &world{t: t, ring: New(&opts), log: log}
 	t.Cleanup(w.ring.Close)

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
-	"io"
 	"strings"
 	"testing"
 
@@ -20,29 +18,9 @@ func TestAStoreThatIsInUseIsWaitedFor(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHouse(t)
-			holder := h.command("pipe", "--inline", "--journal")
-			in, err := holder.StdinPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			out, err := holder.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := holder.Start(); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := io.WriteString(in, ping); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
-				t.Fatal(err)
-			}
+			_, release := h.hold()
 			released := make(chan error, 1)
-			go func() {
-				err := in.Close()
-				released <- errors.Join(err, holder.Wait())
-			}()
+			go func() { released <- release() }()
 			got, notes, status := run(h)
 			if status != 0 || !strings.Contains(got, `"type":"Ping"`) {
 				t.Errorf("status %d: %s%s", status, got, notes)

@@ -409,36 +409,41 @@ func TestALogThatCanNotBeWritten(t *testing.T) {
 	}
 }
 
+// hold makes another process have the store. What it returns is its process, and what lets it
+// end, and with it the store go.
+func (h *house) hold() (pid int, release func() error) {
+	h.t.Helper()
+	holder := h.command("pipe", "--inline", "--journal")
+	in, err := holder.StdinPipe()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	out, err := holder.StdoutPipe()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if err := holder.Start(); err != nil {
+		h.t.Fatal(err)
+	}
+	if _, err := io.WriteString(in, ping); err != nil {
+		h.t.Fatal(err)
+	}
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		h.t.Fatal(err)
+	}
+	return holder.Process.Pid, func() error { return errors.Join(in.Close(), holder.Wait()) }
+}
+
 // A daemon that can't start says why to whoever wanted it.
 func TestWhyADaemonDoesNotStart(t *testing.T) {
 	h := newHouse(t)
 	// Somebody else has the store.
-	holder := h.command("pipe", "--inline", "--journal")
-	in, err := holder.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := holder.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := holder.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.WriteString(in, ping); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
-		t.Fatal(err)
-	}
+	pid, release := h.hold()
 	_, notes, status := h.run(ping)
-	if want := fmt.Sprintf("is in use by kernos pipe (process %d", holder.Process.Pid); status != exitUnreachable || !strings.HasPrefix(notes, "kernos: the daemon did not start: The store in ") || !strings.Contains(notes, want) {
+	if want := fmt.Sprintf("is in use by kernos pipe (process %d", pid); status != exitUnreachable || !strings.HasPrefix(notes, "kernos: the daemon did not start: The store in ") || !strings.Contains(notes, want) {
 		t.Errorf("status %d: %s", status, notes)
 	}
-	if err := in.Close(); err != nil {
-		t.Error(err)
-	}
-	if err := holder.Wait(); err != nil {
+	if err := release(); err != nil {
 		t.Error(err)
 	}
 	// A mistake in the configuration.

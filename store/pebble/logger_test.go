@@ -1,10 +1,8 @@
 package pebble
 
 import (
-	"bytes"
 	"log/slog"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 
@@ -15,27 +13,9 @@ import (
 	"kernos/internal/testkit"
 )
 
-// A paper is what a log is written to.
-type paper struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (p *paper) Write(b []byte) (int, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.text.Write(b)
-}
-
-func (p *paper) String() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.text.String()
-}
-
 // An operator reads what is wrong, and not where in the library it was noticed.
 func TestTheLogSaysTheCauseInALine(t *testing.T) {
-	var said paper
+	var said testkit.Notes
 	f := &fault{err: syscall.ENOSPC, match: onTables}
 	e := mustOpen(t, "store", &Options{
 		FS:  errorfs.Wrap(vfs.NewMem(), f),

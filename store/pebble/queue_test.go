@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
+	"kernos/internal/testkit"
 	"kernos/store"
 )
 
@@ -122,15 +122,7 @@ func TestWhatGathersIsGivenTogether(t *testing.T) {
 		t.Errorf("%d groups are given, and %d batches gather", given, gathers)
 	}
 	large := apply(t, e, "m/large", strings.Repeat("x", 40<<10)) // too much for the first table
-	for range 10_000 {                                           // the giver may take a moment
-		if e.queue.settled() {
-			break
-		}
-		runtime.Gosched()
-	}
-	if !e.queue.settled() {
-		t.Error("a lot gathers")
-	}
+	testkit.Until(t, "a lot does not gather", e.queue.settled)
 	g.Unlock()
 	if err := wait(large); err != nil {
 		t.Error(err)

@@ -147,7 +147,7 @@ func TestOneThatDisconnectsInTheMiddleLeavesNothingBehind(t *testing.T) {
 
 // perConnection is what one of many connections costs this process, in bytes: the heap and
 // the stacks of the server's side.
-func perConnection(t *testing.T, n int, most float64, use func(p *peer)) float64 {
+func perConnection(t *testing.T, n int, use func(p *peer)) float64 {
 	t.Helper()
 	d := start(t, newKernel(t, nil), nil)
 	measure := func() uint64 {
@@ -171,22 +171,34 @@ func perConnection(t *testing.T, n int, most float64, use func(p *peer)) float64
 	}
 	testkit.Until(t, "all are served", func() bool { return d.s.Stats().Connections == n })
 	// What was done for them last takes a moment to end.
-	var cost float64
-	testkit.Until(t, "a connection costs little", func() bool {
-		cost = (float64(measure()) - float64(before)) / float64(n)
-		return cost <= most
+	last, still := 0, 0
+	testkit.Until(t, "nothing moves", func() bool {
+		if now := runtime.NumGoroutine(); now != last {
+			last, still = now, 0
+		}
+		still++
+		return still > 20
 	})
+	after := measure()
 	for _, c := range peers {
 		_ = c.Close()
 	}
 	testkit.Until(t, "all are gone", func() bool { return d.s.Stats().Connections == 0 })
-	return cost
+	return (float64(after) - float64(before)) / float64(n)
 }
 
 // The figures include the client's side of every connection, which lies in this process.
 func TestIdleConnectionsAreCheap(t *testing.T) {
 	const n, most = 400, 20_000
-	t.Logf("a connection that was never used costs %.0f bytes", perConnection(t, n, most, nil))
+	costs := func(what string, use func(p *peer)) {
+		t.Helper()
+		got := perConnection(t, n, use)
+		t.Logf("%s costs %.0f bytes", what, got)
+		if got > most {
+			t.Errorf("%s costs more than %d bytes", what, most)
+		}
+	}
+	costs("a connection that was never used", nil)
 	once := func(p *peer) {
 		p.say(ping("1"))
 		buf := make([]byte, 4096)
@@ -194,7 +206,7 @@ func TestIdleConnectionsAreCheap(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	t.Logf("a connection that was used once costs %.0f bytes", perConnection(t, n, most, once))
+	costs("a connection that was used once", once)
 	busy := func(p *peer) {
 		lines := strings.Repeat(ping("1"), 1500)
 		go p.say(lines)
@@ -207,5 +219,5 @@ func TestIdleConnectionsAreCheap(t *testing.T) {
 			left -= strings.Count(string(buf[:n]), "\n")
 		}
 	}
-	t.Logf("a connection that was busy once costs %.0f bytes", perConnection(t, n, most, busy))
+	costs("a connection that was busy once", busy)
 }

@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,26 +14,6 @@ import (
 	"kernos/kernel"
 	"kernos/message"
 )
-
-// A logbook is what the operator sees.
-type logbook struct {
-	mu  sync.Mutex
-	all strings.Builder
-}
-
-func (l *logbook) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.all.Write(p)
-}
-
-func (l *logbook) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
-
-func (l *logbook) has(text string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Contains(l.all.String(), text)
-}
 
 // large returns syscalls that answer with much, one of them slowly.
 func large() []kernel.Syscall {
@@ -50,8 +28,8 @@ func large() []kernel.Syscall {
 // A peer that takes nothing is closed after a while, whether it is sending or waits, and its
 // neighbours do not notice.
 func TestThoseThatNeverReadAreClosed(t *testing.T) {
-	log := new(logbook)
-	d := start(t, newKernel(t, nil, large()...), &Options{Stall: 100 * time.Millisecond, Log: log.logger()})
+	log := new(testkit.Notes)
+	d := start(t, newKernel(t, nil, large()...), &Options{Stall: 100 * time.Millisecond, Log: log.Logger()})
 	var deaf []*peer
 	for i := range 4 {
 		p := d.dial()
@@ -70,7 +48,7 @@ func TestThoseThatNeverReadAreClosed(t *testing.T) {
 	}
 	works(t, d, "during")
 	testkit.Until(t, "all of them are closed", func() bool { return d.s.Stats().Stalled == 4 && d.s.Stats().Connections == 0 })
-	if !log.has("a connection was closed: it did not take what was sent to it") {
+	if !log.Has("a connection was closed: it did not take what was sent to it") {
 		t.Error("the operator is not told")
 	}
 	works(t, d, "after")

@@ -304,34 +304,46 @@ func (s *Server) admit(work context.Context, conn *net.UnixConn) {
 		s.tooMany(link)
 		return
 	}
-	s.running.Go(func() {
-		defer func() {
-			s.mu.Lock()
-			delete(s.links, link)
-			if beyond {
-				s.operators--
-			}
-			s.mu.Unlock()
-			select {
-			case s.gone <- struct{}{}:
-			default:
-			}
-		}()
+	s.running.Add(1)
+	ended := func() {
+		s.mu.Lock()
+		delete(s.links, link)
+		if beyond {
+			s.operators--
+		}
+		s.mu.Unlock()
+		select {
+		case s.gone <- struct{}{}:
+		default:
+		}
+		s.running.Done()
+	}
+	go func() {
 		if beyond {
 			s.attend(work, link)
-		} else {
-			s.serve(work, link)
+			ended()
+			return
 		}
+		s.serve(work, link, ended)
+	}()
+}
+
+// serve begins to serve a connection. At its end, ended is called.
+func (s *Server) serve(ctx context.Context, l *link, ended func()) {
+	if !s.authenticated(l) {
+		_ = l.conn.Close()
+		ended()
+		return
+	}
+	transport.Start(ctx, s.k, l, l, l.options(), func(_ transport.Result, err error) {
+		s.part(l, err)
+		_ = l.conn.Close()
+		ended()
 	})
 }
 
-// serve serves one connection to its end.
-func (s *Server) serve(ctx context.Context, l *link) {
-	defer func() { _ = l.conn.Close() }()
-	if !s.authenticated(l) {
-		return
-	}
-	_, err := transport.Serve(ctx, s.k, l, l, l.options())
+// part tells the peer of a connection why it ends, if it can't know.
+func (s *Server) part(l *link, err error) {
 	switch {
 	case err == nil && l.interrupted():
 		l.refuse(errStopping)

@@ -1,7 +1,6 @@
 package unix
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -10,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,32 +16,14 @@ import (
 	"kernos/internal/testkit"
 )
 
-// notes is a log that is read while it is written.
-type notes struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (n *notes) Write(p []byte) (int, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.text.Write(p)
-}
-
-func (n *notes) String() string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.text.String()
-}
-
 // tended is a daemon in a directory of its own that looks after its socket all the time.
-func tended(t *testing.T) (*daemon, *notes) {
+func tended(t *testing.T) (*daemon, *testkit.Notes) {
 	t.Helper()
 	dir := filepath.Join(shortDir(t), "kernos")
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	log := new(notes)
+	log := new(testkit.Notes)
 	d := startAt(t, filepath.Join(dir, "a.sock"), Info{}, newKernel(t, nil), &Options{Log: slog.New(slog.NewTextHandler(log, nil))},
 		func(s *Server) { s.tendEvery = time.Millisecond })
 	return d, log
@@ -123,7 +103,7 @@ func TestASocketThatCantBeMadeAgainIsTriedOn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		log := new(notes)
+		log := new(testkit.Notes)
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() {
