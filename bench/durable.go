@@ -3,11 +3,14 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -333,6 +336,49 @@ func fsyncs(dir string, count int) (float64, error) {
 	return float64(count) / time.Since(begin).Seconds(), nil
 }
 
+// A way is one to set keys: over the kernel, and with the library alone.
+type way struct {
+	name string
+	talk func(*place) (float64, error)
+	give func(dir string, batches []store.Batch) (float64, error)
+}
+
+// measure gives a new kernel something to do, and the same batches to a new store of the
+// library alone, in turn. It returns what both do a second when they are at the median of
+// their ratios.
+func (w *way) measure(dir string, record bool) (ours, alone float64, err error) {
+	const rounds = 3
+	batches, err := batchesOf(filepath.Join(dir, "batches"), record, w.talk)
+	if err != nil {
+		return 0, 0, err
+	}
+	pairs := make([][2]float64, rounds)
+	for i := range pairs {
+		under := filepath.Join(dir, fmt.Sprint(i))
+		if pairs[i][0], err = once(filepath.Join(under, "kernel"), record, w.talk); err != nil {
+			return 0, 0, err
+		}
+		if pairs[i][1], err = w.give(filepath.Join(under, "alone"), batches); err != nil {
+			return 0, 0, err
+		}
+		if err := os.RemoveAll(under); err != nil {
+			return 0, 0, err
+		}
+	}
+	slices.SortFunc(pairs, func(a, b [2]float64) int { return cmp.Compare(a[0]/a[1], b[0]/b[1]) })
+	return pairs[rounds/2][0], pairs[rounds/2][1], nil
+}
+
+// once gives a new kernel something to do.
+func once(dir string, record bool, talk func(*place) (float64, error)) (float64, error) {
+	p, err := newPlace(dir, record)
+	if err != nil {
+		return 0, err
+	}
+	rate, err := talk(p)
+	return rate, errors.Join(err, p.close())
+}
+
 // durable measures commands that change something, beside what the disk and the engine do
 // alone.
 func durable(out io.Writer) error {
@@ -341,65 +387,39 @@ func durable(out io.Writer) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	const writers, each, stream, alone = 64, 1600, 100_000, 3000
+	const writers, each, stream, alone = 64, 3200, 300_000, 3000
 	fmt.Fprintf(out, "\nMemory.Set, durable when it is answered (a second)\n")
 	single, crowd := setsOf(1, benchKeys, alone), setsOf(writers, benchKeys/writers, each)
-	fresh, burst := setsOf(writers, each/4, each/4), setLines("/bench/pipe", benchKeys, stream)
+	fresh, burst := setsOf(writers, each/2, each/2), setLines("/bench/pipe", benchKeys, stream)
+	crowded := func(dir string, batches []store.Batch) (float64, error) { return engineAlone(dir, batches, writers) }
+	ways := []way{
+		{"one connection, pipelined", func(p *place) (float64, error) { return p.pipelined(burst) }, enginePipelined},
+		{fmt.Sprintf("%d connections", writers), func(p *place) (float64, error) { return p.sequential(crowd) }, crowded},
+		{fmt.Sprintf("%d connections, keys that are new", writers), func(p *place) (float64, error) { return p.sequential(fresh) }, crowded},
+	}
 	for _, record := range []bool{false, true} {
-		under := func(name string) string { return filepath.Join(dir, fmt.Sprint(name, record)) }
-		disk, err := fsyncs(dir, alone)
-		if err != nil {
-			return err
-		}
-		p, err := newPlace(under("kernel"), record)
-		if err != nil {
-			return err
-		}
-		one, err := p.sequential(single)
-		if err != nil {
-			return err
-		}
-		// of talks to the kernel, and then gives the same batches to the library alone.
-		of := func(name string, talk func(*place) (float64, error), give func(string, []store.Batch) (float64, error)) (ours, alone float64, err error) {
-			if ours, err = talk(p); err != nil {
-				return 0, 0, err
-			}
-			batches, err := batchesOf(under(name), record, talk)
-			if err != nil {
-				return 0, 0, err
-			}
-			alone, err = give(under(name+"-alone"), batches)
-			return ours, alone, err
-		}
-		crowded := func(dir string, batches []store.Batch) (float64, error) { return engineAlone(dir, batches, writers) }
-		many, engine, err := of("crowd", func(p *place) (float64, error) { return p.sequential(crowd) }, crowded)
-		if err != nil {
-			return err
-		}
-		first, engineFirst, err := of("fresh", func(p *place) (float64, error) { return p.sequential(fresh) }, crowded)
-		if err != nil {
-			return err
-		}
-		piped, ahead, err := of("burst", func(p *place) (float64, error) { return p.pipelined(burst) }, enginePipelined)
-		if err != nil {
-			return err
-		}
-		if err := p.close(); err != nil {
-			return err
-		}
 		title := "without a journal"
 		if record {
 			title = "with a journal"
 		}
 		fmt.Fprintf(out, "%s:\n", title)
+		disk, err := fsyncs(dir, alone)
+		if err != nil {
+			return err
+		}
+		one, err := once(filepath.Join(dir, "one", title), record, func(p *place) (float64, error) { return p.sequential(single) })
+		if err != nil {
+			return err
+		}
 		fmt.Fprintf(out, "  floor: write and fsync of 300 B          %8.0f\n", disk)
 		fmt.Fprintf(out, "  one connection, one at a time            %8.0f   %.2f × the time of the floor\n", one, disk/one)
-		compare := func(name string, ours, alone float64) {
-			fmt.Fprintf(out, "  %-40s %8.0f   %.2f of the same batches and syncs by Pebble alone, %.0f\n", name, ours, ours/alone, alone)
+		for i := range ways {
+			ours, alone, err := ways[i].measure(filepath.Join(dir, title, fmt.Sprint(i)), record)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(out, "  %-40s %8.0f   %.2f of the same batches and syncs by Pebble alone, %.0f\n", ways[i].name, ours, ours/alone, alone)
 		}
-		compare("one connection, pipelined", piped, ahead)
-		compare(fmt.Sprintf("%d connections", writers), many, engine)
-		compare(fmt.Sprintf("%d connections, keys that are new", writers), first, engineFirst)
 	}
 	return nil
 }
