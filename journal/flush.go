@@ -148,7 +148,7 @@ func (j *Journal) writeSome(most int) (int, error) {
 	}
 	for _, p := range bufs.pages {
 		j.waiting -= p.size()
-		if cap(p.heads)+cap(p.data) <= 4*pageSize && len(j.spare) < maxSparePages {
+		if p.space() <= 4*pageSize && len(j.spare) < maxSparePages {
 			p.reset()
 			j.spare = append(j.spare, p)
 		}
@@ -177,10 +177,11 @@ func (j *Journal) write(pages []*page) (totals, error) {
 	bufs.stored, bufs.keys, bufs.blocks = bufs.stored[:0], bufs.keys[:0], bufs.blocks[:0]
 	bufs.names, bufs.ends, bufs.seqs = bufs.names[:0], bufs.ends[:0], bufs.seqs[:0]
 	for _, p := range pages {
-		for _, t := range p.tails {
-			b.Delete(t.key)
+		for i := range p.tails {
+			t := &p.tails[i]
+			b.Delete(t.key[:])
 			if t.data != nil && j.opts.BlobUnrefs != nil {
-				j.opts.BlobUnrefs(b, t.data, t.key)
+				j.opts.BlobUnrefs(b, t.data, t.key[:])
 			}
 		}
 		if p.count == 0 {

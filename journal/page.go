@@ -74,14 +74,20 @@ type page struct {
 
 // besides is a tail: a record beside a batch.
 type besides struct {
-	key  []byte
+	key  tailKey
 	data []byte // if they mention blobs
 }
 
 func (p *page) size() int { return len(p.heads) + len(p.data) }
 
+// space is how many bytes the page takes, filled or not.
+func (p *page) space() int { return cap(p.heads) + cap(p.data) }
+
 // reset makes an empty page of one that has been written.
-func (p *page) reset() { *p = page{heads: p.heads[:0], data: p.data[:0], head: p.head} }
+func (p *page) reset() {
+	clear(p.tails) // with what they mention
+	*p = page{heads: p.heads[:0], data: p.data[:0], head: p.head, tails: p.tails[:0]}
+}
 
 // An item is a record on its way into a page: a message with the data that may be recorded.
 type item struct {

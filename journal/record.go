@@ -5,6 +5,7 @@ import (
 	crand "crypto/rand"
 	"encoding/binary"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -194,36 +195,38 @@ func (j *Journal) confess() {
 // RecordWith implements [kernel.Recorder]. Its error is that of apply. If nobody has asked for
 // what happens, the first record is empty.
 func (j *Journal) RecordWith(b *store.Batch, rs []kernel.Record, apply func() error) error {
-	now := time.Now()
-	items := make([]item, 0, len(rs))
-	first, size := 0, 0 // of items that has not been recorded yet; of their data
+	d := drafts.Get().(*draft)
+	defer d.free()
+	first := 0 // of items that has not been recorded yet
 	for i := range rs {
 		if !recorded(&rs[i]) {
 			continue
 		}
-		items = append(items, newItem(&rs[i]))
-		size += len(items[len(items)-1].data)
+		d.items = append(d.items, newItem(&rs[i]))
 		if i == 0 {
 			first = 1
 		}
 	}
-	if len(items) == 0 {
+	if len(d.items) == 0 {
 		return apply()
 	}
-	tail := page{heads: make([]byte, 0, 160*len(items)), head: make([]byte, 0, 160), data: make([]byte, 0, size)}
-	for i := range items {
-		tail.add(now.UnixMilli(), &items[i])
+	now := time.Now()
+	at := now.UnixMilli()
+	for i := range d.items {
+		d.tail.add(at, &d.items[i])
 	}
-	k := j.tailKey(now)
+	d.key = j.tailKey(now)
+	d.stored = d.tail.append(d.stored)
 	ops := len(b.Ops)
-	b.Set(k, tail.append(nil))
-	beside := besides{key: k}
-	if j.opts.BlobRefs != nil && j.opts.BlobPath != "" && bytes.Contains(tail.data, []byte(j.opts.BlobPath)) {
-		j.opts.BlobRefs(b, tail.data, k)
-		beside.data = tail.data
+	b.Set(d.key[:], d.stored)
+	beside := besides{key: d.key}
+	if j.opts.BlobRefs != nil && j.opts.BlobPath != "" && bytes.Contains(d.tail.data, []byte(j.opts.BlobPath)) {
+		beside.data = bytes.Clone(d.tail.data)
+		j.opts.BlobRefs(b, beside.data, d.key[:])
 	}
-	if err := apply(); err != nil {
-		b.Ops = b.Ops[:ops]
+	err := apply()
+	b.Ops = b.Ops[:ops]
+	if err != nil {
 		return err
 	}
 	j.mu.Lock()
@@ -231,8 +234,8 @@ func (j *Journal) RecordWith(b *store.Batch, rs []kernel.Record, apply func() er
 	if j.closed || j.waiting >= maxWaiting && !j.waitForRoom() {
 		return nil // the tail stays, and becomes a page when the journal is opened again
 	}
-	for i := range items[first:] {
-		j.append(now.UnixMilli(), &items[first+i])
+	for i := range d.items[first:] {
+		j.append(at, &d.items[first+i])
 	}
 	// A page that is written later than all of them lets go of the tail.
 	if j.open == nil {
@@ -242,13 +245,41 @@ func (j *Journal) RecordWith(b *store.Batch, rs []kernel.Record, apply func() er
 	return nil
 }
 
-// tailKey returns a key that no other tail has and that sorts by time.
-func (j *Journal) tailKey(now time.Time) []byte {
+// A draft is a tail while it is made, and what it is made of. It is used again.
+type draft struct {
+	items  []item
+	tail   page
+	key    tailKey
+	stored []byte
+}
+
+var drafts = sync.Pool{New: func() any { return new(draft) }}
+
+// maxDraft is how many bytes a draft may have that is used again.
+const maxDraft = 64 << 10
+
+func (d *draft) free() {
+	if cap(d.stored)+d.tail.space() > maxDraft {
+		return
+	}
+	clear(d.items)
+	d.items, d.stored = d.items[:0], d.stored[:0]
+	d.tail.reset()
+	drafts.Put(d)
+}
+
+// A tailKey is the key of a tail. No other tail has it, and it sorts by time.
+type tailKey [2 + 8 + 8]byte
+
+func (j *Journal) tailKey(now time.Time) (k tailKey) {
 	j.mu.Lock()
 	j.lastTail = max(j.lastTail+1, now.UnixNano())
 	n := j.lastTail
 	j.mu.Unlock()
-	return append(binary.BigEndian.AppendUint64(key(spaceTails), uint64(n)), j.who[:]...)
+	k[0], k[1] = store.SpaceJournal, spaceTails
+	binary.BigEndian.PutUint64(k[2:], uint64(n))
+	copy(k[10:], j.who[:])
+	return k
 }
 
 func newWho() (who [8]byte) {

@@ -83,6 +83,11 @@ func (j *Journal) readTails() (pages []*page, tails []besides, err error) {
 		if bytes.HasSuffix(e.Key, j.who[:]) {
 			continue // of a batch that was applied since this journal was made
 		}
+		var t besides
+		if len(e.Key) != len(t.key) {
+			return nil, nil, damaged(errPage, "The key of a record beside a batch can't be read")
+		}
+		t.key = tailKey(e.Key)
 		for r, err := range tail.records(0, e.Value) {
 			if err != nil {
 				return nil, nil, damaged(err, "A record beside a batch can't be read")
@@ -105,7 +110,6 @@ func (j *Journal) readTails() (pages []*page, tails []besides, err error) {
 				pages, p = append(pages, p), new(page)
 			}
 		}
-		t := besides{key: bytes.Clone(e.Key)}
 		if j.opts.BlobPath != "" && bytes.Contains(tail.data, []byte(j.opts.BlobPath)) {
 			t.data = bytes.Clone(tail.data)
 		}

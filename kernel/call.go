@@ -56,6 +56,7 @@ type call struct {
 	outcome    message.Message
 
 	confided atomic.Pointer[confidence] // what it was told in confidence; nil until somebody has looked
+	harmless atomic.Bool                // its definition takes nothing out of the request when that is recorded
 
 	effect
 }
@@ -70,6 +71,7 @@ type effect struct {
 	replayed  bool              // the outcome is that of an earlier call
 	overtaken bool              // a condition did not hold: the handler runs again
 	deciding  bool              // the outcome is given, and on its way to the store
+	commit    *store.Commit     // of what was staged
 }
 
 // maxDepth is how deep calls may nest.

@@ -118,12 +118,11 @@ func (c *call) apply(b *store.Batch, m *message.Message) (*store.Commit, error) 
 	if r == nil {
 		return c.k.opts.Store.Apply(b)
 	}
-	var commit *store.Commit
 	err := r.RecordWith(b, c.records(m), func() (err error) {
-		commit, err = c.k.opts.Store.Apply(b)
+		c.commit, err = c.k.opts.Store.Apply(b)
 		return err
 	})
-	return commit, err
+	return c.commit, err
 }
 
 // records is what a call with an effect has recorded of it: the request, the events that

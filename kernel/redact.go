@@ -24,12 +24,21 @@ const (
 // whatever of all this the request of the call has held, in each message of the call and of
 // those that it makes. The message's data is not changed; what is returned may be the same.
 func Redact(r Record) (data json.RawMessage, changed bool) {
-	data, changed = r.redact(look{anywhere: true, clear: true})
 	if r.call == nil {
-		return data, changed
+		return r.redact(look{anywhere: true, clear: true})
 	}
-	if r.Message == &r.call.request && !r.encrypts() {
-		r.call.confide(data, changed)
+	switch requested := r.Message == &r.call.request; {
+	case requested && r.call.harmless.Load():
+		data = r.Message.Data // it has been looked at
+	case requested:
+		if data, changed = r.redact(look{anywhere: true, clear: true}); !changed {
+			r.call.harmless.Store(true)
+		}
+		if !r.encrypts() {
+			r.call.confide(data, changed)
+		}
+	default:
+		data, changed = r.redact(look{anywhere: true, clear: true})
 	}
 	secrets := r.call.confidences()
 	if r.Message.Kind.Asks() {

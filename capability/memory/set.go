@@ -136,7 +136,8 @@ func (m *Memory) change(ctx context.Context, b *store.Batch, key Key, revision u
 	if err := kernel.Stage(ctx, b); err != nil || !kernel.Recorded(ctx) {
 		return err
 	}
-	event := jsonscan.AppendQuoted([]byte(`{"key":`), string(key))
+	event := append(make([]byte, 0, len(key)+64), `{"key":`...)
+	event = jsonscan.AppendQuoted(event, string(key))
 	event = strconv.AppendUint(append(event, `,"revision":`...), revision, 10)
 	if deleted {
 		event = append(event, `,"deleted":true`...)
