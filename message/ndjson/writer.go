@@ -74,7 +74,8 @@ func (w *Writer) End(buf []byte) {
 		buf = buf[:0]
 	}
 	w.buf = buf
-	if len(buf) > 0 && !w.armed {
+	held := w.held.Load() != 0 // somebody is going to push
+	if len(buf) > 0 && !w.armed && !held {
 		w.armed = true
 		if w.timer == nil {
 			w.timer = time.AfterFunc(maxDelay, w.late)
@@ -84,7 +85,7 @@ func (w *Writer) End(buf []byte) {
 	}
 	full := len(buf) >= highWater
 	w.mu.Unlock()
-	if full && w.held.Load() == 0 {
+	if full && !held {
 		_ = w.Flush()
 	}
 }
