@@ -60,6 +60,7 @@ type stream struct {
 
 	in     *ndjson.Reader
 	either *osevent.Either
+	latest atomic.Bool // whoever has called Next is at work, and nothing else has come
 
 	out     *ndjson.Writer
 	errors  atomic.Int64
@@ -147,7 +148,9 @@ func (s *stream) Next() (message.Message, kernel.Emit, error) {
 	if err := s.out.Err(); err != nil {
 		return message.Message{}, nil, &WriteError{err} // nobody listens
 	}
+	s.latest.Store(false)
 	line, err := s.in.Next()
+	s.latest.Store(s.in.Buffered() == 0)
 	if _, tooLong := err.(*ndjson.TooLong); s.opts.Pace != nil && (err == nil || tooLong) {
 		s.opts.Pace()
 	}
@@ -290,17 +293,26 @@ func (s *stream) outward(m *message.Message) {
 	}
 }
 
-// end ends a line. Outcomes wait for others to be written with them; events and requests
-// are for somebody who waits.
+// end ends a line. Outcomes wait for others to be written with them if more may follow at
+// once; events and requests are for somebody who waits.
 func (s *stream) end(buf []byte, kind message.Kind) {
 	if kind == message.KindError {
 		s.errors.Add(1)
 	}
-	s.out.End(append(buf, '\n'))
-	if kind.Answers() {
+	buf = append(buf, '\n')
+	switch {
+	case !kind.Answers():
+		s.out.End(buf)
+		if !s.out.Held() {
+			_ = s.out.Flush()
+		}
+	case s.latest.Load() && !s.out.Held():
+		s.out.EndNow(buf)
 		s.opened(-1)
-	} else if !s.out.Held() {
-		_ = s.out.Flush()
+		s.flushFirst()
+	default:
+		s.out.End(buf)
+		s.opened(-1)
 	}
 }
 

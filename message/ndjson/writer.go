@@ -69,13 +69,18 @@ func (w *Writer) Begin() []byte {
 }
 
 // End takes the buffer back. It writes if enough waits.
-func (w *Writer) End(buf []byte) {
+func (w *Writer) End(buf []byte) { w.end(buf, false) }
+
+// EndNow is End for somebody who flushes next.
+func (w *Writer) EndNow(buf []byte) { w.end(buf, true) }
+
+func (w *Writer) end(buf []byte, flushed bool) {
 	if w.err != nil {
 		buf = buf[:0]
 	}
 	w.buf = buf
 	held := w.held.Load() != 0 // somebody is going to push
-	if len(buf) > 0 && !w.armed && !held {
+	if len(buf) > 0 && !w.armed && !held && !flushed {
 		w.armed = true
 		if w.timer == nil {
 			w.timer = time.AfterFunc(maxDelay, w.late)
@@ -85,7 +90,7 @@ func (w *Writer) End(buf []byte) {
 	}
 	full := len(buf) >= highWater
 	w.mu.Unlock()
-	if full && !held {
+	if full && !held && !flushed {
 		_ = w.Flush()
 	}
 }
