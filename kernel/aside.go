@@ -16,9 +16,17 @@ const (
 	DefaultInFlightAll = 4096
 )
 
-// beginAside begins a slow call and returns what runs it, beside the turn; nil if the call is
-// refused. Its place is free when it is answered, even if its handler goes on.
-func (s *session) beginAside(c *call) (run func()) {
+// An aside is a slow call that goes on beside the turn. Its place is free when it is
+// answered, even if its handler goes on.
+type aside struct {
+	s       *session
+	c       *call
+	release func() // of what its context depends on; or nil
+	left    sync.Once
+}
+
+// beginAside begins a slow call; it returns nil if the call is refused.
+func (s *session) beginAside(c *call) *aside {
 	if !s.ahead { // otherwise it has memory of its own
 		c.request = c.request.Clone()
 	}
@@ -28,37 +36,47 @@ func (s *session) beginAside(c *call) (run func()) {
 	}
 	s.aside.Add(1)
 	c.begin() // waiting for the place does not count
-	release := func() {}
+	a := &aside{s: s, c: c}
 	if c.syscall.Endless {
-		c.parent, release = s.k.untilStop(c.parent)
+		c.parent, a.release = s.k.untilStop(c.parent)
 	}
-	var once sync.Once
-	free := func() {
-		once.Do(func() {
-			release()
-			s.leave(c)
-			s.aside.Done()
-		})
-	}
-	timer := time.AfterFunc(time.Until(c.deadline), func() {
-		defer free()
-		// A peer that does not read may keep the answer from being given. That takes up a
-		// place of its own connection, and none of those that all of them share.
-		c.share.Do(func() { s.k.inFlight.Add(-1) })
-		c.expire()
+	return a
+}
+
+// run runs the handler.
+func (a *aside) run() {
+	timer := time.AfterFunc(time.Until(a.c.deadline), a.overdue)
+	defer a.leave()
+	defer timer.Stop()
+	a.c.run()
+	a.s.box.ready() // nobody else knows: the connection is waiting for input
+}
+
+// overdue answers for the call when its time is over.
+func (a *aside) overdue() {
+	defer a.leave()
+	// A peer that does not read may keep the answer from being given. That takes up a
+	// place of its own connection, and none of those that all of them share.
+	a.c.share.Do(func() { a.s.k.inFlight.Add(-1) })
+	a.c.expire()
+}
+
+// finish is called after the outcome of a call that no goroutine has.
+func (a *aside) finish() {
+	a.s.later.remove(a.c)
+	a.leave()
+	a.s.box.push()
+}
+
+// leave gives the place back.
+func (a *aside) leave() {
+	a.left.Do(func() {
+		if a.release != nil {
+			a.release()
+		}
+		a.s.leave(a.c)
+		a.s.aside.Done()
 	})
-	c.finished = func() {
-		timer.Stop()
-		s.later.remove(c)
-		free()
-		s.box.push()
-	}
-	return func() {
-		defer free()
-		defer timer.Stop()
-		c.run()
-		s.box.ready() // nobody else knows: the connection is waiting for input
-	}
 }
 
 // enter finds a place for a slow call.

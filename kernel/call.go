@@ -40,9 +40,9 @@ type call struct {
 	deadline time.Time
 	depth    int // of nested calls
 
-	share    sync.Once   // gives the place back that a slow call has among those of all connections
-	finished func()      // called after the outcome, if the call is unattended
-	forsake  func(error) // called when such a call is cancelled, or late
+	share   sync.Once // gives the place back that a slow call has among those of all connections
+	aside   *aside    // finished after the outcome, if the call is unattended
+	inquiry *inquiry  // told when such a call is cancelled, or late; or nil
 
 	mu         sync.Mutex
 	unattended bool        // its handler has returned: see later.go
@@ -192,8 +192,8 @@ func (c *call) fail(format string, args ...any) {
 // expire settles a call that has run out of time, and tells its handler.
 func (c *call) expire() {
 	c.mu.Lock()
-	forsake := c.forsake
-	c.forsake = nil
+	asked := c.inquiry
+	c.inquiry = nil
 	c.close(context.DeadlineExceeded)
 	late := !c.settled.Load()
 	c.expired = late
@@ -202,8 +202,8 @@ func (c *call) expire() {
 	if !late {
 		return
 	}
-	if forsake != nil {
-		forsake(context.DeadlineExceeded)
+	if asked != nil {
+		asked.forsaken(context.DeadlineExceeded)
 	}
 	c.k.opts.Log.Warn("call not done in time", "type", c.request.Type, "id", c.request.Metadata.ID, "timeout", c.timeout)
 	if deciding {
@@ -236,20 +236,20 @@ func (c *call) emit(m message.Message) {
 		c.mu.Unlock()
 		return
 	}
-	var finish func()
-	var forsake func(error)
+	var ended *aside
+	var asked *inquiry
 	if c.settled.Load() {
-		finish, c.finished = c.finished, nil
-		forsake, c.forsake = c.forsake, nil
+		ended, c.aside = c.aside, nil
+		asked, c.inquiry = c.inquiry, nil
 	}
 	c.mu.Unlock()
-	if finish != nil {
-		finish()
+	if ended != nil {
+		ended.finish()
 	} else {
 		c.box.push()
 	}
-	if forsake != nil {
-		forsake(context.Canceled) // whoever was asked may not have answered
+	if asked != nil {
+		asked.forsaken(context.Canceled) // whoever was asked may not have answered
 	}
 }
 
@@ -561,9 +561,9 @@ func (c *call) close(err error) {
 		close(c.done)
 		c.release()
 	}
-	if c.forsake != nil {
-		go c.forsake(err)
-		c.forsake = nil
+	if c.inquiry != nil {
+		go c.inquiry.forsaken(err)
+		c.inquiry = nil
 	}
 	for f := range c.after {
 		go (*f)()

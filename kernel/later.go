@@ -3,41 +3,46 @@ package kernel
 import (
 	"context"
 	"sync"
+	"time"
 )
 
 // laters are the calls of a connection that no goroutine has: their handlers have returned,
 // and somebody else gives the outcome. What a handler would see by its context, they are
-// told.
+// told. They share a timer, since setting one for each would cost more than all the rest.
 type laters struct {
 	mu    sync.Mutex
-	calls map[*call]struct{}
+	calls map[*call]*aside
 	stop  []func() bool // ends what tells them; nil if nobody does yet
+	timer *time.Timer   // nil if there was no call yet
+	wake  time.Time     // when it fires, as early as the first of them is late; zero if it does not
 }
 
 // begunLater begins a call that somebody else is going to answer, if that is possible. If
 // not, nothing has happened.
-func (c *call) begunLater() bool {
+func (a *aside) begunLater() bool {
+	c := a.c
 	if c.syscall.Later == nil || c.idempotent() {
 		return false
 	}
-	l := &c.session.later
-	l.add(c)
-	c.setUnattended(true) // before anybody can answer it
+	l := &a.s.later
+	l.add(a)
+	c.setUnattended(a) // before anybody can answer it
 	if c.tryLater() {
 		if err := c.parent.Err(); err != nil {
 			c.cancel(err) // those who tell may have come before
 		}
 		return true
 	}
-	c.setUnattended(false)
+	c.setUnattended(nil)
 	l.remove(c)
 	return false
 }
 
-func (c *call) setUnattended(unattended bool) {
+// setUnattended says that no goroutine has the call, or that one has if a is nil.
+func (c *call) setUnattended(a *aside) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.unattended = unattended
+	c.unattended, c.aside = a != nil, a
 }
 
 // attend says that a goroutine has the call again, which may wait.
@@ -58,30 +63,62 @@ func (c *call) tryLater() (begun bool) {
 	return c.syscall.Later(c, c.request, c.emit)
 }
 
-// whenForsaken has f called when the call is answered, cancelled or late. A call that is
-// unattended has nobody else who would notice.
-func (c *call) whenForsaken(f func(error)) {
+// whenForsaken has an inquiry told when the call is answered, cancelled or late. A call that
+// is unattended has nobody else who would notice.
+func (c *call) whenForsaken(q *inquiry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
 	case c.settled.Load(): // at this very moment
-		go f(context.Canceled)
+		go q.forsaken(context.Canceled)
 	case c.err != nil:
-		go f(c.err)
+		go q.forsaken(c.err)
 	default:
-		c.forsake = f
+		c.inquiry = q
 	}
 }
 
-func (l *laters) add(c *call) {
+func (l *laters) add(a *aside) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.calls == nil {
-		l.calls = make(map[*call]struct{})
+		l.calls = make(map[*call]*aside)
 		tell := l.tell
-		l.stop = []func() bool{context.AfterFunc(c.session.asking, tell), context.AfterFunc(c.session.ctx, tell)}
+		l.stop = []func() bool{context.AfterFunc(a.s.asking, tell), context.AfterFunc(a.s.ctx, tell)}
 	}
-	l.calls[c] = struct{}{}
+	l.calls[a.c] = a
+	if l.wake.IsZero() || a.c.deadline.Before(l.wake) {
+		l.watch(a.c.deadline)
+	}
+}
+
+// watch sets the timer. It is called with mu held.
+func (l *laters) watch(t time.Time) {
+	l.wake = t
+	if l.timer == nil {
+		l.timer = time.AfterFunc(time.Until(t), l.late)
+		return
+	}
+	l.timer.Reset(time.Until(t))
+}
+
+// late answers for the calls whose time is over.
+func (l *laters) late() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var next time.Time
+	for c, a := range l.calls {
+		switch {
+		case time.Until(c.deadline) <= 0:
+			delete(l.calls, c)
+			go a.overdue() // the peer may not read
+		case next.IsZero() || c.deadline.Before(next):
+			next = c.deadline
+		}
+	}
+	if l.wake = next; !next.IsZero() {
+		l.watch(next)
+	}
 }
 
 func (l *laters) remove(c *call) {
@@ -111,5 +148,8 @@ func (l *laters) forget() {
 	defer l.mu.Unlock()
 	for _, stop := range l.stop {
 		stop()
+	}
+	if l.timer != nil {
+		l.timer.Stop()
 	}
 }

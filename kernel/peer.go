@@ -115,27 +115,26 @@ func (p *Peer) hear(k *Kernel, q *inquiry, m *message.Message, event func(messag
 	return message.Message{}, false
 }
 
+// A Listener gets what a peer says to somebody who does not wait for it.
+type Listener interface {
+	// Event gets what comes before the outcome.
+	Event(message.Message)
+
+	// Done gets what Ask would return, once.
+	Done(message.Message, error)
+}
+
 // AskLater is Ask for a call that is answered later, see [Syscall]: it does not wait, and
-// done gets what Ask would return, on the goroutine that reads what the peer says, or on
-// another one. It returns false, and has done nothing, if the peer can't be sent the request
-// without waiting, or not at all: Ask says why.
-func (p *Peer) AskLater(ctx context.Context, t message.Type, data []byte, event func(message.Message), done func(message.Message, error)) bool {
+// the listener is told by the goroutine that reads what the peer says, or by another one. It
+// returns false, and has done nothing, if the peer can't be sent the request without waiting,
+// or not at all: Ask says why.
+func (p *Peer) AskLater(ctx context.Context, t message.Type, data []byte, l Listener) bool {
 	c, m, err := p.question(ctx, t, data)
 	if err != nil || p.s.box.at == nil {
 		return false
 	}
 	i := &p.s.inquiries
-	q := &inquiry{call: c, syscall: c.syscall, done: done, news: make(chan struct{}, 1)}
-	q.hear = func() {
-		c.attend()
-		for range q.news {
-			if answer, ok := p.hear(c.k, q, &m, event); ok {
-				i.n.Add(-1)
-				done(answer, nil)
-				return
-			}
-		}
-	}
+	q := &inquiry{call: c, syscall: c.syscall, peer: p, request: m, listener: l}
 	if i.begin(m.Metadata.ID, q) != nil {
 		return false
 	}
@@ -143,15 +142,30 @@ func (p *Peer) AskLater(ctx context.Context, t message.Type, data []byte, event 
 		i.giveUp(m.Metadata.ID, q)
 		return false
 	}
-	c.k.recordCopy(m, Record{Way: Out, Syscall: c.syscall, call: c})
+	c.k.record(Record{Message: &q.request, Way: Out, Syscall: c.syscall, call: c})
 	p.s.box.push()
-	c.whenForsaken(func(err error) {
-		if i.giveUp(m.Metadata.ID, q) {
-			done(message.Message{}, err)
-			p.cancelled(c.k, &m)
-		}
-	})
+	c.whenForsaken(q)
 	return true
+}
+
+// listen hands over what has arrived, until the outcome is there.
+func (q *inquiry) listen() {
+	q.call.attend()
+	for range q.news {
+		if answer, ok := q.peer.hear(q.call.k, q, &q.request, q.listener.Event); ok {
+			q.peer.s.inquiries.n.Add(-1)
+			q.listener.Done(answer, nil)
+			return
+		}
+	}
+}
+
+// forsaken says that nobody waits for the answer any more.
+func (q *inquiry) forsaken(err error) {
+	if q.peer.s.inquiries.giveUp(q.request.Metadata.ID, q) {
+		q.listener.Done(message.Message{}, err)
+		q.peer.cancelled(q.call.k, &q.request)
+	}
 }
 
 // question makes the request to a peer.
@@ -214,9 +228,10 @@ type inquiry struct {
 	overrun bool              // it was ended since too much had; set before the outcome arrives
 
 	// Of one whose asker does not wait:
-	done func(message.Message, error) // gets the outcome
-	hear func()                       // hands over what has arrived, until the outcome is there
-	slow bool                         // hear runs, on a goroutine of its own: there were events
+	listener Listener // nil if it does
+	peer     *Peer
+	request  message.Message
+	slow     bool // listen runs, on a goroutine of its own: there were events
 }
 
 // serves reports whether others wait for what the peer says, or may.
@@ -276,9 +291,9 @@ func (i *inquiries) arrive(id message.ID, q *inquiry, m message.Message) {
 	if m.Kind.Answers() {
 		delete(i.all, id)
 	}
-	if q.done != nil && !q.slow {
-		q.slow = true
-		go q.hear()
+	if q.listener != nil && !q.slow {
+		q.slow, q.news = true, make(chan struct{}, 1)
+		go q.listen()
 	}
 	q.arrived = append(q.arrived, m)
 	q.bytes += len(m.Data)
@@ -329,8 +344,8 @@ func (s *session) take(m *message.Message) bool {
 	}
 	// Before it is passed on, and without the lock: recording may wait.
 	s.k.recordCopy(*m, Record{Way: In, Syscall: q.syscall, Refused: misplaced(m, q.syscall), call: q.call})
-	if q.done != nil && m.Kind.Answers() && i.answer(id, q) {
-		q.done(*m, nil)
+	if q.listener != nil && m.Kind.Answers() && i.answer(id, q) {
+		q.listener.Done(*m, nil)
 		return true
 	}
 	defer runtime.Gosched() // whoever asked goes first: the next message may take a while

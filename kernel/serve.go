@@ -230,17 +230,15 @@ func (s *session) turnWith(m message.Message, send Emit, err error) {
 			c.parent = s.ctx
 		}
 		if c.syscall.Slow {
-			if run := s.beginAside(c); run != nil {
-				if c.begunLater() {
-					continue
-				}
-				// This goroutine has the call at hand: another one takes the turn.
-				left = true
-				go s.turn()
-				run()
-				return
+			a := s.beginAside(c)
+			if a == nil || a.begunLater() {
+				continue
 			}
-			continue
+			// This goroutine has the call at hand: another one takes the turn.
+			left = true
+			go s.turn()
+			a.run()
+			return
 		}
 		s.current.Store(c)
 		if wake := s.wake.Load(); wake == 0 || int64(c.deadline.Sub(s.begun)) < wake {

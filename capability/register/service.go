@@ -112,7 +112,7 @@ func (s *service) handle(ctx context.Context, m message.Message, emit kernel.Emi
 		return
 	}
 	e := s.newErrand(ctx, one, m, emit)
-	e.done(one.peer.Ask(ctx, s.Type, m.Data, e.event))
+	e.Done(one.peer.Ask(ctx, s.Type, m.Data, e.Event))
 }
 
 // later is handle for when nothing has to be waited for.
@@ -122,7 +122,7 @@ func (s *service) later(ctx context.Context, m message.Message, emit kernel.Emit
 		return false
 	}
 	e := s.newErrand(ctx, one, m, emit)
-	if !one.peer.AskLater(ctx, s.Type, m.Data, e.event, e.done) {
+	if !one.peer.AskLater(ctx, s.Type, m.Data, e) {
 		one.inFlight.Add(-1)
 		s.turn.Add(^uint64(0)) // handle picks anew
 		return false
@@ -145,8 +145,8 @@ func (s *service) newErrand(ctx context.Context, one *server, m message.Message,
 	return &errand{service: s, ctx: ctx, one: one, m: m, emit: emit}
 }
 
-// event passes on what comes before the outcome.
-func (e *errand) event(m message.Message) {
+// Event implements [kernel.Listener]: it passes on what comes before the outcome.
+func (e *errand) Event(m message.Message) {
 	switch {
 	case e.over:
 	case m.Type != kernel.Progressed && e.outside(m.Type):
@@ -164,8 +164,8 @@ func (e *errand) outside(t message.Type) bool {
 	return k.Outside(t) != nil
 }
 
-// done passes on the outcome, or why there is none.
-func (e *errand) done(outcome message.Message, err error) {
+// Done implements [kernel.Listener]: it passes on the outcome, or why there is none.
+func (e *errand) Done(outcome message.Message, err error) {
 	e.one.inFlight.Add(-1)
 	switch {
 	case e.over:
