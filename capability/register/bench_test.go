@@ -2,23 +2,32 @@ package register
 
 import (
 	"bufio"
-	"net"
-	"path/filepath"
 	"testing"
 
+	"kernos/internal/wire"
 	"kernos/message"
 	"kernos/transport"
 )
 
 // BenchmarkCall compares a call that the kernel answers itself with one that goes through
-// it to a program on another connection: one after the other, over sockets.
+// it to a program on another connection: one after the other, within the process.
 func BenchmarkCall(b *testing.B) {
 	const ask = `{"kind":"query","type":"Ping","data":{"payload":"a text of some length, as it may be"},"metadata":{"id":"msg-0000000","timestamp":1735000000000}}` + "\n"
 	const askProgram = `{"kind":"query","type":"Bench.Echo","data":{"payload":"a text of some length, as it may be"},"metadata":{"id":"msg-0000000","timestamp":1735000000000}}` + "\n"
 	k := newKernel(b, nil, nil)
-	dial := socket(b, func(c net.Conn) {
-		_, _ = transport.Serve(b.Context(), k, c, c, nil)
-	})
+	dial := func() *wire.Conn {
+		there, here := wire.New()
+		served := make(chan struct{})
+		transport.Start(b.Context(), k, there, there, nil, func(transport.Result, error) {
+			_ = there.Close()
+			close(served)
+		})
+		b.Cleanup(func() {
+			_ = here.Close()
+			<-served
+		})
+		return here
+	}
 	caller, program := dial(), dial()
 	answers := bufio.NewReader(caller)
 	call := func(b *testing.B, line string) {
@@ -64,35 +73,4 @@ func BenchmarkCall(b *testing.B) {
 	b.Run("program", func(b *testing.B) { call(b, askProgram) })
 	_ = program.Close()
 	<-ended
-}
-
-// socket listens on a socket, and returns what connects to it.
-func socket(b *testing.B, serve func(net.Conn)) (dial func() net.Conn) {
-	b.Helper()
-	l, err := net.Listen("unix", filepath.Join(b.TempDir(), "s"))
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { _ = l.Close() })
-	return func() net.Conn {
-		c, err := net.Dial("unix", l.Addr().String())
-		if err != nil {
-			b.Fatal(err)
-		}
-		served, err := l.Accept()
-		if err != nil {
-			b.Fatal(err)
-		}
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			defer served.Close()
-			serve(served)
-		}()
-		b.Cleanup(func() {
-			_ = c.Close()
-			<-done
-		})
-		return c
-	}
 }

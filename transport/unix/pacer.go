@@ -21,15 +21,20 @@ const (
 	throttledFor   = time.Second // how long a peer sends too much before it is told
 	throttledAgain = time.Minute // when it is told again
 	throttledPause = time.Second // if nothing had to wait for so long, it sends too much no more
+
+	gulpsPerSecond = 50 // how often those of a peer that sends too much are taken, some at a time
 )
 
-// pacer holds a peer to so many messages a second.
+// pacer holds a peer to so many messages a second. Messages that had to wait are taken some
+// at a time: whoever wakes for each of them takes from the others what it should not have.
 type pacer struct {
 	rate   float64
 	bucket *rate.Limiter
+	gulp   int
 	holds  atomic.Bool // a message waits
 
 	// What the reader knows.
+	left  int       // of a gulp
 	since time.Time // when something first had to wait; zero if the peer does not send too much
 	last  time.Time // when something last had to
 	told  time.Time
@@ -37,11 +42,19 @@ type pacer struct {
 
 func newPacer(perSecond float64) *pacer {
 	burst := int(min(max(1, math.Ceil(perSecond)), math.MaxInt32))
-	return &pacer{rate: perSecond, bucket: rate.NewLimiter(rate.Limit(perSecond), burst)}
+	return &pacer{
+		rate:   perSecond,
+		bucket: rate.NewLimiter(rate.Limit(perSecond), burst),
+		gulp:   max(1, burst/gulpsPerSecond),
+	}
 }
 
 // wait waits until a message that has come may be taken, or ctx is done.
 func (p *pacer) wait(ctx context.Context) {
+	if p.left > 0 {
+		p.left--
+		return
+	}
 	if p.bucket.Allow() {
 		if !p.since.IsZero() && time.Since(p.last) > throttledPause {
 			p.since = time.Time{}
@@ -52,7 +65,9 @@ func (p *pacer) wait(ctx context.Context) {
 		p.since = time.Now()
 	}
 	p.holds.Store(true)
-	_ = p.bucket.Wait(ctx)
+	if p.bucket.WaitN(ctx, p.gulp) == nil {
+		p.left = p.gulp - 1
+	}
 	p.holds.Store(false)
 	p.last = time.Now()
 }
