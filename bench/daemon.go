@@ -184,16 +184,16 @@ func echo(path string) error {
 	}
 }
 
-// dialEcho starts the echo in a process of its own.
-func dialEcho() (conn net.Conn, stop func(), err error) {
-	dir, err := os.MkdirTemp("", "kernos-echo-*")
+// startFloor starts the echo or the relay in a process of its own, and returns its socket.
+func startFloor(name string) (path string, stop func(), err error) {
+	dir, err := os.MkdirTemp("", "kernos-floor-*")
 	if err != nil {
-		return nil, nil, err
+		return "", nil, err
 	}
-	path := filepath.Join(dir, "echo")
-	cmd := exec.Command(os.Args[0], "-echo", path)
+	path = filepath.Join(dir, name)
+	cmd := exec.Command(os.Args[0], "-"+name, path)
 	if err := cmd.Start(); err != nil {
-		return nil, nil, err
+		return "", nil, err
 	}
 	stop = func() {
 		_ = cmd.Process.Kill()
@@ -201,13 +201,46 @@ func dialEcho() (conn net.Conn, stop func(), err error) {
 		_ = os.RemoveAll(dir)
 	}
 	for range 500 {
-		if conn, err = net.Dial("unix", path); err == nil {
-			return conn, stop, nil
+		if _, err = os.Stat(path); err == nil {
+			return path, stop, nil
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
 	stop()
-	return nil, nil, err
+	return "", nil, err
+}
+
+// dialEcho starts the echo and connects to it.
+func dialEcho() (conn net.Conn, stop func(), err error) {
+	path, stop, err := startFloor("echo")
+	if err != nil {
+		return nil, nil, err
+	}
+	if conn, err = net.Dial("unix", path); err != nil {
+		stop()
+	}
+	return conn, stop, err
+}
+
+// dialRelay starts the relay and its handler, and connects to it.
+func dialRelay() (conn net.Conn, stop func(), err error) {
+	path, stopRelay, err := startFloor("relay")
+	if err != nil {
+		return nil, nil, err
+	}
+	stopHandler, err := startHandler(path)
+	if err != nil {
+		stopRelay()
+		return nil, nil, err
+	}
+	stop = func() {
+		stopHandler()
+		stopRelay()
+	}
+	if conn, err = net.Dial("unix", path); err != nil {
+		stop()
+	}
+	return conn, stop, err
 }
 
 // handle registers Bench.Echo for a connection, says so, and answers it with its input until
@@ -244,6 +277,48 @@ func handle(socket string) error {
 		if _, err := conn.Write(answer); err != nil {
 			return err
 		}
+	}
+}
+
+// relay passes every line of its clients on to the first connection that it gets, which is a
+// handler's, and what that answers back to the last client. It knows nothing else, and is what
+// this program does in a process of its own.
+func relay(path string) error {
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return err
+	}
+	handler, err := l.Accept()
+	if err != nil {
+		return err
+	}
+	if _, err := bufio.NewReader(handler).ReadSlice('\n'); err != nil {
+		return err
+	}
+	if _, err := io.WriteString(handler, `{"kind":"reply"}`+"\n"); err != nil {
+		return err
+	}
+	var client atomic.Pointer[net.Conn]
+	pass := func(from net.Conn, to func() net.Conn) {
+		buf := make([]byte, 64<<10)
+		for {
+			n, err := from.Read(buf)
+			if err != nil {
+				return
+			}
+			if _, err := to().Write(buf[:n]); err != nil {
+				return
+			}
+		}
+	}
+	go pass(handler, func() net.Conn { return *client.Load() })
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			return err
+		}
+		client.Store(&conn)
+		go pass(conn, func() net.Conn { return handler })
 	}
 }
 
@@ -297,15 +372,20 @@ func besideEcho(out io.Writer, binary string, count int) error {
 	if err != nil {
 		return err
 	}
+	passed, stopRelay, err := dialRelay()
+	if err != nil {
+		stopHandler()
+		return err
+	}
 	served := bytes.Replace(line, []byte(`"Ping"`), []byte(`"Bench.Echo"`), 1)
-	// In turns, so that both have the same neighbours.
-	var floors, direct, through []time.Duration
+	// In turns, so that all have the same neighbours.
+	var floors, direct, through, relayed []time.Duration
 	for range 5 {
 		for _, m := range []struct {
 			conn net.Conn
 			line []byte
 			to   *[]time.Duration
-		}{{bare, line, &floors}, {conn, line, &direct}, {conn, served, &through}} {
+		}{{bare, line, &floors}, {conn, line, &direct}, {passed, served, &relayed}, {conn, served, &through}} {
 			median, err := latency(m.conn, m.line, 4000)
 			if err != nil {
 				return err
@@ -314,13 +394,15 @@ func besideEcho(out io.Writer, binary string, count int) error {
 		}
 	}
 	stopHandler()
-	slices.Sort(floors)
-	slices.Sort(direct)
-	slices.Sort(through)
-	floor, ping, handled := floors[2], direct[2], through[2]
+	stopRelay()
+	for _, all := range [][]time.Duration{floors, direct, relayed, through} {
+		slices.Sort(all)
+	}
+	floor, ping, bareRelay, handled := floors[2], direct[2], relayed[2], through[2]
 	fmt.Fprintf(out, "  floor: an echo in Go, one at a time, median     %v\n", floor)
 	fmt.Fprintf(out, "  Ping, one at a time, median                     %v   %.2f × the floor\n", ping, float64(ping)/float64(floor))
-	fmt.Fprintf(out, "  the same through a handler on a connection      %v   %.2f × Ping\n", handled, float64(handled)/float64(ping))
+	fmt.Fprintf(out, "  floor: an echo behind a relay in Go             %v   %.2f × the echo\n", bareRelay, float64(bareRelay)/float64(floor))
+	fmt.Fprintf(out, "  a call through a handler on a connection        %v   %.2f × the floor, %.2f × Ping\n", handled, float64(handled)/float64(bareRelay), float64(handled)/float64(ping))
 	one, err := streams(d.socket, 1, count)
 	if err != nil {
 		return err
@@ -408,7 +490,7 @@ func neighbours(out io.Writer, socket string, line []byte) error {
 	} {
 		// In turns, and the best of each: what else the machine does makes either look bad.
 		var alone, beside time.Duration
-		for round := range 5 {
+		for round := range 9 {
 			without, err := besides(conn, line, socket, 0, nil)
 			if err != nil {
 				return err
@@ -462,7 +544,7 @@ func flooded(out io.Writer, binary string, line []byte) error {
 		return besidesAt(conn, line, d.socket, peers, flood, 800, pause)
 	}
 	var alone, beside time.Duration
-	for round := range 5 {
+	for round := range 9 {
 		without, err := now(0)
 		if err != nil {
 			return err

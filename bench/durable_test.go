@@ -46,15 +46,16 @@ func benchmarkSet(b *testing.B, record bool, run func(*place) (float64, error)) 
 	}
 }
 
-func BenchmarkPing(b *testing.B)         { benchmarkPing(b, false) }
-func BenchmarkPingRecorded(b *testing.B) { benchmarkPing(b, true) }
+func BenchmarkPing(b *testing.B)         { benchmarkLines(b, smallLines(b.N), false) }
+func BenchmarkPingRecorded(b *testing.B) { benchmarkLines(b, smallLines(b.N), true) }
+func BenchmarkGetHot(b *testing.B)       { benchmarkLines(b, getLines(b.N), false) }
 
-func benchmarkPing(b *testing.B, record bool) {
+func benchmarkLines(b *testing.B, lines [][]byte, record bool) {
 	p, err := newPlace(b.TempDir(), record)
 	if err != nil {
 		b.Fatal(err)
 	}
-	text := append(bytes.Join(smallLines(b.N), []byte("\n")), '\n')
+	text := append(bytes.Join(lines, []byte("\n")), '\n')
 	before := cpuTime()
 	b.ReportAllocs()
 	b.ResetTimer()
