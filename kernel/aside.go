@@ -19,7 +19,6 @@ const (
 // An aside is a slow call that goes on beside the turn. Its place is free when it is
 // answered, even if its handler goes on.
 type aside struct {
-	s       *session
 	c       *call
 	release func() // of what its context depends on; or nil
 	left    sync.Once
@@ -36,7 +35,7 @@ func (s *session) beginAside(c *call) *aside {
 	}
 	s.aside.Add(1)
 	c.begin() // waiting for the place does not count
-	a := &aside{s: s, c: c}
+	a := &aside{c: c}
 	if c.syscall.Endless {
 		c.parent, a.release = s.k.untilStop(c.parent)
 	}
@@ -49,7 +48,7 @@ func (a *aside) run() {
 	defer a.leave()
 	defer timer.Stop()
 	a.c.run()
-	a.s.box.ready() // nobody else knows: the connection is waiting for input
+	a.c.box.ready() // nobody else knows: the connection is waiting for input
 }
 
 // overdue answers for the call when its time is over.
@@ -57,15 +56,15 @@ func (a *aside) overdue() {
 	defer a.leave()
 	// A peer that does not read may keep the answer from being given. That takes up a
 	// place of its own connection, and none of those that all of them share.
-	a.c.share.Do(func() { a.s.k.inFlight.Add(-1) })
+	a.c.share.Do(func() { a.c.k.inFlight.Add(-1) })
 	a.c.expire()
 }
 
 // finish is called after the outcome of a call that no goroutine has.
 func (a *aside) finish() {
-	a.s.later.remove(a.c)
+	a.c.session.later.remove(a.c)
 	a.leave()
-	a.s.box.push()
+	a.c.box.push()
 }
 
 // leave gives the place back.
@@ -74,8 +73,8 @@ func (a *aside) leave() {
 		if a.release != nil {
 			a.release()
 		}
-		a.s.leave(a.c)
-		a.s.aside.Done()
+		a.c.session.leave(a.c)
+		a.c.session.aside.Done()
 	})
 }
 

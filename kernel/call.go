@@ -216,8 +216,8 @@ func (c *call) expire() {
 // abandon answers for a call whose change hangs on its way to the store.
 func (c *call) abandon() {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	if c.settled.Load() {
+		c.mu.Unlock()
 		return
 	}
 	m := c.request.Fail(message.Errorf(504, "%s is not known to have happened: the store did not take it within %v", c.request.Type, c.timeout.Round(time.Millisecond)))
@@ -226,12 +226,19 @@ func (c *call) abandon() {
 	c.k.recordCopy(m, Record{Way: out, Syscall: c.syscall})
 	c.settle()
 	c.post(m, nil)
+	c.told()
 }
 
 // emit is the Emit of the call's handler.
 func (c *call) emit(m message.Message) {
 	c.mu.Lock()
 	c.take(m)
+	c.told()
+}
+
+// told sees to what follows when something was posted: somebody has to for a call that is
+// unattended. It is called with mu held, and lets go of it.
+func (c *call) told() {
 	if !c.unattended {
 		c.mu.Unlock()
 		return
@@ -495,10 +502,10 @@ func (c *call) mayCommand() bool {
 // forward passes an event of a nested call on; it has its lineage already.
 func (c *call) forward(m message.Message) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	if !c.settled.Load() {
 		c.post(m, c.owed)
 	}
+	c.told()
 }
 
 // The context of the handler.

@@ -24,25 +24,36 @@ func (a *aside) begunLater() bool {
 	if c.syscall.Later == nil || c.idempotent() {
 		return false
 	}
-	l := &a.s.later
+	l := &c.session.later
 	l.add(a)
-	c.setUnattended(a) // before anybody can answer it
+	c.leaveUnattended(a) // before anybody can answer it
 	if c.tryLater() {
 		if err := c.parent.Err(); err != nil {
 			c.cancel(err) // those who tell may have come before
 		}
 		return true
 	}
-	c.setUnattended(nil)
 	l.remove(c)
-	return false
+	return !c.takeBack()
 }
 
-// setUnattended says that no goroutine has the call, or that one has if a is nil.
-func (c *call) setUnattended(a *aside) {
+// leaveUnattended says that no goroutine has the call.
+func (c *call) leaveUnattended(a *aside) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.unattended, c.aside = a != nil, a
+	c.unattended, c.aside = true, a
+}
+
+// takeBack says that a goroutine has the call again, unless it has been answered for: it may
+// have been late.
+func (c *call) takeBack() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.settled.Load() {
+		return false
+	}
+	c.unattended, c.aside = false, nil
+	return true
 }
 
 // attend says that a goroutine has the call again, which may wait.
@@ -52,15 +63,18 @@ func (c *call) attend() {
 	c.patient = true
 }
 
-// tryLater calls Later, and answers for it if it panics.
+// tryLater calls Later, and answers for it if it panics or ends its goroutine.
 func (c *call) tryLater() (begun bool) {
+	returned := false
 	defer func() {
-		if cause := recover(); cause != nil {
-			c.panicked(cause)
+		if !returned {
+			c.panicked(recover())
 			begun = true
 		}
 	}()
-	return c.syscall.Later(c, c.request, c.emit)
+	begun = c.syscall.Later(c, c.request, c.emit)
+	returned = true
+	return begun
 }
 
 // whenForsaken has an inquiry told when the call is answered, cancelled or late. A call that
@@ -84,7 +98,7 @@ func (l *laters) add(a *aside) {
 	if l.calls == nil {
 		l.calls = make(map[*call]*aside)
 		tell := l.tell
-		l.stop = []func() bool{context.AfterFunc(a.s.asking, tell), context.AfterFunc(a.s.ctx, tell)}
+		l.stop = []func() bool{context.AfterFunc(a.c.session.asking, tell), context.AfterFunc(a.c.session.ctx, tell)}
 	}
 	l.calls[a.c] = a
 	if l.wake.IsZero() || a.c.deadline.Before(l.wake) {

@@ -72,6 +72,6 @@ func (i *inquiries) count(all map[message.Type]*Service) {
 		}
 	}
 	for _, q := range i.all {
-		service(q.syscall.Type).Waiting++
+		service(q.call.syscall.Type).Waiting++
 	}
 }

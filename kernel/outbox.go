@@ -64,6 +64,9 @@ func newOutbox(k *Kernel, flush func()) *outbox { return &outbox{k: k, flush: fl
 
 // A Prompter is a Source whose peer can be sent something by somebody who must not wait.
 type Prompter interface {
+	// Prompts reports whether Prompt would send a message at this moment.
+	Prompts(m *message.Message) bool
+
 	// Prompt sends a message, with what was got from Next, if that can be done without
 	// waiting, and reports whether it has. A Push must follow.
 	Prompt(send Emit, m message.Message) bool

@@ -20,14 +20,18 @@ type promptPeer struct {
 	pushed  int // of sent
 }
 
-func (p *promptPeer) Prompt(send Emit, m message.Message) bool {
+func (p *promptPeer) Prompts(*message.Message) bool {
 	p.mu.Lock()
-	refuses := p.refuses
-	p.mu.Unlock()
-	if !refuses {
-		send(m)
+	defer p.mu.Unlock()
+	return !p.refuses
+}
+
+func (p *promptPeer) Prompt(send Emit, m message.Message) bool {
+	if !p.Prompts(&m) {
+		return false
 	}
-	return !refuses
+	send(m)
+	return true
 }
 
 func (p *promptPeer) Push() {

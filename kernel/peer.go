@@ -81,7 +81,7 @@ func (p *Peer) Ask(ctx context.Context, t message.Type, data []byte, event func(
 	if err != nil {
 		return message.Message{}, err
 	}
-	q := &inquiry{call: c, syscall: c.syscall, news: make(chan struct{}, 1)}
+	q := &inquiry{call: c, news: make(chan struct{}, 1)}
 	if err := p.s.inquiries.begin(m.Metadata.ID, q); err != nil {
 		return message.Message{}, err
 	}
@@ -120,7 +120,7 @@ type Listener interface {
 	// Event gets what comes before the outcome.
 	Event(message.Message)
 
-	// Done gets what Ask would return, once.
+	// Done gets what Ask would return, once. If that is an error, an Event may not have ended.
 	Done(message.Message, error)
 }
 
@@ -133,17 +133,17 @@ func (p *Peer) AskLater(ctx context.Context, t message.Type, data []byte, l List
 	if err != nil || p.s.box.at == nil {
 		return false
 	}
-	i := &p.s.inquiries
-	q := &inquiry{call: c, syscall: c.syscall, peer: p, request: m, listener: l}
-	if i.begin(m.Metadata.ID, q) != nil {
+	q := &inquiry{call: c, peer: p, request: m, listener: l}
+	if !p.s.box.at.Prompts(&m) || p.s.inquiries.begin(m.Metadata.ID, q) != nil {
 		return false
 	}
-	if !p.s.box.at.Prompt(p.send, m) {
-		i.giveUp(m.Metadata.ID, q)
-		return false
-	}
+	// Before it is sent, since recording may wait.
 	c.k.record(Record{Message: &q.request, Way: Out, Syscall: c.syscall, call: c})
-	p.s.box.push()
+	if p.s.box.at.Prompt(p.send, m) {
+		p.s.box.push()
+	} else {
+		go p.send(m) // somebody else was faster, and there is no room any more
+	}
 	c.whenForsaken(q)
 	return true
 }
@@ -220,8 +220,7 @@ type inquiries struct {
 
 // An inquiry is one of them.
 type inquiry struct {
-	call    *call // that asks
-	syscall *Syscall
+	call    *call             // that asks
 	bytes   int               // of the data of what has arrived
 	arrived []message.Message // what the peer has said to it, and nobody has read
 	news    chan struct{}     // gets a token when something has arrived
@@ -241,11 +240,11 @@ func (i *inquiries) begin(id message.ID, q *inquiry) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.over {
-		return wentAway(q.syscall.Type)
+		return wentAway(q.call.syscall.Type)
 	}
 	// Those count that were cancelled while the peer does not read: they are stuck.
 	if i.n.Load() >= maxInquiries {
-		return message.Errorf(503, "The program that serves %s has %d requests to answer, and gets no more; try again later", q.syscall.Type, maxInquiries)
+		return message.Errorf(503, "The program that serves %s has %d requests to answer, and gets no more; try again later", q.call.syscall.Type, maxInquiries)
 	}
 	if i.all == nil {
 		i.all = make(map[message.ID]*inquiry)
@@ -317,8 +316,8 @@ func (i *inquiries) close() {
 	defer i.mu.Unlock()
 	i.over = true
 	for id, q := range i.all {
-		e := wentAway(q.syscall.Type)
-		i.arrive(id, q, message.Message{Kind: message.KindError, Type: q.syscall.Type, Err: e, Data: e.Append(nil)})
+		e := wentAway(q.call.syscall.Type)
+		i.arrive(id, q, message.Message{Kind: message.KindError, Type: q.call.syscall.Type, Err: e, Data: e.Append(nil)})
 	}
 	close(i.gone)
 }
@@ -343,7 +342,7 @@ func (s *session) take(m *message.Message) bool {
 		return false
 	}
 	// Before it is passed on, and without the lock: recording may wait.
-	s.k.recordCopy(*m, Record{Way: In, Syscall: q.syscall, Refused: misplaced(m, q.syscall), call: q.call})
+	s.k.recordCopy(*m, Record{Way: In, Syscall: q.call.syscall, Refused: misplaced(m, q.call.syscall), call: q.call})
 	if q.listener != nil && m.Kind.Answers() && i.answer(id, q) {
 		q.listener.Done(*m, nil)
 		return true
@@ -356,7 +355,7 @@ func (s *session) take(m *message.Message) bool {
 	}
 	if (len(q.arrived) >= maxUnread || q.bytes+len(m.Data) > maxUnreadLen) && !m.Kind.Answers() {
 		q.overrun = true
-		i.arrive(id, q, m.Fail(message.Errorf(503, "%s sends events faster than its caller takes them, and %d are waiting", q.syscall.Type, len(q.arrived))))
+		i.arrive(id, q, m.Fail(message.Errorf(503, "%s sends events faster than its caller takes them, and %d are waiting", q.call.syscall.Type, len(q.arrived))))
 		return true
 	}
 	i.arrive(id, q, m.Clone())
@@ -387,8 +386,8 @@ func (s *session) spoil(r *Refused) {
 	defer i.mu.Unlock()
 	id := r.Request.Metadata.Causation
 	if q := i.all[id]; q != nil {
-		e := message.Errorf(502, "The program that serves %s sent an answer that is no valid message; it was told what is wrong with it", q.syscall.Type)
-		i.arrive(id, q, message.Message{Kind: message.KindError, Type: q.syscall.Type, Err: e, Data: e.Append(nil)})
+		e := message.Errorf(502, "The program that serves %s sent an answer that is no valid message; it was told what is wrong with it", q.call.syscall.Type)
+		i.arrive(id, q, message.Message{Kind: message.KindError, Type: q.call.syscall.Type, Err: e, Data: e.Append(nil)})
 	}
 }
 

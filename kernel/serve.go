@@ -207,8 +207,9 @@ func (s *session) turnWith(m message.Message, send Emit, err error) {
 	left := false // in an orderly way
 	defer func() {
 		// If not, the handler ended the goroutine. Its call is settled; the turn goes on,
-		// unless the watch has taken it away already.
-		if !left && c != nil && s.current.CompareAndSwap(c, nil) {
+		// unless the watch has taken it away already, as it can that of a call that is not
+		// slow.
+		if !left && c != nil && (c.syscall.Slow || s.current.CompareAndSwap(c, nil)) {
 			s.detach()
 			go s.turn()
 		}

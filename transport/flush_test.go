@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -206,5 +208,82 @@ func TestPeerThatDoesNotReadStopsItsOwnStreamOnly(t *testing.T) {
 	err := <-stuck
 	if _, ok := errors.AsType[*WriteError](err); !ok {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A peer that does not read holds up whoever writes to it, however its lines come.
+func TestStreamIsHeldUpByAPeerThatDoesNotRead(t *testing.T) {
+	echo := func(_ context.Context, m message.Message, emit kernel.Emit) { emit(m.Reply(m.Data)) }
+	slow := raw("Test.Slow", echo)
+	slow.Slow = true
+	k := newKernel(t, nil, slow, raw("Test.Echo", echo))
+	in, say := io.Pipe() // each line comes alone
+	out := &stuck{begun: make(chan struct{}), release: make(chan struct{})}
+	served := make(chan error, 1)
+	go func() {
+		_, err := Serve(context.Background(), k, in, out, nil)
+		served <- err
+	}()
+	_, _ = io.WriteString(say, ask("1", "Test.Slow", `1`))
+	<-out.begun
+	var taken atomic.Int64
+	go func() {
+		defer func() { _ = say.Close() }()
+		large := `"` + strings.Repeat("x", 10_000) + `"`
+		for i := range 1000 {
+			if _, err := io.WriteString(say, ask(fmt.Sprint("e", i), "Test.Echo", large)); err != nil {
+				return
+			}
+			taken.Add(1)
+		}
+	}()
+	last, still := int64(-1), 0
+	testkit.Until(t, "no more are taken", func() bool {
+		if n := taken.Load(); n != last {
+			last, still = n, 0
+		}
+		still++
+		return still > 50
+	})
+	if last > 10 {
+		t.Errorf("%d requests were taken while nothing was written", last)
+	}
+	close(out.release)
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+	if out.largest > 128<<10 {
+		t.Errorf("%d bytes were written at once", out.largest)
+	}
+}
+
+// stuck takes nothing until it is let go.
+type stuck struct {
+	begun   chan struct{} // closed by the first write
+	release chan struct{}
+	largest int
+}
+
+func (s *stuck) Write(p []byte) (int, error) {
+	if s.largest == 0 {
+		close(s.begun)
+	}
+	<-s.release
+	s.largest = max(s.largest, len(p))
+	return len(p), nil
+}
+
+// Only an answer that has nothing behind it is written alone: neither one that is followed by
+// another line, nor those that come after the end of the input.
+func TestStreamKnowsTheLatestLine(t *testing.T) {
+	s := newStream(t.Context(), newKernel(t, nil), strings.NewReader(ping("1")+ping("2")), io.Discard, nil)
+	s.Asked(func() bool { return false })
+	for _, want := range []bool{false, true} {
+		if _, _, err := s.Next(); err != nil || s.latest.Load() != want {
+			t.Errorf("%v, %v, want %v", err, s.latest.Load(), want)
+		}
+	}
+	if _, _, err := s.Next(); err != io.EOF || s.latest.Load() {
+		t.Errorf("%v, %v at the end", err, s.latest.Load())
 	}
 }

@@ -150,7 +150,7 @@ func (s *stream) Next() (message.Message, kernel.Emit, error) {
 	}
 	s.latest.Store(false)
 	line, err := s.in.Next()
-	s.latest.Store(s.in.Buffered() == 0)
+	s.latest.Store(err == nil && s.in.Buffered() == 0)
 	if _, tooLong := err.(*ndjson.TooLong); s.opts.Pace != nil && (err == nil || tooLong) {
 		s.opts.Pace()
 	}
@@ -190,6 +190,11 @@ func (s *stream) Next() (message.Message, kernel.Emit, error) {
 // Flush implements what [kernel.Kernel.Serve] looks for in a source: nothing more is
 // ready to be sent.
 func (s *stream) Flush() { _ = s.out.Flush() }
+
+// Prompts implements [kernel.Prompter].
+func (s *stream) Prompts(m *message.Message) bool {
+	return len(m.Data) < maxPrompt && s.out.Room(len(m.Data)+envelope)
+}
 
 // Prompt implements [kernel.Prompter].
 func (s *stream) Prompt(send kernel.Emit, m message.Message) bool {

@@ -137,7 +137,7 @@ type errand struct {
 	one  *server
 	m    message.Message
 	emit kernel.Emit
-	over bool // it has failed before the outcome
+	over atomic.Bool // it has failed before the outcome
 }
 
 func (s *service) newErrand(ctx context.Context, one *server, m message.Message, emit kernel.Emit) *errand {
@@ -148,9 +148,9 @@ func (s *service) newErrand(ctx context.Context, one *server, m message.Message,
 // Event implements [kernel.Listener]: it passes on what comes before the outcome.
 func (e *errand) Event(m message.Message) {
 	switch {
-	case e.over:
+	case e.over.Load():
 	case m.Type != kernel.Progressed && e.outside(m.Type):
-		e.over = true // with that the context ends, and the connection is told so
+		e.over.Store(true) // with that the context ends, and the connection is told so
 		e.failed(e.one)
 		e.emit(e.m.Fail(message.Errorf(502, "The program that serves %s sent the event %s, whose name is reserved", e.Type, m.Type)))
 	default:
@@ -168,7 +168,7 @@ func (e *errand) outside(t message.Type) bool {
 func (e *errand) Done(outcome message.Message, err error) {
 	e.one.inFlight.Add(-1)
 	switch {
-	case e.over:
+	case e.over.Load():
 	case errors.Is(err, context.DeadlineExceeded):
 		e.failed(e.one)
 		e.emit(e.m.Fail(message.Errorf(504, "%s was not answered in time by the program that serves it", e.Type)))

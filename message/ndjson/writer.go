@@ -71,7 +71,7 @@ func (w *Writer) Begin() []byte {
 // End takes the buffer back. It writes if enough waits.
 func (w *Writer) End(buf []byte) { w.end(buf, false) }
 
-// EndNow is End for somebody who flushes next.
+// EndNow is End for somebody who flushes next: it sets no timer.
 func (w *Writer) EndNow(buf []byte) { w.end(buf, true) }
 
 func (w *Writer) end(buf []byte, flushed bool) {
@@ -90,7 +90,7 @@ func (w *Writer) end(buf []byte, flushed bool) {
 	}
 	full := len(buf) >= highWater
 	w.mu.Unlock()
-	if full && !held && !flushed {
+	if full && !held {
 		_ = w.Flush()
 	}
 }
@@ -137,19 +137,23 @@ func (w *Writer) FlushAside() {
 // for anything, and reports whether it has. A [Writer.Push] must follow: until then nobody
 // else may write what waits.
 func (w *Writer) Promptly(size int, add func()) bool {
-	if w.prompt == nil {
-		return false
-	}
-	w.mu.Lock()
-	room := len(w.buf)+size < highWater
-	w.mu.Unlock()
-	if !room {
+	if !w.Room(size) {
 		return false
 	}
 	w.held.Add(1)
 	defer w.held.Add(-1)
 	add()
 	return true
+}
+
+// Room reports whether lines of some bytes can be added without waiting at this moment.
+func (w *Writer) Room(size int) bool {
+	if w.prompt == nil {
+		return false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.buf)+size < highWater
 }
 
 // Held reports whether somebody is adding lines who must not wait, and pushes them then.

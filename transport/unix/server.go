@@ -318,14 +318,17 @@ func (s *Server) admit(work context.Context, conn *net.UnixConn) {
 		}
 		s.running.Done()
 	}
-	go func() {
-		if beyond {
+	switch {
+	case beyond:
+		go func() {
 			s.attend(work, link)
 			ended()
-			return
-		}
+		}()
+	case len(s.opts.Keys) > 0:
+		go s.serve(work, link, ended) // the peer has to sign
+	default:
 		s.serve(work, link, ended)
-	}()
+	}
 }
 
 // serve begins to serve a connection. At its end, ended is called.

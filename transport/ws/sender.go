@@ -26,13 +26,17 @@ type sender struct {
 	out      []byte    // frames that wait; an idle connection has no buffer
 	sending  bool      // somebody has frames in hand
 	idle     sync.Cond // told when nobody has
-	farewell []byte    // the last frame; nothing is taken after it
-	broken   bool      // nothing is sent any more
+	armed    bool      // the timer runs
+	timer    *time.Timer
+	farewell []byte // the last frame; nothing is taken after it
+	broken   bool   // nothing is sent any more
 }
 
 const (
 	enough  = 64 << 10 // bytes that are sent without waiting for more
 	maxKept = 1 << 20  // of a buffer that is used again
+
+	maxDelay = 2 * time.Millisecond // that a frame waits for more
 )
 
 // buffers are those that no connection needs at the moment.
@@ -66,10 +70,34 @@ func (s *sender) add(op ws.OpCode, data []byte, more bool) {
 		s.out = *buffers.Get().(*[]byte)
 	}
 	s.out = appendFrame(s.out, op, data)
-	if (!more || len(s.out) >= enough) && !s.sending {
+	switch {
+	case s.sending:
+	case !more || len(s.out) >= enough:
 		s.sending = true
 		go s.drain(nil, 0)
+	case !s.armed:
+		s.arm()
 	}
+}
+
+// arm sees to it that a frame does not wait for longer than that for more to come: the call
+// that comes next on the connection may take its time. The timer is left to run when the frame
+// is sent, since setting one is dear. mu is held.
+func (s *sender) arm() {
+	s.armed = true
+	if s.timer == nil {
+		s.timer = time.AfterFunc(maxDelay, s.late)
+	} else {
+		s.timer.Reset(maxDelay)
+	}
+}
+
+// late is the timer's.
+func (s *sender) late() {
+	s.mu.Lock()
+	s.armed = false
+	s.mu.Unlock()
+	s.Flush()
 }
 
 // open reports whether frames are taken. mu is held.

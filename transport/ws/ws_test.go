@@ -38,7 +38,7 @@ type server struct {
 	*Handler
 	t    *testing.T
 	http *httptest.Server
-	big  chan struct{} // lets Test.Big go on
+	big  chan struct{} // closed by Test.Big, lets Test.Deaf and Test.Hold go on
 }
 
 // serve serves over the network of the machine.
@@ -64,6 +64,10 @@ func handler(t *testing.T, opts *Options) *server {
 	registry, err := kernel.NewRegistry(kernel.Module{Name: "test", Version: "1.0.0", Summary: "A test.", Syscalls: []kernel.Syscall{
 		raw("Test.Echo", false, echo),
 		raw("Test.SlowEcho", true, echo),
+		raw("Test.Hold", false, func(_ context.Context, m message.Message, emit kernel.Emit) {
+			<-s.big
+			emit(m.Reply(nil))
+		}),
 		raw("Test.Wait", true, func(ctx context.Context, m message.Message, emit kernel.Emit) {
 			<-ctx.Done()
 			kernel.Fail(ctx, m, emit, ctx.Err())
