@@ -25,6 +25,11 @@ type Options struct {
 	// the answers either, or false when finished is closed. Nil means that nobody can know.
 	Left func(finished <-chan struct{}) bool
 
+	// Gone is called when the peer does not take the answers any more: what it has sent is
+	// still read, for the commands in it, and nothing more is waited for. Nil means that
+	// nothing is read any more either.
+	Gone func()
+
 	// Asked is called before anything is read, with what reports whether others wait for what
 	// the peer says, or may. May be nil.
 	Asked func(serves func() bool)
@@ -146,8 +151,30 @@ func (s *stream) Detach() { s.in.Detach() }
 // Next implements [kernel.Source].
 func (s *stream) Next() (message.Message, kernel.Emit, error) {
 	if err := s.out.Err(); err != nil {
-		return message.Message{}, nil, &WriteError{err} // nobody listens
+		return s.finish(&WriteError{err}) // nobody listens
 	}
+	return s.next()
+}
+
+// finish is Next for when the peer has gone: commands are completed, and nobody wants the
+// rest.
+func (s *stream) finish(gone error) (message.Message, kernel.Emit, error) {
+	if s.opts.Gone == nil {
+		return message.Message{}, nil, gone
+	}
+	s.opts.Gone()
+	for {
+		m, send, err := s.next()
+		if _, refused := err.(*kernel.Refused); err != nil && !refused {
+			return message.Message{}, nil, gone
+		}
+		if err == nil && m.Kind == message.KindCommand {
+			return m, send, nil
+		}
+	}
+}
+
+func (s *stream) next() (message.Message, kernel.Emit, error) {
 	s.latest.Store(false)
 	line, err := s.in.Next()
 	s.latest.Store(err == nil && s.in.Buffered() == 0)

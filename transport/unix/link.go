@@ -57,6 +57,8 @@ type link struct {
 
 	// What the reader knows.
 	rest    []byte        // was read with what came before it
+	last    bool          // what has come is read, and nothing is waited for
+	beyond  int           // bytes that were read since
 	partial bool          // the last line that came has no end yet
 	spent   time.Duration // waiting for its end
 	halted  bool          // it has ended because of stop
@@ -70,7 +72,7 @@ type link struct {
 
 // options returns the settings of the conversation over the link.
 func (l *link) options() *transport.Options {
-	opts := &transport.Options{Lenient: l.s.opts.Lenient, Left: l.left, Asked: l.serves.set}
+	opts := &transport.Options{Lenient: l.s.opts.Lenient, Left: l.left, Gone: l.finish, Asked: l.serves.set}
 	if l.s.opts.Idle > 0 {
 		opts.Open = &l.open
 	}
@@ -126,7 +128,7 @@ func (l *link) ReadLazily(lend func() []byte, giveBack func()) (int, error) {
 	}
 	l.lend, l.back = lend, giveBack
 	for {
-		err := l.raw.Read(l.attempt)
+		err := l.await()
 		if err == nil {
 			err = l.err
 		}
@@ -149,6 +151,23 @@ func (l *link) ReadLazily(lend func() []byte, giveBack func()) (int, error) {
 		}
 	}
 }
+
+// await reads what is there, or comes.
+func (l *link) await() error {
+	if !l.last {
+		return l.raw.Read(l.attempt)
+	}
+	return l.raw.Control(func(fd uintptr) {
+		if l.beyond > maxDiscarded || !l.try(fd) {
+			l.err = io.EOF // or it goes on sending
+		}
+		l.beyond += len(l.got)
+	})
+}
+
+// finish makes reading end when nothing is left of what has come. It is called by whoever
+// reads.
+func (l *link) finish() { l.last = true }
 
 // try reads what is there, and reports whether that ends the wait.
 func (l *link) try(fd uintptr) bool {

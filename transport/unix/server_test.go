@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -121,6 +122,34 @@ func TestServeCancelsQueriesAndCompletesCommandsOfAPeerThatLeaves(t *testing.T) 
 	}
 	testkit.Until(t, "the command is in the journal", func() bool { return kept.has("reply c") })
 	testkit.Until(t, "the connection is forgotten", func() bool { return d.s.Stats().Connections == 1 })
+}
+
+// What a peer has sent before it left is read to its end, although it takes no answers.
+func TestServeCompletesCommandsThatWereSentBeforeAPeerLeft(t *testing.T) {
+	var commands atomic.Int64
+	change := slow("Test.Change", message.KindCommand, func(_ context.Context, m message.Message, emit kernel.Emit) {
+		commands.Add(1)
+		emit(m.Reply(m.Data))
+	})
+	change.Slow = false
+	d := start(t, newKernel(t, nil, change), nil)
+	const rounds, each = 20, 500
+	for range rounds {
+		var lines strings.Builder
+		for i := range each {
+			lines.WriteString(ask(fmt.Sprint(i), message.KindCommand, "Test.Change", `1`))
+			if i%10 == 0 {
+				lines.WriteString(ping(fmt.Sprint("q", i)) + "what is this\n")
+			}
+		}
+		p := d.dial()
+		p.say(lines.String())
+		_ = p.Close()
+	}
+	testkit.Until(t, "all are gone", func() bool { return d.s.Stats().Connections == 0 })
+	if n := commands.Load(); n != rounds*each {
+		t.Errorf("%d of %d commands were completed", n, rounds*each)
+	}
 }
 
 func TestServeRefusesOtherUsers(t *testing.T) {
