@@ -81,7 +81,7 @@ func (p *Peer) Ask(ctx context.Context, t message.Type, data []byte, event func(
 	if err != nil {
 		return message.Message{}, err
 	}
-	q := &inquiry{call: c, news: make(chan struct{}, 1)}
+	q := &inquiry{call: c, request: m, news: make(chan struct{}, 1)}
 	if err := p.s.inquiries.begin(m.Metadata.ID, q); err != nil {
 		return message.Message{}, err
 	}
@@ -185,8 +185,13 @@ func (p *Peer) question(ctx context.Context, t message.Type, data []byte) (*call
 	return c, m, nil
 }
 
-func wentAway(t message.Type) *message.Error {
-	return message.Errorf(502, "The program that serves %s went away before it answered; try again when it is back", t)
+// wentAway is the error of an inquiry that is not going to be answered.
+func (q *inquiry) wentAway() *message.Error {
+	advice := "try again when it is back"
+	if q.request.Kind == message.KindCommand {
+		advice = "it may have been done or not: look before you try again"
+	}
+	return message.Errorf(502, "The program that serves %s went away before it answered; %s", q.request.Type, advice)
 }
 
 // Cancelled is the event that tells a peer that nobody waits for a request any more.
@@ -220,7 +225,8 @@ type inquiries struct {
 
 // An inquiry is one of them.
 type inquiry struct {
-	call    *call             // that asks
+	call    *call // that asks
+	request message.Message
 	bytes   int               // of the data of what has arrived
 	arrived []message.Message // what the peer has said to it, and nobody has read
 	news    chan struct{}     // gets a token when something has arrived
@@ -229,7 +235,6 @@ type inquiry struct {
 	// Of one whose asker does not wait:
 	listener Listener // nil if it does
 	peer     *Peer
-	request  message.Message
 	slow     bool // listen runs, on a goroutine of its own: there were events
 }
 
@@ -240,7 +245,7 @@ func (i *inquiries) begin(id message.ID, q *inquiry) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.over {
-		return wentAway(q.call.syscall.Type)
+		return message.Errorf(502, "The program that serves %s went away before it got the request; try again when it is back", q.request.Type)
 	}
 	// Those count that were cancelled while the peer does not read: they are stuck.
 	if i.n.Load() >= maxInquiries {
@@ -316,7 +321,7 @@ func (i *inquiries) close() {
 	defer i.mu.Unlock()
 	i.over = true
 	for id, q := range i.all {
-		e := wentAway(q.call.syscall.Type)
+		e := q.wentAway()
 		i.arrive(id, q, message.Message{Kind: message.KindError, Type: q.call.syscall.Type, Err: e, Data: e.Append(nil)})
 	}
 	close(i.gone)
@@ -340,6 +345,9 @@ func (s *session) take(m *message.Message) bool {
 	q := i.find(id)
 	if q == nil {
 		return false
+	}
+	if m.Metadata.Correlation == "" {
+		m.Metadata.Correlation = q.request.Metadata.Correlation // it is part of the same workflow
 	}
 	// Before it is passed on, and without the lock: recording may wait.
 	s.k.recordCopy(*m, Record{Way: In, Syscall: q.call.syscall, Refused: misplaced(m, q.call.syscall), call: q.call})

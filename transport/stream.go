@@ -334,9 +334,9 @@ func (s *stream) end(buf []byte, kind message.Kind) {
 	buf = append(buf, '\n')
 	switch {
 	case !kind.Answers():
-		s.out.End(buf)
+		s.out.EndNow(buf)
 		if !s.out.Held() {
-			_ = s.out.Flush()
+			s.out.FlushOnce() // whoever asks can't hear the answer while it writes what is another one's
 		}
 	case s.latest.Load() && !s.out.Held():
 		s.out.EndNow(buf)

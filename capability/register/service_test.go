@@ -281,6 +281,7 @@ func TestWhatIsRecorded(t *testing.T) {
 		`event Syscall.Registered {"name":"Account.Login","connections":1} by reg`,
 		`command Account.Login {"password":"[redacted]"} by `,
 		`command Account.Login {"password":"[redacted]"} by login`,
+		`reply Account.Login {"token":"[redacted]"} by request`,
 		`event Syscall.Unregistered {"name":"Account.Login","connections":0} by reg`,
 	}
 	if strings.Join(all, "\n") != strings.Join(want, "\n") {

@@ -123,6 +123,21 @@ func (w *Writer) TryFlush() {
 	}
 }
 
+// FlushOnce is TryFlush for somebody who has something else to wait for: what others add
+// meanwhile is written by somebody else.
+func (w *Writer) FlushOnce() {
+	w.more.Store(true)
+	if !w.writing.TryLock() {
+		return
+	}
+	w.more.Store(false)
+	_ = w.write()
+	w.writing.Unlock()
+	if w.more.Load() {
+		go w.TryFlush()
+	}
+}
+
 // FlushAside is TryFlush for somebody who must not wait for the destination either.
 func (w *Writer) FlushAside() {
 	w.mu.Lock()

@@ -495,3 +495,33 @@ func TestWhoMustNotWaitDoesNot(t *testing.T) {
 		t.Errorf("%d bytes came of %d", got, (count+3)*len(line))
 	}
 }
+
+// gated lets one write through for each token.
+type gated struct{ begun, tokens chan struct{} }
+
+func (g *gated) Write(p []byte) (int, error) {
+	g.begun <- struct{}{}
+	<-g.tokens
+	return len(p), nil
+}
+
+func TestFlushOnceWritesNothingOfOthers(t *testing.T) {
+	dst := &gated{make(chan struct{}, 8), make(chan struct{}, 8)}
+	w := ndjson.NewWriter(dst)
+	w.EndNow(append(w.Begin(), "mine\n"...))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		w.FlushOnce()
+	}()
+	<-dst.begun
+	w.EndNow(append(w.Begin(), "another\n"...))
+	w.FlushOnce()            // does not wait
+	dst.tokens <- struct{}{} // the first write ends, and no other
+	<-done
+	<-dst.begun // somebody writes the second line
+	dst.tokens <- struct{}{}
+	if err := w.Close(); err != nil {
+		t.Error(err)
+	}
+}
