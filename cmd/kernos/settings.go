@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
+	"kernos/capability/history"
 	"kernos/internal/nearest"
 )
 
@@ -21,8 +23,8 @@ import (
 // too. A command has some of them.
 var settingNames = []string{
 	"addr", "allow-host", "allow-origin", "auth-key", "development", "directory", "execute", "fetch-allow", "fetch-deny",
-	"fetch-only", "fetch-retries", "frame-rate", "grace", "idempotency-ttl", "idle", "in-flight", "in-flight-all", "insecure-listen-without-tls",
-	"insecure-listen-without-token", "journal-age", "journal-size", "line-time", "max-body", "max-connections", "mount",
+	"fetch-only", "fetch-retries", "frame-rate", "grace", "idempotency-ttl", "idle", "in-flight", "in-flight-all", "insecure-listen-without-signature",
+	"insecure-listen-without-tls", "insecure-listen-without-token", "journal-age", "journal-size", "line-time", "max-body", "max-connections", "mount",
 	"no-http", "no-token", "request-rate", "require-agent", "seal-key", "stall", "timeout", "tls-cert", "tls-key", "token-file",
 }
 
@@ -34,14 +36,46 @@ var listSettings = []string{"allow-host", "allow-origin", "fetch-allow", "fetch-
 // it, and in a variable to where the command runs.
 var pathSettings = []string{"auth-key", "tls-cert", "tls-key", "token-file"}
 
+// otherVariables are those that are no settings: what commands ask for themselves, and the
+// socket, for programs that serve syscalls.
+var otherVariables = []string{"KERNOS_CA_FILE", "KERNOS_CONTEXT", "KERNOS_HOME", "KERNOS_ORIGIN", "KERNOS_SOCKET", "KERNOS_TOKEN"}
+
 // variable is the name of a setting in the environment.
 func variable(name string) string {
 	return "KERNOS_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 }
 
+// warnOfVariables tells people of the variables that look like settings and are none.
+func warnOfVariables(people io.Writer) {
+	const prefix = "KERNOS_"
+	known := slices.Clone(otherVariables)
+	for _, name := range settingNames {
+		known = append(known, variable(name))
+	}
+	ends := make([]string, len(known)) // what they begin with alike says nothing about how near they are
+	for i, name := range known {
+		ends[i] = strings.TrimPrefix(name, prefix)
+	}
+	environment := os.Environ()
+	slices.Sort(environment)
+	for _, text := range environment {
+		name, value, _ := strings.Cut(text, "=")
+		end, ours := strings.CutPrefix(name, prefix)
+		if !ours || value == "" || slices.Contains(known, name) {
+			continue
+		}
+		hint := "kernos serve --help lists the settings"
+		if near := nearest.Names(end, ends); len(near) > 0 {
+			hint = "did you mean " + prefix + strings.Join(near, " or "+prefix) + "?"
+		}
+		fmt.Fprintf(people, "kernos: %s says nothing to kernos, and is ignored: %s\n", history.Visible(name), hint)
+	}
+}
+
 // completeSettings takes what no flag says from the environment, and what that does not say
 // from the configuration file.
 func completeSettings(c *cobra.Command) error {
+	warnOfVariables(c.ErrOrStderr())
 	home, err := homeDirectory()
 	if err != nil {
 		return err

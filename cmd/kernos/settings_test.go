@@ -7,10 +7,13 @@ import (
 	"crypto/rand"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/spf13/pflag"
 	"golang.org/x/crypto/ssh"
 )
 
@@ -49,6 +52,59 @@ func TestSettingsComeFromFlagsVariablesAndTheFile(t *testing.T) {
 		if c.Flags().Lookup(setting) == nil {
 			t.Errorf("%s is a setting, and no flag of kernos serve", setting)
 		}
+	}
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		// How it is started is nothing to be set.
+		if f.Name != "detached" && f.Name != "help" && !slices.Contains(settingNames, f.Name) {
+			t.Errorf("%s is a flag of kernos serve, and no setting", f.Name)
+		}
+	})
+}
+
+func TestVariablesThatAreNoSettingsAreTold(t *testing.T) {
+	config(t, "")
+	t.Setenv("KERNOS_AUTH_KEYS", "/none")
+	t.Setenv("KERNOS_COLOUR", "red")
+	t.Setenv("KERNOS_EMPTY", "")
+	t.Setenv("KERNOS_IDLE", "1h")
+	for _, name := range otherVariables {
+		if name != "KERNOS_HOME" {
+			t.Setenv(name, "x")
+		}
+	}
+	c := serveCommand()
+	var told strings.Builder
+	c.SetErr(&told)
+	if err := completeSettings(c); err != nil {
+		t.Fatal(err)
+	}
+	want := "kernos: KERNOS_AUTH_KEYS says nothing to kernos, and is ignored: did you mean KERNOS_AUTH_KEY?\n" +
+		"kernos: KERNOS_COLOUR says nothing to kernos, and is ignored: kernos serve --help lists the settings\n"
+	if told.String() != want {
+		t.Errorf("told %q, want %q", told.String(), want)
+	}
+}
+
+func TestVariablesThatAreAskedForAreKnown(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := regexp.MustCompile(`(?:Getenv|LookupEnv)\("(KERNOS_\w+)"\)`)
+	found := 0
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range asked.FindAllStringSubmatch(string(text), -1) {
+			if found++; !slices.Contains(otherVariables, m[1]) {
+				t.Errorf("%s asks for %s, which is not among those that are known", name, m[1])
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("no variable is asked for")
 	}
 }
 

@@ -64,6 +64,7 @@ func (a *address) start(ctx context.Context) (text string, late bool, err error)
 	if err := os.MkdirAll(a.home, 0o700); err != nil {
 		return "", false, err
 	}
+	warnOfVariables(os.Stderr) // the daemon has nobody to tell
 	said, says, err := os.Pipe()
 	if err != nil {
 		return "", false, err
