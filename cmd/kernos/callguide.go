@@ -262,7 +262,7 @@ func fieldArguments(parent *client.Field, prefix string, members []jsonMember) (
 		}
 		elements := rawElements(member.value)
 		if f == nil || f.Scalar() != "array" || len(elements) == 0 {
-			words = append(words, argument(f, path, member.value)...)
+			words = append(words, argument(f, flagName(path), member.value)...)
 			continue
 		}
 		list := []string{}

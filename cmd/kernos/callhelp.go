@@ -191,9 +191,22 @@ func helpRows(f *client.Field, prefix string, needed bool) (required, optional [
 	return required, optional
 }
 
+// renamedMethod is the name that the schema of a module gives to a parameter called method,
+// for that is where it has the name of the method itself.
+const renamedMethod = "method_"
+
+// flagName is the name that people know a parameter by. It is read as either.
+func flagName(name string) string {
+	if name == renamedMethod {
+		return "method"
+	}
+	return name
+}
+
 // flagOf is how a parameter is written, with what stands for its value.
 func flagOf(f *client.Field, name string) string {
 	word := valueWord(f)
+	name = flagName(name)
 	switch {
 	case findsOwn("--" + name): // kernos call has a flag of this name
 		return name + "=" + cmp.Or(word, "BOOLEAN")

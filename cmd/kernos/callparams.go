@@ -284,6 +284,9 @@ func (p *paramReader) meant(name string) (path []string, f *client.Field) {
 // hint says which parameter may have been meant.
 func (p *paramReader) hint(name string) string {
 	names := fieldNames(&p.method.Field, "")
+	for i := range names {
+		names[i] = flagName(names[i])
+	}
 	if h := nearest.Hint(name, names); h != "" {
 		return "; " + h
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -39,7 +40,7 @@ func (c *calling) showRequest(params json.RawMessage) error {
 
 // ndjsonRequest is the call as a message, for kernos pipe.
 func (c *calling) ndjsonRequest(params json.RawMessage) ([]byte, error) {
-	m := message.Message{Kind: message.KindCommand, Type: c.messageType(), Data: params}
+	m := message.Message{Kind: message.KindCommand, Type: c.messageType(), Data: messageData(params)}
 	if r, err := allSyscalls(); err == nil {
 		if route, ok := r.LookupMethod(c.call()); ok {
 			m.Kind, m.Type = route.Syscall.Kind, route.Type
@@ -51,6 +52,27 @@ func (c *calling) ndjsonRequest(params json.RawMessage) ([]byte, error) {
 	m.Metadata.ID = "call-1"
 	m.Metadata.Timestamp = time.Now().UnixMilli()
 	return message.Append(nil, &m), nil
+}
+
+// messageData is what a message has for the parameters of a method: only in the schema of a
+// module does a field called method have another name.
+func messageData(params json.RawMessage) json.RawMessage {
+	members := membersOf(params)
+	named := func(name string) bool {
+		return slices.ContainsFunc(members, func(m jsonMember) bool { return m.name == name })
+	}
+	if !named(renamedMethod) || named(flagName(renamedMethod)) {
+		return params
+	}
+	data := []byte{'{'}
+	for i, m := range members {
+		if i > 0 {
+			data = append(data, ',')
+		}
+		name, _ := json.Marshal(flagName(m.name))
+		data = append(append(append(data, name...), ':'), m.value...)
+	}
+	return append(data, '}')
 }
 
 // messageType is the type of a method: as it was written, or as a method of this name

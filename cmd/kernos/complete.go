@@ -254,7 +254,7 @@ func (c *calling) parameterCompletions(word string) []string {
 	given := strings.Join(c.tokens, "\n") + "\n"
 	for _, name := range fieldNames(&c.method.Field, "") {
 		f := c.method.Find(name)
-		flag := "--" + name
+		flag := "--" + flagName(name)
 		if findsOwn(flag) { // kernos call has a flag of this name
 			flag = name + "="
 		}
