@@ -83,7 +83,7 @@ func TestStatusSaysWhatIsServed(t *testing.T) {
 		t.Errorf("it says %s", got.Data)
 	}
 	r := k.Registry()
-	if s.Served.Syscalls != len(r.Types()) || s.Served.Hash != r.Hash() || fmt.Sprint(s.Served.Modules) != "[kernel]" {
+	if s.Served.Syscalls != len(r.Types()) || s.Served.Hash != r.Hash() || fmt.Sprint(s.Served.Modules) != "[kernel syscall]" {
 		t.Errorf("it serves %+v, and the registry has %v, %s", s.Served, r.Types(), r.Hash())
 	}
 	fits(t, k, "Kernel.Status", got.Data)

@@ -66,7 +66,7 @@ type Served struct {
 	Syscalls   int      `json:"syscalls" jsonschema_description:"How many syscalls there are."`
 	Registered int      `json:"registered" jsonschema_description:"How many of them programs on connections serve."`
 	Hash       string   `json:"hash" jsonschema_description:"Changes with any change that a caller could see."`
-	Modules    []string `json:"modules" jsonschema_description:"Names of the modules that they belong to."`
+	Modules    []string `json:"modules" jsonschema_description:"Names of the modules that they are called by: memory of Memory.Get."`
 }
 
 func status(o Options) kernel.Syscall {
@@ -84,8 +84,8 @@ func status(o Options) kernel.Syscall {
 				s.Listening = []string{}
 			}
 			s.Served = Served{Syscalls: len(o.Registry.Types()), Hash: o.Registry.Hash(), Modules: []string{}}
-			for _, m := range o.Registry.Modules() {
-				s.Served.Modules = append(s.Served.Modules, m.Name)
+			for _, n := range o.Registry.Namespaces() {
+				s.Served.Modules = append(s.Served.Modules, n.Name)
 			}
 			if k, ok := kernel.Of(ctx); ok {
 				s.load(k)
