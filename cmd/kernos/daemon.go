@@ -65,7 +65,9 @@ func newDaemon(s *serveSettings, people io.Writer) (_ *daemon, err error) {
 	}
 	d.log, d.logFile, d.logPlace = openLog(d.address.logFile(), &d.level, people)
 	if err = d.open(); err != nil {
-		d.log.Error("can't start", "error", err)
+		if file, ok := d.logFile.(io.Writer); ok { // people are told by the error
+			slog.New(slog.NewJSONHandler(file, nil)).Error("can't start", "error", err)
+		}
 		return nil, errors.Join(err, d.logFile.Close())
 	}
 	return d, nil
@@ -144,8 +146,8 @@ func (d *daemon) run(ctx context.Context) error {
 func (d *daemon) introduce(people io.Writer) {
 	r := d.kernel.Registry()
 	var modules []string
-	for _, m := range r.Modules() {
-		modules = append(modules, m.Name)
+	for _, n := range r.Namespaces() { // what kernos MODULE METHOD takes
+		modules = append(modules, n.Name)
 	}
 	kept := d.stored()
 	who := "programs of this user"

@@ -165,8 +165,11 @@ func (o *outsideSettings) tree(client *http.Client) (mounts []vfs.Mount, err err
 	for _, text := range o.mounts {
 		m, err := vfs.ParseMount(text, &vfs.MountOptions{Client: client, Development: o.development})
 		if err != nil {
-			at, _, _ := strings.Cut(text, "=") // what follows may hold a password
-			return nil, fmt.Errorf("--mount %s=…: %w", at, err)
+			flag := "--mount"
+			if at, _, ok := strings.Cut(text, "="); ok { // what follows may hold a password
+				flag += " " + at + "=…"
+			}
+			return nil, &exitStatus{status: exitUsage, cause: fmt.Errorf("%s: %w", flag, err)}
 		}
 		root = root || m.Path == "/"
 		mounts = append(mounts, m)
