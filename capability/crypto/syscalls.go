@@ -76,7 +76,7 @@ func (k *Keyring) slotOf(name string) (slot, error) {
 // A sealed string is no secret. It is marked as one, since what is no sealed string and
 // stands in its place may be: it is neither recorded nor quoted.
 type openInput struct {
-	Ciphertext string  `json:"ciphertext" jsonschema:"writeOnly=true" jsonschema_description:"A sealed string, as Crypto.Seal replies it: pwenc:v1:…"`
+	Ciphertext string  `json:"ciphertext" jsonschema:"writeOnly=true" jsonschema_description:"A sealed string, as Crypto.Seal replies it: pwenc:v1:… It is not recorded, in case it is the secret itself."`
 	AAD        *string `json:"aad,omitempty" jsonschema_description:"Open the string only if it is bound to this text."`
 }
 

@@ -315,6 +315,9 @@ func splitName(words []string) (module, name string) {
 	return module, name
 }
 
+// shortWord is how long a word may be for its first letter to be taken for right.
+const shortWord = 4
+
 // noCommand is the error of a lone word that is neither a command nor a module.
 func (c *calling) noCommand(word string) error {
 	var names []string
@@ -328,7 +331,14 @@ func (c *calling) noCommand(word string) error {
 			names = append(names, m.Namespace)
 		}
 	}
+	if len(word) <= shortWord { // many short names are near to each other
+		first := strings.ToLower(word[:min(1, len(word))])
+		names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(strings.ToLower(name), first) })
+	}
 	hint := nearest.Hint(word, names)
+	if word == "version" {
+		hint = "did you mean kernos --version?"
+	}
 	if hint != "" {
 		hint += " "
 	}

@@ -261,7 +261,7 @@ func fieldHelp(f *client.Field) string {
 		parts = append(parts, "Default: "+plainly(f.Default)+".")
 	}
 	if f.Sensitive {
-		parts = append(parts, "It is a secret: NAME=@FILE keeps it out of the process list.")
+		parts = append(parts, "It is treated as a secret: NAME=@FILE keeps it out of the process list.")
 	}
 	return strings.Join(parts, " ")
 }

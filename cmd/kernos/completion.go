@@ -26,7 +26,7 @@ that you have used.`,
 		Example: `  source <(kernos completion bash)                               # in ~/.bashrc
   source <(kernos completion zsh)                                # in ~/.zshrc, behind compinit
   kernos completion fish > ~/.config/fish/completions/kernos.fish`,
-		Args: noArguments,
+		Args: ownCommands,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	for shell, script := range map[string]func(*cobra.Command, io.Writer) error{

@@ -162,7 +162,7 @@ given by its address takes its token from KERNOS_TOKEN and the file from KERNOS_
   kernos context set office --ca-file ~/office-ca.pem
   kernos context use office
   kernos memory get --key notes/1 --context local`,
-		Args: noArguments,
+		Args: ownCommands,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(contextAddCommand(), contextSetCommand(), contextUseCommand(), contextListCommand(), contextRemoveCommand())

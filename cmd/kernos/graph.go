@@ -49,7 +49,7 @@ terminal the format is tree, otherwise mermaid.`,
 			})
 		},
 	}
-	c.Flags().StringVar(&format, "format", "", "`tree`, mermaid, dot or json (default: tree in a terminal, otherwise mermaid)")
+	c.Flags().StringVar(&format, "format", "", "the `FORM`: tree, mermaid, dot or json (default: tree in a terminal, otherwise mermaid)")
 	return c
 }
 

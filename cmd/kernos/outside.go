@@ -49,7 +49,7 @@ func (o *outsideSettings) add(c *cobra.Command) {
 	*o = defaultOutside
 	f := c.Flags()
 	f.StringArrayVar(&o.mounts, "mount", nil, "show a directory or an https server in the tree of files: `PATH=TARGET[:ro][:noexec]`; can be given again")
-	f.StringVar(&o.execute, "execute", o.execute, "which tools may be executed to describe themselves: `local` or none")
+	f.StringVar(&o.execute, "execute", o.execute, "which `TOOLS` may be executed to describe themselves: local or none")
 	f.StringVar(&o.sealKey, "seal-key", "", "the `KEY` that seals: a fingerprint as ssh-add -l shows it; without it, the agent's first one that will do")
 	f.BoolVar(&o.requireAgent, "require-agent", false, "seal and open with ssh-agent only, never with a key file")
 	f.StringArrayVar(&o.fetchAllow, "fetch-allow", nil, "let Http.Fetch reach this `PLACE` (a host, an address or a block such as 10.0.0.0/8) although it would be refused; can be given again")

@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // version is set when a release is built.
@@ -42,6 +44,9 @@ lists the methods of the module, and kernos call lists the modules.`,
 		lsCommand(openKernel), describeCommand(openKernel), backupCommand(), restoreCommand(), callCommand(), contextCommand(), doctorCommand(), completionCommand())
 	root.AddCommand(historyCommands(openKernel, openRecorded)...)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+			err = invalidFlag("--"+invalid.GetFlag().Name, invalid.GetFlag(), invalid.GetValue(), err)
+		}
 		return fmt.Errorf("%w; see %s --help", err, c.CommandPath())
 	})
 	root.SetHelpCommand(helpCommand())
@@ -109,6 +114,32 @@ func noArguments(c *cobra.Command, args []string) error {
 		return fmt.Errorf("%s takes no arguments, got %q; see %s --help", c.CommandPath(), args[0], c.CommandPath())
 	}
 	return nil
+}
+
+// ownCommands refuses arguments for a command that has commands, and lists those.
+func ownCommands(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var names []string
+	for _, known := range c.Commands() {
+		names = append(names, known.Name())
+	}
+	return fmt.Errorf("%s has no command %q; there are %s", c.CommandPath(), args[0], strings.Join(names, ", "))
+}
+
+// flagValues says in words what flags take whose types come with a library.
+var flagValues = map[string]string{
+	"int": "a whole number", "uint64": "a whole number, at least 0", "bool": "true or false", "duration": "a time such as 90s or 5m",
+}
+
+// invalidFlag is the error of a value that a flag does not take. A type of our own says in
+// err what it takes.
+func invalidFlag(where string, f *pflag.Flag, value string, err error) error {
+	if want := flagValues[f.Value.Type()]; want != "" {
+		return fmt.Errorf("%s: expected %s, got %q", where, want, value)
+	}
+	return err
 }
 
 // syscallHelp lists the syscalls for the help text, from their definitions.

@@ -104,7 +104,7 @@ func completeSettings(c *cobra.Command) error {
 		}
 		for _, text := range values {
 			if err := flag.Value.Set(text); err != nil {
-				return fmt.Errorf("%s: %w", source, err)
+				return invalidFlag(source, flag, text, fmt.Errorf("%s: %w", source, err))
 			}
 		}
 	}
