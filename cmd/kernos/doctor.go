@@ -89,6 +89,7 @@ type doctor struct {
 	screen   *screen
 	quiet    bool
 	findings []finding
+	lost     error // of a finding that could not be shown
 
 	conn        *client.Client
 	frames      frameLog
@@ -109,9 +110,12 @@ func (d *doctor) found(f finding) {
 	case f.Advice != "":
 		mark, st = "!", yellow
 	}
-	fmt.Fprintf(d.screen.out, "%s %-10s %s\n", d.screen.paint(st, mark), f.Layer, visibleLines(f.Text))
+	text := fmt.Sprintf("%s %-10s %s", d.screen.paint(st, mark), f.Layer, visibleLines(f.Text))
 	if f.Advice != "" {
-		fmt.Fprintf(d.screen.out, "  %-10s %s %s\n", "", d.screen.paint(st, "→"), visibleLines(f.Advice))
+		text += fmt.Sprintf("\n  %-10s %s %s", "", d.screen.paint(st, "→"), visibleLines(f.Advice))
+	}
+	if err := d.screen.line([]byte(text)); d.lost == nil {
+		d.lost = err
 	}
 }
 
@@ -152,6 +156,8 @@ func (d *doctor) examine(ctx context.Context) {
 // verdict is the status that the doctor leaves with.
 func (d *doctor) verdict() error {
 	switch {
+	case d.lost != nil:
+		return d.lost
 	case d.unreachable:
 		return &exitStatus{status: exitUnreachable}
 	case d.forbidden:

@@ -41,7 +41,11 @@ func run(ctx context.Context, args []string) int {
 	}
 	root := rootCommand()
 	root.SetArgs(asModule(root, args))
+	helped := checkHelp(root)
 	err := root.ExecuteContext(ctx)
+	if err == nil {
+		err = helped()
+	}
 	if err == nil {
 		return 0
 	}

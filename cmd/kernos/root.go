@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -58,6 +59,21 @@ lists the methods of the module, and kernos call lists the modules.`,
 		}
 	})
 	return root
+}
+
+// checkHelp returns what says whether a help text could not be written: the library does not.
+func checkHelp(root *cobra.Command) func() error {
+	var lost error
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(c *cobra.Command, args []string) {
+		out := c.OutOrStdout()
+		var text bytes.Buffer
+		c.SetOut(&text)
+		help(c, args)
+		c.SetOut(out)
+		_, lost = out.Write(text.Bytes())
+	})
+	return func() error { return failed(lost) }
 }
 
 // helpCommand shows the help of a command, of a module or of a method. What is no command is
