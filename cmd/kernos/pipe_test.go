@@ -27,7 +27,7 @@ import (
 
 // How often streams are piped through the daemon.
 var (
-	pipes    = flag.Int("pipes", 20, "how often to pipe one message and a thousand through the daemon")
+	pipes    = flag.Int("pipes", 100, "how often to pipe one message and a thousand through the daemon")
 	millions = flag.Int("millions", 1, "how often to pipe a million")
 )
 
