@@ -509,25 +509,12 @@ func neighbours(out io.Writer, socket string, line []byte) error {
 	return nil
 }
 
-// flooded measures what a connection that pings now and then notices of one that floods, on
-// a daemon with a frame rate. Without one, whoever floods has a core, as it may.
+// flooded measures what a connection that pings now and then notices of others that flood:
+// ten on a daemon with a frame rate, and one on a daemon without, which has a core then. Who
+// floods wants a core too, so for the latter it is also measured what is left of the machine
+// when the same is done to an echo.
 func flooded(out io.Writer, binary string, line []byte) error {
-	home, err := os.MkdirTemp("", "kernos-bench-*")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.RemoveAll(home) }()
-	const rate, pause = 2000, time.Millisecond
-	d, err := startDaemon(binary, home, "--frame-rate", strconv.Itoa(rate), "--no-http")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = d.stop() }()
-	conn, err := net.Dial("unix", d.socket)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = conn.Close() }()
+	const rate = 2000
 	flood := func(c net.Conn, stop <-chan struct{}) {
 		go func() { _, _ = io.Copy(io.Discard, c) }()
 		go func() {
@@ -540,26 +527,70 @@ func flooded(out io.Writer, binary string, line []byte) error {
 			}
 		}
 	}
-	now := func(peers int) (time.Duration, error) {
-		return besidesAt(conn, line, d.socket, peers, flood, 800, pause)
+	paced, err := pingBeside(binary, line, flood, 10, false, "--frame-rate", strconv.Itoa(rate))
+	if err != nil {
+		return err
 	}
-	var alone, beside time.Duration
-	for round := range 9 {
-		without, err := now(0)
+	fmt.Fprintf(out, "  Ping now and then beside %-22s %v   %.2f × alone\n", fmt.Sprintf("10 that flood at %d/s", rate), paced.beside, paced.ratio())
+	free, err := pingBeside(binary, line, flood, 1, false)
+	if err != nil {
+		return err
+	}
+	elsewhere, err := pingBeside(binary, line, flood, 1, true)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "  Ping now and then beside %-22s %v   %.2f × alone; %.2f × if it floods an echo instead\n", "one that floods", free.beside, free.ratio(), elsewhere.ratio())
+	return nil
+}
+
+// neighbour is a latency alone and beside others.
+type neighbour struct{ alone, beside time.Duration }
+
+func (n neighbour) ratio() float64 { return float64(n.beside) / float64(n.alone) }
+
+// pingBeside measures a Ping now and then on a daemon, alone and beside some who disturb it, or
+// an echo in another process instead: in turns, and the best of each.
+func pingBeside(binary string, line []byte, disturb func(net.Conn, <-chan struct{}), peers int, elsewhere bool, flags ...string) (n neighbour, err error) {
+	home, err := os.MkdirTemp("", "kernos-bench-*")
+	if err != nil {
+		return n, err
+	}
+	defer func() { _ = os.RemoveAll(home) }()
+	d, err := startDaemon(binary, home, append(flags, "--no-http")...)
+	if err != nil {
+		return n, err
+	}
+	defer func() { _ = d.stop() }()
+	disturbed := d.socket
+	if elsewhere {
+		path, stop, err := startFloor("echo")
 		if err != nil {
-			return err
+			return n, err
 		}
-		with, err := now(10)
+		defer stop()
+		disturbed = path
+	}
+	conn, err := net.Dial("unix", d.socket)
+	if err != nil {
+		return n, err
+	}
+	defer func() { _ = conn.Close() }()
+	for round := range 9 {
+		without, err := besidesAt(conn, line, disturbed, 0, disturb, 800, time.Millisecond)
 		if err != nil {
-			return err
+			return n, err
+		}
+		with, err := besidesAt(conn, line, disturbed, peers, disturb, 800, time.Millisecond)
+		if err != nil {
+			return n, err
 		}
 		if round == 0 {
-			alone, beside = without, with
+			n = neighbour{without, with}
 		}
-		alone, beside = min(alone, without), min(beside, with)
+		n = neighbour{min(n.alone, without), min(n.beside, with)}
 	}
-	fmt.Fprintf(out, "  Ping now and then beside %-22s %v   %.2f × alone\n", fmt.Sprintf("10 that flood at %d/s", rate), beside, float64(beside)/float64(alone))
-	return nil
+	return n, nil
 }
 
 // besides measures the latency of a connection while others do what they do.
