@@ -94,7 +94,12 @@ func (st *stream) noOwnMethod(method string) {
 // module before it.
 func appendTry(dst []byte, r *kernel.Route, name string) []byte {
 	dst = append(append(dst, `,"method_schema":`...), r.Syscall.Input.JSON()...)
-	dst = jsonscan.AppendQuoted(append(dst, `,"action":"try_method","suggested_method":`...), name)
+	return appendSuggested(append(dst, `,"action":"try_method"`...), r, name)
+}
+
+// appendSuggested appends the name of a method, and parameters that it takes.
+func appendSuggested(dst []byte, r *kernel.Route, name string) []byte {
+	dst = jsonscan.AppendQuoted(append(dst, `,"suggested_method":`...), name)
 	if example, ok := Example(r.Syscall.Input); ok && example[0] == '{' { // params are an object
 		dst = append(append(dst, `,"example_params":`...), example...)
 	}
@@ -130,7 +135,8 @@ func (st *stream) advise(err error) {
 		if custom != "" {
 			dst = append(append(dst, `,"method_schema":`...), s.Input.JSON()...)
 			dst = append(dst, `,"action":"custom","message":`...)
-			return jsonscan.AppendQuoted(dst, message.Clip(custom, message.MaxErrorText))
+			dst = jsonscan.AppendQuoted(dst, message.Clip(custom, message.MaxErrorText))
+			return appendSuggested(dst, st.route, name) // what fits is wanted beside the words
 		}
 		return appendTry(dst, st.route, name)
 	})
