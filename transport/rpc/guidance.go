@@ -42,10 +42,10 @@ func (s *Service) unknown(st *stream, name string) func(*stream) {
 			near := nearest.Best(module, docs.namespaces())
 			if n, ok := s.k.Registry().LookupNamespace(near); ok {
 				names := methodNames(n)
+				dst = appendStrings(append(dst, `,"available_methods":`...), names)
 				if i := slices.Index(names, method); i >= 0 {
 					return appendTry(dst, n.Methods[i], n.Name+"."+method)
 				}
-				dst = appendStrings(append(dst, `,"available_methods":`...), names)
 				return jsonscan.AppendQuoted(append(dst, `,"action":"call_module_schema","namespace":`...), near)
 			}
 			return append(dst, `,"action":"call_service_schema"`...)

@@ -360,6 +360,7 @@ func TestOutcomes(t *testing.T) {
 	}
 	for method, want := range map[string]string{
 		"note_sett": `"available_methods":["get_all","set"],"method_schema":{`, "nite_set": `"suggested_method":"note.set","example_params":{"key":"text"}`,
+		"nits_set":  `"module":"nits","available_methods":["get_all","set"],"method_schema":{`,
 		"nite_sett": `"available_methods":["get_all","set"],"action":"call_module_schema","namespace":"note"`, "note_set": `"suggested_method":"note.set","example_params":{"key":"text"}`,
 	} {
 		o, err := s.Call(t.Context(), Call{Method: method}, nil)
