@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"kernos/internal/jsonscan"
+	"kernos/internal/nearest"
 	"kernos/kernel"
 )
 
@@ -62,6 +63,37 @@ func (d *documents) namespaces() []string {
 		names[i] = d.spaces[i].Name
 	}
 	return names
+}
+
+// nearNamespace is the namespace that was probably meant by one that is not there, or "". It
+// has to be near by both measures: a wrong module is worse than none.
+func (d *documents) nearNamespace(name string) string {
+	return nearest.Best(name, nearest.Names(name, d.namespaces()))
+}
+
+// methods are the names of all methods, without their modules.
+func (d *documents) methods() (names []string) {
+	for i := range d.spaces {
+		names = append(names, methodNames(&d.spaces[i])...)
+	}
+	return names
+}
+
+// only is the method with a name, without its module, or nil if there is none or several
+// modules have one.
+func (d *documents) only(name string) (only *kernel.Route) {
+	for i := range d.spaces {
+		for _, r := range d.spaces[i].Methods {
+			if r.Method != name {
+				continue
+			}
+			if only != nil {
+				return nil
+			}
+			only = r
+		}
+	}
+	return only
 }
 
 // makeSchema is the answer to service_schema.

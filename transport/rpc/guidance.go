@@ -27,7 +27,7 @@ func (st *stream) refuse(code int, text string, members func(dst []byte) []byte)
 func (s *Service) unknown(st *stream, name string) func(*stream) {
 	docs := s.documents()
 	module, method, _ := strings.Cut(name, "_")
-	module, method = message.Clip(module, maxName), message.Clip(method, maxName)
+	whole, module, method := message.Clip(name, maxName), message.Clip(module, maxName), message.Clip(method, maxName)
 	if n, ok := s.k.Registry().LookupNamespace(module); ok {
 		st.namespace = module
 		return func(st *stream) { st.noMethod(n, method) }
@@ -38,8 +38,13 @@ func (s *Service) unknown(st *stream, name string) func(*stream) {
 	return func(st *stream) {
 		st.refuse(404, "Module not found: "+module, func(dst []byte) []byte {
 			dst = jsonscan.AppendQuoted(append(dst, `,"error_kind":"module_not_found","module":`...), module)
-			// The module may be misspelt, or all of it.
-			near := nearest.Best(module, docs.namespaces())
+			near, route := docs.nearNamespace(module), docs.only(whole)
+			if route == nil && near == "" {
+				route = docs.only(nearest.Best(whole, nearest.Names(whole, docs.methods())))
+			}
+			if route != nil { // it is there, without the module before it
+				near, method = route.Namespace, route.Method
+			}
 			if n, ok := s.k.Registry().LookupNamespace(near); ok {
 				names := methodNames(n)
 				dst = appendStrings(append(dst, `,"available_methods":`...), names)

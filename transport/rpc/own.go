@@ -6,7 +6,6 @@ import (
 	"strconv"
 
 	"kernos/internal/jsonscan"
-	"kernos/internal/nearest"
 	"kernos/message"
 )
 
@@ -43,7 +42,7 @@ func moduleSchema(st *stream, params []byte) {
 	}
 	st.refuse(404, "Module not found: "+message.Clip(namespace, 128), func(dst []byte) []byte {
 		dst = jsonscan.AppendQuoted(append(dst, `,"error_kind":"module_not_found","module":`...), message.Clip(namespace, 128))
-		if near := nearest.Best(namespace, docs.namespaces()); near != "" {
+		if near := docs.nearNamespace(namespace); near != "" {
 			return jsonscan.AppendQuoted(append(dst, `,"action":"call_module_schema","namespace":`...), near)
 		}
 		return append(dst, `,"action":"call_service_schema"`...)

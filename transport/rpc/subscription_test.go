@@ -380,6 +380,31 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
+// A name without its module is found if one module alone has it, and a module only if it is
+// near enough to be the one that was meant.
+func TestNamesWithoutTheirModule(t *testing.T) {
+	answer := func(_ context.Context, m message.Message, emit kernel.Emit) { emit(m.Reply(nil)) }
+	s := newService(t, nil, raw("First.Count", message.KindQuery, answer), raw("Second.Count", message.KindQuery, answer))
+	for method, want := range map[string]string{
+		"set":          `"module":"set","available_methods":["get_all","set"],"method_schema":{`,
+		"get_all":      `"action":"try_method","suggested_method":"note.get_all"`,
+		"get_al":       `"action":"try_method","suggested_method":"note.get_all"`,
+		"count":        `"module":"count","action":"call_service_schema"`,
+		"footnote_set": `"module":"footnote","action":"call_service_schema"`,
+		"footnote":     `"module":"footnote","action":"call_service_schema"`,
+		"nite":         `"available_methods":["get_all","set"],"action":"call_module_schema","namespace":"note"`,
+	} {
+		o, err := s.Call(t.Context(), Call{Method: method}, nil)
+		if err != nil || o.ErrorKind() != "module_not_found" || !strings.Contains(string(o.Guidance), want) {
+			t.Errorf("%s: %v, %s", method, err, o.Guidance)
+		}
+	}
+	o, err := s.Call(t.Context(), Call{Method: "service_module_schema", Params: json.RawMessage(`["footnote"]`)}, nil)
+	if err != nil || !strings.Contains(string(o.Guidance), `"action":"call_service_schema"`) {
+		t.Errorf("%v, %s", err, o.Guidance)
+	}
+}
+
 // However often a reader is cut off, and wherever it comes back, it sees every item once.
 func TestNothingIsLostOrRepeated(t *testing.T) {
 	const all = 1000
