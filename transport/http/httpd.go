@@ -86,7 +86,8 @@ type Options struct {
 	RequestRate float64
 
 	// FrameRate is how many messages a second are taken from one stream of messages. One
-	// more waits, and its peer does too. 0 means as many as come.
+	// more waits, and its peer does too; one that goes on sending more is told so, with the
+	// event [transport.Throttled]. 0 means as many as come.
 	FrameRate float64
 
 	// MaxBody is how many bytes the parameters of a call may have. 0 means DefaultMaxBody.

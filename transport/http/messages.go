@@ -4,14 +4,11 @@ import (
 	"context"
 	"errors"
 	"io"
-	"math"
 	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/time/rate"
 
 	"kernos/message"
 	"kernos/store/blobs"
@@ -49,8 +46,9 @@ func (s *Server) messages(w http.ResponseWriter, r *http.Request) {
 		Left: func(finished <-chan struct{}) bool { return f.left(r.Context().Done(), finished) },
 	}
 	if n := s.opts.FrameRate; n > 0 {
-		bucket := rate.NewLimiter(rate.Limit(n), int(min(max(1, math.Ceil(n)), math.MaxInt32)))
-		opts.Pace = func() { _ = bucket.Wait(s.life) } // what was read before the end is not held up by it
+		pacer := transport.NewPacer(n)
+		opts.Pace = func() { pacer.Wait(s.life, nil) } // what was read before the end is not held up by it
+		opts.Notice = pacer.Notice
 	}
 	_, err := transport.Serve(ctx, s.k, f, f, opts)
 	switch {

@@ -226,3 +226,16 @@ func TestAStreamHasAPace(t *testing.T) {
 		t.Errorf("%d answers", strings.Count(a.body, `"kind":"reply"`))
 	}
 }
+
+// The peer is told among its answers that it is held up.
+func TestAStreamThatSendsTooMuchIsTold(t *testing.T) {
+	const rate, messages = 50, 150
+	s := open(t, siteOptions{Options: Options{FrameRate: rate}})
+	a := s.do("POST", "/v1/messages", strings.Repeat(ask("x", "Ping", `{"payload":1}`), messages))
+	if n := strings.Count(a.body, `"kind":"reply"`); n != messages {
+		t.Errorf("%d answers", n)
+	}
+	if n := strings.Count(a.body, `"type":"Syscall.Throttled"`); n != 1 {
+		t.Errorf("it was told %d times", n)
+	}
+}

@@ -53,7 +53,7 @@ type link struct {
 	sent     int
 	writeErr error
 
-	pacer *pacer // nil if there is no frame rate
+	pacer *transport.Pacer // nil if there is no frame rate
 
 	// What the reader knows.
 	rest    []byte        // was read with what came before it
@@ -77,11 +77,14 @@ func (l *link) options() *transport.Options {
 		opts.Open = &l.open
 	}
 	if l.pacer != nil {
-		opts.Pace = func() { l.pacer.wait(l.s.reading) } // what was read before the end is not held up by it
-		opts.Notice = l.pacer.notice
+		opts.Pace = func() { l.pacer.Wait(l.s.reading, nil) } // what was read before the end is not held up by it
+		opts.Notice = l.pacer.Notice
 	}
 	return opts
 }
+
+// throttled reports whether the peer has sent more than it may.
+func (l *link) throttled() bool { return l.pacer != nil && l.pacer.Holds() }
 
 // serving knows whether others wait for what a peer says, from when it is served.
 type serving struct{ ask atomic.Pointer[func() bool] }
@@ -100,7 +103,7 @@ func newLink(s *Server, conn *net.UnixConn) *link {
 	l.raw, l.err = conn.SyscallConn()
 	l.attempt, l.push = l.try, l.tryWrite
 	if r := s.opts.FrameRate; r > 0 {
-		l.pacer = newPacer(r)
+		l.pacer = transport.NewPacer(r)
 	}
 	return l
 }

@@ -70,7 +70,7 @@ type Options struct {
 	// FrameRate is how many messages a second are taken from one connection, after as many
 	// as a second allows at once. A message beyond it waits: the connection is not read in
 	// the meantime, so its peer has to wait too, however long that takes, and nothing is
-	// lost. A peer that goes on sending more is told so, with the event [Throttled]. 0 means
+	// lost. A peer that goes on sending more is told so, with the event [transport.Throttled]. 0 means
 	// as many as come.
 	FrameRate float64
 

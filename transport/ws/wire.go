@@ -6,16 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net"
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
 	"github.com/gobwas/ws"
-	"golang.org/x/time/rate"
 
 	"kernos/store/blobs"
+	"kernos/transport"
 	"kernos/transport/rpc"
 )
 
@@ -24,9 +23,9 @@ type wire struct {
 	h      *Handler
 	conn   net.Conn
 	in     *bufio.Reader
-	rate   *rate.Limiter // nil if messages are taken as they come
-	alive  *time.Timer   // asks whether the peer is there
-	remote *blobs.Remote // how the peer sees blobs
+	pacer  *transport.Pacer // nil if messages are taken as they come
+	alive  *time.Timer      // asks whether the peer is there
+	remote *blobs.Remote    // how the peer sees blobs
 
 	stopped atomic.Bool // nothing is read any more
 	heard   atomic.Bool // something came since alive last looked
@@ -40,7 +39,7 @@ func newWire(h *Handler, conn net.Conn, in *bufio.Reader, remote *blobs.Remote) 
 	w := &wire{h: h, conn: conn, in: in, remote: remote}
 	w.sender.begin(w)
 	if r := h.opts.FrameRate; r > 0 {
-		w.rate = rate.NewLimiter(rate.Limit(r), int(min(max(1, math.Ceil(r)), math.MaxInt32)))
+		w.pacer = transport.NewPacer(r)
 	}
 	w.mu.Lock() // until alive is set
 	defer w.mu.Unlock()
@@ -80,7 +79,7 @@ func (w *wire) Read() ([]byte, error) {
 	message, err := w.read()
 	switch {
 	case err == nil:
-		if w.rate != nil {
+		if w.pacer != nil {
 			w.pace()
 		}
 		return w.remote.Inward(message), nil
@@ -105,14 +104,15 @@ func (w *wire) end() {
 	w.hangUp()
 }
 
-// pace waits until the message may be taken.
+// throttled is the method of the notification that is [transport.Throttled] here.
+const throttled = "syscall_throttled"
+
+// pace waits until the message may be taken, and tells a peer that goes on sending too much.
 func (w *wire) pace() {
-	if wait := w.rate.Reserve().Delay(); wait > 0 {
-		w.Flush()
-		select {
-		case <-time.After(wait):
-		case <-w.h.life.Done(): // what was read before the end is not held up by it
-		}
+	w.pacer.Wait(w.h.life, w.Flush) // what was read before the end is not held up by it
+	if notice := w.pacer.Notice(); notice != nil {
+		frame := append([]byte(`{"jsonrpc":"2.0","method":"`+throttled+`","params":`), notice.Data...)
+		w.Write(append(frame, '}'), true)
 	}
 }
 

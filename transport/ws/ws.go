@@ -68,8 +68,9 @@ type Options struct {
 	MaxUnread int
 
 	// FrameRate is how many messages a second are taken from one connection, after as many
-	// as a second allows at once. A message beyond it waits, and its peer with it. 0 means
-	// as many as come.
+	// as a second allows at once. A message beyond it waits, and its peer with it. A peer that
+	// goes on sending more is told so, with the notification syscall_throttled. 0 means as
+	// many as come.
 	FrameRate float64
 
 	// Log is for the operator. Nil means silence.

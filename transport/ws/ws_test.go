@@ -445,6 +445,53 @@ func TestMessagesHaveAPace(t *testing.T) {
 	})
 }
 
+// A peer that is held up for a second is told so, once, between its answers.
+func TestOneThatSendsTooMuchIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const calls = 12
+		s := handler(t, &Options{FrameRate: 3})
+		conn, in := s.pipe()
+		go func() {
+			for i := range calls {
+				say(t, conn, fmt.Sprintf(echo, i, i))
+			}
+		}()
+		begun, answers := time.Now(), 0
+		var told []string
+		for answers < 3*calls {
+			f, err := ws.ReadFrame(in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(string(f.Payload), `"method":"syscall_throttled"`) {
+				answers++
+				continue
+			}
+			told = append(told, time.Since(begun).String())
+			var frame struct {
+				Version string          `json:"jsonrpc"`
+				ID      json.RawMessage `json:"id"`
+				Params  struct {
+					Code    int
+					Limit   float64
+					Message string
+				}
+			}
+			if err := json.Unmarshal(f.Payload, &frame); err != nil || frame.Version != "2.0" || frame.ID != nil ||
+				frame.Params.Code != 429 || frame.Params.Limit != 3 || !strings.Contains(frame.Params.Message, "(frame-rate)") {
+				t.Errorf("%v: %s", err, f.Payload)
+			}
+		}
+		if len(told) != 1 {
+			t.Errorf("told after %v", told)
+		}
+		_ = conn.Close()
+		if err := s.Shutdown(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // Who waits for ever is cut off when the time is over.
 func TestShutdownRunsOutOfTime(t *testing.T) {
 	s := serve(t, nil)

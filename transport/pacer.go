@@ -1,4 +1,4 @@
-package unix
+package transport
 
 import (
 	"context"
@@ -25,9 +25,9 @@ const (
 	gulpsPerSecond = 50 // how often those of a peer that sends too much are taken, some at a time
 )
 
-// pacer holds a peer to so many messages a second. Messages that had to wait are taken some
+// Pacer holds a peer to so many messages a second. Messages that had to wait are taken some
 // at a time: whoever wakes for each of them takes from the others what it should not have.
-type pacer struct {
+type Pacer struct {
 	rate   float64
 	bucket *rate.Limiter
 	gulp   int
@@ -40,17 +40,19 @@ type pacer struct {
 	told  time.Time
 }
 
-func newPacer(perSecond float64) *pacer {
+// NewPacer returns one for so many messages a second, after as many as a second allows at once.
+func NewPacer(perSecond float64) *Pacer {
 	burst := int(min(max(1, math.Ceil(perSecond)), math.MaxInt32))
-	return &pacer{
+	return &Pacer{
 		rate:   perSecond,
 		bucket: rate.NewLimiter(rate.Limit(perSecond), burst),
 		gulp:   max(1, burst/gulpsPerSecond),
 	}
 }
 
-// wait waits until a message that has come may be taken, or ctx is done.
-func (p *pacer) wait(ctx context.Context) {
+// Wait waits until a message that has come may be taken, or ctx is done. If it has to wait, it
+// calls before first, which may be nil. One goroutine may call Wait and Notice.
+func (p *Pacer) Wait(ctx context.Context, before func()) {
 	if p.left > 0 {
 		p.left--
 		return
@@ -64,6 +66,9 @@ func (p *pacer) wait(ctx context.Context) {
 	if p.since.IsZero() {
 		p.since = time.Now()
 	}
+	if before != nil {
+		before()
+	}
 	p.holds.Store(true)
 	if p.bucket.WaitN(ctx, p.gulp) == nil {
 		p.left = p.gulp - 1
@@ -72,8 +77,8 @@ func (p *pacer) wait(ctx context.Context) {
 	p.last = time.Now()
 }
 
-// notice returns what the peer is to be told, if it has sent too much for some time.
-func (p *pacer) notice() *message.Message {
+// Notice returns what the peer is to be told, if it has sent too much for some time.
+func (p *Pacer) Notice() *message.Message {
 	if p.since.IsZero() {
 		return nil
 	}
@@ -89,5 +94,5 @@ func (p *pacer) notice() *message.Message {
 	return &message.Message{Kind: message.KindEvent, Type: Throttled, Data: append(data, '}')}
 }
 
-// throttled reports whether the peer has sent more than it may.
-func (l *link) throttled() bool { return l.pacer != nil && l.pacer.holds.Load() }
+// Holds reports whether a message waits at the moment. Anybody may call it.
+func (p *Pacer) Holds() bool { return p.holds.Load() }
