@@ -40,4 +40,7 @@ func TestResponseToABatchIsBounded(t *testing.T) {
 	if len(s.OpenRPC())*maxBatch > maxBatchOut && !strings.Contains(f.out.String(), "Response too large") {
 		t.Error("nobody was told")
 	}
+	if told := strings.Count(f.out.String(), "Response too large"); told != strings.Count(f.out.String(), `"data":{"name":"response_too_large"}}`) {
+		t.Error("the error has no name")
+	}
 }

@@ -126,6 +126,7 @@ type response struct {
 	Error  *struct {
 		Code    int
 		Message string
+		Data    json.RawMessage
 	}
 	Method string
 	Params struct {

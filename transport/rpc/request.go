@@ -18,6 +18,9 @@ const (
 	codeNotKept        = -32001 // a stream that can't be resumed
 )
 
+// failureNames are what programs call our errors. The others have theirs in JSON-RPC.
+var failureNames = map[int]string{codeTooMany: "too_many_subscriptions", codeTooLarge: "response_too_large", codeNotKept: "not_kept"}
+
 // failure is an error of JSON-RPC: for what is no call, and so has no stream.
 type failure struct {
 	code int
@@ -151,5 +154,8 @@ func appendFailure(dst, id []byte, f *failure) []byte {
 	dst = append(append(dst, `{"jsonrpc":"2.0","id":`...), id...)
 	dst = strconv.AppendInt(append(dst, `,"error":{"code":`...), int64(f.code), 10)
 	dst = jsonscan.AppendQuoted(append(dst, `,"message":`...), f.text)
+	if name, ours := failureNames[f.code]; ours {
+		dst = append(append(append(dst, `,"data":{"name":"`...), name...), `"}`...)
+	}
 	return append(dst, "}}"...)
 }

@@ -63,7 +63,7 @@ func TestResumeGivesWhatWasOnItsWay(t *testing.T) {
 		t.Errorf("got %+v", r)
 	}
 	two.send(`{"jsonrpc":"2.0","id":3,"method":"service_resume","params":[%q,0]}`, id)
-	if r := two.read(); r.Error == nil || r.Error.Code != codeNotKept {
+	if r := two.read(); r.Error == nil || r.Error.Code != codeNotKept || string(r.Error.Data) != `{"name":"not_kept"}` {
 		t.Errorf("a stream that was given up is still kept: %+v", r)
 	}
 }

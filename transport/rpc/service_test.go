@@ -170,7 +170,7 @@ func TestSubscriptionsAreLimited(t *testing.T) {
 	one := c.call("test_wait", "[]")
 	c.call("test_wait", "[]")
 	c.send(`{"jsonrpc":"2.0","id":1,"method":"note_get_all"}`)
-	if r := c.read(); r.Error == nil || r.Error.Code != codeTooMany {
+	if r := c.read(); r.Error == nil || r.Error.Code != codeTooMany || string(r.Error.Data) != `{"name":"too_many_subscriptions"}` {
 		t.Fatalf("got %+v", r)
 	}
 	c.send(`{"jsonrpc":"2.0","id":2,"method":"service_unsubscribe","params":[%q]}`, one)
