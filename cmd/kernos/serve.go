@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 
 	"kernos/capability/crypto"
 	"kernos/kernel"
+	"kernos/transport/rpc"
 	"kernos/transport/unix"
 )
 
@@ -100,8 +102,8 @@ in config.yaml in the home directory (line-time: 30s), in this order.`,
 	f := c.Flags()
 	f.StringVar(&s.authKey, "auth-key", "", "want a signature of one of the public keys in this `FILE`, which is in the format of authorized_keys")
 	f.Var(&s.maxConnections, "max-connections", "how many connections are served at once")
-	f.Var(&s.inFlight, "in-flight", "how many slow requests of one connection run at once")
-	f.Var(&s.inFlightAll, "in-flight-all", "how many slow requests of all connections run at once")
+	f.Var(&s.inFlight, "in-flight", "how many slow requests of one connection run at once; a WebSocket may have "+strconv.Itoa(rpc.DefaultSubscriptions)+", one for each of its streams")
+	f.Var(&s.inFlightAll, "in-flight-all", "how many slow requests of all connections run at once, but for watches")
 	f.Var(&s.stall, "stall", "close connections that take nothing of what is sent to them for so long")
 	f.Var(&s.idle, "idle", "close connections that have been silent for so long; 0 is never, and two minutes between HTTP requests")
 	f.Var(&s.lineTime, "line-time", "how long a connection may take for one line")

@@ -193,3 +193,14 @@ func TestKeys(t *testing.T) {
 		t.Errorf("no file: %v", err)
 	}
 }
+
+// The help says where a limit does not hold.
+func TestHelpOfLimits(t *testing.T) {
+	privately(t)
+	out, _, status := foreign(t, "", "serve", "--help")
+	for _, want := range []string{"; a WebSocket may have 1000, one for each of its streams (default 64)", " run at once, but for watches (default 4096)"} {
+		if status != 0 || !strings.Contains(out, want) {
+			t.Errorf("the help has no %q", want)
+		}
+	}
+}

@@ -15,8 +15,11 @@ import (
 // resumed.
 type keep struct {
 	bytes    atomic.Int64 // of what is kept of lost connections
+	endless  atomic.Int64 // calls of theirs that do not end by themselves, and go on
 	shedding atomic.Bool
-	limit    int64
+
+	limit        int64 // of bytes
+	limitEndless int64
 
 	mu     sync.Mutex
 	conns  map[string]*conn // by name
@@ -78,6 +81,7 @@ func (c *conn) lose() {
 		if st.at == c {
 			st.detach()
 			st.lostBy = c
+			st.goOnAlone(!st.over && st.route != nil && st.route.Syscall.Endless)
 			k.grow(st.size())
 			c.mu.Lock()
 			c.orphans[st] = true
@@ -147,23 +151,39 @@ func (k *keep) unlist(c *conn) {
 // grow counts what is kept. If it is too much, the connection that was lost first is given
 // up.
 func (k *keep) grow(n int) {
-	if k.bytes.Add(int64(n)) > k.limit && k.shedding.CompareAndSwap(false, true) {
+	k.bytes.Add(int64(n))
+	if k.tooMuch() && k.shedding.CompareAndSwap(false, true) {
 		// Not here: whoever keeps something may hold locks.
 		go k.shed()
 	}
 }
 
+// tooMuch reports whether more is kept, or goes on, than may.
+func (k *keep) tooMuch() bool {
+	return k.bytes.Load() > k.limit || k.endless.Load() > k.limitEndless
+}
+
 func (k *keep) shed() {
-	defer k.shedding.Store(false)
-	for k.bytes.Load() > k.limit {
-		k.mu.Lock()
-		oldest := k.lost.Front()
-		k.mu.Unlock()
-		if oldest == nil {
+	for {
+		for oldest := k.oldest(); oldest != nil && k.tooMuch(); oldest = k.oldest() {
+			oldest.expire()
+		}
+		k.shedding.Store(false)
+		// One that was lost meanwhile may have found that somebody was at it.
+		if k.oldest() == nil || !k.tooMuch() || !k.shedding.CompareAndSwap(false, true) {
 			return
 		}
-		oldest.Value.(*conn).expire()
 	}
+}
+
+// oldest is the connection that was lost first, or nil.
+func (k *keep) oldest() *conn {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if first := k.lost.Front(); first != nil {
+		return first.Value.(*conn)
+	}
+	return nil
 }
 
 // tidy forgets a connection whose peer is gone and that has no streams.

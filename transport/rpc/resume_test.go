@@ -181,6 +181,60 @@ func TestLostStreamsAreBounded(t *testing.T) {
 	testkit.Until(t, "no more is kept than may be", func() bool { return s.kept.bytes.Load() <= 16<<10 })
 }
 
+// Calls that do not end by themselves go on for some of those who were lost, and not for more
+// than there may be: those who were lost first go first. One that is resumed, or has ended,
+// does not count.
+func TestLostEndlessStreamsAreBounded(t *testing.T) {
+	watched, waited := newGate(), newGate()
+	watched.cancelled, waited.cancelled = make(chan error, 8), make(chan error, 8)
+	watch := watched.syscall("Test.Watch", message.KindQuery)
+	watch.Endless = true
+	s := newService(t, &Options{KeepEndless: 2}, watch, waited.syscall("Test.Wait", message.KindQuery))
+	lose := func(method string, calls int) (last string) {
+		c := dial(t, s)
+		for range calls {
+			last = c.call(method, "[]")
+		}
+		c.lose()
+		return last
+	}
+	kept := func(conns int, endless int64) {
+		t.Helper()
+		testkit.Until(t, strconv.Itoa(conns)+" connections are kept, and "+strconv.FormatInt(endless, 10)+" calls go on", func() bool {
+			s.kept.mu.Lock()
+			defer s.kept.mu.Unlock()
+			return s.kept.lost.Len() == conns && s.kept.endless.Load() == endless
+		})
+	}
+	first := lose("test_watch", 1)
+	kept(1, 1)
+	second := lose("test_watch", 1)
+	kept(2, 2)
+	back := dial(t, s)
+	back.send(`{"jsonrpc":"2.0","id":1,"method":"service_resume","params":[%q,0]}`, second)
+	back.read()
+	kept(1, 1)
+	back.lose()
+	kept(2, 2)
+	lose("test_watch", 1)
+	<-watched.cancelled
+	kept(2, 2)
+	if s.kept.find(first) != nil || s.kept.find(second) == nil {
+		t.Error("the one that was lost first was not the one that was given up")
+	}
+	lose("test_watch", 3) // too many by themselves
+	for range 5 {
+		<-watched.cancelled
+	}
+	kept(0, 0)
+	lose("test_wait", 3) // which end some time
+	kept(1, 0)
+	lose("test_watch", 1)
+	kept(2, 1)
+	close(watched.steps) // it ends by itself
+	kept(2, 0)
+}
+
 // A stream that nobody reads and that says too much is given up.
 func TestLostStreamThatOverflowsIsGivenUp(t *testing.T) {
 	g := newGate()

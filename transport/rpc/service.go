@@ -52,6 +52,7 @@ const (
 	DefaultKeepItems     = 1024
 	DefaultKeepBytes     = 1 << 20
 	DefaultKeepAll       = 64 << 20
+	DefaultKeepEndless   = 4096
 )
 
 // Options are the settings of a Service. The zero value is usable.
@@ -71,6 +72,10 @@ type Options struct {
 	// KeepAll bounds, in bytes, what is kept of all streams without a connection; the
 	// oldest are dropped first. 0 means DefaultKeepAll.
 	KeepAll int
+
+	// KeepEndless is how many calls without a connection go on that do not end by themselves;
+	// the oldest are dropped first. 0 means DefaultKeepEndless.
+	KeepEndless int
 }
 
 // A Wire carries the frames of one connection.
@@ -110,7 +115,8 @@ func New(k *kernel.Kernel, opts *Options) *Service {
 	s.opts.KeepItems = cmp.Or(s.opts.KeepItems, DefaultKeepItems)
 	s.opts.KeepBytes = cmp.Or(s.opts.KeepBytes, DefaultKeepBytes)
 	s.opts.KeepAll = cmp.Or(s.opts.KeepAll, DefaultKeepAll)
-	s.kept.limit = int64(s.opts.KeepAll)
+	s.opts.KeepEndless = cmp.Or(s.opts.KeepEndless, DefaultKeepEndless)
+	s.kept.limit, s.kept.limitEndless = int64(s.opts.KeepAll), int64(s.opts.KeepEndless)
 	return s
 }
 

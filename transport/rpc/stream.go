@@ -36,6 +36,7 @@ type stream struct {
 	at      *conn  // where items go; nil if nobody is there
 	held    bool   // they wait in log for the acknowledgement of at
 	lostBy  *conn  // where they went before nobody was there
+	alone   bool   // it goes on without end, and nobody is there
 	seq     int64  // of the last item
 	over    bool   // done was the last item
 	ended   bool   // by service_unsubscribe, before held was over: then it is forgotten
@@ -125,6 +126,7 @@ func (st *stream) fail(e *message.Error) {
 func (st *stream) done() {
 	st.over = true
 	st.params = nil
+	st.goOnAlone(false)
 	if st.home == nil {
 		return
 	}
@@ -265,6 +267,7 @@ func (st *stream) detach() {
 	if at == nil {
 		if lostBy := st.lostBy; lostBy != nil {
 			st.lostBy = nil
+			st.goOnAlone(false)
 			st.svc.kept.grow(-st.size())
 			lostBy.found(st)
 		}
@@ -283,6 +286,20 @@ func (st *stream) detach() {
 		at.feed.end()
 	}
 	st.at, st.held = nil, false
+}
+
+// goOnAlone says whether the stream is one of those that do not end by themselves, and that
+// nobody reads. mu is held.
+func (st *stream) goOnAlone(alone bool) {
+	if st.alone == alone {
+		return
+	}
+	st.alone = alone
+	if alone {
+		st.svc.kept.endless.Add(1)
+	} else {
+		st.svc.kept.endless.Add(-1)
+	}
 }
 
 // abort tells the handler that nobody waits.
