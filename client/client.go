@@ -38,6 +38,10 @@ const (
 	// stream. Servers should not send such, and some do.
 	maxEarly = 64
 
+	// maxMissed is of how many streams it is known that such items were dropped. Beyond it,
+	// all that are not acknowledged count as such.
+	maxMissed = 1024
+
 	// writeTime is how long a request may take to be written.
 	writeTime = 30 * time.Second
 
@@ -83,6 +87,7 @@ type Client struct {
 	waiting map[uint64]*waiting // requests without an answer, by id
 	streams map[string]*Stream  // by subscription
 	early   []notification
+	missed  map[string]bool // subscriptions whose early items were dropped; "" means any
 	hash    string
 }
 
@@ -210,7 +215,7 @@ func (c *Client) dropped(cause error) bool {
 		}
 	}
 	clear(c.waiting)
-	c.early = nil
+	c.early, c.missed = nil, nil
 	for id, s := range c.streams {
 		if c.closed || !s.resumable() {
 			delete(c.streams, id)
@@ -376,10 +381,30 @@ func (c *Client) answered(l *link, f *frame) {
 			return false
 		})
 	}
+	if !w.resume && (c.missed[""] || c.missed[string(s.id)]) {
+		early = nil
+		delete(c.missed, string(s.id))
+		delete(c.streams, string(s.id))
+		s.finish(&Broken{fmt.Sprintf("more than %d items came before streams were acknowledged, and some of this one were dropped", maxEarly)})
+	}
+	if len(c.waiting) == 0 {
+		c.early, c.missed = nil, nil // nobody can be meant any more
+	}
 	c.mu.Unlock()
 	for _, n := range early {
 		c.deliver(l, n)
 	}
+}
+
+// miss takes note that an item of a subscription was dropped. The caller has the lock.
+func (c *Client) miss(subscription string) {
+	if len(c.missed) >= maxMissed {
+		subscription = ""
+	}
+	if c.missed == nil {
+		c.missed = make(map[string]bool)
+	}
+	c.missed[subscription] = true
 }
 
 // deliver gives an item to its stream, and waits until there is room for it.
@@ -393,6 +418,7 @@ func (c *Client) deliver(l *link, n notification) {
 	if s == nil {
 		if len(c.waiting) > 0 {
 			if len(c.early) == maxEarly {
+				c.miss(string(c.early[0].Subscription))
 				c.early = c.early[1:]
 			}
 			c.early = append(c.early, n)

@@ -93,6 +93,65 @@ func TestItemsBeforeTheAcknowledgement(t *testing.T) {
 	}
 }
 
+// Of items that come before the acknowledgement, only some are kept. A stream that has lost
+// one says so, with numbers and without; others go on.
+func TestTooManyItemsBeforeTheAcknowledgement(t *testing.T) {
+	for name, item := range map[string]func(int) string{
+		"with numbers": numbered,
+		"without":      func(n int) string { return data(fmt.Sprint(n)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(t, func(s *session, c call) {
+				if c.Method == "m_y" {
+					s.ack(c.ID, "2")
+					s.item("2", data("1"))
+					s.item("2", done)
+					return
+				}
+				for i := 1; i <= maxEarly+1; i++ {
+					s.item("1", item(i))
+				}
+				s.ack(c.ID, "1")
+				s.item("1", done)
+			})
+			c := s.dial()
+			stream, err := c.Stream(testContext(t), "m_x")
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := read(t, stream)
+			if _, ok := errors.AsType[*Broken](err); !ok || len(got) > 0 {
+				t.Errorf("got %v, %v", got, err)
+			}
+			if got, err := c.Call(testContext(t), "m_y"); err != nil || string(got) != "1" {
+				t.Errorf("another stream: %s, %v", got, err)
+			}
+		})
+	}
+}
+
+// What was dropped of more streams than are counted is missing in any of them.
+func TestItemsOfTooManyStreamsBeforeTheAcknowledgement(t *testing.T) {
+	s := newServer(t, func(s *session, c call) {
+		for i := 1; i <= maxMissed+maxEarly+1; i++ {
+			s.item(fmt.Sprint(i), numbered(1))
+		}
+		s.ack(c.ID, fmt.Sprint(maxMissed+1))
+		s.item(fmt.Sprint(maxMissed+1), done)
+	})
+	c := s.dial()
+	if _, err := c.Call(testContext(t), "m_x"); err == nil {
+		t.Error("nothing is missing")
+	} else if _, ok := errors.AsType[*Broken](err); !ok {
+		t.Errorf("the error is %v", err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.early)+len(c.missed) > 0 {
+		t.Errorf("%d items and %d streams are kept for nobody", len(c.early), len(c.missed))
+	}
+}
+
 func TestNoiseIsPassedOver(t *testing.T) {
 	s := newServer(t, func(s *session, c call) {
 		s.send(`{"jsonrpc":"2.0","method":"weather","params":"rain"}`)
@@ -259,6 +318,53 @@ func TestGapIsAnError(t *testing.T) {
 		t.Errorf("the error is %v", err)
 	}
 	equal(t, "data", got, count(1, 1))
+}
+
+func TestStreamWithoutItsBeginningIsBroken(t *testing.T) {
+	for name, answer := range map[string]func(*session, call){
+		"at first": func(s *session, c call) {
+			s.ack(c.ID, "5")
+			s.item("5", numbered(3))
+		},
+		"after it was resumed": func(s *session, c call) {
+			s.ack(c.ID, "5")
+			if c.Method != methodResume {
+				_ = s.conn.CloseNow()
+				return
+			}
+			s.item("5", numbered(3))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			stream, err := newServer(t, answer).dial().Stream(testContext(t), "m_x")
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := read(t, stream)
+			if _, ok := errors.AsType[*Broken](err); !ok || len(got) > 0 {
+				t.Errorf("got %v, %v", got, err)
+			}
+		})
+	}
+}
+
+func TestServerThatCountsFromZero(t *testing.T) {
+	s := newServer(t, func(s *session, c call) {
+		s.ack(c.ID, "5")
+		for i := range 3 {
+			s.item("5", numbered(i))
+		}
+		s.item("5", `{"type":"done","seq":3}`)
+	})
+	stream, err := s.dial().Stream(testContext(t), "m_x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := read(t, stream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "data", got, count(0, 2))
 }
 
 func TestLostBeforeTheAcknowledgement(t *testing.T) {

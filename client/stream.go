@@ -189,8 +189,12 @@ func (s *Stream) resumable() bool { return s.id != nil && (s.last > 0 || !s.any)
 // repeats reports whether an item has come before.
 func (s *Stream) repeats(seq uint64) bool { return seq > 0 && seq <= s.last }
 
-// count takes note of an item's number.
+// count takes note of an item's number. A first item with the number 0 is like one without:
+// other servers may count from there.
 func (s *Stream) count(seq uint64) error {
+	if !s.any && seq > 1 {
+		return &Broken{fmt.Sprintf("the first item of the stream has the number %d, and not 1", seq)}
+	}
 	if s.last > 0 && seq != s.last+1 {
 		return &Broken{fmt.Sprintf("item %d of the stream is followed by item %d", s.last, seq)}
 	}
