@@ -78,41 +78,45 @@ func completions(ctx context.Context, args []string, word string) []string {
 	if err != nil {
 		return []string{}
 	}
-	catalog, done := knownCatalog(ctx, server)
-	defer done()
-	if catalog == nil {
+	call := &calling{callLine: line, root: &cobra.Command{}, screen: &screen{out: os.Stderr, err: new(strings.Builder)}, cache: client.OpenCache(""), destination: server}
+	defer func() {
+		if call.conn != nil {
+			_ = call.conn.Close()
+		}
+	}()
+	if call.catalog, err = call.cache.Latest(server.target); err != nil && !call.consult(ctx) {
 		return []string{}
 	}
-	call := &calling{callLine: line, catalog: catalog, screen: &screen{out: os.Stderr, err: new(strings.Builder)}, destination: server}
 	if len(line.words) == 0 {
-		return nameCompletions(catalog, word)
+		return nameCompletions(call.catalog, word)
 	}
-	if module := catalog.Module(line.words[0]); module != nil && len(line.words) == 1 && len(line.tokens) == 0 && !strings.HasPrefix(word, "-") {
-		return methodCompletions(ctx, catalog, module, word)
+	if module := call.catalog.Module(line.words[0]); module != nil && len(line.words) == 1 && len(line.tokens) == 0 && !strings.HasPrefix(word, "-") {
+		return call.methodCompletions(ctx, module, word)
 	}
-	call.root = &cobra.Command{}
-	if call.find(ctx) != nil || call.method == nil {
+	known := func() bool { return call.find(ctx) == nil && call.method != nil }
+	if !known() && (!call.consult(ctx) || !known()) {
 		return []string{}
 	}
 	return call.parameterCompletions(word)
 }
 
-// knownCatalog returns what the cache knows about a server, or else what the server says,
-// if it runs.
-func knownCatalog(ctx context.Context, server destination) (*client.Catalog, func()) {
-	cache := client.OpenCache("")
-	if known, err := cache.Latest(server.target); err == nil {
-		return known, func() {}
+// consult asks the server for what the cache does not have, if it runs and was not asked before.
+// It reports whether there is an answer: the catalog has it then.
+func (c *calling) consult(ctx context.Context) bool {
+	if c.conn != nil {
+		return false
 	}
-	conn, err := server.dial(ctx, false)
+	conn, err := c.dial(ctx, false)
 	if err != nil {
-		return nil, func() {}
+		return false
 	}
-	catalog, err := client.Discover(ctx, conn, cache)
+	c.conn = conn
+	catalog, err := client.Discover(ctx, conn, c.cache)
 	if err != nil {
-		catalog = nil
+		return false
 	}
-	return catalog, func() { _ = conn.Close() }
+	c.catalog = catalog
+	return true
 }
 
 // ownValues completes the value of a flag of kernos call itself.
@@ -209,14 +213,18 @@ func typeCompletions(c *client.Catalog, word string) (found []string) {
 	return found
 }
 
-func methodCompletions(ctx context.Context, c *client.Catalog, m *client.Module, word string) []string {
+func (c *calling) methodCompletions(ctx context.Context, m *client.Module, word string) []string {
 	found := []string{}
 	for _, name := range m.Methods {
 		if !strings.HasPrefix(name, word) {
 			continue
 		}
 		about := ""
-		if method, err := c.Method(ctx, m.Namespace, name); err == nil {
+		method, err := c.catalog.Method(ctx, m.Namespace, name)
+		if err != nil && c.consult(ctx) {
+			method, err = c.catalog.Method(ctx, m.Namespace, name)
+		}
+		if err == nil {
 			about = method.Description
 		}
 		found = append(found, described(name, about))
