@@ -97,7 +97,7 @@ func completions(ctx context.Context, args []string, word string) []string {
 	if !known() && (!call.consult(ctx) || !known()) {
 		return []string{}
 	}
-	return call.parameterCompletions(word)
+	return call.parameterCompletions(ctx, word)
 }
 
 // consult asks the server for what the cache does not have, if it runs and was not asked before.
@@ -233,14 +233,14 @@ func (c *calling) methodCompletions(ctx context.Context, m *client.Module, word 
 }
 
 // parameterCompletions completes a flag, or the value of one.
-func (c *calling) parameterCompletions(word string) []string {
+func (c *calling) parameterCompletions(ctx context.Context, word string) []string {
 	p := &paramReader{method: c.method}
 	if i := slices.Index(c.tokens, "--"); i >= 0 {
-		return c.placeCompletions(c.tokens[:i], len(c.tokens)-i-1, word)
+		return c.placeCompletions(ctx, c.tokens[:i], len(c.tokens)-i-1, word)
 	}
 	if n := len(c.tokens); n > 0 && strings.HasPrefix(c.tokens[n-1], "--") && !strings.Contains(c.tokens[n-1], "=") {
 		if _, f := p.find(c.tokens[n-1][2:]); f != nil && f.Scalar() != "boolean" {
-			return c.valueCompletions(f, "", word)
+			return c.valueCompletions(ctx, f, "", word)
 		}
 	}
 	for _, before := range []string{"--", ""} {
@@ -253,9 +253,9 @@ func (c *calling) parameterCompletions(word string) []string {
 		}
 		if _, f := p.find(name); f != nil {
 			if before == "--" {
-				return c.valueCompletions(f, "", value) // the shells know about --NAME=
+				return c.valueCompletions(ctx, f, "", value) // the shells know about --NAME=
 			}
-			return c.valueCompletions(f, name+"=", value)
+			return c.valueCompletions(ctx, f, name+"=", value)
 		}
 	}
 	found := []string{}
@@ -297,7 +297,7 @@ func required(f *client.Field, path string) bool {
 }
 
 // placeCompletions completes a value behind --, where so many stand before it.
-func (c *calling) placeCompletions(before []string, values int, word string) []string {
+func (c *calling) placeCompletions(ctx context.Context, before []string, values int, word string) []string {
 	params, err := parameters(c.method, new(callFlags), before, strings.NewReader(""))
 	if err != nil {
 		return []string{}
@@ -308,16 +308,16 @@ func (c *calling) placeCompletions(before []string, values int, word string) []s
 			continue
 		}
 		if values == 0 || f.Scalar() == "array" {
-			return c.valueCompletions(f, "", word)
+			return c.valueCompletions(ctx, f, "", word)
 		}
 		values--
 	}
 	return []string{}
 }
 
-// valueCompletions completes the value of a parameter: what the schema lists, or what was
-// used for it before.
-func (c *calling) valueCompletions(f *client.Field, before, word string) []string {
+// valueCompletions completes the value of a parameter: what the schema lists, or what the
+// server has and what was used for it before.
+func (c *calling) valueCompletions(ctx context.Context, f *client.Field, before, word string) []string {
 	enum := slices.Clone(f.Enum)
 	if f.Scalar() == "array" {
 		enum = append(enum, elementOf(f).Enum...)
@@ -330,9 +330,9 @@ func (c *calling) valueCompletions(f *client.Field, before, word string) []strin
 		values = []string{"true", "false"}
 	}
 	if values == nil {
-		values = readUsed(c.usedFile())[f.Name]
-		if values == nil && f.Scalar() != "integer" && f.Scalar() != "number" {
-			return nil // it may be a file
+		values = withUsed(c.listed(ctx, f, word), readUsed(c.usedFile())[f.Name])
+		if values == nil && isFile(f) {
+			return nil
 		}
 	}
 	found := beginning(values, word)

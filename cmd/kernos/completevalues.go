@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"unicode"
+
+	"kernos/capability/history"
+	"kernos/client"
+	"kernos/message"
+)
+
+// listed returns the values of a parameter that a server has, if it runs: those that begin
+// like word. Names that end with a slash are folders, and one that is the only value is
+// looked into.
+func (c *calling) listed(ctx context.Context, f *client.Field, word string) (found []string) {
+	lister := c.lister(ctx, f)
+	if lister == "" || c.conn == nil && !c.consult(ctx) {
+		return nil
+	}
+	for folder := word[:strings.LastIndexByte(word, '/')+1]; ; folder = found[0] {
+		data, err := c.conn.Call(ctx, lister, map[string]string{"prefix": folder})
+		if err != nil {
+			return found
+		}
+		var inside []string
+		for _, m := range membersOf(data) {
+			if m.name == f.Name+"s" {
+				inside = beginning(texts(m.value), word)
+			}
+		}
+		inside = slices.DeleteFunc(inside, func(v string) bool { return history.Visible(v) != v })
+		if len(inside) > 0 {
+			found = inside
+		}
+		if len(inside) != 1 || complete(inside[0]) || len(inside[0]) <= len(folder) {
+			return found
+		}
+	}
+}
+
+// lister returns the method of the module that lists the values of a parameter, or "": a
+// query that is known here, for others may do anything. It takes a prefix, requires nothing,
+// and answers with the plural of the parameter.
+func (c *calling) lister(ctx context.Context, f *client.Field) string {
+	module := c.catalog.Module(c.module)
+	if module == nil || f.Sensitive || c.method.Find(f.Name) != f {
+		return ""
+	}
+	r, err := allSyscalls()
+	if err != nil {
+		return ""
+	}
+	for _, name := range module.Methods {
+		route, ok := r.LookupMethod(module.Namespace + "_" + name)
+		if !ok || route.Syscall.Kind != message.KindQuery || route.Syscall.Slow {
+			continue
+		}
+		m, err := c.catalog.Method(ctx, module.Namespace, name)
+		if err != nil || m.Find("prefix") == nil || slices.ContainsFunc(m.Fields, func(f *client.Field) bool { return f.Required }) {
+			continue
+		}
+		var output struct{ Properties map[string]json.RawMessage }
+		if json.Unmarshal(route.Syscall.Output.JSON(), &output) == nil && output.Properties[f.Name+"s"] != nil {
+			return m.Call()
+		}
+	}
+	return ""
+}
+
+// withUsed adds values that were used before to those that a server lists, if it does: but
+// for folders, and what is in a folder that is listed.
+func withUsed(listed, used []string) []string {
+	if listed == nil {
+		return used
+	}
+	all := listed
+	for _, v := range used {
+		within := func(name string) bool { return name == v || !complete(name) && strings.HasPrefix(v, name) }
+		if complete(v) && !slices.ContainsFunc(listed, within) {
+			all = append(all, v)
+		}
+	}
+	return all
+}
+
+// isFile reports whether the value of a parameter is the name of a file, by the last word of
+// the parameter's own name.
+func isFile(f *client.Field) bool {
+	if f.Scalar() == "integer" || f.Scalar() == "number" {
+		return false
+	}
+	last := strings.LastIndexFunc(f.Name, func(r rune) bool { return !unicode.IsLower(r) })
+	word := strings.ToLower(strings.TrimLeft(f.Name[max(last, 0):], "_-."))
+	switch strings.TrimSuffix(word, "s") {
+	case "path", "file", "filename", "dir", "directory":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"kernos/client"
+)
+
+func TestParametersThatAreFiles(t *testing.T) {
+	for name, want := range map[string]bool{
+		"path": true, "file": true, "outputPath": true, "log_file": true, "files": true, "Directory": true,
+		"key": false, "profile": false, "value": false, "pathology": false, "uri": false, "": false,
+	} {
+		if got := isFile(&client.Field{Name: name, Types: []string{"string"}}); got != want {
+			t.Errorf("%q: %t", name, got)
+		}
+	}
+	if isFile(&client.Field{Name: "file", Types: []string{"integer"}}) {
+		t.Error("a number is a file")
+	}
+}
+
+// What a server that is not known here would do with a call, nobody knows: none is made that
+// nobody has asked for.
+func TestCompletionCallsNothingOfForeignServers(t *testing.T) {
+	privately(t)
+	s := newForeign(t)
+	s.answers["service_schema"] = []string{`"type":"data","content_type":"service.schema","data":{"modules":[{"namespace":"garden","version":"1","description":"Trees","methods":["list","plant"]}],"total_methods":2}`, `"type":"done"`}
+	s.answers["service_module_schema"] = []string{`"type":"data","content_type":"service.module_schema","data":{"oneOf":[` +
+		`{"type":"object","properties":{"method":{"const":"list"},"prefix":{"type":"string"}},"required":["method"]},` +
+		`{"type":"object","properties":{"method":{"const":"plant"},"name":{"type":"string"}},"required":["method","name"]}]}`, `"type":"done"`}
+	out, _, _ := foreign(t, "", "__complete", "garden", "plant", "--server", s.url, "--name", "o")
+	if out != ":4\n" {
+		t.Errorf("got %q", out)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if slices.ContainsFunc(s.params, func(call string) bool { return strings.HasPrefix(call, "garden_") }) {
+		t.Errorf("called are %q", s.params)
+	}
+}
