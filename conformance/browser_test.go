@@ -3,7 +3,6 @@
 package conformance
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
@@ -15,7 +14,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,9 +21,6 @@ import (
 	"testing"
 	"time"
 )
-
-// pageToken is the token of the kernels that pages reach for. The pages know it.
-const pageToken = "a-token-that-has-become-known"
 
 // told is what a page was told, by the name of what it has tried.
 type told map[string]string
@@ -234,7 +229,7 @@ func (b *browser) visit(t *testing.T, origin string, query url.Values, before fu
 	})
 	server := httptest.NewServer(desk)
 	defer server.Close()
-	address := url.Values{"token": {pageToken}, "report": {server.URL + "/report"}, "wait": {server.URL + "/wait"}}
+	address := url.Values{"token": {servedToken}, "report": {server.URL + "/report"}, "wait": {server.URL + "/wait"}}
 	maps.Copy(address, query)
 	command, err := json.Marshal(map[string]any{"id": 1, "method": "Target.createTarget", "params": map[string]string{"url": origin + "/?" + address.Encode()}})
 	if err == nil {
@@ -261,71 +256,6 @@ func (b *browser) visit(t *testing.T, origin string, query url.Values, before fu
 	}
 }
 
-// kernelProcess is kernos serve.
-type kernelProcess struct {
-	t   *testing.T
-	url string
-}
-
-// tcpURL is in what a kernel says of where it is reached.
-var tcpURL = regexp.MustCompile(`http://127\.0\.0\.1:\d+`)
-
-// startKernel starts a kernel at an address. It ends with the test.
-func startKernel(t *testing.T, binary, address string, flags ...string) *kernelProcess {
-	t.Helper()
-	home := t.TempDir()
-	sockets, err := os.MkdirTemp("", "kernos") // a short name, as those of sockets must be
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(sockets) })
-	token := filepath.Join(home, "token")
-	if err := os.WriteFile(token, []byte(pageToken), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(binary, append([]string{"serve", "--addr", address}, flags...)...)
-	cmd.Env = append(os.Environ(), "KERNOS_HOME="+home, "XDG_RUNTIME_DIR="+sockets, "KERNOS_ORIGIN=", "SSH_AUTH_SOCK=")
-	notes, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	where := make(chan string, 1)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		all := new(strings.Builder)
-		for lines := bufio.NewScanner(notes); lines.Scan(); {
-			fmt.Fprintln(all, lines.Text())
-			if url := tcpURL.FindString(lines.Text()); url != "" && len(where) == 0 {
-				where <- url
-			}
-		}
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("the kernel has left with %v\n%s", err, all)
-		}
-	}()
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		select {
-		case <-ended:
-		case <-time.After(patience):
-			_ = cmd.Process.Kill()
-			<-ended
-		}
-	})
-	select {
-	case url := <-where:
-		return &kernelProcess{t, url}
-	case <-ended:
-	case <-time.After(patience):
-	}
-	t.Fatal("the kernel does not serve")
-	return nil
-}
-
 // ask asks the kernel, as no browser does.
 func (k *kernelProcess) ask(method, path, body string) string {
 	k.t.Helper()
@@ -334,7 +264,7 @@ func (k *kernelProcess) ask(method, path, body string) string {
 		k.t.Fatal(err)
 	}
 	r.Close = true
-	r.Header.Set("Authorization", "Bearer "+pageToken)
+	r.Header.Set("Authorization", "Bearer "+servedToken)
 	answer, err := nethttp.DefaultClient.Do(r)
 	if err != nil {
 		k.t.Fatal(err)

@@ -1,9 +1,15 @@
-// A subscription client in the style of jsonrpsee, against the server at the address given.
-import { WsProvider } from '@polkadot/rpc-provider/ws';
+// A subscription client in the style of jsonrpsee, against the server at the address given,
+// with the token given, if there is one.
 import assert from 'node:assert/strict';
 
+// Newer Node.js has a WebSocket of its own, which the provider would take and which sends no
+// headers. Without it, it takes that of ws, which does.
+delete globalThis.WebSocket;
+const { WsProvider } = await import('@polkadot/rpc-provider/ws');
+
 const notification = 'service_subscription';
-const provider = new WsProvider(process.argv[2], 2500);
+const [address, token] = process.argv.slice(2);
+const provider = new WsProvider(address, 2500, token ? { Authorization: `Bearer ${token}` } : {});
 await provider.isReady;
 
 // collect subscribes to a method and resolves with its items when it is done.
