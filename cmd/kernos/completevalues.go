@@ -21,21 +21,36 @@ func (c *calling) listed(ctx context.Context, f *client.Field, word string) (fou
 		return nil
 	}
 	for folder := word[:strings.LastIndexByte(word, '/')+1]; ; folder = found[0] {
-		data, err := c.conn.Call(ctx, lister, map[string]string{"prefix": folder})
-		if err != nil {
-			return found
-		}
-		var inside []string
-		for _, m := range membersOf(data) {
-			if m.name == f.Name+"s" {
-				inside = beginning(texts(m.value), word)
-			}
-		}
-		inside = slices.DeleteFunc(inside, func(v string) bool { return history.Visible(v) != v })
+		inside := c.inFolder(ctx, lister, f, folder, word)
 		if len(inside) > 0 {
 			found = inside
 		}
 		if len(inside) != 1 || complete(inside[0]) || len(inside[0]) <= len(folder) {
+			return found
+		}
+	}
+}
+
+// inFolder returns the values in a folder that begin like word, page by page until there are
+// enough or the time is over.
+func (c *calling) inFolder(ctx context.Context, lister string, f *client.Field, folder, word string) (found []string) {
+	params := map[string]string{"prefix": folder}
+	for {
+		data, err := c.conn.Call(ctx, lister, params)
+		if err != nil {
+			return found
+		}
+		params["cursor"] = ""
+		for _, m := range membersOf(data) {
+			switch m.name {
+			case f.Name + "s":
+				found = append(found, beginning(texts(m.value), word)...)
+			case "cursor":
+				params["cursor"], _ = textOf(m.value)
+			}
+		}
+		found = slices.DeleteFunc(found, func(v string) bool { return history.Visible(v) != v })
+		if params["cursor"] == "" || len(found) >= maxUsed {
 			return found
 		}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -19,6 +20,21 @@ func TestParametersThatAreFiles(t *testing.T) {
 	}
 	if isFile(&client.Field{Name: "file", Types: []string{"integer"}}) {
 		t.Error("a number is a file")
+	}
+}
+
+// A key is found wherever it stands in its folder, which may have more than one page.
+func TestCompletionOfAKeyAmongMany(t *testing.T) {
+	h := newCaller(t)
+	var sets strings.Builder
+	for i := range 1200 {
+		fmt.Fprintf(&sets, `{"kind":"command","type":"Memory.Set","data":{"key":"many/%04d","value":1},"metadata":{"id":"s%[1]d","timestamp":1735000000000}}`+"\n", i)
+	}
+	if _, notes, status := h.run(sets.String(), "pipe"); status != 0 {
+		t.Fatal(notes)
+	}
+	if out, _, _ := h.run("", "__complete", "memory", "get", "--key", "many/119"); !strings.HasPrefix(out, "many/1190\nmany/1191\n") {
+		t.Errorf("got %q", out)
 	}
 }
 
