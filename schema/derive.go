@@ -17,7 +17,7 @@ import (
 // jsonschema_description describes them, the tag jsonschema restricts them
 // (enum=…, minimum=…, maxLength=…). Integers get the bounds that their Go type, or
 // a JSON number in any language, can hold, so that what the schema accepts can be
-// decoded.
+// decoded. Types that are [Shared] become definitions.
 func Input[T any]() *Schema { return derived(reflect.TypeFor[T](), true) }
 
 // Output returns the schema of a Go type that a syscall fills in.
@@ -32,23 +32,9 @@ func derived(t reflect.Type, bounded bool) *Schema {
 }
 
 func derive(t reflect.Type, bounded bool) (json.RawMessage, error) {
-	r := jsonschema.Reflector{
-		Anonymous:      true,
-		DoNotReference: true,
-		ExpandedStruct: t.Kind() == reflect.Struct,
-		Mapper: func(t reflect.Type) *jsonschema.Schema {
-			if t == reflect.TypeFor[json.RawMessage]() || t == reflect.TypeFor[jsontext.Value]() {
-				return &jsonschema.Schema{}
-			}
-			if bounded {
-				return integer(t)
-			}
-			return nil
-		},
-	}
-	s := r.ReflectFromType(t)
-	s.Version = ""
-	markSecrets(t, s)
+	d := derivation{bounded: bounded, types: make(map[string]reflect.Type), definitions: make(jsonschema.Definitions)}
+	s := d.schema(t)
+	s.Definitions = d.definitions
 	text, err := json.Marshal(s)
 	if err != nil {
 		return nil, fmt.Errorf("schema of %v: %w", t, err)
@@ -57,6 +43,64 @@ func derive(t reflect.Type, bounded bool) (json.RawMessage, error) {
 		return json.RawMessage(`{}`), nil
 	}
 	return arrange(nil, text), nil
+}
+
+// Shared is what a Go type may be whose values stand in many places. A schema has it once,
+// among its definitions, and refers to it from wherever it stands within others; all
+// schemas together need to show it once only.
+type Shared interface {
+	// SchemaName is the name of the definition: letters and digits. It does not depend on
+	// the value.
+	SchemaName() string
+}
+
+// derivation derives one schema, and the definitions that it refers to.
+type derivation struct {
+	bounded     bool
+	types       map[string]reflect.Type // of the definitions, by name
+	definitions jsonschema.Definitions
+}
+
+// schema returns the schema of a type, written out, with references to shared types in it.
+func (d *derivation) schema(t reflect.Type) *jsonschema.Schema {
+	itself := t
+	if t.Kind() == reflect.Pointer {
+		itself = t.Elem()
+	}
+	r := jsonschema.Reflector{
+		Anonymous:      true,
+		DoNotReference: true,
+		ExpandedStruct: t.Kind() == reflect.Struct,
+		Mapper: func(t reflect.Type) *jsonschema.Schema {
+			if t == reflect.TypeFor[json.RawMessage]() || t == reflect.TypeFor[jsontext.Value]() {
+				return &jsonschema.Schema{}
+			}
+			if t != itself && t.Implements(reflect.TypeFor[Shared]()) {
+				return d.reference(t)
+			}
+			if d.bounded {
+				return integer(t)
+			}
+			return nil
+		},
+	}
+	s := r.ReflectFromType(t)
+	s.Version = ""
+	markSecrets(t, s)
+	return s
+}
+
+// reference returns a reference to a shared type, and sees to it that it is defined.
+func (d *derivation) reference(t reflect.Type) *jsonschema.Schema {
+	name := reflect.Zero(t).Interface().(Shared).SchemaName()
+	switch other, defined := d.types[name]; {
+	case !defined:
+		d.types[name] = t
+		d.definitions[name] = d.schema(t)
+	case other != t:
+		panic(fmt.Sprintf("%v and %v are both defined as %s; give one of them another SchemaName", other, t, name))
+	}
+	return &jsonschema.Schema{Ref: definitionPrefix + name}
 }
 
 // markSecrets marks the fields whose tag says writeOnly=true. The library does so for

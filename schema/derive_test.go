@@ -18,6 +18,21 @@ type address struct {
 	Zip    string `json:"zip,omitempty"`
 }
 
+// town and spot are shared, and one is within the other.
+type town struct {
+	Name string `json:"name" jsonschema_description:"What it is called."`
+	Code string `json:"code,omitempty" jsonschema:"writeOnly=true"`
+}
+
+func (town) SchemaName() string { return "Town" }
+
+type spot struct {
+	In *town `json:"in"`
+	N  int8  `json:"n,omitempty"`
+}
+
+func (spot) SchemaName() string { return "Spot" }
+
 func TestDeriveWritesTheWholeSchemaOfAType(t *testing.T) {
 	type integers struct {
 		I   int    `json:"i"`
@@ -116,6 +131,27 @@ func TestDeriveWritesTheWholeSchemaOfAType(t *testing.T) {
 				`"other":{"type":"array","items":{"type":"object","properties":{"street":{"type":"string","description":"Street and number."},"zip":{"type":"string"}},"required":["street"],"additionalProperties":false}},` +
 				`"none":{"type":"object","properties":{},"required":[],"additionalProperties":false}},` +
 				`"required":["home"],"additionalProperties":false}`,
+		},
+		{
+			"shared types stand once, and are referred to",
+			Input[struct {
+				From *town           `json:"from" jsonschema_description:"Where it begins."`
+				Over []spot          `json:"over,omitempty"`
+				By   map[string]town `json:"by,omitempty"`
+			}](),
+			`{"$defs":{` +
+				`"Spot":{"type":"object","properties":{"in":{"$ref":"#/$defs/Town"},"n":{"type":"integer","minimum":-128,"maximum":127}},"required":["in"],"additionalProperties":false},` +
+				`"Town":{"type":"object","properties":{"name":{"type":"string","description":"What it is called."},"code":{"type":"string","writeOnly":true}},"required":["name"],"additionalProperties":false}},` +
+				`"type":"object","properties":{` +
+				`"from":{"$ref":"#/$defs/Town","description":"Where it begins."},` +
+				`"over":{"type":"array","items":{"$ref":"#/$defs/Spot"}},` +
+				`"by":{"type":"object","additionalProperties":{"$ref":"#/$defs/Town"}}},` +
+				`"required":["from"],"additionalProperties":false}`,
+		},
+		{
+			"a shared type that is all of a schema is written out", Input[*spot](),
+			`{"$defs":{"Town":{"type":"object","properties":{"name":{"type":"string","description":"What it is called."},"code":{"type":"string","writeOnly":true}},"required":["name"],"additionalProperties":false}},` +
+				`"type":"object","properties":{"in":{"$ref":"#/$defs/Town"},"n":{"type":"integer","minimum":-128,"maximum":127}},"required":["in"],"additionalProperties":false}`,
 		},
 		{
 			"integers that callers give have the bounds of their Go types, 64 bits those of JSON", Input[integers](),
@@ -221,6 +257,34 @@ func TestDeriveMarksSecretsOfEveryType(t *testing.T) {
 			t.Errorf("%s is not marked: %s", name, p)
 		}
 	}
+}
+
+// A secret of a shared type is one wherever the type stands.
+func TestDeriveMarksSecretsOfSharedTypes(t *testing.T) {
+	s := Input[struct {
+		At   spot  `json:"at"`
+		Lock *town `json:"lock,omitempty" jsonschema:"writeOnly=true"`
+	}]()
+	got, _ := s.Redact(json.RawMessage(`{"at":{"in":{"name":"a","code":"hunter2"}},"lock":{"name":"b"}}`))
+	if want := `{"at":{"in":{"name":"a","code":"[redacted]"}},"lock":"[redacted]"}`; string(got) != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+type village struct{}
+
+func (village) SchemaName() string { return "Town" }
+
+func TestDeriveRefusesTwoTypesOfOneName(t *testing.T) {
+	defer func() {
+		if text := fmt.Sprint(recover()); !strings.Contains(text, "both defined as Town") {
+			t.Errorf("got the panic %q", text)
+		}
+	}()
+	Input[struct {
+		A town    `json:"a"`
+		B village `json:"b"`
+	}]().JSON()
 }
 
 type (

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"kernos/internal/jsonscan"
@@ -60,6 +61,18 @@ func (n *node) trivial() bool { return n == anything }
 
 // fastNode compiles a schema, or returns nil if it is not a plain one.
 func fastNode(text []byte) *node {
+	p := plain{root: text}
+	return p.node(text)
+}
+
+// plain compiles the parts of a plain schema.
+type plain struct {
+	root  []byte
+	nodes map[string]*node // of definitions by name; nil while they are compiled
+}
+
+// node compiles a part, or returns nil if it is not plain.
+func (p *plain) node(text []byte) *node {
 	switch string(text) {
 	case "true", "{}":
 		return anything
@@ -71,16 +84,19 @@ func fastNode(text []byte) *node {
 	n.additional, n.items = anything, anything
 	says := false
 	ok := true
-	var required []byte
+	var required, ref []byte
 	jsonscan.Members(text, 0, func(name, value []byte) bool {
 		keyword := jsonscan.Unquote(name)
 		switch keyword {
-		case "title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment":
+		case "title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment", "$defs":
 			return true // they check nothing
+		case "$ref":
+			ref = value
+			return true
 		case "required":
 			required = value
 		default:
-			ok = n.keyword(keyword, value)
+			ok = p.keyword(&n, keyword, value)
 		}
 		says = true
 		return ok
@@ -89,16 +105,60 @@ func fastNode(text []byte) *node {
 		ok = n.require(required)
 	}
 	switch {
-	case !ok:
+	case !ok, ref != nil && says:
 		return nil
+	case ref != nil:
+		return p.definition(ref)
 	case !says:
 		return anything
 	}
 	return &n
 }
 
+// definitionPrefix begins references to the definitions of a schema.
+const definitionPrefix = "#/$defs/"
+
+// definition compiles what a reference names, or returns nil if that is no definition of the
+// schema, is not plain, or contains itself.
+func (p *plain) definition(ref []byte) *node {
+	if ref[0] != '"' {
+		return nil
+	}
+	name, ok := strings.CutPrefix(jsonscan.Unquote(ref), definitionPrefix)
+	if !ok || strings.ContainsAny(name, "/~%") {
+		return nil
+	}
+	if n, begun := p.nodes[name]; begun {
+		return n
+	}
+	text := member(member(p.root, "$defs"), name)
+	if text == nil {
+		return nil
+	}
+	if p.nodes == nil {
+		p.nodes = make(map[string]*node)
+	}
+	p.nodes[name] = nil
+	p.nodes[name] = p.node(text)
+	return p.nodes[name]
+}
+
+// member returns a member of an object, or nil if there is none.
+func member(object []byte, name string) (found []byte) {
+	if len(object) == 0 || object[0] != '{' {
+		return nil
+	}
+	jsonscan.Members(object, 0, func(token, value []byte) bool {
+		if jsonscan.Unquote(token) == name {
+			found = value
+		}
+		return found == nil
+	})
+	return found
+}
+
 // keyword takes one keyword in. It reports whether the fast path knows it.
-func (n *node) keyword(name string, value []byte) bool {
+func (p *plain) keyword(n *node, name string, value []byte) bool {
 	switch name {
 	case "type":
 		if value[0] != '"' {
@@ -107,8 +167,8 @@ func (n *node) keyword(name string, value []byte) bool {
 		n.kinds = kindBits[jsonscan.Unquote(value)]
 		return n.kinds != 0
 	case "enum":
-		strings, ok := stringList(value)
-		n.enum = strings
+		list, ok := stringList(value)
+		n.enum = list
 		return ok && n.enum != nil
 	case "minLength":
 		return bound(value, &n.minRunes)
@@ -122,22 +182,24 @@ func (n *node) keyword(name string, value []byte) bool {
 		return whole(value, &n.minimum)
 	case "maximum":
 		return whole(value, &n.maximum)
+	case "format":
+		return string(value) == `"password"` // which is a hint for forms, and any text
 	case "items":
-		n.items = fastNode(value)
+		n.items = p.node(value)
 		return n.items != nil
 	case "additionalProperties":
 		if string(value) == "false" {
 			n.additional = nil
 			return true
 		}
-		n.additional = fastNode(value)
+		n.additional = p.node(value)
 		return n.additional != nil
 	case "properties":
 		ok := true
 		jsonscan.Members(value, 0, func(name, value []byte) bool {
-			p := property{jsonscan.Unquote(name), fastNode(value)}
-			n.properties = append(n.properties, p)
-			ok = p.node != nil
+			inner := property{jsonscan.Unquote(name), p.node(value)}
+			n.properties = append(n.properties, inner)
+			ok = inner.node != nil
 			return ok
 		})
 		return ok && len(n.properties) <= 64

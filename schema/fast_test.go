@@ -17,15 +17,36 @@ func TestFastPathLeavesWhatItDoesNotKnow(t *testing.T) {
 		`{"minLength":1.0}`, `{"uniqueItems":true}`, `{"properties":{"a":{"multipleOf":2}}}`, `{"items":{"not":true}}`,
 		`{"items":false}`, `{"properties":{"a":false}}`, `{"required":["a"]}`, `{"additionalProperties":{"if":true}}`, `false`,
 		`{"$schema":"http://json-schema.org/draft-07/schema#"}`,
+		`{"$ref":"#/$defs/a"}`, `{"$ref":"#/$defs/a","$defs":{"a":{"pattern":"a"}}}`, `{"$ref":"#/$defs/a","minLength":1,"$defs":{"a":{"type":"string"}}}`,
+		`{"$ref":"#/$defs/a/items","$defs":{"a":{"items":true}}}`, `{"$ref":"#/$defs/a%62","$defs":{"a%62":true,"ab":{"type":"string"}}}`,
+		`{"$ref":"#/$defs/a","$defs":{"a":{"properties":{"next":{"$ref":"#/$defs/a"}}}}}`, `{"$ref":"#a","$defs":{"a":{"$anchor":"a"}}}`,
+		`{"$ref":"#/$defs/a","$defs":{"a":{"$id":"b","type":"string"}}}`, `{"properties":{"a":{"$defs":{"b":{}},"$ref":"#/$defs/b"}}}`,
 	} {
 		if fastNode([]byte(text)) != nil {
 			t.Errorf("%s is taken for a plain schema", text)
 		}
 	}
+	if n := fastNode([]byte(`{"type":"string","format":"password"}`)); n == nil || !n.accepts([]byte(`"x"`)) {
+		t.Error("a password is not taken for a text")
+	}
 	for _, text := range []string{`true`, `{}`, `{"description":"x"}`, `{"title":"x","default":1,"examples":[1]}`} {
 		if n := fastNode([]byte(text)); n == nil || !n.trivial() {
 			t.Errorf("%s is not taken for everything", text)
 		}
+	}
+}
+
+// Definitions that refer to others twice each would take for ever if each were compiled
+// wherever it stands.
+func TestFastPathCompilesADefinitionOnce(t *testing.T) {
+	var b strings.Builder
+	b.WriteString(`{"$ref":"#/$defs/l60","$defs":{"l0":{"type":"string"}`)
+	for i := 1; i <= 60; i++ {
+		fmt.Fprintf(&b, `,"l%d":{"properties":{"a":{"$ref":"#/$defs/l%d"},"b":{"$ref":"#/$defs/l%d"}}}`, i, i-1, i-1)
+	}
+	n := fastNode([]byte(b.String() + "}}"))
+	if n == nil || !n.accepts([]byte(`{"a":{"b":{}}}`)) || n.accepts([]byte(strings.Repeat(`{"b":`, 60)+"1"+strings.Repeat("}", 60))) {
+		t.Error("references are not followed")
 	}
 }
 
@@ -125,6 +146,7 @@ type plainPurchase struct {
 			Size int8 `json:"size"`
 		} `json:"box"`
 	} `json:"ship,omitempty"`
+	From *town `json:"from,omitempty"`
 }
 
 func TestFastPathAllocatesNothing(t *testing.T) {
@@ -132,6 +154,7 @@ func TestFastPathAllocatesNothing(t *testing.T) {
 	for name, value := range map[string]json.RawMessage{
 		"objects, arrays, plain strings, numbers": json.RawMessage(`{"items":[{"name":"a","count":3},{"name":"b"}],"rush":true,"ship":{"box":{"size":12}}}`),
 		"strings of limited length":               json.RawMessage(`{"key":"abcd"}`),
+		"shared types":                            json.RawMessage(`{"from":{"name":"a"}}`),
 		"strings of an enum":                      json.RawMessage(`{"mode":"fast"}`),
 	} {
 		t.Run(name, func(t *testing.T) {

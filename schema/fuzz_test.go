@@ -35,7 +35,7 @@ func fuzzedSchemas() []fuzzed {
 		{"empty", Input[struct{}](), []string{`{}`, `{"a":1}`, `[]`, ` { } `}},
 		{"strings", Input[struct {
 			Mode string `json:"mode" jsonschema:"enum=fast,enum=slow,enum=ä\"b"`
-			Key  string `json:"key,omitempty" jsonschema:"minLength=1,maxLength=4"`
+			Key  string `json:"key,omitempty" jsonschema:"minLength=1,maxLength=4,format=password"`
 		}](), []string{`{"mode":"fast"}`, `{"mode":"sl\u006fw","key":"ä€😀"}`, `{"m\u006fde":"fast","key":""}`, `{"mode":"fast","key":"\ud83d\ude00\ud83d\ude00xyz"}`}},
 		{"integers", Input[struct {
 			A int    `json:"a"`
@@ -49,6 +49,11 @@ func fuzzedSchemas() []fuzzed {
 			B bool    `json:"b,omitempty"`
 		}](), []string{`{"x":1.5e300,"r":1}`, `{"x":-1e999999999,"r":0.5,"b":true}`, `{"x":1,"r":2}`, `{"x":1,"r":1e-999999999,"b":null}`}},
 		{"nested", Input[branch](), []string{`{"leaves":[{"name":"a"}]}`, `{"leaves":[],"by":{"x":{"name":"abc","n":-128}},"raw":[{}]}`, `{"leaves":[{"name":"a","n":128},{}]}`, `{"leaves":[{"name":"a"},{"name":"b"},{"name":"c"}]}`, `{"leaves":[{"name":"abcd"}]}`}},
+		{"shared", Input[struct {
+			At   *spot           `json:"at"`
+			Over []spot          `json:"over,omitempty"`
+			By   map[string]town `json:"by,omitempty"`
+		}](), []string{`{"at":{"in":{"name":"a"}}}`, `{"at":{"in":{}}}`, `{"at":{"in":{"name":"a"}},"over":[{"in":{"name":"b"},"n":128}]}`, `{"at":{"in":{"name":"a","code":"b"}},"by":{"x":{"name":1}}}`}},
 		{"map", Input[map[string][]int16](), []string{`{}`, `{"a":[1,2],"":[]}`, `{"a":[40000]}`}},
 		{"any", Input[any](), []string{`null`, `[1e5]`}},
 		{"untyped", parsed(`{"minimum":-3,"maximum":3,"minLength":2,"minItems":1,"items":{"type":"null"},"properties":{"a":true,"b":{}},"required":["a"],"description":"x"}`),
@@ -89,6 +94,9 @@ func FuzzInput(f *testing.F) {
 			t.Fatal(err)
 		}
 		b := builder{choices: input}
+		if whole, ok := doc.(map[string]any); ok {
+			b.definitions, _ = whole["$defs"].(map[string]any)
+		}
 		value := b.value(nil, doc, 0)
 		if err := scan.Text(value); err != nil {
 			t.Fatalf("the test builds what is not JSON: %s: %v", value, err)
@@ -134,7 +142,10 @@ func unusual(value []byte) bool {
 
 // A builder makes a value that is near to a schema: the bytes of the input choose
 // what fits and, now and then, what does not.
-type builder struct{ choices []byte }
+type builder struct {
+	choices     []byte
+	definitions map[string]any
+}
 
 // choose returns a number below n.
 func (b *builder) choose(n int) int {
@@ -148,6 +159,9 @@ func (b *builder) choose(n int) int {
 
 func (b *builder) value(dst []byte, schema any, depth int) []byte {
 	s, _ := schema.(map[string]any)
+	if ref, ok := s["$ref"].(string); ok {
+		s, _ = b.definitions[strings.TrimPrefix(ref, definitionPrefix)].(map[string]any)
+	}
 	kinds := []string{"null", "boolean", "integer", "number", "string", "array", "object"}
 	kind, _ := s["type"].(string)
 	if kind == "" || depth > 6 || b.choose(12) == 11 {
