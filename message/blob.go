@@ -28,6 +28,9 @@ type BlobPointer struct {
 	Fragment  string `json:"fragment,omitempty" jsonschema_description:"Part of the data that is meant."`
 }
 
+// SchemaName is what a pointer is called in schemas, which all have the same.
+func (BlobPointer) SchemaName() string { return "BlobPointer" }
+
 // MaxInlineBlob is how many bytes a data pointer may hold, decoded.
 const MaxInlineBlob = 4096
 

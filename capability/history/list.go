@@ -37,6 +37,8 @@ type recorded struct {
 	} `json:"metadata" jsonschema_description:"Where it stands in time and among other messages."`
 }
 
+func (recorded) SchemaName() string { return "Message" }
+
 type getInput struct {
 	ID string `json:"id" jsonschema:"minLength=1,maxLength=256" jsonschema_description:"The message's metadata.id."`
 }
@@ -77,6 +79,8 @@ type recordOut struct {
 	At  int64  `json:"at" jsonschema_description:"When it was recorded, in milliseconds since 1970."`
 	Way string `json:"way" jsonschema:"enum=in,enum=out,enum=within" jsonschema_description:"in from a connection, out to one, within the kernel."`
 }
+
+func (recordOut) SchemaName() string { return "Record" }
 
 // List returns messages in the order of the journal.
 func List(j Journal) kernel.Syscall {

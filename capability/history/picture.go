@@ -16,7 +16,7 @@ type graphInput struct {
 	Format        string `json:"format,omitempty" jsonschema:"enum=mermaid,enum=json,enum=dot,enum=tree,default=mermaid" jsonschema_description:"mermaid for a Mermaid flowchart, json for nodes and edges, dot for Graphviz, tree for text with a line a message."`
 }
 
-// graphOutput is written by hand since it has two forms.
+// graphOutput is written by hand since it has two forms. Its Gap is the schema of gap.
 const graphOutput = `{"oneOf":[
 {"type":"string","description":"The graph as text, in the format that was asked for: mermaid, dot or tree."},
 {"type":"object","description":"The graph as nodes and edges, if the format is json.","properties":{
@@ -40,15 +40,16 @@ const graphOutput = `{"oneOf":[
 "roots":{"type":"array","description":"Ids of the messages that the workflow begins with.","items":{"type":"string"}},
 "cycles":{"type":"array","description":"Ids of messages that name each other as their cause, in a circle. The oldest of each is a root.","items":{"type":"array","items":{"type":"string"}}},
 "more":{"type":"boolean","description":"The workflow has more messages than a graph shows."},
-"dropped":{"type":"object","description":"What is not in the journal and might have been part of the workflow.","properties":{
+"dropped":{"$ref":"#/$defs/Gap","description":"What is not in the journal and might have been part of the workflow."}},
+"required":["nodes","edges","roots"],"additionalProperties":false}],
+"$defs":{"Gap":{"type":"object","properties":{
 "messages":{"type":"integer","description":"How many messages were dropped because of their age or of the journal's size: its oldest."},
 "until":{"type":"integer","description":"When the last of them was recorded, in milliseconds since 1970."},
 "why":{"type":"string","description":"What the last ones were dropped for: age or bytes."},
 "lost":{"type":"integer","description":"How many messages were never recorded, because the store did not take them."},
 "lostSince":{"type":"integer","description":"When the first of those came."},
 "lostUntil":{"type":"integer","description":"When the last of those came."}},
-"required":["messages"],"additionalProperties":false}},
-"required":["nodes","edges","roots"],"additionalProperties":false}]}`
+"required":["messages"],"additionalProperties":false}}}`
 
 // maxNodes is how many messages a graph shows.
 const maxNodes = 50_000

@@ -60,6 +60,8 @@ type outcome struct {
 	Data jsontext.Value `json:"data,omitempty" jsonschema_description:"What the answer said."`
 }
 
+func (outcome) SchemaName() string { return "Outcome" }
+
 type skipped struct {
 	ID   string `json:"id" jsonschema_description:"The message that was not run."`
 	Type string `json:"type" jsonschema_description:"Its type."`

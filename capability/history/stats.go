@@ -26,6 +26,8 @@ type gap struct {
 	LostUntil int64  `json:"lostUntil,omitzero" jsonschema_description:"When the last of those came."`
 }
 
+func (gap) SchemaName() string { return "Gap" }
+
 // findGap returns what may be missing in an answer about a time, or nil.
 func findGap(j Journal, since, until int64) (*gap, error) {
 	d, err := j.Dropped()

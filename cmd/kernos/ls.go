@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	stdjson "encoding/json"
 	"errors"
@@ -137,14 +138,24 @@ type field struct {
 	Enum        []any          `json:"enum"`
 	Properties  jsontext.Value `json:"properties"`
 	Required    []string       `json:"required"`
+	Ref         string         `json:"$ref"`
+	Definitions definitions    `json:"$defs"`
 }
 
-// readField reads a schema as far as it can be shown in a line. What it can't read is
-// shown as any value.
-func readField(text jsontext.Value) field {
+// definitions are the parts of a schema that others refer to, by name.
+type definitions map[string]jsontext.Value
+
+// readField reads a schema as far as it can be shown in a line, and what it refers to. What
+// it can't read is shown as any value.
+func readField(text jsontext.Value, known definitions) field {
 	var f field
 	if err := json.Unmarshal(text, &f); err != nil {
 		f = field{}
+	}
+	if name, ok := strings.CutPrefix(f.Ref, "#/$defs/"); ok && known[name] != nil {
+		target := readField(known[name], nil)
+		target.Description = cmp.Or(f.Description, target.Description)
+		return target
 	}
 	if f.Type == "" {
 		f.Type = "any"
@@ -157,7 +168,7 @@ func readField(text jsontext.Value) field {
 
 // describeFields shows the properties of a schema in the order that it has them.
 func describeFields(w io.Writer, text jsontext.Value) {
-	s := readField(text)
+	s := readField(text, nil)
 	if s.Properties == nil {
 		fmt.Fprintf(w, "  %s\t%s\n", s.Type, history.Visible(s.Description))
 		return
@@ -174,7 +185,7 @@ func describeFields(w io.Writer, text jsontext.Value) {
 		if slices.Contains(s.Required, title) {
 			need = "required"
 		}
-		f := readField(value)
+		f := readField(value, s.Definitions)
 		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", history.Visible(title), history.Visible(f.Type), need, history.Visible(f.Description))
 	}
 	if none {
