@@ -116,7 +116,8 @@ func Module(opts *Options) kernel.Module {
 }
 
 // The schemas are written out, since they are those of the specification to the letter;
-// the output's body is the one of its examples.
+// the output's body is the one of its examples. So url has no format, and what is no URL is
+// a 400.
 const (
 	inputSchema = `{
 		"type": "object",

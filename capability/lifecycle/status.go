@@ -18,7 +18,7 @@ type Status struct {
 	Home      string   `json:"home" jsonschema_description:"Directory that holds the state of all origins."`
 	Origin    string   `json:"origin" jsonschema_description:"Origin whose state it serves."`
 	Socket    string   `json:"socket,omitempty" jsonschema_description:"Path of the unix socket, if there is one."`
-	Listening []string `json:"listening" jsonschema_description:"Addresses at which it can be reached, as URLs."`
+	Listening []string `json:"listening" jsonschema:"format=uri" jsonschema_description:"Addresses at which it can be reached, as URLs."`
 
 	Connections int     `json:"connections" jsonschema_description:"Connections that are open, this one included."`
 	Refused     uint64  `json:"refused" jsonschema_description:"Connections that were turned away, ever: too many, not authenticated, another user."`

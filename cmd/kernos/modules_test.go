@@ -2,12 +2,15 @@ package main
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/schema"
+	"kernos/transport/rpc"
 )
 
 // TestEverySyscallDescribesItself holds the definitions against what a caller who
@@ -29,6 +32,102 @@ func TestEverySyscallDescribesItself(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestSchemasShareTheirTypes holds the documents of the real modules against sections 3.2 and
+// 6.3 of the protocol: what stands in several places is defined once, every reference leads
+// somewhere, and formats are told.
+func TestSchemasShareTheirTypes(t *testing.T) {
+	r, err := allSyscalls()
+	if err != nil {
+		t.Fatal(err)
+	}
+	service := rpc.New(kernel.New(r, nil), nil)
+	defer service.Close()
+	var all seen
+	for _, n := range r.Namespaces() {
+		answer, err := service.Call(t.Context(), rpc.Call{Method: "service_module_schema", Params: json.RawMessage(`["` + n.Name + `"]`)}, nil)
+		if err != nil || answer.Err != nil {
+			t.Fatal(n.Name, err, answer.Err)
+		}
+		if _, err := schema.Parse(answer.Data); err != nil {
+			t.Errorf("%s: %v", n.Name, err)
+		}
+		all.look(t, n.Name, answer.Data)
+	}
+	if all.refs == 0 || all.definitions == 0 || all.formats == 0 {
+		t.Errorf("the schemas of the modules have %+v", all)
+	}
+	var whole seen
+	whole.look(t, "OpenRPC", service.OpenRPC())
+	if whole.refs == 0 || whole.formats == 0 {
+		t.Errorf("the OpenRPC document has %+v", whole)
+	}
+	var doc struct {
+		Components struct{ Schemas map[string]json.RawMessage }
+	}
+	if err := json.Unmarshal(service.OpenRPC(), &doc); err != nil {
+		t.Fatal(err)
+	}
+	names := slices.Sorted(maps.Keys(doc.Components.Schemas))
+	if want := []string{"BlobPointer", "Gap", "Message", "Outcome", "Record"}; !slices.Equal(names, want) {
+		t.Errorf("the components are %q, want %q", names, want)
+	}
+	for _, name := range []string{"BlobPointer", "Gap"} {
+		if n := strings.Count(string(service.OpenRPC()), string(doc.Components.Schemas[name])); n != 1 {
+			t.Errorf("%s stands %d times in the OpenRPC document", name, n)
+		}
+	}
+}
+
+// seen counts what is in the schemas of a document.
+type seen struct{ refs, definitions, formats int }
+
+func (s *seen) look(t *testing.T, name string, text json.RawMessage) {
+	t.Helper()
+	var root any
+	if err := json.Unmarshal(text, &root); err != nil {
+		t.Fatal(err)
+	}
+	var visit func(any)
+	visit = func(value any) {
+		switch v := value.(type) {
+		case map[string]any:
+			if ref, ok := v["$ref"].(string); ok {
+				s.refs++
+				if _, ok := referred(root, ref).(map[string]any); !ok {
+					t.Errorf("%s: %s leads nowhere", name, ref)
+				}
+			}
+			if _, ok := v["$defs"].(map[string]any); ok {
+				s.definitions++
+			}
+			if _, ok := v["format"].(string); ok {
+				s.formats++
+			}
+			for _, member := range v {
+				visit(member)
+			}
+		case []any:
+			for _, element := range v {
+				visit(element)
+			}
+		}
+	}
+	visit(root)
+}
+
+// referred returns what a reference names in a document, or nil.
+func referred(at any, ref string) any {
+	path, ok := strings.CutPrefix(ref, "#/")
+	if !ok {
+		return nil
+	}
+	for step := range strings.SplitSeq(path, "/") {
+		object, _ := at.(map[string]any)
+		at = object[step]
+	}
+	return at
 }
 
 // TestEventsHaveHappened: section 4.2.3 wants events named in the past tense.
