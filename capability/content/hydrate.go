@@ -12,7 +12,7 @@ import (
 )
 
 type hydrateInput struct {
-	URI string `json:"uri" jsonschema:"minLength=1" jsonschema_description:"Resource to hydrate, for example os://agents/writer.md. Relative ones start at the root."`
+	URI string `json:"uri" jsonschema:"minLength=1,example=os://greeting.md" jsonschema_description:"Resource to hydrate, for example os://agents/writer.md. Relative ones start at the root."`
 }
 
 // hydrateOutput and what is in it are the schema of the reply, which is written by hand:

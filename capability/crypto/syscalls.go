@@ -74,9 +74,10 @@ func (k *Keyring) slotOf(name string) (slot, error) {
 }
 
 // A sealed string is no secret. It is marked as one, since what is no sealed string and
-// stands in its place may be: it is neither recorded nor quoted.
+// stands in its place may be: it is neither recorded nor quoted. The one of the example is
+// whole, and nobody has its key.
 type openInput struct {
-	Ciphertext string  `json:"ciphertext" jsonschema:"writeOnly=true" jsonschema_description:"A sealed string, as Crypto.Seal replies it: pwenc:v1:… It is not recorded, in case it is the secret itself."`
+	Ciphertext string  `json:"ciphertext" jsonschema:"writeOnly=true,example=pwenc:v1:eyJ2IjoxLCJraWQiOiJrZXJub3MtbG9jYWw6U0hBMjU2OlNIMmZLNWdRQVZsR3ZrelZMS3VkMUhJdjBVaTVyZkRSVHJwaFMtX1NUb1UiLCJhbGciOiJBMjU2R0NNIiwibm9uY2UiOiJUQ1haMHNCM0VHRVdCZmhMIiwiY3QiOiJrZWhLbXZCdEctZkswT1NIUzZJbWxIb3hYQXMifQ" jsonschema_description:"A sealed string, as Crypto.Seal replies it: pwenc:v1:… It is not recorded, in case it is the secret itself."`
 	AAD        *string `json:"aad,omitempty" jsonschema_description:"Open the string only if it is bound to this text."`
 }
 

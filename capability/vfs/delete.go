@@ -7,7 +7,7 @@ import (
 )
 
 type deleteInput struct {
-	URI       string `json:"uri" jsonschema:"minLength=1" jsonschema_description:"File or directory to delete."`
+	URI       string `json:"uri" jsonschema:"minLength=1,example=os://memory/notes/today.md" jsonschema_description:"File or directory to delete."`
 	Recursive bool   `json:"recursive,omitempty" jsonschema_description:"true: a directory goes with everything in it. Otherwise it must be empty."`
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 type readInput struct {
-	URI string `json:"uri" jsonschema:"minLength=1" jsonschema_description:"File to read, for example os://agents/writer.md. Relative ones start at the root."`
+	URI string `json:"uri" jsonschema:"minLength=1,example=os://proc/version" jsonschema_description:"File to read, for example os://agents/writer.md. Relative ones start at the root."`
 }
 
 type readOutput struct {

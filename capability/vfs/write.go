@@ -11,7 +11,7 @@ import (
 )
 
 type writeInput struct {
-	URI        string               `json:"uri" jsonschema:"minLength=1" jsonschema_description:"File to write, for example os://notes/today.md. Directories above it are made."`
+	URI        string               `json:"uri" jsonschema:"minLength=1" jsonschema_description:"File to write, for example os://memory/notes/today.md. Directories above it are made."`
 	Content    *string              `json:"content,omitempty" jsonschema_description:"The new content. Either this or contentRef."`
 	ContentRef *message.BlobPointer `json:"contentRef,omitempty" jsonschema_description:"Where the new content is, if it is binary or too large for a message: at most 64 MB."`
 	IfVersion  string               `json:"ifVersion,omitempty" jsonschema_description:"Write only if the file has this version, which VFS.Read tells; none: only if it does not exist. Otherwise the answer is a 409."`
@@ -27,7 +27,7 @@ func (t *Tree) writeSyscall() kernel.Syscall {
 	return kernel.Command(kernel.Definition{
 		Type:    "VFS.Write",
 		Summary: "Write a file of the os:// tree, whole or not at all.",
-		Input:   schema.Input[writeInput]().Example(`{"uri":"os://notes/today.md","content":"milk"}`).Quiet(), // the vault's secrets may come through it
+		Input:   schema.Input[writeInput]().Example(`{"uri":"os://memory/notes/today.md","content":"milk"}`).Quiet(), // the vault's secrets may come through it
 		Outside: true,
 		Redact:  t.redact,
 	}, t.writeCall)
