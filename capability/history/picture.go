@@ -51,8 +51,8 @@ const graphOutput = `{"oneOf":[
 "lostUntil":{"type":"integer","description":"When the last of those came."}},
 "required":["messages"],"additionalProperties":false}}}`
 
-// maxNodes is how many messages a graph shows.
-const maxNodes = 50_000
+// MaxNodes is how many messages a graph shows.
+const MaxNodes = 50_000
 
 // Graph draws a workflow.
 func Graph(j Journal) kernel.Syscall {
@@ -62,7 +62,7 @@ func Graph(j Journal) kernel.Syscall {
 		Output:  schema.Written(graphOutput),
 		Aliases: []message.Type{"Event.Graph"},
 	}, func(ctx context.Context, _ *message.Message, in graphInput, _ kernel.Emit) (json.RawMessage, error) {
-		nodes, more, err := readNodes(ctx, j, in.CorrelationID, maxNodes)
+		nodes, more, err := readNodes(ctx, j, in.CorrelationID, MaxNodes)
 		if err != nil {
 			return nil, err
 		}
@@ -74,19 +74,37 @@ func Graph(j Journal) kernel.Syscall {
 		if g.dropped, err = findGap(j, 0, 0); err != nil {
 			return nil, err
 		}
-		var text []byte
-		switch in.Format {
-		case "json":
-			return g.json(), nil
-		case "dot":
-			text = g.dot()
-		case "tree":
-			text = g.tree()
-		default:
-			text = g.mermaid()
-		}
-		return jsonscan.AppendQuoted(make([]byte, 0, len(text)+len(text)/8), string(text)), nil
+		return g.draw(in.Format), nil
 	})
+}
+
+// Draw is Graph for who has the messages of a workflow already, in the order of the journal,
+// and knows what is missing there. Only errors need their data. More says that the workflow
+// goes on. It returns what Message.Graph would answer.
+func Draw(entries []journal.Entry, more bool, dropped journal.Dropped, format string) json.RawMessage {
+	nodes := make([]node, len(entries))
+	for i := range entries {
+		nodes[i] = newNode(&entries[i])
+	}
+	g := newGraph(nodes)
+	g.more, g.dropped = more, gapOf(&dropped, 0, 0)
+	return g.draw(format)
+}
+
+// draw writes the graph as an answer.
+func (g *graph) draw(format string) json.RawMessage {
+	var text []byte
+	switch format {
+	case "json":
+		return g.json()
+	case "dot":
+		text = g.dot()
+	case "tree":
+		text = g.tree()
+	default:
+		text = g.mermaid()
+	}
+	return jsonscan.AppendQuoted(make([]byte, 0, len(text)+len(text)/8), string(text))
 }
 
 // readNodes reads the messages of a workflow without their data.

@@ -34,6 +34,10 @@ func findGap(j Journal, since, until int64) (*gap, error) {
 	if err != nil {
 		return nil, err
 	}
+	return gapOf(&d, since, until), nil
+}
+
+func gapOf(d *journal.Dropped, since, until int64) *gap {
 	g := new(gap)
 	if d.Messages > 0 && d.At >= since {
 		g.Messages, g.Until, g.Why = d.Messages, d.At, d.Why
@@ -42,9 +46,9 @@ func findGap(j Journal, since, until int64) (*gap, error) {
 		g.Lost, g.LostSince, g.LostUntil = d.Lost, d.LostSince, d.LostUntil
 	}
 	if *g == (gap{}) {
-		return nil, nil
+		return nil
 	}
-	return g, nil
+	return g
 }
 
 // appendGap appends the member dropped, if a list with this filter has a gap.

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kernos/capability/history"
+	"kernos/journal"
 	"kernos/message"
 )
 
@@ -62,6 +63,9 @@ func drawGraph(ctx context.Context, call caller, s *screen, correlation, format 
 	}
 	input := map[string]string{"correlationId": correlation, "format": format}
 	data, err := ask(ctx, call, message.KindQuery, "Message.Graph", input, nil)
+	if unfit(err) {
+		data, err = drawHere(ctx, call, s, correlation, format)
+	}
 	if err != nil {
 		return err
 	}
@@ -83,6 +87,52 @@ func drawGraph(ctx context.Context, call caller, s *screen, correlation, format 
 	}
 	_, err = s.out.Write(b.Bytes())
 	return failed(err)
+}
+
+// drawHere draws a graph that does not fit into one answer: the messages of the workflow come
+// one at a time.
+func drawHere(ctx context.Context, call caller, s *screen, correlation, format string) (json.RawMessage, error) {
+	var entries []journal.Entry
+	var d message.Decoder
+	unread := 0
+	r := replayRequest{CorrelationID: correlation, Limit: history.MaxNodes}
+	data, err := ask(ctx, call, message.KindQuery, "Message.Replay", r, func(event message.Message) {
+		if event.Type != "Message.Replayed" {
+			return
+		}
+		var m shown
+		err := json.Unmarshal(event.Data, &m)
+		recorded, rejection := d.Decode(m.Message)
+		if err != nil || rejection != nil { // it does not fit into a line either
+			unread++
+			return
+		}
+		if recorded.Kind != message.KindError {
+			recorded.Data = nil // nobody draws it
+		}
+		entries = append(entries, journal.Entry{Seq: m.Seq, At: m.At, Message: recorded.Clone()})
+	})
+	if err != nil {
+		return nil, err
+	}
+	var reply struct {
+		More    bool
+		Dropped struct {
+			gap
+			Why string
+		}
+	}
+	if err := json.Unmarshal(data, &reply); err != nil {
+		return nil, &exitStatus{status: exitError, cause: fmt.Errorf("the answer of Message.Replay can't be read: %w", err)}
+	}
+	if unread > 0 {
+		s.note("%s too long to be read, and not drawn", counted(unread, "message is", "messages are"))
+	}
+	missing := &reply.Dropped
+	return history.Draw(entries, reply.More, journal.Dropped{
+		Messages: missing.Messages, At: missing.Until, Why: missing.Why,
+		Lost: missing.Lost, LostSince: missing.LostSince, LostUntil: missing.LostUntil,
+	}, format), nil
 }
 
 // treeLine cuts a line of a tree to the width of the screen and paints its sign.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -112,8 +113,14 @@ func (g *gap) tell(s *screen) {
 // page is how many messages are asked for at once.
 const page = 500
 
-func (l *listing) page(ctx context.Context, r listRequest) (*listReply, []shown, error) {
+// page asks for a page. If the answer can't be given because it is too long, it asks for fewer
+// messages, and lowers the request's limit for the pages that follow.
+func (l *listing) page(ctx context.Context, r *listRequest) (*listReply, []shown, error) {
 	data, err := ask(ctx, l.call, message.KindQuery, "Message.List", r, nil)
+	for unfit(err) && r.Limit > 1 {
+		r.Limit /= 2
+		data, err = ask(ctx, l.call, message.KindQuery, "Message.List", r, nil)
+	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -160,7 +167,7 @@ func (l *listing) all(ctx context.Context) (last uint64, any bool, err error) {
 	}
 	r := listRequest{filterFlags: l.filter, Limit: page, Records: true}
 	for {
-		reply, messages, err := l.page(ctx, r)
+		reply, messages, err := l.page(ctx, &r)
 		if err != nil {
 			return 0, false, err
 		}
@@ -181,25 +188,33 @@ func (l *listing) all(ctx context.Context) (last uint64, any bool, err error) {
 
 // newest returns the number of the last message that is recorded, before what asks for it.
 func (l *listing) newest(ctx context.Context) (uint64, error) {
-	_, messages, err := l.page(ctx, listRequest{Order: "desc", Limit: 2, Records: true})
-	if err != nil {
-		return 0, err
-	}
-	for i := range messages {
-		if !l.own.has(messages[i].Message) {
-			return messages[i].Seq, nil
+	for r := (listRequest{Order: "desc", Limit: 2, Records: true}); ; {
+		reply, messages, err := l.page(ctx, &r)
+		if err != nil {
+			return 0, err
+		}
+		for i := range messages {
+			if !l.own.has(messages[i].Message) {
+				return messages[i].Seq, nil
+			}
+		}
+		if r.Cursor = reply.Cursor; r.Cursor == "" {
+			return 0, nil
 		}
 	}
-	return 0, nil
 }
 
 // latest shows the newest messages in the order in which they came.
 func (l *listing) latest(ctx context.Context, count int) (last uint64, any bool, err error) {
-	r := listRequest{filterFlags: l.filter, Order: "desc", Records: true}
+	r := listRequest{filterFlags: l.filter, Order: "desc", Limit: page, Records: true}
 	var newest []shown
 	for {
-		r.Limit = min(count-len(newest)+1, page) // one is likely to be the request itself
-		reply, messages, err := l.page(ctx, r)
+		r.Limit = min(count-len(newest)+1, r.Limit) // one is likely to be the request itself
+		var reply *listReply
+		var messages []shown
+		if reply, messages, err = l.page(ctx, &r); unfit(err) {
+			break // one message is too long for a line
+		}
 		if err != nil {
 			return 0, false, err
 		}
@@ -217,7 +232,7 @@ func (l *listing) latest(ctx context.Context, count int) (last uint64, any bool,
 		last = newest[0].Seq
 	}
 	slices.Reverse(newest)
-	return last, len(newest) > 0, l.show(newest)
+	return last, len(newest) > 0, errors.Join(l.show(newest), err)
 }
 
 // show shows messages as a table, or as they are.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -20,6 +21,7 @@ import (
 	"golang.org/x/text/width"
 
 	"kernos/capability/history"
+	"kernos/kernel"
 	"kernos/message"
 )
 
@@ -68,6 +70,13 @@ func ask(ctx context.Context, call caller, kind message.Kind, t message.Type, in
 		return nil, &exitStatus{status: askedStatus(e), cause: fmt.Errorf("%s", history.Visible(e.Error()))}
 	}
 	return fetched(outcome.Data)
+}
+
+// unfit reports whether an error says that an answer was too long to be given, so that less may
+// be asked for. It happens when the disk takes no blobs.
+func unfit(err error) bool {
+	e, ok := errors.AsType[*exitStatus](err)
+	return ok && e.cause != nil && strings.HasPrefix(e.cause.Error(), kernel.Unfit)
 }
 
 // askedStatus is statusOf for a syscall whose name the user did not choose: a 404 is

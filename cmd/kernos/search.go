@@ -54,25 +54,26 @@ line says how good it is. The flags narrow the search.
 type searchRequest struct {
 	Query string `json:"query"`
 	filterFlags
-	Limit   int  `json:"limit,omitempty"`
-	Records bool `json:"records"`
+	Cursor  string `json:"cursor,omitempty"`
+	Limit   int    `json:"limit,omitempty"`
+	Records bool   `json:"records"`
+}
+
+// searchReply is its output.
+type searchReply struct {
+	Messages []json.RawMessage
+	Scores   []float64
+	Records  []struct{ At int64 }
+	Total    int
+	Behind   int
+	Cursor   string
 }
 
 func search(ctx context.Context, call caller, s *screen, r searchRequest, asJSON bool) error {
 	own := make(ownRequests)
-	data, err := ask(ctx, own.noting(call), message.KindQuery, "Message.Search", r, nil)
+	reply, err := searchAll(ctx, own.noting(call), r)
 	if err != nil {
 		return err
-	}
-	var reply struct {
-		Messages []json.RawMessage
-		Scores   []float64
-		Records  []struct{ At int64 }
-		Total    int
-		Behind   int
-	}
-	if err := json.Unmarshal(data, &reply); err != nil {
-		return &exitStatus{status: exitError, cause: fmt.Errorf("the answer of Message.Search can't be read: %w", err)}
 	}
 	if reply.Behind > 0 {
 		s.note("the latest %d messages are not indexed yet and were not searched", reply.Behind)
@@ -104,6 +105,36 @@ func search(ctx context.Context, call caller, s *screen, r searchRequest, asJSON
 		s.note("%d of %d messages that match; -n shows more", len(messages), reply.Total)
 	}
 	return nil
+}
+
+// searchAll asks for as many messages as the request's limit says: all at once or, if the
+// answer can't be given because it is too long, some at a time.
+func searchAll(ctx context.Context, call caller, r searchRequest) (*searchReply, error) {
+	all, count := new(searchReply), r.Limit
+	for {
+		data, err := ask(ctx, call, message.KindQuery, "Message.Search", r, nil)
+		if unfit(err) && r.Limit > 1 {
+			r.Limit /= 2
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		var reply searchReply
+		if err := json.Unmarshal(data, &reply); err != nil {
+			return nil, &exitStatus{status: exitError, cause: fmt.Errorf("the answer of Message.Search can't be read: %w", err)}
+		}
+		if r.Cursor == "" {
+			all.Total, all.Behind = reply.Total, reply.Behind
+		}
+		all.Messages = append(all.Messages, reply.Messages...)
+		all.Scores = append(all.Scores, reply.Scores...)
+		all.Records = append(all.Records, reply.Records...)
+		if r.Cursor = reply.Cursor; r.Cursor == "" || len(all.Messages) >= count {
+			return all, nil
+		}
+		r.Limit = min(r.Limit, count-len(all.Messages))
+	}
 }
 
 // found shows messages with their scores, or as they are.

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"kernos/kernel"
+	"kernos/message"
+)
+
+// noBlobs makes a home take no blobs, as a disk does that is full: there is a file in the
+// place of their directory.
+func (h *house) noBlobs() {
+	h.t.Helper()
+	origins, err := filepath.Glob(filepath.Join(h.home, "origins", "*"))
+	if err != nil || len(origins) != 1 {
+		h.t.Fatalf("there are %q, %v", origins, err)
+	}
+	blobs := filepath.Join(origins[0], "blobs")
+	if err := os.RemoveAll(blobs); err != nil {
+		h.t.Fatal(err)
+	}
+	if err := os.WriteFile(blobs, nil, 0o600); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// What is recorded can be read while nothing can be written.
+func TestTheJournalIsReadWhereNoBlobCanBeKept(t *testing.T) {
+	h := newHouse(t)
+	h.serve()
+	var requests strings.Builder
+	const n = 150
+	for i := range n {
+		fmt.Fprintf(&requests, `{"kind":"command","type":"Echo","data":{"message":"word %d %s"},"metadata":{"id":"e%d","timestamp":1,"correlation":"W"}}`+"\n", i, strings.Repeat("x", 300), i)
+	}
+	if out, notes, status := h.run(requests.String(), "pipe"); status != 0 || strings.Count(out, "\n") != n {
+		t.Fatalf("got %d %s", status, notes)
+	}
+	graph := func(format string) string {
+		t.Helper()
+		out, notes, status := h.run("", "graph", "W", "--format", format)
+		if status != 0 || notes != "" || !strings.Contains(out, "e149") {
+			t.Errorf("graph as %s: got %d %s", format, status, notes)
+		}
+		return out
+	}
+	drawn := map[string]string{}
+	for _, format := range graphFormats {
+		drawn[format] = graph(format)
+	}
+	h.noBlobs()
+	list := `{"kind":"query","type":"Message.List","data":{"limit":300},"metadata":{"id":"l","timestamp":1}}`
+	if out, _, status := h.run(list, "pipe"); status != exitError || !strings.Contains(out, kernel.Unfit) {
+		t.Fatalf("a long answer can be given: %d %.200s", status, out)
+	}
+	for _, c := range []struct {
+		args  []string
+		lines int
+	}{
+		{[]string{"log", "--correlation", "W", "--json"}, 50},
+		{[]string{"log", "--correlation", "W", "-n", "0", "--json"}, 2 * n},
+		{[]string{"search", "word", "--kind", "command", "--type", "Echo", "-n", "120", "--json"}, 120},
+	} {
+		out, notes, status := h.run("", c.args...)
+		seen := map[string]bool{}
+		for line := range strings.Lines(out) {
+			seen[line] = true
+		}
+		if status != 0 || len(seen) != c.lines || strings.Count(out, "\n") != c.lines {
+			t.Errorf("%s: got %d, %d lines: %s", c.args, status, len(seen), notes)
+		}
+	}
+	for _, format := range graphFormats {
+		if again := graph(format); again != drawn[format] {
+			t.Errorf("%s: got\n%s\nwant\n%s", format, again, drawn[format])
+		}
+	}
+}
+
+// What is before a message that no answer has room for is shown.
+func TestALogEndsBeforeAMessageThatIsTooLong(t *testing.T) {
+	s := &script{t: t}
+	s.answers = append(s.answers, fail(500, kernel.Unfit),
+		reply(`{"messages":[`+second+`],"records":[{"seq":8,"at":5,"way":"out"}],"cursor":"d8"}`),
+		fail(500, kernel.Unfit))
+	out, notes, status := runWith(t, s, "log", "--json", "-n", "2")
+	if out != second+"\n" || status != exitError || !strings.Contains(notes, kernel.Unfit) {
+		t.Errorf("got %d %s%s", status, out, notes)
+	}
+	if want := `query Message.List {"cursor":"d8","limit":1,"order":"desc","records":true}`; s.asked[len(s.asked)-1] != want {
+		t.Errorf("asked\n%s", strings.Join(s.asked, "\n"))
+	}
+}
+
+// A log of everything finds its end though it has asked twice.
+func TestALogOfEverythingThatAsksForLess(t *testing.T) {
+	s := &script{t: t}
+	var asked []message.Message
+	s.answers = append(s.answers,
+		func(request message.Message, _ func(message.Message)) message.Message {
+			asked = append(asked, request)
+			return request.Fail(message.Errorf(500, kernel.Unfit))
+		},
+		func(request message.Message, _ func(message.Message)) message.Message {
+			return request.Reply(json.RawMessage(`{"messages":[` + recordOf(asked[0]) + `],"records":[{"seq":2}],"cursor":"d2"}`))
+		},
+		reply(`{"messages":[`+first+`],"records":[{"seq":1}]}`),
+		reply(`{"messages":[`+first+`],"records":[{"seq":1}]}`))
+	if out, notes, status := runWith(t, s, "log", "-n", "0", "--json"); out != first+"\n" || status != 0 {
+		t.Errorf("got %d %s%s", status, out, notes)
+	}
+}
+
+// A graph of which some messages can't be read says so.
+func TestAGraphWithoutAMessage(t *testing.T) {
+	s := &script{t: t}
+	s.answers = append(s.answers, fail(500, kernel.Unfit),
+		func(request message.Message, event func(message.Message)) message.Message {
+			event(request.Event("Message.Replayed", json.RawMessage(`{"seq":1,"at":4,"message":`+first+`}`)))
+			event(request.Event("Message.Replayed", json.RawMessage(`{"code":500,"message":"`+kernel.Unfit+`"}`)))
+			return request.Reply(json.RawMessage(`{"messages":2,"more":true,"dropped":{"messages":6,"until":3,"why":"age"}}`))
+		})
+	out, notes, status := runWith(t, s, "graph", "W", "--format", "json")
+	if status != 0 || !strings.Contains(out, `"more":true,"dropped":{"messages":6,"until":3,"why":"age"}`) || !strings.Contains(out, `"nodes":[{"id":"a",`) {
+		t.Errorf("got %d %s", status, out)
+	}
+	if !strings.Contains(notes, "1 message is too long to be read, and not drawn") {
+		t.Errorf("noted %s", notes)
+	}
+	if want := `query Message.Replay {"correlationId":"W","limit":50000}`; s.asked[1] != want {
+		t.Errorf("asked %s", s.asked[1])
+	}
+}
