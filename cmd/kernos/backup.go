@@ -74,8 +74,9 @@ func backup(ctx context.Context, name string, out, report io.Writer) error {
 	if err != nil {
 		return err
 	}
-	b := saving{dir: filepath.Join(home, origin.Folder())}
+	b := saving{dir: filepath.Join(home, origin.Folder()), spare: filepath.Dir(name)}
 	if name == "-" {
+		b.spare = os.TempDir()
 		if err := b.write(ctx, out, origin); err != nil {
 			return err
 		}
@@ -113,6 +114,7 @@ func backup(ctx context.Context, name string, out, report io.Writer) error {
 // saving is one run of kernos backup.
 type saving struct {
 	dir     string // of the origin
+	spare   string // where there is room if the disk of dir is full
 	blobs   *blobs.Dir
 	summary archive.Summary
 	damaged []string // the paths of blobs that are left out
@@ -149,7 +151,7 @@ func (b *saving) write(ctx context.Context, out io.Writer, origin store.Origin) 
 		return err
 	}
 	var referred []reference
-	err = pebble.Export(filepath.Join(b.dir, "store"), func(e store.Entry) error {
+	err = pebble.Export(filepath.Join(b.dir, "store"), b.spare, func(e store.Entry) error {
 		const owner = 1 + len(blobs.Hash{})
 		if e.Key[0] == store.SpaceBlobs && len(e.Key) > owner {
 			h := blobs.Hash(e.Key[1:owner])

@@ -77,7 +77,7 @@ func TestTheJournalIsReadWhereNoBlobCanBeKept(t *testing.T) {
 	}
 	for _, format := range graphFormats {
 		if again := graph(format); again != drawn[format] {
-			t.Errorf("%s: got\n%s\nwant\n%s", format, again, drawn[format])
+			t.Errorf("the graph as %s has become another one, of %d bytes instead of %d", format, len(again), len(drawn[format]))
 		}
 	}
 }

@@ -28,8 +28,10 @@ import (
 // an error of each ends the export.
 //
 // A process may have the store open and go on writing. Then the export is made from a
-// copy, which is made of links where that is possible, in a directory beside the store.
-func Export(dir string, each func(store.Entry) error) error {
+// copy, which is made of links where that is possible, in a directory beside the store. If
+// that can't be made, because the disk is full, it is made in the directory spare, which may
+// be on another disk.
+func Export(dir, spare string, each func(store.Entry) error) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return unreadable(dir, err)
@@ -43,18 +45,22 @@ func Export(dir string, each func(store.Entry) error) error {
 	l, err := acquire(dir)
 	switch {
 	case errors.Is(err, errHeld):
-		return exportCopy(dir, each)
+		return exportCopy(dir, []string{filepath.Dir(dir), spare}, each)
 	case err != nil && unwritableNow(err):
-		return exportReading(dir, each)
+		return exportReading(dir, spare, each)
 	case err != nil:
 		return err
 	}
-	return exportLocked(dir, l, each)
+	return exportLocked(dir, l, spare, each)
 }
 
-// exportReading exports a store on a disk that takes nothing.
-func exportReading(dir string, each func(store.Entry) error) error {
+// exportReading exports a store on a disk that takes nothing. A process that reads it may
+// have it open.
+func exportReading(dir, spare string, each func(store.Entry) error) error {
 	e, release, err := openReading(dir, nil)
+	if errors.Is(err, errHeld) {
+		return exportCopy(dir, []string{spare}, each)
+	}
 	if err != nil {
 		return err
 	}
@@ -63,7 +69,7 @@ func exportReading(dir string, each func(store.Entry) error) error {
 }
 
 // exportLocked exports a store that nobody else has.
-func exportLocked(dir string, l *lock, each func(store.Entry) error) error {
+func exportLocked(dir string, l *lock, spare string, each func(store.Entry) error) error {
 	var opts *Options
 	all := opts.defaults()
 	err := inspect(vfs.Default, dir, *all.schema, all.library(&logger{log: all.Log}))
@@ -74,7 +80,7 @@ func exportLocked(dir string, l *lock, each func(store.Entry) error) error {
 	if err := l.sign(self()); err != nil {
 		l.undo()
 		if unwritableNow(err) {
-			return exportReading(dir, each)
+			return exportReading(dir, spare, each)
 		}
 		return unwritable(dir, err)
 	}
@@ -133,29 +139,52 @@ const maxTries = 200
 // errMoved says that the store has changed while it was copied.
 var errMoved = errors.New("the store has changed while it was copied")
 
-// exportCopy exports a store that a process has open.
-func exportCopy(dir string, each func(store.Entry) error) (err error) {
+// exportCopy exports a store that a process has open, from a copy in the first of some
+// places that takes one.
+func exportCopy(dir string, places []string, each func(store.Entry) error) error {
 	removeStale(dir, "export")
-	to, err := makeBeside(dir, "export")
-	if err != nil {
-		return unwritable(filepath.Dir(dir), err)
+	var failed []error
+	for _, place := range places {
+		to, err := copyInto(dir, place)
+		if err == nil {
+			var opts *Options
+			return errors.Join(exportFrom(to, opts.defaults(), each), os.RemoveAll(to))
+		}
+		failed = append(failed, err)
+		if errors.Is(err, errMoved) {
+			break
+		}
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(to)) }()
+	return errors.Join(failed...)
+}
+
+// copyInto copies a store that a process has open into a new directory in a place, and
+// leaves nothing there if it fails.
+func copyInto(dir, place string) (to string, err error) {
+	if to, err = makeTemporary(place, dir, "export"); err != nil {
+		return "", uncopied(dir, place, err)
+	}
 	for try := 1; ; try++ {
 		err := copyStore(dir, to)
 		if err == nil {
-			break
+			return to, nil
 		}
-		if !errors.Is(err, errMoved) {
-			return unwritable(to, err)
+		if errors.Is(err, errMoved) && try < maxTries {
+			pause(time.Duration(min(try, 20)) * time.Millisecond)
+			continue
 		}
-		if try == maxTries {
-			return store.Errorf(503, err, "The store in %s changes too quickly to be copied; try again when less is written, or stop the process that has it", dir)
+		if errors.Is(err, errMoved) {
+			err = store.Errorf(503, err, "The store in %s changes too quickly to be copied; try again when less is written, or stop the process that has it", dir)
+		} else {
+			err = uncopied(dir, place, err)
 		}
-		pause(time.Duration(min(try, 20)) * time.Millisecond)
+		return "", errors.Join(err, os.RemoveAll(to))
 	}
-	var opts *Options
-	return exportFrom(to, opts.defaults(), each)
+}
+
+// uncopied is the error for a copy that could not be made in a place.
+func uncopied(dir, place string, err error) error {
+	return store.Errorf(unwritable(place, err).Code, err, "The store in %s can't be copied to %s, from where it would be exported; make room there, or stop the process that has the store", dir, place)
 }
 
 // pause lets the other process finish what it is at.
@@ -308,7 +337,12 @@ func besidePrefix(dir, what string) string { return "." + filepath.Base(dir) + "
 
 // makeBeside makes a temporary directory beside a store, on the same disk.
 func makeBeside(dir, what string) (string, error) {
-	return os.MkdirTemp(filepath.Dir(dir), fmt.Sprintf("%s%d-*", besidePrefix(dir, what), os.Getpid()))
+	return makeTemporary(filepath.Dir(dir), dir, what)
+}
+
+// makeTemporary makes a temporary directory for a store in some place.
+func makeTemporary(place, dir, what string) (string, error) {
+	return os.MkdirTemp(place, fmt.Sprintf("%s%d-*", besidePrefix(dir, what), os.Getpid()))
 }
 
 // removeStale removes temporary directories of processes that have died.

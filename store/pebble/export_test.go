@@ -18,7 +18,7 @@ import (
 func exported(t *testing.T, dir string) []store.Entry {
 	t.Helper()
 	var all []store.Entry
-	err := Export(dir, func(e store.Entry) error {
+	err := Export(dir, t.TempDir(), func(e store.Entry) error {
 		all = append(all, store.Entry{Key: bytes.Clone(e.Key), Value: bytes.Clone(e.Value), Revision: e.Revision})
 		return nil
 	})
@@ -172,12 +172,12 @@ func TestImportThatFailsLeavesNothing(t *testing.T) {
 	before := contents(t, dir)
 	fails(t, Import(dir, none), 409, "already")
 	unchanged(t, before, contents(t, dir))
-	fails(t, Export(filepath.Join(dir, "nowhere"), nil), 404, "no store")
+	fails(t, Export(filepath.Join(dir, "nowhere"), t.TempDir(), nil), 404, "no store")
 
 	// An export that its reader ends leaves nothing either, also beside a running store.
 	e := mustOpen(t, dir, nil)
 	set(t, e, "m/1", "one")
-	if err := Export(dir, func(store.Entry) error { return broken }); !errors.Is(err, broken) {
+	if err := Export(dir, t.TempDir(), func(store.Entry) error { return broken }); !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
 	}
 	alone(t, dir)
@@ -194,4 +194,34 @@ func TestTemporaryDirectoriesOfTheDeadAreRemoved(t *testing.T) {
 		t.Errorf("%d entries", len(all))
 	}
 	alone(t, dir)
+}
+
+// A copy that can't be made beside the store, since its disk is full, is made elsewhere.
+func TestExportWhereThereIsNoRoomBesideTheStore(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	e := mustOpen(t, dir, nil)
+	set(t, e, "m/1", "one")
+	full, spare := filepath.Join(t.TempDir(), "full"), t.TempDir()
+	if err := os.WriteFile(full, nil, 0o600); err != nil { // nothing can be made in it
+		t.Fatal(err)
+	}
+	n := 0
+	err := exportCopy(dir, []string{full, spare}, func(e store.Entry) error {
+		if n++; string(e.Key) != "m/1" || string(e.Value) != "one" {
+			t.Errorf("got %q: %q", e.Key, e.Value)
+		}
+		return nil
+	})
+	if err != nil || n != 1 {
+		t.Errorf("%d entries, %v", n, err)
+	}
+	if names, err := list(spare); err != nil || len(names) > 0 {
+		t.Errorf("there is left %q, %v", names, err)
+	}
+	alone(t, dir)
+	n = 0
+	if err := exportReading(dir, spare, func(store.Entry) error { n++; return nil }); err != nil || n != 1 {
+		t.Errorf("as on a disk that is read-only: %d entries, %v", n, err)
+	}
+	fails(t, exportCopy(dir, []string{full, full}, nil), 503, "can't be copied to "+full)
 }
