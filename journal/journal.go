@@ -99,6 +99,7 @@ type Journal struct {
 	index     index
 
 	wake chan struct{} // for the flusher: there is something to write, or a lot
+	over chan struct{} // for who trims: there is too much
 	stop chan struct{} // closed by Close
 	done sync.WaitGroup
 }
@@ -114,7 +115,7 @@ type totals struct {
 // New returns a journal in a store. It does nothing before it is used. The store
 // stays its owner's, who closes it after the journal.
 func New(s store.Store, opts *Options) *Journal {
-	j := &Journal{s: s, wake: make(chan struct{}, 1), stop: make(chan struct{})}
+	j := &Journal{s: s, wake: make(chan struct{}, 1), over: make(chan struct{}, 1), stop: make(chan struct{})}
 	if opts != nil {
 		j.opts = *opts
 	}

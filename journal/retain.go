@@ -37,6 +37,26 @@ func (j *Journal) Retention() Retention { return *j.keep.Load() }
 // SetRetention changes what the next Trim goes by.
 func (j *Journal) SetRetention(r Retention) { j.keep.Store(&r) }
 
+// minExcess is how many bytes too many are worth a Trim before it is due: a journal that may
+// have little would be trimmed with every write.
+const minExcess = 256 << 10
+
+// Over gets a token when the journal has more than MaxBytes by a tenth, so that who calls
+// Trim from time to time can do it now.
+func (j *Journal) Over() <-chan struct{} { return j.over }
+
+// wakeTrimmer looks whether a flush has made the journal too large. The caller has flushMu.
+func (j *Journal) wakeTrimmer() {
+	most := j.keep.Load().MaxBytes
+	if most <= 0 || j.totals.bytes-j.dropped.Bytes <= uint64(most)+max(uint64(most)/10, minExcess) {
+		return
+	}
+	select {
+	case j.over <- struct{}{}:
+	default: // there is one
+	}
+}
+
 // Trim drops the oldest messages: those that are older than the retention's MaxAge at the given
 // time, and as many as it takes for the rest to have no more than its MaxBytes. It
 // drops whole spans, with everything that refers to them, one batch each, so some that are

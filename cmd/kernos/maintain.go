@@ -23,7 +23,8 @@ const (
 	lastSweep = 2 * time.Second
 )
 
-// maintain forgets what has expired, once there is a store, as long as ctx lasts.
+// maintain forgets what has expired, once there is a store, as long as ctx lasts. A journal
+// that becomes too large is trimmed at once.
 func (s *state) maintain(ctx context.Context, k *kernel.Kernel) {
 	select {
 	case <-s.opened:
@@ -40,17 +41,27 @@ func (s *state) maintain(ctx context.Context, k *kernel.Kernel) {
 	timer := time.NewTimer(firstSweep)
 	defer timer.Stop()
 	said := "" // what is wrong, and was told: a disk that can't be written stays so for long
+	tell := func(err error) {
+		wrong := ""
+		if err != nil && ctx.Err() == nil {
+			if wrong = err.Error(); wrong != said {
+				s.log.Warn("can't forget what has expired", "error", err)
+			}
+		}
+		said = wrong
+	}
+	over := s.journal.Over()
 	for {
 		select {
 		case now := <-timer.C:
-			wrong := ""
-			if err := s.sweep(ctx, k, now); err != nil && ctx.Err() == nil {
-				if wrong = err.Error(); wrong != said {
-					s.log.Warn("can't forget what has expired", "error", err)
-				}
-			}
-			said = wrong
+			tell(s.sweep(ctx, k, now))
+			over = s.journal.Over()
 			timer.Reset(sweepEvery)
+		case <-over:
+			if _, err := s.journal.Trim(ctx, time.Now()); err != nil {
+				tell(err)
+				over = nil // until the next sweep, or it would be tried with every write
+			}
 		case <-ctx.Done():
 			now := time.Now()
 			if info, err := os.Stat(s.swept()); err == nil && now.Sub(info.ModTime()).Abs() < sweepDue {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -226,6 +227,39 @@ func TestOutcomesAreForgottenWhenTheyAreSaidToBe(t *testing.T) {
 		set("error") // the key is there already
 		if k.unused() != 3*time.Hour {
 			t.Errorf("blobs are kept for %v", k.unused())
+		}
+		k.stop()
+		if err := k.close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// What comes between two sweeps has a bound too.
+func TestAJournalThatIsTooLargeIsTrimmedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const most, excess = 200 << 10, 300 << 10
+		k := keepIn(t, t.TempDir(), storetest.NewMemory(), retention{size: most})
+		before := time.Now()
+		for range 20 {
+			for range 100 {
+				text := make([]byte, 600)
+				_, _ = rand.Read(text) // nothing that could be packed
+				m := message.Message{Kind: message.KindCommand, Type: "Echo", Data: fmt.Appendf(nil, `{"message":"%x"}`, text)}
+				k.kernel.Stamp(&m)
+				k.kernel.Handle(context.Background(), m, func(message.Message) {})
+			}
+			time.Sleep(100 * time.Millisecond)
+			synctest.Wait()
+			if s, err := k.journal.Stats(); err != nil || s.Bytes > most+excess {
+				t.Errorf("%v after the start it has %d bytes, %v", time.Since(before), s.Bytes, err)
+			}
+		}
+		if since := time.Since(before); since >= firstSweep {
+			t.Errorf("a sweep may have done it: it is %v", since)
+		}
+		if d, err := k.journal.Dropped(); err != nil || d.Messages == 0 || d.Why != "bytes" {
+			t.Errorf("dropped %+v, %v", d, err)
 		}
 		k.stop()
 		if err := k.close(); err != nil {
