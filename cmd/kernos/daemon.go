@@ -28,7 +28,7 @@ type daemon struct {
 	web      web
 	level    slog.LevelVar // of the log
 	log      *slog.Logger
-	logFile  io.Closer
+	logFile  *logFile
 	logPlace string
 	shutdown func() // begins the end; set before the daemon runs
 }
@@ -80,6 +80,7 @@ func (d *daemon) open() (err error) {
 	if d.state, err = findStateIn(d.log, s.keep, &s.outside, modest); err != nil {
 		return err
 	}
+	d.state.atSweep = d.logFile.tryAgain
 	recorder, err := d.record()
 	if err != nil {
 		return errors.Join(err, d.state.close())

@@ -54,6 +54,9 @@ func (s *state) maintain(ctx context.Context, k *kernel.Kernel) {
 	for {
 		select {
 		case now := <-timer.C:
+			if s.atSweep != nil {
+				s.atSweep()
+			}
 			tell(s.sweep(ctx, k, now))
 			over = s.journal.Over()
 			timer.Reset(sweepEvery)

@@ -8,6 +8,8 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -227,6 +229,27 @@ func TestOutcomesAreForgottenWhenTheyAreSaidToBe(t *testing.T) {
 		set("error") // the key is there already
 		if k.unused() != 3*time.Hour {
 			t.Errorf("blobs are kept for %v", k.unused())
+		}
+		k.stop()
+		if err := k.close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// What else a process does with every sweep goes on if the sweep fails.
+func TestMoreIsDoneWithEverySweep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := keepIn(t, filepath.Join(t.TempDir(), "nowhere"), storetest.NewMemory(), retention{})
+		var n atomic.Int64
+		k.atSweep = func() { n.Add(1) }
+		k.ping(1)
+		for want, wait := range []time.Duration{time.Second, firstSweep, sweepEvery, sweepEvery} {
+			time.Sleep(wait)
+			synctest.Wait()
+			if got := n.Load(); got != int64(want) {
+				t.Errorf("it was done %d times, want %d", got, want)
+			}
 		}
 		k.stop()
 		if err := k.close(); err != nil {

@@ -30,6 +30,7 @@ type state struct {
 	blobs    *blobs.Dir
 	journal  *journal.Journal
 	memory   *memory.Memory
+	atSweep  func()                                                     // what is done with every sweep, before it; may be nil
 	resolve  func(context.Context, message.BlobPointer) ([]byte, error) // fetches what a pointer points to
 	outside
 }
