@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"kernos/store"
+	"kernos/store/pebble"
 	"kernos/transport/unix"
 )
 
@@ -19,6 +20,10 @@ type address struct {
 	origin store.Origin
 	dir    string // of the origin
 	socket string // "" if nobody has asked for it
+
+	// own is the socket in the runtime directory of this process. The daemon may have been
+	// started with another one, and then socket is there.
+	own string
 }
 
 // findHome finds where the kernel that the environment names keeps its state.
@@ -39,10 +44,46 @@ func findAddress() (*address, error) {
 	if err != nil {
 		return nil, err
 	}
-	if a.socket, err = unix.Path(a.home, string(a.origin)); err != nil {
+	if a.own, err = unix.Path(a.home, string(a.origin)); err != nil {
 		return nil, failed(err)
 	}
+	a.seek()
 	return a, nil
+}
+
+// seek finds the socket of the daemon, and who that is if one runs. Of one that serves from
+// another runtime directory, the lock of its store says where.
+func (a *address) seek() (unix.Info, bool) {
+	a.socket = a.own
+	info, running := unix.Inspect(a.own)
+	if running {
+		return info, true
+	}
+	holder, held := a.holder()
+	if !held || holder.Address == "" {
+		return unix.Info{}, false
+	}
+	info, running = unix.Inspect(holder.Address)
+	if !running || info.Home != a.home || info.Origin != string(a.origin) {
+		return unix.Info{}, false
+	}
+	a.socket = holder.Address
+	return info, true
+}
+
+// holder returns who has the store, as far as it is known.
+func (a *address) holder() (pebble.Holder, bool) { return pebble.HeldBy(filepath.Join(a.dir, "store")) }
+
+// hidden is the error of a daemon that has the store and can't be reached from here, or nil.
+// A command that has the store for itself is none.
+func (a *address) hidden() error {
+	holder, held := a.holder()
+	if !held || holder.Address == "" {
+		return nil
+	}
+	return &exitStatus{status: exitUnreachable, cause: fmt.Errorf(
+		"%s (process %d, since %s) serves %s, and its socket %s is not seen from here; use its XDG_RUNTIME_DIR, or end it with kill %d",
+		holder.Command, holder.PID, holder.Since.Local().Format(time.DateTime), a.home, holder.Address, holder.PID)}
 }
 
 const (
@@ -79,7 +120,7 @@ func (a *address) connect(ctx context.Context) (*unix.Conn, error) {
 	defer cancel()
 	wait := waits(waiting)
 	for {
-		info, running := unix.Inspect(a.socket)
+		info, running := a.seek()
 		// The lock may have been swept away under a daemon that runs, so nobody is absent who
 		// has not been asked.
 		conn, err := new(unix.Dialer).Dial(waiting, a.socket)

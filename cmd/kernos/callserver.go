@@ -96,6 +96,7 @@ func (d *destination) dial(ctx context.Context, start bool) (*client.Client, err
 			return nil, failure
 		}
 		_ = daemon.Close()
+		d.target.URL = d.local.target().URL // it may be another than the one that was gone
 		// One that begins takes its other socket first.
 		if conn, err = d.reach(ctx); away(err) && !wait() {
 			break

@@ -45,6 +45,9 @@ func newDaemon(s *serveSettings, people io.Writer) (_ *daemon, err error) {
 	if d.address, err = findAddress(); err != nil {
 		return nil, err
 	}
+	if other, running := d.address.seek(); running && d.address.socket != d.address.own {
+		return nil, &unix.Running{Path: d.address.socket, Info: other}
+	}
 	info := unix.Info{
 		PID: os.Getpid(), Version: version, Started: d.started.Truncate(time.Millisecond),
 		Home: d.address.home, Origin: string(d.address.origin), Auth: len(d.keys) > 0,
@@ -77,7 +80,9 @@ func newDaemon(s *serveSettings, people io.Writer) (_ *daemon, err error) {
 func (d *daemon) open() (err error) {
 	s := d.settings
 	s.outside.public = s.listen.public()
-	if d.state, err = findStateIn(d.log, s.keep, &s.outside, modest); err != nil {
+	settings := modest
+	settings.Address = d.address.socket
+	if d.state, err = findStateIn(d.log, s.keep, &s.outside, settings); err != nil {
 		return err
 	}
 	d.state.atSweep = d.logFile.tryAgain

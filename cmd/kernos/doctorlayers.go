@@ -39,11 +39,18 @@ func (d *doctor) checkPlace(ctx context.Context) bool {
 func (d *doctor) checkSocket(ctx context.Context, path string) bool {
 	if d.local != nil {
 		info, running := unix.Inspect(d.local.socket)
+		hidden := d.local.hidden()
 		switch {
+		case running && d.local.socket != d.local.own:
+			d.well("socket", "process %d, version %s, since %s, serves this home from another XDG_RUNTIME_DIR", info.PID, info.Version, info.Started.Local().Format(time.DateTime))
 		case running:
 			d.well("socket", "the daemon is process %d, version %s, since %s", info.PID, info.Version, info.Started.Local().Format(time.DateTime))
 		case accepts(ctx, d.local.socket):
 			d.doubtful("socket", "keep what tidies temporary directories away from "+filepath.Dir(d.local.socket), "a daemon is running, and something has removed its lock file")
+		case hidden != nil:
+			d.unreachable = true
+			d.wrong("socket", "", "%v", hidden) // it says what to do
+			return false
 		default:
 			d.unreachable = true
 			d.wrong("socket", "kernos serve starts the daemon, and so does kernos pipe or any call", "no daemon is running for %s", d.local.home)

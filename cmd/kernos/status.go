@@ -91,7 +91,14 @@ func openRunning(ctx context.Context) (caller, func() error, error) {
 		return nil, nil, err
 	}
 	if client == nil {
-		return nil, nil, &exitStatus{status: exitUnreachable, cause: errNotRunning}
+		a, err := findAddress()
+		if err == nil {
+			err = a.hidden()
+		}
+		if err == nil {
+			err = &exitStatus{status: exitUnreachable, cause: errNotRunning}
+		}
+		return nil, nil, err
 	}
 	return client.Call, client.Close, nil
 }

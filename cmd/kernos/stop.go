@@ -25,7 +25,8 @@ func stopCommand() *cobra.Command {
 runs, writes everything to disk and goes. If none is running there is nothing to do.
 
 A daemon that can't be asked, because it has no place for another connection or its
-socket was removed, is sent SIGTERM, which means the same.`,
+socket was removed, is sent SIGTERM, which means the same. One that was started with
+another XDG_RUNTIME_DIR is found by the lock of its store.`,
 		Example: "  kernos stop",
 		Args:    noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -58,6 +59,9 @@ func stop(ctx context.Context, timeout time.Duration) (string, error) {
 		// The lock may have been swept away under a daemon that runs.
 		status, err := askStatus(waiting, a.socket)
 		if err != nil && absent(err) {
+			if err := a.hidden(); err != nil {
+				return "", err
+			}
 			return "no daemon is running", nil
 		}
 		if err != nil {

@@ -142,3 +142,84 @@ func TestASignalInsistsThatADaemonEnds(t *testing.T) {
 		t.Errorf("status %d: %s", status, s.notes)
 	}
 }
+
+// elsewhere is the same home as a caller sees it whose runtime directory is another one, as
+// that of cron or ssh may be.
+func (h *house) elsewhere() *house {
+	h.t.Helper()
+	other := newHouse(h.t)
+	other.home = h.home
+	other.env = append(other.env, "KERNOS_HOME="+h.home)
+	return other
+}
+
+// A daemon is found by those who have another runtime directory than it.
+func TestADaemonWithAnotherRuntimeDirectoryIsFound(t *testing.T) {
+	h := newHouse(t)
+	s := h.serve()
+	other := h.elsewhere()
+	if out, notes, status := other.run("", "status"); status != 0 || !strings.Contains(out, fmt.Sprintf("process      %d", s.Process.Pid)) {
+		t.Errorf("status %d: %s%s", status, out, notes)
+	}
+	if out, notes, status := other.run(about); status != 0 || pidOf(t, out) != s.Process.Pid {
+		t.Errorf("pipe: status %d: %s%s", status, out, notes)
+	}
+	if out, notes, status := other.run("", "call", "Ping", "payload:=1"); status != 0 {
+		t.Errorf("call: status %d: %s%s", status, out, notes)
+	}
+	if out, _, status := other.run("", "doctor"); status != 0 || !strings.Contains(out, fmt.Sprintf("process %d, ", s.Process.Pid)) || !strings.Contains(out, "serves this home from another XDG_RUNTIME_DIR") {
+		t.Errorf("doctor: status %d: %s", status, out)
+	}
+	if _, notes, status := other.run("", "serve"); status != exitError || !strings.Contains(notes, fmt.Sprintf("already: process %d", s.Process.Pid)) {
+		t.Errorf("serve: status %d: %s", status, notes)
+	}
+	out, notes, status := other.run("", "stop")
+	if want := fmt.Sprintf("the daemon (process %d) has stopped\n", s.Process.Pid); status != 0 || out != want {
+		t.Fatalf("status %d: %s%s", status, out, notes)
+	}
+	if status := s.wait(); status != 0 {
+		t.Errorf("status %d: %s", status, s.notes)
+	}
+	// The next one is started where whoever wants it looks for it.
+	if out, notes, status := other.run(about); status != 0 || pidOf(t, out) == s.Process.Pid {
+		t.Errorf("status %d: %s%s", status, out, notes)
+	}
+	if _, _, running := other.daemon(); !running {
+		t.Error("no daemon runs there")
+	}
+}
+
+// A daemon that can't be reached is not taken for none.
+func TestADaemonThatIsNotSeenIsNamed(t *testing.T) {
+	h := newHouse(t)
+	s := h.serve()
+	if err := s.Process.Signal(syscall.SIGSTOP); err != nil { // it does not make its socket again
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(h.runtime); err != nil {
+		t.Fatal(err)
+	}
+	other := h.elsewhere()
+	want := fmt.Sprintf("kernos serve (process %d, since ", s.Process.Pid)
+	advice := fmt.Sprintf("use its XDG_RUNTIME_DIR, or end it with kill %d", s.Process.Pid)
+	for _, command := range []string{"stop", "status", "doctor"} {
+		out, notes, status := other.run("", command)
+		if said := out + notes; status != exitUnreachable || !strings.Contains(said, want) || !strings.Contains(said, advice) {
+			t.Errorf("%s: status %d: %s", command, status, said)
+		}
+	}
+}
+
+// A command that has the store is no daemon, and is left alone.
+func TestStopLeavesOtherCommandsAlone(t *testing.T) {
+	h := newHouse(t)
+	_, release := h.hold()
+	for _, caller := range []*house{h, h.elsewhere()} {
+		if out, notes, status := caller.run("", "stop"); status != 0 || out != "no daemon is running\n" {
+			t.Errorf("status %d: %s%s", status, out, notes)
+		}
+	}
+	if err := release(); err != nil {
+		t.Errorf("it was stopped: %v", err)
+	}
+}

@@ -51,6 +51,7 @@ type Options struct {
 	CacheSize    int64         // of blocks that were read, in bytes; 0 means 64 MB
 	MemTableSize int           // of changes that are in the log only, in bytes; 0 means 16 MB
 	CloseTimeout time.Duration // how long Close waits for a disk that fails; 0 means 2 s
+	Address      string        // where this process is reached, for those who find the store in use
 
 	schema *schema // another one, for tests
 }
@@ -208,7 +209,7 @@ func open(dir string, opts Options, l *lock) (*Engine, error) {
 		err = begin(fs, dir)
 	}
 	if err == nil && l != nil {
-		err = l.sign(self())
+		err = l.sign(self(opts.Address))
 	}
 	if err != nil {
 		return nil, unwritable(dir, err)

@@ -77,7 +77,7 @@ func exportLocked(dir string, l *lock, spare string, each func(store.Entry) erro
 		l.undo()
 		return err
 	}
-	if err := l.sign(self()); err != nil {
+	if err := l.sign(self("")); err != nil {
 		l.undo()
 		if unwritableNow(err) {
 			return exportReading(dir, spare, each)

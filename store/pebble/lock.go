@@ -26,13 +26,18 @@ type owner struct {
 	pid     int
 	command string
 	since   time.Time
+	address string // where it is reached, if anywhere
 }
 
 // maxOwner is more than what any owner takes.
 const maxOwner = 4096
 
 func (o owner) encode() []byte {
-	return fmt.Appendf(nil, "pid %d\nsince %s\ncommand %s\n", o.pid, o.since.Format(time.RFC3339), o.command)
+	text := fmt.Appendf(nil, "pid %d\nsince %s\ncommand %s\n", o.pid, o.since.Format(time.RFC3339), o.command)
+	if o.address != "" {
+		text = fmt.Appendf(text, "address %q\n", o.address)
+	}
+	return text
 }
 
 // parseOwner reads what encode has written.
@@ -47,6 +52,8 @@ func parseOwner(text []byte) (o owner, ok bool) {
 			o.since, err = time.Parse(time.RFC3339, value)
 		case "command":
 			o.command = value
+		case "address":
+			o.address, err = strconv.Unquote(value)
 		}
 		if err != nil {
 			return owner{}, false
@@ -60,8 +67,8 @@ func printable(s string) bool {
 	return len(s) <= 80 && strings.IndexFunc(s, func(r rune) bool { return !strconv.IsPrint(r) }) < 0
 }
 
-// self is this process.
-func self() owner {
+// self is this process, which is reached at an address.
+func self(address string) owner {
 	command := filepath.Base(os.Args[0])
 	// The name of a subcommand says what it is; any other argument may be a secret.
 	if len(os.Args) > 1 && len(os.Args[1]) < 20 && strings.Trim(os.Args[1], "abcdefghijklmnopqrstuvwxyz") == "" {
@@ -70,7 +77,7 @@ func self() owner {
 	if !printable(command) {
 		command = "kernos"
 	}
-	return owner{pid: os.Getpid(), command: command, since: time.Now()}
+	return owner{pid: os.Getpid(), command: command, since: time.Now(), address: address}
 }
 
 // A lock keeps other processes, and other engines of this one, from a directory. It ends
@@ -135,6 +142,35 @@ func inUse(dir string, f *os.File) error {
 		}
 	}
 	return store.Errorf(503, errHeld, "The store in %s is in use by %s; stop it, or use another KERNOS_HOME", dir, by)
+}
+
+// A Holder is a process that has a store open.
+type Holder struct {
+	PID     int
+	Command string
+	Since   time.Time
+	Address string // what its Options say
+}
+
+// HeldBy returns who has the store in a directory open, as far as it is known. Of a process
+// that opens it at this moment, or that is not seen from here, it is not.
+func HeldBy(dir string) (Holder, bool) {
+	f, err := os.Open(filepath.Join(dir, lockName))
+	if err != nil {
+		return Holder{}, false
+	}
+	defer func() { _ = f.Close() }()
+	text, err := io.ReadAll(io.LimitReader(f, maxOwner))
+	if err != nil {
+		return Holder{}, false
+	}
+	o, ok := parseOwner(text)
+	// Whoever asks for a lock that is free keeps others from it for a moment, so only one that
+	// is very likely held is asked for.
+	if !ok || unix.Kill(o.pid, 0) == unix.ESRCH || unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB) == nil {
+		return Holder{}, false
+	}
+	return Holder{PID: o.pid, Command: o.command, Since: o.since, Address: o.address}, true
 }
 
 // sign writes who has the lock.

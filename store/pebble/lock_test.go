@@ -103,16 +103,43 @@ func TestASecondEngineIsRefused(t *testing.T) {
 	}
 }
 
+func TestHeldBySaysWhoAndWhere(t *testing.T) {
+	dir := t.TempDir()
+	if got, held := HeldBy(dir); held {
+		t.Errorf("before there is a store: %+v", got)
+	}
+	e := mustOpen(t, dir, &Options{Address: "/run/some where.sock"})
+	got, held := HeldBy(dir)
+	if !held || got.PID != os.Getpid() || got.Address != "/run/some where.sock" || !strings.HasPrefix(got.Command, filepath.Base(os.Args[0])) || got.Since.IsZero() {
+		t.Errorf("got %+v, %t", got, held)
+	}
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got, held := HeldBy(dir); held {
+		t.Errorf("after it is closed: %+v", got)
+	}
+	// What a process has left that was killed says nothing.
+	stale := owner{pid: os.Getpid(), command: "kernos serve", since: time.Now(), address: "/run/x.sock"}
+	if err := os.WriteFile(filepath.Join(dir, lockName), stale.encode(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, held := HeldBy(dir); held {
+		t.Errorf("after it was killed: %+v", got)
+	}
+}
+
 func FuzzOwner(f *testing.F) {
 	f.Add(owner{pid: 4711, command: "kernos pipe", since: time.Unix(1763200800, 0)}.encode())
 	f.Add([]byte("pid 0\nsince x\ncommand \x1b[2J\n"))
 	f.Add([]byte("pid -1\n"))
+	f.Add(owner{pid: 4711, command: "kernos serve", since: time.Unix(1763200800, 0), address: "/run/a b\n.sock"}.encode())
 	f.Fuzz(func(t *testing.T, text []byte) {
 		o, ok := parseOwner(text)
 		if !ok {
 			return
 		}
-		if again, ok := parseOwner(o.encode()); !ok || again.pid != o.pid || again.command != o.command || !again.since.Equal(o.since) {
+		if again, ok := parseOwner(o.encode()); !ok || again.pid != o.pid || again.command != o.command || again.address != o.address || !again.since.Equal(o.since) {
 			t.Errorf("%+v became %+v", o, again)
 		}
 		if !printable(o.command) {
