@@ -57,9 +57,6 @@ func (d *doctor) checkSocket(ctx context.Context, path string) bool {
 			return false
 		}
 	}
-	if info, err := os.Stat(filepath.Dir(path)); err == nil && info.Mode().Perm()&0o077 != 0 {
-		d.doubtful("socket", "chmod 700 "+shellQuote(filepath.Dir(path)), "others may enter %s", filepath.Dir(path))
-	}
 	conn, err := new(net.Dialer).DialContext(ctx, "unix", path)
 	if err != nil {
 		d.unreachable = true
@@ -77,6 +74,12 @@ func (d *doctor) checkSocket(ctx context.Context, path string) bool {
 	}
 	_ = conn.Close()
 	d.well("socket", "%s accepts connections", path)
+	if d.local == nil {
+		return true // the directory may be one that is meant for others too
+	}
+	if info, err := os.Stat(filepath.Dir(path)); err == nil && info.Mode().Perm()&0o077 != 0 {
+		d.doubtful("socket", "chmod 700 "+shellQuote(filepath.Dir(path)), "others may enter %s", filepath.Dir(path))
+	}
 	return true
 }
 
