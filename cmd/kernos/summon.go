@@ -53,7 +53,7 @@ var errTaken = errors.New("another daemon runs")
 const readiness = "ready"
 
 // start starts a daemon that lives on by itself, and waits until it serves or has ended, in
-// which case text is its last word, or until that takes too long.
+// which case text is why, or until that takes too long.
 func (a *address) start(ctx context.Context) (text string, late bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -98,14 +98,9 @@ func (a *address) start(ctx context.Context) (text string, late bool, err error)
 	}
 	stop := context.AfterFunc(ctx, func() { _ = said.Close() })
 	defer stop()
-	lines := bufio.NewScanner(io.LimitReader(said, 64<<10))
-	for lines.Scan() {
-		if lines.Text() == readiness {
-			return "", false, c.Process.Release()
-		}
-		if line := strings.TrimPrefix(strings.TrimSpace(lines.Text()), "kernos: "); line != "" {
-			text = line
-		}
+	text, ready := listen(io.LimitReader(said, 64<<10))
+	if ready {
+		return "", false, c.Process.Release()
 	}
 	if ctx.Err() != nil {
 		return "", true, errors.Join(ctx.Err(), c.Process.Release())
@@ -118,6 +113,26 @@ func (a *address) start(ctx context.Context) (text string, late bool, err error)
 		err = errors.New("it ended at once")
 	}
 	return text, false, err
+}
+
+// listen reads what a detached daemon says until it serves, or has ended. Then text is its
+// error, however many lines that has, or its last word if it names none.
+func listen(said io.Reader) (text string, ready bool) {
+	named := false
+	for lines := bufio.NewScanner(said); lines.Scan(); {
+		if lines.Text() == readiness {
+			return "", true
+		}
+		line := strings.TrimSpace(lines.Text())
+		switch reason, begins := strings.CutPrefix(line, "kernos: "); {
+		case line == "":
+		case named:
+			text += "\n" + line
+		default:
+			text, named = reason, begins
+		}
+	}
+	return text, false
 }
 
 // seal keeps the files that this process was given, beside its standard ones, from those

@@ -234,8 +234,19 @@ func damage(dir, name string, err error) *store.Error {
 	if errors.Is(err, os.ErrNotExist) {
 		state = "is missing"
 	}
-	return store.Errorf(500, err, "The store in %s is damaged: %s %s; move the directory away and restore a backup with `kernos restore FILE`", dir, what, state)
+	return store.Errorf(500, brief{err}, "The store in %s is damaged: %s %s; move the directory away and restore a backup with `kernos restore FILE`", dir, what, state)
 }
+
+// A brief is an error of the library with the first line of its text. What follows is for the
+// library itself.
+type brief struct{ error }
+
+func (e brief) Error() string {
+	line, _, _ := strings.Cut(e.error.Error(), "\n")
+	return line
+}
+
+func (e brief) Unwrap() error { return e.error }
 
 func clip(s string) string {
 	if len(s) > 60 {
