@@ -38,9 +38,13 @@ func findHome() (*address, error) {
 	return &address{home: filepath.Dir(dir), origin: origin, dir: filepath.Join(dir, origin.Folder())}, nil
 }
 
-// findAddress is findHome with the socket, for whose directory there must be a place.
+// findAddress is findHome with the socket, for whose directory there must be a place. The home
+// must be one.
 func findAddress() (*address, error) {
 	a, err := findHome()
+	if err == nil {
+		err = checkHome(a.home)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -71,6 +71,9 @@ func interruptible(c *cobra.Command, do func(context.Context) error) error {
 // backup writes the state of the origin that the environment names.
 func backup(ctx context.Context, name string, out, report io.Writer) error {
 	home, origin, err := place()
+	if err == nil {
+		err = checkHome(filepath.Dir(home))
+	}
 	if err != nil {
 		return err
 	}

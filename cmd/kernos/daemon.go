@@ -48,6 +48,9 @@ func newDaemon(s *serveSettings, people io.Writer) (_ *daemon, err error) {
 	if other, running := d.address.seek(); running && d.address.socket != d.address.own {
 		return nil, &unix.Running{Path: d.address.socket, Info: other}
 	}
+	if err := makeHome(d.address.home); err != nil {
+		return nil, err
+	}
 	info := unix.Info{
 		PID: os.Getpid(), Version: version, Started: d.started.Truncate(time.Millisecond),
 		Home: d.address.home, Origin: string(d.address.origin), Auth: len(d.keys) > 0,

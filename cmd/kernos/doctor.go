@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -21,9 +22,9 @@ func doctorCommand() *cobra.Command {
 		Use:   "doctor [URL]",
 		Short: "Look for what is wrong between here and a server",
 		Long: `Check a server layer by layer, from the socket up to the rules of the protocol, and say
-what to do about what is wrong: the socket or the TCP address, HTTP, the WebSocket, a
-call, the service hash, the schemas, the sequence of what streams say, the store, the
-clock and the disk. Without a URL it is the server of the current context, which is the
+what to do about what is wrong: the home directory, the socket or the TCP address, HTTP,
+the WebSocket, a call, the service hash, the schemas, the sequence of what streams say,
+the store, the clock and the disk. Without a URL it is the server of the current context, which is the
 daemon of this user unless you say otherwise. Any server that speaks this protocol can be
 checked. Nothing is started, and nothing is changed.
 
@@ -46,10 +47,15 @@ in, 4 if it can't be reached.`,
 			defer stop()
 			d := &doctor{screen: newScreen(c), quiet: asJSON}
 			var err error
-			if d.destination, err = findServer(&flags); err != nil {
+			d.destination, err = findServer(&flags)
+			if bad, ok := errors.AsType[*wrongHome](err); ok {
+				d.unreachable = true
+				d.wrong("home", "set KERNOS_HOME to another directory", "%s %s", bad.home, bad.reason)
+			} else if err != nil {
 				return err
+			} else {
+				d.examine(ctx)
 			}
-			d.examine(ctx)
 			if ctx.Err() != nil {
 				return &exitStatus{status: exitInterrupted}
 			}
@@ -141,7 +147,8 @@ func (d *doctor) examine(ctx context.Context) {
 		}
 	}()
 	d.target.Trace = d.frames.add
-	layers := []func(context.Context) bool{d.checkPlace, d.checkHTTP, d.checkWebSocket, d.checkCall, d.checkHash, d.checkSchemas, d.checkSequences, d.checkStore}
+	home := func(context.Context) bool { return d.checkHome() }
+	layers := []func(context.Context) bool{home, d.checkPlace, d.checkHTTP, d.checkWebSocket, d.checkCall, d.checkHash, d.checkSchemas, d.checkSequences, d.checkStore}
 	for _, check := range layers {
 		limited, cancel := context.WithTimeout(ctx, checkTime)
 		goOn := check(limited)

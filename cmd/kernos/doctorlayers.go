@@ -244,13 +244,7 @@ func (d *doctor) checkDisk() {
 	if d.local == nil {
 		return
 	}
-	dir := d.local.home
-	for {
-		if _, err := os.Stat(dir); err == nil || dir == filepath.Dir(dir) {
-			break
-		}
-		dir = filepath.Dir(dir) // the home is not made yet
-	}
+	dir, _, _ := nearestDirectory(d.local.home) // it may not be made yet
 	var s systemcalls.Statfs_t
 	if err := systemcalls.Statfs(dir, &s); err != nil {
 		d.wrong("disk", "check that the directory is there and yours", "%s: %v", dir, err)

@@ -44,6 +44,9 @@ and the command says where to.`,
 // restore makes the content of a backup the state of its origin.
 func restore(ctx context.Context, name string, replace bool, in io.Reader, report io.Writer) error {
 	home, origin, err := place()
+	if err == nil {
+		err = checkHome(filepath.Dir(home))
+	}
 	if err != nil {
 		return err
 	}
@@ -83,6 +86,9 @@ func restore(ctx context.Context, name string, replace bool, in io.Reader, repor
 			release()
 		}
 	}()
+	if err := makeHome(filepath.Dir(home)); err != nil {
+		return err
+	}
 	if err := os.MkdirAll(home, 0o700); err != nil {
 		return err
 	}

@@ -61,7 +61,7 @@ func (a *address) start(ctx context.Context) (text string, late bool, err error)
 	if err != nil {
 		return "", false, err
 	}
-	if err := os.MkdirAll(a.home, 0o700); err != nil {
+	if err := makeHome(a.home); err != nil {
 		return "", false, err
 	}
 	warnOfVariables(os.Stderr) // the daemon has nobody to tell

@@ -29,6 +29,9 @@ that are open stay.`,
 				return err
 			}
 			a, err := findHome()
+			if err == nil {
+				err = checkHome(a.home)
+			}
 			if err != nil {
 				return err
 			}

@@ -196,6 +196,9 @@ func unreadable(dir string, err error) error {
 	if errors.Is(err, fs.ErrPermission) {
 		return store.Errorf(503, err, "The store in %s can't be read: allow this user to read and write there, or use another KERNOS_HOME", dir)
 	}
+	if errors.Is(err, syscall.ENOTDIR) {
+		return store.Errorf(503, err, "There can be no store in %s, because something above it is not a directory: use another KERNOS_HOME", dir)
+	}
 	return store.Errorf(503, err, "The store in %s can't be read: look after the disk, or restore a backup with `kernos restore FILE`", dir)
 }
 

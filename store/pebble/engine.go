@@ -33,8 +33,10 @@ package pebble
 import (
 	"errors"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	crdb "github.com/cockroachdb/pebble/v2"
@@ -170,7 +172,9 @@ func Open(dir string, options *Options) (*Engine, error) {
 		return nil, err
 	}
 	if k == absent {
-		if err := makeDir(fs, dir); err != nil {
+		if err := makeDir(fs, dir); errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+			return nil, store.Errorf(503, err, "The directory %s can't be made: use another KERNOS_HOME", dir)
+		} else if err != nil {
 			return nil, unwritable(dir, err)
 		}
 	}
