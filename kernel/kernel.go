@@ -23,6 +23,8 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -287,12 +289,20 @@ func unknown(t message.Type, c *catalog) error {
 }
 
 func invalidInput(err error) error {
-	e := &message.Error{Code: 422, Message: "Schema validation failed: " + err.Error()}
-	if invalid, ok := errors.AsType[*schema.Invalid](err); ok {
-		e.Field = invalid.Problems[0].Path
-		e.Expected = invalid.Problems[0].Expected
+	invalid, ok := errors.AsType[*schema.Invalid](err)
+	if !ok {
+		return &message.Error{Code: 422, Message: "Schema validation failed: " + err.Error()}
 	}
-	return e
+	// The value as a whole has a name in a message.
+	named := schema.Invalid{Problems: slices.Clone(invalid.Problems)}
+	for i, p := range named.Problems {
+		rest, whole := strings.CutPrefix(p.Text, "the value")
+		if whole && p.Path == "" && (strings.HasPrefix(rest, ": ") || strings.HasPrefix(rest, " fits ")) {
+			named.Problems[i].Text = "data" + rest
+		}
+	}
+	first := named.Problems[0]
+	return &message.Error{Code: 422, Message: "Schema validation failed: " + named.Error(), Field: first.Path, Expected: first.Expected}
 }
 
 // Call asks for another syscall on behalf of the call that ctx belongs to, which

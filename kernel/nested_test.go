@@ -124,7 +124,7 @@ func TestNestedCallsMayHaveNoData(t *testing.T) {
 	if a := answer(t, k, query("1", "Test.Outer", `"Test.Echo"`)); string(a.Data) != "null" {
 		t.Errorf("got %s", a.Data)
 	}
-	const want = "Schema validation failed: the value: expected an object, got null"
+	const want = "Schema validation failed: data: expected an object, got null"
 	if code, text := failure(t, k, query("1", "Test.Outer", `"Test.Strict"`)); code != 422 || text != want {
 		t.Errorf("got %d %s", code, text)
 	}

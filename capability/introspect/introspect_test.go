@@ -75,7 +75,7 @@ func TestSyscallsRefuse(t *testing.T) {
 		{message.KindCommand, "Echo", `{"message":"a","to":"b"}`, 422, "Schema validation failed: unknown field: to (it may have message)"},
 		{message.KindQuery, "Echo", `{"message":"a"}`, 422, "Echo is a command and was sent as a query, which may not change anything; send it with kind command"},
 		{message.KindQuery, "Ping", `{}`, 422, "Schema validation failed: missing required field: payload"},
-		{message.KindQuery, "Ping", `1`, 422, "Schema validation failed: the value: expected an object, got the number 1"},
+		{message.KindQuery, "Ping", `1`, 422, "Schema validation failed: data: expected an object, got the number 1"},
 		{message.KindQuery, "Syscall.List", `{"all":true}`, 422, "Schema validation failed: unknown field: all (there are none)"},
 		{message.KindQuery, "Syscall.Describe", `{}`, 422, "Schema validation failed: missing required field: name"},
 		{message.KindQuery, "Syscall.Describe", `{"name":"echo"}`, 404, `No syscall is named "echo": did you mean Echo?`},
