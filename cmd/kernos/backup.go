@@ -90,7 +90,10 @@ func backup(ctx context.Context, name string, out, report io.Writer) error {
 	}
 	f, err := os.CreateTemp(filepath.Dir(name), ".kernos-backup-*")
 	if err != nil {
-		return err
+		if p, ok := errors.AsType[*fs.PathError](err); ok {
+			err = p.Err // the name in it is one that nobody has said
+		}
+		return fmt.Errorf("no file can be made in %s: %w; make that directory, or name a file elsewhere", filepath.Dir(name), err)
 	}
 	w := bufio.NewWriterSize(f, 256<<10)
 	err = b.write(ctx, w, origin)

@@ -53,9 +53,12 @@ func restore(ctx context.Context, name string, replace bool, in io.Reader, repor
 	if name != "-" {
 		f, err := os.Open(name)
 		if err != nil {
-			return err
+			return fmt.Errorf("%w; say which file kernos backup has written", err)
 		}
 		defer func() { _ = f.Close() }()
+		if info, err := f.Stat(); err == nil && info.IsDir() {
+			return fmt.Errorf("%s is a directory; say which file kernos backup has written", name)
+		}
 		in = f
 	}
 	r, err := archive.NewReader(in)

@@ -133,16 +133,26 @@ func acquire(dir string) (*lock, error) {
 }
 
 func inUse(dir string, f *os.File) error {
-	by := "another process"
+	by, stop := "another process", "stop it"
 	text, err := io.ReadAll(io.LimitReader(f, maxOwner))
 	if err == nil {
 		// While a process opens the store, the file still names the one before it.
 		if o, ok := parseOwner(text); ok && unix.Kill(o.pid, 0) != unix.ESRCH {
 			by = fmt.Sprintf("%s (process %d, since %s)", o.command, o.pid, o.since.Local().Format(time.DateTime))
+			if o.address != "" {
+				stop = "stop it with kernos stop"
+			}
 		}
 	}
-	return store.Errorf(503, errHeld, "The store in %s is in use by %s; stop it, or use another KERNOS_HOME", dir, by)
+	return &held{store.Errorf(503, nil, "The store in %s is in use by %s; %s, or use another KERNOS_HOME", dir, by, stop)}
 }
+
+// A held is an errHeld that says who has the lock.
+type held struct{ by *store.Error }
+
+func (e *held) Error() string        { return e.by.Error() }
+func (e *held) Unwrap() error        { return e.by }
+func (e *held) Is(target error) bool { return target == errHeld }
 
 // A Holder is a process that has a store open.
 type Holder struct {

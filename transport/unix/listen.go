@@ -44,13 +44,13 @@ type Running struct {
 
 func (e *Running) Error() string {
 	if e.Info.PID == 0 {
-		return fmt.Sprintf("a daemon serves %s already", e.Path)
+		return fmt.Sprintf("a daemon serves %s already; kernos stop ends it", e.Path)
 	}
 	text := fmt.Sprintf("a daemon serves %s already: process %d, version %s, since %s", e.Path, e.Info.PID, e.Info.Version, e.Info.Started.Format(time.RFC3339))
 	if e.Info.Stopping {
-		text += "; it is about to end"
+		return text + "; it is about to end"
 	}
-	return text
+	return text + "; kernos stop ends it"
 }
 
 // A Listener is a socket that this process alone serves. It is closed by whoever made it,
