@@ -17,6 +17,7 @@ type Status struct {
 	Uptime    float64  `json:"uptime" jsonschema_description:"Seconds since then."`
 	Home      string   `json:"home" jsonschema_description:"Directory that holds the state of all origins."`
 	Origin    string   `json:"origin" jsonschema_description:"Origin whose state it serves."`
+	Directory string   `json:"directory,omitempty" jsonschema_description:"Directory whose folder os is the root of the os:// tree, if there is one; absent if a root is mounted."`
 	Socket    string   `json:"socket,omitempty" jsonschema_description:"Path of the unix socket, if there is one."`
 	Listening []string `json:"listening" jsonschema:"format=uri" jsonschema_description:"Addresses at which it can be reached, as URLs."`
 

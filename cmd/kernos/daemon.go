@@ -163,14 +163,18 @@ func (d *daemon) introduce(people io.Writer) {
 	if len(d.keys) > 0 {
 		who += " with " + counted(len(d.keys), "key that may sign", "keys that may sign")
 	}
+	directory := ""
+	if d.state.directory != "" {
+		directory = fmt.Sprintf("  directory %s (its folder os is os://, if there is one)\n", d.state.directory)
+	}
 	fmt.Fprintf(people, `kernos %s serves %s for %s
   process   %d
   socket    %s
   http      %s
   state     %s (%s, %s recorded)
-  log       %s
+%s  log       %s
   syscalls  %d: %s
 kernos stop, or an interrupt, ends it.
 `, version, d.address.origin, who, os.Getpid(), d.address.socket, strings.Join(d.web.urls, ", "), d.address.dir, readable(kept.Bytes), counted(int(kept.Messages), "message", "messages"),
-		d.logPlace, len(r.Types()), strings.Join(modules, ", "))
+		directory, d.logPlace, len(r.Types()), strings.Join(modules, ", "))
 }

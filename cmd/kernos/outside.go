@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -37,6 +38,7 @@ type outsideSettings struct {
 	maxBody      size
 	retries      int
 	directory    string
+	from         string // the directory if nobody says one; "" means the working directory
 	development  bool
 	public       bool // other machines reach the kernel
 }
@@ -75,6 +77,13 @@ func (o *outsideSettings) check() error {
 	if err := crypto.CheckKey(o.sealKey); err != nil {
 		return fmt.Errorf("--seal-key: %w", err)
 	}
+	if o.directory != "" {
+		if info, err := os.Stat(o.directory); err != nil {
+			return fmt.Errorf("--directory: %w; say a directory that is there", err)
+		} else if !info.IsDir() {
+			return fmt.Errorf("--directory: %s is not a directory; say one that is", o.directory)
+		}
+	}
 	_, err := o.policy()
 	return err
 }
@@ -105,8 +114,9 @@ type outside struct {
 	keys     *crypto.Keyring
 
 	// Those are there when the syscalls are.
-	tree    *vfs.Tree
-	process *vfs.Process
+	tree      *vfs.Tree
+	directory string // whose folder os is the root of the tree; "" if a root is mounted
+	process   *vfs.Process
 }
 
 // A view is what the kernel shows of itself in its tree of files.
@@ -134,7 +144,8 @@ func (s *state) reach(o *outsideSettings) error {
 // outsideModules returns the syscalls that reach the world outside.
 func (s *state) outsideModules(r *kernel.Registry, v view) ([]kernel.Module, error) {
 	o := s.settings
-	mounts, err := o.tree(s.client)
+	mounts, directory, err := o.tree(s.client)
+	s.directory = directory
 	if err != nil {
 		return nil, err
 	}
@@ -159,8 +170,9 @@ func (s *state) outsideModules(r *kernel.Registry, v view) ([]kernel.Module, err
 	}, nil
 }
 
-// tree returns the mounts that are set, and a root if none of them is one.
-func (o *outsideSettings) tree(client *http.Client) (mounts []vfs.Mount, err error) {
+// tree returns the mounts that are set, and a root if none of them is one, with the directory
+// that it is of.
+func (o *outsideSettings) tree(client *http.Client) (mounts []vfs.Mount, directory string, err error) {
 	root := false
 	for _, text := range o.mounts {
 		m, err := vfs.ParseMount(text, &vfs.MountOptions{Client: client, Development: o.development})
@@ -169,22 +181,19 @@ func (o *outsideSettings) tree(client *http.Client) (mounts []vfs.Mount, err err
 			if at, _, ok := strings.Cut(text, "="); ok { // what follows may hold a password
 				flag += " " + at + "=…"
 			}
-			return nil, &exitStatus{status: exitUsage, cause: fmt.Errorf("%s: %w", flag, err)}
+			return nil, "", &exitStatus{status: exitUsage, cause: fmt.Errorf("%s: %w", flag, err)}
 		}
 		root = root || m.Path == "/"
 		mounts = append(mounts, m)
 	}
 	if root {
-		return mounts, nil
+		return mounts, "", nil
 	}
-	here := o.directory
-	if here == "" {
-		if here, err = os.Getwd(); err != nil {
-			return nil, err
-		}
+	if directory, err = filepath.Abs(cmp.Or(o.directory, o.from, ".")); err != nil {
+		return nil, "", err
 	}
-	m, err := vfs.DefaultRoot(here)
-	return append(mounts, m), err
+	m, err := vfs.DefaultRoot(directory)
+	return append(mounts, m), directory, err
 }
 
 // proc is the value of a key in proc: the text that the file of this name has.

@@ -52,6 +52,7 @@ func (r *report) status() lifecycle.Status {
 		Uptime:      now.Sub(r.started).Round(time.Millisecond).Seconds(),
 		Home:        r.address.home,
 		Origin:      string(r.address.origin),
+		Directory:   r.state.directory,
 		Connections: k.Connections,
 		Messages: lifecycle.Traffic{
 			Total:     k.Messages,

@@ -115,6 +115,8 @@ in config.yaml in the home directory (line-time: 30s), in this order.`,
 	s.listen.add(c)
 	f.BoolVar(&s.detached, "detached", false, "say only when it serves, or why it does not")
 	_ = f.MarkHidden("detached")
+	f.StringVar(&s.outside.from, "from", "", "the directory if --directory is not given")
+	_ = f.MarkHidden("from")
 	return c
 }
 

@@ -32,9 +32,9 @@ var settingNames = []string{
 // and with commas between the values in a variable.
 var listSettings = []string{"allow-host", "allow-origin", "fetch-allow", "fetch-deny", "mount"}
 
-// pathSettings are those that name a file. In the configuration file one may be relative to
+// pathSettings are those that name a file or a directory. In the configuration file one may be relative to
 // it, and in a variable to where the command runs.
-var pathSettings = []string{"auth-key", "tls-cert", "tls-key", "token-file"}
+var pathSettings = []string{"auth-key", "directory", "tls-cert", "tls-key", "token-file"}
 
 // otherVariables are those that are no settings: what commands ask for themselves, and the
 // socket, for programs that serve syscalls.

@@ -74,7 +74,7 @@ func (a *address) start(ctx context.Context) (text string, late bool, err error)
 	if err != nil {
 		here = a.home // it was removed; the root is the greeting then
 	}
-	c := exec.Command(self, "serve", "--detached", "--directory", here)
+	c := exec.Command(self, "serve", "--detached", "--from", here)
 	c.Args[0] = "kernos"
 	c.Dir = a.home // not where somebody may want to unmount a disk
 	c.Env = append(os.Environ(), "KERNOS_HOME="+a.home)
