@@ -71,9 +71,7 @@ func newDaemon(s *serveSettings, people io.Writer) (_ *daemon, err error) {
 	}
 	d.log, d.logFile, d.logPlace = openLog(d.address.logFile(), &d.level, people)
 	if err = d.open(); err != nil {
-		if file, ok := d.logFile.(io.Writer); ok { // people are told by the error
-			slog.New(slog.NewJSONHandler(file, nil)).Error("can't start", "error", err)
-		}
+		slog.New(slog.NewJSONHandler(d.logFile, nil)).Error("can't start", "error", err) // people are told by the error
 		return nil, errors.Join(err, d.logFile.Close())
 	}
 	return d, nil
