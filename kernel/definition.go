@@ -51,6 +51,11 @@ type Definition struct {
 	// and is not run again.
 	Outside bool
 
+	// Unrepeatable says that the syscall concerns the connection that it comes over, or the
+	// life of the kernel. A recorded call of it is not run again: it would mean something
+	// else now.
+	Unrepeatable bool
+
 	// Redact returns the data of a request as it may be kept, for secrets that the
 	// schema can't mark because it depends on other fields whether they are any. It is also
 	// asked about other messages of this type that come from outside, whose data may be

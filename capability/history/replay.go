@@ -221,7 +221,7 @@ func readRequests(ctx context.Context, j Journal, in *replayInput) (asked []aski
 			continue // answers to those before it may follow
 		}
 		latest[m.Metadata.ID] = len(asked)
-		asked = append(asked, asking{request: m.Clone(), skip: whyNot(e, in)})
+		asked = append(asked, asking{request: m.Clone(), skip: whyNot(ctx, e, in)})
 	}
 	if !found {
 		return nil, false, noWorkflow(ctx, j, in.CorrelationID)
@@ -230,12 +230,22 @@ func readRequests(ctx context.Context, j Journal, in *replayInput) (asked []aski
 }
 
 // whyNot says why a request is not run again, or returns "".
-func whyNot(e *journal.Entry, in *replayInput) string {
+func whyNot(ctx context.Context, e *journal.Entry, in *replayInput) string {
+	var d kernel.Definition // of what is not there any more, nothing is known
+	if k, ok := kernel.Of(ctx); ok {
+		if s, ok := k.Registry().Lookup(e.Message.Type); ok {
+			d = s.Definition
+		}
+	}
 	switch {
 	case e.Message.Type == replayType || e.Message.Type == olderReplay:
 		return "It is a replay itself"
+	case d.Unrepeatable:
+		return "It concerns a connection, or the life of the kernel"
 	case e.Message.Kind == message.KindQuery && !in.Queries:
 		return "It is a query; ask for queries to run them again"
+	case d.Endless:
+		return "It goes on until it is cancelled"
 	case e.Redacted && string(e.Message.Data) == kernel.RefusedData:
 		return "It was refused, and its data is not in the journal"
 	case e.Redacted:

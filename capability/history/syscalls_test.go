@@ -314,6 +314,34 @@ func TestReplayRunsCommandsAgain(t *testing.T) {
 	}
 }
 
+// What concerns a connection or the life of the kernel is not run again, by whatever name it
+// was called, and neither is what has no end.
+func TestReplayLeavesConnectionsAndTheKernelAlone(t *testing.T) {
+	j := new(memoryJournal)
+	j.add(
+		entry(t, 1, kernel.In, said("command", "Test.Count", `1`, "a@w")),
+		entry(t, 1, kernel.Out, said("reply", "Test.Count", `{"n":1}`, "a2<a@w")),
+		entry(t, 2, kernel.In, said("command", "Test.Join", `1`, "b@w")),
+		entry(t, 2, kernel.Out, said("reply", "Test.Join", `{"n":1}`, "b2<b@w")),
+		entry(t, 3, kernel.In, said("command", "Older.Join", `1`, "c@w")),
+		entry(t, 4, kernel.In, said("command", "Message.Watch", `{"after":0,"limit":1}`, "d@w")),
+		entry(t, 5, kernel.In, said("query", "Message.Watch", `{"after":0,"limit":1}`, "e@w")),
+	)
+	var counted, joined []message.Message
+	join := counter("Test.Join", &joined)
+	join.Aliases, join.Unrepeatable = []message.Type{"Older.Join"}, true
+	k := newKernel(t, j, counter("Test.Count", &counted), join)
+	_, got := ask(t, k, message.KindCommand, "Message.Replay", `{"correlationId":"w","execute":true,"queries":true}`)
+	const want = `"commands":1,"queries":0,"same":1,"different":[],"skipped":[` +
+		`{"id":"b","type":"Test.Join","why":"It concerns a connection, or the life of the kernel"},` +
+		`{"id":"c","type":"Older.Join","why":"It concerns a connection, or the life of the kernel"},` +
+		`{"id":"d","type":"Message.Watch","why":"It goes on until it is cancelled"},` +
+		`{"id":"e","type":"Message.Watch","why":"It goes on until it is cancelled"}]}`
+	if !strings.HasSuffix(string(got.Data), want) || len(counted) != 1 || len(joined) != 0 {
+		t.Errorf("ran %d and %d: %s", len(counted), len(joined), answered(got))
+	}
+}
+
 func TestSameJSON(t *testing.T) {
 	for _, c := range []struct {
 		a, b string

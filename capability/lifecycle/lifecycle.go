@@ -46,8 +46,9 @@ type shutdownOutput struct {
 func shutdown(begin func()) kernel.Syscall {
 	return kernel.Command(
 		kernel.Definition{
-			Type:    kernel.ShutdownType,
-			Summary: "End the kernel: it takes nothing new, finishes what runs, and goes.",
+			Type:         kernel.ShutdownType,
+			Summary:      "End the kernel: it takes nothing new, finishes what runs, and goes.",
+			Unrepeatable: true,
 		},
 		func(context.Context, nothing) (shutdownOutput, error) {
 			if begin == nil {
@@ -72,8 +73,9 @@ type cancelOutput struct {
 func cancel() kernel.Syscall {
 	return kernel.Command(
 		kernel.Definition{
-			Type:    kernel.CancelType,
-			Summary: "Call off a request of the same connection that is still running.",
+			Type:         kernel.CancelType,
+			Summary:      "Call off a request of the same connection that is still running.",
+			Unrepeatable: true,
 		},
 		func(ctx context.Context, in cancelInput) (cancelOutput, error) {
 			peer, ok := kernel.PeerOf(ctx)

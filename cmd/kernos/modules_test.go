@@ -152,6 +152,22 @@ func TestEventsHaveHappened(t *testing.T) {
 	}
 }
 
+// TestWhatAReplayLeavesAlone: the syscalls of the framework that change something are those
+// that concern a connection, or the life of the kernel.
+func TestWhatAReplayLeavesAlone(t *testing.T) {
+	r, err := allSyscalls()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range r.Modules() {
+		for _, s := range m.Syscalls {
+			if want := kernel.Reserved(s.Type) && s.Kind == message.KindCommand; s.Unrepeatable != want {
+				t.Errorf("%s: unrepeatable is %v, want %v", s.Type, s.Unrepeatable, want)
+			}
+		}
+	}
+}
+
 func undescribed(t *testing.T, s *kernel.Syscall) []string {
 	t.Helper()
 	var input struct {

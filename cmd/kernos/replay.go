@@ -24,8 +24,9 @@ began it.
 --execute runs the commands that came from outside again, in order, as a new workflow,
 and says which of them had another outcome than before. They change things, as they
 did then, and are recorded. Commands with secrets can't be run again, since the journal
-does not have their data, and are skipped. The status is 1 if something came out
-differently.`,
+does not have their data, and are skipped; so are those that concern a connection or the
+life of the kernel, such as Syscall.Register and Syscall.Shutdown. The status is 1 if
+something came out differently.`,
 		Example: `  kernos replay req-7
   kernos replay req-7 --json | jq -c '[.kind, .type]'
   kernos replay req-7 --execute
