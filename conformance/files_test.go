@@ -69,7 +69,7 @@ func (c *conversation) wantsFiles() bool {
 // tree returns the tree of files of a conversation: its own at the root, and the memory.
 func (c *conversation) tree(t *testing.T, m *memory.Memory, b kernel.Blobs) *vfs.Tree {
 	t.Helper()
-	root, err := vfs.DefaultRoot(c.makeFiles(t))
+	root, err := vfs.DefaultRoot(c.makeFiles(t), "")
 	if err != nil {
 		t.Fatal(err)
 	}

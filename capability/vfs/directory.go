@@ -17,12 +17,19 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"kernos/store/blobs"
 )
 
 // DirectoryOptions are the settings of a directory.
 type DirectoryOptions struct {
 	ReadOnly bool // nothing in it can be written or deleted
 	NoExec   bool // nothing in it is executed
+
+	// Private is a directory of which nothing can be reached, by whatever path or link: the
+	// home of the kernel, where keys are, and the state of all origins. "" means that there
+	// is none.
+	Private string
 }
 
 // directory is a directory of this machine. It is held open, so that nothing that happens
@@ -30,6 +37,7 @@ type DirectoryOptions struct {
 // directory takes its place, that one is opened.
 type directory struct {
 	path string // absolute
+	home string // what is private, absolute; or ""
 	can  Can
 	open atomic.Pointer[opened]
 
@@ -43,6 +51,10 @@ type opened struct {
 	root *os.Root
 	dir  *os.File
 	info fs.FileInfo
+
+	path   string // by which it was opened
+	home   string // what is private, or ""
+	inside bool   // all of it is
 }
 
 func (o *opened) close() error { return errors.Join(o.root.Close(), o.dir.Close()) }
@@ -58,7 +70,12 @@ func Directory(dir string, opts *DirectoryOptions) (Driver, error) {
 		return nil, fmt.Errorf("vfs: %w", err)
 	}
 	d := &directory{path: abs, can: Can{Read: true, Write: !opts.ReadOnly, Execute: !opts.NoExec}}
-	if _, err := d.root(); err != nil {
+	if opts.Private != "" {
+		if d.home, err = filepath.Abs(opts.Private); err != nil {
+			return nil, fmt.Errorf("vfs: %w", err)
+		}
+	}
+	if _, err := d.now(); err != nil {
 		return nil, fmt.Errorf("vfs: the directory can't be opened: %w", err)
 	}
 	return d, nil
@@ -95,7 +112,8 @@ func (d *directory) now() (*opened, error) {
 	if err != nil {
 		return nil, errors.Join(err, root.Close())
 	}
-	o = &opened{root: root, dir: dir}
+	o = &opened{root: root, dir: dir, path: d.path, home: d.home}
+	o.inside = d.home != "" && blobs.Within(d.home, d.path)
 	if o.info, err = dir.Stat(); err != nil {
 		return nil, errors.Join(err, o.close())
 	}
@@ -103,13 +121,13 @@ func (d *directory) now() (*opened, error) {
 	return o, nil
 }
 
-// root is now for those who need nothing else.
-func (d *directory) root() (*os.Root, error) {
+// at returns the directory that is at the path now, if a name in it is not private.
+func (d *directory) at(name string) (*opened, error) {
 	o, err := d.now()
-	if err != nil {
-		return nil, err
+	if err == nil && o.private(name) {
+		err = errPrivate
 	}
-	return o.root, nil
+	return o, err
 }
 
 // look returns what a name leads to, if that is below the directory.
@@ -125,7 +143,7 @@ func (o *opened) look(name string) (state, error) {
 }
 
 func (d *directory) Read(ctx context.Context, name string) (File, error) {
-	o, err := d.now()
+	o, err := d.at(name)
 	if err != nil {
 		return File{}, err
 	}
@@ -218,7 +236,7 @@ func regular(mode fs.FileMode) error {
 }
 
 func (d *directory) Stat(_ context.Context, name string) (Info, error) {
-	o, err := d.now()
+	o, err := d.at(name)
 	if err != nil {
 		return Info{}, err
 	}
@@ -230,10 +248,10 @@ func (d *directory) Stat(_ context.Context, name string) (Info, error) {
 }
 
 // List implements [Lister]. What is neither a file nor a directory is not shown, and neither
-// is a link that leads out.
+// is a link that leads out, nor what is private.
 func (d *directory) List(ctx context.Context, name, from string) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
-		o, err := d.now()
+		o, err := d.at(name)
 		if err == nil {
 			err = o.list(ctx, name, from, yield)
 		}
@@ -278,7 +296,7 @@ func (o *opened) list(ctx context.Context, name, from string, yield func(Info, e
 		}
 		info, err := o.entry(name, e)
 		if err != nil {
-			continue // it went away, or leads out
+			continue // it went away, leads out, or is private
 		}
 		if info.Name = entryName; compare(info.key(), from) >= 0 {
 			found = append(found, info)
@@ -293,8 +311,12 @@ func (o *opened) list(ctx context.Context, name, from string, yield func(Info, e
 	return nil
 }
 
-// entry returns what an entry of a directory is: that which a link leads to.
+// entry returns what an entry of a directory is: that which a link leads to. A file is not
+// private, since its directory is not.
 func (o *opened) entry(name string, e fs.DirEntry) (Info, error) {
+	if !e.Type().IsRegular() && o.private(join(name, e.Name())) {
+		return Info{}, errPrivate
+	}
 	s, err := o.look(join(name, e.Name()))
 	if err != nil {
 		return Info{}, err
@@ -306,11 +328,11 @@ func (o *opened) entry(name string, e fs.DirEntry) (Info, error) {
 
 // Local implements [Locator].
 func (d *directory) Local(name string) (string, bool) {
-	root, err := d.root()
+	o, err := d.at(name)
 	if err != nil {
 		return "", false
 	}
-	info, err := root.Stat(local(name)) // which follows no link that leads out
+	info, err := o.root.Stat(local(name)) // which follows no link that leads out
 	if err != nil || !info.Mode().IsRegular() {
 		return "", false
 	}

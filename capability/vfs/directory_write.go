@@ -25,10 +25,11 @@ func (d *directory) lock(name string) *sync.Mutex {
 // Write implements [Writer]: the content goes to a file beside the one that is meant, which
 // then takes its name. A file that is there keeps its mode.
 func (d *directory) Write(_ context.Context, name string, data []byte, expect Expect) (string, error) {
-	root, err := d.root()
+	o, err := d.at(name)
 	if err != nil {
 		return "", err
 	}
+	root := o.root
 	lock := d.lock(name)
 	lock.Lock()
 	defer lock.Unlock()
@@ -182,16 +183,20 @@ func ignoreMissing(err error) error {
 
 // Delete implements [Writer]. Of a link, the link goes.
 func (d *directory) Delete(_ context.Context, name string, recursive bool) error {
-	root, err := d.root()
+	o, err := d.at(name)
 	if err != nil {
 		return err
 	}
+	root := o.root
 	lock := d.lock(name)
 	lock.Lock()
 	defer lock.Unlock()
 	info, err := root.Lstat(local(name))
 	if err != nil {
 		return err
+	}
+	if info.IsDir() && o.holds(name) {
+		return errHolds
 	}
 	if info.IsDir() && recursive {
 		err = root.RemoveAll(local(name))

@@ -103,13 +103,14 @@ func Greeting() Driver {
 }
 
 // DefaultRoot returns the root of a tree that nobody has configured: the folder os of a
-// directory, read-only, if there is one, and the greeting otherwise.
-func DefaultRoot(dir string) (Mount, error) {
+// directory, read-only, if there is one, and the greeting otherwise. Private is a directory of which
+// nothing can be reached, or "".
+func DefaultRoot(dir, private string) (Mount, error) {
 	folder := filepath.Join(dir, "os")
 	info, err := os.Stat(folder)
 	switch {
 	case err == nil && info.IsDir():
-		d, err := Directory(folder, &DirectoryOptions{ReadOnly: true})
+		d, err := Directory(folder, &DirectoryOptions{ReadOnly: true, Private: private})
 		return Mount{Path: "/", Driver: d}, err
 	case err == nil || errors.Is(err, fs.ErrNotExist):
 		return Mount{Path: "/", Driver: Greeting()}, nil

@@ -23,6 +23,8 @@ var (
 	errAbove        = errors.New("what is above it is a file")
 	errName         = errors.New("a name is too long")
 	errUnlistable   = errors.New("the mount can't be listed")
+	errPrivate      = errors.New("it belongs to the kernel")
+	errHolds        = errors.New("what belongs to the kernel is in it")
 )
 
 // ErrUnnamed says that a directory has an entry that no URI can name.
@@ -66,6 +68,10 @@ func explain(uri string, err error) error {
 		return message.Errorf(409, "%s is not empty: delete what is in it first, or say recursive", shown)
 	case errors.Is(err, errTooLarge):
 		return message.Errorf(413, "%s is larger than %d bytes, which is the most that is read or written at once", shown, int64(MaxFile))
+	case errors.Is(err, errPrivate):
+		return message.Errorf(403, "Operation not allowed: %s belongs to the kernel, and can't be reached by the tree of files; use files outside of KERNOS_HOME", shown)
+	case errors.Is(err, errHolds):
+		return message.Errorf(403, "Operation not allowed: %s can't be deleted, since the state of the kernel (KERNOS_HOME) is in it; delete what else is in it", shown)
 	case errors.Is(err, errUnlistable):
 		return message.Errorf(403, "Operation not allowed: what is in %s can't be listed; read its files by their names", shown)
 	case escapes(err):

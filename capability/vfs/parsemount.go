@@ -10,6 +10,7 @@ import (
 type MountOptions struct {
 	Client      *http.Client // of servers; see [ServerOptions]
 	Development bool         // plain http is allowed
+	Private     string       // a directory of which nothing can be reached; see [DirectoryOptions]
 }
 
 // ParseMount makes a mount of a text PATH=TARGET[:ro][:noexec], where TARGET is a directory
@@ -33,7 +34,7 @@ func ParseMount(text string, opts *MountOptions) (Mount, error) {
 	if strings.Contains(target, "://") {
 		m.Driver, err = Server(target, &ServerOptions{Client: opts.Client, Development: opts.Development})
 	} else {
-		m.Driver, err = Directory(target, &DirectoryOptions{ReadOnly: readOnly, NoExec: noExec})
+		m.Driver, err = Directory(target, &DirectoryOptions{ReadOnly: readOnly, NoExec: noExec, Private: opts.Private})
 	}
 	if err == nil {
 		_, err = arrange([]Mount{m})

@@ -242,7 +242,7 @@ func TestAWalkGoesOnAnywhere(t *testing.T) {
 
 func TestDefaultRoot(t *testing.T) {
 	dir := t.TempDir()
-	m, err := DefaultRoot(dir)
+	m, err := DefaultRoot(dir, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,7 +262,7 @@ func TestDefaultRoot(t *testing.T) {
 	wantCode(t, "writing the greeting", err, 403)
 
 	put(t, dir, map[string]string{"os/agent.md": "mine"})
-	if m, err = DefaultRoot(dir); err != nil {
+	if m, err = DefaultRoot(dir, ""); err != nil {
 		t.Fatal(err)
 	}
 	tree = newTree(t, Options{Mounts: []Mount{m}})

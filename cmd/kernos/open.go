@@ -22,6 +22,7 @@ import (
 // state is everything durable that one process has open: the folder of one origin in the
 // home directory. Nothing is opened, or made, before something needs it.
 type state struct {
+	home     string // of all origins
 	dir      string // of the origin
 	log      *slog.Logger
 	outcomes time.Duration // how long those of idempotent commands are kept
@@ -72,7 +73,7 @@ func findStateIn(log *slog.Logger, keep retention, out *outsideSettings, setting
 
 // newState returns the state in a directory of a home. The store is opened when it is needed.
 func newState(home, dir string, log *slog.Logger, keep retention, out *outsideSettings, open func() (store.Store, error)) (*state, error) {
-	s := &state{dir: dir, log: log, opened: make(chan struct{})}
+	s := &state{home: home, dir: dir, log: log, opened: make(chan struct{})}
 	s.outcomes = cmp.Or(time.Duration(keep.outcomes.age), kernel.DefaultIdempotencyTTL)
 	var err error
 	if s.blobs, err = blobs.New(filepath.Join(dir, "blobs")); err != nil {

@@ -144,7 +144,7 @@ func (s *state) reach(o *outsideSettings) error {
 // outsideModules returns the syscalls that reach the world outside.
 func (s *state) outsideModules(r *kernel.Registry, v view) ([]kernel.Module, error) {
 	o := s.settings
-	mounts, directory, err := o.tree(s.client)
+	mounts, directory, err := o.tree(s.client, s.home)
 	s.directory = directory
 	if err != nil {
 		return nil, err
@@ -171,11 +171,11 @@ func (s *state) outsideModules(r *kernel.Registry, v view) ([]kernel.Module, err
 }
 
 // tree returns the mounts that are set, and a root if none of them is one, with the directory
-// that it is of.
-func (o *outsideSettings) tree(client *http.Client) (mounts []vfs.Mount, directory string, err error) {
+// that it is of. Nothing of the home is in them.
+func (o *outsideSettings) tree(client *http.Client, home string) (mounts []vfs.Mount, directory string, err error) {
 	root := false
 	for _, text := range o.mounts {
-		m, err := vfs.ParseMount(text, &vfs.MountOptions{Client: client, Development: o.development})
+		m, err := vfs.ParseMount(text, &vfs.MountOptions{Client: client, Development: o.development, Private: home})
 		if err != nil {
 			flag := "--mount"
 			if at, _, ok := strings.Cut(text, "="); ok { // what follows may hold a password
@@ -192,7 +192,7 @@ func (o *outsideSettings) tree(client *http.Client) (mounts []vfs.Mount, directo
 	if directory, err = filepath.Abs(cmp.Or(o.directory, o.from, ".")); err != nil {
 		return nil, "", err
 	}
-	m, err := vfs.DefaultRoot(directory)
+	m, err := vfs.DefaultRoot(directory, home)
 	return append(mounts, m), directory, err
 }
 

@@ -175,48 +175,16 @@ func (r *Resolver) confine(path string) (*os.Root, string, error) {
 	return root, inner, nil
 }
 
-// withoutLinks returns a path without symbolic links in it, as far as it leads to something.
-func withoutLinks(path string) string {
-	for at, rest := path, ""; ; {
-		if to, err := filepath.EvalSymlinks(at); err == nil {
-			return filepath.Join(to, rest)
-		}
-		up := filepath.Dir(at)
-		if up == at {
-			return path
-		}
-		rest = filepath.Join(filepath.Base(at), rest)
-		at = up
-	}
-}
-
 // private reports whether a path without links leads into the private directory, and not to a
-// blob. Directories are told by what they are, and not by their names, which may have several
-// spellings.
+// blob.
 func (r *Resolver) private(path string) bool {
-	home, err := os.Stat(r.Private)
-	if err != nil {
-		return false // nobody has anything there
-	}
 	var own fs.FileInfo
 	if r.Dir != nil {
 		own, _ = os.Stat(r.Dir.path)
 	}
-	for at := path; ; {
-		if info, err := os.Stat(at); err == nil {
-			if own != nil && os.SameFile(info, own) && isBlob(at, path) {
-				return false
-			}
-			if os.SameFile(info, home) {
-				return true
-			}
-		}
-		up := filepath.Dir(at)
-		if up == at {
-			return false
-		}
-		at = up
-	}
+	return within(r.Private, path, func(at string, info fs.FileInfo) bool {
+		return own != nil && os.SameFile(info, own) && isBlob(at, path)
+	})
 }
 
 // isBlob reports whether a path is that of a blob in a directory.
