@@ -55,6 +55,7 @@ func newDaemon(s *serveSettings, people io.Writer) (_ *daemon, err error) {
 		PID: os.Getpid(), Version: version, Started: d.started.Truncate(time.Millisecond),
 		Home: d.address.home, Origin: string(d.address.origin), Auth: len(d.keys) > 0,
 	}
+	describeStart(&info)
 	for _, k := range d.keys {
 		info.Keys = append(info.Keys, ssh.FingerprintSHA256(k))
 	}

@@ -24,11 +24,12 @@ func restoreCommand() *cobra.Command {
 		Use:   "restore FILE",
 		Short: "Bring back the state that a backup holds",
 		Long: `Read a file that kernos backup has written and make it the state of the origin that it
-was made of. The file is read to its end and checked before anything is changed. No
-kernel may be running on the state that is replaced.
+was made of. The file is read to its end and checked before anything is changed.
 
 State that is there is not touched, unless --replace is given: then it is moved aside,
-and the command says where to.`,
+and the command says where to. A daemon that serves it is ended first, as kernos stop
+does, and started again in the background with the settings that it had; if something
+fails meanwhile, with the state that it had.`,
 		Example: "  kernos restore kernos.backup\n  kernos restore --replace kernos.backup",
 		Args:    oneFile("restore"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -42,7 +43,7 @@ and the command says where to.`,
 }
 
 // restore makes the content of a backup the state of its origin.
-func restore(ctx context.Context, name string, replace bool, in io.Reader, report io.Writer) error {
+func restore(ctx context.Context, name string, replace bool, in io.Reader, report io.Writer) (err error) {
 	home, origin, err := place()
 	if err == nil {
 		err = checkHome(filepath.Dir(home))
@@ -74,18 +75,23 @@ func restore(ctx context.Context, name string, replace bool, in io.Reader, repor
 	if err != nil {
 		return err
 	}
+	p := findPause(home, r.Header.Origin)
+	defer func() { err = errors.Join(err, p.end(report)) }()
+	if occupied && !replace && p.daemon.PID != 0 {
+		return p.occupied()
+	}
 	if occupied && !replace {
 		return fmt.Errorf("there is state of %s already in %s; --replace moves it aside", r.Header.Origin, dir)
 	}
 	release, err := pebble.Lock(filepath.Join(dir, "store"))
-	if err != nil {
+	if err != nil && !p.needed(err) {
 		return err
 	}
 	moved := false
 	defer func() {
 		// What it locks may have moved. Then its place is another's, who may have a lock
 		// there, and this one ends with the process.
-		if !moved {
+		if !moved && release != nil {
 			release()
 		}
 	}()
@@ -103,6 +109,11 @@ func restore(ctx context.Context, name string, replace bool, in io.Reader, repor
 	defer func() { _ = os.RemoveAll(fresh) }()
 	if err := readBackup(ctx, r, fresh); err != nil {
 		return fmt.Errorf("%s: %w; nothing was changed", name, err)
+	}
+	if release == nil {
+		if release, err = p.begin(ctx, report); err != nil {
+			return err
+		}
 	}
 	if occupied {
 		// It is in no backup, and without it nothing opens that was sealed with it.

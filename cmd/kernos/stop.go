@@ -34,7 +34,11 @@ another XDG_RUNTIME_DIR is found by the lock of its store.`,
 				return fmt.Errorf("--timeout must be more than 0, got %v", timeout)
 			}
 			return interruptible(c, func(ctx context.Context) error {
-				said, err := stop(ctx, timeout)
+				a, err := findAddress()
+				if err != nil {
+					return err
+				}
+				said, err := a.stop(ctx, timeout)
 				if err == nil {
 					_, err = fmt.Fprintln(c.OutOrStdout(), said)
 				}
@@ -47,11 +51,7 @@ another XDG_RUNTIME_DIR is found by the lock of its store.`,
 }
 
 // stop ends the daemon and says what happened.
-func stop(ctx context.Context, timeout time.Duration) (string, error) {
-	a, err := findAddress()
-	if err != nil {
-		return "", err
-	}
+func (a *address) stop(ctx context.Context, timeout time.Duration) (_ string, err error) {
 	waiting, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	daemon, locked := unix.Inspect(a.socket)

@@ -52,29 +52,27 @@ var errTaken = errors.New("another daemon runs")
 // why it does not.
 const readiness = "ready"
 
-// start starts a daemon that lives on by itself, and waits until it serves or has ended, in
-// which case text is why, or until that takes too long.
+// start starts a daemon that lives on by itself; see launch.
 func (a *address) start(ctx context.Context) (text string, late bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	self, err := os.Executable()
+	c, err := a.command()
 	if err != nil {
-		return "", false, err
-	}
-	if err := makeHome(a.home); err != nil {
 		return "", false, err
 	}
 	warnOfVariables(os.Stderr) // the daemon has nobody to tell
-	said, says, err := os.Pipe()
+	return a.launch(ctx, c)
+}
+
+// command returns the command that starts a daemon with the settings of this process.
+func (a *address) command() (*exec.Cmd, error) {
+	self, err := os.Executable()
 	if err != nil {
-		return "", false, err
+		return nil, err
 	}
-	defer func() { _ = said.Close() }()
 	here, err := os.Getwd()
 	if err != nil {
 		here = a.home // it was removed; the root is the greeting then
 	}
-	c := exec.Command(self, "serve", "--detached", "--from", here)
+	c := exec.Command(self, "serve", detachedFlag, "--from", here)
 	c.Args[0] = "kernos"
 	c.Dir = a.home // not where somebody may want to unmount a disk
 	c.Env = append(os.Environ(), "KERNOS_HOME="+a.home)
@@ -84,10 +82,26 @@ func (a *address) start(ctx context.Context) (text string, late bool, err error)
 			continue
 		}
 		if path, err = filepath.Abs(path); err != nil {
-			return "", false, err
+			return nil, err
 		}
 		c.Env = append(c.Env, variable(name)+"="+path)
 	}
+	return c, nil
+}
+
+// launch starts a daemon, and waits until it serves or has ended, in which case text is
+// why, or until that takes too long.
+func (a *address) launch(ctx context.Context, c *exec.Cmd) (text string, late bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if err := makeHome(a.home); err != nil {
+		return "", false, err
+	}
+	said, says, err := os.Pipe()
+	if err != nil {
+		return "", false, err
+	}
+	defer func() { _ = said.Close() }()
 	c.Stderr = says
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // signals of this terminal are not for it
 	seal()

@@ -31,6 +31,12 @@ type Info struct {
 	// client knows which one of its agent to use. It may be empty.
 	Keys []string `json:"keys,omitempty"`
 
+	// Dir, Args and Env are how the daemon was started: where, with which arguments, and with
+	// which of its settings in the environment. They may be empty.
+	Dir  string   `json:"dir,omitempty"`
+	Args []string `json:"args,omitempty"`
+	Env  []string `json:"env,omitempty"`
+
 	// Stopping says that the daemon finishes what runs and takes nothing new. It is said
 	// before the socket is gone.
 	Stopping bool `json:"stopping,omitempty"`

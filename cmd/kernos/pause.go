@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"kernos/store"
+	"kernos/store/pebble"
+	"kernos/transport/unix"
+)
+
+// A pause is the time between the end of a daemon and its next beginning, in which its state
+// can be replaced.
+type pause struct {
+	address
+	daemon unix.Info // its PID is 0 if none runs
+	begun  bool
+}
+
+// findPause finds the daemon that serves an origin, whose folder is among these.
+func findPause(origins string, origin store.Origin) *pause {
+	p := &pause{address: address{origin: origin}}
+	home, err := filepath.Abs(filepath.Dir(origins))
+	if err != nil {
+		return p
+	}
+	p.home, p.dir = home, filepath.Join(home, filepath.Base(origins), origin.Folder())
+	if p.socket, err = unix.Path(home, string(origin)); err != nil {
+		return p // then nobody is there either
+	}
+	if info, running := unix.Inspect(p.socket); running && !info.Stopping {
+		p.daemon = info
+	}
+	return p
+}
+
+// needed reports whether a store can't be locked because the daemon has it.
+func (p *pause) needed(err error) bool { return busy(err) && p.daemon.PID != 0 }
+
+// occupied is the error for state that is there and served.
+func (p *pause) occupied() error {
+	return fmt.Errorf("there is state of %s already in %s, and the daemon (process %d) serves it; --replace ends the daemon, moves the state aside, and starts the daemon again", p.origin, p.dir, p.daemon.PID)
+}
+
+// begin ends the daemon as kernos stop does, and locks its store. Clients may start another
+// one at that moment, which is ended too.
+func (p *pause) begin(ctx context.Context, report io.Writer) (release func(), err error) {
+	waiting, cancel := context.WithTimeout(ctx, leaving)
+	defer cancel()
+	for wait := waits(waiting); ; {
+		p.begun = true
+		said, err := p.stop(ctx, leaving)
+		if err != nil {
+			return nil, fmt.Errorf("%w; nothing was changed", err)
+		}
+		if release, err = pebble.Lock(filepath.Join(p.dir, "store")); err == nil {
+			fmt.Fprintln(report, said)
+			return release, nil
+		}
+		if !busy(err) || !wait() {
+			return nil, fmt.Errorf("%w; nothing was changed", err)
+		}
+	}
+}
+
+// end starts the daemon again, if it was ended, and says so. It does not matter by then
+// whether somebody has lost patience.
+func (p *pause) end(report io.Writer) error {
+	if !p.begun {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), leaving+patience)
+	defer cancel()
+	how := "with the settings that it had"
+	switch {
+	case len(p.daemon.Args) == 0:
+		how = "with the settings of this command's environment, since it is not known which ones it had"
+	case !slices.Contains(p.daemon.Args, detachedFlag):
+		how = "in the background now, " + how
+	}
+	for wait := waits(ctx); !gone(p.socket, p.daemon.PID, true); {
+		if !wait() {
+			return fmt.Errorf("the daemon (process %d) is still finishing what runs, and was not started again; kernos serve starts it", p.daemon.PID)
+		}
+	}
+	c, err := p.again()
+	if err != nil {
+		return err
+	}
+	switch text, _, err := p.launch(ctx, c); {
+	case errors.Is(err, errTaken):
+		how = "with the settings of whoever was first to start it"
+	case err != nil && text != "":
+		return fmt.Errorf("the daemon did not start again: %s; kernos serve starts it", text)
+	case err != nil:
+		return fmt.Errorf("the daemon did not start again: %w; kernos serve starts it", err)
+	}
+	now, _ := unix.Inspect(p.socket)
+	fmt.Fprintf(report, "the daemon runs again (process %d), %s\n", now.PID, how)
+	return nil
+}
+
+// again returns the command that starts a daemon as the one before was started: as clients
+// do, if it did not say how that was.
+func (p *pause) again() (*exec.Cmd, error) {
+	c, err := p.command()
+	if err != nil {
+		return nil, err
+	}
+	if len(p.daemon.Args) > 0 {
+		c.Args = append(c.Args[:1], p.daemon.Args...)
+		if !slices.Contains(p.daemon.Args, detachedFlag) {
+			c.Args = append(c.Args, detachedFlag)
+		}
+		c.Dir = p.daemon.Dir
+		c.Env = append(slices.DeleteFunc(os.Environ(), sets), p.daemon.Env...)
+	}
+	c.Env = append(c.Env, "KERNOS_HOME="+p.home, "KERNOS_ORIGIN="+string(p.origin))
+	return c, nil
+}
+
+// detachedFlag is the flag of a daemon that lives on by itself.
+const detachedFlag = "--detached"
+
+// sets reports whether a variable says how a daemon is to serve.
+func sets(assignment string) bool {
+	name, _, _ := strings.Cut(assignment, "=")
+	is := func(setting string) bool { return variable(setting) == name }
+	return name == "SSH_AUTH_SOCK" || slices.ContainsFunc(settingNames, is)
+}
+
+// maxStart is how long what a daemon says of its start may be.
+const maxStart = 8 << 10
+
+// describeStart says how this process was started, if that can be said in a few words.
+func describeStart(info *unix.Info) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return
+	}
+	args := os.Args[1:]
+	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return !sets(v) })
+	if len(strings.Join(args, ""))+len(strings.Join(env, "")) > maxStart {
+		return
+	}
+	info.Dir, info.Args, info.Env = dir, args, env
+}
