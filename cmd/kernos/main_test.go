@@ -7,12 +7,15 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"go.uber.org/goleak"
+
+	"kernos/internal/testkit"
 )
 
 func TestMain(m *testing.M) {
@@ -59,6 +62,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"status":  status,
+			"until":   until,
 			"hold":    hold,
 			"release": release,
 			"crash":   crash,
@@ -81,6 +85,22 @@ func status(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	if got != args[0] {
 		ts.Fatalf("status %s, want %s", got, args[0])
+	}
+}
+
+// until PATTERN COMMAND … runs a command again until its output has the pattern: some things
+// take a moment.
+func until(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: until PATTERN COMMAND …")
+	}
+	pattern, err := regexp.Compile("(?m)" + args[0])
+	ts.Check(err)
+	if !testkit.Poll(func() bool {
+		ts.Check(ts.Exec(args[1], args[2:]...))
+		return pattern.MatchString(ts.ReadFile("stdout"))
+	}) {
+		ts.Fatalf("it does not say %s", args[0])
 	}
 }
 

@@ -14,9 +14,17 @@ const Patience = time.Minute
 // Until waits for something to become true, and fails the test if it never does.
 func Until(t testing.TB, what string, is func() bool) {
 	t.Helper()
+	if !Poll(is) {
+		t.Fatalf("it is not so: %s", what)
+	}
+}
+
+// Poll waits for something to become true, and reports whether it does.
+func Poll(is func() bool) bool {
 	for begun := time.Now(); !is(); time.Sleep(time.Millisecond) {
 		if time.Since(begun) > Patience {
-			t.Fatalf("it is not so: %s", what)
+			return false
 		}
 	}
+	return true
 }
