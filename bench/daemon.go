@@ -243,14 +243,14 @@ func dialRelay() (conn net.Conn, stop func(), err error) {
 	return conn, stop, err
 }
 
-// handle registers Bench.Echo for a connection, says so, and answers it with its input until
-// the connection ends. It is what this program does in a process of its own.
+// handle registers Bench.Echo for a connection, which is what Echo is, says so, and answers it
+// until the connection ends. It is what this program does in a process of its own.
 func handle(socket string) error {
 	conn, err := net.Dial("unix", socket)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(conn, `{"kind":"command","type":"Syscall.Register","data":{"name":"Bench.Echo","kind":"query","description":"Return the input.","inputSchema":{"type":"object","properties":{"payload":{"type":"string","description":"Anything."}},"required":["payload"]},"outputSchema":{"type":"object"},"handler":"connection"},"metadata":{"id":"register","timestamp":1735000000000}}`+"\n")
+	fmt.Fprintf(conn, `{"kind":"command","type":"Syscall.Register","data":{"name":"Bench.Echo","kind":"command","description":"Return a text.","inputSchema":{"type":"object","properties":{"message":{"type":"string","description":"Any text."}},"required":["message"]},"outputSchema":{"type":"object","properties":{"echo":{"type":"string","description":"The text."}},"required":["echo"]},"handler":"connection"},"metadata":{"id":"register","timestamp":1735000000000}}`+"\n")
 	r := bufio.NewReaderSize(conn, 64<<10)
 	line, err := r.ReadSlice('\n')
 	if err != nil {
@@ -267,11 +267,11 @@ func handle(socket string) error {
 		if err != nil {
 			return err
 		}
-		_, rest, _ := bytes.Cut(line, []byte(`"data":`))
-		data, rest, _ := bytes.Cut(rest, []byte(`,"metadata":{"id":"`))
+		_, rest, _ := bytes.Cut(line, []byte(`"data":{"message":`))
+		text, rest, _ := bytes.Cut(rest, []byte(`},"metadata":{"id":"`))
 		id, _, _ := bytes.Cut(rest, []byte(`"`))
-		answer = append(append(answer[:0], `{"kind":"reply","type":"Bench.Echo","data":`...), data...)
-		answer = strconv.AppendInt(append(answer, `,"metadata":{"id":"answer-`...), int64(n), 10)
+		answer = append(append(answer[:0], `{"kind":"reply","type":"Bench.Echo","data":{"echo":`...), text...)
+		answer = strconv.AppendInt(append(answer, `},"metadata":{"id":"answer-`...), int64(n), 10)
 		answer = append(append(answer, `","timestamp":1735000000000,"causation":"`...), id...)
 		answer = append(answer, "\"}}\n"...)
 		if _, err := conn.Write(answer); err != nil {
@@ -377,15 +377,16 @@ func besideEcho(out io.Writer, binary string, count int) error {
 		stopHandler()
 		return err
 	}
-	served := bytes.Replace(line, []byte(`"Ping"`), []byte(`"Bench.Echo"`), 1)
+	echo := []byte(`{"kind":"command","type":"Echo","data":{"message":"hello, how are you?"},"metadata":{"id":"echo","timestamp":1735000000000}}` + "\n")
+	served := bytes.Replace(echo, []byte(`"Echo"`), []byte(`"Bench.Echo"`), 1)
 	// In turns, so that all have the same neighbours.
-	var floors, direct, through, relayed []time.Duration
+	var floors, pings, direct, through, relayed []time.Duration
 	for range 5 {
 		for _, m := range []struct {
 			conn net.Conn
 			line []byte
 			to   *[]time.Duration
-		}{{bare, line, &floors}, {conn, line, &direct}, {passed, served, &relayed}, {conn, served, &through}} {
+		}{{bare, line, &floors}, {conn, line, &pings}, {conn, echo, &direct}, {passed, served, &relayed}, {conn, served, &through}} {
 			median, err := latency(m.conn, m.line, 4000)
 			if err != nil {
 				return err
@@ -395,14 +396,16 @@ func besideEcho(out io.Writer, binary string, count int) error {
 	}
 	stopHandler()
 	stopRelay()
-	for _, all := range [][]time.Duration{floors, direct, relayed, through} {
+	for _, all := range [][]time.Duration{floors, pings, direct, relayed, through} {
 		slices.Sort(all)
 	}
-	floor, ping, bareRelay, handled := floors[2], direct[2], relayed[2], through[2]
+	floor, ping, itself, bareRelay, handled := floors[2], pings[2], direct[2], relayed[2], through[2]
 	fmt.Fprintf(out, "  floor: an echo in Go, one at a time, median     %v\n", floor)
 	fmt.Fprintf(out, "  Ping, one at a time, median                     %v   %.2f × the floor\n", ping, float64(ping)/float64(floor))
 	fmt.Fprintf(out, "  floor: an echo behind a relay in Go             %v   %.2f × the echo\n", bareRelay, float64(bareRelay)/float64(floor))
-	fmt.Fprintf(out, "  a call through a handler on a connection        %v   %.2f × the floor, %.2f × Ping\n", handled, float64(handled)/float64(bareRelay), float64(handled)/float64(ping))
+	fmt.Fprintf(out, "  Echo, by the kernel itself                      %v\n", itself)
+	fmt.Fprintf(out, "  the same by a handler on a connection           %v   %.2f × the floor of a relay, %.2f × Echo, %.2f × Ping\n",
+		handled, float64(handled)/float64(bareRelay), float64(handled)/float64(itself), float64(handled)/float64(ping))
 	one, err := streams(d.socket, 1, count)
 	if err != nil {
 		return err
