@@ -84,7 +84,7 @@ func (d *daemon) open() (err error) {
 	s.outside.public = s.listen.public()
 	settings := modest
 	settings.Address = d.address.socket
-	if d.state, err = findStateIn(d.log, s.keep, &s.outside, settings); err != nil {
+	if d.state, err = findStateIn(d.log, s.keep, &s.outside, settings, modestGarbage); err != nil {
 		return err
 	}
 	d.state.atSweep = d.logFile.tryAgain

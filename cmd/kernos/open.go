@@ -51,15 +51,19 @@ func place() (dir string, o store.Origin, err error) {
 
 // findState finds the state of the origin that the environment names.
 func findState(log *slog.Logger, keep retention, out *outsideSettings) (*state, error) {
-	return findStateIn(log, keep, out, pebble.Options{})
+	return findStateIn(log, keep, out, pebble.Options{}, 200)
 }
 
 // modest are the settings of the store of a daemon, which does nothing for most of its
 // life: it is to have less than 60 MB then, whatever it did before.
 var modest = pebble.Options{CacheSize: 8 << 20, MemTableSize: 8 << 20}
 
-// findStateIn is findState with settings of the store.
-func findStateIn(log *slog.Logger, keep retention, out *outsideSettings, settings pebble.Options) (*state, error) {
+// modestGarbage is how much garbage a daemon may have, in percent of what is none.
+const modestGarbage = 100
+
+// findStateIn is findState with settings of the store, and with how much garbage there may be
+// when it is open, in percent of what is none.
+func findStateIn(log *slog.Logger, keep retention, out *outsideSettings, settings pebble.Options, garbage int) (*state, error) {
 	origins, origin, err := place()
 	if err != nil {
 		return nil, err
@@ -67,7 +71,11 @@ func findStateIn(log *slog.Logger, keep retention, out *outsideSettings, setting
 	dir := filepath.Join(origins, origin.Folder())
 	settings.Log = log
 	return newState(filepath.Dir(origins), dir, log, keep, out, func() (store.Store, error) {
-		return pebble.OpenOrRead(filepath.Join(dir, "store"), &settings)
+		engine, err := pebble.OpenOrRead(filepath.Join(dir, "store"), &settings)
+		if err == nil {
+			calm(garbage)
+		}
+		return engine, err
 	})
 }
 
@@ -85,7 +93,6 @@ func newState(home, dir string, log *slog.Logger, keep retention, out *outsideSe
 			return nil, err
 		}
 		close(s.opened)
-		calm()
 		return engine, nil
 	})
 	// Whoever reaches this process is the owner of the machine, and may point to any of
@@ -129,9 +136,9 @@ func (s *state) Unrefer(b *store.Batch, data, owner []byte) {
 
 // calm collects garbage more often than a kernel without a store does: the store's cache
 // and tables live long, and letting garbage grow to a multiple of them would be felt.
-func calm() {
+func calm(garbage int) {
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(100)
+		debug.SetGCPercent(garbage)
 	}
 }
 
