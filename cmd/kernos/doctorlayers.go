@@ -119,6 +119,29 @@ func (d *doctor) checkTCP(ctx context.Context, u *url.URL) bool {
 	return true
 }
 
+// checkListening looks whether the TCP addresses of one's own daemon, which was reached by its
+// socket, can be reached too.
+func (d *doctor) checkListening(ctx context.Context, listening []string) {
+	served := false
+	for _, text := range listening {
+		u, err := url.Parse(text)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" {
+			continue
+		}
+		served = true
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", u.Host)
+		if err != nil {
+			d.wrong("tcp", "see whether something on this machine keeps programs from it, such as a firewall", "the daemon listens on %s, and can't be reached there: %v", u.Host, err)
+			continue
+		}
+		_ = conn.Close()
+		d.well("tcp", "%s accepts connections", u.Host)
+	}
+	if !served {
+		d.well("tcp", "no TCP address is served")
+	}
+}
+
 // checkHTTP asks for the health pages, which servers need not have, and compares clocks.
 func (d *doctor) checkHTTP(ctx context.Context) bool {
 	web, base, err := d.target.HTTPClient()

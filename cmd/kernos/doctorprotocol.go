@@ -256,7 +256,8 @@ func (d *doctor) checkStore(ctx context.Context) bool {
 		return true
 	}
 	var status struct {
-		Store struct {
+		Listening []string
+		Store     struct {
 			Open     bool
 			Bytes    int64
 			Messages uint64
@@ -265,6 +266,9 @@ func (d *doctor) checkStore(ctx context.Context) bool {
 	if err := json.Unmarshal(data, &status); err != nil {
 		d.wrong("store", "the server may be of another version", "its status can't be read: %v", err)
 		return true
+	}
+	if d.local != nil {
+		d.checkListening(ctx, status.Listening)
 	}
 	if !status.Store.Open {
 		d.doubtful("store", "a daemon opens it when it starts: look into its log", "it is not open")
