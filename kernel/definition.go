@@ -3,6 +3,7 @@ package kernel
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"kernos/message"
@@ -111,11 +112,44 @@ type Syscall struct {
 	Later func(ctx context.Context, m message.Message, emit Emit) bool
 }
 
+// BindHandler makes a syscall of the definition and a raw handler.
+func (d Definition) BindHandler(h Handler) Syscall { return Syscall{Definition: d, Handler: h} }
+
 // A Module is a set of syscalls that belong together, as one folder of capability/
-// has them.
+// has them. A module of [Unbound] definitions is data: it can be listed and described with
+// nothing opened. Bind gives it its handlers.
 type Module struct {
 	Name     string // lower case: memory
 	Version  string // a semantic version
 	Summary  string
 	Syscalls []Syscall
+}
+
+// Unbound returns definitions as syscalls without handlers.
+func Unbound(definitions ...Definition) []Syscall {
+	syscalls := make([]Syscall, len(definitions))
+	for i, d := range definitions {
+		syscalls[i].Definition = d
+	}
+	return syscalls
+}
+
+// Bind returns the module with these syscalls in the places of its definitions of the same
+// types. It panics if a definition is left without a handler, or a syscall belongs to none:
+// the module and its handlers are written by the same hand.
+func (m Module) Bind(syscalls ...Syscall) Module {
+	m.Syscalls = slices.Clone(m.Syscalls)
+	for _, s := range syscalls {
+		i := slices.IndexFunc(m.Syscalls, func(d Syscall) bool { return d.Type == s.Type })
+		if i < 0 {
+			panic("module " + m.Name + " does not define " + string(s.Type))
+		}
+		m.Syscalls[i] = s
+	}
+	for _, s := range m.Syscalls {
+		if s.Handler == nil {
+			panic("module " + m.Name + " has no handler for " + string(s.Type))
+		}
+	}
+	return m
 }

@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -42,6 +43,23 @@ func NewRegistry(modules ...Module) (*Registry, error) {
 		}
 	}
 	return r, nil
+}
+
+// Describe returns a registry of modules that may be [Unbound]: it can be listed, described
+// and hashed. A call of a syscall that has no handler fails.
+func Describe(modules ...Module) (*Registry, error) {
+	described := slices.Clone(modules)
+	for i := range described {
+		described[i].Syscalls = slices.Clone(described[i].Syscalls)
+		for j := range described[i].Syscalls {
+			if s := &described[i].Syscalls[j]; s.Handler == nil {
+				s.Handler = func(_ context.Context, m message.Message, emit Emit) {
+					emit(m.Fail(message.Errorf(503, "%s is described here, and not served", m.Type)))
+				}
+			}
+		}
+	}
+	return NewRegistry(described...)
 }
 
 // Add adds a module. It fails, and changes nothing, if a definition is not complete,

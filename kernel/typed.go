@@ -17,30 +17,45 @@ import (
 	"kernos/schema"
 )
 
-// Query makes a syscall that changes nothing from a function on Go types. Both
-// schemas are derived from the types. An error that is a *message.Error goes to the
-// caller as it is; see [message.ErrorOf] for others.
+// Query makes a syscall that changes nothing from a function on Go types: it is
+// [DefineQuery] and Bind in one step. An error that is a *message.Error goes to the caller
+// as it is; see [message.ErrorOf] for others.
 func Query[In, Out any](d Definition, f func(context.Context, In) (Out, error)) Syscall {
-	return StreamQuery(d, func(ctx context.Context, in In, _ *Stream) (Out, error) { return f(ctx, in) })
+	return DefineQuery[In, Out](d).Bind(f)
 }
 
 // Command makes a syscall that may change something from a function on Go types.
 func Command[In, Out any](d Definition, f func(context.Context, In) (Out, error)) Syscall {
-	return StreamCommand(d, func(ctx context.Context, in In, _ *Stream) (Out, error) { return f(ctx, in) })
+	return DefineCommand[In, Out](d).Bind(f)
 }
 
 // StreamQuery is Query for a function that also reports progress and emits events.
 func StreamQuery[In, Out any](d Definition, f func(context.Context, In, *Stream) (Out, error)) Syscall {
-	return typed(d, message.KindQuery, f)
+	return DefineQuery[In, Out](d).BindStream(f)
 }
 
 // StreamCommand is Command for a function that also reports progress and emits
 // events.
 func StreamCommand[In, Out any](d Definition, f func(context.Context, In, *Stream) (Out, error)) Syscall {
-	return typed(d, message.KindCommand, f)
+	return DefineCommand[In, Out](d).BindStream(f)
 }
 
-func typed[In, Out any](d Definition, kind message.Kind, f func(context.Context, In, *Stream) (Out, error)) Syscall {
+// A Typed is a definition whose input and output are Go types. It is data, and needs
+// nothing that a handler needs; Bind makes a syscall of it when a kernel is built.
+type Typed[In, Out any] struct{ Definition }
+
+// DefineQuery completes the definition of a query: the schemas that it lacks are derived
+// from the Go types.
+func DefineQuery[In, Out any](d Definition) Typed[In, Out] {
+	return define[In, Out](d, message.KindQuery)
+}
+
+// DefineCommand is DefineQuery for a command.
+func DefineCommand[In, Out any](d Definition) Typed[In, Out] {
+	return define[In, Out](d, message.KindCommand)
+}
+
+func define[In, Out any](d Definition, kind message.Kind) Typed[In, Out] {
 	d.Kind = kind
 	if d.Input == nil {
 		d.Input = schema.Input[In]()
@@ -48,7 +63,17 @@ func typed[In, Out any](d Definition, kind message.Kind, f func(context.Context,
 	if d.Output == nil {
 		d.Output = schema.Output[Out]()
 	}
-	return Syscall{Definition: d, Handler: func(ctx context.Context, m message.Message, emit Emit) {
+	return Typed[In, Out]{d}
+}
+
+// Bind makes a syscall of the definition and a function.
+func (t Typed[In, Out]) Bind(f func(context.Context, In) (Out, error)) Syscall {
+	return t.BindStream(func(ctx context.Context, in In, _ *Stream) (Out, error) { return f(ctx, in) })
+}
+
+// BindStream is Bind for a function that also reports progress and emits events.
+func (t Typed[In, Out]) BindStream(f func(context.Context, In, *Stream) (Out, error)) Syscall {
+	return t.BindHandler(func(ctx context.Context, m message.Message, emit Emit) {
 		var in In
 		if err := decode(m.Data, &in); err != nil {
 			emit(m.Fail(unreadable(ctx, &m, err)))
@@ -65,7 +90,7 @@ func typed[In, Out any](d Definition, kind message.Kind, f func(context.Context,
 			return
 		}
 		emit(m.Reply(data))
-	}}
+	})
 }
 
 // decode reads data that fits its schema into a Go value.
