@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"kernos/message"
+	"kernos/schema"
 )
 
 type greeting struct {
@@ -55,5 +56,29 @@ func TestAModuleIsNotBoundByHalves(t *testing.T) {
 	}
 	if _, err := NewRegistry(greetings()); err == nil {
 		t.Error("a registry took a syscall without a handler")
+	}
+}
+
+func TestRawTextIsRepliedAsItIs(t *testing.T) {
+	const text = `{ "b":1.0, "a":"\u0041" }`
+	raw := Query(Definition{Type: "Raw.Get", Summary: "Replies with raw text.", Output: schema.Any},
+		func(ctx context.Context, _ struct{}) (Raw, error) {
+			if r := RequestOf(ctx); r == nil || r.Metadata.ID != "1" {
+				t.Errorf("the request is %v", r)
+			}
+			return Raw(text), nil
+		})
+	r, err := NewRegistry(Module{Name: "raw", Version: "1.0.0", Summary: "Raw text.", Syscalls: []Syscall{raw}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []message.Message
+	New(r, nil).Handle(t.Context(), message.Message{Kind: message.KindQuery, Type: "Raw.Get", Data: []byte(`{}`), Metadata: message.Metadata{ID: "1", Timestamp: 1}},
+		func(m message.Message) { got = append(got, m) })
+	if len(got) != 1 || string(got[0].Data) != text {
+		t.Errorf("answers %v", got)
+	}
+	if RequestOf(t.Context()) != nil {
+		t.Error("a context without a call has a request")
 	}
 }

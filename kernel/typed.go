@@ -84,13 +84,34 @@ func (t Typed[In, Out]) BindStream(f func(context.Context, In, *Stream) (Out, er
 			Fail(ctx, m, emit, err)
 			return
 		}
-		data, err := json.Marshal(out)
+		data, err := encode(out)
 		if err != nil {
 			Fail(ctx, m, emit, err)
 			return
 		}
 		emit(m.Reply(data))
 	})
+}
+
+// Raw is JSON text that a typed syscall replies or emits exactly as it is, such as a
+// recorded message. A syscall that replies with it states its Output schema itself.
+type Raw stdjson.RawMessage
+
+// encode writes a Go value as JSON.
+func encode(v any) (stdjson.RawMessage, error) {
+	if raw, ok := v.(Raw); ok {
+		return stdjson.RawMessage(raw), nil
+	}
+	return json.Marshal(v)
+}
+
+// RequestOf returns the request that the call of ctx answers, or nil if ctx belongs to no
+// call. It must not be changed, and its data is valid as long as that of the handler's message.
+func RequestOf(ctx context.Context) *message.Message {
+	if c, ok := ctx.Value(callKey{}).(*call); ok {
+		return &c.request
+	}
+	return nil
 }
 
 // decode reads data that fits its schema into a Go value.
@@ -172,7 +193,7 @@ func (s *Stream) Progress(note string, fraction float64) {
 
 // Emit sends an event that the syscall's definition names.
 func (s *Stream) Emit(t message.Type, data any) error {
-	text, err := json.Marshal(data)
+	text, err := encode(data)
 	if err != nil {
 		return err
 	}
