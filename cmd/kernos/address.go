@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"kernos/cmd/kernos/exit"
 	"kernos/store"
 	"kernos/store/pebble"
 	"kernos/transport/unix"
@@ -33,7 +34,7 @@ func findHome() (*address, error) {
 		return nil, err
 	}
 	if dir, err = filepath.Abs(dir); err != nil {
-		return nil, failed(err)
+		return nil, exit.Wrap(err)
 	}
 	return &address{home: filepath.Dir(dir), origin: origin, dir: filepath.Join(dir, origin.Folder())}, nil
 }
@@ -49,7 +50,7 @@ func findAddress() (*address, error) {
 		return nil, err
 	}
 	if a.own, err = unix.Path(a.home, string(a.origin)); err != nil {
-		return nil, failed(err)
+		return nil, exit.Wrap(err)
 	}
 	a.seek()
 	return a, nil
@@ -85,7 +86,7 @@ func (a *address) hidden() error {
 	if !held || holder.Address == "" {
 		return nil
 	}
-	return &exitStatus{status: exitUnreachable, cause: fmt.Errorf(
+	return &exit.Error{Status: exit.Unreachable, Cause: fmt.Errorf(
 		"%s (process %d, since %s) serves %s, and its socket %s is not seen from here; use its XDG_RUNTIME_DIR, or end it with kill %d",
 		holder.Command, holder.PID, holder.Since.Local().Format(time.DateTime), a.home, holder.Address, holder.PID)}
 }
@@ -138,13 +139,13 @@ func (a *address) connect(ctx context.Context) (*unix.Conn, error) {
 			return nil, ctx.Err()
 		}
 		if !absent(err) && !unix.Stopping(err) && waiting.Err() == nil {
-			return nil, &exitStatus{status: exitUnreachable, cause: err}
+			return nil, &exit.Error{Status: exit.Unreachable, Cause: err}
 		}
 		if !wait() {
 			if ctx.Err() != nil {
 				return nil, ctx.Err()
 			}
-			return nil, &exitStatus{status: exitUnreachable, cause: fmt.Errorf(
+			return nil, &exit.Error{Status: exit.Unreachable, Cause: fmt.Errorf(
 				"the daemon (process %d) has the socket %s and does not answer; it may be finishing what runs: try again, or end it with kill %d", info.PID, a.socket, info.PID)}
 		}
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kernos/cmd/kernos/exit"
 	"kernos/store"
 	"kernos/store/archive"
 	"kernos/store/blobs"
@@ -63,9 +64,9 @@ func interruptible(c *cobra.Command, do func(context.Context) error) error {
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	err := do(ctx)
 	if err != nil && ctx.Err() != nil {
-		return &exitStatus{status: exitInterrupted}
+		return &exit.Error{Status: exit.Interrupted}
 	}
-	return failed(err)
+	return exit.Wrap(err)
 }
 
 // backup writes the state of the origin that the environment names.

@@ -16,6 +16,7 @@ import (
 
 	"kernos/capability/history"
 	"kernos/client"
+	"kernos/cmd/kernos/exit"
 	"kernos/internal/nearest"
 	"kernos/kernel"
 	"kernos/message"
@@ -149,7 +150,7 @@ func runCall(c *cobra.Command, args []string) error {
 		_ = call.conn.Close()
 	}
 	if ctx.Err() != nil && err != nil {
-		return &exitStatus{status: exitInterrupted}
+		return &exit.Error{Status: exit.Interrupted}
 	}
 	return err
 }
@@ -395,18 +396,18 @@ func failureStatus(code int, g *client.Guidance) int {
 	if g != nil {
 		switch g.ErrorKind {
 		case client.ModuleNotFound, client.MethodNotFound:
-			return exitUnknown
+			return exit.Unknown
 		case client.InvalidParams:
-			return exitInvalid
+			return exit.Invalid
 		}
 	}
 	switch code {
 	case 401, 403:
-		return exitForbidden
+		return exit.Forbidden
 	case 400, 422:
-		return exitInvalid
+		return exit.Invalid
 	}
-	return exitError
+	return exit.Failure
 }
 
 // refused is the error of a command line that makes no parameters, but for some.
@@ -422,7 +423,7 @@ func (c *calling) invalid(params json.RawMessage, err error) error {
 	c.screen.note("%s", history.Visible(err.Error()))
 	c.guide(&client.Guidance{ErrorKind: client.InvalidParams, Method: c.module + "." + c.name, Action: client.TryMethod,
 		SuggestedMethod: c.module + "." + c.name, ExampleParams: c.example()}, params)
-	return &exitStatus{status: exitInvalid}
+	return &exit.Error{Status: exit.Invalid}
 }
 
 func (c *calling) example() json.RawMessage {

@@ -5,6 +5,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"kernos/cmd/kernos/exit"
 )
 
 // notRun are the methods whose examples are right and are not run here, and why.
@@ -49,7 +51,7 @@ func TestTheExampleOfEveryMethodRuns(t *testing.T) {
 			example, _, _ := strings.Cut(rest, "\n")
 			out, status := run(example)
 			// Hydration says what it could not get in its answer.
-			if status != 0 && status != exitError || strings.Contains(out, `"ERROR: `) {
+			if status != 0 && status != exit.Failure || strings.Contains(out, `"ERROR: `) {
 				t.Errorf("%s: status %d: %.300s", example, status, out)
 			}
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/coder/websocket"
 
 	"kernos/client"
+	"kernos/cmd/kernos/exit"
 )
 
 // garden is the schema of the module that foreign servers have.
@@ -125,9 +126,9 @@ func foreign(t *testing.T, in string, args ...string) (out, notes string, status
 	root.SetErr(&e)
 	err := root.ExecuteContext(t.Context())
 	if err != nil {
-		status = exitUsage
-		if s, ok := err.(*exitStatus); ok {
-			status = s.status
+		status = exit.Usage
+		if s, ok := err.(*exit.Error); ok {
+			status = s.Status
 		}
 		fmt.Fprintln(&e, err)
 	}
@@ -156,11 +157,11 @@ func TestCallOfAForeignServer(t *testing.T) {
 		}
 	}
 	_, notes, status = foreign(t, "", "garden", "plan", "--name", "oak", "--server", s.url)
-	if want := "  try:  kernos garden plant --name oak --server " + s.url + "\n"; status != exitUnknown || !strings.Contains(notes, want) {
+	if want := "  try:  kernos garden plant --name oak --server " + s.url + "\n"; status != exit.Unknown || !strings.Contains(notes, want) {
 		t.Errorf("got %q, %d", notes, status)
 	}
 	_, notes, status = foreign(t, "", "garden", "plant", "--height", "5", "--server", s.url)
-	if want := "  try:  kernos garden plant --height 5 --name name --server"; status != exitInvalid || !strings.Contains(notes, want) {
+	if want := "  try:  kernos garden plant --height 5 --name name --server"; status != exit.Invalid || !strings.Contains(notes, want) {
 		t.Errorf("got %q, %d", notes, status)
 	}
 	s.mu.Lock()
@@ -171,7 +172,7 @@ func TestCallOfAForeignServer(t *testing.T) {
 	}
 	s.mu.Unlock()
 	t.Setenv("KERNOS_TOKEN", "wrong")
-	if _, notes, status = foreign(t, "", "garden", "plant", "--name", "oak", "--server", s.url); status != exitForbidden || !strings.Contains(notes, "--token-file") {
+	if _, notes, status = foreign(t, "", "garden", "plant", "--name", "oak", "--server", s.url); status != exit.Forbidden || !strings.Contains(notes, "--token-file") {
 		t.Errorf("a wrong token: %q, %d", notes, status)
 	}
 }
@@ -210,11 +211,11 @@ func TestCallWithAStaleCatalog(t *testing.T) {
 	if status != 0 || !strings.Contains(out, "Plant a tree") || !strings.Contains(notes, "last called") {
 		t.Errorf("got %q, %q, %d", out, notes, status)
 	}
-	if _, _, status = foreign(t, "", "garden", "plant", "--name", "oak", "--server", s.url); status != exitUnreachable {
+	if _, _, status = foreign(t, "", "garden", "plant", "--name", "oak", "--server", s.url); status != exit.Unreachable {
 		t.Errorf("a call is %d", status)
 	}
 	// What is a module there is not known here, so a lone word is no slip.
-	if _, notes, status := foreign(t, "", "garden", "--server", s.url); status != exitUnreachable || !strings.Contains(notes, "can't reach") {
+	if _, notes, status := foreign(t, "", "garden", "--server", s.url); status != exit.Unreachable || !strings.Contains(notes, "can't reach") {
 		t.Errorf("a module: %q, %d", notes, status)
 	}
 }
@@ -294,7 +295,7 @@ func TestDoctorOfAForeignServer(t *testing.T) {
 			s = newForeign(t)
 			test.spoil()
 			out, _, status := foreign(t, "", "doctor", s.url)
-			if status != exitError || !strings.Contains(out, test.want) || !strings.Contains(out, "→ ") {
+			if status != exit.Failure || !strings.Contains(out, test.want) || !strings.Contains(out, "→ ") {
 				t.Errorf("got %d\n%s", status, out)
 			}
 		})
@@ -302,13 +303,13 @@ func TestDoctorOfAForeignServer(t *testing.T) {
 	t.Run("a wrong token", func(t *testing.T) {
 		t.Setenv("KERNOS_TOKEN", "wrong")
 		out, _, status := foreign(t, "", "doctor", newForeign(t).url)
-		if status != exitForbidden || !strings.Contains(out, "kernos token prints") {
+		if status != exit.Forbidden || !strings.Contains(out, "kernos token prints") {
 			t.Errorf("got %d\n%s", status, out)
 		}
 	})
 	t.Run("no such path", func(t *testing.T) {
 		out, _, status := foreign(t, "", "doctor", newForeign(t).url+"/elsewhere")
-		if status != exitUnreachable || !strings.Contains(out, "no server of this protocol at this path") {
+		if status != exit.Unreachable || !strings.Contains(out, "no server of this protocol at this path") {
 			t.Errorf("got %d\n%s", status, out)
 		}
 	})
@@ -346,7 +347,7 @@ func TestAServerThatGivesNoGuidance(t *testing.T) {
 		s.answers[method] = blunt
 	}
 	_, notes, status := foreign(t, "", "garden", "plnt", "--name", "oak", "--server", s.url)
-	if status != exitUnknown || !strings.Contains(notes, "  try:  kernos garden plant --name oak --server "+s.url) {
+	if status != exit.Unknown || !strings.Contains(notes, "  try:  kernos garden plant --name oak --server "+s.url) {
 		t.Errorf("got %q, %d", notes, status)
 	}
 	out, _, status := foreign(t, "", "doctor", s.url)

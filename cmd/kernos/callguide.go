@@ -10,6 +10,7 @@ import (
 
 	"kernos/capability/history"
 	"kernos/client"
+	"kernos/cmd/kernos/exit"
 	"kernos/internal/nearest"
 )
 
@@ -25,7 +26,7 @@ func (c *calling) failed(e *client.Item, g *client.Guidance, params json.RawMess
 	if g != nil {
 		c.guide(g, params)
 	}
-	return &exitStatus{status: failureStatus(e.Code, g)}
+	return &exit.Error{Status: failureStatus(e.Code, g)}
 }
 
 // guide shows guidance: the command as it should have been, or what to look at.

@@ -11,12 +11,13 @@ import (
 
 	"kernos/capability/history"
 	"kernos/client"
+	"kernos/cmd/kernos/exit"
 )
 
 // showModules lists what the server offers.
 func (c *calling) showModules() error {
 	if c.catalog == nil {
-		return &exitStatus{status: exitError, cause: fmt.Errorf("the server does not say what it offers; call a method by its name")}
+		return &exit.Error{Status: exit.Failure, Cause: fmt.Errorf("the server does not say what it offers; call a method by its name")}
 	}
 	var rows [][]string
 	for _, m := range c.catalog.Modules {
@@ -46,7 +47,7 @@ func (c *calling) showModule(ctx context.Context) error {
 	}
 	fmt.Fprintf(text, "\nkernos %s METHOD --help says what a method takes.\n", m.Namespace)
 	_, err := c.screen.out.Write([]byte(visibleLines(text.String())))
-	return failed(err)
+	return exit.Wrap(err)
 }
 
 // showMethod says what a method takes.
@@ -55,10 +56,10 @@ func (c *calling) showMethod() error {
 		if c.unlisted {
 			return c.unknown()
 		}
-		return &exitStatus{status: exitError, cause: fmt.Errorf("the server does not say what %s takes; give it --data JSON", c.call())}
+		return &exit.Error{Status: exit.Failure, Cause: fmt.Errorf("the server does not say what %s takes; give it --data JSON", c.call())}
 	}
 	_, err := c.screen.out.Write([]byte(visibleLines(methodHelp(c.method, c.screen.width))))
-	return failed(err)
+	return exit.Wrap(err)
 }
 
 // unknown is the error of a method that no listing has.
@@ -68,7 +69,7 @@ func (c *calling) unknown() error {
 		c.screen.note("%s", history.Visible(u.Error()))
 		c.guide(u.Guidance, nil)
 	}
-	return &exitStatus{status: exitUnknown}
+	return &exit.Error{Status: exit.Unknown}
 }
 
 // methodHelp is the help text of a method: what is required comes first. Descriptions are

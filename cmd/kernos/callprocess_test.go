@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"kernos/cmd/kernos/exit"
 	"kernos/internal/testkit"
 )
 
@@ -58,7 +59,7 @@ func TestCallIsInterrupted(t *testing.T) {
 	for range lines { // until it has ended
 	}
 	_ = watch.Wait() // its status says it
-	if got := watch.ProcessState.ExitCode(); got != exitInterrupted {
+	if got := watch.ProcessState.ExitCode(); got != exit.Interrupted {
 		t.Errorf("status %d", got)
 	}
 }

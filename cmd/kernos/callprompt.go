@@ -13,6 +13,7 @@ import (
 
 	"kernos/capability/history"
 	"kernos/client"
+	"kernos/cmd/kernos/exit"
 	"kernos/schema"
 )
 
@@ -34,7 +35,7 @@ func (c *calling) complete(ctx context.Context, params json.RawMessage) (json.Ra
 		if stateErr == nil {
 			_ = term.Restore(int(in.Fd()), state) // a password may be being typed
 		}
-		os.Exit(exitInterrupted)
+		os.Exit(exit.Interrupted)
 	})
 	defer forget()
 	lines := bufio.NewReader(in)
@@ -80,7 +81,7 @@ func (c *calling) ask(params json.RawMessage, answer func(*client.Field) (string
 		for {
 			text, err := answer(f)
 			if err != nil {
-				return nil, &exitStatus{status: exitInvalid, cause: fmt.Errorf("missing required field: %s", f.Name)}
+				return nil, &exit.Error{Status: exit.Invalid, Cause: fmt.Errorf("missing required field: %s", f.Name)}
 			}
 			value, err := c.fitting(f, text)
 			if err == nil {

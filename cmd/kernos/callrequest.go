@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"kernos/cmd/kernos/exit"
 	"kernos/kernel"
 	"kernos/message"
 )
@@ -33,7 +34,7 @@ func (c *calling) showRequest(params json.RawMessage) error {
 		Params  []json.RawMessage `json:"params"`
 	}{"2.0", 1, c.call(), []json.RawMessage{params}})
 	if err != nil {
-		return failed(err)
+		return exit.Wrap(err)
 	}
 	return c.screen.line(text)
 }
@@ -47,7 +48,7 @@ func (c *calling) ndjsonRequest(params json.RawMessage) ([]byte, error) {
 		}
 	}
 	if !m.Type.Valid() {
-		return nil, &exitStatus{status: exitError, cause: fmt.Errorf("%s has no name as a message; write it as a type: kernos call Domain.Action", c.call())}
+		return nil, &exit.Error{Status: exit.Failure, Cause: fmt.Errorf("%s has no name as a message; write it as a type: kernos call Domain.Action", c.call())}
 	}
 	m.Metadata.ID = "call-1"
 	m.Metadata.Timestamp = time.Now().UnixMilli()

@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"kernos/client"
+	"kernos/cmd/kernos/exit"
 	"kernos/transport/unix"
 )
 
@@ -29,7 +30,7 @@ func findServer(f *callFlags) (d destination, err error) {
 	}
 	all, err := readContexts()
 	if err != nil {
-		return d, failed(err)
+		return d, exit.Wrap(err)
 	}
 	d.called = f.context
 	if d.called == "" {
@@ -134,34 +135,34 @@ func (d *destination) doctor() string {
 
 // explain gives an error of the client its status, and says what to do about it.
 func (d *destination) explain(err error) error {
-	if _, ok := errors.AsType[*exitStatus](err); ok || err == nil {
+	if _, ok := errors.AsType[*exit.Error](err); ok || err == nil {
 		return err
 	}
-	status := exitError
+	status := exit.Failure
 	if advice := d.tlsAdvice(err); advice != "" {
-		return &exitStatus{status: exitUnreachable, cause: fmt.Errorf("%w; %s", err, advice)}
+		return &exit.Error{Status: exit.Unreachable, Cause: fmt.Errorf("%w; %s", err, advice)}
 	}
 	if r, ok := errors.AsType[*client.Refused](err); ok {
-		status = exitUnreachable
+		status = exit.Unreachable
 		if r.Forbidden() {
-			status = exitForbidden
+			status = exit.Forbidden
 			err = fmt.Errorf("%w; its token is set with %s", err, d.setting("token-file", "KERNOS_TOKEN"))
 		}
 	}
 	if _, ok := errors.AsType[*client.Unreachable](err); ok {
-		status = exitUnreachable
+		status = exit.Unreachable
 		err = fmt.Errorf("%w; %s looks for the reason", err, d.doctor())
 	}
 	if _, ok := errors.AsType[*client.Lost](err); ok {
-		status = exitUnreachable
+		status = exit.Unreachable
 	}
 	if e, ok := errors.AsType[*client.RPCError](err); ok {
 		switch e.Code {
 		case -32601:
-			status = exitUnknown
+			status = exit.Unknown
 		case -32602:
-			status = exitInvalid
+			status = exit.Invalid
 		}
 	}
-	return &exitStatus{status: status, cause: err}
+	return &exit.Error{Status: status, Cause: err}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"kernos/cmd/kernos/exit"
 	"kernos/internal/testkit"
 )
 
@@ -31,10 +32,10 @@ func TestContextsKnowCertificates(t *testing.T) {
 	}
 	ping := []string{"call", "Ping", "payload:=1", "--context", "office"}
 	want(0, "", "context", "add", "office", "wss://"+address+"/", "--token-file", filepath.Join(h.home, "token"))
-	want(exitUnreachable, "it is signed by CN=Office CA. If that is right, say where their certificate is: kernos context set office --ca-file FILE", ping...)
-	want(exitUnreachable, "✗ tls        the certificate is not trusted: x509", "doctor", "--context", "office")
+	want(exit.Unreachable, "it is signed by CN=Office CA. If that is right, say where their certificate is: kernos context set office --ca-file FILE", ping...)
+	want(exit.Unreachable, "✗ tls        the certificate is not trusted: x509", "doctor", "--context", "office")
 	want(0, "", "context", "set", "office", "--ca-file", others.File)
-	want(exitUnreachable, "it is signed by CN=Office CA, whose certificate is not in "+others.File, ping...)
+	want(exit.Unreachable, "it is signed by CN=Office CA, whose certificate is not in "+others.File, ping...)
 	want(0, "", "context", "set", "office", "--ca-file", ours.File)
 	want(0, `{"payload":1}`, ping...)
 	want(0, "Give any JSON value back", "kernel", "ping", "--help", "--context", "office")
@@ -45,38 +46,38 @@ func TestContextsKnowCertificates(t *testing.T) {
 
 	// Addresses without a name.
 	h.env = append(plain, "KERNOS_TOKEN="+h.token())
-	want(exitUnreachable, "or the variable KERNOS_CA_FILE for an address without a name", "call", "Ping", "payload:=1", "--server", "wss://"+address)
-	want(exitUnreachable, "the server speaks TLS there: write wss://", "call", "Ping", "payload:=1", "--server", "ws://"+address)
-	want(exitUnreachable, "the server speaks TLS there: write wss://", "doctor", "ws://"+address)
+	want(exit.Unreachable, "or the variable KERNOS_CA_FILE for an address without a name", "call", "Ping", "payload:=1", "--server", "wss://"+address)
+	want(exit.Unreachable, "the server speaks TLS there: write wss://", "call", "Ping", "payload:=1", "--server", "ws://"+address)
+	want(exit.Unreachable, "the server speaks TLS there: write wss://", "doctor", "ws://"+address)
 	h.env = append(h.env, "KERNOS_CA_FILE="+ours.File)
 	want(0, `{"payload":1}`, "call", "Ping", "payload:=1", "--server", "https://"+address)
 	want(0, "✓ websocket", "doctor", "wss://"+address)
-	want(exitUnreachable, "the certificate is for 127.0.0.1: call the server by one of these names, or have it certified for localhost",
+	want(exit.Unreachable, "the certificate is for 127.0.0.1: call the server by one of these names, or have it certified for localhost",
 		"call", "Ping", "payload:=1", "--server", "wss://"+strings.Replace(address, "127.0.0.1", "localhost", 1))
 	h.env = append(h.env, "KERNOS_CA_FILE="+key)
-	want(exitUsage, "a private key, and no certificate", "call", "Ping", "payload:=1", "--server", "wss://"+address)
+	want(exit.Usage, "a private key, and no certificate", "call", "Ping", "payload:=1", "--server", "wss://"+address)
 
 	// What a context can't be.
 	h.env = plain
-	want(exitUsage, "say what to change", "context", "set", "office")
-	want(exitUsage, "a private key, and no certificate", "context", "set", "office", "--ca-file", key)
-	want(exitUsage, "write wss:// or https://", "context", "set", "office", "--url", "ws://"+address+"/")
-	want(exitUsage, "there is no context", "context", "set", "nosuch", "--ca-file", ours.File)
-	want(exitUsage, "local is the daemon of this user", "context", "set", "local", "--ca-file", ours.File)
-	want(exitUsage, "give one of them", "context", "set", "office", "--token", "a", "--token-file", "b")
+	want(exit.Usage, "say what to change", "context", "set", "office")
+	want(exit.Usage, "a private key, and no certificate", "context", "set", "office", "--ca-file", key)
+	want(exit.Usage, "write wss:// or https://", "context", "set", "office", "--url", "ws://"+address+"/")
+	want(exit.Usage, "there is no context", "context", "set", "nosuch", "--ca-file", ours.File)
+	want(exit.Usage, "local is the daemon of this user", "context", "set", "local", "--ca-file", ours.File)
+	want(exit.Usage, "give one of them", "context", "set", "office", "--token", "a", "--token-file", "b")
 	want(0, "", "context", "set", "office", "--ca-file", "", "--token", "abc")
-	want(exitUnreachable, "say where their certificate is", ping...) // and nothing was sent
+	want(exit.Unreachable, "say where their certificate is", ping...) // and nothing was sent
 }
 
 func TestCertificatesThatWillNotDo(t *testing.T) {
 	privately(t)
 	s := newForeign(t) // it speaks no TLS
 	_, notes, status := foreign(t, "", "garden", "plant", "--name", "oak", "--server", "wss"+strings.TrimPrefix(s.url, "ws"))
-	if status != exitUnreachable || !strings.Contains(notes, "the server does not speak TLS there: write ws://") {
+	if status != exit.Unreachable || !strings.Contains(notes, "the server does not speak TLS there: write ws://") {
 		t.Errorf("status %d: %s", status, notes)
 	}
 	out, _, status := foreign(t, "", "doctor", "wss"+strings.TrimPrefix(s.url, "ws"))
-	if status != exitUnreachable || !strings.Contains(out, "the server does not speak TLS there") {
+	if status != exit.Unreachable || !strings.Contains(out, "the server does not speak TLS there") {
 		t.Errorf("status %d: %s", status, out)
 	}
 	authority := testkit.NewAuthority(t, "Office CA")
@@ -86,7 +87,7 @@ func TestCertificatesThatWillNotDo(t *testing.T) {
 	h.serve("--addr", "127.0.0.1:0", "--tls-cert", cert, "--tls-key", key)
 	address := h.reached()["https"]
 	_, notes, status = h.run("", "call", "Ping", "payload:=1", "--server", "wss://"+address)
-	if status != exitUnreachable || !strings.Contains(notes, "it is valid from 1970-01-01 to ") {
+	if status != exit.Unreachable || !strings.Contains(notes, "it is valid from 1970-01-01 to ") {
 		t.Errorf("status %d: %s", status, notes)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
+
+	"kernos/cmd/kernos/exit"
 )
 
 // bashWords lets the script for bash do without the package bash-completion, which is not
@@ -45,7 +47,7 @@ that you have used.`,
 			Short:             fmt.Sprintf("Print the script for %s", shell),
 			Args:              noArguments,
 			ValidArgsFunction: cobra.NoFileCompletions,
-			RunE:              func(c *cobra.Command, _ []string) error { return failed(script(c.Root(), c.OutOrStdout())) },
+			RunE:              func(c *cobra.Command, _ []string) error { return exit.Wrap(script(c.Root(), c.OutOrStdout())) },
 		})
 	}
 	return c

@@ -17,6 +17,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"kernos/client"
+	"kernos/cmd/kernos/exit"
 	"kernos/internal/nearest"
 )
 
@@ -186,10 +187,10 @@ func contextAddCommand() *cobra.Command {
 			}
 			all, err := readContexts()
 			if err != nil {
-				return failed(err)
+				return exit.Wrap(err)
 			}
 			all.Servers[name] = item
-			return failed(all.save())
+			return exit.Wrap(all.save())
 		},
 	}
 	item.add(c)
@@ -213,7 +214,7 @@ forgets what was there.`,
 			}
 			all, err := readContexts()
 			if err != nil {
-				return failed(err)
+				return exit.Wrap(err)
 			}
 			item, ok := all.Servers[args[0]]
 			if !ok {
@@ -244,7 +245,7 @@ forgets what was there.`,
 				return err
 			}
 			all.Servers[args[0]] = item
-			return failed(all.save())
+			return exit.Wrap(all.save())
 		},
 		ValidArgsFunction: completeContexts,
 	}
@@ -273,7 +274,7 @@ func (i *contextItem) check() (err error) {
 			continue
 		}
 		if *path, err = filepath.Abs(*path); err != nil {
-			return failed(err)
+			return exit.Wrap(err)
 		}
 	}
 	return client.Target{URL: i.URL, CAFile: i.CAFile}.Check()
@@ -287,7 +288,7 @@ func contextUseCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			all, err := readContexts()
 			if err != nil {
-				return failed(err)
+				return exit.Wrap(err)
 			}
 			if args[0] != localContext {
 				if _, ok := all.Servers[args[0]]; !ok {
@@ -295,7 +296,7 @@ func contextUseCommand() *cobra.Command {
 				}
 			}
 			all.Current = args[0]
-			return failed(all.save())
+			return exit.Wrap(all.save())
 		},
 		ValidArgsFunction: completeContexts,
 	}
@@ -309,7 +310,7 @@ func contextListCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			all, err := readContexts()
 			if err != nil {
-				return failed(err)
+				return exit.Wrap(err)
 			}
 			width := 0
 			for _, name := range all.names() {
@@ -327,7 +328,7 @@ func contextListCommand() *cobra.Command {
 					url += "  (signed by those in " + file + ")"
 				}
 				if _, err := fmt.Fprintf(c.OutOrStdout(), "%s %-*s  %s\n", mark, width, name, url); err != nil {
-					return failed(err)
+					return exit.Wrap(err)
 				}
 			}
 			return nil
@@ -343,7 +344,7 @@ func contextRemoveCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			all, err := readContexts()
 			if err != nil {
-				return failed(err)
+				return exit.Wrap(err)
 			}
 			if _, ok := all.Servers[args[0]]; !ok {
 				return all.unknown(args[0])
@@ -352,7 +353,7 @@ func contextRemoveCommand() *cobra.Command {
 			if all.Current == args[0] {
 				all.Current = ""
 			}
-			return failed(all.save())
+			return exit.Wrap(all.save())
 		},
 		ValidArgsFunction: completeContexts,
 	}

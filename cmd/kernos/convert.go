@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kernos/cmd/kernos/exit"
 	"kernos/message"
 	"kernos/message/ndjson"
 	"kernos/message/osevent"
@@ -62,7 +63,7 @@ func convert(in io.Reader, out, report io.Writer, to *message.Dialect) error {
 			break
 		}
 		if _, ok := errors.AsType[*ndjson.TooLong](err); err != nil && !ok {
-			return &exitStatus{status: exitError, cause: err}
+			return &exit.Error{Status: exit.Failure, Cause: err}
 		}
 		var text []byte
 		lossy := false
@@ -77,14 +78,14 @@ func convert(in io.Reader, out, report io.Writer, to *message.Dialect) error {
 			complain("the error says more than version %s can; the rest is left out", to.Version)
 		}
 		if _, err := w.Write(append(text, '\n')); err != nil {
-			return &exitStatus{status: exitError, cause: err}
+			return &exit.Error{Status: exit.Failure, Cause: err}
 		}
 	}
 	if err := w.Flush(); err != nil {
-		return &exitStatus{status: exitError, cause: err}
+		return &exit.Error{Status: exit.Failure, Cause: err}
 	}
 	if failed {
-		return &exitStatus{status: exitError}
+		return &exit.Error{Status: exit.Failure}
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"kernos/capability/lifecycle"
+	"kernos/cmd/kernos/exit"
 	"kernos/kernel"
 	"kernos/transport/unix"
 )
@@ -39,7 +40,7 @@ func newDaemon(s *serveSettings, people io.Writer) (_ *daemon, err error) {
 	d := &daemon{settings: s, report: report{started: time.Now()}}
 	if s.authKey != "" {
 		if d.keys, err = readKeys(s.authKey); err != nil {
-			return nil, &exitStatus{status: exitUsage, cause: err}
+			return nil, &exit.Error{Status: exit.Usage, Cause: err}
 		}
 	}
 	if d.address, err = findAddress(); err != nil {

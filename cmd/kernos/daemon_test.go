@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"kernos/cmd/kernos/exit"
 	"kernos/internal/testkit"
 	"kernos/transport/unix"
 )
@@ -293,12 +294,12 @@ func TestASecondSignalEndsADaemonAtOnce(t *testing.T) {
 	if err := s.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if status := s.wait(); status != exitInterrupted {
+	if status := s.wait(); status != exit.Interrupted {
 		t.Errorf("status %d: %s", status, s.notes)
 	}
 	_, _ = io.Copy(io.Discard, out)
 	_ = c.Wait()
-	if status := c.ProcessState.ExitCode(); status != exitUnreachable {
+	if status := c.ProcessState.ExitCode(); status != exit.Unreachable {
 		t.Errorf("the client has left with %d", status)
 	}
 }
@@ -440,7 +441,7 @@ func TestWhyADaemonDoesNotStart(t *testing.T) {
 	// Somebody else has the store.
 	pid, release := h.hold()
 	_, notes, status := h.run(ping)
-	if want := fmt.Sprintf("is in use by kernos pipe (process %d", pid); status != exitUnreachable || !strings.HasPrefix(notes, "kernos: the daemon did not start: The store in ") || !strings.Contains(notes, want) {
+	if want := fmt.Sprintf("is in use by kernos pipe (process %d", pid); status != exit.Unreachable || !strings.HasPrefix(notes, "kernos: the daemon did not start: The store in ") || !strings.Contains(notes, want) {
 		t.Errorf("status %d: %s", status, notes)
 	}
 	if err := release(); err != nil {
@@ -452,7 +453,7 @@ func TestWhyADaemonDoesNotStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, notes, status = h.run(ping)
-	if want := "kernos: the daemon did not start: " + config + `:2: there is no setting "max-conections": did you mean max-connections?`; status != exitUnreachable || strings.TrimSpace(notes) != want {
+	if want := "kernos: the daemon did not start: " + config + `:2: there is no setting "max-conections": did you mean max-connections?`; status != exit.Unreachable || strings.TrimSpace(notes) != want {
 		t.Errorf("status %d: %s", status, notes)
 	}
 	if err := os.Remove(config); err != nil {
@@ -476,7 +477,7 @@ func TestOneConnectionTooMany(t *testing.T) {
 		t.Fatalf("%v: %s", err, answer)
 	}
 	out, notes, status := h.run(ping)
-	if status != exitUnreachable || !strings.Contains(out, `"code":503`) || !strings.Contains(notes, "its last message says why") {
+	if status != exit.Unreachable || !strings.Contains(out, `"code":503`) || !strings.Contains(notes, "its last message says why") {
 		t.Errorf("status %d: %s %s", status, out, notes)
 	}
 	_ = c.Process.Kill()

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kernos/client"
+	"kernos/cmd/kernos/exit"
 )
 
 func doctorCommand() *cobra.Command {
@@ -57,12 +58,12 @@ in, 4 if it can't be reached.`,
 				d.examine(ctx)
 			}
 			if ctx.Err() != nil {
-				return &exitStatus{status: exitInterrupted}
+				return &exit.Error{Status: exit.Interrupted}
 			}
 			if asJSON {
 				text, err := json.MarshalIndent(d.findings, "", "  ")
 				if err != nil {
-					return failed(err)
+					return exit.Wrap(err)
 				}
 				if err := d.screen.line(text); err != nil {
 					return err
@@ -166,13 +167,13 @@ func (d *doctor) verdict() error {
 	case d.lost != nil:
 		return d.lost
 	case d.unreachable:
-		return &exitStatus{status: exitUnreachable}
+		return &exit.Error{Status: exit.Unreachable}
 	case d.forbidden:
-		return &exitStatus{status: exitForbidden}
+		return &exit.Error{Status: exit.Forbidden}
 	}
 	for _, f := range d.findings {
 		if !f.OK {
-			return &exitStatus{status: exitError}
+			return &exit.Error{Status: exit.Failure}
 		}
 	}
 	return nil

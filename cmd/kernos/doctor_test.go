@@ -6,6 +6,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"kernos/cmd/kernos/exit"
 )
 
 func TestTheDoctorLooksAtTheHome(t *testing.T) {
@@ -38,7 +40,7 @@ func TestTheDoctorLeavesDirectoriesOfOthersAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, _, status := h.run("", "doctor", "unix://"+open+"/none.sock")
-	if status != exitUnreachable || strings.Contains(out, "chmod") || !strings.Contains(out, "start the server, or say the right path") {
+	if status != exit.Unreachable || strings.Contains(out, "chmod") || !strings.Contains(out, "start the server, or say the right path") {
 		t.Errorf("no socket: status %d: %s", status, out)
 	}
 	h.serve()

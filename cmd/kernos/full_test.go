@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"kernos/cmd/kernos/exit"
 	"kernos/kernel"
 	"kernos/message"
 )
@@ -55,7 +56,7 @@ func TestTheJournalIsReadWhereNoBlobCanBeKept(t *testing.T) {
 	}
 	h.noBlobs()
 	list := `{"kind":"query","type":"Message.List","data":{"limit":300},"metadata":{"id":"l","timestamp":1}}`
-	if out, _, status := h.run(list, "pipe"); status != exitError || !strings.Contains(out, kernel.Unfit) {
+	if out, _, status := h.run(list, "pipe"); status != exit.Failure || !strings.Contains(out, kernel.Unfit) {
 		t.Fatalf("a long answer can be given: %d %.200s", status, out)
 	}
 	for _, c := range []struct {
@@ -89,7 +90,7 @@ func TestALogEndsBeforeAMessageThatIsTooLong(t *testing.T) {
 		reply(`{"messages":[`+second+`],"records":[{"seq":8,"at":5,"way":"out"}],"cursor":"d8"}`),
 		fail(500, kernel.Unfit))
 	out, notes, status := runWith(t, s, "log", "--json", "-n", "2")
-	if out != second+"\n" || status != exitError || !strings.Contains(notes, kernel.Unfit) {
+	if out != second+"\n" || status != exit.Failure || !strings.Contains(notes, kernel.Unfit) {
 		t.Errorf("got %d %s%s", status, out, notes)
 	}
 	if want := `query Message.List {"cursor":"d8","limit":1,"order":"desc","records":true}`; s.asked[len(s.asked)-1] != want {

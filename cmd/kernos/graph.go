@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kernos/capability/history"
+	"kernos/cmd/kernos/exit"
 	"kernos/journal"
 	"kernos/message"
 )
@@ -74,11 +75,11 @@ func drawGraph(ctx context.Context, call caller, s *screen, correlation, format 
 	}
 	var text string
 	if err := json.Unmarshal(data, &text); err != nil {
-		return &exitStatus{status: exitError, cause: fmt.Errorf("the answer of Message.Graph can't be read: %w", err)}
+		return &exit.Error{Status: exit.Failure, Cause: fmt.Errorf("the answer of Message.Graph can't be read: %w", err)}
 	}
 	if format != "tree" {
 		_, err = fmt.Fprint(s.out, text)
-		return failed(err)
+		return exit.Wrap(err)
 	}
 	var b bytes.Buffer
 	for line := range strings.Lines(text) {
@@ -86,7 +87,7 @@ func drawGraph(ctx context.Context, call caller, s *screen, correlation, format 
 		b.WriteByte('\n')
 	}
 	_, err = s.out.Write(b.Bytes())
-	return failed(err)
+	return exit.Wrap(err)
 }
 
 // drawHere draws a graph that does not fit into one answer: the messages of the workflow come
@@ -123,7 +124,7 @@ func drawHere(ctx context.Context, call caller, s *screen, correlation, format s
 		}
 	}
 	if err := json.Unmarshal(data, &reply); err != nil {
-		return nil, &exitStatus{status: exitError, cause: fmt.Errorf("the answer of Message.Replay can't be read: %w", err)}
+		return nil, &exit.Error{Status: exit.Failure, Cause: fmt.Errorf("the answer of Message.Replay can't be read: %w", err)}
 	}
 	if unread > 0 {
 		s.note("%s too long to be read, and not drawn", counted(unread, "message is", "messages are"))

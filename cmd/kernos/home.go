@@ -9,6 +9,8 @@ import (
 	"syscall"
 
 	systemcalls "golang.org/x/sys/unix"
+
+	"kernos/cmd/kernos/exit"
 )
 
 // A wrongHome is the error of a home directory that can't be one.
@@ -37,7 +39,7 @@ func checkHome(home string) error {
 	default:
 		reason = fmt.Sprintf("can't be made: %s is not a directory", dir)
 	}
-	return &exitStatus{status: exitUsage, cause: &wrongHome{home: home, reason: reason}}
+	return &exit.Error{Status: exit.Usage, Cause: &wrongHome{home: home, reason: reason}}
 }
 
 // makeHome makes the home directory, if it is not there.
@@ -46,7 +48,7 @@ func makeHome(home string) error {
 		return err
 	}
 	if err := os.MkdirAll(home, 0o700); err != nil {
-		return &exitStatus{status: exitUsage, cause: &wrongHome{home: home, reason: fmt.Sprintf("can't be made: %v", err)}}
+		return &exit.Error{Status: exit.Usage, Cause: &wrongHome{home: home, reason: fmt.Sprintf("can't be made: %v", err)}}
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"kernos/capability/crypto"
 	"kernos/capability/lifecycle"
+	"kernos/cmd/kernos/exit"
 	"kernos/kernel"
 	"kernos/transport"
 	"kernos/transport/stdio"
@@ -35,7 +36,7 @@ func pipeInline(ctx context.Context, timeout time.Duration, record bool, keep re
 	defer func() {
 		// It says more than that an error was among the answers.
 		if closeErr := s.close(); closeErr != nil && (err == nil || err.Error() == "") {
-			err = failed(closeErr)
+			err = exit.Wrap(closeErr)
 		}
 	}()
 	r, err := registry(s, lifecycle.Options{Status: about.status}, about.view(level, nil))
@@ -45,7 +46,7 @@ func pipeInline(ctx context.Context, timeout time.Duration, record bool, keep re
 	settings := kernel.Options{Timeout: timeout, Store: s.store, Blobs: s, IdempotencyTTL: s.outcomes, Log: log}
 	if record {
 		if settings.Recorder, err = s.record(); err != nil {
-			return failed(err)
+			return exit.Wrap(err)
 		}
 	}
 	k := kernel.New(r, &settings)
@@ -65,11 +66,11 @@ func pipeInline(ctx context.Context, timeout time.Duration, record bool, keep re
 	result, err := serveStandard(ctx, k, opts)
 	switch {
 	case ctx.Err() != nil:
-		return &exitStatus{status: exitInterrupted}
+		return &exit.Error{Status: exit.Interrupted}
 	case err != nil:
-		return &exitStatus{status: exitError, cause: err}
+		return &exit.Error{Status: exit.Failure, Cause: err}
 	case result.Errors > 0:
-		return &exitStatus{status: exitError}
+		return &exit.Error{Status: exit.Failure}
 	}
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kernos/cmd/kernos/exit"
 	"kernos/store"
 	httpd "kernos/transport/http"
 	"kernos/transport/rpc"
@@ -233,7 +234,7 @@ func (l *listenSettings) tokenPath(home string) string {
 // openTCP takes the TCP address.
 func (d *daemon) openTCP(token *httpd.Token) error {
 	l := &d.settings.listen
-	usage := func(err error) error { return &exitStatus{status: exitUsage, cause: err} }
+	usage := func(err error) error { return &exit.Error{Status: exit.Usage, Cause: err} }
 	address, err := net.ResolveTCPAddr("tcp", l.address.text)
 	if err != nil {
 		return usage(fmt.Errorf("--addr: %w", err))

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"kernos/cmd/kernos/exit"
 	"kernos/internal/testkit"
 	"kernos/transport/unix"
 )
@@ -214,16 +215,16 @@ func TestNobodyGetsAroundTheSignature(t *testing.T) {
 		}
 	}
 	set := []string{"call", "Memory.Set", "--key", "bypass", "--value", "1"}
-	if out, notes, status := h.run("", set...); status != exitUnreachable || out != "" || !strings.Contains(notes, "SSH_AUTH_SOCK is not set") {
+	if out, notes, status := h.run("", set...); status != exit.Unreachable || out != "" || !strings.Contains(notes, "SSH_AUTH_SOCK is not set") {
 		t.Errorf("a call without an agent: status %d: %s%s", status, out, notes)
 	}
-	if out, notes, status := h.run("", "doctor"); status != exitForbidden || !strings.Contains(out, "SSH_AUTH_SOCK is not set") {
+	if out, notes, status := h.run("", "doctor"); status != exit.Forbidden || !strings.Contains(out, "SSH_AUTH_SOCK is not set") {
 		t.Errorf("the doctor leaves with %d: %s%s", status, out, notes)
 	}
 	env := h.env
 	_, other := signingKey(t)
 	h.env = append(env, "SSH_AUTH_SOCK="+testkit.ServeAgent(t, testkit.Keyring(t, other)))
-	if out, notes, status := h.run("", set...); status != exitUnreachable || out != "" || !strings.Contains(notes, "ssh-add") {
+	if out, notes, status := h.run("", set...); status != exit.Unreachable || out != "" || !strings.Contains(notes, "ssh-add") {
 		t.Errorf("a call with another key: status %d: %s%s", status, out, notes)
 	}
 	h.env = append(env, "SSH_AUTH_SOCK="+testkit.ServeAgent(t, testkit.Keyring(t, key)))
@@ -252,7 +253,7 @@ func TestATCPAddressBesideKeys(t *testing.T) {
 	h.env = append(h.env, "KERNOS_NO_HTTP=false")
 	file, key := signingKey(t)
 	_, notes, status := h.run("", "serve", "--auth-key", file, "--addr", "127.0.0.1:0")
-	if status != exitUsage || !strings.Contains(notes, "say --insecure-listen-without-signature") {
+	if status != exit.Usage || !strings.Contains(notes, "say --insecure-listen-without-signature") {
 		t.Errorf("status %d: %s", status, notes)
 	}
 	h.serve("--auth-key", file, "--addr", "127.0.0.1:0", "--insecure-listen-without-signature")
@@ -314,7 +315,7 @@ func TestAddressesThatOthersReach(t *testing.T) {
 	} {
 		h.env = append(h.env, "KERNOS_NO_HTTP=false")
 		_, notes, status := h.run("", append([]string{"serve"}, strings.Fields(args)...)...)
-		if status != exitUsage && status != exitError || !strings.Contains(notes, want) {
+		if status != exit.Usage && status != exit.Failure || !strings.Contains(notes, want) {
 			t.Errorf("%s: status %d: %s", args, status, notes)
 		}
 	}

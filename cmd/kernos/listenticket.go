@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"kernos/client"
+	"kernos/cmd/kernos/exit"
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/transport/unix"
@@ -59,7 +60,7 @@ func (a *address) ticket(ctx context.Context) (string, error) {
 	}
 	var out ticketOutput
 	if err := json.Unmarshal(data, &out); err != nil || out.Token == "" {
-		return "", failed(fmt.Errorf("the daemon wants a signature, and does not say what for; use the same version of both"))
+		return "", exit.Wrap(fmt.Errorf("the daemon wants a signature, and does not say what for; use the same version of both"))
 	}
 	return out.Token, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kernos/cmd/kernos/exit"
 	"kernos/message"
 )
 
@@ -126,7 +127,7 @@ func (l *listing) page(ctx context.Context, r *listRequest) (*listReply, []shown
 	}
 	reply := new(listReply)
 	if err := json.Unmarshal(data, reply); err != nil {
-		return nil, nil, &exitStatus{status: exitError, cause: fmt.Errorf("the answer of Message.List can't be read: %w", err)}
+		return nil, nil, &exit.Error{Status: exit.Failure, Cause: fmt.Errorf("the answer of Message.List can't be read: %w", err)}
 	}
 	messages := make([]shown, len(reply.Messages))
 	for i, text := range reply.Messages {

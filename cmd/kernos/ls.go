@@ -18,6 +18,7 @@ import (
 
 	"kernos/capability/history"
 	"kernos/capability/lifecycle"
+	"kernos/cmd/kernos/exit"
 	"kernos/message"
 )
 
@@ -38,7 +39,7 @@ registered; or, if none is running, those of kernos itself.`,
 				for _, e := range all {
 					fmt.Fprintf(w, "%s\t%s\t%s\n", history.Visible(string(e.Type)), e.Kind, history.Visible(e.Summary))
 				}
-				return failed(w.Flush())
+				return exit.Wrap(w.Flush())
 			})
 		},
 	}
@@ -52,7 +53,7 @@ func catalog(ctx context.Context, call caller) ([]lifecycle.Entry, error) {
 	}
 	var reply lifecycle.Catalog
 	if err := stdjson.Unmarshal(data, &reply); err != nil {
-		return nil, failed(fmt.Errorf("the answer of Kernel.Modules can't be read: %w", err))
+		return nil, exit.Wrap(fmt.Errorf("the answer of Kernel.Modules can't be read: %w", err))
 	}
 	var all []lifecycle.Entry
 	for _, m := range reply.Modules {
@@ -60,15 +61,6 @@ func catalog(ctx context.Context, call caller) ([]lifecycle.Entry, error) {
 	}
 	slices.SortFunc(all, func(a, b lifecycle.Entry) int { return strings.Compare(string(a.Type), string(b.Type)) })
 	return all, nil
-}
-
-// failed is the error for output that can't be written, and the like: it is not the
-// command line's fault, unless it has a status that says so.
-func failed(err error) error {
-	if _, ok := errors.AsType[*exitStatus](err); ok || err == nil {
-		return err
-	}
-	return &exitStatus{status: exitError, cause: err}
 }
 
 func describeCommand(open opener) *cobra.Command {
@@ -95,8 +87,8 @@ func describeCommand(open opener) *cobra.Command {
 
 func describe(ctx context.Context, call caller, s *screen, name string, asJSON bool) error {
 	data, err := ask(ctx, call, message.KindQuery, "Syscall.Describe", map[string]string{"name": name}, nil)
-	if status, ok := errors.AsType[*exitStatus](err); ok && status.status == exitError {
-		return &exitStatus{status: exitUnknown, cause: status.cause} // it is all that can be wrong
+	if status, ok := errors.AsType[*exit.Error](err); ok && status.Status == exit.Failure {
+		return &exit.Error{Status: exit.Unknown, Cause: status.Cause} // it is all that can be wrong
 	}
 	if err != nil {
 		return err
@@ -109,7 +101,7 @@ func describe(ctx context.Context, call caller, s *screen, name string, asJSON b
 		Input, Output jsontext.Value
 	}
 	if err := json.Unmarshal(data, &described, json.MatchCaseInsensitiveNames(true)); err != nil {
-		return failed(fmt.Errorf("the answer of Syscall.Describe can't be read: %w", err))
+		return exit.Wrap(fmt.Errorf("the answer of Syscall.Describe can't be read: %w", err))
 	}
 	all, err := catalog(ctx, call)
 	if err != nil {
@@ -128,7 +120,7 @@ func describe(ctx context.Context, call caller, s *screen, name string, asJSON b
 		fmt.Fprintf(w, "\n%s:\n", part.title)
 		describeFields(w, part.text)
 	}
-	return failed(w.Flush())
+	return exit.Wrap(w.Flush())
 }
 
 // field is what is shown of one property of a schema, or of a schema that has none.

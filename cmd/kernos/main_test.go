@@ -78,8 +78,8 @@ func status(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	err := ts.Exec(args[1], args[2:]...)
 	got := "0"
-	if exit, ok := err.(interface{ ExitCode() int }); ok {
-		got = strconv.Itoa(exit.ExitCode())
+	if ended, ok := err.(interface{ ExitCode() int }); ok {
+		got = strconv.Itoa(ended.ExitCode())
 	} else if err != nil {
 		ts.Fatalf("%v", err)
 	}

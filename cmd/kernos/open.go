@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"kernos/capability/memory"
+	"kernos/cmd/kernos/exit"
 	"kernos/journal"
 	"kernos/kernel"
 	"kernos/message"
@@ -44,7 +45,7 @@ func place() (dir string, o store.Origin, err error) {
 		o, err = store.ParseOrigin(os.Getenv("KERNOS_ORIGIN"))
 	}
 	if err != nil {
-		return "", "", &exitStatus{status: exitUsage, cause: err}
+		return "", "", &exit.Error{Status: exit.Usage, Cause: err}
 	}
 	return filepath.Join(home, "origins"), o, nil
 }

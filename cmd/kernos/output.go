@@ -15,6 +15,7 @@ import (
 
 	"kernos/capability/history"
 	"kernos/client"
+	"kernos/cmd/kernos/exit"
 )
 
 // outputModes are the forms in which data is shown.
@@ -80,7 +81,7 @@ func (p *printer) print(ctx context.Context, item *client.Item) error {
 func (p *printer) filtered(ctx context.Context, data json.RawMessage) error {
 	input, err := decoded(data)
 	if err != nil {
-		return failed(err)
+		return exit.Wrap(err)
 	}
 	results := p.filter.RunWithContext(ctx, input)
 	for {
@@ -92,11 +93,11 @@ func (p *printer) filtered(ctx context.Context, data json.RawMessage) error {
 			if halt, ok := errors.AsType[*gojq.HaltError](err); ok && halt.Value() == nil {
 				return nil
 			}
-			return &exitStatus{status: exitError, cause: fmt.Errorf("--jq: %w", err)}
+			return &exit.Error{Status: exit.Failure, Cause: fmt.Errorf("--jq: %w", err)}
 		}
 		text, err := gojq.Marshal(v)
 		if err != nil {
-			return failed(err)
+			return exit.Wrap(err)
 		}
 		if s, ok := v.(string); ok && p.bare {
 			if p.screen.terminal() {
@@ -116,11 +117,11 @@ func (p *printer) filtered(ctx context.Context, data json.RawMessage) error {
 func (p *printer) executed(t *template.Template, data json.RawMessage) error {
 	input, err := decoded(data)
 	if err != nil {
-		return failed(err)
+		return exit.Wrap(err)
 	}
 	var b bytes.Buffer
 	if err := t.Execute(&b, input); err != nil {
-		return &exitStatus{status: exitError, cause: fmt.Errorf("the template can't show this: %w", err)}
+		return &exit.Error{Status: exit.Failure, Cause: fmt.Errorf("the template can't show this: %w", err)}
 	}
 	text := b.String()
 	if p.screen.terminal() {
@@ -130,7 +131,7 @@ func (p *printer) executed(t *template.Template, data json.RawMessage) error {
 		text += "\n"
 	}
 	_, err = p.screen.out.Write([]byte(text))
-	return failed(err)
+	return exit.Wrap(err)
 }
 
 // decoded makes Go values of JSON, with numbers as they are written.
@@ -147,13 +148,13 @@ func (p *printer) value(data json.RawMessage) error {
 	case "json":
 		var b bytes.Buffer
 		if err := json.Indent(&b, data, "", "  "); err != nil {
-			return failed(err)
+			return exit.Wrap(err)
 		}
 		return p.screen.line(b.Bytes())
 	case "raw":
 		if text, ok := textOf(data); ok {
 			_, err := p.screen.out.Write([]byte(text))
-			return failed(err)
+			return exit.Wrap(err)
 		}
 	case "table":
 		return p.screen.table(data)
@@ -165,7 +166,7 @@ func (p *printer) value(data json.RawMessage) error {
 	}
 	var b bytes.Buffer
 	if err := json.Compact(&b, data); err != nil {
-		return failed(err)
+		return exit.Wrap(err)
 	}
 	return p.screen.line(b.Bytes())
 }

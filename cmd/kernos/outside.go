@@ -19,6 +19,7 @@ import (
 	"kernos/capability/crypto"
 	fetch "kernos/capability/http"
 	"kernos/capability/vfs"
+	"kernos/cmd/kernos/exit"
 	"kernos/internal/outbound"
 	"kernos/kernel"
 )
@@ -181,7 +182,7 @@ func (o *outsideSettings) tree(client *http.Client, home string) (mounts []vfs.M
 			if at, _, ok := strings.Cut(text, "="); ok { // what follows may hold a password
 				flag += " " + at + "=…"
 			}
-			return nil, "", &exitStatus{status: exitUsage, cause: fmt.Errorf("%s: %w", flag, err)}
+			return nil, "", &exit.Error{Status: exit.Usage, Cause: fmt.Errorf("%s: %w", flag, err)}
 		}
 		root = root || m.Path == "/"
 		mounts = append(mounts, m)

@@ -21,6 +21,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"kernos/cmd/kernos/exit"
 	"kernos/internal/testkit"
 	"kernos/transport/unix"
 )
@@ -311,7 +312,7 @@ func TestADaemonThatGoesAwayIsToldOf(t *testing.T) {
 		h.t.Helper()
 		_, _ = io.Copy(io.Discard, answers)
 		_ = c.Wait()
-		if status := c.ProcessState.ExitCode(); status != exitUnreachable || !strings.Contains(fmt.Sprint(c.Stderr), "the daemon") {
+		if status := c.ProcessState.ExitCode(); status != exit.Unreachable || !strings.Contains(fmt.Sprint(c.Stderr), "the daemon") {
 			h.t.Errorf("status %d: %s", status, c.Stderr)
 		}
 	}
@@ -353,7 +354,7 @@ func TestAnInterruptEndsAPipe(t *testing.T) {
 	}
 	_, _ = io.Copy(io.Discard, answers)
 	_ = c.Wait()
-	if status := c.ProcessState.ExitCode(); status != exitInterrupted {
+	if status := c.ProcessState.ExitCode(); status != exit.Interrupted {
 		t.Errorf("status %d: %s", status, c.Stderr)
 	}
 	if _, _, running := h.daemon(); !running {
@@ -380,7 +381,7 @@ func TestAnswersAreForThoseWhoCanSign(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(h.home, "keys"), ssh.MarshalAuthorizedKey(signer.PublicKey()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, notes, status := h.run(ping); status != exitUnreachable || !strings.Contains(notes, "SSH_AUTH_SOCK is not set") {
+	if _, notes, status := h.run(ping); status != exit.Unreachable || !strings.Contains(notes, "SSH_AUTH_SOCK is not set") {
 		t.Errorf("without an agent: status %d: %s", status, notes)
 	}
 	env := h.env
@@ -389,7 +390,7 @@ func TestAnswersAreForThoseWhoCanSign(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.env = append(env, "SSH_AUTH_SOCK="+testkit.ServeAgent(t, testkit.Keyring(t, other)))
-	if _, notes, status := h.run(ping); status != exitUnreachable || !strings.Contains(notes, "ssh-add") {
+	if _, notes, status := h.run(ping); status != exit.Unreachable || !strings.Contains(notes, "ssh-add") {
 		t.Errorf("with another key: status %d: %s", status, notes)
 	}
 	h.env = append(env, "SSH_AUTH_SOCK="+testkit.ServeAgent(t, testkit.Keyring(t, other, private)))
@@ -424,7 +425,7 @@ func TestAnAnswerThatIsNotWholeIsMissed(t *testing.T) {
 			t.Fatalf("again %t, %v", again, err)
 		}
 		err := p.verdict(t.Context(), "", unix.Info{})
-		if e, ok := errors.AsType[*exitStatus](err); !ok || e.status != exitUnreachable || !strings.Contains(e.Error(), "the last line is not whole") || out.String() != says {
+		if e, ok := errors.AsType[*exit.Error](err); !ok || e.Status != exit.Unreachable || !strings.Contains(e.Error(), "the last line is not whole") || out.String() != says {
 			t.Errorf("%q: %v: %s", says, err, out)
 		}
 	}

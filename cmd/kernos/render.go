@@ -21,6 +21,7 @@ import (
 	"golang.org/x/text/width"
 
 	"kernos/capability/history"
+	"kernos/cmd/kernos/exit"
 	"kernos/kernel"
 	"kernos/message"
 )
@@ -35,20 +36,20 @@ func asking(c *cobra.Command, open opener, f func(context.Context, caller, *scre
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	call, done, err := open(ctx)
 	if ctx.Err() != nil && err != nil {
-		return &exitStatus{status: exitInterrupted}
+		return &exit.Error{Status: exit.Interrupted}
 	}
 	if err != nil {
-		return failed(err)
+		return exit.Wrap(err)
 	}
 	err = f(ctx, call, newScreen(c))
 	closeErr := done()
 	switch {
 	case ctx.Err() != nil:
-		return &exitStatus{status: exitInterrupted}
+		return &exit.Error{Status: exit.Interrupted}
 	case err != nil:
 		return err
 	}
-	return failed(closeErr)
+	return exit.Wrap(closeErr)
 }
 
 // ask sends one request and returns the data of its reply.
@@ -60,14 +61,14 @@ func ask(ctx context.Context, call caller, kind message.Kind, t message.Type, in
 	request := message.Message{Kind: kind, Type: t, Data: data}
 	outcome, err := call(ctx, request, event)
 	if err != nil {
-		return nil, &exitStatus{status: exitUnreachable, cause: err}
+		return nil, &exit.Error{Status: exit.Unreachable, Cause: err}
 	}
 	if outcome.Kind == message.KindError {
 		e, err := message.ParseError(outcome.Data)
 		if err != nil {
-			return nil, &exitStatus{status: exitError, cause: err}
+			return nil, &exit.Error{Status: exit.Failure, Cause: err}
 		}
-		return nil, &exitStatus{status: askedStatus(e), cause: fmt.Errorf("%s", history.Visible(e.Error()))}
+		return nil, &exit.Error{Status: askedStatus(e), Cause: fmt.Errorf("%s", history.Visible(e.Error()))}
 	}
 	return fetched(outcome.Data)
 }
@@ -75,17 +76,17 @@ func ask(ctx context.Context, call caller, kind message.Kind, t message.Type, in
 // unfit reports whether an error says that an answer was too long to be given, so that less may
 // be asked for. It happens when the disk takes no blobs.
 func unfit(err error) bool {
-	e, ok := errors.AsType[*exitStatus](err)
-	return ok && e.cause != nil && strings.HasPrefix(e.cause.Error(), kernel.Unfit)
+	e, ok := errors.AsType[*exit.Error](err)
+	return ok && e.Cause != nil && strings.HasPrefix(e.Cause.Error(), kernel.Unfit)
 }
 
 // askedStatus is statusOf for a syscall whose name the user did not choose: a 404 is
 // about what they asked for.
 func askedStatus(e *message.Error) int {
 	if e.Code == 404 && !strings.HasPrefix(e.Message, "No handler for ") {
-		return exitError
+		return exit.Failure
 	}
-	return statusOf(e)
+	return exit.StatusOf(e)
 }
 
 // fetched returns the data of a reply that was too long for a line from the file where
@@ -100,7 +101,7 @@ func fetched(data json.RawMessage) (json.RawMessage, error) {
 	}
 	data, err := os.ReadFile(ref.DataRef.Path)
 	if err != nil {
-		return nil, &exitStatus{status: exitError, cause: fmt.Errorf("the answer is in a file that can't be read: %w", err)}
+		return nil, &exit.Error{Status: exit.Failure, Cause: fmt.Errorf("the answer is in a file that can't be read: %w", err)}
 	}
 	return data, nil
 }
@@ -138,13 +139,13 @@ func (s *screen) note(format string, args ...any) {
 // line writes a line.
 func (s *screen) line(text []byte) error {
 	_, err := s.out.Write(append(text, '\n'))
-	return failed(err)
+	return exit.Wrap(err)
 }
 
 // indented prints JSON for people.
 func (s *screen) indented(text jsontext.Value) error {
 	if err := text.Indent(jsontext.WithIndent("  ")); err != nil {
-		return failed(err)
+		return exit.Wrap(err)
 	}
 	return s.line(text)
 }

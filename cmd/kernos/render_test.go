@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kernos/cmd/kernos/exit"
 	"kernos/message"
 )
 
@@ -184,9 +185,9 @@ func runWith(t *testing.T, s *script, args ...string) (out, notes string, status
 	root.SetErr(&e)
 	root.SetArgs(args)
 	if err := root.ExecuteContext(t.Context()); err != nil {
-		status = exitUsage
-		if exit, ok := errors.AsType[*exitStatus](err); ok {
-			status = exit.status
+		status = exit.Usage
+		if ended, ok := errors.AsType[*exit.Error](err); ok {
+			status = ended.Status
 		}
 		fmt.Fprintln(&e, err)
 	}
@@ -345,7 +346,7 @@ func TestASignalEndsAWatch(t *testing.T) {
 	c.SilenceErrors, c.SilenceUsage = true, true
 	err := c.ExecuteContext(t.Context())
 	<-interrupted
-	if exit, ok := errors.AsType[*exitStatus](err); !ok || exit.status != exitInterrupted || exit.Error() != "" || s.closed != 1 {
+	if ended, ok := errors.AsType[*exit.Error](err); !ok || ended.Status != exit.Interrupted || ended.Error() != "" || s.closed != 1 {
 		t.Errorf("got %v", err)
 	}
 }

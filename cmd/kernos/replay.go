@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kernos/capability/history"
+	"kernos/cmd/kernos/exit"
 	"kernos/message"
 )
 
@@ -105,7 +106,7 @@ func (l *listing) rerun(ctx context.Context, r replayRequest) error {
 	}
 	var report replayReport
 	if err := json.Unmarshal(data, &report); err != nil {
-		return &exitStatus{status: exitError, cause: fmt.Errorf("the answer of Message.Replay can't be read: %w", err)}
+		return &exit.Error{Status: exit.Failure, Cause: fmt.Errorf("the answer of Message.Replay can't be read: %w", err)}
 	}
 	if l.asJSON {
 		err = l.screen.line(data)
@@ -113,7 +114,7 @@ func (l *listing) rerun(ctx context.Context, r replayRequest) error {
 		err = l.report(&report)
 	}
 	if err == nil && len(report.Different) > 0 {
-		return &exitStatus{status: exitError}
+		return &exit.Error{Status: exit.Failure}
 	}
 	return err
 }

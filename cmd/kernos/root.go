@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"kernos/cmd/kernos/exit"
 )
 
 // version is set when a release is built.
@@ -73,7 +75,7 @@ func checkHelp(root *cobra.Command) func() error {
 		c.SetOut(out)
 		_, lost = out.Write(text.Bytes())
 	})
-	return func() error { return failed(lost) }
+	return func() error { return exit.Wrap(lost) }
 }
 
 // helpCommand shows the help of a command, of a module or of a method. What is no command is

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kernos/cmd/kernos/exit"
 	"kernos/message"
 )
 
@@ -122,7 +123,7 @@ func searchAll(ctx context.Context, call caller, r searchRequest) (*searchReply,
 		}
 		var reply searchReply
 		if err := json.Unmarshal(data, &reply); err != nil {
-			return nil, &exitStatus{status: exitError, cause: fmt.Errorf("the answer of Message.Search can't be read: %w", err)}
+			return nil, &exit.Error{Status: exit.Failure, Cause: fmt.Errorf("the answer of Message.Search can't be read: %w", err)}
 		}
 		if r.Cursor == "" {
 			all.Total, all.Behind = reply.Total, reply.Behind

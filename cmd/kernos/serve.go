@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kernos/capability/crypto"
+	"kernos/cmd/kernos/exit"
 	"kernos/kernel"
 	"kernos/transport/rpc"
 	"kernos/transport/unix"
@@ -136,9 +137,9 @@ func serve(ctx context.Context, s *serveSettings, people io.Writer) error {
 	d, err := newDaemon(s, people)
 	if err != nil {
 		if _, running := errors.AsType[*unix.Running](err); running && s.detached {
-			return &exitStatus{status: exitTaken, cause: err}
+			return &exit.Error{Status: exit.Taken, Cause: err}
 		}
-		return failed(err)
+		return exit.Wrap(err)
 	}
 	if hardened != nil {
 		d.log.Warn("a core dump of this process could hold secrets", "error", hardened)
@@ -158,7 +159,7 @@ func serve(ctx context.Context, s *serveSettings, people io.Writer) error {
 		}
 		select {
 		case <-signals:
-			os.Exit(exitInterrupted)
+			os.Exit(exit.Interrupted)
 		case <-finished:
 		}
 	}()
@@ -171,7 +172,7 @@ func serve(ctx context.Context, s *serveSettings, people io.Writer) error {
 	if !s.detached && err == nil {
 		fmt.Fprintf(people, "kernos: stopped (%v)\n", context.Cause(ctx))
 	}
-	return failed(err)
+	return exit.Wrap(err)
 }
 
 // errAsked is the reason for an end that a client has asked for.

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"kernos/cmd/kernos/exit"
 	"kernos/internal/testkit"
 )
 
@@ -126,7 +127,7 @@ func TestTheModulesThatAreNamedCanBeCalled(t *testing.T) {
 func TestAStartThatFailsIsToldOnce(t *testing.T) {
 	h := newHouse(t)
 	_, notes, status := h.run("", "serve", "--mount", "foo")
-	if status != exitUsage || !strings.HasPrefix(notes, "kernos: --mount: a mount is PATH=TARGET") || strings.Count(notes, "\n") != 1 {
+	if status != exit.Usage || !strings.HasPrefix(notes, "kernos: --mount: a mount is PATH=TARGET") || strings.Count(notes, "\n") != 1 {
 		t.Errorf("status %d: %s", status, notes)
 	}
 	if log := h.log(); !strings.Contains(log, `"msg":"can't start"`) || !strings.Contains(log, "a mount is PATH=TARGET") {

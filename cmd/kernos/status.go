@@ -14,6 +14,7 @@ import (
 
 	"kernos/capability/history"
 	"kernos/capability/lifecycle"
+	"kernos/cmd/kernos/exit"
 	"kernos/message"
 	"kernos/transport/unix"
 )
@@ -55,7 +56,7 @@ not answer.`,
 				}
 				var status lifecycle.Status
 				if err := json.Unmarshal(data, &status); err != nil {
-					return failed(fmt.Errorf("the answer of Kernel.Status can't be read: %w", err))
+					return exit.Wrap(fmt.Errorf("the answer of Kernel.Status can't be read: %w", err))
 				}
 				return s.line([]byte(describeStatus(&status)))
 			})
@@ -81,7 +82,7 @@ func unanswered(err error, timeout time.Duration) error {
 	if info.Stopping {
 		text = fmt.Sprintf("the daemon (process %d) is about to end: it finishes what runs, and takes nothing new", info.PID)
 	}
-	return &exitStatus{status: exitUnreachable, cause: errors.New(text)}
+	return &exit.Error{Status: exit.Unreachable, Cause: errors.New(text)}
 }
 
 // openRunning is openKernel for what is about the daemon itself: it must run.
@@ -96,7 +97,7 @@ func openRunning(ctx context.Context) (caller, func() error, error) {
 			err = a.hidden()
 		}
 		if err == nil {
-			err = &exitStatus{status: exitUnreachable, cause: errNotRunning}
+			err = &exit.Error{Status: exit.Unreachable, Cause: errNotRunning}
 		}
 		return nil, nil, err
 	}

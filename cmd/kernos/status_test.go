@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"testing"
 
+	"kernos/cmd/kernos/exit"
 	"kernos/internal/testkit"
 )
 
@@ -17,7 +18,7 @@ func TestStatusOfADaemonThatIsSuspended(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, notes, status := h.run("", "status", "--timeout", "300ms")
-	if want := fmt.Sprintf("the daemon (process %d) does not answer within 300ms; it may have been suspended (kill -CONT %d wakes it up)", s.Process.Pid, s.Process.Pid); status != exitUnreachable || !strings.Contains(notes, want) {
+	if want := fmt.Sprintf("the daemon (process %d) does not answer within 300ms; it may have been suspended (kill -CONT %d wakes it up)", s.Process.Pid, s.Process.Pid); status != exit.Unreachable || !strings.Contains(notes, want) {
 		t.Errorf("status %d: %s", status, notes)
 	}
 	if err := s.Process.Signal(syscall.SIGCONT); err != nil {
@@ -27,7 +28,7 @@ func TestStatusOfADaemonThatIsSuspended(t *testing.T) {
 		_, _, status := h.run("", "status")
 		return status == 0
 	})
-	if _, notes, status := h.run("", "status", "--timeout", "0s"); status != exitUsage || !strings.Contains(notes, "--timeout must be more than 0") {
+	if _, notes, status := h.run("", "status", "--timeout", "0s"); status != exit.Usage || !strings.Contains(notes, "--timeout must be more than 0") {
 		t.Errorf("status %d: %s", status, notes)
 	}
 }
@@ -44,7 +45,7 @@ func TestStatusOfADaemonThatEnds(t *testing.T) {
 		return running && info.Stopping
 	})
 	_, notes, status := h.run("", "status", "--timeout", "300ms")
-	if status != exitUnreachable || !strings.Contains(notes, fmt.Sprintf("the daemon (process %d) is about to end", s.Process.Pid)) {
+	if status != exit.Unreachable || !strings.Contains(notes, fmt.Sprintf("the daemon (process %d) is about to end", s.Process.Pid)) {
 		t.Errorf("status %d: %s", status, notes)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kernos/cmd/kernos/exit"
 	"kernos/message"
 	"kernos/transport/unix"
 )
@@ -65,7 +66,7 @@ func (a *address) stop(ctx context.Context, timeout time.Duration) (_ string, er
 			return "no daemon is running", nil
 		}
 		if err != nil {
-			return "", &exitStatus{status: exitUnreachable, cause: err}
+			return "", &exit.Error{Status: exit.Unreachable, Cause: err}
 		}
 		daemon.PID = status.PID
 	}
@@ -119,7 +120,7 @@ func (a *address) end(ctx context.Context, pid int) (begun bool, how string, err
 		return now.Stopping, "", nil
 	}
 	if err := unix.Terminate(a.socket, pid); err != nil {
-		return false, "", &exitStatus{status: exitUnreachable, cause: fmt.Errorf("the daemon can't be asked to end (%w), and can't be told by a signal: %w", reason.cause, err)}
+		return false, "", &exit.Error{Status: exit.Unreachable, Cause: fmt.Errorf("the daemon can't be asked to end (%w), and can't be told by a signal: %w", reason.cause, err)}
 	}
 	return true, fmt.Sprintf("; it could not be asked (%v), and was sent SIGTERM", reason.cause), nil
 }
@@ -137,7 +138,7 @@ func (a *address) shutDown(ctx context.Context) error {
 		if absent(err) || turnedAway(err) {
 			return &unasked{err}
 		}
-		return &exitStatus{status: exitUnreachable, cause: err}
+		return &exit.Error{Status: exit.Unreachable, Cause: err}
 	}
 	client := unix.NewClient(conn)
 	defer func() { _ = client.Close() }()

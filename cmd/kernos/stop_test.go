@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"kernos/cmd/kernos/exit"
 	"kernos/internal/testkit"
 )
 
@@ -25,7 +26,7 @@ func TestAFullDaemonCanBeLookedAfter(t *testing.T) {
 	if out, notes, status := h.run("", "status"); status != 0 || !strings.Contains(out, fmt.Sprintf("process      %d", s.Process.Pid)) {
 		t.Errorf("status %d: %s%s", status, out, notes)
 	}
-	if out, notes, status := h.run(ping); status != exitUnreachable || !strings.Contains(out, `"code":503`) || !strings.Contains(out, "There are 1 connections") {
+	if out, notes, status := h.run(ping); status != exit.Unreachable || !strings.Contains(out, `"code":503`) || !strings.Contains(out, "There are 1 connections") {
 		t.Errorf("status %d: %s%s", status, out, notes)
 	}
 	out, notes, status := h.run("", "stop")
@@ -42,7 +43,7 @@ func TestAFullDaemonCanBeLookedAfter(t *testing.T) {
 	}
 	_ = in.Close()
 	_ = c.Wait()
-	if status := c.ProcessState.ExitCode(); status != exitUnreachable {
+	if status := c.ProcessState.ExitCode(); status != exit.Unreachable {
 		t.Errorf("it has left with %d: %s", status, c.Stderr)
 	}
 }
@@ -123,7 +124,7 @@ func TestASignalInsistsThatADaemonEnds(t *testing.T) {
 	h.work()
 	for range 2 {
 		out, notes, status := h.run("", "stop", "--timeout", "300ms")
-		if want := fmt.Sprintf("kill %d insists", s.Process.Pid); status != exitError || out != "" || !strings.Contains(notes, want) {
+		if want := fmt.Sprintf("kill %d insists", s.Process.Pid); status != exit.Failure || out != "" || !strings.Contains(notes, want) {
 			t.Errorf("status %d: %s%s", status, out, notes)
 		}
 		select {
@@ -138,7 +139,7 @@ func TestASignalInsistsThatADaemonEnds(t *testing.T) {
 	if err := s.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if status := s.wait(); status != exitInterrupted {
+	if status := s.wait(); status != exit.Interrupted {
 		t.Errorf("status %d: %s", status, s.notes)
 	}
 }
@@ -170,7 +171,7 @@ func TestADaemonWithAnotherRuntimeDirectoryIsFound(t *testing.T) {
 	if out, _, status := other.run("", "doctor"); status != 0 || !strings.Contains(out, fmt.Sprintf("process %d, ", s.Process.Pid)) || !strings.Contains(out, "serves this home from another XDG_RUNTIME_DIR") {
 		t.Errorf("doctor: status %d: %s", status, out)
 	}
-	if _, notes, status := other.run("", "serve"); status != exitError || !strings.Contains(notes, fmt.Sprintf("already: process %d", s.Process.Pid)) {
+	if _, notes, status := other.run("", "serve"); status != exit.Failure || !strings.Contains(notes, fmt.Sprintf("already: process %d", s.Process.Pid)) {
 		t.Errorf("serve: status %d: %s", status, notes)
 	}
 	out, notes, status := other.run("", "stop")
@@ -204,7 +205,7 @@ func TestADaemonThatIsNotSeenIsNamed(t *testing.T) {
 	advice := fmt.Sprintf("use its XDG_RUNTIME_DIR, or end it with kill %d", s.Process.Pid)
 	for _, command := range []string{"stop", "status", "doctor"} {
 		out, notes, status := other.run("", command)
-		if said := out + notes; status != exitUnreachable || !strings.Contains(said, want) || !strings.Contains(said, advice) {
+		if said := out + notes; status != exit.Unreachable || !strings.Contains(said, want) || !strings.Contains(said, advice) {
 			t.Errorf("%s: status %d: %s", command, status, said)
 		}
 	}

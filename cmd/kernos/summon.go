@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 
+	"kernos/cmd/kernos/exit"
 	"kernos/transport/unix"
 )
 
@@ -35,12 +36,12 @@ func (a *address) summon(ctx context.Context) (*unix.Conn, error) {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		case late:
-			return nil, &exitStatus{status: exitUnreachable, cause: fmt.Errorf(
+			return nil, &exit.Error{Status: exit.Unreachable, Cause: fmt.Errorf(
 				"the daemon was started and does not answer after %v; %s says what it does", patience, a.logFile())}
 		case err != nil && text != "":
-			return nil, &exitStatus{status: exitUnreachable, cause: fmt.Errorf("the daemon did not start: %s", text)}
+			return nil, &exit.Error{Status: exit.Unreachable, Cause: fmt.Errorf("the daemon did not start: %s", text)}
 		case err != nil:
-			return nil, &exitStatus{status: exitUnreachable, cause: fmt.Errorf("the daemon did not start: %w", err)}
+			return nil, &exit.Error{Status: exit.Unreachable, Cause: fmt.Errorf("the daemon did not start: %w", err)}
 		}
 	}
 }
@@ -120,7 +121,7 @@ func (a *address) launch(ctx context.Context, c *exec.Cmd) (text string, late bo
 		return "", true, errors.Join(ctx.Err(), c.Process.Release())
 	}
 	err = c.Wait()
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() == exitTaken {
+	if ended, ok := errors.AsType[*exec.ExitError](err); ok && ended.ExitCode() == exit.Taken {
 		return "", false, errTaken
 	}
 	if err == nil {

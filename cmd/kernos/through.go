@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"kernos/capability/lifecycle"
+	"kernos/cmd/kernos/exit"
 	"kernos/message"
 	"kernos/transport/unix"
 )
@@ -41,16 +42,16 @@ func pipeThrough(ctx context.Context, lenient bool, in io.Reader, out io.Writer)
 	for refusals := 0; ; {
 		conn, err := a.summon(ctx)
 		if ctx.Err() != nil {
-			return &exitStatus{status: exitInterrupted}
+			return &exit.Error{Status: exit.Interrupted}
 		}
 		if err != nil {
-			return failed(err)
+			return exit.Wrap(err)
 		}
 		daemon, _ := unix.Inspect(a.socket)
 		again, err := p.converse(ctx, conn, refusals < maxRefusals)
 		switch {
 		case ctx.Err() != nil:
-			return &exitStatus{status: exitInterrupted}
+			return &exit.Error{Status: exit.Interrupted}
 		case err != nil:
 			return p.broken(err)
 		case !again:
@@ -68,16 +69,16 @@ func pipeThrough(ctx context.Context, lenient bool, in io.Reader, out io.Writer)
 // verdict is what the command leaves with when the daemon has said it all.
 func (p *piping) verdict(ctx context.Context, socket string, daemon unix.Info) error {
 	if ctx.Err() != nil {
-		return &exitStatus{status: exitInterrupted}
+		return &exit.Error{Status: exit.Interrupted}
 	}
 	if err := p.complete(ctx, socket, daemon); err != nil {
-		return &exitStatus{status: exitUnreachable, cause: err}
+		return &exit.Error{Status: exit.Unreachable, Cause: err}
 	}
 	if p.in.err != nil {
-		return &exitStatus{status: exitError, cause: fmt.Errorf("can't read the input: %w", p.in.err)}
+		return &exit.Error{Status: exit.Failure, Cause: fmt.Errorf("can't read the input: %w", p.in.err)}
 	}
 	if p.answers.errors > 0 {
-		return &exitStatus{status: exitError}
+		return &exit.Error{Status: exit.Failure}
 	}
 	return nil
 }
@@ -316,13 +317,13 @@ func (p *piping) broken(err error) error {
 	failure, ok := errors.AsType[outputError](err)
 	switch {
 	case !ok && p.answers.disconnected:
-		return &exitStatus{status: exitUnreachable, cause: errDisconnected}
+		return &exit.Error{Status: exit.Unreachable, Cause: errDisconnected}
 	case !ok:
-		return &exitStatus{status: exitUnreachable, cause: fmt.Errorf("the daemon went away before everything was answered (%w); kernos status and its log say more", err)}
+		return &exit.Error{Status: exit.Unreachable, Cause: fmt.Errorf("the daemon went away before everything was answered (%w); kernos status and its log say more", err)}
 	case !errors.Is(err, syscall.EPIPE):
-		return &exitStatus{status: exitError, cause: fmt.Errorf("can't write answers: %w", failure.error)}
+		return &exit.Error{Status: exit.Failure, Cause: fmt.Errorf("can't write answers: %w", failure.error)}
 	case p.answers.errors > 0:
-		return &exitStatus{status: exitError}
+		return &exit.Error{Status: exit.Failure}
 	}
 	return nil // kernos pipe | head -1
 }

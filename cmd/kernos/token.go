@@ -6,6 +6,8 @@ import (
 	"github.com/spf13/cobra"
 
 	httpd "kernos/transport/http"
+
+	"kernos/cmd/kernos/exit"
 )
 
 func tokenCommand() *cobra.Command {
@@ -38,19 +40,19 @@ that are open stay.`,
 			path := l.tokenPath(a.home)
 			if renew {
 				if err := httpd.ReplaceToken(path); err != nil {
-					return failed(err)
+					return exit.Wrap(err)
 				}
 			}
 			t, err := httpd.OpenToken(path)
 			if err != nil {
-				return failed(err)
+				return exit.Wrap(err)
 			}
 			token, err := t.Value()
 			if err != nil {
-				return failed(err)
+				return exit.Wrap(err)
 			}
 			_, err = fmt.Fprintln(c.OutOrStdout(), token)
-			return failed(err)
+			return exit.Wrap(err)
 		},
 	}
 	c.Flags().StringVar(&l.tokenFile, "token-file", "", "the `FILE` with the token (default token in the home directory)")

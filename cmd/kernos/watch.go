@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kernos/cmd/kernos/exit"
 	"kernos/message"
 )
 
@@ -112,7 +113,7 @@ func (l *listing) stream(ctx context.Context, t message.Type, input any, seen fu
 		}
 	})
 	if broken != nil {
-		return nil, failed(broken)
+		return nil, exit.Wrap(broken)
 	}
 	if over {
 		return nil, nil

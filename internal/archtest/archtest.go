@@ -24,6 +24,7 @@ var floors = [][]string{
 	{"capability/*", "transport/*"},           // what there is to call, and how to reach it
 	{"client"},                                //
 	{"console"},                               //
+	{"cmd/kernos/exit"},                       // what the commands share
 	{"cmd/kernos"},                            // wiring
 	{"conformance", "internal/archtest", "examples/*", "examples/*/*"}, // they look at all of it
 }

@@ -1,0 +1,68 @@
+// Package exit has the exit statuses of kernos, and the error that carries one from where
+// something failed to the end of the program.
+package exit
+
+import (
+	"errors"
+
+	"kernos/message"
+)
+
+// Exit statuses. They are part of the interface.
+const (
+	Failure     = 1   // an error message came back
+	Usage       = 2   // the command line is wrong
+	Forbidden   = 3   // the server does not allow it
+	Unreachable = 4   // the server can't be reached
+	Invalid     = 5   // the syscall does not take these parameters
+	Unknown     = 6   // the syscall does not exist
+	Taken       = 75  // a daemon that a client started has found another one running
+	Interrupted = 130 // by a signal
+)
+
+// An Error is an error with the status to exit with. Without a cause its text is empty, and
+// nothing is printed: everything has been printed already.
+type Error struct {
+	Status int
+	Cause  error
+}
+
+func (e *Error) Error() string {
+	if e.Cause == nil {
+		return ""
+	}
+	return e.Cause.Error()
+}
+
+func (e *Error) Unwrap() error { return e.Cause }
+
+// Wrap gives an error that has no status the status Failure: output that can't be written
+// isn't the fault of the command line.
+func Wrap(err error) error {
+	if _, ok := errors.AsType[*Error](err); ok || err == nil {
+		return err
+	}
+	return &Error{Status: Failure, Cause: err}
+}
+
+// Status returns the exit status for an error: Usage if it has none of its own.
+func Status(err error) int {
+	if err == nil {
+		return 0
+	}
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Status
+	}
+	return Usage
+}
+
+// StatusOf returns the exit status for the error that a syscall answered with.
+func StatusOf(e *message.Error) int {
+	switch e.Code {
+	case 404:
+		return Unknown
+	case 400, 422:
+		return Invalid
+	}
+	return Failure
+}
