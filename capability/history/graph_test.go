@@ -301,8 +301,6 @@ func TestShortTexts(t *testing.T) {
 		{cutText("abc", 3), "abc"},
 		{cutText("abcd", 3), "ab…"},
 		{cutText("äöüß", 3), "äö…"},
-		{Visible("plain"), "plain"},
-		{Visible("a\x1b[0m\n\x7f\u0085\u202e\xff"), "a␛[0m␊␡⟨U+0085⟩⟨U+202e⟩�"},
 		{shortly(0), "0ms"},
 		{shortly(999 * time.Millisecond), "999ms"},
 		{shortly(1400 * time.Millisecond), "1.40s"},

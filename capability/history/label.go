@@ -1,42 +1,10 @@
 package history
 
 import (
-	"strconv"
-	"unicode"
 	"unicode/utf8"
 
 	"kernos/message"
 )
-
-// appendVisible appends a text so that all of it can be seen: what would move the
-// cursor, turn the direction of writing, or not be shown at all is written out.
-func appendVisible(dst []byte, s string) []byte {
-	for i := 0; i < len(s); {
-		r, size := utf8.DecodeRuneInString(s[i:])
-		dst = appendVisibleRune(dst, r, size)
-		i += size
-	}
-	return dst
-}
-
-func appendVisibleRune(dst []byte, r rune, size int) []byte {
-	switch {
-	case r == utf8.RuneError && size <= 1:
-		return append(dst, "�"...)
-	case r < ' ':
-		return utf8.AppendRune(dst, '␀'+r)
-	case r == 0x7F:
-		return append(dst, "␡"...)
-	case r < utf8.RuneSelf || unicode.IsPrint(r):
-		return utf8.AppendRune(dst, r)
-	}
-	dst = append(dst, "⟨U+"...)
-	hex := strconv.FormatInt(int64(r), 16)
-	for range 4 - len(hex) {
-		dst = append(dst, '0')
-	}
-	return append(append(dst, hex...), "⟩"...)
-}
 
 // shorten cuts a text in its middle if it has more characters than most: ids often begin
 // alike, and their ends tell them apart.
@@ -78,16 +46,4 @@ func (n *node) title() string {
 		return "not in this workflow"
 	}
 	return cutText(string(n.typ), message.MaxTypeLength)
-}
-
-// Visible returns a text so that all of it can be seen, on one line: what a terminal
-// would obey, what turns the direction of writing and what is not shown at all is
-// written out.
-func Visible(s string) string {
-	for i := 0; i < len(s); i++ {
-		if s[i] < ' ' || s[i] >= 0x7F {
-			return string(appendVisible(make([]byte, 0, len(s)+16), s))
-		}
-	}
-	return s
 }

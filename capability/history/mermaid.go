@@ -6,6 +6,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"kernos/internal/visible"
 	"kernos/message"
 )
 
@@ -117,9 +118,10 @@ func appendEntities(dst []byte, s string, begin string) []byte {
 			i++
 			continue
 		}
-		r, size := utf8.DecodeRuneInString(s[i:])
+		_, size := utf8.DecodeRuneInString(s[i:])
+		shown := visible.Append(buffer[:0], s[i:i+size])
 		i += size
-		for _, r := range string(appendVisibleRune(buffer[:0], r, size)) {
+		for _, r := range string(shown) {
 			if r < utf8.RuneSelf && plainInLabels[r] || r >= utf8.RuneSelf && (unicode.IsLetter(r) || unicode.IsDigit(r) || r == '…') {
 				dst = utf8.AppendRune(dst, r)
 				continue

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"kernos/internal/visible"
 	"kernos/message"
 )
 
@@ -68,9 +69,9 @@ func (g *graph) tree() []byte {
 				dst = append(dst, "… → "...)
 				break
 			}
-			dst = append(appendVisible(dst, shorten(string(g.nodes[i].id), maxTreeID)), " → "...)
+			dst = append(visible.Append(dst, shorten(string(g.nodes[i].id), maxTreeID)), " → "...)
 		}
-		dst = append(appendVisible(dst, shorten(string(g.nodes[c[0]].id), maxTreeID)), '\n')
+		dst = append(visible.Append(dst, shorten(string(g.nodes[c[0]].id), maxTreeID)), '\n')
 	}
 	if g.more {
 		dst = append(dst, "… the workflow goes on\n"...)
@@ -115,14 +116,14 @@ func (g *graph) appendLine(dst []byte, n *node) []byte {
 	case n.answers && n.typ == g.nodes[n.parent].typ:
 		dst = append(dst, n.kind...)
 	default:
-		dst = appendVisible(dst, n.title())
+		dst = visible.Append(dst, n.title())
 		if n.kind.Answers() {
 			dst = append(append(dst, ' '), n.kind...)
 		}
 	}
 	if n.kind == message.KindError {
 		dst = strconv.AppendInt(append(dst, ' '), int64(n.code), 10)
-		dst = appendVisible(append(dst, ' '), cutText(n.text, maxTreeText))
+		dst = visible.Append(append(dst, ' '), cutText(n.text, maxTreeText))
 	}
 	switch {
 	case known && n.answers:
@@ -133,10 +134,10 @@ func (g *graph) appendLine(dst []byte, n *node) []byte {
 		dst = append(dst, "  "...)
 		dst = time.UnixMilli(n.at).UTC().AppendFormat(dst, "2006-01-02 15:04:05.000Z")
 	}
-	dst = appendVisible(append(dst, "  "...), shorten(string(n.id), maxTreeID))
+	dst = visible.Append(append(dst, "  "...), shorten(string(n.id), maxTreeID))
 	if n.cut {
 		dst = append(dst, "  ↻ caused by "...)
-		dst = appendVisible(dst, shorten(string(n.causation), maxTreeID))
+		dst = visible.Append(dst, shorten(string(n.causation), maxTreeID))
 	}
 	return append(dst, '\n')
 }

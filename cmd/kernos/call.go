@@ -14,10 +14,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kernos/capability/history"
 	"kernos/client"
 	"kernos/cmd/kernos/exit"
 	"kernos/internal/nearest"
+	"kernos/internal/visible"
 	"kernos/kernel"
 	"kernos/message"
 )
@@ -420,7 +420,7 @@ func (c *calling) refused(params json.RawMessage, err error) error {
 
 // invalid is the error of parameters that the method does not take. Nothing was sent.
 func (c *calling) invalid(params json.RawMessage, err error) error {
-	c.screen.note("%s", history.Visible(err.Error()))
+	c.screen.note("%s", visible.Text(err.Error()))
 	c.guide(&client.Guidance{ErrorKind: client.InvalidParams, Method: c.module + "." + c.name, Action: client.TryMethod,
 		SuggestedMethod: c.module + "." + c.name, ExampleParams: c.example()}, params)
 	return &exit.Error{Status: exit.Invalid}

@@ -8,15 +8,15 @@ import (
 	"slices"
 	"strings"
 
-	"kernos/capability/history"
 	"kernos/client"
 	"kernos/cmd/kernos/exit"
 	"kernos/internal/nearest"
+	"kernos/internal/visible"
 )
 
 // failed shows the error that a call was answered with, and what to do about it.
 func (c *calling) failed(e *client.Item, g *client.Guidance, params json.RawMessage) error {
-	c.screen.note("%s", history.Visible(e.Error))
+	c.screen.note("%s", visible.Text(e.Error))
 	if g == nil && c.unlisted { // other servers may leave it to the caller to find out
 		_, err := c.catalog.Method(c.root.Context(), c.module, c.name)
 		if u, ok := errors.AsType[*client.Unknown](err); ok {
@@ -33,7 +33,7 @@ func (c *calling) failed(e *client.Item, g *client.Guidance, params json.RawMess
 func (c *calling) guide(g *client.Guidance, params json.RawMessage) {
 	var lines []string
 	say := func(format string, args ...any) {
-		lines = append(lines, "  "+history.Visible(fmt.Sprintf(format, args...)))
+		lines = append(lines, "  "+visible.Text(fmt.Sprintf(format, args...)))
 	}
 	if g.Reason != "" && g.Reason != g.Message {
 		say("%s", g.Reason)

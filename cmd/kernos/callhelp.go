@@ -9,9 +9,9 @@ import (
 	"strconv"
 	"strings"
 
-	"kernos/capability/history"
 	"kernos/client"
 	"kernos/cmd/kernos/exit"
+	"kernos/internal/visible"
 )
 
 // showModules lists what the server offers.
@@ -21,7 +21,7 @@ func (c *calling) showModules() error {
 	}
 	var rows [][]string
 	for _, m := range c.catalog.Modules {
-		rows = append(rows, []string{history.Visible(m.Namespace), history.Visible(m.Version), history.Visible(m.Description)})
+		rows = append(rows, []string{visible.Text(m.Namespace), visible.Text(m.Version), visible.Text(m.Description)})
 	}
 	return c.screen.rows([]string{"MODULE", "VERSION", "DESCRIPTION"}, rows)
 }
@@ -46,7 +46,7 @@ func (c *calling) showModule(ctx context.Context) error {
 		fmt.Fprintf(text, "  %s  %s\n", pad(name, width), description)
 	}
 	fmt.Fprintf(text, "\nkernos %s METHOD --help says what a method takes.\n", m.Namespace)
-	_, err := c.screen.out.Write([]byte(visibleLines(text.String())))
+	_, err := c.screen.out.Write([]byte(visible.Lines(text.String())))
 	return exit.Wrap(err)
 }
 
@@ -58,7 +58,7 @@ func (c *calling) showMethod() error {
 		}
 		return &exit.Error{Status: exit.Failure, Cause: fmt.Errorf("the server does not say what %s takes; give it --data JSON", c.call())}
 	}
-	_, err := c.screen.out.Write([]byte(visibleLines(methodHelp(c.method, c.screen.width))))
+	_, err := c.screen.out.Write([]byte(visible.Lines(methodHelp(c.method, c.screen.width))))
 	return exit.Wrap(err)
 }
 
@@ -66,7 +66,7 @@ func (c *calling) showMethod() error {
 func (c *calling) unknown() error {
 	_, err := c.catalog.Method(context.Background(), c.module, c.name)
 	if u, ok := err.(*client.Unknown); ok {
-		c.screen.note("%s", history.Visible(u.Error()))
+		c.screen.note("%s", visible.Text(u.Error()))
 		c.guide(u.Guidance, nil)
 	}
 	return &exit.Error{Status: exit.Unknown}

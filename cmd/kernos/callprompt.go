@@ -11,9 +11,9 @@ import (
 
 	"golang.org/x/term"
 
-	"kernos/capability/history"
 	"kernos/client"
 	"kernos/cmd/kernos/exit"
+	"kernos/internal/visible"
 	"kernos/schema"
 )
 
@@ -65,7 +65,7 @@ func question(f *client.Field) string {
 	if about != "" {
 		about = " (" + strings.TrimSuffix(about, ".") + ")"
 	}
-	return history.Visible(f.Name+about) + ": "
+	return visible.Text(f.Name+about) + ": "
 }
 
 // ask completes parameters with answers. One that does not fit is asked for again.

@@ -14,8 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kernos/capability/history"
 	"kernos/client"
+	"kernos/internal/visible"
 )
 
 // completing is how long a completion may ask a server for what the cache does not have.
@@ -170,7 +170,7 @@ func beginning(words []string, word string) []string {
 
 // described is a completion with its explanation.
 func described(text, about string) string {
-	if about = history.Visible(about); about == "" {
+	if about = visible.Text(about); about == "" {
 		return text
 	}
 	return text + "\t" + clip(about, 70)
@@ -391,7 +391,7 @@ func (c *calling) remember(params, data json.RawMessage) {
 	changed := false
 	for name, values := range fresh {
 		for _, v := range values {
-			if v == "" || len(v) > maxUsedBytes || history.Visible(v) != v || slices.Contains(used[name], v) {
+			if v == "" || len(v) > maxUsedBytes || visible.Text(v) != v || slices.Contains(used[name], v) {
 				continue
 			}
 			used[name] = append(used[name], v)

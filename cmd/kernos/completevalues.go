@@ -7,8 +7,8 @@ import (
 	"strings"
 	"unicode"
 
-	"kernos/capability/history"
 	"kernos/client"
+	"kernos/internal/visible"
 	"kernos/message"
 )
 
@@ -49,7 +49,7 @@ func (c *calling) inFolder(ctx context.Context, lister string, f *client.Field, 
 				params["cursor"], _ = textOf(m.value)
 			}
 		}
-		found = slices.DeleteFunc(found, func(v string) bool { return history.Visible(v) != v })
+		found = slices.DeleteFunc(found, func(v string) bool { return visible.Text(v) != v })
 		if params["cursor"] == "" || len(found) >= maxUsed {
 			return found
 		}

@@ -14,6 +14,7 @@ import (
 
 	"kernos/client"
 	"kernos/cmd/kernos/exit"
+	"kernos/internal/visible"
 )
 
 func doctorCommand() *cobra.Command {
@@ -117,9 +118,9 @@ func (d *doctor) found(f finding) {
 	case f.Advice != "":
 		mark, st = "!", yellow
 	}
-	text := fmt.Sprintf("%s %-10s %s", d.screen.paint(st, mark), f.Layer, visibleLines(f.Text))
+	text := fmt.Sprintf("%s %-10s %s", d.screen.paint(st, mark), f.Layer, visible.Lines(f.Text))
 	if f.Advice != "" {
-		text += fmt.Sprintf("\n  %-10s %s %s", "", d.screen.paint(st, "→"), visibleLines(f.Advice))
+		text += fmt.Sprintf("\n  %-10s %s %s", "", d.screen.paint(st, "→"), visible.Lines(f.Advice))
 	}
 	if err := d.screen.line([]byte(text)); d.lost == nil {
 		d.lost = err

@@ -12,6 +12,7 @@ import (
 
 	"kernos/capability/history"
 	"kernos/cmd/kernos/exit"
+	"kernos/internal/visible"
 	"kernos/journal"
 	"kernos/message"
 )
@@ -83,7 +84,7 @@ func drawGraph(ctx context.Context, call caller, s *screen, correlation, format 
 	}
 	var b bytes.Buffer
 	for line := range strings.Lines(text) {
-		b.WriteString(s.treeLine(history.Visible(strings.TrimSuffix(line, "\n"))))
+		b.WriteString(s.treeLine(visible.Text(strings.TrimSuffix(line, "\n"))))
 		b.WriteByte('\n')
 	}
 	_, err = s.out.Write(b.Bytes())

@@ -16,9 +16,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
-	"kernos/capability/history"
 	"kernos/capability/lifecycle"
 	"kernos/cmd/kernos/exit"
+	"kernos/internal/visible"
 	"kernos/message"
 )
 
@@ -37,7 +37,7 @@ registered; or, if none is running, those of kernos itself.`,
 				}
 				w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
 				for _, e := range all {
-					fmt.Fprintf(w, "%s\t%s\t%s\n", history.Visible(string(e.Type)), e.Kind, history.Visible(e.Summary))
+					fmt.Fprintf(w, "%s\t%s\t%s\n", visible.Text(string(e.Type)), e.Kind, visible.Text(e.Summary))
 				}
 				return exit.Wrap(w.Flush())
 			})
@@ -108,10 +108,10 @@ func describe(ctx context.Context, call caller, s *screen, name string, asJSON b
 		return err
 	}
 	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "%s (%s)\n", history.Visible(name), described.Kind)
+	fmt.Fprintf(w, "%s (%s)\n", visible.Text(name), described.Kind)
 	// An alias has none.
 	if i := slices.IndexFunc(all, func(e lifecycle.Entry) bool { return string(e.Type) == name }); i >= 0 {
-		fmt.Fprintln(w, history.Visible(all[i].Summary))
+		fmt.Fprintln(w, visible.Text(all[i].Summary))
 	}
 	for _, part := range []struct {
 		title string
@@ -162,7 +162,7 @@ func readField(text jsontext.Value, known definitions) field {
 func describeFields(w io.Writer, text jsontext.Value) {
 	s := readField(text, nil)
 	if s.Properties == nil {
-		fmt.Fprintf(w, "  %s\t%s\n", s.Type, history.Visible(s.Description))
+		fmt.Fprintf(w, "  %s\t%s\n", s.Type, visible.Text(s.Description))
 		return
 	}
 	d := jsontext.NewDecoder(bytes.NewReader(s.Properties))
@@ -178,7 +178,7 @@ func describeFields(w io.Writer, text jsontext.Value) {
 			need = "required"
 		}
 		f := readField(value, s.Definitions)
-		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", history.Visible(title), history.Visible(f.Type), need, history.Visible(f.Description))
+		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", visible.Text(title), visible.Text(f.Type), need, visible.Text(f.Description))
 	}
 	if none {
 		fmt.Fprintln(w, "  nothing")

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/term"
 
 	"kernos/cmd/kernos/exit"
+	"kernos/internal/visible"
 )
 
 func main() {
@@ -37,7 +38,7 @@ func run(ctx context.Context, args []string) int {
 		return 0
 	}
 	if text := err.Error(); text != "" {
-		fmt.Fprintln(os.Stderr, "kernos: "+visibleLines(text)) // servers elsewhere may have had a say in it
+		fmt.Fprintln(os.Stderr, "kernos: "+visible.Lines(text)) // servers elsewhere may have had a say in it
 	}
 	return exit.Status(err)
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/itchyny/gojq"
 
-	"kernos/capability/history"
 	"kernos/client"
 	"kernos/cmd/kernos/exit"
+	"kernos/internal/visible"
 )
 
 // outputModes are the forms in which data is shown.
@@ -101,7 +101,7 @@ func (p *printer) filtered(ctx context.Context, data json.RawMessage) error {
 		}
 		if s, ok := v.(string); ok && p.bare {
 			if p.screen.terminal() {
-				s = visibleLines(s)
+				s = visible.Lines(s)
 			}
 			err = p.screen.line([]byte(s))
 		} else {
@@ -125,7 +125,7 @@ func (p *printer) executed(t *template.Template, data json.RawMessage) error {
 	}
 	text := b.String()
 	if p.screen.terminal() {
-		text = visibleLines(text)
+		text = visible.Lines(text)
 	}
 	if !strings.HasSuffix(text, "\n") {
 		text += "\n"
@@ -160,7 +160,7 @@ func (p *printer) value(data json.RawMessage) error {
 		return p.screen.table(data)
 	case "pretty":
 		if text, ok := textOf(data); ok {
-			return p.screen.line([]byte(visibleLines(text)))
+			return p.screen.line([]byte(visible.Lines(text)))
 		}
 		return p.screen.line(p.screen.pretty(data))
 	}
@@ -177,15 +177,6 @@ func textOf(data json.RawMessage) (text string, ok bool) {
 		return "", false
 	}
 	return text, json.Unmarshal(data, &text) == nil
-}
-
-// visibleLines makes what would do something to a terminal visible, line by line.
-func visibleLines(text string) string {
-	lines := strings.Split(text, "\n")
-	for i := range lines {
-		lines[i] = history.Visible(lines[i])
-	}
-	return strings.Join(lines, "\n")
 }
 
 // pretty indents a value, and paints it if there are colours.
@@ -220,7 +211,7 @@ func (s *screen) pretty(data json.RawMessage) []byte {
 		word := text.String()
 		if kind == '"' {
 			quoted, _ := json.Marshal(word)
-			word = history.Visible(string(quoted))
+			word = visible.Text(string(quoted))
 		}
 		b = append(b, s.paint(tokenStyle(kind, parent == '{' && !isValue), word)...)
 	}
@@ -256,7 +247,7 @@ func (s *screen) table(data json.RawMessage) error {
 		var rows, facts [][]string
 		lists, objects := 0, 0
 		for _, m := range members {
-			row := []string{history.Visible(m.name), cell(m.value)}
+			row := []string{visible.Text(m.name), cell(m.value)}
 			rows = append(rows, row)
 			switch kindOf(string(m.value)) {
 			case "array":
@@ -299,7 +290,7 @@ func (s *screen) table(data json.RawMessage) error {
 		}
 	}
 	for i := range columns {
-		columns[i] = history.Visible(columns[i])
+		columns[i] = visible.Text(columns[i])
 	}
 	return s.rows(columns, rows)
 }
@@ -363,13 +354,13 @@ const narrowestCell = 20
 // cell is a value in a table, on one line.
 func cell(value json.RawMessage) string {
 	if text, ok := textOf(value); ok {
-		return history.Visible(text)
+		return visible.Text(text)
 	}
 	var b bytes.Buffer
 	if json.Compact(&b, value) != nil {
 		return ""
 	}
-	return history.Visible(b.String())
+	return visible.Text(b.String())
 }
 
 // jsonMember is a member of an object.

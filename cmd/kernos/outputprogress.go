@@ -8,8 +8,8 @@ import (
 
 	"golang.org/x/term"
 
-	"kernos/capability/history"
 	"kernos/client"
+	"kernos/internal/visible"
 )
 
 // A progressBar shows on a terminal how far a call is. Elsewhere it shows nothing.
@@ -44,7 +44,7 @@ const barCells = 24
 
 // barLine is the bar as it is on a terminal of this width.
 func barLine(message string, fraction *float64, width int) string {
-	message = history.Visible(message)
+	message = visible.Text(message)
 	if fraction == nil {
 		return clip("… "+message, width)
 	}

@@ -20,8 +20,8 @@ import (
 	"golang.org/x/term"
 	"golang.org/x/text/width"
 
-	"kernos/capability/history"
 	"kernos/cmd/kernos/exit"
+	"kernos/internal/visible"
 	"kernos/kernel"
 	"kernos/message"
 )
@@ -68,7 +68,7 @@ func ask(ctx context.Context, call caller, kind message.Kind, t message.Type, in
 		if err != nil {
 			return nil, &exit.Error{Status: exit.Failure, Cause: err}
 		}
-		return nil, &exit.Error{Status: askedStatus(e), Cause: fmt.Errorf("%s", history.Visible(e.Error()))}
+		return nil, &exit.Error{Status: askedStatus(e), Cause: fmt.Errorf("%s", visible.Text(e.Error()))}
 	}
 	return fetched(outcome.Data)
 }
@@ -205,14 +205,14 @@ func (m *shown) read() {
 		Metadata struct{ ID string }
 	}
 	if err := json.Unmarshal(m.Message, &parts); err != nil {
-		m.text = history.Visible(string(m.Message))
+		m.text = visible.Text(string(m.Message))
 		return
 	}
-	m.kind, m.typ, m.id = parts.Kind, history.Visible(parts.Type), history.Visible(parts.Metadata.ID)
-	m.text = history.Visible(string(parts.Data))
+	m.kind, m.typ, m.id = parts.Kind, visible.Text(parts.Type), visible.Text(parts.Metadata.ID)
+	m.text = visible.Text(string(parts.Data))
 	if m.kind == message.KindError {
 		if e, err := message.ParseError(parts.Data); err == nil {
-			m.text = strconv.Itoa(e.Code) + " " + history.Visible(e.Error())
+			m.text = strconv.Itoa(e.Code) + " " + visible.Text(e.Error())
 		}
 	}
 }

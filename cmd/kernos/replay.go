@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kernos/capability/history"
 	"kernos/cmd/kernos/exit"
+	"kernos/internal/visible"
 	"kernos/message"
 )
 
@@ -126,11 +126,11 @@ func (l *listing) report(r *replayReport) error {
 		ran += " and " + counted(r.Queries, "query", "queries")
 	}
 	if err := s.line(fmt.Appendf(nil, "Ran %s again as %s: %d the same, %d different, %d skipped",
-		ran, history.Visible(r.Correlation), r.Same, len(r.Different), len(r.Skipped))); err != nil {
+		ran, visible.Text(r.Correlation), r.Same, len(r.Different), len(r.Skipped))); err != nil {
 		return err
 	}
 	for _, d := range r.Different {
-		head := s.paint(strong, "≠") + " " + history.Visible(d.Type) + "  " + s.paint(faint, history.Visible(d.ID))
+		head := s.paint(strong, "≠") + " " + visible.Text(d.Type) + "  " + s.paint(faint, visible.Text(d.ID))
 		if err := s.line([]byte(head)); err != nil {
 			return err
 		}
@@ -144,7 +144,7 @@ func (l *listing) report(r *replayReport) error {
 		}
 	}
 	for _, k := range r.Skipped {
-		text := fmt.Sprintf("- %s  %s  skipped: %s", history.Visible(k.Type), history.Visible(k.ID), history.Visible(k.Why))
+		text := fmt.Sprintf("- %s  %s  skipped: %s", visible.Text(k.Type), visible.Text(k.ID), visible.Text(k.Why))
 		if err := s.line([]byte(s.paint(faint, text))); err != nil {
 			return err
 		}
@@ -169,9 +169,9 @@ func (s *screen) outcome(o replayOutcome) string {
 	if !ok {
 		return s.paint(faint, "no answer")
 	}
-	text := history.Visible(string(o.Data))
+	text := visible.Text(string(o.Data))
 	if e, err := message.ParseError(o.Data); o.Kind == message.KindError && err == nil {
-		text = fmt.Sprintf("%d %s", e.Code, history.Visible(e.Error()))
+		text = fmt.Sprintf("%d %s", e.Code, visible.Text(e.Error()))
 	}
 	if s.terminal() {
 		text = clip(text, s.width-9)

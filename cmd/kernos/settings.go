@@ -15,8 +15,8 @@ import (
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
-	"kernos/capability/history"
 	"kernos/internal/nearest"
+	"kernos/internal/visible"
 )
 
 // settingNames are the flags that a variable and a line of the configuration file can say
@@ -68,7 +68,7 @@ func warnOfVariables(people io.Writer) {
 		if near := nearest.Names(end, ends); len(near) > 0 {
 			hint = "did you mean " + prefix + strings.Join(near, " or "+prefix) + "?"
 		}
-		fmt.Fprintf(people, "kernos: %s says nothing to kernos, and is ignored: %s\n", history.Visible(name), hint)
+		fmt.Fprintf(people, "kernos: %s says nothing to kernos, and is ignored: %s\n", visible.Text(name), hint)
 	}
 }
 

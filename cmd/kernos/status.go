@@ -12,9 +12,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
-	"kernos/capability/history"
 	"kernos/capability/lifecycle"
 	"kernos/cmd/kernos/exit"
+	"kernos/internal/visible"
 	"kernos/message"
 	"kernos/transport/unix"
 )
@@ -110,9 +110,9 @@ var errNotRunning = fmt.Errorf("no daemon is running; kernos serve starts one, a
 func describeStatus(s *lifecycle.Status) string {
 	var b strings.Builder
 	up := time.Duration(s.Uptime * float64(time.Second)).Round(time.Second)
-	fmt.Fprintf(&b, "kernos %s serves %s, for %v\n", history.Visible(s.Version), history.Visible(s.Origin), up)
+	fmt.Fprintf(&b, "kernos %s serves %s, for %v\n", visible.Text(s.Version), visible.Text(s.Origin), up)
 	row := func(name, format string, args ...any) {
-		fmt.Fprintf(&b, "  %-12s %s\n", name, history.Visible(fmt.Sprintf(format, args...)))
+		fmt.Fprintf(&b, "  %-12s %s\n", name, visible.Text(fmt.Sprintf(format, args...)))
 	}
 	row("process", "%d", s.PID)
 	row("home", "%s", s.Home)

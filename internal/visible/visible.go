@@ -1,0 +1,58 @@
+// Package visible writes texts so that all of them can be seen.
+package visible
+
+import (
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Text returns a text on one line, with everything in it visible: what a terminal would
+// obey, what changes the direction of writing, and what isn't shown at all is written out.
+func Text(s string) string {
+	for i := 0; i < len(s); i++ {
+		if s[i] < ' ' || s[i] >= 0x7F {
+			return string(Append(make([]byte, 0, len(s)+16), s))
+		}
+	}
+	return s
+}
+
+// Lines is Text for each line of a text.
+func Lines(s string) string {
+	lines := strings.Split(s, "\n")
+	for i := range lines {
+		lines[i] = Text(lines[i])
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Append appends a text as Text returns it.
+func Append(dst []byte, s string) []byte {
+	for i := 0; i < len(s); {
+		r, size := utf8.DecodeRuneInString(s[i:])
+		dst = appendRune(dst, r, size)
+		i += size
+	}
+	return dst
+}
+
+func appendRune(dst []byte, r rune, size int) []byte {
+	switch {
+	case r == utf8.RuneError && size <= 1:
+		return append(dst, "�"...)
+	case r < ' ':
+		return utf8.AppendRune(dst, '␀'+r)
+	case r == 0x7F:
+		return append(dst, "␡"...)
+	case r < utf8.RuneSelf || unicode.IsPrint(r):
+		return utf8.AppendRune(dst, r)
+	}
+	dst = append(dst, "⟨U+"...)
+	hex := strconv.FormatInt(int64(r), 16)
+	for range 4 - len(hex) {
+		dst = append(dst, '0')
+	}
+	return append(append(dst, hex...), "⟩"...)
+}
