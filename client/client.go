@@ -21,11 +21,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 	"sync"
 	"time"
+
+	"kernos/internal/backoff"
 )
 
 const (
@@ -230,7 +231,7 @@ func (c *Client) dropped(cause error) bool {
 func (c *Client) redial() (*link, error) {
 	ctx, cancel := context.WithTimeout(c.ctx, c.target.patience())
 	defer cancel()
-	pause := shortestPause
+	pauses := backoff.Backoff{First: shortestPause, Longest: longestPause, Jitter: true}
 	for {
 		dialing, stop := context.WithTimeout(c.ctx, dialTime)
 		l, err := c.endpoint.dial(dialing)
@@ -242,12 +243,9 @@ func (c *Client) redial() (*link, error) {
 		if r, refused := errors.AsType[*Refused](err); refused && !r.passing() || untrusted || c.ctx.Err() != nil {
 			return nil, err
 		}
-		select {
-		case <-time.After(pause/2 + rand.N(pause)): // so that not all clients of a server come at once
-		case <-ctx.Done():
+		if !pauses.Wait(ctx.Done()) {
 			return nil, err
 		}
-		pause = min(2*pause, longestPause)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"time"
 
+	"kernos/internal/backoff"
 	"kernos/store"
 )
 
@@ -33,15 +34,9 @@ func (j *Journal) flusher() {
 				return
 			}
 		}
-		for pause := 50 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-			err := j.flush()
-			if err == nil {
-				break
-			}
-			timer.Reset(pause)
-			select {
-			case <-timer.C:
-			case <-j.stop:
+		pauses := backoff.Backoff{First: 50 * time.Millisecond, Longest: time.Second}
+		for j.flush() != nil {
+			if !pauses.Wait(j.stop) {
 				return
 			}
 		}

@@ -13,9 +13,9 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"kernos/internal/durable"
 	"kernos/internal/sealed"
 	"kernos/message"
-	"kernos/store/blobs"
 )
 
 // localWarning is what is to be known about a local key.
@@ -136,7 +136,7 @@ func makeKeyFile(path string) (err error) {
 		}
 	}()
 	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := durable.MakeDir(dir); err != nil {
 		return err
 	}
 	f, err := os.CreateTemp(dir, filepath.Base(path)+".*.new") // 0600, and a name of its own
@@ -153,7 +153,7 @@ func makeKeyFile(path string) (err error) {
 	if err := os.Link(f.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return blobs.SyncDir(dir)
+	return durable.SyncDir(dir)
 }
 
 // newKey is the content of a new key file.

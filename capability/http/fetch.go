@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	nethttp "net/http"
 	"net/url"
 	"slices"
@@ -15,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"kernos/internal/backoff"
 	"kernos/kernel"
 	"kernos/message"
 )
@@ -41,12 +41,13 @@ func (f *fetcher) fetch(parent context.Context, in *input, stream *kernel.Stream
 	defer cancel()
 	header, secrets, err := f.open(ctx, r)
 	var out output
+	pauses := backoff.Backoff{First: 100 * time.Millisecond, Longest: 3200 * time.Millisecond, Jitter: true}
 	for try := 0; err == nil; try++ {
 		out, err = f.try(ctx, r, header, secrets, stream)
 		if err == nil {
 			return out, nil
 		}
-		if try < f.opts.Retries && r.mayRepeat() && isNetwork(err) && pause(ctx, try) {
+		if try < f.opts.Retries && r.mayRepeat() && isNetwork(err) && pauses.Wait(ctx.Done()) {
 			err = nil
 		}
 	}
@@ -62,20 +63,6 @@ func (f *fetcher) fetch(parent context.Context, in *input, stream *kernel.Stream
 // mayRepeat reports whether the request does the same if it is done twice.
 func (r *request) mayRepeat() bool {
 	return r.method != nethttp.MethodPost && r.method != nethttp.MethodPatch
-}
-
-// pause waits before the next try, longer each time, and reports whether there is time
-// left for it.
-func pause(ctx context.Context, try int) bool {
-	base := 100 * time.Millisecond << min(try, 5)
-	timer := time.NewTimer(base/2 + rand.N(base))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // try sends the request once and takes the answer.

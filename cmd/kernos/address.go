@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"kernos/cmd/kernos/exit"
+	"kernos/internal/backoff"
 	"kernos/store"
 	"kernos/store/pebble"
 	"kernos/transport/unix"
@@ -97,25 +98,12 @@ const (
 
 	// leaving is how long it waits for one that ends, and has until then to finish what runs.
 	leaving = patience + unix.DefaultGrace
-
-	shortestWait = 2 * time.Millisecond
-	longestWait  = 100 * time.Millisecond
 )
 
 // waits returns what waits longer each time, as long as ctx lasts.
 func waits(ctx context.Context) func() bool {
-	pause := shortestWait
-	return func() bool {
-		timer := time.NewTimer(pause)
-		defer timer.Stop()
-		pause = min(2*pause, longestWait)
-		select {
-		case <-timer.C:
-			return true
-		case <-ctx.Done():
-			return false
-		}
-	}
+	pauses := backoff.Backoff{First: 2 * time.Millisecond, Longest: 100 * time.Millisecond}
+	return func() bool { return pauses.Wait(ctx.Done()) }
 }
 
 // connect returns a connection to the daemon that runs, or nil if none does. It waits for

@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kernos/cmd/kernos/exit"
+	"kernos/internal/durable"
 	"kernos/store"
 	"kernos/store/archive"
 	"kernos/store/blobs"
@@ -111,7 +112,7 @@ func backup(ctx context.Context, name string, out, report io.Writer) error {
 	if err != nil {
 		return errors.Join(err, os.Remove(f.Name()))
 	}
-	if err := blobs.SyncDir(filepath.Dir(name)); err != nil {
+	if err := durable.SyncDir(filepath.Dir(name)); err != nil {
 		return err
 	}
 	fmt.Fprintf(report, "%s: %d entries and %d blobs of %s\n", name, b.summary.Entries, b.summary.Blobs, origin)

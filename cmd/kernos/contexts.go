@@ -18,6 +18,7 @@ import (
 
 	"kernos/client"
 	"kernos/cmd/kernos/exit"
+	"kernos/internal/durable"
 	"kernos/internal/nearest"
 )
 
@@ -79,21 +80,10 @@ func (c *contexts) save() error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(c.path), 0o700); err != nil {
+	if err := durable.MakeDir(filepath.Dir(c.path)); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(c.path), ".contexts-*") // of mode 0600
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), c.path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-	}
-	return err
+	return durable.WriteFile(c.path, text)
 }
 
 // current is the name of the context that is meant if nobody says another.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kernos/internal/durable"
 	"kernos/store"
 	"kernos/store/archive"
 	"kernos/store/blobs"
@@ -134,7 +135,7 @@ func restore(ctx context.Context, name string, replace bool, in io.Reader, repor
 			return err
 		}
 	}
-	if err := blobs.SyncDir(home); err != nil {
+	if err := durable.SyncDir(home); err != nil {
 		return err
 	}
 	fmt.Fprintf(report, "%s: %d entries and %d blobs of %s, as of %s\n", name, r.Entries, r.Blobs, r.Header.Origin, r.Header.Created.Local().Format(time.DateTime))

@@ -26,6 +26,7 @@ import (
 	"syscall"
 	"time"
 
+	"kernos/internal/durable"
 	"kernos/message"
 	"kernos/store"
 )
@@ -151,8 +152,8 @@ func (d *Dir) Put(data []byte) (Blob, error) {
 		kept = readErr == nil && bytes.Equal(old, data) // one that is damaged is mended
 	}
 	if err == nil && !kept {
-		if err = makeDir(filepath.Dir(blob.Path)); err == nil {
-			err = write(blob.Path, data)
+		if err = durable.MakeDir(filepath.Dir(blob.Path)); err == nil {
+			err = durable.WriteFile(blob.Path, data)
 		}
 	}
 	if err != nil {
@@ -189,7 +190,7 @@ func (d *Dir) renew(b Blob) (bool, error) {
 		return false, nil
 	}
 	// Whoever put it there may not be done with making it last.
-	return true, SyncDir(filepath.Dir(b.Path))
+	return true, durable.SyncDir(filepath.Dir(b.Path))
 }
 
 // Keep makes blobs as new as [Dir.Put] does, and returns those that are there: a collection
@@ -214,13 +215,13 @@ func (d *Dir) Keep(hashes []Hash) (there []Hash) {
 // PutReader keeps what a reader gives, which may be more than memory has room for. More
 // than limit bytes are an error with code 413, and nothing is kept.
 func (d *Dir) PutReader(r io.Reader, limit int64) (Blob, error) {
-	if err := makeDir(d.path); err != nil {
+	if err := durable.MakeDir(d.path); err != nil {
 		return Blob{}, unkept(err)
 	}
 	sum := sha256.New()
 	var blob Blob
 	// The name is not known before the end is, so the file grows beside the others.
-	temporary, err := temporary(d.path, func(f io.Writer) error {
+	temporary, err := durable.Temporary(d.path, func(f io.Writer) error {
 		var err error
 		blob.Size, err = io.Copy(io.MultiWriter(f, sum), io.LimitReader(r, limit+1))
 		if err == nil && blob.Size > limit {
@@ -248,92 +249,14 @@ func sumOf(sum hash.Hash) (h Hash) {
 func (d *Dir) adopt(temporary string, b Blob) error {
 	kept, err := d.renew(b)
 	if err == nil && !kept {
-		if err = makeDir(filepath.Dir(b.Path)); err == nil {
-			err = place(temporary, b.Path)
+		if err = durable.MakeDir(filepath.Dir(b.Path)); err == nil {
+			err = durable.Rename(temporary, b.Path)
 		}
 	}
 	if err != nil || kept {
-		err = errors.Join(err, ignoreMissing(os.Remove(temporary)))
+		err = errors.Join(err, durable.Remove(temporary))
 	}
 	return err
-}
-
-// makeDir makes a directory, and those above it, so that they last.
-func makeDir(path string) error {
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return nil
-	}
-	parent := filepath.Dir(path)
-	if parent != path {
-		if err := makeDir(parent); err != nil {
-			return err
-		}
-	}
-	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	return SyncDir(parent)
-}
-
-// write makes a file appear under its name at once and whole, or not at all.
-func write(path string, data []byte) error {
-	name, err := temporary(filepath.Dir(path), func(f io.Writer) error {
-		_, err := f.Write(data)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	if err := place(name, path); err != nil {
-		return errors.Join(err, ignoreMissing(os.Remove(name)))
-	}
-	return nil
-}
-
-// newPrefix begins the names of files that are not whole yet.
-const newPrefix = ".new-"
-
-// temporary makes a file with what fill writes, on disk, and returns its name.
-func temporary(dir string, fill func(io.Writer) error) (name string, err error) {
-	f, err := os.CreateTemp(dir, newPrefix+"*")
-	if err != nil {
-		return "", err
-	}
-	if err = fill(f); err == nil {
-		err = f.Sync()
-	}
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	if err != nil {
-		return "", errors.Join(err, ignoreMissing(os.Remove(f.Name())))
-	}
-	return f.Name(), nil
-}
-
-// place gives a file its name so that it lasts.
-func place(temporary, path string) error {
-	if err := os.Rename(temporary, path); err != nil {
-		return err
-	}
-	return SyncDir(filepath.Dir(path))
-}
-
-func ignoreMissing(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
-}
-
-// SyncDir makes a new name in a directory last.
-func SyncDir(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = d.Close() }()
-	return d.Sync()
 }
 
 // Root returns the absolute path of the directory.

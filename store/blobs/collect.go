@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"kernos/internal/durable"
 	"kernos/store"
 )
 
@@ -94,7 +95,7 @@ func (c *collection) file(dir string, entry fs.DirEntry) error {
 	if !entry.Type().IsRegular() {
 		return nil // not ours
 	}
-	if strings.HasPrefix(name, newPrefix) {
+	if strings.HasPrefix(name, durable.NewPrefix) {
 		c.remove(path)
 		return nil
 	}
@@ -155,4 +156,11 @@ func (c *collection) remove(path string) bool {
 	c.done.Files++
 	c.done.Bytes += info.Size()
 	return true
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }

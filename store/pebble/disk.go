@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"time"
 
+	"kernos/internal/backoff"
+
 	crdb "github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -37,12 +39,6 @@ type disk struct {
 
 // The library's retries are kept apart by this.
 const tablePause = 50 * time.Millisecond
-
-// Repetitions begin with the first pause and end up with the last one.
-const (
-	firstPause = 2 * time.Millisecond
-	lastPause  = 100 * time.Millisecond
-)
 
 // maxUnsynced is how much of a file is kept for being written again.
 const maxUnsynced = 4 << 20
@@ -118,8 +114,9 @@ func (d *disk) persist(err error, try func() error) bool {
 	h := d.health
 	h.update(func() { h.insisting++; h.insistErr = err })
 	defer h.update(func() { h.insisting-- })
-	for pause := firstPause; ; pause = min(2*pause, lastPause) {
-		if !d.wait(pause) {
+	pauses := backoff.Backoff{First: 2 * time.Millisecond, Longest: 100 * time.Millisecond}
+	for {
+		if !pauses.Wait(d.frozen) {
 			return false
 		}
 		if err := try(); err == nil {

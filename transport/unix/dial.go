@@ -16,6 +16,7 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
+	"kernos/internal/backoff"
 	"kernos/message"
 )
 
@@ -79,7 +80,7 @@ func (d *Dialer) open(ctx context.Context, path string) (*Conn, error) {
 // connect connects. When many do so at the same moment, the daemon's queue may be full,
 // and a socket does not wait for room by itself.
 func connect(ctx context.Context, path string) (*net.UnixConn, error) {
-	pause := time.Millisecond
+	pauses := backoff.Backoff{First: time.Millisecond, Longest: 100 * time.Millisecond}
 	for {
 		c, err := new(net.Dialer).DialContext(ctx, "unix", path)
 		if err == nil {
@@ -88,12 +89,9 @@ func connect(ctx context.Context, path string) (*net.UnixConn, error) {
 		if !errors.Is(err, unix.EAGAIN) {
 			return nil, err
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
+		if !pauses.Wait(ctx.Done()) {
 			return nil, fmt.Errorf("the daemon at %s does not accept connections: %w", path, ctx.Err())
 		}
-		pause = min(2*pause, 100*time.Millisecond)
 	}
 }
 

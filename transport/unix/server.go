@@ -31,6 +31,7 @@ import (
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/sys/unix"
 
+	"kernos/internal/backoff"
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/transport"
@@ -250,8 +251,7 @@ func (s *Server) begin(l *Listener) error {
 
 // accept serves connections until ctx is done. Their calls run under work.
 func (s *Server) accept(ctx, work context.Context, l *Listener) error {
-	const shortest, longest = 5 * time.Millisecond, time.Second
-	pause := shortest
+	pauses := backoff.Backoff{First: 5 * time.Millisecond, Longest: time.Second}
 	for {
 		conn, err := l.socket.accept()
 		switch {
@@ -260,7 +260,7 @@ func (s *Server) accept(ctx, work context.Context, l *Listener) error {
 			s.turnAway(conn)
 			return nil
 		case err == nil:
-			pause = shortest
+			pauses.Reset()
 			s.admit(work, conn)
 			continue
 		case ctx.Err() != nil:
@@ -269,13 +269,10 @@ func (s *Server) accept(ctx, work context.Context, l *Listener) error {
 			return fmt.Errorf("the listener was closed while it was served: %w", err)
 		}
 		// No descriptors or no memory are left. Others may give some back.
-		s.opts.Log.Error("can't accept a connection; trying again", "error", err, "pause", pause)
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
+		s.opts.Log.Error("can't accept a connection; trying again", "error", err, "pause", pauses.Pause())
+		if !pauses.Wait(ctx.Done()) {
 			return nil
 		}
-		pause = min(2*pause, longest)
 	}
 }
 
