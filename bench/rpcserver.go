@@ -46,7 +46,7 @@ func kernosRPC() (http.Handler, error) {
 	}
 	modules := []kernel.Module{introspect.Module(registry), {Name: "bench", Version: "1.0.0", Summary: "What is measured.", Syscalls: []kernel.Syscall{{
 		Definition: kernel.Definition{
-			Type: "Bench.Items", Kind: message.KindQuery, Summary: "Send items.", Slow: true,
+			Type: "Bench.Items", Kind: message.KindQuery, Summary: "Send items.", Runs: kernel.Slow,
 			Input: schema.Input[struct {
 				Count int `json:"count"`
 			}](), Output: schema.Any,

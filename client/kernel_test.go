@@ -83,7 +83,7 @@ func newKernel(t *testing.T, next <-chan int) string {
 	t.Helper()
 	count := kernel.Syscall{
 		Definition: kernel.Definition{
-			Type: "Test.Count", Kind: message.KindQuery, Summary: "Count.", Slow: true,
+			Type: "Test.Count", Kind: message.KindQuery, Summary: "Count.", Runs: kernel.Slow,
 			Input: schema.Any, Output: schema.Any, Emits: []kernel.EventDefinition{{Type: "Test.Counted", Summary: "A number."}},
 		},
 		Handler: func(ctx context.Context, m message.Message, emit kernel.Emit) {

@@ -68,7 +68,7 @@ func secretModule() kernel.Module {
 		_ = json.Unmarshal(m.Data, &in)
 		emit(m.Fail(message.Errorf(400, "bad password %s: %w", in.Password, message.Errorf(400, "%q is known", in.Password))))
 	})
-	failing.Streams = true // as that of a program on a connection
+	failing.Provider = kernel.Program // as that of a program on a connection
 	telling := syscall("Account.Tell", account, func(ctx context.Context, m message.Message, emit kernel.Emit) {
 		var in struct{ Password string }
 		_ = json.Unmarshal(m.Data, &in)

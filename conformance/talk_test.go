@@ -356,7 +356,7 @@ func shorten(s string) string {
 func (h *handlerSpec) syscall() kernel.Syscall {
 	d := kernel.Definition{
 		Type: h.name, Kind: h.kind, Summary: "A syscall of this conversation.",
-		Input: schema.Any, Output: schema.Any, Slow: h.slow, Timeout: h.timeout,
+		Input: schema.Any, Output: schema.Any, Timeout: h.timeout,
 	}
 	for _, e := range h.emits {
 		d.Emits = append(d.Emits, kernel.EventDefinition{Type: e, Summary: "An event of this conversation."})
@@ -377,7 +377,12 @@ func (h *handlerSpec) syscall() kernel.Syscall {
 		}
 		*part.into = parsed
 	}
-	d.Hidden = h.definition.Hidden
+	if h.slow {
+		d.Runs = kernel.Slow
+	}
+	if h.definition.Hidden {
+		d.Visibility = kernel.Hidden
+	}
 	return kernel.Syscall{Definition: d, Handler: h.handle}
 }
 

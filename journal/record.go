@@ -65,7 +65,7 @@ func (w *writing) unwritten() bool {
 // the journal is there already.
 func recorded(r *kernel.Record) bool {
 	return r.Message != nil && r.Message.Kind.Valid() &&
-		(r.Syscall == nil || !r.Syscall.Recalls || r.Message.Kind != message.KindEvent)
+		(r.Syscall == nil || r.Syscall.Answers != kernel.FromJournal || r.Message.Kind != message.KindEvent)
 }
 
 // Record implements [kernel.Recorder]. It waits while more than a few megabytes wait to be

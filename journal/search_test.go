@@ -503,7 +503,7 @@ func TestFollowSaysThatItsPlaceIsGone(t *testing.T) {
 
 func TestWhatASyscallRecallsIsNotRecordedAgain(t *testing.T) {
 	j := open(t, memory(t), nil)
-	recall := &kernel.Syscall{Definition: kernel.Definition{Type: "Event.Search", Recalls: true}}
+	recall := &kernel.Syscall{Definition: kernel.Definition{Type: "Event.Search", Answers: kernel.FromJournal}}
 	m := query("a", "Event.Search", `{"words":"x"}`)
 	for _, r := range []kernel.Record{in(m), out(made(m.Event("Event.Found", json.RawMessage(`{"x":1}`)))), out(made(m.Reply(json.RawMessage(`{"x":1}`))))} {
 		r.Syscall = recall

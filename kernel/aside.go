@@ -36,7 +36,7 @@ func (s *session) beginAside(c *call) *aside {
 	s.aside.Add(1)
 	c.begin() // waiting for the place does not count
 	a := &aside{c: c}
-	if c.syscall.Endless {
+	if c.syscall.Runs == Endless {
 		c.parent, a.release = s.k.untilStop(c.parent)
 	}
 	return a
@@ -87,14 +87,14 @@ func (s *session) enter(c *call) *message.Error {
 		return err
 	}
 	// What is endless does nothing most of the time, and its connection has a place less for it.
-	if c.syscall.Endless {
+	if c.syscall.Runs == Endless {
 		c.share.Do(func() {})
 	} else if s.k.inFlight.Add(1) > int64(limits.InFlightAll) {
 		s.k.inFlight.Add(-1)
 		return message.Errorf(503, "%d slow requests of all connections are in flight, and no more are taken; try again later", limits.InFlightAll)
 	}
 	s.slow++
-	if c.syscall.Endless {
+	if c.syscall.Runs == Endless {
 		s.endless++
 	}
 	if _, taken := s.running[c.request.Metadata.ID]; !taken {
@@ -114,7 +114,7 @@ func (s *session) await(c *call, places int) *message.Error {
 	if s.slow < places {
 		return nil
 	}
-	if c.syscall.Endless || s.endless >= places {
+	if c.syscall.Runs == Endless || s.endless >= places {
 		return message.Errorf(429, "%d slow requests of this connection are in flight, and no more are taken; wait for their answers, cancel some, or use another connection", places)
 	}
 	s.lookAhead()
@@ -168,7 +168,7 @@ func (s *session) leave(c *call) {
 	s.asides.Lock()
 	defer s.asides.Unlock()
 	s.slow--
-	if c.syscall.Endless {
+	if c.syscall.Runs == Endless {
 		s.endless--
 	}
 	if s.running[c.request.Metadata.ID] == c {

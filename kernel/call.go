@@ -275,7 +275,7 @@ func (c *call) take(m message.Message) {
 		c.k.opts.Log.Error(problem, "type", c.request.Type, "id", c.request.Metadata.ID)
 		m = c.request.Fail(message.Errorf(500, "Internal error in %s; the kernel's log has the details", c.request.Type))
 	}
-	if m.Kind == message.KindError && c.syscall.Streams {
+	if m.Kind == message.KindError && c.syscall.Provider == Program {
 		c.keepConfidence(&m)
 	}
 	c.stamp(&m)
@@ -342,7 +342,7 @@ func (c *call) notify(m message.Message) {
 		c.putOff(m)
 		return
 	}
-	if !c.syscall.Recalls {
+	if c.syscall.Answers != FromJournal {
 		_, out := c.ways()
 		c.k.recordCopy(m, Record{Way: out, Syscall: c.syscall, call: c})
 	}
@@ -386,7 +386,7 @@ func (c *call) vet(m *message.Message) string {
 		return ""
 	case message.KindEvent:
 		declared := func(e EventDefinition) bool { return e.Type == m.Type }
-		if m.Type != Progressed && !c.syscall.Streams && !slices.ContainsFunc(c.syscall.Emits, declared) {
+		if m.Type != Progressed && c.syscall.Provider == BuiltIn && !slices.ContainsFunc(c.syscall.Emits, declared) {
 			return fmt.Sprintf("handler emitted the event %s, which its definition does not name", m.Type)
 		}
 	default:
@@ -496,7 +496,7 @@ func (c *call) nested(ctx context.Context, n NewCall) (json.RawMessage, error) {
 // mayCommand reports whether the call may call commands: a query may not, since it may
 // not change anything.
 func (c *call) mayCommand() bool {
-	return c.syscall.Kind == message.KindCommand || c.syscall.Executes && c.request.Kind == message.KindCommand
+	return c.syscall.Kind == message.KindCommand || c.syscall.Effect == Delegated && c.request.Kind == message.KindCommand
 }
 
 // forward passes an event of a nested call on; it has its lineage already.

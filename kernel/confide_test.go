@@ -117,7 +117,7 @@ func TestAnErrorDoesNotRepeatASecret(t *testing.T) {
 		}
 		emit(m.Reply([]byte(`"hunter2"`)))
 	})
-	login.Streams = true
+	login.Provider = Program
 	k := newKernel(t, nil, login)
 	m := command("a", "Acct.Login", `{"password":"hunter2"}`)
 	if got := answer(t, k, m); string(got.Data) != `{"code":400,"message":"bad password [redacted]","cause":{"code":400,"message":"not [redacted]"}}` ||

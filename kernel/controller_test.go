@@ -36,7 +36,7 @@ func (c *controlled) Detach() {}
 func TestControllerHasASay(t *testing.T) {
 	peers := make(chan bool, 100)
 	wait := plain("Test.Wait")
-	wait.Slow, wait.Timeout = true, time.Hour
+	wait.Runs, wait.Timeout = Slow, time.Hour
 	wait.Handler = func(ctx context.Context, m message.Message, emit Emit) {
 		_, ok := PeerOf(ctx)
 		peers <- ok

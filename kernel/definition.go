@@ -22,40 +22,11 @@ type Definition struct {
 	Emits   []EventDefinition // the events that may come before the outcome
 	Aliases []message.Type    // other names; answered, but listed nowhere
 
-	// Hidden keeps a syscall out of listings and out of the hash. It can be called.
-	Hidden bool
-
-	// Slow marks a syscall that waits for something outside the kernel. It does not
-	// hold up the messages behind it on its connection, and its outcome comes when it
-	// is ready.
-	Slow bool
-
-	// Endless marks a slow syscall that goes on until it is cancelled. It is, with the
-	// cause [ErrStopping], when the kernel stops.
-	Endless bool
-
-	// Streams allows the syscall to emit events that Emits does not name: it is served by
-	// a program that nobody has asked for them.
-	Streams bool
-
-	// Recalls says that what the syscall answers is in the journal already: its events
-	// are not recorded, and its replies without their data.
-	Recalls bool
-
-	// Stored says that what the syscall replies was given to be kept: a reply that does not
-	// fit into a line may go to a blob whatever it looks like.
-	Stored bool
-
-	// Outside says that the syscall, a command, has an effect that is not in the store: a
-	// file, a server, a program. With an idempotency key, that it begins is on disk before
-	// its handler runs, so that a retry after a crash is told that the outcome is not known,
-	// and is not run again.
-	Outside bool
-
-	// Unrepeatable says that the syscall concerns the connection that it comes over, or the
-	// life of the kernel. A recorded call of it is not run again: it would mean something
-	// else now.
-	Unrepeatable bool
+	Visibility Visibility   // Listed or Hidden
+	Runs       RunMode      // Inline, Slow or Endless
+	Provider   Provider     // BuiltIn or Program
+	Answers    AnswerSource // Fresh, FromStore or FromJournal
+	Effect     Effect       // InStore, External, Transient or Delegated
 
 	// Redact returns the data of a request as it may be kept, for secrets that the
 	// schema can't mark because it depends on other fields whether they are any. It is also
@@ -68,13 +39,65 @@ type Definition struct {
 	// the descriptions in the schema say it all.
 	Guidance func(err error) string
 
-	// Executes says that the syscall, a query, may call commands when it is sent as a
-	// command.
-	Executes bool
-
 	// Timeout is how long a call may take. 0 means the kernel's default.
 	Timeout time.Duration
 }
+
+// Visibility says who is told of a syscall. Either way it can be called.
+type Visibility byte
+
+const (
+	Listed Visibility = iota
+	Hidden            // kept out of listings and out of the hash
+)
+
+// A RunMode says how the calls of a syscall run beside others of the same connection.
+type RunMode byte
+
+const (
+	Inline  RunMode = iota // the next message of the connection waits until the call is done
+	Slow                   // waits for something outside the kernel: later messages go on, and the outcome comes when it is ready
+	Endless                // slow, and goes on until it is cancelled: with the cause ErrStopping when the kernel stops
+)
+
+// A Provider says what answers the calls of a syscall.
+type Provider byte
+
+const (
+	BuiltIn Provider = iota // a handler of this program
+	Program                 // a program on a connection: it may emit events that Emits does not name
+)
+
+// An AnswerSource says where the answers of a syscall come from, and with that how they are
+// recorded and which of them may go to a blob when they don't fit into a line.
+type AnswerSource byte
+
+const (
+	Fresh       AnswerSource = iota // made for this call: recorded, and kept as a blob only without secrets
+	FromStore                       // given to be kept: may go to a blob whatever it looks like
+	FromJournal                     // in the journal already: events are not recorded, replies without their data
+)
+
+// An Effect says where the effect of a syscall is.
+type Effect byte
+
+const (
+	// InStore: in the store, one with the reply; or there is none.
+	InStore Effect = iota
+
+	// External: in a file, a server, a program. A command with an idempotency key is noted
+	// on disk before its handler runs, so that a retry after a crash is told that the outcome
+	// is not known, and is not run again.
+	External
+
+	// Transient: in the connection that the call came over, or in the life of the kernel. A
+	// recorded call is not run again: it would mean something else now.
+	Transient
+
+	// Delegated: in what the syscall, a query, calls: it may call commands when it is sent as
+	// a command.
+	Delegated
+)
 
 // An EventDefinition says what an event is that a syscall emits.
 type EventDefinition struct {

@@ -182,7 +182,7 @@ func (k *Kernel) recordOutcome(c *call, m *message.Message) {
 // small returns a message as it is recorded: large data by pointer, as a reader on a line
 // gets it, and without secrets, which must not be in a blob either.
 func (k *Kernel) small(c *call, m *message.Message) *message.Message {
-	if len(m.Data) <= message.MaxLine || k.opts.Blobs == nil || c.syscall.Recalls {
+	if len(m.Data) <= message.MaxLine || k.opts.Blobs == nil || c.syscall.Answers == FromJournal {
 		return m
 	}
 	kept := *m

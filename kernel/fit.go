@@ -62,7 +62,7 @@ func (k *Kernel) Fit(ctx context.Context, m message.Message, limit int, length f
 		}
 	}
 	// What was kept before it was asked for may be kept once more.
-	if s == nil || !s.Stored && !s.Recalls {
+	if s == nil || s.Answers == Fresh {
 		if holdsSecrets(&m, s) {
 			return k.unfit(&m, secret)
 		}

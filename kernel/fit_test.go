@@ -201,7 +201,7 @@ func TestSecretsDoNotGoToBlobs(t *testing.T) {
 	} {
 		kept := new(keptBlobs)
 		stored := echo("Test.Kept")
-		stored.Stored = true
+		stored.Answers = FromStore
 		k := newKernel(t, &Options{Blobs: kept}, echo("Test.Echo"), echo("Crypto.Open"), stored)
 		m := message.Message{Kind: message.KindReply, Type: c.name, Data: []byte(c.data), Metadata: message.Metadata{ID: "a", Timestamp: 1, Causation: "b"}}
 		fitted := k.Fit(context.Background(), m, message.MaxLine, func(m *message.Message) int { return len(message.Append(nil, m)) })

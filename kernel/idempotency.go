@@ -118,7 +118,7 @@ func (c *call) embark() (run bool) {
 	}
 	c.flight = f // it lands when the call is settled
 	c.mu.Unlock()
-	return c.look() && (!c.syscall.Outside || c.intend())
+	return c.look() && (c.syscall.Effect != External || c.intend())
 }
 
 // look looks at what is kept for the call's key, and reports whether the handler may run.

@@ -17,7 +17,7 @@ import (
 // outside is a command whose effect is not in the store.
 func outside(t message.Type, h Handler) Syscall {
 	s := slow(asCommand(raw(t, h)))
-	s.Outside = true
+	s.Effect = External
 	return s
 }
 

@@ -189,7 +189,7 @@ func (k *Kernel) admit(ctx context.Context, m *message.Message, emit Emit, box *
 	if !m.Kind.Asks() {
 		if k.opts.Recorder != nil {
 			s, _ := k.registry.Lookup(m.Type)
-			if s != nil && s.Recalls {
+			if s != nil && s.Answers == FromJournal {
 				s = nil // it does not come from it
 			}
 			k.recordCopy(*m, Record{Way: way, Syscall: s})

@@ -33,7 +33,7 @@ func echo(t message.Type) Syscall {
 
 // slow makes a syscall slow.
 func slow(s Syscall) Syscall {
-	s.Slow = true
+	s.Runs = Slow
 	return s
 }
 

@@ -80,7 +80,7 @@ func newRoutes(modules []Module) *routes {
 			for _, alias := range s.Aliases {
 				r.add(alias, s)
 			}
-			if s.Hidden {
+			if s.Visibility == Hidden {
 				continue
 			}
 			n := about[route.Namespace]

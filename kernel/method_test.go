@@ -49,7 +49,7 @@ func TestTwoTypesOfOneMethodAreRefused(t *testing.T) {
 
 func TestMethodsAreFoundAndListed(t *testing.T) {
 	hidden, aliased := plain("Store.Wipe"), plain("Store.TreeGet")
-	hidden.Hidden = true
+	hidden.Visibility = Hidden
 	aliased.Aliases = []message.Type{"Tree.Get"}
 	r, err := NewRegistry(
 		Module{Name: "zoo", Version: "2.0.0", Summary: "A zoo.", Syscalls: []Syscall{plain("Store.Visit"), plain("Zoo.Visit")}},

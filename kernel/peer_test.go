@@ -31,7 +31,7 @@ func asking(t message.Type, peer func() *Peer) Syscall {
 			emit(m.Reply(outcome.Data))
 		}
 	}))
-	s.Streams = true
+	s.Provider = Program
 	return s
 }
 

@@ -79,7 +79,7 @@ func (r *Record) redact(how look) (data json.RawMessage, changed bool) {
 	switch {
 	case r.Refused && (m.Kind != message.KindError || r.Way == In):
 		return json.RawMessage(RefusedData), true
-	case m.Kind == message.KindReply && s != nil && s.Recalls:
+	case m.Kind == message.KindReply && s != nil && s.Answers == FromJournal:
 		return json.RawMessage(OmittedData), true
 	case m.Kind == message.KindError:
 		if r.Way == In && (how.clear || r.call == nil && s != nil && marking(s.Input) != nil) {

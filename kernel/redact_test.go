@@ -84,7 +84,7 @@ func TestWhatARecordKeepsOfItsData(t *testing.T) {
 	}}}
 	broken := &Syscall{Definition: Definition{Type: "A.B", Input: schema.Any, Output: schema.Any, Redact: func(json.RawMessage) json.RawMessage { panic("no") }}}
 	garbles := &Syscall{Definition: Definition{Type: "A.B", Input: schema.Any, Output: schema.Any, Redact: func(data json.RawMessage) json.RawMessage { return data[:len(data)-1] }}}
-	recalls := &Syscall{Definition: Definition{Type: "Event.Replay", Recalls: true}}
+	recalls := &Syscall{Definition: Definition{Type: "Event.Replay", Answers: FromJournal}}
 	named := &Syscall{Definition: Definition{Type: "A.B", Input: parsed(t, `{"items":{"items":{"prefixItems":[{"writeOnly":true}]}}}`), Output: schema.Any}}
 	seal := &Syscall{Definition: Definition{Type: "Crypto.Seal", Input: schema.Any, Output: schema.Any}}
 	m := command("a", "Session.Login", `{"user":"u","password":"p"}`)

@@ -230,7 +230,7 @@ func newCatalog(modules []Module) *catalog {
 	for i := range c.modules {
 		for j := range c.modules[i].Syscalls {
 			s := &c.modules[i].Syscalls[j]
-			if !s.Hidden {
+			if s.Visibility == Listed {
 				c.types = append(c.types, s.Type)
 			}
 			c.byType[s.Type] = s
@@ -269,7 +269,7 @@ func (c *catalog) computeHash() string {
 		m := &c.modules[i]
 		lines := [][]string{{"module", m.Name, m.Version, m.Summary}}
 		for _, s := range m.Syscalls {
-			if s.Hidden {
+			if s.Visibility == Hidden {
 				continue
 			}
 			name := string(s.Type)

@@ -302,7 +302,7 @@ func TestHashTellsEventsFromAliases(t *testing.T) {
 
 func TestHiddenSyscallsAreCalledAndNotListed(t *testing.T) {
 	hidden := echo("Test.Hidden")
-	hidden.Hidden = true
+	hidden.Visibility = Hidden
 	k := newKernel(t, nil, echo("Test.Echo"), hidden)
 	if got := k.Registry().Types(); !slices.Equal(got, []message.Type{"Test.Echo"}) {
 		t.Errorf("listed are %v", got)

@@ -26,7 +26,7 @@ func (o *ownEvents) add(syscalls []Syscall) {
 	for i := range syscalls {
 		s := &syscalls[i]
 		for _, e := range s.Emits {
-			if _, known := o.by[e.Type]; !known && !s.Streams {
+			if _, known := o.by[e.Type]; !known && s.Provider == BuiltIn {
 				o.by[e.Type] = s.Type
 			}
 		}

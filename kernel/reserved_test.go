@@ -32,7 +32,7 @@ func TestEventsOfTheKernelAreNotTakenFromOutside(t *testing.T) {
 		return s
 	}
 	served := emits(echo("Text.Count"), "Text.Counted")
-	served.Streams = true // by a program
+	served.Provider = Program
 	seen := new(notebook)
 	k := newKernel(t, &Options{Recorder: seen}, emits(echo("Test.Set"), "Test.Changed"), served)
 	event := func(id message.ID, name message.Type) message.Message {

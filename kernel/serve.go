@@ -209,7 +209,7 @@ func (s *session) turnWith(m message.Message, send Emit, err error) {
 		// If not, the handler ended the goroutine. Its call is settled; the turn goes on,
 		// unless the watch has taken it away already, as it can that of a call that is not
 		// slow.
-		if !left && c != nil && (c.syscall.Slow || s.current.CompareAndSwap(c, nil)) {
+		if !left && c != nil && (c.syscall.Runs != Inline || s.current.CompareAndSwap(c, nil)) {
 			s.detach()
 			go s.turn()
 		}
@@ -230,7 +230,7 @@ func (s *session) turnWith(m message.Message, send Emit, err error) {
 		if c.syscall.Kind == message.KindCommand {
 			c.parent = s.ctx
 		}
-		if c.syscall.Slow {
+		if c.syscall.Runs != Inline {
 			a := s.beginAside(c)
 			if a == nil || a.begunLater() {
 				continue

@@ -158,7 +158,9 @@ func TestServeSurvivesHandlersThatPanicOrEndTheirGoroutine(t *testing.T) {
 		for _, aside := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, " slow=", aside), func(t *testing.T) {
 				s := raw("Test.End", func(context.Context, message.Message, Emit) { end() })
-				s.Slow = aside
+				if aside {
+					s.Runs = Slow
+				}
 				k := newKernel(t, nil, s, echo("Test.Echo"))
 				conn := connect(k)
 				conn.in <- query("1", "Test.End", `1`)
@@ -271,7 +273,7 @@ func TestServeRefusesMoreEndlessMessagesThanThereMayBe(t *testing.T) {
 			<-ctx.Done()
 			emit(m.Reply(m.Data))
 		}))
-		endless.Endless = true
+		endless.Runs = Endless
 		k := newKernel(t, &Options{InFlight: 2}, echo("Test.Echo"), slow(echo("Test.Slow")), within(24*time.Hour, endless))
 		conn := connect(k)
 		for _, id := range []message.ID{"w1", "w2", "w3"} {

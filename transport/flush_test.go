@@ -120,7 +120,7 @@ func TestStreamAnswersSlowSyscallsWhenTheyAreReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		s := blocking(release)
-		s.Slow = true
+		s.Runs = kernel.Slow
 		c := converse(newKernel(t, nil, s))
 		c.say(t, ask("1", "Test.Wait", `1`)+ping("2"))
 		synctest.Wait()
@@ -215,7 +215,7 @@ func TestPeerThatDoesNotReadStopsItsOwnStreamOnly(t *testing.T) {
 func TestStreamIsHeldUpByAPeerThatDoesNotRead(t *testing.T) {
 	echo := func(_ context.Context, m message.Message, emit kernel.Emit) { emit(m.Reply(m.Data)) }
 	slow := raw("Test.Slow", echo)
-	slow.Slow = true
+	slow.Runs = kernel.Slow
 	k := newKernel(t, nil, slow, raw("Test.Echo", echo))
 	in, say := io.Pipe() // each line comes alone
 	out := &stuck{begun: make(chan struct{}), release: make(chan struct{})}

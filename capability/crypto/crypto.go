@@ -176,18 +176,18 @@ func (k *Keyring) Module() kernel.Module {
 				Type:    "Crypto.Seal",
 				Summary: "Encrypt a secret; the reply is a sealed string (pwenc:v1:…) that may be kept and shown.",
 				Output:  schema.Written(`{"type":"string","description":"The sealed string, pwenc:v1:…"}`),
-				Slow:    true, // somebody may have to confirm
+				Runs:    kernel.Slow, // somebody may have to confirm
 			}, k.sealing),
 			kernel.Query(kernel.Definition{
 				Type:    "Crypto.Open",
 				Summary: "Decrypt a sealed string (pwenc:v1:…); the reply is the secret.",
 				Output:  schema.Written(`{"type":"string","writeOnly":true,"description":"The plaintext. It is not recorded."}`),
-				Slow:    true,
+				Runs:    kernel.Slow,
 			}, k.opening),
 			kernel.Query(kernel.Definition{
 				Type:    "Crypto.Derive",
 				Summary: "Derive a key and say which it is: its id and where it comes from, never the key.",
-				Slow:    true,
+				Runs:    kernel.Slow,
 			}, k.deriving),
 		},
 	}

@@ -71,7 +71,7 @@ func Module(j Journal) kernel.Module {
 // syscall would write the messages in it anew, and they are to come back as they were.
 func recalling[In any](d kernel.Definition, f func(ctx context.Context, m *message.Message, in In, emit kernel.Emit) (json.RawMessage, error)) kernel.Syscall {
 	d.Kind = message.KindQuery
-	d.Recalls = true
+	d.Answers = kernel.FromJournal
 	d.Input = schema.Input[In]()
 	return kernel.Syscall{Definition: d, Handler: func(ctx context.Context, m message.Message, emit kernel.Emit) {
 		var in In

@@ -78,9 +78,9 @@ func Replay(j Journal) kernel.Syscall {
 		Emits: []kernel.EventDefinition{
 			{Type: replayedEvent, Summary: "A message of the workflow: {seq, at, message}."},
 		},
-		Slow:     true,
-		Executes: true,
-		Timeout:  maxReplay,
+		Runs:    kernel.Slow,
+		Effect:  kernel.Delegated,
+		Timeout: maxReplay,
 	}, func(ctx context.Context, m *message.Message, in replayInput, emit kernel.Emit) (json.RawMessage, error) {
 		switch {
 		case in.Execute && m.Kind != message.KindCommand:
@@ -240,11 +240,11 @@ func whyNot(ctx context.Context, e *journal.Entry, in *replayInput) string {
 	switch {
 	case e.Message.Type == replayType || e.Message.Type == olderReplay:
 		return "It is a replay itself"
-	case d.Unrepeatable:
+	case d.Effect == kernel.Transient:
 		return "It concerns a connection, or the life of the kernel"
 	case e.Message.Kind == message.KindQuery && !in.Queries:
 		return "It is a query; ask for queries to run them again"
-	case d.Endless:
+	case d.Runs == kernel.Endless:
 		return "It goes on until it is cancelled"
 	case e.Redacted && string(e.Message.Data) == kernel.RefusedData:
 		return "It was refused, and its data is not in the journal"

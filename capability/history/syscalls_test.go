@@ -329,7 +329,7 @@ func TestReplayLeavesConnectionsAndTheKernelAlone(t *testing.T) {
 	)
 	var counted, joined []message.Message
 	join := counter("Test.Join", &joined)
-	join.Aliases, join.Unrepeatable = []message.Type{"Older.Join"}, true
+	join.Aliases, join.Effect = []message.Type{"Older.Join"}, kernel.Transient
 	k := newKernel(t, j, counter("Test.Count", &counted), join)
 	_, got := ask(t, k, message.KindCommand, "Message.Replay", `{"correlationId":"w","execute":true,"queries":true}`)
 	const want = `"commands":1,"queries":0,"same":1,"different":[],"skipped":[` +
@@ -477,7 +477,7 @@ func TestEveryFieldIsDescribed(t *testing.T) {
 		}
 	}
 	for _, s := range Module(new(memoryJournal)).Syscalls {
-		if !s.Recalls || s.Kind != message.KindQuery {
+		if s.Answers != kernel.FromJournal || s.Kind != message.KindQuery {
 			t.Errorf("%s must be a query that recalls", s.Type)
 		}
 		check(string(s.Type)+" input", s.Input.JSON())

@@ -52,8 +52,7 @@ func Watch(j Journal) kernel.Syscall {
 			{Type: recordedEvent, Summary: "A message was recorded: {seq, at, message}."},
 			{Type: missedEvent, Summary: "Messages are left out: {from, to, count}. They were dropped from the journal, whatever they were, or count of them did not fit into the buffer."},
 		},
-		Slow:    true,
-		Endless: true,
+		Runs:    kernel.Endless,
 		Timeout: maxWatch,
 	}, func(ctx context.Context, m *message.Message, in watchInput, emit kernel.Emit) (json.RawMessage, error) {
 		f, err := in.read()

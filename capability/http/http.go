@@ -106,8 +106,8 @@ func Module(opts *Options) kernel.Module {
 				Input:   schema.Written(inputSchema).Quiet(), // headers and URLs hold credentials
 				Output:  schema.Written(outputSchema),
 				Aliases: []message.Type{"Network.Fetch"},
-				Slow:    true,
-				Outside: true,
+				Runs:    kernel.Slow,
+				Effect:  kernel.External,
 				Redact:  redactURL,
 				Timeout: MaxTimeout + afterwards,
 			}},

@@ -37,7 +37,7 @@ type event struct {
 
 // registered returns how a syscall was registered, or nil if it is built in.
 func registered(s *kernel.Syscall) *registration {
-	if !s.Streams {
+	if s.Provider == kernel.BuiltIn {
 		return nil
 	}
 	r := &registration{Description: s.Summary, Timeout: s.Timeout.Milliseconds()}
@@ -69,9 +69,9 @@ type olderDescription struct {
 // OlderDescribe is Describe under its older name and in its older form.
 func OlderDescribe(r *kernel.Registry) kernel.Syscall {
 	return describing(r, kernel.Definition{
-		Type:    "Sys.Describe",
-		Summary: "Say what a syscall takes and gives, in the older form.",
-		Hidden:  true,
+		Type:       "Sys.Describe",
+		Summary:    "Say what a syscall takes and gives, in the older form.",
+		Visibility: kernel.Hidden,
 	}, func(name string, s *kernel.Syscall) olderDescription {
 		return olderDescription{name, s.Kind, jsontext.Value(s.Input.JSON()), jsontext.Value(s.Output.JSON())}
 	})

@@ -46,9 +46,9 @@ type shutdownOutput struct {
 func shutdown(begin func()) kernel.Syscall {
 	return kernel.Command(
 		kernel.Definition{
-			Type:         kernel.ShutdownType,
-			Summary:      "End the kernel: it takes nothing new, finishes what runs, and goes.",
-			Unrepeatable: true,
+			Type:    kernel.ShutdownType,
+			Summary: "End the kernel: it takes nothing new, finishes what runs, and goes.",
+			Effect:  kernel.Transient,
 		},
 		func(context.Context, nothing) (shutdownOutput, error) {
 			if begin == nil {
@@ -73,9 +73,9 @@ type cancelOutput struct {
 func cancel() kernel.Syscall {
 	return kernel.Command(
 		kernel.Definition{
-			Type:         kernel.CancelType,
-			Summary:      "Call off a request of the same connection that is still running.",
-			Unrepeatable: true,
+			Type:    kernel.CancelType,
+			Summary: "Call off a request of the same connection that is still running.",
+			Effect:  kernel.Transient,
 		},
 		func(ctx context.Context, in cancelInput) (cancelOutput, error) {
 			peer, ok := kernel.PeerOf(ctx)

@@ -134,13 +134,13 @@ func TestModulesListsWhatCanBeCalled(t *testing.T) {
 func waiting(begun chan<- struct{}) kernel.Module {
 	type nothing struct{}
 	return kernel.Module{Name: "test", Version: "1.0.0", Summary: "For tests.", Syscalls: []kernel.Syscall{
-		kernel.Query(kernel.Definition{Type: "Test.Wait", Summary: "Wait.", Slow: true},
+		kernel.Query(kernel.Definition{Type: "Test.Wait", Summary: "Wait.", Runs: kernel.Slow},
 			func(ctx context.Context, _ nothing) (nothing, error) {
 				begun <- struct{}{}
 				<-ctx.Done()
 				return nothing{}, ctx.Err()
 			}),
-		kernel.Query(kernel.Definition{Type: "Test.Hidden", Summary: "Be there.", Hidden: true},
+		kernel.Query(kernel.Definition{Type: "Test.Hidden", Summary: "Be there.", Visibility: kernel.Hidden},
 			func(context.Context, nothing) (nothing, error) { return nothing{}, nil }),
 	}}
 }

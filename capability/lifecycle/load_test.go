@@ -153,7 +153,7 @@ func TestStatusSaysWhoServes(t *testing.T) {
 		_, err := peer.Ask(ctx, m.Type, m.Data, nil)
 		kernel.Fail(ctx, m, emit, err)
 	})
-	busy.Slow = true
+	busy.Runs = kernel.Slow
 	offers.Syscalls = append(offers.Syscalls, busy)
 	k := newKernel(t, lifecycle.Options{}, offers)
 	if s := statusOf(t, k); len(s.Handlers) != 0 || s.Served.Registered != 0 {

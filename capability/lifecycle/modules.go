@@ -41,7 +41,7 @@ func modules(r *kernel.Registry) kernel.Syscall {
 			for _, m := range r.Modules() {
 				g := Group{Name: m.Name, Version: m.Version, Summary: m.Summary, Syscalls: []Entry{}}
 				for _, s := range m.Syscalls {
-					if !s.Hidden {
+					if s.Visibility == kernel.Listed {
 						g.Syscalls = append(g.Syscalls, Entry{s.Type, s.Kind, s.Summary})
 					}
 				}

@@ -128,7 +128,7 @@ func (m *Memory) Module() kernel.Module {
 				Summary: "Get the value of a key.",
 				Input:   schema.Input[getInput](),
 				Output:  schema.Any,
-				Stored:  true,
+				Answers: kernel.FromStore,
 			}},
 			{Handler: m.set, Definition: kernel.Definition{
 				Type:    "Memory.Set",
@@ -154,7 +154,7 @@ func (m *Memory) Module() kernel.Module {
 			kernel.Query(kernel.Definition{
 				Type:    "Memory.History",
 				Summary: "List the versions of a key, the newest first.",
-				Stored:  true,
+				Answers: kernel.FromStore,
 			}, m.history),
 		},
 	}

@@ -59,7 +59,7 @@ func (in *registerInput) read() (*definition, error) {
 	}
 	def := &definition{Definition: kernel.Definition{
 		Type: t, Kind: in.Kind, Summary: in.Description,
-		Slow: true, Streams: true, Outside: in.Kind == message.KindCommand, Timeout: time.Duration(in.Timeout) * time.Millisecond,
+		Runs: kernel.Slow, Provider: kernel.Program, Effect: kernel.External, Timeout: time.Duration(in.Timeout) * time.Millisecond,
 	}}
 	for i, e := range in.Emits {
 		field := fmt.Sprintf("emits[%d].type", i)

@@ -84,11 +84,11 @@ type requestKey struct{}
 
 func (d *directory) registering() kernel.Syscall {
 	s := kernel.Command(kernel.Definition{
-		Type:         "Syscall.Register",
-		Summary:      "Serve a syscall on this connection until it ends: requests of that type come as messages, and are answered by causation.",
-		Aliases:      []message.Type{"Sys.Register"},
-		Unrepeatable: true,
-		Emits:        []kernel.EventDefinition{{Type: Registered, Summary: "A connection serves a syscall: {name, connections}; so many do now."}},
+		Type:    "Syscall.Register",
+		Summary: "Serve a syscall on this connection until it ends: requests of that type come as messages, and are answered by causation.",
+		Aliases: []message.Type{"Sys.Register"},
+		Effect:  kernel.Transient,
+		Emits:   []kernel.EventDefinition{{Type: Registered, Summary: "A connection serves a syscall: {name, connections}; so many do now."}},
 	}, d.register)
 	s.Input.Example(`{"name":"Text.Count","kind":"query","description":"Count the words of a text.","inputSchema":{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]},"outputSchema":{"type":"object","properties":{"words":{"type":"integer"}}},"handler":"connection"}`)
 	handler := s.Handler
@@ -216,10 +216,10 @@ type unregisterOutput struct {
 
 func (d *directory) unregistering() kernel.Syscall {
 	return kernel.Command(kernel.Definition{
-		Type:         "Syscall.Unregister",
-		Summary:      "Serve a syscall on this connection no more.",
-		Unrepeatable: true,
-		Emits:        []kernel.EventDefinition{{Type: Unregistered, Summary: "A connection serves a syscall no more: {name, connections}; so many still do."}},
+		Type:    "Syscall.Unregister",
+		Summary: "Serve a syscall on this connection no more.",
+		Effect:  kernel.Transient,
+		Emits:   []kernel.EventDefinition{{Type: Unregistered, Summary: "A connection serves a syscall no more: {name, connections}; so many still do."}},
 	}, d.unregister)
 }
 

@@ -19,7 +19,7 @@ func (t *Tree) deleteSyscall() kernel.Syscall {
 	return kernel.Command(kernel.Definition{
 		Type:    "VFS.Delete",
 		Summary: "Delete a file or a directory of the os:// tree.",
-		Outside: true,
+		Effect:  kernel.External,
 	}, func(ctx context.Context, in deleteInput) (deleteOutput, error) {
 		err := t.Delete(ctx, in.URI, in.Recursive)
 		return deleteOutput{Success: err == nil}, err

@@ -28,7 +28,7 @@ func (t *Tree) readSyscall() kernel.Syscall {
 	return kernel.Query(kernel.Definition{
 		Type:    "VFS.Read",
 		Summary: "Read a file of the os:// tree, at most 64 MB of it.",
-		Stored:  true,
+		Answers: kernel.FromStore,
 	}, t.readCall)
 }
 

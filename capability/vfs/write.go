@@ -28,7 +28,7 @@ func (t *Tree) writeSyscall() kernel.Syscall {
 		Type:    "VFS.Write",
 		Summary: "Write a file of the os:// tree, whole or not at all.",
 		Input:   schema.Input[writeInput]().Example(`{"uri":"os://memory/notes/today.md","content":"milk"}`).Quiet(), // the vault's secrets may come through it
-		Outside: true,
+		Effect:  kernel.External,
 		Redact:  t.redact,
 	}, t.writeCall)
 }

@@ -9,6 +9,7 @@ import (
 
 	"kernos/client"
 	"kernos/internal/visible"
+	"kernos/kernel"
 	"kernos/message"
 )
 
@@ -70,7 +71,7 @@ func (c *calling) lister(ctx context.Context, f *client.Field) string {
 	}
 	for _, name := range module.Methods {
 		route, ok := r.LookupMethod(module.Namespace + "_" + name)
-		if !ok || route.Syscall.Kind != message.KindQuery || route.Syscall.Slow {
+		if !ok || route.Syscall.Kind != message.KindQuery || route.Syscall.Runs != kernel.Inline {
 			continue
 		}
 		m, err := c.catalog.Method(ctx, module.Namespace, name)

@@ -40,7 +40,7 @@ func TestADaemonFinishesWhatRuns(t *testing.T) {
 	}
 	begun, finish := make(chan struct{}), make(chan struct{})
 	type nothing struct{}
-	slow := kernel.Command(kernel.Definition{Type: "Test.Work", Summary: "Work.", Slow: true},
+	slow := kernel.Command(kernel.Definition{Type: "Test.Work", Summary: "Work.", Runs: kernel.Slow},
 		func(context.Context, nothing) (nothing, error) {
 			close(begun)
 			<-finish

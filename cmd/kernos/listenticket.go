@@ -31,9 +31,9 @@ func issueTickets(r *kernel.Registry) (ticket func() (string, error), err error)
 	token := rand.Text()
 	s := kernel.Query(
 		kernel.Definition{
-			Type:    ticketType,
-			Summary: "Get the token for HTTP on the socket of a daemon that wants signatures.",
-			Hidden:  true,
+			Type:       ticketType,
+			Summary:    "Get the token for HTTP on the socket of a daemon that wants signatures.",
+			Visibility: kernel.Hidden,
 		},
 		func(context.Context, ticketInput) (ticketOutput, error) { return ticketOutput{Token: token}, nil },
 	)

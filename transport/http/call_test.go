@@ -144,7 +144,7 @@ func TestWhoLeavesACall(t *testing.T) {
 // A call that goes on until it is cancelled ends with the server, with an answer.
 func TestAnEndlessCallEndsWithTheServer(t *testing.T) {
 	syscall, begun, _, _ := running("Test.Watch", message.KindQuery)
-	syscall.Endless = true
+	syscall.Runs = kernel.Endless
 	s := open(t, siteOptions{Options: Options{Grace: enough}, syscalls: []kernel.Syscall{syscall}})
 	answers := make(chan answer, 1)
 	go func() { answers <- s.do("POST", "/v1/call/test/watch", "") }()

@@ -230,7 +230,7 @@ func stepping(what message.Type, kind message.Kind) (_ kernel.Syscall, steps cha
 
 func TestAnEndlessStreamEndsWithTheServer(t *testing.T) {
 	syscall, begun, _, _ := running("Test.Watch", message.KindQuery)
-	syscall.Endless = true
+	syscall.Runs = kernel.Endless
 	s := open(t, siteOptions{Options: Options{Grace: enough}, syscalls: []kernel.Syscall{syscall}})
 	answers := make(chan answer, 1)
 	go func() { answers <- s.do("POST", "/v1/call/test/watch", "", "Accept", "text/event-stream") }()

@@ -33,7 +33,7 @@ func token() (string, error) { return secret, nil }
 // raw is a syscall of any data with a handler of its own.
 func raw(t message.Type, kind message.Kind, h kernel.Handler) kernel.Syscall {
 	return kernel.Syscall{Handler: h, Definition: kernel.Definition{
-		Type: t, Kind: kind, Summary: "A syscall of a test.", Input: schema.Any, Output: schema.Any, Slow: true,
+		Type: t, Kind: kind, Summary: "A syscall of a test.", Input: schema.Any, Output: schema.Any, Runs: kernel.Slow,
 	}}
 }
 

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"kernos/kernel"
 )
 
 // keep is the connections of a service, and those that were lost and whose streams may be
@@ -81,7 +83,7 @@ func (c *conn) lose() {
 		if st.at == c {
 			st.detach()
 			st.lostBy = c
-			st.goOnAlone(!st.over && st.route != nil && st.route.Syscall.Endless)
+			st.goOnAlone(!st.over && st.route != nil && st.route.Syscall.Runs == kernel.Endless)
 			k.grow(st.size())
 			c.mu.Lock()
 			c.orphans[st] = true

@@ -237,7 +237,7 @@ func (g *gate) handle(ctx context.Context, m message.Message, emit kernel.Emit) 
 func (g *gate) syscall(t message.Type, kind message.Kind) kernel.Syscall {
 	return kernel.Syscall{
 		Definition: kernel.Definition{
-			Type: t, Kind: kind, Summary: "Do as the test says.", Input: schema.Any, Output: schema.Any, Slow: true, Timeout: time.Hour,
+			Type: t, Kind: kind, Summary: "Do as the test says.", Input: schema.Any, Output: schema.Any, Runs: kernel.Slow, Timeout: time.Hour,
 			Emits: []kernel.EventDefinition{{Type: "Test.Stepped", Summary: "A step."}},
 		},
 		Handler: g.handle,

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"kernos/internal/testkit"
+	"kernos/kernel"
 	"kernos/message"
 )
 
@@ -188,7 +189,7 @@ func TestLostEndlessStreamsAreBounded(t *testing.T) {
 	watched, waited := newGate(), newGate()
 	watched.cancelled, waited.cancelled = make(chan error, 8), make(chan error, 8)
 	watch := watched.syscall("Test.Watch", message.KindQuery)
-	watch.Endless = true
+	watch.Runs = kernel.Endless
 	s := newService(t, &Options{KeepEndless: 2}, watch, waited.syscall("Test.Wait", message.KindQuery))
 	lose := func(method string, calls int) (last string) {
 		c := dial(t, s)

@@ -94,7 +94,7 @@ func TestEverySequenceEndsWithDone(t *testing.T) {
 		hang := raw("Test.Hang", message.KindQuery, func(ctx context.Context, _ message.Message, _ kernel.Emit) { time.Sleep(time.Hour) })
 		hang.Timeout = time.Second
 		late := hang
-		late.Type, late.Slow = "Test.HangAside", true
+		late.Type, late.Runs = "Test.HangAside", kernel.Slow
 		s := newService(t, nil, hang, late,
 			raw("Test.Panic", message.KindQuery, func(context.Context, message.Message, kernel.Emit) { panic("no") }),
 			raw("Test.Silent", message.KindQuery, func(context.Context, message.Message, kernel.Emit) {}),
@@ -222,9 +222,9 @@ func TestClosedServiceTakesNoConnections(t *testing.T) {
 func TestHiddenSyscallsAreCalledAndNotListed(t *testing.T) {
 	plain := newService(t, nil)
 	hidden := raw("Secret.Door", message.KindQuery, func(_ context.Context, m message.Message, emit kernel.Emit) { emit(m.Reply([]byte(`"open"`))) })
-	hidden.Hidden = true
+	hidden.Visibility = kernel.Hidden
 	beside := raw("Note.Burn", message.KindQuery, hidden.Handler)
-	beside.Hidden = true
+	beside.Visibility = kernel.Hidden
 	s := newService(t, nil, hidden, beside)
 	if s.Hash() != plain.Hash() {
 		t.Error("it changes the hash")

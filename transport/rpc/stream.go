@@ -131,7 +131,7 @@ func (st *stream) done() {
 		return
 	}
 	// The kernel sees to it that what an ordinary call has said is sent when its turn ends.
-	more := st.route != nil && !st.route.Syscall.Slow
+	more := st.route != nil && st.route.Syscall.Runs == kernel.Inline
 	st.put(st.begin(typeDone, nil), more)
 	st.home.finish(st)
 }

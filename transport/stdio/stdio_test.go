@@ -150,7 +150,7 @@ func TestServeFinishesWhatHasBegunWhenItIsToldToStop(t *testing.T) {
 		release := make(chan struct{})
 		wait := kernel.Syscall{
 			Definition: kernel.Definition{
-				Type: "Test.Wait", Kind: message.KindQuery, Summary: "Wait.", Input: schema.Any, Output: schema.Any, Slow: true,
+				Type: "Test.Wait", Kind: message.KindQuery, Summary: "Wait.", Input: schema.Any, Output: schema.Any, Runs: kernel.Slow,
 			},
 			Handler: func(_ context.Context, m message.Message, emit kernel.Emit) {
 				<-release

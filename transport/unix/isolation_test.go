@@ -34,7 +34,7 @@ func TestOneThatNeverReadsStopsAloneAndIsBounded(t *testing.T) {
 	k := newKernel(t, nil, kernel.Syscall{
 		Definition: func() kernel.Definition {
 			d := slow("Test.Large", message.KindQuery, nil).Definition
-			d.Slow = false
+			d.Runs = kernel.Inline
 			return d
 		}(),
 		Handler: func(_ context.Context, m message.Message, emit kernel.Emit) {

@@ -19,7 +19,7 @@ func large() []kernel.Syscall {
 		emit(m.Reply([]byte(`"` + strings.Repeat("x", 10_000) + `"`)))
 	}
 	atOnce := slow("Test.Large", message.KindQuery, much)
-	atOnce.Slow = false
+	atOnce.Runs = kernel.Inline
 	return []kernel.Syscall{atOnce, slow("Test.LargeLater", message.KindQuery, much)}
 }
 

@@ -47,7 +47,7 @@ func newKernel(t testing.TB, opts *kernel.Options, syscalls ...kernel.Syscall) *
 // slow is a slow syscall of any data.
 func slow(t message.Type, kind message.Kind, h kernel.Handler) kernel.Syscall {
 	return kernel.Syscall{Handler: h, Definition: kernel.Definition{
-		Type: t, Kind: kind, Summary: "A syscall of a test.", Input: schema.Any, Output: schema.Any, Slow: true, Timeout: time.Hour,
+		Type: t, Kind: kind, Summary: "A syscall of a test.", Input: schema.Any, Output: schema.Any, Runs: kernel.Slow, Timeout: time.Hour,
 		Emits: []kernel.EventDefinition{{Type: "Test.Happened", Summary: "It happened."}},
 	}}
 }

@@ -131,7 +131,7 @@ func TestServeCompletesCommandsThatWereSentBeforeAPeerLeft(t *testing.T) {
 		commands.Add(1)
 		emit(m.Reply(m.Data))
 	})
-	change.Slow = false
+	change.Runs = kernel.Inline
 	d := start(t, newKernel(t, nil, change), nil)
 	const rounds, each = 20, 500
 	for range rounds {
@@ -324,7 +324,7 @@ func TestServeEndsWhatIsEndless(t *testing.T) {
 		<-ctx.Done()
 		emit(m.Reply([]byte(`"over"`)))
 	})
-	endless.Endless = true
+	endless.Runs = kernel.Endless
 	d := start(t, newKernel(t, nil, endless), &Options{Grace: time.Hour})
 	p := d.dial()
 	p.say(ask("w", message.KindQuery, "Test.Watch", `1`))
@@ -373,7 +373,7 @@ func TestServeTellsThoseOfTheEndWhomItConcerns(t *testing.T) {
 	leave := make(chan struct{})
 	begun, _, syscalls := waiting(leave)
 	for i := range syscalls {
-		syscalls[i].Slow = false // nothing is read while it runs
+		syscalls[i].Runs = kernel.Inline // nothing is read while it runs
 	}
 	d := start(t, newKernel(t, nil, syscalls...), nil)
 	done, open, more := d.dial(), d.dial(), d.dial()

@@ -30,7 +30,7 @@ func offering(names ...string) (all []kernel.Syscall) {
 			withdraw()
 			emit(m.Reply(nil))
 		})
-		offer.Slow, end.Slow = false, false
+		offer.Runs, end.Runs = kernel.Inline, kernel.Inline
 		all = append(all, offer, end, slow(t, message.KindQuery, func(ctx context.Context, m message.Message, emit kernel.Emit) {
 			outcome, err := peer.Load().Ask(ctx, t, m.Data, func(message.Message) {})
 			if err != nil || outcome.Kind != message.KindReply {

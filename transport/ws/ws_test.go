@@ -54,29 +54,29 @@ func serve(t *testing.T, opts *Options) *server {
 func handler(t *testing.T, opts *Options) *server {
 	t.Helper()
 	s := &server{t: t, big: make(chan struct{})}
-	raw := func(name message.Type, slow bool, h kernel.Handler) kernel.Syscall {
+	raw := func(name message.Type, runs kernel.RunMode, h kernel.Handler) kernel.Syscall {
 		return kernel.Syscall{Definition: kernel.Definition{
-			Type: name, Kind: message.KindQuery, Summary: "Part of a test.", Input: schema.Any, Output: schema.Any, Slow: slow, Timeout: time.Hour,
+			Type: name, Kind: message.KindQuery, Summary: "Part of a test.", Input: schema.Any, Output: schema.Any, Runs: runs, Timeout: time.Hour,
 			Emits: []kernel.EventDefinition{{Type: "Test.Chunk", Summary: "Some of it."}},
 		}, Handler: h}
 	}
 	echo := func(_ context.Context, m message.Message, emit kernel.Emit) { emit(m.Reply(m.Data)) }
 	registry, err := kernel.NewRegistry(kernel.Module{Name: "test", Version: "1.0.0", Summary: "A test.", Syscalls: []kernel.Syscall{
-		raw("Test.Echo", false, echo),
-		raw("Test.SlowEcho", true, echo),
-		raw("Test.Hold", false, func(_ context.Context, m message.Message, emit kernel.Emit) {
+		raw("Test.Echo", kernel.Inline, echo),
+		raw("Test.SlowEcho", kernel.Slow, echo),
+		raw("Test.Hold", kernel.Inline, func(_ context.Context, m message.Message, emit kernel.Emit) {
 			<-s.big
 			emit(m.Reply(nil))
 		}),
-		raw("Test.Wait", true, func(ctx context.Context, m message.Message, emit kernel.Emit) {
+		raw("Test.Wait", kernel.Slow, func(ctx context.Context, m message.Message, emit kernel.Emit) {
 			<-ctx.Done()
 			kernel.Fail(ctx, m, emit, ctx.Err())
 		}),
-		raw("Test.Deaf", true, func(_ context.Context, m message.Message, emit kernel.Emit) {
+		raw("Test.Deaf", kernel.Slow, func(_ context.Context, m message.Message, emit kernel.Emit) {
 			<-s.big
 			emit(m.Reply(nil))
 		}),
-		raw("Test.Big", true, func(_ context.Context, m message.Message, emit kernel.Emit) {
+		raw("Test.Big", kernel.Slow, func(_ context.Context, m message.Message, emit kernel.Emit) {
 			chunk := []byte(`"` + strings.Repeat("x", 128<<10) + `"`)
 			for range 200 { // more than systems take in between
 				emit(m.Event("Test.Chunk", chunk))
