@@ -27,7 +27,9 @@ type fakeWire struct {
 	io.Reader              // what the daemon says
 	write     func() error // nil if it takes everything
 	after     int          // how much it wants to get before it says something
+	patient   bool         // it ends only when it was told that nothing more will be sent
 	ready     chan struct{}
+	allSent   chan struct{} // closed by CloseWrite
 	closed    chan struct{}
 	closing   sync.Once
 
@@ -40,11 +42,15 @@ type fakeWire struct {
 // newWire returns a connection to a daemon that says something when it has got so many
 // bytes, or the end of the input if that is less, and then ends it.
 func newWire(says string, after int) *fakeWire {
-	w := &fakeWire{after: after, ready: make(chan struct{}), closed: make(chan struct{})}
+	w := &fakeWire{after: after, ready: make(chan struct{}), allSent: make(chan struct{}), closed: make(chan struct{})}
 	rest := strings.NewReader(says)
 	w.Reader = readerFunc(func(p []byte) (int, error) {
+		ready := w.ready
+		if w.patient && rest.Len() == 0 {
+			ready = w.allSent
+		}
 		select {
-		case <-w.ready:
+		case <-ready:
 			return rest.Read(p[:min(len(p), 1)]) // byte by byte
 		case <-w.closed:
 			return 0, net.ErrClosed
@@ -80,6 +86,7 @@ func (w *fakeWire) CloseWrite() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.halfClose = true
+	close(w.allSent)
 	w.tell()
 	return nil
 }
@@ -125,7 +132,9 @@ func TestADaemonThatIsAboutToEndIsLeft(t *testing.T) {
 			if !again {
 				return
 			}
+			// A daemon that serves closes a connection only after its client has.
 			next := newWire(pong+pong, len(c.in))
+			next.patient = true
 			again, err = p.converse(t.Context(), next, true)
 			if again || err != nil || next.got.String() != c.in || out.String() != pong+pong {
 				t.Errorf("again %t, %v: it got %s, and %s came", again, err, next.got.String(), out)
