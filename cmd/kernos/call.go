@@ -16,6 +16,7 @@ import (
 
 	"kernos/client"
 	"kernos/cmd/kernos/exit"
+	"kernos/cmd/kernos/terminal"
 	"kernos/internal/nearest"
 	"kernos/internal/visible"
 	"kernos/kernel"
@@ -118,7 +119,7 @@ type calling struct {
 	*callLine
 	root *cobra.Command
 	destination
-	screen   *screen
+	screen   *terminal.Screen
 	in       io.Reader
 	conn     *client.Client
 	cache    *client.Cache
@@ -144,7 +145,7 @@ func runCall(c *cobra.Command, args []string) error {
 	ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	call := &calling{callLine: line, root: c.Root(), screen: newScreen(c), in: c.InOrStdin(), cache: client.OpenCache("")}
+	call := &calling{callLine: line, root: c.Root(), screen: terminal.NewScreen(c.OutOrStdout(), c.ErrOrStderr()), in: c.InOrStdin(), cache: client.OpenCache("")}
 	err = call.run(ctx)
 	if call.conn != nil {
 		_ = call.conn.Close()
@@ -207,7 +208,7 @@ func (c *calling) connect(ctx context.Context) (err error) {
 		return c.noCommand(c.words[0])
 	}
 	if _, cacheErr := c.cache.Latest(c.target); cacheErr == nil && (c.help || c.dryRun || c.given["as"] || len(c.words) == 0) {
-		c.screen.note("%v; what is shown is what the server had when it was last called", err)
+		c.screen.Note("%v; what is shown is what the server had when it was last called", err)
 		return nil
 	}
 	return c.explain(err)
@@ -240,9 +241,9 @@ func (c *calling) discover(ctx context.Context) (err error) {
 		return ctx.Err()
 	case err != nil:
 		c.catalog = nil
-		c.screen.note("what the server offers can't be found out (%v); parameters are sent as they are", err)
+		c.screen.Note("what the server offers can't be found out (%v); parameters are sent as they are", err)
 	case c.catalog.Stale != nil:
-		c.screen.note("what the server offers can't be found out (%v); this goes by what it had when it was last called", c.catalog.Stale)
+		c.screen.Note("what the server offers can't be found out (%v); this goes by what it had when it was last called", c.catalog.Stale)
 	}
 	return nil
 }
@@ -292,7 +293,7 @@ func (c *calling) find(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		c.screen.note("%v; parameters are sent as they are", err)
+		c.screen.Note("%v; parameters are sent as they are", err)
 	}
 	c.method = m
 	if named && len(words) == 2 {
@@ -360,8 +361,8 @@ func (c *calling) send(ctx context.Context, params json.RawMessage) error {
 		return c.explain(err)
 	}
 	defer func() { _ = stream.Close() }()
-	bar := newProgressBar(c.screen.err)
-	defer bar.clear()
+	bar := terminal.NewBar(c.screen.Err)
+	defer bar.Clear()
 	var guidance *client.Guidance
 	var failure *client.Item
 	for item, err := range stream.Items(ctx) {
@@ -370,10 +371,10 @@ func (c *calling) send(ctx context.Context, params json.RawMessage) error {
 		}
 		switch item.Type {
 		case client.Progress:
-			bar.show(&item)
+			bar.Show(item.Message, item.Percentage)
 		case client.Data:
 			failure = nil
-			bar.clear()
+			bar.Clear()
 			if err := out.print(ctx, &item); err != nil {
 				return err
 			}
@@ -384,7 +385,7 @@ func (c *calling) send(ctx context.Context, params json.RawMessage) error {
 			failure = &item
 		}
 	}
-	bar.clear()
+	bar.Clear()
 	if failure != nil {
 		return c.failed(failure, guidance, params)
 	}
@@ -420,7 +421,7 @@ func (c *calling) refused(params json.RawMessage, err error) error {
 
 // invalid is the error of parameters that the method does not take. Nothing was sent.
 func (c *calling) invalid(params json.RawMessage, err error) error {
-	c.screen.note("%s", visible.Text(err.Error()))
+	c.screen.Note("%s", visible.Text(err.Error()))
 	c.guide(&client.Guidance{ErrorKind: client.InvalidParams, Method: c.module + "." + c.name, Action: client.TryMethod,
 		SuggestedMethod: c.module + "." + c.name, ExampleParams: c.example()}, params)
 	return &exit.Error{Status: exit.Invalid}

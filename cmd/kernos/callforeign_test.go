@@ -17,6 +17,7 @@ import (
 
 	"kernos/client"
 	"kernos/cmd/kernos/exit"
+	"kernos/cmd/kernos/terminal"
 )
 
 // garden is the schema of the module that foreign servers have.
@@ -373,7 +374,7 @@ func TestAskForWhatIsMissing(t *testing.T) {
 	m.Fields[1].Required = true
 	m.Schema = json.RawMessage(`{"type":"object","properties":{"maxHeight":{"type":"number","maximum":100}},"required":["name","maxHeight"]}`)
 	var notes bytes.Buffer
-	c := &calling{method: m, screen: &screen{err: &notes}}
+	c := &calling{method: m, screen: &terminal.Screen{Err: &notes}}
 	answers := []string{"oak", "tall", "700", "7"}
 	var asked []string
 	got, err := c.ask(json.RawMessage(`{"alive":true}`), func(f *client.Field) (string, error) {

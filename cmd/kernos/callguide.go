@@ -16,7 +16,7 @@ import (
 
 // failed shows the error that a call was answered with, and what to do about it.
 func (c *calling) failed(e *client.Item, g *client.Guidance, params json.RawMessage) error {
-	c.screen.note("%s", visible.Text(e.Error))
+	c.screen.Note("%s", visible.Text(e.Error))
 	if g == nil && c.unlisted { // other servers may leave it to the caller to find out
 		_, err := c.catalog.Method(c.root.Context(), c.module, c.name)
 		if u, ok := errors.AsType[*client.Unknown](err); ok {
@@ -57,7 +57,7 @@ func (c *calling) guide(g *client.Guidance, params json.RawMessage) {
 		say("help: %s", c.program(c.module, c.name, "--help"))
 	}
 	for _, l := range lines {
-		fmt.Fprintln(c.screen.err, l)
+		fmt.Fprintln(c.screen.Err, l)
 	}
 }
 

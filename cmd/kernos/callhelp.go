@@ -11,6 +11,7 @@ import (
 
 	"kernos/client"
 	"kernos/cmd/kernos/exit"
+	"kernos/cmd/kernos/terminal"
 	"kernos/internal/visible"
 )
 
@@ -23,7 +24,7 @@ func (c *calling) showModules() error {
 	for _, m := range c.catalog.Modules {
 		rows = append(rows, []string{visible.Text(m.Namespace), visible.Text(m.Version), visible.Text(m.Description)})
 	}
-	return c.screen.rows([]string{"MODULE", "VERSION", "DESCRIPTION"}, rows)
+	return c.screen.Table([]string{"MODULE", "VERSION", "DESCRIPTION"}, rows)
 }
 
 // showModule lists the methods of a module.
@@ -36,17 +37,17 @@ func (c *calling) showModule(ctx context.Context) error {
 	fmt.Fprintf(text, "%s\n\nUsage:\n  kernos %s METHOD [--PARAMETER VALUE …]\n\nMethods:\n", m.Description, m.Namespace)
 	width := 0
 	for _, name := range m.Methods {
-		width = max(width, columns(name))
+		width = max(width, terminal.Columns(name))
 	}
 	for _, name := range m.Methods {
 		description := ""
 		if method, err := c.catalog.Method(ctx, m.Namespace, name); err == nil {
 			description = method.Description
 		}
-		fmt.Fprintf(text, "  %s  %s\n", pad(name, width), description)
+		fmt.Fprintf(text, "  %s  %s\n", terminal.Pad(name, width), description)
 	}
 	fmt.Fprintf(text, "\nkernos %s METHOD --help says what a method takes.\n", m.Namespace)
-	_, err := c.screen.out.Write([]byte(visible.Lines(text.String())))
+	_, err := c.screen.Out.Write([]byte(visible.Lines(text.String())))
 	return exit.Wrap(err)
 }
 
@@ -58,7 +59,7 @@ func (c *calling) showMethod() error {
 		}
 		return &exit.Error{Status: exit.Failure, Cause: fmt.Errorf("the server does not say what %s takes; give it --data JSON", c.call())}
 	}
-	_, err := c.screen.out.Write([]byte(visible.Lines(methodHelp(c.method, c.screen.width))))
+	_, err := c.screen.Out.Write([]byte(visible.Lines(methodHelp(c.method, c.screen.Width))))
 	return exit.Wrap(err)
 }
 
@@ -66,7 +67,7 @@ func (c *calling) showMethod() error {
 func (c *calling) unknown() error {
 	_, err := c.catalog.Method(context.Background(), c.module, c.name)
 	if u, ok := err.(*client.Unknown); ok {
-		c.screen.note("%s", visible.Text(u.Error()))
+		c.screen.Note("%s", visible.Text(u.Error()))
 		c.guide(u.Guidance, nil)
 	}
 	return &exit.Error{Status: exit.Unknown}
@@ -89,7 +90,7 @@ func methodHelp(m *client.Method, screenWidth int) string {
 	b.WriteString("\n")
 	width := 0
 	for _, row := range slices.Concat(required, optional) {
-		width = max(width, columns(row[0]))
+		width = max(width, terminal.Columns(row[0]))
 	}
 	for _, part := range []struct {
 		title string
@@ -124,14 +125,14 @@ func methodHelp(m *client.Method, screenWidth int) string {
 func helpRow(row [2]string, left, width int) string {
 	indent := left + 4
 	if width == 0 || row[1] == "" {
-		return strings.TrimRight("  "+pad(row[0], left)+"  "+row[1], " ") + "\n"
+		return strings.TrimRight("  "+terminal.Pad(row[0], left)+"  "+row[1], " ") + "\n"
 	}
 	b := &strings.Builder{}
-	line := "  " + pad(row[0], left) + " "
-	room := max(width-indent, narrowestCell)
+	line := "  " + terminal.Pad(row[0], left) + " "
+	room := max(width-indent, terminal.NarrowestCell)
 	used := 0
 	for word := range strings.FieldsSeq(row[1]) {
-		n := columns(word)
+		n := terminal.Columns(word)
 		if used > 0 && used+1+n > room {
 			b.WriteString(line + "\n")
 			line, used = strings.Repeat(" ", indent-1), 0
@@ -166,11 +167,11 @@ func ownFlagsHelp() string {
 			name += " " + f.value
 		}
 		rows[i] = [2]string{name, f.help}
-		width = max(width, columns(name))
+		width = max(width, terminal.Columns(name))
 	}
 	b := &strings.Builder{}
 	for _, row := range rows {
-		fmt.Fprintf(b, "  %s  %s\n", pad(row[0], width), row[1])
+		fmt.Fprintf(b, "  %s  %s\n", terminal.Pad(row[0], width), row[1])
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }

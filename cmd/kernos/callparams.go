@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"kernos/client"
+	"kernos/cmd/kernos/terminal"
 	"kernos/internal/nearest"
 )
 
@@ -176,7 +177,7 @@ func (p *paramReader) pair(token string) func() error {
 			return &invalidParams{fmt.Sprintf("%s: the value is not JSON; for a text write %s=…", name, name)}
 		}
 		if !json.Valid([]byte(value)) {
-			return &invalidParams{fmt.Sprintf("%s: %s is not JSON; for a text write %s=…", name, clip(value, 40), name)}
+			return &invalidParams{fmt.Sprintf("%s: %s is not JSON; for a text write %s=…", name, terminal.Clip(value, 40), name)}
 		}
 		return p.set(path, json.RawMessage(value))
 	}
@@ -214,7 +215,7 @@ func (p *paramReader) data() (json.RawMessage, error) {
 	if strings.TrimSpace(text) == "" {
 		return nil, &invalidParams{"--data is empty; write {} for no parameters"}
 	}
-	shown := clip(strings.TrimSpace(text), 60)
+	shown := terminal.Clip(strings.TrimSpace(text), 60)
 	if p.method != nil && secretive(&p.method.Field) {
 		shown = "what was given (it may hold a secret, and is not shown)"
 	}
@@ -364,11 +365,11 @@ func convertValue(f *client.Field, text string) (json.RawMessage, error) {
 		}
 	case "array":
 		if kind != "array" {
-			return nil, fmt.Errorf("expected a JSON list, got %q", clip(text, 40))
+			return nil, fmt.Errorf("expected a JSON list, got %q", terminal.Clip(text, 40))
 		}
 	case "object":
 		if kind != "object" {
-			return nil, fmt.Errorf("expected a JSON object, got %q", clip(text, 40))
+			return nil, fmt.Errorf("expected a JSON object, got %q", terminal.Clip(text, 40))
 		}
 	default:
 		if kind == "" || len(f.Types) > 0 && !f.Is(kind) && !(kind == "number" && f.Is("integer")) {
@@ -411,7 +412,7 @@ func (p *paramReader) parent(path []string) (map[string]any, error) {
 		case json.RawMessage: // of --data, or of NAME:=JSON
 			var members map[string]json.RawMessage
 			if json.Unmarshal(inner, &members) != nil || members == nil {
-				return nil, &invalidParams{fmt.Sprintf("%s is given as %s, and as an object", strings.Join(path[:i+1], "."), clip(string(inner), 40))}
+				return nil, &invalidParams{fmt.Sprintf("%s is given as %s, and as an object", strings.Join(path[:i+1], "."), terminal.Clip(string(inner), 40))}
 			}
 			next = make(map[string]any, len(members))
 			for name, m := range members {

@@ -88,7 +88,7 @@ func (c *calling) ask(params json.RawMessage, answer func(*client.Field) (string
 				given[f.Name] = value
 				break
 			}
-			c.screen.note("%v", err)
+			c.screen.Note("%v", err)
 		}
 	}
 	return json.Marshal(given)

@@ -23,9 +23,9 @@ func (c *calling) showRequest(params json.RawMessage) error {
 		if err != nil {
 			return err
 		}
-		return c.screen.line(line)
+		return c.screen.Line(string(line))
 	case "curl":
-		return c.screen.line([]byte(c.curlRequest(params)))
+		return c.screen.Line(c.curlRequest(params))
 	}
 	text, err := json.Marshal(struct {
 		Version string            `json:"jsonrpc"`
@@ -36,7 +36,7 @@ func (c *calling) showRequest(params json.RawMessage) error {
 	if err != nil {
 		return exit.Wrap(err)
 	}
-	return c.screen.line(text)
+	return c.screen.Line(string(text))
 }
 
 // ndjsonRequest is the call as a message, for kernos pipe.

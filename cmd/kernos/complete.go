@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kernos/client"
+	"kernos/cmd/kernos/terminal"
 	"kernos/internal/visible"
 )
 
@@ -78,7 +79,7 @@ func completions(ctx context.Context, args []string, word string) []string {
 	if err != nil {
 		return []string{}
 	}
-	call := &calling{callLine: line, root: &cobra.Command{}, screen: &screen{out: os.Stderr, err: new(strings.Builder)}, cache: client.OpenCache(""), destination: server}
+	call := &calling{callLine: line, root: &cobra.Command{}, screen: &terminal.Screen{Out: os.Stderr, Err: new(strings.Builder)}, cache: client.OpenCache(""), destination: server}
 	defer func() {
 		if call.conn != nil {
 			_ = call.conn.Close()
@@ -173,7 +174,7 @@ func described(text, about string) string {
 	if about = visible.Text(about); about == "" {
 		return text
 	}
-	return text + "\t" + clip(about, 70)
+	return text + "\t" + terminal.Clip(about, 70)
 }
 
 // nameCompletions completes the name of what is called: a module, or a whole method if that

@@ -16,6 +16,7 @@ import (
 
 	"kernos/capability/lifecycle"
 	"kernos/cmd/kernos/exit"
+	"kernos/cmd/kernos/terminal"
 	"kernos/kernel"
 	"kernos/transport/unix"
 )
@@ -161,7 +162,7 @@ func (d *daemon) introduce(people io.Writer) {
 	kept := d.stored()
 	who := "programs of this user"
 	if len(d.keys) > 0 {
-		who += " with " + counted(len(d.keys), "key that may sign", "keys that may sign")
+		who += " with " + terminal.Count(len(d.keys), "key that may sign", "keys that may sign")
 	}
 	directory := ""
 	if d.state.directory != "" {
@@ -175,6 +176,6 @@ func (d *daemon) introduce(people io.Writer) {
 %s  log       %s
   syscalls  %d: %s
 kernos stop, or an interrupt, ends it.
-`, version, d.address.origin, who, os.Getpid(), d.address.socket, strings.Join(d.web.urls, ", "), d.address.dir, readable(kept.Bytes), counted(int(kept.Messages), "message", "messages"),
+`, version, d.address.origin, who, os.Getpid(), d.address.socket, strings.Join(d.web.urls, ", "), d.address.dir, terminal.Bytes(kept.Bytes), terminal.Count(int(kept.Messages), "message", "messages"),
 		directory, d.logPlace, len(r.Types()), strings.Join(modules, ", "))
 }

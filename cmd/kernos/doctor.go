@@ -14,6 +14,7 @@ import (
 
 	"kernos/client"
 	"kernos/cmd/kernos/exit"
+	"kernos/cmd/kernos/terminal"
 	"kernos/internal/visible"
 )
 
@@ -47,7 +48,7 @@ in, 4 if it can't be reached.`,
 			}
 			ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
-			d := &doctor{screen: newScreen(c), quiet: asJSON}
+			d := &doctor{screen: terminal.NewScreen(c.OutOrStdout(), c.ErrOrStderr()), quiet: asJSON}
 			var err error
 			d.destination, err = findServer(&flags)
 			if bad, ok := errors.AsType[*wrongHome](err); ok {
@@ -66,7 +67,7 @@ in, 4 if it can't be reached.`,
 				if err != nil {
 					return exit.Wrap(err)
 				}
-				if err := d.screen.line(text); err != nil {
+				if err := d.screen.Line(string(text)); err != nil {
 					return err
 				}
 			}
@@ -94,7 +95,7 @@ const checkTime = 10 * time.Second
 // A doctor examines a server.
 type doctor struct {
 	destination
-	screen   *screen
+	screen   *terminal.Screen
 	quiet    bool
 	findings []finding
 	lost     error // of a finding that could not be shown
@@ -111,18 +112,18 @@ func (d *doctor) found(f finding) {
 	if d.quiet {
 		return
 	}
-	mark, st := "✓", green
+	mark, st := "✓", terminal.Green
 	switch {
 	case !f.OK:
-		mark, st = "✗", red
+		mark, st = "✗", terminal.Red
 	case f.Advice != "":
-		mark, st = "!", yellow
+		mark, st = "!", terminal.Yellow
 	}
-	text := fmt.Sprintf("%s %-10s %s", d.screen.paint(st, mark), f.Layer, visible.Lines(f.Text))
+	text := fmt.Sprintf("%s %-10s %s", d.screen.Paint(st, mark), f.Layer, visible.Lines(f.Text))
 	if f.Advice != "" {
-		text += fmt.Sprintf("\n  %-10s %s %s", "", d.screen.paint(st, "→"), visible.Lines(f.Advice))
+		text += fmt.Sprintf("\n  %-10s %s %s", "", d.screen.Paint(st, "→"), visible.Lines(f.Advice))
 	}
-	if err := d.screen.line([]byte(text)); d.lost == nil {
+	if err := d.screen.Line(string(text)); d.lost == nil {
 		d.lost = err
 	}
 }

@@ -19,6 +19,7 @@ import (
 	systemcalls "golang.org/x/sys/unix"
 
 	"kernos/client"
+	"kernos/cmd/kernos/terminal"
 	"kernos/transport/unix"
 )
 
@@ -274,7 +275,7 @@ func (d *doctor) checkDisk() {
 		return
 	}
 	free := int64(s.Bavail) * int64(s.Bsize)
-	text := fmt.Sprintf("%s are free for %s", readable(free), d.local.home)
+	text := fmt.Sprintf("%s are free for %s", terminal.Bytes(free), d.local.home)
 	switch {
 	case free < lowDisk/16:
 		d.wrong("disk", "make room: writing will be refused soon", "%s", text)

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"kernos/client"
+	"kernos/cmd/kernos/terminal"
 	"kernos/schema"
 )
 
@@ -152,7 +153,7 @@ func (d *doctor) checkSchemas(ctx context.Context) bool {
 		problems = append(problems, fmt.Sprintf("total_methods is %d, and there are %d", service.Total, total))
 	}
 	if len(problems) == 0 {
-		d.well("schema", "%s in %s, each with its schema", counted(total, "method", "methods"), counted(len(service.Modules), "module", "modules"))
+		d.well("schema", "%s in %s, each with its schema", terminal.Count(total, "method", "methods"), terminal.Count(len(service.Modules), "module", "modules"))
 		return true
 	}
 	for i, p := range problems {
@@ -274,6 +275,6 @@ func (d *doctor) checkStore(ctx context.Context) bool {
 		d.doubtful("store", "a daemon opens it when it starts: look into its log", "it is not open")
 		return true
 	}
-	d.well("store", "it is open: %s, %s recorded", readable(status.Store.Bytes), counted(int(status.Store.Messages), "message", "messages"))
+	d.well("store", "it is open: %s, %s recorded", terminal.Bytes(status.Store.Bytes), terminal.Count(int(status.Store.Messages), "message", "messages"))
 	return true
 }

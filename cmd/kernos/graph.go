@@ -12,6 +12,7 @@ import (
 
 	"kernos/capability/history"
 	"kernos/cmd/kernos/exit"
+	"kernos/cmd/kernos/terminal"
 	"kernos/internal/visible"
 	"kernos/journal"
 	"kernos/message"
@@ -47,7 +48,7 @@ terminal the format is tree, otherwise mermaid.`,
 			if format != "" && !slices.Contains(graphFormats, format) {
 				return fmt.Errorf("--format must be one of %s; got %q", strings.Join(graphFormats, ", "), format)
 			}
-			return asking(c, open, func(ctx context.Context, call caller, s *screen) error {
+			return asking(c, open, func(ctx context.Context, call caller, s *terminal.Screen) error {
 				return drawGraph(ctx, call, s, args[0], format)
 			})
 		},
@@ -56,10 +57,10 @@ terminal the format is tree, otherwise mermaid.`,
 	return c
 }
 
-func drawGraph(ctx context.Context, call caller, s *screen, correlation, format string) error {
+func drawGraph(ctx context.Context, call caller, s *terminal.Screen, correlation, format string) error {
 	if format == "" {
 		format = "mermaid"
-		if s.terminal() {
+		if s.IsTerminal() {
 			format = "tree"
 		}
 	}
@@ -72,28 +73,28 @@ func drawGraph(ctx context.Context, call caller, s *screen, correlation, format 
 		return err
 	}
 	if format == "json" {
-		return s.line(data)
+		return s.Line(string(data))
 	}
 	var text string
 	if err := json.Unmarshal(data, &text); err != nil {
 		return &exit.Error{Status: exit.Failure, Cause: fmt.Errorf("the answer of Message.Graph can't be read: %w", err)}
 	}
 	if format != "tree" {
-		_, err = fmt.Fprint(s.out, text)
+		_, err = fmt.Fprint(s.Out, text)
 		return exit.Wrap(err)
 	}
 	var b bytes.Buffer
 	for line := range strings.Lines(text) {
-		b.WriteString(s.treeLine(visible.Text(strings.TrimSuffix(line, "\n"))))
+		b.WriteString(treeLine(s, visible.Text(strings.TrimSuffix(line, "\n"))))
 		b.WriteByte('\n')
 	}
-	_, err = s.out.Write(b.Bytes())
+	_, err = s.Out.Write(b.Bytes())
 	return exit.Wrap(err)
 }
 
 // drawHere draws a graph that does not fit into one answer: the messages of the workflow come
 // one at a time.
-func drawHere(ctx context.Context, call caller, s *screen, correlation, format string) (json.RawMessage, error) {
+func drawHere(ctx context.Context, call caller, s *terminal.Screen, correlation, format string) (json.RawMessage, error) {
 	var entries []journal.Entry
 	var d message.Decoder
 	unread := 0
@@ -128,7 +129,7 @@ func drawHere(ctx context.Context, call caller, s *screen, correlation, format s
 		return nil, &exit.Error{Status: exit.Failure, Cause: fmt.Errorf("the answer of Message.Replay can't be read: %w", err)}
 	}
 	if unread > 0 {
-		s.note("%s too long to be read, and not drawn", counted(unread, "message is", "messages are"))
+		s.Note("%s too long to be read, and not drawn", terminal.Count(unread, "message is", "messages are"))
 	}
 	missing := &reply.Dropped
 	return history.Draw(entries, reply.More, journal.Dropped{
@@ -138,11 +139,11 @@ func drawHere(ctx context.Context, call caller, s *screen, correlation, format s
 }
 
 // treeLine cuts a line of a tree to the width of the screen and paints its sign.
-func (s *screen) treeLine(line string) string {
-	if s.terminal() {
-		line = clip(line, s.width)
+func treeLine(s *terminal.Screen, line string) string {
+	if s.IsTerminal() {
+		line = terminal.Clip(line, s.Width)
 	}
-	if !s.colour {
+	if !s.Colour {
 		return line
 	}
 	// The sign is behind the branches.
@@ -152,12 +153,12 @@ func (s *screen) treeLine(line string) string {
 	}
 	for _, k := range kinds {
 		if rest, ok := strings.CutPrefix(line[at:], k.glyph); ok {
-			branch := s.paint(faint, line[:at])
-			if k.style == red {
-				return branch + s.paint(red, line[at:])
+			branch := s.Paint(terminal.Faint, line[:at])
+			if k.style == terminal.Red {
+				return branch + s.Paint(terminal.Red, line[at:])
 			}
-			return branch + s.paint(k.style, k.glyph) + rest
+			return branch + s.Paint(k.style, k.glyph) + rest
 		}
 	}
-	return s.paint(faint, line) // a message that is missing, a remark
+	return s.Paint(terminal.Faint, line) // a message that is missing, a remark
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kernos/cmd/kernos/exit"
+	"kernos/cmd/kernos/terminal"
 	"kernos/message"
 )
 
@@ -46,7 +47,7 @@ its type, its id and what it says, cut to the width of the terminal.
 			if count < 0 || count > maxTable {
 				return fmt.Errorf("-n must be from 1 to %d, or 0 for all; got %d", maxTable, count)
 			}
-			return asking(c, open, func(ctx context.Context, call caller, s *screen) error {
+			return asking(c, open, func(ctx context.Context, call caller, s *terminal.Screen) error {
 				return newListing(call, s, filter, asJSON).run(ctx, count, follow)
 			})
 		},
@@ -62,12 +63,12 @@ its type, its id and what it says, cut to the width of the terminal.
 type listing struct {
 	call   caller
 	own    ownRequests
-	screen *screen
+	screen *terminal.Screen
 	filter filterFlags
 	asJSON bool
 }
 
-func newListing(call caller, s *screen, filter filterFlags, asJSON bool) *listing {
+func newListing(call caller, s *terminal.Screen, filter filterFlags, asJSON bool) *listing {
 	own := make(ownRequests)
 	return &listing{call: own.noting(call), own: own, screen: s, filter: filter, asJSON: asJSON}
 }
@@ -98,16 +99,16 @@ type gap struct {
 	Until, LostSince, LostUntil int64
 }
 
-func (g *gap) tell(s *screen) {
+func (g *gap) tell(s *terminal.Screen) {
 	if g == nil {
 		return
 	}
-	clock := func(ms int64) string { return time.UnixMilli(ms).In(s.now.Location()).Format("2006-01-02 15:04:05") }
+	clock := func(ms int64) string { return time.UnixMilli(ms).In(s.Now.Location()).Format("2006-01-02 15:04:05") }
 	if g.Messages > 0 {
-		s.note("the journal has dropped its oldest %s, recorded until %s", counted(int(g.Messages), "message", "messages"), clock(g.Until))
+		s.Note("the journal has dropped its oldest %s, recorded until %s", terminal.Count(int(g.Messages), "message", "messages"), clock(g.Until))
 	}
 	if g.Lost > 0 {
-		s.note("%s from %s to %s could not be recorded because the store did not take them", counted(int(g.Lost), "message", "messages"), clock(g.LostSince), clock(g.LostUntil))
+		s.Note("%s from %s to %s could not be recorded because the store did not take them", terminal.Count(int(g.Lost), "message", "messages"), clock(g.LostSince), clock(g.LostUntil))
 	}
 }
 
@@ -155,7 +156,7 @@ func (l *listing) run(ctx context.Context, count int, follow bool) error {
 	case follow:
 		return l.watch(ctx, watchRequest{filterFlags: l.filter, After: &last})
 	case !any:
-		l.screen.noMessages()
+		noMessages(l.screen)
 	}
 	return nil
 }
@@ -242,9 +243,9 @@ func (l *listing) show(messages []shown) error {
 	for i := range messages {
 		var err error
 		if l.asJSON {
-			err = l.screen.line(messages[i].Message)
+			err = l.screen.Line(string(messages[i].Message))
 		} else {
-			err = l.screen.row(&messages[i], "", types, nil)
+			err = row(l.screen, &messages[i], "", types, nil)
 		}
 		if err != nil {
 			return err

@@ -18,6 +18,7 @@ import (
 
 	"kernos/capability/lifecycle"
 	"kernos/cmd/kernos/exit"
+	"kernos/cmd/kernos/terminal"
 	"kernos/internal/visible"
 	"kernos/message"
 )
@@ -30,12 +31,12 @@ func lsCommand(open opener) *cobra.Command {
 registered; or, if none is running, those of kernos itself.`,
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return asking(c, open, func(ctx context.Context, call caller, s *screen) error {
+			return asking(c, open, func(ctx context.Context, call caller, s *terminal.Screen) error {
 				all, err := catalog(ctx, call)
 				if err != nil {
 					return err
 				}
-				w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
+				w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
 				for _, e := range all {
 					fmt.Fprintf(w, "%s\t%s\t%s\n", visible.Text(string(e.Type)), e.Kind, visible.Text(e.Summary))
 				}
@@ -76,7 +77,7 @@ func describeCommand(open opener) *cobra.Command {
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			return asking(c, open, func(ctx context.Context, call caller, s *screen) error {
+			return asking(c, open, func(ctx context.Context, call caller, s *terminal.Screen) error {
 				return describe(ctx, call, s, args[0], asJSON)
 			})
 		},
@@ -85,7 +86,7 @@ func describeCommand(open opener) *cobra.Command {
 	return c
 }
 
-func describe(ctx context.Context, call caller, s *screen, name string, asJSON bool) error {
+func describe(ctx context.Context, call caller, s *terminal.Screen, name string, asJSON bool) error {
 	data, err := ask(ctx, call, message.KindQuery, "Syscall.Describe", map[string]string{"name": name}, nil)
 	if status, ok := errors.AsType[*exit.Error](err); ok && status.Status == exit.Failure {
 		return &exit.Error{Status: exit.Unknown, Cause: status.Cause} // it is all that can be wrong
@@ -94,7 +95,7 @@ func describe(ctx context.Context, call caller, s *screen, name string, asJSON b
 		return err
 	}
 	if asJSON {
-		return s.indented(jsontext.Value(data))
+		return s.JSON(data)
 	}
 	var described struct {
 		Kind          message.Kind
@@ -107,7 +108,7 @@ func describe(ctx context.Context, call caller, s *screen, name string, asJSON b
 	if err != nil {
 		return err
 	}
-	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "%s (%s)\n", visible.Text(name), described.Kind)
 	// An alias has none.
 	if i := slices.IndexFunc(all, func(e lifecycle.Entry) bool { return string(e.Type) == name }); i >= 0 {

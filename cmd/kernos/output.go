@@ -15,6 +15,7 @@ import (
 
 	"kernos/client"
 	"kernos/cmd/kernos/exit"
+	"kernos/cmd/kernos/terminal"
 	"kernos/internal/visible"
 )
 
@@ -23,7 +24,7 @@ var outputModes = []string{"pretty", "json", "ndjson", "raw", "table"}
 
 // A printer shows the data of a call.
 type printer struct {
-	screen   *screen
+	screen   *terminal.Screen
 	mode     string
 	filter   *gojq.Code         // nil if all of the data is shown
 	template *template.Template // nil if the mode says how
@@ -31,11 +32,11 @@ type printer struct {
 }
 
 // newPrinter reads the flags that say what to show, and refuses those that can't be.
-func newPrinter(s *screen, f *callFlags) (*printer, error) {
+func newPrinter(s *terminal.Screen, f *callFlags) (*printer, error) {
 	p := &printer{screen: s, mode: f.output}
 	if p.mode == "" {
 		p.mode = "ndjson"
-		if s.terminal() {
+		if s.IsTerminal() {
 			p.mode = "pretty"
 		}
 	}
@@ -68,7 +69,7 @@ func (p *printer) print(ctx context.Context, item *client.Item) error {
 	if t == nil && p.mode == "pretty" {
 		var err error
 		if t, err = findTemplate(item.ContentType); err != nil {
-			p.screen.note("%v; the data is shown without it", err)
+			p.screen.Note("%v; the data is shown without it", err)
 		}
 	}
 	if t != nil {
@@ -100,10 +101,10 @@ func (p *printer) filtered(ctx context.Context, data json.RawMessage) error {
 			return exit.Wrap(err)
 		}
 		if s, ok := v.(string); ok && p.bare {
-			if p.screen.terminal() {
+			if p.screen.IsTerminal() {
 				s = visible.Lines(s)
 			}
-			err = p.screen.line([]byte(s))
+			err = p.screen.Line(s)
 		} else {
 			err = p.value(text)
 		}
@@ -124,13 +125,13 @@ func (p *printer) executed(t *template.Template, data json.RawMessage) error {
 		return &exit.Error{Status: exit.Failure, Cause: fmt.Errorf("the template can't show this: %w", err)}
 	}
 	text := b.String()
-	if p.screen.terminal() {
+	if p.screen.IsTerminal() {
 		text = visible.Lines(text)
 	}
 	if !strings.HasSuffix(text, "\n") {
 		text += "\n"
 	}
-	_, err = p.screen.out.Write([]byte(text))
+	_, err = p.screen.Out.Write([]byte(text))
 	return exit.Wrap(err)
 }
 
@@ -150,25 +151,25 @@ func (p *printer) value(data json.RawMessage) error {
 		if err := json.Indent(&b, data, "", "  "); err != nil {
 			return exit.Wrap(err)
 		}
-		return p.screen.line(b.Bytes())
+		return p.screen.Line(b.String())
 	case "raw":
 		if text, ok := textOf(data); ok {
-			_, err := p.screen.out.Write([]byte(text))
+			_, err := p.screen.Out.Write([]byte(text))
 			return exit.Wrap(err)
 		}
 	case "table":
-		return p.screen.table(data)
+		return table(p.screen, data)
 	case "pretty":
 		if text, ok := textOf(data); ok {
-			return p.screen.line([]byte(visible.Lines(text)))
+			return p.screen.Line(visible.Lines(text))
 		}
-		return p.screen.line(p.screen.pretty(data))
+		return p.screen.Line(string(p.screen.Pretty(data)))
 	}
 	var b bytes.Buffer
 	if err := json.Compact(&b, data); err != nil {
 		return exit.Wrap(err)
 	}
-	return p.screen.line(b.Bytes())
+	return p.screen.Line(b.String())
 }
 
 // textOf returns the text that a JSON value is, if it is one.
@@ -179,70 +180,15 @@ func textOf(data json.RawMessage) (text string, ok bool) {
 	return text, json.Unmarshal(data, &text) == nil
 }
 
-// pretty indents a value, and paints it if there are colours.
-func (s *screen) pretty(data json.RawMessage) []byte {
-	var b []byte
-	d := jsontext.NewDecoder(bytes.NewReader(data), jsontext.AllowDuplicateNames(true))
-	first := true // of its object or list
-	for {
-		kind := d.PeekKind()
-		depth := d.StackDepth()
-		if kind == '}' || kind == ']' {
-			depth--
-		}
-		parent, n := d.StackIndex(d.StackDepth())
-		isValue := parent == '{' && n%2 == 1
-		text, err := d.ReadToken()
-		if err != nil {
-			return b
-		}
-		switch closing := kind == '}' || kind == ']'; {
-		case isValue && !closing:
-			b = append(b, ": "...)
-		case closing && first:
-		case depth > 0 || closing:
-			if !first && !closing {
-				b = append(b, ',')
-			}
-			b = append(b, '\n')
-			b = append(b, strings.Repeat("  ", depth)...)
-		}
-		first = kind == '{' || kind == '['
-		word := text.String()
-		if kind == '"' {
-			quoted, _ := json.Marshal(word)
-			word = visible.Text(string(quoted))
-		}
-		b = append(b, s.paint(tokenStyle(kind, parent == '{' && !isValue), word)...)
-	}
-}
-
-func tokenStyle(kind jsontext.Kind, name bool) style {
-	switch {
-	case kind == '"' && name:
-		return blue
-	case kind == '"':
-		return green
-	case kind == '0':
-		return cyan
-	case kind == 't' || kind == 'f' || kind == 'n':
-		return yellow
-	}
-	return plain
-}
-
-// widestCell is how wide a cell of a table may be on a terminal that has no room for all.
-const widestCell = 60
-
 // table shows a value as a table: a row for each element of a list, or else for each member
 // of an object. If an object is a list with some facts about it, such as where the next page
 // begins, the list is shown, and the facts beside it.
-func (s *screen) table(data json.RawMessage) error {
+func table(s *terminal.Screen, data json.RawMessage) error {
 	var list []json.RawMessage
 	if json.Unmarshal(data, &list) != nil {
 		members := membersOf(data)
 		if members == nil {
-			return s.line([]byte(cell(data)))
+			return s.Line(cell(data))
 		}
 		var rows, facts [][]string
 		lists, objects := 0, 0
@@ -260,10 +206,10 @@ func (s *screen) table(data json.RawMessage) error {
 			}
 		}
 		if lists != 1 || objects > 0 {
-			return s.rows(nil, rows)
+			return s.Table(nil, rows)
 		}
 		for _, f := range facts {
-			s.note("%s: %s", f[0], f[1])
+			s.Note("%s: %s", f[0], f[1])
 		}
 	}
 	var columns []string
@@ -292,64 +238,8 @@ func (s *screen) table(data json.RawMessage) error {
 	for i := range columns {
 		columns[i] = visible.Text(columns[i])
 	}
-	return s.rows(columns, rows)
+	return s.Table(columns, rows)
 }
-
-// rows writes the rows of a table under their titles.
-func (s *screen) rows(titles []string, rows [][]string) error {
-	widths := make([]int, len(titles))
-	for _, row := range append(slices.Clone(rows), titles) {
-		for i, text := range row {
-			if i == len(widths) {
-				widths = append(widths, 0)
-			}
-			widths[i] = max(widths[i], columns(text))
-		}
-	}
-	if s.terminal() {
-		s.squeeze(widths)
-	}
-	write := func(row []string, st style) error {
-		cells := make([]string, len(row))
-		for i, text := range row {
-			cells[i] = pad(text, widths[i])
-		}
-		return s.line([]byte(s.paint(st, strings.TrimRight(strings.Join(cells, "  "), " "))))
-	}
-	if len(titles) > 0 {
-		if err := write(titles, faint); err != nil {
-			return err
-		}
-	}
-	for _, row := range rows {
-		if err := write(row, plain); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// squeeze makes the columns of a table fit the terminal, if it is too narrow: none is very
-// wide then, and the last has what the others leave.
-func (s *screen) squeeze(widths []int) {
-	total := 2 * (len(widths) - 1)
-	for _, w := range widths {
-		total += w
-	}
-	if total <= s.width || len(widths) == 0 {
-		return
-	}
-	last := len(widths) - 1
-	left := s.width - 2*last
-	for i := range last {
-		widths[i] = min(widths[i], widestCell)
-		left -= widths[i]
-	}
-	widths[last] = min(widths[last], max(left, narrowestCell))
-}
-
-// narrowestCell is how narrow the last column may become.
-const narrowestCell = 20
 
 // cell is a value in a table, on one line.
 func cell(value json.RawMessage) string {

@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"kernos/client"
+	"kernos/cmd/kernos/terminal"
 )
 
 // printed returns how a value is shown with these flags.
-func printed(t *testing.T, s *screen, flags string, data string) (string, error) {
+func printed(t *testing.T, s *terminal.Screen, flags string, data string) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
-	s.out, s.err = &out, new(bytes.Buffer)
+	s.Out, s.Err = &out, new(bytes.Buffer)
 	f := new(callFlags)
 	for tokens := strings.Fields(flags); len(tokens) > 0; {
 		var err error
@@ -34,7 +35,7 @@ func printed(t *testing.T, s *screen, flags string, data string) (string, error)
 
 // A filter that goes on for ever ends with the command.
 func TestAnEndlessFilterIsInterrupted(t *testing.T) {
-	p, err := newPrinter(&screen{out: new(bytes.Buffer), err: new(bytes.Buffer)}, &callFlags{jq: "last(repeat(1))", given: map[string]bool{"jq": true}})
+	p, err := newPrinter(&terminal.Screen{Out: new(bytes.Buffer), Err: new(bytes.Buffer)}, &callFlags{jq: "last(repeat(1))", given: map[string]bool{"jq": true}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +87,7 @@ func TestOutputForms(t *testing.T) {
 		{"--jq .people.name", people, "!"},
 		{"--template {{.more", people, "!"},
 	} {
-		got, err := printed(t, new(screen), test.flags, test.data)
+		got, err := printed(t, new(terminal.Screen), test.flags, test.data)
 		if test.want == "!" {
 			if err == nil {
 				t.Errorf("%s %s: got %q", test.flags, test.data, got)
@@ -101,14 +102,14 @@ func TestOutputForms(t *testing.T) {
 
 func TestOutputOnATerminal(t *testing.T) {
 	privately(t)
-	terminal := func() *screen { return &screen{width: 80, colour: true} }
-	got, err := printed(t, terminal(), "", `{"a":"x"}`)
+	coloured := func() *terminal.Screen { return &terminal.Screen{Width: 80, Colour: true} }
+	got, err := printed(t, coloured(), "", `{"a":"x"}`)
 	if want := "{\n  \x1b[34m\"a\"\x1b[0m: \x1b[32m\"x\"\x1b[0m\n}\n"; err != nil || got != want {
 		t.Errorf("got %q, %v", got, err)
 	}
 	// Nothing that a server says reaches the terminal as a command to it.
 	for _, flags := range []string{"", "--output table", "--jq .a", "--template {{.a}}"} {
-		got, err := printed(t, &screen{width: 80}, flags, `{"a":"\u001b[2J\u009b"}`)
+		got, err := printed(t, &terminal.Screen{Width: 80}, flags, `{"a":"\u001b[2J\u009b"}`)
 		if err != nil || strings.ContainsAny(got, "\x1b\u009b") {
 			t.Errorf("%s: got %q, %v", flags, got, err)
 		}
@@ -125,33 +126,19 @@ func TestTableOnATerminal(t *testing.T) {
 		80:  "a  " + long + "\n",
 		40:  "a  " + strings.Repeat("x", 36) + "…\n",
 	} {
-		got, err := printed(t, &screen{width: width}, "--output table", `{"a":"`+long+`"}`)
+		got, err := printed(t, &terminal.Screen{Width: width}, "--output table", `{"a":"`+long+`"}`)
 		if err != nil || got != want {
 			t.Errorf("%d: got %q, %v", width, got, err)
 		}
 	}
-	got, err := printed(t, &screen{width: 80}, "--output table", `{"`+long+`":"`+long+`"}`)
+	got, err := printed(t, &terminal.Screen{Width: 80}, "--output table", `{"`+long+`":"`+long+`"}`)
 	if want := strings.Repeat("x", 59) + "…  " + strings.Repeat("x", 19) + "…\n"; err != nil || got != want {
 		t.Errorf("got %q, %v", got, err)
 	}
 	// What is said about a list is said beside it.
-	s := new(screen)
+	s := new(terminal.Screen)
 	got, err = printed(t, s, "--output table", `{"keys":["x"],"cursor":"d8"}`)
-	if notes := fmt.Sprint(s.err); err != nil || got != "x\n" || notes != "kernos: cursor: d8\n" {
+	if notes := fmt.Sprint(s.Err); err != nil || got != "x\n" || notes != "kernos: cursor: d8\n" {
 		t.Errorf("got %q, %q, %v", got, notes, err)
-	}
-}
-
-func TestBarLine(t *testing.T) {
-	half := 0.5
-	if got := barLine("digging", &half, 80); got != "["+strings.Repeat("█", 12)+strings.Repeat("░", 12)+"]  50% digging" {
-		t.Errorf("got %q", got)
-	}
-	if got := barLine("digging\x1b[2J", nil, 10); columns(got) != 10 || strings.Contains(got, "\x1b") {
-		t.Errorf("got %q", got)
-	}
-	over := 7.0
-	if got := barLine("x", &over, 80); !strings.Contains(got, "100%") {
-		t.Errorf("got %q", got)
 	}
 }

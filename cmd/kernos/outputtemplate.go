@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"text/template"
+
+	"kernos/cmd/kernos/terminal"
 )
 
 // builtIn are the templates that kernos has itself. They are for the protocol's own content
@@ -33,7 +35,7 @@ var templateFunctions = template.FuncMap{
 		}
 		return strings.Join(words, separator)
 	},
-	"pad": func(width int, v any) string { return pad(fmt.Sprint(v), width) },
+	"pad": func(width int, v any) string { return terminal.Pad(fmt.Sprint(v), width) },
 }
 
 func parseTemplate(name, text string) (*template.Template, error) {

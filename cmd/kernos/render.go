@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"strconv"
@@ -15,12 +14,10 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
-	"golang.org/x/text/width"
 
 	"kernos/cmd/kernos/exit"
+	"kernos/cmd/kernos/terminal"
 	"kernos/internal/visible"
 	"kernos/kernel"
 	"kernos/message"
@@ -30,7 +27,7 @@ import (
 type opener func(context.Context) (caller, func() error, error)
 
 // asking runs a command that asks a kernel. A signal cancels what is asked for.
-func asking(c *cobra.Command, open opener, f func(context.Context, caller, *screen) error) error {
+func asking(c *cobra.Command, open opener, f func(context.Context, caller, *terminal.Screen) error) error {
 	ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
@@ -41,7 +38,7 @@ func asking(c *cobra.Command, open opener, f func(context.Context, caller, *scre
 	if err != nil {
 		return exit.Wrap(err)
 	}
-	err = f(ctx, call, newScreen(c))
+	err = f(ctx, call, terminal.NewScreen(c.OutOrStdout(), c.ErrOrStderr()))
 	closeErr := done()
 	switch {
 	case ctx.Err() != nil:
@@ -106,82 +103,16 @@ func fetched(data json.RawMessage) (json.RawMessage, error) {
 	return data, nil
 }
 
-// A screen is where a command shows what it has found.
-type screen struct {
-	out, err io.Writer
-	width    int  // columns of the terminal; 0 if it is none, and lines are not cut
-	colour   bool //
-	now      time.Time
-}
-
-func newScreen(c *cobra.Command) *screen {
-	s := &screen{out: c.OutOrStdout(), err: c.ErrOrStderr(), now: time.Now()}
-	file, ok := s.out.(*os.File)
-	if !ok || !term.IsTerminal(int(file.Fd())) {
-		return s
-	}
-	s.width = 80
-	if columns, _, err := term.GetSize(int(file.Fd())); err == nil && columns > 0 {
-		s.width = max(columns, 40)
-	}
-	s.colour = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
-	return s
-}
-
-// terminal reports whether somebody is looking.
-func (s *screen) terminal() bool { return s.width > 0 }
-
-// note tells the user something that is not part of the output.
-func (s *screen) note(format string, args ...any) {
-	fmt.Fprintf(s.err, "kernos: "+format+"\n", args...)
-}
-
-// line writes a line.
-func (s *screen) line(text []byte) error {
-	_, err := s.out.Write(append(text, '\n'))
-	return exit.Wrap(err)
-}
-
-// indented prints JSON for people.
-func (s *screen) indented(text jsontext.Value) error {
-	if err := text.Indent(jsontext.WithIndent("  ")); err != nil {
-		return exit.Wrap(err)
-	}
-	return s.line(text)
-}
-
-// A style is how a terminal shows a text.
-type style string
-
-const (
-	plain  style = ""
-	faint  style = "2"
-	strong style = "1;33"
-	red    style = "31"
-	green  style = "32"
-	yellow style = "33"
-	blue   style = "34"
-	cyan   style = "36"
-)
-
-// paint gives a text a style, if there are colours.
-func (s *screen) paint(st style, text string) string {
-	if !s.colour || st == plain || text == "" {
-		return text
-	}
-	return "\x1b[" + string(st) + "m" + text + "\x1b[0m"
-}
-
 // kinds are the signs of the kinds of messages.
 var kinds = map[message.Kind]struct {
 	glyph string
-	style style
+	style terminal.Style
 }{
-	message.KindCommand: {"▶", blue},
-	message.KindQuery:   {"?", cyan},
-	message.KindEvent:   {"◆", yellow},
-	message.KindReply:   {"✓", green},
-	message.KindError:   {"✗", red},
+	message.KindCommand: {"▶", terminal.Blue},
+	message.KindQuery:   {"?", terminal.Cyan},
+	message.KindEvent:   {"◆", terminal.Yellow},
+	message.KindReply:   {"✓", terminal.Green},
+	message.KindError:   {"✗", terminal.Red},
 }
 
 // shown is a message that is to be shown.
@@ -228,117 +159,55 @@ const (
 func typeWidth(messages []shown) int {
 	most := minTypeWidth
 	for i := range messages {
-		most = max(most, columns(messages[i].typ))
+		most = max(most, terminal.Columns(messages[i].typ))
 	}
 	return min(most, maxTypeWidth)
 }
 
 // row writes a message as one line of a table. Words are what to show of its text, and
 // to point out.
-func (s *screen) row(m *shown, before string, types int, words []string) error {
+func row(s *terminal.Screen, m *shown, before string, types int, words []string) error {
 	k := kinds[m.kind]
 	if k.glyph == "" {
 		k.glyph = "·"
 	}
-	head := before + s.clock(m.At) + "  "
-	tail := pad(m.typ, types) + "  " + pad(middle(m.id, idWidth), idWidth) + "  "
+	head := before + clock(s, m.At) + "  "
+	tail := terminal.Pad(m.typ, types) + "  " + terminal.Pad(terminal.ClipMiddle(m.id, idWidth), idWidth) + "  "
 	text := m.text
-	if s.terminal() {
-		room := s.width - columns(head) - 2 - columns(tail)
+	if s.IsTerminal() {
+		room := s.Width - terminal.Columns(head) - 2 - terminal.Columns(tail)
 		text = around(text, words, max(room, 8))
 	}
-	base := plain
+	base := terminal.Plain
 	if m.kind == message.KindError {
-		base = red
+		base = terminal.Red
 	}
-	line := s.paint(faint, head) + s.paint(k.style, k.glyph) + " "
-	line += pad(m.typ, types) + "  " + s.paint(faint, pad(middle(m.id, idWidth), idWidth)) + "  "
-	return s.line([]byte(strings.TrimRight(line+s.highlight(text, words, base), " ")))
+	line := s.Paint(terminal.Faint, head) + s.Paint(k.style, k.glyph) + " "
+	line += terminal.Pad(m.typ, types) + "  " + s.Paint(terminal.Faint, terminal.Pad(terminal.ClipMiddle(m.id, idWidth), idWidth)) + "  "
+	return s.Line(strings.TrimRight(line+highlight(s, text, words, base), " "))
 }
 
 // clock writes a time, shortly if it is today's and somebody looks at it.
-func (s *screen) clock(at int64) string {
-	t := time.UnixMilli(at).In(s.now.Location())
-	if s.terminal() && t.Format(time.DateOnly) == s.now.Format(time.DateOnly) {
+func clock(s *terminal.Screen, at int64) string {
+	t := time.UnixMilli(at).In(s.Now.Location())
+	if s.IsTerminal() && t.Format(time.DateOnly) == s.Now.Format(time.DateOnly) {
 		return t.Format("15:04:05.000")
 	}
 	return t.Format("2006-01-02 15:04:05.000")
 }
 
-// runeColumns is how many columns of a terminal a character takes.
-func runeColumns(r rune) int {
-	if r < 0x300 {
-		return 1
-	}
-	if unicode.In(r, unicode.Mn, unicode.Me) {
-		return 0
-	}
-	switch width.LookupRune(r).Kind() {
-	case width.EastAsianWide, width.EastAsianFullwidth:
-		return 2
-	}
-	return 1
-}
-
-func columns(text string) (n int) {
-	for _, r := range text {
-		n += runeColumns(r)
-	}
-	return n
-}
-
-// clip cuts a text that is wider than most columns, and shows that it did.
-func clip(text string, most int) string {
-	n, cut := 0, 0 // cut is where the ellipsis would still fit
-	for i, r := range text {
-		if n <= most-1 {
-			cut = i
-		}
-		if n += runeColumns(r); n > most {
-			return text[:cut] + "…"
-		}
-	}
-	return text
-}
-
-// pad makes a text exactly this wide.
-func pad(text string, columnsWanted int) string {
-	text = clip(text, columnsWanted)
-	return text + strings.Repeat(" ", max(columnsWanted-columns(text), 0))
-}
-
-// middle cuts a text that is wider than most columns in its middle: ids often begin
-// alike.
-func middle(text string, most int) string {
-	if columns(text) <= most {
-		return text
-	}
-	runes := []rune(text)
-	head, n := 0, 0
-	for head < len(runes) && n+runeColumns(runes[head]) <= (most-1)/2 {
-		n += runeColumns(runes[head])
-		head++
-	}
-	tail := len(runes)
-	for tail > head && n+1+runeColumns(runes[tail-1]) <= most {
-		tail--
-		n += runeColumns(runes[tail])
-	}
-	return string(runes[:head]) + "…" + string(runes[tail:])
-}
-
 // around cuts a text so that the first of the words in it can be seen.
 func around(text string, words []string, most int) string {
-	if columns(text) <= most {
+	if terminal.Columns(text) <= most {
 		return text
 	}
 	if spans := occurrences(text, words); len(spans) > 0 {
 		runes := []rune(text)
-		if from := spans[0].from - most/4; from > 0 && columns(string(runes[:spans[0].to])) > most-1 {
+		if from := spans[0].from - most/4; from > 0 && terminal.Columns(string(runes[:spans[0].to])) > most-1 {
 			text = "…" + string(runes[from:])
 		}
 	}
-	return clip(text, most)
+	return terminal.Clip(text, most)
 }
 
 // span is a part of a text, in characters.
@@ -383,19 +252,19 @@ func startsWith(text []rune, word string) bool {
 }
 
 // highlight paints a text, and points the words in it out.
-func (s *screen) highlight(text string, words []string, base style) string {
-	if !s.colour {
+func highlight(s *terminal.Screen, text string, words []string, base terminal.Style) string {
+	if !s.Colour {
 		return text
 	}
 	runes := []rune(text)
 	var b strings.Builder
 	end := 0
 	for _, o := range occurrences(text, words) {
-		b.WriteString(s.paint(base, string(runes[end:o.from])))
-		b.WriteString(s.paint(strong, string(runes[o.from:o.to])))
+		b.WriteString(s.Paint(base, string(runes[end:o.from])))
+		b.WriteString(s.Paint(terminal.Strong, string(runes[o.from:o.to])))
 		end = o.to
 	}
-	b.WriteString(s.paint(base, string(runes[end:])))
+	b.WriteString(s.Paint(base, string(runes[end:])))
 	return b.String()
 }
 
@@ -429,6 +298,6 @@ func (f *filterFlags) add(c *cobra.Command) {
 }
 
 // noMessages says that nothing was found, and what to do.
-func (s *screen) noMessages() {
-	s.note("no message in the journal matches; the daemon records all messages, kernos pipe --inline with --journal")
+func noMessages(s *terminal.Screen) {
+	s.Note("no message in the journal matches; the daemon records all messages, kernos pipe --inline with --journal")
 }

@@ -15,13 +15,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"kernos/cmd/kernos/exit"
+	"kernos/cmd/kernos/terminal"
 	"kernos/message"
 )
 
 // testScreen is a screen of this width; 0 is none.
-func testScreen(width int, colour bool) (*screen, *bytes.Buffer, *bytes.Buffer) {
+func testScreen(width int, colour bool) (*terminal.Screen, *bytes.Buffer, *bytes.Buffer) {
 	out, notes := new(bytes.Buffer), new(bytes.Buffer)
-	return &screen{out: out, err: notes, width: width, colour: colour, now: time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)}, out, notes
+	return &terminal.Screen{Out: out, Err: notes, Width: width, Colour: colour, Now: time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)}, out, notes
 }
 
 // shownAt makes a message that is shown.
@@ -56,7 +57,7 @@ func TestRows(t *testing.T) {
 		{"no message", today, "{\x1b", 0, false, nil, `2026-01-31 09:05:07.089  ·                               {␛`},
 	} {
 		s, out, _ := testScreen(c.width, c.colour)
-		if err := s.row(shownAt(c.at, c.line), "", minTypeWidth, c.words); err != nil {
+		if err := row(s, shownAt(c.at, c.line), "", minTypeWidth, c.words); err != nil {
 			t.Fatal(err)
 		}
 		if got := strings.TrimSuffix(out.String(), "\n"); got != c.want {
@@ -65,33 +66,21 @@ func TestRows(t *testing.T) {
 	}
 }
 
-func TestTextsFitTheirColumns(t *testing.T) {
-	for _, text := range []string{"", "a", "abcdefghij", "漢字漢字漢字", "e\u0301e\u0301e\u0301e\u0301", "a漢b字c", "😀😀😀", strings.Repeat("x", 100)} {
-		for most := 2; most < 14; most++ {
-			for name, got := range map[string]string{"clip": clip(text, most), "middle": middle(text, most), "around": around(text, []string{"x"}, most)} {
-				if columns(got) > most {
-					t.Errorf("%s(%q, %d) = %q has %d columns", name, text, most, got, columns(got))
-				}
-				if columns(text) <= most && got != text {
-					t.Errorf("%s(%q, %d) = %q though it fits", name, text, most, got)
-				}
-			}
-			if got := pad(text, most); columns(got) != most {
-				t.Errorf("pad(%q, %d) = %q has %d columns", text, most, got, columns(got))
-			}
-		}
-	}
+func TestTheFirstWordFoundIsShown(t *testing.T) {
 	for _, c := range []struct{ got, want string }{
-		{clip("abcdef", 4), "abc…"},
-		{clip("漢字漢", 5), "漢字…"},
-		{clip("漢字漢", 4), "漢…"},
-		{middle("abcdefghij", 5), "ab…ij"},
 		{around("a very long text in which the needle is far behind what can be seen", []string{"needle"}, 24), "…h the needle is far be…"},
 		{around("needle first and then a lot of other text", []string{"needle"}, 12), "needle firs…"},
 		{strings.Join(searchWords("Key/NOT-found  «Ä»"), "|"), "key|not|found|ä"},
 	} {
 		if c.got != c.want {
 			t.Errorf("got %q, want %q", c.got, c.want)
+		}
+	}
+	for _, text := range []string{"a漢b字c", strings.Repeat("x", 100)} {
+		for most := 2; most < 14; most++ {
+			if got := around(text, []string{"x"}, most); terminal.Columns(got) > most {
+				t.Errorf("around(%q, %d) = %q", text, most, got)
+			}
 		}
 	}
 }
@@ -106,7 +95,7 @@ func TestTreeLines(t *testing.T) {
 		"… the workflow goes on":   "\x1b[2m… the workflow goes on\x1b[0m",
 		strings.Repeat("│  ", 100): strings.Repeat("│  ", 13) + "…",
 	} {
-		if got := s.treeLine(line); got != want && got != s.paint(faint, want) {
+		if got := treeLine(s, line); got != want && got != s.Paint(terminal.Faint, want) {
 			t.Errorf("%q: got %q", line, got)
 		}
 	}
@@ -117,25 +106,25 @@ func FuzzRow(f *testing.F) {
 	f.Add("{\"kind\":\"event\",\"type\":\"A.B\",\"data\":\"\u202e\x7f漢\",\"metadata\":{\"id\":\"\u0085\"}}", "漢 b", uint8(40))
 	f.Fuzz(func(t *testing.T, line, query string, width uint8) {
 		s, out, _ := testScreen(int(width), false)
-		if s.width > 0 {
-			s.width = max(s.width, 80)
+		if s.Width > 0 {
+			s.Width = max(s.Width, 80)
 		}
-		m := shownAt(s.now, line)
-		if err := s.row(m, "", typeWidth([]shown{*m}), searchWords(query)); err != nil {
+		m := shownAt(s.Now, line)
+		if err := row(s, m, "", typeWidth([]shown{*m}), searchWords(query)); err != nil {
 			t.Fatal(err)
 		}
 		text := strings.TrimSuffix(out.String(), "\n")
-		if s.width > 0 && columns(text) > s.width {
-			t.Errorf("%d columns in %d: %q", columns(text), s.width, text)
+		if s.Width > 0 && terminal.Columns(text) > s.Width {
+			t.Errorf("%d columns in %d: %q", terminal.Columns(text), s.Width, text)
 		}
 		for _, r := range text {
 			if r < ' ' || r >= 0x7F && r < 0xA0 || r == 0x202E {
 				t.Errorf("U+%04X in %q", r, text)
 			}
 		}
-		s.colour = true
+		s.Colour = true
 		out.Reset()
-		if err := s.row(m, "", minTypeWidth, searchWords(query)); err != nil {
+		if err := row(s, m, "", minTypeWidth, searchWords(query)); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -307,7 +296,7 @@ func TestSearchShowsScores(t *testing.T) {
 // A reader that has gone ends a watch.
 func TestAWatchWhoseReaderHasGoneEnds(t *testing.T) {
 	s, _, _ := testScreen(0, false)
-	s.out = broken{}
+	s.Out = broken{}
 	l := listing{screen: s, call: func(ctx context.Context, request message.Message, event func(message.Message)) (message.Message, error) {
 		for ctx.Err() == nil {
 			event(request.Event("Message.Recorded", json.RawMessage(`{"seq":5,"at":6,"message":`+second+`}`)))

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kernos/cmd/kernos/exit"
+	"kernos/cmd/kernos/terminal"
 	"kernos/internal/visible"
 	"kernos/message"
 )
@@ -45,7 +46,7 @@ something came out differently.`,
 			if execute {
 				open = openRecorded
 			}
-			return asking(c, open, func(ctx context.Context, call caller, s *screen) error {
+			return asking(c, open, func(ctx context.Context, call caller, s *terminal.Screen) error {
 				return newListing(call, s, filterFlags{}, asJSON).replay(ctx, replayRequest{args[0], execute, queries, count})
 			})
 		},
@@ -94,7 +95,7 @@ func (l *listing) replay(ctx context.Context, r replayRequest) error {
 	}
 	var reply struct{ More bool }
 	if json.Unmarshal(data, &reply) == nil && reply.More {
-		l.screen.note("the workflow goes on; -n shows more")
+		l.screen.Note("the workflow goes on; -n shows more")
 	}
 	return nil
 }
@@ -109,7 +110,7 @@ func (l *listing) rerun(ctx context.Context, r replayRequest) error {
 		return &exit.Error{Status: exit.Failure, Cause: fmt.Errorf("the answer of Message.Replay can't be read: %w", err)}
 	}
 	if l.asJSON {
-		err = l.screen.line(data)
+		err = l.screen.Line(string(data))
 	} else {
 		err = l.report(&report)
 	}
@@ -121,60 +122,52 @@ func (l *listing) rerun(ctx context.Context, r replayRequest) error {
 
 func (l *listing) report(r *replayReport) error {
 	s := l.screen
-	ran := counted(r.Commands, "command", "commands")
+	ran := terminal.Count(r.Commands, "command", "commands")
 	if r.Queries > 0 {
-		ran += " and " + counted(r.Queries, "query", "queries")
+		ran += " and " + terminal.Count(r.Queries, "query", "queries")
 	}
-	if err := s.line(fmt.Appendf(nil, "Ran %s again as %s: %d the same, %d different, %d skipped",
+	if err := s.Line(fmt.Sprintf("Ran %s again as %s: %d the same, %d different, %d skipped",
 		ran, visible.Text(r.Correlation), r.Same, len(r.Different), len(r.Skipped))); err != nil {
 		return err
 	}
 	for _, d := range r.Different {
-		head := s.paint(strong, "≠") + " " + visible.Text(d.Type) + "  " + s.paint(faint, visible.Text(d.ID))
-		if err := s.line([]byte(head)); err != nil {
+		head := s.Paint(terminal.Strong, "≠") + " " + visible.Text(d.Type) + "  " + s.Paint(terminal.Faint, visible.Text(d.ID))
+		if err := s.Line(head); err != nil {
 			return err
 		}
 		for _, o := range []struct {
 			word string
 			replayOutcome
 		}{{"was", d.Was}, {"now", d.Now}} {
-			if err := s.line([]byte("  " + o.word + "  " + s.outcome(o.replayOutcome))); err != nil {
+			if err := s.Line("  " + o.word + "  " + outcome(s, o.replayOutcome)); err != nil {
 				return err
 			}
 		}
 	}
 	for _, k := range r.Skipped {
 		text := fmt.Sprintf("- %s  %s  skipped: %s", visible.Text(k.Type), visible.Text(k.ID), visible.Text(k.Why))
-		if err := s.line([]byte(s.paint(faint, text))); err != nil {
+		if err := s.Line(s.Paint(terminal.Faint, text)); err != nil {
 			return err
 		}
 	}
 	if r.More {
-		s.note("the workflow goes on; -n runs more")
+		s.Note("the workflow goes on; -n runs more")
 	}
 	return nil
 }
 
-// counted writes a number with the noun that it needs.
-func counted(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
-}
-
 // outcome writes how a request was answered.
-func (s *screen) outcome(o replayOutcome) string {
+func outcome(s *terminal.Screen, o replayOutcome) string {
 	k, ok := kinds[o.Kind]
 	if !ok {
-		return s.paint(faint, "no answer")
+		return s.Paint(terminal.Faint, "no answer")
 	}
 	text := visible.Text(string(o.Data))
 	if e, err := message.ParseError(o.Data); o.Kind == message.KindError && err == nil {
 		text = fmt.Sprintf("%d %s", e.Code, visible.Text(e.Error()))
 	}
-	if s.terminal() {
-		text = clip(text, s.width-9)
+	if s.IsTerminal() {
+		text = terminal.Clip(text, s.Width-9)
 	}
-	return s.paint(k.style, k.glyph) + " " + text
+	return s.Paint(k.style, k.glyph) + " " + text
 }

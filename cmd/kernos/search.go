@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kernos/cmd/kernos/exit"
+	"kernos/cmd/kernos/terminal"
 	"kernos/message"
 )
 
@@ -40,7 +41,7 @@ line says how good it is. The flags narrow the search.
 			if count < 1 || count > maxFound {
 				return fmt.Errorf("-n must be from 1 to %d, got %d", maxFound, count)
 			}
-			return asking(c, open, func(ctx context.Context, call caller, s *screen) error {
+			return asking(c, open, func(ctx context.Context, call caller, s *terminal.Screen) error {
 				return search(ctx, call, s, searchRequest{Query: strings.Join(args, " "), filterFlags: filter, Limit: count, Records: true}, asJSON)
 			})
 		},
@@ -70,14 +71,14 @@ type searchReply struct {
 	Cursor   string
 }
 
-func search(ctx context.Context, call caller, s *screen, r searchRequest, asJSON bool) error {
+func search(ctx context.Context, call caller, s *terminal.Screen, r searchRequest, asJSON bool) error {
 	own := make(ownRequests)
 	reply, err := searchAll(ctx, own.noting(call), r)
 	if err != nil {
 		return err
 	}
 	if reply.Behind > 0 {
-		s.note("the latest %d messages are not indexed yet and were not searched", reply.Behind)
+		s.Note("the latest %d messages are not indexed yet and were not searched", reply.Behind)
 	}
 	messages, scores := make([]shown, 0, len(reply.Messages)), []float64{}
 	for i, text := range reply.Messages {
@@ -96,14 +97,14 @@ func search(ctx context.Context, call caller, s *screen, r searchRequest, asJSON
 		messages, scores = append(messages, m), append(scores, score)
 	}
 	if len(messages) == 0 {
-		s.noMessages()
+		noMessages(s)
 		return nil
 	}
-	if err := s.found(messages, scores, searchWords(r.Query), asJSON); err != nil {
+	if err := found(s, messages, scores, searchWords(r.Query), asJSON); err != nil {
 		return err
 	}
 	if reply.Total > len(messages) {
-		s.note("%d of %d messages that match; -n shows more", len(messages), reply.Total)
+		s.Note("%d of %d messages that match; -n shows more", len(messages), reply.Total)
 	}
 	return nil
 }
@@ -139,10 +140,10 @@ func searchAll(ctx context.Context, call caller, r searchRequest) (*searchReply,
 }
 
 // found shows messages with their scores, or as they are.
-func (s *screen) found(messages []shown, scores []float64, words []string, asJSON bool) error {
+func found(s *terminal.Screen, messages []shown, scores []float64, words []string, asJSON bool) error {
 	for i := range messages {
 		if asJSON {
-			if err := s.line(messages[i].Message); err != nil {
+			if err := s.Line(string(messages[i].Message)); err != nil {
 				return err
 			}
 			continue
@@ -154,7 +155,7 @@ func (s *screen) found(messages []shown, scores []float64, words []string, asJSO
 	}
 	types := typeWidth(messages)
 	for i := range messages {
-		if err := s.row(&messages[i], fmt.Sprintf("%6.2f  ", scores[i]), types, words); err != nil {
+		if err := row(s, &messages[i], fmt.Sprintf("%6.2f  ", scores[i]), types, words); err != nil {
 			return err
 		}
 	}

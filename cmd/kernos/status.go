@@ -9,11 +9,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
 	"kernos/capability/lifecycle"
 	"kernos/cmd/kernos/exit"
+	"kernos/cmd/kernos/terminal"
 	"kernos/internal/visible"
 	"kernos/message"
 	"kernos/transport/unix"
@@ -44,7 +44,7 @@ not answer.`,
 				call, done, err := openRunning(ctx)
 				return call, done, unanswered(err, timeout)
 			}
-			return asking(c, open, func(ctx context.Context, call caller, s *screen) error {
+			return asking(c, open, func(ctx context.Context, call caller, s *terminal.Screen) error {
 				ctx, cancel := context.WithDeadline(ctx, end)
 				defer cancel()
 				data, err := ask(ctx, call, message.KindQuery, "Kernel.Status", struct{}{}, nil)
@@ -52,13 +52,13 @@ not answer.`,
 					return unanswered(err, timeout)
 				}
 				if asJSON {
-					return s.indented(jsontext.Value(data))
+					return s.JSON(data)
 				}
 				var status lifecycle.Status
 				if err := json.Unmarshal(data, &status); err != nil {
 					return exit.Wrap(fmt.Errorf("the answer of Kernel.Status can't be read: %w", err))
 				}
-				return s.line([]byte(describeStatus(&status)))
+				return s.Line(describeStatus(&status))
 			})
 		},
 	}
@@ -129,32 +129,20 @@ func describeStatus(s *lifecycle.Status) string {
 	row("connections", "%s", connections)
 	row("messages", "%d, %s in the last second, %s in the last minute", s.Messages.Total, number(s.Messages.PerSecond), number(s.Messages.PerMinute))
 	row("errors", "%d", s.Errors)
-	row("under way", "%s, %s to be sent", counted(s.InFlight, "slow request", "slow requests"), counted(s.Waiting, "answer", "answers"))
+	row("under way", "%s, %s to be sent", terminal.Count(s.InFlight, "slow request", "slow requests"), terminal.Count(s.Waiting, "answer", "answers"))
 	if s.Queued > 0 {
-		row("waiting", "%s of %s, which have as many slow requests as they may", counted(s.Queued, "message", "messages"), counted(s.Held, "connection", "connections"))
+		row("waiting", "%s of %s, which have as many slow requests as they may", terminal.Count(s.Queued, "message", "messages"), terminal.Count(s.Held, "connection", "connections"))
 	}
 	if s.Throttled > 0 {
-		row("throttled", "%s above the frame rate", counted(s.Throttled, "connection", "connections"))
+		row("throttled", "%s above the frame rate", terminal.Count(s.Throttled, "connection", "connections"))
 	}
 	for _, h := range s.Handlers {
-		row("handler", "%s: %s, %d waiting, %d resting", h.Type, counted(h.Connections, "connection", "connections"), h.Waiting, h.Resting)
+		row("handler", "%s: %s, %d waiting, %d resting", h.Type, terminal.Count(h.Connections, "connection", "connections"), h.Waiting, h.Resting)
 	}
-	row("store", "%s, %s recorded", readable(s.Store.Bytes), counted(int(s.Store.Messages), "message", "messages"))
+	row("store", "%s, %s recorded", terminal.Bytes(s.Store.Bytes), terminal.Count(int(s.Store.Messages), "message", "messages"))
 	row("syscalls", "%d: %s (hash %s)", s.Served.Syscalls, strings.Join(s.Served.Modules, ", "), s.Served.Hash)
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
 // number writes a number that was measured.
 func number(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
-
-// readable writes a number of bytes for people.
-func readable(n int64) string {
-	if n < 1024 {
-		return strconv.FormatInt(n, 10) + " B"
-	}
-	f, unit := float64(n), 0
-	for f >= 1024 && unit < len(units)-1 {
-		f, unit = f/1024, unit+1
-	}
-	return strconv.FormatFloat(f, 'f', 1, 64) + " " + units[unit]
-}

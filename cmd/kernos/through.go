@@ -15,6 +15,7 @@ import (
 
 	"kernos/capability/lifecycle"
 	"kernos/cmd/kernos/exit"
+	"kernos/cmd/kernos/terminal"
 	"kernos/message"
 	"kernos/transport/unix"
 )
@@ -347,7 +348,7 @@ func (p *piping) complete(ctx context.Context, socket string, daemon unix.Info) 
 		return nil
 	}
 	return fmt.Errorf("the daemon (process %d) went away before everything was answered: %s for %s", daemon.PID,
-		counted(p.answers.outcomes, "answer came", "answers came"), counted(p.requests.asking, "message", "messages"))
+		terminal.Count(p.answers.outcomes, "answer came", "answers came"), terminal.Count(p.requests.asking, "message", "messages"))
 }
 
 // lives reports whether this daemon answers. That somebody holds the lock is not enough:

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kernos/cmd/kernos/exit"
+	"kernos/cmd/kernos/terminal"
 	"kernos/message"
 )
 
@@ -30,7 +31,7 @@ time; what was recorded between then and now comes first, without gap or repeat.
   kernos watch --from 1                        from the beginning`,
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return asking(c, open, func(ctx context.Context, call caller, s *screen) error {
+			return asking(c, open, func(ctx context.Context, call caller, s *terminal.Screen) error {
 				r := watchRequest{filterFlags: filter, Limit: count}
 				if c.Flags().Changed("from") {
 					r.From = &from
@@ -124,8 +125,8 @@ func (l *listing) stream(ctx context.Context, t message.Type, input any, seen fu
 // display shows a message that has come.
 func (l *listing) display(m *shown, types int) error {
 	if l.asJSON {
-		return l.screen.line(m.Message)
+		return l.screen.Line(string(m.Message))
 	}
 	m.read()
-	return l.screen.row(m, "", types, nil)
+	return row(l.screen, m, "", types, nil)
 }

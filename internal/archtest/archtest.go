@@ -24,7 +24,8 @@ var floors = [][]string{
 	{"capability/*", "transport/*"},           // what there is to call, and how to reach it
 	{"client"},                                //
 	{"console"},                               //
-	{"cmd/kernos/exit"},                       // what the commands share
+	{"cmd/kernos/exit"},                       // the commands: what they exit with,
+	{"cmd/kernos/terminal"},                   // how they show it
 	{"cmd/kernos"},                            // wiring
 	{"conformance", "internal/archtest", "examples/*", "examples/*/*"}, // they look at all of it
 }

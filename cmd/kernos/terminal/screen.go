@@ -1,0 +1,94 @@
+// Package terminal shows texts to a person: lines cut to the width of a terminal, colours,
+// tables, JSON and progress. Where the output isn't a terminal, nothing is cut or coloured.
+package terminal
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"golang.org/x/term"
+
+	"kernos/cmd/kernos/exit"
+)
+
+// A Screen is where a command writes its output.
+type Screen struct {
+	Out, Err io.Writer
+	Width    int // columns of the terminal; 0 if the output isn't one, and lines are not cut
+	Colour   bool
+	Now      time.Time
+}
+
+// NewScreen returns a screen for output and for notes.
+func NewScreen(out, notes io.Writer) *Screen {
+	s := &Screen{Out: out, Err: notes, Now: time.Now()}
+	if width := widthOf(out); width > 0 {
+		s.Width = max(width, 40)
+		s.Colour = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	}
+	return s
+}
+
+// widthOf returns the columns of a terminal, or 0 if a writer isn't one.
+func widthOf(w io.Writer) int {
+	file, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(file.Fd())) {
+		return 0
+	}
+	if columns, _, err := term.GetSize(int(file.Fd())); err == nil && columns > 0 {
+		return columns
+	}
+	return 80
+}
+
+// IsTerminal reports whether the output is a terminal.
+func (s *Screen) IsTerminal() bool { return s.Width > 0 }
+
+// Note prints a remark that isn't part of the output.
+func (s *Screen) Note(format string, args ...any) {
+	fmt.Fprintf(s.Err, "kernos: "+format+"\n", args...)
+}
+
+// Line writes a line.
+func (s *Screen) Line(text string) error { return s.Write(text + "\n") }
+
+// Write writes a text as it is.
+func (s *Screen) Write(text string) error {
+	_, err := io.WriteString(s.Out, text)
+	return exit.Wrap(err)
+}
+
+// JSON writes a value, indented.
+func (s *Screen) JSON(value []byte) error {
+	text := jsontext.Value(value)
+	if err := text.Indent(jsontext.WithIndent("  ")); err != nil {
+		return exit.Wrap(err)
+	}
+	return s.Line(string(text))
+}
+
+// A Style is how a terminal shows a text.
+type Style string
+
+// The styles.
+const (
+	Plain  Style = ""
+	Faint  Style = "2"
+	Strong Style = "1;33"
+	Red    Style = "31"
+	Green  Style = "32"
+	Yellow Style = "33"
+	Blue   Style = "34"
+	Cyan   Style = "36"
+)
+
+// Paint gives a text a style, if the screen has colours.
+func (s *Screen) Paint(st Style, text string) string {
+	if !s.Colour || st == Plain || text == "" {
+		return text
+	}
+	return "\x1b[" + string(st) + "m" + text + "\x1b[0m"
+}
