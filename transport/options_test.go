@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/iotest"
-
-	"kernos/message"
+	"testing/synctest"
+	"time"
 )
 
 // What has begun is answered; half a line is not taken for a line.
@@ -23,23 +23,42 @@ func TestStreamThatIsStoppedEndsInAnOrderlyWay(t *testing.T) {
 }
 
 func TestStreamPacesEveryLine(t *testing.T) {
-	paced := 0
-	long := strings.Repeat("x", 20_000) + "\n"
-	out, _ := talk(t, newKernel(t, nil), strings.NewReader(ping("1")+"\nnonsense\n"+long+ping("2")), &Options{Pace: func() { paced++ }})
-	if paced != 4 || len(out) != 4 {
-		t.Errorf("%d lines are paced, and %d answered", paced, len(out))
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		long := strings.Repeat("x", 20_000) + "\n"
+		in := strings.NewReader(ping("1") + "\nnonsense\n" + long + ping("2"))
+		out, _ := talk(t, newKernel(t, nil), in, &Options{Pacer: NewPacer(t.Context(), 1)})
+		if took := time.Since(begun); took != 3*time.Second || len(out) != 5 {
+			t.Errorf("%d lines came after %v, want the answers and that the peer is throttled", len(out), took)
+		}
+	})
+}
+
+// byLine is a reader that returns one line at a time.
+type byLine struct {
+	lines  []string
+	before func() // called before each of them
+}
+
+func (r *byLine) Read(p []byte) (int, error) {
+	r.before()
+	if len(r.lines) == 0 {
+		return 0, io.EOF
 	}
+	n := copy(p, r.lines[0])
+	r.lines = r.lines[1:]
+	return n, nil
 }
 
 // Requests and lines that are refused open; answers close.
 func TestStreamCountsWhatIsNotAnswered(t *testing.T) {
 	var open atomic.Int64
 	var seen []int64
-	in := ping("1") + "nonsense\n" + ask("2", "No.Body", `1`) + askOlder("3", "Ping", `{"payload":1}`) +
-		`{"kind":"event","type":"Test.Happened","data":1,"metadata":{"id":"4","timestamp":1}}` + "\n" +
-		`{"kind":"event","type":"Kernel.Forged","data":1,"metadata":{"id":"4","timestamp":1}}` + "\n" + ping("5")
-	talk(t, newKernel(t, nil), strings.NewReader(in), &Options{Open: &open, Pace: func() { seen = append(seen, open.Load()) }})
-	if open.Load() != 0 || len(seen) != 7 {
+	in := &byLine{before: func() { seen = append(seen, open.Load()) }, lines: strings.SplitAfter(ping("1")+"nonsense\n"+ask("2", "No.Body", `1`)+askOlder("3", "Ping", `{"payload":1}`)+
+		`{"kind":"event","type":"Test.Happened","data":1,"metadata":{"id":"4","timestamp":1}}`+"\n"+
+		`{"kind":"event","type":"Kernel.Forged","data":1,"metadata":{"id":"4","timestamp":1}}`+"\n"+ping("5"), "\n")}
+	talk(t, newKernel(t, nil), in, &Options{Open: &open})
+	if open.Load() != 0 || len(seen) < 8 {
 		t.Errorf("%d are open at the end", open.Load())
 	}
 	for i, n := range seen {
@@ -49,16 +68,14 @@ func TestStreamCountsWhatIsNotAnswered(t *testing.T) {
 	}
 }
 
-// A notice is an event between the answers, in the dialect that the peer speaks.
-func TestStreamTellsWhatThePeerIsToKnow(t *testing.T) {
-	notices := []*message.Message{nil, {Kind: message.KindEvent, Type: "Test.Told", Data: []byte(`1`)}, nil, {Kind: message.KindEvent, Type: "Test.Told", Data: []byte(`2`)}}
-	next := func() *message.Message {
-		n := notices[0]
-		notices = notices[1:]
-		return n
-	}
-	out, _ := talk(t, newKernel(t, nil), strings.NewReader(ping("1")+ping("2")+ping("3")+askOlder("4", "Ping", `{"payload":1}`)), &Options{Notice: next})
-	if len(out) != 6 || !strings.HasPrefix(out[1], `{"kind":"event","type":"Test.Told","data":1,"metadata":{"id":"`) || !strings.Contains(out[4], `"name":"Test.Told","payload":2`) {
-		t.Errorf("got %s", strings.Join(out, "\n"))
-	}
+// A peer that exceeds the frame rate is told so between the answers, in the dialect that it
+// speaks.
+func TestStreamTellsAPeerThatItIsThrottled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in := strings.NewReader(strings.Repeat(ping("1"), 61) + askOlder("2", "Ping", `{"payload":1}`))
+		out, _ := talk(t, newKernel(t, nil), in, &Options{Pacer: NewPacer(t.Context(), 1)})
+		if len(out) != 64 || !strings.HasPrefix(out[1], `{"kind":"event","type":"Syscall.Throttled","data":{"code":429,`) || !strings.Contains(out[62], `"name":"Syscall.Throttled","payload":{`) {
+			t.Errorf("got %s", strings.Join(out, "\n"))
+		}
+	})
 }

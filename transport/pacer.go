@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"encoding/json"
 	"math"
 	"strconv"
 	"sync/atomic"
@@ -9,55 +10,60 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"kernos/internal/jsonscan"
 	"kernos/message"
 )
 
-// Throttled is the event that tells a peer that it sends more than it may. It is no error:
-// what it sends waits, and none of it is lost.
+// Throttled is the event that tells a peer that it sends more than it may. The messages wait,
+// and none of them is lost.
 const Throttled message.Type = "Syscall.Throttled"
 
 const (
-	throttledFor   = time.Second // how long a peer sends too much before it is told
+	throttledFor   = time.Second // how long a peer exceeds the rate before it is told
 	throttledAgain = time.Minute // when it is told again
-	throttledPause = time.Second // if nothing had to wait for so long, it sends too much no more
+	throttledPause = time.Second // a peer whose messages did not wait for so long keeps to the rate again
 
-	gulpsPerSecond = 50 // how often those of a peer that sends too much are taken, some at a time
+	batchesPerSecond = 50 // how often messages of a peer that exceeds the rate are taken
 )
 
-// Pacer holds a peer to so many messages a second. Messages that had to wait are taken some
-// at a time: whoever wakes for each of them takes from the others what it should not have.
+// A Pacer holds a peer to a number of messages per second. Messages that had to wait are
+// taken in batches: waking up for each of them would slow down other connections. A nil Pacer
+// lets every message pass.
 type Pacer struct {
-	rate   float64
-	bucket *rate.Limiter
-	gulp   int
-	holds  atomic.Bool // a message waits
+	ctx     context.Context
+	rate    float64
+	bucket  *rate.Limiter
+	batch   int
+	waiting atomic.Bool // a message waits
 
-	// What the reader knows.
-	left  int       // of a gulp
-	since time.Time // when something first had to wait; zero if the peer does not send too much
-	last  time.Time // when something last had to
+	// Of the goroutine that reads.
+	left  int       // messages of the batch
+	since time.Time // when a message first had to wait; zero if the peer keeps to the rate
+	last  time.Time // when a message last had to wait
 	told  time.Time
 }
 
-// NewPacer returns one for so many messages a second, after as many as a second allows at once.
-func NewPacer(perSecond float64) *Pacer {
+// NewPacer returns a pacer for a number of messages per second, after as many as a second
+// allows at once. Nothing waits any more when ctx has ended.
+func NewPacer(ctx context.Context, perSecond float64) *Pacer {
 	burst := int(min(max(1, math.Ceil(perSecond)), math.MaxInt32))
 	return &Pacer{
+		ctx:    ctx,
 		rate:   perSecond,
 		bucket: rate.NewLimiter(rate.Limit(perSecond), burst),
-		gulp:   max(1, burst/gulpsPerSecond),
+		batch:  max(1, burst/batchesPerSecond),
 	}
 }
 
-// Wait waits until a message that has come may be taken, or ctx is done. If it has to wait, it
-// calls before first, which may be nil. One goroutine may call Wait and Notice.
-func (p *Pacer) Wait(ctx context.Context, before func()) {
-	if p.left > 0 {
+// Wait waits until a message that has come may be taken. Wait and Notice are called by one
+// goroutine at a time.
+func (p *Pacer) Wait() {
+	switch {
+	case p == nil:
+		return
+	case p.left > 0:
 		p.left--
 		return
-	}
-	if p.bucket.Allow() {
+	case p.bucket.Allow():
 		if !p.since.IsZero() && time.Since(p.last) > throttledPause {
 			p.since = time.Time{}
 		}
@@ -66,20 +72,18 @@ func (p *Pacer) Wait(ctx context.Context, before func()) {
 	if p.since.IsZero() {
 		p.since = time.Now()
 	}
-	if before != nil {
-		before()
+	p.waiting.Store(true)
+	if p.bucket.WaitN(p.ctx, p.batch) == nil {
+		p.left = p.batch - 1
 	}
-	p.holds.Store(true)
-	if p.bucket.WaitN(ctx, p.gulp) == nil {
-		p.left = p.gulp - 1
-	}
-	p.holds.Store(false)
+	p.waiting.Store(false)
 	p.last = time.Now()
 }
 
-// Notice returns what the peer is to be told, if it has sent too much for some time.
+// Notice returns the event for a peer that has exceeded the rate for some time; nil if there
+// is nothing to tell.
 func (p *Pacer) Notice() *message.Message {
-	if p.since.IsZero() {
+	if p == nil || p.since.IsZero() {
 		return nil
 	}
 	now := time.Now()
@@ -88,11 +92,14 @@ func (p *Pacer) Notice() *message.Message {
 	}
 	p.told = now
 	limit := strconv.FormatFloat(p.rate, 'f', -1, 64)
-	data := append([]byte(`{"code":429,"limit":`), limit...)
-	data = jsonscan.AppendQuoted(append(data, `,"message":`...), "This connection sends more than "+limit+
-		" messages a second, which is its limit (frame-rate); they are taken at that rate, and none is lost. Send more slowly, or use several connections")
-	return &message.Message{Kind: message.KindEvent, Type: Throttled, Data: append(data, '}')}
+	data, _ := json.Marshal(struct { // never fails
+		Code    int     `json:"code"`
+		Limit   float64 `json:"limit"`
+		Message string  `json:"message"`
+	}{429, p.rate, "This connection sends more than " + limit +
+		" messages per second, which is its limit (frame-rate); they are taken at that rate, and none is lost. Send more slowly, or use several connections"})
+	return &message.Message{Kind: message.KindEvent, Type: Throttled, Data: data}
 }
 
-// Holds reports whether a message waits at the moment. Anybody may call it.
-func (p *Pacer) Holds() bool { return p.holds.Load() }
+// Waits reports whether a message waits at the moment. Any goroutine may call it.
+func (p *Pacer) Waits() bool { return p != nil && p.waiting.Load() }

@@ -12,12 +12,13 @@ import (
 
 func TestAPacerTellsWhoSendsTooMuch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := NewPacer(10)
+		ctx, cancel := context.WithCancel(t.Context())
+		p := NewPacer(ctx, 10)
 		begun := time.Now()
 		var told []time.Duration
 		send := func(n int) {
 			for range n {
-				p.Wait(t.Context(), nil)
+				p.Wait()
 				if m := p.Notice(); m != nil {
 					told = append(told, time.Since(begun).Round(time.Second))
 					var data struct {
@@ -26,7 +27,7 @@ func TestAPacerTellsWhoSendsTooMuch(t *testing.T) {
 						Message string
 					}
 					if err := json.Unmarshal(m.Data, &data); err != nil || m.Type != Throttled || data.Code != 429 || data.Limit != 10 ||
-						!strings.HasPrefix(data.Message, "This connection sends more than 10 messages a second, which is its limit (frame-rate)") {
+						!strings.HasPrefix(data.Message, "This connection sends more than 10 messages per second, which is its limit (frame-rate)") {
 						t.Errorf("%s %s: %v", m.Type, m.Data, err)
 					}
 				}
@@ -47,10 +48,9 @@ func TestAPacerTellsWhoSendsTooMuch(t *testing.T) {
 		if got := fmt.Sprint(told); got != "[6s 1m6s 2m6s]" || time.Since(begun).Round(time.Second) != 155*time.Second {
 			t.Errorf("told after %v, at %v", got, time.Since(begun))
 		}
-		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		at := time.Now()
-		p.Wait(ctx, nil)
+		p.Wait()
 		if time.Since(at) != 0 {
 			t.Error("the end of the server is waited for")
 		}

@@ -34,13 +34,9 @@ type Options struct {
 	// the peer says, or may. May be nil.
 	Asked func(serves func() bool)
 
-	// Pace is called for each line that has come, before anything is done with it, and may
-	// wait: the conversation does so too. Nil means that lines are taken as they come.
-	Pace func()
-
-	// Notice is called for each message that has come. What it returns is sent to the peer: an
-	// event that tells it something about the conversation. Nil means that there is none.
-	Notice func() *message.Message
+	// Pacer holds the peer to a number of messages per second. Nil means that there is no
+	// limit.
+	Pacer *Pacer
 
 	// Inward and Outward translate the data of what comes and of what is sent: to a peer on
 	// another machine some things have other names. What they return may be what they got,
@@ -178,8 +174,8 @@ func (s *stream) next() (message.Message, kernel.Emit, error) {
 	s.latest.Store(false)
 	line, err := s.in.Next()
 	s.latest.Store(err == nil && s.in.Buffered() == 0)
-	if _, tooLong := err.(*ndjson.TooLong); s.opts.Pace != nil && (err == nil || tooLong) {
-		s.opts.Pace()
+	if _, tooLong := err.(*ndjson.TooLong); err == nil || tooLong {
+		s.opts.Pacer.Wait()
 	}
 	if err != nil {
 		return s.reject(err)
@@ -201,11 +197,9 @@ func (s *stream) next() (message.Message, kernel.Emit, error) {
 	if s.opts.Inward != nil {
 		m.Data = s.opts.Inward(m.Data)
 	}
-	if s.opts.Notice != nil {
-		if event := s.opts.Notice(); event != nil {
-			s.k.Stamp(event)
-			s.answer(d)(*event)
-		}
+	if event := s.opts.Pacer.Notice(); event != nil {
+		s.k.Stamp(event)
+		s.answer(d)(*event)
 	}
 	if !m.Kind.Asks() {
 		return m, s.answerUnasked(d), nil

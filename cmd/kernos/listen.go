@@ -18,6 +18,7 @@ import (
 
 	"kernos/cmd/kernos/exit"
 	"kernos/store"
+	"kernos/transport"
 	httpd "kernos/transport/http"
 	"kernos/transport/rpc"
 	"kernos/transport/unix"
@@ -220,7 +221,7 @@ func (w *web) add(url string, d httpd.Door) {
 // requests and connections were refused.
 func (w *web) stats() (connections int, refused uint64) {
 	plain, sockets := w.server.Stats(), w.ws.Stats()
-	return plain.Connections + sockets.Connections, plain.Refused + sockets.TooMany
+	return plain.Connections + sockets.Connections, plain.Rejected() + sockets.Rejected()
 }
 
 // tokenPath is where the token is.
@@ -323,24 +324,27 @@ func (d *daemon) collect(m *httpd.Metrics) {
 	w := d.web.ws.Stats()
 	m.Gauge("kernos_websocket_connections", "Connections over WebSockets.", float64(w.Connections))
 	m.Counter("kernos_websocket_accepted_total", "Connections over WebSockets that were served.", float64(w.Accepted))
-	for reason, n := range ordered(map[string]uint64{"connections": w.TooMany, "slow": w.Slow, "silent": w.Silent}) {
-		m.Counter("kernos_websocket_closed_total", "Connections over WebSockets that the daemon has turned away or dropped.", float64(n), httpd.Label{Name: "reason", Value: reason})
+	for reason, n := range ended(w) {
+		m.Counter("kernos_websocket_closed_total", "Connections over WebSockets that the daemon has turned away or dropped.", float64(n), httpd.Label{Name: "reason", Value: string(reason)})
 	}
 	u := d.server.Stats()
 	m.Gauge("kernos_socket_connections", "Connections over the socket of messages.", float64(u.Connections))
 	m.Counter("kernos_socket_accepted_total", "Connections over the socket of messages that were served.", float64(u.Accepted))
-	for reason, n := range ordered(map[string]uint64{
-		"foreign": u.Foreign, "connections": u.TooMany, "unauthenticated": u.Unauthenticated, "stopping": u.Stopping, "idle": u.Idle, "unfinished": u.Unfinished,
-	}) {
-		m.Counter("kernos_socket_closed_total", "Connections over the socket of messages that the daemon has turned away or closed.", float64(n), httpd.Label{Name: "reason", Value: reason})
+	for reason, n := range ended(u) {
+		m.Counter("kernos_socket_closed_total", "Connections over the socket of messages that the daemon has turned away or closed.", float64(n), httpd.Label{Name: "reason", Value: string(reason)})
 	}
 }
 
-// ordered goes through a map by its keys.
-func ordered(m map[string]uint64) iter.Seq2[string, uint64] {
-	return func(yield func(string, uint64) bool) {
-		for _, key := range slices.Sorted(maps.Keys(m)) {
-			if !yield(key, m[key]) {
+// ended goes through the reasons for which connections were refused and closed, in order.
+func ended(s transport.Stats) iter.Seq2[transport.Reason, uint64] {
+	return func(yield func(transport.Reason, uint64) bool) {
+		for _, reason := range slices.Sorted(maps.Keys(s.Refused)) {
+			if !yield(reason, s.Refused[reason]) {
+				return
+			}
+		}
+		for _, reason := range slices.Sorted(maps.Keys(s.Closed)) {
+			if !yield(reason, s.Closed[reason]) {
 				return
 			}
 		}

@@ -70,7 +70,7 @@ func (r *report) status() lifecycle.Status {
 		now := r.server.Stats()
 		s.Connections = now.Connections
 		s.Throttled = now.Throttled
-		s.Refused = now.Foreign + now.TooMany + now.Unauthenticated + now.Stopping
+		s.Refused = now.Rejected()
 		connections, refused := r.elsewhere()
 		s.Connections += connections
 		s.Refused += refused

@@ -17,6 +17,7 @@ import (
 	"kernos/cmd/kernos/exit"
 	"kernos/cmd/kernos/terminal"
 	"kernos/message"
+	"kernos/transport"
 	"kernos/transport/unix"
 )
 
@@ -296,7 +297,7 @@ func (p *piping) receive(conn wire) (refusal []byte, err error) {
 // nothing of what it was sent.
 func stopping(line []byte) bool {
 	m, err := message.Decode(line)
-	if err != nil || m.Kind != message.KindError || m.Type != unix.Disconnected {
+	if err != nil || m.Kind != message.KindError || m.Type != transport.Disconnected {
 		return false
 	}
 	e, err := message.ParseError(m.Data)

@@ -49,12 +49,10 @@ func (s *Server) call(w http.ResponseWriter, r *http.Request) {
 			refuseCall(w, err)
 			return
 		}
-		s.stats.aside.Add(1)
-		go func() { // it goes on when the request has ended, for those who resume it
-			defer s.stats.left(&s.stats.aside)
+		s.requests.Go(func() { // it goes on when the request has ended, so that it can be resumed
 			defer release()
 			sub.Run()
-		}()
+		})
 		s.follow(w, r, sub)
 		return
 	}

@@ -2,81 +2,19 @@ package httpd
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"net"
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	"kernos/store/blobs"
+	"kernos/transport"
 )
-
-// crowd counts the connections of all doors. There are always a few more than there may be:
-// those who come too many get an answer that says so.
-type crowd struct {
-	net.Listener
-	s *Server
-}
-
-// tooMany is how many connections there may be that are about to be refused.
-const tooMany = 64
-
-// Accept implements [net.Listener].
-func (c *crowd) Accept() (net.Conn, error) {
-	for {
-		conn, err := c.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		most := int64(c.s.opts.MaxConnections)
-		n := c.s.stats.connections.Add(1)
-		if n > most+tooMany {
-			c.s.stats.connections.Add(-1)
-			c.s.stats.refused[refusedConnections].Add(1)
-			_ = conn.Close()
-			continue
-		}
-		return &visitor{Conn: conn, s: c.s, tooMany: n > most}, nil
-	}
-}
-
-// A visitor is a connection.
-type visitor struct {
-	net.Conn
-	s       *Server
-	tooMany bool
-	left    atomic.Bool
-}
-
-// Close implements [net.Conn].
-func (v *visitor) Close() error {
-	v.leave()
-	return v.Conn.Close()
-}
-
-// leave takes the connection out of the count.
-func (v *visitor) leave() {
-	if !v.left.Swap(true) {
-		v.s.stats.connections.Add(-1)
-	}
-}
-
-type visitorKey struct{}
-
-// withVisitor lets a request find its connection.
-func withVisitor(ctx context.Context, conn net.Conn) context.Context {
-	if t, ok := conn.(interface{ NetConn() net.Conn }); ok { // TLS
-		conn = t.NetConn()
-	}
-	return context.WithValue(ctx, visitorKey{}, conn)
-}
 
 // enter returns what happens to a request before anything looks at what it asks for.
 func (s *Server) enter(d Door) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		running := s.stats.running.Add(1)
-		out := &patient{ResponseWriter: w, control: http.NewResponseController(w), time: s.opts.WriteTime, s: s}
+		out := &response{ResponseWriter: w, control: http.NewResponseController(w), time: s.opts.WriteTime, s: s}
 		defer out.leave()
 		w = out
 		if r.ContentLength != 0 {
@@ -87,8 +25,7 @@ func (s *Server) enter(d Door) http.Handler {
 		h.Set("Server", Name)
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Cache-Control", "no-store")
-		if no, name := s.crowded(r, running); no != nil {
-			s.stats.refused[name].Add(1)
+		if no := s.admit(r, out); no != nil {
 			if no.status == http.StatusServiceUnavailable {
 				h.Set("Connection", "close")
 			}
@@ -97,11 +34,11 @@ func (s *Server) enter(d Door) http.Handler {
 			return
 		}
 		if d.Guard != nil {
-			answered, name := d.Guard.check(w, r)
+			answered, reason := d.Guard.check(w, r)
 			if answered {
-				if name != refusedNothing {
-					s.stats.refused[name].Add(1)
-					s.opts.Log.Debug("a request was refused", "reason", name.String(), "remote", r.RemoteAddr, "path", r.URL.Path)
+				if reason != "" {
+					s.requests.Refuse(reason)
+					s.opts.Log.Debug("a request was refused", "reason", reason, "remote", r.RemoteAddr, "path", r.URL.Path)
 				}
 				return
 			}
@@ -117,27 +54,39 @@ func (s *Server) enter(d Door) http.Handler {
 	})
 }
 
-// crowded says why a request can't be served that everybody else's are in the way of.
-func (s *Server) crowded(r *http.Request, running int64) (*refusal, reason) {
-	v, _ := r.Context().Value(visitorKey{}).(*visitor)
+// admit gives a request a place, or says why there is none for it.
+func (s *Server) admit(r *http.Request, out *response) *refusal {
+	stopping := &refusal{503, "stopping", "The daemon is shutting down; try again"}
+	c, _ := r.Context().Value(connectionKey{}).(*connection)
 	switch {
-	case s.life.Err() != nil && !health(r): // whoever asks is told that it is not ready
-		return &refusal{503, "stopping", "The daemon is shutting down; try again"}, refusedStopping
-	case v != nil && v.tooMany:
+	case s.requests.Stopping().Err() != nil && health(r):
+		return nil // it is told that the daemon is not ready
+	case s.requests.Stopping().Err() != nil:
+		s.requests.Refuse(transport.Stopping)
+		return stopping
+	case c != nil && c.tooMany:
+		s.conns.Refuse(transport.TooMany)
 		return &refusal{503, "too_many_connections",
-			fmt.Sprintf("There are %d connections, and no more are taken; close some, or try again later", s.opts.MaxConnections)}, refusedConnections
-	case running > int64(s.opts.MaxRequests):
-		return &refusal{503, "too_many_requests_at_once",
-			fmt.Sprintf("%d requests are being served, and no more are taken; try again later", s.opts.MaxRequests)}, refusedRequests
-	case !s.rates.allow(r.RemoteAddr, time.Now()):
-		return &refusal{429, "rate_exceeded",
-			fmt.Sprintf("More than %g requests a second came from this address; send fewer, or many messages in one request to /v1/messages", s.opts.RequestRate)}, refusedRate
+			fmt.Sprintf("There are %d connections, and no more are taken; close some, or try again later", s.opts.MaxConnections)}
 	}
-	return nil, refusedNothing
+	switch _, reason := s.requests.Admit(out); reason {
+	case transport.Stopping:
+		return stopping
+	case transport.TooMany:
+		return &refusal{503, "too_many_requests_at_once",
+			fmt.Sprintf("%d requests are being served, and no more are taken; try again later", s.opts.MaxRequests)}
+	}
+	if !s.rates.allow(r.RemoteAddr, time.Now()) {
+		s.requests.Refuse(refusedRate)
+		return &refusal{429, "rate_exceeded",
+			fmt.Sprintf("More than %g requests per second came from this address; send fewer, or many messages in one request to /v1/messages", s.opts.RequestRate)}
+	}
+	return nil
 }
 
-// patient gives each write of an answer its time: an answer as a whole may take for ever.
-type patient struct {
+// response is the answer to a request. Each write has a deadline: an answer as a whole may
+// take for ever. It implements [transport.Conn].
+type response struct {
 	http.ResponseWriter
 	control *http.ResponseController
 	time    time.Duration
@@ -147,17 +96,32 @@ type patient struct {
 }
 
 // leave takes the request out of those that are served.
-func (p *patient) leave() {
+func (p *response) leave() {
 	if p.left {
 		return
 	}
 	p.left = true
-	p.s.stats.answered(p.status)
-	p.s.stats.left(&p.s.stats.running)
+	p.s.answered(p.status)
+	if p.s.requests.Leave(p) {
+		p.s.requests.Done()
+	}
 }
 
+// Stop implements [transport.Conn]. Requests that read for long watch the end of
+// [transport.Server.Stopping].
+func (p *response) Stop() {}
+
+// Cut implements [transport.Conn]. The connection of the request is closed.
+func (p *response) Cut() {}
+
+// Serves implements [transport.Conn].
+func (p *response) Serves() bool { return false }
+
+// Throttled implements [transport.Conn].
+func (p *response) Throttled() bool { return false }
+
 // WriteHeader implements [http.ResponseWriter].
-func (p *patient) WriteHeader(status int) {
+func (p *response) WriteHeader(status int) {
 	if p.status == 0 && status >= 200 {
 		p.status = status
 	}
@@ -168,7 +132,7 @@ func (p *patient) WriteHeader(status int) {
 const part = 64 << 10
 
 // Write implements [http.ResponseWriter].
-func (p *patient) Write(b []byte) (written int, err error) {
+func (p *response) Write(b []byte) (written int, err error) {
 	if p.status == 0 {
 		p.status = http.StatusOK
 	}
@@ -183,17 +147,17 @@ func (p *patient) Write(b []byte) (written int, err error) {
 }
 
 // FlushError is what [http.ResponseController.Flush] calls.
-func (p *patient) FlushError() error {
+func (p *response) FlushError() error {
 	_ = p.control.SetWriteDeadline(time.Now().Add(p.time))
 	return p.control.Flush()
 }
 
 // Unwrap is for [http.ResponseController].
-func (p *patient) Unwrap() http.ResponseWriter { return p.ResponseWriter }
+func (p *response) Unwrap() http.ResponseWriter { return p.ResponseWriter }
 
 // Hijack implements [http.Hijacker]: some who make WebSockets ask for it themselves. The
 // connection has no deadlines, and counts no more among those of HTTP, nor does the request.
-func (p *patient) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+func (p *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, buffered, err := p.control.Hijack()
 	if err != nil {
 		return nil, nil, err
@@ -201,18 +165,13 @@ func (p *patient) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	p.status = http.StatusSwitchingProtocols
 	p.leave()
 	_ = conn.SetDeadline(time.Time{})
-	inner := conn
-	if t, ok := conn.(interface{ NetConn() net.Conn }); ok {
-		inner = t.NetConn()
-	}
-	v, ok := inner.(*visitor)
-	if ok {
-		v.leave()
-	}
-	if ok && conn == inner {
-		// As it was accepted: who has it may want more of it than a net.Conn gives. What is
-		// buffered still goes through the visitor, which is the same connection.
-		conn = v.Conn
+	if c := connectionOf(conn); c != nil {
+		c.leave()
+		if conn == net.Conn(c) {
+			// As it was accepted: its new owner may want more of it than a net.Conn gives. What
+			// is buffered still goes through c, which is the same connection.
+			conn = c.Conn
+		}
 	}
 	return conn, buffered, nil
 }

@@ -308,7 +308,7 @@ func TestEventsOfACommandAreCut(t *testing.T) {
 		f.leave()
 		time.Sleep(rpc.DefaultKeepFor + time.Second)
 		synctest.Wait()
-		if s.Stats().Requests != 0 || s.k.Stats().InFlight != 1 {
+		if s.requests.Stats().Connections != 0 || s.k.Stats().InFlight != 1 {
 			t.Errorf("%+v, %+v", s.Stats(), s.k.Stats())
 		}
 		if len(cancelled) > 0 {

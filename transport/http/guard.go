@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"kernos/message"
+	"kernos/transport"
 )
 
 // A Guard decides who comes in by a door.
@@ -96,7 +97,7 @@ func hostOf(text string) (string, bool) {
 func authority(host string) string { return strings.TrimSuffix(strings.ToLower(host), ":443") }
 
 // check reports whether it has answered the request, and why it did if that was a refusal.
-func (g *Guard) check(w http.ResponseWriter, r *http.Request) (answered bool, why reason) {
+func (g *Guard) check(w http.ResponseWriter, r *http.Request) (answered bool, why transport.Reason) {
 	if !g.Private {
 		if answered, why := g.checkPage(w, r); answered {
 			return true, why
@@ -106,7 +107,7 @@ func (g *Guard) check(w http.ResponseWriter, r *http.Request) (answered bool, wh
 }
 
 // checkPage checks what a browser says, as check does.
-func (g *Guard) checkPage(w http.ResponseWriter, r *http.Request) (answered bool, why reason) {
+func (g *Guard) checkPage(w http.ResponseWriter, r *http.Request) (answered bool, why transport.Reason) {
 	if !g.knows(r) {
 		refuse(w, refusal{403, "host_not_allowed", fmt.Sprintf(
 			"The host %q is none that this server is known by; use its address, or start it with --allow-host and this name", message.Clip(r.Host, 200))})
@@ -125,16 +126,16 @@ func (g *Guard) checkPage(w http.ResponseWriter, r *http.Request) (answered bool
 		h.Set("Access-Control-Expose-Headers", exposed)
 		if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
 			preflight(w)
-			return true, refusedNothing
+			return true, ""
 		}
 	}
-	return false, refusedNothing
+	return false, ""
 }
 
 // checkToken checks what everybody says, as check does.
-func (g *Guard) checkToken(w http.ResponseWriter, r *http.Request) (answered bool, why reason) {
+func (g *Guard) checkToken(w http.ResponseWriter, r *http.Request) (answered bool, why transport.Reason) {
 	if health(r) || g.Token == nil {
-		return false, refusedNothing
+		return false, ""
 	}
 	token, err := g.Token()
 	if err != nil {
@@ -151,7 +152,7 @@ func (g *Guard) checkToken(w http.ResponseWriter, r *http.Request) (answered boo
 		refuse(w, refusal{401, "token_required", text})
 		return true, refusedToken
 	}
-	return false, refusedNothing
+	return false, ""
 }
 
 // knows reports whether the Host of a request is one of ours.

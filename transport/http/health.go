@@ -12,7 +12,7 @@ func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
 // readyz says whether the kernel does its work. Why not is for the operator's log: anybody
 // may ask.
 func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
-	if s.life.Err() != nil {
+	if s.requests.Stopping().Err() != nil {
 		refuse(w, refusal{503, "stopping", "The daemon is shutting down"})
 		return
 	}

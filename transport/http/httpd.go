@@ -33,6 +33,7 @@ import (
 
 	"kernos/kernel"
 	"kernos/store/blobs"
+	"kernos/transport"
 	"kernos/transport/rpc"
 )
 
@@ -132,20 +133,18 @@ type Server struct {
 	opts  Options
 	mux   http.Handler
 	rates *rates
-	stats stats
 
-	served       atomic.Bool
-	work         context.Context // of what is done; ends when it is cut
-	life         context.Context // ends when nothing new is begun
-	stop         context.CancelFunc
-	websocketEnd func(context.Context) error // nil if there is nothing to end
-	newcomers    newcomers
+	conns    *transport.Server // connections, without WebSockets
+	requests *transport.Server
+	answers  [6]atomic.Uint64 // by the first digit of their status
+
+	served            atomic.Bool
+	shutdownWebSocket func(context.Context) error // nil if there is nothing to shut down
 }
 
 // NewServer returns a server of a kernel. Nil options mean defaults.
 func NewServer(k *kernel.Kernel, opts *Options) *Server {
-	s := &Server{k: k, work: context.Background()}
-	s.life, s.stop = context.WithCancel(context.Background())
+	s := &Server{k: k}
 	if opts != nil {
 		s.opts = *opts
 	}
@@ -166,8 +165,11 @@ func NewServer(k *kernel.Kernel, opts *Options) *Server {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if w, ok := o.WebSocket.(interface{ Shutdown(context.Context) error }); ok {
-		s.websocketEnd = w.Shutdown
+		s.shutdownWebSocket = w.Shutdown
 	}
+	s.conns = transport.NewServer(k, transport.Limits{Connections: o.MaxConnections, Extra: extraPlaces}, []transport.Reason{transport.TooMany}, nil, o.Log)
+	s.requests = transport.NewServer(k, transport.Limits{Connections: o.MaxRequests, FrameRate: o.FrameRate},
+		[]transport.Reason{transport.Stopping, transport.TooMany, refusedRate, refusedHost, refusedOrigin, refusedToken}, nil, o.Log)
 	s.rates = newRates(o.RequestRate)
 	s.mux = s.routes()
 	return s
@@ -179,9 +181,6 @@ func byDefault[T int | int64 | time.Duration](setting *T, value T) {
 	}
 }
 
-// errCut is the cause of the context of calls that took longer than the grace.
-var errCut = errors.New("the server has stopped")
-
 // Serve serves the doors until ctx is done. Then it drains: it accepts nothing more, stops
 // the kernel ([kernel.Kernel.Stop]), stops reading streams of messages, and finishes what
 // has begun. What takes longer than the grace is cut.
@@ -192,15 +191,12 @@ func (s *Server) Serve(ctx context.Context, doors ...Door) error {
 	if s.served.Swap(true) {
 		return errors.New("a server serves once; make another one")
 	}
-	work, cut := context.WithCancelCause(context.WithoutCancel(ctx))
-	defer cut(nil)
-	s.work = work
 	ended := make(chan error, len(doors))
 	var servers []*http.Server
 	for _, d := range doors {
-		h := s.server(work, d)
+		h := s.server(d)
 		servers = append(servers, h)
-		l := &crowd{Listener: d.Listener, s: s}
+		l := &listener{Listener: d.Listener, conns: s.conns}
 		go func() {
 			if d.Certificate != nil {
 				ended <- h.ServeTLS(l, "", "")
@@ -217,7 +213,7 @@ func (s *Server) Serve(ctx context.Context, doors ...Door) error {
 		open--
 		err = fmt.Errorf("a listener failed while it was served: %w", err)
 	}
-	err = errors.Join(err, s.drain(servers, cut))
+	err = errors.Join(err, s.drain(servers))
 	for range open {
 		if closed := <-ended; !errors.Is(closed, http.ErrServerClosed) {
 			err = errors.Join(err, closed)
@@ -226,16 +222,16 @@ func (s *Server) Serve(ctx context.Context, doors ...Door) error {
 	return err
 }
 
-// server makes what serves a door. Its calls run under work.
-func (s *Server) server(work context.Context, d Door) *http.Server {
+// server returns the server of a door.
+func (s *Server) server(d Door) *http.Server {
 	h := &http.Server{
 		Handler:           s.enter(d),
 		ReadHeaderTimeout: s.opts.HeaderTime,
 		IdleTimeout:       s.opts.Idle,
 		MaxHeaderBytes:    s.opts.MaxHeader,
-		BaseContext:       func(net.Listener) context.Context { return work },
-		ConnContext:       withVisitor,
-		ConnState:         s.newcomers.note,
+		BaseContext:       func(net.Listener) context.Context { return s.requests.Work() },
+		ConnContext:       withConnection,
+		ConnState:         noteState,
 		ErrorLog:          slog.NewLogLogger(s.opts.Log.Handler(), slog.LevelDebug),
 	}
 	if d.Certificate != nil {
@@ -244,44 +240,21 @@ func (s *Server) server(work context.Context, d Door) *http.Server {
 	return h
 }
 
-// lastWait is how long what was cut may take to end.
-const lastWait = time.Second
-
-// drain lets everything end by itself, and then cuts what has not.
-func (s *Server) drain(servers []*http.Server, cut context.CancelCauseFunc) error {
-	s.k.Stop()
-	s.stop()
-	s.opts.RPC.Close() // nobody comes back for what was lost
+// drain ends the connections and requests of all doors in order, and WebSockets with them.
+func (s *Server) drain(servers []*http.Server) error {
+	s.opts.RPC.Close() // streams that were lost are not resumed any more
 	grace, cancel := context.WithTimeout(context.Background(), s.opts.Grace)
 	defer cancel()
-	var waiting sync.WaitGroup
-	late := make(chan error, len(servers)+2)
+	var drained sync.WaitGroup
+	var err, connsErr error
+	drained.Go(func() { err = s.requests.Drain(grace) })
+	drained.Go(func() { connsErr = s.conns.Drain(grace) })
 	for _, h := range servers {
-		waiting.Go(func() { late <- h.Shutdown(grace) })
+		drained.Go(func() { _ = h.Shutdown(grace) }) // closes the listener, and connections that are idle
 	}
-	waiting.Go(s.newcomers.close)
-	waiting.Go(func() { late <- s.stats.idle(grace) })
-	if s.websocketEnd != nil {
-		waiting.Go(func() { late <- s.websocketEnd(grace) })
+	if s.shutdownWebSocket != nil {
+		drained.Go(func() { _ = s.shutdownWebSocket(grace) })
 	}
-	waiting.Wait()
-	close(late)
-	var err error
-	for e := range late {
-		err = errors.Join(err, e)
-	}
-	if err == nil {
-		return nil
-	}
-	s.opts.Log.Warn("connections were cut: they did not end in time", "grace", s.opts.Grace)
-	cut(errCut)
-	for _, h := range servers {
-		_ = h.Close()
-	}
-	last, cancel := context.WithTimeout(context.Background(), lastWait)
-	defer cancel()
-	if s.stats.idle(last) != nil {
-		return fmt.Errorf("%d requests over HTTP have handlers that go on although they were told to end", s.stats.busy())
-	}
-	return nil
+	drained.Wait()
+	return errors.Join(err, connsErr)
 }

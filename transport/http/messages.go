@@ -15,10 +15,6 @@ import (
 	"kernos/transport"
 )
 
-// Disconnected is the type of the error that is the last line of a stream of messages which
-// the server ends. It answers nothing, so it has no causation.
-const Disconnected message.Type = "Syscall.Disconnected"
-
 // errIdle ends a stream on which nothing happens.
 var errIdle = errors.New("the peer was silent for too long")
 
@@ -35,26 +31,21 @@ func (s *Server) messages(w http.ResponseWriter, r *http.Request) {
 	}
 	f.watch()
 	defer f.unwatch()
-	stop := context.AfterFunc(s.life, func() { f.interrupt(transport.ErrStopped) })
+	stop := context.AfterFunc(s.requests.Stopping(), func() { f.interrupt(transport.ErrStopped) })
 	defer stop()
 
 	ctx, release := s.lasting(r)
 	defer release()
 	remote := blobs.RemoteOf(ctx)
 	opts := &transport.Options{
-		Open: &f.open, Inward: remote.Inward, Outward: remote.Outward,
+		Open: &f.open, Pacer: s.requests.Pacer(), Inward: remote.Inward, Outward: remote.Outward,
 		Left: func(finished <-chan struct{}) bool { return f.left(r.Context().Done(), finished) },
-	}
-	if n := s.opts.FrameRate; n > 0 {
-		pacer := transport.NewPacer(n)
-		opts.Pace = func() { pacer.Wait(s.life, nil) } // what was read before the end is not held up by it
-		opts.Notice = pacer.Notice
 	}
 	_, err := transport.Serve(ctx, s.k, f, f, opts)
 	switch {
 	case errors.Is(err, errIdle):
 		e := message.Errorf(408, "Nothing has come for %v, and nothing was under way; send another request", s.opts.Idle)
-		last := message.Message{Kind: message.KindError, Type: Disconnected, Data: e.Append(nil)}
+		last := message.Message{Kind: message.KindError, Type: transport.Disconnected, Data: e.Append(nil)}
 		s.k.Stamp(&last)
 		_, _ = f.Write(append(message.Append(nil, &last), '\n'))
 	case err != nil:

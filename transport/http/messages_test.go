@@ -184,7 +184,7 @@ func TestStreamsAreDrained(t *testing.T) {
 	if line := idle.hear(); line != "" {
 		t.Errorf("one that has asked nothing: %s", line)
 	}
-	if a := s.Stats(); a.Requests == 0 {
+	if a := s.requests.Stats(); a.Connections == 0 {
 		t.Error("it did not wait")
 	}
 	release <- struct{}{}

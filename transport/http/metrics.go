@@ -1,9 +1,11 @@
 package httpd
 
 import (
+	"maps"
 	"net/http"
 	"runtime"
 	"runtime/metrics"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -64,15 +66,16 @@ func (s *Server) metrics(w http.ResponseWriter, _ *http.Request) {
 	m.Gauge("kernos_waiting_answers", "Answers that wait for the disk, or for those before them.", float64(k.Waiting))
 	m.Gauge("kernos_syscalls", "Syscalls that are served.", float64(len(s.k.Registry().Types())))
 
-	m.Gauge("kernos_http_connections", "Connections over HTTP, without WebSockets.", float64(s.stats.connections.Load()))
-	m.Gauge("kernos_http_requests", "Requests over HTTP that are being served.", float64(s.stats.running.Load()))
-	for class := 1; class < len(s.stats.answers); class++ {
+	now := s.Stats()
+	m.Gauge("kernos_http_connections", "Connections over HTTP, without WebSockets.", float64(now.Connections))
+	m.Gauge("kernos_http_requests", "Requests over HTTP that are being served.", float64(s.requests.Stats().Connections))
+	for class := 1; class < len(s.answers); class++ {
 		m.Counter("kernos_http_answers_total", "Answers over HTTP, by the class of their status.",
-			float64(s.stats.answers[class].Load()), Label{"class", strconv.Itoa(class) + "xx"})
+			float64(s.answers[class].Load()), Label{"class", strconv.Itoa(class) + "xx"})
 	}
-	for why := refusedNothing + 1; why < reasons; why++ {
+	for _, reason := range slices.Sorted(maps.Keys(now.Refused)) {
 		m.Counter("kernos_http_refused_total", "Requests over HTTP that were turned away before anything looked at what they ask for.",
-			float64(s.stats.refused[why].Load()), Label{"reason", why.String()})
+			float64(now.Refused[reason]), Label{"reason", string(reason)})
 	}
 	if s.opts.Collect != nil {
 		s.opts.Collect(m)

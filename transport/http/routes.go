@@ -84,7 +84,7 @@ func (s *Server) openRPC(w http.ResponseWriter, r *http.Request) {
 // completed.
 func (s *Server) lasting(r *http.Request) (ctx context.Context, release func()) {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
-	forget := context.AfterFunc(s.work, func() { cancel(context.Cause(s.work)) })
+	forget := context.AfterFunc(s.requests.Work(), func() { cancel(context.Cause(s.requests.Work())) })
 	return ctx, func() {
 		forget()
 		cancel(nil)

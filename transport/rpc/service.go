@@ -152,5 +152,8 @@ func (s *Service) Close() { s.kept.close() }
 // not change it.
 func (s *Service) OpenRPC() json.RawMessage { return s.documents().openRPC() }
 
+// Kernel returns the kernel that is served.
+func (s *Service) Kernel() *kernel.Kernel { return s.k }
+
 // Hash is the hash that the items of the service carry.
 func (s *Service) Hash() string { return s.k.Registry().Hash() }

@@ -121,7 +121,7 @@ func TestDialSaysWhyItCantAuthenticate(t *testing.T) {
 	refused(ssh.FingerprintSHA256(key.public)+", and the ssh-agent has "+ssh.FingerprintSHA256(other.public), Dialer{})
 	refused("did not accept the signature", Dialer{Signer: other.sign})
 	refused("belongs to the user with the number", Dialer{peer: func(*net.UnixConn) (int, error) { return os.Geteuid() + 1, nil }})
-	testkit.Until(t, "it is counted", func() bool { return d.s.Stats().Unauthenticated >= 5 })
+	testkit.Until(t, "it is counted", func() bool { return d.s.Stats().Refused[Unauthenticated] >= 5 })
 
 	late, cancel := context.WithCancel(t.Context())
 	hangs := Dialer{Signer: func([]byte) ([]byte, error) {
@@ -386,7 +386,7 @@ func TestServeServesNothingWithoutASignature(t *testing.T) {
 			p.refused()
 		})
 	}
-	testkit.Until(t, "all are counted", func() bool { return d.s.Stats().Unauthenticated == 10 })
+	testkit.Until(t, "all are counted", func() bool { return d.s.Stats().Refused[Unauthenticated] == 10 })
 }
 
 func TestServeDoesNotWaitForeverForASignature(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"kernos/internal/jsonscan"
 	"kernos/message"
 	"kernos/message/ndjson"
+	"kernos/transport"
 )
 
 const (
@@ -252,7 +253,7 @@ func (c *Client) receive() {
 		if err != nil {
 			continue // not for us: what we ask is answered in the dialect that we speak
 		}
-		if m.Type == Disconnected && m.Kind == message.KindError {
+		if m.Type == transport.Disconnected && m.Kind == message.KindError {
 			if e, err := message.ParseError(m.Data); err == nil {
 				reason = e
 			}

@@ -18,6 +18,7 @@ import (
 
 	"kernos/internal/backoff"
 	"kernos/message"
+	"kernos/transport"
 )
 
 // A Dialer connects to a daemon. The zero value is usable.
@@ -245,7 +246,7 @@ func (c *Conn) authenticate(sign func(challenge []byte) ([]byte, error)) error {
 // farewell returns the reason for which the daemon closes the connection, if a message is
 // that.
 func farewell(m message.Message) error {
-	if m.Type != Disconnected || m.Kind != message.KindError {
+	if m.Type != transport.Disconnected || m.Kind != message.KindError {
 		return nil
 	}
 	e, err := message.ParseError(m.Data)

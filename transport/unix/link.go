@@ -17,10 +17,6 @@ import (
 	"kernos/transport"
 )
 
-// Disconnected is the type of the error that is the last line of a connection which is
-// refused or closed by the daemon. It answers nothing, so it has no causation.
-const Disconnected message.Type = "Syscall.Disconnected"
-
 // What ends a connection from our side.
 var (
 	errIdle       = errors.New("the peer was silent for too long")
@@ -72,19 +68,21 @@ type link struct {
 
 // options returns the settings of the conversation over the link.
 func (l *link) options() *transport.Options {
-	opts := &transport.Options{Lenient: l.s.opts.Lenient, Left: l.left, Gone: l.finish, Asked: l.serves.set}
+	opts := &transport.Options{Lenient: l.s.opts.Lenient, Left: l.left, Gone: l.finish, Asked: l.serves.set, Pacer: l.pacer}
 	if l.s.opts.Idle > 0 {
 		opts.Open = &l.open
-	}
-	if l.pacer != nil {
-		opts.Pace = func() { l.pacer.Wait(l.s.reading, nil) } // what was read before the end is not held up by it
-		opts.Notice = l.pacer.Notice
 	}
 	return opts
 }
 
-// throttled reports whether the peer has sent more than it may.
-func (l *link) throttled() bool { return l.pacer != nil && l.pacer.Holds() }
+// Serves implements [transport.Conn].
+func (l *link) Serves() bool { return l.serves.Load() }
+
+// Throttled implements [transport.Conn].
+func (l *link) Throttled() bool { return l.pacer.Waits() }
+
+// Cut implements [transport.Conn].
+func (l *link) Cut() { _ = l.conn.Close() }
 
 // serving knows whether others wait for what a peer says, from when it is served.
 type serving struct{ ask atomic.Pointer[func() bool] }
@@ -102,9 +100,7 @@ func newLink(s *Server, conn *net.UnixConn) *link {
 	l := &link{s: s, conn: conn}
 	l.raw, l.err = conn.SyscallConn()
 	l.attempt, l.push = l.try, l.tryWrite
-	if r := s.opts.FrameRate; r > 0 {
-		l.pacer = transport.NewPacer(r)
-	}
+	l.pacer = s.conns.Pacer()
 	return l
 }
 
@@ -255,8 +251,8 @@ func (l *link) arm(t time.Time) {
 	_ = l.conn.SetReadDeadline(t)
 }
 
-// stop makes reading end, at once and for good.
-func (l *link) stop() {
+// Stop implements [transport.Conn].
+func (l *link) Stop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.stopped = true
@@ -368,7 +364,7 @@ func (l *link) left(finished <-chan struct{}) bool {
 
 // refuse tells the peer why it is not served, and closes the connection.
 func (l *link) refuse(e *message.Error) {
-	_ = l.tell(message.Message{Kind: message.KindError, Type: Disconnected, Data: e.Append(nil)})
+	_ = l.tell(message.Message{Kind: message.KindError, Type: transport.Disconnected, Data: e.Append(nil)})
 	l.close()
 }
 

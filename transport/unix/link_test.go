@@ -45,7 +45,7 @@ func TestThoseThatNeverReadAreClosed(t *testing.T) {
 		}()
 	}
 	works(t, d, "during")
-	testkit.Until(t, "all of them are closed", func() bool { return d.s.Stats().Stalled == 4 && d.s.Stats().Connections == 0 })
+	testkit.Until(t, "all of them are closed", func() bool { return d.s.Stats().Closed[Stalled] == 4 && d.s.Stats().Connections == 0 })
 	if !log.Has("a connection was closed: it did not take what was sent to it") {
 		t.Error("the operator is not told")
 	}
@@ -101,7 +101,7 @@ func TestOneThatReadsSlowlyGetsEverything(t *testing.T) {
 			<-time.After(stall / 4)
 		}
 	}
-	if s := d.s.Stats(); s.Stalled != 0 {
+	if s := d.s.Stats(); s.Closed[Stalled] != 0 {
 		t.Errorf("got %+v", s)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/schema"
+	"kernos/transport"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -184,7 +185,7 @@ func brief(t testing.TB, line string) string {
 	if err := json.Unmarshal(m.Data, &e); err != nil {
 		t.Errorf("%s: %v", line, err)
 	}
-	if m.Type == Disconnected {
+	if m.Type == transport.Disconnected {
 		return fmt.Sprintf("disconnected %d", e.Code)
 	}
 	return fmt.Sprintf("%s %d", m.Metadata.Causation, e.Code)

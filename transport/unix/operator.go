@@ -2,7 +2,6 @@ package unix
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"io"
 	"slices"
@@ -30,7 +29,7 @@ var errFull = errors.New("there are too many connections")
 
 // attend serves a connection that there is no place for: it is asked how the daemon is doing,
 // or to end, or is told why it is not served.
-func (s *Server) attend(ctx context.Context, l *link) {
+func (s *Server) attend(l *link) {
 	defer l.close()
 	if !s.authenticated(l) {
 		return
@@ -40,23 +39,21 @@ func (s *Server) attend(ctx context.Context, l *link) {
 	if len(s.opts.Keys) > 0 {
 		in.first = message.Ping // by which a client learns that it has convinced us
 	}
-	_, err := transport.Serve(ctx, s.k, in, l, &transport.Options{})
+	_, err := transport.Serve(s.conns.Work(), s.k, in, l, &transport.Options{})
 	switch {
 	case err == nil:
-		s.count(func(stats *Stats) { stats.Accepted++ })
-	case s.reading.Err() != nil:
+		s.conns.Accept()
+	case s.conns.Stopping().Err() != nil:
 		l.refuse(errStopping)
 	default:
-		s.tooMany(l)
+		s.conns.Refuse(transport.TooMany)
+		s.refuseTooMany(l)
 	}
 }
 
-// tooMany refuses a connection that there is no place for.
-func (s *Server) tooMany(l *link) {
-	s.mu.Lock()
-	limit := s.opts.MaxConnections
-	s.stats.TooMany++
-	s.mu.Unlock()
+// refuseTooMany tells a connection that there is no place for it.
+func (s *Server) refuseTooMany(l *link) {
+	limit := s.conns.MaxConnections()
 	s.opts.Log.Warn("a connection was refused: there are too many", "limit", limit)
 	l.refuse(message.Errorf(503, "There are %d connections, and no more are taken; close some, or try again later", limit))
 }

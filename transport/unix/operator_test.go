@@ -18,6 +18,7 @@ import (
 	"kernos/message"
 	"kernos/message/ndjson"
 	"kernos/message/osevent"
+	"kernos/transport"
 )
 
 // overseen are the syscalls of a test by which it is looked after.
@@ -56,7 +57,7 @@ func TestServeCanBeLookedAfterWhenItIsFull(t *testing.T) {
 	one.say(ping("4"))
 	one.want(pong("4"))
 	testkit.Until(t, "one is left", func() bool { return d.s.Stats().Connections == 1 })
-	if s := d.s.Stats(); s.TooMany != 6 || s.Accepted != 2 {
+	if s := d.s.Stats(); s.Refused[transport.TooMany] != 6 || s.Accepted != 2 {
 		t.Errorf("got %+v", s)
 	}
 }
@@ -92,7 +93,7 @@ func TestServeTellsOperatorsOfItsEnd(t *testing.T) {
 	if err := d.ended(); err != nil {
 		t.Error(err)
 	}
-	if s := d.s.Stats(); s.TooMany != 0 {
+	if s := d.s.Stats(); s.Refused[transport.TooMany] != 0 {
 		t.Errorf("got %+v", s)
 	}
 }

@@ -26,6 +26,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -90,60 +91,38 @@ type Options struct {
 	Log *slog.Logger
 }
 
+// The reasons for which a [Server] refuses connections and closes them, beside those of
+// every wire.
+const (
+	Foreign         transport.Reason = "foreign"         // the peer is another user
+	Unauthenticated transport.Reason = "unauthenticated" // no key of ours has signed the challenge
+	Unfinished      transport.Reason = "unfinished"      // the peer did not end a line
+	Stalled         transport.Reason = "stalled"         // the peer did not read
+)
+
 // A Server serves a kernel on a socket.
 type Server struct {
-	k    *kernel.Kernel
-	opts Options
+	k     *kernel.Kernel
+	opts  Options
+	conns *transport.Server
 
 	peer         func(*net.UnixConn) (uid int, err error)
 	patience     time.Duration // with an answer to a challenge
-	operatorTime time.Duration // for one who asks beyond the limit of connections
-	tendEvery    time.Duration // how often it is looked whether the socket can be found
+	operatorTime time.Duration // for a request in an extra place
+	tendEvery    time.Duration // how often the name of the socket is checked
 
-	reading     context.Context // ends when the connections stop reading
-	stopReading context.CancelFunc
-	gone        chan struct{} // gets a token when a connection has ended
-
-	running   sync.WaitGroup // links
-	mu        sync.Mutex     // guards what follows
-	served    bool
-	links     map[*link]struct{}
-	operators int // links beyond the limit
-	stats     Stats
-}
-
-// Stats is what a server does at a moment, and has done since it was made.
-type Stats struct {
-	Connections int    // that there are
-	Accepted    uint64 // of all that came
-
-	// Those that were turned away, and why.
-	Foreign         uint64 // they belong to another user
-	TooMany         uint64 // there were as many as there may be
-	Unauthenticated uint64 // no key of ours has signed their challenge
-	Stopping        uint64 // the server was about to end
-
-	// Those that were served and then closed, and why.
-	Idle       uint64 // they were silent
-	Unfinished uint64 // they did not end a line
-	Stalled    uint64 // they did not take what was sent to them
-
-	// Throttled are the connections that send more than the frame rate allows at the moment.
-	Throttled int
+	served atomic.Bool
 }
 
 // NewServer returns a server of a kernel. Nil options mean defaults.
 func NewServer(k *kernel.Kernel, opts *Options) *Server {
-	s := &Server{k: k, peer: peerUser, patience: authPatience, operatorTime: operatorTime, tendEvery: tendEvery, links: make(map[*link]struct{})}
-	s.reading, s.stopReading = context.WithCancel(context.Background())
-	s.gone = make(chan struct{}, 1)
+	s := &Server{k: k, peer: peerUser, patience: authPatience, operatorTime: operatorTime, tendEvery: tendEvery}
 	if opts != nil {
 		s.opts = *opts
 	}
 	if s.opts.MaxConnections <= 0 {
 		s.opts.MaxConnections = DefaultMaxConnections
 	}
-	s.opts.MaxConnections = affordable(s.opts.MaxConnections)
 	if s.opts.Line <= 0 {
 		s.opts.Line = DefaultLine
 	}
@@ -156,41 +135,21 @@ func NewServer(k *kernel.Kernel, opts *Options) *Server {
 	if s.opts.Log == nil {
 		s.opts.Log = slog.New(slog.DiscardHandler)
 	}
+	s.conns = transport.NewServer(k,
+		transport.Limits{Connections: affordable(s.opts.MaxConnections), Extra: operatorPlaces, FrameRate: s.opts.FrameRate},
+		[]transport.Reason{Foreign, transport.TooMany, Unauthenticated, transport.Stopping},
+		[]transport.Reason{transport.Idle, Unfinished, Stalled}, s.opts.Log)
 	return s
 }
 
-// Stats returns what the server does at the moment.
-func (s *Server) Stats() Stats {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	stats := s.stats
-	stats.Connections = len(s.links)
-	for l := range s.links {
-		if l.throttled() {
-			stats.Throttled++
-		}
-	}
-	return stats
-}
+// Stats returns the figures of the moment.
+func (s *Server) Stats() transport.Stats { return s.conns.Stats() }
 
-// count changes the statistics.
-func (s *Server) count(change func(*Stats)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	change(&s.stats)
-}
+// MaxConnections returns how many connections are served at a time.
+func (s *Server) MaxConnections() int { return s.conns.MaxConnections() }
 
 // past is a deadline that is over.
 var past = time.Unix(1, 0)
-
-// lastWait is how long connections that were cut may take to end.
-const lastWait = time.Second
-
-// drainPause is how often it is looked whether calls still run.
-const drainPause = 5 * time.Millisecond
-
-// errCut is the cause of the context of calls that took longer than the grace.
-var errCut = errors.New("the server has stopped")
 
 // Serve accepts and serves connections until ctx is done. If something removes the socket's
 // name in the meantime, it is made again. Then it drains: it accepts nothing more and
@@ -205,8 +164,6 @@ func (s *Server) Serve(ctx context.Context, l *Listener) error {
 	if err := s.begin(l); err != nil {
 		return err
 	}
-	work, cut := context.WithCancelCause(context.WithoutCancel(ctx))
-	defer cut(nil)
 	tending, stopTending := context.WithCancel(ctx)
 	defer stopTending()
 	var tended sync.WaitGroup
@@ -218,7 +175,7 @@ func (s *Server) Serve(ctx context.Context, l *Listener) error {
 		tended.Wait()
 		_ = l.socket.current().SetDeadline(past)
 	})
-	err := s.accept(ctx, work, l)
+	err := s.accept(ctx, l)
 	if !forget() {
 		<-stopped
 	}
@@ -227,7 +184,9 @@ func (s *Server) Serve(ctx context.Context, l *Listener) error {
 	l.announceEnd()
 	l.socket.withdraw()
 	s.turnAwayAll(l)
-	return errors.Join(err, s.drain(cut))
+	grace, cancel := context.WithTimeout(context.Background(), s.opts.Grace)
+	defer cancel()
+	return errors.Join(err, s.conns.Drain(grace))
 }
 
 // begin checks what a programmer may have got wrong.
@@ -240,17 +199,14 @@ func (s *Server) begin(l *Listener) error {
 			return fmt.Errorf("the key %s is of type %s; use an Ed25519 or an RSA key", ssh.FingerprintSHA256(key), key.Type())
 		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.served {
+	if s.served.Swap(true) {
 		return errors.New("a server serves once; make another one")
 	}
-	s.served = true
 	return nil
 }
 
-// accept serves connections until ctx is done. Their calls run under work.
-func (s *Server) accept(ctx, work context.Context, l *Listener) error {
+// accept serves connections until ctx is done.
+func (s *Server) accept(ctx context.Context, l *Listener) error {
 	pauses := backoff.Backoff{First: 5 * time.Millisecond, Longest: time.Second}
 	for {
 		conn, err := l.socket.accept()
@@ -261,7 +217,7 @@ func (s *Server) accept(ctx, work context.Context, l *Listener) error {
 			return nil
 		case err == nil:
 			pauses.Reset()
-			s.admit(work, conn)
+			s.admit(conn)
 			continue
 		case ctx.Err() != nil:
 			return nil
@@ -276,69 +232,52 @@ func (s *Server) accept(ctx, work context.Context, l *Listener) error {
 	}
 }
 
-// admit serves a connection that has come, or turns it away.
-func (s *Server) admit(work context.Context, conn *net.UnixConn) {
-	link := newLink(s, conn)
+// admit serves a connection that was accepted, or refuses it.
+func (s *Server) admit(conn *net.UnixConn) {
+	l := newLink(s, conn)
 	if uid, err := s.peer(conn); err != nil || uid != os.Geteuid() {
 		s.opts.Log.Warn("a connection of another user was refused", "uid", uid, "error", err)
-		s.count(func(stats *Stats) { stats.Foreign++ })
-		link.refuse(message.Errorf(403, "This daemon belongs to another user; start one of your own with kernos serve"))
+		s.conns.Refuse(Foreign)
+		l.refuse(message.Errorf(403, "This daemon belongs to another user; start one of your own with kernos serve"))
 		return
 	}
-	s.mu.Lock()
-	full := len(s.links)-s.operators >= s.opts.MaxConnections
-	beyond := full && s.operators < operatorPlaces
+	extra, reason := s.conns.Admit(l)
 	switch {
-	case beyond:
-		s.operators++
-		s.links[link] = struct{}{}
-	case !full:
-		s.stats.Accepted++
-		s.links[link] = struct{}{}
-	}
-	s.mu.Unlock()
-	if full && !beyond {
-		s.tooMany(link)
-		return
-	}
-	s.running.Add(1)
-	ended := func() {
-		s.mu.Lock()
-		delete(s.links, link)
-		if beyond {
-			s.operators--
-		}
-		s.mu.Unlock()
-		select {
-		case s.gone <- struct{}{}:
-		default:
-		}
-		s.running.Done()
-	}
-	switch {
-	case beyond:
+	case reason == transport.Stopping:
+		l.refuse(errStopping)
+	case reason != "":
+		s.refuseTooMany(l)
+	case extra:
 		go func() {
-			s.attend(work, link)
-			ended()
+			s.attend(l)
+			s.ended(l)
 		}()
 	case len(s.opts.Keys) > 0:
-		go s.serve(work, link, ended) // the peer has to sign
+		s.conns.Accept()
+		go s.serve(l) // the peer has to sign
 	default:
-		s.serve(work, link, ended)
+		s.conns.Accept()
+		s.serve(l)
 	}
 }
 
-// serve begins to serve a connection. At its end, ended is called.
-func (s *Server) serve(ctx context.Context, l *link, ended func()) {
+// ended notes that a connection has ended.
+func (s *Server) ended(l *link) {
+	s.conns.Leave(l)
+	s.conns.Done()
+}
+
+// serve begins to serve a connection.
+func (s *Server) serve(l *link) {
 	if !s.authenticated(l) {
 		_ = l.conn.Close()
-		ended()
+		s.ended(l)
 		return
 	}
-	transport.Start(ctx, s.k, l, l, l.options(), func(_ transport.Result, err error) {
+	transport.Start(s.conns.Work(), s.k, l, l, l.options(), func(_ transport.Result, err error) {
 		s.part(l, err)
 		_ = l.conn.Close()
-		ended()
+		s.ended(l)
 	})
 }
 
@@ -349,14 +288,14 @@ func (s *Server) part(l *link, err error) {
 		l.refuse(errStopping)
 	case err == nil:
 	case errors.Is(err, errIdle):
-		s.count(func(stats *Stats) { stats.Idle++ })
+		s.conns.Close(l, transport.Idle)
 		l.refuse(message.Errorf(408, "Nothing has come for %v, and nothing was under way; connect again", s.opts.Idle))
 	case errors.Is(err, errUnfinished):
-		s.count(func(stats *Stats) { stats.Unfinished++ })
+		s.conns.Close(l, Unfinished)
 		l.refuse(message.Errorf(408, "A line was begun and not ended within %v; connect again, and send whole lines", s.opts.Line))
 	case errors.Is(err, errStalled):
 		s.opts.Log.Warn("a connection was closed: it did not take what was sent to it", "stall", s.opts.Stall)
-		s.count(func(stats *Stats) { stats.Stalled++ })
+		s.conns.Close(l, Stalled)
 		l.refuse(message.Errorf(408, "Nothing of what was sent to this connection was taken for %v; connect again, and read the answers", s.opts.Stall))
 	default:
 		s.opts.Log.Debug("a connection broke", "error", err)
@@ -371,11 +310,11 @@ func (s *Server) authenticated(l *link) bool {
 	err := l.authenticate(s.opts.Keys)
 	switch {
 	case err == nil:
-	case s.reading.Err() != nil: // it may have been about to sign
+	case s.conns.Stopping().Err() != nil: // it may have been about to sign
 		l.refuse(errStopping)
 	default:
 		s.opts.Log.Warn("a connection was refused: it is not authenticated", "error", err)
-		s.count(func(stats *Stats) { stats.Unauthenticated++ })
+		s.conns.Refuse(Unauthenticated)
 	}
 	return err == nil
 }
@@ -386,7 +325,7 @@ var errStopping = message.Errorf(503, stoppingText+", and what it has not answer
 
 // turnAway refuses a connection that has come at the end.
 func (s *Server) turnAway(conn *net.UnixConn) {
-	s.count(func(stats *Stats) { stats.Stopping++ })
+	s.conns.Refuse(transport.Stopping)
 	newLink(s, conn).refuse(errStopping)
 }
 
@@ -403,76 +342,9 @@ func (s *Server) turnAwayAll(l *Listener) {
 	}
 }
 
-// drain lets every connection end by itself, and then cuts those that have not.
-func (s *Server) drain(cut context.CancelCauseFunc) error {
-	s.k.Stop()
-	s.stopReading()
-	grace := time.NewTimer(s.opts.Grace)
-	defer grace.Stop()
-	late := false
-	for !late && s.stopCallers() > 0 {
-		select {
-		case <-s.gone:
-		case <-grace.C:
-			late = true
-		}
-	}
-	// Those that serve may wait for one another.
-	for !late && s.k.InFlight() > 0 {
-		select {
-		case <-time.After(drainPause):
-		case <-grace.C:
-			late = true
-		}
-	}
-	s.each((*link).stop)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		s.running.Wait()
-	}()
-	if !late {
-		select {
-		case <-ended:
-			return nil
-		case <-grace.C:
-		}
-	}
-	cut(errCut)
-	// Whoever waits for something that has been cut is told, if it reads.
-	select {
-	case <-ended:
-		return nil
-	case <-time.After(lastWait):
-	}
-	s.each(func(l *link) {
-		s.opts.Log.Warn("a connection was cut: it did not end in time", "grace", s.opts.Grace)
-		_ = l.conn.Close()
-	})
-	last := time.NewTimer(lastWait)
-	defer last.Stop()
-	select {
-	case <-ended:
-		return nil
-	case <-last.C:
-		return fmt.Errorf("%d connections have handlers that go on although they were told to end", s.Stats().Connections)
-	}
-}
-
-// MaxConnections returns how many connections are served at once.
-func (s *Server) MaxConnections() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.opts.MaxConnections
-}
-
-// SetMaxConnections changes how many connections are served at once. Those that are there
-// stay.
-func (s *Server) SetMaxConnections(n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.opts.MaxConnections = affordable(n)
-}
+// SetMaxConnections changes how many connections are served at a time, as far as the process
+// may have files open. Those that are open stay.
+func (s *Server) SetMaxConnections(n int) { s.conns.SetMaxConnections(affordable(n)) }
 
 // ownFiles is how many files, at most, what runs beside the connections may want to open: a
 // store that can't is one that fails.
@@ -487,26 +359,6 @@ func affordable(n int) int {
 	}
 	open := int(limit.Cur)
 	return max(1, min(n, open-min(ownFiles, open/2)))
-}
-
-// stopCallers makes the connections stop reading that serve nobody, and returns how many of
-// them there are. The others are read until nobody is left who may wait for them.
-func (s *Server) stopCallers() (n int) {
-	s.each(func(l *link) {
-		if !l.serves.Load() {
-			l.stop()
-			n++
-		}
-	})
-	return n
-}
-
-func (s *Server) each(do func(*link)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for l := range s.links {
-		do(l)
-	}
 }
 
 // peerUser returns the user at the other end of a connection.

@@ -15,6 +15,7 @@ import (
 	"kernos/internal/testkit"
 	"kernos/kernel"
 	"kernos/message"
+	"kernos/transport"
 )
 
 func TestServeAnswersEverythingBeforeItClosesAHalfClosedConnection(t *testing.T) {
@@ -146,7 +147,7 @@ func TestServeCompletesCommandsThatWereSentBeforeAPeerLeft(t *testing.T) {
 		p.say(lines.String())
 		_ = p.Close()
 	}
-	testkit.Until(t, "all are gone", func() bool { return d.s.Stats().Connections == 0 })
+	testkit.Until(t, "all have come and gone", func() bool { return d.s.Stats().Accepted == rounds && d.s.Stats().Connections == 0 })
 	if n := commands.Load(); n != rounds*each {
 		t.Errorf("%d of %d commands were completed", n, rounds*each)
 	}
@@ -158,7 +159,7 @@ func TestServeRefusesOtherUsers(t *testing.T) {
 	})
 	p := d.dial()
 	p.want("disconnected 403", "EOF")
-	if s := d.s.Stats(); s.Foreign != 1 || s.Accepted != 0 || s.Connections != 0 {
+	if s := d.s.Stats(); s.Refused[Foreign] != 1 || s.Accepted != 0 || s.Connections != 0 {
 		t.Errorf("got %+v", s)
 	}
 	unknown := start(t, newKernel(t, nil), nil, func(s *Server) {
@@ -185,7 +186,7 @@ func TestServeRefusesMoreConnectionsThanThereMayBe(t *testing.T) {
 	four := d.dial()
 	four.say(ping("4"))
 	four.want(pong("4"))
-	if s := d.s.Stats(); s.TooMany != 1 || s.Accepted != 3 || s.Connections != 2 {
+	if s := d.s.Stats(); s.Refused[transport.TooMany] != 1 || s.Accepted != 3 || s.Connections != 2 {
 		t.Errorf("got %+v", s)
 	}
 }
@@ -200,7 +201,7 @@ func TestServeClosesAConnectionThatDoesNotEndALine(t *testing.T) {
 	half.want(pong("1"), "disconnected 408")
 	silent.say(ping("2"))
 	silent.want(pong("2"))
-	if s := d.s.Stats(); s.Unfinished != 1 {
+	if s := d.s.Stats(); s.Closed[Unfinished] != 1 {
 		t.Errorf("got %+v", s)
 	}
 }
@@ -257,7 +258,7 @@ func TestServeClosesAnIdleConnection(t *testing.T) {
 	}
 	close(leave)
 	busy.want(`q "late"`, "disconnected 408", "EOF")
-	if s := d.s.Stats(); s.Idle != 3 {
+	if s := d.s.Stats(); s.Closed[transport.Idle] != 3 {
 		t.Errorf("got %+v", s)
 	}
 }
@@ -389,17 +390,7 @@ func TestServeTellsThoseOfTheEndWhomItConcerns(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.stop()
-	testkit.Until(t, "nothing more is read", func() bool {
-		reading := 0
-		d.s.each(func(l *link) {
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			if !l.stopped {
-				reading++
-			}
-		})
-		return reading == 0
-	})
+	testkit.Until(t, "nothing more is read", func() bool { return d.s.conns.Stopping().Err() != nil })
 	close(leave)
 	done.want(`c "done"`, "EOF")
 	open.want(`c "done"`, "disconnected 503", "EOF")
@@ -425,7 +416,7 @@ func TestServeTurnsAwayWhoCameAtTheEnd(t *testing.T) {
 	}
 	p.want("disconnected 503", "EOF")
 	q.want("disconnected 503", "EOF")
-	if s := d.s.Stats(); s.Stopping != 2 {
+	if s := d.s.Stats(); s.Refused[transport.Stopping] != 2 {
 		t.Errorf("got %+v", s)
 	}
 	if err := d.s.Serve(ctx, l); err == nil || !strings.Contains(err.Error(), "serves once") {

@@ -73,7 +73,7 @@ func TestServeDrainsWhatServersAskOneAnother(t *testing.T) {
 	a.say(ask("q", message.KindQuery, "Test.AskB", `1`))
 	answer := b.asked(`"late"`)
 	d.stop()
-	testkit.Until(t, "it stops", func() bool { return d.s.reading.Err() != nil })
+	testkit.Until(t, "it stops", func() bool { return d.s.conns.Stopping().Err() != nil })
 	b.say(answer)
 	a.want(`q "late"`)
 	if err := d.ended(); err != nil {

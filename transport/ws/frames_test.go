@@ -36,7 +36,7 @@ func TestPeerThatStopsInAHeaderIsDropped(t *testing.T) {
 	if got := p.event(); got != "close 1008" {
 		t.Errorf("got %s", got)
 	}
-	testkit.Until(t, "it counts", func() bool { return s.Stats().Silent == 1 })
+	testkit.Until(t, "it counts", func() bool { return s.Stats().Closed[Silent] == 1 })
 }
 
 func TestLengthOf64BitsIsRefused(t *testing.T) {

@@ -252,7 +252,7 @@ func (s *sender) drop(frames []byte, sent int) {
 	s.out = nil
 	s.room.Broadcast()
 	s.mu.Unlock()
-	s.w.h.forget(s.w, func(st *Stats) { st.Slow++ })
+	s.w.h.conns.Close(s.w, Slow)
 	end := 0
 	for end < sent {
 		end += frameEnd(frames[end:])

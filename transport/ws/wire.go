@@ -23,9 +23,9 @@ type wire struct {
 	h      *Handler
 	conn   net.Conn
 	in     *bufio.Reader
-	pacer  *transport.Pacer // nil if messages are taken as they come
-	alive  *time.Timer      // asks whether the peer is there
-	remote *blobs.Remote    // how the peer sees blobs
+	pacer  *transport.Pacer
+	alive  *time.Timer   // asks whether the peer is there
+	remote *blobs.Remote // how the peer sees blobs
 
 	stopped atomic.Bool // nothing is read any more
 	heard   atomic.Bool // something came since alive last looked
@@ -35,16 +35,21 @@ type wire struct {
 	sender
 }
 
-func newWire(h *Handler, conn net.Conn, in *bufio.Reader, remote *blobs.Remote) *wire {
-	w := &wire{h: h, conn: conn, in: in, remote: remote}
-	w.sender.begin(w)
-	if r := h.opts.FrameRate; r > 0 {
-		w.pacer = transport.NewPacer(r)
-	}
-	w.mu.Lock() // until alive is set
+// newWire returns a wire that has no connection yet.
+func newWire(h *Handler, remote *blobs.Remote) *wire {
+	return &wire{h: h, remote: remote, pacer: h.conns.Pacer()}
+}
+
+// begin gives the wire its connection.
+func (w *wire) begin(conn net.Conn, in *bufio.Reader) {
+	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.alive = time.AfterFunc(h.opts.Ping, w.look)
-	return w
+	w.conn, w.in = conn, in
+	w.sender.begin(w)
+	w.alive = time.AfterFunc(w.h.opts.Ping, w.look)
+	if w.stopped.Load() {
+		_ = conn.SetReadDeadline(time.Unix(1, 0))
+	}
 }
 
 // look asks a silent peer whether it is there, and drops it if it was asked before.
@@ -53,7 +58,7 @@ func (w *wire) look() {
 	case heard || !w.reading.Load():
 		w.asked = false
 	case w.asked:
-		w.h.forget(w, func(s *Stats) { s.Silent++ })
+		w.h.conns.Close(w, Silent)
 		w.close(ws.StatusPolicyViolation, "Silent peer: no answer to a ping; reconnect and resume")
 		_ = w.conn.SetReadDeadline(time.Unix(1, 0)) // so that Read returns, and hangs up
 		return
@@ -68,20 +73,37 @@ func (w *wire) look() {
 	}
 }
 
-// stop makes Read return.
-func (w *wire) stop() {
+// Stop implements [transport.Conn]: Read returns.
+func (w *wire) Stop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.stopped.Store(true)
-	_ = w.conn.SetReadDeadline(time.Unix(1, 0))
+	if w.conn != nil {
+		_ = w.conn.SetReadDeadline(time.Unix(1, 0))
+	}
 }
+
+// Cut implements [transport.Conn].
+func (w *wire) Cut() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.conn != nil {
+		go w.conn.Close() // over TLS that may take seconds
+	}
+}
+
+// Serves implements [transport.Conn]: peers of this protocol answer no requests.
+func (w *wire) Serves() bool { return false }
+
+// Throttled implements [transport.Conn].
+func (w *wire) Throttled() bool { return w.pacer.Waits() }
 
 // Read implements [rpc.Wire].
 func (w *wire) Read() ([]byte, error) {
 	message, err := w.read()
 	switch {
 	case err == nil:
-		if w.pacer != nil {
-			w.pace()
-		}
+		w.pace()
 		return w.remote.Inward(message), nil
 	case w.stopped.Load():
 		return nil, rpc.ErrStopped
@@ -100,7 +122,7 @@ func (w *wire) Read() ([]byte, error) {
 // end hangs up.
 func (w *wire) end() {
 	w.alive.Stop()
-	w.h.forget(w, nil)
+	w.h.conns.Leave(w)
 	w.hangUp()
 }
 
@@ -109,7 +131,7 @@ const throttled = "syscall_throttled"
 
 // pace waits until the message may be taken, and tells a peer that goes on sending too much.
 func (w *wire) pace() {
-	w.pacer.Wait(w.h.life, w.Flush) // what was read before the end is not held up by it
+	w.pacer.Wait()
 	if notice := w.pacer.Notice(); notice != nil {
 		frame := append([]byte(`{"jsonrpc":"2.0","method":"`+throttled+`","params":`), notice.Data...)
 		w.Write(append(frame, '}'), true)

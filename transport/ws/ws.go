@@ -26,12 +26,12 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/gobwas/ws"
 
 	"kernos/store/blobs"
+	"kernos/transport"
 	"kernos/transport/rpc"
 )
 
@@ -77,36 +77,22 @@ type Options struct {
 	Log *slog.Logger
 }
 
+// The reasons for which a [Handler] closes connections.
+const (
+	Slow   transport.Reason = "slow"   // the peer did not read
+	Silent transport.Reason = "silent" // the peer did not answer a ping
+)
+
 // A Handler serves a service over WebSocket.
 type Handler struct {
 	service *rpc.Service
 	opts    Options
-
-	ctx     context.Context // of all calls; ends when Shutdown has run out of patience
-	cancel  context.CancelFunc
-	life    context.Context // ends when Shutdown is called
-	end     context.CancelFunc
-	running sync.WaitGroup
-
-	mu       sync.Mutex
-	wires    map[*wire]struct{}
-	reserved int // places of connections that are being upgraded
-	stats    Stats
-	stopping bool
-}
-
-// Stats is what a handler does at a moment, and has done since it was made.
-type Stats struct {
-	Connections int    // that there are
-	Accepted    uint64 // of all that came
-	TooMany     uint64 // that were refused, because there were as many as there may be
-	Slow        uint64 // that were dropped, because they did not read
-	Silent      uint64 // that were dropped, because they did not answer a ping
+	conns   *transport.Server
 }
 
 // New returns a handler. Nil options mean defaults.
 func New(service *rpc.Service, opts *Options) *Handler {
-	h := &Handler{service: service, wires: make(map[*wire]struct{})}
+	h := &Handler{service: service}
 	if opts != nil {
 		h.opts = *opts
 	}
@@ -118,19 +104,13 @@ func New(service *rpc.Service, opts *Options) *Handler {
 	if h.opts.Log == nil {
 		h.opts.Log = slog.New(slog.DiscardHandler)
 	}
-	h.ctx, h.cancel = context.WithCancel(context.Background())
-	h.life, h.end = context.WithCancel(context.Background())
+	h.conns = transport.NewServer(service.Kernel(), transport.Limits{Connections: h.opts.MaxConnections, FrameRate: h.opts.FrameRate},
+		[]transport.Reason{transport.TooMany}, []transport.Reason{Slow, Silent}, h.opts.Log)
 	return h
 }
 
-// Stats returns what the handler does at the moment.
-func (h *Handler) Stats() Stats {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	s := h.stats
-	s.Connections = len(h.wires)
-	return s
-}
+// Stats returns the figures of the moment.
+func (h *Handler) Stats() transport.Stats { return h.conns.Stats() }
 
 // Protocol is the subprotocol of the service, for clients that have to name one.
 const Protocol = "kernos"
@@ -143,18 +123,21 @@ func (h *Handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		http.Error(rw, "This address speaks WebSocket; connect with a WebSocket client", http.StatusUpgradeRequired)
 		return
 	}
-	switch h.reserve() {
-	case errStopping:
+	// The place is taken before the connection is upgraded: a refusal is an answer of HTTP.
+	c := newWire(h, blobs.RemoteOf(r.Context()))
+	switch _, reason := h.conns.Admit(c); reason {
+	case transport.Stopping:
 		refuse(rw, "stopping", "The server is shutting down")
 		return
-	case errTooMany:
+	case transport.TooMany:
 		refuse(rw, "too_many_connections", "There are as many WebSockets as there may be; close one, or try again later")
 		return
 	}
 	upgrader := ws.HTTPUpgrader{Timeout: h.opts.Patience, Protocol: protocolOf(r)}
 	conn, buffered, _, err := upgrader.Upgrade(r, rw)
 	if err != nil {
-		h.release()
+		h.conns.Leave(c)
+		h.conns.Done()
 		h.opts.Log.Info("an upgrade to WebSocket failed", "error", err)
 		if conn != nil { // it was taken from the server, which does not close it any more
 			_ = conn.Close()
@@ -162,54 +145,9 @@ func (h *Handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		return
 	}
 	_ = conn.SetDeadline(time.Time{}) // the server's own deadlines are not ours
-	h.accept(newWire(h, conn, rest(conn, buffered.Reader), blobs.RemoteOf(r.Context())))
-}
-
-var (
-	errStopping = errors.New("the server is shutting down")
-	errTooMany  = errors.New("there are as many connections as there may be")
-)
-
-// reserve takes the place that a connection will need, before it is upgraded.
-func (h *Handler) reserve() error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	switch {
-	case h.stopping:
-		return errStopping
-	case len(h.wires)+h.reserved >= h.opts.MaxConnections:
-		h.stats.TooMany++
-		return errTooMany
-	}
-	h.reserved++
-	return nil
-}
-
-// release gives the place back of one that was not upgraded.
-func (h *Handler) release() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.reserved--
-}
-
-// accept serves a connection that has a place.
-func (h *Handler) accept(w *wire) {
-	h.mu.Lock()
-	h.reserved--
-	stopping := h.stopping
-	if !stopping {
-		h.wires[w] = struct{}{}
-		h.stats.Accepted++
-		h.running.Add(1)
-	}
-	h.mu.Unlock()
-	if stopping {
-		w.close(ws.StatusGoingAway, goingAway)
-		w.end()
-		return
-	}
-	// On a goroutine of its own, so that nothing of the request stays in memory.
-	go h.serve(w)
+	h.conns.Accept()
+	c.begin(conn, readAhead(conn, buffered.Reader))
+	go h.serve(c) // on a goroutine of its own, so that nothing of the request stays in memory
 }
 
 // goingAway is what peers are told at the end.
@@ -224,65 +162,20 @@ func refuse(rw http.ResponseWriter, name, text string) {
 }
 
 func (h *Handler) serve(w *wire) {
-	defer h.running.Done()
-	err := h.service.Serve(blobs.WithRemote(h.ctx, w.remote), w)
+	defer h.conns.Done()
+	err := h.service.Serve(blobs.WithRemote(h.conns.Work(), w.remote), w)
 	w.close(ws.StatusGoingAway, goingAway)
 	w.end()
 	h.opts.Log.Debug("a WebSocket connection has ended", "error", err)
 }
 
-// forget notes that a connection is gone. Its streams may be kept for a while.
-func (h *Handler) forget(w *wire, count func(*Stats)) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if _, there := h.wires[w]; there {
-		delete(h.wires, w)
-		if count != nil {
-			count(&h.stats)
-		}
-	}
-}
-
-// lastWait is how long what was cut off may take to end.
-const lastWait = time.Second
-
-// Shutdown closes the service and ends all connections: nothing new is read, what has begun
-// is finished and sent, and then the peers are told with 1001. When ctx ends first, they are
-// cut off, what slow calls still do is cancelled, and the error of ctx is returned; calls that
-// do not end although they were told to are left behind.
+// Shutdown closes the service and drains all connections ([transport.Server.Drain]): nothing
+// new is read, calls that have begun are finished and answered, and then the peers are told
+// with 1001. When ctx ends first, they are cut off, and the error is that of ctx, or names
+// the calls that go on.
 func (h *Handler) Shutdown(ctx context.Context) error {
-	h.mu.Lock()
-	h.stopping = true
-	for w := range h.wires {
-		w.stop()
-	}
-	h.mu.Unlock()
-	h.end()
 	h.service.Close()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		h.running.Wait()
-	}()
-	defer h.cancel()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-	}
-	h.cancel()
-	h.mu.Lock()
-	for w := range h.wires {
-		_ = w.conn.Close()
-	}
-	h.mu.Unlock()
-	last := time.NewTimer(lastWait)
-	defer last.Stop()
-	select {
-	case <-done:
-	case <-last.C:
-	}
-	return ctx.Err()
+	return cmp.Or(h.conns.Drain(ctx), ctx.Err())
 }
 
 // protocolOf chooses the subprotocol, of which a browser wants one of those that it named:
@@ -312,8 +205,9 @@ func headerHas(h http.Header, name, element string) bool {
 // readBuffer is how much is read ahead.
 const readBuffer = 4 << 10
 
-// rest returns what reads a connection, and what of it the server has read already.
-func rest(conn net.Conn, read *bufio.Reader) *bufio.Reader {
+// readAhead returns a reader of a connection, beginning with the bytes that the HTTP server has
+// read already.
+func readAhead(conn net.Conn, read *bufio.Reader) *bufio.Reader {
 	var from io.Reader = conn
 	if n := read.Buffered(); n > 0 {
 		early, _ := read.Peek(n)

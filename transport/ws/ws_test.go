@@ -25,6 +25,7 @@ import (
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/schema"
+	"kernos/transport"
 	"kernos/transport/rpc"
 )
 
@@ -279,7 +280,7 @@ func TestConnectionsAreLimitedWhenManyComeAtOnce(t *testing.T) {
 			defer func() { _ = c.CloseNow() }()
 		}
 	}
-	if got := s.Stats(); served != most || got.Accepted != most || got.TooMany != come-most {
+	if got := s.Stats(); served != most || got.Accepted != most || got.Refused[transport.TooMany] != come-most {
 		t.Errorf("%d are served: %+v", served, got)
 	}
 }
@@ -307,7 +308,7 @@ func TestFailedUpgradesTakeNoPlace(t *testing.T) {
 	}
 	s.ServeHTTP(httptest.NewRecorder(), &http.Request{Method: "GET", Header: http.Header{"Upgrade": {"websocket"}}}) // which has no connection
 	s.dial()
-	if got := s.Stats(); got.Connections != 1 || got.TooMany != 0 {
+	if got := s.Stats(); got.Connections != 1 || got.Refused[transport.TooMany] != 0 {
 		t.Errorf("%+v", got)
 	}
 }
@@ -316,14 +317,15 @@ func TestFailedUpgradesTakeNoPlace(t *testing.T) {
 func TestConnectionThatComesAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := handler(t, nil)
-		if err := s.reserve(); err != nil {
-			t.Fatal(err)
+		w := newWire(s.Handler, nil)
+		if _, reason := s.conns.Admit(w); reason != "" {
+			t.Fatal(reason)
 		}
-		if err := s.Shutdown(context.Background()); err != nil {
-			t.Fatal(err)
-		}
+		ended := make(chan error, 1)
+		go func() { ended <- s.Shutdown(context.Background()) }()
+		synctest.Wait()
 		mine, theirs := net.Pipe()
-		go s.accept(newWire(s.Handler, theirs, bufio.NewReaderSize(theirs, readBuffer), nil))
+		s.begin(w, theirs)
 		f, err := ws.ReadFrame(mine)
 		if code, _ := ws.ParseCloseFrameData(f.Payload); err != nil || code != ws.StatusGoingAway {
 			t.Errorf("%v, %+v", err, f)
@@ -331,8 +333,8 @@ func TestConnectionThatComesAtTheEnd(t *testing.T) {
 		if _, err := mine.Read(make([]byte, 1)); err != io.EOF {
 			t.Errorf("it is not closed: %v", err)
 		}
-		if got := s.Stats(); got != (Stats{}) {
-			t.Errorf("%+v", got)
+		if err := <-ended; err != nil || s.Stats().Connections != 0 {
+			t.Errorf("%v, %+v", err, s.Stats())
 		}
 	})
 }
@@ -512,9 +514,10 @@ func FuzzFrames(f *testing.F) {
 	f.Add([]byte{0x81, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 2, 3, 4})
 	f.Add([]byte{0x81, 0xfe, 0, 0})
 	f.Fuzz(func(t *testing.T, sent []byte) {
-		h := New(nil, &Options{MaxMessage: 1 << 16})
+		h := New(rpc.New(nil, nil), &Options{MaxMessage: 1 << 16})
 		mine, theirs := net.Pipe()
-		w := newWire(h, theirs, bufio.NewReaderSize(theirs, readBuffer), nil)
+		w := newWire(h, nil)
+		w.begin(theirs, bufio.NewReaderSize(theirs, readBuffer))
 		go func() {
 			_, _ = mine.Write(sent)
 			_ = mine.Close()

@@ -1,0 +1,100 @@
+package httpd
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"sync/atomic"
+
+	"kernos/transport"
+)
+
+// listener counts the connections of a door. Connections beyond the limit are admitted to
+// extra places, where their requests are answered with a 503.
+type listener struct {
+	net.Listener
+	conns *transport.Server
+}
+
+// extraPlaces is how many connections there may be whose requests are refused.
+const extraPlaces = 64
+
+// Accept implements [net.Listener].
+func (l *listener) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		c := &connection{Conn: conn, conns: l.conns}
+		c.fresh.Store(true)
+		extra, reason := l.conns.Admit(c)
+		if reason == "" {
+			c.tooMany = extra
+			return c, nil
+		}
+		_ = conn.Close()
+	}
+}
+
+// connection is a connection of HTTP. It implements [transport.Conn].
+type connection struct {
+	net.Conn
+	conns   *transport.Server
+	tooMany bool
+	fresh   atomic.Bool // no request has come yet
+}
+
+// Close implements [net.Conn].
+func (c *connection) Close() error {
+	c.leave()
+	return c.Conn.Close()
+}
+
+// leave takes the connection out of the count.
+func (c *connection) leave() {
+	if c.conns.Leave(c) {
+		c.conns.Done()
+	}
+}
+
+// Stop closes a connection over which no request has come. Browsers open some in advance, and
+// [http.Server.Shutdown] would wait for them for five seconds. It closes the others when they
+// are idle.
+func (c *connection) Stop() {
+	if c.fresh.Load() {
+		go c.Close()
+	}
+}
+
+// Cut implements [transport.Conn].
+func (c *connection) Cut() { go c.Close() }
+
+// Serves implements [transport.Conn].
+func (c *connection) Serves() bool { return false }
+
+// Throttled implements [transport.Conn].
+func (c *connection) Throttled() bool { return false }
+
+// connectionOf returns what was accepted, under TLS too.
+func connectionOf(conn net.Conn) *connection {
+	if t, ok := conn.(interface{ NetConn() net.Conn }); ok {
+		conn = t.NetConn()
+	}
+	c, _ := conn.(*connection)
+	return c
+}
+
+// noteState is the ConnState of an [http.Server].
+func noteState(conn net.Conn, state http.ConnState) {
+	if c := connectionOf(conn); c != nil && state != http.StateNew {
+		c.fresh.Store(false)
+	}
+}
+
+type connectionKey struct{}
+
+// withConnection is the ConnContext of an [http.Server]: a request finds its connection.
+func withConnection(ctx context.Context, conn net.Conn) context.Context {
+	return context.WithValue(ctx, connectionKey{}, connectionOf(conn))
+}
