@@ -90,12 +90,12 @@ func TestStreamWritesWithin2msWhileAHandlerBlocks(t *testing.T) {
 		c.say(t, ping("1")+ask("2", "Test.Wait", `2`)+ping("3"))
 		time.Sleep(2 * time.Millisecond)
 		synctest.Wait()
-		if got := briefs(t, lines(t, c.out.String())); got != `1 {"payload":"1"}` {
+		if got := testkit.Briefs(t, lines(t, c.out.String())); got != `1 {"payload":"1"}` {
 			t.Errorf("after 2 ms: %s", got)
 		}
 		close(release)
 		synctest.Wait()
-		if got := briefs(t, lines(t, c.out.String())); got != "1 {\"payload\":\"1\"}\n2 2\n3 {\"payload\":\"3\"}" {
+		if got := testkit.Briefs(t, lines(t, c.out.String())); got != "1 {\"payload\":\"1\"}\n2 2\n3 {\"payload\":\"3\"}" {
 			t.Errorf("in the end: %s", got)
 		}
 		c.end(t)
@@ -108,7 +108,7 @@ func TestStreamWritesEventsAtOnce(t *testing.T) {
 		c := converse(newKernel(t, nil, blocking(release)))
 		c.say(t, ask("1", "Test.Wait", `"event"`))
 		synctest.Wait()
-		if got := briefs(t, lines(t, c.out.String())); got != `1 "before"` {
+		if got := testkit.Briefs(t, lines(t, c.out.String())); got != `1 "before"` {
 			t.Errorf("got %s", got)
 		}
 		close(release)
@@ -124,13 +124,13 @@ func TestStreamAnswersSlowSyscallsWhenTheyAreReady(t *testing.T) {
 		c := converse(newKernel(t, nil, s))
 		c.say(t, ask("1", "Test.Wait", `1`)+ping("2"))
 		synctest.Wait()
-		if got := briefs(t, lines(t, c.out.String())); got != `2 {"payload":"2"}` {
+		if got := testkit.Briefs(t, lines(t, c.out.String())); got != `2 {"payload":"2"}` {
 			t.Errorf("got %s", got)
 		}
 		close(release)
 		time.Sleep(2 * time.Millisecond)
 		synctest.Wait()
-		if got := briefs(t, lines(t, c.out.String())); got != "2 {\"payload\":\"2\"}\n1 1" {
+		if got := testkit.Briefs(t, lines(t, c.out.String())); got != "2 {\"payload\":\"2\"}\n1 1" {
 			t.Errorf("got %s", got)
 		}
 		c.end(t)
@@ -160,7 +160,7 @@ func TestStreamLeavesTheDataOfAStubbornHandlerAlone(t *testing.T) {
 			t.Errorf("its data has become %s", got)
 		}
 		out := lines(t, c.out.String())
-		if got := briefs(t, out[:2]); got != "1 504\n2 {\"payload\":\"2\"}" {
+		if got := testkit.Briefs(t, out[:2]); got != "1 504\n2 {\"payload\":\"2\"}" {
 			t.Errorf("got %s", got)
 		}
 		if len(out) != 102 {

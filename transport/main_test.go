@@ -2,7 +2,6 @@ package transport
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -75,42 +74,4 @@ func lines(t *testing.T, out string) []string {
 		t.Errorf("the last line does not end: %q", out)
 	}
 	return strings.Split(strings.TrimSuffix(out, "\n"), "\n")
-}
-
-// brief says of a line what it answers and how: "id data", or "id code" for an error.
-// Lines of the older dialect are marked.
-func brief(t *testing.T, line string) string {
-	t.Helper()
-	var m struct {
-		Kind     string
-		Type     string
-		Data     json.RawMessage
-		Payload  json.RawMessage
-		Metadata struct{ Causation string }
-	}
-	if err := json.Unmarshal([]byte(line), &m); err != nil {
-		t.Errorf("%s: %v", line, err)
-		return ""
-	}
-	data, mark, failed := m.Data, "", m.Kind == "error"
-	if m.Payload != nil {
-		data, mark, failed = m.Payload, " (older)", m.Type == "error"
-	}
-	if failed {
-		var e struct{ Code any }
-		if err := json.Unmarshal(data, &e); err != nil {
-			t.Errorf("%s: %v", line, err)
-		}
-		return fmt.Sprintf("%s %v%s", m.Metadata.Causation, e.Code, mark)
-	}
-	return fmt.Sprintf("%s %s%s", m.Metadata.Causation, data, mark)
-}
-
-func briefs(t *testing.T, lines []string) string {
-	t.Helper()
-	all := make([]string, len(lines))
-	for i, l := range lines {
-		all[i] = brief(t, l)
-	}
-	return strings.Join(all, "\n")
 }

@@ -8,6 +8,8 @@ import (
 	"testing/iotest"
 	"testing/synctest"
 	"time"
+
+	"kernos/internal/testkit"
 )
 
 // What has begun is answered; half a line is not taken for a line.
@@ -17,7 +19,7 @@ func TestStreamThatIsStoppedEndsInAnOrderlyWay(t *testing.T) {
 	if _, err := Serve(t.Context(), newKernel(t, nil), in, &out, nil); err != nil {
 		t.Errorf("got %v", err)
 	}
-	if got := briefs(t, lines(t, out.String())); got != `1 {"payload":"1"}` {
+	if got := testkit.Briefs(t, lines(t, out.String())); got != `1 {"payload":"1"}` {
 		t.Errorf("got %s", got)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"kernos/internal/testkit"
 	"kernos/kernel"
 	"kernos/message"
 )
@@ -23,7 +24,7 @@ func TestStreamAnswersEachLineInItsOwnDialect(t *testing.T) {
  400
 3 NOT_FOUND (older)
 4 {"payload":"4"}`
-	if got := briefs(t, out); got != want {
+	if got := testkit.Briefs(t, out); got != want {
 		t.Errorf("got\n%s", got)
 	}
 	if result.Errors != 2 {
@@ -44,20 +45,20 @@ func TestStreamGoesOnAfterALineThatIsTooLong(t *testing.T) {
 	if len(out) != 6 {
 		t.Fatalf("got %d lines", len(out))
 	}
-	if got := brief(t, out[0]); got != "long 413" {
+	if got := testkit.Brief(t, out[0]); got != "long 413" {
 		t.Errorf("got %s", out[0])
 	}
 	if !strings.Contains(out[0], `"message":"Message exceeds maximum line length of 16KB"`) {
 		t.Errorf("got %s", out[0])
 	}
-	if got := brief(t, out[2]); !strings.HasSuffix(got, " LINE_TOO_LONG (older)") || !strings.Contains(out[2], "Event exceeds maximum line length of 1MB") {
+	if got := testkit.Brief(t, out[2]); !strings.HasSuffix(got, " LINE_TOO_LONG (older)") || !strings.Contains(out[2], "Event exceeds maximum line length of 1MB") {
 		t.Errorf("got %.200s", out[2])
 	}
 	if len(out[4]) < 100_000 || !strings.Contains(out[4][:100], `"response"`) {
 		t.Errorf("a line of the older dialect that fits got %.200s", out[4])
 	}
 	for i, id := range map[int]string{1: "1", 3: "2", 5: "3"} {
-		if got := brief(t, out[i]); got != id+` {"payload":"`+id+`"}` {
+		if got := testkit.Brief(t, out[i]); got != id+` {"payload":"`+id+`"}` {
 			t.Errorf("got %s", got)
 		}
 	}
@@ -85,7 +86,7 @@ func TestStreamTakesLinesOfExactlyTheLimit(t *testing.T) {
 	} {
 		line := strings.Replace(frame, "%", strings.Repeat("x", c.length-len(frame)+1), 1)
 		out, _ := talk(t, k, strings.NewReader(line+c.end), nil)
-		if got := briefs(t, out); got != c.want {
+		if got := testkit.Briefs(t, out); got != c.want {
 			t.Errorf("%d bytes and %q: got %s", c.length, c.end, got)
 		}
 	}
@@ -100,7 +101,7 @@ func TestStreamPutsLinesTogether(t *testing.T) {
 		"half by half": iotest.HalfReader(strings.NewReader(in)), "with its error": iotest.DataErrReader(strings.NewReader(in)),
 	} {
 		out, _ := talk(t, k, r, nil)
-		if got := briefs(t, out); got != want {
+		if got := testkit.Briefs(t, out); got != want {
 			t.Errorf("%s: got\n%s", name, got)
 		}
 	}
@@ -117,11 +118,11 @@ func TestStreamOfNothingIsAnsweredWithNothing(t *testing.T) {
 func TestStreamThatIsLenientStampsWhatHasNoMetadata(t *testing.T) {
 	k := newKernel(t, nil)
 	const in = `{"kind":"query","type":"Ping","data":{"payload":1}}` + "\n"
-	if out, _ := talk(t, k, strings.NewReader(in), nil); briefs(t, out) != " 422" {
+	if out, _ := talk(t, k, strings.NewReader(in), nil); testkit.Briefs(t, out) != " 422" {
 		t.Errorf("got %s", out)
 	}
 	out, _ := talk(t, k, strings.NewReader(in), &Options{Lenient: true})
-	if len(out) != 1 || !strings.HasSuffix(brief(t, out[0]), ` {"payload":1}`) || strings.HasPrefix(brief(t, out[0]), " ") {
+	if len(out) != 1 || !strings.HasSuffix(testkit.Brief(t, out[0]), ` {"payload":1}`) || strings.HasPrefix(testkit.Brief(t, out[0]), " ") {
 		t.Errorf("got %s", out)
 	}
 }
@@ -144,7 +145,7 @@ func TestStreamReturnsTheErrorOfItsInput(t *testing.T) {
 	if _, ok := errors.AsType[*WriteError](err); ok {
 		t.Error("it is taken for an error of the output")
 	}
-	if got := briefs(t, lines(t, out.String())); got != `1 {"payload":"1"}` {
+	if got := testkit.Briefs(t, lines(t, out.String())); got != `1 {"payload":"1"}` {
 		t.Errorf("got %s", got)
 	}
 }
@@ -195,7 +196,7 @@ func TestStreamAnswersEveryRequestOnceAndInOrder(t *testing.T) {
 		fmt.Fprintf(&want, "%d {\"payload\":\"%d\"}\n", i, i)
 	}
 	out, result := talk(t, newKernel(t, nil), strings.NewReader(in.String()), nil)
-	if got := briefs(t, out) + "\n"; got != want.String() {
+	if got := testkit.Briefs(t, out) + "\n"; got != want.String() {
 		t.Errorf("%d answers to %d messages, or not in order", len(out), n)
 	}
 	if result.Errors != 0 {
@@ -225,7 +226,7 @@ func TestStreamPutsWhatIsTooLargeForALineIntoABlob(t *testing.T) {
 	const want = `1 {"dataRef":{"scheme":"file","path":"/blobs/1"}}
 1 {"dataRef":{"scheme":"file","path":"/blobs/2"}}
 2 {"payload":"2"}`
-	if got := briefs(t, out[:3]); got != want {
+	if got := testkit.Briefs(t, out[:3]); got != want {
 		t.Errorf("got %s", got)
 	}
 	if len(out[4]) < 20_000 {

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"kernos/internal/testkit"
 )
 
 // TestMain is also kernos pipe, for the shell script where a test plays the kernel.
@@ -29,9 +31,6 @@ func TestMain(m *testing.M) {
 	}
 	goleak.VerifyTestMain(m)
 }
-
-// patience is how long something may take that is certain to happen.
-const patience = time.Minute
 
 // build builds a program of this module into a folder.
 func build(t *testing.T, folder, name, pkg string) string {
@@ -159,16 +158,6 @@ func outcome(all []answer) string {
 	return fmt.Sprint("error ", e.Code)
 }
 
-// until waits for something that is certain to happen.
-func (m *machine) until(what string, is func() bool) {
-	m.t.Helper()
-	for end := time.Now().Add(patience); !is(); {
-		if time.Now().After(end) {
-			m.t.Fatalf("%s: not within %v", what, patience)
-		}
-	}
-}
-
 func (m *machine) listed(name string) bool {
 	return strings.Contains(outcome(m.call("query", "Syscall.List", `{}`)), `"`+name+`"`)
 }
@@ -246,7 +235,7 @@ func TestHandlersInThreeLanguages(t *testing.T) {
 				t.Fatal("it is there before it is registered")
 			}
 			c, _ := m.run(p)
-			m.until("it registers", func() bool { return m.listed(p.name) })
+			testkit.Until(m.t, "it registers", func() bool { return m.listed(p.name) })
 			if got := outcome(m.call("query", "Syscall.Describe", fmt.Sprintf(`{"name":%q}`, p.name))); !strings.Contains(got, `"required"`) {
 				t.Errorf("it is described as %s", got)
 			}
@@ -267,7 +256,7 @@ func TestHandlersInThreeLanguages(t *testing.T) {
 			if err := c.Process.Kill(); err != nil {
 				t.Fatal(err)
 			}
-			m.until("it leaves", func() bool { return !m.listed(p.name) })
+			testkit.Until(m.t, "it leaves", func() bool { return !m.listed(p.name) })
 			if got := outcome(m.call("query", p.name, p.data)); got != "error 404" {
 				t.Errorf("when it had gone, the answer was %s", got)
 			}
@@ -311,7 +300,7 @@ func TestAHandlerEndsWithItsSocket(t *testing.T) {
 		_, ended := m.run(p)
 		endings = append(endings, ended)
 	}
-	m.until("they register", func() bool { return m.listed(all[0].name) && m.listed(all[1].name) && m.listed(all[2].name) })
+	testkit.Until(m.t, "they register", func() bool { return m.listed(all[0].name) && m.listed(all[1].name) && m.listed(all[2].name) })
 	if out, err := m.command(m.kernos, "stop").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -365,7 +354,7 @@ func TestAHandlerLeavesAloneWhatIsNoRequest(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer func() { _ = conn.Close() }()
-			_ = conn.SetDeadline(time.Now().Add(patience))
+			_ = conn.SetDeadline(time.Now().Add(testkit.Patience))
 			said := json.NewDecoder(conn)
 			var registration answer
 			if err := said.Decode(&registration); err != nil || registration.Type != "Syscall.Register" {

@@ -3,22 +3,20 @@ package unix
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
 	"kernos/capability/introspect"
+	"kernos/internal/testkit"
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/schema"
-	"kernos/transport"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -158,7 +156,7 @@ func (p *peer) hear() string {
 	if err != nil {
 		return err.Error()
 	}
-	return brief(p.t, line)
+	return testkit.Brief(p.t, line)
 }
 
 func (p *peer) want(lines ...string) {
@@ -168,27 +166,6 @@ func (p *peer) want(lines ...string) {
 			p.t.Fatalf("got %q, want %q", got, want)
 		}
 	}
-}
-
-// brief says of a line what it answers and how: "id data", or "id code" for an error.
-func brief(t testing.TB, line string) string {
-	t.Helper()
-	m, err := message.Decode([]byte(strings.TrimSuffix(line, "\n")))
-	if err != nil {
-		t.Errorf("%q: %v", line, err)
-		return line
-	}
-	if m.Kind != message.KindError {
-		return fmt.Sprintf("%s %s", m.Metadata.Causation, m.Data)
-	}
-	var e struct{ Code int }
-	if err := json.Unmarshal(m.Data, &e); err != nil {
-		t.Errorf("%s: %v", line, err)
-	}
-	if m.Type == transport.Disconnected {
-		return fmt.Sprintf("disconnected %d", e.Code)
-	}
-	return fmt.Sprintf("%s %d", m.Metadata.Causation, e.Code)
 }
 
 func ask(id string, kind message.Kind, t message.Type, data string) string {

@@ -195,8 +195,8 @@ func (p *peer) read(into []byte) {
 	}
 }
 
-// brief is an event as it is shown.
-func brief(event string) string {
+// excerpt is the beginning of an event, for a test that fails.
+func excerpt(event string) string {
 	if len(event) > 100 {
 		return fmt.Sprintf("%q… (%d bytes)", event[:60], len(event))
 	}

@@ -91,7 +91,7 @@ func (c *exchange) hold(t *testing.T, s *server) {
 	expect := func(want string) {
 		t.Helper()
 		if got := p.event(); got != want {
-			t.Fatalf("got %s, want %s", brief(got), brief(want))
+			t.Fatalf("got %s, want %s", excerpt(got), excerpt(want))
 		}
 	}
 	closed := false // by us
