@@ -29,10 +29,9 @@ type BlobOwners interface {
 	Unrefer(b *store.Batch, data, owner []byte)
 }
 
-// Unfit is what the text of an error begins with in the place of an answer that does not fit
-// into a line, and of which nothing else could be made. Who can ask for less at a time
-// may do so.
-const Unfit = "The answer does not fit into a line"
+// tooLong begins the text of the error that takes the place of an answer which does not fit
+// into a line. The code of this error is 413: the caller may ask for less at a time.
+const tooLong = "The answer does not fit into a line"
 
 // Fit returns a message that says the same as m in a line of at most limit bytes;
 // length tells how long a message's line is. A field that the syscall's output
@@ -43,10 +42,10 @@ func (k *Kernel) Fit(ctx context.Context, m message.Message, limit int, length f
 		return m
 	}
 	if k.opts.Blobs == nil {
-		return k.unfit(&m, message.Errorf(500, Unfit+" of %d bytes, and this kernel has no place for blobs", limit))
+		return k.unfit(&m, message.Errorf(413, tooLong+" of %d bytes, and this kernel has no place for blobs", limit))
 	}
 	s, _ := k.registry.Lookup(m.Type)
-	secret := message.Errorf(413, Unfit+" of %d bytes, and it holds secrets, which are not written to disk; ask for less at a time", limit)
+	secret := message.Errorf(413, tooLong+" of %d bytes, and it holds secrets, which are not written to disk; ask for less at a time", limit)
 	if s != nil && m.Kind == message.KindReply && s.Output.Sensitive() {
 		return k.unfit(&m, secret)
 	}
@@ -113,7 +112,7 @@ func (k *Kernel) unfit(m *message.Message, err error) message.Message {
 	e, ours := errors.AsType[*message.Error](err)
 	if !ours {
 		k.opts.Log.Error("can't keep a blob", "type", m.Type, "causation", m.Metadata.Causation, "error", err)
-		e = message.Errorf(500, Unfit+", and it could not be kept as a blob; the kernel's log says why")
+		e = message.Errorf(413, tooLong+", and it could not be kept as a blob; the kernel's log says why")
 	}
 	if s, ok := k.registry.Lookup(m.Type); ok && s.Kind == message.KindCommand && m.Kind == message.KindReply {
 		e = message.Errorf(e.Code, "%s is done, but its answer can't be given: %w", m.Type, e)

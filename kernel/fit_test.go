@@ -115,7 +115,7 @@ func TestFitKnowsAliases(t *testing.T) {
 
 func TestFitFailsWithoutAPlaceForBlobs(t *testing.T) {
 	got := fit(fitKernel(t, nil, new(testkit.Notes)), reply(`"`+strings.Repeat("x", 20000)+`"`))
-	if code, text := read(t, got); code != 500 || text != "The answer does not fit into a line of 16384 bytes, and this kernel has no place for blobs" {
+	if code, text := read(t, got); code != 413 || text != "The answer does not fit into a line of 16384 bytes, and this kernel has no place for blobs" {
 		t.Errorf("got %d %s", code, text)
 	}
 	if got.Type != "Page.Get" || got.Metadata.Causation != "req-1" || got.Metadata.ID != "ans-1" {
@@ -131,7 +131,7 @@ func TestFitFailsWithItsBlobs(t *testing.T) {
 	} {
 		var log testkit.Notes
 		got := fit(fitKernel(t, &memoryBlobs{err: errors.New(secret)}, &log), reply(data))
-		if code, _ := read(t, got); code != 500 {
+		if code, _ := read(t, got); code != 413 {
 			t.Errorf("%s: got %d", name, code)
 		}
 		if strings.Contains(string(got.Data), "disk full") {

@@ -55,7 +55,7 @@ func TestHandleChecksDataAgainstTheInput(t *testing.T) {
 	if code, text := read(t, a); code != 422 || text != want {
 		t.Errorf("got %d %s", code, text)
 	}
-	if a.Err == nil || a.Err.Field != "key" || a.Err.Expected == "" || a.Err.Envelope {
+	if a.Err == nil || a.Err.Field != "key" || a.Err.Expected == "" || a.Err.Reason != nil {
 		t.Errorf("other dialects get %+v", a.Err)
 	}
 }

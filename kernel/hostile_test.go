@@ -84,7 +84,7 @@ func TestFitComesBackFromBlobsThatPanic(t *testing.T) {
 	k := newKernel(t, &Options{Blobs: brokenBlobs{}, Log: log.Logger()}, echo("Test.Echo"))
 	m := message.Message{Kind: message.KindReply, Type: "Test.Echo", Data: []byte(`"` + strings.Repeat("x", 100) + `"`)}
 	got := k.Fit(t.Context(), m, 50, func(m *message.Message) int { return len(m.Data) })
-	if code, _ := read(t, got); code != 500 || !log.Has("no disk") {
+	if code, _ := read(t, got); code != 413 || !log.Has("no disk") {
 		t.Errorf("got %s, and in the log %s", got.Data, &log)
 	}
 }

@@ -187,7 +187,7 @@ func (c *call) settleAs(m message.Message) {
 }
 
 func misused(key string) *message.Error {
-	return &message.Error{Code: 422, Field: "metadata.idempotencyKey", Envelope: true,
+	return &message.Error{Code: 422, Field: "metadata.idempotencyKey", Reason: message.ErrEnvelope,
 		Message: "The idempotency key " + quoted(key) + " was used before for another command or other data; a new command needs a new key"}
 }
 

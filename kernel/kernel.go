@@ -239,7 +239,7 @@ func (k *Kernel) resolve(m *message.Message) (*Syscall, Handler, error) {
 	}
 	if m.Kind == message.KindQuery && s.Kind == message.KindCommand {
 		e := message.Errorf(422, "%s is a command and was sent as a query, which may not change anything; send it with kind command", m.Type)
-		e.Envelope = true
+		e.Reason = message.ErrEnvelope
 		return nil, nil, e
 	}
 	if len(k.opts.Middleware) == 0 {

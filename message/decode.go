@@ -87,11 +87,11 @@ func (d *Decoder) Decode(line []byte) (Message, error) {
 	}
 	var e envelope
 	if err := d.envelope(&e, names, line); err != nil {
-		problem := Error{Code: 400, Message: "Invalid JSON: " + err.Error(), Expected: "JSON"}
+		problem := Error{Code: 400, Message: "Invalid JSON: " + err.Error(), Expected: "JSON", Reason: ErrNotJSON}
 		return Message{}, &Rejection{Err: problem, Line: line}
 	}
 	if err := e.check(names, d.Lenient); err != nil {
-		err.Envelope = true
+		err.Reason = ErrEnvelope
 		return Message{}, &Rejection{Err: *err, Line: line}
 	}
 	return e.Message, nil

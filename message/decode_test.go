@@ -106,7 +106,7 @@ func TestDecodeSaysWhatIsMissing(t *testing.T) {
 		{`{"Kind":"query","type":"Ping","data":1,"metadata":` + meta + `}`, "Missing required field: kind", "kind", "string"},
 	} {
 		r := rejection(t, new(message.Decoder), test.line)
-		if r.Err.Code != 422 || r.Err.Message != test.want || r.Err.Field != test.field || r.Err.Expected != test.expected || !r.Err.Envelope {
+		if r.Err.Code != 422 || r.Err.Message != test.want || r.Err.Field != test.field || r.Err.Expected != test.expected || !errors.Is(&r.Err, message.ErrEnvelope) {
 			t.Errorf("%s\n got %+v\nwant %s (%s: %s)", test.line, r.Err, test.want, test.field, test.expected)
 		}
 	}
@@ -151,7 +151,7 @@ func TestDecodeSaysWhatIsWrong(t *testing.T) {
 		{line(`"ask"`, `"ping"`, `1`, `[]`), `kind must be one of command, query, event, reply, error; got the string "ask"`, "kind"},
 	} {
 		r := rejection(t, new(message.Decoder), test.line)
-		if r.Err.Code != 422 || r.Err.Message != "Schema validation failed: "+test.want || r.Err.Field != test.field || r.Err.Expected == "" || !r.Err.Envelope {
+		if r.Err.Code != 422 || r.Err.Message != "Schema validation failed: "+test.want || r.Err.Field != test.field || r.Err.Expected == "" || !errors.Is(&r.Err, message.ErrEnvelope) {
 			t.Errorf("%s\n got %+v\nwant %s (%s)", test.line, r.Err, test.want, test.field)
 		}
 	}
@@ -186,7 +186,7 @@ func TestDecodeCallsWhatIsNotJSONInvalidJSON(t *testing.T) {
 		{`{"metadata":{"x":` + strings.Repeat("[", 999) + strings.Repeat("]", 999) + `}}`, "nested deeper than 1000 levels at position 1015"},
 	} {
 		r := rejection(t, new(message.Decoder), test.line)
-		if want := "Invalid JSON: " + test.want; r.Err.Code != 400 || r.Err.Message != want || r.Err.Envelope {
+		if want := "Invalid JSON: " + test.want; r.Err.Code != 400 || r.Err.Message != want || !errors.Is(&r.Err, message.ErrNotJSON) {
 			t.Errorf("%.60s\n got %+v\nwant %s", test.line, r.Err, want)
 		}
 	}

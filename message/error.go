@@ -23,9 +23,18 @@ type Error struct {
 	// should have been. They are for dialects that have a place for them.
 	Field, Expected string
 
-	// Envelope says that the fault is in the message itself, not in what it asks for.
-	Envelope bool
+	// Reason tells kinds of errors apart inside a process, through errors.Is. It is
+	// never written to the wire: a client tells errors apart by their code, or by the
+	// type of the message.
+	Reason error
 }
+
+// Reasons of errors that a [Decoder] returns, and of others that are about the envelope of
+// a message and not about what the message asks for.
+var (
+	ErrNotJSON  = errors.New("the message is not JSON")
+	ErrEnvelope = errors.New("the envelope breaks a rule")
+)
 
 // An error's text may quote its caller, but an error message must always fit into
 // a line. So a text is cut at MaxErrorText bytes, the texts of its causes at
@@ -58,6 +67,9 @@ func (e *Error) Error() string {
 	return e.Message + ": " + e.Cause.Error()
 }
 
+// Is reports whether the reason of e is target.
+func (e *Error) Is(target error) bool { return e.Reason != nil && errors.Is(e.Reason, target) }
+
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error {
 	if e.Cause == nil {
@@ -87,7 +99,7 @@ func ErrorOf(err error) (e *Error, known bool) {
 	switch {
 	case ours && e == nil: // a nil pointer in an error that is not nil
 	case ours && (e.Code < 400 || e.Code > 599):
-		return &Error{Code: 500, Message: e.Message, Cause: e.Cause}, true
+		return &Error{Code: 500, Message: e.Message, Cause: e.Cause, Reason: e.Reason}, true
 	case ours:
 		return e, true
 	case errors.Is(err, context.DeadlineExceeded):

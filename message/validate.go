@@ -17,10 +17,10 @@ func (m *Message) Validate() error {
 	got, err := Decode(line)
 	if err != nil {
 		e, _ := ErrorOf(err)
-		return &Error{Code: 422, Message: e.Message, Field: e.Field, Expected: e.Expected, Envelope: true}
+		return &Error{Code: 422, Message: e.Message, Field: e.Field, Expected: e.Expected, Reason: ErrEnvelope}
 	}
 	if got.Kind != m.Kind || got.Type != m.Type || got.Metadata != m.Metadata {
-		return &Error{Code: 422, Message: "Schema validation failed: the envelope has text that is not UTF-8, or escapes where none belong", Envelope: true}
+		return &Error{Code: 422, Message: "Schema validation failed: the envelope has text that is not UTF-8, or escapes where none belong", Reason: ErrEnvelope}
 	}
 	return nil
 }

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/http"
 	"net/url"
-	"strings"
 	"syscall"
 
 	"kernos/internal/outbound"
@@ -105,7 +105,7 @@ func reason(e *networkError) *message.Error {
 		return because(502, "There is no way to the host from here")
 	case errors.As(err, new(*tls.CertificateVerificationError)):
 		return because(502, "The server's certificate is not trusted")
-	case errors.As(err, new(tls.RecordHeaderError)) || strings.Contains(text, "server gave HTTP response to HTTPS client"):
+	case errors.As(err, new(tls.RecordHeaderError)), errors.Is(err, http.ErrSchemeMismatch):
 		return because(502, "The server does not speak TLS there; is it http?")
 	case errors.Is(err, errRedirects):
 		return &message.Error{Code: 502, Message: "The redirects do not end: " + text}

@@ -5,10 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"strings"
 	"syscall"
 
+	"kernos/internal/rootdir"
 	"kernos/message"
 )
 
@@ -74,7 +73,7 @@ func explain(uri string, err error) error {
 		return message.Errorf(403, "Operation not allowed: %s can't be deleted, since the state of the kernel (KERNOS_HOME) is in it; delete what else is in it", shown)
 	case errors.Is(err, errUnlistable):
 		return message.Errorf(403, "Operation not allowed: what is in %s can't be listed; read its files by their names", shown)
-	case escapes(err):
+	case rootdir.Escapes(err):
 		return message.Errorf(403, "Operation not allowed: %s leads out of its mount", shown)
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ENAMETOOLONG):
 		return missing(uri)
@@ -106,18 +105,4 @@ func wrongVersion(uri string, e *versionError) *message.Error {
 		return message.Errorf(409, "Version mismatch: %s was expected to have version %s and does not exist"+again, uri, message.Clip(e.expected, 100))
 	}
 	return message.Errorf(409, "Version mismatch: %s was expected to have version %s and has version %s"+again, uri, message.Clip(e.expected, 100), e.actual)
-}
-
-// escapes reports whether os.Root has refused a path because it leads out. It has no name
-// for that error.
-func escapes(err error) bool {
-	p, ok := errors.AsType[*fs.PathError](err)
-	if ok {
-		err = p.Err
-	} else if l, ok := errors.AsType[*os.LinkError](err); ok {
-		err = l.Err
-	} else {
-		return false
-	}
-	return strings.Contains(err.Error(), "escapes")
 }

@@ -126,7 +126,7 @@ func (a *address) connect(ctx context.Context) (*unix.Conn, error) {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		if !absent(err) && !unix.Stopping(err) && waiting.Err() == nil {
+		if !absent(err) && !errors.Is(err, unix.ErrStopping) && waiting.Err() == nil {
 			return nil, &exit.Error{Status: exit.Unreachable, Cause: err}
 		}
 		if !wait() {

@@ -85,7 +85,7 @@ func (r *retrying) ask(ctx context.Context, request message.Message, event func(
 				event(m)
 			}
 		})
-		if begun || !unix.Stopping(err) && !(r.inProcess && unavailable(outcome)) || !wait() {
+		if begun || !errors.Is(err, unix.ErrStopping) && !(r.inProcess && unavailable(outcome)) || !wait() {
 			return outcome, err
 		}
 		if err := errors.Join(r.close(), r.open(ctx)); err != nil {

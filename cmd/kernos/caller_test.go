@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"kernos/message"
+	"kernos/transport/unix"
 )
 
 // A store that another command has for a moment is waited for: by a command that reads it,
@@ -33,7 +34,7 @@ func TestAStoreThatIsInUseIsWaitedFor(t *testing.T) {
 }
 
 // refusing is the error of a daemon that is about to end.
-var refusing = message.Errorf(503, "The daemon is shutting down; try again")
+var refusing = &message.Error{Code: 503, Message: "The daemon is shutting down; try again", Reason: unix.ErrStopping}
 
 func TestWhatWasNotBegunIsAskedAgain(t *testing.T) {
 	request := message.Message{Kind: message.KindQuery, Type: message.Ping}

@@ -1,11 +1,15 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -14,18 +18,35 @@ import (
 )
 
 // overTLS reports whether an address is one of TLS.
-func overTLS(url string) bool {
-	return strings.HasPrefix(url, "wss:") || strings.HasPrefix(url, "https:")
+func overTLS(address string) bool {
+	return strings.HasPrefix(address, "wss:") || strings.HasPrefix(address, "https:")
+}
+
+// acceptsTLS reports whether the server at a URL completes a TLS handshake.
+func acceptsTLS(address string) bool {
+	u, err := url.Parse(address)
+	if err != nil {
+		return false
+	}
+	dialer := tls.Dialer{NetDialer: &net.Dialer{Timeout: 2 * time.Second}, Config: &tls.Config{InsecureSkipVerify: true}} // nothing is sent
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "80")))
+	if err != nil {
+		return false
+	}
+	_ = conn.Close()
+	return true
 }
 
 // tlsAdvice says what to do about an error that comes from TLS, or from the lack of it; "" if
 // it comes from elsewhere.
 func (d *destination) tlsAdvice(err error) string {
-	if r, ok := errors.AsType[*client.Refused](err); ok && r.Status == http.StatusBadRequest && strings.Contains(r.Text, "HTTP request to an HTTPS server") {
+	if r, ok := errors.AsType[*client.Refused](err); ok && r.Status == http.StatusBadRequest && !overTLS(r.URL) && acceptsTLS(r.URL) {
 		return "the server speaks TLS there: write wss:// in place of ws://, or https:// in place of http://"
 	}
 	_, garbled := errors.AsType[tls.RecordHeaderError](err)
-	if garbled || err != nil && strings.Contains(err.Error(), "server gave HTTP response to HTTPS client") {
+	if garbled || errors.Is(err, http.ErrSchemeMismatch) {
 		return "the server does not speak TLS there: write ws:// in place of wss://, or http:// in place of https://"
 	}
 	if e, ok := errors.AsType[x509.HostnameError](err); ok {

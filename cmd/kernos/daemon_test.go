@@ -477,7 +477,7 @@ func TestOneConnectionTooMany(t *testing.T) {
 		t.Fatalf("%v: %s", err, answer)
 	}
 	out, notes, status := h.run(ping)
-	if status != exit.Unreachable || !strings.Contains(out, `"code":503`) || !strings.Contains(notes, "its last message says why") {
+	if status != exit.Unreachable || !strings.Contains(out, `"code":429`) || !strings.Contains(notes, "its last message says why") {
 		t.Errorf("status %d: %s %s", status, out, notes)
 	}
 	_ = c.Process.Kill()

@@ -9,9 +9,11 @@ import (
 	"testing"
 
 	"kernos/cmd/kernos/exit"
-	"kernos/kernel"
 	"kernos/message"
 )
+
+// unfitText begins the error of an answer that fits neither into a line nor into a blob.
+const unfitText = "The answer does not fit into a line"
 
 // noBlobs makes a home take no blobs, as a disk does that is full: there is a file in the
 // place of their directory.
@@ -56,7 +58,7 @@ func TestTheJournalIsReadWhereNoBlobCanBeKept(t *testing.T) {
 	}
 	h.noBlobs()
 	list := `{"kind":"query","type":"Message.List","data":{"limit":300},"metadata":{"id":"l","timestamp":1}}`
-	if out, _, status := h.run(list, "pipe"); status != exit.Failure || !strings.Contains(out, kernel.Unfit) {
+	if out, _, status := h.run(list, "pipe"); status != exit.Failure || !strings.Contains(out, unfitText) {
 		t.Fatalf("a long answer can be given: %d %.200s", status, out)
 	}
 	for _, c := range []struct {
@@ -86,11 +88,11 @@ func TestTheJournalIsReadWhereNoBlobCanBeKept(t *testing.T) {
 // What is before a message that no answer has room for is shown.
 func TestALogEndsBeforeAMessageThatIsTooLong(t *testing.T) {
 	s := &script{t: t}
-	s.answers = append(s.answers, fail(500, kernel.Unfit),
+	s.answers = append(s.answers, fail(413, unfitText),
 		reply(`{"messages":[`+second+`],"records":[{"seq":8,"at":5,"way":"out"}],"cursor":"d8"}`),
-		fail(500, kernel.Unfit))
+		fail(413, unfitText))
 	out, notes, status := runWith(t, s, "log", "--json", "-n", "2")
-	if out != second+"\n" || status != exit.Failure || !strings.Contains(notes, kernel.Unfit) {
+	if out != second+"\n" || status != exit.Failure || !strings.Contains(notes, unfitText) {
 		t.Errorf("got %d %s%s", status, out, notes)
 	}
 	if want := `query Message.List {"cursor":"d8","limit":1,"order":"desc","records":true}`; s.asked[len(s.asked)-1] != want {
@@ -105,7 +107,7 @@ func TestALogOfEverythingThatAsksForLess(t *testing.T) {
 	s.answers = append(s.answers,
 		func(request message.Message, _ func(message.Message)) message.Message {
 			asked = append(asked, request)
-			return request.Fail(message.Errorf(500, kernel.Unfit))
+			return request.Fail(message.Errorf(413, unfitText))
 		},
 		func(request message.Message, _ func(message.Message)) message.Message {
 			return request.Reply(json.RawMessage(`{"messages":[` + recordOf(asked[0]) + `],"records":[{"seq":2}],"cursor":"d2"}`))
@@ -120,10 +122,10 @@ func TestALogOfEverythingThatAsksForLess(t *testing.T) {
 // A graph of which some messages can't be read says so.
 func TestAGraphWithoutAMessage(t *testing.T) {
 	s := &script{t: t}
-	s.answers = append(s.answers, fail(500, kernel.Unfit),
+	s.answers = append(s.answers, fail(413, unfitText),
 		func(request message.Message, event func(message.Message)) message.Message {
 			event(request.Event("Message.Replayed", json.RawMessage(`{"seq":1,"at":4,"message":`+first+`}`)))
-			event(request.Event("Message.Replayed", json.RawMessage(`{"code":500,"message":"`+kernel.Unfit+`"}`)))
+			event(request.Event("Message.Replayed", json.RawMessage(`{"code":413,"message":"`+unfitText+`"}`)))
 			return request.Reply(json.RawMessage(`{"messages":2,"more":true,"dropped":{"messages":6,"until":3,"why":"age"}}`))
 		})
 	out, notes, status := runWith(t, s, "graph", "W", "--format", "json")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -34,8 +35,10 @@ func pipeInline(ctx context.Context, timeout time.Duration, record bool, keep re
 	}
 	about.state = s
 	defer func() {
-		// It says more than that an error was among the answers.
-		if closeErr := s.close(); closeErr != nil && (err == nil || err.Error() == "") {
+		// An exit status without a cause only says that an error was among the answers.
+		status, bare := errors.AsType[*exit.Error](err)
+		bare = bare && status.Cause == nil
+		if closeErr := s.close(); closeErr != nil && (err == nil || bare) {
 			err = exit.Wrap(closeErr)
 		}
 	}()

@@ -52,7 +52,7 @@ func (a *address) ticket(ctx context.Context) (string, error) {
 	c := unix.NewClient(conn)
 	defer func() { _ = c.Close() }()
 	data, err := ask(ctx, c.Call, message.KindQuery, ticketType, ticketInput{}, nil)
-	if lost, ok := errors.AsType[*unix.Lost](err); ok && unix.Stopping(lost) {
+	if lost, ok := errors.AsType[*unix.Lost](err); ok && errors.Is(lost, unix.ErrStopping) {
 		return "", &client.Unreachable{URL: a.target().URL, Err: lost}
 	}
 	if err != nil {

@@ -19,7 +19,6 @@ import (
 	"kernos/cmd/kernos/exit"
 	"kernos/cmd/kernos/terminal"
 	"kernos/internal/visible"
-	"kernos/kernel"
 	"kernos/message"
 )
 
@@ -65,22 +64,26 @@ func ask(ctx context.Context, call caller, kind message.Kind, t message.Type, in
 		if err != nil {
 			return nil, &exit.Error{Status: exit.Failure, Cause: err}
 		}
-		return nil, &exit.Error{Status: askedStatus(e), Cause: fmt.Errorf("%s", visible.Text(e.Error()))}
+		cause := &message.Error{Code: e.Code, Message: visible.Text(e.Error())}
+		if e.Code == 413 {
+			cause.Reason = errTooLong
+		}
+		return nil, &exit.Error{Status: askedStatus(e), Cause: cause}
 	}
 	return fetched(outcome.Data)
 }
 
-// unfit reports whether an error says that an answer was too long to be given, so that less may
-// be asked for. It happens when the disk takes no blobs.
-func unfit(err error) bool {
-	e, ok := errors.AsType[*exit.Error](err)
-	return ok && e.Cause != nil && strings.HasPrefix(e.Cause.Error(), kernel.Unfit)
-}
+// errTooLong is the reason of an error whose answer does not fit into a line, so that the
+// command may ask for less. It happens when the disk takes no blobs.
+var errTooLong = errors.New("the answer is too long")
+
+// unfit reports whether the reason of an error is errTooLong.
+func unfit(err error) bool { return errors.Is(err, errTooLong) }
 
 // askedStatus is statusOf for a syscall whose name the user did not choose: a 404 is
 // about what they asked for.
 func askedStatus(e *message.Error) int {
-	if e.Code == 404 && !strings.HasPrefix(e.Message, "No handler for ") {
+	if e.Code == 404 {
 		return exit.Failure
 	}
 	return exit.StatusOf(e)

@@ -238,7 +238,7 @@ func TestCommandsLeaveWithTheRightStatus(t *testing.T) {
 	}{
 		{"log", reply(`{"messages":[]}`), 0, "", "kernos: no message in the journal matches; the daemon records all messages, kernos pipe --inline with --journal\n"},
 		{"log", fail(422, "type: wrong"), 5, "", "type: wrong\n"},
-		{"log", fail(404, "No handler for Message.List"), 6, "", "No handler for Message.List\n"},
+		{"log", fail(404, "No handler for Message.List"), 1, "", "No handler for Message.List\n"},
 		{"log", fail(503, "held by \x1b[31manother"), 1, "", "held by  [31manother\n"},
 		{"log", reply(`1`), 1, "", "the answer of Message.List can't be read: json: cannot unmarshal number into Go value of type main.listReply\n"},
 		{"log -n -1", nil, 2, "", "-n must be from 1 to 10000, or 0 for all; got -1\n"},

@@ -26,7 +26,7 @@ func TestAFullDaemonCanBeLookedAfter(t *testing.T) {
 	if out, notes, status := h.run("", "status"); status != 0 || !strings.Contains(out, fmt.Sprintf("process      %d", s.Process.Pid)) {
 		t.Errorf("status %d: %s%s", status, out, notes)
 	}
-	if out, notes, status := h.run(ping); status != exit.Unreachable || !strings.Contains(out, `"code":503`) || !strings.Contains(out, "There are 1 connections") {
+	if out, notes, status := h.run(ping); status != exit.Unreachable || !strings.Contains(out, `"code":429`) || !strings.Contains(out, "There are 1 connections") {
 		t.Errorf("status %d: %s%s", status, out, notes)
 	}
 	out, notes, status := h.run("", "stop")

@@ -39,7 +39,7 @@ func (t *tally) end() {
 	switch {
 	case len(bytes.TrimSpace(head)) == 0:
 		return
-	case begins(`{"kind":"error","type":"Syscall.Disconnected"`):
+	case begins(refusalHead):
 		t.errors++
 		t.disconnected = true
 		return

@@ -254,7 +254,7 @@ type outputError struct{ error }
 func (e outputError) Unwrap() error { return e.error }
 
 // refusalHead begins the line with which a daemon closes a connection.
-const refusalHead = `{"kind":"error","type":"Syscall.Disconnected"`
+const refusalHead = `{"kind":"error","type":"` + string(transport.Disconnected) + `"`
 
 // receive writes what the daemon says to the output, at once, until the daemon has said it
 // all. If the first that it says is that it is about to end, that is returned, and not
@@ -297,11 +297,11 @@ func (p *piping) receive(conn wire) (refusal []byte, err error) {
 // nothing of what it was sent.
 func stopping(line []byte) bool {
 	m, err := message.Decode(line)
-	if err != nil || m.Kind != message.KindError || m.Type != transport.Disconnected {
+	if err != nil {
 		return false
 	}
-	e, err := message.ParseError(m.Data)
-	return err == nil && unix.Stopping(e)
+	reason, _ := unix.Disconnection(m)
+	return errors.Is(reason, unix.ErrStopping)
 }
 
 // pass writes what the daemon has said to the output.
@@ -360,7 +360,7 @@ func lives(ctx context.Context, socket string, daemon unix.Info) bool {
 	now, err := askStatus(ctx, socket)
 	if err != nil {
 		_, said := errors.AsType[*message.Error](err) // such as that it has too many connections
-		return said && !unix.Stopping(err)
+		return said && !errors.Is(err, unix.ErrStopping)
 	}
 	return daemon.PID == 0 || now.PID == daemon.PID // nobody knows its number if its lock was swept away
 }

@@ -17,7 +17,7 @@ import (
 
 const (
 	refused  = `{"kind":"error","type":"Syscall.Disconnected","data":{"code":503,"message":"The daemon is shutting down; try again"},"metadata":{"id":"r","timestamp":1}}` + "\n"
-	tooMany  = `{"kind":"error","type":"Syscall.Disconnected","data":{"code":503,"message":"There are 5 connections"},"metadata":{"id":"r","timestamp":1}}` + "\n"
+	tooMany  = `{"kind":"error","type":"Syscall.Disconnected","data":{"code":429,"message":"There are 5 connections"},"metadata":{"id":"r","timestamp":1}}` + "\n"
 	pong     = `{"kind":"reply","type":"Ping","data":{"payload":1},"metadata":{"id":"q","timestamp":1,"causation":"p"}}` + "\n"
 	happened = `{"metadata":{"id":"e","timestamp":1},"type":"Test.Happened","data":{},"kind":"event"}` + "\n"
 )

@@ -16,7 +16,7 @@ const module = "kernos"
 // folders in its place. A package may import packages of lower floors only; two
 // packages of one floor are siblings and don't know each other.
 var floors = [][]string{
-	{"internal/backoff", "internal/credential", "internal/durable", "internal/jsonscan", "internal/nearest", "internal/outbound", "internal/recent", "internal/testkit", "internal/uri", "internal/visible", "internal/wire"}, // below the house: standard library, or one small library
+	{"internal/backoff", "internal/credential", "internal/durable", "internal/jsonscan", "internal/nearest", "internal/outbound", "internal/recent", "internal/rootdir", "internal/testkit", "internal/uri", "internal/visible", "internal/wire"}, // below the house: standard library, or one small library
 	{"message", "schema", "store", "internal/sealed"}, // vocabulary
 	{"message/ndjson", "message/osevent", "store/*"},  // forms and engines of it
 	{"kernel"}, // routing

@@ -33,14 +33,14 @@ func TestAppendWritesErrorsInTheOlderForm(t *testing.T) {
 		want string
 	}{
 		{"400", message.Error{Code: 400, Message: "m"}, `{"message":"m","code":"INVALID_INPUT","details":{"status":400}}`},
-		{"400 for what is not JSON", message.Error{Code: 400, Message: "Invalid JSON: m", Expected: "JSON"}, `{"message":"Invalid JSON: m","code":"INVALID_JSON","details":{"expected":"JSON"}}`},
+		{"400 for what is not JSON", message.Error{Code: 400, Message: "Invalid JSON: m", Expected: "JSON", Reason: message.ErrNotJSON}, `{"message":"Invalid JSON: m","code":"INVALID_JSON","details":{"expected":"JSON"}}`},
 		{"401", message.Error{Code: 401, Message: "m"}, `{"message":"m","code":"UNAUTHORIZED","details":{"status":401}}`},
 		{"403", message.Error{Code: 403, Message: "m"}, `{"message":"m","code":"UNAUTHORIZED","details":{"status":403}}`},
 		{"404", message.Error{Code: 404, Message: "m"}, `{"message":"m","code":"NOT_FOUND","details":{"status":404}}`},
 		{"409", message.Error{Code: 409, Message: "m"}, `{"message":"m","code":"INVALID_INPUT","details":{"status":409}}`},
 		{"413", message.Error{Code: 413, Message: "m"}, `{"message":"m","code":"LINE_TOO_LONG","details":{"status":413}}`},
 		{"422 for the input of a handler", message.Error{Code: 422, Message: "m"}, `{"message":"m","code":"INVALID_INPUT","details":{"status":422}}`},
-		{"422 for the envelope", message.Error{Code: 422, Message: "Missing required field: type", Field: "type", Expected: "string", Envelope: true},
+		{"422 for the envelope", message.Error{Code: 422, Message: "Missing required field: type", Field: "type", Expected: "string", Reason: message.ErrEnvelope},
 			`{"message":"Missing required field: type","code":"SCHEMA_VIOLATION","details":{"field":"type","expected":"string"}}`},
 		{"422 with a field", message.Error{Code: 422, Message: "m", Field: "key"}, `{"message":"m","code":"INVALID_INPUT","details":{"field":"key","status":422}}`},
 		{"499", message.Error{Code: 499, Message: "m"}, `{"message":"m","code":"INVALID_INPUT","details":{"status":499}}`},

@@ -9,8 +9,8 @@ package osevent
 
 import (
 	"encoding/json"
+	"errors"
 	"strconv"
-	"strings"
 
 	"kernos/internal/jsonscan"
 	"kernos/message"
@@ -73,7 +73,7 @@ var codes = []struct {
 }
 
 func word(e *message.Error) string {
-	if e.Code == 400 && strings.HasPrefix(e.Message, "Invalid JSON") {
+	if e.Code == 400 && errors.Is(e, message.ErrNotJSON) {
 		return "INVALID_JSON"
 	}
 	for _, c := range codes {
@@ -105,12 +105,12 @@ func payload(m *message.Message) json.RawMessage {
 	if err != nil {
 		e = &message.Error{Code: 500, Message: "Internal error"}
 	}
-	code := word(e)
 	if m.Err != nil {
-		e.Field, e.Expected = m.Err.Field, m.Err.Expected
-		if e.Code == 422 && !m.Err.Envelope {
-			code = "INVALID_INPUT"
-		}
+		e.Field, e.Expected, e.Reason = m.Err.Field, m.Err.Expected, m.Err.Reason
+	}
+	code := word(e)
+	if e.Code == 422 && m.Err != nil && !errors.Is(m.Err, message.ErrEnvelope) {
+		code = "INVALID_INPUT"
 	}
 	dst := jsonscan.AppendQuoted([]byte(`{"message":`), e.Message)
 	dst = jsonscan.AppendQuoted(append(dst, `,"code":`...), code)

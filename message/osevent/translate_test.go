@@ -143,7 +143,9 @@ func TestCurrentMessagesSurviveTheOlderDialect(t *testing.T) {
 			want.Data = e.AppendWhole(nil)
 			if r.IntN(2) == 0 { // made here, with all that is known of it
 				want.Err = e
-				e.Envelope = r.IntN(2) == 0
+				if r.IntN(2) == 0 {
+					e.Reason = message.ErrEnvelope
+				}
 				if r.IntN(2) == 0 {
 					e.Field, e.Expected = "key", []string{"string", "JSON"}[r.IntN(2)]
 				}

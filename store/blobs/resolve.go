@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"kernos/internal/rootdir"
 	"kernos/message"
 )
 
@@ -206,10 +207,10 @@ func fileError(path string, err error) error {
 	case errors.Is(err, syscall.ENAMETOOLONG), errors.Is(err, syscall.ELOOP):
 		return message.Errorf(422, "No file can be reached by the path %s", path)
 	}
+	if rootdir.Escapes(err) {
+		return message.Errorf(403, "Operation not allowed: %s leads out of the directory of blobs", path)
+	}
 	if r, ok := errors.AsType[*fs.PathError](err); ok {
-		if strings.Contains(r.Err.Error(), "escapes") { // what os.Root says, without a name for it
-			return message.Errorf(403, "Operation not allowed: %s leads out of the directory of blobs", path)
-		}
 		err = r.Err
 	}
 	return message.Errorf(500, "%s can't be read: %v", path, err)

@@ -467,9 +467,9 @@ func (h *health) listen() *crdb.EventListener {
 			h.update(func() { h.unflushed++ })
 		},
 		FlushEnd: func(info crdb.FlushInfo) {
+			failed := flushFailed(info.Err)
 			h.update(func() {
-				// A flush of nothing has an error too, but is one.
-				if info.Err != nil && info.Err.Error() != "pebble: empty table" {
+				if failed {
 					h.flushErr = info.Err
 					return
 				}

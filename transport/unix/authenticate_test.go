@@ -218,7 +218,7 @@ func TestDialGivesUpOnWhatIsNoDaemon(t *testing.T) {
 			}()
 			_, err = new(Dialer).Dial(t.Context(), path)
 			<-served
-			if err == nil || !strings.Contains(err.Error(), c.want) || Stopping(err) != (name == "a refusal") {
+			if err == nil || !strings.Contains(err.Error(), c.want) || errors.Is(err, ErrStopping) != (name == "a refusal") {
 				t.Errorf("got %v", err)
 			}
 		})
@@ -424,7 +424,7 @@ func TestDialKnowsThatTheDaemonEnds(t *testing.T) {
 		}
 		return ed25519.Sign(key.private.(ed25519.PrivateKey), challenge), nil
 	}}
-	if _, err := late.Dial(t.Context(), d.path); !Stopping(err) {
+	if _, err := late.Dial(t.Context(), d.path); !errors.Is(err, ErrStopping) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"kernos/internal/jsonscan"
 	"kernos/message"
 	"kernos/message/ndjson"
-	"kernos/transport"
 )
 
 const (
@@ -253,10 +252,8 @@ func (c *Client) receive() {
 		if err != nil {
 			continue // not for us: what we ask is answered in the dialect that we speak
 		}
-		if m.Type == transport.Disconnected && m.Kind == message.KindError {
-			if e, err := message.ParseError(m.Data); err == nil {
-				reason = e
-			}
+		if err, ok := Disconnection(m); ok {
+			reason = err
 			continue
 		}
 		c.mu.Lock()

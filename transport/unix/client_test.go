@@ -148,7 +148,7 @@ func TestClientTellsTheReasonThatTheDaemonGives(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := d.client().Call(t.Context(), query("Ping", `{"payload":1}`), nil)
-	if e, ok := errors.AsType[*message.Error](err); !ok || e.Code != 503 || !strings.Contains(err.Error(), "1 connections") {
+	if e, ok := errors.AsType[*message.Error](err); !ok || e.Code != 429 || !strings.Contains(err.Error(), "1 connections") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -190,16 +190,9 @@ func (d *Dialer) sign(ctx context.Context, c *Conn, path string, sign func(chall
 	return c, nil
 }
 
-// stoppingText begins what a daemon tells those whom its end finds connected, or who come
-// then. What it has not answered by that time was not begun.
-const stoppingText = "The daemon is shutting down"
-
-// Stopping reports whether an error is that of a daemon which is about to end, and has not
-// begun what it was asked.
-func Stopping(err error) bool {
-	e, ok := errors.AsType[*message.Error](err)
-	return ok && e.Code == 503 && strings.HasPrefix(e.Message, stoppingText)
-}
+// ErrStopping is the reason of the error with which a daemon that shuts down closes its
+// connections. The daemon has not begun any request that it has not answered by then.
+var ErrStopping = errors.New("the daemon is shutting down")
 
 // errNotAccepted says that a daemon was not convinced by a signature.
 var errNotAccepted = errors.New("it did not accept the signature")
@@ -232,7 +225,7 @@ func (c *Conn) authenticate(sign func(challenge []byte) ([]byte, error)) error {
 	}
 	m, err := message.Decode(line)
 	if err == nil {
-		err = farewell(m)
+		err, _ = Disconnection(m)
 	}
 	if err != nil {
 		return err
@@ -243,17 +236,20 @@ func (c *Conn) authenticate(sign func(challenge []byte) ([]byte, error)) error {
 	return nil
 }
 
-// farewell returns the reason for which the daemon closes the connection, if a message is
-// that.
-func farewell(m message.Message) error {
+// Disconnection returns why the daemon closes the connection, if m is the message that says
+// so. A 503 means that the daemon is shutting down: the error then is [ErrStopping].
+func Disconnection(m message.Message) (error, bool) {
 	if m.Type != transport.Disconnected || m.Kind != message.KindError {
-		return nil
+		return nil, false
 	}
 	e, err := message.ParseError(m.Data)
 	if err != nil {
-		return err
+		return err, true
 	}
-	return e
+	if e.Code == 503 {
+		e.Reason = ErrStopping
+	}
+	return e, true
 }
 
 // readLine reads a line that comes before the conversation.
@@ -268,7 +264,7 @@ func readChallenge(line []byte) (request message.Message, challenge []byte, err 
 	if err != nil {
 		return request, nil, fmt.Errorf("its first line is no message: %w", err)
 	}
-	if err := farewell(request); err != nil {
+	if err, ok := Disconnection(request); ok {
 		return request, nil, err
 	}
 	var data challengeData

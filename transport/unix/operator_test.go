@@ -39,14 +39,14 @@ func TestServeCanBeLookedAfterWhenItIsFull(t *testing.T) {
 	operator.want(`d "fine"`)
 	// It has no other place than that.
 	operator.say(ping("2"))
-	operator.want("disconnected 503", "EOF")
+	operator.want("disconnected 429", "EOF")
 	for _, line := range []string{
 		ping("3"), "nonsense\n", strings.Repeat("x", 20_000) + "\n", ask("w", message.KindQuery, "Message.Watch", `{}`),
 		strings.Repeat(ping("4"), 150), // most of it is not read, and it is told all the same
 	} {
 		p := d.dial()
 		p.say(line)
-		p.want("disconnected 503", "EOF")
+		p.want("disconnected 429", "EOF")
 	}
 	asked := d.dial()
 	asked.say(ask("s", message.KindQuery, "Kernel.Status", `{}`))
@@ -73,7 +73,7 @@ func TestServeKeepsTheOperatorsPlacesFree(t *testing.T) {
 		silent = append(silent, d.dial())
 	}
 	for _, p := range silent {
-		p.want("disconnected 503", "EOF")
+		p.want("disconnected 429", "EOF")
 	}
 	operator := d.dial()
 	operator.say(ask("s", message.KindQuery, "Kernel.Status", `{}`))
@@ -124,7 +124,7 @@ func TestServeWithKeysCanBeLookedAfterWhenItIsFull(t *testing.T) {
 	operator.say(ask("s", message.KindQuery, "Kernel.Status", `{}`))
 	operator.want(`s "fine"`)
 	operator.say(ping("1"))
-	operator.want("disconnected 503", "EOF")
+	operator.want("disconnected 429", "EOF")
 	stranger := &Dialer{Signer: func([]byte) ([]byte, error) { return make([]byte, 64), nil }}
 	if _, err := stranger.Dial(t.Context(), d.path); err == nil || !strings.Contains(err.Error(), "did not accept the signature") {
 		t.Errorf("somebody else got %v", err)

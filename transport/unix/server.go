@@ -321,7 +321,7 @@ func (s *Server) authenticated(l *link) bool {
 
 // errStopping is what a peer is told that the end of the server finds connected, or that comes
 // then.
-var errStopping = message.Errorf(503, stoppingText+", and what it has not answered was not begun; try again")
+var errStopping = message.Errorf(503, "The daemon is shutting down, and what it has not answered was not begun; try again")
 
 // turnAway refuses a connection that has come at the end.
 func (s *Server) turnAway(conn *net.UnixConn) {

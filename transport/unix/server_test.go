@@ -177,7 +177,7 @@ func TestServeRefusesMoreConnectionsThanThereMayBe(t *testing.T) {
 	}
 	three := d.dial()
 	line, err := three.lines.ReadString('\n')
-	if err != nil || !strings.Contains(line, `"code":503`) || !strings.Contains(line, "2 connections") {
+	if err != nil || !strings.Contains(line, `"code":429`) || !strings.Contains(line, "2 connections") {
 		t.Errorf("got %s, %v", line, err)
 	}
 	three.want("EOF")
