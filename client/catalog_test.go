@@ -301,8 +301,8 @@ func TestSchemaThatCannotBeUsedChecksNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := m.Validate(json.RawMessage(`{"a":1}`)); err != nil || m.Unchecked() == nil {
-		t.Errorf("got %v, %v", err, m.Unchecked())
+	if err := m.Validate(json.RawMessage(`{"a":1}`)); err != nil {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -140,9 +140,6 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// Target returns where the client's server is.
-func (c *Client) Target() Target { return c.target }
-
 // Hash returns the service hash that the last item had, or "".
 func (c *Client) Hash() string {
 	c.mu.Lock()

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"kernos/internal/jsonvalue"
 )
 
 // Example returns parameters that the method takes: what is required, and a value for each
@@ -56,7 +58,7 @@ func example(f *Field, depth int) json.RawMessage {
 	}
 	switch kind {
 	case "object":
-		o := object{}
+		o := jsonvalue.Object{}
 		for _, inner := range f.Fields {
 			if !inner.Required && !(len(f.Forms) > 0 && slices.Contains(f.Forms[0].Needs, inner.Name)) {
 				continue
@@ -65,9 +67,9 @@ func example(f *Field, depth int) json.RawMessage {
 			if value == nil {
 				return nil
 			}
-			o = append(o, member{inner.Name, value})
+			o = o.Set(inner.Name, value)
 		}
-		return o.text()
+		return o.Text()
 	case "array":
 		count := f.MinItems
 		if count > maxExample {

@@ -3,7 +3,10 @@ package client
 import (
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
+
+	"kernos/internal/jsonvalue"
 )
 
 // A Field is one parameter of a method, or a member of one, with its references resolved:
@@ -90,12 +93,12 @@ func (r *resolver) field(name string, text json.RawMessage, depth int) *Field {
 }
 
 func (r *resolver) fill(f *Field, text json.RawMessage, depth int) {
-	o, err := readObject(text)
+	o, err := jsonvalue.ReadObject(text)
 	if r.made++; err != nil || depth > maxDepth || r.made > maxFields {
 		return
 	}
 	var ref string
-	if o.read("$ref", &ref) && !slices.Contains(r.open, ref) {
+	if o.Read("$ref", &ref) && !slices.Contains(r.open, ref) {
 		if target := r.find(ref); target != nil {
 			r.open = append(r.open, ref)
 			r.fill(f, target, depth+1)
@@ -103,19 +106,19 @@ func (r *resolver) fill(f *Field, text json.RawMessage, depth int) {
 		}
 	}
 	var parts []json.RawMessage
-	if o.read("allOf", &parts) {
+	if o.Read("allOf", &parts) {
 		for _, p := range parts {
 			r.fill(f, p, depth+1)
 		}
 	}
 	r.describe(f, o)
 	r.object(f, o, depth)
-	if items := o.get("items"); items != nil {
+	if items := o.Get("items"); items != nil {
 		f.Items = r.field("", items, depth+1)
 	}
 	for _, keyword := range []string{"oneOf", "anyOf"} {
 		var forms []json.RawMessage
-		if !o.read(keyword, &forms) {
+		if !o.Read(keyword, &forms) {
 			continue
 		}
 		for _, form := range forms {
@@ -134,46 +137,46 @@ func (r *resolver) fill(f *Field, text json.RawMessage, depth int) {
 }
 
 // describe reads what a schema says about the value itself.
-func (r *resolver) describe(f *Field, o object) {
+func (r *resolver) describe(f *Field, o jsonvalue.Object) {
 	var one string
-	if o.read("type", &one) {
+	if o.Read("type", &one) {
 		f.Types = []string{one}
 	} else {
-		o.read("type", &f.Types)
+		o.Read("type", &f.Types)
 	}
-	o.read("description", &f.Description)
-	o.read("format", &f.Format)
-	o.read("enum", &f.Enum)
-	o.read("examples", &f.Examples)
-	o.read("minimum", &f.Minimum)
-	o.read("maximum", &f.Maximum)
-	o.read("minLength", &f.MinLength)
-	o.read("minItems", &f.MinItems)
-	o.read("pattern", &f.Pattern)
-	if v := o.get("default"); v != nil {
+	o.Read("description", &f.Description)
+	o.Read("format", &f.Format)
+	o.Read("enum", &f.Enum)
+	o.Read("examples", &f.Examples)
+	o.Read("minimum", &f.Minimum)
+	o.Read("maximum", &f.Maximum)
+	o.Read("minLength", &f.MinLength)
+	o.Read("minItems", &f.MinItems)
+	o.Read("pattern", &f.Pattern)
+	if v := o.Get("default"); v != nil {
 		f.Default = v
 	}
-	if v := o.get("const"); v != nil {
+	if v := o.Get("const"); v != nil {
 		f.Enum = []json.RawMessage{v}
 	}
 	var secret bool
-	if o.read("writeOnly", &secret) && secret || f.Format == "password" {
+	if o.Read("writeOnly", &secret) && secret || f.Format == "password" {
 		f.Sensitive = true
 	}
 }
 
 // object reads the members of an object.
-func (r *resolver) object(f *Field, o object, depth int) {
-	properties, err := readObject(o.get("properties"))
+func (r *resolver) object(f *Field, o jsonvalue.Object, depth int) {
+	properties, err := jsonvalue.ReadObject(o.Get("properties"))
 	if err == nil {
 		for _, p := range properties {
-			inner := r.field(p.name, p.value, depth+1)
-			f.Fields = slices.DeleteFunc(f.Fields, func(old *Field) bool { return old.Name == p.name })
+			inner := r.field(p.Name, p.Value, depth+1)
+			f.Fields = slices.DeleteFunc(f.Fields, func(old *Field) bool { return old.Name == p.Name })
 			f.Fields = append(f.Fields, inner)
 		}
 	}
 	var required []string
-	if o.read("required", &required) {
+	if o.Read("required", &required) {
 		f.Needs = append(f.Needs, required...)
 	}
 	for _, inner := range f.Fields {
@@ -201,13 +204,13 @@ func (r *resolver) find(ref string) json.RawMessage {
 			continue
 		}
 		step = strings.ReplaceAll(strings.ReplaceAll(step, "~1", "/"), "~0", "~")
-		if o, err := readObject(at); err == nil {
-			at = o.get(step)
+		if o, err := jsonvalue.ReadObject(at); err == nil {
+			at = o.Get(step)
 			continue
 		}
 		var list []json.RawMessage
-		index, err := parseIndex(step)
-		if err != nil || json.Unmarshal(at, &list) != nil || index >= len(list) {
+		index, err := strconv.ParseUint(step, 10, 31)
+		if err != nil || json.Unmarshal(at, &list) != nil || int(index) >= len(list) {
 			return nil
 		}
 		at = list[index]

@@ -4,10 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
 	"sync"
 
 	"kernos/internal/jsonscan"
+	"kernos/internal/jsonvalue"
 	"kernos/schema"
 )
 
@@ -41,27 +41,16 @@ func (m *Method) Validate(params json.RawMessage) error {
 	return m.schema.Validate(params)
 }
 
-// Unchecked says why nothing is checked before it is sent, or returns nil.
-func (m *Method) Unchecked() error {
-	m.parse.Do(func() { m.schema, m.broken = schema.Parse(m.Schema) })
-	return m.broken
-}
-
-func parseIndex(text string) (int, error) {
-	n, err := strconv.ParseUint(text, 10, 31)
-	return int(n), err
-}
-
 // readMethod finds a method in the schema of its module. By the protocol it stands where
 // it stands in the list of methods.
 func readMethod(module *Module, name string, document json.RawMessage) (*Method, error) {
 	index := slices.Index(module.Methods, name)
-	root, err := readObject(document)
+	root, err := jsonvalue.ReadObject(document)
 	if err != nil {
 		return nil, &Broken{fmt.Sprintf("the schema of %s can't be read: %v", module.Namespace, err)}
 	}
 	var variants []json.RawMessage
-	root.read("oneOf", &variants)
+	root.Read("oneOf", &variants)
 	r := &resolver{document: document}
 	if index < 0 || index >= len(variants) || !named(r, variants[index], name) {
 		index = slices.IndexFunc(variants, func(v json.RawMessage) bool { return named(r, v, name) })
@@ -69,7 +58,7 @@ func readMethod(module *Module, name string, document json.RawMessage) (*Method,
 	if index < 0 {
 		return nil, &Broken{fmt.Sprintf("the schema of %s has no form for %s", module.Namespace, name)}
 	}
-	variant, err := readObject(resolved(r, variants[index]))
+	variant, err := jsonvalue.ReadObject(resolved(r, variants[index]))
 	if err != nil {
 		return nil, &Broken{fmt.Sprintf("the schema of %s_%s can't be read: %v", module.Namespace, name, err)}
 	}
@@ -83,9 +72,9 @@ func readMethod(module *Module, name string, document json.RawMessage) (*Method,
 // resolved follows the reference that stands in the place of a whole variant.
 func resolved(r *resolver, variant json.RawMessage) json.RawMessage {
 	for range maxDepth {
-		o, err := readObject(variant)
+		o, err := jsonvalue.ReadObject(variant)
 		var ref string
-		if err != nil || !o.read("$ref", &ref) {
+		if err != nil || !o.Read("$ref", &ref) {
 			break
 		}
 		variant = r.find(ref)
@@ -95,36 +84,36 @@ func resolved(r *resolver, variant json.RawMessage) json.RawMessage {
 
 // named reports whether a variant is that of a method.
 func named(r *resolver, variant json.RawMessage, name string) bool {
-	o, err := readObject(resolved(r, variant))
+	o, err := jsonvalue.ReadObject(resolved(r, variant))
 	if err != nil {
 		return false
 	}
-	properties, err := readObject(o.get("properties"))
-	return err == nil && says(properties.get("method"), name)
+	properties, err := jsonvalue.ReadObject(o.Get("properties"))
+	return err == nil && says(properties.Get("method"), name)
 }
 
 // says reports whether a property is the one that names the method.
 func says(property json.RawMessage, name string) bool {
-	o, err := readObject(property)
+	o, err := jsonvalue.ReadObject(property)
 	var constant string
-	return err == nil && o.read("const", &constant) && constant == name
+	return err == nil && o.Read("const", &constant) && constant == name
 }
 
 // parameters makes the schema of a method's parameters from its variant: without the name
 // of the method, which stands elsewhere in a request, and with what it refers to.
-func parameters(variant, root object, name string) json.RawMessage {
-	if properties, err := readObject(variant.get("properties")); err == nil && says(properties.get("method"), name) {
-		variant = variant.set("properties", properties.without("method").text())
+func parameters(variant, root jsonvalue.Object, name string) json.RawMessage {
+	if properties, err := jsonvalue.ReadObject(variant.Get("properties")); err == nil && says(properties.Get("method"), name) {
+		variant = variant.Set("properties", properties.Without("method").Text())
 		var required []string
-		if variant.read("required", &required) {
+		if variant.Read("required", &required) {
 			text, _ := json.Marshal(slices.DeleteFunc(required, func(r string) bool { return r == "method" }))
-			variant = variant.set("required", text)
+			variant = variant.Set("required", text)
 		}
 	}
 	for _, keyword := range []string{"$schema", "$defs", "definitions"} {
-		if v := root.get(keyword); v != nil && variant.get(keyword) == nil {
-			variant = append(variant, member{keyword, v})
+		if v := root.Get(keyword); v != nil && variant.Get(keyword) == nil {
+			variant = variant.Set(keyword, v)
 		}
 	}
-	return variant.text()
+	return variant.Text()
 }

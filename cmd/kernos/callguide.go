@@ -10,6 +10,7 @@ import (
 
 	"kernos/client"
 	"kernos/cmd/kernos/exit"
+	"kernos/internal/jsonvalue"
 	"kernos/internal/nearest"
 	"kernos/internal/visible"
 )
@@ -86,25 +87,25 @@ func (c *calling) corrected(g *client.Guidance, params json.RawMessage) string {
 // renamed gives parameters that have a name which the method does not know the one that was
 // probably meant.
 func renamed(m *client.Method, params json.RawMessage) json.RawMessage {
-	members := membersOf(params)
+	members := jsonvalue.Members(params)
 	if members == nil {
 		return params
 	}
 	all := make(map[string]json.RawMessage)
 	for _, one := range members {
-		all[one.name] = one.value
+		all[one.Name] = one.Value
 	}
 	p := paramReader{method: m}
 	for _, one := range members {
-		if findField(&m.Field, one.name) != nil {
+		if findField(&m.Field, one.Name) != nil {
 			continue
 		}
-		path, f := p.meant(one.name)
+		path, f := p.meant(one.Name)
 		if f == nil || len(path) > 1 || all[path[0]] != nil {
 			continue
 		}
-		if value, err := convertValue(f, plainly(one.value)); err == nil {
-			delete(all, one.name)
+		if value, err := convertValue(f, jsonvalue.Plain(one.Value)); err == nil {
+			delete(all, one.Name)
 			all[path[0]] = value
 		}
 	}
@@ -117,18 +118,18 @@ func renamed(m *client.Method, params json.RawMessage) json.RawMessage {
 
 // withoutSecrets leaves out what must not be shown.
 func withoutSecrets(f *client.Field, params json.RawMessage) json.RawMessage {
-	members := membersOf(params)
+	members := jsonvalue.Members(params)
 	if members == nil {
 		return params
 	}
 	shown := make(map[string]json.RawMessage)
 	for _, m := range members {
-		inner := findField(f, m.name)
+		inner := findField(f, m.Name)
 		switch {
 		case inner == nil:
-			shown[m.name] = m.value
+			shown[m.Name] = m.Value
 		case !inner.Sensitive:
-			shown[m.name] = withoutSecrets(inner, m.value)
+			shown[m.Name] = withoutSecrets(inner, m.Value)
 		}
 	}
 	text, err := json.Marshal(shown)
@@ -194,9 +195,9 @@ func likeliest(f *client.Field, given json.RawMessage) json.RawMessage {
 	}
 	words := make([]string, len(f.Enum))
 	for i, v := range f.Enum {
-		words[i] = plainly(v)
+		words[i] = jsonvalue.Plain(v)
 	}
-	near := nearest.Names(plainly(given), words)
+	near := nearest.Names(jsonvalue.Plain(given), words)
 	if len(near) == 0 {
 		return nil
 	}
@@ -232,9 +233,9 @@ func shellQuote(word string) string {
 // arguments writes parameters as a command line has them. Reading them gives the same
 // parameters.
 func arguments(m *client.Method, params json.RawMessage) []string {
-	members := membersOf(params)
+	members := jsonvalue.Members(params)
 	if members == nil {
-		if len(params) == 0 || kindOf(string(params)) == "null" {
+		if len(params) == 0 || jsonvalue.Kind(string(params)) == "null" {
 			return nil
 		}
 		return []string{"--data", string(params)}
@@ -244,37 +245,37 @@ func arguments(m *client.Method, params json.RawMessage) []string {
 		root = &m.Field
 	}
 	words := fieldArguments(root, "", members)
-	if read, err := parameters(m, new(callFlags), words, strings.NewReader("")); err != nil || !sameJSON(read, params) {
+	if read, err := parameters(m, new(callFlags), words, strings.NewReader("")); err != nil || !jsonvalue.Same(read, params) {
 		return []string{"--data", string(params)} // it has names that no flag can have
 	}
 	return words
 }
 
-func fieldArguments(parent *client.Field, prefix string, members []jsonMember) (words []string) {
+func fieldArguments(parent *client.Field, prefix string, members jsonvalue.Object) (words []string) {
 	for _, member := range members {
-		path := prefix + member.name
+		path := prefix + member.Name
 		var f *client.Field
 		if parent != nil {
-			f = findField(parent, member.name)
+			f = findField(parent, member.Name)
 		}
-		if inner := membersOf(member.value); f != nil && len(f.Fields) > 0 && len(inner) > 0 && !strings.Contains(member.name, ".") {
+		if inner := jsonvalue.Members(member.Value); f != nil && len(f.Fields) > 0 && len(inner) > 0 && !strings.Contains(member.Name, ".") {
 			words = append(words, fieldArguments(f, path+".", inner)...)
 			continue
 		}
-		elements := rawElements(member.value)
+		elements := jsonvalue.Elements(member.Value)
 		if f == nil || f.Scalar() != "array" || len(elements) == 0 {
-			words = append(words, argument(f, flagName(path), member.value)...)
+			words = append(words, argument(f, flagName(path), member.Value)...)
 			continue
 		}
 		list := []string{}
 		for _, e := range elements {
-			if wholeList(f, plainly(e)) {
-				list = []string{path + ":=" + string(member.value)}
+			if wholeList(f, jsonvalue.Plain(e)) {
+				list = []string{path + ":=" + string(member.Value)}
 				break
 			}
 			one := argument(elementOf(f), path, e)
 			if strings.HasPrefix(one[0], path+":=") { // an element can't be written so
-				list = []string{path + ":=" + string(member.value)}
+				list = []string{path + ":=" + string(member.Value)}
 				break
 			}
 			list = append(list, one...)
@@ -296,11 +297,11 @@ func findField(parent *client.Field, name string) *client.Field {
 // argument writes one value. What would not be read as it is meant is written as JSON.
 func argument(f *client.Field, path string, value json.RawMessage) []string {
 	text := string(value)
-	if s, ok := textOf(value); ok {
+	if s, ok := jsonvalue.String(value); ok {
 		text = s
 	}
 	own := findsOwn("--" + path)
-	if read, err := convertValue(f, text); err == nil && sameJSON(read, value) && !strings.HasPrefix(text, "@") {
+	if read, err := convertValue(f, text); err == nil && jsonvalue.Same(read, value) && !strings.HasPrefix(text, "@") {
 		switch {
 		case f == nil || own:
 			return []string{path + "=" + text}
@@ -312,16 +313,4 @@ func argument(f *client.Field, path string, value json.RawMessage) []string {
 		return []string{"--" + path, text}
 	}
 	return []string{path + ":=" + string(value)}
-}
-
-// sameJSON reports whether two JSON texts are the same value, written the same way.
-func sameJSON(a, b json.RawMessage) bool {
-	x, errX := decoded(a)
-	y, errY := decoded(b)
-	if errX != nil || errY != nil {
-		return false
-	}
-	s, _ := json.Marshal(x)
-	t, _ := json.Marshal(y)
-	return string(s) == string(t)
 }

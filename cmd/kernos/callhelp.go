@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -12,6 +11,7 @@ import (
 	"kernos/client"
 	"kernos/cmd/kernos/exit"
 	"kernos/cmd/kernos/terminal"
+	"kernos/internal/jsonvalue"
 	"kernos/internal/visible"
 )
 
@@ -252,7 +252,7 @@ func fieldHelp(f *client.Field) string {
 	if len(enum) > 0 {
 		words := make([]string, len(enum))
 		for i, v := range enum {
-			words[i] = plainly(v)
+			words[i] = jsonvalue.Plain(v)
 		}
 		parts = append(parts, "One of "+strings.Join(words, ", ")+".")
 	}
@@ -260,7 +260,7 @@ func fieldHelp(f *client.Field) string {
 		parts = append(parts, text)
 	}
 	if f.Default != nil {
-		parts = append(parts, "Default: "+plainly(f.Default)+".")
+		parts = append(parts, "Default: "+jsonvalue.Plain(f.Default)+".")
 	}
 	if f.Sensitive {
 		parts = append(parts, "It is treated as a secret: NAME=@FILE keeps it out of the process list.")
@@ -285,11 +285,3 @@ func limits(f *client.Field) string {
 }
 
 func digits(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
-
-// plainly is a value as somebody would write it.
-func plainly(v json.RawMessage) string {
-	if text, ok := textOf(v); ok {
-		return text
-	}
-	return string(v)
-}

@@ -12,6 +12,7 @@ import (
 
 	"kernos/client"
 	"kernos/cmd/kernos/terminal"
+	"kernos/internal/jsonvalue"
 	"kernos/internal/nearest"
 )
 
@@ -222,7 +223,7 @@ func (p *paramReader) data() (json.RawMessage, error) {
 	if !json.Valid([]byte(text)) {
 		return nil, &invalidParams{"--data is not JSON: " + shown}
 	}
-	if p.method != nil && kindOf(text) != "object" {
+	if p.method != nil && jsonvalue.Kind(text) != "object" {
 		return nil, &invalidParams{"--data must be one JSON object with the parameters as its members, such as {\"name\": …}; got " + shown}
 	}
 	return json.RawMessage(bytes.TrimSpace([]byte(text))), nil
@@ -319,7 +320,7 @@ func (p *paramReader) convert(path []string, f *client.Field, name, text string)
 		return p.set(path, value)
 	}
 	if wholeList(f, text) {
-		return p.add(path, rawElements(json.RawMessage(text)))
+		return p.add(path, jsonvalue.Elements(json.RawMessage(text)))
 	}
 	element, err := convertValue(elementOf(f), text)
 	if err != nil {
@@ -330,7 +331,7 @@ func (p *paramReader) convert(path []string, f *client.Field, name, text string)
 
 // wholeList reports whether a text is a list, and not one element of it.
 func wholeList(f *client.Field, text string) bool {
-	return kindOf(text) == "array" && !elementOf(f).Is("array")
+	return jsonvalue.Kind(text) == "array" && !elementOf(f).Is("array")
 }
 
 // elementOf is what the elements of a list are.
@@ -351,7 +352,7 @@ func convertValue(f *client.Field, text string) (json.RawMessage, error) {
 			return one, nil
 		}
 	}
-	kind := kindOf(text)
+	kind := jsonvalue.Kind(text)
 	switch want := f.Scalar(); want {
 	case "string":
 		return quoted, nil
@@ -377,26 +378,6 @@ func convertValue(f *client.Field, text string) (json.RawMessage, error) {
 		}
 	}
 	return json.RawMessage(text), nil
-}
-
-// kindOf returns the JSON type of a text, or "" if it is no JSON.
-func kindOf(text string) string {
-	if text == "" || !json.Valid([]byte(text)) {
-		return ""
-	}
-	switch strings.TrimSpace(text)[0] {
-	case '{':
-		return "object"
-	case '[':
-		return "array"
-	case '"':
-		return "string"
-	case 't', 'f':
-		return "boolean"
-	case 'n':
-		return "null"
-	}
-	return "number"
 }
 
 // parent returns the object that a path's last step is in, and makes those on the way.
@@ -464,9 +445,4 @@ func (p *paramReader) add(path []string, elements []json.RawMessage) error {
 	}
 	at[last] = append(list, elements...)
 	return nil
-}
-
-func rawElements(list json.RawMessage) (elements []json.RawMessage) {
-	_ = json.Unmarshal(list, &elements) // it is a list
-	return elements
 }

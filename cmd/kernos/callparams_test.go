@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"kernos/client"
+	"kernos/internal/jsonvalue"
 )
 
 func typed(name, kind string) *client.Field { return &client.Field{Name: name, Types: []string{kind}} }
@@ -244,7 +245,7 @@ func FuzzArguments(f *testing.F) {
 	}
 	m := plantMethod()
 	f.Fuzz(func(t *testing.T, params []byte) {
-		if kindOf(string(params)) != "object" {
+		if jsonvalue.Kind(string(params)) != "object" {
 			return
 		}
 		words := arguments(m, params)
@@ -252,7 +253,7 @@ func FuzzArguments(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%s is written %q, and refused: %v", params, words, err)
 		}
-		if !sameJSON(got, params) {
+		if !jsonvalue.Same(got, params) {
 			t.Fatalf("%s is written %q, and read as %s", params, words, got)
 		}
 	})

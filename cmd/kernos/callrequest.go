@@ -3,11 +3,11 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"kernos/cmd/kernos/exit"
+	"kernos/internal/jsonvalue"
 	"kernos/kernel"
 	"kernos/message"
 )
@@ -58,22 +58,14 @@ func (c *calling) ndjsonRequest(params json.RawMessage) ([]byte, error) {
 // messageData is what a message has for the parameters of a method: only in the schema of a
 // module does a field called method have another name.
 func messageData(params json.RawMessage) json.RawMessage {
-	members := membersOf(params)
-	named := func(name string) bool {
-		return slices.ContainsFunc(members, func(m jsonMember) bool { return m.name == name })
-	}
-	if !named(renamedMethod) || named(flagName(renamedMethod)) {
+	members := jsonvalue.Members(params)
+	if !members.Has(renamedMethod) || members.Has(flagName(renamedMethod)) {
 		return params
 	}
-	data := []byte{'{'}
-	for i, m := range members {
-		if i > 0 {
-			data = append(data, ',')
-		}
-		name, _ := json.Marshal(flagName(m.name))
-		data = append(append(append(data, name...), ':'), m.value...)
+	for i := range members {
+		members[i].Name = flagName(members[i].Name)
 	}
-	return append(data, '}')
+	return members.Text()
 }
 
 // messageType is the type of a method: as it was written, or as a method of this name

@@ -16,6 +16,7 @@ import (
 
 	"kernos/client"
 	"kernos/cmd/kernos/terminal"
+	"kernos/internal/jsonvalue"
 	"kernos/internal/visible"
 )
 
@@ -303,9 +304,9 @@ func (c *calling) placeCompletions(ctx context.Context, before []string, values 
 	if err != nil {
 		return []string{}
 	}
-	given := membersOf(params)
+	given := jsonvalue.Members(params)
 	for _, f := range positions(c.method) {
-		if slices.ContainsFunc(given, func(m jsonMember) bool { return m.name == f.Name }) {
+		if slices.ContainsFunc(given, func(m jsonvalue.Member) bool { return m.Name == f.Name }) {
 			continue
 		}
 		if values == 0 || f.Scalar() == "array" {
@@ -325,7 +326,7 @@ func (c *calling) valueCompletions(ctx context.Context, f *client.Field, before,
 	}
 	var values []string
 	for _, v := range enum {
-		values = append(values, plainly(v))
+		values = append(values, jsonvalue.Plain(v))
 	}
 	if f.Scalar() == "boolean" {
 		values = []string{"true", "false"}
@@ -377,14 +378,14 @@ func (c *calling) remember(params, data json.RawMessage) {
 	}
 	fresh := make(map[string][]string)
 	for name := range c.identifying() {
-		for _, m := range membersOf(params) {
-			if m.name == name {
-				fresh[name] = append(fresh[name], texts(m.value)...)
+		for _, m := range jsonvalue.Members(params) {
+			if m.Name == name {
+				fresh[name] = append(fresh[name], texts(m.Value)...)
 			}
 		}
-		for _, m := range membersOf(data) {
-			if m.name == name || m.name == name+"s" {
-				fresh[name] = append(fresh[name], texts(m.value)...)
+		for _, m := range jsonvalue.Members(data) {
+			if m.Name == name || m.Name == name+"s" {
+				fresh[name] = append(fresh[name], texts(m.Value)...)
 			}
 		}
 	}
@@ -424,11 +425,11 @@ func writeUsed(file string, used map[string][]string) {
 
 // texts returns the text that a value is, or those in a list.
 func texts(value json.RawMessage) (all []string) {
-	if text, ok := textOf(value); ok {
+	if text, ok := jsonvalue.String(value); ok {
 		return []string{text}
 	}
-	for _, e := range rawElements(value) {
-		if text, ok := textOf(e); ok {
+	for _, e := range jsonvalue.Elements(value) {
+		if text, ok := jsonvalue.String(e); ok {
 			all = append(all, text)
 		}
 	}

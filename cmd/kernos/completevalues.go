@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"kernos/client"
+	"kernos/internal/jsonvalue"
 	"kernos/internal/visible"
 	"kernos/kernel"
 	"kernos/message"
@@ -42,12 +43,12 @@ func (c *calling) inFolder(ctx context.Context, lister string, f *client.Field, 
 			return found
 		}
 		params["cursor"] = ""
-		for _, m := range membersOf(data) {
-			switch m.name {
+		for _, m := range jsonvalue.Members(data) {
+			switch m.Name {
 			case f.Name + "s":
-				found = append(found, beginning(texts(m.value), word)...)
+				found = append(found, beginning(texts(m.Value), word)...)
 			case "cursor":
-				params["cursor"], _ = textOf(m.value)
+				params["cursor"], _ = jsonvalue.String(m.Value)
 			}
 		}
 		found = slices.DeleteFunc(found, func(v string) bool { return visible.Text(v) != v })

@@ -10,12 +10,12 @@ import (
 	"strings"
 	"text/template"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/itchyny/gojq"
 
 	"kernos/client"
 	"kernos/cmd/kernos/exit"
 	"kernos/cmd/kernos/terminal"
+	"kernos/internal/jsonvalue"
 	"kernos/internal/visible"
 )
 
@@ -80,7 +80,7 @@ func (p *printer) print(ctx context.Context, item *client.Item) error {
 
 // filtered shows what the filter makes of the data. A filter may go on for ever.
 func (p *printer) filtered(ctx context.Context, data json.RawMessage) error {
-	input, err := decoded(data)
+	input, err := jsonvalue.Decode(data)
 	if err != nil {
 		return exit.Wrap(err)
 	}
@@ -116,7 +116,7 @@ func (p *printer) filtered(ctx context.Context, data json.RawMessage) error {
 
 // executed shows the data with a template.
 func (p *printer) executed(t *template.Template, data json.RawMessage) error {
-	input, err := decoded(data)
+	input, err := jsonvalue.Decode(data)
 	if err != nil {
 		return exit.Wrap(err)
 	}
@@ -135,14 +135,6 @@ func (p *printer) executed(t *template.Template, data json.RawMessage) error {
 	return exit.Wrap(err)
 }
 
-// decoded makes Go values of JSON, with numbers as they are written.
-func decoded(data json.RawMessage) (v any, err error) {
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.UseNumber()
-	err = d.Decode(&v)
-	return v, err
-}
-
 // value shows a value in the form that is wanted.
 func (p *printer) value(data json.RawMessage) error {
 	switch p.mode {
@@ -153,14 +145,14 @@ func (p *printer) value(data json.RawMessage) error {
 		}
 		return p.screen.Line(b.String())
 	case "raw":
-		if text, ok := textOf(data); ok {
+		if text, ok := jsonvalue.String(data); ok {
 			_, err := p.screen.Out.Write([]byte(text))
 			return exit.Wrap(err)
 		}
 	case "table":
 		return table(p.screen, data)
 	case "pretty":
-		if text, ok := textOf(data); ok {
+		if text, ok := jsonvalue.String(data); ok {
 			return p.screen.Line(visible.Lines(text))
 		}
 		return p.screen.Line(string(p.screen.Pretty(data)))
@@ -172,33 +164,25 @@ func (p *printer) value(data json.RawMessage) error {
 	return p.screen.Line(b.String())
 }
 
-// textOf returns the text that a JSON value is, if it is one.
-func textOf(data json.RawMessage) (text string, ok bool) {
-	if kindOf(string(data)) != "string" {
-		return "", false
-	}
-	return text, json.Unmarshal(data, &text) == nil
-}
-
 // table shows a value as a table: a row for each element of a list, or else for each member
 // of an object. If an object is a list with some facts about it, such as where the next page
 // begins, the list is shown, and the facts beside it.
 func table(s *terminal.Screen, data json.RawMessage) error {
 	var list []json.RawMessage
 	if json.Unmarshal(data, &list) != nil {
-		members := membersOf(data)
+		members := jsonvalue.Members(data)
 		if members == nil {
 			return s.Line(cell(data))
 		}
 		var rows, facts [][]string
 		lists, objects := 0, 0
 		for _, m := range members {
-			row := []string{visible.Text(m.name), cell(m.value)}
+			row := []string{visible.Text(m.Name), cell(m.Value)}
 			rows = append(rows, row)
-			switch kindOf(string(m.value)) {
+			switch jsonvalue.Kind(string(m.Value)) {
 			case "array":
 				lists++
-				list = rawElements(m.value)
+				list = jsonvalue.Elements(m.Value)
 			case "object":
 				objects++
 			default:
@@ -214,22 +198,22 @@ func table(s *terminal.Screen, data json.RawMessage) error {
 	}
 	var columns []string
 	for _, e := range list {
-		for _, m := range membersOf(e) {
-			if !slices.Contains(columns, m.name) {
-				columns = append(columns, m.name)
+		for _, m := range jsonvalue.Members(e) {
+			if !slices.Contains(columns, m.Name) {
+				columns = append(columns, m.Name)
 			}
 		}
 	}
 	rows := make([][]string, len(list))
 	for i, e := range list {
-		members := membersOf(e)
+		members := jsonvalue.Members(e)
 		if members == nil && len(columns) == 0 {
 			rows[i] = []string{cell(e)}
 			continue
 		}
 		rows[i] = make([]string, len(columns))
 		for _, m := range members {
-			rows[i][slices.Index(columns, m.name)] = cell(m.value)
+			rows[i][slices.Index(columns, m.Name)] = cell(m.Value)
 		}
 		if members == nil {
 			rows[i][0] = cell(e)
@@ -243,7 +227,7 @@ func table(s *terminal.Screen, data json.RawMessage) error {
 
 // cell is a value in a table, on one line.
 func cell(value json.RawMessage) string {
-	if text, ok := textOf(value); ok {
+	if text, ok := jsonvalue.String(value); ok {
 		return visible.Text(text)
 	}
 	var b bytes.Buffer
@@ -251,34 +235,4 @@ func cell(value json.RawMessage) string {
 		return ""
 	}
 	return visible.Text(b.String())
-}
-
-// jsonMember is a member of an object.
-type jsonMember struct {
-	name  string
-	value json.RawMessage
-}
-
-// membersOf returns the members of an object in their order, or nil if it is none.
-func membersOf(data json.RawMessage) []jsonMember {
-	d := jsontext.NewDecoder(bytes.NewReader(data), jsontext.AllowDuplicateNames(true))
-	if d.PeekKind() != '{' {
-		return nil
-	}
-	_, _ = d.ReadToken()
-	members := []jsonMember{}
-	for d.PeekKind() == '"' {
-		name, err := d.ReadToken()
-		if err != nil {
-			return members
-		}
-		m := jsonMember{name: name.String()}
-		value, err := d.ReadValue()
-		if err != nil {
-			return members
-		}
-		m.value = json.RawMessage(bytes.Clone(value))
-		members = append(members, m)
-	}
-	return members
 }

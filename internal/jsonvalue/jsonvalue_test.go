@@ -1,0 +1,47 @@
+package jsonvalue
+
+import (
+	"encoding/json"
+	"testing"
+)
+
+func TestAnObjectKeepsTheOrderOfItsMembers(t *testing.T) {
+	o, err := ReadObject(json.RawMessage(`{"b":1.50,"a":{"x":[ ]},"c":"d"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o = o.Set("a", json.RawMessage(`2`)).Set("e", json.RawMessage(`null`)).Without("c")
+	if got := string(o.Text()); got != `{"b":1.50,"a":2,"e":null}` {
+		t.Errorf("got %s", got)
+	}
+	var n float64
+	if !o.Read("b", &n) || n != 1.5 || o.Read("c", &n) || o.Has("c") || !o.Has("e") {
+		t.Errorf("got %v of %s", n, o.Text())
+	}
+	for _, text := range []string{``, `[]`, `1`, `{`, `{"a"}`, `{"a":}`} {
+		if Members(json.RawMessage(text)) != nil {
+			t.Errorf("%s is taken for an object", text)
+		}
+	}
+	if o := Members(json.RawMessage(`{}`)); o == nil || string(o.Text()) != `{}` {
+		t.Errorf("the empty object is %v", o)
+	}
+}
+
+func TestKindsOfValues(t *testing.T) {
+	for text, want := range map[string]string{
+		``: "", ` `: "", `x`: "", ` {"a":1}`: "object", `[]`: "array", `"x"`: "string", `true`: "boolean", `null`: "null", `-1e3`: "number",
+	} {
+		if got := Kind(text); got != want {
+			t.Errorf("%q is %q, want %q", text, got, want)
+		}
+	}
+	for value, want := range map[string]string{`"a\"b"`: `a"b`, `1.50`: `1.50`, `{"a":1}`: `{"a":1}`} {
+		if got := Plain(json.RawMessage(value)); got != want {
+			t.Errorf("%s is written %s, want %s", value, got, want)
+		}
+	}
+	if !Same(json.RawMessage(`{"a":1,"b":2}`), json.RawMessage(`{"b":2, "a":1}`)) || Same(json.RawMessage(`1`), json.RawMessage(`1.0`)) || Same(json.RawMessage(`x`), json.RawMessage(`x`)) {
+		t.Error("values are compared wrongly")
+	}
+}
