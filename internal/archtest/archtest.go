@@ -31,7 +31,7 @@ var floors = [][]string{
 }
 
 // pure lists the packages that import nothing but the standard library and this module.
-var pure = []string{"internal/jsonscan", "internal/jsonvalue", "internal/sealed", "internal/outbound", "message", "message/ndjson", "message/osevent"}
+var pure = []string{"internal/jsonscan", "internal/sealed", "internal/outbound", "message", "message/ndjson", "message/osevent"}
 
 // forTests lists the packages that tests import, and nothing else does.
 var forTests = []string{"internal/testkit"}
