@@ -5,91 +5,56 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
 	"syscall"
 	"time"
 
 	"kernos/cmd/kernos/exit"
+	"kernos/daemon"
 	"kernos/internal/backoff"
-	"kernos/store"
-	"kernos/store/pebble"
 	"kernos/transport/unix"
 )
 
-// An address is where the kernel of an origin keeps its state, and where it is reached.
+// An address is a home, and where its daemon is reached.
 type address struct {
-	home   string // absolute
-	origin store.Origin
-	dir    string // of the origin
-	socket string // "" if nobody has asked for it
+	daemon.Home
+	socket string
 
 	// own is the socket in the runtime directory of this process. The daemon may have been
 	// started with another one, and then socket is there.
 	own string
 }
 
-// findHome finds where the kernel that the environment names keeps its state.
-func findHome() (*address, error) {
-	dir, origin, err := place()
-	if err != nil {
-		return nil, err
-	}
-	if dir, err = filepath.Abs(dir); err != nil {
-		return nil, exit.Wrap(err)
-	}
-	return &address{home: filepath.Dir(dir), origin: origin, dir: filepath.Join(dir, origin.Folder())}, nil
-}
-
-// findAddress is findHome with the socket, for whose directory there must be a place. The home
-// must be one.
+// findAddress finds the home that the environment names, and its socket. The home must be
+// usable.
 func findAddress() (*address, error) {
-	a, err := findHome()
-	if err == nil {
-		err = checkHome(a.home)
-	}
+	home, err := usableHome()
 	if err != nil {
 		return nil, err
 	}
-	if a.own, err = unix.Path(a.home, string(a.origin)); err != nil {
+	a := &address{Home: home}
+	if a.own, err = home.Socket(); err != nil {
 		return nil, exit.Wrap(err)
 	}
 	a.seek()
 	return a, nil
 }
 
-// seek finds the socket of the daemon, and who that is if one runs. Of one that serves from
-// another runtime directory, the lock of its store says where.
-func (a *address) seek() (unix.Info, bool) {
-	a.socket = a.own
-	info, running := unix.Inspect(a.own)
-	if running {
-		return info, true
-	}
-	holder, held := a.holder()
-	if !held || holder.Address == "" {
-		return unix.Info{}, false
-	}
-	info, running = unix.Inspect(holder.Address)
-	if !running || info.Home != a.home || info.Origin != string(a.origin) {
-		return unix.Info{}, false
-	}
-	a.socket = holder.Address
-	return info, true
+// seek finds the socket of the daemon, and what it reports of itself if it is running.
+func (a *address) seek() (info unix.Info, running bool) {
+	a.socket, info, running = a.FindDaemon(a.own)
+	return info, running
 }
-
-// holder returns who has the store, as far as it is known.
-func (a *address) holder() (pebble.Holder, bool) { return pebble.HeldBy(filepath.Join(a.dir, "store")) }
 
 // hidden is the error of a daemon that has the store and can't be reached from here, or nil.
 // A command that has the store for itself is none.
 func (a *address) hidden() error {
-	holder, held := a.holder()
+	holder, held := a.Holder()
 	if !held || holder.Address == "" {
 		return nil
 	}
 	return &exit.Error{Status: exit.Unreachable, Cause: fmt.Errorf(
 		"%s (process %d, since %s) serves %s, and its socket %s is not seen from here; use its XDG_RUNTIME_DIR, or end it with kill %d",
-		holder.Command, holder.PID, holder.Since.Local().Format(time.DateTime), a.home, holder.Address, holder.PID)}
+		holder.Command, holder.PID, holder.Since.Local().Format(time.DateTime), a.Dir, holder.Address, holder.PID)}
 }
 
 const (

@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kernos/cmd/kernos/exit"
+	"kernos/daemon"
 	"kernos/internal/durable"
 	"kernos/store"
 	"kernos/store/archive"
@@ -72,14 +73,12 @@ func interruptible(c *cobra.Command, do func(context.Context) error) error {
 
 // backup writes the state of the origin that the environment names.
 func backup(ctx context.Context, name string, out, report io.Writer) error {
-	home, origin, err := place()
-	if err == nil {
-		err = checkHome(filepath.Dir(home))
-	}
+	home, err := usableHome()
 	if err != nil {
 		return err
 	}
-	b := saving{dir: filepath.Join(home, origin.Folder()), spare: filepath.Dir(name)}
+	origin := home.Origin
+	b := saving{home: home, dir: home.State(), spare: filepath.Dir(name)}
 	if name == "-" {
 		b.spare = os.TempDir()
 		if err := b.write(ctx, out, origin); err != nil {
@@ -121,6 +120,7 @@ func backup(ctx context.Context, name string, out, report io.Writer) error {
 
 // saving is one run of kernos backup.
 type saving struct {
+	home    daemon.Home
 	dir     string // of the origin
 	spare   string // where there is room if the disk of dir is full
 	blobs   *blobs.Dir
@@ -147,7 +147,7 @@ func (b *saving) write(ctx context.Context, out io.Writer, origin store.Origin) 
 		return err
 	}
 	// The state that is written may refer to blobs that the running kernel needs no more.
-	release, err := holdBlobs(b.dir, toRead)
+	release, err := b.home.KeepBlobs()
 	switch {
 	case err == nil:
 		defer release()

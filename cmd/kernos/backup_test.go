@@ -16,11 +16,11 @@ import (
 func TestBackupAndRestoreCanBeInterrupted(t *testing.T) {
 	t.Setenv("KERNOS_HOME", t.TempDir())
 	t.Setenv("KERNOS_ORIGIN", "")
-	home, origin, err := place()
+	home, err := findHome()
 	if err != nil {
 		t.Fatal(err)
 	}
-	engine, err := pebble.Open(filepath.Join(home, origin.Folder(), "store"), nil)
+	engine, err := pebble.Open(home.Store(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func TestBackupAndRestoreCanBeInterrupted(t *testing.T) {
 	if err := restore(interrupted, name, true, nil, io.Discard); !errors.Is(err, context.Canceled) {
 		t.Errorf("restore: %v", err)
 	}
-	if names, err := os.ReadDir(home); err != nil || len(names) != 1 || names[0].Name() != origin.Folder() {
+	if names, err := os.ReadDir(home.Origins()); err != nil || len(names) != 1 || names[0].Name() != home.Origin.Folder() {
 		t.Errorf("after restore there is %v, %v", names, err)
 	}
 }
@@ -57,19 +57,18 @@ func TestBackupAndRestoreCanBeInterrupted(t *testing.T) {
 func TestRestoreKeepsTheKey(t *testing.T) {
 	t.Setenv("KERNOS_HOME", t.TempDir())
 	t.Setenv("KERNOS_ORIGIN", "")
-	home, origin, err := place()
+	home, err := findHome()
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := filepath.Join(home, origin.Folder())
-	engine, err := pebble.Open(filepath.Join(dir, "store"), nil)
+	engine, err := pebble.Open(home.Store(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := engine.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, keyFile), []byte("precious"), 0o600); err != nil {
+	if err := os.WriteFile(home.Key(), []byte("precious"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	name := filepath.Join(t.TempDir(), "file")
@@ -79,7 +78,7 @@ func TestRestoreKeepsTheKey(t *testing.T) {
 	if err := restore(t.Context(), name, true, nil, io.Discard); err != nil {
 		t.Fatal(err)
 	}
-	if text, err := os.ReadFile(filepath.Join(dir, keyFile)); err != nil || string(text) != "precious" {
+	if text, err := os.ReadFile(home.Key()); err != nil || string(text) != "precious" {
 		t.Errorf("the key is %q, %v", text, err)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"kernos/client"
 	"kernos/cmd/kernos/exit"
 	"kernos/cmd/kernos/terminal"
+	"kernos/daemon"
 	"kernos/internal/nearest"
 	"kernos/internal/visible"
 	"kernos/kernel"
@@ -220,7 +221,7 @@ func (c *calling) startable() bool {
 	if c.local == nil || len(c.words) != 1 || strings.ContainsAny(c.words[0], "._") || len(c.tokens) > 0 {
 		return true
 	}
-	r, err := allSyscalls()
+	r, err := daemon.Definitions()
 	if err != nil {
 		return true
 	}

@@ -7,8 +7,7 @@ import (
 	"os"
 	"time"
 
-	"kernos/capability/lifecycle"
-	"kernos/kernel"
+	"kernos/daemon"
 	"kernos/message"
 	"kernos/transport/unix"
 )
@@ -122,43 +121,20 @@ func openDaemon(ctx context.Context) (*unix.Client, error) {
 	return unix.NewClient(conn), nil
 }
 
+// openInProcess opens a kernel in this process.
 func openInProcess(record bool) (caller, func() error, error) {
-	log := slog.New(slog.DiscardHandler) // whoever calls is the operator, and gets the error
-	about := report{started: time.Now()}
-	var err error
-	if about.address, err = findHome(); err != nil {
-		return nil, nil, err
-	}
-	s, err := findState(log, defaultRetention, &defaultOutside)
+	home, err := findHome()
 	if err != nil {
 		return nil, nil, err
 	}
-	about.state = s
-	r, err := registry(s, lifecycle.Options{Status: about.status}, about.view(new(slog.LevelVar), nil))
+	d, err := daemon.Open(&daemon.Options{
+		Home: home.Dir, Origin: home.Origin, Version: version, Unrecorded: !record,
+		Keys: daemon.Keys{Agent: os.Getenv("SSH_AUTH_SOCK")}, StoreOpened: func() { setGarbage(inlineGarbage) },
+	})
 	if err != nil {
-		return nil, nil, errors.Join(err, s.close())
+		return nil, nil, err
 	}
-	settings := kernel.Options{Store: s.store, Blobs: s, Log: log}
-	if record {
-		if settings.Recorder, err = s.record(); err != nil {
-			return nil, nil, errors.Join(err, s.close())
-		}
-	}
-	k := kernel.New(r, &settings)
-	about.kernel = k
-	call := func(ctx context.Context, request message.Message, event func(message.Message)) (message.Message, error) {
-		k.Stamp(&request)
-		var outcome message.Message
-		k.Handle(ctx, request, func(m message.Message) {
-			if m.Kind.Answers() {
-				outcome = m
-			} else if event != nil {
-				event(m)
-			}
-		})
-		return outcome, nil
-	}
-	return call, s.close, nil
+	return d.Call, d.Close, nil
 }
 
 // operatorLog is where a process in the foreground says what its callers must not see.

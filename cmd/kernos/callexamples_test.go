@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"kernos/cmd/kernos/exit"
+	"kernos/daemon"
 )
 
 // notRun are the methods whose examples are right and are not run here, and why.
@@ -20,7 +21,7 @@ var notRun = map[string]string{
 // The help of every method shows an example. Whoever runs it on a kernel that nobody has set
 // up may learn that there is no such thing yet, but not that the example itself is wrong.
 func TestTheExampleOfEveryMethodRuns(t *testing.T) {
-	r, err := allSyscalls()
+	r, err := daemon.Definitions()
 	if err != nil {
 		t.Fatal(err)
 	}

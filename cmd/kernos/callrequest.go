@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"kernos/cmd/kernos/exit"
+	"kernos/daemon"
 	"kernos/internal/jsonvalue"
 	"kernos/kernel"
 	"kernos/message"
@@ -42,7 +43,7 @@ func (c *calling) showRequest(params json.RawMessage) error {
 // ndjsonRequest is the call as a message, for kernos pipe.
 func (c *calling) ndjsonRequest(params json.RawMessage) ([]byte, error) {
 	m := message.Message{Kind: message.KindCommand, Type: c.messageType(), Data: messageData(params)}
-	if r, err := allSyscalls(); err == nil {
+	if r, err := daemon.Definitions(); err == nil {
 		if route, ok := r.LookupMethod(c.call()); ok {
 			m.Kind, m.Type = route.Syscall.Kind, route.Type
 		}

@@ -16,6 +16,7 @@ import (
 
 	"kernos/client"
 	"kernos/cmd/kernos/terminal"
+	"kernos/daemon"
 	"kernos/internal/jsonvalue"
 	"kernos/internal/visible"
 )
@@ -200,7 +201,7 @@ func nameCompletions(c *client.Catalog, word string) []string {
 
 // typeCompletions completes a type, as far as the server's methods are known here by theirs.
 func typeCompletions(c *client.Catalog, word string) (found []string) {
-	r, err := allSyscalls()
+	r, err := daemon.Definitions()
 	if err != nil {
 		return nil
 	}

@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"kernos/client"
+	"kernos/daemon"
 	"kernos/internal/jsonvalue"
 	"kernos/internal/visible"
 	"kernos/kernel"
@@ -66,7 +67,7 @@ func (c *calling) lister(ctx context.Context, f *client.Field) string {
 	if module == nil || f.Sensitive || c.method.Find(f.Name) != f {
 		return ""
 	}
-	r, err := allSyscalls()
+	r, err := daemon.Definitions()
 	if err != nil {
 		return ""
 	}

@@ -15,6 +15,7 @@ import (
 	"kernos/client"
 	"kernos/cmd/kernos/exit"
 	"kernos/cmd/kernos/terminal"
+	"kernos/daemon"
 	"kernos/internal/visible"
 )
 
@@ -51,9 +52,9 @@ in, 4 if it can't be reached.`,
 			d := &doctor{screen: terminal.NewScreen(c.OutOrStdout(), c.ErrOrStderr()), quiet: asJSON}
 			var err error
 			d.destination, err = findServer(&flags)
-			if bad, ok := errors.AsType[*wrongHome](err); ok {
+			if bad, ok := errors.AsType[*daemon.HomeError](err); ok {
 				d.unreachable = true
-				d.wrong("home", "set KERNOS_HOME to another directory", "%s %s", bad.home, bad.reason)
+				d.wrong("home", "set KERNOS_HOME to another directory", "%s %s", bad.Dir, bad.Reason)
 			} else if err != nil {
 				return err
 			} else {

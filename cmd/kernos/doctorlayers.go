@@ -54,7 +54,7 @@ func (d *doctor) checkSocket(ctx context.Context, path string) bool {
 			return false
 		default:
 			d.unreachable = true
-			d.wrong("socket", "kernos serve starts the daemon, and so does kernos pipe or any call", "no daemon is running for %s", d.local.home)
+			d.wrong("socket", "kernos serve starts the daemon, and so does kernos pipe or any call", "no daemon is running for %s", d.local.Dir)
 			return false
 		}
 	}
@@ -268,14 +268,14 @@ func (d *doctor) checkDisk() {
 	if d.local == nil {
 		return
 	}
-	dir, _, _ := nearestDirectory(d.local.home) // it may not be made yet
+	dir, _, _ := d.local.Nearest() // it may not be made yet
 	var s systemcalls.Statfs_t
 	if err := systemcalls.Statfs(dir, &s); err != nil {
 		d.wrong("disk", "check that the directory is there and yours", "%s: %v", dir, err)
 		return
 	}
 	free := int64(s.Bavail) * int64(s.Bsize)
-	text := fmt.Sprintf("%s are free for %s", terminal.Bytes(free), d.local.home)
+	text := fmt.Sprintf("%s are free for %s", terminal.Bytes(free), d.local.Dir)
 	switch {
 	case free < lowDisk/16:
 		d.wrong("disk", "make room: writing will be refused soon", "%s", text)

@@ -3,98 +3,61 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
-
-	systemcalls "golang.org/x/sys/unix"
 
 	"kernos/cmd/kernos/exit"
+	"kernos/daemon"
+	"kernos/store"
 )
 
-// A wrongHome is the error of a home directory that can't be one.
-type wrongHome struct {
-	home   string
-	reason string
+// findHome returns the home and the origin that the environment names. It may not exist.
+func findHome() (daemon.Home, error) {
+	dir, err := homeDirectory()
+	if err != nil {
+		return daemon.Home{}, &exit.Error{Status: exit.Usage, Cause: err}
+	}
+	origin, err := store.ParseOrigin(os.Getenv("KERNOS_ORIGIN"))
+	if err != nil {
+		return daemon.Home{}, &exit.Error{Status: exit.Usage, Cause: err}
+	}
+	return daemon.FindHome(dir, origin)
 }
 
-func (e *wrongHome) Error() string {
-	return fmt.Sprintf("the home of kernos, %s, %s; set KERNOS_HOME to another directory", e.home, e.reason)
-}
-
-// checkHome finds out whether a home directory can be one. One that is not there can be, if
-// nothing is in its way; what is made of it is made when something is kept there. The error is
-// a *wrongHome.
-func checkHome(home string) error {
-	dir, info, err := nearestDirectory(home)
-	reason := ""
-	switch {
-	case err != nil:
-		reason = fmt.Sprintf("can't be looked at: %v", err)
-	case info.IsDir():
-		return nil
-	case dir == home:
-		reason = "is not a directory"
-	default:
-		reason = fmt.Sprintf("can't be made: %s is not a directory", dir)
-	}
-	return &exit.Error{Status: exit.Usage, Cause: &wrongHome{home: home, reason: reason}}
-}
-
-// makeHome makes the home directory, if it is not there.
-func makeHome(home string) error {
-	if err := checkHome(home); err != nil {
-		return err
-	}
-	if err := os.MkdirAll(home, 0o700); err != nil {
-		return &exit.Error{Status: exit.Usage, Cause: &wrongHome{home: home, reason: fmt.Sprintf("can't be made: %v", err)}}
-	}
-	return nil
-}
-
-// nearestDirectory returns what is at a path or, if nothing is, at the nearest one above it.
-func nearestDirectory(path string) (dir string, info fs.FileInfo, err error) {
-	for dir = path; ; dir = filepath.Dir(dir) {
-		info, err = os.Stat(dir)
-		if err == nil || dir == filepath.Dir(dir) || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
-			return dir, info, err
-		}
-	}
-}
-
-// checkHome looks whether state can be kept in the home directory.
-func (d *doctor) checkHome() bool {
-	if d.local == nil {
-		return true
-	}
-	dir, _, err := nearestDirectory(d.local.home)
+// usableHome is findHome for a home that can be used: it exists, or can be made.
+func usableHome() (daemon.Home, error) {
+	h, err := findHome()
 	if err == nil {
-		err = systemcalls.Access(dir, systemcalls.W_OK|systemcalls.X_OK)
+		err = explain(h.Check())
 	}
-	_, storeErr := os.Stat(filepath.Join(d.local.dir, "store"))
-	return d.judgeHome(dir == d.local.home, storeErr == nil, err)
+	return h, err
 }
 
-// judgeHome says of a home directory what is wrong with it, if an error keeps this user from
-// writing to it or, if it is not there, from making it.
-func (d *doctor) judgeHome(there, kept bool, err error) bool {
-	const advice = "allow this user to write there, or set KERNOS_HOME to another directory"
-	switch home := d.local.home; {
-	case err == nil && there:
-		d.well("home", "%s can be written", home)
-	case err == nil:
-		d.well("home", "%s is made when it is needed", home)
-	case kept:
-		d.doubtful("home", advice, "%s can only be read, so nothing there changes: %v", home, err)
-	case there:
-		d.unreachable = true
-		d.wrong("home", advice, "%s can't be written: %v", home, err)
-		return false
-	default:
-		d.unreachable = true
-		d.wrong("home", advice, "%s is not there and can't be made: %v", home, err)
-		return false
+// homeDirectory returns the directory where kernos keeps its state.
+func homeDirectory() (string, error) {
+	if home := os.Getenv("KERNOS_HOME"); home != "" {
+		return home, nil
 	}
-	return true
+	if data := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(data) {
+		return filepath.Join(data, "kernos"), nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", fmt.Errorf("no home directory for kernos: set KERNOS_HOME: %w", err)
+	}
+	return filepath.Join(home, ".local", "share", "kernos"), nil
+}
+
+// explain gives an error of package daemon the exit status and the words of the command line.
+func explain(err error) error {
+	if option, ok := errors.AsType[*daemon.OptionError](err); ok {
+		return &exit.Error{Status: exit.Usage, Cause: fmt.Errorf("--%s: %w", option.Name, option.Err)}
+	}
+	if home, ok := errors.AsType[*daemon.HomeError](err); ok {
+		return &exit.Error{Status: exit.Usage, Cause: home}
+	}
+	if address, ok := errors.AsType[*daemon.AddressError](err); ok {
+		err = fmt.Errorf("%w; choose another one with --addr or KERNOS_ADDR, or none with --no-http", address)
+	}
+	return exit.Wrap(err)
 }

@@ -11,62 +11,45 @@ import (
 	"time"
 
 	"kernos/capability/crypto"
-	"kernos/capability/lifecycle"
 	"kernos/cmd/kernos/exit"
+	"kernos/daemon"
 	"kernos/kernel"
 	"kernos/transport"
 	"kernos/transport/stdio"
 )
 
 // pipeInline answers standard input in this process.
-func pipeInline(ctx context.Context, timeout time.Duration, record bool, keep retention, out *outsideSettings, opts *transport.Options) (err error) {
-	level := new(slog.LevelVar)
-	log := operatorLog(level)
+func pipeInline(ctx context.Context, o *daemon.Options, opts *transport.Options) (err error) {
+	o.Level = new(slog.LevelVar)
+	o.Log = operatorLog(o.Level)
 	if err := crypto.Harden(); err != nil {
-		log.Warn("a core dump of this process could hold secrets", "error", err)
+		o.Log.Warn("a core dump of this process could hold secrets", "error", err)
 	}
-	about := report{started: time.Now()}
-	if about.address, err = findHome(); err != nil {
-		return err
-	}
-	s, err := findState(log, keep, out)
+	o.StoreOpened = func() { setGarbage(inlineGarbage) }
+	d, err := daemon.Open(o)
 	if err != nil {
-		return err
+		return explain(err)
 	}
-	about.state = s
+	maintaining, stopMaintaining := context.WithCancel(ctx)
+	var background sync.WaitGroup
+	background.Go(func() { _ = d.Serve(maintaining) })
 	defer func() {
+		stopMaintaining()
+		background.Wait()
 		// An exit status without a cause only says that an error was among the answers.
 		status, bare := errors.AsType[*exit.Error](err)
 		bare = bare && status.Cause == nil
-		if closeErr := s.close(); closeErr != nil && (err == nil || bare) {
+		if closeErr := d.Close(); closeErr != nil && (err == nil || bare) {
 			err = exit.Wrap(closeErr)
 		}
 	}()
-	r, err := registry(s, lifecycle.Options{Status: about.status}, about.view(level, nil))
-	if err != nil {
-		return err
-	}
-	settings := kernel.Options{Timeout: timeout, Store: s.store, Blobs: s, IdempotencyTTL: s.outcomes, Log: log}
-	if record {
-		if settings.Recorder, err = s.record(); err != nil {
-			return exit.Wrap(err)
-		}
-	}
-	k := kernel.New(r, &settings)
-	about.kernel = k
-	behind, stopBehind := context.WithCancel(ctx)
-	var background sync.WaitGroup
-	background.Go(func() { s.maintain(behind, k) })
-	background.Go(func() { about.rates.run(behind, about.messages) })
-	defer background.Wait()
-	defer stopBehind()
 
 	// A reader that goes away is told by the error of the next write.
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	result, err := serveStandard(ctx, k, opts)
+	result, err := serveStandard(ctx, d.Kernel(), opts)
 	switch {
 	case ctx.Err() != nil:
 		return &exit.Error{Status: exit.Interrupted}

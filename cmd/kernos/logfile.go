@@ -1,9 +1,8 @@
 package main
 
 import (
-	"errors"
+	"context"
 	"io"
-	"io/fs"
 	"log/slog"
 	"math"
 	"os"
@@ -11,9 +10,11 @@ import (
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
-	"syscall"
+	"time"
 
 	"github.com/DeRuina/timberjack"
+
+	"kernos/daemon"
 )
 
 const (
@@ -22,91 +23,97 @@ const (
 	maxCrashLog = 1 << 20 // bytes
 )
 
-func (a *address) logFile() string { return filepath.Join(a.dir, "log", "kernos.log") }
+// logPath is the log of the daemon of a home.
+func logPath(h daemon.Home) string { return filepath.Join(h.State(), "log", "kernos.log") }
 
-// openLog opens the log of a daemon, which only its owner may read: JSON, one object a
-// line, in files that are replaced when they are large. What is worth a person's attention
-// goes to people as well, if there are any. A log that can't be written is no reason not to
-// serve: it goes to standard error, or to those people, and says so, until the file can be
-// opened. The caller closes it.
-func openLog(path string, level slog.Leveler, people io.Writer) (log *slog.Logger, file *logFile, place string) {
-	instead := &insteadOfFile{level: level, opened: noLevel}
+// openLog opens the log of a daemon, which only its owner may read: JSON, one object per line,
+// in files that are replaced when they are large. Warnings and errors go to people as well,
+// unless that is nil. A log that can't be written doesn't keep a daemon from serving: all of it
+// goes to people, or to standard error, until the file can be opened. The caller closes it.
+func openLog(path string, level slog.Leveler, people io.Writer) *logFile {
+	f := &logFile{path: path, place: path}
+	fallback := &fallbackLevel{file: f, level: level, opened: noLevel}
 	if people != nil {
-		instead.opened = slog.LevelWarn
+		fallback.opened = slog.LevelWarn
 	} else {
 		people = os.Stderr
 	}
-	file = &logFile{path: path}
-	instead.file = file
-	file.log = slog.New(slog.NewMultiHandler(
-		slog.NewJSONHandler(file, &slog.HandlerOptions{Level: level}),
-		slog.NewTextHandler(people, &slog.HandlerOptions{Level: instead}),
+	f.Logger = slog.New(slog.NewMultiHandler(
+		slog.NewJSONHandler(f, &slog.HandlerOptions{Level: level}),
+		slog.NewTextHandler(people, &slog.HandlerOptions{Level: fallback}),
 	))
-	if file.failure = file.open(); file.failure != nil {
-		file.log.Warn("The log can't be kept in a file, so it is written here; what else is written to this disk is likely to fail too", "file", path, "error", file.failure)
-		place = "standard error"
-	} else {
-		place = path
+	if f.failure = f.open(time.Now()); f.failure != nil {
+		f.place = "standard error"
+		f.Warn("The log can't be kept in a file, so it is written here; what else is written to this disk is likely to fail too", "file", path, "error", f.failure)
 	}
-	return file.log, file, place
+	return f
 }
 
 // noLevel is above all others.
 const noLevel = slog.Level(math.MaxInt)
 
-// insteadOfFile is the level of what is not for the file alone: everything until the file is
-// open, and then less.
-type insteadOfFile struct {
+// fallbackLevel is the level of what goes to people: everything until the file is open, and
+// then less.
+type fallbackLevel struct {
 	file   *logFile
 	level  slog.Leveler
 	opened slog.Level
 }
 
-func (i *insteadOfFile) Level() slog.Level {
-	if i.file.opened.Load() {
-		return i.opened
+func (l *fallbackLevel) Level() slog.Level {
+	if l.file.opened.Load() {
+		return l.opened
 	}
-	return i.level.Level()
+	return l.level.Level()
 }
 
-// A logFile is the file of a log. What is written before it is open is left out.
+// A logFile is a log and its file.
 type logFile struct {
+	*slog.Logger
 	path    string
-	log     *slog.Logger // that is written to it
-	failure error        // why it could not be opened at first
+	place   string // where the log is, for people: path, or standard error
+	failure error  // why the file could not be opened at first
 	opened  atomic.Bool
 
 	mu      sync.Mutex
-	rotated io.WriteCloser // nil until it is open
-	midway  bool           // its last line is not whole
+	rotated io.WriteCloser // nil until the file is open
+	tried   time.Time      // when opening it was last tried
+	midway  bool           // the last line of the file is incomplete
 }
 
-func (f *logFile) open() error {
+// reopenAfter is how long after a failure the file is tried again, when there is a line to log.
+const reopenAfter = time.Minute
+
+// open opens the file.
+func (f *logFile) open(now time.Time) error {
+	f.tried = now
 	if err := prepareLog(f.path); err != nil {
 		return err
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	f.rotated = &timberjack.Logger{Filename: f.path, MaxSize: maxLogSize, MaxBackups: maxOldLogs, FileMode: 0o600, Compression: "none"}
 	f.midway = endsMidway(f.path)
 	f.opened.Store(true)
 	return nil
 }
 
-// tryAgain opens the file if it could not be opened before.
-func (f *logFile) tryAgain() {
-	if !f.opened.Load() && f.open() == nil {
-		f.log.Warn("The log could not be kept in its file until now", "file", f.path, "error", f.failure)
-	}
+// onlyFile logs an error to the file and not to people.
+func (f *logFile) onlyFile(text string, err error) {
+	slog.New(slog.NewJSONHandler(f, nil)).Error(text, "error", err)
 }
 
-// Write implements [io.Writer]. A disk that becomes full takes a part of a line; the next one
-// begins on its own.
+// Write implements [io.Writer]. A full disk takes a part of a line; the next line starts a new
+// one. What is written before the file is open is left out.
 func (f *logFile) Write(line []byte) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.rotated == nil {
-		return len(line), nil
+	if now := time.Now(); f.rotated == nil {
+		if now.Sub(f.tried) < reopenAfter || f.open(now) != nil {
+			return len(line), nil
+		}
+		note := slog.NewJSONHandler(f.rotated, nil)
+		r := slog.NewRecord(now, slog.LevelWarn, "The log could not be kept in its file until now", 0)
+		r.Add("file", f.path, "error", f.failure)
+		_ = note.Handle(context.Background(), r)
 	}
 	begin := 0
 	if f.midway {
@@ -191,9 +198,4 @@ func logCrashes(path string) error {
 		}
 	}
 	return debug.SetCrashOutput(f, debug.CrashOptions{})
-}
-
-// unwritable reports whether an error says that a place on disk takes nothing new.
-func unwritable(err error) bool {
-	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.ENOSPC)
 }

@@ -65,8 +65,8 @@ func TestALogGoesOnBehindALineThatIsNotWhole(t *testing.T) {
 	if err := os.WriteFile(path, []byte(`{"half":`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	log, file, _ := openLog(path, slog.LevelInfo, nil)
-	log.Info("whole")
+	file := openLog(path, slog.LevelInfo, nil)
+	file.Info("whole")
 	if err := file.Close(); err != nil {
 		t.Error(err)
 	}
@@ -93,19 +93,20 @@ func TestALogIsKeptInItsFileLater(t *testing.T) {
 	}
 	path := filepath.Join(dir, "kernos.log")
 	var people bytes.Buffer
-	log, file, place := openLog(path, slog.LevelInfo, &people)
-	if place != "standard error" || !strings.Contains(people.String(), "can't be kept in a file") {
-		t.Errorf("it is in %s: %s", place, &people)
+	file := openLog(path, slog.LevelInfo, &people)
+	if file.place != "standard error" || !strings.Contains(people.String(), "can't be kept in a file") {
+		t.Errorf("it is in %s: %s", file.place, &people)
 	}
-	beside := log.With("who", "somebody")
+	beside := file.With("who", "somebody")
+	retry := func() { file.tried = file.tried.Add(-reopenAfter) }
 	beside.Info("before")
-	file.tryAgain()
+	retry()
 	beside.Info("still before")
 	if err := os.Remove(dir); err != nil {
 		t.Fatal(err)
 	}
-	file.tryAgain()
-	file.tryAgain()
+	beside.Info("not yet")
+	retry()
 	beside.Info("after")
 	beside.Warn("for everybody")
 	if err := file.Close(); err != nil {
@@ -115,8 +116,8 @@ func TestALogIsKeptInItsFileLater(t *testing.T) {
 		text         string
 		said, logged int
 	}{
-		{"msg=before", 1, 0}, {`"still before"`, 1, 0}, {"until now", 1, 1},
-		{"after", 0, 1}, {"for everybody", 1, 1}, {"somebody", 3, 2},
+		{"msg=before", 1, 0}, {`"still before"`, 1, 0}, {"not yet", 1, 0}, {"until now", 0, 1},
+		{"after", 0, 1}, {"for everybody", 1, 1}, {"somebody", 4, 2},
 	} {
 		said, logged := strings.Count(people.String(), c.text), strings.Count(read(t, path), c.text)
 		if said != c.said || logged != c.logged {

@@ -7,11 +7,10 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 
-	"kernos/store"
+	"kernos/daemon"
 	"kernos/store/pebble"
 	"kernos/transport/unix"
 )
@@ -24,16 +23,12 @@ type pause struct {
 	begun  bool
 }
 
-// findPause finds the daemon that serves an origin, whose folder is among these.
-func findPause(origins string, origin store.Origin) *pause {
-	p := &pause{address: address{origin: origin}}
-	home, err := filepath.Abs(filepath.Dir(origins))
-	if err != nil {
-		return p
-	}
-	p.home, p.dir = home, filepath.Join(home, filepath.Base(origins), origin.Folder())
-	if p.socket, err = unix.Path(home, string(origin)); err != nil {
-		return p // then nobody is there either
+// findPause finds the daemon that serves a home.
+func findPause(home daemon.Home) *pause {
+	p := &pause{address: address{Home: home}}
+	var err error
+	if p.socket, err = home.Socket(); err != nil {
+		return p // no daemon can be running then
 	}
 	if info, running := unix.Inspect(p.socket); running && !info.Stopping {
 		p.daemon = info
@@ -46,7 +41,7 @@ func (p *pause) needed(err error) bool { return busy(err) && p.daemon.PID != 0 }
 
 // occupied is the error for state that is there and served.
 func (p *pause) occupied() error {
-	return fmt.Errorf("there is state of %s already in %s, and the daemon (process %d) serves it; --replace ends the daemon, moves the state aside, and starts the daemon again", p.origin, p.dir, p.daemon.PID)
+	return fmt.Errorf("there is state of %s already in %s, and the daemon (process %d) serves it; --replace ends the daemon, moves the state aside, and starts the daemon again", p.Origin, p.State(), p.daemon.PID)
 }
 
 // begin ends the daemon as kernos stop does, and locks its store. Clients may start another
@@ -60,7 +55,7 @@ func (p *pause) begin(ctx context.Context, report io.Writer) (release func(), er
 		if err != nil {
 			return nil, fmt.Errorf("%w; nothing was changed", err)
 		}
-		if release, err = pebble.Lock(filepath.Join(p.dir, "store")); err == nil {
+		if release, err = pebble.Lock(p.Store()); err == nil {
 			fmt.Fprintln(report, said)
 			return release, nil
 		}
@@ -122,7 +117,7 @@ func (p *pause) again() (*exec.Cmd, error) {
 		c.Dir = p.daemon.Dir
 		c.Env = append(slices.DeleteFunc(os.Environ(), sets), p.daemon.Env...)
 	}
-	c.Env = append(c.Env, "KERNOS_HOME="+p.home, "KERNOS_ORIGIN="+string(p.origin))
+	c.Env = append(c.Env, "KERNOS_HOME="+p.Dir, "KERNOS_ORIGIN="+string(p.Origin))
 	return c, nil
 }
 

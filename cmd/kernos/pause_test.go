@@ -145,7 +145,7 @@ func TestARestoreThatFailsWhileADaemonRuns(t *testing.T) {
 	if err != nil || len(origins) != 1 {
 		t.Fatal(origins, err)
 	}
-	if err := os.Mkdir(filepath.Join(origins[0], keyFile), 0o700); err != nil { // a key that can't be kept
+	if err := os.Mkdir(filepath.Join(origins[0], "key"), 0o700); err != nil { // a key that can't be kept
 		t.Fatal(err)
 	}
 	_, notes, status := h.run("", "restore", "--replace", file)

@@ -3,22 +3,19 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"kernos/daemon"
+	"kernos/internal/quantity"
 	"kernos/kernel"
 	"kernos/transport"
 )
 
 func pipeCommand() *cobra.Command {
 	var inline, lenient, record bool
-	var timeout time.Duration
-	var keep retention
-	var out outsideSettings
+	o := daemon.Options{Limits: daemon.Limits{Timeout: kernel.DefaultTimeout}}
 	c := &cobra.Command{
 		Use:   "pipe [--inline]",
 		Short: "Answer the messages on standard input, one a line",
@@ -46,24 +43,21 @@ reached or goes away before everything is answered.`,
 				}
 				return pipeThrough(c.Context(), lenient, c.InOrStdin(), c.OutOrStdout())
 			}
+			o.Unrecorded = !record
 			if err := completeSettings(c); err != nil {
 				return err
 			}
-			if timeout <= 0 {
-				return fmt.Errorf("--timeout must be more than 0, got %v", timeout)
-			}
-			if err := out.check(); err != nil {
+			if err := completeOptions(&o); err != nil {
 				return err
 			}
-			return pipeInline(c.Context(), timeout, record, keep, &out, &transport.Options{Lenient: lenient})
+			return pipeInline(c.Context(), &o, &transport.Options{Lenient: lenient})
 		},
 	}
 	c.Flags().BoolVar(&inline, "inline", false, "answer in this process, without the daemon")
 	c.Flags().BoolVar(&lenient, "lenient", false, "give messages without metadata, id or timestamp one")
 	c.Flags().BoolVar(&record, "journal", false, "with --inline: record every message, for kernos log, graph, search and replay")
-	keep.add(c)
-	out.add(c)
-	c.Flags().DurationVar(&timeout, "timeout", kernel.DefaultTimeout, "with --inline: how long one call may take")
+	addKernelFlags(c, &o)
+	c.Flags().Var((*quantity.PositiveDuration)(&o.Limits.Timeout), "timeout", "with --inline: how long one call may take")
 	return c
 }
 
@@ -79,19 +73,4 @@ func ofTheKernel(flags *pflag.FlagSet) (err error) {
 		}
 	})
 	return err
-}
-
-// homeDirectory is where kernos keeps its state.
-func homeDirectory() (string, error) {
-	if home := os.Getenv("KERNOS_HOME"); home != "" {
-		return home, nil
-	}
-	if data := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(data) {
-		return filepath.Join(data, "kernos"), nil
-	}
-	home, err := os.UserHomeDir()
-	if err != nil {
-		return "", fmt.Errorf("no home directory for kernos: set KERNOS_HOME: %w", err)
-	}
-	return filepath.Join(home, ".local", "share", "kernos"), nil
 }

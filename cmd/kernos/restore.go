@@ -45,10 +45,7 @@ fails meanwhile, with the state that it had.`,
 
 // restore makes the content of a backup the state of its origin.
 func restore(ctx context.Context, name string, replace bool, in io.Reader, report io.Writer) (err error) {
-	home, origin, err := place()
-	if err == nil {
-		err = checkHome(filepath.Dir(home))
-	}
+	target, err := usableHome()
 	if err != nil {
 		return err
 	}
@@ -68,15 +65,16 @@ func restore(ctx context.Context, name string, replace bool, in io.Reader, repor
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	defer r.Close()
-	if os.Getenv("KERNOS_ORIGIN") != "" && origin != r.Header.Origin {
-		return fmt.Errorf("%s is a backup of %s, and KERNOS_ORIGIN says %s; set it to the former, or unset it", name, r.Header.Origin, origin)
+	if os.Getenv("KERNOS_ORIGIN") != "" && target.Origin != r.Header.Origin {
+		return fmt.Errorf("%s is a backup of %s, and KERNOS_ORIGIN says %s; set it to the former, or unset it", name, r.Header.Origin, target.Origin)
 	}
-	dir := filepath.Join(home, r.Header.Origin.Folder())
+	target.Origin = r.Header.Origin
+	home, dir := target.Origins(), target.State()
 	occupied, err := notEmpty(dir)
 	if err != nil {
 		return err
 	}
-	p := findPause(home, r.Header.Origin)
+	p := findPause(target)
 	defer func() { err = errors.Join(err, p.end(report)) }()
 	if occupied && !replace && p.daemon.PID != 0 {
 		return p.occupied()
@@ -96,7 +94,7 @@ func restore(ctx context.Context, name string, replace bool, in io.Reader, repor
 			release()
 		}
 	}()
-	if err := makeHome(filepath.Dir(home)); err != nil {
+	if err := explain(target.Make()); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(home, 0o700); err != nil {
@@ -118,7 +116,7 @@ func restore(ctx context.Context, name string, replace bool, in io.Reader, repor
 	}
 	if occupied {
 		// It is in no backup, and without it nothing opens that was sealed with it.
-		if err := os.Link(filepath.Join(dir, keyFile), filepath.Join(fresh, keyFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := os.Link(target.Key(), filepath.Join(fresh, filepath.Base(target.Key()))); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("the key file can't be kept: %w; nothing was changed", err)
 		}
 		aside := beside(dir)

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"kernos/cmd/kernos/exit"
+	"kernos/daemon"
 )
 
 // version is set when a release is built.
@@ -162,7 +163,7 @@ func invalidFlag(where string, f *pflag.Flag, value string, err error) error {
 
 // syscallHelp lists the syscalls for the help text, from their definitions.
 func syscallHelp() string {
-	r, err := allSyscalls()
+	r, err := daemon.Definitions()
 	if err != nil {
 		return ""
 	}

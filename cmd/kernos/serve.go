@@ -1,53 +1,39 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
-	"strconv"
+	"runtime/debug"
+	"strings"
+	"sync"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"kernos/capability/crypto"
 	"kernos/cmd/kernos/exit"
-	"kernos/kernel"
-	"kernos/transport/rpc"
+	"kernos/cmd/kernos/terminal"
+	"kernos/daemon"
 	"kernos/transport/unix"
 )
 
-// serveSettings are the settings of a daemon.
-type serveSettings struct {
-	authKey        string
-	maxConnections count
-	inFlight       count
-	inFlightAll    count
-	idle           age
-	stall          age
-	lineTime       age
-	frameRate      rate
-	timeout        age
-	grace          age
-	keep           retention
-	outside        outsideSettings
-	listen         listenSettings
-	detached       bool
+// serveFlags are the flags of kernos serve, beside those of the daemon itself.
+type serveFlags struct {
+	daemon.Options
+	authKey  string
+	noHTTP   bool
+	from     string // the directory of the files if --directory is not given
+	detached bool
 }
 
 func serveCommand() *cobra.Command {
-	s := serveSettings{
-		maxConnections: unix.DefaultMaxConnections,
-		inFlight:       kernel.DefaultInFlight,
-		inFlightAll:    kernel.DefaultInFlightAll,
-		stall:          age(unix.DefaultStall),
-		lineTime:       age(unix.DefaultLine),
-		timeout:        age(kernel.DefaultTimeout),
-		grace:          age(unix.DefaultGrace),
-	}
+	s := &serveFlags{Options: daemon.Options{Socket: &daemon.Socket{}, Web: &daemon.Web{}}}
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve this machine's programs over a socket, until stopped",
@@ -85,107 +71,139 @@ in config.yaml in the home directory (line-time: 30s), in this order.`,
   KERNOS_JOURNAL_AGE=30d kernos serve`,
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := completeSettings(c); err != nil {
+			if err := s.complete(c); err != nil {
 				return err
 			}
-			if s.timeout == 0 || s.lineTime == 0 || s.stall == 0 {
-				return errors.New("--timeout, --line-time and --stall must be more than 0")
-			}
-			if err := s.outside.check(); err != nil {
-				return err
-			}
-			if err := s.listen.check(s.authKey != ""); err != nil {
-				return err
-			}
-			return serve(c.Context(), &s, c.ErrOrStderr())
+			return serve(c.Context(), s, c.ErrOrStderr())
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&s.authKey, "auth-key", "", "want a signature of one of the public keys in this `FILE`, which is in the format of authorized_keys")
-	f.Var(&s.maxConnections, "max-connections", "how many connections are served at once")
-	f.Var(&s.inFlight, "in-flight", "how many slow requests of one connection run at once; a WebSocket may have "+strconv.Itoa(rpc.DefaultSubscriptions)+", one for each of its streams")
-	f.Var(&s.inFlightAll, "in-flight-all", "how many slow requests of all connections run at once, but for watches")
-	f.Var(&s.stall, "stall", "close connections that take nothing of what is sent to them for so long")
-	f.Var(&s.idle, "idle", "close connections that have been silent for so long; 0 is never, and two minutes between HTTP requests")
-	f.Var(&s.lineTime, "line-time", "how long a connection may take for one line")
-	f.Var(&s.frameRate, "frame-rate", "how many messages a second are read from one connection; 0 is any number")
-	f.Var(&s.timeout, "timeout", "how long one call may take")
-	f.Var(&s.grace, "grace", "how long what runs may take to finish when the daemon is stopped")
-	s.keep.add(c)
-	s.outside.add(c)
-	s.listen.add(c)
-	f.BoolVar(&s.detached, "detached", false, "say only when it serves, or why it does not")
+	f.StringVar(&s.authKey, "auth-key", "", "require a signature of one of the public keys in this `FILE`, which is in the format of authorized_keys")
+	f.BoolVar(&s.noHTTP, "no-http", false, "serve no TCP address")
+	addKernelFlags(c, &s.Options)
+	addServerFlags(c, &s.Options)
+	f.BoolVar(&s.detached, "detached", false, "print only that it serves, or why it does not")
 	_ = f.MarkHidden("detached")
-	f.StringVar(&s.outside.from, "from", "", "the directory if --directory is not given")
+	f.StringVar(&s.from, "from", "", "the directory if --directory is not given")
 	_ = f.MarkHidden("from")
 	return c
 }
 
-// serve runs a daemon to its end. People, who started it, are told what it does; if a
-// client has, it is told what it needs to know.
-func serve(ctx context.Context, s *serveSettings, people io.Writer) error {
-	syscall.Umask(0o077)           // nothing that a daemon makes is for others
-	signal.Ignore(syscall.SIGPIPE) // a connection that is gone says so when it is written to
+// complete completes the options of the daemon.
+func (s *serveFlags) complete(c *cobra.Command) (err error) {
+	if err := completeSettings(c); err != nil {
+		return err
+	}
+	if s.noHTTP {
+		s.Web.Address = ""
+	}
+	if s.authKey != "" {
+		if s.Socket.Keys, err = daemon.ReadKeys(s.authKey); err != nil {
+			return fmt.Errorf("--auth-key: %w", err)
+		}
+	}
+	s.Files.Directory = cmp.Or(s.Files.Directory, s.from)
+	s.Pebble = daemonStore
+	describeStart(&s.Socket.Info)
+	return completeOptions(&s.Options)
+}
+
+// serve runs a daemon to its end. A person who started it is told what it does; a client that
+// started it, only that it serves, or why it does not.
+func serve(ctx context.Context, s *serveFlags, stderr io.Writer) error {
+	syscall.Umask(0o077)           // nothing that a daemon makes is for other users
+	signal.Ignore(syscall.SIGPIPE) // writing to a connection that is gone returns an error
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	if !signal.Ignored(syscall.SIGHUP) { // as nohup has it
+	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores it
 		signal.Notify(signals, syscall.SIGHUP)
 	}
 	defer signal.Stop(signals)
 
-	hardened := crypto.Harden()
-	d, err := newDaemon(s, people)
+	home, err := usableHome()
 	if err != nil {
-		if _, running := errors.AsType[*unix.Running](err); running && s.detached {
-			return &exit.Error{Status: exit.Taken, Cause: err}
-		}
-		return exit.Wrap(err)
+		return err
 	}
-	if hardened != nil {
-		d.log.Warn("a core dump of this process could hold secrets", "error", hardened)
+	people := stderr
+	if s.detached {
+		people = nil
+	}
+	s.Level = new(slog.LevelVar)
+	log := openLog(logPath(home), s.Level, people)
+	defer func() { _ = log.Close() }()
+	s.Log = log.Logger
+	if err := crypto.Harden(); err != nil {
+		s.Log.Warn("a core dump of this process could hold secrets", "error", err)
+	}
+	setGarbage(daemonGarbage)
+	d, err := daemon.Open(&s.Options)
+	if _, running := errors.AsType[*unix.Running](err); running && s.detached {
+		return &exit.Error{Status: exit.Taken, Cause: err}
+	} else if err != nil {
+		if !running {
+			log.onlyFile("can't start", err) // stderr gets the error anyway
+		}
+		return explain(err)
 	}
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	d.shutdown = func() { stop(errAsked) }
-	finished := make(chan struct{})
-	defer close(finished)
+	served := make(chan struct{})
 	go func() {
 		select {
 		case s := <-signals:
 			stop(fmt.Errorf("%v", s))
-		case <-ctx.Done(): // a client has asked for it: the first signal insists
-		case <-finished:
+		case <-d.Asked():
+		case <-served:
 			return
 		}
 		select {
-		case <-signals:
+		case <-signals: // insists
 			os.Exit(exit.Interrupted)
-		case <-finished:
+		case <-served:
 		}
 	}()
 	if s.detached {
-		fmt.Fprintln(people, readiness)
+		fmt.Fprintln(stderr, readiness)
 	} else {
-		d.introduce(people)
+		introduce(d, s, log.place, stderr)
 	}
-	err = d.run(ctx)
+	idle, stopIdle := context.WithCancel(context.Background())
+	var memory sync.WaitGroup
+	memory.Go(func() { releaseMemory(idle, allocated, debug.FreeOSMemory) })
+	debug.FreeOSMemory() // opening the store took memory that is not needed again
+	err = errors.Join(d.Serve(ctx), d.Close())
+	close(served)
+	stopIdle()
+	memory.Wait()
 	if !s.detached && err == nil {
-		fmt.Fprintf(people, "kernos: stopped (%v)\n", context.Cause(ctx))
+		fmt.Fprintf(stderr, "kernos: stopped (%v)\n", cmp.Or(context.Cause(ctx), daemon.ErrShutdown))
 	}
 	return exit.Wrap(err)
 }
 
-// errAsked is the reason for an end that a client has asked for.
-var errAsked = errors.New("asked by a client")
-
-// options are the settings of the server.
-func (s *serveSettings) options() *unix.Options {
-	return &unix.Options{
-		MaxConnections: int(s.maxConnections),
-		Idle:           time.Duration(s.idle),
-		Stall:          time.Duration(s.stall),
-		Line:           time.Duration(s.lineTime),
-		FrameRate:      float64(s.frameRate),
-		Grace:          time.Duration(s.grace),
+// introduce prints what is served, where, and how to end it.
+func introduce(d *daemon.Daemon, s *serveFlags, logPlace string, people io.Writer) {
+	r, status := d.Kernel().Registry(), d.Status()
+	var modules []string
+	for _, n := range r.Namespaces() { // kernos MODULE METHOD takes these names
+		modules = append(modules, n.Name)
 	}
+	who := "programs of this user"
+	if len(s.Socket.Keys) > 0 {
+		who += " with " + terminal.Count(len(s.Socket.Keys), "key that may sign", "keys that may sign")
+	}
+	directory := ""
+	if status.Directory != "" {
+		directory = fmt.Sprintf("  directory %s (its folder os is os://, if it exists)\n", status.Directory)
+	}
+	fmt.Fprintf(people, `kernos %s serves %s for %s
+  process   %d
+  socket    %s
+  http      %s
+  state     %s (%s, %s recorded)
+%s  log       %s
+  syscalls  %d: %s
+kernos stop, or an interrupt, ends it.
+`, version, status.Origin, who, status.PID, status.Socket, strings.Join(d.URLs()[1:], ", "), d.Home().State(), terminal.Bytes(status.Store.Bytes),
+		terminal.Count(int(status.Store.Messages), "message", "messages"), directory, logPlace, len(r.Types()), strings.Join(modules, ", "))
 }

@@ -60,15 +60,15 @@ func entries(t *testing.T, names []string) map[int]int {
 // A log that is large is replaced, nothing of it is lost on the way, and what is old goes.
 func TestTheLogIsReplacedWhenItIsLarge(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "log")
-	log, file, place := openLog(filepath.Join(dir, "kernos.log"), slog.LevelInfo, nil)
-	if place != filepath.Join(dir, "kernos.log") {
-		t.Fatalf("the log is at %s", place)
+	file := openLog(filepath.Join(dir, "kernos.log"), slog.LevelInfo, nil)
+	if file.place != filepath.Join(dir, "kernos.log") {
+		t.Fatalf("the log is at %s", file.place)
 	}
 	text := strings.Repeat("x", 10_000)
 	n := 0
 	write := func(megabytes int) {
 		for range megabytes << 20 / len(text) {
-			log.Info("it happened", "n", n, "text", text)
+			file.Info("it happened", "n", n, "text", text)
 			n++
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 
@@ -168,41 +167,3 @@ func readConfig(path string) (map[string]configLine, error) {
 	}
 	return settings, nil
 }
-
-// A count is a number of things on the command line, at least 1.
-type count int
-
-// Set implements the interface of a flag.
-func (n *count) Set(text string) error {
-	v, err := strconv.ParseInt(text, 10, 32)
-	if err != nil || v < 1 {
-		return fmt.Errorf("expected a whole number, at least 1, got %q", text)
-	}
-	*n = count(v)
-	return nil
-}
-
-// String implements the interface of a flag.
-func (n *count) String() string { return strconv.Itoa(int(*n)) }
-
-// Type implements the interface of a flag.
-func (n *count) Type() string { return "N" }
-
-// A rate is a number of messages a second on the command line; 0 is any number.
-type rate float64
-
-// Set implements the interface of a flag.
-func (r *rate) Set(text string) error {
-	v, err := strconv.ParseFloat(text, 64)
-	if err != nil || !(v >= 0 && v <= 1e9) {
-		return fmt.Errorf("expected messages a second such as 1000, or 0 for any number, got %q", text)
-	}
-	*r = rate(v)
-	return nil
-}
-
-// String implements the interface of a flag.
-func (r *rate) String() string { return strconv.FormatFloat(float64(*r), 'f', -1, 64) }
-
-// Type implements the interface of a flag.
-func (r *rate) Type() string { return "N" }

@@ -78,7 +78,7 @@ func unanswered(err error, timeout time.Duration) error {
 		return findErr
 	}
 	info, _ := unix.Inspect(a.socket)
-	text := fmt.Sprintf("the daemon (process %d) does not answer within %v; it may have been suspended (kill -CONT %d wakes it up), or have too much to do: %s says more", info.PID, timeout, info.PID, a.logFile())
+	text := fmt.Sprintf("the daemon (process %d) does not answer within %v; it may have been suspended (kill -CONT %d wakes it up), or have too much to do: %s says more", info.PID, timeout, info.PID, logPath(a.Home))
 	if info.Stopping {
 		text = fmt.Sprintf("the daemon (process %d) is about to end: it finishes what runs, and takes nothing new", info.PID)
 	}

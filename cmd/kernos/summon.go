@@ -37,7 +37,7 @@ func (a *address) summon(ctx context.Context) (*unix.Conn, error) {
 			return nil, ctx.Err()
 		case late:
 			return nil, &exit.Error{Status: exit.Unreachable, Cause: fmt.Errorf(
-				"the daemon was started and does not answer after %v; %s says what it does", patience, a.logFile())}
+				"the daemon was started and does not answer after %v; %s says what it does", patience, logPath(a.Home))}
 		case err != nil && text != "":
 			return nil, &exit.Error{Status: exit.Unreachable, Cause: fmt.Errorf("the daemon did not start: %s", text)}
 		case err != nil:
@@ -71,12 +71,12 @@ func (a *address) command() (*exec.Cmd, error) {
 	}
 	here, err := os.Getwd()
 	if err != nil {
-		here = a.home // it was removed; the root is the greeting then
+		here = a.Dir // it was removed; the root is the greeting then
 	}
 	c := exec.Command(self, "serve", detachedFlag, "--from", here)
 	c.Args[0] = "kernos"
-	c.Dir = a.home // not where somebody may want to unmount a disk
-	c.Env = append(os.Environ(), "KERNOS_HOME="+a.home)
+	c.Dir = a.Dir // not where somebody may want to unmount a disk
+	c.Env = append(os.Environ(), "KERNOS_HOME="+a.Dir)
 	for _, name := range pathSettings {
 		path := os.Getenv(variable(name))
 		if path == "" || filepath.IsAbs(path) {
@@ -95,7 +95,7 @@ func (a *address) command() (*exec.Cmd, error) {
 func (a *address) launch(ctx context.Context, c *exec.Cmd) (text string, late bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	if err := makeHome(a.home); err != nil {
+	if err := explain(a.Make()); err != nil {
 		return "", false, err
 	}
 	said, says, err := os.Pipe()

@@ -110,7 +110,7 @@ func TestADaemonShowsTheDirectoryOfItsTree(t *testing.T) {
 		t.Errorf("status %d: %s%s", status, notes, s.notes)
 	}
 	for _, wrong := range []string{filepath.Join(here, "nosuch"), config} {
-		if _, notes, status := h.run("", "serve", "--directory", wrong); status != exit.Usage || !strings.HasPrefix(notes, "kernos: --directory: ") || !strings.Contains(notes, wrong) || !strings.Contains(notes, "; say ") {
+		if _, notes, status := h.run("", "serve", "--directory", wrong); status != exit.Usage || !strings.HasPrefix(notes, "kernos: --directory: ") || !strings.Contains(notes, wrong) || !strings.Contains(notes, "; name ") {
 			t.Errorf("status %d: %s", status, notes)
 		}
 	}

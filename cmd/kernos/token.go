@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -11,7 +12,7 @@ import (
 )
 
 func tokenCommand() *cobra.Command {
-	var l listenSettings
+	var file string
 	var renew bool
 	c := &cobra.Command{
 		Use:   "token",
@@ -30,14 +31,11 @@ that are open stay.`,
 			if err := completeSettings(c); err != nil {
 				return err
 			}
-			a, err := findHome()
-			if err == nil {
-				err = checkHome(a.home)
-			}
+			home, err := usableHome()
 			if err != nil {
 				return err
 			}
-			path := l.tokenPath(a.home)
+			path := cmp.Or(file, home.Token())
 			if renew {
 				if err := httpd.ReplaceToken(path); err != nil {
 					return exit.Wrap(err)
@@ -55,7 +53,7 @@ that are open stay.`,
 			return exit.Wrap(err)
 		},
 	}
-	c.Flags().StringVar(&l.tokenFile, "token-file", "", "the `FILE` with the token (default token in the home directory)")
+	c.Flags().StringVar(&file, "token-file", "", "the `FILE` with the token (default token in the home directory)")
 	c.Flags().BoolVar(&renew, "new", false, "replace the token")
 	return c
 }

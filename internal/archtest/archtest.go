@@ -16,7 +16,7 @@ const module = "kernos"
 // folders in its place. A package may import packages of lower floors only; two
 // packages of one floor are siblings and don't know each other.
 var floors = [][]string{
-	{"internal/backoff", "internal/credential", "internal/durable", "internal/jsonscan", "internal/jsonvalue", "internal/nearest", "internal/outbound", "internal/recent", "internal/rootdir", "internal/testkit", "internal/uri", "internal/visible", "internal/wire"}, // below the house: standard library, or one small library
+	{"internal/backoff", "internal/credential", "internal/durable", "internal/jsonscan", "internal/jsonvalue", "internal/nearest", "internal/outbound", "internal/quantity", "internal/recent", "internal/rootdir", "internal/testkit", "internal/uri", "internal/visible", "internal/wire"}, // below the house: standard library, or one small library
 	{"message", "schema", "store", "internal/sealed"}, // vocabulary
 	{"message/ndjson", "message/osevent", "store/*"},  // forms and engines of it
 	{"kernel"}, // routing
@@ -24,6 +24,7 @@ var floors = [][]string{
 	{"capability/*", "transport/*"},           // what there is to call, and how to reach it
 	{"client"},                                //
 	{"console"},                               //
+	{"daemon"},                                // all of it as one value
 	{"cmd/kernos/exit"},                       // the commands: what they exit with,
 	{"cmd/kernos/terminal"},                   // how they show it
 	{"cmd/kernos"},                            // wiring

@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"encoding/json"
@@ -16,7 +16,7 @@ import (
 // TestEverySyscallDescribesItself holds the definitions against what a caller who
 // knows nothing needs: section 4.8 of the specification.
 func TestEverySyscallDescribesItself(t *testing.T) {
-	r, err := allSyscalls()
+	r, err := Definitions()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func TestEverySyscallDescribesItself(t *testing.T) {
 // 6.3 of the protocol: what stands in several places is defined once, every reference leads
 // somewhere, and formats are told.
 func TestSchemasShareTheirTypes(t *testing.T) {
-	r, err := allSyscalls()
+	r, err := Definitions()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func referred(at any, ref string) any {
 
 // TestEventsHaveHappened: section 4.2.3 wants events named in the past tense.
 func TestEventsHaveHappened(t *testing.T) {
-	r, err := allSyscalls()
+	r, err := Definitions()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func TestEventsHaveHappened(t *testing.T) {
 // TestWhatAReplayLeavesAlone: the syscalls of the framework that change something are those
 // that concern a connection, or the life of the kernel.
 func TestWhatAReplayLeavesAlone(t *testing.T) {
-	r, err := allSyscalls()
+	r, err := Definitions()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,8 +1,7 @@
-package main
+package daemon
 
 import (
 	"crypto/rand"
-	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,26 +9,29 @@ import (
 
 // What is kept is the store and the blobs.
 func TestBlobsCountAsStored(t *testing.T) {
-	t.Setenv("KERNOS_HOME", t.TempDir())
-	t.Setenv("KERNOS_ORIGIN", "")
-	s, err := findState(slog.New(slog.DiscardHandler), defaultRetention, &defaultOutside)
+	dir := t.TempDir()
+	d, err := Open(&Options{Home: dir, Unrecorded: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = s.close() }()
-	if got := (&report{state: s}).stored(); got.Open || got.Bytes != 0 {
+	if got := d.Status().Store; got.Open || got.Bytes != 0 {
 		t.Errorf("before the store is open: %+v", got)
 	}
-	if _, err := s.record(); err != nil {
+	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
-	before := (&report{state: s}).stored().Bytes
+	if d, err = Open(&Options{Home: dir}); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = d.Close() }()
+	before := d.Status().Store.Bytes
 	data := make([]byte, 1<<20)
 	_, _ = rand.Read(data)
-	if _, err := s.blobs.Put(data); err != nil {
+	if _, err := d.state.blobs.Put(data); err != nil {
 		t.Fatal(err)
 	}
-	if after := (&report{state: s}).stored(); !after.Open || after.Bytes-before < 1<<20 {
+	d.size = diskSize{}
+	if after := d.Status().Store; !after.Open || after.Bytes-before < 1<<20 {
 		t.Errorf("%d became %+v", before, after)
 	}
 }
@@ -37,7 +39,7 @@ func TestBlobsCountAsStored(t *testing.T) {
 // Finding out how much room there is takes a tenth of the time at most.
 func TestUsageIsNotMeasuredAllTheTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var u usage
+		var u diskSize
 		measured := int64(0)
 		measure := func() int64 {
 			time.Sleep(time.Second)

@@ -1,14 +1,17 @@
-package main
+package daemon
 
 import (
-	"bytes"
 	"context"
+	"errors"
 	"fmt"
-	"io"
+	"io/fs"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"go.uber.org/goleak"
 
 	"kernos/internal/testkit"
 	"kernos/kernel"
@@ -16,26 +19,23 @@ import (
 	"kernos/transport/unix"
 )
 
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
 // A daemon that is told to end finishes what runs, and what it answers arrives.
 func TestADaemonFinishesWhatRuns(t *testing.T) {
-	runtime, err := os.MkdirTemp("", "kernos")
+	runtime, err := os.MkdirTemp("", "kernos") // a short name, as sockets need it
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(runtime) })
-	t.Setenv("KERNOS_HOME", t.TempDir())
-	t.Setenv("KERNOS_ORIGIN", "")
 	t.Setenv("XDG_RUNTIME_DIR", runtime)
-	settings := &serveSettings{
-		maxConnections: 10, inFlight: 10, inFlightAll: 10, lineTime: age(time.Minute),
-		timeout: age(time.Minute), grace: age(time.Minute), keep: defaultRetention,
-	}
-	d, err := newDaemon(settings, io.Discard)
+	options := &Options{Home: t.TempDir(), Limits: Limits{Grace: time.Minute}, Socket: &Socket{}, Web: &Web{}}
+	d, err := Open(options)
 	if err != nil {
 		t.Fatal(err)
 	}
 	// A second one changes nothing.
-	if _, err := newDaemon(settings, io.Discard); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("process %d", os.Getpid())) {
+	if _, err := Open(options); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("process %d", os.Getpid())) {
 		t.Errorf("a second daemon: %v", err)
 	}
 	begun, finish := make(chan struct{}), make(chan struct{})
@@ -46,19 +46,24 @@ func TestADaemonFinishesWhatRuns(t *testing.T) {
 			<-finish
 			return nothing{}, nil
 		})
-	if err := d.kernel.Registry().Add(kernel.Module{Name: "test", Version: "1.0.0", Summary: "For tests.", Syscalls: []kernel.Syscall{slow}}); err != nil {
+	if err := d.Kernel().Registry().Add(kernel.Module{Name: "test", Version: "1.0.0", Summary: "For tests.", Syscalls: []kernel.Syscall{slow}}); err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithCancelCause(t.Context())
-	stopped := make(chan struct{})
-	d.shutdown = func() { stop(errAsked); close(stopped) }
 	ended := make(chan error, 1)
-	go func() { ended <- d.run(ctx) }()
-
-	worker, err := openDaemon(t.Context())
-	if err != nil || worker == nil {
+	go func() { ended <- errors.Join(d.Serve(t.Context()), d.Close()) }()
+	socket, err := d.Home().Socket()
+	if err != nil {
 		t.Fatal(err)
 	}
+	dial := func() *unix.Client {
+		t.Helper()
+		conn, err := new(unix.Dialer).Dial(t.Context(), socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return unix.NewClient(conn)
+	}
+	worker := dial()
 	defer func() { _ = worker.Close() }()
 	type result struct {
 		outcome message.Message
@@ -70,21 +75,18 @@ func TestADaemonFinishesWhatRuns(t *testing.T) {
 		results <- result{outcome, err}
 	}()
 	<-begun
-	other, err := openDaemon(t.Context())
-	if err != nil || other == nil {
-		t.Fatal(err)
-	}
+	other := dial()
 	defer func() { _ = other.Close() }()
 	outcome, err := other.Call(t.Context(), message.Message{Kind: message.KindCommand, Type: "Syscall.Shutdown", Data: []byte("{}")}, nil)
 	if err != nil || string(outcome.Data) != `{"success":true}` {
 		t.Errorf("%v: %s", err, outcome.Data)
 	}
-	<-stopped
-	testkit.Until(t, "nobody is let in", func() bool {
-		_, err := new(unix.Dialer).Dial(t.Context(), d.address.socket)
-		return absent(err)
+	<-d.Asked()
+	testkit.Until(t, "no client is let in", func() bool {
+		_, err := new(unix.Dialer).Dial(t.Context(), socket)
+		return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED)
 	})
-	if _, running := unix.Inspect(d.address.socket); !running {
+	if _, running := unix.Inspect(socket); !running {
 		t.Error("the daemon has let go of its lock before it has ended")
 	}
 	select {
@@ -101,15 +103,16 @@ func TestADaemonFinishesWhatRuns(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	if _, running := unix.Inspect(d.address.socket); running {
+	if _, running := unix.Inspect(socket); running {
 		t.Error("the lock is held")
 	}
 	// The outcome is in the journal.
-	var out bytes.Buffer
-	c := logCommand(openKernel)
-	c.SetArgs([]string{"--type", "Test.Work", "--kind", "reply", "--json"})
-	c.SetOut(&out)
-	if err := c.ExecuteContext(t.Context()); err != nil || strings.Count(out.String(), "\n") != 1 {
-		t.Errorf("%v: %s", err, out.String())
+	if d, err = Open(&Options{Home: options.Home}); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = d.Close() }()
+	outcome, _ = d.Call(t.Context(), message.Message{Kind: message.KindQuery, Type: "Message.List", Data: []byte(`{"type":"Test.Work","kind":"reply"}`)}, nil)
+	if strings.Count(string(outcome.Data), `"type":"Test.Work"`) != 1 {
+		t.Errorf("the journal has %s", outcome.Data)
 	}
 }

@@ -1,53 +1,47 @@
-package main
+package daemon
 
 import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
-	"io"
-	"log/slog"
 	"os"
 	"path/filepath"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"kernos/capability/lifecycle"
-	"kernos/kernel"
 	"kernos/message"
 	"kernos/store"
 	"kernos/store/storetest"
 )
 
-// kept is a state in memory under a kernel that records.
+// kept is a daemon over a store in memory, without doors.
 type kept struct {
-	*state
-	kernel *kernel.Kernel
-	store  *storetest.Memory
-	stop   func() // ends the maintenance and waits for it
+	*Daemon
+	stop func() // ends Serve and waits for it
 }
 
-func keepIn(t *testing.T, dir string, m *storetest.Memory, keep retention) *kept {
+func keepIn(t *testing.T, dir string, m *storetest.Memory, o Options) *kept {
 	t.Helper()
-	log := slog.New(slog.NewTextHandler(io.Discard, nil))
-	s, err := newState("", dir, log, keep, &defaultOutside, func() (store.Store, error) { return m, nil })
+	o.Home, o.Files.Directory = dir, dir
+	o.OpenStore = func(string) (store.Store, error) { return m, nil }
+	d, err := Open(&o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := registry(s, lifecycle.Options{}, view{started: time.Now()})
-	if err != nil {
+	if err := os.MkdirAll(d.home.State(), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	k := kernel.New(r, &kernel.Options{Store: s.store, Recorder: s.journal, Blobs: s, IdempotencyTTL: s.outcomes, Log: log})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
-		s.maintain(ctx, k)
+		if err := d.Serve(ctx); err != nil {
+			t.Error(err)
+		}
 		close(ended)
 	}()
-	return &kept{state: s, kernel: k, store: m, stop: func() { cancel(); <-ended }}
+	return &kept{Daemon: d, stop: func() { cancel(); <-ended }}
 }
 
 // ping asks n times.
@@ -62,11 +56,11 @@ func (k *kept) ping(n int) {
 // stats says how many messages the journal has, and how many it has dropped and why.
 func (k *kept) stats(t *testing.T) string {
 	t.Helper()
-	s, err := k.journal.Stats()
+	s, err := k.state.journal.Stats()
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := k.journal.Dropped()
+	d, err := k.state.journal.Dropped()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +77,7 @@ func (k *kept) wants(t *testing.T, when, want string) {
 
 func TestTheJournalIsTrimmed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := keepIn(t, t.TempDir(), storetest.NewMemory(), retention{age: age(time.Hour)})
+		k := keepIn(t, t.TempDir(), storetest.NewMemory(), Options{Retention: Retention{MaxAge: time.Hour}})
 		k.ping(2)
 		k.wants(t, "at once", "4 kept, 0 dropped ")
 		time.Sleep(time.Hour - time.Second)
@@ -91,24 +85,24 @@ func TestTheJournalIsTrimmed(t *testing.T) {
 		time.Sleep(time.Second + sweepEvery)
 		k.wants(t, "after an hour", "0 kept, 4 dropped age")
 		k.stop()
-		if err := k.close(); err != nil {
+		if err := k.Close(); err != nil {
 			t.Error(err)
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {
 		m := storetest.NewMemory()
 		dir := t.TempDir()
-		k := keepIn(t, dir, m, retention{})
+		k := keepIn(t, dir, m, Options{})
 		k.ping(5000)
 		time.Sleep(2 * sweepEvery)
 		k.wants(t, "without limits", "10000 kept, 0 dropped ")
 		k.stop()
-		if err := k.journal.Close(); err != nil {
+		if err := k.state.journal.Close(); err != nil {
 			t.Error(err)
 		}
 
 		// Another process sees to it soon.
-		k = keepIn(t, dir, m, retention{size: 1})
+		k = keepIn(t, dir, m, Options{Retention: Retention{MaxBytes: 1}})
 		k.ping(1)
 		k.wants(t, "at once", "10002 kept, 0 dropped ")
 		time.Sleep(firstSweep - time.Second)
@@ -116,11 +110,11 @@ func TestTheJournalIsTrimmed(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		// Nothing fits into a byte.
-		if d, err := k.journal.Dropped(); err != nil || d.Messages != 10002 || d.Why != "bytes" {
+		if d, err := k.state.journal.Dropped(); err != nil || d.Messages != 10002 || d.Why != "bytes" {
 			t.Errorf("after the first sweep: %+v, %v", d, err)
 		}
 		k.stop()
-		if err := k.close(); err != nil {
+		if err := k.Close(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -130,17 +124,15 @@ func TestTheJournalIsTrimmed(t *testing.T) {
 func TestWhatIsDueIsDoneBeforeTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := storetest.NewMemory()
-		dir := t.TempDir()
+		dir, state := t.TempDir(), ""
 		short := func(pings int, want string) {
 			t.Helper()
-			k := keepIn(t, dir, m, retention{age: age(time.Minute)})
+			k := keepIn(t, dir, m, Options{Retention: Retention{MaxAge: time.Minute}})
 			k.ping(pings)
-			if _, err := k.record(); err != nil {
-				t.Fatal(err)
-			}
+			state = k.home.State()
 			k.stop()
 			k.wants(t, "a short process", want)
-			if err := k.journal.Close(); err != nil {
+			if err := k.state.journal.Close(); err != nil {
 				t.Error(err)
 			}
 		}
@@ -148,7 +140,7 @@ func TestWhatIsDueIsDoneBeforeTheEnd(t *testing.T) {
 		last := func(age time.Duration) {
 			t.Helper()
 			at := time.Now().Add(-age)
-			if err := os.Chtimes((&state{dir: dir}).swept(), at, at); err != nil {
+			if err := os.Chtimes(filepath.Join(state, "swept"), at, at); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -164,11 +156,10 @@ func TestWhatIsDueIsDoneBeforeTheEnd(t *testing.T) {
 // A process that never needed the store does not open it to tidy up.
 func TestNothingIsSweptWhereNothingIsOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dir := t.TempDir()
-		k := keepIn(t, dir, storetest.NewMemory(), retention{size: 1})
+		k := keepIn(t, t.TempDir(), storetest.NewMemory(), Options{Retention: Retention{MaxBytes: 1}, Unrecorded: true})
 		time.Sleep(2 * sweepEvery)
 		k.stop()
-		names, err := os.ReadDir(dir)
+		names, err := os.ReadDir(k.home.State())
 		if err != nil || len(names) > 0 {
 			t.Errorf("there is %v, %v", names, err)
 		}
@@ -176,27 +167,27 @@ func TestNothingIsSweptWhereNothingIsOpen(t *testing.T) {
 }
 
 func TestBlobsStayWhileABackupIsMade(t *testing.T) {
-	k := keepIn(t, t.TempDir(), storetest.NewMemory(), retention{})
+	k := keepIn(t, t.TempDir(), storetest.NewMemory(), Options{})
 	defer k.stop()
-	blob, err := k.blobs.Put([]byte("nobody refers to it"))
+	blob, err := k.state.blobs.Put([]byte("nothing refers to it"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	later := time.Now().Add(2 * k.unused())
+	later := time.Now().Add(2 * k.state.unused())
 	collect := func(there bool) {
 		t.Helper()
-		if err := k.collect(t.Context(), later); err != nil {
+		if err := k.state.collectBlobs(t.Context(), later); err != nil {
 			t.Error(err)
 		}
 		if _, err := os.Stat(blob.Path); (err == nil) != there {
 			t.Errorf("after a collection: %v; want it there: %t", err, there)
 		}
 	}
-	release, err := holdBlobs(k.dir, toRead)
+	release, err := k.home.KeepBlobs()
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := holdBlobs(k.dir, toRead) // two backups
+	again, err := k.home.KeepBlobs() // two backups
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +201,7 @@ func TestBlobsStayWhileABackupIsMade(t *testing.T) {
 // How long outcomes are remembered can be set; blobs that they point to stay as long.
 func TestOutcomesAreForgottenWhenTheyAreSaidToBe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := keepIn(t, t.TempDir(), storetest.NewMemory(), retention{outcomes: someAge{age(2 * time.Hour)}})
+		k := keepIn(t, t.TempDir(), storetest.NewMemory(), Options{Retention: Retention{Outcomes: 2 * time.Hour}})
 		set := func(want string) {
 			t.Helper()
 			m := message.Message{Kind: message.KindCommand, Type: "Memory.Set", Data: json.RawMessage(`{"key":"k","value":1,"ifRevision":0}`)}
@@ -227,32 +218,11 @@ func TestOutcomesAreForgottenWhenTheyAreSaidToBe(t *testing.T) {
 		set("reply") // the first one's
 		time.Sleep(2 * time.Hour)
 		set("error") // the key is there already
-		if k.unused() != 3*time.Hour {
-			t.Errorf("blobs are kept for %v", k.unused())
+		if k.state.unused() != 3*time.Hour {
+			t.Errorf("blobs are kept for %v", k.state.unused())
 		}
 		k.stop()
-		if err := k.close(); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
-// What else a process does with every sweep goes on if the sweep fails.
-func TestMoreIsDoneWithEverySweep(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		k := keepIn(t, filepath.Join(t.TempDir(), "nowhere"), storetest.NewMemory(), retention{})
-		var n atomic.Int64
-		k.atSweep = func() { n.Add(1) }
-		k.ping(1)
-		for want, wait := range []time.Duration{time.Second, firstSweep, sweepEvery, sweepEvery} {
-			time.Sleep(wait)
-			synctest.Wait()
-			if got := n.Load(); got != int64(want) {
-				t.Errorf("it was done %d times, want %d", got, want)
-			}
-		}
-		k.stop()
-		if err := k.close(); err != nil {
+		if err := k.Close(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -262,7 +232,7 @@ func TestMoreIsDoneWithEverySweep(t *testing.T) {
 func TestAJournalThatIsTooLargeIsTrimmedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const most, excess = 200 << 10, 300 << 10
-		k := keepIn(t, t.TempDir(), storetest.NewMemory(), retention{size: most})
+		k := keepIn(t, t.TempDir(), storetest.NewMemory(), Options{Retention: Retention{MaxBytes: most}})
 		before := time.Now()
 		for range 20 {
 			for range 100 {
@@ -274,18 +244,18 @@ func TestAJournalThatIsTooLargeIsTrimmedAtOnce(t *testing.T) {
 			}
 			time.Sleep(100 * time.Millisecond)
 			synctest.Wait()
-			if s, err := k.journal.Stats(); err != nil || s.Bytes > most+excess {
+			if s, err := k.state.journal.Stats(); err != nil || s.Bytes > most+excess {
 				t.Errorf("%v after the start it has %d bytes, %v", time.Since(before), s.Bytes, err)
 			}
 		}
 		if since := time.Since(before); since >= firstSweep {
 			t.Errorf("a sweep may have done it: it is %v", since)
 		}
-		if d, err := k.journal.Dropped(); err != nil || d.Messages == 0 || d.Why != "bytes" {
+		if d, err := k.state.journal.Dropped(); err != nil || d.Messages == 0 || d.Why != "bytes" {
 			t.Errorf("dropped %+v, %v", d, err)
 		}
 		k.stop()
-		if err := k.close(); err != nil {
+		if err := k.Close(); err != nil {
 			t.Error(err)
 		}
 	})

@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"context"
@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"kernos/kernel"
 )
@@ -54,9 +56,6 @@ func (s *state) maintain(ctx context.Context, k *kernel.Kernel) {
 	for {
 		select {
 		case now := <-timer.C:
-			if s.atSweep != nil {
-				s.atSweep()
-			}
 			tell(s.sweep(ctx, k, now))
 			over = s.journal.Over()
 			timer.Reset(sweepEvery)
@@ -89,18 +88,18 @@ func (s *state) sweep(ctx context.Context, k *kernel.Kernel, now time.Time) erro
 	_, err := k.Sweep(ctx, now)
 	_, memoryErr := s.memory.Sweep(ctx, now)
 	_, journalErr := s.journal.Trim(ctx, now)
-	err = errors.Join(err, memoryErr, journalErr, s.collect(ctx, now))
+	err = errors.Join(err, memoryErr, journalErr, s.collectBlobs(ctx, now))
 	if err != nil {
 		return err
 	}
 	return os.WriteFile(s.swept(), []byte(now.Format(time.RFC3339)+"\n"), 0o600)
 }
 
-// collect removes the blobs that nothing refers to, unless a backup is being made, which
+// collectBlobs removes the blobs that nothing refers to, unless a backup is being made, which
 // may still come to them.
-func (s *state) collect(ctx context.Context, now time.Time) error {
-	release, err := holdBlobs(s.dir, toRemove)
-	if errors.Is(err, errHeld) {
+func (s *state) collectBlobs(ctx context.Context, now time.Time) error {
+	release, err := lockBlobs(s.dir, unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, errBlobsInUse) {
 		return nil
 	}
 	if err != nil {

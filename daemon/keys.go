@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"bytes"
@@ -8,11 +8,12 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// readKeys reads the public keys in a file, in the format of authorized_keys.
-func readKeys(path string) ([]ssh.PublicKey, error) {
+// ReadKeys reads the public keys that clients of a [Socket] may sign with from a file in the
+// format of authorized_keys.
+func ReadKeys(path string) ([]ssh.PublicKey, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("the keys of --auth-key can't be read: %w", err)
+		return nil, fmt.Errorf("the keys can't be read: %w", err)
 	}
 	var keys []ssh.PublicKey
 	n := 0
@@ -27,15 +28,15 @@ func readKeys(path string) ([]ssh.PublicKey, error) {
 		case err != nil:
 			return nil, fmt.Errorf("%s:%d: expected a public key such as ssh-ed25519 AAAA… (the content of a .pub file): %w", path, n, err)
 		case len(options) > 0:
-			// They restrict what a key is good for, and nobody here would see to it.
-			return nil, fmt.Errorf("%s:%d: a key with options (%s) is not taken; leave them out, or leave out the key", path, n, options[0])
+			// Options restrict what a key is good for, which Kernos does not enforce.
+			return nil, fmt.Errorf("%s:%d: a key with options (%s) is not accepted; remove the options, or the key", path, n, options[0])
 		case key.Type() != ssh.KeyAlgoED25519 && key.Type() != ssh.KeyAlgoRSA:
 			return nil, fmt.Errorf("%s:%d: a key of type %s can't be used; ssh-ed25519 and ssh-rsa can", path, n, key.Type())
 		}
 		keys = append(keys, key)
 	}
 	if len(keys) == 0 {
-		return nil, fmt.Errorf("%s has no key, so nobody could connect; put public keys into it, one a line, or leave --auth-key out", path)
+		return nil, fmt.Errorf("%s has no key, so no client could connect; put public keys into it, one per line", path)
 	}
 	return keys, nil
 }

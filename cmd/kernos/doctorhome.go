@@ -1,0 +1,43 @@
+package main
+
+import (
+	"os"
+
+	systemcalls "golang.org/x/sys/unix"
+)
+
+// checkHome looks whether state can be kept in the home directory.
+func (d *doctor) checkHome() bool {
+	if d.local == nil {
+		return true
+	}
+	dir, _, err := d.local.Nearest()
+	if err == nil {
+		err = systemcalls.Access(dir, systemcalls.W_OK|systemcalls.X_OK)
+	}
+	_, storeErr := os.Stat(d.local.Store())
+	return d.judgeHome(dir == d.local.Dir, storeErr == nil, err)
+}
+
+// judgeHome says of a home directory what is wrong with it, if an error keeps this user from
+// writing to it or, if it is not there, from making it.
+func (d *doctor) judgeHome(there, kept bool, err error) bool {
+	const advice = "allow this user to write there, or set KERNOS_HOME to another directory"
+	switch home := d.local.Dir; {
+	case err == nil && there:
+		d.well("home", "%s can be written", home)
+	case err == nil:
+		d.well("home", "%s is made when it is needed", home)
+	case kept:
+		d.doubtful("home", advice, "%s can only be read, so nothing there changes: %v", home, err)
+	case there:
+		d.unreachable = true
+		d.wrong("home", advice, "%s can't be written: %v", home, err)
+		return false
+	default:
+		d.unreachable = true
+		d.wrong("home", advice, "%s is not there and can't be made: %v", home, err)
+		return false
+	}
+	return true
+}

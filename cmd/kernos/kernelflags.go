@@ -1,0 +1,118 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"kernos/capability/content"
+	fetch "kernos/capability/http"
+	"kernos/daemon"
+	"kernos/internal/quantity"
+	"kernos/kernel"
+	"kernos/transport/rpc"
+	"kernos/transport/unix"
+)
+
+// addKernelFlags adds the flags of what a kernel keeps and reaches.
+func addKernelFlags(c *cobra.Command, o *daemon.Options) {
+	o.Retention.MaxBytes, o.Retention.Outcomes = daemon.DefaultJournalBytes, kernel.DefaultIdempotencyTTL
+	o.Execute, o.Fetch.MaxBody = content.ExecuteLocal, fetch.DefaultMaxBody
+	f := c.Flags()
+	f.Var((*quantity.Duration)(&o.Retention.MaxAge), "journal-age", "how long messages stay in the journal, such as 720h or 30d; 0 means no limit (KERNOS_JOURNAL_AGE)")
+	f.Var((*quantity.Bytes)(&o.Retention.MaxBytes), "journal-size", "how large the journal may become before the oldest messages are dropped, such as 500MB; 0 means no limit (KERNOS_JOURNAL_SIZE)")
+	f.Var((*quantity.PositiveDuration)(&o.Retention.Outcomes), "idempotency-ttl", "how long a command with an idempotency key is remembered, so that it does not run twice, such as 12h or 7d (KERNOS_IDEMPOTENCY_TTL)")
+	f.StringArrayVar(&o.Files.Mounts, "mount", nil, "show a directory or an https server in the tree of files: `PATH=TARGET[:ro][:noexec]`; can be repeated")
+	f.StringVar((*string)(&o.Execute), "execute", string(o.Execute), "which `TOOLS` may be executed to describe themselves: local or none")
+	f.StringVar(&o.Keys.Seal, "seal-key", "", "the `KEY` that seals: a fingerprint as ssh-add -l prints it; by default, the agent's first usable one")
+	f.BoolVar(&o.Keys.RequireAgent, "require-agent", false, "seal and open with ssh-agent only, never with a key file")
+	f.StringArrayVar(&o.Fetch.Allow, "fetch-allow", nil, "let Http.Fetch reach this `PLACE` (a host, an address or a block such as 10.0.0.0/8) although it would be refused; can be repeated")
+	f.StringArrayVar(&o.Fetch.Deny, "fetch-deny", nil, "keep Http.Fetch from this `PLACE`; can be repeated")
+	f.BoolVar(&o.Fetch.Only, "fetch-only", false, "let Http.Fetch reach nothing but what --fetch-allow names")
+	f.Var((*quantity.Bytes)(&o.Fetch.MaxBody), "max-body", "how much Http.Fetch takes of one answer")
+	f.IntVar(&o.Fetch.Retries, "fetch-retries", 0, "how often Http.Fetch repeats a request that may be repeated, if the network fails")
+	f.StringVar(&o.Files.Directory, "directory", "", "the `DIR` whose folder os is the root of the tree of files, if no root is mounted (default: the working directory)")
+	f.BoolVar(&o.Files.Development, "development", false, "let plain http be mounted")
+}
+
+// addServerFlags adds the flags of what a daemon serves, and for whom.
+func addServerFlags(c *cobra.Command, o *daemon.Options) {
+	l := &o.Limits
+	*l = daemon.Limits{
+		Timeout: kernel.DefaultTimeout, MaxConnections: unix.DefaultMaxConnections, InFlight: kernel.DefaultInFlight, InFlightAll: kernel.DefaultInFlightAll,
+		Stall: unix.DefaultStall, LineTime: unix.DefaultLine, Grace: unix.DefaultGrace,
+	}
+	f := c.Flags()
+	f.Var((*quantity.Count)(&l.MaxConnections), "max-connections", "how many connections are served at once")
+	f.Var((*quantity.Count)(&l.InFlight), "in-flight", "how many slow requests of one connection run at once; a WebSocket may have "+strconv.Itoa(rpc.DefaultSubscriptions)+", one for each of its streams")
+	f.Var((*quantity.Count)(&l.InFlightAll), "in-flight-all", "how many slow requests of all connections run at once, except for watches")
+	f.Var((*quantity.PositiveDuration)(&l.Stall), "stall", "close connections that take nothing of what is sent to them for this long")
+	f.Var((*quantity.Duration)(&l.Idle), "idle", "close connections that have been silent for this long; 0 means never, and two minutes between HTTP requests")
+	f.Var((*quantity.PositiveDuration)(&l.LineTime), "line-time", "how long a connection may take for one line")
+	f.Var((*quantity.Rate)(&l.FrameRate), "frame-rate", "how many messages per second are read from one connection; 0 means no limit")
+	f.Var((*quantity.PositiveDuration)(&l.Timeout), "timeout", "how long one call may take")
+	f.Var((*quantity.Duration)(&l.Grace), "grace", "how long running calls may take to finish when the daemon is stopped")
+
+	w := o.Web
+	w.Address, w.Optional = daemon.DefaultAddress, true
+	f.Var(&tcpAddress{w}, "addr", "serve HTTP and WebSockets at this address too; without the flag, only if it is free")
+	f.StringVar(&w.TokenFile, "token-file", "", tokenFileHelp)
+	f.BoolVar(&w.NoToken, "no-token", false, "let in every caller that can connect to the address")
+	f.StringVar(&w.CertFile, "tls-cert", "", "the `FILE` with the certificate to serve TLS with, in PEM; read again when it changes")
+	f.StringVar(&w.KeyFile, "tls-key", "", "the `FILE` with the key of that certificate, in PEM")
+	f.StringArrayVar(&w.Hosts, "allow-host", nil, "a `NAME` by which callers know this machine, beside localhost and its address; can be repeated")
+	f.StringArrayVar(&w.Origins, "allow-origin", nil, "let in web pages of this `ORIGIN` (https://app.example.com), with the token; can be repeated")
+	f.Var((*quantity.Rate)(&l.RequestRate), "request-rate", "how many HTTP requests per second are taken from one address; 0 means no limit")
+	f.BoolVar(&w.InsecureWithoutTLS, "insecure-listen-without-tls", false, "serve an address that other machines can reach although its traffic can be read on the way")
+	f.BoolVar(&w.InsecureWithoutToken, "insecure-listen-without-token", false, "serve an address that other machines can reach although no token is required")
+	f.BoolVar(&w.InsecureWithoutSignature, "insecure-listen-without-signature", false, "with --auth-key: serve a TCP address although callers that know the token need not sign")
+}
+
+const tokenFileHelp = "the `FILE` with the token that callers over TCP must send; made if it doesn't exist (default token in the home directory)"
+
+// completeOptions adds what no flag says to the options, and checks them.
+func completeOptions(o *daemon.Options) error {
+	if o.Fetch.MaxBody == 0 {
+		return fmt.Errorf("--max-body must be more than 0")
+	}
+	if o.Retention.MaxBytes == 0 {
+		o.Retention.MaxBytes = -1 // no limit
+	}
+	home, err := findHome()
+	if err != nil {
+		return err
+	}
+	o.Home, o.Origin, o.Version = home.Dir, home.Origin, version
+	o.Keys.Agent = os.Getenv("SSH_AUTH_SOCK")
+	return explain(o.Check())
+}
+
+// A tcpAddress is the flag of an address to listen on. An address that is given must be free.
+type tcpAddress struct{ web *daemon.Web }
+
+// Set implements the interface of a flag.
+func (a *tcpAddress) Set(text string) error {
+	_, port, err := net.SplitHostPort(text)
+	if err == nil {
+		_, err = net.LookupPort("tcp", port)
+	}
+	if err != nil || port == "" {
+		return fmt.Errorf("expected an address and a port such as %s, got %q", daemon.DefaultAddress, text)
+	}
+	a.web.Address, a.web.Optional = text, false
+	return nil
+}
+
+// String implements the interface of a flag.
+func (a *tcpAddress) String() string {
+	if a.web == nil { // the zero value, which pflag makes
+		return ""
+	}
+	return a.web.Address
+}
+
+// Type implements the interface of a flag.
+func (a *tcpAddress) Type() string { return "ADDRESS" }

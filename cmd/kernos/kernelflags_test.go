@@ -1,0 +1,41 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"kernos/daemon"
+)
+
+// A flag is above the environment, and that above the default.
+func TestRetentionComesFromFlagsAndTheEnvironment(t *testing.T) {
+	t.Setenv("KERNOS_HOME", t.TempDir())
+	get := func(args ...string) (daemon.Retention, error) {
+		c := &cobra.Command{}
+		var o daemon.Options
+		addKernelFlags(c, &o)
+		if err := c.ParseFlags(args); err != nil {
+			t.Fatal(err)
+		}
+		err := completeSettings(c)
+		return o.Retention, err
+	}
+	if keep, err := get(); err != nil || keep != (daemon.Retention{MaxBytes: 4 << 30, Outcomes: 24 * time.Hour}) {
+		t.Errorf("by default: %+v, %v", keep, err)
+	}
+	t.Setenv("KERNOS_JOURNAL_AGE", "2d")
+	t.Setenv("KERNOS_JOURNAL_SIZE", "1MB")
+	t.Setenv("KERNOS_IDEMPOTENCY_TTL", "7d")
+	if keep, err := get(); err != nil || keep != (daemon.Retention{MaxAge: 48 * time.Hour, MaxBytes: 1 << 20, Outcomes: 7 * 24 * time.Hour}) {
+		t.Errorf("from the environment: %+v, %v", keep, err)
+	}
+	if keep, err := get("--journal-age=0", "--journal-size=1KB", "--idempotency-ttl=90m"); err != nil || keep != (daemon.Retention{MaxBytes: 1 << 10, Outcomes: 90 * time.Minute}) {
+		t.Errorf("from flags: %+v, %v", keep, err)
+	}
+	t.Setenv("KERNOS_IDEMPOTENCY_TTL", "0")
+	if _, err := get(); err == nil || err.Error() != "KERNOS_IDEMPOTENCY_TTL: must be more than 0" {
+		t.Errorf("a command that is forgotten at once: %v", err)
+	}
+}

@@ -1,0 +1,261 @@
+// Package daemon is all of Kernos as one value: it opens a home, builds the modules, serves
+// the kernel over any of its wires, forgets what has expired, and drains. The command kernos
+// serve is a thin layer over it, and a Go program embeds it:
+//
+//	d, err := daemon.Open(&daemon.Options{
+//		Home:    "/var/lib/agent",
+//		Modules: []kernel.Module{mine},
+//		Socket:  &daemon.Socket{},
+//		Web:     &daemon.Web{Address: "127.0.0.1:7420"},
+//	})
+//	if err != nil {
+//		return err
+//	}
+//	defer d.Close()
+//	return d.Serve(ctx)
+//
+// A program that only calls the kernel itself leaves out Socket and Web, and uses [Daemon.Call].
+package daemon
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"kernos/kernel"
+	"kernos/message"
+	"kernos/transport"
+	httpd "kernos/transport/http"
+)
+
+// A Daemon is a kernel with its state and its doors. It is safe for concurrent use.
+type Daemon struct {
+	opts    Options
+	home    Home
+	started time.Time
+	state   *state
+	kernel  *kernel.Kernel
+	socket  *socketDoor // nil if there is none
+	doors   []door
+	rates   rates
+	size    diskSize
+
+	asked    context.Context // done when a client has asked the daemon to end
+	shutdown context.CancelCauseFunc
+}
+
+// A door is one wire over which the kernel is called.
+type door interface {
+	urls() []string
+	stats() []transport.Stats
+	collect(*httpd.Metrics)
+
+	// serve serves until ctx is done, and then drains: it accepts nothing new and finishes
+	// what runs.
+	serve(ctx context.Context) error
+
+	// close frees the addresses, whether or not the door has served.
+	close() error
+}
+
+// ErrShutdown is the reason for an end that a client has asked for.
+var ErrShutdown = errors.New("asked by a client")
+
+// Open opens the home, builds the kernel and takes the addresses of the doors; Serve serves
+// them. If it fails, everything is as before. Errors are a *[unix.Running] if another daemon
+// serves the home, an *[OptionError], a *[HomeError], or from the operating system. The caller
+// closes the daemon.
+func Open(o *Options) (_ *Daemon, err error) {
+	d := &Daemon{opts: *o, started: time.Now()}
+	if d.opts.Log == nil {
+		d.opts.Log = slog.New(slog.DiscardHandler)
+	}
+	if d.opts.Level == nil {
+		d.opts.Level = new(slog.LevelVar)
+	}
+	if err := d.opts.Check(); err != nil {
+		return nil, err
+	}
+	if d.home, err = FindHome(o.Home, o.Origin); err != nil {
+		return nil, err
+	}
+	d.asked, d.shutdown = context.WithCancelCause(context.Background())
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, d.close())
+		}
+	}()
+	path := ""
+	if o.Socket != nil {
+		if d.socket, err = takeSocket(d); err != nil {
+			return nil, err
+		}
+		path = d.socket.listener.Path()
+	}
+	if d.state, err = newState(d.home, &d.opts, path); err != nil {
+		return nil, err
+	}
+	if err := d.openKernel(); err != nil {
+		return nil, err
+	}
+	return d, d.openDoors()
+}
+
+// openKernel builds the kernel, with the journal unless it is turned off.
+func (d *Daemon) openKernel() error {
+	settings := kernel.Options{
+		Timeout: d.opts.Limits.Timeout, Store: d.state.store, Blobs: d.state, IdempotencyTTL: d.state.outcomes,
+		InFlight: d.opts.Limits.InFlight, InFlightAll: d.opts.Limits.InFlightAll, Log: d.opts.Log,
+	}
+	if !d.opts.Unrecorded {
+		var err error
+		if settings.Recorder, err = d.state.record(); err != nil {
+			return err
+		}
+	}
+	r, err := kernel.NewRegistry()
+	if err != nil {
+		return err
+	}
+	modules, err := d.modules(r)
+	if err != nil {
+		return err
+	}
+	for _, m := range append(modules, d.opts.Modules...) {
+		if err := r.Add(m); err != nil {
+			return err
+		}
+	}
+	d.kernel = kernel.New(r, &settings)
+	return nil
+}
+
+// openDoors opens the doors. A new wire is a line here.
+func (d *Daemon) openDoors() error {
+	if d.socket != nil {
+		d.socket.open(d)
+		d.doors = append(d.doors, d.socket)
+	}
+	if d.opts.Web != nil {
+		web, err := openWeb(d)
+		if err != nil {
+			return err
+		}
+		d.doors = append(d.doors, web)
+	}
+	return nil
+}
+
+// Home returns where the daemon keeps its state.
+func (d *Daemon) Home() Home { return d.home }
+
+// Kernel returns the kernel. Syscalls can be added to its registry at any time.
+func (d *Daemon) Kernel() *kernel.Kernel { return d.kernel }
+
+// Directory is the directory whose folder os is the root of the tree of files, or "" if a root
+// is mounted.
+func (d *Daemon) Directory() string { return d.state.directory }
+
+// URLs are the addresses that the doors serve.
+func (d *Daemon) URLs() (urls []string) {
+	for _, door := range d.doors {
+		urls = append(urls, door.urls()...)
+	}
+	return urls
+}
+
+// Call calls the kernel in this process. What the request lacks of an id and a time is filled
+// in. Events that come for it are given to event, which may be nil; the outcome is a reply or
+// an error message. The error is always nil: Call has the shape of the clients of all wires.
+func (d *Daemon) Call(ctx context.Context, request message.Message, event func(message.Message)) (outcome message.Message, _ error) {
+	d.kernel.Stamp(&request)
+	d.kernel.Handle(ctx, request, func(m message.Message) {
+		if m.Kind.Answers() {
+			outcome = m
+		} else if event != nil {
+			event(m)
+		}
+	})
+	return outcome, nil
+}
+
+// Shutdown makes Serve return, once what runs has finished. It does not wait.
+func (d *Daemon) Shutdown() { d.shutdown(ErrShutdown) }
+
+// Asked is closed when Shutdown has been called, by the program or for a client.
+func (d *Daemon) Asked() <-chan struct{} { return d.asked.Done() }
+
+// Serve serves the doors and forgets what has expired, until ctx is done or Shutdown is
+// called, and finishes what runs. It is called once.
+func (d *Daemon) Serve(ctx context.Context) error {
+	log := d.opts.Log
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	defer context.AfterFunc(d.asked, func() { stop(context.Cause(d.asked)) })()
+	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
+	var running sync.WaitGroup
+	running.Go(func() { d.state.maintain(background, d.kernel) })
+	running.Go(func() { d.rates.run(background, func() uint64 { return d.kernel.Stats().Messages }) })
+	if len(d.doors) > 0 {
+		log.Info("serving", "version", d.opts.Version, "pid", os.Getpid(), "urls", d.URLs(), "home", d.home.Dir,
+			"origin", d.home.Origin, "auth", d.signed(), "hash", d.kernel.Registry().Hash())
+		defer context.AfterFunc(ctx, func() { log.Info("stopping", "reason", context.Cause(ctx).Error()) })()
+	}
+	err := d.serveDoors(ctx, stop)
+	stopBackground()
+	running.Wait()
+	return err
+}
+
+// serveDoors serves all doors until ctx is done or one of them fails, which stops the others.
+func (d *Daemon) serveDoors(ctx context.Context, stop context.CancelCauseFunc) (err error) {
+	if len(d.doors) == 0 {
+		<-ctx.Done()
+		return nil
+	}
+	ended := make(chan error)
+	for _, door := range d.doors {
+		go func() { ended <- door.serve(ctx) }()
+	}
+	for range d.doors {
+		doorErr := <-ended
+		stop(doorErr)
+		err = errors.Join(err, doorErr)
+	}
+	return err
+}
+
+// Close makes everything durable and frees the home. Serve must have returned.
+func (d *Daemon) Close() error {
+	err := d.close()
+	switch {
+	case len(d.doors) == 0:
+	case err != nil:
+		d.opts.Log.Error("stopped", "error", err)
+	default:
+		d.opts.Log.Info("stopped")
+	}
+	return err
+}
+
+func (d *Daemon) close() (err error) {
+	for _, door := range d.doors {
+		if door != d.socket {
+			err = errors.Join(err, door.close())
+		}
+	}
+	if d.state != nil {
+		err = errors.Join(err, d.state.close())
+	}
+	if d.socket != nil { // last: the next daemon waits for this lock and must find the store closed
+		err = errors.Join(err, d.socket.close())
+	}
+	d.shutdown(nil)
+	return err
+}
+
+// signed reports whether clients must sign.
+func (d *Daemon) signed() bool { return d.opts.Socket != nil && len(d.opts.Socket.Keys) > 0 }

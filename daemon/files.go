@@ -1,0 +1,105 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"path/filepath"
+	"strings"
+
+	"kernos/capability/content"
+	"kernos/capability/vfs"
+)
+
+// openTree opens the tree of files: the mounts of the options, and the state of the kernel
+// under /memory, /sys and /proc.
+func (s *state) openTree(o *Files, variables vfs.Variables) error {
+	mounts, err := s.mounts(o)
+	if err != nil {
+		return err
+	}
+	mounts = append(mounts,
+		vfs.Mount{Path: "/memory", Driver: vfs.Memory(s.memory, s)},
+		vfs.Mount{Path: "/sys", Driver: vfs.Sys(variables)},
+		vfs.Mount{Path: "/proc", Driver: vfs.Proc(s.process.Files)},
+	)
+	s.tree, err = vfs.New(&vfs.Options{Mounts: mounts, Blobs: s, Resolve: s.resolve})
+	return err
+}
+
+// mounts returns the mounts of the options, with a root if none of them is one. None shows
+// anything of the home directory.
+func (s *state) mounts(o *Files) (mounts []vfs.Mount, err error) {
+	root := false
+	for _, text := range o.Mounts {
+		m, err := vfs.ParseMount(text, &vfs.MountOptions{Client: s.client, Development: o.Development, Private: s.home.Dir})
+		if err != nil {
+			if at, _, ok := strings.Cut(text, "="); ok { // the target may hold a password
+				err = fmt.Errorf("%s=…: %w", at, err)
+			}
+			return nil, &OptionError{"mount", err}
+		}
+		root = root || m.Path == "/"
+		mounts = append(mounts, m)
+	}
+	if root {
+		return mounts, nil
+	}
+	if s.directory, err = filepath.Abs(cmp.Or(o.Directory, ".")); err != nil {
+		return nil, err
+	}
+	m, err := vfs.DefaultRoot(s.directory, s.home.Dir)
+	return append(mounts, m), err
+}
+
+// proc returns the value of a key under proc: the text of the file of this name.
+func (s *state) proc(ctx context.Context, key string) (json.RawMessage, error) {
+	if s.process == nil {
+		return nil, nil
+	}
+	compute, ok := s.process.Files()[strings.TrimPrefix(key, "proc/")]
+	if !ok {
+		return nil, nil
+	}
+	text, err := compute(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(strings.TrimSuffix(string(text), "\n"))
+}
+
+// procKeys lists the keys under proc.
+func (s *state) procKeys() (keys []string) {
+	if s.process != nil {
+		for name := range s.process.Files() {
+			keys = append(keys, "proc/"+name)
+		}
+	}
+	return keys
+}
+
+// contentFiles is the tree as the hydration of content reads it.
+type contentFiles struct{ *vfs.Tree }
+
+// Read implements [content.Files].
+func (f contentFiles) Read(ctx context.Context, uri string) (content.File, error) {
+	file, err := f.Tree.Read(ctx, uri)
+	return content.File{Data: file.Data, Version: file.Version, Modified: file.Modified}, err
+}
+
+// Walk implements [content.Files].
+func (f contentFiles) Walk(ctx context.Context, uri string) iter.Seq2[content.Entry, error] {
+	return func(yield func(content.Entry, error) bool) {
+		for info, err := range f.Tree.Walk(ctx, uri, 0) {
+			if err == nil && info.Dir || errors.Is(err, vfs.ErrUnnamed) {
+				continue
+			}
+			if !yield(content.Entry{URI: info.URI, Version: info.Version}, err) {
+				return
+			}
+		}
+	}
+}

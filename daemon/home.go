@@ -1,0 +1,119 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"kernos/store"
+	"kernos/store/pebble"
+	"kernos/transport/unix"
+)
+
+// A Home is the state of one origin in a home directory. Several origins can share a home
+// directory; each has a folder of its own in it.
+type Home struct {
+	Dir    string // the home directory, absolute
+	Origin store.Origin
+}
+
+// FindHome returns the home in a directory. An empty origin is [store.DefaultOrigin].
+// Nothing is made on disk.
+func FindHome(dir string, origin store.Origin) (Home, error) {
+	if origin == "" {
+		origin = store.DefaultOrigin
+	}
+	dir, err := filepath.Abs(dir)
+	return Home{Dir: dir, Origin: origin}, err
+}
+
+// Origins is the folder that holds the folders of all origins.
+func (h Home) Origins() string { return filepath.Join(h.Dir, "origins") }
+
+// State is the folder of the origin.
+func (h Home) State() string { return filepath.Join(h.Origins(), h.Origin.Folder()) }
+
+// Store is the folder of the origin's store.
+func (h Home) Store() string { return filepath.Join(h.State(), "store") }
+
+// Token is the file with the token that callers over TCP must send, by default.
+func (h Home) Token() string { return filepath.Join(h.Dir, "token") }
+
+// Key is the file with the key that seals where no ssh-agent does.
+func (h Home) Key() string { return filepath.Join(h.State(), "key") }
+
+// Socket returns the path of the socket that a daemon of this home serves if it runs in the
+// environment of this process, and makes the directory of the socket.
+func (h Home) Socket() (string, error) { return unix.Path(h.Dir, string(h.Origin)) }
+
+// Holder returns the process that has the store open, if one does.
+func (h Home) Holder() (pebble.Holder, bool) { return pebble.HeldBy(h.Store()) }
+
+// FindDaemon returns the socket of the daemon that serves the home, and what the daemon
+// reports of itself if one is running. A daemon that was started with another runtime
+// directory than own is in is found by the lock of its store. If no daemon is running,
+// socket is own.
+func (h Home) FindDaemon(own string) (socket string, info unix.Info, running bool) {
+	if info, running = unix.Inspect(own); running {
+		return own, info, true
+	}
+	holder, held := h.Holder()
+	if !held || holder.Address == "" {
+		return own, unix.Info{}, false
+	}
+	info, running = unix.Inspect(holder.Address)
+	if !running || info.Home != h.Dir || info.Origin != string(h.Origin) {
+		return own, unix.Info{}, false
+	}
+	return holder.Address, info, true
+}
+
+// A HomeError reports a home directory that can't be used.
+type HomeError struct {
+	Dir    string
+	Reason string
+}
+
+func (e *HomeError) Error() string {
+	return fmt.Sprintf("the home of kernos, %s, %s; set KERNOS_HOME to another directory", e.Dir, e.Reason)
+}
+
+// Check reports whether the home directory can be used, with a *HomeError if not. One that
+// doesn't exist can, if nothing is in its way.
+func (h Home) Check() error {
+	dir, info, err := h.Nearest()
+	switch {
+	case err != nil:
+		return &HomeError{h.Dir, fmt.Sprintf("can't be looked at: %v", err)}
+	case info.IsDir():
+		return nil
+	case dir == h.Dir:
+		return &HomeError{h.Dir, "is not a directory"}
+	}
+	return &HomeError{h.Dir, fmt.Sprintf("can't be made: %s is not a directory", dir)}
+}
+
+// Make makes the home directory if it doesn't exist. Errors are *HomeError.
+func (h Home) Make() error {
+	if err := h.Check(); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(h.Dir, 0o700); err != nil {
+		return &HomeError{h.Dir, fmt.Sprintf("can't be made: %v", err)}
+	}
+	return nil
+}
+
+// Nearest returns the home directory or, where it doesn't exist, the nearest path above it
+// that does.
+func (h Home) Nearest() (path string, info fs.FileInfo, err error) {
+	for path = h.Dir; ; path = filepath.Dir(path) {
+		info, err = os.Stat(path)
+		if err == nil || path == filepath.Dir(path) || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
+			return path, info, err
+		}
+	}
+}

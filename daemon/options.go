@@ -1,0 +1,296 @@
+package daemon
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"kernos/capability/content"
+	"kernos/capability/crypto"
+	"kernos/internal/outbound"
+	"kernos/kernel"
+	"kernos/store"
+	"kernos/store/pebble"
+	httpd "kernos/transport/http"
+	"kernos/transport/unix"
+)
+
+// DefaultAddress is the TCP address that kernos serve listens on.
+const DefaultAddress = "127.0.0.1:7420"
+
+// DefaultJournalBytes is how large the journal may become.
+const DefaultJournalBytes = 4 << 30
+
+// Options are the settings of a daemon. The zero value of every field but Home is a sensible
+// default. Without a Socket and a Web, only the program itself can call the kernel.
+type Options struct {
+	// Home is the directory that holds all state. It is made if it doesn't exist.
+	Home string
+
+	// Origin is whose state is used. "" means [store.DefaultOrigin].
+	Origin store.Origin
+
+	// Modules are syscalls of the program's own, beside those of Kernos.
+	Modules []kernel.Module
+
+	// Unrecorded turns the journal off. Then the store is opened by the first message that
+	// needs it, and a message that needs none costs no disk.
+	Unrecorded bool
+
+	Retention Retention
+	Files     Files
+	Fetch     Fetch
+	Keys      Keys
+	Limits    Limits
+
+	// Execute says which tools may be executed to describe themselves. "" means
+	// [content.ExecuteLocal].
+	Execute content.Policy
+
+	// Socket serves the programs of this user over a unix socket. Nil means none.
+	Socket *Socket
+
+	// Web serves HTTP and WebSockets: over TCP, and over a second socket if there is a Socket.
+	// Nil means none.
+	Web *Web
+
+	// Version is the version of the program, as Kernel.Status reports it.
+	Version string
+
+	// Log is for the operator. Nil means silence.
+	Log *slog.Logger
+
+	// Level is the level of Log, which /sys/log-level shows and changes. Nil means that
+	// changing it has no effect.
+	Level *slog.LevelVar
+
+	// Pebble tunes the default engine.
+	Pebble pebble.Options
+
+	// OpenStore opens another engine in a directory. Nil means Pebble.
+	OpenStore func(dir string) (store.Store, error)
+
+	// StoreOpened is called once, when the store has been opened. May be nil.
+	StoreOpened func()
+}
+
+// Retention says how much is kept of what happened.
+type Retention struct {
+	MaxAge   time.Duration // of messages in the journal; 0 means no limit
+	MaxBytes int64         // of the journal; 0 means DefaultJournalBytes, and less than 0 no limit
+	Outcomes time.Duration // of commands with an idempotency key; 0 means kernel.DefaultIdempotencyTTL
+}
+
+// Files says what is in the tree of files.
+type Files struct {
+	// Mounts are directories and https servers in the tree: PATH=TARGET[:ro][:noexec].
+	Mounts []string
+
+	// Directory is the one whose folder os is the root of the tree, unless a root is mounted.
+	// "" means the working directory.
+	Directory string
+
+	// Development lets plain http be mounted.
+	Development bool
+}
+
+// Fetch says where Http.Fetch may go. By default the owner's programs reach everything but
+// link-local addresses, and if other machines can call the kernel, only public addresses are
+// reached.
+type Fetch struct {
+	Allow   []string // hosts, addresses or blocks that are reached although they would be refused
+	Deny    []string // those that are not
+	Only    bool     // nothing but Allow is reached
+	MaxBody int64    // of one answer; 0 means the default of the capability
+	Retries int      // of what may be repeated, if the network fails; at most 10
+}
+
+// Keys says what seals and opens.
+type Keys struct {
+	Agent        string // the socket of an ssh-agent; "" means none
+	Seal         string // the fingerprint of the key that seals; "" means the agent's first one that can
+	RequireAgent bool   // never use the key file in the home
+}
+
+// Limits bound what callers can use. 0 means the default of each, which for Idle, FrameRate and
+// RequestRate is no limit.
+type Limits struct {
+	Timeout        time.Duration // of one call
+	MaxConnections int           // at once, over each wire
+	InFlight       int           // slow calls of one connection at once
+	InFlightAll    int           // slow calls of all connections at once
+	Idle           time.Duration // silence before a connection is closed
+	Stall          time.Duration // how long a connection may take nothing of what is sent to it
+	LineTime       time.Duration // how long a connection may take to send one line
+	FrameRate      float64       // messages per second that are read from one connection
+	RequestRate    float64       // HTTP requests per second from one address
+	Grace          time.Duration // for running calls, when the daemon stops
+}
+
+// Socket serves NDJSON over a unix socket. The path follows from the home; see [Home.Socket].
+type Socket struct {
+	// Keys are the public keys that clients must sign with. None means that every program of
+	// this user is served.
+	Keys []ssh.PublicKey
+
+	// Info is what clients are told of this process beside what the daemon knows: Dir, Args
+	// and Env, with which it can be started again.
+	Info unix.Info
+}
+
+// Web serves HTTP and WebSockets.
+type Web struct {
+	// Address is the TCP address. "" means none: HTTP is served over the second socket only.
+	Address string
+
+	// Optional leaves an Address that is in use, or a token that can't be written, with a
+	// warning. Otherwise Open fails.
+	Optional bool
+
+	TokenFile string // with the token that callers over TCP must send; "" means [Home.Token]
+	NoToken   bool   // every caller is let in
+
+	CertFile, KeyFile string   // of TLS, in PEM; read again when they change
+	Hosts             []string // names of this machine, beside localhost and its address
+	Origins           []string // of web pages that are let in, with the token
+
+	// An address that other machines can reach is served with TLS and a token only, and beside
+	// the Keys of the Socket none is served, unless these allow it.
+	InsecureWithoutTLS, InsecureWithoutToken, InsecureWithoutSignature bool
+}
+
+// An OptionError reports an option that can't be used. Name is the setting's name in the
+// configuration file, such as tls-cert.
+type OptionError struct {
+	Name string
+	Err  error
+}
+
+func (e *OptionError) Error() string { return e.Name + ": " + e.Err.Error() }
+
+// Unwrap returns the reason.
+func (e *OptionError) Unwrap() error { return e.Err }
+
+// Check reports what is wrong with the options, as far as that can be known before anything
+// is opened. Errors are *OptionError.
+func (o *Options) Check() error {
+	wrong := func(name string, err error) error { return &OptionError{name, err} }
+	switch o.Execute {
+	case "", content.ExecuteLocal, content.ExecuteNone:
+	default:
+		return wrong("execute", fmt.Errorf("expected local or none, got %q", o.Execute))
+	}
+	if o.Fetch.Retries < 0 || o.Fetch.Retries > 10 {
+		return wrong("fetch-retries", fmt.Errorf("expected a number from 0 to 10, got %d", o.Fetch.Retries))
+	}
+	if err := crypto.CheckKey(o.Keys.Seal); err != nil {
+		return wrong("seal-key", err)
+	}
+	if dir := o.Files.Directory; dir != "" {
+		if info, err := os.Stat(dir); err != nil {
+			return wrong("directory", fmt.Errorf("%w; name a directory that exists", err))
+		} else if !info.IsDir() {
+			return wrong("directory", fmt.Errorf("%s is not a directory; name one", dir))
+		}
+	}
+	if _, err := o.policy(); err != nil {
+		return err
+	}
+	if o.Web == nil {
+		return nil
+	}
+	return o.Web.check(o.Socket != nil && len(o.Socket.Keys) > 0)
+}
+
+// policy returns where connections may go.
+func (o *Options) policy() (outbound.Policy, error) {
+	p := outbound.Personal
+	if o.Web != nil && o.Web.public() {
+		p = outbound.Policy{}
+	}
+	p.Only = o.Fetch.Only
+	var err error
+	if p.Allow, err = outbound.ParseRules(o.Fetch.Allow...); err != nil {
+		return p, &OptionError{"fetch-allow", err}
+	}
+	if p.Deny, err = outbound.ParseRules(o.Fetch.Deny...); err != nil {
+		return p, &OptionError{"fetch-deny", err}
+	}
+	return p, nil
+}
+
+// journalBytes is the limit of the journal as the journal takes it: 0 means none.
+func (r Retention) journalBytes() int64 {
+	return max(cmp.Or(r.MaxBytes, DefaultJournalBytes), 0)
+}
+
+// outcomes is how long the outcomes of idempotent commands are kept.
+func (r Retention) outcomes() time.Duration {
+	return cmp.Or(r.Outcomes, kernel.DefaultIdempotencyTTL)
+}
+
+// check reports settings that contradict each other. Signed says that clients of the socket
+// must sign.
+func (w *Web) check(signed bool) error {
+	switch {
+	case (w.CertFile == "") != (w.KeyFile == ""):
+		return &OptionError{"tls-cert", errors.New("a certificate and its key belong together; give both tls-cert and tls-key, or none")}
+	case w.NoToken && w.TokenFile != "":
+		return &OptionError{"no-token", errors.New("contradicts token-file; leave one out")}
+	case w.NoToken && signed:
+		return &OptionError{"no-token", errors.New("HTTP would let in callers that can't sign for auth-key; leave one of them out")}
+	case signed && w.Address != "" && !w.Optional && !w.InsecureWithoutSignature:
+		return &OptionError{"addr", errors.New("callers who know the token would be let in although they can't sign for auth-key; leave one of them out, or allow it with insecure-listen-without-signature")}
+	}
+	_, _, err := w.names()
+	return err
+}
+
+// names returns the hosts and origins as they are compared.
+func (w *Web) names() (hosts, origins []string, err error) {
+	for _, text := range w.Hosts {
+		host, err := httpd.ParseHost(text)
+		if err != nil {
+			return nil, nil, &OptionError{"allow-host", err}
+		}
+		hosts = append(hosts, host)
+	}
+	for _, text := range w.Origins {
+		origin, err := httpd.ParseOrigin(text)
+		if err != nil {
+			return nil, nil, &OptionError{"allow-origin", err}
+		}
+		origins = append(origins, origin)
+	}
+	return hosts, origins, nil
+}
+
+// public reports whether other machines can reach the address.
+func (w *Web) public() bool {
+	if w.Address == "" {
+		return false
+	}
+	a, err := net.ResolveTCPAddr("tcp", w.Address)
+	return err != nil || !a.IP.IsLoopback()
+}
+
+// permitted reports why an address can't be served with these settings, if other machines can
+// reach it.
+func (w *Web) permitted(a *net.TCPAddr) error {
+	if a.IP.IsLoopback() {
+		return nil
+	}
+	if w.CertFile == "" && !w.InsecureWithoutTLS {
+		return &OptionError{"addr", fmt.Errorf("other machines can reach %s, so it is not served without TLS; give tls-cert and tls-key, or allow it with insecure-listen-without-tls", w.Address)}
+	}
+	if w.NoToken && !w.InsecureWithoutToken {
+		return &OptionError{"addr", fmt.Errorf("other machines can reach %s, so it is not served without a token; leave out no-token, or allow it with insecure-listen-without-token", w.Address)}
+	}
+	return nil
+}

@@ -1,0 +1,151 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"time"
+
+	"kernos/capability/crypto"
+	"kernos/capability/memory"
+	"kernos/capability/vfs"
+	"kernos/internal/backoff"
+	"kernos/internal/outbound"
+	"kernos/journal"
+	"kernos/kernel"
+	"kernos/message"
+	"kernos/store"
+	"kernos/store/blobs"
+	"kernos/store/pebble"
+)
+
+// state is what one process has of a home, and of the world around it: the store of an origin
+// and what stands on it, the keys, the tree of files and the client of outgoing requests.
+// Nothing is opened or made before it is needed.
+type state struct {
+	home     Home
+	dir      string // of the origin
+	log      *slog.Logger
+	outcomes time.Duration // how long the outcomes of idempotent commands are kept
+	store    store.Store
+	opened   chan struct{} // closed when the store has been opened
+	blobs    *blobs.Dir
+	journal  *journal.Journal
+	memory   *memory.Memory
+	resolve  func(context.Context, message.BlobPointer) ([]byte, error) // fetches what a pointer points to
+	client   *http.Client
+	keys     *crypto.Keyring
+
+	// These exist when the modules do.
+	tree      *vfs.Tree
+	directory string // whose folder os is the root of the tree; "" if a root is mounted
+	process   *vfs.Process
+}
+
+// newState prepares the state of a home.
+func newState(home Home, o *Options, socket string) (*state, error) {
+	s := &state{home: home, dir: home.State(), log: o.Log, outcomes: o.Retention.outcomes(), opened: make(chan struct{})}
+	policy, err := o.policy()
+	if err != nil {
+		return nil, err
+	}
+	if s.blobs, err = blobs.New(filepath.Join(s.dir, "blobs")); err != nil {
+		return nil, err
+	}
+	open := o.OpenStore
+	if open == nil {
+		settings := o.Pebble
+		settings.Log, settings.Address = o.Log, socket
+		open = func(dir string) (store.Store, error) { return pebble.OpenOrRead(dir, &settings) }
+	}
+	s.store = store.Lazy(func() (store.Store, error) {
+		engine, err := open(home.Store())
+		if err != nil {
+			return nil, err
+		}
+		close(s.opened)
+		if o.StoreOpened != nil {
+			o.StoreOpened()
+		}
+		return engine, nil
+	})
+	s.client = outbound.NewClient(policy, nil)
+	s.keys = crypto.New(&crypto.Options{
+		Agent: crypto.Socket(o.Keys.Agent), Key: o.Keys.Seal, KeyFile: home.Key(), RequireAgent: o.Keys.RequireAgent, Log: o.Log,
+	})
+	// Callers own this machine and may point to any of their files, but not into the state
+	// of other origins.
+	s.resolve = (&blobs.Resolver{Dir: s.blobs, Private: home.Dir, Client: s.client, Limit: memory.MaxValue}).Resolve
+	s.memory = memory.New(s.store, s.blobs, &memory.Options{Resolve: s.resolve, Proc: s.proc, ProcKeys: s.procKeys, Log: o.Log})
+	s.journal = journal.New(s.store, &journal.Options{
+		MaxAge: o.Retention.MaxAge, MaxBytes: o.Retention.journalBytes(), Log: o.Log,
+		BlobPath: filepath.Base(s.blobs.Root()), BlobRefs: s.Refer, BlobUnrefs: s.Unrefer,
+	})
+	return s, nil
+}
+
+// storeWait is how long Open waits for a store that another process has open: most commands
+// have it for some milliseconds.
+const storeWait = 2 * time.Second
+
+// record opens the store and the journal. It waits for a command that has the store open for
+// a moment.
+func (s *state) record() (kernel.Recorder, error) {
+	pauses := backoff.Backoff{First: 2 * time.Millisecond, Longest: 100 * time.Millisecond}
+	waiting, cancel := context.WithTimeout(context.Background(), storeWait)
+	defer cancel()
+	for {
+		open, err := s.store.Snapshot()
+		if err == nil {
+			s.memory.SetRecorder(s.journal)
+			return s.journal, errors.Join(open.Close(), s.journal.Flush())
+		}
+		if e, _ := message.ErrorOf(err); e.Code != 503 || !pauses.Wait(waiting.Done()) {
+			return nil, err
+		}
+	}
+}
+
+// ready reports why the kernel can't do its work at the moment: the store can't be read or
+// written.
+func (s *state) ready() error {
+	now, err := s.store.Snapshot()
+	if err != nil {
+		return err
+	}
+	_, err = s.store.Apply(new(store.Batch))
+	return errors.Join(err, now.Close())
+}
+
+// close makes everything durable and closes the store.
+func (s *state) close() error {
+	s.client.CloseIdleConnections()
+	s.keys.Close()
+	var err error
+	if s.tree != nil {
+		err = s.tree.Close()
+	}
+	return errors.Join(err, s.journal.Close(), s.store.Close())
+}
+
+// Put implements [kernel.Blobs].
+func (s *state) Put(_ context.Context, data []byte) (message.BlobPointer, error) {
+	blob, err := s.blobs.Put(data)
+	return blob.Pointer(), err
+}
+
+// Refer implements [kernel.BlobOwners].
+func (s *state) Refer(b *store.Batch, data, owner []byte) {
+	for _, h := range s.blobs.Mentions(data) {
+		blobs.Refer(b, h, owner)
+	}
+}
+
+// Unrefer implements [kernel.BlobOwners].
+func (s *state) Unrefer(b *store.Batch, data, owner []byte) {
+	for _, h := range s.blobs.Mentions(data) {
+		blobs.Unrefer(b, h, owner)
+	}
+}

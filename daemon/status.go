@@ -1,0 +1,105 @@
+package daemon
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"kernos/capability/lifecycle"
+)
+
+// Status reports how the daemon is doing, as Kernel.Status does.
+func (d *Daemon) Status() lifecycle.Status {
+	now := time.Now()
+	k := d.kernel.Stats()
+	s := lifecycle.Status{
+		Version:     d.opts.Version,
+		PID:         os.Getpid(),
+		Started:     d.started.UnixMilli(),
+		Uptime:      now.Sub(d.started).Round(time.Millisecond).Seconds(),
+		Home:        d.home.Dir,
+		Origin:      string(d.home.Origin),
+		Directory:   d.state.directory,
+		Connections: k.Connections,
+		Messages: lifecycle.Traffic{
+			Total:     k.Messages,
+			PerSecond: tenth(d.rates.over(time.Second, now, k.Messages)),
+			PerMinute: tenth(d.rates.over(time.Minute, now, k.Messages)),
+		},
+		Errors:    k.Errors,
+		InFlight:  k.InFlight,
+		Waiting:   k.Waiting,
+		Store:     d.stored(),
+		Listening: d.URLs(),
+	}
+	if d.socket != nil {
+		s.Socket = d.socket.listener.Path()
+	}
+	if len(d.doors) > 0 {
+		s.Connections = 0
+	}
+	for _, door := range d.doors {
+		for _, now := range door.stats() {
+			s.Connections += now.Connections
+			s.Refused += now.Rejected()
+			s.Throttled += now.Throttled
+		}
+	}
+	return s
+}
+
+// tenth rounds to one decimal.
+func tenth(f float64) float64 { return float64(int64(f*10+0.5)) / 10 }
+
+// stored reports what the store holds, if it is open. It does not open it.
+func (d *Daemon) stored() lifecycle.Store {
+	select {
+	case <-d.state.opened:
+	default:
+		return lifecycle.Store{}
+	}
+	kept := lifecycle.Store{Open: true, Bytes: d.size.of(func() int64 {
+		return diskUsage(d.home.Store()) + diskUsage(d.state.blobs.Root())
+	})}
+	if j, err := d.state.journal.Stats(); err == nil {
+		kept.Messages = j.Messages
+	}
+	return kept
+}
+
+// diskSize caches how many bytes something has on disk. Measuring many files takes a while, so
+// a result is used for ten times as long as it took.
+type diskSize struct {
+	mu    sync.Mutex
+	bytes int64
+	until time.Time
+}
+
+func (s *diskSize) of(measure func() int64) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	begun := time.Now()
+	if begun.After(s.until) {
+		s.bytes = measure()
+		now := time.Now()
+		s.until = now.Add(10 * now.Sub(begun))
+	}
+	return s.bytes
+}
+
+// diskUsage returns how many bytes the files in a directory have. A file that is removed
+// meanwhile does not count.
+func diskUsage(dir string) (total int64) {
+	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return nil
+		}
+		if info, err := d.Info(); err == nil {
+			total += info.Size()
+		}
+		return nil
+	})
+	return total
+}

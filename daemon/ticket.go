@@ -1,0 +1,33 @@
+package daemon
+
+import (
+	"context"
+	"crypto/rand"
+
+	"kernos/kernel"
+	"kernos/message"
+)
+
+// TicketType is the syscall that gives clients of the socket, who have signed, the token for
+// HTTP on the second socket. HTTP has no place for a signature: requests share connections.
+// The token is known to this daemon only, and given over the signed socket only.
+const TicketType message.Type = "Kernel.Ticket"
+
+// Ticket is the reply of TicketType.
+type Ticket struct {
+	Token string `json:"token" jsonschema:"writeOnly=true" jsonschema_description:"The token that HTTP on the daemon's socket takes until the daemon ends. It is not recorded."`
+}
+
+// issueTickets makes a token, and the syscall that gives it.
+func issueTickets(r *kernel.Registry) (token func() (string, error), err error) {
+	text := rand.Text()
+	s := kernel.Query(
+		kernel.Definition{
+			Type:       TicketType,
+			Summary:    "Get the token for HTTP on the socket of a daemon that wants signatures.",
+			Visibility: kernel.Hidden,
+		},
+		func(context.Context, struct{}) (Ticket, error) { return Ticket{Token: text}, nil },
+	)
+	return func() (string, error) { return text, nil }, r.AddSyscall(kernel.Module{Name: "kernel"}, s)
+}

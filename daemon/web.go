@@ -1,0 +1,215 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"syscall"
+	"time"
+
+	"kernos/transport"
+	httpd "kernos/transport/http"
+	"kernos/transport/rpc"
+	"kernos/transport/unix"
+	"kernos/transport/ws"
+)
+
+// webDoor serves HTTP and WebSockets, over TCP and over a second socket.
+type webDoor struct {
+	server    *httpd.Server
+	listeners []httpd.Door
+	addresses []string // URLs of the listeners
+	rpc       *rpc.Service
+	ws        *ws.Handler
+}
+
+// openWeb takes the addresses that HTTP is served at. If it fails, none is taken.
+func openWeb(d *Daemon) (_ *webDoor, err error) {
+	w := new(webDoor)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, w.close())
+		}
+	}()
+	if d.socket != nil {
+		if err := w.openSocket(d); err != nil {
+			return nil, err
+		}
+	}
+	if o := d.opts.Web; o.Address != "" && (!d.signed() || o.InsecureWithoutSignature) {
+		if err := w.openTCP(d, o); err != nil {
+			return nil, err
+		}
+	}
+	l := &d.opts.Limits
+	w.rpc = rpc.New(d.kernel, nil)
+	w.ws = ws.New(w.rpc, &ws.Options{MaxConnections: l.MaxConnections, FrameRate: l.FrameRate, Log: d.opts.Log})
+	w.server = httpd.NewServer(d.kernel, &httpd.Options{
+		WebSocket: w.ws, RPC: w.rpc, Blobs: d.state.blobs, Ready: d.state.ready, Collect: d.collect,
+		MaxConnections: l.MaxConnections, FrameRate: l.FrameRate, RequestRate: l.RequestRate,
+		Idle: l.Idle, Grace: l.Grace, Log: d.opts.Log,
+	})
+	return w, nil
+}
+
+// openSocket takes the socket of HTTP beside that of messages. Where clients must sign there,
+// HTTP takes a ticket only: the token in the file is no signature.
+func (w *webDoor) openSocket(d *Daemon) (err error) {
+	var listener httpd.Door
+	if d.signed() {
+		ticket, err := issueTickets(d.kernel.Registry())
+		if err != nil {
+			return err
+		}
+		listener.Guard = &httpd.Guard{Private: true, Token: ticket}
+	}
+	path := unix.HTTPPath(d.socket.listener.Path())
+	if listener.Listener, err = d.socket.listener.Beside(path, d.opts.Log); err != nil {
+		return err
+	}
+	w.add("http+unix://"+path, listener)
+	return nil
+}
+
+// openTCP takes the TCP address.
+func (w *webDoor) openTCP(d *Daemon, o *Web) error {
+	skip := func(err error) error {
+		d.opts.Log.Warn("HTTP is served over the socket only", "reason", err.Error())
+		return nil
+	}
+	address, err := net.ResolveTCPAddr("tcp", o.Address)
+	if err != nil {
+		return &OptionError{"addr", err}
+	}
+	if err := o.permitted(address); err != nil {
+		return err
+	}
+	hosts, origins, err := o.names()
+	if err != nil {
+		return err
+	}
+	listener := httpd.Door{Remote: true, Guard: &httpd.Guard{Hosts: hosts, Origins: origins}}
+	if !o.NoToken {
+		token, err := httpd.OpenToken(o.tokenFile(d.home))
+		if err != nil && o.Optional && unwritable(err) {
+			return skip(err)
+		}
+		if err != nil {
+			return err
+		}
+		listener.Guard.Token = token.Value
+	}
+	scheme := "http"
+	if o.CertFile != "" {
+		scheme = "https"
+		if listener.Certificate, err = httpd.OpenCertificate(o.CertFile, o.KeyFile, d.opts.Log); err != nil {
+			return &OptionError{"tls-cert", err}
+		}
+	}
+	tcp, err := net.ListenTCP("tcp", address)
+	if err != nil {
+		err = &AddressError{Address: o.Address, Kernos: errors.Is(err, syscall.EADDRINUSE) && servedByKernos(address.String()), Err: err}
+		if o.Optional {
+			return skip(err)
+		}
+		return err
+	}
+	listener.Listener = tcp
+	w.add(scheme+"://"+tcp.Addr().String(), listener)
+	return nil
+}
+
+// An AddressError reports a TCP address that can't be served.
+type AddressError struct {
+	Address string
+	Kernos  bool // another kernos has it
+	Err     error
+}
+
+func (e *AddressError) Error() string {
+	switch {
+	case e.Kernos:
+		return e.Address + " is in use by another kernos, which serves another home or origin"
+	case errors.Is(e.Err, syscall.EADDRINUSE):
+		return e.Address + " is in use by another program"
+	}
+	return fmt.Sprintf("%s can't be served: %v", e.Address, e.Err)
+}
+
+// Unwrap returns the reason.
+func (e *AddressError) Unwrap() error { return e.Err }
+
+// servedByKernos reports whether the server at an address says that it is Kernos.
+func servedByKernos(address string) bool {
+	client := http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := client.Get("http://" + address + "/healthz")
+	if err != nil {
+		return false
+	}
+	_ = response.Body.Close()
+	return response.Header.Get("Server") == httpd.Name
+}
+
+// unwritable reports whether an error is that of a disk that takes nothing new.
+func unwritable(err error) bool {
+	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.ENOSPC)
+}
+
+func (o *Web) tokenFile(home Home) string { return cmp.Or(o.TokenFile, home.Token()) }
+
+func (w *webDoor) add(url string, listener httpd.Door) {
+	w.addresses = append(w.addresses, url)
+	w.listeners = append(w.listeners, listener)
+}
+
+func (w *webDoor) urls() []string { return w.addresses }
+
+func (w *webDoor) serve(ctx context.Context) error { return w.server.Serve(ctx, w.listeners...) }
+
+func (w *webDoor) close() (err error) {
+	for _, l := range w.listeners {
+		if closeErr := l.Listener.Close(); !errors.Is(closeErr, net.ErrClosed) {
+			err = errors.Join(err, closeErr)
+		}
+	}
+	if w.rpc != nil {
+		w.rpc.Close()
+	}
+	return err
+}
+
+func (w *webDoor) stats() []transport.Stats { return []transport.Stats{w.server.Stats(), w.ws.Stats()} }
+
+func (w *webDoor) collect(m *httpd.Metrics) {
+	now := w.ws.Stats()
+	m.Gauge("kernos_websocket_connections", "Connections over WebSockets.", float64(now.Connections))
+	m.Counter("kernos_websocket_accepted_total", "Connections over WebSockets that were served.", float64(now.Accepted))
+	countEnded(m, "kernos_websocket_closed_total", "Connections over WebSockets that the daemon has refused or dropped.", now)
+}
+
+// collect adds what the daemon knows of itself to the metrics of the HTTP server.
+func (d *Daemon) collect(m *httpd.Metrics) {
+	m.Gauge("kernos_info", "The daemon.", 1, httpd.Label{Name: "version", Value: d.opts.Version}, httpd.Label{Name: "origin", Value: string(d.home.Origin)})
+	m.Gauge("kernos_start_time_seconds", "When the daemon was started, in seconds since 1970.", float64(d.started.UnixMilli())/1000)
+	kept := d.stored()
+	m.Gauge("kernos_store_bytes", "Bytes that the store and the blobs have on disk.", float64(kept.Bytes))
+	m.Gauge("kernos_journal_messages", "Messages that are recorded.", float64(kept.Messages))
+	for _, door := range d.doors {
+		door.collect(m)
+	}
+}
+
+// countEnded adds a counter of connections for each reason why they were refused or closed.
+func countEnded(m *httpd.Metrics, name, help string, s transport.Stats) {
+	for _, reasons := range []map[transport.Reason]uint64{s.Refused, s.Closed} {
+		for _, reason := range slices.Sorted(maps.Keys(reasons)) {
+			m.Counter(name, help, float64(reasons[reason]), httpd.Label{Name: "reason", Value: string(reason)})
+		}
+	}
+}

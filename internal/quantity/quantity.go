@@ -1,0 +1,133 @@
+// Package quantity reads and writes durations, sizes, counts and rates as people write them:
+// 30d, 500MB, 64, 1000. Flags and the files under /sys take the same texts. All types here
+// implement pflag.Value.
+package quantity
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A Duration is a time span that may be given in days.
+type Duration time.Duration
+
+// Set parses text.
+func (d *Duration) Set(text string) error {
+	v, err := time.ParseDuration(text)
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		var n uint64
+		n, err = strconv.ParseUint(days, 10, 32)
+		v = time.Duration(min(n, maxDays)) * 24 * time.Hour
+	}
+	if err != nil || v < 0 {
+		return fmt.Errorf("expected a time such as 90m, 720h or 30d, got %q", text)
+	}
+	*d = Duration(v)
+	return nil
+}
+
+// maxDays is how many days a time.Duration can hold: 292 years.
+const maxDays = uint64(math.MaxInt64 / int64(24*time.Hour))
+
+func (d *Duration) String() string {
+	if *d == 0 {
+		return "0"
+	}
+	return time.Duration(*d).String()
+}
+
+// Type names the value in help texts.
+func (d *Duration) Type() string { return "TIME" }
+
+// A PositiveDuration is a Duration above 0.
+type PositiveDuration Duration
+
+// Set parses text.
+func (d *PositiveDuration) Set(text string) error {
+	err := (*Duration)(d).Set(text)
+	if err == nil && *d == 0 {
+		err = errors.New("must be more than 0")
+	}
+	return err
+}
+
+func (d *PositiveDuration) String() string { return (*Duration)(d).String() }
+
+// Type names the value in help texts.
+func (d *PositiveDuration) Type() string { return "TIME" }
+
+// Bytes is a number of bytes.
+type Bytes int64
+
+// units are the units of Bytes, each 1,024 times the one before.
+var units = []string{"B", "KB", "MB", "GB", "TB"}
+
+// Set parses text.
+func (b *Bytes) Set(text string) error {
+	number := strings.TrimRight(text, "BKMGTbkmgt")
+	unit := strings.ToUpper(text[len(number):])
+	factor := int64(1)
+	for _, u := range units {
+		if unit == "" || unit == u || unit+"B" == u {
+			n, err := strconv.ParseInt(strings.TrimSpace(number), 10, 64)
+			if err != nil || n < 0 || n > math.MaxInt64/factor {
+				break
+			}
+			*b = Bytes(n * factor)
+			return nil
+		}
+		factor *= 1024
+	}
+	return fmt.Errorf("expected a number of bytes such as 500MB or 4GB, got %q", text)
+}
+
+func (b *Bytes) String() string {
+	n, unit := int64(*b), 0
+	for n != 0 && n%1024 == 0 && unit < len(units)-1 {
+		n, unit = n/1024, unit+1
+	}
+	return strconv.FormatInt(n, 10) + units[unit]
+}
+
+// Type names the value in help texts.
+func (b *Bytes) Type() string { return "BYTES" }
+
+// A Count is a number of things, at least 1.
+type Count int
+
+// Set parses text.
+func (c *Count) Set(text string) error {
+	v, err := strconv.ParseInt(text, 10, 32)
+	if err != nil || v < 1 {
+		return fmt.Errorf("expected a whole number, at least 1, got %q", text)
+	}
+	*c = Count(v)
+	return nil
+}
+
+func (c *Count) String() string { return strconv.Itoa(int(*c)) }
+
+// Type names the value in help texts.
+func (c *Count) Type() string { return "N" }
+
+// A Rate is a number of messages per second; 0 means no limit.
+type Rate float64
+
+// Set parses text.
+func (r *Rate) Set(text string) error {
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(v >= 0 && v <= 1e9) { // NaN is refused too
+		return fmt.Errorf("expected messages per second such as 1000, or 0 for no limit, got %q", text)
+	}
+	*r = Rate(v)
+	return nil
+}
+
+func (r *Rate) String() string { return strconv.FormatFloat(float64(*r), 'f', -1, 64) }
+
+// Type names the value in help texts.
+func (r *Rate) Type() string { return "N" }
