@@ -68,29 +68,47 @@ func define[In, Out any](d Definition, kind message.Kind) Typed[In, Out] {
 
 // Bind makes a syscall of the definition and a function.
 func (t Typed[In, Out]) Bind(f func(context.Context, In) (Out, error)) Syscall {
-	return t.BindStream(func(ctx context.Context, in In, _ *Stream) (Out, error) { return f(ctx, in) })
+	return t.BindHandler(func(ctx context.Context, m message.Message, emit Emit) {
+		in, ok := readInput[In](ctx, m, emit)
+		if !ok {
+			return
+		}
+		out, err := f(ctx, in)
+		respond(ctx, m, emit, out, err)
+	})
 }
 
 // BindStream is Bind for a function that also reports progress and emits events.
 func (t Typed[In, Out]) BindStream(f func(context.Context, In, *Stream) (Out, error)) Syscall {
 	return t.BindHandler(func(ctx context.Context, m message.Message, emit Emit) {
-		var in In
-		if err := decode(m.Data, &in); err != nil {
-			emit(m.Fail(unreadable(ctx, &m, err)))
+		in, ok := readInput[In](ctx, m, emit)
+		if !ok {
 			return
 		}
 		out, err := f(ctx, in, NewStream(&m, emit))
-		if err != nil {
-			Fail(ctx, m, emit, err)
-			return
-		}
-		data, err := encode(out)
-		if err != nil {
-			Fail(ctx, m, emit, err)
-			return
-		}
-		emit(m.Reply(data))
+		respond(ctx, m, emit, out, err)
 	})
+}
+
+// readInput decodes the data of a request. If it can't, the request is answered with an error.
+func readInput[In any](ctx context.Context, m message.Message, emit Emit) (in In, ok bool) {
+	if err := decode(m.Data, &in); err != nil {
+		emit(m.Fail(unreadable(ctx, m, err)))
+		return in, false
+	}
+	return in, true
+}
+
+// respond sends what a typed function has returned.
+func respond(ctx context.Context, m message.Message, emit Emit, out any, err error) {
+	if err == nil {
+		var data stdjson.RawMessage
+		if data, err = encode(out); err == nil {
+			emit(m.Reply(data))
+			return
+		}
+	}
+	Fail(ctx, m, emit, err)
 }
 
 // Raw is JSON text that a typed syscall replies or emits exactly as it is, such as a
@@ -127,7 +145,7 @@ func decode(data stdjson.RawMessage, in any) error {
 
 // unreadable is the error for input that fits its schema and not its Go type. The
 // decoder's own words quote the input and speak of Go: they are for the log.
-func unreadable(ctx context.Context, m *message.Message, err error) *message.Error {
+func unreadable(ctx context.Context, m message.Message, err error) *message.Error {
 	if c, ok := ctx.Value(callKey{}).(*call); ok {
 		c.k.opts.Log.Warn("input fits its schema and can't be decoded", "type", m.Type, "id", m.Metadata.ID, "error", err)
 	}
