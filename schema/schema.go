@@ -21,6 +21,7 @@ package schema
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -114,6 +115,33 @@ func (s *Schema) Example(value string) *Schema {
 		}
 		with := append(text[:len(text)-1:len(text)-1], `,"examples":[`+value+`]}`...)
 		return arrange(nil, with), nil
+	}
+	return s
+}
+
+// Or lets a value also be what another schema says, which is written out and has no
+// definitions. It returns the schema, and is called before the first use.
+func (s *Schema) Or(text string) *Schema {
+	source := s.source
+	s.source = func() (json.RawMessage, error) {
+		own, err := source()
+		if err != nil {
+			return nil, err
+		}
+		var keywords, definitions []byte // the definitions stand at the top, where they are referred to
+		jsonscan.Members(own, 0, func(name, value []byte) bool {
+			switch {
+			case jsonscan.Unquote(name) == "$defs":
+				definitions = append([]byte(`,"$defs":`), value...)
+			case len(keywords) > 0:
+				keywords = append(keywords, ',')
+				fallthrough
+			default:
+				keywords = append(append(append(keywords, name...), ':'), value...)
+			}
+			return true
+		})
+		return arrange(nil, fmt.Appendf(nil, `{"oneOf":[%s,{%s}]%s}`, text, keywords, definitions)), nil
 	}
 	return s
 }

@@ -25,7 +25,7 @@ type filter struct {
 	Type          jsontext.Value `json:"type,omitempty" jsonschema:"oneof_type=string;array" jsonschema_description:"Only messages of this type (Memory.Set), of a domain (Memory.*), or of an action (*.Set). Several: a list of those, or one text with commas."`
 	Since         jsontext.Value `json:"since,omitempty" jsonschema:"oneof_type=integer;string" jsonschema_description:"Only messages recorded at this time or later: milliseconds since 1970, a time such as 2026-01-31T12:00:00Z, or how long ago, such as 90s, 1h or 7d."`
 	Until         jsontext.Value `json:"until,omitempty" jsonschema:"oneof_type=integer;string" jsonschema_description:"Only messages recorded before this time, written as since is."`
-	Code          whole          `json:"code,omitempty" jsonschema:"minimum=400,maximum=599" jsonschema_description:"Only errors with this code."`
+	Code          int            `json:"code,omitempty" jsonschema:"minimum=400,maximum=599" jsonschema_description:"Only errors with this code."`
 }
 
 // read checks a filter and puts it into the journal's words.
@@ -52,7 +52,7 @@ func (f *filter) read() (journal.Filter, error) {
 		Type:        types,
 		Since:       since,
 		Until:       until,
-		Code:        int(f.Code),
+		Code:        f.Code,
 	}, nil
 }
 
@@ -142,19 +142,6 @@ func readDuration(text string) (time.Duration, bool) {
 	}
 	d, err := time.ParseDuration(text)
 	return d, err == nil && d >= 0
-}
-
-// whole is an integer in any of the notations that JSON has for it: 100, 1e2, 100.0.
-type whole int64
-
-// UnmarshalJSON reads what a schema takes for an integer.
-func (w *whole) UnmarshalJSON(text []byte) error {
-	n, ok := wholeNumber(string(text))
-	if !ok {
-		return fmt.Errorf("%.40s is no integer", text)
-	}
-	*w = whole(n)
-	return nil
 }
 
 func wholeNumber(text string) (int64, bool) {

@@ -112,13 +112,20 @@ func hostile() *graph {
 	return newGraph(nodes)
 }
 
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
 func formats(g *graph) map[string][]byte {
-	return map[string][]byte{"mermaid": g.mermaid(), "dot": g.dot(), "tree": g.tree(), "json": g.json()}
+	return map[string][]byte{"mermaid": g.mermaid(), "dot": g.dot(), "tree": g.tree(), "json": must(g.json())}
 }
 
 // Set UPDATE_GOLDEN to write the files in testdata anew.
 func TestGolden(t *testing.T) {
-	nodes, more, err := readNodes(t.Context(), shop(t), "w", 100)
+	nodes, more, err := reader{shop(t)}.readNodes(t.Context(), "w", 100)
 	if err != nil || more {
 		t.Fatal(err)
 	}
@@ -233,10 +240,10 @@ func checkJSON(t *testing.T, g *graph, text []byte, edges int) {
 func TestHostileIDsStayInTheirLabels(t *testing.T) { checkFormats(t, hostile()) }
 
 func TestTheJSONOfAGraphFitsItsSchema(t *testing.T) {
-	s := Graph(new(memoryJournal))
+	s := graphDefinition
 	for _, g := range []*graph{hostile(), newGraph(links("command a<b", "command b<a", "event c<lost", "command a"))} {
 		g.more = true
-		if err := s.Output.Validate(g.json()); err != nil {
+		if err := s.Output.Validate(json.RawMessage(must(g.json()))); err != nil {
 			t.Error(err)
 		}
 	}
@@ -359,7 +366,7 @@ func BenchmarkGraph(b *testing.B) {
 				case "tree":
 					g.tree()
 				case "json":
-					g.json()
+					must(g.json())
 				}
 			}
 		})

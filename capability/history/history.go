@@ -14,15 +14,13 @@ package history
 
 import (
 	"context"
-	"encoding/json"
 	"iter"
 
-	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json"
 
 	"kernos/journal"
 	"kernos/kernel"
 	"kernos/message"
-	"kernos/schema"
 )
 
 // A Journal is what this module needs of the journal.
@@ -49,41 +47,48 @@ type Journal interface {
 	Stats() (journal.Stats, error)
 }
 
-// Module returns the module that answers from a journal.
-func Module(j Journal) kernel.Module {
+// Definitions returns the module without its handlers.
+func Definitions() kernel.Module {
 	return kernel.Module{
 		Name:    "history",
 		Version: "1.0.0",
 		Summary: "What was said: messages by id, workflow, type, time and words; as a graph; live; once more.",
-		Syscalls: []kernel.Syscall{
-			Get(j),
-			List(j),
-			Search(j),
-			Graph(j),
-			Replay(j),
-			Watch(j),
-			Stats(j),
-		},
+		Syscalls: kernel.Unbound(get.Definition, list.Definition, search.Definition, graphDefinition.Definition,
+			replay.Definition, watch.Definition, stats.Definition),
 	}
 }
 
-// recalling makes a query whose answer is JSON text, which goes out as it is: a typed
-// syscall would write the messages in it anew, and they are to come back as they were.
-func recalling[In any](d kernel.Definition, f func(ctx context.Context, m *message.Message, in In, emit kernel.Emit) (json.RawMessage, error)) kernel.Syscall {
-	d.Kind = message.KindQuery
-	d.Answers = kernel.FromJournal
-	d.Input = schema.Input[In]()
-	return kernel.Syscall{Definition: d, Handler: func(ctx context.Context, m message.Message, emit kernel.Emit) {
-		var in In
-		if err := jsonv2.Unmarshal(m.Data, &in); err != nil {
-			emit(m.Fail(message.Errorf(422, "Schema validation failed: %s can't read its input", m.Type)))
-			return
-		}
-		answer, err := f(ctx, &m, in, emit)
-		if err != nil {
-			kernel.Fail(ctx, m, emit, err)
-			return
-		}
-		emit(m.Reply(answer))
-	}}
+// Module returns the module that answers from a journal.
+func Module(j Journal) kernel.Module {
+	r := reader{j}
+	return Definitions().Bind(get.Bind(r.get), list.Bind(r.list), search.Bind(r.search), graphDefinition.Bind(r.graph),
+		replay.BindStream(r.replay), watch.BindStream(r.watch), stats.Bind(r.stats))
+}
+
+// reader answers from a journal.
+type reader struct{ journal Journal }
+
+// withMessages returns an object of a list of messages, which are the text that was
+// recorded, and of the members of rest, a struct. Marshalling the messages too would change
+// their white space.
+func withMessages(name string, messages []byte, rest any) (kernel.Raw, error) {
+	text, err := json.Marshal(rest)
+	if err != nil {
+		return nil, err
+	}
+	dst := make([]byte, 0, len(name)+len(messages)+len(text)+8)
+	dst = append(append(append(dst, `{"`...), name...), `":[`...)
+	dst = append(append(dst, messages...), ']')
+	if len(text) > len(`{}`) {
+		dst = append(dst, ',')
+	}
+	return append(dst, text[1:]...), nil
+}
+
+// comma appends what stands before the element with this index.
+func comma(dst []byte, i int) []byte {
+	if i == 0 {
+		return dst
+	}
+	return append(dst, ',')
 }

@@ -2,24 +2,19 @@ package history
 
 import (
 	"context"
-	"encoding/json"
 	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"kernos/internal/jsonscan"
 	"kernos/journal"
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/schema"
 )
 
-// How many messages a page has.
-const (
-	defaultPage = 100
-	maxPage     = 1000
-)
+// defaultPage is how many messages a page has if the caller does not say.
+const defaultPage = 100
 
 // recorded is the form of a message in an answer. It is for the schema; what goes out is
 // the text that was recorded.
@@ -43,34 +38,39 @@ type getInput struct {
 	ID string `json:"id" jsonschema:"minLength=1,maxLength=256" jsonschema_description:"The message's metadata.id."`
 }
 
-// Get returns one message.
-func Get(j Journal) kernel.Syscall {
-	return recalling(kernel.Definition{
-		Type:    "Message.Get",
-		Summary: "Get a message by its id, as it was recorded.",
-		Output:  schema.Output[recorded](),
-	}, func(ctx context.Context, _ *message.Message, in getInput, _ kernel.Emit) (json.RawMessage, error) {
-		e, err := j.Get(ctx, message.ID(in.ID))
-		if err != nil {
-			return nil, err
-		}
-		return message.Append(nil, &e.Message), nil
-	})
+var get = kernel.DefineQuery[getInput, kernel.Raw](kernel.Definition{
+	Type:    "Message.Get",
+	Summary: "Get a message by its id, as it was recorded.",
+	Output:  schema.Output[recorded](),
+	Answers: kernel.FromJournal,
+})
+
+func (r reader) get(ctx context.Context, in getInput) (kernel.Raw, error) {
+	e, err := r.journal.Get(ctx, message.ID(in.ID))
+	if err != nil {
+		return nil, err
+	}
+	return message.Append(nil, &e.Message), nil
 }
 
 type listInput struct {
 	filter
 	Cursor  string `json:"cursor,omitempty" jsonschema:"maxLength=64" jsonschema_description:"Where to go on: the cursor of the page before, with everything else unchanged."`
-	Limit   whole  `json:"limit,omitempty" jsonschema:"minimum=1,maximum=1000,default=100" jsonschema_description:"How many messages at most."`
+	Limit   int    `json:"limit,omitempty" jsonschema:"minimum=1,maximum=1000,default=100" jsonschema_description:"How many messages at most."`
 	Order   string `json:"order,omitempty" jsonschema:"enum=asc,enum=desc,default=asc" jsonschema_description:"asc for the oldest first, desc for the newest first."`
 	Records bool   `json:"records,omitempty" jsonschema_description:"Also say for every message when it was recorded, its sequence number and which way it went."`
 }
 
 type listOutput struct {
-	Messages []recorded  `json:"messages" jsonschema_description:"The messages, as they were recorded."`
-	Records  []recordOut `json:"records,omitempty" jsonschema_description:"How each message was recorded, in the same order, if it was asked for."`
-	Cursor   string      `json:"cursor,omitempty" jsonschema_description:"Where the next page begins. There is none if it is absent."`
-	Dropped  *gap        `json:"dropped,omitempty" jsonschema_description:"What is not in the journal and might have been listed."`
+	Messages []recorded `json:"messages" jsonschema_description:"The messages, as they were recorded."`
+	listRest
+}
+
+// listRest is what a list says beside its messages.
+type listRest struct {
+	Records []recordOut `json:"records,omitzero" jsonschema_description:"How each message was recorded, in the same order, if it was asked for."`
+	Cursor  string      `json:"cursor,omitzero" jsonschema_description:"Where the next page begins. There is none if it is absent."`
+	Dropped *gap        `json:"dropped,omitzero" jsonschema_description:"What is not in the journal and might have been listed."`
 }
 
 // recordOut is how a message was recorded.
@@ -82,68 +82,50 @@ type recordOut struct {
 
 func (recordOut) SchemaName() string { return "Record" }
 
-// List returns messages in the order of the journal.
-func List(j Journal) kernel.Syscall {
-	return recalling(kernel.Definition{
-		Type:    "Message.List",
-		Summary: "List recorded messages by workflow, cause, kind, type, time or error code, a page at a time.",
-		Output:  schema.Output[listOutput](),
-	}, func(ctx context.Context, _ *message.Message, in listInput, _ kernel.Emit) (json.RawMessage, error) {
-		f, err := in.read()
-		if err != nil {
-			return nil, err
-		}
-		q := journal.Query{Filter: f, Reverse: in.Order == "desc", Limit: defaultPage}
-		if in.Limit > 0 {
-			q.Limit = min(int(in.Limit), maxPage)
-		}
-		if q.After, err = readCursor(in.Cursor, listCursor(q.Reverse)); err != nil {
-			return nil, err
-		}
-		entries, next, err := j.List(ctx, q)
-		if err != nil {
-			return nil, err
-		}
-		dst := append([]byte(nil), `{"messages":[`...)
-		for i := range entries {
-			dst = message.Append(comma(dst, i), &entries[i].Message)
-		}
-		dst = append(dst, ']')
-		if in.Records {
-			dst = append(dst, `,"records":[`...)
-			for i := range entries {
-				dst = appendRecord(comma(dst, i), &entries[i])
-			}
-			dst = append(dst, ']')
-		}
-		if next != 0 {
-			dst = appendCursor(append(dst, `,"cursor":`...), listCursor(q.Reverse), next)
-		}
-		if dst, err = appendGap(dst, j, &f); err != nil {
-			return nil, err
-		}
-		return append(dst, '}'), nil
-	})
-}
+func newRecord(e *journal.Entry) recordOut { return recordOut{e.Seq, e.At, way(e.Way)} }
 
-// comma appends what stands before the element with this index.
-func comma(dst []byte, i int) []byte {
-	if i == 0 {
-		return dst
+var list = kernel.DefineQuery[listInput, kernel.Raw](kernel.Definition{
+	Type:    "Message.List",
+	Summary: "List recorded messages by workflow, cause, kind, type, time or error code, a page at a time.",
+	Output:  schema.Output[listOutput](),
+	Answers: kernel.FromJournal,
+})
+
+// list returns messages in the order of the journal.
+func (r reader) list(ctx context.Context, in listInput) (kernel.Raw, error) {
+	f, err := in.read()
+	if err != nil {
+		return nil, err
 	}
-	return append(dst, ',')
-}
-
-// appendRecord appends how a message was recorded.
-func appendRecord(dst []byte, e *journal.Entry) []byte {
-	dst = appendPlace(append(dst, '{'), e)
-	return append(append(append(dst, `,"way":"`...), way(e.Way)...), `"}`...)
-}
-
-// appendPlace appends the members seq and at.
-func appendPlace(dst []byte, e *journal.Entry) []byte {
-	dst = strconv.AppendUint(append(dst, `"seq":`...), e.Seq, 10)
-	return strconv.AppendInt(append(dst, `,"at":`...), e.At, 10)
+	q := journal.Query{Filter: f, Reverse: in.Order == "desc", Limit: defaultPage}
+	if in.Limit > 0 {
+		q.Limit = in.Limit
+	}
+	if q.After, err = readCursor(in.Cursor, listCursor(q.Reverse)); err != nil {
+		return nil, err
+	}
+	entries, next, err := r.journal.List(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	var messages []byte
+	var rest listRest
+	if in.Records {
+		rest.Records = []recordOut{}
+	}
+	for i := range entries {
+		messages = message.Append(comma(messages, i), &entries[i].Message)
+		if in.Records {
+			rest.Records = append(rest.Records, newRecord(&entries[i]))
+		}
+	}
+	if next != 0 {
+		rest.Cursor = listCursor(q.Reverse) + strconv.FormatUint(next, 36)
+	}
+	if rest.Dropped, err = r.gap(f.Since, f.Until); err != nil {
+		return nil, err
+	}
+	return withMessages("messages", messages, rest)
 }
 
 func way(w kernel.Way) string {
@@ -162,10 +144,6 @@ func listCursor(reverse bool) string {
 		return "d"
 	}
 	return "a"
-}
-
-func appendCursor(dst []byte, letter string, n uint64) []byte {
-	return jsonscan.AppendQuoted(dst, letter+strconv.FormatUint(n, 36))
 }
 
 func readCursor(text, letter string) (uint64, error) {

@@ -1,10 +1,9 @@
 package history
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/json"
-	"fmt"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -13,7 +12,6 @@ import (
 	"kernos/journal"
 	"kernos/kernel"
 	"kernos/message"
-	"kernos/schema"
 )
 
 const (
@@ -33,19 +31,19 @@ type replayInput struct {
 	CorrelationID string `json:"correlationId" jsonschema:"minLength=1,maxLength=256" jsonschema_description:"The workflow: metadata.correlation of its messages, or the id of the message that began it."`
 	Execute       bool   `json:"execute,omitempty" jsonschema_description:"Run the workflow's commands again, under a new correlation, and say what comes out differently. The request must be sent with kind command."`
 	Queries       bool   `json:"queries,omitempty" jsonschema_description:"With execute: run the queries again too."`
-	Limit         whole  `json:"limit,omitempty" jsonschema:"minimum=1" jsonschema_description:"How many messages at most: to send, or with execute to run (then 1000 at most)."`
+	Limit         int    `json:"limit,omitempty" jsonschema:"minimum=1" jsonschema_description:"How many messages at most: to send, or with execute to run (then 1000 at most)."`
 }
 
 type replayOutput struct {
-	Messages    int          `json:"messages,omitempty" jsonschema_description:"How many messages were sent."`
-	More        bool         `json:"more,omitempty" jsonschema_description:"The workflow goes on behind the limit."`
-	Correlation string       `json:"correlation,omitempty" jsonschema_description:"With execute: the workflow of what was run."`
-	Commands    int          `json:"commands,omitempty" jsonschema_description:"With execute: how many commands were run."`
-	Queries     int          `json:"queries,omitempty" jsonschema_description:"With execute and queries: how many queries were run."`
-	Same        int          `json:"same,omitempty" jsonschema_description:"With execute: how many had the same outcome as before."`
-	Different   []difference `json:"different,omitempty" jsonschema_description:"With execute: those that had another."`
-	Skipped     []skipped    `json:"skipped,omitempty" jsonschema_description:"With execute: those that were not run, and why."`
-	Dropped     *gap         `json:"dropped,omitempty" jsonschema_description:"What is not in the journal and might have been part of the workflow."`
+	Messages    int          `json:"messages,omitzero" jsonschema_description:"How many messages were sent."`
+	Correlation string       `json:"correlation,omitzero" jsonschema_description:"With execute: the workflow of what was run."`
+	Commands    *int         `json:"commands,omitzero" jsonschema_description:"With execute: how many commands were run."`
+	Queries     *int         `json:"queries,omitzero" jsonschema_description:"With execute and queries: how many queries were run."`
+	Same        *int         `json:"same,omitzero" jsonschema_description:"With execute: how many had the same outcome as before."`
+	Different   []difference `json:"different,omitzero" jsonschema_description:"With execute: those that had another."`
+	Skipped     []skipped    `json:"skipped,omitzero" jsonschema_description:"With execute: those that were not run, and why."`
+	More        bool         `json:"more,omitzero" jsonschema_description:"The workflow goes on behind the limit."`
+	Dropped     *gap         `json:"dropped,omitzero" jsonschema_description:"What is not in the journal and might have been part of the workflow."`
 }
 
 type difference struct {
@@ -56,8 +54,8 @@ type difference struct {
 }
 
 type outcome struct {
-	Kind string         `json:"kind" jsonschema:"enum=reply,enum=error,enum=none" jsonschema_description:"reply, error, or none if no answer was recorded."`
-	Data jsontext.Value `json:"data,omitempty" jsonschema_description:"What the answer said."`
+	Kind message.Kind   `json:"kind" jsonschema:"enum=reply,enum=error,enum=none" jsonschema_description:"reply, error, or none if no answer was recorded."`
+	Data jsontext.Value `json:"data,omitzero" jsonschema_description:"What the answer said."`
 }
 
 func (outcome) SchemaName() string { return "Outcome" }
@@ -68,139 +66,125 @@ type skipped struct {
 	Why  string `json:"why" jsonschema_description:"Why it was not."`
 }
 
-// Replay sends the messages of a workflow once more, or runs its commands again.
-func Replay(j Journal) kernel.Syscall {
-	return recalling(kernel.Definition{
-		Type:    replayType,
-		Summary: "Send the messages of a workflow once more, in order; or run its commands again and say what differs.",
-		Output:  schema.Output[replayOutput](),
-		Aliases: []message.Type{olderReplay},
-		Emits: []kernel.EventDefinition{
-			{Type: replayedEvent, Summary: "A message of the workflow: {seq, at, message}."},
-		},
-		Runs:    kernel.Slow,
-		Effect:  kernel.Delegated,
-		Timeout: maxReplay,
-	}, func(ctx context.Context, m *message.Message, in replayInput, emit kernel.Emit) (json.RawMessage, error) {
-		switch {
-		case in.Execute && m.Kind != message.KindCommand:
-			return nil, invalid("execute", "execute: running commands again changes things, which a query may not do; send %s with kind command", m.Type)
-		case in.Queries && !in.Execute:
-			return nil, invalid("queries", "queries: nothing is run without execute; add execute, or leave queries out")
-		case in.Execute:
-			return rerun(ctx, j, m, &in)
+var replay = kernel.DefineQuery[replayInput, replayOutput](kernel.Definition{
+	Type:    replayType,
+	Summary: "Send the messages of a workflow once more, in order; or run its commands again and say what differs.",
+	Aliases: []message.Type{olderReplay},
+	Emits: []kernel.EventDefinition{
+		{Type: replayedEvent, Summary: "A message of the workflow: {seq, at, message}."},
+	},
+	Runs:    kernel.Slow,
+	Effect:  kernel.Delegated,
+	Answers: kernel.FromJournal,
+	Timeout: maxReplay,
+})
+
+// replay sends the messages of a workflow once more, or runs its commands again.
+func (r reader) replay(ctx context.Context, in replayInput, stream *kernel.Stream) (out replayOutput, err error) {
+	request := kernel.RequestOf(ctx)
+	switch {
+	case in.Execute && request.Kind != message.KindCommand:
+		return out, invalid("execute", "execute: running commands again changes things, which a query may not do; send %s with kind command", request.Type)
+	case in.Queries && !in.Execute:
+		return out, invalid("queries", "queries: nothing is run without execute; add execute, or leave queries out")
+	case in.Execute:
+		out, err = r.rerun(ctx, &in)
+	default:
+		out, err = r.resend(ctx, &in, stream)
+	}
+	if err == nil {
+		out.Dropped, err = r.gap(0, 0)
+	}
+	return out, err
+}
+
+// resend sends the messages of a workflow as events.
+func (r reader) resend(ctx context.Context, in *replayInput, stream *kernel.Stream) (out replayOutput, err error) {
+	for e, err := range r.workflow(ctx, in.CorrelationID) {
+		if err == nil {
+			err = ctx.Err()
 		}
-		sent, more := 0, false
-		for e, err := range workflow(ctx, j, in.CorrelationID) {
-			if err != nil {
-				return nil, err
-			}
-			if more = in.Limit > 0 && sent == int(in.Limit); more {
-				break
-			}
-			if err := ctx.Err(); err != nil {
-				return nil, err
-			}
-			emit(m.Event(replayedEvent, appendEvent(nil, e)))
-			sent++
+		if err != nil {
+			return out, err
 		}
-		if sent == 0 {
-			return nil, noWorkflow(ctx, j, in.CorrelationID)
+		if out.More = in.Limit > 0 && out.Messages == in.Limit; out.More {
+			break
 		}
-		dst := fmt.Appendf(nil, `{"messages":%d`, sent)
-		if more {
-			dst = append(dst, `,"more":true`...)
+		if err := stream.Emit(replayedEvent, newEvent(e)); err != nil {
+			return out, err
 		}
-		dst, err := appendGap(dst, j, new(journal.Filter))
-		return append(dst, '}'), err
-	})
+		out.Messages++
+	}
+	if out.Messages == 0 {
+		return out, r.noWorkflow(ctx, in.CorrelationID)
+	}
+	return out, nil
 }
 
 // rerun runs what came from outside again, and compares.
-func rerun(ctx context.Context, j Journal, m *message.Message, in *replayInput) (json.RawMessage, error) {
+func (r reader) rerun(ctx context.Context, in *replayInput) (out replayOutput, err error) {
 	// All of it is read before anything is run: what is run may write to the journal,
 	// and nothing should be run if the journal can't be read.
-	asked, more, err := readRequests(ctx, j, in)
+	requests, more, err := r.readRequests(ctx, in)
 	if err != nil {
-		return nil, err
+		return out, err
 	}
-	var different, skips []byte
-	correlation := "replay-" + rand.Text()
 	counts := make(map[message.Kind]int)
-	same := 0
-	for i := range asked {
-		r := &asked[i]
-		if r.skip != "" {
-			skips = appendRequest(comma(skips, len(skips)), &r.request)
-			skips = append(jsonscan.AppendQuoted(append(skips, `,"why":`...), r.skip), '}')
+	out = replayOutput{Correlation: "replay-" + rand.Text(), More: more, Same: new(int), Different: []difference{}, Skipped: []skipped{}}
+	for i := range requests {
+		q := &requests[i]
+		id, typ := string(q.request.Metadata.ID), string(q.request.Type)
+		if q.skip != "" {
+			out.Skipped = append(out.Skipped, skipped{id, typ, q.skip})
 			continue
 		}
 		if err := ctx.Err(); err != nil {
-			return nil, err
+			return out, err
 		}
-		counts[r.request.Kind]++
-		now := answer{kind: message.KindReply}
-		now.data, err = kernel.CallAs(ctx, kernel.NewCall{Type: r.request.Type, Data: r.request.Data, Correlation: correlation, Kept: true})
-		if err != nil {
+		counts[q.request.Kind]++
+		now := outcome{Kind: message.KindReply}
+		data, err := kernel.CallAs(ctx, kernel.NewCall{Type: q.request.Type, Data: q.request.Data, Correlation: out.Correlation, Kept: true})
+		if now.Data = jsontext.Value(data); err != nil {
 			e, _ := message.ErrorOf(err)
-			now = answer{kind: message.KindError, data: e.Append(nil)}
+			now = outcome{message.KindError, e.Append(nil)}
 		}
-		if r.was.kind == now.kind && sameJSON(r.was.data, now.data) {
-			same++
+		if q.was.Kind == now.Kind && sameJSON(q.was.Data, now.Data) {
+			*out.Same++
 			continue
 		}
-		different = appendRequest(comma(different, len(different)), &r.request)
-		different = r.was.append(append(different, `,"was":`...))
-		different = append(now.append(append(different, `,"now":`...)), '}')
+		out.Different = append(out.Different, difference{id, typ, q.was, now})
 	}
-	dst := jsonscan.AppendQuoted([]byte(`{"correlation":`), correlation)
-	dst = fmt.Appendf(dst, `,"commands":%d`, counts[message.KindCommand])
+	commands, queries := counts[message.KindCommand], counts[message.KindQuery]
+	out.Commands = &commands
 	if in.Queries {
-		dst = fmt.Appendf(dst, `,"queries":%d`, counts[message.KindQuery])
+		out.Queries = &queries
 	}
-	dst = fmt.Appendf(dst, `,"same":%d,"different":[%s],"skipped":[%s]`, same, different, skips)
-	if more {
-		dst = append(dst, `,"more":true`...)
-	}
-	dst, err = appendGap(dst, j, new(journal.Filter))
-	return append(dst, '}'), err
+	return out, nil
 }
 
-// asking is a request from outside, with how it was answered.
-type asking struct {
+// sameJSON reports whether two texts are the same value: the order of members, white
+// space, escapes and the spelling of numbers don't matter.
+func sameJSON(a, b []byte) bool {
+	return bytes.Equal(a, b) || bytes.Equal(jsonscan.AppendCanonical(nil, a), jsonscan.AppendCanonical(nil, b))
+}
+
+// recordedRequest is a request that came over a connection, with how it was answered.
+type recordedRequest struct {
 	request message.Message
-	was     answer
+	was     outcome
 	skip    string // why it is not run again, or ""
-}
-
-type answer struct {
-	kind message.Kind // "" if there is none
-	data json.RawMessage
-}
-
-func (a *answer) append(dst []byte) []byte {
-	if a.kind == "" {
-		return append(dst, `{"kind":"none"}`...)
-	}
-	dst = append(append(append(dst, `{"kind":"`...), a.kind...), `","data":`...)
-	return append(append(dst, a.data...), '}')
-}
-
-func appendRequest(dst []byte, m *message.Message) []byte {
-	dst = jsonscan.AppendQuoted(append(dst, `{"id":`...), string(m.Metadata.ID))
-	return jsonscan.AppendQuoted(append(dst, `,"type":`...), string(m.Type))
 }
 
 // readRequests reads what came from outside, and the answers to it. It holds the whole
 // data of as many requests as may be run.
-func readRequests(ctx context.Context, j Journal, in *replayInput) (asked []asking, more bool, err error) {
+func (r reader) readRequests(ctx context.Context, in *replayInput) (requests []recordedRequest, more bool, err error) {
 	most := maxRerun
 	if in.Limit > 0 {
-		most = min(most, int(in.Limit))
+		most = min(most, in.Limit)
 	}
 	found := false
 	latest := make(map[message.ID]int) // by id, the last request that has no answer yet
-	for e, err := range workflow(ctx, j, in.CorrelationID) {
+	for e, err := range r.workflow(ctx, in.CorrelationID) {
 		if err != nil {
 			return nil, false, err
 		}
@@ -209,24 +193,24 @@ func readRequests(ctx context.Context, j Journal, in *replayInput) (asked []aski
 		if m.Kind.Answers() {
 			if i, ok := latest[m.Metadata.Causation]; ok {
 				delete(latest, m.Metadata.Causation)
-				asked[i].answered(e)
+				requests[i].answered(e)
 			}
 			continue
 		}
 		if e.Way != kernel.In || !m.Kind.Asks() {
 			continue
 		}
-		if len(asked) == most {
+		if len(requests) == most {
 			more = true
 			continue // answers to those before it may follow
 		}
-		latest[m.Metadata.ID] = len(asked)
-		asked = append(asked, asking{request: m.Clone(), skip: whyNot(ctx, e, in)})
+		latest[m.Metadata.ID] = len(requests)
+		requests = append(requests, recordedRequest{request: m.Clone(), was: outcome{Kind: "none"}, skip: whyNot(ctx, e, in)})
 	}
 	if !found {
-		return nil, false, noWorkflow(ctx, j, in.CorrelationID)
+		return nil, false, r.noWorkflow(ctx, in.CorrelationID)
 	}
-	return asked, more, nil
+	return requests, more, nil
 }
 
 // whyNot says why a request is not run again, or returns "".
@@ -255,8 +239,8 @@ func whyNot(ctx context.Context, e *journal.Entry, in *replayInput) string {
 }
 
 // answered notes how a request was answered.
-func (r *asking) answered(e *journal.Entry) {
-	r.was = answer{kind: e.Message.Kind, data: append(json.RawMessage(nil), e.Message.Data...)}
+func (r *recordedRequest) answered(e *journal.Entry) {
+	r.was = outcome{e.Message.Kind, bytes.Clone(e.Message.Data)}
 	if r.skip == "" && e.Redacted && e.Message.Kind == message.KindReply {
 		r.skip = "Its answer is not in the journal as it was given, so there is nothing to compare with"
 	}

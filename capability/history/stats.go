@@ -2,18 +2,14 @@ package history
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
 
-	jsonv2 "github.com/go-json-experiment/json"
-
 	"kernos/journal"
 	"kernos/kernel"
 	"kernos/message"
-	"kernos/schema"
 )
 
 // gap is what is not in the journal and might have been.
@@ -28,9 +24,9 @@ type gap struct {
 
 func (gap) SchemaName() string { return "Gap" }
 
-// findGap returns what may be missing in an answer about a time, or nil.
-func findGap(j Journal, since, until int64) (*gap, error) {
-	d, err := j.Dropped()
+// gap returns what may be missing in an answer about a time, or nil.
+func (r reader) gap(since, until int64) (*gap, error) {
+	d, err := r.journal.Dropped()
 	if err != nil {
 		return nil, err
 	}
@@ -49,24 +45,6 @@ func gapOf(d *journal.Dropped, since, until int64) *gap {
 		return nil
 	}
 	return g
-}
-
-// appendGap appends the member dropped, if a list with this filter has a gap.
-func appendGap(dst []byte, j Journal, f *journal.Filter) ([]byte, error) {
-	g, err := findGap(j, f.Since, f.Until)
-	if err != nil {
-		return dst, err
-	}
-	return g.append(dst), nil
-}
-
-// append appends the member dropped, unless nothing is missing.
-func (g *gap) append(dst []byte) []byte {
-	if g == nil {
-		return dst
-	}
-	text, _ := jsonv2.Marshal(g) // numbers and a word
-	return append(append(dst, `,"dropped":`...), text...)
 }
 
 // String says in words what is missing.
@@ -101,30 +79,25 @@ type statsOutput struct {
 	Dropped  *gap   `json:"dropped,omitempty" jsonschema_description:"What is not in the journal and might have been."`
 }
 
-// Stats says what the journal has.
-func Stats(j Journal) kernel.Syscall {
-	return recalling(kernel.Definition{
-		Type:    "Message.Stats",
-		Summary: "Say how many messages the journal has, from when to when, and what it has dropped.",
-		Output:  schema.Output[statsOutput](),
-	}, func(context.Context, *message.Message, statsInput, kernel.Emit) (json.RawMessage, error) {
-		s, err := j.Stats()
-		if err != nil {
-			return nil, err
-		}
-		missing, err := findGap(j, 0, 0)
-		if err != nil {
-			return nil, err
-		}
-		out := statsOutput{
-			Messages: s.Messages, Bytes: s.Bytes,
-			FirstSeq: s.FirstSeq, FirstAt: s.FirstAt,
-			LastSeq: s.LastSeq, LastAt: s.LastAt,
-			Dropped: missing,
-		}
-		if s.LastSeq > s.Indexed {
-			out.Behind = s.LastSeq - max(s.Indexed, s.FirstSeq-1)
-		}
-		return jsonv2.Marshal(out)
-	})
+var stats = kernel.DefineQuery[statsInput, statsOutput](kernel.Definition{
+	Type:    "Message.Stats",
+	Summary: "Say how many messages the journal has, from when to when, and what it has dropped.",
+	Answers: kernel.FromJournal,
+})
+
+func (r reader) stats(context.Context, statsInput) (out statsOutput, err error) {
+	s, err := r.journal.Stats()
+	if err != nil {
+		return out, err
+	}
+	out = statsOutput{
+		Messages: s.Messages, Bytes: s.Bytes,
+		FirstSeq: s.FirstSeq, FirstAt: s.FirstAt,
+		LastSeq: s.LastSeq, LastAt: s.LastAt,
+	}
+	if s.LastSeq > s.Indexed {
+		out.Behind = s.LastSeq - max(s.Indexed, s.FirstSeq-1)
+	}
+	out.Dropped, err = r.gap(0, 0)
+	return out, err
 }

@@ -176,7 +176,7 @@ func TestLongWorkflowsAreReadByPages(t *testing.T) {
 	}
 	last := uint64(0)
 	count := 0
-	for e, err := range workflow(t.Context(), j, "root") {
+	for e, err := range (reader{j}).workflow(t.Context(), "root") {
 		if err != nil || e.Seq <= last || e.Message.Metadata.Correlation == "other" {
 			t.Fatalf("%v after %d: %v", e, last, err)
 		}
@@ -186,7 +186,7 @@ func TestLongWorkflowsAreReadByPages(t *testing.T) {
 	if count != n+1 {
 		t.Errorf("got %d messages, want %d", count, n+1)
 	}
-	nodes, more, err := readNodes(t.Context(), j, "root", 10)
+	nodes, more, err := reader{j}.readNodes(t.Context(), "root", 10)
 	if err != nil || len(nodes) != 10 || !more {
 		t.Errorf("got %d, %v, %v", len(nodes), more, err)
 	}

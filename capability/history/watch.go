@@ -2,7 +2,6 @@ package history
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -10,7 +9,6 @@ import (
 	"kernos/journal"
 	"kernos/kernel"
 	"kernos/message"
-	"kernos/schema"
 )
 
 // maxWatch is how long a watch may last.
@@ -24,10 +22,10 @@ const (
 
 type watchInput struct {
 	filter
-	After  *whole `json:"after,omitempty" jsonschema:"minimum=0" jsonschema_description:"Begin behind the message with this number: first what was recorded since, then what is recorded from now on. 0 is before the first that there ever was."`
-	From   *whole `json:"from,omitempty" jsonschema:"minimum=0" jsonschema_description:"Begin with the message with this number, in place of after. The next of the watch before goes on without gap or repeat."`
-	Limit  whole  `json:"limit,omitempty" jsonschema:"minimum=1" jsonschema_description:"End after this many messages. Without it the watch goes on until it is cancelled."`
-	Buffer whole  `json:"buffer,omitempty" jsonschema:"minimum=1,maximum=10000" jsonschema_description:"How many messages may wait for you, with 16 MB of data at most. If there are more, the oldest are left out, and Message.Missed says which. Without it nothing is left out that the journal has, however far behind you are."`
+	After  *uint64 `json:"after,omitempty" jsonschema:"minimum=0" jsonschema_description:"Begin behind the message with this number: first what was recorded since, then what is recorded from now on. 0 is before the first that there ever was."`
+	From   *uint64 `json:"from,omitempty" jsonschema:"minimum=0" jsonschema_description:"Begin with the message with this number, in place of after. The next of the watch before goes on without gap or repeat."`
+	Limit  int     `json:"limit,omitempty" jsonschema:"minimum=1" jsonschema_description:"End after this many messages. Without it the watch goes on until it is cancelled."`
+	Buffer int     `json:"buffer,omitempty" jsonschema:"minimum=1,maximum=10000" jsonschema_description:"How many messages may wait for you, with 16 MB of data at most. If there are more, the oldest are left out, and Message.Missed says which. Without it nothing is left out that the journal has, however far behind you are."`
 }
 
 type watchOutput struct {
@@ -35,122 +33,105 @@ type watchOutput struct {
 	Messages int    `json:"messages" jsonschema_description:"How many messages were sent."`
 }
 
-// appendEvent appends the data of Message.Recorded and Message.Replayed.
-func appendEvent(dst []byte, e *journal.Entry) json.RawMessage {
-	dst = appendPlace(append(dst, '{'), e)
-	dst = message.Append(append(dst, `,"message":`...), &e.Message)
-	return append(dst, '}')
+// newEvent returns the data of Message.Recorded and Message.Replayed.
+func newEvent(e *journal.Entry) kernel.Raw {
+	dst := fmt.Appendf(nil, `{"seq":%d,"at":%d,"message":`, e.Seq, e.At)
+	return append(message.Append(dst, &e.Message), '}')
 }
 
-// Watch sends what is recorded, as it is.
-func Watch(j Journal) kernel.Syscall {
-	return recalling(kernel.Definition{
-		Type:    "Message.Watch",
-		Summary: "Send messages as they are recorded, from a point in the journal or from now on.",
-		Output:  schema.Output[watchOutput](),
-		Emits: []kernel.EventDefinition{
-			{Type: recordedEvent, Summary: "A message was recorded: {seq, at, message}."},
-			{Type: missedEvent, Summary: "Messages are left out: {from, to, count}. They were dropped from the journal, whatever they were, or count of them did not fit into the buffer."},
-		},
-		Runs:    kernel.Endless,
-		Timeout: maxWatch,
-	}, func(ctx context.Context, m *message.Message, in watchInput, emit kernel.Emit) (json.RawMessage, error) {
-		f, err := in.read()
-		if err != nil {
-			return nil, err
-		}
-		w := watch{m: m, emit: emit, limit: int(in.Limit)}
-		gap, err := in.start(j, &f, &w.after)
-		if err != nil {
-			return nil, err
-		}
-		w.skip(gap)
-		follow := j.Follow
-		if in.Buffer > 0 {
-			follow = buffered(follow, int(in.Buffer))
-		}
-		for e, err := range follow(ctx, w.after, f) {
-			if missed, ok := errors.AsType[*journal.Missed](err); ok {
-				w.skip(&missing{*missed, missed.To - missed.From + 1})
-				continue
-			}
-			if left, ok := errors.AsType[*missing](err); ok {
-				w.skip(left)
-				continue
-			}
-			if err != nil && context.Cause(ctx) == kernel.ErrStopping {
-				return w.reply(), nil
-			}
-			if err != nil {
-				return nil, err
-			}
-			if w.send(&e) {
-				return w.reply(), nil
-			}
-		}
-		return w.reply(), ctx.Err()
-	})
+var watch = kernel.DefineQuery[watchInput, watchOutput](kernel.Definition{
+	Type:    "Message.Watch",
+	Summary: "Send messages as they are recorded, from a point in the journal or from now on.",
+	Emits: []kernel.EventDefinition{
+		{Type: recordedEvent, Summary: "A message was recorded: {seq, at, message}."},
+		{Type: missedEvent, Summary: "Messages are left out: {from, to, count}. They were dropped from the journal, whatever they were, or count of them did not fit into the buffer."},
+	},
+	Runs:    kernel.Endless,
+	Answers: kernel.FromJournal,
+	Timeout: maxWatch,
+})
+
+type missedData struct {
+	From  uint64 `json:"from"`
+	To    uint64 `json:"to"`
+	Count uint64 `json:"count"`
 }
 
-// A watch is one call of Message.Watch.
-type watch struct {
-	m     *message.Message
-	emit  kernel.Emit
-	limit int // 0 means that there is none
-
-	after uint64 // the number of the last message that was sent or left out
-	sent  int
-}
-
-// send sends a message, and reports whether it is the last one that is wanted.
-func (w *watch) send(e *journal.Entry) bool {
-	w.emit(w.m.Event(recordedEvent, appendEvent(nil, e)))
-	w.after = e.Seq
-	w.sent++
-	return w.sent == w.limit
-}
-
-// skip tells what is left out, if anything is.
-func (w *watch) skip(gap *missing) {
-	if gap == nil {
-		return
+// watch sends messages as they are recorded.
+func (r reader) watch(ctx context.Context, in watchInput, stream *kernel.Stream) (out watchOutput, err error) {
+	f, err := in.read()
+	if err != nil {
+		return out, err
 	}
-	w.emit(w.m.Event(missedEvent, fmt.Appendf(nil, `{"from":%d,"to":%d,"count":%d}`, gap.From, gap.To, gap.count)))
-	w.after = gap.To
+	after, gap, err := r.start(&in, &f)
+	if err != nil {
+		return out, err
+	}
+	follow := r.journal.Follow
+	if in.Buffer > 0 {
+		follow = buffered(follow, in.Buffer)
+	}
+	skip := func(gap *missing) error {
+		out.Next = gap.To + 1
+		return stream.Emit(missedEvent, missedData{gap.From, gap.To, gap.count})
+	}
+	out.Next = after + 1
+	if gap != nil {
+		if err := skip(gap); err != nil {
+			return out, err
+		}
+	}
+	for e, err := range follow(ctx, out.Next-1, f) {
+		if missed, ok := errors.AsType[*journal.Missed](err); ok {
+			err = &missing{*missed, missed.To - missed.From + 1}
+		}
+		if left, ok := errors.AsType[*missing](err); ok {
+			if err := skip(left); err != nil {
+				return out, err
+			}
+			continue
+		}
+		if err != nil && context.Cause(ctx) == kernel.ErrStopping {
+			return out, nil
+		}
+		if err != nil {
+			return out, err
+		}
+		if err := stream.Emit(recordedEvent, newEvent(&e)); err != nil {
+			return out, err
+		}
+		out.Next = e.Seq + 1
+		if out.Messages++; out.Messages == in.Limit {
+			return out, nil
+		}
+	}
+	return out, ctx.Err()
 }
 
-func (w *watch) reply() json.RawMessage {
-	return fmt.Appendf(nil, `{"next":%d,"messages":%d}`, w.after+1, w.sent)
-}
-
-// start sets after to the number of the message behind which the watch begins, and returns
-// what it would have begun with and is not there any more.
-func (in *watchInput) start(j Journal, f *journal.Filter, after *uint64) (*missing, error) {
+// start returns the number of the message after which the watch begins, and what it would
+// have begun with that is no longer in the journal.
+func (r reader) start(in *watchInput, f *journal.Filter) (after uint64, gap *missing, err error) {
 	switch {
 	case in.After != nil && in.From != nil:
-		return nil, invalid("from", "after and from both say where to begin; leave one out")
+		return 0, nil, invalid("from", "after and from both say where to begin; leave one out")
 	case in.After != nil:
-		*after = uint64(*in.After)
-		return nil, nil
-	case in.From != nil && *in.From > 0:
-		from := uint64(*in.From)
-		*after = from - 1
-		d, err := j.Dropped()
-		if err != nil || d.Seq < from {
-			return nil, err
-		}
-		return &missing{journal.Missed{From: from, To: d.Seq}, d.Seq - from + 1}, nil
-	case in.From != nil:
-		return nil, nil // from the first one that there ever was
-	case f.Since != 0:
-		// What was dropped before that time is not missing.
-		d, err := j.Dropped()
-		if err == nil && d.At < f.Since {
-			*after = d.Seq
-		}
-		return nil, err
+		return *in.After, nil, nil
+	case in.From != nil && *in.From == 0:
+		return 0, nil, nil
 	}
-	s, err := j.Stats()
-	*after = s.LastSeq
-	return nil, err
+	d, err := r.journal.Dropped()
+	switch {
+	case err != nil:
+		return 0, nil, err
+	case in.From != nil && d.Seq < *in.From:
+		return *in.From - 1, nil, nil
+	case in.From != nil:
+		return d.Seq, &missing{journal.Missed{From: *in.From, To: d.Seq}, d.Seq - *in.From + 1}, nil
+	case f.Since != 0 && d.At < f.Since:
+		return d.Seq, nil, nil // what was dropped before that time is not missing
+	case f.Since != 0:
+		return 0, nil, nil
+	}
+	s, err := r.journal.Stats()
+	return s.LastSeq, nil, err
 }

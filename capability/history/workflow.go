@@ -15,20 +15,20 @@ const pageSize = 4096
 // workflow goes through the messages of a workflow in the order of the journal: those
 // that carry its correlation and the one whose id it is; and the answer to that one, since
 // a message that begins a workflow need not name it, and neither does the answer then.
-func workflow(ctx context.Context, j Journal, correlation string) iter.Seq2[*journal.Entry, error] {
-	return listed(ctx, j, journal.Query{Filter: journal.Filter{Correlation: correlation, Whole: true}, Limit: pageSize})
+func (r reader) workflow(ctx context.Context, correlation string) iter.Seq2[*journal.Entry, error] {
+	return r.listed(ctx, journal.Query{Filter: journal.Filter{Correlation: correlation, Whole: true}, Limit: pageSize})
 }
 
 // workflowInBrief is workflow without the data of messages, but for those of errors.
-func workflowInBrief(ctx context.Context, j Journal, correlation string) iter.Seq2[*journal.Entry, error] {
-	return listed(ctx, j, journal.Query{Filter: journal.Filter{Correlation: correlation, Whole: true}, Limit: journal.MaxLimit, Brief: true})
+func (r reader) workflowInBrief(ctx context.Context, correlation string) iter.Seq2[*journal.Entry, error] {
+	return r.listed(ctx, journal.Query{Filter: journal.Filter{Correlation: correlation, Whole: true}, Limit: journal.MaxLimit, Brief: true})
 }
 
 // listed goes through a list, a page at a time.
-func listed(ctx context.Context, j Journal, q journal.Query) iter.Seq2[*journal.Entry, error] {
+func (r reader) listed(ctx context.Context, q journal.Query) iter.Seq2[*journal.Entry, error] {
 	return func(yield func(*journal.Entry, error) bool) {
 		for q := q; ; {
-			entries, next, err := j.List(ctx, q)
+			entries, next, err := r.journal.List(ctx, q)
 			if err != nil {
 				yield(nil, err)
 				return
@@ -47,16 +47,16 @@ func listed(ctx context.Context, j Journal, q journal.Query) iter.Seq2[*journal.
 }
 
 // noWorkflow is the error for a workflow of which there is nothing.
-func noWorkflow(ctx context.Context, j Journal, correlation string) error {
+func (r reader) noWorkflow(ctx context.Context, correlation string) error {
 	text := "no message in the journal has this correlation or this id"
-	e, err := j.Get(ctx, message.ID(correlation))
+	e, err := r.journal.Get(ctx, message.ID(correlation))
 	switch {
 	case err == nil && e.Message.Metadata.Correlation != "":
 		text = "the message of this id belongs to the workflow " + e.Message.Metadata.Correlation
 	case err != nil && !isNotFound(err):
 		return err
 	default:
-		if missing, err := findGap(j, 0, 0); err == nil && missing != nil {
+		if missing, err := r.gap(0, 0); err == nil && missing != nil {
 			text += "; " + missing.String()
 		}
 	}

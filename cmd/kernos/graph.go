@@ -135,7 +135,7 @@ func drawHere(ctx context.Context, call caller, s *terminal.Screen, correlation,
 	return history.Draw(entries, reply.More, journal.Dropped{
 		Messages: missing.Messages, At: missing.Until, Why: missing.Why,
 		Lost: missing.Lost, LostSince: missing.LostSince, LostUntil: missing.LostUntil,
-	}, format), nil
+	}, format)
 }
 
 // treeLine cuts a line of a tree to the width of the screen and paints its sign.

@@ -1,0 +1,83 @@
+package history
+
+import (
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"kernos/kernel"
+	"kernos/message"
+)
+
+// graphOutput is a graph for programs.
+type graphOutput struct {
+	Nodes   []nodeOutput   `json:"nodes" jsonschema_description:"The messages, in the order of the journal; those that are missing come last."`
+	Edges   []edgeOutput   `json:"edges" jsonschema_description:"Causes and effects."`
+	Roots   []message.ID   `json:"roots" jsonschema_description:"Ids of the messages that the workflow begins with."`
+	Cycles  [][]message.ID `json:"cycles,omitzero" jsonschema_description:"Ids of messages that name each other as their cause, in a circle. The oldest of each is a root."`
+	More    bool           `json:"more,omitzero" jsonschema_description:"The workflow has more messages than a graph shows."`
+	Dropped *gap           `json:"dropped,omitzero" jsonschema_description:"What is not in the journal and might have been part of the workflow."`
+}
+
+type nodeOutput struct {
+	ID        message.ID   `json:"id" jsonschema_description:"The message's id."`
+	Kind      message.Kind `json:"kind,omitzero" jsonschema_description:"Its kind."`
+	Type      message.Type `json:"type,omitzero" jsonschema_description:"Its type."`
+	Seq       uint64       `json:"seq,omitzero" jsonschema_description:"Its number in the journal."`
+	Timestamp *int64       `json:"timestamp,omitzero" jsonschema_description:"When it was sent, in milliseconds since 1970."`
+	Duration  *int64       `json:"duration,omitzero" jsonschema_description:"Of an answer: how long it took, in milliseconds."`
+	Failed    bool         `json:"failed,omitzero" jsonschema_description:"It is an error, or an error answers it."`
+	Code      int          `json:"code,omitzero" jsonschema_description:"The code of the error."`
+	Missing   bool         `json:"missing,omitzero" jsonschema_description:"A message names it as its cause, and it is not part of the workflow in the journal."`
+}
+
+// edgeOutput names messages by id; where an id is not one message's alone, it has the
+// sequence numbers too.
+type edgeOutput struct {
+	From    message.ID `json:"from" jsonschema_description:"The id of the cause."`
+	To      message.ID `json:"to" jsonschema_description:"The id of the effect."`
+	FromSeq uint64     `json:"fromSeq,omitzero" jsonschema_description:"The number of the cause, where an id is not one message's alone."`
+	ToSeq   uint64     `json:"toSeq,omitzero" jsonschema_description:"The number of the effect, where an id is not one message's alone."`
+}
+
+// json returns the graph for programs, as JSON.
+func (g *graph) json() (kernel.Raw, error) {
+	text, err := json.Marshal(g.output(), jsontext.AllowInvalidUTF8(true))
+	return kernel.Raw(text), err
+}
+
+func (g *graph) output() graphOutput {
+	out := graphOutput{Nodes: make([]nodeOutput, len(g.nodes)), Roots: g.ids(g.roots), More: g.more, Dropped: g.dropped}
+	for i := range g.nodes {
+		n := &g.nodes[i]
+		o := nodeOutput{ID: n.id, Kind: n.kind, Type: n.typ, Seq: n.seq, Failed: n.failed, Code: n.code, Missing: n.missing()}
+		if !o.Missing {
+			o.Timestamp = &n.timestamp
+		}
+		if took, known := g.took(n); known && n.answers {
+			ms := took.Milliseconds()
+			o.Duration = &ms
+		}
+		out.Nodes[i] = o
+		if n.parent == none {
+			continue
+		}
+		p := &g.nodes[n.parent]
+		e := edgeOutput{From: p.id, To: n.id}
+		if p.ambiguous || n.ambiguous {
+			e.FromSeq, e.ToSeq = p.seq, n.seq
+		}
+		out.Edges = append(out.Edges, e)
+	}
+	for _, c := range g.cycles {
+		out.Cycles = append(out.Cycles, g.ids(c))
+	}
+	return out
+}
+
+func (g *graph) ids(nodes []int) []message.ID {
+	ids := make([]message.ID, len(nodes))
+	for k, i := range nodes {
+		ids[k] = g.nodes[i].id
+	}
+	return ids
+}
