@@ -86,7 +86,7 @@ func newPlaceOn(s store.Store, dir string, record bool) (*place, error) {
 	if err != nil {
 		return nil, err
 	}
-	registry, err := kernel.NewRegistry(memory.Module(p.store, kept, nil))
+	registry, err := kernel.NewRegistry(memory.New(p.store, kept, nil).Module())
 	if err != nil {
 		return nil, err
 	}

@@ -22,8 +22,6 @@ import (
 
 	"kernos/internal/recent"
 	"kernos/kernel"
-	"kernos/message"
-	"kernos/schema"
 )
 
 // Limits of a hydration.
@@ -133,31 +131,17 @@ func New(files Files, opts *Options) *Content {
 	return c
 }
 
+// Definitions returns the module without its handlers.
+func Definitions() kernel.Module {
+	return kernel.Module{
+		Name:     "content",
+		Version:  "1.0.0",
+		Summary:  "Agents and skills, with what they depend on.",
+		Syscalls: kernel.Unbound(hydrate.Definition, index.Definition),
+	}
+}
+
 // Module returns the syscalls.
 func (c *Content) Module() kernel.Module {
-	return kernel.Module{
-		Name:    "content",
-		Version: "1.0.0",
-		Summary: "Agents and skills, with what they depend on.",
-		Syscalls: []kernel.Syscall{
-			{Handler: c.hydrate, Definition: kernel.Definition{
-				Type:    "Content.Hydrate",
-				Kind:    message.KindQuery,
-				Summary: "Read an agent or a skill together with the names and descriptions of the skills and tools that it depends on.",
-				Input:   schema.Input[hydrateInput](),
-				Output:  schema.Output[hydrateOutput](),
-				Aliases: []message.Type{"FileSystem.Hydrate"},
-				Runs:    kernel.Slow,
-				Answers: kernel.FromStore,
-				Timeout: hydrateTimeout,
-			}},
-			kernel.Query(kernel.Definition{
-				Type:    "Content.Index",
-				Summary: "List the skills and agents below a URI, with what is wrong with them.",
-				Runs:    kernel.Slow,
-				Answers: kernel.FromStore,
-				Timeout: hydrateTimeout,
-			}, c.index),
-		},
-	}
+	return Definitions().Bind(hydrate.Bind(c.hydrate), index.Bind(c.index))
 }

@@ -9,6 +9,7 @@ import (
 
 	"kernos/kernel"
 	"kernos/message"
+	"kernos/schema"
 )
 
 type hydrateInput struct {
@@ -49,25 +50,25 @@ type tool struct {
 // reserve is what is kept of the time of a call to put the answer together.
 const reserve = 2 * time.Second
 
-// hydrate answers Content.Hydrate.
-func (c *Content) hydrate(ctx context.Context, m message.Message, emit kernel.Emit) {
-	var in hydrateInput
-	if err := json.Unmarshal(m.Data, &in); err != nil || in.URI == "" {
-		kernel.Fail(ctx, m, emit, message.Errorf(422, "Content.Hydrate takes an object with the uri of a resource"))
-		return
-	}
+var hydrate = kernel.DefineQuery[hydrateInput, kernel.Raw](kernel.Definition{
+	Type:    "Content.Hydrate",
+	Summary: "Read an agent or a skill together with the names and descriptions of the skills and tools that it depends on.",
+	Output:  schema.Output[hydrateOutput](),
+	Aliases: []message.Type{"FileSystem.Hydrate"},
+	Runs:    kernel.Slow,
+	Answers: kernel.FromStore,
+	Timeout: hydrateTimeout,
+})
+
+func (c *Content) hydrate(ctx context.Context, in hydrateInput) (kernel.Raw, error) {
 	limited := ctx
 	if deadline, ok := ctx.Deadline(); ok {
 		var cancel context.CancelFunc
 		limited, cancel = context.WithDeadline(ctx, deadline.Add(-min(reserve, time.Until(deadline)/4)))
 		defer cancel()
 	}
-	data := c.Hydrate(limited, in.URI)
-	if ctx.Err() != nil {
-		kernel.Fail(ctx, m, emit, ctx.Err())
-		return
-	}
-	emit(m.Reply(data))
+	reply := c.Hydrate(limited, in.URI)
+	return kernel.Raw(reply), ctx.Err()
 }
 
 // Hydrate returns the reply of Content.Hydrate for a URI. It always has one: what could not

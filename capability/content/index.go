@@ -9,6 +9,7 @@ import (
 	"sort"
 	"strings"
 
+	"kernos/kernel"
 	"kernos/message"
 )
 
@@ -42,6 +43,14 @@ const (
 	// batch is how many files are looked at before it is asked whether there are enough.
 	batch = 512
 )
+
+var index = kernel.DefineQuery[indexInput, indexOutput](kernel.Definition{
+	Type:    "Content.Index",
+	Summary: "List the skills and agents below a URI, with what is wrong with them.",
+	Runs:    kernel.Slow,
+	Answers: kernel.FromStore,
+	Timeout: hydrateTimeout,
+})
 
 func (c *Content) index(ctx context.Context, in indexInput) (indexOutput, error) {
 	after, err := parseCursor(in.Cursor)

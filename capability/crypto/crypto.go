@@ -26,7 +26,6 @@ import (
 	"kernos/internal/sealed"
 	"kernos/kernel"
 	"kernos/message"
-	"kernos/schema"
 )
 
 // Options are the settings of a Keyring. The zero value has neither an agent nor a file, so
@@ -165,30 +164,17 @@ func because(ctx context.Context, failed string, err error) error {
 	return message.Errorf(500, failed+": %w", err)
 }
 
+// Definitions returns the module without its handlers.
+func Definitions() kernel.Module {
+	return kernel.Module{
+		Name:     "crypto",
+		Version:  "1.0.0",
+		Summary:  "Secrets, sealed for one identity and opened by it; the key never leaves memory.",
+		Syscalls: kernel.Unbound(seal.Definition, open.Definition, derive.Definition),
+	}
+}
+
 // Module returns the syscalls of the keyring.
 func (k *Keyring) Module() kernel.Module {
-	return kernel.Module{
-		Name:    "crypto",
-		Version: "1.0.0",
-		Summary: "Secrets, sealed for one identity and opened by it; the key never leaves memory.",
-		Syscalls: []kernel.Syscall{
-			kernel.Command(kernel.Definition{
-				Type:    "Crypto.Seal",
-				Summary: "Encrypt a secret; the reply is a sealed string (pwenc:v1:…) that may be kept and shown.",
-				Output:  schema.Written(`{"type":"string","description":"The sealed string, pwenc:v1:…"}`),
-				Runs:    kernel.Slow, // somebody may have to confirm
-			}, k.sealing),
-			kernel.Query(kernel.Definition{
-				Type:    "Crypto.Open",
-				Summary: "Decrypt a sealed string (pwenc:v1:…); the reply is the secret.",
-				Output:  schema.Written(`{"type":"string","writeOnly":true,"description":"The plaintext. It is not recorded."}`),
-				Runs:    kernel.Slow,
-			}, k.opening),
-			kernel.Query(kernel.Definition{
-				Type:    "Crypto.Derive",
-				Summary: "Derive a key and say which it is: its id and where it comes from, never the key.",
-				Runs:    kernel.Slow,
-			}, k.deriving),
-		},
-	}
+	return Definitions().Bind(seal.Bind(k.sealing), open.Bind(k.opening), derive.Bind(k.deriving))
 }

@@ -7,7 +7,9 @@ import (
 	"unicode/utf8"
 
 	"kernos/internal/sealed"
+	"kernos/kernel"
 	"kernos/message"
+	"kernos/schema"
 )
 
 // MaxPlaintext is how many bytes Crypto.Seal takes: what it makes of them fits into a line,
@@ -20,6 +22,13 @@ type sealInput struct {
 	Key       string `json:"key,omitempty" jsonschema_description:"The key to seal with: a kid as Crypto.Derive names it (ssh-fp:SHA256:…, kernos-local:SHA256:…), or a fingerprint as ssh-add -l does (SHA256:…). Without it, the kernel's own choice: the first Ed25519 key of ssh-agent, else its first RSA key; the local key where there is no agent."`
 	AAD       string `json:"aad,omitempty" jsonschema:"maxLength=256" jsonschema_description:"Text that the sealed string is bound to, such as what the secret is for. It can be read in the sealed string and can't be changed."`
 }
+
+var seal = kernel.DefineCommand[sealInput, string](kernel.Definition{
+	Type:    "Crypto.Seal",
+	Summary: "Encrypt a secret; the reply is a sealed string (pwenc:v1:…) that may be kept and shown.",
+	Output:  schema.Written(`{"type":"string","description":"The sealed string, pwenc:v1:…"}`),
+	Runs:    kernel.Slow, // a person may have to confirm
+})
 
 func (k *Keyring) sealing(ctx context.Context, in sealInput) (string, error) {
 	if len(in.Plaintext) > MaxPlaintext {
@@ -81,6 +90,13 @@ type openInput struct {
 	AAD        *string `json:"aad,omitempty" jsonschema_description:"Open the string only if it is bound to this text."`
 }
 
+var open = kernel.DefineQuery[openInput, string](kernel.Definition{
+	Type:    "Crypto.Open",
+	Summary: "Decrypt a sealed string (pwenc:v1:…); the reply is the secret.",
+	Output:  schema.Written(`{"type":"string","writeOnly":true,"description":"The plaintext. It is not recorded."}`),
+	Runs:    kernel.Slow,
+})
+
 func (k *Keyring) opening(ctx context.Context, in openInput) (string, error) {
 	box, err := sealed.Parse(in.Ciphertext)
 	if err != nil {
@@ -111,6 +127,12 @@ type deriveOutput struct {
 	Type    string `json:"type,omitempty" jsonschema_description:"The type of the SSH key: ssh-ed25519 or ssh-rsa."`
 	Warning string `json:"warning,omitempty" jsonschema_description:"What is not as it should be."`
 }
+
+var derive = kernel.DefineQuery[deriveInput, deriveOutput](kernel.Definition{
+	Type:    "Crypto.Derive",
+	Summary: "Derive a key and say which it is: its id and where it comes from, never the key.",
+	Runs:    kernel.Slow,
+})
 
 func (k *Keyring) deriving(ctx context.Context, in deriveInput) (deriveOutput, error) {
 	s, err := k.slotOf(in.Key)

@@ -82,6 +82,30 @@ type fetcher struct {
 	opts Options
 }
 
+// fetch is the definition of Http.Fetch.
+var fetch = kernel.Definition{
+	Type:    "Http.Fetch",
+	Kind:    message.KindCommand,
+	Summary: "Send a request to a web server. Whatever status it answers with is a reply.",
+	Input:   schema.Written(inputSchema).Quiet(), // headers and URLs hold credentials
+	Output:  schema.Written(outputSchema),
+	Aliases: []message.Type{"Network.Fetch"},
+	Runs:    kernel.Slow,
+	Effect:  kernel.External,
+	Redact:  redactURL,
+	Timeout: MaxTimeout + afterwards,
+}
+
+// Definitions returns the module without its handler.
+func Definitions() kernel.Module {
+	return kernel.Module{
+		Name:     "http",
+		Version:  "1.0.0",
+		Summary:  "Web servers, asked from here.",
+		Syscalls: kernel.Unbound(fetch),
+	}
+}
+
 // Module returns the module. Nil options mean defaults.
 func Module(opts *Options) kernel.Module {
 	f := new(fetcher)
@@ -94,25 +118,7 @@ func Module(opts *Options) kernel.Module {
 	if f.opts.MaxBody <= 0 {
 		f.opts.MaxBody = DefaultMaxBody
 	}
-	return kernel.Module{
-		Name:    "http",
-		Version: "1.0.0",
-		Summary: "Web servers, asked from here.",
-		Syscalls: []kernel.Syscall{
-			{Handler: f.handle, Definition: kernel.Definition{
-				Type:    "Http.Fetch",
-				Kind:    message.KindCommand,
-				Summary: "Send a request to a web server. Whatever status it answers with is a reply.",
-				Input:   schema.Written(inputSchema).Quiet(), // headers and URLs hold credentials
-				Output:  schema.Written(outputSchema),
-				Aliases: []message.Type{"Network.Fetch"},
-				Runs:    kernel.Slow,
-				Effect:  kernel.External,
-				Redact:  redactURL,
-				Timeout: MaxTimeout + afterwards,
-			}},
-		},
-	}
+	return Definitions().Bind(fetch.BindHandler(f.handle))
 }
 
 // The schemas are written out, since they are those of the specification to the letter;

@@ -37,7 +37,7 @@ type event struct {
 
 // registered returns how a syscall was registered, or nil if it is built in.
 func registered(s *kernel.Syscall) *registration {
-	if s.Provider == kernel.BuiltIn {
+	if s.Provider != kernel.Program {
 		return nil
 	}
 	r := &registration{Description: s.Summary, Timeout: s.Timeout.Milliseconds()}
@@ -47,14 +47,17 @@ func registered(s *kernel.Syscall) *registration {
 	return r
 }
 
-// Describe says what a syscall takes and gives.
-func Describe(r *kernel.Registry) kernel.Syscall {
-	return describing(r, kernel.Definition{
-		Type:    "Syscall.Describe",
-		Summary: "Say what a syscall takes and gives, as JSON Schema.",
-	}, func(name string, s *kernel.Syscall) description {
-		return description{name, s.Kind, jsontext.Value(s.Input.JSON()), jsontext.Value(s.Output.JSON()), registered(s)}
-	})
+var describe = kernel.DefineQuery[describeInput, description](kernel.Definition{
+	Type:    "Syscall.Describe",
+	Summary: "Say what a syscall takes and gives, as JSON Schema.",
+})
+
+func (c catalog) describe(_ context.Context, in describeInput) (description, error) {
+	s, err := c.find(in.Name)
+	if err != nil {
+		return description{}, err
+	}
+	return description{in.Name, s.Kind, jsontext.Value(s.Input.JSON()), jsontext.Value(s.Output.JSON()), registered(s)}, nil
 }
 
 // olderDescription is a description in the form of the older specification, in which
@@ -66,38 +69,35 @@ type olderDescription struct {
 	Output jsontext.Value `json:"output" jsonschema_description:"JSON Schema of the reply's data."`
 }
 
-// OlderDescribe is Describe under its older name and in its older form.
-func OlderDescribe(r *kernel.Registry) kernel.Syscall {
-	return describing(r, kernel.Definition{
-		Type:       "Sys.Describe",
-		Summary:    "Say what a syscall takes and gives, in the older form.",
-		Visibility: kernel.Hidden,
-	}, func(name string, s *kernel.Syscall) olderDescription {
-		return olderDescription{name, s.Kind, jsontext.Value(s.Input.JSON()), jsontext.Value(s.Output.JSON())}
-	})
+// olderDescribe is Syscall.Describe under its older name and in its older form.
+var olderDescribe = kernel.DefineQuery[describeInput, olderDescription](kernel.Definition{
+	Type:       "Sys.Describe",
+	Summary:    "Say what a syscall takes and gives, in the older form.",
+	Visibility: kernel.Hidden,
+})
+
+func (c catalog) olderDescribe(_ context.Context, in describeInput) (olderDescription, error) {
+	s, err := c.find(in.Name)
+	if err != nil {
+		return olderDescription{}, err
+	}
+	return olderDescription{in.Name, s.Kind, jsontext.Value(s.Input.JSON()), jsontext.Value(s.Output.JSON())}, nil
 }
 
-// describing makes a query that looks a syscall up and gives it some form.
-func describing[T any](r *kernel.Registry, d kernel.Definition, form func(name string, s *kernel.Syscall) T) kernel.Syscall {
-	return kernel.Query(d, func(_ context.Context, in describeInput) (out T, err error) {
-		s, ok := r.Lookup(message.Type(in.Name))
-		if !ok {
-			return out, unknown(in.Name, r)
-		}
-		return form(in.Name, s), nil
-	})
-}
-
-func unknown(name string, r *kernel.Registry) *message.Error {
-	names := make([]string, 0, len(r.Types()))
-	for _, t := range r.Types() {
+// find looks a syscall up; the error names those that may have been meant.
+func (c catalog) find(name string) (*kernel.Syscall, error) {
+	if s, ok := c.registry.Lookup(message.Type(name)); ok {
+		return s, nil
+	}
+	var names []string
+	for _, t := range c.registry.Types() {
 		names = append(names, string(t))
 	}
 	hint := nearest.Hint(name, names)
 	if hint == "" {
 		hint = "Syscall.List names what there is."
 	}
-	return message.Errorf(404, "No syscall is named %q: %s", message.Clip(name, 64), hint)
+	return nil, message.Errorf(404, "No syscall is named %q: %s", message.Clip(name, 64), hint)
 }
 
 type listInput struct{}
@@ -106,15 +106,11 @@ type listOutput struct {
 	Syscalls []message.Type `json:"syscalls" jsonschema_description:"The types of all syscalls, sorted."`
 }
 
-// List names all syscalls.
-func List(r *kernel.Registry) kernel.Syscall {
-	return kernel.Query(
-		kernel.Definition{
-			Type:    "Syscall.List",
-			Summary: "Name all syscalls that can be called.",
-		},
-		func(context.Context, listInput) (listOutput, error) {
-			return listOutput{Syscalls: r.Types()}, nil
-		},
-	)
+var list = kernel.DefineQuery[listInput, listOutput](kernel.Definition{
+	Type:    "Syscall.List",
+	Summary: "Name all syscalls that can be called.",
+})
+
+func (c catalog) list(context.Context, listInput) (listOutput, error) {
+	return listOutput{Syscalls: c.registry.Types()}, nil
 }

@@ -1,23 +1,26 @@
-// Package introspect is the kernel's own module: it echoes, and it says what there
-// is to call.
+// Package introspect is the kernel's own module: it echoes, and it describes what can be
+// called.
 package introspect
 
 import (
 	"kernos/kernel"
 )
 
-// Module returns the module, which describes what is in the registry.
-func Module(r *kernel.Registry) kernel.Module {
+// Definitions returns the module without its handlers.
+func Definitions() kernel.Module {
 	return kernel.Module{
-		Name:    "syscall",
-		Version: "1.0.0",
-		Summary: "The kernel itself: what there is to call, and whether it answers.",
-		Syscalls: []kernel.Syscall{
-			Echo,
-			Ping,
-			Describe(r),
-			OlderDescribe(r),
-			List(r),
-		},
+		Name:     "syscall",
+		Version:  "1.0.0",
+		Summary:  "The kernel itself: what there is to call, and whether it answers.",
+		Syscalls: kernel.Unbound(Echo.Definition, Ping.Definition, describe.Definition, olderDescribe.Definition, list.Definition),
 	}
 }
+
+// Module returns the module, which describes what is in the registry.
+func Module(r *kernel.Registry) kernel.Module {
+	c := catalog{r}
+	return Definitions().Bind(Echo, Ping, describe.Bind(c.describe), olderDescribe.Bind(c.olderDescribe), list.Bind(c.list))
+}
+
+// catalog answers from a registry.
+type catalog struct{ registry *kernel.Registry }

@@ -27,14 +27,19 @@ type Options struct {
 	Shutdown func()
 }
 
-// Module returns the module.
-func Module(o Options) kernel.Module {
+// Definitions returns the module without its handlers.
+func Definitions() kernel.Module {
 	return kernel.Module{
 		Name:     "kernel",
 		Version:  "1.0.0",
 		Summary:  "The life of the kernel: how it is doing, what it serves, calling requests off, and its end.",
-		Syscalls: []kernel.Syscall{status(o), modules(o.Registry), cancel(), shutdown(o.Shutdown)},
+		Syscalls: kernel.Unbound(status.Definition, modules.Definition, cancel.Definition, shutdown.Definition),
 	}
+}
+
+// Module returns the module.
+func Module(o Options) kernel.Module {
+	return Definitions().Bind(status.Bind(o.status), modules.Bind(o.modules), cancel.Bind(cancelRequest), shutdown.Bind(o.shutdown))
 }
 
 type nothing struct{}
@@ -43,21 +48,18 @@ type shutdownOutput struct {
 	Success bool `json:"success" jsonschema_description:"True: the end has begun. What runs is finished first."`
 }
 
-func shutdown(begin func()) kernel.Syscall {
-	return kernel.Command(
-		kernel.Definition{
-			Type:    kernel.ShutdownType,
-			Summary: "End the kernel: it takes nothing new, finishes what runs, and goes.",
-			Effect:  kernel.Transient,
-		},
-		func(context.Context, nothing) (shutdownOutput, error) {
-			if begin == nil {
-				return shutdownOutput{}, message.Errorf(403, "This kernel is part of the program that asks, and ends with its input; only a daemon (kernos serve) can be shut down")
-			}
-			begin()
-			return shutdownOutput{Success: true}, nil
-		},
-	)
+var shutdown = kernel.DefineCommand[nothing, shutdownOutput](kernel.Definition{
+	Type:    kernel.ShutdownType,
+	Summary: "End the kernel: it takes nothing new, finishes what runs, and goes.",
+	Effect:  kernel.Transient,
+})
+
+func (o Options) shutdown(context.Context, nothing) (shutdownOutput, error) {
+	if o.Shutdown == nil {
+		return shutdownOutput{}, message.Errorf(403, "This kernel is part of the program that asks, and ends with its input; only a daemon (kernos serve) can be shut down")
+	}
+	o.Shutdown()
+	return shutdownOutput{Success: true}, nil
 }
 
 type cancelInput struct {
@@ -68,18 +70,15 @@ type cancelOutput struct {
 	Cancelled bool `json:"cancelled" jsonschema_description:"True if the request was running, or waiting for its turn. It has an outcome of its own, an error with the code 499 unless it was done at that moment."`
 }
 
-// cancel calls a request off: a slow one, or one that waits behind slow ones. Any other is
-// answered before this one is read.
-func cancel() kernel.Syscall {
-	return kernel.Command(
-		kernel.Definition{
-			Type:    kernel.CancelType,
-			Summary: "Call off a request of the same connection that is still running.",
-			Effect:  kernel.Transient,
-		},
-		func(ctx context.Context, in cancelInput) (cancelOutput, error) {
-			peer, ok := kernel.PeerOf(ctx)
-			return cancelOutput{Cancelled: ok && peer.Cancel(in.ID)}, nil
-		},
-	)
+var cancel = kernel.DefineCommand[cancelInput, cancelOutput](kernel.Definition{
+	Type:    kernel.CancelType,
+	Summary: "Call off a request of the same connection that is still running.",
+	Effect:  kernel.Transient,
+})
+
+// cancelRequest cancels a slow request, or one that waits behind slow ones. Any other
+// request is answered before a cancellation of it is read.
+func cancelRequest(ctx context.Context, in cancelInput) (cancelOutput, error) {
+	peer, ok := kernel.PeerOf(ctx)
+	return cancelOutput{Cancelled: ok && peer.Cancel(in.ID)}, nil
 }

@@ -28,28 +28,25 @@ type Entry struct {
 	Summary string       `json:"summary" jsonschema_description:"What it does."`
 }
 
-// modules says in one answer what there is. It changes only when the registry does, so an
-// answer that is too long for a line is one blob, however often it is asked for.
-func modules(r *kernel.Registry) kernel.Syscall {
-	return kernel.Query(
-		kernel.Definition{
-			Type:    "Kernel.Modules",
-			Summary: "List the modules and say what each of their syscalls does.",
-		},
-		func(context.Context, nothing) (Catalog, error) {
-			all := Catalog{Hash: r.Hash(), Modules: []Group{}}
-			for _, m := range r.Modules() {
-				g := Group{Name: m.Name, Version: m.Version, Summary: m.Summary, Syscalls: []Entry{}}
-				for _, s := range m.Syscalls {
-					if s.Visibility == kernel.Listed {
-						g.Syscalls = append(g.Syscalls, Entry{s.Type, s.Kind, s.Summary})
-					}
-				}
-				if len(g.Syscalls) > 0 {
-					all.Modules = append(all.Modules, g)
-				}
+var modules = kernel.DefineQuery[nothing, Catalog](kernel.Definition{
+	Type:    "Kernel.Modules",
+	Summary: "List the modules and say what each of their syscalls does.",
+})
+
+// modules describes everything in one answer. It changes only when the registry does, so an
+// answer that is too long for a line is the same blob each time.
+func (o Options) modules(context.Context, nothing) (Catalog, error) {
+	all := Catalog{Hash: o.Registry.Hash(), Modules: []Group{}}
+	for _, m := range o.Registry.Modules() {
+		g := Group{Name: m.Name, Version: m.Version, Summary: m.Summary}
+		for _, s := range m.Syscalls {
+			if s.Visibility != kernel.Hidden {
+				g.Syscalls = append(g.Syscalls, Entry{s.Type, s.Kind, s.Summary})
 			}
-			return all, nil
-		},
-	)
+		}
+		if len(g.Syscalls) > 0 {
+			all.Modules = append(all.Modules, g)
+		}
+	}
+	return all, nil
 }

@@ -70,30 +70,27 @@ type Served struct {
 	Modules    []string `json:"modules" jsonschema_description:"Names of the modules that they are called by: memory of Memory.Get."`
 }
 
-func status(o Options) kernel.Syscall {
-	return kernel.Query(
-		kernel.Definition{
-			Type:    "Kernel.Status",
-			Summary: "Say how the kernel is doing: since when it runs, where, and how busy it is.",
-		},
-		func(ctx context.Context, _ nothing) (Status, error) {
-			var s Status
-			if o.Status != nil {
-				s = o.Status()
-			}
-			if s.Listening == nil {
-				s.Listening = []string{}
-			}
-			s.Served = Served{Syscalls: len(o.Registry.Types()), Hash: o.Registry.Hash(), Modules: []string{}}
-			for _, n := range o.Registry.Namespaces() {
-				s.Served.Modules = append(s.Served.Modules, n.Name)
-			}
-			if k, ok := kernel.Of(ctx); ok {
-				s.load(k)
-			}
-			return s, nil
-		},
-	)
+var status = kernel.DefineQuery[nothing, Status](kernel.Definition{
+	Type:    "Kernel.Status",
+	Summary: "Say how the kernel is doing: since when it runs, where, and how busy it is.",
+})
+
+func (o Options) status(ctx context.Context, _ nothing) (Status, error) {
+	var s Status
+	if o.Status != nil {
+		s = o.Status()
+	}
+	if s.Listening == nil {
+		s.Listening = []string{}
+	}
+	s.Served = Served{Syscalls: len(o.Registry.Types()), Hash: o.Registry.Hash(), Modules: []string{}}
+	for _, n := range o.Registry.Namespaces() {
+		s.Served.Modules = append(s.Served.Modules, n.Name)
+	}
+	if k, ok := kernel.Of(ctx); ok {
+		s.load(k)
+	}
+	return s, nil
 }
 
 // load fills in what the kernel knows of its queues.

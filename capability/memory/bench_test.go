@@ -48,7 +48,7 @@ func BenchmarkServe(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	r, err := kernel.NewRegistry(Module(s, d, nil), kernel.Module{Name: "test", Version: "1.0.0", Summary: "A module of a test.", Syscalls: []kernel.Syscall{introspect.Ping}})
+	r, err := kernel.NewRegistry(New(s, d, nil).Module(), kernel.Module{Name: "test", Version: "1.0.0", Summary: "A module of a test.", Syscalls: []kernel.Syscall{introspect.Ping}})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func BenchmarkServe(b *testing.B) {
 	var batch store.Batch
 	for i := range 10_000 {
 		v := version{trail: trail{revision: 1, oldest: 1}, updated: start, message: []byte("b"), text: []byte(`"Note content here"`)}
-		batch.Set(currentKey(Key(fmt.Sprintf("notes/%d", i))), v.encode())
+		batch.Set(currentKey(Key(fmt.Sprintf("notes/%d", i))), v.append(nil))
 	}
 	if _, err := s.Apply(&batch); err != nil {
 		b.Fatal(err)
@@ -99,7 +99,9 @@ func BenchmarkGet(b *testing.B) {
 	data := []byte(`{"key":"/notes/1"}`)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := w.memory.read(context.Background(), data); err != nil {
+		var in getInput
+		in.parse(data)
+		if _, err := w.memory.read(context.Background(), &in); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -4,37 +4,39 @@ import (
 	"context"
 
 	"kernos/kernel"
-	"kernos/message"
 )
 
 type deleteInput struct {
 	Key        string `json:"key" jsonschema_description:"Path of the value to delete."`
-	IfRevision int64  `json:"ifRevision,omitempty" jsonschema:"minimum=1" jsonschema_description:"Delete only if the key is at this revision. Otherwise the answer is a 409."`
+	IfRevision uint64 `json:"ifRevision,omitempty" jsonschema:"minimum=1" jsonschema_description:"Delete only if the key is at this revision. Otherwise the answer is a 409."`
 }
 
 type deleteOutput struct {
 	Success bool `json:"success" jsonschema_description:"True: the key is gone, durably. A failure is an error message."`
 }
 
-func (m *Memory) delete(ctx context.Context, msg message.Message, emit kernel.Emit) {
-	if err := m.remove(ctx, &msg); err != nil {
-		m.fail(ctx, msg, emit, err)
-		return
-	}
-	emit(msg.Reply(success))
+var remove = kernel.DefineCommand[deleteInput, deleteOutput](kernel.Definition{
+	Type:    "Memory.Delete",
+	Summary: "Delete a key. Its history stays for a while.",
+	Emits:   changed,
+})
+
+func (m *Memory) delete(ctx context.Context, in deleteInput) (deleteOutput, error) {
+	err := m.remove(ctx, &in)
+	return deleteOutput{Success: err == nil}, m.backend(err)
 }
 
 // remove puts a deletion at the end of a key's history: it has a revision too.
-func (m *Memory) remove(ctx context.Context, msg *message.Message) error {
-	in := parse(msg.Data)
-	asked, key, err := in.keyOf()
+func (m *Memory) remove(ctx context.Context, in *deleteInput) error {
+	key, err := ParseKey(in.Key)
+	if err == nil {
+		err = writable(key)
+	}
 	if err != nil {
 		return err
 	}
-	if err := writable(key); err != nil {
-		return err
-	}
-	d := newDraft(key, recordHead+historyKeySize(key)+len(msg.Metadata.ID))
+	id := kernel.RequestOf(ctx).Metadata.ID
+	d := newDraft(key, recordHead+historyKeySize(key)+len(id))
 	var old was
 	old.version, old.entry, err = findAt(m.store, d.currentKey(key))
 	if err != nil {
@@ -42,16 +44,16 @@ func (m *Memory) remove(ctx context.Context, msg *message.Message) error {
 	}
 	now := m.opts.Now().UnixMilli()
 	if old.entry.Revision == 0 || old.expired(now) {
-		return notFound(asked)
+		return notFound(in.Key)
 	}
-	if in.ifRevision != nil && integer(in.ifRevision) != old.revision {
-		return mismatch(asked, integer(in.ifRevision), old.revision)
+	if in.IfRevision != 0 && in.IfRevision != old.revision {
+		return mismatch(in.Key, in.IfRevision, old.revision)
 	}
 	next, err := m.supersede(d, key, &old)
 	if err != nil {
 		return err
 	}
-	v := version{trail: next, updated: now, message: []byte(msg.Metadata.ID), deleted: true}
+	v := version{trail: next, updated: now, message: []byte(id), deleted: true}
 	d.Delete(old.entry.Key)
 	leave(&d.Batch, key, next)
 	d.Set(d.historyKey(key, next.revision), d.record(&v))

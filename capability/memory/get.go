@@ -6,6 +6,7 @@ import (
 
 	"kernos/kernel"
 	"kernos/message"
+	"kernos/schema"
 )
 
 type getInput struct {
@@ -14,45 +15,51 @@ type getInput struct {
 	WithRevision bool   `json:"withRevision,omitempty" jsonschema_description:"true: reply with {value, revision, updated, expires?} instead of the bare value; updated and expires are milliseconds of Unix time. The revision of a key in proc is 0, which is computed when it is read."`
 }
 
-// get is a raw handler, since it is what is asked most: it decodes nothing but the key,
-// and the reply is the text as it is stored.
-func (m *Memory) get(ctx context.Context, msg message.Message, emit kernel.Emit) {
-	data, err := m.read(ctx, msg.Data)
-	if err != nil {
-		m.fail(ctx, msg, emit, err)
-		return
-	}
-	emit(msg.Reply(data))
+var get = kernel.Definition{
+	Type:    "Memory.Get",
+	Kind:    message.KindQuery,
+	Summary: "Get the value of a key.",
+	Input:   schema.Input[getInput](),
+	Output:  schema.Any,
+	Answers: kernel.FromStore,
 }
 
-func (m *Memory) read(ctx context.Context, data []byte) ([]byte, error) {
-	in := parse(data)
-	asked, key, err := in.keyOf()
+func (m *Memory) get(ctx context.Context, msg message.Message, emit kernel.Emit) {
+	var in getInput
+	in.parse(msg.Data)
+	text, err := m.read(ctx, &in)
+	if err != nil {
+		kernel.Fail(ctx, msg, emit, m.backend(err))
+		return
+	}
+	emit(msg.Reply(text)) // as it is stored
+}
+
+func (m *Memory) read(ctx context.Context, in *getInput) ([]byte, error) {
+	key, err := ParseKey(in.Key)
 	if err != nil {
 		return nil, err
 	}
 	if key.space() == proc {
-		return m.getProc(ctx, asked, key, &in)
+		return m.getProc(ctx, key, in)
 	}
 	v, e, err := find(m.store, key)
 	if err != nil {
 		return nil, err
 	}
 	there := e.Revision != 0
-	if in.revision != nil {
-		if revision := integer(in.revision); !there || revision != v.revision {
-			if v, err = m.readOlder(asked, key, revision); err != nil {
-				return nil, err
-			}
-			there = true
+	if revision := uint64(in.Revision); revision != 0 && (!there || revision != v.revision) {
+		if v, err = m.readOlder(in.Key, key, revision); err != nil {
+			return nil, err
 		}
+		there = true
 	}
 	// The clock is asked only if it matters.
 	if !there || v.expires != 0 && v.expired(m.opts.Now().UnixMilli()) {
-		return nil, notFound(asked)
+		return nil, notFound(in.Key)
 	}
 	text, err := m.value(&v)
-	if err != nil || !in.withRevision {
+	if err != nil || !in.WithRevision {
 		return text, err
 	}
 	return v.describe(text), nil
@@ -87,12 +94,12 @@ func (m *Memory) readOlder(asked string, key Key, revision uint64) (version, err
 }
 
 // getProc reads a key in proc. It is made anew whenever it is read, and has no revisions.
-func (m *Memory) getProc(ctx context.Context, asked string, key Key, in *request) ([]byte, error) {
-	if in.revision != nil {
-		return nil, message.Errorf(404, "Key not found: %s at revision %d (proc/* is computed when it is read and has no revisions)", asked, integer(in.revision))
+func (m *Memory) getProc(ctx context.Context, key Key, in *getInput) ([]byte, error) {
+	if in.Revision != 0 {
+		return nil, message.Errorf(404, "Key not found: %s at revision %d (proc/* is computed when it is read and has no revisions)", in.Key, in.Revision)
 	}
-	text, err := m.readProc(ctx, asked, key)
-	if err != nil || !in.withRevision {
+	text, err := m.readProc(ctx, in.Key, key)
+	if err != nil || !in.WithRevision {
 		return text, err
 	}
 	v := version{updated: m.opts.Now().UnixMilli()}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"kernos/kernel"
 	"kernos/message"
 )
 
@@ -31,6 +32,12 @@ type versionOutput struct {
 }
 
 const defaultVersionsListed = 100
+
+var history = kernel.DefineQuery[historyInput, historyOutput](kernel.Definition{
+	Type:    "Memory.History",
+	Summary: "List the versions of a key, the newest first.",
+	Answers: kernel.FromStore,
+})
 
 func (m *Memory) history(_ context.Context, in historyInput) (historyOutput, error) {
 	key, err := ParseKey(in.Key)

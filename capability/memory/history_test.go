@@ -281,7 +281,7 @@ func (m *meddled) Get(key []byte) (store.Entry, error) {
 func TestKeyMayComeAndGoUnnoticed(t *testing.T) {
 	w := newWorld(t, Options{})
 	other := &meddled{Store: w.store}
-	r, err := kernel.NewRegistry(Module(other, w.blobs, nil))
+	r, err := kernel.NewRegistry(New(other, w.blobs, nil).Module())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"kernos/kernel"
 	"kernos/message"
 	"kernos/store"
 )
@@ -30,6 +31,11 @@ const (
 	// cheaper to look for its end.
 	fewInside = 16
 )
+
+var list = kernel.DefineQuery[listInput, listOutput](kernel.Definition{
+	Type:    "Memory.List",
+	Summary: "List the keys and folders directly under a prefix, or all keys below it.",
+})
 
 func (m *Memory) list(ctx context.Context, in listInput) (listOutput, error) {
 	base := ""

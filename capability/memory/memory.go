@@ -23,7 +23,6 @@ import (
 
 	"kernos/kernel"
 	"kernos/message"
-	"kernos/schema"
 	"kernos/store"
 	"kernos/store/blobs"
 )
@@ -103,61 +102,27 @@ func New(s store.Store, b *blobs.Dir, opts *Options) *Memory {
 	return m
 }
 
-// Module returns the module of a new memory, for who never sweeps it.
-func Module(s store.Store, b *blobs.Dir, opts *Options) kernel.Module {
-	return New(s, b, opts).Module()
-}
-
 // Changed is the event that a key has been set or deleted, or has expired.
 const Changed message.Type = "Memory.Changed"
 
+var changed = []kernel.EventDefinition{{
+	Type:    Changed,
+	Summary: "A key was set or deleted, or has expired: {key, revision, deleted?, expired?}. It goes to those who watch, not to the caller.",
+}}
+
+// Definitions returns the module without its handlers.
+func Definitions() kernel.Module {
+	return kernel.Module{
+		Name:     "memory",
+		Version:  "1.0.0",
+		Summary:  "Values under keys that are paths, durable, with their history.",
+		Syscalls: kernel.Unbound(get, set.Definition, remove.Definition, list.Definition, history.Definition),
+	}
+}
+
 // Module returns the syscalls of the memory.
 func (m *Memory) Module() kernel.Module {
-	changed := []kernel.EventDefinition{{
-		Type:    Changed,
-		Summary: "A key was set or deleted, or has expired: {key, revision, deleted?, expired?}. It goes to those who watch, not to the caller.",
-	}}
-	return kernel.Module{
-		Name:    "memory",
-		Version: "1.0.0",
-		Summary: "Values under keys that are paths, durable, with their history.",
-		Syscalls: []kernel.Syscall{
-			{Handler: m.get, Definition: kernel.Definition{
-				Type:    "Memory.Get",
-				Kind:    message.KindQuery,
-				Summary: "Get the value of a key.",
-				Input:   schema.Input[getInput](),
-				Output:  schema.Any,
-				Answers: kernel.FromStore,
-			}},
-			{Handler: m.set, Definition: kernel.Definition{
-				Type:    "Memory.Set",
-				Kind:    message.KindCommand,
-				Summary: "Give a key a value. It is durable when the reply comes.",
-				Input:   schema.Input[setInput]().Example(`{"key":"notes/1","value":"milk"}`).Quiet(), // the vault's secrets come through it
-				Output:  schema.Output[setOutput](),
-				Emits:   changed,
-				Redact:  redact,
-			}},
-			{Handler: m.delete, Definition: kernel.Definition{
-				Type:    "Memory.Delete",
-				Kind:    message.KindCommand,
-				Summary: "Delete a key. Its history stays for a while.",
-				Input:   schema.Input[deleteInput](),
-				Output:  schema.Output[deleteOutput](),
-				Emits:   changed,
-			}},
-			kernel.Query(kernel.Definition{
-				Type:    "Memory.List",
-				Summary: "List the keys and folders directly under a prefix, or all keys below it.",
-			}, m.list),
-			kernel.Query(kernel.Definition{
-				Type:    "Memory.History",
-				Summary: "List the versions of a key, the newest first.",
-				Answers: kernel.FromStore,
-			}, m.history),
-		},
-	}
+	return Definitions().Bind(get.BindHandler(m.get), set.BindHandler(m.set), remove.Bind(m.delete), list.Bind(m.list), history.Bind(m.history))
 }
 
 func notFound(asked string) *message.Error {
@@ -191,15 +156,10 @@ func (m *Memory) value(v *version) ([]byte, error) {
 	return m.blobs.Read(v.blob)
 }
 
-// fail answers with an error.
-func (m *Memory) fail(ctx context.Context, msg message.Message, emit kernel.Emit, err error) {
-	kernel.Fail(ctx, msg, emit, m.backend(err))
-}
-
 // backend puts a failure of what is below into words for the caller, and the rest into
 // the log. Other errors stay as they are.
 func (m *Memory) backend(err error) error {
-	if _, ok := errors.AsType[*message.Error](err); ok {
+	if _, ok := errors.AsType[*message.Error](err); ok || err == nil {
 		return err
 	}
 	var cause *message.Error

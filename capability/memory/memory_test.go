@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/goleak"
 
 	"kernos/internal/jsonscan"
@@ -289,15 +291,22 @@ func FuzzRedact(f *testing.F) {
 		if err := scan.Text(got); err != nil {
 			t.Fatalf("%s is recorded as %s: %v", data, got, err)
 		}
-		in, out := parse(data), parse(got)
-		if !bytes.Equal(in.key, out.key) {
+		var in setInput
+		var out struct {
+			Key   string         `json:"key"`
+			Value jsontext.Value `json:"value"`
+		}
+		if jsonv2.Unmarshal(data, &in) != nil {
+			return // a number that Go does not take as it is written
+		}
+		if err := jsonv2.Unmarshal(got, &out); err != nil || in.Key != out.Key {
 			t.Fatalf("%s is recorded as %s", data, got)
 		}
-		_, key, err := in.keyOf()
-		if err == nil && key.space() != vault || out.value == nil {
+		key, err := ParseKey(in.Key)
+		if err == nil && key.space() != vault || out.Value == nil {
 			return
 		}
-		if fault, _ := sealedValueFault(out.value); fault != "" && string(out.value) != redacted {
+		if fault, _ := sealedValueFault(out.Value); fault != "" && string(out.Value) != redacted {
 			t.Fatalf("%s is recorded as %s", data, got)
 		}
 	})
@@ -607,7 +616,7 @@ func FuzzVersion(f *testing.F) {
 		{trail: trail{revision: 2, oldest: 1, blobbed: 1}, updated: start, expires: start + 1, deleted: true},
 		{trail: trail{revision: 1 << 60, oldest: 1<<60 - 7, blobbed: 1 << 60}, large: 5, blob: blobs.Sum(nil)},
 	} {
-		f.Add(v.encode())
+		f.Add(v.append(nil))
 	}
 	f.Add([]byte{})
 	f.Add([]byte{4, 1, 0, 1, 0, 0})
@@ -617,7 +626,7 @@ func FuzzVersion(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, err := parseVersion(v.encode())
+		again, err := parseVersion(v.append(nil))
 		if err != nil || again.trail != v.trail || again.updated != v.updated || again.expires != v.expires ||
 			!bytes.Equal(again.message, v.message) || again.deleted != v.deleted || again.large != v.large || again.blob != v.blob || !bytes.Equal(again.text, v.text) {
 			t.Fatalf("%+v came back as %+v, %v", v, again, err)

@@ -22,7 +22,7 @@ import (
 // Numbers are 8 bytes, the most significant first.
 const (
 	current = 'v'
-	history = 'h'
+	former  = 'h'
 	expires = 'x'
 	gone    = 'g'
 	left    = 'l'
@@ -46,7 +46,7 @@ func historyKey(key Key, revision uint64) []byte {
 func historyKeySize(key Key) int { return 3 + len(key) + 8 }
 
 func appendHistoryKey(b []byte, key Key, revision uint64) []byte {
-	b = append(append(append(b, store.SpaceMemory, history), key...), 0)
+	b = append(append(append(b, store.SpaceMemory, former), key...), 0)
 	return binary.BigEndian.AppendUint64(b, revision)
 }
 
@@ -147,13 +147,9 @@ func (v *version) append(b []byte) []byte {
 // recordHead is how long a stored version is as a rule, without its id and its text.
 const recordHead = 40
 
-func (v *version) encode() []byte {
-	return v.append(make([]byte, 0, recordHead+len(v.message)+len(v.text)))
-}
-
 var errRecord = errors.New("a record of the memory keyspace can't be read; it was written by a newer version, or is damaged")
 
-// parseVersion reads what encode has written. Its slices are parts of b.
+// parseVersion reads what append has written. Its slices are parts of b.
 func parseVersion(b []byte) (v version, err error) {
 	if len(b) == 0 || b[0]&^flagsKnown != 0 {
 		return v, errRecord

@@ -12,18 +12,12 @@ const redacted = `"[redacted]"`
 // perhaps meant to, is a secret unless it is sealed: somebody may have sent it in plain
 // by mistake, and the refusal must not be what writes it down.
 func redact(data json.RawMessage) json.RawMessage {
-	in := parse(data)
-	if _, key, err := in.keyOf(); err == nil && key.space() != vault {
+	var in getInput
+	in.parse(data)
+	if key, err := ParseKey(in.Key); err == nil && key.space() != vault {
 		return data
 	}
-	secret := in.valueRef != nil
-	if in.value != nil {
-		fault, _ := sealedValueFault(in.value)
-		secret = secret || fault != ""
-	}
-	if !secret {
-		return data
-	}
+	found := false
 	out := []byte{'{'}
 	jsonscan.Members(data, 0, func(token, value []byte) bool {
 		if len(out) > 1 {
@@ -33,13 +27,16 @@ func redact(data json.RawMessage) json.RawMessage {
 		switch jsonscan.Unquote(token) {
 		case "value":
 			if fault, _ := sealedValueFault(value); fault != "" {
-				value = []byte(redacted)
+				value, found = []byte(redacted), true
 			}
 		case "valueRef": // it may hold the data itself, or a token in its query
-			value = []byte(redacted)
+			value, found = []byte(redacted), true
 		}
 		out = append(out, value...)
 		return true
 	})
+	if !found {
+		return data
+	}
 	return append(out, '}')
 }

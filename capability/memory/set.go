@@ -2,92 +2,105 @@ package memory
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"kernos/internal/jsonscan"
 	"kernos/kernel"
 	"kernos/message"
+	"kernos/schema"
 	"kernos/store"
 	"kernos/store/blobs"
 )
 
 type setInput struct {
 	Key        string               `json:"key" jsonschema_description:"Path in the memory namespace (e.g., '/notes/123', 'vault/api-key'). A leading slash is optional; no trailing slash, no '.' or '..', at most 512 bytes."`
-	Value      any                  `json:"value,omitempty" jsonschema_description:"Content to store: any JSON value, kept exactly as it is written. For encrypted storage, use the vault/* namespace with pwenc:v1:* format. Either this or valueRef."`
+	Value      jsontext.Value       `json:"value,omitempty" jsonschema_description:"Content to store: any JSON value, kept exactly as it is written. For encrypted storage, use the vault/* namespace with pwenc:v1:* format. Either this or valueRef."`
 	ValueRef   *message.BlobPointer `json:"valueRef,omitempty" jsonschema_description:"Where the content is, if it is too large for a message: at most 64 MB. A data pointer says what it is by its media type. Other content that is JSON is stored as that, other UTF-8 as a string."`
 	As         string               `json:"as,omitempty" jsonschema:"enum=json,enum=text" jsonschema_description:"What the content behind valueRef is, whatever its media type says or it looks like: json or text."`
 	TTL        int64                `json:"ttl,omitempty" jsonschema:"minimum=1" jsonschema_description:"Milliseconds after which the key is gone. Without it, the key stays, also if it had a ttl before."`
-	IfRevision int64                `json:"ifRevision,omitempty" jsonschema:"minimum=0" jsonschema_description:"Store only if the key is at this revision; 0: only if it does not exist. Otherwise the answer is a 409. Memory.Get tells the revision with withRevision."`
+	IfRevision *uint64              `json:"ifRevision,omitempty" jsonschema:"minimum=0" jsonschema_description:"Store only if the key is at this revision; 0: only if it does not exist. Otherwise the answer is a 409. Memory.Get tells the revision with withRevision."`
 }
 
 type setOutput struct {
-	Success  bool  `json:"success" jsonschema_description:"True: the value is stored and durable. A failure is an error message."`
-	Revision int64 `json:"revision,omitempty" jsonschema_description:"The new revision of the key, if ifRevision was given."`
+	Success  bool   `json:"success" jsonschema_description:"True: the value is stored and durable. A failure is an error message."`
+	Revision uint64 `json:"revision,omitzero" jsonschema_description:"The new revision of the key, if ifRevision was given."`
 }
 
+var set = kernel.DefineCommand[setInput, setOutput](kernel.Definition{
+	Type:    "Memory.Set",
+	Summary: "Give a key a value. It is durable when the reply comes.",
+	Input:   schema.Input[setInput]().Example(`{"key":"notes/1","value":"milk"}`).Quiet(), // the vault's secrets come through it
+	Emits:   changed,
+	Redact:  redact,
+})
+
+// success is the reply of most calls.
+var success = []byte(`{"success":true}`)
+
 func (m *Memory) set(ctx context.Context, msg message.Message, emit kernel.Emit) {
-	reply, err := m.write(ctx, &msg)
+	var in setInput
+	err := in.parse(msg.Data)
+	var revision uint64
+	if err == nil {
+		revision, err = m.write(ctx, &in, string(msg.Metadata.ID))
+	}
 	if err != nil {
-		m.fail(ctx, msg, emit, err)
+		kernel.Fail(ctx, msg, emit, m.backend(err))
 		return
+	}
+	reply := success
+	if in.IfRevision != nil {
+		reply = fmt.Appendf(nil, `{"success":true,"revision":%d}`, revision)
 	}
 	emit(msg.Reply(reply))
 }
 
-// success is the reply of a command that has nothing else to say.
-var success = []byte(`{"success":true}`)
-
-func (m *Memory) write(ctx context.Context, msg *message.Message) ([]byte, error) {
-	in := parse(msg.Data)
-	asked, key, err := in.keyOf()
+// write stages the new version of a key that the message of an id brings, and returns its revision.
+func (m *Memory) write(ctx context.Context, in *setInput, id string) (uint64, error) {
+	key, err := ParseKey(in.Key)
+	if err == nil {
+		err = writable(key)
+	}
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
-	if err := writable(key); err != nil {
-		return nil, err
+	d := newDraft(key, recordHead+2*len(id)+len(in.Value)+min(len(in.Value), maxInline))
+	text, err := m.content(ctx, in, d)
+	if err == nil {
+		err = fits(key, text)
 	}
-	id := string(msg.Metadata.ID)
-	d := newDraft(key, recordHead+2*len(id)+len(in.value)+min(len(in.value), maxInline))
-	text, err := m.content(ctx, &in, d)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
-	if err := fits(key, text); err != nil {
-		return nil, err
-	}
-	old, err := m.expect(d, asked, key, in.ifRevision)
+	old, err := m.expect(d, in.Key, key, in.IfRevision)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
 	next, err := m.supersede(d, key, &old)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
 	now := m.opts.Now().UnixMilli()
 	v := version{trail: next, updated: now, message: d.text(id), text: text}
-	if in.ttl != nil { // after what goes: the old version may expire when the new one does
-		v.expires = now + int64(integer(in.ttl))
+	if in.TTL != 0 { // after what goes: the old version may expire when the new one does
+		v.expires = now + in.TTL
 		d.Set(timeKey(expires, v.expires, key), nil)
 	}
 	if err := m.needBlobs(d, key, &v); err != nil {
-		return nil, err
+		return 0, err
 	}
 	d.Set(old.entry.Key, d.record(&v))
-	if err := m.change(ctx, &d.Batch, key, v.revision, false); err != nil {
-		return nil, err
-	}
-	if in.ifRevision == nil {
-		return success, nil
-	}
-	reply := strconv.AppendUint([]byte(`{"success":true,"revision":`), v.revision, 10)
-	return append(reply, '}'), nil
+	return v.revision, m.change(ctx, &d.Batch, key, v.revision, false)
 }
 
 // expect finds the current version of a key, or what it has left, and fails if the key is
 // not at the revision that the caller wants.
-func (m *Memory) expect(d *draft, asked string, key Key, ifRevision []byte) (old was, err error) {
+func (m *Memory) expect(d *draft, asked string, key Key, ifRevision *uint64) (old was, err error) {
 	if old.version, old.entry, err = findAt(m.store, d.currentKey(key)); err != nil {
 		return old, err
 	}
@@ -99,8 +112,8 @@ func (m *Memory) expect(d *draft, asked string, key Key, ifRevision []byte) (old
 	} else if old.expires != 0 && old.expired(m.opts.Now().UnixMilli()) {
 		actual = 0
 	}
-	if ifRevision != nil && integer(ifRevision) != actual {
-		return old, mismatch(asked, integer(ifRevision), actual)
+	if ifRevision != nil && *ifRevision != actual {
+		return old, mismatch(asked, *ifRevision, actual)
 	}
 	return old, nil
 }
@@ -150,37 +163,31 @@ const depthAround = 5
 
 // content returns the JSON text of the value that a request brings or points to, without
 // white space between its tokens.
-func (m *Memory) content(ctx context.Context, in *request, d *draft) ([]byte, error) {
-	if (in.value == nil) == (in.valueRef == nil) {
+func (m *Memory) content(ctx context.Context, in *setInput, d *draft) ([]byte, error) {
+	if (in.Value == nil) == (in.ValueRef == nil) {
 		return nil, message.Errorf(422, "Memory.Set takes either value or valueRef: give exactly one of them")
 	}
-	if in.value != nil {
-		if in.as != nil {
+	if in.Value != nil {
+		if in.As != "" {
 			return nil, message.Errorf(422, "as says what valueRef points to; it has no meaning with value")
 		}
-		text := d.compact(in.value)
+		text := d.compact(in.Value)
 		return text, checkDepth(text)
 	}
-	p, err := message.ParseBlobPointer(in.valueRef)
+	data, err := m.opts.Resolve(ctx, *in.ValueRef)
 	if err != nil {
 		return nil, err
 	}
-	data, err := m.opts.Resolve(ctx, p)
-	if err != nil {
-		return nil, err
+	if in.As == "" && in.ValueRef.Scheme == "data" {
+		in.As = declared(*in.ValueRef)
 	}
-	as := string(in.as)
-	if in.as == nil && p.Scheme == "data" {
-		as = declared(p)
-	}
-	return textOf(data, as)
+	return textOf(data, in.As)
 }
 
-// What the content behind a valueRef can be, as a token of the member as. "" means that it is
-// found out.
+// What the content behind a valueRef can be. "" means that it is found out.
 const (
-	asJSON = `"json"`
-	asText = `"text"`
+	asJSON = "json"
+	asText = "text"
 )
 
 // declared is what the media type of a data pointer says.

@@ -98,7 +98,7 @@ func TestSweepRemovesWhatHasExpiredAndOldHistory(t *testing.T) {
 			t.Errorf("%d entries are left in index %c", n, index)
 		}
 	}
-	if n := w.count([]byte{store.SpaceMemory, history}); n != 2 { // of back
+	if n := w.count([]byte{store.SpaceMemory, former}); n != 2 { // of back
 		t.Errorf("%d versions are left in the history", n)
 	}
 	w.reply("Set", `{"key":"deleted","value":1,"ifRevision":0}`, `{"success":true,"revision":1}`)

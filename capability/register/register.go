@@ -25,6 +25,7 @@ import (
 	"kernos/internal/jsonscan"
 	"kernos/kernel"
 	"kernos/message"
+	"kernos/schema"
 )
 
 // What is served at most, if the options do not say otherwise.
@@ -46,6 +47,16 @@ const (
 	Unregistered message.Type = "Syscall.Unregistered"
 )
 
+// Definitions returns the module without its handlers.
+func Definitions() kernel.Module {
+	return kernel.Module{
+		Name:     "register",
+		Version:  "1.0.0",
+		Summary:  "Syscalls that are served by programs on connections: added while the kernel runs, gone with their connection.",
+		Syscalls: kernel.Unbound(register.Definition, unregister.Definition),
+	}
+}
+
 // Module returns the module, which adds to the registry what connections serve. Nil
 // options mean defaults.
 func Module(r *kernel.Registry, opts *Options) kernel.Module {
@@ -59,12 +70,7 @@ func Module(r *kernel.Registry, opts *Options) kernel.Module {
 	if d.opts.InAll <= 0 {
 		d.opts.InAll = DefaultInAll
 	}
-	return kernel.Module{
-		Name:     "register",
-		Version:  "1.0.0",
-		Summary:  "Syscalls that are served by programs on connections: added while the kernel runs, gone with their connection.",
-		Syscalls: []kernel.Syscall{d.registering(), d.unregistering()},
-	}
+	return Definitions().Bind(register.Bind(d.register), unregister.Bind(d.unregister))
 }
 
 // directory knows who serves what. What it holds is in the registry too.
@@ -78,29 +84,14 @@ type directory struct {
 	connections map[uint64]*connection // by the ids of their peers
 }
 
-// requestKey is the key under which a context has the metadata of the command: the event
-// that comes long after it, when its connection ends, is caused by it too.
-type requestKey struct{}
-
-func (d *directory) registering() kernel.Syscall {
-	s := kernel.Command(kernel.Definition{
-		Type:    "Syscall.Register",
-		Summary: "Serve a syscall on this connection until it ends: requests of that type come as messages, and are answered by causation.",
-		Aliases: []message.Type{"Sys.Register"},
-		Effect:  kernel.Transient,
-		Emits:   []kernel.EventDefinition{{Type: Registered, Summary: "A connection serves a syscall: {name, connections}; so many do now."}},
-	}, d.register)
-	s.Input.Example(`{"name":"Text.Count","kind":"query","description":"Count the words of a text.","inputSchema":{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]},"outputSchema":{"type":"object","properties":{"words":{"type":"integer"}}},"handler":"connection"}`)
-	handler := s.Handler
-	s.Handler = func(ctx context.Context, m message.Message, emit kernel.Emit) {
-		if m.Metadata.IdempotencyKey != "" {
-			emit(m.Fail(invalid("metadata.idempotencyKey", "a registration ends with its connection, and must not be answered from memory; send it without an idempotencyKey")))
-			return
-		}
-		handler(context.WithValue(ctx, requestKey{}, m.Metadata), m, emit)
-	}
-	return s
-}
+var register = kernel.DefineCommand[registerInput, registerOutput](kernel.Definition{
+	Type:    "Syscall.Register",
+	Summary: "Serve a syscall on this connection until it ends: requests of that type come as messages, and are answered by causation.",
+	Input:   schema.Input[registerInput]().Example(`{"name":"Text.Count","kind":"query","description":"Count the words of a text.","inputSchema":{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]},"outputSchema":{"type":"object","properties":{"words":{"type":"integer"}}},"handler":"connection"}`),
+	Aliases: []message.Type{"Sys.Register"},
+	Effect:  kernel.Transient,
+	Emits:   []kernel.EventDefinition{{Type: Registered, Summary: "A connection serves a syscall: {name, connections}; so many do now."}},
+})
 
 type registerOutput struct {
 	Registered bool   `json:"registered" jsonschema_description:"True: requests may come from now on. A failure is an error message."`
@@ -108,6 +99,10 @@ type registerOutput struct {
 }
 
 func (d *directory) register(ctx context.Context, in registerInput) (registerOutput, error) {
+	request := kernel.RequestOf(ctx)
+	if request.Metadata.IdempotencyKey != "" {
+		return registerOutput{}, invalid("metadata.idempotencyKey", "a registration ends with its connection, and must not be answered from memory; send it without an idempotencyKey")
+	}
 	def, err := in.read()
 	if err != nil {
 		return registerOutput{}, err
@@ -116,7 +111,6 @@ func (d *directory) register(ctx context.Context, in registerInput) (registerOut
 	if !ok {
 		return registerOutput{}, message.Errorf(422, "%s can't be served: requests are sent over the connection that registers, and this call came over none", def.Type)
 	}
-	cause, _ := ctx.Value(requestKey{}).(message.Metadata)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	c, known := d.connections[peer.ID()]
@@ -139,7 +133,7 @@ func (d *directory) register(ctx context.Context, in registerInput) (registerOut
 		d.services[def.Type] = s
 	}
 	s.join(c)
-	c.types[def.Type] = cause
+	c.types[def.Type] = request.Metadata // what the event at the end of the connection is caused by
 	err = kernel.Publish(ctx, Registered, announcement(def.Type, s))
 	return registerOutput{Registered: true, Name: string(def.Type)}, err
 }
@@ -214,14 +208,12 @@ type unregisterOutput struct {
 	Unregistered bool `json:"unregistered" jsonschema_description:"False if this connection did not serve it."`
 }
 
-func (d *directory) unregistering() kernel.Syscall {
-	return kernel.Command(kernel.Definition{
-		Type:    "Syscall.Unregister",
-		Summary: "Serve a syscall on this connection no more.",
-		Effect:  kernel.Transient,
-		Emits:   []kernel.EventDefinition{{Type: Unregistered, Summary: "A connection serves a syscall no more: {name, connections}; so many still do."}},
-	}, d.unregister)
-}
+var unregister = kernel.DefineCommand[unregisterInput, unregisterOutput](kernel.Definition{
+	Type:    "Syscall.Unregister",
+	Summary: "Serve a syscall on this connection no more.",
+	Effect:  kernel.Transient,
+	Emits:   []kernel.EventDefinition{{Type: Unregistered, Summary: "A connection serves a syscall no more: {name, connections}; so many still do."}},
+})
 
 func (d *directory) unregister(ctx context.Context, in unregisterInput) (unregisterOutput, error) {
 	peer, ok := kernel.PeerOf(ctx)

@@ -15,13 +15,13 @@ type deleteOutput struct {
 	Success bool `json:"success" jsonschema_description:"True: it is gone. A failure is an error message."`
 }
 
-func (t *Tree) deleteSyscall() kernel.Syscall {
-	return kernel.Command(kernel.Definition{
-		Type:    "VFS.Delete",
-		Summary: "Delete a file or a directory of the os:// tree.",
-		Effect:  kernel.External,
-	}, func(ctx context.Context, in deleteInput) (deleteOutput, error) {
-		err := t.Delete(ctx, in.URI, in.Recursive)
-		return deleteOutput{Success: err == nil}, err
-	})
+var remove = kernel.DefineCommand[deleteInput, deleteOutput](kernel.Definition{
+	Type:    "VFS.Delete",
+	Summary: "Delete a file or a directory of the os:// tree.",
+	Effect:  kernel.External,
+})
+
+func (t *Tree) deleteCall(ctx context.Context, in deleteInput) (deleteOutput, error) {
+	err := t.Delete(ctx, in.URI, in.Recursive)
+	return deleteOutput{Success: err == nil}, err
 }

@@ -34,12 +34,10 @@ type entry struct {
 	Writable bool   `json:"writable" jsonschema_description:"Whether its mount can be written to."`
 }
 
-func (t *Tree) listSyscall() kernel.Syscall {
-	return kernel.Query(kernel.Definition{
-		Type:    "VFS.List",
-		Summary: "List a directory of the os:// tree, or everything below it.",
-	}, t.listCall)
-}
+var list = kernel.DefineQuery[listInput, listOutput](kernel.Definition{
+	Type:    "VFS.List",
+	Summary: "List a directory of the os:// tree, or everything below it.",
+})
 
 const defaultListed = 100
 

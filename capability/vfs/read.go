@@ -24,13 +24,11 @@ type readOutput struct {
 	Modified   int64                `json:"modified,omitzero" jsonschema_description:"When the file was changed, in milliseconds of Unix time, if that is known."`
 }
 
-func (t *Tree) readSyscall() kernel.Syscall {
-	return kernel.Query(kernel.Definition{
-		Type:    "VFS.Read",
-		Summary: "Read a file of the os:// tree, at most 64 MB of it.",
-		Answers: kernel.FromStore,
-	}, t.readCall)
-}
+var read = kernel.DefineQuery[readInput, readOutput](kernel.Definition{
+	Type:    "VFS.Read",
+	Summary: "Read a file of the os:// tree, at most 64 MB of it.",
+	Answers: kernel.FromStore,
+})
 
 // maxText is how long a text may be that is given inline: no longer one fits into a line.
 const maxText = 16 << 10

@@ -16,13 +16,13 @@ type resolveOutput struct {
 	URI string `json:"uri" jsonschema_description:"The same, absolute: os://a/b without . and .. in it. Nothing needs to be there."`
 }
 
-func (t *Tree) resolveSyscall() kernel.Syscall {
-	return kernel.Query(kernel.Definition{
-		Type:    "VFS.Resolve",
-		Summary: "Make a URI absolute.",
-		Aliases: []message.Type{"FileSystem.Resolve", "Kernel.Resolve"},
-	}, func(_ context.Context, in resolveInput) (resolveOutput, error) {
-		uri, err := t.Resolve(in.URI, in.Base)
-		return resolveOutput{uri}, err
-	})
+var resolve = kernel.DefineQuery[resolveInput, resolveOutput](kernel.Definition{
+	Type:    "VFS.Resolve",
+	Summary: "Make a URI absolute.",
+	Aliases: []message.Type{"FileSystem.Resolve", "Kernel.Resolve"},
+})
+
+func (t *Tree) resolveCall(_ context.Context, in resolveInput) (resolveOutput, error) {
+	uri, err := t.Resolve(in.URI, in.Base)
+	return resolveOutput{uri}, err
 }

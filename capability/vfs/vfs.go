@@ -88,18 +88,19 @@ func (t *Tree) Mounts() []Mount {
 	return all
 }
 
+// Definitions returns the module without its handlers.
+func Definitions() kernel.Module {
+	return kernel.Module{
+		Name:     "vfs",
+		Version:  "1.0.0",
+		Summary:  "One tree of files: directories, servers, the memory, settings and the state of the kernel.",
+		Syscalls: kernel.Unbound(read.Definition, write.Definition, list.Definition, remove.Definition, resolve.Definition),
+	}
+}
+
 // Module returns the syscalls of the tree.
 func (t *Tree) Module() kernel.Module {
-	return kernel.Module{
-		Name:    "vfs",
-		Version: "1.0.0",
-		Summary: "One tree of files: directories, servers, the memory, settings and the state of the kernel.",
-		Syscalls: []kernel.Syscall{
-			t.readSyscall(),
-			t.writeSyscall(),
-			t.listSyscall(),
-			t.deleteSyscall(),
-			t.resolveSyscall(),
-		},
-	}
+	write := write
+	write.Redact = t.redact // it depends on the mounts what may be a secret
+	return Definitions().Bind(read.Bind(t.readCall), write.Bind(t.writeCall), list.Bind(t.listCall), remove.Bind(t.deleteCall), resolve.Bind(t.resolveCall))
 }

@@ -23,15 +23,12 @@ type writeOutput struct {
 	Version string `json:"version,omitzero" jsonschema_description:"The new version; left out if somebody else has changed the file since."`
 }
 
-func (t *Tree) writeSyscall() kernel.Syscall {
-	return kernel.Command(kernel.Definition{
-		Type:    "VFS.Write",
-		Summary: "Write a file of the os:// tree, whole or not at all.",
-		Input:   schema.Input[writeInput]().Example(`{"uri":"os://memory/notes/today.md","content":"milk"}`).Quiet(), // the vault's secrets may come through it
-		Effect:  kernel.External,
-		Redact:  t.redact,
-	}, t.writeCall)
-}
+var write = kernel.DefineCommand[writeInput, writeOutput](kernel.Definition{
+	Type:    "VFS.Write",
+	Summary: "Write a file of the os:// tree, whole or not at all.",
+	Input:   schema.Input[writeInput]().Example(`{"uri":"os://memory/notes/today.md","content":"milk"}`).Quiet(), // the vault's secrets may come through it
+	Effect:  kernel.External,
+})
 
 func (t *Tree) writeCall(ctx context.Context, in writeInput) (writeOutput, error) {
 	if (in.Content == nil) == (in.ContentRef == nil) {
