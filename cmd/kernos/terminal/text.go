@@ -4,47 +4,15 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"unicode"
 
-	"golang.org/x/text/width"
+	"github.com/clipperhouse/displaywidth"
 )
 
-// runeColumns is how many columns of a terminal a character takes.
-func runeColumns(r rune) int {
-	if r < 0x300 {
-		return 1
-	}
-	if unicode.In(r, unicode.Mn, unicode.Me) {
-		return 0
-	}
-	switch width.LookupRune(r).Kind() {
-	case width.EastAsianWide, width.EastAsianFullwidth:
-		return 2
-	}
-	return 1
-}
-
 // Columns returns how many columns of a terminal a text takes.
-func Columns(text string) (n int) {
-	for _, r := range text {
-		n += runeColumns(r)
-	}
-	return n
-}
+func Columns(text string) int { return displaywidth.String(text) }
 
 // Clip cuts a text that is wider than most columns at its end, and shows that it did.
-func Clip(text string, most int) string {
-	n, cut := 0, 0 // cut is where the ellipsis would still fit
-	for i, r := range text {
-		if n <= most-1 {
-			cut = i
-		}
-		if n += runeColumns(r); n > most {
-			return text[:cut] + "…"
-		}
-	}
-	return text
-}
+func Clip(text string, most int) string { return displaywidth.TruncateString(text, most, "…") }
 
 // Pad makes a text exactly this wide.
 func Pad(text string, columns int) string {
@@ -58,18 +26,14 @@ func ClipMiddle(text string, most int) string {
 	if Columns(text) <= most {
 		return text
 	}
-	runes := []rune(text)
-	head, n := 0, 0
-	for head < len(runes) && n+runeColumns(runes[head]) <= (most-1)/2 {
-		n += runeColumns(runes[head])
-		head++
+	head := displaywidth.TruncateString(text, (most-1)/2, "")
+	tail := text[len(head):]
+	width, room := Columns(tail), most-1-Columns(head)
+	for g := displaywidth.StringGraphemes(tail); width > room && g.Next(); {
+		tail = tail[len(g.Value()):]
+		width -= g.Width()
 	}
-	tail := len(runes)
-	for tail > head && n+1+runeColumns(runes[tail-1]) <= most {
-		tail--
-		n += runeColumns(runes[tail])
-	}
-	return string(runes[:head]) + "…" + string(runes[tail:])
+	return head + "…" + tail
 }
 
 // Count writes a number with the noun that it needs.
