@@ -110,7 +110,7 @@ func (v *sets) look(t *testing.T, dir string, keys []string) {
 		return
 	}
 	defer func() {
-		if err := w.close(); err != nil {
+		if err := w.Close(); err != nil {
 			t.Error(err)
 		}
 	}()

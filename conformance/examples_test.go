@@ -15,7 +15,7 @@ func TestExamplesRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() {
-		if err := w.close(); err != nil {
+		if err := w.Close(); err != nil {
 			t.Error(err)
 		}
 	}()

@@ -35,7 +35,7 @@ func TestQueriesChangeNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() {
-		if err := w.close(); err != nil {
+		if err := w.Close(); err != nil {
 			t.Error(err)
 		}
 	}()

@@ -52,7 +52,7 @@ func TestRefusedLinesAreRecorded(t *testing.T) {
 	if err := conn.in.Close(); err != nil {
 		t.Error(err)
 	}
-	if err := w.close(); err != nil {
+	if err := w.Close(); err != nil {
 		t.Error(err)
 	}
 }

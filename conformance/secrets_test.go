@@ -314,7 +314,7 @@ func sendSecrets(t *testing.T, agent string) {
 			look(fmt.Sprintf("message %d", entries[i].Seq), message.Append(nil, &entries[i].Message))
 		}
 	})
-	if err := w.close(); err != nil {
+	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
 	search(t, "the files", func(look func(where string, b []byte)) {

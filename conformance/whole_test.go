@@ -4,35 +4,17 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	nethttp "net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"kernos/capability/content"
-	"kernos/capability/crypto"
-	"kernos/capability/history"
-	"kernos/capability/http"
-	"kernos/capability/introspect"
-	"kernos/capability/lifecycle"
-	"kernos/capability/memory"
-	"kernos/capability/register"
-	"kernos/capability/vfs"
-	"kernos/internal/jsonscan"
-	"kernos/internal/outbound"
+	"kernos/daemon"
 	"kernos/journal"
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/store"
-	"kernos/store/blobs"
 	"kernos/store/pebble"
 	"kernos/store/storetest"
 	"kernos/transport"
@@ -45,13 +27,10 @@ var engines = map[string]storetest.Engine{
 
 // whole is a kernel with everything that the program has, in a directory.
 type whole struct {
+	*daemon.Daemon
 	store   store.Store
-	blobs   *blobs.Dir
 	journal *journal.Journal
 	kernel  *kernel.Kernel
-	keys    *crypto.Keyring
-	files   *vfs.Tree
-	client  *nethttp.Client
 }
 
 // around is what a whole kernel finds around it.
@@ -59,133 +38,31 @@ type around struct {
 	engine storetest.Engine
 	files  string          // the directory that is the root of its files; "" is none
 	agent  string          // the socket of an ssh-agent; "" is none
-	log    io.Writer       // for the operator; nil is nobody
+	log    io.Writer       // for the operator; nil means that nothing is logged
 	more   []kernel.Module // that the test adds
 }
 
-func openWhole(dir string, a around) (w *whole, err error) {
-	w = new(whole)
-	if w.store, err = a.engine.Open(filepath.Join(dir, "store")); err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, w.store.Close())
-		}
-	}()
-	if w.blobs, err = blobs.New(filepath.Join(dir, "blobs")); err != nil {
-		return nil, err
-	}
-	if a.log == nil {
-		a.log = io.Discard
-	}
-	log := slog.New(slog.NewTextHandler(a.log, nil))
-	w.journal = journal.New(w.store, &journal.Options{Log: log})
-	registry, err := kernel.NewRegistry(a.more...)
-	if err != nil {
-		return nil, err
-	}
-	modules, err := w.modules(dir, a, registry, log)
-	if err != nil {
-		return nil, err
-	}
-	for _, m := range modules {
-		if err := registry.Add(m); err != nil {
-			return nil, err
-		}
-	}
-	w.kernel = kernel.New(registry, &kernel.Options{Store: w.store, Recorder: w.journal, Blobs: tempBlobs{w.blobs}, Log: log})
-	return w, nil
-}
-
-// modules are those that cmd/kernos lists; a test holds the two against each other.
-func (w *whole) modules(dir string, a around, registry *kernel.Registry, log *slog.Logger) ([]kernel.Module, error) {
-	w.client = outbound.NewClient(outbound.Personal, nil)
-	w.keys = crypto.New(&crypto.Options{Agent: crypto.Socket(a.agent), KeyFile: filepath.Join(dir, "key"), Log: log})
-	process := &vfs.Process{Version: "0", Begun: time.Now(), Registry: registry,
-		Stats: func() kernel.Stats { return w.kernel.Stats() }, Mounts: func() []vfs.Mount { return w.files.Mounts() }}
-	values := memory.New(w.store, w.blobs, &memory.Options{Log: log, Proc: func(ctx context.Context, key string) (json.RawMessage, error) {
-		compute, ok := process.Files()[strings.TrimPrefix(key, "proc/")]
-		if !ok {
-			return nil, nil
-		}
-		text, err := compute(ctx)
-		return jsonscan.AppendQuoted(nil, string(text)), err
-	}})
-	mounts := []vfs.Mount{
-		{Path: "/memory", Driver: vfs.Memory(values, tempBlobs{w.blobs})},
-		{Path: "/sys", Driver: vfs.Sys(vfs.Variables{{Name: "test", Get: func() string { return "1" }, Set: func(string) error { return nil }}})},
-		{Path: "/proc", Driver: vfs.Proc(process.Files)},
+func openWhole(dir string, a around) (*whole, error) {
+	o := &daemon.Options{
+		Home: dir, OpenStore: a.engine.Open, Modules: a.more,
+		Keys: daemon.Keys{Agent: a.agent}, Files: daemon.Files{Directory: dir},
 	}
 	if a.files != "" {
-		root, err := vfs.ParseMount("/="+a.files, nil)
-		if err != nil {
-			return nil, err
-		}
-		mounts = append(mounts, root)
+		o.Files.Mounts = []string{"/=" + a.files}
 	}
-	var err error
-	if w.files, err = vfs.New(&vfs.Options{Mounts: mounts, Blobs: tempBlobs{w.blobs}}); err != nil {
+	if a.log != nil {
+		o.Log = slog.New(slog.NewTextHandler(a.log, nil))
+	}
+	d, err := daemon.Open(o)
+	if err != nil {
 		return nil, err
 	}
-	return []kernel.Module{
-		introspect.Module(registry),
-		lifecycle.Module(lifecycle.Options{Registry: registry}),
-		register.Module(registry, nil),
-		values.Module(),
-		history.Module(w.journal),
-		w.files.Module(),
-		content.New(contentFiles{w.files}, &content.Options{Fetch: content.Fetcher(w.client)}).Module(),
-		http.Module(&http.Options{Client: w.client, Blobs: w.blobs, Open: w.keys.Open}),
-		w.keys.Module(),
-	}, nil
-}
-
-func (w *whole) close() error {
-	w.client.CloseIdleConnections()
-	w.keys.Close()
-	return errors.Join(w.files.Close(), w.journal.Close(), w.store.Close())
-}
-
-// TestTheWholeKernelIsWhole holds the kernel of these tests against the program: what is
-// shown of the one holds for the other.
-func TestTheWholeKernelIsWhole(t *testing.T) {
-	w, err := openWhole(t.TempDir(), around{engine: engines["pebble"]})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var here []string
-	for _, name := range w.kernel.Registry().Types() {
-		here = append(here, string(name))
-	}
-	if err := w.close(); err != nil {
-		t.Error(err)
-	}
-	cmd := exec.Command(program(t), "pipe", "--inline")
-	cmd.Env = append(os.Environ(), "KERNOS_HOME="+t.TempDir())
-	cmd.Stdin = strings.NewReader(`{"kind":"query","type":"Syscall.List","data":{},"metadata":{"id":"a","timestamp":1}}` + "\n")
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var answer struct{ Data struct{ Syscalls []string } }
-	if err := json.Unmarshal(out, &answer); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	if there := answer.Data.Syscalls; !slices.Equal(slices.Sorted(slices.Values(here)), slices.Sorted(slices.Values(there))) {
-		t.Errorf("the kernel of these tests has %v\nthe program has %v", here, there)
-	}
+	return &whole{Daemon: d, store: d.Store(), journal: d.Journal(), kernel: d.Kernel()}, nil
 }
 
 // ask sends one message and returns its outcome.
 func (w *whole) ask(m message.Message) message.Message {
-	w.kernel.Stamp(&m)
-	var outcome message.Message
-	w.kernel.Handle(context.Background(), m, func(m message.Message) {
-		if m.Kind.Answers() {
-			outcome = m
-		}
-	})
+	outcome, _ := w.Call(context.Background(), m, nil)
 	return outcome
 }
 

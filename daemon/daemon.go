@@ -25,8 +25,10 @@ import (
 	"sync"
 	"time"
 
+	"kernos/journal"
 	"kernos/kernel"
 	"kernos/message"
+	"kernos/store"
 	"kernos/transport"
 	httpd "kernos/transport/http"
 )
@@ -155,9 +157,11 @@ func (d *Daemon) Home() Home { return d.home }
 // Kernel returns the kernel. Syscalls can be added to its registry at any time.
 func (d *Daemon) Kernel() *kernel.Kernel { return d.kernel }
 
-// Directory is the directory whose folder os is the root of the tree of files, or "" if a root
-// is mounted.
-func (d *Daemon) Directory() string { return d.state.directory }
+// Store returns the store that all state is in.
+func (d *Daemon) Store() store.Store { return d.state.store }
+
+// Journal returns the message log.
+func (d *Daemon) Journal() *journal.Journal { return d.state.journal }
 
 // URLs are the addresses that the doors serve.
 func (d *Daemon) URLs() (urls []string) {
