@@ -4,10 +4,12 @@ import (
 	"os"
 
 	"kernos/capability/content"
+	"kernos/capability/crypto"
 	"kernos/capability/history"
 	fetch "kernos/capability/http"
 	"kernos/capability/introspect"
 	"kernos/capability/lifecycle"
+	"kernos/capability/memory"
 	"kernos/capability/register"
 	"kernos/capability/vfs"
 	"kernos/kernel"
@@ -41,12 +43,18 @@ func (d *Daemon) modules(r *kernel.Registry) ([]kernel.Module, error) {
 	}, nil
 }
 
-// Definitions returns a registry of the modules of Kernos whose syscalls can be listed and
-// described, and not called.
+// Definitions returns a registry of the same modules as data: they can be listed, described and
+// hashed with nothing opened, and not called.
 func Definitions() (*kernel.Registry, error) {
-	d, err := Open(&Options{Home: os.DevNull, Unrecorded: true}) // nothing there is opened
-	if err != nil {
-		return nil, err
-	}
-	return d.kernel.Registry(), d.Close()
+	return kernel.Describe(
+		vfs.Definitions(),
+		content.Definitions(),
+		fetch.Definitions(),
+		crypto.Definitions(),
+		introspect.Definitions(),
+		lifecycle.Definitions(),
+		register.Definitions(),
+		memory.Definitions(),
+		history.Definitions(),
+	)
 }

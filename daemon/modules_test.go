@@ -13,6 +13,22 @@ import (
 	"kernos/transport/rpc"
 )
 
+// TestDefinitionsAreThoseOfTheKernel: what help and completion list is what a kernel serves.
+func TestDefinitionsAreThoseOfTheKernel(t *testing.T) {
+	described, err := Definitions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := Open(&Options{Home: t.TempDir(), Unrecorded: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = d.Close() }()
+	if served := d.Kernel().Registry(); served.Hash() != described.Hash() || !slices.Equal(served.Types(), described.Types()) {
+		t.Errorf("a kernel serves %v, and is described as %v", served.Types(), described.Types())
+	}
+}
+
 // TestEverySyscallDescribesItself holds the definitions against what a caller who
 // knows nothing needs: section 4.8 of the specification.
 func TestEverySyscallDescribesItself(t *testing.T) {
