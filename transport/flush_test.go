@@ -277,7 +277,6 @@ func (s *stuck) Write(p []byte) (int, error) {
 // another line, nor those that come after the end of the input.
 func TestStreamKnowsTheLatestLine(t *testing.T) {
 	s := newStream(t.Context(), newKernel(t, nil), strings.NewReader(ping("1")+ping("2")), io.Discard, nil)
-	s.Asked(func() bool { return false })
 	for _, want := range []bool{false, true} {
 		if _, _, err := s.Next(); err != nil || s.latest.Load() != want {
 			t.Errorf("%v, %v, want %v", err, s.latest.Load(), want)

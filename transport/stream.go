@@ -63,9 +63,8 @@ type stream struct {
 	either *osevent.Either
 	latest atomic.Bool // whoever has called Next is at work, and nothing else has come
 
-	out     *ndjson.Writer
+	out     *Writer
 	errors  atomic.Int64
-	serves  func() bool // others wait for what the peer says
 	current kernel.Emit // answers in the current dialect
 	older   kernel.Emit // answers in the older one
 }
@@ -87,7 +86,7 @@ func Start(ctx context.Context, k *kernel.Kernel, in io.Reader, out io.Writer, o
 
 // close writes what waits, and says how the conversation went that err has ended.
 func (s *stream) close(err error) (Result, error) {
-	if closeErr := s.out.Close(); closeErr != nil {
+	if closeErr := s.out.Close(nil); closeErr != nil {
 		err = &WriteError{closeErr}
 	}
 	return Result{Errors: s.errors.Load()}, err
@@ -107,7 +106,7 @@ func (e *WriteError) Error() string { return "can't write answers: " + e.Err.Err
 func (e *WriteError) Unwrap() error { return e.Err }
 
 func newStream(ctx context.Context, k *kernel.Kernel, in io.Reader, out io.Writer, opts *Options) *stream {
-	s := &stream{k: k, ctx: ctx, out: ndjson.NewWriter(out)}
+	s := &stream{k: k, ctx: ctx, out: NewWriter(outputTo(out), 0)}
 	if opts != nil {
 		s.opts = *opts
 	}
@@ -115,7 +114,7 @@ func newStream(ctx context.Context, k *kernel.Kernel, in io.Reader, out io.Write
 	s.current, s.older = s.answerCurrent, s.answerOlder
 	s.in = ndjson.NewReader(in, &ndjson.ReaderOptions{
 		Extend:     osevent.Extend,
-		BeforeRead: s.flushFirst,
+		BeforeRead: s.out.Flush,
 	})
 	return s
 }
@@ -210,39 +209,10 @@ func (s *stream) next() (message.Message, kernel.Emit, error) {
 
 // Flush implements what [kernel.Kernel.Serve] looks for in a source: nothing more is
 // ready to be sent.
-func (s *stream) Flush() { _ = s.out.Flush() }
-
-// Prompts implements [kernel.Prompter].
-func (s *stream) Prompts(m *message.Message) bool {
-	return len(m.Data) < maxPrompt && s.out.Room(len(m.Data)+envelope)
-}
-
-// Prompt implements [kernel.Prompter].
-func (s *stream) Prompt(send kernel.Emit, m message.Message) bool {
-	return len(m.Data) < maxPrompt && s.out.Promptly(len(m.Data)+envelope, func() { send(m) })
-}
-
-// Push implements [kernel.Prompter].
-func (s *stream) Push() { s.out.Push() }
-
-const (
-	maxPrompt = 8 << 10 // bytes of data in an answer that surely fits into a line
-	envelope  = 4 << 10 // bytes that the rest of it has at most
-)
-
-// flushFirst writes what waits before more is read. A peer that serves others must be read
-// even if it does not read itself at the moment: it may be writing.
-func (s *stream) flushFirst() {
-	if s.serves() {
-		s.out.FlushAside()
-		return
-	}
-	s.out.TryFlush()
-}
+func (s *stream) Flush() { s.out.Flush() }
 
 // Asked implements [kernel.Asked].
 func (s *stream) Asked(serves func() bool) {
-	s.serves = serves
 	if s.opts.Asked != nil {
 		s.opts.Asked(serves)
 	}
@@ -284,15 +254,20 @@ func (s *stream) reject(err error) (message.Message, kernel.Emit, error) {
 // answerCurrent writes an answer in the current dialect.
 func (s *stream) answerCurrent(m message.Message) {
 	s.outward(&m)
-	buf := s.out.Begin()
-	start := len(buf)
-	buf = message.Append(buf, &m)
-	if len(buf)-start > message.MaxLine {
-		s.out.End(buf[:start])
+	fits := true
+	s.out.Add(func(dst []byte) []byte {
+		start := len(dst)
+		dst = message.Append(dst, &m)
+		if fits = len(dst)-start <= message.MaxLine; !fits {
+			return dst[:start]
+		}
+		return append(dst, '\n')
+	}, s.more(m.Kind))
+	if fits {
+		s.sent(m.Kind)
+	} else {
 		s.answerFitted(m, message.MaxLine, message.Append)
-		return
 	}
-	s.end(buf, m.Kind)
 }
 
 // answerOlder writes an answer in the older dialect.
@@ -309,7 +284,8 @@ func (s *stream) answerFitted(m message.Message, limit int, encode func([]byte, 
 		return len(encode(nil, &sent))
 	})
 	s.outward(&m)
-	s.end(encode(s.out.Begin(), &m), m.Kind)
+	s.out.Add(func(dst []byte) []byte { return append(encode(dst, &m), '\n') }, s.more(m.Kind))
+	s.sent(m.Kind)
 }
 
 // outward makes a message what the peer gets of it.
@@ -319,25 +295,16 @@ func (s *stream) outward(m *message.Message) {
 	}
 }
 
-// end ends a line. Outcomes wait for others to be written with them if more may follow at
-// once; events and requests are for somebody who waits.
-func (s *stream) end(buf []byte, kind message.Kind) {
+// more reports whether a message may wait for others to be written with it. An outcome does,
+// unless it answers the last line that has come; the peer waits for events and requests.
+func (s *stream) more(kind message.Kind) bool { return kind.Answers() && !s.latest.Load() }
+
+// sent counts a message that was sent.
+func (s *stream) sent(kind message.Kind) {
 	if kind == message.KindError {
 		s.errors.Add(1)
 	}
-	buf = append(buf, '\n')
-	switch {
-	case !kind.Answers():
-		s.out.EndNow(buf)
-		if !s.out.Held() {
-			s.out.FlushOnce() // whoever asks can't hear the answer while it writes what is another one's
-		}
-	case s.latest.Load() && !s.out.Held():
-		s.out.EndNow(buf)
-		s.opened(-1)
-		s.flushFirst()
-	default:
-		s.out.End(buf)
+	if kind.Answers() {
 		s.opened(-1)
 	}
 }

@@ -2,8 +2,7 @@
 //
 // A [Reader] hands out one line at a time and never holds more than its limit of
 // one, whatever is sent: a line that is too long is an error of its own, and the
-// next line is read as if nothing had happened. A [Writer] collects lines from
-// several goroutines and writes them in as few system calls as it can.
+// next line is read as if nothing had happened.
 package ndjson
 
 import (

@@ -43,11 +43,7 @@ type link struct {
 	got     []byte
 	err     error
 
-	// One attempt to write.
-	push     func(fd uintptr) bool // l.tryWrite
-	out      []byte
-	sent     int
-	writeErr error
+	socket *transport.Socket // to write without waiting
 
 	pacer *transport.Pacer // nil if there is no frame rate
 
@@ -99,7 +95,7 @@ func (s *serving) Load() bool {
 func newLink(s *Server, conn *net.UnixConn) *link {
 	l := &link{s: s, conn: conn}
 	l.raw, l.err = conn.SyscallConn()
-	l.attempt, l.push = l.try, l.tryWrite
+	l.attempt, l.socket = l.try, transport.NewSocket(conn)
 	l.pacer = s.conns.Pacer()
 	return l
 }
@@ -261,68 +257,40 @@ func (l *link) Stop() {
 	}
 }
 
-// Write implements [io.Writer]. The error is errStalled if the peer takes nothing for as long
-// as it may; then nothing more is read either.
-func (l *link) Write(p []byte) (int, error) {
-	n, err := l.write(p)
+// Write implements [io.Writer].
+func (l *link) Write(p []byte) (int, error) { return len(p), l.WriteAll(p, 0) }
+
+// TryWrite implements [transport.Output].
+func (l *link) TryWrite(p []byte) (int, error) {
+	n, err := l.socket.TryWrite(p)
 	l.noteWritten()
 	return n, err
 }
 
-// WritePromptly implements [ndjson.PromptWriter].
-func (l *link) WritePromptly(p []byte) (int, error) {
-	n, err := l.writeNow(p)
+// WriteAll implements [transport.Output]. The error is errStalled if the peer takes nothing
+// for as long as it may; then nothing more is read either.
+func (l *link) WriteAll(p []byte, sent int) (err error) {
+	for sent < len(p) && err == nil {
+		_ = l.conn.SetWriteDeadline(time.Now().Add(l.s.opts.Stall))
+		var n int
+		n, err = l.conn.Write(p[sent:])
+		sent += n
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			if err = nil; n == 0 {
+				err = errStalled
+				l.stall()
+			}
+		}
+	}
+	_ = l.conn.SetWriteDeadline(time.Time{}) // otherwise it would apply to TryWrite
 	l.noteWritten()
-	return n, err
+	return err
 }
 
 func (l *link) noteWritten() {
 	if l.s.opts.Idle > 0 {
 		l.written.Store(time.Now().UnixNano())
 	}
-}
-
-// writeNow writes what there is room for.
-func (l *link) writeNow(p []byte) (n int, err error) {
-	l.out, l.sent, l.writeErr = p, 0, nil
-	err = l.raw.Write(l.push)
-	n, l.out = l.sent, nil
-	if err == nil {
-		err = l.writeErr
-	}
-	return n, err
-}
-
-// write writes what there is room for, as a rule all of it, and waits with the rest.
-func (l *link) write(p []byte) (n int, err error) {
-	n, err = l.writeNow(p)
-	if err != nil || n == len(p) {
-		return n, err
-	}
-	for n < len(p) && err == nil {
-		_ = l.conn.SetWriteDeadline(time.Now().Add(l.s.opts.Stall))
-		var more int
-		more, err = l.conn.Write(p[n:])
-		n += more
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			if err = nil; more == 0 {
-				err = errStalled
-				l.stall()
-			}
-		}
-	}
-	_ = l.conn.SetWriteDeadline(time.Time{})
-	return n, err
-}
-
-// tryWrite writes what there is room for. It never waits.
-func (l *link) tryWrite(fd uintptr) bool {
-	n, err := retry(func() (int, error) { return unix.Write(int(fd), l.out) })
-	if l.sent = max(n, 0); err == unix.EAGAIN {
-		err = nil
-	}
-	l.writeErr = os.NewSyscallError("write", err)
-	return true
 }
 
 // stall makes reading end: nobody takes the answers.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
@@ -27,12 +28,16 @@ type wire struct {
 	alive  *time.Timer   // asks whether the peer is there
 	remote *blobs.Remote // how the peer sees blobs
 
-	stopped atomic.Bool // nothing is read any more
-	heard   atomic.Bool // something came since alive last looked
-	reading atomic.Bool // somebody waits for input
-	asked   bool        // by alive, which has not heard since
+	out     *transport.Writer
+	told    bool        // the peer was sent a close frame; of the goroutine that reads
+	heard   atomic.Bool // something came since alive last fired
+	reading atomic.Bool // the wire waits for input
+	silent  atomic.Bool // the peer did not answer a ping
+	asked   bool        // by alive, and nothing came since
 
-	sender
+	mu      sync.Mutex
+	stopped bool // nothing is read any more
+	ended   bool // alive does not fire any more
 }
 
 // newWire returns a wire that has no connection yet.
@@ -45,9 +50,9 @@ func (w *wire) begin(conn net.Conn, in *bufio.Reader) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.conn, w.in = conn, in
-	w.sender.begin(w)
+	w.out = transport.NewWriter(&output{w, conn, transport.NewSocket(conn)}, w.h.opts.MaxUnread)
 	w.alive = time.AfterFunc(w.h.opts.Ping, w.look)
-	if w.stopped.Load() {
+	if w.stopped {
 		_ = conn.SetReadDeadline(time.Unix(1, 0))
 	}
 }
@@ -59,16 +64,16 @@ func (w *wire) look() {
 		w.asked = false
 	case w.asked:
 		w.h.conns.Close(w, Silent)
-		w.close(ws.StatusPolicyViolation, "Silent peer: no answer to a ping; reconnect and resume")
-		_ = w.conn.SetReadDeadline(time.Unix(1, 0)) // so that Read returns, and hangs up
+		w.silent.Store(true)
+		_ = w.conn.SetReadDeadline(time.Unix(1, 0)) // so that Read returns, and closes
 		return
 	default:
 		w.asked = true
-		w.control(ws.OpPing, nil)
+		w.send(ws.OpPing, nil, false)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.open() {
+	if !w.ended {
 		w.alive.Reset(w.h.opts.Ping)
 	}
 }
@@ -77,7 +82,7 @@ func (w *wire) look() {
 func (w *wire) Stop() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.stopped.Store(true)
+	w.stopped = true
 	if w.conn != nil {
 		_ = w.conn.SetReadDeadline(time.Unix(1, 0))
 	}
@@ -101,15 +106,20 @@ func (w *wire) Throttled() bool { return w.pacer.Waits() }
 // Read implements [rpc.Wire].
 func (w *wire) Read() ([]byte, error) {
 	message, err := w.read()
-	switch {
-	case err == nil:
+	if err == nil {
 		w.pace()
 		return w.remote.Inward(message), nil
-	case w.stopped.Load():
+	}
+	w.mu.Lock()
+	stopped := w.stopped
+	w.mu.Unlock()
+	if stopped {
 		return nil, rpc.ErrStopped
 	}
-	var refused *refusal
-	if errors.As(err, &refused) {
+	if w.silent.Load() {
+		err = &refusal{ws.StatusPolicyViolation, "Silent peer: no answer to a ping; reconnect and resume"}
+	}
+	if refused, ok := errors.AsType[*refusal](err); ok {
 		w.close(refused.code, refused.reason)
 	}
 	w.end()
@@ -121,7 +131,10 @@ func (w *wire) Read() ([]byte, error) {
 
 // end hangs up.
 func (w *wire) end() {
+	w.mu.Lock()
+	w.ended = true
 	w.alive.Stop()
+	w.mu.Unlock()
 	w.h.conns.Leave(w)
 	w.hangUp()
 }
@@ -240,7 +253,7 @@ func (w *wire) controlled(header ws.Header) error {
 	}
 	switch header.OpCode {
 	case ws.OpPing:
-		w.control(ws.OpPong, data)
+		w.send(ws.OpPong, data, false)
 	case ws.OpClose:
 		return w.goodbye(data)
 	}

@@ -1,0 +1,304 @@
+package transport
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// writeSize is how many bytes are written without waiting for more.
+	writeSize = 64 << 10
+
+	// maxDelay is how long bytes wait for more to be written with.
+	maxDelay = 2 * time.Millisecond
+
+	// maxSpare is the largest buffer that is used again.
+	maxSpare = 4 * writeSize
+)
+
+// An Output is where a [Writer] writes. Its methods are never called at the same time.
+type Output interface {
+	// TryWrite writes as many bytes of p as there is room for, and does not wait. An output
+	// that can't do that returns 0.
+	TryWrite(p []byte) (n int, err error)
+
+	// WriteAll writes p, of which the first bytes are sent already, and waits for the peer.
+	// The output decides how long a peer may take that does not read.
+	WriteAll(p []byte, sent int) error
+}
+
+// A Writer collects the lines or frames for one peer, and writes them together. It writes
+//
+//   - when it is told to, by Flush or by an Add after which nothing follows soon,
+//   - when 64 KB have been collected,
+//   - when bytes have waited for 2 ms.
+//
+// Whoever causes a write makes it, if the peer takes everything at once. Otherwise a goroutine
+// of the writer goes on, and ends when nothing is left: neither Flush nor the caller of Add
+// waits for the peer, so a connection can be read while its peer does not read. What waits in
+// memory is bounded: from the limit on, Add waits.
+//
+// The first error of the output ends writing; what is added after it is dropped. A Writer is
+// safe for concurrent use. While nothing waits it holds no buffer.
+type Writer struct {
+	out    Output
+	limit  int
+	failed atomic.Bool // err is set
+
+	mu      sync.Mutex
+	changed sync.Cond // told when the buffer was taken, and when nothing is being written
+	buf     []byte
+	home    *[]byte // where buf came from; nil if there is none
+	writing bool    // a goroutine is writing, and takes what is added meanwhile next
+	closed  bool
+	err     error
+	armed   bool // the timer runs
+	timer   *time.Timer
+}
+
+// buffers are those that no writer needs at the moment.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// NewWriter returns a writer. The limit is how many bytes may wait for a peer that does not
+// read before Add waits as well; 0 means 64 KB.
+func NewWriter(out Output, limit int) *Writer {
+	if limit <= 0 {
+		limit = writeSize
+	}
+	w := &Writer{out: out, limit: limit}
+	w.changed.L = &w.mu
+	return w
+}
+
+// Add calls encode, which appends a whole line or frame to the buffer. With more, others
+// follow soon, and it may wait for them; otherwise it is on its way when Add returns.
+func (w *Writer) Add(encode func(dst []byte) []byte, more bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for len(w.buf) >= w.limit && w.open() {
+		w.changed.Wait()
+	}
+	if !w.open() {
+		return
+	}
+	if w.home == nil {
+		w.home = buffers.Get().(*[]byte)
+		w.buf = *w.home
+	}
+	w.buf = encode(w.buf)
+	switch {
+	case !more || len(w.buf) >= writeSize:
+		w.flush()
+	case !w.writing && !w.armed && len(w.buf) > 0:
+		// The timer is left to run when the buffer is written: setting one is expensive.
+		w.armed = true
+		if w.timer == nil {
+			w.timer = time.AfterFunc(maxDelay, w.late)
+		} else {
+			w.timer.Reset(maxDelay)
+		}
+	}
+}
+
+// open reports whether anything is taken. mu is held.
+func (w *Writer) open() bool { return w.err == nil && !w.closed }
+
+func (w *Writer) late() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.armed = false
+	w.flush()
+}
+
+// Flush writes what waits, and does not wait for the peer.
+func (w *Writer) Flush() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.flush()
+}
+
+// flush writes what waits. mu is held, but not while it writes.
+func (w *Writer) flush() {
+	if w.writing || len(w.buf) == 0 {
+		return
+	}
+	w.writing = true
+	buf, home := w.take()
+	w.mu.Unlock()
+	n, err := w.out.TryWrite(buf)
+	w.mu.Lock()
+	switch {
+	case err == nil && n < len(buf):
+		go w.drain(buf, home, n)
+		return
+	case err == nil:
+		giveBack(buf, home)
+		if len(w.buf) > 0 { // it came meanwhile
+			buf, home = w.take()
+			go w.drain(buf, home, 0)
+			return
+		}
+	}
+	w.rest(err)
+}
+
+// drain writes a buffer, of which some bytes are sent, and those that come after it, however
+// long the peer takes.
+func (w *Writer) drain(buf []byte, home *[]byte, sent int) {
+	for {
+		err := w.out.WriteAll(buf, sent)
+		giveBack(buf, home)
+		w.mu.Lock()
+		if err != nil || len(w.buf) == 0 {
+			w.rest(err)
+			w.mu.Unlock()
+			return
+		}
+		buf, home = w.take()
+		w.mu.Unlock()
+		if sent, err = w.out.TryWrite(buf); err != nil {
+			w.mu.Lock()
+			w.rest(err)
+			w.mu.Unlock()
+			return
+		}
+	}
+}
+
+// take takes the buffer. mu is held.
+func (w *Writer) take() (buf []byte, home *[]byte) {
+	buf, home = w.buf, w.home
+	w.buf, w.home = nil, nil
+	w.changed.Broadcast()
+	return buf, home
+}
+
+// giveBack lets other writers have a buffer.
+func giveBack(buf []byte, home *[]byte) {
+	if cap(buf) <= maxSpare {
+		*home = buf[:0]
+		buffers.Put(home)
+	}
+}
+
+// rest notes that nothing is being written, or will be any more if there is an error. mu is
+// held.
+func (w *Writer) rest(err error) {
+	w.writing = false
+	if err != nil {
+		w.err = err
+		w.failed.Store(true)
+		w.buf, w.home = nil, nil
+	}
+	w.changed.Broadcast()
+}
+
+// Close writes what waits, and then last, which may be nil, and returns when all of it is
+// written, with the error that ended writing. It takes nothing more, and does not close the
+// output. A second Close only waits.
+func (w *Writer) Close(last []byte) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.open() && len(last) > 0 {
+		if w.home == nil {
+			w.home = new([]byte)
+		}
+		w.buf = append(w.buf, last...)
+	}
+	w.closed = true
+	w.changed.Broadcast()
+	w.flush()
+	for w.writing {
+		w.changed.Wait()
+	}
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+	return w.err
+}
+
+// Err returns the error that ended writing, or nil.
+func (w *Writer) Err() error {
+	if !w.failed.Load() {
+		return nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.err
+}
+
+// outputTo returns the output that writes to w: itself, if it is one.
+func outputTo(w io.Writer) Output {
+	if out, ok := w.(Output); ok {
+		return out
+	}
+	return blockingOutput{w}
+}
+
+// blockingOutput is an output that always waits.
+type blockingOutput struct{ io.Writer }
+
+func (b blockingOutput) TryWrite([]byte) (int, error) { return 0, nil }
+
+func (b blockingOutput) WriteAll(p []byte, sent int) error {
+	_, err := b.Write(p[sent:])
+	return err
+}
+
+// A Socket writes to a connection without waiting. A nil Socket writes nothing.
+type Socket struct {
+	raw     syscall.RawConn
+	attempt func(fd uintptr) bool
+	p       []byte
+	n       int
+	err     error
+}
+
+// NewSocket returns the socket of a connection; nil if it has none that can be written to
+// directly, as under TLS.
+func NewSocket(conn net.Conn) *Socket {
+	c, ok := conn.(syscall.Conn)
+	if !ok {
+		return nil
+	}
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return nil
+	}
+	s := &Socket{raw: raw}
+	s.attempt = func(fd uintptr) bool {
+		for {
+			if s.n, s.err = unix.Write(int(fd), s.p); s.err != unix.EINTR {
+				return true
+			}
+		}
+	}
+	return s
+}
+
+// TryWrite implements a method of [Output].
+func (s *Socket) TryWrite(p []byte) (int, error) {
+	if s == nil {
+		return 0, nil
+	}
+	s.p = p
+	err := s.raw.Write(s.attempt)
+	s.p = nil
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded): // it is that of a write that waits
+		return 0, nil
+	case err != nil:
+		return 0, err
+	case s.err == unix.EAGAIN:
+		return 0, nil
+	}
+	return max(s.n, 0), os.NewSyscallError("write", s.err)
+}
