@@ -16,6 +16,7 @@ import (
 
 	"kernos/client"
 	"kernos/cmd/kernos/exit"
+	"kernos/cmd/kernos/output"
 	"kernos/cmd/kernos/terminal"
 	"kernos/daemon"
 	"kernos/internal/nearest"
@@ -353,7 +354,7 @@ func (c *calling) call() string { return c.module + "_" + c.name }
 
 // send makes the call and shows what comes.
 func (c *calling) send(ctx context.Context, params json.RawMessage) error {
-	out, err := newPrinter(c.screen, &c.callFlags)
+	out, err := output.NewPrinter(c.screen, output.Options{Mode: c.callFlags.output, Filter: c.jq, Template: c.template, Templates: userTemplates()})
 	if err != nil {
 		return err
 	}
@@ -376,7 +377,7 @@ func (c *calling) send(ctx context.Context, params json.RawMessage) error {
 		case client.Data:
 			failure = nil
 			bar.Clear()
-			if err := out.print(ctx, &item); err != nil {
+			if err := out.Print(ctx, &item); err != nil {
 				return err
 			}
 			c.remember(params, item.Data)

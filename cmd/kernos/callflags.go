@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"kernos/cmd/kernos/output"
 )
 
 // callFlags are the flags that kernos call has itself. All others are parameters of the
@@ -36,7 +38,7 @@ type ownFlag struct {
 
 var ownFlags = []ownFlag{
 	{name: "data", short: "d", value: "JSON", help: "all parameters as one JSON object; - for standard input, @FILE for a file", text: func(f *callFlags) *string { return &f.data }},
-	{name: "output", short: "o", value: "FORM", help: "pretty (on a terminal), ndjson (elsewhere), json, raw or table", text: func(f *callFlags) *string { return &f.output }, words: outputModes},
+	{name: "output", short: "o", value: "FORM", help: "pretty (on a terminal), ndjson (elsewhere), json, raw or table", text: func(f *callFlags) *string { return &f.output }, words: output.Modes},
 	{name: "jq", value: "FILTER", help: "show what this jq filter makes of the data", text: func(f *callFlags) *string { return &f.jq }},
 	{name: "template", value: "TEMPLATE", help: "show the data with this Go template, or the one in this file", text: func(f *callFlags) *string { return &f.template }},
 	{name: "dry-run", help: "check everything and show the request, but don't send it", flag: func(f *callFlags) *bool { return &f.dryRun }},

@@ -356,7 +356,7 @@ const (
 // usedFile is where the values of a module are that were used.
 func (c *calling) usedFile() string {
 	dir := client.OpenCache("").Dir(c.target)
-	if dir == "" || !contentType().MatchString(c.module) {
+	if dir == "" || !filepath.IsLocal(c.module) || filepath.Base(c.module) != c.module {
 		return ""
 	}
 	return filepath.Join(dir, "used-"+c.module+".json")

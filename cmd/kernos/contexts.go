@@ -49,6 +49,15 @@ func userConfig() (string, error) {
 	return filepath.Join(base, "kernos"), nil
 }
 
+// userTemplates is the directory of a user's templates for content types, "" if there is none.
+func userTemplates() string {
+	dir, err := userConfig()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(dir, "templates")
+}
+
 func readContexts() (*contexts, error) {
 	dir, err := userConfig()
 	if err != nil {

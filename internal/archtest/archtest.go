@@ -27,6 +27,7 @@ var floors = [][]string{
 	{"daemon"},                                // all of it as one value
 	{"cmd/kernos/exit"},                       // the commands: what they exit with,
 	{"cmd/kernos/terminal"},                   // how they show it
+	{"cmd/kernos/output"},                     // what they show of the data of a call
 	{"cmd/kernos"},                            // wiring
 	{"conformance", "internal/archtest", "examples/*", "examples/*/*"}, // they look at all of it
 }

@@ -1,4 +1,4 @@
-package main
+package output
 
 import (
 	"embed"
@@ -8,9 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
-	"sync"
 	"text/template"
 
 	"kernos/cmd/kernos/terminal"
@@ -63,17 +61,15 @@ func givenTemplate(given string) (*template.Template, error) {
 	return t, nil
 }
 
-var contentType = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`) })
-
 // findTemplate finds the template for a content type: that of the project, which is the
 // nearest directory above with .kernos/templates in it; that of the user; a built-in one;
 // or nil.
-func findTemplate(content string) (*template.Template, error) {
-	if !contentType().MatchString(content) {
+func (p *Printer) findTemplate(content string) (*template.Template, error) {
+	if !filepath.IsLocal(content) || filepath.Base(content) != content {
 		return nil, nil
 	}
 	name := content + ".tmpl"
-	for _, dir := range templateDirectories() {
+	for _, dir := range p.templateDirectories() {
 		path := filepath.Join(dir, name)
 		text, err := os.ReadFile(path)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -91,7 +87,7 @@ func findTemplate(content string) (*template.Template, error) {
 	return parseTemplate(name, string(text))
 }
 
-func templateDirectories() (all []string) {
+func (p *Printer) templateDirectories() (all []string) {
 	if dir, err := os.Getwd(); err == nil {
 		for {
 			path := filepath.Join(dir, ".kernos", "templates")
@@ -106,8 +102,8 @@ func templateDirectories() (all []string) {
 			dir = parent
 		}
 	}
-	if dir, err := userConfig(); err == nil {
-		all = append(all, filepath.Join(dir, "templates"))
+	if p.templates != "" {
+		all = append(all, p.templates)
 	}
 	return all
 }

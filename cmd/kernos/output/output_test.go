@@ -1,0 +1,128 @@
+package output
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"kernos/client"
+	"kernos/cmd/kernos/terminal"
+)
+
+// printed returns how a value is shown with these options.
+func printed(t *testing.T, s *terminal.Screen, o Options, data string) (string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	s.Out, s.Err = &out, new(bytes.Buffer)
+	p, err := NewPrinter(s, o)
+	if err != nil {
+		return "", err
+	}
+	err = p.Print(t.Context(), &client.Item{Type: client.Data, ContentType: "test.output", Data: json.RawMessage(data)})
+	return out.String(), err
+}
+
+// A filter that goes on for ever ends with the command.
+func TestAnEndlessFilterIsInterrupted(t *testing.T) {
+	p, err := NewPrinter(&terminal.Screen{Out: new(bytes.Buffer), Err: new(bytes.Buffer)}, Options{Filter: "last(repeat(1))"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := p.Print(ctx, &client.Item{Type: client.Data, Data: json.RawMessage("1")}); err == nil {
+		t.Error("it ended by itself")
+	}
+}
+
+func TestOutputForms(t *testing.T) {
+	const people = `{"people":[{"name":"Ada","born":1815},{"name":"Zoë","tall":true}],"more":false}`
+	for _, test := range []struct {
+		options    Options
+		data, want string
+	}{
+		{Options{}, `{ "a": 1.50 }`, "{\"a\":1.50}\n"},
+		{Options{}, `"text"`, "\"text\"\n"},
+		{Options{Mode: "json"}, `{"a":[]}`, "{\n  \"a\": []\n}\n"},
+		{Options{Mode: "raw"}, `"text"`, "text"},
+		{Options{Mode: "raw"}, `{"a":1}`, "{\"a\":1}\n"},
+		{Options{Mode: "pretty"}, `"a\nb"`, "a\nb\n"},
+		{Options{Mode: "pretty"}, `{"a":[1,{"b":null}],"c":{},"d":[]}`, "{\n  \"a\": [\n    1,\n    {\n      \"b\": null\n    }\n  ],\n  \"c\": {},\n  \"d\": []\n}\n"},
+		{Options{Mode: "pretty"}, `12345678901234567890`, "12345678901234567890\n"},
+		{Options{Mode: "table"}, people, "name  born  tall\nAda   1815\nZoë         true\n"},
+		{Options{Mode: "table"}, `{"a":1,"bcd":"x"}`, "a    1\nbcd  x\n"},
+		{Options{Mode: "table"}, `["x",2]`, "x\n2\n"},
+		{Options{Mode: "table"}, `[]`, ""},
+		{Options{Mode: "table"}, `7`, "7\n"},
+		{Options{Mode: "table"}, `[{"a":1},2]`, "a\n1\n2\n"},
+		{Options{Mode: "table"}, `{"keys":["x","y"]}`, "x\ny\n"},
+		{Options{Mode: "table"}, `{"pid":7,"listening":["x"],"store":{"open":true}}`, "pid        7\nlistening  [\"x\"]\nstore      {\"open\":true}\n"},
+		{Options{Filter: ".people[].name"}, people, "Ada\nZoë\n"},
+		{Options{Filter: ".people[0].born"}, people, "1815\n"},
+		{Options{Filter: ".people[].name", Mode: "ndjson"}, people, "\"Ada\"\n\"Zoë\"\n"},
+		{Options{Filter: ".n"}, `{"n":12345678901234567890}`, "12345678901234567890\n"},
+		{Options{Filter: "empty"}, people, ""},
+		{Options{Filter: "halt"}, people, ""},
+		{Options{Template: "{{.more}}"}, people, "false\n"},
+		{Options{Template: "{{json.people}}"}, people, "!"},
+		{Options{Filter: ".people["}, people, "!"},
+		{Options{Filter: ".people.name"}, people, "!"},
+		{Options{Template: "{{.more"}, people, "!"},
+	} {
+		got, err := printed(t, new(terminal.Screen), test.options, test.data)
+		if test.want == "!" {
+			if err == nil {
+				t.Errorf("%v %s: got %q", test.options, test.data, got)
+			}
+			continue
+		}
+		if err != nil || got != test.want {
+			t.Errorf("%v %s: got %q, %v; want %q", test.options, test.data, got, err, test.want)
+		}
+	}
+}
+
+func TestOutputOnATerminal(t *testing.T) {
+	coloured := func() *terminal.Screen { return &terminal.Screen{Width: 80, Colour: true} }
+	got, err := printed(t, coloured(), Options{}, `{"a":"x"}`)
+	if want := "{\n  \x1b[34m\"a\"\x1b[0m: \x1b[32m\"x\"\x1b[0m\n}\n"; err != nil || got != want {
+		t.Errorf("got %q, %v", got, err)
+	}
+	// Nothing that a server says reaches the terminal as a command to it.
+	for _, options := range []Options{{}, {Mode: "table"}, {Filter: ".a"}, {Template: "{{.a}}"}} {
+		got, err := printed(t, &terminal.Screen{Width: 80}, options, `{"a":"\u001b[2J\u009b"}`)
+		if err != nil || strings.ContainsAny(got, "\x1b\u009b") {
+			t.Errorf("%v: got %q, %v", options, got, err)
+		}
+	}
+}
+
+// A table is as wide as it must be, if the terminal has the room, and otherwise as wide as
+// that is.
+func TestTableOnATerminal(t *testing.T) {
+	long := strings.Repeat("x", 70)
+	for width, want := range map[int]string{
+		120: "a  " + long + "\n",
+		80:  "a  " + long + "\n",
+		40:  "a  " + strings.Repeat("x", 36) + "…\n",
+	} {
+		got, err := printed(t, &terminal.Screen{Width: width}, Options{Mode: "table"}, `{"a":"`+long+`"}`)
+		if err != nil || got != want {
+			t.Errorf("%d: got %q, %v", width, got, err)
+		}
+	}
+	got, err := printed(t, &terminal.Screen{Width: 80}, Options{Mode: "table"}, `{"`+long+`":"`+long+`"}`)
+	if want := strings.Repeat("x", 59) + "…  " + strings.Repeat("x", 19) + "…\n"; err != nil || got != want {
+		t.Errorf("got %q, %v", got, err)
+	}
+	// What is said about a list is said beside it.
+	s := new(terminal.Screen)
+	got, err = printed(t, s, Options{Mode: "table"}, `{"keys":["x"],"cursor":"d8"}`)
+	if notes := fmt.Sprint(s.Err); err != nil || got != "x\n" || notes != "kernos: cursor: d8\n" {
+		t.Errorf("got %q, %q, %v", got, notes, err)
+	}
+}

@@ -1,0 +1,172 @@
+// Package output prints the data that a call was answered with: as JSON, as a table, or
+// through a jq filter or a Go template.
+package output
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"text/template"
+
+	"github.com/itchyny/gojq"
+
+	"kernos/client"
+	"kernos/cmd/kernos/exit"
+	"kernos/cmd/kernos/terminal"
+	"kernos/internal/jsonvalue"
+	"kernos/internal/visible"
+)
+
+// Modes are the forms in which data is shown.
+var Modes = []string{"pretty", "json", "ndjson", "raw", "table"}
+
+// Options say what to print. Empty ones are not given.
+type Options struct {
+	Mode      string // one of Modes; by default pretty on a terminal, and ndjson elsewhere
+	Filter    string // a jq filter
+	Template  string // a Go template, or the name of a file with one
+	Templates string // the directory of the user's templates for content types
+}
+
+// A Printer shows the data of a call.
+type Printer struct {
+	screen    *terminal.Screen
+	mode      string
+	filter    *gojq.Code         // nil if all of the data is shown
+	template  *template.Template // nil if the content type or the mode decides
+	templates string
+	bare      bool // strings that a filter yields are shown without quotes
+}
+
+// NewPrinter returns a printer, or an error that names the flag whose value is wrong.
+func NewPrinter(s *terminal.Screen, o Options) (*Printer, error) {
+	p := &Printer{screen: s, mode: o.Mode, templates: o.Templates, bare: o.Mode == ""}
+	if p.mode == "" {
+		p.mode = "ndjson"
+		if s.IsTerminal() {
+			p.mode = "pretty"
+		}
+	}
+	if o.Filter != "" {
+		query, err := gojq.Parse(o.Filter)
+		if err == nil {
+			p.filter, err = gojq.Compile(query)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("--jq %s: %w", o.Filter, err)
+		}
+	}
+	if o.Template != "" {
+		var err error
+		if p.template, err = givenTemplate(o.Template); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+// Print shows the data of an item.
+func (p *Printer) Print(ctx context.Context, item *client.Item) error {
+	data := item.Data
+	if p.filter != nil {
+		return p.filtered(ctx, data)
+	}
+	t := p.template
+	if t == nil && p.mode == "pretty" {
+		var err error
+		if t, err = p.findTemplate(item.ContentType); err != nil {
+			p.screen.Note("%v; the data is shown without it", err)
+		}
+	}
+	if t != nil {
+		return p.executed(t, data)
+	}
+	return p.value(data)
+}
+
+// filtered shows what the filter makes of the data. A filter may go on for ever.
+func (p *Printer) filtered(ctx context.Context, data json.RawMessage) error {
+	input, err := jsonvalue.Decode(data)
+	if err != nil {
+		return exit.Wrap(err)
+	}
+	results := p.filter.RunWithContext(ctx, input)
+	for {
+		v, ok := results.Next()
+		if !ok {
+			return nil
+		}
+		if err, ok := v.(error); ok {
+			if halt, ok := errors.AsType[*gojq.HaltError](err); ok && halt.Value() == nil {
+				return nil
+			}
+			return &exit.Error{Status: exit.Failure, Cause: fmt.Errorf("--jq: %w", err)}
+		}
+		text, err := gojq.Marshal(v)
+		if err != nil {
+			return exit.Wrap(err)
+		}
+		if s, ok := v.(string); ok && p.bare {
+			if p.screen.IsTerminal() {
+				s = visible.Lines(s)
+			}
+			err = p.screen.Line(s)
+		} else {
+			err = p.value(text)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// executed shows the data with a template.
+func (p *Printer) executed(t *template.Template, data json.RawMessage) error {
+	input, err := jsonvalue.Decode(data)
+	if err != nil {
+		return exit.Wrap(err)
+	}
+	var b bytes.Buffer
+	if err := t.Execute(&b, input); err != nil {
+		return &exit.Error{Status: exit.Failure, Cause: fmt.Errorf("the template can't show this: %w", err)}
+	}
+	text := b.String()
+	if p.screen.IsTerminal() {
+		text = visible.Lines(text)
+	}
+	if !strings.HasSuffix(text, "\n") {
+		text += "\n"
+	}
+	return p.screen.Write(text)
+}
+
+// value shows a value in the form that is wanted.
+func (p *Printer) value(data json.RawMessage) error {
+	switch p.mode {
+	case "json":
+		var b bytes.Buffer
+		if err := json.Indent(&b, data, "", "  "); err != nil {
+			return exit.Wrap(err)
+		}
+		return p.screen.Line(b.String())
+	case "raw":
+		if text, ok := jsonvalue.String(data); ok {
+			return p.screen.Write(text)
+		}
+	case "table":
+		return table(p.screen, data)
+	case "pretty":
+		if text, ok := jsonvalue.String(data); ok {
+			return p.screen.Line(visible.Lines(text))
+		}
+		return p.screen.Line(string(p.screen.Pretty(data)))
+	}
+	var b bytes.Buffer
+	if err := json.Compact(&b, data); err != nil {
+		return exit.Wrap(err)
+	}
+	return p.screen.Line(b.String())
+}
