@@ -1,7 +1,9 @@
 package pebble
 
 import (
+	"encoding/binary"
 	"fmt"
+	"hash/maphash"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -16,18 +18,18 @@ import (
 	"kernos/store/storetest"
 )
 
-// eager makes an engine, which nobody has used yet, begin filters after one lookup in vain.
-func eager(e *Engine, lines, most int) *absence {
-	a := &e.hot.absence
-	a.lines, a.most, a.after = lines, most, 1
-	return a
+// eager makes an engine that was not used yet make filters after one lookup in vain, each
+// with room for some keys.
+func eager(e *Engine, limit int) *absence {
+	e.absence.worth, e.absence.limit = 1, limit
+	return e.absence
 }
 
-// filtered changes an engine so that it begins a filter, and waits until that has its keys.
+// filtered makes an engine make a filter, and waits until that has its keys.
 func filtered(t *testing.T, e *Engine) *filter {
 	t.Helper()
-	a := &e.hot.absence
-	a.lookups.Store(4 * a.after) // a larger one may be next
+	a := e.absence
+	a.missed.Store(a.worth)
 	before := a.filter.Load()
 	apply(t, e, "m/filtered", "x")
 	e.filling.Wait()
@@ -61,7 +63,7 @@ func TestEngineWithAFilter(t *testing.T) {
 		if err != nil {
 			return nil, err
 		}
-		eager(e, fewLines, mostLines)
+		eager(e, filterLimit)
 		return e, nil
 	}
 	storetest.Run(t, storetest.Engine{
@@ -74,7 +76,7 @@ func TestEngineWithAFilter(t *testing.T) {
 // keys that others have set and nobody deletes. Filters come and go meanwhile.
 func TestNothingThatIsThereIsAbsent(t *testing.T) {
 	e := mustOpen(t, "store", &Options{FS: vfs.NewMem(), MemTableSize: 256 << 10})
-	a := eager(e, 1, 16)
+	a := eager(e, 1000)
 	const writers, kept = 4, 32
 	steps := storetest.Sized(6000)
 	var floors [writers * kept]atomic.Uint64 // revisions that somebody has seen
@@ -150,8 +152,8 @@ func TestNothingThatIsThereIsAbsent(t *testing.T) {
 	all.Wait()
 	count := 0
 	filters.Range(func(any, any) bool { count++; return true })
-	if count < 3 || a.lines == 0 {
-		t.Errorf("there were %d filters, and the next has %d lines", count, a.lines)
+	if count < 3 {
+		t.Errorf("there were %d complete filters", count)
 	}
 }
 
@@ -168,18 +170,18 @@ func TestAFilterHasWhatWasThere(t *testing.T) {
 		t.Fatal("the filter is not complete")
 	}
 	for key, is := range want {
-		if covers([]byte(key)) && f.has(e.hot.hash([]byte(key))) != is {
+		if covers([]byte(key)) && f.has([]byte(key)) != is {
 			t.Errorf("the filter has %q: %v", key, !is)
 		}
 	}
-	if f.has(e.hot.hash([]byte("j/1"))) {
+	if f.has([]byte("j/1")) {
 		t.Error("the filter has keys of the journal")
 	}
 	present(t, e, want)
-	asked := e.hot.absence.lookups.Load()
+	asked := e.absence.missed.Load()
 	present(t, e, map[string]bool{"m/2": false, "i/2": false})
-	if n := e.hot.absence.lookups.Load() - asked; n != 4 {
-		t.Errorf("%d of 4 lookups were in vain", n)
+	if n := e.absence.missed.Load() - asked; n != 0 {
+		t.Errorf("Pebble was asked for %d keys that are known to be absent", n)
 	}
 	want["m/2"], want["j/2"] = true, true
 	apply(t, e, "m/2", "x")
@@ -219,7 +221,7 @@ func TestAFilterKnowsNothingOfSnapshots(t *testing.T) {
 	if _, err := e.Apply(&b); err != nil {
 		t.Fatal(err)
 	}
-	if f := filtered(t, e); f.has(e.hot.hash([]byte("m/1"))) {
+	if f := filtered(t, e); f.has([]byte("m/1")) {
 		t.Error("the filter has a key that was deleted before")
 	}
 	present(t, e, map[string]bool{"m/1": false})
@@ -229,101 +231,80 @@ func TestAFilterKnowsNothingOfSnapshots(t *testing.T) {
 }
 
 func TestAFilterIsGivenUp(t *testing.T) {
+	const limit = 32
 	for name, fill := range map[string]func(*Engine){
-		"many":  func(e *Engine) { fillStore(t, e, 4*perLine, 1) },
-		"large": func(e *Engine) { fillStore(t, e, 5, perLine*largeEntry) },
+		"many":  func(e *Engine) { fillStore(t, e, 2*limit, 1) },
+		"large": func(e *Engine) { fillStore(t, e, 5, limit*largeEntry) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := mustOpen(t, "store", &Options{FS: vfs.NewMem()})
 			fill(e)
-			a := eager(e, 1, 4)
-			for _, lines := range []int{1, 4} {
-				if f := filtered(t, e); len(f.lines) != lines || f.state.Load() != failed {
-					t.Errorf("a filter has %d lines and state %d", len(f.lines), f.state.Load())
-				}
-				present(t, e, map[string]bool{"m/00000004": true, "m/none": false})
+			a := eager(e, limit)
+			if f := filtered(t, e); f.state.Load() != failed {
+				t.Errorf("a filter with too many keys has state %d", f.state.Load())
 			}
-			a.lookups.Store(1000)
+			present(t, e, map[string]bool{"m/00000004": true, "m/none": false})
 			apply(t, e, "m/1", "x")
-			if f := a.filter.Load(); f != nil || a.lines != 0 {
-				t.Errorf("there is a filter: %v", f)
+			if f := a.filter.Load(); f != nil || a.worth != 16 {
+				t.Errorf("there is a filter %v, and %d lookups pay for the next one", f, a.worth)
 			}
 			present(t, e, map[string]bool{"m/00000004": true, "m/none": false})
 		})
 	}
 }
 
-func TestAFilterIsReplacedIfItIsOfUse(t *testing.T) {
-	a := &newHot().absence
-	a.lines, a.most, a.after = 1, 4, 10
-	keys := uint64(0)
+func TestAFilterIsDroppedWhenItIsFull(t *testing.T) {
+	a := &absence{worth: 10, limit: 64}
+	keys := 0
 	change := func(n int) *filter {
+		var b store.Batch
 		for range n {
 			keys++
-			a.add([]byte("m"), keys*0x9E3779B97F4A7C15)
+			b.Set(fmt.Appendf(nil, "m/%d", keys), nil)
 		}
-		return a.next()
+		return a.add(&b)
 	}
-	a.lookups.Store(9)
-	if change(perLine) != nil || a.lookups.Load() != 9 {
-		t.Error("a filter is begun too soon, or the lookups are forgotten")
+	a.missed.Store(9)
+	if change(1) != nil || a.filter.Load() != nil {
+		t.Error("a filter is made too soon")
 	}
-	if change(1) != nil || a.lookups.Load() != 0 {
-		t.Error("lookups that are too few for so many changes are not forgotten")
-	}
-	a.lookups.Store(10)
+	a.missed.Store(10)
 	f := change(1)
-	if f == nil || len(f.lines) != 1 || a.lookups.Load() != 0 || a.since != 0 {
-		t.Fatal("no filter is begun")
+	if f == nil || a.missed.Load() != 0 || f.added != 1 {
+		t.Fatal("no filter is made")
 	}
-	a.lookups.Store(40)
-	if change(4*perLine) != nil || a.filter.Load() != f {
-		t.Error("a filter is replaced while it is filled")
-	}
-	f.state.Store(complete)
-	if f = change(0); f == nil || len(f.lines) != 4 || a.after != 40 {
-		t.Fatal("a full filter that was of use is not replaced by a larger one")
+	if change(200) != nil || a.filter.Load() != f {
+		t.Error("a filter is dropped while it is filled")
 	}
 	f.state.Store(complete)
-	if change(4*perLine) != nil || a.filter.Load() != f {
-		t.Error("a filter is dropped before it is full")
+	if change(0) != nil || a.filter.Load() != nil {
+		t.Error("a full filter is not dropped")
 	}
-	a.lookups.Store(40)
-	for a.since <= f.limit() { // some may have been there
-		change(0)
-		a.add([]byte("m"), rand.Uint64())
-	}
-	if f = change(0); f == nil || len(f.lines) != 4 {
-		t.Fatal("the largest filter is not replaced")
-	}
-	f.state.Store(complete)
-	a.lookups.Store(39)
-	for a.since <= f.limit() {
-		a.add([]byte("m"), rand.Uint64())
-	}
-	if change(0) != nil || a.filter.Load() != nil || a.lookups.Load() != 0 || a.lines != 4 {
-		t.Error("a full filter that was of no use is not dropped")
+	a.missed.Store(10)
+	if change(1) == nil {
+		t.Error("there is no filter after a full one")
 	}
 }
 
 func TestAFilterIsRarelyWrong(t *testing.T) {
-	f := newFilter(fewLines)
+	f := &filter{seed: maphash.MakeSeed(), words: make([]atomic.Uint64, filterWords)}
 	random := rand.New(rand.NewPCG(1, 2))
+	key := func() []byte { return binary.LittleEndian.AppendUint64(nil, random.Uint64()) }
 	wrong := func() float64 {
 		const tries = 100_000
 		n := 0
 		for range tries {
-			if f.has(random.Uint64()) {
+			if f.has(key()) {
 				n++
 			}
 		}
 		return float64(n) / tries
 	}
 	for _, most := range []float64{0.005, 0.05} { // when it is complete, and when it is full
-		for range f.limit() {
-			h := random.Uint64()
-			f.add(h)
-			if !f.has(h) || f.add(h) {
+		for range filterLimit {
+			k := key()
+			f.add(k)
+			if !f.has(k) || f.add(k) {
 				t.Fatal("a key is not there")
 			}
 		}
@@ -375,11 +356,11 @@ func TestCloseWhileAFilterIsFilled(t *testing.T) {
 	e := stopping(t, s)
 	s.on.Store(true)
 	s.Lock()
-	a := &e.hot.absence
-	a.lookups.Store(a.after)
+	a := e.absence
+	a.missed.Store(a.worth)
 	apply(t, e, "m/1", "x")
 	<-s.hits
-	if !a.filter.Load().has(e.hot.hash([]byte("m/1"))) {
+	if !a.filter.Load().has([]byte("m/1")) {
 		t.Error("the change that begins a filter is not in it")
 	}
 	closed := make(chan error, 1)
@@ -404,10 +385,8 @@ func TestAFilterOfADiskThatFails(t *testing.T) {
 	s.on.Store(false)
 	want := map[string]bool{"m/00000001": true, "m/filtered": true, "m/none": false}
 	present(t, e, want)
-	e.hot.absence.lookups.Store(0)
 	apply(t, e, "m/1", "x")
-	a := &e.hot.absence
-	if a.filter.Load() != nil || a.lines != 4*fewLines || a.after != 4*fewLookups {
+	if e.absence.filter.Load() != nil || e.absence.worth != 16*filterWorth {
 		t.Error("the filter is still there, or the next one comes too soon")
 	}
 	if f := filtered(t, e); f.state.Load() != complete {

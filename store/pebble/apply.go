@@ -32,19 +32,6 @@ const maxGroup = 256 << 10
 // maxBatch is how many bytes a batch may have.
 const maxBatch = 1 << 30
 
-// A change is a batch on its way through the applier.
-type change struct {
-	group   *group        // of this batch alone
-	full    bool          // the library's table is
-	table   int64         // which it is
-	applied chan struct{} // gets a token when it is visible
-
-	mu   sync.Mutex
-	done bool
-	err  error
-	left *store.Batch // a copy of the batch of a caller who has left
-}
-
 // Apply makes a batch part of the state. See [store.Store].
 func (e *Engine) Apply(b *store.Batch) (*store.Commit, error) {
 	if err := b.Check(); err != nil {
@@ -78,19 +65,21 @@ func (e *Engine) Apply(b *store.Batch) (*store.Commit, error) {
 	}
 	e.revision++
 	commit := store.NewCommit(e.revision)
-	e.tend()
-	e.touches = e.hot.begin(b, e.touches[:0])
+	if f := e.absence.add(b); f != nil {
+		e.filling.Go(func() { e.fill(f) })
+	}
+	e.touches = e.cache.begin(b, e.touches[:0])
 	takes, wants := roomFor(b, size)
 	if !e.room.take(takes, wants) {
-		return e.applyAside(b, commit, c, !e.room.large(wants))
+		return e.applyAlone(b, commit, c, !e.room.large(wants))
 	}
-	due := e.gather(b, commit, wants)
-	e.hot.end(b, e.touches, commit.Revision)
+	due := e.join(b, commit, wants)
+	e.cache.end(b, e.touches, commit.Revision)
 	<-e.turn
 	if due {
 		e.flush()
 	}
-	// Whoever looked at the queue because the disk fails has not seen this one.
+	// If the disk began to fail meanwhile, the monitor may not have seen this batch.
 	if failing := e.health.err(); failing != nil {
 		commit.Resolve(failing)
 	}
@@ -112,92 +101,126 @@ func (e *Engine) check(conditions []store.Condition) error {
 	return nil
 }
 
-// gather adds a batch to the group that gathers, and reports whether the group is due to be
-// given to the library by the caller, who has the turn. If others write too, the giver does
-// that, while the caller goes on.
-func (e *Engine) gather(b *store.Batch, c *store.Commit, wants int64) (due bool) {
+// join adds a batch to the open group, which makes it visible. It reports whether the caller
+// has to give the group to Pebble, because it is large, or because there is one writer, and
+// waking the syncer would only make it wait longer. The caller has the turn.
+func (e *Engine) join(b *store.Batch, c *store.Commit, room int64) (due bool) {
 	q := &e.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	first := q.gathers == nil
+	first := q.open == nil
 	if first {
-		q.gathers = e.newGroup()
+		q.open = e.newGroup()
 	}
-	e.encode(q.gathers, b, c, wants)
-	// If it is not the first, somebody has been told already.
-	switch limit := e.room.group(); {
-	case first && q.idle() && q.alone, q.gathers.wants > limit:
-		return true
-	case first && q.idle(), q.gathers.wants > limit/4:
-		select {
-		case e.due <- struct{}{}:
-		default: // the giver is about to look
+	e.encode(q.open, b, c, room)
+	if first && q.idle() {
+		if q.single {
+			return true
 		}
+		q.news.Signal()
 	}
-	return false
+	return q.open.room > e.room.group()
 }
 
-// giver gives the library what has gathered, when it is told to.
-func (e *Engine) giver() {
-	for range e.due {
-		e.flush()
-	}
+// A slowChange is a batch that Pebble may have to wait for.
+type slowChange struct {
+	group   *group        // of this batch alone
+	full    bool          // Pebble's table in memory is full
+	table   int64         // the number of that table
+	visible chan struct{} // gets a token when the batch is visible, or has failed
+
+	mu   sync.Mutex
+	done bool
+	err  error
+	left *store.Batch // a copy of the keys, for the watchers, if the caller did not wait
 }
 
-// flush gives the group that gathers to the library, which has room for it, and waits until
-// it has it.
-func (e *Engine) flush() {
-	if e.queue.settled() {
-		return
-	}
-	e.giving.Lock()
-	defer e.giving.Unlock()
-	for g := e.queue.take(); g != nil; g = e.queue.take() {
-		if err := e.give(g); err != nil {
-			// Readers have seen it.
-			e.disk.freeze(store.Errorf(503, err, "The store in %s can't go on writing; start kernos again", e.dir))
-			e.queue.refused()
-			e.resolve(g, err)
-			continue
-		}
-		return
-	}
-}
-
-// give gives a group to the library. Whoever calls it sees to it that nobody else does.
-func (e *Engine) give(g *group) error {
-	err := e.db.ApplyNoSyncWait(g.batch, crdb.Sync)
-	e.hot.seen(g.touches)
-	if err != nil {
-		return e.readError(err)
-	}
-	e.queue.push(g)
-	return nil
-}
-
-// applyAside makes a batch visible that the library may have to wait for, because its table
-// is full or the batch is large. The caller has had the turn.
-func (e *Engine) applyAside(b *store.Batch, commit *store.Commit, c *condition, full bool) (*store.Commit, error) {
-	e.flush() // for the order
+// applyAlone makes a batch visible that Pebble may have to wait for, because its table in
+// memory is full or the batch is large. The caller has the turn, and applyAlone passes it to
+// a goroutine of its own: if the disk fails, Pebble may wait for a long time, and the caller
+// must not.
+func (e *Engine) applyAlone(b *store.Batch, commit *store.Commit, c *condition, full bool) (*store.Commit, error) {
+	e.flush() // earlier batches come first
 	g := e.newGroup()
 	e.encode(g, b, commit, 0)
-	ch := &change{group: g, full: full, table: e.room.tables.Load(), applied: make(chan struct{}, 1)}
-	e.work <- ch // there is room: it is our turn
+	s := &slowChange{group: g, full: full, table: e.room.tables.Load(), visible: make(chan struct{}, 1)}
+	e.writing.Go(func() { e.applySlowly(s) })
 
 	select {
-	case <-ch.applied:
+	case <-s.visible:
 	case <-c.fails:
-		if !ch.wait(stuckAfter) && ch.leave(b) {
+		if !s.wait(stuckAfter) && s.leave(b) {
 			// It becomes visible when the disk has recovered, or never.
 			commit.Resolve(e.failure(c))
 			return commit, nil
 		}
 	}
-	if ch.err != nil {
-		return nil, ch.err
+	if s.err != nil {
+		return nil, s.err
 	}
 	e.watchers.Tell(b)
 	return commit, nil
+}
+
+// applySlowly gives a batch to Pebble, however long that takes, and gives the turn back.
+func (e *Engine) applySlowly(s *slowChange) {
+	commit := s.group.commits[0]
+	err := e.give(s.group)
+	if err == nil && s.full && s.table == e.room.tables.Load() {
+		// There was just enough room left, and the next batch would not have enough.
+		if _, failed := e.db.AsyncFlush(); failed != nil {
+			e.opts.Log.Warn("the store can't begin a new table", "dir", e.dir, "error", failed)
+		}
+	}
+	if err != nil {
+		e.lease = 0 // if the batch had one, it is lost; the next batch gets one
+		e.resolve(s.group, err)
+	} else if failing := e.health.err(); failing != nil {
+		// If the disk began to fail meanwhile, the monitor may not have seen this batch.
+		commit.Resolve(failing)
+	}
+	s.mu.Lock()
+	s.done, s.err = true, err
+	left := s.left
+	s.mu.Unlock()
+	<-e.turn
+	if left == nil {
+		s.visible <- struct{}{}
+	} else if err == nil {
+		e.watchers.Tell(left)
+	}
+}
+
+// wait waits until the batch is visible, up to a limit.
+func (s *slowChange) wait(limit time.Duration) bool {
+	t := time.NewTimer(limit)
+	defer t.Stop()
+	select {
+	case <-s.visible:
+		return true
+	case <-t.C:
+		return false
+	}
+}
+
+// leave is called by a caller that does not wait any longer. It returns false if the batch
+// has become visible meanwhile, or has failed.
+func (s *slowChange) leave(b *store.Batch) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.done {
+		<-s.visible
+		return false
+	}
+	// The watchers are told later, when the caller may have changed the batch.
+	s.left = new(store.Batch)
+	for _, op := range b.Ops {
+		s.left.Ops = append(s.left.Ops, store.Op{Kind: op.Kind, Key: slices.Clone(op.Key)})
+		if op.Kind == store.OpDeleteRange {
+			s.left.Ops[len(s.left.Ops)-1].Value = slices.Clone(op.Value)
+		}
+	}
+	return true
 }
 
 // enter takes a place, or says why there is none to be had.
@@ -228,38 +251,6 @@ func (e *Engine) failure(c *condition) error {
 	return store.Errorf(503, nil, "The disk of the store in %s failed for a moment; try again", e.dir)
 }
 
-// wait waits until the change is visible, but not for ever.
-func (ch *change) wait(limit time.Duration) bool {
-	t := time.NewTimer(limit)
-	defer t.Stop()
-	select {
-	case <-ch.applied:
-		return true
-	case <-t.C:
-		return false
-	}
-}
-
-// leave is called by a caller who does not wait any more. If the change has become
-// visible meanwhile, it returns false, and the caller has been told.
-func (ch *change) leave(b *store.Batch) bool {
-	ch.mu.Lock()
-	defer ch.mu.Unlock()
-	if ch.done {
-		<-ch.applied // the applier is about to tell, or has
-		return false
-	}
-	// The applier tells the watchers, at a time when the batch is the caller's again.
-	ch.left = new(store.Batch)
-	for _, op := range b.Ops {
-		ch.left.Ops = append(ch.left.Ops, store.Op{Kind: op.Kind, Key: slices.Clone(op.Key)})
-		if op.Kind == store.OpDeleteRange {
-			ch.left.Ops[len(ch.left.Ops)-1].Value = slices.Clone(op.Value)
-		}
-	}
-	return true
-}
-
 // newGroup returns an empty group.
 func (e *Engine) newGroup() *group {
 	select {
@@ -271,7 +262,7 @@ func (e *Engine) newGroup() *group {
 }
 
 // encode adds a batch to a group. The caller has the turn.
-func (e *Engine) encode(g *group, b *store.Batch, c *store.Commit, wants int64) {
+func (e *Engine) encode(g *group, b *store.Batch, c *store.Commit, room int64) {
 	var number [binary.MaxVarintLen64]byte
 	prefix := binary.AppendUvarint(number[:0], uint64(c.Revision))
 	// The library's errors are those of batches with an index, which this one has not.
@@ -296,112 +287,5 @@ func (e *Engine) encode(g *group, b *store.Batch, c *store.Commit, wants int64) 
 	}
 	g.commits = append(g.commits, c)
 	g.touches = append(g.touches, e.touches...)
-	g.wants += wants
-}
-
-// apply is the applier: it makes batches visible that the library may have to wait for, for
-// a flush or for a new log. It is a goroutine of its own because a caller must not wait
-// for that if the disk fails.
-func (e *Engine) apply() {
-	for ch := range e.work {
-		commit := ch.group.commits[0]
-		err := e.give(ch.group)
-		if err == nil && ch.full && ch.table == e.room.tables.Load() {
-			// There was just enough room left. The next batch would come here too.
-			if _, failed := e.db.AsyncFlush(); failed != nil {
-				e.opts.Log.Warn("the store can't begin a new table", "dir", e.dir, "error", failed)
-			}
-		}
-		if err != nil {
-			e.lease = 0 // if the batch had one, it is lost; the next has it
-			e.resolve(ch.group, err)
-		} else if failing := e.health.err(); failing != nil {
-			// Whoever looked at the queue because the disk fails has not seen this one.
-			commit.Resolve(failing)
-		}
-		ch.mu.Lock()
-		ch.done = true
-		ch.err = err
-		left := ch.left
-		ch.mu.Unlock()
-		<-e.turn
-		if left == nil {
-			ch.applied <- struct{}{}
-		} else if err == nil {
-			e.watchers.Tell(left)
-		}
-	}
-}
-
-// sync is the syncer: it waits for the log and resolves the commits.
-func (e *Engine) sync() {
-	for g := e.queue.front(); g != nil; g = e.queue.front() {
-		err := g.batch.SyncWait()
-		if e.disk.isFrozen() {
-			err = e.health.err() // the log only believes that it has written
-		} else if err != nil {
-			err = unwritable(e.dir, err)
-		}
-		due := e.queue.pop()
-		e.resolve(g, err)
-		g.reset()
-		select {
-		case e.groups <- g:
-		default:
-			_ = g.batch.Close() // it can't fail here
-		}
-		if due {
-			e.flush()
-		}
-	}
-}
-
-// resolve resolves the commits of a group.
-func (e *Engine) resolve(g *group, err error) {
-	store.ResolveAll(g.commits, err)
-	for range g.commits {
-		<-e.slots
-	}
-}
-
-// herald tells everybody who waits for the disk that it fails.
-func (e *Engine) herald() {
-	for failing := false; ; {
-		select {
-		case <-e.health.changed:
-		case <-e.quiet:
-			return
-		}
-		err := e.health.err()
-		if err != nil {
-			for _, c := range e.queue.commits() {
-				c.Resolve(err)
-			}
-		}
-		switch {
-		case err != nil && !failing:
-			e.opts.Log.Error("the store can't be written", "dir", e.dir, "error", err)
-		case err == nil && failing:
-			e.opts.Log.Info("the store can be written again", "dir", e.dir)
-		}
-		failing = err != nil
-	}
-}
-
-// Barrier returns a commit that is durable when everything applied so far is.
-func (e *Engine) Barrier() *store.Commit {
-	select {
-	case <-e.closed:
-		c := store.NewCommit(0)
-		c.Resolve(store.ErrClosed)
-		return c
-	default:
-	}
-	last := e.queue.last()
-	if last == nil {
-		return store.Committed(0)
-	}
-	c := store.NewCommit(last.Revision)
-	last.Then(c.Resolve)
-	return c
+	g.room += room
 }

@@ -6,28 +6,29 @@
 //	commit, err := e.Apply(&batch)
 //	err = commit.Wait(ctx)
 //
-// The library keeps the entries; this package gives it the contract of package store, and
-// sees to what the library leaves open: who has the directory (lock.go), whether it is ours
-// and whole (directory.go, inspect.go), what form it has (schema.go), what happens when the
-// disk is full or fails (disk.go, health.go), and backups (export.go, import.go).
+// Pebble keeps the entries. This package gives it the contract of package store, and adds
+// what Pebble leaves open: which process has the directory (lock.go), whether the directory
+// is ours and whole (directory.go, inspect.go), the form of what is stored (schema.go), what
+// happens when the disk is full or fails (disk.go, health.go), and backups (export.go,
+// import.go).
 //
 // # How a batch becomes durable
 //
-// Apply has a turn: one batch at a time is checked, encoded and added to what gathers for
-// the library (queue.go). From then on it is visible: hot (hot.go) has those of its keys
-// that are read again and again, and whoever reads others of them from the library gives it
-// first what has gathered. Keys that are new are known to be absent without the library
-// (absent.go), if there are many of them.
+// Commits are grouped. Apply takes its turn: one batch at a time is checked, encoded and
+// added to the open group of the queue (queue.go), and is visible from then on. The syncer
+// (sync.go) waits for the log of Pebble and resolves the commits in their order. While it
+// waits for one fsync, batches join the open group; then it gives that group to Pebble, for
+// the next fsync. A writer that is alone gives its batch to Pebble itself.
 //
-// The syncer waits for the log, and resolves the commits in their order. While it waits
-// for one fsync, batches gather; then it gives them to the library, as one, for the next
-// fsync. If it has nothing to wait for, Apply gives the batch to the library itself, or, if
-// others write too, has the giver do it while the caller goes on. Where the library might
-// wait, for a table or a new log, another goroutine, the applier, does
-// that, with a batch alone, so that a caller can leave if the disk fails.
+// Readers find the latest values in the cache (cache.go), or give the open group to Pebble
+// before they ask Pebble. Keys that don't exist are known without Pebble (absent.go).
 //
-// If the disk fails, the herald resolves everything that is pending at once, and Apply
-// refuses, until the disk takes what it owes.
+// Pebble may have to wait for the disk before it takes a batch: when its table in memory is
+// full, or the batch is large (room.go). Then the batch is given to Pebble alone, by a
+// goroutine of its own, so that the caller need not wait if the disk fails.
+//
+// If the disk fails, the monitor resolves all pending commits at once with the error, and
+// Apply refuses batches until the disk works again.
 package pebble
 
 import (
@@ -129,25 +130,25 @@ type Engine struct {
 	// Writing: see apply.go.
 	slots    chan struct{} // one for each batch that is not durable yet
 	turn     chan struct{} // the right to apply
-	work     chan *change
-	due      chan struct{} // wakes the giver
 	room     room
-	touches  []touch     // for hot; of whoever has the turn
-	groups   chan *group // that are empty, to be used again
-	giving   sync.Mutex  // the right to give the library what has gathered
+	touches  []touch        // of the batch that has the turn; guarded by turn
+	revision store.Revision // of the last batch; guarded by turn
+	lease    store.Revision // up to which revisions may be given; guarded by turn
+	flushing sync.Mutex     // the right to give the open group to Pebble
 	queue    queue
-	writing  sync.WaitGroup // applier, syncer and giver
-	telling  sync.WaitGroup // the herald
-	filling  sync.WaitGroup // whoever fills a filter: see absent.go
-	quiet    chan struct{}  // ends the herald
-	revision store.Revision // of the last batch; of whoever has the turn
-	lease    store.Revision // up to which revisions may be given; likewise
+	groups   chan *group // empty ones, to be used again
+
+	writing     sync.WaitGroup // the syncer, and applySlowly
+	filling     sync.WaitGroup // fill: see absent.go
+	monitoring  sync.WaitGroup // the monitor
+	stopMonitor chan struct{}
 
 	// Reading: see read.go.
 	life    sync.RWMutex // held by those who read, and by Close
 	dead    bool         // the library is closed
 	handles handles
-	hot     *hot
+	cache   *cache
+	absence *absence
 
 	closeOnce sync.Once
 }
@@ -221,13 +222,12 @@ func open(dir string, opts Options, l *lock) (*Engine, error) {
 
 	h := newHealth(dir)
 	e := &Engine{
-		dir: dir, opts: opts, disk: newDisk(fs, h), health: h, lock: l, hot: newHot(),
-		closing: make(chan struct{}), closed: make(chan struct{}), quiet: make(chan struct{}),
-		slots: make(chan struct{}, maxPending), turn: make(chan struct{}, 1), work: make(chan *change, 1),
-		groups: make(chan *group, spareGroups), due: make(chan struct{}, 1),
+		dir: dir, opts: opts, disk: newDisk(fs, h), health: h, lock: l, cache: newCache(), absence: newAbsence(),
+		closing: make(chan struct{}), closed: make(chan struct{}), stopMonitor: make(chan struct{}),
+		slots: make(chan struct{}, maxPending), turn: make(chan struct{}, 1), groups: make(chan *group, spareGroups),
 	}
-	e.queue.more.L = &e.queue.mu
-	e.queue.alone = true
+	e.queue.news.L = &e.queue.mu
+	e.queue.single = true
 	log.fatal = func(err error) {
 		e.disk.freeze(store.Errorf(503, err, "The store in %s can't go on writing; start kernos again", dir))
 	}
@@ -254,10 +254,8 @@ func open(dir string, opts Options, l *lock) (*Engine, error) {
 		return nil, err
 	}
 	e.health.update(func() { e.health.unflushed = 0 })
-	e.writing.Go(e.apply)
-	e.writing.Go(e.sync)
-	e.writing.Go(e.giver)
-	e.telling.Go(e.herald)
+	e.writing.Go(e.runSyncer)
+	e.monitoring.Go(e.runMonitor)
 	return e, nil
 }
 
@@ -331,15 +329,13 @@ func (e *Engine) close() error {
 	var patience sync.WaitGroup
 	patience.Go(func() { e.giveUp(finished) })
 
-	e.turn <- struct{}{} // nobody applies any more
-	e.filling.Wait()     // it uses the library
+	e.turn <- struct{}{} // and never give it back: nothing is applied any more
+	e.filling.Wait()
 	e.flush()
-	close(e.work)
-	close(e.due)
 	e.queue.stop()
 	e.writing.Wait()
-	close(e.quiet)
-	e.telling.Wait()
+	close(e.stopMonitor)
+	e.monitoring.Wait()
 
 	e.life.Lock()
 	e.dead = true

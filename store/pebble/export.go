@@ -93,7 +93,7 @@ func exportFrom(dir string, opts Options, each func(store.Entry) error) error {
 	if err != nil {
 		return damage(dir, "", err)
 	}
-	e := &Engine{dir: dir, db: db, opts: opts, hot: newHot()}
+	e := &Engine{dir: dir, db: db, opts: opts, cache: newCache(), absence: newAbsence()}
 	err = e.checkSchema()
 	if err == nil {
 		err = drain(e.Scan(store.Range{}), each)

@@ -8,113 +8,117 @@ import (
 	"kernos/store"
 )
 
-// A group is batches that the library gets as one: they become durable together.
+// A group is a number of batches that Pebble gets as one. They become durable together.
 type group struct {
 	batch   *crdb.Batch
 	commits []*store.Commit
 	touches []touch
-	wants   int64 // the room that the library wants for it
+	room    int64 // bytes that Pebble needs for it in its table in memory
 }
 
-// reset makes a group empty that is durable.
+// reset empties a group, to be used again.
 func (g *group) reset() {
 	clear(g.commits)
-	g.commits, g.touches, g.wants = g.commits[:0], g.touches[:0], 0
+	g.commits, g.touches, g.room = g.commits[:0], g.touches[:0], 0
 	if cap(g.touches) > maxGroup/8 {
 		g.touches = nil // it had a very large batch
 	}
 	g.batch.Reset()
 }
 
-// A queue has the batches that are visible and not durable, in their order: those that
-// the library has, and behind them the group that gathers.
-//
-// While the library waits for the disk there is no hurry to give it more. So what gathers
-// stays there until the syncer has nothing else to wait for, unless there is much of it,
-// or somebody wants to read from the library what is in it.
+// A queue has the batches that are visible and not durable, in their order: groups that
+// Pebble has, the group that it is being given, and the open group, which batches join.
 type queue struct {
-	mu      sync.Mutex
-	more    sync.Cond // told when there is a group to wait for
-	gathers *group    // nil if there is nothing
-	giving  *group    // it is being given to the library; or nil
-	given   []*group
-	alone   bool // the last group that became durable had one batch
-	stopped bool
+	mu       sync.Mutex
+	news     sync.Cond // tells the syncer that there is something to do
+	open     *group    // or nil
+	applying *group    // or nil
+	applied  []*group  // in Pebble, and not known to be durable
+	single   bool      // the last durable group had one batch: there is one writer
+	stopped  bool
 }
 
-// take returns the group that gathers, or nil, and expects it to be given.
+// take takes the open group, or nil, to be given to Pebble.
 func (q *queue) take() *group {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.giving, q.gathers = q.gathers, nil
-	return q.giving
+	q.applying, q.open = q.open, nil
+	return q.applying
 }
 
-// settled reports whether the library has everything.
+// settled reports whether Pebble has everything.
 func (q *queue) settled() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.gathers == nil && q.giving == nil
+	return q.open == nil && q.applying == nil
 }
 
-// push adds a group that the library has.
+// push adds a group that Pebble has.
 func (q *queue) push(g *group) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.giving = nil
-	q.given = append(q.given, g)
-	if len(q.given) == 1 {
-		q.more.Signal()
-	}
+	q.applying = nil
+	q.applied = append(q.applied, g)
+	q.news.Signal()
 }
 
-// refused says that the library did not take the group that it was given.
+// refused notes that Pebble did not take the group that it was given.
 func (q *queue) refused() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.giving = nil
+	q.applying = nil
+	q.news.Signal()
 }
 
-// front waits for a group that the library has and returns the first one, which stays in
-// the queue. It returns nil when there won't be another one.
-func (q *queue) front() *group {
+// next waits for work of the syncer: the first group that Pebble has, which stays in the
+// queue, or nil if there is only an open group to be given to Pebble. It returns false when
+// there will be no more work.
+func (q *queue) next() (*group, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for len(q.given) == 0 {
-		if q.stopped {
-			return nil
+	for {
+		switch {
+		case len(q.applied) > 0:
+			return q.applied[0], true
+		case q.open != nil:
+			return nil, true
+		case q.stopped && q.applying == nil:
+			return nil, false
 		}
-		q.more.Wait()
+		q.news.Wait()
 	}
-	return q.given[0]
 }
 
-// pop removes the first group. It reports whether something has gathered and nobody else
-// will give it to the library.
-func (q *queue) pop() (due bool) {
+// pop removes the first group, which is durable or has failed.
+func (q *queue) pop() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.alone = len(q.given[0].commits) == 1
-	n := copy(q.given, q.given[1:])
-	q.given[n] = nil
-	q.given = q.given[:n]
-	return q.idle() && q.gathers != nil
+	q.single = len(q.applied[0].commits) == 1
+	n := copy(q.applied, q.applied[1:])
+	q.applied[n] = nil
+	q.applied = q.applied[:n]
 }
 
-// idle reports whether the library has nothing to wait for. It is called with mu held.
-func (q *queue) idle() bool { return len(q.given) == 0 && q.giving == nil }
+// idle reports whether the syncer has nothing to wait for. The caller holds mu.
+func (q *queue) idle() bool { return len(q.applied) == 0 && q.applying == nil }
+
+// groups returns all groups in their order. The caller holds mu.
+func (q *queue) groups() []*group {
+	all := append([]*group(nil), q.applied...)
+	for _, g := range []*group{q.applying, q.open} {
+		if g != nil {
+			all = append(all, g)
+		}
+	}
+	return all
+}
 
 // commits returns those of all batches, in their order.
 func (q *queue) commits() (all []*store.Commit) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, g := range q.given {
+	for _, g := range q.groups() {
 		all = append(all, g.commits...)
-	}
-	for _, g := range []*group{q.giving, q.gathers} {
-		if g != nil {
-			all = append(all, g.commits...)
-		}
 	}
 	return all
 }
@@ -123,23 +127,18 @@ func (q *queue) commits() (all []*store.Commit) {
 func (q *queue) last() *store.Commit {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	g := q.gathers
-	if g == nil {
-		g = q.giving
-	}
-	if g == nil && len(q.given) > 0 {
-		g = q.given[len(q.given)-1]
-	}
-	if g == nil {
+	all := q.groups()
+	if len(all) == 0 {
 		return nil
 	}
-	return g.commits[len(g.commits)-1]
+	commits := all[len(all)-1].commits
+	return commits[len(commits)-1]
 }
 
-// stop says that nothing is pushed any more once the applier has ended.
+// stop ends the syncer when the queue is empty.
 func (q *queue) stop() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.stopped = true
-	q.more.Broadcast()
+	q.news.Signal()
 }

@@ -116,7 +116,7 @@ func TestWhatGathersIsGivenTogether(t *testing.T) {
 		commits = append(commits, apply(t, e, fmt.Sprint("m/", i%7), fmt.Sprint(i)))
 	}
 	e.queue.mu.Lock()
-	given, gathers := len(e.queue.given), len(e.queue.gathers.commits)
+	given, gathers := len(e.queue.applied), len(e.queue.open.commits)
 	e.queue.mu.Unlock()
 	if given != 1 || gathers != len(commits) {
 		t.Errorf("%d groups are given, and %d batches gather", given, gathers)

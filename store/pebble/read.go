@@ -55,18 +55,21 @@ func (e *Engine) Get(key []byte) (store.Entry, error) {
 	if e.dead {
 		return store.Entry{}, store.ErrClosed
 	}
-	known, t, ok := e.hot.get(key)
-	if ok {
-		return store.Entry{Key: key, Value: known.Value, Revision: known.Revision}, nil
+	if e.absence.sure(key) {
+		return store.Entry{Key: key}, nil
 	}
-	if t.marked {
+	cached, miss := e.cache.get(key)
+	if cached != nil {
+		return store.Entry{Key: key, Value: cached.Value, Revision: cached.Revision}, nil
+	}
+	if miss.pending {
 		e.flush()
 	}
 	entry, err := e.get(e.db, key)
 	if err == nil {
-		e.hot.put(entry, t)
+		e.cache.put(entry, miss)
 		if entry.Revision == 0 {
-			e.hot.absence.missed(key)
+			e.absence.miss(key)
 		}
 	}
 	return entry, err
@@ -111,17 +114,20 @@ func (e *Engine) revisionOf(key []byte) (store.Revision, error) {
 	if foreign(key) {
 		return 0, nil
 	}
-	known, t, ok := e.hot.get(key)
-	if ok {
-		return known.Revision, nil
+	if e.absence.sure(key) {
+		return 0, nil
 	}
-	if t.marked {
+	cached, miss := e.cache.get(key)
+	if cached != nil {
+		return cached.Revision, nil
+	}
+	if miss.pending {
 		e.flush()
 	}
 	stored, closer, err := e.db.Get(key)
 	if err != nil {
 		if errors.Is(err, crdb.ErrNotFound) {
-			e.hot.absence.missed(key)
+			e.absence.miss(key)
 			return 0, nil
 		}
 		return 0, e.readError(err)

@@ -64,7 +64,7 @@ func openReading(dir string, options *Options) (*Engine, func(), error) {
 		release()
 		return nil, nil, damage(dir, "", err)
 	}
-	e := &Engine{dir: dir, db: db, opts: opts, hot: newHot()}
+	e := &Engine{dir: dir, db: db, opts: opts, cache: newCache(), absence: newAbsence()}
 	if err := e.checkSchema(); err != nil {
 		release()
 		return nil, nil, errors.Join(err, db.Close())

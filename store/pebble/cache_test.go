@@ -10,7 +10,7 @@ import (
 
 // Whoever reads while others write must never see an older value than one that was there
 // before the read began: neither after their own write nor after anybody's.
-func TestHotEntriesAreNeverOld(t *testing.T) {
+func TestCachedEntriesAreNeverOld(t *testing.T) {
 	e, err := Open(t.TempDir(), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -59,50 +59,50 @@ func TestHotEntriesAreNeverOld(t *testing.T) {
 	all.Wait()
 }
 
-func TestHotRemembersWhatIsAbsentAndForgetsWhatIsLarge(t *testing.T) {
-	h := newHot()
+func TestTheCacheHasAbsentKeysAndNoLargeEntries(t *testing.T) {
+	h := newCache()
 	key := []byte("mkey")
-	look := func() ticket {
-		_, at, _ := h.get(key)
+	look := func() miss {
+		_, at := h.get(key)
 		return at
 	}
 	change := func(b *store.Batch, r store.Revision) {
 		touches := h.begin(b, nil)
 		h.end(b, touches, r)
-		h.seen(touches)
+		h.applied(touches)
 	}
 	h.put(store.Entry{Key: key}, look())
-	if e, _, ok := h.get(key); !ok || e.Revision != 0 {
+	if e, _ := h.get(key); e == nil || e.Revision != 0 {
 		t.Error("an absent key is not remembered")
 	}
 	var b store.Batch
 	b.Set(key, []byte("new"))
 	old := look()
 	touches := h.begin(&b, nil)
-	_, during, ok := h.get(key)
-	if ok || !during.marked {
+	e, during := h.get(key)
+	if e != nil || !during.pending {
 		t.Error("an entry is found while it is replaced, or looked for in the library as if that were complete")
 	}
 	h.put(store.Entry{Key: key, Value: []byte("old"), Revision: 1}, during) // read and put meanwhile
 	h.end(&b, touches, 7)
-	if e, _, ok := h.get(key); !ok || e.Revision != 7 || string(e.Value) != "new" {
-		t.Errorf("after a change: %v, %v", e, ok)
+	if e, _ := h.get(key); e == nil || e.Revision != 7 || string(e.Value) != "new" {
+		t.Errorf("after a change: %v", e)
 	}
-	h.seen(touches)
+	h.applied(touches)
 	h.put(store.Entry{Key: key, Value: []byte("old"), Revision: 1}, old)    // read before, put after
 	h.put(store.Entry{Key: key, Value: []byte("old"), Revision: 1}, during) // read meanwhile, put after
-	if e, _, ok := h.get(key); !ok || e.Revision != 7 {
+	if e, _ := h.get(key); e == nil || e.Revision != 7 {
 		t.Errorf("an old entry is remembered: %v", e)
 	}
 	var twice store.Batch
 	twice.Set(key, []byte("new"))
 	twice.Delete(key)
 	change(&twice, 8)
-	if e, at, ok := h.get(key); ok || at.marked {
+	if e, at := h.get(key); e != nil || at.pending {
 		t.Errorf("a key that was set and deleted is %v", e)
 	}
-	h.put(store.Entry{Key: key, Value: make([]byte, hotSize)}, look())
-	if _, _, ok := h.get(key); ok {
+	h.put(store.Entry{Key: key, Value: make([]byte, cachedSize)}, look())
+	if e, _ := h.get(key); e != nil {
 		t.Error("a large entry is remembered")
 	}
 	h.put(store.Entry{Key: key}, look())
@@ -112,13 +112,13 @@ func TestHotRemembersWhatIsAbsentAndForgetsWhatIsLarge(t *testing.T) {
 	all.DeleteRange([]byte("m"), []byte("n"))
 	touches = h.begin(&all, nil)
 	other := []byte("mother")
-	if _, at, ok := h.get(other); ok || !at.marked {
+	if e, at := h.get(other); e != nil || !at.pending {
 		t.Error("a range is deleted, and a key is looked for as if it were not")
 	}
 	h.end(&all, touches, 9)
-	h.seen(touches)
+	h.applied(touches)
 	h.put(store.Entry{Key: key, Value: []byte("old"), Revision: 1}, old)
-	if e, at, ok := h.get(key); ok || at.marked {
+	if e, at := h.get(key); e != nil || at.pending {
 		t.Errorf("a key in a range that was deleted is %v", e)
 	}
 }
