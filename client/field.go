@@ -55,6 +55,16 @@ func (f *Field) Scalar() string {
 	return only
 }
 
+// Member returns the member of an object with this name, or nil.
+func (f *Field) Member(name string) *Field {
+	for _, inner := range f.Fields {
+		if inner.Name == name {
+			return inner
+		}
+	}
+	return nil
+}
+
 // Find returns the field with this dotted path, or nil.
 func (f *Field) Find(path string) *Field {
 	for _, inner := range f.Fields {

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kernos/client"
+	"kernos/cmd/kernos/callline"
 	"kernos/cmd/kernos/exit"
 	"kernos/cmd/kernos/output"
 	"kernos/cmd/kernos/terminal"
@@ -55,7 +56,7 @@ is 1 if an error came back, 3 if the server does not allow it, 4 if it can't be 
 
 These flags are not parameters; a parameter of such a name is written NAME=VALUE:
 
-` + ownFlagsHelp(),
+` + callline.FlagsHelp(),
 		Example: `  kernos memory set --key notes/1 --value milk
   kernos call Memory.Get key=notes/1 --jq .
   kernos memory get -- "$key"
@@ -88,12 +89,12 @@ func asModule(root *cobra.Command, args []string) []string {
 		}
 	}
 	first := at
-	for first < len(args) && isFlag(args[first]) {
-		own, _, hasValue := findOwn(args[first])
-		if own == nil || own.name == "help" {
+	for first < len(args) && callline.IsFlag(args[first]) {
+		own, _, hasValue := callline.Find(args[first])
+		if own == nil || own.Name == "help" {
 			return args // a flag of kernos itself
 		}
-		if first++; own.text != nil && !hasValue {
+		if first++; callline.TakesValue(own) && !hasValue {
 			first++
 		}
 	}
@@ -118,7 +119,7 @@ func isCommand(root *cobra.Command, word string) bool {
 
 // A calling is one call, from its command line to its exit status.
 type calling struct {
-	*callLine
+	*callline.Line
 	root *cobra.Command
 	destination
 	screen   *terminal.Screen
@@ -133,11 +134,11 @@ type calling struct {
 }
 
 func runCall(c *cobra.Command, args []string) error {
-	line, err := readLine(args)
+	line, err := callline.Read(args)
 	if err != nil {
 		return fmt.Errorf("%w; see kernos call --help", err)
 	}
-	if line.help && len(line.words) == 0 {
+	if line.Help && len(line.Words) == 0 {
 		call, _, err := c.Root().Find([]string{"call"})
 		if err != nil {
 			return err
@@ -147,7 +148,7 @@ func runCall(c *cobra.Command, args []string) error {
 	ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	call := &calling{callLine: line, root: c.Root(), screen: terminal.NewScreen(c.OutOrStdout(), c.ErrOrStderr()), in: c.InOrStdin(), cache: client.OpenCache("")}
+	call := &calling{Line: line, root: c.Root(), screen: terminal.NewScreen(c.OutOrStdout(), c.ErrOrStderr()), in: c.InOrStdin(), cache: client.OpenCache("")}
 	err = call.run(ctx)
 	if call.conn != nil {
 		_ = call.conn.Close()
@@ -159,7 +160,7 @@ func runCall(c *cobra.Command, args []string) error {
 }
 
 func (c *calling) run(ctx context.Context) (err error) {
-	if c.destination, err = findServer(&c.callFlags); err != nil {
+	if c.destination, err = findServer(c.Context, c.Server); err != nil {
 		return err
 	}
 	if err := c.connect(ctx); err != nil {
@@ -168,7 +169,7 @@ func (c *calling) run(ctx context.Context) (err error) {
 	if err := c.discover(ctx); err != nil {
 		return err
 	}
-	if len(c.words) == 0 {
+	if len(c.Words) == 0 {
 		return c.showModules()
 	}
 	if err := c.find(ctx); err != nil {
@@ -177,10 +178,10 @@ func (c *calling) run(ctx context.Context) (err error) {
 	switch {
 	case c.name == "":
 		return c.showModule(ctx)
-	case c.help:
+	case c.Help:
 		return c.showMethod()
 	}
-	params, err := parameters(c.method, &c.callFlags, c.tokens, c.in)
+	params, err := c.Parameters(c.method, c.in)
 	if err != nil {
 		return c.refused(params, err)
 	}
@@ -192,7 +193,7 @@ func (c *calling) run(ctx context.Context) (err error) {
 			return c.invalid(params, err)
 		}
 	}
-	if c.given["as"] || c.dryRun {
+	if c.Given("as") || c.DryRun {
 		return c.showRequest(params)
 	}
 	return c.send(ctx, params)
@@ -207,9 +208,9 @@ func (c *calling) connect(ctx context.Context) (err error) {
 		return nil
 	}
 	if _, unreachable := errors.AsType[*client.Unreachable](err); unreachable && !start {
-		return c.noCommand(c.words[0])
+		return c.noCommand(c.Words[0])
 	}
-	if _, cacheErr := c.cache.Latest(c.target); cacheErr == nil && (c.help || c.dryRun || c.given["as"] || len(c.words) == 0) {
+	if _, cacheErr := c.cache.Latest(c.target); cacheErr == nil && (c.Help || c.DryRun || c.Given("as") || len(c.Words) == 0) {
 		c.screen.Note("%v; what is shown is what the server had when it was last called", err)
 		return nil
 	}
@@ -219,15 +220,15 @@ func (c *calling) connect(ctx context.Context) (err error) {
 // startable reports whether it makes sense to start the daemon for this command line. A
 // lone word that no module has is a slip; what servers elsewhere have is not known here.
 func (c *calling) startable() bool {
-	if c.local == nil || len(c.words) != 1 || strings.ContainsAny(c.words[0], "._") || len(c.tokens) > 0 {
+	if c.local == nil || len(c.Words) != 1 || strings.ContainsAny(c.Words[0], "._") || c.HasParameters {
 		return true
 	}
 	r, err := daemon.Definitions()
 	if err != nil {
 		return true
 	}
-	_, module := r.LookupNamespace(strings.ToLower(c.words[0]))
-	_, syscall := r.Lookup(message.Type(c.words[0]))
+	_, module := r.LookupNamespace(strings.ToLower(c.Words[0]))
+	_, syscall := r.Lookup(message.Type(c.Words[0]))
 	return module || syscall
 }
 
@@ -252,7 +253,7 @@ func (c *calling) discover(ctx context.Context) (err error) {
 
 // find finds out which method is meant.
 func (c *calling) find(ctx context.Context) error {
-	words := c.words
+	words := c.Words
 	if c.catalog == nil {
 		c.module, c.name = splitName(words)
 		if len(words) == 1 && c.name == "" {
@@ -299,7 +300,7 @@ func (c *calling) find(ctx context.Context) error {
 	}
 	c.method = m
 	if named && len(words) == 2 {
-		return (&paramReader{method: m}).stray(words[1])
+		return callline.Stray(m, words[1])
 	}
 	return nil
 }
@@ -354,7 +355,7 @@ func (c *calling) call() string { return c.module + "_" + c.name }
 
 // send makes the call and shows what comes.
 func (c *calling) send(ctx context.Context, params json.RawMessage) error {
-	out, err := output.NewPrinter(c.screen, output.Options{Mode: c.callFlags.output, Filter: c.jq, Template: c.template, Templates: userTemplates()})
+	out, err := output.NewPrinter(c.screen, output.Options{Mode: c.Output, Filter: c.JQ, Template: c.Template, Templates: userTemplates()})
 	if err != nil {
 		return err
 	}
@@ -415,7 +416,7 @@ func failureStatus(code int, g *client.Guidance) int {
 
 // refused is the error of a command line that makes no parameters, but for some.
 func (c *calling) refused(params json.RawMessage, err error) error {
-	if _, ok := errors.AsType[*invalidParams](err); !ok {
+	if _, ok := errors.AsType[*callline.Invalid](err); !ok {
 		return err
 	}
 	return c.invalid(params, err)

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"kernos/client"
 	"kernos/cmd/kernos/exit"
 	"kernos/daemon"
 )
@@ -60,14 +59,5 @@ func TestTheExampleOfEveryMethodRuns(t *testing.T) {
 	}
 	if known != len(notRun) {
 		t.Errorf("%d methods are not run, and %d are named", known, len(notRun))
-	}
-}
-
-// What is written as it is in the usage line can be run.
-func TestHelpOfAParameterThatIsNamedLikeAFlag(t *testing.T) {
-	for name, want := range map[string]string{"data": "data=STRING", "key": "--key STRING"} {
-		if got := flagOf(&client.Field{Name: name, Types: []string{"string"}}, name); got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
 	}
 }

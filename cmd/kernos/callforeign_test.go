@@ -316,30 +316,6 @@ func TestDoctorOfAForeignServer(t *testing.T) {
 	})
 }
 
-func TestHelpIsBrokenIntoLines(t *testing.T) {
-	row := [2]string{"--name STRING", "one two three four five"}
-	if got := helpRow(row, 14, 40); got != "  --name STRING   one two three four\n                  five\n" {
-		t.Errorf("got %q", got)
-	}
-	if got := helpRow(row, 14, 0); got != "  --name STRING   one two three four five\n" {
-		t.Errorf("got %q", got)
-	}
-	if got := helpRow([2]string{"--name", ""}, 14, 40); got != "  --name\n" {
-		t.Errorf("got %q", got)
-	}
-}
-
-func TestTheLikeliestValueIsSuggested(t *testing.T) {
-	m := plantMethod()
-	m.Schema = json.RawMessage(`{"type":"object","properties":{"name":{"type":"string"},"kind":{"enum":["oak",3]}},"required":["name"],"additionalProperties":false}`)
-	if got := mended(m, json.RawMessage(`{"kind":"oka","name":"x"}`), nil); string(got) != `{"kind":"oak","name":"x"}` {
-		t.Errorf("got %s", got)
-	}
-	if got := mended(m, json.RawMessage(`{"kind":"spruce","name":"x"}`), nil); string(got) != `{"name":"x"}` {
-		t.Errorf("got %s", got)
-	}
-}
-
 func TestAServerThatGivesNoGuidance(t *testing.T) {
 	privately(t)
 	s := newForeign(t)
@@ -357,21 +333,10 @@ func TestAServerThatGivesNoGuidance(t *testing.T) {
 	}
 }
 
-func TestHelpForAlternatives(t *testing.T) {
-	m := plantMethod()
-	m.Forms = []*client.Field{{Needs: []string{"maxHeight"}}, {Needs: []string{"owner", "tags"}}}
-	if text := methodHelp(m, 0); !strings.Contains(text, "One of these is required: --maxHeight, or --owner and --tags.") || !strings.Contains(text, "kernos garden plant --name name --maxHeight 1") {
-		t.Errorf("got %s", text)
-	}
-	m.Forms[0].Needs = nil
-	if text := methodHelp(m, 0); strings.Contains(text, "One of these") {
-		t.Errorf("got %s", text)
-	}
-}
-
 func TestAskForWhatIsMissing(t *testing.T) {
-	m := plantMethod()
-	m.Fields[1].Required = true
+	name := &client.Field{Name: "name", Types: []string{"string"}, Required: true}
+	height := &client.Field{Name: "maxHeight", Types: []string{"number"}, Required: true}
+	m := &client.Method{Module: "garden", Name: "plant", Field: client.Field{Types: []string{"object"}, Fields: []*client.Field{name, height, {Name: "alive", Types: []string{"boolean"}}}}}
 	m.Schema = json.RawMessage(`{"type":"object","properties":{"maxHeight":{"type":"number","maximum":100}},"required":["name","maxHeight"]}`)
 	var notes bytes.Buffer
 	c := &calling{method: m, screen: &terminal.Screen{Err: &notes}}

@@ -12,7 +12,9 @@ import (
 	"golang.org/x/term"
 
 	"kernos/client"
+	"kernos/cmd/kernos/callline"
 	"kernos/cmd/kernos/exit"
+	"kernos/internal/jsonvalue"
 	"kernos/internal/visible"
 	"kernos/schema"
 )
@@ -21,7 +23,7 @@ import (
 // input is a terminal. Questions go to that terminal, wherever the output goes.
 func (c *calling) complete(ctx context.Context, params json.RawMessage) (json.RawMessage, error) {
 	in, ok := c.in.(*os.File)
-	if c.method == nil || c.noPrompt || c.dryRun || c.given["as"] || c.given["data"] || !ok || !term.IsTerminal(int(in.Fd())) {
+	if c.method == nil || c.NoPrompt || c.DryRun || c.Given("as") || c.Given("data") || !ok || !term.IsTerminal(int(in.Fd())) {
 		return params, nil
 	}
 	terminal, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
@@ -58,7 +60,7 @@ func (c *calling) complete(ctx context.Context, params json.RawMessage) (json.Ra
 func question(f *client.Field) string {
 	shown := *f
 	shown.Sensitive = false // how to keep it out of a command line is of no use here
-	about := fieldHelp(&shown)
+	about := callline.FieldHelp(&shown)
 	if f.Sensitive {
 		about = strings.TrimSpace(about + " What you type is not shown.")
 	}
@@ -96,14 +98,11 @@ func (c *calling) ask(params json.RawMessage, answer func(*client.Field) (string
 
 // fitting makes a value of an answer, if the method takes it.
 func (c *calling) fitting(f *client.Field, text string) (json.RawMessage, error) {
-	p := &paramReader{method: c.method, root: make(map[string]any), touched: make(map[string]bool)}
-	if err := p.convert([]string{f.Name}, f, f.Name, text); err != nil {
-		return nil, err
-	}
-	alone, err := json.Marshal(p.root)
+	value, err := callline.Convert(c.method, f, text)
 	if err != nil {
 		return nil, err
 	}
+	alone := jsonvalue.Object{}.Set(f.Name, value).Text()
 	// What else is missing is no fault of this answer.
 	if invalid, ok := errors.AsType[*schema.Invalid](c.method.Validate(alone)); ok {
 		for _, problem := range invalid.Problems {
@@ -112,5 +111,5 @@ func (c *calling) fitting(f *client.Field, text string) (json.RawMessage, error)
 			}
 		}
 	}
-	return json.Marshal(p.root[f.Name])
+	return value, nil
 }

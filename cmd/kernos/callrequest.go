@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"kernos/cmd/kernos/callline"
 	"kernos/cmd/kernos/exit"
 	"kernos/daemon"
 	"kernos/internal/jsonvalue"
@@ -13,12 +14,9 @@ import (
 	"kernos/message"
 )
 
-// requestForms are the forms in which a request can be shown.
-var requestForms = []string{"jsonrpc", "ndjson", "curl"}
-
 // showRequest shows the request that would be sent, and sends nothing.
 func (c *calling) showRequest(params json.RawMessage) error {
-	switch c.as {
+	switch c.As {
 	case "ndjson":
 		line, err := c.ndjsonRequest(params)
 		if err != nil {
@@ -60,11 +58,11 @@ func (c *calling) ndjsonRequest(params json.RawMessage) ([]byte, error) {
 // module does a field called method have another name.
 func messageData(params json.RawMessage) json.RawMessage {
 	members := jsonvalue.Members(params)
-	if !members.Has(renamedMethod) || members.Has(flagName(renamedMethod)) {
+	if !members.Has(callline.RenamedMethod) || members.Has(callline.FlagName(callline.RenamedMethod)) {
 		return params
 	}
 	for i := range members {
-		members[i].Name = flagName(members[i].Name)
+		members[i].Name = callline.FlagName(members[i].Name)
 	}
 	return members.Text()
 }
@@ -72,7 +70,7 @@ func messageData(params json.RawMessage) json.RawMessage {
 // messageType is the type of a method: as it was written, or as a method of this name
 // usually has it.
 func (c *calling) messageType() message.Type {
-	if t := message.Type(c.words[0]); len(c.words) == 1 && t.Valid() {
+	if t := message.Type(c.Words[0]); len(c.Words) == 1 && t.Valid() {
 		if module, method := kernel.Method(t); module == c.module && method == c.name {
 			return t
 		}
@@ -93,18 +91,18 @@ func (c *calling) curlRequest(params json.RawMessage) string {
 	words := []string{"curl", "-sS"}
 	url := c.target.URL
 	if scheme, path, _ := strings.Cut(url, "://"); strings.Contains(scheme, "unix") {
-		words = append(words, "--unix-socket", shellQuote(path))
+		words = append(words, "--unix-socket", callline.ShellQuote(path))
 		url = "http://localhost"
 	} else {
 		host, _, _ := strings.Cut(path, "/")
 		url = strings.Replace(scheme, "ws", "http", 1) + "://" + host
 		if c.target.CAFile != "" {
-			words = append(words, "--cacert", shellQuote(c.target.CAFile))
+			words = append(words, "--cacert", callline.ShellQuote(c.target.CAFile))
 		}
 		if c.target.Token != "" {
 			words = append(words, "-H", `"Authorization: Bearer $KERNOS_TOKEN"`) // the token itself is not for a screen
 		}
 	}
-	words = append(words, "-H", "'Content-Type: application/json'", "-d", shellQuote(string(params)), shellQuote(url+"/v1/call/"+c.module+"/"+c.name))
+	words = append(words, "-H", "'Content-Type: application/json'", "-d", callline.ShellQuote(string(params)), callline.ShellQuote(url+"/v1/call/"+c.module+"/"+c.name))
 	return strings.Join(words, " ")
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"kernos/client"
+	"kernos/cmd/kernos/callline"
 	"kernos/cmd/kernos/exit"
 	"kernos/transport/unix"
 )
@@ -20,10 +21,10 @@ type destination struct {
 }
 
 // findServer says whom the flags, the environment and the current context mean.
-func findServer(f *callFlags) (d destination, err error) {
-	if f.server != "" {
-		d.target = client.Target{URL: f.server, Token: os.Getenv("KERNOS_TOKEN")}
-		if overTLS(f.server) {
+func findServer(context, url string) (d destination, err error) {
+	if url != "" {
+		d.target = client.Target{URL: url, Token: os.Getenv("KERNOS_TOKEN")}
+		if overTLS(url) {
 			d.target.CAFile = os.Getenv("KERNOS_CA_FILE")
 		}
 		return d, d.target.Check()
@@ -32,7 +33,7 @@ func findServer(f *callFlags) (d destination, err error) {
 	if err != nil {
 		return d, exit.Wrap(err)
 	}
-	d.called = f.context
+	d.called = context
 	if d.called == "" {
 		d.called = all.current()
 	}
@@ -117,7 +118,7 @@ func away(err error) bool {
 // it has none.
 func (d *destination) setting(flag, variable string) string {
 	if d.called == "" {
-		return fmt.Sprintf("kernos context add NAME %s --%s FILE, or the variable %s for an address without a name", shellQuote(d.target.URL), flag, variable)
+		return fmt.Sprintf("kernos context add NAME %s --%s FILE, or the variable %s for an address without a name", callline.ShellQuote(d.target.URL), flag, variable)
 	}
 	return fmt.Sprintf("kernos context set %s --%s FILE", d.called, flag)
 }
@@ -130,7 +131,7 @@ func (d *destination) doctor() string {
 	case d.called != "":
 		return "kernos doctor --context " + d.called
 	}
-	return "kernos doctor " + shellQuote(d.target.URL)
+	return "kernos doctor " + callline.ShellQuote(d.target.URL)
 }
 
 // explain gives an error of the client its status, and says what to do about it.

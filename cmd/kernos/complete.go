@@ -13,8 +13,10 @@ import (
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"kernos/client"
+	"kernos/cmd/kernos/callline"
 	"kernos/cmd/kernos/terminal"
 	"kernos/daemon"
 	"kernos/internal/jsonvalue"
@@ -62,26 +64,21 @@ func completions(ctx context.Context, args []string, word string) []string {
 	if n := len(args); n > 0 && (args[n-1] == "@" || strings.HasSuffix(args[n-1], "=@")) {
 		return nil // bash splits words at @, and completes the name of the file by itself
 	}
-	line, err := readLine(args)
+	line, err := callline.Read(args)
 	if err != nil { // a flag whose value is being written
-		if own, _, _ := findOwn(args[len(args)-1]); own != nil {
+		if own, _, _ := callline.Find(args[len(args)-1]); own != nil {
 			return ownValues(own, word)
 		}
 		return []string{}
 	}
-	if len(args) > 0 {
-		if own, _, hasValue := findOwn(args[len(args)-1]); own != nil && own.text != nil && !hasValue && len(line.tokens) > 0 {
-			return ownValues(own, word)
-		}
-	}
-	if own, value, hasValue := findOwn(word); own != nil && hasValue {
+	if own, value, hasValue := callline.Find(word); own != nil && hasValue {
 		return ownValues(own, value)
 	}
-	server, err := findServer(&line.callFlags)
+	server, err := findServer(line.Context, line.Server)
 	if err != nil {
 		return []string{}
 	}
-	call := &calling{callLine: line, root: &cobra.Command{}, screen: &terminal.Screen{Out: os.Stderr, Err: new(strings.Builder)}, cache: client.OpenCache(""), destination: server}
+	call := &calling{Line: line, root: &cobra.Command{}, screen: &terminal.Screen{Out: os.Stderr, Err: new(strings.Builder)}, cache: client.OpenCache(""), destination: server}
 	defer func() {
 		if call.conn != nil {
 			_ = call.conn.Close()
@@ -90,10 +87,10 @@ func completions(ctx context.Context, args []string, word string) []string {
 	if call.catalog, err = call.cache.Latest(server.target); err != nil && !call.consult(ctx) {
 		return []string{}
 	}
-	if len(line.words) == 0 {
+	if len(line.Words) == 0 {
 		return nameCompletions(call.catalog, word)
 	}
-	if module := call.catalog.Module(line.words[0]); module != nil && len(line.words) == 1 && len(line.tokens) == 0 && !strings.HasPrefix(word, "-") {
+	if module := call.catalog.Module(line.Words[0]); module != nil && len(line.Words) == 1 && !line.HasParameters && !strings.HasPrefix(word, "-") {
 		return call.methodCompletions(ctx, module, word)
 	}
 	known := func() bool { return call.find(ctx) == nil && call.method != nil }
@@ -123,17 +120,17 @@ func (c *calling) consult(ctx context.Context) bool {
 }
 
 // ownValues completes the value of a flag of kernos call itself.
-func ownValues(own *ownFlag, word string) []string {
+func ownValues(own *pflag.Flag, word string) []string {
 	switch {
-	case own.words != nil:
-		return beginning(own.words, word)
-	case own.name == "context":
+	case callline.Words(own) != nil:
+		return beginning(callline.Words(own), word)
+	case own.Name == "context":
 		if all, err := readContexts(); err == nil {
 			return beginning(all.names(), word)
 		}
-	case own.name == "data" && strings.HasPrefix(word, "@"):
+	case own.Name == "data" && strings.HasPrefix(word, "@"):
 		return fileCompletions("@", word[1:])
-	case own.name == "template":
+	case own.Name == "template":
 		return nil
 	}
 	return []string{}
@@ -237,12 +234,11 @@ func (c *calling) methodCompletions(ctx context.Context, m *client.Module, word 
 
 // parameterCompletions completes a flag, or the value of one.
 func (c *calling) parameterCompletions(ctx context.Context, word string) []string {
-	p := &paramReader{method: c.method}
-	if i := slices.Index(c.tokens, "--"); i >= 0 {
-		return c.placeCompletions(ctx, c.tokens[:i], len(c.tokens)-i-1, word)
+	if i := slices.Index(c.Args, "--"); i >= 0 {
+		return c.placeCompletions(ctx, c.Args[:i], len(c.Args)-i-1, word)
 	}
-	if n := len(c.tokens); n > 0 && strings.HasPrefix(c.tokens[n-1], "--") && !strings.Contains(c.tokens[n-1], "=") {
-		if _, f := p.find(c.tokens[n-1][2:]); f != nil && f.Scalar() != "boolean" {
+	if n := len(c.Args); n > 0 && strings.HasPrefix(c.Args[n-1], "--") && !strings.Contains(c.Args[n-1], "=") {
+		if f := callline.FindField(c.method, c.Args[n-1][2:]); f != nil && f.Scalar() != "boolean" {
 			return c.valueCompletions(ctx, f, "", word)
 		}
 	}
@@ -254,7 +250,7 @@ func (c *calling) parameterCompletions(ctx context.Context, word string) []strin
 		if path, ok := strings.CutPrefix(value, "@"); ok {
 			return fileCompletions(strings.TrimSuffix(word, path), path)
 		}
-		if _, f := p.find(name); f != nil {
+		if f := callline.FindField(c.method, name); f != nil {
 			if before == "--" {
 				return c.valueCompletions(ctx, f, "", value) // the shells know about --NAME=
 			}
@@ -262,11 +258,11 @@ func (c *calling) parameterCompletions(ctx context.Context, word string) []strin
 		}
 	}
 	found := []string{}
-	given := strings.Join(c.tokens, "\n") + "\n"
-	for _, name := range fieldNames(&c.method.Field, "") {
+	given := strings.Join(c.Args, "\n") + "\n"
+	for _, name := range callline.FieldNames(&c.method.Field) {
 		f := c.method.Find(name)
-		flag := "--" + flagName(name)
-		if findsOwn(flag) { // kernos call has a flag of this name
+		flag := "--" + callline.FlagName(name)
+		if callline.IsOwn(flag) { // kernos call has a flag of this name
 			flag = name + "="
 		}
 		if !strings.HasPrefix(flag, word) || f.Scalar() != "array" && strings.Contains(given, flag+"\n") {
@@ -278,11 +274,11 @@ func (c *calling) parameterCompletions(ctx context.Context, word string) []strin
 		}
 		found = append(found, described(flag, about))
 	}
-	for i := range ownFlags {
-		if flag := "--" + ownFlags[i].name; strings.HasPrefix(flag, word) && word != "" && !c.given[ownFlags[i].name] {
-			found = append(found, described(flag, ownFlags[i].help))
+	c.Own().VisitAll(func(own *pflag.Flag) {
+		if flag := "--" + own.Name; strings.HasPrefix(flag, word) && word != "" && !c.Given(own.Name) {
+			found = append(found, described(flag, own.Usage))
 		}
-	}
+	})
 	return found
 }
 
@@ -301,13 +297,13 @@ func required(f *client.Field, path string) bool {
 
 // placeCompletions completes a value behind --, where so many stand before it.
 func (c *calling) placeCompletions(ctx context.Context, before []string, values int, word string) []string {
-	params, err := parameters(c.method, new(callFlags), before, strings.NewReader(""))
+	params, err := (&callline.Line{Args: before, Words: c.Words}).Parameters(c.method, strings.NewReader(""))
 	if err != nil {
 		return []string{}
 	}
 	given := jsonvalue.Members(params)
-	for _, f := range positions(c.method) {
-		if slices.ContainsFunc(given, func(m jsonvalue.Member) bool { return m.Name == f.Name }) {
+	for _, f := range callline.Positions(c.method) {
+		if given.Has(f.Name) {
 			continue
 		}
 		if values == 0 || f.Scalar() == "array" {
@@ -323,7 +319,7 @@ func (c *calling) placeCompletions(ctx context.Context, before []string, values 
 func (c *calling) valueCompletions(ctx context.Context, f *client.Field, before, word string) []string {
 	enum := slices.Clone(f.Enum)
 	if f.Scalar() == "array" {
-		enum = append(enum, elementOf(f).Enum...)
+		enum = append(enum, callline.Element(f).Enum...)
 	}
 	var values []string
 	for _, v := range enum {

@@ -20,7 +20,7 @@ import (
 )
 
 func doctorCommand() *cobra.Command {
-	var flags callFlags
+	var context, url string
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "doctor [URL]",
@@ -38,20 +38,20 @@ in, 4 if it can't be reached.`,
   kernos doctor ws://127.0.0.1:7420/
   kernos doctor --context office --json | jq 'map(select(.ok | not))'`,
 		Args: func(c *cobra.Command, args []string) error {
-			if len(args) > 1 || len(args) == 1 && flags.context != "" {
+			if len(args) > 1 || len(args) == 1 && context != "" {
 				return fmt.Errorf("say one server: a URL, or --context NAME; see kernos doctor --help")
 			}
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 1 {
-				flags.server = args[0]
+				url = args[0]
 			}
 			ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
 			d := &doctor{screen: terminal.NewScreen(c.OutOrStdout(), c.ErrOrStderr()), quiet: asJSON}
 			var err error
-			d.destination, err = findServer(&flags)
+			d.destination, err = findServer(context, url)
 			if bad, ok := errors.AsType[*daemon.HomeError](err); ok {
 				d.unreachable = true
 				d.wrong("home", "set KERNOS_HOME to another directory", "%s %s", bad.Dir, bad.Reason)
@@ -76,7 +76,7 @@ in, 4 if it can't be reached.`,
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	c.Flags().StringVar(&flags.context, "context", "", "the server of this context")
+	c.Flags().StringVar(&context, "context", "", "the server of this context")
 	c.Flags().BoolVar(&asJSON, "json", false, "write the findings as JSON")
 	_ = c.RegisterFlagCompletionFunc("context", completeContexts)
 	return c

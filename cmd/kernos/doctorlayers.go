@@ -19,6 +19,7 @@ import (
 	systemcalls "golang.org/x/sys/unix"
 
 	"kernos/client"
+	"kernos/cmd/kernos/callline"
 	"kernos/cmd/kernos/terminal"
 	"kernos/transport/unix"
 )
@@ -79,7 +80,7 @@ func (d *doctor) checkSocket(ctx context.Context, path string) bool {
 		return true // the directory may be one that is meant for others too
 	}
 	if info, err := os.Stat(filepath.Dir(path)); err == nil && info.Mode().Perm()&0o077 != 0 {
-		d.doubtful("socket", "chmod 700 "+shellQuote(filepath.Dir(path)), "others may enter %s", filepath.Dir(path))
+		d.doubtful("socket", "chmod 700 "+callline.ShellQuote(filepath.Dir(path)), "others may enter %s", filepath.Dir(path))
 	}
 	return true
 }

@@ -28,6 +28,7 @@ var floors = [][]string{
 	{"cmd/kernos/exit"},                       // the commands: what they exit with,
 	{"cmd/kernos/terminal"},                   // how they show it
 	{"cmd/kernos/output"},                     // what they show of the data of a call
+	{"cmd/kernos/callline"},                   // how the command line of a call reads
 	{"cmd/kernos"},                            // wiring
 	{"conformance", "internal/archtest", "examples/*", "examples/*/*"}, // they look at all of it
 }

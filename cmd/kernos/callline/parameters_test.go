@@ -1,4 +1,4 @@
-package main
+package callline
 
 import (
 	"encoding/json"
@@ -105,7 +105,7 @@ func TestParameters(t *testing.T) {
 		`--data {"tags":["x"]} --tags y`:   `{"tags":["y"]}`,
 		`--data {"owner":{"name":"A"}} --owner.age 1`: `{"owner":{"age":1,"name":"A"}}`,
 	} {
-		got, err := parameters(plantMethod(), new(callFlags), strings.Fields(line), strings.NewReader(`{"name":"in"}`))
+		got, err := (&Line{Args: strings.Fields(line)}).Parameters(plantMethod(), strings.NewReader(`{"name":"in"}`))
 		if err != nil || string(got) != want {
 			t.Errorf("%s: got %s, %v; want %s", line, got, err, want)
 		}
@@ -127,9 +127,9 @@ func TestParametersThatCannotBe(t *testing.T) {
 		`--matrix 1`:                   "expected a JSON list",
 		`name:=oak`:                    "oak is not JSON; for a text write name=…",
 		`name=@/nosuch/file`:           "/nosuch/file",
-		`word`:                         `"word" is no parameter`,
-		`=x`:                           `"=x" is no parameter`,
-		`:=1`:                          `":=1" is no parameter`,
+		`word`:                         `"word" is not a parameter`,
+		`=x`:                           `"=x" is not a parameter`,
+		`:=1`:                          `":=1" is not a parameter`,
 		`-x`:                           "there is no flag -x",
 		`--data`:                       "--data needs a value",
 		`--data x`:                     "--data is not JSON",
@@ -148,7 +148,7 @@ func TestParametersThatCannotBe(t *testing.T) {
 		`--jq . --template {{.}}`:      "give one of them",
 		`--output raw --template {{}}`: "leave --output out",
 	} {
-		got, err := parameters(plantMethod(), new(callFlags), strings.Fields(line), strings.NewReader("{}"))
+		got, err := (&Line{Args: strings.Fields(line)}).Parameters(plantMethod(), strings.NewReader("{}"))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %s, %v; want %q", line, got, err, want)
 		}
@@ -168,21 +168,9 @@ func TestParametersThatCanBeRead(t *testing.T) {
 		`--data nonsense --name oak`:           `{"name":"oak"}`,
 		`-- oak tall`:                          `{"name":"oak"}`,
 	} {
-		got, err := parameters(plantMethod(), new(callFlags), strings.Fields(line), strings.NewReader(""))
-		if _, invalid := errors.AsType[*invalidParams](err); !invalid || string(got) != want {
+		got, err := (&Line{Args: strings.Fields(line)}).Parameters(plantMethod(), strings.NewReader(""))
+		if _, invalid := errors.AsType[*Invalid](err); !invalid || string(got) != want {
 			t.Errorf("%s: got %s, %v; want %s", line, got, err, want)
-		}
-	}
-	m := plantMethod()
-	for given, want := range map[string]string{
-		`{"nam":"oak"}`:               `{"name":"oak"}`,
-		`{"max_hight":"5","name":""}`: `{"maxHeight":5,"name":""}`,
-		`{"nam":"oak","name":"elm"}`:  `{"nam":"oak","name":"elm"}`,
-		`{"xyzzy":1}`:                 `{"xyzzy":1}`,
-		`[1]`:                         `[1]`,
-	} {
-		if got := renamed(m, json.RawMessage(given)); string(got) != want {
-			t.Errorf("%s becomes %s", given, got)
 		}
 	}
 }
@@ -194,7 +182,7 @@ func TestParametersWithoutASchema(t *testing.T) {
 		`--alive --name oak`:    `{"alive":true,"name":"oak"}`,
 		`--data {"a":[1]} b:=2`: `{"a":[1],"b":2}`,
 	} {
-		got, err := parameters(nil, new(callFlags), strings.Fields(line), nil)
+		got, err := (&Line{Args: strings.Fields(line)}).Parameters(nil, nil)
 		if err != nil || string(got) != want {
 			t.Errorf("%s: got %s, %v; want %s", line, got, err, want)
 		}
@@ -203,31 +191,41 @@ func TestParametersWithoutASchema(t *testing.T) {
 
 func TestReadLine(t *testing.T) {
 	for line, want := range map[string]string{
-		``:                                  "|",
-		`memory get --key x`:                "memory get|--key x",
-		`Memory.Get key=x`:                  "Memory.Get|key=x",
-		`--context a memory get --key x`:    "memory get|--key x",
-		`memory --context a get --key x`:    "memory get|--key x",
-		`memory get --key x --context a`:    "memory get|--key x",
-		`memory get --key x --help`:         "memory get|--key x",
-		`memory get --key x -- --context a`: "memory get|--key x -- --context a",
-		`memory get --output raw --key x`:   "memory get|--output raw --key x",
-		`memory get --key x --output raw`:   "memory get|--key x --output raw",
+		``:                                  "| {}",
+		`memory`:                            "memory| {}",
+		`memory --output table`:             "memory| {}",
+		`memory get --key x`:                `memory get|parameters {"key":"x"}`,
+		`Memory.Get key=x`:                  `Memory.Get|parameters {"key":"x"}`,
+		`--context a memory get --key x`:    `memory get|parameters {"key":"x"}`,
+		`--context get memory get --key x`:  `memory get|parameters {"key":"x"}`,
+		`memory --context a get --key x`:    `memory get|parameters {"key":"x"}`,
+		`memory get --key x --context a`:    `memory get|parameters {"key":"x"}`,
+		`memory get --key x --help`:         `memory get|parameters {"key":"x"}`,
+		`memory get --output raw --key x`:   `memory get|parameters {"key":"x"}`,
+		`memory get --key x --output raw`:   `memory get|parameters {"key":"x"}`,
+		`-o raw memory get --key -ok`:       `memory get|parameters {"key":"-ok"}`,
+		`memory get --key x -- --context a`: `memory get|parameters {"key":"x","other":["--context","a"]}`,
 	} {
-		l, err := readLine(strings.Fields(line))
+		l, err := Read(strings.Fields(line))
 		if err != nil {
 			t.Errorf("%s: %v", line, err)
 			continue
 		}
-		if got := strings.Join(l.words, " ") + "|" + strings.Join(l.tokens, " "); got != want {
-			t.Errorf("%s: got %s, want %s", line, got, want)
+		other := typed("other", "array")
+		params, err := l.Parameters(&client.Method{Field: client.Field{Fields: []*client.Field{typed("key", "string"), other}}}, nil)
+		got := strings.Join(l.Words, " ") + "|"
+		if l.HasParameters {
+			got += "parameters"
 		}
-		if strings.Contains(strings.Split(line, " -- ")[0], "--context a") && l.context != "a" {
-			t.Errorf("%s: the context is %q", line, l.context)
+		if got += " " + string(params); err != nil || strings.TrimPrefix(got, " ") != strings.TrimPrefix(want, " ") {
+			t.Errorf("%s: got %s, %v; want %s", line, got, err, want)
+		}
+		if strings.Contains(strings.Split(line, " -- ")[0], "--context a") && l.Context != "a" {
+			t.Errorf("%s: the context is %q", line, l.Context)
 		}
 	}
 	for _, line := range []string{`--key x memory get`, `memory get --context`, `memory get --context a --server ws://x/`, `memory get --context a --context b`} {
-		if _, err := readLine(strings.Fields(line)); err == nil {
+		if _, err := Read(strings.Fields(line)); err == nil {
 			t.Errorf("%s is taken", line)
 		}
 	}
@@ -248,8 +246,8 @@ func FuzzArguments(f *testing.F) {
 		if jsonvalue.Kind(string(params)) != "object" {
 			return
 		}
-		words := arguments(m, params)
-		got, err := parameters(m, new(callFlags), words, strings.NewReader(""))
+		words := Arguments(m, params)
+		got, err := (&Line{Args: words}).Parameters(m, strings.NewReader(""))
 		if err != nil {
 			t.Fatalf("%s is written %q, and refused: %v", params, words, err)
 		}
@@ -261,8 +259,24 @@ func FuzzArguments(f *testing.F) {
 
 func TestShellQuote(t *testing.T) {
 	for word, want := range map[string]string{"a/b-c_d": "a/b-c_d", "": "''", "a b": "'a b'", "it's": `'it'\''s'`, "$x": "'$x'", "é": "'é'"} {
-		if got := shellQuote(word); got != want {
+		if got := ShellQuote(word); got != want {
 			t.Errorf("%q: got %s, want %s", word, got, want)
+		}
+	}
+}
+
+// A name that the method does not have is taken for the nearest one that it has.
+func TestParametersAreRenamed(t *testing.T) {
+	m := plantMethod()
+	for given, want := range map[string]string{
+		`{"nam":"oak"}`:               `{"name":"oak"}`,
+		`{"max_hight":"5","name":""}`: `{"maxHeight":5,"name":""}`,
+		`{"nam":"oak","name":"elm"}`:  `{"nam":"oak","name":"elm"}`,
+		`{"xyzzy":1}`:                 `{"xyzzy":1}`,
+		`[1]`:                         `[1]`,
+	} {
+		if got := renamed(m, json.RawMessage(given)); string(got) != want {
+			t.Errorf("%s becomes %s", given, got)
 		}
 	}
 }

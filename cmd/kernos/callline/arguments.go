@@ -1,0 +1,89 @@
+package callline
+
+import (
+	"encoding/json"
+	"strings"
+
+	"kernos/client"
+	"kernos/internal/jsonvalue"
+)
+
+// Arguments writes parameters as a command line has them. Reading them gives the same
+// parameters.
+func Arguments(m *client.Method, params json.RawMessage) []string {
+	members := jsonvalue.Members(params)
+	if members == nil {
+		if len(params) == 0 || jsonvalue.Kind(string(params)) == "null" {
+			return nil
+		}
+		return []string{"--data", string(params)}
+	}
+	var root *client.Field
+	if m != nil {
+		root = &m.Field
+	}
+	words := fieldArguments(root, "", members)
+	read, err := (&Line{Args: words}).Parameters(m, strings.NewReader(""))
+	if err != nil || !jsonvalue.Same(read, params) {
+		return []string{"--data", string(params)} // it has names that a flag can't have
+	}
+	return words
+}
+
+func fieldArguments(parent *client.Field, prefix string, members jsonvalue.Object) (words []string) {
+	for _, member := range members {
+		path := prefix + member.Name
+		var f *client.Field
+		if parent != nil {
+			f = parent.Member(member.Name)
+		}
+		if inner := jsonvalue.Members(member.Value); f != nil && len(f.Fields) > 0 && len(inner) > 0 && !strings.Contains(member.Name, ".") {
+			words = append(words, fieldArguments(f, path+".", inner)...)
+			continue
+		}
+		elements := jsonvalue.Elements(member.Value)
+		if f == nil || f.Scalar() != "array" || len(elements) == 0 {
+			words = append(words, argument(f, FlagName(path), member.Value)...)
+			continue
+		}
+		list := []string{}
+		for _, e := range elements {
+			one := argument(Element(f), path, e)
+			if isWholeList(f, jsonvalue.Plain(e)) || strings.HasPrefix(one[0], path+":=") { // not readable as an element
+				list = []string{path + ":=" + string(member.Value)}
+				break
+			}
+			list = append(list, one...)
+		}
+		words = append(words, list...)
+	}
+	return words
+}
+
+// argument writes one value. A value that wouldn't be read as it is meant is written as JSON.
+func argument(f *client.Field, path string, value json.RawMessage) []string {
+	text := jsonvalue.Plain(value)
+	if read, err := convertValue(f, text); err != nil || !jsonvalue.Same(read, value) || strings.HasPrefix(text, "@") {
+		return []string{path + ":=" + string(value)}
+	}
+	switch {
+	case f == nil || IsOwn("--"+path):
+		return []string{path + "=" + text}
+	case f.Scalar() == "boolean" && text == "true" && f.Name != "": // not an element of a list
+		return []string{"--" + path}
+	case f.Scalar() == "boolean", strings.HasPrefix(text, "-"), text == "":
+		return []string{"--" + path + "=" + text}
+	}
+	return []string{"--" + path, text}
+}
+
+// ShellQuote writes a word so that every shell takes it as it is.
+func ShellQuote(word string) string {
+	plain := func(r rune) bool {
+		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-_./:=@,+%", r)
+	}
+	if word != "" && strings.IndexFunc(word, func(r rune) bool { return !plain(r) }) < 0 {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}

@@ -1,0 +1,200 @@
+package callline
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"kernos/client"
+	"kernos/cmd/kernos/terminal"
+	"kernos/internal/jsonvalue"
+	"kernos/internal/nearest"
+)
+
+// RenamedMethod is the name that the schema of a module gives to a parameter called method,
+// because its own member method has the name of the method.
+const RenamedMethod = "method_"
+
+// FlagName is the name that people know a parameter by. Both names are read.
+func FlagName(name string) string {
+	if name == RenamedMethod {
+		return "method"
+	}
+	return name
+}
+
+// FieldNames lists the parameters, and the fields within them, as dotted paths.
+func FieldNames(f *client.Field) []string { return fieldNames(f, "") }
+
+func fieldNames(f *client.Field, prefix string) (names []string) {
+	for _, inner := range f.Fields {
+		names = append(names, prefix+inner.Name)
+		names = append(names, fieldNames(inner, prefix+inner.Name+".")...)
+	}
+	return names
+}
+
+// FindField finds a parameter by its dotted path. Words of a name may also be joined by
+// hyphens or underscores, in any case.
+func FindField(m *client.Method, name string) *client.Field {
+	_, f := findField(m, name)
+	return f
+}
+
+func findField(m *client.Method, name string) (path []string, f *client.Field) {
+	if m != nil {
+		if path, f := walkFields(&m.Field, name); f != nil {
+			return path, f
+		}
+	}
+	return strings.Split(name, "."), nil
+}
+
+func walkFields(f *client.Field, name string) (path []string, found *client.Field) {
+	for _, same := range []func(a, b string) bool{
+		func(a, b string) bool { return a == b },
+		func(a, b string) bool { return client.Fold(a) == client.Fold(b) },
+	} {
+		for _, inner := range f.Fields {
+			if same(inner.Name, name) {
+				return []string{inner.Name}, inner
+			}
+		}
+		for i := range name {
+			if name[i] != '.' {
+				continue
+			}
+			for _, inner := range f.Fields {
+				if !same(inner.Name, name[:i]) {
+					continue
+				}
+				if rest, found := walkFields(inner, name[i+1:]); found != nil {
+					return append([]string{inner.Name}, rest...), found
+				}
+				if inner.Is("object") && len(inner.Fields) == 0 { // it takes any members
+					return append([]string{inner.Name}, strings.Split(name[i+1:], ".")...), new(client.Field)
+				}
+			}
+		}
+	}
+	return nil, nil
+}
+
+// meantField returns the parameter that was probably meant by a name that the method doesn't
+// have.
+func meantField(m *client.Method, name string) (path []string, f *client.Field) {
+	near := nearest.Names(name, FieldNames(&m.Field))
+	if len(near) == 0 {
+		return nil, nil
+	}
+	return walkFields(&m.Field, near[0])
+}
+
+// hint names the parameters that may have been meant.
+func hint(m *client.Method, name string) string {
+	names := FieldNames(&m.Field)
+	for i := range names {
+		names[i] = FlagName(names[i])
+	}
+	if h := nearest.Hint(name, names); h != "" {
+		return "; " + h
+	}
+	if len(names) == 0 {
+		return "; " + m.Module + " " + m.Name + " takes none"
+	}
+	return "; there are " + strings.Join(names, ", ")
+}
+
+// Positions are the parameters that take values without a name, in the order in which the
+// help lists them: required ones come first. Parameters with one possible value need none.
+func Positions(m *client.Method) []*client.Field {
+	var required, optional []*client.Field
+	for _, f := range m.Fields {
+		switch {
+		case len(f.Enum) == 1:
+		case f.Required:
+			required = append(required, f)
+		default:
+			optional = append(optional, f)
+		}
+	}
+	return slices.Concat(required, optional)
+}
+
+// Stray is the error of a word in the place of a parameter.
+func Stray(m *client.Method, word string) error {
+	hint := ""
+	if m != nil {
+		if all := Positions(m); len(all) > 0 {
+			hint = fmt.Sprintf("did you mean --%s %s? ", all[0].Name, ShellQuote(word))
+		}
+	}
+	return fmt.Errorf("%q is not a parameter; %sparameters are written --NAME VALUE, NAME=VALUE, NAME:=JSON or NAME=@FILE, and after -- without names", word, hint)
+}
+
+// Element describes the elements of a list.
+func Element(f *client.Field) *client.Field {
+	if f.Items == nil {
+		return new(client.Field)
+	}
+	return f.Items
+}
+
+// isWholeList reports whether a text is a list, and not one element of it.
+func isWholeList(f *client.Field, text string) bool {
+	return jsonvalue.Kind(text) == "array" && !Element(f).Is("array")
+}
+
+// ValueWord is what stands for a value in a usage line; "" for a boolean.
+func ValueWord(f *client.Field) string {
+	switch t := f.Scalar(); {
+	case t == "boolean":
+		return ""
+	case t == "array":
+		if word := ValueWord(Element(f)); word != "" {
+			return word + " …"
+		}
+		return "BOOLEAN …"
+	case t == "object":
+		return "JSON"
+	case f.Format != "":
+		return strings.ToUpper(f.Format)
+	case t == "":
+		return "VALUE"
+	default:
+		return strings.ToUpper(t)
+	}
+}
+
+// expected names the values of a JSON type in an error.
+var expected = map[string]string{
+	"integer": "an integer", "number": "a number", "boolean": "true or false", "array": "a JSON list", "object": "a JSON object",
+}
+
+// convertValue makes JSON of a text, as a field wants it. Without a field it is a string.
+func convertValue(f *client.Field, text string) (json.RawMessage, error) {
+	quoted, _ := json.Marshal(text)
+	if f == nil {
+		return quoted, nil
+	}
+	for _, one := range f.Enum {
+		if string(one) == text || string(one) == string(quoted) {
+			return one, nil
+		}
+	}
+	kind, want := jsonvalue.Kind(text), f.Scalar()
+	if want == "string" {
+		return quoted, nil
+	}
+	if words := expected[want]; words != "" {
+		if kind != want && !(want == "integer" && kind == "number") {
+			return nil, fmt.Errorf("expected %s, got %q", words, terminal.Clip(text, 40))
+		}
+		return json.RawMessage(text), nil
+	}
+	if kind == "" || len(f.Types) > 0 && !f.Is(kind) && !(kind == "number" && f.Is("integer")) {
+		return quoted, nil
+	}
+	return json.RawMessage(text), nil
+}

@@ -1,0 +1,172 @@
+package callline
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"kernos/client"
+	"kernos/cmd/kernos/terminal"
+	"kernos/internal/jsonvalue"
+)
+
+// MethodHelp is the help text of a method: what is required comes first. Descriptions are
+// broken to fit a terminal of this width; 0 means that it is none.
+func MethodHelp(m *client.Method, screenWidth int) string {
+	b := &strings.Builder{}
+	fmt.Fprintf(b, "%s\n\nUsage:\n  kernos %s %s", m.Description, m.Module, m.Name)
+	required, optional := helpRows(&m.Field, "", true)
+	for _, f := range m.Fields {
+		if f.Required {
+			b.WriteString(" " + flagOf(f, f.Name))
+		}
+	}
+	if len(optional) > 0 {
+		b.WriteString(" [--PARAMETER VALUE …]")
+	}
+	b.WriteString("\n")
+	width := 0
+	for _, row := range slices.Concat(required, optional) {
+		width = max(width, terminal.Columns(row[0]))
+	}
+	for _, part := range []struct {
+		title string
+		rows  [][2]string
+	}{{"Required", required}, {"Optional", optional}} {
+		if len(part.rows) == 0 {
+			continue
+		}
+		fmt.Fprintf(b, "\n%s:\n", part.title)
+		for _, row := range part.rows {
+			b.WriteString(helpRow(row, width, screenWidth))
+		}
+	}
+	if len(m.Fields) == 0 {
+		b.WriteString("\nIt takes no parameters.\n")
+	}
+	if text := alternatives(m); text != "" {
+		fmt.Fprintf(b, "\nOne of these is required: %s.\n", text)
+	}
+	if example := m.Example(); example != nil {
+		words := []string{"kernos", m.Module, m.Name}
+		for _, w := range Arguments(m, example) {
+			words = append(words, ShellQuote(w))
+		}
+		fmt.Fprintf(b, "\nExample:\n  %s\n", strings.Join(words, " "))
+	}
+	b.WriteString("\nParameters can also be written NAME=VALUE, NAME:=JSON, NAME=@FILE, or all together\nas --data JSON. kernos call --help lists the flags for the output and the server.\n")
+	return b.String()
+}
+
+// helpRow is a parameter and what is said about it, broken into lines that fit.
+func helpRow(row [2]string, left, width int) string {
+	indent := left + 4
+	if width == 0 || row[1] == "" {
+		return strings.TrimRight("  "+terminal.Pad(row[0], left)+"  "+row[1], " ") + "\n"
+	}
+	b := &strings.Builder{}
+	line := "  " + terminal.Pad(row[0], left) + " "
+	room := max(width-indent, terminal.NarrowestCell)
+	used := 0
+	for word := range strings.FieldsSeq(row[1]) {
+		n := terminal.Columns(word)
+		if used > 0 && used+1+n > room {
+			b.WriteString(line + "\n")
+			line, used = strings.Repeat(" ", indent-1), 0
+		}
+		line += " " + word
+		used += 1 + n
+	}
+	return b.String() + line + "\n"
+}
+
+// alternatives names the parameters of which a method wants one or the other.
+func alternatives(m *client.Method) string {
+	var words []string
+	for _, form := range m.Forms {
+		if len(form.Needs) == 0 {
+			return ""
+		}
+		words = append(words, "--"+strings.Join(form.Needs, " and --"))
+	}
+	return strings.Join(words, ", or ")
+}
+
+// helpRows describes the parameters, and the fields within them. Those that are needed
+// only if the parameter around them is given are not required.
+func helpRows(f *client.Field, prefix string, needed bool) (required, optional [][2]string) {
+	for _, inner := range f.Fields {
+		name := prefix + inner.Name
+		row := [2]string{flagOf(inner, name), FieldHelp(inner)}
+		if inner.Required && needed {
+			required = append(required, row)
+		} else {
+			optional = append(optional, row)
+		}
+		r, o := helpRows(inner, name+".", needed && inner.Required)
+		required, optional = append(required, r...), append(optional, o...)
+	}
+	return required, optional
+}
+
+// flagOf is how a parameter is written, with what stands for its value.
+func flagOf(f *client.Field, name string) string {
+	word := ValueWord(f)
+	name = FlagName(name)
+	switch {
+	case IsOwn("--" + name): // kernos call has a flag of this name
+		return name + "=" + cmp.Or(word, "BOOLEAN")
+	case word == "":
+		return "--" + name
+	}
+	return "--" + name + " " + word
+}
+
+// FieldHelp is what is said about a parameter behind its flag.
+func FieldHelp(f *client.Field) string {
+	var parts []string
+	if f.Description != "" {
+		parts = append(parts, f.Description)
+	}
+	enum := f.Enum
+	if f.Scalar() == "array" {
+		enum = append(slices.Clone(enum), Element(f).Enum...)
+	}
+	if len(enum) > 0 {
+		words := make([]string, len(enum))
+		for i, v := range enum {
+			words[i] = jsonvalue.Plain(v)
+		}
+		parts = append(parts, "One of "+strings.Join(words, ", ")+".")
+	}
+	if text := limits(f); text != "" {
+		parts = append(parts, text)
+	}
+	if f.Default != nil {
+		parts = append(parts, "Default: "+jsonvalue.Plain(f.Default)+".")
+	}
+	if f.Sensitive {
+		parts = append(parts, "It is treated as a secret: NAME=@FILE keeps it out of the process list.")
+	}
+	return strings.Join(parts, " ")
+}
+
+// limits says between which numbers a value must be. That it must be exact in a float64 is
+// nothing that people care about.
+func limits(f *client.Field) string {
+	const exact = 1<<53 - 1
+	low, high := f.Minimum != nil && *f.Minimum > -exact, f.Maximum != nil && *f.Maximum < exact
+	switch {
+	case low && high:
+		return fmt.Sprintf("From %s to %s.", digits(*f.Minimum), digits(*f.Maximum))
+	case low:
+		return fmt.Sprintf("At least %s.", digits(*f.Minimum))
+	case high:
+		return fmt.Sprintf("At most %s.", digits(*f.Maximum))
+	}
+	return ""
+}
+
+func digits(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
