@@ -7,6 +7,7 @@ import (
 
 	"kernos/capability/introspect"
 	"kernos/kernel"
+	"kernos/kernel/connection"
 	"kernos/message"
 )
 
@@ -45,7 +46,7 @@ func stages(lines [][]byte) []stage {
 		}),
 		measure("route (validate included)", func(b *testing.B) {
 			src := &source{messages: messages, left: b.N}
-			if err := newKernel().Serve(context.Background(), src); err != nil {
+			if err := connection.Serve(context.Background(), newKernel(), src); err != nil {
 				b.Fatal(err)
 			}
 		}),
@@ -92,6 +93,8 @@ func (s *source) Next() (message.Message, kernel.Emit, error) {
 	return s.messages[s.left%len(s.messages)], drop, nil
 }
 
-func (s *source) Detach() {}
+func (s *source) Detach()                   {}
+func (s *source) Flush()                    {}
+func (s *source) Left(<-chan struct{}) bool { return false }
 
 func drop(message.Message) {}

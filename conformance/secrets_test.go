@@ -37,7 +37,7 @@ func secretModule() kernel.Module {
 	}
 	account := parse(`{"type":"object","properties":{"user":{"type":"string"},"password":{"type":"string","writeOnly":true},"more":{"type":"array","items":{"properties":{"pin":{"writeOnly":true}}}}},"required":["user"],"additionalProperties":false}`)
 	nested := func(ctx context.Context, m message.Message, emit kernel.Emit) {
-		data, err := kernel.Call(ctx, "Account.Login", m.Data)
+		data, err := kernel.Invoke(ctx, "Account.Login", m.Data)
 		if err != nil {
 			kernel.Fail(ctx, m, emit, err)
 			return
@@ -45,7 +45,7 @@ func secretModule() kernel.Module {
 		emit(m.Reply(data))
 	}
 	unlock := func(ctx context.Context, m message.Message, emit kernel.Emit) {
-		if _, err := kernel.Call(ctx, "Crypto.Open", m.Data); err != nil {
+		if _, err := kernel.Invoke(ctx, "Crypto.Open", m.Data); err != nil {
 			kernel.Fail(ctx, m, emit, err)
 			return
 		}
@@ -75,7 +75,7 @@ func secretModule() kernel.Module {
 		said, _ := json.Marshal(map[string]any{"with": []string{"it is " + in.Password}, in.Password: 1})
 		emit(m.Event("Account.Told", said))
 		_ = kernel.Publish(ctx, "Account.Told", said)
-		if _, err := kernel.Call(ctx, "Ping", fmt.Appendf(nil, `{"payload":%s}`, said)); err != nil {
+		if _, err := kernel.Invoke(ctx, "Ping", fmt.Appendf(nil, `{"payload":%s}`, said)); err != nil {
 			kernel.Fail(ctx, m, emit, err)
 			return
 		}

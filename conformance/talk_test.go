@@ -416,7 +416,7 @@ func (h *handlerSpec) handle(ctx context.Context, m message.Message, emit kernel
 			kernel.NewStream(&m, emit).Progress(note, f)
 		case "call":
 			t, data, _ := strings.Cut(s.arg, " ")
-			reply, err := kernel.Call(ctx, message.Type(t), []byte(data))
+			reply, err := kernel.Invoke(ctx, message.Type(t), []byte(data))
 			if err != nil {
 				kernel.Fail(ctx, m, emit, err)
 				return

@@ -1,9 +1,10 @@
-package kernel
+package kernel_test
 
 import (
 	"context"
 	"testing"
 
+	"kernos/kernel"
 	"kernos/message"
 	"kernos/schema"
 )
@@ -12,18 +13,18 @@ type greeting struct {
 	Name string `json:"name"`
 }
 
-var greet = DefineQuery[greeting, greeting](Definition{Type: "Greet.Say", Summary: "Says hello."})
+var greet = kernel.DefineQuery[greeting, greeting](kernel.Definition{Type: "Greet.Say", Summary: "Says hello."})
 
-func greetings() Module {
-	return Module{Name: "greet", Version: "1.0.0", Summary: "Greetings.", Syscalls: Unbound(greet.Definition)}
+func greetings() kernel.Module {
+	return kernel.Module{Name: "greet", Version: "1.0.0", Summary: "Greetings.", Syscalls: kernel.Unbound(greet.Definition)}
 }
 
 func TestAModuleIsDescribedBeforeItsHandlersAreBound(t *testing.T) {
-	described, err := Describe(greetings())
+	described, err := kernel.Describe(greetings())
 	if err != nil {
 		t.Fatal(err)
 	}
-	bound, err := NewRegistry(greetings().Bind(greet.Bind(func(_ context.Context, g greeting) (greeting, error) { return g, nil })))
+	bound, err := kernel.NewRegistry(greetings().Bind(greet.Bind(func(_ context.Context, g greeting) (greeting, error) { return g, nil })))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,17 +34,17 @@ func TestAModuleIsDescribedBeforeItsHandlersAreBound(t *testing.T) {
 	ask := message.Message{Kind: message.KindQuery, Type: "Greet.Say", Data: []byte(`{"name":"x"}`), Metadata: message.Metadata{ID: "1", Timestamp: 1}}
 	var got []message.Message
 	emit := func(m message.Message) { got = append(got, m) }
-	New(described, nil).Handle(t.Context(), ask, emit)
-	New(bound, nil).Handle(t.Context(), ask, emit)
+	kernel.New(described, nil).Handle(t.Context(), ask, emit)
+	kernel.New(bound, nil).Handle(t.Context(), ask, emit)
 	if got[0].Kind != message.KindError || got[1].Kind != message.KindReply {
 		t.Errorf("answers %v", got)
 	}
 }
 
 func TestAModuleIsNotBoundByHalves(t *testing.T) {
-	for what, syscalls := range map[string][]Syscall{
+	for what, syscalls := range map[string][]kernel.Syscall{
 		"without a handler":  nil,
-		"with a foreign one": {Definition{Type: "Other.Say"}.BindHandler(func(context.Context, message.Message, Emit) {})},
+		"with a foreign one": {kernel.Definition{Type: "Other.Say"}.BindHandler(func(context.Context, message.Message, kernel.Emit) {})},
 	} {
 		func() {
 			defer func() {
@@ -54,31 +55,31 @@ func TestAModuleIsNotBoundByHalves(t *testing.T) {
 			greetings().Bind(syscalls...)
 		}()
 	}
-	if _, err := NewRegistry(greetings()); err == nil {
+	if _, err := kernel.NewRegistry(greetings()); err == nil {
 		t.Error("a registry took a syscall without a handler")
 	}
 }
 
 func TestRawTextIsRepliedAsItIs(t *testing.T) {
 	const text = `{ "b":1.0, "a":"\u0041" }`
-	raw := Query(Definition{Type: "Raw.Get", Summary: "Replies with raw text.", Output: schema.Any},
-		func(ctx context.Context, _ struct{}) (Raw, error) {
-			if r := RequestOf(ctx); r == nil || r.Metadata.ID != "1" {
+	raw := kernel.Query(kernel.Definition{Type: "Raw.Get", Summary: "Replies with raw text.", Output: schema.Any},
+		func(ctx context.Context, _ struct{}) (kernel.Raw, error) {
+			if r := kernel.RequestOf(ctx); r == nil || r.Metadata.ID != "1" {
 				t.Errorf("the request is %v", r)
 			}
-			return Raw(text), nil
+			return kernel.Raw(text), nil
 		})
-	r, err := NewRegistry(Module{Name: "raw", Version: "1.0.0", Summary: "Raw text.", Syscalls: []Syscall{raw}})
+	r, err := kernel.NewRegistry(kernel.Module{Name: "raw", Version: "1.0.0", Summary: "Raw text.", Syscalls: []kernel.Syscall{raw}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var got []message.Message
-	New(r, nil).Handle(t.Context(), message.Message{Kind: message.KindQuery, Type: "Raw.Get", Data: []byte(`{}`), Metadata: message.Metadata{ID: "1", Timestamp: 1}},
+	kernel.New(r, nil).Handle(t.Context(), message.Message{Kind: message.KindQuery, Type: "Raw.Get", Data: []byte(`{}`), Metadata: message.Metadata{ID: "1", Timestamp: 1}},
 		func(m message.Message) { got = append(got, m) })
 	if len(got) != 1 || string(got[0].Data) != text {
 		t.Errorf("answers %v", got)
 	}
-	if RequestOf(t.Context()) != nil {
+	if kernel.RequestOf(t.Context()) != nil {
 		t.Error("a context without a call has a request")
 	}
 }

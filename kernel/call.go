@@ -16,49 +16,51 @@ import (
 	"kernos/store"
 )
 
-// call is one command or query on its way. It is also the context that its handler
-// gets: most handlers never look at it, so its channel and its timer are made when
-// somebody asks for them.
+// A Call is one command or query on its way: [Kernel.Admit] makes it, Run runs its handler.
+// It is also the context that the handler gets. Most handlers never look at that, so its
+// channel is made when it is asked for.
 //
 // Invariants:
 //
 //	C1  exactly one outcome is sent for a call (settled goes from false to true once)
 //	C2  nothing is sent for a call after its outcome
 //	C3  what is sent for a call carries its lineage, an id and a time
-type call struct {
+type Call struct {
 	k       *Kernel
 	parent  context.Context
 	syscall *Syscall
 	handler Handler
 	request message.Message
-	send    Emit     // where events and the outcome go
-	box     *outbox  // through which they go; nil for a nested call
-	caller  *call    // the call that made this one, or nil
-	session *session // the connection that it came over, or nil
+	send    Emit   // where events and the outcome go
+	origin  Origin // through which they go; nil for a nested call
+	caller  *Call  // the call that made this one, or nil
 
 	timeout  time.Duration
 	deadline time.Time
 	depth    int // of nested calls
 
-	share   sync.Once // gives the place back that a slow call has among those of all connections
-	aside   *aside    // finished after the outcome, if the call is unattended
-	inquiry *inquiry  // told when such a call is cancelled, or late; or nil
+	mu      sync.Mutex
+	settled atomic.Bool // changed with mu held
+	expired bool
+	done    chan struct{}        // made by Done
+	err     error                // why done is closed
+	release func() bool          // ends what Done has set up
+	after   map[*func()]struct{} // called when done is closed
+	outcome message.Message
 
-	mu         sync.Mutex
-	unattended bool        // its handler has returned: see later.go
-	patient    bool        // but whoever emits may wait
-	settled    atomic.Bool // changed with mu held
-	expired    bool
-	done       chan struct{}        // made by Done
-	err        error                // why done is closed
-	release    func()               // what Done set up
-	after      map[*func()]struct{} // called when done is closed
-	outcome    message.Message
-
-	confided atomic.Pointer[confidence] // what it was told in confidence; nil until somebody has looked
+	confided atomic.Pointer[confidence] // the secrets of its request; nil until they were looked for
 	harmless atomic.Bool                // its definition takes nothing out of the request when that is recorded
 
 	effect
+}
+
+// An Origin is where calls come from, and where their answers go: a connection.
+type Origin interface {
+	// Post sends a message, with what Admit was given, when a commit, which may be nil, is
+	// durable, and after everything that the same goroutine has posted before. If the commit
+	// fails, [Kernel.Undone] is sent in the place of an outcome, and nothing in that of an
+	// event. The message's data may be overwritten when Post has returned.
+	Post(send Emit, m message.Message, commit *store.Commit)
 }
 
 // effect is what a call changes. Most calls change nothing.
@@ -74,14 +76,47 @@ type effect struct {
 	commit    *store.Commit     // of what was staged
 }
 
-// maxDepth is how deep calls may nest.
-const maxDepth = 32
-
 // callKey is the key under which a context finds its call.
 type callKey struct{}
 
-// begin starts the time that the call has.
-func (c *call) begin() {
+// Request is the message that the call answers. It must not be changed.
+func (c *Call) Request() *message.Message { return &c.request }
+
+// Syscall is what the call asks for.
+func (c *Call) Syscall() *Syscall { return c.syscall }
+
+// Timeout is how long the call may take.
+func (c *Call) Timeout() time.Duration { return c.timeout }
+
+// Root is the call from outside that has caused this one, or this one.
+func (c *Call) Root() *Call {
+	for c.caller != nil {
+		c = c.caller
+	}
+	return c
+}
+
+// Origin is where the call came from, nil for a nested one; Send is what Admit was given.
+func (c *Call) Origin() Origin { return c.origin }
+
+// Send is what Admit was given to send answers with.
+func (c *Call) Send() Emit { return c.send }
+
+// CallOf returns the call whose handler was given ctx.
+func CallOf(ctx context.Context) (*Call, bool) {
+	c, ok := ctx.Value(callKey{}).(*Call)
+	return c, ok
+}
+
+// Detach gives the call a copy of its request, whose memory is about to be used again. It must
+// not run yet.
+func (c *Call) Detach() { c.request = c.request.Clone() }
+
+// SetParent gives the call another context, with which it ends. It must not run yet.
+func (c *Call) SetParent(parent context.Context) { c.parent = parent }
+
+// Begin starts the time that the call has. It must not run yet.
+func (c *Call) Begin() {
 	// Reckoned from the kernel's start: half the price of asking for the time of day.
 	c.deadline = c.k.begun.Add(time.Since(c.k.begun) + c.timeout)
 	if d, ok := c.parent.Deadline(); ok && d.Before(c.deadline) {
@@ -90,30 +125,34 @@ func (c *call) begin() {
 	}
 }
 
-// runWithin runs the handler and returns when it has returned, or at the deadline.
-// Either way there is an outcome by then. A call that is late before it begins, on
+// RunWithin runs the handler and returns when it has returned, or at the deadline.
+// Either way the outcome is posted by then. A call that is late before it begins, on
 // behalf of a handler that was left behind, does not begin.
-func (c *call) runWithin() {
+func (c *Call) RunWithin() {
 	if !time.Now().Before(c.deadline) {
-		c.expire()
+		c.Expire()
 		return
 	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		c.run()
+		c.Run()
 	}()
 	timer := time.NewTimer(time.Until(c.deadline))
 	defer timer.Stop()
 	select {
 	case <-done:
 	case <-timer.C:
-		c.expire()
+		c.Expire()
 	}
+	// Another goroutine of the handler may be posting the outcome.
+	c.mu.Lock()
+	defer c.mu.Unlock()
 }
 
-// run runs the handler, again if it was overtaken, and sees to it that there is an outcome.
-func (c *call) run() {
+// Run runs the handler, again if it was overtaken. There is an outcome when it returns.
+// Somebody else must call Expire at the deadline.
+func (c *Call) Run() {
 	if c.idempotent() && !c.embark() {
 		return
 	}
@@ -126,12 +165,12 @@ func (c *call) run() {
 }
 
 // giveUp settles a call that can't have its way, with an error that is not remembered.
-func (c *call) giveUp(format string, args ...any) {
+func (c *Call) giveUp(format string, args ...any) {
 	c.settleAs(c.request.Fail(message.Errorf(503, format, args...)))
 }
 
 // startOver reports whether the handler has to run again, and forgets what it has done.
-func (c *call) startOver() bool {
+func (c *Call) startOver() bool {
 	c.mu.Lock()
 	again := c.overtaken && !c.settled.Load()
 	called := c.owed != nil
@@ -151,7 +190,7 @@ func (c *call) startOver() bool {
 	return true
 }
 
-func (c *call) runOnce() {
+func (c *Call) runOnce() {
 	returned := false
 	defer func() {
 		if returned {
@@ -168,32 +207,30 @@ func (c *call) runOnce() {
 }
 
 // panicked answers for a handler that has.
-func (c *call) panicked(cause any) {
+func (c *Call) panicked(cause any) {
 	c.k.opts.Log.Error("handler panicked", "type", c.request.Type, "id", c.request.Metadata.ID,
 		"panic", cause, "stack", string(debug.Stack()))
 	c.fail("Internal error in %s; the kernel's log has the details", c.request.Type)
 }
 
 // lost reports whether the handler was overtaken by another.
-func (c *call) lost() bool {
+func (c *Call) lost() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.overtaken
 }
 
 // fail settles the call with a 500, if it is not settled.
-func (c *call) fail(format string, args ...any) {
+func (c *Call) fail(format string, args ...any) {
 	if c.settled.Load() {
 		return
 	}
 	c.emit(c.request.Fail(&message.Error{Code: 500, Message: fmt.Sprintf(format, args...)}))
 }
 
-// expire settles a call that has run out of time, and tells its handler.
-func (c *call) expire() {
+// Expire settles a call that has run out of time, and ends its handler's context.
+func (c *Call) Expire() {
 	c.mu.Lock()
-	asked := c.inquiry
-	c.inquiry = nil
 	c.close(context.DeadlineExceeded)
 	late := !c.settled.Load()
 	c.expired = late
@@ -202,66 +239,36 @@ func (c *call) expire() {
 	if !late {
 		return
 	}
-	if asked != nil {
-		asked.forsaken(context.DeadlineExceeded)
-	}
 	c.k.opts.Log.Warn("call not done in time", "type", c.request.Type, "id", c.request.Metadata.ID, "timeout", c.timeout)
 	if deciding {
 		c.abandon()
 		return
 	}
-	c.emit(c.request.Fail(message.Errorf(504, "%s was not done within %v", c.request.Type, c.timeout.Round(time.Millisecond))))
+	c.Fail(message.Errorf(504, "%s was not done within %v", c.request.Type, c.timeout.Round(time.Millisecond)))
 }
 
+// Fail settles the call with an error, if it is not settled.
+func (c *Call) Fail(e *message.Error) { c.emit(c.request.Fail(e)) }
+
 // abandon answers for a call whose change hangs on its way to the store.
-func (c *call) abandon() {
+func (c *Call) abandon() {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.settled.Load() {
-		c.mu.Unlock()
 		return
 	}
 	m := c.request.Fail(message.Errorf(504, "%s is not known to have happened: the store did not take it within %v", c.request.Type, c.timeout.Round(time.Millisecond)))
 	c.stamp(&m)
-	_, out := c.ways()
-	c.k.recordCopy(m, Record{Way: out, Syscall: c.syscall})
-	c.settle()
+	c.Record(m, c.outWay())
+	c.end()
 	c.post(m, nil)
-	c.told()
 }
 
-// emit is the Emit of the call's handler.
-func (c *call) emit(m message.Message) {
+// emit is the Emit of the call's handler: it lets out events that the definition names, and
+// one outcome.
+func (c *Call) emit(m message.Message) {
 	c.mu.Lock()
-	c.take(m)
-	c.told()
-}
-
-// told sees to what follows when something was posted: somebody has to for a call that is
-// unattended. It is called with mu held, and lets go of it.
-func (c *call) told() {
-	if !c.unattended {
-		c.mu.Unlock()
-		return
-	}
-	var ended *aside
-	var asked *inquiry
-	if c.settled.Load() {
-		ended, c.aside = c.aside, nil
-		asked, c.inquiry = c.inquiry, nil
-	}
-	c.mu.Unlock()
-	if ended != nil {
-		ended.finish()
-	} else {
-		c.box.push()
-	}
-	if asked != nil {
-		asked.forsaken(context.Canceled) // whoever was asked may not have answered
-	}
-}
-
-// take takes what the handler emits. It is called with mu held.
-func (c *call) take(m message.Message) {
+	defer c.mu.Unlock()
 	if c.settled.Load() {
 		if m.Kind.Answers() && !c.expired {
 			c.k.opts.Log.Error("handler gave a second outcome; it is dropped", "type", c.request.Type, "id", c.request.Metadata.ID)
@@ -271,7 +278,7 @@ func (c *call) take(m message.Message) {
 	if c.overtaken && !c.expired || c.deciding {
 		return // it speaks of what did not come about, or too late
 	}
-	if problem := c.vet(&m); problem != "" {
+	if problem := c.check(&m); problem != "" {
 		c.k.opts.Log.Error(problem, "type", c.request.Type, "id", c.request.Metadata.ID)
 		m = c.request.Fail(message.Errorf(500, "Internal error in %s; the kernel's log has the details", c.request.Type))
 	}
@@ -279,12 +286,18 @@ func (c *call) take(m message.Message) {
 		c.keepConfidence(&m)
 	}
 	c.stamp(&m)
-	if !m.Kind.Answers() {
-		c.notify(m)
+	if m.Kind.Answers() {
+		c.outcome = m
+		c.settle()
 		return
 	}
-	c.outcome = m
-	commit, err := c.decide()
+	c.notify(m)
+}
+
+// settle makes the outcome and what the call has staged one, and posts both. It is called
+// with mu held.
+func (c *Call) settle() {
+	commit, err := c.commitWith(&c.outcome)
 	if c.settled.Load() {
 		return // it took too long, and was answered for
 	}
@@ -296,9 +309,9 @@ func (c *call) take(m message.Message) {
 		c.published, c.later = nil, nil
 		c.outcome = c.failure(err)
 		c.stamp(&c.outcome)
-		c.k.recordOutcome(c, &c.outcome)
+		c.recordOutcome(&c.outcome)
 	}
-	c.settle()
+	c.end()
 	commit = lastOf(c.owed, commit)
 	for _, event := range c.later {
 		c.post(event, commit)
@@ -306,23 +319,20 @@ func (c *call) take(m message.Message) {
 	c.post(c.outcome, commit)
 }
 
-// decide makes the outcome and what the call has staged one. The disk may take its time,
-// so the lock is let go: a deadline must be able to pass. It is called with mu held.
-func (c *call) decide() (*store.Commit, error) {
-	if c.staged == nil && c.flight == nil {
-		return c.settleWith(&c.outcome)
+// end notes that there is an outcome, and releases what waits for it. It is called with mu
+// held.
+func (c *Call) end() {
+	c.settled.Store(true)
+	if c.flight != nil {
+		c.k.land(c.flight)
 	}
-	c.deciding = true
-	c.mu.Unlock()
-	defer func() {
-		c.mu.Lock()
-		c.deciding = false
-	}()
-	return c.settleWith(&c.outcome)
+	if c.done != nil {
+		c.close(context.Canceled)
+	}
 }
 
 // stamp gives what the handler emits its lineage, an id and a time.
-func (c *call) stamp(m *message.Message) {
+func (c *Call) stamp(m *message.Message) {
 	m.Metadata.Causation = c.request.Metadata.ID
 	m.Metadata.Correlation = c.request.Metadata.Correlation
 	if m.Kind.Answers() {
@@ -337,37 +347,32 @@ func (c *call) stamp(m *message.Message) {
 }
 
 // notify sends an event, or keeps it if it tells of something that has not happened yet.
-func (c *call) notify(m message.Message) {
+func (c *Call) notify(m message.Message) {
 	if c.staged != nil {
 		c.putOff(m)
 		return
 	}
 	if c.syscall.Answers != FromJournal {
-		_, out := c.ways()
-		c.k.recordCopy(m, Record{Way: out, Syscall: c.syscall, call: c})
+		c.Record(m, c.outWay())
 	}
 	c.post(m, c.owed)
 }
 
 // post sends a message when a commit, which may be nil, is durable. A nested call leaves
 // the waiting to its caller.
-func (c *call) post(m message.Message, commit *store.Commit) {
-	switch {
-	case c.box != nil && c.unattended && !c.patient:
-		c.box.postPromptly(c.send, m, commit)
-		return
-	case c.box != nil:
-		c.box.post(c.send, m, commit)
+func (c *Call) post(m message.Message, commit *store.Commit) {
+	if c.origin != nil {
+		c.origin.Post(c.send, m, commit)
 		return
 	}
-	if m.Kind.Answers() && c.caller != nil {
+	if m.Kind.Answers() {
 		c.caller.adopt(commit)
 	}
 	c.send(m)
 }
 
-// vet checks what a handler emits and returns what is wrong with it, or "".
-func (c *call) vet(m *message.Message) string {
+// check checks what a handler emits and returns what is wrong with it, or "".
+func (c *Call) check(m *message.Message) string {
 	switch m.Kind {
 	case message.KindReply:
 	case message.KindError:
@@ -419,184 +424,14 @@ func checkData(m *message.Message, request json.RawMessage) string {
 	return ""
 }
 
-// settle notes the outcome and releases what Done has set up. It is called with mu
-// held.
-func (c *call) settle() {
-	c.settled.Store(true)
-	if c.flight != nil {
-		c.k.land(c.flight)
-	}
-	if c.done != nil {
-		c.close(context.Canceled)
-	}
-}
-
 // Fail is how a raw handler fails with any error. The text of an error that is not
 // meant for the caller goes to the log.
 func Fail(ctx context.Context, m message.Message, emit Emit, err error) {
 	e, known := message.ErrorOf(err)
 	if !known {
-		if c, ok := ctx.Value(callKey{}).(*call); ok {
+		if c, ok := ctx.Value(callKey{}).(*Call); ok {
 			c.k.opts.Log.Error("handler failed", "type", m.Type, "id", m.Metadata.ID, "error", err)
 		}
 	}
 	emit(m.Fail(e))
-}
-
-// nested makes a call on behalf of c.
-func (c *call) nested(ctx context.Context, n NewCall) (json.RawMessage, error) {
-	t, data := n.Type, n.Data
-	if c.depth+1 > maxDepth {
-		return nil, message.Errorf(508, "Calls nest deeper than %d: %s calls %s", maxDepth, c.request.Type, t)
-	}
-	if len(data) == 0 {
-		data = json.RawMessage("null")
-	}
-	m := message.Message{Kind: message.KindCommand, Type: t, Data: data, Metadata: c.request.Caused()}
-	if n.Correlation != "" {
-		m.Metadata.Correlation = n.Correlation
-	}
-	if s, ok := c.k.registry.Lookup(t); ok {
-		m.Kind = s.Kind
-	}
-	c.k.Stamp(&m)
-	if err := m.Validate(); err != nil {
-		return nil, err
-	}
-	m = m.Clone() // its handler may outlive the call, and the caller's data
-	var outcome message.Message
-	child := c.k.admit(ctx, &m, func(m message.Message) {
-		if m.Kind.Answers() {
-			outcome = m
-			return
-		}
-		m.Via = append([]message.Type{t}, m.Via...)
-		c.forward(m)
-	}, nil, c)
-	if child != nil {
-		child.depth = c.depth + 1
-		child.runWithin()
-	}
-	if outcome.Kind == message.KindReply {
-		if n.Kept {
-			return c.k.small(child, &outcome).Data, nil
-		}
-		return outcome.Data, nil
-	}
-	if outcome.Err != nil {
-		return nil, outcome.Err
-	}
-	e, err := message.ParseError(outcome.Data)
-	if err != nil {
-		return nil, err
-	}
-	return nil, e
-}
-
-// mayCommand reports whether the call may call commands: a query may not, since it may
-// not change anything.
-func (c *call) mayCommand() bool {
-	return c.syscall.Kind == message.KindCommand || c.syscall.Effect == Delegated && c.request.Kind == message.KindCommand
-}
-
-// forward passes an event of a nested call on; it has its lineage already.
-func (c *call) forward(m message.Message) {
-	c.mu.Lock()
-	if !c.settled.Load() {
-		c.post(m, c.owed)
-	}
-	c.told()
-}
-
-// The context of the handler.
-
-func (c *call) Deadline() (time.Time, bool) { return c.deadline, true }
-
-func (c *call) Value(key any) any {
-	if _, ok := key.(callKey); ok {
-		return c
-	}
-	return c.parent.Value(key)
-}
-
-func (c *call) Done() <-chan struct{} {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.done == nil {
-		c.done = make(chan struct{})
-		if c.settled.Load() && c.err == nil {
-			c.err = context.Canceled
-		}
-		if c.err != nil {
-			close(c.done)
-			return c.done
-		}
-		timer := time.AfterFunc(time.Until(c.deadline), func() { c.cancel(context.DeadlineExceeded) })
-		stop := context.AfterFunc(c.parent, func() { c.cancel(c.parent.Err()) })
-		c.release = func() {
-			timer.Stop()
-			stop()
-		}
-	}
-	return c.done
-}
-
-func (c *call) Err() error {
-	if err := c.parent.Err(); err != nil {
-		c.cancel(err)
-	} else if !time.Now().Before(c.deadline) {
-		c.cancel(context.DeadlineExceeded)
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.err
-}
-
-func (c *call) cancel(err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.close(err)
-}
-
-// close is called with mu held.
-func (c *call) close(err error) {
-	if c.err != nil {
-		return
-	}
-	c.err = err
-	if c.done != nil {
-		close(c.done)
-		c.release()
-	}
-	if c.inquiry != nil {
-		go c.inquiry.forsaken(err)
-		c.inquiry = nil
-	}
-	for f := range c.after {
-		go (*f)()
-	}
-	c.after = nil
-}
-
-// AfterFunc is what package context looks for in a parent that is not its own: without it,
-// each context that is derived from a call would cost a goroutine.
-func (c *call) AfterFunc(f func()) (stop func() bool) {
-	c.Done()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.err != nil {
-		go f()
-		return func() bool { return false }
-	}
-	if c.after == nil {
-		c.after = make(map[*func()]struct{})
-	}
-	c.after[&f] = struct{}{}
-	return func() bool {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		_, waits := c.after[&f]
-		delete(c.after, &f)
-		return waits
-	}
 }

@@ -1,4 +1,4 @@
-package kernel
+package kernel_test
 
 import (
 	"context"
@@ -13,85 +13,87 @@ import (
 	"testing/synctest"
 
 	"kernos/internal/testkit"
+	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 	"kernos/message"
 )
 
 func TestCallHasExactlyOneOutcome(t *testing.T) {
-	declared := []EventDefinition{{Type: "Job.Completed", Summary: "Done."}}
+	declared := []kernel.EventDefinition{{Type: "Job.Completed", Summary: "Done."}}
 	const leak = "hunter2"
 	for _, c := range []struct {
 		name    string
-		handler Handler
+		handler kernel.Handler
 		want    []string // kind and type, or the code of an error
 		log     string
 	}{
-		{"a second reply is dropped", func(_ context.Context, m message.Message, emit Emit) {
+		{"a second reply is dropped", func(_ context.Context, m message.Message, emit kernel.Emit) {
 			emit(m.Reply(json.RawMessage(`1`)))
 			emit(m.Reply(json.RawMessage(`2`)))
 		}, []string{"reply 1"}, "second outcome"},
-		{"an error after a reply is dropped", func(_ context.Context, m message.Message, emit Emit) {
+		{"an error after a reply is dropped", func(_ context.Context, m message.Message, emit kernel.Emit) {
 			emit(m.Reply(json.RawMessage(`1`)))
 			emit(m.Fail(message.Errorf(400, "x")))
 		}, []string{"reply 1"}, "second outcome"},
-		{"a second outcome is logged although the context is in use", func(ctx context.Context, m message.Message, emit Emit) {
+		{"a second outcome is logged although the context is in use", func(ctx context.Context, m message.Message, emit kernel.Emit) {
 			ctx.Done()
 			emit(m.Reply(json.RawMessage(`1`)))
 			emit(m.Reply(json.RawMessage(`2`)))
 		}, []string{"reply 1"}, "second outcome"},
-		{"an event after the outcome is dropped", func(_ context.Context, m message.Message, emit Emit) {
+		{"an event after the outcome is dropped", func(_ context.Context, m message.Message, emit kernel.Emit) {
 			emit(m.Event("Job.Completed", json.RawMessage(`1`)))
 			emit(m.Reply(json.RawMessage(`1`)))
 			emit(m.Event("Job.Completed", json.RawMessage(`2`)))
 		}, []string{"event 1", "reply 1"}, ""},
-		{"no outcome is a 500", func(context.Context, message.Message, Emit) {}, []string{"500"}, "without an outcome"},
-		{"no outcome after an event is a 500", func(_ context.Context, m message.Message, emit Emit) {
+		{"no outcome is a 500", func(context.Context, message.Message, kernel.Emit) {}, []string{"500"}, "without an outcome"},
+		{"no outcome after an event is a 500", func(_ context.Context, m message.Message, emit kernel.Emit) {
 			emit(m.Event("Job.Completed", json.RawMessage(`1`)))
 		}, []string{"event 1", "500"}, "without an outcome"},
-		{"a panic is a 500", func(context.Context, message.Message, Emit) { panic(leak) }, []string{"500"}, leak},
-		{"a panic after the outcome changes nothing", func(_ context.Context, m message.Message, emit Emit) {
+		{"a panic is a 500", func(context.Context, message.Message, kernel.Emit) { panic(leak) }, []string{"500"}, leak},
+		{"a panic after the outcome changes nothing", func(_ context.Context, m message.Message, emit kernel.Emit) {
 			emit(m.Reply(json.RawMessage(`1`)))
 			panic(errors.New(leak))
 		}, []string{"reply 1"}, leak},
-		{"a goroutine that ends is a 500", func(context.Context, message.Message, Emit) { runtime.Goexit() }, []string{"500"}, "handler panicked"},
-		{"an event that is not declared is a 500", func(_ context.Context, m message.Message, emit Emit) {
+		{"a goroutine that ends is a 500", func(context.Context, message.Message, kernel.Emit) { runtime.Goexit() }, []string{"500"}, "handler panicked"},
+		{"an event that is not declared is a 500", func(_ context.Context, m message.Message, emit kernel.Emit) {
 			emit(m.Event("Job.Started", json.RawMessage(`1`)))
 			emit(m.Reply(json.RawMessage(`1`)))
 		}, []string{"500"}, "Job.Started"},
-		{"a command is nothing to emit", func(_ context.Context, m message.Message, emit Emit) { emit(m) }, []string{"500"}, "emitted a query"},
-		{"a kind that is none is nothing to emit", func(_ context.Context, _ message.Message, emit Emit) { emit(message.Message{}) }, []string{"500"}, "handler emitted"},
-		{"data that is not JSON is a 500", func(_ context.Context, m message.Message, emit Emit) {
+		{"a command is nothing to emit", func(_ context.Context, m message.Message, emit kernel.Emit) { emit(m) }, []string{"500"}, "emitted a query"},
+		{"a kind that is none is nothing to emit", func(_ context.Context, _ message.Message, emit kernel.Emit) { emit(message.Message{}) }, []string{"500"}, "handler emitted"},
+		{"data that is not JSON is a 500", func(_ context.Context, m message.Message, emit kernel.Emit) {
 			emit(m.Reply(json.RawMessage(`{"a":` + leak)))
 		}, []string{"500"}, "not JSON"},
-		{"data with repeated names is a 500", func(_ context.Context, m message.Message, emit Emit) {
+		{"data with repeated names is a 500", func(_ context.Context, m message.Message, emit kernel.Emit) {
 			emit(m.Reply(json.RawMessage(`{"a":1,"a":2}`)))
 		}, []string{"500"}, "repeated member name"},
-		{"no data is null", func(_ context.Context, m message.Message, emit Emit) { emit(m.Reply(nil)) }, []string{"reply null"}, ""},
-		{"data on several lines is put on one", func(_ context.Context, m message.Message, emit Emit) {
+		{"no data is null", func(_ context.Context, m message.Message, emit kernel.Emit) { emit(m.Reply(nil)) }, []string{"reply null"}, ""},
+		{"data on several lines is put on one", func(_ context.Context, m message.Message, emit kernel.Emit) {
 			emit(m.Reply(json.RawMessage("{\n \"a\": \"b c\"\n}")))
 		}, []string{`reply {"a":"b c"}`}, ""},
-		{"error data that is an error is passed on", func(_ context.Context, m message.Message, emit Emit) {
+		{"error data that is an error is passed on", func(_ context.Context, m message.Message, emit kernel.Emit) {
 			emit(message.Message{Kind: message.KindError, Data: json.RawMessage(`{"code":418,"message":"tea"}`)})
 		}, []string{"418"}, ""},
-		{"error data that is no error is a 500", func(_ context.Context, m message.Message, emit Emit) {
+		{"error data that is no error is a 500", func(_ context.Context, m message.Message, emit kernel.Emit) {
 			emit(message.Message{Kind: message.KindError, Data: json.RawMessage(`{"code":200,"message":"` + leak + `"}`)})
 		}, []string{"500"}, "no error"},
-		{"error data that is not JSON is a 500 and no panic", func(_ context.Context, m message.Message, emit Emit) {
+		{"error data that is not JSON is a 500 and no panic", func(_ context.Context, m message.Message, emit kernel.Emit) {
 			emit(message.Message{Kind: message.KindError, Data: json.RawMessage(`{"code"`)})
 		}, []string{"500"}, "data that is"},
-		{"an error with a code that is none is a 500", func(_ context.Context, m message.Message, emit Emit) {
+		{"an error with a code that is none is a 500", func(_ context.Context, m message.Message, emit kernel.Emit) {
 			emit(m.Fail(&message.Error{Message: "forgot the code"}))
 		}, []string{"500"}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var log testkit.Notes
-				s := raw("Job.Run", c.handler)
+				s := kerneltest.Raw("Job.Run", c.handler)
 				s.Emits = declared
-				k := newKernel(t, &Options{Log: log.Logger()}, s)
+				k := kerneltest.New(t, &kernel.Options{Log: log.Logger()}, s)
 				var got []string
-				for _, m := range ask(k, query("req-1", "Job.Run", `0`)) {
+				for _, m := range kerneltest.Ask(k, kerneltest.Query("req-1", "Job.Run", `0`)) {
 					if err := m.Validate(); err != nil {
-						t.Errorf("%s is no message: %v", texts([]message.Message{m}), err)
+						t.Errorf("%s is no message: %v", kerneltest.Texts([]message.Message{m}), err)
 					}
 					if m.Metadata.Causation != "req-1" {
 						t.Errorf("got the lineage %+v", m.Metadata)
@@ -127,9 +129,9 @@ func TestCallHasExactlyOneOutcome(t *testing.T) {
 
 func TestPanicLeavesItsStackInTheLogOnly(t *testing.T) {
 	var log testkit.Notes
-	k := newKernel(t, &Options{Log: log.Logger()}, raw("Job.Run", func(context.Context, message.Message, Emit) { panic("boom") }))
-	a := answer(t, k, query("1", "Job.Run", `0`))
-	if code, text := read(t, a); code != 500 || text != "Internal error in Job.Run; the kernel's log has the details" {
+	k := kerneltest.New(t, &kernel.Options{Log: log.Logger()}, kerneltest.Raw("Job.Run", func(context.Context, message.Message, kernel.Emit) { panic("boom") }))
+	a := kerneltest.Answer(t, k, kerneltest.Query("1", "Job.Run", `0`))
+	if code, text := kerneltest.ReadError(t, a); code != 500 || text != "Internal error in Job.Run; the kernel's log has the details" {
 		t.Errorf("got %d %s", code, text)
 	}
 	if !log.Has("boom", "call_test.go:") {
@@ -139,28 +141,28 @@ func TestPanicLeavesItsStackInTheLogOnly(t *testing.T) {
 
 // The answer says what it answers, whatever the handler wrote there.
 func TestOutcomeCarriesTheLineageOfItsRequest(t *testing.T) {
-	k := newKernel(t, nil, raw("Job.Run", func(_ context.Context, _ message.Message, emit Emit) {
+	k := kerneltest.New(t, nil, kerneltest.Raw("Job.Run", func(_ context.Context, _ message.Message, emit kernel.Emit) {
 		emit(message.Message{Kind: message.KindReply, Type: "Other.Thing", Data: json.RawMessage(`1`),
 			Metadata: message.Metadata{Causation: "other", Correlation: "other"}})
 	}))
-	m := query("req-1", "Job.Run", `0`)
+	m := kerneltest.Query("req-1", "Job.Run", `0`)
 	m.Metadata.Correlation = "flow-1"
-	answer(t, k, m)
+	kerneltest.Answer(t, k, m)
 }
 
 // A handler may build its reply from the request; the id stays the request's own.
 func TestOutcomeHasAnIDOfItsOwn(t *testing.T) {
-	k := newKernel(t, nil, raw("Job.Run", func(_ context.Context, m message.Message, emit Emit) {
+	k := kerneltest.New(t, nil, kerneltest.Raw("Job.Run", func(_ context.Context, m message.Message, emit kernel.Emit) {
 		m.Kind = message.KindReply
 		emit(m)
 	}))
-	if a := answer(t, k, query("req-1", "Job.Run", `0`)); a.Metadata.ID == "req-1" {
+	if a := kerneltest.Answer(t, k, kerneltest.Query("req-1", "Job.Run", `0`)); a.Metadata.ID == "req-1" {
 		t.Error("the reply has the id of its request")
 	}
 }
 
 func TestEmitIsSafeForConcurrentUse(t *testing.T) {
-	s := raw("Job.Run", func(_ context.Context, m message.Message, emit Emit) {
+	s := kerneltest.Raw("Job.Run", func(_ context.Context, m message.Message, emit kernel.Emit) {
 		var wg sync.WaitGroup
 		for range 8 {
 			wg.Go(func() {
@@ -172,9 +174,9 @@ func TestEmitIsSafeForConcurrentUse(t *testing.T) {
 		}
 		wg.Wait()
 	})
-	s.Emits = []EventDefinition{{Type: "Job.Completed"}}
-	k := newKernel(t, nil, s)
-	all := ask(k, query("1", "Job.Run", `0`))
+	s.Emits = []kernel.EventDefinition{{Type: "Job.Completed"}}
+	k := kerneltest.New(t, nil, s)
+	all := kerneltest.Ask(k, kerneltest.Query("1", "Job.Run", `0`))
 	outcomes := 0
 	for i, m := range all {
 		if m.Kind.Answers() {
@@ -190,7 +192,7 @@ func TestEmitIsSafeForConcurrentUse(t *testing.T) {
 }
 
 func TestIDsSortInTheOrderInWhichTheyWereMade(t *testing.T) {
-	k := newKernel(t, nil)
+	k := kerneltest.New(t, nil)
 	last := message.ID("")
 	for range 10000 {
 		var m message.Message

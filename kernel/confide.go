@@ -36,7 +36,7 @@ var (
 
 // confide notes what was taken out of the call's request, which left data. It is the same
 // whenever it is found, so whoever is first may note it.
-func (c *call) confide(data json.RawMessage, changed bool) {
+func (c *Call) confide(data json.RawMessage, changed bool) {
 	if c.confided.Load() != nil {
 		return
 	}
@@ -56,7 +56,7 @@ func (c *call) confide(data json.RawMessage, changed bool) {
 }
 
 // confidences returns what the call was told in confidence, nil if that is nothing.
-func (c *call) confidences() *confidence {
+func (c *Call) confidences() *confidence {
 	if c == nil {
 		return nil
 	}
@@ -73,7 +73,7 @@ func (c *call) confidences() *confidence {
 // keepConfidence takes what the call was told in confidence out of an error that a program
 // fails with: an error is made to be shown, and who reads it may not be who told. The
 // kernel's own errors hold no secrets, and are sent as they are.
-func (c *call) keepConfidence(m *message.Message) {
+func (c *Call) keepConfidence(m *message.Message) {
 	s := c.confidences()
 	if s == nil {
 		return

@@ -1,4 +1,4 @@
-package kernel
+package kernel_test
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 	"kernos/message"
 )
 
@@ -20,14 +22,14 @@ func inside(t *testing.T, f func(t *testing.T, ctx context.Context, stop context
 		type key struct{}
 		parent, stop := context.WithCancelCause(context.WithValue(t.Context(), key{}, "from the caller"))
 		defer stop(nil)
-		k := newKernel(t, nil, within(time.Second, raw("Test.Do", func(ctx context.Context, m message.Message, emit Emit) {
+		k := kerneltest.New(t, nil, kerneltest.Within(time.Second, kerneltest.Raw("Test.Do", func(ctx context.Context, m message.Message, emit kernel.Emit) {
 			if ctx.Value(key{}) != "from the caller" {
 				t.Errorf("the caller's value is %v", ctx.Value(key{}))
 			}
 			f(t, ctx, stop)
 			emit(m.Reply(nil))
 		})))
-		k.Handle(parent, query("1", "Test.Do", `1`), func(message.Message) {})
+		k.Handle(parent, kerneltest.Query("1", "Test.Do", `1`), func(message.Message) {})
 		synctest.Wait()
 	})
 }
@@ -127,19 +129,19 @@ func TestContextOfACallHasChildren(t *testing.T) {
 func TestContextOfACallEndsWithItsOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		seen := make(chan context.Context, 3)
-		k := newKernel(t, nil,
-			raw("Test.Asked", func(ctx context.Context, m message.Message, emit Emit) {
+		k := kerneltest.New(t, nil,
+			kerneltest.Raw("Test.Asked", func(ctx context.Context, m message.Message, emit kernel.Emit) {
 				ctx.Done()
 				seen <- ctx
 				emit(m.Reply(nil))
 			}),
-			raw("Test.Unasked", func(ctx context.Context, m message.Message, emit Emit) {
+			kerneltest.Raw("Test.Unasked", func(ctx context.Context, m message.Message, emit kernel.Emit) {
 				seen <- ctx
 				emit(m.Reply(nil))
 			}),
 		)
 		for _, name := range []message.Type{"Test.Asked", "Test.Unasked"} {
-			answer(t, k, query("1", name, `1`))
+			kerneltest.Answer(t, k, kerneltest.Query("1", name, `1`))
 			ctx := <-seen
 			select {
 			case <-ctx.Done():
@@ -158,12 +160,12 @@ func TestContextOfACallEndsWithItsOutcome(t *testing.T) {
 func TestContextOfACallReleasesItsWaiters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		released := make(chan struct{})
-		k := newKernel(t, &Options{Timeout: 1000 * time.Hour}, raw("Test.Do", func(ctx context.Context, m message.Message, emit Emit) {
+		k := kerneltest.New(t, &kernel.Options{Timeout: 1000 * time.Hour}, kerneltest.Raw("Test.Do", func(ctx context.Context, m message.Message, emit kernel.Emit) {
 			context.AfterFunc(ctx, func() { close(released) })
 			emit(m.Reply(nil))
 		}))
 		start := time.Now()
-		answer(t, k, query("1", "Test.Do", `1`))
+		kerneltest.Answer(t, k, kerneltest.Query("1", "Test.Do", `1`))
 		<-released
 		if time.Since(start) != 0 {
 			t.Errorf("it took %v", time.Since(start))

@@ -108,6 +108,12 @@ type EventDefinition struct {
 // Progressed is the event that [Stream.Progress] emits. Every syscall may.
 const Progressed message.Type = "Syscall.Progressed"
 
+// The requests that go ahead of others of their connection which wait for their turn.
+const (
+	CancelType   message.Type = "Syscall.Cancel"
+	ShutdownType message.Type = "Syscall.Shutdown"
+)
+
 // An Emit takes what a handler has to say: any number of events, then one outcome.
 // It may be called from several goroutines.
 type Emit func(message.Message)
@@ -128,11 +134,6 @@ type Middleware func(Handler) Handler
 type Syscall struct {
 	Definition
 	Handler Handler
-
-	// Later, if it is not nil, begins a call of a slow syscall without waiting for anything,
-	// and returns true: the outcome is emitted by whoever has it, wherever that is, and emit
-	// does not wait either. If it returns false it has done nothing, and Handler runs.
-	Later func(ctx context.Context, m message.Message, emit Emit) bool
 }
 
 // BindHandler makes a syscall of the definition and a raw handler.

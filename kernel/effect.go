@@ -21,7 +21,7 @@ import (
 //
 // The kernel keeps the batch, until it calls its Free. The error, if any, is for the caller.
 func Stage(ctx context.Context, b *store.Batch) error {
-	c, ok := ctx.Value(callKey{}).(*call)
+	c, ok := ctx.Value(callKey{}).(*Call)
 	if !ok {
 		return message.Errorf(500, "A change that belongs to no call")
 	}
@@ -50,7 +50,7 @@ func Stage(ctx context.Context, b *store.Batch) error {
 // Recorded reports whether what passes is recorded: if not, nobody watches, and there is
 // nothing to publish.
 func Recorded(ctx context.Context) bool {
-	c, ok := ctx.Value(callKey{}).(*call)
+	c, ok := ctx.Value(callKey{}).(*Call)
 	return ok && c.k.opts.Recorder != nil
 }
 
@@ -58,7 +58,7 @@ func Recorded(ctx context.Context) bool {
 // not sent it. It counts if the call succeeds. The definition must name the event, and
 // data must be valid JSON, which the kernel keeps.
 func Publish(ctx context.Context, t message.Type, data []byte) error {
-	c, ok := ctx.Value(callKey{}).(*call)
+	c, ok := ctx.Value(callKey{}).(*Call)
 	if !ok {
 		return message.Errorf(500, "An event that belongs to no call")
 	}
@@ -66,7 +66,7 @@ func Publish(ctx context.Context, t message.Type, data []byte) error {
 		return nil // nobody watches
 	}
 	m := c.request.Event(t, data)
-	if problem := c.vet(&m); problem != "" {
+	if problem := c.check(&m); problem != "" {
 		return errors.New(problem)
 	}
 	c.mu.Lock()
@@ -82,11 +82,20 @@ var errAgain = errors.New("run again")
 // maxAttempts is how often a handler may find that somebody else was faster.
 const maxAttempts = 100
 
-// settleWith makes an outcome and what the call has staged one: it applies the batch and
-// returns the commit that the outcome has to wait for, nil if there is none. It is called
-// with an outcome that has its id. While it runs, nothing else changes
-// the effect of the call.
-func (c *call) settleWith(m *message.Message) (*store.Commit, error) {
+// commitWith makes an outcome, which has its id, and what the call has staged one: it applies
+// the batch and returns the commit that the outcome has to wait for, nil if there is none.
+//
+// It is called with mu held. The disk may take its time, so the lock is let go in between: a
+// deadline must be able to pass. Nothing else changes the effect of the call then.
+func (c *Call) commitWith(m *message.Message) (*store.Commit, error) {
+	if c.staged != nil || c.flight != nil {
+		c.deciding = true
+		c.mu.Unlock()
+		defer func() {
+			c.mu.Lock()
+			c.deciding = false
+		}()
+	}
 	b := c.staged
 	c.staged = nil
 	if m.Kind != message.KindReply {
@@ -99,7 +108,7 @@ func (c *call) settleWith(m *message.Message) (*store.Commit, error) {
 		c.remember(b, m)
 	}
 	if b == nil || b.Empty() && len(b.Conditions) == 0 {
-		c.k.recordOutcome(c, m)
+		c.recordOutcome(m)
 		return nil, nil
 	}
 	commit, err := c.apply(b, m)
@@ -110,7 +119,7 @@ func (c *call) settleWith(m *message.Message) (*store.Commit, error) {
 }
 
 // apply applies a batch together with the records of the call.
-func (c *call) apply(b *store.Batch, m *message.Message) (*store.Commit, error) {
+func (c *Call) apply(b *store.Batch, m *message.Message) (*store.Commit, error) {
 	if b.Free != nil {
 		defer b.Free()
 	}
@@ -127,9 +136,9 @@ func (c *call) apply(b *store.Batch, m *message.Message) (*store.Commit, error) 
 
 // records is what a call with an effect has recorded of it: the request, the events that
 // it published, those that wait for the commit, and the outcome.
-func (c *call) records(m *message.Message) []Record {
+func (c *Call) records(m *message.Message) []Record {
 	rs := make([]Record, 0, 2+len(c.published)+len(c.later))
-	in, out := c.ways()
+	in, out := c.inWay(), c.outWay()
 	rs = append(rs, Record{Message: &c.request, Way: in, Syscall: c.syscall, call: c})
 	for i := range c.published {
 		c.k.Stamp(&c.published[i])
@@ -138,56 +147,18 @@ func (c *call) records(m *message.Message) []Record {
 	for i := range c.later {
 		rs = append(rs, Record{Message: &c.later[i], Way: out, Syscall: c.syscall, call: c})
 	}
-	return append(rs, Record{Message: c.k.small(c, m), Way: out, Syscall: c.syscall, call: c})
-}
-
-// ways tells where the call's request came from and where its answers go.
-func (c *call) ways() (in, out Way) {
-	if c.caller != nil {
-		return Within, Within
-	}
-	return In, Out
-}
-
-// record records a message, if anything is.
-func (k *Kernel) record(r Record) {
-	if k.opts.Recorder != nil {
-		k.opts.Recorder.Record(r)
-	}
-}
-
-// recordCopy records a message that is not part of anything that lives longer, without
-// making it escape where nothing is recorded.
-func (k *Kernel) recordCopy(m message.Message, r Record) {
-	if k.opts.Recorder != nil {
-		kept := m
-		r.Message = &kept
-		k.opts.Recorder.Record(r)
-	}
-}
-
-// recordOutcome records the outcome of a call without an effect, and what it published.
-func (k *Kernel) recordOutcome(c *call, m *message.Message) {
-	if k.opts.Recorder == nil {
-		return
-	}
-	_, out := c.ways()
-	for i := range c.published {
-		k.Stamp(&c.published[i])
-		k.opts.Recorder.Record(Record{Message: &c.published[i], Way: Within, Syscall: c.syscall, call: c})
-	}
-	k.opts.Recorder.Record(Record{Message: k.small(c, m), Way: out, Syscall: c.syscall, call: c})
+	return append(rs, Record{Message: c.small(m), Way: out, Syscall: c.syscall, call: c})
 }
 
 // small returns a message as it is recorded: large data by pointer, as a reader on a line
 // gets it, and without secrets, which must not be in a blob either.
-func (k *Kernel) small(c *call, m *message.Message) *message.Message {
-	if len(m.Data) <= message.MaxLine || k.opts.Blobs == nil || c.syscall.Answers == FromJournal {
+func (c *Call) small(m *message.Message) *message.Message {
+	if len(m.Data) <= message.MaxLine || c.k.opts.Blobs == nil || c.syscall.Answers == FromJournal {
 		return m
 	}
 	kept := *m
 	kept.Data, _ = Redact(Record{Message: m, Syscall: c.syscall, call: c})
-	fitted := k.Fit(c, kept, message.MaxLine, func(m *message.Message) int { return len(message.Append(nil, m)) })
+	fitted := c.k.Fit(c, kept, message.MaxLine, func(m *message.Message) int { return len(message.Append(nil, m)) })
 	if fitted.Kind != m.Kind {
 		return &kept // it can't be made small; then it is kept whole
 	}
@@ -195,7 +166,7 @@ func (k *Kernel) small(c *call, m *message.Message) *message.Message {
 }
 
 // adopt makes the call's outcome wait for a commit of a call that it has made.
-func (c *call) adopt(commit *store.Commit) {
+func (c *Call) adopt(commit *store.Commit) {
 	if commit == nil {
 		return
 	}
@@ -213,13 +184,13 @@ func lastOf(a, b *store.Commit) *store.Commit {
 }
 
 // putOff keeps an event until the commit of what the call has staged.
-func (c *call) putOff(m message.Message) {
+func (c *Call) putOff(m message.Message) {
 	m.Data = bytes.Clone(m.Data)
 	c.later = append(c.later, m)
 }
 
 // failure turns the error of a commit into the outcome.
-func (c *call) failure(err error) message.Message {
+func (c *Call) failure(err error) message.Message {
 	e, known := message.ErrorOf(err)
 	if !known {
 		c.k.opts.Log.Error("can't commit", "type", c.request.Type, "id", c.request.Metadata.ID, "error", fmt.Sprint(err))

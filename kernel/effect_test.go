@@ -1,4 +1,4 @@
-package kernel
+package kernel_test
 
 import (
 	"context"
@@ -12,17 +12,19 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 	"kernos/message"
 	"kernos/store"
 	"kernos/store/storetest"
 )
 
 // counter is a command that adds one to a key of a store, and replies with the new number.
-func counter(s store.Store) Syscall {
-	return asCommand(raw("Counter.Add", func(ctx context.Context, m message.Message, emit Emit) {
+func counter(s store.Store) kernel.Syscall {
+	return kerneltest.AsCommand(kerneltest.Raw("Counter.Add", func(ctx context.Context, m message.Message, emit kernel.Emit) {
 		e, err := s.Get([]byte("mcount"))
 		if err != nil {
-			Fail(ctx, m, emit, err)
+			kernel.Fail(ctx, m, emit, err)
 			return
 		}
 		n, _ := strconv.Atoi(string(e.Value))
@@ -30,19 +32,19 @@ func counter(s store.Store) Syscall {
 		var b store.Batch
 		b.IfRevision([]byte("mcount"), e.Revision)
 		b.Set([]byte("mcount"), next)
-		if err := Stage(ctx, &b); err != nil {
-			Fail(ctx, m, emit, err)
+		if err := kernel.Stage(ctx, &b); err != nil {
+			kernel.Fail(ctx, m, emit, err)
 			return
 		}
 		emit(m.Reply(next))
 	}))
 }
 
-func reading(s store.Store) Syscall {
-	return raw("Counter.Get", func(ctx context.Context, m message.Message, emit Emit) {
+func reading(s store.Store) kernel.Syscall {
+	return kerneltest.Raw("Counter.Get", func(ctx context.Context, m message.Message, emit kernel.Emit) {
 		e, err := s.Get([]byte("mcount"))
 		if err != nil {
-			Fail(ctx, m, emit, err)
+			kernel.Fail(ctx, m, emit, err)
 			return
 		}
 		emit(m.Reply(append([]byte("0"[:1-min(1, len(e.Value))]), e.Value...)))
@@ -53,15 +55,15 @@ func TestAnOutcomeWaitsForItsCommitAndTheNextMessageDoesNot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.NewMemory()
 		s.Manual()
-		k := newKernel(t, &Options{Store: s}, counter(s), reading(s))
-		conn := connect(k)
+		k := kerneltest.New(t, &kernel.Options{Store: s}, counter(s), reading(s))
+		conn := kerneltest.Connect(k)
 		for i := 1; i <= 3; i++ {
-			conn.in <- command(message.ID(fmt.Sprint("add", i)), "Counter.Add", `0`)
-			conn.in <- query(message.ID(fmt.Sprint("get", i)), "Counter.Get", `0`)
+			conn.In <- kerneltest.Command(message.ID(fmt.Sprint("add", i)), "Counter.Add", `0`)
+			conn.In <- kerneltest.Query(message.ID(fmt.Sprint("get", i)), "Counter.Get", `0`)
 		}
-		conn.in <- query("odd", "Nobody.Knows", `0`)
+		conn.In <- kerneltest.Query("odd", "Nobody.Knows", `0`)
 		synctest.Wait()
-		if got := conn.soFar(t); len(got) != 0 {
+		if got := conn.SoFar(t); len(got) != 0 {
 			t.Fatalf("before anything is durable there is %v", got)
 		}
 		if n := s.Pending(); n != 3 {
@@ -71,12 +73,12 @@ func TestAnOutcomeWaitsForItsCommitAndTheNextMessageDoesNot(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		got := conn.soFar(t)
+		got := conn.SoFar(t)
 		want := []string{"add1 1", "get1 1", "add2 2", "get2 2", "add3 3", "get3 3"}
 		if len(got) != 7 || !slices.Equal(got[:6], want) {
 			t.Errorf("got %v", got)
 		}
-		if err := conn.end(); err != nil {
+		if err := conn.End(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -86,23 +88,21 @@ func TestTheEndOfTheInputWaitsForCommits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.NewMemory()
 		s.Manual()
-		k := newKernel(t, &Options{Store: s}, counter(s))
-		conn := connect(k)
-		conn.in <- command("a", "Counter.Add", `0`)
-		close(conn.in)
+		k := kerneltest.New(t, &kernel.Options{Store: s}, counter(s))
+		conn := kerneltest.Connect(k)
+		conn.In <- kerneltest.Command("a", "Counter.Add", `0`)
+		close(conn.In)
 		synctest.Wait()
-		select {
-		case <-conn.ended:
+		if conn.Ended() {
 			t.Fatal("ended before its commit was decided")
-		default:
 		}
 		if err := s.Sync(); err != nil {
 			t.Fatal(err)
 		}
-		if err := <-conn.ended; err != nil {
+		if err := conn.Wait(); err != nil {
 			t.Error(err)
 		}
-		if got := conn.soFar(t); !slices.Equal(got, []string{"a 1"}) {
+		if got := conn.SoFar(t); !slices.Equal(got, []string{"a 1"}) {
 			t.Errorf("got %v", got)
 		}
 	})
@@ -112,9 +112,9 @@ func TestACommitThatFailsIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.NewMemory()
 		s.Manual()
-		k := newKernel(t, &Options{Store: s}, counter(s), reading(s))
-		conn := connect(k)
-		conn.in <- command("a", "Counter.Add", `0`)
+		k := kerneltest.New(t, &kernel.Options{Store: s}, counter(s), reading(s))
+		conn := kerneltest.Connect(k)
+		conn.In <- kerneltest.Command("a", "Counter.Add", `0`)
 		synctest.Wait()
 		s.Fail(func(call string) error {
 			if call == "commit" || call == "apply" {
@@ -123,10 +123,10 @@ func TestACommitThatFailsIsAnError(t *testing.T) {
 			return nil
 		})
 		_ = s.Sync()
-		conn.in <- command("b", "Counter.Add", `0`)
-		conn.in <- query("c", "Counter.Get", `0`)
+		conn.In <- kerneltest.Command("b", "Counter.Add", `0`)
+		conn.In <- kerneltest.Query("c", "Counter.Get", `0`)
 		synctest.Wait()
-		got := conn.messages()
+		got := conn.Messages()
 		if len(got) != 3 || got[0].Kind != message.KindError || got[1].Kind != message.KindError || got[2].Kind != message.KindReply {
 			t.Fatalf("got %v", got)
 		}
@@ -136,13 +136,13 @@ func TestACommitThatFailsIsAnError(t *testing.T) {
 			}
 		}
 		s.Fail(nil)
-		conn.in <- command("d", "Counter.Add", `0`)
+		conn.In <- kerneltest.Command("d", "Counter.Add", `0`)
 		synctest.Wait()
 		_ = s.Sync()
-		if err := conn.end(); err != nil {
+		if err := conn.End(); err != nil {
 			t.Error(err)
 		}
-		if got := conn.messages(); len(got) != 4 || got[3].Kind != message.KindReply {
+		if got := conn.Messages(); len(got) != 4 || got[3].Kind != message.KindReply {
 			t.Errorf("after the disk is well: %v", got)
 		}
 	})
@@ -150,21 +150,21 @@ func TestACommitThatFailsIsAnError(t *testing.T) {
 
 func TestWhoeverIsOvertakenRunsAgain(t *testing.T) {
 	s := storetest.NewMemory()
-	k := newKernel(t, &Options{Store: s}, counter(s), reading(s))
+	k := kerneltest.New(t, &kernel.Options{Store: s}, counter(s), reading(s))
 	const writers, each = 16, 50
 	var failed atomic.Int64
 	var all sync.WaitGroup
 	for w := range writers {
 		all.Go(func() {
 			for i := range each {
-				if got := ask(k, command(message.ID(fmt.Sprint(w, "-", i)), "Counter.Add", `0`)); got[0].Kind != message.KindReply {
+				if got := kerneltest.Ask(k, kerneltest.Command(message.ID(fmt.Sprint(w, "-", i)), "Counter.Add", `0`)); got[0].Kind != message.KindReply {
 					failed.Add(1)
 				}
 			}
 		})
 	}
 	all.Wait()
-	got := ask(k, query("q", "Counter.Get", `0`))
+	got := kerneltest.Ask(k, kerneltest.Query("q", "Counter.Get", `0`))
 	if want := writers*each - int(failed.Load()); string(got[0].Data) != strconv.Itoa(want) {
 		t.Errorf("counted %s, want %d (%d were overtaken too often)", got[0].Data, want, failed.Load())
 	}
@@ -172,26 +172,26 @@ func TestWhoeverIsOvertakenRunsAgain(t *testing.T) {
 
 func TestAHandlerThatFailsChangesNothing(t *testing.T) {
 	s := storetest.NewMemory()
-	k := newKernel(t, &Options{Store: s}, asCommand(raw("Test.Fail", func(ctx context.Context, m message.Message, emit Emit) {
+	k := kerneltest.New(t, &kernel.Options{Store: s}, kerneltest.AsCommand(kerneltest.Raw("Test.Fail", func(ctx context.Context, m message.Message, emit kernel.Emit) {
 		var b store.Batch
 		b.Set([]byte("mx"), []byte("1"))
-		if err := Stage(ctx, &b); err != nil {
+		if err := kernel.Stage(ctx, &b); err != nil {
 			t.Error(err)
 		}
 		emit(m.Fail(message.Errorf(418, "no")))
-	})), asCommand(raw("Test.Panic", func(ctx context.Context, m message.Message, _ Emit) {
+	})), kerneltest.AsCommand(kerneltest.Raw("Test.Panic", func(ctx context.Context, m message.Message, _ kernel.Emit) {
 		var b store.Batch
 		b.Set([]byte("mx"), []byte("1"))
-		_ = Stage(ctx, &b)
+		_ = kernel.Stage(ctx, &b)
 		panic("no")
-	})), raw("Test.Query", func(ctx context.Context, m message.Message, emit Emit) {
+	})), kerneltest.Raw("Test.Query", func(ctx context.Context, m message.Message, emit kernel.Emit) {
 		var b store.Batch
 		b.Set([]byte("mx"), []byte("1"))
-		err := Stage(ctx, &b)
-		Fail(ctx, m, emit, err)
+		err := kernel.Stage(ctx, &b)
+		kernel.Fail(ctx, m, emit, err)
 	}))
-	for _, m := range []message.Message{command("a", "Test.Fail", `0`), command("b", "Test.Panic", `0`), query("c", "Test.Query", `0`), command("d", "Test.Query", `0`)} {
-		if got := ask(k, m); len(got) != 1 || got[0].Kind != message.KindError {
+	for _, m := range []message.Message{kerneltest.Command("a", "Test.Fail", `0`), kerneltest.Command("b", "Test.Panic", `0`), kerneltest.Query("c", "Test.Query", `0`), kerneltest.Command("d", "Test.Query", `0`)} {
+		if got := kerneltest.Ask(k, m); len(got) != 1 || got[0].Kind != message.KindError {
 			t.Errorf("%s: %v", m.Type, got)
 		}
 	}
@@ -201,8 +201,8 @@ func TestAHandlerThatFailsChangesNothing(t *testing.T) {
 }
 
 func TestWithoutAStoreAChangeIsRefused(t *testing.T) {
-	k := newKernel(t, nil, counter(storetest.NewMemory()))
-	if got := ask(k, command("a", "Counter.Add", `0`)); got[0].Err == nil || got[0].Err.Code != 503 {
+	k := kerneltest.New(t, nil, counter(storetest.NewMemory()))
+	if got := kerneltest.Ask(k, kerneltest.Command("a", "Counter.Add", `0`)); got[0].Err == nil || got[0].Err.Code != 503 {
 		t.Errorf("got %v", got)
 	}
 }
@@ -211,27 +211,27 @@ func TestEventsOfAChangeWaitForIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.NewMemory()
 		s.Manual()
-		sys := asCommand(raw("Test.Set", func(ctx context.Context, m message.Message, emit Emit) {
+		sys := kerneltest.AsCommand(kerneltest.Raw("Test.Set", func(ctx context.Context, m message.Message, emit kernel.Emit) {
 			emit(m.Event("Test.Begun", []byte(`1`)))
 			var b store.Batch
 			b.Set([]byte("mx"), []byte("1"))
-			_ = Stage(ctx, &b)
+			_ = kernel.Stage(ctx, &b)
 			emit(m.Event("Test.Changed", []byte(`2`)))
 			emit(m.Reply([]byte(`3`)))
 		}))
-		sys.Emits = []EventDefinition{{Type: "Test.Begun", Summary: "x"}, {Type: "Test.Changed", Summary: "x"}}
-		k := newKernel(t, &Options{Store: s}, sys)
-		conn := connect(k)
-		conn.in <- command("a", "Test.Set", `0`)
+		sys.Emits = []kernel.EventDefinition{{Type: "Test.Begun", Summary: "x"}, {Type: "Test.Changed", Summary: "x"}}
+		k := kerneltest.New(t, &kernel.Options{Store: s}, sys)
+		conn := kerneltest.Connect(k)
+		conn.In <- kerneltest.Command("a", "Test.Set", `0`)
 		synctest.Wait()
-		if got := conn.soFar(t); !slices.Equal(got, []string{"a 1"}) {
+		if got := conn.SoFar(t); !slices.Equal(got, []string{"a 1"}) {
 			t.Errorf("before the commit: %v", got)
 		}
 		_ = s.Sync()
-		if err := conn.end(); err != nil {
+		if err := conn.End(); err != nil {
 			t.Error(err)
 		}
-		if got := conn.soFar(t); !slices.Equal(got, []string{"a 1", "a 2", "a 3"}) {
+		if got := conn.SoFar(t); !slices.Equal(got, []string{"a 1", "a 2", "a 3"}) {
 			t.Errorf("after the commit: %v", got)
 		}
 	})
@@ -241,26 +241,26 @@ func TestACallerWaitsForTheCommitsOfTheCallsItMakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.NewMemory()
 		s.Manual()
-		k := newKernel(t, &Options{Store: s}, counter(s), asCommand(raw("Test.Twice", func(ctx context.Context, m message.Message, emit Emit) {
+		k := kerneltest.New(t, &kernel.Options{Store: s}, counter(s), kerneltest.AsCommand(kerneltest.Raw("Test.Twice", func(ctx context.Context, m message.Message, emit kernel.Emit) {
 			for range 2 {
-				if _, err := Call(ctx, "Counter.Add", []byte(`0`)); err != nil {
-					Fail(ctx, m, emit, err)
+				if _, err := kernel.Invoke(ctx, "Counter.Add", []byte(`0`)); err != nil {
+					kernel.Fail(ctx, m, emit, err)
 					return
 				}
 			}
 			emit(m.Reply([]byte(`"done"`)))
 		})))
-		conn := connect(k)
-		conn.in <- command("a", "Test.Twice", `0`)
+		conn := kerneltest.Connect(k)
+		conn.In <- kerneltest.Command("a", "Test.Twice", `0`)
 		synctest.Wait()
-		if got := conn.soFar(t); len(got) != 0 || s.Pending() != 2 {
+		if got := conn.SoFar(t); len(got) != 0 || s.Pending() != 2 {
 			t.Errorf("before the commits: %v, %d on their way", got, s.Pending())
 		}
 		_ = s.Sync()
-		if err := conn.end(); err != nil {
+		if err := conn.End(); err != nil {
 			t.Error(err)
 		}
-		if got := conn.soFar(t); !slices.Equal(got, []string{`a "done"`}) {
+		if got := conn.SoFar(t); !slices.Equal(got, []string{`a "done"`}) {
 			t.Errorf("got %v", got)
 		}
 	})
@@ -272,10 +272,10 @@ type recorder struct {
 	all []string
 }
 
-func (r *recorder) Record(x Record) {
+func (r *recorder) Record(x kernel.Record) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	way := map[Way]string{In: "in", Out: "out", Within: "within"}[x.Way]
+	way := map[kernel.Way]string{kernel.In: "in", kernel.Out: "out", kernel.Within: "within"}[x.Way]
 	line := fmt.Sprintf("%s %s %s %s %s", way, x.Message.Kind, x.Message.Type, x.Message.Metadata.Causation, x.Message.Data)
 	if x.Refused {
 		line += " refused"
@@ -283,7 +283,7 @@ func (r *recorder) Record(x Record) {
 	r.all = append(r.all, line)
 }
 
-func (r *recorder) RecordWith(b *store.Batch, rs []Record, apply func() error) error {
+func (r *recorder) RecordWith(b *store.Batch, rs []kernel.Record, apply func() error) error {
 	if err := apply(); err != nil {
 		return err
 	}
@@ -296,23 +296,23 @@ func (r *recorder) RecordWith(b *store.Batch, rs []Record, apply func() error) e
 func TestEverythingIsRecorded(t *testing.T) {
 	s := storetest.NewMemory()
 	rec := new(recorder)
-	publishing := asCommand(raw("Test.Set", func(ctx context.Context, m message.Message, emit Emit) {
+	publishing := kerneltest.AsCommand(kerneltest.Raw("Test.Set", func(ctx context.Context, m message.Message, emit kernel.Emit) {
 		var b store.Batch
 		b.Set([]byte("mx"), []byte("1"))
-		_ = Stage(ctx, &b)
-		if err := Publish(ctx, "Test.Changed", []byte(`{"x":1}`)); err != nil {
+		_ = kernel.Stage(ctx, &b)
+		if err := kernel.Publish(ctx, "Test.Changed", []byte(`{"x":1}`)); err != nil {
 			t.Error(err)
 		}
 		emit(m.Reply([]byte(`true`)))
 	}))
-	publishing.Emits = []EventDefinition{{Type: "Test.Changed", Summary: "x"}}
-	k := newKernel(t, &Options{Store: s, Recorder: rec}, publishing, calling("Test.Call", "Test.Echo"), echo("Test.Echo"))
+	publishing.Emits = []kernel.EventDefinition{{Type: "Test.Changed", Summary: "x"}}
+	k := kerneltest.New(t, &kernel.Options{Store: s, Recorder: rec}, publishing, calling("Test.Call", "Test.Echo"), kerneltest.Echo("Test.Echo"))
 	var sent []message.Message
 	for _, m := range []message.Message{
-		command("set", "Test.Set", `0`), command("call", "Test.Call", `7`), query("odd", "Nobody.Knows", `"secret"`),
+		kerneltest.Command("set", "Test.Set", `0`), kerneltest.Command("call", "Test.Call", `7`), kerneltest.Query("odd", "Nobody.Knows", `"secret"`),
 		{Kind: message.KindEvent, Type: "Sky.Fallen", Data: []byte(`1`), Metadata: message.Metadata{ID: "sky", Timestamp: 1}},
 	} {
-		sent = append(sent, ask(k, m)...)
+		sent = append(sent, kerneltest.Ask(k, m)...)
 	}
 	if len(sent) != 3 {
 		t.Errorf("%d answers: what is published is not for the caller", len(sent))
@@ -343,12 +343,12 @@ func TestEverythingIsRecorded(t *testing.T) {
 // what it says.
 func TestWhatIsRefusedIsRecorded(t *testing.T) {
 	rec := new(recorder)
-	k := newKernel(t, &Options{Recorder: rec}, echo("Test.Echo"))
+	k := kerneltest.New(t, &kernel.Options{Recorder: rec}, kerneltest.Echo("Test.Echo"))
 	bad := func(change func(*message.Message)) {
-		m := query("a", "Test.Echo", `"secret"`)
+		m := kerneltest.Query("a", "Test.Echo", `"secret"`)
 		m.Metadata.Correlation = "flow"
 		change(&m)
-		ask(k, m)
+		kerneltest.Ask(k, m)
 	}
 	bad(func(m *message.Message) { m.Metadata.Timestamp = -1 })
 	bad(func(m *message.Message) { m.Data = []byte(`{"no JSON`) })

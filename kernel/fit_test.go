@@ -1,4 +1,4 @@
-package kernel
+package kernel_test
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"kernos/internal/testkit"
+	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 	"kernos/message"
 	"kernos/schema"
 )
@@ -36,23 +38,23 @@ type page struct {
 	Title    string               `json:"title,omitempty"`
 }
 
-func fitKernel(t *testing.T, blobs Blobs, log *testkit.Notes) *Kernel {
+func fitKernel(t *testing.T, blobs kernel.Blobs, log *testkit.Notes) *kernel.Kernel {
 	t.Helper()
-	s := echo("Page.Get")
+	s := kerneltest.Echo("Page.Get")
 	s.Output = schema.Output[page]()
 	s.Aliases = []message.Type{"Page.Fetch"}
-	s.Emits = []EventDefinition{{Type: "Page.Fetched"}}
-	return newKernel(t, &Options{Blobs: blobs, Log: log.Logger()}, s)
+	s.Emits = []kernel.EventDefinition{{Type: "Page.Fetched"}}
+	return kerneltest.New(t, &kernel.Options{Blobs: blobs, Log: log.Logger()}, s)
 }
 
 func lineLength(m *message.Message) int { return len(message.Append(nil, m)) }
 
-func fit(k *Kernel, m message.Message) message.Message {
+func fit(k *kernel.Kernel, m message.Message) message.Message {
 	return k.Fit(context.Background(), m, message.MaxLine, lineLength)
 }
 
 func reply(data string) message.Message {
-	request := query("req-1", "Page.Get", `1`)
+	request := kerneltest.Query("req-1", "Page.Get", `1`)
 	m := request.Reply(json.RawMessage(data))
 	m.Metadata.ID, m.Metadata.Timestamp = "ans-1", 1
 	return m
@@ -115,7 +117,7 @@ func TestFitKnowsAliases(t *testing.T) {
 
 func TestFitFailsWithoutAPlaceForBlobs(t *testing.T) {
 	got := fit(fitKernel(t, nil, new(testkit.Notes)), reply(`"`+strings.Repeat("x", 20000)+`"`))
-	if code, text := read(t, got); code != 413 || text != "The answer does not fit into a line of 16384 bytes, and this kernel has no place for blobs" {
+	if code, text := kerneltest.ReadError(t, got); code != 413 || text != "The answer does not fit into a line of 16384 bytes, and this kernel has no place for blobs" {
 		t.Errorf("got %d %s", code, text)
 	}
 	if got.Type != "Page.Get" || got.Metadata.Causation != "req-1" || got.Metadata.ID != "ans-1" {
@@ -131,7 +133,7 @@ func TestFitFailsWithItsBlobs(t *testing.T) {
 	} {
 		var log testkit.Notes
 		got := fit(fitKernel(t, &memoryBlobs{err: errors.New(secret)}, &log), reply(data))
-		if code, _ := read(t, got); code != 413 {
+		if code, _ := kerneltest.ReadError(t, got); code != 413 {
 			t.Errorf("%s: got %d", name, code)
 		}
 		if strings.Contains(string(got.Data), "disk full") {
@@ -142,7 +144,7 @@ func TestFitFailsWithItsBlobs(t *testing.T) {
 		}
 	}
 	got := fit(fitKernel(t, &memoryBlobs{err: message.Errorf(507, "No room")}, new(testkit.Notes)), reply(`"`+strings.Repeat("b", 20000)+`"`))
-	if code, text := read(t, got); code != 507 || text != "No room" {
+	if code, text := kerneltest.ReadError(t, got); code != 507 || text != "No room" {
 		t.Errorf("got %d %s", code, text)
 	}
 }
@@ -150,7 +152,7 @@ func TestFitFailsWithItsBlobs(t *testing.T) {
 // An error must stay one: its data has code and message, whatever its size. Only a
 // handler that writes error data by itself can make it that large.
 func TestFitKeepsErrorsErrors(t *testing.T) {
-	for name, blobs := range map[string]Blobs{"with blobs": new(memoryBlobs), "without": nil} {
+	for name, blobs := range map[string]kernel.Blobs{"with blobs": new(memoryBlobs), "without": nil} {
 		k := fitKernel(t, blobs, new(testkit.Notes))
 		m := reply(`{"code":418,"message":"` + strings.Repeat("x", 20000) + `"}`)
 		m.Kind = message.KindError
@@ -167,11 +169,11 @@ func TestFitKeepsErrorsErrors(t *testing.T) {
 // The outcome of a call comes last and once. An event that does not fit must not look
 // like it.
 func TestFitMakesNoOutcomeOfAnEvent(t *testing.T) {
-	for name, blobs := range map[string]Blobs{"no blobs": nil, "blobs that fail": &memoryBlobs{err: errors.New("full")}} {
+	for name, blobs := range map[string]kernel.Blobs{"no blobs": nil, "blobs that fail": &memoryBlobs{err: errors.New("full")}} {
 		m := reply(`"` + strings.Repeat("x", 20000) + `"`)
 		m.Kind, m.Type = message.KindEvent, "Page.Fetched"
 		if got := fit(fitKernel(t, blobs, new(testkit.Notes)), m); got.Kind.Answers() {
-			t.Errorf("%s: got %s", name, texts([]message.Message{got}))
+			t.Errorf("%s: got %s", name, kerneltest.Texts([]message.Message{got}))
 		}
 	}
 }
@@ -200,9 +202,9 @@ func TestSecretsDoNotGoToBlobs(t *testing.T) {
 		{"Crypto.Open", `"` + long + `"`, false},
 	} {
 		kept := new(keptBlobs)
-		stored := echo("Test.Kept")
-		stored.Answers = FromStore
-		k := newKernel(t, &Options{Blobs: kept}, echo("Test.Echo"), echo("Crypto.Open"), stored)
+		stored := kerneltest.Echo("Test.Kept")
+		stored.Answers = kernel.FromStore
+		k := kerneltest.New(t, &kernel.Options{Blobs: kept}, kerneltest.Echo("Test.Echo"), kerneltest.Echo("Crypto.Open"), stored)
 		m := message.Message{Kind: message.KindReply, Type: c.name, Data: []byte(c.data), Metadata: message.Metadata{ID: "a", Timestamp: 1, Causation: "b"}}
 		fitted := k.Fit(context.Background(), m, message.MaxLine, func(m *message.Message) int { return len(message.Append(nil, m)) })
 		if (fitted.Kind == message.KindReply) != c.fits || (len(*kept) > 0) != c.fits {

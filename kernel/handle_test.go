@@ -1,4 +1,4 @@
-package kernel
+package kernel_test
 
 import (
 	"context"
@@ -8,12 +8,14 @@ import (
 	"sync"
 	"testing"
 
+	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 	"kernos/message"
 )
 
 func TestHandleRefusesWhatIsNoMessage(t *testing.T) {
 	ran := false
-	k := newKernel(t, nil, raw("Test.Do", func(_ context.Context, m message.Message, emit Emit) {
+	k := kerneltest.New(t, nil, kerneltest.Raw("Test.Do", func(_ context.Context, m message.Message, emit kernel.Emit) {
 		ran = true
 		emit(m.Reply(nil))
 	}))
@@ -29,14 +31,14 @@ func TestHandleRefusesWhatIsNoMessage(t *testing.T) {
 		"an id with a control character": func(m *message.Message) { m.Metadata.ID = "a\x00b" },
 		"a time before 1970":             func(m *message.Message) { m.Metadata.Timestamp = -1 },
 	} {
-		m := query("1", "Test.Do", `1`)
+		m := kerneltest.Query("1", "Test.Do", `1`)
 		change(&m)
-		all := ask(k, m)
+		all := kerneltest.Ask(k, m)
 		if len(all) != 1 {
-			t.Errorf("%s: got %s", name, texts(all))
+			t.Errorf("%s: got %s", name, kerneltest.Texts(all))
 			continue
 		}
-		if code, text := read(t, all[0]); code != 422 {
+		if code, text := kerneltest.ReadError(t, all[0]); code != 422 {
 			t.Errorf("%s: got %d %s", name, code, text)
 		}
 	}
@@ -49,10 +51,10 @@ func TestHandleChecksDataAgainstTheInput(t *testing.T) {
 	type in struct {
 		Key string `json:"key"`
 	}
-	k := newKernel(t, nil, Query(Definition{Type: "Memory.Get", Summary: "Get."}, func(context.Context, in) (string, error) { return "", nil }))
-	a := answer(t, k, query("1", "Memory.Get", `{"kei":1}`))
+	k := kerneltest.New(t, nil, kernel.Query(kernel.Definition{Type: "Memory.Get", Summary: "Get."}, func(context.Context, in) (string, error) { return "", nil }))
+	a := kerneltest.Answer(t, k, kerneltest.Query("1", "Memory.Get", `{"kei":1}`))
 	const want = "Schema validation failed: missing required field: key; unknown field: kei (did you mean key?)"
-	if code, text := read(t, a); code != 422 || text != want {
+	if code, text := kerneltest.ReadError(t, a); code != 422 || text != want {
 		t.Errorf("got %d %s", code, text)
 	}
 	if a.Err == nil || a.Err.Field != "key" || a.Err.Expected == "" || a.Err.Reason != nil {
@@ -61,39 +63,39 @@ func TestHandleChecksDataAgainstTheInput(t *testing.T) {
 }
 
 func TestHandleRefusesACommandThatCallsItselfAQuery(t *testing.T) {
-	k := newKernel(t, nil, asCommand(echo("Test.Change")), echo("Test.Read"))
-	if code, text := failure(t, k, query("1", "Test.Change", `1`)); code != 422 || !strings.Contains(text, "kind command") {
+	k := kerneltest.New(t, nil, kerneltest.AsCommand(kerneltest.Echo("Test.Change")), kerneltest.Echo("Test.Read"))
+	if code, text := kerneltest.Failure(t, k, kerneltest.Query("1", "Test.Change", `1`)); code != 422 || !strings.Contains(text, "kind command") {
 		t.Errorf("got %d %s", code, text)
 	}
 	// The specification itself sends a query as a command.
-	if a := answer(t, k, command("1", "Test.Read", `1`)); a.Kind != message.KindReply {
+	if a := kerneltest.Answer(t, k, kerneltest.Command("1", "Test.Read", `1`)); a.Kind != message.KindReply {
 		t.Errorf("got %s", a.Data)
 	}
 }
 
 func TestHandleGuidesWhoeverAsksForWhatIsNotThere(t *testing.T) {
-	k := newKernel(t, nil, echo("Memory.Get"), echo("Memory.Set"))
+	k := kerneltest.New(t, nil, kerneltest.Echo("Memory.Get"), kerneltest.Echo("Memory.Set"))
 	for name, want := range map[message.Type]string{
 		"Memory.Gt":     "No handler for Memory.Gt: did you mean Memory.Get or Memory.Set? (Syscall.List names what there is; a handler for Memory.Gt has to be registered in the program that runs the kernel)",
 		"Stripe.Charge": "No handler for Stripe.Charge (Syscall.List names what there is; a handler for Stripe.Charge has to be registered in the program that runs the kernel)",
 	} {
-		if code, text := failure(t, k, command("1", name, `1`)); code != 404 || text != want {
+		if code, text := kerneltest.Failure(t, k, kerneltest.Command("1", name, `1`)); code != 404 || text != want {
 			t.Errorf("got %d %s", code, text)
 		}
 	}
-	k = newKernel(t, nil, echo("Syscall.Register"))
-	if _, text := failure(t, k, command("1", "Stripe.Charge", `1`)); !strings.HasSuffix(text, "a handler for Stripe.Charge can be added with Syscall.Register)") {
+	k = kerneltest.New(t, nil, kerneltest.Echo("Syscall.Register"))
+	if _, text := kerneltest.Failure(t, k, kerneltest.Command("1", "Stripe.Charge", `1`)); !strings.HasSuffix(text, "a handler for Stripe.Charge can be added with Syscall.Register)") {
 		t.Errorf("got %s", text)
 	}
 }
 
 func TestHandleAnswersOnlyWhatAsks(t *testing.T) {
-	k := newKernel(t, nil, echo("Test.Echo"))
+	k := kerneltest.New(t, nil, kerneltest.Echo("Test.Echo"))
 	for _, kind := range []message.Kind{message.KindEvent, message.KindReply, message.KindError} {
-		m := query("1", "Test.Echo", `{"code":404,"message":"x"}`)
+		m := kerneltest.Query("1", "Test.Echo", `{"code":404,"message":"x"}`)
 		m.Kind, m.Metadata.Causation = kind, "0"
-		if all := ask(k, m); len(all) != 0 {
-			t.Errorf("%s: got %s", kind, texts(all))
+		if all := kerneltest.Ask(k, m); len(all) != 0 {
+			t.Errorf("%s: got %s", kind, kerneltest.Texts(all))
 		}
 	}
 }
@@ -101,12 +103,12 @@ func TestHandleAnswersOnlyWhatAsks(t *testing.T) {
 // The caller may reuse its data as soon as Handle returns, also if the handler stays.
 func TestHandleGivesTheHandlerDataOfItsOwn(t *testing.T) {
 	seen := make(chan json.RawMessage, 1)
-	k := newKernel(t, nil, raw("Test.Keep", func(_ context.Context, m message.Message, emit Emit) {
+	k := kerneltest.New(t, nil, kerneltest.Raw("Test.Keep", func(_ context.Context, m message.Message, emit kernel.Emit) {
 		seen <- m.Data
 		emit(m.Reply(nil))
 	}))
-	m := query("1", "Test.Keep", `"mine"`)
-	answer(t, k, m)
+	m := kerneltest.Query("1", "Test.Keep", `"mine"`)
+	kerneltest.Answer(t, k, m)
 	copy(m.Data, `"your"`)
 	if got := <-seen; string(got) != `"mine"` {
 		t.Errorf("got %s", got)
@@ -114,16 +116,16 @@ func TestHandleGivesTheHandlerDataOfItsOwn(t *testing.T) {
 }
 
 func TestHandleIsSafeForConcurrentUse(t *testing.T) {
-	k := newKernel(t, nil, echo("Test.Echo"), calling("Test.Outer", "Test.Echo"))
+	k := kerneltest.New(t, nil, kerneltest.Echo("Test.Echo"), calling("Test.Outer", "Test.Echo"))
 	var wg sync.WaitGroup
 	for i := range 8 {
 		wg.Go(func() {
 			for j := range 100 {
 				id := message.ID(fmt.Sprintf("%d-%d", i, j))
 				name := []message.Type{"Test.Echo", "Test.Outer", "Test.Nobody"}[j%3]
-				all := ask(k, command(id, name, `"`+string(id)+`"`))
+				all := kerneltest.Ask(k, kerneltest.Command(id, name, `"`+string(id)+`"`))
 				if len(all) != 1 || all[0].Metadata.Causation != id {
-					t.Errorf("got %s", texts(all))
+					t.Errorf("got %s", kerneltest.Texts(all))
 				} else if name != "Test.Nobody" && string(all[0].Data) != `"`+string(id)+`"` {
 					t.Errorf("%s got %s", id, all[0].Data)
 				}
@@ -135,9 +137,9 @@ func TestHandleIsSafeForConcurrentUse(t *testing.T) {
 
 func TestMiddlewareWrapsInOrder(t *testing.T) {
 	var steps []string
-	note := func(name string) Middleware {
-		return func(next Handler) Handler {
-			return func(ctx context.Context, m message.Message, emit Emit) {
+	note := func(name string) kernel.Middleware {
+		return func(next kernel.Handler) kernel.Handler {
+			return func(ctx context.Context, m message.Message, emit kernel.Emit) {
 				steps = append(steps, name+" in")
 				next(ctx, m, func(m message.Message) {
 					steps = append(steps, name+" emits")
@@ -147,8 +149,8 @@ func TestMiddlewareWrapsInOrder(t *testing.T) {
 			}
 		}
 	}
-	k := newKernel(t, &Options{Middleware: []Middleware{note("first"), note("second")}}, echo("Test.Echo"))
-	answer(t, k, query("1", "Test.Echo", `1`))
+	k := kerneltest.New(t, &kernel.Options{Middleware: []kernel.Middleware{note("first"), note("second")}}, kerneltest.Echo("Test.Echo"))
+	kerneltest.Answer(t, k, kerneltest.Query("1", "Test.Echo", `1`))
 	if got := strings.Join(steps, ", "); got != "first in, second in, second emits, first emits, second out, first out" {
 		t.Errorf("got %s", got)
 	}
@@ -156,25 +158,25 @@ func TestMiddlewareWrapsInOrder(t *testing.T) {
 
 func TestMiddlewareIsAppliedOnceToEachCatalog(t *testing.T) {
 	wrapped, called := 0, 0
-	count := func(next Handler) Handler {
+	count := func(next kernel.Handler) kernel.Handler {
 		wrapped++
-		return func(ctx context.Context, m message.Message, emit Emit) {
+		return func(ctx context.Context, m message.Message, emit kernel.Emit) {
 			called++
 			next(ctx, m, emit)
 		}
 	}
-	k := newKernel(t, &Options{Middleware: []Middleware{count}}, echo("Test.Echo"))
+	k := kerneltest.New(t, &kernel.Options{Middleware: []kernel.Middleware{count}}, kerneltest.Echo("Test.Echo"))
 	for range 5 {
-		answer(t, k, query("1", "Test.Echo", `1`))
+		kerneltest.Answer(t, k, kerneltest.Query("1", "Test.Echo", `1`))
 	}
 	if wrapped != 1 || called != 5 {
 		t.Errorf("wrapped %d times, called %d times", wrapped, called)
 	}
-	if err := k.Registry().Add(module("more", echo("More.Echo"))); err != nil {
+	if err := k.Registry().Add(kerneltest.Module("more", kerneltest.Echo("More.Echo"))); err != nil {
 		t.Fatal(err)
 	}
 	for range 5 {
-		answer(t, k, query("1", "More.Echo", `1`))
+		kerneltest.Answer(t, k, kerneltest.Query("1", "More.Echo", `1`))
 	}
 	if called != 10 {
 		t.Errorf("what was added later is not wrapped: called %d times", called)
@@ -186,13 +188,13 @@ func TestMiddlewareIsAppliedOnceToEachCatalog(t *testing.T) {
 
 // Middleware that answers by itself keeps the message from the handler.
 func TestMiddlewareMayAnswer(t *testing.T) {
-	refuse := func(Handler) Handler {
-		return func(_ context.Context, m message.Message, emit Emit) { emit(m.Fail(message.Errorf(403, "No"))) }
+	refuse := func(kernel.Handler) kernel.Handler {
+		return func(_ context.Context, m message.Message, emit kernel.Emit) { emit(m.Fail(message.Errorf(403, "No"))) }
 	}
-	k := newKernel(t, &Options{Middleware: []Middleware{refuse}}, raw("Test.Do", func(context.Context, message.Message, Emit) {
+	k := kerneltest.New(t, &kernel.Options{Middleware: []kernel.Middleware{refuse}}, kerneltest.Raw("Test.Do", func(context.Context, message.Message, kernel.Emit) {
 		t.Error("the handler ran")
 	}))
-	if code, _ := failure(t, k, query("1", "Test.Do", `1`)); code != 403 {
+	if code, _ := kerneltest.Failure(t, k, kerneltest.Query("1", "Test.Do", `1`)); code != 403 {
 		t.Errorf("got %d", code)
 	}
 }

@@ -1,4 +1,4 @@
-package kernel
+package kernel_test
 
 import (
 	"bytes"
@@ -11,6 +11,9 @@ import (
 	"time"
 
 	"kernos/internal/testkit"
+	"kernos/kernel"
+	"kernos/kernel/connection"
+	"kernos/kernel/kerneltest"
 	"kernos/message"
 	"kernos/schema"
 )
@@ -20,24 +23,24 @@ import (
 func TestNestedHandlerKeepsItsData(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release, seen := make(chan struct{}), make(chan string, 1)
-		k := newKernel(t, nil, echo("Test.Echo"),
-			raw("Test.Parent", func(ctx context.Context, m message.Message, emit Emit) {
-				_, err := Call(ctx, "Test.Child", m.Data)
-				Fail(ctx, m, emit, err)
+		k := kerneltest.New(t, nil, kerneltest.Echo("Test.Echo"),
+			kerneltest.Raw("Test.Parent", func(ctx context.Context, m message.Message, emit kernel.Emit) {
+				_, err := kernel.Invoke(ctx, "Test.Child", m.Data)
+				kernel.Fail(ctx, m, emit, err)
 			}),
-			within(time.Second, raw("Test.Child", func(_ context.Context, m message.Message, _ Emit) {
+			kerneltest.Within(time.Second, kerneltest.Raw("Test.Child", func(_ context.Context, m message.Message, _ kernel.Emit) {
 				<-release
 				seen <- string(m.Data)
 			})))
-		conn := connect(k)
-		conn.in <- query("1", "Test.Parent", `"mine"`)
-		conn.in <- query("2", "Test.Echo", `"another one\u0027s"`)
+		conn := kerneltest.Connect(k)
+		conn.In <- kerneltest.Query("1", "Test.Parent", `"mine"`)
+		conn.In <- kerneltest.Query("2", "Test.Echo", `"another one\u0027s"`)
 		time.Sleep(2 * time.Second)
 		close(release)
 		if got := <-seen; got != `"mine"` {
 			t.Errorf("the handler that was left behind sees %s", got)
 		}
-		if err := conn.end(); err != nil {
+		if err := conn.End(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -45,18 +48,18 @@ func TestNestedHandlerKeepsItsData(t *testing.T) {
 
 // Whatever a handler makes of its request, C3 holds.
 func TestEventsMadeFromTheRequestHaveLineageOfTheirOwn(t *testing.T) {
-	s := raw("Test.Run", func(_ context.Context, m message.Message, emit Emit) {
+	s := kerneltest.Raw("Test.Run", func(_ context.Context, m message.Message, emit kernel.Emit) {
 		e := m
 		e.Kind, e.Type = message.KindEvent, "Test.Done"
 		emit(e)
 		emit(m.Reply(nil))
 	})
-	s.Emits = []EventDefinition{{Type: "Test.Done", Summary: "Done."}}
-	m := query("a", "Test.Run", `1`)
+	s.Emits = []kernel.EventDefinition{{Type: "Test.Done", Summary: "Done."}}
+	m := kerneltest.Query("a", "Test.Run", `1`)
 	m.Metadata.Causation = "parent"
-	all := ask(newKernel(t, nil, s), m)
+	all := kerneltest.Ask(kerneltest.New(t, nil, s), m)
 	if len(all) != 2 {
-		t.Fatalf("got %s", texts(all))
+		t.Fatalf("got %s", kerneltest.Texts(all))
 	}
 	e := all[0].Metadata
 	if e.ID == "a" || e.Causation != "a" || e.Correlation != "a" || e.Timestamp == m.Metadata.Timestamp {
@@ -65,12 +68,12 @@ func TestEventsMadeFromTheRequestHaveLineageOfTheirOwn(t *testing.T) {
 }
 
 func TestErrorsThatWereChangedAfterwardsAreStillErrors(t *testing.T) {
-	k := newKernel(t, nil, raw("Test.Run", func(_ context.Context, m message.Message, emit Emit) {
+	k := kerneltest.New(t, nil, kerneltest.Raw("Test.Run", func(_ context.Context, m message.Message, emit kernel.Emit) {
 		f := m.Fail(message.Errorf(404, "x"))
 		f.Data = []byte("not json \n at all")
 		emit(f)
 	}))
-	if code, text := failure(t, k, query("1", "Test.Run", `1`)); code != 404 || text != "x" {
+	if code, text := kerneltest.Failure(t, k, kerneltest.Query("1", "Test.Run", `1`)); code != 404 || text != "x" {
 		t.Errorf("got %d %s", code, text)
 	}
 }
@@ -81,25 +84,25 @@ func (brokenBlobs) Put(context.Context, []byte) (message.BlobPointer, error) { p
 
 func TestFitComesBackFromBlobsThatPanic(t *testing.T) {
 	var log testkit.Notes
-	k := newKernel(t, &Options{Blobs: brokenBlobs{}, Log: log.Logger()}, echo("Test.Echo"))
+	k := kerneltest.New(t, &kernel.Options{Blobs: brokenBlobs{}, Log: log.Logger()}, kerneltest.Echo("Test.Echo"))
 	m := message.Message{Kind: message.KindReply, Type: "Test.Echo", Data: []byte(`"` + strings.Repeat("x", 100) + `"`)}
 	got := k.Fit(t.Context(), m, 50, func(m *message.Message) int { return len(m.Data) })
-	if code, _ := read(t, got); code != 413 || !log.Has("no disk") {
+	if code, _ := kerneltest.ReadError(t, got); code != 413 || !log.Has("no disk") {
 		t.Errorf("got %s, and in the log %s", got.Data, &log)
 	}
 }
 
 func TestCheckingThatPanicsIsA500(t *testing.T) {
 	var log testkit.Notes
-	s := echo("Test.Echo")
-	k := newKernel(t, &Options{Log: log.Logger()}, s, echo("Test.Other"))
+	s := kerneltest.Echo("Test.Echo")
+	k := kerneltest.New(t, &kernel.Options{Log: log.Logger()}, s, kerneltest.Echo("Test.Other"))
 	// A schema that can't be used, in a place where none should be.
 	registered, _ := k.Registry().Lookup("Test.Echo")
 	registered.Input = schema.Input[chain]()
-	if code, _ := failure(t, k, query("1", "Test.Echo", `1`)); code != 500 || !log.Has("contains itself") {
+	if code, _ := kerneltest.Failure(t, k, kerneltest.Query("1", "Test.Echo", `1`)); code != 500 || !log.Has("contains itself") {
 		t.Errorf("got %d, and in the log %s", code, &log)
 	}
-	if a := answer(t, k, query("2", "Test.Other", `2`)); string(a.Data) != "2" {
+	if a := kerneltest.Answer(t, k, kerneltest.Query("2", "Test.Other", `2`)); string(a.Data) != "2" {
 		t.Errorf("got %s", a.Data)
 	}
 }
@@ -108,9 +111,9 @@ func TestCheckingThatPanicsIsA500(t *testing.T) {
 func TestServeCancelsWhatRunsWhenItsSourceBreaks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		k := newKernel(t, nil, slow(cooperative("Test.Wait")))
-		src := &breaking{m: query("1", "Test.Wait", `1`), err: errors.New("the wire broke")}
-		if err := k.Serve(t.Context(), src); !errors.Is(err, src.err) {
+		k := kerneltest.New(t, nil, kerneltest.Slow(kerneltest.Cooperative("Test.Wait")))
+		src := &breaking{m: kerneltest.Query("1", "Test.Wait", `1`), err: errors.New("the wire broke")}
+		if err := connection.Serve(t.Context(), k, src); !errors.Is(err, src.err) {
 			t.Errorf("got %v", err)
 		}
 		if took := time.Since(start); took != 0 {
@@ -126,7 +129,7 @@ type breaking struct {
 	sent bool
 }
 
-func (b *breaking) Next() (message.Message, Emit, error) {
+func (b *breaking) Next() (message.Message, kernel.Emit, error) {
 	if b.sent {
 		return message.Message{}, nil, b.err
 	}
@@ -135,23 +138,25 @@ func (b *breaking) Next() (message.Message, Emit, error) {
 	return b.m, func(message.Message) {}, nil
 }
 
-func (b *breaking) Detach() {}
+func (b *breaking) Detach()                   {}
+func (b *breaking) Flush()                    {}
+func (b *breaking) Left(<-chan struct{}) bool { return false }
 
 // A command must not run after its caller was told that it did not.
 func TestCallsThatAreLateDoNotBegin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		ran := false
-		k := newKernel(t, nil,
-			within(time.Second, raw("Test.Parent", func(ctx context.Context, m message.Message, emit Emit) {
+		k := kerneltest.New(t, nil,
+			kerneltest.Within(time.Second, kerneltest.Raw("Test.Parent", func(ctx context.Context, m message.Message, emit kernel.Emit) {
 				<-release
-				_, err := Call(ctx, "Test.Child", m.Data)
+				_, err := kernel.Invoke(ctx, "Test.Child", m.Data)
 				if e, _ := message.ErrorOf(err); e.Code != 504 {
 					t.Errorf("got %v", err)
 				}
 			})),
-			raw("Test.Child", func(context.Context, message.Message, Emit) { ran = true }))
-		if code, _ := failure(t, k, query("1", "Test.Parent", `1`)); code != 504 {
+			kerneltest.Raw("Test.Child", func(context.Context, message.Message, kernel.Emit) { ran = true }))
+		if code, _ := kerneltest.Failure(t, k, kerneltest.Query("1", "Test.Parent", `1`)); code != 504 {
 			t.Errorf("got %d", code)
 		}
 		close(release)
@@ -166,23 +171,23 @@ func TestCallsThatAreLateDoNotBegin(t *testing.T) {
 func TestSlowCallsHaveTheirTimeToThemselves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
-		k := newKernel(t, nil, slow(within(time.Second, stubborn("Test.Stay", release))),
-			slow(within(time.Second, raw("Test.Quick", func(ctx context.Context, m message.Message, emit Emit) {
+		k := kerneltest.New(t, nil, kerneltest.Slow(kerneltest.Within(time.Second, kerneltest.Stubborn("Test.Stay", release))),
+			kerneltest.Slow(kerneltest.Within(time.Second, kerneltest.Raw("Test.Quick", func(ctx context.Context, m message.Message, emit kernel.Emit) {
 				if ctx.Err() != nil {
 					t.Error("it begins late")
 				}
 				emit(m.Reply(m.Data))
 			}))))
-		conn := connect(k)
-		for range DefaultInFlight {
-			conn.in <- query("stay", "Test.Stay", `1`)
+		conn := kerneltest.Connect(k)
+		for range kernel.DefaultInFlight {
+			conn.In <- kerneltest.Query("stay", "Test.Stay", `1`)
 		}
-		conn.in <- query("quick", "Test.Quick", `2`)
-		if err := conn.end(); err != nil {
+		conn.In <- kerneltest.Query("quick", "Test.Quick", `2`)
+		if err := conn.End(); err != nil {
 			t.Error(err)
 		}
 		close(release)
-		if got := conn.soFar(t); !slices.Contains(got, "quick 2") {
+		if got := conn.SoFar(t); !slices.Contains(got, "quick 2") {
 			t.Errorf("got %v", got)
 		}
 	})
@@ -194,9 +199,9 @@ func TestInputThatCanNotBeDecodedStaysSecret(t *testing.T) {
 		When time.Time `json:"when" jsonschema:"writeOnly=true"`
 	}
 	var log testkit.Notes
-	k := newKernel(t, &Options{Log: log.Logger()}, Query(Definition{Type: "Test.Read", Summary: "Read."},
+	k := kerneltest.New(t, &kernel.Options{Log: log.Logger()}, kernel.Query(kernel.Definition{Type: "Test.Read", Summary: "Read."},
 		func(context.Context, in) (string, error) { return "", nil }))
-	code, text := failure(t, k, query("1", "Test.Read", `{"when":"2016-12-31t23:59:59z"}`)) // fine by RFC 3339, not by Go
+	code, text := kerneltest.Failure(t, k, kerneltest.Query("1", "Test.Read", `{"when":"2016-12-31t23:59:59z"}`)) // fine by RFC 3339, not by Go
 	if code != 422 || text != "Schema validation failed: Test.Read can't read its input at /when" {
 		t.Errorf("got %d %s", code, text)
 	}
@@ -207,7 +212,7 @@ func TestInputThatCanNotBeDecodedStaysSecret(t *testing.T) {
 
 // An interrupt ends the reading, not the answers.
 func TestFitKeepsBlobsAfterTheConnectionIsDone(t *testing.T) {
-	k := newKernel(t, &Options{Blobs: slowBlobs{}}, echo("Test.Echo"))
+	k := kerneltest.New(t, &kernel.Options{Blobs: slowBlobs{}}, kerneltest.Echo("Test.Echo"))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	m := message.Message{Kind: message.KindReply, Type: "Test.Echo", Data: []byte(`"` + strings.Repeat("x", 100) + `"`)}

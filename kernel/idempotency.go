@@ -61,14 +61,14 @@ func expiryKey(at int64, key string) []byte {
 }
 
 // idempotent reports whether the call must run once for its key.
-func (c *call) idempotent() bool {
+func (c *Call) idempotent() bool {
 	return c.request.Metadata.IdempotencyKey != "" && c.syscall.Kind == message.KindCommand && c.caller == nil
 }
 
 // embark sees to it that the handler runs only if no other call with the same key has
 // run, or runs. If it may not, the call is settled: with the first outcome, or with an
 // error.
-func (c *call) embark() (run bool) {
+func (c *Call) embark() (run bool) {
 	if c.k.opts.Store == nil {
 		c.emit(c.request.Fail(message.Errorf(503, "This kernel has no store, so it can't keep what an idempotency key promises; leave the key out")))
 		return false
@@ -102,10 +102,10 @@ func (c *call) embark() (run bool) {
 		case <-c.Done():
 			err := c.Err()
 			if errors.Is(err, context.DeadlineExceeded) {
-				c.expire()
+				c.Expire()
 			} else {
 				e, _ := message.ErrorOf(err)
-				c.emit(c.request.Fail(e))
+				c.Fail(e)
 			}
 			return false
 		}
@@ -123,7 +123,7 @@ func (c *call) embark() (run bool) {
 
 // look looks at what is kept for the call's key, and reports whether the handler may run.
 // If not, the call is settled.
-func (c *call) look() (run bool) {
+func (c *Call) look() (run bool) {
 	f := c.flight
 	if f.intended {
 		return true // nobody else can have an outcome
@@ -163,7 +163,7 @@ func (k *Kernel) land(f *flight) {
 }
 
 // again settles the call with the outcome that the first one got, without its secrets.
-func (c *call) again(kept []byte) {
+func (c *Call) again(kept []byte) {
 	m := c.request.Reply(kept[keptHead:])
 	switch {
 	case !bytes.Equal(kept[8:24], c.flight.mark[:]):
@@ -179,7 +179,7 @@ func (c *call) again(kept []byte) {
 }
 
 // settleAs settles the call with an outcome that is not remembered.
-func (c *call) settleAs(m message.Message) {
+func (c *Call) settleAs(m message.Message) {
 	c.mu.Lock()
 	c.overtaken, c.staged, c.replayed = false, nil, true
 	c.mu.Unlock()
@@ -202,7 +202,7 @@ func quoted(s string) string { return string(jsonscan.AppendQuoted(nil, message.
 
 // remember adds the outcome to a batch, if it is one that counts: a reply, or an error
 // that is the caller's.
-func (c *call) remember(b *store.Batch, m *message.Message) {
+func (c *Call) remember(b *store.Batch, m *message.Message) {
 	f := c.flight
 	key := outcomeKey(f.key)
 	kind := byte(keptReply)
@@ -218,7 +218,7 @@ func (c *call) remember(b *store.Batch, m *message.Message) {
 	}
 	kept := *m
 	kept.Data, _ = Redact(Record{Message: m, Syscall: c.syscall, call: c})
-	kept.Data = c.k.small(c, &kept).Data
+	kept.Data = c.small(&kept).Data
 	c.keep(b, kind, kept.Data)
 	if r, ok := c.k.opts.Blobs.(BlobOwners); ok {
 		r.Refer(b, kept.Data, key)
@@ -227,7 +227,7 @@ func (c *call) remember(b *store.Batch, m *message.Message) {
 
 // keep adds to a batch what stands under the call's key from then on, and returns when it
 // expires.
-func (c *call) keep(b *store.Batch, kind byte, data []byte) (expires int64) {
+func (c *Call) keep(b *store.Batch, kind byte, data []byte) (expires int64) {
 	f := c.flight
 	expires = time.Now().Add(c.k.opts.IdempotencyTTL).UnixMilli()
 	value := binary.BigEndian.AppendUint64(make([]byte, 0, keptHead+len(data)), uint64(expires))
@@ -259,7 +259,7 @@ func callersFault(m *message.Message) bool {
 // fingerprint tells commands apart. It is made with a key of the store's own, so that it
 // says nothing about a secret to who has not got the store. How the data is spelt does not
 // count.
-func (c *call) fingerprint() (mark [16]byte, err error) {
+func (c *Call) fingerprint() (mark [16]byte, err error) {
 	key, err := c.k.markKey()
 	if err != nil {
 		return mark, err

@@ -1,4 +1,4 @@
-package kernel
+package kernel_test
 
 import (
 	"context"
@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"kernos/internal/testkit"
+	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 	"kernos/message"
 	"kernos/schema"
 	"kernos/store"
@@ -27,16 +29,16 @@ func wild(pattern, s string) bool {
 }
 
 func keyed(id message.ID, t message.Type, data, key string) message.Message {
-	m := command(id, t, data)
+	m := kerneltest.Command(id, t, data)
 	m.Metadata.IdempotencyKey = key
 	return m
 }
 
 func TestTheSameKeyRunsOnce(t *testing.T) {
 	s := storetest.NewMemory()
-	k := newKernel(t, &Options{Store: s}, counter(s), asCommand(echo("Test.Echo")))
-	first := ask(k, keyed("a", "Counter.Add", `{"n": 1}`, "k1"))
-	again := ask(k, keyed("b", "Counter.Add", `{"n":1}`, "k1"))
+	k := kerneltest.New(t, &kernel.Options{Store: s}, counter(s), kerneltest.AsCommand(kerneltest.Echo("Test.Echo")))
+	first := kerneltest.Ask(k, keyed("a", "Counter.Add", `{"n": 1}`, "k1"))
+	again := kerneltest.Ask(k, keyed("b", "Counter.Add", `{"n":1}`, "k1"))
 	if string(first[0].Data) != "1" || string(again[0].Data) != "1" {
 		t.Errorf("%s, then %s", first[0].Data, again[0].Data)
 	}
@@ -44,17 +46,17 @@ func TestTheSameKeyRunsOnce(t *testing.T) {
 		t.Errorf("the second answer is not one to the second message: %+v", again[0].Metadata)
 	}
 	for _, m := range []message.Message{keyed("c", "Counter.Add", `{"n":2}`, "k1"), keyed("d", "Test.Echo", `{"n":1}`, "k1")} {
-		if got := ask(k, m); got[0].Err == nil || got[0].Err.Code != 422 {
+		if got := kerneltest.Ask(k, m); got[0].Err == nil || got[0].Err.Code != 422 {
 			t.Errorf("another command with the same key: %s", got[0].Data)
 		}
 	}
-	if got := ask(k, keyed("e", "Counter.Add", `{"n":1}`, "k2")); string(got[0].Data) != "2" {
+	if got := kerneltest.Ask(k, keyed("e", "Counter.Add", `{"n":1}`, "k2")); string(got[0].Data) != "2" {
 		t.Errorf("another key: %s", got[0].Data)
 	}
 	// Across a crash, and in another kernel.
 	s = s.Crash(0)
-	k = newKernel(t, &Options{Store: s}, counter(s))
-	if got := ask(k, keyed("f", "Counter.Add", `{"n":1}`, "k1")); string(got[0].Data) != "1" {
+	k = kerneltest.New(t, &kernel.Options{Store: s}, counter(s))
+	if got := kerneltest.Ask(k, keyed("f", "Counter.Add", `{"n":1}`, "k1")); string(got[0].Data) != "1" {
 		t.Errorf("after a crash: %s", got[0].Data)
 	}
 }
@@ -62,17 +64,17 @@ func TestTheSameKeyRunsOnce(t *testing.T) {
 // The same data is the same command, however its sender happens to write it this time.
 func TestTheSpellingOfTheDataDoesNotCount(t *testing.T) {
 	s := storetest.NewMemory()
-	k := newKernel(t, &Options{Store: s}, counter(s))
-	ask(k, keyed("a", "Counter.Add", `{"a":{"x":1,"y":[1,2]},"b":"é/"}`, "k"))
+	k := kerneltest.New(t, &kernel.Options{Store: s}, counter(s))
+	kerneltest.Ask(k, keyed("a", "Counter.Add", `{"a":{"x":1,"y":[1,2]},"b":"é/"}`, "k"))
 	for _, data := range []string{
 		`{"b":"é/","a":{"y":[1,2],"x":1}}`, `{"\u0061":{"x":1.0,"y":[10e-1,2]},"b":"\u00e9\/"}`, ` { "a" : { "x" : 1 , "y" : [ 1 , 2 ] } , "b" : "é/" } `,
 	} {
-		if got := ask(k, keyed("b", "Counter.Add", data, "k")); string(got[0].Data) != "1" {
+		if got := kerneltest.Ask(k, keyed("b", "Counter.Add", data, "k")); string(got[0].Data) != "1" {
 			t.Errorf("%s got %s", data, got[0].Data)
 		}
 	}
 	for _, data := range []string{`{"a":{"x":1,"y":[2,1]},"b":"é/"}`, `{"a":{"x":1,"y":[1,2]},"b":"é/","c":null}`, `{"a":{"x":"1","y":[1,2]},"b":"é/"}`} {
-		if got := ask(k, keyed("c", "Counter.Add", data, "k")); got[0].Err == nil || got[0].Err.Code != 422 {
+		if got := kerneltest.Ask(k, keyed("c", "Counter.Add", data, "k")); got[0].Err == nil || got[0].Err.Code != 422 {
 			t.Errorf("%s got %s", data, got[0].Data)
 		}
 	}
@@ -81,14 +83,14 @@ func TestTheSpellingOfTheDataDoesNotCount(t *testing.T) {
 func TestQueriesIgnoreTheKey(t *testing.T) {
 	s := storetest.NewMemory()
 	n := 0
-	k := newKernel(t, &Options{Store: s}, raw("Test.Count", func(_ context.Context, m message.Message, emit Emit) {
+	k := kerneltest.New(t, &kernel.Options{Store: s}, kerneltest.Raw("Test.Count", func(_ context.Context, m message.Message, emit kernel.Emit) {
 		n++
 		emit(m.Reply([]byte(fmt.Sprint(n))))
 	}))
 	for _, kind := range []message.Kind{message.KindQuery, message.KindQuery, message.KindCommand} {
 		m := keyed("a", "Test.Count", `0`, "k")
 		m.Kind = kind
-		ask(k, m)
+		kerneltest.Ask(k, m)
 	}
 	if n != 3 {
 		t.Errorf("ran %d times, want 3", n)
@@ -100,31 +102,31 @@ func TestWhoComesWhileTheFirstRunsWaits(t *testing.T) {
 		s := storetest.NewMemory()
 		var ran atomic.Int64
 		release := make(chan struct{})
-		k := newKernel(t, &Options{Store: s}, slow(asCommand(raw("Test.Wait", func(_ context.Context, m message.Message, emit Emit) {
+		k := kerneltest.New(t, &kernel.Options{Store: s}, kerneltest.Slow(kerneltest.AsCommand(kerneltest.Raw("Test.Wait", func(_ context.Context, m message.Message, emit kernel.Emit) {
 			n := ran.Add(1)
 			<-release
 			emit(m.Reply([]byte(fmt.Sprint(n))))
 		}))))
-		one, two := connect(k), connect(k)
-		one.in <- keyed("a", "Test.Wait", `0`, "k")
+		one, two := kerneltest.Connect(k), kerneltest.Connect(k)
+		one.In <- keyed("a", "Test.Wait", `0`, "k")
 		synctest.Wait()
-		two.in <- keyed("b", "Test.Wait", `0`, "k")
-		two.in <- keyed("c", "Test.Wait", `9`, "k")
+		two.In <- keyed("b", "Test.Wait", `0`, "k")
+		two.In <- keyed("c", "Test.Wait", `9`, "k")
 		synctest.Wait()
-		if got := two.messages(); len(got) != 1 || got[0].Metadata.Causation != "c" || got[0].Err.Code != 422 {
+		if got := two.Messages(); len(got) != 1 || got[0].Metadata.Causation != "c" || got[0].Err.Code != 422 {
 			t.Errorf("other data at the same time: %v", got)
 		}
 		close(release)
-		if err := one.end(); err != nil {
+		if err := one.End(); err != nil {
 			t.Error(err)
 		}
-		if err := two.end(); err != nil {
+		if err := two.End(); err != nil {
 			t.Error(err)
 		}
 		if n := ran.Load(); n != 1 {
 			t.Errorf("ran %d times", n)
 		}
-		if got := two.messages(); len(got) != 2 || string(got[1].Data) != "1" {
+		if got := two.Messages(); len(got) != 2 || string(got[1].Data) != "1" {
 			t.Errorf("got %v", got)
 		}
 	})
@@ -134,12 +136,12 @@ func TestWhoWaitsForTheFirstHasADeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.NewMemory()
 		release := make(chan struct{})
-		k := newKernel(t, &Options{Store: s, Timeout: time.Minute}, slow(asCommand(raw("Test.Wait", func(_ context.Context, m message.Message, emit Emit) {
+		k := kerneltest.New(t, &kernel.Options{Store: s, Timeout: time.Minute}, kerneltest.Slow(kerneltest.AsCommand(kerneltest.Raw("Test.Wait", func(_ context.Context, m message.Message, emit kernel.Emit) {
 			<-release
 			emit(m.Reply([]byte(`1`)))
 		}))))
-		conn := connect(k)
-		conn.in <- keyed("a", "Test.Wait", `0`, "k")
+		conn := kerneltest.Connect(k)
+		conn.In <- keyed("a", "Test.Wait", `0`, "k")
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
@@ -149,7 +151,7 @@ func TestWhoWaitsForTheFirstHasADeadline(t *testing.T) {
 			t.Errorf("got %v", got)
 		}
 		close(release)
-		if err := conn.end(); err != nil {
+		if err := conn.End(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -162,13 +164,13 @@ func TestErrorsOfTheCallerAreRememberedAndThoseOfTheKernelAreNot(t *testing.T) {
 	}{{404, 1}, {409, 1}, {422, 1}, {500, 2}, {503, 2}, {504, 2}, {499, 2}, {429, 2}} {
 		s := storetest.NewMemory()
 		var ran atomic.Int64
-		sys := asCommand(raw("Test.Fail", func(_ context.Context, m message.Message, emit Emit) {
+		sys := kerneltest.AsCommand(kerneltest.Raw("Test.Fail", func(_ context.Context, m message.Message, emit kernel.Emit) {
 			ran.Add(1)
 			emit(m.Fail(message.Errorf(c.code, "no, %d", ran.Load())))
 		}))
-		k := newKernel(t, &Options{Store: s}, sys)
-		first := ask(k, keyed("a", "Test.Fail", `0`, "k"))
-		again := ask(k, keyed("b", "Test.Fail", `0`, "k"))
+		k := kerneltest.New(t, &kernel.Options{Store: s}, sys)
+		first := kerneltest.Ask(k, keyed("a", "Test.Fail", `0`, "k"))
+		again := kerneltest.Ask(k, keyed("b", "Test.Fail", `0`, "k"))
 		if ran.Load() != c.runs {
 			t.Errorf("%d: ran %d times, want %d", c.code, ran.Load(), c.runs)
 		}
@@ -185,25 +187,25 @@ func TestACrashBetweenEffectAndReply(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := storetest.NewMemory()
 			s.Manual()
-			k := newKernel(t, &Options{Store: s}, counter(s))
-			conn := connect(k)
-			conn.in <- keyed("a", "Counter.Add", `0`, "k")
+			k := kerneltest.New(t, &kernel.Options{Store: s}, counter(s))
+			conn := kerneltest.Connect(k)
+			conn.In <- keyed("a", "Counter.Add", `0`, "k")
 			synctest.Wait()
 			after := s.Crash(keep)
-			k2 := newKernel(t, &Options{Store: after}, counter(after))
-			retry := connect(k2)
-			retry.in <- keyed("b", "Counter.Add", `0`, "k")
+			k2 := kerneltest.New(t, &kernel.Options{Store: after}, counter(after))
+			retry := kerneltest.Connect(k2)
+			retry.In <- keyed("b", "Counter.Add", `0`, "k")
 			synctest.Wait()
 			_ = after.Sync()
-			_ = retry.end()
-			if got := retry.soFar(t); !slices.Equal(got, []string{"b 1"}) {
+			_ = retry.End()
+			if got := retry.SoFar(t); !slices.Equal(got, []string{"b 1"}) {
 				t.Errorf("keep %d: the retry got %v", keep, got)
 			}
 			if e, _ := after.Get([]byte("mcount")); string(e.Value) != "1" {
 				t.Errorf("keep %d: ran twice: %s", keep, e.Value)
 			}
 			_ = s.Sync()
-			if err := conn.end(); err != nil {
+			if err := conn.End(); err != nil {
 				t.Error(err)
 			}
 		})
@@ -215,19 +217,19 @@ func TestARetryWaitsForTheFirstCommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.NewMemory()
 		s.Manual()
-		k := newKernel(t, &Options{Store: s}, counter(s))
-		one, two := connect(k), connect(k)
-		one.in <- keyed("a", "Counter.Add", `0`, "k")
+		k := kerneltest.New(t, &kernel.Options{Store: s}, counter(s))
+		one, two := kerneltest.Connect(k), kerneltest.Connect(k)
+		one.In <- keyed("a", "Counter.Add", `0`, "k")
 		synctest.Wait()
-		two.in <- keyed("b", "Counter.Add", `0`, "k")
+		two.In <- keyed("b", "Counter.Add", `0`, "k")
 		synctest.Wait()
-		if got := two.messages(); len(got) != 0 {
+		if got := two.Messages(); len(got) != 0 {
 			t.Errorf("told before it is durable: %v", got)
 		}
 		_ = s.Sync()
-		_ = one.end()
-		_ = two.end()
-		if got := two.soFar(t); !slices.Equal(got, []string{"b 1"}) {
+		_ = one.End()
+		_ = two.End()
+		if got := two.SoFar(t); !slices.Equal(got, []string{"b 1"}) {
 			t.Errorf("got %v", got)
 		}
 	})
@@ -236,14 +238,14 @@ func TestARetryWaitsForTheFirstCommit(t *testing.T) {
 func TestOutcomesExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.NewMemory()
-		k := newKernel(t, &Options{Store: s, IdempotencyTTL: time.Hour}, counter(s))
-		ask(k, keyed("a", "Counter.Add", `0`, "k"))
+		k := kerneltest.New(t, &kernel.Options{Store: s, IdempotencyTTL: time.Hour}, counter(s))
+		kerneltest.Ask(k, keyed("a", "Counter.Add", `0`, "k"))
 		time.Sleep(59 * time.Minute)
-		if got := ask(k, keyed("b", "Counter.Add", `0`, "k")); string(got[0].Data) != "1" {
+		if got := kerneltest.Ask(k, keyed("b", "Counter.Add", `0`, "k")); string(got[0].Data) != "1" {
 			t.Errorf("within its time: %s", got[0].Data)
 		}
 		time.Sleep(2 * time.Minute)
-		if got := ask(k, keyed("c", "Counter.Add", `1`, "k")); string(got[0].Data) != "2" {
+		if got := kerneltest.Ask(k, keyed("c", "Counter.Add", `1`, "k")); string(got[0].Data) != "2" {
 			t.Errorf("after its time: %s", got[0].Data)
 		}
 		if n, err := k.Sweep(context.Background(), time.Now()); err != nil || n != 0 {
@@ -262,14 +264,14 @@ func TestOutcomesExpire(t *testing.T) {
 }
 
 func TestAKeyNeedsAStore(t *testing.T) {
-	k := newKernel(t, nil, asCommand(echo("Test.Echo")))
-	if got := ask(k, keyed("a", "Test.Echo", `0`, "k")); got[0].Err == nil || got[0].Err.Code != 503 {
+	k := kerneltest.New(t, nil, kerneltest.AsCommand(kerneltest.Echo("Test.Echo")))
+	if got := kerneltest.Ask(k, keyed("a", "Test.Echo", `0`, "k")); got[0].Err == nil || got[0].Err.Code != 503 {
 		t.Errorf("got %s", got[0].Data)
 	}
 	s := storetest.NewMemory()
 	s.Fail(func(string) error { return store.Errorf(503, nil, "in use by another") })
-	k = newKernel(t, &Options{Store: s}, asCommand(echo("Test.Echo")))
-	if got := ask(k, keyed("a", "Test.Echo", `0`, "k")); got[0].Err == nil || got[0].Err.Code != 503 || !strings.Contains(got[0].Err.Message, "another") {
+	k = kerneltest.New(t, &kernel.Options{Store: s}, kerneltest.AsCommand(kerneltest.Echo("Test.Echo")))
+	if got := kerneltest.Ask(k, keyed("a", "Test.Echo", `0`, "k")); got[0].Err == nil || got[0].Err.Code != 503 || !strings.Contains(got[0].Err.Message, "another") {
 		t.Errorf("got %s", got[0].Data)
 	}
 }
@@ -280,17 +282,19 @@ func TestSecretsAreNotKeptWithAnOutcome(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sys := asCommand(raw("Test.Secret", func(_ context.Context, m message.Message, emit Emit) { emit(m.Reply([]byte(`{"pin":"hunter2"}`))) }))
+	sys := kerneltest.AsCommand(kerneltest.Raw("Test.Secret", func(_ context.Context, m message.Message, emit kernel.Emit) {
+		emit(m.Reply([]byte(`{"pin":"hunter2"}`)))
+	}))
 	sys.Input, sys.Output = secret, secret
-	k := newKernel(t, &Options{Store: s}, sys)
-	if got := ask(k, keyed("a", "Test.Secret", `{"pin":"hunter1"}`, "k")); string(got[0].Data) != `{"pin":"hunter2"}` {
+	k := kerneltest.New(t, &kernel.Options{Store: s}, sys)
+	if got := kerneltest.Ask(k, keyed("a", "Test.Secret", `{"pin":"hunter1"}`, "k")); string(got[0].Data) != `{"pin":"hunter2"}` {
 		t.Errorf("got %s", got[0].Data)
 	}
-	if got := ask(k, keyed("b", "Test.Secret", `{"pin":"hunter1"}`, "k")); got[0].Kind != message.KindReply || string(got[0].Data) != `{"pin":"[redacted]"}` {
+	if got := kerneltest.Ask(k, keyed("b", "Test.Secret", `{"pin":"hunter1"}`, "k")); got[0].Kind != message.KindReply || string(got[0].Data) != `{"pin":"[redacted]"}` {
 		t.Errorf("the retry got %s", got[0].Data)
 	}
 	// Another secret is another command, although no secret is kept.
-	if got := ask(k, keyed("c", "Test.Secret", `{"pin":"hunter3"}`, "k")); got[0].Err == nil || got[0].Err.Code != 422 {
+	if got := kerneltest.Ask(k, keyed("c", "Test.Secret", `{"pin":"hunter3"}`, "k")); got[0].Err == nil || got[0].Err.Code != 422 {
 		t.Errorf("with another secret, the retry got %s", got[0].Data)
 	}
 	for e := range s.Scan(store.Range{}) {
@@ -313,12 +317,12 @@ func TestALargeOutcomeIsKeptWithoutItsSecrets(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := storetest.NewMemory()
 			var log testkit.Notes
-			sys := asCommand(raw("Test.Large", func(_ context.Context, m message.Message, emit Emit) { emit(m.Reply([]byte(c.reply))) }))
-			k := newKernel(t, &Options{Store: s, Blobs: c.blobs, Log: log.Logger()}, sys)
-			if got := ask(k, keyed("a", "Test.Large", `0`, "k")); string(got[0].Data) != c.reply {
+			sys := kerneltest.AsCommand(kerneltest.Raw("Test.Large", func(_ context.Context, m message.Message, emit kernel.Emit) { emit(m.Reply([]byte(c.reply))) }))
+			k := kerneltest.New(t, &kernel.Options{Store: s, Blobs: c.blobs, Log: log.Logger()}, sys)
+			if got := kerneltest.Ask(k, keyed("a", "Test.Large", `0`, "k")); string(got[0].Data) != c.reply {
 				t.Errorf("got %.100s", got[0].Data)
 			}
-			got := ask(k, keyed("b", "Test.Large", `0`, "k"))
+			got := kerneltest.Ask(k, keyed("b", "Test.Large", `0`, "k"))
 			if got[0].Kind != message.KindReply || string(got[0].Data) != c.again {
 				t.Errorf("the retry got the %s %.100s", got[0].Kind, got[0].Data)
 			}
@@ -333,9 +337,9 @@ func TestALargeOutcomeIsKeptWithoutItsSecrets(t *testing.T) {
 func TestASweepMayOvertakeACommand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.NewMemory()
-		var k *Kernel
+		var k *kernel.Kernel
 		runs := 0
-		k = newKernel(t, &Options{Store: s, IdempotencyTTL: time.Hour}, asCommand(raw("Test.Slow", func(ctx context.Context, m message.Message, emit Emit) {
+		k = kerneltest.New(t, &kernel.Options{Store: s, IdempotencyTTL: time.Hour}, kerneltest.AsCommand(kerneltest.Raw("Test.Slow", func(ctx context.Context, m message.Message, emit kernel.Emit) {
 			if runs++; runs == 2 {
 				if _, err := k.Sweep(ctx, time.Now()); err != nil {
 					t.Error(err)
@@ -343,13 +347,13 @@ func TestASweepMayOvertakeACommand(t *testing.T) {
 			}
 			emit(m.Reply(fmt.Append(nil, runs)))
 		})))
-		ask(k, keyed("a", "Test.Slow", `0`, "k"))
+		kerneltest.Ask(k, keyed("a", "Test.Slow", `0`, "k"))
 		time.Sleep(2 * time.Hour)
-		if got := ask(k, keyed("b", "Test.Slow", `0`, "k")); len(got) != 1 || got[0].Kind != message.KindReply {
-			t.Errorf("got %v", texts(got))
+		if got := kerneltest.Ask(k, keyed("b", "Test.Slow", `0`, "k")); len(got) != 1 || got[0].Kind != message.KindReply {
+			t.Errorf("got %v", kerneltest.Texts(got))
 		}
-		if got := ask(k, keyed("c", "Test.Slow", `0`, "k")); len(got) != 1 || string(got[0].Data) != "3" {
-			t.Errorf("the retry got %v", texts(got))
+		if got := kerneltest.Ask(k, keyed("c", "Test.Slow", `0`, "k")); len(got) != 1 || string(got[0].Data) != "3" {
+			t.Errorf("the retry got %v", kerneltest.Texts(got))
 		}
 	})
 }
@@ -358,21 +362,21 @@ func TestASweepMayOvertakeACommand(t *testing.T) {
 func TestACommandThatAlwaysLosesMayBeTriedAgain(t *testing.T) {
 	s := storetest.NewMemory()
 	lose := true
-	k := newKernel(t, &Options{Store: s}, asCommand(raw("Test.Lose", func(ctx context.Context, m message.Message, emit Emit) {
+	k := kerneltest.New(t, &kernel.Options{Store: s}, kerneltest.AsCommand(kerneltest.Raw("Test.Lose", func(ctx context.Context, m message.Message, emit kernel.Emit) {
 		var b store.Batch
 		if lose {
 			b.IfRevision([]byte("mnever"), 99)
 		}
 		b.Set([]byte("mx"), []byte("1"))
-		_ = Stage(ctx, &b)
+		_ = kernel.Stage(ctx, &b)
 		emit(m.Reply([]byte(`1`)))
 	})))
-	if got := ask(k, keyed("a", "Test.Lose", `0`, "k")); len(got) != 1 || got[0].Err == nil || got[0].Err.Code != 503 {
-		t.Errorf("got %v", texts(got))
+	if got := kerneltest.Ask(k, keyed("a", "Test.Lose", `0`, "k")); len(got) != 1 || got[0].Err == nil || got[0].Err.Code != 503 {
+		t.Errorf("got %v", kerneltest.Texts(got))
 	}
 	lose = false
-	if got := ask(k, keyed("b", "Test.Lose", `0`, "k")); len(got) != 1 || got[0].Kind != message.KindReply {
-		t.Errorf("the retry got %v", texts(got))
+	if got := kerneltest.Ask(k, keyed("b", "Test.Lose", `0`, "k")); len(got) != 1 || got[0].Kind != message.KindReply {
+		t.Errorf("the retry got %v", kerneltest.Texts(got))
 	}
 }
 
@@ -381,21 +385,21 @@ func TestACommandThatAlwaysLosesMayBeTriedAgain(t *testing.T) {
 func TestAStoreThatHangsKeepsNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &hanging{Memory: storetest.NewMemory(), release: make(chan struct{})}
-		k := newKernel(t, &Options{Store: s, Timeout: time.Second}, counter(s), echo("Test.Echo"))
-		conn := connect(k)
-		conn.in <- command("a", "Counter.Add", `0`)
-		conn.in <- query("b", "Test.Echo", `1`)
+		k := kerneltest.New(t, &kernel.Options{Store: s, Timeout: time.Second}, counter(s), kerneltest.Echo("Test.Echo"))
+		conn := kerneltest.Connect(k)
+		conn.In <- kerneltest.Command("a", "Counter.Add", `0`)
+		conn.In <- kerneltest.Query("b", "Test.Echo", `1`)
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if got := conn.soFar(t); !slices.Equal(got, []string{"a 504", "b 1"}) {
+		if got := conn.SoFar(t); !slices.Equal(got, []string{"a 504", "b 1"}) {
 			t.Errorf("got %v", got)
 		}
 		close(s.release)
-		if err := conn.end(); err != nil {
+		if err := conn.End(); err != nil {
 			t.Error(err)
 		}
 		synctest.Wait()
-		if got := conn.soFar(t); len(got) != 2 {
+		if got := conn.SoFar(t); len(got) != 2 {
 			t.Errorf("and then %v", got)
 		}
 	})

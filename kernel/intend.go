@@ -12,7 +12,7 @@ import (
 //
 // The outcome takes the place of the intent. An intent without a call in flight is one of
 // which nobody knows how it ended: the process did first, or the store took no outcome.
-func (c *call) intend() (run bool) {
+func (c *Call) intend() (run bool) {
 	var b store.Batch
 	expires := c.keep(&b, keptIntent, nil)
 	commit, err := c.k.opts.Store.Apply(&b)
@@ -30,7 +30,7 @@ func (c *call) intend() (run bool) {
 	case err == nil:
 		return true
 	case errors.Is(err, context.DeadlineExceeded):
-		c.expire()
+		c.Expire()
 	default:
 		c.emit(c.failure(err))
 	}
@@ -40,7 +40,7 @@ func (c *call) intend() (run bool) {
 // noteIntent notes that the call's intent is in the store, so that its outcome takes the
 // place. It reports whether that makes sense: the deadline may have passed, and then the
 // intent is taken back, since the call does not begin.
-func (c *call) noteIntent(commit *store.Commit, expires int64) bool {
+func (c *Call) noteIntent(commit *store.Commit, expires int64) bool {
 	f := c.flight
 	c.mu.Lock()
 	inTime := !c.settled.Load() && !c.deciding

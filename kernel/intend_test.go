@@ -1,4 +1,4 @@
-package kernel
+package kernel_test
 
 import (
 	"context"
@@ -9,15 +9,17 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 	"kernos/message"
 	"kernos/store"
 	"kernos/store/storetest"
 )
 
 // outside is a command whose effect is not in the store.
-func outside(t message.Type, h Handler) Syscall {
-	s := slow(asCommand(raw(t, h)))
-	s.Effect = External
+func outside(t message.Type, h kernel.Handler) kernel.Syscall {
+	s := kerneltest.Slow(kerneltest.AsCommand(kerneltest.Raw(t, h)))
+	s.Effect = kernel.External
 	return s
 }
 
@@ -28,27 +30,27 @@ func TestAnEffectOutsideIsNotRepeatedAfterACrash(t *testing.T) {
 		s := storetest.NewMemory()
 		release := make(chan struct{})
 		posts := 0
-		post := outside("Test.Post", func(_ context.Context, m message.Message, emit Emit) {
+		post := outside("Test.Post", func(_ context.Context, m message.Message, emit kernel.Emit) {
 			posts++
 			<-release
 			emit(m.Reply([]byte(`"posted"`)))
 		})
-		conn := connect(newKernel(t, &Options{Store: s}, post))
-		conn.in <- keyed("a", "Test.Post", `{"n":1}`, "k")
+		conn := kerneltest.Connect(kerneltest.New(t, &kernel.Options{Store: s}, post))
+		conn.In <- keyed("a", "Test.Post", `{"n":1}`, "k")
 		synctest.Wait()
 		crashed := s.Crash(0) // while it runs
 		close(release)
-		if err := conn.end(); err != nil {
+		if err := conn.End(); err != nil {
 			t.Error(err)
 		}
-		after := newKernel(t, &Options{Store: crashed}, post)
+		after := kerneltest.New(t, &kernel.Options{Store: crashed}, post)
 		for range 2 {
-			code, text := failure(t, after, keyed("b", "Test.Post", `{"n":1}`, "k"))
+			code, text := kerneltest.Failure(t, after, keyed("b", "Test.Post", `{"n":1}`, "k"))
 			if code != 409 || !strings.Contains(text, "may have happened") {
 				t.Errorf("the retry got %d %s", code, text)
 			}
 		}
-		if code, _ := failure(t, after, keyed("c", "Test.Post", `{"n":2}`, "k")); code != 422 {
+		if code, _ := kerneltest.Failure(t, after, keyed("c", "Test.Post", `{"n":2}`, "k")); code != 422 {
 			t.Errorf("another command got %d", code)
 		}
 		if posts != 1 {
@@ -56,7 +58,7 @@ func TestAnEffectOutsideIsNotRepeatedAfterACrash(t *testing.T) {
 		}
 		// Where nothing crashes, the outcome takes the place of the intent.
 		for range 2 {
-			if got := ask(after, keyed("d", "Test.Post", `{"n":1}`, "another")); string(got[0].Data) != `"posted"` || posts != 2 {
+			if got := kerneltest.Ask(after, keyed("d", "Test.Post", `{"n":1}`, "another")); string(got[0].Data) != `"posted"` || posts != 2 {
 				t.Errorf("with another key it got %s after %d runs", got[0].Data, posts)
 			}
 		}
@@ -69,11 +71,11 @@ func TestNothingHappensOutsideBeforeTheIntentIsDurable(t *testing.T) {
 		s := storetest.NewMemory()
 		s.Manual()
 		began := false
-		conn := connect(newKernel(t, &Options{Store: s}, outside("Test.Post", func(_ context.Context, m message.Message, emit Emit) {
+		conn := kerneltest.Connect(kerneltest.New(t, &kernel.Options{Store: s}, outside("Test.Post", func(_ context.Context, m message.Message, emit kernel.Emit) {
 			began = true
 			emit(m.Reply(nil))
 		})))
-		conn.in <- keyed("a", "Test.Post", `0`, "k")
+		conn.In <- keyed("a", "Test.Post", `0`, "k")
 		synctest.Wait()
 		if began {
 			t.Error("it began before its intent was durable")
@@ -84,7 +86,7 @@ func TestNothingHappensOutsideBeforeTheIntentIsDurable(t *testing.T) {
 			t.Error("it did not begin")
 		}
 		_ = s.Sync()
-		if err := conn.end(); err != nil {
+		if err := conn.End(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -95,26 +97,29 @@ func TestAFailureTakesItsIntentBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.NewMemory()
 		runs := 0
-		fail := func(_ context.Context, m message.Message, emit Emit) {
+		fail := func(_ context.Context, m message.Message, emit kernel.Emit) {
 			runs++
 			emit(m.Fail(message.Errorf(502, "try %d", runs)))
 		}
-		k := newKernel(t, &Options{Store: s, Timeout: time.Second},
+		k := kerneltest.New(t, &kernel.Options{Store: s, Timeout: time.Second},
 			outside("Test.Fail", fail),
-			outside("Test.Panic", func(context.Context, message.Message, Emit) { runs++; panic("no") }),
-			outside("Test.Hang", func(ctx context.Context, m message.Message, emit Emit) {
+			outside("Test.Panic", func(context.Context, message.Message, kernel.Emit) { runs++; panic("no") }),
+			outside("Test.Hang", func(ctx context.Context, m message.Message, emit kernel.Emit) {
 				runs++
 				<-ctx.Done()
-				Fail(ctx, m, emit, ctx.Err())
+				kernel.Fail(ctx, m, emit, ctx.Err())
 			}),
-			outside("Test.Refuse", func(_ context.Context, m message.Message, emit Emit) { runs++; emit(m.Fail(message.Errorf(403, "no"))) }))
+			outside("Test.Refuse", func(_ context.Context, m message.Message, emit kernel.Emit) {
+				runs++
+				emit(m.Fail(message.Errorf(403, "no")))
+			}))
 		for _, c := range []struct {
 			t          message.Type
 			code, runs int
 		}{{"Test.Fail", 502, 2}, {"Test.Panic", 500, 2}, {"Test.Hang", 504, 2}, {"Test.Refuse", 403, 1}} {
 			runs = 0
 			for range 2 {
-				if code, _ := failure(t, k, keyed("a", c.t, `0`, string(c.t))); code != c.code {
+				if code, _ := kerneltest.Failure(t, k, keyed("a", c.t, `0`, string(c.t))); code != c.code {
 					t.Errorf("%s got %d", c.t, code)
 				}
 			}
@@ -141,11 +146,11 @@ func TestAnIntentThatCanNotBeKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.NewMemory()
 		runs := 0
-		k := newKernel(t, &Options{Store: s, Timeout: time.Second}, outside("Test.Post", func(_ context.Context, m message.Message, emit Emit) {
+		k := kerneltest.New(t, &kernel.Options{Store: s, Timeout: time.Second}, outside("Test.Post", func(_ context.Context, m message.Message, emit kernel.Emit) {
 			runs++
 			emit(m.Reply(nil))
 		}))
-		ask(k, keyed("first", "Test.Post", `0`, "first")) // the key of fingerprints is there now
+		kerneltest.Ask(k, keyed("first", "Test.Post", `0`, "first")) // the key of fingerprints is there now
 		full := store.Errorf(507, errors.New("no space"), "The disk is full")
 		s.Fail(func(call string) error {
 			if call == "apply" {
@@ -153,12 +158,12 @@ func TestAnIntentThatCanNotBeKept(t *testing.T) {
 			}
 			return nil
 		})
-		if code, text := failure(t, k, keyed("a", "Test.Post", `0`, "k")); code != 507 || !strings.Contains(text, "full") {
+		if code, text := kerneltest.Failure(t, k, keyed("a", "Test.Post", `0`, "k")); code != 507 || !strings.Contains(text, "full") {
 			t.Errorf("got %d %s", code, text)
 		}
 		s.Fail(nil)
 		s.Manual() // the disk takes longer than there is time
-		if code, _ := failure(t, k, keyed("b", "Test.Post", `0`, "k")); code != 504 {
+		if code, _ := kerneltest.Failure(t, k, keyed("b", "Test.Post", `0`, "k")); code != 504 {
 			t.Errorf("got %d", code)
 		}
 		if runs != 1 {
@@ -166,13 +171,13 @@ func TestAnIntentThatCanNotBeKept(t *testing.T) {
 		}
 		_ = s.Sync()
 		done := make(chan []message.Message)
-		go func() { done <- ask(k, keyed("c", "Test.Post", `0`, "k")) }()
+		go func() { done <- kerneltest.Ask(k, keyed("c", "Test.Post", `0`, "k")) }()
 		for range 3 {
 			synctest.Wait()
 			_ = s.Sync()
 		}
 		if got := <-done; got[0].Kind != message.KindReply || runs != 2 {
-			t.Errorf("then it got %v after %d runs", texts(got), runs)
+			t.Errorf("then it got %v after %d runs", kerneltest.Texts(got), runs)
 		}
 	})
 }
@@ -182,9 +187,9 @@ func TestAnIntentThatCanNotBeKept(t *testing.T) {
 func TestIntentsExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.NewMemory()
-		var k *Kernel
+		var k *kernel.Kernel
 		runs := 0
-		k = newKernel(t, &Options{Store: s, IdempotencyTTL: time.Second, Timeout: time.Hour}, outside("Test.Post", func(ctx context.Context, m message.Message, emit Emit) {
+		k = kerneltest.New(t, &kernel.Options{Store: s, IdempotencyTTL: time.Second, Timeout: time.Hour}, outside("Test.Post", func(ctx context.Context, m message.Message, emit kernel.Emit) {
 			runs++
 			time.Sleep(2 * time.Second)
 			if _, err := k.Sweep(ctx, time.Now()); err != nil {
@@ -193,10 +198,10 @@ func TestIntentsExpire(t *testing.T) {
 			emit(m.Reply(fmt.Append(nil, runs)))
 		}))
 		for want := 1; want <= 3; want++ {
-			if got := ask(k, keyed("a", "Test.Post", `0`, "k")); string(got[0].Data) != fmt.Sprint(want) {
+			if got := kerneltest.Ask(k, keyed("a", "Test.Post", `0`, "k")); string(got[0].Data) != fmt.Sprint(want) {
 				t.Errorf("run %d got %s", want, got[0].Data)
 			}
-			if got := ask(k, keyed("b", "Test.Post", `0`, "k")); string(got[0].Data) != fmt.Sprint(want) {
+			if got := kerneltest.Ask(k, keyed("b", "Test.Post", `0`, "k")); string(got[0].Data) != fmt.Sprint(want) {
 				t.Errorf("the retry of run %d got %s", want, got[0].Data)
 			}
 			time.Sleep(2 * time.Second)

@@ -12,11 +12,12 @@
 // deadlines, contains panics, and makes sure that each command and each query gets
 // exactly one outcome. It does no input or output of its own.
 //
-// A connection hands its messages to [Kernel.Serve], which keeps their order and
-// lets slow syscalls run aside.
+// A connection hands its messages to package connection, which keeps their order and
+// lets slow syscalls run beside the others.
 package kernel
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -78,13 +79,9 @@ type Kernel struct {
 	begun    time.Time
 	wrapped  atomic.Pointer[wrapping]
 	flights  flights
-	sessions sessions
-	inFlight atomic.Int64 // slow calls of connections
+	limits   atomic.Pointer[Limits]
 
-	parked    atomic.Int64 // bytes of answers that wait, of all connections
-	maxParked int64        // beyond which connections may have few
-	queued    atomic.Int64 // bytes of messages of connections that wait for their turn
-	limits    atomic.Pointer[Limits]
+	connections Connections
 
 	life context.Context // ends when the kernel stops
 	stop context.CancelFunc
@@ -102,7 +99,7 @@ type wrapping struct {
 // New returns a kernel that serves what is in the registry, now and later. Nil
 // options mean defaults.
 func New(r *Registry, opts *Options) *Kernel {
-	k := &Kernel{registry: r, ids: newIDSource(), begun: time.Now(), maxParked: maxParked}
+	k := &Kernel{registry: r, ids: newIDSource(), begun: time.Now()}
 	if opts != nil {
 		k.opts = *opts
 	}
@@ -137,11 +134,9 @@ func (k *Kernel) Stamp(m *message.Message) {
 // Events, replies and errors are answered with nothing. It has the shape of a
 // [Handler].
 func (k *Kernel) Handle(ctx context.Context, m message.Message, emit Emit) {
-	box := newOutbox(k, nil)
-	defer box.close()
 	if err := m.Validate(); err != nil {
 		if m.Kind != message.KindError {
-			k.refuse(&m, emit, box, err)
+			k.Refuse(&m, emit, new(handled), err)
 		}
 		return
 	}
@@ -149,39 +144,114 @@ func (k *Kernel) Handle(ctx context.Context, m message.Message, emit Emit) {
 	if len(m.Data) == 0 {
 		m.Data = json.RawMessage("null")
 	}
-	if c := k.admit(ctx, &m, emit, box, nil); c != nil {
-		c.runWithin()
+	o := new(handled)
+	if c := k.admit(ctx, &m, emit, o, nil); c != nil {
+		c.RunWithin()
+		o.finish(k)
 	}
 }
 
-// refuse answers what never becomes a call: a line that is no message, a message that
-// breaks a rule. m is what could be read of it; if that is enough for a record, it gets one.
-func (k *Kernel) refuse(m *message.Message, emit Emit, box *outbox, err error) {
-	k.recordRefused(m)
-	k.reject(m, emit, box, err)
+// handled is the origin of a call of [Kernel.Handle]. The call posts one message at a time.
+type handled struct{ pending []pendingAnswer }
+
+// pendingAnswer is an answer that waits for a commit, or for those before it.
+type pendingAnswer struct {
+	send   Emit
+	m      message.Message
+	commit *store.Commit
 }
 
-// reject answers a message that is recorded already, and does not become a call.
-func (k *Kernel) reject(m *message.Message, emit Emit, box *outbox, err error) {
+// maxCommit is how long an answer waits for its commit.
+const maxCommit = 30 * time.Second
+
+// Post implements [Origin].
+func (h *handled) Post(send Emit, m message.Message, commit *store.Commit) {
+	if commit == nil && len(h.pending) == 0 {
+		send(m)
+		return
+	}
+	m.Data = bytes.Clone(m.Data)
+	h.pending = append(h.pending, pendingAnswer{send, m, commit})
+	for len(h.pending) > 0 && h.pending[0].durable() {
+		h.pending[0].send(h.pending[0].m)
+		h.pending = h.pending[1:]
+	}
+}
+
+// durable reports whether there is nothing to wait for.
+func (a *pendingAnswer) durable() bool {
+	if a.commit == nil {
+		return true
+	}
+	decided, err := a.commit.Resolved()
+	return decided && err == nil
+}
+
+// finish sends what waits. The call is settled.
+func (h *handled) finish(k *Kernel) {
+	for _, a := range h.pending {
+		if a.commit != nil {
+			ctx, cancel := context.WithTimeout(context.Background(), maxCommit)
+			err := a.commit.Wait(ctx)
+			cancel()
+			if err != nil && !a.m.Kind.Answers() {
+				continue
+			}
+			if err != nil {
+				a.m = k.Undone(&a.m, err)
+			}
+		}
+		a.send(a.m)
+	}
+}
+
+// Undone is the error that is sent instead of an outcome whose commit has failed.
+func (k *Kernel) Undone(m *message.Message, err error) message.Message {
+	k.opts.Log.Error("a commit failed", "type", m.Type, "causation", m.Metadata.Causation, "error", err)
+	e, _ := message.ErrorOf(err)
+	e = message.Errorf(e.Code, "%s is not known to have happened: it could not be made durable: %w", m.Type, e)
+	failed := message.Message{Kind: message.KindError, Type: m.Type, Data: e.Append(nil), Err: e,
+		Metadata: message.Metadata{Causation: m.Metadata.Causation, Correlation: m.Metadata.Correlation}}
+	k.Stamp(&failed)
+	k.Record(failed, Out)
+	return failed
+}
+
+// Refuse answers what never becomes a call: a line that is not a message, a message that
+// breaks a rule. m is what could be read of it; if that is enough for a record, it gets one.
+func (k *Kernel) Refuse(m *message.Message, emit Emit, origin Origin, err error) {
+	k.recordRefused(m)
+	k.Reject(m, emit, origin, err)
+}
+
+// Reject answers a message that is recorded already, or must not be, and does not become a
+// call.
+func (k *Kernel) Reject(m *message.Message, emit Emit, origin Origin, err error) {
 	e, _ := message.ErrorOf(err)
 	answer := m.Fail(e)
 	k.Stamp(&answer)
 	way := Within
-	if box != nil {
+	if origin != nil {
 		way = Out
 	}
 	k.recordCopy(answer, Record{Way: way, Refused: true})
-	if box == nil {
+	if origin == nil {
 		emit(answer)
 		return
 	}
-	box.post(emit, answer, nil)
+	origin.Post(emit, answer, nil)
 }
 
-// admit finds the syscall of a message that is valid and checks the call. It
-// answers what can't be called, and returns nil for it and for what asks nothing. A call
-// from outside has an outbox, a nested one has a caller.
-func (k *Kernel) admit(ctx context.Context, m *message.Message, emit Emit, box *outbox, caller *call) (c *call) {
+// Admit finds the syscall of a message from a connection, which is valid, and makes a call.
+// What can't be called is answered; then, and for what asks nothing, it returns nil. The
+// message's data must stay as it is until the handler has returned, or until Call.Detach.
+func (k *Kernel) Admit(ctx context.Context, m *message.Message, send Emit, origin Origin) *Call {
+	return k.admit(ctx, m, send, origin, nil)
+}
+
+// admit is Admit for calls from outside, which have an origin, and nested ones, which have a
+// caller.
+func (k *Kernel) admit(ctx context.Context, m *message.Message, emit Emit, origin Origin, caller *Call) (c *Call) {
 	way := In
 	if caller != nil {
 		way = Within
@@ -203,7 +273,7 @@ func (k *Kernel) admit(ctx context.Context, m *message.Message, emit Emit, box *
 		}
 		k.opts.Log.Error("checking a message panicked", "type", m.Type, "id", m.Metadata.ID,
 			"panic", recover(), "stack", string(debug.Stack()))
-		k.refuse(m, emit, box, message.Errorf(500, "Internal error in %s; the kernel's log has the details", m.Type))
+		k.Refuse(m, emit, origin, message.Errorf(500, "Internal error in %s; the kernel's log has the details", m.Type))
 	}()
 	s, handler, err := k.resolve(m)
 	if err == nil && s.Input != schema.Any {
@@ -217,16 +287,18 @@ func (k *Kernel) admit(ctx context.Context, m *message.Message, emit Emit, box *
 	checked = true
 	if err != nil {
 		k.recordCopy(*m, Record{Way: way, Syscall: s, Refused: true})
-		k.reject(m, emit, box, err)
+		k.Reject(m, emit, origin, err)
 		return nil
 	}
 	timeout := s.Timeout
 	if timeout == 0 {
 		timeout = k.limits.Load().Timeout
 	}
-	c = &call{k: k, parent: ctx, syscall: s, handler: handler, request: *m, send: emit, box: box, caller: caller, timeout: timeout}
-	c.begin()
-	k.record(Record{Message: &c.request, Way: way, Syscall: s, call: c})
+	c = &Call{k: k, parent: ctx, syscall: s, handler: handler, request: *m, send: emit, origin: origin, caller: caller, timeout: timeout}
+	c.Begin()
+	if k.opts.Recorder != nil {
+		k.opts.Recorder.Record(Record{Message: &c.request, Way: way, Syscall: s, call: c})
+	}
 	return c
 }
 
@@ -305,33 +377,20 @@ func invalidInput(err error) error {
 	return &message.Error{Code: 422, Message: "Schema validation failed: " + named.Error(), Field: first.Path, Expected: first.Expected}
 }
 
-// Call asks for another syscall on behalf of the call that ctx belongs to, which
-// must be one that a handler was given. What it sets off carries the lineage of
-// that call. It returns the data of the reply; the error is a *message.Error.
-//
-// A query may not call a command, since a query may not change anything.
-func Call(ctx context.Context, t message.Type, data json.RawMessage) (json.RawMessage, error) {
-	return CallAs(ctx, NewCall{Type: t, Data: data})
-}
+// ErrStopping is the cause of the context of an endless call that ends because the kernel
+// does.
+var ErrStopping = errors.New("the kernel is shutting down")
 
-// A NewCall is what [CallAs] asks for.
-type NewCall struct {
-	Type message.Type
-	Data json.RawMessage
+// Stop ends what would go on for ever: the calls of syscalls that are endless. Everything
+// else is finished; it is for the connections to take nothing new.
+func (k *Kernel) Stop() { k.stop() }
 
-	// Correlation is the workflow that the call belongs to. "" means the caller's.
-	Correlation string
-
-	// Kept wants the reply as a record of it has it: without secrets, and what is too large
-	// for a line by pointer.
-	Kept bool
-}
-
-// CallAs is Call with more to say.
-func CallAs(ctx context.Context, n NewCall) (json.RawMessage, error) {
-	parent, ok := ctx.Value(callKey{}).(*call)
-	if !ok {
-		return nil, message.Errorf(500, "A call of %s that belongs to no call", n.Type)
+// UntilStop returns the context of an endless call: it ends when the kernel stops.
+func (k *Kernel) UntilStop(parent context.Context) (ctx context.Context, release func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	forget := context.AfterFunc(k.life, func() { cancel(ErrStopping) })
+	return ctx, func() {
+		forget()
+		cancel(nil)
 	}
-	return parent.nested(ctx, n)
 }

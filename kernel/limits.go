@@ -5,6 +5,12 @@ import (
 	"time"
 )
 
+// Limits of slow calls, if the options do not say otherwise.
+const (
+	DefaultInFlight    = 64
+	DefaultInFlightAll = 4096
+)
+
 // Limits are settings that can be changed while a kernel runs. They have the meaning of the
 // options of the same names.
 type Limits struct {

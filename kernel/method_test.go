@@ -1,4 +1,4 @@
-package kernel
+package kernel_test
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"kernos/kernel"
 	"kernos/message"
 	"kernos/schema"
 )
@@ -17,7 +18,7 @@ func TestMethodNamesOfTypes(t *testing.T) {
 		"Web.GetURL": "web get_url", "Web.URLOf": "web url_of", "Module.Method1": "module method1", "Hash.Sha256Sum": "hash sha256_sum",
 		"FileSystem.A": "filesystem a",
 	} {
-		namespace, method := Method(typ)
+		namespace, method := kernel.Method(typ)
 		if got := namespace + " " + method; got != want {
 			t.Errorf("%s: got %s, want %s", typ, got, want)
 		}
@@ -25,22 +26,22 @@ func TestMethodNamesOfTypes(t *testing.T) {
 }
 
 // plain is a syscall of which only the name matters.
-func plain(t message.Type) Syscall {
-	return Syscall{
-		Definition: Definition{Type: t, Kind: message.KindQuery, Summary: "A name.", Input: schema.Any, Output: schema.Any},
-		Handler:    func(_ context.Context, m message.Message, emit Emit) { emit(m.Reply(nil)) },
+func plain(t message.Type) kernel.Syscall {
+	return kernel.Syscall{
+		Definition: kernel.Definition{Type: t, Kind: message.KindQuery, Summary: "A name.", Input: schema.Any, Output: schema.Any},
+		Handler:    func(_ context.Context, m message.Message, emit kernel.Emit) { emit(m.Reply(nil)) },
 	}
 }
 
 func TestTwoTypesOfOneMethodAreRefused(t *testing.T) {
-	r, err := NewRegistry(Module{Name: "web", Version: "1.0.0", Summary: "Web.", Syscalls: []Syscall{plain("Web.GetURL")}})
+	r, err := kernel.NewRegistry(kernel.Module{Name: "web", Version: "1.0.0", Summary: "Web.", Syscalls: []kernel.Syscall{plain("Web.GetURL")}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	alias := plain("Web.Other")
 	alias.Aliases = []message.Type{"WEB.GetUrl"}
-	for name, syscalls := range map[string][]Syscall{"of another module": {plain("Web.GetUrl")}, "of one module": {plain("Net.GetURL"), plain("Net.GetUrl")}, "by an alias": {alias}} {
-		err := r.Add(Module{Name: "more", Version: "1.0.0", Summary: "More.", Syscalls: syscalls})
+	for name, syscalls := range map[string][]kernel.Syscall{"of another module": {plain("Web.GetUrl")}, "of one module": {plain("Net.GetURL"), plain("Net.GetUrl")}, "by an alias": {alias}} {
+		err := r.Add(kernel.Module{Name: "more", Version: "1.0.0", Summary: "More.", Syscalls: syscalls})
 		if err == nil || !strings.Contains(err.Error(), "would both be called") {
 			t.Errorf("%s: got %v", name, err)
 		}
@@ -49,11 +50,11 @@ func TestTwoTypesOfOneMethodAreRefused(t *testing.T) {
 
 func TestMethodsAreFoundAndListed(t *testing.T) {
 	hidden, aliased := plain("Store.Wipe"), plain("Store.TreeGet")
-	hidden.Visibility = Hidden
+	hidden.Visibility = kernel.Hidden
 	aliased.Aliases = []message.Type{"Tree.Get"}
-	r, err := NewRegistry(
-		Module{Name: "zoo", Version: "2.0.0", Summary: "A zoo.", Syscalls: []Syscall{plain("Store.Visit"), plain("Zoo.Visit")}},
-		Module{Name: "store", Version: "1.0.0", Summary: "A store.", Syscalls: []Syscall{hidden, aliased, plain("Store.Add")}},
+	r, err := kernel.NewRegistry(
+		kernel.Module{Name: "zoo", Version: "2.0.0", Summary: "A zoo.", Syscalls: []kernel.Syscall{plain("Store.Visit"), plain("Zoo.Visit")}},
+		kernel.Module{Name: "store", Version: "1.0.0", Summary: "A store.", Syscalls: []kernel.Syscall{hidden, aliased, plain("Store.Add")}},
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -92,13 +93,13 @@ func TestMethodsAreFoundAndListed(t *testing.T) {
 
 // An event says which nested calls it came through.
 func TestEventsKnowWhatTheyCameThrough(t *testing.T) {
-	nested := func(typ, next message.Type) Syscall {
+	nested := func(typ, next message.Type) kernel.Syscall {
 		s := plain(typ)
-		s.Handler = func(ctx context.Context, m message.Message, emit Emit) {
-			NewStream(&m, emit).Progress(string(typ), 0)
+		s.Handler = func(ctx context.Context, m message.Message, emit kernel.Emit) {
+			kernel.NewStream(&m, emit).Progress(string(typ), 0)
 			if next != "" {
-				if _, err := Call(ctx, next, nil); err != nil {
-					Fail(ctx, m, emit, err)
+				if _, err := kernel.Invoke(ctx, next, nil); err != nil {
+					kernel.Fail(ctx, m, emit, err)
 					return
 				}
 			}
@@ -106,13 +107,13 @@ func TestEventsKnowWhatTheyCameThrough(t *testing.T) {
 		}
 		return s
 	}
-	r, err := NewRegistry(Module{Name: "chain", Version: "1.0.0", Summary: "Calls.", Syscalls: []Syscall{nested("A.One", "B.Two"), nested("B.Two", "C.Three"), nested("C.Three", "")}})
+	r, err := kernel.NewRegistry(kernel.Module{Name: "chain", Version: "1.0.0", Summary: "Calls.", Syscalls: []kernel.Syscall{nested("A.One", "B.Two"), nested("B.Two", "C.Three"), nested("C.Three", "")}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	m := message.Message{Kind: message.KindQuery, Type: "A.One", Metadata: message.Metadata{ID: "a", Timestamp: 1}}
 	var via [][]message.Type
-	New(r, nil).Handle(t.Context(), m, func(m message.Message) { via = append(via, m.Via) })
+	kernel.New(r, nil).Handle(t.Context(), m, func(m message.Message) { via = append(via, m.Via) })
 	want := [][]message.Type{nil, {"B.Two"}, {"B.Two", "C.Three"}, nil}
 	if !slices.EqualFunc(via, want, func(a, b []message.Type) bool { return slices.Equal(a, b) }) {
 		t.Errorf("got %v, want %v", via, want)

@@ -37,7 +37,7 @@ type Record struct {
 
 	// call is the one that the message belongs to, or nil: what it was told in confidence is
 	// not recorded, wherever it stands.
-	call *call
+	call *Call
 }
 
 // A Way tells where a message comes from and goes to.
@@ -49,6 +49,58 @@ const (
 	Out                   // to a connection
 	Within                // between handlers, or from a handler to whoever watches
 )
+
+// inWay is where the call's request came from.
+func (c *Call) inWay() Way {
+	if c.caller != nil {
+		return Within
+	}
+	return In
+}
+
+// outWay is where the call's answers go.
+func (c *Call) outWay() Way {
+	if c.caller != nil {
+		return Within
+	}
+	return Out
+}
+
+// Record records a message that belongs to the call. Of a reply that breaks the syscall's
+// schema nothing is kept: its secrets may be anywhere.
+func (c *Call) Record(m message.Message, way Way) {
+	if c.k.opts.Recorder == nil {
+		return
+	}
+	misplaced := way == In && m.Kind == message.KindReply && c.syscall.Output.Sensitive() && c.syscall.Output.Validate(m.Data) != nil
+	c.k.recordCopy(m, Record{Way: way, Syscall: c.syscall, Refused: misplaced, call: c})
+}
+
+// recordOutcome records the outcome of a call without an effect, and what it published.
+func (c *Call) recordOutcome(m *message.Message) {
+	r := c.k.opts.Recorder
+	if r == nil {
+		return
+	}
+	for i := range c.published {
+		c.k.Stamp(&c.published[i])
+		r.Record(Record{Message: &c.published[i], Way: Within, Syscall: c.syscall, call: c})
+	}
+	r.Record(Record{Message: c.small(m), Way: c.outWay(), Syscall: c.syscall, call: c})
+}
+
+// Record records a message that belongs to no call.
+func (k *Kernel) Record(m message.Message, way Way) { k.recordCopy(m, Record{Way: way}) }
+
+// recordCopy records a message that is not part of anything that lives longer, without
+// making it escape where nothing is recorded.
+func (k *Kernel) recordCopy(m message.Message, r Record) {
+	if k.opts.Recorder != nil {
+		kept := m
+		r.Message = &kept
+		k.opts.Recorder.Record(r)
+	}
+}
 
 // recordRefused records what could be read of something that is no valid message: what it
 // was and whom it came from, and nothing of what it said. Without a kind, a type and an id

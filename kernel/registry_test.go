@@ -1,4 +1,4 @@
-package kernel
+package kernel_test
 
 import (
 	"context"
@@ -9,14 +9,16 @@ import (
 	"testing"
 	"time"
 
+	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 	"kernos/message"
 	"kernos/schema"
 )
 
 func TestRegistryListsSyscallsSortedAndWithoutAliases(t *testing.T) {
-	s := echo("Zoo.Get")
+	s := kerneltest.Echo("Zoo.Get")
 	s.Aliases = []message.Type{"Animal.Get", "Beast.Get"}
-	r, err := NewRegistry(module("zoo", s, echo("Zoo.Add")), module("ant", echo("Ant.Get")))
+	r, err := kernel.NewRegistry(kerneltest.Module("zoo", s, kerneltest.Echo("Zoo.Add")), kerneltest.Module("ant", kerneltest.Echo("Ant.Get")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,34 +36,34 @@ func TestRegistryListsSyscallsSortedAndWithoutAliases(t *testing.T) {
 	if _, ok := r.Lookup("Zoo.Nothing"); ok {
 		t.Error("Zoo.Nothing is there")
 	}
-	if got := answer(t, New(r, nil), query("1", "Animal.Get", `7`)); got.Type != "Animal.Get" {
+	if got := kerneltest.Answer(t, kernel.New(r, nil), kerneltest.Query("1", "Animal.Get", `7`)); got.Type != "Animal.Get" {
 		t.Errorf("an alias is answered as %s", got.Type)
 	}
 }
 
 func TestRegistryRefusesWhatIsTaken(t *testing.T) {
-	s := echo("Zoo.Get")
+	s := kerneltest.Echo("Zoo.Get")
 	s.Aliases = []message.Type{"Animal.Get"}
-	aliased := func(t message.Type, aliases ...message.Type) Syscall {
-		s := echo(t)
+	aliased := func(t message.Type, aliases ...message.Type) kernel.Syscall {
+		s := kerneltest.Echo(t)
 		s.Aliases = aliases
 		return s
 	}
 	for _, c := range []struct {
 		name   string
-		module Module
+		module kernel.Module
 		want   string
 	}{
-		{"the name of a module", module("zoo", echo("Other.Get")), `module "zoo": there is a module of this name`},
-		{"a type", module("other", echo("Zoo.Get")), `module "other": Zoo.Get is registered already`},
-		{"an alias as a type", module("other", echo("Animal.Get")), `module "other": Animal.Get is registered already`},
-		{"a type as an alias", module("other", aliased("Other.Get", "Zoo.Get")), `module "other": Zoo.Get is registered already`},
-		{"an alias as an alias", module("other", aliased("Other.Get", "Animal.Get")), `module "other": Animal.Get is registered already`},
-		{"a type twice in one module", module("other", echo("Other.Get"), echo("Other.Get")), `module "other": Other.Get is registered already`},
-		{"its own type as an alias", module("other", aliased("Other.Get", "Other.Get")), `module "other": Other.Get is registered already`},
+		{"the name of a module", kerneltest.Module("zoo", kerneltest.Echo("Other.Get")), `module "zoo": there is a module of this name`},
+		{"a type", kerneltest.Module("other", kerneltest.Echo("Zoo.Get")), `module "other": Zoo.Get is registered already`},
+		{"an alias as a type", kerneltest.Module("other", kerneltest.Echo("Animal.Get")), `module "other": Animal.Get is registered already`},
+		{"a type as an alias", kerneltest.Module("other", aliased("Other.Get", "Zoo.Get")), `module "other": Zoo.Get is registered already`},
+		{"an alias as an alias", kerneltest.Module("other", aliased("Other.Get", "Animal.Get")), `module "other": Animal.Get is registered already`},
+		{"a type twice in one module", kerneltest.Module("other", kerneltest.Echo("Other.Get"), kerneltest.Echo("Other.Get")), `module "other": Other.Get is registered already`},
+		{"its own type as an alias", kerneltest.Module("other", aliased("Other.Get", "Other.Get")), `module "other": Other.Get is registered already`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r, err := NewRegistry(module("zoo", s))
+			r, err := kernel.NewRegistry(kerneltest.Module("zoo", s))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -82,76 +84,76 @@ func TestRegistryRefusesWhatIsTaken(t *testing.T) {
 type chain struct{ Next *chain }
 
 func TestRegistryRefusesWhatIsNotComplete(t *testing.T) {
-	change := func(f func(*Module)) Module {
-		m := module("zoo", echo("Zoo.Get"))
+	change := func(f func(*kernel.Module)) kernel.Module {
+		m := kerneltest.Module("zoo", kerneltest.Echo("Zoo.Get"))
 		f(&m)
 		return m
 	}
-	event := func(name message.Type) func(*Module) {
-		return func(m *Module) { m.Syscalls[0].Emits = []EventDefinition{{Type: name}} }
+	event := func(name message.Type) func(*kernel.Module) {
+		return func(m *kernel.Module) { m.Syscalls[0].Emits = []kernel.EventDefinition{{Type: name}} }
 	}
 	for _, c := range []struct {
 		name   string
-		change func(*Module)
+		change func(*kernel.Module)
 		want   string
 	}{
-		{"no name", func(m *Module) { m.Name = "" }, "lower case"},
-		{"a name in upper case", func(m *Module) { m.Name = "Zoo" }, "lower case"},
-		{"no version", func(m *Module) { m.Version = "" }, "needs a version"},
-		{"no summary of the module", func(m *Module) { m.Summary = "" }, "and a summary"},
-		{"no kind", func(m *Module) { m.Syscalls[0].Kind = "" }, "kind must be"},
-		{"the kind event", func(m *Module) { m.Syscalls[0].Kind = message.KindEvent }, "kind must be"},
-		{"no summary", func(m *Module) { m.Syscalls[0].Summary = "" }, "needs a summary"},
-		{"no handler", func(m *Module) { m.Syscalls[0].Handler = nil }, "needs a handler"},
-		{"no input", func(m *Module) { m.Syscalls[0].Input = nil }, "needs the schemas"},
-		{"no output", func(m *Module) { m.Syscalls[0].Output = nil }, "needs the schemas"},
-		{"a type that is none", func(m *Module) { m.Syscalls[0].Type = "zoo.get" }, "PascalCase"},
-		{"an alias that is none", func(m *Module) { m.Syscalls[0].Aliases = []message.Type{"Zoo"} }, "PascalCase"},
+		{"no name", func(m *kernel.Module) { m.Name = "" }, "lower case"},
+		{"a name in upper case", func(m *kernel.Module) { m.Name = "Zoo" }, "lower case"},
+		{"no version", func(m *kernel.Module) { m.Version = "" }, "needs a version"},
+		{"no summary of the module", func(m *kernel.Module) { m.Summary = "" }, "and a summary"},
+		{"no kind", func(m *kernel.Module) { m.Syscalls[0].Kind = "" }, "kind must be"},
+		{"the kind event", func(m *kernel.Module) { m.Syscalls[0].Kind = message.KindEvent }, "kind must be"},
+		{"no summary", func(m *kernel.Module) { m.Syscalls[0].Summary = "" }, "needs a summary"},
+		{"no handler", func(m *kernel.Module) { m.Syscalls[0].Handler = nil }, "needs a handler"},
+		{"no input", func(m *kernel.Module) { m.Syscalls[0].Input = nil }, "needs the schemas"},
+		{"no output", func(m *kernel.Module) { m.Syscalls[0].Output = nil }, "needs the schemas"},
+		{"a type that is none", func(m *kernel.Module) { m.Syscalls[0].Type = "zoo.get" }, "PascalCase"},
+		{"an alias that is none", func(m *kernel.Module) { m.Syscalls[0].Aliases = []message.Type{"Zoo"} }, "PascalCase"},
 		{"an event that is no type", event("zooOpened"), "PascalCase"},
-		{"an input that contains itself", func(m *Module) { m.Syscalls[0].Input = schema.Input[chain]() }, "contains itself"},
-		{"an output without a form in JSON", func(m *Module) { m.Syscalls[0].Output = schema.Output[time.Duration]() }, "milliseconds"},
+		{"an input that contains itself", func(m *kernel.Module) { m.Syscalls[0].Input = schema.Input[chain]() }, "contains itself"},
+		{"an output without a form in JSON", func(m *kernel.Module) { m.Syscalls[0].Output = schema.Output[time.Duration]() }, "milliseconds"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if _, err := NewRegistry(change(c.change)); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, err := kernel.NewRegistry(change(c.change)); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v", err)
 			}
 		})
 	}
 	for _, name := range []message.Type{"Job.Completed", "Message.Sent", "File.Written", "Key.Lost", "Lock.Held"} {
-		if _, err := NewRegistry(change(event(name))); err != nil {
+		if _, err := kernel.NewRegistry(change(event(name))); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
 func TestRegistryRemovesModules(t *testing.T) {
-	r, err := NewRegistry(module("ant", echo("Ant.Get")), module("zoo", echo("Zoo.Get")))
+	r, err := kernel.NewRegistry(kerneltest.Module("ant", kerneltest.Echo("Ant.Get")), kerneltest.Module("zoo", kerneltest.Echo("Zoo.Get")))
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := New(r, nil)
+	k := kernel.New(r, nil)
 	if r.Remove("bee") {
 		t.Error("what was not there is removed")
 	}
 	if !r.Remove("zoo") || r.Remove("zoo") {
 		t.Error("a module is removed once")
 	}
-	if code, _ := failure(t, k, query("1", "Zoo.Get", `1`)); code != 404 {
+	if code, _ := kerneltest.Failure(t, k, kerneltest.Query("1", "Zoo.Get", `1`)); code != 404 {
 		t.Errorf("got %d", code)
 	}
-	if answer(t, k, query("2", "Ant.Get", `1`)).Kind != message.KindReply {
+	if kerneltest.Answer(t, k, kerneltest.Query("2", "Ant.Get", `1`)).Kind != message.KindReply {
 		t.Error("the other module is gone too")
 	}
-	if err := r.Add(module("zoo", echo("Zoo.Get"))); err != nil {
+	if err := r.Add(kerneltest.Module("zoo", kerneltest.Echo("Zoo.Get"))); err != nil {
 		t.Errorf("it can't come back: %v", err)
 	}
 }
 
 func TestRegistryChangesWhileCallsRun(t *testing.T) {
 	started, release := make(chan struct{}), make(chan struct{})
-	r, err := NewRegistry(
-		module("ant", echo("Ant.Get")),
-		module("zoo", raw("Zoo.Wait", func(_ context.Context, m message.Message, emit Emit) {
+	r, err := kernel.NewRegistry(
+		kerneltest.Module("ant", kerneltest.Echo("Ant.Get")),
+		kerneltest.Module("zoo", kerneltest.Raw("Zoo.Wait", func(_ context.Context, m message.Message, emit kernel.Emit) {
 			close(started)
 			<-release
 			emit(m.Reply(m.Data))
@@ -160,11 +162,11 @@ func TestRegistryChangesWhileCallsRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := New(r, nil)
+	k := kernel.New(r, nil)
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if got := ask(k, query("1", "Zoo.Wait", `1`)); len(got) != 1 || got[0].Kind != message.KindReply {
-			t.Errorf("a call that had begun got %s", texts(got))
+		if got := kerneltest.Ask(k, kerneltest.Query("1", "Zoo.Wait", `1`)); len(got) != 1 || got[0].Kind != message.KindReply {
+			t.Errorf("a call that had begun got %s", kerneltest.Texts(got))
 		}
 	})
 	<-started
@@ -175,15 +177,15 @@ func TestRegistryChangesWhileCallsRun(t *testing.T) {
 			name := fmt.Sprintf("extra%d", i)
 			t2 := message.Type(fmt.Sprintf("Extra%d.Get", i))
 			for range 50 {
-				if err := r.Add(module(name, echo(t2))); err != nil {
+				if err := r.Add(kerneltest.Module(name, kerneltest.Echo(t2))); err != nil {
 					t.Error(err)
 				}
-				if got := ask(k, query("2", t2, `1`)); len(got) != 1 || got[0].Kind != message.KindReply {
-					t.Errorf("got %s", texts(got))
+				if got := kerneltest.Ask(k, kerneltest.Query("2", t2, `1`)); len(got) != 1 || got[0].Kind != message.KindReply {
+					t.Errorf("got %s", kerneltest.Texts(got))
 				}
 				_, _ = r.Hash(), r.Types()
-				if got := ask(k, query("3", "Ant.Get", `1`)); len(got) != 1 || got[0].Kind != message.KindReply {
-					t.Errorf("got %s", texts(got))
+				if got := kerneltest.Ask(k, kerneltest.Query("3", "Ant.Get", `1`)); len(got) != 1 || got[0].Kind != message.KindReply {
+					t.Errorf("got %s", kerneltest.Texts(got))
 				}
 				if !r.Remove(name) {
 					t.Error("it was not there")
@@ -196,12 +198,12 @@ func TestRegistryChangesWhileCallsRun(t *testing.T) {
 
 func TestHashIsTheSameForTheSameModules(t *testing.T) {
 	build := func(order ...int) string {
-		modules := []Module{
-			module("ant", echo("Ant.Get"), echo("Ant.Add")),
-			module("bee", echo("Bee.Get")),
-			module("zoo", echo("Zoo.Get")),
+		modules := []kernel.Module{
+			kerneltest.Module("ant", kerneltest.Echo("Ant.Get"), kerneltest.Echo("Ant.Add")),
+			kerneltest.Module("bee", kerneltest.Echo("Bee.Get")),
+			kerneltest.Module("zoo", kerneltest.Echo("Zoo.Get")),
 		}
-		r, err := NewRegistry()
+		r, err := kernel.NewRegistry()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -221,13 +223,13 @@ func TestHashIsTheSameForTheSameModules(t *testing.T) {
 			t.Errorf("in the order %v it is %s, not %s", order, got, first)
 		}
 	}
-	r, _ := NewRegistry(module("zoo", echo("Zoo.Get"), echo("Zoo.Add")))
-	s, _ := NewRegistry(module("zoo", echo("Zoo.Add"), echo("Zoo.Get")))
+	r, _ := kernel.NewRegistry(kerneltest.Module("zoo", kerneltest.Echo("Zoo.Get"), kerneltest.Echo("Zoo.Add")))
+	s, _ := kernel.NewRegistry(kerneltest.Module("zoo", kerneltest.Echo("Zoo.Add"), kerneltest.Echo("Zoo.Get")))
 	if r.Hash() != s.Hash() {
 		t.Error("the order of syscalls counts")
 	}
 	before := r.Hash()
-	if err := r.Add(module("ant", echo("Ant.Get"))); err != nil {
+	if err := r.Add(kerneltest.Module("ant", kerneltest.Echo("Ant.Get"))); err != nil {
 		t.Fatal(err)
 	}
 	if r.Hash() == before {
@@ -246,29 +248,29 @@ func TestHashChangesWithWhatACallerCanSee(t *testing.T) {
 	type other struct {
 		A string `json:"a" jsonschema_description:"The a."`
 	}
-	changes := map[string]func(*Module){
-		"nothing":                func(*Module) {},
-		"the name":               func(m *Module) { m.Name = "zoos" },
-		"the version":            func(m *Module) { m.Version = "1.0.1" },
-		"the summary":            func(m *Module) { m.Summary = "Other." },
-		"a syscall more":         func(m *Module) { m.Syscalls = append(m.Syscalls, echo("Zoo.More")) },
-		"a syscall less":         func(m *Module) { m.Syscalls = m.Syscalls[:1] },
-		"a syscall's name":       func(m *Module) { m.Syscalls[1].Type = "Zoo.Gets" },
-		"a syscall's summary":    func(m *Module) { m.Syscalls[1].Summary = "Other." },
-		"a syscall's kind":       func(m *Module) { m.Syscalls[1].Kind = message.KindCommand },
-		"a field's description":  func(m *Module) { m.Syscalls[1].Input = schema.Input[other]() },
-		"an output":              func(m *Module) { m.Syscalls[1].Output = schema.Output[in]() },
-		"an alias":               func(m *Module) { m.Syscalls[1].Aliases = []message.Type{"Beast.Get"} },
-		"an event":               func(m *Module) { m.Syscalls[1].Emits = []EventDefinition{{"Zoo.Opened", "It opened."}} },
-		"an event's summary":     func(m *Module) { m.Syscalls[1].Emits = []EventDefinition{{"Zoo.Opened", "It is open."}} },
-		"text across two fields": func(m *Module) { m.Version, m.Summary = `1.0.0","A`, `module of a test.` },
+	changes := map[string]func(*kernel.Module){
+		"nothing":                func(*kernel.Module) {},
+		"the name":               func(m *kernel.Module) { m.Name = "zoos" },
+		"the version":            func(m *kernel.Module) { m.Version = "1.0.1" },
+		"the summary":            func(m *kernel.Module) { m.Summary = "Other." },
+		"a syscall more":         func(m *kernel.Module) { m.Syscalls = append(m.Syscalls, kerneltest.Echo("Zoo.More")) },
+		"a syscall less":         func(m *kernel.Module) { m.Syscalls = m.Syscalls[:1] },
+		"a syscall's name":       func(m *kernel.Module) { m.Syscalls[1].Type = "Zoo.Gets" },
+		"a syscall's summary":    func(m *kernel.Module) { m.Syscalls[1].Summary = "Other." },
+		"a syscall's kind":       func(m *kernel.Module) { m.Syscalls[1].Kind = message.KindCommand },
+		"a field's description":  func(m *kernel.Module) { m.Syscalls[1].Input = schema.Input[other]() },
+		"an output":              func(m *kernel.Module) { m.Syscalls[1].Output = schema.Output[in]() },
+		"an alias":               func(m *kernel.Module) { m.Syscalls[1].Aliases = []message.Type{"Beast.Get"} },
+		"an event":               func(m *kernel.Module) { m.Syscalls[1].Emits = []kernel.EventDefinition{{"Zoo.Opened", "It opened."}} },
+		"an event's summary":     func(m *kernel.Module) { m.Syscalls[1].Emits = []kernel.EventDefinition{{"Zoo.Opened", "It is open."}} },
+		"text across two fields": func(m *kernel.Module) { m.Version, m.Summary = `1.0.0","A`, `module of a test.` },
 	}
 	seen := make(map[string]string)
 	for name, change := range changes {
-		m := module("zoo", echo("Zoo.Add"), echo("Zoo.Get"))
+		m := kerneltest.Module("zoo", kerneltest.Echo("Zoo.Add"), kerneltest.Echo("Zoo.Get"))
 		m.Syscalls[1].Input = schema.Input[in]()
 		change(&m)
-		r, err := NewRegistry(m)
+		r, err := kernel.NewRegistry(m)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -281,15 +283,15 @@ func TestHashChangesWithWhatACallerCanSee(t *testing.T) {
 
 // Lists of different meaning must not run into each other.
 func TestHashTellsEventsFromAliases(t *testing.T) {
-	hash := func(s Syscall) string {
-		r, err := NewRegistry(module("a", s))
+	hash := func(s kernel.Syscall) string {
+		r, err := kernel.NewRegistry(kerneltest.Module("a", s))
 		if err != nil {
 			t.Fatal(err)
 		}
 		return r.Hash()
 	}
-	emits, aliases, turned := echo("A.B"), echo("A.B"), echo("A.B")
-	emits.Emits = []EventDefinition{{Type: "A.Done", Summary: "B.Set"}}
+	emits, aliases, turned := kerneltest.Echo("A.B"), kerneltest.Echo("A.B"), kerneltest.Echo("A.B")
+	emits.Emits = []kernel.EventDefinition{{Type: "A.Done", Summary: "B.Set"}}
 	aliases.Aliases = []message.Type{"A.Done", "B.Set"}
 	turned.Aliases = []message.Type{"B.Set", "A.Done"}
 	if hash(emits) == hash(aliases) {
@@ -301,16 +303,16 @@ func TestHashTellsEventsFromAliases(t *testing.T) {
 }
 
 func TestHiddenSyscallsAreCalledAndNotListed(t *testing.T) {
-	hidden := echo("Test.Hidden")
-	hidden.Visibility = Hidden
-	k := newKernel(t, nil, echo("Test.Echo"), hidden)
+	hidden := kerneltest.Echo("Test.Hidden")
+	hidden.Visibility = kernel.Hidden
+	k := kerneltest.New(t, nil, kerneltest.Echo("Test.Echo"), hidden)
 	if got := k.Registry().Types(); !slices.Equal(got, []message.Type{"Test.Echo"}) {
 		t.Errorf("listed are %v", got)
 	}
-	if a := answer(t, k, query("1", "Test.Hidden", `1`)); string(a.Data) != "1" {
+	if a := kerneltest.Answer(t, k, kerneltest.Query("1", "Test.Hidden", `1`)); string(a.Data) != "1" {
 		t.Errorf("got %s", a.Data)
 	}
-	if k.Registry().Hash() != newKernel(t, nil, echo("Test.Echo")).Registry().Hash() {
+	if k.Registry().Hash() != kerneltest.New(t, nil, kerneltest.Echo("Test.Echo")).Registry().Hash() {
 		t.Error("what is hidden shows in the hash")
 	}
 }

@@ -33,10 +33,10 @@ func (o *ownEvents) add(syscalls []Syscall) {
 	}
 }
 
-// Outside says why an event of this type can't come from outside the kernel, or returns nil:
+// CheckForeignEvent says why an event of this type can't come from outside the kernel, or returns nil:
 // only the kernel or a built-in syscall may emit it. Whoever watches has to be able to
 // believe it.
-func (k *Kernel) Outside(event message.Type) *message.Error {
+func (k *Kernel) CheckForeignEvent(event message.Type) *message.Error {
 	if Reserved(event) {
 		return message.Errorf(403, "The event %s can't be sent from outside: Syscall.*, Sys.* and Kernel.* are reserved; choose another name", event)
 	}
@@ -53,21 +53,4 @@ func (k *Kernel) Outside(event message.Type) *message.Error {
 		return message.Errorf(403, "%s is an event of %s, which is built in, and can't be sent from outside; choose another name", event, by)
 	}
 	return nil
-}
-
-// forged answers an event from a connection that can't come from there, and reports whether
-// it is one.
-func (s *session) forged(m *message.Message, send Emit) bool {
-	if m.Kind != message.KindEvent {
-		return false
-	}
-	err := s.k.Outside(m.Type)
-	if err == nil {
-		return false
-	}
-	if m.Type == Progressed && s.inquiries.serves() {
-		return true // of a request that nobody waits for any more; the peer can't know
-	}
-	s.k.reject(m, send, s.box, err) // and it is not recorded: that is how it would be seen
-	return true
 }

@@ -1,4 +1,4 @@
-package kernel
+package kernel_test
 
 import (
 	"context"
@@ -7,6 +7,9 @@ import (
 	"sync"
 	"testing"
 
+	"kernos/kernel"
+	"kernos/kernel/connection"
+	"kernos/kernel/kerneltest"
 	"kernos/message"
 	"kernos/store"
 )
@@ -17,48 +20,48 @@ type notebook struct {
 	all []string
 }
 
-func (n *notebook) Record(r Record) {
+func (n *notebook) Record(r kernel.Record) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.all = append(n.all, string(r.Message.Kind)+" "+string(r.Message.Type))
 }
 
-func (n *notebook) RecordWith(*store.Batch, []Record, func() error) error { return nil }
+func (n *notebook) RecordWith(*store.Batch, []kernel.Record, func() error) error { return nil }
 
 // Whoever watches has to be able to believe what the kernel says of itself.
 func TestEventsOfTheKernelAreNotTakenFromOutside(t *testing.T) {
-	emits := func(s Syscall, e message.Type) Syscall {
-		s.Emits = []EventDefinition{{Type: e, Summary: "Something happened."}}
+	emits := func(s kernel.Syscall, e message.Type) kernel.Syscall {
+		s.Emits = []kernel.EventDefinition{{Type: e, Summary: "Something happened."}}
 		return s
 	}
-	served := emits(echo("Text.Count"), "Text.Counted")
-	served.Provider = Program
+	served := emits(kerneltest.Echo("Text.Count"), "Text.Counted")
+	served.Provider = kernel.Program
 	seen := new(notebook)
-	k := newKernel(t, &Options{Recorder: seen}, emits(echo("Test.Set"), "Test.Changed"), served)
+	k := kerneltest.New(t, &kernel.Options{Recorder: seen}, emits(kerneltest.Echo("Test.Set"), "Test.Changed"), served)
 	event := func(id message.ID, name message.Type) message.Message {
-		m := query(id, name, `1`)
+		m := kerneltest.Query(id, name, `1`)
 		m.Kind = message.KindEvent
 		return m
 	}
-	conn := connect(k)
+	conn := kerneltest.Connect(k)
 	for i, name := range []message.Type{"Syscall.Registered", "Sys.Anything", "Kernel.Stopped", "SysCall.Registered", "Test.Changed"} {
-		conn.in <- event(message.ID(rune('a'+i)), name)
+		conn.In <- event(message.ID(rune('a'+i)), name)
 	}
 	for i, name := range []message.Type{"Test.Other", "Text.Counted", "Memory.Synchronized", "Echo"} {
-		conn.in <- event(message.ID(rune('p'+i)), name)
+		conn.In <- event(message.ID(rune('p'+i)), name)
 	}
-	if err := conn.end(); err != nil {
+	if err := conn.End(); err != nil {
 		t.Error(err)
 	}
-	if got := conn.soFar(t); !slices.Equal(got, []string{"a 403", "b 403", "c 403", "d 403", "e 403"}) {
+	if got := conn.SoFar(t); !slices.Equal(got, []string{"a 403", "b 403", "c 403", "d 403", "e 403"}) {
 		t.Errorf("got %q", got)
 	}
-	all := conn.messages()
+	all := conn.Messages()
 	for i, want := range map[int]string{
 		0: "The event Syscall.Registered can't be sent from outside: Syscall.*, Sys.* and Kernel.* are reserved; choose another name",
 		4: "Test.Changed is an event of Test.Set, which is built in, and can't be sent from outside; choose another name",
 	} {
-		if _, text := read(t, all[i]); text != want {
+		if _, text := kerneltest.ReadError(t, all[i]); text != want {
 			t.Errorf("got %s", text)
 		}
 	}
@@ -68,30 +71,30 @@ func TestEventsOfTheKernelAreNotTakenFromOutside(t *testing.T) {
 	}
 
 	// The program that runs the kernel may say what it likes.
-	if got := ask(k, event("x", "Kernel.Stopped")); len(got) != 0 {
-		t.Errorf("got %s", texts(got))
+	if got := kerneltest.Ask(k, event("x", "Kernel.Stopped")); len(got) != 0 {
+		t.Errorf("got %s", kerneltest.Texts(got))
 	}
 }
 
 // A program can't know that nobody waits for how far it has come any more.
 func TestProgressThatComesLateIsDropped(t *testing.T) {
 	seen := new(notebook)
-	offer := raw("Test.Offer", func(ctx context.Context, m message.Message, emit Emit) {
-		peer, _ := PeerOf(ctx)
+	offer := kerneltest.Raw("Test.Offer", func(ctx context.Context, m message.Message, emit kernel.Emit) {
+		peer, _ := connection.PeerOf(ctx)
 		peer.Offer("Text.Count", func() bool { return false })
 		emit(m.Reply(m.Data))
 	})
-	k := newKernel(t, &Options{Recorder: seen}, offer)
-	progress := query("p", Progressed, `{"message":"half"}`)
+	k := kerneltest.New(t, &kernel.Options{Recorder: seen}, offer)
+	progress := kerneltest.Query("p", kernel.Progressed, `{"message":"half"}`)
 	progress.Kind, progress.Metadata.Causation = message.KindEvent, "long-gone"
-	conn := connect(k)
-	conn.in <- progress
-	conn.in <- query("offer", "Test.Offer", `1`)
-	conn.in <- progress
-	if err := conn.end(); err != nil {
+	conn := kerneltest.Connect(k)
+	conn.In <- progress
+	conn.In <- kerneltest.Query("offer", "Test.Offer", `1`)
+	conn.In <- progress
+	if err := conn.End(); err != nil {
 		t.Error(err)
 	}
-	if got := conn.soFar(t); !slices.Equal(got, []string{"p 403", "offer 1"}) {
+	if got := conn.SoFar(t); !slices.Equal(got, []string{"p 403", "offer 1"}) {
 		t.Errorf("got %q", got)
 	}
 	if slices.Contains(seen.all, "event Syscall.Progressed") {

@@ -126,7 +126,7 @@ func encode(v any) (stdjson.RawMessage, error) {
 // RequestOf returns the request that the call of ctx answers, or nil if ctx belongs to no
 // call. It must not be changed, and its data is valid as long as that of the handler's message.
 func RequestOf(ctx context.Context) *message.Message {
-	if c, ok := ctx.Value(callKey{}).(*call); ok {
+	if c, ok := ctx.Value(callKey{}).(*Call); ok {
 		return &c.request
 	}
 	return nil
@@ -146,7 +146,7 @@ func decode(data stdjson.RawMessage, in any) error {
 // unreadable is the error for input that fits its schema and not its Go type. The
 // decoder's own words quote the input and speak of Go: they are for the log.
 func unreadable(ctx context.Context, m message.Message, err error) *message.Error {
-	if c, ok := ctx.Value(callKey{}).(*call); ok {
+	if c, ok := ctx.Value(callKey{}).(*Call); ok {
 		c.k.opts.Log.Warn("input fits its schema and can't be decoded", "type", m.Type, "id", m.Metadata.ID, "error", err)
 	}
 	e := message.Errorf(422, "Schema validation failed: %s can't read its input", m.Type)

@@ -1,4 +1,4 @@
-package kernel
+package kernel_test
 
 import (
 	"context"
@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"kernos/internal/testkit"
+	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 	"kernos/message"
 )
 
@@ -30,7 +32,7 @@ func TestTypedSyscallsTakeNumbersInEveryNotation(t *testing.T) {
 		L   []int   `json:"l,omitempty"`
 		P   *int    `json:"p,omitempty"`
 	}
-	k := newKernel(t, nil, Query(Definition{Type: "Number.Read", Summary: "Read numbers."},
+	k := kerneltest.New(t, nil, kernel.Query(kernel.Definition{Type: "Number.Read", Summary: "Read numbers."},
 		func(_ context.Context, in numbers) (string, error) {
 			p := 0
 			if in.P != nil {
@@ -49,13 +51,13 @@ func TestTypedSyscallsTakeNumbersInEveryNotation(t *testing.T) {
 		{`{"f":-1e400}`, `0 0 0 0 0 0 0 0 0 0 -1.7976931348623157e+308 [] 0`},
 		{`{"f":1e-400}`, `0 0 0 0 0 0 0 0 0 0 0 [] 0`},
 	} {
-		a := answer(t, k, query("1", "Number.Read", c.data))
+		a := kerneltest.Answer(t, k, kerneltest.Query("1", "Number.Read", c.data))
 		if got := string(a.Data); got != `"`+c.want+`"` {
 			t.Errorf("%s: got %s", c.data, got)
 		}
 	}
 	for _, data := range []string{`{"i":1.5}`, `{"i8":128}`, `{"u":-1}`, `{"i":9007199254740992}`, `{"i":1e400}`, `{"f":"1"}`} {
-		if code, _ := failure(t, k, query("1", "Number.Read", data)); code != 422 {
+		if code, _ := kerneltest.Failure(t, k, kerneltest.Query("1", "Number.Read", data)); code != 422 {
 			t.Errorf("%s: got %d", data, code)
 		}
 	}
@@ -71,7 +73,7 @@ func TestTypedSyscallsDecodeWhatTheirSchemaAccepts(t *testing.T) {
 		Share share   `json:"share,omitempty"`
 		Small float32 `json:"small,omitempty"`
 	}
-	k := newKernel(t, nil, Query(Definition{Type: "Number.Read", Summary: "Read numbers."},
+	k := kerneltest.New(t, nil, kernel.Query(kernel.Definition{Type: "Number.Read", Summary: "Read numbers."},
 		func(_ context.Context, in in) (string, error) { return fmt.Sprint(in.Level, in.Share, in.Small), nil }))
 	for _, c := range []struct{ name, data, want string }{
 		{"an integer type with a name", `{"level":1.0}`, `"1 0 0"`},
@@ -79,7 +81,7 @@ func TestTypedSyscallsDecodeWhatTheirSchemaAccepts(t *testing.T) {
 		{"a small float", `{"small":1e300}`, `"0 0 3.4028235e+38"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if a := answer(t, k, query("1", "Number.Read", c.data)); string(a.Data) != c.want {
+			if a := kerneltest.Answer(t, k, kerneltest.Query("1", "Number.Read", c.data)); string(a.Data) != c.want {
 				t.Errorf("got %s", a.Data)
 			}
 		})
@@ -90,9 +92,9 @@ func TestTypedSyscallsHaveTheirKindAndTheirSchemas(t *testing.T) {
 	type in struct {
 		A string `json:"a"`
 	}
-	d := Definition{Type: "Test.Do", Summary: "Do.", Kind: message.KindEvent}
+	d := kernel.Definition{Type: "Test.Do", Summary: "Do.", Kind: message.KindEvent}
 	f := func(context.Context, in) (int, error) { return 0, nil }
-	q, c := Query(d, f), Command(d, f)
+	q, c := kernel.Query(d, f), kernel.Command(d, f)
 	if q.Kind != message.KindQuery || c.Kind != message.KindCommand {
 		t.Errorf("got %s and %s", q.Kind, c.Kind)
 	}
@@ -125,10 +127,10 @@ func TestTypedSyscallsFailWithTheErrorOfTheirFunction(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var log testkit.Notes
-			k := newKernel(t, &Options{Log: log.Logger()}, Command(Definition{Type: "Test.Fail", Summary: "Fail."},
+			k := kerneltest.New(t, &kernel.Options{Log: log.Logger()}, kernel.Command(kernel.Definition{Type: "Test.Fail", Summary: "Fail."},
 				func(context.Context, struct{}) (string, error) { return "", c.err }))
-			a := answer(t, k, command("req-1", "Test.Fail", `{}`))
-			code, text := read(t, a)
+			a := kerneltest.Answer(t, k, kerneltest.Command("req-1", "Test.Fail", `{}`))
+			code, text := kerneltest.ReadError(t, a)
 			if code != c.code || text != c.text {
 				t.Errorf("got %d %s", code, text)
 			}
@@ -147,9 +149,9 @@ func TestTypedSyscallsFailWithTheErrorOfTheirFunction(t *testing.T) {
 
 func TestTypedSyscallsThatCantWriteTheirOutputFail(t *testing.T) {
 	var log testkit.Notes
-	k := newKernel(t, &Options{Log: log.Logger()}, Query(Definition{Type: "Test.Nan", Summary: "Fail."},
+	k := kerneltest.New(t, &kernel.Options{Log: log.Logger()}, kernel.Query(kernel.Definition{Type: "Test.Nan", Summary: "Fail."},
 		func(context.Context, struct{}) (float64, error) { return math.NaN(), nil }))
-	if code, _ := failure(t, k, query("1", "Test.Nan", `{}`)); code != 500 {
+	if code, _ := kerneltest.Failure(t, k, kerneltest.Query("1", "Test.Nan", `{}`)); code != 500 {
 		t.Errorf("got %d", code)
 	}
 	if !log.Has("NaN") {
@@ -158,8 +160,8 @@ func TestTypedSyscallsThatCantWriteTheirOutputFail(t *testing.T) {
 }
 
 func TestTypedSyscallsReportProgressAndEmitEvents(t *testing.T) {
-	d := Definition{Type: "Job.Run", Summary: "Run.", Emits: []EventDefinition{{Type: "Job.Completed", Summary: "A job is done."}}}
-	k := newKernel(t, nil, StreamCommand(d, func(_ context.Context, _ struct{}, s *Stream) (string, error) {
+	d := kernel.Definition{Type: "Job.Run", Summary: "Run.", Emits: []kernel.EventDefinition{{Type: "Job.Completed", Summary: "A job is done."}}}
+	k := kerneltest.New(t, nil, kernel.StreamCommand(d, func(_ context.Context, _ struct{}, s *kernel.Stream) (string, error) {
 		s.Progress("half \"way\"", 0.5)
 		s.Progress("too far", 7)
 		s.Progress("not yet", -1)
@@ -172,8 +174,8 @@ func TestTypedSyscallsReportProgressAndEmitEvents(t *testing.T) {
 		}
 		return "done", nil
 	}))
-	m := command("run-1", "Job.Run", `{}`)
-	all := ask(k, m)
+	m := kerneltest.Command("run-1", "Job.Run", `{}`)
+	all := kerneltest.Ask(k, m)
 	want := []struct {
 		kind message.Kind
 		name message.Type
@@ -187,13 +189,13 @@ func TestTypedSyscallsReportProgressAndEmitEvents(t *testing.T) {
 		{message.KindReply, "Job.Run", `"done"`},
 	}
 	if len(all) != len(want) {
-		t.Fatalf("got %s", texts(all))
+		t.Fatalf("got %s", kerneltest.Texts(all))
 	}
 	ids := make(map[message.ID]bool)
 	for i, w := range want {
 		got := all[i]
 		if got.Kind != w.kind || got.Type != w.name || string(got.Data) != w.data {
-			t.Errorf("got %s, want %v", texts(all[i:i+1]), w)
+			t.Errorf("got %s, want %v", kerneltest.Texts(all[i:i+1]), w)
 		}
 		if err := got.Validate(); err != nil {
 			t.Error(err)
@@ -215,12 +217,12 @@ func TestTypedSyscallsReportProgressAndEmitEvents(t *testing.T) {
 }
 
 func TestTypedSyscallsSeeTheirDeadline(t *testing.T) {
-	k := newKernel(t, &Options{Timeout: time.Hour}, Query(Definition{Type: "Test.Time", Summary: "Tell."},
+	k := kerneltest.New(t, &kernel.Options{Timeout: time.Hour}, kernel.Query(kernel.Definition{Type: "Test.Time", Summary: "Tell."},
 		func(ctx context.Context, _ struct{}) (bool, error) {
 			d, ok := ctx.Deadline()
 			return ok && time.Until(d) > 59*time.Minute && time.Until(d) <= time.Hour, nil
 		}))
-	if got := answer(t, k, query("1", "Test.Time", `{}`)); string(got.Data) != "true" {
+	if got := kerneltest.Answer(t, k, kerneltest.Query("1", "Test.Time", `{}`)); string(got.Data) != "true" {
 		t.Errorf("got %s", got.Data)
 	}
 }
@@ -230,8 +232,8 @@ func TestMissingDataIsNull(t *testing.T) {
 	type in struct {
 		A string `json:"a,omitempty"`
 	}
-	k := newKernel(t, nil, Query(Definition{Type: "Test.Take", Summary: "Take."},
-		func(context.Context, in) (string, error) { return "", nil }), echo("Test.Echo"))
+	k := kerneltest.New(t, nil, kernel.Query(kernel.Definition{Type: "Test.Take", Summary: "Take."},
+		func(context.Context, in) (string, error) { return "", nil }), kerneltest.Echo("Test.Echo"))
 	for name, data := range map[string]json.RawMessage{"nil": nil, "null": json.RawMessage("null")} {
 		func() {
 			defer func() {
@@ -239,13 +241,13 @@ func TestMissingDataIsNull(t *testing.T) {
 					t.Errorf("%s: the kernel panics: %v", name, p)
 				}
 			}()
-			m := query("1", "Test.Take", "")
+			m := kerneltest.Query("1", "Test.Take", "")
 			m.Data = data
-			if code, _ := failure(t, k, m); code != 422 {
+			if code, _ := kerneltest.Failure(t, k, m); code != 422 {
 				t.Errorf("%s: got %d", name, code)
 			}
 			m.Type = "Test.Echo"
-			if got := answer(t, k, m); got.Kind != message.KindReply || string(got.Data) != "null" {
+			if got := kerneltest.Answer(t, k, m); got.Kind != message.KindReply || string(got.Data) != "null" {
 				t.Errorf("%s: got %s", name, got.Data)
 			}
 		}()

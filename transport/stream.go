@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"kernos/kernel"
+	"kernos/kernel/connection"
 	"kernos/message"
 	"kernos/message/ndjson"
 	"kernos/message/osevent"
@@ -65,6 +66,7 @@ type stream struct {
 
 	out     *Writer
 	errors  atomic.Int64
+	conn    *connection.Connection
 	current kernel.Emit // answers in the current dialect
 	older   kernel.Emit // answers in the older one
 }
@@ -74,14 +76,14 @@ type stream struct {
 // the input.
 func Serve(ctx context.Context, k *kernel.Kernel, in io.Reader, out io.Writer, opts *Options) (Result, error) {
 	s := newStream(ctx, k, in, out, opts)
-	return s.close(k.Serve(ctx, s))
+	return s.close(s.conn.Serve(ctx))
 }
 
 // Start is [Serve] for somebody who does not wait: it returns at once, and ended is called
 // at the end.
 func Start(ctx context.Context, k *kernel.Kernel, in io.Reader, out io.Writer, opts *Options, ended func(Result, error)) {
 	s := newStream(ctx, k, in, out, opts)
-	k.Start(ctx, s, func(err error) { ended(s.close(err)) })
+	s.conn.Start(ctx, func(err error) { ended(s.close(err)) })
 }
 
 // close writes what waits, and says how the conversation went that err has ended.
@@ -116,6 +118,10 @@ func newStream(ctx context.Context, k *kernel.Kernel, in io.Reader, out io.Write
 		Extend:     osevent.Extend,
 		BeforeRead: s.out.Flush,
 	})
+	s.conn = connection.New(k, s, nil)
+	if s.opts.Asked != nil {
+		s.opts.Asked(s.conn.Serves)
+	}
 	return s
 }
 
@@ -140,10 +146,10 @@ func (s *stream) answerUnasked(d *message.Dialect) kernel.Emit {
 	}
 }
 
-// Detach implements [kernel.Source].
+// Detach implements [connection.Source].
 func (s *stream) Detach() { s.in.Detach() }
 
-// Next implements [kernel.Source].
+// Next implements [connection.Source].
 func (s *stream) Next() (message.Message, kernel.Emit, error) {
 	if err := s.out.Err(); err != nil {
 		return s.finish(&WriteError{err}) // nobody listens
@@ -160,7 +166,7 @@ func (s *stream) finish(gone error) (message.Message, kernel.Emit, error) {
 	s.opts.Gone()
 	for {
 		m, send, err := s.next()
-		if _, refused := err.(*kernel.Refused); err != nil && !refused {
+		if _, refused := err.(*connection.Refused); err != nil && !refused {
 			return message.Message{}, nil, gone
 		}
 		if err == nil && m.Kind == message.KindCommand {
@@ -207,18 +213,10 @@ func (s *stream) next() (message.Message, kernel.Emit, error) {
 	return m, s.answer(d), nil
 }
 
-// Flush implements what [kernel.Kernel.Serve] looks for in a source: nothing more is
-// ready to be sent.
+// Flush implements [connection.Source].
 func (s *stream) Flush() { s.out.Flush() }
 
-// Asked implements [kernel.Asked].
-func (s *stream) Asked(serves func() bool) {
-	if s.opts.Asked != nil {
-		s.opts.Asked(serves)
-	}
-}
-
-// Left implements [kernel.Leaver].
+// Left implements [connection.Source].
 func (s *stream) Left(finished <-chan struct{}) bool {
 	return s.opts.Left != nil && s.opts.Left(finished)
 }
@@ -248,7 +246,7 @@ func (s *stream) reject(err error) (message.Message, kernel.Emit, error) {
 	if rejected {
 		e = &rejection.Err
 	}
-	return message.Message{}, s.answer(dialect), &kernel.Refused{Request: salvage.Request(dialect), Err: e}
+	return message.Message{}, s.answer(dialect), &connection.Refused{Request: salvage.Request(dialect), Err: e}
 }
 
 // answerCurrent writes an answer in the current dialect.

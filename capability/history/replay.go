@@ -143,7 +143,7 @@ func (r reader) rerun(ctx context.Context, in *replayInput) (out replayOutput, e
 		}
 		counts[q.request.Kind]++
 		now := outcome{Kind: message.KindReply}
-		data, err := kernel.CallAs(ctx, kernel.NewCall{Type: q.request.Type, Data: q.request.Data, Correlation: out.Correlation, Kept: true})
+		data, err := kernel.InvokeAs(ctx, kernel.NewCall{Type: q.request.Type, Data: q.request.Data, Correlation: out.Correlation, Kept: true})
 		if now.Data = jsontext.Value(data); err != nil {
 			e, _ := message.ErrorOf(err)
 			now = outcome{message.KindError, e.Append(nil)}

@@ -16,6 +16,7 @@ import (
 	"kernos/capability/http"
 	"kernos/internal/outbound"
 	"kernos/kernel"
+	"kernos/kernel/connection"
 	"kernos/message"
 )
 
@@ -53,8 +54,8 @@ func benchmarkPage(b *testing.B, flight int) {
 	w := newWorld(b, http.Options{})
 	k := kernel.New(w.k.Registry(), nil) // the plain client keeps no journal
 	fetch := func() {
-		c := &connection{data: json.RawMessage(`{"url":"` + url + `"}`), left: turn, places: make(chan struct{}, flight)}
-		if err := k.Serve(b.Context(), c); err != nil || c.failed.Load() {
+		c := &visitor{data: json.RawMessage(`{"url":"` + url + `"}`), left: turn, places: make(chan struct{}, flight)}
+		if err := connection.Serve(b.Context(), k, c); err != nil || c.failed.Load() {
 			b.Error("a fetch failed", err)
 		}
 	}
@@ -71,15 +72,15 @@ func benchmarkPage(b *testing.B, flight int) {
 	b.ReportMetric(float64(took[1].Microseconds())/float64(turn*b.N), "µs/fetch")
 }
 
-// A connection asks for the same again and again.
-type connection struct {
+// A visitor asks for the same again and again.
+type visitor struct {
 	data   json.RawMessage
 	left   int
 	places chan struct{} // taken by requests that are not answered
 	failed atomic.Bool
 }
 
-func (c *connection) Next() (message.Message, kernel.Emit, error) {
+func (c *visitor) Next() (message.Message, kernel.Emit, error) {
 	if c.left--; c.left < 0 {
 		return message.Message{}, nil, io.EOF
 	}
@@ -93,7 +94,9 @@ func (c *connection) Next() (message.Message, kernel.Emit, error) {
 		}, nil
 }
 
-func (c *connection) Detach() {}
+func (c *visitor) Detach()                   {}
+func (c *visitor) Flush()                    {}
+func (c *visitor) Left(<-chan struct{}) bool { return false }
 
 // BenchmarkLarge fetches 100 MB and says how much memory was in use at the most.
 func BenchmarkLarge(b *testing.B) {

@@ -9,6 +9,7 @@ import (
 	"context"
 
 	"kernos/kernel"
+	"kernos/kernel/connection"
 	"kernos/message"
 )
 
@@ -79,6 +80,6 @@ var cancel = kernel.DefineCommand[cancelInput, cancelOutput](kernel.Definition{
 // cancelRequest cancels a slow request, or one that waits behind slow ones. Any other
 // request is answered before a cancellation of it is read.
 func cancelRequest(ctx context.Context, in cancelInput) (cancelOutput, error) {
-	peer, ok := kernel.PeerOf(ctx)
+	peer, ok := connection.PeerOf(ctx)
 	return cancelOutput{Cancelled: ok && peer.Cancel(in.ID)}, nil
 }

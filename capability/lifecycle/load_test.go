@@ -12,6 +12,7 @@ import (
 
 	"kernos/capability/lifecycle"
 	"kernos/kernel"
+	"kernos/kernel/connection"
 	"kernos/message"
 	"kernos/schema"
 	"kernos/transport"
@@ -137,17 +138,17 @@ func TestStatusSaysWhoServes(t *testing.T) {
 	syscall := func(name message.Type, h kernel.Handler) kernel.Syscall {
 		return kernel.Syscall{Handler: h, Definition: kernel.Definition{Type: name, Kind: message.KindQuery, Summary: "For tests.", Input: schema.Any, Output: schema.Any}}
 	}
-	peers := make(chan *kernel.Peer, 1)
+	peers := make(chan *connection.Peer, 1)
 	long := strings.Repeat("x", 100)
 	offers.Syscalls = append(offers.Syscalls, syscall("Test.Offer", func(ctx context.Context, m message.Message, emit kernel.Emit) {
-		peer, _ := kernel.PeerOf(ctx)
+		peer, _ := connection.PeerOf(ctx)
 		for i := range types {
 			peer.Offer(message.Type(fmt.Sprintf("Test.Type%s%02d", long, i)), func() bool { return i == 7 })
 		}
 		peers <- peer
 		emit(m.Reply(m.Data))
 	}))
-	var peer *kernel.Peer
+	var peer *connection.Peer
 	busy := syscall(message.Type("Test.Type"+long+"42"), func(ctx context.Context, m message.Message, emit kernel.Emit) {
 		asked <- "asked"
 		_, err := peer.Ask(ctx, m.Type, m.Data, nil)

@@ -9,6 +9,7 @@ import (
 
 	"kernos/capability/introspect"
 	"kernos/kernel"
+	"kernos/kernel/connection"
 	"kernos/message"
 	"kernos/store"
 	"kernos/store/blobs"
@@ -30,7 +31,9 @@ func (r *repeated) Next() (message.Message, kernel.Emit, error) {
 	return r.m, r.emit, nil
 }
 
-func (*repeated) Detach() {}
+func (*repeated) Detach()                   {}
+func (*repeated) Flush()                    {}
+func (*repeated) Left(<-chan struct{}) bool { return false }
 
 // BenchmarkServe is what a message costs on a connection, from its envelope to its reply,
 // with the engine on disk; Ping beside it is what the kernel alone takes.
@@ -56,7 +59,7 @@ func BenchmarkServe(b *testing.B) {
 	serve := func(b *testing.B, n int, kind message.Kind, t message.Type, data string) {
 		replies := 0
 		m := message.Message{Kind: kind, Type: t, Data: json.RawMessage(data), Metadata: message.Metadata{ID: "b", Timestamp: start}}
-		err := k.Serve(b.Context(), &repeated{m: m, left: n, emit: func(m message.Message) {
+		err := connection.Serve(b.Context(), k, &repeated{m: m, left: n, emit: func(m message.Message) {
 			if m.Kind == message.KindReply {
 				replies++
 			}

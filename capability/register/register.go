@@ -24,6 +24,7 @@ import (
 
 	"kernos/internal/jsonscan"
 	"kernos/kernel"
+	"kernos/kernel/connection"
 	"kernos/message"
 	"kernos/schema"
 )
@@ -60,7 +61,7 @@ func Definitions() kernel.Module {
 // Module returns the module, which adds to the registry what connections serve. Nil
 // options mean defaults.
 func Module(r *kernel.Registry, opts *Options) kernel.Module {
-	d := &directory{registry: r, begun: time.Now(), services: make(map[message.Type]*service), connections: make(map[uint64]*connection)}
+	d := &directory{registry: r, begun: time.Now(), services: make(map[message.Type]*service), connections: make(map[uint64]*provider)}
 	if opts != nil {
 		d.opts = *opts
 	}
@@ -81,7 +82,7 @@ type directory struct {
 
 	mu          sync.Mutex // serialises changes
 	services    map[message.Type]*service
-	connections map[uint64]*connection // by the ids of their peers
+	connections map[uint64]*provider // by the ids of their peers
 }
 
 var register = kernel.DefineCommand[registerInput, registerOutput](kernel.Definition{
@@ -107,7 +108,7 @@ func (d *directory) register(ctx context.Context, in registerInput) (registerOut
 	if err != nil {
 		return registerOutput{}, err
 	}
-	peer, ok := kernel.PeerOf(ctx)
+	peer, ok := connection.PeerOf(ctx)
 	if !ok {
 		return registerOutput{}, message.Errorf(422, "%s can't be served: requests are sent over the connection that registers, and this call came over none", def.Type)
 	}
@@ -115,7 +116,7 @@ func (d *directory) register(ctx context.Context, in registerInput) (registerOut
 	defer d.mu.Unlock()
 	c, known := d.connections[peer.ID()]
 	if !known {
-		c = &connection{peer: peer, types: make(map[message.Type]message.Metadata)}
+		c = &provider{peer: peer, types: make(map[message.Type]message.Metadata)}
 	}
 	s := d.services[def.Type]
 	if err := d.admit(c, s, def); err != nil {
@@ -127,7 +128,7 @@ func (d *directory) register(ctx context.Context, in registerInput) (registerOut
 	d.connections[peer.ID()] = c
 	if s == nil {
 		s = newService(def, d.begun)
-		if err := d.registry.AddSyscall(module(def.Type), kernel.Syscall{Definition: def.Definition, Handler: s.handle, Later: s.later}); err != nil {
+		if err := d.registry.AddSyscall(module(def.Type), kernel.Syscall{Definition: def.Definition, Handler: s.handle}); err != nil {
 			return registerOutput{}, message.Errorf(409, "%s can't be registered: %v", def.Type, err)
 		}
 		d.services[def.Type] = s
@@ -139,7 +140,7 @@ func (d *directory) register(ctx context.Context, in registerInput) (registerOut
 }
 
 // admit says why a connection may not serve a type, of which s is who serves it now.
-func (d *directory) admit(c *connection, s *service, def *definition) error {
+func (d *directory) admit(c *provider, s *service, def *definition) error {
 	if s == nil {
 		if err := d.free(def); err != nil {
 			return err
@@ -216,7 +217,7 @@ var unregister = kernel.DefineCommand[unregisterInput, unregisterOutput](kernel.
 })
 
 func (d *directory) unregister(ctx context.Context, in unregisterInput) (unregisterOutput, error) {
-	peer, ok := kernel.PeerOf(ctx)
+	peer, ok := connection.PeerOf(ctx)
 	if !ok {
 		return unregisterOutput{}, nil
 	}
@@ -232,13 +233,13 @@ func (d *directory) unregister(ctx context.Context, in unregisterInput) (unregis
 }
 
 // leave takes out everything that a connection served, when it ends.
-func (d *directory) leave(c *connection) {
+func (d *directory) leave(c *provider) {
 	for _, event := range d.forget(c) {
 		c.peer.Publish(event)
 	}
 }
 
-func (d *directory) forget(c *connection) (events []message.Message) {
+func (d *directory) forget(c *provider) (events []message.Message) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	types := slices.Sorted(maps.Keys(c.types))
@@ -254,7 +255,7 @@ func (d *directory) forget(c *connection) (events []message.Message) {
 }
 
 // remove takes types away from a connection, and out of the registry if no other has them.
-func (d *directory) remove(c *connection, types ...message.Type) {
+func (d *directory) remove(c *provider, types ...message.Type) {
 	var last []message.Type
 	for _, t := range types {
 		delete(c.types, t)

@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"kernos/kernel"
+	"kernos/kernel/connection"
 	"kernos/message"
 	"kernos/schema"
 )
 
-// A connection is one that serves something.
-type connection struct {
-	peer     *kernel.Peer
+// A provider is a connection that serves something.
+type provider struct {
+	peer     *connection.Peer
 	inFlight atomic.Int64 // requests of all types that it has to answer
 
 	types map[message.Type]message.Metadata // with the request that registered each; guarded by directory.mu
@@ -31,7 +32,7 @@ type service struct {
 // A server is a connection that serves a type. One that fails again and again rests, while
 // there are others.
 type server struct {
-	*connection
+	*provider
 	failures atomic.Int64 // in a row: answers that did not come, or made no sense
 	resting  atomic.Int64 // until so long after the service's begun
 	withdraw func()       // tells the kernel that it serves the type no more
@@ -50,21 +51,21 @@ func newService(def *definition, begun time.Time) *service {
 
 func (s *service) all() []*server { return *s.servers.Load() }
 
-func (s *service) servedBy(c *connection) bool {
-	return slices.ContainsFunc(s.all(), func(one *server) bool { return one.connection == c })
+func (s *service) servedBy(c *provider) bool {
+	return slices.ContainsFunc(s.all(), func(one *server) bool { return one.provider == c })
 }
 
-func (s *service) join(c *connection) {
-	one := &server{connection: c}
+func (s *service) join(c *provider) {
+	one := &server{provider: c}
 	one.withdraw = c.peer.Offer(s.Type, func() bool { return s.rests(one, s.now()) })
 	all := append(slices.Clone(s.all()), one)
 	s.servers.Store(&all)
 }
 
 // leave takes a connection out and returns how many are left.
-func (s *service) leave(c *connection) int {
+func (s *service) leave(c *provider) int {
 	all := slices.DeleteFunc(slices.Clone(s.all()), func(one *server) bool {
-		if one.connection != c {
+		if one.provider != c {
 			return false
 		}
 		one.withdraw()
@@ -112,22 +113,7 @@ func (s *service) handle(ctx context.Context, m message.Message, emit kernel.Emi
 		return
 	}
 	e := s.newErrand(ctx, one, m, emit)
-	e.Done(one.peer.Ask(ctx, s.Type, m.Data, e.Event))
-}
-
-// later is handle for when nothing has to be waited for.
-func (s *service) later(ctx context.Context, m message.Message, emit kernel.Emit) bool {
-	one := s.pick()
-	if one == nil {
-		return false
-	}
-	e := s.newErrand(ctx, one, m, emit)
-	if !one.peer.AskLater(ctx, s.Type, m.Data, e) {
-		one.inFlight.Add(-1)
-		s.turn.Add(^uint64(0)) // handle picks anew
-		return false
-	}
-	return true
+	e.done(one.peer.Ask(ctx, s.Type, m.Data, e.event))
 }
 
 // An errand is a request on its way to a connection and back.
@@ -145,8 +131,8 @@ func (s *service) newErrand(ctx context.Context, one *server, m message.Message,
 	return &errand{service: s, ctx: ctx, one: one, m: m, emit: emit}
 }
 
-// Event implements [kernel.Listener]: it passes on what comes before the outcome.
-func (e *errand) Event(m message.Message) {
+// event passes on what comes before the outcome.
+func (e *errand) event(m message.Message) {
 	switch {
 	case e.over.Load():
 	case m.Type != kernel.Progressed && e.outside(m.Type):
@@ -161,11 +147,11 @@ func (e *errand) Event(m message.Message) {
 // outside reports whether events of a name are the kernel's own.
 func (e *errand) outside(t message.Type) bool {
 	k, _ := kernel.Of(e.ctx)
-	return k.Outside(t) != nil
+	return k.CheckForeignEvent(t) != nil
 }
 
-// Done implements [kernel.Listener]: it passes on the outcome, or why there is none.
-func (e *errand) Done(outcome message.Message, err error) {
+// done passes on the outcome, or why there is none.
+func (e *errand) done(outcome message.Message, err error) {
 	e.one.inFlight.Add(-1)
 	switch {
 	case e.over.Load():

@@ -249,7 +249,7 @@ func (v *values) set(ctx context.Context, name string, content []byte, revision 
 	data := jsonscan.AppendQuoted([]byte(`{"key":`), name)
 	data = append(append(data, ','), content...)
 	data = strconv.AppendUint(append(data, `,"ifRevision":`...), revision, 10)
-	reply, err := kernel.Call(ctx, "Memory.Set", append(data, '}'))
+	reply, err := kernel.Invoke(ctx, "Memory.Set", append(data, '}'))
 	if err != nil {
 		return "", err
 	}
@@ -304,6 +304,6 @@ func (v *values) Delete(ctx context.Context, name string, recursive bool) error 
 }
 
 func (v *values) remove(ctx context.Context, name string) error {
-	_, err := kernel.Call(ctx, "Memory.Delete", append(jsonscan.AppendQuoted([]byte(`{"key":`), name), '}'))
+	_, err := kernel.Invoke(ctx, "Memory.Delete", append(jsonscan.AppendQuoted([]byte(`{"key":`), name), '}'))
 	return err
 }

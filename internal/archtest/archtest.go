@@ -19,7 +19,9 @@ var floors = [][]string{
 	{"internal/backoff", "internal/credential", "internal/durable", "internal/jsonscan", "internal/jsonvalue", "internal/nearest", "internal/outbound", "internal/quantity", "internal/recent", "internal/rootdir", "internal/testkit", "internal/uri", "internal/visible", "internal/wire"}, // below the house: standard library, or one small library
 	{"message", "schema", "store", "internal/sealed"}, // vocabulary
 	{"message/ndjson", "message/osevent", "store/*"},  // forms and engines of it
-	{"kernel"}, // routing
+	{"kernel"},            // routing
+	{"kernel/connection"}, // the life of a connection
+	{"kernel/kerneltest"}, //
 	{"transport", "transport/rpc", "journal"}, // what all NDJSON wires share, and all of JSON-RPC; what has passed
 	{"capability/*", "transport/*"},           // what there is to call, and how to reach it
 	{"client"},                                //
@@ -37,7 +39,7 @@ var floors = [][]string{
 var pure = []string{"internal/jsonscan", "internal/sealed", "internal/outbound", "message", "message/ndjson", "message/osevent"}
 
 // forTests lists the packages that tests import, and nothing else does.
-var forTests = []string{"internal/testkit"}
+var forTests = []string{"internal/testkit", "kernel/kerneltest"}
 
 // floor returns the floor of a package of this module, given by its folder.
 func floor(folder string) (int, bool) {

@@ -5,7 +5,7 @@ import (
 	"context"
 	"encoding/json"
 
-	"kernos/kernel"
+	"kernos/kernel/connection"
 	"kernos/message"
 )
 
@@ -48,7 +48,7 @@ func (s *Service) Call(ctx context.Context, c Call, gone <-chan struct{}) (Outco
 		t.run()
 		return outcome, nil
 	}
-	err = s.k.Serve(ctx, &kernel.One{Request: t.m, Emit: t.emit, Gone: gone})
+	err = connection.ServeOne(ctx, s.k, t.m, t.emit, gone)
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if !st.over {

@@ -13,6 +13,7 @@ import (
 
 	"kernos/internal/jsonscan"
 	"kernos/kernel"
+	"kernos/kernel/connection"
 	"kernos/message"
 )
 
@@ -66,25 +67,32 @@ func newConn(ctx context.Context, s *Service, w Wire) *conn {
 	return &conn{svc: s, ctx: ctx, wire: w, name: rand.Text()}
 }
 
-// Serving implements [kernel.Controller]. There are never more slow calls than streams, so
+// serve answers the calls of the connection. There are never more slow calls than streams, so
 // the connection never stands still because of them: it must be able to unsubscribe.
-func (c *conn) Serving(cancel func(message.ID) bool) int {
+func (c *conn) serve(ctx context.Context) error {
+	served := connection.New(c.svc.k, c, &connection.Options{
+		InFlight:   2 * c.svc.opts.Subscriptions, // and as many calls that need no answer
+		NoRequests: true,
+	})
 	if c.feed == nil { // otherwise there is something that does it from the beginning
-		c.stop = cancel
+		c.stop = served.Cancel
 	}
-	return 2 * c.svc.opts.Subscriptions // and as many calls that nobody wants an answer to
+	return served.Serve(ctx)
 }
 
-// Detach implements [kernel.Source]. Each frame has memory of its own.
+// Left implements [connection.Source]: nothing is known of a peer that does not send.
+func (c *conn) Left(<-chan struct{}) bool { return false }
+
+// Detach implements [connection.Source]. Each frame has memory of its own.
 func (c *conn) Detach() {}
 
-// Flush implements what the kernel calls when nothing more is ready.
+// Flush implements [connection.Source].
 func (c *conn) Flush() { c.wire.Flush() }
 
 // errLeft is the end of a connection whose peer is gone and will not come back.
 var errLeft = errors.New("the peer is gone")
 
-// Next implements [kernel.Source].
+// Next implements [connection.Source].
 func (c *conn) Next() (message.Message, kernel.Emit, error) {
 	for {
 		if len(c.pending) > 0 {

@@ -132,7 +132,7 @@ func (s *Service) Serve(ctx context.Context, w Wire) error {
 	if !s.kept.add(c) {
 		return ErrClosed
 	}
-	err := s.k.Serve(ctx, c)
+	err := c.serve(ctx)
 	c.close()
 	return err
 }

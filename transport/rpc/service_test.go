@@ -109,7 +109,7 @@ func TestEverySequenceEndsWithDone(t *testing.T) {
 				emit(m.Reply(nil))
 			}),
 			raw("Test.Nested", message.KindCommand, func(ctx context.Context, m message.Message, emit kernel.Emit) {
-				_, err := kernel.Call(ctx, "Test.Progress", nil)
+				_, err := kernel.Invoke(ctx, "Test.Progress", nil)
 				if err != nil {
 					kernel.Fail(ctx, m, emit, err)
 					return

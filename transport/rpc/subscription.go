@@ -118,7 +118,7 @@ func (sub *Subscription) Run() {
 	} else {
 		c.pending = append(c.pending, pending{sub.task.m, sub.task.emit})
 	}
-	_ = c.svc.k.Serve(sub.ctx, c) // that the reader has left, or that ctx has ended
+	_ = c.serve(sub.ctx) // that the reader has left, or that ctx has ended
 	c.close()
 }
 

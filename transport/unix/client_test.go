@@ -15,6 +15,7 @@ import (
 
 	"kernos/internal/testkit"
 	"kernos/kernel"
+	"kernos/kernel/connection"
 	"kernos/message"
 	"kernos/schema"
 )
@@ -79,7 +80,7 @@ func canceller() kernel.Syscall {
 				kernel.Fail(ctx, m, emit, err)
 				return
 			}
-			peer, _ := kernel.PeerOf(ctx)
+			peer, _ := connection.PeerOf(ctx)
 			emit(m.Reply(json.RawMessage(fmt.Sprint(peer.Cancel(in.ID)))))
 		},
 	}

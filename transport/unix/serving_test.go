@@ -10,6 +10,7 @@ import (
 
 	"kernos/internal/testkit"
 	"kernos/kernel"
+	"kernos/kernel/connection"
 	"kernos/message"
 )
 
@@ -17,11 +18,11 @@ import (
 // and withdraws.
 func offering(names ...string) (all []kernel.Syscall) {
 	for _, name := range names {
-		var peer atomic.Pointer[kernel.Peer]
+		var peer atomic.Pointer[connection.Peer]
 		t := message.Type("Test.Ask" + name)
 		var withdraw func()
 		offer := slow(message.Type("Test.Offer"+name), message.KindQuery, func(ctx context.Context, m message.Message, emit kernel.Emit) {
-			p, _ := kernel.PeerOf(ctx)
+			p, _ := connection.PeerOf(ctx)
 			withdraw = p.Offer(t, func() bool { return false })
 			peer.Store(p)
 			emit(m.Reply(nil))

@@ -1,0 +1,357 @@
+// Package connection is the life of a connection to a kernel: messages run in the order in
+// which they came, slow calls run beside them, answers wait for their commits, and the peer
+// can be sent requests too.
+//
+// A wire implements [Source]:
+//
+//	err := connection.New(k, source, nil).Serve(ctx)
+package connection
+
+import (
+	"context"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"kernos/kernel"
+	"kernos/message"
+)
+
+// A Source is the wire of a connection: messages come from it, and it knows its peer.
+type Source interface {
+	// Next returns the next message, which is valid, and what sends its answers. The
+	// message's data may be overwritten by the next call of Next. A *Refused is answered, and
+	// the connection goes on; any other error ends it, io.EOF in an orderly way.
+	//
+	// Next is called by several goroutines, but never at the same time.
+	Next() (message.Message, kernel.Emit, error)
+
+	// Detach leaves the data of the last message alone from now on: its handler is
+	// still running, and the next message can't wait for it.
+	Detach()
+
+	// Flush writes the answers that were sent: nothing more is ready. It may be called by any
+	// goroutine.
+	Flush()
+
+	// Left returns true when the peer has gone for good, or false when finished is closed. It
+	// is called while queries run and nothing is read: after the end of the source, and while
+	// too many messages wait. A source that can't know waits for finished.
+	Left(finished <-chan struct{}) bool
+}
+
+// Options are the settings of a connection. The zero value is usable.
+type Options struct {
+	// InFlight is how many slow calls may run at once. 0 means as many as the kernel's
+	// limits say.
+	InFlight int
+
+	// NoRequests says that the wire carries no requests to its peer: [PeerOf] finds none.
+	NoRequests bool
+}
+
+// A Refused is the error for something on a connection that is not a valid message.
+type Refused struct {
+	Request message.Message // what could be read of it
+	Err     *message.Error  // what it is answered with
+}
+
+func (r *Refused) Error() string { return r.Err.Error() }
+
+// A Connection answers the messages of a source. One goroutine at a time has the turn: it
+// reads the next message and runs its handler. If the handler overstays its deadline, the
+// timer takes the turn away from that goroutine and gives it to a new one.
+//
+// Invariants:
+//
+//	S1  at most one goroutine has the turn
+//	S2  a call is current only while its goroutine has the turn; which goroutine swaps it
+//	    for nil decides which one goes on
+//	S3  the source is read by one goroutine: the one that has the turn or, while messages
+//	    wait for their turn, the one that reads ahead
+type Connection struct {
+	k       *kernel.Kernel
+	id      uint64
+	src     Source
+	opts    Options
+	begun   time.Time
+	ended   func(error)     // is told of the end
+	ctx     context.Context // of commands, which are completed whatever becomes of their caller
+	queries context.Context // of queries, which end with the connection
+	abandon func()          // ends it
+
+	received atomic.Uint64 // messages
+	pending  pending       // answers
+	outgoing outgoing      // requests to the peer
+
+	goroutines sync.WaitGroup // of slow calls, and of the turn while another one reads ahead
+	mu         sync.Mutex     // guards slow and ahead
+	slow       slowCalls
+	ahead      readAhead
+	reading    bool // another goroutine reads ahead, and the turn does not read; of the goroutine that has the turn
+
+	current  atomic.Pointer[kernel.Call]
+	watching sync.Mutex
+	timer    *time.Timer
+	wake     atomic.Int64 // how long after begun the timer fires; 0 if it does not
+	over     bool         // guarded by watching
+}
+
+// New returns a connection, which is to be served once. Nil options mean defaults.
+func New(k *kernel.Kernel, src Source, opts *Options) *Connection {
+	c := &Connection{k: k, src: src, begun: time.Now()}
+	if opts != nil {
+		c.opts = *opts
+	}
+	c.slow.running = make(map[message.ID]*kernel.Call)
+	c.outgoing.gone = make(chan struct{})
+	return c
+}
+
+// Serve answers the messages of a source with a kernel; see [Connection.Serve].
+func Serve(ctx context.Context, k *kernel.Kernel, src Source) error {
+	return New(k, src, nil).Serve(ctx)
+}
+
+// Serve answers the messages until the source ends and everything is answered. Messages start
+// in the order in which they came, and one that is not slow is finished before the next is
+// begun, so a later message sees what an earlier one did. Slow calls run beside the others. A
+// handler that overstays its deadline, whether it looks at its context or not, is answered for
+// with a 504 and left behind.
+//
+// The error is that of the source, nil for io.EOF. After any other error, and when the peer
+// has left, nothing waits for the answers: queries that still run are cancelled, and commands
+// are completed.
+func (c *Connection) Serve(ctx context.Context) error {
+	ended := make(chan error, 1)
+	c.Start(ctx, func(err error) { ended <- err })
+	return <-ended
+}
+
+// Start is Serve for a caller that does not wait: it returns at once, and ended is called with
+// the error at the end. A connection that is idle has one goroutine.
+func (c *Connection) Start(ctx context.Context, ended func(error)) {
+	c.ctx, c.ended = ctx, ended
+	c.queries, c.abandon = context.WithCancel(ctx)
+	c.id = c.k.Connections().Add(c)
+	go c.turn()
+}
+
+// Serves reports whether calls of other connections wait for the peer, or may: then it has to
+// be read whatever happens.
+func (c *Connection) Serves() bool { return c.outgoing.serves() }
+
+// Count implements [kernel.Connection].
+func (c *Connection) Count(s *kernel.Stats) {
+	s.Messages += c.received.Load()
+	s.Errors += c.pending.errors.Load()
+	s.Waiting += int(c.pending.waiting.Load())
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.InFlight += c.slow.n
+	s.Queued += len(c.ahead.queue)
+	if c.ahead.first != nil {
+		s.Held++
+		s.Queued++
+	}
+}
+
+// turn runs one message after the other.
+func (c *Connection) turn() { c.turnWith(c.next()) }
+
+// next returns what is to be done next.
+func (c *Connection) next() (message.Message, kernel.Emit, error) {
+	if c.reading {
+		return c.dequeue()
+	}
+	return c.read()
+}
+
+// turnWith is the turn, beginning with what was to be done next.
+func (c *Connection) turnWith(m message.Message, send kernel.Emit, err error) {
+	var call *kernel.Call // ours
+	left := false
+	defer func() {
+		// If the turn was not left in an orderly way, the handler ended the goroutine. Its call
+		// is settled; the turn goes on, unless the timer has taken it away already.
+		if !left && call != nil && c.current.CompareAndSwap(call, nil) {
+			c.detach()
+			go c.turn()
+		}
+	}()
+	for ; ; m, send, err = c.next() {
+		if err != nil {
+			left = true
+			if err != errQueueEmpty {
+				c.end(err)
+			}
+			return
+		}
+		if call = c.k.Admit(c.queries, &m, send, c); call == nil {
+			continue
+		}
+		s := call.Syscall()
+		if s.Runs != kernel.Inline {
+			if a := c.beginSlow(call); a != nil {
+				// This goroutine has the call at hand: another one takes the turn.
+				left = true
+				go c.turn()
+				a.run()
+				return
+			}
+			continue
+		}
+		if s.Kind == message.KindCommand {
+			call.SetParent(c.ctx)
+		}
+		c.current.Store(call)
+		deadline, _ := call.Deadline()
+		if wake := c.wake.Load(); wake == 0 || int64(deadline.Sub(c.begun)) < wake {
+			c.watchUntil(deadline)
+		}
+		call.Run()
+		if !c.current.CompareAndSwap(call, nil) {
+			left = true
+			return
+		}
+		call = nil // a connection that is idle holds nothing of it
+	}
+}
+
+// read takes the next message from the source. What can't be one is answered, and so is what
+// may not come from a connection; what answers an outgoing request goes to its call.
+func (c *Connection) read() (message.Message, kernel.Emit, error) {
+	for {
+		m, send, err := c.src.Next()
+		if r, ok := err.(*Refused); ok {
+			c.received.Add(1)
+			c.outgoing.spoil(r)
+			c.k.Refuse(&r.Request, send, c, r.Err)
+			continue
+		}
+		if err != nil {
+			return message.Message{}, nil, err
+		}
+		c.received.Add(1)
+		if m.Kind.Asks() || !c.outgoing.take(&m) && !c.forged(&m, send) {
+			return m, send, nil
+		}
+	}
+}
+
+// forged answers an event from the connection that can't come from there, and reports whether
+// it is one. It is not recorded: watchers would see it.
+func (c *Connection) forged(m *message.Message, send kernel.Emit) bool {
+	if m.Kind != message.KindEvent {
+		return false
+	}
+	err := c.k.CheckForeignEvent(m.Type)
+	if err == nil {
+		return false
+	}
+	if m.Type == kernel.Progressed && c.Serves() {
+		return true // of a request that was cancelled; the peer can't know
+	}
+	c.k.Reject(m, send, c, err)
+	return true
+}
+
+// detach leaves the data of the last message alone, whose handler is still running. What was
+// read ahead has memory of its own.
+func (c *Connection) detach() {
+	if !c.reading {
+		c.src.Detach()
+	}
+}
+
+// end ends the connection when its source has: what is under way is answered first. It is
+// called by the goroutine that reads.
+func (c *Connection) end(err error) {
+	c.outgoing.close()
+	stopWatching := func() {}
+	if err != io.EOF {
+		c.abandon()
+	} else if c.busy() {
+		stopWatching = c.watchPeer()
+	}
+	c.goroutines.Wait()
+	c.stopTimer()
+	c.pending.close()
+	stopWatching()
+	c.k.Connections().Remove(c)
+	c.abandon()
+	if err == io.EOF {
+		err = nil
+	}
+	c.ended(err)
+}
+
+// busy reports whether slow calls run, or messages wait for their turn.
+func (c *Connection) busy() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.slow.n > 0 || c.ahead.working
+}
+
+// watchPeer cancels the queries when the peer has left. The source is not read until stop has
+// returned.
+func (c *Connection) watchPeer() (stop func()) {
+	finished := make(chan struct{})
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		if c.src.Left(finished) {
+			c.abandon()
+		}
+	}()
+	return func() {
+		close(finished)
+		<-watched
+	}
+}
+
+// watchUntil makes the timer fire at t at the latest.
+func (c *Connection) watchUntil(t time.Time) {
+	c.watching.Lock()
+	defer c.watching.Unlock()
+	due := int64(t.Sub(c.begun)) // not by the wall clock, which may be set
+	if wake := c.wake.Load(); c.over || wake != 0 && wake <= due {
+		return
+	}
+	c.wake.Store(due)
+	if c.timer == nil {
+		c.timer = time.AfterFunc(time.Until(t), c.overdue)
+		return
+	}
+	c.timer.Reset(time.Until(t))
+}
+
+func (c *Connection) stopTimer() {
+	c.watching.Lock()
+	defer c.watching.Unlock()
+	c.over = true
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+}
+
+// overdue looks at the current call when the timer fires. If there is none, the next
+// call sets the timer again: it is made current before it looks at wake.
+func (c *Connection) overdue() {
+	c.wake.Store(0)
+	call := c.current.Load()
+	if call == nil {
+		return
+	}
+	deadline, _ := call.Deadline()
+	if time.Until(deadline) > 0 {
+		c.watchUntil(deadline)
+		return
+	}
+	if c.current.CompareAndSwap(call, nil) {
+		c.detach()
+		call.Expire()
+		go c.turn()
+	}
+}

@@ -1,0 +1,157 @@
+package connection
+
+import (
+	"context"
+
+	"kernos/internal/jsonscan"
+	"kernos/kernel"
+	"kernos/message"
+)
+
+// A Peer is the other side of a connection, seen by a handler: the program that called
+// it, which can be sent requests as well.
+type Peer struct {
+	conn *Connection
+	send kernel.Emit
+}
+
+// PeerOf returns the peer that the call of ctx came from, or that the call came from that
+// has made it. There is none if the program that runs the kernel calls it itself, or if the
+// call came over a wire that carries no requests to its peer.
+func PeerOf(ctx context.Context) (*Peer, bool) {
+	call, ok := kernel.CallOf(ctx)
+	if !ok {
+		return nil, false
+	}
+	root := call.Root()
+	c, ok := root.Origin().(*Connection)
+	if !ok || c.opts.NoRequests {
+		return nil, false
+	}
+	return &Peer{conn: c, send: root.Send()}, true
+}
+
+// ID tells the connections of a kernel apart. Ids are not used again.
+func (p *Peer) ID() uint64 { return p.conn.id }
+
+// Gone is closed when the peer sends nothing any more.
+func (p *Peer) Gone() <-chan struct{} { return p.conn.outgoing.gone }
+
+// WhenGone calls f when the peer sends nothing any more, before the calls that wait for its
+// answers are told. It returns false, and f is not called, if that is so already. f must
+// not wait for anything.
+func (p *Peer) WhenGone(f func()) bool {
+	o := &p.conn.outgoing
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.leaving {
+		return false
+	}
+	o.whenGone = append(o.whenGone, f)
+	return true
+}
+
+// Publish records an event for watchers, as [kernel.Publish] does, where no call is left that
+// could: it is made with Event from the request that caused it.
+func (p *Peer) Publish(event message.Message) {
+	p.conn.k.Stamp(&event)
+	p.conn.k.Record(event, kernel.Within)
+}
+
+// Cancel cancels a slow call of the peer, or a request that waits for its turn, and reports
+// whether there is one with this id.
+func (p *Peer) Cancel(id message.ID) bool { return p.conn.Cancel(id) }
+
+// Offer notes that the peer serves a type, until withdraw is called: calls of other
+// connections may wait for what it says. A peer that rests has failed, and gets requests only
+// if no other one is there; rests must not wait for anything.
+func (p *Peer) Offer(t message.Type, rests func() bool) (withdraw func()) {
+	o := &p.conn.outgoing
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.offers == nil {
+		o.offers = make(map[message.Type]func() bool)
+	}
+	o.offers[t] = rests
+	o.offered.Store(int64(len(o.offers)))
+	return func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		delete(o.offers, t)
+		o.offered.Store(int64(len(o.offers)))
+	}
+}
+
+// maxEnvelope is longer than anything that stands around the data of a message.
+const maxEnvelope = 8 << 10
+
+// Ask sends the peer a request on behalf of the call that ctx belongs to, and returns the
+// outcome, a reply or an error message. The request gets an id of its own, the call's
+// correlation, and the call's request as its cause. Events that the peer sends before the
+// outcome, with the request as their cause, go to event.
+//
+// The error is a *message.Error: 502 if the peer has gone, 503 if it has too much to answer,
+// 413 if the request does not fit into a line; or that of ctx. Then the peer is told, with
+// the event Syscall.Cancelled, and what it says later is dropped. If it goes away before it
+// answers, the outcome is an error message with code 502.
+func (p *Peer) Ask(ctx context.Context, t message.Type, data []byte, event func(message.Message)) (message.Message, error) {
+	call, ok := kernel.CallOf(ctx)
+	if !ok {
+		return message.Message{}, message.Errorf(500, "A request to a peer that belongs to no call")
+	}
+	r := &request{call: call, news: make(chan struct{}, 1)}
+	if err := p.compose(r, t, data); err != nil {
+		return message.Message{}, err
+	}
+	o := &p.conn.outgoing
+	if err := o.begin(r); err != nil {
+		return message.Message{}, err
+	}
+	defer o.end(r)
+	call.Record(r.m, kernel.Out)
+	p.send(r.m)
+	for {
+		select {
+		case <-r.news:
+			for _, m := range o.received(r) {
+				if !m.Kind.Answers() {
+					event(m)
+					continue
+				}
+				if r.overrun {
+					p.cancelled(&r.m)
+				}
+				return m, nil
+			}
+		case <-ctx.Done():
+			p.cancelled(&r.m)
+			return message.Message{}, ctx.Err()
+		}
+	}
+}
+
+// compose makes the message of a request.
+func (p *Peer) compose(r *request, t message.Type, data []byte) error {
+	asked := r.call.Request()
+	r.m = message.Message{Kind: asked.Kind, Type: t, Data: data, Metadata: asked.Caused()}
+	r.m.Metadata.IdempotencyKey = asked.Metadata.IdempotencyKey
+	p.conn.k.Stamp(&r.m)
+	if len(data) > message.MaxLine-maxEnvelope {
+		if n := len(message.Append(nil, &r.m)); n > message.MaxLine {
+			return message.Errorf(413, "%s would take %d bytes on its way to the program that serves it, and %d are allowed; put large data where that program can fetch it", t, n, message.MaxLine)
+		}
+	}
+	return nil
+}
+
+// Cancelled is the event that tells a peer that a request needs no answer any more.
+const Cancelled message.Type = "Syscall.Cancelled"
+
+// cancelled tells the peer that a request needs no answer.
+func (p *Peer) cancelled(m *message.Message) {
+	data := append(jsonscan.AppendQuoted([]byte(`{"id":`), string(m.Metadata.ID)), '}')
+	e := m.Event(Cancelled, data)
+	p.conn.k.Stamp(&e)
+	p.conn.k.Record(e, kernel.Out)
+	p.send(e)
+}

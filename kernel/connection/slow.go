@@ -1,0 +1,224 @@
+package connection
+
+import (
+	"cmp"
+	"context"
+	"sync"
+	"time"
+
+	"kernos/kernel"
+	"kernos/message"
+)
+
+// slowCalls are those of a connection that are not answered. They are guarded by the
+// connection's mu.
+type slowCalls struct {
+	running map[message.ID]*kernel.Call // by the ids of their requests
+	n       int
+	endless int           // of them
+	changed chan struct{} // closed when one of them has ended; nil if no call waits for that
+}
+
+// A slowCall is a call that runs beside the turn. Its place is free when it is answered, even
+// if its handler goes on.
+type slowCall struct {
+	*kernel.Call
+	conn    *Connection
+	release func()    // of what its context depends on; or nil
+	share   sync.Once // gives back the place among those of all connections
+	left    sync.Once
+}
+
+// beginSlow begins a slow call; it returns nil if the call is refused.
+func (c *Connection) beginSlow(call *kernel.Call) *slowCall {
+	if !c.reading { // otherwise it has memory of its own
+		call.Detach()
+	}
+	parent := c.queries
+	if call.Syscall().Kind == message.KindCommand {
+		parent = c.ctx
+	}
+	s := &slowCall{Call: call, conn: c}
+	if err := c.enter(s, parent); err != nil {
+		call.Fail(err)
+		return nil
+	}
+	c.goroutines.Add(1)
+	if s.endless() {
+		parent, s.release = c.k.UntilStop(parent)
+	}
+	call.SetParent(parent)
+	call.Begin() // waiting for the place does not count
+	return s
+}
+
+func (s *slowCall) endless() bool { return s.Syscall().Runs == kernel.Endless }
+
+// run runs the handler.
+func (s *slowCall) run() {
+	deadline, _ := s.Deadline()
+	timer := time.AfterFunc(time.Until(deadline), s.overdue)
+	defer s.leave()
+	defer timer.Stop()
+	s.Run()
+	s.conn.ready() // the turn may be waiting for input, and flushes nothing
+}
+
+// overdue answers for the call when its time is over.
+func (s *slowCall) overdue() {
+	defer s.leave()
+	// A peer that does not read may keep the answer from being given. That takes up a
+	// place of its own connection, and none of those that all of them share.
+	s.giveBackShare()
+	s.Expire()
+}
+
+func (s *slowCall) giveBackShare() {
+	s.share.Do(func() { s.conn.k.Connections().InFlight.Add(-1) })
+}
+
+// leave gives the place back.
+func (s *slowCall) leave() {
+	s.left.Do(func() {
+		if s.release != nil {
+			s.release()
+		}
+		s.giveBackShare()
+		s.conn.leave(s)
+		s.conn.goroutines.Done()
+	})
+}
+
+// enter finds a place for a slow call.
+func (c *Connection) enter(s *slowCall, parent context.Context) *message.Error {
+	limits := c.k.Limits()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.await(s, parent, cmp.Or(c.opts.InFlight, limits.InFlight)); err != nil {
+		return err
+	}
+	// An endless call does nothing most of the time, and its connection has a place less for it.
+	all := &c.k.Connections().InFlight
+	if s.endless() {
+		s.share.Do(func() {})
+		c.slow.endless++
+	} else if all.Add(1) > int64(limits.InFlightAll) {
+		all.Add(-1)
+		return message.Errorf(503, "%d slow requests of all connections are in flight, and no more are taken; try again later", limits.InFlightAll)
+	}
+	c.slow.n++
+	id := s.Request().Metadata.ID
+	if _, taken := c.slow.running[id]; !taken {
+		c.slow.running[id] = s.Call
+	}
+	return nil
+}
+
+// await waits until a call may have one of so many places. What comes in the meantime waits
+// behind it. If no place gets free for a long time the call is refused, and at once if none
+// may get free by itself: then nothing would be served but Syscall.Cancel. It is called with
+// mu held.
+func (c *Connection) await(s *slowCall, parent context.Context, places int) *message.Error {
+	if parent.Err() != nil {
+		return c.tooLate()
+	}
+	if c.slow.n < places {
+		return nil
+	}
+	if s.endless() || c.slow.endless >= places {
+		return message.Errorf(429, "%d slow requests of this connection are in flight, and no more are taken; wait for their answers, cancel some, or use another connection", places)
+	}
+	c.startReadingAhead()
+	c.ahead.first = s.Call
+	defer func() { c.ahead.first = nil }()
+	patience := 2 * s.Timeout() // longer than any of those may take, as a rule
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	for c.slow.n >= places {
+		if c.slow.changed == nil {
+			c.slow.changed = make(chan struct{})
+		}
+		changed := c.slow.changed
+		c.mu.Unlock()
+		overdue := false
+		select {
+		case <-changed:
+		case <-late.C:
+			overdue = true
+		case <-parent.Done():
+		}
+		c.mu.Lock()
+		switch {
+		case c.ahead.first == nil:
+			return cancelled()
+		case parent.Err() != nil:
+			return c.tooLate()
+		case overdue && c.slow.n >= places:
+			return message.Errorf(429, "%d slow requests of this connection are in flight, and none has ended for %v; wait for their answers, cancel some, or use another connection", places, patience)
+		}
+	}
+	return nil
+}
+
+// tooLate is the error for a call that was to begin after its context had ended.
+func (c *Connection) tooLate() *message.Error {
+	if c.ctx.Err() != nil {
+		return message.Errorf(503, "The kernel is shutting down")
+	}
+	return cancelled()
+}
+
+func cancelled() *message.Error {
+	e, _ := message.ErrorOf(context.Canceled)
+	return e
+}
+
+// leave gives the place of a call back.
+func (c *Connection) leave(s *slowCall) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.slow.n--
+	if s.endless() {
+		c.slow.endless--
+	}
+	if id := s.Request().Metadata.ID; c.slow.running[id] == s.Call {
+		delete(c.slow.running, id)
+	}
+	c.slowChanged()
+}
+
+// slowChanged wakes the call that waits for a place. It is called with mu held.
+func (c *Connection) slowChanged() {
+	if c.slow.changed != nil {
+		close(c.slow.changed)
+		c.slow.changed = nil
+	}
+}
+
+// Cancel cancels a slow call that runs, or a request that waits for its turn, and reports
+// whether there is one with this id.
+func (c *Connection) Cancel(id message.ID) bool {
+	c.mu.Lock()
+	call := c.slow.running[id]
+	first := call == nil && c.ahead.first != nil && c.ahead.first.Request().Metadata.ID == id
+	if first {
+		c.ahead.first = nil
+		c.slowChanged()
+	}
+	var waits arrival
+	if call == nil && !first {
+		waits = c.withdraw(id)
+	}
+	c.mu.Unlock()
+	switch {
+	case call != nil:
+		call.Cancel(context.Canceled)
+	case waits.send != nil:
+		if call := c.k.Admit(c.queries, &waits.m, waits.send, c); call != nil {
+			call.Fail(cancelled())
+		}
+	default:
+		return first
+	}
+	return true
+}

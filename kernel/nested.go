@@ -1,0 +1,107 @@
+package kernel
+
+import (
+	"context"
+	"encoding/json"
+
+	"kernos/message"
+)
+
+// maxDepth is how deep calls may nest.
+const maxDepth = 32
+
+// Invoke asks for another syscall on behalf of the call that ctx belongs to, which
+// must be one that a handler was given. What it sets off carries the lineage of
+// that call. It returns the data of the reply; the error is a *message.Error.
+//
+// A query may not call a command, since a query may not change anything.
+func Invoke(ctx context.Context, t message.Type, data json.RawMessage) (json.RawMessage, error) {
+	return InvokeAs(ctx, NewCall{Type: t, Data: data})
+}
+
+// A NewCall is what [InvokeAs] asks for.
+type NewCall struct {
+	Type message.Type
+	Data json.RawMessage
+
+	// Correlation is the workflow that the call belongs to. "" means the caller's.
+	Correlation string
+
+	// Kept wants the reply as a record of it has it: without secrets, and what is too large
+	// for a line by pointer.
+	Kept bool
+}
+
+// InvokeAs is Invoke with more to say.
+func InvokeAs(ctx context.Context, n NewCall) (json.RawMessage, error) {
+	parent, ok := ctx.Value(callKey{}).(*Call)
+	if !ok {
+		return nil, message.Errorf(500, "A call of %s that belongs to no call", n.Type)
+	}
+	return parent.nested(ctx, n)
+}
+
+// nested makes a call on behalf of c.
+func (c *Call) nested(ctx context.Context, n NewCall) (json.RawMessage, error) {
+	t, data := n.Type, n.Data
+	if c.depth+1 > maxDepth {
+		return nil, message.Errorf(508, "Calls nest deeper than %d: %s calls %s", maxDepth, c.request.Type, t)
+	}
+	if len(data) == 0 {
+		data = json.RawMessage("null")
+	}
+	m := message.Message{Kind: message.KindCommand, Type: t, Data: data, Metadata: c.request.Caused()}
+	if n.Correlation != "" {
+		m.Metadata.Correlation = n.Correlation
+	}
+	if s, ok := c.k.registry.Lookup(t); ok {
+		m.Kind = s.Kind
+	}
+	c.k.Stamp(&m)
+	if err := m.Validate(); err != nil {
+		return nil, err
+	}
+	m = m.Clone() // its handler may outlive the call, and the caller's data
+	var outcome message.Message
+	child := c.k.admit(ctx, &m, func(m message.Message) {
+		if m.Kind.Answers() {
+			outcome = m
+			return
+		}
+		m.Via = append([]message.Type{t}, m.Via...)
+		c.forward(m)
+	}, nil, c)
+	if child != nil {
+		child.depth = c.depth + 1
+		child.RunWithin()
+	}
+	if outcome.Kind == message.KindReply {
+		if n.Kept {
+			return child.small(&outcome).Data, nil
+		}
+		return outcome.Data, nil
+	}
+	if outcome.Err != nil {
+		return nil, outcome.Err
+	}
+	e, err := message.ParseError(outcome.Data)
+	if err != nil {
+		return nil, err
+	}
+	return nil, e
+}
+
+// mayCommand reports whether the call may call commands: a query may not, since it may
+// not change anything.
+func (c *Call) mayCommand() bool {
+	return c.syscall.Kind == message.KindCommand || c.syscall.Effect == Delegated && c.request.Kind == message.KindCommand
+}
+
+// forward passes an event of a nested call on; it has its lineage already.
+func (c *Call) forward(m message.Message) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.settled.Load() {
+		c.post(m, c.owed)
+	}
+}
