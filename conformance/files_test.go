@@ -14,6 +14,8 @@ import (
 	"kernos/capability/content"
 	"kernos/capability/memory"
 	"kernos/capability/vfs"
+	"kernos/capability/vfs/memoryfs"
+	"kernos/capability/vfs/mounts"
 	"kernos/kernel"
 )
 
@@ -69,12 +71,12 @@ func (c *conversation) wantsFiles() bool {
 // tree returns the tree of files of a conversation: its own at the root, and the memory.
 func (c *conversation) tree(t *testing.T, m *memory.Memory, b kernel.Blobs) *vfs.Tree {
 	t.Helper()
-	root, err := vfs.DefaultRoot(c.makeFiles(t), "")
+	root, err := mounts.DefaultRoot(c.makeFiles(t), "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	tree, err := vfs.New(&vfs.Options{
-		Mounts: []vfs.Mount{root, {Path: "/memory", Driver: vfs.Memory(m, b)}},
+		Mounts: []vfs.Mount{root, {Path: "/memory", Driver: memoryfs.New(m, b)}},
 		Blobs:  b,
 	})
 	if err != nil {

@@ -12,19 +12,22 @@ import (
 
 	"kernos/capability/content"
 	"kernos/capability/vfs"
+	"kernos/capability/vfs/kernelfs"
+	"kernos/capability/vfs/memoryfs"
+	"kernos/capability/vfs/mounts"
 )
 
 // openTree opens the tree of files: the mounts of the options, and the state of the kernel
 // under /memory, /sys and /proc.
-func (s *state) openTree(o *Files, variables vfs.Variables) error {
+func (s *state) openTree(o *Files, variables []kernelfs.Variable) error {
 	mounts, err := s.mounts(o)
 	if err != nil {
 		return err
 	}
 	mounts = append(mounts,
-		vfs.Mount{Path: "/memory", Driver: vfs.Memory(s.memory, s)},
-		vfs.Mount{Path: "/sys", Driver: vfs.Sys(variables)},
-		vfs.Mount{Path: "/proc", Driver: vfs.Proc(s.process.Files)},
+		vfs.Mount{Path: "/memory", Driver: memoryfs.New(s.memory, s)},
+		vfs.Mount{Path: "/sys", Driver: kernelfs.Sys(variables)},
+		vfs.Mount{Path: "/proc", Driver: kernelfs.Proc(s.process.Files)},
 	)
 	s.tree, err = vfs.New(&vfs.Options{Mounts: mounts, Blobs: s, Resolve: s.resolve})
 	return err
@@ -32,10 +35,10 @@ func (s *state) openTree(o *Files, variables vfs.Variables) error {
 
 // mounts returns the mounts of the options, with a root if none of them is one. None shows
 // anything of the home directory.
-func (s *state) mounts(o *Files) (mounts []vfs.Mount, err error) {
+func (s *state) mounts(o *Files) (all []vfs.Mount, err error) {
 	root := false
 	for _, text := range o.Mounts {
-		m, err := vfs.ParseMount(text, &vfs.MountOptions{Client: s.client, Development: o.Development, Private: s.home.Dir})
+		m, err := mounts.Parse(text, &mounts.Options{Client: s.client, Development: o.Development, Private: s.home.Dir})
 		if err != nil {
 			if at, _, ok := strings.Cut(text, "="); ok { // the target may hold a password
 				err = fmt.Errorf("%s=…: %w", at, err)
@@ -43,16 +46,16 @@ func (s *state) mounts(o *Files) (mounts []vfs.Mount, err error) {
 			return nil, &OptionError{"mount", err}
 		}
 		root = root || m.Path == "/"
-		mounts = append(mounts, m)
+		all = append(all, m)
 	}
 	if root {
-		return mounts, nil
+		return all, nil
 	}
 	if s.directory, err = filepath.Abs(cmp.Or(o.Directory, ".")); err != nil {
 		return nil, err
 	}
-	m, err := vfs.DefaultRoot(s.directory, s.home.Dir)
-	return append(mounts, m), err
+	m, err := mounts.DefaultRoot(s.directory, s.home.Dir)
+	return append(all, m), err
 }
 
 // proc returns the value of a key under proc: the text of the file of this name.
@@ -60,11 +63,11 @@ func (s *state) proc(ctx context.Context, key string) (json.RawMessage, error) {
 	if s.process == nil {
 		return nil, nil
 	}
-	compute, ok := s.process.Files()[strings.TrimPrefix(key, "proc/")]
+	file, ok := s.process.Files()[strings.TrimPrefix(key, "proc/")]
 	if !ok {
 		return nil, nil
 	}
-	text, err := compute(ctx)
+	text, err := file.Read(ctx)
 	if err != nil {
 		return nil, err
 	}

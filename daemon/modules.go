@@ -12,13 +12,14 @@ import (
 	"kernos/capability/memory"
 	"kernos/capability/register"
 	"kernos/capability/vfs"
+	"kernos/capability/vfs/kernelfs"
 	"kernos/kernel"
 )
 
 // modules are the capabilities of Kernos. A new one is a line here and a line in Definitions.
 func (d *Daemon) modules(r *kernel.Registry) ([]kernel.Module, error) {
 	s, o := d.state, d.opts
-	s.process = &vfs.Process{
+	s.process = &kernelfs.Process{
 		Version: o.Version, Args: os.Args, Begun: d.started, Registry: r,
 		Stats:  func() kernel.Stats { return d.kernel.Stats() },
 		Mounts: func() []vfs.Mount { return s.tree.Mounts() },

@@ -11,6 +11,7 @@ import (
 	"kernos/capability/crypto"
 	"kernos/capability/memory"
 	"kernos/capability/vfs"
+	"kernos/capability/vfs/kernelfs"
 	"kernos/internal/backoff"
 	"kernos/internal/outbound"
 	"kernos/journal"
@@ -41,7 +42,7 @@ type state struct {
 	// These exist when the modules do.
 	tree      *vfs.Tree
 	directory string // whose folder os is the root of the tree; "" if a root is mounted
-	process   *vfs.Process
+	process   *kernelfs.Process
 }
 
 // newState prepares the state of a home.

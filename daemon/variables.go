@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"kernos/capability/vfs"
+	"kernos/capability/vfs/kernelfs"
 	"kernos/internal/quantity"
 	"kernos/kernel"
 	"kernos/message"
@@ -13,9 +13,9 @@ import (
 
 // variables are the settings of a running kernel that can be changed under /sys. They have the
 // names and the values of the flags.
-func (d *Daemon) variables(level *slog.LevelVar) vfs.Variables {
+func (d *Daemon) variables(level *slog.LevelVar) []kernelfs.Variable {
 	j := d.state.journal
-	limit := func(name string, of func(*kernel.Limits) *int) vfs.Variable {
+	limit := func(name string, of func(*kernel.Limits) *int) kernelfs.Variable {
 		return changeable(name, func() string {
 			l := d.kernel.Limits()
 			return strconv.Itoa(*of(&l))
@@ -25,7 +25,7 @@ func (d *Daemon) variables(level *slog.LevelVar) vfs.Variables {
 			d.kernel.SetLimits(l)
 		})
 	}
-	all := vfs.Variables{
+	all := []kernelfs.Variable{
 		{Name: "log-level", Get: func() string { return level.Level().String() }, Set: func(text string) error {
 			if err := level.UnmarshalText([]byte(text)); err != nil {
 				return message.Errorf(422, "log-level is DEBUG, INFO, WARN or ERROR, got %q", message.Clip(text, 32))
@@ -62,8 +62,8 @@ func (d *Daemon) variables(level *slog.LevelVar) vfs.Variables {
 func changeable[T any, F interface {
 	*T
 	Set(string) error
-}](name string, get func() string, set func(*T)) vfs.Variable {
-	return vfs.Variable{Name: name, Get: get, Set: func(text string) error {
+}](name string, get func() string, set func(*T)) kernelfs.Variable {
+	return kernelfs.Variable{Name: name, Get: get, Set: func(text string) error {
 		var value T
 		if err := F(&value).Set(text); err != nil {
 			return message.Errorf(422, "%s: %v", name, err)

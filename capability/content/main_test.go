@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"kernos/capability/vfs"
+	"kernos/capability/vfs/dirfs"
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/store/blobs"
@@ -71,7 +72,7 @@ func directory(t testing.TB, files map[string]string) (tree, string) {
 	t.Helper()
 	dir := t.TempDir()
 	put(t, dir, files)
-	driver, err := vfs.Directory(dir, nil)
+	driver, err := dirfs.Open(dir, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

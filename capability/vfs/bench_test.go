@@ -1,14 +1,17 @@
-package vfs
+package vfs_test
 
 import (
 	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
+
+	"kernos/capability/vfs"
+	"kernos/capability/vfs/vfstest"
 )
 
 func BenchmarkResolve(b *testing.B) {
-	tree := newTree(b, Options{})
+	tree := vfstest.NewTree(b, vfs.Options{})
 	for _, bench := range []struct{ name, uri, base string }{
 		{"printed", "os://agents/team/lead.md", ""},
 		{"relative", "../skills/style.md", "os://agents/team/lead.md"},
@@ -26,7 +29,7 @@ func BenchmarkResolve(b *testing.B) {
 
 // BenchmarkRead reads a small file, beside what reading it costs without a tree.
 func BenchmarkRead(b *testing.B) {
-	tree, dir := newDirectory(b, nil, map[string]string{"agents/team/lead.md": "You lead.\n"})
+	tree, dir := newDirectory(b, map[string]string{"agents/team/lead.md": "You lead.\n"})
 	b.Run("tree", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
@@ -60,7 +63,7 @@ func BenchmarkWalk(b *testing.B) {
 	for i := range 2000 {
 		files[fmt.Sprintf("skills/s%04d/SKILL.md", i)] = "---\nname: s\n---\n"
 	}
-	tree, _ := newDirectory(b, nil, files)
+	tree, _ := newDirectory(b, files)
 	b.ReportAllocs()
 	for b.Loop() {
 		n := 0

@@ -11,28 +11,28 @@ import (
 	"kernos/message"
 )
 
-// What drivers find. The tree puts them into words, since it knows the URI.
+// What drivers find, beside what [fs] and [syscall] have names for. The tree puts them into words, since it knows the URI.
 var (
-	errDirectory    = errors.New("it is a directory")
-	errNotDirectory = errors.New("it is not a directory")
-	errIrregular    = errors.New("it is no regular file")
-	errLink         = errors.New("it is a symbolic link")
-	errNotEmpty     = errors.New("the directory is not empty")
-	errTooLarge     = errors.New("the file is too large")
-	errAbove        = errors.New("what is above it is a file")
-	errName         = errors.New("a name is too long")
+	ErrDirectory    = errors.New("it is a directory")
+	ErrNotDirectory = errors.New("it is not a directory")
+	ErrIrregular    = errors.New("it is no regular file")
+	ErrLink         = errors.New("it is a symbolic link")
+	ErrNotEmpty     = errors.New("the directory is not empty")
+	ErrTooLarge     = errors.New("the file is too large")
+	ErrAbove        = errors.New("what is above it is a file")
+	ErrName         = errors.New("a name is too long")
 	errUnlistable   = errors.New("the mount can't be listed")
-	errPrivate      = errors.New("it belongs to the kernel")
-	errHolds        = errors.New("what belongs to the kernel is in it")
+	ErrPrivate      = errors.New("it belongs to the kernel")
+	ErrHolds        = errors.New("what belongs to the kernel is in it")
 )
 
 // ErrUnnamed says that a directory has an entry that no URI can name.
 var ErrUnnamed = errors.New("the name can't be written in a URI")
 
-// versionError is what a write finds that expects another version.
-type versionError struct{ expected, actual string }
+// A VersionError is what a write finds that expects another version.
+type VersionError struct{ Expected, Actual string }
 
-func (e *versionError) Error() string { return "the file has another version" }
+func (e *VersionError) Error() string { return "the file has another version" }
 
 // explain puts an error of a driver into words for the caller. What it does not know goes
 // to the log by way of the kernel. No text has anything of the content of a file.
@@ -47,29 +47,29 @@ func explain(uri string, err error) error {
 		return err
 	}
 	shown := message.Clip(uri, 400)
-	if v, ok := errors.AsType[*versionError](err); ok {
+	if v, ok := errors.AsType[*VersionError](err); ok {
 		return wrongVersion(shown, v)
 	}
 	switch {
-	case errors.Is(err, errDirectory), errors.Is(err, syscall.EISDIR):
+	case errors.Is(err, ErrDirectory), errors.Is(err, syscall.EISDIR):
 		return message.Errorf(422, "%s is a directory: VFS.List shows what is in it", shown)
-	case errors.Is(err, errNotDirectory):
+	case errors.Is(err, ErrNotDirectory):
 		return message.Errorf(422, "%s is a file and has nothing below it: VFS.Read reads it", shown)
-	case errors.Is(err, errAbove):
+	case errors.Is(err, ErrAbove):
 		return message.Errorf(422, "%s can't be written: a name in its path is that of a file", shown)
-	case errors.Is(err, errName):
+	case errors.Is(err, ErrName):
 		return message.Errorf(422, "%s can't be written: a name in its path is longer than the file system takes", shown)
-	case errors.Is(err, errIrregular), errors.Is(err, syscall.ENXIO):
+	case errors.Is(err, ErrIrregular), errors.Is(err, syscall.ENXIO):
 		return message.Errorf(403, "Operation not allowed: %s is a device, a pipe or a socket, and no regular file", shown)
-	case errors.Is(err, errLink):
+	case errors.Is(err, ErrLink):
 		return message.Errorf(403, "Operation not allowed: %s is a symbolic link, and writing would replace it; write to the file that it points to", shown)
-	case errors.Is(err, errNotEmpty), errors.Is(err, syscall.ENOTEMPTY):
+	case errors.Is(err, ErrNotEmpty), errors.Is(err, syscall.ENOTEMPTY):
 		return message.Errorf(409, "%s is not empty: delete what is in it first, or say recursive", shown)
-	case errors.Is(err, errTooLarge):
+	case errors.Is(err, ErrTooLarge):
 		return message.Errorf(413, "%s is larger than %d bytes, which is the most that is read or written at once", shown, int64(MaxFile))
-	case errors.Is(err, errPrivate):
+	case errors.Is(err, ErrPrivate):
 		return message.Errorf(403, "Operation not allowed: %s belongs to the kernel, and can't be reached by the tree of files; use files outside of KERNOS_HOME", shown)
-	case errors.Is(err, errHolds):
+	case errors.Is(err, ErrHolds):
 		return message.Errorf(403, "Operation not allowed: %s can't be deleted, since the state of the kernel (KERNOS_HOME) is in it; delete what else is in it", shown)
 	case errors.Is(err, errUnlistable):
 		return message.Errorf(403, "Operation not allowed: what is in %s can't be listed; read its files by their names", shown)
@@ -96,13 +96,13 @@ func refused(uri, what string, m *mount) *message.Error {
 	return message.Errorf(403, "Operation not allowed: %s can't be %s (the mount /%s is %s)", message.Clip(uri, 400), what, m.path, m.can)
 }
 
-func wrongVersion(uri string, e *versionError) *message.Error {
+func wrongVersion(uri string, e *VersionError) *message.Error {
 	const again = "; read it again and decide anew"
 	switch {
-	case Expect(e.expected) == Absent:
-		return message.Errorf(409, "Version mismatch: %s was expected not to exist and has version %s"+again, uri, e.actual)
-	case Expect(e.actual) == Absent:
-		return message.Errorf(409, "Version mismatch: %s was expected to have version %s and does not exist"+again, uri, message.Clip(e.expected, 100))
+	case Expect(e.Expected) == Absent:
+		return message.Errorf(409, "Version mismatch: %s was expected not to exist and has version %s"+again, uri, e.Actual)
+	case Expect(e.Actual) == Absent:
+		return message.Errorf(409, "Version mismatch: %s was expected to have version %s and does not exist"+again, uri, message.Clip(e.Expected, 100))
 	}
-	return message.Errorf(409, "Version mismatch: %s was expected to have version %s and has version %s"+again, uri, message.Clip(e.expected, 100), e.actual)
+	return message.Errorf(409, "Version mismatch: %s was expected to have version %s and has version %s"+again, uri, message.Clip(e.Expected, 100), e.Actual)
 }

@@ -1,12 +1,9 @@
-package vfs
+package vfs_test
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
-	"os"
-	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,6 +12,11 @@ import (
 	"go.uber.org/goleak"
 
 	"kernos/capability/memory"
+	"kernos/capability/vfs"
+	"kernos/capability/vfs/dirfs"
+	"kernos/capability/vfs/kernelfs"
+	"kernos/capability/vfs/memoryfs"
+	"kernos/capability/vfs/vfstest"
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/store"
@@ -24,103 +26,11 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// put makes files below a directory; a name with a slash at its end is a directory.
-func put(t testing.TB, dir string, files map[string]string) {
-	t.Helper()
-	for name, content := range files {
-		path := filepath.Join(dir, filepath.FromSlash(name))
-		folder := filepath.Dir(path)
-		if strings.HasSuffix(name, "/") {
-			folder = path
-		}
-		if err := os.MkdirAll(folder, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if folder == path {
-			continue
-		}
-		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-// newTree returns a tree that is closed with the test.
-func newTree(t testing.TB, opts Options) *Tree {
-	t.Helper()
-	tree, err := New(&opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := tree.Close(); err != nil && !errors.Is(err, os.ErrClosed) { // some tests break things
-			t.Error(err)
-		}
-	})
-	return tree
-}
-
-// newDirectory returns a tree whose root is a directory with some files.
-func newDirectory(t testing.TB, opts *DirectoryOptions, files map[string]string) (*Tree, string) {
-	t.Helper()
-	dir := t.TempDir()
-	put(t, dir, files)
-	d, err := Directory(dir, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return newTree(t, Options{Mounts: []Mount{{"/", d}}}), dir
-}
-
-// code returns the code of an error that the caller would see.
-func code(err error) int {
-	if err == nil {
-		return 0
-	}
-	e, _ := message.ErrorOf(err)
-	return e.Code
-}
-
-// wantCode fails unless an error has a code, and a text that a person can use.
-func wantCode(t testing.TB, what string, err error, want int) {
-	t.Helper()
-	if got := code(err); got != want {
-		t.Errorf("%s: %d (%v), want %d", what, got, err, want)
-	}
-	if _, ok := errors.AsType[*message.Error](err); want != 0 && !ok {
-		t.Errorf("%s: the error has no words for the caller: %v", what, err)
-	}
-}
-
-// walked collects the URIs of a walk, directories with a slash at the end.
-func walked(t testing.TB, tree *Tree, uri string, limit int) []string {
-	t.Helper()
-	var uris []string
-	for info, err := range tree.Walk(t.Context(), uri, limit) {
-		if err != nil {
-			t.Errorf("walking %s: %v", uri, err)
-			continue
-		}
-		if info.Dir {
-			info.URI += "/"
-		}
-		uris = append(uris, info.URI)
-	}
-	return uris
-}
-
-func wantList(t testing.TB, what string, got, want []string) {
-	t.Helper()
-	if !slices.Equal(got, want) {
-		t.Errorf("%s:\n got %q\nwant %q", what, got, want)
-	}
-}
-
 // world is a tree with everything mounted, and a kernel around it.
 type world struct {
 	t      testing.TB
 	dir    string
-	tree   *Tree
+	tree   *vfs.Tree
 	blobs  *blobs.Dir
 	memory *memory.Memory
 	store  store.Store
@@ -157,7 +67,7 @@ func (w *world) RecordWith(_ *store.Batch, rs []kernel.Record, apply func() erro
 func newWorld(t testing.TB, files map[string]string) *world {
 	t.Helper()
 	w := &world{t: t, dir: t.TempDir(), store: storetest.NewMemory(), level: "info"}
-	put(t, w.dir, files)
+	vfstest.Put(t, w.dir, files)
 	var err error
 	if w.blobs, err = blobs.New(t.TempDir()); err != nil {
 		t.Fatal(err)
@@ -167,25 +77,25 @@ func newWorld(t testing.TB, files map[string]string) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := Directory(w.dir, nil)
+	d, err := dirfs.Open(w.dir, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	process := &Process{
+	process := &kernelfs.Process{
 		Version: "test", Args: []string{"kernos", "pipe", "a b"}, Registry: registry,
 		Stats:  func() kernel.Stats { return w.kernel.Stats() },
-		Mounts: func() []Mount { return w.tree.Mounts() },
+		Mounts: func() []vfs.Mount { return w.tree.Mounts() },
 	}
-	w.tree = newTree(t, Options{
-		Mounts: []Mount{
-			{"/", d},
-			{"/memory", Memory(w.memory, w)},
-			{"/sys", Sys(w.settings())},
-			{"/proc", Proc(process.Files)},
-			{"/greeting", Greeting()},
+	w.tree = vfstest.NewTree(t, vfs.Options{
+		Mounts: []vfs.Mount{
+			{Path: "/", Driver: d},
+			{Path: "/memory", Driver: memoryfs.New(w.memory, w)},
+			{Path: "/sys", Driver: kernelfs.Sys(w.settings())},
+			{Path: "/proc", Driver: kernelfs.Proc(process.Files)},
+			{Path: "/greeting", Driver: kernelfs.Greeting()},
 		},
 		Blobs:   w,
-		Resolve: (&blobs.Resolver{Dir: w.blobs, Confined: true, Limit: MaxFile}).Resolve,
+		Resolve: (&blobs.Resolver{Dir: w.blobs, Confined: true, Limit: vfs.MaxFile}).Resolve,
 	})
 	if err := registry.Add(w.tree.Module()); err != nil {
 		t.Fatal(err)
@@ -195,8 +105,8 @@ func newWorld(t testing.TB, files map[string]string) *world {
 	return w
 }
 
-func (w *world) settings() Settings {
-	return Variables{
+func (w *world) settings() []kernelfs.Variable {
+	return []kernelfs.Variable{
 		{Name: "log/level", Get: func() string { return w.level }, Set: func(v string) error {
 			if v != "info" && v != "debug" {
 				return message.Errorf(422, "The level is info or debug, got %s", v)
@@ -260,7 +170,19 @@ func (w *world) command(typ message.Type, data object) object {
 func (w *world) fails(kind message.Kind, typ message.Type, data object, want int, says string) {
 	w.t.Helper()
 	_, err := w.call(kind, typ, data)
-	if code(err) != want || err == nil || !strings.Contains(err.Error(), says) {
+	if vfstest.Code(err) != want || err == nil || !strings.Contains(err.Error(), says) {
 		w.t.Errorf("%s %v: %v, want a %d that says %q", typ, data, err, want, says)
 	}
+}
+
+// newDirectory returns a tree whose root is a directory with some files.
+func newDirectory(t testing.TB, files map[string]string) (*vfs.Tree, string) {
+	t.Helper()
+	dir := t.TempDir()
+	vfstest.Put(t, dir, files)
+	d, err := dirfs.Open(dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return vfstest.NewTree(t, vfs.Options{Mounts: []vfs.Mount{{Path: "/", Driver: d}}}), dir
 }

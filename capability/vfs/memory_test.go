@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"kernos/capability/vfs/vfstest"
 	"kernos/message"
 )
 
@@ -38,7 +39,7 @@ func TestMemoryAsFiles(t *testing.T) {
 		"os://memory": 422, "os://memory/notes": 422, "os://memory/none": 404, "os://memory/notes/1/below": 404,
 	} {
 		_, err := w.call(message.KindQuery, "VFS.Read", object{"uri": uri})
-		wantCode(t, "VFS.Read "+uri, err, want)
+		vfstest.WantCode(t, "VFS.Read "+uri, err, want)
 	}
 	w.fails(message.KindQuery, "VFS.List", object{"uri": "os://memory/notes/1"}, 422, "is a file")
 	w.fails(message.KindQuery, "VFS.List", object{"uri": "os://memory/none"}, 404, "os://memory/none")
@@ -47,7 +48,7 @@ func TestMemoryAsFiles(t *testing.T) {
 	w.command("VFS.Delete", object{"uri": "os://memory/notes/1"})
 	w.fails(message.KindQuery, "VFS.Read", object{"uri": "os://memory/notes/1"}, 404, "os://memory/notes/1")
 	w.command("VFS.Delete", object{"uri": "os://memory/notes", "recursive": true})
-	wantList(t, "the memory", walked(t, w.tree, "os://memory", 0), nil)
+	vfstest.WantList(t, "the memory", vfstest.Walk(t, w.tree, "os://memory", 0), nil)
 }
 
 // TestTheRulesOfTheMemoryHold: no way through the files leads around them, and no secret
@@ -129,14 +130,14 @@ func TestWritersOfOneValue(t *testing.T) {
 func TestAMemoryWithManyKeys(t *testing.T) {
 	w := newWorld(t, nil)
 	var want []string
-	for i := range listed + 50 {
+	for i := range 1000 + 50 {
 		key := fmt.Sprintf("many/%05d", i)
 		w.command("Memory.Set", object{"key": key, "value": i})
 		want = append(want, "os://memory/"+key)
 	}
-	wantList(t, "walk", walked(t, w.tree, "os://memory/many", 0), want)
+	vfstest.WantList(t, "walk", vfstest.Walk(t, w.tree, "os://memory/many", 0), want)
 	w.command("VFS.Delete", object{"uri": "os://memory/many", "recursive": true})
-	wantList(t, "after deleting", walked(t, w.tree, "os://memory", 0), nil)
+	vfstest.WantList(t, "after deleting", vfstest.Walk(t, w.tree, "os://memory", 0), nil)
 }
 
 func TestMemoryOutsideOfACall(t *testing.T) {

@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"kernos/capability/vfs/vfstest"
 	"kernos/internal/jsonscan"
 	"kernos/kernel"
 	"kernos/message"
@@ -17,7 +18,7 @@ import (
 func TestReadCall(t *testing.T) {
 	w := newWorld(t, map[string]string{
 		"text.md": "héllo", "empty": "", "bin": "\x00\x01\xff", "nul": "a\x00b", "latin": "h\xe9llo",
-		"large": strings.Repeat("x", maxText+1), "fits": strings.Repeat("y", 10_000),
+		"large": strings.Repeat("x", 16<<10+1), "fits": strings.Repeat("y", 10_000),
 	})
 	if got := w.query("VFS.Read", object{"uri": "text.md"}); got["uri"] != "os://text.md" || got["content"] != "héllo" || got["size"] != 6.0 || got["version"] == "" || got["contentRef"] != nil {
 		t.Errorf("text: %v", got)
@@ -49,7 +50,7 @@ func TestReadCall(t *testing.T) {
 // TestReadCallThatDoesNotFit: what becomes too long as JSON goes to a blob by way of the
 // kernel.
 func TestReadCallThatDoesNotFit(t *testing.T) {
-	w := newWorld(t, map[string]string{"quotes": strings.Repeat(`"`, maxText)})
+	w := newWorld(t, map[string]string{"quotes": strings.Repeat(`"`, 16<<10)})
 	var reply message.Message
 	w.kernel.Handle(t.Context(), message.Message{Kind: message.KindQuery, Type: "VFS.Read", Data: []byte(`{"uri":"os://quotes"}`),
 		Metadata: message.Metadata{ID: "r", Timestamp: 1}}, func(m message.Message) { reply = m })
@@ -60,16 +61,17 @@ func TestReadCallThatDoesNotFit(t *testing.T) {
 }
 
 func TestReadWithoutBlobs(t *testing.T) {
-	tree, _ := newDirectory(t, nil, map[string]string{"small": "\xff\x00", "large": strings.Repeat("\xff", message.MaxInlineBlob+1)})
-	out, err := tree.readCall(t.Context(), readInput{URI: "os://small"})
+	tree, _ := newDirectory(t, map[string]string{"small": "\xff\x00", "large": strings.Repeat("\xff", message.MaxInlineBlob+1)})
+	registry, err := kernel.NewRegistry(tree.Module())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, data, err := out.ContentRef.Inline(); err != nil || string(data) != "\xff\x00" {
-		t.Errorf("the pointer holds %q, %v", data, err)
+	w := &world{t: t, kernel: kernel.New(registry, nil)}
+	ref, _ := w.query("VFS.Read", object{"uri": "os://small"})["contentRef"].(object)
+	if ref["scheme"] != "data" || ref["path"] != "application/octet-stream;base64,/wA=" {
+		t.Errorf("the pointer is %v", ref)
 	}
-	_, err = tree.readCall(t.Context(), readInput{URI: "os://large"})
-	wantCode(t, "a large one", err, 503)
+	w.fails(message.KindQuery, "VFS.Read", object{"uri": "os://large"}, 503, "no place for blobs")
 }
 
 func TestWriteCall(t *testing.T) {
@@ -114,7 +116,7 @@ func TestListCall(t *testing.T) {
 	for _, e := range w.query("VFS.List", object{})["entries"].([]any) {
 		names = append(names, e.(object)["name"].(string))
 	}
-	wantList(t, "the root", names, []string{"a", "greeting", "memory", "proc", "sys"})
+	vfstest.WantList(t, "the root", names, []string{"a", "greeting", "memory", "proc", "sys"})
 	if empty := w.query("VFS.List", object{"uri": "os://memory"}); len(empty["entries"].([]any)) != 0 {
 		t.Errorf("an empty directory: %v", empty)
 	}
@@ -163,7 +165,7 @@ func TestSettings(t *testing.T) {
 	if got := w.query("VFS.Read", object{"uri": "os://sys/log/level"}); got["content"] != "info" {
 		t.Errorf("read %v", got)
 	}
-	wantList(t, "walk", walked(t, w.tree, "os://sys", 0), []string{"os://sys/limits/", "os://sys/limits/line", "os://sys/log/", "os://sys/log/level"})
+	vfstest.WantList(t, "walk", vfstest.Walk(t, w.tree, "os://sys", 0), []string{"os://sys/limits/", "os://sys/limits/line", "os://sys/log/", "os://sys/log/level"})
 	got := w.command("VFS.Write", object{"uri": "os://sys/log/level", "content": "debug\n"})
 	if w.level != "debug" || got["version"] != w.query("VFS.Read", object{"uri": "os://sys/log/level"})["version"] {
 		t.Errorf("written: %v, and the level is %s", got, w.level)
@@ -192,7 +194,7 @@ func TestProc(t *testing.T) {
 			t.Errorf("proc/%s is %q, want %q in it", name, got, says)
 		}
 	}
-	all := walked(t, w.tree, "os://proc", 0)
+	all := vfstest.Walk(t, w.tree, "os://proc", 0)
 	if len(all) < 15 || all[0] != "os://proc/cmdline" {
 		t.Errorf("proc has %q", all)
 	}
@@ -214,12 +216,14 @@ func FuzzRedact(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	w := newWorld(f, nil)
+	write, _ := w.kernel.Registry().Lookup("VFS.Write")
+	redact := write.Redact
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var scan jsonscan.Scanner
 		if scan.Text(data) != nil {
 			return // the kernel gives it JSON only
 		}
-		out := w.tree.redact(bytes.TrimSpace(data))
+		out := redact(bytes.TrimSpace(data))
 		if !json.Valid(out) {
 			t.Fatalf("%q is redacted to %q", data, out)
 		}
@@ -240,20 +244,26 @@ func FuzzRedact(f *testing.F) {
 
 // FuzzCursor: a cursor of anybody is an error, or leads to a place below.
 func FuzzCursor(f *testing.F) {
-	for _, seed := range []string{"", "!", cursor("a/b", true), cursor("../../etc", true), cursor("a", false), cursor("/", true), cursor("a//b/", true)} {
-		f.Add(seed, true)
-		f.Add(seed, false)
+	for _, seed := range []string{"ra/b", "r../../etc", "ca", "r/", "ra//b/"} {
+		text := base64.RawURLEncoding.EncodeToString([]byte(seed))
+		f.Add(text, true)
+		f.Add(text, false)
 	}
+	f.Add("!", false)
 	w := newWorld(f, map[string]string{"a/b": "", "a/c": "", "d": ""})
 	f.Fuzz(func(t *testing.T, text string, recursive bool) {
-		out, err := w.tree.listCall(t.Context(), listInput{URI: "os://a", Cursor: text, Recursive: recursive})
+		w := &world{t: t, kernel: w.kernel}
+		out, err := w.call(message.KindQuery, "VFS.List", object{"uri": "os://a", "cursor": text, "recursive": recursive})
 		if err != nil {
-			wantCode(t, "VFS.List", err, 422)
+			if vfstest.Code(err) != 422 {
+				t.Errorf("VFS.List: %v", err)
+			}
 			return
 		}
-		for _, e := range out.Entries {
-			if !strings.HasPrefix(e.URI, "os://a/") {
-				t.Fatalf("a list of os://a has %s", e.URI)
+		entries, _ := out["entries"].([]any)
+		for _, e := range entries {
+			if uri, _ := e.(object)["uri"].(string); !strings.HasPrefix(uri, "os://a/") {
+				t.Fatalf("a list of os://a has %s", uri)
 			}
 		}
 	})

@@ -39,7 +39,7 @@ func (t *Tree) Read(ctx context.Context, uri string) (File, error) {
 		return File{}, err
 	}
 	if t.isPoint(p) {
-		return File{}, explain(uri, errDirectory)
+		return File{}, explain(uri, ErrDirectory)
 	}
 	if m == nil {
 		return File{}, unmounted(p)
@@ -86,7 +86,7 @@ func (t *Tree) Version(ctx context.Context, uri string) (string, error) {
 	case err != nil:
 		return "", err
 	case info.Dir:
-		return "", explain(info.URI, errDirectory)
+		return "", explain(info.URI, ErrDirectory)
 	case info.Version != "":
 		return info.Version, nil
 	}
@@ -128,10 +128,10 @@ func (t *Tree) Write(ctx context.Context, uri string, data []byte, expect Expect
 		return Info{}, err
 	}
 	if name == "" || t.isPoint(p) {
-		return Info{}, explain(uri, errDirectory)
+		return Info{}, explain(uri, ErrDirectory)
 	}
 	if len(data) > MaxFile {
-		return Info{}, explain(uri, errTooLarge)
+		return Info{}, explain(uri, ErrTooLarge)
 	}
 	version, err := w.Write(ctx, name, data, expect)
 	if err != nil {

@@ -21,6 +21,7 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"strings"
 
 	"kernos/kernel"
 	"kernos/message"
@@ -84,7 +85,7 @@ func (t *Tree) Mounts() []Mount {
 	for i, m := range t.mounts {
 		all[i] = Mount{Path: "/" + m.path, Driver: m.driver}
 	}
-	slices.SortFunc(all, func(a, b Mount) int { return compare(a.Path, b.Path) })
+	slices.SortFunc(all, func(a, b Mount) int { return strings.Compare(a.Path, b.Path) })
 	return all
 }
 

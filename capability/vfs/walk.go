@@ -46,7 +46,7 @@ func (w *walk) directory(p, after string) bool {
 		// It was given, and perhaps some of what is in it.
 		from, inside, rest = first+"/", first, below
 	} else if after != "" {
-		from = behind(after)
+		from = After(after)
 	}
 	for info, err := range w.t.children(w.ctx, p, from) {
 		if err == nil {
@@ -71,14 +71,6 @@ func (w *walk) directory(p, after string) bool {
 		}
 	}
 	return true
-}
-
-// behind returns the least name that comes after one and all that is in it.
-func behind(name string) string {
-	if dir, ok := strings.CutSuffix(name, "/"); ok {
-		return dir + string('/'+1)
-	}
-	return name + "\x00"
 }
 
 // listable reports whether it makes sense to look into a directory.
@@ -108,14 +100,14 @@ func (t *Tree) children(ctx context.Context, p, from string) iter.Seq2[Info, err
 		}
 		// until gives the mounts that come before a name.
 		until := func(key string) bool {
-			for len(points) > 0 && (key == "" || compare(points[0]+"/", key) < 0) {
+			for len(points) > 0 && (key == "" || strings.Compare(points[0]+"/", key) < 0) {
 				name := points[0]
 				points = points[1:]
-				if compare(name+"/", from) < 0 {
+				if strings.Compare(name+"/", from) < 0 {
 					continue
 				}
 				info := Info{Dir: true}
-				at := join(p, name)
+				at := Join(p, name)
 				m, _ := t.find(at)
 				m.complete(&info, at)
 				if !yield(info, nil) {
@@ -134,7 +126,7 @@ func (t *Tree) children(ctx context.Context, p, from string) iter.Seq2[Info, err
 			if mounted[info.Name] {
 				continue // what is mounted there hides it
 			}
-			if !until(info.key()) || !yield(info, nil) {
+			if !until(info.Key()) || !yield(info, nil) {
 				return
 			}
 		}
@@ -163,7 +155,7 @@ func (t *Tree) own(ctx context.Context, p, from string, virtual bool) iter.Seq2[
 		for info, err := range l.List(ctx, name, from) {
 			switch {
 			case err == nil:
-				m.complete(&info, join(p, info.Name))
+				m.complete(&info, Join(p, info.Name))
 			case errors.Is(err, ErrUnnamed):
 			case virtual && errors.Is(err, fs.ErrNotExist):
 				return
@@ -175,16 +167,4 @@ func (t *Tree) own(ctx context.Context, p, from string, virtual bool) iter.Seq2[
 			}
 		}
 	}
-}
-
-func join(p, name string) string {
-	if p == "" {
-		return name
-	}
-	return p + "/" + name
-}
-
-// nameable reports whether a name of a file can be a segment of a URI.
-func nameable(name string) bool {
-	return name != "" && name != "." && name != ".." && !strings.Contains(name, "/") && checkText(name) == nil
 }

@@ -66,7 +66,7 @@ func (t *Tree) redact(data json.RawMessage) json.RawMessage {
 		return true
 	})
 	if _, _, m, name, err := t.locate(uri); err == nil && m != nil {
-		if s, ok := m.driver.(secretive); !ok || !s.Secret(name) {
+		if s, ok := m.driver.(Secretive); !ok || !s.Secret(name) {
 			return data
 		}
 	}

@@ -24,14 +24,19 @@ var floors = [][]string{
 	{"kernel/kerneltest"}, //
 	{"transport", "transport/rpc", "journal"}, // what all NDJSON wires share, and all of JSON-RPC; what has passed
 	{"capability/*", "transport/*"},           // what there is to call, and how to reach it
-	{"client"},                                //
-	{"console"},                               //
-	{"daemon"},                                // all of it as one value
-	{"cmd/kernos/exit"},                       // the commands: what they exit with,
-	{"cmd/kernos/terminal"},                   // how they show it
-	{"cmd/kernos/output"},                     // what they show of the data of a call
-	{"cmd/kernos/callline"},                   // how the command line of a call reads
-	{"cmd/kernos"},                            // wiring
+
+	// what can be mounted in the tree of files, and mounts from texts
+	{"capability/vfs/dirfs", "capability/vfs/httpfs", "capability/vfs/kernelfs", "capability/vfs/memoryfs", "capability/vfs/vfstest"},
+	{"capability/vfs/mounts"},
+
+	{"client"},              //
+	{"console"},             //
+	{"daemon"},              // all of it as one value
+	{"cmd/kernos/exit"},     // the commands: what they exit with,
+	{"cmd/kernos/terminal"}, // how they show it
+	{"cmd/kernos/output"},   // what they show of the data of a call
+	{"cmd/kernos/callline"}, // how the command line of a call reads
+	{"cmd/kernos"},          // wiring
 	{"conformance", "internal/archtest", "examples/*", "examples/*/*"}, // they look at all of it
 }
 
@@ -39,7 +44,7 @@ var floors = [][]string{
 var pure = []string{"internal/jsonscan", "internal/sealed", "internal/outbound", "message", "message/ndjson", "message/osevent"}
 
 // forTests lists the packages that tests import, and nothing else does.
-var forTests = []string{"internal/testkit", "kernel/kerneltest"}
+var forTests = []string{"capability/vfs/vfstest", "internal/testkit", "kernel/kerneltest"}
 
 // floor returns the floor of a package of this module, given by its folder.
 func floor(folder string) (int, bool) {

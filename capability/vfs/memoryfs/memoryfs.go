@@ -1,4 +1,5 @@
-package vfs
+// Package memoryfs shows the kernel's memory in the tree of files: a key is a file.
+package memoryfs
 
 import (
 	"context"
@@ -10,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"kernos/capability/vfs"
 	"kernos/internal/jsonscan"
 	"kernos/kernel"
 	"kernos/message"
@@ -42,27 +44,27 @@ type values struct {
 	blobs kernel.Blobs
 }
 
-// Memory returns the driver of a key-value store. The blobs are those that Memory.Set takes
+// New returns the driver of a key-value store. The blobs are those that Memory.Set takes
 // pointers to; without them, only small files can be written.
-func Memory(of Values, blobs kernel.Blobs) Driver { return &values{of, blobs} }
+func New(of Values, blobs kernel.Blobs) vfs.Driver { return &values{of, blobs} }
 
-func (v *values) Can() Can { return Can{Read: true, Write: true} }
+func (v *values) Can() vfs.Can { return vfs.Can{Read: true, Write: true} }
 
 func (v *values) String() string { return "memory" }
 
-// Secret implements [secretive].
+// Secret implements [vfs.Secretive].
 func (v *values) Secret(name string) bool { return v.of.Secret(name) }
 
-func (v *values) Read(ctx context.Context, name string) (File, error) {
+func (v *values) Read(ctx context.Context, name string) (vfs.File, error) {
 	if name == "" {
-		return File{}, errDirectory
+		return vfs.File{}, vfs.ErrDirectory
 	}
 	text, revision, updated, err := v.of.Get(ctx, name)
 	if err != nil {
-		return File{}, v.absent(ctx, name, err)
+		return vfs.File{}, v.absent(ctx, name, err)
 	}
 	data := contentOf(text)
-	return File{Data: data, Version: revisionOf(revision, updated, data), Modified: updated}, nil
+	return vfs.File{Data: data, Version: revisionOf(revision, updated, data), Modified: updated}, nil
 }
 
 // absent tells a folder from a key that is not there.
@@ -75,7 +77,7 @@ func (v *values) absent(ctx context.Context, name string, err error) error {
 	case err != nil:
 		return err
 	case len(inside) > 0:
-		return errDirectory
+		return vfs.ErrDirectory
 	}
 	return fs.ErrNotExist
 }
@@ -97,24 +99,24 @@ func contentOf(text []byte) []byte {
 // some day, so the time is part of it.
 func revisionOf(revision uint64, updated time.Time, data []byte) string {
 	if revision == 0 {
-		return digest(data)
+		return vfs.Digest(data)
 	}
 	b := strconv.AppendUint([]byte{'r'}, revision, 10)
 	return string(strconv.AppendInt(append(b, '-'), updated.UnixMilli(), 36))
 }
 
-func (v *values) Stat(ctx context.Context, name string) (Info, error) {
+func (v *values) Stat(ctx context.Context, name string) (vfs.Info, error) {
 	if name == "" {
-		return Info{Dir: true}, nil
+		return vfs.Info{Dir: true}, nil
 	}
 	text, revision, updated, err := v.of.Stat(ctx, name)
 	if err != nil {
-		if err = v.absent(ctx, name, err); errors.Is(err, errDirectory) {
-			return Info{Dir: true}, nil
+		if err = v.absent(ctx, name, err); errors.Is(err, vfs.ErrDirectory) {
+			return vfs.Info{Dir: true}, nil
 		}
-		return Info{}, err
+		return vfs.Info{}, err
 	}
-	info := Info{Size: -1, Modified: updated}
+	info := vfs.Info{Size: -1, Modified: updated}
 	var data []byte
 	if text != nil {
 		data = contentOf(text)
@@ -127,9 +129,9 @@ func (v *values) Stat(ctx context.Context, name string) (Info, error) {
 // listed is how many names are asked for at a time.
 const listed = 1000
 
-// List implements [Lister].
-func (v *values) List(ctx context.Context, name, from string) iter.Seq2[Info, error] {
-	return func(yield func(Info, error) bool) {
+// List implements [vfs.Lister].
+func (v *values) List(ctx context.Context, name, from string) iter.Seq2[vfs.Info, error] {
+	return func(yield func(vfs.Info, error) bool) {
 		if name != "" {
 			if info, err := v.directory(ctx, name); err != nil {
 				yield(info, err)
@@ -139,7 +141,7 @@ func (v *values) List(ctx context.Context, name, from string) iter.Seq2[Info, er
 		for {
 			names, err := v.of.List(ctx, name, from, listed, false)
 			if err != nil {
-				yield(Info{}, err)
+				yield(vfs.Info{}, err)
 				return
 			}
 			for _, n := range names {
@@ -150,36 +152,36 @@ func (v *values) List(ctx context.Context, name, from string) iter.Seq2[Info, er
 			if len(names) < listed {
 				return
 			}
-			from = behind(names[listed-1])
+			from = vfs.After(names[listed-1])
 		}
 	}
 }
 
 // directory fails unless a name is that of a folder.
-func (v *values) directory(ctx context.Context, name string) (Info, error) {
+func (v *values) directory(ctx context.Context, name string) (vfs.Info, error) {
 	inside, err := v.of.List(ctx, name, "", 1, true)
 	if err != nil || len(inside) > 0 {
-		return Info{}, err
+		return vfs.Info{}, err
 	}
 	if _, _, _, err := v.of.Stat(ctx, name); err != nil {
 		if notFound(err) {
 			err = fs.ErrNotExist
 		}
-		return Info{}, err
+		return vfs.Info{}, err
 	}
-	return Info{}, errNotDirectory
+	return vfs.Info{}, vfs.ErrNotDirectory
 }
 
 // entry gives one name of a folder, and reports whether to go on.
-func (v *values) entry(ctx context.Context, folder, name string, yield func(Info, error) bool) bool {
+func (v *values) entry(ctx context.Context, folder, name string, yield func(vfs.Info, error) bool) bool {
 	bare, dir := strings.CutSuffix(name, "/")
-	if !nameable(bare) {
-		return yield(Info{}, ErrUnnamed)
+	if !vfs.Nameable(bare) {
+		return yield(vfs.Info{}, vfs.ErrUnnamed)
 	}
 	if dir {
-		return yield(Info{Name: bare, Dir: true}, nil)
+		return yield(vfs.Info{Name: bare, Dir: true}, nil)
 	}
-	info, err := v.Stat(ctx, join(folder, bare))
+	info, err := v.Stat(ctx, vfs.Join(folder, bare))
 	if errors.Is(err, fs.ErrNotExist) || info.Dir {
 		return true // it has gone since
 	}
@@ -193,8 +195,8 @@ const maxInline = 8 << 10
 // attempts is how often a write is tried that others get in the way of.
 const attempts = 10
 
-// Write implements [Writer].
-func (v *values) Write(ctx context.Context, name string, data []byte, expect Expect) (string, error) {
+// Write implements [vfs.Writer].
+func (v *values) Write(ctx context.Context, name string, data []byte, expect vfs.Expect) (string, error) {
 	if !utf8.Valid(data) {
 		return "", message.Errorf(422, "The memory holds text, and the content is not UTF-8: encode it, for example as base64")
 	}
@@ -208,7 +210,7 @@ func (v *values) Write(ctx context.Context, name string, data []byte, expect Exp
 			return "", err
 		}
 		if expect != "" && string(expect) != actual {
-			return "", &versionError{expected: string(expect), actual: actual}
+			return "", &vfs.VersionError{Expected: string(expect), Actual: actual}
 		}
 		version, err := v.set(ctx, name, content, revision)
 		if e, ok := errors.AsType[*message.Error](err); ok && e.Code == 409 && try < attempts {
@@ -238,7 +240,7 @@ func (v *values) argument(ctx context.Context, name string, data []byte) ([]byte
 func (v *values) current(ctx context.Context, name string) (revision uint64, version string, err error) {
 	_, revision, updated, err := v.of.Stat(ctx, name)
 	if notFound(err) {
-		return 0, string(Absent), nil
+		return 0, string(vfs.Absent), nil
 	}
 	return revision, revisionOf(revision, updated, nil), err
 }
@@ -266,7 +268,7 @@ func (v *values) set(ctx context.Context, name string, content []byte, revision 
 	return "", nil
 }
 
-// Delete implements [Writer]. A folder is there only because of what is in it.
+// Delete implements [vfs.Writer]. A folder is there only because of what is in it.
 func (v *values) Delete(ctx context.Context, name string, recursive bool) error {
 	err := v.remove(ctx, name)
 	if err != nil && !notFound(err) {
@@ -277,8 +279,8 @@ func (v *values) Delete(ctx context.Context, name string, recursive bool) error 
 		if !missing {
 			return nil
 		}
-		if err = v.absent(ctx, name, err); errors.Is(err, errDirectory) {
-			return errNotEmpty
+		if err = v.absent(ctx, name, err); errors.Is(err, vfs.ErrDirectory) {
+			return vfs.ErrNotEmpty
 		}
 		return err
 	}
@@ -291,7 +293,7 @@ func (v *values) Delete(ctx context.Context, name string, recursive bool) error 
 			return fs.ErrNotExist
 		}
 		for _, n := range names {
-			if err := v.remove(ctx, join(name, n)); err != nil && !notFound(err) {
+			if err := v.remove(ctx, vfs.Join(name, n)); err != nil && !notFound(err) {
 				e, _ := message.ErrorOf(err)
 				return message.Errorf(e.Code, "Only some of what is below it was deleted: %w", e)
 			}
@@ -299,7 +301,7 @@ func (v *values) Delete(ctx context.Context, name string, recursive bool) error 
 		if len(names) < listed {
 			return nil
 		}
-		missing, from = false, behind(names[listed-1])
+		missing, from = false, vfs.After(names[listed-1])
 	}
 }
 

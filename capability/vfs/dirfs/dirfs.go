@@ -1,4 +1,6 @@
-package vfs
+// Package dirfs mounts a directory of this machine in the tree of files. Nothing in it leads
+// out of it.
+package dirfs
 
 import (
 	"bytes"
@@ -18,11 +20,12 @@ import (
 	"syscall"
 	"time"
 
+	"kernos/capability/vfs"
 	"kernos/store/blobs"
 )
 
-// DirectoryOptions are the settings of a directory.
-type DirectoryOptions struct {
+// Options are the settings of a directory.
+type Options struct {
 	ReadOnly bool // nothing in it can be written or deleted
 	NoExec   bool // nothing in it is executed
 
@@ -38,7 +41,7 @@ type DirectoryOptions struct {
 type directory struct {
 	path string // absolute
 	home string // what is private, absolute; or ""
-	can  Can
+	can  vfs.Can
 	open atomic.Pointer[opened]
 
 	// writing makes looking at a version and writing one step, for files whose names fall
@@ -59,17 +62,17 @@ type opened struct {
 
 func (o *opened) close() error { return errors.Join(o.root.Close(), o.dir.Close()) }
 
-// Directory returns the driver of a directory, which must exist. Nil options mean that
+// Open returns the driver of a directory, which must exist. Nil options mean that
 // everything is allowed.
-func Directory(dir string, opts *DirectoryOptions) (Driver, error) {
+func Open(dir string, opts *Options) (vfs.Driver, error) {
 	if opts == nil {
-		opts = new(DirectoryOptions)
+		opts = new(Options)
 	}
 	abs, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, fmt.Errorf("vfs: %w", err)
 	}
-	d := &directory{path: abs, can: Can{Read: true, Write: !opts.ReadOnly, Execute: !opts.NoExec}}
+	d := &directory{path: abs, can: vfs.Can{Read: true, Write: !opts.ReadOnly, Execute: !opts.NoExec}}
 	if opts.Private != "" {
 		if d.home, err = filepath.Abs(opts.Private); err != nil {
 			return nil, fmt.Errorf("vfs: %w", err)
@@ -81,7 +84,7 @@ func Directory(dir string, opts *DirectoryOptions) (Driver, error) {
 	return d, nil
 }
 
-func (d *directory) Can() Can { return d.can }
+func (d *directory) Can() vfs.Can { return d.can }
 
 func (d *directory) String() string { return "directory " + d.path }
 
@@ -125,7 +128,7 @@ func (d *directory) now() (*opened, error) {
 func (d *directory) at(name string) (*opened, error) {
 	o, err := d.now()
 	if err == nil && o.private(name) {
-		err = errPrivate
+		err = vfs.ErrPrivate
 	}
 	return o, err
 }
@@ -142,10 +145,10 @@ func (o *opened) look(name string) (state, error) {
 	return stateOf(info), nil
 }
 
-func (d *directory) Read(ctx context.Context, name string) (File, error) {
+func (d *directory) Read(ctx context.Context, name string) (vfs.File, error) {
 	o, err := d.at(name)
 	if err != nil {
-		return File{}, err
+		return vfs.File{}, err
 	}
 	// To open a device may do something. So the look before; the one behind is for what
 	// has changed between.
@@ -154,25 +157,25 @@ func (d *directory) Read(ctx context.Context, name string) (File, error) {
 		err = regular(s.mode)
 	}
 	if err != nil {
-		return File{}, err
+		return vfs.File{}, err
 	}
 	f, err := o.openFile(name)
 	if err != nil {
-		return File{}, err
+		return vfs.File{}, err
 	}
 	defer func() { _ = f.Close() }()
 	info, err := f.Stat()
 	if err != nil {
-		return File{}, err
+		return vfs.File{}, err
 	}
 	s = stateOf(info)
 	if err := regular(s.mode); err != nil {
-		return File{}, err
+		return vfs.File{}, err
 	}
 	// The version is the one before: if the file changes meanwhile, who compares versions
 	// sees it.
 	data, err := readFile(ctx, f, s.size)
-	return File{Data: data, Version: s.version(), Modified: s.modified}, err
+	return vfs.File{Data: data, Version: s.version(), Modified: s.modified}, err
 }
 
 // openFile opens a file for reading, and waits for nobody at the other end of it.
@@ -186,8 +189,8 @@ func (o *opened) openFile(name string) (*os.File, error) {
 // readFile reads to the end, or fails if that is too far. Some files of the system are
 // regular by name only, and a read of them waits; ctx ends that.
 func readFile(ctx context.Context, f *os.File, announced int64) ([]byte, error) {
-	if announced > MaxFile {
-		return nil, errTooLarge
+	if announced > vfs.MaxFile {
+		return nil, vfs.ErrTooLarge
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -207,12 +210,12 @@ func readFile(ctx context.Context, f *os.File, announced int64) ([]byte, error) 
 	stop := context.AfterFunc(ctx, func() { _ = f.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
 	var b bytes.Buffer
-	_, err = b.ReadFrom(io.LimitReader(f, MaxFile+1))
+	_, err = b.ReadFrom(io.LimitReader(f, vfs.MaxFile+1))
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
-	case err == nil && b.Len() > MaxFile:
-		err = errTooLarge
+	case err == nil && b.Len() > vfs.MaxFile:
+		err = vfs.ErrTooLarge
 	}
 	return b.Bytes(), err
 }
@@ -228,47 +231,47 @@ func local(name string) string {
 func regular(mode fs.FileMode) error {
 	switch {
 	case mode.IsDir():
-		return errDirectory
+		return vfs.ErrDirectory
 	case !mode.IsRegular():
-		return errIrregular
+		return vfs.ErrIrregular
 	}
 	return nil
 }
 
-func (d *directory) Stat(_ context.Context, name string) (Info, error) {
+func (d *directory) Stat(_ context.Context, name string) (vfs.Info, error) {
 	o, err := d.at(name)
 	if err != nil {
-		return Info{}, err
+		return vfs.Info{}, err
 	}
 	s, err := o.look(name)
 	if err != nil {
-		return Info{}, err
+		return vfs.Info{}, err
 	}
 	return s.info()
 }
 
-// List implements [Lister]. What is neither a file nor a directory is not shown, and neither
+// List implements [vfs.Lister]. What is neither a file nor a directory is not shown, and neither
 // is a link that leads out, nor what is private.
-func (d *directory) List(ctx context.Context, name, from string) iter.Seq2[Info, error] {
-	return func(yield func(Info, error) bool) {
+func (d *directory) List(ctx context.Context, name, from string) iter.Seq2[vfs.Info, error] {
+	return func(yield func(vfs.Info, error) bool) {
 		o, err := d.at(name)
 		if err == nil {
 			err = o.list(ctx, name, from, yield)
 		}
 		if err != nil {
-			yield(Info{}, err)
+			yield(vfs.Info{}, err)
 		}
 	}
 }
 
 // list gives the entries of a directory, until somebody has enough.
-func (o *opened) list(ctx context.Context, name, from string, yield func(Info, error) bool) error {
+func (o *opened) list(ctx context.Context, name, from string, yield func(vfs.Info, error) bool) error {
 	s, err := o.look(name) // to open a pipe would do something
 	if err != nil {
 		return err
 	}
 	if !s.mode.IsDir() {
-		return errNotDirectory
+		return vfs.ErrNotDirectory
 	}
 	f, err := o.openFile(name)
 	if err != nil {
@@ -279,7 +282,7 @@ func (o *opened) list(ctx context.Context, name, from string, yield func(Info, e
 	if err != nil {
 		return err
 	}
-	found := make([]Info, 0, len(entries))
+	found := make([]vfs.Info, 0, len(entries))
 	for _, e := range entries {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -288,8 +291,8 @@ func (o *opened) list(ctx context.Context, name, from string, yield func(Info, e
 		switch {
 		case strings.HasPrefix(entryName, newPrefix): // on its way to its name
 			continue
-		case !nameable(entryName):
-			if from == "" && !yield(Info{}, ErrUnnamed) { // who goes on was told before
+		case !vfs.Nameable(entryName):
+			if from == "" && !yield(vfs.Info{}, vfs.ErrUnnamed) { // who goes on was told before
 				return nil
 			}
 			continue
@@ -298,11 +301,11 @@ func (o *opened) list(ctx context.Context, name, from string, yield func(Info, e
 		if err != nil {
 			continue // it went away, leads out, or is private
 		}
-		if info.Name = entryName; compare(info.key(), from) >= 0 {
+		if info.Name = entryName; strings.Compare(info.Key(), from) >= 0 {
 			found = append(found, info)
 		}
 	}
-	slices.SortFunc(found, func(a, b Info) int { return compare(a.key(), b.key()) })
+	slices.SortFunc(found, func(a, b vfs.Info) int { return strings.Compare(a.Key(), b.Key()) })
 	for _, info := range found {
 		if !yield(info, nil) {
 			return nil
@@ -313,20 +316,20 @@ func (o *opened) list(ctx context.Context, name, from string, yield func(Info, e
 
 // entry returns what an entry of a directory is: that which a link leads to. A file is not
 // private, since its directory is not.
-func (o *opened) entry(name string, e fs.DirEntry) (Info, error) {
-	if !e.Type().IsRegular() && o.private(join(name, e.Name())) {
-		return Info{}, errPrivate
+func (o *opened) entry(name string, e fs.DirEntry) (vfs.Info, error) {
+	if !e.Type().IsRegular() && o.private(vfs.Join(name, e.Name())) {
+		return vfs.Info{}, vfs.ErrPrivate
 	}
-	s, err := o.look(join(name, e.Name()))
+	s, err := o.look(vfs.Join(name, e.Name()))
 	if err != nil {
-		return Info{}, err
+		return vfs.Info{}, err
 	}
 	i, err := s.info()
 	i.Link = e.Type()&fs.ModeSymlink != 0
 	return i, err
 }
 
-// Local implements [Locator].
+// Local implements [vfs.Locator].
 func (d *directory) Local(name string) (string, bool) {
 	o, err := d.at(name)
 	if err != nil {

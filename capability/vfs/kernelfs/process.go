@@ -1,4 +1,4 @@
-package vfs
+package kernelfs
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"kernos/capability/vfs"
 	"kernos/kernel"
 	"kernos/message"
 )
@@ -23,13 +24,13 @@ type Process struct {
 	Begun    time.Time
 	Registry *kernel.Registry
 	Stats    func() kernel.Stats
-	Mounts   func() []Mount
+	Mounts   func() []vfs.Mount
 }
 
 // Files is for [Proc]: uptime, version, cmdline, connections, memory, mounts, and what there
 // is to call in registry/.
-func (p *Process) Files() map[string]Compute {
-	files := map[string]Compute{
+func (p *Process) Files() map[string]File {
+	files := map[string]File{
 		"uptime":      line(func() string { return strconv.FormatFloat(time.Since(p.Begun).Seconds(), 'f', 3, 64) }),
 		"version":     line(p.version),
 		"cmdline":     line(p.cmdline),
@@ -38,22 +39,22 @@ func (p *Process) Files() map[string]Compute {
 		"mounts":      table(p.mounts),
 	}
 	for _, t := range p.Registry.Types() {
-		files["registry/"+string(t)] = func(context.Context) ([]byte, error) { return p.definition(t) }
+		files["registry/"+string(t)] = File{Read: func(context.Context) ([]byte, error) { return p.definition(t) }}
 	}
 	return files
 }
 
 // line makes a file of one line.
-func line(text func() string) Compute {
-	return func(context.Context) ([]byte, error) { return []byte(text() + "\n"), nil }
+func line(text func() string) File {
+	return File{Read: func(context.Context) ([]byte, error) { return []byte(text() + "\n"), nil }}
 }
 
 // row is a line of a table.
 type row []any
 
 // table makes a file with columns.
-func table(rows func() []row) Compute {
-	return func(context.Context) ([]byte, error) {
+func table(rows func() []row) File {
+	return File{Read: func(context.Context) ([]byte, error) {
 		var b bytes.Buffer
 		w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 		for _, r := range rows() {
@@ -67,7 +68,7 @@ func table(rows func() []row) Compute {
 		}
 		err := w.Flush()
 		return b.Bytes(), err
-	}
+	}}
 }
 
 func (p *Process) version() string {

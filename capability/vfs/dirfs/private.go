@@ -1,4 +1,4 @@
-package vfs
+package dirfs
 
 import (
 	"io/fs"

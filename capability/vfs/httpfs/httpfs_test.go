@@ -1,4 +1,4 @@
-package vfs
+package httpfs
 
 import (
 	"bytes"
@@ -11,24 +11,31 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"go.uber.org/goleak"
+
+	"kernos/capability/vfs"
+	"kernos/capability/vfs/vfstest"
 )
 
 // newServer returns a tree with a server mounted at its root.
-func newServer(t *testing.T, opts ServerOptions, h http.HandlerFunc) *Tree {
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func newServer(t *testing.T, opts Options, h http.HandlerFunc) *vfs.Tree {
 	t.Helper()
 	s := httptest.NewTLSServer(h)
 	t.Cleanup(s.Close)
 	opts.Client = s.Client()
-	d, err := Server(s.URL+"/base", &opts)
+	d, err := Open(s.URL+"/base", &opts)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newTree(t, Options{Mounts: []Mount{{"/", d}}})
+	return vfstest.NewTree(t, vfs.Options{Mounts: []vfs.Mount{{Path: "/", Driver: d}}})
 }
 
 func TestAServer(t *testing.T) {
 	var seen atomic.Pointer[http.Request]
-	tree := newServer(t, ServerOptions{}, func(w http.ResponseWriter, r *http.Request) {
+	tree := newServer(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
 		seen.Store(r)
 		if strings.HasSuffix(r.URL.Path, "missing") {
 			http.NotFound(w, r)
@@ -57,13 +64,13 @@ func TestAServer(t *testing.T) {
 		}
 	}
 	_, err := tree.Read(t.Context(), "os://missing")
-	wantCode(t, "a file that is missing", err, 404)
+	vfstest.WantCode(t, "a file that is missing", err, 404)
 	_, err = tree.Write(t.Context(), "os://x", nil, "")
-	wantCode(t, "Write", err, 403)
+	vfstest.WantCode(t, "Write", err, 403)
 	_, err = tree.Read(t.Context(), "os://")
-	wantCode(t, "reading the root", err, 422)
+	vfstest.WantCode(t, "reading the root", err, 422)
 	for _, err := range tree.Walk(t.Context(), "os://", 0) {
-		wantCode(t, "listing", err, 403)
+		vfstest.WantCode(t, "listing", err, 403)
 	}
 	if info, err := tree.Stat(t.Context(), "os://x"); err != nil || info.Size != 5 {
 		t.Errorf("Stat = %+v, %v", info, err)
@@ -79,7 +86,7 @@ func TestAServerIsAskedAgain(t *testing.T) {
 			mark = map[string]string{"first": "Mon, 02 Jan 2023 15:04:05 GMT", "second": "Tue, 03 Jan 2023 15:04:05 GMT"}
 		}
 		sent, gone := 0, false
-		tree := newServer(t, ServerOptions{}, func(w http.ResponseWriter, r *http.Request) {
+		tree := newServer(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
 			if gone {
 				http.Error(w, "gone", http.StatusGone)
 				return
@@ -94,7 +101,7 @@ func TestAServerIsAskedAgain(t *testing.T) {
 			sent++
 			_, _ = w.Write([]byte(content))
 		})
-		read := func() File {
+		read := func() vfs.File {
 			t.Helper()
 			f, err := tree.Read(t.Context(), "os://x")
 			if err != nil || string(f.Data) != content {
@@ -117,12 +124,12 @@ func TestAServerIsAskedAgain(t *testing.T) {
 		}
 		gone = true
 		_, err := tree.Read(t.Context(), "os://x")
-		wantCode(t, "a file that has gone", err, 404)
+		vfstest.WantCode(t, "a file that has gone", err, 404)
 	}
 }
 
 func TestAServerThatFails(t *testing.T) {
-	tree := newServer(t, ServerOptions{Timeout: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
+	tree := newServer(t, Options{Timeout: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/base/broken":
 			w.Header().Set("Content-Length", "100")
@@ -152,7 +159,7 @@ func TestAServerThatFails(t *testing.T) {
 		"denied": 502, "error": 502, "moved": 0,
 	} {
 		_, err := tree.Read(t.Context(), "os://"+name)
-		wantCode(t, name, err, want)
+		vfstest.WantCode(t, name, err, want)
 		if err != nil && strings.Contains(err.Error(), "SECRET") {
 			t.Errorf("%s: the error tells what the server said: %v", name, err)
 		}
@@ -160,7 +167,7 @@ func TestAServerThatFails(t *testing.T) {
 }
 
 func TestAServerThatIsSlow(t *testing.T) {
-	tree := newServer(t, ServerOptions{Timeout: 50 * time.Millisecond}, func(w http.ResponseWriter, r *http.Request) {
+	tree := newServer(t, Options{Timeout: 50 * time.Millisecond}, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/base/stuck" {
 			w.WriteHeader(http.StatusOK)
 			_ = http.NewResponseController(w).Flush()
@@ -169,7 +176,7 @@ func TestAServerThatIsSlow(t *testing.T) {
 	})
 	for _, name := range []string{"slow", "stuck"} {
 		_, err := tree.Read(t.Context(), "os://"+name)
-		wantCode(t, name, err, 504)
+		vfstest.WantCode(t, name, err, 504)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -185,7 +192,7 @@ func TestAServerThatSendsTooMuch(t *testing.T) {
 	w := gzip.NewWriter(&bomb)
 	_, _ = w.Write(make([]byte, limit+1))
 	_ = w.Close()
-	tree := newServer(t, ServerOptions{}, func(w http.ResponseWriter, r *http.Request) {
+	tree := newServer(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/base/bomb":
 			w.Header().Set("Content-Encoding", "gzip")
@@ -196,22 +203,21 @@ func TestAServerThatSendsTooMuch(t *testing.T) {
 			_, _ = w.Write(make([]byte, limit))
 		}
 	})
-	m, _ := tree.find("")
-	m.driver.(*server).limit = limit
+	tree.Mounts()[0].Driver.(*server).limit = limit
 	for name, want := range map[string]int{"large": 413, "bomb": 413, "enough": 0} {
 		_, err := tree.Read(t.Context(), "os://"+name)
-		wantCode(t, name, err, want)
+		vfstest.WantCode(t, name, err, want)
 	}
 }
 
 func TestAServerThatIsNotThere(t *testing.T) {
-	d, err := Server("https://127.0.0.1:1", nil)
+	d, err := Open("https://127.0.0.1:1", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	tree := newTree(t, Options{Mounts: []Mount{{"/far", d}}})
+	tree := vfstest.NewTree(t, vfs.Options{Mounts: []vfs.Mount{{Path: "/far", Driver: d}}})
 	_, err = tree.Read(t.Context(), "os://far/x")
-	wantCode(t, "Read", err, 502)
+	vfstest.WantCode(t, "Read", err, 502)
 	if e := err.Error(); !strings.HasPrefix(e, "VFS fetch failed: 127.0.0.1:1 can't be reached") {
 		t.Errorf("the error is %q", e)
 	}
@@ -222,7 +228,7 @@ func TestAChangeWithinASecond(t *testing.T) {
 	var content atomic.Value
 	content.Store("one")
 	modified := time.Now()
-	tree := newServer(t, ServerOptions{}, func(w http.ResponseWriter, r *http.Request) {
+	tree := newServer(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
 		http.ServeContent(w, r, "", modified, strings.NewReader(content.Load().(string)))
 	})
 	for _, want := range []string{"one", "two"} {

@@ -1,10 +1,13 @@
-package vfs
+package dirfs
 
 import (
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"kernos/capability/vfs"
+	"kernos/capability/vfs/vfstest"
 )
 
 // homely makes a directory with the home of a kernel in it, and ways there.
@@ -12,7 +15,7 @@ func homely(t *testing.T) (dir, home string) {
 	t.Helper()
 	dir = t.TempDir()
 	home = filepath.Join(dir, "below", "home")
-	put(t, dir, map[string]string{
+	vfstest.Put(t, dir, map[string]string{
 		"file": "open", "below/file": "open", "homely/file": "open",
 		"below/home/token": "SECRET", "below/home/origins/mine/key": "SECRET", "below/home/origins/mine/os/file": "SECRET",
 	})
@@ -32,39 +35,39 @@ func homely(t *testing.T) (dir, home string) {
 func TestThePrivateDirectoryIsNotInTheTree(t *testing.T) {
 	dir, home := homely(t)
 	for _, private := range []string{home, filepath.Join(dir, "alias")} {
-		d, err := Directory(dir, &DirectoryOptions{Private: private})
+		d, err := Open(dir, &Options{Private: private})
 		if err != nil {
 			t.Fatal(err)
 		}
-		tree := newTree(t, Options{Mounts: []Mount{{"/", d}}})
+		tree := vfstest.NewTree(t, vfs.Options{Mounts: []vfs.Mount{{Path: "/", Driver: d}}})
 		for _, uri := range []string{
 			"os://below/home", "os://below/home/token", "os://below/home/origins/mine/key", "os://below/home/none", "os://below/home/none/none",
 			"os://alias", "os://alias/token", "os://alias/none", "os://middle", "os://middle/key", "os://middle/none", "os://key",
 			"os://twice", "os://twice/origins/mine/key", "os://below/up/../home/token",
 		} {
 			_, err := tree.Read(t.Context(), uri)
-			wantCode(t, "Read "+uri, err, 403)
+			vfstest.WantCode(t, "Read "+uri, err, 403)
 			_, err = tree.Stat(t.Context(), uri)
-			wantCode(t, "Stat "+uri, err, 403)
+			vfstest.WantCode(t, "Stat "+uri, err, 403)
 			_, err = tree.Write(t.Context(), uri, []byte("new"), "")
-			wantCode(t, "Write "+uri, err, 403)
-			wantCode(t, "Delete "+uri, tree.Delete(t.Context(), uri, true), 403)
+			vfstest.WantCode(t, "Write "+uri, err, 403)
+			vfstest.WantCode(t, "Delete "+uri, tree.Delete(t.Context(), uri, true), 403)
 			if path, ok := tree.Local(uri); ok {
 				t.Errorf("Local(%s) = %s", uri, path)
 			}
 			for info, err := range tree.Walk(t.Context(), uri, 0) {
-				wantCode(t, "Walk "+uri, err, 403)
+				vfstest.WantCode(t, "Walk "+uri, err, 403)
 				if info.Name != "" {
 					t.Errorf("Walk(%s) shows %s", uri, info.URI)
 				}
 			}
 		}
-		wantList(t, "what is listed", walked(t, tree, "os://", 0), []string{
+		vfstest.WantList(t, "what is listed", vfstest.Walk(t, tree, "os://", 0), []string{
 			"os://below/", "os://below/file", "os://below/up/", "os://file", "os://harmless", "os://homely/", "os://homely/file",
 		})
 		// What is above it stays, with or without what else is there.
-		wantCode(t, "Delete", tree.Delete(t.Context(), "os://below", false), 403)
-		wantCode(t, "Delete", tree.Delete(t.Context(), "os://below", true), 403)
+		vfstest.WantCode(t, "Delete", tree.Delete(t.Context(), "os://below", false), 403)
+		vfstest.WantCode(t, "Delete", tree.Delete(t.Context(), "os://below", true), 403)
 		for _, uri := range []string{"os://file", "os://harmless", "os://below/file", "os://below/up/file", "os://homely/file"} {
 			if f, err := tree.Read(t.Context(), uri); err != nil || string(f.Data) != "open" {
 				t.Errorf("Read(%s) = %q, %v", uri, f.Data, err)
@@ -73,7 +76,7 @@ func TestThePrivateDirectoryIsNotInTheTree(t *testing.T) {
 		if _, err := tree.Write(t.Context(), "os://below/new/file", nil, ""); err != nil {
 			t.Error(err)
 		}
-		wantCode(t, "Delete", tree.Delete(t.Context(), "os://below/new", true), 0)
+		vfstest.WantCode(t, "Delete", tree.Delete(t.Context(), "os://below/new", true), 0)
 	}
 	for _, name := range []string{"token", "origins/mine/key"} {
 		if data, err := os.ReadFile(filepath.Join(home, name)); err != nil || string(data) != "SECRET" {
@@ -85,45 +88,39 @@ func TestThePrivateDirectoryIsNotInTheTree(t *testing.T) {
 func TestAMountThatIsPrivate(t *testing.T) {
 	dir, home := homely(t)
 	for _, target := range []string{home, home + "/origins/mine", filepath.Join(dir, "alias"), filepath.Join(dir, "middle")} {
-		m, err := ParseMount("/m="+target, &MountOptions{Private: home})
+		d, err := Open(target, &Options{Private: home})
 		if err != nil {
 			t.Fatal(err)
 		}
-		tree := newTree(t, Options{Mounts: []Mount{m}})
+		tree := vfstest.NewTree(t, vfs.Options{Mounts: []vfs.Mount{{Path: "/m", Driver: d}}})
 		for _, uri := range []string{"os://m/token", "os://m/key", "os://m/origins/mine/key"} {
 			_, err := tree.Read(t.Context(), uri)
-			wantCode(t, target, err, 403)
+			vfstest.WantCode(t, target, err, 403)
 			_, err = tree.Write(t.Context(), uri, nil, "")
-			wantCode(t, target, err, 403)
+			vfstest.WantCode(t, target, err, 403)
 		}
 		for info, err := range tree.Walk(t.Context(), "os://m", 0) {
-			wantCode(t, "Walk "+target+info.Name, err, 403)
+			vfstest.WantCode(t, "Walk "+target+info.Name, err, 403)
 		}
 	}
-	m, err := DefaultRoot(filepath.Join(home, "origins", "mine"), home)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = newTree(t, Options{Mounts: []Mount{m}}).Read(t.Context(), "os://file")
-	wantCode(t, "the default root", err, 403)
 }
 
 // TestAPrivateDirectoryThatIsNotThere: nobody makes it by way of the tree.
 func TestAPrivateDirectoryThatIsNotThere(t *testing.T) {
 	dir := t.TempDir()
-	d, err := Directory(dir, &DirectoryOptions{Private: filepath.Join(dir, "later", "home")})
+	d, err := Open(dir, &Options{Private: filepath.Join(dir, "later", "home")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	tree := newTree(t, Options{Mounts: []Mount{{"/", d}}})
+	tree := vfstest.NewTree(t, vfs.Options{Mounts: []vfs.Mount{{Path: "/", Driver: d}}})
 	_, err = tree.Write(t.Context(), "os://later/home/token", []byte("mine"), "")
-	wantCode(t, "Write", err, 403)
+	vfstest.WantCode(t, "Write", err, 403)
 	if _, err := tree.Write(t.Context(), "os://later/file", nil, ""); err != nil {
 		t.Error(err)
 	}
-	put(t, dir, map[string]string{"later/home/token": "SECRET"})
+	vfstest.Put(t, dir, map[string]string{"later/home/token": "SECRET"})
 	_, err = tree.Read(t.Context(), "os://later/home/token")
-	wantCode(t, "Read", err, 403)
+	vfstest.WantCode(t, "Read", err, 403)
 	if err == nil || !strings.Contains(err.Error(), "belongs to the kernel") {
 		t.Errorf("the error says: %v", err)
 	}

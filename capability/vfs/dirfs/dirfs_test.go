@@ -1,4 +1,4 @@
-package vfs
+package dirfs
 
 import (
 	"context"
@@ -9,6 +9,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"go.uber.org/goleak"
+
+	"kernos/capability/vfs"
+	"kernos/capability/vfs/vfstest"
 )
 
 func TestReadAFile(t *testing.T) {
@@ -30,17 +35,19 @@ func TestReadAFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	put(t, dir, map[string]string{"a/b.md": "hello, world"})
+	vfstest.Put(t, dir, map[string]string{"a/b.md": "hello, world"})
 	if after, err := tree.Version(t.Context(), "os://a/b.md"); err != nil || after == before {
 		t.Errorf("a file that has changed has the version %q, %v, as before", after, err)
 	}
 }
 
 // hostile makes a directory with everything in it that could lead out, and secrets outside.
-func hostile(t *testing.T) *Tree {
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func hostile(t *testing.T) *vfs.Tree {
 	t.Helper()
 	outside := t.TempDir()
-	put(t, outside, map[string]string{"secret": "TOP SECRET", "folder/secret": "TOP SECRET"})
+	vfstest.Put(t, outside, map[string]string{"secret": "TOP SECRET", "folder/secret": "TOP SECRET"})
 	tree, dir := newDirectory(t, nil, map[string]string{"inside.md": "inside", "folder/file.md": "below"})
 	for link, target := range map[string]string{
 		"absolute":      filepath.Join(outside, "secret"),
@@ -74,7 +81,7 @@ func TestNothingLeavesADirectory(t *testing.T) {
 // not there, os.Root is asked alone.
 func TestNothingLeavesADirectoryTheLongWay(t *testing.T) {
 	tree := hostile(t)
-	d := tree.mounts[0].driver.(*directory)
+	d := tree.Mounts()[0].Driver.(*directory)
 	if err := d.open.Load().dir.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +90,7 @@ func TestNothingLeavesADirectoryTheLongWay(t *testing.T) {
 
 // TestBothWaysAgree: the short way finds nothing that os.Root does not, and the same.
 func TestBothWaysAgree(t *testing.T) {
-	o := hostile(t).mounts[0].driver.(*directory).open.Load()
+	o := hostile(t).Mounts()[0].Driver.(*directory).open.Load()
 	names := []string{"", ".", "..", "../x", "/etc/passwd", "folder/../inside.md", "none", "folder/file.md", "folder/around/around/file.md"}
 	for _, e := range must(os.ReadDir(o.root.Name())) {
 		names = append(names, e.Name(), e.Name()+"/secret", "folder/"+e.Name())
@@ -112,7 +119,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-func nothingLeaves(t *testing.T, tree *Tree) {
+func nothingLeaves(t *testing.T, tree *vfs.Tree) {
 	t.Helper()
 	for uri, want := range map[string]int{
 		"os://absolute":                            403,
@@ -150,7 +157,7 @@ func nothingLeaves(t *testing.T, tree *Tree) {
 		"os://folder/inner":                        0,
 	} {
 		f, err := tree.Read(t.Context(), uri)
-		wantCode(t, fmt.Sprintf("Read(%.80s)", uri), err, want)
+		vfstest.WantCode(t, fmt.Sprintf("Read(%.80s)", uri), err, want)
 		if want == 0 && string(f.Data) != "inside" {
 			t.Errorf("Read(%s) = %q, want inside", uri, f.Data)
 		}
@@ -181,7 +188,7 @@ func TestNothingIsWrittenOutsideOfADirectory(t *testing.T) {
 		"os://" + strings.Repeat("x", 300): 422,
 	} {
 		_, err := tree.Write(t.Context(), uri, []byte("overwritten"), "")
-		wantCode(t, fmt.Sprintf("Write(%.80s)", uri), err, want)
+		vfstest.WantCode(t, fmt.Sprintf("Write(%.80s)", uri), err, want)
 	}
 	for uri, want := range map[string]int{
 		"os://dir-out/secret": 403,
@@ -190,7 +197,7 @@ func TestNothingIsWrittenOutsideOfADirectory(t *testing.T) {
 		"os://nothing":        404,
 		"os://folder":         409,
 	} {
-		wantCode(t, "Delete "+uri, tree.Delete(t.Context(), uri, false), want)
+		vfstest.WantCode(t, "Delete "+uri, tree.Delete(t.Context(), uri, false), want)
 	}
 	// Of a link, the link goes and not what it points to.
 	if err := tree.Delete(t.Context(), "os://folder/around", true); err != nil {
@@ -202,16 +209,16 @@ func TestNothingIsWrittenOutsideOfADirectory(t *testing.T) {
 	if f, err := tree.Read(t.Context(), "os://folder/file.md"); err != nil || string(f.Data) != "below" {
 		t.Errorf("deleting a link has deleted what it points to: %v", err)
 	}
-	wantList(t, "what is left", walked(t, tree, "os://folder", 0), []string{"os://folder/file.md", "os://folder/inner"})
+	vfstest.WantList(t, "what is left", vfstest.Walk(t, tree, "os://folder", 0), []string{"os://folder/file.md", "os://folder/inner"})
 }
 
 func TestAWalkShowsWhatCanBeRead(t *testing.T) {
 	for uri, want := range map[string]int{"os://fifo": 422, "os://null": 403, "os://dir-out": 403, "os://passwd": 403, "os://self": 422} {
 		for _, err := range hostile(t).Walk(t.Context(), uri, 0) {
-			wantCode(t, "walk of "+uri, err, want)
+			vfstest.WantCode(t, "walk of "+uri, err, want)
 		}
 	}
-	wantList(t, "walk", walked(t, hostile(t), "os://", 0), []string{
+	vfstest.WantList(t, "walk", vfstest.Walk(t, hostile(t), "os://", 0), []string{
 		"os://folder/", "os://folder/around/", "os://folder/file.md", "os://folder/inner", "os://inner", "os://inside.md",
 	})
 }
@@ -238,10 +245,10 @@ func TestWriteAFile(t *testing.T) {
 		t.Errorf("the mode is %v, %v; want it kept", s.Mode(), err)
 	}
 	_, err = tree.Write(t.Context(), "os://locked", []byte("x"), "")
-	wantCode(t, "writing a file that is read-only", err, 403)
-	_, err = tree.Write(t.Context(), "os://big", make([]byte, MaxFile+1), "")
-	wantCode(t, "writing too much", err, 413)
-	wantList(t, "no leftovers", walked(t, tree, "os://", 0), []string{"os://a/", "os://a/b/", "os://a/b/c.md", "os://locked", "os://tool.sh"})
+	vfstest.WantCode(t, "writing a file that is read-only", err, 403)
+	_, err = tree.Write(t.Context(), "os://big", make([]byte, vfs.MaxFile+1), "")
+	vfstest.WantCode(t, "writing too much", err, 413)
+	vfstest.WantList(t, "no leftovers", vfstest.Walk(t, tree, "os://", 0), []string{"os://a/", "os://a/b/", "os://a/b/c.md", "os://locked", "os://tool.sh"})
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) != 3 {
 		t.Errorf("the directory has %v, %v: a temporary file is left", entries, err)
@@ -250,27 +257,27 @@ func TestWriteAFile(t *testing.T) {
 
 func TestWriteIfVersion(t *testing.T) {
 	tree, dir := newDirectory(t, nil, map[string]string{"a": "1"})
-	write := func(what string, expect Expect, want int) string {
+	write := func(what string, expect vfs.Expect, want int) string {
 		t.Helper()
 		info, err := tree.Write(t.Context(), "os://a", []byte(what), expect)
-		wantCode(t, "writing "+what, err, want)
+		vfstest.WantCode(t, "writing "+what, err, want)
 		return info.Version
 	}
 	first, err := tree.Version(t.Context(), "os://a")
 	if err != nil {
 		t.Fatal(err)
 	}
-	write("not new", Absent, 409)
-	second := write("second", Expect(first), 0)
-	write("late", Expect(first), 409)
-	third := write("third", Expect(second), 0)
-	put(t, dir, map[string]string{"a": "by somebody else"})
-	write("overtaken", Expect(third), 409)
+	write("not new", vfs.Absent, 409)
+	second := write("second", vfs.Expect(first), 0)
+	write("late", vfs.Expect(first), 409)
+	third := write("third", vfs.Expect(second), 0)
+	vfstest.Put(t, dir, map[string]string{"a": "by somebody else"})
+	write("overtaken", vfs.Expect(third), 409)
 	if err := tree.Delete(t.Context(), "os://a", false); err != nil {
 		t.Fatal(err)
 	}
-	write("gone", Expect(third), 409)
-	write("again", Absent, 0)
+	write("gone", vfs.Expect(third), 409)
+	write("again", vfs.Absent, 0)
 }
 
 // TestOneOfManyWritesWins: of writers that expect the same version, one succeeds, and readers
@@ -288,7 +295,7 @@ func TestOneOfManyWritesWins(t *testing.T) {
 		for i := range writers {
 			all.Go(func() {
 				content := strings.Repeat(string(rune('a'+i)), 4096)
-				_, results[i] = tree.Write(t.Context(), "os://a", []byte(content), Expect(now))
+				_, results[i] = tree.Write(t.Context(), "os://a", []byte(content), vfs.Expect(now))
 			})
 			all.Go(func() {
 				f, err := tree.Read(t.Context(), "os://a")
@@ -303,7 +310,7 @@ func TestOneOfManyWritesWins(t *testing.T) {
 			if err == nil {
 				won++
 			} else {
-				wantCode(t, "losing", err, 409)
+				vfstest.WantCode(t, "losing", err, 409)
 			}
 		}
 		if won != 1 {
@@ -313,13 +320,13 @@ func TestOneOfManyWritesWins(t *testing.T) {
 }
 
 func TestAReadOnlyDirectory(t *testing.T) {
-	tree, dir := newDirectory(t, &DirectoryOptions{ReadOnly: true, NoExec: true}, map[string]string{"a": "1", "tool": "#!"})
+	tree, dir := newDirectory(t, &Options{ReadOnly: true, NoExec: true}, map[string]string{"a": "1", "tool": "#!"})
 	if err := os.Chmod(filepath.Join(dir, "tool"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	_, err := tree.Write(t.Context(), "os://a", nil, "")
-	wantCode(t, "Write", err, 403)
-	wantCode(t, "Delete", tree.Delete(t.Context(), "os://a", false), 403)
+	vfstest.WantCode(t, "Write", err, 403)
+	vfstest.WantCode(t, "Delete", tree.Delete(t.Context(), "os://a", false), 403)
 	if _, ok := tree.Local("os://tool"); ok {
 		t.Error("a file of a mount that executes nothing has a path")
 	}
@@ -353,18 +360,18 @@ func TestLocal(t *testing.T) {
 // TestADirectoryThatIsReplaced: what is at the path now counts, not what was there first.
 func TestADirectoryThatIsReplaced(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "os")
-	put(t, dir, map[string]string{"a": "old"})
-	d, err := Directory(dir, nil)
+	vfstest.Put(t, dir, map[string]string{"a": "old"})
+	d, err := Open(dir, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	tree := newTree(t, Options{Mounts: []Mount{{"/", d}}})
+	tree := vfstest.NewTree(t, vfs.Options{Mounts: []vfs.Mount{{Path: "/", Driver: d}}})
 	if err := os.Rename(dir, dir+".old"); err != nil {
 		t.Fatal(err)
 	}
 	_, err = tree.Read(t.Context(), "os://a")
-	wantCode(t, "reading in a directory that is gone", err, 404)
-	put(t, dir, map[string]string{"a": "new"})
+	vfstest.WantCode(t, "reading in a directory that is gone", err, 404)
+	vfstest.Put(t, dir, map[string]string{"a": "new"})
 	if f, err := tree.Read(t.Context(), "os://a"); err != nil || string(f.Data) != "new" {
 		t.Errorf("read %q, %v; want new", f.Data, err)
 	}
@@ -380,7 +387,7 @@ func TestNamesThatNoURICanHold(t *testing.T) {
 	found, unnamed := 0, 0
 	for _, err := range tree.Walk(t.Context(), "os://", 0) {
 		switch {
-		case errors.Is(err, ErrUnnamed):
+		case errors.Is(err, vfs.ErrUnnamed):
 			unnamed++
 		case err != nil:
 			t.Error(err)
@@ -395,11 +402,11 @@ func TestNamesThatNoURICanHold(t *testing.T) {
 
 func TestAFileThatIsTooLarge(t *testing.T) {
 	tree, dir := newDirectory(t, nil, map[string]string{"large": ""})
-	if err := os.Truncate(filepath.Join(dir, "large"), MaxFile+1); err != nil {
+	if err := os.Truncate(filepath.Join(dir, "large"), vfs.MaxFile+1); err != nil {
 		t.Fatal(err)
 	}
 	_, err := tree.Read(t.Context(), "os://large")
-	wantCode(t, "Read", err, 413)
+	vfstest.WantCode(t, "Read", err, 413)
 }
 
 func TestACancelledReader(t *testing.T) {
@@ -418,9 +425,9 @@ func TestACancelledReader(t *testing.T) {
 
 func TestADirectoryThatIsNone(t *testing.T) {
 	dir := t.TempDir()
-	put(t, dir, map[string]string{"file": ""})
+	vfstest.Put(t, dir, map[string]string{"file": ""})
 	for _, path := range []string{filepath.Join(dir, "nothing"), filepath.Join(dir, "file")} {
-		if _, err := Directory(path, nil); err == nil {
+		if _, err := Open(path, nil); err == nil {
 			t.Errorf("%s is mounted as a directory", path)
 		}
 	}
@@ -432,11 +439,11 @@ func TestTheExecutableBitIsPartOfTheVersion(t *testing.T) {
 	if err := os.WriteFile(file, []byte("#!/bin/sh\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	d, err := Directory(dir, nil)
+	d, err := Open(dir, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	tree := newTree(t, Options{Mounts: []Mount{{"/", d}}})
+	tree := vfstest.NewTree(t, vfs.Options{Mounts: []vfs.Mount{{Path: "/", Driver: d}}})
 	before, err := tree.Version(t.Context(), "os://tool")
 	if err != nil {
 		t.Fatal(err)
@@ -447,4 +454,16 @@ func TestTheExecutableBitIsPartOfTheVersion(t *testing.T) {
 	if after, err := tree.Version(t.Context(), "os://tool"); err != nil || after == before {
 		t.Errorf("%q before and %q after, %v", before, after, err)
 	}
+}
+
+// newDirectory returns a tree whose root is a directory with some files.
+func newDirectory(t testing.TB, opts *Options, files map[string]string) (*vfs.Tree, string) {
+	t.Helper()
+	dir := t.TempDir()
+	vfstest.Put(t, dir, files)
+	d, err := Open(dir, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return vfstest.NewTree(t, vfs.Options{Mounts: []vfs.Mount{{Path: "/", Driver: d}}}), dir
 }

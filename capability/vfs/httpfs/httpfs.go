@@ -1,4 +1,6 @@
-package vfs
+// Package httpfs mounts the files below an address of an https server in the tree of files,
+// read-only.
+package httpfs
 
 import (
 	"bytes"
@@ -12,12 +14,13 @@ import (
 	"strings"
 	"time"
 
+	"kernos/capability/vfs"
 	"kernos/internal/recent"
 	"kernos/message"
 )
 
-// ServerOptions are the settings of a server. The zero value is usable.
-type ServerOptions struct {
+// Options are the settings of a server. The zero value is usable.
+type Options struct {
 	// Client asks the server. Its CheckRedirect and its cookies are not used. Nil means
 	// one of its own that knows no proxy.
 	Client *http.Client
@@ -58,17 +61,17 @@ type server struct {
 	kept    *recent.Cache[*page]
 }
 
-// Server returns the driver of an https server below an address, read-only. Nil options
+// Open returns the driver of an https server below an address, read-only. Nil options
 // mean defaults.
-func Server(address string, opts *ServerOptions) (Driver, error) {
+func Open(address string, opts *Options) (vfs.Driver, error) {
 	if opts == nil {
-		opts = new(ServerOptions)
+		opts = new(Options)
 	}
 	base, err := serverAddress(address, opts.Development)
 	if err != nil {
 		return nil, err
 	}
-	s := &server{base: base, timeout: opts.Timeout, limit: MaxFile, kept: recent.New[*page](pageLimits)}
+	s := &server{base: base, timeout: opts.Timeout, limit: vfs.MaxFile, kept: recent.New[*page](pageLimits)}
 	if s.timeout <= 0 {
 		s.timeout = defaultServerTimeout
 	}
@@ -103,7 +106,7 @@ func serverAddress(address string, development bool) (*url.URL, error) {
 	return u.JoinPath("/"), nil
 }
 
-func (s *server) Can() Can { return Can{Read: true} }
+func (s *server) Can() vfs.Can { return vfs.Can{Read: true} }
 
 func (s *server) String() string { return "server " + s.base.String() }
 
@@ -142,28 +145,28 @@ func (s *server) address(name string) string {
 	return u.String()
 }
 
-func (s *server) Read(ctx context.Context, name string) (File, error) {
+func (s *server) Read(ctx context.Context, name string) (vfs.File, error) {
 	if name == "" {
-		return File{}, errDirectory
+		return vfs.File{}, vfs.ErrDirectory
 	}
 	page, err := s.get(ctx, name)
 	if err != nil {
-		return File{}, err
+		return vfs.File{}, err
 	}
-	return File{Data: bytes.Clone(page.data), Version: page.version, Modified: page.modified}, nil
+	return vfs.File{Data: bytes.Clone(page.data), Version: page.version, Modified: page.modified}, nil
 }
 
 // Stat asks for the file, which costs little if it is kept: what a server says of a file
 // without giving it is not to be relied on.
-func (s *server) Stat(ctx context.Context, name string) (Info, error) {
+func (s *server) Stat(ctx context.Context, name string) (vfs.Info, error) {
 	if name == "" {
-		return Info{Dir: true}, nil
+		return vfs.Info{Dir: true}, nil
 	}
 	page, err := s.get(ctx, name)
 	if err != nil {
-		return Info{}, err
+		return vfs.Info{}, err
 	}
-	return Info{Size: int64(len(page.data)), Version: page.version, Modified: page.modified}, nil
+	return vfs.Info{Size: int64(len(page.data)), Version: page.version, Modified: page.modified}, nil
 }
 
 // get returns a file as it is now. Nobody may change its data.
@@ -206,9 +209,9 @@ func (s *server) get(ctx context.Context, name string) (*page, error) {
 	case err != nil:
 		return nil, s.failure(ctx, limited, err)
 	case int64(len(data)) > s.limit:
-		return nil, errTooLarge
+		return nil, vfs.ErrTooLarge
 	}
-	p := &page{data: data, version: digest(data), etag: answer.Header.Get("ETag"), lastModified: answer.Header.Get("Last-Modified")}
+	p := &page{data: data, version: vfs.Digest(data), etag: answer.Header.Get("ETag"), lastModified: answer.Header.Get("Last-Modified")}
 	p.modified, _ = http.ParseTime(p.lastModified)
 	// It has whole seconds: a file that is changed twice in one of them keeps it.
 	if date, err := http.ParseTime(answer.Header.Get("Date")); err != nil || date.Sub(p.modified) < 2*time.Second {

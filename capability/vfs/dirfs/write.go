@@ -1,4 +1,4 @@
-package vfs
+package dirfs
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 	"path"
 	"sync"
 	"syscall"
+
+	"kernos/capability/vfs"
 )
 
 // newPrefix begins the names of files that are not whole yet.
@@ -22,9 +24,9 @@ func (d *directory) lock(name string) *sync.Mutex {
 	return &d.writing[maphash.String(seed, name)%uint64(len(d.writing))]
 }
 
-// Write implements [Writer]: the content goes to a file beside the one that is meant, which
+// Write implements [vfs.Writer]: the content goes to a file beside the one that is meant, which
 // then takes its name. A file that is there keeps its mode.
-func (d *directory) Write(_ context.Context, name string, data []byte, expect Expect) (string, error) {
+func (d *directory) Write(_ context.Context, name string, data []byte, expect vfs.Expect) (string, error) {
 	o, err := d.at(name)
 	if err != nil {
 		return "", err
@@ -38,9 +40,9 @@ func (d *directory) Write(_ context.Context, name string, data []byte, expect Ex
 	case errors.Is(err, fs.ErrNotExist):
 		old, err = nil, nil
 	case errors.Is(err, syscall.ENOTDIR):
-		err = errAbove
+		err = vfs.ErrAbove
 	case errors.Is(err, syscall.ENAMETOOLONG):
-		err = errName
+		err = vfs.ErrName
 	case err == nil:
 		err = replaceable(old)
 	}
@@ -56,7 +58,7 @@ func (d *directory) Write(_ context.Context, name string, data []byte, expect Ex
 	beside := path.Join(parent(name), newPrefix+rand.Text())
 	info, err := writeNew(root, beside, data, old)
 	if err == nil {
-		err = place(root, beside, name, old == nil && expect == Absent)
+		err = place(root, beside, name, old == nil && expect == vfs.Absent)
 	}
 	if err != nil {
 		return "", errors.Join(err, ignoreMissing(root.Remove(local(beside))))
@@ -67,7 +69,7 @@ func (d *directory) Write(_ context.Context, name string, data []byte, expect Ex
 // replaceable refuses what a file must not take the place of.
 func replaceable(old fs.FileInfo) error {
 	if old.Mode()&fs.ModeSymlink != 0 {
-		return errLink
+		return vfs.ErrLink
 	}
 	if err := regular(old.Mode()); err != nil {
 		return err
@@ -79,15 +81,15 @@ func replaceable(old fs.FileInfo) error {
 }
 
 // expected checks the version of a file that may not be there.
-func expected(expect Expect, old fs.FileInfo) error {
-	actual := string(Absent)
+func expected(expect vfs.Expect, old fs.FileInfo) error {
+	actual := string(vfs.Absent)
 	if old != nil {
 		actual = stateOf(old).version()
 	}
 	if expect == "" || string(expect) == actual {
 		return nil
 	}
-	return &versionError{expected: string(expect), actual: actual}
+	return &vfs.VersionError{Expected: string(expect), Actual: actual}
 }
 
 // writeNew makes a file with some content, on disk, and returns what it is.
@@ -129,7 +131,7 @@ func place(root *os.Root, beside, name string, first bool) error {
 		if info, err := root.Lstat(local(name)); err == nil {
 			actual = stateOf(info).version()
 		}
-		return &versionError{expected: string(Absent), actual: actual}
+		return &vfs.VersionError{Expected: string(vfs.Absent), Actual: actual}
 	}
 	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EPERM) { // no hard links here
 		return place(root, beside, name, false)
@@ -152,7 +154,7 @@ func makeDirs(root *os.Root, name string) error {
 	case err == nil && info.IsDir():
 		return nil
 	case err == nil:
-		return errAbove
+		return vfs.ErrAbove
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
@@ -181,7 +183,7 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// Delete implements [Writer]. Of a link, the link goes.
+// Delete implements [vfs.Writer]. Of a link, the link goes.
 func (d *directory) Delete(_ context.Context, name string, recursive bool) error {
 	o, err := d.at(name)
 	if err != nil {
@@ -196,7 +198,7 @@ func (d *directory) Delete(_ context.Context, name string, recursive bool) error
 		return err
 	}
 	if info.IsDir() && o.holds(name) {
-		return errHolds
+		return vfs.ErrHolds
 	}
 	if info.IsDir() && recursive {
 		err = root.RemoveAll(local(name))

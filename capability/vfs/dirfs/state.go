@@ -1,9 +1,11 @@
-package vfs
+package dirfs
 
 import (
 	"io/fs"
 	"strconv"
 	"time"
+
+	"kernos/capability/vfs"
 )
 
 // state is what a file of this machine was when somebody looked.
@@ -30,15 +32,15 @@ func (s state) version() string {
 	return string(b)
 }
 
-func (s state) info() (Info, error) {
-	i := Info{Dir: s.mode.IsDir(), Modified: s.modified}
+func (s state) info() (vfs.Info, error) {
+	i := vfs.Info{Dir: s.mode.IsDir(), Modified: s.modified}
 	switch {
 	case i.Dir:
 	case s.mode.IsRegular():
 		i.Size, i.Version = s.size, s.version()
 		i.Executable = s.mode&0o111 != 0
 	default:
-		return Info{}, errIrregular
+		return vfs.Info{}, vfs.ErrIrregular
 	}
 	return i, nil
 }

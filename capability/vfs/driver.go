@@ -1,0 +1,136 @@
+package vfs
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"iter"
+	"strings"
+	"time"
+)
+
+// Can says what a driver can do.
+type Can struct{ Read, Write, Execute bool }
+
+// String returns three signs, as ls does: r-x.
+func (c Can) String() string {
+	s := []byte("---")
+	for i, ok := range []bool{c.Read, c.Write, c.Execute} {
+		if ok {
+			s[i] = "rwx"[i]
+		}
+	}
+	return string(s)
+}
+
+// A Driver is what is behind a mount. It is asked only for what it says that it can, with
+// names that have single slashes between their segments, none around them, and neither . nor
+// ..; the name of its root is "". It is safe for concurrent use.
+//
+// Its errors are *message.Error for the caller, or wrap [fs.ErrNotExist],
+// [fs.ErrPermission] or an error of the context. What else they say goes to the log.
+type Driver interface {
+	// Can says what the driver can do. It never changes.
+	Can() Can
+
+	// String says what is mounted, for people: directory /srv/os. No secrets.
+	String() string
+
+	// Read returns a file whole. The data belongs to the caller. The tree fills in the URI.
+	Read(ctx context.Context, name string) (File, error)
+
+	// Stat returns what is known of a file or a directory.
+	Stat(ctx context.Context, name string) (Info, error)
+}
+
+// A Lister is a driver that can tell what is in a directory: its children, from a name on,
+// with their names filled in and in the order of their keys. Some are left out that no URI
+// can name; they are told with the error [ErrUnnamed], and the listing goes on.
+type Lister interface {
+	List(ctx context.Context, name, from string) iter.Seq2[Info, error]
+}
+
+// A Writer is a driver that can be written to.
+type Writer interface {
+	// Write gives a file its content, whole or not at all, so that it lasts. Directories
+	// above it are made. It returns the new version.
+	Write(ctx context.Context, name string, data []byte, expect Expect) (version string, err error)
+
+	// Delete removes a file, or an empty directory, or any directory if recursive.
+	Delete(ctx context.Context, name string, recursive bool) error
+}
+
+// A Locator is a driver whose files are files of this machine.
+type Locator interface {
+	// Local returns the path of a file, which is not outside of the mount.
+	Local(name string) (path string, ok bool)
+}
+
+// A Secretive is a driver under whose names secrets may be written by mistake.
+type Secretive interface {
+	Secret(name string) bool
+}
+
+// Expect is what the version of a file must be for it to be written: "" means any, and
+// [Absent] that the file must not exist.
+type Expect string
+
+// Absent is the version of a file that does not exist.
+const Absent Expect = "none"
+
+// A File is a file that was read.
+type File struct {
+	URI      string
+	Data     []byte
+	Version  string // another one when the content is another one
+	Modified time.Time
+}
+
+// Info is what is known of a file or a directory without reading it.
+type Info struct {
+	URI        string
+	Name       string // last segment of the URI
+	Dir        bool
+	Size       int64     // -1 if it is not known before it is read
+	Version    string    // as in File; "" for a directory, and if it is not known
+	Modified   time.Time // zero if it is not known
+	Writable   bool      // the mount can be written to
+	Executable bool      // a file that this machine can run
+	Link       bool      // reached by a symbolic link
+}
+
+// Key is what entries are ordered by: with it, a walk that goes down where a directory
+// stands gives URIs in plain order.
+func (i *Info) Key() string {
+	if i.Dir {
+		return i.Name + "/"
+	}
+	return i.Name
+}
+
+// Digest is the version of a content that has no other.
+func Digest(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:12])
+}
+
+// After returns the least name that comes after one and all that is in it.
+func After(name string) string {
+	if dir, ok := strings.CutSuffix(name, "/"); ok {
+		return dir + string('/'+1)
+	}
+	return name + "\x00"
+}
+
+// Join returns the name of what is in a directory.
+func Join(p, name string) string {
+	if p == "" {
+		return name
+	}
+	return p + "/" + name
+}
+
+// Nameable reports whether a name of a file can be a segment of a URI.
+func Nameable(name string) bool {
+	return name != "" && name != "." && name != ".." && !strings.Contains(name, "/") && checkText(name) == nil
+}

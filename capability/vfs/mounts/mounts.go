@@ -1,0 +1,73 @@
+// Package mounts makes the mounts of a tree of files: from texts such as
+// /notes=/home/me/notes:ro, and the root that there is without any.
+package mounts
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"kernos/capability/vfs"
+	"kernos/capability/vfs/dirfs"
+	"kernos/capability/vfs/httpfs"
+	"kernos/capability/vfs/kernelfs"
+)
+
+// Options are the settings of mounts that are given as text.
+type Options struct {
+	Client      *http.Client // of servers; see [httpfs.Options]
+	Development bool         // plain http is allowed
+	Private     string       // a directory of which nothing can be reached; see [dirfs.Options]
+}
+
+// Parse makes a mount of a text PATH=TARGET[:ro][:noexec], where TARGET is a directory
+// that exists or the https address of a server: /notes=/home/me/notes:ro. A server is
+// read-only anyhow. Nil options mean defaults.
+func Parse(text string, opts *Options) (vfs.Mount, error) {
+	if opts == nil {
+		opts = new(Options)
+	}
+	at, target, ok := strings.Cut(text, "=")
+	target, noExec := strings.CutSuffix(target, ":noexec")
+	target, readOnly := strings.CutSuffix(target, ":ro")
+	if !ok || at == "" || target == "" {
+		return vfs.Mount{}, fmt.Errorf("a mount is PATH=TARGET, PATH=TARGET:ro or PATH=TARGET:ro:noexec, such as /notes=/home/me/notes:ro")
+	}
+	if at[0] != '/' {
+		return vfs.Mount{}, fmt.Errorf("a mount's path begins with a slash, such as /notes, got %q", at)
+	}
+	m := vfs.Mount{Path: at}
+	var err error
+	if strings.Contains(target, "://") {
+		m.Driver, err = httpfs.Open(target, &httpfs.Options{Client: opts.Client, Development: opts.Development})
+	} else {
+		m.Driver, err = dirfs.Open(target, &dirfs.Options{ReadOnly: readOnly, NoExec: noExec, Private: opts.Private})
+	}
+	if err == nil {
+		_, err = vfs.New(&vfs.Options{Mounts: []vfs.Mount{m}})
+	}
+	if err != nil {
+		return vfs.Mount{}, fmt.Errorf("mount %s: %w", at, err)
+	}
+	return m, nil
+}
+
+// DefaultRoot returns the root of a tree that nobody has configured: the folder os of a
+// directory, read-only, if there is one, and the greeting otherwise. Private is a directory of which
+// nothing can be reached, or "".
+func DefaultRoot(dir, private string) (vfs.Mount, error) {
+	folder := filepath.Join(dir, "os")
+	info, err := os.Stat(folder)
+	switch {
+	case err == nil && info.IsDir():
+		d, err := dirfs.Open(folder, &dirfs.Options{ReadOnly: true, Private: private})
+		return vfs.Mount{Path: "/", Driver: d}, err
+	case err == nil || errors.Is(err, fs.ErrNotExist):
+		return vfs.Mount{Path: "/", Driver: kernelfs.Greeting()}, nil
+	}
+	return vfs.Mount{}, fmt.Errorf("vfs: the folder os can't be looked at: %w", err)
+}
