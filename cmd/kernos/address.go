@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"kernos/cmd/kernos/exit"
+	"kernos/cmd/kernos/settings"
 	"kernos/daemon"
 	"kernos/internal/backoff"
 	"kernos/transport/unix"
@@ -27,7 +28,7 @@ type address struct {
 // findAddress finds the home that the environment names, and its socket. The home must be
 // usable.
 func findAddress() (*address, error) {
-	home, err := usableHome()
+	home, err := settings.UsableHome()
 	if err != nil {
 		return nil, err
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kernos/cmd/kernos/exit"
+	"kernos/cmd/kernos/settings"
 	"kernos/daemon"
 	"kernos/internal/durable"
 	"kernos/store"
@@ -73,7 +74,7 @@ func interruptible(c *cobra.Command, do func(context.Context) error) error {
 
 // backup writes the state of the origin that the environment names.
 func backup(ctx context.Context, name string, out, report io.Writer) error {
-	home, err := usableHome()
+	home, err := settings.UsableHome()
 	if err != nil {
 		return err
 	}

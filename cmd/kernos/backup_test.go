@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"kernos/cmd/kernos/settings"
 	"kernos/store"
 	"kernos/store/pebble"
 )
@@ -16,7 +17,7 @@ import (
 func TestBackupAndRestoreCanBeInterrupted(t *testing.T) {
 	t.Setenv("KERNOS_HOME", t.TempDir())
 	t.Setenv("KERNOS_ORIGIN", "")
-	home, err := findHome()
+	home, err := settings.Home()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +58,7 @@ func TestBackupAndRestoreCanBeInterrupted(t *testing.T) {
 func TestRestoreKeepsTheKey(t *testing.T) {
 	t.Setenv("KERNOS_HOME", t.TempDir())
 	t.Setenv("KERNOS_ORIGIN", "")
-	home, err := findHome()
+	home, err := settings.Home()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"time"
 
+	"kernos/cmd/kernos/settings"
 	"kernos/daemon"
 	"kernos/message"
 	"kernos/transport/unix"
@@ -123,7 +124,7 @@ func openDaemon(ctx context.Context) (*unix.Client, error) {
 
 // openInProcess opens a kernel in this process.
 func openInProcess(record bool) (caller, func() error, error) {
-	home, err := findHome()
+	home, err := settings.Home()
 	if err != nil {
 		return nil, nil, err
 	}

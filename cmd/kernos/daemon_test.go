@@ -453,7 +453,7 @@ func TestWhyADaemonDoesNotStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, notes, status = h.run(ping)
-	if want := "kernos: the daemon did not start: " + config + `:2: there is no setting "max-conections": did you mean max-connections?`; status != exit.Unreachable || strings.TrimSpace(notes) != want {
+	if want := "kernos: the daemon did not start: " + config + `:2: the setting "max-conections" does not exist: did you mean max-connections?`; status != exit.Unreachable || strings.TrimSpace(notes) != want {
 		t.Errorf("status %d: %s", status, notes)
 	}
 	if err := os.Remove(config); err != nil {

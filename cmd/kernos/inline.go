@@ -12,6 +12,7 @@ import (
 
 	"kernos/capability/crypto"
 	"kernos/cmd/kernos/exit"
+	"kernos/cmd/kernos/settings"
 	"kernos/daemon"
 	"kernos/kernel"
 	"kernos/transport"
@@ -28,7 +29,7 @@ func pipeInline(ctx context.Context, o *daemon.Options, opts *transport.Options)
 	o.StoreOpened = func() { setGarbage(inlineGarbage) }
 	d, err := daemon.Open(o)
 	if err != nil {
-		return explain(err)
+		return settings.Explain(err)
 	}
 	maintaining, stopMaintaining := context.WithCancel(ctx)
 	var background sync.WaitGroup

@@ -8,8 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"slices"
-	"strings"
 
+	"kernos/cmd/kernos/settings"
 	"kernos/daemon"
 	"kernos/store/pebble"
 	"kernos/transport/unix"
@@ -115,7 +115,7 @@ func (p *pause) again() (*exec.Cmd, error) {
 			c.Args = append(c.Args, detachedFlag)
 		}
 		c.Dir = p.daemon.Dir
-		c.Env = append(slices.DeleteFunc(os.Environ(), sets), p.daemon.Env...)
+		c.Env = append(slices.DeleteFunc(os.Environ(), settings.IsSetting), p.daemon.Env...)
 	}
 	c.Env = append(c.Env, "KERNOS_HOME="+p.Dir, "KERNOS_ORIGIN="+string(p.Origin))
 	return c, nil
@@ -123,27 +123,3 @@ func (p *pause) again() (*exec.Cmd, error) {
 
 // detachedFlag is the flag of a daemon that lives on by itself.
 const detachedFlag = "--detached"
-
-// sets reports whether a variable says how a daemon is to serve.
-func sets(assignment string) bool {
-	name, _, _ := strings.Cut(assignment, "=")
-	is := func(setting string) bool { return variable(setting) == name }
-	return name == "SSH_AUTH_SOCK" || slices.ContainsFunc(settingNames, is)
-}
-
-// maxStart is how long what a daemon says of its start may be.
-const maxStart = 8 << 10
-
-// describeStart says how this process was started, if that can be said in a few words.
-func describeStart(info *unix.Info) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return
-	}
-	args := os.Args[1:]
-	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return !sets(v) })
-	if len(strings.Join(args, ""))+len(strings.Join(env, "")) > maxStart {
-		return
-	}
-	info.Dir, info.Args, info.Env = dir, args, env
-}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"kernos/cmd/kernos/settings"
 	"kernos/transport/unix"
 )
 
@@ -159,7 +160,7 @@ func TestARestoreThatFailsWhileADaemonRuns(t *testing.T) {
 // A daemon that does not say how it was started is followed by one such as clients start.
 func TestADaemonWhoseStartIsNotKnown(t *testing.T) {
 	h := newHouse(t)
-	h.env = append(h.env, "KERNOS_FETCH_ALLOW="+strings.Repeat("a.example,", maxStart/10)+"b.example")
+	h.env = append(h.env, "KERNOS_FETCH_ALLOW="+strings.Repeat("a.example,", settings.MaxStart/10)+"b.example")
 	file := h.saved()
 	before, _, _ := h.daemon()
 	if len(before.Args) > 0 {

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"kernos/cmd/kernos/settings"
 	"kernos/daemon"
 	"kernos/internal/quantity"
 	"kernos/kernel"
@@ -44,10 +45,7 @@ reached or goes away before everything is answered.`,
 				return pipeThrough(c.Context(), lenient, c.InOrStdin(), c.OutOrStdout())
 			}
 			o.Unrecorded = !record
-			if err := completeSettings(c); err != nil {
-				return err
-			}
-			if err := completeOptions(&o); err != nil {
+			if err := settings.CompleteOptions(c, &o, version); err != nil {
 				return err
 			}
 			return pipeInline(c.Context(), &o, &transport.Options{Lenient: lenient})
@@ -56,7 +54,7 @@ reached or goes away before everything is answered.`,
 	c.Flags().BoolVar(&inline, "inline", false, "answer in this process, without the daemon")
 	c.Flags().BoolVar(&lenient, "lenient", false, "give messages without metadata, id or timestamp one")
 	c.Flags().BoolVar(&record, "journal", false, "with --inline: record every message, for kernos log, graph, search and replay")
-	addKernelFlags(c, &o)
+	settings.AddKernelFlags(c, &o)
 	c.Flags().Var((*quantity.PositiveDuration)(&o.Limits.Timeout), "timeout", "with --inline: how long one call may take")
 	return c
 }

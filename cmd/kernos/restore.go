@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kernos/cmd/kernos/settings"
 	"kernos/internal/durable"
 	"kernos/store"
 	"kernos/store/archive"
@@ -45,7 +46,7 @@ fails meanwhile, with the state that it had.`,
 
 // restore makes the content of a backup the state of its origin.
 func restore(ctx context.Context, name string, replace bool, in io.Reader, report io.Writer) (err error) {
-	target, err := usableHome()
+	target, err := settings.UsableHome()
 	if err != nil {
 		return err
 	}
@@ -94,7 +95,7 @@ func restore(ctx context.Context, name string, replace bool, in io.Reader, repor
 			release()
 		}
 	}()
-	if err := explain(target.Make()); err != nil {
+	if err := settings.Explain(target.Make()); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(home, 0o700); err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"kernos/cmd/kernos/exit"
+	"kernos/cmd/kernos/settings"
 	"kernos/daemon"
 )
 
@@ -49,7 +50,7 @@ lists the methods of the module, and kernos call lists the modules.`,
 	root.AddCommand(historyCommands(openKernel, openRecorded)...)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
-			err = invalidFlag("--"+invalid.GetFlag().Name, invalid.GetFlag(), invalid.GetValue(), err)
+			err = settings.InvalidFlag("--"+invalid.GetFlag().Name, invalid.GetFlag(), invalid.GetValue(), err)
 		}
 		return fmt.Errorf("%w; see %s --help", err, c.CommandPath())
 	})
@@ -145,20 +146,6 @@ func ownCommands(c *cobra.Command, args []string) error {
 		names = append(names, known.Name())
 	}
 	return fmt.Errorf("%s has no command %q; there are %s", c.CommandPath(), args[0], strings.Join(names, ", "))
-}
-
-// flagValues says in words what flags take whose types come with a library.
-var flagValues = map[string]string{
-	"int": "a whole number", "uint64": "a whole number, at least 0", "bool": "true or false", "duration": "a time such as 90s or 5m",
-}
-
-// invalidFlag is the error of a value that a flag does not take. A type of our own says in
-// err what it takes.
-func invalidFlag(where string, f *pflag.Flag, value string, err error) error {
-	if want := flagValues[f.Value.Type()]; want != "" {
-		return fmt.Errorf("%s: expected %s, got %q", where, want, value)
-	}
-	return err
 }
 
 // syscallHelp lists the syscalls for the help text, from their definitions.

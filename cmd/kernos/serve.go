@@ -18,22 +18,15 @@ import (
 
 	"kernos/capability/crypto"
 	"kernos/cmd/kernos/exit"
+	"kernos/cmd/kernos/logfile"
+	"kernos/cmd/kernos/settings"
 	"kernos/cmd/kernos/terminal"
 	"kernos/daemon"
 	"kernos/transport/unix"
 )
 
-// serveFlags are the flags of kernos serve, beside those of the daemon itself.
-type serveFlags struct {
-	daemon.Options
-	authKey  string
-	noHTTP   bool
-	from     string // the directory of the files if --directory is not given
-	detached bool
-}
-
 func serveCommand() *cobra.Command {
-	s := &serveFlags{Options: daemon.Options{Socket: &daemon.Socket{}, Web: &daemon.Web{}}}
+	var s *settings.Serve
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve this machine's programs over a socket, until stopped",
@@ -71,46 +64,19 @@ in config.yaml in the home directory (line-time: 30s), in this order.`,
   KERNOS_JOURNAL_AGE=30d kernos serve`,
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := s.complete(c); err != nil {
+			if err := s.Complete(c, version); err != nil {
 				return err
 			}
 			return serve(c.Context(), s, c.ErrOrStderr())
 		},
 	}
-	f := c.Flags()
-	f.StringVar(&s.authKey, "auth-key", "", "require a signature of one of the public keys in this `FILE`, which is in the format of authorized_keys")
-	f.BoolVar(&s.noHTTP, "no-http", false, "serve no TCP address")
-	addKernelFlags(c, &s.Options)
-	addServerFlags(c, &s.Options)
-	f.BoolVar(&s.detached, "detached", false, "print only that it serves, or why it does not")
-	_ = f.MarkHidden("detached")
-	f.StringVar(&s.from, "from", "", "the directory if --directory is not given")
-	_ = f.MarkHidden("from")
+	s = settings.AddServeFlags(c)
 	return c
-}
-
-// complete completes the options of the daemon.
-func (s *serveFlags) complete(c *cobra.Command) (err error) {
-	if err := completeSettings(c); err != nil {
-		return err
-	}
-	if s.noHTTP {
-		s.Web.Address = ""
-	}
-	if s.authKey != "" {
-		if s.Socket.Keys, err = daemon.ReadKeys(s.authKey); err != nil {
-			return fmt.Errorf("--auth-key: %w", err)
-		}
-	}
-	s.Files.Directory = cmp.Or(s.Files.Directory, s.from)
-	s.Pebble = daemonStore
-	describeStart(&s.Socket.Info)
-	return completeOptions(&s.Options)
 }
 
 // serve runs a daemon to its end. A person who started it is told what it does; a client that
 // started it, only that it serves, or why it does not.
-func serve(ctx context.Context, s *serveFlags, stderr io.Writer) error {
+func serve(ctx context.Context, s *settings.Serve, stderr io.Writer) error {
 	syscall.Umask(0o077)           // nothing that a daemon makes is for other users
 	signal.Ignore(syscall.SIGPIPE) // writing to a connection that is gone returns an error
 	signals := make(chan os.Signal, 2)
@@ -120,30 +86,31 @@ func serve(ctx context.Context, s *serveFlags, stderr io.Writer) error {
 	}
 	defer signal.Stop(signals)
 
-	home, err := usableHome()
+	home, err := settings.UsableHome()
 	if err != nil {
 		return err
 	}
 	people := stderr
-	if s.detached {
+	if s.Detached {
 		people = nil
 	}
 	s.Level = new(slog.LevelVar)
-	log := openLog(logPath(home), s.Level, people)
+	log := logfile.Open(logfile.Path(home), s.Level, people)
 	defer func() { _ = log.Close() }()
 	s.Log = log.Logger
 	if err := crypto.Harden(); err != nil {
 		s.Log.Warn("a core dump of this process could hold secrets", "error", err)
 	}
+	s.Pebble = daemonStore
 	setGarbage(daemonGarbage)
 	d, err := daemon.Open(&s.Options)
-	if _, running := errors.AsType[*unix.Running](err); running && s.detached {
+	if _, running := errors.AsType[*unix.Running](err); running && s.Detached {
 		return &exit.Error{Status: exit.Taken, Cause: err}
 	} else if err != nil {
 		if !running {
-			log.onlyFile("can't start", err) // stderr gets the error anyway
+			log.OnlyFile("can't start", err) // stderr gets the error anyway
 		}
-		return explain(err)
+		return settings.Explain(err)
 	}
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -162,10 +129,10 @@ func serve(ctx context.Context, s *serveFlags, stderr io.Writer) error {
 		case <-served:
 		}
 	}()
-	if s.detached {
+	if s.Detached {
 		fmt.Fprintln(stderr, readiness)
 	} else {
-		introduce(d, s, log.place, stderr)
+		introduce(d, s, log.Place, stderr)
 	}
 	idle, stopIdle := context.WithCancel(context.Background())
 	var memory sync.WaitGroup
@@ -175,14 +142,14 @@ func serve(ctx context.Context, s *serveFlags, stderr io.Writer) error {
 	close(served)
 	stopIdle()
 	memory.Wait()
-	if !s.detached && err == nil {
+	if !s.Detached && err == nil {
 		fmt.Fprintf(stderr, "kernos: stopped (%v)\n", cmp.Or(context.Cause(ctx), daemon.ErrShutdown))
 	}
 	return exit.Wrap(err)
 }
 
 // introduce prints what is served, where, and how to end it.
-func introduce(d *daemon.Daemon, s *serveFlags, logPlace string, people io.Writer) {
+func introduce(d *daemon.Daemon, s *settings.Serve, logPlace string, people io.Writer) {
 	r, status := d.Kernel().Registry(), d.Status()
 	var modules []string
 	for _, n := range r.Namespaces() { // kernos MODULE METHOD takes these names

@@ -8,12 +8,13 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 
 	"kernos/cmd/kernos/exit"
+	"kernos/cmd/kernos/logfile"
+	"kernos/cmd/kernos/settings"
 	"kernos/transport/unix"
 )
 
@@ -37,7 +38,7 @@ func (a *address) summon(ctx context.Context) (*unix.Conn, error) {
 			return nil, ctx.Err()
 		case late:
 			return nil, &exit.Error{Status: exit.Unreachable, Cause: fmt.Errorf(
-				"the daemon was started and does not answer after %v; %s says what it does", patience, logPath(a.Home))}
+				"the daemon was started and does not answer after %v; %s says what it does", patience, logfile.Path(a.Home))}
 		case err != nil && text != "":
 			return nil, &exit.Error{Status: exit.Unreachable, Cause: fmt.Errorf("the daemon did not start: %s", text)}
 		case err != nil:
@@ -59,7 +60,7 @@ func (a *address) start(ctx context.Context) (text string, late bool, err error)
 	if err != nil {
 		return "", false, err
 	}
-	warnOfVariables(os.Stderr) // the daemon has nobody to tell
+	settings.WarnOfVariables(os.Stderr) // the daemon has nobody to tell
 	return a.launch(ctx, c)
 }
 
@@ -77,17 +78,9 @@ func (a *address) command() (*exec.Cmd, error) {
 	c.Args[0] = "kernos"
 	c.Dir = a.Dir // not where somebody may want to unmount a disk
 	c.Env = append(os.Environ(), "KERNOS_HOME="+a.Dir)
-	for _, name := range pathSettings {
-		path := os.Getenv(variable(name))
-		if path == "" || filepath.IsAbs(path) {
-			continue
-		}
-		if path, err = filepath.Abs(path); err != nil {
-			return nil, err
-		}
-		c.Env = append(c.Env, variable(name)+"="+path)
-	}
-	return c, nil
+	absolute, err := settings.AbsoluteVariables()
+	c.Env = append(c.Env, absolute...)
+	return c, err
 }
 
 // launch starts a daemon, and waits until it serves or has ended, in which case text is
@@ -95,7 +88,7 @@ func (a *address) command() (*exec.Cmd, error) {
 func (a *address) launch(ctx context.Context, c *exec.Cmd) (text string, late bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	if err := explain(a.Make()); err != nil {
+	if err := settings.Explain(a.Make()); err != nil {
 		return "", false, err
 	}
 	said, says, err := os.Pipe()

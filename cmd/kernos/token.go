@@ -9,6 +9,7 @@ import (
 	httpd "kernos/transport/http"
 
 	"kernos/cmd/kernos/exit"
+	"kernos/cmd/kernos/settings"
 )
 
 func tokenCommand() *cobra.Command {
@@ -28,10 +29,10 @@ that are open stay.`,
   kernos token --new`,
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := completeSettings(c); err != nil {
+			if err := settings.Complete(c); err != nil {
 				return err
 			}
-			home, err := usableHome()
+			home, err := settings.UsableHome()
 			if err != nil {
 				return err
 			}
@@ -53,7 +54,7 @@ that are open stay.`,
 			return exit.Wrap(err)
 		},
 	}
-	c.Flags().StringVar(&file, "token-file", "", "the `FILE` with the token (default token in the home directory)")
+	settings.AddTokenFile(c, &file)
 	c.Flags().BoolVar(&renew, "new", false, "replace the token")
 	return c
 }

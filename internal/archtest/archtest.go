@@ -29,14 +29,15 @@ var floors = [][]string{
 	{"capability/vfs/dirfs", "capability/vfs/httpfs", "capability/vfs/kernelfs", "capability/vfs/memoryfs", "capability/vfs/vfstest"},
 	{"capability/vfs/mounts"},
 
-	{"client"},              //
-	{"console"},             //
-	{"daemon"},              // all of it as one value
-	{"cmd/kernos/exit"},     // the commands: what they exit with,
-	{"cmd/kernos/terminal"}, // how they show it
-	{"cmd/kernos/output"},   // what they show of the data of a call
-	{"cmd/kernos/callline"}, // how the command line of a call reads
-	{"cmd/kernos"},          // wiring
+	{"client"},          //
+	{"console"},         //
+	{"daemon"},          // all of it as one value
+	{"cmd/kernos/exit"}, // the commands: what they exit with,
+	{"cmd/kernos/logfile", "cmd/kernos/settings"}, // which settings they have
+	{"cmd/kernos/terminal"},                       // how they show it
+	{"cmd/kernos/output"},                         // what they show of the data of a call
+	{"cmd/kernos/callline"},                       // how the command line of a call reads
+	{"cmd/kernos"},                                // wiring
 	{"conformance", "internal/archtest", "examples/*", "examples/*/*"}, // they look at all of it
 }
 

@@ -1,4 +1,6 @@
-package main
+// Package logfile is the log of a daemon: JSON in files that are replaced when they are large,
+// and a log of crashes beside them.
+package logfile
 
 import (
 	"context"
@@ -23,15 +25,15 @@ const (
 	maxCrashLog = 1 << 20 // bytes
 )
 
-// logPath is the log of the daemon of a home.
-func logPath(h daemon.Home) string { return filepath.Join(h.State(), "log", "kernos.log") }
+// Path is the log of the daemon of a home.
+func Path(h daemon.Home) string { return filepath.Join(h.State(), "log", "kernos.log") }
 
-// openLog opens the log of a daemon, which only its owner may read: JSON, one object per line,
+// Open opens the log of a daemon, which only its owner may read: JSON, one object per line,
 // in files that are replaced when they are large. Warnings and errors go to people as well,
 // unless that is nil. A log that can't be written doesn't keep a daemon from serving: all of it
 // goes to people, or to standard error, until the file can be opened. The caller closes it.
-func openLog(path string, level slog.Leveler, people io.Writer) *logFile {
-	f := &logFile{path: path, place: path}
+func Open(path string, level slog.Leveler, people io.Writer) *File {
+	f := &File{path: path, Place: path}
 	fallback := &fallbackLevel{file: f, level: level, opened: noLevel}
 	if people != nil {
 		fallback.opened = slog.LevelWarn
@@ -43,7 +45,7 @@ func openLog(path string, level slog.Leveler, people io.Writer) *logFile {
 		slog.NewTextHandler(people, &slog.HandlerOptions{Level: fallback}),
 	))
 	if f.failure = f.open(time.Now()); f.failure != nil {
-		f.place = "standard error"
+		f.Place = "standard error"
 		f.Warn("The log can't be kept in a file, so it is written here; what else is written to this disk is likely to fail too", "file", path, "error", f.failure)
 	}
 	return f
@@ -55,7 +57,7 @@ const noLevel = slog.Level(math.MaxInt)
 // fallbackLevel is the level of what goes to people: everything until the file is open, and
 // then less.
 type fallbackLevel struct {
-	file   *logFile
+	file   *File
 	level  slog.Leveler
 	opened slog.Level
 }
@@ -67,11 +69,11 @@ func (l *fallbackLevel) Level() slog.Level {
 	return l.level.Level()
 }
 
-// A logFile is a log and its file.
-type logFile struct {
+// A File is a log and its file.
+type File struct {
 	*slog.Logger
 	path    string
-	place   string // where the log is, for people: path, or standard error
+	Place   string // where the log is, for people: path, or standard error
 	failure error  // why the file could not be opened at first
 	opened  atomic.Bool
 
@@ -85,7 +87,7 @@ type logFile struct {
 const reopenAfter = time.Minute
 
 // open opens the file.
-func (f *logFile) open(now time.Time) error {
+func (f *File) open(now time.Time) error {
 	f.tried = now
 	if err := prepareLog(f.path); err != nil {
 		return err
@@ -96,14 +98,14 @@ func (f *logFile) open(now time.Time) error {
 	return nil
 }
 
-// onlyFile logs an error to the file and not to people.
-func (f *logFile) onlyFile(text string, err error) {
+// OnlyFile logs an error to the file and not to people.
+func (f *File) OnlyFile(text string, err error) {
 	slog.New(slog.NewJSONHandler(f, nil)).Error(text, "error", err)
 }
 
 // Write implements [io.Writer]. A full disk takes a part of a line; the next line starts a new
 // one. What is written before the file is open is left out.
-func (f *logFile) Write(line []byte) (int, error) {
+func (f *File) Write(line []byte) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if now := time.Now(); f.rotated == nil {
@@ -127,7 +129,7 @@ func (f *logFile) Write(line []byte) (int, error) {
 }
 
 // Close implements [io.Closer].
-func (f *logFile) Close() error {
+func (f *File) Close() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.rotated == nil {

@@ -1,6 +1,7 @@
-package main
+package settings
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"os"
@@ -17,8 +18,8 @@ import (
 	"kernos/transport/unix"
 )
 
-// addKernelFlags adds the flags of what a kernel keeps and reaches.
-func addKernelFlags(c *cobra.Command, o *daemon.Options) {
+// AddKernelFlags adds the flags of what a kernel keeps and reaches.
+func AddKernelFlags(c *cobra.Command, o *daemon.Options) {
 	o.Retention.MaxBytes, o.Retention.Outcomes = daemon.DefaultJournalBytes, kernel.DefaultIdempotencyTTL
 	o.Execute, o.Fetch.MaxBody = content.ExecuteLocal, fetch.DefaultMaxBody
 	f := c.Flags()
@@ -59,7 +60,7 @@ func addServerFlags(c *cobra.Command, o *daemon.Options) {
 	w := o.Web
 	w.Address, w.Optional = daemon.DefaultAddress, true
 	f.Var(&tcpAddress{w}, "addr", "serve HTTP and WebSockets at this address too; without the flag, only if it is free")
-	f.StringVar(&w.TokenFile, "token-file", "", tokenFileHelp)
+	AddTokenFile(c, &w.TokenFile)
 	f.BoolVar(&w.NoToken, "no-token", false, "let in every caller that can connect to the address")
 	f.StringVar(&w.CertFile, "tls-cert", "", "the `FILE` with the certificate to serve TLS with, in PEM; read again when it changes")
 	f.StringVar(&w.KeyFile, "tls-key", "", "the `FILE` with the key of that certificate, in PEM")
@@ -71,23 +72,35 @@ func addServerFlags(c *cobra.Command, o *daemon.Options) {
 	f.BoolVar(&w.InsecureWithoutSignature, "insecure-listen-without-signature", false, "with --auth-key: serve a TCP address although callers that know the token need not sign")
 }
 
-const tokenFileHelp = "the `FILE` with the token that callers over TCP must send; made if it doesn't exist (default token in the home directory)"
+// AddTokenFile adds the flag of the file with the token.
+func AddTokenFile(c *cobra.Command, file *string) {
+	c.Flags().StringVar(file, "token-file", "", "the `FILE` with the token that callers over TCP must send; made if it doesn't exist (default token in the home directory)")
+}
 
-// completeOptions adds what no flag says to the options, and checks them.
-func completeOptions(o *daemon.Options) error {
+// CompleteOptions completes the options of a kernel from the environment and the configuration
+// file, and checks them. The version is that of the program.
+func CompleteOptions(c *cobra.Command, o *daemon.Options, version string) error {
+	if err := Complete(c); err != nil {
+		return err
+	}
+	return finish(o, version)
+}
+
+// finish adds what no setting says to the options, and checks them.
+func finish(o *daemon.Options, version string) error {
 	if o.Fetch.MaxBody == 0 {
 		return fmt.Errorf("--max-body must be more than 0")
 	}
 	if o.Retention.MaxBytes == 0 {
 		o.Retention.MaxBytes = -1 // no limit
 	}
-	home, err := findHome()
+	home, err := Home()
 	if err != nil {
 		return err
 	}
 	o.Home, o.Origin, o.Version = home.Dir, home.Origin, version
 	o.Keys.Agent = os.Getenv("SSH_AUTH_SOCK")
-	return explain(o.Check())
+	return Explain(o.Check())
 }
 
 // A tcpAddress is the flag of an address to listen on. An address that is given must be free.
@@ -116,3 +129,46 @@ func (a *tcpAddress) String() string {
 
 // Type implements the interface of a flag.
 func (a *tcpAddress) Type() string { return "ADDRESS" }
+
+// Serve are the settings of kernos serve.
+type Serve struct {
+	daemon.Options
+	Detached bool // a client has started the daemon, and wants to know only whether it serves
+
+	authKey string
+	noHTTP  bool
+	from    string // the directory of the files if --directory is not given
+}
+
+// AddServeFlags adds the flags of kernos serve.
+func AddServeFlags(c *cobra.Command) *Serve {
+	s := &Serve{Options: daemon.Options{Socket: &daemon.Socket{}, Web: &daemon.Web{}}}
+	f := c.Flags()
+	f.StringVar(&s.authKey, "auth-key", "", "require a signature of one of the public keys in this `FILE`, which is in the format of authorized_keys")
+	f.BoolVar(&s.noHTTP, "no-http", false, "serve no TCP address")
+	AddKernelFlags(c, &s.Options)
+	addServerFlags(c, &s.Options)
+	f.BoolVar(&s.Detached, "detached", false, "print only that it serves, or why it does not")
+	_ = f.MarkHidden("detached")
+	f.StringVar(&s.from, "from", "", "the directory if --directory is not given")
+	_ = f.MarkHidden("from")
+	return s
+}
+
+// Complete completes the options of the daemon; see CompleteOptions.
+func (s *Serve) Complete(c *cobra.Command, version string) (err error) {
+	if err := Complete(c); err != nil {
+		return err
+	}
+	if s.noHTTP {
+		s.Web.Address = ""
+	}
+	if s.authKey != "" {
+		if s.Socket.Keys, err = daemon.ReadKeys(s.authKey); err != nil {
+			return fmt.Errorf("--auth-key: %w", err)
+		}
+	}
+	s.Files.Directory = cmp.Or(s.Files.Directory, s.from)
+	describeStart(&s.Socket.Info)
+	return finish(&s.Options, version)
+}

@@ -1,6 +1,7 @@
-package main
+package settings
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
@@ -24,6 +26,13 @@ func config(t *testing.T, text string) string {
 	return name
 }
 
+// serveCommand has the flags of kernos serve.
+func serveCommand() *cobra.Command {
+	c := new(cobra.Command)
+	AddServeFlags(c)
+	return c
+}
+
 func TestSettingsComeFromFlagsVariablesAndTheFile(t *testing.T) {
 	name := config(t, "idle: 1h\nline-time: 2m\nmax-connections: 7\nframe-rate: 0.5\nauth-key: keys\n# all there is\njournal-size: 1MB\n")
 	t.Setenv("KERNOS_LINE_TIME", "30s")
@@ -32,7 +41,7 @@ func TestSettingsComeFromFlagsVariablesAndTheFile(t *testing.T) {
 	if err := c.ParseFlags([]string{"--max-connections", "9"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := completeSettings(c); err != nil {
+	if err := Complete(c); err != nil {
 		t.Fatal(err)
 	}
 	for flag, want := range map[string]string{
@@ -43,14 +52,14 @@ func TestSettingsComeFromFlagsVariablesAndTheFile(t *testing.T) {
 			t.Errorf("%s is %s, want %s", flag, got, want)
 		}
 	}
-	for _, setting := range settingNames {
+	for _, setting := range names {
 		if c.Flags().Lookup(setting) == nil {
 			t.Errorf("%s is a setting, and no flag of kernos serve", setting)
 		}
 	}
 	c.Flags().VisitAll(func(f *pflag.Flag) {
 		// How it is started is nothing to be set.
-		if !slices.Contains([]string{"detached", "from", "help"}, f.Name) && !slices.Contains(settingNames, f.Name) {
+		if !slices.Contains([]string{"detached", "from", "help"}, f.Name) && !slices.Contains(names, f.Name) {
 			t.Errorf("%s is a flag of kernos serve, and no setting", f.Name)
 		}
 	})
@@ -70,33 +79,33 @@ func TestVariablesThatAreNoSettingsAreTold(t *testing.T) {
 	c := serveCommand()
 	var told strings.Builder
 	c.SetErr(&told)
-	if err := completeSettings(c); err != nil {
+	if err := Complete(c); err != nil {
 		t.Fatal(err)
 	}
-	want := "kernos: KERNOS_AUTH_KEYS says nothing to kernos, and is ignored: did you mean KERNOS_AUTH_KEY?\n" +
-		"kernos: KERNOS_COLOUR says nothing to kernos, and is ignored: kernos serve --help lists the settings\n"
+	want := "kernos: KERNOS_AUTH_KEYS is not a setting, and is ignored: did you mean KERNOS_AUTH_KEY?\n" +
+		"kernos: KERNOS_COLOUR is not a setting, and is ignored: kernos serve --help lists the settings\n"
 	if told.String() != want {
 		t.Errorf("told %q, want %q", told.String(), want)
 	}
 }
 
 func TestVariablesThatAreAskedForAreKnown(t *testing.T) {
-	files, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
 	asked := regexp.MustCompile(`(?:Getenv|LookupEnv)\("(KERNOS_\w+)"\)`)
 	found := 0
-	for _, name := range files {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
+	err := filepath.WalkDir("..", func(name string, _ fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(name) != ".go" {
+			return err
 		}
+		text, err := os.ReadFile(name)
 		for _, m := range asked.FindAllStringSubmatch(string(text), -1) {
 			if found++; !slices.Contains(otherVariables, m[1]) {
 				t.Errorf("%s asks for %s, which is not among those that are known", name, m[1])
 			}
 		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 	if found == 0 {
 		t.Error("no variable is asked for")
@@ -106,25 +115,25 @@ func TestVariablesThatAreAskedForAreKnown(t *testing.T) {
 func TestSettingsThatCantBe(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"idle: soon", `FILE:1: idle: expected a time such as 90m, 720h or 30d, got "soon"`},
-		{"\nidel: 1h", `FILE:2: there is no setting "idel": did you mean idle?`},
-		{"colour: red", `FILE:1: there is no setting "colour": there are addr, allow-host,`},
+		{"\nidel: 1h", `FILE:2: the setting "idel" does not exist: did you mean idle?`},
+		{"colour: red", `FILE:1: the setting "colour" does not exist: the settings are addr, allow-host,`},
 		{"idle: 1h\nidle: 2h", `FILE`},
 		{"idle: [1h]", "FILE:1: idle must have one value"},
-		{"- idle", "FILE:1: expected settings such as idle: 10m, one a line"},
+		{"- idle", "FILE:1: expected settings such as idle: 10m, one per line"},
 		{"idle: {", "FILE: "},
 		{"max-connections: 0", `FILE:1: max-connections: expected a whole number, at least 1, got "0"`},
 		{"frame-rate: -1", `FILE:1: frame-rate: expected messages per second such as 1000, or 0 for no limit, got "-1"`},
 		{"frame-rate: .nan", `FILE:1: frame-rate: expected messages per second`},
 	} {
 		name := config(t, c.text)
-		err := completeSettings(serveCommand())
+		err := Complete(serveCommand())
 		if want := strings.ReplaceAll(c.want, "FILE", name); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", c.text, err, want)
 		}
 	}
 	for _, text := range []string{"", "# nothing", "---\n", "null"} {
 		config(t, text)
-		if err := completeSettings(serveCommand()); err != nil {
+		if err := Complete(serveCommand()); err != nil {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
@@ -144,15 +153,4 @@ func FuzzConfig(f *testing.F) {
 			t.Errorf("%v: %v", settings, err)
 		}
 	})
-}
-
-// The help says where a limit does not hold.
-func TestHelpOfLimits(t *testing.T) {
-	privately(t)
-	out, _, status := foreign(t, "", "serve", "--help")
-	for _, want := range []string{"; a WebSocket may have 1000, one for each of its streams (default 64)", " run at once, except for watches (default 4096)"} {
-		if status != 0 || !strings.Contains(out, want) {
-			t.Errorf("the help has no %q", want)
-		}
-	}
 }

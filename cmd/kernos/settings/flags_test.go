@@ -1,4 +1,4 @@
-package main
+package settings
 
 import (
 	"testing"
@@ -15,11 +15,11 @@ func TestRetentionComesFromFlagsAndTheEnvironment(t *testing.T) {
 	get := func(args ...string) (daemon.Retention, error) {
 		c := &cobra.Command{}
 		var o daemon.Options
-		addKernelFlags(c, &o)
+		AddKernelFlags(c, &o)
 		if err := c.ParseFlags(args); err != nil {
 			t.Fatal(err)
 		}
-		err := completeSettings(c)
+		err := Complete(c)
 		return o.Retention, err
 	}
 	if keep, err := get(); err != nil || keep != (daemon.Retention{MaxBytes: 4 << 30, Outcomes: 24 * time.Hour}) {

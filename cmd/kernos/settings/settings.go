@@ -1,4 +1,7 @@
-package main
+// Package settings reads the settings of kernos: from flags, then from KERNOS_* variables, then
+// from config.yaml in the home directory. It binds the flags of a kernel and of a daemon to
+// [daemon.Options], and finds the home that the environment names.
+package settings
 
 import (
 	"errors"
@@ -12,31 +15,31 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 
 	"kernos/internal/nearest"
 	"kernos/internal/visible"
 )
 
-// settingNames are the flags that a variable and a line of the configuration file can say
-// too. A command has some of them.
-var settingNames = []string{
+// names are the flags that can also be given by a variable and in the configuration file. A
+// command has some of them.
+var names = []string{
 	"addr", "allow-host", "allow-origin", "auth-key", "development", "directory", "execute", "fetch-allow", "fetch-deny",
 	"fetch-only", "fetch-retries", "frame-rate", "grace", "idempotency-ttl", "idle", "in-flight", "in-flight-all", "insecure-listen-without-signature",
 	"insecure-listen-without-tls", "insecure-listen-without-token", "journal-age", "journal-size", "line-time", "max-body", "max-connections", "mount",
 	"no-http", "no-token", "request-rate", "require-agent", "seal-key", "stall", "timeout", "tls-cert", "tls-key", "token-file",
 }
 
-// listSettings are those that can be said more than once: a list in the configuration file,
-// and with commas between the values in a variable.
-var listSettings = []string{"allow-host", "allow-origin", "fetch-allow", "fetch-deny", "mount"}
+// lists are the settings that can have several values: as a list in the configuration file, and
+// with commas between the values in a variable.
+var lists = []string{"allow-host", "allow-origin", "fetch-allow", "fetch-deny", "mount"}
 
-// pathSettings are those that name a file or a directory. In the configuration file one may be relative to
-// it, and in a variable to where the command runs.
-var pathSettings = []string{"auth-key", "directory", "tls-cert", "tls-key", "token-file"}
+// paths are the settings that name a file or a directory. A relative one in the configuration
+// file is relative to that file, and in a variable to the working directory of the command.
+var paths = []string{"auth-key", "directory", "tls-cert", "tls-key", "token-file"}
 
-// otherVariables are those that are no settings: what commands ask for themselves, and the
-// socket, for programs that serve syscalls.
+// otherVariables are not settings: commands use them, and handlers get KERNOS_SOCKET.
 var otherVariables = []string{"KERNOS_CA_FILE", "KERNOS_CONTEXT", "KERNOS_HOME", "KERNOS_ORIGIN", "KERNOS_SOCKET", "KERNOS_TOKEN"}
 
 // variable is the name of a setting in the environment.
@@ -44,14 +47,14 @@ func variable(name string) string {
 	return "KERNOS_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 }
 
-// warnOfVariables tells people of the variables that look like settings and are none.
-func warnOfVariables(people io.Writer) {
+// WarnOfVariables warns of variables that look like settings and aren't.
+func WarnOfVariables(people io.Writer) {
 	const prefix = "KERNOS_"
 	known := slices.Clone(otherVariables)
-	for _, name := range settingNames {
+	for _, name := range names {
 		known = append(known, variable(name))
 	}
-	ends := make([]string, len(known)) // what they begin with alike says nothing about how near they are
+	ends := make([]string, len(known)) // without the prefix, by which all are alike
 	for i, name := range known {
 		ends[i] = strings.TrimPrefix(name, prefix)
 	}
@@ -67,14 +70,14 @@ func warnOfVariables(people io.Writer) {
 		if near := nearest.Names(end, ends); len(near) > 0 {
 			hint = "did you mean " + prefix + strings.Join(near, " or "+prefix) + "?"
 		}
-		fmt.Fprintf(people, "kernos: %s says nothing to kernos, and is ignored: %s\n", visible.Text(name), hint)
+		fmt.Fprintf(people, "kernos: %s is not a setting, and is ignored: %s\n", visible.Text(name), hint)
 	}
 }
 
-// completeSettings takes what no flag says from the environment, and what that does not say
-// from the configuration file.
-func completeSettings(c *cobra.Command) error {
-	warnOfVariables(c.ErrOrStderr())
+// Complete sets the flags of a command that were not given from the environment, or else from
+// the configuration file.
+func Complete(c *cobra.Command) error {
+	WarnOfVariables(c.ErrOrStderr())
 	home, err := homeDirectory()
 	if err != nil {
 		return err
@@ -83,7 +86,7 @@ func completeSettings(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range settingNames {
+	for _, name := range names {
 		flag := c.Flags().Lookup(name)
 		if flag == nil || flag.Changed {
 			continue
@@ -95,15 +98,15 @@ func completeSettings(c *cobra.Command) error {
 				continue
 			}
 			values, source = line.values, line.place+": "+name
-			if slices.Contains(pathSettings, name) && values[0] != "" && !filepath.IsAbs(values[0]) {
-				values[0] = filepath.Join(home, values[0]) // the daemon may begin anywhere
+			if slices.Contains(paths, name) && values[0] != "" && !filepath.IsAbs(values[0]) {
+				values[0] = filepath.Join(home, values[0]) // the daemon may be started in any directory
 			}
-		} else if slices.Contains(listSettings, name) {
+		} else if slices.Contains(lists, name) {
 			values = strings.Split(values[0], ",")
 		}
 		for _, text := range values {
 			if err := flag.Value.Set(text); err != nil {
-				return invalidFlag(source, flag, text, fmt.Errorf("%s: %w", source, err))
+				return InvalidFlag(source, flag, text, fmt.Errorf("%s: %w", source, err))
 			}
 		}
 	}
@@ -112,16 +115,16 @@ func completeSettings(c *cobra.Command) error {
 
 // A configLine is one setting in the configuration file.
 type configLine struct {
-	values []string // one, but for settings that are lists
+	values []string // one, except for lists
 	place  string   // file and line
 }
 
-// readConfig reads the configuration file, a mapping of settings to values. No file is an
-// empty one.
+// readConfig reads the configuration file, a mapping of settings to values. A missing file is
+// an empty one.
 func readConfig(path string) (map[string]configLine, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-		return nil, nil // what is wrong with the directory is said by whoever needs it
+		return nil, nil // a directory that can't be used is reported when it is needed
 	}
 	if err != nil {
 		return nil, err
@@ -135,7 +138,7 @@ func readConfig(path string) (map[string]configLine, error) {
 	}
 	root := document.Content[0]
 	if root.Kind != yaml.MappingNode {
-		return nil, fmt.Errorf("%s:%d: expected settings such as idle: 10m, one a line", path, root.Line)
+		return nil, fmt.Errorf("%s:%d: expected settings such as idle: 10m, one per line", path, root.Line)
 	}
 	settings := make(map[string]configLine)
 	for i := 0; i+1 < len(root.Content); i += 2 {
@@ -143,18 +146,18 @@ func readConfig(path string) (map[string]configLine, error) {
 		name, place := key.Value, fmt.Sprintf("%s:%d", path, key.Line)
 		_, twice := settings[name]
 		switch {
-		case !slices.Contains(settingNames, name):
-			hint := nearest.Hint(name, settingNames)
+		case !slices.Contains(names, name):
+			hint := nearest.Hint(name, names)
 			if hint == "" {
-				hint = "there are " + strings.Join(settingNames, ", ")
+				hint = "the settings are " + strings.Join(names, ", ")
 			}
-			return nil, fmt.Errorf("%s: there is no setting %q: %s", place, name, hint)
+			return nil, fmt.Errorf("%s: the setting %q does not exist: %s", place, name, hint)
 		case twice:
-			return nil, fmt.Errorf("%s: %s is there twice; leave one out", place, name)
+			return nil, fmt.Errorf("%s: %s is set twice; remove one", place, name)
 		}
 		line := configLine{place: place}
 		list := []*yaml.Node{value}
-		if value.Kind == yaml.SequenceNode && slices.Contains(listSettings, name) {
+		if value.Kind == yaml.SequenceNode && slices.Contains(lists, name) {
 			list = value.Content
 		}
 		for _, one := range list {
@@ -166,4 +169,18 @@ func readConfig(path string) (map[string]configLine, error) {
 		settings[name] = line
 	}
 	return settings, nil
+}
+
+// flagValues are the values of flags whose types come with a library, in words.
+var flagValues = map[string]string{
+	"int": "a whole number", "uint64": "a whole number, at least 0", "bool": "true or false", "duration": "a time such as 90s or 5m",
+}
+
+// InvalidFlag is the error for a value that a flag does not take. The types of kernos say
+// themselves in err what they take.
+func InvalidFlag(where string, f *pflag.Flag, value string, err error) error {
+	if want := flagValues[f.Value.Type()]; want != "" {
+		return fmt.Errorf("%s: expected %s, got %q", where, want, value)
+	}
+	return err
 }

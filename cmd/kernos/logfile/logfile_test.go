@@ -1,6 +1,7 @@
-package main
+package logfile
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"kernos/internal/testkit"
 )
 
 // disk is a file on a disk with so much room.
@@ -32,7 +35,7 @@ func (d *disk) Close() error { return nil }
 // A line that a full disk cuts off spoils no other.
 func TestALineOfTheLogBeginsOnItsOwn(t *testing.T) {
 	d := new(disk)
-	f := &logFile{rotated: d}
+	f := &File{rotated: d}
 	for _, c := range []struct {
 		room int // more of it
 		line string
@@ -65,7 +68,7 @@ func TestALogGoesOnBehindALineThatIsNotWhole(t *testing.T) {
 	if err := os.WriteFile(path, []byte(`{"half":`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	file := openLog(path, slog.LevelInfo, nil)
+	file := Open(path, slog.LevelInfo, nil)
 	file.Info("whole")
 	if err := file.Close(); err != nil {
 		t.Error(err)
@@ -93,9 +96,9 @@ func TestALogIsKeptInItsFileLater(t *testing.T) {
 	}
 	path := filepath.Join(dir, "kernos.log")
 	var people bytes.Buffer
-	file := openLog(path, slog.LevelInfo, &people)
-	if file.place != "standard error" || !strings.Contains(people.String(), "can't be kept in a file") {
-		t.Errorf("it is in %s: %s", file.place, &people)
+	file := Open(path, slog.LevelInfo, &people)
+	if file.Place != "standard error" || !strings.Contains(people.String(), "can't be kept in a file") {
+		t.Errorf("it is in %s: %s", file.Place, &people)
 	}
 	beside := file.With("who", "somebody")
 	retry := func() { file.tried = file.tried.Add(-reopenAfter) }
@@ -123,5 +126,88 @@ func TestALogIsKeptInItsFileLater(t *testing.T) {
 		if said != c.said || logged != c.logged {
 			t.Errorf("%s was said %d times and logged %d times; want %d and %d", c.text, said, logged, c.said, c.logged)
 		}
+	}
+}
+
+// logFiles returns the log and those that were replaced.
+func logFiles(t *testing.T, dir string) []string {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, "kernos*.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+// entries reads the log and returns how many there are of each number.
+func entries(t *testing.T, names []string) map[int]int {
+	t.Helper()
+	seen := make(map[int]int)
+	for _, name := range names {
+		info, err := os.Stat(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode() != 0o600 || info.Size() > (maxLogSize+1)<<20 {
+			t.Errorf("%s has mode %v and %d bytes", name, info.Mode(), info.Size())
+		}
+		f, err := os.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for lines := bufio.NewScanner(f); lines.Scan(); {
+			var entry struct {
+				Msg string
+				N   int
+			}
+			if err := json.Unmarshal(lines.Bytes(), &entry); err != nil || entry.Msg != "it happened" {
+				t.Fatalf("%v: %.200s", err, lines.Bytes())
+			}
+			seen[entry.N]++
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return seen
+}
+
+// A log that is large is replaced, nothing of it is lost on the way, and what is old goes.
+func TestTheLogIsReplacedWhenItIsLarge(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "log")
+	file := Open(filepath.Join(dir, "kernos.log"), slog.LevelInfo, nil)
+	if file.Place != filepath.Join(dir, "kernos.log") {
+		t.Fatalf("the log is at %s", file.Place)
+	}
+	text := strings.Repeat("x", 10_000)
+	n := 0
+	write := func(megabytes int) {
+		for range megabytes << 20 / len(text) {
+			file.Info("it happened", "n", n, "text", text)
+			n++
+		}
+	}
+	write(maxLogSize * 5 / 2)
+	names := logFiles(t, dir)
+	if len(names) != 3 {
+		t.Errorf("there are %q", names)
+	}
+	seen := entries(t, names)
+	for i := range n {
+		if seen[i] != 1 {
+			t.Fatalf("entry %d is there %d times", i, seen[i])
+		}
+	}
+	write(maxLogSize * (maxOldLogs + 1))
+	testkit.Until(t, "the oldest are gone", func() bool { return len(logFiles(t, dir)) == 1+maxOldLogs })
+	seen = entries(t, logFiles(t, dir))
+	if seen[0] != 0 || seen[n-1] != 1 {
+		t.Errorf("the oldest entry is there %d times, the newest %d", seen[0], seen[n-1])
+	}
+	if err := file.Close(); err != nil {
+		t.Error(err)
+	}
+	if info, err := os.Stat(dir); err != nil || info.Mode() != os.ModeDir|0o700 {
+		t.Errorf("%v, %v", info.Mode(), err)
 	}
 }

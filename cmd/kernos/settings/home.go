@@ -1,4 +1,4 @@
-package main
+package settings
 
 import (
 	"errors"
@@ -11,8 +11,8 @@ import (
 	"kernos/store"
 )
 
-// findHome returns the home and the origin that the environment names. It may not exist.
-func findHome() (daemon.Home, error) {
+// Home returns the home and the origin that the environment names. It may not exist.
+func Home() (daemon.Home, error) {
 	dir, err := homeDirectory()
 	if err != nil {
 		return daemon.Home{}, &exit.Error{Status: exit.Usage, Cause: err}
@@ -24,11 +24,11 @@ func findHome() (daemon.Home, error) {
 	return daemon.FindHome(dir, origin)
 }
 
-// usableHome is findHome for a home that can be used: it exists, or can be made.
-func usableHome() (daemon.Home, error) {
-	h, err := findHome()
+// UsableHome is Home for a home that can be used: it exists, or can be made.
+func UsableHome() (daemon.Home, error) {
+	h, err := Home()
 	if err == nil {
-		err = explain(h.Check())
+		err = Explain(h.Check())
 	}
 	return h, err
 }
@@ -48,8 +48,8 @@ func homeDirectory() (string, error) {
 	return filepath.Join(home, ".local", "share", "kernos"), nil
 }
 
-// explain gives an error of package daemon the exit status and the words of the command line.
-func explain(err error) error {
+// Explain gives an error of package daemon the exit status and the words of the command line.
+func Explain(err error) error {
 	if option, ok := errors.AsType[*daemon.OptionError](err); ok {
 		return &exit.Error{Status: exit.Usage, Cause: fmt.Errorf("--%s: %w", option.Name, option.Err)}
 	}
