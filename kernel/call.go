@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"kernos/internal/jsonscan"
+	"kernos/kernel/idempotency"
 	"kernos/message"
 	"kernos/store"
 )
@@ -69,8 +70,8 @@ type effect struct {
 	published []message.Message // events that are recorded with the reply
 	later     []message.Message // events that are sent with the reply
 	owed      *store.Commit     // of a nested call: the outcome waits for it too
-	flight    *flight           // if the call has an idempotency key
-	replayed  bool              // the outcome is that of an earlier call
+	run       *idempotency.Run  // if the call has an idempotency key
+	unkept    bool              // the outcome is not kept under that key
 	overtaken bool              // a condition did not hold: the handler runs again
 	deciding  bool              // the outcome is given, and on its way to the store
 	commit    *store.Commit     // of what was staged
@@ -153,7 +154,7 @@ func (c *Call) RunWithin() {
 // Run runs the handler, again if it was overtaken. There is an outcome when it returns.
 // Somebody else must call Expire at the deadline.
 func (c *Call) Run() {
-	if c.idempotent() && !c.embark() {
+	if c.idempotent() && !c.beginRun() {
 		return
 	}
 	for range maxAttempts {
@@ -184,7 +185,7 @@ func (c *Call) startOver() bool {
 	case called: // and what it has called must not happen twice
 		c.giveUp("%s was overtaken by others who changed the same, after it had changed something else; look, and decide anew", c.request.Type)
 		return false
-	case c.flight != nil:
+	case c.run != nil:
 		return c.look()
 	}
 	return true
@@ -323,8 +324,8 @@ func (c *Call) settle() {
 // held.
 func (c *Call) end() {
 	c.settled.Store(true)
-	if c.flight != nil {
-		c.k.land(c.flight)
+	if c.run != nil {
+		c.run.End()
 	}
 	if c.done != nil {
 		c.close(context.Canceled)

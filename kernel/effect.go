@@ -88,7 +88,7 @@ const maxAttempts = 100
 // It is called with mu held. The disk may take its time, so the lock is let go in between: a
 // deadline must be able to pass. Nothing else changes the effect of the call then.
 func (c *Call) commitWith(m *message.Message) (*store.Commit, error) {
-	if c.staged != nil || c.flight != nil {
+	if c.staged != nil || c.run != nil {
 		c.deciding = true
 		c.mu.Unlock()
 		defer func() {
@@ -101,11 +101,11 @@ func (c *Call) commitWith(m *message.Message) (*store.Commit, error) {
 	if m.Kind != message.KindReply {
 		b, c.published, c.later = nil, nil, nil // it failed: nothing has happened
 	}
-	if c.flight != nil && !c.replayed {
+	if c.run != nil && !c.unkept {
 		if b == nil {
 			b = new(store.Batch)
 		}
-		c.remember(b, m)
+		c.keepOutcome(b, m)
 	}
 	if b == nil || b.Empty() && len(b.Conditions) == 0 {
 		c.recordOutcome(m)

@@ -18,6 +18,7 @@ package kernel
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -30,6 +31,7 @@ import (
 	"time"
 
 	"kernos/internal/nearest"
+	"kernos/kernel/idempotency"
 	"kernos/message"
 	"kernos/schema"
 	"kernos/store"
@@ -78,7 +80,7 @@ type Kernel struct {
 	ids      *idSource
 	begun    time.Time
 	wrapped  atomic.Pointer[wrapping]
-	flights  flights
+	runs     *idempotency.Runs // nil without a store
 	limits   atomic.Pointer[Limits]
 
 	connections Connections
@@ -86,8 +88,7 @@ type Kernel struct {
 	life context.Context // ends when the kernel stops
 	stop context.CancelFunc
 
-	marks atomic.Pointer[[]byte] // the key of fingerprints
-	own   atomic.Pointer[ownEvents]
+	own atomic.Pointer[ownEvents]
 }
 
 // wrapping is the handlers of one catalog with the middleware around them.
@@ -103,8 +104,8 @@ func New(r *Registry, opts *Options) *Kernel {
 	if opts != nil {
 		k.opts = *opts
 	}
-	if k.opts.IdempotencyTTL == 0 {
-		k.opts.IdempotencyTTL = DefaultIdempotencyTTL
+	if k.opts.Store != nil {
+		k.runs = idempotency.New(k.opts.Store, cmp.Or(k.opts.IdempotencyTTL, DefaultIdempotencyTTL))
 	}
 	k.SetLimits(Limits{Timeout: k.opts.Timeout, InFlight: k.opts.InFlight, InFlightAll: k.opts.InFlightAll})
 	k.life, k.stop = context.WithCancel(context.Background())

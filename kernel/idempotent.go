@@ -1,0 +1,164 @@
+package kernel
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"kernos/kernel/idempotency"
+	"kernos/message"
+	"kernos/store"
+)
+
+// DefaultIdempotencyTTL is how long the outcome of a command with an idempotency key is
+// kept.
+const DefaultIdempotencyTTL = 24 * time.Hour
+
+// idempotent reports whether the call must run once for its key.
+func (c *Call) idempotent() bool {
+	return c.request.Metadata.IdempotencyKey != "" && c.syscall.Kind == message.KindCommand && c.caller == nil
+}
+
+// beginRun begins an idempotent run, and reports whether the handler may run: no other call
+// with the same key has run, or runs. If it may not, the call is settled: with the first
+// outcome, or with an error.
+func (c *Call) beginRun() (ok bool) {
+	if c.k.runs == nil {
+		c.Fail(message.Errorf(503, "This kernel has no store, so it can't keep what an idempotency key promises; leave the key out"))
+		return false
+	}
+	run, err := c.k.runs.Begin(c, c.request.Metadata.IdempotencyKey, c.syscall.Type, c.request.Data)
+	if err != nil {
+		c.failRun(err)
+		return false
+	}
+	c.mu.Lock()
+	late := c.settled.Load()
+	if !late {
+		c.run = run // it ends when the call is settled
+	}
+	c.mu.Unlock()
+	if late {
+		run.End()
+		return false
+	}
+	return c.look() && (c.syscall.Effect != External || c.intend())
+}
+
+// failRun settles a call whose run could not begin.
+func (c *Call) failRun(err error) {
+	if errors.Is(err, context.DeadlineExceeded) {
+		c.Expire()
+		return
+	}
+	c.emit(c.failure(err))
+}
+
+// look looks at what is kept for the call's key, and reports whether the handler may run.
+// If not, the call is settled.
+func (c *Call) look() (ok bool) {
+	kept, err := c.run.Look()
+	switch {
+	case err != nil:
+		c.settleAs(c.failure(err))
+		return false
+	case kept == nil:
+		return true
+	}
+	m := c.request.Reply(kept.Data)
+	switch {
+	case kept.Err != nil:
+		m = c.request.Fail(kept.Err)
+	case kept.Kind == idempotency.Error:
+		m = message.Message{Kind: message.KindError, Type: c.request.Type, Data: kept.Data}
+	}
+	// The first outcome may still be on its way to the disk.
+	c.adopt(c.k.opts.Store.Barrier())
+	c.settleAs(m)
+	return false
+}
+
+// intend puts on disk that the call begins, before its effect, which is not in the store, can
+// happen. It reports whether the handler may run; if not, the call is settled.
+func (c *Call) intend() (ok bool) {
+	intent, err := c.run.Intend()
+	switch {
+	case errors.Is(err, store.ErrConflict): // a sweep has taken away what had expired
+		return c.look() && c.intend()
+	case err != nil:
+		c.settleAs(c.failure(err))
+		return false
+	case !c.accept(intent):
+		return false
+	}
+	if err := intent.Commit.Wait(c); err != nil {
+		c.failRun(err)
+		return false
+	}
+	return true
+}
+
+// accept notes that the call's intent is in the store, so that its outcome takes the place. It
+// reports whether that makes sense: the deadline may have passed, and then the intent is
+// withdrawn, since the call does not begin.
+func (c *Call) accept(intent *idempotency.Intent) bool {
+	c.mu.Lock()
+	inTime := !c.settled.Load() && !c.deciding
+	if inTime {
+		intent.Accept()
+	}
+	c.mu.Unlock()
+	if inTime {
+		return true
+	}
+	if err := intent.Withdraw(); err != nil {
+		c.k.opts.Log.Warn("can't take back what was to begin; a retry is told that its outcome is not known",
+			"idempotencyKey", c.request.Metadata.IdempotencyKey, "error", err)
+	}
+	return false
+}
+
+// settleAs settles the call with an outcome that is not kept.
+func (c *Call) settleAs(m message.Message) {
+	c.mu.Lock()
+	c.overtaken, c.staged, c.unkept = false, nil, true
+	c.mu.Unlock()
+	c.emit(m)
+}
+
+// keepOutcome adds the outcome to a batch, if it is one that is kept: a reply, or an error
+// that the next call would get too.
+func (c *Call) keepOutcome(b *store.Batch, m *message.Message) {
+	kind := idempotency.Reply
+	if m.Kind == message.KindError {
+		kind = idempotency.Error
+		e := m.Err
+		if e == nil {
+			e, _ = message.ParseError(m.Data)
+		}
+		if e == nil || !idempotency.Repeats(e) {
+			c.run.Forget(b)
+			return
+		}
+	}
+	kept := *m
+	kept.Data, _ = Redact(Record{Message: m, Syscall: c.syscall, call: c})
+	kept.Data = c.small(&kept).Data
+	c.run.Keep(b, kind, kept.Data)
+	if r, ok := c.k.opts.Blobs.(BlobOwners); ok {
+		r.Refer(b, kept.Data, c.run.Key())
+	}
+}
+
+// Sweep forgets the outcomes that have expired and returns how many there were.
+func (k *Kernel) Sweep(ctx context.Context, now time.Time) (int, error) {
+	if k.runs == nil {
+		return 0, nil
+	}
+	owners, owned := k.opts.Blobs.(BlobOwners)
+	return k.runs.Sweep(ctx, now, func(b *store.Batch, data, key []byte) {
+		if owned {
+			owners.Unrefer(b, data, key)
+		}
+	})
+}
