@@ -7,16 +7,14 @@ import (
 	"os"
 	"time"
 
+	"kernos/cmd/kernos/request"
 	"kernos/cmd/kernos/settings"
 	"kernos/daemon"
 	"kernos/message"
 	"kernos/transport/unix"
 )
 
-// A caller asks a kernel: it sends a request, hands over the events that come for it, and
-// returns the outcome, a reply or an error message. The error is for a kernel that can't
-// be reached.
-type caller func(ctx context.Context, request message.Message, event func(message.Message)) (message.Message, error)
+type caller = request.Caller
 
 // openKernel returns a caller of the daemon or, where none runs, of a kernel in this
 // process, and what closes it. In this process, what it asks is not recorded.

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"kernos/cmd/kernos/exit"
+	"kernos/cmd/kernos/recorded"
 	"kernos/message"
 )
 
@@ -53,7 +54,7 @@ func TestTheJournalIsReadWhereNoBlobCanBeKept(t *testing.T) {
 		return out
 	}
 	drawn := map[string]string{}
-	for _, format := range graphFormats {
+	for _, format := range recorded.Formats {
 		drawn[format] = graph(format)
 	}
 	h.noBlobs()
@@ -78,7 +79,7 @@ func TestTheJournalIsReadWhereNoBlobCanBeKept(t *testing.T) {
 			t.Errorf("%s: got %d, %d lines: %s", c.args, status, len(seen), notes)
 		}
 	}
-	for _, format := range graphFormats {
+	for _, format := range recorded.Formats {
 		if again := graph(format); again != drawn[format] {
 			t.Errorf("the graph as %s has become another one, of %d bytes instead of %d", format, len(again), len(drawn[format]))
 		}

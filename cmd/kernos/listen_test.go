@@ -37,9 +37,9 @@ func (h *house) reached() map[string]string {
 	return places
 }
 
-// request sends a request over a TCP address, or over a unix socket, and returns the status and
+// post sends a request over a TCP address, or over a unix socket, and returns the status and
 // the body of the answer.
-func request(t *testing.T, network, address, path, token, body string) (int, string) {
+func post(t *testing.T, network, address, path, token, body string) (int, string) {
 	t.Helper()
 	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, network, address)
@@ -79,11 +79,11 @@ func TestADaemonServesHTTP(t *testing.T) {
 	h.env = append(h.env, "KERNOS_NO_HTTP=false")
 	s := h.serve("--addr", "127.0.0.1:0")
 	places := h.reached()
-	if status, body := request(t, "tcp", places["http"], pingCall, "", `{"payload":1}`); status != 401 || !strings.Contains(body, "kernos token") {
+	if status, body := post(t, "tcp", places["http"], pingCall, "", `{"payload":1}`); status != 401 || !strings.Contains(body, "kernos token") {
 		t.Errorf("without the token: %d %s", status, body)
 	}
 	first := h.token()
-	if status, body := request(t, "tcp", places["http"], pingCall, first, `{"payload":1}`); status != 200 || body != `{"payload":1}`+"\n" {
+	if status, body := post(t, "tcp", places["http"], pingCall, first, `{"payload":1}`); status != 200 || body != `{"payload":1}`+"\n" {
 		t.Errorf("with it: %d %s", status, body)
 	}
 	if places["http+unix"] != unix.HTTPPath(places["unix"]) {
@@ -92,16 +92,16 @@ func TestADaemonServesHTTP(t *testing.T) {
 	if info, err := os.Stat(places["http+unix"]); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
-	if status, body := request(t, "unix", places["http+unix"], pingCall, "", `{"payload":2}`); status != 200 || body != `{"payload":2}`+"\n" {
+	if status, body := post(t, "unix", places["http+unix"], pingCall, "", `{"payload":2}`); status != 200 || body != `{"payload":2}`+"\n" {
 		t.Errorf("over the socket: %d %s", status, body)
 	}
 	// A new token is known to the daemon that runs.
 	second := h.token("--new")
 	testkit.Until(t, "the new token is taken", func() bool {
-		status, _ := request(t, "tcp", places["http"], pingCall, second, `{}`)
+		status, _ := post(t, "tcp", places["http"], pingCall, second, `{}`)
 		return status != 401
 	})
-	if status, _ := request(t, "tcp", places["http"], pingCall, first, `{}`); status != 401 || second == first || h.token() != second {
+	if status, _ := post(t, "tcp", places["http"], pingCall, first, `{}`); status != 401 || second == first || h.token() != second {
 		t.Errorf("the old one: %d", status)
 	}
 	info, err := os.Stat(filepath.Join(h.home, "token"))
@@ -210,7 +210,7 @@ func TestNobodyGetsAroundTheSignature(t *testing.T) {
 		t.Fatalf("%q, %v", sockets, err)
 	}
 	for _, given := range []string{"", token} {
-		if status, body := request(t, "unix", sockets[0], pingCall, given, `{}`); status != 401 {
+		if status, body := post(t, "unix", sockets[0], pingCall, given, `{}`); status != 401 {
 			t.Errorf("with the token %q: %d %s", given, status, body)
 		}
 	}
@@ -259,10 +259,10 @@ func TestATCPAddressBesideKeys(t *testing.T) {
 	h.serve("--auth-key", file, "--addr", "127.0.0.1:0", "--insecure-listen-without-signature")
 	h.env = append(h.env, "SSH_AUTH_SOCK="+testkit.ServeAgent(t, testkit.Keyring(t, key)))
 	places := h.reached()
-	if status, body := request(t, "tcp", places["http"], pingCall, h.token(), `{"payload":1}`); status != 200 {
+	if status, body := post(t, "tcp", places["http"], pingCall, h.token(), `{"payload":1}`); status != 200 {
 		t.Errorf("with the token: %d %s", status, body)
 	}
-	if status, body := request(t, "unix", places["http+unix"], pingCall, h.token(), `{"payload":1}`); status != 401 {
+	if status, body := post(t, "unix", places["http+unix"], pingCall, h.token(), `{"payload":1}`); status != 401 {
 		t.Errorf("over the socket: %d %s", status, body)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"kernos/client"
 	"kernos/cmd/kernos/exit"
+	"kernos/cmd/kernos/request"
 	"kernos/daemon"
 	"kernos/message"
 	"kernos/transport/unix"
@@ -24,7 +25,7 @@ func (a *address) ticket(ctx context.Context) (string, error) {
 	}
 	c := unix.NewClient(conn)
 	defer func() { _ = c.Close() }()
-	data, err := ask(ctx, c.Call, message.KindQuery, daemon.TicketType, struct{}{}, nil)
+	data, err := request.Send(ctx, c.Call, message.KindQuery, daemon.TicketType, struct{}{}, nil)
 	if lost, ok := errors.AsType[*unix.Lost](err); ok && errors.Is(lost, unix.ErrStopping) {
 		return "", &client.Unreachable{URL: a.target().URL, Err: lost}
 	}

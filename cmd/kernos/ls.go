@@ -18,6 +18,7 @@ import (
 
 	"kernos/capability/lifecycle"
 	"kernos/cmd/kernos/exit"
+	"kernos/cmd/kernos/request"
 	"kernos/cmd/kernos/terminal"
 	"kernos/internal/visible"
 	"kernos/message"
@@ -48,7 +49,7 @@ registered; or, if none is running, those of kernos itself.`,
 
 // catalog asks for all syscalls, and sorts them.
 func catalog(ctx context.Context, call caller) ([]lifecycle.Entry, error) {
-	data, err := ask(ctx, call, message.KindQuery, "Kernel.Modules", struct{}{}, nil)
+	data, err := request.Send(ctx, call, message.KindQuery, "Kernel.Modules", struct{}{}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +88,7 @@ func describeCommand(open opener) *cobra.Command {
 }
 
 func describe(ctx context.Context, call caller, s *terminal.Screen, name string, asJSON bool) error {
-	data, err := ask(ctx, call, message.KindQuery, "Syscall.Describe", map[string]string{"name": name}, nil)
+	data, err := request.Send(ctx, call, message.KindQuery, "Syscall.Describe", map[string]string{"name": name}, nil)
 	if status, ok := errors.AsType[*exit.Error](err); ok && status.Status == exit.Failure {
 		return &exit.Error{Status: exit.Unknown, Cause: status.Cause} // it is all that can be wrong
 	}

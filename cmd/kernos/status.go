@@ -14,6 +14,7 @@ import (
 	"kernos/capability/lifecycle"
 	"kernos/cmd/kernos/exit"
 	"kernos/cmd/kernos/logfile"
+	"kernos/cmd/kernos/request"
 	"kernos/cmd/kernos/terminal"
 	"kernos/internal/visible"
 	"kernos/message"
@@ -48,7 +49,7 @@ not answer.`,
 			return asking(c, open, func(ctx context.Context, call caller, s *terminal.Screen) error {
 				ctx, cancel := context.WithDeadline(ctx, end)
 				defer cancel()
-				data, err := ask(ctx, call, message.KindQuery, "Kernel.Status", struct{}{}, nil)
+				data, err := request.Send(ctx, call, message.KindQuery, "Kernel.Status", struct{}{}, nil)
 				if err != nil {
 					return unanswered(err, timeout)
 				}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kernos/cmd/kernos/exit"
+	"kernos/cmd/kernos/request"
 	"kernos/message"
 	"kernos/transport/unix"
 )
@@ -142,7 +143,7 @@ func (a *address) shutDown(ctx context.Context) error {
 	}
 	client := unix.NewClient(conn)
 	defer func() { _ = client.Close() }()
-	_, err = ask(ctx, client.Call, message.KindCommand, "Syscall.Shutdown", struct{}{}, nil)
+	_, err = request.Send(ctx, client.Call, message.KindCommand, "Syscall.Shutdown", struct{}{}, nil)
 	if lost, ok := errors.AsType[*unix.Lost](err); ok && (turnedAway(lost) || absent(lost) || errors.Is(lost, io.EOF)) {
 		return &unasked{lost}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"kernos/capability/lifecycle"
 	"kernos/cmd/kernos/exit"
+	"kernos/cmd/kernos/request"
 	"kernos/cmd/kernos/terminal"
 	"kernos/message"
 	"kernos/transport"
@@ -373,7 +374,7 @@ func askStatus(ctx context.Context, socket string) (status lifecycle.Status, err
 	}
 	client := unix.NewClient(conn)
 	defer func() { _ = client.Close() }()
-	data, err := ask(ctx, client.Call, message.KindQuery, "Kernel.Status", struct{}{}, nil)
+	data, err := request.Send(ctx, client.Call, message.KindQuery, "Kernel.Status", struct{}{}, nil)
 	if err != nil {
 		return status, err
 	}

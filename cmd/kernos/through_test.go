@@ -261,3 +261,8 @@ func FuzzReceive(f *testing.F) {
 		}
 	})
 }
+
+// broken is output that nothing can be written to.
+type broken struct{}
+
+func (broken) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }

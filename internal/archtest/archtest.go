@@ -34,11 +34,11 @@ var floors = [][]string{
 	{"console"},         //
 	{"daemon"},          // all of it as one value
 	{"cmd/kernos/exit"}, // the commands: what they exit with,
-	{"cmd/kernos/logfile", "cmd/kernos/settings"}, // which settings they have
-	{"cmd/kernos/terminal"},                       // how they show it
-	{"cmd/kernos/output"},                         // what they show of the data of a call
-	{"cmd/kernos/callline"},                       // how the command line of a call reads
-	{"cmd/kernos"},                                // wiring
+	{"cmd/kernos/logfile", "cmd/kernos/settings"},                      // which settings they have
+	{"cmd/kernos/terminal", "cmd/kernos/request"},                      // how they show it, and how they ask a kernel
+	{"cmd/kernos/output", "cmd/kernos/recorded"},                       // what they show: the data of a call, recorded messages
+	{"cmd/kernos/callline"},                                            // how the command line of a call reads
+	{"cmd/kernos"},                                                     // wiring
 	{"conformance", "internal/archtest", "examples/*", "examples/*/*"}, // they look at all of it
 }
 

@@ -1,65 +1,19 @@
-package main
+package recorded
 
 import (
 	"context"
 	"encoding/json"
 	"fmt"
 
-	"github.com/spf13/cobra"
-
 	"kernos/cmd/kernos/exit"
+	"kernos/cmd/kernos/request"
 	"kernos/cmd/kernos/terminal"
 	"kernos/internal/visible"
 	"kernos/message"
 )
 
-func replayCommand(open, openRecorded opener) *cobra.Command {
-	var execute, queries, asJSON bool
-	var count int
-	c := &cobra.Command{
-		Use:   "replay CORRELATION",
-		Short: "Show a workflow once more, or run it again",
-		Long: `Show the messages of a workflow in the order in which they were recorded. The
-workflow is named by the correlation of its messages, or by the id of the message that
-began it.
-
---execute runs the commands that came from outside again, in order, as a new workflow,
-and says which of them had another outcome than before. They change things, as they
-did then, and are recorded. Commands with secrets can't be run again, since the journal
-does not have their data, and are skipped; so are those that concern a connection or the
-life of the kernel, such as Syscall.Register and Syscall.Shutdown. The status is 1 if
-something came out differently.`,
-		Example: `  kernos replay req-7
-  kernos replay req-7 --json | jq -c '[.kind, .type]'
-  kernos replay req-7 --execute
-  kernos replay req-7 --execute --queries --json | jq .different`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return fmt.Errorf("say which workflow: kernos replay CORRELATION; kernos log --json shows metadata.correlation")
-			}
-			return nil
-		},
-		RunE: func(c *cobra.Command, args []string) error {
-			if queries && !execute {
-				return fmt.Errorf("--queries needs --execute: nothing is run without it")
-			}
-			if execute {
-				open = openRecorded
-			}
-			return asking(c, open, func(ctx context.Context, call caller, s *terminal.Screen) error {
-				return newListing(call, s, filterFlags{}, asJSON).replay(ctx, replayRequest{args[0], execute, queries, count})
-			})
-		},
-	}
-	c.Flags().BoolVar(&execute, "execute", false, "run the workflow's commands again and compare")
-	c.Flags().BoolVar(&queries, "queries", false, "run its queries again too")
-	c.Flags().IntVarP(&count, "count", "n", 0, "how many messages at most")
-	c.Flags().BoolVar(&asJSON, "json", false, "print the messages themselves, one a line; with --execute, the report")
-	return c
-}
-
-// replayRequest is the input of Message.Replay.
-type replayRequest struct {
+// ReplayRequest is the input of Message.Replay.
+type ReplayRequest struct {
 	CorrelationID string `json:"correlationId"`
 	Execute       bool   `json:"execute,omitempty"`
 	Queries       bool   `json:"queries,omitempty"`
@@ -85,7 +39,8 @@ type replayOutcome struct {
 	Data json.RawMessage
 }
 
-func (l *listing) replay(ctx context.Context, r replayRequest) error {
+// Replay shows the messages of a workflow, or runs its requests again.
+func (l *Listing) Replay(ctx context.Context, r ReplayRequest) error {
 	if r.Execute {
 		return l.rerun(ctx, r)
 	}
@@ -100,8 +55,8 @@ func (l *listing) replay(ctx context.Context, r replayRequest) error {
 	return nil
 }
 
-func (l *listing) rerun(ctx context.Context, r replayRequest) error {
-	data, err := ask(ctx, l.call, message.KindCommand, "Message.Replay", r, nil)
+func (l *Listing) rerun(ctx context.Context, r ReplayRequest) error {
+	data, err := request.Send(ctx, l.call, message.KindCommand, "Message.Replay", r, nil)
 	if err != nil {
 		return err
 	}
@@ -120,7 +75,7 @@ func (l *listing) rerun(ctx context.Context, r replayRequest) error {
 	return err
 }
 
-func (l *listing) report(r *replayReport) error {
+func (l *Listing) report(r *replayReport) error {
 	s := l.screen
 	ran := terminal.Count(r.Commands, "command", "commands")
 	if r.Queries > 0 {

@@ -1,4 +1,4 @@
-package main
+package recorded
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
+	"kernos/cmd/kernos/request"
 	"kernos/message"
 )
 
@@ -14,7 +15,7 @@ import (
 type ownRequests map[string]bool
 
 // noting returns a caller whose requests are noted.
-func (o ownRequests) noting(call caller) caller {
+func (o ownRequests) noting(call request.Caller) request.Caller {
 	return func(ctx context.Context, request message.Message, event func(message.Message)) (message.Message, error) {
 		request.Metadata.ID = message.ID(ulid.Make().String())
 		o[string(request.Metadata.ID)] = true

@@ -6,129 +6,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"kernos/cmd/kernos/exit"
-	"kernos/cmd/kernos/terminal"
 	"kernos/message"
 )
-
-// testScreen is a screen of this width; 0 is none.
-func testScreen(width int, colour bool) (*terminal.Screen, *bytes.Buffer, *bytes.Buffer) {
-	out, notes := new(bytes.Buffer), new(bytes.Buffer)
-	return &terminal.Screen{Out: out, Err: notes, Width: width, Colour: colour, Now: time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)}, out, notes
-}
-
-// shownAt makes a message that is shown.
-func shownAt(at time.Time, line string) *shown {
-	m := &shown{At: at.UnixMilli(), Message: json.RawMessage(line)}
-	m.read()
-	return m
-}
-
-func TestRows(t *testing.T) {
-	today := time.Date(2026, 1, 31, 9, 5, 7, 89e6, time.UTC)
-	before := today.AddDate(0, 0, -1)
-	const set = `{"kind":"command","type":"Memory.Set","data":{"key":"/a","value":"` + "漢字漢字漢字漢字漢字漢字" + `"},"metadata":{"id":"01JAXV5Y2Z4B8Q0R6T7W9E3F1G","timestamp":1}}`
-	const failed = `{"kind":"error","type":"Memory.Get","data":{"code":404,"message":"Key not found: /none"},"metadata":{"id":"r","timestamp":1}}`
-	const hostile = `{"kind":"event","type":"Test.Ran","data":"` + "\u202eevil\u0085\x7f" + `","metadata":{"id":"` + "\u202e" + `","timestamp":1}}`
-	for _, c := range []struct {
-		name   string
-		at     time.Time
-		line   string
-		width  int
-		colour bool
-		words  []string
-		want   string
-	}{
-		{"no terminal", today, set, 0, false, nil, `2026-01-31 09:05:07.089  ▶ Memory.Set      01JAX…9E3F1G  {"key":"/a","value":"漢字漢字漢字漢字漢字漢字"}`},
-		{"today", today, set, 80, false, nil, `09:05:07.089  ▶ Memory.Set      01JAX…9E3F1G  {"key":"/a","value":"漢字漢字漢字…`},
-		{"another day", before, set, 80, false, nil, `2026-01-30 09:05:07.089  ▶ Memory.Set      01JAX…9E3F1G  {"key":"/a","value":"…`},
-		{"narrow", today, set, 40, false, nil, `09:05:07.089  ▶ Memory.Set      01JAX…9E3F1G  {"key":…`},
-		{"colour", today, failed, 80, true, nil, "\x1b[2m09:05:07.089  \x1b[0m\x1b[31m✗\x1b[0m Memory.Get      \x1b[2mr           \x1b[0m  \x1b[31m404 Key not found: /none\x1b[0m"},
-		{"words", today, failed, 80, true, []string{"key", "none"}, "\x1b[2m09:05:07.089  \x1b[0m\x1b[31m✗\x1b[0m Memory.Get      \x1b[2mr           \x1b[0m  \x1b[31m404 \x1b[0m\x1b[1;33mKey\x1b[0m\x1b[31m not found: /\x1b[0m\x1b[1;33mnone\x1b[0m"},
-		{"hostile", today, hostile, 0, false, nil, `2026-01-31 09:05:07.089  ◆ Test.Ran        ⟨U+202e⟩      "⟨U+202e⟩evil⟨U+0085⟩␡"`},
-		{"no message", today, "{\x1b", 0, false, nil, `2026-01-31 09:05:07.089  ·                               {␛`},
-	} {
-		s, out, _ := testScreen(c.width, c.colour)
-		if err := row(s, shownAt(c.at, c.line), "", minTypeWidth, c.words); err != nil {
-			t.Fatal(err)
-		}
-		if got := strings.TrimSuffix(out.String(), "\n"); got != c.want {
-			t.Errorf("%s: got\n%q, want\n%q", c.name, got, c.want)
-		}
-	}
-}
-
-func TestTheFirstWordFoundIsShown(t *testing.T) {
-	for _, c := range []struct{ got, want string }{
-		{around("a very long text in which the needle is far behind what can be seen", []string{"needle"}, 24), "…h the needle is far be…"},
-		{around("needle first and then a lot of other text", []string{"needle"}, 12), "needle firs…"},
-		{strings.Join(searchWords("Key/NOT-found  «Ä»"), "|"), "key|not|found|ä"},
-	} {
-		if c.got != c.want {
-			t.Errorf("got %q, want %q", c.got, c.want)
-		}
-	}
-	for _, text := range []string{"a漢b字c", strings.Repeat("x", 100)} {
-		for most := 2; most < 14; most++ {
-			if got := around(text, []string{"x"}, most); terminal.Columns(got) > most {
-				t.Errorf("around(%q, %d) = %q", text, most, got)
-			}
-		}
-	}
-}
-
-func TestTreeLines(t *testing.T) {
-	s, _, _ := testScreen(40, true)
-	for line, want := range map[string]string{
-		"▶ Test.Run  a":            "\x1b[34m▶\x1b[0m Test.Run  a",
-		"│  └─ ✗ error 404 No":     "\x1b[2m│  └─ \x1b[0m\x1b[31m✗ error 404 No\x1b[0m",
-		"⋯14    └─ ✓ reply":        "\x1b[2m⋯14    └─ \x1b[0m\x1b[32m✓\x1b[0m reply",
-		"◌ not in the journal  a":  "\x1b[2m◌ not in the journal  a\x1b[0m",
-		"… the workflow goes on":   "\x1b[2m… the workflow goes on\x1b[0m",
-		strings.Repeat("│  ", 100): strings.Repeat("│  ", 13) + "…",
-	} {
-		if got := treeLine(s, line); got != want && got != s.Paint(terminal.Faint, want) {
-			t.Errorf("%q: got %q", line, got)
-		}
-	}
-}
-
-func FuzzRow(f *testing.F) {
-	f.Add(`{"kind":"error","type":"A.B","data":{"code":404,"message":"x"},"metadata":{"id":"a"}}`, "x", uint8(80))
-	f.Add("{\"kind\":\"event\",\"type\":\"A.B\",\"data\":\"\u202e\x7f漢\",\"metadata\":{\"id\":\"\u0085\"}}", "漢 b", uint8(40))
-	f.Fuzz(func(t *testing.T, line, query string, width uint8) {
-		s, out, _ := testScreen(int(width), false)
-		if s.Width > 0 {
-			s.Width = max(s.Width, 80)
-		}
-		m := shownAt(s.Now, line)
-		if err := row(s, m, "", typeWidth([]shown{*m}), searchWords(query)); err != nil {
-			t.Fatal(err)
-		}
-		text := strings.TrimSuffix(out.String(), "\n")
-		if s.Width > 0 && terminal.Columns(text) > s.Width {
-			t.Errorf("%d columns in %d: %q", terminal.Columns(text), s.Width, text)
-		}
-		for _, r := range text {
-			if r < ' ' || r >= 0x7F && r < 0xA0 || r == 0x202E {
-				t.Errorf("U+%04X in %q", r, text)
-			}
-		}
-		s.Colour = true
-		out.Reset()
-		if err := row(s, m, "", minTypeWidth, searchWords(query)); err != nil {
-			t.Fatal(err)
-		}
-	})
-}
 
 // script answers requests in order, and notes them.
 type script struct {
@@ -240,7 +126,7 @@ func TestCommandsLeaveWithTheRightStatus(t *testing.T) {
 		{"log", fail(422, "type: wrong"), 5, "", "type: wrong\n"},
 		{"log", fail(404, "No handler for Message.List"), 1, "", "No handler for Message.List\n"},
 		{"log", fail(503, "held by \x1b[31manother"), 1, "", "held by  [31manother\n"},
-		{"log", reply(`1`), 1, "", "the answer of Message.List can't be read: json: cannot unmarshal number into Go value of type main.listReply\n"},
+		{"log", reply(`1`), 1, "", "the answer of Message.List can't be read: json: cannot unmarshal number into Go value of type recorded.listReply\n"},
 		{"log -n -1", nil, 2, "", "-n must be from 1 to 10000, or 0 for all; got -1\n"},
 		{"log x", nil, 2, "", "kernos log takes no arguments, got \"x\"; see kernos log --help\n"},
 		{"graph w", reply(`"graph TD\n"`), 0, "graph TD\n", ""},
@@ -292,25 +178,6 @@ func TestSearchShowsScores(t *testing.T) {
 		t.Errorf("asked %s", s.asked)
 	}
 }
-
-// A reader that has gone ends a watch.
-func TestAWatchWhoseReaderHasGoneEnds(t *testing.T) {
-	s, _, _ := testScreen(0, false)
-	s.Out = broken{}
-	l := listing{screen: s, call: func(ctx context.Context, request message.Message, event func(message.Message)) (message.Message, error) {
-		for ctx.Err() == nil {
-			event(request.Event("Message.Recorded", json.RawMessage(`{"seq":5,"at":6,"message":`+second+`}`)))
-		}
-		return request.Fail(&message.Error{Code: 499, Message: "Cancelled"}), nil
-	}}
-	if err := l.watch(t.Context(), watchRequest{}); !errors.Is(err, io.ErrClosedPipe) {
-		t.Errorf("got %v", err)
-	}
-}
-
-type broken struct{}
-
-func (broken) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 
 func TestASignalEndsAWatch(t *testing.T) {
 	s := &script{t: t}

@@ -1,63 +1,28 @@
-package main
+package recorded
 
 import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"slices"
 	"strings"
-
-	"github.com/spf13/cobra"
 
 	"kernos/capability/history"
 	"kernos/cmd/kernos/exit"
+	"kernos/cmd/kernos/request"
 	"kernos/cmd/kernos/terminal"
 	"kernos/internal/visible"
 	"kernos/journal"
 	"kernos/message"
 )
 
-// graphFormats are the formats of Message.Graph.
-var graphFormats = []string{"tree", "mermaid", "dot", "json"}
+// Formats are the formats of a graph.
+var Formats = []string{"tree", "mermaid", "dot", "json"}
 
-func graphCommand(open opener) *cobra.Command {
-	var format string
-	c := &cobra.Command{
-		Use:   "graph CORRELATION",
-		Short: "Draw a workflow: what caused what, and how long it took",
-		Long: `Draw the messages of a workflow as a graph of causes and effects. The workflow is
-named by the correlation of its messages, or by the id of the message that began it.
-
-The tree has a line for each message: ▶ command, ? query, ◆ event, ✓ reply, ✗ error, and
-◌ for a cause that the journal does not have. A reply has the time that it took, anything
-else the time since its cause. The other formats are for programs: mermaid for
-documents and https://mermaid.live, dot for Graphviz, json for everything else. In a
-terminal the format is tree, otherwise mermaid.`,
-		Example: `  kernos graph req-7
-  kernos graph req-7 > flow.mmd
-  kernos graph req-7 --format dot | dot -Tsvg > flow.svg
-  kernos graph req-7 --format json | jq '.nodes[] | select(.failed)'`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return fmt.Errorf("say which workflow: kernos graph CORRELATION; kernos log --json shows metadata.correlation")
-			}
-			return nil
-		},
-		RunE: func(c *cobra.Command, args []string) error {
-			if format != "" && !slices.Contains(graphFormats, format) {
-				return fmt.Errorf("--format must be one of %s; got %q", strings.Join(graphFormats, ", "), format)
-			}
-			return asking(c, open, func(ctx context.Context, call caller, s *terminal.Screen) error {
-				return drawGraph(ctx, call, s, args[0], format)
-			})
-		},
-	}
-	c.Flags().StringVar(&format, "format", "", "the `FORM`: tree, mermaid, dot or json (default: tree in a terminal, otherwise mermaid)")
-	return c
-}
-
-func drawGraph(ctx context.Context, call caller, s *terminal.Screen, correlation, format string) error {
+// Graph draws a workflow. The default format is tree on a terminal, and mermaid elsewhere.
+func (l *Listing) Graph(ctx context.Context, correlation, format string) error {
+	s := l.screen
 	if format == "" {
 		format = "mermaid"
 		if s.IsTerminal() {
@@ -65,9 +30,9 @@ func drawGraph(ctx context.Context, call caller, s *terminal.Screen, correlation
 		}
 	}
 	input := map[string]string{"correlationId": correlation, "format": format}
-	data, err := ask(ctx, call, message.KindQuery, "Message.Graph", input, nil)
-	if unfit(err) {
-		data, err = drawHere(ctx, call, s, correlation, format)
+	data, err := request.Send(ctx, l.call, message.KindQuery, "Message.Graph", input, nil)
+	if errors.Is(err, request.ErrTooLong) {
+		data, err = l.drawHere(ctx, correlation, format)
 	}
 	if err != nil {
 		return err
@@ -94,12 +59,12 @@ func drawGraph(ctx context.Context, call caller, s *terminal.Screen, correlation
 
 // drawHere draws a graph that does not fit into one answer: the messages of the workflow come
 // one at a time.
-func drawHere(ctx context.Context, call caller, s *terminal.Screen, correlation, format string) (json.RawMessage, error) {
+func (l *Listing) drawHere(ctx context.Context, correlation, format string) (json.RawMessage, error) {
 	var entries []journal.Entry
 	var d message.Decoder
 	unread := 0
-	r := replayRequest{CorrelationID: correlation, Limit: history.MaxNodes}
-	data, err := ask(ctx, call, message.KindQuery, "Message.Replay", r, func(event message.Message) {
+	r := ReplayRequest{CorrelationID: correlation, Limit: history.MaxNodes}
+	data, err := request.Send(ctx, l.call, message.KindQuery, "Message.Replay", r, func(event message.Message) {
 		if event.Type != "Message.Replayed" {
 			return
 		}
@@ -129,7 +94,7 @@ func drawHere(ctx context.Context, call caller, s *terminal.Screen, correlation,
 		return nil, &exit.Error{Status: exit.Failure, Cause: fmt.Errorf("the answer of Message.Replay can't be read: %w", err)}
 	}
 	if unread > 0 {
-		s.Note("%s too long to be read, and not drawn", terminal.Count(unread, "message is", "messages are"))
+		l.screen.Note("%s too long to be read, and not drawn", terminal.Count(unread, "message is", "messages are"))
 	}
 	missing := &reply.Dropped
 	return history.Draw(entries, reply.More, journal.Dropped{

@@ -1,4 +1,6 @@
-package main
+// Package recorded shows the messages that a kernel has recorded: as lists, as search results,
+// and as graphs of causes and effects.
+package recorded
 
 import (
 	"context"
@@ -8,74 +10,42 @@ import (
 	"slices"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"kernos/cmd/kernos/exit"
+	"kernos/cmd/kernos/request"
 	"kernos/cmd/kernos/terminal"
 	"kernos/message"
 )
 
-// historyCommands are the commands that show what is in the journal, and the one that may
-// add to it.
-func historyCommands(open, openRecorded opener) []*cobra.Command {
-	return []*cobra.Command{logCommand(open), graphCommand(open), searchCommand(open), replayCommand(open, openRecorded), watchCommand(open)}
-}
-
-// maxTable is how many messages a table shows; more are written as they are read.
-const maxTable = 10_000
-
-func logCommand(open opener) *cobra.Command {
-	var filter filterFlags
-	var count int
-	var asJSON, follow bool
-	c := &cobra.Command{
-		Use:   "log",
-		Short: "Show recorded messages",
-		Long: `Show the latest messages that the journal has, the oldest of them first. Each is one
-line: when it was recorded, its kind (▶ command, ? query, ◆ event, ✓ reply, ✗ error),
-its type, its id and what it says, cut to the width of the terminal.
-
---json prints the messages themselves, one a line, as they were recorded.`,
-		Example: `  kernos log                                   the latest 50
-  kernos log --type 'Memory.*' --since 1h
-  kernos log --kind error -n 10
-  kernos log --correlation req-7 --json | jq .data
-  kernos log -n 0 --json > everything.ndjson   all there is
-  kernos log --follow                          and go on with what comes`,
-		Args: noArguments,
-		RunE: func(c *cobra.Command, _ []string) error {
-			if count < 0 || count > maxTable {
-				return fmt.Errorf("-n must be from 1 to %d, or 0 for all; got %d", maxTable, count)
-			}
-			return asking(c, open, func(ctx context.Context, call caller, s *terminal.Screen) error {
-				return newListing(call, s, filter, asJSON).run(ctx, count, follow)
-			})
-		},
-	}
-	filter.add(c)
-	c.Flags().IntVarP(&count, "count", "n", 50, "how many messages; 0 for all")
-	c.Flags().BoolVar(&asJSON, "json", false, "print the messages themselves, one a line")
-	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what is recorded from now on, until interrupted")
-	return c
-}
-
-// listing is one run of a command that shows recorded messages.
-type listing struct {
-	call   caller
+// A Listing shows recorded messages on a screen. Its own requests, which the daemon records
+// too, are left out.
+type Listing struct {
+	call   request.Caller
 	own    ownRequests
 	screen *terminal.Screen
-	filter filterFlags
 	asJSON bool
 }
 
-func newListing(call caller, s *terminal.Screen, filter filterFlags, asJSON bool) *listing {
+// New returns a listing of the messages of a kernel. With asJSON, messages are written as
+// they were recorded.
+func New(call request.Caller, s *terminal.Screen, asJSON bool) *Listing {
 	own := make(ownRequests)
-	return &listing{call: own.noting(call), own: own, screen: s, filter: filter, asJSON: asJSON}
+	return &Listing{call: own.noting(call), own: own, screen: s, asJSON: asJSON}
+}
+
+// A Filter selects messages.
+type Filter struct {
+	Correlation string `json:"correlation,omitempty"`
+	Causation   string `json:"causation,omitempty"`
+	Type        string `json:"type,omitempty"`
+	Kind        string `json:"kind,omitempty"`
+	Code        int    `json:"code,omitempty"`
+	Since       string `json:"since,omitempty"`
+	Until       string `json:"until,omitempty"`
 }
 
 // listRequest is the input of Message.List.
 type listRequest struct {
-	filterFlags
+	Filter
 	Cursor  string `json:"cursor,omitempty"`
 	Limit   int    `json:"limit,omitempty"`
 	Order   string `json:"order,omitempty"`
@@ -117,11 +87,11 @@ const page = 500
 
 // page asks for a page. If the answer can't be given because it is too long, it asks for fewer
 // messages, and lowers the request's limit for the pages that follow.
-func (l *listing) page(ctx context.Context, r *listRequest) (*listReply, []shown, error) {
-	data, err := ask(ctx, l.call, message.KindQuery, "Message.List", r, nil)
-	for unfit(err) && r.Limit > 1 {
+func (l *Listing) page(ctx context.Context, r *listRequest) (*listReply, []shown, error) {
+	data, err := request.Send(ctx, l.call, message.KindQuery, "Message.List", r, nil)
+	for errors.Is(err, request.ErrTooLong) && r.Limit > 1 {
 		r.Limit /= 2
-		data, err = ask(ctx, l.call, message.KindQuery, "Message.List", r, nil)
+		data, err = request.Send(ctx, l.call, message.KindQuery, "Message.List", r, nil)
 	}
 	if err != nil {
 		return nil, nil, err
@@ -143,18 +113,20 @@ func (l *listing) page(ctx context.Context, r *listRequest) (*listReply, []shown
 	return reply, messages, nil
 }
 
-func (l *listing) run(ctx context.Context, count int, follow bool) error {
+// Log shows the latest messages, or all of them if count is 0. With follow it goes on with
+// those that are recorded from then on.
+func (l *Listing) Log(ctx context.Context, filter Filter, count int, follow bool) error {
 	last, any, err := uint64(0), false, error(nil)
 	if count == 0 {
-		last, any, err = l.all(ctx)
+		last, any, err = l.all(ctx, filter)
 	} else {
-		last, any, err = l.latest(ctx, count)
+		last, any, err = l.latest(ctx, filter, count)
 	}
 	switch {
 	case err != nil:
 		return err
 	case follow:
-		return l.watch(ctx, watchRequest{filterFlags: l.filter, After: &last})
+		return l.Watch(ctx, WatchRequest{Filter: filter, After: &last})
 	case !any:
 		noMessages(l.screen)
 	}
@@ -163,11 +135,11 @@ func (l *listing) run(ctx context.Context, count int, follow bool) error {
 
 // all shows everything that is there at the moment, a page at a time. What is asked for that
 // is recorded behind it.
-func (l *listing) all(ctx context.Context) (last uint64, any bool, err error) {
+func (l *Listing) all(ctx context.Context, filter Filter) (last uint64, any bool, err error) {
 	if last, err = l.newest(ctx); err != nil {
 		return 0, false, err
 	}
-	r := listRequest{filterFlags: l.filter, Limit: page, Records: true}
+	r := listRequest{Filter: filter, Limit: page, Records: true}
 	for {
 		reply, messages, err := l.page(ctx, &r)
 		if err != nil {
@@ -189,7 +161,7 @@ func (l *listing) all(ctx context.Context) (last uint64, any bool, err error) {
 }
 
 // newest returns the number of the last message that is recorded, before what asks for it.
-func (l *listing) newest(ctx context.Context) (uint64, error) {
+func (l *Listing) newest(ctx context.Context) (uint64, error) {
 	for r := (listRequest{Order: "desc", Limit: 2, Records: true}); ; {
 		reply, messages, err := l.page(ctx, &r)
 		if err != nil {
@@ -207,14 +179,14 @@ func (l *listing) newest(ctx context.Context) (uint64, error) {
 }
 
 // latest shows the newest messages in the order in which they came.
-func (l *listing) latest(ctx context.Context, count int) (last uint64, any bool, err error) {
-	r := listRequest{filterFlags: l.filter, Order: "desc", Limit: page, Records: true}
+func (l *Listing) latest(ctx context.Context, filter Filter, count int) (last uint64, any bool, err error) {
+	r := listRequest{Filter: filter, Order: "desc", Limit: page, Records: true}
 	var newest []shown
 	for {
 		r.Limit = min(count-len(newest)+1, r.Limit) // one is likely to be the request itself
 		var reply *listReply
 		var messages []shown
-		if reply, messages, err = l.page(ctx, &r); unfit(err) {
+		if reply, messages, err = l.page(ctx, &r); errors.Is(err, request.ErrTooLong) {
 			break // one message is too long for a line
 		}
 		if err != nil {
@@ -238,7 +210,7 @@ func (l *listing) latest(ctx context.Context, count int) (last uint64, any bool,
 }
 
 // show shows messages as a table, or as they are.
-func (l *listing) show(messages []shown) error {
+func (l *Listing) show(messages []shown) error {
 	types := typeWidth(messages)
 	for i := range messages {
 		var err error

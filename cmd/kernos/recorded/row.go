@@ -1,110 +1,16 @@
-package main
+package recorded
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"os"
-	"os/signal"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 	"unicode"
 
-	"github.com/spf13/cobra"
-
-	"kernos/cmd/kernos/exit"
 	"kernos/cmd/kernos/terminal"
 	"kernos/internal/visible"
 	"kernos/message"
 )
-
-// An opener finds a kernel to call, and returns what lets go of it.
-type opener func(context.Context) (caller, func() error, error)
-
-// asking runs a command that asks a kernel. A signal cancels what is asked for.
-func asking(c *cobra.Command, open opener, f func(context.Context, caller, *terminal.Screen) error) error {
-	ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	call, done, err := open(ctx)
-	if ctx.Err() != nil && err != nil {
-		return &exit.Error{Status: exit.Interrupted}
-	}
-	if err != nil {
-		return exit.Wrap(err)
-	}
-	err = f(ctx, call, terminal.NewScreen(c.OutOrStdout(), c.ErrOrStderr()))
-	closeErr := done()
-	switch {
-	case ctx.Err() != nil:
-		return &exit.Error{Status: exit.Interrupted}
-	case err != nil:
-		return err
-	}
-	return exit.Wrap(closeErr)
-}
-
-// ask sends one request and returns the data of its reply.
-func ask(ctx context.Context, call caller, kind message.Kind, t message.Type, input any, event func(message.Message)) (json.RawMessage, error) {
-	data, err := json.Marshal(input)
-	if err != nil {
-		return nil, err
-	}
-	request := message.Message{Kind: kind, Type: t, Data: data}
-	outcome, err := call(ctx, request, event)
-	if err != nil {
-		return nil, &exit.Error{Status: exit.Unreachable, Cause: err}
-	}
-	if outcome.Kind == message.KindError {
-		e, err := message.ParseError(outcome.Data)
-		if err != nil {
-			return nil, &exit.Error{Status: exit.Failure, Cause: err}
-		}
-		cause := &message.Error{Code: e.Code, Message: visible.Text(e.Error())}
-		if e.Code == 413 {
-			cause.Reason = errTooLong
-		}
-		return nil, &exit.Error{Status: askedStatus(e), Cause: cause}
-	}
-	return fetched(outcome.Data)
-}
-
-// errTooLong is the reason of an error whose answer does not fit into a line, so that the
-// command may ask for less. It happens when the disk takes no blobs.
-var errTooLong = errors.New("the answer is too long")
-
-// unfit reports whether the reason of an error is errTooLong.
-func unfit(err error) bool { return errors.Is(err, errTooLong) }
-
-// askedStatus is statusOf for a syscall whose name the user did not choose: a 404 is
-// about what they asked for.
-func askedStatus(e *message.Error) int {
-	if e.Code == 404 {
-		return exit.Failure
-	}
-	return exit.StatusOf(e)
-}
-
-// fetched returns the data of a reply that was too long for a line from the file where
-// it is.
-func fetched(data json.RawMessage) (json.RawMessage, error) {
-	if !bytes.HasPrefix(data, []byte(`{"dataRef":`)) {
-		return data, nil
-	}
-	var ref struct{ DataRef message.BlobPointer }
-	if err := json.Unmarshal(data, &ref); err != nil || ref.DataRef.Scheme != "file" {
-		return data, nil
-	}
-	data, err := os.ReadFile(ref.DataRef.Path)
-	if err != nil {
-		return nil, &exit.Error{Status: exit.Failure, Cause: fmt.Errorf("the answer is in a file that can't be read: %w", err)}
-	}
-	return data, nil
-}
 
 // kinds are the signs of the kinds of messages.
 var kinds = map[message.Kind]struct {
@@ -276,28 +182,6 @@ func searchWords(query string) []string {
 	return strings.FieldsFunc(strings.Map(unicode.ToLower, query), func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.Is(unicode.M, r)
 	})
-}
-
-// filterFlags are the flags that say which messages are meant.
-type filterFlags struct {
-	Correlation string `json:"correlation,omitempty"`
-	Causation   string `json:"causation,omitempty"`
-	Type        string `json:"type,omitempty"`
-	Kind        string `json:"kind,omitempty"`
-	Code        int    `json:"code,omitempty"`
-	Since       string `json:"since,omitempty"`
-	Until       string `json:"until,omitempty"`
-}
-
-func (f *filterFlags) add(c *cobra.Command) {
-	flags := c.Flags()
-	flags.StringVar(&f.Correlation, "correlation", "", "only messages of this `workflow`")
-	flags.StringVar(&f.Causation, "causation", "", "only messages that the message with this `id` caused")
-	flags.StringVar(&f.Type, "type", "", "only messages of this `type`, or of a domain: 'Memory.*'")
-	flags.StringVar(&f.Kind, "kind", "", "only messages of this `kind`: command, query, event, reply or error")
-	flags.IntVar(&f.Code, "code", 0, "only errors with this code")
-	flags.StringVar(&f.Since, "since", "", "only messages recorded since this `time`: 1h (ago), 7d, 2026-01-31T12:00:00Z")
-	flags.StringVar(&f.Until, "until", "", "only messages recorded before this `time`")
 }
 
 // noMessages says that nothing was found, and what to do.

@@ -1,0 +1,255 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"kernos/cmd/kernos/exit"
+	"kernos/cmd/kernos/recorded"
+	"kernos/cmd/kernos/terminal"
+)
+
+// An opener finds a kernel to call, and returns what lets go of it.
+type opener func(context.Context) (caller, func() error, error)
+
+// asking runs a command that asks a kernel. A signal cancels what is asked for.
+func asking(c *cobra.Command, open opener, f func(context.Context, caller, *terminal.Screen) error) error {
+	ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	call, done, err := open(ctx)
+	if ctx.Err() != nil && err != nil {
+		return &exit.Error{Status: exit.Interrupted}
+	}
+	if err != nil {
+		return exit.Wrap(err)
+	}
+	err = f(ctx, call, terminal.NewScreen(c.OutOrStdout(), c.ErrOrStderr()))
+	closeErr := done()
+	switch {
+	case ctx.Err() != nil:
+		return &exit.Error{Status: exit.Interrupted}
+	case err != nil:
+		return err
+	}
+	return exit.Wrap(closeErr)
+}
+
+// historyCommands are the commands that show what is in the journal, and the one that may
+// add to it.
+func historyCommands(open, openRecorded opener) []*cobra.Command {
+	return []*cobra.Command{logCommand(open), graphCommand(open), searchCommand(open), replayCommand(open, openRecorded), watchCommand(open)}
+}
+
+// maxTable is how many messages a table shows; more are written as they are read.
+const maxTable = 10_000
+
+func logCommand(open opener) *cobra.Command {
+	var filter recorded.Filter
+	var count int
+	var asJSON, follow bool
+	c := &cobra.Command{
+		Use:   "log",
+		Short: "Show recorded messages",
+		Long: `Show the latest messages that the journal has, the oldest of them first. Each is one
+line: when it was recorded, its kind (▶ command, ? query, ◆ event, ✓ reply, ✗ error),
+its type, its id and what it says, cut to the width of the terminal.
+
+--json prints the messages themselves, one a line, as they were recorded.`,
+		Example: `  kernos log                                   the latest 50
+  kernos log --type 'Memory.*' --since 1h
+  kernos log --kind error -n 10
+  kernos log --correlation req-7 --json | jq .data
+  kernos log -n 0 --json > everything.ndjson   all there is
+  kernos log --follow                          and go on with what comes`,
+		Args: noArguments,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if count < 0 || count > maxTable {
+				return fmt.Errorf("-n must be from 1 to %d, or 0 for all; got %d", maxTable, count)
+			}
+			return asking(c, open, func(ctx context.Context, call caller, s *terminal.Screen) error {
+				return recorded.New(call, s, asJSON).Log(ctx, filter, count, follow)
+			})
+		},
+	}
+	filterFlags(c, &filter)
+	c.Flags().IntVarP(&count, "count", "n", 50, "how many messages; 0 for all")
+	c.Flags().BoolVar(&asJSON, "json", false, "print the messages themselves, one a line")
+	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what is recorded from now on, until interrupted")
+	return c
+}
+
+func graphCommand(open opener) *cobra.Command {
+	var format string
+	c := &cobra.Command{
+		Use:   "graph CORRELATION",
+		Short: "Draw a workflow: what caused what, and how long it took",
+		Long: `Draw the messages of a workflow as a graph of causes and effects. The workflow is
+named by the correlation of its messages, or by the id of the message that began it.
+
+The tree has a line for each message: ▶ command, ? query, ◆ event, ✓ reply, ✗ error, and
+◌ for a cause that the journal does not have. A reply has the time that it took, anything
+else the time since its cause. The other formats are for programs: mermaid for
+documents and https://mermaid.live, dot for Graphviz, json for everything else. In a
+terminal the format is tree, otherwise mermaid.`,
+		Example: `  kernos graph req-7
+  kernos graph req-7 > flow.mmd
+  kernos graph req-7 --format dot | dot -Tsvg > flow.svg
+  kernos graph req-7 --format json | jq '.nodes[] | select(.failed)'`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return fmt.Errorf("say which workflow: kernos graph CORRELATION; kernos log --json shows metadata.correlation")
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			if format != "" && !slices.Contains(recorded.Formats, format) {
+				return fmt.Errorf("--format must be one of %s; got %q", strings.Join(recorded.Formats, ", "), format)
+			}
+			return asking(c, open, func(ctx context.Context, call caller, s *terminal.Screen) error {
+				return recorded.New(call, s, false).Graph(ctx, args[0], format)
+			})
+		},
+	}
+	c.Flags().StringVar(&format, "format", "", "the `FORM`: tree, mermaid, dot or json (default: tree in a terminal, otherwise mermaid)")
+	return c
+}
+
+// maxFound is how many messages a search may find.
+const maxFound = 1000
+
+func searchCommand(open opener) *cobra.Command {
+	var filter recorded.Filter
+	var count int
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "search WORDS…",
+		Short: "Find recorded messages by the words in them",
+		Long: `Find messages in the journal by the words in them, the best first. A message with
+more of the words, and with rarer ones, is better; the number at the beginning of a
+line says how good it is. The flags narrow the search.
+
+--json prints the messages themselves, one a line, the best first.`,
+		Example: `  kernos search timeout fetching invoice
+  kernos search sealed key --kind error --since 7d
+  kernos search 'order 4711' --json | jq .metadata.correlation`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if strings.TrimSpace(strings.Join(args, " ")) == "" {
+				return fmt.Errorf("say what to look for: kernos search WORDS…")
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			if count < 1 || count > maxFound {
+				return fmt.Errorf("-n must be from 1 to %d, got %d", maxFound, count)
+			}
+			return asking(c, open, func(ctx context.Context, call caller, s *terminal.Screen) error {
+				return recorded.New(call, s, asJSON).Search(ctx, strings.Join(args, " "), filter, count)
+			})
+		},
+	}
+	filterFlags(c, &filter)
+	c.Flags().IntVarP(&count, "count", "n", 20, "how many messages at most")
+	c.Flags().BoolVar(&asJSON, "json", false, "print the messages themselves, one a line")
+	return c
+}
+
+func replayCommand(open, openRecorded opener) *cobra.Command {
+	var execute, queries, asJSON bool
+	var count int
+	c := &cobra.Command{
+		Use:   "replay CORRELATION",
+		Short: "Show a workflow once more, or run it again",
+		Long: `Show the messages of a workflow in the order in which they were recorded. The
+workflow is named by the correlation of its messages, or by the id of the message that
+began it.
+
+--execute runs the commands that came from outside again, in order, as a new workflow,
+and says which of them had another outcome than before. They change things, as they
+did then, and are recorded. Commands with secrets can't be run again, since the journal
+does not have their data, and are skipped; so are those that concern a connection or the
+life of the kernel, such as Syscall.Register and Syscall.Shutdown. The status is 1 if
+something came out differently.`,
+		Example: `  kernos replay req-7
+  kernos replay req-7 --json | jq -c '[.kind, .type]'
+  kernos replay req-7 --execute
+  kernos replay req-7 --execute --queries --json | jq .different`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return fmt.Errorf("say which workflow: kernos replay CORRELATION; kernos log --json shows metadata.correlation")
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			if queries && !execute {
+				return fmt.Errorf("--queries needs --execute: nothing is run without it")
+			}
+			if execute {
+				open = openRecorded
+			}
+			return asking(c, open, func(ctx context.Context, call caller, s *terminal.Screen) error {
+				return recorded.New(call, s, asJSON).Replay(ctx, recorded.ReplayRequest{CorrelationID: args[0], Execute: execute, Queries: queries, Limit: count})
+			})
+		},
+	}
+	c.Flags().BoolVar(&execute, "execute", false, "run the workflow's commands again and compare")
+	c.Flags().BoolVar(&queries, "queries", false, "run its queries again too")
+	c.Flags().IntVarP(&count, "count", "n", 0, "how many messages at most")
+	c.Flags().BoolVar(&asJSON, "json", false, "print the messages themselves, one a line; with --execute, the report")
+	return c
+}
+
+func watchCommand(open opener) *cobra.Command {
+	var filter recorded.Filter
+	var from uint64
+	var count int
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "watch",
+		Short: "Show messages as they are recorded",
+		Long: `Show messages as they are recorded, from now on, until interrupted. --from begins
+with an earlier message, by its number in the journal, and --since with an earlier
+time; what was recorded between then and now comes first, without gap or repeat.
+
+--json prints the messages themselves, one a line.`,
+		Example: `  kernos watch
+  kernos watch --kind error
+  kernos watch --type 'Job.*' --json | jq -c .data
+  kernos watch --since 10m
+  kernos watch --from 1                        from the beginning`,
+		Args: noArguments,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return asking(c, open, func(ctx context.Context, call caller, s *terminal.Screen) error {
+				r := recorded.WatchRequest{Filter: filter, Limit: count}
+				if c.Flags().Changed("from") {
+					r.From = &from
+				}
+				return recorded.New(call, s, asJSON).Watch(ctx, r)
+			})
+		},
+	}
+	filterFlags(c, &filter)
+	c.Flags().Uint64Var(&from, "from", 0, "begin with the message with this `number`")
+	c.Flags().IntVarP(&count, "count", "n", 0, "end after so many messages")
+	c.Flags().BoolVar(&asJSON, "json", false, "print the messages themselves, one a line")
+	return c
+}
+
+// filterFlags adds the flags that select messages.
+func filterFlags(c *cobra.Command, f *recorded.Filter) {
+	flags := c.Flags()
+	flags.StringVar(&f.Correlation, "correlation", "", "only messages of this `workflow`")
+	flags.StringVar(&f.Causation, "causation", "", "only messages that the message with this `id` caused")
+	flags.StringVar(&f.Type, "type", "", "only messages of this `type`, or of a domain: 'Memory.*'")
+	flags.StringVar(&f.Kind, "kind", "", "only messages of this `kind`: command, query, event, reply or error")
+	flags.IntVar(&f.Code, "code", 0, "only errors with this code")
+	flags.StringVar(&f.Since, "since", "", "only messages recorded since this `time`: 1h (ago), 7d, 2026-01-31T12:00:00Z")
+	flags.StringVar(&f.Until, "until", "", "only messages recorded before this `time`")
+}

@@ -1,0 +1,86 @@
+// Package request sends requests of the commands to a kernel, and reads the replies.
+package request
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+
+	"kernos/cmd/kernos/exit"
+	"kernos/internal/visible"
+	"kernos/message"
+)
+
+// A Caller sends a request to a kernel, calls event for the events that come for it, and
+// returns the outcome, a reply or an error message. The error is for a kernel that can't be
+// reached.
+type Caller = func(ctx context.Context, request message.Message, event func(message.Message)) (message.Message, error)
+
+// Send sends a request and returns the data of its reply. The event function may be nil. An
+// error has the exit status that fits it.
+func Send(ctx context.Context, call Caller, kind message.Kind, t message.Type, input any, event func(message.Message)) (json.RawMessage, error) {
+	data, err := json.Marshal(input)
+	if err != nil {
+		return nil, err
+	}
+	outcome, err := call(ctx, message.Message{Kind: kind, Type: t, Data: data}, event)
+	if err != nil {
+		return nil, &exit.Error{Status: exit.Unreachable, Cause: err}
+	}
+	if outcome.Kind != message.KindError {
+		return Fetch(outcome.Data)
+	}
+	e, err := message.ParseError(outcome.Data)
+	if err != nil {
+		return nil, exit.Wrap(err)
+	}
+	cause := &message.Error{Code: e.Code, Message: visible.Text(e.Error())}
+	if e.Code == 413 {
+		cause.Reason = ErrTooLong
+	}
+	status := exit.StatusOf(e)
+	if e.Code == 404 {
+		status = exit.Failure // the user did not choose the syscall, but what to ask it for
+	}
+	return nil, &exit.Error{Status: status, Cause: cause}
+}
+
+// Read is Send for a reply that is decoded into a value.
+func Read(ctx context.Context, call Caller, kind message.Kind, t message.Type, input, reply any) error {
+	data, err := Send(ctx, call, kind, t, input, nil)
+	if err != nil {
+		return err
+	}
+	return Decode(t, data, reply)
+}
+
+// Decode decodes the data of a reply to a syscall.
+func Decode(t message.Type, data json.RawMessage, reply any) error {
+	if err := json.Unmarshal(data, reply); err != nil {
+		return exit.Wrap(fmt.Errorf("the answer of %s can't be read: %w", t, err))
+	}
+	return nil
+}
+
+// ErrTooLong is the reason of an error for an answer that doesn't fit into a line, so that
+// the command may ask for less. It happens when the disk takes no blobs.
+var ErrTooLong = errors.New("the answer is too long")
+
+// Fetch returns the data of a message. If it was too long for a line, it is in a file.
+func Fetch(data json.RawMessage) (json.RawMessage, error) {
+	if !bytes.HasPrefix(data, []byte(`{"dataRef":`)) {
+		return data, nil
+	}
+	var ref struct{ DataRef message.BlobPointer }
+	if err := json.Unmarshal(data, &ref); err != nil || ref.DataRef.Scheme != "file" {
+		return data, nil
+	}
+	data, err := os.ReadFile(ref.DataRef.Path)
+	if err != nil {
+		return nil, exit.Wrap(fmt.Errorf("the answer is in a file that can't be read: %w", err))
+	}
+	return data, nil
+}
