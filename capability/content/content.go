@@ -110,8 +110,8 @@ type Content struct {
 	running chan struct{} // one for each tool that runs
 
 	resources *cache[*resource]
-	skills    *cache[[]byte] // as they stand in the output
-	tools     *cache[[]byte] // likewise
+	skills    *cache[skill]
+	tools     *cache[tool]
 	summaries *cache[*summary]
 }
 
@@ -119,8 +119,8 @@ type Content struct {
 func New(files Files, opts *Options) *Content {
 	c := &Content{
 		files: files, running: make(chan struct{}, concurrent),
-		resources: recent.New[made[*resource]](limits), skills: recent.New[made[[]byte]](limits),
-		tools: recent.New[made[[]byte]](limits), summaries: recent.New[made[*summary]](limits),
+		resources: recent.New[made[*resource]](limits), skills: recent.New[made[skill]](limits),
+		tools: recent.New[made[tool]](limits), summaries: recent.New[made[*summary]](limits),
 	}
 	if opts != nil {
 		c.opts = *opts

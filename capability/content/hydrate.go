@@ -2,24 +2,20 @@ package content
 
 import (
 	"context"
-	"encoding/json"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"kernos/kernel"
 	"kernos/message"
-	"kernos/schema"
 )
 
 type hydrateInput struct {
 	URI string `json:"uri" jsonschema:"minLength=1,example=os://greeting.md" jsonschema_description:"Resource to hydrate, for example os://agents/writer.md. Relative ones start at the root."`
 }
 
-// hydrateOutput and what is in it are the schema of the reply, which is written by hand:
-// what was kept of a dependency is its text in the reply.
 type hydrateOutput struct {
-	Content    string               `json:"content,omitzero" jsonschema_description:"The text of the resource after its front matter, exactly as it stands there."`
+	Content    *string              `json:"content,omitzero" jsonschema_description:"The text of the resource after its front matter, exactly as it stands there."`
 	ContentRef *message.BlobPointer `json:"contentRef,omitzero" jsonschema_description:"Where the text is, if it is too long for a message."`
 	Metadata   metadata             `json:"metadata" jsonschema_description:"What is known of the resource. A text that could not be had is ERROR: and a code."`
 }
@@ -50,50 +46,55 @@ type tool struct {
 // reserve is what is kept of the time of a call to put the answer together.
 const reserve = 2 * time.Second
 
-var hydrate = kernel.DefineQuery[hydrateInput, kernel.Raw](kernel.Definition{
+var hydrate = kernel.DefineQuery[hydrateInput, hydrateOutput](kernel.Definition{
 	Type:    "Content.Hydrate",
 	Summary: "Read an agent or a skill together with the names and descriptions of the skills and tools that it depends on.",
-	Output:  schema.Output[hydrateOutput](),
 	Aliases: []message.Type{"FileSystem.Hydrate"},
 	Runs:    kernel.Slow,
 	Answers: kernel.FromStore,
 	Timeout: hydrateTimeout,
 })
 
-func (c *Content) hydrate(ctx context.Context, in hydrateInput) (kernel.Raw, error) {
+func (c *Content) hydrate(ctx context.Context, in hydrateInput) (hydrateOutput, error) {
 	limited := ctx
 	if deadline, ok := ctx.Deadline(); ok {
 		var cancel context.CancelFunc
 		limited, cancel = context.WithDeadline(ctx, deadline.Add(-min(reserve, time.Until(deadline)/4)))
 		defer cancel()
 	}
-	reply := c.Hydrate(limited, in.URI)
-	return kernel.Raw(reply), ctx.Err()
+	return c.compose(limited, in.URI), ctx.Err()
 }
 
-// Hydrate returns the reply of Content.Hydrate for a URI. It always has one: what could not
-// be had, or not before ctx was done, says so in its place.
-func (c *Content) Hydrate(ctx context.Context, uri string) json.RawMessage {
+// compose puts the reply for a URI together. There always is one: what could not be had, or
+// not before ctx was done, says so in its place.
+func (c *Content) compose(ctx context.Context, uri string) hydrateOutput {
 	abs, problem := c.resolve(uri, "")
 	if problem != "" {
-		return failed(problem)
+		return newOutput("", string(problem))
 	}
 	r, err := load(ctx, c, c.resources, abs, c.newResource)
 	if err != nil {
-		return failed(fetchFailed)
+		return newOutput("", string(fetchFailed))
 	}
 	if r.problem != "" {
-		return appendOutput(nil, r.content, string(r.problem), nil, nil)
+		return newOutput(r.content, string(r.problem))
 	}
-	found := make([][]byte, len(r.skills)+len(r.tools))
-	inParallel(len(found), func(i int) {
+	out := newOutput(r.content, abs)
+	found := &out.Metadata.Dependencies
+	found.Skills, found.Tools = make([]skill, len(r.skills)), make([]tool, len(r.tools))
+	inParallel(len(r.skills)+len(r.tools), func(i int) {
 		if i < len(r.skills) {
-			found[i] = c.skill(ctx, &r.skills[i])
+			found.Skills[i] = c.skill(ctx, &r.skills[i])
 		} else {
-			found[i] = c.tool(ctx, &r.tools[i-len(r.skills)])
+			i -= len(r.skills)
+			found.Tools[i] = c.tool(ctx, &r.tools[i])
 		}
 	})
-	return appendOutput(nil, r.content, abs, found[:len(r.skills)], found[len(r.skills):])
+	return out
+}
+
+func newOutput(content, uri string) hydrateOutput {
+	return hydrateOutput{Content: &content, Metadata: metadata{URI: uri}}
 }
 
 // inParallel calls f with the numbers from 0 to n-1, some at a time.

@@ -125,7 +125,7 @@ func TestMoreThanAThousandDependencies(t *testing.T) {
 	if !slices.IsSortedFunc(out.Skills, func(a, b skill) int { return strings.Compare(a.URI, b.URI) }) {
 		t.Error("the skills are not sorted")
 	}
-	one, two := c.Hydrate(t.Context(), "os://up.md"), c.Hydrate(t.Context(), "os://down.md")
+	one, two := hydration(t.Context(), c, "os://up.md"), hydration(t.Context(), c, "os://down.md")
 	if strings.ReplaceAll(string(one), "up.md", "") != strings.ReplaceAll(string(two), "down.md", "") {
 		t.Error("the order in which they are declared decides which are left out")
 	}
@@ -142,9 +142,9 @@ func TestMoreThanAThousandDependencies(t *testing.T) {
 func TestRepeatReadsNothingAndAChangeIsSeen(t *testing.T) {
 	s := newShelf(t, map[string]string{"agents/w.md": writer, "skills/grammar.md": "---\nname: G\ndescription: one\n---\n"})
 	c := New(s, nil)
-	first := c.Hydrate(t.Context(), "os://agents/w.md")
+	first := hydration(t.Context(), c, "os://agents/w.md")
 	for range 3 {
-		if again := c.Hydrate(t.Context(), "os://agents/w.md"); string(again) != string(first) {
+		if again := hydration(t.Context(), c, "os://agents/w.md"); string(again) != string(first) {
 			t.Errorf("first %s, then %s", first, again)
 		}
 	}
@@ -234,7 +234,7 @@ func TestTimeThatIsOverIsASoftError(t *testing.T) {
 			cancel()
 		}
 	}
-	got := string(New(s, nil).Hydrate(ctx, "os://agents/w.md"))
+	got := string(hydration(ctx, New(s, nil), "os://agents/w.md"))
 	if !strings.Contains(got, `"content":"You write."`) || !strings.Contains(got, `"name":"ERROR: FETCH_FAILED"`) {
 		t.Errorf("got %s", got)
 	}
@@ -263,7 +263,7 @@ func TestHydrateAsASyscall(t *testing.T) {
 	k := newKernel(t, c)
 	for _, typ := range []message.Type{"Content.Hydrate", "FileSystem.Hydrate"} {
 		m := call(t, k, typ, `{"uri":"os://agents/w.md"}`)
-		if m.Kind != message.KindReply || m.Type != typ || string(m.Data) != string(c.Hydrate(t.Context(), "os://agents/w.md")) {
+		if m.Kind != message.KindReply || m.Type != typ || string(m.Data) != string(hydration(t.Context(), c, "os://agents/w.md")) {
 			t.Errorf("%s: %s %s", typ, m.Kind, m.Data)
 		}
 		if err := schema.Output[hydrateOutput]().Validate(m.Data); err != nil {
@@ -305,7 +305,7 @@ func TestManyHydrationsAtOnce(t *testing.T) {
 				if i == 0 {
 					s.set("os://skills/grammar.md", fmt.Sprintf("---\nname: G\ndescription: %d\n---\n", j))
 				}
-				if got := string(c.Hydrate(t.Context(), "os://agents/w.md")); !strings.Contains(got, `"name":"G"`) {
+				if got := string(hydration(t.Context(), c, "os://agents/w.md")); !strings.Contains(got, `"name":"G"`) {
 					t.Errorf("got %s", got)
 				}
 			}
@@ -332,14 +332,14 @@ func FuzzHydrate(f *testing.F) {
 	f.Fuzz(func(t *testing.T, agent, text string) {
 		s := newShelf(t, map[string]string{"skills/agent.md": agent, "skills/grammar.md": text})
 		c := New(s, nil)
-		first := c.Hydrate(t.Context(), "os://skills/agent.md")
+		first := hydration(t.Context(), c, "os://skills/agent.md")
 		if err := output.Validate(first); err != nil {
 			t.Fatalf("the output is none: %v: %s", err, first)
 		}
-		if again := c.Hydrate(t.Context(), "os://skills/agent.md"); string(again) != string(first) {
+		if again := hydration(t.Context(), c, "os://skills/agent.md"); string(again) != string(first) {
 			t.Fatalf("first %s, then %s", first, again)
 		}
-		if other := New(s, nil).Hydrate(t.Context(), "os://skills/agent.md"); string(other) != string(first) {
+		if other := hydration(t.Context(), New(s, nil), "os://skills/agent.md"); string(other) != string(first) {
 			t.Fatalf("here %s, there %s", first, other)
 		}
 		out := hydrated(t, c, "os://skills/agent.md")
@@ -354,8 +354,8 @@ func FuzzHydrate(f *testing.F) {
 				t.Errorf("nothing is said of %q: %+v", skill.URI, skill)
 			}
 		}
-		if out.Metadata.URI == "os://skills/agent.md" && !strings.HasSuffix(agent, out.Content) {
-			t.Errorf("the content %q is not the end of %q", out.Content, agent)
+		if out.Metadata.URI == "os://skills/agent.md" && !strings.HasSuffix(agent, *out.Content) {
+			t.Errorf("the content %q is not the end of %q", *out.Content, agent)
 		}
 	})
 }

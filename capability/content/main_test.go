@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	jsonv2 "github.com/go-json-experiment/json"
 	"go.uber.org/goleak"
 
 	"kernos/capability/vfs"
@@ -84,10 +85,19 @@ func directory(t testing.TB, files map[string]string) (tree, string) {
 	return tree{all}, dir
 }
 
+// hydration returns the reply of Content.Hydrate.
+func hydration(ctx context.Context, c *Content, uri string) []byte {
+	data, err := jsonv2.Marshal(c.compose(ctx, uri))
+	if err != nil {
+		panic(err)
+	}
+	return data
+}
+
 // hydrated is the output of a hydration.
 func hydrated(t testing.TB, c *Content, uri string) hydrateOutput {
 	t.Helper()
-	data := c.Hydrate(t.Context(), uri)
+	data := hydration(t.Context(), c, uri)
 	var out hydrateOutput
 	d := json.NewDecoder(strings.NewReader(string(data)))
 	d.DisallowUnknownFields()
@@ -103,7 +113,7 @@ func hydrated(t testing.TB, c *Content, uri string) hydrateOutput {
 // want compares the output of a hydration with JSON text.
 func want(t testing.TB, c *Content, uri, text string) {
 	t.Helper()
-	if got := string(c.Hydrate(t.Context(), uri)); got != text {
+	if got := string(hydration(t.Context(), c, uri)); got != text {
 		t.Errorf("%s:\n got %s\nwant %s", uri, got, text)
 	}
 }

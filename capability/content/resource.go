@@ -3,13 +3,11 @@ package content
 import (
 	"slices"
 	"strings"
-
-	"kernos/internal/jsonscan"
 )
 
 // resource is what is kept of a resource.
 type resource struct {
-	content       []byte  // as JSON
+	content       string
 	problem       problem // why there is nothing but the content, or ""
 	skills, tools []dependency
 }
@@ -25,10 +23,10 @@ func (c *Content) newResource(uri string, data []byte) (*resource, int) {
 	f, body, err := parse(data)
 	if err != nil {
 		// All of it, since nobody knows where the front matter ends.
-		text := jsonscan.AppendQuoted(nil, strings.ToValidUTF8(string(data), "\uFFFD"))
+		text := strings.ToValidUTF8(string(data), "\uFFFD")
 		return &resource{content: text, problem: parseError}, len(text)
 	}
-	r := &resource{content: jsonscan.AppendQuoted(nil, string(body))}
+	r := &resource{content: string(body)}
 	r.skills = c.dependencies(uri, f.skills, MaxDependencies)
 	r.tools = c.dependencies(uri, f.tools, MaxDependencies-min(len(f.skills), MaxDependencies))
 	size := len(r.content)

@@ -2,23 +2,22 @@ package content
 
 import "context"
 
-// skill looks a skill up and returns it as it stands in the output.
-func (c *Content) skill(ctx context.Context, d *dependency) []byte {
+// skill looks a skill up.
+func (c *Content) skill(ctx context.Context, d *dependency) skill {
 	if d.problem != "" {
 		return brokenSkill(d.uri, d.problem)
 	}
-	text, err := load(ctx, c, c.skills, d.uri, newSkill)
+	s, err := load(ctx, c, c.skills, d.uri, newSkill)
 	if err != nil {
 		return brokenSkill(d.uri, fetchFailed)
 	}
-	return text
+	return s
 }
 
-func newSkill(uri string, data []byte) ([]byte, int) {
+func newSkill(uri string, data []byte) (skill, int) {
 	f, _, err := parse(data)
 	if err != nil {
-		text := brokenSkill(uri, parseError)
-		return text, len(text)
+		return brokenSkill(uri, parseError), len(uri)
 	}
 	s := skill{URI: uri, Name: f.name, Description: f.description, Skills: f.skills, Tools: f.tools}
 	if s.Name == "" {
@@ -27,10 +26,15 @@ func newSkill(uri string, data []byte) ([]byte, int) {
 	if s.Description == "" {
 		s.Description = string(missingDescription)
 	}
-	text := appendSkill(nil, &s)
-	return text, len(text)
+	size := len(uri) + len(s.Name) + len(s.Description)
+	for _, list := range [][]string{s.Skills, s.Tools} {
+		for _, text := range list {
+			size += len(text) + 16
+		}
+	}
+	return s, size
 }
 
-func brokenSkill(uri string, p problem) []byte {
-	return appendSkill(nil, &skill{URI: uri, Name: string(p), Description: string(p)})
+func brokenSkill(uri string, p problem) skill {
+	return skill{URI: uri, Name: string(p), Description: string(p)}
 }

@@ -13,8 +13,8 @@ import (
 	"kernos/message"
 )
 
-// tool looks a tool up and returns it as it stands in the output.
-func (c *Content) tool(ctx context.Context, d *dependency) []byte {
+// tool looks a tool up.
+func (c *Content) tool(ctx context.Context, d *dependency) tool {
 	if d.problem != "" {
 		return brokenTool(d.uri, d.problem)
 	}
@@ -37,16 +37,14 @@ func (c *Content) tool(ctx context.Context, d *dependency) []byte {
 	if problem != "" {
 		return brokenTool(d.uri, problem) // not kept, since it may pass
 	}
-	text := appendTool(nil, &tool{URI: d.uri, Description: description})
+	found := tool{URI: d.uri, Description: description}
 	if info, err := os.Stat(path); err == nil && version != "" && reliable(&File{Version: version, Modified: info.ModTime()}) {
-		keep(c.tools, d.uri, version, text, len(text))
+		keep(c.tools, d.uri, version, found, len(description))
 	}
-	return text
+	return found
 }
 
-func brokenTool(uri string, p problem) []byte {
-	return appendTool(nil, &tool{URI: uri, Description: string(p)})
-}
+func brokenTool(uri string, p problem) tool { return tool{URI: uri, Description: string(p)} }
 
 // toolProblem says why there is no file to execute.
 func toolProblem(err error) problem {
