@@ -1,4 +1,4 @@
-// Package httpd serves a kernel over HTTP: to curl, to web pages, to whatever collects
+// Package http serves a kernel over HTTP: to curl, to web pages, to whatever collects
 // metrics, and to those who go on over a WebSocket.
 //
 //	POST /v1/messages                NDJSON in and out, both at the same time
@@ -13,12 +13,12 @@
 //
 // A [Server] has any number of doors, each a listener with its own idea of who may come in:
 //
-//	server := httpd.NewServer(k, &httpd.Options{Blobs: dir})
-//	err := server.Serve(ctx, httpd.Door{Listener: tcp, Guard: guard, Remote: true}, httpd.Door{Listener: socket})
+//	server := http.NewServer(k, &http.Options{Blobs: dir})
+//	err := server.Serve(ctx, http.Door{Listener: tcp, Guard: guard, Remote: true}, http.Door{Listener: socket})
 //
 // A [Guard] checks the Host and the Origin of every request, so that no web page reaches the
 // kernel of whoever looks at it, and wants a token for everything but health.
-package httpd
+package http
 
 import (
 	"context"
