@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 	"kernos/message"
 	"kernos/schema"
 	"kernos/transport/rpc"
@@ -93,11 +94,7 @@ func newKernel(t *testing.T, next <-chan int) string {
 			emit(m.Reply(json.RawMessage(`"all"`)))
 		},
 	}
-	r, err := kernel.NewRegistry(kernel.Module{Name: "test", Version: "1.0.0", Summary: "Tests.", Syscalls: []kernel.Syscall{count}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	service := rpc.New(kernel.New(r, nil), nil)
+	service := rpc.New(kerneltest.New(t, nil, count), nil)
 	handler := ws.New(service, nil)
 	server := httptest.NewServer(handler)
 	t.Cleanup(func() {

@@ -11,6 +11,7 @@ import (
 
 	"kernos/capability/introspect"
 	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 	"kernos/message"
 	"kernos/schema"
 )
@@ -20,20 +21,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // newKernel returns a kernel with the built-in syscalls and those of a test.
 func newKernel(t testing.TB, opts *kernel.Options, syscalls ...kernel.Syscall) *kernel.Kernel {
 	t.Helper()
-	r, err := kernel.NewRegistry()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Add(introspect.Module(r)); err != nil {
-		t.Fatal(err)
-	}
-	if len(syscalls) > 0 {
-		m := kernel.Module{Name: "test", Version: "1.0.0", Summary: "What a test needs.", Syscalls: syscalls}
-		if err := r.Add(m); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return kernel.New(r, opts)
+	return kerneltest.Around(t, opts, introspect.Module, syscalls...)
 }
 
 // raw is a query of any data with a handler of its own.

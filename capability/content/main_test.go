@@ -16,6 +16,7 @@ import (
 	"kernos/capability/vfs"
 	"kernos/capability/vfs/dirfs"
 	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 	"kernos/message"
 	"kernos/store/blobs"
 )
@@ -131,15 +132,11 @@ func tool1(t testing.TB, c *Content, uri string) string {
 // newKernel returns a kernel that has the module.
 func newKernel(t testing.TB, c *Content) *kernel.Kernel {
 	t.Helper()
-	registry, err := kernel.NewRegistry(c.Module())
-	if err != nil {
-		t.Fatal(err)
-	}
 	dir, err := blobs.New(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return kernel.New(registry, &kernel.Options{Blobs: keeper{dir}})
+	return kerneltest.Of(t, &kernel.Options{Blobs: keeper{dir}}, c.Module())
 }
 
 type keeper struct{ dir *blobs.Dir }

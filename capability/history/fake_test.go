@@ -13,6 +13,7 @@ import (
 	"kernos/internal/jsonscan"
 	"kernos/journal"
 	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 	"kernos/message"
 	"kernos/schema"
 )
@@ -174,15 +175,7 @@ func said(kind message.Kind, typ message.Type, data, lineage string) string {
 // newKernel returns a kernel with the module and more syscalls.
 func newKernel(t testing.TB, j Journal, more ...kernel.Syscall) *kernel.Kernel {
 	t.Helper()
-	modules := []kernel.Module{Module(j)}
-	if len(more) > 0 {
-		modules = append(modules, kernel.Module{Name: "test", Version: "1.0.0", Summary: "Test.", Syscalls: more})
-	}
-	r, err := kernel.NewRegistry(modules...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return kernel.New(r, nil)
+	return kerneltest.Of(t, nil, Module(j), kerneltest.Module("test", more...))
 }
 
 // ask returns what a request is answered with: events, and the outcome.

@@ -9,20 +9,14 @@ import (
 	"testing"
 
 	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 	"kernos/message"
 	"kernos/schema"
 )
 
 func newKernel(t *testing.T) *kernel.Kernel {
 	t.Helper()
-	r, err := kernel.NewRegistry()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Add(Module(r)); err != nil {
-		t.Fatal(err)
-	}
-	return kernel.New(r, nil)
+	return kerneltest.Around(t, nil, Module)
 }
 
 // ask returns the one answer to a message.

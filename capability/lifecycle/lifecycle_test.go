@@ -13,6 +13,7 @@ import (
 
 	"kernos/capability/lifecycle"
 	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 	"kernos/message"
 	"kernos/transport"
 )
@@ -22,15 +23,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // newKernel is a kernel with the module and others.
 func newKernel(t *testing.T, o lifecycle.Options, others ...kernel.Module) *kernel.Kernel {
 	t.Helper()
-	r, err := kernel.NewRegistry(others...)
-	if err != nil {
+	k := kerneltest.Of(t, nil, others...)
+	o.Registry = k.Registry()
+	if err := o.Registry.Add(lifecycle.Module(o)); err != nil {
 		t.Fatal(err)
 	}
-	o.Registry = r
-	if err := r.Add(lifecycle.Module(o)); err != nil {
-		t.Fatal(err)
-	}
-	return kernel.New(r, nil)
+	return k
 }
 
 // ask sends one request in process.

@@ -13,6 +13,7 @@ import (
 	"kernos/capability/introspect"
 	"kernos/internal/wire"
 	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 	"kernos/message"
 	"kernos/transport"
 )
@@ -22,20 +23,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // newKernel returns a kernel with the module on it.
 func newKernel(t testing.TB, opts *kernel.Options, mine *Options, more ...kernel.Syscall) *kernel.Kernel {
 	t.Helper()
-	r, err := kernel.NewRegistry()
-	if err != nil {
+	k := kerneltest.Around(t, opts, introspect.Module, more...)
+	if err := k.Registry().Add(Module(k.Registry(), mine)); err != nil {
 		t.Fatal(err)
 	}
-	modules := []kernel.Module{introspect.Module(r), Module(r, mine)}
-	if len(more) > 0 {
-		modules = append(modules, kernel.Module{Name: "test", Version: "1.0.0", Summary: "What a test needs.", Syscalls: more})
-	}
-	for _, m := range modules {
-		if err := r.Add(m); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return kernel.New(r, opts)
+	return k
 }
 
 // registration is the line that registers a type which takes and gives anything. more is

@@ -19,6 +19,9 @@ import (
 // New returns a kernel of these syscalls. Nil options mean defaults.
 func New(t testing.TB, opts *kernel.Options, syscalls ...kernel.Syscall) *kernel.Kernel {
 	t.Helper()
+	if len(syscalls) == 0 {
+		return Of(t, opts)
+	}
 	return Of(t, opts, Module("test", syscalls...))
 }
 
@@ -30,6 +33,16 @@ func Of(t testing.TB, opts *kernel.Options, modules ...kernel.Module) *kernel.Ke
 		t.Fatal(err)
 	}
 	return kernel.New(r, opts)
+}
+
+// Around returns a kernel of a module that describes its registry, and of these syscalls.
+func Around(t testing.TB, opts *kernel.Options, module func(*kernel.Registry) kernel.Module, syscalls ...kernel.Syscall) *kernel.Kernel {
+	t.Helper()
+	k := New(t, opts, syscalls...)
+	if err := k.Registry().Add(module(k.Registry())); err != nil {
+		t.Fatal(err)
+	}
+	return k
 }
 
 // Module is a module of these syscalls.

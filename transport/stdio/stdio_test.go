@@ -17,6 +17,7 @@ import (
 
 	"kernos/capability/introspect"
 	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 	"kernos/message"
 	"kernos/schema"
 	"kernos/transport"
@@ -26,14 +27,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func newKernel(t *testing.T, syscalls ...kernel.Syscall) *kernel.Kernel {
 	t.Helper()
-	r, err := kernel.NewRegistry(kernel.Module{Name: "test", Version: "1.0.0", Summary: "What a test needs.", Syscalls: syscalls})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Add(introspect.Module(r)); err != nil {
-		t.Fatal(err)
-	}
-	return kernel.New(r, nil)
+	return kerneltest.Around(t, nil, introspect.Module, syscalls...)
 }
 
 func ask(id string, t message.Type, data string) string {
