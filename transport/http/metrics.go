@@ -1,62 +1,55 @@
 package http
 
 import (
+	"log/slog"
 	"maps"
 	"net/http"
 	"runtime"
 	"runtime/metrics"
 	"slices"
 	"strconv"
-	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Metrics is a page in the text format of Prometheus, version 0.0.4. Metrics of one name are
-// added one after the other.
-type Metrics struct {
-	text []byte
-	last string // the name that was last described
-}
+// Metrics are the numbers of one scrape. It implements [prometheus.Collector]: nothing is
+// counted for metrics alone, they are read from counters that the server has anyway.
+type Metrics struct{ metrics []prometheus.Metric }
 
 // A Label is a name and a value that tell metrics of one name apart.
 type Label struct{ Name, Value string }
 
 // Gauge adds a number that goes up and down.
 func (m *Metrics) Gauge(name, help string, value float64, labels ...Label) {
-	m.add(name, "gauge", help, value, labels)
+	m.add(name, help, prometheus.GaugeValue, value, labels)
 }
 
 // Counter adds a number that only grows. Its name ends with _total.
 func (m *Metrics) Counter(name, help string, value float64, labels ...Label) {
-	m.add(name, "counter", help, value, labels)
+	m.add(name, help, prometheus.CounterValue, value, labels)
 }
 
-var (
-	helpEscapes  = strings.NewReplacer(`\`, `\\`, "\n", `\n`)
-	labelEscapes = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
-)
-
-func (m *Metrics) add(name, kind, help string, value float64, labels []Label) {
-	if m.last != name {
-		m.last = name
-		m.text = append(m.text, "# HELP "+name+" "+helpEscapes.Replace(help)+"\n# TYPE "+name+" "+kind+"\n"...)
-	}
-	m.text = append(m.text, name...)
+func (m *Metrics) add(name, help string, kind prometheus.ValueType, value float64, labels []Label) {
+	names, values := make([]string, len(labels)), make([]string, len(labels))
 	for i, l := range labels {
-		sign := byte(',')
-		if i == 0 {
-			sign = '{'
-		}
-		m.text = append(append(m.text, sign), l.Name+`="`+labelEscapes.Replace(l.Value)+`"`...)
+		names[i], values[i] = l.Name, l.Value
 	}
-	if len(labels) > 0 {
-		m.text = append(m.text, '}')
+	m.metrics = append(m.metrics, prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, names, nil), kind, value, values...))
+}
+
+// Describe implements [prometheus.Collector]: which metrics there are is not known in advance.
+func (m *Metrics) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements [prometheus.Collector].
+func (m *Metrics) Collect(out chan<- prometheus.Metric) {
+	for _, one := range m.metrics {
+		out <- one
 	}
-	m.text = strconv.AppendFloat(append(m.text, ' '), value, 'g', -1, 64)
-	m.text = append(m.text, '\n')
 }
 
 // metrics answers with numbers.
-func (s *Server) metrics(w http.ResponseWriter, _ *http.Request) {
+func (s *Server) metrics(w http.ResponseWriter, r *http.Request) {
 	m := new(Metrics)
 	k := s.k.Stats()
 	m.Gauge("kernos_connections", "Connections that the kernel serves, over all wires.", float64(k.Connections))
@@ -81,8 +74,9 @@ func (s *Server) metrics(w http.ResponseWriter, _ *http.Request) {
 		s.opts.Collect(m)
 	}
 	collectRuntime(m)
-	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-	_, _ = w.Write(m.text)
+	page := prometheus.NewRegistry()
+	page.MustRegister(m)
+	promhttp.HandlerFor(page, promhttp.HandlerOpts{ErrorLog: slog.NewLogLogger(s.opts.Log.Handler(), slog.LevelWarn)}).ServeHTTP(w, r)
 }
 
 // collectRuntime adds what Go knows of the process.
