@@ -1,15 +1,12 @@
 package recorded
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strings"
 
 	"kernos/capability/history"
-	"kernos/cmd/kernos/exit"
 	"kernos/cmd/kernos/request"
 	"kernos/cmd/kernos/terminal"
 	"kernos/internal/visible"
@@ -41,24 +38,22 @@ func (l *Listing) Graph(ctx context.Context, correlation, format string) error {
 		return s.Line(string(data))
 	}
 	var text string
-	if err := json.Unmarshal(data, &text); err != nil {
-		return &exit.Error{Status: exit.Failure, Cause: fmt.Errorf("the answer of Message.Graph can't be read: %w", err)}
+	if err := request.Decode("Message.Graph", data, &text); err != nil {
+		return err
 	}
 	if format != "tree" {
-		_, err = fmt.Fprint(s.Out, text)
-		return exit.Wrap(err)
+		return s.Write(text)
 	}
-	var b bytes.Buffer
+	var b strings.Builder
 	for line := range strings.Lines(text) {
 		b.WriteString(treeLine(s, visible.Text(strings.TrimSuffix(line, "\n"))))
 		b.WriteByte('\n')
 	}
-	_, err = s.Out.Write(b.Bytes())
-	return exit.Wrap(err)
+	return s.Write(b.String())
 }
 
-// drawHere draws a graph that does not fit into one answer: the messages of the workflow come
-// one at a time.
+// drawHere draws a graph that doesn't fit into one answer, in this process: the messages of the
+// workflow come one at a time.
 func (l *Listing) drawHere(ctx context.Context, correlation, format string) (json.RawMessage, error) {
 	var entries []journal.Entry
 	var d message.Decoder
@@ -71,12 +66,12 @@ func (l *Listing) drawHere(ctx context.Context, correlation, format string) (jso
 		var m shown
 		err := json.Unmarshal(event.Data, &m)
 		recorded, rejection := d.Decode(m.Message)
-		if err != nil || rejection != nil { // it does not fit into a line either
+		if err != nil || rejection != nil { // it doesn't fit into a line either
 			unread++
 			return
 		}
 		if recorded.Kind != message.KindError {
-			recorded.Data = nil // nobody draws it
+			recorded.Data = nil // it isn't drawn
 		}
 		entries = append(entries, journal.Entry{Seq: m.Seq, At: m.At, Message: recorded.Clone()})
 	})
@@ -90,8 +85,8 @@ func (l *Listing) drawHere(ctx context.Context, correlation, format string) (jso
 			Why string
 		}
 	}
-	if err := json.Unmarshal(data, &reply); err != nil {
-		return nil, &exit.Error{Status: exit.Failure, Cause: fmt.Errorf("the answer of Message.Replay can't be read: %w", err)}
+	if err := request.Decode("Message.Replay", data, &reply); err != nil {
+		return nil, err
 	}
 	if unread > 0 {
 		l.screen.Note("%s too long to be read, and not drawn", terminal.Count(unread, "message is", "messages are"))
@@ -111,7 +106,7 @@ func treeLine(s *terminal.Screen, line string) string {
 	if !s.Colour {
 		return line
 	}
-	// The sign is behind the branches.
+	// The sign follows the branches.
 	at := strings.IndexFunc(line, func(r rune) bool { return !strings.ContainsRune("│├└─ ⋯0123456789", r) })
 	if at < 0 {
 		return line
@@ -125,5 +120,5 @@ func treeLine(s *terminal.Screen, line string) string {
 			return branch + s.Paint(k.style, k.glyph) + rest
 		}
 	}
-	return s.Paint(terminal.Faint, line) // a message that is missing, a remark
+	return s.Paint(terminal.Faint, line) // a missing message, or a remark
 }

@@ -6,11 +6,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
-	"kernos/cmd/kernos/exit"
 	"kernos/cmd/kernos/request"
 	"kernos/cmd/kernos/terminal"
 	"kernos/message"
@@ -52,7 +50,7 @@ type listRequest struct {
 	Records bool   `json:"records"`
 }
 
-// listReply is its output.
+// listReply is the output of Message.List.
 type listReply struct {
 	Messages []json.RawMessage
 	Records  []struct {
@@ -63,13 +61,14 @@ type listReply struct {
 	Dropped *gap
 }
 
-// gap is what a reply says about messages that are not in the journal.
+// gap describes messages that the journal doesn't have.
 type gap struct {
 	Messages, Lost              uint64
 	Until, LostSince, LostUntil int64
 }
 
-func (g *gap) tell(s *terminal.Screen) {
+// note prints what is missing, if anything is.
+func (g *gap) note(s *terminal.Screen) {
 	if g == nil {
 		return
 	}
@@ -82,23 +81,20 @@ func (g *gap) tell(s *terminal.Screen) {
 	}
 }
 
-// page is how many messages are asked for at once.
-const page = 500
+// pageSize is how many messages are asked for at once.
+const pageSize = 500
 
-// page asks for a page. If the answer can't be given because it is too long, it asks for fewer
-// messages, and lowers the request's limit for the pages that follow.
+// page asks for a page. If the answer would be too long, it asks for fewer messages, and
+// lowers the limit of the request for the pages that follow.
 func (l *Listing) page(ctx context.Context, r *listRequest) (*listReply, []shown, error) {
-	data, err := request.Send(ctx, l.call, message.KindQuery, "Message.List", r, nil)
+	reply := new(listReply)
+	err := request.Read(ctx, l.call, message.KindQuery, "Message.List", r, reply)
 	for errors.Is(err, request.ErrTooLong) && r.Limit > 1 {
 		r.Limit /= 2
-		data, err = request.Send(ctx, l.call, message.KindQuery, "Message.List", r, nil)
+		err = request.Read(ctx, l.call, message.KindQuery, "Message.List", r, reply)
 	}
 	if err != nil {
 		return nil, nil, err
-	}
-	reply := new(listReply)
-	if err := json.Unmarshal(data, reply); err != nil {
-		return nil, nil, &exit.Error{Status: exit.Failure, Cause: fmt.Errorf("the answer of Message.List can't be read: %w", err)}
 	}
 	messages := make([]shown, len(reply.Messages))
 	for i, text := range reply.Messages {
@@ -106,9 +102,7 @@ func (l *Listing) page(ctx context.Context, r *listRequest) (*listReply, []shown
 		if i < len(reply.Records) {
 			messages[i].Seq, messages[i].At = reply.Records[i].Seq, reply.Records[i].At
 		}
-		if !l.asJSON {
-			messages[i].read()
-		}
+		l.read(&messages[i])
 	}
 	return reply, messages, nil
 }
@@ -128,29 +122,29 @@ func (l *Listing) Log(ctx context.Context, filter Filter, count int, follow bool
 	case follow:
 		return l.Watch(ctx, WatchRequest{Filter: filter, After: &last})
 	case !any:
-		noMessages(l.screen)
+		l.noMessages()
 	}
 	return nil
 }
 
-// all shows everything that is there at the moment, a page at a time. What is asked for that
-// is recorded behind it.
+// all shows everything that is recorded at this moment, a page at a time. The requests for the
+// pages are recorded later.
 func (l *Listing) all(ctx context.Context, filter Filter) (last uint64, any bool, err error) {
 	if last, err = l.newest(ctx); err != nil {
 		return 0, false, err
 	}
-	r := listRequest{Filter: filter, Limit: page, Records: true}
+	r := listRequest{Filter: filter, Limit: pageSize, Records: true}
 	for {
 		reply, messages, err := l.page(ctx, &r)
 		if err != nil {
 			return 0, false, err
 		}
 		if r.Cursor == "" {
-			reply.Dropped.tell(l.screen)
+			reply.Dropped.note(l.screen)
 		}
 		asked := len(messages)
 		messages = slices.DeleteFunc(messages, func(m shown) bool { return m.Seq > last })
-		if err := l.show(messages); err != nil {
+		if err := l.showAll(messages); err != nil {
 			return 0, false, err
 		}
 		any = any || len(messages) > 0
@@ -160,7 +154,7 @@ func (l *Listing) all(ctx context.Context, filter Filter) (last uint64, any bool
 	}
 }
 
-// newest returns the number of the last message that is recorded, before what asks for it.
+// newest returns the number of the last message that was recorded before this listing began.
 func (l *Listing) newest(ctx context.Context) (uint64, error) {
 	for r := (listRequest{Order: "desc", Limit: 2, Records: true}); ; {
 		reply, messages, err := l.page(ctx, &r)
@@ -178,12 +172,12 @@ func (l *Listing) newest(ctx context.Context) (uint64, error) {
 	}
 }
 
-// latest shows the newest messages in the order in which they came.
+// latest shows the newest messages, the oldest of them first.
 func (l *Listing) latest(ctx context.Context, filter Filter, count int) (last uint64, any bool, err error) {
-	r := listRequest{Filter: filter, Order: "desc", Limit: page, Records: true}
+	r := listRequest{Filter: filter, Order: "desc", Limit: pageSize, Records: true}
 	var newest []shown
 	for {
-		r.Limit = min(count-len(newest)+1, r.Limit) // one is likely to be the request itself
+		r.Limit = min(count-len(newest)+1, r.Limit) // one more, which is likely to be the request itself
 		var reply *listReply
 		var messages []shown
 		if reply, messages, err = l.page(ctx, &r); errors.Is(err, request.ErrTooLong) {
@@ -195,7 +189,7 @@ func (l *Listing) latest(ctx context.Context, filter Filter, count int) (last ui
 		newest = append(newest, slices.DeleteFunc(messages, func(m shown) bool { return l.own.has(m.Message) })...)
 		r.Cursor = reply.Cursor
 		if r.Cursor == "" { // the list went back to the beginning
-			reply.Dropped.tell(l.screen)
+			reply.Dropped.note(l.screen)
 		}
 		if r.Cursor == "" || len(newest) >= count {
 			break
@@ -206,22 +200,21 @@ func (l *Listing) latest(ctx context.Context, filter Filter, count int) (last ui
 		last = newest[0].Seq
 	}
 	slices.Reverse(newest)
-	return last, len(newest) > 0, errors.Join(l.show(newest), err)
+	return last, len(newest) > 0, errors.Join(l.showAll(newest), err)
 }
 
-// show shows messages as a table, or as they are.
-func (l *Listing) show(messages []shown) error {
+// showAll shows messages as a table, or as they are.
+func (l *Listing) showAll(messages []shown) error {
 	types := typeWidth(messages)
 	for i := range messages {
-		var err error
-		if l.asJSON {
-			err = l.screen.Line(string(messages[i].Message))
-		} else {
-			err = row(l.screen, &messages[i], "", types, nil)
-		}
-		if err != nil {
+		if err := l.show(&messages[i], "", types, nil); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// noMessages notes that nothing was found, and why that may be.
+func (l *Listing) noMessages() {
+	l.screen.Note("no message in the journal matches; the daemon records all messages, kernos pipe --inline with --journal")
 }

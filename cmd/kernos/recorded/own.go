@@ -10,11 +10,11 @@ import (
 	"kernos/message"
 )
 
-// ownRequests are the ids of what a command asks. The daemon records them like everybody
-// else's, and a command that shows the journal does not show itself.
+// ownRequests are the ids of the requests of this listing. The daemon records them like all
+// others, and a command that shows the journal doesn't show itself.
 type ownRequests map[string]bool
 
-// noting returns a caller whose requests are noted.
+// noting returns a caller that adds its requests.
 func (o ownRequests) noting(call request.Caller) request.Caller {
 	return func(ctx context.Context, request message.Message, event func(message.Message)) (message.Message, error) {
 		request.Metadata.ID = message.ID(ulid.Make().String())
@@ -23,7 +23,7 @@ func (o ownRequests) noting(call request.Caller) request.Caller {
 	}
 }
 
-// has reports whether a recorded message is one of the requests, or came of one.
+// has reports whether a recorded message is one of the requests, or was caused by one.
 func (o ownRequests) has(recorded json.RawMessage) bool {
 	var m struct {
 		Metadata struct{ ID, Causation string }

@@ -20,7 +20,7 @@ type ReplayRequest struct {
 	Limit         int    `json:"limit,omitempty"`
 }
 
-// replayReport is its output with execute.
+// replayReport is the output of Message.Replay with execute.
 type replayReport struct {
 	Correlation string
 	Commands    int
@@ -61,8 +61,8 @@ func (l *Listing) rerun(ctx context.Context, r ReplayRequest) error {
 		return err
 	}
 	var report replayReport
-	if err := json.Unmarshal(data, &report); err != nil {
-		return &exit.Error{Status: exit.Failure, Cause: fmt.Errorf("the answer of Message.Replay can't be read: %w", err)}
+	if err := request.Decode("Message.Replay", data, &report); err != nil {
+		return err
 	}
 	if l.asJSON {
 		err = l.screen.Line(string(data))
@@ -87,16 +87,8 @@ func (l *Listing) report(r *replayReport) error {
 	}
 	for _, d := range r.Different {
 		head := s.Paint(terminal.Strong, "≠") + " " + visible.Text(d.Type) + "  " + s.Paint(terminal.Faint, visible.Text(d.ID))
-		if err := s.Line(head); err != nil {
+		if err := s.Line(head + "\n  was  " + outcome(s, d.Was) + "\n  now  " + outcome(s, d.Now)); err != nil {
 			return err
-		}
-		for _, o := range []struct {
-			word string
-			replayOutcome
-		}{{"was", d.Was}, {"now", d.Now}} {
-			if err := s.Line("  " + o.word + "  " + outcome(s, o.replayOutcome)); err != nil {
-				return err
-			}
 		}
 	}
 	for _, k := range r.Skipped {
@@ -111,7 +103,7 @@ func (l *Listing) report(r *replayReport) error {
 	return nil
 }
 
-// outcome writes how a request was answered.
+// outcome describes how a request was answered.
 func outcome(s *terminal.Screen, o replayOutcome) string {
 	k, ok := kinds[o.Kind]
 	if !ok {

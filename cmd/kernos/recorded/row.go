@@ -2,6 +2,8 @@ package recorded
 
 import (
 	"encoding/json"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,7 +14,7 @@ import (
 	"kernos/message"
 )
 
-// kinds are the signs of the kinds of messages.
+// kinds has the sign of each kind of message.
 var kinds = map[message.Kind]struct {
 	glyph string
 	style terminal.Style
@@ -24,7 +26,7 @@ var kinds = map[message.Kind]struct {
 	message.KindError:   {"✗", terminal.Red},
 }
 
-// shown is a message that is to be shown.
+// shown is a message as it is shown.
 type shown struct {
 	Seq     uint64
 	At      int64
@@ -36,7 +38,7 @@ type shown struct {
 	text string // what it says, on one line
 }
 
-// read reads what is shown of a message.
+// read fills in what is shown of a message.
 func (m *shown) read() {
 	var parts struct {
 		Kind     message.Kind
@@ -64,7 +66,7 @@ const (
 	maxTypeWidth = 28
 )
 
-// typeWidth is how wide the column of types is for these messages.
+// typeWidth returns the width of the column of types.
 func typeWidth(messages []shown) int {
 	most := minTypeWidth
 	for i := range messages {
@@ -73,30 +75,44 @@ func typeWidth(messages []shown) int {
 	return min(most, maxTypeWidth)
 }
 
-// row writes a message as one line of a table. Words are what to show of its text, and
-// to point out.
-func row(s *terminal.Screen, m *shown, before string, types int, words []string) error {
+// read prepares a message that will be shown.
+func (l *Listing) read(m *shown) {
+	if !l.asJSON {
+		m.read()
+	}
+}
+
+// show writes a message: as it was recorded, or as a row.
+func (l *Listing) show(m *shown, before string, types int, words *regexp.Regexp) error {
+	if l.asJSON {
+		return l.screen.Line(string(m.Message))
+	}
+	return row(l.screen, m, before, types, words)
+}
+
+// row writes a message as one line of a table. The words, which may be nil, are shown even
+// where the text has to be cut, and stand out.
+func row(s *terminal.Screen, m *shown, before string, types int, words *regexp.Regexp) error {
 	k := kinds[m.kind]
 	if k.glyph == "" {
 		k.glyph = "·"
 	}
 	head := before + clock(s, m.At) + "  "
-	tail := terminal.Pad(m.typ, types) + "  " + terminal.Pad(terminal.ClipMiddle(m.id, idWidth), idWidth) + "  "
+	typ, id := terminal.Pad(m.typ, types), terminal.Pad(terminal.ClipMiddle(m.id, idWidth), idWidth)
 	text := m.text
 	if s.IsTerminal() {
-		room := s.Width - terminal.Columns(head) - 2 - terminal.Columns(tail)
+		room := s.Width - terminal.Columns(head+"▶ "+typ+"  "+id+"  ")
 		text = around(text, words, max(room, 8))
 	}
 	base := terminal.Plain
 	if m.kind == message.KindError {
 		base = terminal.Red
 	}
-	line := s.Paint(terminal.Faint, head) + s.Paint(k.style, k.glyph) + " "
-	line += terminal.Pad(m.typ, types) + "  " + s.Paint(terminal.Faint, terminal.Pad(terminal.ClipMiddle(m.id, idWidth), idWidth)) + "  "
-	return s.Line(strings.TrimRight(line+highlight(s, text, words, base), " "))
+	line := s.Paint(terminal.Faint, head) + s.Paint(k.style, k.glyph) + " " + typ + "  " + s.Paint(terminal.Faint, id) + "  " + highlight(s, text, words, base)
+	return s.Line(strings.TrimRight(line, " "))
 }
 
-// clock writes a time, shortly if it is today's and somebody looks at it.
+// clock writes a time, without its date if it is today and the output is a terminal.
 func clock(s *terminal.Screen, at int64) string {
 	t := time.UnixMilli(at).In(s.Now.Location())
 	if s.IsTerminal() && t.Format(time.DateOnly) == s.Now.Format(time.DateOnly) {
@@ -106,85 +122,41 @@ func clock(s *terminal.Screen, at int64) string {
 }
 
 // around cuts a text so that the first of the words in it can be seen.
-func around(text string, words []string, most int) string {
+func around(text string, words *regexp.Regexp, most int) string {
 	if terminal.Columns(text) <= most {
 		return text
 	}
-	if spans := occurrences(text, words); len(spans) > 0 {
-		runes := []rune(text)
-		if from := spans[0].from - most/4; from > 0 && terminal.Columns(string(runes[:spans[0].to])) > most-1 {
-			text = "…" + string(runes[from:])
+	if words != nil {
+		if span := words.FindStringIndex(text); span != nil && terminal.Columns(text[:span[1]]) > most-1 {
+			if before := []rune(text[:span[0]]); len(before) > most/4 {
+				text = "…" + string(before[len(before)-most/4:]) + text[span[0]:]
+			}
 		}
 	}
 	return terminal.Clip(text, most)
 }
 
-// span is a part of a text, in characters.
-type span struct{ from, to int }
+// highlight paints a text, and the words in it so that they stand out.
+func highlight(s *terminal.Screen, text string, words *regexp.Regexp, base terminal.Style) string {
+	if !s.Colour || words == nil {
+		return s.Paint(base, text)
+	}
+	var b strings.Builder
+	end := 0
+	for _, span := range words.FindAllStringIndex(text, -1) {
+		b.WriteString(s.Paint(base, text[end:span[0]]))
+		b.WriteString(s.Paint(terminal.Strong, text[span[0]:span[1]]))
+		end = span[1]
+	}
+	return b.String() + s.Paint(base, text[end:])
+}
 
-// occurrences finds words in a text, whatever their case, one behind the other.
-func occurrences(text string, words []string) []span {
+// searchWords returns a pattern that finds the words of a query, nil if it has none.
+func searchWords(query string) *regexp.Regexp {
+	words := strings.FieldsFunc(query, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.Is(unicode.M, r) })
 	if len(words) == 0 {
 		return nil
 	}
-	lower := []rune(text)
-	for i, r := range lower {
-		lower[i] = unicode.ToLower(r)
-	}
-	var found []span
-	for i := 0; i < len(lower); {
-		longest := 0
-		for _, w := range words {
-			if n := len([]rune(w)); n > longest && startsWith(lower[i:], w) {
-				longest = n
-			}
-		}
-		if longest > 0 {
-			found = append(found, span{i, i + longest})
-			i += longest
-			continue
-		}
-		i++
-	}
-	return found
-}
-
-func startsWith(text []rune, word string) bool {
-	i := 0
-	for _, r := range word {
-		if i == len(text) || text[i] != r {
-			return false
-		}
-		i++
-	}
-	return true
-}
-
-// highlight paints a text, and points the words in it out.
-func highlight(s *terminal.Screen, text string, words []string, base terminal.Style) string {
-	if !s.Colour {
-		return text
-	}
-	runes := []rune(text)
-	var b strings.Builder
-	end := 0
-	for _, o := range occurrences(text, words) {
-		b.WriteString(s.Paint(base, string(runes[end:o.from])))
-		b.WriteString(s.Paint(terminal.Strong, string(runes[o.from:o.to])))
-		end = o.to
-	}
-	b.WriteString(s.Paint(base, string(runes[end:])))
-	return b.String()
-}
-
-// searchWords are the words of a query, in lower case.
-func searchWords(query string) []string {
-	return strings.FieldsFunc(strings.Map(unicode.ToLower, query), func(r rune) bool {
-		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.Is(unicode.M, r)
-	})
-}
-
-// noMessages says that nothing was found, and what to do.
-func noMessages(s *terminal.Screen) {
-	s.Note("no message in the journal matches; the daemon records all messages, kernos pipe --inline with --journal")
+	slices.SortFunc(words, func(a, b string) int { return len(b) - len(a) }) // the longest that fits
+	return regexp.MustCompile("(?i)" + strings.Join(words, "|"))
 }
