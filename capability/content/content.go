@@ -6,13 +6,12 @@
 //	Content.Index {"uri":"os://skills"}
 //	  →  {"entries":[{"uri":"os://skills/pdf/SKILL.md","kind":"skill","name":"pdf",…}]}
 //
-// Hydration never fails for what is in the files: a skill that is missing, malformed or
-// nameless, or a tool that does not run, says so in its own place as ERROR: and a code, and
-// the rest is there. It goes one level deep: the dependencies of a dependency are given as
-// they are written.
+// Hydration never fails because of the files: in place of a skill that is missing, malformed
+// or nameless, or of a tool that does not run, the reply has ERROR: and a code. Hydration goes
+// one level deep: the dependencies of a dependency are listed as they are written.
 //
-// What was read is kept, and looked at again before it is used: a file by its version, a
-// page of a server by its ETag. So a change is seen at once, and a repeat costs little.
+// What was read is cached, and checked before it is used again: a file by its version, a page
+// of a server by its ETag. So a change is seen at once, and a repeated call costs little.
 package content
 
 import (
@@ -62,8 +61,8 @@ type Files interface {
 	Version(ctx context.Context, uri string) (string, error)
 
 	// Walk gives the files below a directory. What can't be read is an error with its URI
-	// in the entry; who goes on gets what follows it. For the directory itself it is a
-	// *message.Error.
+	// in the entry, and the walk continues if the loop does. The error for the directory itself
+	// is a *message.Error.
 	Walk(ctx context.Context, uri string) iter.Seq2[Entry, error]
 
 	// Local returns the path of a file of this machine that may be executed.

@@ -36,7 +36,7 @@ func Fetcher(client *http.Client) FetchFunc {
 	return func(ctx context.Context, uri, etag string) ([]byte, string, bool, error) {
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, uri, nil)
 		if err != nil || r.URL.Scheme != "https" {
-			return nil, "", false, message.Errorf(502, "Fetch failed: the URI is no address of a page: write https://host/path")
+			return nil, "", false, message.Errorf(502, "Fetch failed: the URI is not the address of a page; write https://host/path")
 		}
 		if etag != "" {
 			r.Header.Set("If-None-Match", etag)

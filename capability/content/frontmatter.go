@@ -24,7 +24,7 @@ type front struct {
 	kind          string // the field type
 	compatibility string
 
-	mended    bool     // it is no YAML, but was meant to be
+	mended    bool     // it was not valid YAML, and was repaired
 	duplicate []string // fields that it has more than once
 }
 
@@ -39,8 +39,7 @@ var (
 // line of three dashes and ends with the next such line; without a first one, all of the
 // file is its body. The body is exactly what stands behind the line break of the second.
 //
-// A first line without a second is an error, since nothing says where the body begins;
-// nothing is guessed, and whoever wants the text has the file.
+// A first line without a second is an error, since nothing says where the body begins.
 func parse(data []byte) (f front, body []byte, err error) {
 	if !utf8.Valid(data) {
 		return front{}, nil, errEncoding
@@ -98,7 +97,7 @@ func delimiter(text []byte) (end int, ok bool) {
 	return len(text), true
 }
 
-// parseFields reads front matter as YAML, and what is no YAML as what it was meant to be.
+// parseFields reads front matter as YAML, and repairs it first if it is not valid.
 func parseFields(text string) (front, error) {
 	root, err := parseYAML(text)
 	mended := false
@@ -118,7 +117,7 @@ func parseFields(text string) (front, error) {
 // text is.
 func parseYAML(text string) (root *yaml.Node, err error) {
 	defer func() {
-		if p := recover(); p != nil { // the text comes from anybody
+		if p := recover(); p != nil { // the text is not trusted
 			root, err = nil, fmt.Errorf("the front matter can't be read: %v", p)
 		}
 	}()
@@ -194,7 +193,7 @@ func scalar(n *yaml.Node) string {
 }
 
 var (
-	errNoList   = errors.New("is no list of texts")
+	errNoList   = errors.New("is not a list of texts")
 	errListSize = errors.New("is too long")
 )
 

@@ -2,7 +2,7 @@ package content
 
 import "strings"
 
-// mend rewrites front matter that is no YAML into what people mean by it:
+// mend rewrites front matter that is not valid YAML into what people mean by it:
 //
 //	description: Use it when: always      a colon within a text
 //	description: **bold**, @name          a sign that means something else in YAML

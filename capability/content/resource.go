@@ -22,7 +22,7 @@ type dependency struct {
 func (c *Content) newResource(uri string, data []byte) (*resource, int) {
 	f, body, err := parse(data)
 	if err != nil {
-		// All of it, since nobody knows where the front matter ends.
+		// All of the text, since it is not known where the front matter ends.
 		text := strings.ToValidUTF8(string(data), "\uFFFD")
 		return &resource{content: text, problem: parseError}, len(text)
 	}

@@ -19,7 +19,7 @@ const (
 	// tool itself has ended.
 	lingering = 250 * time.Millisecond
 
-	// Somebody who has just written the file may still have it open.
+	// A program that has just written the file may still have it open.
 	busyTries = 20
 	busyPause = 25 * time.Millisecond
 )
@@ -68,7 +68,7 @@ func runOnce(parent context.Context, dir string, command []string) ([]byte, erro
 		return nil, err
 	}
 	err := cmd.Wait()
-	_ = killGroup(cmd) // numbers are given anew only after all others, so it is nobody else's
+	_ = killGroup(cmd) // process numbers are reused late, so it can't be another group
 	switch {
 	case parent.Err() != nil:
 		return nil, parent.Err()

@@ -33,8 +33,8 @@ func Socket(path string) func(context.Context) (net.Conn, error) {
 var (
 	errStopping = message.Errorf(503, "The kernel is stopping")
 
-	errNoAgent = message.Errorf(503, "There is no ssh-agent: start one, add a key to it with ssh-add, and start kernos where SSH_AUTH_SOCK is set")
-	errRefused = message.Errorf(403, "ssh-agent refuses to sign with the key: it is locked, the key has a restriction, or somebody has declined; unlock it, confirm, or use another key")
+	errNoAgent = message.Errorf(503, "No ssh-agent is running: start one, add a key to it with ssh-add, and start kernos where SSH_AUTH_SOCK is set")
+	errRefused = message.Errorf(403, "ssh-agent refuses to sign with the key: it is locked, the key has a restriction, or a person has declined; unlock it, confirm, or use another key")
 	errForm    = message.Errorf(502, "ssh-agent does not sign with the hash that it is asked for: use a newer agent, or an Ed25519 key")
 )
 
@@ -43,7 +43,7 @@ func (k *Keyring) late() error {
 	if k.life.Err() != nil {
 		return errStopping
 	}
-	return message.Errorf(504, "ssh-agent has not answered within %v: it hangs, or waits for somebody to confirm; confirm and try again, or see what ssh-add -l says", k.opts.Timeout)
+	return message.Errorf(504, "ssh-agent has not answered within %v: it hangs, or waits for a confirmation; confirm and try again, or see what ssh-add -l says", k.opts.Timeout)
 }
 
 // form is a form that a signature can have.
@@ -176,7 +176,7 @@ func (k *Keyring) sign(a holder, public ssh.PublicKey, s slot, f form) ([]byte, 
 	if proven {
 		return first, nil
 	}
-	// There are agents that sign differently each time also with Ed25519, and rightly so.
+	// Some agents sign differently each time even with Ed25519, which is allowed.
 	second, err := signOnce(a, public, f)
 	if err != nil {
 		return nil, err

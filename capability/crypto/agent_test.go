@@ -240,7 +240,7 @@ func TestNoAgent(t *testing.T) {
 		agent func(context.Context) (net.Conn, error)
 		words string
 	}{
-		{"not set", Socket(""), "There is no ssh-agent"},
+		{"not set", Socket(""), "No ssh-agent is running"},
 		{"no socket", Socket(filepath.Join(t.TempDir(), "none")), "can't be reached"},
 		{"nobody listens", Socket(abandoned(t)), "can't be reached"},
 		{"no key", Socket(testkit.ServeAgent(t, testkit.Keyring(t))), "ssh-add"},
@@ -540,7 +540,7 @@ func TestDerivationsAreBounded(t *testing.T) {
 			return nil, ctx.Err()
 		}})
 		var waiting sync.WaitGroup
-		for i := range maxFlights {
+		for i := range maxRunning {
 			waiting.Go(func() {
 				_, err := w.ring.key(t.Context(), slot{kid: sealed.Kid{Source: sealed.Agent, Digest: [32]byte{byte(i)}}})
 				if e, ok := errors.AsType[*message.Error](err); !ok || e.Code != 504 {
@@ -550,7 +550,7 @@ func TestDerivationsAreBounded(t *testing.T) {
 		}
 		synctest.Wait()
 		_, err := w.ring.key(t.Context(), slot{})
-		if e, ok := errors.AsType[*message.Error](err); !ok || e.Code != 503 || !strings.Contains(e.Message, fmt.Sprint(maxFlights)) {
+		if e, ok := errors.AsType[*message.Error](err); !ok || e.Code != 503 || !strings.Contains(e.Message, fmt.Sprint(maxRunning)) {
 			t.Errorf("got %v", err)
 		}
 		waiting.Wait()

@@ -5,10 +5,10 @@
 //	Crypto.Open {"ciphertext":"pwenc:v1:eyJ…"}  →  "hunter2"
 //	Crypto.Derive {}                            →  {"kid":"ssh-fp:SHA256:…",…}
 //
-// A key is derived from a signature that ssh-agent makes: whoever can have it made can open,
-// the private key is never read, and there is nothing to keep. So only keys will do that
-// sign the same text with the same signature each time: Ed25519 and RSA. Where there is no
-// agent, a file has the key.
+// A key is derived from a signature that ssh-agent makes: a program that can have the agent
+// sign can open sealed strings, the private key is never read, and nothing has to be stored.
+// This needs keys whose signature of a text is always the same: Ed25519 and RSA. Without an
+// agent, the key is in a file.
 //
 // What a string was sealed with stands in the string, so an agent may hold many keys.
 // Derived keys stay in memory for a while. Neither they nor plaintexts reach an error, a
@@ -63,11 +63,11 @@ const (
 	defaultKeep    = 15 * time.Minute
 )
 
-// A Keyring seals and opens. It is safe for concurrent use. Whoever has made it closes it.
+// A Keyring seals and opens. It is safe for concurrent use. Its creator closes it.
 type Keyring struct {
 	opts  Options
-	turn  chan struct{} // held by the one who talks to the agent
-	local sync.Once     // says once that a file has the key
+	turn  chan struct{} // held while talking to the agent
+	local sync.Once     // logs once that the key is in a file
 
 	life context.Context // ends with Close
 	end  context.CancelFunc
@@ -75,16 +75,16 @@ type Keyring struct {
 
 	mu      sync.Mutex
 	keys    map[slot]*key
-	flights map[slot]*flight
+	running map[slot]*derivation
 	proven  map[slot]bool // the agent has signed twice, and alike
 }
 
-// New returns a keyring. It talks to nobody until something is sealed or opened. Nil
+// New returns a keyring. It doesn't connect to the agent before something is sealed or opened. Nil
 // options mean the zero value.
 func New(opts *Options) *Keyring {
 	k := &Keyring{
 		turn: make(chan struct{}, 1), keys: make(map[slot]*key),
-		flights: make(map[slot]*flight), proven: make(map[slot]bool),
+		running: make(map[slot]*derivation), proven: make(map[slot]bool),
 	}
 	if opts != nil {
 		k.opts = *opts
@@ -116,8 +116,8 @@ func (k *Keyring) Close() {
 // Open returns the plaintext of a sealed string. The error is a *message.Error that says
 // nothing of what is in it, or that of ctx:
 //
-//	422  the text is no sealed string, or does not open with the key that it names
-//	500  there is no such key; the cause says what is missing
+//	422  the text is not a sealed string, or does not open with the key that it names
+//	500  the key is not available; the cause says why
 func (k *Keyring) Open(ctx context.Context, text string) ([]byte, error) {
 	box, err := sealed.Parse(text)
 	if err != nil {
@@ -156,10 +156,10 @@ func (k *Keyring) open(ctx context.Context, box *sealed.Box) ([]byte, error) {
 	return nil, message.Errorf(422, "The sealed string does not open with the key that it names, %s: %v", kid, sealed.ErrAltered)
 }
 
-// because is the error for what can't be done for want of a key.
+// because is the error for an operation whose key is not available.
 func because(ctx context.Context, failed string, err error) error {
 	if ctx.Err() != nil {
-		return ctx.Err() // the caller's own end, and no fault of the keyring
+		return ctx.Err() // the call was cancelled; the keyring did not fail
 	}
 	return message.Errorf(500, failed+": %w", err)
 }

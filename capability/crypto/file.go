@@ -19,10 +19,10 @@ import (
 )
 
 // localWarning is what is to be known about a local key.
-const localWarning = "There is no ssh-agent, so a file of this machine has the key: whoever can read the file can open what is sealed, and if it is lost nobody can. For more, run an ssh-agent with an Ed25519 key."
+const localWarning = "No ssh-agent is running, so the key is in a file on this machine: any program that can read the file can open what is sealed, and if the file is lost nothing can. For more security, run an ssh-agent with an Ed25519 key."
 
 // errNoFile says that there is no local key yet. Only a command may make one.
-var errNoFile = message.Errorf(404, "There is no ssh-agent, and no local key yet: Crypto.Seal makes one when it is first used")
+var errNoFile = message.Errorf(404, "No ssh-agent is running, and there is no local key yet: Crypto.Seal makes one when it is first used")
 
 // A key file is three lines of text: what it is, the name of the key, and its bytes. The
 // kid is the hash of the name, which has nothing to do with the bytes.
@@ -62,12 +62,12 @@ func (k *Keyring) load(want sealed.Kid) (*key, error) {
 	return &key{kid: kid, forms: 1, cipher: cipher}, nil
 }
 
-// readKeyFile reads a key file, unless somebody else could have read or written it.
+// readKeyFile reads a key file, unless other users could have read or written it.
 func readKeyFile(path string) (kid sealed.Kid, secret []byte, err error) {
 	unusable := func(format string, args ...any) error {
 		return message.Errorf(500, "The key file %s can't be used: %s", path, fmt.Sprintf(format, args...))
 	}
-	// Who opens a pipe without this waits for somebody to write.
+	// Without O_NONBLOCK, opening a pipe waits for a writer.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -83,13 +83,13 @@ func readKeyFile(path string) (kid sealed.Kid, secret []byte, err error) {
 		return kid, nil, unusable("%v", err)
 	}
 	if !info.Mode().IsRegular() {
-		return kid, nil, unusable("it is no file")
+		return kid, nil, unusable("it is not a regular file")
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
-		return kid, nil, unusable("others may read or write it (mode %04o): if nobody has, chmod 600 it", mode)
+		return kid, nil, unusable("other users may read or write it (mode %04o); if none has, chmod 600 it", mode)
 	}
 	if stat, ok := info.Sys().(*syscall.Stat_t); !ok || int(stat.Uid) != os.Geteuid() {
-		return kid, nil, unusable("it belongs to somebody else")
+		return kid, nil, unusable("it belongs to another user")
 	}
 	text, err := io.ReadAll(io.LimitReader(f, maxFileSize+1))
 	defer clear(text)
@@ -127,8 +127,8 @@ func field(line []byte, name string, size int) ([]byte, bool) {
 	return data, err == nil && len(data) == size
 }
 
-// makeKeyFile makes a key. If there is one by now, that one stays: the file gets its name
-// when it is whole, and only if nobody has it.
+// makeKeyFile makes a key file. An existing one stays: the new file gets its name when it is
+// complete, and only if the name is free.
 func makeKeyFile(path string) (err error) {
 	defer func() {
 		if err != nil {

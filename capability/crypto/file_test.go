@@ -40,7 +40,7 @@ func TestTheLocalKey(t *testing.T) {
 	}
 	// It is said once.
 	w.seal("x")
-	if got := strings.Count(w.log.String(), "level=WARN"); got != 1 || !strings.Contains(w.log.String(), "There is no ssh-agent") {
+	if got := strings.Count(w.log.String(), "level=WARN"); got != 1 || !strings.Contains(w.log.String(), "No ssh-agent is running") {
 		t.Errorf("the log has %d warnings: %s", got, w.log)
 	}
 	want := deriveOutput{Kid: kid, Alg: "A256GCM", Source: "file", Warning: localWarning}
@@ -57,7 +57,7 @@ func TestTheLocalKey(t *testing.T) {
 	// One that must not use it does not.
 	strict := newWorld(t, Options{KeyFile: file, RequireAgent: true})
 	strict.refuse("Open", object{"ciphertext": text}, 500, "Decryption failed", "--require-agent")
-	strict.refuse("Seal", object{"plaintext": "x"}, 500, "Encryption failed", "There is no ssh-agent")
+	strict.refuse("Seal", object{"plaintext": "x"}, 500, "Encryption failed", "No ssh-agent is running")
 	strict.refuse("Seal", object{"plaintext": "x", "key": kid}, 500, "Encryption failed", "--require-agent")
 	// The kid says nothing of the bytes, and neither does anything else.
 	content, err := os.ReadFile(file)
@@ -103,8 +103,8 @@ func TestAKeyFileThatCanNotBeTrusted(t *testing.T) {
 		{"others may read", "chmod 600", func(t *testing.T, path string) { good(t, path); check(t, os.Chmod(path, 0o640)) }},
 		{"others may write", "chmod 600", func(t *testing.T, path string) { good(t, path); check(t, os.Chmod(path, 0o602)) }},
 		{"a link", "symbolic link", func(t *testing.T, path string) { good(t, path+"2"); check(t, os.Symlink(path+"2", path)) }},
-		{"a folder", "it is no file", func(t *testing.T, path string) { check(t, os.Mkdir(path, 0o700)) }},
-		{"a pipe", "it is no file", func(t *testing.T, path string) { check(t, unix.Mkfifo(path, 0o600)) }},
+		{"a folder", "it is not a regular file", func(t *testing.T, path string) { check(t, os.Mkdir(path, 0o700)) }},
+		{"a pipe", "it is not a regular file", func(t *testing.T, path string) { check(t, unix.Mkfifo(path, 0o600)) }},
 		{"empty", "does not hold a key", func(t *testing.T, path string) { check(t, os.WriteFile(path, nil, 0o600)) }},
 		{"cut", "does not hold a key", func(t *testing.T, path string) { check(t, os.WriteFile(path, newKey()[:60], 0o600)) }},
 		{"long", "does not hold a key", func(t *testing.T, path string) {

@@ -9,8 +9,8 @@ import (
 	"kernos/message"
 )
 
-// slot is a place for a key: whose it is, and the how-manieth form of its signature it is
-// derived from. The zero slot is for the key that seals if nobody names one.
+// slot identifies a derived key: the SSH key, and the number of the form of its signature.
+// The zero slot is the key that seals by default.
 type slot struct {
 	kid sealed.Kid
 	nth int
@@ -25,18 +25,18 @@ type key struct {
 	expires time.Time
 }
 
-// flight is a derivation that is under way. All who want the key wait for the same one.
-type flight struct {
+// derivation is a running derivation of a key. All callers that need the key wait for it.
+type derivation struct {
 	done chan struct{}
 	key  *key
 	err  error
 }
 
-// maxFlights is how many derivations may wait for the agent.
-const maxFlights = 64
+// maxRunning is how many derivations may wait for the agent.
+const maxRunning = 64
 
-// key returns the key of a slot. It is derived if it is not there, or has been for too
-// long, by a goroutine that goes on when ctx ends, for the others who want it.
+// key returns the key of a slot. If it is missing or too old, a goroutine derives it, which
+// continues for other callers when ctx ends.
 func (k *Keyring) key(ctx context.Context, s slot) (*key, error) {
 	k.mu.Lock()
 	if k.life.Err() != nil {
@@ -50,39 +50,39 @@ func (k *Keyring) key(ctx context.Context, s slot) (*key, error) {
 		}
 		delete(k.keys, s)
 	}
-	f := k.flights[s]
-	if f == nil {
-		if len(k.flights) >= maxFlights {
+	d := k.running[s]
+	if d == nil {
+		if len(k.running) >= maxRunning {
 			k.mu.Unlock()
-			return nil, message.Errorf(503, "%d requests for other keys wait for ssh-agent: try again", maxFlights)
+			return nil, message.Errorf(503, "%d requests for other keys are waiting for ssh-agent; try again", maxRunning)
 		}
-		f = &flight{done: make(chan struct{})}
-		k.flights[s] = f
-		k.work.Go(func() { k.fly(s, f) })
+		d = &derivation{done: make(chan struct{})}
+		k.running[s] = d
+		k.work.Go(func() { k.run(s, d) })
 	}
 	k.mu.Unlock()
 	select {
-	case <-f.done:
-		return f.key, f.err
+	case <-d.done:
+		return d.key, d.err
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
-// fly does one derivation, and lands it.
-func (k *Keyring) fly(s slot, f *flight) {
+// run does a derivation, and keeps its key.
+func (k *Keyring) run(s slot, d *derivation) {
 	ctx, cancel := context.WithTimeout(k.life, k.opts.Timeout)
 	defer cancel()
-	f.key, f.err = k.contained(ctx, s)
+	d.key, d.err = k.contained(ctx, s)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	delete(k.flights, s)
-	if f.err == nil && k.life.Err() == nil {
-		f.key.expires = time.Now().Add(k.opts.Keep)
-		k.keys[s] = f.key
-		k.keys[slot{kid: f.key.kid, nth: s.nth}] = f.key
+	delete(k.running, s)
+	if d.err == nil && k.life.Err() == nil {
+		d.key.expires = time.Now().Add(k.opts.Keep)
+		k.keys[s] = d.key
+		k.keys[slot{kid: d.key.kid, nth: s.nth}] = d.key
 	}
-	close(f.done)
+	close(d.done)
 }
 
 // contained is derive without its panics: an agent may send anything.

@@ -66,7 +66,7 @@ func parseKey(name string) (sealed.Kid, error) {
 	return sealed.ParseKid(name)
 }
 
-// slotOf is where the key is that a caller has named, or that seals if nobody names one.
+// slotOf is the slot of the key that a caller has named, or of the default one.
 func (k *Keyring) slotOf(name string) (slot, error) {
 	if name == "" {
 		name = k.opts.Key
@@ -82,9 +82,9 @@ func (k *Keyring) slotOf(name string) (slot, error) {
 	return slot{kid: kid}, nil
 }
 
-// A sealed string is no secret. It is marked as one, since what is no sealed string and
-// stands in its place may be: it is neither recorded nor quoted. The one of the example is
-// whole, and nobody has its key.
+// A sealed string isn't a secret. Ciphertext is marked as one in case a caller sends the
+// plaintext by mistake: it is neither recorded nor quoted. The example is well formed; its
+// key does not exist.
 type openInput struct {
 	Ciphertext string  `json:"ciphertext" jsonschema:"writeOnly=true,example=pwenc:v1:eyJ2IjoxLCJraWQiOiJrZXJub3MtbG9jYWw6U0hBMjU2OlNIMmZLNWdRQVZsR3ZrelZMS3VkMUhJdjBVaTVyZkRSVHJwaFMtX1NUb1UiLCJhbGciOiJBMjU2R0NNIiwibm9uY2UiOiJUQ1haMHNCM0VHRVdCZmhMIiwiY3QiOiJrZWhLbXZCdEctZkswT1NIUzZJbWxIb3hYQXMifQ" jsonschema_description:"A sealed string, as Crypto.Seal replies it: pwenc:v1:… It is not recorded, in case it is the secret itself."`
 	AAD        *string `json:"aad,omitempty" jsonschema_description:"Open the string only if it is bound to this text."`

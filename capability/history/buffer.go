@@ -8,11 +8,10 @@ import (
 	"kernos/journal"
 )
 
-// missing says what a watch leaves out. Like a *journal.Missed it is a step of the way, and
-// not the end.
+// missing says what a watch leaves out. Like a *journal.Missed it does not end the iteration.
 type missing struct {
 	journal.Missed
-	count uint64 // how many messages that would have been sent; all where nobody can tell
+	count uint64 // how many messages would have been sent; all of them where that is not known
 }
 
 // A following goes through messages, as [Journal.Follow] does.
@@ -21,8 +20,8 @@ type following = func(ctx context.Context, after uint64, f journal.Filter) iter.
 // maxBuffered is how many bytes of data a buffer holds at most, but for one message.
 const maxBuffered = 16 << 20
 
-// buffered reads ahead of a loop that takes its time, into a buffer for so many messages.
-// When there are more, the oldest are left out, and a step with a *missing tells.
+// buffered reads ahead of a slow loop, into a buffer for so many messages. When it is full,
+// the oldest are dropped, and a step with a *missing reports them.
 func buffered(follow following, most int) following {
 	return func(ctx context.Context, after uint64, f journal.Filter) iter.Seq2[journal.Entry, error] {
 		return func(yield func(journal.Entry, error) bool) {
@@ -52,7 +51,7 @@ func buffered(follow following, most int) following {
 	}
 }
 
-// waiting is a step that nobody has taken.
+// waiting is a step of the iteration that the loop has not taken yet.
 type waiting struct {
 	entry journal.Entry
 	err   error

@@ -138,8 +138,8 @@ func readSearchCursor(text string) (offset int, h journal.Horizon, err error) {
 	return int(shown), h, nil
 }
 
-// withoutQuery takes the words out of a request that is recorded: who looks whether a
-// secret is in the journal must not put it there, and a search is not to find itself.
+// withoutQuery takes the words out of a request that is recorded: a search for a secret must
+// not write the secret to the journal, and a search should not find itself.
 func withoutQuery(data json.RawMessage) json.RawMessage {
 	dst := []byte{'{'}
 	n := 0

@@ -19,7 +19,7 @@ type Options struct {
 	Registry *kernel.Registry
 
 	// Status says how the kernel is doing. It fills in everything but what is served and what
-	// waits in the kernel's queues. Nil means that nobody knows more than that.
+	// waits in the kernel's queues. Nil means that no more is known.
 	Status func() Status
 
 	// Shutdown begins the end and does not wait for it: what runs is finished, and this

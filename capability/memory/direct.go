@@ -7,7 +7,7 @@ import (
 )
 
 // The methods here are for other parts of the kernel that show what is in the memory. They
-// read; to write, they call Memory.Set and Memory.Delete like everybody else.
+// only read; writers call Memory.Set and Memory.Delete.
 
 // Get returns the JSON text of a key's value, its revision, and when it was written. A key
 // in proc has no revision and no time. The errors are those of Memory.Get.
@@ -65,8 +65,8 @@ func (m *Memory) List(ctx context.Context, folder, from string, limit int, recur
 	return out.Keys, nil
 }
 
-// Secret reports whether what is written under a key may be a secret that is not sealed,
-// so that nobody may keep a record of it.
+// Secret reports whether a value written under a key may be an unsealed secret, which must
+// not be recorded.
 func (m *Memory) Secret(key string) bool {
 	k, err := ParseKey(key)
 	return err != nil || k.space() == vault

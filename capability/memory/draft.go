@@ -16,8 +16,8 @@ type draft struct {
 	buf        []byte
 }
 
-// drafts has those whose changes have been applied. A draft of a change that was not is left
-// to the garbage collector.
+// drafts holds drafts whose changes have been applied. Others are left to the garbage
+// collector.
 var drafts sync.Pool
 
 // maxSpare is how large the buffer of a draft may be that is used again.

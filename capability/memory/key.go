@@ -108,7 +108,7 @@ func ordinary(s string) (Key, bool) {
 	}
 	last := byte('/')
 	first := -1 // where the first segment ends
-	name := -1  // where it ends for who takes a colon for a separator
+	name := -1  // where it ends if a colon is taken for a separator
 	for i := range len(s) {
 		c := s[i]
 		if !letters[c] {

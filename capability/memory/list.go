@@ -108,8 +108,8 @@ func (m *Memory) children(ctx context.Context, base, from string, in listInput) 
 	return l.out, nil
 }
 
-// computed goes through the keys of proc under a base, from one on, as if they were stored. Who
-// lists all keys does not meet them: they can be read, but not be written elsewhere or back.
+// computed yields the keys of proc under a base, from one on, as if they were stored. A list of
+// all keys leaves them out: they can be read, but not written.
 func (m *Memory) computed(base, from string) iter.Seq2[store.Entry, error] {
 	return func(yield func(store.Entry, error) bool) {
 		if m.opts.ProcKeys == nil {

@@ -9,8 +9,8 @@
 // that what it has read is still so; see [kernel.Stage].
 //
 // Three namespaces have rules: vault holds sealed strings only, proc can't be written,
-// sys holds values of a single line. [ParseKey] sees to it that no other spelling gets
-// around them.
+// sys holds values of a single line. [ParseKey] makes sure that no other spelling gets
+// around the rules.
 package memory
 
 import (
@@ -45,8 +45,7 @@ type Options struct {
 	// if there is none. Nil means that proc is empty.
 	Proc func(ctx context.Context, key string) (json.RawMessage, error)
 
-	// ProcKeys returns the keys that Proc knows, such as proc/uptime, for who lists them. Nil
-	// means that there are none to list.
+	// ProcKeys lists the keys that Proc knows, such as proc/uptime. Nil means none.
 	ProcKeys func() []string
 
 	// Now is the clock. Nil means [time.Now].
@@ -129,7 +128,7 @@ func notFound(asked string) *message.Error {
 	return &message.Error{Code: 404, Message: "Key not found: " + asked}
 }
 
-// writable refuses keys that nobody may write.
+// writable refuses keys that can't be written.
 func writable(key Key) error {
 	if key.space() == proc {
 		return message.Errorf(403, "Operation not allowed: proc/* paths are read-only (attempted write to %s)", key)

@@ -9,8 +9,8 @@ import (
 const redacted = `"[redacted]"`
 
 // redact returns the data of a Set as it may be recorded. What goes to the vault, or was
-// perhaps meant to, is a secret unless it is sealed: somebody may have sent it in plain
-// by mistake, and the refusal must not be what writes it down.
+// perhaps meant to, is a secret unless it is sealed: a caller may have sent a plain
+// secret by mistake, and the record of the refusal must not contain it.
 func redact(data json.RawMessage) json.RawMessage {
 	var in getInput
 	in.parse(data)

@@ -144,7 +144,7 @@ func (m *Memory) needBlobs(d *draft, key Key, v *version) error {
 	return nil
 }
 
-// change stages a batch, and tells those who watch.
+// change stages a batch, and publishes [Changed].
 func (m *Memory) change(ctx context.Context, b *store.Batch, key Key, revision uint64, deleted bool) error {
 	if err := kernel.Stage(ctx, b); err != nil || !kernel.Recorded(ctx) {
 		return err

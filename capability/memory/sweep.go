@@ -14,8 +14,8 @@ import (
 	"kernos/store"
 )
 
-// SetRecorder says who is told, by an event [Changed], that a key has expired. Before, nobody
-// is. It is the kernel's own recorder.
+// SetRecorder sets the kernel's recorder, which records an event [Changed] for each key that
+// expires. Without it, these events are not recorded.
 func (m *Memory) SetRecorder(r kernel.Recorder) { m.recorder.Store(&r) }
 
 // How often Expire looks.
@@ -24,9 +24,8 @@ const (
 	expireEvery = time.Minute            // at least
 )
 
-// Expire sweeps keys when they expire, so that who watches learns it then, until ctx ends or
-// the store is closed. If the store does not take it, the log says so, and it is tried again
-// later. One call of it may run beside [Memory.Sweep].
+// Expire sweeps keys when they expire, so that watchers see it promptly, until ctx ends or
+// the store is closed. If the store refuses the change, this is logged and tried again later. One call of it may run beside [Memory.Sweep].
 func (m *Memory) Expire(ctx context.Context) {
 	w := m.store.Watch([]byte{store.SpaceMemory, expires})
 	defer w.Stop()
@@ -85,9 +84,9 @@ const sweepChunk = 256
 
 // Sweep removes the keys that have expired, and the history of keys that have not been
 // there for longer than [Options.Remember]. It returns how many keys it has removed
-// something of. Readers see no difference: what is removed was not there for them. Who
-// watches is told of keys that have expired; see [Memory.SetRecorder].
-// Whoever gives an expired key a new value at the same time wins.
+// something of. Readers see no difference: expired keys are absent for them already. Watchers
+// see an event for each key that has expired; see [Memory.SetRecorder]. A concurrent command
+// that gives an expired key a new value wins.
 //
 // Its owner calls it now and then, one call at a time.
 func (m *Memory) Sweep(ctx context.Context, now time.Time) (n int, err error) {
@@ -132,7 +131,7 @@ func (m *Memory) sweep(ctx context.Context, index byte, until int64, visit func(
 				return n, err
 			}
 			swept, err := visit(e.ms, e.key)
-			if err != nil && !errors.Is(err, store.ErrConflict) { // somebody has changed it: the next sweep looks again
+			if err != nil && !errors.Is(err, store.ErrConflict) { // it has changed meanwhile: the next sweep looks again
 				return n, err
 			}
 			if swept && err == nil {
@@ -147,8 +146,8 @@ func (m *Memory) sweep(ctx context.Context, index byte, until int64, visit func(
 	}
 }
 
-// sweepExpired moves a version that has expired into the history. There is no deletion
-// behind it: nobody has deleted it.
+// sweepExpired moves a version that has expired into the history. No deletion
+// is added to the history: the key was not deleted by a command.
 func (m *Memory) sweepExpired(ms int64, key Key) (swept bool, err error) {
 	v, e, err := find(m.store, key)
 	if err != nil {

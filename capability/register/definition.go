@@ -81,7 +81,7 @@ func (in *registerInput) read() (*definition, error) {
 	return def, nil
 }
 
-// checkName takes names that those who register may give.
+// checkName refuses names that can't be registered.
 func checkName(field string, t message.Type) error {
 	if t == message.Echo || t == message.Ping {
 		return message.Errorf(403, "%s: %s is built in and can't be replaced; choose another name", field, t)

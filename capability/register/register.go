@@ -74,7 +74,7 @@ func Module(r *kernel.Registry, opts *Options) kernel.Module {
 	return Definitions().Bind(register.Bind(d.register), unregister.Bind(d.unregister))
 }
 
-// directory knows who serves what. What it holds is in the registry too.
+// directory knows which connections serve which types. The registry has the same types.
 type directory struct {
 	registry *kernel.Registry
 	opts     Options
@@ -139,7 +139,7 @@ func (d *directory) register(ctx context.Context, in registerInput) (registerOut
 	return registerOutput{Registered: true, Name: string(def.Type)}, err
 }
 
-// admit says why a connection may not serve a type, of which s is who serves it now.
+// admit returns why a connection may not serve a type; s is its current service, or nil.
 func (d *directory) admit(c *provider, s *service, def *definition) error {
 	if s == nil {
 		if err := d.free(def); err != nil {
@@ -159,7 +159,7 @@ func (d *directory) admit(c *provider, s *service, def *definition) error {
 	return nil
 }
 
-// free says why a type that no connection serves can't be registered: built-in syscalls and
+// free returns why a type that no connection serves can't be registered: built-in syscalls and
 // their events can't be replaced.
 func (d *directory) free(def *definition) error {
 	if s, ok := d.registry.Lookup(def.Type); ok {

@@ -7,7 +7,7 @@ import (
 	"kernos/schema"
 )
 
-// maxSchema is how many bytes a schema may have: whoever wants to see it gets it on a line.
+// maxSchema is how many bytes a schema may have, so that Syscall.Describe fits on a line.
 const maxSchema = message.MaxLine
 
 func readSchema(field string, text jsontext.Value) (s *schema.Schema, canonical []byte, err error) {

@@ -80,8 +80,8 @@ func (s *service) now() int64 { return int64(time.Since(s.begun)) }
 
 func (s *service) rests(one *server, now int64) bool { return one.resting.Load() > now }
 
-// pick returns who gets the next request: of those that do not rest, the one with the
-// fewest to answer, in turn among equals. It returns nil if nobody is left.
+// pick returns the server that gets the next request: of those that are not resting, the one
+// with the fewest unanswered requests, in turn among equals. It returns nil if none is left.
 func (s *service) pick() *server {
 	all := s.all()
 	if len(all) <= 1 {
@@ -190,7 +190,7 @@ func (e *errand) passError(outcome *message.Message) {
 		var err error
 		if cause, err = message.ParseError(outcome.Data); err != nil {
 			e.failed(e.one)
-			e.emit(e.m.Fail(message.Errorf(502, "The program that serves %s failed with something that is no error: %v", e.Type, err)))
+			e.emit(e.m.Fail(message.Errorf(502, "The program that serves %s failed with something that is not an error: %v", e.Type, err)))
 			return
 		}
 		e.one.failures.Store(0)

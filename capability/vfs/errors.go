@@ -15,7 +15,7 @@ import (
 var (
 	ErrDirectory    = errors.New("it is a directory")
 	ErrNotDirectory = errors.New("it is not a directory")
-	ErrIrregular    = errors.New("it is no regular file")
+	ErrIrregular    = errors.New("it is not a regular file")
 	ErrLink         = errors.New("it is a symbolic link")
 	ErrNotEmpty     = errors.New("the directory is not empty")
 	ErrTooLarge     = errors.New("the file is too large")
@@ -60,7 +60,7 @@ func explain(uri string, err error) error {
 	case errors.Is(err, ErrName):
 		return message.Errorf(422, "%s can't be written: a name in its path is longer than the file system takes", shown)
 	case errors.Is(err, ErrIrregular), errors.Is(err, syscall.ENXIO):
-		return message.Errorf(403, "Operation not allowed: %s is a device, a pipe or a socket, and no regular file", shown)
+		return message.Errorf(403, "Operation not allowed: %s is a device, a pipe or a socket, not a regular file", shown)
 	case errors.Is(err, ErrLink):
 		return message.Errorf(403, "Operation not allowed: %s is a symbolic link, and writing would replace it; write to the file that it points to", shown)
 	case errors.Is(err, ErrNotEmpty), errors.Is(err, syscall.ENOTEMPTY):

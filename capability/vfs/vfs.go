@@ -12,7 +12,7 @@
 // gets the rest of the path. A [Driver] declares what it can do, and everything else is
 // refused with a 403 before the driver is asked.
 //
-// Nothing leaves a mount. For directories [os.Root] sees to that; what it can't know (pipes,
+// Nothing leaves a mount. For directories [os.Root] enforces that; what it can't know (pipes,
 // devices, links that a write would replace) is refused here.
 package vfs
 

@@ -12,8 +12,8 @@ import (
 // URIs, at most limit of them if limit is not 0. Mounts below it are part of it; links to
 // directories are given and not followed, so that every file comes once.
 //
-// A directory below that can't be read is an error with its URI in the Info; who goes on
-// gets what follows it. An entry that no URI can name is an [ErrUnnamed].
+// A directory below that can't be read is an error with its URI in the Info; the walk
+// continues if the loop does. An entry that no URI can name is an [ErrUnnamed].
 func (t *Tree) Walk(ctx context.Context, uri string, limit int) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
 		_, p, _, _, err := t.locate(uri)

@@ -20,7 +20,7 @@ type writeInput struct {
 type writeOutput struct {
 	URI     string `json:"uri" jsonschema_description:"The file, absolute. It is on disk."`
 	Size    int64  `json:"size" jsonschema_description:"Bytes that were written."`
-	Version string `json:"version,omitzero" jsonschema_description:"The new version; left out if somebody else has changed the file since."`
+	Version string `json:"version,omitzero" jsonschema_description:"The new version; left out if another writer has changed the file since."`
 }
 
 var write = kernel.DefineCommand[writeInput, writeOutput](kernel.Definition{
@@ -53,7 +53,7 @@ func (t *Tree) writeCall(ctx context.Context, in writeInput) (writeOutput, error
 }
 
 // redact returns the data of a write as it may be recorded: without its content, if that may
-// be a secret, or if nobody knows where it was meant to go.
+// be a secret, or if its place is not known.
 func (t *Tree) redact(data json.RawMessage) json.RawMessage {
 	if len(data) == 0 || data[0] != '{' {
 		return json.RawMessage(kernel.RedactedData)

@@ -35,9 +35,9 @@ type Options struct {
 	Private string
 }
 
-// directory is a directory of this machine. It is held open, so that nothing that happens
-// to the path of it leads out of it; [os.Root] sees to what happens below. When another
-// directory takes its place, that one is opened.
+// directory is a directory of this machine. It is held open, so that a change of its
+// path doesn't lead out of it; [os.Root] takes care of what is below. When another directory
+// takes its place, that one is opened.
 type directory struct {
 	path string // absolute
 	home string // what is private, absolute; or ""
@@ -96,8 +96,8 @@ func (d *directory) Close() error {
 	return nil
 }
 
-// now returns the directory that is at the path now. One whose place was taken is closed by
-// the runtime when the last who works in it is done.
+// now returns the directory that is at the path now. One that was replaced is closed
+// by the runtime when it is no longer used.
 func (d *directory) now() (*opened, error) {
 	o := d.open.Load()
 	info, err := os.Stat(d.path)
@@ -172,13 +172,13 @@ func (d *directory) Read(ctx context.Context, name string) (vfs.File, error) {
 	if err := regular(s.mode); err != nil {
 		return vfs.File{}, err
 	}
-	// The version is the one before: if the file changes meanwhile, who compares versions
-	// sees it.
+	// The version is the one before reading: if the file changes meanwhile, a comparison of
+	// versions shows it.
 	data, err := readFile(ctx, f, s.size)
 	return vfs.File{Data: data, Version: s.version(), Modified: s.modified}, err
 }
 
-// openFile opens a file for reading, and waits for nobody at the other end of it.
+// openFile opens a file for reading, and doesn't wait for the writer of a pipe.
 func (o *opened) openFile(name string) (*os.File, error) {
 	if f, ok := openBeneath(o.dir, name); ok {
 		return f, nil
@@ -264,7 +264,7 @@ func (d *directory) List(ctx context.Context, name, from string) iter.Seq2[vfs.I
 	}
 }
 
-// list gives the entries of a directory, until somebody has enough.
+// list yields the entries of a directory.
 func (o *opened) list(ctx context.Context, name, from string, yield func(vfs.Info, error) bool) error {
 	s, err := o.look(name) // to open a pipe would do something
 	if err != nil {
@@ -292,7 +292,7 @@ func (o *opened) list(ctx context.Context, name, from string, yield func(vfs.Inf
 		case strings.HasPrefix(entryName, newPrefix): // on its way to its name
 			continue
 		case !vfs.Nameable(entryName):
-			if from == "" && !yield(vfs.Info{}, vfs.ErrUnnamed) { // who goes on was told before
+			if from == "" && !yield(vfs.Info{}, vfs.ErrUnnamed) { // a later page: it was reported before
 				return nil
 			}
 			continue

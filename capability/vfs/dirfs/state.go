@@ -8,7 +8,7 @@ import (
 	"kernos/capability/vfs"
 )
 
-// state is what a file of this machine was when somebody looked.
+// state is what a file of this machine was at one moment.
 type state struct {
 	mode     fs.FileMode
 	size     int64

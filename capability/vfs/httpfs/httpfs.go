@@ -55,7 +55,7 @@ var pageLimits = recent.Limits{Values: 512, Bytes: 32 << 20, Each: 4 << 20}
 type server struct {
 	base    *url.URL // its path ends with a slash
 	client  http.Client
-	own     *http.Transport // nil if the client is somebody else's
+	own     *http.Transport // nil if the client was given
 	timeout time.Duration
 	limit   int64
 	kept    *recent.Cache[*page]
@@ -99,7 +99,7 @@ func serverAddress(address string, development bool) (*url.URL, error) {
 	case u.Scheme != "https" && u.Scheme != "http":
 		return nil, fmt.Errorf("vfs: a server is mounted by https, not %s", u.Scheme)
 	case u.User != nil:
-		return nil, fmt.Errorf("vfs: the address of %s has a user name in it: mounts are shown to everybody, so it may not", u.Host)
+		return nil, fmt.Errorf("vfs: the address of %s has a user name in it, and mounts are shown to every caller; leave it out", u.Host)
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
 		return nil, fmt.Errorf("vfs: the address of %s has a query or a fragment, and files are asked for by path", u.Host)
 	}
@@ -169,7 +169,7 @@ func (s *server) Stat(ctx context.Context, name string) (vfs.Info, error) {
 	return vfs.Info{Size: int64(len(page.data)), Version: page.version, Modified: page.modified}, nil
 }
 
-// get returns a file as it is now. Nobody may change its data.
+// get returns a file as it is now. Its data must not be changed.
 func (s *server) get(ctx context.Context, name string) (*page, error) {
 	limited, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()

@@ -214,7 +214,7 @@ func (v *values) Write(ctx context.Context, name string, data []byte, expect vfs
 		}
 		version, err := v.set(ctx, name, content, revision)
 		if e, ok := errors.AsType[*message.Error](err); ok && e.Code == 409 && try < attempts {
-			continue // somebody was faster: look again
+			continue // it was changed meanwhile: look again
 		}
 		return version, err
 	}

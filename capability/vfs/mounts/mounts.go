@@ -26,7 +26,7 @@ type Options struct {
 
 // Parse makes a mount of a text PATH=TARGET[:ro][:noexec], where TARGET is a directory
 // that exists or the https address of a server: /notes=/home/me/notes:ro. A server is
-// read-only anyhow. Nil options mean defaults.
+// always read-only. Nil options mean defaults.
 func Parse(text string, opts *Options) (vfs.Mount, error) {
 	if opts == nil {
 		opts = new(Options)
@@ -56,9 +56,9 @@ func Parse(text string, opts *Options) (vfs.Mount, error) {
 	return m, nil
 }
 
-// DefaultRoot returns the root of a tree that nobody has configured: the folder os of a
-// directory, read-only, if there is one, and the greeting otherwise. Private is a directory of which
-// nothing can be reached, or "".
+// DefaultRoot returns the root of a tree without a configured one: the folder os of a
+// directory, read-only, if it exists, and the greeting otherwise. Private is a directory of
+// which nothing can be reached, or "".
 func DefaultRoot(dir, private string) (vfs.Mount, error) {
 	folder := filepath.Join(dir, "os")
 	info, err := os.Stat(folder)
