@@ -153,21 +153,21 @@ func (e *endpoint) dial(ctx context.Context) (*link, error) {
 	if ctx.Err() != nil && errors.Is(ctx.Err(), context.Canceled) {
 		return nil, ctx.Err()
 	}
-	if untrusted := asUntrusted(e.shown, err); untrusted != nil {
-		return nil, untrusted
-	}
-	return nil, &Unreachable{URL: e.shown, Err: plainly(err)}
+	return nil, DialError(e.shown, err)
 }
 
-// plainly takes what the libraries wrap around the reason away.
-func plainly(err error) error {
+// DialError returns the error of a connection that failed as an *Untrusted or an *Unreachable,
+// without what the libraries wrap around the reason.
+func DialError(shown string, err error) error {
+	if untrusted := asUntrusted(shown, err); untrusted != nil {
+		return untrusted
+	}
 	if op, ok := errors.AsType[*net.OpError](err); ok {
-		return op
+		err = op
+	} else if u, ok := errors.AsType[*url.Error](err); ok {
+		err = u.Err
 	}
-	if u, ok := errors.AsType[*url.Error](err); ok {
-		return u.Err
-	}
-	return err
+	return &Unreachable{URL: shown, Err: err}
 }
 
 // A link is one connection.

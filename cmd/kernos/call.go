@@ -16,6 +16,7 @@ import (
 
 	"kernos/client"
 	"kernos/cmd/kernos/callline"
+	"kernos/cmd/kernos/connect"
 	"kernos/cmd/kernos/exit"
 	"kernos/cmd/kernos/output"
 	"kernos/cmd/kernos/terminal"
@@ -120,8 +121,8 @@ func isCommand(root *cobra.Command, word string) bool {
 // A calling is one call, from its command line to its exit status.
 type calling struct {
 	*callline.Line
-	root *cobra.Command
-	destination
+	root     *cobra.Command
+	server   *connect.Server
 	screen   *terminal.Screen
 	in       io.Reader
 	conn     *client.Client
@@ -160,7 +161,7 @@ func runCall(c *cobra.Command, args []string) error {
 }
 
 func (c *calling) run(ctx context.Context) (err error) {
-	if c.destination, err = findServer(c.Context, c.Server); err != nil {
+	if c.server, err = connect.FindServer(c.Context, c.Server); err != nil {
 		return err
 	}
 	if err := c.connect(ctx); err != nil {
@@ -203,24 +204,24 @@ func (c *calling) run(ctx context.Context) (err error) {
 // A command line that sends nothing does with what the cache has.
 func (c *calling) connect(ctx context.Context) (err error) {
 	start := c.startable()
-	c.conn, err = c.dial(ctx, start)
+	c.conn, err = c.server.Dial(ctx, start)
 	if err == nil {
 		return nil
 	}
 	if _, unreachable := errors.AsType[*client.Unreachable](err); unreachable && !start {
 		return c.noCommand(c.Words[0])
 	}
-	if _, cacheErr := c.cache.Latest(c.target); cacheErr == nil && (c.Help || c.DryRun || c.Given("as") || len(c.Words) == 0) {
+	if _, cacheErr := c.cache.Latest(c.server.Target); cacheErr == nil && (c.Help || c.DryRun || c.Given("as") || len(c.Words) == 0) {
 		c.screen.Note("%v; what is shown is what the server had when it was last called", err)
 		return nil
 	}
-	return c.explain(err)
+	return c.server.Explain(err)
 }
 
 // startable reports whether it makes sense to start the daemon for this command line. A
 // lone word that no module has is a slip; what servers elsewhere have is not known here.
 func (c *calling) startable() bool {
-	if c.local == nil || len(c.Words) != 1 || strings.ContainsAny(c.Words[0], "._") || c.HasParameters {
+	if c.server.Daemon == nil || len(c.Words) != 1 || strings.ContainsAny(c.Words[0], "._") || c.HasParameters {
 		return true
 	}
 	r, err := daemon.Definitions()
@@ -235,7 +236,7 @@ func (c *calling) startable() bool {
 // discover learns what the server offers. If it can't, parameters are sent as they are.
 func (c *calling) discover(ctx context.Context) (err error) {
 	if c.conn == nil {
-		c.catalog, err = c.cache.Latest(c.target)
+		c.catalog, err = c.cache.Latest(c.server.Target)
 		return err
 	}
 	c.catalog, err = client.Discover(ctx, c.conn, c.cache)
@@ -355,13 +356,13 @@ func (c *calling) call() string { return c.module + "_" + c.name }
 
 // send makes the call and shows what comes.
 func (c *calling) send(ctx context.Context, params json.RawMessage) error {
-	out, err := output.NewPrinter(c.screen, output.Options{Mode: c.Output, Filter: c.JQ, Template: c.Template, Templates: userTemplates()})
+	out, err := output.NewPrinter(c.screen, output.Options{Mode: c.Output, Filter: c.JQ, Template: c.Template, Templates: connect.UserTemplates()})
 	if err != nil {
 		return err
 	}
 	stream, err := c.conn.Stream(ctx, c.call(), params)
 	if err != nil {
-		return c.explain(err)
+		return c.server.Explain(err)
 	}
 	defer func() { _ = stream.Close() }()
 	bar := terminal.NewBar(c.screen.Err)
@@ -370,7 +371,7 @@ func (c *calling) send(ctx context.Context, params json.RawMessage) error {
 	var failure *client.Item
 	for item, err := range stream.Items(ctx) {
 		if err != nil {
-			return c.explain(err)
+			return c.server.Explain(err)
 		}
 		switch item.Type {
 		case client.Progress:

@@ -89,17 +89,17 @@ func (c *calling) messageType() message.Type {
 // curlRequest is the call as a command line of curl.
 func (c *calling) curlRequest(params json.RawMessage) string {
 	words := []string{"curl", "-sS"}
-	url := c.target.URL
+	url := c.server.Target.URL
 	if scheme, path, _ := strings.Cut(url, "://"); strings.Contains(scheme, "unix") {
 		words = append(words, "--unix-socket", callline.ShellQuote(path))
 		url = "http://localhost"
 	} else {
 		host, _, _ := strings.Cut(path, "/")
 		url = strings.Replace(scheme, "ws", "http", 1) + "://" + host
-		if c.target.CAFile != "" {
-			words = append(words, "--cacert", callline.ShellQuote(c.target.CAFile))
+		if c.server.Target.CAFile != "" {
+			words = append(words, "--cacert", callline.ShellQuote(c.server.Target.CAFile))
 		}
-		if c.target.Token != "" {
+		if c.server.Target.Token != "" {
 			words = append(words, "-H", `"Authorization: Bearer $KERNOS_TOKEN"`) // the token itself is not for a screen
 		}
 	}

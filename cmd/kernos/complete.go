@@ -17,6 +17,7 @@ import (
 
 	"kernos/client"
 	"kernos/cmd/kernos/callline"
+	"kernos/cmd/kernos/connect"
 	"kernos/cmd/kernos/terminal"
 	"kernos/daemon"
 	"kernos/internal/jsonvalue"
@@ -74,17 +75,17 @@ func completions(ctx context.Context, args []string, word string) []string {
 	if own, value, hasValue := callline.Find(word); own != nil && hasValue {
 		return ownValues(own, value)
 	}
-	server, err := findServer(line.Context, line.Server)
+	server, err := connect.FindServer(line.Context, line.Server)
 	if err != nil {
 		return []string{}
 	}
-	call := &calling{Line: line, root: &cobra.Command{}, screen: &terminal.Screen{Out: os.Stderr, Err: new(strings.Builder)}, cache: client.OpenCache(""), destination: server}
+	call := &calling{Line: line, root: &cobra.Command{}, screen: &terminal.Screen{Out: os.Stderr, Err: new(strings.Builder)}, cache: client.OpenCache(""), server: server}
 	defer func() {
 		if call.conn != nil {
 			_ = call.conn.Close()
 		}
 	}()
-	if call.catalog, err = call.cache.Latest(server.target); err != nil && !call.consult(ctx) {
+	if call.catalog, err = call.cache.Latest(server.Target); err != nil && !call.consult(ctx) {
 		return []string{}
 	}
 	if len(line.Words) == 0 {
@@ -106,7 +107,7 @@ func (c *calling) consult(ctx context.Context) bool {
 	if c.conn != nil {
 		return false
 	}
-	conn, err := c.dial(ctx, false)
+	conn, err := c.server.Dial(ctx, false)
 	if err != nil {
 		return false
 	}
@@ -125,8 +126,8 @@ func ownValues(own *pflag.Flag, word string) []string {
 	case callline.Words(own) != nil:
 		return beginning(callline.Words(own), word)
 	case own.Name == "context":
-		if all, err := readContexts(); err == nil {
-			return beginning(all.names(), word)
+		if all, err := connect.ReadContexts(); err == nil {
+			return beginning(all.Names(), word)
 		}
 	case own.Name == "data" && strings.HasPrefix(word, "@"):
 		return fileCompletions("@", word[1:])
@@ -351,7 +352,7 @@ const (
 
 // usedFile is where the values of a module are that were used.
 func (c *calling) usedFile() string {
-	dir := client.OpenCache("").Dir(c.target)
+	dir := client.OpenCache("").Dir(c.server.Target)
 	if dir == "" || !filepath.IsLocal(c.module) || filepath.Base(c.module) != c.module {
 		return ""
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kernos/client"
+	"kernos/cmd/kernos/connect"
 	"kernos/cmd/kernos/exit"
 	"kernos/cmd/kernos/terminal"
 	"kernos/daemon"
@@ -51,7 +52,7 @@ in, 4 if it can't be reached.`,
 			defer stop()
 			d := &doctor{screen: terminal.NewScreen(c.OutOrStdout(), c.ErrOrStderr()), quiet: asJSON}
 			var err error
-			d.destination, err = findServer(context, url)
+			d.Server, err = connect.FindServer(context, url)
 			if bad, ok := errors.AsType[*daemon.HomeError](err); ok {
 				d.unreachable = true
 				d.wrong("home", "set KERNOS_HOME to another directory", "%s %s", bad.Dir, bad.Reason)
@@ -95,7 +96,7 @@ const checkTime = 10 * time.Second
 
 // A doctor examines a server.
 type doctor struct {
-	destination
+	*connect.Server
 	screen   *terminal.Screen
 	quiet    bool
 	findings []finding
@@ -150,7 +151,7 @@ func (d *doctor) examine(ctx context.Context) {
 			_ = d.conn.Close()
 		}
 	}()
-	d.target.Trace = d.frames.add
+	d.Target.Trace = d.frames.add
 	home := func(context.Context) bool { return d.checkHome() }
 	layers := []func(context.Context) bool{home, d.checkPlace, d.checkHTTP, d.checkWebSocket, d.checkCall, d.checkHash, d.checkSchemas, d.checkSequences, d.checkStore}
 	for _, check := range layers {

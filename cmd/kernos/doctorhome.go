@@ -8,22 +8,22 @@ import (
 
 // checkHome looks whether state can be kept in the home directory.
 func (d *doctor) checkHome() bool {
-	if d.local == nil {
+	if d.Daemon == nil {
 		return true
 	}
-	dir, _, err := d.local.Nearest()
+	dir, _, err := d.Daemon.Nearest()
 	if err == nil {
 		err = systemcalls.Access(dir, systemcalls.W_OK|systemcalls.X_OK)
 	}
-	_, storeErr := os.Stat(d.local.Store())
-	return d.judgeHome(dir == d.local.Dir, storeErr == nil, err)
+	_, storeErr := os.Stat(d.Daemon.Store())
+	return d.judgeHome(dir == d.Daemon.Dir, storeErr == nil, err)
 }
 
 // judgeHome says of a home directory what is wrong with it, if an error keeps this user from
 // writing to it or, if it is not there, from making it.
 func (d *doctor) judgeHome(there, kept bool, err error) bool {
 	const advice = "allow this user to write there, or set KERNOS_HOME to another directory"
-	switch home := d.local.Dir; {
+	switch home := d.Daemon.Dir; {
 	case err == nil && there:
 		d.well("home", "%s can be written", home)
 	case err == nil:

@@ -20,16 +20,17 @@ import (
 
 	"kernos/client"
 	"kernos/cmd/kernos/callline"
+	"kernos/cmd/kernos/connect"
 	"kernos/cmd/kernos/terminal"
 	"kernos/transport/unix"
 )
 
 // checkPlace looks whether somebody listens.
 func (d *doctor) checkPlace(ctx context.Context) bool {
-	u, err := url.Parse(d.target.URL)
+	u, err := url.Parse(d.Target.URL)
 	if err != nil {
 		d.unreachable = true
-		d.wrong("address", "write it as ws://127.0.0.1:7420/, wss://… or unix:///path/of/a.sock", "%q is no address", d.target.URL)
+		d.wrong("address", "write it as ws://127.0.0.1:7420/, wss://… or unix:///path/of/a.sock", "%q is no address", d.Target.URL)
 		return false
 	}
 	if strings.Contains(u.Scheme, "unix") {
@@ -39,23 +40,23 @@ func (d *doctor) checkPlace(ctx context.Context) bool {
 }
 
 func (d *doctor) checkSocket(ctx context.Context, path string) bool {
-	if d.local != nil {
-		info, running := unix.Inspect(d.local.socket)
-		hidden := d.local.hidden()
+	if d.Daemon != nil {
+		info, running := unix.Inspect(d.Daemon.Socket)
+		hidden := d.Daemon.Unseen()
 		switch {
-		case running && d.local.socket != d.local.own:
+		case running && d.Daemon.IsElsewhere():
 			d.well("socket", "process %d, version %s, since %s, serves this home from another XDG_RUNTIME_DIR", info.PID, info.Version, info.Started.Local().Format(time.DateTime))
 		case running:
 			d.well("socket", "the daemon is process %d, version %s, since %s", info.PID, info.Version, info.Started.Local().Format(time.DateTime))
-		case accepts(ctx, d.local.socket):
-			d.doubtful("socket", "keep what tidies temporary directories away from "+filepath.Dir(d.local.socket), "a daemon is running, and something has removed its lock file")
+		case accepts(ctx, d.Daemon.Socket):
+			d.doubtful("socket", "keep what tidies temporary directories away from "+filepath.Dir(d.Daemon.Socket), "a daemon is running, and something has removed its lock file")
 		case hidden != nil:
 			d.unreachable = true
 			d.wrong("socket", "", "%v", hidden) // it says what to do
 			return false
 		default:
 			d.unreachable = true
-			d.wrong("socket", "kernos serve starts the daemon, and so does kernos pipe or any call", "no daemon is running for %s", d.local.Dir)
+			d.wrong("socket", "kernos serve starts the daemon, and so does kernos pipe or any call", "no daemon is running for %s", d.Daemon.Dir)
 			return false
 		}
 	}
@@ -64,7 +65,7 @@ func (d *doctor) checkSocket(ctx context.Context, path string) bool {
 		d.unreachable = true
 		advice := "start the server, or say the right path"
 		switch {
-		case d.local != nil:
+		case d.Daemon != nil:
 			advice = "the daemon may be older than this program: kernos stop, and it is started anew by the next call"
 		case errors.Is(err, syscall.ECONNREFUSED):
 			advice = "the server that made it is gone: start it again"
@@ -76,7 +77,7 @@ func (d *doctor) checkSocket(ctx context.Context, path string) bool {
 	}
 	_ = conn.Close()
 	d.well("socket", "%s accepts connections", path)
-	if d.local == nil {
+	if d.Daemon == nil {
 		return true // the directory may be one that is meant for others too
 	}
 	if info, err := os.Stat(filepath.Dir(path)); err == nil && info.Mode().Perm()&0o077 != 0 {
@@ -146,7 +147,7 @@ func (d *doctor) checkListening(ctx context.Context, listening []string) {
 
 // checkHTTP asks for the health pages, which servers need not have, and compares clocks.
 func (d *doctor) checkHTTP(ctx context.Context) bool {
-	web, base, err := d.target.HTTPClient()
+	web, base, err := d.Target.HTTPClient()
 	if err != nil {
 		d.unreachable = true
 		d.wrong("http", "", "%v", err)
@@ -156,7 +157,7 @@ func (d *doctor) checkHTTP(ctx context.Context) bool {
 	response, err := d.get(ctx, web, base+"/healthz")
 	if err != nil {
 		d.unreachable = true
-		if advice := d.tlsAdvice(err); advice != "" {
+		if advice := d.TLSAdvice(err); advice != "" {
 			if bad, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 				err = fmt.Errorf("the certificate is not trusted: %w", bad.Err)
 			}
@@ -191,7 +192,7 @@ func (d *doctor) checkCertificate(r *http.Response) {
 		return
 	}
 	c := r.TLS.PeerCertificates[0]
-	text := fmt.Sprintf("%s; the certificate is for %s, signed by %s, valid until %s", tls.VersionName(r.TLS.Version), namesOf(c), issuerOf(c), day(c.NotAfter))
+	text := fmt.Sprintf("%s; the certificate is for %s, signed by %s, valid until %s", tls.VersionName(r.TLS.Version), connect.NamesOf(c), connect.IssuerOf(c), connect.Day(c.NotAfter))
 	if time.Until(c.NotAfter) < expiring {
 		d.doubtful("tls", "give the server a new certificate: kernos serve reads --tls-cert again when it changes", "%s", text)
 		return
@@ -204,8 +205,8 @@ func (d *doctor) get(ctx context.Context, web *http.Client, address string) (*ht
 	if err != nil {
 		return nil, err
 	}
-	if d.target.Token != "" {
-		r.Header.Set("Authorization", "Bearer "+d.target.Token)
+	if d.Target.Token != "" {
+		r.Header.Set("Authorization", "Bearer "+d.Target.Token)
 	}
 	response, err := web.Do(r)
 	if err != nil {
@@ -234,12 +235,12 @@ func (d *doctor) checkClock(r *http.Response) {
 
 // checkWebSocket opens one.
 func (d *doctor) checkWebSocket(ctx context.Context) bool {
-	if err := d.sign(ctx); err != nil {
+	if err := d.Sign(ctx); err != nil {
 		d.forbidden = true
 		d.wrong("signature", "", "%v", err) // it says what to do
 		return false
 	}
-	conn, err := client.Dial(ctx, d.target)
+	conn, err := client.Dial(ctx, d.Target)
 	if err == nil {
 		d.conn = conn
 		d.well("websocket", "it opens")
@@ -249,12 +250,12 @@ func (d *doctor) checkWebSocket(ctx context.Context) bool {
 	advice := "there is no server of this protocol at this path; it is / or /ws with kernos"
 	if r, ok := errors.AsType[*client.Refused](err); ok && r.Forbidden() {
 		d.unreachable, d.forbidden = false, true
-		advice = "give the server's token, which kernos token prints on its machine: " + d.setting("token-file", "KERNOS_TOKEN")
+		advice = "give the server's token, which kernos token prints on its machine: " + d.Setting("token-file", "KERNOS_TOKEN")
 		if r.Status == http.StatusForbidden {
 			advice = "the server does not take this host or origin: kernos serve --allow-host, --allow-origin"
 		}
 	}
-	if tls := d.tlsAdvice(err); tls != "" {
+	if tls := d.TLSAdvice(err); tls != "" {
 		advice = tls
 	}
 	d.wrong("websocket", advice, "%v", err)
@@ -266,17 +267,17 @@ const lowDisk = 1 << 30
 
 // checkDisk looks at the disk that the state of this user's daemon is on.
 func (d *doctor) checkDisk() {
-	if d.local == nil {
+	if d.Daemon == nil {
 		return
 	}
-	dir, _, _ := d.local.Nearest() // it may not be made yet
+	dir, _, _ := d.Daemon.Nearest() // it may not be made yet
 	var s systemcalls.Statfs_t
 	if err := systemcalls.Statfs(dir, &s); err != nil {
 		d.wrong("disk", "check that the directory is there and yours", "%s: %v", dir, err)
 		return
 	}
 	free := int64(s.Bavail) * int64(s.Bsize)
-	text := fmt.Sprintf("%s are free for %s", terminal.Bytes(free), d.local.Dir)
+	text := fmt.Sprintf("%s are free for %s", terminal.Bytes(free), d.Daemon.Dir)
 	switch {
 	case free < lowDisk/16:
 		d.wrong("disk", "make room: writing will be refused soon", "%s", text)

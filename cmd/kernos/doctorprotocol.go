@@ -248,7 +248,7 @@ func joined(words []string) (s string) {
 // checkStore asks a kernel how its store is doing. Other servers may not have one.
 func (d *doctor) checkStore(ctx context.Context) bool {
 	data, err := d.conn.Call(ctx, "kernel_status", struct{}{})
-	if f, ok := errors.AsType[*client.Failure](err); ok && (f.Guidance != nil || d.local == nil) {
+	if f, ok := errors.AsType[*client.Failure](err); ok && (f.Guidance != nil || d.Daemon == nil) {
 		d.well("store", "the server is no kernel, or does not show how it is doing")
 		return true
 	}
@@ -268,7 +268,7 @@ func (d *doctor) checkStore(ctx context.Context) bool {
 		d.wrong("store", "the server may be of another version", "its status can't be read: %v", err)
 		return true
 	}
-	if d.local != nil {
+	if d.Daemon != nil {
 		d.checkListening(ctx, status.Listening)
 	}
 	if !status.Store.Open {

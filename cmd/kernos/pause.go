@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"slices"
 
+	"kernos/cmd/kernos/connect"
 	"kernos/cmd/kernos/settings"
 	"kernos/daemon"
 	"kernos/store/pebble"
@@ -18,26 +19,26 @@ import (
 // A pause is the time between the end of a daemon and its next beginning, in which its state
 // can be replaced.
 type pause struct {
-	address
+	*connect.Daemon
 	daemon unix.Info // its PID is 0 if none runs
 	begun  bool
 }
 
 // findPause finds the daemon that serves a home.
 func findPause(home daemon.Home) *pause {
-	p := &pause{address: address{Home: home}}
-	var err error
-	if p.socket, err = home.Socket(); err != nil {
+	d, err := connect.DaemonOf(home)
+	p := &pause{Daemon: d}
+	if err != nil {
 		return p // no daemon can be running then
 	}
-	if info, running := unix.Inspect(p.socket); running && !info.Stopping {
+	if info, running := d.Inspect(); running && !info.Stopping {
 		p.daemon = info
 	}
 	return p
 }
 
 // needed reports whether a store can't be locked because the daemon has it.
-func (p *pause) needed(err error) bool { return busy(err) && p.daemon.PID != 0 }
+func (p *pause) needed(err error) bool { return connect.Busy(err) && p.daemon.PID != 0 }
 
 // occupied is the error for state that is there and served.
 func (p *pause) occupied() error {
@@ -47,57 +48,59 @@ func (p *pause) occupied() error {
 // begin ends the daemon as kernos stop does, and locks its store. Clients may start another
 // one at that moment, which is ended too.
 func (p *pause) begin(ctx context.Context, report io.Writer) (release func(), err error) {
-	waiting, cancel := context.WithTimeout(ctx, leaving)
-	defer cancel()
-	for wait := waits(waiting); ; {
+	said := ""
+	err = connect.Retry(ctx, connect.EndTime, func(context.Context) (again bool, err error) {
 		p.begun = true
-		said, err := p.stop(ctx, leaving)
-		if err != nil {
-			return nil, fmt.Errorf("%w; nothing was changed", err)
+		if said, err = p.Stop(ctx, connect.EndTime); err == nil {
+			release, err = pebble.Lock(p.Store())
+			again = connect.Busy(err)
 		}
-		if release, err = pebble.Lock(p.Store()); err == nil {
-			fmt.Fprintln(report, said)
-			return release, nil
-		}
-		if !busy(err) || !wait() {
-			return nil, fmt.Errorf("%w; nothing was changed", err)
-		}
+		return again, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%w; nothing was changed", err)
 	}
+	fmt.Fprintln(report, said)
+	return release, nil
 }
 
 // end starts the daemon again, if it was ended, and says so. It does not matter by then
-// whether somebody has lost patience.
+// whether the command was interrupted.
 func (p *pause) end(report io.Writer) error {
 	if !p.begun {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), leaving+patience)
+	ctx, cancel := context.WithTimeout(context.Background(), connect.EndTime+connect.StartTime)
 	defer cancel()
 	how := "with the settings that it had"
 	switch {
 	case len(p.daemon.Args) == 0:
 		how = "with the settings of this command's environment, since it is not known which ones it had"
-	case !slices.Contains(p.daemon.Args, detachedFlag):
+	case !slices.Contains(p.daemon.Args, connect.DetachedFlag):
 		how = "in the background now, " + how
 	}
-	for wait := waits(ctx); !gone(p.socket, p.daemon.PID, true); {
-		if !wait() {
-			return fmt.Errorf("the daemon (process %d) is still finishing what runs, and was not started again; kernos serve starts it", p.daemon.PID)
+	err := connect.Retry(ctx, connect.EndTime, func(context.Context) (again bool, err error) {
+		if p.HasEnded(p.daemon.PID, true) {
+			return false, nil
 		}
+		return true, fmt.Errorf("the daemon (process %d) is still finishing what runs, and was not started again; kernos serve starts it", p.daemon.PID)
+	})
+	if err != nil {
+		return err
 	}
 	c, err := p.again()
 	if err != nil {
 		return err
 	}
-	switch text, _, err := p.launch(ctx, c); {
-	case errors.Is(err, errTaken):
+	switch text, _, err := p.Launch(ctx, c); {
+	case errors.Is(err, connect.ErrTaken):
 		how = "with the settings of whoever was first to start it"
 	case err != nil && text != "":
 		return fmt.Errorf("the daemon did not start again: %s; kernos serve starts it", text)
 	case err != nil:
 		return fmt.Errorf("the daemon did not start again: %w; kernos serve starts it", err)
 	}
-	now, _ := unix.Inspect(p.socket)
+	now, _ := unix.Inspect(p.Socket)
 	fmt.Fprintf(report, "the daemon runs again (process %d), %s\n", now.PID, how)
 	return nil
 }
@@ -105,14 +108,14 @@ func (p *pause) end(report io.Writer) error {
 // again returns the command that starts a daemon as the one before was started: as clients
 // do, if it did not say how that was.
 func (p *pause) again() (*exec.Cmd, error) {
-	c, err := p.command()
+	c, err := p.Command()
 	if err != nil {
 		return nil, err
 	}
 	if len(p.daemon.Args) > 0 {
 		c.Args = append(c.Args[:1], p.daemon.Args...)
-		if !slices.Contains(p.daemon.Args, detachedFlag) {
-			c.Args = append(c.Args, detachedFlag)
+		if !slices.Contains(p.daemon.Args, connect.DetachedFlag) {
+			c.Args = append(c.Args, connect.DetachedFlag)
 		}
 		c.Dir = p.daemon.Dir
 		c.Env = append(slices.DeleteFunc(os.Environ(), settings.IsSetting), p.daemon.Env...)
@@ -120,6 +123,3 @@ func (p *pause) again() (*exec.Cmd, error) {
 	c.Env = append(c.Env, "KERNOS_HOME="+p.Dir, "KERNOS_ORIGIN="+string(p.Origin))
 	return c, nil
 }
-
-// detachedFlag is the flag of a daemon that lives on by itself.
-const detachedFlag = "--detached"

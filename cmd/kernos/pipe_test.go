@@ -21,6 +21,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"kernos/cmd/kernos/connect"
 	"kernos/cmd/kernos/exit"
 	"kernos/internal/testkit"
 	"kernos/transport/unix"
@@ -424,7 +425,7 @@ func TestAnAnswerThatIsNotWholeIsMissed(t *testing.T) {
 		if again, err := p.converse(t.Context(), newWire(says, len(ping)), true); again || err != nil {
 			t.Fatalf("again %t, %v", again, err)
 		}
-		err := p.verdict(t.Context(), "", unix.Info{})
+		err := p.verdict(t.Context(), new(connect.Daemon), unix.Info{})
 		if e, ok := errors.AsType[*exit.Error](err); !ok || e.Status != exit.Unreachable || !strings.Contains(e.Error(), "the last line is not whole") || out.String() != says {
 			t.Errorf("%q: %v: %s", says, err, out)
 		}

@@ -45,9 +45,19 @@ lists the methods of the module, and kernos call lists the modules.`,
 		ValidArgsFunction: completeModules,
 	}
 	root.SetVersionTemplate("kernos {{.Version}}\n")
-	root.AddCommand(serveCommand(), statusCommand(), stopCommand(), tokenCommand(), pipeCommand(), convertCommand(),
-		lsCommand(openKernel), describeCommand(openKernel), backupCommand(), restoreCommand(), callCommand(), contextCommand(), doctorCommand(), completionCommand())
-	root.AddCommand(historyCommands(openKernel, openRecorded)...)
+	var contextName string
+	open, openRecorded, openRunning := openers(&contextName)
+	root.AddCommand(serveCommand(), statusCommand(openRunning), stopCommand(), tokenCommand(), pipeCommand(), convertCommand(),
+		lsCommand(open), describeCommand(open), backupCommand(), restoreCommand(), callCommand(), contextCommand(), doctorCommand(), completionCommand())
+	root.AddCommand(historyCommands(open, openRecorded)...)
+	for _, c := range root.Commands() {
+		switch c.Name() {
+		case "status", "ls", "describe", "log", "graph", "search", "replay", "watch":
+			addContextFlag(c, &contextName)
+		case "stop", "pipe", "backup", "restore", "serve", "token", "convert":
+			refuseContext(c)
+		}
+	}
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 			err = settings.InvalidFlag("--"+invalid.GetFlag().Name, invalid.GetFlag(), invalid.GetValue(), err)

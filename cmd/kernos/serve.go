@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kernos/capability/crypto"
+	"kernos/cmd/kernos/connect"
 	"kernos/cmd/kernos/exit"
 	"kernos/cmd/kernos/logfile"
 	"kernos/cmd/kernos/settings"
@@ -130,7 +131,7 @@ func serve(ctx context.Context, s *settings.Serve, stderr io.Writer) error {
 		}
 	}()
 	if s.Detached {
-		fmt.Fprintln(stderr, readiness)
+		fmt.Fprintln(stderr, connect.Ready)
 	} else {
 		introduce(d, s, log.Place, stderr)
 	}

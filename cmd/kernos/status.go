@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kernos/capability/lifecycle"
+	"kernos/cmd/kernos/connect"
 	"kernos/cmd/kernos/exit"
 	"kernos/cmd/kernos/logfile"
 	"kernos/cmd/kernos/request"
@@ -21,7 +22,7 @@ import (
 	"kernos/transport/unix"
 )
 
-func statusCommand() *cobra.Command {
+func statusCommand(openRunning opener) *cobra.Command {
 	var asJSON bool
 	var timeout time.Duration
 	c := &cobra.Command{
@@ -75,38 +76,17 @@ func unanswered(err error, timeout time.Duration) error {
 	if !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	a, findErr := findAddress()
+	d, findErr := connect.FindDaemon()
 	if findErr != nil {
 		return findErr
 	}
-	info, _ := unix.Inspect(a.socket)
-	text := fmt.Sprintf("the daemon (process %d) does not answer within %v; it may have been suspended (kill -CONT %d wakes it up), or have too much to do: %s says more", info.PID, timeout, info.PID, logfile.Path(a.Home))
+	info, _ := unix.Inspect(d.Socket)
+	text := fmt.Sprintf("the daemon (process %d) does not answer within %v; it may have been suspended (kill -CONT %d wakes it up), or have too much to do: %s says more", info.PID, timeout, info.PID, logfile.Path(d.Home))
 	if info.Stopping {
 		text = fmt.Sprintf("the daemon (process %d) is about to end: it finishes what runs, and takes nothing new", info.PID)
 	}
 	return &exit.Error{Status: exit.Unreachable, Cause: errors.New(text)}
 }
-
-// openRunning is openKernel for what is about the daemon itself: it must run.
-func openRunning(ctx context.Context) (caller, func() error, error) {
-	client, err := openDaemon(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	if client == nil {
-		a, err := findAddress()
-		if err == nil {
-			err = a.hidden()
-		}
-		if err == nil {
-			err = &exit.Error{Status: exit.Unreachable, Cause: errNotRunning}
-		}
-		return nil, nil, err
-	}
-	return client.Call, client.Close, nil
-}
-
-var errNotRunning = fmt.Errorf("no daemon is running; kernos serve starts one, and so does kernos pipe when it needs one")
 
 // describeStatus says in words how a daemon is doing.
 func describeStatus(s *lifecycle.Status) string {

@@ -10,22 +10,6 @@ import (
 	"kernos/cmd/kernos/exit"
 )
 
-func TestWhatADaemonSaysBeforeItServes(t *testing.T) {
-	for said, want := range map[string]string{
-		"":                                    "",
-		"kernos: no\n":                        "no",
-		"a warning\nkernos: no:\n\n  and why": "no:\nand why",
-		"panic: oh\nexit status 2\n":          "exit status 2",
-	} {
-		if text, ready := listen(strings.NewReader(said)); ready || text != want {
-			t.Errorf("%q: %q, %t", said, text, ready)
-		}
-	}
-	if text, ready := listen(strings.NewReader("a warning\n" + readiness + "\n")); !ready || text != "" {
-		t.Errorf("%q, %t", text, ready)
-	}
-}
-
 // Whoever finds the store damaged is told which file is, and what to do.
 func TestADaemonWithADamagedStoreSaysSo(t *testing.T) {
 	h := newHouse(t)

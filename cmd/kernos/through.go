@@ -13,9 +13,8 @@ import (
 	"sync/atomic"
 	"syscall"
 
-	"kernos/capability/lifecycle"
+	"kernos/cmd/kernos/connect"
 	"kernos/cmd/kernos/exit"
-	"kernos/cmd/kernos/request"
 	"kernos/cmd/kernos/terminal"
 	"kernos/message"
 	"kernos/transport"
@@ -28,7 +27,7 @@ const maxRefusals = 5
 // pipeThrough lets the daemon answer what comes from in. One that is about to end is waited
 // for, and the next one is asked, as long as it is certain that nothing runs twice.
 func pipeThrough(ctx context.Context, lenient bool, in io.Reader, out io.Writer) error {
-	a, err := findAddress()
+	d, err := connect.FindDaemon()
 	if err != nil {
 		return err
 	}
@@ -43,14 +42,14 @@ func pipeThrough(ctx context.Context, lenient bool, in io.Reader, out io.Writer)
 	}
 	p := &piping{in: readInput(in), out: out, keeping: true}
 	for refusals := 0; ; {
-		conn, err := a.summon(ctx)
+		conn, err := d.ConnectOrStart(ctx)
 		if ctx.Err() != nil {
 			return &exit.Error{Status: exit.Interrupted}
 		}
 		if err != nil {
 			return exit.Wrap(err)
 		}
-		daemon, _ := unix.Inspect(a.socket)
+		info, _ := unix.Inspect(d.Socket)
 		again, err := p.converse(ctx, conn, refusals < maxRefusals)
 		switch {
 		case ctx.Err() != nil:
@@ -58,11 +57,11 @@ func pipeThrough(ctx context.Context, lenient bool, in io.Reader, out io.Writer)
 		case err != nil:
 			return p.broken(err)
 		case !again:
-			return p.verdict(ctx, a.socket, daemon)
+			return p.verdict(ctx, d, info)
 		case len(p.kept) > 0:
 			refusals++
 		case !p.waitForInput(ctx): // nobody wants a daemon that is not asked anything
-			return p.verdict(ctx, a.socket, daemon)
+			return p.verdict(ctx, d, info)
 		default:
 			refusals = 0
 		}
@@ -70,11 +69,11 @@ func pipeThrough(ctx context.Context, lenient bool, in io.Reader, out io.Writer)
 }
 
 // verdict is what the command leaves with when the daemon has said it all.
-func (p *piping) verdict(ctx context.Context, socket string, daemon unix.Info) error {
+func (p *piping) verdict(ctx context.Context, d *connect.Daemon, info unix.Info) error {
 	if ctx.Err() != nil {
 		return &exit.Error{Status: exit.Interrupted}
 	}
-	if err := p.complete(ctx, socket, daemon); err != nil {
+	if err := p.complete(ctx, d, info); err != nil {
 		return &exit.Error{Status: exit.Unreachable, Cause: err}
 	}
 	if p.in.err != nil {
@@ -336,7 +335,7 @@ var errDisconnected = errors.New("the daemon has closed the connection; its last
 // complete returns an error if not everything is answered. The daemon closes a connection
 // in an orderly way only if it is. One that dies leaves the same end behind, so if there
 // are fewer answers than there may be, it must show that it lives.
-func (p *piping) complete(ctx context.Context, socket string, daemon unix.Info) error {
+func (p *piping) complete(ctx context.Context, d *connect.Daemon, info unix.Info) error {
 	if p.cut {
 		return errors.New("the daemon went away in the middle of an answer: the last line is not whole")
 	}
@@ -346,37 +345,22 @@ func (p *piping) complete(ctx context.Context, socket string, daemon unix.Info) 
 	if !p.ended {
 		return errors.New("the daemon went away before the input had ended")
 	}
-	if p.answers.outcomes >= p.requests.asking || lives(ctx, socket, daemon) {
+	if p.answers.outcomes >= p.requests.asking || lives(ctx, d, info) {
 		return nil
 	}
-	return fmt.Errorf("the daemon (process %d) went away before everything was answered: %s for %s", daemon.PID,
+	return fmt.Errorf("the daemon (process %d) went away before everything was answered: %s for %s", info.PID,
 		terminal.Count(p.answers.outcomes, "answer came", "answers came"), terminal.Count(p.requests.asking, "message", "messages"))
 }
 
 // lives reports whether this daemon answers. That somebody holds the lock is not enough:
 // a process that dies closes its files one by one.
-func lives(ctx context.Context, socket string, daemon unix.Info) bool {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+func lives(ctx context.Context, d *connect.Daemon, info unix.Info) bool {
+	ctx, cancel := context.WithTimeout(ctx, connect.StartTime)
 	defer cancel()
-	now, err := askStatus(ctx, socket)
+	now, err := d.Status(ctx)
 	if err != nil {
 		_, said := errors.AsType[*message.Error](err) // such as that it has too many connections
 		return said && !errors.Is(err, unix.ErrStopping)
 	}
-	return daemon.PID == 0 || now.PID == daemon.PID // nobody knows its number if its lock was swept away
-}
-
-// askStatus asks the daemon how it is doing.
-func askStatus(ctx context.Context, socket string) (status lifecycle.Status, err error) {
-	conn, err := new(unix.Dialer).Dial(ctx, socket)
-	if err != nil {
-		return status, err
-	}
-	client := unix.NewClient(conn)
-	defer func() { _ = client.Close() }()
-	data, err := request.Send(ctx, client.Call, message.KindQuery, "Kernel.Status", struct{}{}, nil)
-	if err != nil {
-		return status, err
-	}
-	return status, json.Unmarshal(data, &status)
+	return info.PID == 0 || now.PID == info.PID // nobody knows its number if its lock was swept away
 }

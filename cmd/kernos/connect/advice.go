@@ -1,4 +1,4 @@
-package main
+package connect
 
 import (
 	"cmp"
@@ -17,8 +17,8 @@ import (
 	"kernos/client"
 )
 
-// overTLS reports whether an address is one of TLS.
-func overTLS(address string) bool {
+// OverTLS reports whether a URL uses TLS.
+func OverTLS(address string) bool {
 	return strings.HasPrefix(address, "wss:") || strings.HasPrefix(address, "https:")
 }
 
@@ -39,10 +39,10 @@ func acceptsTLS(address string) bool {
 	return true
 }
 
-// tlsAdvice says what to do about an error that comes from TLS, or from the lack of it; "" if
-// it comes from elsewhere.
-func (d *destination) tlsAdvice(err error) string {
-	if r, ok := errors.AsType[*client.Refused](err); ok && r.Status == http.StatusBadRequest && !overTLS(r.URL) && acceptsTLS(r.URL) {
+// TLSAdvice returns the next step after an error that comes from TLS, or from the lack of it; ""
+// for other errors.
+func (s *Server) TLSAdvice(err error) string {
+	if r, ok := errors.AsType[*client.Refused](err); ok && r.Status == http.StatusBadRequest && !OverTLS(r.URL) && acceptsTLS(r.URL) {
 		return "the server speaks TLS there: write wss:// in place of ws://, or https:// in place of http://"
 	}
 	_, garbled := errors.AsType[tls.RecordHeaderError](err)
@@ -50,20 +50,20 @@ func (d *destination) tlsAdvice(err error) string {
 		return "the server does not speak TLS there: write ws:// in place of wss://, or http:// in place of https://"
 	}
 	if e, ok := errors.AsType[x509.HostnameError](err); ok {
-		return fmt.Sprintf("the certificate is for %s: call the server by one of these names, or have it certified for %s", namesOf(e.Certificate), e.Host)
+		return fmt.Sprintf("the certificate is for %s: call the server by one of these names, or have it certified for %s", NamesOf(e.Certificate), e.Host)
 	}
 	if e, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
 		switch {
 		case e.Cert == nil:
 			return "check the certificate of the server"
-		case d.target.CAFile == "":
-			return fmt.Sprintf("it is signed by %s. If that is right, say where their certificate is: %s", issuerOf(e.Cert), d.setting("ca-file", "KERNOS_CA_FILE"))
+		case s.Target.CAFile == "":
+			return fmt.Sprintf("it is signed by %s. If that is right, say where their certificate is: %s", IssuerOf(e.Cert), s.Setting("ca-file", "KERNOS_CA_FILE"))
 		}
-		return fmt.Sprintf("it is signed by %s, whose certificate is not in %s: get the right one from whoever runs the server, then %s", issuerOf(e.Cert), d.target.CAFile, d.setting("ca-file", "KERNOS_CA_FILE"))
+		return fmt.Sprintf("it is signed by %s, whose certificate is not in %s: get the right one from the operator of the server, then %s", IssuerOf(e.Cert), s.Target.CAFile, s.Setting("ca-file", "KERNOS_CA_FILE"))
 	}
 	if e, ok := errors.AsType[x509.CertificateInvalidError](err); ok {
 		if e.Reason == x509.Expired && e.Cert != nil {
-			return fmt.Sprintf("it is valid from %s to %s: give the server a new one (kernos serve reads --tls-cert again when it changes), or set the clock of this machine", day(e.Cert.NotBefore), day(e.Cert.NotAfter))
+			return fmt.Sprintf("it is valid from %s to %s: give the server a new one (kernos serve reads --tls-cert again when it changes), or set the clock of this machine", Day(e.Cert.NotBefore), Day(e.Cert.NotAfter))
 		}
 		return "have the server's certificate made anew"
 	}
@@ -73,8 +73,8 @@ func (d *destination) tlsAdvice(err error) string {
 	return ""
 }
 
-// namesOf lists whom a certificate is for.
-func namesOf(c *x509.Certificate) string {
+// NamesOf lists the names that a certificate is for.
+func NamesOf(c *x509.Certificate) string {
 	names := slices.Clone(c.DNSNames)
 	for _, ip := range c.IPAddresses {
 		names = append(names, ip.String())
@@ -85,12 +85,13 @@ func namesOf(c *x509.Certificate) string {
 	return strings.Join(names, ", ")
 }
 
-// issuerOf names who has signed a certificate.
-func issuerOf(c *x509.Certificate) string {
+// IssuerOf names the signer of a certificate.
+func IssuerOf(c *x509.Certificate) string {
 	if c.Issuer.String() == c.Subject.String() {
 		return "itself (" + c.Issuer.String() + ")"
 	}
 	return c.Issuer.String()
 }
 
-func day(t time.Time) string { return t.Local().Format(time.DateOnly) }
+// Day returns the date of a time.
+func Day(t time.Time) string { return t.Local().Format(time.DateOnly) }

@@ -1,4 +1,4 @@
-package main
+package connect
 
 import (
 	"context"
@@ -14,20 +14,20 @@ import (
 	"kernos/transport/unix"
 )
 
-// ticket signs, and returns what HTTP wants to see of those who have.
-func (a *address) ticket(ctx context.Context) (string, error) {
-	conn, err := a.connect(ctx)
+// ticket signs over the socket, and returns the token with which HTTP accepts the caller.
+func (d *Daemon) ticket(ctx context.Context) (string, error) {
+	conn, err := d.Connect(ctx)
 	if err != nil {
 		return "", err
 	}
 	if conn == nil {
-		return "", &client.Unreachable{URL: a.target().URL, Err: errNotRunning}
+		return "", &client.Unreachable{URL: d.target().URL, Err: ErrNotRunning}
 	}
 	c := unix.NewClient(conn)
 	defer func() { _ = c.Close() }()
 	data, err := request.Send(ctx, c.Call, message.KindQuery, daemon.TicketType, struct{}{}, nil)
 	if lost, ok := errors.AsType[*unix.Lost](err); ok && errors.Is(lost, unix.ErrStopping) {
-		return "", &client.Unreachable{URL: a.target().URL, Err: lost}
+		return "", &client.Unreachable{URL: d.target().URL, Err: lost}
 	}
 	if err != nil {
 		return "", err

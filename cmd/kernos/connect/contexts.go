@@ -1,0 +1,168 @@
+package connect
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"go.yaml.in/yaml/v3"
+
+	"kernos/client"
+	"kernos/cmd/kernos/exit"
+	"kernos/internal/durable"
+	"kernos/internal/nearest"
+)
+
+// LocalContext is the name of the daemon of this user, which needs no settings.
+const LocalContext = "local"
+
+// Contexts are the servers that a user has given names to.
+type Contexts struct {
+	Current string          `yaml:"current,omitempty"`
+	Servers map[string]Item `yaml:"servers,omitempty"`
+
+	path string
+}
+
+// An Item is what is known about the server of a context.
+type Item struct {
+	URL       string `yaml:"url"`
+	Token     string `yaml:"token,omitempty"`
+	TokenFile string `yaml:"token-file,omitempty"`
+	CAFile    string `yaml:"ca-file,omitempty"`
+}
+
+// UserConfig returns the directory of the settings of a user, for all kernels.
+func UserConfig() (string, error) {
+	base, err := os.UserConfigDir()
+	if err != nil {
+		return "", fmt.Errorf("no directory for settings: set XDG_CONFIG_HOME: %w", err)
+	}
+	return filepath.Join(base, "kernos"), nil
+}
+
+// UserTemplates returns the directory of the user's templates for content types; "" if there is
+// none.
+func UserTemplates() string {
+	dir, err := UserConfig()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(dir, "templates")
+}
+
+// ReadContexts reads the contexts of the user. Without a file there are none.
+func ReadContexts() (*Contexts, error) {
+	dir, err := UserConfig()
+	if err != nil {
+		return nil, err
+	}
+	c := &Contexts{path: filepath.Join(dir, "contexts.yaml"), Servers: make(map[string]Item)}
+	text, err := os.ReadFile(c.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return c, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	d.KnownFields(true)
+	if err := d.Decode(c); err != nil {
+		return nil, fmt.Errorf("%s can't be read; mend it, or remove it to begin anew: %w", c.path, err)
+	}
+	if c.Servers == nil {
+		c.Servers = make(map[string]Item)
+	}
+	return c, nil
+}
+
+// Save writes the file, which may hold tokens, so that only its owner can read it, and so that
+// no process ever reads half of it.
+func (c *Contexts) Save() error {
+	text, err := yaml.Marshal(c)
+	if err != nil {
+		return err
+	}
+	if err := durable.MakeDir(filepath.Dir(c.path)); err != nil {
+		return err
+	}
+	return durable.WriteFile(c.path, text)
+}
+
+// CurrentName is the name of the context for commands that name none.
+func (c *Contexts) CurrentName() string {
+	if name := os.Getenv("KERNOS_CONTEXT"); name != "" {
+		return name
+	}
+	if c.Current != "" {
+		return c.Current
+	}
+	return LocalContext
+}
+
+// names lists the Contexts.
+func (c *Contexts) Names() []string {
+	return append([]string{LocalContext}, slices.Sorted(maps.Keys(c.Servers))...)
+}
+
+// target finds where the server of a context is.
+func (c *Contexts) target(name string) (client.Target, error) {
+	item, ok := c.Servers[name]
+	if !ok {
+		return client.Target{}, c.Unknown(name)
+	}
+	t := client.Target{URL: item.URL, Token: item.Token, CAFile: item.CAFile}
+	if item.TokenFile != "" {
+		text, err := os.ReadFile(item.TokenFile)
+		if err != nil {
+			return t, fmt.Errorf("the token of context %q can't be read: %w", name, err)
+		}
+		t.Token = strings.TrimSpace(string(text))
+	}
+	if err := t.Check(); err != nil {
+		return t, fmt.Errorf("context %q: %w", name, err)
+	}
+	return t, nil
+}
+
+// Unknown is the error for a name that no context has.
+func (c *Contexts) Unknown(name string) error {
+	if name == LocalContext {
+		return fmt.Errorf("%s is the daemon of this user, and always there; its settings are those of kernos serve", LocalContext)
+	}
+	hint := nearest.Hint(name, c.Names())
+	if hint == "" {
+		hint = "kernos context list shows them"
+	}
+	return fmt.Errorf("there is no context %q; %s", name, hint)
+}
+
+// ValidName matches the names that contexts can have.
+var ValidName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$`) })
+
+// ErrTwoTokens is the error for two tokens of one server.
+var ErrTwoTokens = errors.New("--token and --token-file both give the token: give one of them")
+
+// Check reports what is wrong with an item before it is saved, and makes its paths absolute.
+func (i *Item) Check() (err error) {
+	if i.Token != "" && i.TokenFile != "" {
+		return ErrTwoTokens
+	}
+	for _, path := range []*string{&i.TokenFile, &i.CAFile} {
+		if *path == "" {
+			continue
+		}
+		if *path, err = filepath.Abs(*path); err != nil {
+			return exit.Wrap(err)
+		}
+	}
+	return client.Target{URL: i.URL, CAFile: i.CAFile}.Check()
+}

@@ -1,0 +1,172 @@
+package connect
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+
+	"kernos/client"
+	"kernos/cmd/kernos/callline"
+	"kernos/cmd/kernos/exit"
+	"kernos/transport/unix"
+)
+
+// A Server is the server that a command line means.
+type Server struct {
+	Target  client.Target
+	Daemon  *Daemon // if it is the daemon of this user
+	Context string  // the name of its context; "" if its address was given
+}
+
+// FindServer finds the server that the name of a context or a URL means. If both are empty it
+// is the server of the current context.
+func FindServer(context, url string) (*Server, error) {
+	if url != "" {
+		t := client.Target{URL: url, Token: os.Getenv("KERNOS_TOKEN")}
+		if OverTLS(url) {
+			t.CAFile = os.Getenv("KERNOS_CA_FILE")
+		}
+		return &Server{Target: t}, asUsage(t.Check())
+	}
+	all, err := ReadContexts()
+	if err != nil {
+		return new(Server), exit.Wrap(err)
+	}
+	s := &Server{Context: cmp.Or(context, all.CurrentName())}
+	if s.Context != LocalContext {
+		s.Target, err = all.target(s.Context)
+		return s, asUsage(err)
+	}
+	if s.Daemon, err = FindDaemon(); err != nil {
+		return s, err
+	}
+	s.Target = s.Daemon.target()
+	return s, nil
+}
+
+// asUsage gives the error of a command line that names no server its exit status.
+func asUsage(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &exit.Error{Status: exit.Usage, Cause: err}
+}
+
+// target is where the daemon answers calls.
+func (d *Daemon) target() client.Target {
+	return client.Target{URL: "unix://" + unix.HTTPPath(d.Socket)}
+}
+
+// Dial connects to the server, to discover and call its methods. The daemon of this user is
+// started if start is set and it is not running; one that is shutting down is left for the next.
+func (s *Server) Dial(ctx context.Context, start bool) (conn *client.Client, err error) {
+	if s.Daemon == nil || !start {
+		return s.dialOnce(ctx)
+	}
+	err = Retry(ctx, StartTime, func(context.Context) (again bool, err error) {
+		if conn, err = s.dialOnce(ctx); !isAway(err) {
+			return false, err
+		}
+		daemon, failure := s.Daemon.ConnectOrStart(ctx)
+		if failure != nil {
+			return false, failure
+		}
+		_ = daemon.Close()
+		s.Target.URL = s.Daemon.target().URL // it may be another daemon than the one that is gone
+		return true, err                     // a daemon that is starting takes its other socket first
+	})
+	return conn, err
+}
+
+// Sign gets a ticket for HTTP, if the server is a daemon of this user that wants signatures.
+func (s *Server) Sign(ctx context.Context) (err error) {
+	if s.Daemon == nil {
+		return nil
+	}
+	s.Target.Token = ""
+	if info, _ := unix.Inspect(s.Daemon.Socket); info.Auth {
+		s.Target.Token, err = s.Daemon.ticket(ctx)
+	}
+	return err
+}
+
+// dialOnce connects to the server if it is there.
+func (s *Server) dialOnce(ctx context.Context) (*client.Client, error) {
+	if err := s.Sign(ctx); err != nil {
+		return nil, err
+	}
+	conn, err := client.Dial(ctx, s.Target)
+	r, refused := errors.AsType[*client.Refused](err)
+	if !refused || r.Status != http.StatusUnauthorized || s.Daemon == nil || s.Target.Token != "" {
+		return conn, err
+	}
+	// The file that would have said that it wants a signature was deleted.
+	if s.Target.Token, err = s.Daemon.ticket(ctx); err != nil {
+		return nil, err
+	}
+	return client.Dial(ctx, s.Target)
+}
+
+// isAway reports whether a server is not there at the moment: it is starting, or shutting down.
+func isAway(err error) bool {
+	_, unreachable := errors.AsType[*client.Unreachable](err)
+	r, refused := errors.AsType[*client.Refused](err)
+	return unreachable || refused && r.Status == http.StatusServiceUnavailable
+}
+
+// Setting is the command that gives the server a file: in its context, or in a variable if it
+// has no context.
+func (s *Server) Setting(flag, variable string) string {
+	if s.Context == "" {
+		return fmt.Sprintf("kernos context add NAME %s --%s FILE, or the variable %s for an address without a name", callline.ShellQuote(s.Target.URL), flag, variable)
+	}
+	return fmt.Sprintf("kernos context set %s --%s FILE", s.Context, flag)
+}
+
+// doctor is the command that examines the server.
+func (s *Server) doctor() string {
+	switch {
+	case s.Daemon != nil:
+		return "kernos doctor"
+	case s.Context != "":
+		return "kernos doctor --context " + s.Context
+	}
+	return "kernos doctor " + callline.ShellQuote(s.Target.URL)
+}
+
+// Explain gives an error of the client its exit status and the next step.
+func (s *Server) Explain(err error) error {
+	if _, ok := errors.AsType[*exit.Error](err); ok || err == nil {
+		return err
+	}
+	status := exit.Failure
+	if advice := s.TLSAdvice(err); advice != "" {
+		return &exit.Error{Status: exit.Unreachable, Cause: fmt.Errorf("%w; %s", err, advice)}
+	}
+	if r, ok := errors.AsType[*client.Refused](err); ok {
+		status = exit.Unreachable
+		if r.Forbidden() {
+			status = exit.Forbidden
+			err = fmt.Errorf("%w; its token is set with %s", err, s.Setting("token-file", "KERNOS_TOKEN"))
+		}
+	}
+	if _, ok := errors.AsType[*client.Unreachable](err); ok {
+		status = exit.Unreachable
+		err = fmt.Errorf("%w; %s looks for the reason", err, s.doctor())
+	}
+	if _, ok := errors.AsType[*client.Lost](err); ok {
+		status = exit.Unreachable
+	}
+	if e, ok := errors.AsType[*client.RPCError](err); ok {
+		switch e.Code {
+		case -32601:
+			status = exit.Unknown
+		case -32602:
+			status = exit.Invalid
+		}
+	}
+	return &exit.Error{Status: status, Cause: err}
+}

@@ -1,0 +1,133 @@
+package connect
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+	"time"
+
+	"kernos/capability/lifecycle"
+	"kernos/cmd/kernos/request"
+	"kernos/message"
+	"kernos/transport/unix"
+)
+
+// Stop ends the daemon, and returns a sentence about what happened.
+func (d *Daemon) Stop(ctx context.Context, timeout time.Duration) (report string, err error) {
+	info, locked := unix.Inspect(d.Socket)
+	if !locked {
+		// The lock of a running daemon may have been deleted.
+		asking, cancel := context.WithTimeout(ctx, timeout)
+		status, err := d.Status(asking)
+		cancel()
+		switch {
+		case err != nil && Absent(err):
+			return "no daemon is running", d.Unseen()
+		case err != nil:
+			return "", unreachable(err)
+		}
+		info.PID = status.PID
+	}
+	begun, how := false, ""
+	err = Retry(ctx, timeout, func(waiting context.Context) (again bool, err error) {
+		if !begun {
+			begun, how, err = d.end(waiting, info.PID)
+		}
+		if d.HasEnded(info.PID, locked) {
+			return false, nil
+		}
+		if err != nil && waiting.Err() == nil {
+			return false, err
+		}
+		return true, fmt.Errorf("the daemon (process %d) has not stopped within %v; it may be finishing what runs: kernos stop waits once more, kill %d insists", info.PID, timeout, info.PID)
+	})
+	if err != nil && ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	return fmt.Sprintf("the daemon (process %d) has stopped%s", info.PID, how), err
+}
+
+// HasEnded reports whether a daemon has ended: another process has its lock, or none has. If
+// the lock was deleted while the daemon was running, the operating system knows.
+func (d *Daemon) HasEnded(pid int, locked bool) bool {
+	if locked {
+		now, running := unix.Inspect(d.Socket)
+		return !running || now.PID != pid
+	}
+	if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+		return true
+	}
+	// A zombie has ended too. Systems other than Linux don't tell.
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err == nil && bytes.HasPrefix(stat[bytes.LastIndexByte(stat, ')')+1:], []byte(" Z"))
+}
+
+// end asks the daemon to end or, if it can't be asked, sends it a signal, which how reports. It
+// reports whether the end has begun.
+func (d *Daemon) end(ctx context.Context, pid int) (begun bool, how string, err error) {
+	err = d.shutDown(ctx)
+	reason, unable := errors.AsType[*unasked](err)
+	if !unable {
+		return err == nil, "", err
+	}
+	// A daemon that is shutting down reports that before it refuses connections. A signal would
+	// interrupt what it is finishing.
+	if now, running := unix.Inspect(d.Socket); !running || now.PID != pid || now.Stopping {
+		return now.Stopping, "", nil
+	}
+	if err := unix.Terminate(d.Socket, pid); err != nil {
+		return false, "", unreachable(fmt.Errorf("the daemon can't be asked to end (%w), and can't be sent a signal: %w", reason.cause, err))
+	}
+	return true, fmt.Sprintf("; it could not be asked (%v), and was sent SIGTERM", reason.cause), nil
+}
+
+// An unasked is the error of a daemon that can't be asked.
+type unasked struct{ cause error }
+
+func (e *unasked) Error() string { return e.cause.Error() }
+
+// shutDown asks the daemon to end. If it doesn't answer, has no room for another connection, or
+// is shutting down, the error is an *unasked.
+func (d *Daemon) shutDown(ctx context.Context) error {
+	conn, err := new(unix.Dialer).Dial(ctx, d.Socket)
+	if err != nil {
+		if Absent(err) || turnedAway(err) {
+			return &unasked{err}
+		}
+		return unreachable(err)
+	}
+	client := unix.NewClient(conn)
+	defer func() { _ = client.Close() }()
+	_, err = request.Send(ctx, client.Call, message.KindCommand, "Syscall.Shutdown", struct{}{}, nil)
+	if lost, ok := errors.AsType[*unix.Lost](err); ok && (turnedAway(lost) || Absent(lost) || errors.Is(lost, io.EOF)) {
+		return &unasked{lost}
+	}
+	return err
+}
+
+// turnedAway reports whether a daemon has refused a connection because it has too many, or is
+// shutting down.
+func turnedAway(err error) bool {
+	e, ok := errors.AsType[*message.Error](err)
+	return ok && e.Code == 503
+}
+
+// Status asks the daemon for its status. It doesn't wait for a daemon that is starting.
+func (d *Daemon) Status(ctx context.Context) (status lifecycle.Status, err error) {
+	conn, err := new(unix.Dialer).Dial(ctx, d.Socket)
+	if err != nil {
+		return status, err
+	}
+	client := unix.NewClient(conn)
+	defer func() { _ = client.Close() }()
+	data, err := request.Send(ctx, client.Call, message.KindQuery, "Kernel.Status", struct{}{}, nil)
+	if err != nil {
+		return status, err
+	}
+	return status, json.Unmarshal(data, &status)
+}
