@@ -76,7 +76,7 @@ func TestCallHasExactlyOneOutcome(t *testing.T) {
 		}, []string{"418"}, ""},
 		{"error data that is no error is a 500", func(_ context.Context, m message.Message, emit kernel.Emit) {
 			emit(message.Message{Kind: message.KindError, Data: json.RawMessage(`{"code":200,"message":"` + leak + `"}`)})
-		}, []string{"500"}, "no error"},
+		}, []string{"500"}, "not an error"},
 		{"error data that is not JSON is a 500 and no panic", func(_ context.Context, m message.Message, emit kernel.Emit) {
 			emit(message.Message{Kind: message.KindError, Data: json.RawMessage(`{"code"`)})
 		}, []string{"500"}, "data that is"},

@@ -10,12 +10,12 @@ import (
 	"kernos/schema"
 )
 
-// A Definition says what a syscall is. Everything that people and programs see of a
-// syscall comes from it: routing, validation, listings, help, guidance, the hash.
+// A Definition describes a syscall. Everything that people and programs see of a syscall
+// comes from it: routing, validation, listings, help, guidance, the hash.
 type Definition struct {
 	Type    message.Type
 	Kind    message.Kind   // KindCommand, or KindQuery for a syscall that changes nothing
-	Summary string         // one sentence that says what it does
+	Summary string         // what it does, in one sentence
 	Input   *schema.Schema // of the request's data
 	Output  *schema.Schema // of the reply's data
 
@@ -43,7 +43,7 @@ type Definition struct {
 	Timeout time.Duration
 }
 
-// Visibility says who is told of a syscall. Either way it can be called.
+// Visibility decides whether listings show a syscall. It can be called either way.
 type Visibility byte
 
 const (
@@ -51,7 +51,7 @@ const (
 	Hidden            // kept out of listings and out of the hash
 )
 
-// A RunMode says how the calls of a syscall run beside others of the same connection.
+// A RunMode decides how the calls of a syscall run beside others of the same connection.
 type RunMode byte
 
 const (
@@ -60,7 +60,7 @@ const (
 	Endless                // slow, and goes on until it is cancelled: with the cause ErrStopping when the kernel stops
 )
 
-// A Provider says what answers the calls of a syscall.
+// A Provider is what answers the calls of a syscall.
 type Provider byte
 
 const (
@@ -68,8 +68,8 @@ const (
 	Program                 // a program on a connection: it may emit events that Emits does not name
 )
 
-// An AnswerSource says where the answers of a syscall come from, and with that how they are
-// recorded and which of them may go to a blob when they don't fit into a line.
+// An AnswerSource is where the answers of a syscall come from. It decides how they are
+// recorded, and which of them may go to a blob when they don't fit into a line.
 type AnswerSource byte
 
 const (
@@ -78,7 +78,7 @@ const (
 	FromJournal                     // in the journal already: events are not recorded, replies without their data
 )
 
-// An Effect says where the effect of a syscall is.
+// An Effect is where the effect of a syscall is.
 type Effect byte
 
 const (
@@ -99,7 +99,7 @@ const (
 	Delegated
 )
 
-// An EventDefinition says what an event is that a syscall emits.
+// An EventDefinition describes an event that a syscall emits.
 type EventDefinition struct {
 	Type    message.Type // in the past tense: Job.Completed
 	Summary string
@@ -119,7 +119,7 @@ const (
 type Emit func(message.Message)
 
 // A Handler answers one message. It emits events that its definition names, and then
-// exactly one reply or error, before it returns. The kernel sees to the rest: ids,
+// exactly one reply or error, before it returns. The kernel does the rest: ids,
 // times and lineage of what is emitted, a missing or a second outcome, a panic, a
 // deadline.
 //

@@ -1,14 +1,27 @@
 package kernel
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 
+	"kernos/kernel/idempotency"
 	"kernos/message"
 	"kernos/store"
 )
+
+// effect is what a call changes. Most calls change nothing.
+type effect struct {
+	staged    *store.Batch      // applied with the reply
+	published []message.Message // events that are recorded with the reply
+	delayed   []message.Message // events that are sent with the reply
+	nested    *store.Commit     // of nested calls: the outcome waits for it too
+	run       *idempotency.Run  // if the call has an idempotency key
+	unkept    bool              // the outcome is not kept under that key
+	conflict  bool              // a condition did not hold: the handler runs again
+	applying  bool              // the outcome is given, and on its way to the store
+	commit    *store.Commit     // of what was staged
+}
 
 // Stage gives the call that ctx belongs to a batch, which becomes part of the store's
 // state with the call's reply, in one step with it: a reply is sent when the batch is
@@ -36,7 +49,7 @@ func Stage(ctx context.Context, b *store.Batch) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.settled.Load() || c.deciding {
+	if c.settled.Load() || c.applying {
 		return message.Errorf(500, "%s changes something after it was answered", c.request.Type)
 	}
 	if c.staged == nil {
@@ -47,23 +60,23 @@ func Stage(ctx context.Context, b *store.Batch) error {
 	return nil
 }
 
-// Recorded reports whether what passes is recorded: if not, nobody watches, and there is
-// nothing to publish.
+// Recorded reports whether messages are recorded. If they are not, there are no watchers, and
+// nothing needs to be published.
 func Recorded(ctx context.Context) bool {
 	c, ok := ctx.Value(callKey{}).(*Call)
 	return ok && c.k.opts.Recorder != nil
 }
 
-// Publish records an event that the call has caused, for those who watch; the caller is
-// not sent it. It counts if the call succeeds. The definition must name the event, and
-// data must be valid JSON, which the kernel keeps.
+// Publish records an event of the call, for watchers; the caller is not sent it. It is
+// recorded if the call succeeds. The definition must name the event, and data must be valid
+// JSON, which the kernel keeps.
 func Publish(ctx context.Context, t message.Type, data []byte) error {
 	c, ok := ctx.Value(callKey{}).(*Call)
 	if !ok {
 		return message.Errorf(500, "An event that belongs to no call")
 	}
 	if c.k.opts.Recorder == nil {
-		return nil // nobody watches
+		return nil // there are no watchers
 	}
 	m := c.request.Event(t, data)
 	if problem := c.check(&m); problem != "" {
@@ -79,27 +92,27 @@ func Publish(ctx context.Context, t message.Type, data []byte) error {
 // again.
 var errAgain = errors.New("run again")
 
-// maxAttempts is how often a handler may find that somebody else was faster.
+// maxAttempts is how often a handler runs if its change meets concurrent ones.
 const maxAttempts = 100
 
-// commitWith makes an outcome, which has its id, and what the call has staged one: it applies
-// the batch and returns the commit that the outcome has to wait for, nil if there is none.
+// commitWith applies what the call has staged, with the outcome and its records in the same
+// batch, and returns the commit that the outcome has to wait for; nil if there is none.
 //
-// It is called with mu held. The disk may take its time, so the lock is let go in between: a
-// deadline must be able to pass. Nothing else changes the effect of the call then.
+// It is called with mu held. Since the store may block, the lock is released meanwhile, so
+// that the deadline can pass. The flag applying keeps the effect of the call as it is.
 func (c *Call) commitWith(m *message.Message) (*store.Commit, error) {
 	if c.staged != nil || c.run != nil {
-		c.deciding = true
+		c.applying = true
 		c.mu.Unlock()
 		defer func() {
 			c.mu.Lock()
-			c.deciding = false
+			c.applying = false
 		}()
 	}
 	b := c.staged
 	c.staged = nil
 	if m.Kind != message.KindReply {
-		b, c.published, c.later = nil, nil, nil // it failed: nothing has happened
+		b, c.published, c.delayed = nil, nil, nil // it failed: nothing has happened
 	}
 	if c.run != nil && !c.unkept {
 		if b == nil {
@@ -137,21 +150,21 @@ func (c *Call) apply(b *store.Batch, m *message.Message) (*store.Commit, error) 
 // records is what a call with an effect has recorded of it: the request, the events that
 // it published, those that wait for the commit, and the outcome.
 func (c *Call) records(m *message.Message) []Record {
-	rs := make([]Record, 0, 2+len(c.published)+len(c.later))
+	rs := make([]Record, 0, 2+len(c.published)+len(c.delayed))
 	in, out := c.inWay(), c.outWay()
 	rs = append(rs, Record{Message: &c.request, Way: in, Syscall: c.syscall, call: c})
 	for i := range c.published {
 		c.k.Stamp(&c.published[i])
 		rs = append(rs, Record{Message: &c.published[i], Way: Within, Syscall: c.syscall, call: c})
 	}
-	for i := range c.later {
-		rs = append(rs, Record{Message: &c.later[i], Way: out, Syscall: c.syscall, call: c})
+	for i := range c.delayed {
+		rs = append(rs, Record{Message: &c.delayed[i], Way: out, Syscall: c.syscall, call: c})
 	}
 	return append(rs, Record{Message: c.small(m), Way: out, Syscall: c.syscall, call: c})
 }
 
-// small returns a message as it is recorded: large data by pointer, as a reader on a line
-// gets it, and without secrets, which must not be in a blob either.
+// small returns a message as it is recorded: large data by pointer, as on a line, and
+// without secrets, which must not be in a blob either.
 func (c *Call) small(m *message.Message) *message.Message {
 	if len(m.Data) <= message.MaxLine || c.k.opts.Blobs == nil || c.syscall.Answers == FromJournal {
 		return m
@@ -160,19 +173,19 @@ func (c *Call) small(m *message.Message) *message.Message {
 	kept.Data, _ = Redact(Record{Message: m, Syscall: c.syscall, call: c})
 	fitted := c.k.Fit(c, kept, message.MaxLine, func(m *message.Message) int { return len(message.Append(nil, m)) })
 	if fitted.Kind != m.Kind {
-		return &kept // it can't be made small; then it is kept whole
+		return &kept // it can't be made small, and is recorded whole
 	}
 	return &fitted
 }
 
-// adopt makes the call's outcome wait for a commit of a call that it has made.
-func (c *Call) adopt(commit *store.Commit) {
+// awaitCommit makes the call's outcome wait for a commit, of a nested call for instance.
+func (c *Call) awaitCommit(commit *store.Commit) {
 	if commit == nil {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.owed = lastOf(c.owed, commit)
+	c.nested = lastOf(c.nested, commit)
 }
 
 // lastOf returns the one of two commits that is durable last. Either may be nil.
@@ -181,12 +194,6 @@ func lastOf(a, b *store.Commit) *store.Commit {
 		return b
 	}
 	return a
-}
-
-// putOff keeps an event until the commit of what the call has staged.
-func (c *Call) putOff(m message.Message) {
-	m.Data = bytes.Clone(m.Data)
-	c.later = append(c.later, m)
 }
 
 // failure turns the error of a commit into the outcome.

@@ -34,7 +34,7 @@ type BlobOwners interface {
 const tooLong = "The answer does not fit into a line"
 
 // Fit returns a message that says the same as m in a line of at most limit bytes;
-// length tells how long a message's line is. A field that the syscall's output
+// length returns how long a message's line is. A field that the syscall's output
 // declares together with a reference (body and bodyRef) goes to a blob, the largest
 // first; if that is not enough, all of the data does, as dataRef.
 func (k *Kernel) Fit(ctx context.Context, m message.Message, limit int, length func(*message.Message) int) message.Message {

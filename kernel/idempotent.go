@@ -73,7 +73,7 @@ func (c *Call) look() (ok bool) {
 		m = message.Message{Kind: message.KindError, Type: c.request.Type, Data: kept.Data}
 	}
 	// The first outcome may still be on its way to the disk.
-	c.adopt(c.k.opts.Store.Barrier())
+	c.awaitCommit(c.k.opts.Store.Barrier())
 	c.settleAs(m)
 	return false
 }
@@ -103,7 +103,7 @@ func (c *Call) intend() (ok bool) {
 // withdrawn, since the call does not begin.
 func (c *Call) accept(intent *idempotency.Intent) bool {
 	c.mu.Lock()
-	inTime := !c.settled.Load() && !c.deciding
+	inTime := !c.settled.Load() && !c.applying
 	if inTime {
 		intent.Accept()
 	}
@@ -121,7 +121,7 @@ func (c *Call) accept(intent *idempotency.Intent) bool {
 // settleAs settles the call with an outcome that is not kept.
 func (c *Call) settleAs(m message.Message) {
 	c.mu.Lock()
-	c.overtaken, c.staged, c.unkept = false, nil, true
+	c.conflict, c.staged, c.unkept = false, nil, true
 	c.mu.Unlock()
 	c.emit(m)
 }

@@ -38,11 +38,11 @@ func InvokeAs(ctx context.Context, n NewCall) (json.RawMessage, error) {
 	if !ok {
 		return nil, message.Errorf(500, "A call of %s that belongs to no call", n.Type)
 	}
-	return parent.nested(ctx, n)
+	return parent.invoke(ctx, n)
 }
 
-// nested makes a call on behalf of c.
-func (c *Call) nested(ctx context.Context, n NewCall) (json.RawMessage, error) {
+// invoke makes a call on behalf of c.
+func (c *Call) invoke(ctx context.Context, n NewCall) (json.RawMessage, error) {
 	t, data := n.Type, n.Data
 	if c.depth+1 > maxDepth {
 		return nil, message.Errorf(508, "Calls nest deeper than %d: %s calls %s", maxDepth, c.request.Type, t)
@@ -102,6 +102,6 @@ func (c *Call) forward(m message.Message) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.settled.Load() {
-		c.post(m, c.owed)
+		c.post(m, c.nested)
 	}
 }

@@ -9,8 +9,8 @@ import (
 // use and copies what it keeps. It is given messages as they are, and must keep of their
 // data only what [Redact] leaves.
 type Recorder interface {
-	// Record records a message. It does not wait for the disk. It may wait for others
-	// who record; that is what bounds its memory.
+	// Record records a message. It does not wait for the disk. It may wait for other
+	// records to be written; that bounds its memory.
 	Record(Record)
 
 	// RecordWith records messages together with the batch that one of them caused: it
@@ -26,7 +26,7 @@ type Record struct {
 	Way     Way
 
 	// Syscall is the one that the message asks for, answers, or comes from. Its
-	// definition says what must not be recorded. Nil means that there is none: a message
+	// definition decides what must not be recorded. Nil means that there is none: a message
 	// of an unknown type, an event from outside.
 	Syscall *Syscall
 
@@ -35,19 +35,19 @@ type Record struct {
 	// that of an error that answers it is.
 	Refused bool
 
-	// call is the one that the message belongs to, or nil: what it was told in confidence is
-	// not recorded, wherever it stands.
+	// call is the one that the message belongs to, or nil. The secrets of its request are
+	// not recorded, wherever they appear.
 	call *Call
 }
 
-// A Way tells where a message comes from and goes to.
+// A Way is where a message comes from and goes to.
 type Way byte
 
 // The ways of a message.
 const (
 	In     Way = 1 + iota // from a connection
 	Out                   // to a connection
-	Within                // between handlers, or from a handler to whoever watches
+	Within                // between handlers, or from a handler to watchers
 )
 
 // inWay is where the call's request came from.
@@ -102,9 +102,8 @@ func (k *Kernel) recordCopy(m message.Message, r Record) {
 	}
 }
 
-// recordRefused records what could be read of something that is no valid message: what it
-// was and whom it came from, and nothing of what it said. Without a kind, a type and an id
-// there is nothing to find it by.
+// recordRefused records what could be read of an invalid message: its type and its lineage,
+// and nothing of its data. Without a kind, a type and an id it could not be found again.
 func (k *Kernel) recordRefused(m *message.Message) {
 	if k.opts.Recorder == nil || m.Type == message.ValidationFailed || !m.Kind.Valid() || m.Metadata.ID == "" {
 		return

@@ -32,8 +32,8 @@ type catalog struct {
 	routes  func() *routes
 }
 
-// NewRegistry returns a registry of these modules. The error says what is wrong with
-// a definition, or which two modules define the same type.
+// NewRegistry returns a registry of these modules. It fails if a definition is not complete,
+// or if two modules define the same type.
 func NewRegistry(modules ...Module) (*Registry, error) {
 	r := &Registry{names: make(map[string]message.Type)}
 	r.state.Store(newCatalog(nil))
@@ -77,8 +77,8 @@ func (r *Registry) Add(m Module) error {
 	return nil
 }
 
-// AddSyscall adds a syscall to the module of this name, or to a new one: then the module
-// says what it is. It fails, and changes nothing, as Add does.
+// AddSyscall adds a syscall to the module of this name, or to a new module that is described
+// by the argument. It fails, and changes nothing, as Add does.
 func (r *Registry) AddSyscall(module Module, s Syscall) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

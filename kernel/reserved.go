@@ -33,9 +33,8 @@ func (o *ownEvents) add(syscalls []Syscall) {
 	}
 }
 
-// CheckForeignEvent says why an event of this type can't come from outside the kernel, or returns nil:
-// only the kernel or a built-in syscall may emit it. Whoever watches has to be able to
-// believe it.
+// CheckForeignEvent returns the error for an event from outside that only the kernel or a
+// built-in syscall may emit, so that watchers can rely on it; nil for other types.
 func (k *Kernel) CheckForeignEvent(event message.Type) *message.Error {
 	if Reserved(event) {
 		return message.Errorf(403, "The event %s can't be sent from outside: Syscall.*, Sys.* and Kernel.* are reserved; choose another name", event)

@@ -198,7 +198,7 @@ func NewStream(request *message.Message, emit Emit) *Stream {
 	return &Stream{request: request, emit: emit}
 }
 
-// Progress tells the caller how far the work is: a note, and a fraction from 0 to 1.
+// Progress reports how far the work is to the caller: a note, and a fraction from 0 to 1.
 func (s *Stream) Progress(note string, fraction float64) {
 	fraction = max(0, min(fraction, 1))
 	if math.IsNaN(fraction) {

@@ -182,6 +182,6 @@ func (o *outgoing) spoil(refused *Refused) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if r := o.requests[refused.Request.Metadata.Causation]; r != nil {
-		o.fail(r, message.Errorf(502, "The program that serves %s sent an answer that is no valid message; it was told what is wrong with it", r.call.Syscall().Type))
+		o.fail(r, message.Errorf(502, "The program that serves %s sent an answer that is not a valid message; it was told what is wrong with it", r.call.Syscall().Type))
 	}
 }

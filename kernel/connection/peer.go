@@ -144,7 +144,7 @@ func (p *Peer) compose(r *request, t message.Type, data []byte) error {
 	return nil
 }
 
-// Cancelled is the event that tells a peer that a request needs no answer any more.
+// Cancelled is the event with which a peer learns that a request needs no answer any more.
 const Cancelled message.Type = "Syscall.Cancelled"
 
 // cancelled tells the peer that a request needs no answer.

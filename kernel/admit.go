@@ -1,0 +1,180 @@
+package kernel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"kernos/internal/nearest"
+	"kernos/message"
+	"kernos/schema"
+)
+
+// Refuse answers what never becomes a call: a line that is not a message, a message that
+// breaks a rule. m is what could be read of it; if that is enough for a record, it gets one.
+func (k *Kernel) Refuse(m *message.Message, emit Emit, origin Origin, err error) {
+	k.recordRefused(m)
+	k.Reject(m, emit, origin, err)
+}
+
+// Reject answers a message that is recorded already, or must not be, and does not become a
+// call.
+func (k *Kernel) Reject(m *message.Message, emit Emit, origin Origin, err error) {
+	e, _ := message.ErrorOf(err)
+	answer := m.Fail(e)
+	k.Stamp(&answer)
+	way := Within
+	if origin != nil {
+		way = Out
+	}
+	k.recordCopy(answer, Record{Way: way, Refused: true})
+	if origin == nil {
+		emit(answer)
+		return
+	}
+	origin.Post(emit, answer, nil)
+}
+
+// Admit finds the syscall of a message from a connection, which is valid, and makes a call.
+// What can't be called is answered; then, and for what asks nothing, it returns nil. The
+// message's data must stay as it is until the handler has returned, or until Call.Detach.
+func (k *Kernel) Admit(ctx context.Context, m *message.Message, send Emit, origin Origin) *Call {
+	return k.admit(ctx, m, send, origin, nil)
+}
+
+// admit is Admit for calls from outside, which have an origin, and nested ones, which have a
+// caller.
+func (k *Kernel) admit(ctx context.Context, m *message.Message, emit Emit, origin Origin, caller *Call) (c *Call) {
+	way := In
+	if caller != nil {
+		way = Within
+	}
+	if !m.Kind.Asks() {
+		if k.opts.Recorder != nil {
+			s, _ := k.registry.Lookup(m.Type)
+			if s != nil && s.Answers == FromJournal {
+				s = nil // it does not come from it
+			}
+			k.recordCopy(*m, Record{Way: way, Syscall: s})
+		}
+		return nil
+	}
+	checked := false
+	defer func() {
+		if checked {
+			return
+		}
+		k.opts.Log.Error("checking a message panicked", "type", m.Type, "id", m.Metadata.ID,
+			"panic", recover(), "stack", string(debug.Stack()))
+		k.Refuse(m, emit, origin, message.Errorf(500, "Internal error in %s; the kernel's log has the details", m.Type))
+	}()
+	s, handler, err := k.resolve(m)
+	if err == nil && s.Input != schema.Any {
+		if invalid := s.Input.Validate(m.Data); invalid != nil {
+			err = invalidInput(invalid)
+		}
+	}
+	if err == nil && caller != nil && s.Kind == message.KindCommand && !caller.mayCommand() {
+		err = message.Errorf(403, "%s is a query and may not call the command %s", caller.request.Type, m.Type)
+	}
+	checked = true
+	if err != nil {
+		k.recordCopy(*m, Record{Way: way, Syscall: s, Refused: true})
+		k.Reject(m, emit, origin, err)
+		return nil
+	}
+	timeout := s.Timeout
+	if timeout == 0 {
+		timeout = k.limits.Load().Timeout
+	}
+	c = &Call{k: k, parent: ctx, syscall: s, handler: handler, request: *m, send: emit, origin: origin, caller: caller, timeout: timeout}
+	c.Begin()
+	if k.opts.Recorder != nil {
+		k.opts.Recorder.Record(Record{Message: &c.request, Way: way, Syscall: s, call: c})
+	}
+	return c
+}
+
+// resolve finds the syscall that a message asks for.
+func (k *Kernel) resolve(m *message.Message) (*Syscall, Handler, error) {
+	c := k.registry.state.Load()
+	s, ok := c.byType[m.Type]
+	if !ok {
+		return nil, nil, unknown(m.Type, c)
+	}
+	if m.Kind == message.KindQuery && s.Kind == message.KindCommand {
+		e := message.Errorf(422, "%s is a command and was sent as a query, which may not change anything; send it with kind command", m.Type)
+		e.Reason = message.ErrEnvelope
+		return nil, nil, e
+	}
+	if len(k.opts.Middleware) == 0 {
+		return s, s.Handler, nil
+	}
+	w := k.wrapped.Load()
+	if w == nil || w.of != c {
+		w = k.wrap(c)
+		k.wrapped.Store(w)
+	}
+	return s, w.handlers[s], nil
+}
+
+func (k *Kernel) wrap(c *catalog) *wrapping {
+	w := &wrapping{of: c, handlers: make(map[*Syscall]Handler, len(c.byType))}
+	for _, s := range c.byType {
+		if w.handlers[s] != nil {
+			continue // under another name
+		}
+		h := s.Handler
+		for i := len(k.opts.Middleware) - 1; i >= 0; i-- {
+			h = k.opts.Middleware[i](h)
+		}
+		w.handlers[s] = h
+	}
+	return w
+}
+
+// unknown is the error for a type that has no handler. It names the types that were probably
+// meant, and the way to add a handler.
+func unknown(t message.Type, c *catalog) error {
+	text := fmt.Sprintf("No handler for %s", t)
+	names := make([]string, len(c.types))
+	for i, known := range c.types {
+		names[i] = string(known)
+	}
+	if hint := nearest.Hint(string(t), names); hint != "" {
+		text += ": " + hint
+	}
+	text += fmt.Sprintf(" (Syscall.List names what there is; a handler for %s ", t)
+	if _, ok := c.byType["Syscall.Register"]; ok {
+		text += "can be added with Syscall.Register)"
+	} else {
+		text += "has to be registered in the program that runs the kernel)"
+	}
+	return &message.Error{Code: 404, Message: text}
+}
+
+func invalidInput(err error) error {
+	invalid, ok := errors.AsType[*schema.Invalid](err)
+	if !ok {
+		return &message.Error{Code: 422, Message: "Schema validation failed: " + err.Error()}
+	}
+	// The value as a whole has a name in a message.
+	named := schema.Invalid{Problems: slices.Clone(invalid.Problems)}
+	for i, p := range named.Problems {
+		rest, whole := strings.CutPrefix(p.Text, "the value")
+		if whole && p.Path == "" && (strings.HasPrefix(rest, ": ") || strings.HasPrefix(rest, " fits ")) {
+			named.Problems[i].Text = "data" + rest
+		}
+	}
+	first := named.Problems[0]
+	return &message.Error{Code: 422, Message: "Schema validation failed: " + named.Error(), Field: first.Path, Expected: first.Expected}
+}
+
+// wrapping is the handlers of one catalog with the middleware around them.
+type wrapping struct {
+	of       *catalog
+	handlers map[*Syscall]Handler
+}

@@ -1,0 +1,215 @@
+package kernel
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"kernos/internal/jsonscan"
+	"kernos/message"
+	"kernos/store"
+)
+
+// What a handler emits takes this way: emit checks it and gives it its lineage; settle
+// applies what the call has staged together with an outcome; post hands it to the origin,
+// which sends it when the commit is durable.
+
+// An Origin is where calls come from, and where their answers go: a connection.
+type Origin interface {
+	// Post sends a message, with what Admit was given, when a commit, which may be nil, is
+	// durable, and after everything that the same goroutine has posted before. If the commit
+	// fails, [Kernel.Undone] is sent in the place of an outcome, and nothing in that of an
+	// event. The message's data may be overwritten when Post has returned.
+	Post(send Emit, m message.Message, commit *store.Commit)
+}
+
+// abandon answers for a call whose batch the store does not take in time.
+func (c *Call) abandon() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.settled.Load() {
+		return
+	}
+	m := c.request.Fail(message.Errorf(504, "%s is not known to have happened: the store did not take it within %v", c.request.Type, c.timeout.Round(time.Millisecond)))
+	c.stamp(&m)
+	c.Record(m, c.outWay())
+	c.end()
+	c.post(m, nil)
+}
+
+// emit is the Emit of the call's handler. It sends events that the definition names, and one
+// outcome.
+func (c *Call) emit(m message.Message) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.settled.Load() {
+		if m.Kind.Answers() && !c.expired {
+			c.k.opts.Log.Error("handler gave a second outcome; it is dropped", "type", c.request.Type, "id", c.request.Metadata.ID)
+		}
+		return
+	}
+	if c.conflict && !c.expired || c.applying {
+		return // about a change that was not made, or too late
+	}
+	if problem := c.check(&m); problem != "" {
+		c.k.opts.Log.Error(problem, "type", c.request.Type, "id", c.request.Metadata.ID)
+		m = c.request.Fail(message.Errorf(500, "Internal error in %s; the kernel's log has the details", c.request.Type))
+	}
+	if m.Kind == message.KindError && c.syscall.Provider == Program {
+		c.keepConfidence(&m)
+	}
+	c.stamp(&m)
+	if m.Kind.Answers() {
+		c.outcome = m
+		c.settle()
+		return
+	}
+	c.postEvent(m)
+}
+
+// settle applies what the call has staged together with the outcome, and posts the delayed
+// events and the outcome. It is called with mu held.
+func (c *Call) settle() {
+	commit, err := c.commitWith(&c.outcome)
+	if c.settled.Load() {
+		return // it took too long, and abandon has answered
+	}
+	if err == errAgain {
+		c.conflict = true
+		return
+	}
+	if err != nil {
+		c.published, c.delayed = nil, nil
+		c.outcome = c.failure(err)
+		c.stamp(&c.outcome)
+		c.recordOutcome(&c.outcome)
+	}
+	c.end()
+	commit = lastOf(c.nested, commit)
+	for _, event := range c.delayed {
+		c.post(event, commit)
+	}
+	c.post(c.outcome, commit)
+}
+
+// end marks the call as settled, and ends its idempotent run and its context. It is called
+// with mu held.
+func (c *Call) end() {
+	c.settled.Store(true)
+	if c.run != nil {
+		c.run.End()
+	}
+	if c.done != nil {
+		c.close(context.Canceled)
+	}
+}
+
+// stamp gives what the handler emits its lineage, an id and a time.
+func (c *Call) stamp(m *message.Message) {
+	m.Metadata.Causation = c.request.Metadata.ID
+	m.Metadata.Correlation = c.request.Metadata.Correlation
+	if m.Kind.Answers() {
+		m.Type = c.request.Type
+	} else if m.Metadata.Correlation == "" {
+		m.Metadata.Correlation = string(c.request.Metadata.ID) // the workflow begins with it
+	}
+	if m.Metadata.ID == c.request.Metadata.ID { // made by changing the request
+		m.Metadata.ID, m.Metadata.Timestamp = "", 0
+	}
+	c.k.Stamp(m)
+}
+
+// postEvent sends an event. After something was staged the event waits for the commit.
+func (c *Call) postEvent(m message.Message) {
+	if c.staged != nil {
+		m.Data = bytes.Clone(m.Data)
+		c.delayed = append(c.delayed, m)
+		return
+	}
+	if c.syscall.Answers != FromJournal {
+		c.Record(m, c.outWay())
+	}
+	c.post(m, c.nested)
+}
+
+// post sends a message when a commit, which may be nil, is durable. The outcome of a nested
+// call does not wait; that of its caller does.
+func (c *Call) post(m message.Message, commit *store.Commit) {
+	if c.origin != nil {
+		c.origin.Post(c.send, m, commit)
+		return
+	}
+	if m.Kind.Answers() {
+		c.caller.awaitCommit(commit)
+	}
+	c.send(m)
+}
+
+// check checks what a handler emits and returns what is wrong with it, or "".
+func (c *Call) check(m *message.Message) string {
+	switch m.Kind {
+	case message.KindReply:
+	case message.KindError:
+		if m.Err != nil { // made by Fail, and perhaps changed since
+			m.Data = m.Err.Append(nil)
+			return ""
+		}
+		if problem := checkData(m, c.request.Data); problem != "" {
+			return problem
+		}
+		e, err := message.ParseError(m.Data)
+		if err != nil {
+			return "handler failed with data that is not an error: " + err.Error()
+		}
+		m.Data = e.Append(nil) // with texts that fit into a line
+		return ""
+	case message.KindEvent:
+		declared := func(e EventDefinition) bool { return e.Type == m.Type }
+		if m.Type != Progressed && c.syscall.Provider == BuiltIn && !slices.ContainsFunc(c.syscall.Emits, declared) {
+			return fmt.Sprintf("handler emitted the event %s, which its definition does not name", m.Type)
+		}
+	default:
+		return fmt.Sprintf("handler emitted a %s; it may emit events, a reply or an error", m.Kind)
+	}
+	return checkData(m, c.request.Data)
+}
+
+var scanners = sync.Pool{New: func() any { return new(jsonscan.Scanner) }}
+
+// checkData makes sure that data is JSON on one line. Data that came with the
+// request was checked then.
+func checkData(m *message.Message, request json.RawMessage) string {
+	if len(m.Data) == 0 {
+		m.Data = json.RawMessage("null")
+		return ""
+	}
+	if len(m.Data) == len(request) && &m.Data[0] == &request[0] {
+		return ""
+	}
+	s := scanners.Get().(*jsonscan.Scanner)
+	err := s.Text(m.Data)
+	scanners.Put(s)
+	if err != nil {
+		return "handler emitted data that is not JSON: " + err.Error()
+	}
+	if bytes.IndexByte(m.Data, '\n') >= 0 {
+		m.Data = jsonscan.AppendCompact(nil, m.Data)
+	}
+	return ""
+}
+
+// Fail is how a raw handler fails with any error. The text of an error that is not
+// meant for the caller goes to the log.
+func Fail(ctx context.Context, m message.Message, emit Emit, err error) {
+	e, known := message.ErrorOf(err)
+	if !known {
+		if c, ok := ctx.Value(callKey{}).(*Call); ok {
+			c.k.opts.Log.Error("handler failed", "type", m.Type, "id", m.Metadata.ID, "error", err)
+		}
+	}
+	emit(m.Fail(e))
+}

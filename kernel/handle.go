@@ -1,0 +1,99 @@
+package kernel
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"time"
+
+	"kernos/message"
+	"kernos/store"
+)
+
+// Handle answers one message: events, then one outcome. It returns when the handler
+// has returned, or at the call's deadline; either way the outcome is emitted by then.
+// Events, replies and errors are answered with nothing. It has the shape of a
+// [Handler].
+func (k *Kernel) Handle(ctx context.Context, m message.Message, emit Emit) {
+	if err := m.Validate(); err != nil {
+		if m.Kind != message.KindError {
+			k.Refuse(&m, emit, new(handled), err)
+		}
+		return
+	}
+	m = m.Clone() // the handler may outlive the call
+	if len(m.Data) == 0 {
+		m.Data = json.RawMessage("null")
+	}
+	o := new(handled)
+	if c := k.admit(ctx, &m, emit, o, nil); c != nil {
+		c.RunWithin()
+		o.finish(k)
+	}
+}
+
+// handled is the origin of a call of [Kernel.Handle]. The call posts one message at a time.
+type handled struct{ pending []pendingAnswer }
+
+// pendingAnswer is an answer that waits for a commit, or for those before it.
+type pendingAnswer struct {
+	send   Emit
+	m      message.Message
+	commit *store.Commit
+}
+
+// maxCommit is how long an answer waits for its commit.
+const maxCommit = 30 * time.Second
+
+// Post implements [Origin].
+func (h *handled) Post(send Emit, m message.Message, commit *store.Commit) {
+	if commit == nil && len(h.pending) == 0 {
+		send(m)
+		return
+	}
+	m.Data = bytes.Clone(m.Data)
+	h.pending = append(h.pending, pendingAnswer{send, m, commit})
+	for len(h.pending) > 0 && h.pending[0].durable() {
+		h.pending[0].send(h.pending[0].m)
+		h.pending = h.pending[1:]
+	}
+}
+
+// durable reports whether there is nothing to wait for.
+func (a *pendingAnswer) durable() bool {
+	if a.commit == nil {
+		return true
+	}
+	decided, err := a.commit.Resolved()
+	return decided && err == nil
+}
+
+// finish sends what waits. The call is settled.
+func (h *handled) finish(k *Kernel) {
+	for _, a := range h.pending {
+		if a.commit != nil {
+			ctx, cancel := context.WithTimeout(context.Background(), maxCommit)
+			err := a.commit.Wait(ctx)
+			cancel()
+			if err != nil && !a.m.Kind.Answers() {
+				continue
+			}
+			if err != nil {
+				a.m = k.Undone(&a.m, err)
+			}
+		}
+		a.send(a.m)
+	}
+}
+
+// Undone is the error that is sent instead of an outcome whose commit has failed.
+func (k *Kernel) Undone(m *message.Message, err error) message.Message {
+	k.opts.Log.Error("a commit failed", "type", m.Type, "causation", m.Metadata.Causation, "error", err)
+	e, _ := message.ErrorOf(err)
+	e = message.Errorf(e.Code, "%s is not known to have happened: it could not be made durable: %w", m.Type, e)
+	failed := message.Message{Kind: message.KindError, Type: m.Type, Data: e.Append(nil), Err: e,
+		Metadata: message.Metadata{Causation: m.Metadata.Causation, Correlation: m.Metadata.Correlation}}
+	k.Stamp(&failed)
+	k.Record(failed, Out)
+	return failed
+}
