@@ -23,7 +23,7 @@ type Options struct {
 	Lenient bool
 
 	// Left returns true when the peer, which has sent all that it will send, does not read
-	// the answers either, or false when finished is closed. Nil means that nobody can know.
+	// the answers either, or false when finished is closed. Nil means that it can't be known.
 	Left func(finished <-chan struct{}) bool
 
 	// Gone is called when the peer does not take the answers any more: what it has sent is
@@ -62,7 +62,7 @@ type stream struct {
 
 	in     *ndjson.Reader
 	either *osevent.Either
-	latest atomic.Bool // whoever has called Next is at work, and nothing else has come
+	latest atomic.Bool // the last line that has come is being handled
 
 	out     *Writer
 	errors  atomic.Int64
@@ -79,8 +79,7 @@ func Serve(ctx context.Context, k *kernel.Kernel, in io.Reader, out io.Writer, o
 	return s.close(s.conn.Serve(ctx))
 }
 
-// Start is [Serve] for somebody who does not wait: it returns at once, and ended is called
-// at the end.
+// Start is [Serve] without waiting: it returns at once, and ended is called at the end.
 func Start(ctx context.Context, k *kernel.Kernel, in io.Reader, out io.Writer, opts *Options, ended func(Result, error)) {
 	s := newStream(ctx, k, in, out, opts)
 	s.conn.Start(ctx, func(err error) { ended(s.close(err)) })
@@ -152,13 +151,13 @@ func (s *stream) Detach() { s.in.Detach() }
 // Next implements [connection.Source].
 func (s *stream) Next() (message.Message, kernel.Emit, error) {
 	if err := s.out.Err(); err != nil {
-		return s.finish(&WriteError{err}) // nobody listens
+		return s.finish(&WriteError{err})
 	}
 	return s.next()
 }
 
-// finish is Next for when the peer has gone: commands are completed, and nobody wants the
-// rest.
+// finish is Next for when the peer has gone: commands are completed, and the rest is
+// dropped.
 func (s *stream) finish(gone error) (message.Message, kernel.Emit, error) {
 	if s.opts.Gone == nil {
 		return message.Message{}, nil, gone

@@ -41,7 +41,7 @@ type Output interface {
 //   - when 64 KB have been collected,
 //   - when bytes have waited for 2 ms.
 //
-// Whoever causes a write makes it, if the peer takes everything at once. Otherwise a goroutine
+// The goroutine that causes a write makes it, if the peer takes everything at once. Otherwise a goroutine
 // of the writer goes on, and ends when nothing is left: neither Flush nor the caller of Add
 // waits for the peer, so a connection can be read while its peer does not read. What waits in
 // memory is bounded: from the limit on, Add waits.

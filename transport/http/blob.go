@@ -12,7 +12,7 @@ import (
 )
 
 // blob answers with large data, whole or in part. Its name is the hash of its content, so it
-// never changes. What it is nobody here knows: a browser gets it as bytes, and must not take
+// never changes. Its content type is unknown: a browser gets it as bytes, and must not take
 // it for a page of ours.
 func (s *Server) blob(w http.ResponseWriter, r *http.Request) {
 	if s.opts.Blobs == nil {

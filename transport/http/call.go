@@ -14,13 +14,13 @@ import (
 	"kernos/transport/rpc"
 )
 
-// lastEventID is the header in which somebody who reads server-sent events says what came.
+// lastEventID is the header in which a reader of server-sent events names the last one that came.
 const lastEventID = "Last-Event-ID"
 
 // call answers one call. The body of the request is its parameters, in any of the forms that
 // they have in RPC. What comes back is what the syscall replies, or an error; or the items of
-// the stream, for those who want server-sent events. Somebody who has seen some of those
-// already wants the rest, and not another call.
+// the stream, if the caller accepts server-sent events. A caller that names the last event that
+// it has seen gets the rest, and makes no other call.
 func (s *Server) call(w http.ResponseWriter, r *http.Request) {
 	method := r.PathValue("module") + "_" + r.PathValue("method")
 	params, no := s.parameters(w, r)

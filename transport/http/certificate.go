@@ -8,7 +8,7 @@ import (
 )
 
 // A Certificate is what a server shows of itself over TLS, from two files. When they change,
-// those who connect from then on see the new one.
+// connections that are made from then on see the new one.
 type Certificate struct {
 	files *watched[*tls.Certificate]
 	good  atomic.Pointer[tls.Certificate] // the last that could be read
@@ -45,7 +45,7 @@ func (c *Certificate) config() *tls.Config {
 }
 
 // current returns the certificate in the files, or the one that was there before if it can't
-// be read: whoever replaces two files has one of them wrong for a moment.
+// be read: while two files are replaced, one of them is wrong for a moment.
 func (c *Certificate) current() (*tls.Certificate, error) {
 	pair, err := c.files.value()
 	if err != nil {

@@ -34,7 +34,7 @@ func (s *Server) follow(w http.ResponseWriter, r *http.Request, sub *rpc.Subscri
 		h.Set("Kernos-Request", string(request))
 	}
 	w.WriteHeader(http.StatusOK)
-	// An event without data is none, and its id counts: whoever loses the connection before
+	// An event without data is ignored, but its id counts: a client that loses the connection before
 	// the first item knows what to ask for.
 	e.write(append(e.appendID(nil, sub.After()), '\n'), true)
 	sub.Follow(e)
@@ -61,7 +61,7 @@ type eventStream struct {
 
 	mu      sync.Mutex
 	broken  bool
-	written bool // since somebody last looked
+	written bool // since the last keep-alive
 }
 
 // appendID appends the line that says which item of which stream came.

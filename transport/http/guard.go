@@ -20,7 +20,7 @@ import (
 // which page it was, in Origin and Sec-Fetch-Site, so pages of other origins are refused. A
 // page whose server renames itself to an address of this machine (DNS rebinding) is of the
 // same origin as far as the browser knows, but the name stands in Host, so names that are
-// not ours are refused too. Whoever is no browser may say what it likes, and needs the
+// not ours are refused too. A client other than a browser may send any header, and needs the
 // token.
 type Guard struct {
 	// Hosts are the names, without ports, by which this door is known, beside the address
@@ -35,14 +35,14 @@ type Guard struct {
 	// neither Host nor Origin is looked at.
 	Private bool
 
-	// Token returns what everybody must know who asks for more than health. It is asked for
-	// every request. Nil means that nobody needs to know anything.
+	// Token returns the secret that every request but those for health must have. It is called
+	// for each of them. Nil means that requests need none.
 	Token func() (string, error)
 }
 
 // ParseOrigin returns an origin as a browser writes it.
 func ParseOrigin(text string) (string, error) {
-	if text == "null" { // of pages without an origin; somebody may want them
+	if text == "null" { // of pages without an origin; an operator may want them
 		return text, nil
 	}
 	u, err := url.Parse(text)
@@ -132,14 +132,14 @@ func (g *Guard) checkPage(w http.ResponseWriter, r *http.Request) (answered bool
 	return false, ""
 }
 
-// checkToken checks what everybody says, as check does.
+// checkToken checks the token of a request, as check does.
 func (g *Guard) checkToken(w http.ResponseWriter, r *http.Request) (answered bool, why transport.Reason) {
 	if health(r) || g.Token == nil {
 		return false, ""
 	}
 	token, err := g.Token()
 	if err != nil {
-		refuse(w, refusal{503, "no_token", "The token can't be read, so nobody can show that they know it; the daemon's log says why"})
+		refuse(w, refusal{503, "no_token", "The token can't be read, so no request can be checked; the daemon's log says why"})
 		return true, refusedToken
 	}
 	given, ok := credentials(r)
@@ -192,7 +192,7 @@ func (g *Guard) page(r *http.Request) (origin string, foreign, ok bool) {
 	}
 	if origin == "" {
 		// A browser says no origin where a page embeds or links to something. What is
-		// embedded is refused; a link is followed by somebody who sees what comes.
+		// embedded is refused; a link is followed by a person, who sees the result.
 		site, mode := r.Header.Get("Sec-Fetch-Site"), r.Header.Get("Sec-Fetch-Mode")
 		if site == "cross-site" || site == "same-site" {
 			return "another origin", false, mode == "navigate" && (r.Method == http.MethodGet || r.Method == http.MethodHead)
@@ -238,7 +238,7 @@ func health(r *http.Request) bool { return r.URL.Path == "/healthz" || r.URL.Pat
 // WebSocket, says the token.
 const tokenProtocol = "kernos.token."
 
-// credentials takes the token out of a request, so that nobody behind the guard sees it.
+// credentials takes the token out of a request, so that nothing behind the guard sees it.
 func credentials(r *http.Request) (token string, ok bool) {
 	const header = "Sec-Websocket-Protocol"
 	var others []string

@@ -9,8 +9,8 @@ func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, []byte(`{"status":"ok"}`+"\n"))
 }
 
-// readyz says whether the kernel does its work. Why not is for the operator's log: anybody
-// may ask.
+// readyz reports whether the kernel does its work. The reason is for the operator's log only:
+// the request needs no token.
 func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 	if s.requests.Stopping().Err() != nil {
 		refuse(w, refusal{503, "stopping", "The daemon is shutting down"})

@@ -27,7 +27,7 @@ func (s *Server) messages(w http.ResponseWriter, r *http.Request) {
 	_ = control.SetReadDeadline(time.Time{})
 	f := &flow{s: s, w: w, control: control, body: r.Body, begun: time.Now()}
 	if !strings.EqualFold(r.Header.Get("Expect"), "100-continue") {
-		f.begin() // whoever wants the answers before it has sent everything waits for this
+		f.begin() // a peer that reads while it sends waits for this
 	}
 	f.watch()
 	defer f.unwatch()
@@ -50,7 +50,7 @@ func (s *Server) messages(w http.ResponseWriter, r *http.Request) {
 		_, _ = f.Write(append(message.Append(nil, &last), '\n'))
 	case err != nil:
 		s.opts.Log.Debug("a stream of messages broke", "error", err)
-		f.interrupt(err) // nobody waits for what has not come
+		f.interrupt(err) // the rest of the request is not read
 	}
 	f.begin() // there may have been nothing to say
 }

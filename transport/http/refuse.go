@@ -30,5 +30,5 @@ func writeJSON(w http.ResponseWriter, status int, body []byte) {
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // whoever has left does not miss it
+	_, _ = w.Write(body) // fails if the peer has left
 }

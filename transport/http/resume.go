@@ -56,8 +56,8 @@ func (s *Server) resume(w http.ResponseWriter, r *http.Request) {
 	s.resumeAt(w, r, "", id, after)
 }
 
-// resumeCall answers somebody who sends the request of a call again because its events broke
-// off, as libraries do.
+// resumeCall answers the request of a call that is sent again because its events broke off, as
+// libraries do.
 func (s *Server) resumeCall(w http.ResponseWriter, r *http.Request, method string) {
 	id, after, ok := parseEventID(r.Header.Get(lastEventID))
 	if !ok {

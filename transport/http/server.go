@@ -1,5 +1,5 @@
 // Package http serves a kernel over HTTP: to curl, to web pages, to whatever collects
-// metrics, and to those who go on over a WebSocket.
+// metrics, and to clients that go on over a WebSocket.
 //
 //	POST /v1/messages                NDJSON in and out, both at the same time
 //	POST /v1/call/{module}/{method}  one call: JSON, or server-sent events if asked for
@@ -17,7 +17,7 @@
 //	err := server.Serve(ctx, http.Door{Listener: tcp, Guard: guard, Remote: true}, http.Door{Listener: socket})
 //
 // A [Guard] checks the Host and the Origin of every request, so that no web page reaches the
-// kernel of whoever looks at it, and wants a token for everything but health.
+// kernel of the user who looks at it, and wants a token for everything but health.
 package http
 
 import (
@@ -61,7 +61,7 @@ type Options struct {
 	// Nil means that there are no WebSockets.
 	WebSocket http.Handler
 
-	// RPC answers calls, and keeps the streams of those who want server-sent events. The
+	// RPC answers calls, and keeps the streams of server-sent events. The
 	// server closes it when it stops. Nil means one of the server's own.
 	RPC *rpc.Service
 
@@ -82,11 +82,11 @@ type Options struct {
 	// One more gets a 503. 0 means DefaultMaxRequests.
 	MaxRequests int
 
-	// RequestRate is how many requests a second are taken from one address, after as many
+	// RequestRate is how many requests per second are taken from one address, after as many
 	// as a second allows at once. One more gets a 429. 0 means as many as come.
 	RequestRate float64
 
-	// FrameRate is how many messages a second are taken from one stream of messages. One
+	// FrameRate is how many messages per second are taken from one stream of messages. One
 	// more waits, and its peer does too; one that goes on sending more is told so, with the
 	// event [transport.Throttled]. 0 means as many as come.
 	FrameRate float64
@@ -116,13 +116,13 @@ type Door struct {
 	// Listener accepts connections. The server closes it when it stops.
 	Listener net.Listener
 
-	// Guard decides about requests. Nil lets everybody in who can connect.
+	// Guard decides about requests. Nil admits every request.
 	Guard *Guard
 
 	// Certificate, if there is one, makes this a door for TLS.
 	Certificate *Certificate
 
-	// Remote says that those who come may be on another machine: pointers in what they send
+	// Remote says that clients may be on another machine: pointers in what they send
 	// may not mean files of this one.
 	Remote bool
 }

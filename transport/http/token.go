@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// A Token is the secret in a file. Whoever replaces the file changes the secret, also of a
+// A Token is the secret in a file. Replacing the file changes the secret, also of a
 // server that runs.
 type Token struct {
 	file *watched[string]
@@ -19,7 +19,7 @@ type Token struct {
 
 const (
 	tokenBytes = 32 // random ones
-	minToken   = 20 // characters of one that somebody else has made
+	minToken   = 20 // characters of a token that was not made here
 	maxToken   = 4096
 )
 
@@ -83,7 +83,7 @@ func makeToken(path, token string, replace bool) (err error) {
 	if replace {
 		return os.Rename(f.Name(), path)
 	}
-	return os.Link(f.Name(), path) // unlike a rename, it fails if somebody was faster
+	return os.Link(f.Name(), path) // unlike a rename, it fails if another process was faster
 }
 
 func readToken(path string) (string, error) {

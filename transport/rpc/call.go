@@ -18,7 +18,7 @@ type Call struct {
 	Correlation, IdempotencyKey string
 }
 
-// An Outcome is what came of a call for somebody who does not take its items.
+// An Outcome is what came of a call for a caller that does not take its items.
 type Outcome struct {
 	Request  message.ID      // that the kernel knows the call by; "" if it never got there
 	Data     json.RawMessage // what was replied
@@ -32,7 +32,7 @@ func (o *Outcome) ErrorKind() string { return text(member(o.Guidance, "error_kin
 
 // Call makes one call, to the end. It goes through the kernel as a connection that carries
 // nothing else, so it counts among them and has the same limits. When gone is closed, which
-// may be nil, nobody waits any more: a query is cancelled then, a command is completed. When
+// may be nil, the caller has gone: a query is cancelled then, a command is completed. When
 // ctx ends, the call is cancelled, whatever it is.
 //
 // The error is a *message.Error: what the message of the call has is not valid.
@@ -72,7 +72,7 @@ func (s *Service) compose(st *stream, c Call) (task, error) {
 		return t, nil
 	}
 	t.m.Metadata.Correlation, t.m.Metadata.IdempotencyKey = c.Correlation, c.IdempotencyKey
-	// Of the message they are what nobody has looked at. If it never gets to the kernel they
+	// The kernel checks them with the rest of a message. If the call never gets there they
 	// have to be valid all the same.
 	about := message.Message{Kind: message.KindQuery, Type: "Ping", Data: emptyObject, Metadata: t.m.Metadata}
 	s.k.Stamp(&about)

@@ -26,7 +26,7 @@ type conn struct {
 	ctx  context.Context
 	wire Wire
 	feed *feed                 // the wire, if it carries one stream and nothing else; or nil
-	name string                // can't be guessed: whoever knows it may resume its streams
+	name string                // can't be guessed: a client that knows it may resume its streams
 	stop func(message.ID) bool // cancels a slow call
 
 	scan    jsonscan.Scanner
@@ -41,10 +41,10 @@ type conn struct {
 	running  int                // calls that came over this connection and are not done
 	finished []*stream          // streams that are done and whose items went here, the first one first
 	bytes    int                // of what is kept of those
-	changed  chan struct{}      // closed when open or running is less; nil unless somebody waits
+	changed  chan struct{}      // closed when open or running is less; nil unless a goroutine waits
 	gone     bool               // the peer is not there any more
 	weight   int                // what it counts for since it was lost, beside its streams
-	orphans  map[*stream]bool   // that the peer had then, and that nobody has resumed
+	orphans  map[*stream]bool   // streams that the peer had then, and that were not resumed
 	expiry   *time.Timer        // gives them up
 
 	place *list.Element // among those that were lost; guarded by the lock of those
@@ -220,7 +220,7 @@ func (c *conn) begin(dst []byte, r *request, t *task) []byte {
 	return dst
 }
 
-// notified runs a call that nobody wants an answer to.
+// notified runs a call without an id, which gets no answer.
 func (c *conn) notified(r *request, t *task) {
 	if plain, ok := plainMethods[r.method]; ok {
 		plain(c, nil, r, t)
@@ -274,7 +274,7 @@ func (c *conn) finish(st *stream) {
 	disown(dropped)
 }
 
-// signal wakes whoever waits for streams to end. mu is held.
+// signal wakes the goroutines that wait for streams to end. mu is held.
 func (c *conn) signal() {
 	if c.changed != nil {
 		close(c.changed)

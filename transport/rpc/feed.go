@@ -19,8 +19,8 @@ type Item struct {
 // A Reader takes the items of a stream, over a wire that carries nothing else. Its methods are
 // never called at the same time.
 type Reader interface {
-	// Item takes an item, which is valid until it returns. It may wait: whoever has
-	// something to say does then, too.
+	// Item takes an item, which is valid until it returns. It may wait, and the call
+	// waits with it.
 	Item(Item)
 
 	// Flush says that for the moment no more items follow.
@@ -57,8 +57,8 @@ func (f *feed) read(r Reader) {
 	}
 }
 
-// errReaderLeft is the end of a feed: whoever reads items may come back for those that it did
-// not get, even if it seems to have got all of them.
+// errReaderLeft is the end of a feed: the reader may come back for items that it did not get, even
+// if all of them were sent.
 var errReaderLeft = errors.New("the reader has left")
 
 // Read implements [Wire]: there is nothing to read.

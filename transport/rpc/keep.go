@@ -116,7 +116,7 @@ func (c *conn) found(st *stream) {
 	}
 }
 
-// expire gives up what nobody has come back for.
+// expire gives up the streams that no peer has resumed.
 func (c *conn) expire() {
 	c.mu.Lock()
 	orphans := slices.Collect(maps.Keys(c.orphans))
@@ -155,7 +155,7 @@ func (k *keep) unlist(c *conn) {
 func (k *keep) grow(n int) {
 	k.bytes.Add(int64(n))
 	if k.tooMuch() && k.shedding.CompareAndSwap(false, true) {
-		// Not here: whoever keeps something may hold locks.
+		// On another goroutine: the caller may hold locks.
 		go k.shed()
 	}
 }
@@ -171,7 +171,8 @@ func (k *keep) shed() {
 			oldest.expire()
 		}
 		k.shedding.Store(false)
-		// One that was lost meanwhile may have found that somebody was at it.
+		// A connection that was lost in the meantime found that shedding was set, and left its
+		// streams to this goroutine.
 		if k.oldest() == nil || !k.tooMuch() || !k.shedding.CompareAndSwap(false, true) {
 			return
 		}

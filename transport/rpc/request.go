@@ -29,7 +29,7 @@ type failure struct {
 
 // request is one call of JSON-RPC. Its parts are slices of the frame.
 type request struct {
-	id     []byte // as written; nil if nobody wants an answer
+	id     []byte // as written; nil for a call that gets no answer
 	method string
 	params []byte // an object, a list, or nil
 	bad    *failure

@@ -24,8 +24,8 @@
 //	service_resume         [id, after]      the id; the items after that number come again, and those to come
 //	rpc.discover           []               an OpenRPC document
 //
-// A stream outlives its connection for a while: whoever knows its id, which can't be
-// guessed, may resume it on another one.
+// A stream outlives its connection for a while: a client that knows its id, which can't
+// be guessed, may resume it on another one.
 //
 // For wires that carry no frames there are [Service.Call], which gives the outcome of one
 // call, and [Service.Open], which gives its items, as a stream like the others.
@@ -65,7 +65,7 @@ type Options struct {
 	// DefaultKeepFor.
 	KeepFor time.Duration
 
-	// KeepItems and KeepBytes bound what is kept of one stream for those who resume it. 0
+	// KeepItems and KeepBytes bound what is kept of one stream for resuming it. 0
 	// means DefaultKeepItems and DefaultKeepBytes.
 	KeepItems, KeepBytes int
 
@@ -144,8 +144,8 @@ var ErrStopped = errors.New("the wire is not read any more")
 // ErrClosed is the error of a service that was closed.
 var ErrClosed = errors.New("the service is closed")
 
-// Close forgets the streams that are kept for those who were lost, and takes no more
-// connections. Those that are being served go on; to end them is for whoever owns them.
+// Close forgets the streams of connections that were lost, and takes no more connections.
+// Those that are being served go on until their wires end.
 func (s *Service) Close() { s.kept.close() }
 
 // OpenRPC returns the OpenRPC document of the service, as rpc.discover does. The caller must

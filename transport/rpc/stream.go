@@ -26,21 +26,21 @@ type stream struct {
 	namespace string        // that the items come from
 	method    string        // as it was called
 	route     *kernel.Route // nil for what the service answers itself
-	outcome   *Outcome      // of a call whose items nobody takes; or nil
+	outcome   *Outcome      // of a call whose items are not sent; or nil
 
 	home    *conn      // that the call came over; nil if there are no items
 	number  uint64     // among the streams of home
 	request message.ID // that the kernel knows it by
 
 	mu      sync.Mutex
-	at      *conn  // where items go; nil if nobody is there
+	at      *conn  // where items go; nil if the connection was lost
 	held    bool   // they wait in log for the acknowledgement of at
-	lostBy  *conn  // where they went before nobody was there
-	alone   bool   // it goes on without end, and nobody is there
+	lostBy  *conn  // the connection that was lost; nil if there is one
+	alone   bool   // an endless call whose connection was lost
 	seq     int64  // of the last item
 	over    bool   // done was the last item
 	ended   bool   // by service_unsubscribe, before held was over: then it is forgotten
-	doomed  bool   // somebody is about to give it up
+	doomed  bool   // a goroutine is about to give it up
 	params  []byte // until the first item
 	log     []byte // the last items, as frames: the length of each in 4 bytes, and the frame
 	logged  int    // how many those are
@@ -130,7 +130,7 @@ func (st *stream) done() {
 	if st.home == nil {
 		return
 	}
-	// The kernel sees to it that what an ordinary call has said is sent when its turn ends.
+	// The kernel flushes when the turn of a call that is not slow ends.
 	more := st.route != nil && st.route.Syscall.Runs == kernel.Inline
 	st.put(st.begin(typeDone, nil), more)
 	st.home.finish(st)
@@ -181,8 +181,8 @@ func (st *stream) put(dst []byte, more bool) {
 	st.trim()
 }
 
-// trim bounds what is kept. Half of it goes at once, so that it costs little. What nobody
-// can resume any more, because nobody was there to take what is dropped, is given up.
+// trim bounds what is kept. Half of it goes at once, so that it costs little. A stream
+// without a connection is given up instead: it could not be resumed without a gap.
 func (st *stream) trim() {
 	opts := &st.svc.opts
 	if st.logged <= opts.KeepItems && len(st.log) <= opts.KeepBytes || st.logged <= 1 || st.held {
@@ -191,7 +191,7 @@ func (st *stream) trim() {
 	if st.at == nil {
 		if !st.doomed {
 			st.doomed = true
-			// Not here: whoever puts an item may hold the lock of the call.
+			// On another goroutine: the caller may hold the lock of the call.
 			go st.abandon(func() bool {
 				st.doomed = false
 				return st.at == nil
@@ -240,7 +240,7 @@ func (st *stream) cancel() {
 	st.abandon(func() bool { return !st.held })
 }
 
-// abandon ends a stream that nobody will read, if that is so: a query is cancelled, a
+// abandon ends a stream that will not be read, if that is so: a query is cancelled, a
 // command completed.
 func (st *stream) abandon(unread func() bool) {
 	st.mu.Lock()
@@ -289,7 +289,7 @@ func (st *stream) detach() {
 }
 
 // goOnAlone says whether the stream is one of those that do not end by themselves, and that
-// nobody reads. mu is held.
+// are not read. mu is held.
 func (st *stream) goOnAlone(alone bool) {
 	if st.alone == alone {
 		return
@@ -302,14 +302,14 @@ func (st *stream) goOnAlone(alone bool) {
 	}
 }
 
-// abort tells the handler that nobody waits.
+// abort cancels the call.
 func (st *stream) abort() {
 	if stop := st.home.stop; stop != nil && st.request != "" {
 		stop(st.request)
 	}
 }
 
-// size is what the stream counts for while nobody is there. mu is held.
+// size is what the stream counts for without a connection. mu is held.
 func (st *stream) size() int { return len(st.log) + 512 }
 
 // answer is the one data item of what the service itself is asked.

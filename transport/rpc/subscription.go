@@ -31,7 +31,7 @@ type Subscription struct {
 func (s *Service) Open(ctx context.Context, c Call) (*Subscription, error) {
 	home := newFeeding(ctx, s)
 	st := home.newStream()
-	st.held = true // until somebody follows it
+	st.held = true // until a reader follows it
 	t, err := s.compose(st, c)
 	if err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func newFeeding(ctx context.Context, s *Service) *conn {
 // ErrAllCame is the error of a stream that is done and whose items have all come.
 var ErrAllCame = errors.New("the stream is done, and all of it has come")
 
-// Resume finds a stream, wherever it was begun, for somebody who has seen its items up to a
+// Resume finds a stream, wherever it was begun, for a reader that has seen its items up to a
 // number, and has called the method, or "" if it does not say. From now on they go there, and
 // nowhere else. The error is a *message.Error with the code 410 if the stream, or some of the
 // items, are not kept, and 422 if there is no such item, or it is of another method; or
@@ -107,7 +107,7 @@ func (sub *Subscription) Request() message.ID { return sub.st.request }
 func (sub *Subscription) After() int64 { return sub.after }
 
 // Run makes the call of a subscription that was opened. It returns when the reader has left
-// and the call is done, or was given up because nobody has resumed it: then a query is
+// and the call is done, or was given up because it was not resumed: then a query is
 // cancelled and a command completed. When the context ends that it was opened with, it is
 // cancelled, whatever it is.
 func (sub *Subscription) Run() {

@@ -15,8 +15,7 @@ import (
 // Serve answers the messages on in until it ends, or until ctx is done: then it
 // stops reading, finishes what has begun, and returns the cause.
 //
-// A reader that goes away (kernos pipe | head -1) is no error: there is nobody left
-// to tell.
+// A reader that goes away (kernos pipe | head -1) is not an error.
 func Serve(ctx context.Context, k *kernel.Kernel, in io.Reader, out io.Writer, opts *transport.Options) (transport.Result, error) {
 	reading, stop := context.WithCancel(ctx)
 	defer stop()

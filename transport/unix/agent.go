@@ -14,7 +14,7 @@ import (
 )
 
 // signWithAgent lets the ssh-agent sign a challenge with a key that the daemon accepts; its
-// fingerprint is in accepted. If that is empty, nobody knows, and any key may do. Of several
+// fingerprint is in accepted. If that is empty, any key may do. Of several
 // it is the one behind so many others.
 func signWithAgent(ctx context.Context, challenge []byte, accepted []string, others int) ([]byte, error) {
 	path := os.Getenv("SSH_AUTH_SOCK")

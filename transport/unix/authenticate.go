@@ -46,7 +46,7 @@ type (
 	}
 )
 
-// newChallenge returns a message that nobody has been sent before.
+// newChallenge returns a message with a challenge that was never used before.
 func newChallenge() (request message.Message, challenge []byte) {
 	challenge = make([]byte, len(challengePrefix)+challengeBytes)
 	_, _ = rand.Read(challenge[copy(challenge, challengePrefix):]) // never fails

@@ -14,7 +14,7 @@ func HTTPPath(path string) string { return strings.TrimSuffix(path, ".sock") + "
 
 // Beside makes another socket for the process that serves this one, such as that of
 // [HTTPPath], in the same directory. It accepts connections of the owner only; others are
-// closed. Whoever made it closes it, before l is: until then nobody else can have it.
+// closed. The caller closes it, before l: until then no other process can have it.
 func (l *Listener) Beside(path string, log *slog.Logger) (net.Listener, error) {
 	if len(path) > maxPath {
 		return nil, fmt.Errorf("the path of a socket may have %d bytes, and %s has %d; set XDG_RUNTIME_DIR to a directory with a shorter one", maxPath, path, len(path))

@@ -14,8 +14,7 @@ import (
 )
 
 const (
-	// maxQueued is how many bytes wait to be sent before those who add to them have to wait
-	// as well.
+	// maxQueued is how many bytes wait to be sent before Send waits.
 	maxQueued = 64 << 10
 
 	// maxUnread is how many messages of one call wait to be taken.
@@ -64,7 +63,7 @@ type Client struct {
 // pending is a call that has no outcome yet.
 type pending struct {
 	answers chan message.Message
-	done    chan struct{} // closed when nobody takes them any more
+	done    chan struct{} // closed when the caller takes them no more
 }
 
 // NewClient returns a client that talks over a connection, which is the client's from now

@@ -38,7 +38,7 @@ type Conn struct {
 }
 
 // Dial connects to the daemon at path and, if the daemon wants it, authenticates. Ctx
-// bounds that and has no effect on the connection later. If nobody serves the socket the
+// bounds that and has no effect on the connection later. If no daemon serves the socket the
 // error is an fs.ErrNotExist or a syscall.ECONNREFUSED.
 func (d *Dialer) Dial(ctx context.Context, path string) (*Conn, error) {
 	c, err := d.open(ctx, path)
@@ -105,7 +105,7 @@ const (
 	findTime = 10 * time.Second
 )
 
-// find talks to a daemon of which nobody says whether it wants a signature: what tidies
+// find talks to a daemon of which it is unknown whether it wants a signature: what tidies
 // temporary directories has taken its lock file away. A Ping finds out. One that wants a
 // signature has sent its challenge before it reads anything, takes the Ping for a wrong
 // answer, and is called again.

@@ -14,7 +14,7 @@ import (
 // systems do not say who does; the file does, and a number means the same process everywhere.
 func holds(pid int, f *os.File) (bool, error) {
 	if flock(f, unix.LOCK_SH) == nil {
-		return false, nil // nobody does
+		return false, nil
 	}
 	var info Info
 	text, err := io.ReadAll(io.NewSectionReader(f, 0, maxInfo))

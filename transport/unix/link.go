@@ -59,7 +59,7 @@ type link struct {
 	armed   time.Time  // when the deadline for reading is; zero if there is none
 	stopped bool       // nothing more is read
 	stalled bool       // nothing more is written
-	watched bool       // nobody reads: the deadline is that of left
+	watched bool       // nothing is read: the deadline is that of left
 }
 
 // options returns the settings of the conversation over the link.
@@ -160,8 +160,8 @@ func (l *link) await() error {
 	})
 }
 
-// finish makes reading end when nothing is left of what has come. It is called by whoever
-// reads.
+// finish makes reading end when nothing is left of what has come. It is called by the
+// goroutine that reads.
 func (l *link) finish() { l.last = true }
 
 // try reads what is there, and reports whether that ends the wait.
@@ -293,7 +293,7 @@ func (l *link) noteWritten() {
 	}
 }
 
-// stall makes reading end: nobody takes the answers.
+// stall makes reading end: the peer does not take the answers.
 func (l *link) stall() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -301,7 +301,7 @@ func (l *link) stall() {
 	_ = l.conn.SetReadDeadline(past)
 }
 
-// left waits, while nobody reads, until the peer has closed both directions or takes nothing
+// left waits, while nothing is read, until the peer has closed both directions or takes nothing
 // any more, or until finished is closed.
 func (l *link) left(finished <-chan struct{}) bool {
 	l.mu.Lock()

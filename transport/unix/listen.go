@@ -42,7 +42,7 @@ type Info struct {
 	Stopping bool `json:"stopping,omitempty"`
 }
 
-// Running is the error of Listen if somebody else serves the socket.
+// Running is the error of Listen if another process serves the socket.
 type Running struct {
 	Path string
 	Info Info // empty if it could not be read
@@ -59,7 +59,7 @@ func (e *Running) Error() string {
 	return text + "; kernos stop ends it"
 }
 
-// A Listener is a socket that this process alone serves. It is closed by whoever made it,
+// A Listener is a socket that this process alone serves. Its owner closes it,
 // after [Server.Serve] has returned.
 type Listener struct {
 	path   string
@@ -117,13 +117,13 @@ func (l *Listener) begin() error {
 	return nil
 }
 
-// introduce says who holds the lock. Mu is held, or nobody else has the listener.
+// introduce writes into the lock file who holds it. Mu is held, or the listener is new.
 func (l *Listener) introduce() error {
 	text, err := json.Marshal(l.info)
 	if err != nil {
 		return fmt.Errorf("can't say who serves %s: %w", l.path, err)
 	}
-	// Who reads half of it reads again.
+	// A process that reads half of it reads again.
 	if _, err := l.lock.WriteAt(append(text, '\n'), 0); err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func (l *Listener) announceEnd() {
 	defer l.mu.Unlock()
 	if !l.info.Stopping {
 		l.info.Stopping = true
-		_ = l.introduce() // at worst somebody who finds no socket does not know why
+		_ = l.introduce() // at worst a client that finds no socket can't say why
 	}
 }
 
@@ -163,7 +163,7 @@ func (l *Listener) Close() error {
 	return l.err
 }
 
-// Inspect returns who serves the socket at path at this moment, and whether anybody does.
+// Inspect returns which process serves the socket at path at this moment, and whether one does.
 // It does not connect to it.
 func Inspect(path string) (Info, bool) {
 	f, err := os.OpenFile(lockName(path), os.O_RDONLY|unix.O_NOFOLLOW, 0)
@@ -171,7 +171,7 @@ func Inspect(path string) (Info, bool) {
 		return Info{}, false
 	}
 	defer func() { _ = f.Close() }()
-	// Who has just taken the lock has yet to say who it is.
+	// A process that has just taken the lock has yet to write who it is.
 	for range 50 {
 		if flock(f, unix.LOCK_SH) == nil {
 			return Info{}, false
@@ -222,7 +222,7 @@ func takeLock(path string) (*os.File, error) {
 	}
 }
 
-// flock takes a lock of a file if nobody holds one that excludes it. It ends with the
+// flock takes a lock of a file if no process holds one that excludes it. It ends with the
 // file.
 func flock(f *os.File, how int) error {
 	_, err := retry(func() (struct{}, error) {

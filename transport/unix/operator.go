@@ -14,7 +14,7 @@ import (
 
 const (
 	// operatorPlaces is how many connections there may be beyond those that there may be,
-	// for whoever looks after the daemon.
+	// for the operator of the daemon.
 	operatorPlaces = 8
 
 	// operatorTime is how long one of them may take to ask.

@@ -21,7 +21,7 @@ import (
 // The socket lies in a directory that only its owner may enter, which Path makes:
 // in $XDG_RUNTIME_DIR, else in $TMPDIR, else in /tmp. A place that is not there, where
 // nothing can be made, or that would make the path longer than that of a socket may be, is
-// passed over. A directory of this name that belongs to somebody else, or is a link, is an
+// passed over. A directory of this name that belongs to another user, or is a link, is an
 // error.
 func Path(home, origin string) (string, error) {
 	home, err := filepath.Abs(home)
@@ -81,9 +81,9 @@ func (e *Unsafe) Error() string {
 	return fmt.Sprintf("%s is not safe for a socket: it %s; remove it, or set XDG_RUNTIME_DIR to a directory that only you can enter", e.Dir, e.Reason)
 }
 
-// makePrivate makes a directory of mode 0700, or sees to it that the one that is there is
-// ours and has that mode. It looks at the directory that it has opened, which nobody can
-// exchange for another while it looks.
+// makePrivate makes a directory of mode 0700, or makes sure that the one that is there is ours
+// and has that mode. It checks the directory that it has opened, which can't be exchanged for
+// another in the meantime.
 func makePrivate(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
@@ -95,7 +95,7 @@ func makePrivate(dir string) error {
 	case errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENOTDIR):
 		return &Unsafe{dir, "is not a directory, but a link or a file"}
 	case errors.Is(err, unix.EACCES):
-		return &Unsafe{dir, "belongs to somebody else, or can't be entered by its owner"}
+		return &Unsafe{dir, "belongs to another user, or can't be entered by its owner"}
 	case err != nil:
 		return &fs.PathError{Op: "open", Path: dir, Err: err}
 	}

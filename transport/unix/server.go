@@ -8,7 +8,7 @@
 //	err = unix.NewServer(k, nil).Serve(ctx, l) // until ctx is done
 //	err = l.Close()
 //
-// A client finds the same path, and talks to whoever is there:
+// A client finds the same path, and talks to the daemon there:
 //
 //	c, err := new(unix.Dialer).Dial(ctx, path)
 //	client := unix.NewClient(c)
@@ -69,7 +69,7 @@ type Options struct {
 	// something now and then is waited for. 0 means DefaultStall.
 	Stall time.Duration
 
-	// FrameRate is how many messages a second are taken from one connection, after as many
+	// FrameRate is how many messages per second are taken from one connection, after as many
 	// as a second allows at once. A message beyond it waits: the connection is not read in
 	// the meantime, so its peer has to wait too, however long that takes, and nothing is
 	// lost. A peer that goes on sending more is told so, with the event [transport.Throttled]. 0 means

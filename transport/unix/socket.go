@@ -14,7 +14,7 @@ import (
 )
 
 // A socket listens under a name in the file system. What tidies temporary directories may
-// take the name away; then it can be bound anew, and whoever accepts does not notice.
+// take the name away; then it can be bound anew, without the accepting goroutine noticing.
 type socket struct {
 	path string
 
@@ -80,7 +80,7 @@ func (s *socket) current() *net.UnixListener {
 	return s.listener
 }
 
-// intact reports whether whoever looks for the name finds the socket.
+// intact reports whether the name leads to the socket.
 func (s *socket) intact() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,7 +93,7 @@ func (s *socket) named() bool {
 	return err == nil && os.SameFile(now, s.name)
 }
 
-// withdraw removes the name, so that nobody finds the socket any more.
+// withdraw removes the name, so that no client finds the socket any more.
 func (s *socket) withdraw() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,7 +112,7 @@ func (s *socket) close() error {
 // tendEvery is how often it is looked whether the names of the sockets are still there.
 const tendEvery = 2 * time.Second
 
-// tend sees to it, until ctx is done, that the sockets and the lock can be found.
+// tend makes sure, until ctx is done, that the sockets and the lock can be found.
 func (l *Listener) tend(ctx context.Context, every time.Duration, log *slog.Logger) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -153,7 +153,7 @@ func (l *Listener) restore() (missing bool, err error) {
 		}
 	}
 	if !locked {
-		// Who has started in the meantime has the new lock, and finds the store in use.
+		// A daemon that has started in the meantime has the new lock, and finds the store in use.
 		lock, err := takeLock(l.path)
 		if err != nil {
 			return true, err

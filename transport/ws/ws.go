@@ -5,8 +5,8 @@
 //	…
 //	err := handler.Shutdown(ctx)
 //
-// Who may connect is for the handler around it to decide: Host, Origin and token are not
-// looked at here.
+// The handler around it decides who may connect: Host, Origin and token are not checked
+// here.
 //
 // A connection costs one goroutine that reads, and one that waits for it. What is written
 // goes to a buffer, which is sent when the reader is about to wait, when a stream has
@@ -63,11 +63,11 @@ type Options struct {
 	// DefaultPatience.
 	Patience time.Duration
 
-	// MaxUnread is how many bytes wait for a peer that reads slowly; then whoever has
-	// something to say waits. 0 means DefaultMaxUnread.
+	// MaxUnread is how many bytes wait for a peer that reads slowly; then calls
+	// wait with what they send. 0 means DefaultMaxUnread.
 	MaxUnread int
 
-	// FrameRate is how many messages a second are taken from one connection, after as many
+	// FrameRate is how many messages per second are taken from one connection, after as many
 	// as a second allows at once. A message beyond it waits, and its peer with it. A peer that
 	// goes on sending more is told so, with the notification syscall_throttled. 0 means as
 	// many as come.
@@ -158,7 +158,7 @@ func refuse(rw http.ResponseWriter, name, text string) {
 	rw.Header().Set("Content-Type", "application/json")
 	rw.Header().Set("Retry-After", "1")
 	rw.WriteHeader(http.StatusServiceUnavailable)
-	_, _ = fmt.Fprintf(rw, "{\"code\":503,\"name\":%q,\"message\":%q}\n", name, text) // whoever has left does not miss it
+	_, _ = fmt.Fprintf(rw, "{\"code\":503,\"name\":%q,\"message\":%q}\n", name, text) // fails if the peer has left
 }
 
 func (h *Handler) serve(w *wire) {
