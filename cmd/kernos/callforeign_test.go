@@ -15,9 +15,7 @@ import (
 
 	"github.com/coder/websocket"
 
-	"kernos/client"
 	"kernos/cmd/kernos/exit"
-	"kernos/cmd/kernos/terminal"
 )
 
 // garden is the schema of the module that foreign servers have.
@@ -330,34 +328,5 @@ func TestAServerThatGivesNoGuidance(t *testing.T) {
 	out, _, status := foreign(t, "", "doctor", s.url)
 	if status != 0 || !strings.Contains(out, "! sequence   a module that is not there: error → done") || !strings.Contains(out, "the server is no kernel") {
 		t.Errorf("got %d\n%s", status, out)
-	}
-}
-
-func TestAskForWhatIsMissing(t *testing.T) {
-	name := &client.Field{Name: "name", Types: []string{"string"}, Required: true}
-	height := &client.Field{Name: "maxHeight", Types: []string{"number"}, Required: true}
-	m := &client.Method{Module: "garden", Name: "plant", Field: client.Field{Types: []string{"object"}, Fields: []*client.Field{name, height, {Name: "alive", Types: []string{"boolean"}}}}}
-	m.Schema = json.RawMessage(`{"type":"object","properties":{"maxHeight":{"type":"number","maximum":100}},"required":["name","maxHeight"]}`)
-	var notes bytes.Buffer
-	c := &calling{method: m, screen: &terminal.Screen{Err: &notes}}
-	answers := []string{"oak", "tall", "700", "7"}
-	var asked []string
-	got, err := c.ask(json.RawMessage(`{"alive":true}`), func(f *client.Field) (string, error) {
-		asked = append(asked, f.Name)
-		text := answers[0]
-		answers = answers[1:]
-		return text, nil
-	})
-	if err != nil || string(got) != `{"alive":true,"maxHeight":7,"name":"oak"}` {
-		t.Errorf("got %s, %v", got, err)
-	}
-	if strings.Join(asked, " ") != "name maxHeight maxHeight maxHeight" || !strings.Contains(notes.String(), `expected a number, got "tall"`) || !strings.Contains(notes.String(), "a number of at most 100") {
-		t.Errorf("asked were %v: %s", asked, notes.String())
-	}
-	if q := question(&client.Field{Name: "key", Description: "Where it is."}); q != "key (Where it is): " {
-		t.Errorf("the question is %q", q)
-	}
-	if q := question(&client.Field{Name: "pin", Sensitive: true}); q != "pin (What you type is not shown): " {
-		t.Errorf("the question is %q", q)
 	}
 }

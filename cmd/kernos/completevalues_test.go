@@ -5,23 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"kernos/client"
 )
-
-func TestParametersThatAreFiles(t *testing.T) {
-	for name, want := range map[string]bool{
-		"path": true, "file": true, "outputPath": true, "log_file": true, "files": true, "Directory": true,
-		"key": false, "profile": false, "value": false, "pathology": false, "uri": false, "": false,
-	} {
-		if got := isFile(&client.Field{Name: name, Types: []string{"string"}}); got != want {
-			t.Errorf("%q: %t", name, got)
-		}
-	}
-	if isFile(&client.Field{Name: "file", Types: []string{"integer"}}) {
-		t.Error("a number is a file")
-	}
-}
 
 // A key is found wherever it stands in its folder, which may have more than one page.
 func TestCompletionOfAKeyAmongMany(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"kernos/cmd/kernos/calling"
 	"kernos/cmd/kernos/exit"
 	"kernos/cmd/kernos/settings"
 	"kernos/daemon"
@@ -42,7 +43,7 @@ lists the methods of the module, and kernos call lists the modules.`,
 			return nil
 		},
 		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
-		ValidArgsFunction: completeModules,
+		ValidArgsFunction: calling.CompleteModules,
 	}
 	root.SetVersionTemplate("kernos {{.Version}}\n")
 	var contextName string
@@ -110,9 +111,9 @@ func helpCommand() *cobra.Command {
 			case len(args) == 0 || err == nil && target != c.Root() && len(rest) == 0:
 				return target.Help()
 			case target == c.Root() || err != nil:
-				return runCall(c, append(slices.Clone(args), "--help"))
+				return calling.Run(c, append(slices.Clone(args), "--help"))
 			case target.Name() == "call":
-				return runCall(c, append(slices.Clone(rest), "--help"))
+				return calling.Run(c, append(slices.Clone(rest), "--help"))
 			}
 			return fmt.Errorf("%s has no command %q; see %s --help", target.CommandPath(), rest[0], target.CommandPath())
 		},
@@ -122,14 +123,14 @@ func helpCommand() *cobra.Command {
 			if err == nil && len(rest) == 0 && (len(args) == 0 || target != c.Root()) {
 				for _, known := range target.Commands() {
 					if known.IsAvailableCommand() && strings.HasPrefix(known.Name(), word) {
-						found = append(found, described(known.Name(), known.Short))
+						found = append(found, calling.Described(known.Name(), known.Short))
 					}
 				}
 			}
 			if len(args) < 2 && (len(args) == 0 || target == c.Root()) {
-				ctx, cancel := context.WithTimeout(context.Background(), completing)
+				ctx, cancel := context.WithTimeout(context.Background(), calling.CompletionTime)
 				defer cancel()
-				found = append(found, completions(ctx, args, word)...)
+				found = append(found, calling.Completions(ctx, args, word)...)
 			}
 			return found, cobra.ShellCompDirectiveNoFileComp
 		},

@@ -39,6 +39,7 @@ var floors = [][]string{
 	{"cmd/kernos/output", "cmd/kernos/recorded"},                       // what they show: the data of a call, recorded messages
 	{"cmd/kernos/callline"},                                            // how the command line of a call reads
 	{"cmd/kernos/connect"},                                             // how they get to a kernel
+	{"cmd/kernos/calling"},                                             // how they make one call
 	{"cmd/kernos"},                                                     // wiring
 	{"conformance", "internal/archtest", "examples/*", "examples/*/*"}, // they look at all of it
 }

@@ -1,4 +1,4 @@
-package main
+package calling
 
 import (
 	"encoding/json"
@@ -13,7 +13,7 @@ import (
 )
 
 // failed shows the error that a call was answered with, and what to do about it.
-func (c *calling) failed(e *client.Item, g *client.Guidance, params json.RawMessage) error {
+func (c *call) failed(e *client.Item, g *client.Guidance, params json.RawMessage) error {
 	c.screen.Note("%s", visible.Text(e.Error))
 	if g == nil && c.unlisted { // other servers may leave it to the caller to find out
 		_, err := c.catalog.Method(c.root.Context(), c.module, c.name)
@@ -28,7 +28,7 @@ func (c *calling) failed(e *client.Item, g *client.Guidance, params json.RawMess
 }
 
 // guide shows guidance: the command as it should have been, or what to look at.
-func (c *calling) guide(g *client.Guidance, params json.RawMessage) {
+func (c *call) guide(g *client.Guidance, params json.RawMessage) {
 	var lines []string
 	say := func(format string, args ...any) {
 		lines = append(lines, "  "+visible.Text(fmt.Sprintf(format, args...)))
@@ -61,7 +61,7 @@ func (c *calling) guide(g *client.Guidance, params json.RawMessage) {
 
 // corrected is the command that guidance suggests, with as much of what was given as the
 // method takes.
-func (c *calling) corrected(g *client.Guidance, params json.RawMessage) string {
+func (c *call) corrected(g *client.Guidance, params json.RawMessage) string {
 	module, method := c.module, g.SuggestedMethod
 	if before, after, ok := strings.Cut(method, "."); ok {
 		module, method = before, after
@@ -77,7 +77,7 @@ func (c *calling) corrected(g *client.Guidance, params json.RawMessage) string {
 }
 
 // program is a command line of kernos, as a shell takes it, for the same server.
-func (c *calling) program(words ...string) string {
+func (c *call) program(words ...string) string {
 	quoted := []string{"kernos"}
 	for _, w := range words {
 		quoted = append(quoted, callline.ShellQuote(w))

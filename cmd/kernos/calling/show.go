@@ -1,4 +1,4 @@
-package main
+package calling
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 )
 
 // showModules lists what the server offers.
-func (c *calling) showModules() error {
+func (c *call) showModules() error {
 	if c.catalog == nil {
 		return &exit.Error{Status: exit.Failure, Cause: fmt.Errorf("the server does not say what it offers; call a method by its name")}
 	}
@@ -25,7 +25,7 @@ func (c *calling) showModules() error {
 }
 
 // showModule lists the methods of a module.
-func (c *calling) showModule(ctx context.Context) error {
+func (c *call) showModule(ctx context.Context) error {
 	if c.HasParameters {
 		return fmt.Errorf("say which method of %s is to be called; %s lists them", c.module, c.program(c.module))
 	}
@@ -49,19 +49,19 @@ func (c *calling) showModule(ctx context.Context) error {
 }
 
 // showMethod says what a method takes.
-func (c *calling) showMethod() error {
+func (c *call) showMethod() error {
 	if c.method == nil {
 		if c.unlisted {
 			return c.unknown()
 		}
-		return &exit.Error{Status: exit.Failure, Cause: fmt.Errorf("the server does not say what %s takes; give it --data JSON", c.call())}
+		return &exit.Error{Status: exit.Failure, Cause: fmt.Errorf("the server does not say what %s takes; give it --data JSON", c.fullName())}
 	}
 	_, err := c.screen.Out.Write([]byte(visible.Lines(callline.MethodHelp(c.method, c.screen.Width))))
 	return exit.Wrap(err)
 }
 
 // unknown is the error of a method that no listing has.
-func (c *calling) unknown() error {
+func (c *call) unknown() error {
 	_, err := c.catalog.Method(context.Background(), c.module, c.name)
 	if u, ok := err.(*client.Unknown); ok {
 		c.screen.Note("%s", visible.Text(u.Error()))

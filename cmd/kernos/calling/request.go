@@ -1,4 +1,4 @@
-package main
+package calling
 
 import (
 	"encoding/json"
@@ -15,7 +15,7 @@ import (
 )
 
 // showRequest shows the request that would be sent, and sends nothing.
-func (c *calling) showRequest(params json.RawMessage) error {
+func (c *call) showRequest(params json.RawMessage) error {
 	switch c.As {
 	case "ndjson":
 		line, err := c.ndjsonRequest(params)
@@ -31,7 +31,7 @@ func (c *calling) showRequest(params json.RawMessage) error {
 		ID      int               `json:"id"`
 		Method  string            `json:"method"`
 		Params  []json.RawMessage `json:"params"`
-	}{"2.0", 1, c.call(), []json.RawMessage{params}})
+	}{"2.0", 1, c.fullName(), []json.RawMessage{params}})
 	if err != nil {
 		return exit.Wrap(err)
 	}
@@ -39,15 +39,15 @@ func (c *calling) showRequest(params json.RawMessage) error {
 }
 
 // ndjsonRequest is the call as a message, for kernos pipe.
-func (c *calling) ndjsonRequest(params json.RawMessage) ([]byte, error) {
+func (c *call) ndjsonRequest(params json.RawMessage) ([]byte, error) {
 	m := message.Message{Kind: message.KindCommand, Type: c.messageType(), Data: messageData(params)}
 	if r, err := daemon.Definitions(); err == nil {
-		if route, ok := r.LookupMethod(c.call()); ok {
+		if route, ok := r.LookupMethod(c.fullName()); ok {
 			m.Kind, m.Type = route.Syscall.Kind, route.Type
 		}
 	}
 	if !m.Type.Valid() {
-		return nil, &exit.Error{Status: exit.Failure, Cause: fmt.Errorf("%s has no name as a message; write it as a type: kernos call Domain.Action", c.call())}
+		return nil, &exit.Error{Status: exit.Failure, Cause: fmt.Errorf("%s has no name as a message; write it as a type: kernos call Domain.Action", c.fullName())}
 	}
 	m.Metadata.ID = "call-1"
 	m.Metadata.Timestamp = time.Now().UnixMilli()
@@ -69,7 +69,7 @@ func messageData(params json.RawMessage) json.RawMessage {
 
 // messageType is the type of a method: as it was written, or as a method of this name
 // usually has it.
-func (c *calling) messageType() message.Type {
+func (c *call) messageType() message.Type {
 	if t := message.Type(c.Words[0]); len(c.Words) == 1 && t.Valid() {
 		if module, method := kernel.Method(t); module == c.module && method == c.name {
 			return t
@@ -87,7 +87,7 @@ func (c *calling) messageType() message.Type {
 }
 
 // curlRequest is the call as a command line of curl.
-func (c *calling) curlRequest(params json.RawMessage) string {
+func (c *call) curlRequest(params json.RawMessage) string {
 	words := []string{"curl", "-sS"}
 	url := c.server.Target.URL
 	if scheme, path, _ := strings.Cut(url, "://"); strings.Contains(scheme, "unix") {

@@ -1,4 +1,4 @@
-package main
+package calling
 
 import (
 	"bufio"
@@ -21,7 +21,7 @@ import (
 
 // complete asks for what is required and missing, if somebody is there to ask: standard
 // input is a terminal. Questions go to that terminal, wherever the output goes.
-func (c *calling) complete(ctx context.Context, params json.RawMessage) (json.RawMessage, error) {
+func (c *call) complete(ctx context.Context, params json.RawMessage) (json.RawMessage, error) {
 	in, ok := c.in.(*os.File)
 	if c.method == nil || c.NoPrompt || c.DryRun || c.Given("as") || c.Given("data") || !ok || !term.IsTerminal(int(in.Fd())) {
 		return params, nil
@@ -71,7 +71,7 @@ func question(f *client.Field) string {
 }
 
 // ask completes parameters with answers. One that does not fit is asked for again.
-func (c *calling) ask(params json.RawMessage, answer func(*client.Field) (string, error)) (json.RawMessage, error) {
+func (c *call) ask(params json.RawMessage, answer func(*client.Field) (string, error)) (json.RawMessage, error) {
 	var given map[string]json.RawMessage
 	if json.Unmarshal(params, &given) != nil || given == nil {
 		return params, nil
@@ -97,7 +97,7 @@ func (c *calling) ask(params json.RawMessage, answer func(*client.Field) (string
 }
 
 // fitting makes a value of an answer, if the method takes it.
-func (c *calling) fitting(f *client.Field, text string) (json.RawMessage, error) {
+func (c *call) fitting(f *client.Field, text string) (json.RawMessage, error) {
 	value, err := callline.Convert(c.method, f, text)
 	if err != nil {
 		return nil, err

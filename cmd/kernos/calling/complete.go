@@ -1,9 +1,8 @@
-package main
+package calling
 
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,15 +23,15 @@ import (
 	"kernos/internal/visible"
 )
 
-// completing is how long a completion may ask a server for what the cache does not have.
-const completing = 500 * time.Millisecond
+// CompletionTime is how long a completion may ask a server for what the cache does not have.
+const CompletionTime = 500 * time.Millisecond
 
-// completeCall completes a call: modules, methods, parameters and their values. It goes by
+// CompleteCall completes a call: modules, methods, parameters and their values. It goes by
 // the cache, and asks a server that runs only for what is not there.
-func completeCall(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
-	ctx, cancel := context.WithTimeout(context.Background(), completing)
+func CompleteCall(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+	ctx, cancel := context.WithTimeout(context.Background(), CompletionTime)
 	defer cancel()
-	all := completions(ctx, args, word)
+	all := Completions(ctx, args, word)
 	if all == nil {
 		return nil, cobra.ShellCompDirectiveDefault
 	}
@@ -49,19 +48,19 @@ func complete(completion string) bool {
 	return !strings.HasSuffix(text, "/") && !strings.HasSuffix(text, "=")
 }
 
-// completeModules completes the first word of a command line: commands are known to the
+// CompleteModules completes the first word of a command line: commands are known to the
 // shell already, and these are the modules.
-func completeModules(_ *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+func CompleteModules(_ *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), completing)
+	ctx, cancel := context.WithTimeout(context.Background(), CompletionTime)
 	defer cancel()
-	return completions(ctx, nil, word), cobra.ShellCompDirectiveNoFileComp
+	return Completions(ctx, nil, word), cobra.ShellCompDirectiveNoFileComp
 }
 
-// completions returns what can stand where word does; nil means a file.
-func completions(ctx context.Context, args []string, word string) []string {
+// Completions returns what can stand where word does; nil means a file.
+func Completions(ctx context.Context, args []string, word string) []string {
 	if n := len(args); n > 0 && (args[n-1] == "@" || strings.HasSuffix(args[n-1], "=@")) {
 		return nil // bash splits words at @, and completes the name of the file by itself
 	}
@@ -79,31 +78,31 @@ func completions(ctx context.Context, args []string, word string) []string {
 	if err != nil {
 		return []string{}
 	}
-	call := &calling{Line: line, root: &cobra.Command{}, screen: &terminal.Screen{Out: os.Stderr, Err: new(strings.Builder)}, cache: client.OpenCache(""), server: server}
+	one := &call{Line: line, root: &cobra.Command{}, screen: &terminal.Screen{Out: os.Stderr, Err: new(strings.Builder)}, cache: client.OpenCache(""), server: server}
 	defer func() {
-		if call.conn != nil {
-			_ = call.conn.Close()
+		if one.conn != nil {
+			_ = one.conn.Close()
 		}
 	}()
-	if call.catalog, err = call.cache.Latest(server.Target); err != nil && !call.consult(ctx) {
+	if one.catalog, err = one.cache.Latest(server.Target); err != nil && !one.consult(ctx) {
 		return []string{}
 	}
 	if len(line.Words) == 0 {
-		return nameCompletions(call.catalog, word)
+		return nameCompletions(one.catalog, word)
 	}
-	if module := call.catalog.Module(line.Words[0]); module != nil && len(line.Words) == 1 && !line.HasParameters && !strings.HasPrefix(word, "-") {
-		return call.methodCompletions(ctx, module, word)
+	if module := one.catalog.Module(line.Words[0]); module != nil && len(line.Words) == 1 && !line.HasParameters && !strings.HasPrefix(word, "-") {
+		return one.methodCompletions(ctx, module, word)
 	}
-	known := func() bool { return call.find(ctx) == nil && call.method != nil }
-	if !known() && (!call.consult(ctx) || !known()) {
+	known := func() bool { return one.find(ctx) == nil && one.method != nil }
+	if !known() && (!one.consult(ctx) || !known()) {
 		return []string{}
 	}
-	return call.parameterCompletions(ctx, word)
+	return one.parameterCompletions(ctx, word)
 }
 
 // consult asks the server for what the cache does not have, if it runs and was not asked before.
 // It reports whether there is an answer: the catalog has it then.
-func (c *calling) consult(ctx context.Context) bool {
+func (c *call) consult(ctx context.Context) bool {
 	if c.conn != nil {
 		return false
 	}
@@ -169,8 +168,8 @@ func beginning(words []string, word string) []string {
 	return found
 }
 
-// described is a completion with its explanation.
-func described(text, about string) string {
+// Described is a completion with its explanation.
+func Described(text, about string) string {
 	if about = visible.Text(about); about == "" {
 		return text
 	}
@@ -183,7 +182,7 @@ func nameCompletions(c *client.Catalog, word string) []string {
 	found := []string{}
 	for _, m := range c.Modules {
 		if strings.HasPrefix(m.Namespace, word) {
-			found = append(found, described(m.Namespace, m.Description))
+			found = append(found, Described(m.Namespace, m.Description))
 		}
 		for _, name := range m.Methods {
 			if full := m.Namespace + "_" + name; strings.Contains(word, "_") && strings.HasPrefix(full, word) {
@@ -207,14 +206,14 @@ func typeCompletions(c *client.Catalog, word string) (found []string) {
 		for _, name := range m.Methods {
 			route, ok := r.LookupMethod(m.Namespace + "_" + name)
 			if ok && strings.HasPrefix(string(route.Type), word) {
-				found = append(found, described(string(route.Type), route.Syscall.Summary))
+				found = append(found, Described(string(route.Type), route.Syscall.Summary))
 			}
 		}
 	}
 	return found
 }
 
-func (c *calling) methodCompletions(ctx context.Context, m *client.Module, word string) []string {
+func (c *call) methodCompletions(ctx context.Context, m *client.Module, word string) []string {
 	found := []string{}
 	for _, name := range m.Methods {
 		if !strings.HasPrefix(name, word) {
@@ -228,13 +227,13 @@ func (c *calling) methodCompletions(ctx context.Context, m *client.Module, word 
 		if err == nil {
 			about = method.Description
 		}
-		found = append(found, described(name, about))
+		found = append(found, Described(name, about))
 	}
 	return found
 }
 
 // parameterCompletions completes a flag, or the value of one.
-func (c *calling) parameterCompletions(ctx context.Context, word string) []string {
+func (c *call) parameterCompletions(ctx context.Context, word string) []string {
 	if i := slices.Index(c.Args, "--"); i >= 0 {
 		return c.placeCompletions(ctx, c.Args[:i], len(c.Args)-i-1, word)
 	}
@@ -273,11 +272,11 @@ func (c *calling) parameterCompletions(ctx context.Context, word string) []strin
 		if required(&c.method.Field, name) {
 			about = strings.TrimSpace("required. " + about)
 		}
-		found = append(found, described(flag, about))
+		found = append(found, Described(flag, about))
 	}
 	c.Own().VisitAll(func(own *pflag.Flag) {
 		if flag := "--" + own.Name; strings.HasPrefix(flag, word) && word != "" && !c.Given(own.Name) {
-			found = append(found, described(flag, own.Usage))
+			found = append(found, Described(flag, own.Usage))
 		}
 	})
 	return found
@@ -297,7 +296,7 @@ func required(f *client.Field, path string) bool {
 }
 
 // placeCompletions completes a value behind --, where so many stand before it.
-func (c *calling) placeCompletions(ctx context.Context, before []string, values int, word string) []string {
+func (c *call) placeCompletions(ctx context.Context, before []string, values int, word string) []string {
 	params, err := (&callline.Line{Args: before, Words: c.Words}).Parameters(c.method, strings.NewReader(""))
 	if err != nil {
 		return []string{}
@@ -317,7 +316,7 @@ func (c *calling) placeCompletions(ctx context.Context, before []string, values 
 
 // valueCompletions completes the value of a parameter: what the schema lists, or what the
 // server has and what was used for it before.
-func (c *calling) valueCompletions(ctx context.Context, f *client.Field, before, word string) []string {
+func (c *call) valueCompletions(ctx context.Context, f *client.Field, before, word string) []string {
 	enum := slices.Clone(f.Enum)
 	if f.Scalar() == "array" {
 		enum = append(enum, callline.Element(f).Enum...)
@@ -340,121 +339,4 @@ func (c *calling) valueCompletions(ctx context.Context, f *client.Field, before,
 		found[i] = before + found[i]
 	}
 	return found
-}
-
-// Values that were used are kept for completion: those of parameters that several methods
-// of a module require, for these say which thing is meant (a key, an id). Texts of other
-// parameters, and secrets, are nobody's business.
-const (
-	maxUsed      = 500 // values of a parameter
-	maxUsedBytes = 256 // of a value
-)
-
-// usedFile is where the values of a module are that were used.
-func (c *calling) usedFile() string {
-	dir := client.OpenCache("").Dir(c.server.Target)
-	if dir == "" || !filepath.IsLocal(c.module) || filepath.Base(c.module) != c.module {
-		return ""
-	}
-	return filepath.Join(dir, "used-"+c.module+".json")
-}
-
-func readUsed(file string) map[string][]string {
-	used := make(map[string][]string)
-	if text, err := os.ReadFile(file); err == nil {
-		_ = json.Unmarshal(text, &used) // what can't be read is forgotten
-	}
-	return used
-}
-
-// remember keeps the values of a call that went well, and those that its answer lists: an
-// answer's keys are what the parameter key takes.
-func (c *calling) remember(params, data json.RawMessage) {
-	file := c.usedFile()
-	if c.method == nil || file == "" {
-		return
-	}
-	fresh := make(map[string][]string)
-	for name := range c.identifying() {
-		for _, m := range jsonvalue.Members(params) {
-			if m.Name == name {
-				fresh[name] = append(fresh[name], texts(m.Value)...)
-			}
-		}
-		for _, m := range jsonvalue.Members(data) {
-			if m.Name == name || m.Name == name+"s" {
-				fresh[name] = append(fresh[name], texts(m.Value)...)
-			}
-		}
-	}
-	used := readUsed(file)
-	changed := false
-	for name, values := range fresh {
-		for _, v := range values {
-			if v == "" || len(v) > maxUsedBytes || visible.Text(v) != v || slices.Contains(used[name], v) {
-				continue
-			}
-			used[name] = append(used[name], v)
-			if over := len(used[name]) - maxUsed; over > 0 {
-				used[name] = used[name][over:]
-			}
-			changed = true
-		}
-	}
-	if changed {
-		writeUsed(file, used)
-	}
-}
-
-func writeUsed(file string, used map[string][]string) {
-	text, err := json.Marshal(used)
-	if err != nil {
-		return
-	}
-	f, err := os.CreateTemp(filepath.Dir(file), ".new-*")
-	if err != nil {
-		return // nothing is kept, and nothing else happens
-	}
-	_, err = f.Write(text)
-	if closeErr := f.Close(); err != nil || closeErr != nil || os.Rename(f.Name(), file) != nil {
-		_ = os.Remove(f.Name())
-	}
-}
-
-// texts returns the text that a value is, or those in a list.
-func texts(value json.RawMessage) (all []string) {
-	if text, ok := jsonvalue.String(value); ok {
-		return []string{text}
-	}
-	for _, e := range jsonvalue.Elements(value) {
-		if text, ok := jsonvalue.String(e); ok {
-			all = append(all, text)
-		}
-	}
-	return all
-}
-
-// identifying returns the parameters of the method that at least one other method of its
-// module requires too.
-func (c *calling) identifying() map[string]bool {
-	module := c.catalog.Module(c.module)
-	counts := make(map[string]int)
-	mine := make(map[string]bool)
-	for _, name := range module.Methods {
-		m, err := c.catalog.Method(context.Background(), c.module, name)
-		if err != nil {
-			continue
-		}
-		for _, f := range m.Fields {
-			if f.Required && !f.Sensitive && f.Scalar() == "string" && len(f.Enum) == 0 {
-				counts[f.Name]++
-			}
-		}
-	}
-	for name, n := range counts {
-		if n > 1 {
-			mine[name] = true
-		}
-	}
-	return mine
 }

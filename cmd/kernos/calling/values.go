@@ -1,4 +1,4 @@
-package main
+package calling
 
 import (
 	"context"
@@ -18,7 +18,7 @@ import (
 // listed returns the values of a parameter that a server has, if it runs: those that begin
 // like word. Names that end with a slash are folders, and one that is the only value is
 // looked into.
-func (c *calling) listed(ctx context.Context, f *client.Field, word string) (found []string) {
+func (c *call) listed(ctx context.Context, f *client.Field, word string) (found []string) {
 	lister := c.lister(ctx, f)
 	if lister == "" || c.conn == nil && !c.consult(ctx) {
 		return nil
@@ -36,7 +36,7 @@ func (c *calling) listed(ctx context.Context, f *client.Field, word string) (fou
 
 // inFolder returns the values in a folder that begin like word, page by page until there are
 // enough or the time is over.
-func (c *calling) inFolder(ctx context.Context, lister string, f *client.Field, folder, word string) (found []string) {
+func (c *call) inFolder(ctx context.Context, lister string, f *client.Field, folder, word string) (found []string) {
 	params := map[string]string{"prefix": folder}
 	for {
 		data, err := c.conn.Call(ctx, lister, params)
@@ -62,7 +62,7 @@ func (c *calling) inFolder(ctx context.Context, lister string, f *client.Field, 
 // lister returns the method of the module that lists the values of a parameter, or "": a
 // query that is known here, for others may do anything. It takes a prefix, requires nothing,
 // and answers with the plural of the parameter.
-func (c *calling) lister(ctx context.Context, f *client.Field) string {
+func (c *call) lister(ctx context.Context, f *client.Field) string {
 	module := c.catalog.Module(c.module)
 	if module == nil || f.Sensitive || c.method.Find(f.Name) != f {
 		return ""

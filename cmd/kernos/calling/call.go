@@ -1,0 +1,352 @@
+// Package calling makes one call, from its command line to its exit status: it discovers the
+// method, checks the parameters, asks for missing ones, prints the data, and guides the user
+// after an error. It completes such command lines too.
+package calling
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"kernos/client"
+	"kernos/cmd/kernos/callline"
+	"kernos/cmd/kernos/connect"
+	"kernos/cmd/kernos/exit"
+	"kernos/cmd/kernos/output"
+	"kernos/cmd/kernos/terminal"
+	"kernos/daemon"
+	"kernos/internal/nearest"
+	"kernos/internal/visible"
+	"kernos/kernel"
+	"kernos/message"
+)
+
+// A call is one call, from its command line to its exit status.
+type call struct {
+	*callline.Line
+	root     *cobra.Command
+	server   *connect.Server
+	screen   *terminal.Screen
+	in       io.Reader
+	conn     *client.Client
+	cache    *client.Cache
+	catalog  *client.Catalog // nil if it can't be had
+	module   string
+	name     string         // of the method
+	method   *client.Method // nil if its schema can't be had
+	unlisted bool           // the catalog does not list it
+}
+
+// Run makes a call. Its command is a command of the root whose names are suggested after a typo.
+func Run(c *cobra.Command, args []string) error {
+	line, err := callline.Read(args)
+	if err != nil {
+		return fmt.Errorf("%w; see kernos call --help", err)
+	}
+	if line.Help && len(line.Words) == 0 {
+		command, _, err := c.Root().Find([]string{"call"})
+		if err != nil {
+			return err
+		}
+		return command.Help()
+	}
+	ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	one := &call{Line: line, root: c.Root(), screen: terminal.NewScreen(c.OutOrStdout(), c.ErrOrStderr()), in: c.InOrStdin(), cache: client.OpenCache("")}
+	err = one.run(ctx)
+	if one.conn != nil {
+		_ = one.conn.Close()
+	}
+	if ctx.Err() != nil && err != nil {
+		return &exit.Error{Status: exit.Interrupted}
+	}
+	return err
+}
+
+func (c *call) run(ctx context.Context) (err error) {
+	if c.server, err = connect.FindServer(c.Context, c.Server); err != nil {
+		return err
+	}
+	if err := c.connect(ctx); err != nil {
+		return err
+	}
+	if err := c.discover(ctx); err != nil {
+		return err
+	}
+	if len(c.Words) == 0 {
+		return c.showModules()
+	}
+	if err := c.find(ctx); err != nil {
+		return err
+	}
+	switch {
+	case c.name == "":
+		return c.showModule(ctx)
+	case c.Help:
+		return c.showMethod()
+	}
+	params, err := c.Parameters(c.method, c.in)
+	if err != nil {
+		return c.refused(params, err)
+	}
+	if params, err = c.complete(ctx, params); err != nil {
+		return err
+	}
+	if c.method != nil {
+		if err := c.method.Validate(params); err != nil {
+			return c.invalid(params, err)
+		}
+	}
+	if c.Given("as") || c.DryRun {
+		return c.showRequest(params)
+	}
+	return c.send(ctx, params)
+}
+
+// connect connects to the server. The daemon of this user is started if it is not running.
+// A command line that sends nothing does with what the cache has.
+func (c *call) connect(ctx context.Context) (err error) {
+	start := c.startable()
+	c.conn, err = c.server.Dial(ctx, start)
+	if err == nil {
+		return nil
+	}
+	if _, unreachable := errors.AsType[*client.Unreachable](err); unreachable && !start {
+		return c.noCommand(c.Words[0])
+	}
+	if _, cacheErr := c.cache.Latest(c.server.Target); cacheErr == nil && (c.Help || c.DryRun || c.Given("as") || len(c.Words) == 0) {
+		c.screen.Note("%v; what is shown is what the server had when it was last called", err)
+		return nil
+	}
+	return c.server.Explain(err)
+}
+
+// startable reports whether it makes sense to start the daemon for this command line. A
+// lone word that no module has is a slip; what servers elsewhere have is not known here.
+func (c *call) startable() bool {
+	if c.server.Daemon == nil || len(c.Words) != 1 || strings.ContainsAny(c.Words[0], "._") || c.HasParameters {
+		return true
+	}
+	r, err := daemon.Definitions()
+	if err != nil {
+		return true
+	}
+	_, module := r.LookupNamespace(strings.ToLower(c.Words[0]))
+	_, syscall := r.Lookup(message.Type(c.Words[0]))
+	return module || syscall
+}
+
+// discover learns what the server offers. If it can't, parameters are sent as they are.
+func (c *call) discover(ctx context.Context) (err error) {
+	if c.conn == nil {
+		c.catalog, err = c.cache.Latest(c.server.Target)
+		return err
+	}
+	c.catalog, err = client.Discover(ctx, c.conn, c.cache)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		c.catalog = nil
+		c.screen.Note("what the server offers can't be found out (%v); parameters are sent as they are", err)
+	case c.catalog.Stale != nil:
+		c.screen.Note("what the server offers can't be found out (%v); this goes by what it had when it was last called", c.catalog.Stale)
+	}
+	return nil
+}
+
+// find finds out which method is meant.
+func (c *call) find(ctx context.Context) error {
+	words := c.Words
+	if c.catalog == nil {
+		c.module, c.name = splitName(words)
+		if len(words) == 1 && c.name == "" {
+			return fmt.Errorf("say which method of %s: kernos %s METHOD", words[0], words[0])
+		}
+		return nil
+	}
+	var one *client.Module
+	for i := range c.catalog.Modules {
+		if client.Fold(c.catalog.Modules[i].Namespace) == client.Fold(words[0]) {
+			one = &c.catalog.Modules[i]
+		}
+	}
+	named := false // by one word
+	switch {
+	case one != nil && len(words) == 1:
+		c.module = one.Namespace
+		return nil
+	case one != nil:
+		c.module, c.name = one.Namespace, words[1]
+		for _, m := range one.Methods {
+			if client.Fold(m) == client.Fold(words[1]) {
+				c.name = m
+			}
+		}
+	default:
+		if c.module, c.name, named = c.catalog.Find(words[0]); named {
+			break
+		}
+		if c.module, c.name = splitName(words); c.name == "" {
+			return c.noCommand(words[0])
+		}
+	}
+	m, err := c.catalog.Method(ctx, c.module, c.name)
+	if _, unknown := errors.AsType[*client.Unknown](err); unknown {
+		c.unlisted = true // the server may have it all the same
+		return nil
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		c.screen.Note("%v; parameters are sent as they are", err)
+	}
+	c.method = m
+	if named && len(words) == 2 {
+		return callline.Stray(m, words[1])
+	}
+	return nil
+}
+
+// splitName makes a module and a method of a name that nobody has listed.
+func splitName(words []string) (module, name string) {
+	if len(words) == 2 {
+		return strings.ToLower(words[0]), words[1]
+	}
+	if t := message.Type(words[0]); t.Valid() {
+		return kernel.Method(t)
+	}
+	module, name, ok := strings.Cut(words[0], "_")
+	if !ok {
+		module, name, _ = strings.Cut(words[0], ".")
+	}
+	return module, name
+}
+
+// shortWord is how long a word may be for its first letter to be taken for right.
+const shortWord = 4
+
+// noCommand is the error of a lone word that is neither a command nor a module.
+func (c *call) noCommand(word string) error {
+	var names []string
+	for _, known := range c.root.Commands() {
+		if known.IsAvailableCommand() {
+			names = append(names, known.Name())
+		}
+	}
+	if c.catalog != nil {
+		for _, m := range c.catalog.Modules {
+			names = append(names, m.Namespace)
+		}
+	}
+	if len(word) <= shortWord { // many short names are near to each other
+		first := strings.ToLower(word[:min(1, len(word))])
+		names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(strings.ToLower(name), first) })
+	}
+	hint := nearest.Hint(word, names)
+	if word == "version" {
+		hint = "did you mean kernos --version?"
+	}
+	if hint != "" {
+		hint += " "
+	}
+	return fmt.Errorf("there is no command %q; %skernos help lists them, and kernos call the modules", word, hint)
+}
+
+// fullName is the name that the method is called by.
+func (c *call) fullName() string { return c.module + "_" + c.name }
+
+// send makes the call and shows what comes.
+func (c *call) send(ctx context.Context, params json.RawMessage) error {
+	out, err := output.NewPrinter(c.screen, output.Options{Mode: c.Output, Filter: c.JQ, Template: c.Template, Templates: connect.UserTemplates()})
+	if err != nil {
+		return err
+	}
+	stream, err := c.conn.Stream(ctx, c.fullName(), params)
+	if err != nil {
+		return c.server.Explain(err)
+	}
+	defer func() { _ = stream.Close() }()
+	bar := terminal.NewBar(c.screen.Err)
+	defer bar.Clear()
+	var guidance *client.Guidance
+	var failure *client.Item
+	for item, err := range stream.Items(ctx) {
+		if err != nil {
+			return c.server.Explain(err)
+		}
+		switch item.Type {
+		case client.Progress:
+			bar.Show(item.Message, item.Percentage)
+		case client.Data:
+			failure = nil
+			bar.Clear()
+			if err := out.Print(ctx, &item); err != nil {
+				return err
+			}
+			c.remember(params, item.Data)
+		case client.Guide:
+			guidance = item.Guidance
+		case client.Error:
+			failure = &item
+		}
+	}
+	bar.Clear()
+	if failure != nil {
+		return c.failed(failure, guidance, params)
+	}
+	return nil
+}
+
+// failureStatus is the status for a call that was answered with an error.
+func failureStatus(code int, g *client.Guidance) int {
+	if g != nil {
+		switch g.ErrorKind {
+		case client.ModuleNotFound, client.MethodNotFound:
+			return exit.Unknown
+		case client.InvalidParams:
+			return exit.Invalid
+		}
+	}
+	switch code {
+	case 401, 403:
+		return exit.Forbidden
+	case 400, 422:
+		return exit.Invalid
+	}
+	return exit.Failure
+}
+
+// refused is the error of a command line that makes no parameters, but for some.
+func (c *call) refused(params json.RawMessage, err error) error {
+	if _, ok := errors.AsType[*callline.Invalid](err); !ok {
+		return err
+	}
+	return c.invalid(params, err)
+}
+
+// invalid is the error of parameters that the method does not take. Nothing was sent.
+func (c *call) invalid(params json.RawMessage, err error) error {
+	c.screen.Note("%s", visible.Text(err.Error()))
+	c.guide(&client.Guidance{ErrorKind: client.InvalidParams, Method: c.module + "." + c.name, Action: client.TryMethod,
+		SuggestedMethod: c.module + "." + c.name, ExampleParams: c.example()}, params)
+	return &exit.Error{Status: exit.Invalid}
+}
+
+func (c *call) example() json.RawMessage {
+	if c.method == nil {
+		return nil
+	}
+	return c.method.Example()
+}
