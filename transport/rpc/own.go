@@ -2,7 +2,6 @@ package rpc
 
 import (
 	"encoding/binary"
-	"encoding/json"
 	"strconv"
 
 	"kernos/internal/jsonscan"
@@ -185,44 +184,4 @@ func (st *stream) replay(c *conn, after int64) {
 	if ended {
 		st.abandon(func() bool { return st.at == c && !st.held })
 	}
-}
-
-// firstText returns the parameter that is a text: the first of a list, or the member of an
-// object.
-func firstText(params []byte, name string) (string, bool) {
-	token := parameter(params, 0, name)
-	if len(token) == 0 || token[0] != '"' {
-		return "", false
-	}
-	return jsonscan.Unquote(token), true
-}
-
-// parameter finds one parameter in any of the forms that params may have; nil if it is not
-// there.
-func parameter(params json.RawMessage, index int, name string) (found []byte) {
-	if len(params) == 0 {
-		return nil
-	}
-	if params[0] == '{' {
-		jsonscan.Members(params, 0, func(member, value []byte) bool {
-			if jsonscan.Unquote(member) == name {
-				found = value
-			}
-			return found == nil
-		})
-		return found
-	}
-	i := 0
-	elements(params, func(value []byte) bool {
-		if i == 0 && value[0] == '{' {
-			found = parameter(value, index, name)
-			return false
-		}
-		if i == index {
-			found = value
-		}
-		i++
-		return found == nil
-	})
-	return found
 }

@@ -79,36 +79,6 @@ func dataOf(route *kernel.Route, params []byte) (json.RawMessage, error) {
 	return append(data, '}'), nil
 }
 
-// propertyNames lists the properties that a schema names, in its order.
-func propertyNames(schema []byte) (names []string) {
-	eachProperty(schema, func(name, _ []byte) { names = append(names, jsonscan.Unquote(name)) })
-	return names
-}
-
-// eachProperty visits the properties that a schema names.
-func eachProperty(schema []byte, visit func(name, value []byte)) {
-	if properties := member(schema, "properties"); len(properties) > 0 && properties[0] == '{' {
-		jsonscan.Members(properties, 0, func(name, value []byte) bool {
-			visit(name, value)
-			return true
-		})
-	}
-}
-
-// member returns a member of an object, or nil.
-func member(object []byte, name string) (found []byte) {
-	if len(object) == 0 || object[0] != '{' {
-		return nil
-	}
-	jsonscan.Members(object, 0, func(n, value []byte) bool {
-		if jsonscan.Unquote(n) == name {
-			found = value
-		}
-		return found == nil
-	})
-	return found
-}
-
 // A variant of a module's schema has a property called method, which tells the variants
 // apart. A field that a syscall itself calls method goes by another name there.
 const (

@@ -117,29 +117,6 @@ func parseCall(object []byte) request {
 	return r
 }
 
-// text is what stands in a token if it is a string, or "".
-func text(token []byte) string {
-	if len(token) == 0 || token[0] != '"' {
-		return ""
-	}
-	return jsonscan.Unquote(token)
-}
-
-// elements calls visit for each element of a list that is valid JSON, until it returns
-// false.
-func elements(list []byte, visit func(value []byte) bool) {
-	i := jsonscan.Space(list, 1)
-	for list[i] != ']' {
-		end := jsonscan.Skip(list, i)
-		if !visit(list[i:end]) {
-			return
-		}
-		if i = jsonscan.Space(list, end); list[i] == ',' {
-			i = jsonscan.Space(list, i+1)
-		}
-	}
-}
-
 // appendResult appends a response of JSON-RPC. The result is JSON.
 func appendResult(dst, id, result []byte) []byte {
 	dst = append(append(dst, `{"jsonrpc":"2.0","id":`...), id...)

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"sync"
 
-	"kernos/internal/jsonscan"
 	"kernos/kernel"
 	"kernos/message"
 )
@@ -317,16 +316,4 @@ func (st *stream) answer(contentType string, data json.RawMessage) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.reply(contentType, data)
-}
-
-// appendStrings appends a list of names as JSON.
-func appendStrings(dst []byte, names []string) []byte {
-	dst = append(dst, '[')
-	for i, n := range names {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = jsonscan.AppendQuoted(dst, n)
-	}
-	return append(dst, ']')
 }

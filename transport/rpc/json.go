@@ -1,0 +1,112 @@
+package rpc
+
+import (
+	"encoding/json"
+
+	"kernos/internal/jsonscan"
+)
+
+// member returns a member of an object, or nil.
+func member(object []byte, name string) (found []byte) {
+	if len(object) == 0 || object[0] != '{' {
+		return nil
+	}
+	jsonscan.Members(object, 0, func(n, value []byte) bool {
+		if jsonscan.Unquote(n) == name {
+			found = value
+		}
+		return found == nil
+	})
+	return found
+}
+
+// eachProperty visits the properties that a schema names.
+func eachProperty(schema []byte, visit func(name, value []byte)) {
+	if properties := member(schema, "properties"); len(properties) > 0 && properties[0] == '{' {
+		jsonscan.Members(properties, 0, func(name, value []byte) bool {
+			visit(name, value)
+			return true
+		})
+	}
+}
+
+// propertyNames lists the properties that a schema names, in its order.
+func propertyNames(schema []byte) (names []string) {
+	eachProperty(schema, func(name, _ []byte) { names = append(names, jsonscan.Unquote(name)) })
+	return names
+}
+
+// elements calls visit for each element of a list that is valid JSON, until it returns
+// false.
+func elements(list []byte, visit func(value []byte) bool) {
+	i := jsonscan.Space(list, 1)
+	for list[i] != ']' {
+		end := jsonscan.Skip(list, i)
+		if !visit(list[i:end]) {
+			return
+		}
+		if i = jsonscan.Space(list, end); list[i] == ',' {
+			i = jsonscan.Space(list, i+1)
+		}
+	}
+}
+
+// parameter finds one parameter in any of the forms that params may have; nil if it is not
+// there.
+func parameter(params json.RawMessage, index int, name string) (found []byte) {
+	if len(params) == 0 {
+		return nil
+	}
+	if params[0] == '{' {
+		jsonscan.Members(params, 0, func(member, value []byte) bool {
+			if jsonscan.Unquote(member) == name {
+				found = value
+			}
+			return found == nil
+		})
+		return found
+	}
+	i := 0
+	elements(params, func(value []byte) bool {
+		if i == 0 && value[0] == '{' {
+			found = parameter(value, index, name)
+			return false
+		}
+		if i == index {
+			found = value
+		}
+		i++
+		return found == nil
+	})
+	return found
+}
+
+// firstText returns the parameter that is a text: the first of a list, or the member of an
+// object.
+func firstText(params []byte, name string) (string, bool) {
+	token := parameter(params, 0, name)
+	if len(token) == 0 || token[0] != '"' {
+		return "", false
+	}
+	return jsonscan.Unquote(token), true
+}
+
+// text is what stands in a token if it is a string, or "".
+func text(token []byte) string {
+	if len(token) == 0 || token[0] != '"' {
+		return ""
+	}
+	return jsonscan.Unquote(token)
+}
+
+// appendStrings appends a list of names as JSON.
+func appendStrings(dst []byte, names []string) []byte {
+	dst = append(dst, '[')
+	for i, n := range names {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = jsonscan.AppendQuoted(dst, n)
+	}
+	return append(dst, ']')
+}
