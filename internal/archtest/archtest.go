@@ -36,7 +36,7 @@ var floors = [][]string{
 	{"cmd/kernos/exit"}, // the commands: what they exit with,
 	{"cmd/kernos/logfile", "cmd/kernos/settings"},                      // which settings they have
 	{"cmd/kernos/terminal", "cmd/kernos/request"},                      // how they show it, and how they ask a kernel
-	{"cmd/kernos/output", "cmd/kernos/recorded"},                       // what they show: the data of a call, recorded messages
+	{"cmd/kernos/output", "cmd/kernos/recorded", "cmd/kernos/backup"},  // what they show: the data of a call, recorded messages
 	{"cmd/kernos/callline"},                                            // how the command line of a call reads
 	{"cmd/kernos/connect"},                                             // how they get to a kernel
 	{"cmd/kernos/calling"},                                             // how they make one call

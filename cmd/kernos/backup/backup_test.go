@@ -1,4 +1,4 @@
-package main
+package backup
 
 import (
 	"context"
@@ -8,16 +8,14 @@ import (
 	"path/filepath"
 	"testing"
 
-	"kernos/cmd/kernos/settings"
+	"kernos/daemon"
 	"kernos/store"
 	"kernos/store/pebble"
 )
 
 // What a signal ends leaves nothing behind, and changes nothing.
 func TestBackupAndRestoreCanBeInterrupted(t *testing.T) {
-	t.Setenv("KERNOS_HOME", t.TempDir())
-	t.Setenv("KERNOS_ORIGIN", "")
-	home, err := settings.Home()
+	home, err := daemon.FindHome(t.TempDir(), store.DefaultOrigin)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,16 +35,16 @@ func TestBackupAndRestoreCanBeInterrupted(t *testing.T) {
 	name := filepath.Join(dir, "file")
 	interrupted, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := backup(interrupted, name, io.Discard, io.Discard); !errors.Is(err, context.Canceled) {
+	if err := Write(interrupted, home, "test", name, io.Discard, io.Discard); !errors.Is(err, context.Canceled) {
 		t.Errorf("backup: %v", err)
 	}
 	if names, err := os.ReadDir(dir); err != nil || len(names) > 0 {
 		t.Errorf("after backup there is %v, %v", names, err)
 	}
-	if err := backup(t.Context(), name, io.Discard, io.Discard); err != nil {
+	if err := Write(t.Context(), home, "test", name, io.Discard, io.Discard); err != nil {
 		t.Fatal(err)
 	}
-	if err := restore(interrupted, name, true, nil, io.Discard); !errors.Is(err, context.Canceled) {
+	if err := Restore(interrupted, home, true, name, true, nil, io.Discard, noDaemon); !errors.Is(err, context.Canceled) {
 		t.Errorf("restore: %v", err)
 	}
 	if names, err := os.ReadDir(home.Origins()); err != nil || len(names) != 1 || names[0].Name() != home.Origin.Folder() {
@@ -56,9 +54,7 @@ func TestBackupAndRestoreCanBeInterrupted(t *testing.T) {
 
 // The local key is in no backup. A restore that took it away would make every secret useless.
 func TestRestoreKeepsTheKey(t *testing.T) {
-	t.Setenv("KERNOS_HOME", t.TempDir())
-	t.Setenv("KERNOS_ORIGIN", "")
-	home, err := settings.Home()
+	home, err := daemon.FindHome(t.TempDir(), store.DefaultOrigin)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,13 +69,24 @@ func TestRestoreKeepsTheKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	name := filepath.Join(t.TempDir(), "file")
-	if err := backup(t.Context(), name, io.Discard, io.Discard); err != nil {
+	if err := Write(t.Context(), home, "test", name, io.Discard, io.Discard); err != nil {
 		t.Fatal(err)
 	}
-	if err := restore(t.Context(), name, true, nil, io.Discard); err != nil {
+	if err := Restore(t.Context(), home, true, name, true, nil, io.Discard, noDaemon); err != nil {
 		t.Fatal(err)
 	}
 	if text, err := os.ReadFile(home.Key()); err != nil || string(text) != "precious" {
 		t.Errorf("the key is %q, %v", text, err)
 	}
 }
+
+// noDaemon is the daemon of a home that isn't served.
+func noDaemon(daemon.Home) Daemon { return absent{} }
+
+type absent struct{}
+
+func (absent) PID() int { return 0 }
+func (absent) Pause(context.Context, io.Writer) (func(), error) {
+	return nil, errors.New("no daemon runs")
+}
+func (absent) Resume(io.Writer) error { return nil }

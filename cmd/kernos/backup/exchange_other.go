@@ -1,8 +1,8 @@
 //go:build !linux
 
-package main
+package backup
 
 import "errors"
 
-// exchange is not to be had here.
+// exchange is not supported here.
 func exchange(_, _ string) error { return errors.ErrUnsupported }

@@ -1,4 +1,4 @@
-package main
+package backup
 
 import (
 	"context"
@@ -10,54 +10,38 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/spf13/cobra"
-
-	"kernos/cmd/kernos/settings"
+	"kernos/daemon"
 	"kernos/internal/durable"
+	"kernos/message"
 	"kernos/store"
 	"kernos/store/archive"
 	"kernos/store/blobs"
 	"kernos/store/pebble"
 )
 
-func restoreCommand() *cobra.Command {
-	var replace bool
-	c := &cobra.Command{
-		Use:   "restore FILE",
-		Short: "Bring back the state that a backup holds",
-		Long: `Read a file that kernos backup has written and make it the state of the origin that it
-was made of. The file is read to its end and checked before anything is changed.
-
-State that is there is not touched, unless --replace is given: then it is moved aside,
-and the command says where to. A daemon that serves it is ended first, as kernos stop
-does, and started again in the background with the settings that it had; if something
-fails meanwhile, with the state that it had.`,
-		Example: "  kernos restore kernos.backup\n  kernos restore --replace kernos.backup",
-		Args:    oneFile("restore"),
-		RunE: func(c *cobra.Command, args []string) error {
-			return interruptible(c, func(ctx context.Context) error {
-				return restore(ctx, args[0], replace, c.InOrStdin(), c.ErrOrStderr())
-			})
-		},
-	}
-	c.Flags().BoolVar(&replace, "replace", false, "move state that is there aside")
-	return c
+// A Daemon serves the state that is replaced.
+type Daemon interface {
+	// PID returns the process, 0 if no daemon runs.
+	PID() int
+	// Pause ends the daemon and locks its store.
+	Pause(ctx context.Context, report io.Writer) (unlock func(), err error)
+	// Resume starts the daemon again, if Pause was called.
+	Resume(report io.Writer) error
 }
 
-// restore makes the content of a backup the state of its origin.
-func restore(ctx context.Context, name string, replace bool, in io.Reader, report io.Writer) (err error) {
-	target, err := settings.UsableHome()
-	if err != nil {
-		return err
-	}
+// Restore makes the content of a backup, read from in if its name is "-", the state of its
+// origin. If anyOrigin is false, that must be the origin of the home. State that is there is
+// moved aside if replace is true, and refused otherwise. The function find returns the daemon
+// of a home.
+func Restore(ctx context.Context, target daemon.Home, anyOrigin bool, name string, replace bool, in io.Reader, report io.Writer, find func(daemon.Home) Daemon) (err error) {
 	if name != "-" {
 		f, err := os.Open(name)
 		if err != nil {
-			return fmt.Errorf("%w; say which file kernos backup has written", err)
+			return fmt.Errorf("%w; name a file that kernos backup has written", err)
 		}
 		defer func() { _ = f.Close() }()
 		if info, err := f.Stat(); err == nil && info.IsDir() {
-			return fmt.Errorf("%s is a directory; say which file kernos backup has written", name)
+			return fmt.Errorf("%s is a directory; name a file that kernos backup has written", name)
 		}
 		in = f
 	}
@@ -66,8 +50,8 @@ func restore(ctx context.Context, name string, replace bool, in io.Reader, repor
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	defer r.Close()
-	if os.Getenv("KERNOS_ORIGIN") != "" && target.Origin != r.Header.Origin {
-		return fmt.Errorf("%s is a backup of %s, and KERNOS_ORIGIN says %s; set it to the former, or unset it", name, r.Header.Origin, target.Origin)
+	if !anyOrigin && target.Origin != r.Header.Origin {
+		return fmt.Errorf("%s is a backup of %s, and KERNOS_ORIGIN says %s; set KERNOS_ORIGIN to the former, or unset it", name, r.Header.Origin, target.Origin)
 	}
 	target.Origin = r.Header.Origin
 	home, dir := target.Origins(), target.State()
@@ -75,27 +59,27 @@ func restore(ctx context.Context, name string, replace bool, in io.Reader, repor
 	if err != nil {
 		return err
 	}
-	p := findPause(target)
-	defer func() { err = errors.Join(err, p.end(report)) }()
-	if occupied && !replace && p.daemon.PID != 0 {
-		return p.occupied()
+	server := find(target)
+	defer func() { err = errors.Join(err, server.Resume(report)) }()
+	if occupied && !replace && server.PID() != 0 {
+		return fmt.Errorf("there is state of %s already in %s, and the daemon (process %d) serves it; --replace ends the daemon, moves the state aside, and starts the daemon again", target.Origin, dir, server.PID())
 	}
 	if occupied && !replace {
 		return fmt.Errorf("there is state of %s already in %s; --replace moves it aside", r.Header.Origin, dir)
 	}
-	release, err := pebble.Lock(filepath.Join(dir, "store"))
-	if err != nil && !p.needed(err) {
+	unlock, err := pebble.Lock(target.Store())
+	if e, _ := message.ErrorOf(err); err != nil && (e.Code != 503 || server.PID() == 0) {
 		return err
 	}
 	moved := false
 	defer func() {
-		// What it locks may have moved. Then its place is another's, who may have a lock
-		// there, and this one ends with the process.
-		if !moved && release != nil {
-			release()
+		// After a move another process may have the lock of this place. The lock of the old
+		// state ends with this process.
+		if !moved && unlock != nil {
+			unlock()
 		}
 	}()
-	if err := settings.Explain(target.Make()); err != nil {
+	if err := target.Make(); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(home, 0o700); err != nil {
@@ -110,13 +94,13 @@ func restore(ctx context.Context, name string, replace bool, in io.Reader, repor
 	if err := readBackup(ctx, r, fresh); err != nil {
 		return fmt.Errorf("%s: %w; nothing was changed", name, err)
 	}
-	if release == nil {
-		if release, err = p.begin(ctx, report); err != nil {
+	if unlock == nil {
+		if unlock, err = server.Pause(ctx, report); err != nil {
 			return err
 		}
 	}
 	if occupied {
-		// It is in no backup, and without it nothing opens that was sealed with it.
+		// The key isn't in a backup, and without it nothing can be opened that was sealed with it.
 		if err := os.Link(target.Key(), filepath.Join(fresh, filepath.Base(target.Key()))); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("the key file can't be kept: %w; nothing was changed", err)
 		}
@@ -141,7 +125,7 @@ func restore(ctx context.Context, name string, replace bool, in io.Reader, repor
 	return nil
 }
 
-// readBackup fills a new directory with what a backup holds.
+// readBackup fills a new directory with the content of a backup.
 func readBackup(ctx context.Context, r *archive.Reader, dir string) error {
 	kept, err := blobs.New(filepath.Join(dir, "blobs"))
 	if err != nil {
@@ -169,7 +153,7 @@ func readBackup(ctx context.Context, r *archive.Reader, dir string) error {
 	})
 }
 
-// beside is a name for the old state that nothing has yet.
+// beside returns an unused name for the old state.
 func beside(dir string) string {
 	name := dir + ".before-" + time.Now().Format("20060102-150405")
 	aside := name
@@ -181,7 +165,7 @@ func beside(dir string) string {
 	}
 }
 
-// removeStale removes what a restore has left that was killed long ago.
+// removeStale removes the directories of restores that were killed long ago.
 func removeStale(home string) {
 	left, _ := filepath.Glob(filepath.Join(home, ".restore-*"))
 	for _, dir := range left {

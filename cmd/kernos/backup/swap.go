@@ -1,13 +1,13 @@
-package main
+package backup
 
 import (
 	"errors"
 	"os"
 )
 
-// swap puts the directory fresh in the place of dir, which gets the name aside. Where
-// the file system can exchange two names, it is one step: there is always a state in the
-// place, the old one or the new one, and the old one never has a name that is temporary.
+// swap puts the directory fresh in the place of dir, which gets the name aside. Where the file
+// system can exchange two names, this is one step: there is always a state in the place, the
+// old one or the new one, and the old one never has a temporary name.
 func swap(fresh, dir, aside string, exchange func(a, b string) error) error {
 	if err := os.Rename(fresh, aside); err != nil {
 		return err

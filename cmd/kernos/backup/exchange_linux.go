@@ -1,4 +1,4 @@
-package main
+package backup
 
 import (
 	"errors"
@@ -8,11 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// exchange gives two directories each other's name, in one step. Where that can't be done
-// at all, the error is an [errors.ErrUnsupported].
+// exchange swaps the names of two directories in one step. Where that isn't supported, the
+// error is an [errors.ErrUnsupported].
 func exchange(a, b string) error {
 	err := unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE)
-	if errors.Is(err, unix.EINVAL) { // what a file system says that does not know how
+	if errors.Is(err, unix.EINVAL) { // the file system doesn't support it
 		err = fmt.Errorf("%w: %w", errors.ErrUnsupported, err)
 	}
 	if err != nil {
