@@ -1,6 +1,8 @@
 package rpc
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -15,17 +17,60 @@ import (
 // maxName is how much of an unknown name is repeated.
 const maxName = 128
 
+// guidance is what an item says about an error that the caller could have avoided.
+type guidance struct {
+	ErrorKind        string          `json:"error_kind"`
+	Module           *string         `json:"module,omitempty"`
+	Method           *string         `json:"method,omitempty"`
+	Reason           string          `json:"reason,omitempty"`
+	AvailableMethods []string        `json:"available_methods,omitempty"`
+	MethodSchema     json.RawMessage `json:"method_schema,omitempty"`
+	Action           string          `json:"action"`
+	Message          string          `json:"message,omitempty"`
+	Namespace        string          `json:"namespace,omitempty"`
+	SuggestedMethod  string          `json:"suggested_method,omitempty"`
+	ExampleParams    json.RawMessage `json:"example_params,omitempty"`
+}
+
+// The kinds of errors, and what is advised.
+const (
+	moduleNotFound = "module_not_found"
+	methodNotFound = "method_not_found"
+	invalidParams  = "invalid_params"
+
+	tryMethod         = "try_method"
+	callModuleSchema  = "call_module_schema"
+	callServiceSchema = "call_service_schema"
+	customAction      = "custom"
+)
+
+// suggest advises to call a method. Outside of its module its name has the module before it.
+func (g *guidance) suggest(r *kernel.Route, name string) {
+	g.Action, g.SuggestedMethod, g.MethodSchema = tryMethod, name, r.Syscall.Input.JSON()
+	if example, ok := Example(r.Syscall.Input); ok && example[0] == '{' { // params are an object
+		g.ExampleParams = example
+	}
+}
+
+// append appends the members of the item.
+func (g *guidance) append(dst []byte) []byte {
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(g) // never fails: the schemas are JSON
+	return append(append(dst, ','), bytes.TrimSuffix(text.Bytes()[1:], []byte("}\n"))...)
+}
+
 // refuse answers with guidance, an error and done.
-func (st *stream) refuse(code int, text string, members func(dst []byte) []byte) {
+func (st *stream) refuse(code int, text string, g guidance) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	st.guide(members)
+	st.guide(&g)
 	st.fail(&message.Error{Code: code, Message: text})
 }
 
-// unknown returns what answers a call of a method that is not there.
+// unknown returns what answers a call of a method that does not exist.
 func (s *Service) unknown(st *stream, name string) func(*stream) {
-	docs := s.documents()
 	module, method, _ := strings.Cut(name, "_")
 	whole, module, method := message.Clip(name, maxName), message.Clip(module, maxName), message.Clip(method, maxName)
 	if n, ok := s.k.Registry().LookupNamespace(module); ok {
@@ -35,27 +80,28 @@ func (s *Service) unknown(st *stream, name string) func(*stream) {
 	if module == ownNamespace {
 		return func(st *stream) { st.noOwnMethod(method) }
 	}
-	return func(st *stream) {
-		st.refuse(404, "Module not found: "+module, func(dst []byte) []byte {
-			dst = jsonscan.AppendQuoted(append(dst, `,"error_kind":"module_not_found","module":`...), module)
-			near, route := docs.nearNamespace(module), docs.only(whole)
-			if route == nil && near == "" {
-				route = docs.only(nearest.Best(whole, nearest.Names(whole, docs.methods())))
-			}
-			if route != nil { // it is there, without the module before it
-				near, method = route.Namespace, route.Method
-			}
-			if n, ok := s.k.Registry().LookupNamespace(near); ok {
-				names := methodNames(n)
-				dst = appendStrings(append(dst, `,"available_methods":`...), names)
-				if i := slices.Index(names, method); i >= 0 {
-					return appendTry(dst, n.Methods[i], n.Name+"."+method)
-				}
-				return jsonscan.AppendQuoted(append(dst, `,"action":"call_module_schema","namespace":`...), near)
-			}
-			return append(dst, `,"action":"call_service_schema"`...)
-		})
+	return func(st *stream) { st.noModule(whole, module, method) }
+}
+
+func (st *stream) noModule(whole, module, method string) {
+	docs := st.svc.documents()
+	near, route := docs.nearNamespace(module), docs.only(whole)
+	if route == nil && near == "" {
+		route = docs.only(nearest.Best(whole, nearest.Names(whole, docs.methods())))
 	}
+	if route != nil { // it exists, without the module before it
+		near, method = route.Namespace, route.Method
+	}
+	g := guidance{ErrorKind: moduleNotFound, Module: &module, Action: callServiceSchema}
+	if n, ok := st.svc.k.Registry().LookupNamespace(near); ok {
+		g.AvailableMethods = methodNames(n)
+		if i := slices.Index(g.AvailableMethods, method); i >= 0 {
+			g.suggest(n.Methods[i], n.Name+"."+method)
+		} else {
+			g.Action, g.Namespace = callModuleSchema, near
+		}
+	}
+	st.refuse(404, "Module not found: "+module, g)
 }
 
 func methodNames(n *kernel.Namespace) []string {
@@ -68,47 +114,25 @@ func methodNames(n *kernel.Namespace) []string {
 
 func (st *stream) noMethod(n *kernel.Namespace, method string) {
 	names := methodNames(n)
-	st.refuse(404, "Method not found: "+method, func(dst []byte) []byte {
-		dst = append(append(dst, `,"error_kind":"method_not_found","module":"`...), n.Name...)
-		dst = jsonscan.AppendQuoted(append(dst, `","method":`...), method)
-		dst = appendStrings(append(dst, `,"available_methods":`...), names)
-		near := nearest.Best(method, names)
-		if near == "" {
-			return jsonscan.AppendQuoted(append(dst, `,"action":"call_module_schema","namespace":`...), n.Name)
-		}
-		return appendTry(dst, n.Methods[slices.Index(names, near)], near)
-	})
+	g := guidance{ErrorKind: methodNotFound, Module: &n.Name, Method: &method, AvailableMethods: names}
+	if near := nearest.Best(method, names); near != "" {
+		g.suggest(n.Methods[slices.Index(names, near)], near)
+	} else {
+		g.Action, g.Namespace = callModuleSchema, n.Name
+	}
+	st.refuse(404, "Method not found: "+method, g)
 }
 
 // ownNames are the methods of the service itself.
 var ownNames = []string{"schema", "module_schema", "hash", "unsubscribe", "resume"}
 
-// noOwnMethod is noMethod for the service itself, which is in no listing.
+// noOwnMethod is noMethod for the service itself, which is not listed.
 func (st *stream) noOwnMethod(method string) {
-	st.refuse(404, "Method not found: "+method, func(dst []byte) []byte {
-		dst = jsonscan.AppendQuoted(append(dst, `,"error_kind":"method_not_found","module":"`+ownNamespace+`","method":`...), method)
-		dst = appendStrings(append(dst, `,"available_methods":`...), ownNames)
-		if near := nearest.Best(method, ownNames); near != "" {
-			return jsonscan.AppendQuoted(append(dst, `,"action":"try_method","suggested_method":`...), near)
-		}
-		return append(dst, `,"action":"call_service_schema"`...)
-	})
-}
-
-// appendTry appends the advice to call a method. Outside of its module its name has the
-// module before it.
-func appendTry(dst []byte, r *kernel.Route, name string) []byte {
-	dst = append(append(dst, `,"method_schema":`...), r.Syscall.Input.JSON()...)
-	return appendSuggested(append(dst, `,"action":"try_method"`...), r, name)
-}
-
-// appendSuggested appends the name of a method, and parameters that it takes.
-func appendSuggested(dst []byte, r *kernel.Route, name string) []byte {
-	dst = jsonscan.AppendQuoted(append(dst, `,"suggested_method":`...), name)
-	if example, ok := Example(r.Syscall.Input); ok && example[0] == '{' { // params are an object
-		dst = append(append(dst, `,"example_params":`...), example...)
+	g := guidance{ErrorKind: methodNotFound, Module: new(ownNamespace), Method: &method, AvailableMethods: ownNames, Action: callServiceSchema}
+	if near := nearest.Best(method, ownNames); near != "" {
+		g.Action, g.SuggestedMethod = tryMethod, near
 	}
-	return dst
+	st.refuse(404, "Method not found: "+method, g)
 }
 
 // invalid answers params that can't be made into data.
@@ -127,24 +151,19 @@ func (st *stream) adviseParams() {
 	}
 }
 
-// advise puts guidance about parameters that don't fit.
+// advise puts guidance about parameters that don't fit. mu is held.
 func (st *stream) advise(err error) {
 	s, name := st.route.Syscall, st.route.Namespace+"."+st.route.Method
-	st.guide(func(dst []byte) []byte {
-		dst = append(append(dst, `,"error_kind":"invalid_params","method":"`...), name...)
-		dst = jsonscan.AppendQuoted(append(dst, `","reason":`...), message.Clip(err.Error(), message.MaxErrorText))
-		custom := customGuidance(s, err)
-		if custom == "" {
-			custom = describedField(s.Input.JSON(), err)
-		}
-		if custom != "" {
-			dst = append(append(dst, `,"method_schema":`...), s.Input.JSON()...)
-			dst = append(dst, `,"action":"custom","message":`...)
-			dst = jsonscan.AppendQuoted(dst, message.Clip(custom, message.MaxErrorText))
-			return appendSuggested(dst, st.route, name) // what fits is wanted beside the words
-		}
-		return appendTry(dst, st.route, name)
-	})
+	g := guidance{ErrorKind: invalidParams, Method: &name, Reason: message.Clip(err.Error(), message.MaxErrorText)}
+	g.suggest(st.route, name)
+	custom := customGuidance(s, err)
+	if custom == "" {
+		custom = describedField(s.Input.JSON(), err)
+	}
+	if custom != "" { // the example is wanted beside the words
+		g.Action, g.Message = customAction, message.Clip(custom, message.MaxErrorText)
+	}
+	st.guide(&g)
 }
 
 // customGuidance is what the module has to say. One that panics has nothing to say: the call

@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"encoding/binary"
+	"encoding/json"
 	"strconv"
 
 	"kernos/internal/jsonscan"
@@ -39,13 +40,12 @@ func moduleSchema(st *stream, params []byte) {
 		st.answer("service.module_schema", text)
 		return
 	}
-	st.refuse(404, "Module not found: "+message.Clip(namespace, 128), func(dst []byte) []byte {
-		dst = jsonscan.AppendQuoted(append(dst, `,"error_kind":"module_not_found","module":`...), message.Clip(namespace, 128))
-		if near := docs.nearNamespace(namespace); near != "" {
-			return jsonscan.AppendQuoted(append(dst, `,"action":"call_module_schema","namespace":`...), near)
-		}
-		return append(dst, `,"action":"call_service_schema"`...)
-	})
+	module := message.Clip(namespace, maxName)
+	g := guidance{ErrorKind: moduleNotFound, Module: &module, Action: callServiceSchema}
+	if near := docs.nearNamespace(namespace); near != "" {
+		g.Action, g.Namespace = callModuleSchema, near
+	}
+	st.refuse(404, "Module not found: "+module, g)
 }
 
 func unsubscribed(st *stream, params []byte) {
@@ -59,10 +59,9 @@ func unsubscribed(st *stream, params []byte) {
 
 // missing answers a call of a method of the service's own without its one parameter.
 func (st *stream) missing(method, takes, field, description string) {
-	st.refuse(422, "Invalid params: service_"+method+" takes "+takes, func(dst []byte) []byte {
-		dst = append(dst, `,"error_kind":"invalid_params","method":"`+ownNamespace+"."+method+`","reason":"missing required field: `+field+`"`...)
-		dst = append(dst, `,"method_schema":{"type":"object","properties":{"`+field+`":{"type":"string","description":"`+description+`"}},"required":["`+field+`"]}`...)
-		return append(dst, `,"action":"call_service_schema"`...)
+	st.refuse(422, "Invalid params: service_"+method+" takes "+takes, guidance{
+		ErrorKind: invalidParams, Method: new(ownNamespace + "." + method), Reason: "missing required field: " + field, Action: callServiceSchema,
+		MethodSchema: json.RawMessage(`{"type":"object","properties":{"` + field + `":{"type":"string","description":"` + description + `"}},"required":["` + field + `"]}`),
 	})
 }
 

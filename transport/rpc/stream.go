@@ -135,13 +135,12 @@ func (st *stream) done() {
 	st.home.finish(st)
 }
 
-// guide puts guidance, whose members are appended to what the item begins with. It is part
-// of the outcome too, as the item that it would be.
-func (st *stream) guide(members func(dst []byte) []byte) {
+// guide puts guidance. It is part of the outcome too, as the item that it would be.
+func (st *stream) guide(g *guidance) {
 	if st.home != nil {
-		st.put(members(st.begin(typeGuidance, nil)), true)
+		st.put(g.append(st.begin(typeGuidance, nil)), true)
 	} else if st.outcome != nil {
-		st.outcome.Guidance = st.endItem(members(st.beginItem(nil, typeGuidance, nil)))
+		st.outcome.Guidance = st.endItem(g.append(st.beginItem(nil, typeGuidance, nil)))
 	}
 }
 
