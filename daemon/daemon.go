@@ -1,5 +1,5 @@
 // Package daemon is all of Kernos as one value: it opens a home, builds the modules, serves
-// the kernel over any of its wires, forgets what has expired, and drains. The command kernos
+// the kernel over any of its wires, removes what has expired, and drains. The command kernos
 // serve is a thin layer over it, and a Go program embeds it:
 //
 //	d, err := daemon.Open(&daemon.Options{
@@ -45,8 +45,8 @@ type Daemon struct {
 	rates   rates
 	size    diskSize
 
-	asked    context.Context // done when a client has asked the daemon to end
-	shutdown context.CancelCauseFunc
+	ending context.Context // done when Shutdown has been called
+	end    context.CancelCauseFunc
 }
 
 // A door is one wire over which the kernel is called.
@@ -78,13 +78,16 @@ func Open(o *Options) (_ *Daemon, err error) {
 	if d.opts.Level == nil {
 		d.opts.Level = new(slog.LevelVar)
 	}
+	if o.Home == "" {
+		return nil, errors.New("a daemon needs a home: set Options.Home")
+	}
 	if err := d.opts.Check(); err != nil {
 		return nil, err
 	}
 	if d.home, err = FindHome(o.Home, o.Origin); err != nil {
 		return nil, err
 	}
-	d.asked, d.shutdown = context.WithCancelCause(context.Background())
+	d.ending, d.end = context.WithCancelCause(context.Background())
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, d.close())
@@ -187,18 +190,18 @@ func (d *Daemon) Call(ctx context.Context, request message.Message, event func(m
 }
 
 // Shutdown makes Serve return, once what runs has finished. It does not wait.
-func (d *Daemon) Shutdown() { d.shutdown(ErrShutdown) }
+func (d *Daemon) Shutdown() { d.end(ErrShutdown) }
 
-// Asked is closed when Shutdown has been called, by the program or for a client.
-func (d *Daemon) Asked() <-chan struct{} { return d.asked.Done() }
+// ShutdownRequested is closed when Shutdown has been called, by the program or for a client.
+func (d *Daemon) ShutdownRequested() <-chan struct{} { return d.ending.Done() }
 
-// Serve serves the doors and forgets what has expired, until ctx is done or Shutdown is
+// Serve serves the doors and removes what has expired, until ctx is done or Shutdown is
 // called, and finishes what runs. It is called once.
 func (d *Daemon) Serve(ctx context.Context) error {
 	log := d.opts.Log
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	defer context.AfterFunc(d.asked, func() { stop(context.Cause(d.asked)) })()
+	defer context.AfterFunc(d.ending, func() { stop(context.Cause(d.ending)) })()
 	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
 	running.Go(func() { d.state.maintain(background, d.kernel) })
@@ -257,7 +260,7 @@ func (d *Daemon) close() (err error) {
 	if d.socket != nil { // last: the next daemon waits for this lock and must find the store closed
 		err = errors.Join(err, d.socket.close())
 	}
-	d.shutdown(nil)
+	d.end(nil)
 	return err
 }
 

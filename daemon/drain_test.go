@@ -81,7 +81,7 @@ func TestADaemonFinishesWhatRuns(t *testing.T) {
 	if err != nil || string(outcome.Data) != `{"success":true}` {
 		t.Errorf("%v: %s", err, outcome.Data)
 	}
-	<-d.Asked()
+	<-d.ShutdownRequested()
 	testkit.Until(t, "no client is let in", func() bool {
 		_, err := new(unix.Dialer).Dial(t.Context(), socket)
 		return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED)

@@ -16,17 +16,17 @@ import (
 const (
 	sweepEvery = time.Minute
 
-	// A process that answers some messages and ends should not come to it.
+	// The first sweep is late enough that a process which answers a few messages does none.
 	firstSweep = 5 * time.Second
 
-	// When only such processes use the store, the one that finds it due does it before it
-	// ends, for so long at most. The next one goes on.
+	// If only such processes use the store, the first one to end sweepDue after the last sweep
+	// sweeps before it ends, for at most lastSweep. The next sweep continues where it stopped.
 	sweepDue  = time.Hour
 	lastSweep = 2 * time.Second
 )
 
-// maintain forgets what has expired, once there is a store, as long as ctx lasts. A journal
-// that becomes too large is trimmed at once.
+// maintain removes what has expired until ctx is done: every minute, and a journal that has
+// become too large at once. It begins when the store is opened.
 func (s *state) maintain(ctx context.Context, k *kernel.Kernel) {
 	select {
 	case <-s.opened:
@@ -42,27 +42,27 @@ func (s *state) maintain(ctx context.Context, k *kernel.Kernel) {
 	defer expiring.Wait()
 	timer := time.NewTimer(firstSweep)
 	defer timer.Stop()
-	said := "" // what is wrong, and was told: a disk that can't be written stays so for long
-	tell := func(err error) {
-		wrong := ""
+	reported := "" // a disk that can't be written is reported once, not every minute
+	report := func(err error) {
+		text := ""
 		if err != nil && ctx.Err() == nil {
-			if wrong = err.Error(); wrong != said {
-				s.log.Warn("can't forget what has expired", "error", err)
+			if text = err.Error(); text != reported {
+				s.log.Warn("can't remove what has expired", "error", err)
 			}
 		}
-		said = wrong
+		reported = text
 	}
 	over := s.journal.Over()
 	for {
 		select {
 		case now := <-timer.C:
-			tell(s.sweep(ctx, k, now))
+			report(s.sweep(ctx, k, now))
 			over = s.journal.Over()
 			timer.Reset(sweepEvery)
 		case <-over:
 			if _, err := s.journal.Trim(ctx, time.Now()); err != nil {
-				tell(err)
-				over = nil // until the next sweep, or it would be tried with every write
+				report(err)
+				over = nil // until the next sweep, so that it is not tried with every write
 			}
 		case <-ctx.Done():
 			now := time.Now()
@@ -71,19 +71,20 @@ func (s *state) maintain(ctx context.Context, k *kernel.Kernel) {
 			}
 			ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastSweep)
 			defer cancel()
-			_ = s.sweep(ending, k, now) // nobody waits for it, and the next one tries again
+			_ = s.sweep(ending, k, now) // the next process tries again
 			return
 		}
 	}
 }
 
-// swept is the file whose time is that of the last sweep.
+// swept is a file that was written by the last sweep.
 func (s *state) swept() string { return filepath.Join(s.dir, "swept") }
 
-// unused is how long a blob that nothing refers to is kept: as long as the outcome of an
-// idempotent command, which may point to it, and some more.
+// unused is how long a blob that nothing refers to is kept: longer than the outcome of an
+// idempotent command, which may point to it.
 func (s *state) unused() time.Duration { return s.outcomes + time.Hour }
 
+// sweep removes outcomes, values, messages and blobs that have expired.
 func (s *state) sweep(ctx context.Context, k *kernel.Kernel, now time.Time) error {
 	_, err := k.Sweep(ctx, now)
 	_, memoryErr := s.memory.Sweep(ctx, now)
@@ -96,7 +97,7 @@ func (s *state) sweep(ctx context.Context, k *kernel.Kernel, now time.Time) erro
 }
 
 // collectBlobs removes the blobs that nothing refers to, unless a backup is being made, which
-// may still come to them.
+// may still need them.
 func (s *state) collectBlobs(ctx context.Context, now time.Time) error {
 	release, err := lockBlobs(s.dir, unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, errBlobsInUse) {

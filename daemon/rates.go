@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// rates says how much a number that only grows has grown lately. It looks at it once a
+// rates measures how fast a counter has grown in the last second and minute, from a sample per
 // second.
 type rates struct {
 	mu      sync.Mutex
-	samples [62]sample // a ring: a minute, and one on each side of it
-	n       int        // samples that were taken, ever
+	samples [62]sample // a ring: a minute, and one sample on each side of it
+	n       int        // samples taken so far
 }
 
 type sample struct {
@@ -19,7 +19,7 @@ type sample struct {
 	total uint64
 }
 
-// run takes samples as long as ctx lasts.
+// run takes samples until ctx is done.
 func (r *rates) run(ctx context.Context, total func() uint64) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -41,11 +41,11 @@ func (r *rates) take(at time.Time, total uint64) {
 	r.n++
 }
 
-// over says by how much the number has grown over a window of time that ends now.
+// over returns by how much the counter has grown over a window of time that ends now.
 func (r *rates) over(window time.Duration, now time.Time, total uint64) float64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	// The newest sample that is as old as the window, or the oldest there is.
+	// Use the newest sample that is as old as the window, or else the oldest sample.
 	for i := r.n - 1; i >= 0 && i >= r.n-len(r.samples); i-- {
 		s := r.samples[i%len(r.samples)]
 		age := now.Sub(s.at)

@@ -45,7 +45,7 @@ func pipeInline(ctx context.Context, o *daemon.Options, opts *transport.Options)
 		}
 	}()
 
-	// A reader that goes away is told by the error of the next write.
+	// Writing to a reader that is gone returns an error.
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -62,11 +62,11 @@ func pipeInline(ctx context.Context, o *daemon.Options, opts *transport.Options)
 	return nil
 }
 
-// grace is how long an interrupted pipe may take to finish what has begun, and to be
-// read.
+// grace is how long an interrupted pipe may take to finish running calls and to be read.
 const grace = 5 * time.Second
 
-// serveStandard serves standard input and output, and gives up some time after ctx has.
+// serveStandard serves standard input and output. It returns at the latest when ctx has been
+// done for the grace.
 func serveStandard(ctx context.Context, k *kernel.Kernel, opts *transport.Options) (transport.Result, error) {
 	type outcome struct {
 		result transport.Result

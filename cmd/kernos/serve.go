@@ -32,31 +32,31 @@ func serveCommand() *cobra.Command {
 		Use:   "serve",
 		Short: "Serve this machine's programs over a socket, until stopped",
 		Long: `Serve the programs of this user over a unix socket: messages in and answers out, one
-JSON object a line, over any number of connections. kernos pipe and all other commands
+JSON object per line, over any number of connections. kernos pipe and all other commands
 find the socket by themselves, and kernos pipe starts this command in the background if
-it is not running; in the foreground it says what it does.
+it is not running. In the foreground it prints what it serves.
 
-One process serves an origin of a home directory; a second one says who does, and
-leaves with status 1. All messages are recorded, for kernos log, graph, search and
-replay. The log of the daemon is in log/kernos.log beside the state, JSON, one object a
-line.
+One process serves an origin of a home directory; a second one reports which process
+does, and exits with status 1. All messages are recorded, for kernos log, graph, search
+and replay. The log of the daemon is log/kernos.log beside the state: JSON, one object
+per line.
 
-HTTP and WebSockets are served at 127.0.0.1:7420 (--addr) too, to whoever sends the token
-that kernos token prints, and on a second socket beside the first, where no token is
-needed. An address that other machines reach is served with TLS and a token, or not at
-all unless a flag says so in as many words. Web pages are let in from the server's own
-origin and those of --allow-origin. If something else has the default address, the
-sockets are all there is.
+HTTP and WebSockets are served at 127.0.0.1:7420 (--addr) too, for callers that send the
+token that kernos token prints, and on a second socket beside the first, where no token
+is needed. An address that other machines can reach is served with TLS and a token only,
+unless an --insecure flag allows less. Web pages are let in from the server's own origin
+and those of --allow-origin. If another program uses the default address, only the
+sockets are served.
 
-With --auth-key only those are served who sign with one of the keys, as kernos pipe,
-kernos call and all other commands do by the ssh-agent. A token is no signature, so no
-TCP address is served then, unless a flag says so in as many words.
+With --auth-key, clients must sign with one of the keys, as kernos pipe, kernos call and
+all other commands do with ssh-agent. A token is not a signature, so no TCP address is
+served then, unless --insecure-listen-without-signature allows it.
 
 kernos stop, Syscall.Shutdown, an interrupt or SIGTERM end it: it accepts nothing new,
-finishes what runs, for as long as --grace says, and leaves with status 0. A signal that
-comes while it does so ends it at once.
+finishes running calls for up to --grace, and exits with status 0. Another signal ends it
+at once.
 
-Each setting can be said by a flag, by a variable (--line-time is KERNOS_LINE_TIME), or
+Each setting can be given by a flag, by a variable (--line-time is KERNOS_LINE_TIME), or
 in config.yaml in the home directory (line-time: 30s), in this order.`,
 		Example: `  kernos serve
   kernos serve --auth-key ~/.ssh/authorized_keys
@@ -120,7 +120,7 @@ func serve(ctx context.Context, s *settings.Serve, stderr io.Writer) error {
 		select {
 		case s := <-signals:
 			stop(fmt.Errorf("%v", s))
-		case <-d.Asked():
+		case <-d.ShutdownRequested():
 		case <-served:
 			return
 		}

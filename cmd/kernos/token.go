@@ -17,14 +17,14 @@ func tokenCommand() *cobra.Command {
 	var renew bool
 	c := &cobra.Command{
 		Use:   "token",
-		Short: "Print the token that callers over HTTP must know",
-		Long: `Print the token that everybody must send who calls the daemon over its TCP address, by
-HTTP or by a WebSocket. It is in the file token in the home directory, which only its
-owner may read, and is made when it is first needed. Callers over the sockets of the
-daemon need none.
+		Short: "Print the token that callers over HTTP must send",
+		Long: `Print the token that callers must send over the TCP address of the daemon, by HTTP or by
+a WebSocket. It is in the file token in the home directory, which only its owner may
+read, and is made when it is first needed. Callers over the sockets of the daemon need
+none.
 
---new replaces it: a daemon that runs wants the new one a second later, and connections
-that are open stay.`,
+--new replaces it: a running daemon requires the new one within a second, and open
+connections stay.`,
 		Example: `  curl -H "Authorization: Bearer $(kernos token)" http://127.0.0.1:7420/v1/call/kernel/status -d '{}'
   kernos token --new`,
 		Args: noArguments,

@@ -1,0 +1,225 @@
+package daemon_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/crypto/ssh"
+
+	"kernos/daemon"
+	"kernos/kernel"
+	"kernos/message"
+	"kernos/transport/unix"
+)
+
+type shout struct {
+	Text string `json:"text" jsonschema_description:"A text."`
+}
+
+// shouting is a module of the program that embeds Kernos.
+var shouting = kernel.Module{Name: "text", Version: "1.0.0", Summary: "Texts.", Syscalls: []kernel.Syscall{kernel.Query(
+	kernel.Definition{Type: "Text.Shout", Summary: "Shout."},
+	func(_ context.Context, in shout) (shout, error) { return shout{strings.ToUpper(in.Text)}, nil },
+)}}
+
+func query(what message.Type, data string) message.Message {
+	return message.Message{Kind: message.KindQuery, Type: what, Data: []byte(data)}
+}
+
+// runtimeDir makes a directory for sockets, with a name that is short enough for them.
+func runtimeDir(t *testing.T) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "kernos")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	t.Setenv("XDG_RUNTIME_DIR", dir)
+}
+
+// A program serves a syscall of its own over all doors, and calls it itself.
+func TestAProgramServesItsOwnSyscalls(t *testing.T) {
+	runtimeDir(t)
+	home := t.TempDir()
+	d, err := daemon.Open(&daemon.Options{
+		Home: home, Modules: []kernel.Module{shouting}, Socket: &daemon.Socket{}, Web: &daemon.Web{Address: "127.0.0.1:0"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- d.Serve(ctx) }()
+	const want = `{"text":"HELLO"}`
+
+	answer, err := d.Call(t.Context(), query("Text.Shout", `{"text":"hello"}`), nil)
+	if err != nil || string(answer.Data) != want {
+		t.Errorf("in process: %s, %v", answer.Data, err)
+	}
+	urls := d.URLs()
+	if len(urls) != 3 {
+		t.Fatalf("it serves %q", urls)
+	}
+	conn, err := new(unix.Dialer).Dial(t.Context(), strings.TrimPrefix(urls[0], "unix://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := unix.NewClient(conn)
+	if answer, err = client.Call(t.Context(), query("Text.Shout", `{"text":"hello"}`), nil); err != nil || string(answer.Data) != want {
+		t.Errorf("over the socket: %s, %v", answer.Data, err)
+	}
+	if err := client.Close(); err != nil {
+		t.Error(err)
+	}
+	token, err := os.ReadFile(filepath.Join(home, "token"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request, err := http.NewRequestWithContext(t.Context(), "POST", urls[2]+"/v1/call/text/shout", strings.NewReader(`{"text":"hello"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
+	browser := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := browser.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(response.Body)
+	if err := errors.Join(err, response.Body.Close()); err != nil || strings.TrimSpace(string(body)) != want {
+		t.Errorf("over HTTP: %s, %v", body, err)
+	}
+	if s := d.Status(); len(s.Listening) != 3 || s.Socket == "" || !s.Store.Open || s.Store.Messages != 6 {
+		t.Errorf("the status is %+v", s)
+	}
+	stop()
+	if err := errors.Join(<-served, d.Close()); err != nil {
+		t.Error(err)
+	}
+	if _, err := net.Dial("tcp", strings.TrimPrefix(urls[2], "http://")); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("after the end: %v", err)
+	}
+}
+
+// A kernel without a journal makes nothing on disk before a message needs it.
+func TestAnUnrecordedKernelOpensItsStoreWhenItIsNeeded(t *testing.T) {
+	home := filepath.Join(t.TempDir(), "home")
+	opened := 0
+	d, err := daemon.Open(&daemon.Options{Home: home, Unrecorded: true, StoreOpened: func() { opened++ }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if answer, _ := d.Call(t.Context(), query("Ping", `{"payload":1}`), nil); string(answer.Data) != `{"payload":1}` {
+		t.Errorf("Ping: %s", answer.Data)
+	}
+	if _, err := os.Stat(home); !errors.Is(err, os.ErrNotExist) || opened != 0 {
+		t.Errorf("after Ping: %v, opened %d times", err, opened)
+	}
+	if answer, _ := d.Call(t.Context(), query("Memory.Get", `{"key":"k"}`), nil); answer.Err == nil || answer.Err.Code != 404 || opened != 1 {
+		t.Errorf("Memory.Get: %s, opened %d times", answer.Data, opened)
+	}
+	if answer, _ := d.Call(t.Context(), message.Message{Kind: message.KindCommand, Type: "Syscall.Shutdown", Data: []byte(`{}`)}, nil); answer.Err == nil || answer.Err.Code != 403 {
+		t.Errorf("a kernel without doors is shut down: %s", answer.Data)
+	}
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// If Open fails, everything is as before: another daemon can be opened.
+func TestOpenThatFailsFreesEverything(t *testing.T) {
+	runtimeDir(t)
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = taken.Close() }()
+	go func() { // a server that is not Kernos
+		for {
+			c, err := taken.Accept()
+			if err != nil {
+				return
+			}
+			_ = c.Close()
+		}
+	}()
+	o := daemon.Options{Home: t.TempDir(), Socket: &daemon.Socket{}, Web: &daemon.Web{Address: taken.Addr().String()}}
+	for range 2 {
+		_, err := daemon.Open(&o)
+		if address, ok := errors.AsType[*daemon.AddressError](err); !ok || address.Kernos || !strings.Contains(err.Error(), "in use by another program") {
+			t.Errorf("got %v", err)
+		}
+	}
+	bad := o
+	bad.Web, bad.Files.Mounts = nil, []string{"nonsense"}
+	if _, err := daemon.Open(&bad); err == nil || !strings.HasPrefix(err.Error(), "mount: ") {
+		t.Errorf("a bad mount: %v", err)
+	}
+	o.Web.Optional = true
+	d, err := daemon.Open(&o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if urls := d.URLs(); len(urls) != 2 {
+		t.Errorf("it serves %q", urls)
+	}
+	if _, err := daemon.Open(&o); err == nil {
+		t.Error("two daemons serve one home")
+	} else if _, ok := errors.AsType[*unix.Running](err); !ok {
+		t.Errorf("a second daemon: %v", err)
+	}
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestOptionsThatCantBeUsed(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	signed := &daemon.Socket{Keys: make([]ssh.PublicKey, 1)}
+	for _, c := range []struct {
+		o    daemon.Options
+		name string
+	}{
+		{daemon.Options{Execute: "all"}, "execute"},
+		{daemon.Options{Fetch: daemon.Fetch{Retries: 11}}, "fetch-retries"},
+		{daemon.Options{Fetch: daemon.Fetch{Allow: []string{"10.0.0.0/99"}}}, "fetch-allow"},
+		{daemon.Options{Fetch: daemon.Fetch{Deny: []string{"10.0.0.0/99"}}}, "fetch-deny"},
+		{daemon.Options{Keys: daemon.Keys{Seal: "nonsense"}}, "seal-key"},
+		{daemon.Options{Files: daemon.Files{Directory: file}}, "directory"},
+		{daemon.Options{Files: daemon.Files{Directory: file + "x"}}, "directory"},
+		{daemon.Options{Web: &daemon.Web{CertFile: "c"}}, "tls-cert"},
+		{daemon.Options{Web: &daemon.Web{NoToken: true, TokenFile: "t"}}, "no-token"},
+		{daemon.Options{Web: &daemon.Web{NoToken: true}, Socket: signed}, "no-token"},
+		{daemon.Options{Web: &daemon.Web{Address: "127.0.0.1:0"}, Socket: signed}, "addr"},
+		{daemon.Options{Web: &daemon.Web{Hosts: []string{"https://a"}}}, "allow-host"},
+		{daemon.Options{Web: &daemon.Web{Origins: []string{"a"}}}, "allow-origin"},
+	} {
+		c.o.Home = filepath.Join(t.TempDir(), "home")
+		_, err := daemon.Open(&c.o)
+		if option, ok := errors.AsType[*daemon.OptionError](err); !ok || option.Name != c.name {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if _, err := os.Stat(c.o.Home); err == nil {
+			t.Errorf("%s: the home was made", c.name)
+		}
+	}
+	if _, err := daemon.Open(&daemon.Options{}); err == nil {
+		t.Error("opened without a home")
+	}
+	o := daemon.Options{Home: filepath.Join(file, "home"), Socket: &daemon.Socket{}}
+	_, err := daemon.Open(&o)
+	if _, ok := errors.AsType[*daemon.HomeError](err); !ok {
+		t.Errorf("a home beneath a file: %v", err)
+	}
+}
