@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"kernos/cmd/kernos/piping"
 	"kernos/cmd/kernos/settings"
 	"kernos/daemon"
 	"kernos/internal/quantity"
@@ -42,7 +43,7 @@ reached or goes away before everything is answered.`,
 				if err := ofTheKernel(c.Flags()); err != nil {
 					return err
 				}
-				return pipeThrough(c.Context(), lenient, c.InOrStdin(), c.OutOrStdout())
+				return piping.Run(c.Context(), lenient, c.InOrStdin(), c.OutOrStdout())
 			}
 			o.Unrecorded = !record
 			if err := settings.CompleteOptions(c, &o, version); err != nil {

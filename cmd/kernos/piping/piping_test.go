@@ -1,21 +1,22 @@
-package main
+package piping
 
 import (
 	"bytes"
 	"errors"
 	"io"
 	"net"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 
-	"kernos/internal/testkit"
+	"kernos/cmd/kernos/connect"
+	"kernos/cmd/kernos/exit"
+	"kernos/transport/unix"
 )
 
 const (
+	ping     = `{"kind":"query","type":"Ping","data":{"payload":1},"metadata":{"id":"p","timestamp":1}}` + "\n"
 	refused  = `{"kind":"error","type":"Syscall.Disconnected","data":{"code":503,"message":"The daemon is shutting down; try again"},"metadata":{"id":"r","timestamp":1}}` + "\n"
 	tooMany  = `{"kind":"error","type":"Syscall.Disconnected","data":{"code":429,"message":"There are 5 connections"},"metadata":{"id":"r","timestamp":1}}` + "\n"
 	pong     = `{"kind":"reply","type":"Ping","data":{"payload":1},"metadata":{"id":"q","timestamp":1,"causation":"p"}}` + "\n"
@@ -190,52 +191,6 @@ func TestAReaderThatGoesAwayEndsAPipe(t *testing.T) {
 	}
 }
 
-// A daemon that ends finishes what runs. Who comes then waits until it is gone, and gets the
-// next one.
-func TestAPipeWaitsForTheNextDaemon(t *testing.T) {
-	asked, release := make(chan struct{}, 1), make(chan struct{})
-	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		asked <- struct{}{}
-		<-release
-	}))
-	defer slow.Close()
-	h := newHouse(t)
-	old := h.serve("--grace", "1m")
-	c, in, answers := h.talk(`{"kind":"command","type":"Http.Fetch","data":{"url":"` + slow.URL + `","timeout":30000},"metadata":{"id":"f","timestamp":1}}` + "\n")
-	<-asked
-	if err := old.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	_, socket, _ := h.daemon()
-	testkit.Until(t, "it accepts nothing any more", func() bool { return !accepts(t.Context(), socket) })
-	type result struct {
-		out, notes string
-		status     int
-	}
-	done := make(chan result, 2)
-	for range 2 {
-		go func() {
-			out, notes, status := h.run(about)
-			done <- result{out, notes, status}
-		}()
-	}
-	close(release)
-	if answer, err := answers.ReadString('\n'); err != nil || !strings.HasPrefix(answer, `{"kind":"reply"`) {
-		t.Errorf("what ran: %v: %s", err, answer)
-	}
-	for range 2 {
-		r := <-done
-		if r.status != 0 || pidOf(t, r.out) == old.Process.Pid {
-			t.Errorf("status %d: %s%s", r.status, r.out, r.notes)
-		}
-	}
-	_ = in.Close()
-	_ = c.Wait()
-	if status := old.wait(); status != 0 {
-		t.Errorf("it has left with %d: %s", status, old.notes)
-	}
-}
-
 // Whatever a daemon says is passed on as it is, but for a first line that says that it is
 // about to end.
 func FuzzReceive(f *testing.F) {
@@ -266,3 +221,17 @@ func FuzzReceive(f *testing.F) {
 type broken struct{}
 
 func (broken) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
+
+// An answer that ends in the middle is no answer, whatever its beginning says.
+func TestAnAnswerThatIsNotWholeIsMissed(t *testing.T) {
+	for _, says := range []string{pong[:len(pong)-1], pong[:20], pong + `{"kind":"event"`, pong + refused[:60]} {
+		p, out := newPiping(strings.NewReader(ping))
+		if again, err := p.converse(t.Context(), newWire(says, len(ping)), true); again || err != nil {
+			t.Fatalf("again %t, %v", again, err)
+		}
+		err := p.verdict(t.Context(), new(connect.Daemon), unix.Info{})
+		if e, ok := errors.AsType[*exit.Error](err); !ok || e.Status != exit.Unreachable || !strings.Contains(e.Error(), "the last line is not whole") || out.String() != says {
+			t.Errorf("%q: %v: %s", says, err, out)
+		}
+	}
+}

@@ -1,4 +1,7 @@
-package main
+// Package piping lets the daemon answer the messages on standard input: it copies lines to the
+// daemon and answers to standard output, and leaves a daemon that is shutting down for the next
+// one as long as no message can run twice.
+package piping
 
 import (
 	"bytes"
@@ -21,12 +24,12 @@ import (
 	"kernos/transport/unix"
 )
 
-// maxRefusals is how many daemons in a row may be about to end.
+// maxRefusals is how many daemons in a row may be shutting down.
 const maxRefusals = 5
 
-// pipeThrough lets the daemon answer what comes from in. One that is about to end is waited
-// for, and the next one is asked, as long as it is certain that nothing runs twice.
-func pipeThrough(ctx context.Context, lenient bool, in io.Reader, out io.Writer) error {
+// Run lets the daemon, which is started if it isn't running, answer the messages that come from
+// in. With lenient set, messages without an id or a time get one.
+func Run(ctx context.Context, lenient bool, in io.Reader, out io.Writer) error {
 	d, err := connect.FindDaemon()
 	if err != nil {
 		return err
@@ -60,7 +63,7 @@ func pipeThrough(ctx context.Context, lenient bool, in io.Reader, out io.Writer)
 			return p.verdict(ctx, d, info)
 		case len(p.kept) > 0:
 			refusals++
-		case !p.waitForInput(ctx): // nobody wants a daemon that is not asked anything
+		case !p.waitForInput(ctx): // without input no daemon is needed
 			return p.verdict(ctx, d, info)
 		default:
 			refusals = 0
@@ -68,7 +71,7 @@ func pipeThrough(ctx context.Context, lenient bool, in io.Reader, out io.Writer)
 	}
 }
 
-// verdict is what the command leaves with when the daemon has said it all.
+// verdict is the error of the command when the daemon has closed the connection in order.
 func (p *piping) verdict(ctx context.Context, d *connect.Daemon, info unix.Info) error {
 	if ctx.Err() != nil {
 		return &exit.Error{Status: exit.Interrupted}
@@ -85,18 +88,18 @@ func (p *piping) verdict(ctx context.Context, d *connect.Daemon, info unix.Info)
 	return nil
 }
 
-// An input is standard input, read by a goroutine of its own: a blocking read can't be given
-// up, and ends with the process.
+// An input is standard input, read by a goroutine of its own: a blocking read can't be
+// interrupted, and ends with the process.
 type input struct {
-	chunks chan []byte // each is valid until the next is taken
-	err    error       // why it ended, if that was not its end; valid when chunks is closed
+	chunks chan []byte // each is valid until the next one is taken
+	err    error       // the read error that ended it; valid when chunks is closed
 }
 
 func readInput(r io.Reader) *input {
 	i := &input{chunks: make(chan []byte)}
 	go func() {
 		defer close(i.chunks)
-		// While one is being sent the other is filled.
+		// While one buffer is being sent the other is filled.
 		buffers := [2][]byte{make([]byte, 64<<10), make([]byte, 64<<10)}
 		for filling := 0; ; {
 			got, err := r.Read(buffers[filling])
@@ -115,7 +118,7 @@ func readInput(r io.Reader) *input {
 	return i
 }
 
-// A piping is one conversation with the daemon, which may begin anew with another.
+// A piping is one conversation with the daemon, which may begin again with the next daemon.
 type piping struct {
 	in  *input
 	out io.Writer
@@ -123,19 +126,19 @@ type piping struct {
 	requests tally
 	ended    bool // everything is sent
 	answers  tally
-	cut      bool // the last of them is not whole
+	cut      bool // the last answer is not whole
 
-	heard   atomic.Bool // something was answered
-	written bool        // something was sent to the daemon that is talked to
-	keeping bool        // what is sent is kept, for it may have to be sent to another daemon
+	heard   atomic.Bool // the daemon has answered something
+	written bool        // something was sent to the current daemon
+	keeping bool        // what is sent is kept, because it may have to be sent to the next daemon
 	kept    []byte
 }
 
-// maxKept is how much is kept. A daemon that has not said anything has not read more than
-// some buffers hold, unless it is asked for no answers.
+// maxKept is how many bytes are kept. A daemon that has not answered anything has not read more
+// than some buffers hold, unless the messages want no answers.
 const maxKept = 1 << 20
 
-// take counts what is about to be sent, and keeps it while that makes sense.
+// take counts what is about to be sent, and keeps it while it may be sent again.
 func (p *piping) take(chunk []byte) {
 	p.requests.add(chunk)
 	if p.heard.Load() || len(p.kept)+len(chunk) > maxKept {
@@ -146,8 +149,8 @@ func (p *piping) take(chunk []byte) {
 	}
 }
 
-// waitForInput returns when there is something to send, and false if there is nothing any
-// more.
+// waitForInput waits until there is something to send. It returns false at the end of the
+// input.
 func (p *piping) waitForInput(ctx context.Context) bool {
 	if p.ended {
 		return false
@@ -169,10 +172,10 @@ type wire interface {
 	CloseWrite() error
 }
 
-// converse talks to one daemon until it has said it all. Again says that it has done nothing
-// of what it was sent, or was sent nothing, and that another one can be asked.
+// converse talks to one daemon until it closes the connection. It reports whether the next
+// daemon can be asked: this one has begun none of the messages, or was sent none.
 func (p *piping) converse(ctx context.Context, conn wire, mayAgain bool) (again bool, err error) {
-	// If nobody reads the answers any more, queries that run are cancelled.
+	// Without a reader of the answers, running queries are cancelled.
 	forget := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer forget()
 	over, sent := make(chan struct{}), make(chan struct{})
@@ -196,8 +199,8 @@ func (p *piping) converse(ctx context.Context, conn wire, mayAgain bool) (again 
 	return false, err
 }
 
-// allAsk reports whether each of the lines is owed an answer. Of those that are not, a daemon
-// that is about to end does not say whether it has taken them.
+// allAsk reports whether each of the lines wants an answer. A daemon that is shutting down does
+// not report whether it has taken the others.
 func allAsk(lines []byte) bool {
 	for line := range bytes.Lines(lines) {
 		var m struct{ Kind, Type, Name string }
@@ -215,7 +218,7 @@ func allAsk(lines []byte) bool {
 	return true
 }
 
-// send sends what was kept and what comes, and then says that this was all.
+// send sends the kept lines and then the input, and closes its side at the end of the input.
 func (p *piping) send(conn wire, over <-chan struct{}) {
 	p.written = false
 	if !p.write(conn, p.kept) {
@@ -240,24 +243,24 @@ func (p *piping) send(conn wire, over <-chan struct{}) {
 	}
 }
 
-// write reports whether something was sent as a whole. If not, the daemon has gone, and the
-// other side says so.
+// write reports whether a chunk was sent whole. If not, the daemon has gone, and receive reports
+// that.
 func (p *piping) write(conn wire, chunk []byte) bool {
 	n, err := conn.Write(chunk)
 	p.written = p.written || n > 0
 	return err == nil
 }
 
-// An outputError is that of whoever reads the answers.
+// An outputError is the error of a write to standard output.
 type outputError struct{ error }
 
 func (e outputError) Unwrap() error { return e.error }
 
-// refusalHead begins the line with which a daemon closes a connection.
+// refusalHead begins the line with which a daemon closes a connection early.
 const refusalHead = `{"kind":"error","type":"` + string(transport.Disconnected) + `"`
 
-// receive writes what the daemon says to the output, at once, until the daemon has said it
-// all. If the first that it says is that it is about to end, that is returned, and not
+// receive copies the answers to the output, at once, until the daemon closes the connection. If
+// the first line is a refusal because the daemon is shutting down, it is returned, and not
 // written.
 func (p *piping) receive(conn wire) (refusal []byte, err error) {
 	buf := make([]byte, 64<<10)
@@ -293,8 +296,8 @@ func (p *piping) receive(conn wire) (refusal []byte, err error) {
 	}
 }
 
-// stopping reports whether a line is that of a daemon which is about to end, and has begun
-// nothing of what it was sent.
+// stopping reports whether a line is the refusal of a daemon that is shutting down, and has begun
+// none of the messages.
 func stopping(line []byte) bool {
 	m, err := message.Decode(line)
 	if err != nil {
@@ -304,7 +307,7 @@ func stopping(line []byte) bool {
 	return errors.Is(reason, unix.ErrStopping)
 }
 
-// pass writes what the daemon has said to the output.
+// pass writes answers to the output.
 func (p *piping) pass(came []byte) error {
 	p.heard.Store(true)
 	p.answers.add(came)
@@ -314,7 +317,7 @@ func (p *piping) pass(came []byte) error {
 	return nil
 }
 
-// broken is what the command says if a side of the conversation fails.
+// broken is the error of the command if either side of the conversation fails.
 func (p *piping) broken(err error) error {
 	failure, ok := errors.AsType[outputError](err)
 	switch {
@@ -332,9 +335,9 @@ func (p *piping) broken(err error) error {
 
 var errDisconnected = errors.New("the daemon has closed the connection; its last message says why")
 
-// complete returns an error if not everything is answered. The daemon closes a connection
-// in an orderly way only if it is. One that dies leaves the same end behind, so if there
-// are fewer answers than there may be, it must show that it lives.
+// complete returns an error if not every message is answered. The daemon closes a connection
+// in order only if all are. A daemon that dies leaves the same end behind, so if there are fewer
+// answers than there could be, the daemon must show that it is still running.
 func (p *piping) complete(ctx context.Context, d *connect.Daemon, info unix.Info) error {
 	if p.cut {
 		return errors.New("the daemon went away in the middle of an answer: the last line is not whole")
@@ -352,8 +355,8 @@ func (p *piping) complete(ctx context.Context, d *connect.Daemon, info unix.Info
 		terminal.Count(p.answers.outcomes, "answer came", "answers came"), terminal.Count(p.requests.asking, "message", "messages"))
 }
 
-// lives reports whether this daemon answers. That somebody holds the lock is not enough:
-// a process that dies closes its files one by one.
+// lives reports whether this daemon answers. That its lock is held is not enough: a process that
+// dies closes its files one by one.
 func lives(ctx context.Context, d *connect.Daemon, info unix.Info) bool {
 	ctx, cancel := context.WithTimeout(ctx, connect.StartTime)
 	defer cancel()
@@ -362,5 +365,5 @@ func lives(ctx context.Context, d *connect.Daemon, info unix.Info) bool {
 		_, said := errors.AsType[*message.Error](err) // such as that it has too many connections
 		return said && !errors.Is(err, unix.ErrStopping)
 	}
-	return info.PID == 0 || now.PID == info.PID // nobody knows its number if its lock was swept away
+	return info.PID == 0 || now.PID == info.PID // the process is unknown if the lock was deleted
 }
