@@ -135,7 +135,7 @@ func Definitions() kernel.Module {
 	return kernel.Module{
 		Name:     "content",
 		Version:  "1.0.0",
-		Summary:  "Agents and skills, with what they depend on.",
+		Summary:  "Agents and skills, with their dependencies.",
 		Syscalls: kernel.Unbound(hydrate.Definition, index.Definition),
 	}
 }

@@ -11,18 +11,18 @@ import (
 )
 
 type hydrateInput struct {
-	URI string `json:"uri" jsonschema:"minLength=1,example=os://greeting.md" jsonschema_description:"Resource to hydrate, for example os://agents/writer.md. Relative ones start at the root."`
+	URI string `json:"uri" jsonschema:"minLength=1,example=os://greeting.md" jsonschema_description:"The resource to hydrate, for example os://agents/writer.md. A relative URI starts at the root."`
 }
 
 type hydrateOutput struct {
 	Content    *string              `json:"content,omitzero" jsonschema_description:"The text of the resource after its front matter, exactly as it stands there."`
 	ContentRef *message.BlobPointer `json:"contentRef,omitzero" jsonschema_description:"Where the text is, if it is too long for a message."`
-	Metadata   metadata             `json:"metadata" jsonschema_description:"What is known of the resource. A text that could not be had is ERROR: and a code."`
+	Metadata   metadata             `json:"metadata" jsonschema_description:"What is known of the resource. In place of a text that is not available: ERROR: and a code."`
 }
 
 type metadata struct {
 	URI          string       `json:"uri" jsonschema_description:"The resource, absolute."`
-	Dependencies dependencies `json:"dependencies" jsonschema_description:"What the front matter names, each once, in the order of the URIs."`
+	Dependencies dependencies `json:"dependencies" jsonschema_description:"The dependencies that the front matter names, each once, ordered by URI."`
 }
 
 type dependencies struct {
@@ -48,7 +48,7 @@ const reserve = 2 * time.Second
 
 var hydrate = kernel.DefineQuery[hydrateInput, hydrateOutput](kernel.Definition{
 	Type:    "Content.Hydrate",
-	Summary: "Read an agent or a skill together with the names and descriptions of the skills and tools that it depends on.",
+	Summary: "Read an agent or a skill, with the names and descriptions of the skills and tools that it depends on.",
 	Aliases: []message.Type{"FileSystem.Hydrate"},
 	Runs:    kernel.Slow,
 	Answers: kernel.FromStore,

@@ -14,24 +14,24 @@ import (
 )
 
 type indexInput struct {
-	URI    string `json:"uri" jsonschema:"minLength=1" jsonschema_description:"Folder to look into, however deep, for example os://skills. os:// is the root."`
-	Limit  int    `json:"limit,omitempty" jsonschema:"minimum=1,maximum=10000" jsonschema_description:"How many entries to give at most; 1000 if it is left out."`
-	Cursor string `json:"cursor,omitempty" jsonschema_description:"The cursor of the reply before, to go on behind it."`
+	URI    string `json:"uri" jsonschema:"minLength=1" jsonschema_description:"The folder to search recursively, for example os://skills. os:// is the root."`
+	Limit  int    `json:"limit,omitempty" jsonschema:"minimum=1,maximum=10000" jsonschema_description:"The most entries to return; default: 1000."`
+	Cursor string `json:"cursor,omitempty" jsonschema_description:"The cursor of the previous reply, to continue after it."`
 }
 
 type indexOutput struct {
 	Entries    []indexEntry         `json:"entries,omitzero" jsonschema_description:"Skills and agents, in the order of their URIs."`
 	EntriesRef *message.BlobPointer `json:"entriesRef,omitzero" jsonschema_description:"Where the entries are, as JSON, if they are too large for a message."`
-	Cursor     string               `json:"cursor,omitzero" jsonschema_description:"There is more: give it to the next call. It stays valid when files change."`
-	Skipped    int                  `json:"skipped,omitzero" jsonschema_description:"How many folders could not be looked into, or files not named by a URI."`
+	Cursor     string               `json:"cursor,omitzero" jsonschema_description:"Present if there is more: pass it to the next call. It stays valid when files change."`
+	Skipped    int                  `json:"skipped,omitzero" jsonschema_description:"How many folders could not be read, and files that no URI can name."`
 }
 
 type indexEntry struct {
 	URI         string   `json:"uri" jsonschema_description:"For Content.Hydrate."`
 	Kind        string   `json:"kind" jsonschema:"enum=skill,enum=agent" jsonschema_description:"What it is."`
-	Name        string   `json:"name" jsonschema_description:"Its name, or nothing if it has none."`
-	Description string   `json:"description" jsonschema_description:"What it is for, or nothing if it does not say."`
-	Problems    []string `json:"problems" jsonschema_description:"What is wrong with it: each a code, and after a colon what to do."`
+	Name        string   `json:"name" jsonschema_description:"Its name, or an empty string."`
+	Description string   `json:"description" jsonschema_description:"Its description, or an empty string."`
+	Problems    []string `json:"problems" jsonschema_description:"Its problems: each is a code, a colon, and what to do."`
 }
 
 const (
@@ -46,7 +46,7 @@ const (
 
 var index = kernel.DefineQuery[indexInput, indexOutput](kernel.Definition{
 	Type:    "Content.Index",
-	Summary: "List the skills and agents below a URI, with what is wrong with them.",
+	Summary: "List the skills and agents below a URI, and their problems.",
 	Runs:    kernel.Slow,
 	Answers: kernel.FromStore,
 	Timeout: hydrateTimeout,
@@ -190,7 +190,7 @@ func parseCursor(cursor string) (uri string, err error) {
 	}
 	data, err := base64.RawURLEncoding.Strict().DecodeString(cursor)
 	if err != nil || len(data) < 2 || data[0] != 'i' {
-		return "", message.Errorf(422, "Invalid cursor: give the cursor of the reply before; or none, to start again")
+		return "", message.Errorf(422, "Invalid cursor: send the cursor of the previous reply, or none to start again")
 	}
 	return string(data[1:]), nil
 }

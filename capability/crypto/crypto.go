@@ -169,7 +169,7 @@ func Definitions() kernel.Module {
 	return kernel.Module{
 		Name:     "crypto",
 		Version:  "1.0.0",
-		Summary:  "Secrets, sealed for one identity and opened by it; the key never leaves memory.",
+		Summary:  "Secrets, sealed for one identity and opened by it. The key never leaves memory.",
 		Syscalls: kernel.Unbound(seal.Definition, open.Definition, derive.Definition),
 	}
 }

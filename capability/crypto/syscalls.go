@@ -25,7 +25,7 @@ type sealInput struct {
 
 var seal = kernel.DefineCommand[sealInput, string](kernel.Definition{
 	Type:    "Crypto.Seal",
-	Summary: "Encrypt a secret; the reply is a sealed string (pwenc:v1:…) that may be kept and shown.",
+	Summary: "Encrypt a secret. The reply is a sealed string (pwenc:v1:…) that is safe to store and to show.",
 	Output:  schema.Written(`{"type":"string","description":"The sealed string, pwenc:v1:…"}`),
 	Runs:    kernel.Slow, // a person may have to confirm
 })
@@ -92,7 +92,7 @@ type openInput struct {
 
 var open = kernel.DefineQuery[openInput, string](kernel.Definition{
 	Type:    "Crypto.Open",
-	Summary: "Decrypt a sealed string (pwenc:v1:…); the reply is the secret.",
+	Summary: "Decrypt a sealed string (pwenc:v1:…). The reply is the secret.",
 	Output:  schema.Written(`{"type":"string","writeOnly":true,"description":"The plaintext. It is not recorded."}`),
 	Runs:    kernel.Slow,
 })
@@ -125,12 +125,12 @@ type deriveOutput struct {
 	Alg     string `json:"alg" jsonschema_description:"What it is used with: A256GCM."`
 	Source  string `json:"source" jsonschema:"enum=ssh-agent,enum=file" jsonschema_description:"Where it comes from."`
 	Type    string `json:"type,omitempty" jsonschema_description:"The type of the SSH key: ssh-ed25519 or ssh-rsa."`
-	Warning string `json:"warning,omitempty" jsonschema_description:"What is not as it should be."`
+	Warning string `json:"warning,omitempty" jsonschema_description:"A warning about the key."`
 }
 
 var derive = kernel.DefineQuery[deriveInput, deriveOutput](kernel.Definition{
 	Type:    "Crypto.Derive",
-	Summary: "Derive a key and say which it is: its id and where it comes from, never the key.",
+	Summary: "Derive a key and identify it: its id and its source, never the key itself.",
 	Runs:    kernel.Slow,
 })
 

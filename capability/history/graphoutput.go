@@ -13,9 +13,9 @@ type graphOutput struct {
 	Nodes   []nodeOutput   `json:"nodes" jsonschema_description:"The messages, in the order of the journal; those that are missing come last."`
 	Edges   []edgeOutput   `json:"edges" jsonschema_description:"Causes and effects."`
 	Roots   []message.ID   `json:"roots" jsonschema_description:"Ids of the messages that the workflow begins with."`
-	Cycles  [][]message.ID `json:"cycles,omitzero" jsonschema_description:"Ids of messages that name each other as their cause, in a circle. The oldest of each is a root."`
+	Cycles  [][]message.ID `json:"cycles,omitzero" jsonschema_description:"Ids of messages that name each other as their cause. The oldest of each cycle is a root."`
 	More    bool           `json:"more,omitzero" jsonschema_description:"The workflow has more messages than a graph shows."`
-	Dropped *gap           `json:"dropped,omitzero" jsonschema_description:"What is not in the journal and might have been part of the workflow."`
+	Dropped *gap           `json:"dropped,omitzero" jsonschema_description:"Messages that the journal no longer has, and that might have been part of the workflow."`
 }
 
 type nodeOutput struct {

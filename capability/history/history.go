@@ -52,7 +52,7 @@ func Definitions() kernel.Module {
 	return kernel.Module{
 		Name:    "history",
 		Version: "1.0.0",
-		Summary: "What was said: messages by id, workflow, type, time and words; as a graph; live; once more.",
+		Summary: "Recorded messages: by id, workflow, type, time and words; as a graph; live; replayed.",
 		Syscalls: kernel.Unbound(get.Definition, list.Definition, search.Definition, graphDefinition.Definition,
 			replay.Definition, watch.Definition, stats.Definition),
 	}

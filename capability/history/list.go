@@ -40,7 +40,7 @@ type getInput struct {
 
 var get = kernel.DefineQuery[getInput, kernel.Raw](kernel.Definition{
 	Type:    "Message.Get",
-	Summary: "Get a message by its id, as it was recorded.",
+	Summary: "Get a recorded message by its id.",
 	Output:  schema.Output[recorded](),
 	Answers: kernel.FromJournal,
 })
@@ -55,10 +55,10 @@ func (r reader) get(ctx context.Context, in getInput) (kernel.Raw, error) {
 
 type listInput struct {
 	filter
-	Cursor  string `json:"cursor,omitempty" jsonschema:"maxLength=64" jsonschema_description:"Where to go on: the cursor of the page before, with everything else unchanged."`
+	Cursor  string `json:"cursor,omitempty" jsonschema:"maxLength=64" jsonschema_description:"The cursor of the previous page, with all other parameters unchanged."`
 	Limit   int    `json:"limit,omitempty" jsonschema:"minimum=1,maximum=1000,default=100" jsonschema_description:"How many messages at most."`
-	Order   string `json:"order,omitempty" jsonschema:"enum=asc,enum=desc,default=asc" jsonschema_description:"asc for the oldest first, desc for the newest first."`
-	Records bool   `json:"records,omitempty" jsonschema_description:"Also say for every message when it was recorded, its sequence number and which way it went."`
+	Order   string `json:"order,omitempty" jsonschema:"enum=asc,enum=desc,default=asc" jsonschema_description:"asc: oldest first; desc: newest first."`
+	Records bool   `json:"records,omitempty" jsonschema_description:"Also return for each message when it was recorded, its sequence number and its direction."`
 }
 
 type listOutput struct {
@@ -69,15 +69,15 @@ type listOutput struct {
 // listRest is what a list says beside its messages.
 type listRest struct {
 	Records []recordOut `json:"records,omitzero" jsonschema_description:"How each message was recorded, in the same order, if it was asked for."`
-	Cursor  string      `json:"cursor,omitzero" jsonschema_description:"Where the next page begins. There is none if it is absent."`
-	Dropped *gap        `json:"dropped,omitzero" jsonschema_description:"What is not in the journal and might have been listed."`
+	Cursor  string      `json:"cursor,omitzero" jsonschema_description:"The cursor of the next page; absent on the last page."`
+	Dropped *gap        `json:"dropped,omitzero" jsonschema_description:"Messages that the journal no longer has, and that might have been listed."`
 }
 
 // recordOut is how a message was recorded.
 type recordOut struct {
 	Seq uint64 `json:"seq" jsonschema_description:"The message's number in the journal. Numbers only grow."`
 	At  int64  `json:"at" jsonschema_description:"When it was recorded, in milliseconds since 1970."`
-	Way string `json:"way" jsonschema:"enum=in,enum=out,enum=within" jsonschema_description:"in from a connection, out to one, within the kernel."`
+	Way string `json:"way" jsonschema:"enum=in,enum=out,enum=within" jsonschema_description:"in: from a connection; out: to a connection; within: inside the kernel."`
 }
 
 func (recordOut) SchemaName() string { return "Record" }
@@ -86,7 +86,7 @@ func newRecord(e *journal.Entry) recordOut { return recordOut{e.Seq, e.At, way(e
 
 var list = kernel.DefineQuery[listInput, kernel.Raw](kernel.Definition{
 	Type:    "Message.List",
-	Summary: "List recorded messages by workflow, cause, kind, type, time or error code, a page at a time.",
+	Summary: "List recorded messages by workflow, cause, kind, type, time or error code, in pages.",
 	Output:  schema.Output[listOutput](),
 	Answers: kernel.FromJournal,
 })
@@ -159,7 +159,7 @@ func readCursor(text, letter string) (uint64, error) {
 }
 
 func badCursor(text string) error {
-	return invalid("cursor", "cursor: expected the cursor of the page before, of the same call in the same order; got %q", message.Clip(text, 40))
+	return invalid("cursor", "cursor: expected the cursor of the previous page, of the same call in the same order; got %q", message.Clip(text, 40))
 }
 
 // readNumber reads a number of a cursor, in the one way that it is written.

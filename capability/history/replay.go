@@ -29,7 +29,7 @@ const maxRerun = 1000
 
 type replayInput struct {
 	CorrelationID string `json:"correlationId" jsonschema:"minLength=1,maxLength=256" jsonschema_description:"The workflow: metadata.correlation of its messages, or the id of the message that began it."`
-	Execute       bool   `json:"execute,omitempty" jsonschema_description:"Run the workflow's commands again, under a new correlation, and say what comes out differently. The request must be sent with kind command."`
+	Execute       bool   `json:"execute,omitempty" jsonschema_description:"Run the workflow's commands again, under a new correlation, and report different outcomes. The request must be sent with kind command."`
 	Queries       bool   `json:"queries,omitempty" jsonschema_description:"With execute: run the queries again too."`
 	Limit         int    `json:"limit,omitempty" jsonschema:"minimum=1" jsonschema_description:"How many messages at most: to send, or with execute to run (then 1000 at most)."`
 }
@@ -40,10 +40,10 @@ type replayOutput struct {
 	Commands    *int         `json:"commands,omitzero" jsonschema_description:"With execute: how many commands were run."`
 	Queries     *int         `json:"queries,omitzero" jsonschema_description:"With execute and queries: how many queries were run."`
 	Same        *int         `json:"same,omitzero" jsonschema_description:"With execute: how many had the same outcome as before."`
-	Different   []difference `json:"different,omitzero" jsonschema_description:"With execute: those that had another."`
+	Different   []difference `json:"different,omitzero" jsonschema_description:"With execute: those whose outcome was different."`
 	Skipped     []skipped    `json:"skipped,omitzero" jsonschema_description:"With execute: those that were not run, and why."`
-	More        bool         `json:"more,omitzero" jsonschema_description:"The workflow goes on behind the limit."`
-	Dropped     *gap         `json:"dropped,omitzero" jsonschema_description:"What is not in the journal and might have been part of the workflow."`
+	More        bool         `json:"more,omitzero" jsonschema_description:"The workflow has more messages than the limit."`
+	Dropped     *gap         `json:"dropped,omitzero" jsonschema_description:"Messages that the journal no longer has, and that might have been part of the workflow."`
 }
 
 type difference struct {
@@ -68,7 +68,7 @@ type skipped struct {
 
 var replay = kernel.DefineQuery[replayInput, replayOutput](kernel.Definition{
 	Type:    replayType,
-	Summary: "Send the messages of a workflow once more, in order; or run its commands again and say what differs.",
+	Summary: "Send the messages of a workflow again, in order; or run its commands again and report what differs.",
 	Aliases: []message.Type{olderReplay},
 	Emits: []kernel.EventDefinition{
 		{Type: replayedEvent, Summary: "A message of the workflow: {seq, at, message}."},
@@ -225,11 +225,11 @@ func whyNot(ctx context.Context, e *journal.Entry, in *replayInput) string {
 	case e.Message.Type == replayType || e.Message.Type == olderReplay:
 		return "It is a replay itself"
 	case d.Effect == kernel.Transient:
-		return "It concerns a connection, or the life of the kernel"
+		return "It concerns a connection, or the kernel as a process"
 	case e.Message.Kind == message.KindQuery && !in.Queries:
 		return "It is a query; ask for queries to run them again"
 	case d.Runs == kernel.Endless:
-		return "It goes on until it is cancelled"
+		return "It runs until it is cancelled"
 	case e.Redacted && string(e.Message.Data) == kernel.RefusedData:
 		return "It was refused, and its data is not in the journal"
 	case e.Redacted:
@@ -242,6 +242,6 @@ func whyNot(ctx context.Context, e *journal.Entry, in *replayInput) string {
 func (r *recordedRequest) answered(e *journal.Entry) {
 	r.was = outcome{e.Message.Kind, bytes.Clone(e.Message.Data)}
 	if r.skip == "" && e.Redacted && e.Message.Kind == message.KindReply {
-		r.skip = "Its answer is not in the journal as it was given, so there is nothing to compare with"
+		r.skip = "Its reply is not in the journal as it was sent, so there is nothing to compare with"
 	}
 }

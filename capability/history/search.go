@@ -16,27 +16,27 @@ import (
 )
 
 type searchInput struct {
-	Query string `json:"query" jsonschema:"minLength=1,maxLength=1000" jsonschema_description:"Words to look for in types, ids and data. A message with more of them, and with rarer ones, comes first."`
+	Query string `json:"query" jsonschema:"minLength=1,maxLength=1000" jsonschema_description:"Words to look for in types, ids and data. Messages with more and rarer words come first."`
 	filter
 	Limit   int    `json:"limit,omitempty" jsonschema:"minimum=1,maximum=1000,default=20" jsonschema_description:"How many messages at most."`
-	Cursor  string `json:"cursor,omitempty" jsonschema:"maxLength=64" jsonschema_description:"Where to go on: the cursor of the page before, with everything else unchanged. What has been recorded since the first page is not looked at."`
-	Records bool   `json:"records,omitempty" jsonschema_description:"Also say for every message when it was recorded, its sequence number and which way it went."`
+	Cursor  string `json:"cursor,omitempty" jsonschema:"maxLength=64" jsonschema_description:"The cursor of the previous page, with all other parameters unchanged. Messages recorded since the first page are not searched."`
+	Records bool   `json:"records,omitempty" jsonschema_description:"Also return for each message when it was recorded, its sequence number and its direction."`
 }
 
 type searchOutput struct {
-	Messages []recorded       `json:"messages,omitempty" jsonschema_description:"The messages that were found, the best first."`
+	Messages []recorded       `json:"messages,omitempty" jsonschema_description:"The messages that were found, best matches first."`
 	Events   []map[string]any `json:"events,omitempty" jsonschema_description:"In place of messages, if the call was Event.Search: the same in the older dialect."`
 	searchRest
 }
 
 // searchRest is what a search says beside its messages.
 type searchRest struct {
-	Scores  []float64   `json:"scores" jsonschema_description:"How well each message fits, in the same order. More is better; only scores of one answer can be compared."`
+	Scores  []float64   `json:"scores" jsonschema_description:"How well each message matches, in the same order. Higher is better; only scores of one reply are comparable."`
 	Records []recordOut `json:"records,omitzero" jsonschema_description:"How each message was recorded, in the same order, if it was asked for."`
 	Total   *int        `json:"total,omitzero" jsonschema_description:"How many messages were found in all. Event.Search does not say."`
-	Cursor  string      `json:"cursor,omitzero" jsonschema_description:"Where the next page begins. There is none if it is absent."`
-	Behind  int         `json:"behind,omitzero" jsonschema_description:"How many of the latest messages have not been looked at, because they are not indexed yet."`
-	Dropped *gap        `json:"dropped,omitzero" jsonschema_description:"What is not in the journal and might have been found."`
+	Cursor  string      `json:"cursor,omitzero" jsonschema_description:"The cursor of the next page; absent on the last page."`
+	Behind  int         `json:"behind,omitzero" jsonschema_description:"How many of the latest messages are not searched yet, because they are not indexed."`
+	Dropped *gap        `json:"dropped,omitzero" jsonschema_description:"Messages that the journal no longer has, and that might have been found."`
 }
 
 // defaultHits is how many messages a search returns.
@@ -49,7 +49,7 @@ const olderSearch message.Type = "Event.Search"
 
 var search = kernel.DefineQuery[searchInput, kernel.Raw](kernel.Definition{
 	Type:    "Message.Search",
-	Summary: "Find recorded messages by the words in them, the best first.",
+	Summary: "Search recorded messages for words, best matches first.",
 	Output:  schema.Output[searchOutput](),
 	Aliases: []message.Type{olderSearch},
 	Answers: kernel.FromJournal,
@@ -62,7 +62,7 @@ func (r reader) search(ctx context.Context, in searchInput) (kernel.Raw, error) 
 		return nil, err
 	}
 	if strings.TrimSpace(in.Query) == "" {
-		return nil, invalid("query", "query: expected words to look for, got only white space; Message.List lists without")
+		return nil, invalid("query", "query: expected words to search for, got only white space; Message.List lists messages without words")
 	}
 	q := journal.SearchQuery{Filter: f, Words: in.Query, Limit: defaultHits}
 	if q.Offset, q.Horizon, err = readSearchCursor(in.Cursor); err != nil {
@@ -133,7 +133,7 @@ func readSearchCursor(text string) (offset int, h journal.Horizon, err error) {
 		return 0, journal.Horizon{}, badCursor(text)
 	}
 	if shown >= maxSearched {
-		return 0, journal.Horizon{}, invalid("cursor", "cursor: a search goes through its best %d messages only; say more words, or narrow it with since, type or kind", maxSearched)
+		return 0, journal.Horizon{}, invalid("cursor", "cursor: a search returns its best %d messages only; add words, or narrow it with since, type or kind", maxSearched)
 	}
 	return int(shown), h, nil
 }

@@ -76,12 +76,12 @@ type statsOutput struct {
 	LastSeq  uint64 `json:"lastSeq,omitzero" jsonschema_description:"The number of the newest message."`
 	LastAt   int64  `json:"lastAt,omitzero" jsonschema_description:"When it was recorded, in milliseconds since 1970."`
 	Behind   uint64 `json:"behind" jsonschema_description:"How many of the newest messages Message.Search does not know yet."`
-	Dropped  *gap   `json:"dropped,omitempty" jsonschema_description:"What is not in the journal and might have been."`
+	Dropped  *gap   `json:"dropped,omitempty" jsonschema_description:"Messages that the journal no longer has, or never had."`
 }
 
 var stats = kernel.DefineQuery[statsInput, statsOutput](kernel.Definition{
 	Type:    "Message.Stats",
-	Summary: "Say how many messages the journal has, from when to when, and what it has dropped.",
+	Summary: "Report how many messages the journal holds, from when to when, and what it has dropped.",
 	Answers: kernel.FromJournal,
 })
 

@@ -65,18 +65,18 @@ func TestSyscallsAnswer(t *testing.T) {
 		{"Message.List", `{"since":"yesterday"}`, `422 Schema validation failed: since: expected milliseconds since 1970, a time such as 2026-01-31T12:00:00Z, or how long ago, such as 90s, 1h or 7d; got "yesterday"`},
 		{"Message.List", `{"until":-1}`, `422 Schema validation failed: until: expected milliseconds since 1970, got -1`},
 		{"Message.List", `{"since":"-1h"}`, `422 Schema validation failed: since: expected milliseconds since 1970, a time such as 2026-01-31T12:00:00Z, or how long ago, such as 90s, 1h or 7d; got "-1h"`},
-		{"Message.List", `{"cursor":"d8"}`, `422 Schema validation failed: cursor: expected the cursor of the page before, of the same call in the same order; got "d8"`},
-		{"Message.List", `{"cursor":"a08"}`, `422 Schema validation failed: cursor: expected the cursor of the page before, of the same call in the same order; got "a08"`},
+		{"Message.List", `{"cursor":"d8"}`, `422 Schema validation failed: cursor: expected the cursor of the previous page, of the same call in the same order; got "d8"`},
+		{"Message.List", `{"cursor":"a08"}`, `422 Schema validation failed: cursor: expected the cursor of the previous page, of the same call in the same order; got "a08"`},
 		{"Message.List", `{"correlation":"a","correlationId":"b"}`, `422 Schema validation failed: correlation and correlationId are two names for one thing and differ; leave one out`},
 		{"Message.Search", `{"query":"left"}`, `{"messages":[` + e1 + `],"scores":[0.3333],"total":1}`},
 		{"Message.Search", `{"query":"3","kind":"reply","limit":1}`, `{"messages":[` + s2 + `],"scores":[0.3333],"total":2,"cursor":"s1.c.c.10"}`},
 		{"Message.Search", `{"query":"3","kind":"reply","limit":1,"cursor":"s1.c.c.10"}`, `{"messages":[` + q2 + `],"scores":[0.25],"total":2}`},
 		{"Message.Search", `{"query":"left","records":true}`, `{"messages":[` + e1 + `],"scores":[0.3333],"records":[{"seq":4,"at":1004,"way":"within"}],"total":1}`},
 		{"Message.Search", `{"query":"nothing of the kind"}`, `{"messages":[],"scores":[],"total":0}`},
-		{"Message.Search", `{"query":"  "}`, `422 Schema validation failed: query: expected words to look for, got only white space; Message.List lists without`},
-		{"Message.Search", `{"query":"a","cursor":"s1"}`, `422 Schema validation failed: cursor: expected the cursor of the page before, of the same call in the same order; got "s1"`},
-		{"Message.Search", `{"query":"a","cursor":"s1.1.01.1"}`, `422 Schema validation failed: cursor: expected the cursor of the page before, of the same call in the same order; got "s1.1.01.1"`},
-		{"Message.Search", `{"query":"a","cursor":"sa0b.1.1.1"}`, `422 Schema validation failed: cursor: a search goes through its best 10000 messages only; say more words, or narrow it with since, type or kind`},
+		{"Message.Search", `{"query":"  "}`, `422 Schema validation failed: query: expected words to search for, got only white space; Message.List lists messages without words`},
+		{"Message.Search", `{"query":"a","cursor":"s1"}`, `422 Schema validation failed: cursor: expected the cursor of the previous page, of the same call in the same order; got "s1"`},
+		{"Message.Search", `{"query":"a","cursor":"s1.1.01.1"}`, `422 Schema validation failed: cursor: expected the cursor of the previous page, of the same call in the same order; got "s1.1.01.1"`},
+		{"Message.Search", `{"query":"a","cursor":"sa0b.1.1.1"}`, `422 Schema validation failed: cursor: a search returns its best 10000 messages only; add words, or narrow it with since, type or kind`},
 		{"Event.Search", `{"query":"declined","limit":10}`, `{"events":[{"type":"error","name":"Card.Charge","payload":{"message":"Card declined","code":"INVALID_INPUT","details":{"status":402}},"metadata":{"id":"c2","timestamp":1735000000000,"correlation":"w","causation":"c1"}}],"scores":[0.3333]}`},
 		{"Event.Search", `{"query":"nothing of the kind","limit":10}`, `{"events":[],"scores":[]}`},
 		{"Message.Graph", `{"correlationId":"nope"}`, `404 Workflow not found: nope (no message in the journal has this correlation or this id)`},
@@ -85,7 +85,7 @@ func TestSyscallsAnswer(t *testing.T) {
 		{"Message.Graph", `{"correlationId":"x1","format":"json"}`, `{"nodes":[{"id":"x1","kind":"command","type":"Other.Run","seq":10,"timestamp":1735000000000},{"id":"x2","kind":"event","type":"Other.Ran","seq":11,"timestamp":1735000000000},{"id":"x3","kind":"reply","type":"Other.Run","seq":12,"timestamp":1735000000000,"duration":2}],"edges":[{"from":"x1","to":"x2"},{"from":"x1","to":"x3"}],"roots":["x1"]}`},
 		{"Message.Graph", `{"correlationId":"x1","format":"png"}`, `422 Schema validation failed: format: expected one of "mermaid", "json", "dot", "tree", got "png"`},
 		{"Message.Stats", `{}`, `{"messages":12,"bytes":1234,"firstSeq":1,"firstAt":1000,"lastSeq":12,"lastAt":3004,"behind":1}`},
-		{"Message.Watch", `{"after":1,"from":1}`, `422 Schema validation failed: after and from both say where to begin; leave one out`},
+		{"Message.Watch", `{"after":1,"from":1}`, `422 Schema validation failed: after and from both set where to begin; leave one out`},
 		{"Message.Replay", `{"correlationId":"w","execute":true}`, `422 Schema validation failed: execute: running commands again changes things, which a query may not do; send Message.Replay with kind command`},
 		{"Message.Replay", `{"correlationId":"w","queries":true}`, `422 Schema validation failed: queries: nothing is run without execute; add execute, or leave queries out`},
 		{"Event.Replay", `{"correlationId":"nope"}`, `404 Workflow not found: nope (no message in the journal has this correlation or this id)`},
@@ -290,7 +290,7 @@ func TestReplayRunsCommandsAgain(t *testing.T) {
 	const skips = `[{"id":"r","type":"Message.Replay","why":"It is a replay itself"},` +
 		`{"id":"d","type":"Test.Count","why":"It has secrets that are not in the journal"},` +
 		`{"id":"e","type":"Test.Count","why":"It was refused, and its data is not in the journal"},` +
-		`{"id":"g","type":"Test.Same","why":"Its answer is not in the journal as it was given, so there is nothing to compare with"}]`
+		`{"id":"g","type":"Test.Same","why":"Its reply is not in the journal as it was sent, so there is nothing to compare with"}]`
 	if string(report.Skipped) != skips {
 		t.Errorf("skipped: %s", report.Skipped)
 	}
@@ -333,10 +333,10 @@ func TestReplayLeavesConnectionsAndTheKernelAlone(t *testing.T) {
 	k := newKernel(t, j, counter("Test.Count", &counted), join)
 	_, got := ask(t, k, message.KindCommand, "Message.Replay", `{"correlationId":"w","execute":true,"queries":true}`)
 	const want = `"commands":1,"queries":0,"same":1,"different":[],"skipped":[` +
-		`{"id":"b","type":"Test.Join","why":"It concerns a connection, or the life of the kernel"},` +
-		`{"id":"c","type":"Older.Join","why":"It concerns a connection, or the life of the kernel"},` +
-		`{"id":"d","type":"Message.Watch","why":"It goes on until it is cancelled"},` +
-		`{"id":"e","type":"Message.Watch","why":"It goes on until it is cancelled"}]}`
+		`{"id":"b","type":"Test.Join","why":"It concerns a connection, or the kernel as a process"},` +
+		`{"id":"c","type":"Older.Join","why":"It concerns a connection, or the kernel as a process"},` +
+		`{"id":"d","type":"Message.Watch","why":"It runs until it is cancelled"},` +
+		`{"id":"e","type":"Message.Watch","why":"It runs until it is cancelled"}]}`
 	if !strings.HasSuffix(string(got.Data), want) || len(counted) != 1 || len(joined) != 0 {
 		t.Errorf("ran %d and %d: %s", len(counted), len(joined), answered(got))
 	}

@@ -22,14 +22,14 @@ const (
 
 type watchInput struct {
 	filter
-	After  *uint64 `json:"after,omitempty" jsonschema:"minimum=0" jsonschema_description:"Begin behind the message with this number: first what was recorded since, then what is recorded from now on. 0 is before the first that there ever was."`
-	From   *uint64 `json:"from,omitempty" jsonschema:"minimum=0" jsonschema_description:"Begin with the message with this number, in place of after. The next of the watch before goes on without gap or repeat."`
-	Limit  int     `json:"limit,omitempty" jsonschema:"minimum=1" jsonschema_description:"End after this many messages. Without it the watch goes on until it is cancelled."`
-	Buffer int     `json:"buffer,omitempty" jsonschema:"minimum=1,maximum=10000" jsonschema_description:"How many messages may wait for you, with 16 MB of data at most. If there are more, the oldest are left out, and Message.Missed says which. Without it nothing is left out that the journal has, however far behind you are."`
+	After  *uint64 `json:"after,omitempty" jsonschema:"minimum=0" jsonschema_description:"Begin after the message with this number: first the messages recorded since, then new ones. 0 is before the first message ever."`
+	From   *uint64 `json:"from,omitempty" jsonschema:"minimum=0" jsonschema_description:"Begin with the message with this number, instead of after. The value of next in the previous reply continues without a gap or a repeat."`
+	Limit  int     `json:"limit,omitempty" jsonschema:"minimum=1" jsonschema_description:"End after this many messages. Default: the watch runs until it is cancelled."`
+	Buffer int     `json:"buffer,omitempty" jsonschema:"minimum=1,maximum=10000" jsonschema_description:"How many messages may wait for the caller, with at most 16 MB of data. If there are more, the oldest are dropped, and Message.Missed names them. Without it, nothing is dropped that the journal still has."`
 }
 
 type watchOutput struct {
-	Next     uint64 `json:"next" jsonschema_description:"The number to give as from in order to go on."`
+	Next     uint64 `json:"next" jsonschema_description:"Pass it as from to continue."`
 	Messages int    `json:"messages" jsonschema_description:"How many messages were sent."`
 }
 
@@ -41,10 +41,10 @@ func newEvent(e *journal.Entry) kernel.Raw {
 
 var watch = kernel.DefineQuery[watchInput, watchOutput](kernel.Definition{
 	Type:    "Message.Watch",
-	Summary: "Send messages as they are recorded, from a point in the journal or from now on.",
+	Summary: "Stream messages as they are recorded, from a point in the journal or from now on.",
 	Emits: []kernel.EventDefinition{
 		{Type: recordedEvent, Summary: "A message was recorded: {seq, at, message}."},
-		{Type: missedEvent, Summary: "Messages are left out: {from, to, count}. They were dropped from the journal, whatever they were, or count of them did not fit into the buffer."},
+		{Type: missedEvent, Summary: "Messages are left out: {from, to, count}. They were dropped from the journal, or count of them did not fit into the buffer."},
 	},
 	Runs:    kernel.Endless,
 	Answers: kernel.FromJournal,
@@ -113,7 +113,7 @@ func (r reader) watch(ctx context.Context, in watchInput, stream *kernel.Stream)
 func (r reader) start(in *watchInput, f *journal.Filter) (after uint64, gap *missing, err error) {
 	switch {
 	case in.After != nil && in.From != nil:
-		return 0, nil, invalid("from", "after and from both say where to begin; leave one out")
+		return 0, nil, invalid("from", "after and from both set where to begin; leave one out")
 	case in.After != nil:
 		return *in.After, nil, nil
 	case in.From != nil && *in.From == 0:

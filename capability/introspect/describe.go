@@ -49,7 +49,7 @@ func registered(s *kernel.Syscall) *registration {
 
 var describe = kernel.DefineQuery[describeInput, description](kernel.Definition{
 	Type:    "Syscall.Describe",
-	Summary: "Say what a syscall takes and gives, as JSON Schema.",
+	Summary: "Describe a syscall: its kind, and its input and output as JSON Schema.",
 })
 
 func (c catalog) describe(_ context.Context, in describeInput) (description, error) {
@@ -72,7 +72,7 @@ type olderDescription struct {
 // olderDescribe is Syscall.Describe under its older name and in its older form.
 var olderDescribe = kernel.DefineQuery[describeInput, olderDescription](kernel.Definition{
 	Type:       "Sys.Describe",
-	Summary:    "Say what a syscall takes and gives, in the older form.",
+	Summary:    "Describe a syscall in the form of the older specification.",
 	Visibility: kernel.Hidden,
 })
 
@@ -95,7 +95,7 @@ func (c catalog) find(name string) (*kernel.Syscall, error) {
 	}
 	hint := nearest.Hint(name, names)
 	if hint == "" {
-		hint = "Syscall.List names what there is."
+		hint = "Syscall.List lists all syscalls."
 	}
 	return nil, message.Errorf(404, "No syscall is named %q: %s", message.Clip(name, 64), hint)
 }
@@ -108,7 +108,7 @@ type listOutput struct {
 
 var list = kernel.DefineQuery[listInput, listOutput](kernel.Definition{
 	Type:    "Syscall.List",
-	Summary: "Name all syscalls that can be called.",
+	Summary: "List the types of all syscalls.",
 })
 
 func (c catalog) list(context.Context, listInput) (listOutput, error) {

@@ -20,7 +20,7 @@ type echoOutput struct {
 var Echo = kernel.Command(
 	kernel.Definition{
 		Type:    message.Echo,
-		Summary: "Give a message back.",
+		Summary: "Return a message unchanged.",
 	},
 	func(_ context.Context, in echoInput) (echoOutput, error) {
 		return echoOutput{Echo: in.Message}, nil
@@ -37,7 +37,7 @@ var Ping = kernel.Syscall{
 	Definition: kernel.Definition{
 		Type:    message.Ping,
 		Kind:    message.KindQuery,
-		Summary: "Give any JSON value back unchanged.",
+		Summary: "Return any JSON value unchanged.",
 		Input:   schema.Input[pingData](),
 		Output:  schema.Output[pingData](),
 		Aliases: []message.Type{"Syscall.Ping"},

@@ -11,7 +11,7 @@ func Definitions() kernel.Module {
 	return kernel.Module{
 		Name:     "syscall",
 		Version:  "1.0.0",
-		Summary:  "The kernel itself: what there is to call, and whether it answers.",
+		Summary:  "The kernel itself: which syscalls exist, what they take, and whether the kernel answers.",
 		Syscalls: kernel.Unbound(Echo.Definition, Ping.Definition, describe.Definition, olderDescribe.Definition, list.Definition),
 	}
 }

@@ -74,9 +74,9 @@ func TestSyscallsRefuse(t *testing.T) {
 		{message.KindQuery, "Syscall.Describe", `{}`, 422, "Schema validation failed: missing required field: name"},
 		{message.KindQuery, "Syscall.Describe", `{"name":"echo"}`, 404, `No syscall is named "echo": did you mean Echo?`},
 		{message.KindQuery, "Syscall.Describe", `{"name":"Syscall.Descrybe"}`, 404, `No syscall is named "Syscall.Descrybe": did you mean Syscall.Describe?`},
-		{message.KindQuery, "Syscall.Describe", `{"name":"Quantum.Entangle"}`, 404, `No syscall is named "Quantum.Entangle": Syscall.List names what there is.`},
-		{message.KindQuery, "Syscall.Describe", `{"name":""}`, 404, `No syscall is named "": Syscall.List names what there is.`},
-		{message.KindQuery, "Syscall.Describe", `{"name":"` + strings.Repeat("x", 1000) + `"}`, 404, `No syscall is named "` + strings.Repeat("x", 61) + `…": Syscall.List names what there is.`},
+		{message.KindQuery, "Syscall.Describe", `{"name":"Quantum.Entangle"}`, 404, `No syscall is named "Quantum.Entangle": Syscall.List lists all syscalls.`},
+		{message.KindQuery, "Syscall.Describe", `{"name":""}`, 404, `No syscall is named "": Syscall.List lists all syscalls.`},
+		{message.KindQuery, "Syscall.Describe", `{"name":"` + strings.Repeat("x", 1000) + `"}`, 404, `No syscall is named "` + strings.Repeat("x", 61) + `…": Syscall.List lists all syscalls.`},
 	} {
 		got := ask(t, k, c.kind, c.name, c.data)
 		e, err := message.ParseError(got.Data)

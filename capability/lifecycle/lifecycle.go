@@ -33,7 +33,7 @@ func Definitions() kernel.Module {
 	return kernel.Module{
 		Name:     "kernel",
 		Version:  "1.0.0",
-		Summary:  "The life of the kernel: how it is doing, what it serves, calling requests off, and its end.",
+		Summary:  "The kernel as a process: its status, its modules, cancelling requests, and shutting down.",
 		Syscalls: kernel.Unbound(status.Definition, modules.Definition, cancel.Definition, shutdown.Definition),
 	}
 }
@@ -46,34 +46,34 @@ func Module(o Options) kernel.Module {
 type nothing struct{}
 
 type shutdownOutput struct {
-	Success bool `json:"success" jsonschema_description:"True: the end has begun. What runs is finished first."`
+	Success bool `json:"success" jsonschema_description:"True: the shutdown has begun. Running requests are finished first."`
 }
 
 var shutdown = kernel.DefineCommand[nothing, shutdownOutput](kernel.Definition{
 	Type:    kernel.ShutdownType,
-	Summary: "End the kernel: it takes nothing new, finishes what runs, and goes.",
+	Summary: "Shut the kernel down: it accepts nothing new, finishes running requests, and exits.",
 	Effect:  kernel.Transient,
 })
 
 func (o Options) shutdown(context.Context, nothing) (shutdownOutput, error) {
 	if o.Shutdown == nil {
-		return shutdownOutput{}, message.Errorf(403, "This kernel is part of the program that asks, and ends with its input; only a daemon (kernos serve) can be shut down")
+		return shutdownOutput{}, message.Errorf(403, "This kernel runs inside the calling program and ends with its input; only a daemon (kernos serve) can be shut down")
 	}
 	o.Shutdown()
 	return shutdownOutput{Success: true}, nil
 }
 
 type cancelInput struct {
-	ID message.ID `json:"id" jsonschema:"minLength=1" jsonschema_description:"metadata.id of a request that was sent over the same connection and is not answered yet."`
+	ID message.ID `json:"id" jsonschema:"minLength=1" jsonschema_description:"metadata.id of a request that was sent over the same connection and isn't answered yet."`
 }
 
 type cancelOutput struct {
-	Cancelled bool `json:"cancelled" jsonschema_description:"True if the request was running, or waiting for its turn. It has an outcome of its own, an error with the code 499 unless it was done at that moment."`
+	Cancelled bool `json:"cancelled" jsonschema_description:"True if the request was running or waiting to run. It gets an outcome of its own: an error with code 499, unless it finished at that moment."`
 }
 
 var cancel = kernel.DefineCommand[cancelInput, cancelOutput](kernel.Definition{
 	Type:    kernel.CancelType,
-	Summary: "Call off a request of the same connection that is still running.",
+	Summary: "Cancel a request of the same connection that is still running.",
 	Effect:  kernel.Transient,
 })
 

@@ -9,7 +9,7 @@ import (
 
 // Catalog is what a kernel serves, in words, and the reply of Kernel.Modules.
 type Catalog struct {
-	Hash    string  `json:"hash" jsonschema_description:"Changes with any change that a caller could see."`
+	Hash    string  `json:"hash" jsonschema_description:"Changes whenever the modules change in a way that callers can see."`
 	Modules []Group `json:"modules" jsonschema_description:"The modules by name."`
 }
 
@@ -30,7 +30,7 @@ type Entry struct {
 
 var modules = kernel.DefineQuery[nothing, Catalog](kernel.Definition{
 	Type:    "Kernel.Modules",
-	Summary: "List the modules and say what each of their syscalls does.",
+	Summary: "List the modules, with a summary of each of their syscalls.",
 })
 
 // modules describes everything in one answer. It changes only when the registry does, so an

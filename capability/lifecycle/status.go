@@ -66,13 +66,13 @@ type Store struct {
 type Served struct {
 	Syscalls   int      `json:"syscalls" jsonschema_description:"How many syscalls there are."`
 	Registered int      `json:"registered" jsonschema_description:"How many of them programs on connections serve."`
-	Hash       string   `json:"hash" jsonschema_description:"Changes with any change that a caller could see."`
+	Hash       string   `json:"hash" jsonschema_description:"Changes whenever the modules change in a way that callers can see."`
 	Modules    []string `json:"modules" jsonschema_description:"Names of the modules that they are called by: memory of Memory.Get."`
 }
 
 var status = kernel.DefineQuery[nothing, Status](kernel.Definition{
 	Type:    "Kernel.Status",
-	Summary: "Say how the kernel is doing: since when it runs, where, and how busy it is.",
+	Summary: "Report the status of the kernel: version, uptime, addresses, connections and load.",
 })
 
 func (o Options) status(ctx context.Context, _ nothing) (Status, error) {

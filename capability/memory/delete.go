@@ -8,16 +8,16 @@ import (
 
 type deleteInput struct {
 	Key        string `json:"key" jsonschema_description:"Path of the value to delete."`
-	IfRevision uint64 `json:"ifRevision,omitempty" jsonschema:"minimum=1" jsonschema_description:"Delete only if the key is at this revision. Otherwise the answer is a 409."`
+	IfRevision uint64 `json:"ifRevision,omitempty" jsonschema:"minimum=1" jsonschema_description:"Delete only if the key is at this revision. Otherwise the reply is a 409 error."`
 }
 
 type deleteOutput struct {
-	Success bool `json:"success" jsonschema_description:"True: the key is gone, durably. A failure is an error message."`
+	Success bool `json:"success" jsonschema_description:"True: the key is deleted, durably. A failure is an error message."`
 }
 
 var remove = kernel.DefineCommand[deleteInput, deleteOutput](kernel.Definition{
 	Type:    "Memory.Delete",
-	Summary: "Delete a key. Its history stays for a while.",
+	Summary: "Delete a key. Its history is kept for 30 days unless configured otherwise.",
 	Emits:   changed,
 })
 

@@ -11,8 +11,8 @@ import (
 
 type getInput struct {
 	Key          string `json:"key" jsonschema_description:"Path of the value, for example 'notes/123' or '/notes/123', which are the same key."`
-	Revision     int64  `json:"revision,omitempty" jsonschema:"minimum=1" jsonschema_description:"Revision to get, if not the current one. Memory.History lists those that are kept."`
-	WithRevision bool   `json:"withRevision,omitempty" jsonschema_description:"true: reply with {value, revision, updated, expires?} instead of the bare value; updated and expires are milliseconds of Unix time. The revision of a key in proc is 0, which is computed when it is read."`
+	Revision     int64  `json:"revision,omitempty" jsonschema:"minimum=1" jsonschema_description:"The revision to get; default: the current one. Memory.History lists the revisions that are kept."`
+	WithRevision bool   `json:"withRevision,omitempty" jsonschema_description:"true: reply with {value, revision, updated, expires?} instead of the bare value; updated and expires are milliseconds of Unix time. Values below proc are computed when read, and have revision 0."`
 }
 
 var get = kernel.Definition{

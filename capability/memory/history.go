@@ -12,13 +12,13 @@ import (
 
 type historyInput struct {
 	Key    string `json:"key" jsonschema_description:"Path of the value whose versions are wanted."`
-	Cursor string `json:"cursor,omitempty" jsonschema_description:"The cursor of the reply before, to go on behind it."`
-	Limit  int    `json:"limit,omitempty" jsonschema:"minimum=1,maximum=1000" jsonschema_description:"How many versions to give at most; 100 if it is left out."`
+	Cursor string `json:"cursor,omitempty" jsonschema_description:"The cursor of the previous reply, to continue after it."`
+	Limit  int    `json:"limit,omitempty" jsonschema:"minimum=1,maximum=1000" jsonschema_description:"The most versions to return; default: 100."`
 }
 
 type historyOutput struct {
-	Versions []versionOutput `json:"versions" jsonschema_description:"The versions that are kept, the newest first."`
-	Cursor   string          `json:"cursor,omitempty" jsonschema_description:"There is more: give it to the next call. It stays valid when the key changes."`
+	Versions []versionOutput `json:"versions" jsonschema_description:"The versions that are kept, newest first."`
+	Cursor   string          `json:"cursor,omitempty" jsonschema_description:"Present if there is more: pass it to the next call. It stays valid when the key changes."`
 }
 
 type versionOutput struct {
@@ -35,7 +35,7 @@ const defaultVersionsListed = 100
 
 var history = kernel.DefineQuery[historyInput, historyOutput](kernel.Definition{
 	Type:    "Memory.History",
-	Summary: "List the versions of a key, the newest first.",
+	Summary: "List the versions of a key, newest first.",
 	Answers: kernel.FromStore,
 })
 

@@ -14,15 +14,15 @@ import (
 )
 
 type listInput struct {
-	Prefix    string `json:"prefix,omitempty" jsonschema_description:"Folder to look into, for example 'notes'; slashes around it don't matter. Without it, the root. What is computed when it is read is listed under proc only."`
+	Prefix    string `json:"prefix,omitempty" jsonschema_description:"The folder to list, for example 'notes'; leading and trailing slashes don't matter. Default: the root. Computed values are listed below proc only."`
 	Recursive bool   `json:"recursive,omitempty" jsonschema_description:"true: all keys below the prefix, however deep, and no folders."`
-	Cursor    string `json:"cursor,omitempty" jsonschema_description:"The cursor of the reply before, to go on behind it."`
-	Limit     int    `json:"limit,omitempty" jsonschema:"minimum=1,maximum=10000" jsonschema_description:"How many names to give at most; 1000 if it is left out."`
+	Cursor    string `json:"cursor,omitempty" jsonschema_description:"The cursor of the previous reply, to continue after it."`
+	Limit     int    `json:"limit,omitempty" jsonschema:"minimum=1,maximum=10000" jsonschema_description:"The most names to return; default: 1000."`
 }
 
 type listOutput struct {
-	Keys   []string `json:"keys" jsonschema_description:"Full keys, sorted, without a leading slash. A name with a trailing slash is a folder: its prefix for another Memory.List. What is both a key and a folder is given twice."`
-	Cursor string   `json:"cursor,omitempty" jsonschema_description:"There is more: give it to the next call. It stays valid when keys change."`
+	Keys   []string `json:"keys" jsonschema_description:"Full keys, sorted, without a leading slash. A name with a trailing slash is a folder, and a prefix for another Memory.List. A name that is both a key and a folder is listed twice."`
+	Cursor string   `json:"cursor,omitempty" jsonschema_description:"Present if there is more: pass it to the next call. It stays valid when keys change."`
 }
 
 const (
@@ -34,7 +34,7 @@ const (
 
 var list = kernel.DefineQuery[listInput, listOutput](kernel.Definition{
 	Type:    "Memory.List",
-	Summary: "List the keys and folders directly under a prefix, or all keys below it.",
+	Summary: "List the keys and folders directly below a prefix, or all keys below it.",
 })
 
 func (m *Memory) list(ctx context.Context, in listInput) (listOutput, error) {
@@ -182,7 +182,7 @@ func listCursor(recursive bool) byte {
 	return cursorChildren
 }
 
-var errCursor = &message.Error{Code: 422, Message: "Invalid cursor: give the cursor of the reply before, together with what that reply was asked for; or none, to start again"}
+var errCursor = &message.Error{Code: 422, Message: "Invalid cursor: send the cursor of the previous reply with the same parameters, or none to start again"}
 
 func appendCursor(of byte, name string) string {
 	return base64.RawURLEncoding.EncodeToString(append([]byte{of}, name...))

@@ -106,7 +106,7 @@ const Changed message.Type = "Memory.Changed"
 
 var changed = []kernel.EventDefinition{{
 	Type:    Changed,
-	Summary: "A key was set or deleted, or has expired: {key, revision, deleted?, expired?}. It goes to those who watch, not to the caller.",
+	Summary: "A key was set or deleted, or has expired: {key, revision, deleted?, expired?}. It is sent to watchers, not to the caller.",
 }}
 
 // Definitions returns the module without its handlers.
@@ -114,7 +114,7 @@ func Definitions() kernel.Module {
 	return kernel.Module{
 		Name:     "memory",
 		Version:  "1.0.0",
-		Summary:  "Values under keys that are paths, durable, with their history.",
+		Summary:  "Durable JSON values under keys that are paths, with their history.",
 		Syscalls: kernel.Unbound(get, set.Definition, remove.Definition, list.Definition, history.Definition),
 	}
 }
@@ -140,11 +140,11 @@ func writable(key Key) error {
 func mismatch(asked string, expected, actual uint64) *message.Error {
 	switch {
 	case expected == 0:
-		return message.Errorf(409, "Revision mismatch: %s was expected not to exist (revision 0) and is at revision %d; read it again and decide anew", asked, actual)
+		return message.Errorf(409, "Revision mismatch: %s was expected not to exist (revision 0) and is at revision %d; read it again and retry", asked, actual)
 	case actual == 0:
-		return message.Errorf(409, "Revision mismatch: %s was expected at revision %d and does not exist (revision 0); read it again and decide anew", asked, expected)
+		return message.Errorf(409, "Revision mismatch: %s was expected at revision %d and does not exist (revision 0); read it again and retry", asked, expected)
 	}
-	return message.Errorf(409, "Revision mismatch: %s was expected at revision %d and is at revision %d; read it again and decide anew", asked, expected, actual)
+	return message.Errorf(409, "Revision mismatch: %s was expected at revision %d and is at revision %d; read it again and retry", asked, expected, actual)
 }
 
 // value returns the JSON text of a version.
@@ -170,7 +170,7 @@ func (m *Memory) backend(err error) error {
 	} else if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return err
 	} else {
-		cause = &message.Error{Code: 500, Message: "What is stored can't be read or written; the kernel's log has the details"}
+		cause = &message.Error{Code: 500, Message: "The stored data can't be read or written; the kernel's log has the details"}
 	}
 	m.opts.Log.Error("memory backend failure", "error", err)
 	return &message.Error{Code: cause.Code, Message: "Memory backend failure", Cause: cause}

@@ -20,10 +20,10 @@ import (
 type setInput struct {
 	Key        string               `json:"key" jsonschema_description:"Path in the memory namespace (e.g., '/notes/123', 'vault/api-key'). A leading slash is optional; no trailing slash, no '.' or '..', at most 512 bytes."`
 	Value      jsontext.Value       `json:"value,omitempty" jsonschema_description:"Content to store: any JSON value, kept exactly as it is written. For encrypted storage, use the vault/* namespace with pwenc:v1:* format. Either this or valueRef."`
-	ValueRef   *message.BlobPointer `json:"valueRef,omitempty" jsonschema_description:"Where the content is, if it is too large for a message: at most 64 MB. A data pointer says what it is by its media type. Other content that is JSON is stored as that, other UTF-8 as a string."`
-	As         string               `json:"as,omitempty" jsonschema:"enum=json,enum=text" jsonschema_description:"What the content behind valueRef is, whatever its media type says or it looks like: json or text."`
-	TTL        int64                `json:"ttl,omitempty" jsonschema:"minimum=1" jsonschema_description:"Milliseconds after which the key is gone. Without it, the key stays, also if it had a ttl before."`
-	IfRevision *uint64              `json:"ifRevision,omitempty" jsonschema:"minimum=0" jsonschema_description:"Store only if the key is at this revision; 0: only if it does not exist. Otherwise the answer is a 409. Memory.Get tells the revision with withRevision."`
+	ValueRef   *message.BlobPointer `json:"valueRef,omitempty" jsonschema_description:"A pointer to the content if it is too large for a message: at most 64 MB. The media type of a data pointer says whether it is JSON; other content is stored as JSON if it parses, and as a string if it is UTF-8 text."`
+	As         string               `json:"as,omitempty" jsonschema:"enum=json,enum=text" jsonschema_description:"Treat the content behind valueRef as json or as text, regardless of its media type."`
+	TTL        int64                `json:"ttl,omitempty" jsonschema:"minimum=1" jsonschema_description:"Milliseconds after which the key expires. Without it, the key doesn't expire, even if it had a ttl before."`
+	IfRevision *uint64              `json:"ifRevision,omitempty" jsonschema:"minimum=0" jsonschema_description:"Store only if the key is at this revision; 0: only if it does not exist. Otherwise the reply is a 409 error. Memory.Get with withRevision returns the revision."`
 }
 
 type setOutput struct {
@@ -33,7 +33,7 @@ type setOutput struct {
 
 var set = kernel.DefineCommand[setInput, setOutput](kernel.Definition{
 	Type:    "Memory.Set",
-	Summary: "Give a key a value. It is durable when the reply comes.",
+	Summary: "Set the value of a key. The value is durable when the reply arrives.",
 	Input:   schema.Input[setInput]().Example(`{"key":"notes/1","value":"milk"}`).Quiet(), // the vault's secrets come through it
 	Emits:   changed,
 	Redact:  redact,

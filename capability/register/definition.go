@@ -16,13 +16,13 @@ import (
 type registerInput struct {
 	Name         string         `json:"name" jsonschema_description:"The type to serve: Domain.Action in PascalCase, such as Text.Count. Syscall.*, Sys.* and Kernel.* are reserved."`
 	Kind         message.Kind   `json:"kind" jsonschema:"enum=command,enum=query" jsonschema_description:"command if the syscall may change something, query if not."`
-	Description  string         `json:"description,omitempty" jsonschema:"maxLength=1024" jsonschema_description:"One sentence that says what the syscall does. Callers decide by it. It may be left out with code only."`
+	Description  string         `json:"description,omitempty" jsonschema:"maxLength=1024" jsonschema_description:"One sentence that says what the syscall does; callers choose by it. It may be left out with code only."`
 	InputSchema  jsontext.Value `json:"inputSchema" jsonschema_description:"JSON Schema of the request's data. The kernel checks requests before they are sent to you. Fields that are writeOnly are not recorded."`
 	OutputSchema jsontext.Value `json:"outputSchema" jsonschema_description:"JSON Schema of the reply's data. A reply that breaks it becomes a 502."`
-	Handler      string         `json:"handler,omitempty" jsonschema_description:"Who answers: connection, which is the one that sends this. It may be left out with code only."`
-	Emits        []eventInput   `json:"emits,omitempty" jsonschema:"maxItems=100" jsonschema_description:"The events that may come before the outcome. Others may come too; these are described."`
-	Timeout      int64          `json:"timeout,omitempty" jsonschema:"minimum=1,maximum=86400000" jsonschema_description:"How long an answer may take, in milliseconds. Without it the kernel's default holds."`
-	Code         jsontext.Value `json:"code,omitempty" jsonschema_description:"Reserved for handlers as code, which are not there yet."`
+	Handler      string         `json:"handler,omitempty" jsonschema_description:"What answers the requests: connection, the one that sends this. It may be left out with code only."`
+	Emits        []eventInput   `json:"emits,omitempty" jsonschema:"maxItems=100" jsonschema_description:"The events that may come before the outcome. Events that are not listed may come too."`
+	Timeout      int64          `json:"timeout,omitempty" jsonschema:"minimum=1,maximum=86400000" jsonschema_description:"How long an answer may take, in milliseconds. Default: the kernel's timeout."`
+	Code         jsontext.Value `json:"code,omitempty" jsonschema_description:"Reserved for handlers as code, which are not supported yet."`
 }
 
 type eventInput struct {
@@ -49,7 +49,7 @@ func (in *registerInput) read() (*definition, error) {
 	}
 	switch {
 	case len(in.Code) > 0:
-		return nil, message.Errorf(501, "Handlers as code are not there yet: leave code out, register %s with \"handler\":\"connection\", and answer its requests on this connection", t)
+		return nil, message.Errorf(501, "Handlers as code are not supported yet: leave code out, register %s with \"handler\":\"connection\", and answer its requests on this connection", t)
 	case in.Handler == "":
 		return nil, invalid("handler", `missing required field: handler (it must be "connection": the one that sends this serves %s)`, t)
 	case in.Handler != "connection":

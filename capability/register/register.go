@@ -53,7 +53,7 @@ func Definitions() kernel.Module {
 	return kernel.Module{
 		Name:     "register",
 		Version:  "1.0.0",
-		Summary:  "Syscalls that are served by programs on connections: added while the kernel runs, gone with their connection.",
+		Summary:  "Syscalls that programs on connections serve: added while the kernel runs, removed with their connection.",
 		Syscalls: kernel.Unbound(register.Definition, unregister.Definition),
 	}
 }
@@ -87,11 +87,11 @@ type directory struct {
 
 var register = kernel.DefineCommand[registerInput, registerOutput](kernel.Definition{
 	Type:    "Syscall.Register",
-	Summary: "Serve a syscall on this connection until it ends: requests of that type come as messages, and are answered by causation.",
+	Summary: "Serve a syscall on this connection until it ends: requests of that type arrive as messages, and replies name them in metadata.causation.",
 	Input:   schema.Input[registerInput]().Example(`{"name":"Text.Count","kind":"query","description":"Count the words of a text.","inputSchema":{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]},"outputSchema":{"type":"object","properties":{"words":{"type":"integer"}}},"handler":"connection"}`),
 	Aliases: []message.Type{"Sys.Register"},
 	Effect:  kernel.Transient,
-	Emits:   []kernel.EventDefinition{{Type: Registered, Summary: "A connection serves a syscall: {name, connections}; so many do now."}},
+	Emits:   []kernel.EventDefinition{{Type: Registered, Summary: "A connection serves a syscall: {name, connections}; connections is how many serve it now."}},
 })
 
 type registerOutput struct {
@@ -202,7 +202,7 @@ func module(t message.Type) kernel.Module {
 }
 
 type unregisterInput struct {
-	Name string `json:"name" jsonschema_description:"The type that this connection serves no more. Requests that it has can still be answered."`
+	Name string `json:"name" jsonschema_description:"The type that this connection stops serving. Requests that it already has can still be answered."`
 }
 
 type unregisterOutput struct {
@@ -211,9 +211,9 @@ type unregisterOutput struct {
 
 var unregister = kernel.DefineCommand[unregisterInput, unregisterOutput](kernel.Definition{
 	Type:    "Syscall.Unregister",
-	Summary: "Serve a syscall on this connection no more.",
+	Summary: "Stop serving a syscall on this connection.",
 	Effect:  kernel.Transient,
-	Emits:   []kernel.EventDefinition{{Type: Unregistered, Summary: "A connection serves a syscall no more: {name, connections}; so many still do."}},
+	Emits:   []kernel.EventDefinition{{Type: Unregistered, Summary: "A connection has stopped serving a syscall: {name, connections}; connections is how many still serve it."}},
 })
 
 func (d *directory) unregister(ctx context.Context, in unregisterInput) (unregisterOutput, error) {

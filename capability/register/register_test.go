@@ -124,7 +124,7 @@ func TestWhatCanNotBeRegistered(t *testing.T) {
 		{full("description", `" "`), `422 Schema validation failed: missing required field: description (one sentence that says what Text.Count does)`},
 		{full("handler", ""), `422 Schema validation failed: missing required field: handler (it must be "connection": the one that sends this serves Text.Count)`},
 		{full("handler", `"wasm"`), `422 Schema validation failed: handler: expected "connection", got "wasm"`},
-		{full("handler", "", "description", "", "code", `"export const handler = 1"`), `501 Handlers as code are not there yet: leave code out, register Text.Count with "handler":"connection", and answer its requests on this connection`},
+		{full("handler", "", "description", "", "code", `"export const handler = 1"`), `501 Handlers as code are not supported yet: leave code out, register Text.Count with "handler":"connection", and answer its requests on this connection`},
 		{full("inputSchema", ""), `422 Schema validation failed: missing required field: inputSchema`},
 		{full("inputSchema", `{"properties":{"a":{"minimum":"x"}}}`), `422 Schema validation failed: inputSchema is not a JSON Schema: at /properties/a/minimum: got string, want number`},
 		{full("outputSchema", `5`), `422 Schema validation failed: outputSchema is not a JSON Schema: at /: got number, want boolean or object`},

@@ -8,11 +8,11 @@ import (
 
 type deleteInput struct {
 	URI       string `json:"uri" jsonschema:"minLength=1,example=os://memory/notes/today.md" jsonschema_description:"File or directory to delete."`
-	Recursive bool   `json:"recursive,omitempty" jsonschema_description:"true: a directory goes with everything in it. Otherwise it must be empty."`
+	Recursive bool   `json:"recursive,omitempty" jsonschema_description:"true: delete a directory with everything in it. Otherwise it must be empty."`
 }
 
 type deleteOutput struct {
-	Success bool `json:"success" jsonschema_description:"True: it is gone. A failure is an error message."`
+	Success bool `json:"success" jsonschema_description:"True: it is deleted. A failure is an error message."`
 }
 
 var remove = kernel.DefineCommand[deleteInput, deleteOutput](kernel.Definition{

@@ -97,7 +97,7 @@ func refused(uri, what string, m *mount) *message.Error {
 }
 
 func wrongVersion(uri string, e *VersionError) *message.Error {
-	const again = "; read it again and decide anew"
+	const again = "; read it again and retry"
 	switch {
 	case Expect(e.Expected) == Absent:
 		return message.Errorf(409, "Version mismatch: %s was expected not to exist and has version %s"+again, uri, e.Actual)

@@ -11,17 +11,17 @@ import (
 )
 
 type listInput struct {
-	URI       string `json:"uri,omitempty" jsonschema_description:"Directory to look into, for example os://agents. Without it, the root."`
-	Recursive bool   `json:"recursive,omitempty" jsonschema_description:"true: everything below it, however deep. Links to directories are not followed."`
-	Cursor    string `json:"cursor,omitempty" jsonschema_description:"The cursor of the reply before, to go on behind it."`
-	Limit     int    `json:"limit,omitempty" jsonschema:"minimum=1,maximum=10000" jsonschema_description:"How many entries to give at most; 100 if it is left out."`
+	URI       string `json:"uri,omitempty" jsonschema_description:"The directory to list, for example os://agents. Default: the root."`
+	Recursive bool   `json:"recursive,omitempty" jsonschema_description:"true: everything below it. Links to directories are not followed."`
+	Cursor    string `json:"cursor,omitempty" jsonschema_description:"The cursor of the previous reply, to continue after it."`
+	Limit     int    `json:"limit,omitempty" jsonschema:"minimum=1,maximum=10000" jsonschema_description:"The most entries to return; default: 100."`
 }
 
 type listOutput struct {
 	Entries    []entry              `json:"entries,omitzero" jsonschema_description:"What is there, in the order of the URIs; a directory counts as if its URI had a slash at its end."`
 	EntriesRef *message.BlobPointer `json:"entriesRef,omitzero" jsonschema_description:"Where the entries are, as JSON, if they are too large for a message."`
-	Cursor     string               `json:"cursor,omitzero" jsonschema_description:"There is more: give it to the next call. It stays valid when files change."`
-	Skipped    int                  `json:"skipped,omitzero" jsonschema_description:"How many entries were left out because no URI can name them, or because they are directories that can't be read."`
+	Cursor     string               `json:"cursor,omitzero" jsonschema_description:"Present if there is more: pass it to the next call. It stays valid when files change."`
+	Skipped    int                  `json:"skipped,omitzero" jsonschema_description:"How many entries were left out: names that no URI can express, and directories that can't be read."`
 }
 
 type entry struct {
@@ -114,7 +114,7 @@ func cursor(last string, recursive bool) string {
 	return base64.RawURLEncoding.EncodeToString(append([]byte{cursorKind(recursive)}, last...))
 }
 
-var errCursor = &message.Error{Code: 422, Message: "Invalid cursor: give the cursor of the reply before, together with what that reply was asked for; or none, to start again"}
+var errCursor = &message.Error{Code: 422, Message: "Invalid cursor: send the cursor of the previous reply with the same parameters, or none to start again"}
 
 func parseCursor(text string, recursive bool) (after string, err error) {
 	if text == "" {

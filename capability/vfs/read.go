@@ -12,13 +12,13 @@ import (
 )
 
 type readInput struct {
-	URI string `json:"uri" jsonschema:"minLength=1,example=os://proc/version" jsonschema_description:"File to read, for example os://agents/writer.md. Relative ones start at the root."`
+	URI string `json:"uri" jsonschema:"minLength=1,example=os://proc/version" jsonschema_description:"The file to read, for example os://agents/writer.md. A relative URI starts at the root."`
 }
 
 type readOutput struct {
-	URI        string               `json:"uri" jsonschema_description:"The file, absolute."`
+	URI        string               `json:"uri" jsonschema_description:"The absolute URI of the file."`
 	Content    *string              `json:"content,omitzero" jsonschema_description:"The content, if it is text and small enough for a message."`
-	ContentRef *message.BlobPointer `json:"contentRef,omitzero" jsonschema_description:"Where the content is otherwise: as it was when it was read."`
+	ContentRef *message.BlobPointer `json:"contentRef,omitzero" jsonschema_description:"A pointer to the content otherwise, as it was when it was read."`
 	Size       int64                `json:"size" jsonschema_description:"Bytes of the content."`
 	Version    string               `json:"version" jsonschema_description:"Changes when the content does. For ifVersion of VFS.Write."`
 	Modified   int64                `json:"modified,omitzero" jsonschema_description:"When the file was changed, in milliseconds of Unix time, if that is known."`
@@ -26,7 +26,7 @@ type readOutput struct {
 
 var read = kernel.DefineQuery[readInput, readOutput](kernel.Definition{
 	Type:    "VFS.Read",
-	Summary: "Read a file of the os:// tree, at most 64 MB of it.",
+	Summary: "Read a file of the os:// tree, of at most 64 MB.",
 	Answers: kernel.FromStore,
 })
 

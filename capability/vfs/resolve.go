@@ -8,17 +8,17 @@ import (
 )
 
 type resolveInput struct {
-	URI  string `json:"uri" jsonschema:"minLength=1" jsonschema_description:"What to resolve: os://a/b, /a/b, or relative such as ../b. An https address stays as it is."`
-	Base string `json:"base,omitempty" jsonschema_description:"URI of the resource that a relative uri stands in; with a slash at its end, the directory. Without it, the root."`
+	URI  string `json:"uri" jsonschema:"minLength=1" jsonschema_description:"The URI to resolve: os://a/b, /a/b, or relative such as ../b. An https address stays as it is."`
+	Base string `json:"base,omitempty" jsonschema_description:"The URI of the resource that a relative uri appears in, or of its directory if it ends with a slash. Default: the root."`
 }
 
 type resolveOutput struct {
-	URI string `json:"uri" jsonschema_description:"The same, absolute: os://a/b without . and .. in it. Nothing needs to be there."`
+	URI string `json:"uri" jsonschema_description:"The absolute URI, without . and .. segments. The file need not exist."`
 }
 
 var resolve = kernel.DefineQuery[resolveInput, resolveOutput](kernel.Definition{
 	Type:    "VFS.Resolve",
-	Summary: "Make a URI absolute.",
+	Summary: "Resolve a URI of the os:// tree to its absolute form.",
 	Aliases: []message.Type{"FileSystem.Resolve", "Kernel.Resolve"},
 })
 

@@ -94,7 +94,7 @@ func Definitions() kernel.Module {
 	return kernel.Module{
 		Name:     "vfs",
 		Version:  "1.0.0",
-		Summary:  "One tree of files: directories, servers, the memory, settings and the state of the kernel.",
+		Summary:  "One tree of files, os://: directories, https servers, the memory, settings and the state of the kernel.",
 		Syscalls: kernel.Unbound(read.Definition, write.Definition, list.Definition, remove.Definition, resolve.Definition),
 	}
 }

@@ -13,19 +13,19 @@ import (
 type writeInput struct {
 	URI        string               `json:"uri" jsonschema:"minLength=1" jsonschema_description:"File to write, for example os://memory/notes/today.md. Directories above it are made."`
 	Content    *string              `json:"content,omitempty" jsonschema_description:"The new content. Either this or contentRef."`
-	ContentRef *message.BlobPointer `json:"contentRef,omitempty" jsonschema_description:"Where the new content is, if it is binary or too large for a message: at most 64 MB."`
-	IfVersion  string               `json:"ifVersion,omitempty" jsonschema_description:"Write only if the file has this version, which VFS.Read tells; none: only if it does not exist. Otherwise the answer is a 409."`
+	ContentRef *message.BlobPointer `json:"contentRef,omitempty" jsonschema_description:"A pointer to the new content, if it is binary or too large for a message: at most 64 MB."`
+	IfVersion  string               `json:"ifVersion,omitempty" jsonschema_description:"Write only if the file has this version, which VFS.Read returns; none: only if it does not exist. Otherwise the reply is a 409 error."`
 }
 
 type writeOutput struct {
-	URI     string `json:"uri" jsonschema_description:"The file, absolute. It is on disk."`
+	URI     string `json:"uri" jsonschema_description:"The absolute URI of the file, which is on disk."`
 	Size    int64  `json:"size" jsonschema_description:"Bytes that were written."`
 	Version string `json:"version,omitzero" jsonschema_description:"The new version; left out if another writer has changed the file since."`
 }
 
 var write = kernel.DefineCommand[writeInput, writeOutput](kernel.Definition{
 	Type:    "VFS.Write",
-	Summary: "Write a file of the os:// tree, whole or not at all.",
+	Summary: "Write a file of the os:// tree atomically.",
 	Input:   schema.Input[writeInput]().Example(`{"uri":"os://memory/notes/today.md","content":"milk"}`).Quiet(), // the vault's secrets may come through it
 	Effect:  kernel.External,
 })

@@ -48,7 +48,7 @@ func TestContextsKnowCertificates(t *testing.T) {
 	want(exit.Failure, "nosuch", "graph", "nosuch", "--context", "office")
 	want(exit.Usage, "there is no context \"nosuch\"", "log", "--context", "nosuch")
 	want(exit.Usage, "kernos backup concerns the daemon and the state of this user on this machine", "backup", "x", "--context", "office")
-	want(0, "Give any JSON value back", "kernel", "ping", "--help", "--context", "office")
+	want(0, "Return any JSON value", "kernel", "ping", "--help", "--context", "office")
 	want(0, "memory\t", "__complete", "--context", "office", "mem")
 	want(0, "✓ tls        TLS 1.3; the certificate is for 127.0.0.1, signed by CN=Office CA, valid until ", "doctor", "--context", "office")
 	want(0, "--cacert "+ours.File+" -H", append(ping, "--as", "curl")...)
