@@ -2,13 +2,13 @@ package content
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"path"
 	"slices"
 	"sort"
 	"strings"
 
+	"kernos/internal/cursor"
 	"kernos/kernel"
 	"kernos/message"
 )
@@ -35,6 +35,9 @@ type indexEntry struct {
 }
 
 const (
+	indexCursor = 'i'
+	maxURI      = 8192
+
 	defaultIndexed = 1000
 
 	// maxFound is how many Markdown files a folder may have that is indexed.
@@ -53,7 +56,7 @@ var index = kernel.DefineQuery[indexInput, indexOutput](kernel.Definition{
 })
 
 func (c *Content) index(ctx context.Context, in indexInput) (indexOutput, error) {
-	after, err := parseCursor(in.Cursor)
+	after, err := cursor.Parse(indexCursor, in.Cursor, maxURI)
 	if err != nil {
 		return indexOutput{}, err
 	}
@@ -81,7 +84,7 @@ func (c *Content) index(ctx context.Context, in indexInput) (indexOutput, error)
 	}
 	if len(out.Entries) > in.Limit {
 		out.Entries = out.Entries[:in.Limit]
-		out.Cursor = appendCursor(out.Entries[in.Limit-1].URI)
+		out.Cursor = cursor.New(indexCursor, out.Entries[in.Limit-1].URI)
 	}
 	return out, nil
 }
@@ -178,19 +181,4 @@ func (x *indexing) entry(e *Entry) *indexEntry {
 	problems := append([]string{}, s.problems...)
 	return &indexEntry{URI: e.URI, Kind: s.kind, Name: s.name, Description: s.description,
 		Problems: append(problems, x.missing(e.URI, s)...)}
-}
-
-// A cursor is the URI that was given last.
-
-func appendCursor(uri string) string { return base64.RawURLEncoding.EncodeToString([]byte("i" + uri)) }
-
-func parseCursor(cursor string) (uri string, err error) {
-	if cursor == "" {
-		return "", nil
-	}
-	data, err := base64.RawURLEncoding.Strict().DecodeString(cursor)
-	if err != nil || len(data) < 2 || data[0] != 'i' {
-		return "", message.Errorf(422, "Invalid cursor: send the cursor of the previous reply, or none to start again")
-	}
-	return string(data[1:]), nil
 }

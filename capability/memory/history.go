@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"kernos/internal/cursor"
 	"kernos/kernel"
 	"kernos/message"
 )
@@ -46,12 +47,12 @@ func (m *Memory) history(_ context.Context, in historyInput) (historyOutput, err
 	}
 	before := uint64(0)
 	if in.Cursor != "" {
-		name, err := parseCursor(cursorHistory, in.Cursor)
+		name, err := cursor.Parse(cursorHistory, in.Cursor, MaxKey)
 		if err == nil {
 			before, err = strconv.ParseUint(name, 10, 64)
 		}
 		if err != nil || before == 0 {
-			return historyOutput{}, errCursor
+			return historyOutput{}, cursor.ErrInvalid
 		}
 	}
 	if in.Limit == 0 {
@@ -89,7 +90,7 @@ func (m *Memory) versions(key Key, before uint64, limit int) (historyOutput, err
 			return out, err
 		}
 		if len(out.Versions) == limit {
-			out.Cursor = appendCursor(cursorHistory, strconv.FormatUint(out.Versions[limit-1].Revision, 10))
+			out.Cursor = cursor.New(cursorHistory, strconv.FormatUint(out.Versions[limit-1].Revision, 10))
 			break
 		}
 		v, err := parseVersion(e.Value)

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"kernos/internal/cursor"
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/store"
@@ -177,7 +178,7 @@ func TestHistoryPagesWhateverHappensMeanwhile(t *testing.T) {
 	if len(second.Versions) != 2 || second.Versions[0].Revision != 4 || second.Versions[1].Revision != 3 || second.Cursor == "" {
 		t.Errorf("went on with %+v", second)
 	}
-	w.reply("History", `{"key":"a","cursor":"`+appendCursor(cursorHistory, "1")+`"}`, `{"versions":[]}`)
+	w.reply("History", `{"key":"a","cursor":"`+cursor.New(cursorHistory, "1")+`"}`, `{"versions":[]}`)
 }
 
 // Everybody adds one, and none is lost.

@@ -3,13 +3,12 @@ package memory
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"iter"
 	"slices"
 	"strings"
 
+	"kernos/internal/cursor"
 	"kernos/kernel"
-	"kernos/message"
 	"kernos/store"
 )
 
@@ -50,9 +49,9 @@ func (m *Memory) list(ctx context.Context, in listInput) (listOutput, error) {
 	}
 	from := base
 	if in.Cursor != "" {
-		name, err := parseCursor(listCursor(in.Recursive), in.Cursor)
+		name, err := cursor.Parse(listCursor(in.Recursive), in.Cursor, 1+MaxKey)
 		if err == nil && !strings.HasPrefix(name, base) {
-			err = errCursor
+			err = cursor.ErrInvalid
 		}
 		if err != nil {
 			return listOutput{}, err
@@ -153,7 +152,7 @@ func (l *listing) some(entries iter.Seq2[store.Entry, error]) (from string, err 
 			continue
 		}
 		if len(l.out.Keys) == l.in.Limit {
-			l.out.Cursor = appendCursor(listCursor(l.in.Recursive), l.out.Keys[l.in.Limit-1])
+			l.out.Cursor = cursor.New(listCursor(l.in.Recursive), l.out.Keys[l.in.Limit-1])
 			return "", nil
 		}
 		if !l.in.Recursive {
@@ -167,8 +166,7 @@ func (l *listing) some(entries iter.Seq2[store.Entry, error]) (from string, err 
 	return "", nil
 }
 
-// A cursor is the name that was given last, and what it was given by: a cursor of
-// another call has no meaning.
+// The listings that cursors belong to.
 const (
 	cursorChildren  = 'c'
 	cursorRecursive = 'r'
@@ -180,18 +178,4 @@ func listCursor(recursive bool) byte {
 		return cursorRecursive
 	}
 	return cursorChildren
-}
-
-var errCursor = &message.Error{Code: 422, Message: "Invalid cursor: send the cursor of the previous reply with the same parameters, or none to start again"}
-
-func appendCursor(of byte, name string) string {
-	return base64.RawURLEncoding.EncodeToString(append([]byte{of}, name...))
-}
-
-func parseCursor(of byte, cursor string) (name string, err error) {
-	data, err := base64.RawURLEncoding.Strict().DecodeString(cursor)
-	if err != nil || len(data) < 2 || len(data) > 2+MaxKey || data[0] != of {
-		return "", errCursor
-	}
-	return string(data[1:]), nil
 }

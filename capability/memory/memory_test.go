@@ -18,6 +18,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/goleak"
 
+	"kernos/internal/cursor"
 	"kernos/internal/jsonscan"
 	"kernos/internal/sealed"
 	"kernos/kernel"
@@ -190,9 +191,9 @@ func TestRequestsThatMeanNothingAreRefused(t *testing.T) {
 		{"List", `{"limit":10001}`, "limit"},
 		{"List", `{"cursor":"x"}`, "Invalid cursor"},
 		{"List", `{"cursor":"!!!!"}`, "Invalid cursor"},
-		{"History", `{"key":"a","cursor":"` + appendCursor(cursorHistory, "x") + `"}`, "Invalid cursor"},
-		{"History", `{"key":"a","cursor":"` + appendCursor(cursorHistory, "0") + `"}`, "Invalid cursor"},
-		{"History", `{"key":"a","cursor":"` + appendCursor(cursorChildren, "1") + `"}`, "Invalid cursor"},
+		{"History", `{"key":"a","cursor":"` + cursor.New(cursorHistory, "x") + `"}`, "Invalid cursor"},
+		{"History", `{"key":"a","cursor":"` + cursor.New(cursorHistory, "0") + `"}`, "Invalid cursor"},
+		{"History", `{"key":"a","cursor":"` + cursor.New(cursorChildren, "1") + `"}`, "Invalid cursor"},
 	} {
 		w.refuse(c.action, c.data, 422, c.text)
 	}
@@ -432,7 +433,7 @@ func (w *world) page(data string, between func()) (all []string) {
 }
 
 func FuzzCursor(f *testing.F) {
-	for _, s := range []string{"", "Y2E", appendCursor(cursorChildren, "a/b/"), appendCursor(cursorRecursive, "\x00\xff")} {
+	for _, s := range []string{"", "Y2E", cursor.New(cursorChildren, "a/b/"), cursor.New(cursorRecursive, "\x00\xff")} {
 		f.Add(s, "a", false)
 	}
 	w := newWorld(f, Options{})

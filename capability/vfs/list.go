@@ -2,10 +2,10 @@ package vfs
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"strings"
 
+	"kernos/internal/cursor"
 	"kernos/kernel"
 	"kernos/message"
 )
@@ -62,7 +62,7 @@ func (t *Tree) listCall(ctx context.Context, in listInput) (listOutput, error) {
 		_, refusal := errors.AsType[*message.Error](found)
 		switch {
 		case found == nil && len(out.Entries) == in.Limit:
-			out.Cursor = cursor(last, in.Recursive)
+			out.Cursor = cursor.New(cursorKind(in.Recursive), last)
 			return false
 		case found == nil:
 			out.Entries = append(out.Entries, entryOf(&i))
@@ -96,8 +96,7 @@ func entryOf(i *Info) entry {
 	return e
 }
 
-// A cursor is the entry that was given last, and what it was given by: a cursor of another
-// call has no meaning.
+// The listings that cursors belong to.
 const (
 	cursorChildren  = 'c'
 	cursorRecursive = 'r'
@@ -110,23 +109,12 @@ func cursorKind(recursive bool) byte {
 	return cursorChildren
 }
 
-func cursor(last string, recursive bool) string {
-	return base64.RawURLEncoding.EncodeToString(append([]byte{cursorKind(recursive)}, last...))
-}
-
-var errCursor = &message.Error{Code: 422, Message: "Invalid cursor: send the cursor of the previous reply with the same parameters, or none to start again"}
-
 func parseCursor(text string, recursive bool) (after string, err error) {
-	if text == "" {
-		return "", nil
+	if after, err = cursor.Parse(cursorKind(recursive), text, MaxURI); after == "" {
+		return "", err
 	}
-	data, err := base64.RawURLEncoding.Strict().DecodeString(text)
-	if err != nil || len(data) < 2 || len(data) > MaxURI || data[0] != cursorKind(recursive) {
-		return "", errCursor
-	}
-	after = string(data[1:])
 	if name := strings.TrimSuffix(after, "/"); !recursive && strings.Contains(name, "/") || name == "" || checkText(name) != nil {
-		return "", errCursor
+		return "", cursor.ErrInvalid
 	}
 	return after, nil
 }

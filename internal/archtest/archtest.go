@@ -17,14 +17,14 @@ const module = "kernos"
 // packages of one floor are siblings and don't know each other.
 var floors = [][]string{
 	{"internal/backoff", "internal/credential", "internal/durable", "internal/jsonscan", "internal/jsonvalue", "internal/nearest", "internal/outbound", "internal/quantity", "internal/recent", "internal/rootdir", "internal/testkit", "internal/uri", "internal/visible", "internal/wire"}, // below the house: standard library, or one small library
-	{"message", "schema", "store", "internal/sealed"}, // vocabulary
-	{"message/ndjson", "message/osevent", "store/*"},  // forms and engines of it
-	{"kernel/idempotency"},                            // commands that run once
-	{"kernel"},                                        // routing
-	{"kernel/connection"},                             // the life of a connection
-	{"kernel/kerneltest"},                             //
-	{"transport", "transport/rpc", "journal"},         // what all NDJSON wires share, and all of JSON-RPC; what has passed
-	{"capability/*", "transport/*"},                   // what there is to call, and how to reach it
+	{"message", "schema", "store", "internal/sealed"},                   // vocabulary
+	{"internal/cursor", "message/ndjson", "message/osevent", "store/*"}, // forms and engines of it
+	{"kernel/idempotency"},                    // commands that run once
+	{"kernel"},                                // routing
+	{"kernel/connection"},                     // the life of a connection
+	{"kernel/kerneltest"},                     //
+	{"transport", "transport/rpc", "journal"}, // what all NDJSON wires share, and all of JSON-RPC; what has passed
+	{"capability/*", "transport/*"},           // what there is to call, and how to reach it
 
 	// what can be mounted in the tree of files, and mounts from texts
 	{"capability/vfs/dirfs", "capability/vfs/httpfs", "capability/vfs/kernelfs", "capability/vfs/memoryfs", "capability/vfs/vfstest"},
