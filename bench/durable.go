@@ -17,23 +17,18 @@ import (
 
 	crdb "github.com/cockroachdb/pebble/v2"
 
-	"kernos/capability/introspect"
-	"kernos/capability/memory"
+	kernosd "kernos/daemon"
 	"kernos/internal/wire"
-	"kernos/journal"
 	"kernos/kernel"
 	"kernos/store"
-	"kernos/store/blobs"
 	"kernos/store/pebble"
 	"kernos/transport"
 )
 
 // place is a kernel on a store of its own, in a directory that goes away.
 type place struct {
-	dir     string
-	store   store.Store
-	journal *journal.Journal // nil if nothing is recorded
-	kernel  *kernel.Kernel
+	daemon *kernosd.Daemon
+	kernel *kernel.Kernel
 }
 
 // keeping keeps the batches that the kernel applies, so that they can be given to the
@@ -81,35 +76,16 @@ func newPlace(dir string, record bool) (*place, error) {
 }
 
 func newPlaceOn(s store.Store, dir string, record bool) (*place, error) {
-	p := &place{dir: dir, store: s}
-	kept, err := blobs.New(filepath.Join(dir, "blobs"))
+	d, err := kernosd.Open(&kernosd.Options{
+		Home: dir, Unrecorded: !record, OpenStore: func(string) (store.Store, error) { return s, nil },
+	})
 	if err != nil {
 		return nil, err
 	}
-	registry, err := kernel.NewRegistry(memory.New(p.store, kept, nil).Module())
-	if err != nil {
-		return nil, err
-	}
-	if err := registry.Add(introspect.Module(registry)); err != nil {
-		return nil, err
-	}
-	opts := kernel.Options{Store: p.store}
-	if record {
-		p.journal = journal.New(p.store, nil)
-		opts.Recorder = p.journal
-	}
-	p.kernel = kernel.New(registry, &opts)
-	return p, nil
+	return &place{daemon: d, kernel: d.Kernel()}, nil
 }
 
-func (p *place) close() error {
-	if p.journal != nil {
-		if err := p.journal.Close(); err != nil {
-			return err
-		}
-	}
-	return p.store.Close()
-}
+func (p *place) close() error { return p.daemon.Close() }
 
 // benchKeys is how many keys are set, again and again.
 const benchKeys = 1024
