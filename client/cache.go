@@ -20,7 +20,7 @@ import (
 //	<dir>/<server>/<hash>/service.json    its modules
 //	<dir>/<server>/<hash>/m-<name>.json   the schema of a module
 //
-// Files are written beside their place and moved there, so nobody ever reads half of one.
+// Files are written beside their place and moved there, so no process ever reads half of one.
 // What can't be written is not kept, and nothing else happens.
 type Cache struct{ dir string }
 
@@ -63,7 +63,7 @@ func fileName(text string) string {
 	return "x-" + hex.EncodeToString(sum[:16])
 }
 
-// Latest returns what a server offered when somebody last asked.
+// Latest returns what a server offered when it was last asked.
 func (c *Cache) Latest(t Target) (*Catalog, error) {
 	hash := c.latest(t)
 	if hash == "" {

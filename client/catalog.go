@@ -20,13 +20,13 @@ type Module struct {
 }
 
 // A Catalog is what a server offers, as far as it is known: the list of its methods, and
-// their schemas as soon as somebody asks for one. It is safe for concurrent use.
+// their schemas as soon as a caller asks for one. It is safe for concurrent use.
 type Catalog struct {
 	Hash    string
 	Modules []Module
 
 	// Stale says why the catalog could not be compared with the server, and may be out of
-	// date; nil if it was. Whoever shows the catalog shows this too.
+	// date; nil if it was. A program that shows the catalog shows this too.
 	Stale error
 
 	client *Client // nil if there is no connection
@@ -142,7 +142,7 @@ func (c *Catalog) Method(ctx context.Context, namespace, name string) (*Method, 
 	return m, nil
 }
 
-// schema returns the schema of a module. The caller has the lock.
+// schema returns the schema of a module. The caller holds the lock.
 func (c *Catalog) schema(ctx context.Context, namespace string) (json.RawMessage, error) {
 	if known := c.schemas[namespace]; known != nil {
 		return known, nil

@@ -1,5 +1,5 @@
 // Package client calls the methods of any server that speaks the introspective streaming
-// RPC protocol. It knows none of them in advance: it asks the server what there is, keeps
+// RPC protocol. It knows none of them in advance: it asks the server for its methods, keeps
 // the answer, and checks what it sends against it.
 //
 //	c, err := client.Dial(ctx, client.Target{URL: "ws://127.0.0.1:7420/", Token: token})
@@ -12,7 +12,7 @@
 //
 // Every call is a stream of items: progress, data, guidance, an error, and done. A
 // connection that breaks is made again, with pauses that grow, and streams whose items
-// are numbered go on behind the last one that came, without gap or repeat.
+// are numbered resume after the last item that came, without gap or repeat.
 package client
 
 import (
@@ -49,8 +49,8 @@ const (
 	// dialTime is how long one try to connect may take.
 	dialTime = 10 * time.Second
 
-	// farewell is how long a server may take to close its side of a connection.
-	farewell = 300 * time.Millisecond
+	// closeTime is how long a server may take to close its side of a connection.
+	closeTime = 300 * time.Millisecond
 
 	shortestPause = 50 * time.Millisecond
 	longestPause  = 5 * time.Second
@@ -76,12 +76,12 @@ type Client struct {
 	ctx      context.Context // of the client's life
 	cancel   context.CancelFunc
 	ended    chan struct{} // closed when the keeper has ended
-	wake     chan struct{} // tells an idle keeper that somebody wants a connection
+	wake     chan struct{} // tells an idle keeper that a caller wants a connection
 
 	mu      sync.Mutex // guards what follows
 	link    *link      // nil while there is no connection
 	changed chan struct{}
-	idle    bool  // nobody tries to connect
+	idle    bool  // the keeper does not try to connect
 	failure error // why the last try to connect failed
 	closed  bool
 	nextID  uint64
@@ -100,7 +100,7 @@ type waiting struct {
 }
 
 // Dial connects to a server. Ctx bounds the connecting only. The error is an *Unreachable,
-// an *Untrusted if the server can't show who it is, or a *Refused if somebody is there who
+// an *Untrusted if the server can't show who it is, or a *Refused if the server
 // does not let this client in.
 func Dial(ctx context.Context, t Target) (*Client, error) {
 	e, err := t.endpoint()
@@ -129,9 +129,9 @@ func (c *Client) Close() error {
 	l := c.link
 	c.mu.Unlock()
 	if l != nil {
-		// A server that does not answer the farewell is left without one.
-		impatient := time.AfterFunc(farewell, c.cancel)
-		l.bye()
+		// A server that does not close its side in time is not waited for.
+		impatient := time.AfterFunc(closeTime, c.cancel)
+		l.closeInOrder()
 		impatient.Stop()
 	}
 	c.cancel()
@@ -161,7 +161,7 @@ func (c *Client) keep(l *link) {
 			if l, err = c.redial(); err == nil {
 				break
 			}
-			if !c.rest(err) {
+			if !c.waitForCaller(err) {
 				return
 			}
 		}
@@ -184,7 +184,7 @@ func (c *Client) receive(l *link) error {
 		}
 		frames, err := readFrames(text)
 		if err != nil {
-			return &Lost{Err: fmt.Errorf("the server sent what is no JSON-RPC: %w", err)}
+			return &Lost{Err: fmt.Errorf("the server sent a frame that is not JSON-RPC: %w", err)}
 		}
 		for i := range frames {
 			if f := &frames[i]; f.notifies() {
@@ -196,9 +196,9 @@ func (c *Client) receive(l *link) error {
 	}
 }
 
-// dropped lets go of a connection. Requests that were not answered fail, for nobody knows
-// whether they were carried out; streams that can't go on do too. It reports whether the
-// client lives on.
+// dropped lets go of a connection. Requests that were not answered fail, because it is
+// unknown whether they were carried out; streams that can't go on do too. It reports whether the
+// client is still open.
 func (c *Client) dropped(cause error) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -246,8 +246,9 @@ func (c *Client) redial() (*link, error) {
 	}
 }
 
-// rest gives up until somebody wants a connection. It reports whether the client lives on.
-func (c *Client) rest(cause error) bool {
+// waitForCaller gives up until a caller wants a connection. It reports whether the client is still
+// open.
+func (c *Client) waitForCaller(cause error) bool {
 	c.mu.Lock()
 	if c.closed {
 		cause = ErrClosed
@@ -267,14 +268,14 @@ func (c *Client) rest(cause error) bool {
 	}
 }
 
-// tell wakes those who wait for a connection. The caller has the lock.
+// tell wakes callers that wait for a connection. The caller of tell holds the lock.
 func (c *Client) tell() {
 	close(c.changed)
 	c.changed = make(chan struct{})
 }
 
 // restore makes a connection the client's, and asks for the rest of the streams. It
-// reports whether the client lives on.
+// reports whether the client is still open.
 func (c *Client) restore(l *link) bool {
 	c.mu.Lock()
 	if c.closed {
@@ -318,10 +319,10 @@ func (c *Client) connected(ctx context.Context) (*link, error) {
 			return nil, err
 		case c.idle:
 			c.idle, woken = false, true
-			c.wake <- struct{}{} // there is room: only whoever ends idleness sends
+			c.wake <- struct{}{} // there is room: only the caller that ends idleness sends
 		}
 		c.mu.Unlock()
-		woken = true // whoever tries: one try is enough
+		woken = true // one attempt is enough, whichever caller started it
 		select {
 		case <-changed:
 		case <-ctx.Done():
@@ -359,7 +360,7 @@ func (c *Client) answered(l *link, f *frame) {
 	case s.isClosed():
 		w.acked <- ErrClosed
 		c.mu.Unlock()
-		_ = l.write(c.ctx, request(0, methodUnsubscribe, f.Result)) // nobody is left to take its items
+		_ = l.write(c.ctx, request(0, methodUnsubscribe, f.Result)) // its items have no reader any more
 		return
 	default:
 		s.id = f.Result
@@ -383,7 +384,7 @@ func (c *Client) answered(l *link, f *frame) {
 		s.finish(&Broken{fmt.Sprintf("more than %d items came before streams were acknowledged, and some of this one were dropped", maxEarly)})
 	}
 	if len(c.waiting) == 0 {
-		c.early, c.missed = nil, nil // nobody can be meant any more
+		c.early, c.missed = nil, nil // no stream is left that they could belong to
 	}
 	c.mu.Unlock()
 	for _, n := range early {
@@ -391,7 +392,7 @@ func (c *Client) answered(l *link, f *frame) {
 	}
 }
 
-// miss takes note that an item of a subscription was dropped. The caller has the lock.
+// miss takes note that an item of a subscription was dropped. The caller holds the lock.
 func (c *Client) miss(subscription string) {
 	if len(c.missed) >= maxMissed {
 		subscription = ""

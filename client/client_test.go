@@ -530,7 +530,7 @@ func TestServerThatSpeaksSomethingElse(t *testing.T) {
 	s := newServer(t, func(s *session, c call) { s.send("hello?") })
 	c := s.dial()
 	_, err := c.Call(testContext(t), "m_x")
-	if err == nil || !strings.Contains(err.Error(), "no JSON-RPC") {
+	if err == nil || !strings.Contains(err.Error(), "not JSON-RPC") {
 		t.Errorf("the error is %v", err)
 	}
 }

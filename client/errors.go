@@ -48,8 +48,8 @@ func (e *Refused) Error() string {
 // Forbidden reports whether the server wants another token, or none of ours.
 func (e *Refused) Forbidden() bool { return e.Status == 401 || e.Status == 403 }
 
-// passing reports whether the server may well let us in a moment later: it has too much to
-// do, or is about to be started anew.
+// passing reports whether the server may accept the client a moment later: it is overloaded, or
+// restarting.
 func (e *Refused) passing() bool { return e.Status == 429 || e.Status == 503 }
 
 // A Lost is the error of a call whose connection broke. What was asked for may have

@@ -27,7 +27,7 @@ func CheckSequence(items []Item) error {
 		}
 		switch before := items[i-1].Type; {
 		case before == Done:
-			return &Broken{fmt.Sprintf("%s comes behind done", item.Type)}
+			return &Broken{fmt.Sprintf("%s comes after done", item.Type)}
 		case before == Guide && item.Type != Error:
 			return &Broken{fmt.Sprintf("guidance is followed by %s, and not by its error", item.Type)}
 		case before == Error && !items[i-1].Recoverable && item.Type != Done:

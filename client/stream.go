@@ -13,7 +13,7 @@ import (
 type Stream struct {
 	client *Client
 	items  chan Item
-	closed chan struct{} // closed by Close: nobody takes items any more
+	closed chan struct{} // closed by Close: items have no reader any more
 
 	// Guarded by the client's lock.
 	id   json.RawMessage // of the subscription; nil until it is acknowledged

@@ -27,15 +27,15 @@ type Target struct {
 	TLS   *tls.Config // nil means the system's certificates
 
 	// CAFile is a file with certificates in PEM. The server's must be signed by one of them,
-	// or be among them, and nobody else's signature counts. "" means those of TLS. The file is
+	// or be among them; no other signature counts. "" means those of TLS. The file is
 	// read once for a client.
 	CAFile string
 
 	// Patience is how long a connection that broke is tried to be made again. 0 means 30 s.
 	Patience time.Duration
 
-	// Trace is told every frame that is sent and received, for whoever wants to look at the
-	// protocol itself. It may be called by two goroutines at a time. Nil means nobody.
+	// Trace is called with every frame that is sent and received. Two goroutines may call it at
+	// the same time. It may be nil.
 	Trace func(sent bool, frame []byte)
 }
 
@@ -57,7 +57,7 @@ const (
 // An endpoint is a target that is understood.
 type endpoint struct {
 	url       string // for the handshake
-	shown     string // for people
+	shown     string // in errors
 	header    http.Header
 	transport *http.Transport
 	trace     func(sent bool, frame []byte)
@@ -83,11 +83,11 @@ func (t Target) HTTPClient() (*http.Client, string, error) {
 
 func (t Target) endpoint() (*endpoint, error) {
 	if !strings.Contains(t.URL, "://") {
-		return nil, fmt.Errorf("%q is no address of a server: write how to reach it, as in ws://127.0.0.1:7420/, wss://example.org/ or unix:///path/of/a.sock", t.URL)
+		return nil, fmt.Errorf("%q is not the address of a server: write how to reach it, as in ws://127.0.0.1:7420/, wss://example.org/ or unix:///path/of/a.sock", t.URL)
 	}
 	u, err := url.Parse(t.URL)
 	if err != nil {
-		return nil, fmt.Errorf("%q is no address of a server; it looks like ws://127.0.0.1:7420/ or unix:///path/of/a.sock: %w", t.URL, err)
+		return nil, fmt.Errorf("%q is not the address of a server; it looks like ws://127.0.0.1:7420/ or unix:///path/of/a.sock: %w", t.URL, err)
 	}
 	settings, err := t.tls()
 	if err != nil {
@@ -117,7 +117,7 @@ func (t Target) endpoint() (*endpoint, error) {
 		e.url = "http://localhost/"
 		return e, nil
 	default:
-		return nil, fmt.Errorf("%q is no address of a server; it begins with ws://, wss://, http://, https:// or unix://", t.URL)
+		return nil, fmt.Errorf("%q is not the address of a server; it begins with ws://, wss://, http://, https:// or unix://", t.URL)
 	}
 	if u.Host == "" {
 		return nil, fmt.Errorf("%q names no host; write ws://127.0.0.1:7420/", t.URL)
@@ -173,7 +173,7 @@ func DialError(shown string, err error) error {
 // A link is one connection.
 type link struct {
 	conn       *websocket.Conn
-	trace      func(sent bool, frame []byte) // nil if nobody looks
+	trace      func(sent bool, frame []byte) // may be nil
 	delivering atomic.Bool                   // the reader waits for a stream that is not read
 }
 
@@ -230,7 +230,7 @@ func (l *link) watch(ctx context.Context) (stop func()) {
 	return func() { cancel(); <-ended }
 }
 
-// bye closes the link in an orderly way, and waits for the server to do so too.
-func (l *link) bye() { _ = l.conn.Close(websocket.StatusNormalClosure, "") }
+// closeInOrder closes the link, and waits for the server to close its side.
+func (l *link) closeInOrder() { _ = l.conn.Close(websocket.StatusNormalClosure, "") }
 
 func (l *link) close() { _ = l.conn.CloseNow() }

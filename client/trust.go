@@ -28,11 +28,11 @@ func (t Target) tls() (*tls.Config, error) {
 }
 
 // readAuthorities reads the certificates in a file. One that can't be read is not passed
-// over: somebody relies on it.
+// over: the user relies on it.
 func readAuthorities(path string) (*x509.CertPool, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("the certificates of those who sign for the server can't be read: %w", err)
+		return nil, fmt.Errorf("the certificates that may sign for the server can't be read: %w", err)
 	}
 	pool := x509.NewCertPool()
 	found := 0

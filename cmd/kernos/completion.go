@@ -17,7 +17,7 @@ import (
 var bashWords string
 
 // completionCommand prints the scripts by which shells complete command lines. What they
-// show is asked of kernos each time, so they need not be made anew.
+// show is asked of kernos each time, so the scripts stay valid.
 func completionCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "completion",
@@ -26,7 +26,7 @@ func completionCommand() *cobra.Command {
 methods, parameters, and values that are known: those that a parameter can have, and keys
 that you have used.`,
 		Example: `  source <(kernos completion bash)                               # in ~/.bashrc
-  source <(kernos completion zsh)                                # in ~/.zshrc, behind compinit
+  source <(kernos completion zsh)                                # in ~/.zshrc, after compinit
   kernos completion fish > ~/.config/fish/completions/kernos.fish`,
 		Args: ownCommands,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },

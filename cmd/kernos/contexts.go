@@ -13,14 +13,15 @@ func contextCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "context",
 		Short: "Name the servers that you call",
-		Long: `Name the servers that you call. One of them is the current one, which kernos call,
-kernos MODULE METHOD and kernos doctor use unless --context, --server or the variable
-KERNOS_CONTEXT says another. The context local is always there: the daemon of this
-user, which is started if it is not running.
+		Long: `Name the servers that you call. One of them is the current one, which all commands that
+ask a kernel use unless --context, --server or the variable KERNOS_CONTEXT names another:
+kernos call, kernos MODULE METHOD, status, ls, describe, log, graph, search, replay, watch
+and doctor. The context local always exists: it is the daemon of this user. Commands that
+concern this machine, such as serve, pipe, stop and backup, take no context.
 
-A server that is reached with TLS shows a certificate, which must be signed by somebody
-whom this machine trusts. If it is signed by somebody else, such as an authority of your
-own, --ca-file says whom to trust for this server, and nobody else is. A server that is
+A server that is reached with TLS shows a certificate, which must be signed by an authority
+that this machine trusts. If another authority has signed it, such as one of your own,
+--ca-file names the only certificates to trust for this server. A server that is
 given by its address takes its token from KERNOS_TOKEN and the file from KERNOS_CA_FILE.`,
 		Example: `  kernos context add office wss://kernos.example.org/ --token-file ~/office.token
   kernos context set office --ca-file ~/office-ca.pem
@@ -86,7 +87,7 @@ forgets what was there.`,
 			for _, f := range []struct {
 				flag      string
 				from, to  *string
-				forgotten *string // it says the same in another way
+				forgotten *string // the other way to give the same
 			}{
 				{"url", &changes.URL, &item.URL, nil},
 				{"token", &changes.Token, &item.Token, &item.TokenFile},
@@ -121,7 +122,7 @@ forgets what was there.`,
 func addServerFlags(c *cobra.Command, i *connect.Item) {
 	c.Flags().StringVar(&i.Token, "token", "", "the server's `TOKEN`; others who use this machine may see it here, so a file is better")
 	c.Flags().StringVar(&i.TokenFile, "token-file", "", "a `FILE` that has the server's token")
-	c.Flags().StringVar(&i.CAFile, "ca-file", "", "a `FILE` in PEM with the certificates of those who may sign for the server, in place of those that this machine trusts")
+	c.Flags().StringVar(&i.CAFile, "ca-file", "", "a `FILE` in PEM with the certificates that may sign for the server, in place of those that this machine trusts")
 }
 
 func contextUseCommand() *cobra.Command {

@@ -20,10 +20,10 @@ func pipeCommand() *cobra.Command {
 	o := daemon.Options{Limits: daemon.Limits{Timeout: kernel.DefaultTimeout}}
 	c := &cobra.Command{
 		Use:   "pipe [--inline]",
-		Short: "Answer the messages on standard input, one a line",
+		Short: "Answer the messages on standard input, one per line",
 		Long: `Read messages from standard input, one JSON object a line, and write what answers
 them to standard output: for each command and each query one reply or one error,
-which names the message it answers in metadata.causation. A line that is no message
+which names the message it answers in metadata.causation. A line that isn't a message
 is answered too; nothing stops the stream.
 
 The daemon answers them, and is started if it is not running (see kernos serve).
@@ -60,7 +60,7 @@ reached or goes away before everything is answered.`,
 	return c
 }
 
-// ofTheKernel refuses the flags that say how a kernel answers, for a pipe that does not.
+// ofTheKernel refuses the flags that configure a kernel, for a pipe that has none in its process.
 func ofTheKernel(flags *pflag.FlagSet) (err error) {
 	flags.Visit(func(f *pflag.Flag) {
 		switch f.Name {

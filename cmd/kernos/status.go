@@ -70,7 +70,7 @@ not answer.`,
 	return c
 }
 
-// unanswered says of a daemon that has not answered in time what may be the matter with it.
+// unanswered explains an error of a daemon that has not answered in time.
 // Other errors are as they were.
 func unanswered(err error, timeout time.Duration) error {
 	if !errors.Is(err, context.DeadlineExceeded) {
@@ -88,7 +88,7 @@ func unanswered(err error, timeout time.Duration) error {
 	return &exit.Error{Status: exit.Unreachable, Cause: errors.New(text)}
 }
 
-// describeStatus says in words how a daemon is doing.
+// describeStatus describes the status of a daemon.
 func describeStatus(s *lifecycle.Status) string {
 	var b strings.Builder
 	up := time.Duration(s.Uptime * float64(time.Second)).Round(time.Second)

@@ -219,7 +219,7 @@ func (c *call) find(ctx context.Context) error {
 	return nil
 }
 
-// splitName makes a module and a method of a name that nobody has listed.
+// splitName makes a module and a method of a name that no listing has.
 func splitName(words []string) (module, name string) {
 	if len(words) == 2 {
 		return strings.ToLower(words[0]), words[1]

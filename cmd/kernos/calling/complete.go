@@ -37,12 +37,12 @@ func CompleteCall(c *cobra.Command, args []string, word string) ([]string, cobra
 	}
 	directive := cobra.ShellCompDirectiveNoFileComp
 	if len(all) > 0 && !slices.ContainsFunc(all, complete) {
-		directive |= cobra.ShellCompDirectiveNoSpace // there is more behind it
+		directive |= cobra.ShellCompDirectiveNoSpace // more comes after it
 	}
 	return all, directive
 }
 
-// complete reports whether nothing comes behind a completion.
+// complete reports whether nothing comes after a completion.
 func complete(completion string) bool {
 	text, _, _ := strings.Cut(completion, "\t")
 	return !strings.HasSuffix(text, "/") && !strings.HasSuffix(text, "=")
@@ -136,7 +136,7 @@ func ownValues(own *pflag.Flag, word string) []string {
 	return []string{}
 }
 
-// fileCompletions completes the name of a file behind a sign that shells know nothing of.
+// fileCompletions completes the name of a file after a sign that shells don't know.
 func fileCompletions(before, path string) []string {
 	dir, name := filepath.Split(path)
 	entries, err := os.ReadDir(cmp.Or(dir, "."))
@@ -295,7 +295,7 @@ func required(f *client.Field, path string) bool {
 	return false
 }
 
-// placeCompletions completes a value behind --, where so many stand before it.
+// placeCompletions completes a value after --, where so many values stand before it.
 func (c *call) placeCompletions(ctx context.Context, before []string, values int, word string) []string {
 	params, err := (&callline.Line{Args: before, Words: c.Words}).Parameters(c.method, strings.NewReader(""))
 	if err != nil {

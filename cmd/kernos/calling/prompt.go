@@ -19,7 +19,7 @@ import (
 	"kernos/schema"
 )
 
-// complete asks for what is required and missing, if somebody is there to ask: standard
+// complete asks for what is required and missing, if a person can be asked: standard
 // input is a terminal. Questions go to that terminal, wherever the output goes.
 func (c *call) complete(ctx context.Context, params json.RawMessage) (json.RawMessage, error) {
 	in, ok := c.in.(*os.File)
@@ -56,7 +56,7 @@ func (c *call) complete(ctx context.Context, params json.RawMessage) (json.RawMe
 	})
 }
 
-// question is what somebody is asked for a parameter.
+// question is the question for a parameter.
 func question(f *client.Field) string {
 	shown := *f
 	shown.Sensitive = false // how to keep it out of a command line is of no use here
@@ -103,7 +103,7 @@ func (c *call) fitting(f *client.Field, text string) (json.RawMessage, error) {
 		return nil, err
 	}
 	alone := jsonvalue.Object{}.Set(f.Name, value).Text()
-	// What else is missing is no fault of this answer.
+	// Other parameters that are missing don't make this answer wrong.
 	if invalid, ok := errors.AsType[*schema.Invalid](c.method.Validate(alone)); ok {
 		for _, problem := range invalid.Problems {
 			if rest, about := strings.CutPrefix(problem.Path, f.Name); about && (rest == "" || rest[0] == '.' || rest[0] == '[') {

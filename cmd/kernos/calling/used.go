@@ -14,7 +14,7 @@ import (
 
 // Values that were used are kept for completion: those of parameters that several methods
 // of a module require, for these say which thing is meant (a key, an id). Texts of other
-// parameters, and secrets, are nobody's business.
+// parameters, and secrets, are not kept.
 const (
 	maxUsed      = 500 // values of a parameter
 	maxUsedBytes = 256 // of a value

@@ -124,7 +124,7 @@ func flagOf(f *client.Field, name string) string {
 	return "--" + name + " " + word
 }
 
-// FieldHelp is what is said about a parameter behind its flag.
+// FieldHelp is the description of a parameter after its flag.
 func FieldHelp(f *client.Field) string {
 	var parts []string
 	if f.Description != "" {

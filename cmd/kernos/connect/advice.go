@@ -65,7 +65,7 @@ func (s *Server) TLSAdvice(err error) string {
 		if e.Reason == x509.Expired && e.Cert != nil {
 			return fmt.Sprintf("it is valid from %s to %s: give the server a new one (kernos serve reads --tls-cert again when it changes), or set the clock of this machine", Day(e.Cert.NotBefore), Day(e.Cert.NotAfter))
 		}
-		return "have the server's certificate made anew"
+		return "have a new certificate made for the server"
 	}
 	if _, ok := errors.AsType[*client.Untrusted](err); ok {
 		return "check the certificate of the server"

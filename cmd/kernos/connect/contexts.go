@@ -76,7 +76,7 @@ func ReadContexts() (*Contexts, error) {
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	d.KnownFields(true)
 	if err := d.Decode(c); err != nil {
-		return nil, fmt.Errorf("%s can't be read; mend it, or remove it to begin anew: %w", c.path, err)
+		return nil, fmt.Errorf("%s can't be read; correct it, or remove it to start again: %w", c.path, err)
 	}
 	if c.Servers == nil {
 		c.Servers = make(map[string]Item)
