@@ -98,20 +98,22 @@ func (d *documents) only(name string) (only *kernel.Route) {
 
 // makeSchema is the answer to service_schema.
 func (d *documents) makeSchema() json.RawMessage {
-	dst, total := []byte(`{"modules":[`), 0
+	type module struct {
+		Namespace   string   `json:"namespace"`
+		Version     string   `json:"version"`
+		Description string   `json:"description"`
+		Methods     []string `json:"methods"`
+	}
+	service := struct {
+		Modules []module `json:"modules"`
+		Total   int      `json:"total_methods"`
+	}{Modules: []module{}}
 	for i := range d.spaces {
 		n := &d.spaces[i]
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = jsonscan.AppendQuoted(append(dst, `{"namespace":`...), n.Name)
-		dst = jsonscan.AppendQuoted(append(dst, `,"version":`...), n.Version)
-		dst = jsonscan.AppendQuoted(append(dst, `,"description":`...), n.Summary)
-		dst = append(appendStrings(append(dst, `,"methods":`...), methodNames(n)), '}')
-		total += len(n.Methods)
+		service.Modules = append(service.Modules, module{n.Name, n.Version, n.Summary, methodNames(n)})
+		service.Total += len(n.Methods)
 	}
-	dst = strconv.AppendInt(append(dst, `],"total_methods":`...), int64(total), 10)
-	return append(dst, '}')
+	return marshal(service)
 }
 
 // makeModule is the answer to service_module_schema: one schema with a variant for each

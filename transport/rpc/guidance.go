@@ -1,7 +1,6 @@
 package rpc
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -54,11 +53,8 @@ func (g *guidance) suggest(r *kernel.Route, name string) {
 
 // append appends the members of the item.
 func (g *guidance) append(dst []byte) []byte {
-	var text bytes.Buffer
-	e := json.NewEncoder(&text)
-	e.SetEscapeHTML(false)
-	_ = e.Encode(g) // never fails: the schemas are JSON
-	return append(append(dst, ','), bytes.TrimSuffix(text.Bytes()[1:], []byte("}\n"))...)
+	text := marshal(g)
+	return append(append(dst, ','), text[1:len(text)-1]...)
 }
 
 // refuse answers with guidance, an error and done.

@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"bytes"
 	"encoding/json"
 
 	"kernos/internal/jsonscan"
@@ -99,14 +100,11 @@ func text(token []byte) string {
 	return jsonscan.Unquote(token)
 }
 
-// appendStrings appends a list of names as JSON.
-func appendStrings(dst []byte, names []string) []byte {
-	dst = append(dst, '[')
-	for i, n := range names {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = jsonscan.AppendQuoted(dst, n)
-	}
-	return append(dst, ']')
+// marshal encodes a value for which that never fails, without escaping the signs of HTML.
+func marshal(v any) []byte {
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(v)
+	return bytes.TrimSuffix(text.Bytes(), []byte{'\n'})
 }

@@ -3,6 +3,7 @@ package rpc
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strconv"
 
 	"kernos/internal/jsonscan"
@@ -12,83 +13,113 @@ import (
 // openRPCVersion is the version of OpenRPC that the document follows.
 const openRPCVersion = "1.3.2"
 
+// openRPC is an OpenRPC document.
+type openRPC struct {
+	Version string `json:"openrpc"`
+	Info    struct {
+		Title       string `json:"title"`
+		Description string `json:"description"`
+		Version     string `json:"version"`
+	} `json:"info"`
+	Methods    []any `json:"methods"`
+	Components struct {
+		Schemas json.RawMessage `json:"schemas"`
+	} `json:"components"`
+}
+
+// openRPCMethod is a method in an OpenRPC document.
+type openRPCMethod struct {
+	Name           string          `json:"name"`
+	Tags           []openRPCTag    `json:"tags"`
+	Summary        string          `json:"summary"`
+	Params         []openRPCParam  `json:"params"`
+	ParamStructure string          `json:"paramStructure"`
+	Result         json.RawMessage `json:"result"`
+	Input          json.RawMessage `json:"x-input,omitempty"` // if the schema refers to itself
+	Stream         openRPCStream   `json:"x-stream"`
+}
+
+type openRPCTag struct {
+	Name string `json:"name"`
+}
+
+type openRPCParam struct {
+	Name        string          `json:"name"`
+	Description json.RawMessage `json:"description,omitempty"`
+	Required    bool            `json:"required"`
+	Schema      json.RawMessage `json:"schema"`
+}
+
+// openRPCStream says what the items of a method carry.
+type openRPCStream struct {
+	Notification string          `json:"notification"`
+	ContentType  string          `json:"content_type"`
+	Data         json.RawMessage `json:"data"`
+}
+
 // makeOpenRPC is the answer to rpc.discover. A method's result is the id of its stream, as
 // it is on the wire; what the stream carries is in x-stream.
 func (d *documents) makeOpenRPC() json.RawMessage {
+	doc := openRPC{Version: openRPCVersion}
+	doc.Info.Title, doc.Info.Version = "Kernos", d.hash
+	doc.Info.Description = "Every call is a stream: its result is the id of a subscription, and its items come as notifications of " + Notification + "."
 	shared := newDefinitions("#/components/schemas/")
-	dst := []byte(`{"openrpc":"` + openRPCVersion + `","info":{"title":"Kernos","description":"Every call is a stream: its result is the id of a subscription, and its items come as notifications of ` + Notification + `.","version":`)
-	dst = append(jsonscan.AppendQuoted(dst, d.hash), `},"methods":[`...)
-	at := 0
 	for i := range d.spaces {
 		for _, r := range d.spaces[i].Methods {
-			if at > 0 {
-				dst = append(dst, ',')
-			}
-			dst = appendMethod(dst, r, shared, at)
-			at++
+			doc.Methods = append(doc.Methods, describeMethod(r, shared, len(doc.Methods)))
 		}
 	}
 	for _, own := range ownMethods {
-		if at > 0 {
-			dst = append(dst, ',')
-		}
-		dst = append(dst, own...)
-		at++
+		doc.Methods = append(doc.Methods, json.RawMessage(own))
 	}
-	dst = append(dst, `],"components":{"schemas":`...)
-	return append(shared.append(dst), `}}`...)
+	doc.Components.Schemas = shared.append(nil)
+	return marshal(doc)
 }
 
 // streamResult is the result of every method that is a stream.
-const streamResult = `"result":{"name":"subscription","description":"The id of the stream.","schema":{"type":"string"}}`
+const streamResult = `{"name":"subscription","description":"The id of the stream.","schema":{"type":"string"}}`
 
 // ownMethods are the methods of the service itself.
 var ownMethods = []string{
-	`{"name":"service_schema","summary":"List the modules and their methods.","params":[],` + streamResult + `}`,
-	`{"name":"service_module_schema","summary":"Give the JSON Schema of a module's methods.","params":[{"name":"namespace","required":true,"schema":{"type":"string"}}],` + streamResult + `}`,
-	`{"name":"service_hash","summary":"Give the hash of all modules and methods.","params":[],` + streamResult + `}`,
+	`{"name":"service_schema","summary":"List the modules and their methods.","params":[],"result":` + streamResult + `}`,
+	`{"name":"service_module_schema","summary":"Give the JSON Schema of a module's methods.","params":[{"name":"namespace","required":true,"schema":{"type":"string"}}],"result":` + streamResult + `}`,
+	`{"name":"service_hash","summary":"Give the hash of all modules and methods.","params":[],"result":` + streamResult + `}`,
 	`{"name":"service_unsubscribe","summary":"End a stream and forget it.","params":[{"name":"subscription","required":true,"schema":{"type":"string"}}],"result":{"name":"ended","schema":{"type":"boolean"}}}`,
-	`{"name":"service_resume","summary":"Go on with a stream, from another connection too.","params":[{"name":"subscription","required":true,"schema":{"type":"string"}},{"name":"after","description":"The seq of the last item that came, 0 if none did.","required":true,"schema":{"type":"integer","minimum":0}}],` + streamResult + `}`,
+	`{"name":"service_resume","summary":"Go on with a stream, from another connection too.","params":[{"name":"subscription","required":true,"schema":{"type":"string"}},{"name":"after","description":"The seq of the last item that came, 0 if none did.","required":true,"schema":{"type":"integer","minimum":0}}],"result":` + streamResult + `}`,
 }
 
-func appendMethod(dst []byte, r *kernel.Route, shared *definitions, at int) []byte {
+// describeMethod describes a method, which stands at a place in the document.
+func describeMethod(r *kernel.Route, shared *definitions, at int) openRPCMethod {
 	here := "#/methods/" + strconv.Itoa(at)
 	input := shared.take(r.Syscall.Input.JSON(), here+"/x-input")
-	required := make(map[string]bool)
+	var required []string
 	if list := member(input, "required"); len(list) > 0 && list[0] == '[' {
 		elements(list, func(name []byte) bool {
-			required[jsonscan.Unquote(name)] = true
+			required = append(required, jsonscan.Unquote(name))
 			return true
 		})
 	}
-	dst = append(append(dst, `{"name":"`...), r.Name()...)
-	dst = append(append(dst, `","tags":[{"name":"`...), r.Namespace...)
-	dst = append(jsonscan.AppendQuoted(append(dst, `"}],"summary":`...), r.Syscall.Summary), `,"params":[`...)
-	// Those that are required first, as OpenRPC wants it: params go by name.
-	began := false
-	for _, pass := range []bool{true, false} {
-		eachProperty(input, func(token, value []byte) {
-			name := jsonscan.Unquote(token)
-			if required[name] != pass {
-				return
-			}
-			if began {
-				dst = append(dst, ',')
-			}
-			began = true
-			dst = append(append(dst, `{"name":`...), token...)
-			if description := member(value, "description"); description != nil {
-				dst = append(append(dst, `,"description":`...), description...)
-			}
-			dst = strconv.AppendBool(append(dst, `,"required":`...), pass)
-			dst = append(append(append(dst, `,"schema":`...), value...), '}')
-		})
+	m := openRPCMethod{
+		Name: r.Name(), Tags: []openRPCTag{{r.Namespace}}, Summary: r.Syscall.Summary,
+		Params: []openRPCParam{}, ParamStructure: "by-name", Result: json.RawMessage(streamResult),
+		Stream: openRPCStream{Notification, r.Namespace + "." + r.Method, shared.take(r.Syscall.Output.JSON(), here+"/x-stream/data")},
 	}
-	dst = append(dst, `],"paramStructure":"by-name",`+streamResult...)
-	if bytes.Contains(input, []byte(here+"/x-input")) { // it refers to itself
-		dst = append(append(dst, `,"x-input":`...), input...)
+	eachProperty(input, func(token, value []byte) {
+		name := jsonscan.Unquote(token)
+		m.Params = append(m.Params, openRPCParam{name, member(value, "description"), slices.Contains(required, name), value})
+	})
+	// OpenRPC wants the required ones first.
+	slices.SortStableFunc(m.Params, func(a, b openRPCParam) int {
+		switch {
+		case a.Required == b.Required:
+			return 0
+		case a.Required:
+			return -1
+		}
+		return 1
+	})
+	if bytes.Contains(input, []byte(here+"/x-input")) {
+		m.Input = input
 	}
-	output := shared.take(r.Syscall.Output.JSON(), here+"/x-stream/data")
-	dst = append(append(dst, `,"x-stream":{"notification":"`+Notification+`","content_type":"`...), r.Namespace+"."+r.Method...)
-	return append(append(append(dst, `","data":`...), output...), `}}`...)
+	return m
 }
