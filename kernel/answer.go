@@ -207,7 +207,7 @@ func checkData(m *message.Message, request json.RawMessage) string {
 func Fail(ctx context.Context, m message.Message, emit Emit, err error) {
 	e, known := message.ErrorOf(err)
 	if !known {
-		if c, ok := ctx.Value(callKey{}).(*Call); ok {
+		if c, ok := CallOf(ctx); ok {
 			c.k.opts.Log.Error("handler failed", "type", m.Type, "id", m.Metadata.ID, "error", err)
 		}
 	}

@@ -34,7 +34,7 @@ type effect struct {
 //
 // The kernel keeps the batch, until it calls its Free. The error, if any, is for the caller.
 func Stage(ctx context.Context, b *store.Batch) error {
-	c, ok := ctx.Value(callKey{}).(*Call)
+	c, ok := CallOf(ctx)
 	if !ok {
 		return message.Errorf(500, "A change that belongs to no call")
 	}
@@ -63,7 +63,7 @@ func Stage(ctx context.Context, b *store.Batch) error {
 // Recorded reports whether messages are recorded. If they are not, there are no watchers, and
 // nothing needs to be published.
 func Recorded(ctx context.Context) bool {
-	c, ok := ctx.Value(callKey{}).(*Call)
+	c, ok := CallOf(ctx)
 	return ok && c.k.opts.Recorder != nil
 }
 
@@ -71,7 +71,7 @@ func Recorded(ctx context.Context) bool {
 // recorded if the call succeeds. The definition must name the event, and data must be valid
 // JSON, which the kernel keeps.
 func Publish(ctx context.Context, t message.Type, data []byte) error {
-	c, ok := ctx.Value(callKey{}).(*Call)
+	c, ok := CallOf(ctx)
 	if !ok {
 		return message.Errorf(500, "An event that belongs to no call")
 	}

@@ -36,8 +36,7 @@ func ExampleKernel_Handle() {
 	type input struct {
 		Steps int `json:"steps"`
 	}
-	walk := kernel.StreamCommand(
-		kernel.Definition{Type: "Dog.Walk", Summary: "Walk the dog."},
+	walk := kernel.DefineCommand[input, string](kernel.Definition{Type: "Dog.Walk", Summary: "Walk the dog."}).BindStream(
 		func(_ context.Context, in input, s *kernel.Stream) (string, error) {
 			for i := range in.Steps {
 				s.Progress("walking", float64(i+1)/float64(in.Steps))

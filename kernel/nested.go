@@ -34,7 +34,7 @@ type NewCall struct {
 
 // InvokeAs is Invoke with more to say.
 func InvokeAs(ctx context.Context, n NewCall) (json.RawMessage, error) {
-	parent, ok := ctx.Value(callKey{}).(*Call)
+	parent, ok := CallOf(ctx)
 	if !ok {
 		return nil, message.Errorf(500, "A call of %s that belongs to no call", n.Type)
 	}

@@ -29,17 +29,6 @@ func Command[In, Out any](d Definition, f func(context.Context, In) (Out, error)
 	return DefineCommand[In, Out](d).Bind(f)
 }
 
-// StreamQuery is Query for a function that also reports progress and emits events.
-func StreamQuery[In, Out any](d Definition, f func(context.Context, In, *Stream) (Out, error)) Syscall {
-	return DefineQuery[In, Out](d).BindStream(f)
-}
-
-// StreamCommand is Command for a function that also reports progress and emits
-// events.
-func StreamCommand[In, Out any](d Definition, f func(context.Context, In, *Stream) (Out, error)) Syscall {
-	return DefineCommand[In, Out](d).BindStream(f)
-}
-
 // A Typed is a definition whose input and output are Go types. It is data, and needs
 // nothing that a handler needs; Bind makes a syscall of it when a kernel is built.
 type Typed[In, Out any] struct{ Definition }
@@ -126,7 +115,7 @@ func encode(v any) (stdjson.RawMessage, error) {
 // RequestOf returns the request that the call of ctx answers, or nil if ctx belongs to no
 // call. It must not be changed, and its data is valid as long as that of the handler's message.
 func RequestOf(ctx context.Context) *message.Message {
-	if c, ok := ctx.Value(callKey{}).(*Call); ok {
+	if c, ok := CallOf(ctx); ok {
 		return &c.request
 	}
 	return nil
@@ -146,7 +135,7 @@ func decode(data stdjson.RawMessage, in any) error {
 // unreadable is the error for input that fits its schema and not its Go type. The
 // decoder's own words quote the input and speak of Go: they are for the log.
 func unreadable(ctx context.Context, m message.Message, err error) *message.Error {
-	if c, ok := ctx.Value(callKey{}).(*Call); ok {
+	if c, ok := CallOf(ctx); ok {
 		c.k.opts.Log.Warn("input fits its schema and can't be decoded", "type", m.Type, "id", m.Metadata.ID, "error", err)
 	}
 	e := message.Errorf(422, "Schema validation failed: %s can't read its input", m.Type)

@@ -161,7 +161,7 @@ func TestTypedSyscallsThatCantWriteTheirOutputFail(t *testing.T) {
 
 func TestTypedSyscallsReportProgressAndEmitEvents(t *testing.T) {
 	d := kernel.Definition{Type: "Job.Run", Summary: "Run.", Emits: []kernel.EventDefinition{{Type: "Job.Completed", Summary: "A job is done."}}}
-	k := kerneltest.New(t, nil, kernel.StreamCommand(d, func(_ context.Context, _ struct{}, s *kernel.Stream) (string, error) {
+	k := kerneltest.New(t, nil, kernel.DefineCommand[struct{}, string](d).BindStream(func(_ context.Context, _ struct{}, s *kernel.Stream) (string, error) {
 		s.Progress("half \"way\"", 0.5)
 		s.Progress("too far", 7)
 		s.Progress("not yet", -1)
