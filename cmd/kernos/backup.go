@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -13,7 +12,6 @@ import (
 	"kernos/cmd/kernos/backup"
 	"kernos/cmd/kernos/exit"
 	"kernos/cmd/kernos/settings"
-	"kernos/daemon"
 )
 
 func backupCommand() *cobra.Command {
@@ -84,22 +82,10 @@ fails meanwhile, with the state that it had.`,
 				if err != nil {
 					return err
 				}
-				find := func(home daemon.Home) backup.Daemon { return pausable{findPause(home)} }
-				return settings.Explain(backup.Restore(ctx, home, os.Getenv("KERNOS_ORIGIN") == "", args[0], replace, c.InOrStdin(), c.ErrOrStderr(), find))
+				return settings.Explain(backup.Restore(ctx, home, os.Getenv("KERNOS_ORIGIN") == "", args[0], replace, c.InOrStdin(), c.ErrOrStderr()))
 			})
 		},
 	}
 	c.Flags().BoolVar(&replace, "replace", false, "move state that is there aside")
 	return c
 }
-
-// pausable is a pause as package backup needs it.
-type pausable struct{ *pause }
-
-func (p pausable) PID() int { return p.daemon.PID }
-
-func (p pausable) Pause(ctx context.Context, report io.Writer) (func(), error) {
-	return p.begin(ctx, report)
-}
-
-func (p pausable) Resume(report io.Writer) error { return p.end(report) }

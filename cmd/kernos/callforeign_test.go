@@ -267,7 +267,7 @@ func TestDoctorOfAForeignServer(t *testing.T) {
 	privately(t)
 	s := newForeign(t)
 	out, _, status := foreign(t, "", "doctor", s.url)
-	if status != 0 || strings.Contains(out, "✗") || !strings.Contains(out, "2 methods in 1 module, each with its schema") || !strings.Contains(out, "the server is no kernel") {
+	if status != 0 || strings.Contains(out, "✗") || !strings.Contains(out, "2 methods in 1 module, each with its schema") || !strings.Contains(out, "the server isn't a kernel") {
 		t.Errorf("got %d\n%s", status, out)
 	}
 	for name, test := range map[string]struct {
@@ -281,8 +281,8 @@ func TestDoctorOfAForeignServer(t *testing.T) {
 		"another order": {func() {
 			s.answers["service_schema"][0] = strings.Replace(s.answers["service_schema"][0], `"plant","water"`, `"water","plant"`, 1)
 		}, `has "plant" where its list has "water"`},
-		"no hash":         {func() { s.answers["service_hash"][0] = `"type":"data","content_type":"service.hash","data":{}` }, "does not answer with a hash"},
-		"no error":        {func() { s.answers["nosuchmodule_nosuchmethod"] = []string{`"type":"done"`} }, "as if all were well"},
+		"no hash":         {func() { s.answers["service_hash"][0] = `"type":"data","content_type":"service.hash","data":{}` }, "doesn't answer with a hash"},
+		"no error":        {func() { s.answers["nosuchmodule_nosuchmethod"] = []string{`"type":"done"`} }, "as if it had succeeded"},
 		"no guided error": {func() { s.answers["nosuchmodule_nosuchmethod"] = []string{`"type":"guidance"`, `"type":"done"`} }, "guidance is followed by done"},
 		"a broken schema": {func() {
 			s.answers["service_module_schema"][0] = strings.Replace(s.answers["service_module_schema"][0], `"type":"integer"`, `"type":"whole"`, 1)
@@ -326,7 +326,7 @@ func TestAServerThatGivesNoGuidance(t *testing.T) {
 		t.Errorf("got %q, %d", notes, status)
 	}
 	out, _, status := foreign(t, "", "doctor", s.url)
-	if status != 0 || !strings.Contains(out, "! sequence   a module that is not there: error → done") || !strings.Contains(out, "the server is no kernel") {
+	if status != 0 || !strings.Contains(out, "! sequence   a module that doesn't exist: error → done") || !strings.Contains(out, "the server isn't a kernel") {
 		t.Errorf("got %d\n%s", status, out)
 	}
 }

@@ -4,35 +4,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
-	"kernos/cmd/kernos/connect"
 	"kernos/cmd/kernos/exit"
-	"kernos/daemon"
 )
-
-func TestTheDoctorLooksAtTheHome(t *testing.T) {
-	for _, c := range []struct {
-		name        string
-		there, kept bool
-		err         error
-		want        finding
-	}{
-		{"all is well", true, true, nil, finding{OK: true, Text: "/h can be written"}},
-		{"nothing yet", false, false, nil, finding{OK: true, Text: "/h is made when it is needed"}},
-		{"read-only, with state", true, true, syscall.EROFS, finding{OK: true, Text: "/h can only be read, so nothing there changes: read-only file system"}},
-		{"read-only, and empty", true, false, syscall.EROFS, finding{Text: "/h can't be written: read-only file system"}},
-		{"in a place of others", false, false, syscall.EACCES, finding{Text: "/h is not there and can't be made: permission denied"}},
-	} {
-		d := &doctor{Server: &connect.Server{Daemon: &connect.Daemon{Home: daemon.Home{Dir: "/h"}}}, quiet: true}
-		goOn := d.judgeHome(c.there, c.kept, c.err)
-		got := d.findings[0]
-		if got.OK != c.want.OK || got.Text != c.want.Text || (got.Advice == "") != (c.err == nil) || goOn != c.want.OK || d.unreachable == goOn {
-			t.Errorf("%s: %+v, %t", c.name, got, goOn)
-		}
-	}
-}
 
 // The doctor looks after the directory of a daemon's socket, and after no other.
 func TestTheDoctorLeavesDirectoriesOfOthersAlone(t *testing.T) {
@@ -42,7 +17,7 @@ func TestTheDoctorLeavesDirectoriesOfOthersAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, _, status := h.run("", "doctor", "unix://"+open+"/none.sock")
-	if status != exit.Unreachable || strings.Contains(out, "chmod") || !strings.Contains(out, "start the server, or say the right path") {
+	if status != exit.Unreachable || strings.Contains(out, "chmod") || !strings.Contains(out, "start the server, or give the right path") {
 		t.Errorf("no socket: status %d: %s", status, out)
 	}
 	h.serve()

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/json"
@@ -11,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -462,4 +464,13 @@ func TestAPipeWaitsForTheNextDaemon(t *testing.T) {
 	if status := old.wait(); status != 0 {
 		t.Errorf("it has left with %d: %s", status, old.notes)
 	}
+}
+
+// accepts reports whether a server accepts connections on a socket.
+func accepts(ctx context.Context, path string) bool {
+	conn, err := new(net.Dialer).DialContext(ctx, "unix", path)
+	if err == nil {
+		_ = conn.Close()
+	}
+	return err == nil
 }

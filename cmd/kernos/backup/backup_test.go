@@ -44,7 +44,7 @@ func TestBackupAndRestoreCanBeInterrupted(t *testing.T) {
 	if err := Write(t.Context(), home, "test", name, io.Discard, io.Discard); err != nil {
 		t.Fatal(err)
 	}
-	if err := Restore(interrupted, home, true, name, true, nil, io.Discard, noDaemon); !errors.Is(err, context.Canceled) {
+	if err := Restore(interrupted, home, true, name, true, nil, io.Discard); !errors.Is(err, context.Canceled) {
 		t.Errorf("restore: %v", err)
 	}
 	if names, err := os.ReadDir(home.Origins()); err != nil || len(names) != 1 || names[0].Name() != home.Origin.Folder() {
@@ -72,21 +72,10 @@ func TestRestoreKeepsTheKey(t *testing.T) {
 	if err := Write(t.Context(), home, "test", name, io.Discard, io.Discard); err != nil {
 		t.Fatal(err)
 	}
-	if err := Restore(t.Context(), home, true, name, true, nil, io.Discard, noDaemon); err != nil {
+	if err := Restore(t.Context(), home, true, name, true, nil, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	if text, err := os.ReadFile(home.Key()); err != nil || string(text) != "precious" {
 		t.Errorf("the key is %q, %v", text, err)
 	}
 }
-
-// noDaemon is the daemon of a home that isn't served.
-func noDaemon(daemon.Home) Daemon { return absent{} }
-
-type absent struct{}
-
-func (absent) PID() int { return 0 }
-func (absent) Pause(context.Context, io.Writer) (func(), error) {
-	return nil, errors.New("no daemon runs")
-}
-func (absent) Resume(io.Writer) error { return nil }

@@ -10,30 +10,20 @@ import (
 	"path/filepath"
 	"time"
 
+	"kernos/cmd/kernos/connect"
 	"kernos/daemon"
 	"kernos/internal/durable"
-	"kernos/message"
 	"kernos/store"
 	"kernos/store/archive"
 	"kernos/store/blobs"
 	"kernos/store/pebble"
 )
 
-// A Daemon serves the state that is replaced.
-type Daemon interface {
-	// PID returns the process, 0 if no daemon runs.
-	PID() int
-	// Pause ends the daemon and locks its store.
-	Pause(ctx context.Context, report io.Writer) (unlock func(), err error)
-	// Resume starts the daemon again, if Pause was called.
-	Resume(report io.Writer) error
-}
-
 // Restore makes the content of a backup, read from in if its name is "-", the state of its
 // origin. If anyOrigin is false, that must be the origin of the home. State that is there is
-// moved aside if replace is true, and refused otherwise. The function find returns the daemon
-// of a home.
-func Restore(ctx context.Context, target daemon.Home, anyOrigin bool, name string, replace bool, in io.Reader, report io.Writer, find func(daemon.Home) Daemon) (err error) {
+// moved aside if replace is true, and refused otherwise. A daemon that serves it is ended first,
+// and started again afterwards.
+func Restore(ctx context.Context, target daemon.Home, anyOrigin bool, name string, replace bool, in io.Reader, report io.Writer) (err error) {
 	if name != "-" {
 		f, err := os.Open(name)
 		if err != nil {
@@ -59,16 +49,16 @@ func Restore(ctx context.Context, target daemon.Home, anyOrigin bool, name strin
 	if err != nil {
 		return err
 	}
-	server := find(target)
-	defer func() { err = errors.Join(err, server.Resume(report)) }()
-	if occupied && !replace && server.PID() != 0 {
-		return fmt.Errorf("there is state of %s already in %s, and the daemon (process %d) serves it; --replace ends the daemon, moves the state aside, and starts the daemon again", target.Origin, dir, server.PID())
+	p := findPause(target)
+	defer func() { err = errors.Join(err, p.end(report)) }()
+	if occupied && !replace && p.daemon.PID != 0 {
+		return fmt.Errorf("there is state of %s already in %s, and the daemon (process %d) serves it; --replace ends the daemon, moves the state aside, and starts the daemon again", target.Origin, dir, p.daemon.PID)
 	}
 	if occupied && !replace {
 		return fmt.Errorf("there is state of %s already in %s; --replace moves it aside", r.Header.Origin, dir)
 	}
 	unlock, err := pebble.Lock(target.Store())
-	if e, _ := message.ErrorOf(err); err != nil && (e.Code != 503 || server.PID() == 0) {
+	if err != nil && !(connect.Busy(err) && p.daemon.PID != 0) {
 		return err
 	}
 	moved := false
@@ -95,7 +85,7 @@ func Restore(ctx context.Context, target daemon.Home, anyOrigin bool, name strin
 		return fmt.Errorf("%s: %w; nothing was changed", name, err)
 	}
 	if unlock == nil {
-		if unlock, err = server.Pause(ctx, report); err != nil {
+		if unlock, err = p.begin(ctx, report); err != nil {
 			return err
 		}
 	}

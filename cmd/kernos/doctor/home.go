@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"os"
@@ -6,7 +6,7 @@ import (
 	systemcalls "golang.org/x/sys/unix"
 )
 
-// checkHome looks whether state can be kept in the home directory.
+// checkHome checks that state can be kept in the home directory.
 func (d *doctor) checkHome() bool {
 	if d.Daemon == nil {
 		return true
@@ -19,15 +19,15 @@ func (d *doctor) checkHome() bool {
 	return d.judgeHome(dir == d.Daemon.Dir, storeErr == nil, err)
 }
 
-// judgeHome says of a home directory what is wrong with it, if an error keeps this user from
-// writing to it or, if it is not there, from making it.
+// judgeHome reports what is wrong with a home directory, if an error keeps this user from
+// writing to it or, if it doesn't exist, from creating it.
 func (d *doctor) judgeHome(there, kept bool, err error) bool {
 	const advice = "allow this user to write there, or set KERNOS_HOME to another directory"
 	switch home := d.Daemon.Dir; {
 	case err == nil && there:
 		d.well("home", "%s can be written", home)
 	case err == nil:
-		d.well("home", "%s is made when it is needed", home)
+		d.well("home", "%s will be created when it is needed", home)
 	case kept:
 		d.doubtful("home", advice, "%s can only be read, so nothing there changes: %v", home, err)
 	case there:
@@ -36,7 +36,7 @@ func (d *doctor) judgeHome(there, kept bool, err error) bool {
 		return false
 	default:
 		d.unreachable = true
-		d.wrong("home", advice, "%s is not there and can't be made: %v", home, err)
+		d.wrong("home", advice, "%s doesn't exist and can't be created: %v", home, err)
 		return false
 	}
 	return true

@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"context"
@@ -25,12 +25,12 @@ import (
 	"kernos/transport/unix"
 )
 
-// checkPlace looks whether somebody listens.
+// checkPlace checks that something listens at the address.
 func (d *doctor) checkPlace(ctx context.Context) bool {
 	u, err := url.Parse(d.Target.URL)
 	if err != nil {
 		d.unreachable = true
-		d.wrong("address", "write it as ws://127.0.0.1:7420/, wss://… or unix:///path/of/a.sock", "%q is no address", d.Target.URL)
+		d.wrong("address", "write it as ws://127.0.0.1:7420/, wss://… or unix:///path/of/a.sock", "%q isn't an address", d.Target.URL)
 		return false
 	}
 	if strings.Contains(u.Scheme, "unix") {
@@ -52,7 +52,7 @@ func (d *doctor) checkSocket(ctx context.Context, path string) bool {
 			d.doubtful("socket", "keep what tidies temporary directories away from "+filepath.Dir(d.Daemon.Socket), "a daemon is running, and something has removed its lock file")
 		case hidden != nil:
 			d.unreachable = true
-			d.wrong("socket", "", "%v", hidden) // it says what to do
+			d.wrong("socket", "", "%v", hidden) // the error says what to do
 			return false
 		default:
 			d.unreachable = true
@@ -63,14 +63,14 @@ func (d *doctor) checkSocket(ctx context.Context, path string) bool {
 	conn, err := new(net.Dialer).DialContext(ctx, "unix", path)
 	if err != nil {
 		d.unreachable = true
-		advice := "start the server, or say the right path"
+		advice := "start the server, or give the right path"
 		switch {
 		case d.Daemon != nil:
-			advice = "the daemon may be older than this program: kernos stop, and it is started anew by the next call"
+			advice = "the daemon may be older than this program: kernos stop, and the next call starts a new one"
 		case errors.Is(err, syscall.ECONNREFUSED):
 			advice = "the server that made it is gone: start it again"
 		case errors.Is(err, fs.ErrPermission):
-			advice = "it belongs to somebody else"
+			advice = "it belongs to another user"
 		}
 		d.wrong("socket", advice, "%v", err)
 		return false
@@ -78,7 +78,7 @@ func (d *doctor) checkSocket(ctx context.Context, path string) bool {
 	_ = conn.Close()
 	d.well("socket", "%s accepts connections", path)
 	if d.Daemon == nil {
-		return true // the directory may be one that is meant for others too
+		return true // the directory may be meant for other users too
 	}
 	if info, err := os.Stat(filepath.Dir(path)); err == nil && info.Mode().Perm()&0o077 != 0 {
 		d.doubtful("socket", "chmod 700 "+callline.ShellQuote(filepath.Dir(path)), "others may enter %s", filepath.Dir(path))
@@ -86,7 +86,7 @@ func (d *doctor) checkSocket(ctx context.Context, path string) bool {
 	return true
 }
 
-// accepts reports whether somebody listens on a socket.
+// accepts reports whether a server accepts connections on a socket.
 func accepts(ctx context.Context, path string) bool {
 	conn, err := new(net.Dialer).DialContext(ctx, "unix", path)
 	if err == nil {
@@ -112,7 +112,7 @@ func (d *doctor) checkTCP(ctx context.Context, u *url.URL) bool {
 		d.unreachable = true
 		advice := "a firewall may be in between, or the machine is off"
 		if errors.Is(err, syscall.ECONNREFUSED) {
-			advice = "nobody listens there: start the server (kernos serve --addr " + net.JoinHostPort(u.Hostname(), port) + "), or check the port"
+			advice = "nothing listens there: start the server (kernos serve --addr " + net.JoinHostPort(u.Hostname(), port) + "), or check the port"
 		}
 		d.wrong("tcp", advice, "%v", err)
 		return false
@@ -122,8 +122,8 @@ func (d *doctor) checkTCP(ctx context.Context, u *url.URL) bool {
 	return true
 }
 
-// checkListening looks whether the TCP addresses of one's own daemon, which was reached by its
-// socket, can be reached too.
+// checkListening checks that the TCP addresses of the user's own daemon, which was reached by
+// its socket, can be reached too.
 func (d *doctor) checkListening(ctx context.Context, listening []string) {
 	served := false
 	for _, text := range listening {
@@ -134,7 +134,7 @@ func (d *doctor) checkListening(ctx context.Context, listening []string) {
 		served = true
 		conn, err := new(net.Dialer).DialContext(ctx, "tcp", u.Host)
 		if err != nil {
-			d.wrong("tcp", "see whether something on this machine keeps programs from it, such as a firewall", "the daemon listens on %s, and can't be reached there: %v", u.Host, err)
+			d.wrong("tcp", "check whether something on this machine, such as a firewall, blocks it", "the daemon listens on %s, and can't be reached there: %v", u.Host, err)
 			continue
 		}
 		_ = conn.Close()
@@ -164,29 +164,29 @@ func (d *doctor) checkHTTP(ctx context.Context) bool {
 			d.wrong("tls", advice, "%v", err)
 			return false
 		}
-		d.wrong("http", "what listens there is no HTTP server; check the address", "%v", err)
+		d.wrong("http", "what listens there isn't an HTTP server; check the address", "%v", err)
 		return false
 	}
 	d.checkCertificate(response)
 	switch response.StatusCode {
 	case http.StatusOK:
-		d.well("http", "it answers, and says that it is healthy")
+		d.well("http", "it answers, and reports that it is healthy")
 	case http.StatusForbidden:
-		d.doubtful("http", "the server does not know this name of it: kernos serve --allow-host", "it refuses the host %q", response.Request.Host)
+		d.doubtful("http", "the server doesn't accept this host name: kernos serve --allow-host", "it refuses the host %q", response.Request.Host)
 	default:
 		d.well("http", "it answers (it has no /healthz: status %d)", response.StatusCode)
 	}
 	d.checkClock(response)
 	if ready, err := d.get(ctx, web, base+"/readyz"); err == nil && ready.StatusCode == http.StatusServiceUnavailable {
-		d.doubtful("http", "it is starting or stopping, or its store does not work: look into its log", "it says that it is not ready")
+		d.doubtful("http", "it is starting or stopping, or its store doesn't work: look into its log", "it reports that it isn't ready")
 	}
 	return true
 }
 
-// expiring is how long before its end a certificate is worth a remark.
+// expiring is how long before its end a certificate is remarked on.
 const expiring = 14 * 24 * time.Hour
 
-// checkCertificate says what the server has shown of itself.
+// checkCertificate reports the certificate of the server.
 func (d *doctor) checkCertificate(r *http.Response) {
 	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
 		return
@@ -222,12 +222,12 @@ const skew = 5 * time.Second
 func (d *doctor) checkClock(r *http.Response) {
 	there, err := http.ParseTime(r.Header.Get("Date"))
 	if err != nil {
-		d.well("clock", "the server does not say what time it has")
+		d.well("clock", "the server doesn't send its time")
 		return
 	}
 	apart := time.Since(there).Round(time.Second)
 	if apart > skew || apart < -skew {
-		d.doubtful("clock", "set the clocks, for instance with NTP: deadlines and timestamps are off", "the server's clock is %v apart from this one", apart)
+		d.doubtful("clock", "set the clocks, for instance with NTP: deadlines and timestamps are off", "the server's clock differs from this one by %v", apart)
 		return
 	}
 	d.well("clock", "the server has the same time")
@@ -237,7 +237,7 @@ func (d *doctor) checkClock(r *http.Response) {
 func (d *doctor) checkWebSocket(ctx context.Context) bool {
 	if err := d.Sign(ctx); err != nil {
 		d.forbidden = true
-		d.wrong("signature", "", "%v", err) // it says what to do
+		d.wrong("signature", "", "%v", err) // the error says what to do
 		return false
 	}
 	conn, err := client.Dial(ctx, d.Target)
@@ -247,12 +247,12 @@ func (d *doctor) checkWebSocket(ctx context.Context) bool {
 		return true
 	}
 	d.unreachable = true
-	advice := "there is no server of this protocol at this path; it is / or /ws with kernos"
+	advice := "no server of this protocol at this path; it is / or /ws with kernos"
 	if r, ok := errors.AsType[*client.Refused](err); ok && r.Forbidden() {
 		d.unreachable, d.forbidden = false, true
 		advice = "give the server's token, which kernos token prints on its machine: " + d.Setting("token-file", "KERNOS_TOKEN")
 		if r.Status == http.StatusForbidden {
-			advice = "the server does not take this host or origin: kernos serve --allow-host, --allow-origin"
+			advice = "the server doesn't accept this host or origin: kernos serve --allow-host, --allow-origin"
 		}
 	}
 	if tls := d.TLSAdvice(err); tls != "" {
@@ -262,10 +262,10 @@ func (d *doctor) checkWebSocket(ctx context.Context) bool {
 	return false
 }
 
-// lowDisk is how much room is little.
+// lowDisk is the free space below which the disk is remarked on.
 const lowDisk = 1 << 30
 
-// checkDisk looks at the disk that the state of this user's daemon is on.
+// checkDisk checks the disk with the state of this user's daemon.
 func (d *doctor) checkDisk() {
 	if d.Daemon == nil {
 		return

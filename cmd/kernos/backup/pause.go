@@ -1,4 +1,4 @@
-package main
+package backup
 
 import (
 	"context"
@@ -37,14 +37,6 @@ func findPause(home daemon.Home) *pause {
 	return p
 }
 
-// needed reports whether a store can't be locked because the daemon has it.
-func (p *pause) needed(err error) bool { return connect.Busy(err) && p.daemon.PID != 0 }
-
-// occupied is the error for state that is there and served.
-func (p *pause) occupied() error {
-	return fmt.Errorf("there is state of %s already in %s, and the daemon (process %d) serves it; --replace ends the daemon, moves the state aside, and starts the daemon again", p.Origin, p.State(), p.daemon.PID)
-}
-
 // begin ends the daemon as kernos stop does, and locks its store. Clients may start another
 // one at that moment, which is ended too.
 func (p *pause) begin(ctx context.Context, report io.Writer) (release func(), err error) {
@@ -64,8 +56,8 @@ func (p *pause) begin(ctx context.Context, report io.Writer) (release func(), er
 	return release, nil
 }
 
-// end starts the daemon again, if it was ended, and says so. It does not matter by then
-// whether the command was interrupted.
+// end starts the daemon again, if it was ended, and reports it, even if the command was
+// interrupted.
 func (p *pause) end(report io.Writer) error {
 	if !p.begun {
 		return nil
@@ -94,7 +86,7 @@ func (p *pause) end(report io.Writer) error {
 	}
 	switch text, _, err := p.Launch(ctx, c); {
 	case errors.Is(err, connect.ErrTaken):
-		how = "with the settings of whoever was first to start it"
+		how = "with the settings of the command that started it first"
 	case err != nil && text != "":
 		return fmt.Errorf("the daemon did not start again: %s; kernos serve starts it", text)
 	case err != nil:
@@ -105,8 +97,8 @@ func (p *pause) end(report io.Writer) error {
 	return nil
 }
 
-// again returns the command that starts a daemon as the one before was started: as clients
-// do, if it did not say how that was.
+// again returns the command that starts a daemon as the previous one was started: as clients
+// start it, if the previous one didn't record how that was.
 func (p *pause) again() (*exec.Cmd, error) {
 	c, err := p.Command()
 	if err != nil {

@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"kernos/client"
@@ -14,7 +15,7 @@ import (
 	"kernos/schema"
 )
 
-// A frameLog has the frames of a connection, in the order in which they came.
+// A frameLog has the frames that came over a connection, in order.
 type frameLog struct {
 	mu     sync.Mutex
 	frames []json.RawMessage
@@ -29,8 +30,8 @@ func (l *frameLog) add(sent bool, frame []byte) {
 	l.mu.Unlock()
 }
 
-// late reports whether the acknowledgement of a stream came behind one of its items. It
-// forgets what it has seen.
+// late reports whether the acknowledgement of a stream came after one of its items, and
+// empties the log.
 func (l *frameLog) late() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -42,7 +43,7 @@ func (l *frameLog) late() bool {
 			Params struct{ Subscription json.RawMessage }
 		}
 		if json.Unmarshal(f, &frame) != nil {
-			continue // a batch, or what another server says
+			continue // a batch, or something that only another server sends
 		}
 		if s := string(frame.Params.Subscription); s != "" {
 			late = late || !acknowledged[s]
@@ -54,7 +55,7 @@ func (l *frameLog) late() bool {
 	return late
 }
 
-// stream calls a method and returns all that it says.
+// stream calls a method and returns all items of its stream.
 func (d *doctor) stream(ctx context.Context, method string, args ...any) ([]client.Item, error) {
 	s, err := d.conn.Stream(ctx, method, args...)
 	if err != nil {
@@ -75,15 +76,15 @@ func (d *doctor) stream(ctx context.Context, method string, args ...any) ([]clie
 func (d *doctor) checkCall(ctx context.Context) bool {
 	items, err := d.stream(ctx, "service_hash")
 	if err != nil {
-		advice := "this may be a JSON-RPC server, but it does not speak this protocol"
+		advice := "this may be a JSON-RPC server, but it doesn't speak this protocol"
 		if errors.Is(err, context.DeadlineExceeded) {
-			advice = "the server does not answer in time: look into its log"
+			advice = "the server doesn't answer in time: look into its log"
 		}
 		d.wrong("rpc", advice, "service_hash: %v", err)
 		return false
 	}
 	if err := client.CheckSequence(items); err != nil {
-		d.wrong("rpc", "the server must be mended", "service_hash: %v", err)
+		d.wrong("rpc", "the server must be fixed", "service_hash: %v", err)
 		return true
 	}
 	d.well("rpc", "a call is answered with a stream")
@@ -103,7 +104,7 @@ func hashOf(items []client.Item) (hash string) {
 	return hash
 }
 
-// checkHash looks whether the hash is the same twice, and the same in every item.
+// checkHash checks that the hash is the same twice, and the same in every item.
 func (d *doctor) checkHash(ctx context.Context) bool {
 	first, err := d.stream(ctx, "service_hash")
 	second, again := d.stream(ctx, "service_hash")
@@ -114,13 +115,13 @@ func (d *doctor) checkHash(ctx context.Context) bool {
 	a, b := hashOf(first), hashOf(second)
 	switch {
 	case a == "":
-		d.wrong("hash", "the server must be mended: clients can't keep what it offers", "service_hash does not answer with a hash")
+		d.wrong("hash", "the server must be fixed: clients can't keep what it offers", "service_hash doesn't answer with a hash")
 	case a != b:
-		d.wrong("hash", "the server must be mended, unless modules come and go just now", "the hash is %s, and then %s", a, b)
+		d.wrong("hash", "the server must be fixed, unless modules come and go just now", "the hash is %s, and then %s", a, b)
 	default:
 		for _, i := range first {
 			if i.ServiceHash != a {
-				d.wrong("hash", "the server must be mended", "the hash is %s, and an item has %q", a, i.ServiceHash)
+				d.wrong("hash", "the server must be fixed", "the hash is %s, and an item has %q", a, i.ServiceHash)
 				return true
 			}
 		}
@@ -129,11 +130,11 @@ func (d *doctor) checkHash(ctx context.Context) bool {
 	return true
 }
 
-// checkSchemas reads what the server says about all of its methods.
+// checkSchemas reads the schemas of all methods of the server.
 func (d *doctor) checkSchemas(ctx context.Context) bool {
 	data, err := d.conn.Call(ctx, "service_schema")
 	if err != nil {
-		d.wrong("schema", "the server must be mended: callers have to know its methods by heart", "service_schema: %v", err)
+		d.wrong("schema", "the server must be fixed: callers have to know its methods by heart", "service_schema: %v", err)
 		return true
 	}
 	var service struct {
@@ -141,7 +142,7 @@ func (d *doctor) checkSchemas(ctx context.Context) bool {
 		Total   int `json:"total_methods"`
 	}
 	if err := json.Unmarshal(data, &service); err != nil {
-		d.wrong("schema", "the server must be mended", "service_schema can't be read: %v", err)
+		d.wrong("schema", "the server must be fixed", "service_schema can't be read: %v", err)
 		return true
 	}
 	total, problems := 0, []string{}
@@ -161,12 +162,12 @@ func (d *doctor) checkSchemas(ctx context.Context) bool {
 			d.wrong("schema", "", "and %d more", len(problems)-i)
 			break
 		}
-		d.wrong("schema", "the server must be mended", "%s", p)
+		d.wrong("schema", "the server must be fixed", "%s", p)
 	}
 	return true
 }
 
-// checkModule holds the schema of a module against the list of its methods.
+// checkModule compares the schema of a module with the list of its methods.
 func (d *doctor) checkModule(ctx context.Context, m *client.Module) (problems []string) {
 	document, err := d.conn.Call(ctx, "service_module_schema", m.Namespace)
 	if err != nil {
@@ -193,16 +194,16 @@ func (d *doctor) checkModule(ctx context.Context, m *client.Module) (problems []
 	return problems
 }
 
-// checkSequences provokes what streams can say, and looks whether they keep to the rules.
+// checkSequences provokes the different streams, and checks that they keep to the rules.
 func (d *doctor) checkSequences(ctx context.Context) bool {
 	for _, probe := range []struct {
 		what, method string
 		args         []any
 		fails        bool
 	}{
-		{"a call that goes well", "service_schema", nil, false},
-		{"a module that is not there", "nosuchmodule_nosuchmethod", []any{struct{}{}}, true},
-		{"a schema that is not there", "service_module_schema", []any{"nosuchmodule"}, true},
+		{"a call that succeeds", "service_schema", nil, false},
+		{"a module that doesn't exist", "nosuchmodule_nosuchmethod", []any{struct{}{}}, true},
+		{"a schema that doesn't exist", "service_module_schema", []any{"nosuchmodule"}, true},
 	} {
 		items, err := d.stream(ctx, probe.method, probe.args...)
 		if _, refused := errors.AsType[*client.RPCError](err); refused && probe.fails {
@@ -213,10 +214,10 @@ func (d *doctor) checkSequences(ctx context.Context) bool {
 			err = client.CheckSequence(items)
 		}
 		if err == nil && probe.fails && len(items) > 0 && items[0].Type == client.Done {
-			err = errors.New("it is answered as if all were well")
+			err = errors.New("it is answered as if it had succeeded")
 		}
 		if err != nil {
-			d.wrong("sequence", "the server must be mended", "%s: %v", probe.what, err)
+			d.wrong("sequence", "the server must be fixed", "%s: %v", probe.what, err)
 			continue
 		}
 		var kinds []string
@@ -224,32 +225,22 @@ func (d *doctor) checkSequences(ctx context.Context) bool {
 			kinds = append(kinds, string(i.Type))
 		}
 		if probe.fails && !slices.Contains(kinds, string(client.Guide)) {
-			d.doubtful("sequence", "a server should answer with guidance, so that clients can help", "%s: %s", probe.what, joined(kinds))
+			d.doubtful("sequence", "a server should answer with guidance, so that clients can help", "%s: %s", probe.what, strings.Join(kinds, " → "))
 			continue
 		}
-		d.well("sequence", "%s: %s", probe.what, joined(kinds))
+		d.well("sequence", "%s: %s", probe.what, strings.Join(kinds, " → "))
 	}
 	if d.frames.late() {
-		d.wrong("sequence", "the server must be mended: clients lose items", "items come before the acknowledgement of their stream")
+		d.wrong("sequence", "the server must be fixed: clients lose items", "items come before the acknowledgement of their stream")
 	}
 	return true
 }
 
-func joined(words []string) (s string) {
-	for i, w := range words {
-		if i > 0 {
-			s += " → "
-		}
-		s += w
-	}
-	return s
-}
-
-// checkStore asks a kernel how its store is doing. Other servers may not have one.
+// checkStore asks a kernel for the state of its store. Other servers may not have one.
 func (d *doctor) checkStore(ctx context.Context) bool {
 	data, err := d.conn.Call(ctx, "kernel_status", struct{}{})
 	if f, ok := errors.AsType[*client.Failure](err); ok && (f.Guidance != nil || d.Daemon == nil) {
-		d.well("store", "the server is no kernel, or does not show how it is doing")
+		d.well("store", "the server isn't a kernel, or doesn't report its status")
 		return true
 	}
 	if err != nil {

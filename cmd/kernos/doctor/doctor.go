@@ -1,0 +1,146 @@
+// Package doctor checks a server layer by layer, from its socket up to the rules of the
+// protocol, and advises what to do about what is wrong.
+package doctor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"kernos/client"
+	"kernos/cmd/kernos/connect"
+	"kernos/cmd/kernos/exit"
+	"kernos/cmd/kernos/terminal"
+	"kernos/daemon"
+	"kernos/internal/visible"
+)
+
+// A finding is the result of a check.
+type finding struct {
+	Layer  string `json:"layer"`
+	OK     bool   `json:"ok"`
+	Text   string `json:"text"`
+	Advice string `json:"advice,omitempty"` // what to do; "" if nothing needs to be done
+}
+
+// checkTime is how long one check may take.
+const checkTime = 10 * time.Second
+
+// A doctor examines a server.
+type doctor struct {
+	*connect.Server
+	screen   *terminal.Screen
+	quiet    bool
+	findings []finding
+	lost     error // of a finding that could not be shown
+
+	conn        *client.Client
+	frames      frameLog
+	unreachable bool
+	forbidden   bool
+}
+
+// Run examines the server that the name of a context or a URL means, and prints what it finds,
+// as it goes or as JSON at the end. The error has the exit status of the worst finding.
+func Run(ctx context.Context, contextName, url string, s *terminal.Screen, asJSON bool) error {
+	d := &doctor{screen: s, quiet: asJSON}
+	var err error
+	d.Server, err = connect.FindServer(contextName, url)
+	if bad, ok := errors.AsType[*daemon.HomeError](err); ok {
+		d.unreachable = true
+		d.wrong("home", "set KERNOS_HOME to another directory", "%s %s", bad.Dir, bad.Reason)
+	} else if err != nil {
+		return err
+	} else {
+		d.examine(ctx)
+	}
+	if ctx.Err() != nil {
+		return &exit.Error{Status: exit.Interrupted}
+	}
+	if asJSON {
+		text, err := json.MarshalIndent(d.findings, "", "  ")
+		if err == nil {
+			err = s.Line(string(text))
+		}
+		if err != nil {
+			return exit.Wrap(err)
+		}
+	}
+	return d.verdict()
+}
+
+// found records a finding and shows it.
+func (d *doctor) found(f finding) {
+	d.findings = append(d.findings, f)
+	if d.quiet {
+		return
+	}
+	mark, st := "✓", terminal.Green
+	switch {
+	case !f.OK:
+		mark, st = "✗", terminal.Red
+	case f.Advice != "":
+		mark, st = "!", terminal.Yellow
+	}
+	text := fmt.Sprintf("%s %-10s %s", d.screen.Paint(st, mark), f.Layer, visible.Lines(f.Text))
+	if f.Advice != "" {
+		text += fmt.Sprintf("\n  %-10s %s %s", "", d.screen.Paint(st, "→"), visible.Lines(f.Advice))
+	}
+	if err := d.screen.Line(text); d.lost == nil {
+		d.lost = err
+	}
+}
+
+func (d *doctor) well(layer, format string, args ...any) {
+	d.found(finding{Layer: layer, OK: true, Text: fmt.Sprintf(format, args...)})
+}
+
+func (d *doctor) wrong(layer, advice, format string, args ...any) {
+	d.found(finding{Layer: layer, Text: fmt.Sprintf(format, args...), Advice: advice})
+}
+
+// doubtful records something that isn't wrong but worth a look.
+func (d *doctor) doubtful(layer, advice, format string, args ...any) {
+	d.found(finding{Layer: layer, OK: true, Text: fmt.Sprintf(format, args...), Advice: advice})
+}
+
+// examine makes the checks from the lowest layer up, and stops at the first that is broken.
+func (d *doctor) examine(ctx context.Context) {
+	defer func() {
+		if d.conn != nil {
+			_ = d.conn.Close()
+		}
+	}()
+	d.Target.Trace = d.frames.add
+	home := func(context.Context) bool { return d.checkHome() }
+	layers := []func(context.Context) bool{home, d.checkPlace, d.checkHTTP, d.checkWebSocket, d.checkCall, d.checkHash, d.checkSchemas, d.checkSequences, d.checkStore}
+	for _, check := range layers {
+		limited, cancel := context.WithTimeout(ctx, checkTime)
+		goOn := check(limited)
+		cancel()
+		if !goOn || ctx.Err() != nil {
+			break
+		}
+	}
+	d.checkDisk()
+}
+
+// verdict returns an error with the exit status for the findings, or nil.
+func (d *doctor) verdict() error {
+	switch {
+	case d.lost != nil:
+		return d.lost
+	case d.unreachable:
+		return &exit.Error{Status: exit.Unreachable}
+	case d.forbidden:
+		return &exit.Error{Status: exit.Forbidden}
+	}
+	for _, f := range d.findings {
+		if !f.OK {
+			return &exit.Error{Status: exit.Failure}
+		}
+	}
+	return nil
+}
