@@ -27,6 +27,9 @@ func Send(ctx context.Context, call Caller, kind message.Kind, t message.Type, i
 		return nil, err
 	}
 	outcome, err := call(ctx, message.Message{Kind: kind, Type: t, Data: data}, event)
+	if _, has := errors.AsType[*exit.Error](err); has {
+		return nil, err // such as Forbidden, if the server does not accept the token
+	}
 	if err != nil {
 		return nil, &exit.Error{Status: exit.Unreachable, Cause: err}
 	}
