@@ -1,7 +1,8 @@
-// Package transport is what all wires that carry NDJSON have in common: [Serve] reads
-// lines, hands the messages in them to a kernel, and writes what it answers.
-// The folders below it bind streams to something real: standard input and output,
-// a socket.
+// Package transport is what the wires have in common. [Serve] reads lines of NDJSON, hands the
+// messages in them to a kernel, and writes the answers. A [Server] admits connections, counts
+// them, paces them and drains them in order. A [Writer] collects what is sent to one peer, and
+// writes it together. The folders below bind them to something real: standard input and output,
+// a socket, HTTP, WebSocket.
 package transport
 
 import (

@@ -147,7 +147,7 @@ func (w *Writer) flush() {
 			return
 		}
 	}
-	w.rest(err)
+	w.idle(err)
 }
 
 // drain writes a buffer, of which some bytes are sent, and those that come after it, however
@@ -158,7 +158,7 @@ func (w *Writer) drain(buf []byte, home *[]byte, sent int) {
 		giveBack(buf, home)
 		w.mu.Lock()
 		if err != nil || len(w.buf) == 0 {
-			w.rest(err)
+			w.idle(err)
 			w.mu.Unlock()
 			return
 		}
@@ -166,7 +166,7 @@ func (w *Writer) drain(buf []byte, home *[]byte, sent int) {
 		w.mu.Unlock()
 		if sent, err = w.out.TryWrite(buf); err != nil {
 			w.mu.Lock()
-			w.rest(err)
+			w.idle(err)
 			w.mu.Unlock()
 			return
 		}
@@ -189,9 +189,9 @@ func giveBack(buf []byte, home *[]byte) {
 	}
 }
 
-// rest notes that nothing is being written, or will be any more if there is an error. mu is
+// idle notes that nothing is being written, and with an error that nothing will be. mu is
 // held.
-func (w *Writer) rest(err error) {
+func (w *Writer) idle(err error) {
 	w.writing = false
 	if err != nil {
 		w.err = err

@@ -1,10 +1,10 @@
 package http
 
 import (
+	"encoding/json"
 	"net/http"
 	"strconv"
 
-	"kernos/internal/jsonscan"
 	"kernos/message"
 )
 
@@ -18,10 +18,12 @@ type refusal struct {
 
 // refuse answers a request with a refusal.
 func refuse(w http.ResponseWriter, r refusal) {
-	body := strconv.AppendInt([]byte(`{"code":`), int64(r.status), 10)
-	body = jsonscan.AppendQuoted(append(body, `,"name":`...), r.name)
-	body = jsonscan.AppendQuoted(append(body, `,"message":`...), message.Clip(r.text, message.MaxErrorText))
-	writeJSON(w, r.status, append(body, "}\n"...))
+	body, _ := json.Marshal(struct { // never fails
+		Code    int    `json:"code"`
+		Name    string `json:"name"`
+		Message string `json:"message"`
+	}{r.status, r.name, message.Clip(r.text, message.MaxErrorText)})
+	writeJSON(w, r.status, append(body, '\n'))
 }
 
 // writeJSON answers a request with JSON.

@@ -153,7 +153,7 @@ func (h *Handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 // goingAway is what peers are told at the end.
 const goingAway = "The server is shutting down"
 
-// refuse says why there is no connection at the moment: the name is for programs.
+// refuse answers why there is no connection at the moment. The name is for programs.
 func refuse(rw http.ResponseWriter, name, text string) {
 	rw.Header().Set("Content-Type", "application/json")
 	rw.Header().Set("Retry-After", "1")
