@@ -19,11 +19,10 @@ func convertCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "convert --to 0.1|0.3",
 		Short: "Translate a stream of messages between the two dialects",
-		Long: `Read messages in either dialect from standard input and write them in the one that
-is asked for. 0.3 is what kernos speaks (kind, type, data); 0.1 is the older one
+		Long: `Read messages in either dialect from standard input and write them in the chosen one. 0.3 is what kernos speaks (kind, type, data); 0.1 is the older one
 (type, name, payload). Messages that are in it already pass as they are.
 
-A line that is no message, or that does not fit into a line of the other dialect, is
+A line that isn't a message, or that does not fit into a line of the other dialect, is
 reported on standard error and left out. An error that says what only the older dialect
 can say (a code of one's own, details, a stack) is translated without it, and reported.
 If anything was reported, the status is 1.`,
@@ -47,7 +46,7 @@ If anything was reported, the status is 1.`,
 	return c
 }
 
-// convert translates a stream. It goes on after what it can't translate.
+// convert translates a stream. It continues after a line that it can't translate.
 func convert(in io.Reader, out, report io.Writer, to *message.Dialect) error {
 	w := bufio.NewWriterSize(out, 64<<10)
 	t := translator{to: to, either: osevent.NewEither(false)}
@@ -96,8 +95,8 @@ type translator struct {
 	buf    []byte
 }
 
-// translate returns a line in the dialect that is asked for. A line that is in it
-// already comes back as it is.
+// translate returns a line in the chosen dialect. A line that is in it already is returned
+// unchanged.
 func (t *translator) translate(line []byte) (_ []byte, lossy bool, err error) {
 	m, from, err := t.either.Decode(line)
 	if err != nil {

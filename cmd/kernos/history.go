@@ -16,10 +16,10 @@ import (
 	"kernos/cmd/kernos/terminal"
 )
 
-// An opener finds a kernel to call, and returns what lets go of it.
+// An opener finds a kernel to call, and returns the function that closes it.
 type opener func(context.Context) (caller, func() error, error)
 
-// asking runs a command that asks a kernel. A signal cancels what is asked for.
+// asking runs a command that asks a kernel. A signal cancels its requests.
 func asking(c *cobra.Command, open opener, f func(context.Context, caller, *terminal.Screen) error) error {
 	ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -42,8 +42,8 @@ func asking(c *cobra.Command, open opener, f func(context.Context, caller, *term
 	return exit.Wrap(closeErr)
 }
 
-// historyCommands are the commands that show what is in the journal, and the one that may
-// add to it.
+// historyCommands are the commands that show what is in the journal, and replay, which may add
+// to it.
 func historyCommands(open, openRecorded opener) []*cobra.Command {
 	return []*cobra.Command{logCommand(open), graphCommand(open), searchCommand(open), replayCommand(open, openRecorded), watchCommand(open)}
 }
@@ -58,17 +58,17 @@ func logCommand(open opener) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "log",
 		Short: "Show recorded messages",
-		Long: `Show the latest messages that the journal has, the oldest of them first. Each is one
+		Long: `Show the latest messages of the journal, the oldest of them first. Each is one
 line: when it was recorded, its kind (▶ command, ? query, ◆ event, ✓ reply, ✗ error),
 its type, its id and what it says, cut to the width of the terminal.
 
---json prints the messages themselves, one a line, as they were recorded.`,
+--json prints the messages themselves, one per line, as they were recorded.`,
 		Example: `  kernos log                                   the latest 50
   kernos log --type 'Memory.*' --since 1h
   kernos log --kind error -n 10
   kernos log --correlation req-7 --json | jq .data
-  kernos log -n 0 --json > everything.ndjson   all there is
-  kernos log --follow                          and go on with what comes`,
+  kernos log -n 0 --json > everything.ndjson   everything
+  kernos log --follow                          and continue with new ones`,
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if count < 0 || count > maxTable {
@@ -81,8 +81,8 @@ its type, its id and what it says, cut to the width of the terminal.
 	}
 	filterFlags(c, &filter)
 	c.Flags().IntVarP(&count, "count", "n", 50, "how many messages; 0 for all")
-	c.Flags().BoolVar(&asJSON, "json", false, "print the messages themselves, one a line")
-	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what is recorded from now on, until interrupted")
+	c.Flags().BoolVar(&asJSON, "json", false, "print the messages themselves, one per line")
+	c.Flags().BoolVarP(&follow, "follow", "f", false, "continue with what is recorded from now on, until interrupted")
 	return c
 }
 
@@ -95,7 +95,7 @@ func graphCommand(open opener) *cobra.Command {
 named by the correlation of its messages, or by the id of the message that began it.
 
 The tree has a line for each message: ▶ command, ? query, ◆ event, ✓ reply, ✗ error, and
-◌ for a cause that the journal does not have. A reply has the time that it took, anything
+◌ for a cause that isn't in the journal. A reply has the time that it took, anything
 else the time since its cause. The other formats are for programs: mermaid for
 documents and https://mermaid.live, dot for Graphviz, json for everything else. In a
 terminal the format is tree, otherwise mermaid.`,
@@ -136,7 +136,7 @@ func searchCommand(open opener) *cobra.Command {
 more of the words, and with rarer ones, is better; the number at the beginning of a
 line says how good it is. The flags narrow the search.
 
---json prints the messages themselves, one a line, the best first.`,
+--json prints the messages themselves, one per line, the best first.`,
 		Example: `  kernos search timeout fetching invoice
   kernos search sealed key --kind error --since 7d
   kernos search 'order 4711' --json | jq .metadata.correlation`,
@@ -157,7 +157,7 @@ line says how good it is. The flags narrow the search.
 	}
 	filterFlags(c, &filter)
 	c.Flags().IntVarP(&count, "count", "n", 20, "how many messages at most")
-	c.Flags().BoolVar(&asJSON, "json", false, "print the messages themselves, one a line")
+	c.Flags().BoolVar(&asJSON, "json", false, "print the messages themselves, one per line")
 	return c
 }
 
@@ -172,9 +172,9 @@ workflow is named by the correlation of its messages, or by the id of the messag
 began it.
 
 --execute runs the commands that came from outside again, in order, as a new workflow,
-and says which of them had another outcome than before. They change things, as they
+and reports which of them had a different outcome. They change things, as they
 did then, and are recorded. Commands with secrets can't be run again, since the journal
-does not have their data, and are skipped; so are those that concern a connection or the
+doesn't have their data, and are skipped; so are those that concern a connection or the
 life of the kernel, such as Syscall.Register and Syscall.Shutdown. The status is 1 if
 something came out differently.`,
 		Example: `  kernos replay req-7
@@ -202,7 +202,7 @@ something came out differently.`,
 	c.Flags().BoolVar(&execute, "execute", false, "run the workflow's commands again and compare")
 	c.Flags().BoolVar(&queries, "queries", false, "run its queries again too")
 	c.Flags().IntVarP(&count, "count", "n", 0, "how many messages at most")
-	c.Flags().BoolVar(&asJSON, "json", false, "print the messages themselves, one a line; with --execute, the report")
+	c.Flags().BoolVar(&asJSON, "json", false, "print the messages themselves, one per line; with --execute, the report")
 	return c
 }
 
@@ -218,7 +218,7 @@ func watchCommand(open opener) *cobra.Command {
 with an earlier message, by its number in the journal, and --since with an earlier
 time; what was recorded between then and now comes first, without gap or repeat.
 
---json prints the messages themselves, one a line.`,
+--json prints the messages themselves, one per line.`,
 		Example: `  kernos watch
   kernos watch --kind error
   kernos watch --type 'Job.*' --json | jq -c .data
@@ -237,8 +237,8 @@ time; what was recorded between then and now comes first, without gap or repeat.
 	}
 	filterFlags(c, &filter)
 	c.Flags().Uint64Var(&from, "from", 0, "begin with the message with this `number`")
-	c.Flags().IntVarP(&count, "count", "n", 0, "end after so many messages")
-	c.Flags().BoolVar(&asJSON, "json", false, "print the messages themselves, one a line")
+	c.Flags().IntVarP(&count, "count", "n", 0, "end after this many messages")
+	c.Flags().BoolVar(&asJSON, "json", false, "print the messages themselves, one per line")
 	return c
 }
 

@@ -26,12 +26,12 @@ func rootCommand() *cobra.Command {
 		Use:   "kernos",
 		Short: "The message kernel for AI agents",
 		Long: `Kernos is the message kernel for AI agents: one set of self-describing operations
-(syscalls), reached through one message format, one JSON object a line.
+(syscalls), reached through one message format, one JSON object per line.
 
   echo '{"kind":"query","type":"Ping","data":{"payload":1},"metadata":{"id":"a","timestamp":0}}' | kernos
 
-Standard input that is not a terminal, and no command, means kernos pipe. A word that is
-no command is a module: kernos memory get --key notes/1 calls Memory.Get, kernos memory
+Standard input that is not a terminal, and no command, means kernos pipe. A word that isn't
+a command is a module: kernos memory get --key notes/1 calls Memory.Get, kernos memory
 lists the methods of the module, and kernos call lists the modules.`,
 		Version:       fullVersion(),
 		SilenceErrors: true,
