@@ -2,7 +2,6 @@ package history
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
 	"kernos/message"
@@ -36,17 +35,7 @@ func (g *graph) dot() []byte {
 	for i := range g.nodes {
 		n := &g.nodes[i]
 		dst = append(appendName(append(dst, "  "...), i), ` [label="`...)
-		dst = appendDot(dst, n.title())
-		if n.kind == message.KindError {
-			dst = append(dst, " ✗ "...)
-			dst = strconv.AppendInt(dst, int64(n.code), 10)
-			dst = append(dst, `\n`...)
-			dst = appendDot(dst, cutText(n.text, maxDrawnText))
-		} else if n.kind == message.KindReply {
-			dst = append(dst, " ✓"...)
-		}
-		dst = append(dst, `\n`...)
-		dst = appendDot(dst, shorten(string(n.id), maxDrawnID))
+		dst = n.appendLabel(dst, `\n`, appendDot)
 		dst = append(append(append(dst, `",`...), dotStyle(n)...), "]\n"...)
 	}
 	if g.more {

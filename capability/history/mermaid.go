@@ -52,17 +52,7 @@ func (g *graph) mermaid() []byte {
 		n := &g.nodes[i]
 		open, end := mermaidShape(n)
 		dst = append(appendName(append(dst, "  "...), i), open...)
-		dst = appendMermaid(dst, n.title())
-		if n.kind == message.KindError {
-			dst = append(dst, " ✗ "...)
-			dst = strconv.AppendInt(dst, int64(n.code), 10)
-			dst = append(dst, "<br/>"...)
-			dst = appendMermaid(dst, cutText(n.text, maxDrawnText))
-		} else if n.kind == message.KindReply {
-			dst = append(dst, " ✓"...)
-		}
-		dst = append(dst, "<br/>"...)
-		dst = appendMermaid(dst, shorten(string(n.id), maxDrawnID))
+		dst = n.appendLabel(dst, "<br/>", appendMermaid)
 		dst = append(append(append(dst, end...), ":::"...), n.class()...)
 		dst = append(dst, '\n')
 	}
@@ -92,6 +82,19 @@ func (g *graph) mermaid() []byte {
 		dst = fmt.Appendf(dst, "  %%%% The journal is not whole: %s\n", g.dropped)
 	}
 	return append(dst, mermaidClasses...)
+}
+
+// appendLabel appends what stands in a node: what it is, and its id.
+func (n *node) appendLabel(dst []byte, newline string, appendText func([]byte, string) []byte) []byte {
+	dst = appendText(dst, n.title())
+	switch n.kind {
+	case message.KindError:
+		dst = fmt.Appendf(dst, " ✗ %d%s", n.code, newline)
+		dst = appendText(dst, cutText(n.text, maxDrawnText))
+	case message.KindReply:
+		dst = append(dst, " ✓"...)
+	}
+	return appendText(append(dst, newline...), shorten(string(n.id), maxDrawnID))
 }
 
 // appendName appends the name of a node: n1, n2, …

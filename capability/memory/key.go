@@ -161,16 +161,12 @@ func ordinary(s string) (Key, bool) {
 }
 
 // letters are the characters that mean nothing but themselves in a key.
-var letters = [256]bool{
-	'0': true, '1': true, '2': true, '3': true, '4': true, '5': true, '6': true, '7': true, '8': true, '9': true,
-	'a': true, 'b': true, 'c': true, 'd': true, 'e': true, 'f': true, 'g': true, 'h': true, 'i': true, 'j': true,
-	'k': true, 'l': true, 'm': true, 'n': true, 'o': true, 'p': true, 'q': true, 'r': true, 's': true, 't': true,
-	'u': true, 'v': true, 'w': true, 'x': true, 'y': true, 'z': true,
-	'A': true, 'B': true, 'C': true, 'D': true, 'E': true, 'F': true, 'G': true, 'H': true, 'I': true, 'J': true,
-	'K': true, 'L': true, 'M': true, 'N': true, 'O': true, 'P': true, 'Q': true, 'R': true, 'S': true, 'T': true,
-	'U': true, 'V': true, 'W': true, 'X': true, 'Y': true, 'Z': true,
-	'-': true, '_': true, '@': true, '+': true, '=': true,
-}
+var letters = func() (letters [256]bool) {
+	for _, c := range []byte("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_@+=") {
+		letters[c] = true
+	}
+	return letters
+}()
 
 func badKey(s, format string, args ...any) *message.Error {
 	return message.Errorf(422, "Invalid key %q: "+format, append([]any{message.Clip(s, 64)}, args...)...)

@@ -40,7 +40,7 @@ type server struct {
 
 const (
 	maxFailures = 3
-	rest        = 20 * time.Second // so that it fails three times a minute at most
+	restPeriod  = 20 * time.Second // so that it fails at most three times per minute
 )
 
 func newService(def *definition, begun time.Time) *service {
@@ -112,12 +112,13 @@ func (s *service) handle(ctx context.Context, m message.Message, emit kernel.Emi
 		emit(m.Fail(message.Errorf(502, "The program that serves %s went away before it got the request; try again when it is back", s.Type)))
 		return
 	}
-	e := s.newErrand(ctx, one, m, emit)
+	one.inFlight.Add(1)
+	e := &outgoing{service: s, ctx: ctx, one: one, m: m, emit: emit}
 	e.done(one.peer.Ask(ctx, s.Type, m.Data, e.event))
 }
 
-// An errand is a request on its way to a connection and back.
-type errand struct {
+// outgoing is a request that was sent to a connection.
+type outgoing struct {
 	*service
 	ctx  context.Context
 	one  *server
@@ -126,17 +127,12 @@ type errand struct {
 	over atomic.Bool // it has failed before the outcome
 }
 
-func (s *service) newErrand(ctx context.Context, one *server, m message.Message, emit kernel.Emit) *errand {
-	one.inFlight.Add(1)
-	return &errand{service: s, ctx: ctx, one: one, m: m, emit: emit}
-}
-
 // event passes on what comes before the outcome.
-func (e *errand) event(m message.Message) {
+func (e *outgoing) event(m message.Message) {
 	switch {
 	case e.over.Load():
-	case m.Type != kernel.Progressed && e.outside(m.Type):
-		e.over.Store(true) // with that the context ends, and the connection is told so
+	case m.Type != kernel.Progressed && e.reserved(m.Type):
+		e.over.Store(true) // which ends the context, and cancels the request
 		e.failed(e.one)
 		e.emit(e.m.Fail(message.Errorf(502, "The program that serves %s sent the event %s, whose name is reserved", e.Type, m.Type)))
 	default:
@@ -144,14 +140,14 @@ func (e *errand) event(m message.Message) {
 	}
 }
 
-// outside reports whether events of a name are the kernel's own.
-func (e *errand) outside(t message.Type) bool {
+// reserved reports whether events of a name are the kernel's own.
+func (e *outgoing) reserved(t message.Type) bool {
 	k, _ := kernel.Of(e.ctx)
 	return k.CheckForeignEvent(t) != nil
 }
 
 // done passes on the outcome, or why there is none.
-func (e *errand) done(outcome message.Message, err error) {
+func (e *outgoing) done(outcome message.Message, err error) {
 	e.one.inFlight.Add(-1)
 	switch {
 	case e.over.Load():
@@ -168,7 +164,7 @@ func (e *errand) done(outcome message.Message, err error) {
 }
 
 // passReply passes a reply on if its schema allows it.
-func (e *errand) passReply(outcome *message.Message) {
+func (e *outgoing) passReply(outcome *message.Message) {
 	if e.Output != schema.Any {
 		if err := e.Output.Validate(outcome.Data); err != nil {
 			e.failed(e.one)
@@ -181,10 +177,10 @@ func (e *errand) passReply(outcome *message.Message) {
 }
 
 // passError passes an error on as it was meant.
-func (e *errand) passError(outcome *message.Message) {
+func (e *outgoing) passError(outcome *message.Message) {
 	cause := outcome.Err // it is the kernel's
 	switch {
-	case cause != nil && cause.Code == 502: // what came was no message, or nothing did; a 503 is the caller's doing
+	case cause != nil && cause.Code == 502: // an invalid answer, or none; a 503 is not the fault of the program
 		e.failed(e.one)
 	case cause == nil:
 		var err error
@@ -207,9 +203,9 @@ func (s *service) broken(err error) *message.Error {
 	return e
 }
 
-// failed notes that an answer did not come, or made no sense.
+// failed counts an answer that is missing or invalid.
 func (s *service) failed(one *server) {
 	if one.failures.Add(1) >= maxFailures {
-		one.resting.Store(s.now() + int64(rest))
+		one.resting.Store(s.now() + int64(restPeriod))
 	}
 }

@@ -181,7 +181,7 @@ func rests(t *testing.T, answer func(message.Message) string) {
 		if got := k.Services(); !slices.Equal(got, []kernel.Service{{Type: "Text.Count", Connections: 2, Resting: 1}}) {
 			t.Errorf("got %+v", got)
 		}
-		time.Sleep(rest + time.Second)
+		time.Sleep(restPeriod + time.Second)
 		if n := ask(40); n != 1 {
 			t.Errorf("%d failed after the rest", n)
 		}
