@@ -60,7 +60,7 @@ func (c *Call) emit(m message.Message) {
 		m = c.request.Fail(message.Errorf(500, "Internal error in %s; the kernel's log has the details", c.request.Type))
 	}
 	if m.Kind == message.KindError && c.syscall.Provider == Program {
-		c.keepConfidence(&m)
+		c.hideSecrets(&m)
 	}
 	c.stamp(&m)
 	if m.Kind.Answers() {

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"kernos/internal/secret"
 	"kernos/message"
 )
 
@@ -43,8 +44,8 @@ type Call struct {
 	after   map[*func()]struct{} // called when done is closed
 	outcome message.Message
 
-	confided atomic.Pointer[confidence] // the secrets of its request; nil until they were looked for
-	harmless atomic.Bool                // its definition takes nothing out of the request when that is recorded
+	secrets  atomic.Pointer[secret.Values] // that its request has held; nil until they are looked for
+	harmless atomic.Bool                   // its definition takes nothing out of the request when that is recorded
 
 	effect
 }

@@ -3,8 +3,6 @@ package kernel
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"testing"
 
@@ -32,7 +30,7 @@ func TestHeadersWithCredentialsAreRedactedWhereverTheyStand(t *testing.T) {
 		// In the middle of a text.
 		{`"curl -H \"Authorization: Bearer x\" https://example.com"`, `"curl -H \"Authorization: [redacted]"`},
 		{`"curl --cookie=a\necho done"`, `"curl --cookie=[redacted]\necho done"`},
-		{`"https://example.com/?api_key=x&y=1"`, `"https://example.com/?api_key=[redacted]"`},
+		{`"https://example.com/?api_key=x&y=1"`, `"https://example.com/?api_key=[redacted]&y=1"`},
 		{`"headers['X-Api-Key'] = 'x'"`, `"headers['X-Api-Key'] = [redacted]"`},
 		{`"[('Cookie', 'x')]"`, `"[('Cookie', [redacted]"`},
 		{`"{\"Set-Cookie\":\"a\"} {\"b\":1}\n{\"c\":2}"`, `"{\"Set-Cookie\":[redacted]\n{\"c\":2}"`},
@@ -98,7 +96,7 @@ func TestWhatARecordKeepsOfItsData(t *testing.T) {
 		{"request", Record{Message: &m, Syscall: s}, `{"user":"u","password":"[redacted]"}`},
 		{"reply", Record{Message: new(m.Reply(m.Data)), Syscall: s}, `{"user":"u","password":"[redacted]"}`},
 		{"event", Record{Message: new(m.Event("A.B", m.Data)), Syscall: s}, `{"user":"u","password":"[redacted]"}`},
-		{"no syscall", Record{Message: &m}, ``},
+		{"no syscall", Record{Message: &m}, `{"user":"u","password":"[redacted]"}`},
 		{"refused", Record{Message: &m, Refused: true}, RefusedData},
 		{"refused error", Record{Message: &invalid, Refused: true, Syscall: s}, ``},
 		{"error from outside that is refused", Record{Message: &invalid, Way: In, Refused: true}, RefusedData},
@@ -110,11 +108,11 @@ func TestWhatARecordKeepsOfItsData(t *testing.T) {
 			`{"kept":1,"Cookie":"[redacted]"}`},
 		{"error that is one", Record{Message: &invalid, Way: In, Syscall: depends}, ``},
 		{"definition", Record{Message: &m, Syscall: depends}, `{"kept":1,"Cookie":"[redacted]"}`},
-		{"definition, reply", Record{Message: new(m.Reply(m.Data)), Syscall: depends}, ``},
+		{"definition, reply", Record{Message: new(m.Reply([]byte(`{"user":"u"}`))), Syscall: depends}, ``},
 		{"broken definition", Record{Message: &m, Syscall: broken}, RedactedData},
 		{"garbling definition", Record{Message: &m, Syscall: garbles}, RedactedData},
 		{"recalled", Record{Message: new(m.Reply(m.Data)), Syscall: recalls}, OmittedData},
-		{"recalling", Record{Message: &m, Syscall: recalls}, ``},
+		{"recalling", Record{Message: new(command("a", "Event.Replay", `{"user":"u"}`)), Syscall: recalls}, ``},
 		{"crypto", Record{Message: new(command("a", "Crypto.Unknown", `{"a":"x","b":["y",1,true],"c":{"d":"pwenc:v1:abc"}}`))},
 			`{"a":"[redacted]","b":["[redacted]",1,true],"c":{"d":"pwenc:v1:abc"}}`},
 		{"crypto by another name", Record{Message: new(command("a", "Other.Seal", `"x"`)), Syscall: seal}, RedactedData},
@@ -226,59 +224,6 @@ func FuzzRedact(f *testing.F) {
 		out, _ := Redact(Record{Message: &m})
 		if scan.Text([]byte(around)) == nil && scan.Text(out) != nil {
 			t.Fatalf("%s became %s", around, out)
-		}
-	})
-}
-
-// The prefilter may say yes for nothing, but never no for something.
-func FuzzMayHoldHeaders(f *testing.F) {
-	for name := range secretHeaders {
-		f.Add(name, uint64(0x5555))
-	}
-	f.Fuzz(func(t *testing.T, name string, how uint64) {
-		var b strings.Builder
-		for i, c := range name { // in any case, with anything between
-			if how>>(i%64)&1 == 1 {
-				b.WriteString(strings.ToUpper(string(c)))
-			} else {
-				b.WriteRune(c)
-			}
-			if how>>((i*7+3)%64)&3 == 3 {
-				b.WriteByte("-_ "[i%3])
-			}
-		}
-		if isSecretHeader([]byte(b.String())) && !mayHoldHeaders(jsonscan.AppendQuoted(nil, b.String())) {
-			t.Errorf("%q passes", b.String())
-		}
-	})
-}
-
-// FuzzHeadersInText puts a secret behind the name of a header in the middle of any text.
-func FuzzHeadersInText(f *testing.F) {
-	names := slices.Sorted(maps.Keys(secretHeaders))
-	between := []string{":", " : ", "=", `": "`, `\": \"`, "' => '", ":\n", ":\r\n  "}
-	f.Add("curl -H ", "\nx", uint16(0))
-	f.Add(`{"a":"`, `"}`, uint16(3))
-	f.Add("x\n\"", "\"", uint16(900))
-	f.Add("Cookie: a\n\t", "", uint16(77))
-	f.Fuzz(func(t *testing.T, before, after string, how uint16) {
-		const secret = "TOPSECRET"
-		if strings.Contains(strings.ToUpper(before+after), secret) {
-			return
-		}
-		name, colon := names[int(how)%len(names)], between[int(how/256)%len(between)]
-		text := before + " " + name + colon + secret + after
-		m := query("a", "A.B", string(jsonscan.AppendQuoted([]byte(`{"text":`), text))+`}`)
-		got, changed := Redact(Record{Message: &m})
-		if !changed || strings.Contains(string(got), secret) {
-			t.Fatalf("%q became %s", text, got)
-		}
-		if !isJSON(got) {
-			t.Fatalf("%q became %s, which is not JSON", text, got)
-		}
-		m.Data = got
-		if again, changed := Redact(Record{Message: &m}); changed {
-			t.Fatalf("%s became %s", got, again)
 		}
 	})
 }

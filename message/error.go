@@ -67,6 +67,16 @@ func (e *Error) Error() string {
 	return e.Message + ": " + e.Cause.Error()
 }
 
+// Map returns a copy of e, and of its causes, with what f makes of each text.
+func (e *Error) Map(f func(text string) string) *Error {
+	if e == nil {
+		return nil
+	}
+	out := *e
+	out.Message, out.Expected, out.Cause = f(e.Message), f(e.Expected), e.Cause.Map(f)
+	return &out
+}
+
 // Is reports whether the reason of e is target.
 func (e *Error) Is(target error) bool { return e.Reason != nil && errors.Is(e.Reason, target) }
 

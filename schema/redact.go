@@ -1,18 +1,15 @@
 package schema
 
 import (
-	"bytes"
 	"encoding/json"
 	"slices"
 
 	"kernos/internal/jsonscan"
+	"kernos/internal/secret"
 )
 
-// Redacted is what stands in the place of a secret.
-const Redacted = `"[redacted]"`
-
 // Redact returns the data without its secrets, and whether there were any. Data without
-// secrets comes back as it is; null is no secret. The data must be valid JSON; it need
+// secrets comes back as it is, and null is not a secret. The data must be valid JSON; it need
 // not fit the schema: what stands where a secret belongs is taken for one.
 func (s *Schema) Redact(data json.RawMessage) (json.RawMessage, bool) {
 	p := s.secrets()
@@ -20,73 +17,43 @@ func (s *Schema) Redact(data json.RawMessage) (json.RawMessage, bool) {
 		return data, false
 	}
 	var few [16]*secrets
-	r := redactor{src: data}
+	r := redactor{Rewriter: jsonscan.Rewrite(data), src: data}
 	r.value(jsonscan.Space(data, 0), push(few[:0], 0, p), 0)
-	if r.dst == nil {
-		return data, false
-	}
-	return append(r.dst, data[r.copied:]...), true
+	return r.Result()
 }
 
 // redactor copies a value without its secrets.
 type redactor struct {
-	src, dst []byte
-	copied   int // how much of src is in dst
+	jsonscan.Rewriter
+	src []byte
 }
 
 // value goes over the value at src[i] and returns the offset behind it. The end of about,
-// from low, is about the value; what comes before is about those around it and only
+// from low, is about the value; what comes before is about the values around it and only
 // lends the memory.
 func (r *redactor) value(i int, about []*secrets, low int) int {
 	for _, p := range about[low:] {
 		if p.whole {
-			return r.cut(i)
-		}
-	}
-	if len(about) == low {
-		return jsonscan.Skip(r.src, i)
-	}
-	switch r.src[i] {
-	case '{':
-		i = jsonscan.Space(r.src, i+1)
-		for r.src[i] != '}' {
 			end := jsonscan.Skip(r.src, i)
-			member := pushMember(about, low, unquoted(r.src[i:end]))
-			i = jsonscan.Space(r.src, jsonscan.Space(r.src, end)+1)
-			i = r.next(r.value(i, member, len(about)))
+			if r.src[i] != 'n' && string(r.src[i:end]) != secret.RedactedJSON { // null, or redacted before
+				r.Replace(i, end, secret.RedactedJSON)
+			}
+			return end
 		}
-		return i + 1
-	case '[':
-		i = jsonscan.Space(r.src, i+1)
-		for n := 0; r.src[i] != ']'; n++ {
-			i = r.next(r.value(i, pushElement(about, low, n), len(about)))
+	}
+	if len(about) > low {
+		switch r.src[i] {
+		case '{':
+			return r.Object(i, func(name []byte, value int) int {
+				return r.value(value, pushMember(about, low, name), len(about))
+			})
+		case '[':
+			return r.Array(i, func(n, value int) int {
+				return r.value(value, pushElement(about, low, n), len(about))
+			})
 		}
-		return i + 1
 	}
 	return jsonscan.Skip(r.src, i)
-}
-
-// next passes over what stands between two values, and before a bracket.
-func (r *redactor) next(i int) int {
-	i = jsonscan.Space(r.src, i)
-	if r.src[i] == ',' {
-		return jsonscan.Space(r.src, i+1)
-	}
-	return i
-}
-
-// cut leaves out the value at src[i] and returns the offset behind it.
-func (r *redactor) cut(i int) int {
-	end := jsonscan.Skip(r.src, i)
-	if r.src[i] == 'n' { // null
-		return end
-	}
-	if r.dst == nil {
-		r.dst = make([]byte, 0, len(r.src)+32)
-	}
-	r.dst = append(append(r.dst, r.src[r.copied:i]...), Redacted...)
-	r.copied = end
-	return end
 }
 
 // push adds p and all that is about the same value to about[low:], each once.
@@ -136,12 +103,4 @@ func pushElement(about []*secrets, low, i int) []*secrets {
 		}
 	}
 	return about
-}
-
-// unquoted is the content of a string; part of it if it has no escapes.
-func unquoted(token []byte) []byte {
-	if bytes.IndexByte(token, '\\') < 0 {
-		return token[1 : len(token)-1]
-	}
-	return []byte(jsonscan.Unquote(token))
 }

@@ -2,6 +2,7 @@ package http
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
 	nethttp "net/http"
@@ -13,6 +14,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"kernos/internal/jsonscan"
+	"kernos/internal/secret"
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/store/blobs"
@@ -20,12 +22,12 @@ import (
 
 // taking takes the body of one answer. Bytes go through these, in this order:
 //
-//	the connection → progress → decoder → hidingReader → text, or hidingReader → blob
+//	the connection → progress → decoder → secret.Values → text, or secret.Values → blob
 type taking struct {
 	f        *fetcher
-	sent     nethttp.Header // by the caller
+	request  json.RawMessage // of the caller
 	response *nethttp.Response
-	secrets  *secrets
+	secrets  *secret.Values
 	stream   *kernel.Stream
 	decoder  *decoder // nil if the body is not compressed
 }
@@ -44,7 +46,7 @@ func (t *taking) take(dst []byte) (output, error) {
 		defer t.decoder.close()
 		raw = t.decoder
 	}
-	src := &source{r: t.secrets.reader(raw)}
+	src := &source{r: t.secrets.Reader(raw)}
 
 	buffer := buffers.Get().(*[MaxInline + 1]byte)
 	defer buffers.Put(buffer)
@@ -59,7 +61,7 @@ func (t *taking) take(dst []byte) (output, error) {
 		if text, ok := textOf(begin, t.response.Header.Get("Content-Type")); ok {
 			dst = slices.Grow(dst, n+n/8+512)
 			dst = append(t.headers(dst), `,"body":`...)
-			return append(jsonscan.AppendQuoted(dst, t.secrets.hide(text)), '}'), nil
+			return append(jsonscan.AppendQuoted(dst, t.secrets.Hide(text)), '}'), nil
 		}
 	}
 	blob, err := t.keep(begin, src)
@@ -78,12 +80,22 @@ func (t *taking) headers(dst []byte) []byte {
 	return appendHeaders(append(dst, `,"headers":`...), t.response.Header, decoded, t.secrets)
 }
 
+// minCredential is how short a credential may be that is looked for in a blob. A shorter one
+// may be there by chance, and a file must not be damaged by that.
+const minCredential = 12
+
+// credentials returns those of the request, nil if it has none. The caller knows them, so they
+// may be in a reply; they must not be on disk.
+func (t *taking) credentials() *secret.Values {
+	return secret.TakenFromRequest(t.request, redact(t.request), minCredential)
+}
+
 // keep makes a blob of what has been read and what is still to come.
 func (t *taking) keep(begin []byte, src *source) (blobs.Blob, error) {
 	if t.f.opts.Blobs == nil {
 		return blobs.Blob{}, message.Errorf(500, "The body is not a short text, and this kernel has no place for blobs")
 	}
-	body := credentialsIn(t.sent).reader(io.MultiReader(bytes.NewReader(begin), src))
+	body := t.credentials().Reader(io.MultiReader(bytes.NewReader(begin), src))
 	blob, err := t.f.opts.Blobs.PutReader(body, t.f.opts.MaxBody)
 	switch e, ok := errors.AsType[*message.Error](err); {
 	case err == nil:

@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"kernos/internal/outbound"
+	"kernos/internal/secret"
 	"kernos/message"
 )
 
@@ -54,11 +55,11 @@ func (r *request) late(err error) *message.Error {
 }
 
 // failure is the error for a request that failed, with its causes.
-func (r *request) failure(err error, secrets *secrets) error {
+func (r *request) failure(err error, secrets *secret.Values) error {
 	e, ok := errors.AsType[*networkError](err)
 	if !ok {
 		if known, ok := errors.AsType[*message.Error](err); ok {
-			return secrets.hideError(known)
+			return known.Map(secrets.Hide)
 		}
 		return err // of the disk, or of whatever opens secrets
 	}
@@ -74,7 +75,7 @@ func (r *request) failure(err error, secrets *secrets) error {
 		out.Code = 504
 		out.Message = "Fetch timed out: " + r.method + " " + where(r.url)
 	}
-	return secrets.hideError(out)
+	return out.Map(secrets.Hide)
 }
 
 // reason puts a failure into words: what it means, and beneath that what was said where it

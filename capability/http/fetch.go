@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"kernos/internal/backoff"
+	"kernos/internal/secret"
 	"kernos/kernel"
 	"kernos/message"
 )
@@ -24,7 +25,7 @@ import (
 type output = json.RawMessage
 
 func (f *fetcher) handle(ctx context.Context, m message.Message, emit kernel.Emit) {
-	out, err := f.fetch(ctx, parse(m.Data), kernel.NewStream(&m, emit))
+	out, err := f.fetch(ctx, m.Data, kernel.NewStream(&m, emit))
 	if err != nil {
 		kernel.Fail(ctx, m, emit, err)
 		return
@@ -32,11 +33,12 @@ func (f *fetcher) handle(ctx context.Context, m message.Message, emit kernel.Emi
 	emit(m.Reply(out))
 }
 
-func (f *fetcher) fetch(parent context.Context, in *input, stream *kernel.Stream) (output, error) {
-	r, err := in.check()
+func (f *fetcher) fetch(parent context.Context, data json.RawMessage, stream *kernel.Stream) (output, error) {
+	r, err := parse(data).check()
 	if err != nil {
 		return nil, err
 	}
+	r.data = data
 	ctx, cancel := context.WithTimeout(parent, r.timeout)
 	defer cancel()
 	header, secrets, err := f.open(ctx, r)
@@ -55,7 +57,7 @@ func (f *fetcher) fetch(parent context.Context, in *input, stream *kernel.Stream
 		return nil, parent.Err() // the caller's time is over, or the kernel's
 	}
 	if ctx.Err() != nil {
-		return nil, secrets.hideError(r.late(err))
+		return nil, r.late(err).Map(secrets.Hide)
 	}
 	return nil, r.failure(err, secrets)
 }
@@ -66,7 +68,7 @@ func (r *request) mayRepeat() bool {
 }
 
 // try sends the request once and takes the answer.
-func (f *fetcher) try(ctx context.Context, r *request, header nethttp.Header, secrets *secrets, stream *kernel.Stream) (output, error) {
+func (f *fetcher) try(ctx context.Context, r *request, header nethttp.Header, secrets *secret.Values, stream *kernel.Stream) (output, error) {
 	var body io.Reader
 	if r.body != "" {
 		body = strings.NewReader(r.body)
@@ -85,7 +87,7 @@ func (f *fetcher) try(ctx context.Context, r *request, header nethttp.Header, se
 	if response.StatusCode == nethttp.StatusSwitchingProtocols {
 		return nil, &networkError{phase: asking, err: errors.New("the server switched to another protocol, which nobody asked for")}
 	}
-	t := taking{f: f, sent: r.header, response: response, secrets: secrets, stream: stream}
+	t := taking{f: f, request: r.data, response: response, secrets: secrets, stream: stream}
 	out := strconv.AppendInt([]byte(`{"status":`), int64(response.StatusCode), 10)
 	return t.take(out)
 }
@@ -108,7 +110,7 @@ func (r *request) redirect(next *nethttp.Request, via []*nethttp.Request) error 
 	strays := func(q *nethttp.Request) bool { return !sameHost(r.url, q.URL) }
 	if strays(next) || slices.ContainsFunc(via, strays) {
 		for name := range next.Header {
-			if isCredential(name) || slices.Contains(r.sealed, name) {
+			if secret.Named([]byte(name), secret.Request) || slices.Contains(r.sealed, name) {
 				delete(next.Header, name)
 			}
 		}
@@ -136,15 +138,4 @@ func portOf(u *url.URL) string {
 		return "443"
 	}
 	return "80"
-}
-
-// isCredential reports whether a header, sealed or not, is likely to hold a credential.
-func isCredential(name string) bool {
-	name = strings.ToLower(name)
-	for _, word := range []string{"auth", "cookie", "token", "key", "secret", "session", "passw", "credential", "signature"} {
-		if strings.Contains(name, word) {
-			return true
-		}
-	}
-	return false
 }

@@ -7,13 +7,14 @@ import (
 	"unicode/utf8"
 
 	"kernos/internal/jsonscan"
+	"kernos/internal/secret"
 )
 
 // appendHeaders appends the headers of an answer as one object: one text for each name, in
 // lower case and sorted. Several values are joined by a comma, as HTTP says; those of
 // Set-Cookie, which may have commas in them, by a line break, which none of them can have.
 // A body that was decoded is not described by its headers any more.
-func appendHeaders(dst []byte, h nethttp.Header, decoded bool, secrets *secrets) []byte {
+func appendHeaders(dst []byte, h nethttp.Header, decoded bool, secrets *secret.Values) []byte {
 	var room [32]string
 	names := room[:0]
 	for name := range h {
@@ -32,14 +33,14 @@ func appendHeaders(dst []byte, h nethttp.Header, decoded bool, secrets *secrets)
 			separator = "\n"
 		}
 		dst = append(dst, '"')
-		for _, c := range []byte(secrets.hide(name)) { // a token, in which nothing needs an escape
+		for _, c := range []byte(secrets.Hide(name)) { // a token, in which nothing needs an escape
 			if 'A' <= c && c <= 'Z' {
 				c += 'a' - 'A'
 			}
 			dst = append(dst, c)
 		}
 		dst = append(dst, `":`...)
-		dst = jsonscan.AppendQuoted(dst, secrets.hide(unicodeText(strings.Join(h[name], separator))))
+		dst = jsonscan.AppendQuoted(dst, secrets.Hide(unicodeText(strings.Join(h[name], separator))))
 	}
 	return append(dst, '}')
 }

@@ -92,7 +92,7 @@ var fetch = kernel.Definition{
 	Aliases: []message.Type{"Network.Fetch"},
 	Runs:    kernel.Slow,
 	Effect:  kernel.External,
-	Redact:  redactURL,
+	Redact:  redact,
 	Timeout: MaxTimeout + afterwards,
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"kernos/internal/jsonscan"
 	"kernos/internal/sealed"
+	"kernos/internal/secret"
 	"kernos/message"
 )
 
@@ -65,6 +66,7 @@ type request struct {
 	sealed  []string // canonical names of the headers that hold sealed strings
 	body    string
 	timeout time.Duration
+	data    json.RawMessage // that it was made from
 }
 
 // check turns the input into a request, or says what is wrong with it: 400 for the URL,
@@ -260,56 +262,41 @@ func isHost(s string) bool {
 	return err == nil && host != "" && !strings.ContainsAny(s, " \t/@?#\\,;") && isHeaderValue(s)
 }
 
-// redactURL returns the data of a request as it may be recorded: without a password in
-// its URL.
-func redactURL(data json.RawMessage) json.RawMessage {
-	if len(data) == 0 || data[0] != '{' {
+// redact returns the data of a request as it may be recorded: without the credentials in its
+// URL, its headers and its body.
+func redact(data json.RawMessage) json.RawMessage {
+	start := jsonscan.Space(data, 0)
+	if start == len(data) || data[start] != '{' {
 		return data
 	}
-	changed := false
-	out := []byte{'{'}
-	jsonscan.Members(data, 0, func(token, value []byte) bool {
-		if len(out) > 1 {
-			out = append(out, ',')
-		}
-		out = append(append(out, token...), ':')
-		if value[0] == '"' && jsonscan.Unquote(token) == "url" {
-			text := jsonscan.Unquote(value)
-			if hidden := hidePassword(text); hidden != text {
-				value, changed = jsonscan.AppendQuoted(nil, hidden), true
+	w := jsonscan.Rewrite(data)
+	text := func(i, end int, hide func(string) string) int {
+		if data[i] == '"' {
+			was := jsonscan.Unquote(data[i:end])
+			if is := hide(was); is != was {
+				w.Replace(i, end, string(jsonscan.AppendQuoted(nil, is)))
 			}
 		}
-		out = append(out, value...)
-		return true
+		return end
+	}
+	w.Object(start, func(name []byte, i int) int {
+		end := jsonscan.Skip(data, i)
+		switch {
+		case string(name) == "url":
+			return text(i, end, secret.URL)
+		case string(name) == "body":
+			return text(i, end, secret.Form)
+		case string(name) == "headers" && data[i] == '{':
+			return w.Object(i, func(name []byte, i int) int {
+				end := jsonscan.Skip(data, i)
+				if secret.Named(name, secret.Request) && string(data[i:end]) != secret.RedactedJSON {
+					w.Replace(i, end, secret.RedactedJSON)
+				}
+				return end
+			})
+		}
+		return end
 	})
-	if !changed {
-		return data
-	}
-	return append(out, '}')
-}
-
-// hidePassword takes what stands before the host out of a URL, which need not be a valid
-// one.
-func hidePassword(text string) string {
-	_, rest, ok := strings.Cut(text, ":")
-	if !ok {
-		return text
-	}
-	authority := strings.TrimLeft(rest, `/\`)
-	end := strings.IndexAny(authority, `/?#\`)
-	if end < 0 {
-		end = len(authority)
-	}
-	at := strings.LastIndexByte(authority[:end], '@')
-	if at < 0 {
-		// A password with a slash in it ends the host of a URL that is none.
-		if _, err := url.Parse(text); err == nil {
-			return text
-		}
-		if at = strings.LastIndexByte(authority, '@'); at < 0 {
-			return text
-		}
-	}
-	start := len(text) - len(authority)
-	return text[:start] + "[redacted]" + text[start+at:]
+	out, _ := w.Result()
+	return out
 }

@@ -7,29 +7,26 @@ import (
 	"slices"
 
 	"kernos/internal/sealed"
+	"kernos/internal/secret"
 	"kernos/message"
 )
 
-// minSecret is how short a secret may be. A shorter one could not be kept out of the
-// answer without tearing the answer to pieces.
-const minSecret = 4
-
 // open returns the headers of the request with what is in their sealed strings, and the
 // secrets among them. The request's own stay sealed.
-func (f *fetcher) open(ctx context.Context, r *request) (nethttp.Header, *secrets, error) {
+func (f *fetcher) open(ctx context.Context, r *request) (nethttp.Header, *secret.Values, error) {
 	if len(r.sealed) == 0 {
 		return r.header, nil, nil
 	}
 	opened := r.header.Clone()
-	found := new(secrets)
+	var found []string
 	for _, name := range r.sealed {
 		for i, value := range opened[name] {
 			plain, err := sealed.Replace(value, func(text string) ([]byte, error) {
-				secret, err := f.openOne(ctx, name, text)
+				opened, err := f.openOne(ctx, name, text)
 				if err == nil {
-					found.add(secret)
+					found = append(found, string(opened))
 				}
-				return secret, err
+				return opened, err
 			})
 			if err != nil {
 				return nil, nil, err
@@ -37,7 +34,7 @@ func (f *fetcher) open(ctx context.Context, r *request) (nethttp.Header, *secret
 			opened[name][i] = plain
 		}
 	}
-	return opened, found, nil
+	return opened, secret.Opened(found), nil
 }
 
 func (f *fetcher) openOne(ctx context.Context, name, text string) ([]byte, error) {
@@ -57,8 +54,8 @@ func (f *fetcher) openOne(ctx context.Context, name, text string) ([]byte, error
 		return nil, unsent(cause)
 	case !isHeaderValue(plain):
 		return nil, unsent(message.Errorf(422, "What is in it has a line break or another control character"))
-	case len(bytes.Trim(plain, " \t")) < minSecret:
-		return nil, unsent(message.Errorf(422, "What is in it has fewer than %d bytes, too few to be kept out of the answer; if it is no secret, send it as it is", minSecret))
+	case len(bytes.Trim(plain, " \t")) < secret.MinValue:
+		return nil, unsent(message.Errorf(422, "What is in it has fewer than %d bytes, too few to be kept out of the answer; if it is no secret, send it as it is", secret.MinValue))
 	}
 	return slices.Clone(plain), nil
 }

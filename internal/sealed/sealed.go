@@ -17,10 +17,11 @@ import (
 	"strings"
 
 	"kernos/internal/jsonscan"
+	"kernos/internal/secret"
 )
 
 // Prefix begins every sealed string.
-const Prefix = "pwenc:v1:"
+const Prefix = secret.SealedPrefix
 
 // algorithm is the only one of this version: AES-256 in Galois/counter mode.
 const algorithm = "A256GCM"
@@ -70,7 +71,7 @@ func Parse(text string) (Box, error) {
 	var seen members
 	fault := ""
 	jsonscan.Members(data, 0, func(token, value []byte) bool {
-		fault = box.member(content(token), value, &seen)
+		fault = box.member(jsonscan.Content(token), value, &seen)
 		return fault == ""
 	})
 	if fault == "" {
@@ -102,7 +103,7 @@ func (b *Box) member(name, value []byte, seen *members) string {
 	var text []byte
 	isString := value[0] == '"'
 	if isString {
-		text = content(value)
+		text = jsonscan.Content(value)
 	}
 	switch string(name) {
 	case "v":
@@ -164,14 +165,6 @@ func (b *Box) String() string {
 	text = append(text, '}')
 	out := make([]byte, 0, len(Prefix)+encoding.EncodedLen(len(text)))
 	return string(encoding.AppendEncode(append(out, Prefix...), text))
-}
-
-// content is what stands between the quotes of a string; a part of it if it has no escapes.
-func content(token []byte) []byte {
-	if bytes.IndexByte(token, '\\') < 0 {
-		return token[1 : len(token)-1]
-	}
-	return []byte(jsonscan.Unquote(token))
 }
 
 func decode(text []byte) ([]byte, bool) {

@@ -1,4 +1,4 @@
-package credential
+package secret
 
 import (
 	"slices"
@@ -23,7 +23,7 @@ func TestParts(t *testing.T) {
 		{"postgres://ada:pw@host/db?application=something", nil},
 		{"abc", nil}, {"", nil}, {"=0123456789", nil}, {"Bearer", nil},
 	} {
-		if got := Parts(test.value); !slices.Equal(got, test.want) {
+		if got := parts(test.value); !slices.Equal(got, test.want) {
 			t.Errorf("%s: %q, want %q", test.value, got, test.want)
 		}
 	}

@@ -1,4 +1,4 @@
-package http
+package secret
 
 import (
 	"encoding/json"
@@ -9,8 +9,7 @@ import (
 
 func TestASecretIsFoundAsServersWriteIt(t *testing.T) {
 	const secret = `a/b+c&<d>"e' ö😀%f`
-	s := new(secrets)
-	s.add([]byte(" " + secret + "\t")) // which is sent without them
+	s := Opened([]string{" " + secret + "\t"}) // which is sent without them
 	byGo, err := json.Marshal(secret)
 	if err != nil {
 		t.Fatal(err)
@@ -26,7 +25,7 @@ func TestASecretIsFoundAsServersWriteIt(t *testing.T) {
 		"JavaScript": "a%2Fb%2Bc%26%3Cd%3E%22e'%20%C3%B6%F0%9F%98%80%25f",
 		"HTML":       "a/b+c&amp;&lt;d&gt;&quot;e&#x27; ö😀%f",
 	} {
-		if got := s.hide("x" + text + "y"); got != "x"+hidden+"y" && got != `x"`+hidden+`"y` {
+		if got := s.Hide("x" + text + "y"); got != "x"+Redacted+"y" && got != `x"`+Redacted+`"y` {
 			t.Errorf("%s: %s is %s", name, text, got)
 		}
 	}
@@ -39,7 +38,7 @@ func TestAPasswordWithASlash(t *testing.T) {
 		"https://host/@me":         "https://host/@me",
 		"https://host/?mail=a@b.c": "https://host/?mail=a@b.c",
 	} {
-		if got := hidePassword(text); got != want {
+		if got := withoutUser(text); got != want {
 			t.Errorf("%s: got %s, want %s", text, got, want)
 		}
 	}

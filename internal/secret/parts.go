@@ -1,6 +1,4 @@
-// Package credential knows what is secret in the value of a header of HTTP that carries
-// credentials: a server that is sent "Bearer abc" may send back "abc".
-package credential
+package secret
 
 import (
 	"encoding/base64"
@@ -15,20 +13,21 @@ var schemes = []string{
 }
 
 // minParameter is how long the value of a parameter must be to be taken for a secret: lang=en
-// is none, and taking en out of everything would leave nothing.
+// isn't one, and taking en out of everything would leave nothing.
 const minParameter = 8
 
-// Parts returns what may be secret on its own in the value of a header: what stands behind
-// the scheme, the password in Basic credentials, and the long values among parameters and
-// cookies. The whole value is not among them.
-func Parts(value string) []string {
-	var parts []string
+// parts returns what may be secret on its own in the value of a header: what follows the
+// scheme, the password in Basic credentials, and the long values among parameters and
+// cookies. The whole value is not among them. A server that is sent "Bearer abc" may send
+// back "abc".
+func parts(value string) []string {
+	var found []string
 	scheme, rest, ok := strings.Cut(strings.TrimSpace(value), " ")
 	if ok && slices.Contains(schemes, strings.ToLower(scheme)) {
 		rest = strings.TrimSpace(rest)
-		parts = append(parts, rest)
+		found = append(found, rest)
 		if strings.EqualFold(scheme, "basic") {
-			parts = append(parts, password(rest)...)
+			found = append(found, password(rest)...)
 		}
 		value = rest
 	}
@@ -36,10 +35,10 @@ func Parts(value string) []string {
 		name, secret, ok := strings.Cut(parameter, "=")
 		secret = strings.Trim(secret, " \t\"")
 		if ok && len(secret) >= minParameter && isToken(strings.TrimSpace(name)) {
-			parts = append(parts, secret)
+			found = append(found, secret)
 		}
 	}
-	return parts
+	return found
 }
 
 // password is what Basic credentials hold: user and password, and the password alone.

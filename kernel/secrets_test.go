@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"kernos/internal/jsonscan"
+	"kernos/internal/secret"
 	"kernos/message"
 	"kernos/store"
 	"kernos/store/storetest"
@@ -42,7 +43,7 @@ func account(t *testing.T, h Handler) Syscall {
 	return s
 }
 
-// What a request was told in confidence is in nothing that is kept of its call.
+// The secrets of a request are in nothing that is kept of its call.
 func TestWhatACallWasToldIsKeptNowhere(t *testing.T) {
 	const request = `{"user":"ada","password":"hunter\"2 é","pin":471100}`
 	for _, c := range []struct {
@@ -161,7 +162,7 @@ func TestTooManySecretsToLookFor(t *testing.T) {
 		emit(m.Fail(message.Errorf(400, "secret 7")))
 	}), echo("Test.Echo"))
 	data := `{"password":[`
-	for i := range 2 * maxConfidences {
+	for i := range 600 {
 		data += fmt.Sprintf(`"secret %d",`, i)
 	}
 	ask(k, command("a", "Acct.Login", strings.TrimSuffix(data, ",")+`]}`))
@@ -175,18 +176,18 @@ func TestTooManySecretsToLookFor(t *testing.T) {
 	}
 }
 
-// FuzzConfidence lets a call repeat a secret, of any text, in any text.
-func FuzzConfidence(f *testing.F) {
+// FuzzKnownSecrets lets a call repeat a secret, of any text, in any text.
+func FuzzKnownSecrets(f *testing.F) {
 	f.Add("hunter2", "bad password ", " for ada", false)
 	f.Add("a\"b\\c\n", `{"x":"`, `"}`, true)
 	f.Add("pwenc", "[redac", "ted]", false)
 	f.Add("éé\u2028", "", "", true)
-	f.Fuzz(func(t *testing.T, secret, before, after string, inside bool) {
-		secret = strings.TrimSpace(strings.ToValidUTF8(secret, ""))
-		if len(secret) < minConfidence || strings.Contains(redactedText, secret) {
+	f.Fuzz(func(t *testing.T, known, before, after string, inside bool) {
+		known = strings.TrimSpace(strings.ToValidUTF8(known, ""))
+		if len(known) < secret.MinValue || strings.Contains(secret.Redacted, known) {
 			return
 		}
-		said := before + secret + after
+		said := before + known + after
 		if inside { // a text that is JSON
 			said = string(jsonscan.AppendQuoted(nil, said))
 		}
@@ -198,17 +199,17 @@ func FuzzConfidence(f *testing.F) {
 		})}, account(t, func(_ context.Context, m message.Message, emit Emit) {
 			emit(m.Reply(jsonscan.AppendQuoted(nil, said)))
 		}))
-		ask(k, command("a", "Acct.Login", string(jsonscan.AppendQuoted([]byte(`{"password":`), secret))+`}`))
+		ask(k, command("a", "Acct.Login", string(jsonscan.AppendQuoted([]byte(`{"password":`), known))+`}`))
 		if len(recorded) != 2 {
 			t.Fatalf("%d records", len(recorded))
 		}
 		kept := string(recorded[1].Message.Data)
-		if !isJSON([]byte(kept)) {
+		if !jsonscan.Valid([]byte(kept)) {
 			t.Fatalf("%q became %s", said, kept)
 		}
 		// What stands around it may make it up again; what was said must not be there.
-		if text := jsonscan.Unquote([]byte(kept)); strings.Count(text, secret) > strings.Count(before+redactedText+after, secret) {
-			t.Fatalf("%q with the secret %q became %s", said, secret, kept)
+		if text := jsonscan.Unquote([]byte(kept)); strings.Count(text, known) > strings.Count(before+secret.Redacted+after, known) {
+			t.Fatalf("%q with the secret %q became %s", said, known, kept)
 		}
 	})
 }

@@ -1,0 +1,267 @@
+package secret
+
+import (
+	"bytes"
+	"net/url"
+	"strings"
+
+	"kernos/internal/jsonscan"
+)
+
+// cutText returns a text without the credentials that follow their names in it, wherever they
+// stand (curl -H "Cookie: a=b", headers['Cookie'] = …, ("Cookie", "a=b"), ?access_token=…), and
+// whether there were any. The value of a URL parameter ends where the next one begins. Any
+// other goes to the end of its line, since nothing tells where in it the secret ends.
+func cutText(text []byte) (out []byte, found bool) {
+	copied := 0
+	for i := 0; i < len(text); i++ {
+		if c := text[i]; c != ':' && c != '=' && c != ',' {
+			continue
+		}
+		name, ok := nameBefore(text, i)
+		if !ok {
+			continue
+		}
+		start, end := valueBehind(text, i+1)
+		if text[i] == '=' && isParameter(text, name, i) {
+			start, end = i+1, parameterEnd(text, i+1)
+		}
+		if !isRedacted(text[start:end]) {
+			out = append(append(out, text[copied:start]...), Redacted...)
+			copied, found = end, true
+		}
+		i = end - 1
+	}
+	if !found {
+		return text, false
+	}
+	return append(out, text[copied:]...), true
+}
+
+// isRedacted reports whether there is nothing to take out of the value of a header.
+func isRedacted(value []byte) bool {
+	value = bytes.TrimSpace(value)
+	return len(value) == 0 || string(value) == Redacted
+}
+
+// nameBefore returns where the name of a credential begins that stands before text[i]: a
+// colon, an equals sign, or a comma behind quotes. A name that may as well be a word of prose,
+// such as password, counts before a colon only if it is quoted or begins its line.
+func nameBefore(text []byte, i int) (start int, ok bool) {
+	end := i
+	quote := byte(0)
+joint:
+	for ; end > 0; end-- {
+		switch c := text[end-1]; c {
+		case '"', '\'', '`':
+			quote = c
+		case ' ', '\t', '\\', ']', ')':
+		default:
+			break joint
+		}
+	}
+	var room [maxName]byte
+	for start = end; ; start-- {
+		oneWord := start == end
+		for start > 0 && isWord(text[start-1]) && end-start <= maxName {
+			start--
+		}
+		quoted := quote != 0 && start > 0 && text[start-1] == quote
+		switch place := placeOf(text[start:end], fold(&room, text[start:end])); {
+		case place < Data:
+		case text[i] == '=':
+			return start, true
+		case text[i] == ':' && (place == Text || quoted || oneWord && beginsLine(text, start)):
+			return start, true
+		case text[i] == ',' && place == Text && quoted:
+			return start, true
+		}
+		if end-start > maxName || start < 2 || text[start-1] != ' ' || !isWord(text[start-2]) {
+			return 0, false
+		}
+		// The words may belong together: api key.
+	}
+}
+
+func isWord(c byte) bool { return isLetter(c) || isDigit(c) || c == '-' || c == '_' }
+
+// beginsLine reports whether nothing but blanks, dashes, quotes and opening brackets stands
+// before text[i] in its line.
+func beginsLine(text []byte, i int) bool {
+	for ; i > 0 && text[i-1] != '\n' && text[i-1] != '\r'; i-- {
+		if strings.IndexByte(" \t-\"'`{[(", text[i-1]) < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// isParameter reports whether a name and the equals sign at text[i] are those of a parameter
+// of a URL or a form.
+func isParameter(text []byte, name, i int) bool {
+	if name > 0 {
+		return name+1 < i && (text[name-1] == '?' || text[name-1] == '&')
+	}
+	end := parameterEnd(text, i)
+	return end == len(text) || text[end] == '&'
+}
+
+func parameterEnd(text []byte, i int) int {
+	if n := bytes.IndexAny(text[i:], "& \t\r\n\"'`<>#"); n >= 0 {
+		return i + n
+	}
+	return len(text)
+}
+
+// valueBehind returns where the value of a header begins, at or behind text[i], and ends:
+// with its line and those that are indented behind it, or with the text if it goes on in a
+// way that can't be followed.
+func valueBehind(text []byte, i int) (start, end int) {
+	for start = i; start < len(text) && bytes.IndexByte([]byte(" \t\r\n"), text[start]) >= 0; start++ {
+	}
+	end = lineEnd(text, start)
+	if start < end && opens(text[start:end]) {
+		return start, len(text)
+	}
+	for {
+		next := end
+		if next < len(text) && text[next] == '\r' {
+			next++
+		}
+		if next < len(text) && text[next] == '\n' {
+			next++
+		}
+		if next == end || next == len(text) || text[next] != ' ' && text[next] != '\t' {
+			return start, end
+		}
+		end = lineEnd(text, next)
+	}
+}
+
+func lineEnd(text []byte, i int) int {
+	if n := bytes.IndexAny(text[i:], "\r\n"); n >= 0 {
+		return i + n
+	}
+	return len(text)
+}
+
+// opens reports whether a line begins with a bracket or a quote that it does not close.
+func opens(line []byte) bool {
+	closing := line[0]
+	switch line[0] {
+	case '[', '{':
+		closing = line[0] + 2
+	case '(':
+		closing = ')'
+	case '"', '\'', '`':
+	default:
+		return false
+	}
+	return bytes.IndexByte(line[1:], closing) < 0
+}
+
+// hasHeaderLine reports whether a line of text is a header that carries a credential, as in
+// "Authorization: Bearer x".
+func hasHeaderLine(text []byte) bool {
+	if bytes.IndexByte(text, ':') < 0 {
+		return false
+	}
+	for line := range bytes.FieldsFuncSeq(text, func(r rune) bool { return r == '\n' || r == '\r' }) {
+		name, value, ok := bytes.Cut(line, []byte(":"))
+		name = bytes.TrimSpace(name)
+		if ok && !bytes.ContainsFunc(name, func(r rune) bool { return r >= 0x80 || !isWord(byte(r)) }) && Named(name, Text) && !isRedacted(value) {
+			return true
+		}
+	}
+	return false
+}
+
+// URL returns a URL, which need not be a valid one, without the credentials in it: what
+// stands before the host, and the parameters with names of credentials.
+func URL(text string) string {
+	text = withoutUser(text)
+	host := strings.Index(text, "//") + 1 // of the slash before the host
+	path := strings.IndexAny(text[host+1:], "/?#")
+	if path < 0 {
+		return text
+	}
+	path += host + 1
+	return text[:path] + pairs(text[path:], "?&#;", "&#", Request)
+}
+
+// withoutUser takes what stands before the host out of a URL.
+func withoutUser(text string) string {
+	_, rest, ok := strings.Cut(text, ":")
+	if !ok {
+		return text
+	}
+	authority := strings.TrimLeft(rest, `/\`)
+	end := strings.IndexAny(authority, `/?#\`)
+	if end < 0 {
+		end = len(authority)
+	}
+	at := strings.LastIndexByte(authority[:end], '@')
+	if at < 0 {
+		// A password with a slash in it ends the host of a URL that is none.
+		if _, err := url.Parse(text); err == nil {
+			return text
+		}
+		if at = strings.LastIndexByte(authority, '@'); at < 0 {
+			return text
+		}
+	}
+	start := len(text) - len(authority)
+	return text[:start] + Redacted + text[start+at:]
+}
+
+// Form returns the body of a web request, a form or JSON, without the fields that have names
+// of credentials. Other text is returned as it is.
+func Form(text string) string {
+	if opensJSON([]byte(text)) && jsonscan.Valid([]byte(text)) {
+		out, _ := Look{Place: Body}.Redact([]byte(text))
+		return string(out)
+	}
+	return pairs(text, "&", "&", Body)
+}
+
+// pairs takes the values out of the pairs name=value whose names denote credentials in a
+// place. A pair begins with the text or after one of starts, and ends before one of ends.
+func pairs(text, starts, ends string, place Place) string {
+	var out strings.Builder
+	for {
+		end := strings.IndexAny(text, starts+"=")
+		switch {
+		case end < 0 || end == len(text)-1:
+			out.WriteString(text)
+			return out.String()
+		case text[end] != '=':
+			out.WriteString(text[:end+1])
+			text = text[end+1:]
+			continue
+		}
+		name, value := text[:end], text[end+1:]
+		if n := strings.IndexAny(value, ends); n >= 0 {
+			value = value[:n]
+		}
+		out.WriteString(text[:end+1])
+		if value != "" && Named(fieldName(name), place) {
+			out.WriteString(Redacted)
+		} else {
+			out.WriteString(value)
+		}
+		text = text[end+1+len(value):]
+	}
+}
+
+// fieldName is what the name of a parameter says: the last part of user[password], and that
+// without its escapes.
+func fieldName(name string) []byte {
+	if plain, err := url.QueryUnescape(name); err == nil {
+		name = plain
+	}
+	name = strings.TrimSuffix(strings.TrimSpace(name), "[]")
+	if inner, ok := strings.CutSuffix(name, "]"); ok {
+		name = inner[strings.LastIndexByte(inner, '[')+1:]
+	}
+	return []byte(name)
+}

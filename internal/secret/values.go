@@ -1,0 +1,304 @@
+package secret
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"html"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"kernos/internal/jsonscan"
+)
+
+const (
+	// MinValue is how many bytes a secret must have to be looked for. A shorter one can't be
+	// told from chance.
+	MinValue = 4
+
+	// maxForms is how many forms of the secrets of a call are looked for. If a call has more,
+	// everything that it says is hidden.
+	maxForms = 256
+)
+
+// Values are secrets that are known: what must not be repeated where others may read it. The
+// zero value and nil hide nothing. A value that is complete is safe for concurrent use.
+type Values struct {
+	forms    []string // the longest first
+	replacer *strings.Replacer
+	tooMany  bool // to look for: everything is hidden
+}
+
+// Taken returns the secrets that a redaction has taken out of JSON data, and older ones, in
+// the forms in which they may be repeated. It returns nil if there are none.
+func Taken(was, is []byte, older *Values) *Values {
+	v := new(Values)
+	if older != nil {
+		v.forms, v.tooMany = slices.Clone(older.forms), older.tooMany
+	}
+	compare(was, is, func(plain string) {
+		if v.tooMany = v.tooMany || len(v.forms) > maxForms; v.tooMany {
+			return
+		}
+		quoted := jsonscan.AppendQuoted(nil, plain)
+		v.add(plain, string(quoted[1:len(quoted)-1]), url.QueryEscape(plain), url.PathEscape(plain))
+	})
+	return v.complete()
+}
+
+// TakenFromRequest is [Taken] for what was sent to a web server, whose answer may hold it in
+// all forms in which servers write texts. Secrets of fewer than least bytes are left alone.
+func TakenFromRequest(was, is []byte, least int) *Values {
+	v := new(Values)
+	compare(was, is, func(plain string) {
+		if len(plain) >= least {
+			v.add(serverForms(plain)...)
+		}
+	})
+	return v.complete()
+}
+
+// Opened returns secrets that were sealed, in all forms in which servers write texts.
+func Opened(secrets []string) *Values {
+	v := new(Values)
+	for _, plain := range secrets {
+		v.add(serverForms(plain)...)
+	}
+	return v.complete()
+}
+
+func (v *Values) add(forms ...string) {
+	for _, form := range forms {
+		if len(form) >= MinValue && !slices.Contains(v.forms, form) {
+			v.forms = append(v.forms, form)
+		}
+	}
+}
+
+// complete makes v hide what was added to it.
+func (v *Values) complete() *Values {
+	if len(v.forms) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(v.forms, func(a, b string) int { return len(b) - len(a) })
+	var pairs []string
+	for _, form := range v.forms {
+		pairs = append(pairs, form, Redacted)
+	}
+	v.replacer = strings.NewReplacer(pairs...)
+	return v
+}
+
+// Hide returns a text without the secrets.
+func (v *Values) Hide(text string) string {
+	switch {
+	case v == nil || v.replacer == nil || text == "":
+		return text
+	case v.tooMany:
+		return Redacted
+	}
+	return v.replacer.Replace(text)
+}
+
+// HideJSON returns data without the secrets, and whether there were any.
+func (v *Values) HideJSON(data []byte) ([]byte, bool) {
+	if v == nil || v.replacer == nil || len(data) == 0 || string(data) == RedactedJSON {
+		return data, false
+	}
+	if v.tooMany || !jsonscan.Valid(data) {
+		return []byte(RedactedJSON), true
+	}
+	w := jsonscan.Rewrite(data)
+	for i := 0; i < len(data); {
+		start := i
+		switch c := data[i]; {
+		case c == '"':
+			i = jsonscan.Skip(data, start)
+			text := jsonscan.Unquote(data[start:i])
+			if hidden := v.replacer.Replace(text); hidden != text {
+				w.Replace(start, i, string(jsonscan.AppendQuoted(nil, hidden)))
+			}
+		case c == '-' || isDigit(c):
+			i = jsonscan.Skip(data, start)
+			if slices.Contains(v.forms, string(data[start:i])) {
+				w.Replace(start, i, RedactedJSON)
+			}
+		default:
+			i++
+		}
+	}
+	out, changed := w.Result()
+	if changed && !jsonscan.Valid(out) { // two names are the same now
+		out = []byte(RedactedJSON)
+	}
+	return out, changed
+}
+
+// compare calls found for each secret, and for each part of it that may stand alone, which was
+// in a text and is not in what a redaction has left of it. Both texts are JSON.
+func compare(was, is []byte, found func(plain string)) {
+	was, is = was[jsonscan.Space(was, 0):], is[jsonscan.Space(is, 0):]
+	switch {
+	case string(was) == string(is):
+	case was[0] == '{' && is[0] == '{':
+		left := make(map[string][]byte)
+		jsonscan.Members(is, 0, func(name, value []byte) bool {
+			left[jsonscan.Unquote(name)] = value
+			return true
+		})
+		jsonscan.Members(was, 0, func(name, value []byte) bool {
+			if kept, ok := left[jsonscan.Unquote(name)]; ok {
+				compare(value, kept, found)
+			} else {
+				eachScalar(value, found)
+			}
+			return true
+		})
+	case was[0] == '[' && is[0] == '[':
+		left := elements(is)
+		for i, value := range elements(was) {
+			if i < len(left) {
+				compare(value, left[i], found)
+			} else {
+				eachScalar(value, found)
+			}
+		}
+	case was[0] == '"' && is[0] == '"':
+		compareTexts(jsonscan.Unquote(was[:jsonscan.Skip(was, 0)]), jsonscan.Unquote(is[:jsonscan.Skip(is, 0)]), found)
+	default:
+		eachScalar(was, found)
+	}
+}
+
+// compareTexts finds what stands in a text where the other one says that something was.
+func compareTexts(was, is string, found func(string)) {
+	if was == is {
+		return
+	}
+	if opensJSON([]byte(was)) && jsonscan.Valid([]byte(was)) && opensJSON([]byte(is)) && jsonscan.Valid([]byte(is)) {
+		compare([]byte(was), []byte(is), found)
+		return
+	}
+	kept := strings.Split(is, Redacted)
+	last := len(kept) - 1
+	rest, aligned := strings.CutPrefix(was, kept[0])
+	if aligned && last > 0 {
+		rest, aligned = strings.CutSuffix(rest, kept[last])
+	}
+	var all []string
+	for i := 1; aligned && i < last; i++ {
+		var text string
+		text, rest, aligned = strings.Cut(rest, kept[i])
+		all = append(all, text)
+	}
+	all = append(all, rest)
+	if !aligned || last == 0 { // it was written anew
+		all = []string{was}
+	}
+	for _, text := range all {
+		eachPart(text, found)
+	}
+}
+
+// eachScalar calls found for all strings and numbers of a value.
+func eachScalar(value []byte, found func(string)) {
+	switch value[0] {
+	case '{':
+		jsonscan.Members(value, 0, func(_, value []byte) bool {
+			eachScalar(value, found)
+			return true
+		})
+	case '[':
+		for _, element := range elements(value) {
+			eachScalar(element, found)
+		}
+	case '"':
+		eachPart(jsonscan.Unquote(value[:jsonscan.Skip(value, 0)]), found)
+	case 't', 'f', 'n':
+	default:
+		eachPart(string(value[:jsonscan.Skip(value, 0)]), found)
+	}
+}
+
+// eachPart calls found for a secret, for what of it may stand alone, and for what it says if
+// it was written in a URL.
+func eachPart(text string, found func(string)) {
+	for _, part := range parts(text) {
+		found(strings.TrimSpace(part))
+	}
+	if plain, err := url.QueryUnescape(text); err == nil && plain != text {
+		found(strings.TrimSpace(plain))
+	}
+	found(strings.TrimSpace(text))
+}
+
+// elements are those of the array that a text begins with.
+func elements(text []byte) (all [][]byte) {
+	for i := jsonscan.Space(text, 1); text[i] != ']'; {
+		end := jsonscan.Skip(text, i)
+		all = append(all, text[i:end])
+		if i = jsonscan.Space(text, end); text[i] == ',' {
+			i = jsonscan.Space(text, i+1)
+		}
+	}
+	return all
+}
+
+// serverForms lists how servers write a secret: as it is, and as JSON, URLs, HTML, base64 and
+// hexadecimal digits. Other forms are not looked for. Blanks around a secret are not sent, so
+// they do not come back.
+func serverForms(text string) []string {
+	text = strings.Trim(text, " \t")
+	plain := []byte(text)
+	forms := []string{
+		text, html.EscapeString(text),
+		base64.RawStdEncoding.EncodeToString(plain), base64.RawURLEncoding.EncodeToString(plain),
+		hex.EncodeToString(plain), strings.ToUpper(hex.EncodeToString(plain)),
+	}
+	for _, quotes := range [][]string{{"&#34;", "&#39;"}, {"&quot;", "&#x27;"}, {"&quot;", "&#039;"}} {
+		forms = append(forms, strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, quotes[0], "'", quotes[1]).Replace(text))
+	}
+	quoted := jsonscan.AppendQuoted(nil, text)
+	for _, escaped := range []string{"", "<>&", "<>&'+`\""} { // most, Go, .NET
+		for _, ascii := range []bool{false, true} {
+			for _, digits := range []string{"%04x", "%04X"} {
+				form := escapeJSON(string(quoted[1:len(quoted)-1]), escaped, ascii, digits)
+				forms = append(forms, form, strings.ReplaceAll(form, "/", `\/`))
+			}
+		}
+	}
+	query := url.QueryEscape(text)
+	component := strings.ReplaceAll(query, "+", "%20")
+	for _, form := range []string{
+		query, url.PathEscape(text), component,
+		strings.ReplaceAll(component, "%2F", "/"),                                                          // Python
+		strings.NewReplacer("%21", "!", "%27", "'", "%28", "(", "%29", ")", "%2A", "*").Replace(component), // JavaScript
+	} {
+		forms = append(forms, form, encoded.ReplaceAllStringFunc(form, strings.ToLower))
+	}
+	return forms
+}
+
+var encoded = regexp.MustCompile("%[0-9A-F]{2}")
+
+// escapeJSON writes more characters of a quoted text as \u…: some, and those beyond ASCII.
+func escapeJSON(quoted, some string, ascii bool, digits string) string {
+	if strings.Contains(some, `"`) {
+		quoted = strings.ReplaceAll(quoted, `\"`, `"`) // to be escaped in the other way
+	}
+	var b strings.Builder
+	for _, r := range quoted {
+		if !strings.ContainsRune(some, r) && (r < utf8.RuneSelf || !ascii) {
+			b.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.Encode([]rune{r}) {
+			fmt.Fprintf(&b, `\u`+digits, unit)
+		}
+	}
+	return b.String()
+}
