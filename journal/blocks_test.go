@@ -123,7 +123,11 @@ func TestListReadsNoMoreBlocksThanItNeeds(t *testing.T) {
 	}
 	for _, q := range []Query{{}, {Reverse: true}, {After: 8000}, {After: 8000, Reverse: true}} {
 		q.Type, q.Limit = "Ping", 10
-		c := counting{Reader: s}
+		snapshot, err := s.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := counting{Snapshot: snapshot}
 		within := bounds{low: q.After + 1, high: 1 << 62}
 		if q.Reverse && q.After > 0 {
 			within = bounds{low: 1, high: q.After}
@@ -135,18 +139,21 @@ func TestListReadsNoMoreBlocksThanItNeeds(t *testing.T) {
 		if n != q.Limit || c.blocks > 2 {
 			t.Errorf("%+v: %d messages after %d blocks", q, n, c.blocks)
 		}
+		if err := snapshot.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
 // counting counts the blocks that are read.
 type counting struct {
-	store.Reader
+	store.Snapshot
 	blocks int
 }
 
 func (c *counting) Scan(r store.Range) iter.Seq2[store.Entry, error] {
 	return func(yield func(store.Entry, error) bool) {
-		for e, err := range c.Reader.Scan(r) {
+		for e, err := range c.Snapshot.Scan(r) {
 			if bytes.HasPrefix(e.Key, key(spaceBlocks)) {
 				c.blocks++
 			}

@@ -14,7 +14,7 @@ import (
 )
 
 // eachNamed is each for a filter that wants a name: it reads the pages that have it.
-func eachNamed(ctx context.Context, s store.Reader, n name, span, within bounds, m *matcher, reverse bool, visit func(*record) bool) error {
+func eachNamed(ctx context.Context, s store.Snapshot, n name, span, within bounds, m *matcher, reverse bool, visit func(*record) bool) error {
 	var beside []uint64
 	if len(m.correlation) > 0 && len(m.causation) == 0 {
 		// The message that began the workflow may be found by its time only.
@@ -73,7 +73,7 @@ func (p *wantedPage) take(e store.Entry, within bounds, m *matcher) {
 }
 
 // readWanted reads pages, on two processors if they are many.
-func readWanted(s store.Reader, wanted []wantedPage, within bounds, m *matcher) {
+func readWanted(s store.Snapshot, wanted []wantedPage, within bounds, m *matcher) {
 	if len(wanted) < 16 {
 		readSome(s, wanted, within, m)
 		return
@@ -84,20 +84,9 @@ func readWanted(s store.Reader, wanted []wantedPage, within bounds, m *matcher) 
 	beside.Wait()
 }
 
-func readSome(s store.Reader, wanted []wantedPage, within bounds, m *matcher) {
-	many, ok := s.(store.Getter)
-	if !ok || len(wanted) < 2 {
-		for i := range wanted {
-			var e store.Entry
-			e, wanted[i].err = s.Get(seqKey(spacePages, wanted[i].seq))
-			if wanted[i].err == nil {
-				wanted[i].take(e, within, m)
-			}
-		}
-		return
-	}
+func readSome(s store.Snapshot, wanted []wantedPage, within bounds, m *matcher) {
 	at := func(i int) *wantedPage { return &wanted[i] }
-	if wanted[0].seq > wanted[1].seq {
+	if len(wanted) > 1 && wanted[0].seq > wanted[1].seq {
 		at = func(i int) *wantedPage { return &wanted[len(wanted)-1-i] }
 	}
 	keys := make([][]byte, len(wanted))
@@ -106,7 +95,7 @@ func readSome(s store.Reader, wanted []wantedPage, within bounds, m *matcher) {
 		at(i).records, at(i).err = at(i).records[:0], nil
 	}
 	i := 0
-	for e, err := range many.GetAll(keys) {
+	for e, err := range s.GetAll(keys) {
 		p := at(i)
 		if p.err = err; err != nil {
 			return

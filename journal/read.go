@@ -217,13 +217,13 @@ func (m *matcher) name() name {
 
 // each calls visit for the records that a filter wants, in order, until it returns false.
 // The record is valid until then.
-func (j *Journal) each(ctx context.Context, s store.Reader, within bounds, f Filter, reverse bool, visit func(*record) bool) error {
+func (j *Journal) each(ctx context.Context, s store.Snapshot, within bounds, f Filter, reverse bool, visit func(*record) bool) error {
 	m := f.matcher()
 	return eachMatching(ctx, s, within, &m, reverse, visit)
 }
 
 // eachMatching is each for a filter in its other form.
-func eachMatching(ctx context.Context, s store.Reader, within bounds, m *matcher, reverse bool, visit func(*record) bool) error {
+func eachMatching(ctx context.Context, s store.Snapshot, within bounds, m *matcher, reverse bool, visit func(*record) bool) error {
 	span, err := pageBounds(s, within, m.since, m.until)
 	if err != nil {
 		return err

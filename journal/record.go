@@ -217,16 +217,13 @@ func (j *Journal) RecordWith(b *store.Batch, rs []kernel.Record, apply func() er
 	}
 	d.key = j.tailKey(now)
 	d.stored = d.tail.append(d.stored)
-	ops := len(b.Ops)
 	b.Set(d.key[:], d.stored)
 	beside := besides{key: d.key}
 	if j.opts.BlobRefs != nil && j.opts.BlobPath != "" && bytes.Contains(d.tail.data, []byte(j.opts.BlobPath)) {
 		beside.data = bytes.Clone(d.tail.data)
 		j.opts.BlobRefs(b, beside.data, d.key[:])
 	}
-	err := apply()
-	b.Ops = b.Ops[:ops]
-	if err != nil {
+	if err := apply(); err != nil {
 		return err
 	}
 	j.mu.Lock()

@@ -32,7 +32,7 @@ type effect struct {
 // condition does not hold any more when the reply is given, everything that the handler
 // has staged and said since is forgotten, and it runs again.
 //
-// The kernel keeps the batch, until it calls its Free. The error, if any, is for the caller.
+// The kernel keeps the batch. The error, if any, is for the caller.
 func Stage(ctx context.Context, b *store.Batch) error {
 	c, ok := CallOf(ctx)
 	if !ok {
@@ -133,9 +133,6 @@ func (c *Call) commitWith(m *message.Message) (*store.Commit, error) {
 
 // apply applies a batch together with the records of the call.
 func (c *Call) apply(b *store.Batch, m *message.Message) (*store.Commit, error) {
-	if b.Free != nil {
-		defer b.Free()
-	}
 	r := c.k.opts.Recorder
 	if r == nil {
 		return c.k.opts.Store.Apply(b)

@@ -16,7 +16,7 @@ type Recorder interface {
 	// RecordWith records messages together with the batch that one of them caused: it
 	// adds to the batch what makes the records survive whatever the batch survives,
 	// applies it, and records them if that went well. The first of them, the request,
-	// has been given to Record before.
+	// has been given to Record before. The batch must not be used afterwards.
 	RecordWith(b *store.Batch, rs []Record, apply func() error) error
 }
 

@@ -8,10 +8,6 @@ import "bytes"
 type Batch struct {
 	Ops        []Op
 	Conditions []Condition
-
-	// Free, if it is not nil, is called when the batch has been applied, or has failed for
-	// good, by whoever it was handed to: nobody looks at it any more. Stores don't call it.
-	Free func()
 }
 
 // An OpKind tells what an Op does.

@@ -82,17 +82,15 @@ type Reader interface {
 	Scan(Range) iter.Seq2[Entry, error]
 }
 
-// A Getter is a Reader that reads many keys faster together than one by one.
-type Getter interface {
-	// GetAll goes through the entries of keys, which ascend: as Get, but an entry is valid
-	// until the next step. An error ends it.
-	GetAll(keys [][]byte) iter.Seq2[Entry, error]
-}
-
 // A Snapshot is a state of a store that does not change any more. It is safe for
 // concurrent use, and must be closed.
 type Snapshot interface {
 	Reader
+
+	// GetAll reads many keys, which ascend: as Get, but an entry is valid until the next
+	// step. An error ends the iteration.
+	GetAll(keys [][]byte) iter.Seq2[Entry, error]
+
 	Close() error
 }
 

@@ -1,8 +1,6 @@
 package memory
 
 import (
-	"sync"
-
 	"kernos/internal/jsonscan"
 	"kernos/store"
 )
@@ -14,35 +12,17 @@ type draft struct {
 	ops        [4]store.Op
 	conditions [2]store.Condition
 	buf        []byte
-}
-
-// drafts holds drafts whose changes have been applied. Others are left to the garbage
-// collector.
-var drafts sync.Pool
-
-// maxSpare is how large the buffer of a draft may be that is used again.
-const maxSpare = 4 << 10
-
-// free gives a draft back.
-func (d *draft) free() {
-	if cap(d.buf) <= maxSpare {
-		drafts.Put(d)
-	}
+	space      [512]byte // where most buffers are
 }
 
 // newDraft returns the draft of a change of a key, with room for some bytes beside its
 // keys.
 func newDraft(key Key, room int) *draft {
-	d, ok := drafts.Get().(*draft)
-	if !ok {
-		d = new(draft)
-		d.Free = d.free
+	d := new(draft)
+	d.Ops, d.Conditions, d.buf = d.ops[:0], d.conditions[:0], d.space[:0]
+	if room += currentKeySize(key) + 2*historyKeySize(key); room > len(d.space) {
+		d.buf = make([]byte, 0, room)
 	}
-	d.Ops, d.Conditions = d.ops[:0], d.conditions[:0]
-	if room += currentKeySize(key) + 2*historyKeySize(key); cap(d.buf) < room {
-		d.buf = make([]byte, 0, max(room, 512))
-	}
-	d.buf = d.buf[:0]
 	return d
 }
 

@@ -74,7 +74,7 @@ func TestLastVersionsAreKept(t *testing.T) {
 	w.refuse("Get", `{"key":"a","revision":7}`, 404, "at revision 7")
 	// The blobs of those that went are nobody's.
 	for i := range 10 {
-		n, err := blobs.References(w.store, blobs.Sum(fmt.Appendf(nil, large, i+1)))
+		n, err := referencesTo(w.store, blobs.Sum(fmt.Appendf(nil, large, i+1)))
 		if want := 0; err != nil || i >= 7 && n != 1 || i < 7 && n != want {
 			t.Errorf("version %d has %d references, %v", i+1, n, err)
 		}

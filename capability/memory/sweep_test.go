@@ -82,7 +82,7 @@ func TestSweepRemovesWhatHasExpiredAndOldHistory(t *testing.T) {
 	w.reply("Set", `{"key":"deleted","value":1,"ifRevision":0}`, `{"success":true,"revision":3}`)
 	w.reply("Delete", `{"key":"deleted"}`, ok)
 	w.sweep(1 + 1 + 599 + 2) // renewed and short/0 expire; short/*, big and same are forgotten; deleted and short/0 have come back
-	if n, err := blobs.References(w.store, blobs.Sum([]byte(`"`+strings.Repeat("x", maxInline)+`"`))); err != nil || n != 0 {
+	if n, err := referencesTo(w.store, blobs.Sum([]byte(`"`+strings.Repeat("x", maxInline)+`"`))); err != nil || n != 0 {
 		t.Errorf("the blob has %d references, %v", n, err)
 	}
 	if got := w.revisions("deleted", ""); !slices.Equal(got, []uint64{4, 3, 2, 1}) {

@@ -19,18 +19,6 @@ func Refer(b *store.Batch, h Hash, owner []byte) { b.Set(referenceKey(h, owner),
 // Unrefer adds to a batch that an owner does not need a blob any more.
 func Unrefer(b *store.Batch, h Hash, owner []byte) { b.Delete(referenceKey(h, owner)) }
 
-// References counts the owners of a blob.
-func References(r store.Reader, h Hash) (int, error) {
-	n := 0
-	for _, err := range r.Scan(store.Prefix(referenceKey(h, nil))) {
-		if err != nil {
-			return 0, err
-		}
-		n++
-	}
-	return n, nil
-}
-
 // Referred reports whether a blob has an owner.
 func Referred(r store.Reader, h Hash) (bool, error) {
 	for _, err := range r.Scan(store.Prefix(referenceKey(h, nil))) {

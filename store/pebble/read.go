@@ -317,8 +317,8 @@ func (s *snapshot) Scan(r store.Range) iter.Seq2[store.Entry, error] {
 	return s.e.scan(r, s.use)
 }
 
-// GetAll implements [store.Getter]: one iterator goes from key to key. A Get each would
-// look at the filters of every level, which are large and push pages out of the cache.
+// GetAll moves one iterator from key to key. A Get for each key would
+// read the filters of every level, which are large and push pages out of the cache.
 func (s *snapshot) GetAll(keys [][]byte) iter.Seq2[store.Entry, error] {
 	return func(yield func(store.Entry, error) bool) {
 		if len(keys) == 0 {

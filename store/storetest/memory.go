@@ -302,6 +302,17 @@ func (s *snapshot) Get(key []byte) (store.Entry, error) {
 	return s.state.get(key), nil
 }
 
+// GetAll implements [store.Snapshot].
+func (s *snapshot) GetAll(keys [][]byte) iter.Seq2[store.Entry, error] {
+	return func(yield func(store.Entry, error) bool) {
+		for _, key := range keys {
+			if e, err := s.Get(key); !yield(e, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
 func (s *snapshot) Scan(r store.Range) iter.Seq2[store.Entry, error] {
 	return func(yield func(store.Entry, error) bool) {
 		if err := s.read("scan"); err != nil {
@@ -415,4 +426,15 @@ func (n *node) walk(r store.Range, visit func(*node) bool) bool {
 	return (skipFirst || first.walk(r, visit)) &&
 		(before || behind || visit(n)) &&
 		(skipLast || last.walk(r, visit))
+}
+
+// Count returns how many keys begin with a prefix.
+func Count(r store.Reader, prefix []byte) (n int, err error) {
+	for _, err := range r.Scan(store.Prefix(prefix)) {
+		if err != nil {
+			return 0, err
+		}
+		n++
+	}
+	return n, nil
 }
