@@ -12,7 +12,7 @@ type Commit struct {
 	mu       sync.Mutex
 	resolved bool
 	err      error
-	first    func(error) // of those who want to know; most commits have one
+	first    func(error) // called when the commit is decided; most commits have one callback
 	others   []func(error)
 	done     chan struct{} // made by Done
 }
@@ -23,7 +23,7 @@ func NewCommit(r Revision) *Commit { return &Commit{Revision: r} }
 // Committed returns a commit that is durable.
 func Committed(r Revision) *Commit { return &Commit{Revision: r, resolved: true} }
 
-// Resolve tells everybody who waits that the batch is durable, or why it is not known
+// Resolve tells all waiting callers that the batch is durable, or why it is not known
 // to be. Only the first call counts.
 func (c *Commit) Resolve(err error) {
 	if c.decide(err) {
@@ -31,7 +31,7 @@ func (c *Commit) Resolve(err error) {
 	}
 }
 
-// ResolveAll is Resolve for commits that are decided together: whoever is told of one of
+// ResolveAll is Resolve for commits that are decided together: the callback of one of
 // them finds the others decided too. The slice is overwritten.
 func ResolveAll(commits []*Commit, err error) {
 	for i, c := range commits {
@@ -60,7 +60,7 @@ func (c *Commit) decide(err error) bool {
 	return true
 }
 
-// tell calls those who want to know that the commit is decided. Nobody joins them any more.
+// tell calls the callbacks of a decided commit. None is added any more.
 func (c *Commit) tell() {
 	if c.first != nil {
 		c.first(c.err)

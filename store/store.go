@@ -7,7 +7,7 @@
 // passes the suite in store/storetest.
 //
 //	var b store.Batch
-//	b.IfRevision(key, e.Revision) // nobody has changed it since we looked
+//	b.IfRevision(key, e.Revision) // it has not changed since we read it
 //	b.Set(key, value)
 //	commit, err := s.Apply(&b) // visible to every reader from here on …
 //	err = commit.Wait(ctx)     // … and on disk from here on
@@ -29,7 +29,7 @@ const (
 	SpaceBlobs       = 'b' // store/blobs: who refers to which blob
 )
 
-// Spaces names the keyspaces, for those who count or compare a whole store.
+// Spaces names the keyspaces, for code that counts or compares a whole store.
 var Spaces = map[byte]string{
 	SpaceMemory:      "memory",
 	SpaceIdempotency: "idempotency",

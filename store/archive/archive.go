@@ -11,7 +11,7 @@
 //	         everything before it
 //
 // A file that has no trailer, or one that does not fit, is damaged: [Reader.Next] says so
-// at its end, and whoever restores throws away what came before.
+// at its end, and a restore then discards what came before.
 package archive
 
 import (

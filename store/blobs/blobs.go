@@ -7,7 +7,7 @@
 //	blob, err := dir.Put(data)           // on disk from here on
 //	blobs.Refer(&batch, blob.Hash, owner) // needed once the batch is applied
 //
-// [Dir.Collect] removes what nobody has referred to for a while.
+// [Dir.Collect] removes blobs that had no reference for a while.
 package blobs
 
 import (
@@ -189,12 +189,12 @@ func (d *Dir) renew(b Blob) (bool, error) {
 	if _, err := os.Lstat(b.Path); err != nil {
 		return false, nil
 	}
-	// Whoever put it there may not be done with making it last.
+	// The process that put it there may not have synced the directory yet.
 	return true, durable.SyncDir(filepath.Dir(b.Path))
 }
 
 // Keep makes blobs as new as [Dir.Put] does, and returns those that are there: a collection
-// leaves them alone for a while. It is for who wants to refer to blobs that somebody else has
+// leaves them alone for a while. It is for callers that refer to blobs that others have
 // put.
 func (d *Dir) Keep(hashes []Hash) (there []Hash) {
 	now := time.Now()

@@ -21,7 +21,7 @@ type Collected struct {
 	Bytes int64
 }
 
-// Collect removes the blobs that nobody refers to and that were put longer ago than the
+// Collect removes the blobs without a reference and that were put longer ago than the
 // grace, and what a crash has left unfinished. What it can't remove it passes over; the
 // first such failure is returned at the end.
 //

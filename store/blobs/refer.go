@@ -13,7 +13,7 @@ import (
 )
 
 // Refer adds to a batch that an owner needs a blob. The blob must have been given to Put
-// a moment ago, or be referred to already by somebody who is not about to let go.
+// a moment ago, or be referred to already by an owner that keeps its reference.
 func Refer(b *store.Batch, h Hash, owner []byte) { b.Set(referenceKey(h, owner), nil) }
 
 // Unrefer adds to a batch that an owner does not need a blob any more.

@@ -98,7 +98,7 @@ func notRegular(path string) error {
 	return message.Errorf(422, "%s is not a regular file: point to a file", message.Clip(path, 400))
 }
 
-// file reads a file without ever waiting for somebody at the other end of it.
+// file reads a file without ever waiting for a process at the other end of it.
 func (r *Resolver) file(ctx context.Context, path string, limit int64) ([]byte, error) {
 	if !filepath.IsAbs(path) || strings.IndexByte(path, 0) >= 0 {
 		return nil, message.Errorf(422, "A file pointer needs an absolute path, got %q", message.Clip(path, 400))

@@ -11,7 +11,7 @@ import (
 	"kernos/store"
 )
 
-// maxPending is how many batches may be visible and not durable. The library has 4095
+// maxPending is how many batches may be visible and not durable. Pebble has 4095
 // places for groups of them and waits when they are taken; Apply waits before, where it can
 // be told that the disk fails.
 const maxPending = 4064
@@ -22,10 +22,10 @@ const leaseSize = 1 << 14
 
 // stuckAfter is how long a batch may take to become visible while the disk fails. A log
 // that fails does not keep it from that; a new log that can't be made does, and so does a
-// flush that the library waits for.
+// flush that Pebble waits for.
 const stuckAfter = 500 * time.Millisecond
 
-// maxGroup is how much gathers at most before it is given to the library, whatever that
+// maxGroup is how much gathers at most before it is given to Pebble, whatever that
 // waits for.
 const maxGroup = 256 << 10
 
@@ -265,7 +265,7 @@ func (e *Engine) newGroup() *group {
 func (e *Engine) encode(g *group, b *store.Batch, c *store.Commit, room int64) {
 	var number [binary.MaxVarintLen64]byte
 	prefix := binary.AppendUvarint(number[:0], uint64(c.Revision))
-	// The library's errors are those of batches with an index, which this one has not.
+	// Pebble's errors are those of batches with an index, which this one has not.
 	for _, op := range b.Ops {
 		switch op.Kind {
 		case store.OpSet:
@@ -276,7 +276,7 @@ func (e *Engine) encode(g *group, b *store.Batch, c *store.Commit, room int64) {
 		case store.OpDelete:
 			_ = g.batch.Delete(op.Key, nil)
 		case store.OpDeleteRange:
-			if string(op.Key) != string(op.Value) { // the library takes no empty ranges
+			if string(op.Key) != string(op.Value) { // Pebble takes no empty ranges
 				_ = g.batch.DeleteRange(op.Key, op.Value, nil)
 			}
 		}

@@ -93,7 +93,7 @@ func BenchmarkWriters(b *testing.B) {
 // The library alone, with the same settings, batches and promises.
 func BenchmarkWritersLibrary(b *testing.B) {
 	opts := (*Options)(nil).defaults()
-	db, err := crdb.Open(b.TempDir(), opts.library(&logger{log: opts.Log}))
+	db, err := crdb.Open(b.TempDir(), opts.forPebble(&logger{log: opts.Log}))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -122,7 +122,7 @@ func clean(fs vfs.FS, dir string, mark bool) error {
 		return nil // it was finished, and only that could not be made to last
 	}
 	for _, name := range names {
-		if madeByLibrary(name) {
+		if madeByPebble(name) {
 			if err := fs.Remove(fs.PathJoin(dir, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
 				return err
 			}
@@ -134,12 +134,12 @@ func clean(fs vfs.FS, dir string, mark bool) error {
 	return nil
 }
 
-// libraryNames are the names that the library gives to files.
-var libraryNames = sync.OnceValue(func() *regexp.Regexp {
+// pebbleNames are the names that Pebble gives to files.
+var pebbleNames = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(LOCK|MANIFEST-\d+|OPTIONS-\d+|\d+\.(sst|blob|log)|\d+-\d+\.log|marker\..*|.*\.dbtmp)$`)
 })
 
-func madeByLibrary(name string) bool { return libraryNames().MatchString(name) }
+func madeByPebble(name string) bool { return pebbleNames().MatchString(name) }
 
 // makeDir makes a directory, and those above it, so that they last.
 func makeDir(fs vfs.FS, dir string) error {
@@ -202,7 +202,7 @@ func unreadable(dir string, err error) error {
 	return store.Errorf(503, err, "The store in %s can't be read: look after the disk, or restore a backup with `kernos restore FILE`", dir)
 }
 
-// fileNames finds the library's files in its error texts.
+// fileNames finds Pebble's files in its error texts.
 var fileNames = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`MANIFEST-\d+|OPTIONS-\d+|marker\.[\w-]+(\.[\w-]+)*|\d{6,}\.(sst|blob|log)|\b\d{6}\b`)
 })
@@ -240,8 +240,8 @@ func damage(dir, name string, err error) *store.Error {
 	return store.Errorf(500, brief{err}, "The store in %s is damaged: %s %s; move the directory away and restore a backup with `kernos restore FILE`", dir, what, state)
 }
 
-// A brief is an error of the library with the first line of its text. What follows is for the
-// library itself.
+// A brief is an error of Pebble with the first line of its text. What follows is for
+// Pebble itself.
 type brief struct{ error }
 
 func (e brief) Error() string {

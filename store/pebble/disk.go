@@ -13,17 +13,17 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// A disk is the file system under the library. The library ends the process when a write
+// A disk is the file system under Pebble. Pebble ends the process when a write
 // to its log, its manifest or a marker fails; this file system does not let it know. It
 // repeats what failed until it succeeds, and meanwhile reports to health, so that writers
 // are refused and readers go on.
 //
 // Nothing can be repeated for ever when the engine is opened or closed. Then the disk is
-// frozen: from that moment on nothing reaches it, as if the power had been cut, while the
-// library is told that everything goes well. What is on the disk then is what a crash at
-// that moment would have left, and the library recovers from a crash.
+// frozen: from that moment on nothing reaches it, as if the power had been cut, while
+// Pebble is told that everything goes well. What is on the disk then is what a crash at
+// that moment would have left, and Pebble recovers from a crash.
 //
-// Errors of tables are passed on, since the library tries again by itself, but slowly.
+// Errors of tables are passed on, since Pebble tries again by itself, but slowly.
 type disk struct {
 	vfs.FS
 	health *health
@@ -37,7 +37,7 @@ type disk struct {
 	frozen  chan struct{}
 }
 
-// The library's retries are kept apart by this.
+// Pebble's retries are kept apart by this.
 const tablePause = 50 * time.Millisecond
 
 // maxUnsynced is how much of a file is kept for being written again.
@@ -63,8 +63,8 @@ func (d *disk) freeze(cause error) {
 	d.freezeLocked(cause)
 }
 
-// freezeOpening freezes a disk that is being opened, and reports whether it is. Whoever
-// opens it asks afterwards, so an error must not come between: it would freeze an engine
+// freezeOpening freezes a disk that is being opened, and reports whether it is. The goroutine that
+// opens the disk asks afterwards, so an error must not come between: it would freeze an engine
 // that is taken for a good one.
 func (d *disk) freezeOpening(cause error) bool {
 	d.mu.Lock()
@@ -77,7 +77,7 @@ func (d *disk) freezeOpening(cause error) bool {
 }
 
 func (d *disk) freezeLocked(cause error) {
-	// Before any call returns a success that is none, nobody may believe it.
+	// From here on calls report successes that didn't happen, so health must fail first.
 	d.health.update(func() { d.health.final = cause })
 	if d.cause == nil {
 		d.cause = cause
@@ -139,13 +139,13 @@ func (d *disk) wait(pause time.Duration) bool {
 	}
 }
 
-// tolerate is for calls whose errors the library survives: it slows down its retries.
+// tolerate is for calls whose errors Pebble survives: it slows down its retries.
 func (d *disk) tolerate(err error) error {
 	if err == nil {
 		return nil
 	}
-	// A flush that fails is repeated by the library, and Open waits for it; and if the
-	// library's Open fails late, its compactions meet what it has closed.
+	// A flush that fails is repeated by Pebble, and Open waits for it; and if
+	// Pebble's Open fails late, its compactions meet what it has closed.
 	if d.freezeOpening(err) {
 		return nil
 	}
@@ -160,7 +160,7 @@ func (d *disk) settle(name string) {
 
 func isMarker(fs vfs.FS, name string) bool { return strings.HasPrefix(fs.PathBase(name), "marker.") }
 
-// vital reports whether the library dies of a failure with the file.
+// vital reports whether Pebble dies of a failure with the file.
 func vital(fs vfs.FS, name string) bool {
 	base := fs.PathBase(name)
 	return strings.HasSuffix(base, ".log") || strings.HasPrefix(base, "MANIFEST-") || isMarker(fs, name)
@@ -191,7 +191,7 @@ func (d *disk) Create(name string, category vfs.DiskWriteCategory) (f vfs.File, 
 
 func (d *disk) createInOverlay(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	if category == "pebble-compaction" || category == "pebble-blob-file-rewrite" {
-		// Nobody waits for it, and it may be large. The library tries again at once.
+		// No caller waits for a compaction, and its file may be large. Pebble tries again at once.
 		<-time.After(tablePause)
 		return nil, syscall.EROFS
 	}
@@ -304,7 +304,7 @@ func (d *disk) List(dir string) ([]string, error) {
 // Unwrap returns the file system below.
 func (d *disk) Unwrap() vfs.FS { return d.FS }
 
-// A vitalFile is a file whose failures the library must not see. It keeps what has not
+// A vitalFile is a file whose failures Pebble must not see. It keeps what has not
 // been synced: after a failed sync, the kernel may have dropped it, and a second sync
 // would succeed without having written anything.
 type vitalFile struct {
@@ -407,7 +407,7 @@ func (f *vitalFile) Stat() (info vfs.FileInfo, err error) {
 	return info, nil
 }
 
-// Close fails for nobody: the library syncs before it closes what must last.
+// Close never fails: Pebble syncs before it closes what must last.
 func (f *vitalFile) Close() error {
 	_ = f.File.Close()
 	return nil
@@ -426,7 +426,7 @@ func (f *vitalDir) Sync() error {
 
 func (f *vitalDir) SyncData() error { return f.Sync() }
 
-// A tableFile is a file whose failures the library survives.
+// A tableFile is a file whose failures Pebble survives.
 type tableFile struct {
 	vfs.File
 	d *disk
@@ -460,7 +460,7 @@ func (f *tableFile) do(call func() error) error {
 	return f.d.tolerate(call())
 }
 
-// listen makes the library report to health.
+// listen makes Pebble report to health.
 func (h *health) listen() *crdb.EventListener {
 	return &crdb.EventListener{
 		WALCreated: func(info crdb.WALCreateInfo) {

@@ -8,13 +8,13 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// flushFailed reports whether the error of a flush is a failure. The library also reports an
+// flushFailed reports whether the error of a flush is a failure. Pebble also reports an
 // error for a flush that had nothing to write.
 func flushFailed(err error) bool {
 	return err != nil && !errors.Is(err, errEmptyFlush())
 }
 
-// errEmptyFlush returns the error of a flush that had nothing to write. The library does not
+// errEmptyFlush returns the error of a flush that had nothing to write. Pebble does not
 // export it, so a flush of an empty store in memory provokes it once.
 var errEmptyFlush = sync.OnceValue(func() (empty error) {
 	db, err := crdb.Open("", &crdb.Options{
@@ -33,7 +33,7 @@ var errEmptyFlush = sync.OnceValue(func() (empty error) {
 	return empty
 })
 
-// silent is a logger of the library that drops everything.
+// silent is a logger of Pebble that drops everything.
 type silent struct{}
 
 func (silent) Infof(string, ...any)  {}

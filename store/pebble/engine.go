@@ -1,4 +1,4 @@
-// Package pebble is the embedded engine: a store in a directory, on the library Pebble of
+// Package pebble is the embedded engine: a store in a directory, on Pebble Pebble of
 // CockroachDB.
 //
 //	e, err := pebble.Open(dir, nil)
@@ -54,7 +54,7 @@ type Options struct {
 	CacheSize    int64         // of blocks that were read, in bytes; 0 means 64 MB
 	MemTableSize int           // of changes that are in the log only, in bytes; 0 means 16 MB
 	CloseTimeout time.Duration // how long Close waits for a disk that fails; 0 means 2 s
-	Address      string        // where this process is reached, for those who find the store in use
+	Address      string        // where this process is reached, for processes that find the store in use
 
 	schema *schema // another one, for tests
 }
@@ -92,8 +92,8 @@ const spareGroups = 4
 // stopWrites is how many memtables there may be before writers wait.
 const stopWrites = 4
 
-// library returns the settings of the library.
-func (o *Options) library(log crdb.Logger) *crdb.Options {
+// forPebble returns the settings of Pebble.
+func (o *Options) forPebble(log crdb.Logger) *crdb.Options {
 	all := &crdb.Options{
 		CacheSize:                   o.CacheSize,
 		MemTableSize:                uint64(o.MemTableSize),
@@ -101,7 +101,7 @@ func (o *Options) library(log crdb.Logger) *crdb.Options {
 		L0CompactionThreshold:       4,
 		L0StopWritesThreshold:       64,
 		MaxOpenFiles:                500,
-		// A version of the library that knows newer formats must not change the
+		// A version of Pebble that knows newer formats must not change the
 		// directory by itself: older versions of kernos could not read it any more.
 		FormatMajorVersion: crdb.FormatValueSeparation,
 		Logger:             log,
@@ -144,8 +144,8 @@ type Engine struct {
 	stopMonitor chan struct{}
 
 	// Reading: see read.go.
-	life    sync.RWMutex // held by those who read, and by Close
-	dead    bool         // the library is closed
+	life    sync.RWMutex // held by readers, and by Close
+	dead    bool         // Pebble is closed
 	handles handles
 	cache   *cache
 	absence *absence
@@ -196,14 +196,14 @@ func Open(dir string, options *Options) (*Engine, error) {
 // open is Open with the lock held.
 func open(dir string, opts Options, l *lock) (*Engine, error) {
 	fs := opts.FS
-	k, err := recognise(fs, dir) // somebody may have been here before the lock
+	k, err := recognise(fs, dir) // another process may have changed it before the lock was taken
 	if err != nil {
 		return nil, err
 	}
 	log := &logger{log: opts.Log}
 	switch k {
 	case ours:
-		if err := inspect(fs, dir, *opts.schema, opts.library(log)); err != nil {
+		if err := inspect(fs, dir, *opts.schema, opts.forPebble(log)); err != nil {
 			return nil, err
 		}
 	case unfinished:
@@ -231,7 +231,7 @@ func open(dir string, opts Options, l *lock) (*Engine, error) {
 	log.fatal = func(err error) {
 		e.disk.freeze(store.Errorf(503, err, "The store in %s can't go on writing; start kernos again", dir))
 	}
-	err = e.openLibrary(log)
+	err = e.openPebble(log)
 	if err == nil {
 		err = e.prepare()
 	}
@@ -259,12 +259,12 @@ func open(dir string, opts Options, l *lock) (*Engine, error) {
 	return e, nil
 }
 
-// openLibrary opens the library.
-func (e *Engine) openLibrary(log *logger) (err error) {
-	o := e.opts.library(log)
+// openPebble opens Pebble.
+func (e *Engine) openPebble(log *logger) (err error) {
+	o := e.opts.forPebble(log)
 	o.FS = e.disk
 	listener := e.health.listen()
-	// Errors go to the log as texts: the library's own have their stack with them.
+	// Errors go to the log as texts: Pebble's own have their stack with them.
 	listener.DataCorruption = func(info crdb.DataCorruptionInfo) {
 		if text := "the file " + info.Path + " of the store is damaged"; log.isNew(text) {
 			e.opts.Log.Error(text, "error", oneLine("%v", info.Details))

@@ -6,7 +6,7 @@ import (
 	"os"
 )
 
-// Lock keeps all processes from the store in a directory, for somebody who moves it as a
+// Lock keeps all processes from the store in a directory, for a caller that moves it as a
 // whole, until release is called. A store that is in use can't be locked, and the error
 // says who uses it. Where there is no directory there is nothing to lock.
 func Lock(dir string) (release func(), err error) {

@@ -68,11 +68,11 @@ func exportReading(dir, spare string, each func(store.Entry) error) error {
 	return errors.Join(drain(e.Scan(store.Range{}), each), e.db.Close())
 }
 
-// exportLocked exports a store that nobody else has.
+// exportLocked exports a store that no other process has open.
 func exportLocked(dir string, l *lock, spare string, each func(store.Entry) error) error {
 	var opts *Options
 	all := opts.defaults()
-	err := inspect(vfs.Default, dir, *all.schema, all.library(&logger{log: all.Log}))
+	err := inspect(vfs.Default, dir, *all.schema, all.forPebble(&logger{log: all.Log}))
 	if err != nil {
 		l.undo()
 		return err
@@ -89,7 +89,7 @@ func exportLocked(dir string, l *lock, spare string, each func(store.Entry) erro
 
 // exportFrom exports a store that does not change.
 func exportFrom(dir string, opts Options, each func(store.Entry) error) error {
-	db, err := openReadOnly(vfs.Default, dir, opts.library(&logger{log: opts.Log}), false)
+	db, err := openReadOnly(vfs.Default, dir, opts.forPebble(&logger{log: opts.Log}), false)
 	if err != nil {
 		return damage(dir, "", err)
 	}

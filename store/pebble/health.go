@@ -9,8 +9,8 @@ import (
 	"kernos/store"
 )
 
-// health is whether the disk takes what is written. The disk and the events of the
-// library report to it; Apply and the herald ask it.
+// health is whether the disk takes what is written. The disk and the events of
+// Pebble report to it; Apply and the herald ask it.
 type health struct {
 	dir string
 	now atomic.Pointer[condition]
@@ -34,8 +34,8 @@ type condition struct {
 	fails chan struct{} // closed when nothing can be written any more
 }
 
-// maxUnflushed is how many full memtables may wait while flushes fail. One more and the
-// library would stall, so writers are refused before.
+// maxUnflushed is how many full memtables may wait while flushes fail. One more and
+// Pebble would stall, so writers are refused before.
 const maxUnflushed = 2
 
 func newHealth(dir string) *health {
@@ -79,7 +79,7 @@ func (h *health) update(change func()) {
 	}
 }
 
-// unwritable is the error for those who want to write.
+// unwritable is the error for callers that want to write.
 func unwritable(dir string, err error) *store.Error {
 	if e, ok := errors.AsType[*store.Error](err); ok {
 		return e

@@ -18,7 +18,7 @@ import (
 // before are not in it, and must not be given again.
 const importLeap = 1 << 32
 
-// importBatch is how many bytes are given to the library at a time.
+// importBatch is how many bytes are given to Pebble at a time.
 const importBatch = 1 << 20
 
 // Import makes a store in a directory that is absent or empty. next returns the entries,
@@ -57,7 +57,7 @@ func Import(dir string, next func() (store.Entry, bool, error)) (err error) {
 		return unwritable(dir, err)
 	}
 	if _, err := os.Stat(dir); err == nil {
-		l, err := acquire(dir) // nobody makes a store of it now
+		l, err := acquire(dir) // no other process makes a store of it now
 		if err != nil {
 			return err
 		}
@@ -89,7 +89,7 @@ func build(dir string, next func() (store.Entry, bool, error)) (err error) {
 	}
 	h := newHealth(dir)
 	d := newDisk(vfs.Default, h) // in the state of opening: the first failure is the last
-	o := all.library(&logger{log: all.Log, fatal: d.freeze})
+	o := all.forPebble(&logger{log: all.Log, fatal: d.freeze})
 	o.FS = d
 	o.DisableWAL = true // what is not complete is worth nothing
 	db, err := crdb.Open(dir, o)

@@ -19,7 +19,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/wal"
 )
 
-// inspect looks whether a directory of ours is whole, and changes nothing. The library
+// inspect looks whether a directory of ours is whole, and changes nothing. Pebble
 // finds some damage only after it has begun to write, and some not at all: it takes
 // a manifest with a broken record for one that ends there, and removes the tables that
 // the rest of it names.
@@ -47,7 +47,7 @@ func inspect(fs vfs.FS, dir string, s schema, opts *crdb.Options) error {
 	return s.check(dir, version, kernos)
 }
 
-// checkFiles looks for the files without which the library would begin anew.
+// checkFiles looks for the files without which Pebble would begin anew.
 func checkFiles(fs vfs.FS, dir string) error {
 	names, err := fs.List(dir)
 	if err != nil {
@@ -125,7 +125,7 @@ func openReadOnly(fs vfs.FS, dir string, opts *crdb.Options, withoutLogs bool) (
 // openOn opens a store on a file system that refuses changes.
 func openOn(fs *readOnly, dir string, opts *crdb.Options) (db *crdb.DB, err error) {
 	defer func() {
-		// The library is meant for directories that only it has written.
+		// Pebble is meant for directories that only it has written.
 		if r := recover(); r != nil {
 			db, err = nil, fmt.Errorf("%v", r)
 		}
@@ -152,7 +152,7 @@ func readLogs(fs vfs.FS, dir string) (schema []byte, suspects map[string]error, 
 		if err := readInto(&text, fs, path); err != nil {
 			return nil, nil, unreadable(dir, err)
 		}
-		// The library takes some damage for the end of a log.
+		// Pebble takes some damage for the end of a log.
 		wrong := checkLog(text.Bytes(), uint32(log.Num))
 		if wrong != nil && last {
 			return nil, nil, damage(dir, name, wrong)
@@ -187,7 +187,7 @@ func readInto(b *bytes.Buffer, fs vfs.FS, path string) error {
 	return errors.Join(err, f.Close())
 }
 
-// replay has the library read the logs that it needs. Those that are wrong must not be among
+// replay has Pebble read the logs that it needs. Those that are wrong must not be among
 // them.
 func replay(fs vfs.FS, dir string, opts *crdb.Options, suspects map[string]error) error {
 	watched := &readOnly{FS: fs, opened: make(map[string]bool)}

@@ -87,10 +87,10 @@ type lock struct {
 	made bool // the file was not there before
 }
 
-// errHeld says that somebody else has the lock.
+// errHeld reports that another process has the lock.
 var errHeld = errors.New("the store is in use")
 
-// acquire takes the lock of a directory. If somebody else has it, the error is an
+// acquire takes the lock of a directory. If another process has it, the error is an
 // errHeld and names them.
 func acquire(dir string) (*lock, error) {
 	path := filepath.Join(dir, lockName)
@@ -117,7 +117,7 @@ func acquire(dir string) (*lock, error) {
 			_ = f.Close()
 			return nil, err
 		}
-		// A lock on a file that has been removed keeps nobody away.
+		// A lock on a file that has been removed keeps no process away.
 		mine, err := f.Stat()
 		if err == nil {
 			var there os.FileInfo
@@ -175,7 +175,7 @@ func HeldBy(dir string) (Holder, bool) {
 		return Holder{}, false
 	}
 	o, ok := parseOwner(text)
-	// Whoever asks for a lock that is free keeps others from it for a moment, so only one that
+	// Asking for a free lock keeps other processes from it for a moment, so only one that
 	// is very likely held is asked for.
 	if !ok || unix.Kill(o.pid, 0) == unix.ESRCH || unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB) == nil {
 		return Holder{}, false

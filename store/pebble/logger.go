@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A logger takes what the library has to say.
+// A logger takes what Pebble has to say.
 type logger struct {
 	log   *slog.Logger
 	fatal func(error) // nil while nothing is written
@@ -19,7 +19,7 @@ type logger struct {
 	at   time.Time
 }
 
-// isNew reports whether a text has not just been said. What the library tries again and
+// isNew reports whether a text has not just been said. What Pebble tries again and
 // again fails again and again.
 func (l *logger) isNew(text string) bool {
 	l.mu.Lock()
@@ -31,21 +31,21 @@ func (l *logger) isNew(text string) bool {
 	return true
 }
 
-// Infof tells of the library's daily work.
+// Infof tells of Pebble's daily work.
 func (l *logger) Infof(format string, args ...any) {
 	if l.log.Enabled(context.Background(), slog.LevelDebug) {
 		l.log.Debug(fmt.Sprintf(format, args...))
 	}
 }
 
-// Errorf tells of something that the library goes on after.
+// Errorf tells of something that Pebble goes on after.
 func (l *logger) Errorf(format string, args ...any) {
 	if text := oneLine(format, args...); l.isNew(text) {
 		l.log.Warn(text)
 	}
 }
 
-// Fatalf is where the library wants the process to end. It does not: readers go on, and
+// Fatalf is where Pebble wants the process to end. It does not: readers go on, and
 // nothing is written any more.
 func (l *logger) Fatalf(format string, args ...any) {
 	text := oneLine(format, args...)
@@ -55,11 +55,11 @@ func (l *logger) Fatalf(format string, args ...any) {
 	}
 }
 
-// missingFile is how the library speaks of a table that somebody has removed. The read
+// missingFile is how Pebble speaks of a table that was removed by another program. The read
 // fails by itself, and the others need not.
 const missingFile = "%+v"
 
-// oneLine is what an operator can do something with: the first line of what the library
+// oneLine is what an operator can do something with: the first line of what Pebble
 // says. Behind it, it shows where in its code it was.
 func oneLine(format string, args ...any) string {
 	text, _, _ := strings.Cut(fmt.Sprintf(format, args...), "\n")

@@ -13,7 +13,7 @@ import (
 	"kernos/store"
 )
 
-// A source is what the library reads from: its latest state or a snapshot.
+// A source is what Pebble reads from: its latest state or a snapshot.
 type source interface {
 	Get(key []byte) ([]byte, io.Closer, error)
 	NewIter(*crdb.IterOptions) (*crdb.Iterator, error)
@@ -31,7 +31,7 @@ func split(stored []byte) (store.Revision, []byte, error) {
 	return store.Revision(r), stored[n:], nil
 }
 
-// readError gives an error of the library a code.
+// readError gives an error of Pebble a code.
 func (e *Engine) readError(err error) error {
 	if err == nil {
 		return nil
@@ -109,7 +109,7 @@ func copyEntry(buf, key, stored []byte) (store.Entry, error) {
 }
 
 // revisionOf returns the revision of a key: 0 if it is absent. The caller has the turn, so
-// the library is not closed.
+// Pebble is not closed.
 func (e *Engine) revisionOf(key []byte) (store.Revision, error) {
 	if foreign(key) {
 		return 0, nil
@@ -206,7 +206,7 @@ func (e *Engine) newCursor(r store.Range, from func(use func(source) error) erro
 }
 
 // A cursor is the place of a scan. What it returns is copied, so that it can be closed
-// while somebody looks at an entry.
+// while a caller uses an entry.
 type cursor struct {
 	reverse bool
 	none    bool // the range is empty
@@ -370,7 +370,7 @@ func (s *snapshot) close() {
 	}
 }
 
-// A handle is open in the library and has to be closed before it.
+// A handle is open in Pebble and has to be closed before it.
 type handle interface{ close() }
 
 // handles are those that are open.

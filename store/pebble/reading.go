@@ -18,7 +18,7 @@ import (
 
 // OpenOrRead is Open, but a store that is there and can't be written, because the disk is
 // full or read-only, is opened for reading: reads go on, and writing is refused with the
-// error that Open had. It becomes an ordinary store when somebody wants to write and the
+// error that Open had. It becomes an ordinary store when a caller wants to write and the
 // disk lets them.
 func OpenOrRead(dir string, options *Options) (store.Store, error) {
 	e, err := Open(dir, options)
@@ -59,7 +59,7 @@ func openReading(dir string, options *Options) (*Engine, func(), error) {
 		return nil, nil, err
 	}
 	opts := options.defaults()
-	db, err := openReadOnly(vfs.Default, dir, opts.library(&logger{log: opts.Log}), false)
+	db, err := openReadOnly(vfs.Default, dir, opts.forPebble(&logger{log: opts.Log}), false)
 	if err != nil {
 		release()
 		return nil, nil, damage(dir, "", err)
@@ -76,7 +76,7 @@ func openReading(dir string, options *Options) (*Engine, func(), error) {
 func holdReading(dir string) (func(), error) {
 	f, err := os.Open(filepath.Join(dir, lockName))
 	if errors.Is(err, fs.ErrNotExist) {
-		return func() {}, nil // nobody can make one now
+		return func() {}, nil // and on this disk no process can make one
 	}
 	if err != nil {
 		return nil, err
@@ -170,7 +170,7 @@ func (r *reading) writer() (store.Store, error) {
 		return nil, r.cause
 	}
 	r.tried = time.Now()
-	r.closeReading() // whoever scans has to begin again
+	r.closeReading() // open scans fail, and have to begin again
 	e, err := Open(r.dir, r.options)
 	if err == nil {
 		r.whole = e

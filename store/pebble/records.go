@@ -10,9 +10,9 @@ import (
 	"math/bits"
 )
 
-// The library's manifest and its logs are files of records: blocks, in each of which are
+// Pebble's manifest and its logs are files of records: blocks, in each of which are
 // chunks with a header of checksum, length and type. The last records of a file may be torn
-// by a power cut. This file tells that from damage, which the library does not always.
+// by a power cut. This file tells that from damage, which Pebble does not always.
 const (
 	recordBlock  = 32 << 10
 	recordHeader = 7
@@ -77,7 +77,7 @@ func changed(text []byte) bool {
 	return length > 0 && length < 4096 && end <= len(text) && text[end-1] != 0
 }
 
-// checksum is that of the library's files.
+// checksum is that of Pebble's files.
 func checksum(b []byte) uint32 { return mask(crc32.Update(0, castagnoli, b)) }
 
 func mask(crc uint32) uint32   { return bits.RotateLeft32(crc, -15) + 0xa282ead8 }
@@ -159,7 +159,7 @@ func checkLog(text []byte, number uint32) error {
 // it say.
 //
 // The number that they have is less than what was synced if blocks were filled between two
-// syncs, since the library does not count all of these. So it is of use, too, that it grows:
+// syncs, since Pebble does not count all of these. So it is of use, too, that it grows:
 // it does when a sync has ended. If it had grown between a first and a second chunk, that sync
 // ended when the broken one was written; and if it had grown once more before a third, another
 // sync has begun and ended since, and this one covered the broken one.
@@ -232,7 +232,7 @@ func offByte(rest []byte, number uint32, header int) (off, end int) {
 	}
 	stored, length := binary.LittleEndian.Uint32(rest), binary.LittleEndian.Uint16(rest[4:])
 	if stored == 0 && length == 0 {
-		return 0, 0 // the end that the library writes, or what was never written
+		return 0, 0 // the end that Pebble writes, or what was never written
 	}
 	const sum, body, fixed = 0, 6, oldLogHeader // the type and the number end there
 	wrong := differing(binary.LittleEndian.Uint32(rest[7:]), number)

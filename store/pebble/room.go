@@ -6,7 +6,7 @@ import (
 	"kernos/store"
 )
 
-// room guesses whether a batch can be given to the library without waiting. It waits when
+// room guesses whether a batch can be given to Pebble without waiting. It waits when
 // its table in memory is full, for another one and for a new log, which takes for ever
 // if the disk fails. A guess that is too cautious costs a change of goroutines; one
 // that is not cautious enough makes one caller wait for the disk.
@@ -17,9 +17,9 @@ type room struct {
 }
 
 const (
-	firstTable = 256 << 10 // the library's first table in memory; each next one is twice as large
+	firstTable = 256 << 10 // Pebble's first table in memory; each next one is twice as large
 	perEntry   = 32        // bytes that an entry takes beside its key, its value and numbers, rather too many
-	perWish    = 192       // that the library wants to be free in addition, for each entry
+	perWish    = 192       // that Pebble wants to be free in addition, for each entry
 )
 
 // renewed is called when there is a new log, which means a new table.
@@ -29,7 +29,7 @@ func (r *room) renewed(limit int64) {
 	r.tables.Add(1)
 }
 
-// roomFor is how much a batch takes, and how much the library wants to be free for it.
+// roomFor is how much a batch takes, and how much Pebble wants to be free for it.
 func roomFor(b *store.Batch, bytes int) (takes, wants int64) {
 	takes = int64(bytes + perEntry*len(b.Ops))
 	return takes, takes + int64(perWish*len(b.Ops))
@@ -45,5 +45,5 @@ func (r *room) take(takes, wants int64) bool {
 	return !r.large(wants) && used+wants+r.group() < r.size.Load()
 }
 
-// large reports whether the library gives a batch a table and a log of its own.
+// large reports whether Pebble gives a batch a table and a log of its own.
 func (r *room) large(wants int64) bool { return wants >= r.size.Load()/4 }

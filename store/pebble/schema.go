@@ -85,7 +85,7 @@ func (s schema) migrate(dir string, db *crdb.DB) error {
 		if err := db.Set([]byte(schemaKey), s.encode(), crdb.Sync); err != nil {
 			return err
 		}
-		// The library makes a store of its oldest form and then brings it to the present
+		// Pebble makes a store of its oldest form and then brings it to the present
 		// one. Its first log does not say what was synced, so damage could not be told from
 		// a torn end (records.go). With the flush, another one begins.
 		return db.Flush()
