@@ -12,11 +12,17 @@ import (
 	"kernos/store"
 )
 
-// A key costs the store more than everything else that a message needs, so a flush with
-// many names does not write a key for each. It writes blocks: a name belongs to one of
-// 64 buckets, and a bucket has at most one block a flush, under the number of the flush's
-// first page. Who looks for a name goes through the blocks of its bucket, which stand one
-// behind the other. A flush with few names writes keys, which are found at once.
+// The names of pages are written in one of two forms, and both are needed.
+//
+// A key per name costs the store more than everything else that a message needs: with keys
+// only, recording a Ping takes 1.3 times the CPU time (BenchmarkPingRecorded in bench). So a
+// flush with many names writes blocks: a name belongs to one of 64 buckets, and a bucket has
+// at most one block per flush, under the number of the flush's first page. A reader that
+// looks for a name scans the blocks of its bucket.
+//
+// A flush with few names writes keys, which are found at once. With blocks only, Get in a
+// journal of 100,000 messages that came one at a time takes 3 ms instead of 0.05 ms, and ten
+// times that with a million.
 //
 // A block lists names, the smallest first, and then the pages of each:
 //
@@ -36,8 +42,7 @@ const (
 	blockHeader  = 1 + 4 + 4
 	shortLength  = 5
 
-	// A flush with more names, counted for each page, writes blocks. With fewer, its blocks
-	// would hold next to nothing, and who looks for a name goes through one a flush.
+	// A flush with more names, counted for each page, writes blocks.
 	manyNames  = 256
 	buckets    = 64
 	shortBits  = 8 * shortLength
@@ -262,8 +267,4 @@ func blocksWithin(s store.Reader, bucket byte, span bounds, reverse bool) iter.S
 			}
 		}
 	}
-}
-
-func damagedBlock(err error, k []byte) error {
-	return damaged(err, fmt.Sprintf("The journal's names from page %d on can't be read", keySeq(k)))
 }

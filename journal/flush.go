@@ -16,7 +16,7 @@ func (j *Journal) flusher() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		// What came while the last flush went on may have woken nobody.
+		// What came while the last flush went on may not have woken the flusher.
 		for !j.pending() {
 			select {
 			case <-j.wake:
@@ -80,7 +80,7 @@ func (j *Journal) flush() error {
 	}
 	j.mu.Lock()
 	if j.lost.messages > 0 && j.waiting < maxWaiting && (len(j.queue) == 0 && j.open == nil || !j.refusing) {
-		j.confess()
+		j.recordLoss()
 	}
 	j.closePage()
 	left := len(j.queue)
@@ -96,7 +96,7 @@ func (j *Journal) flush() error {
 	return nil
 }
 
-// refuse notes that the store takes no pages, so that nobody waits for it.
+// refuse notes that the store takes no pages, so that no recorder waits for it.
 func (j *Journal) refuse(err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -104,11 +104,11 @@ func (j *Journal) refuse(err error) {
 		j.refusing = true
 		j.opts.Log.Error("the journal can't write; records are kept in memory while there is room and lost afterwards", "error", err)
 	}
-	j.letIn()
+	j.wakeRecorders()
 }
 
-// letIn wakes who waits for room. The caller has the lock.
-func (j *Journal) letIn() {
+// wakeRecorders wakes who waits for room. The caller has the lock.
+func (j *Journal) wakeRecorders() {
 	close(j.room)
 	j.room = make(chan struct{})
 }
@@ -154,9 +154,9 @@ func (j *Journal) writeSome(most int) (int, error) {
 		j.opts.Log.Info("the journal writes again", "lost", j.lost.messages)
 	}
 	if j.lost.messages > 0 {
-		j.wakeFlusher() // to say so, if nobody records anything
+		j.wakeFlusher() // the loss is recorded even if nothing else is
 	}
-	j.letIn()
+	j.wakeRecorders()
 	j.totals = written
 	j.last.Store(written.seq)
 	j.wakeIndexer()

@@ -85,7 +85,7 @@ func (j *Journal) follow(ctx context.Context, after uint64, f Filter, yield func
 }
 
 // A portion is what a follower reads at once: the snapshot that it is read from keeps what
-// is dropped on the disk, and must not wait for whoever reads slowly.
+// is dropped on the disk, and must not wait for a slow reader.
 const (
 	portion      = 256
 	portionBytes = 1 << 20

@@ -21,7 +21,7 @@ const (
 	spanMemory   = 16 << 20 // of words and postings
 
 	indexDelay = 500 * time.Millisecond // from a record to its words
-	calm       = 100 * time.Millisecond // without a flush: nobody records much
+	calm       = 100 * time.Millisecond // without a flush: little is being recorded
 )
 
 // index is the index of words in the making.
@@ -167,7 +167,7 @@ func (j *Journal) indexer() {
 				pause = time.Second
 			case j.last.Load()-at < spanMessages:
 			case start.Sub(written) < calm:
-				pause = min(30*time.Since(start), 3*time.Second) // those who record come first
+				pause = min(30*time.Since(start), 3*time.Second) // recording comes first
 			}
 			if pause > 0 {
 				select {

@@ -17,7 +17,7 @@
 // so that who looks for a few, or wants to see how they belong together, reads little of
 // a page. A page is written with one key for each name that it has (names.go), be it on
 // one record or on twenty. When there is much to write, many names of many pages share a
-// key (blocks.go). A name is a hash, and whoever finds a page by one looks at its records.
+// key (blocks.go). A name is a hash, so a page that is found by a name may not have it, and its records are compared.
 // Words are indexed behind the writer's back, in spans of a few thousand messages
 // (index.go).
 //
@@ -63,7 +63,7 @@ type Options struct {
 	BlobRefs   func(b *store.Batch, data, owner []byte)
 	BlobUnrefs func(b *store.Batch, data, owner []byte)
 
-	// Log is told what nobody else is: that records are lost, that the index is stuck.
+	// Log gets what is reported nowhere else: that records are lost, that the index is stuck.
 	// Nil means slog.Default.
 	Log *slog.Logger
 }
@@ -131,7 +131,7 @@ func New(s store.Store, opts *Options) *Journal {
 
 var _ kernel.Recorder = (*Journal)(nil)
 
-// Flush makes everything that has been recorded visible to those who read the store. It
+// Flush makes everything that has been recorded visible to readers of the store. It
 // does not wait for the disk. Every reading method does it, and goes on if the store
 // can't write.
 func (j *Journal) Flush() error { return j.flush() }

@@ -12,37 +12,6 @@ import (
 	"kernos/store"
 )
 
-// The keys of the journal, behind the byte of its keyspace. Numbers in keys are
-// big-endian, so that they sort.
-const (
-	spacePages  = 'p' // seq of the first record → page
-	spaceNames  = 'n' // name, seq of a page → nothing
-	spaceBlocks = 'b' // bucket, seq of a flush's first page → names and their pages
-	spaceTails  = 't' // when and who → page with records that are in a batch's company
-	spaceSpans  = 's' // seq of the first record → span
-	spaceWords  = 'w' // word, 0, seq of the first record of a span → postings
-
-	spaceTotals  = 'm' // → totals: what has been written
-	spaceDropped = 'd' // → Dropped
-	spaceIndexed = 'x' // → how far the words are indexed
-)
-
-func key(space byte, parts ...[]byte) []byte {
-	return append([]byte{store.SpaceJournal, space}, bytes.Join(parts, nil)...)
-}
-
-func seqKey(space byte, seq uint64) []byte {
-	return binary.BigEndian.AppendUint64(append(make([]byte, 0, 10), store.SpaceJournal, space), seq)
-}
-
-// keySeq reads the number at the end of a key.
-func keySeq(k []byte) uint64 {
-	if len(k) < 8 {
-		return 0
-	}
-	return binary.BigEndian.Uint64(k[len(k)-8:])
-}
-
 // A name is something that records are found by: what it is in the first byte, and a
 // hash of it in the others. Two names may be the same number; who finds a record
 // looks at it.
@@ -123,8 +92,8 @@ func appendNew(dst []name, n name) []name {
 	return append(dst, n)
 }
 
-// sortNames appends the names of a record that most of a page's records have.
-func (r *record) sortNames(dst []name) []name {
+// commonNames appends the names of a record that most of a page's records have.
+func (r *record) commonNames(dst []name) []name {
 	dst = append(dst, nameOf(tagType, r.typ), nameOf(tagKind, []byte(r.kind())))
 	if i := bytes.IndexByte(r.typ, '.'); i > 0 {
 		dst = append(dst, nameOf(tagDomain, r.typ[:i]))
@@ -153,7 +122,7 @@ func pageNames(dst []name, p *pageReader) ([]name, error) {
 		}
 		if last := &types[r.flags>>flagKind]; *last == nil || !bytes.Equal(*last, r.typ) {
 			*last = r.typ
-			names = r.sortNames(names)
+			names = r.commonNames(names)
 		}
 		names = r.names(names)
 	}

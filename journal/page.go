@@ -67,13 +67,13 @@ type page struct {
 	heads, data []byte
 	head        []byte // that is being written
 	count       int
-	base, last  int64     // the times of the first and the last record
-	tails       []besides // tails that are of no use when the page is written
-	lost        lost      // what the page says was not recorded
+	base, last  int64  // the times of the first and the last record
+	tails       []tail // to be deleted when the page is written
+	lost        lost   // what the page says was not recorded
 }
 
-// besides is a tail: a record beside a batch.
-type besides struct {
+// A tail is a copy of records that a batch carries, until a page has them.
+type tail struct {
 	key  tailKey
 	data []byte // if they mention blobs
 }
@@ -144,7 +144,7 @@ func appendText(dst []byte, s string) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
 }
 
-// move sees to it that the page begins no earlier than a time.
+// move makes sure that the page begins no earlier than a time.
 func (p *page) move(floor int64) {
 	if p.base < floor {
 		p.base, p.last = floor, p.last+floor-p.base

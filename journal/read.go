@@ -1,17 +1,12 @@
 package journal
 
 import (
-	"bytes"
 	"context"
-	"encoding/binary"
-	"errors"
-	"fmt"
 	"math"
 	"slices"
 
 	"kernos/internal/jsonscan"
 	"kernos/message"
-	"kernos/store"
 )
 
 // A Filter says which messages are wanted. What is zero does not matter.
@@ -43,7 +38,7 @@ type Query struct {
 	Brief   bool   // without their data, but for those of errors
 }
 
-// DefaultLimit is how many messages are returned if nobody says.
+// DefaultLimit is how many messages are returned if the caller sets no limit.
 const DefaultLimit = 100
 
 // MaxLimit is the most messages that are returned at once, and maxData the most bytes of
@@ -122,206 +117,4 @@ func (j *Journal) List(ctx context.Context, q Query) (entries []Entry, next uint
 		return nil, 0, err
 	}
 	return entries, next, nil
-}
-
-// bounds are the numbers from low on and before high.
-type bounds struct{ low, high uint64 }
-
-// matcher is a filter in the form that records are compared with.
-type matcher struct {
-	id, correlation, causation []byte
-	whole                      bool // the workflow
-	kind                       message.Kind
-	types                      []pattern
-	code                       int
-	since, until               int64
-
-	data wantedData
-}
-
-// wantedData says which messages are wanted with their data.
-type wantedData byte
-
-const (
-	allData wantedData = iota
-	errorData
-	noData
-)
-
-func (d wantedData) of(r *record) bool {
-	return d == allData || d == errorData && r.kind() == message.KindError
-}
-
-func (f *Filter) matcher() matcher {
-	m := matcher{correlation: []byte(f.Correlation), whole: f.Whole, causation: []byte(f.Causation), kind: f.Kind, code: f.Code,
-		since: f.Since, until: f.Until, types: patterns(f.Type)}
-	if m.until <= 0 {
-		m.until = math.MaxInt64
-	}
-	return m
-}
-
-func (m *matcher) matches(r *record) bool {
-	switch {
-	case r.at < m.since || r.at >= m.until,
-		len(m.id) > 0 && !bytes.Equal(r.id, m.id),
-		m.kind != "" && r.kind() != m.kind,
-		!m.wantsType(r.typ),
-		len(m.causation) > 0 && !bytes.Equal(r.causation, m.causation),
-		len(m.correlation) > 0 && !m.within(r),
-		m.code != 0 && r.code != m.code:
-		return false
-	}
-	return true
-}
-
-// within reports whether a record belongs to the workflow.
-func (m *matcher) within(r *record) bool {
-	if len(r.correlation) > 0 {
-		return bytes.Equal(r.correlation, m.correlation)
-	}
-	return bytes.Equal(r.id, m.correlation) || m.whole && bytes.Equal(r.causation, m.correlation)
-}
-
-// text is a text that all wanted records have, or nil.
-func (m *matcher) text() []byte {
-	for _, t := range [...][]byte{m.id, m.causation, m.correlation} {
-		if len(t) > 0 {
-			return t
-		}
-	}
-	return nil
-}
-
-// name is the name that few pages are likely to have, of those that all wanted messages
-// have, or 0.
-func (m *matcher) name() name {
-	switch {
-	case len(m.causation) > 0:
-		return nameOf(tagID, m.causation)
-	case len(m.correlation) > 0:
-		return nameOf(tagID, m.correlation)
-	case m.code != 0:
-		return codeName(m.code)
-	case m.kind == message.KindError || m.kind == message.KindEvent:
-		return nameOf(tagKind, []byte(m.kind))
-	}
-	if n := m.typeName(); n != 0 {
-		return n
-	}
-	if m.kind != "" {
-		return nameOf(tagKind, []byte(m.kind))
-	}
-	return 0
-}
-
-// each calls visit for the records that a filter wants, in order, until it returns false.
-// The record is valid until then.
-func (j *Journal) each(ctx context.Context, s store.Snapshot, within bounds, f Filter, reverse bool, visit func(*record) bool) error {
-	m := f.matcher()
-	return eachMatching(ctx, s, within, &m, reverse, visit)
-}
-
-// eachMatching is each for a filter in its other form.
-func eachMatching(ctx context.Context, s store.Snapshot, within bounds, m *matcher, reverse bool, visit func(*record) bool) error {
-	span, err := pageBounds(s, within, m.since, m.until)
-	if err != nil {
-		return err
-	}
-	if n := m.name(); n != 0 {
-		return eachNamed(ctx, s, n, span, within, m, reverse, visit)
-	}
-	var f found
-	for p, err := range s.Scan(store.Range{From: seqKey(spacePages, span.low), To: seqKey(spacePages, span.high), Reverse: reverse}) {
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err == nil {
-			err = f.read(p, within, m)
-		}
-		if err != nil || !f.visit(reverse, visit) {
-			return err
-		}
-	}
-	return nil
-}
-
-// found is the records of a page that are wanted. Its memory is used again for the next
-// page.
-type found struct {
-	records []record
-	page    pageReader
-}
-
-// read finds the records of a page that are wanted. They stay when the page goes.
-func (f *found) read(p store.Entry, within bounds, m *matcher) error {
-	f.records = f.records[:0]
-	if err := f.page.open(keySeq(p.Key), p.Value); err != nil {
-		return damagedPage(err, p.Key)
-	}
-	data, text := false, m.text() // data are wanted; what all wanted records have
-	for {
-		if text != nil {
-			if err := f.page.seek(text); err != nil {
-				return damagedPage(err, p.Key)
-			}
-		}
-		f.records = slices.Grow(f.records, 1)
-		r := &f.records[:len(f.records)+1][len(f.records)]
-		ok, err := f.page.next(r)
-		if err != nil {
-			return damagedPage(err, p.Key)
-		}
-		if !ok {
-			break
-		}
-		if r.seq >= within.low && r.seq < within.high && m.matches(r) {
-			f.records = f.records[:len(f.records)+1]
-			data = data || m.data.of(r)
-		}
-	}
-	if !data {
-		return nil
-	}
-	err := f.page.load()
-	for i := range f.records {
-		if r := &f.records[i]; err == nil && m.data.of(r) {
-			err = f.page.fill(r)
-		}
-	}
-	if err != nil {
-		return damagedPage(err, p.Key)
-	}
-	return nil
-}
-
-// visit calls visit for the records and reports whether it wants more.
-func (f *found) visit(reverse bool, visit func(*record) bool) bool {
-	if reverse {
-		slices.Reverse(f.records)
-	}
-	for i := range f.records {
-		if !visit(&f.records[i]) {
-			return false
-		}
-	}
-	return true
-}
-
-func damagedPage(err error, k []byte) error {
-	return damaged(err, fmt.Sprintf("The journal's page %d can't be read", keySeq(k)))
-}
-
-var errSpan = errors.New("the span is damaged")
-
-// readUvarints reads numbers that stand one behind the other.
-func readUvarints(b []byte, numbers ...*uint64) bool {
-	for _, n := range numbers {
-		v, k := binary.Uvarint(b)
-		if k <= 0 {
-			return false
-		}
-		*n, b = v, b[k:]
-	}
-	return len(b) == 0
 }

@@ -22,7 +22,7 @@ const (
 	maxBatch      = 1 << 20               // bytes of pages that are written at once
 	maxSparePages = 128                   // that are kept for later
 	maxDelay      = 20 * time.Millisecond // from a record to its write
-	liveDelay     = 2 * time.Millisecond  // the same, while somebody follows
+	liveDelay     = 2 * time.Millisecond  // the same, while a reader follows
 )
 
 // Lost is the type of the event that stands where records are missing.
@@ -85,14 +85,14 @@ func (j *Journal) Record(r kernel.Record) {
 	}
 }
 
-// append puts a record into the open page and sees to it that it will be written. The
+// append puts a record into the open page and makes sure that it will be written. The
 // caller has the lock.
 func (j *Journal) append(at int64, i *item) {
 	if j.closed {
 		return
 	}
 	if j.lost.messages > 0 && !j.refusing {
-		j.confess()
+		j.recordLoss()
 	}
 	if j.open != nil && j.open.count > 0 && j.open.size()+len(i.data) > 2*pageSize {
 		j.closePage() // a large record has a page of its own
@@ -172,8 +172,8 @@ func (j *Journal) waitForRoom() bool {
 	return true
 }
 
-// confess records that something was lost. The caller has the lock.
-func (j *Journal) confess() {
+// recordLoss records that something was lost. The caller has the lock.
+func (j *Journal) recordLoss() {
 	l := j.lost
 	j.lost = lost{}
 	now := time.Now()
@@ -192,7 +192,7 @@ func (j *Journal) confess() {
 	j.open.add(now.UnixMilli(), &i)
 }
 
-// RecordWith implements [kernel.Recorder]. Its error is that of apply. If nobody has asked for
+// RecordWith implements [kernel.Recorder]. Its error is that of apply. If no request caused
 // what happens, the first record is empty.
 func (j *Journal) RecordWith(b *store.Batch, rs []kernel.Record, apply func() error) error {
 	d := drafts.Get().(*draft)
@@ -218,7 +218,7 @@ func (j *Journal) RecordWith(b *store.Batch, rs []kernel.Record, apply func() er
 	d.key = j.tailKey(now)
 	d.stored = d.tail.append(d.stored)
 	b.Set(d.key[:], d.stored)
-	beside := besides{key: d.key}
+	beside := tail{key: d.key}
 	if j.opts.BlobRefs != nil && j.opts.BlobPath != "" && bytes.Contains(d.tail.data, []byte(j.opts.BlobPath)) {
 		beside.data = bytes.Clone(d.tail.data)
 		j.opts.BlobRefs(b, beside.data, d.key[:])

@@ -41,11 +41,6 @@ func (j *Journal) openOnce() error {
 	return nil
 }
 
-// damaged is the error for what the journal has not written, or not so.
-func damaged(err error, text string) error {
-	return store.Errorf(500, err, "%s; bring back a backup with kernos restore", text)
-}
-
 // recoverTails makes pages of the tails that others have left: their records survived
 // with the batches that they belong to, and are not in pages yet, but for requests,
 // which may be.
@@ -67,14 +62,14 @@ func (j *Journal) recoverTails() error {
 
 // readTails makes pages of the oldest tails, some megabytes at most, and returns the
 // tails.
-func (j *Journal) readTails() (pages []*page, tails []besides, err error) {
+func (j *Journal) readTails() (pages []*page, tails []tail, err error) {
 	s, err := j.s.Snapshot()
 	if err != nil {
 		return nil, nil, err
 	}
 	defer s.Close()
 	p, size := new(page), 0
-	var tail pageReader
+	var reader pageReader
 	have := map[string]bool{} // what this round has put into pages
 	for e, err := range s.Scan(store.Prefix(key(spaceTails))) {
 		if err != nil {
@@ -83,12 +78,12 @@ func (j *Journal) readTails() (pages []*page, tails []besides, err error) {
 		if bytes.HasSuffix(e.Key, j.who[:]) {
 			continue // of a batch that was applied since this journal was made
 		}
-		var t besides
+		var t tail
 		if len(e.Key) != len(t.key) {
 			return nil, nil, damaged(errPage, "The key of a record beside a batch can't be read")
 		}
 		t.key = tailKey(e.Key)
-		for r, err := range tail.records(0, e.Value) {
+		for r, err := range reader.records(0, e.Value) {
 			if err != nil {
 				return nil, nil, damaged(err, "A record beside a batch can't be read")
 			}
@@ -110,11 +105,11 @@ func (j *Journal) readTails() (pages []*page, tails []besides, err error) {
 				pages, p = append(pages, p), new(page)
 			}
 		}
-		if j.opts.BlobPath != "" && bytes.Contains(tail.data, []byte(j.opts.BlobPath)) {
-			t.data = bytes.Clone(tail.data)
+		if j.opts.BlobPath != "" && bytes.Contains(reader.data, []byte(j.opts.BlobPath)) {
+			t.data = bytes.Clone(reader.data)
 		}
 		tails = append(tails, t)
-		if size += len(tail.heads) + len(tail.data); size >= maxWaiting {
+		if size += len(reader.heads) + len(reader.data); size >= maxWaiting {
 			break
 		}
 	}

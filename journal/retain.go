@@ -234,15 +234,6 @@ func (j *Journal) dropPages(b *store.Batch, s store.Reader, sp span) error {
 	return dropBlocks(b, s, sp.last)
 }
 
-// hasKeys reports whether the names of a page are keys: either all are or none.
-func hasKeys(s store.Reader, names []name, seq uint64) (bool, error) {
-	if len(names) == 0 {
-		return false, nil
-	}
-	e, err := s.Get(names[0].appendKey(nil, seq))
-	return e.Revision > 0, err
-}
-
 // dropBlocks deletes the blocks that list no page behind one.
 func dropBlocks(b *store.Batch, s store.Reader, last uint64) error {
 	for bucket := range byte(buckets) {

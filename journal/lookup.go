@@ -1,0 +1,474 @@
+package journal
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"iter"
+	"math"
+	"slices"
+	"sync"
+
+	"kernos/message"
+	"kernos/store"
+)
+
+// eachNamed is each for a filter that wants a name: it reads the pages that have it.
+func eachNamed(ctx context.Context, s store.Snapshot, n name, span, within bounds, m *matcher, reverse bool, visit func(*record) bool) error {
+	var beside []uint64
+	if len(m.correlation) > 0 && len(m.causation) == 0 {
+		// The message that began the workflow may be found by its time only.
+		var err error
+		if beside, err = pagesAround(s, m.correlation, span); err != nil {
+			return err
+		}
+	}
+	ahead := 1 // few pages are read ahead at first: most readers want no more
+	wanted := make([]wantedPage, 0, maxAhead)
+	read := func() (bool, error) {
+		readWanted(s, wanted, within, m)
+		for i := range wanted {
+			if err := errors.Join(wanted[i].err, ctx.Err()); err != nil {
+				return false, err
+			}
+			if !wanted[i].visit(reverse, visit) {
+				return false, nil
+			}
+		}
+		wanted, ahead = wanted[:0], min(2*ahead, maxAhead)
+		return true, nil
+	}
+	for seq, err := range named(s, n, span, reverse, beside) {
+		if err != nil {
+			return err
+		}
+		wanted = wanted[:len(wanted)+1]
+		wanted[len(wanted)-1].seq = seq
+		if len(wanted) < ahead {
+			continue
+		}
+		if more, err := read(); err != nil || !more {
+			return err
+		}
+	}
+	_, err := read()
+	return err
+}
+
+// maxAhead is how many pages are read ahead.
+const maxAhead = 256
+
+// wantedPage is a page that may have wanted records.
+type wantedPage struct {
+	seq uint64
+	found
+	err error
+}
+
+func (p *wantedPage) take(e store.Entry, within bounds, m *matcher) {
+	p.records = p.records[:0]
+	if e.Revision > 0 {
+		p.err = p.read(e, within, m)
+	}
+}
+
+// readWanted reads pages, on two processors if they are many.
+func readWanted(s store.Snapshot, wanted []wantedPage, within bounds, m *matcher) {
+	if len(wanted) < 16 {
+		readSome(s, wanted, within, m)
+		return
+	}
+	var beside sync.WaitGroup
+	beside.Go(func() { readSome(s, wanted[len(wanted)/2:], within, m) })
+	readSome(s, wanted[:len(wanted)/2], within, m)
+	beside.Wait()
+}
+
+func readSome(s store.Snapshot, wanted []wantedPage, within bounds, m *matcher) {
+	at := func(i int) *wantedPage { return &wanted[i] }
+	if len(wanted) > 1 && wanted[0].seq > wanted[1].seq {
+		at = func(i int) *wantedPage { return &wanted[len(wanted)-1-i] }
+	}
+	keys := make([][]byte, len(wanted))
+	for i := range wanted {
+		keys[i] = seqKey(spacePages, at(i).seq)
+		at(i).records, at(i).err = at(i).records[:0], nil
+	}
+	i := 0
+	for e, err := range s.GetAll(keys) {
+		p := at(i)
+		if p.err = err; err != nil {
+			return
+		}
+		p.take(e, within, m)
+		i++
+	}
+}
+
+// named goes through the numbers of the pages that have a name and of those beside,
+// which are sorted, each once and in order. Pages that blocks list may not be there.
+func named(s store.Reader, n name, span bounds, reverse bool, beside []uint64) iter.Seq2[uint64, error] {
+	if reverse {
+		beside = slices.Clone(beside)
+		slices.Reverse(beside)
+	}
+	before := func(a, b uint64) bool { return a < b != reverse && a != b }
+	return func(yield func(uint64, error) bool) {
+		for seq, err := range mentioned(s, n, span, reverse) {
+			if err != nil {
+				yield(0, err)
+				return
+			}
+			for len(beside) > 0 && before(beside[0], seq) {
+				if !yield(beside[0], nil) {
+					return
+				}
+				beside = beside[1:]
+			}
+			if len(beside) > 0 && beside[0] == seq {
+				beside = beside[1:]
+			}
+			if !yield(seq, nil) {
+				return
+			}
+		}
+		for _, seq := range beside {
+			if !yield(seq, nil) {
+				return
+			}
+		}
+	}
+}
+
+// mentioned goes through the pages that have a key for a name or that a block lists under
+// it, in order. It reads no block before it comes to it.
+func mentioned(s store.Reader, n name, span bounds, reverse bool) iter.Seq2[uint64, error] {
+	return func(yield func(uint64, error) bool) {
+		nextKey, stop := iter.Pull2(keyed(s, n, span, reverse))
+		defer stop()
+		seq, err, more := nextKey()
+		var seqs []uint64
+		for e, failed := range blocksWithin(s, n.bucket(), span, reverse) {
+			if failed != nil {
+				yield(0, failed)
+				return
+			}
+			// The pages of a flush that has blocks have no keys, so what has one is before
+			// all of them or behind.
+			first := keySeq(e.Key)
+			for more && (err != nil || seq < first != reverse) {
+				if !yield(seq, err) || err != nil {
+					return
+				}
+				seq, err, more = nextKey()
+			}
+			if seqs, failed = n.find(seqs[:0], first, e.Value); failed != nil {
+				yield(0, damagedBlock(failed, e.Key))
+				return
+			}
+			if reverse {
+				slices.Reverse(seqs)
+			}
+			for _, seq := range seqs {
+				if seq >= span.low && seq < span.high && !yield(seq, nil) {
+					return
+				}
+			}
+		}
+		for more {
+			if !yield(seq, err) || err != nil {
+				return
+			}
+			seq, err, more = nextKey()
+		}
+	}
+}
+
+// keyed goes through the pages that have a key for a name.
+func keyed(s store.Reader, n name, span bounds, reverse bool) iter.Seq2[uint64, error] {
+	return func(yield func(uint64, error) bool) {
+		for e, err := range s.Scan(store.Range{From: n.appendKey(nil, span.low), To: n.appendKey(nil, span.high), Reverse: reverse}) {
+			if !yield(keySeq(e.Key), err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// withID calls visit for the records with an id, the first one first, until it returns
+// false.
+func (j *Journal) withID(s store.Reader, id message.ID, visit func(*record) bool) error {
+	all := bounds{low: 0, high: math.MaxUint64}
+	beside, err := pagesAround(s, []byte(id), all)
+	if err != nil {
+		return err
+	}
+	m := matcher{id: []byte(id), until: math.MaxInt64}
+	var f found
+	for seq, err := range named(s, nameOf(tagID, m.id), all, false, beside) {
+		if err != nil {
+			return err
+		}
+		e, err := s.Get(seqKey(spacePages, seq))
+		if err == nil && e.Revision == 0 {
+			continue
+		}
+		if err == nil {
+			err = f.read(e, all, &m)
+		}
+		if err != nil || !f.visit(false, visit) {
+			return err
+		}
+	}
+	return nil
+}
+
+// pagesAround lists the pages that may have a message with this id that has no key for
+// it, in order.
+func pagesAround(s store.Reader, id []byte, within bounds) ([]uint64, error) {
+	t, ok := idTime(id)
+	if !ok {
+		return nil, nil
+	}
+	first, err := firstPageSince(s, t)
+	if err != nil {
+		return nil, err
+	}
+	// The page before the first one that begins at that time or later may end later.
+	from, err := pageAt(s, first-1)
+	if err != nil {
+		return nil, err
+	}
+	var seqs []uint64
+	var p pageReader
+	for e, err := range s.Scan(store.Range{From: seqKey(spacePages, max(from, within.low)), To: seqKey(spacePages, within.high)}) {
+		if err != nil {
+			return nil, err
+		}
+		if len(e.Value) >= pageHeader && pageTime(e.Value) > t+nearby {
+			break
+		}
+		if err := p.open(keySeq(e.Key), e.Value); err != nil {
+			return nil, damagedPage(err, e.Key)
+		}
+		if bytes.Contains(p.heads, id) {
+			seqs = append(seqs, keySeq(e.Key))
+		}
+	}
+	return seqs, nil
+}
+
+// pageBounds returns bounds for the numbers of pages: each page that has a record within
+// some bounds and recorded from since on and before until is in them.
+func pageBounds(s store.Reader, within bounds, since, until int64) (bounds, error) {
+	b := bounds{low: 0, high: within.high}
+	var err error
+	if within.low > 1 {
+		if b.low, err = pageAt(s, within.low); err != nil {
+			return b, err
+		}
+	}
+	if since > 0 {
+		// The page before the first one that begins at that time or later may end later.
+		first, err := firstPageSince(s, since)
+		if err != nil {
+			return b, err
+		}
+		low, err := pageAt(s, first-1)
+		if err != nil {
+			return b, err
+		}
+		b.low = max(b.low, low)
+	}
+	if until < math.MaxInt64 {
+		high, err := firstPageSince(s, until)
+		if err != nil {
+			return b, err
+		}
+		b.high = min(b.high, high)
+	}
+	b.high = max(b.low, b.high)
+	return b, nil
+}
+
+// pageAt returns the number of the page that a record is on, or of the last one before.
+func pageAt(s store.Reader, seq uint64) (uint64, error) {
+	for e, err := range s.Scan(store.Range{From: key(spacePages), To: seqKey(spacePages, min(seq, math.MaxUint64-1)+1), Reverse: true}) {
+		return keySeq(e.Key), err
+	}
+	return 0, nil
+}
+
+// firstPageSince returns the number of the first page that begins at a time or later, or
+// a number behind all pages. Times never go back, so it halves what is left.
+func firstPageSince(s store.Reader, t int64) (uint64, error) {
+	low, high, err := ends(s)
+	if err != nil || high == 0 {
+		return 1, err
+	}
+	for high-low > few { // the page is from low on, and at high at the latest
+		mid := low + (high-low)/2
+		seq, base, err := pageFrom(s, mid, high)
+		switch {
+		case err != nil:
+			return 0, err
+		case seq == 0 || base >= t:
+			high = mid // nothing that begins earlier from mid on
+		default:
+			low = seq + 1
+		}
+	}
+	for e, err := range s.Scan(store.Range{From: seqKey(spacePages, low), To: seqKey(spacePages, high)}) {
+		if err != nil {
+			return 0, err
+		}
+		if len(e.Value) >= pageHeader && pageTime(e.Value) >= t {
+			return keySeq(e.Key), nil
+		}
+	}
+	return high, nil
+}
+
+// few is how many messages are gone through one page after the other rather than halved.
+const few = 512
+
+// ends returns the number of the first page and a number behind the last one, or zeros.
+func ends(s store.Reader) (low, high uint64, err error) {
+	for e, err := range s.Scan(store.Prefix(key(spacePages))) {
+		if err != nil {
+			return 0, 0, err
+		}
+		low = keySeq(e.Key)
+		break
+	}
+	all := store.Prefix(key(spacePages))
+	all.Reverse = true
+	for e, err := range s.Scan(all) {
+		if err != nil {
+			return 0, 0, err
+		}
+		high = keySeq(e.Key) + 1
+		break
+	}
+	return low, high, nil
+}
+
+// pageFrom returns the number and the time of the first page from one number on and
+// before another, or 0.
+func pageFrom(s store.Reader, from, before uint64) (seq uint64, base int64, err error) {
+	for e, err := range s.Scan(store.Range{From: seqKey(spacePages, from), To: seqKey(spacePages, before)}) {
+		if err != nil {
+			return 0, 0, err
+		}
+		if len(e.Value) < pageHeader {
+			return 0, 0, damagedPage(errPage, e.Key)
+		}
+		return keySeq(e.Key), pageTime(e.Value), nil
+	}
+	return 0, 0, nil
+}
+
+// bounds are the numbers from low on and before high.
+type bounds struct{ low, high uint64 }
+
+// found is the records of a page that are wanted. Its memory is used again for the next
+// page.
+type found struct {
+	records []record
+	page    pageReader
+}
+
+// read finds the records of a page that are wanted. They stay when the page goes.
+func (f *found) read(p store.Entry, within bounds, m *matcher) error {
+	f.records = f.records[:0]
+	if err := f.page.open(keySeq(p.Key), p.Value); err != nil {
+		return damagedPage(err, p.Key)
+	}
+	data, text := false, m.text() // data are wanted; what all wanted records have
+	for {
+		if text != nil {
+			if err := f.page.seek(text); err != nil {
+				return damagedPage(err, p.Key)
+			}
+		}
+		f.records = slices.Grow(f.records, 1)
+		r := &f.records[:len(f.records)+1][len(f.records)]
+		ok, err := f.page.next(r)
+		if err != nil {
+			return damagedPage(err, p.Key)
+		}
+		if !ok {
+			break
+		}
+		if r.seq >= within.low && r.seq < within.high && m.matches(r) {
+			f.records = f.records[:len(f.records)+1]
+			data = data || m.data.of(r)
+		}
+	}
+	if !data {
+		return nil
+	}
+	err := f.page.load()
+	for i := range f.records {
+		if r := &f.records[i]; err == nil && m.data.of(r) {
+			err = f.page.fill(r)
+		}
+	}
+	if err != nil {
+		return damagedPage(err, p.Key)
+	}
+	return nil
+}
+
+// visit calls visit for the records and reports whether it wants more.
+func (f *found) visit(reverse bool, visit func(*record) bool) bool {
+	if reverse {
+		slices.Reverse(f.records)
+	}
+	for i := range f.records {
+		if !visit(&f.records[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// each calls visit for the records that a filter wants, in order, until it returns false.
+// The record is valid until then.
+func (j *Journal) each(ctx context.Context, s store.Snapshot, within bounds, f Filter, reverse bool, visit func(*record) bool) error {
+	m := f.matcher()
+	return eachMatching(ctx, s, within, &m, reverse, visit)
+}
+
+// eachMatching is each for a filter in its other form.
+func eachMatching(ctx context.Context, s store.Snapshot, within bounds, m *matcher, reverse bool, visit func(*record) bool) error {
+	span, err := pageBounds(s, within, m.since, m.until)
+	if err != nil {
+		return err
+	}
+	if n := m.name(); n != 0 {
+		return eachNamed(ctx, s, n, span, within, m, reverse, visit)
+	}
+	var f found
+	for p, err := range s.Scan(store.Range{From: seqKey(spacePages, span.low), To: seqKey(spacePages, span.high), Reverse: reverse}) {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err == nil {
+			err = f.read(p, within, m)
+		}
+		if err != nil || !f.visit(reverse, visit) {
+			return err
+		}
+	}
+	return nil
+}
+
+// hasKeys reports whether the names of a page are keys: either all are or none.
+func hasKeys(s store.Reader, names []name, seq uint64) (bool, error) {
+	if len(names) == 0 {
+		return false, nil
+	}
+	e, err := s.Get(names[0].appendKey(nil, seq))
+	return e.Revision > 0, err
+}

@@ -1,0 +1,155 @@
+package journal
+
+import (
+	"bytes"
+	"math"
+	"strings"
+
+	"kernos/message"
+)
+
+// matcher is a filter in the form that records are compared with.
+type matcher struct {
+	id, correlation, causation []byte
+	whole                      bool // the workflow
+	kind                       message.Kind
+	types                      []pattern
+	code                       int
+	since, until               int64
+
+	data wantedData
+}
+
+func (f *Filter) matcher() matcher {
+	m := matcher{correlation: []byte(f.Correlation), whole: f.Whole, causation: []byte(f.Causation), kind: f.Kind, code: f.Code,
+		since: f.Since, until: f.Until, types: patterns(f.Type)}
+	if m.until <= 0 {
+		m.until = math.MaxInt64
+	}
+	return m
+}
+
+func (m *matcher) matches(r *record) bool {
+	switch {
+	case r.at < m.since || r.at >= m.until,
+		len(m.id) > 0 && !bytes.Equal(r.id, m.id),
+		m.kind != "" && r.kind() != m.kind,
+		!m.wantsType(r.typ),
+		len(m.causation) > 0 && !bytes.Equal(r.causation, m.causation),
+		len(m.correlation) > 0 && !m.within(r),
+		m.code != 0 && r.code != m.code:
+		return false
+	}
+	return true
+}
+
+// within reports whether a record belongs to the workflow.
+func (m *matcher) within(r *record) bool {
+	if len(r.correlation) > 0 {
+		return bytes.Equal(r.correlation, m.correlation)
+	}
+	return bytes.Equal(r.id, m.correlation) || m.whole && bytes.Equal(r.causation, m.correlation)
+}
+
+// text is a text that all wanted records have, or nil.
+func (m *matcher) text() []byte {
+	for _, t := range [...][]byte{m.id, m.causation, m.correlation} {
+		if len(t) > 0 {
+			return t
+		}
+	}
+	return nil
+}
+
+// name is the name that few pages are likely to have, of those that all wanted messages
+// have, or 0.
+func (m *matcher) name() name {
+	switch {
+	case len(m.causation) > 0:
+		return nameOf(tagID, m.causation)
+	case len(m.correlation) > 0:
+		return nameOf(tagID, m.correlation)
+	case m.code != 0:
+		return codeName(m.code)
+	case m.kind == message.KindError || m.kind == message.KindEvent:
+		return nameOf(tagKind, []byte(m.kind))
+	}
+	if n := m.typeName(); n != 0 {
+		return n
+	}
+	if m.kind != "" {
+		return nameOf(tagKind, []byte(m.kind))
+	}
+	return 0
+}
+
+// wantedData says which messages are wanted with their data.
+type wantedData byte
+
+const (
+	allData wantedData = iota
+	errorData
+	noData
+)
+
+func (d wantedData) of(r *record) bool {
+	return d == allData || d == errorData && r.kind() == message.KindError
+}
+
+// A pattern is a form that types have: one type, all of a domain, or an action of any domain.
+type pattern struct{ whole, domain, action []byte }
+
+// patterns reads the types of a filter. Nil means that all are wanted.
+func patterns(text string) (all []pattern) {
+	if text == "" {
+		return nil
+	}
+	for one := range strings.SplitSeq(text, ",") {
+		domain, ofDomain := strings.CutSuffix(one, ".*")
+		action, anywhere := strings.CutPrefix(one, "*.")
+		switch {
+		case one == "*":
+			return nil
+		case ofDomain:
+			all = append(all, pattern{domain: []byte(domain)})
+		case anywhere:
+			all = append(all, pattern{action: []byte(action)})
+		default:
+			all = append(all, pattern{whole: []byte(one)})
+		}
+	}
+	return all
+}
+
+func (p *pattern) matches(typ []byte) bool {
+	if p.whole != nil {
+		return bytes.Equal(typ, p.whole)
+	}
+	domain, action, ok := bytes.Cut(typ, []byte("."))
+	return ok && (p.domain == nil || bytes.Equal(domain, p.domain)) && (p.action == nil || bytes.Equal(action, p.action))
+}
+
+// wantsType reports whether messages of a type are wanted.
+func (m *matcher) wantsType(typ []byte) bool {
+	for i := range m.types {
+		if m.types[i].matches(typ) {
+			return true
+		}
+	}
+	return len(m.types) == 0
+}
+
+// typeName is the name that all messages of the wanted types have, or 0 if there is none:
+// several types, or an action, which are looked for on all pages.
+func (m *matcher) typeName() name {
+	if len(m.types) != 1 {
+		return 0
+	}
+	switch p := &m.types[0]; {
+	case p.whole != nil:
+		return nameOf(tagType, p.whole)
+	case p.domain != nil:
+		return nameOf(tagDomain, p.domain)
+	}
+	return 0
+}
