@@ -315,3 +315,30 @@ func TestShutdownDoesNotWaitForEver(t *testing.T) {
 		close(s.big)
 	})
 }
+
+// The query of a peer that has said goodbye is cancelled, also if the server is shut down before
+// it has done everything that follows from that.
+func TestShutdownDoesNotOvertakeAGoodbye(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := handler(t, nil)
+		conn, in := s.pipe()
+		say(t, conn, `{"jsonrpc":"2.0","id":1,"method":"test_wait"}`)
+		if _, err := ws.ReadFrame(in); err != nil {
+			t.Fatal(err)
+		}
+		if err := ws.WriteFrame(conn, ws.MaskFrame(ws.NewCloseFrame(ws.NewCloseFrameBody(ws.StatusNormalClosure, "")))); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait() // it is about to answer that
+		ended := make(chan error, 1)
+		go func() { ended <- s.Shutdown(t.Context()) }()
+		<-s.conns.Stopping().Done() // it is stopped
+		began := time.Now()
+		if code, _ := farewell(t, in); code != ws.StatusNormalClosure {
+			t.Errorf("got %d", code)
+		}
+		if err := <-ended; err != nil || time.Since(began) > hangUpTime {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+	})
+}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -110,10 +111,7 @@ func (w *wire) Read() ([]byte, error) {
 		w.pace()
 		return w.remote.Inward(message), nil
 	}
-	w.mu.Lock()
-	stopped := w.stopped
-	w.mu.Unlock()
-	if stopped {
+	if w.interrupted(err) {
 		return nil, rpc.ErrStopped
 	}
 	if w.silent.Load() {
@@ -127,6 +125,14 @@ func (w *wire) Read() ([]byte, error) {
 		err = fmt.Errorf("%w: %w", errLost, err)
 	}
 	return nil, err
+}
+
+// interrupted reports whether reading has ended because of Stop, and not because of the peer:
+// one that has said goodbye, or is lost, is not waited for although the server stops.
+func (w *wire) interrupted(err error) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.stopped && !w.silent.Load() && errors.Is(err, os.ErrDeadlineExceeded)
 }
 
 // end hangs up.
@@ -238,8 +244,10 @@ func (w *wire) fill(room []byte) error {
 		n, err := w.in.Read(room)
 		if room = room[n:]; n > 0 {
 			w.heard.Store(true)
+		} else if err == io.EOF {
+			return io.ErrUnexpectedEOF // without a goodbye
 		} else if err != nil {
-			return io.ErrUnexpectedEOF
+			return err
 		}
 	}
 	return nil
