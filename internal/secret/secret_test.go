@@ -24,7 +24,7 @@ var names = map[Place][]string{
 	},
 	Body: {
 		"token", "Token", "my_token", "push-token", "auth", "proxy-auth", "pass", "pwd", "credentials", "session_id", "sessionId", "PHPSESSID", "JSESSIONID",
-		"ASP.NET_SessionId", "My-Session", "otp", "bearer", "client_assertion", "code_verifier", "SAMLResponse", "AccountKey", "Deploy-Key", "SharedAccessSignature",
+		"ASP.NET_SessionId", "My-Session", "otp", "bearer", "client_assertion", "assertion", "id_token_hint", "code_verifier", "SAMLResponse", "AccountKey", "Deploy-Key", "SharedAccessSignature",
 	},
 	Request: {
 		"key", "sig", "sid", "signature", "session", "Authentication", "Auth-User", "X-Token-Id", "X-Secret-Id", "authorize_url",
