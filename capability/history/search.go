@@ -141,15 +141,13 @@ func readSearchCursor(text string) (offset int, h journal.Horizon, err error) {
 // withoutQuery takes the words out of a request that is recorded: a search for a secret must
 // not write the secret to the journal, and a search should not find itself.
 func withoutQuery(data json.RawMessage) json.RawMessage {
-	dst := []byte{'{'}
-	n := 0
-	jsonscan.Members(data, 0, func(name, value []byte) bool {
-		if jsonscan.Unquote(name) == "query" {
-			value = []byte(kernel.RedactedData)
+	if len(data) == 0 || data[0] != '{' {
+		return json.RawMessage(kernel.RedactedData)
+	}
+	return jsonscan.ReplaceMembers(data, func(name string, _ []byte) string {
+		if name == "query" {
+			return kernel.RedactedData
 		}
-		dst = append(append(append(comma(dst, n), name...), ':'), value...)
-		n++
-		return true
+		return ""
 	})
-	return append(dst, '}')
 }

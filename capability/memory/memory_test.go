@@ -256,7 +256,7 @@ func TestRedactHidesWhatMayBeASecret(t *testing.T) {
 	for data, want := range map[string]string{
 		`{"key":"notes/1","value":"plain"}`:                                          `{"key":"notes/1","value":"plain"}`,
 		`{"key":"vault/a","value":"hunter2"}`:                                        `{"key":"vault/a","value":"[redacted]"}`,
-		`{ "key" : "/vault//a" , "value" : {"p":"hunter2"} , "ttl" : 5 }`:            `{"key":"/vault//a","value":"[redacted]","ttl":5}`,
+		`{ "key" : "/vault//a" , "value" : {"p":"hunter2"} , "ttl" : 5 }`:            `{ "key" : "/vault//a" , "value" : "[redacted]" , "ttl" : 5 }`,
 		`{"\u0076alue":"hunter2","\u006bey":"\u0076ault/a"}`:                         `{"\u0076alue":"[redacted]","\u006bey":"\u0076ault/a"}`,
 		`{"key":"VAULT/a","value":"hunter2"}`:                                        `{"key":"VAULT/a","value":"[redacted]"}`,
 		`{"key":"a/../vault/a","value":"hunter2"}`:                                   `{"key":"a/../vault/a","value":"[redacted]"}`,
@@ -307,7 +307,7 @@ func FuzzRedact(f *testing.F) {
 		if err == nil && key.space() != vault || out.Value == nil {
 			return
 		}
-		if fault, _ := sealedValueFault(out.Value); fault != "" && string(out.Value) != redacted {
+		if fault, _ := sealedValueFault(out.Value); fault != "" && string(out.Value) != kernel.RedactedData {
 			t.Fatalf("%s is recorded as %s", data, got)
 		}
 	})

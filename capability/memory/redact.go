@@ -4,9 +4,8 @@ import (
 	"encoding/json"
 
 	"kernos/internal/jsonscan"
+	"kernos/kernel"
 )
-
-const redacted = `"[redacted]"`
 
 // redact returns the data of a Set as it may be recorded. What goes to the vault, or was
 // perhaps meant to, is a secret unless it is sealed: a caller may have sent a plain
@@ -17,26 +16,15 @@ func redact(data json.RawMessage) json.RawMessage {
 	if key, err := ParseKey(in.Key); err == nil && key.space() != vault {
 		return data
 	}
-	found := false
-	out := []byte{'{'}
-	jsonscan.Members(data, 0, func(token, value []byte) bool {
-		if len(out) > 1 {
-			out = append(out, ',')
-		}
-		out = append(append(out, token...), ':')
-		switch jsonscan.Unquote(token) {
+	return jsonscan.ReplaceMembers(data, func(name string, value []byte) string {
+		switch name {
 		case "value":
 			if fault, _ := sealedValueFault(value); fault != "" {
-				value, found = []byte(redacted), true
+				return kernel.RedactedData
 			}
 		case "valueRef": // it may hold the data itself, or a token in its query
-			value, found = []byte(redacted), true
+			return kernel.RedactedData
 		}
-		out = append(out, value...)
-		return true
+		return ""
 	})
-	if !found {
-		return data
-	}
-	return append(out, '}')
 }

@@ -70,18 +70,10 @@ func (t *Tree) redact(data json.RawMessage) json.RawMessage {
 			return data
 		}
 	}
-	out := []byte{'{'}
-	jsonscan.Members(data, 0, func(name, value []byte) bool {
-		if len(out) > 1 {
-			out = append(out, ',')
+	return jsonscan.ReplaceMembers(data, func(name string, _ []byte) string {
+		if name == "uri" || name == "ifVersion" {
+			return ""
 		}
-		switch jsonscan.Unquote(name) {
-		case "uri", "ifVersion":
-		default:
-			value = []byte(kernel.RedactedData)
-		}
-		out = append(append(append(out, name...), ':'), value...)
-		return true
+		return kernel.RedactedData
 	})
-	return append(out, '}')
 }

@@ -53,6 +53,26 @@ func (w *Rewriter) Array(i int, visit func(n, value int) (end int)) int {
 	return i + 1
 }
 
+// ReplaceMembers returns an object with the tokens that replace returns in the place of the
+// values of its members. A value for which replace returns "" is kept. Data that is not an object
+// is returned as it is.
+func ReplaceMembers(data []byte, replace func(name string, value []byte) (token string)) []byte {
+	start := Space(data, 0)
+	if start == len(data) || data[start] != '{' {
+		return data
+	}
+	w := Rewrite(data)
+	w.Object(start, func(name []byte, i int) int {
+		end := Skip(data, i)
+		if token := replace(string(name), data[i:end]); token != "" {
+			w.Replace(i, end, token)
+		}
+		return end
+	})
+	out, _ := w.Result()
+	return out
+}
+
 // next passes over what stands between two values, and before a bracket.
 func (w *Rewriter) next(i int) int {
 	i = Space(w.src, i)
