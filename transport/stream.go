@@ -216,6 +216,9 @@ func (s *stream) next() (message.Message, kernel.Emit, error) {
 // Flush implements [connection.Source].
 func (s *stream) Flush() { s.out.Flush() }
 
+// Room implements [connection.Source].
+func (s *stream) Room(wait bool) bool { return s.out.Room(wait) }
+
 // Left implements [connection.Source].
 func (s *stream) Left(finished <-chan struct{}) bool {
 	return s.opts.Left != nil && s.opts.Left(finished)

@@ -41,10 +41,10 @@ type Output interface {
 //   - when 64 KB have been collected,
 //   - when bytes have waited for 2 ms.
 //
-// The goroutine that causes a write makes it, if the peer takes everything at once. Otherwise a goroutine
-// of the writer goes on, and ends when nothing is left: neither Flush nor the caller of Add
-// waits for the peer, so a connection can be read while its peer does not read. What waits in
-// memory is bounded: from the limit on, Add waits.
+// The goroutine that causes a write makes it, if the peer takes everything at once. Otherwise a
+// goroutine of the writer continues, and ends when nothing is left. So neither Flush nor Add
+// waits for the peer, and a connection can be read while its peer does not read. Memory is
+// bounded by its users: they call Room before Add, which waits from the limit on.
 //
 // The first error of the output ends writing; what is added after it is dropped. A Writer is
 // safe for concurrent use. While nothing waits it holds no buffer.
@@ -52,6 +52,7 @@ type Writer struct {
 	out    Output
 	limit  int
 	failed atomic.Bool // err is set
+	full   atomic.Bool // the limit is reached
 
 	mu      sync.Mutex
 	changed sync.Cond // told when the buffer was taken, and when nothing is being written
@@ -68,7 +69,7 @@ type Writer struct {
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // NewWriter returns a writer. The limit is how many bytes may wait for a peer that does not
-// read before Add waits as well; 0 means 64 KB.
+// read before Room reports that there is none; 0 means 64 KB.
 func NewWriter(out Output, limit int) *Writer {
 	if limit <= 0 {
 		limit = writeSize
@@ -78,14 +79,28 @@ func NewWriter(out Output, limit int) *Writer {
 	return w
 }
 
+// Room reports whether fewer bytes than the limit wait for the peer. With wait, it waits until
+// that is so, or until nothing is taken any more.
+func (w *Writer) Room(wait bool) bool {
+	if !w.full.Load() {
+		return true
+	}
+	if wait {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for w.full.Load() && w.open() {
+			w.changed.Wait()
+		}
+	}
+	return wait
+}
+
 // Add calls encode, which appends a whole line or frame to the buffer. With more, others
-// follow soon, and it may wait for them; otherwise it is on its way when Add returns.
+// follow soon, and the bytes may wait for them; otherwise they are on their way when Add
+// returns.
 func (w *Writer) Add(encode func(dst []byte) []byte, more bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for len(w.buf) >= w.limit && w.open() {
-		w.changed.Wait()
-	}
 	if !w.open() {
 		return
 	}
@@ -94,6 +109,9 @@ func (w *Writer) Add(encode func(dst []byte) []byte, more bool) {
 		w.buf = *w.home
 	}
 	w.buf = encode(w.buf)
+	if len(w.buf) >= w.limit {
+		w.full.Store(true)
+	}
 	switch {
 	case !more || len(w.buf) >= writeSize:
 		w.flush()
@@ -177,6 +195,7 @@ func (w *Writer) drain(buf []byte, home *[]byte, sent int) {
 func (w *Writer) take() (buf []byte, home *[]byte) {
 	buf, home = w.buf, w.home
 	w.buf, w.home = nil, nil
+	w.full.Store(false)
 	w.changed.Broadcast()
 	return buf, home
 }

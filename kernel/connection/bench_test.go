@@ -28,6 +28,7 @@ func (r *repeated) Next() (message.Message, kernel.Emit, error) {
 
 func (*repeated) Detach()                   {}
 func (*repeated) Flush()                    {}
+func (*repeated) Room(bool) bool            { return true }
 func (*repeated) Left(<-chan struct{}) bool { return false }
 
 // BenchmarkRoute is what the kernel itself costs: from a message that is read to its

@@ -35,6 +35,11 @@ type Source interface {
 	// goroutine.
 	Flush()
 
+	// Room reports whether the next answer can be sent without waiting for the peer. With wait,
+	// it waits until that is so, or until nothing is sent any more. A wire whose answers wait
+	// by themselves returns wait.
+	Room(wait bool) bool
+
 	// Left returns true when the peer has gone for good, or false when finished is closed. It
 	// is called while queries run and nothing is read: after the end of the source, and while
 	// too many messages wait. A source that can't know waits for finished.

@@ -109,6 +109,7 @@ func (p *Peer) Ask(ctx context.Context, t message.Type, data []byte, event func(
 	}
 	defer o.end(r)
 	call.Record(r.m, kernel.Out)
+	p.conn.src.Room(true)
 	p.send(r.m)
 	for {
 		select {
@@ -153,5 +154,6 @@ func (p *Peer) cancelled(m *message.Message) {
 	e := m.Event(Cancelled, data)
 	p.conn.k.Stamp(&e)
 	p.conn.k.Record(e, kernel.Out)
+	p.conn.src.Room(true)
 	p.send(e)
 }

@@ -35,6 +35,8 @@ func (s *single) Detach() {} // its data is not used for anything else
 
 func (s *single) Flush() {} // nothing is held back
 
+func (s *single) Room(wait bool) bool { return wait }
+
 func (s *single) Left(finished <-chan struct{}) bool {
 	select {
 	case <-s.gone:

@@ -19,6 +19,7 @@ import (
 func (w *wire) Write(frame []byte, more bool) { w.send(ws.OpText, w.remote.Outward(frame), more) }
 
 func (w *wire) send(op ws.OpCode, data []byte, more bool) {
+	w.out.Room(true)
 	w.out.Add(func(dst []byte) []byte { return appendFrame(dst, op, data) }, more)
 }
 
