@@ -35,15 +35,25 @@ func (c *Call) abandon() {
 		return
 	}
 	m := c.request.Fail(message.Errorf(504, "%s is not known to have happened: the store did not take it within %v", c.request.Type, c.timeout.Round(time.Millisecond)))
-	c.stamp(&m)
+	c.stamp(&m, time.Now())
 	c.Record(m, c.outWay())
 	c.end()
 	c.post(m, nil)
 }
 
-// emit is the Emit of the call's handler. It sends events that the definition names, and one
-// outcome.
+// emit is the Emit of the call's handler. What the handler emits after the deadline is dropped,
+// and the outcome is a 504, also if the timer that is to call Expire is late.
 func (c *Call) emit(m message.Message) {
+	now := time.Now()
+	if !now.Before(c.deadline) {
+		c.Expire()
+		return
+	}
+	c.emitAt(now, m)
+}
+
+// emitAt sends events that the definition names, and one outcome.
+func (c *Call) emitAt(now time.Time, m message.Message) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.settled.Load() {
@@ -62,7 +72,7 @@ func (c *Call) emit(m message.Message) {
 	if m.Kind == message.KindError && c.syscall.Provider == Program {
 		c.hideSecrets(&m)
 	}
-	c.stamp(&m)
+	c.stamp(&m, now)
 	if m.Kind.Answers() {
 		c.outcome = m
 		c.settle()
@@ -85,7 +95,7 @@ func (c *Call) settle() {
 	if err != nil {
 		c.published, c.delayed = nil, nil
 		c.outcome = c.failure(err)
-		c.stamp(&c.outcome)
+		c.stamp(&c.outcome, time.Now())
 		c.recordOutcome(&c.outcome)
 	}
 	c.end()
@@ -109,7 +119,7 @@ func (c *Call) end() {
 }
 
 // stamp gives what the handler emits its lineage, an id and a time.
-func (c *Call) stamp(m *message.Message) {
+func (c *Call) stamp(m *message.Message, now time.Time) {
 	m.Metadata.Causation = c.request.Metadata.ID
 	m.Metadata.Correlation = c.request.Metadata.Correlation
 	if m.Kind.Answers() {
@@ -120,7 +130,7 @@ func (c *Call) stamp(m *message.Message) {
 	if m.Metadata.ID == c.request.Metadata.ID { // made by changing the request
 		m.Metadata.ID, m.Metadata.Timestamp = "", 0
 	}
-	c.k.Stamp(m)
+	c.k.stampAt(now, m)
 }
 
 // postEvent sends an event. After something was staged the event waits for the commit.

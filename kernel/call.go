@@ -222,4 +222,4 @@ func (c *Call) Expire() {
 }
 
 // Fail settles the call with an error, if it is not settled.
-func (c *Call) Fail(e *message.Error) { c.emit(c.request.Fail(e)) }
+func (c *Call) Fail(e *message.Error) { c.emitAt(time.Now(), c.request.Fail(e)) }

@@ -11,11 +11,13 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"kernos/internal/testkit"
 	"kernos/kernel"
 	"kernos/kernel/kerneltest"
 	"kernos/message"
+	"kernos/store"
 )
 
 func TestCallHasExactlyOneOutcome(t *testing.T) {
@@ -208,3 +210,41 @@ func TestIDsSortInTheOrderInWhichTheyWereMade(t *testing.T) {
 		t.Errorf("got %+v", m.Metadata)
 	}
 }
+
+// What a handler emits after its deadline is dropped, and the outcome is a 504, however late the
+// timer is that watches the call: here there is none.
+func TestWhatComesAfterTheDeadlineIsDropped(t *testing.T) {
+	for name, end := range map[string]func(message.Message, kernel.Emit){
+		"an event": func(m message.Message, emit kernel.Emit) {
+			emit(m.Event(kernel.Progressed, json.RawMessage(`{}`)))
+			emit(m.Reply(nil))
+		},
+		"a reply":    func(m message.Message, emit kernel.Emit) { emit(m.Reply(nil)) },
+		"an error":   func(m message.Message, emit kernel.Emit) { emit(m.Fail(message.Errorf(404, "x"))) },
+		"a panic":    func(message.Message, kernel.Emit) { panic("too late") },
+		"no outcome": func(message.Message, kernel.Emit) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				k := kerneltest.New(t, nil, kerneltest.Within(time.Second, kerneltest.Raw("Test.Hang", func(_ context.Context, m message.Message, emit kernel.Emit) {
+					time.Sleep(time.Second)
+					end(m, emit)
+				})))
+				var got []message.Message
+				m := kerneltest.Query("1", "Test.Hang", `1`)
+				k.Admit(t.Context(), &m, func(m message.Message) { got = append(got, m) }, atOnce{}).Run()
+				if len(got) != 1 {
+					t.Fatalf("got %s", kerneltest.Texts(got))
+				}
+				if code, _ := kerneltest.ReadError(t, got[0]); code != 504 {
+					t.Errorf("got %s", kerneltest.Texts(got))
+				}
+			})
+		})
+	}
+}
+
+// atOnce is an origin that sends everything at once.
+type atOnce struct{}
+
+func (atOnce) Post(send kernel.Emit, m message.Message, _ *store.Commit) { send(m) }

@@ -106,8 +106,9 @@ func (k *Kernel) Registry() *Registry { return k.registry }
 
 // Stamp gives a message that is about to be sent an id and a time, where it has
 // none.
-func (k *Kernel) Stamp(m *message.Message) {
-	now := time.Now()
+func (k *Kernel) Stamp(m *message.Message) { k.stampAt(time.Now(), m) }
+
+func (k *Kernel) stampAt(now time.Time, m *message.Message) {
 	if m.Metadata.ID == "" {
 		m.Metadata.ID = k.ids.next(now)
 	}
