@@ -10,9 +10,9 @@ import (
 	"kernos/message"
 )
 
-// Memory.Get and Memory.Set read their input in place, by the methods here. Reflection would
-// cost more than the figures of both allow: Memory.Get of a hot key through the pipe keeps
-// 0.70 of the rate of Ping, and Memory.Set would take four allocations and 10 % more.
+// Memory.Get and Memory.Set read their input in place, by the methods here: they are the
+// syscalls that are called most. Through the typed form, Memory.Set takes 12 allocations per
+// call instead of 8 (BenchmarkServe).
 
 func (in *getInput) parse(data []byte) {
 	members(data, func(name, value []byte) {

@@ -19,7 +19,7 @@ import (
 )
 
 // version is set when a release is built.
-var version = "0.4.0"
+var version = "0.5.0"
 
 func rootCommand() *cobra.Command {
 	root := &cobra.Command{

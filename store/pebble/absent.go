@@ -11,8 +11,8 @@ import (
 
 // absence knows of keys that are absent without asking Pebble, for which that is the most
 // expensive answer. A command that sets a new key looks for two keys in vain. Without
-// absence, Memory.Set of new keys over 64 connections takes 1.7 times the CPU time, and is
-// at 0.3 instead of 0.5 of Pebble alone (BenchmarkSet64New in bench).
+// absence, Memory.Set of new keys over 64 connections takes 1.7 times the CPU time
+// (BenchmarkSet64New in bench).
 //
 // It is a Bloom filter, which is made when enough keys were looked for in vain. From then on
 // the keys of all batches are added to it before the batches are visible, and a goroutine
