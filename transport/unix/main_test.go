@@ -22,6 +22,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// moment is how long a server waits in tests in which it is to lose its patience: long enough for
+// a peer to say something in time on a busy machine.
+const moment = time.Second
+
 // patience is how long something may take that must come.
 const patience = 30 * time.Second
 

@@ -62,9 +62,10 @@ func TestServeCanBeLookedAfterWhenItIsFull(t *testing.T) {
 	}
 }
 
-// The places beyond the limit are few, and nobody has them for long.
+// The places beyond the limit are few, and no connection has one for long.
 func TestServeKeepsTheOperatorsPlacesFree(t *testing.T) {
-	d := start(t, newKernel(t, nil, overseen()...), &Options{MaxConnections: 1}, func(s *Server) { s.operatorTime = 50 * time.Millisecond })
+	t.Parallel()
+	d := start(t, newKernel(t, nil, overseen()...), &Options{MaxConnections: 1}, func(s *Server) { s.operatorTime = moment })
 	one := d.dial()
 	one.say(ping("1"))
 	one.want(pong("1"))

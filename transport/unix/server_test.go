@@ -193,7 +193,8 @@ func TestServeRefusesMoreConnectionsThanThereMayBe(t *testing.T) {
 
 // The end of half a line is the clock: by then others have been silent for longer.
 func TestServeClosesAConnectionThatDoesNotEndALine(t *testing.T) {
-	d := start(t, newKernel(t, nil), &Options{Line: 50 * time.Millisecond})
+	t.Parallel()
+	d := start(t, newKernel(t, nil), &Options{Line: moment})
 	silent, half := d.dial(), d.dial()
 	silent.say(ping("1"))
 	silent.want(pong("1"))
@@ -206,9 +207,9 @@ func TestServeClosesAConnectionThatDoesNotEndALine(t *testing.T) {
 	}
 }
 
-// Somebody who keeps sending, and never a newline.
+// A peer that keeps sending, and never a newline.
 func TestServeClosesAConnectionWhoseLineNeverEnds(t *testing.T) {
-	d := start(t, newKernel(t, nil), &Options{Line: 50 * time.Millisecond})
+	d := start(t, newKernel(t, nil), &Options{Line: moment})
 	p := d.dial()
 	sending := make(chan struct{})
 	go func() {
@@ -245,9 +246,10 @@ func TestServeGivesEveryLineItsTime(t *testing.T) {
 }
 
 func TestServeClosesAnIdleConnection(t *testing.T) {
+	t.Parallel()
 	leave := make(chan struct{})
 	begun, _, syscalls := waiting(leave)
-	d := start(t, newKernel(t, nil, syscalls...), &Options{Idle: 50 * time.Millisecond})
+	d := start(t, newKernel(t, nil, syscalls...), &Options{Idle: moment})
 	busy := d.dial()
 	busy.say(ask("q", message.KindQuery, "Test.Look", `"late"`))
 	arrives(t, "the query runs", begun)

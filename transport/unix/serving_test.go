@@ -84,16 +84,16 @@ func TestServeDrainsWhatServersAskOneAnother(t *testing.T) {
 
 // A connection that serves is silent until it is asked, and while it works.
 func TestServeLetsServersBeSilent(t *testing.T) {
-	const idle = 30 * time.Millisecond
-	d := start(t, newKernel(t, nil, offering("A")...), &Options{Idle: idle})
+	t.Parallel()
+	d := start(t, newKernel(t, nil, offering("A")...), &Options{Idle: moment})
 	a := d.dial()
 	a.say(ask("o", message.KindQuery, "Test.OfferA", `1`))
 	a.want("o null")
-	<-time.After(3 * idle)
+	<-time.After(2 * moment)
 	c := d.dial()
 	c.say(ask("q", message.KindQuery, "Test.AskA", `1`))
 	answer := a.asked(`"late"`)
-	<-time.After(3 * idle)
+	<-time.After(2 * moment)
 	a.say(answer)
 	c.want(`q "late"`)
 }
@@ -101,8 +101,8 @@ func TestServeLetsServersBeSilent(t *testing.T) {
 // One that serves no more is like any other: it may be silent while it has something to
 // answer, and then only for so long.
 func TestServeDoesNotLetThoseBeSilentThatHaveServed(t *testing.T) {
-	const idle = 30 * time.Millisecond
-	d := start(t, newKernel(t, nil, offering("A")...), &Options{Idle: idle})
+	t.Parallel()
+	d := start(t, newKernel(t, nil, offering("A")...), &Options{Idle: moment})
 	a, c := d.dial(), d.dial()
 	a.say(ask("o", message.KindQuery, "Test.OfferA", `1`))
 	a.want("o null")
@@ -110,7 +110,7 @@ func TestServeDoesNotLetThoseBeSilentThatHaveServed(t *testing.T) {
 	answer := a.asked(`"late"`)
 	a.say(ask("w", message.KindQuery, "Test.WithdrawA", `1`))
 	a.want("w null")
-	<-time.After(3 * idle)
+	<-time.After(2 * moment)
 	a.say(answer)
 	c.want(`q "late"`)
 	a.want("disconnected 408", "EOF")
