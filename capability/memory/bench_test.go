@@ -34,6 +34,7 @@ func (r *repeated) Next() (message.Message, kernel.Emit, error) {
 func (*repeated) Detach()                   {}
 func (*repeated) Flush()                    {}
 func (*repeated) Left(<-chan struct{}) bool { return false }
+func (*repeated) Room(bool) bool            { return true }
 
 // BenchmarkServe is what a message costs on a connection, from its envelope to its reply,
 // with the engine on disk; Ping beside it is what the kernel alone takes.
