@@ -318,21 +318,6 @@ func TestExamplesAreValid(t *testing.T) {
 	}
 }
 
-func TestExamplesThatADescriptionTells(t *testing.T) {
-	for description, want := range map[string]string{
-		"Path (e.g., '/notes/123', 'vault/x'). More.": `"/notes/123"`,
-		"Path, for example 'notes/1' or '/notes/1'.":  `"notes/1"`,
-		"URL. Example: https://example.com/data.":     `"https://example.com/data"`,
-		"File, for example os://notes/1.md. More.":    `"os://notes/1.md"`,
-		"A name.": `"name"`,
-	} {
-		f := &Field{Name: "name", Types: []string{"string"}, Description: description}
-		if got := example(f, 0); string(got) != want {
-			t.Errorf("%s: got %s", description, got)
-		}
-	}
-}
-
 // A schema may want one of several fields.
 func TestExamplesOfForms(t *testing.T) {
 	document := json.RawMessage(`{"oneOf":[{"type":"object","properties":{"method":{"const":"put"},"key":{"type":"string"},"value":{},"ref":{"type":"string"}},

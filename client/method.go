@@ -21,7 +21,6 @@ type Method struct {
 
 	parse  sync.Once
 	schema *schema.Schema
-	broken error
 }
 
 // Call returns the name that the method is called by.
@@ -30,8 +29,7 @@ func (m *Method) Call() string { return m.Module + "_" + m.Name }
 // Validate checks parameters, which are one JSON object. The error is a *schema.Invalid. A
 // schema that can't be compiled checks nothing: the server does.
 func (m *Method) Validate(params json.RawMessage) error {
-	m.parse.Do(func() { m.schema, m.broken = schema.Parse(m.Schema) })
-	if m.broken != nil {
+	if m.parsed() == nil {
 		return nil
 	}
 	var scan jsonscan.Scanner
@@ -39,6 +37,22 @@ func (m *Method) Validate(params json.RawMessage) error {
 		return &schema.Invalid{Problems: []schema.Problem{{Text: "the parameters are not JSON: " + err.Error()}}}
 	}
 	return m.schema.Validate(params)
+}
+
+// Example returns parameters that the method takes: what is required, and a value for each
+// that its schema allows. It returns nil if it finds none.
+func (m *Method) Example() json.RawMessage {
+	if m.parsed() == nil {
+		return nil
+	}
+	example, _ := schema.ExampleOf(m.schema)
+	return example
+}
+
+// parsed returns the schema of the parameters, nil if it can't be compiled.
+func (m *Method) parsed() *schema.Schema {
+	m.parse.Do(func() { m.schema, _ = schema.Parse(m.Schema) })
+	return m.schema
 }
 
 // readMethod finds a method in the schema of its module. By the protocol it stands where

@@ -144,7 +144,7 @@ func TestModuleSchemas(t *testing.T) {
 				t.Errorf("variant %d of %s is of %s, not %s", i, m.Namespace, got, method)
 			}
 			route, _ := s.k.Registry().LookupMethod(m.Namespace + "_" + method)
-			example, ok := Example(route.Syscall.Input)
+			example, ok := schema.ExampleOf(route.Syscall.Input)
 			if !ok {
 				t.Errorf("%s has no example", route.Name())
 				continue

@@ -93,7 +93,7 @@ func FuzzExample(f *testing.F) {
 		if err != nil {
 			return
 		}
-		example, ok := Example(s)
+		example, ok := schema.ExampleOf(s)
 		if ok && (!json.Valid(example) || s.Validate(example) != nil) {
 			t.Errorf("%s is no example for %s", example, text)
 		}

@@ -46,7 +46,7 @@ const (
 // suggest advises to call a method. Outside of its module its name has the module before it.
 func (g *guidance) suggest(r *kernel.Route, name string) {
 	g.Action, g.SuggestedMethod, g.MethodSchema = tryMethod, name, r.Syscall.Input.JSON()
-	if example, ok := Example(r.Syscall.Input); ok && example[0] == '{' { // params are an object
+	if example, ok := schema.ExampleOf(r.Syscall.Input); ok && example[0] == '{' { // params are an object
 		g.ExampleParams = example
 	}
 }

@@ -68,11 +68,11 @@ func TestGuidanceOfAModule(t *testing.T) {
 	if items[0].Action != "custom" || items[0].Message != "Where the note lies." {
 		t.Errorf("got %+v", items[0])
 	}
-	if items[0].Suggested != "note.set" || string(items[0].Example) != `{"key":"text"}` { // whoever sends what does not fit is shown what does
+	if items[0].Suggested != "note.set" || string(items[0].Example) != `{"key":"key"}` { // the caller is shown what fits
 		t.Errorf("got %+v", items[0])
 	}
 	items = c.items(c.call("note_set", `[{"kee":"a"}]`))
-	if items[0].Action != "try_method" || items[0].Suggested != "note.set" || string(items[0].Example) != `{"key":"text"}` {
+	if items[0].Action != "try_method" || items[0].Suggested != "note.set" || string(items[0].Example) != `{"key":"key"}` {
 		t.Errorf("got %+v", items[0])
 	}
 	items = c.items(c.call("note_get_al", `[]`))
