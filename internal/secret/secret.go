@@ -57,11 +57,10 @@ var nouns = []noun{
 	{word: "idtoken", alone: Text, qualified: Body},
 	{word: "idtokenhint", alone: Body, qualified: Body},
 	{word: "token", alone: Body, qualified: Body,
-		sure: []string{"access", "refresh", "auth", "api", "session", "security", "csrf", "xsrf", "bearer", "bot", "private", "personal", "vault",
-			"github", "gitlab", "deploy", "login", "secret", "npm", "slack"},
+		sure:     sureTokens,
 		harmless: []string{"page", "next", "continuation", "sync", "cursor", "resume", "start", "stop", "end", "eos", "bos", "pad", "unk", "sep", "mask", "cls", "special"}},
 	{word: "key", alone: Request, qualified: Body,
-		sure: []string{"api", "access", "secret", "private", "auth", "subscription", "functions", "signing", "encryption", "master"},
+		sure: sureKeys,
 		harmless: []string{"idempotency", "sort", "primary", "foreign", "cache", "partition", "public", "surrogate", "routing", "object", "row", "hash", "range",
 			"group", "dedup", "deduplication", "websocket", "natural", "index", "unique", "issue", "project", "parent", "item", "map", "translation", "any", "hot",
 			"mon", "tur", "don", "hoc", "joc", "whis"}},
@@ -81,6 +80,13 @@ var nouns = []noun{
 	{word: "samlresponse", alone: Body, qualified: Body},
 	{word: "connectionstring", alone: Body, qualified: Body},
 }
+
+// Words before token and key that make them credentials everywhere.
+var (
+	sureTokens = []string{"access", "refresh", "auth", "api", "session", "security", "csrf", "xsrf", "bearer", "bot", "private", "personal", "vault",
+		"github", "gitlab", "deploy", "login", "secret", "npm", "slack"}
+	sureKeys = []string{"api", "access", "secret", "private", "auth", "subscription", "functions", "signing", "encryption", "master"}
+)
 
 // stems are in the names of headers and parameters that are likely to hold a credential, and
 // harmlessStems are in names that only look like it.
@@ -259,11 +265,11 @@ func inName(data []byte, i int) bool {
 	case 'k': // cookie, token, key
 		switch letterBefore(data, i) {
 		case 'o':
-			return spells(data, i, "kie") || spells(data, i, "ken")
+			return spells(data, i, "kie") || spells(data, i, "ken") && isSure(data, i, "to", sureTokens)
 		case 0:
 			return false
 		}
-		return spells(data, i, "key")
+		return spells(data, i, "key") && isSure(data, i, "", sureKeys)
 	case 'p':
 		return spells(data, i, "pass") || spells(data, i, "pwd")
 	case 'c': // secret, credential
@@ -274,6 +280,18 @@ func inName(data []byte, i int) bool {
 		return isExtension(data[i:]) && (i == 0 || !isLetter(data[i-1]))
 	}
 	return true // an escape may be any letter
+}
+
+// isSure reports whether the letters before data[i] are the beginning of a noun after a word that
+// makes it a credential in any data. Prose about tokens and keys has no such words.
+func isSure(data []byte, i int, noun string, sure []string) bool {
+	var room [maxName]byte
+	plain := fold(&room, data[:i])
+	if !ends(plain, noun) {
+		return false
+	}
+	before := plain[:len(plain)-len(noun)]
+	return endsAny(before, sure) || ends(before, "id")
 }
 
 // letterBefore returns the letter before data[i] in lower case, 0 if there is none. It passes
