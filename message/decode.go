@@ -105,7 +105,7 @@ func (d *Decoder) envelope(e *envelope, names *Dialect, line []byte) error {
 		if err := d.scan.Text(line); err != nil {
 			return err
 		}
-		e.wrong("", "object", "a message is a JSON object, got %s", sort(line[i:]))
+		e.wrong("", "object", "a message is a JSON object, got %s", kindName(line[i:]))
 		return nil
 	}
 	i = jsonscan.Space(line, i+1)
@@ -341,9 +341,9 @@ func Describe(text []byte) string {
 	return "the number " + Clip(string(text), 40)
 }
 
-// sort says what kind of value a JSON text is, and nothing of what it says: it may be
+// kindName says what kind of value a JSON text is, and nothing of what it says: it may be
 // anything, a secret too.
-func sort(text []byte) string {
+func kindName(text []byte) string {
 	switch {
 	case len(text) > 0 && text[0] == '"':
 		return "a string"

@@ -44,7 +44,7 @@ func (d *Decoder) metadata(e *envelope, line []byte, i int) (int, error) {
 		end, err := d.scan.ValueWithin(line, i, 1)
 		if err == nil {
 			e.has |= hasID | hasTimestamp // one complaint is enough
-			e.wrong("metadata", "object", "metadata must be an object with id and timestamp, got %s", sort(line[i:end]))
+			e.wrong("metadata", "object", "metadata must be an object with id and timestamp, got %s", kindName(line[i:end]))
 		}
 		return end, err
 	}
