@@ -59,7 +59,7 @@ func openWeb(d *Daemon) (_ *webDoor, err error) {
 }
 
 // openSocket takes the socket of HTTP beside that of messages. Where clients must sign there,
-// HTTP takes a ticket only: the token in the file is no signature.
+// HTTP takes a ticket only: the token in the file isn't a signature.
 func (w *webDoor) openSocket(d *Daemon) (err error) {
 	var listener httpd.Door
 	if d.signed() {

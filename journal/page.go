@@ -467,7 +467,7 @@ func (r *record) entry(scan *jsonscan.Scanner) Entry {
 
 // errorCode is the code in the data of an error, or 0.
 func errorCode(data []byte) int {
-	// As Error.Append writes it; otherwise as anybody may.
+	// As Error.Append writes it; otherwise as any program may.
 	if digits, ok := bytes.CutPrefix(data, []byte(`{"code":`)); ok {
 		n := 0
 		for n < len(digits) && (digits[n] == '-' || '0' <= digits[n] && digits[n] <= '9') {

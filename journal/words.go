@@ -168,7 +168,7 @@ func (t *tokenizer) folded(w []byte) {
 			t.word = append(t.word, "ss"...)
 		case unicode.IsLetter(r) || unicode.IsNumber(r):
 			t.word = utf8.AppendRune(t.word, unicode.ToLower(r))
-		default: // a compatible form of something that is no letter
+		default: // a compatible form of something that isn't a letter
 			t.flush()
 		}
 	}

@@ -81,7 +81,7 @@ func (r *Record) redact(how secret.Look) (data json.RawMessage, changed bool) {
 		return json.RawMessage(OmittedData), true
 	case m.Kind == message.KindError:
 		if r.Way == In && (how.Clear || r.call == nil && s != nil && marking(s.Input) != nil) {
-			return json.RawMessage(RedactedData), true // nobody knows what its text says
+			return json.RawMessage(RedactedData), true // it is unknown what its text says
 		}
 		how.Clear = false // it is made to be read
 	}

@@ -147,7 +147,7 @@ func (e *Error) append(dst []byte, depth int, cut func(string, int) (string, boo
 	text, _ := cut(e.Message, depth)
 	code := e.Code
 	if code < 400 || code > 599 {
-		code = 500 // whoever made it forgot
+		code = 500 // the code was forgotten
 	}
 	dst = strconv.AppendInt(append(dst, `{"code":`...), int64(code), 10)
 	dst = jsonscan.AppendQuoted(append(dst, `,"message":`...), text)

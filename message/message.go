@@ -62,7 +62,7 @@ type Message struct {
 	Data     json.RawMessage // one JSON value, never empty in a valid message
 	Metadata Metadata
 
-	// Err is what Data says in a message that Fail made, for those who would have to
+	// Err is what Data says in a message that Fail made, for readers that would have to
 	// parse it otherwise. It is nil in every other message and never on the wire.
 	Err *Error
 

@@ -19,7 +19,7 @@ const (
 	maxPlace    = 200 // bytes
 )
 
-// broken is the error for a text that is no schema.
+// broken is the error for a text that isn't a schema.
 func broken(err error) error { return fmt.Errorf("not a JSON Schema: %s", mistakes(err)) }
 
 // mistakes says where a schema is wrong, and why. The library tells it as a tree, in which

@@ -17,7 +17,7 @@ const (
 	stepsPerByte = 8      // more for a larger one; four forms for each number of a list take five
 	maxChecking  = 5 * time.Second
 
-	// maxCheckers is how many checkers of a schema are kept while nobody needs them.
+	// maxCheckers is how many checkers of a schema are kept while no call needs them.
 	maxCheckers = 4
 )
 
@@ -122,7 +122,7 @@ func (k *checker) check(instance any, bytes int) error {
 	return err
 }
 
-// checker returns a checker that nobody else uses. It is given back with release.
+// checker returns a checker that no other call uses. It is given back with release.
 func (s *Schema) checker() (*checker, error) {
 	select {
 	case k := <-s.checkers:

@@ -90,7 +90,7 @@ func (d *derivation) schema(t reflect.Type) *jsonschema.Schema {
 	return s
 }
 
-// reference returns a reference to a shared type, and sees to it that it is defined.
+// reference returns a reference to a shared type, and makes sure that it is defined.
 func (d *derivation) reference(t reflect.Type) *jsonschema.Schema {
 	name := reflect.Zero(t).Interface().(Shared).SchemaName()
 	switch other, defined := d.types[name]; {
@@ -119,7 +119,7 @@ func markSecrets(t reflect.Type, s *jsonschema.Schema) {
 		}
 	case reflect.Struct:
 		if s.Properties == nil {
-			return // a time, or another struct that is no object
+			return // a time, or another struct that isn't an object
 		}
 		for f := range t.Fields() {
 			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")

@@ -118,7 +118,7 @@ func (p *plain) node(text []byte) *node {
 // definitionPrefix begins references to the definitions of a schema.
 const definitionPrefix = "#/$defs/"
 
-// definition compiles what a reference names, or returns nil if that is no definition of the
+// definition compiles what a reference names, or returns nil if that isn't a definition of the
 // schema, is not plain, or contains itself.
 func (p *plain) definition(ref []byte) *node {
 	if ref[0] != '"' {

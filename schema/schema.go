@@ -50,7 +50,7 @@ type Schema struct {
 	full     *jsonschema.Schema
 	fullErr  error
 
-	checkers chan *checker // those that nobody uses; nil if the schema stands in the program
+	checkers chan *checker // those that no call uses; nil if the schema stands in the program
 }
 
 // Parse reads a schema from JSON. It may be of any draft from draft-04 to 2020-12

@@ -44,7 +44,7 @@ func findSecrets(text json.RawMessage) *secrets {
 	}
 	var root any
 	if json.Unmarshal(text, &root) != nil {
-		return &secrets{whole: true} // nobody knows
+		return &secrets{whole: true} // it is unknown
 	}
 	f := finder{values: make(map[string]any), anchors: make(map[string][]string), made: make(map[string]*secrets)}
 	f.resources = []resource{{}}

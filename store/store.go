@@ -74,7 +74,7 @@ func After(p []byte) []byte {
 
 // A Reader reads one state of a store.
 type Reader interface {
-	// Get returns the entry of a key. A key that is absent is no error: its entry has
+	// Get returns the entry of a key. An absent key isn't an error: its entry has
 	// revision 0 and no value.
 	Get(key []byte) (Entry, error)
 

@@ -142,7 +142,7 @@ func (s *source) Read(p []byte) (int, error) {
 }
 
 // codingOf returns how the body is compressed, or "" if it is not, or in a way that
-// nobody has asked for: such a body is kept as it came, with the header that says so.
+// the caller has not asked for: such a body is kept as it came, with the header that says so.
 func codingOf(r *nethttp.Response) string {
 	if r.StatusCode == nethttp.StatusPartialContent {
 		return "" // of which the beginning may be missing

@@ -101,7 +101,7 @@ func reason(e *networkError) *message.Error {
 	case isDNS:
 		return because(502, "The host "+message.Clip(dns.Name, 255)+" can't be resolved")
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return because(502, "Nobody listens there: the connection was refused")
+		return because(502, "Nothing listens there: the connection was refused")
 	case errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTUNREACH):
 		return because(502, "There is no way to the host from here")
 	case errors.As(err, new(*tls.CertificateVerificationError)):

@@ -85,7 +85,7 @@ func (f *fetcher) try(ctx context.Context, r *request, header nethttp.Header, se
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode == nethttp.StatusSwitchingProtocols {
-		return nil, &networkError{phase: asking, err: errors.New("the server switched to another protocol, which nobody asked for")}
+		return nil, &networkError{phase: asking, err: errors.New("the server switched to another protocol, which was not asked for")}
 	}
 	t := taking{f: f, request: r.data, response: response, secrets: secrets, stream: stream}
 	out := strconv.AppendInt([]byte(`{"status":`), int64(response.StatusCode), 10)

@@ -192,7 +192,7 @@ func TestNetworkFailures(t *testing.T) {
 		code  int
 		words string
 	}{
-		{nobody, 502, "Nobody listens there"},
+		{nobody, 502, "Nothing listens there"},
 		{nobody + "/path?token=hunter2", 502, "Fetch failed: GET " + nobody + "/path: "},
 		{strings.Replace(plain, "http:", "https:", 1), 502, "does not speak TLS"},
 		{raw(t, "not HTTP at all\r\n\r\n"), 502, "no HTTP"},

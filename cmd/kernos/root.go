@@ -91,7 +91,7 @@ func checkHelp(root *cobra.Command) func() error {
 	return func() error { return exit.Wrap(lost) }
 }
 
-// helpCommand shows the help of a command, of a module or of a method. What is no command is
+// helpCommand shows the help of a command, of a module or of a method. A word that isn't a command is
 // asked of the server, as it is by kernos MODULE METHOD --help.
 func helpCommand() *cobra.Command {
 	c := &cobra.Command{

@@ -96,7 +96,7 @@ func TestTextSaysWhatIsWrongAndWhere(t *testing.T) {
 		// Member names are strings and are checked as such.
 		{`{"`, "the text ends inside a string at position 2"},
 		{"{\"a\xFF\":1}", "invalid UTF-8, the byte 0xFF at position 3"},
-		{`{"\q":1}`, `a backslash followed by 'q' is no escape at position 2`},
+		{`{"\q":1}`, `a backslash followed by 'q' isn't an escape at position 2`},
 	} {
 		var s jsonscan.Scanner
 		err := s.Text([]byte(test.text))

@@ -73,7 +73,7 @@ func escape(b []byte, i int) (int, error) {
 		return i + 2, nil
 	case 'u':
 	default:
-		return i, fail(i, "a backslash followed by %s is no escape", describe(b, i+1))
+		return i, fail(i, "a backslash followed by %s isn't an escape", describe(b, i+1))
 	}
 	high, ok := hex4(b, i+2)
 	if !ok {

@@ -1,4 +1,4 @@
-// Package nearest finds the names that somebody may have meant by a name that
+// Package nearest finds the names that a caller may have meant by a name that
 // does not exist.
 package nearest
 

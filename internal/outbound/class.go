@@ -11,7 +11,7 @@ const (
 	Private         // of this organisation's network, or of its provider's
 	Loopback        // of this machine
 	LinkLocal       // of this link; clouds answer with credentials there
-	Special         // of nobody in particular: unspecified, multicast, reserved
+	Special         // of no single host: unspecified, multicast, reserved
 )
 
 func (c Class) String() string {

@@ -12,7 +12,7 @@ import (
 // addresses only.
 //
 // Link-local addresses and the metadata services of clouds, which give credentials to
-// whoever asks, are refused whatever else the policy says, unless Allow names the address.
+// any caller, are refused whatever else the policy says, unless Allow names the address.
 type Policy struct {
 	Private  bool // addresses of private networks are allowed
 	Loopback bool // addresses of this machine are allowed
@@ -41,7 +41,7 @@ type Refused struct {
 
 func (r *Refused) Error() string { return fmt.Sprintf("%s: %s", r.Host, r.Reason) }
 
-// CheckHost looks at a host before anybody asks where it is: a name that the policy
+// CheckHost looks at a host before its name is resolved: a name that the policy
 // denies, or an address. What it lets pass may still be refused by its address.
 func (p *Policy) CheckHost(host string) error {
 	name := normal(host)

@@ -43,7 +43,7 @@ type Box struct {
 	AAD        string // what was authenticated with it, as it stands
 }
 
-// A Fault says why a text is no sealed string. Its text quotes nothing of it: what is not
+// A Fault says why a text isn't a sealed string. Its text quotes nothing of it: what is not
 // sealed may be a secret.
 type Fault struct {
 	Reason string
@@ -138,7 +138,7 @@ func (b *Box) member(name, value []byte, seen *members) string {
 			return "aad is not a string"
 		}
 		b.AAD = string(text)
-	case "ts": // nobody vouches for it, so nobody uses it
+	case "ts": // it is not authenticated, so it is not used
 		if !isString && value[0] != '-' && (value[0] < '0' || value[0] > '9') {
 			return "ts is neither a number nor a string"
 		}

@@ -17,7 +17,7 @@ import (
 
 // An Authority signs certificates.
 type Authority struct {
-	// File has its certificate, in PEM, for those who trust it.
+	// File has its certificate, in PEM, for clients that trust it.
 	File string
 
 	certificate *x509.Certificate
@@ -60,7 +60,7 @@ func (a *Authority) Certify(t testing.TB, until time.Time, names ...string) (cer
 	return certFile, keyFile
 }
 
-// sign signs a certificate of whoever has a key.
+// sign signs a certificate for a public key.
 func (a *Authority) sign(t testing.TB, c *x509.Certificate, key *ecdsa.PrivateKey) []byte {
 	t.Helper()
 	number, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 100))

@@ -113,7 +113,7 @@ func (r *Reader) Next() ([]byte, error) {
 }
 
 // Buffered returns how many bytes have come behind what Next returned last. It is called by
-// whoever calls Next.
+// the caller of Next.
 func (r *Reader) Buffered() int { return r.end - r.start }
 
 // Line returns the number of the line that Next returned last, counted from 1.
@@ -253,7 +253,7 @@ func (r *Reader) makeRoom() {
 	}
 }
 
-// borrow returns the room in the buffer, and sees to it that there is one.
+// borrow returns the room in the buffer, and makes sure that there is one.
 func (r *Reader) borrow() []byte {
 	if len(r.buf) == 0 {
 		r.buf = lent.Get().(*[lentBuffer]byte)[:]
@@ -278,7 +278,7 @@ func (r *Reader) release() {
 	r.start, r.end = 0, 0
 }
 
-// Detach leaves the buffer to whoever still uses the last line. The Reader goes on
+// Detach leaves the buffer to the handler that still uses the last line. The Reader goes on
 // with a copy of what it has not handed out.
 func (r *Reader) Detach() {
 	buf := make([]byte, len(r.buf))

@@ -27,7 +27,7 @@ var Dialect = &message.Dialect{
 	TooLong: "Event exceeds maximum line length of 1MB",
 }
 
-// Spoken reports whether a line that is no message of the current dialect is meant
+// Spoken reports whether a line that isn't a message of the current dialect is meant
 // to be one of this one: it has a name or a payload, and neither kind nor data.
 func Spoken(s *message.Salvage) bool {
 	has := func(name string) bool { _, ok := s.Member(name); return ok }

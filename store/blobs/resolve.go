@@ -241,7 +241,7 @@ func (r *Resolver) https(ctx context.Context, p message.BlobPointer, limit int64
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.String(), nil)
 	if err != nil || request.URL.Scheme != "https" || request.URL.Host == "" || request.URL.User != nil {
-		return nil, message.Errorf(422, "Invalid BlobPointer: %s is no address that can be fetched", where)
+		return nil, message.Errorf(422, "Invalid BlobPointer: %s isn't an address that can be fetched", where)
 	}
 	client := *r.Client
 	client.CheckRedirect = func(next *http.Request, via []*http.Request) error {

@@ -68,7 +68,7 @@ func recognise(fs vfs.FS, dir string) (kind, error) {
 	for _, name := range names {
 		if name != lockName && name != "lost+found" {
 			return absent, store.Errorf(500, nil,
-				"%s is no store of kernos, and not empty (there is %s); use another KERNOS_HOME, or restore a backup into an empty one with `kernos restore FILE`", dir, clip(name))
+				"%s isn't a store of kernos, and isn't empty (there is %s); use another KERNOS_HOME, or restore a backup into an empty one with `kernos restore FILE`", dir, clip(name))
 		}
 	}
 	return empty, nil

@@ -62,7 +62,7 @@ func parseOwner(text []byte) (o owner, ok bool) {
 	return o, o.pid > 0 && o.command != "" && !o.since.IsZero() && printable(o.command)
 }
 
-// printable keeps what is no name of a command out of error texts.
+// printable keeps what isn't the name of a command out of error texts.
 func printable(s string) bool {
 	return len(s) <= 80 && strings.IndexFunc(s, func(r rune) bool { return !strconv.IsPrint(r) }) < 0
 }

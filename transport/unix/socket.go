@@ -34,7 +34,7 @@ func bindSocket(path string) (*socket, error) {
 	return s, nil
 }
 
-// bind gives the socket its name. Those who have connected under an earlier one and were not
+// bind gives the socket its name. Clients that have connected under an earlier one and were not
 // accepted are turned away.
 func (s *socket) bind() error {
 	s.mu.Lock()

@@ -40,7 +40,7 @@ func parseTemplate(name, text string) (*template.Template, error) {
 	return template.New(name).Funcs(templateFunctions).Parse(text)
 }
 
-// givenTemplate reads the template that somebody has given: its text, or the name of its
+// givenTemplate reads the template that the user has given: its text, or the name of its
 // file.
 func givenTemplate(given string) (*template.Template, error) {
 	if strings.Contains(given, "{{") {

@@ -9,7 +9,7 @@ import (
 )
 
 // stamping gives the messages in a stream an id and a time, where they have none. Lines
-// that are no messages go on as they are: it is for the kernel to say what is wrong with
+// that aren't messages pass unchanged: the kernel reports what is wrong with
 // them.
 type stamping struct {
 	in     *bufio.Reader
