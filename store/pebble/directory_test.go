@@ -56,7 +56,7 @@ func TestADamagedDirectoryIsRefusedAndLeftAlone(t *testing.T) {
 		{"foreign", func(dir string) {
 			must(os.RemoveAll(dir))
 			must(os.MkdirAll(filepath.Join(dir, "photos"), 0o700))
-		}, 500, `no store of kernos, and not empty (there is "photos")`},
+		}, 500, `t a store of kernos, and isn't empty (there is "photos")`},
 		{"file", func(dir string) { must(os.RemoveAll(dir)); must(os.WriteFile(dir, nil, 0o600)) }, 500, "is a file"},
 		{"marker missing", func(dir string) { must(os.Remove(filepath.Join(dir, "KERNOS"))) }, 500, "the file KERNOS is missing"},
 		{"marker changed", func(dir string) { must(os.WriteFile(filepath.Join(dir, "KERNOS"), []byte("?"), 0o600)) }, 500, "the file KERNOS is damaged"},

@@ -40,9 +40,6 @@ func Open(ctx context.Context, o Options) (*Kernel, error) {
 	return k, k.open(ctx)
 }
 
-// Server returns where the kernel is.
-func (k *Kernel) Server() *Server { return k.server }
-
 func (k *Kernel) open(ctx context.Context) error {
 	if k.server.Daemon == nil {
 		m, err := newMessenger(k.server)
