@@ -96,7 +96,6 @@ func (c *visitor) Next() (message.Message, kernel.Emit, error) {
 
 func (c *visitor) Detach()                   {}
 func (c *visitor) Flush()                    {}
-func (c *visitor) Room(wait bool) bool       { return wait }
 func (c *visitor) Left(<-chan struct{}) bool { return false }
 
 // Room implements [connection.Source].

@@ -33,7 +33,6 @@ func (r *repeated) Next() (message.Message, kernel.Emit, error) {
 
 func (*repeated) Detach()                   {}
 func (*repeated) Flush()                    {}
-func (*repeated) Room(wait bool) bool       { return wait }
 func (*repeated) Left(<-chan struct{}) bool { return false }
 func (*repeated) Room(bool) bool            { return true }
 
