@@ -257,6 +257,13 @@ func (l *link) Stop() {
 	}
 }
 
+// hasStopped reports whether Stop was called: then that is why reading ended.
+func (l *link) hasStopped() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.stopped
+}
+
 // Write implements [io.Writer].
 func (l *link) Write(p []byte) (int, error) { return len(p), l.WriteAll(p, 0) }
 

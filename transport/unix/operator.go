@@ -43,7 +43,7 @@ func (s *Server) attend(l *link) {
 	switch {
 	case err == nil:
 		s.conns.Accept()
-	case s.conns.Stopping().Err() != nil:
+	case l.hasStopped():
 		l.refuse(errStopping)
 	default:
 		s.conns.Refuse(transport.TooMany)

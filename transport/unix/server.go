@@ -310,7 +310,7 @@ func (s *Server) authenticated(l *link) bool {
 	err := l.authenticate(s.opts.Keys)
 	switch {
 	case err == nil:
-	case s.conns.Stopping().Err() != nil: // it may have been about to sign
+	case l.hasStopped(): // it may have been about to sign
 		l.refuse(errStopping)
 	default:
 		s.opts.Log.Warn("a connection was refused: it is not authenticated", "error", err)
