@@ -18,9 +18,9 @@ import (
 // on their way. As long as nothing waits, an answer is sent by the goroutine that gives it.
 //
 // What waits is sent by the engine's goroutine that decides the commit, if the wire has room
-// for it: waking another goroutine for each answer would cost 64 connections a fifth of their
-// durable writes, and a single one a quarter. A goroutine of the connection, the sender, does
-// everything that may have to wait.
+// for it, which saves waking another goroutine for each answer: in one run each of bench's
+// durable part, 64 connections reached 0.66 of Pebble alone with it and 0.57 without. A
+// goroutine of the connection, the sender, does everything that may have to wait.
 //
 // Invariants:
 //
