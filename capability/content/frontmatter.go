@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -58,43 +59,31 @@ const byteOrderMark = "\uFEFF"
 // split finds the front matter; text is nil if there is none.
 func split(data []byte) (text, body []byte, err error) {
 	rest := bytes.TrimPrefix(data, []byte(byteOrderMark))
-	end, ok := delimiter(rest)
-	if !ok {
-		return nil, data, nil
+	begin, at := 0, 0 // of the front matter, which is never at 0, and of the line
+	for line := range bytes.Lines(rest) {
+		next := at + len(line)
+		switch dashes := isDelimiter(line); {
+		case begin == 0 && !dashes:
+			return nil, data, nil
+		case begin == 0:
+			begin = next
+		case dashes && at-begin > maxFrontMatter:
+			return nil, nil, errTooLong
+		case dashes:
+			return rest[begin:at:at], rest[next:], nil
+		}
+		at = next
 	}
-	rest = rest[end:]
-	for i := 0; i < len(rest); {
-		if end, ok := delimiter(rest[i:]); ok {
-			if i > maxFrontMatter {
-				return nil, nil, errTooLong
-			}
-			return rest[:i:i], rest[i+end:], nil
-		}
-		line := bytes.IndexByte(rest[i:], '\n')
-		if line < 0 {
-			break
-		}
-		i += line + 1
+	if begin == 0 {
+		return nil, data, nil
 	}
 	return nil, nil, errNoEnd
 }
 
-// delimiter reports whether a text begins with a line of three dashes, and where the next
-// line begins.
-func delimiter(text []byte) (end int, ok bool) {
-	if len(text) < 3 || string(text[:3]) != "---" {
-		return 0, false
-	}
-	for i := 3; i < len(text); i++ {
-		switch text[i] {
-		case '\n':
-			return i + 1, true
-		case ' ', '\t', '\r':
-		default:
-			return 0, false
-		}
-	}
-	return len(text), true
+// isDelimiter reports whether a line is one of three dashes.
+func isDelimiter(line []byte) bool {
+	after, ok := bytes.CutPrefix(line, []byte("---"))
+	return ok && len(bytes.TrimRight(after, " \t\r\n")) == 0
 }
 
 // parseFields reads front matter as YAML, and repairs it first if it is not valid.
@@ -205,13 +194,10 @@ func texts(n *yaml.Node) ([]string, error) {
 	}
 	if n.Kind == yaml.ScalarNode {
 		list := strings.FieldsFunc(n.Value, func(r rune) bool { return r == ',' || r == '\n' })
-		var kept []string
-		for _, item := range list {
-			if item = strings.TrimSpace(item); item != "" {
-				kept = append(kept, item)
-			}
+		for i := range list {
+			list[i] = strings.TrimSpace(list[i])
 		}
-		return kept, nil
+		return slices.DeleteFunc(list, func(item string) bool { return item == "" }), nil
 	}
 	if n.Kind != yaml.SequenceNode {
 		return nil, errNoList

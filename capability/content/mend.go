@@ -1,6 +1,9 @@
 package content
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+)
 
 // mend rewrites front matter that is not valid YAML into what people mean by it:
 //
@@ -48,11 +51,10 @@ func (m *mending) line() {
 		}
 		m.write(indent, rest)
 	case value[0] == '"' || value[0] == '\'':
-		if !strays(value) {
-			m.write(indent, rest)
-			return
+		if strays(value) {
+			rest = key + ": " + quoted(value)
 		}
-		m.write(indent, key+": "+quoted(value))
+		m.write(indent, rest)
 	default:
 		m.write(indent, key+": "+quoted(m.continued(value, len(indent))))
 	}
@@ -77,17 +79,15 @@ func (m *mending) block(depth int) {
 
 // continued adds the lines to a plain text that go on with it.
 func (m *mending) continued(value string, depth int) string {
-	var all strings.Builder
-	all.WriteString(plain(value))
+	parts := []string{plain(value)}
 	for ; m.next < len(m.lines); m.next++ {
 		indent, rest := indentation(m.lines[m.next])
 		if rest == "" || len(indent) <= depth || rest[0] == '#' {
 			break
 		}
-		all.WriteByte(' ')
-		all.WriteString(plain(rest))
+		parts = append(parts, plain(rest))
 	}
-	return all.String()
+	return strings.Join(parts, " ")
 }
 
 // indentation takes the blanks off a line. A tab counts as two.
@@ -96,6 +96,8 @@ func indentation(line string) (indent, rest string) {
 	indent = strings.ReplaceAll(line[:len(line)-len(rest)], "\t", "  ")
 	return indent, strings.TrimRight(rest, " \t")
 }
+
+var isFieldName = regexp.MustCompile(`^[a-zA-Z0-9_.-]+$`).MatchString
 
 // field takes a line apart that is a field: a name, perhaps as the first of a list's item,
 // and its value.
@@ -109,14 +111,10 @@ func field(rest string) (key, value string, ok bool) {
 	for strings.HasPrefix(name, "- ") {
 		name = strings.TrimLeft(name[2:], " ")
 	}
-	for _, r := range name {
-		switch {
-		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '_', r == '-', r == '.':
-		default:
-			return "", "", false
-		}
+	if !isFieldName(name) {
+		return "", "", false
 	}
-	return key, strings.Trim(rest[at+1:], " \t"), name != ""
+	return key, strings.Trim(rest[at+1:], " \t"), true
 }
 
 // item mends an item of a list whose text begins with a sign that YAML keeps for itself.
@@ -137,8 +135,7 @@ func plain(value string) string {
 	return strings.TrimRight(value, " \t")
 }
 
-// strays reports whether something stands behind the end of a quoted text that is no
-// comment.
+// strays reports whether something that isn't a comment stands behind the end of a quoted text.
 func strays(value string) bool {
 	quote := value[0]
 	for i := 1; i < len(value); i++ {
@@ -148,15 +145,13 @@ func strays(value string) bool {
 		case value[i] == quote && quote == '\'' && i+1 < len(value) && value[i+1] == quote:
 			i++
 		case value[i] == quote:
-			behind := strings.TrimLeft(value[i+1:], " \t")
-			return behind != "" && behind[0] != '#'
+			return goesOn(value[i+1:])
 		}
 	}
 	return false // it ends on another line, or never
 }
 
-// straysFlow reports whether something stands behind the end of a list or a mapping that is
-// no comment.
+// straysFlow is strays for a list or a mapping.
 func straysFlow(value string) bool {
 	depth := 0
 	for i := range len(value) {
@@ -167,11 +162,15 @@ func straysFlow(value string) bool {
 			depth--
 		}
 		if depth == 0 {
-			behind := strings.TrimLeft(value[i+1:], " \t")
-			return behind != "" && behind[0] != '#'
+			return goesOn(value[i+1:])
 		}
 	}
 	return false // it ends on another line, or never
+}
+
+func goesOn(behind string) bool {
+	behind = strings.TrimLeft(behind, " \t")
+	return behind != "" && behind[0] != '#'
 }
 
 func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }

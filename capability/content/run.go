@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"kernos/internal/backoff"
 )
 
 const (
@@ -28,6 +30,7 @@ const (
 // the command is killed with all that it has started; whatever it leaves behind is killed
 // too. It has no input, and of the environment only what says where things are.
 func run(ctx context.Context, dir string, command ...string) ([]byte, problem) {
+	pauses := backoff.Backoff{First: busyPause, Longest: busyPause}
 	for try := 0; ; try++ {
 		out, err := runOnce(ctx, dir, command)
 		switch {
@@ -36,21 +39,12 @@ func run(ctx context.Context, dir string, command ...string) ([]byte, problem) {
 		case ctx.Err() != nil:
 			return nil, timedOut
 		case errors.Is(err, syscall.ETXTBSY) && try < busyTries:
-			pause(ctx)
+			pauses.Wait(ctx.Done())
 		case errors.Is(err, fs.ErrPermission):
 			return nil, permissionDenied
 		default:
 			return nil, executionFailed
 		}
-	}
-}
-
-func pause(ctx context.Context) {
-	timer := time.NewTimer(busyPause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
 	}
 }
 
