@@ -15,8 +15,10 @@
 package content
 
 import (
+	"cmp"
 	"context"
 	"iter"
+	"net/http"
 	"time"
 
 	"kernos/internal/recent"
@@ -94,8 +96,9 @@ const (
 
 // Options are the settings of the module. The zero value is usable.
 type Options struct {
-	// Fetch gets pages of servers; see [Fetcher]. Nil means that nothing is fetched.
-	Fetch FetchFunc
+	// Client fetches pages of servers by https. Its cookies, its timeout and its rule for
+	// redirects are not used. Nil means that nothing is fetched.
+	Client *http.Client
 
 	// Execute says which tools are executed. "" means ExecuteLocal.
 	Execute Policy
@@ -105,27 +108,25 @@ type Options struct {
 // outlive a call.
 type Content struct {
 	files   Files
-	opts    Options
+	client  *http.Client // nil if nothing is fetched
+	execute Policy
 	running chan struct{} // one for each tool that runs
 
-	resources *cache[*resource]
-	skills    *cache[skill]
-	tools     *cache[tool]
-	summaries *cache[*summary]
+	documents *recent.Cache[*document]
+	tools     *recent.Cache[describedTool]
 }
 
 // New returns a Content that reads from a tree of files. Nil options mean defaults.
 func New(files Files, opts *Options) *Content {
+	if opts == nil {
+		opts = new(Options)
+	}
 	c := &Content{
-		files: files, running: make(chan struct{}, concurrent),
-		resources: recent.New[made[*resource]](limits), skills: recent.New[made[skill]](limits),
-		tools: recent.New[made[tool]](limits), summaries: recent.New[made[*summary]](limits),
+		files: files, execute: cmp.Or(opts.Execute, ExecuteLocal), running: make(chan struct{}, concurrent),
+		documents: recent.New[*document](limits), tools: recent.New[describedTool](limits),
 	}
-	if opts != nil {
-		c.opts = *opts
-	}
-	if c.opts.Execute == "" {
-		c.opts.Execute = ExecuteLocal
+	if opts.Client != nil {
+		c.client = httpsClient(opts.Client)
 	}
 	return c
 }

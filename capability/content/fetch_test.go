@@ -53,7 +53,7 @@ func TestServersAreAskedByETag(t *testing.T) {
 		"/skills/no-etag.md":    "---\nname: Plain\ndescription: Without a tag\n---\n",
 		"/skills/redirected.md": "→/skills/near.md",
 	})
-	c := New(newShelf(t, nil), &Options{Fetch: Fetcher(s.Client())})
+	c := New(newShelf(t, nil), &Options{Client: s.Client()})
 	uri := s.URL + "/agents/far.md"
 	text := func(description string) string {
 		return strings.ReplaceAll(`{"content":"Far.","metadata":{"uri":"URL/agents/far.md","dependencies":{"skills":[`+
@@ -84,7 +84,7 @@ func TestServersThatDontAnswerAreSoftErrors(t *testing.T) {
 		"/round.md": "→/round.md",
 		"/huge.md":  strings.Repeat("x", maxPage+1),
 	})
-	fetch := Fetcher(s.Client())
+	c := New(newShelf(t, nil), &Options{Client: s.Client()})
 	for _, test := range []struct {
 		uri  string
 		code int
@@ -97,18 +97,17 @@ func TestServersThatDontAnswerAreSoftErrors(t *testing.T) {
 		{"https://127.0.0.1:1/a.md", 502},
 		{"https://%zz/", 502},
 	} {
-		_, _, _, err := fetch(t.Context(), test.uri, "")
+		_, _, err := c.fetch(t.Context(), test.uri, "")
 		if e, ok := message.ErrorOf(err); !ok || e.Code != test.code {
 			t.Errorf("%s: %v, want %d", test.uri, err, test.code)
 		}
-		c := New(newShelf(t, nil), &Options{Fetch: fetch})
 		if strings.HasPrefix(test.uri, "https:") {
 			want(t, c, test.uri, `{"content":"","metadata":{"uri":"ERROR: FETCH_FAILED","dependencies":{"skills":[],"tools":[]}}}`)
 		}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 0)
 	defer cancel()
-	if _, _, _, err := fetch(ctx, s.URL+"/gone.md", ""); err == nil {
+	if _, _, err := c.fetch(ctx, s.URL+"/gone.md", ""); err == nil {
 		t.Error("a fetch whose time is over succeeds")
 	} else if e, _ := message.ErrorOf(err); e.Code != 504 {
 		t.Errorf("late: %v", err)

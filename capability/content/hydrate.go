@@ -1,6 +1,7 @@
 package content
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"sync/atomic"
@@ -43,6 +44,30 @@ type tool struct {
 	Description string `json:"description" jsonschema_description:"What it prints for --description, or the first paragraph of its --help."`
 }
 
+// A problem is what stands in a field of the output whose value could not be had. Those of
+// the specification are spelled as it spells them.
+type problem string
+
+const (
+	fetchFailed        problem = "ERROR: FETCH_FAILED"
+	parseError         problem = "ERROR: PARSE_ERROR"
+	missingName        problem = "ERROR: MISSING_NAME"
+	missingDescription problem = "ERROR: MISSING_DESCRIPTION"
+	unsupportedScheme  problem = "ERROR: UNSUPPORTED_SCHEME"
+
+	timedOut         problem = "ERROR: TIMEOUT"
+	permissionDenied problem = "ERROR: PERMISSION_DENIED"
+	notFound         problem = "ERROR: NOT_FOUND"
+	executionFailed  problem = "ERROR: EXECUTION_FAILED"
+	noOutput         problem = "ERROR: NO_OUTPUT"
+	executionSkipped problem = "ERROR: EXECUTION_SKIPPED"
+
+	// The specification has no code for these two: a script whose runtime is not
+	// installed, and a list that was cut.
+	noRuntime           problem = "ERROR: NO_RUNTIME"
+	tooManyDependencies problem = "ERROR: TOO_MANY_DEPENDENCIES"
+)
+
 // reserve is what is kept of the time of a call to put the answer together.
 const reserve = 2 * time.Second
 
@@ -72,25 +97,45 @@ func (c *Content) compose(ctx context.Context, uri string) hydrateOutput {
 	if problem != "" {
 		return newOutput("", string(problem))
 	}
-	r, err := load(ctx, c, c.resources, abs, c.newResource)
-	if err != nil {
+	d, err := c.load(ctx, abs, true)
+	switch {
+	case err != nil:
 		return newOutput("", string(fetchFailed))
+	case d.err != nil:
+		return newOutput(d.text, string(parseError))
 	}
-	if r.problem != "" {
-		return newOutput(r.content, string(r.problem))
-	}
-	out := newOutput(r.content, abs)
+	out := newOutput(d.text, abs)
 	found := &out.Metadata.Dependencies
-	found.Skills, found.Tools = make([]skill, len(r.skills)), make([]tool, len(r.tools))
-	inParallel(len(r.skills)+len(r.tools), func(i int) {
-		if i < len(r.skills) {
-			found.Skills[i] = c.skill(ctx, &r.skills[i])
+	found.Skills, found.Tools = make([]skill, len(d.skills)), make([]tool, len(d.tools))
+	inParallel(len(d.skills)+len(d.tools), func(i int) {
+		if i < len(d.skills) {
+			found.Skills[i] = c.skill(ctx, &d.skills[i])
 		} else {
-			i -= len(r.skills)
-			found.Tools[i] = c.tool(ctx, &r.tools[i])
+			i -= len(d.skills)
+			found.Tools[i] = c.tool(ctx, &d.tools[i])
 		}
 	})
 	return out
+}
+
+// skill looks a skill up.
+func (c *Content) skill(ctx context.Context, named *dependency) skill {
+	p := named.problem
+	if p == "" {
+		d, err := c.load(ctx, named.uri, false)
+		switch {
+		case err != nil:
+			p = fetchFailed
+		case d.err != nil:
+			p = parseError
+		default:
+			return skill{
+				URI: named.uri, Name: cmp.Or(d.name, string(missingName)), Description: cmp.Or(d.description, string(missingDescription)),
+				Skills: d.front.skills, Tools: d.front.tools,
+			}
+		}
+	}
+	return skill{URI: named.uri, Name: string(p), Description: string(p)}
 }
 
 func newOutput(content, uri string) hydrateOutput {

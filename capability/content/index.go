@@ -71,8 +71,13 @@ func (c *Content) index(ctx context.Context, in indexInput) (indexOutput, error)
 	if err != nil {
 		return indexOutput{}, err
 	}
-	x := indexing{c: c, ctx: ctx, files: files}
-	x.know()
+	x := indexing{c: c, ctx: ctx, there: make(map[string]bool, len(files)), bundles: make(map[string]bool)}
+	for _, e := range files {
+		x.there[e.URI] = true
+		if folder, name := path.Split(e.URI); isSkillFile(name) {
+			x.bundles[folder] = true
+		}
+	}
 	from := sort.Search(len(files), func(i int) bool { return files[i].URI > after })
 	out := indexOutput{Entries: []indexEntry{}, Skipped: skipped}
 	// One more than asked for says whether there is more.
@@ -111,24 +116,10 @@ func (c *Content) find(ctx context.Context, uri string) (files []Entry, skipped 
 
 // indexing is one call of Content.Index.
 type indexing struct {
-	c     *Content
-	ctx   context.Context
-	files []Entry // sorted by URI
-
-	there   map[string]bool // the files
+	c       *Content
+	ctx     context.Context
+	there   map[string]bool // the Markdown files
 	bundles map[string]bool // folders that are a skill with all that is in them
-}
-
-// know takes in what there is.
-func (x *indexing) know() {
-	x.there = make(map[string]bool, len(x.files))
-	x.bundles = make(map[string]bool)
-	for _, e := range x.files {
-		x.there[e.URI] = true
-		if folder, name := path.Split(e.URI); isSkillFile(name) {
-			x.bundles[folder] = true
-		}
-	}
 }
 
 // bundled reports whether a file belongs to a skill that has a folder of its own.
@@ -166,19 +157,21 @@ func (x *indexing) entries(files []Entry) []indexEntry {
 
 // entry returns what is to be said of a file, or nil if it is neither a skill nor an agent.
 func (x *indexing) entry(e *Entry) *indexEntry {
-	s, err := x.c.summary(x.ctx, e)
-	if err != nil {
-		kind := kindOf(e.URI, &front{})
-		if kind == "" {
-			return nil
+	var unread []string
+	d, ok := x.c.documents.Get(e.URI)
+	if !ok || e.Version == "" || d.version != e.Version { // otherwise the walk has just seen this version
+		var err error
+		if d, err = x.c.load(x.ctx, e.URI, false); err != nil {
+			known, _ := message.ErrorOf(err)
+			d, unread = new(document), []string{"FETCH_FAILED: " + known.Message}
 		}
-		known, _ := message.ErrorOf(err)
-		return &indexEntry{URI: e.URI, Kind: kind, Problems: []string{"FETCH_FAILED: " + known.Message}}
 	}
-	if s.kind == "" {
+	out := &indexEntry{URI: e.URI, Kind: kindOf(e.URI, &d.front), Name: d.name, Description: d.description, Problems: unread}
+	if out.Kind == "" {
 		return nil
 	}
-	problems := append([]string{}, s.problems...)
-	return &indexEntry{URI: e.URI, Kind: s.kind, Name: s.name, Description: s.description,
-		Problems: append(problems, x.missing(e.URI, s)...)}
+	if unread == nil {
+		out.Problems = append(problemsOf(out, d), x.missing(d)...)
+	}
+	return out
 }

@@ -2,6 +2,7 @@ package content
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -9,54 +10,100 @@ import (
 	of "kernos/internal/uri"
 )
 
-// limits are what is kept at most of each sort.
+// limits are what each cache holds at most.
 var limits = recent.Limits{Values: 20_000, Bytes: 16 << 20, Each: 2 << 20}
 
 // keptCost is about what keeping a value costs beside its bytes.
 const keptCost = 256
-
-// made is what was made of a version of a file.
-type made[V any] struct {
-	version string
-	value   V
-}
-
-// A cache has what was made of files, by URI.
-type cache[V any] = recent.Cache[made[V]]
 
 // settled is how long ago a file must have been changed for its version to be relied on.
 // The clocks of file systems tick in milliseconds: a file that is changed twice within a
 // tick may keep its version.
 const settled = 100 * time.Millisecond
 
-// A maker makes of a file what is to be kept of it, and says how many bytes that has.
-type maker[V any] func(uri string, data []byte) (value V, size int)
-
-// load returns what is made of a file as it is now: what was kept, if the file has not
-// changed.
-func load[V any](ctx context.Context, c *Content, cache *cache[V], uri string, from maker[V]) (V, error) {
-	old, known := cache.Get(uri)
-	file, same, err := c.read(ctx, uri, old.version)
-	if err != nil {
-		cache.Drop(uri)
-		var none V
-		return none, err
-	}
-	if known && same {
-		return old.value, nil
-	}
-	value, size := from(uri, file.Data)
-	if reliable(&file) {
-		keep(cache, uri, file.Version, value, size)
-	} else if known {
-		cache.Drop(uri)
-	}
-	return value, nil
+// A document is a Markdown file that was read.
+type document struct {
+	front
+	version       string
+	err           error  // why the front matter can't be read, or nil
+	text          string // after the front matter; all of the file if err is set
+	whole         bool   // text is kept
+	skills, tools []dependency
 }
 
-// keep keeps a value of some bytes that was made of a version.
-func keep[V any](c *cache[V], uri, version string, value V, size int) {
-	c.Put(uri, made[V]{version, value}, size+len(uri)+len(version)+keptCost)
+// A dependency is a file that a document names. If it can't be looked up, its URI is what is
+// written there.
+type dependency struct {
+	uri     string
+	problem problem
+}
+
+// load returns a document as it is now: the kept one, if the file has not changed. Its text
+// may be left out unless whole is set.
+func (c *Content) load(ctx context.Context, uri string, whole bool) (*document, error) {
+	kept, known := c.documents.Get(uri)
+	version := ""
+	if known && (kept.whole || !whole) {
+		version = kept.version
+	}
+	file, same, err := c.read(ctx, uri, version)
+	if err != nil {
+		c.documents.Drop(uri)
+		return nil, err
+	}
+	if same {
+		return kept, nil
+	}
+	d := c.newDocument(uri, &file, whole)
+	if reliable(&file) {
+		c.documents.Put(uri, d, d.size()+len(uri))
+	} else if known {
+		c.documents.Drop(uri)
+	}
+	return d, nil
+}
+
+func (c *Content) newDocument(uri string, file *File, whole bool) *document {
+	d := &document{version: file.Version, whole: whole}
+	var body []byte
+	if d.front, body, d.err = parse(file.Data); d.err != nil {
+		d.front, body = front{present: true}, file.Data // it is not known where the front matter ends
+	}
+	if whole {
+		d.text = strings.ToValidUTF8(string(body), "\uFFFD")
+	}
+	d.skills = c.dependencies(uri, d.front.skills, MaxDependencies)
+	d.tools = c.dependencies(uri, d.front.tools, MaxDependencies-min(len(d.front.skills), MaxDependencies))
+	return d
+}
+
+// size is about how many bytes the document has in memory.
+func (d *document) size() int {
+	size := keptCost + len(d.version) + len(d.text) + len(d.name) + len(d.description) + len(d.compatibility)
+	for _, list := range [][]dependency{d.skills, d.tools} {
+		for _, dependency := range list {
+			size += 2*len(dependency.uri) + 48 // as it is written, and as it is resolved
+		}
+	}
+	return size
+}
+
+// dependencies resolves the URIs of a list, and returns them sorted and each once. Of more
+// than a limit, those that come first by their URIs are taken, so that the order in which
+// they are written does not matter; and an entry of its own says so.
+func (c *Content) dependencies(base string, declared []string, limit int) []dependency {
+	list := make([]dependency, 0, len(declared))
+	for _, uri := range declared {
+		abs, problem := c.resolve(uri, base)
+		list = append(list, dependency{abs, problem})
+	}
+	byURI := func(a, b dependency) int { return strings.Compare(a.uri, b.uri) }
+	slices.SortFunc(list, byURI)
+	if len(list) > limit {
+		list = append(list[:limit], dependency{string(tooManyDependencies), tooManyDependencies})
+		slices.SortFunc(list, byURI)
+	}
+	return slices.CompactFunc(list, func(a, b dependency) bool { return a.uri == b.uri })
 }
 
 // reliable reports whether the version of a file will be another one when its content is.

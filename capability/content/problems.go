@@ -1,59 +1,15 @@
 package content
 
 import (
-	"context"
 	"fmt"
 	"path"
+	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"kernos/message"
 )
-
-// summary is what is kept of a file for the index.
-type summary struct {
-	kind              string // "" if it is neither a skill nor an agent
-	name, description string
-	problems          []string // that the file has by itself
-	skills, tools     []dependency
-}
-
-// summary returns what there is to say of a file that a walk has found.
-func (c *Content) summary(ctx context.Context, e *Entry) (*summary, error) {
-	// The walk has just said which version it has.
-	if old, ok := c.summaries.Get(e.URI); ok && old.version == e.Version && old.version != "" {
-		return old.value, nil
-	}
-	return load(ctx, c, c.summaries, e.URI, c.newSummary)
-}
-
-func (c *Content) newSummary(uri string, data []byte) (*summary, int) {
-	f, _, err := parse(data)
-	if err != nil {
-		f = front{present: true}
-	}
-	s := &summary{kind: kindOf(uri, &f), name: f.name, description: f.description}
-	switch {
-	case s.kind == "":
-		return s, 0
-	case err != nil:
-		s.problems = []string{"PARSE_ERROR: " + message.Clip(err.Error(), 300)}
-	default:
-		s.problems = problemsOf(uri, &f)
-		s.skills = c.dependencies(uri, f.skills, MaxDependencies)
-		s.tools = c.dependencies(uri, f.tools, MaxDependencies-min(len(f.skills), MaxDependencies))
-	}
-	size := len(s.name) + len(s.description)
-	for _, p := range s.problems {
-		size += len(p) + 16
-	}
-	for _, list := range [][]dependency{s.skills, s.tools} {
-		for _, d := range list {
-			size += len(d.uri) + 32
-		}
-	}
-	return s, size
-}
 
 const (
 	kindSkill = "skill"
@@ -99,12 +55,16 @@ func kindOf(uri string, f *front) string {
 	return ""
 }
 
-// problemsOf lists what is wrong with front matter that could be read.
-func problemsOf(uri string, f *front) []string {
-	var list []string
+// problemsOf lists what is wrong with a document by itself.
+func problemsOf(e *indexEntry, d *document) []string {
+	list := []string{}
 	add := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
-	folder, file := path.Split(uri)
-	isSkill := kindOf(uri, f) == kindSkill
+	folder, file := path.Split(e.URI)
+	f, isSkill := &d.front, e.Kind == kindSkill
+	if d.err != nil {
+		add("PARSE_ERROR: %s", message.Clip(d.err.Error(), 300))
+		return list
+	}
 	switch {
 	case !f.present:
 		add("NO_FRONT_MATTER: begin the file with a name and a description between two lines of three dashes")
@@ -127,7 +87,12 @@ func problemsOf(uri string, f *front) []string {
 		add("TOO_MANY_DEPENDENCIES: %d are named, and %d are looked up", n, MaxDependencies)
 	}
 	if isSkillFile(file) {
-		list = append(list, nameProblems(f.name, path.Base(folder))...)
+		if f.name != "" && (len(f.name) > maxSkillName || !isSkillName(f.name)) {
+			add("INVALID_NAME: a skill is named with at most %d small letters, digits and single hyphens between them", maxSkillName)
+		}
+		if base := path.Base(folder); f.name != "" && f.name != base {
+			add("NAME_DIFFERS: the skill is named %q and its folder %q; give them one name", message.Clip(f.name, 80), message.Clip(base, 80))
+		}
 		if n := utf8.RuneCountInString(f.compatibility); n > maxCompatibility {
 			add("COMPATIBILITY_TOO_LONG: it has %d characters, and %d are allowed", n, maxCompatibility)
 		}
@@ -141,46 +106,22 @@ const (
 	maxCompatibility = 500
 )
 
-// nameProblems lists what is wrong with the name of an Agent Skill.
-func nameProblems(name, folder string) []string {
-	if name == "" {
-		return nil // said before
-	}
-	var list []string
-	if len(name) > maxSkillName || !isSkillName(name) {
-		list = append(list, fmt.Sprintf("INVALID_NAME: a skill is named with at most %d small letters, digits and single hyphens between them", maxSkillName))
-	}
-	if name != folder {
-		list = append(list, fmt.Sprintf("NAME_DIFFERS: the skill is named %q and its folder %q; give them one name", message.Clip(name, 80), message.Clip(folder, 80)))
-	}
-	return list
-}
+// isSkillName reports whether a name has small letters, digits and single hyphens between them.
+var isSkillName = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`).MatchString
 
-func isSkillName(name string) bool {
-	last := '-'
-	for _, r := range name {
-		if r != '-' && (r < 'a' || r > 'z') && (r < '0' || r > '9') || r == '-' && last == '-' {
-			return false
-		}
-		last = r
-	}
-	return last != '-'
-}
-
-// missing lists the dependencies of a file that are not there.
-func (x *indexing) missing(uri string, s *summary) []string {
-	var list []string
-	for _, d := range append(append([]dependency{}, s.skills...), s.tools...) {
-		shown := message.Clip(d.uri, 200)
+// missing lists the dependencies of a document that are not there.
+func (x *indexing) missing(d *document) (list []string) {
+	for _, named := range slices.Concat(d.skills, d.tools) {
+		shown := message.Clip(named.uri, 200)
 		switch {
-		case d.problem == tooManyDependencies: // said before
-		case d.problem == unsupportedScheme:
+		case named.problem == tooManyDependencies: // said before
+		case named.problem == unsupportedScheme:
 			list = append(list, "UNSUPPORTED_SCHEME: "+shown+" is neither os:// nor https://")
-		case d.problem != "":
+		case named.problem != "":
 			list = append(list, "INVALID_URI: "+shown+" can't be resolved")
-		case x.there[d.uri], isRemote(d.uri):
+		case x.there[named.uri], isRemote(named.uri):
 		default:
-			if _, err := x.c.files.Version(x.ctx, d.uri); err != nil {
+			if _, err := x.c.files.Version(x.ctx, named.uri); err != nil {
 				list = append(list, "MISSING_DEPENDENCY: "+shown+" is named, and can't be read")
 			}
 		}

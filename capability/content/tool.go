@@ -2,6 +2,7 @@ package content
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -13,38 +14,43 @@ import (
 	"kernos/message"
 )
 
+// describedTool is what a version of a tool has said of itself.
+type describedTool struct{ version, description string }
+
 // tool looks a tool up.
-func (c *Content) tool(ctx context.Context, d *dependency) tool {
-	if d.problem != "" {
-		return brokenTool(d.uri, d.problem)
+func (c *Content) tool(ctx context.Context, named *dependency) tool {
+	description, p := "", named.problem
+	if p == "" {
+		description, p = c.description(ctx, named.uri)
 	}
-	if c.opts.Execute != ExecuteLocal || isRemote(d.uri) {
-		return brokenTool(d.uri, executionSkipped)
-	}
-	version, err := c.files.Version(ctx, d.uri)
-	if err != nil {
-		c.tools.Drop(d.uri)
-		return brokenTool(d.uri, toolProblem(err))
-	}
-	if old, ok := c.tools.Get(d.uri); ok && old.version == version {
-		return old.value
-	}
-	path, ok := c.files.Local(d.uri)
-	if !ok {
-		return brokenTool(d.uri, executionSkipped)
-	}
-	description, problem := c.describe(ctx, path)
-	if problem != "" {
-		return brokenTool(d.uri, problem) // not kept, since it may pass
-	}
-	found := tool{URI: d.uri, Description: description}
-	if info, err := os.Stat(path); err == nil && version != "" && reliable(&File{Version: version, Modified: info.ModTime()}) {
-		keep(c.tools, d.uri, version, found, len(description))
-	}
-	return found
+	return tool{URI: named.uri, Description: cmp.Or(string(p), description)}
 }
 
-func brokenTool(uri string, p problem) tool { return tool{URI: uri, Description: string(p)} }
+func (c *Content) description(ctx context.Context, uri string) (string, problem) {
+	if c.execute != ExecuteLocal || isRemote(uri) {
+		return "", executionSkipped
+	}
+	version, err := c.files.Version(ctx, uri)
+	if err != nil {
+		c.tools.Drop(uri)
+		return "", toolProblem(err)
+	}
+	if kept, ok := c.tools.Get(uri); ok && kept.version == version {
+		return kept.description, ""
+	}
+	path, ok := c.files.Local(uri)
+	if !ok {
+		return "", executionSkipped
+	}
+	text, problem := c.describe(ctx, path)
+	if problem != "" {
+		return "", problem // not kept, since it may pass
+	}
+	if info, err := os.Stat(path); err == nil && reliable(&File{Version: version, Modified: info.ModTime()}) {
+		c.tools.Put(uri, describedTool{version, text}, keptCost+len(uri)+len(version)+len(text))
+	}
+	return text, ""
+}
 
 // toolProblem says why there is no file to execute.
 func toolProblem(err error) problem {
