@@ -198,10 +198,14 @@ func TestASignalEndsAWatch(t *testing.T) {
 		}, done, err
 	}
 	c := watchCommand(open)
-	c.SetArgs(nil)
+	c.SetArgs([]string{}) // nil would mean those of the test
 	c.SilenceErrors, c.SilenceUsage = true, true
 	err := c.ExecuteContext(t.Context())
-	<-interrupted
+	select {
+	case <-interrupted:
+	default:
+		t.Error("the watch ended before the signal")
+	}
 	if ended, ok := errors.AsType[*exit.Error](err); !ok || ended.Status != exit.Interrupted || ended.Error() != "" || s.closed != 1 {
 		t.Errorf("got %v", err)
 	}
