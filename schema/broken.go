@@ -10,9 +10,6 @@ import (
 	"golang.org/x/text/message"
 )
 
-// root is what the library is told that a schema is called.
-const root = "kernos://schema/root"
-
 // Limits of what is told of a broken schema.
 const (
 	maxMistakes = 3

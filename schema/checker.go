@@ -32,24 +32,12 @@ var errTooMuch = errors.New("checking takes too long")
 
 // newChecker compiles a schema, of which it is known that it is one.
 func newChecker(text json.RawMessage) (*checker, error) {
-	var parts []*jsonschema.Schema
-	c := newCompiler()
-	// What the library is told to be a vocabulary is asked about every part of the schema,
-	// those that only a dynamic reference finds included.
-	c.AssertVocabs()
-	c.RegisterVocabulary(&jsonschema.Vocabulary{
-		URL: "kernos://schema/parts",
-		Compile: func(ctx *jsonschema.CompilerContext, _ map[string]any) (jsonschema.SchemaExt, error) {
-			parts = append(parts, ctx.Enqueue(nil))
-			return nil, nil
-		},
-	})
-	full, err := compile(c, text)
+	full, err := compile(text)
 	if err != nil {
 		return nil, err
 	}
-	k := &checker{schema: full}
-	for _, part := range parts {
+	k := &checker{schema: full.root}
+	for _, part := range full.parts {
 		k.count(part)
 	}
 	return k, nil
@@ -59,7 +47,14 @@ func newChecker(text json.RawMessage) (*checker, error) {
 // is the first thing that the library looks at before it goes on to other parts; an error
 // there keeps it from doing so.
 func (k *checker) count(part *jsonschema.Schema) {
-	same, below := breadth(part)
+	// For the same value, and for each member or element of it: those that are named, or all
+	// that are not, and those that match a pattern.
+	same, below := len(beside(part)), 1+len(part.PatternProperties)
+	for _, each := range []*jsonschema.Schema{part.PropertyNames, part.Contains, part.UnevaluatedProperties, part.UnevaluatedItems} {
+		if each != nil {
+			below++
+		}
+	}
 	own := part.Format
 	part.Format = &jsonschema.Format{Validate: func(v any) error {
 		k.left -= 1 + same + below*size(v)
@@ -75,27 +70,6 @@ func (k *checker) count(part *jsonschema.Schema) {
 	if own != nil {
 		part.Format.Name = own.Name
 	}
-}
-
-// breadth is how many parts a part of a schema refers to, for the same value and for each
-// member or element of it.
-func breadth(s *jsonschema.Schema) (same, below int) {
-	same = len(s.AllOf) + len(s.AnyOf) + len(s.OneOf) + len(s.Dependencies) + len(s.DependentSchemas)
-	for _, part := range []*jsonschema.Schema{s.Ref, s.RecursiveRef, s.Not, s.If, s.Then, s.Else} {
-		if part != nil {
-			same++
-		}
-	}
-	if s.DynamicRef != nil {
-		same++
-	}
-	below = 1 + len(s.PatternProperties) // beside what is named, or all that is not
-	for _, part := range []*jsonschema.Schema{s.PropertyNames, s.Contains, s.UnevaluatedProperties, s.UnevaluatedItems} {
-		if part != nil {
-			below++
-		}
-	}
-	return same, below
 }
 
 // size is how many members or elements a value has.

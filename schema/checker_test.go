@@ -181,7 +181,7 @@ func FuzzParsed(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := s.full.Validate(instance); (got == nil) != (want == nil) {
+		if want := s.full.root.Validate(instance); (got == nil) != (want == nil) {
 			t.Errorf("%s of %s: got %v, the library says %v", text, value, got, want)
 		}
 	})

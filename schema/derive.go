@@ -15,7 +15,8 @@ import (
 // Input returns the schema of a Go type that callers fill in. Fields are named by
 // their json tags and required unless the tag says omitempty or omitzero; the tag
 // jsonschema_description describes them, the tag jsonschema restricts them
-// (enum=…, minimum=…, maxLength=…). Integers get the bounds that their Go type, or
+// (enum=…, minimum=…, maxLength=…, writeOnly=true for a secret text; jsonschema_extras says
+// writeOnly=true for other secrets). Integers get the bounds that their Go type, or
 // a JSON number in any language, can hold, so that what the schema accepts can be
 // decoded. Types that are [Shared] become definitions.
 func Input[T any]() *Schema { return derived(reflect.TypeFor[T](), true) }
@@ -86,7 +87,6 @@ func (d *derivation) schema(t reflect.Type) *jsonschema.Schema {
 	}
 	s := r.ReflectFromType(t)
 	s.Version = ""
-	markSecrets(t, s)
 	return s
 }
 
@@ -101,45 +101,6 @@ func (d *derivation) reference(t reflect.Type) *jsonschema.Schema {
 		panic(fmt.Sprintf("%v and %v are both defined as %s; give one of them another SchemaName", other, t, name))
 	}
 	return &jsonschema.Schema{Ref: definitionPrefix + name}
-}
-
-// markSecrets marks the fields whose tag says writeOnly=true. The library does so for
-// strings only.
-func markSecrets(t reflect.Type, s *jsonschema.Schema) {
-	switch t.Kind() {
-	case reflect.Pointer:
-		markSecrets(t.Elem(), s)
-	case reflect.Slice, reflect.Array:
-		if s.Items != nil {
-			markSecrets(t.Elem(), s.Items)
-		}
-	case reflect.Map:
-		if s.AdditionalProperties != nil {
-			markSecrets(t.Elem(), s.AdditionalProperties)
-		}
-	case reflect.Struct:
-		if s.Properties == nil {
-			return // a time, or another struct that isn't an object
-		}
-		for f := range t.Fields() {
-			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-			switch {
-			case f.Anonymous && name == "":
-				markSecrets(f.Type, s) // its fields stand among ours
-				continue
-			case name == "":
-				name = f.Name
-			}
-			property, ok := s.Properties.Get(name)
-			if !ok {
-				continue
-			}
-			if slices.Contains(strings.Split(f.Tag.Get("jsonschema"), ","), "writeOnly=true") {
-				property.WriteOnly = true
-			}
-			markSecrets(f.Type, property)
-		}
-	}
 }
 
 // safe is the largest integer that every JSON implementation reads exactly.
@@ -187,10 +148,17 @@ func unfit(t reflect.Type, outer []reflect.Type) string {
 			if !f.IsExported() && !f.Anonymous || f.Tag.Get("json") == "-" || f.Tag.Get("jsonschema") == "-" {
 				continue
 			}
+			if strings.Contains(f.Tag.Get("jsonschema"), "writeOnly") && !isText(f.Type) {
+				return fmt.Sprintf(`the tag jsonschema marks only text as writeOnly; mark %s with jsonschema_extras:"writeOnly=true"`, f.Name)
+			}
 			if why := unfit(f.Type, outer); why != "" {
 				return why
 			}
 		}
 	}
 	return ""
+}
+
+func isText(t reflect.Type) bool {
+	return t.Kind() == reflect.String || t.Kind() == reflect.Pointer && t.Elem().Kind() == reflect.String
 }

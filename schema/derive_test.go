@@ -241,12 +241,12 @@ func TestDeriveBoundsTheValuesOfMaps(t *testing.T) {
 func TestDeriveMarksSecretsOfEveryType(t *testing.T) {
 	type secrets struct {
 		S string            `json:"s" jsonschema:"writeOnly=true"`
-		I int               `json:"i" jsonschema:"writeOnly=true"`
-		F float64           `json:"f" jsonschema:"writeOnly=true"`
-		L []int             `json:"l" jsonschema:"writeOnly=true"`
-		M map[string]string `json:"m" jsonschema:"writeOnly=true"`
-		A any               `json:"a" jsonschema:"writeOnly=true"`
-		O address           `json:"o" jsonschema:"writeOnly=true"`
+		I int               `json:"i" jsonschema_extras:"writeOnly=true"`
+		F float64           `json:"f" jsonschema_extras:"writeOnly=true"`
+		L []int             `json:"l" jsonschema_extras:"writeOnly=true"`
+		M map[string]string `json:"m" jsonschema_extras:"writeOnly=true"`
+		A any               `json:"a" jsonschema_extras:"writeOnly=true"`
+		O address           `json:"o" jsonschema_extras:"writeOnly=true"`
 	}
 	var s struct{ Properties map[string]json.RawMessage }
 	if err := json.Unmarshal(Input[secrets]().JSON(), &s); err != nil {
@@ -263,7 +263,7 @@ func TestDeriveMarksSecretsOfEveryType(t *testing.T) {
 func TestDeriveMarksSecretsOfSharedTypes(t *testing.T) {
 	s := Input[struct {
 		At   spot  `json:"at"`
-		Lock *town `json:"lock,omitempty" jsonschema:"writeOnly=true"`
+		Lock *town `json:"lock,omitempty" jsonschema_extras:"writeOnly=true"`
 	}]()
 	got, _ := s.Redact(json.RawMessage(`{"at":{"in":{"name":"a","code":"hunter2"}},"lock":{"name":"b"}}`))
 	if want := `{"at":{"in":{"name":"a","code":"[redacted]"}},"lock":"[redacted]"}`; string(got) != want {

@@ -67,7 +67,7 @@ func (s *Schema) explain(err error, value json.RawMessage) error {
 		return &Invalid{Problems: []Problem{{Text: "not JSON: " + err.Error()}}}
 	}
 	left := maxExplained
-	x := explainer{instance: instance, root: s.full, secret: s.quiet || s.Sensitive(), left: &left}
+	x := explainer{instance: instance, full: s.full, secret: s.quiet || s.Sensitive(), left: &left}
 	x.add(v)
 	slices.SortStableFunc(x.problems, func(a, b Problem) int {
 		return cmp.Or(a.rank-b.rank, strings.Compare(a.Path, b.Path))
@@ -77,7 +77,7 @@ func (s *Schema) explain(err error, value json.RawMessage) error {
 
 type explainer struct {
 	instance any
-	root     *jsonschema.Schema
+	full     *compiled
 	secret   bool // some field of the schema must not be shown
 	left     *int // how many errors are still explained, here and beneath
 	problems []Problem
@@ -110,7 +110,7 @@ func (x *explainer) alternatives(v *jsonschema.ValidationError) {
 	}
 	var forms []string
 	for _, cause := range v.Causes {
-		inner := explainer{instance: x.instance, root: x.root, secret: x.secret, left: x.left}
+		inner := explainer{instance: x.instance, full: x.full, secret: x.secret, left: x.left}
 		inner.add(cause)
 		if len(inner.problems) > 0 {
 			forms = append(forms, inner.problems[0].Text)
@@ -220,39 +220,9 @@ func (x *explainer) leaf(v *jsonschema.ValidationError) {
 
 // properties lists the properties that the schema at fault knows.
 func (x *explainer) properties(v *jsonschema.ValidationError) []string {
-	s := find(x.root, v.SchemaURL, make(map[*jsonschema.Schema]bool))
-	if s == nil {
-		return nil
-	}
-	names := make([]string, 0, len(s.Properties))
-	for name := range s.Properties {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
-
-// find searches a schema, and what it is made of, for the part at a location.
-func find(s *jsonschema.Schema, location string, seen map[*jsonschema.Schema]bool) *jsonschema.Schema {
-	if s == nil || seen[s] {
-		return nil
-	}
-	seen[s] = true
-	if s.Location == location {
-		return s
-	}
-	parts := slices.Concat(s.AllOf, s.AnyOf, s.OneOf, s.PrefixItems, []*jsonschema.Schema{s.Ref, s.Not, s.If, s.Then, s.Else, s.Items2020, s.Contains})
-	parts = slices.AppendSeq(parts, maps.Values(s.Properties))
-	parts = slices.AppendSeq(parts, maps.Values(s.PatternProperties))
-	parts = slices.AppendSeq(parts, maps.Values(s.DependentSchemas))
-	for _, open := range []any{s.Items, s.AdditionalProperties} { // a schema, or something else
-		if part, ok := open.(*jsonschema.Schema); ok {
-			parts = append(parts, part)
-		}
-	}
-	for _, part := range parts {
-		if found := find(part, location, seen); found != nil {
-			return found
+	for _, part := range x.full.parts {
+		if part.Location == v.SchemaURL {
+			return slices.Sorted(maps.Keys(part.Properties))
 		}
 	}
 	return nil

@@ -187,7 +187,7 @@ func TestExplainShowsNoSecrets(t *testing.T) {
 	const secret = "hunter2"
 	type login struct {
 		Password string `json:"password" jsonschema:"writeOnly=true,maxLength=3"`
-		Pin      int    `json:"pin,omitempty" jsonschema:"writeOnly=true,maximum=9"`
+		Pin      int    `json:"pin,omitempty" jsonschema:"maximum=9" jsonschema_extras:"writeOnly=true"`
 	}
 	derivedLogin := Input[login]()
 	for _, c := range []struct {

@@ -1,39 +1,59 @@
 package schema
 
 import (
+	"bytes"
 	"encoding/json"
 	"slices"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"kernos/internal/jsonscan"
 	"kernos/internal/secret"
 )
 
+// Sensitive reports whether some field of the schema must not be shown or kept: its schema
+// says writeOnly, or that its format is a password.
+func (s *Schema) Sensitive() bool {
+	s.sensitiveOnce.Do(func() {
+		text := s.JSON()
+		if !bytes.Contains(text, []byte("writeOnly")) && !bytes.Contains(text, []byte("password")) && bytes.IndexByte(text, '\\') < 0 {
+			return // as in nearly all schemas
+		}
+		full, err := s.library()
+		s.sensitive = err != nil || full.secret
+	})
+	return s.sensitive
+}
+
 // Redact returns the data without its secrets, and whether there were any. Data without
 // secrets comes back as it is, and null is not a secret. The data must be valid JSON; it need
 // not fit the schema: what stands where a secret belongs is taken for one.
 func (s *Schema) Redact(data json.RawMessage) (json.RawMessage, bool) {
-	p := s.secrets()
-	if p == nil || len(data) == 0 {
+	if !s.Sensitive() || len(data) == 0 {
 		return data, false
 	}
-	var few [16]*secrets
-	r := redactor{Rewriter: jsonscan.Rewrite(data), src: data}
-	r.value(jsonscan.Space(data, 0), push(few[:0], 0, p), 0)
+	full, err := s.library()
+	if err != nil { // which values are secrets is unknown
+		return json.RawMessage(secret.RedactedJSON), true
+	}
+	r := redactor{Rewriter: jsonscan.Rewrite(data), src: data, full: full}
+	r.value(jsonscan.Space(data, 0), r.push(nil, full.root))
 	return r.Result()
 }
 
-// redactor copies a value without its secrets.
+// redactor copies a value without its secrets. Each value is looked at with all parts of the
+// schema that are about it, however the value was meant.
 type redactor struct {
 	jsonscan.Rewriter
-	src []byte
+	src  []byte
+	full *compiled
 }
 
-// value goes over the value at src[i] and returns the offset behind it. The end of about,
-// from low, is about the value; what comes before is about the values around it and only
-// lends the memory.
-func (r *redactor) value(i int, about []*secrets, low int) int {
-	for _, p := range about[low:] {
-		if p.whole {
+// value goes over the value at src[i], which some parts are about, and returns the offset
+// behind it.
+func (r *redactor) value(i int, about []*jsonschema.Schema) int {
+	for _, part := range about {
+		if slices.Contains(part.Extensions, jsonschema.SchemaExt(secretMark{})) {
 			end := jsonscan.Skip(r.src, i)
 			if r.src[i] != 'n' && string(r.src[i:end]) != secret.RedactedJSON { // null, or redacted before
 				r.Replace(i, end, secret.RedactedJSON)
@@ -41,66 +61,59 @@ func (r *redactor) value(i int, about []*secrets, low int) int {
 			return end
 		}
 	}
-	if len(about) > low {
+	if len(about) > 0 {
 		switch r.src[i] {
 		case '{':
-			return r.Object(i, func(name []byte, value int) int {
-				return r.value(value, pushMember(about, low, name), len(about))
-			})
+			return r.Object(i, func(name []byte, value int) int { return r.value(value, r.member(about, string(name))) })
 		case '[':
-			return r.Array(i, func(n, value int) int {
-				return r.value(value, pushElement(about, low, n), len(about))
-			})
+			return r.Array(i, func(n, value int) int { return r.value(value, r.element(about, n)) })
 		}
 	}
 	return jsonscan.Skip(r.src, i)
 }
 
-// push adds p and all that is about the same value to about[low:], each once.
-func push(about []*secrets, low int, p *secrets) []*secrets {
-	if p == nil || slices.Contains(about[low:], p) {
-		return about
-	}
-	about = append(about, p)
-	for _, o := range p.also {
-		about = push(about, low, o)
+// push adds parts to those that are about a value, and all that they refer to, each once. Where
+// a dynamic reference leads depends on the value; it is taken for all that it may mean.
+func (r *redactor) push(about []*jsonschema.Schema, parts ...*jsonschema.Schema) []*jsonschema.Schema {
+	for _, part := range parts {
+		if part == nil || slices.Contains(about, part) {
+			continue
+		}
+		about = r.push(append(about, part), beside(part)...)
+		if part.DynamicRef != nil || part.RecursiveRef != nil {
+			about = r.push(about, r.full.anchored...)
+		}
 	}
 	return about
 }
 
-// pushMember adds what is about a member of an object that about[low:] is about.
-func pushMember(about []*secrets, low int, name []byte) []*secrets {
-	top := len(about)
-	for _, p := range about[low:top] {
-		property, named := p.properties[string(name)]
-		about = push(about, top, property)
-		for _, pattern := range p.patterns {
-			if pattern.names == nil || pattern.names.Match(name) {
-				about = push(about, top, pattern.about)
-				named = named || pattern.names != nil
+// member returns what is about a member of an object that some parts are about.
+func (r *redactor) member(about []*jsonschema.Schema, name string) (inner []*jsonschema.Schema) {
+	for _, part := range about {
+		property, named := part.Properties[name]
+		inner = r.push(inner, property)
+		for pattern, matching := range part.PatternProperties {
+			if pattern.MatchString(name) {
+				inner, named = r.push(inner, matching), true
 			}
 		}
 		if !named {
-			for _, other := range p.others {
-				about = push(about, top, other)
-			}
+			inner = r.push(inner, asSchema(part.AdditionalProperties), part.UnevaluatedProperties)
 		}
 	}
-	return about
+	return inner
 }
 
-// pushElement adds what is about the element i of an array that about[low:] is about.
-func pushElement(about []*secrets, low, i int) []*secrets {
-	top := len(about)
-	for _, p := range about[low:top] {
-		for _, leading := range p.leading {
-			if i < len(leading) {
-				about = push(about, top, leading[i])
+// element returns what is about the element n of an array that some parts are about.
+func (r *redactor) element(about []*jsonschema.Schema, n int) (inner []*jsonschema.Schema) {
+	for _, part := range about {
+		leading, _ := part.Items.([]*jsonschema.Schema)
+		for _, list := range [][]*jsonschema.Schema{leading, part.PrefixItems} {
+			if n < len(list) {
+				inner = r.push(inner, list[n])
 			}
 		}
-		for _, item := range p.items {
-			about = push(about, top, item)
-		}
+		inner = r.push(inner, asSchema(part.Items), part.Items2020, asSchema(part.AdditionalItems), part.Contains, part.UnevaluatedItems)
 	}
-	return about
+	return inner
 }

@@ -68,7 +68,7 @@ func TestRedact(t *testing.T) {
 func TestDerivedSecretsAreRedacted(t *testing.T) {
 	s := Input[struct {
 		Name string `json:"name"`
-		Pins []int  `json:"pins" jsonschema:"writeOnly=true"`
+		Pins []int  `json:"pins" jsonschema_extras:"writeOnly=true"`
 	}]()
 	if got, found := s.Redact(json.RawMessage(`{"name":"a","pins":[1,2]}`)); !found || string(got) != `{"name":"a","pins":"[redacted]"}` {
 		t.Errorf("got %s, %v", got, found)

@@ -20,11 +20,8 @@ package schema
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"sync"
-
-	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"kernos/internal/jsonscan"
 )
@@ -43,12 +40,12 @@ type Schema struct {
 	fastOnce sync.Once
 	fast     *node // nil if the schema says more than the fast path knows
 
-	secretsOnce  sync.Once
-	secretFields *secrets // nil if there are none
-
 	fullOnce sync.Once
-	full     *jsonschema.Schema
+	full     *compiled
 	fullErr  error
+
+	sensitiveOnce sync.Once
+	sensitive     bool
 
 	checkers chan *checker // those that no call uses; nil if the schema stands in the program
 }
@@ -163,36 +160,9 @@ func (s *Schema) JSON() json.RawMessage {
 
 // library returns the library's form of the schema, which is not needed before the
 // first value that the fast path does not accept.
-func (s *Schema) library() (*jsonschema.Schema, error) {
-	s.fullOnce.Do(func() { s.full, s.fullErr = compile(newCompiler(), s.JSON()) })
+func (s *Schema) library() (*compiled, error) {
+	s.fullOnce.Do(func() { s.full, s.fullErr = compile(s.JSON()) })
 	return s.full, s.fullErr
-}
-
-func newCompiler() *jsonschema.Compiler {
-	c := jsonschema.NewCompiler()
-	c.DefaultDraft(jsonschema.Draft2020)
-	c.AssertFormat()
-	c.UseLoader(noLoader{})
-	return c
-}
-
-func compile(c *jsonschema.Compiler, text json.RawMessage) (*jsonschema.Schema, error) {
-	doc, err := parseInstance(text)
-	if err != nil {
-		return nil, err
-	}
-	if err := c.AddResource(root, doc); err != nil {
-		return nil, err
-	}
-	return c.Compile(root)
-}
-
-// noLoader refuses references that leave the schema: a caller who registers a
-// schema must not make the kernel read files or call servers.
-type noLoader struct{}
-
-func (noLoader) Load(url string) (any, error) {
-	return nil, errors.New("a schema may not refer to other documents: " + url)
 }
 
 // Validate checks a value, which must be valid JSON without repeated names. The
@@ -227,9 +197,9 @@ func (s *Schema) validateFully(value json.RawMessage) error {
 }
 
 // check asks the library, within limits if the schema came from outside.
-func (s *Schema) check(full *jsonschema.Schema, instance any, bytes int) error {
+func (s *Schema) check(full *compiled, instance any, bytes int) error {
 	if s.checkers == nil {
-		return full.Validate(instance)
+		return full.root.Validate(instance)
 	}
 	k, err := s.checker()
 	if err != nil {

@@ -1,0 +1,90 @@
+package schema
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// compiled is the library's form of a schema.
+type compiled struct {
+	root     *jsonschema.Schema
+	parts    []*jsonschema.Schema // all of it
+	anchored []*jsonschema.Schema // the parts that dynamic references may mean
+	secret   bool                 // some part is marked as a secret
+}
+
+// root is what the library is told that a schema is called.
+const root = "kernos://schema/root"
+
+// compile compiles a schema. The library asks what it is told to be a vocabulary about every
+// part of the schema, those that only a dynamic reference finds included.
+func compile(text json.RawMessage) (*compiled, error) {
+	full := new(compiled)
+	c := jsonschema.NewCompiler()
+	c.DefaultDraft(jsonschema.Draft2020)
+	c.AssertFormat()
+	c.UseLoader(noLoader{})
+	c.AssertVocabs()
+	c.RegisterVocabulary(&jsonschema.Vocabulary{
+		URL: "kernos://schema/parts",
+		Compile: func(ctx *jsonschema.CompilerContext, keywords map[string]any) (jsonschema.SchemaExt, error) {
+			full.parts = append(full.parts, ctx.Enqueue(nil))
+			if keywords["writeOnly"] == true || keywords["format"] == "password" {
+				full.secret = true
+				return secretMark{}, nil
+			}
+			return nil, nil
+		},
+	})
+	doc, err := parseInstance(text)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.AddResource(root, doc); err != nil {
+		return nil, err
+	}
+	full.root, err = c.Compile(root)
+	for _, part := range full.parts {
+		if part.DynamicAnchor != "" || part.RecursiveAnchor {
+			full.anchored = append(full.anchored, part)
+		}
+	}
+	return full, err
+}
+
+// noLoader refuses references that leave the schema: a caller who registers a
+// schema must not make the kernel read files or call servers.
+type noLoader struct{}
+
+func (noLoader) Load(url string) (any, error) {
+	return nil, errors.New("a schema may not refer to other documents: " + url)
+}
+
+// secretMark is the extension of a part whose values are secrets. It checks nothing.
+type secretMark struct{}
+
+func (secretMark) Validate(*jsonschema.ValidatorContext, any) {}
+
+// beside lists the parts that a part refers to for the same value.
+func beside(s *jsonschema.Schema) []*jsonschema.Schema {
+	parts := slices.Concat(s.AllOf, s.AnyOf, s.OneOf, []*jsonschema.Schema{s.Ref, s.RecursiveRef, s.Not, s.If, s.Then, s.Else})
+	if s.DynamicRef != nil {
+		parts = append(parts, s.DynamicRef.Ref)
+	}
+	parts = slices.AppendSeq(parts, maps.Values(s.DependentSchemas))
+	for _, dependency := range s.Dependencies {
+		parts = append(parts, asSchema(dependency))
+	}
+	return slices.DeleteFunc(parts, func(part *jsonschema.Schema) bool { return part == nil })
+}
+
+// asSchema returns what stands where the library allows a schema or something else; nil if it
+// is something else.
+func asSchema(v any) *jsonschema.Schema {
+	part, _ := v.(*jsonschema.Schema)
+	return part
+}
