@@ -159,6 +159,10 @@ func unfit(t reflect.Type, outer []reflect.Type) string {
 	return ""
 }
 
+// isText reports whether the values of a type are strings in JSON, as far as the library knows.
 func isText(t reflect.Type) bool {
-	return t.Kind() == reflect.String || t.Kind() == reflect.Pointer && t.Elem().Kind() == reflect.String
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return t.Kind() == reflect.String || t == reflect.TypeFor[time.Time]()
 }

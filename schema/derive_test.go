@@ -259,6 +259,16 @@ func TestDeriveMarksSecretsOfEveryType(t *testing.T) {
 	}
 }
 
+// The tag jsonschema would be dropped in silence here.
+func TestDeriveRefusesAMarkThatHasNoEffect(t *testing.T) {
+	type login struct {
+		Pin int `json:"pin" jsonschema:"writeOnly=true"`
+	}
+	if err := Input[login]().Err(); err == nil || !strings.Contains(err.Error(), "Pin") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // A secret of a shared type is one wherever the type stands.
 func TestDeriveMarksSecretsOfSharedTypes(t *testing.T) {
 	s := Input[struct {

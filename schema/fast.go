@@ -1,7 +1,6 @@
 package schema
 
 import (
-	"bytes"
 	"math"
 	"slices"
 	"strconv"
@@ -54,15 +53,6 @@ var kindBits = map[string]int{
 var anything = &node{
 	kinds:    isAnything,
 	maxRunes: math.MaxInt, minimum: math.Inf(-1), maximum: math.Inf(1), maxItems: math.MaxInt,
-}
-
-// trivial reports whether n accepts everything without looking.
-func (n *node) trivial() bool { return n == anything }
-
-// fastNode compiles a schema, or returns nil if it is not a plain one.
-func fastNode(text []byte) *node {
-	p := plain{root: text}
-	return p.node(text)
 }
 
 // plain compiles the parts of a plain schema.
@@ -131,7 +121,7 @@ func (p *plain) definition(ref []byte) *node {
 	if n, begun := p.nodes[name]; begun {
 		return n
 	}
-	text := member(member(p.root, "$defs"), name)
+	text := jsonscan.Member(jsonscan.Member(p.root, "$defs"), name)
 	if text == nil {
 		return nil
 	}
@@ -141,20 +131,6 @@ func (p *plain) definition(ref []byte) *node {
 	p.nodes[name] = nil
 	p.nodes[name] = p.node(text)
 	return p.nodes[name]
-}
-
-// member returns a member of an object, or nil if there is none.
-func member(object []byte, name string) (found []byte) {
-	if len(object) == 0 || object[0] != '{' {
-		return nil
-	}
-	jsonscan.Members(object, 0, func(token, value []byte) bool {
-		if jsonscan.Unquote(token) == name {
-			found = value
-		}
-		return found == nil
-	})
-	return found
 }
 
 // keyword takes one keyword in. It reports whether the fast path knows it.
@@ -222,31 +198,20 @@ func (n *node) require(list []byte) bool {
 }
 
 func (n *node) property(name string) int {
-	for i := range n.properties {
-		if n.properties[i].name == name {
-			return i
-		}
-	}
-	return -1
+	return slices.IndexFunc(n.properties, func(p property) bool { return p.name == name })
 }
 
-func stringList(text []byte) ([]string, bool) {
-	if text[0] != '[' {
+func stringList(text []byte) (list []string, ok bool) {
+	if ok = text[0] == '['; !ok {
 		return nil, false
 	}
-	var list []string
-	i := jsonscan.Space(text, 1)
-	for text[i] != ']' {
-		if text[i] != '"' {
-			return nil, false
+	jsonscan.Elements(text, 0, func(value []byte) bool {
+		if ok = value[0] == '"'; ok {
+			list = append(list, jsonscan.Unquote(value))
 		}
-		end := jsonscan.Skip(text, i)
-		list = append(list, jsonscan.Unquote(text[i:end]))
-		if i = jsonscan.Space(text, end); text[i] == ',' {
-			i = jsonscan.Space(text, i+1)
-		}
-	}
-	return list, true
+		return ok
+	})
+	return list, ok
 }
 
 func bound(text []byte, n *int) bool {
@@ -266,7 +231,7 @@ func whole(text []byte, n *float64) bool {
 // accepts reports whether the value is surely valid. It is wrong to say so of a
 // value that is not; it is slow, but right, to deny it of a value that is.
 func (n *node) accepts(value []byte) bool {
-	if n.trivial() {
+	if n == anything {
 		return true
 	}
 	end, ok := n.match(value, jsonscan.Space(value, 0))
@@ -275,7 +240,7 @@ func (n *node) accepts(value []byte) bool {
 
 // match checks the value at b[i] and returns the offset behind it.
 func (n *node) match(b []byte, i int) (int, bool) {
-	if n.trivial() {
+	if n == anything {
 		return jsonscan.Skip(b, i), true
 	}
 	switch c := b[i]; c {
@@ -305,10 +270,7 @@ func (n *node) text(token []byte) bool {
 	if n.enum == nil && n.minRunes == 0 && n.maxRunes == math.MaxInt {
 		return true
 	}
-	content := token[1 : len(token)-1]
-	if bytes.IndexByte(content, '\\') >= 0 {
-		content = []byte(jsonscan.Unquote(token))
-	}
+	content := jsonscan.Content(token)
 	if n.enum != nil && !slices.ContainsFunc(n.enum, func(e string) bool { return e == string(content) }) {
 		return false
 	}
@@ -374,10 +336,7 @@ func (n *node) object(b []byte, i int) (int, bool) {
 
 // lookup finds the property of a name's token.
 func (n *node) lookup(token []byte) int {
-	name := token[1 : len(token)-1]
-	if bytes.IndexByte(name, '\\') >= 0 {
-		return n.property(jsonscan.Unquote(token))
-	}
+	name := jsonscan.Content(token)
 	for i := range n.properties {
 		if n.properties[i].name == string(name) {
 			return i

@@ -176,7 +176,10 @@ func (s *Schema) Validate(value json.RawMessage) error {
 
 // plain returns the form for the fast path, or nil if the schema is not a plain one.
 func (s *Schema) plain() *node {
-	s.fastOnce.Do(func() { s.fast = fastNode(s.JSON()) })
+	s.fastOnce.Do(func() {
+		p := plain{root: s.JSON()}
+		s.fast = p.node(p.root)
+	})
 	return s.fast
 }
 

@@ -36,7 +36,7 @@ func appendCanonical(dst, text []byte, i int) ([]byte, int) {
 
 func appendArray(dst, text []byte, i int) ([]byte, int) {
 	dst = append(dst, '[')
-	for i = Space(text, i+1); text[i] != ']'; i = behind(text, i) {
+	for i = Space(text, i+1); text[i] != ']'; i = next(text, i) {
 		if dst[len(dst)-1] != '[' { // no element ends with one
 			dst = append(dst, ',')
 		}
@@ -52,7 +52,7 @@ func appendObject(dst, text []byte, i int) ([]byte, int) {
 	members, sorted := most[:0], true
 	dst = append(dst, '{')
 	first := len(dst)
-	for i = Space(text, i+1); text[i] != '}'; i = behind(text, i) {
+	for i = Space(text, i+1); text[i] != '}'; i = next(text, i) {
 		if len(members) > 0 {
 			dst = append(dst, ',')
 		}
@@ -78,15 +78,6 @@ func appendObject(dst, text []byte, i int) ([]byte, int) {
 		dst = append(dst[:first], all...)
 	}
 	return append(dst, '}'), i + 1
-}
-
-// behind passes over what stands between two values, and before a bracket.
-func behind(text []byte, i int) int {
-	i = Space(text, i)
-	if text[i] == ',' {
-		return Space(text, i+1)
-	}
-	return i
 }
 
 // canonicalNumber writes a number as digits without zeros at either end, and an exponent.

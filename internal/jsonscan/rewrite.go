@@ -39,7 +39,7 @@ func (w *Rewriter) Object(i int, visit func(name []byte, value int) (end int)) i
 	i = Space(w.src, i+1)
 	for w.src[i] != '}' {
 		end := skipString(w.src, i)
-		i = w.next(visit(Content(w.src[i:end]), Space(w.src, Space(w.src, end)+1)))
+		i = next(w.src, visit(Content(w.src[i:end]), Space(w.src, Space(w.src, end)+1)))
 	}
 	return i + 1
 }
@@ -48,7 +48,7 @@ func (w *Rewriter) Object(i int, visit func(name []byte, value int) (end int)) i
 func (w *Rewriter) Array(i int, visit func(n, value int) (end int)) int {
 	i = Space(w.src, i+1)
 	for n := 0; w.src[i] != ']'; n++ {
-		i = w.next(visit(n, i))
+		i = next(w.src, visit(n, i))
 	}
 	return i + 1
 }
@@ -71,15 +71,6 @@ func ReplaceMembers(data []byte, replace func(name string, value []byte) (token 
 	})
 	out, _ := w.Result()
 	return out
-}
-
-// next passes over what stands between two values, and before a bracket.
-func (w *Rewriter) next(i int) int {
-	i = Space(w.src, i)
-	if w.src[i] == ',' {
-		return Space(w.src, i+1)
-	}
-	return i
 }
 
 // Content is what a string token says; a part of the token if it has no escapes.

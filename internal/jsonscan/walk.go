@@ -72,11 +72,46 @@ func Members(b []byte, i int, visit func(name, value []byte) bool) int {
 		if !visit(b[i:name], b[start:end]) {
 			return end
 		}
-		if i = Space(b, end); b[i] == ',' {
-			i = Space(b, i+1)
-		}
+		i = next(b, end)
 	}
 	return i + 1
+}
+
+// Elements calls visit for each element of the array at or after b[i], which Value has
+// accepted, until visit returns false.
+func Elements(b []byte, i int, visit func(value []byte) bool) {
+	i = Space(b, Space(b, i)+1)
+	for b[i] != ']' {
+		end := Skip(b, i)
+		if !visit(b[i:end]) {
+			return
+		}
+		i = next(b, end)
+	}
+}
+
+// Member returns the value of a member of an object; nil if there is none, or the text is not
+// an object.
+func Member(object []byte, name string) (found []byte) {
+	if len(object) == 0 || object[0] != '{' {
+		return nil
+	}
+	Members(object, 0, func(token, value []byte) bool {
+		if Unquote(token) == name {
+			found = value
+		}
+		return found == nil
+	})
+	return found
+}
+
+// next passes over what stands between two values, and before a bracket.
+func next(b []byte, i int) int {
+	i = Space(b, i)
+	if b[i] == ',' {
+		return Space(b, i+1)
+	}
+	return i
 }
 
 // AppendCompact appends text without the white space between its tokens. It comes

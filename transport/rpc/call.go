@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 
+	"kernos/internal/jsonscan"
 	"kernos/kernel/connection"
 	"kernos/message"
 )
@@ -28,7 +29,7 @@ type Outcome struct {
 
 // ErrorKind is the kind of error that there is guidance about, such as method_not_found; ""
 // if there is none.
-func (o *Outcome) ErrorKind() string { return text(member(o.Guidance, "error_kind")) }
+func (o *Outcome) ErrorKind() string { return text(jsonscan.Member(o.Guidance, "error_kind")) }
 
 // Call makes one call, to the end. It goes through the kernel as a connection that carries
 // nothing else, so it counts among them and has the same limits. When gone is closed, which

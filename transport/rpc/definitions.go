@@ -38,7 +38,7 @@ func (d *definitions) take(schema []byte, at string) []byte {
 	}
 	var own []definition
 	for _, keyword := range definitionKeywords {
-		if defs := member(schema, keyword); len(defs) > 0 && defs[0] == '{' {
+		if defs := jsonscan.Member(schema, keyword); len(defs) > 0 && defs[0] == '{' {
 			jsonscan.Members(defs, 0, func(token, value []byte) bool {
 				name := jsonscan.Unquote(token)
 				own = append(own, definition{d.choose(name, value), value})
@@ -140,7 +140,7 @@ func rewritten(dst, text []byte, target func(string) string) []byte {
 	case '[':
 		dst = append(dst, '[')
 		began := false
-		elements(text, func(value []byte) bool {
+		jsonscan.Elements(text, 0, func(value []byte) bool {
 			if began {
 				dst = append(dst, ',')
 			}

@@ -149,8 +149,8 @@ func appendVariant(dst []byte, r *kernel.Route, input []byte) []byte {
 		dst = append(append(append(append(dst, ','), name...), ':'), value...)
 	})
 	dst = append(dst, `},"required":["`+methodField+`"`...)
-	if required := member(input, "required"); len(required) > 0 && required[0] == '[' {
-		elements(required, func(name []byte) bool {
+	if required := jsonscan.Member(input, "required"); len(required) > 0 && required[0] == '[' {
+		jsonscan.Elements(required, 0, func(name []byte) bool {
 			if jsonscan.Unquote(name) == methodField {
 				name = []byte(`"` + renamedField + `"`)
 			}

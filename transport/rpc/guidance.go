@@ -188,7 +188,7 @@ func describedField(text []byte, err error) string {
 	if path == "" || strings.HasPrefix(invalid.Problems[0].Text, "missing") || strings.HasPrefix(invalid.Problems[0].Text, "unknown") {
 		return ""
 	}
-	description := member(member(member(text, "properties"), path), "description")
+	description := jsonscan.Member(jsonscan.Member(jsonscan.Member(text, "properties"), path), "description")
 	if len(description) == 0 || description[0] != '"' {
 		return ""
 	}

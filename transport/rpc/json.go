@@ -7,23 +7,9 @@ import (
 	"kernos/internal/jsonscan"
 )
 
-// member returns a member of an object, or nil.
-func member(object []byte, name string) (found []byte) {
-	if len(object) == 0 || object[0] != '{' {
-		return nil
-	}
-	jsonscan.Members(object, 0, func(n, value []byte) bool {
-		if jsonscan.Unquote(n) == name {
-			found = value
-		}
-		return found == nil
-	})
-	return found
-}
-
 // eachProperty visits the properties that a schema names.
 func eachProperty(schema []byte, visit func(name, value []byte)) {
-	if properties := member(schema, "properties"); len(properties) > 0 && properties[0] == '{' {
+	if properties := jsonscan.Member(schema, "properties"); len(properties) > 0 && properties[0] == '{' {
 		jsonscan.Members(properties, 0, func(name, value []byte) bool {
 			visit(name, value)
 			return true
@@ -37,21 +23,6 @@ func propertyNames(schema []byte) (names []string) {
 	return names
 }
 
-// elements calls visit for each element of a list that is valid JSON, until it returns
-// false.
-func elements(list []byte, visit func(value []byte) bool) {
-	i := jsonscan.Space(list, 1)
-	for list[i] != ']' {
-		end := jsonscan.Skip(list, i)
-		if !visit(list[i:end]) {
-			return
-		}
-		if i = jsonscan.Space(list, end); list[i] == ',' {
-			i = jsonscan.Space(list, i+1)
-		}
-	}
-}
-
 // parameter finds one parameter in any of the forms that params may have; nil if it is not
 // there.
 func parameter(params json.RawMessage, index int, name string) (found []byte) {
@@ -59,16 +30,10 @@ func parameter(params json.RawMessage, index int, name string) (found []byte) {
 		return nil
 	}
 	if params[0] == '{' {
-		jsonscan.Members(params, 0, func(member, value []byte) bool {
-			if jsonscan.Unquote(member) == name {
-				found = value
-			}
-			return found == nil
-		})
-		return found
+		return jsonscan.Member(params, name)
 	}
 	i := 0
-	elements(params, func(value []byte) bool {
+	jsonscan.Elements(params, 0, func(value []byte) bool {
 		if i == 0 && value[0] == '{' {
 			found = parameter(value, index, name)
 			return false

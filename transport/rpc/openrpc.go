@@ -93,8 +93,8 @@ func describeMethod(r *kernel.Route, shared *definitions, at int) openRPCMethod 
 	here := "#/methods/" + strconv.Itoa(at)
 	input := shared.take(r.Syscall.Input.JSON(), here+"/x-input")
 	var required []string
-	if list := member(input, "required"); len(list) > 0 && list[0] == '[' {
-		elements(list, func(name []byte) bool {
+	if list := jsonscan.Member(input, "required"); len(list) > 0 && list[0] == '[' {
+		jsonscan.Elements(list, 0, func(name []byte) bool {
 			required = append(required, jsonscan.Unquote(name))
 			return true
 		})
@@ -106,7 +106,7 @@ func describeMethod(r *kernel.Route, shared *definitions, at int) openRPCMethod 
 	}
 	eachProperty(input, func(token, value []byte) {
 		name := jsonscan.Unquote(token)
-		m.Params = append(m.Params, openRPCParam{name, member(value, "description"), slices.Contains(required, name), value})
+		m.Params = append(m.Params, openRPCParam{name, jsonscan.Member(value, "description"), slices.Contains(required, name), value})
 	})
 	// OpenRPC wants the required ones first.
 	slices.SortStableFunc(m.Params, func(a, b openRPCParam) int {

@@ -52,7 +52,7 @@ func dataOf(route *kernel.Route, params []byte) (json.RawMessage, error) {
 		return renamed(route, params), nil
 	}
 	var values [][]byte
-	elements(params, func(value []byte) bool {
+	jsonscan.Elements(params, 0, func(value []byte) bool {
 		values = append(values, value)
 		return true
 	})
@@ -104,7 +104,7 @@ func renamed(route *kernel.Route, object []byte) json.RawMessage {
 		case plain == methodField && !has && text(value) == route.Method:
 			changed = true
 			return true
-		case plain == renamedField && has && member(object, methodField) == nil:
+		case plain == renamedField && has && jsonscan.Member(object, methodField) == nil:
 			name, changed = []byte(`"`+methodField+`"`), true
 		}
 		if len(out) > 1 {

@@ -48,7 +48,7 @@ func parse(scan *jsonscan.Scanner, frame []byte) (calls []request, batch bool, b
 	case '{':
 		return append(calls, parseCall(frame[i:])), false, nil
 	case '[':
-		elements(frame[i:], func(value []byte) bool {
+		jsonscan.Elements(frame[i:], 0, func(value []byte) bool {
 			if value[0] != '{' {
 				calls = append(calls, request{id: null, bad: &failure{codeInvalidRequest, "Invalid request: an element of a batch must be an object"}})
 			} else {
