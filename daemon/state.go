@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"kernos/capability/crypto"
@@ -58,19 +59,21 @@ func newState(home Home, o *Options, socket string) (*state, error) {
 	open := o.OpenStore
 	if open == nil {
 		settings := o.Pebble
-		settings.Log, settings.Address = o.Log, socket
+		settings.Log, settings.Address, settings.Watchers = o.Log, socket, new(store.Watchers)
 		open = func(dir string) (store.Store, error) { return pebble.OpenOrRead(dir, &settings) }
 	}
-	s.store = store.Lazy(func() (store.Store, error) {
-		engine, err := open(home.Store())
-		if err != nil {
-			return nil, err
-		}
+	opened := sync.OnceFunc(func() {
 		close(s.opened)
 		if o.StoreOpened != nil {
 			o.StoreOpened()
 		}
-		return engine, nil
+	})
+	s.store = store.Lazy(func() (store.Store, error) {
+		engine, err := open(home.Store())
+		if err == nil {
+			opened()
+		}
+		return engine, err
 	})
 	s.client = outbound.NewClient(policy, nil)
 	s.keys = crypto.New(&crypto.Options{

@@ -1,13 +1,15 @@
 package store
 
 import (
+	"errors"
 	"iter"
 	"sync"
 	"sync/atomic"
 )
 
 // Lazy returns a store that is opened by the first call that needs it. While it can't be
-// opened, every call says why, and the next one tries again.
+// opened, every call says why, and the next one tries again. A store that could be opened
+// for reading only ([ErrReadOnly]) is opened again by an Apply.
 func Lazy(open func() (Store, error)) Store { return &lazy{open: open} }
 
 type lazy struct {
@@ -67,7 +69,23 @@ func (l *lazy) Apply(b *Batch) (*Commit, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.Apply(b)
+	commit, err := s.Apply(b)
+	if errors.Is(err, ErrReadOnly) && l.forget(s) {
+		return l.Apply(b)
+	}
+	return commit, err
+}
+
+// forget closes a store so that the next call opens it again, and reports whether it will.
+// Open scans fail.
+func (l *lazy) forget(s Store) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now := l.ready.Load(); now != nil && *now == s && !l.closed {
+		_ = s.Close() // it has written nothing
+		l.ready.Store(nil)
+	}
+	return !l.closed
 }
 
 // Barrier of a store that was never needed is durable: nothing was applied.

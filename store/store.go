@@ -153,4 +153,5 @@ func Errorf(code int, err error, format string, args ...any) *Error {
 var (
 	ErrConflict error = &Error{Code: 409, Text: "A condition of the batch does not hold"}
 	ErrClosed   error = &Error{Code: 503, Text: "The store is closed: the kernel is shutting down"}
+	ErrReadOnly error = &Error{Code: 503, Text: "The store was opened for reading only; open it again"}
 )

@@ -46,7 +46,7 @@ func (e *Engine) Apply(b *store.Batch) (*store.Commit, error) {
 	}
 	c := e.health.now.Load()
 	if c.err != nil {
-		return nil, c.err
+		return nil, e.refusal(c.err)
 	}
 	if err := e.enter(e.slots, c); err != nil {
 		return nil, err
@@ -83,7 +83,7 @@ func (e *Engine) Apply(b *store.Batch) (*store.Commit, error) {
 	if failing := e.health.err(); failing != nil {
 		commit.Resolve(failing)
 	}
-	e.watchers.Tell(b)
+	e.opts.Watchers.Tell(b)
 	return commit, nil
 }
 
@@ -158,7 +158,7 @@ func (e *Engine) applyAlone(b *store.Batch, commit *store.Commit, c *condition, 
 	if s.err != nil {
 		return nil, s.err
 	}
-	e.watchers.Tell(b)
+	e.opts.Watchers.Tell(b)
 	return commit, nil
 }
 
@@ -187,7 +187,7 @@ func (e *Engine) applySlowly(s *slowChange) {
 	if left == nil {
 		s.visible <- struct{}{}
 	} else if err == nil {
-		e.watchers.Tell(left)
+		e.opts.Watchers.Tell(left)
 	}
 }
 

@@ -56,6 +56,10 @@ type Options struct {
 	CloseTimeout time.Duration // how long Close waits for a disk that fails; 0 means 2 s
 	Address      string        // where this process is reached, for processes that find the store in use
 
+	// Watchers are told of changes. Stores that are opened one after the other may share them,
+	// so that watchers survive. Nil means those of this store only.
+	Watchers *store.Watchers
+
 	schema *schema // another one, for tests
 }
 
@@ -78,6 +82,9 @@ func (o *Options) defaults() Options {
 	}
 	if all.CloseTimeout == 0 {
 		all.CloseTimeout = 2 * time.Second
+	}
+	if all.Watchers == nil {
+		all.Watchers = new(store.Watchers)
 	}
 	if all.schema == nil {
 		s := current()
@@ -122,7 +129,7 @@ type Engine struct {
 	health *health
 	lock   *lock // nil if the file system is not the disk
 
-	watchers store.Watchers
+	retryAt  time.Time     // of an engine that was opened for reading: see refusal
 	closing  chan struct{} // closed when Close begins
 	closed   chan struct{} // closed when it has ended
 	closeErr error
@@ -193,6 +200,19 @@ func Open(dir string, options *Options) (*Engine, error) {
 	return e, nil
 }
 
+// newEngine returns an engine without Pebble.
+func newEngine(dir string, opts Options, l *lock) *Engine {
+	h := newHealth(dir)
+	e := &Engine{
+		dir: dir, opts: opts, disk: newDisk(opts.FS, h), health: h, lock: l, cache: newCache(), absence: newAbsence(),
+		closing: make(chan struct{}), closed: make(chan struct{}), stopMonitor: make(chan struct{}),
+		slots: make(chan struct{}, maxPending), turn: make(chan struct{}, 1), groups: make(chan *group, spareGroups),
+	}
+	e.queue.news.L = &e.queue.mu
+	e.queue.single = true
+	return e
+}
+
 // open is Open with the lock held.
 func open(dir string, opts Options, l *lock) (*Engine, error) {
 	fs := opts.FS
@@ -220,14 +240,7 @@ func open(dir string, opts Options, l *lock) (*Engine, error) {
 		return nil, unwritable(dir, err)
 	}
 
-	h := newHealth(dir)
-	e := &Engine{
-		dir: dir, opts: opts, disk: newDisk(fs, h), health: h, lock: l, cache: newCache(), absence: newAbsence(),
-		closing: make(chan struct{}), closed: make(chan struct{}), stopMonitor: make(chan struct{}),
-		slots: make(chan struct{}, maxPending), turn: make(chan struct{}, 1), groups: make(chan *group, spareGroups),
-	}
-	e.queue.news.L = &e.queue.mu
-	e.queue.single = true
+	e := newEngine(dir, opts, l)
 	log.fatal = func(err error) {
 		e.disk.freeze(store.Errorf(503, err, "The store in %s can't go on writing; start kernos again", dir))
 	}
@@ -309,7 +322,7 @@ func (e *Engine) prepare() error {
 }
 
 // Watch tells of changes under a prefix until the watcher is stopped.
-func (e *Engine) Watch(prefix []byte) *store.Watcher { return e.watchers.Watch(prefix) }
+func (e *Engine) Watch(prefix []byte) *store.Watcher { return e.opts.Watchers.Watch(prefix) }
 
 // Close makes everything durable and lets go of the directory. If the disk fails for
 // longer than the engine waits for it, what is not durable by then is lost, and the error

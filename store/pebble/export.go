@@ -57,15 +57,14 @@ func Export(dir, spare string, each func(store.Entry) error) error {
 // exportReading exports a store on a disk that takes nothing. A process that reads it may
 // have it open.
 func exportReading(dir, spare string, each func(store.Entry) error) error {
-	e, release, err := openReading(dir, nil)
+	e, err := openReading(dir, nil)
 	if errors.Is(err, errHeld) {
 		return exportCopy(dir, []string{spare}, each)
 	}
 	if err != nil {
 		return err
 	}
-	defer release()
-	return errors.Join(drain(e.Scan(store.Range{}), each), e.db.Close())
+	return exportAll(e, each)
 }
 
 // exportLocked exports a store that no other process has open.
@@ -89,16 +88,24 @@ func exportLocked(dir string, l *lock, spare string, each func(store.Entry) erro
 
 // exportFrom exports a store that does not change.
 func exportFrom(dir string, opts Options, each func(store.Entry) error) error {
-	db, err := openReadOnly(vfs.Default, dir, opts.forPebble(&logger{log: opts.Log}), false)
+	e, err := openUnchanging(dir, opts)
 	if err != nil {
-		return damage(dir, "", err)
+		return err
 	}
-	e := &Engine{dir: dir, db: db, opts: opts, cache: newCache(), absence: newAbsence()}
-	err = e.checkSchema()
-	if err == nil {
-		err = drain(e.Scan(store.Range{}), each)
+	return exportAll(e, each)
+}
+
+// exportAll gives all entries of a store, and closes it.
+func exportAll(e *Engine, each func(store.Entry) error) error {
+	for entry, err := range e.Scan(store.Range{}) {
+		if err == nil {
+			err = each(entry)
+		}
+		if err != nil {
+			return errors.Join(err, e.Close())
+		}
 	}
-	return errors.Join(err, db.Close())
+	return e.Close()
 }
 
 // checkSchema refuses to export what would have to be migrated first.
@@ -116,18 +123,6 @@ func (e *Engine) checkSchema() error {
 	}
 	if version != e.opts.schema.version {
 		return store.Errorf(503, nil, "The store in %s has an older form; start kernos once, which brings it up to date, and export it then", e.dir)
-	}
-	return nil
-}
-
-func drain(entries func(func(store.Entry, error) bool), each func(store.Entry) error) error {
-	for entry, err := range entries {
-		if err == nil {
-			err = each(entry)
-		}
-		if err != nil {
-			return err
-		}
 	}
 	return nil
 }

@@ -3,10 +3,8 @@ package pebble
 import (
 	"errors"
 	"io/fs"
-	"iter"
 	"os"
 	"path/filepath"
-	"sync"
 	"syscall"
 	"time"
 
@@ -18,21 +16,37 @@ import (
 
 // OpenOrRead is Open, but a store that is there and can't be written, because the disk is
 // full or read-only, is opened for reading: reads go on, and writing is refused with the
-// error that Open had. It becomes an ordinary store when a caller wants to write and the
-// disk lets them.
-func OpenOrRead(dir string, options *Options) (store.Store, error) {
-	e, err := Open(dir, options)
-	if err == nil {
-		return e, nil
+// error that Open had. After a second it is refused with [store.ErrReadOnly]: the disk may
+// take something again, and the store can be closed and opened anew.
+func OpenOrRead(dir string, options *Options) (*Engine, error) {
+	e, cause := Open(dir, options)
+	if cause == nil || !unwritableNow(cause) {
+		return e, cause
 	}
-	if !unwritableNow(err) {
-		return nil, err
+	e, err := openReading(dir, options)
+	if err != nil {
+		return nil, cause
 	}
-	r := &reading{dir: dir, options: options, cause: err, tried: time.Now()}
-	if r.now, r.release, err = openReading(dir, options); err != nil {
-		return nil, r.cause
+	e.refuse(cause)
+	return e, nil
+}
+
+// again is how long a disk that took nothing is left alone.
+const again = time.Second
+
+// refuse makes an engine that was opened for reading refuse batches.
+func (e *Engine) refuse(cause error) {
+	e.health.update(func() { e.health.final = cause })
+	e.retryAt = time.Now().Add(again)
+}
+
+// refusal is the error of Apply while nothing can be written.
+func (e *Engine) refusal(cause error) error {
+	if e.retryAt.IsZero() || time.Now().Before(e.retryAt) {
+		return cause
 	}
-	return r, nil
+	why := unwritable(e.dir, cause)
+	return &store.Error{Code: why.Code, Text: why.Text, Err: store.ErrReadOnly}
 }
 
 // unwritableNow reports whether an error of Open is that of a disk which takes nothing.
@@ -46,37 +60,46 @@ func unwritableNow(err error) bool {
 }
 
 // openReading opens a store without writing anything.
-func openReading(dir string, options *Options) (*Engine, func(), error) {
+func openReading(dir string, options *Options) (*Engine, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if k, err := recognise(vfs.Default, dir); err != nil || k != ours {
-		return nil, nil, errors.Join(err, errors.New("there is no store"))
+		return nil, errors.Join(err, errors.New("there is no store"))
 	}
-	release, err := holdReading(dir)
+	l, err := holdReading(dir)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	opts := options.defaults()
-	db, err := openReadOnly(vfs.Default, dir, opts.forPebble(&logger{log: opts.Log}), false)
+	e, err := openUnchanging(dir, options.defaults())
 	if err != nil {
-		release()
-		return nil, nil, damage(dir, "", err)
+		return nil, errors.Join(err, l.release())
 	}
-	e := &Engine{dir: dir, db: db, opts: opts, cache: newCache(), absence: newAbsence()}
-	if err := e.checkSchema(); err != nil {
-		release()
-		return nil, nil, errors.Join(err, db.Close())
-	}
-	return e, release, nil
+	e.lock = l
+	return e, nil
 }
 
-// holdReading takes the lock of a directory without writing to it.
-func holdReading(dir string) (func(), error) {
+// openUnchanging opens a store that no process changes, without writing anything.
+func openUnchanging(dir string, opts Options) (*Engine, error) {
+	db, err := openReadOnly(vfs.Default, dir, opts.forPebble(&logger{log: opts.Log}), false)
+	if err != nil {
+		return nil, damage(dir, "", err)
+	}
+	e := newEngine(dir, opts, nil)
+	e.db = db
+	if err := e.checkSchema(); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return e, nil
+}
+
+// holdReading takes the lock of a directory without writing to it. The lock is nil where
+// no process can make one.
+func holdReading(dir string) (*lock, error) {
 	f, err := os.Open(filepath.Join(dir, lockName))
 	if errors.Is(err, fs.ErrNotExist) {
-		return func() {}, nil // and on this disk no process can make one
+		return nil, nil
 	}
 	if err != nil {
 		return nil, err
@@ -86,137 +109,5 @@ func holdReading(dir string) (func(), error) {
 		_ = f.Close()
 		return nil, err
 	}
-	return func() { _ = f.Close() }, nil
-}
-
-// reading is a store on a disk that takes nothing, or did so a moment ago.
-type reading struct {
-	dir     string
-	options *Options
-	watched store.Watchers
-
-	mu      sync.RWMutex // held to change what follows
-	now     *Engine      // for reading; nil when it is closed
-	release func()
-	whole   store.Store // an ordinary one, once there is one
-	cause   error       // why writing is refused
-	tried   time.Time
-	closed  bool
-}
-
-// again is how long a disk that took nothing is left alone.
-const again = time.Second
-
-func (r *reading) reader() (store.Store, error) {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	switch {
-	case r.closed:
-		return nil, store.ErrClosed
-	case r.whole != nil:
-		return r.whole, nil
-	case r.now == nil:
-		return nil, r.cause
-	}
-	return r.now, nil
-}
-
-func (r *reading) Get(key []byte) (store.Entry, error) {
-	s, err := r.reader()
-	if err != nil {
-		return store.Entry{}, err
-	}
-	return s.Get(key)
-}
-
-func (r *reading) Scan(keys store.Range) iter.Seq2[store.Entry, error] {
-	s, err := r.reader()
-	if err != nil {
-		return func(yield func(store.Entry, error) bool) { yield(store.Entry{}, err) }
-	}
-	return s.Scan(keys)
-}
-
-func (r *reading) Snapshot() (store.Snapshot, error) {
-	s, err := r.reader()
-	if err != nil {
-		return nil, err
-	}
-	return s.Snapshot()
-}
-
-// Apply tries to open the store again if it has not been tried for a while.
-func (r *reading) Apply(b *store.Batch) (*store.Commit, error) {
-	s, err := r.writer()
-	if err != nil {
-		return nil, err
-	}
-	commit, err := s.Apply(b)
-	if err == nil {
-		r.watched.Tell(b)
-	}
-	return commit, err
-}
-
-func (r *reading) writer() (store.Store, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	switch {
-	case r.closed:
-		return nil, store.ErrClosed
-	case r.whole != nil:
-		return r.whole, nil
-	case time.Since(r.tried) < again:
-		return nil, r.cause
-	}
-	r.tried = time.Now()
-	r.closeReading() // open scans fail, and have to begin again
-	e, err := Open(r.dir, r.options)
-	if err == nil {
-		r.whole = e
-		return e, nil
-	}
-	r.cause = err
-	if r.now, r.release, err = openReading(r.dir, r.options); err != nil {
-		r.now, r.release = nil, nil
-	}
-	return nil, r.cause
-}
-
-func (r *reading) closeReading() {
-	if r.now == nil {
-		return
-	}
-	r.now.life.Lock()
-	r.now.dead = true
-	r.now.handles.closeAll()
-	_ = r.now.db.Close() // it has written nothing
-	r.now.life.Unlock()
-	r.release()
-	r.now, r.release = nil, nil
-}
-
-func (r *reading) Barrier() *store.Commit {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	if r.whole != nil {
-		return r.whole.Barrier()
-	}
-	return store.Committed(0)
-}
-
-func (r *reading) Watch(prefix []byte) *store.Watcher { return r.watched.Watch(prefix) }
-
-func (r *reading) Close() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.closed {
-		return nil
-	}
-	r.closed = true
-	r.closeReading()
-	if r.whole != nil {
-		return r.whole.Close()
-	}
-	return nil
+	return &lock{file: f}, nil
 }

@@ -27,11 +27,18 @@ func TestAStoreThatCanNotBeWrittenIsRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	// As openReading finds it, whoever runs the test: the superuser can write anywhere.
-	now, release, err := openReading(dir, nil)
+	reading, err := openReading(dir, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &reading{dir: dir, cause: store.Errorf(507, nil, "full"), tried: time.Now(), now: now, release: release}
+	reading.refuse(store.Errorf(507, nil, "full"))
+	opened := 0
+	r := store.Lazy(func() (store.Store, error) {
+		if opened++; opened == 1 {
+			return reading, nil
+		}
+		return OpenOrRead(dir, nil)
+	})
 	if got, err := r.Get([]byte("m1")); err != nil || string(got.Value) != "one" {
 		t.Errorf("got %q, %v", got.Value, err)
 	}
@@ -50,10 +57,10 @@ func TestAStoreThatCanNotBeWrittenIsRead(t *testing.T) {
 	}
 	b.Reset()
 	b.Set([]byte("m2"), []byte("two"))
-	if _, err := r.Apply(&b); err == nil {
+	if _, err := r.Apply(&b); err == nil || opened != 1 {
 		t.Error("it is written at once")
 	}
-	r.tried = time.Now().Add(-2 * again)
+	reading.retryAt = time.Now()
 	if _, err := r.Apply(&b); err != nil {
 		t.Errorf("the disk is well, and %v", err)
 	}
