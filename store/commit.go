@@ -12,8 +12,7 @@ type Commit struct {
 	mu       sync.Mutex
 	resolved bool
 	err      error
-	first    func(error) // called when the commit is decided; most commits have one callback
-	others   []func(error)
+	callback func(error)   // called when the commit is decided
 	done     chan struct{} // made by Done
 }
 
@@ -60,16 +59,12 @@ func (c *Commit) decide(err error) bool {
 	return true
 }
 
-// tell calls the callbacks of a decided commit. None is added any more.
+// tell calls the callback of a decided commit. It is not changed any more.
 func (c *Commit) tell() {
-	if c.first != nil {
-		c.first(c.err)
-		c.first = nil
+	if c.callback != nil {
+		c.callback(c.err)
+		c.callback = nil
 	}
-	for _, f := range c.others {
-		f(c.err)
-	}
-	c.others = nil
 }
 
 // Resolved reports whether the commit is decided, and how.
@@ -84,11 +79,11 @@ func (c *Commit) Resolved() (bool, error) {
 func (c *Commit) Then(f func(error)) {
 	c.mu.Lock()
 	if !c.resolved {
-		if c.first == nil {
-			c.first = f
-		} else {
-			c.others = append(c.others, f)
+		if before := c.callback; before != nil {
+			after := f
+			f = func(err error) { before(err); after(err) }
 		}
+		c.callback = f
 		c.mu.Unlock()
 		return
 	}

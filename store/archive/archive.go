@@ -23,6 +23,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"math"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
@@ -157,14 +158,13 @@ type Item struct {
 // A Reader reads a backup.
 type Reader struct {
 	Header Header
-
-	zip     *zstd.Decoder
-	in      *bufio.Reader
-	sum     hash.Hash
-	content *io.LimitedReader
-	blobSum hash.Hash
-	want    [32]byte
 	Summary
+
+	zip  *zstd.Decoder
+	in   *bufio.Reader
+	sum  hash.Hash
+	blob *content // the blob that is being read, or nil
+	err  error    // the first one; nothing is read after it
 }
 
 // NewReader reads the beginning of a backup. The reader must be closed.
@@ -179,8 +179,7 @@ func NewReader(r io.Reader) (*Reader, error) {
 	if err != nil {
 		return nil, broken(err)
 	}
-	a := &Reader{zip: zip, sum: sha256.New()}
-	a.in = bufio.NewReaderSize(zip, 256<<10)
+	a := &Reader{zip: zip, in: bufio.NewReaderSize(zip, 256<<10), sum: sha256.New()}
 	if err := a.header(); err != nil {
 		zip.Close()
 		return nil, err
@@ -189,20 +188,12 @@ func NewReader(r io.Reader) (*Reader, error) {
 }
 
 func (a *Reader) header() error {
-	head := make([]byte, len(magic))
-	if err := a.read(head); err != nil {
-		return err
-	}
-	if string(head) != magic {
+	if head := a.bytes(uint64(len(magic))); a.err == nil && string(head) != magic {
 		return errForeign
 	}
-	n, err := a.number(maxHeader)
-	if err != nil {
-		return err
-	}
-	text := make([]byte, n)
-	if err := a.read(text); err != nil {
-		return err
+	text := a.bytes(a.number(maxHeader))
+	if a.err != nil {
+		return a.err
 	}
 	if err := json.Unmarshal(text, &a.Header); err != nil {
 		return fmt.Errorf("%w: its header can't be read: %w", ErrDamaged, err)
@@ -213,161 +204,116 @@ func (a *Reader) header() error {
 	return nil
 }
 
-// read fills b and adds it to the checksum.
-func (a *Reader) read(b []byte) error {
-	if _, err := io.ReadFull(a.in, b); err != nil {
-		return broken(err)
+// bytes reads n bytes and adds them to the checksum. It allocates as they come: the number
+// may be wrong.
+func (a *Reader) bytes(n uint64) (b []byte) {
+	const step = 1 << 20
+	for uint64(len(b)) < n && a.err == nil {
+		at := len(b)
+		b = append(b, make([]byte, min(n-uint64(at), step))...)
+		if _, err := io.ReadFull(a.in, b[at:]); err != nil {
+			a.err = broken(err)
+		}
+		a.sum.Write(b[at:])
 	}
-	a.sum.Write(b)
-	return nil
+	return b
 }
 
-func (a *Reader) number(most uint64) (uint64, error) {
-	var b [1]byte
-	var n uint64
-	for shift := 0; shift < 64; shift += 7 {
-		if err := a.read(b[:]); err != nil {
-			return 0, err
-		}
-		n |= uint64(b[0]&0x7F) << shift
-		if b[0] < 0x80 {
-			if n > most {
-				break
-			}
-			return n, nil
-		}
+func (a *Reader) number(most uint64) uint64 {
+	if a.err != nil {
+		return 0
 	}
-	return 0, fmt.Errorf("%w: a number in it is too large", ErrDamaged)
+	head, err := a.in.Peek(binary.MaxVarintLen64)
+	n, length := binary.Uvarint(head)
+	switch {
+	case length == 0:
+		a.err = broken(err)
+	case length < 0 || n > most:
+		a.err = fmt.Errorf("%w: a number in it is too large", ErrDamaged)
+	default:
+		a.bytes(uint64(length))
+	}
+	return n
 }
 
 // Next returns the next item. io.EOF says that this was all, and that it is whole.
 func (a *Reader) Next() (Item, error) {
-	if err := a.finishBlob(); err != nil {
-		return Item{}, err
+	if a.blob != nil {
+		a.err = a.blob.finish()
+		a.blob = nil
 	}
-	var tag [1]byte
-	if err := a.read(tag[:]); err != nil {
-		return Item{}, err
+	tag := a.bytes(1)
+	if a.err != nil {
+		return Item{}, a.err
 	}
+	var item Item
 	switch tag[0] {
 	case 'e':
-		return a.entry()
+		item.Entry.Revision = store.Revision(a.number(math.MaxInt64))
+		keyLength, valueLength := a.number(maxKey), a.number(maxValue)
+		item.Entry.Key, item.Entry.Value = a.bytes(keyLength), a.bytes(valueLength)
+		a.Entries++
 	case 'b':
-		return a.blob()
+		copy(item.Sum[:], a.bytes(uint64(len(item.Sum))))
+		item.Size = int64(a.number(math.MaxInt64))
+		a.blob = &content{from: a, left: item.Size, sum: sha256.New(), want: item.Sum}
+		item.Content = a.blob
+		a.Blobs++
 	case 'z':
-		return Item{}, a.trailer()
+		a.trailer()
+	default:
+		a.err = fmt.Errorf("%w: an item of an unknown kind", ErrDamaged)
 	}
-	return Item{}, fmt.Errorf("%w: an item of an unknown kind", ErrDamaged)
-}
-
-func (a *Reader) entry() (Item, error) {
-	revision, err := a.number(1<<63 - 1)
-	if err != nil {
-		return Item{}, err
-	}
-	keyLength, err := a.number(maxKey)
-	if err != nil {
-		return Item{}, err
-	}
-	valueLength, err := a.number(maxValue)
-	if err != nil {
-		return Item{}, err
-	}
-	key := make([]byte, keyLength)
-	if err := a.read(key); err != nil {
-		return Item{}, err
-	}
-	value, err := a.grow(int(valueLength))
-	if err != nil {
-		return Item{}, err
-	}
-	a.Entries++
-	return Item{Entry: store.Entry{Key: key, Value: value, Revision: store.Revision(revision)}}, nil
-}
-
-// grow reads n bytes, and allocates as they come: the number may be a lie.
-func (a *Reader) grow(n int) ([]byte, error) {
-	const step = 1 << 20
-	value := make([]byte, 0, min(n, step))
-	for len(value) < n {
-		more := min(n-len(value), step)
-		value = append(value, make([]byte, more)...)
-		if err := a.read(value[len(value)-more:]); err != nil {
-			return nil, err
-		}
-	}
-	return value, nil
-}
-
-func (a *Reader) blob() (Item, error) {
-	if err := a.read(a.want[:]); err != nil {
-		return Item{}, err
-	}
-	size, err := a.number(1<<63 - 1)
-	if err != nil {
-		return Item{}, err
-	}
-	a.blobSum = sha256.New()
-	a.content = &io.LimitedReader{R: a.in, N: int64(size)}
-	a.Blobs++
-	return Item{Sum: a.want, Size: int64(size), Content: &content{a.content, io.MultiWriter(a.sum, a.blobSum)}}, nil
+	return item, a.err
 }
 
 // content is a blob as it is read. Its errors say what is wrong with the file.
 type content struct {
-	in   *io.LimitedReader
-	sums io.Writer
+	from *Reader
+	left int64
+	sum  hash.Hash
+	want [sha256.Size]byte
 }
 
 func (c *content) Read(b []byte) (int, error) {
-	n, err := c.in.Read(b)
-	_, _ = c.sums.Write(b[:n]) // a checksum takes everything
-	if err != nil && (err != io.EOF || c.in.N > 0) {
+	if c.left == 0 {
+		return 0, io.EOF
+	}
+	n, err := c.from.in.Read(b[:min(int64(len(b)), c.left)])
+	c.left -= int64(n)
+	c.from.sum.Write(b[:n])
+	c.sum.Write(b[:n])
+	if err != nil {
 		err = broken(err)
 	}
 	return n, err
 }
 
-// finishBlob reads what was left of a blob, and checks it.
-func (a *Reader) finishBlob() error {
-	if a.content == nil {
-		return nil
+// finish reads what was left of a blob, and checks it.
+func (c *content) finish() error {
+	if _, err := io.Copy(io.Discard, c); err != nil {
+		return err
 	}
-	_, err := io.Copy(io.MultiWriter(a.sum, a.blobSum), a.content)
-	if err == nil && a.content.N > 0 {
-		err = io.ErrUnexpectedEOF
-	}
-	a.content = nil
-	if err != nil {
-		return broken(err)
-	}
-	if [32]byte(a.blobSum.Sum(nil)) != a.want {
-		return fmt.Errorf("%w: the blob %x has another content", ErrDamaged, a.want)
+	if [sha256.Size]byte(c.sum.Sum(nil)) != c.want {
+		return fmt.Errorf("%w: the blob %x has another content", ErrDamaged, c.want)
 	}
 	return nil
 }
 
-func (a *Reader) trailer() error {
-	entries, err := a.number(1<<63 - 1)
-	if err != nil {
-		return err
-	}
-	blobs, err := a.number(1<<63 - 1)
-	if err != nil {
-		return err
-	}
+// trailer checks the end of a backup.
+func (a *Reader) trailer() {
+	entries, blobs := a.number(math.MaxInt64), a.number(math.MaxInt64)
 	want := a.sum.Sum(nil)
-	got := make([]byte, len(want))
-	if err := a.read(got); err != nil {
-		return err
+	got := a.bytes(uint64(len(want)))
+	if a.err != nil {
+		return
 	}
+	a.err = io.EOF
 	if entries != a.Entries || blobs != a.Blobs || string(got) != string(want) {
-		return fmt.Errorf("%w: its checksum does not fit", ErrDamaged)
+		a.err = fmt.Errorf("%w: its checksum does not fit", ErrDamaged)
+	} else if _, err := a.in.ReadByte(); err != io.EOF {
+		a.err = fmt.Errorf("%w: something stands behind its end", ErrDamaged)
 	}
-	if _, err := a.in.ReadByte(); err != io.EOF {
-		return fmt.Errorf("%w: something stands behind its end", ErrDamaged)
-	}
-	return io.EOF
 }
 
 // Close lets go of the reader's memory.

@@ -49,10 +49,10 @@ func present(t *testing.T, e *Engine, want map[string]bool) {
 			t.Errorf("Get of %s: revision %d, %v", key, got.Revision, err)
 		}
 		e.turn <- struct{}{}
-		r, err := e.revisionOf([]byte(key))
+		got, err = e.latest([]byte(key))
 		<-e.turn
-		if err != nil || (r != 0) != is {
-			t.Errorf("the revision of %s is %d: %v", key, r, err)
+		if err != nil || (got.Revision != 0) != is {
+			t.Errorf("the revision of %s is %d: %v", key, got.Revision, err)
 		}
 	}
 }

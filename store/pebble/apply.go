@@ -90,11 +90,11 @@ func (e *Engine) Apply(b *store.Batch) (*store.Commit, error) {
 // check checks the conditions of a batch. The caller has the turn.
 func (e *Engine) check(conditions []store.Condition) error {
 	for _, c := range conditions {
-		r, err := e.revisionOf(c.Key)
+		entry, err := e.latest(c.Key)
 		if err != nil {
 			return err
 		}
-		if r != c.Revision {
+		if entry.Revision != c.Revision {
 			return store.ErrConflict
 		}
 	}

@@ -127,18 +127,6 @@ func (d *disk) persist(err error, try func() error) bool {
 	}
 }
 
-// wait returns false if the disk was frozen.
-func (d *disk) wait(pause time.Duration) bool {
-	t := time.NewTimer(pause)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-d.frozen:
-		return false
-	}
-}
-
 // tolerate is for calls whose errors Pebble survives: it slows down its retries.
 func (d *disk) tolerate(err error) error {
 	if err == nil {
@@ -149,7 +137,10 @@ func (d *disk) tolerate(err error) error {
 	if d.freezeOpening(err) {
 		return nil
 	}
-	d.wait(tablePause)
+	select {
+	case <-time.After(tablePause):
+	case <-d.frozen:
+	}
 	return err
 }
 

@@ -3,7 +3,6 @@ package pebble
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -165,7 +164,7 @@ func copyInto(dir, place string) (to string, err error) {
 			return to, nil
 		}
 		if errors.Is(err, errMoved) && try < maxTries {
-			pause(time.Duration(min(try, 20)) * time.Millisecond)
+			<-time.After(time.Duration(min(try, 20)) * time.Millisecond) // the other process finishes what it is at
 			continue
 		}
 		if errors.Is(err, errMoved) {
@@ -180,13 +179,6 @@ func copyInto(dir, place string) (to string, err error) {
 // uncopied is the error for a copy that could not be made in a place.
 func uncopied(dir, place string, err error) error {
 	return store.Errorf(unwritable(place, err).Code, err, "The store in %s can't be copied to %s, from where it would be exported; make room there, or stop the process that has the store", dir, place)
-}
-
-// pause lets the other process finish what it is at.
-func pause(d time.Duration) {
-	ctx, cancel := context.WithTimeout(context.Background(), d)
-	defer cancel()
-	<-ctx.Done()
 }
 
 // copyStore makes a copy as a crash would have left it. The manifest says which tables and
@@ -329,11 +321,6 @@ func copyFile(from, to string) error {
 
 // besidePrefix is what the temporary directories beside a store begin with.
 func besidePrefix(dir, what string) string { return "." + filepath.Base(dir) + "." + what + "-" }
-
-// makeBeside makes a temporary directory beside a store, on the same disk.
-func makeBeside(dir, what string) (string, error) {
-	return makeTemporary(filepath.Dir(dir), dir, what)
-}
 
 // makeTemporary makes a temporary directory for a store in some place.
 func makeTemporary(place, dir, what string) (string, error) {

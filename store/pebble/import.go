@@ -41,7 +41,7 @@ func Import(dir string, next func() (store.Entry, bool, error)) (err error) {
 		return unwritable(dir, err)
 	}
 	removeStale(dir, "import")
-	temporary, err := makeBeside(dir, "import")
+	temporary, err := makeTemporary(parent, dir, "import")
 	if err != nil {
 		return unwritable(dir, err)
 	}

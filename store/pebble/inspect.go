@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -96,7 +97,7 @@ func checkFiles(fs vfs.FS, dir string) error {
 // readTables opens the tables without the logs, and returns the schema in them: 0 if it
 // is still in a log.
 func readTables(fs vfs.FS, dir string, opts *crdb.Options) (version uint64, kernos string, err error) {
-	db, err := openReadOnly(fs, dir, opts, true)
+	db, err := openReadOnly(&readOnly{FS: fs, withoutLogs: true}, dir, opts)
 	if err != nil {
 		return 0, "", damage(dir, "", err)
 	}
@@ -117,13 +118,8 @@ func readTables(fs vfs.FS, dir string, opts *crdb.Options) (version uint64, kern
 	return version, kernos, nil
 }
 
-// openReadOnly opens a store without a change to the directory.
-func openReadOnly(fs vfs.FS, dir string, opts *crdb.Options, withoutLogs bool) (*crdb.DB, error) {
-	return openOn(&readOnly{FS: fs, withoutLogs: withoutLogs}, dir, opts)
-}
-
-// openOn opens a store on a file system that refuses changes.
-func openOn(fs *readOnly, dir string, opts *crdb.Options) (db *crdb.DB, err error) {
+// openReadOnly opens a store on a file system that refuses changes.
+func openReadOnly(fs *readOnly, dir string, opts *crdb.Options) (db *crdb.DB, err error) {
 	defer func() {
 		// Pebble is meant for directories that only it has written.
 		if r := recover(); r != nil {
@@ -145,15 +141,16 @@ func readLogs(fs vfs.FS, dir string) (schema []byte, suspects map[string]error, 
 		return nil, nil, unreadable(dir, err)
 	}
 	suspects = make(map[string]error)
-	var text, buf bytes.Buffer
+	var buf bytes.Buffer
 	for i, log := range logs {
 		_, path := log.SegmentLocation(log.NumSegments() - 1)
 		name, last := fs.PathBase(path), i == len(logs)-1
-		if err := readInto(&text, fs, path); err != nil {
+		text, err := readFile(fs, path, math.MaxInt64)
+		if err != nil {
 			return nil, nil, unreadable(dir, err)
 		}
 		// Pebble takes some damage for the end of a log.
-		wrong := checkLog(text.Bytes(), uint32(log.Num))
+		wrong := checkLog(text, uint32(log.Num))
 		if wrong != nil && last {
 			return nil, nil, damage(dir, name, wrong)
 		}
@@ -173,25 +170,11 @@ func readLogs(fs vfs.FS, dir string) (schema []byte, suspects map[string]error, 
 	return schema, suspects, nil
 }
 
-// readInto reads a file into a buffer, in place of what was there.
-func readInto(b *bytes.Buffer, fs vfs.FS, path string) error {
-	f, err := fs.Open(path)
-	if err != nil {
-		return err
-	}
-	b.Reset()
-	if info, err := f.Stat(); err == nil {
-		b.Grow(int(info.Size()) + bytes.MinRead)
-	}
-	_, err = b.ReadFrom(f)
-	return errors.Join(err, f.Close())
-}
-
 // replay has Pebble read the logs that it needs. Those that are wrong must not be among
 // them.
 func replay(fs vfs.FS, dir string, opts *crdb.Options, suspects map[string]error) error {
 	watched := &readOnly{FS: fs, opened: make(map[string]bool)}
-	db, err := openOn(watched, dir, opts)
+	db, err := openReadOnly(watched, dir, opts)
 	if err == nil {
 		err = db.Close()
 	}

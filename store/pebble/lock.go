@@ -21,45 +21,54 @@ import (
 // content says who that is.
 const lockName = "LOCK.kernos"
 
-// An owner is a process that has a store open.
-type owner struct {
-	pid     int
-	command string
-	since   time.Time
-	address string // where it is reached, if anywhere
+// A Holder is a process that has a store open.
+type Holder struct {
+	PID     int
+	Command string
+	Since   time.Time
+	Address string // where it is reached, if anywhere: what its Options say
 }
 
-// maxOwner is more than what any owner takes.
-const maxOwner = 4096
+// maxHolder is more bytes than the text of any holder has.
+const maxHolder = 4096
 
-func (o owner) encode() []byte {
-	text := fmt.Appendf(nil, "pid %d\nsince %s\ncommand %s\n", o.pid, o.since.Format(time.RFC3339), o.command)
-	if o.address != "" {
-		text = fmt.Appendf(text, "address %q\n", o.address)
+func (h Holder) encode() []byte {
+	text := fmt.Appendf(nil, "pid %d\nsince %s\ncommand %s\n", h.PID, h.Since.Format(time.RFC3339), h.Command)
+	if h.Address != "" {
+		text = fmt.Appendf(text, "address %q\n", h.Address)
 	}
 	return text
 }
 
-// parseOwner reads what encode has written.
-func parseOwner(text []byte) (o owner, ok bool) {
+// readHolder reads what encode has written. A process that has ended is no holder.
+func readHolder(f *os.File) (Holder, bool) {
+	text, err := io.ReadAll(io.LimitReader(f, maxHolder))
+	if err != nil {
+		return Holder{}, false
+	}
+	h, ok := parseHolder(text)
+	return h, ok && unix.Kill(h.PID, 0) != unix.ESRCH
+}
+
+func parseHolder(text []byte) (h Holder, ok bool) {
 	for line := range bytes.Lines(text) {
 		key, value, _ := strings.Cut(strings.TrimSuffix(string(line), "\n"), " ")
 		var err error
 		switch key {
 		case "pid":
-			o.pid, err = strconv.Atoi(value)
+			h.PID, err = strconv.Atoi(value)
 		case "since":
-			o.since, err = time.Parse(time.RFC3339, value)
+			h.Since, err = time.Parse(time.RFC3339, value)
 		case "command":
-			o.command = value
+			h.Command = value
 		case "address":
-			o.address, err = strconv.Unquote(value)
+			h.Address, err = strconv.Unquote(value)
 		}
 		if err != nil {
-			return owner{}, false
+			return Holder{}, false
 		}
 	}
-	return o, o.pid > 0 && o.command != "" && !o.since.IsZero() && printable(o.command)
+	return h, h.PID > 0 && h.Command != "" && !h.Since.IsZero() && printable(h.Command)
 }
 
 // printable keeps what isn't the name of a command out of error texts.
@@ -68,7 +77,7 @@ func printable(s string) bool {
 }
 
 // self is this process, which is reached at an address.
-func self(address string) owner {
+func self(address string) Holder {
 	command := filepath.Base(os.Args[0])
 	// The name of a subcommand says what it is; any other argument may be a secret.
 	if len(os.Args) > 1 && len(os.Args[1]) < 20 && strings.Trim(os.Args[1], "abcdefghijklmnopqrstuvwxyz") == "" {
@@ -77,7 +86,7 @@ func self(address string) owner {
 	if !printable(command) {
 		command = "kernos"
 	}
-	return owner{pid: os.Getpid(), command: command, since: time.Now(), address: address}
+	return Holder{PID: os.Getpid(), Command: command, Since: time.Now(), Address: address}
 }
 
 // A lock keeps other processes, and other engines of this one, from a directory. It ends
@@ -134,14 +143,11 @@ func acquire(dir string) (*lock, error) {
 
 func inUse(dir string, f *os.File) error {
 	by, stop := "another process", "stop it"
-	text, err := io.ReadAll(io.LimitReader(f, maxOwner))
-	if err == nil {
-		// While a process opens the store, the file still names the one before it.
-		if o, ok := parseOwner(text); ok && unix.Kill(o.pid, 0) != unix.ESRCH {
-			by = fmt.Sprintf("%s (process %d, since %s)", o.command, o.pid, o.since.Local().Format(time.DateTime))
-			if o.address != "" {
-				stop = "stop it with kernos stop"
-			}
+	// While a process opens the store, the file still names the one before it.
+	if h, ok := readHolder(f); ok {
+		by = fmt.Sprintf("%s (process %d, since %s)", h.Command, h.PID, h.Since.Local().Format(time.DateTime))
+		if h.Address != "" {
+			stop = "stop it with kernos stop"
 		}
 	}
 	return &held{store.Errorf(503, nil, "The store in %s is in use by %s; %s, or use another KERNOS_HOME", dir, by, stop)}
@@ -154,14 +160,6 @@ func (e *held) Error() string        { return e.by.Error() }
 func (e *held) Unwrap() error        { return e.by }
 func (e *held) Is(target error) bool { return target == errHeld }
 
-// A Holder is a process that has a store open.
-type Holder struct {
-	PID     int
-	Command string
-	Since   time.Time
-	Address string // what its Options say
-}
-
 // HeldBy returns who has the store in a directory open, as far as it is known. Of a process
 // that opens it at this moment, or that is not seen from here, it is not.
 func HeldBy(dir string) (Holder, bool) {
@@ -170,22 +168,18 @@ func HeldBy(dir string) (Holder, bool) {
 		return Holder{}, false
 	}
 	defer func() { _ = f.Close() }()
-	text, err := io.ReadAll(io.LimitReader(f, maxOwner))
-	if err != nil {
-		return Holder{}, false
-	}
-	o, ok := parseOwner(text)
+	h, ok := readHolder(f)
 	// Asking for a free lock keeps other processes from it for a moment, so only one that
 	// is very likely held is asked for.
-	if !ok || unix.Kill(o.pid, 0) == unix.ESRCH || unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB) == nil {
+	if !ok || unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB) == nil {
 		return Holder{}, false
 	}
-	return Holder{PID: o.pid, Command: o.command, Since: o.since, Address: o.address}, true
+	return h, true
 }
 
 // sign writes who has the lock.
-func (l *lock) sign(o owner) error {
-	text := o.encode()
+func (l *lock) sign(h Holder) error {
+	text := h.encode()
 	if _, err := l.file.WriteAt(text, 0); err != nil {
 		return err
 	}
@@ -210,4 +204,18 @@ func (l *lock) undo() {
 		_ = os.Remove(l.file.Name())
 	}
 	_ = l.file.Close()
+}
+
+// Lock keeps all processes from the store in a directory, for a caller that moves it as a
+// whole, until release is called. A store that is in use can't be locked, and the error
+// says who uses it. Where there is no directory there is nothing to lock.
+func Lock(dir string) (release func(), err error) {
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return func() {}, nil
+	}
+	l, err := acquire(dir)
+	if err != nil {
+		return nil, err
+	}
+	return func() { l.undo() }, nil
 }

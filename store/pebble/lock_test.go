@@ -120,7 +120,7 @@ func TestHeldBySaysWhoAndWhere(t *testing.T) {
 		t.Errorf("after it is closed: %+v", got)
 	}
 	// What a process has left that was killed says nothing.
-	stale := owner{pid: os.Getpid(), command: "kernos serve", since: time.Now(), address: "/run/x.sock"}
+	stale := Holder{PID: os.Getpid(), Command: "kernos serve", Since: time.Now(), Address: "/run/x.sock"}
 	if err := os.WriteFile(filepath.Join(dir, lockName), stale.encode(), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -130,20 +130,20 @@ func TestHeldBySaysWhoAndWhere(t *testing.T) {
 }
 
 func FuzzOwner(f *testing.F) {
-	f.Add(owner{pid: 4711, command: "kernos pipe", since: time.Unix(1763200800, 0)}.encode())
+	f.Add(Holder{PID: 4711, Command: "kernos pipe", Since: time.Unix(1763200800, 0)}.encode())
 	f.Add([]byte("pid 0\nsince x\ncommand \x1b[2J\n"))
 	f.Add([]byte("pid -1\n"))
-	f.Add(owner{pid: 4711, command: "kernos serve", since: time.Unix(1763200800, 0), address: "/run/a b\n.sock"}.encode())
+	f.Add(Holder{PID: 4711, Command: "kernos serve", Since: time.Unix(1763200800, 0), Address: "/run/a b\n.sock"}.encode())
 	f.Fuzz(func(t *testing.T, text []byte) {
-		o, ok := parseOwner(text)
+		o, ok := parseHolder(text)
 		if !ok {
 			return
 		}
-		if again, ok := parseOwner(o.encode()); !ok || again.pid != o.pid || again.command != o.command || again.address != o.address || !again.since.Equal(o.since) {
+		if again, ok := parseHolder(o.encode()); !ok || again.PID != o.PID || again.Command != o.Command || again.Address != o.Address || !again.Since.Equal(o.Since) {
 			t.Errorf("%+v became %+v", o, again)
 		}
-		if !printable(o.command) {
-			t.Errorf("the command %q", o.command)
+		if !printable(o.Command) {
+			t.Errorf("the command %q", o.Command)
 		}
 	})
 }

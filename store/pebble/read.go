@@ -55,6 +55,11 @@ func (e *Engine) Get(key []byte) (store.Entry, error) {
 	if e.dead {
 		return store.Entry{}, store.ErrClosed
 	}
+	return e.latest(key)
+}
+
+// latest returns the latest entry of a key. Pebble must not be closed meanwhile.
+func (e *Engine) latest(key []byte) (store.Entry, error) {
 	if e.absence.sure(key) {
 		return store.Entry{Key: key}, nil
 	}
@@ -106,40 +111,6 @@ func copyEntry(buf, key, stored []byte) (store.Entry, error) {
 	}
 	buf = append(append(buf, key...), value...)
 	return store.Entry{Key: buf[:len(key):len(key)], Value: buf[len(key):], Revision: r}, nil
-}
-
-// revisionOf returns the revision of a key: 0 if it is absent. The caller has the turn, so
-// Pebble is not closed.
-func (e *Engine) revisionOf(key []byte) (store.Revision, error) {
-	if foreign(key) {
-		return 0, nil
-	}
-	if e.absence.sure(key) {
-		return 0, nil
-	}
-	cached, miss := e.cache.get(key)
-	if cached != nil {
-		return cached.Revision, nil
-	}
-	if miss.pending {
-		e.flush()
-	}
-	stored, closer, err := e.db.Get(key)
-	if err != nil {
-		if errors.Is(err, crdb.ErrNotFound) {
-			e.absence.miss(key)
-			return 0, nil
-		}
-		return 0, e.readError(err)
-	}
-	r, _, err := split(stored)
-	if err != nil {
-		err = errors.Join(errUnreadable, err)
-	}
-	if closed := closer.Close(); err == nil {
-		err = closed
-	}
-	return r, e.readError(err)
 }
 
 // Scan goes through the entries of a range.

@@ -82,7 +82,7 @@ func openReading(dir string, options *Options) (*Engine, error) {
 
 // openUnchanging opens a store that no process changes, without writing anything.
 func openUnchanging(dir string, opts Options) (*Engine, error) {
-	db, err := openReadOnly(vfs.Default, dir, opts.forPebble(&logger{log: opts.Log}), false)
+	db, err := openReadOnly(&readOnly{FS: vfs.Default}, dir, opts.forPebble(&logger{log: opts.Log}))
 	if err != nil {
 		return nil, damage(dir, "", err)
 	}
