@@ -16,7 +16,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"io/fs"
 	"math"
@@ -146,20 +145,28 @@ func (d *Dir) Read(h Hash) ([]byte, error) {
 func (d *Dir) Put(data []byte) (Blob, error) {
 	h := Sum(data)
 	blob := Blob{Hash: h, Size: int64(len(data)), Path: d.Path(h)}
-	kept, err := d.renew(blob)
+	kept := renew(blob.Path, blob.Size)
 	if kept && blob.Size <= maxCompared {
-		old, readErr := os.ReadFile(blob.Path)
-		kept = readErr == nil && bytes.Equal(old, data) // one that is damaged is mended
+		old, err := os.ReadFile(blob.Path)
+		kept = err == nil && bytes.Equal(old, data) // one that is damaged is mended
 	}
-	if err == nil && !kept {
-		if err = durable.MakeDir(filepath.Dir(blob.Path)); err == nil {
-			err = durable.WriteFile(blob.Path, data)
-		}
-	}
+	err := makeDurable(blob.Path, kept, func() error { return durable.WriteFile(blob.Path, data) })
 	if err != nil {
 		return Blob{}, unkept(err)
 	}
 	return blob, nil
+}
+
+// makeDurable makes sure that a blob is durable. If it is there already, the process that put
+// it there may not have synced the directory yet; otherwise write writes it.
+func makeDurable(path string, there bool, write func() error) error {
+	if there {
+		return durable.SyncDir(filepath.Dir(path))
+	}
+	if err := durable.MakeDir(filepath.Dir(path)); err != nil {
+		return err
+	}
+	return write()
 }
 
 // maxCompared is how large a blob may be that is compared with what is there already.
@@ -173,39 +180,29 @@ func unkept(err error) error {
 	return fmt.Errorf("blobs: %w", err)
 }
 
-// renew makes a blob that is there as new, and reports whether it is there. A file that
-// can't be made new counts as absent: it is replaced.
-func (d *Dir) renew(b Blob) (bool, error) {
-	info, err := os.Lstat(b.Path)
-	if err != nil || !info.Mode().IsRegular() || info.Size() != b.Size {
-		return false, nil
+// renew makes a file as new, and reports whether it is a regular file of a size, or of any
+// size if that is negative. A file that can't be made new counts as absent: it is replaced.
+func renew(path string, size int64) bool {
+	info, err := os.Lstat(path)
+	if err != nil || !info.Mode().IsRegular() || size >= 0 && info.Size() != size {
+		return false
 	}
 	// A collection may be about to remove it. If it is still there after it was made new,
 	// the collection sees that it is new.
 	now := time.Now()
-	if err := os.Chtimes(b.Path, now, now); err != nil {
-		return false, nil
+	if err := os.Chtimes(path, now, now); err != nil {
+		return false
 	}
-	if _, err := os.Lstat(b.Path); err != nil {
-		return false, nil
-	}
-	// The process that put it there may not have synced the directory yet.
-	return true, durable.SyncDir(filepath.Dir(b.Path))
+	_, err = os.Lstat(path)
+	return err == nil
 }
 
 // Keep makes blobs as new as [Dir.Put] does, and returns those that are there: a collection
 // leaves them alone for a while. It is for callers that refer to blobs that others have
 // put.
 func (d *Dir) Keep(hashes []Hash) (there []Hash) {
-	now := time.Now()
 	for _, h := range hashes {
-		path := d.Path(h)
-		info, err := os.Lstat(path)
-		if err != nil || !info.Mode().IsRegular() || os.Chtimes(path, now, now) != nil {
-			continue
-		}
-		// See renew: one that is still there stays.
-		if _, err := os.Lstat(path); err == nil {
+		if renew(d.Path(h), -1) {
 			there = append(there, h)
 		}
 	}
@@ -230,7 +227,7 @@ func (d *Dir) PutReader(r io.Reader, limit int64) (Blob, error) {
 		return err
 	})
 	if err == nil {
-		blob.Hash = sumOf(sum)
+		sum.Sum(blob.Hash[:0])
 		blob.Path = d.Path(blob.Hash)
 		err = d.adopt(temporary, blob)
 	}
@@ -240,19 +237,10 @@ func (d *Dir) PutReader(r io.Reader, limit int64) (Blob, error) {
 	return blob, nil
 }
 
-func sumOf(sum hash.Hash) (h Hash) {
-	sum.Sum(h[:0])
-	return h
-}
-
 // adopt gives a temporary file its name, or removes it if the blob is there.
 func (d *Dir) adopt(temporary string, b Blob) error {
-	kept, err := d.renew(b)
-	if err == nil && !kept {
-		if err = durable.MakeDir(filepath.Dir(b.Path)); err == nil {
-			err = durable.Rename(temporary, b.Path)
-		}
-	}
+	kept := renew(b.Path, b.Size)
+	err := makeDurable(b.Path, kept, func() error { return durable.Rename(temporary, b.Path) })
 	if err != nil || kept {
 		err = errors.Join(err, durable.Remove(temporary))
 	}

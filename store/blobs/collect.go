@@ -106,7 +106,10 @@ func (c *collection) file(dir string, entry fs.DirEntry) error {
 		return nil
 	}
 	h, err := ParseHash(name)
-	if err != nil || c.dir.Path(h) != path || !c.old(path) {
+	if err != nil || c.dir.Path(h) != path {
+		return nil
+	}
+	if info, err := os.Lstat(path); err != nil || !info.ModTime().Before(c.before) {
 		return nil
 	}
 	if referred, err := Referred(c.r, h); err != nil || referred {
@@ -134,12 +137,6 @@ func restore(aside, path string) error {
 		return err
 	}
 	return os.Rename(aside, path)
-}
-
-// old reports whether a file is there and older than the grace.
-func (c *collection) old(path string) bool {
-	info, err := os.Lstat(path)
-	return err == nil && info.ModTime().Before(c.before)
 }
 
 // remove removes a file if it is old, and reports whether it did.

@@ -4,11 +4,8 @@ import (
 	"bytes"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
-	"unicode/utf16"
-	"unicode/utf8"
 
+	"kernos/internal/jsonscan"
 	"kernos/store"
 )
 
@@ -44,8 +41,21 @@ func (d *Dir) Mentions(data []byte) []Hash {
 		return nil
 	}
 	found := d.paths(nil, data)
-	if escaped {
-		found = d.paths(found, unescaped(data))
+	for i := 0; escaped; {
+		quote := bytes.IndexByte(data[i:], '"')
+		if quote < 0 {
+			break
+		}
+		i += quote
+		end, hasEscapes, err := jsonscan.String(data, i)
+		if err != nil {
+			i++ // the text isn't valid
+			continue
+		}
+		if hasEscapes {
+			found = d.paths(found, []byte(jsonscan.Unquote(data[i:end])))
+		}
+		i = end
 	}
 	return found
 }
@@ -67,59 +77,4 @@ func (d *Dir) paths(found []Hash, text []byte) []Hash {
 			found = append(found, h)
 		}
 	}
-}
-
-// unescaped returns text with what JSON escapes in strings as it is meant. What is no
-// escape stays.
-func unescaped(text []byte) []byte {
-	plain := make([]byte, 0, len(text))
-	for {
-		i := bytes.IndexByte(text, '\\')
-		if i < 0 || i+1 == len(text) {
-			return append(plain, text...)
-		}
-		plain = append(plain, text[:i]...)
-		text = text[i:]
-		if text[1] == 'u' {
-			r, n := unicodeEscape(text)
-			plain, text = utf8.AppendRune(plain, r), text[n:]
-			continue
-		}
-		if i := strings.IndexByte(escapes, text[1]); i >= 0 {
-			plain = append(plain, escaped[i])
-		} else {
-			plain = append(plain, text[:2]...)
-		}
-		text = text[2:]
-	}
-}
-
-// The escapes of one letter, and what they mean.
-const (
-	escapes = `"\/bfnrt`
-	escaped = "\"\\/\b\f\n\r\t"
-)
-
-// unicodeEscape reads the escape that text begins with, or two of them that make one
-// character. It returns how many bytes they have; a broken one has 2.
-func unicodeEscape(text []byte) (rune, int) {
-	unit := func(at int) (rune, bool) {
-		if len(text) < at+6 || text[at] != '\\' || text[at+1] != 'u' {
-			return 0, false
-		}
-		n, err := strconv.ParseUint(string(text[at+2:at+6]), 16, 16)
-		return rune(n), err == nil
-	}
-	r, ok := unit(0)
-	if !ok {
-		return utf8.RuneError, 2
-	}
-	if utf16.IsSurrogate(r) {
-		if low, ok := unit(6); ok {
-			if pair := utf16.DecodeRune(r, low); pair != utf8.RuneError {
-				return pair, 12
-			}
-		}
-	}
-	return r, 6
 }
