@@ -17,7 +17,6 @@ package client
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -289,7 +288,7 @@ func (c *Client) restore(l *link) bool {
 		s := c.streams[id]
 		c.nextID++
 		c.waiting[c.nextID] = &waiting{stream: s, resume: true}
-		requests = append(requests, request(c.nextID, methodResume, json.RawMessage(s.id), json.RawMessage(strconv.FormatUint(s.last, 10))))
+		requests = append(requests, ownRequest(c.nextID, methodResume, s.id, s.last))
 	}
 	c.mu.Unlock()
 	for _, r := range requests {
@@ -360,7 +359,7 @@ func (c *Client) answered(l *link, f *frame) {
 	case s.isClosed():
 		w.acked <- ErrClosed
 		c.mu.Unlock()
-		_ = l.write(c.ctx, request(0, methodUnsubscribe, f.Result)) // its items have no reader any more
+		_ = l.write(c.ctx, ownRequest(0, methodUnsubscribe, f.Result)) // its items have no reader any more
 		return
 	default:
 		s.id = f.Result

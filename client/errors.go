@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +10,10 @@ import (
 
 // ErrClosed is the error of calls on a client, or of a stream, that was closed.
 var ErrClosed = errors.New("the client was closed")
+
+// ErrStopping is why a connection is lost to a server that shuts down. A call that was not
+// acknowledged has not begun then.
+var ErrStopping = errors.New("the server is shutting down")
 
 // An Unreachable is the error of a server that can't be connected to.
 type Unreachable struct {
@@ -32,17 +37,18 @@ type Refused struct {
 
 func (e *Refused) Error() string {
 	text := fmt.Sprintf("%s answers with HTTP status %d", e.URL, e.Status)
-	said := strings.TrimSpace(e.Text)
-	var body struct {
-		Message string `json:"message"`
-	}
-	if json.Unmarshal([]byte(said), &body) == nil && body.Message != "" {
-		said = body.Message
-	}
-	if said != "" {
+	if said := cmp.Or(e.body().Message, strings.TrimSpace(e.Text)); said != "" {
 		text += ": " + said
 	}
 	return text
+}
+
+// Name is what the server calls its reason, such as too_many_connections; "" if it has no name.
+func (e *Refused) Name() string { return e.body().Name }
+
+func (e *Refused) body() (b struct{ Name, Message string }) {
+	_ = json.Unmarshal([]byte(e.Text), &b) // other servers may write anything
+	return b
 }
 
 // Forbidden reports whether the server wants another token, or none of ours.

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"strconv"
+	"fmt"
 )
 
 // A frame is what a server sends: the answer to a request, or a notification.
@@ -60,21 +60,39 @@ func readFrames(text []byte) ([]frame, error) {
 	return kept, nil
 }
 
-// request writes a request.
-func request(id uint64, method string, params ...json.RawMessage) []byte {
-	name, _ := json.Marshal(method)
-	text := []byte(`{"jsonrpc":"2.0","id":`)
-	text = strconv.AppendUint(text, id, 10)
-	text = append(append(text, `,"method":`...), name...)
-	text = append(text, `,"params":[`...)
-	text = append(text, bytes.Join(rawBytes(params), []byte(","))...)
-	return append(text, "]}"...)
+// A Request is a call, with what a kernel's message may say about it beside its parameters.
+type Request struct {
+	Method string // such as memory_get
+	Params []any  // as they stand in the request's list; a method with named ones takes one object
+
+	Kind     string   // "command" for a query that is to be run as one; a kernel knows the rest
+	Metadata Metadata // other servers ignore it
 }
 
-func rawBytes(raw []json.RawMessage) [][]byte {
-	all := make([][]byte, len(raw))
-	for i, r := range raw {
-		all[i] = r
+// Metadata is what the message of a call is recorded with.
+type Metadata struct {
+	Correlation    string `json:"correlation,omitempty"`
+	IdempotencyKey string `json:"idempotencyKey,omitempty"`
+}
+
+// frame writes the request.
+func (r Request) frame(id uint64) ([]byte, error) {
+	text, err := json.Marshal(struct {
+		Version  string   `json:"jsonrpc"`
+		ID       uint64   `json:"id"`
+		Method   string   `json:"method"`
+		Params   []any    `json:"params"`
+		Kind     string   `json:"kind,omitempty"`
+		Metadata Metadata `json:"metadata,omitzero"`
+	}{"2.0", id, r.Method, append([]any{}, r.Params...), r.Kind, r.Metadata})
+	if err != nil {
+		return nil, fmt.Errorf("the parameters can't be written as JSON: %w", err)
 	}
-	return all
+	return text, nil
+}
+
+// ownRequest writes a request of the protocol itself. Its parameters are valid JSON.
+func ownRequest(id uint64, method string, params ...any) []byte {
+	text, _ := Request{Method: method, Params: params}.frame(id)
+	return text
 }

@@ -26,19 +26,15 @@ type Stream struct {
 	closing   sync.Once
 }
 
-// Stream calls a method and returns its stream when the server has acknowledged it. The
-// caller reads it to its end, or closes it. Arguments are the parameters as they stand in
-// the request's list; a method with named ones takes one object. The error is an
-// *Unreachable, an *Untrusted, a *Refused, a *Lost, an *RPCError or that of the context.
-func (c *Client) Stream(ctx context.Context, method string, args ...any) (*Stream, error) {
-	params := make([]json.RawMessage, len(args))
-	for i, a := range args {
-		text, err := json.Marshal(a)
-		if err != nil {
-			return nil, fmt.Errorf("parameter %d can't be written as JSON: %w", i, err)
-		}
-		params[i] = text
-	}
+// Stream is Open for a call that says nothing but its method and parameters.
+func (c *Client) Stream(ctx context.Context, method string, params ...any) (*Stream, error) {
+	return c.Open(ctx, Request{Method: method, Params: params})
+}
+
+// Open makes a call and returns its stream when the server has acknowledged it. The caller reads
+// it to its end, or closes it. The error is an *Unreachable, an *Untrusted, a *Refused, a *Lost,
+// an *RPCError or that of the context.
+func (c *Client) Open(ctx context.Context, r Request) (*Stream, error) {
 	for {
 		l, err := c.connected(ctx)
 		if err != nil {
@@ -53,9 +49,14 @@ func (c *Client) Stream(ctx context.Context, method string, args ...any) (*Strea
 		}
 		c.nextID++
 		id := c.nextID
+		frame, err := r.frame(id)
+		if err != nil {
+			c.mu.Unlock()
+			return nil, err
+		}
 		c.waiting[id] = w
 		c.mu.Unlock()
-		if err := l.write(ctx, request(id, method, params...)); err != nil {
+		if err := l.write(ctx, frame); err != nil {
 			c.mu.Lock()
 			delete(c.waiting, id)
 			c.mu.Unlock()
@@ -155,7 +156,7 @@ func (s *Stream) Close() error {
 		_, running := c.streams[string(id)]
 		delete(c.streams, string(id))
 		c.nextID++
-		text := request(c.nextID, methodUnsubscribe, id)
+		text := ownRequest(c.nextID, methodUnsubscribe, id)
 		c.mu.Unlock()
 		s.finish(ErrClosed)
 		if running && l != nil {

@@ -31,6 +31,10 @@ type Target struct {
 	// read once for a client.
 	CAFile string
 
+	// Dial connects to a server that URL only names, such as one in this process. Nil means that
+	// the URL says where it is.
+	Dial func(context.Context) (net.Conn, error)
+
 	// Patience is how long a connection that broke is tried to be made again. 0 means 30 s.
 	Patience time.Duration
 
@@ -69,16 +73,31 @@ func (t Target) Check() error {
 	return err
 }
 
-// HTTPClient returns a client for plain HTTP requests to the target, and the URL that paths
-// are appended to. The caller closes its idle connections.
-func (t Target) HTTPClient() (*http.Client, string, error) {
+// maxBody is how long the answer to a plain HTTP request may be.
+const maxBody = maxFrame
+
+// Get asks for a page of the target by plain HTTP, and reads all of it.
+func (t Target) Get(ctx context.Context, path string) (*http.Response, []byte, error) {
 	e, err := t.endpoint()
 	if err != nil {
-		return nil, "", err
+		return nil, nil, err
 	}
-	base, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(e.url, "http://"), "https://"), "/")
-	scheme, _, _ := strings.Cut(e.url, "://")
-	return &http.Client{Transport: e.transport}, scheme + "://" + base, nil
+	defer e.close()
+	u, err := url.Parse(e.url)
+	if err != nil {
+		return nil, nil, err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u.Scheme+"://"+u.Host+path, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	r.Header = e.header
+	response, err := (&http.Client{Transport: e.transport}).Do(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxBody))
+	return response, body, errors.Join(err, response.Body.Close())
 }
 
 func (t Target) endpoint() (*endpoint, error) {
@@ -99,6 +118,10 @@ func (t Target) endpoint() (*endpoint, error) {
 	}
 	if t.CAFile != "" && u.Scheme != "wss" && u.Scheme != "https" {
 		return nil, fmt.Errorf("%s has no certificate that the file %s could vouch for; write wss:// or https://, or leave the file out", t.URL, t.CAFile)
+	}
+	if t.Dial != nil {
+		e.transport.Proxy = nil
+		e.transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return t.Dial(ctx) }
 	}
 	switch u.Scheme {
 	case "ws", "http":
@@ -153,21 +176,15 @@ func (e *endpoint) dial(ctx context.Context) (*link, error) {
 	if ctx.Err() != nil && errors.Is(ctx.Err(), context.Canceled) {
 		return nil, ctx.Err()
 	}
-	return nil, DialError(e.shown, err)
-}
-
-// DialError returns the error of a connection that failed as an *Untrusted or an *Unreachable,
-// without what the libraries wrap around the reason.
-func DialError(shown string, err error) error {
-	if untrusted := asUntrusted(shown, err); untrusted != nil {
-		return untrusted
+	if bad, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return nil, &Untrusted{URL: e.shown, Err: bad.Err}
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		err = op
 	} else if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err
 	}
-	return &Unreachable{URL: shown, Err: err}
+	return nil, &Unreachable{URL: e.shown, Err: err}
 }
 
 // A link is one connection.
@@ -181,6 +198,9 @@ func (l *link) read(ctx context.Context) ([]byte, error) {
 	_, text, err := l.conn.Read(ctx)
 	if c, ok := errors.AsType[websocket.CloseError](err); ok {
 		err = fmt.Errorf("the server has closed it with code %d", c.Code)
+		if c.Code == websocket.StatusGoingAway {
+			err = ErrStopping
+		}
 		if c.Reason != "" {
 			err = fmt.Errorf("%w: %s", err, c.Reason)
 		}

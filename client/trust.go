@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
-	"errors"
 	"fmt"
 	"os"
 )
@@ -73,11 +72,3 @@ func (e *Untrusted) Error() string {
 
 // Unwrap returns the reason.
 func (e *Untrusted) Unwrap() error { return e.Err }
-
-// asUntrusted returns the error of a certificate, if err is one.
-func asUntrusted(url string, err error) error {
-	if bad, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return &Untrusted{URL: url, Err: bad.Err}
-	}
-	return nil
-}

@@ -25,14 +25,19 @@ type script struct {
 }
 
 func (s *script) open(context.Context) (caller, func() error, error) {
-	call := func(_ context.Context, request message.Message, event func(message.Message)) (message.Message, error) {
+	call := func(_ context.Context, request message.Message, event func(json.RawMessage)) (json.RawMessage, error) {
 		s.asked = append(s.asked, fmt.Sprintf("%s %s %s", request.Kind, request.Type, request.Data))
 		if len(s.answers) == 0 {
 			s.t.Fatalf("asked for more: %s", s.asked)
 		}
 		answer := s.answers[0]
 		s.answers = s.answers[1:]
-		return answer(request, event), nil
+		outcome := answer(request, func(m message.Message) { event(m.Data) })
+		if outcome.Kind == message.KindError {
+			e, err := message.ParseError(outcome.Data)
+			return nil, errors.Join(e, err)
+		}
+		return outcome.Data, nil
 	}
 	return call, func() error { s.closed++; return nil }, nil
 }
@@ -81,7 +86,6 @@ func TestLogPagesAndFollows(t *testing.T) {
 		reply(`{"messages":[`+first+`],"records":[{"seq":7,"at":4,"way":"in"}],"dropped":{"messages":6,"until":3,"lost":1,"lostSince":1,"lostUntil":2}}`),
 		func(request message.Message, event func(message.Message)) message.Message {
 			event(request.Event("Message.Recorded", json.RawMessage(`{"seq":9,"at":6,"message":`+first+`}`)))
-			event(request.Event("Syscall.Progressed", json.RawMessage(`{}`)))
 			return request.Reply(json.RawMessage(`{"next":10,"messages":1}`))
 		})
 	out, notes, status := runWith(t, s, "log", "--json", "--follow", "--kind", "command", "--since", "1h", "--code", "404")
@@ -184,17 +188,17 @@ func TestASignalEndsAWatch(t *testing.T) {
 	interrupted := make(chan struct{})
 	open := func(ctx context.Context) (caller, func() error, error) {
 		_, done, err := s.open(ctx)
-		return func(ctx context.Context, request message.Message, _ func(message.Message)) (message.Message, error) {
+		return func(ctx context.Context, _ message.Message, _ func(json.RawMessage)) (json.RawMessage, error) {
 			self, err := os.FindProcess(os.Getpid())
 			if err != nil {
-				return message.Message{}, err
+				return nil, err
 			}
 			if err := self.Signal(os.Interrupt); err != nil {
-				return message.Message{}, err
+				return nil, err
 			}
 			<-ctx.Done()
 			close(interrupted)
-			return request.Fail(&message.Error{Code: 499, Message: "Cancelled before it was done"}), nil
+			return nil, &message.Error{Code: 499, Message: "Cancelled before it was done"}
 		}, done, err
 	}
 	c := watchCommand(open)

@@ -18,7 +18,7 @@ type caller = request.Caller
 // running, open and openRecorded open one in this process, in which the requests of openRecorded
 // are recorded; openRunning needs a daemon. The flag --context of all of them sets name.
 func openers(name *string) (open, openRecorded, openRunning opener) {
-	opener := func(inProcess func() (caller, func() error, error)) opener {
+	opener := func(inProcess func() (*daemon.Daemon, error)) opener {
 		return func(ctx context.Context) (caller, func() error, error) {
 			k, err := connect.Open(ctx, connect.Options{Context: *name, InProcess: inProcess})
 			if err != nil {
@@ -27,24 +27,20 @@ func openers(name *string) (open, openRecorded, openRunning opener) {
 			return k.Call, k.Close, nil
 		}
 	}
-	return opener(func() (caller, func() error, error) { return openInProcess(false) }),
-		opener(func() (caller, func() error, error) { return openInProcess(true) }), opener(nil)
+	return opener(func() (*daemon.Daemon, error) { return openInProcess(false) }),
+		opener(func() (*daemon.Daemon, error) { return openInProcess(true) }), opener(nil)
 }
 
 // openInProcess opens a kernel in this process.
-func openInProcess(record bool) (caller, func() error, error) {
+func openInProcess(record bool) (*daemon.Daemon, error) {
 	home, err := settings.Home()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	d, err := daemon.Open(&daemon.Options{
+	return daemon.Open(&daemon.Options{
 		Home: home.Dir, Origin: home.Origin, Version: version, Unrecorded: !record,
 		Keys: daemon.Keys{Agent: os.Getenv("SSH_AUTH_SOCK")}, StoreOpened: func() { setGarbage(inlineGarbage) },
 	})
-	if err != nil {
-		return nil, nil, err
-	}
-	return d.Call, d.Close, nil
 }
 
 // operatorLog is the log of a process in the foreground, with what its callers must not see.

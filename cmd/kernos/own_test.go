@@ -14,7 +14,7 @@ func recordOf(request message.Message) string { return string(message.Append(nil
 
 // answerOf is what answers it.
 func answerOf(request message.Message) string {
-	return fmt.Sprintf(`{"kind":"reply","type":%q,"data":"[omitted]","metadata":{"id":"x-%s","timestamp":1,"causation":%q}}`, request.Type, request.Metadata.ID, request.Metadata.ID)
+	return fmt.Sprintf(`{"kind":"reply","type":%q,"data":"[omitted]","metadata":{"id":"x","timestamp":1,"correlation":%q}}`, request.Type, request.Metadata.Correlation)
 }
 
 // recordedEvent is what a watch says of a message.

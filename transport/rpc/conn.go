@@ -220,6 +220,11 @@ func (c *conn) begin(dst []byte, r *request, t *task) []byte {
 	dst = append(append(dst, `{"jsonrpc":"2.0","id":`...), r.id...)
 	dst = append(st.appendID(append(dst, `,"result":"`...)), `"}`...)
 	*t = c.svc.task(st, r.method, r.params)
+	if text(r.kind) == string(message.KindCommand) {
+		t.m.Kind = message.KindCommand
+	}
+	t.m.Metadata.Correlation = text(member(r.metadata, "correlation"))
+	t.m.Metadata.IdempotencyKey = text(member(r.metadata, "idempotencyKey"))
 	return dst
 }
 

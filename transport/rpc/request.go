@@ -32,6 +32,11 @@ type request struct {
 	id     []byte // as written; nil for a call that gets no answer
 	method string
 	params []byte // an object, a list, or nil
+
+	// What the message of the call has beside its data: its kind, for a query that is called as
+	// a command, and its metadata, an object. Both may be nil.
+	kind, metadata []byte
+
 	bad    *failure
 }
 
@@ -83,6 +88,10 @@ func parseCall(object []byte) request {
 			method = value
 		case `"params"`:
 			r.params = value
+		case `"kind"`:
+			r.kind = value
+		case `"metadata"`:
+			r.metadata = value
 		}
 		return true
 	})

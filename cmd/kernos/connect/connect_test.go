@@ -2,28 +2,37 @@ package connect
 
 import (
 	"context"
-	"errors"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 
-	"kernos/cmd/kernos/request"
+	"github.com/coder/websocket"
+
+	"kernos/client"
+	"kernos/daemon"
 	"kernos/message"
-	"kernos/transport/unix"
 )
 
-// refusing is the error of a daemon that is shutting down.
-var refusing = &message.Error{Code: 503, Message: "The daemon is shutting down; try again", Reason: unix.ErrStopping}
+// What a server sends for the first call that it gets.
+const (
+	acknowledged = `{"jsonrpc":"2.0","id":1,"result":"s"}`
+	happened     = `{"jsonrpc":"2.0","method":"n","params":{"subscription":"s","result":{"type":"data","content_type":"test.happened","data":1,"seq":1}}}`
+	refused      = `{"jsonrpc":"2.0","method":"n","params":{"subscription":"s","result":{"type":"error","error":"The daemon is shutting down","code":503,"seq":1}}}`
+)
 
 func TestWhatWasNotBegunIsAskedAgain(t *testing.T) {
 	for name, c := range map[string]struct {
-		err    error
-		events int
+		frames []string
+		code   websocket.StatusCode
 		again  bool
 	}{
-		"it is shutting down":              {refusing, 0, true},
-		"it had begun":                     {refusing, 1, false},
-		"something else":                   {errors.New("lost"), 0, false},
-		"it answers with an error of that": {nil, 0, false},
+		"it is shutting down":              {nil, websocket.StatusGoingAway, true},
+		"it had begun":                     {[]string{acknowledged, happened}, websocket.StatusGoingAway, false},
+		"something else":                   {nil, websocket.StatusInternalError, false},
+		"it answers with an error of that": {[]string{acknowledged, refused}, websocket.StatusGoingAway, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("KERNOS_HOME", t.TempDir())
@@ -32,33 +41,72 @@ func TestWhatWasNotBegunIsAskedAgain(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			closed := 0
-			k := &Kernel{server: &Server{Daemon: d}, close: func() error { closed++; return nil }}
-			k.opts.InProcess = func() (request.Caller, func() error, error) {
-				return func(_ context.Context, m message.Message, _ func(message.Message)) (message.Message, error) {
-					return m.Reply(m.Data), nil
-				}, func() error { return nil }, nil
-			}
-			k.call = func(_ context.Context, m message.Message, event func(message.Message)) (message.Message, error) {
-				for range c.events {
-					event(m.Event("Test.Happened", nil))
+			var connected atomic.Bool
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if connected.Swap(true) {
+					http.Error(w, "once only", http.StatusGone)
+					return
 				}
-				if c.err == nil {
-					return m.Fail(refusing), nil
+				conn, err := websocket.Accept(w, r, nil)
+				if err != nil {
+					t.Error(err)
+					return
 				}
-				return message.Message{}, c.err
+				_, _, _ = conn.Read(r.Context())
+				for _, f := range c.frames {
+					_ = conn.Write(r.Context(), websocket.MessageText, []byte(f))
+				}
+				_ = conn.Close(c.code, "")
+			}))
+			defer server.Close()
+			k := &Kernel{server: &Server{Daemon: d, Target: d.target()}}
+			if k.conn, err = client.Dial(t.Context(), client.Target{URL: server.URL}); err != nil {
+				t.Fatal(err)
 			}
-			outcome, err := k.Call(t.Context(), message.Message{Kind: message.KindQuery, Type: message.Ping, Data: []byte(`{"payload":7}`)}, nil)
-			if again := closed > 0; again != c.again {
+			k.opts.InProcess = func() (*daemon.Daemon, error) {
+				return daemon.Open(&daemon.Options{Home: d.Dir, Unrecorded: true})
+			}
+			data, err := k.Call(t.Context(), message.Message{Kind: message.KindQuery, Type: message.Ping, Data: []byte(`{"payload":7}`)}, func(json.RawMessage) {})
+			if again := k.local != nil; again != c.again {
 				t.Fatalf("asked again: %t, %v", again, err)
 			}
-			if c.again && (err != nil || string(outcome.Data) != `{"payload":7}` || !k.inProcess) {
-				t.Errorf("got %s, %v", outcome.Data, err)
+			if c.again && (err != nil || string(data) != `{"payload":7}`) || !c.again && err == nil {
+				t.Errorf("got %s, %v", data, err)
 			}
 			if err := k.Close(); err != nil {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// A kernel in this process is asked as a server is.
+func TestAKernelInThisProcess(t *testing.T) {
+	d, err := daemon.Open(&daemon.Options{Home: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &Kernel{server: &Server{Daemon: &Daemon{}}, local: d, loop: d.Loopback()}
+	if k.conn, err = client.Dial(t.Context(), client.Target{URL: "ws://localhost/", Dial: k.loop.Dial}); err != nil {
+		t.Fatal(err)
+	}
+	call := func(kind message.Kind, typ message.Type, data string) (string, error) {
+		m := message.Message{Kind: kind, Type: typ, Data: []byte(data)}
+		m.Metadata.Correlation = "W"
+		reply, err := k.Call(context.Background(), m, nil)
+		return string(reply), err
+	}
+	if _, err := call(message.KindCommand, "Memory.Set", `{"key":"k","value":1}`); err != nil {
+		t.Error(err)
+	}
+	if got, err := call(message.KindCommand, "Message.Replay", `{"correlationId":"W","execute":true,"limit":1}`); err != nil || !strings.Contains(got, `"same":1`) {
+		t.Errorf("got %s, %v", got, err)
+	}
+	if _, err := call(message.KindQuery, "Message.Replay", `{"correlationId":"W","execute":true}`); err == nil || !strings.Contains(err.Error(), "with kind command") {
+		t.Errorf("a query: %v", err)
+	}
+	if err := k.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -3,11 +3,14 @@
 // commands that need no daemon, a kernel in this process.
 //
 //	server, err := connect.FindServer(context, url)
-//	c, err := server.Dial(ctx, true)              // to discover and call methods
+//	c, err := server.Dial(ctx, true)              // to discover methods and call them
 //
-//	k, err := connect.Open(ctx, connect.Options{}) // to send messages
+//	k, err := connect.Open(ctx, connect.Options{}) // to call what every kernel has
 //	defer k.Close()
-//	outcome, err := k.Call(ctx, request, nil)
+//	data, err := k.Call(ctx, request, nil)
+//
+// Either way a call goes through package client, over a WebSocket. The socket of messages is for
+// kernos pipe, for signatures, and for the operator of a daemon that has no place left.
 package connect
 
 import (

@@ -1,14 +1,21 @@
 package connect
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path"
 	"time"
 
+	"kernos/client"
 	"kernos/cmd/kernos/exit"
-	"kernos/cmd/kernos/request"
+	"kernos/daemon"
+	"kernos/kernel"
 	"kernos/message"
-	"kernos/transport/unix"
 )
 
 // Options say which kernel a command asks.
@@ -17,17 +24,17 @@ type Options struct {
 
 	// InProcess opens a kernel in this process, for a command that doesn't need a daemon where
 	// none is running. Nil means that a daemon must be running.
-	InProcess func() (call request.Caller, closeKernel func() error, err error)
+	InProcess func() (*daemon.Daemon, error)
 }
 
 // A Kernel answers the requests of a command: the daemon of this user, the server of a context,
 // or a kernel in this process. One that is shutting down is left for the next one.
 type Kernel struct {
-	server    *Server
-	opts      Options
-	call      request.Caller
-	close     func() error
-	inProcess bool
+	server *Server
+	opts   Options
+	conn   *client.Client // nil if the daemon has no place left for one
+	local  *daemon.Daemon // nil unless the kernel is in this process
+	loop   *daemon.Loopback
 }
 
 // Open finds the kernel that a command asks. The caller closes it.
@@ -40,63 +47,123 @@ func Open(ctx context.Context, o Options) (*Kernel, error) {
 	return k, k.open(ctx)
 }
 
-func (k *Kernel) open(ctx context.Context) error {
-	if k.server.Daemon == nil {
-		m, err := newMessenger(k.server)
-		if err != nil {
+func (k *Kernel) open(ctx context.Context) (err error) {
+	s := k.server
+	if s.Daemon == nil {
+		k.conn, err = s.dialOnce(ctx)
+		return s.Explain(err)
+	}
+	k.conn, err = s.dialDaemon(ctx, s.Daemon.Connect)
+	switch {
+	case k.conn != nil, isFull(err):
+		return nil
+	case err != nil && ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		return s.Explain(err)
+	case k.opts.InProcess == nil:
+		if err := s.Daemon.Unseen(); err != nil {
 			return err
 		}
-		k.call, k.close = m.call, m.close
-		return nil
+		return unreachable(ErrNotRunning)
 	}
-	conn, err := k.server.Daemon.Connect(ctx)
-	if err != nil {
-		return err
-	}
-	if k.inProcess = conn == nil; conn != nil {
-		client := unix.NewClient(conn)
-		k.call, k.close = client.Call, client.Close
-		return nil
-	}
-	if k.opts.InProcess == nil {
-		if err := k.server.Daemon.Unseen(); err != nil {
-			return err
-		}
-		return &exit.Error{Status: exit.Unreachable, Cause: ErrNotRunning}
-	}
-	return Retry(ctx, InUse, func(context.Context) (again bool, err error) {
-		k.call, k.close, err = k.opts.InProcess()
+	err = Retry(ctx, InUse, func(context.Context) (again bool, err error) {
+		k.local, err = k.opts.InProcess()
 		return Busy(err), err
 	})
+	if err == nil {
+		k.loop = k.local.Loopback()
+		k.conn, err = client.Dial(ctx, client.Target{URL: "ws://localhost/", Dial: k.loop.Dial})
+	}
+	return err
 }
 
 // Close lets go of the kernel.
-func (k *Kernel) Close() error {
-	if k.close == nil {
-		return nil
+func (k *Kernel) Close() (err error) {
+	if k.conn != nil {
+		_ = k.conn.Close()
 	}
-	closeKernel := k.close
-	k.close = nil
-	return closeKernel()
+	if k.local != nil {
+		err = errors.Join(k.loop.Close(), k.local.Close())
+	}
+	k.conn, k.local, k.loop = nil, nil, nil
+	return err
 }
 
 // Call sends a request; see [request.Caller]. A request that was not begun because the kernel
 // is shutting down, or because another process has the store, is sent to the next kernel.
-func (k *Kernel) Call(ctx context.Context, m message.Message, event func(message.Message)) (outcome message.Message, err error) {
+func (k *Kernel) Call(ctx context.Context, m message.Message, event func(json.RawMessage)) (data json.RawMessage, err error) {
 	err = Retry(ctx, InUse, func(context.Context) (again bool, err error) {
+		if k.conn == nil {
+			data, err = k.server.Daemon.operate(ctx, m.Kind, m.Type)
+			return false, err
+		}
 		begun := false
-		outcome, err = k.call(ctx, m, func(m message.Message) {
+		data, err = k.call(ctx, m, func(data json.RawMessage) {
 			begun = true
 			if event != nil {
-				event(m)
+				event(data)
 			}
 		})
-		if begun || !errors.Is(err, unix.ErrStopping) && !(k.inProcess && isBusy(outcome)) {
+		if begun || !errors.Is(err, client.ErrStopping) && !(k.local != nil && Busy(err)) {
 			return false, err
 		}
 		return errors.Join(k.Close(), k.open(ctx)) == nil, err
 	})
-	return outcome, err
+	return data, err
+}
+
+func (k *Kernel) call(ctx context.Context, m message.Message, event func(json.RawMessage)) (reply json.RawMessage, err error) {
+	namespace, name := kernel.Method(m.Type)
+	stream, err := k.conn.Open(ctx, client.Request{
+		Method: namespace + "_" + name, Params: []any{m.Data}, Kind: string(m.Kind), Metadata: client.Metadata{Correlation: m.Metadata.Correlation},
+	})
+	if err != nil {
+		return nil, k.server.Explain(err)
+	}
+	defer func() { _ = stream.Close() }()
+	for item, err := range stream.Items(ctx) {
+		switch {
+		case err != nil:
+			return nil, k.server.Explain(err)
+		case item.Type == client.Error:
+			return nil, &message.Error{Code: item.Code, Message: item.Error}
+		case item.Type == client.Data:
+			data, err := k.fetch(ctx, item.Data)
+			if err != nil {
+				return nil, err
+			}
+			if item.ContentType == namespace+"."+name {
+				reply = data
+			} else {
+				event(data)
+			}
+		}
+	}
+	return reply, nil
+}
+
+// fetch returns the data of an answer. If it was too long for an item, it is in a blob: a file of
+// this machine, or one whose name is the last part of its path, which the server has.
+func (k *Kernel) fetch(ctx context.Context, data json.RawMessage) (json.RawMessage, error) {
+	var ref struct{ DataRef message.BlobPointer }
+	if !bytes.HasPrefix(data, []byte(`{"dataRef":`)) || json.Unmarshal(data, &ref) != nil {
+		return data, nil
+	}
+	var err error
+	if k.server.Daemon != nil {
+		data, err = os.ReadFile(ref.DataRef.Path)
+	} else {
+		var response *http.Response
+		response, data, err = k.server.Target.Get(ctx, "/v1/blobs/"+path.Base(ref.DataRef.Path))
+		if err == nil && response.StatusCode != http.StatusOK {
+			err = &client.Refused{URL: k.server.Target.URL, Status: response.StatusCode, Text: string(data[:min(len(data), 1000)])}
+		}
+	}
+	if err != nil {
+		return nil, exit.Wrap(fmt.Errorf("the answer is a blob that can't be read: %w", err))
+	}
+	return data, nil
 }
 
 // InUse is how long a command waits for a store that another process has open: most commands
@@ -110,13 +177,4 @@ func Busy(err error) bool {
 	}
 	e, _ := message.ErrorOf(err)
 	return e.Code == 503
-}
-
-// isBusy reports whether an outcome is that of a kernel whose store is in use.
-func isBusy(outcome message.Message) bool {
-	if outcome.Kind != message.KindError {
-		return false
-	}
-	e, err := message.ParseError(outcome.Data)
-	return err == nil && e.Code == 503
 }

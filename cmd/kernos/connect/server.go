@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"time"
 
 	"kernos/client"
 	"kernos/cmd/kernos/callline"
@@ -55,23 +56,33 @@ func asUsage(err error) error {
 	return &exit.Error{Status: exit.Usage, Cause: err}
 }
 
+// reconnectTime is how long a lost connection to the daemon of this user is tried to be made again:
+// a daemon that has ended has not kept its streams.
+const reconnectTime = 3 * time.Second
+
 // target is where the daemon answers calls.
 func (d *Daemon) target() client.Target {
-	return client.Target{URL: "unix://" + unix.HTTPPath(d.Socket)}
+	return client.Target{URL: "unix://" + unix.HTTPPath(d.Socket), Patience: reconnectTime}
 }
 
-// Dial connects to the server, to discover and call its methods. The daemon of this user is
-// started if start is set and it is not running; one that is shutting down is left for the next.
-func (s *Server) Dial(ctx context.Context, start bool) (conn *client.Client, err error) {
+// Dial connects to the server. The daemon of this user is started if start is set and it is not
+// running.
+func (s *Server) Dial(ctx context.Context, start bool) (*client.Client, error) {
 	if s.Daemon == nil || !start {
 		return s.dialOnce(ctx)
 	}
-	err = Retry(ctx, StartTime, func(context.Context) (again bool, err error) {
+	return s.dialDaemon(ctx, s.Daemon.ConnectOrStart)
+}
+
+// dialDaemon connects to the daemon of this user. One that is shutting down is left for the next,
+// which find waits for, or starts. If find finds none, the client is nil.
+func (s *Server) dialDaemon(ctx context.Context, find func(context.Context) (*unix.Conn, error)) (conn *client.Client, err error) {
+	err = Retry(ctx, EndTime, func(context.Context) (again bool, err error) {
 		if conn, err = s.dialOnce(ctx); !isAway(err) {
 			return false, err
 		}
-		daemon, failure := s.Daemon.ConnectOrStart(ctx)
-		if failure != nil {
+		daemon, failure := find(ctx)
+		if failure != nil || daemon == nil {
 			return false, failure
 		}
 		_ = daemon.Close()
@@ -114,7 +125,13 @@ func (s *Server) dialOnce(ctx context.Context) (*client.Client, error) {
 func isAway(err error) bool {
 	_, unreachable := errors.AsType[*client.Unreachable](err)
 	r, refused := errors.AsType[*client.Refused](err)
-	return unreachable || refused && r.Status == http.StatusServiceUnavailable
+	return unreachable || refused && r.Name() == "stopping"
+}
+
+// isFull reports whether a server has as many connections as it may.
+func isFull(err error) bool {
+	r, refused := errors.AsType[*client.Refused](err)
+	return refused && r.Name() == "too_many_connections"
 }
 
 // Setting is the command that gives the server a file: in its context, or in a variable if it

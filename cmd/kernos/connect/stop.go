@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"kernos/capability/lifecycle"
-	"kernos/cmd/kernos/request"
+	"kernos/cmd/kernos/exit"
 	"kernos/message"
 	"kernos/transport/unix"
 )
@@ -29,7 +29,7 @@ func (d *Daemon) Stop(ctx context.Context, timeout time.Duration) (report string
 		case err != nil && Absent(err):
 			return "no daemon is running", d.Unseen()
 		case err != nil:
-			return "", unreachable(err)
+			return "", err
 		}
 		info.PID = status.PID
 	}
@@ -94,18 +94,10 @@ func (e *unasked) Error() string { return e.cause.Error() }
 // shutDown asks the daemon to end. If it doesn't answer, has no room for another connection, or
 // is shutting down, the error is an *unasked.
 func (d *Daemon) shutDown(ctx context.Context) error {
-	conn, err := new(unix.Dialer).Dial(ctx, d.Socket)
-	if err != nil {
-		if Absent(err) || turnedAway(err) {
-			return &unasked{err}
-		}
-		return unreachable(err)
-	}
-	client := unix.NewClient(conn)
-	defer func() { _ = client.Close() }()
-	_, err = request.Send(ctx, client.Call, message.KindCommand, "Syscall.Shutdown", struct{}{}, nil)
-	if lost, ok := errors.AsType[*unix.Lost](err); ok && (turnedAway(lost) || Absent(lost) || errors.Is(lost, io.EOF)) {
-		return &unasked{lost}
+	_, err := d.operate(ctx, message.KindCommand, "Syscall.Shutdown")
+	_, lost := errors.AsType[*unix.Lost](err)
+	if err != nil && (Absent(err) || turnedAway(err) || lost && errors.Is(err, io.EOF)) {
+		return &unasked{err}
 	}
 	return err
 }
@@ -119,15 +111,37 @@ func turnedAway(err error) bool {
 
 // Status asks the daemon for its status. It doesn't wait for a daemon that is starting.
 func (d *Daemon) Status(ctx context.Context) (status lifecycle.Status, err error) {
-	conn, err := new(unix.Dialer).Dial(ctx, d.Socket)
-	if err != nil {
-		return status, err
-	}
-	client := unix.NewClient(conn)
-	defer func() { _ = client.Close() }()
-	data, err := request.Send(ctx, client.Call, message.KindQuery, "Kernel.Status", struct{}{}, nil)
+	data, err := d.operate(ctx, message.KindQuery, "Kernel.Status")
 	if err != nil {
 		return status, err
 	}
 	return status, json.Unmarshal(data, &status)
+}
+
+// operate asks the daemon over the socket of messages, where it has places for its operator: it
+// answers Kernel.Status and Syscall.Shutdown there however many connections it has.
+func (d *Daemon) operate(ctx context.Context, kind message.Kind, t message.Type) (json.RawMessage, error) {
+	conn, err := new(unix.Dialer).Dial(ctx, d.Socket)
+	if err != nil {
+		return nil, unreachable(err)
+	}
+	return ask(ctx, conn, kind, t)
+}
+
+// ask sends one request without parameters over a connection, and closes it.
+func ask(ctx context.Context, conn *unix.Conn, kind message.Kind, t message.Type) (json.RawMessage, error) {
+	c := unix.NewClient(conn)
+	defer func() { _ = c.Close() }()
+	outcome, err := c.Call(ctx, message.Message{Kind: kind, Type: t, Data: []byte("{}")}, nil)
+	if err != nil {
+		return nil, unreachable(err)
+	}
+	if outcome.Kind != message.KindError {
+		return outcome.Data, nil
+	}
+	e, err := message.ParseError(outcome.Data)
+	if err != nil {
+		return nil, exit.Wrap(err)
+	}
+	return nil, &exit.Error{Status: exit.StatusOf(e), Cause: e}
 }

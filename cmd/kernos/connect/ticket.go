@@ -8,7 +8,6 @@ import (
 
 	"kernos/client"
 	"kernos/cmd/kernos/exit"
-	"kernos/cmd/kernos/request"
 	"kernos/daemon"
 	"kernos/message"
 	"kernos/transport/unix"
@@ -23,9 +22,7 @@ func (d *Daemon) ticket(ctx context.Context) (string, error) {
 	if conn == nil {
 		return "", &client.Unreachable{URL: d.target().URL, Err: ErrNotRunning}
 	}
-	c := unix.NewClient(conn)
-	defer func() { _ = c.Close() }()
-	data, err := request.Send(ctx, c.Call, message.KindQuery, daemon.TicketType, struct{}{}, nil)
+	data, err := ask(ctx, conn, message.KindQuery, daemon.TicketType)
 	if lost, ok := errors.AsType[*unix.Lost](err); ok && errors.Is(lost, unix.ErrStopping) {
 		return "", &client.Unreachable{URL: d.target().URL, Err: lost}
 	}

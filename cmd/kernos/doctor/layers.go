@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net"
 	"net/http"
@@ -147,14 +146,7 @@ func (d *doctor) checkListening(ctx context.Context, listening []string) {
 
 // checkHTTP asks for the health pages, which servers need not have, and compares clocks.
 func (d *doctor) checkHTTP(ctx context.Context) bool {
-	web, base, err := d.Target.HTTPClient()
-	if err != nil {
-		d.unreachable = true
-		d.wrong("http", "", "%v", err)
-		return false
-	}
-	defer web.CloseIdleConnections()
-	response, err := d.get(ctx, web, base+"/healthz")
+	response, _, err := d.Target.Get(ctx, "/healthz")
 	if err != nil {
 		d.unreachable = true
 		if advice := d.TLSAdvice(err); advice != "" {
@@ -177,7 +169,7 @@ func (d *doctor) checkHTTP(ctx context.Context) bool {
 		d.well("http", "it answers (it has no /healthz: status %d)", response.StatusCode)
 	}
 	d.checkClock(response)
-	if ready, err := d.get(ctx, web, base+"/readyz"); err == nil && ready.StatusCode == http.StatusServiceUnavailable {
+	if ready, _, err := d.Target.Get(ctx, "/readyz"); err == nil && ready.StatusCode == http.StatusServiceUnavailable {
 		d.doubtful("http", "it is starting or stopping, or its store doesn't work: look into its log", "it reports that it isn't ready")
 	}
 	return true
@@ -198,22 +190,6 @@ func (d *doctor) checkCertificate(r *http.Response) {
 		return
 	}
 	d.well("tls", "%s", text)
-}
-
-func (d *doctor) get(ctx context.Context, web *http.Client, address string) (*http.Response, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
-	if err != nil {
-		return nil, err
-	}
-	if d.Target.Token != "" {
-		r.Header.Set("Authorization", "Bearer "+d.Target.Token)
-	}
-	response, err := web.Do(r)
-	if err != nil {
-		return nil, err
-	}
-	_, err = io.Copy(io.Discard, io.LimitReader(response.Body, 1<<20))
-	return response, errors.Join(err, response.Body.Close())
 }
 
 // skew is how far clocks may be apart. A Date header has whole seconds.

@@ -59,12 +59,9 @@ func (l *Listing) drawHere(ctx context.Context, correlation, format string) (jso
 	var d message.Decoder
 	unread := 0
 	r := ReplayRequest{CorrelationID: correlation, Limit: history.MaxNodes}
-	data, err := request.Send(ctx, l.call, message.KindQuery, "Message.Replay", r, func(event message.Message) {
-		if event.Type != "Message.Replayed" {
-			return
-		}
+	data, err := request.Send(ctx, l.call, message.KindQuery, "Message.Replay", r, func(event json.RawMessage) {
 		var m shown
-		err := json.Unmarshal(event.Data, &m)
+		err := json.Unmarshal(event, &m)
 		recorded, rejection := d.Decode(m.Message)
 		if err != nil || rejection != nil { // it doesn't fit into a line either
 			unread++

@@ -4,6 +4,7 @@ package recorded
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -18,7 +19,7 @@ import (
 // too, are left out.
 type Listing struct {
 	call   request.Caller
-	own    ownRequests
+	own    string // the correlation of its requests
 	screen *terminal.Screen
 	asJSON bool
 }
@@ -26,8 +27,18 @@ type Listing struct {
 // New returns a listing of the messages of a kernel. With asJSON, messages are written as
 // they were recorded.
 func New(call request.Caller, s *terminal.Screen, asJSON bool) *Listing {
-	own := make(ownRequests)
-	return &Listing{call: own.noting(call), own: own, screen: s, asJSON: asJSON}
+	own := "listing-" + rand.Text()
+	noted := func(ctx context.Context, m message.Message, event func(json.RawMessage)) (json.RawMessage, error) {
+		m.Metadata.Correlation = own
+		return call(ctx, m, event)
+	}
+	return &Listing{call: noted, own: own, screen: s, asJSON: asJSON}
+}
+
+// isOwn reports whether a recorded message is a request of this listing, or belongs to one.
+func (l *Listing) isOwn(recorded json.RawMessage) bool {
+	var m struct{ Metadata struct{ Correlation string } }
+	return l.own != "" && json.Unmarshal(recorded, &m) == nil && m.Metadata.Correlation == l.own
 }
 
 // A Filter selects messages.
@@ -162,7 +173,7 @@ func (l *Listing) newest(ctx context.Context) (uint64, error) {
 			return 0, err
 		}
 		for i := range messages {
-			if !l.own.has(messages[i].Message) {
+			if !l.isOwn(messages[i].Message) {
 				return messages[i].Seq, nil
 			}
 		}
@@ -186,7 +197,7 @@ func (l *Listing) latest(ctx context.Context, filter Filter, count int) (last ui
 		if err != nil {
 			return 0, false, err
 		}
-		newest = append(newest, slices.DeleteFunc(messages, func(m shown) bool { return l.own.has(m.Message) })...)
+		newest = append(newest, slices.DeleteFunc(messages, func(m shown) bool { return l.isOwn(m.Message) })...)
 		r.Cursor = reply.Cursor
 		if r.Cursor == "" { // the list went back to the beginning
 			reply.Dropped.note(l.screen)

@@ -132,11 +132,11 @@ const recordedReply = `{"kind":"reply","type":"Echo","data":{"echo":"a"},"metada
 func TestAWatchWhoseReaderHasGoneEnds(t *testing.T) {
 	s, _, _ := testScreen(0, false)
 	s.Out = broken{}
-	l := Listing{screen: s, call: func(ctx context.Context, request message.Message, event func(message.Message)) (message.Message, error) {
+	l := Listing{screen: s, call: func(ctx context.Context, _ message.Message, event func(json.RawMessage)) (json.RawMessage, error) {
 		for ctx.Err() == nil {
-			event(request.Event("Message.Recorded", json.RawMessage(`{"seq":5,"at":6,"message":`+recordedReply+`}`)))
+			event(json.RawMessage(`{"seq":5,"at":6,"message":` + recordedReply + `}`))
 		}
-		return request.Fail(&message.Error{Code: 499, Message: "Cancelled"}), nil
+		return nil, &message.Error{Code: 499, Message: "Cancelled"}
 	}}
 	if err := l.Watch(t.Context(), WatchRequest{}); !errors.Is(err, io.ErrClosedPipe) {
 		t.Errorf("got %v", err)

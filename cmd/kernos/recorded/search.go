@@ -40,7 +40,7 @@ func (l *Listing) Search(ctx context.Context, query string, filter Filter, count
 	}
 	messages, scores := make([]shown, 0, len(reply.Messages)), []float64{}
 	for i, text := range reply.Messages {
-		if l.own.has(text) {
+		if l.isOwn(text) {
 			reply.Total--
 			continue
 		}

@@ -53,16 +53,13 @@ func (l *Listing) stream(ctx context.Context, t message.Type, input any, seen fu
 	defer cancel()
 	var broken error // output that can't be written ends the call
 	over := false
-	data, err := request.Send(ctx, l.call, message.KindQuery, t, input, func(event message.Message) {
-		if broken != nil || over || event.Type != "Message.Recorded" && event.Type != "Message.Replayed" {
+	data, err := request.Send(ctx, l.call, message.KindQuery, t, input, func(event json.RawMessage) {
+		if broken != nil || over {
 			return
 		}
-		if text, err := request.Fetch(event.Data); err == nil {
-			event.Data = text
-		}
 		var m shown
-		if broken = json.Unmarshal(event.Data, &m); broken == nil {
-			own := l.own.has(m.Message)
+		if broken = json.Unmarshal(event, &m); broken == nil {
+			own := l.isOwn(m.Message)
 			if !own {
 				l.read(&m)
 				broken = l.show(&m, "", minTypeWidth+6, nil)

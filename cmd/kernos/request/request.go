@@ -2,43 +2,38 @@
 package request
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 
 	"kernos/cmd/kernos/exit"
 	"kernos/internal/visible"
 	"kernos/message"
 )
 
-// A Caller sends a request to a kernel, calls event for the events that come for it, and
-// returns the outcome, a reply or an error message. The error is for a kernel that can't be
-// reached.
-type Caller = func(ctx context.Context, request message.Message, event func(message.Message)) (message.Message, error)
+// A Caller sends a request to a kernel, calls event, which may be nil, with the data of the
+// events that come for it, and returns the data of the reply. The error is a *[message.Error] if
+// the kernel has answered with one.
+type Caller = func(ctx context.Context, request message.Message, event func(json.RawMessage)) (json.RawMessage, error)
 
 // Send sends a request and returns the data of its reply. The event function may be nil. An
 // error has the exit status that fits it.
-func Send(ctx context.Context, call Caller, kind message.Kind, t message.Type, input any, event func(message.Message)) (json.RawMessage, error) {
+func Send(ctx context.Context, call Caller, kind message.Kind, t message.Type, input any, event func(json.RawMessage)) (json.RawMessage, error) {
 	data, err := json.Marshal(input)
 	if err != nil {
 		return nil, err
 	}
-	outcome, err := call(ctx, message.Message{Kind: kind, Type: t, Data: data}, event)
+	data, err = call(ctx, message.Message{Kind: kind, Type: t, Data: data}, event)
+	if err == nil {
+		return data, nil
+	}
 	if _, has := errors.AsType[*exit.Error](err); has {
 		return nil, err // such as Forbidden, if the server does not accept the token
 	}
-	if err != nil {
+	e, answered := errors.AsType[*message.Error](err)
+	if !answered {
 		return nil, &exit.Error{Status: exit.Unreachable, Cause: err}
-	}
-	if outcome.Kind != message.KindError {
-		return Fetch(outcome.Data)
-	}
-	e, err := message.ParseError(outcome.Data)
-	if err != nil {
-		return nil, exit.Wrap(err)
 	}
 	cause := &message.Error{Code: e.Code, Message: visible.Text(e.Error())}
 	if e.Code == 413 {
@@ -68,22 +63,6 @@ func Decode(t message.Type, data json.RawMessage, reply any) error {
 	return nil
 }
 
-// ErrTooLong is the reason of an error for an answer that doesn't fit into a line, so that
-// the command may ask for less. It happens when the disk takes no blobs.
+// ErrTooLong is the reason of an error for an answer that is too long to be sent, so that the
+// command may ask for less. It happens when the disk takes no blobs.
 var ErrTooLong = errors.New("the answer is too long")
-
-// Fetch returns the data of a message. If it was too long for a line, it is in a file.
-func Fetch(data json.RawMessage) (json.RawMessage, error) {
-	if !bytes.HasPrefix(data, []byte(`{"dataRef":`)) {
-		return data, nil
-	}
-	var ref struct{ DataRef message.BlobPointer }
-	if err := json.Unmarshal(data, &ref); err != nil || ref.DataRef.Scheme != "file" {
-		return data, nil
-	}
-	data, err := os.ReadFile(ref.DataRef.Path)
-	if err != nil {
-		return nil, exit.Wrap(fmt.Errorf("the answer is in a file that can't be read: %w", err))
-	}
-	return data, nil
-}
