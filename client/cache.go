@@ -7,21 +7,14 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strings"
-	"sync"
-	"time"
+
+	"kernos/internal/durable"
 )
 
-// A Cache keeps what servers offer, in files that all processes of a user share:
-//
-//	<dir>/<server>/latest                 the hash that the server had last
-//	<dir>/<server>/<hash>/service.json    its modules
-//	<dir>/<server>/<hash>/m-<name>.json   the schema of a module
-//
-// Files are written beside their place and moved there, so no process ever reads half of one.
-// What can't be written is not kept, and nothing else happens.
+// A Cache keeps what servers offer, in one file for each server, <dir>/<server>/catalog.json,
+// that all processes of a user share. No process ever reads half of a file. What can't be
+// written is not kept, and nothing else happens.
 type Cache struct{ dir string }
 
 // OpenCache returns the cache in a directory; "" means kernos/servers in the user's cache
@@ -37,13 +30,18 @@ func OpenCache(dir string) *Cache {
 	return &Cache{dir: dir}
 }
 
-var errNoCache = errors.New("the cache does not have it")
+// A cached is what a server offered when it had a hash.
+type cached struct {
+	Hash    string
+	Service json.RawMessage            // the answer to service_schema
+	Schemas map[string]json.RawMessage // of modules that were asked for, by namespace
+}
 
 // keptHashes is how many states of a server are kept: an older one may still be in use by
 // another process, or come back with a server that goes back a version.
 const keptHashes = 3
 
-// Dir returns the directory of a server.
+// Dir returns the directory of a server; "" if nothing is kept.
 func (c *Cache) Dir(t Target) string {
 	if c.dir == "" {
 		return ""
@@ -52,135 +50,69 @@ func (c *Cache) Dir(t Target) string {
 	return filepath.Join(c.dir, hex.EncodeToString(sum[:10]))
 }
 
-var plainName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`) })
-
-// fileName makes a file name of what a server says. It never leaves its directory.
-func fileName(text string) string {
-	if plainName().MatchString(text) {
-		return text
-	}
-	sum := sha256.Sum256([]byte(text))
-	return "x-" + hex.EncodeToString(sum[:16])
-}
-
 // Latest returns what a server offered when it was last asked.
 func (c *Cache) Latest(t Target) (*Catalog, error) {
-	hash := c.latest(t)
-	if hash == "" {
-		return nil, errNoCache
+	states := c.read(t)
+	if len(states) == 0 {
+		return nil, errors.New("the cache does not have it")
 	}
-	return c.load(t, hash)
+	return c.catalog(t, states[0])
 }
 
-// latest returns the hash that a server had last, or "".
-func (c *Cache) latest(t Target) string {
-	var latest struct{ Hash string }
-	text, err := c.read(c.Dir(t), "latest")
-	if err != nil || json.Unmarshal(text, &latest) != nil {
-		return ""
+// find returns what a server offers with this hash, nil if it isn't kept, and makes it the latest.
+func (c *Cache) find(t Target, hash string) *Catalog {
+	states := c.read(t)
+	i := slices.IndexFunc(states, func(s cached) bool { return s.Hash == hash })
+	if i < 0 {
+		return nil
 	}
-	return latest.Hash
-}
-
-// remember takes note of the hash that a server has.
-func (c *Cache) remember(t Target, hash string) {
-	dir := c.Dir(t)
-	if dir == "" || c.latest(t) == hash {
-		return
-	}
-	text, _ := json.Marshal(struct{ Hash, URL string }{hash, t.URL})
-	if c.write(text, dir, "latest") == nil {
-		c.prune(dir, fileName(hash))
-	}
-}
-
-func (c *Cache) load(t Target, hash string) (*Catalog, error) {
-	text, err := c.read(c.Dir(t), fileName(hash), "service.json")
+	catalog, err := c.catalog(t, states[i])
 	if err != nil {
-		return nil, err
+		return nil
 	}
-	catalog, err := readCatalog(hash, text)
+	if i > 0 {
+		c.keep(t, states[i])
+	}
+	return catalog
+}
+
+func (c *Cache) catalog(t Target, s cached) (*Catalog, error) {
+	catalog, err := readCatalog(s.Hash, s.Service)
 	if err != nil {
 		return nil, err
 	}
 	catalog.cache, catalog.target = c, t
+	for namespace, document := range s.Schemas {
+		catalog.schemas[namespace] = document
+	}
 	return catalog, nil
 }
 
-func (c *Cache) loadModule(t Target, hash, namespace string) (json.RawMessage, error) {
-	text, err := c.read(c.Dir(t), fileName(hash), "m-"+fileName(namespace)+".json")
-	if err != nil || !json.Valid(text) {
-		return nil, errNoCache
+// read returns the states that are kept, the latest first.
+func (c *Cache) read(t Target) (states []cached) {
+	text, err := os.ReadFile(filepath.Join(c.Dir(t), "catalog.json"))
+	if err != nil || c.dir == "" || json.Unmarshal(text, &states) != nil {
+		return nil // then the server is asked
 	}
-	return text, nil
+	return states
 }
 
-func (c *Cache) storeService(t Target, hash string, data json.RawMessage) {
-	dir := c.Dir(t)
-	if dir == "" {
-		return
-	}
-	if c.write(data, dir, fileName(hash), "service.json") == nil {
-		c.remember(t, hash)
-	}
-}
-
-func (c *Cache) storeModule(t Target, hash, namespace string, data json.RawMessage) {
-	if dir := c.Dir(t); dir != "" {
-		_ = c.write(data, dir, fileName(hash), "m-"+fileName(namespace)+".json") // then it is asked for again
+// keep makes a state the latest one.
+func (c *Cache) keep(t Target, s cached) {
+	states := slices.DeleteFunc(c.read(t), func(old cached) bool { return old.Hash == s.Hash })
+	states = append([]cached{s}, states...)
+	if text, err := json.Marshal(states[:min(len(states), keptHashes)]); err == nil {
+		_ = c.Write(t, "catalog.json", text) // if it fails, the server is asked again
 	}
 }
 
-func (c *Cache) read(dir string, path ...string) ([]byte, error) {
-	if dir == "" {
-		return nil, errNoCache
+// Write writes a file into the directory of a server.
+func (c *Cache) Write(t Target, name string, text []byte) error {
+	if c.dir == "" {
+		return errors.New("there is no cache")
 	}
-	return os.ReadFile(filepath.Join(dir, filepath.Join(path...)))
-}
-
-// write puts a file into its place at once, with all of its content.
-func (c *Cache) write(data []byte, dir string, path ...string) error {
-	name := filepath.Join(dir, filepath.Join(path...))
-	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+	if err := os.MkdirAll(c.Dir(t), 0o700); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(name), ".new-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-	}
-	return err
-}
-
-// prune removes the oldest states of a server, and what a process that was killed has left.
-func (c *Cache) prune(dir, current string) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return
-	}
-	type state struct {
-		name string
-		at   time.Time
-	}
-	var states []state
-	for _, e := range entries {
-		info, err := e.Info()
-		switch {
-		case err != nil:
-		case strings.HasPrefix(e.Name(), ".new-") && time.Since(info.ModTime()) > time.Hour:
-			_ = os.Remove(filepath.Join(dir, e.Name()))
-		case e.IsDir() && e.Name() != current:
-			states = append(states, state{e.Name(), info.ModTime()})
-		}
-	}
-	slices.SortFunc(states, func(a, b state) int { return b.at.Compare(a.at) })
-	for i := keptHashes - 1; i < len(states); i++ {
-		_ = os.RemoveAll(filepath.Join(dir, states[i].name))
-	}
+	return durable.WriteFile(filepath.Join(c.Dir(t), name), text)
 }

@@ -33,6 +33,8 @@ type Catalog struct {
 	cache  *Cache
 	target Target
 
+	service json.RawMessage // the answer to service_schema
+
 	mu      sync.Mutex
 	schemas map[string]json.RawMessage // by namespace
 	methods map[string]*Method
@@ -68,9 +70,8 @@ func discover(ctx context.Context, c *Client, cache *Cache) (*Catalog, error) {
 	if err := json.Unmarshal(data, &said); err != nil || said.Hash == "" {
 		return nil, &Broken{fmt.Sprintf("%s answers with %.100s", methodHash, data)}
 	}
-	if known, err := cache.load(c.target, said.Hash); err == nil {
+	if known := cache.find(c.target, said.Hash); known != nil {
 		known.client = c
-		cache.remember(c.target, said.Hash)
 		return known, nil
 	}
 	data, err = c.Call(ctx, methodSchema)
@@ -82,7 +83,7 @@ func discover(ctx context.Context, c *Client, cache *Cache) (*Catalog, error) {
 		return nil, err
 	}
 	catalog.client, catalog.cache, catalog.target = c, cache, c.target
-	cache.storeService(c.target, said.Hash, data)
+	cache.keep(c.target, catalog.cached())
 	return catalog, nil
 }
 
@@ -93,9 +94,12 @@ func readCatalog(hash string, data json.RawMessage) (*Catalog, error) {
 	if err := json.Unmarshal(data, &service); err != nil {
 		return nil, &Broken{fmt.Sprintf("%s can't be read: %v", methodSchema, err)}
 	}
-	return &Catalog{Hash: hash, Modules: service.Modules,
+	return &Catalog{Hash: hash, Modules: service.Modules, service: data,
 		schemas: make(map[string]json.RawMessage), methods: make(map[string]*Method)}, nil
 }
+
+// cached is what is kept of the catalog.
+func (c *Catalog) cached() cached { return cached{c.Hash, c.service, c.schemas} }
 
 // Outdated reports whether the server has said meanwhile that it offers something else.
 func (c *Catalog) Outdated() bool {
@@ -147,12 +151,6 @@ func (c *Catalog) schema(ctx context.Context, namespace string) (json.RawMessage
 	if known := c.schemas[namespace]; known != nil {
 		return known, nil
 	}
-	if c.cache != nil {
-		if document, err := c.cache.loadModule(c.target, c.Hash, namespace); err == nil {
-			c.schemas[namespace] = document
-			return document, nil
-		}
-	}
 	if c.client == nil {
 		return nil, fmt.Errorf("the schema of %s is not in the cache, and there is no connection to ask for it", namespace)
 	}
@@ -162,7 +160,7 @@ func (c *Catalog) schema(ctx context.Context, namespace string) (json.RawMessage
 	}
 	c.schemas[namespace] = document
 	if c.cache != nil && !c.Outdated() {
-		c.cache.storeModule(c.target, c.Hash, namespace, document)
+		c.cache.keep(c.target, c.cached())
 	}
 	return document, nil
 }

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 
-	"kernos/client"
 	"kernos/internal/jsonvalue"
 	"kernos/internal/visible"
 )
@@ -22,7 +21,7 @@ const (
 
 // usedFile is where the values of a module are that were used.
 func (c *call) usedFile() string {
-	dir := client.OpenCache("").Dir(c.server.Target)
+	dir := c.cache.Dir(c.server.Target)
 	if dir == "" || !filepath.IsLocal(c.module) || filepath.Base(c.module) != c.module {
 		return ""
 	}
@@ -71,23 +70,8 @@ func (c *call) remember(params, data json.RawMessage) {
 			changed = true
 		}
 	}
-	if changed {
-		writeUsed(file, used)
-	}
-}
-
-func writeUsed(file string, used map[string][]string) {
-	text, err := json.Marshal(used)
-	if err != nil {
-		return
-	}
-	f, err := os.CreateTemp(filepath.Dir(file), ".new-*")
-	if err != nil {
-		return // nothing is kept, and nothing else happens
-	}
-	_, err = f.Write(text)
-	if closeErr := f.Close(); err != nil || closeErr != nil || os.Rename(f.Name(), file) != nil {
-		_ = os.Remove(f.Name())
+	if text, err := json.Marshal(used); changed && err == nil {
+		_ = c.cache.Write(c.server.Target, filepath.Base(file), text) // if it fails, nothing is kept
 	}
 }
 
