@@ -223,8 +223,8 @@ func (c *conn) begin(dst []byte, r *request, t *task) []byte {
 	if text(r.kind) == string(message.KindCommand) {
 		t.m.Kind = message.KindCommand
 	}
-	t.m.Metadata.Correlation = text(member(r.metadata, "correlation"))
-	t.m.Metadata.IdempotencyKey = text(member(r.metadata, "idempotencyKey"))
+	t.m.Metadata.Correlation = text(jsonscan.Member(r.metadata, "correlation"))
+	t.m.Metadata.IdempotencyKey = text(jsonscan.Member(r.metadata, "idempotencyKey"))
 	return dst
 }
 
