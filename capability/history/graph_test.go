@@ -120,7 +120,7 @@ func must[T any](v T, err error) T {
 }
 
 func formats(g *graph) map[string][]byte {
-	return map[string][]byte{"mermaid": g.mermaid(), "dot": g.dot(), "tree": g.tree(), "json": must(g.json())}
+	return map[string][]byte{"mermaid": g.chart(&mermaid), "dot": g.chart(&graphviz), "tree": g.tree(), "json": must(g.json())}
 }
 
 // Set UPDATE_GOLDEN to write the files in testdata anew.
@@ -360,9 +360,9 @@ func BenchmarkGraph(b *testing.B) {
 				g := newGraph(slices.Clone(nodes))
 				switch format {
 				case "mermaid":
-					g.mermaid()
+					g.chart(&mermaid)
 				case "dot":
-					g.dot()
+					g.chart(&graphviz)
 				case "tree":
 					g.tree()
 				case "json":

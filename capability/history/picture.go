@@ -65,11 +65,11 @@ func (g *graph) draw(format string) (kernel.Raw, error) {
 	case "json":
 		return g.json()
 	case "dot":
-		text = g.dot()
+		text = g.chart(&graphviz)
 	case "tree":
 		text = g.tree()
 	default:
-		text = g.mermaid()
+		text = g.chart(&mermaid)
 	}
 	return jsonscan.AppendQuoted(make([]byte, 0, len(text)+len(text)/8), string(text)), nil
 }

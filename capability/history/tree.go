@@ -13,23 +13,6 @@ import (
 // depth with its level before it: a chain of 10,000 messages would be 150 MB of blanks.
 const maxIndent = 24
 
-// glyph is the sign of a kind.
-func (n *node) glyph() string {
-	switch n.kind {
-	case message.KindCommand:
-		return "▶"
-	case message.KindQuery:
-		return "?"
-	case message.KindEvent:
-		return "◆"
-	case message.KindReply:
-		return "✓"
-	case message.KindError:
-		return "✗"
-	}
-	return "◌"
-}
-
 // tree draws the graph as text, a line for a message.
 func (g *graph) tree() []byte {
 	dst := make([]byte, 0, 64+len(g.nodes)*96)
@@ -108,7 +91,7 @@ func appendBranch(dst []byte, open []bool, branch, last bool) []byte {
 }
 
 func (g *graph) appendLine(dst []byte, n *node) []byte {
-	dst = append(append(dst, n.glyph()...), ' ')
+	dst = append(append(dst, looks[n.kind].glyph...), ' ')
 	took, known := g.took(n)
 	switch {
 	case n.missing():

@@ -1,0 +1,215 @@
+package history
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"kernos/internal/visible"
+	"kernos/message"
+)
+
+// A look is how messages of a kind are drawn.
+type look struct {
+	glyph     string // in a tree
+	open, end string // around the label in Mermaid
+	class     string // in Mermaid
+	shape     string // in Graphviz, like colours
+	colours   string
+}
+
+var looks = map[message.Kind]look{
+	message.KindCommand: {"▶", `["`, `"]`, "command", `shape=box,`, `fillcolor="#dbeafe",color="#2563eb"`},
+	message.KindQuery:   {"?", `("`, `")`, "query", `shape=box,style="rounded,filled",`, `fillcolor="#f1f5f9",color="#64748b"`},
+	message.KindEvent:   {"◆", `{{"`, `"}}`, "event", `shape=hexagon,`, `fillcolor="#fef9c3",color="#ca8a04"`},
+	message.KindReply:   {"✓", `(["`, `"])`, "reply", `shape=oval,`, `fillcolor="#dcfce7",color="#16a34a"`},
+	message.KindError:   {"✗", `(["`, `"])`, "failed", `shape=oval,`, failedColours},
+	"":                  {"◌", `["`, `"]`, "missing", `shape=box,style="dashed",`, `color="#64748b",fontcolor="#64748b"`}, // it is missing
+}
+
+const failedColours = `fillcolor="#fee2e2",color="#dc2626"`
+
+// A notation is the language of a program that draws graphs. Nodes have names of their own;
+// what comes from messages stands in quotes only, and there every character that could mean
+// something is an entity.
+type notation struct {
+	begin, end string
+	node       func(n *node) (open string, end [4]string) // around the label
+	newline    string                                     // in a label
+	entity     string                                     // how an entity begins
+	backslash  string                                     // what follows the entity of a backslash
+	more       string                                     // the node that says that the workflow goes on
+	comment    string
+
+	// What stands between the two nodes of an edge, and after them: for a cause and its
+	// effect, for an answer, for an answer whose time is known, and for a cycle.
+	plain, answer, timed, cycle [2]string
+}
+
+var mermaid = notation{
+	begin: "graph TD\n",
+	end:   mermaidClasses,
+	node: func(n *node) (open string, end [4]string) {
+		l := looks[n.kind]
+		if n.failed {
+			l.class = "failed"
+		}
+		return l.open, [4]string{l.end, ":::", l.class, "\n"}
+	},
+	newline: "<br/>",
+	entity:  "#",
+	more:    "  more[\"the workflow goes on\"]:::missing\n",
+	comment: "%%",
+	plain:   [2]string{` --> `},
+	answer:  [2]string{` -.-> `},
+	timed:   [2]string{` -. "%s" .-> `},
+	cycle:   [2]string{` == "↻ cycle" ==> `},
+}
+
+const mermaidClasses = `  classDef command fill:#dbeafe,stroke:#2563eb,color:#0f172a
+  classDef query fill:#f1f5f9,stroke:#64748b,color:#0f172a
+  classDef event fill:#fef9c3,stroke:#ca8a04,color:#0f172a
+  classDef reply fill:#dcfce7,stroke:#16a34a,color:#0f172a
+  classDef failed fill:#fee2e2,stroke:#dc2626,color:#0f172a
+  classDef missing fill:#ffffff,stroke:#64748b,color:#64748b,stroke-dasharray:4 4
+`
+
+var graphviz = notation{
+	begin: "digraph workflow {\n  rankdir=TB\n  node [style=filled,fontname=\"sans-serif\",fontsize=10]\n  edge [fontname=\"sans-serif\",fontsize=9]\n",
+	end:   "}\n",
+	node: func(n *node) (open string, end [4]string) {
+		l := looks[n.kind]
+		if n.failed {
+			l.colours = failedColours
+		}
+		return ` [label="`, [4]string{`",`, l.shape, l.colours, "]\n"}
+	},
+	newline:   `\n`,
+	entity:    "&#",
+	backslash: "&#92;", // Graphviz reads backslashes after entities
+	more:      "  more [label=\"the workflow goes on\",shape=box,style=dashed]\n",
+	comment:   "//",
+	plain:     [2]string{" -> "},
+	answer:    [2]string{" -> ", ` [style=dashed]`},
+	timed:     [2]string{" -> ", ` [style=dashed,label="%s"]`},
+	cycle:     [2]string{" -> ", ` [label="↻ cycle",color="#dc2626",penwidth=2,constraint=false]`},
+}
+
+// chart draws the graph in a notation.
+func (g *graph) chart(w *notation) []byte {
+	dst := append(make([]byte, 0, 512+len(g.nodes)*160), w.begin...)
+	for i := range g.nodes {
+		n := &g.nodes[i]
+		open, end := w.node(n)
+		dst = append(appendName(append(dst, "  "...), i), open...)
+		dst = w.appendLabel(dst, n)
+		for _, part := range end {
+			dst = append(dst, part...)
+		}
+	}
+	if g.more {
+		dst = append(dst, w.more...)
+	}
+	for i := range g.nodes {
+		n := &g.nodes[i]
+		if n.parent == none {
+			continue
+		}
+		edge := w.plain
+		took, known := g.took(n)
+		switch {
+		case n.cut:
+			edge = w.cycle
+		case n.answers && known:
+			edge = w.timed
+			for k := range edge {
+				edge[k] = strings.Replace(edge[k], "%s", shortly(took), 1)
+			}
+		case n.answers:
+			edge = w.answer
+		}
+		dst = append(appendName(append(dst, "  "...), n.parent), edge[0]...)
+		dst = append(append(appendName(dst, i), edge[1]...), '\n')
+	}
+	if g.dropped != nil {
+		dst = fmt.Appendf(dst, "  %s The journal is not whole: %s\n", w.comment, g.dropped)
+	}
+	return append(dst, w.end...)
+}
+
+// appendName appends the name of a node: n1, n2, …
+func appendName(dst []byte, i int) []byte {
+	return strconv.AppendInt(append(dst, 'n'), int64(i+1), 10)
+}
+
+// appendLabel appends what stands in a node: what it is, and its id.
+func (w *notation) appendLabel(dst []byte, n *node) []byte {
+	dst = w.appendText(dst, n.title())
+	switch n.kind {
+	case message.KindError:
+		dst = fmt.Appendf(dst, " ✗ %d%s", n.code, w.newline)
+		dst = w.appendText(dst, cutText(n.text, maxDrawnText))
+	case message.KindReply:
+		dst = append(dst, " ✓"...)
+	}
+	return w.appendText(append(dst, w.newline...), shorten(string(n.id), maxDrawnID))
+}
+
+// appendText appends a text for use between quotes. Letters, digits, full stops, low lines,
+// hyphens and blanks between words stand for themselves. All else is an entity, also the
+// colon, since Mermaid takes "style…:…#…;" for a style wherever it stands, and the blank in
+// "1. " or "- ", which would begin a list.
+func (w *notation) appendText(dst []byte, s string) []byte {
+	last := rune(0)
+	for _, r := range visible.Text(s) {
+		switch {
+		case isWord(r), r == '.', r == '-', r >= utf8.RuneSelf && (unicode.IsLetter(r) || unicode.IsDigit(r) || r == '…'), r == ' ' && isWord(last):
+			dst = utf8.AppendRune(dst, r)
+		default:
+			dst = append(strconv.AppendInt(append(dst, w.entity...), int64(r), 10), ';')
+			if r == '\\' {
+				dst = append(dst, w.backslash...)
+			}
+		}
+		last = r
+	}
+	return dst
+}
+
+// isWord reports whether a character is part of a word of ASCII.
+func isWord(r rune) bool {
+	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '_'
+}
+
+// How much of a text is shown in a node.
+const (
+	maxDrawnID   = 16
+	maxTreeID    = 26 // a ULID is shown whole
+	maxDrawnText = 40
+	maxTreeText  = 80
+)
+
+// title is what a node is called.
+func (n *node) title() string {
+	if n.missing() {
+		return "not in this workflow"
+	}
+	return cutText(string(n.typ), message.MaxTypeLength)
+}
+
+// cutText cuts a text at its end if it has more characters than most.
+func cutText(s string, most int) string { return elide(s, most, 0) }
+
+// shorten cuts a text in its middle: ids often begin alike, and their ends tell them apart.
+func shorten(s string, most int) string { return elide(s, most, most/2) }
+
+// elide cuts a text, and keeps some characters at its end.
+func elide(s string, most, end int) string {
+	if len(s) <= most || utf8.RuneCountInString(s) <= most {
+		return s
+	}
+	runes := []rune(s)
+	return string(runes[:most-1-end]) + "…" + string(runes[len(runes)-end:])
+}
