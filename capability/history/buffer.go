@@ -2,16 +2,33 @@ package history
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"iter"
 	"sync"
 
 	"kernos/journal"
 )
 
-// missing says what a watch leaves out. Like a *journal.Missed it does not end the iteration.
+// missing says what a watch leaves out, and is the data of [missedEvent]. Like a
+// *journal.Missed it does not end the iteration.
 type missing struct {
-	journal.Missed
-	count uint64 // how many messages would have been sent; all of them where that is not known
+	From  uint64 `json:"from"`
+	To    uint64 `json:"to"`
+	Count uint64 `json:"count"` // of messages that would have been sent; all of them where that is not known
+}
+
+func (m *missing) Error() string {
+	return fmt.Sprintf("the messages from %d to %d are left out", m.From, m.To)
+}
+
+// missingOf returns what an error of an iteration says is left out, or nil.
+func missingOf(err error) *missing {
+	if m, ok := errors.AsType[*journal.Missed](err); ok {
+		return &missing{m.From, m.To, m.To - m.From + 1}
+	}
+	m, _ := errors.AsType[*missing](err)
+	return m
 }
 
 // A following goes through messages, as [Journal.Follow] does.
@@ -26,7 +43,7 @@ func buffered(follow following, most int) following {
 	return func(ctx context.Context, after uint64, f journal.Filter) iter.Seq2[journal.Entry, error] {
 		return func(yield func(journal.Entry, error) bool) {
 			ctx, cancel := context.WithCancel(ctx)
-			b := &buffer{most: most, news: make(chan struct{}, 1)}
+			b := newBuffer(most)
 			var reader sync.WaitGroup
 			defer reader.Wait()
 			defer cancel()
@@ -36,15 +53,10 @@ func buffered(follow following, most int) following {
 				}
 				b.end()
 			})
-			for range b.news {
-				for {
-					w, ok := b.take()
-					if !ok {
-						break
-					}
-					if !yield(w.entry, w.err) {
-						return
-					}
+			for {
+				w, ok := b.take()
+				if !ok || !yield(w.entry, w.err) {
+					return
 				}
 			}
 		}
@@ -60,58 +72,64 @@ type waiting struct {
 // A buffer holds steps that wait for a slow loop.
 type buffer struct {
 	most int
-	news chan struct{} // gets a token when there is something to take; closed at the end
 
 	mu    sync.Mutex
-	queue []waiting // without gaps before it
+	news  *sync.Cond // there is something to take, or nothing comes any more
+	queue []waiting  // without gaps before it
 	bytes int
 	left  *missing // what was left out before queue, or nil
+	ended bool
+}
+
+func newBuffer(most int) *buffer {
+	b := &buffer{most: most}
+	b.news = sync.NewCond(&b.mu)
+	return b
 }
 
 // put adds a step. The last one, an error, pushes nothing out.
 func (b *buffer) put(w waiting) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	missed, gap := w.err.(*journal.Missed)
-	if gap {
-		w.err = &missing{*missed, missed.To - missed.From + 1}
-	}
 	b.queue = append(b.queue, w)
 	b.bytes += len(w.entry.Message.Data)
-	for w.err == nil || gap {
-		if len(b.queue) <= b.most && (b.bytes <= maxBuffered || len(b.queue) == 1) {
-			break
-		}
+	last := w.err != nil && missingOf(w.err) == nil
+	for !last && (len(b.queue) > b.most || b.bytes > maxBuffered && len(b.queue) > 1) {
 		b.drop()
 	}
-	select {
-	case b.news <- struct{}{}:
-	default: // there is one
-	}
+	b.news.Signal()
 }
 
 // drop leaves the oldest step out.
 func (b *buffer) drop() {
-	w := b.queue[0]
-	b.queue[0] = waiting{}
-	b.queue = b.queue[1:]
-	b.bytes -= len(w.entry.Message.Data)
-	gap := &missing{journal.Missed{From: w.entry.Seq, To: w.entry.Seq}, 1}
-	if m, ok := w.err.(*missing); ok {
-		gap = m
+	w := b.shift()
+	gap := missingOf(w.err)
+	if gap == nil {
+		gap = &missing{w.entry.Seq, w.entry.Seq, 1}
 	}
 	if b.left == nil {
 		b.left = gap
 		return
 	}
 	b.left.To = gap.To
-	b.left.count += gap.count
+	b.left.Count += gap.Count
 }
 
-// take returns the next step, if there is one.
+func (b *buffer) shift() waiting {
+	w := b.queue[0]
+	b.queue[0] = waiting{}
+	b.queue = b.queue[1:]
+	b.bytes -= len(w.entry.Message.Data)
+	return w
+}
+
+// take waits for the next step. It returns false if nothing comes any more.
 func (b *buffer) take() (waiting, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	for b.left == nil && len(b.queue) == 0 && !b.ended {
+		b.news.Wait()
+	}
 	if gap := b.left; gap != nil {
 		b.left = nil
 		return waiting{err: gap}, true
@@ -119,12 +137,13 @@ func (b *buffer) take() (waiting, bool) {
 	if len(b.queue) == 0 {
 		return waiting{}, false
 	}
-	w := b.queue[0]
-	b.queue[0] = waiting{}
-	b.queue = b.queue[1:]
-	b.bytes -= len(w.entry.Message.Data)
-	return w, true
+	return b.shift(), true
 }
 
 // end says that nothing comes any more.
-func (b *buffer) end() { close(b.news) }
+func (b *buffer) end() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ended = true
+	b.news.Signal()
+}

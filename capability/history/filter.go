@@ -106,18 +106,17 @@ func readTime(field string, v jsontext.Value) (int64, error) {
 		return 0, nil
 	}
 	if v.Kind() == '0' {
-		n, ok := wholeNumber(string(v))
-		if !ok || n < 0 {
+		n, err := strconv.ParseFloat(string(v), 64) // an integer, in any notation
+		if err != nil || n < 0 || n > 1<<53 {
 			return 0, invalid(field, "%s: expected milliseconds since 1970, got %s", field, message.Clip(string(v), 40))
 		}
-		return n, nil
+		return int64(n), nil
 	}
 	text := jsonscan.Unquote(v)
-	if t, err := time.Parse(time.RFC3339, text); err == nil {
-		return max(t.UnixMilli(), 0), nil
-	}
-	if t, err := time.Parse(time.DateOnly, text); err == nil {
-		return max(t.UnixMilli(), 0), nil
+	for _, layout := range []string{time.RFC3339, time.DateOnly} {
+		if t, err := time.Parse(layout, text); err == nil {
+			return max(t.UnixMilli(), 0), nil
+		}
 	}
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil && n >= 0 {
 		return n, nil
@@ -142,15 +141,4 @@ func readDuration(text string) (time.Duration, bool) {
 	}
 	d, err := time.ParseDuration(text)
 	return d, err == nil && d >= 0
-}
-
-func wholeNumber(text string) (int64, bool) {
-	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
-		return n, true
-	}
-	f, err := strconv.ParseFloat(text, 64)
-	if err != nil || f != math.Trunc(f) || math.Abs(f) > 1<<53 {
-		return 0, false
-	}
-	return int64(f), true
 }

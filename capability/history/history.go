@@ -16,8 +16,6 @@ import (
 	"context"
 	"iter"
 
-	"github.com/go-json-experiment/json"
-
 	"kernos/journal"
 	"kernos/kernel"
 	"kernos/message"
@@ -67,28 +65,3 @@ func Module(j Journal) kernel.Module {
 
 // reader answers from a journal.
 type reader struct{ journal Journal }
-
-// withMessages returns an object of a list of messages, which are the text that was
-// recorded, and of the members of rest, a struct. Marshalling the messages too would change
-// their white space.
-func withMessages(name string, messages []byte, rest any) (kernel.Raw, error) {
-	text, err := json.Marshal(rest)
-	if err != nil {
-		return nil, err
-	}
-	dst := make([]byte, 0, len(name)+len(messages)+len(text)+8)
-	dst = append(append(append(dst, `{"`...), name...), `":[`...)
-	dst = append(append(dst, messages...), ']')
-	if len(text) > len(`{}`) {
-		dst = append(dst, ',')
-	}
-	return append(dst, text[1:]...), nil
-}
-
-// comma appends what stands before the element with this index.
-func comma(dst []byte, i int) []byte {
-	if i == 0 {
-		return dst
-	}
-	return append(dst, ',')
-}

@@ -1,12 +1,16 @@
 package history
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"strconv"
 	"strings"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"kernos/internal/cursor"
 	"kernos/journal"
 	"kernos/kernel"
 	"kernos/message"
@@ -55,7 +59,7 @@ func (r reader) get(ctx context.Context, in getInput) (kernel.Raw, error) {
 
 type listInput struct {
 	filter
-	Cursor  string `json:"cursor,omitempty" jsonschema:"maxLength=64" jsonschema_description:"The cursor of the previous page, with all other parameters unchanged."`
+	Cursor  string `json:"cursor,omitempty" jsonschema:"maxLength=140" jsonschema_description:"The cursor of the previous page, with all other parameters unchanged."`
 	Limit   int    `json:"limit,omitempty" jsonschema:"minimum=1,maximum=1000,default=100" jsonschema_description:"How many messages at most."`
 	Order   string `json:"order,omitempty" jsonschema:"enum=asc,enum=desc,default=asc" jsonschema_description:"asc: oldest first; desc: newest first."`
 	Records bool   `json:"records,omitempty" jsonschema_description:"Also return for each message when it was recorded, its sequence number and its direction."`
@@ -63,11 +67,11 @@ type listInput struct {
 
 type listOutput struct {
 	Messages []recorded `json:"messages" jsonschema_description:"The messages, as they were recorded."`
-	listRest
+	page
 }
 
-// listRest is what a list says beside its messages.
-type listRest struct {
+// page is what a list or a search returns beside its messages.
+type page struct {
 	Records []recordOut `json:"records,omitzero" jsonschema_description:"How each message was recorded, in the same order, if it was asked for."`
 	Cursor  string      `json:"cursor,omitzero" jsonschema_description:"The cursor of the next page; absent on the last page."`
 	Dropped *gap        `json:"dropped,omitzero" jsonschema_description:"Messages that the journal no longer has, and that might have been listed."`
@@ -82,8 +86,6 @@ type recordOut struct {
 
 func (recordOut) SchemaName() string { return "Record" }
 
-func newRecord(e *journal.Entry) recordOut { return recordOut{e.Seq, e.At, way(e.Way)} }
-
 var list = kernel.DefineQuery[listInput, kernel.Raw](kernel.Definition{
 	Type:    "Message.List",
 	Summary: "List recorded messages by workflow, cause, kind, type, time or error code, in pages.",
@@ -97,73 +99,82 @@ func (r reader) list(ctx context.Context, in listInput) (kernel.Raw, error) {
 	if err != nil {
 		return nil, err
 	}
-	q := journal.Query{Filter: f, Reverse: in.Order == "desc", Limit: defaultPage}
-	if in.Limit > 0 {
-		q.Limit = in.Limit
+	q := journal.Query{Filter: f, Reverse: in.Order == "desc", Limit: cmp.Or(in.Limit, defaultPage)}
+	listing := byte('a')
+	if q.Reverse {
+		listing = 'd'
 	}
-	if q.After, err = readCursor(in.Cursor, listCursor(q.Reverse)); err != nil {
+	if err := parseCursor(listing, in.Cursor, &q.After); err != nil {
 		return nil, err
 	}
 	entries, next, err := r.journal.List(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	var messages []byte
-	var rest listRest
-	if in.Records {
-		rest.Records = []recordOut{}
-	}
-	for i := range entries {
-		messages = message.Append(comma(messages, i), &entries[i].Message)
-		if in.Records {
-			rest.Records = append(rest.Records, newRecord(&entries[i]))
-		}
-	}
+	var p page
 	if next != 0 {
-		rest.Cursor = listCursor(q.Reverse) + strconv.FormatUint(next, 36)
+		p.Cursor = newCursor(listing, next)
 	}
-	if rest.Dropped, err = r.gap(f.Since, f.Until); err != nil {
+	if p.Dropped, err = r.gap(f.Since, f.Until); err != nil {
 		return nil, err
 	}
-	return withMessages("messages", messages, rest)
+	return p.withMessages("messages", message.Append, entries, in.Records, &p)
 }
 
-func way(w kernel.Way) string {
-	switch w {
-	case kernel.In:
-		return "in"
-	case kernel.Out:
-		return "out"
+// withMessages returns an object of a list of messages, which are the text that was recorded,
+// and of the members of rest, a struct that p is part of. Marshalling the messages too would
+// change their white space.
+func (p *page) withMessages(name string, appendMessage func([]byte, *message.Message) []byte, entries []journal.Entry, records bool, rest any) (kernel.Raw, error) {
+	if records {
+		p.Records = []recordOut{}
 	}
-	return "within"
-}
-
-// A cursor is a letter for what it goes through, and a number.
-func listCursor(reverse bool) string {
-	if reverse {
-		return "d"
+	dst := append([]byte(`{"`), name...)
+	dst = append(dst, `":[`...)
+	for i := range entries {
+		e := &entries[i]
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendMessage(dst, &e.Message)
+		if records {
+			p.Records = append(p.Records, recordOut{e.Seq, e.At, ways[e.Way]})
+		}
 	}
-	return "a"
-}
-
-func readCursor(text, letter string) (uint64, error) {
-	if text == "" {
-		return 0, nil
+	text, err := json.Marshal(rest)
+	if err != nil {
+		return nil, err
 	}
-	number, ok := strings.CutPrefix(text, letter)
-	n, known := readNumber(number)
-	if !ok || !known || n == 0 {
-		return 0, badCursor(text)
+	dst = append(dst, ']')
+	if len(text) > len(`{}`) {
+		dst = append(dst, ',')
 	}
-	return n, nil
+	return append(dst, text[1:]...), nil
 }
 
-func badCursor(text string) error {
-	return invalid("cursor", "cursor: expected the cursor of the previous page, of the same call in the same order; got %q", message.Clip(text, 40))
+var ways = map[kernel.Way]string{kernel.In: "in", kernel.Out: "out", kernel.Within: "within"}
+
+// newCursor returns the cursor of a listing that continues at some numbers.
+func newCursor(listing byte, numbers ...uint64) string {
+	return cursor.New(listing, strings.Trim(fmt.Sprint(numbers), "[]"))
 }
 
-// readNumber reads a number of a cursor, in the one way that it is written.
-func readNumber(text string) (uint64, bool) {
-	n, err := strconv.ParseUint(text, 36, 64)
-	return n, err == nil && strconv.FormatUint(n, 36) == text
+// parseCursor reads the numbers of a cursor. If there is no cursor, they stay as they are.
+func parseCursor(listing byte, text string, numbers ...*uint64) error {
+	last, err := cursor.Parse(listing, text, maxCursor)
+	if err != nil || last == "" {
+		return err
+	}
+	parts := strings.Split(last, " ")
+	if len(parts) != len(numbers) {
+		return cursor.ErrInvalid
+	}
+	for i, part := range parts {
+		if *numbers[i], err = strconv.ParseUint(part, 10, 64); err != nil {
+			return cursor.ErrInvalid
+		}
+	}
+	return nil
 }
+
+// maxCursor is how many bytes the numbers of a cursor have at most.
+const maxCursor = 100

@@ -1,10 +1,10 @@
 package history
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"math"
-	"strconv"
 	"strings"
 
 	"kernos/internal/jsonscan"
@@ -19,7 +19,7 @@ type searchInput struct {
 	Query string `json:"query" jsonschema:"minLength=1,maxLength=1000" jsonschema_description:"Words to look for in types, ids and data. Messages with more and rarer words come first."`
 	filter
 	Limit   int    `json:"limit,omitempty" jsonschema:"minimum=1,maximum=1000,default=20" jsonschema_description:"How many messages at most."`
-	Cursor  string `json:"cursor,omitempty" jsonschema:"maxLength=64" jsonschema_description:"The cursor of the previous page, with all other parameters unchanged. Messages recorded since the first page are not searched."`
+	Cursor  string `json:"cursor,omitempty" jsonschema:"maxLength=140" jsonschema_description:"The cursor of the previous page, with all other parameters unchanged. Messages recorded since the first page are not searched."`
 	Records bool   `json:"records,omitempty" jsonschema_description:"Also return for each message when it was recorded, its sequence number and its direction."`
 }
 
@@ -29,14 +29,12 @@ type searchOutput struct {
 	searchRest
 }
 
-// searchRest is what a search says beside its messages.
+// searchRest is what a search returns beside its messages.
 type searchRest struct {
-	Scores  []float64   `json:"scores" jsonschema_description:"How well each message matches, in the same order. Higher is better; only scores of one reply are comparable."`
-	Records []recordOut `json:"records,omitzero" jsonschema_description:"How each message was recorded, in the same order, if it was asked for."`
-	Total   *int        `json:"total,omitzero" jsonschema_description:"How many messages were found in all. Event.Search does not say."`
-	Cursor  string      `json:"cursor,omitzero" jsonschema_description:"The cursor of the next page; absent on the last page."`
-	Behind  int         `json:"behind,omitzero" jsonschema_description:"How many of the latest messages are not searched yet, because they are not indexed."`
-	Dropped *gap        `json:"dropped,omitzero" jsonschema_description:"Messages that the journal no longer has, and that might have been found."`
+	Scores []float64 `json:"scores" jsonschema_description:"How well each message matches, in the same order. Higher is better; only scores of one reply are comparable."`
+	Total  *int      `json:"total,omitzero" jsonschema_description:"How many messages were found in all. Event.Search does not say."`
+	Behind int       `json:"behind,omitzero" jsonschema_description:"How many of the latest messages are not searched yet, because they are not indexed."`
+	page
 }
 
 // defaultHits is how many messages a search returns.
@@ -64,78 +62,38 @@ func (r reader) search(ctx context.Context, in searchInput) (kernel.Raw, error) 
 	if strings.TrimSpace(in.Query) == "" {
 		return nil, invalid("query", "query: expected words to search for, got only white space; Message.List lists messages without words")
 	}
-	q := journal.SearchQuery{Filter: f, Words: in.Query, Limit: defaultHits}
-	if q.Offset, q.Horizon, err = readSearchCursor(in.Cursor); err != nil {
+	// The horizon of the first page goes with the cursor: what is recorded in between moves
+	// nothing from one page to another.
+	var offset uint64
+	q := journal.SearchQuery{Filter: f, Words: in.Query, Limit: cmp.Or(in.Limit, defaultHits)}
+	if err := parseCursor('s', in.Cursor, &offset, &q.Horizon.Seq, &q.Horizon.Docs, &q.Horizon.Words); err != nil {
 		return nil, err
 	}
-	if in.Limit > 0 {
-		q.Limit = in.Limit
+	if offset >= maxSearched {
+		return nil, invalid("cursor", "cursor: a search returns its best %d messages only; add words, or narrow it with since, type or kind", maxSearched)
 	}
+	q.Offset = int(offset)
 	found, err := r.journal.Search(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	name, appendMessage := "messages", message.Append
-	older := kernel.RequestOf(ctx).Type == olderSearch
-	if older {
-		name, appendMessage = "events", osevent.Append
-	}
-	var messages []byte
 	rest := searchRest{Behind: found.Behind}
-	if in.Records {
-		rest.Records = []recordOut{}
-	}
-	for i := range found.Hits {
-		h := &found.Hits[i]
-		messages = appendMessage(comma(messages, i), &h.Message)
+	entries := make([]journal.Entry, len(found.Hits))
+	for i, h := range found.Hits {
+		entries[i] = h.Entry
 		rest.Scores = append(rest.Scores, math.Round(h.Score*1e4)/1e4)
-		if in.Records {
-			rest.Records = append(rest.Records, newRecord(&h.Entry))
-		}
 	}
-	if next := q.Offset + len(found.Hits); len(found.Hits) > 0 && next < found.Total && next < maxSearched {
-		rest.Cursor = newSearchCursor(next, found.Horizon)
+	if next := q.Offset + len(entries); len(entries) > 0 && next < found.Total && next < maxSearched {
+		rest.Cursor = newCursor('s', uint64(next), found.Horizon.Seq, found.Horizon.Docs, found.Horizon.Words)
 	}
-	if !older { // the older specification names events and scores only
-		rest.Total = &found.Total
-		if rest.Dropped, err = r.gap(f.Since, f.Until); err != nil {
-			return nil, err
-		}
+	if kernel.RequestOf(ctx).Type == olderSearch { // the older specification names events and scores only
+		return rest.withMessages("events", osevent.Append, entries, in.Records, &rest)
 	}
-	return withMessages(name, messages, rest)
-}
-
-// A cursor of a search is how many messages were shown, and the horizon of the first page:
-// what comes in between moves nothing from one page to another.
-const searchCursor = "s"
-
-func newSearchCursor(offset int, h journal.Horizon) string {
-	text := searchCursor + strconv.FormatInt(int64(offset), 36)
-	for _, n := range [...]uint64{h.Seq, h.Docs, h.Words} {
-		text += "." + strconv.FormatUint(n, 36)
+	rest.Total = &found.Total
+	if rest.Dropped, err = r.gap(f.Since, f.Until); err != nil {
+		return nil, err
 	}
-	return text
-}
-
-func readSearchCursor(text string) (offset int, h journal.Horizon, err error) {
-	if text == "" {
-		return 0, h, nil
-	}
-	rest, ok := strings.CutPrefix(text, searchCursor)
-	parts := strings.Split(rest, ".")
-	var shown uint64
-	numbers := [...]*uint64{&shown, &h.Seq, &h.Docs, &h.Words}
-	ok = ok && len(parts) == len(numbers)
-	for i := 0; ok && i < len(parts); i++ {
-		*numbers[i], ok = readNumber(parts[i])
-	}
-	if !ok || shown == 0 {
-		return 0, journal.Horizon{}, badCursor(text)
-	}
-	if shown >= maxSearched {
-		return 0, journal.Horizon{}, invalid("cursor", "cursor: a search returns its best %d messages only; add words, or narrow it with since, type or kind", maxSearched)
-	}
-	return int(shown), h, nil
+	return rest.withMessages("messages", message.Append, entries, in.Records, &rest)
 }
 
 // withoutQuery takes the words out of a request that is recorded: a search for a secret must

@@ -2,7 +2,6 @@ package history
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -51,12 +50,6 @@ var watch = kernel.DefineQuery[watchInput, watchOutput](kernel.Definition{
 	Timeout: maxWatch,
 })
 
-type missedData struct {
-	From  uint64 `json:"from"`
-	To    uint64 `json:"to"`
-	Count uint64 `json:"count"`
-}
-
 // watch sends messages as they are recorded.
 func (r reader) watch(ctx context.Context, in watchInput, stream *kernel.Stream) (out watchOutput, err error) {
 	f, err := in.read()
@@ -73,7 +66,7 @@ func (r reader) watch(ctx context.Context, in watchInput, stream *kernel.Stream)
 	}
 	skip := func(gap *missing) error {
 		out.Next = gap.To + 1
-		return stream.Emit(missedEvent, missedData{gap.From, gap.To, gap.count})
+		return stream.Emit(missedEvent, gap)
 	}
 	out.Next = after + 1
 	if gap != nil {
@@ -82,10 +75,7 @@ func (r reader) watch(ctx context.Context, in watchInput, stream *kernel.Stream)
 		}
 	}
 	for e, err := range follow(ctx, out.Next-1, f) {
-		if missed, ok := errors.AsType[*journal.Missed](err); ok {
-			err = &missing{*missed, missed.To - missed.From + 1}
-		}
-		if left, ok := errors.AsType[*missing](err); ok {
+		if left := missingOf(err); left != nil {
 			if err := skip(left); err != nil {
 				return out, err
 			}
@@ -126,7 +116,7 @@ func (r reader) start(in *watchInput, f *journal.Filter) (after uint64, gap *mis
 	case in.From != nil && d.Seq < *in.From:
 		return *in.From - 1, nil, nil
 	case in.From != nil:
-		return d.Seq, &missing{journal.Missed{From: *in.From, To: d.Seq}, d.Seq - *in.From + 1}, nil
+		return d.Seq, &missing{*in.From, d.Seq, d.Seq - *in.From + 1}, nil
 	case f.Since != 0 && d.At < f.Since:
 		return d.Seq, nil, nil // what was dropped before that time is not missing
 	case f.Since != 0:

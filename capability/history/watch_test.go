@@ -146,13 +146,14 @@ func TestABufferLeavesOutTheOldest(t *testing.T) {
 }
 
 func TestABufferIsBoundedInBytes(t *testing.T) {
-	b := &buffer{most: 100, news: make(chan struct{}, 1)}
+	b := newBuffer(100)
 	for seq := range uint64(5) {
 		w := step(t, seq+1)
 		w.entry.Message.Data = make([]byte, 6<<20)
 		b.put(w)
 	}
 	b.put(waiting{err: context.Canceled})
+	b.end()
 	var got []string
 	for {
 		w, ok := b.take()
@@ -161,7 +162,7 @@ func TestABufferIsBoundedInBytes(t *testing.T) {
 		}
 		got = append(got, fmt.Sprint(w.entry.Seq, w.err))
 	}
-	if want := "[0 the messages from 1 to 3 have been dropped 4 <nil> 5 <nil> 0 context canceled]"; fmt.Sprint(got) != want {
+	if want := "[0 the messages from 1 to 3 are left out 4 <nil> 5 <nil> 0 context canceled]"; fmt.Sprint(got) != want {
 		t.Errorf("got %v", got)
 	}
 	if b.bytes != 0 {
