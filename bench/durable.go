@@ -18,7 +18,7 @@ import (
 	crdb "github.com/cockroachdb/pebble/v2"
 
 	kernosd "kernos/daemon"
-	"kernos/internal/wire"
+	"kernos/internal/testkit/wire"
 	"kernos/kernel"
 	"kernos/store"
 	"kernos/store/pebble"

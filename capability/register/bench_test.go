@@ -4,7 +4,7 @@ import (
 	"bufio"
 	"testing"
 
-	"kernos/internal/wire"
+	"kernos/internal/testkit/wire"
 	"kernos/message"
 	"kernos/transport"
 )

@@ -11,7 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"kernos/capability/introspect"
-	"kernos/internal/wire"
+	"kernos/internal/testkit/wire"
 	"kernos/kernel"
 	"kernos/kernel/kerneltest"
 	"kernos/message"

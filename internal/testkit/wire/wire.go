@@ -1,4 +1,4 @@
-// Package wire has connections within the process.
+// Package wire has connections within the process, for tests and benchmarks.
 package wire
 
 import (
@@ -42,16 +42,6 @@ func (d *direction) write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (d *direction) writePromptly(p []byte) (int, error) {
-	d.mu.Lock()
-	free := size - (len(d.buf) - d.taken)
-	d.mu.Unlock()
-	if free <= 0 {
-		return 0, nil
-	}
-	return d.write(p[:min(len(p), free)])
-}
-
 func (d *direction) read(p []byte) (int, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -82,8 +72,8 @@ func (d *direction) close() {
 // A Conn is one end of a connection: it writes to one direction and reads from the other.
 type Conn struct{ in, out *direction }
 
-// New returns both ends of a connection. Unlike those of net.Pipe they have a buffer, and can
-// be written to without waiting; each message costs a third.
+// New returns both ends of a connection. Unlike those of net.Pipe they have a buffer; each
+// message costs a third.
 func New() (here, there *Conn) {
 	a, b := newDirection(), newDirection()
 	return &Conn{a, b}, &Conn{b, a}
@@ -94,9 +84,6 @@ func (c *Conn) Read(p []byte) (int, error) { return c.in.read(p) }
 
 // Write implements io.Writer. It waits while too much is unread.
 func (c *Conn) Write(p []byte) (int, error) { return c.out.write(p) }
-
-// WritePromptly writes as much as there is room for.
-func (c *Conn) WritePromptly(p []byte) (int, error) { return c.out.writePromptly(p) }
 
 // Close ends both directions. What was written before can still be read.
 func (c *Conn) Close() error {
