@@ -71,7 +71,7 @@ func (k *Kernel) admit(ctx context.Context, m *message.Message, emit Emit, origi
 			"panic", recover(), "stack", string(debug.Stack()))
 		k.Refuse(m, emit, origin, message.Errorf(500, "Internal error in %s; the kernel's log has the details", m.Type))
 	}()
-	s, handler, err := k.resolve(m)
+	s, err := k.resolve(m)
 	if err == nil && s.Input != schema.Any {
 		if invalid := s.Input.Validate(m.Data); invalid != nil {
 			err = invalidInput(invalid)
@@ -90,7 +90,7 @@ func (k *Kernel) admit(ctx context.Context, m *message.Message, emit Emit, origi
 	if timeout == 0 {
 		timeout = k.limits.Load().Timeout
 	}
-	c = &Call{k: k, parent: ctx, syscall: s, handler: handler, request: *m, send: emit, origin: origin, caller: caller, timeout: timeout}
+	c = &Call{k: k, parent: ctx, syscall: s, request: *m, send: emit, origin: origin, caller: caller, timeout: timeout}
 	c.Begin()
 	if k.opts.Recorder != nil {
 		k.opts.Recorder.Record(Record{Message: &c.request, Way: way, Syscall: s, call: c})
@@ -99,41 +99,18 @@ func (k *Kernel) admit(ctx context.Context, m *message.Message, emit Emit, origi
 }
 
 // resolve finds the syscall that a message asks for.
-func (k *Kernel) resolve(m *message.Message) (*Syscall, Handler, error) {
+func (k *Kernel) resolve(m *message.Message) (*Syscall, error) {
 	c := k.registry.state.Load()
 	s, ok := c.byType[m.Type]
 	if !ok {
-		return nil, nil, unknown(m.Type, c)
+		return nil, unknown(m.Type, c)
 	}
 	if m.Kind == message.KindQuery && s.Kind == message.KindCommand {
 		e := message.Errorf(422, "%s is a command and was sent as a query, which may not change anything; send it with kind command", m.Type)
 		e.Reason = message.ErrEnvelope
-		return nil, nil, e
+		return nil, e
 	}
-	if len(k.opts.Middleware) == 0 {
-		return s, s.Handler, nil
-	}
-	w := k.wrapped.Load()
-	if w == nil || w.of != c {
-		w = k.wrap(c)
-		k.wrapped.Store(w)
-	}
-	return s, w.handlers[s], nil
-}
-
-func (k *Kernel) wrap(c *catalog) *wrapping {
-	w := &wrapping{of: c, handlers: make(map[*Syscall]Handler, len(c.byType))}
-	for _, s := range c.byType {
-		if w.handlers[s] != nil {
-			continue // under another name
-		}
-		h := s.Handler
-		for i := len(k.opts.Middleware) - 1; i >= 0; i-- {
-			h = k.opts.Middleware[i](h)
-		}
-		w.handlers[s] = h
-	}
-	return w
+	return s, nil
 }
 
 // unknown is the error for a type that has no handler. It names the types that were probably
@@ -171,10 +148,4 @@ func invalidInput(err error) error {
 	}
 	first := named.Problems[0]
 	return &message.Error{Code: 422, Message: "Schema validation failed: " + named.Error(), Field: first.Path, Expected: first.Expected}
-}
-
-// wrapping is the handlers of one catalog with the middleware around them.
-type wrapping struct {
-	of       *catalog
-	handlers map[*Syscall]Handler
 }

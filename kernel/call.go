@@ -25,7 +25,6 @@ type Call struct {
 	k       *Kernel
 	parent  context.Context
 	syscall *Syscall
-	handler Handler
 	request message.Message
 	send    Emit   // where events and the outcome go
 	origin  Origin // through which they go; nil for a nested call
@@ -172,7 +171,7 @@ func (c *Call) runOnce() {
 		}
 		c.panicked(recover()) // or the handler has ended its goroutine
 	}()
-	c.handler(c, c.request, c.emit)
+	c.syscall.Handler(c, c.request, c.emit)
 	returned = true
 	if !c.settled.Load() && !c.conflicted() {
 		c.k.opts.Log.Error("handler returned without an outcome", "type", c.request.Type, "id", c.request.Metadata.ID)

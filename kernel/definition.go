@@ -127,9 +127,6 @@ type Emit func(message.Message)
 // must copy it.
 type Handler func(ctx context.Context, m message.Message, emit Emit)
 
-// A Middleware wraps every handler of a kernel.
-type Middleware func(Handler) Handler
-
 // A Syscall is a definition with the function that does it.
 type Syscall struct {
 	Definition

@@ -39,9 +39,6 @@ type Options struct {
 	// DefaultTimeout.
 	Timeout time.Duration
 
-	// Middleware wraps every handler; the first is the outermost.
-	Middleware []Middleware
-
 	// Blobs takes what is too large for a line. Nil means that such a reply is an
 	// error.
 	Blobs Blobs
@@ -71,7 +68,6 @@ type Kernel struct {
 	opts     Options
 	ids      *idSource
 	begun    time.Time
-	wrapped  atomic.Pointer[wrapping]
 	runs     *idempotency.Runs // nil without a store
 	limits   atomic.Pointer[Limits]
 
@@ -79,8 +75,6 @@ type Kernel struct {
 
 	life context.Context // ends when the kernel stops
 	stop context.CancelFunc
-
-	own atomic.Pointer[ownEvents]
 }
 
 // New returns a kernel that serves what is in the registry, now and later. Nil

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,8 +19,7 @@ import (
 // A Registry holds the modules that a kernel serves. Modules come and go at run
 // time; readers never wait. It is safe for concurrent use.
 type Registry struct {
-	mu    sync.Mutex              // serialises changes
-	names map[string]message.Type // the names of methods that are taken; guarded by mu
+	mu    sync.Mutex // serialises changes
 	state atomic.Pointer[catalog]
 }
 
@@ -27,7 +27,9 @@ type Registry struct {
 type catalog struct {
 	modules []Module // by name
 	byType  map[message.Type]*Syscall
-	types   []message.Type // sorted, without aliases and what is hidden
+	types   []message.Type                // sorted, without aliases and what is hidden
+	events  map[message.Type]message.Type // that built-in syscalls emit, with those syscalls
+	methods map[string]message.Type       // by the names that RPC calls them by
 	hash    func() string
 	routes  func() *routes
 }
@@ -35,14 +37,25 @@ type catalog struct {
 // NewRegistry returns a registry of these modules. It fails if a definition is not complete,
 // or if two modules define the same type.
 func NewRegistry(modules ...Module) (*Registry, error) {
-	r := &Registry{names: make(map[string]message.Type)}
-	r.state.Store(newCatalog(nil))
-	for _, m := range modules {
-		if err := r.Add(m); err != nil {
-			return nil, err
-		}
+	modules = slices.Clone(modules)
+	for i := range modules {
+		modules[i].Syscalls = slices.Clone(modules[i].Syscalls)
+	}
+	r := new(Registry)
+	if err := r.set(modules); err != nil {
+		return nil, err
 	}
 	return r, nil
+}
+
+// set makes these the modules of the registry, unless a definition is not complete, or a name
+// is taken. The slice is the registry's from then on. mu is held, or the registry is new.
+func (r *Registry) set(modules []Module) error {
+	c, err := newCatalog(modules)
+	if err == nil {
+		r.state.Store(c)
+	}
+	return err
 }
 
 // Describe returns a registry of modules that may be [Unbound]: it can be listed, described
@@ -67,14 +80,8 @@ func Describe(modules ...Module) (*Registry, error) {
 func (r *Registry) Add(m Module) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	old := r.state.Load()
-	if err := r.check(m, old); err != nil {
-		return fmt.Errorf("module %q: %w", m.Name, err)
-	}
 	m.Syscalls = slices.Clone(m.Syscalls)
-	r.claim(m.Syscalls)
-	r.state.Store(newCatalog(append(slices.Clone(old.modules), m)))
-	return nil
+	return r.set(append(slices.Clone(r.Modules()), m))
 }
 
 // AddSyscall adds a syscall to the module of this name, or to a new module that is described
@@ -82,167 +89,124 @@ func (r *Registry) Add(m Module) error {
 func (r *Registry) AddSyscall(module Module, s Syscall) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	old := r.state.Load()
-	modules := slices.Clone(old.modules)
-	if i := slices.IndexFunc(modules, func(m Module) bool { return m.Name == module.Name }); i >= 0 {
-		if err := r.checkSyscalls([]Syscall{s}, old); err != nil {
-			return err
-		}
-		modules[i].Syscalls = append(slices.Clone(modules[i].Syscalls), s)
-	} else {
-		module.Syscalls = []Syscall{s}
-		if err := r.check(module, old); err != nil {
-			return err
-		}
-		modules = append(modules, module)
+	modules := slices.Clone(r.Modules())
+	i := slices.IndexFunc(modules, func(m Module) bool { return m.Name == module.Name })
+	if i < 0 {
+		i, modules = len(modules), append(modules, module)
 	}
-	r.claim([]Syscall{s})
-	r.state.Store(newCatalog(modules))
-	return nil
+	modules[i].Syscalls = append(slices.Clone(modules[i].Syscalls), s)
+	return errors.Unwrap(r.set(modules)) // the caller knows which module it is
 }
 
 // RemoveSyscall takes syscalls out, and a module with the last one of it. It returns how
 // many of these types there were. Calls that have begun are finished.
-func (r *Registry) RemoveSyscall(types ...message.Type) int {
+func (r *Registry) RemoveSyscall(types ...message.Type) (removed int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	old := r.state.Load().modules
-	modules := make([]Module, 0, len(old))
-	is := func(s Syscall) bool { return slices.Contains(types, s.Type) }
-	removed := 0
-	for _, m := range old {
-		if had := len(m.Syscalls); slices.ContainsFunc(m.Syscalls, is) {
-			for _, s := range m.Syscalls {
-				if is(s) {
-					r.release(s)
-				}
-			}
-			m.Syscalls = slices.DeleteFunc(slices.Clone(m.Syscalls), is)
-			removed += had - len(m.Syscalls)
-			if len(m.Syscalls) == 0 {
-				continue
-			}
+	var modules []Module
+	for _, m := range r.Modules() {
+		had := len(m.Syscalls)
+		m.Syscalls = slices.DeleteFunc(slices.Clone(m.Syscalls), func(s Syscall) bool { return slices.Contains(types, s.Type) })
+		removed += had - len(m.Syscalls)
+		if len(m.Syscalls) > 0 || had == 0 {
+			modules = append(modules, m)
 		}
-		modules = append(modules, m)
 	}
 	if removed > 0 {
-		r.state.Store(newCatalog(modules))
+		_ = r.set(modules) // never fails: what is left was there
 	}
 	return removed
-}
-
-// Remove takes a module out and reports whether it was there. Calls that have begun
-// are finished.
-func (r *Registry) Remove(name string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	old := r.state.Load().modules
-	i := slices.IndexFunc(old, func(m Module) bool { return m.Name == name })
-	if i < 0 {
-		return false
-	}
-	r.release(old[i].Syscalls...)
-	r.state.Store(newCatalog(slices.Delete(slices.Clone(old), i, i+1)))
-	return true
-}
-
-// claim takes the names that methods have. mu is held, as for release.
-func (r *Registry) claim(syscalls []Syscall) {
-	for i := range syscalls {
-		for _, t := range syscalls[i].names() {
-			r.names[methodName(t)] = t
-		}
-	}
-}
-
-// release gives the names of methods back.
-func (r *Registry) release(syscalls ...Syscall) {
-	for i := range syscalls {
-		for _, t := range syscalls[i].names() {
-			delete(r.names, methodName(t))
-		}
-	}
 }
 
 // names are all that a syscall can be called by.
 func (s *Syscall) names() []message.Type { return append([]message.Type{s.Type}, s.Aliases...) }
 
-func (r *Registry) check(m Module, old *catalog) error {
-	if m.Name == "" || strings.ToLower(m.Name) != m.Name {
-		return fmt.Errorf("the name must be in lower case, and not empty")
+// check returns what a definition lacks.
+func (s *Syscall) check() error {
+	switch {
+	case s.Kind != message.KindCommand && s.Kind != message.KindQuery:
+		return fmt.Errorf("%s: the kind must be command or query", s.Type)
+	case s.Summary == "":
+		return fmt.Errorf("%s: a syscall needs a summary", s.Type)
+	case s.Handler == nil:
+		return fmt.Errorf("%s: a syscall needs a handler", s.Type)
+	case s.Input == nil || s.Output == nil:
+		return fmt.Errorf("%s: a syscall needs the schemas of its input and its output", s.Type)
 	}
-	if m.Version == "" || m.Summary == "" {
-		return fmt.Errorf("a module needs a version and a summary")
+	if err := cmp.Or(s.Input.Err(), s.Output.Err()); err != nil {
+		return fmt.Errorf("%s: %w", s.Type, err)
 	}
-	if slices.ContainsFunc(old.modules, func(o Module) bool { return o.Name == m.Name }) {
-		return fmt.Errorf("there is a module of this name")
-	}
-	return r.checkSyscalls(m.Syscalls, old)
-}
-
-func (r *Registry) checkSyscalls(syscalls []Syscall, old *catalog) error {
-	mine := make(map[message.Type]bool)
-	names := make(map[string]message.Type)
-	for i := range syscalls {
-		s := &syscalls[i]
-		switch {
-		case s.Kind != message.KindCommand && s.Kind != message.KindQuery:
-			return fmt.Errorf("%s: the kind must be command or query", s.Type)
-		case s.Summary == "":
-			return fmt.Errorf("%s: a syscall needs a summary", s.Type)
-		case s.Handler == nil:
-			return fmt.Errorf("%s: a syscall needs a handler", s.Type)
-		case s.Input == nil || s.Output == nil:
-			return fmt.Errorf("%s: a syscall needs the schemas of its input and its output", s.Type)
-		}
-		if err := cmp.Or(s.Input.Err(), s.Output.Err()); err != nil {
-			return fmt.Errorf("%s: %w", s.Type, err)
-		}
-		for _, t := range s.names() {
-			if !t.Valid() {
-				return fmt.Errorf("%q: a type must be Domain.Action in PascalCase", t)
-			}
-			if _, taken := old.byType[t]; taken || mine[t] {
-				return fmt.Errorf("%s is registered already", t)
-			}
-			mine[t] = true
-			name := methodName(t)
-			if other, taken := r.names[name]; taken {
-				return fmt.Errorf("%s and %s would both be called %s by RPC; give it another name", t, other, name)
-			}
-			if other, taken := names[name]; taken {
-				return fmt.Errorf("%s and %s would both be called %s by RPC; give one of them another name", t, other, name)
-			}
-			names[name] = t
-		}
-		for _, e := range s.Emits {
-			if !e.Type.Valid() {
-				return fmt.Errorf("%s: the event %q must be Domain.Action in PascalCase", s.Type, e.Type)
-			}
+	for _, e := range s.Emits {
+		if !e.Type.Valid() {
+			return fmt.Errorf("%s: the event %q must be Domain.Action in PascalCase", s.Type, e.Type)
 		}
 	}
 	return nil
 }
 
-func newCatalog(modules []Module) *catalog {
-	c := &catalog{modules: modules, byType: make(map[message.Type]*Syscall)}
-	slices.SortFunc(c.modules, func(a, b Module) int { return strings.Compare(a.Name, b.Name) })
-	for i := range c.modules {
-		for j := range c.modules[i].Syscalls {
-			s := &c.modules[i].Syscalls[j]
-			if s.Visibility == Listed {
-				c.types = append(c.types, s.Type)
-			}
-			c.byType[s.Type] = s
-			for _, alias := range s.Aliases {
-				c.byType[alias] = s
-			}
-		}
+// newCatalog returns the catalog of these modules, which it sorts.
+func newCatalog(modules []Module) (*catalog, error) {
+	c := &catalog{
+		modules: modules,
+		byType:  make(map[message.Type]*Syscall),
+		events:  make(map[message.Type]message.Type),
+		methods: make(map[string]message.Type),
 	}
+	names := make(map[string]bool)
+	for i := range modules {
+		m := &modules[i]
+		err := c.add(m)
+		if names[m.Name] {
+			err = errors.New("there is a module of this name")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("module %q: %w", m.Name, err)
+		}
+		names[m.Name] = true
+	}
+	slices.SortFunc(c.modules, func(a, b Module) int { return strings.Compare(a.Name, b.Name) })
 	slices.Sort(c.types)
 	c.hash = sync.OnceValue(c.computeHash)
 	c.routes = sync.OnceValue(func() *routes { return newRoutes(c.modules) })
-	return c
+	return c, nil
+}
+
+// add adds what a module defines.
+func (c *catalog) add(m *Module) error {
+	switch {
+	case m.Name == "" || strings.ToLower(m.Name) != m.Name:
+		return errors.New("the name must be in lower case, and not empty")
+	case m.Version == "" || m.Summary == "":
+		return errors.New("a module needs a version and a summary")
+	}
+	for i := range m.Syscalls {
+		s := &m.Syscalls[i]
+		if err := s.check(); err != nil {
+			return err
+		}
+		for _, t := range s.names() {
+			name := methodName(t)
+			other, taken := c.methods[name]
+			switch {
+			case !t.Valid():
+				return fmt.Errorf("%q: a type must be Domain.Action in PascalCase", t)
+			case c.byType[t] != nil:
+				return fmt.Errorf("%s is registered already", t)
+			case taken:
+				return fmt.Errorf("%s and %s would both be called %s by RPC; give one of them another name", t, other, name)
+			}
+			c.byType[t], c.methods[name] = s, t
+		}
+		if s.Visibility == Listed {
+			c.types = append(c.types, s.Type)
+		}
+		for _, e := range s.Emits {
+			if _, known := c.events[e.Type]; !known && s.Provider == BuiltIn { // a program sends its events from outside
+				c.events[e.Type] = s.Type
+			}
+		}
+	}
+	return nil
 }
 
 // Lookup finds a syscall by its type or by an alias.

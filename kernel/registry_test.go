@@ -132,10 +132,10 @@ func TestRegistryRemovesModules(t *testing.T) {
 		t.Fatal(err)
 	}
 	k := kernel.New(r, nil)
-	if r.Remove("bee") {
+	if r.RemoveSyscall("Bee.Get") != 0 {
 		t.Error("what was not there is removed")
 	}
-	if !r.Remove("zoo") || r.Remove("zoo") {
+	if r.RemoveSyscall("Zoo.Get") != 1 || r.RemoveSyscall("Zoo.Get") != 0 {
 		t.Error("a module is removed once")
 	}
 	if code, _ := kerneltest.Failure(t, k, kerneltest.Query("1", "Zoo.Get", `1`)); code != 404 {
@@ -170,7 +170,7 @@ func TestRegistryChangesWhileCallsRun(t *testing.T) {
 		}
 	})
 	<-started
-	r.Remove("zoo")
+	r.RemoveSyscall("Zoo.Wait")
 	close(release)
 	for i := range 4 {
 		wg.Go(func() {
@@ -187,7 +187,7 @@ func TestRegistryChangesWhileCallsRun(t *testing.T) {
 				if got := kerneltest.Ask(k, kerneltest.Query("3", "Ant.Get", `1`)); len(got) != 1 || got[0].Kind != message.KindReply {
 					t.Errorf("got %s", kerneltest.Texts(got))
 				}
-				if !r.Remove(name) {
+				if r.RemoveSyscall(t2) != 1 {
 					t.Error("it was not there")
 				}
 			}
@@ -235,7 +235,7 @@ func TestHashIsTheSameForTheSameModules(t *testing.T) {
 	if r.Hash() == before {
 		t.Error("a module more makes no difference")
 	}
-	r.Remove("ant")
+	r.RemoveSyscall("Ant.Get")
 	if r.Hash() != before {
 		t.Error("a module that came and went makes a difference")
 	}

@@ -192,7 +192,7 @@ func TestListFollowsTheRegistry(t *testing.T) {
 	if got := list(); !slices.Contains(got, "More.Get") || !slices.IsSorted(got) {
 		t.Errorf("got %v", got)
 	}
-	k.Registry().Remove("more")
+	k.Registry().RemoveSyscall("More.Get")
 	if got := list(); slices.Contains(got, "More.Get") {
 		t.Errorf("got %v", got)
 	}

@@ -379,7 +379,7 @@ func TestSyscallsComeAndGo(t *testing.T) {
 
 // Readers see one state or another while syscalls come and go.
 func TestSyscallsComeAndGoUnderReaders(t *testing.T) {
-	k := kerneltest.New(t, &kernel.Options{Middleware: []kernel.Middleware{func(h kernel.Handler) kernel.Handler { return h }}}, kerneltest.Echo("Test.Echo"))
+	k := kerneltest.New(t, nil, kerneltest.Echo("Test.Echo"))
 	stop := make(chan struct{})
 	var all sync.WaitGroup
 	for range 2 {
