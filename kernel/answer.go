@@ -36,7 +36,7 @@ func (c *Call) abandon() {
 	}
 	m := c.request.Fail(message.Errorf(504, "%s is not known to have happened: the store did not take it within %v", c.request.Type, c.timeout.Round(time.Millisecond)))
 	c.stamp(&m, time.Now())
-	c.Record(m, c.outWay())
+	c.Record(m, c.way(Out))
 	c.end()
 	c.post(m, nil)
 }
@@ -141,7 +141,7 @@ func (c *Call) postEvent(m message.Message) {
 		return
 	}
 	if c.syscall.Answers != FromJournal {
-		c.Record(m, c.outWay())
+		c.Record(m, c.way(Out))
 	}
 	c.post(m, c.nested)
 }

@@ -148,8 +148,8 @@ func (c *Call) apply(b *store.Batch, m *message.Message) (*store.Commit, error) 
 // it published, those that wait for the commit, and the outcome.
 func (c *Call) records(m *message.Message) []Record {
 	rs := make([]Record, 0, 2+len(c.published)+len(c.delayed))
-	in, out := c.inWay(), c.outWay()
-	rs = append(rs, Record{Message: &c.request, Way: in, Syscall: c.syscall, call: c})
+	out := c.way(Out)
+	rs = append(rs, Record{Message: &c.request, Way: c.way(In), Syscall: c.syscall, call: c})
 	for i := range c.published {
 		c.k.Stamp(&c.published[i])
 		rs = append(rs, Record{Message: &c.published[i], Way: Within, Syscall: c.syscall, call: c})

@@ -132,11 +132,7 @@ func (c *Call) keepOutcome(b *store.Batch, m *message.Message) {
 	kind := idempotency.Reply
 	if m.Kind == message.KindError {
 		kind = idempotency.Error
-		e := m.Err
-		if e == nil {
-			e, _ = message.ParseError(m.Data)
-		}
-		if e == nil || !idempotency.Repeats(e) {
+		if e, err := m.Failure(); err != nil || !idempotency.Repeats(e) {
 			c.run.Forget(b)
 			return
 		}

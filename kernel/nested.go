@@ -34,16 +34,11 @@ type NewCall struct {
 
 // InvokeAs is Invoke with more to say.
 func InvokeAs(ctx context.Context, n NewCall) (json.RawMessage, error) {
-	parent, ok := CallOf(ctx)
-	if !ok {
-		return nil, message.Errorf(500, "A call of %s that belongs to no call", n.Type)
-	}
-	return parent.invoke(ctx, n)
-}
-
-// invoke makes a call on behalf of c.
-func (c *Call) invoke(ctx context.Context, n NewCall) (json.RawMessage, error) {
 	t, data := n.Type, n.Data
+	c, ok := CallOf(ctx)
+	if !ok {
+		return nil, message.Errorf(500, "A call of %s that belongs to no call", t)
+	}
 	if c.depth+1 > maxDepth {
 		return nil, message.Errorf(508, "Calls nest deeper than %d: %s calls %s", maxDepth, c.request.Type, t)
 	}
@@ -81,10 +76,7 @@ func (c *Call) invoke(ctx context.Context, n NewCall) (json.RawMessage, error) {
 		}
 		return outcome.Data, nil
 	}
-	if outcome.Err != nil {
-		return nil, outcome.Err
-	}
-	e, err := message.ParseError(outcome.Data)
+	e, err := outcome.Failure()
 	if err != nil {
 		return nil, err
 	}

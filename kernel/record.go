@@ -50,20 +50,13 @@ const (
 	Within                // between handlers, or from a handler to watchers
 )
 
-// inWay is where the call's request came from.
-func (c *Call) inWay() Way {
+// way returns the way of a message of the call that a connection sends or gets: of a nested
+// call, everything is within.
+func (c *Call) way(outside Way) Way {
 	if c.caller != nil {
 		return Within
 	}
-	return In
-}
-
-// outWay is where the call's answers go.
-func (c *Call) outWay() Way {
-	if c.caller != nil {
-		return Within
-	}
-	return Out
+	return outside
 }
 
 // Record records a message that belongs to the call. Of a reply that breaks the syscall's
@@ -86,7 +79,7 @@ func (c *Call) recordOutcome(m *message.Message) {
 		c.k.Stamp(&c.published[i])
 		r.Record(Record{Message: &c.published[i], Way: Within, Syscall: c.syscall, call: c})
 	}
-	r.Record(Record{Message: c.small(m), Way: c.outWay(), Syscall: c.syscall, call: c})
+	r.Record(Record{Message: c.small(m), Way: c.way(Out), Syscall: c.syscall, call: c})
 }
 
 // Record records a message that belongs to no call.

@@ -51,12 +51,9 @@ func (c *Call) hideSecrets(m *message.Message) {
 	if known == nil {
 		return
 	}
-	e := m.Err
-	if e == nil {
-		var err error
-		if e, err = message.ParseError(m.Data); err != nil {
-			return // vet has seen it
-		}
+	e, err := m.Failure()
+	if err != nil {
+		return // check has seen it
 	}
 	e = e.Map(known.Hide)
 	m.Data = e.Append(nil)

@@ -57,47 +57,35 @@ func define[In, Out any](d Definition, kind message.Kind) Typed[In, Out] {
 
 // Bind makes a syscall of the definition and a function.
 func (t Typed[In, Out]) Bind(f func(context.Context, In) (Out, error)) Syscall {
-	return t.BindHandler(func(ctx context.Context, m message.Message, emit Emit) {
-		in, ok := readInput[In](ctx, m, emit)
-		if !ok {
-			return
-		}
-		out, err := f(ctx, in)
-		respond(ctx, m, emit, out, err)
-	})
+	return t.bind(func(ctx context.Context, in In, _ *message.Message, _ Emit) (Out, error) { return f(ctx, in) })
 }
 
 // BindStream is Bind for a function that also reports progress and emits events.
 func (t Typed[In, Out]) BindStream(f func(context.Context, In, *Stream) (Out, error)) Syscall {
-	return t.BindHandler(func(ctx context.Context, m message.Message, emit Emit) {
-		in, ok := readInput[In](ctx, m, emit)
-		if !ok {
-			return
-		}
-		out, err := f(ctx, in, NewStream(&m, emit))
-		respond(ctx, m, emit, out, err)
+	return t.bind(func(ctx context.Context, in In, m *message.Message, emit Emit) (Out, error) {
+		return f(ctx, in, NewStream(m, emit))
 	})
 }
 
-// readInput decodes the data of a request. If it can't, the request is answered with an error.
-func readInput[In any](ctx context.Context, m message.Message, emit Emit) (in In, ok bool) {
-	if err := decode(m.Data, &in); err != nil {
-		emit(m.Fail(unreadable(ctx, m, err)))
-		return in, false
-	}
-	return in, true
-}
-
-// respond sends what a typed function has returned.
-func respond(ctx context.Context, m message.Message, emit Emit, out any, err error) {
-	if err == nil {
-		var data stdjson.RawMessage
-		if data, err = encode(out); err == nil {
-			emit(m.Reply(data))
+// bind makes a syscall whose handler decodes the input and encodes the output of f.
+func (t Typed[In, Out]) bind(f func(context.Context, In, *message.Message, Emit) (Out, error)) Syscall {
+	return t.BindHandler(func(ctx context.Context, m message.Message, emit Emit) {
+		var in In
+		if err := decode(m.Data, &in); err != nil {
+			emit(m.Fail(unreadable(ctx, m, err)))
 			return
 		}
-	}
-	Fail(ctx, m, emit, err)
+		var data stdjson.RawMessage
+		out, err := f(ctx, in, &m, emit)
+		if err == nil {
+			data, err = encode(out)
+		}
+		if err != nil {
+			Fail(ctx, m, emit, err)
+			return
+		}
+		emit(m.Reply(data))
+	})
 }
 
 // Raw is JSON text that a typed syscall replies or emits exactly as it is, such as a

@@ -81,6 +81,14 @@ func (m *Message) Fail(e *Error) Message {
 	return Message{Kind: KindError, Type: m.Type, Data: e.Append(nil), Metadata: m.answer(), Err: e}
 }
 
+// Failure returns what the data of an error message says, as [ParseError] does.
+func (m *Message) Failure() (*Error, error) {
+	if m.Err != nil {
+		return m.Err, nil
+	}
+	return ParseError(m.Data)
+}
+
 // answer is the lineage of an outcome: the workflow only if the request named one.
 func (m *Message) answer() Metadata {
 	return Metadata{Causation: m.Metadata.ID, Correlation: m.Metadata.Correlation}
