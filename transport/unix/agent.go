@@ -14,9 +14,8 @@ import (
 )
 
 // signWithAgent lets the ssh-agent sign a challenge with a key that the daemon accepts; its
-// fingerprint is in accepted. If that is empty, any key may do. Of several
-// it is the one behind so many others.
-func signWithAgent(ctx context.Context, challenge []byte, accepted []string, others int) ([]byte, error) {
+// fingerprint is in accepted. If that is empty, any key may do.
+func signWithAgent(ctx context.Context, challenge []byte, accepted []string) ([]byte, error) {
 	path := os.Getenv("SSH_AUTH_SOCK")
 	if path == "" {
 		return nil, errors.New("it wants a signature, and there is no ssh-agent to give one (SSH_AUTH_SOCK is not set); start one with: eval $(ssh-agent) && ssh-add")
@@ -32,7 +31,7 @@ func signWithAgent(ctx context.Context, challenge []byte, accepted []string, oth
 	if err != nil {
 		return nil, fmt.Errorf("the ssh-agent does not list its keys: %w", err)
 	}
-	key, err := choose(keys, accepted, others)
+	key, err := choose(keys, accepted)
 	if err != nil {
 		return nil, err
 	}
@@ -50,8 +49,8 @@ func signWithAgent(ctx context.Context, challenge []byte, accepted []string, oth
 	return signature.Blob, nil
 }
 
-// choose returns the first key that the daemon may accept, behind so many others.
-func choose(keys []*agent.Key, accepted []string, others int) (*agent.Key, error) {
+// choose returns the first key that the daemon may accept.
+func choose(keys []*agent.Key, accepted []string) (*agent.Key, error) {
 	var have []string
 	for _, key := range keys {
 		if _, ok := signatureFormats[key.Type()]; !ok {
@@ -59,10 +58,7 @@ func choose(keys []*agent.Key, accepted []string, others int) (*agent.Key, error
 		}
 		print := ssh.FingerprintSHA256(key)
 		if len(accepted) == 0 || slices.Contains(accepted, print) {
-			if others == 0 {
-				return key, nil
-			}
-			others--
+			return key, nil
 		}
 		have = append(have, print)
 	}
@@ -70,11 +66,8 @@ func choose(keys []*agent.Key, accepted []string, others int) (*agent.Key, error
 	if len(accepted) > 0 {
 		want = strings.Join(accepted, " or ")
 	}
-	switch {
-	case len(have) == 0:
+	if len(have) == 0 {
 		return nil, fmt.Errorf("it wants a signature by %s, and the ssh-agent has no key of these types; add one with ssh-add", want)
-	case len(accepted) == 0:
-		return nil, fmt.Errorf("it wants a signature, and has not accepted those of %s; add one of the keys that it was started with to the ssh-agent, with ssh-add", strings.Join(have, ", "))
 	}
 	return nil, fmt.Errorf("it wants a signature by %s, and the ssh-agent has %s; add the right one with ssh-add", want, strings.Join(have, ", "))
 }

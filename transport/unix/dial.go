@@ -46,13 +46,27 @@ func (d *Dialer) Dial(ctx context.Context, path string) (*Conn, error) {
 		return nil, err
 	}
 	info, known := Inspect(path)
-	switch {
-	case !known:
-		return d.find(ctx, c, path)
-	case !info.Auth:
+	// What tidies temporary directories may take the lock file of a daemon away, and with it the
+	// word whether the daemon wants a signature. The daemon makes the file again.
+	pauses := backoff.Backoff{First: time.Millisecond, Longest: 100 * time.Millisecond}
+	for begun := time.Now(); !known && time.Since(begun) < 2*tendEvery; info, known = Inspect(path) {
+		if !pauses.Wait(ctx.Done()) {
+			_ = c.Close()
+			return nil, fmt.Errorf("the daemon at %s does not say whether it wants a signature: %w", path, context.Cause(ctx))
+		}
+	}
+	if !info.Auth {
 		return c, nil
 	}
-	return d.sign(ctx, c, path, func(challenge []byte) ([]byte, error) { return signWithAgent(ctx, challenge, info.Keys, 0) })
+	sign := d.Signer
+	if sign == nil {
+		sign = func(challenge []byte) ([]byte, error) { return signWithAgent(ctx, challenge, info.Keys) }
+	}
+	if err := c.authenticate(ctx, path, sign); err != nil {
+		_ = c.Close()
+		return nil, err
+	}
+	return c, nil
 }
 
 // open connects, and checks who is at the other end.
@@ -96,78 +110,14 @@ func connect(ctx context.Context, path string) (*net.UnixConn, error) {
 	}
 }
 
-const (
-	// maxKeys is how many keys of an agent are tried with a daemon that does not say which
-	// it accepts.
-	maxKeys = 16
-
-	// findTime is how long a daemon may take to show that it wants a signature, or none.
-	findTime = 10 * time.Second
-)
-
-// find talks to a daemon of which it is unknown whether it wants a signature: what tidies
-// temporary directories has taken its lock file away. A Ping finds out. One that wants a
-// signature has sent its challenge before it reads anything, takes the Ping for a wrong
-// answer, and is called again.
-func (d *Dialer) find(ctx context.Context, c *Conn, path string) (*Conn, error) {
-	guarded := false
-	asking, cancel := context.WithTimeout(ctx, findTime)
-	err := prepare(asking, c, path, func() (err error) {
-		guarded, err = c.guarded()
-		return err
-	})
-	cancel()
-	if err == nil && !guarded {
-		return c, nil
-	}
-	_ = c.Close()
-	if err != nil {
-		return nil, err
-	}
-	for n := range maxKeys {
-		if c, err = d.open(ctx, path); err != nil {
-			return nil, err
-		}
-		c, err = d.sign(ctx, c, path, func(challenge []byte) ([]byte, error) { return signWithAgent(ctx, challenge, nil, n) })
-		if d.Signer != nil || !errors.Is(err, errNotAccepted) {
-			break
-		}
-	}
-	return c, err
-}
-
-// guarded reports whether the daemon wants a signature. If it does, the connection is of no
-// use any more.
-func (c *Conn) guarded() (bool, error) {
-	ping := message.Message{Kind: message.KindQuery, Type: message.Ping, Data: []byte(`{"payload":null}`)}
-	stamp(&ping)
-	_, _ = c.socket.Write(append(message.Append(nil, &ping), '\n')) // who does not take it may have said why
-	line, err := c.readLine()
-	if err == io.EOF {
-		err = unix.ECONNRESET // it has ended, and so has its lock
-	}
-	if err != nil {
-		return false, err
-	}
-	m, err := message.Decode(line)
-	switch {
-	case err != nil:
-		return false, fmt.Errorf("its first line is no message: %w", err)
-	case m.Metadata.Causation == ping.Metadata.ID:
-		return false, nil
-	}
-	_, _, err = readChallenge(line)
-	return err == nil, err
-}
-
-// prepare does something on a connection before the conversation begins. Ctx bounds it.
-func prepare(ctx context.Context, c *Conn, path string, do func() error) error {
+// authenticate answers the challenge of the daemon at path. Ctx bounds it.
+func (c *Conn) authenticate(ctx context.Context, path string, sign func(challenge []byte) ([]byte, error)) error {
 	cancelled := make(chan struct{})
 	forget := context.AfterFunc(ctx, func() {
 		defer close(cancelled)
 		_ = c.socket.SetDeadline(past)
 	})
-	err := do()
+	err := c.answerChallenge(sign)
 	if !forget() {
 		<-cancelled
 		return fmt.Errorf("the daemon at %s was not convinced in time: %w", path, context.Cause(ctx))
@@ -178,28 +128,13 @@ func prepare(ctx context.Context, c *Conn, path string, do func() error) error {
 	return nil
 }
 
-// sign authenticates over a connection, and closes it if that fails.
-func (d *Dialer) sign(ctx context.Context, c *Conn, path string, sign func(challenge []byte) ([]byte, error)) (*Conn, error) {
-	if d.Signer != nil {
-		sign = d.Signer
-	}
-	if err := prepare(ctx, c, path, func() error { return c.authenticate(sign) }); err != nil {
-		_ = c.Close()
-		return nil, err
-	}
-	return c, nil
-}
-
 // ErrStopping is the reason of the error with which a daemon that shuts down closes its
 // connections. The daemon has not begun any request that it has not answered by then.
 var ErrStopping = errors.New("the daemon is shutting down")
 
-// errNotAccepted says that a daemon was not convinced by a signature.
-var errNotAccepted = errors.New("it did not accept the signature")
-
-// authenticate answers the challenge, which is the first line. A daemon that is not
-// convinced closes the connection and says nothing, so it is asked something to see.
-func (c *Conn) authenticate(sign func(challenge []byte) ([]byte, error)) error {
+// answerChallenge answers the challenge, which is the first line. A daemon that is not
+// convinced closes the connection without a message, so it is sent a Ping.
+func (c *Conn) answerChallenge(sign func(challenge []byte) ([]byte, error)) error {
 	line, err := c.readLine()
 	if err != nil {
 		return fmt.Errorf("it sent no challenge: %w", err)
@@ -219,9 +154,9 @@ func (c *Conn) authenticate(sign func(challenge []byte) ([]byte, error)) error {
 	stamp(&ping)
 	lines := append(message.Append(nil, &reply), '\n')
 	lines = append(message.Append(lines, &ping), '\n')
-	_, _ = c.socket.Write(lines) // who does not take them may have said why
+	_, _ = c.socket.Write(lines) // a daemon that does not take them may have sent the reason
 	if line, err = c.readLine(); err != nil {
-		return fmt.Errorf("%w (%w); sign with one of the keys that it was started with", errNotAccepted, err)
+		return fmt.Errorf("it did not accept the signature (%w); sign with one of the keys that it was started with", err)
 	}
 	m, err := message.Decode(line)
 	if err == nil {

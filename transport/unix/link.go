@@ -33,7 +33,7 @@ type link struct {
 	open    atomic.Int64 // requests that are not answered
 	written atomic.Int64 // when something was last written, in nanoseconds; kept if there is a limit of silence
 
-	serves serving // others wait for what its peer says
+	serves atomic.Pointer[func() bool] // reports whether others wait for what the peer sends; nil until it is served
 
 	// One attempt to read.
 	raw     syscall.RawConn
@@ -64,7 +64,7 @@ type link struct {
 
 // options returns the settings of the conversation over the link.
 func (l *link) options() *transport.Options {
-	opts := &transport.Options{Lenient: l.s.opts.Lenient, Left: l.left, Gone: l.finish, Asked: l.serves.set, Pacer: l.pacer}
+	opts := &transport.Options{Lenient: l.s.opts.Lenient, Left: l.left, Gone: l.finish, Asked: func(serves func() bool) { l.serves.Store(&serves) }, Pacer: l.pacer}
 	if l.s.opts.Idle > 0 {
 		opts.Open = &l.open
 	}
@@ -72,24 +72,16 @@ func (l *link) options() *transport.Options {
 }
 
 // Serves implements [transport.Conn].
-func (l *link) Serves() bool { return l.serves.Load() }
+func (l *link) Serves() bool {
+	serves := l.serves.Load()
+	return serves != nil && (*serves)()
+}
 
 // Throttled implements [transport.Conn].
 func (l *link) Throttled() bool { return l.pacer.Waits() }
 
 // Cut implements [transport.Conn].
 func (l *link) Cut() { _ = l.conn.Close() }
-
-// serving knows whether others wait for what a peer says, from when it is served.
-type serving struct{ ask atomic.Pointer[func() bool] }
-
-func (s *serving) set(serves func() bool) { s.ask.Store(&serves) }
-
-// Load reports whether they do at the moment.
-func (s *serving) Load() bool {
-	ask := s.ask.Load()
-	return ask != nil && (*ask)()
-}
 
 // newLink returns the link over a connection that was accepted.
 func newLink(s *Server, conn *net.UnixConn) *link {
@@ -220,7 +212,7 @@ func (l *link) expired(begun time.Time) error {
 		l.arm(now.Add(l.allowed()))
 	case l.s.opts.Idle == 0:
 		l.arm(time.Time{}) // it was that of an earlier line
-	case l.open.Load() > 0 || l.serves.Load():
+	case l.open.Load() > 0 || l.Serves():
 		l.arm(now.Add(l.s.opts.Idle))
 	default:
 		last := begun
@@ -341,6 +333,12 @@ func (l *link) left(finished <-chan struct{}) bool {
 func (l *link) refuse(e *message.Error) {
 	_ = l.tell(message.Message{Kind: message.KindError, Type: transport.Disconnected, Data: e.Append(nil)})
 	l.close()
+}
+
+// disconnect counts a connection that the server closes, and tells its peer why.
+func (l *link) disconnect(reason transport.Reason, format string, limit time.Duration) {
+	l.s.conns.Close(l, reason)
+	l.refuse(message.Errorf(408, format, limit))
 }
 
 // close closes the connection so that what the peer was told arrives: a connection that is

@@ -71,14 +71,9 @@ func directoryName(base string) string {
 	return "kernos-" + strconv.Itoa(os.Geteuid())
 }
 
-// An Unsafe is the error of a directory that others could have a hand in.
-type Unsafe struct {
-	Dir    string
-	Reason string
-}
-
-func (e *Unsafe) Error() string {
-	return fmt.Sprintf("%s is not safe for a socket: it %s; remove it, or set XDG_RUNTIME_DIR to a directory that only you can enter", e.Dir, e.Reason)
+// unsafe is the error of a directory that others could have a hand in.
+func unsafe(dir, reason string, args ...any) error {
+	return fmt.Errorf("%s is not safe for a socket: it %s; remove it, or set XDG_RUNTIME_DIR to a directory that only you can enter", dir, fmt.Sprintf(reason, args...))
 }
 
 // makePrivate makes a directory of mode 0700, or makes sure that the one that is there is ours
@@ -93,9 +88,9 @@ func makePrivate(dir string) error {
 	})
 	switch {
 	case errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENOTDIR):
-		return &Unsafe{dir, "is not a directory, but a link or a file"}
+		return unsafe(dir, "is not a directory, but a link or a file")
 	case errors.Is(err, unix.EACCES):
-		return &Unsafe{dir, "belongs to another user, or can't be entered by its owner"}
+		return unsafe(dir, "belongs to another user, or can't be entered by its owner")
 	case err != nil:
 		return &fs.PathError{Op: "open", Path: dir, Err: err}
 	}
@@ -105,11 +100,11 @@ func makePrivate(dir string) error {
 		return &fs.PathError{Op: "stat", Path: dir, Err: err}
 	}
 	if int(stat.Uid) != os.Geteuid() {
-		return &Unsafe{dir, fmt.Sprintf("belongs to the user with the number %d", stat.Uid)}
+		return unsafe(dir, "belongs to the user with the number %d", stat.Uid)
 	}
 	if stat.Mode&0o777 != 0o700 {
 		if err := unix.Fchmod(fd, 0o700); err != nil {
-			return &Unsafe{dir, fmt.Sprintf("has mode %o, and can't be given 700 (%v)", stat.Mode&0o777, err)}
+			return unsafe(dir, "has mode %o, and can't be given 700 (%v)", stat.Mode&0o777, err)
 		}
 	}
 	return nil

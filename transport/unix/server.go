@@ -19,6 +19,7 @@
 package unix
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -120,18 +121,10 @@ func NewServer(k *kernel.Kernel, opts *Options) *Server {
 	if opts != nil {
 		s.opts = *opts
 	}
-	if s.opts.MaxConnections <= 0 {
-		s.opts.MaxConnections = DefaultMaxConnections
-	}
-	if s.opts.Line <= 0 {
-		s.opts.Line = DefaultLine
-	}
-	if s.opts.Stall <= 0 {
-		s.opts.Stall = DefaultStall
-	}
-	if s.opts.Grace <= 0 {
-		s.opts.Grace = DefaultGrace
-	}
+	s.opts.MaxConnections = cmp.Or(max(0, s.opts.MaxConnections), DefaultMaxConnections)
+	s.opts.Line = cmp.Or(max(0, s.opts.Line), DefaultLine)
+	s.opts.Stall = cmp.Or(max(0, s.opts.Stall), DefaultStall)
+	s.opts.Grace = cmp.Or(max(0, s.opts.Grace), DefaultGrace)
 	if s.opts.Log == nil {
 		s.opts.Log = slog.New(slog.DiscardHandler)
 	}
@@ -183,7 +176,11 @@ func (s *Server) Serve(ctx context.Context, l *Listener) error {
 	tended.Wait()
 	l.announceEnd()
 	l.socket.withdraw()
-	s.turnAwayAll(l)
+	// No connection can come any more. Those that were not accepted are refused.
+	_ = l.socket.current().SetDeadline(time.Now().Add(10 * time.Millisecond))
+	for conn, e := l.socket.accept(); e == nil; conn, e = l.socket.accept() {
+		s.turnAway(conn)
+	}
 	grace, cancel := context.WithTimeout(context.Background(), s.opts.Grace)
 	defer cancel()
 	return errors.Join(err, s.conns.Drain(grace))
@@ -288,15 +285,12 @@ func (s *Server) part(l *link, err error) {
 		l.refuse(errStopping)
 	case err == nil:
 	case errors.Is(err, errIdle):
-		s.conns.Close(l, transport.Idle)
-		l.refuse(message.Errorf(408, "Nothing has come for %v, and nothing was under way; connect again", s.opts.Idle))
+		l.disconnect(transport.Idle, "Nothing has come for %v, and nothing was under way; connect again", s.opts.Idle)
 	case errors.Is(err, errUnfinished):
-		s.conns.Close(l, Unfinished)
-		l.refuse(message.Errorf(408, "A line was begun and not ended within %v; connect again, and send whole lines", s.opts.Line))
+		l.disconnect(Unfinished, "A line was begun and not ended within %v; connect again, and send whole lines", s.opts.Line)
 	case errors.Is(err, errStalled):
 		s.opts.Log.Warn("a connection was closed: it did not take what was sent to it", "stall", s.opts.Stall)
-		s.conns.Close(l, Stalled)
-		l.refuse(message.Errorf(408, "Nothing of what was sent to this connection was taken for %v; connect again, and read the answers", s.opts.Stall))
+		l.disconnect(Stalled, "Nothing of what was sent to this connection was taken for %v; connect again, and read the answers", s.opts.Stall)
 	default:
 		s.opts.Log.Debug("a connection broke", "error", err)
 	}
@@ -310,13 +304,14 @@ func (s *Server) authenticated(l *link) bool {
 	err := l.authenticate(s.opts.Keys)
 	switch {
 	case err == nil:
+		return true
 	case l.hasStopped(): // it may have been about to sign
 		l.refuse(errStopping)
 	default:
 		s.opts.Log.Warn("a connection was refused: it is not authenticated", "error", err)
 		s.conns.Refuse(Unauthenticated)
 	}
-	return err == nil
+	return false
 }
 
 // errStopping is what a peer is told that the end of the server finds connected, or that comes
@@ -327,19 +322,6 @@ var errStopping = message.Errorf(503, "The daemon is shutting down, and what it 
 func (s *Server) turnAway(conn *net.UnixConn) {
 	s.conns.Refuse(transport.Stopping)
 	newLink(s, conn).refuse(errStopping)
-}
-
-// turnAwayAll refuses the connections that have come and were not accepted. No more can
-// come.
-func (s *Server) turnAwayAll(l *Listener) {
-	_ = l.socket.current().SetDeadline(time.Now().Add(10 * time.Millisecond))
-	for {
-		conn, err := l.socket.accept()
-		if err != nil {
-			return
-		}
-		s.turnAway(conn)
-	}
 }
 
 // SetMaxConnections changes how many connections are served at a time, as far as the process
