@@ -1,15 +1,14 @@
 package rpc
 
 import (
-	"container/list"
 	"context"
 	"crypto/rand"
 	"errors"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
-	"time"
 
 	"kernos/internal/jsonscan"
 	"kernos/kernel"
@@ -34,20 +33,13 @@ type conn struct {
 	out     []byte    // for responses; of the goroutine that reads
 
 	mu       sync.Mutex
-	streams  map[uint64]*stream // those that came over this connection and are kept
-	guests   map[*stream]bool   // streams of other connections that were resumed here
-	last     uint64             // number of a stream
-	open     int                // streams whose items go here, and that are not done
-	running  int                // calls that came over this connection and are not done
-	finished []*stream          // streams that are done and whose items went here, the first one first
-	bytes    int                // of what is kept of those
-	changed  chan struct{}      // closed when open or running is less; nil unless a goroutine waits
-	gone     bool               // the peer is not there any more
-	weight   int                // what it counts for since it was lost, beside its streams
-	orphans  map[*stream]bool   // streams that the peer had then, and that were not resumed
-	expiry   *time.Timer        // gives them up
-
-	place *list.Element // among those that were lost; guarded by the lock of those
+	streams  map[*stream]bool // whose items go here, or went here and are kept
+	last     uint64           // number of a stream
+	open     int              // streams whose items go here, and that are not done
+	running  int              // calls that came over this connection and are not done
+	finished []*stream        // streams that are done and whose items went here, the first one first
+	bytes    int              // of what is kept of those
+	changed  chan struct{}    // closed when open or running is less; nil unless a goroutine waits
 }
 
 // pending is a call that waits for the kernel.
@@ -64,7 +56,7 @@ const (
 )
 
 func newConn(ctx context.Context, s *Service, w Wire) *conn {
-	return &conn{svc: s, ctx: ctx, wire: w, name: rand.Text()}
+	return &conn{svc: s, ctx: ctx, wire: w, name: rand.Text(), streams: make(map[*stream]bool)}
 }
 
 // serve answers the calls of the connection. There are never more slow calls than streams, so
@@ -251,35 +243,27 @@ func (c *conn) newStream() *stream {
 		return nil
 	}
 	c.last++
-	st := &stream{svc: c.svc, home: c, number: c.last, at: c}
-	if c.streams == nil {
-		c.streams = make(map[uint64]*stream)
-	}
-	c.streams[st.number] = st
+	st := &stream{svc: c.svc, home: c, id: streamID{c.name, c.last}, at: c}
+	c.streams[st] = true
 	c.open++
 	c.running++
+	c.svc.kept.add(st)
 	return st
 }
 
-// finish notes that a stream which came over this connection is done. Its lock is held.
+// finish notes that a stream is done that came over this connection. Its lock is held.
 func (c *conn) finish(st *stream) {
-	var dropped []*stream
-	if at := st.at; at != nil && at != c {
+	if at := st.at; at != nil {
 		at.mu.Lock()
 		at.open--
-		dropped = at.retire(st)
+		at.retire(st)
 		at.signal()
 		at.mu.Unlock()
 	}
 	c.mu.Lock()
-	if st.at == c {
-		c.open--
-		dropped = c.retire(st)
-	}
+	defer c.mu.Unlock()
 	c.running--
 	c.signal()
-	c.mu.Unlock()
-	disown(dropped)
 }
 
 // signal wakes the goroutines that wait for streams to end. mu is held.
@@ -291,22 +275,17 @@ func (c *conn) signal() {
 }
 
 // retire counts a stream among those that are done. If they are too many, the first of them
-// are forgotten; those that came over other connections are returned, for disown. mu is held.
-func (c *conn) retire(st *stream) (dropped []*stream) {
+// are forgotten. mu is held.
+func (c *conn) retire(st *stream) {
 	c.finished = append(c.finished, st)
 	st.counted = len(st.log)
 	c.bytes += st.counted
-	for !c.gone && (len(c.finished) > keepFinished || c.bytes > keepFinishedBytes && len(c.finished) > 1) {
+	for len(c.finished) > keepFinished || c.bytes > keepFinishedBytes && len(c.finished) > 1 {
 		first := c.finished[0]
 		c.unretire(first)
-		if first.home == c {
-			delete(c.streams, first.number)
-			continue
-		}
-		delete(c.guests, first)
-		dropped = append(dropped, first)
+		delete(c.streams, first)
+		c.svc.kept.forget(first)
 	}
-	return dropped
 }
 
 // unretire undoes retire. mu is held. It is nearly always the one that was done first.
@@ -322,13 +301,6 @@ func (c *conn) unretire(st *stream) {
 	}
 	c.finished[0] = nil
 	c.finished = c.finished[1:]
-}
-
-// disown takes streams out of those that can be resumed.
-func disown(streams []*stream) {
-	for _, st := range streams {
-		st.home.forget(st)
-	}
 }
 
 // ended is what becomes of the connection when its wire has ended.
@@ -379,14 +351,7 @@ func (c *conn) until(so func() bool) error {
 func (c *conn) all() []*stream {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	all := make([]*stream, 0, len(c.streams)+len(c.guests))
-	for _, st := range c.streams {
-		all = append(all, st)
-	}
-	for st := range c.guests {
-		all = append(all, st)
-	}
-	return all
+	return slices.Collect(maps.Keys(c.streams))
 }
 
 // leave gives up what a peer had that said goodbye.
@@ -396,20 +361,15 @@ func (c *conn) leave() {
 	}
 }
 
-// forget takes a stream that came over this connection out of those that can be resumed.
-func (c *conn) forget(st *stream) {
-	c.mu.Lock()
-	delete(c.streams, st.number)
-	c.mu.Unlock()
-	c.svc.kept.tidy(c)
-}
-
-// close notes that the connection is served no more. Its streams that were resumed elsewhere
-// are found through it as long as they are kept there.
-func (c *conn) close() {
-	c.leave() // if it was stopped
-	c.mu.Lock()
-	c.gone = true
-	c.mu.Unlock()
-	c.svc.kept.tidy(c)
+// lose keeps the streams of a peer that may come back.
+func (c *conn) lose() {
+	for _, st := range c.all() {
+		st.mu.Lock()
+		if st.at == c {
+			st.detach()
+			c.svc.kept.lose(st)
+		}
+		st.mu.Unlock()
+	}
+	c.svc.kept.sweep()
 }

@@ -140,26 +140,21 @@ func (st *stream) moveTo(c *conn, after int64) *failure {
 		return nil
 	}
 	c.mu.Lock()
-	if !st.over && c.open >= c.svc.opts.Subscriptions {
-		c.mu.Unlock()
-		return &failure{codeTooMany, "Too many subscriptions: " + strconv.Itoa(c.svc.opts.Subscriptions) + " streams of this connection are open"}
-	}
-	if st.home != c {
-		if c.guests == nil {
-			c.guests = make(map[*stream]bool)
+	full := !st.over && c.open >= c.svc.opts.Subscriptions
+	if !full {
+		c.streams[st] = true
+		if st.over {
+			c.retire(st)
+		} else {
+			c.open++
 		}
-		c.guests[st] = true
-	}
-	var dropped []*stream
-	if st.over {
-		dropped = c.retire(st)
-	} else {
-		c.open++
 	}
 	c.mu.Unlock()
+	if full {
+		return &failure{codeTooMany, "Too many subscriptions: " + strconv.Itoa(c.svc.opts.Subscriptions) + " streams of this connection are open"}
+	}
 	st.detach()
 	st.at, st.held = c, true
-	disown(dropped)
 	return nil
 }
 

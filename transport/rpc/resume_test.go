@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"strconv"
 	"testing"
@@ -179,7 +180,7 @@ func TestLostStreamsAreBounded(t *testing.T) {
 	}
 	<-g.cancelled
 	first.wait()
-	testkit.Until(t, "no more is kept than may be", func() bool { return s.kept.bytes.Load() <= 16<<10 })
+	testkit.Until(t, "no more is kept than may be", func() bool { return keptOf(s).bytes <= 16<<10 })
 }
 
 // Calls that do not end by themselves go on for some of those who were lost, and not for more
@@ -199,12 +200,11 @@ func TestLostEndlessStreamsAreBounded(t *testing.T) {
 		c.lose()
 		return last
 	}
-	kept := func(conns int, endless int64) {
+	kept := func(lost, endless int) {
 		t.Helper()
-		testkit.Until(t, strconv.Itoa(conns)+" connections are kept, and "+strconv.FormatInt(endless, 10)+" calls go on", func() bool {
-			s.kept.mu.Lock()
-			defer s.kept.mu.Unlock()
-			return s.kept.lost.Len() == conns && s.kept.endless.Load() == endless
+		testkit.Until(t, fmt.Sprintf("%d streams are kept, and %d endless calls go on", lost, endless), func() bool {
+			now := keptOf(s)
+			return now.lost == lost && now.endless == endless
 		})
 	}
 	first := lose("test_watch", 1)
@@ -224,16 +224,14 @@ func TestLostEndlessStreamsAreBounded(t *testing.T) {
 		t.Error("the one that was lost first was not the one that was given up")
 	}
 	lose("test_watch", 3) // too many by themselves
-	for range 5 {
+	for range 3 {
 		<-watched.cancelled
 	}
-	kept(0, 0)
+	kept(2, 2)
 	lose("test_wait", 3) // which end some time
-	kept(1, 0)
-	lose("test_watch", 1)
-	kept(2, 1)
-	close(watched.steps) // it ends by itself
-	kept(2, 0)
+	kept(5, 2)
+	close(watched.steps) // they end by themselves
+	kept(5, 0)
 }
 
 // A stream that nobody reads and that says too much is given up.
@@ -252,11 +250,7 @@ func TestLostStreamThatOverflowsIsGivenUp(t *testing.T) {
 		break
 	}
 	one.wait()
-	testkit.Until(t, "nothing is kept of it", func() bool {
-		s.kept.mu.Lock()
-		defer s.kept.mu.Unlock()
-		return len(s.kept.conns) == 0
-	})
+	testkit.Until(t, "nothing is kept of it", func() bool { return keptOf(s) == (kept{}) })
 }
 
 // Resumed and unsubscribed in one batch: what was kept comes before the end, and both come
@@ -343,25 +337,12 @@ func TestResumedStreamsThatAreDoneAreBounded(t *testing.T) {
 	if r := collect.read(); r.Error == nil || r.Error.Code != codeNotKept {
 		t.Errorf("the first one is kept: %+v", r)
 	}
-	s.kept.mu.Lock()
-	kept := 0
-	for _, c := range s.kept.conns {
-		c.mu.Lock()
-		kept += len(c.streams)
-		c.mu.Unlock()
-	}
-	conns := len(s.kept.conns)
-	s.kept.mu.Unlock()
-	if kept != keepFinished || conns != 3 { // the first of them has nothing left
-		t.Errorf("%d streams of %d connections are kept", kept, conns)
+	if now := keptOf(s); now.streams != keepFinished || now.lost != 0 {
+		t.Errorf("%+v are kept", now)
 	}
 	collect.end(io.EOF)
 	collect.wait()
-	testkit.Until(t, "nothing is kept", func() bool {
-		s.kept.mu.Lock()
-		defer s.kept.mu.Unlock()
-		return len(s.kept.conns) == 0 && s.kept.bytes.Load() == 0
-	})
+	testkit.Until(t, "nothing is kept", func() bool { return keptOf(s) == (kept{}) })
 }
 
 // A stream that is done and was resumed elsewhere is kept there, whatever its first connection
@@ -410,4 +391,13 @@ func TestStopFinishesWhatWasResumed(t *testing.T) {
 		}
 		two.wait()
 	})
+}
+
+// kept is how much a service keeps.
+type kept struct{ streams, lost, bytes, endless int }
+
+func keptOf(s *Service) kept {
+	s.kept.mu.Lock()
+	defer s.kept.mu.Unlock()
+	return kept{len(s.kept.streams), s.kept.lost.Len(), s.kept.bytes, s.kept.endless}
 }

@@ -101,7 +101,9 @@ type Service struct {
 	k    *kernel.Kernel
 	opts Options
 	kept keep
-	docs atomic.Pointer[documents]
+
+	closed atomic.Bool
+	docs   atomic.Pointer[documents]
 }
 
 // New returns a service of a kernel. Nil options mean defaults.
@@ -116,7 +118,7 @@ func New(k *kernel.Kernel, opts *Options) *Service {
 	s.opts.KeepBytes = cmp.Or(s.opts.KeepBytes, DefaultKeepBytes)
 	s.opts.KeepAll = cmp.Or(s.opts.KeepAll, DefaultKeepAll)
 	s.opts.KeepEndless = cmp.Or(s.opts.KeepEndless, DefaultKeepEndless)
-	s.kept.limit, s.kept.limitEndless = int64(s.opts.KeepAll), int64(s.opts.KeepEndless)
+	s.kept.opts = &s.opts
 	return s
 }
 
@@ -128,13 +130,12 @@ func New(k *kernel.Kernel, opts *Options) *Service {
 // If the wire's error is [ErrStopped], what has begun is finished and sent, and so is what was
 // resumed there.
 func (s *Service) Serve(ctx context.Context, w Wire) error {
-	c := newConn(ctx, s, w)
-	if !s.kept.add(c) {
+	if s.closed.Load() {
 		return ErrClosed
 	}
-	err := c.serve(ctx)
-	c.close()
-	return err
+	c := newConn(ctx, s, w)
+	defer c.leave() // if it was stopped
+	return c.serve(ctx)
 }
 
 // ErrStopped is the error of a wire that is not read any more although its peer is there:
@@ -146,7 +147,10 @@ var ErrClosed = errors.New("the service is closed")
 
 // Close forgets the streams of connections that were lost, and takes no more connections.
 // Those that are being served go on until their wires end.
-func (s *Service) Close() { s.kept.close() }
+func (s *Service) Close() {
+	s.closed.Store(true)
+	s.kept.close()
+}
 
 // OpenRPC returns the OpenRPC document of the service, as rpc.discover does. The caller must
 // not change it.

@@ -2,11 +2,13 @@ package rpc
 
 import (
 	"bytes"
+	"container/list"
 	"context"
 	"encoding/binary"
 	"encoding/json"
 	"strconv"
 	"sync"
+	"time"
 
 	"kernos/kernel"
 	"kernos/message"
@@ -27,23 +29,26 @@ type stream struct {
 	route     *kernel.Route // nil for what the service answers itself
 	outcome   *Outcome      // of a call whose items are not sent; or nil
 
-	home    *conn      // that the call came over; nil if there are no items
-	number  uint64     // among the streams of home
+	home    *conn // that the call came over; nil if there are no items
+	id      streamID
 	request message.ID // that the kernel knows it by
 
 	mu      sync.Mutex
 	at      *conn  // where items go; nil if the connection was lost
 	held    bool   // they wait in log for the acknowledgement of at
-	lostBy  *conn  // the connection that was lost; nil if there is one
-	alone   bool   // an endless call whose connection was lost
 	seq     int64  // of the last item
 	over    bool   // done was the last item
 	ended   bool   // by service_unsubscribe, before held was over: then it is forgotten
-	doomed  bool   // a goroutine is about to give it up
 	params  []byte // until the first item
 	log     []byte // the last items, as frames: the length of each in 4 bytes, and the frame
 	logged  int    // how many those are
 	counted int    // bytes of log when it was done
+
+	// Of a stream that was lost, with the lock of keep.
+	lost    *list.Element
+	lostAt  time.Time
+	weight  int
+	endless bool // its call does not end by itself
 
 	event   message.Type // the last one, and
 	content string       // its content type
@@ -125,9 +130,11 @@ func (st *stream) fail(e *message.Error) {
 func (st *stream) done() {
 	st.over = true
 	st.params = nil
-	st.goOnAlone(false)
 	if st.home == nil {
 		return
+	}
+	if st.at == nil {
+		st.svc.kept.done(st)
 	}
 	// The kernel flushes when the turn of a call that is not slow ends.
 	more := st.route != nil && st.route.Syscall.Runs == kernel.Inline
@@ -170,34 +177,24 @@ func (st *stream) put(dst []byte, more bool) {
 	binary.LittleEndian.PutUint32(dst[start-4:], uint32(len(dst)-start))
 	st.log = dst
 	st.logged++
-	switch {
-	case st.at == nil:
-		st.svc.kept.grow(len(dst) - start + 4)
-	case !st.held:
-		st.at.wire.Write(dst[start:], more)
+	opts := &st.svc.opts
+	tooLarge := st.logged > 1 && (st.logged > opts.KeepItems || len(st.log) > opts.KeepBytes)
+	if st.at == nil {
+		st.svc.kept.grow(st, len(dst)-start+4, tooLarge)
+		return
 	}
-	st.trim()
+	if st.held {
+		return
+	}
+	st.at.wire.Write(dst[start:], more)
+	if tooLarge {
+		st.trim()
+	}
 }
 
-// trim bounds what is kept. Half of it goes at once, so that it costs little. A stream
-// without a connection is given up instead: it could not be resumed without a gap.
+// trim drops the first half of what is kept: at once, so that it costs little.
 func (st *stream) trim() {
-	opts := &st.svc.opts
-	if st.logged <= opts.KeepItems && len(st.log) <= opts.KeepBytes || st.logged <= 1 || st.held {
-		return
-	}
-	if st.at == nil {
-		if !st.doomed {
-			st.doomed = true
-			// On another goroutine: the caller may hold the lock of the call.
-			go st.abandon(func() bool {
-				st.doomed = false
-				return st.at == nil
-			})
-		}
-		return
-	}
-	rest := st.log
+	opts, rest := &st.svc.opts, st.log
 	for st.logged > 1 && (st.logged > opts.KeepItems/2 || len(rest) > opts.KeepBytes/2) {
 		rest = rest[4+binary.LittleEndian.Uint32(rest):]
 		st.logged--
@@ -218,11 +215,10 @@ func (st *stream) after(n int64) (frames []byte, ok bool) {
 	return frames, true
 }
 
-// appendID appends the id of the stream: the name of its connection, which can't be
-// guessed, and its number there.
+// appendID appends the id of the stream.
 func (st *stream) appendID(dst []byte) []byte {
-	dst = append(append(dst, st.home.name...), '-')
-	return strconv.AppendUint(dst, st.number, 10)
+	dst = append(append(dst, st.id.conn...), '-')
+	return strconv.AppendUint(dst, st.id.number, 10)
 }
 
 // cancel ends the stream for a caller who does not want it any more, and forgets it. Who is
@@ -256,23 +252,18 @@ func (st *stream) abandon(unread func() bool) {
 	if st.route != nil && st.route.Syscall.Kind == message.KindQuery {
 		st.abort()
 	}
-	st.home.forget(st)
+	st.svc.kept.forget(st)
 }
 
 // detach says that the items of the stream go nowhere for the moment. mu is held.
 func (st *stream) detach() {
 	at := st.at
 	if at == nil {
-		if lostBy := st.lostBy; lostBy != nil {
-			st.lostBy = nil
-			st.goOnAlone(false)
-			st.svc.kept.grow(-st.size())
-			lostBy.found(st)
-		}
+		st.svc.kept.found(st)
 		return
 	}
 	at.mu.Lock()
-	delete(at.guests, st)
+	delete(at.streams, st)
 	if st.over {
 		at.unretire(st)
 	} else {
@@ -286,29 +277,12 @@ func (st *stream) detach() {
 	st.at, st.held = nil, false
 }
 
-// goOnAlone says whether the stream is one of those that do not end by themselves, and that
-// are not read. mu is held.
-func (st *stream) goOnAlone(alone bool) {
-	if st.alone == alone {
-		return
-	}
-	st.alone = alone
-	if alone {
-		st.svc.kept.endless.Add(1)
-	} else {
-		st.svc.kept.endless.Add(-1)
-	}
-}
-
 // abort cancels the call.
 func (st *stream) abort() {
 	if stop := st.home.stop; stop != nil && st.request != "" {
 		stop(st.request)
 	}
 }
-
-// size is what the stream counts for without a connection. mu is held.
-func (st *stream) size() int { return len(st.log) + 512 }
 
 // answer is the one data item of what the service itself is asked.
 func (st *stream) answer(contentType string, data json.RawMessage) {

@@ -29,21 +29,21 @@ type Subscription struct {
 // Open prepares a call; Run, which must be called, makes it. The error is a *message.Error if
 // what the message of the call has is not valid, or [ErrClosed].
 func (s *Service) Open(ctx context.Context, c Call) (*Subscription, error) {
+	if s.closed.Load() {
+		return nil, ErrClosed
+	}
 	home := newFeeding(ctx, s)
 	st := home.newStream()
 	st.held = true // until a reader follows it
 	t, err := s.compose(st, c)
 	if err != nil {
+		s.kept.forget(st)
 		return nil, err
 	}
 	calling, cancel := context.WithCancel(ctx)
 	home.stop = func(message.ID) bool { // also before the kernel has begun
 		cancel()
 		return true
-	}
-	if !s.kept.add(home) {
-		cancel()
-		return nil, ErrClosed
 	}
 	return &Subscription{conn: home, st: st, task: t, ctx: calling, free: cancel}, nil
 }
@@ -119,7 +119,7 @@ func (sub *Subscription) Run() {
 		c.pending = append(c.pending, pending{sub.task.m, sub.task.emit})
 	}
 	_ = c.serve(sub.ctx) // that the reader has left, or that ctx has ended
-	c.close()
+	c.leave()
 }
 
 // Follow gives the items that the reader has not seen to it, and those that come, until it

@@ -238,10 +238,8 @@ func TestSubscriptionsExpire(t *testing.T) {
 		}
 		close(command.steps)
 		<-commanded
-		s.kept.mu.Lock()
-		defer s.kept.mu.Unlock()
-		if len(s.kept.conns) > 0 || s.kept.lost.Len() > 0 || s.kept.bytes.Load() != 0 {
-			t.Errorf("%d connections and %d bytes are kept", len(s.kept.conns), s.kept.bytes.Load())
+		if now := keptOf(s); now != (kept{}) {
+			t.Errorf("%+v are kept", now)
 		}
 	})
 }
