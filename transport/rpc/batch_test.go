@@ -27,6 +27,8 @@ func (f *frames) Write(frame []byte, _ bool) { f.out.Write(frame) }
 
 func (f *frames) Flush() {}
 
+func (f *frames) Left(<-chan struct{}) bool { return true }
+
 // A small batch does not make a response of any size.
 func TestResponseToABatchIsBounded(t *testing.T) {
 	s := newService(t, nil)

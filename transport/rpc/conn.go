@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -29,6 +30,7 @@ type conn struct {
 	stop func(message.ID) bool // cancels a slow call
 
 	scan    jsonscan.Scanner
+	stopped bool      // the wire is not read any more although the peer is there
 	pending []pending // calls of a batch that were acknowledged and have not begun
 	out     []byte    // for responses; of the goroutine that reads
 
@@ -72,8 +74,9 @@ func (c *conn) serve(ctx context.Context) error {
 	return served.Serve(ctx)
 }
 
-// Left implements [connection.Source]: nothing is known of a peer that does not send.
-func (c *conn) Left(<-chan struct{}) bool { return false }
+// Left implements [connection.Source]. A wire that is not stopped is read, and Read tells of a
+// peer that has left.
+func (c *conn) Left(finished <-chan struct{}) bool { return c.stopped && c.wire.Left(finished) }
 
 // Detach implements [connection.Source]. Each frame has memory of its own.
 func (c *conn) Detach() {}
@@ -307,10 +310,18 @@ func (c *conn) unretire(st *stream) {
 func (c *conn) ended(err error) error {
 	switch {
 	case errors.Is(err, ErrStopped): // what has begun is finished and sent, also for others
-		if err := c.until(func() bool { return c.open == 0 }); err != nil {
-			return err
-		}
-		return io.EOF
+		c.stopped = true
+		finished, watched := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(watched)
+			if c.wire.Left(finished) {
+				c.leave()
+			}
+		}()
+		err := c.until(func() bool { return c.open == 0 })
+		close(finished)
+		<-watched
+		return cmp.Or(err, io.EOF)
 	case err == io.EOF:
 		c.leave()
 	default:

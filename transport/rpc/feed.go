@@ -93,6 +93,9 @@ func (f *feed) Flush() {
 	}
 }
 
+// Left implements [Wire]: a feed is not stopped.
+func (f *feed) Left(<-chan struct{}) bool { return false }
+
 // itemOf takes an item out of its frame.
 func itemOf(frame []byte) Item {
 	start := len(frameStart)

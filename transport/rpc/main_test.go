@@ -62,6 +62,15 @@ func (p *pipe) Write(frame []byte, _ bool) {
 
 func (p *pipe) Flush() {}
 
+func (p *pipe) Left(finished <-chan struct{}) bool {
+	select {
+	case <-p.gone:
+		return true
+	case <-finished:
+		return false
+	}
+}
+
 // end ends the wire with an error.
 func (p *pipe) end(err error) {
 	p.once.Do(func() {

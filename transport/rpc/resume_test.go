@@ -393,6 +393,35 @@ func TestStopFinishesWhatWasResumed(t *testing.T) {
 	})
 }
 
+// A program that ends does not wait for queries of a peer that leaves meanwhile, whichever
+// connection they came over. Commands are completed.
+func TestStopDoesNotWaitForAPeerThatLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		query, command, elsewhere := newGate(), newGate(), newGate()
+		s := newService(t, nil, query.syscall("Test.Ask", message.KindQuery), command.syscall("Test.Do", message.KindCommand), elsewhere.syscall("Test.Wait", message.KindQuery))
+		one, two := dial(t, s), dial(t, s)
+		id := one.call("test_wait", "[]")
+		two.send(`{"jsonrpc":"2.0","id":1,"method":"service_resume","params":[%q,0]}`, id)
+		two.read()
+		two.call("test_ask", "[]")
+		two.call("test_do", "[]")
+		two.stop <- struct{}{}
+		synctest.Wait()
+		if len(query.cancelled) > 0 {
+			t.Error("the query of a peer that is there was cancelled")
+		}
+		two.lose()
+		<-query.cancelled
+		<-elsewhere.cancelled
+		synctest.Wait()
+		if len(two.served) > 0 || len(command.cancelled) > 0 {
+			t.Error("the command is not waited for")
+		}
+		close(command.steps)
+		two.wait()
+	})
+}
+
 // kept is how much a service keeps.
 type kept struct{ streams, lost, bytes, endless int }
 

@@ -94,6 +94,10 @@ type Wire interface {
 
 	// Flush sends what Write has taken.
 	Flush()
+
+	// Left is called after Read has returned [ErrStopped]. It returns true when the peer has
+	// gone, and false when finished is closed.
+	Left(finished <-chan struct{}) bool
 }
 
 // A Service serves a kernel to any number of connections. It is safe for concurrent use.

@@ -13,6 +13,7 @@ import (
 	"io"
 	"math/big"
 	"net"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"strings"
@@ -30,25 +31,40 @@ import (
 func (s *server) pipe() (net.Conn, *bufio.Reader) {
 	s.t.Helper()
 	mine, theirs := net.Pipe()
-	s.take(theirs)
-	return mine, bufio.NewReader(mine)
+	go s.upgrade(&takeover{conn: theirs})
+	return mine, s.upgraded(mine)
 }
 
-// take serves a connection as if it had been upgraded.
-func (s *server) take(theirs net.Conn) {
-	s.t.Helper()
-	w := newWire(s.Handler, nil)
-	if _, reason := s.conns.Admit(w); reason != "" {
-		s.t.Fatal(reason)
+// takeover is a request whose connection is taken over, when a test lets it be.
+type takeover struct {
+	httptest.ResponseRecorder
+	conn net.Conn
+	wait chan struct{} // nil if it need not wait
+}
+
+// Hijack implements [http.Hijacker].
+func (r *takeover) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	if r.wait != nil {
+		<-r.wait
 	}
-	s.begin(w, theirs)
+	return r.conn, bufio.NewReadWriter(bufio.NewReader(r.conn), bufio.NewWriter(r.conn)), nil
 }
 
-// begin serves a connection that has a place.
-func (s *server) begin(w *wire, conn net.Conn) {
-	s.conns.Accept()
-	w.begin(conn, bufio.NewReaderSize(conn, readBuffer))
-	go s.serve(w)
+// upgrade hands a request for a WebSocket to the handler.
+func (s *server) upgrade(r *takeover) {
+	s.ServeHTTP(r, &http.Request{Method: http.MethodGet, ProtoMajor: 1, ProtoMinor: 1, Host: "x", Header: http.Header{
+		"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Version": {"13"}, "Sec-Websocket-Key": {"AAAAAAAAAAAAAAAAAAAAAA=="},
+	}})
+}
+
+// upgraded reads the answer to a request for a WebSocket.
+func (s *server) upgraded(conn net.Conn) *bufio.Reader {
+	s.t.Helper()
+	in := bufio.NewReader(conn)
+	if r, err := http.ReadResponse(in, nil); err != nil || r.StatusCode != http.StatusSwitchingProtocols {
+		s.t.Fatalf("not upgraded: %+v, %v", r, err)
+	}
+	return in
 }
 
 // pipeTLS is pipe over TLS.
@@ -64,12 +80,12 @@ func (s *server) pipeTLS() (net.Conn, *bufio.Reader) {
 		s.t.Fatal(err)
 	}
 	mine, theirs := net.Pipe()
-	s.take(tls.Server(theirs, &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}))
+	go s.upgrade(&takeover{conn: tls.Server(theirs, &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}})})
 	conn := tls.Client(mine, &tls.Config{InsecureSkipVerify: true})
 	if err := conn.Handshake(); err != nil {
 		s.t.Fatal(err)
 	}
-	return conn, bufio.NewReader(conn)
+	return conn, s.upgraded(conn)
 }
 
 // A late is a connection whose time to write is over when a test says so, and not before.
@@ -332,7 +348,7 @@ func TestShutdownDoesNotOvertakeAGoodbye(t *testing.T) {
 		synctest.Wait() // it is about to answer that
 		ended := make(chan error, 1)
 		go func() { ended <- s.Shutdown(t.Context()) }()
-		<-s.conns.Stopping().Done() // it is stopped
+		synctest.Wait() // it is stopped
 		began := time.Now()
 		if code, _ := farewell(t, in); code != ws.StatusNormalClosure {
 			t.Errorf("got %d", code)
@@ -341,4 +357,46 @@ func TestShutdownDoesNotOvertakeAGoodbye(t *testing.T) {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 	})
+}
+
+// The query of a peer that leaves after the server was told to stop is cancelled: neither side
+// waits for it.
+func TestShutdownDoesNotWaitForAPeerThatLeaves(t *testing.T) {
+	goodbye := ws.MustCompileFrame(ws.MaskFrame(ws.NewCloseFrame(ws.NewCloseFrameBody(ws.StatusNormalClosure, ""))))
+	for name, sent := range map[string]struct{ before, after []byte }{
+		"is lost": {}, "says goodbye": {after: goodbye}, "is lost in a message": {before: []byte{0x81}, after: []byte{0x80}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := handler(t, nil)
+				conn, in := s.pipe()
+				say(t, conn, `{"jsonrpc":"2.0","id":1,"method":"test_wait"}`)
+				if _, err := ws.ReadFrame(in); err != nil {
+					t.Fatal(err)
+				}
+				send := func(bytes []byte) {
+					if _, err := conn.Write(bytes); err != nil {
+						t.Fatal(err)
+					}
+				}
+				send(sent.before)
+				ended := make(chan error, 1)
+				go func() { ended <- s.Shutdown(context.Background()) }()
+				synctest.Wait()
+				if len(ended) > 0 {
+					t.Error("the query is not waited for")
+				}
+				began := time.Now()
+				go func() { _, _ = io.Copy(io.Discard, in) }()
+				send(sent.after)
+				if name != "says goodbye" {
+					_ = conn.Close()
+				}
+				if err := <-ended; err != nil || time.Since(began) > hangUpTime {
+					t.Errorf("%v after %v", err, time.Since(began))
+				}
+				_ = conn.Close()
+			})
+		})
+	}
 }

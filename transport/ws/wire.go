@@ -2,6 +2,7 @@ package ws
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -35,6 +36,7 @@ type wire struct {
 	reading atomic.Bool // the wire waits for input
 	silent  atomic.Bool // the peer did not answer a ping
 	asked   bool        // by alive, and nothing came since
+	torn    bool        // part of a message was read; of the goroutine that reads
 
 	mu      sync.Mutex
 	stopped bool // nothing is read any more
@@ -46,16 +48,41 @@ func newWire(h *Handler, remote *blobs.Remote) *wire {
 	return &wire{h: h, remote: remote, pacer: h.conns.Pacer()}
 }
 
-// begin gives the wire its connection.
-func (w *wire) begin(conn net.Conn, in *bufio.Reader) {
+// readBuffer is how much is read ahead.
+const readBuffer = 4 << 10
+
+// begin gives the wire its connection, and the bytes that the HTTP server has read already.
+func (w *wire) begin(conn net.Conn, early []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.conn, w.in = conn, in
+	w.conn = conn
+	w.in = bufio.NewReaderSize(io.MultiReader(bytes.NewReader(early), input{w}), readBuffer)
 	w.out = transport.NewWriter(&output{w, conn, transport.NewSocket(conn)}, w.h.opts.MaxUnread)
 	w.alive = time.AfterFunc(w.h.opts.Ping, w.look)
 	if w.stopped {
-		_ = conn.SetReadDeadline(time.Unix(1, 0))
+		_ = conn.SetReadDeadline(past)
 	}
+}
+
+// past is a deadline that ends reading at once.
+var past = time.Unix(1, 0)
+
+// input is the connection as it is read: what waits to be sent is sent before.
+type input struct{ w *wire }
+
+// Read implements [io.Reader].
+func (i input) Read(p []byte) (int, error) {
+	i.w.Flush()
+	i.w.reading.Store(true)
+	n, err := i.w.conn.Read(p)
+	i.w.reading.Store(false)
+	if n > 0 {
+		i.w.heard.Store(true)
+	}
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF // without a goodbye
+	}
+	return n, err
 }
 
 // look asks a silent peer whether it is there, and drops it if it was asked before.
@@ -66,7 +93,7 @@ func (w *wire) look() {
 	case w.asked:
 		w.h.conns.Close(w, Silent)
 		w.silent.Store(true)
-		_ = w.conn.SetReadDeadline(time.Unix(1, 0)) // so that Read returns, and closes
+		_ = w.conn.SetReadDeadline(past) // so that Read returns, and closes
 		return
 	default:
 		w.asked = true
@@ -83,9 +110,34 @@ func (w *wire) look() {
 func (w *wire) Stop() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.conn != nil && !w.stopped {
+		_ = w.conn.SetReadDeadline(past)
+	}
 	w.stopped = true
-	if w.conn != nil {
-		_ = w.conn.SetReadDeadline(time.Unix(1, 0))
+}
+
+// Left implements [rpc.Wire]. What the peer still sends is dropped. If reading was interrupted
+// within a message, what follows can't be told apart, and only the end of the connection counts.
+func (w *wire) Left(finished <-chan struct{}) bool {
+	_ = w.conn.SetReadDeadline(time.Time{})
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		if w.torn {
+			_, _ = io.Copy(io.Discard, w.in)
+			return
+		}
+		for _, err := w.read(); err == nil; {
+			_, err = w.read()
+		}
+	}()
+	select {
+	case <-gone:
+		return true
+	case <-finished:
+		_ = w.conn.SetReadDeadline(past)
+		<-gone
+		return false
 	}
 }
 
@@ -169,22 +221,17 @@ func (r *refusal) Error() string { return r.reason }
 func (w *wire) read() (message []byte, err error) {
 	state := ws.StateServerSide
 	for {
-		if w.in.Buffered() < ws.MaxHeaderSize { // there may be something to wait for
-			w.Flush()
-			w.reading.Store(true)
-		}
-		header, err := ws.ReadHeader(w.in)
-		w.reading.Store(false)
-		if err != nil {
-			switch err {
-			case io.EOF:
-				err = io.ErrUnexpectedEOF // without a goodbye
-			case ws.ErrHeaderLengthMSB:
-				err = &refusal{ws.StatusProtocolError, "The length of a frame may have 63 bits"}
-			}
+		if _, err := w.in.Peek(1); err != nil {
 			return nil, err
 		}
-		w.heard.Store(true)
+		w.torn = true
+		header, err := ws.ReadHeader(w.in)
+		if err == ws.ErrHeaderLengthMSB {
+			return nil, &refusal{ws.StatusProtocolError, "The length of a frame may have 63 bits"}
+		}
+		if err != nil {
+			return nil, err
+		}
 		if err := ws.CheckHeader(header, state); err != nil {
 			return nil, &refusal{ws.StatusProtocolError, err.Error()}
 		}
@@ -192,6 +239,7 @@ func (w *wire) read() (message []byte, err error) {
 			if err := w.controlled(header); err != nil {
 				return nil, err
 			}
+			w.torn = state.Fragmented()
 			continue
 		}
 		if header.OpCode == ws.OpBinary {
@@ -210,6 +258,7 @@ func (w *wire) read() (message []byte, err error) {
 		if !utf8.Valid(message) {
 			return nil, &refusal{ws.StatusInvalidFramePayloadData, "A message must be UTF-8"}
 		}
+		w.torn = false
 		return message, nil
 	}
 }
@@ -223,34 +272,13 @@ func (w *wire) payload(message []byte, header ws.Header) ([]byte, error) {
 	for left := int(header.Length); left > 0; {
 		n := min(left, chunk)
 		message = append(message, make([]byte, n)...)
-		if err := w.fill(message[len(message)-n:]); err != nil {
+		if _, err := io.ReadFull(w.in, message[len(message)-n:]); err != nil {
 			return nil, err
 		}
 		left -= n
 	}
 	ws.Cipher(message[from:], header.Mask, 0)
 	return message, nil
-}
-
-// fill reads as much as there is room for. A peer that stops in the middle of a frame is one
-// that is silent.
-func (w *wire) fill(room []byte) error {
-	if w.in.Buffered() < len(room) {
-		w.Flush()
-		w.reading.Store(true)
-		defer w.reading.Store(false)
-	}
-	for len(room) > 0 {
-		n, err := w.in.Read(room)
-		if room = room[n:]; n > 0 {
-			w.heard.Store(true)
-		} else if err == io.EOF {
-			return io.ErrUnexpectedEOF // without a goodbye
-		} else if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // controlled answers a control frame.

@@ -15,15 +15,12 @@
 package ws
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -146,7 +143,8 @@ func (h *Handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 	_ = conn.SetDeadline(time.Time{}) // the server's own deadlines are not ours
 	h.conns.Accept()
-	c.begin(conn, readAhead(conn, buffered.Reader))
+	early, _ := buffered.Reader.Peek(buffered.Reader.Buffered())
+	c.begin(conn, bytes.Clone(early))
 	go h.serve(c) // on a goroutine of its own, so that nothing of the request stays in memory
 }
 
@@ -200,20 +198,6 @@ func headerHas(h http.Header, name, element string) bool {
 		}
 	}
 	return false
-}
-
-// readBuffer is how much is read ahead.
-const readBuffer = 4 << 10
-
-// readAhead returns a reader of a connection, beginning with the bytes that the HTTP server has
-// read already.
-func readAhead(conn net.Conn, read *bufio.Reader) *bufio.Reader {
-	var from io.Reader = conn
-	if n := read.Buffered(); n > 0 {
-		early, _ := read.Peek(n)
-		from = io.MultiReader(bytes.NewReader(bytes.Clone(early)), conn)
-	}
-	return bufio.NewReaderSize(from, readBuffer)
 }
 
 // errLost is the end of a connection whose peer may come back.

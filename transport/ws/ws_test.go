@@ -317,20 +317,20 @@ func TestFailedUpgradesTakeNoPlace(t *testing.T) {
 func TestConnectionThatComesAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := handler(t, nil)
-		w := newWire(s.Handler, nil)
-		if _, reason := s.conns.Admit(w); reason != "" {
-			t.Fatal(reason)
-		}
+		mine, theirs := net.Pipe()
+		upgrade := &takeover{conn: theirs, wait: make(chan struct{})}
+		go s.upgrade(upgrade)
+		synctest.Wait() // it has a place
 		ended := make(chan error, 1)
 		go func() { ended <- s.Shutdown(context.Background()) }()
 		synctest.Wait()
-		mine, theirs := net.Pipe()
-		s.begin(w, theirs)
-		f, err := ws.ReadFrame(mine)
+		close(upgrade.wait)
+		in := s.upgraded(mine)
+		f, err := ws.ReadFrame(in)
 		if code, _ := ws.ParseCloseFrameData(f.Payload); err != nil || code != ws.StatusGoingAway {
 			t.Errorf("%v, %+v", err, f)
 		}
-		if _, err := mine.Read(make([]byte, 1)); err != io.EOF {
+		if _, err := in.ReadByte(); err != io.EOF {
 			t.Errorf("it is not closed: %v", err)
 		}
 		if err := <-ended; err != nil || s.Stats().Connections != 0 {
@@ -514,23 +514,14 @@ func FuzzFrames(f *testing.F) {
 	f.Add([]byte{0x81, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 2, 3, 4})
 	f.Add([]byte{0x81, 0xfe, 0, 0})
 	f.Fuzz(func(t *testing.T, sent []byte) {
-		h := New(rpc.New(nil, nil), &Options{MaxMessage: 1 << 16})
-		mine, theirs := net.Pipe()
-		w := newWire(h, nil)
-		w.begin(theirs, bufio.NewReaderSize(theirs, readBuffer))
+		s := handler(t, &Options{MaxMessage: 1 << 16})
+		conn, in := s.pipe()
 		go func() {
-			_, _ = mine.Write(sent)
-			_ = mine.Close()
+			_, _ = conn.Write(sent)
+			_ = ws.WriteFrame(conn, ws.MaskFrame(ws.NewCloseFrame(nil)))
+			_ = conn.Close()
 		}()
-		go func() { _, _ = io.Copy(io.Discard, mine) }()
-		for {
-			message, err := w.Read()
-			if err != nil {
-				break
-			}
-			if len(message) > 1<<16 {
-				t.Fatalf("%d bytes", len(message))
-			}
-		}
+		_, _ = io.Copy(io.Discard, in)
+		testkit.Until(t, "it has left", func() bool { return s.Stats().Connections == 0 })
 	})
 }
