@@ -146,7 +146,7 @@ func newKernel(t *testing.T, c *conversation, open func() (store.Store, error)) 
 	if c.wants("capability/content") {
 		client := outbound.NewClient(outbound.Personal, nil)
 		t.Cleanup(client.CloseIdleConnections)
-		modules = append(modules, content.New(contentFiles{files}, &content.Options{Fetch: content.Fetcher(client)}).Module())
+		modules = append(modules, content.New(contentFiles{files}, &content.Options{Client: client}).Module())
 	}
 	if c.wants("capability/http") {
 		client := outbound.NewClient(outbound.Personal, nil)
