@@ -72,12 +72,8 @@ func TestAProgramServesItsOwnSyscalls(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client := unix.NewClient(conn)
-	if answer, err = client.Call(t.Context(), query("Text.Shout", `{"text":"hello"}`), nil); err != nil || string(answer.Data) != want {
+	if answer, err = conn.Ask(t.Context(), query("Text.Shout", `{"text":"hello"}`)); err != nil || string(answer.Data) != want {
 		t.Errorf("over the socket: %s, %v", answer.Data, err)
-	}
-	if err := client.Close(); err != nil {
-		t.Error(err)
 	}
 	token, err := os.ReadFile(filepath.Join(home, "token"))
 	if err != nil {

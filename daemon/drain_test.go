@@ -55,13 +55,13 @@ func TestADaemonFinishesWhatRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dial := func() *unix.Client {
+	dial := func() *unix.Conn {
 		t.Helper()
 		conn, err := new(unix.Dialer).Dial(t.Context(), socket)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return unix.NewClient(conn)
+		return conn
 	}
 	worker := dial()
 	defer func() { _ = worker.Close() }()
@@ -71,13 +71,13 @@ func TestADaemonFinishesWhatRuns(t *testing.T) {
 	}
 	results := make(chan result, 1)
 	go func() {
-		outcome, err := worker.Call(t.Context(), message.Message{Kind: message.KindCommand, Type: "Test.Work", Data: []byte("{}")}, nil)
+		outcome, err := worker.Ask(t.Context(), message.Message{Kind: message.KindCommand, Type: "Test.Work", Data: []byte("{}")})
 		results <- result{outcome, err}
 	}()
 	<-begun
 	other := dial()
 	defer func() { _ = other.Close() }()
-	outcome, err := other.Call(t.Context(), message.Message{Kind: message.KindCommand, Type: "Syscall.Shutdown", Data: []byte("{}")}, nil)
+	outcome, err := other.Ask(t.Context(), message.Message{Kind: message.KindCommand, Type: "Syscall.Shutdown", Data: []byte("{}")})
 	if err != nil || string(outcome.Data) != `{"success":true}` {
 		t.Errorf("%v: %s", err, outcome.Data)
 	}

@@ -69,7 +69,7 @@ func (k *Kernel) admit(ctx context.Context, m *message.Message, emit Emit, origi
 		}
 		k.opts.Log.Error("checking a message panicked", "type", m.Type, "id", m.Metadata.ID,
 			"panic", recover(), "stack", string(debug.Stack()))
-		k.Refuse(m, emit, origin, message.Errorf(500, "Internal error in %s; the kernel's log has the details", m.Type))
+		k.Refuse(m, emit, origin, internalError(m.Type))
 	}()
 	s, err := k.resolve(m)
 	if err == nil && s.Input != schema.Any {

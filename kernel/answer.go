@@ -58,7 +58,7 @@ func (c *Call) emitAt(now time.Time, m message.Message) {
 	defer c.mu.Unlock()
 	if c.settled.Load() {
 		if m.Kind.Answers() && !c.expired {
-			c.k.opts.Log.Error("handler gave a second outcome; it is dropped", "type", c.request.Type, "id", c.request.Metadata.ID)
+			c.logError("handler gave a second outcome; it is dropped")
 		}
 		return
 	}
@@ -66,8 +66,8 @@ func (c *Call) emitAt(now time.Time, m message.Message) {
 		return // about a change that was not made, or too late
 	}
 	if problem := c.check(&m); problem != "" {
-		c.k.opts.Log.Error(problem, "type", c.request.Type, "id", c.request.Metadata.ID)
-		m = c.request.Fail(message.Errorf(500, "Internal error in %s; the kernel's log has the details", c.request.Type))
+		c.logError(problem)
+		m = c.request.Fail(internalError(c.request.Type))
 	}
 	if m.Kind == message.KindError && c.syscall.Provider == Program {
 		c.hideSecrets(&m)
@@ -164,14 +164,12 @@ func (c *Call) check(m *message.Message) string {
 	switch m.Kind {
 	case message.KindReply:
 	case message.KindError:
-		if m.Err != nil { // made by Fail, and perhaps changed since
-			m.Data = m.Err.Append(nil)
-			return ""
+		if m.Err == nil {
+			if problem := checkData(m, c.request.Data); problem != "" {
+				return problem
+			}
 		}
-		if problem := checkData(m, c.request.Data); problem != "" {
-			return problem
-		}
-		e, err := message.ParseError(m.Data)
+		e, err := m.Failure()
 		if err != nil {
 			return "handler failed with data that is not an error: " + err.Error()
 		}
@@ -216,10 +214,8 @@ func checkData(m *message.Message, request json.RawMessage) string {
 // meant for the caller goes to the log.
 func Fail(ctx context.Context, m message.Message, emit Emit, err error) {
 	e, known := message.ErrorOf(err)
-	if !known {
-		if c, ok := CallOf(ctx); ok {
-			c.k.opts.Log.Error("handler failed", "type", m.Type, "id", m.Metadata.ID, "error", err)
-		}
+	if c, ok := CallOf(ctx); ok && !known {
+		c.logError("handler failed", "error", err)
 	}
 	emit(m.Fail(e))
 }

@@ -2,7 +2,6 @@ package kernel
 
 import (
 	"context"
-	"fmt"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -49,8 +48,7 @@ type Call struct {
 	effect
 }
 
-// callKey is the key under which a context finds its call.
-type callKey struct{}
+type callKey struct{} // the key under which a context finds its call
 
 // Request is the message that the call answers. It must not be changed.
 func (c *Call) Request() *message.Message { return &c.request }
@@ -163,42 +161,41 @@ func (c *Call) startOver() bool {
 	return true
 }
 
+// runOnce runs the handler, and settles the call if the handler has not: it may have panicked,
+// or ended its goroutine.
 func (c *Call) runOnce() {
 	returned := false
 	defer func() {
 		if returned {
 			return
 		}
-		c.panicked(recover()) // or the handler has ended its goroutine
+		c.logError("handler panicked", "panic", recover(), "stack", string(debug.Stack()))
+		if !c.settled.Load() {
+			c.emit(c.request.Fail(internalError(c.request.Type)))
+		}
 	}()
 	c.syscall.Handler(c, c.request, c.emit)
 	returned = true
-	if !c.settled.Load() && !c.conflicted() {
-		c.k.opts.Log.Error("handler returned without an outcome", "type", c.request.Type, "id", c.request.Metadata.ID)
-		c.fail("%s ended without an outcome", c.request.Type)
-	}
-}
-
-// panicked answers for a handler that has panicked.
-func (c *Call) panicked(cause any) {
-	c.k.opts.Log.Error("handler panicked", "type", c.request.Type, "id", c.request.Metadata.ID,
-		"panic", cause, "stack", string(debug.Stack()))
-	c.fail("Internal error in %s; the kernel's log has the details", c.request.Type)
-}
-
-// conflicted reports whether the change of the handler met a concurrent one.
-func (c *Call) conflicted() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.conflict
-}
-
-// fail settles the call with a 500, if it is not settled.
-func (c *Call) fail(format string, args ...any) {
 	if c.settled.Load() {
 		return
 	}
-	c.emit(c.request.Fail(&message.Error{Code: 500, Message: fmt.Sprintf(format, args...)}))
+	c.mu.Lock()
+	conflict := c.conflict
+	c.mu.Unlock()
+	if !conflict {
+		c.logError("handler returned without an outcome")
+		c.emit(c.request.Fail(message.Errorf(500, "%s ended without an outcome", c.request.Type)))
+	}
+}
+
+// logError writes to the operator's log what went wrong in the call.
+func (c *Call) logError(text string, args ...any) {
+	c.k.opts.Log.Error(text, append([]any{"type", c.request.Type, "id", c.request.Metadata.ID}, args...)...)
+}
+
+// internalError is what a caller is told of a mistake in the program.
+func internalError(t message.Type) *message.Error {
+	return message.Errorf(500, "Internal error in %s; the kernel's log has the details", t)
 }
 
 // Expire settles a call that has run out of time, and ends its handler's context.

@@ -3,7 +3,6 @@ package kernel
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"kernos/kernel/idempotency"
 	"kernos/message"
@@ -124,23 +123,19 @@ func (c *Call) commitWith(m *message.Message) (*store.Commit, error) {
 		c.recordOutcome(m)
 		return nil, nil
 	}
-	commit, err := c.apply(b, m)
-	if err != nil && errors.Is(err, store.ErrConflict) {
-		return nil, errAgain
-	}
-	return commit, err
-}
-
-// apply applies a batch together with the records of the call.
-func (c *Call) apply(b *store.Batch, m *message.Message) (*store.Commit, error) {
-	r := c.k.opts.Recorder
-	if r == nil {
-		return c.k.opts.Store.Apply(b)
-	}
-	err := r.RecordWith(b, c.records(m), func() (err error) {
+	apply := func() (err error) {
 		c.commit, err = c.k.opts.Store.Apply(b)
 		return err
-	})
+	}
+	var err error
+	if r := c.k.opts.Recorder; r != nil {
+		err = r.RecordWith(b, c.records(m), apply)
+	} else {
+		err = apply()
+	}
+	if errors.Is(err, store.ErrConflict) {
+		return nil, errAgain
+	}
 	return c.commit, err
 }
 
@@ -197,7 +192,7 @@ func lastOf(a, b *store.Commit) *store.Commit {
 func (c *Call) failure(err error) message.Message {
 	e, known := message.ErrorOf(err)
 	if !known {
-		c.k.opts.Log.Error("can't commit", "type", c.request.Type, "id", c.request.Metadata.ID, "error", fmt.Sprint(err))
+		c.logError("can't commit", "error", err)
 	}
 	return c.request.Fail(e)
 }

@@ -130,27 +130,16 @@ func (k *Kernel) movable(m *message.Message) []string {
 	if !ok || len(m.Data) == 0 || m.Data[0] != '{' {
 		return nil
 	}
-	declared := make(map[string]bool)
-	text := s.Output.JSON()
-	if text[0] != '{' {
-		return nil
+	var output struct {
+		Properties map[string]json.RawMessage `json:"properties"`
 	}
-	jsonscan.Members(text, 0, func(name, value []byte) bool {
-		if string(name) != `"properties"` {
-			return true
-		}
-		jsonscan.Members(value, 0, func(name, _ []byte) bool {
-			declared[jsonscan.Unquote(name)] = true
-			return true
-		})
-		return false
-	})
+	_ = json.Unmarshal(s.Output.JSON(), &output) // a schema without properties declares nothing
 	sizes := make(map[string]int)
 	var names []string
 	jsonscan.Members(m.Data, 0, func(token, value []byte) bool {
 		name := jsonscan.Unquote(token)
 		sizes[name] = len(value)
-		if declared[name] && declared[name+"Ref"] {
+		if output.Properties[name] != nil && output.Properties[name+"Ref"] != nil {
 			names = append(names, name)
 		}
 		return true

@@ -129,32 +129,25 @@ func ErrorOf(err error) (e *Error, known bool) {
 // Append appends e as JSON: code, message, and cause where there is one, with the
 // texts cut so that it fits into a line.
 func (e *Error) Append(dst []byte) []byte {
-	return e.append(dst, 0, func(text string, depth int) (string, bool) {
-		if depth == 0 {
-			return Clip(printable(text), MaxErrorText), true
-		}
-		return Clip(printable(text), MaxCauseText), depth <= MaxCauses
-	})
+	return e.append(dst, MaxErrorText, MaxCauses)
 }
 
 // AppendWhole is Append without the cuts.
-func (e *Error) AppendWhole(dst []byte) []byte {
-	return e.append(dst, 0, func(text string, _ int) (string, bool) { return text, true })
-}
+func (e *Error) AppendWhole(dst []byte) []byte { return e.append(dst, 0, -1) }
 
-// append asks cut for the text at each depth, and whether it belongs there at all.
-func (e *Error) append(dst []byte, depth int, cut func(string, int) (string, bool)) []byte {
-	text, _ := cut(e.Message, depth)
-	code := e.Code
+// append appends a text of at most so many bytes, and so many causes; 0 and -1 mean everything.
+func (e *Error) append(dst []byte, most, causes int) []byte {
+	text, code := e.Message, e.Code
+	if most > 0 {
+		text = Clip(printable(text), most)
+	}
 	if code < 400 || code > 599 {
 		code = 500 // the code was forgotten
 	}
 	dst = strconv.AppendInt(append(dst, `{"code":`...), int64(code), 10)
 	dst = jsonscan.AppendQuoted(append(dst, `,"message":`...), text)
-	if e.Cause != nil {
-		if _, ok := cut(e.Cause.Message, depth+1); ok {
-			dst = e.Cause.append(append(dst, `,"cause":`...), depth+1, cut)
-		}
+	if e.Cause != nil && causes != 0 {
+		dst = e.Cause.append(append(dst, `,"cause":`...), min(most, MaxCauseText), causes-1)
 	}
 	return append(dst, '}')
 }

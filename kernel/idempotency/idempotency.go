@@ -90,11 +90,16 @@ func (r *Runs) Begin(ctx context.Context, key string, t message.Type, data []byt
 	}
 	run := &Run{runs: r, key: key, fingerprint: f, ended: make(chan struct{})}
 	for {
-		other := r.claim(run)
+		r.mu.Lock()
+		other := r.running[key]
 		if other == nil {
-			return run, nil
+			r.running[key] = run
 		}
-		if other.fingerprint != f {
+		r.mu.Unlock()
+		switch {
+		case other == nil:
+			return run, nil
+		case other.fingerprint != f:
 			return nil, misused(key)
 		}
 		select {
@@ -103,16 +108,6 @@ func (r *Runs) Begin(ctx context.Context, key string, t message.Type, data []byt
 			return nil, ctx.Err()
 		}
 	}
-}
-
-// claim notes that a run is running, unless another one with the same key is.
-func (r *Runs) claim(run *Run) (other *Run) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if other = r.running[run.key]; other == nil {
-		r.running[run.key] = run
-	}
-	return other
 }
 
 // End ends the run: those that wait for it look at what is kept.
@@ -162,9 +157,7 @@ func (run *Run) Look() (*Kept, error) {
 }
 
 // Keep adds to a batch what stands under the key from then on.
-func (run *Run) Keep(b *store.Batch, kind Kind, data []byte) { run.keep(b, kind, data) }
-
-func (run *Run) keep(b *store.Batch, kind Kind, data []byte) (expires int64) {
+func (run *Run) Keep(b *store.Batch, kind Kind, data []byte) (expires int64) {
 	expires = time.Now().Add(run.runs.ttl).UnixMilli()
 	value := binary.BigEndian.AppendUint64(make([]byte, 0, head+len(data)), uint64(expires))
 	value = append(append(append(value, run.fingerprint[:]...), byte(kind)), data...)
@@ -200,7 +193,7 @@ type Intent struct {
 // has to look again.
 func (run *Run) Intend() (*Intent, error) {
 	var b store.Batch
-	expires := run.keep(&b, intent, nil)
+	expires := run.Keep(&b, intent, nil)
 	commit, err := run.runs.store.Apply(&b)
 	if err != nil {
 		return nil, err

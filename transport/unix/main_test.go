@@ -102,24 +102,18 @@ func (d *daemon) ended() error {
 // dial connects a peer that is a test.
 func (d *daemon) dial() *peer {
 	d.t.Helper()
-	c, err := new(Dialer).Dial(d.t.Context(), d.path)
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	d.t.Cleanup(func() { _ = c.Close() })
-	return newPeer(d.t, c)
+	return newPeer(d.t, d.connect())
 }
 
-// client connects a client.
-func (d *daemon) client() *Client {
+// connect connects.
+func (d *daemon) connect() *Conn {
 	d.t.Helper()
 	c, err := new(Dialer).Dial(d.t.Context(), d.path)
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	client := NewClient(c)
-	d.t.Cleanup(func() { _ = client.Close() })
-	return client
+	d.t.Cleanup(func() { _ = c.Close() })
+	return c
 }
 
 // A peer is a client by hand.

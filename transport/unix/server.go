@@ -11,8 +11,7 @@
 // A client finds the same path, and talks to the daemon there:
 //
 //	c, err := new(unix.Dialer).Dial(ctx, path)
-//	client := unix.NewClient(c)
-//	outcome, err := client.Call(ctx, request, nil)
+//	outcome, err := c.Ask(ctx, request)
 //
 // Only the owner of the daemon may connect. With keys configured, a client must also sign
 // a challenge before anything of it is served.

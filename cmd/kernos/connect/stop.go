@@ -130,9 +130,7 @@ func (d *Daemon) operate(ctx context.Context, kind message.Kind, t message.Type)
 
 // ask sends one request without parameters over a connection, and closes it.
 func ask(ctx context.Context, conn *unix.Conn, kind message.Kind, t message.Type) (json.RawMessage, error) {
-	c := unix.NewClient(conn)
-	defer func() { _ = c.Close() }()
-	outcome, err := c.Call(ctx, message.Message{Kind: kind, Type: t, Data: []byte("{}")}, nil)
+	outcome, err := conn.Ask(ctx, message.Message{Kind: kind, Type: t, Data: []byte("{}")})
 	if err != nil {
 		return nil, unreachable(err)
 	}
