@@ -46,7 +46,7 @@ func stages(lines [][]byte) []stage {
 		}),
 		measure("route (validate included)", func(b *testing.B) {
 			src := &source{messages: messages, left: b.N}
-			if err := connection.Serve(context.Background(), newKernel(), src); err != nil {
+			if err := connection.New(newKernel(), src, nil).Serve(context.Background()); err != nil {
 				b.Fatal(err)
 			}
 		}),

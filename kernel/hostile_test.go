@@ -113,7 +113,7 @@ func TestServeCancelsWhatRunsWhenItsSourceBreaks(t *testing.T) {
 		start := time.Now()
 		k := kerneltest.New(t, nil, kerneltest.Slow(kerneltest.Cooperative("Test.Wait")))
 		src := &breaking{m: kerneltest.Query("1", "Test.Wait", `1`), err: errors.New("the wire broke")}
-		if err := connection.Serve(t.Context(), k, src); !errors.Is(err, src.err) {
+		if err := connection.New(k, src, nil).Serve(t.Context()); !errors.Is(err, src.err) {
 			t.Errorf("got %v", err)
 		}
 		if took := time.Since(start); took != 0 {

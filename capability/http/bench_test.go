@@ -55,7 +55,7 @@ func benchmarkPage(b *testing.B, flight int) {
 	k := kernel.New(w.k.Registry(), nil) // the plain client keeps no journal
 	fetch := func() {
 		c := &visitor{data: json.RawMessage(`{"url":"` + url + `"}`), left: turn, places: make(chan struct{}, flight)}
-		if err := connection.Serve(b.Context(), k, c); err != nil || c.failed.Load() {
+		if err := connection.New(k, c, nil).Serve(b.Context()); err != nil || c.failed.Load() {
 			b.Error("a fetch failed", err)
 		}
 	}

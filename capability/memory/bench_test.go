@@ -60,11 +60,11 @@ func BenchmarkServe(b *testing.B) {
 	serve := func(b *testing.B, n int, kind message.Kind, t message.Type, data string) {
 		replies := 0
 		m := message.Message{Kind: kind, Type: t, Data: json.RawMessage(data), Metadata: message.Metadata{ID: "b", Timestamp: start}}
-		err := connection.Serve(b.Context(), k, &repeated{m: m, left: n, emit: func(m message.Message) {
+		err := connection.New(k, &repeated{m: m, left: n, emit: func(m message.Message) {
 			if m.Kind == message.KindReply {
 				replies++
 			}
-		}})
+		}}, nil).Serve(b.Context())
 		if err != nil || replies != n {
 			b.Fatalf("%d replies to %d messages, %v", replies, n, err)
 		}

@@ -48,7 +48,7 @@ func BenchmarkRoute(b *testing.B) {
 					replies++
 				}
 			}}
-			if err := connection.Serve(b.Context(), k, src); err != nil {
+			if err := connection.New(k, src, nil).Serve(b.Context()); err != nil {
 				b.Fatal(err)
 			}
 			if replies != b.N {

@@ -110,13 +110,7 @@ func New(k *kernel.Kernel, src Source, opts *Options) *Connection {
 		c.opts = *opts
 	}
 	c.slow.running = make(map[message.ID]*kernel.Call)
-	c.outgoing.gone = make(chan struct{})
 	return c
-}
-
-// Serve answers the messages of a source with a kernel; see [Connection.Serve].
-func Serve(ctx context.Context, k *kernel.Kernel, src Source) error {
-	return New(k, src, nil).Serve(ctx)
 }
 
 // Serve answers the messages until the source ends and everything is answered. Messages start
@@ -162,7 +156,6 @@ func (c *Connection) Count(s *kernel.Stats) {
 	}
 }
 
-// turn runs one message after the other.
 func (c *Connection) turn() { c.turnWith(c.next()) }
 
 // next returns what is to be done next.
@@ -173,7 +166,7 @@ func (c *Connection) next() (message.Message, kernel.Emit, error) {
 	return c.read()
 }
 
-// turnWith is the turn, beginning with what was to be done next.
+// turnWith runs one message after the other, beginning with this one.
 func (c *Connection) turnWith(m message.Message, send kernel.Emit, err error) {
 	var call *kernel.Call // ours
 	left := false
@@ -252,14 +245,11 @@ func (c *Connection) forged(m *message.Message, send kernel.Emit) bool {
 		return false
 	}
 	err := c.k.CheckForeignEvent(m.Type)
-	if err == nil {
-		return false
+	cancelled := m.Type == kernel.Progressed && c.Serves() // of a request; the peer can't know
+	if err != nil && !cancelled {
+		c.k.Reject(m, send, c, err)
 	}
-	if m.Type == kernel.Progressed && c.Serves() {
-		return true // of a request that was cancelled; the peer can't know
-	}
-	c.k.Reject(m, send, c, err)
-	return true
+	return err != nil
 }
 
 // detach leaves the data of the last message alone, whose handler is still running. What was

@@ -19,7 +19,6 @@ const (
 type outgoing struct {
 	n       atomic.Int64 // how many; most connections have none
 	offered atomic.Int64 // how many types the peer serves
-	gone    chan struct{}
 
 	mu       sync.Mutex // guards what follows, and what requests have received
 	leaving  bool       // nothing is added to whenGone any more
@@ -135,14 +134,6 @@ func (o *outgoing) close() {
 		}
 		o.fail(r, message.Errorf(502, "The program that serves %s went away before it answered; %s", r.m.Type, advice))
 	}
-	close(o.gone)
-}
-
-// find returns the request with an id, or nil.
-func (o *outgoing) find(id message.ID) *request {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.requests[id]
 }
 
 // take hands a message to the request that it answers, and reports whether there is one. A
@@ -151,7 +142,9 @@ func (o *outgoing) take(m *message.Message) bool {
 	if o.n.Load() == 0 {
 		return false
 	}
-	r := o.find(m.Metadata.Causation)
+	o.mu.Lock()
+	r := o.requests[m.Metadata.Causation]
+	o.mu.Unlock()
 	if r == nil {
 		return false
 	}

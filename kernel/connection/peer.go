@@ -34,9 +34,6 @@ func PeerOf(ctx context.Context) (*Peer, bool) {
 // ID tells the connections of a kernel apart. Ids are not used again.
 func (p *Peer) ID() uint64 { return p.conn.id }
 
-// Gone is closed when the peer sends nothing any more.
-func (p *Peer) Gone() <-chan struct{} { return p.conn.outgoing.gone }
-
 // WhenGone calls f when the peer sends nothing any more, before the calls that wait for its
 // answers are told. It returns false, and f is not called, if that is so already. f must
 // not wait for anything.

@@ -87,11 +87,6 @@ func (c *Connection) Post(send kernel.Emit, m message.Message, commit *store.Com
 	if commit != nil {
 		a.posted = time.Now()
 	}
-	c.queueAnswer(a)
-}
-
-func (c *Connection) queueAnswer(a answer) {
-	p := &c.pending
 	p.mu.Lock()
 	if p.wake == nil {
 		p.wake = make(chan struct{}, 1)
@@ -147,9 +142,9 @@ func (c *Connection) sendReady(error) {
 	var next *store.Commit
 	rest := len(p.queue) > 0
 	if rest {
-		if commit := p.queue[0].commit; commit != nil {
-			if decided, _ := commit.Resolved(); !decided {
-				next = commit
+		if next = p.queue[0].commit; next != nil {
+			if decided, _ := next.Resolved(); decided {
+				next = nil
 			}
 		}
 	}

@@ -46,17 +46,6 @@ type readAhead struct {
 // that reads ahead takes the turn.
 var errQueueEmpty = errors.New("nothing waits any more")
 
-// startReadingAhead has the source read although a call waits. It is called by the goroutine
-// that has the turn, with mu held.
-func (c *Connection) startReadingAhead() {
-	if c.reading {
-		return
-	}
-	c.reading, c.ahead.working = true, true
-	c.goroutines.Add(1)
-	go c.readAhead()
-}
-
 // readAhead reads the source while the turn is busy with what came before. It ends with the
 // source, or has the turn itself.
 func (c *Connection) readAhead() {
@@ -67,21 +56,16 @@ func (c *Connection) readAhead() {
 			c.end(err)
 			return
 		case goesAhead(&m):
-			c.runAhead(m, send)
+			m = m.Clone() // its handler may overstay
+			if call := c.k.Admit(c.ctx, &m, send, c); call != nil {
+				call.RunWithin()
+				c.ready()
+			}
 		case !c.enqueue(&m, send):
 			c.reading = false
 			c.turnWith(m, send, nil)
 			return
 		}
-	}
-}
-
-// runAhead runs a call at once, whatever waits.
-func (c *Connection) runAhead(m message.Message, send kernel.Emit) {
-	m = m.Clone() // its handler may overstay
-	if call := c.k.Admit(c.ctx, &m, send, c); call != nil {
-		call.RunWithin()
-		c.ready()
 	}
 }
 
@@ -154,43 +138,27 @@ func (c *Connection) makeRoom() {
 	}
 }
 
-// dequeue returns the message whose turn it is. If there is none, the turn is over.
+// dequeue returns the message whose turn it is. If there is none, the turn is over, and the
+// goroutine that reads may have it.
 func (c *Connection) dequeue() (message.Message, kernel.Emit, error) {
-	if a, ok := c.first(); ok {
+	c.mu.Lock()
+	if len(c.ahead.queue) > 0 {
+		a := c.remove(0)
+		c.mu.Unlock()
 		return a.m, a.send, nil
 	}
+	c.ahead.queue, c.ahead.working = nil, false
+	c.makeRoom()
+	c.mu.Unlock()
 	c.ready() // the goroutine that reads is waiting for input, and flushes nothing
 	c.goroutines.Done()
 	return message.Message{}, nil, errQueueEmpty
 }
 
-// first takes the first message out of the queue. If there is none, the goroutine that reads
-// may have the turn.
-func (c *Connection) first() (arrival, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.ahead.queue) > 0 {
-		return c.remove(0), true
-	}
-	c.ahead.queue, c.ahead.working = nil, false
-	c.makeRoom()
-	return arrival{}, false
-}
-
-// withdraw takes the request with an id out of those that wait, if it is there. It is called
-// with mu held.
-func (c *Connection) withdraw(id message.ID) arrival {
-	i := slices.IndexFunc(c.ahead.queue, func(a arrival) bool { return a.m.Kind.Asks() && a.m.Metadata.ID == id })
-	if i < 0 {
-		return arrival{}
-	}
-	return c.remove(i)
-}
-
-// remove takes one message out of the queue.
+// remove takes one message out of the queue. It is called with mu held.
 func (c *Connection) remove(i int) arrival {
 	a := c.ahead.queue[i]
-	if i == 0 {
+	if i == 0 { // as nearly always
 		c.ahead.queue[0] = arrival{}
 		c.ahead.queue = c.ahead.queue[1:]
 	} else {

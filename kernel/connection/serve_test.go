@@ -250,7 +250,7 @@ func (brokenSource) Left(<-chan struct{}) bool { return false }
 
 func TestServeReturnsTheErrorOfItsSource(t *testing.T) {
 	k, broken := kerneltest.New(t, nil), errors.New("the wire broke")
-	if err := connection.Serve(t.Context(), k, brokenSource{broken}); !errors.Is(err, broken) {
+	if err := connection.New(k, brokenSource{broken}, nil).Serve(t.Context()); !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
 	}
 }

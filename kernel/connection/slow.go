@@ -3,6 +3,7 @@ package connection
 import (
 	"cmp"
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -128,7 +129,11 @@ func (c *Connection) await(s *slowCall, parent context.Context, places int) *mes
 	if s.endless() || c.slow.endless >= places {
 		return message.Errorf(429, "%d slow requests of this connection are in flight, and no more are taken; wait for their answers, cancel some, or use another connection", places)
 	}
-	c.startReadingAhead()
+	if !c.reading {
+		c.reading, c.ahead.working = true, true
+		c.goroutines.Add(1)
+		go c.readAhead()
+	}
 	c.ahead.first = s.Call
 	defer func() { c.ahead.first = nil }()
 	patience := 2 * s.Timeout() // longer than any of those may take, as a rule
@@ -205,20 +210,18 @@ func (c *Connection) Cancel(id message.ID) bool {
 		c.ahead.first = nil
 		c.slowChanged()
 	}
-	var waits arrival
-	if call == nil && !first {
-		waits = c.withdraw(id)
+	waits := slices.IndexFunc(c.ahead.queue, func(a arrival) bool { return a.m.Kind.Asks() && a.m.Metadata.ID == id })
+	var withdrawn arrival
+	if call == nil && !first && waits >= 0 {
+		withdrawn = c.remove(waits)
 	}
 	c.mu.Unlock()
-	switch {
-	case call != nil:
+	if call != nil {
 		call.Cancel(context.Canceled)
-	case waits.send != nil:
-		if call := c.k.Admit(c.queries, &waits.m, waits.send, c); call != nil {
+	} else if withdrawn.send != nil {
+		if call := c.k.Admit(c.queries, &withdrawn.m, withdrawn.send, c); call != nil {
 			call.Fail(cancelled())
 		}
-	default:
-		return first
 	}
-	return true
+	return call != nil || first || withdrawn.send != nil
 }
