@@ -94,6 +94,11 @@ type resolver struct {
 	made     int      // fields so far
 }
 
+// ReadField makes a field of a schema that stands alone.
+func ReadField(schema json.RawMessage) *Field {
+	return (&resolver{document: schema}).field("", schema, 0)
+}
+
 // field makes a field of a schema. It never fails: what can't be understood may be
 // anything.
 func (r *resolver) field(name string, text json.RawMessage, depth int) *Field {

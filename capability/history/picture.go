@@ -2,7 +2,6 @@ package history
 
 import (
 	"context"
-	"encoding/json"
 
 	"kernos/internal/jsonscan"
 	"kernos/journal"
@@ -16,8 +15,8 @@ type graphInput struct {
 	Format        string `json:"format,omitempty" jsonschema:"enum=mermaid,enum=json,enum=dot,enum=tree,default=mermaid" jsonschema_description:"mermaid: a Mermaid flowchart; json: nodes and edges; dot: Graphviz; tree: text with one line per message."`
 }
 
-// MaxNodes is how many messages a graph shows.
-const MaxNodes = 50_000
+// maxNodes is how many messages a graph shows.
+const maxNodes = 50_000
 
 var graphDefinition = kernel.DefineQuery[graphInput, kernel.Raw](kernel.Definition{
 	Type:    "Message.Graph",
@@ -29,7 +28,7 @@ var graphDefinition = kernel.DefineQuery[graphInput, kernel.Raw](kernel.Definiti
 
 // graph draws a workflow.
 func (r reader) graph(ctx context.Context, in graphInput) (kernel.Raw, error) {
-	nodes, more, err := r.readNodes(ctx, in.CorrelationID, MaxNodes)
+	nodes, more, err := r.readNodes(ctx, in.CorrelationID, maxNodes)
 	if err != nil {
 		return nil, err
 	}
@@ -42,20 +41,6 @@ func (r reader) graph(ctx context.Context, in graphInput) (kernel.Raw, error) {
 		return nil, err
 	}
 	return g.draw(in.Format)
-}
-
-// Draw draws messages that the caller has already, in the order of the journal, and returns
-// what Message.Graph would answer. Only errors need their data. More says that the workflow
-// goes on, and dropped what is missing in the journal.
-func Draw(entries []journal.Entry, more bool, dropped journal.Dropped, format string) (json.RawMessage, error) {
-	nodes := make([]node, len(entries))
-	for i := range entries {
-		nodes[i] = newNode(&entries[i])
-	}
-	g := newGraph(nodes)
-	g.more, g.dropped = more, gapOf(&dropped, 0, 0)
-	answer, err := g.draw(format)
-	return json.RawMessage(answer), err
 }
 
 // draw writes the graph as an answer.

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -30,12 +28,12 @@ a file of the same name when it is complete. - writes to standard output.`,
 		Example: "  kernos backup kernos.backup\n  kernos backup - | ssh elsewhere 'cat > kernos.backup'",
 		Args:    oneFile("backup"),
 		RunE: func(c *cobra.Command, args []string) error {
-			return interruptible(c, func(ctx context.Context) error {
+			return exit.OnSignal(c.Context(), func(ctx context.Context) error {
 				home, err := settings.UsableHome()
 				if err != nil {
 					return err
 				}
-				return backup.Write(ctx, home, version, args[0], c.OutOrStdout(), c.ErrOrStderr())
+				return exit.Wrap(backup.Write(ctx, home, version, args[0], c.OutOrStdout(), c.ErrOrStderr()))
 			})
 		},
 	}
@@ -48,18 +46,6 @@ func oneFile(command string) cobra.PositionalArgs {
 		}
 		return nil
 	}
-}
-
-// interruptible runs a command that a signal ends in an orderly way.
-func interruptible(c *cobra.Command, do func(context.Context) error) error {
-	ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	err := do(ctx)
-	if err != nil && ctx.Err() != nil {
-		return &exit.Error{Status: exit.Interrupted}
-	}
-	return exit.Wrap(err)
 }
 
 func restoreCommand() *cobra.Command {
@@ -77,7 +63,7 @@ fails meanwhile, with the state that it had.`,
 		Example: "  kernos restore kernos.backup\n  kernos restore --replace kernos.backup",
 		Args:    oneFile("restore"),
 		RunE: func(c *cobra.Command, args []string) error {
-			return interruptible(c, func(ctx context.Context) error {
+			return exit.OnSignal(c.Context(), func(ctx context.Context) error {
 				home, err := settings.UsableHome()
 				if err != nil {
 					return err

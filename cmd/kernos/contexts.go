@@ -2,11 +2,13 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"kernos/cmd/kernos/connect"
 	"kernos/cmd/kernos/exit"
+	"kernos/cmd/kernos/terminal"
 )
 
 func contextCommand() *cobra.Command {
@@ -49,12 +51,10 @@ func contextAddCommand() *cobra.Command {
 			if err := item.Check(); err != nil {
 				return err
 			}
-			all, err := connect.ReadContexts()
-			if err != nil {
-				return exit.Wrap(err)
-			}
-			all.Servers[name] = item
-			return exit.Wrap(all.Save())
+			return connect.ChangeContexts(func(all *connect.Contexts) error {
+				all.Servers[name] = item
+				return nil
+			})
 		},
 	}
 	addServerFlags(c, &item)
@@ -76,46 +76,49 @@ forgets what was there.`,
 			if c.Flags().NFlag() == 0 {
 				return fmt.Errorf("say what to change; see %s --help", c.CommandPath())
 			}
-			all, err := connect.ReadContexts()
-			if err != nil {
-				return exit.Wrap(err)
-			}
-			item, ok := all.Servers[args[0]]
-			if !ok {
-				return all.Unknown(args[0])
-			}
-			for _, f := range []struct {
-				flag      string
-				from, to  *string
-				forgotten *string // the other way to give the same
-			}{
-				{"url", &changes.URL, &item.URL, nil},
-				{"token", &changes.Token, &item.Token, &item.TokenFile},
-				{"token-file", &changes.TokenFile, &item.TokenFile, &item.Token},
-				{"ca-file", &changes.CAFile, &item.CAFile, nil},
-			} {
-				if !c.Flags().Changed(f.flag) {
-					continue
+			return connect.ChangeContexts(func(all *connect.Contexts) error {
+				item, ok := all.Servers[args[0]]
+				if !ok {
+					return all.Unknown(args[0])
 				}
-				*f.to = *f.from
-				if f.forgotten != nil && *f.from != "" {
-					*f.forgotten = ""
+				if err := changeItem(c, &item, &changes); err != nil {
+					return err
 				}
-			}
-			if c.Flags().Changed("token") && c.Flags().Changed("token-file") {
-				return connect.ErrTwoTokens
-			}
-			if err := item.Check(); err != nil {
-				return err
-			}
-			all.Servers[args[0]] = item
-			return exit.Wrap(all.Save())
+				all.Servers[args[0]] = item
+				return nil
+			})
 		},
 		ValidArgsFunction: completeContexts,
 	}
 	c.Flags().StringVar(&changes.URL, "url", "", "where the server is")
 	addServerFlags(c, &changes)
 	return c
+}
+
+// changeItem changes what the flags of a command give.
+func changeItem(c *cobra.Command, item, changes *connect.Item) error {
+	for _, f := range []struct {
+		flag      string
+		from, to  *string
+		forgotten *string // the other way to give the same
+	}{
+		{"url", &changes.URL, &item.URL, nil},
+		{"token", &changes.Token, &item.Token, &item.TokenFile},
+		{"token-file", &changes.TokenFile, &item.TokenFile, &item.Token},
+		{"ca-file", &changes.CAFile, &item.CAFile, nil},
+	} {
+		if !c.Flags().Changed(f.flag) {
+			continue
+		}
+		*f.to = *f.from
+		if f.forgotten != nil && *f.from != "" {
+			*f.forgotten = ""
+		}
+	}
+	if c.Flags().Changed("token") && c.Flags().Changed("token-file") {
+		return connect.ErrTwoTokens
+	}
+	return item.Check()
 }
 
 // addServerFlags adds the flags that describe how to talk to a server.
@@ -131,17 +134,13 @@ func contextUseCommand() *cobra.Command {
 		Short: "Make a context the current one",
 		Args:  exactly(1, "NAME"),
 		RunE: func(c *cobra.Command, args []string) error {
-			all, err := connect.ReadContexts()
-			if err != nil {
-				return exit.Wrap(err)
-			}
-			if args[0] != connect.LocalContext {
-				if _, ok := all.Servers[args[0]]; !ok {
+			return connect.ChangeContexts(func(all *connect.Contexts) error {
+				if !slices.Contains(all.Names(), args[0]) {
 					return all.Unknown(args[0])
 				}
-			}
-			all.Current = args[0]
-			return exit.Wrap(all.Save())
+				all.Current = args[0]
+				return nil
+			})
 		},
 		ValidArgsFunction: completeContexts,
 	}
@@ -157,10 +156,7 @@ func contextListCommand() *cobra.Command {
 			if err != nil {
 				return exit.Wrap(err)
 			}
-			width := 0
-			for _, name := range all.Names() {
-				width = max(width, len(name))
-			}
+			var rows [][]string
 			for _, name := range all.Names() {
 				mark, url := " ", all.Servers[name].URL
 				if name == all.CurrentName() {
@@ -172,11 +168,9 @@ func contextListCommand() *cobra.Command {
 				if file := all.Servers[name].CAFile; file != "" {
 					url += "  (signed by those in " + file + ")"
 				}
-				if _, err := fmt.Fprintf(c.OutOrStdout(), "%s %-*s  %s\n", mark, width, name, url); err != nil {
-					return exit.Wrap(err)
-				}
+				rows = append(rows, []string{mark + " " + name, url})
 			}
-			return nil
+			return terminal.NewScreen(c.OutOrStdout(), c.ErrOrStderr()).Table(nil, rows)
 		},
 	}
 }
@@ -187,18 +181,16 @@ func contextRemoveCommand() *cobra.Command {
 		Short: "Forget a context",
 		Args:  exactly(1, "NAME"),
 		RunE: func(c *cobra.Command, args []string) error {
-			all, err := connect.ReadContexts()
-			if err != nil {
-				return exit.Wrap(err)
-			}
-			if _, ok := all.Servers[args[0]]; !ok {
-				return all.Unknown(args[0])
-			}
-			delete(all.Servers, args[0])
-			if all.Current == args[0] {
-				all.Current = ""
-			}
-			return exit.Wrap(all.Save())
+			return connect.ChangeContexts(func(all *connect.Contexts) error {
+				if _, ok := all.Servers[args[0]]; !ok {
+					return all.Unknown(args[0])
+				}
+				delete(all.Servers, args[0])
+				if all.Current == args[0] {
+					all.Current = ""
+				}
+				return nil
+			})
 		},
 		ValidArgsFunction: completeContexts,
 	}

@@ -1,19 +1,18 @@
 package main
 
 import (
+	"context"
 	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"kernos/cmd/kernos/doctor"
+	"kernos/cmd/kernos/exit"
 	"kernos/cmd/kernos/terminal"
 )
 
 func doctorCommand() *cobra.Command {
-	var context, url string
+	var name, url string
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "doctor [URL]",
@@ -31,7 +30,7 @@ doesn't let you in, 4 if it can't be reached.`,
   kernos doctor ws://127.0.0.1:7420/
   kernos doctor --context office --json | jq 'map(select(.ok | not))'`,
 		Args: func(c *cobra.Command, args []string) error {
-			if len(args) > 1 || len(args) == 1 && context != "" {
+			if len(args) > 1 || len(args) == 1 && name != "" {
 				return fmt.Errorf("say one server: a URL, or --context NAME; see kernos doctor --help")
 			}
 			return nil
@@ -40,13 +39,13 @@ doesn't let you in, 4 if it can't be reached.`,
 			if len(args) == 1 {
 				url = args[0]
 			}
-			ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
-			defer stop()
-			return doctor.Run(ctx, context, url, terminal.NewScreen(c.OutOrStdout(), c.ErrOrStderr()), asJSON)
+			return exit.OnSignal(c.Context(), func(ctx context.Context) error {
+				return doctor.Run(ctx, name, url, terminal.NewScreen(c.OutOrStdout(), c.ErrOrStderr()), asJSON)
+			})
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	c.Flags().StringVar(&context, "context", "", "the server of this context")
+	c.Flags().StringVar(&name, "context", "", "the server of this context")
 	c.Flags().BoolVar(&asJSON, "json", false, "write the findings as JSON")
 	_ = c.RegisterFlagCompletionFunc("context", completeContexts)
 	return c

@@ -119,24 +119,3 @@ func TestALogOfEverythingThatAsksForLess(t *testing.T) {
 		t.Errorf("got %d %s%s", status, out, notes)
 	}
 }
-
-// A graph of which some messages can't be read says so.
-func TestAGraphWithoutAMessage(t *testing.T) {
-	s := &script{t: t}
-	s.answers = append(s.answers, fail(413, unfitText),
-		func(request message.Message, event func(message.Message)) message.Message {
-			event(request.Event("Message.Replayed", json.RawMessage(`{"seq":1,"at":4,"message":`+first+`}`)))
-			event(request.Event("Message.Replayed", json.RawMessage(`{"code":413,"message":"`+unfitText+`"}`)))
-			return request.Reply(json.RawMessage(`{"messages":2,"more":true,"dropped":{"messages":6,"until":3,"why":"age"}}`))
-		})
-	out, notes, status := runWith(t, s, "graph", "W", "--format", "json")
-	if status != 0 || !strings.Contains(out, `"more":true,"dropped":{"messages":6,"until":3,"why":"age"}`) || !strings.Contains(out, `"nodes":[{"id":"a",`) {
-		t.Errorf("got %d %s", status, out)
-	}
-	if !strings.Contains(notes, "1 message is too long to be read, and not drawn") {
-		t.Errorf("noted %s", notes)
-	}
-	if want := `query Message.Replay {"correlationId":"W","limit":50000}`; s.asked[1] != want {
-		t.Errorf("asked %s", s.asked[1])
-	}
-}

@@ -3,11 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -21,25 +18,18 @@ type opener func(context.Context) (caller, func() error, error)
 
 // asking runs a command that asks a kernel. A signal cancels its requests.
 func asking(c *cobra.Command, open opener, f func(context.Context, caller, *terminal.Screen) error) error {
-	ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	call, done, err := open(ctx)
-	if ctx.Err() != nil && err != nil {
-		return &exit.Error{Status: exit.Interrupted}
-	}
-	if err != nil {
-		return exit.Wrap(err)
-	}
-	err = f(ctx, call, terminal.NewScreen(c.OutOrStdout(), c.ErrOrStderr()))
-	closeErr := done()
-	switch {
-	case ctx.Err() != nil:
-		return &exit.Error{Status: exit.Interrupted}
-	case err != nil:
-		return err
-	}
-	return exit.Wrap(closeErr)
+	return exit.OnSignal(c.Context(), func(ctx context.Context) error {
+		call, done, err := open(ctx)
+		if err != nil {
+			return exit.Wrap(err)
+		}
+		err = f(ctx, call, terminal.NewScreen(c.OutOrStdout(), c.ErrOrStderr()))
+		closeErr := done()
+		if err != nil {
+			return err
+		}
+		return exit.Wrap(closeErr)
+	})
 }
 
 // historyCommands are the commands that show what is in the journal, and replay, which may add

@@ -1,22 +1,18 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	stdjson "encoding/json"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
 	"kernos/capability/lifecycle"
+	"kernos/client"
 	"kernos/cmd/kernos/exit"
 	"kernos/cmd/kernos/request"
 	"kernos/cmd/kernos/terminal"
@@ -37,11 +33,11 @@ registered; or, if none is running, those of kernos itself.`,
 				if err != nil {
 					return err
 				}
-				w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
-				for _, e := range all {
-					fmt.Fprintf(w, "%s\t%s\t%s\n", visible.Text(string(e.Type)), e.Kind, visible.Text(e.Summary))
+				rows := make([][]string, len(all))
+				for i, e := range all {
+					rows[i] = []string{visible.Text(string(e.Type)), string(e.Kind), visible.Text(e.Summary)}
 				}
-				return exit.Wrap(w.Flush())
+				return s.Table(nil, rows)
 			})
 		},
 	}
@@ -49,13 +45,9 @@ registered; or, if none is running, those of kernos itself.`,
 
 // catalog asks for all syscalls, and sorts them.
 func catalog(ctx context.Context, call caller) ([]lifecycle.Entry, error) {
-	data, err := request.Send(ctx, call, message.KindQuery, "Kernel.Modules", struct{}{}, nil)
-	if err != nil {
-		return nil, err
-	}
 	var reply lifecycle.Catalog
-	if err := stdjson.Unmarshal(data, &reply); err != nil {
-		return nil, exit.Wrap(fmt.Errorf("the answer of Kernel.Modules can't be read: %w", err))
+	if err := request.Read(ctx, call, message.KindQuery, "Kernel.Modules", struct{}{}, &reply); err != nil {
+		return nil, err
 	}
 	var all []lifecycle.Entry
 	for _, m := range reply.Modules {
@@ -98,91 +90,58 @@ func describe(ctx context.Context, call caller, s *terminal.Screen, name string,
 	if asJSON {
 		return s.JSON(data)
 	}
+
 	var described struct {
 		Kind          message.Kind
-		Input, Output jsontext.Value
+		Input, Output json.RawMessage
 	}
-	if err := json.Unmarshal(data, &described, json.MatchCaseInsensitiveNames(true)); err != nil {
-		return exit.Wrap(fmt.Errorf("the answer of Syscall.Describe can't be read: %w", err))
+	if err := request.Decode("Syscall.Describe", data, &described); err != nil {
+		return err
 	}
 	all, err := catalog(ctx, call)
 	if err != nil {
 		return err
 	}
-	w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "%s (%s)\n", visible.Text(name), described.Kind)
+	text := fmt.Sprintf("%s (%s)", visible.Text(name), described.Kind)
 	// An alias has none.
 	if i := slices.IndexFunc(all, func(e lifecycle.Entry) bool { return string(e.Type) == name }); i >= 0 {
-		fmt.Fprintln(w, visible.Text(all[i].Summary))
+		text += "\n" + visible.Text(all[i].Summary)
 	}
-	for _, part := range []struct {
-		title string
-		text  jsontext.Value
-	}{{"Input", described.Input}, {"Output", described.Output}} {
-		fmt.Fprintf(w, "\n%s:\n", part.title)
-		describeFields(w, part.text)
+	if err := s.Line(text + "\n\nInput:"); err != nil {
+		return err
 	}
-	return exit.Wrap(w.Flush())
+	if err := s.Table(nil, describeFields(described.Input)); err != nil {
+		return err
+	}
+	if err := s.Line("\nOutput:"); err != nil {
+		return err
+	}
+	return s.Table(nil, describeFields(described.Output))
 }
 
-// field is what is shown of one property of a schema, or of a schema that has none.
-type field struct {
-	Type        string         `json:"type"`
-	Description string         `json:"description"`
-	Enum        []any          `json:"enum"`
-	Properties  jsontext.Value `json:"properties"`
-	Required    []string       `json:"required"`
-	Ref         string         `json:"$ref"`
-	Definitions definitions    `json:"$defs"`
-}
-
-// definitions are the parts of a schema that others refer to, by name.
-type definitions map[string]jsontext.Value
-
-// readField reads a schema as far as it can be shown in a line, and what it refers to. What
-// it can't read is shown as any value.
-func readField(text jsontext.Value, known definitions) field {
-	var f field
-	if err := json.Unmarshal(text, &f); err != nil {
-		f = field{}
+// describeFields lists the properties of a schema in the order that it has them.
+func describeFields(schema json.RawMessage) (rows [][]string) {
+	row := func(f *client.Field, need string) {
+		kind := cmp.Or(strings.Join(f.Types, " or "), "any")
+		if len(f.Enum) > 0 {
+			kind += fmt.Sprintf(" %s", f.Enum)
+		}
+		rows = append(rows, []string{"  " + visible.Text(f.Name), visible.Text(kind), need, visible.Text(f.Description)})
 	}
-	if name, ok := strings.CutPrefix(f.Ref, "#/$defs/"); ok && known[name] != nil {
-		target := readField(known[name], nil)
-		target.Description = cmp.Or(f.Description, target.Description)
-		return target
-	}
-	if f.Type == "" {
-		f.Type = "any"
-	}
-	if len(f.Enum) > 0 {
-		f.Type = fmt.Sprintf("%s %v", f.Type, f.Enum)
-	}
-	return f
-}
-
-// describeFields shows the properties of a schema in the order that it has them.
-func describeFields(w io.Writer, text jsontext.Value) {
-	s := readField(text, nil)
-	if s.Properties == nil {
-		fmt.Fprintf(w, "  %s\t%s\n", s.Type, visible.Text(s.Description))
-		return
-	}
-	d := jsontext.NewDecoder(bytes.NewReader(s.Properties))
-	_, _ = d.ReadToken()
-	none := true
-	for d.PeekKind() == '"' {
-		none = false
-		name, _ := d.ReadToken()
-		title := name.String()
-		value, _ := d.ReadValue()
+	root := client.ReadField(schema)
+	for _, f := range root.Fields {
 		need := "optional"
-		if slices.Contains(s.Required, title) {
+		if f.Required {
 			need = "required"
 		}
-		f := readField(value, s.Definitions)
-		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", visible.Text(title), visible.Text(f.Type), need, visible.Text(f.Description))
+		row(f, need)
 	}
-	if none {
-		fmt.Fprintln(w, "  nothing")
+	switch {
+	case len(rows) > 0:
+	case root.Is("object"):
+		rows = [][]string{{"  nothing"}}
+	default:
+		row(root, "")
 	}
+	return rows
 }

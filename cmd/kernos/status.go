@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -58,8 +57,8 @@ not answer.`,
 					return s.JSON(data)
 				}
 				var status lifecycle.Status
-				if err := json.Unmarshal(data, &status); err != nil {
-					return exit.Wrap(fmt.Errorf("the answer of Kernel.Status can't be read: %w", err))
+				if err := request.Decode("Kernel.Status", data, &status); err != nil {
+					return err
 				}
 				return s.Line(describeStatus(&status))
 			})

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kernos/cmd/kernos/connect"
+	"kernos/cmd/kernos/exit"
 )
 
 func stopCommand() *cobra.Command {
@@ -27,7 +28,7 @@ another XDG_RUNTIME_DIR is found by the lock of its store.`,
 			if timeout <= 0 {
 				return fmt.Errorf("--timeout must be more than 0, got %v", timeout)
 			}
-			return interruptible(c, func(ctx context.Context) error {
+			return exit.OnSignal(c.Context(), func(ctx context.Context) error {
 				d, err := connect.FindDaemon()
 				if err != nil {
 					return err
@@ -36,7 +37,7 @@ another XDG_RUNTIME_DIR is found by the lock of its store.`,
 				if err == nil {
 					_, err = fmt.Fprintln(c.OutOrStdout(), said)
 				}
-				return err
+				return exit.Wrap(err)
 			})
 		},
 	}

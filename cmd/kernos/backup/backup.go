@@ -5,6 +5,7 @@ package backup
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -38,30 +39,18 @@ func Write(ctx context.Context, home daemon.Home, version, name string, out, rep
 	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
 		return fmt.Errorf("%s exists and isn't a regular file; name another one, or - for standard output", name)
 	}
-	f, err := os.CreateTemp(filepath.Dir(name), ".kernos-backup-*")
-	if err != nil {
-		if p, ok := errors.AsType[*fs.PathError](err); ok {
-			err = p.Err // the name in it is a temporary one
-		}
-		return fmt.Errorf("can't create a file in %s: %w; create that directory, or name a file elsewhere", filepath.Dir(name), err)
-	}
-	w := bufio.NewWriterSize(f, 256<<10)
-	err = b.write(ctx, w)
-	if err == nil {
-		err = w.Flush()
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	err = errors.Join(err, f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), name)
+	fresh, err := durable.Temporary(filepath.Dir(name), func(f io.Writer) error {
+		w := bufio.NewWriterSize(f, 256<<10)
+		return cmp.Or(b.write(ctx, w), w.Flush())
+	})
+	if p, ok := errors.AsType[*fs.PathError](err); ok && p.Op == "open" && filepath.Dir(p.Path) == filepath.Dir(name) {
+		return fmt.Errorf("can't create a file in %s: %w; create that directory, or name a file elsewhere", filepath.Dir(name), p.Err)
 	}
 	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	if err := durable.SyncDir(filepath.Dir(name)); err != nil {
 		return err
+	}
+	if err := durable.Rename(fresh, name); err != nil {
+		return errors.Join(err, durable.Remove(fresh))
 	}
 	fmt.Fprintf(report, "%s: %d entries and %d blobs of %s\n", name, b.summary.Entries, b.summary.Blobs, home.Origin)
 	return b.incomplete()

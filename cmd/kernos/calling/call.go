@@ -9,11 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -59,18 +56,15 @@ func Run(c *cobra.Command, args []string) error {
 		}
 		return command.Help()
 	}
-	ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	one := &call{Line: line, root: c.Root(), screen: terminal.NewScreen(c.OutOrStdout(), c.ErrOrStderr()), in: c.InOrStdin(), cache: client.OpenCache("")}
-	err = one.run(ctx)
-	if one.conn != nil {
-		_ = one.conn.Close()
+	defer one.close()
+	return exit.OnSignal(c.Context(), one.run)
+}
+
+func (c *call) close() {
+	if c.conn != nil {
+		_ = c.conn.Close()
 	}
-	if ctx.Err() != nil && err != nil {
-		return &exit.Error{Status: exit.Interrupted}
-	}
-	return err
 }
 
 func (c *call) run(ctx context.Context) (err error) {

@@ -79,11 +79,7 @@ func Completions(ctx context.Context, args []string, word string) []string {
 		return []string{}
 	}
 	one := &call{Line: line, root: &cobra.Command{}, screen: &terminal.Screen{Out: os.Stderr, Err: new(strings.Builder)}, cache: client.OpenCache(""), server: server}
-	defer func() {
-		if one.conn != nil {
-			_ = one.conn.Close()
-		}
-	}()
+	defer one.close()
 	if one.catalog, err = one.cache.Latest(server.Target); err != nil && !one.consult(ctx) {
 		return []string{}
 	}

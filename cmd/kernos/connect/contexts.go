@@ -2,6 +2,7 @@ package connect
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -84,9 +85,21 @@ func ReadContexts() (*Contexts, error) {
 	return c, nil
 }
 
-// Save writes the file, which may hold tokens, so that only its owner can read it, and so that
+// ChangeContexts changes the contexts of the user, unless change returns an error.
+func ChangeContexts(change func(*Contexts) error) error {
+	c, err := ReadContexts()
+	if err != nil {
+		return exit.Wrap(err)
+	}
+	if err := change(c); err != nil {
+		return err
+	}
+	return exit.Wrap(c.save())
+}
+
+// save writes the file, which may hold tokens, so that only its owner can read it, and so that
 // no process ever reads half of it.
-func (c *Contexts) Save() error {
+func (c *Contexts) save() error {
 	text, err := yaml.Marshal(c)
 	if err != nil {
 		return err
@@ -99,16 +112,10 @@ func (c *Contexts) Save() error {
 
 // CurrentName is the name of the context for commands that name none.
 func (c *Contexts) CurrentName() string {
-	if name := os.Getenv("KERNOS_CONTEXT"); name != "" {
-		return name
-	}
-	if c.Current != "" {
-		return c.Current
-	}
-	return LocalContext
+	return cmp.Or(os.Getenv("KERNOS_CONTEXT"), c.Current, LocalContext)
 }
 
-// names lists the Contexts.
+// Names lists the contexts.
 func (c *Contexts) Names() []string {
 	return append([]string{LocalContext}, slices.Sorted(maps.Keys(c.Servers))...)
 }

@@ -57,7 +57,7 @@ func Run(ctx context.Context, contextName, url string, s *terminal.Screen, asJSO
 		d.examine(ctx)
 	}
 	if ctx.Err() != nil {
-		return &exit.Error{Status: exit.Interrupted}
+		return ctx.Err()
 	}
 	if asJSON {
 		text, err := json.MarshalIndent(d.findings, "", "  ")
@@ -99,6 +99,14 @@ func (d *doctor) well(layer, format string, args ...any) {
 
 func (d *doctor) wrong(layer, advice, format string, args ...any) {
 	d.found(finding{Layer: layer, Text: fmt.Sprintf(format, args...), Advice: advice})
+}
+
+// unreached records why the server can't be reached. It returns false: there is nothing more to
+// check.
+func (d *doctor) unreached(layer, advice, format string, args ...any) bool {
+	d.unreachable = true
+	d.wrong(layer, advice, format, args...)
+	return false
 }
 
 // doubtful records something that isn't wrong but worth a look.

@@ -31,13 +31,9 @@ func (d *doctor) judgeHome(there, kept bool, err error) bool {
 	case kept:
 		d.doubtful("home", advice, "%s can only be read, so nothing there changes: %v", home, err)
 	case there:
-		d.unreachable = true
-		d.wrong("home", advice, "%s can't be written: %v", home, err)
-		return false
+		return d.unreached("home", advice, "%s can't be written: %v", home, err)
 	default:
-		d.unreachable = true
-		d.wrong("home", advice, "%s doesn't exist and can't be created: %v", home, err)
-		return false
+		return d.unreached("home", advice, "%s doesn't exist and can't be created: %v", home, err)
 	}
 	return true
 }

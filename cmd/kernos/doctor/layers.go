@@ -28,9 +28,7 @@ import (
 func (d *doctor) checkPlace(ctx context.Context) bool {
 	u, err := url.Parse(d.Target.URL)
 	if err != nil {
-		d.unreachable = true
-		d.wrong("address", "write it as ws://127.0.0.1:7420/, wss://… or unix:///path/of/a.sock", "%q isn't an address", d.Target.URL)
-		return false
+		return d.unreached("address", "write it as ws://127.0.0.1:7420/, wss://… or unix:///path/of/a.sock", "%q isn't an address", d.Target.URL)
 	}
 	if strings.Contains(u.Scheme, "unix") {
 		return d.checkSocket(ctx, u.Host+u.Path)
@@ -50,13 +48,9 @@ func (d *doctor) checkSocket(ctx context.Context, path string) bool {
 		case accepts(ctx, d.Daemon.Socket):
 			d.doubtful("socket", "keep what tidies temporary directories away from "+filepath.Dir(d.Daemon.Socket), "a daemon is running, and something has removed its lock file")
 		case hidden != nil:
-			d.unreachable = true
-			d.wrong("socket", "", "%v", hidden) // the error says what to do
-			return false
+			return d.unreached("socket", "", "%v", hidden) // the error says what to do
 		default:
-			d.unreachable = true
-			d.wrong("socket", "kernos serve starts the daemon, and so does kernos pipe or any call", "no daemon is running for %s", d.Daemon.Dir)
-			return false
+			return d.unreached("socket", "kernos serve starts the daemon, and so does kernos pipe or any call", "no daemon is running for %s", d.Daemon.Dir)
 		}
 	}
 	conn, err := new(net.Dialer).DialContext(ctx, "unix", path)
@@ -101,9 +95,7 @@ func (d *doctor) checkTCP(ctx context.Context, u *url.URL) bool {
 	}
 	addresses, err := new(net.Resolver).LookupHost(ctx, u.Hostname())
 	if err != nil {
-		d.unreachable = true
-		d.wrong("tcp", "check the name and the network", "%s can't be found: %v", u.Hostname(), err)
-		return false
+		return d.unreached("tcp", "check the name and the network", "%s can't be found: %v", u.Hostname(), err)
 	}
 	begun := time.Now()
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), port))

@@ -3,7 +3,11 @@
 package exit
 
 import (
+	"context"
 	"errors"
+	"os"
+	"os/signal"
+	"syscall"
 
 	"kernos/message"
 )
@@ -43,6 +47,19 @@ func Wrap(err error) error {
 		return err
 	}
 	return &Error{Status: Failure, Cause: err}
+}
+
+// OnSignal runs a command that a signal ends in an orderly way: its context is cancelled then, and
+// its error has the status Interrupted. A second signal ends the process at once.
+func OnSignal(ctx context.Context, command func(context.Context) error) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+	err := command(ctx)
+	if err != nil && ctx.Err() != nil {
+		return &Error{Status: Interrupted}
+	}
+	return err
 }
 
 // Status returns the exit status for an error: Usage if it has none of its own.

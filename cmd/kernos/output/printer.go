@@ -162,7 +162,7 @@ func (p *Printer) value(data json.RawMessage) error {
 		if text, ok := jsonvalue.String(data); ok {
 			return p.screen.Line(visible.Lines(text))
 		}
-		return p.screen.Line(string(p.screen.Pretty(data)))
+		return p.screen.Line(p.screen.Pretty(data))
 	}
 	var b bytes.Buffer
 	if err := json.Compact(&b, data); err != nil {

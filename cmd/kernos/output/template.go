@@ -43,18 +43,15 @@ func parseTemplate(name, text string) (*template.Template, error) {
 // givenTemplate reads the template that the user has given: its text, or the name of its
 // file.
 func givenTemplate(given string) (*template.Template, error) {
-	if strings.Contains(given, "{{") {
-		t, err := parseTemplate("template", given)
+	name, text := "template", given
+	if !strings.Contains(given, "{{") {
+		file, err := os.ReadFile(given)
 		if err != nil {
-			return nil, fmt.Errorf("--template: %w", err)
+			return nil, fmt.Errorf("--template takes a template with {{…}} in it, or a file that has one: %w", err)
 		}
-		return t, nil
+		name, text = given, string(file)
 	}
-	text, err := os.ReadFile(given)
-	if err != nil {
-		return nil, fmt.Errorf("--template takes a template with {{…}} in it, or a file that has one: %w", err)
-	}
-	t, err := parseTemplate(given, string(text))
+	t, err := parseTemplate(name, text)
 	if err != nil {
 		return nil, fmt.Errorf("--template: %w", err)
 	}

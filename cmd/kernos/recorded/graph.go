@@ -2,15 +2,11 @@ package recorded
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"strings"
 
-	"kernos/capability/history"
 	"kernos/cmd/kernos/request"
 	"kernos/cmd/kernos/terminal"
 	"kernos/internal/visible"
-	"kernos/journal"
 	"kernos/message"
 )
 
@@ -28,9 +24,6 @@ func (l *Listing) Graph(ctx context.Context, correlation, format string) error {
 	}
 	input := map[string]string{"correlationId": correlation, "format": format}
 	data, err := request.Send(ctx, l.call, message.KindQuery, "Message.Graph", input, nil)
-	if errors.Is(err, request.ErrTooLong) {
-		data, err = l.drawHere(ctx, correlation, format)
-	}
 	if err != nil {
 		return err
 	}
@@ -50,49 +43,6 @@ func (l *Listing) Graph(ctx context.Context, correlation, format string) error {
 		b.WriteByte('\n')
 	}
 	return s.Write(b.String())
-}
-
-// drawHere draws a graph that doesn't fit into one answer, in this process: the messages of the
-// workflow come one at a time.
-func (l *Listing) drawHere(ctx context.Context, correlation, format string) (json.RawMessage, error) {
-	var entries []journal.Entry
-	var d message.Decoder
-	unread := 0
-	r := ReplayRequest{CorrelationID: correlation, Limit: history.MaxNodes}
-	data, err := request.Send(ctx, l.call, message.KindQuery, "Message.Replay", r, func(event json.RawMessage) {
-		var m shown
-		err := json.Unmarshal(event, &m)
-		recorded, rejection := d.Decode(m.Message)
-		if err != nil || rejection != nil { // it doesn't fit into a line either
-			unread++
-			return
-		}
-		if recorded.Kind != message.KindError {
-			recorded.Data = nil // it isn't drawn
-		}
-		entries = append(entries, journal.Entry{Seq: m.Seq, At: m.At, Message: recorded.Clone()})
-	})
-	if err != nil {
-		return nil, err
-	}
-	var reply struct {
-		More    bool
-		Dropped struct {
-			gap
-			Why string
-		}
-	}
-	if err := request.Decode("Message.Replay", data, &reply); err != nil {
-		return nil, err
-	}
-	if unread > 0 {
-		l.screen.Note("%s too long to be read, and not drawn", terminal.Count(unread, "message is", "messages are"))
-	}
-	missing := &reply.Dropped
-	return history.Draw(entries, reply.More, journal.Dropped{
-		Messages: missing.Messages, At: missing.Until, Why: missing.Why,
-		Lost: missing.Lost, LostSince: missing.LostSince, LostUntil: missing.LostUntil,
-	}, format)
 }
 
 // treeLine cuts a line of a tree to the width of the screen and paints its sign.
