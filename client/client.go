@@ -38,10 +38,6 @@ const (
 	// stream. Servers should not send such, and some do.
 	maxEarly = 64
 
-	// maxMissed is of how many streams it is known that such items were dropped. Beyond it,
-	// all that are not acknowledged count as such.
-	maxMissed = 1024
-
 	// writeTime is how long a request may take to be written.
 	writeTime = 30 * time.Second
 
@@ -87,7 +83,7 @@ type Client struct {
 	waiting map[uint64]*waiting // requests without an answer, by id
 	streams map[string]*Stream  // by subscription
 	early   []notification
-	missed  map[string]bool // subscriptions whose early items were dropped; "" means any
+	missed  bool // some early items were dropped; whose they were is not known
 	hash    string
 }
 
@@ -212,7 +208,7 @@ func (c *Client) dropped(cause error) bool {
 		}
 	}
 	clear(c.waiting)
-	c.early, c.missed = nil, nil
+	c.early, c.missed = nil, false
 	for id, s := range c.streams {
 		if c.closed || !s.resumable() {
 			delete(c.streams, id)
@@ -376,30 +372,18 @@ func (c *Client) answered(l *link, f *frame) {
 			return false
 		})
 	}
-	if !w.resume && (c.missed[""] || c.missed[string(s.id)]) {
+	if !w.resume && c.missed {
 		early = nil
-		delete(c.missed, string(s.id))
 		delete(c.streams, string(s.id))
-		s.finish(&Broken{fmt.Sprintf("more than %d items came before streams were acknowledged, and some of this one were dropped", maxEarly)})
+		s.finish(&Broken{fmt.Sprintf("more than %d items came before streams were acknowledged, and some were dropped", maxEarly)})
 	}
 	if len(c.waiting) == 0 {
-		c.early, c.missed = nil, nil // no stream is left that they could belong to
+		c.early, c.missed = nil, false // no stream is left that they could belong to
 	}
 	c.mu.Unlock()
 	for _, n := range early {
 		c.deliver(l, n)
 	}
-}
-
-// miss takes note that an item of a subscription was dropped. The caller holds the lock.
-func (c *Client) miss(subscription string) {
-	if len(c.missed) >= maxMissed {
-		subscription = ""
-	}
-	if c.missed == nil {
-		c.missed = make(map[string]bool)
-	}
-	c.missed[subscription] = true
 }
 
 // deliver gives an item to its stream, and waits until there is room for it.
@@ -413,8 +397,7 @@ func (c *Client) deliver(l *link, n notification) {
 	if s == nil {
 		if len(c.waiting) > 0 {
 			if len(c.early) == maxEarly {
-				c.miss(string(c.early[0].Subscription))
-				c.early = c.early[1:]
+				c.early, c.missed = c.early[1:], true
 			}
 			c.early = append(c.early, n)
 		}
