@@ -1,19 +1,18 @@
 package http
 
 import (
+	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
 	nethttp "net/http"
-	"slices"
 	"strings"
-	"sync"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
-	"kernos/internal/jsonscan"
 	"kernos/internal/secret"
 	"kernos/kernel"
 	"kernos/message"
@@ -24,79 +23,68 @@ import (
 //
 //	the connection → progress → decoder → secret.Values → text, or secret.Values → blob
 type taking struct {
-	f        *fetcher
-	request  json.RawMessage // of the caller
+	*fetcher
 	response *nethttp.Response
 	secrets  *secret.Values
-	stream   *kernel.Stream
-	decoder  *decoder // nil if the body is not compressed
 }
 
-// take appends the rest of the reply: the headers, and the body as text if it is a short
-// one, or as a blob otherwise.
-func (t *taking) take(dst []byte) (output, error) {
-	limit := t.f.opts.MaxBody
+// take returns the reply: the body as text if it is a short one, or as a blob otherwise.
+func (t *taking) take(ctx context.Context, stream *kernel.Stream) (output, error) {
 	coding := codingOf(t.response)
-	if t.response.ContentLength > limit && coding == "" {
-		return nil, t.tooLarge()
+	if t.response.ContentLength > t.MaxBody && coding == "" {
+		return output{}, t.tooLarge()
 	}
-	var raw io.Reader = &progress{src: t.response.Body, total: t.response.ContentLength, stream: t.stream}
+	var raw io.Reader = &progress{src: t.response.Body, total: t.response.ContentLength, stream: stream}
+	decoded := false
 	if coding != "" {
-		t.decoder = &decoder{src: raw, coding: coding}
-		defer t.decoder.close()
-		raw = t.decoder
-	}
-	src := &source{r: t.secrets.Reader(raw)}
-
-	buffer := buffers.Get().(*[MaxInline + 1]byte)
-	defer buffers.Put(buffer)
-	n, err := readFull(src, buffer[:])
-	begin := buffer[:n]
-	switch {
-	case int64(n) > limit:
-		return nil, t.tooLarge()
-	case src.failed != nil:
-		return nil, &networkError{phase: reading, err: src.failed}
-	case err == io.EOF && n <= MaxInline:
-		if text, ok := textOf(begin, t.response.Header.Get("Content-Type")); ok {
-			dst = slices.Grow(dst, n+n/8+512)
-			dst = append(t.headers(dst), `,"body":`...)
-			return append(jsonscan.AppendQuoted(dst, t.secrets.Hide(text)), '}'), nil
+		plain, err := decode(raw, coding)
+		if err != nil {
+			return output{}, &networkError{phase: reading, err: err}
+		}
+		if plain != nil {
+			defer func() { _ = plain.Close() }()
+			raw, decoded = plain, true
 		}
 	}
-	blob, err := t.keep(begin, src)
-	if err != nil {
-		return nil, err
+	src := &source{r: t.secrets.Reader(raw)}
+	begin := make([]byte, MaxInline+1)
+	n, err := io.ReadFull(src, begin)
+	begin = begin[:n]
+	switch {
+	case int64(n) > t.MaxBody:
+		return output{}, t.tooLarge()
+	case src.failed != nil:
+		return output{}, &networkError{phase: reading, err: src.failed}
 	}
-	dst = append(t.headers(dst), `,"bodyRef":`...)
-	return append(blob.Pointer().Append(dst), '}'), nil
-}
-
-// buffers are for the beginnings of bodies.
-var buffers = sync.Pool{New: func() any { return new([MaxInline + 1]byte) }}
-
-func (t *taking) headers(dst []byte) []byte {
-	decoded := t.decoder != nil && t.decoder.begun
-	return appendHeaders(append(dst, `,"headers":`...), t.response.Header, decoded, t.secrets)
+	out := output{Status: t.response.StatusCode, Headers: headerObject(t.response.Header, decoded, t.secrets)}
+	if err != nil { // this is all of it
+		if text, ok := textOf(begin, t.response.Header.Get("Content-Type")); ok {
+			text = t.secrets.Hide(text)
+			out.Body = &text
+			return out, nil
+		}
+	}
+	blob, err := t.keep(begin, src, kernel.RequestOf(ctx).Data)
+	if err != nil {
+		return output{}, err
+	}
+	pointer := blob.Pointer()
+	out.BodyRef = &pointer
+	return out, nil
 }
 
 // minCredential is how short a credential may be that is looked for in a blob. A shorter one
 // may be there by chance, and a file must not be damaged by that.
 const minCredential = 12
 
-// credentials returns those of the request, nil if it has none. The caller knows them, so they
-// may be in a reply; they must not be on disk.
-func (t *taking) credentials() *secret.Values {
-	return secret.TakenFromRequest(t.request, redact(t.request), minCredential)
-}
-
-// keep makes a blob of what has been read and what is still to come.
-func (t *taking) keep(begin []byte, src *source) (blobs.Blob, error) {
-	if t.f.opts.Blobs == nil {
+// keep makes a blob of what has been read and what is still to come. The caller knows the
+// credentials of the request, so they may be in a reply; they must not be on disk.
+func (t *taking) keep(begin []byte, src *source, request json.RawMessage) (blobs.Blob, error) {
+	if t.Blobs == nil {
 		return blobs.Blob{}, message.Errorf(500, "The body is not a short text, and this kernel has no place for blobs")
 	}
-	body := t.credentials().Reader(io.MultiReader(bytes.NewReader(begin), src))
-	blob, err := t.f.opts.Blobs.PutReader(body, t.f.opts.MaxBody)
+	credentials := secret.TakenFromRequest(request, redact(request), minCredential)
+	blob, err := t.Blobs.PutReader(credentials.Reader(io.MultiReader(bytes.NewReader(begin), src)), t.MaxBody)
 	switch e, ok := errors.AsType[*message.Error](err); {
 	case err == nil:
 		return blob, nil
@@ -109,18 +97,7 @@ func (t *taking) keep(begin []byte, src *source) (blobs.Blob, error) {
 }
 
 func (t *taking) tooLarge() error {
-	return message.Errorf(413, "The server answered %d with a body of more than %d bytes, which is the most that is taken; ask for a part of it with the header Range", t.response.StatusCode, t.f.opts.MaxBody)
-}
-
-// readFull reads until the buffer is full or something is wrong. Unlike io.ReadFull, it
-// tells an end from a body that was cut off.
-func readFull(r io.Reader, buf []byte) (n int, err error) {
-	for n < len(buf) && err == nil {
-		var more int
-		more, err = r.Read(buf[n:])
-		n += more
-	}
-	return n, err
+	return message.Errorf(413, "The server answered %d with a body of more than %d bytes, which is the most that is taken; ask for a part of it with the header Range", t.response.StatusCode, t.MaxBody)
 }
 
 // A source remembers how it failed: who copies from it may fail too, and the two must be
@@ -160,48 +137,25 @@ func codingOf(r *nethttp.Response) string {
 // bounds the memory.
 const maxWindow = 8 << 20
 
-// A decoder decompresses. It begins with the first byte, so that a body that is empty
-// needs no form.
-type decoder struct {
-	src     io.Reader
-	coding  string
-	begun   bool
-	plain   io.Reader
-	release func()
-}
-
-func (d *decoder) Read(p []byte) (int, error) {
-	if d.plain == nil {
-		var first [1]byte
-		if _, err := io.ReadFull(d.src, first[:]); err != nil {
-			return 0, err
-		}
-		d.begun = true
-		if err := d.begin(io.MultiReader(bytes.NewReader(first[:]), d.src)); err != nil {
-			return 0, err
-		}
+// decode returns the decompressed body, nil if nothing comes: an empty body needs no form.
+func decode(src io.Reader, coding string) (io.ReadCloser, error) {
+	buffered := bufio.NewReader(src)
+	switch _, err := buffered.Peek(1); {
+	case err == io.EOF:
+		return nil, nil
+	case err != nil:
+		return nil, err
 	}
-	return d.plain.Read(p)
-}
-
-func (d *decoder) begin(src io.Reader) error {
-	if d.coding == "gzip" {
-		r, err := gzip.NewReader(src)
+	if coding == "gzip" {
+		plain, err := gzip.NewReader(buffered)
 		if errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
 		}
-		d.plain = r
-		return err
+		return plain, err
 	}
-	r, err := zstd.NewReader(src, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
-	if err == nil {
-		d.plain, d.release = r, r.Close
+	plain, err := zstd.NewReader(buffered, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
+	if err != nil {
+		return nil, err
 	}
-	return err
-}
-
-func (d *decoder) close() {
-	if d.release != nil {
-		d.release()
-	}
+	return plain.IOReadCloser(), nil
 }

@@ -11,7 +11,6 @@ import (
 	"syscall"
 
 	"kernos/internal/outbound"
-	"kernos/internal/secret"
 	"kernos/message"
 )
 
@@ -41,41 +40,37 @@ func isNetwork(err error) bool {
 	return !errors.As(e, new(*tls.CertificateVerificationError))
 }
 
-// late is the error for a request whose time is over.
-func (r *request) late(err error) *message.Error {
-	at := asking
-	if e, ok := errors.AsType[*networkError](err); ok {
-		at = e.phase
-	}
-	return &message.Error{
-		Code:    504,
-		Message: "Fetch timed out: " + r.method + " " + where(r.url),
-		Cause:   message.Errorf(504, "The timeout of %v passed %s; a longer one, up to %d ms, can be given as timeout", r.timeout, at, MaxTimeout.Milliseconds()),
-	}
-}
-
-// failure is the error for a request that failed, with its causes.
-func (r *request) failure(err error, secrets *secret.Values) error {
-	e, ok := errors.AsType[*networkError](err)
-	if !ok {
+// failure is the error for a request that failed, with its causes. Late says that its time
+// was over.
+func (r *request) failure(err error, late bool) error {
+	e, isNetwork := errors.AsType[*networkError](err)
+	out := &message.Error{Code: 502, Message: "Fetch failed"}
+	switch refused, ok := errors.AsType[*outbound.Refused](err); {
+	case late:
+		at := asking
+		if isNetwork {
+			at = e.phase
+		}
+		out.Cause = message.Errorf(504, "The timeout of %v passed %s; a longer one, up to %d ms, can be given as timeout", r.timeout, at, MaxTimeout.Milliseconds())
+	case !isNetwork:
 		if known, ok := errors.AsType[*message.Error](err); ok {
-			return known.Map(secrets.Hide)
+			return known.Map(r.secrets.Hide)
 		}
 		return err // of the disk, or of whatever opens secrets
-	}
-	out := &message.Error{Code: 502, Message: "Fetch failed: " + r.method + " " + where(r.url), Cause: reason(e)}
-	if secrets != nil {
-		out.Cause.Cause = nil // it quotes what the server sent, in parts and with escapes
-	}
-	if refused, ok := errors.AsType[*outbound.Refused](err); ok {
-		out.Code = 403
-		out.Message = "Operation not allowed: " + r.method + " " + where(r.url)
+	case ok:
+		out.Code, out.Message = 403, "Operation not allowed"
 		out.Cause = message.Errorf(403, "The policy for connections refuses %s", refused.Error())
-	} else if out.Cause.Code == 504 {
-		out.Code = 504
-		out.Message = "Fetch timed out: " + r.method + " " + where(r.url)
+	default:
+		out.Cause = reason(e)
+		if r.secrets != nil {
+			out.Cause.Cause = nil // it quotes what the server sent, in parts and with escapes
+		}
 	}
-	return out.Map(secrets.Hide)
+	if out.Cause.Code == 504 {
+		out.Code, out.Message = 504, "Fetch timed out"
+	}
+	out.Message += ": " + r.method + " " + where(r.url)
+	return out.Map(r.secrets.Hide)
 }
 
 // reason puts a failure into words: what it means, and beneath that what was said where it

@@ -3,63 +3,42 @@ package http
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	nethttp "net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"kernos/internal/backoff"
 	"kernos/internal/secret"
 	"kernos/kernel"
-	"kernos/message"
 )
 
-// An output is the data of a reply. It is written by hand: reflection would cost as much as
-// the rest of a short fetch.
-type output = json.RawMessage
-
-func (f *fetcher) handle(ctx context.Context, m message.Message, emit kernel.Emit) {
-	out, err := f.fetch(ctx, m.Data, kernel.NewStream(&m, emit))
+func (f *fetcher) fetch(parent context.Context, in input, stream *kernel.Stream) (output, error) {
+	r, err := in.check()
 	if err != nil {
-		kernel.Fail(ctx, m, emit, err)
-		return
+		return output{}, err
 	}
-	emit(m.Reply(out))
-}
-
-func (f *fetcher) fetch(parent context.Context, data json.RawMessage, stream *kernel.Stream) (output, error) {
-	r, err := parse(data).check()
-	if err != nil {
-		return nil, err
-	}
-	r.data = data
 	ctx, cancel := context.WithTimeout(parent, r.timeout)
 	defer cancel()
-	header, secrets, err := f.open(ctx, r)
-	var out output
+	err = f.open(ctx, r)
 	pauses := backoff.Backoff{First: 100 * time.Millisecond, Longest: 3200 * time.Millisecond, Jitter: true}
 	for try := 0; err == nil; try++ {
-		out, err = f.try(ctx, r, header, secrets, stream)
-		if err == nil {
+		var out output
+		if out, err = f.try(ctx, r, stream); err == nil {
 			return out, nil
 		}
-		if try < f.opts.Retries && r.mayRepeat() && isNetwork(err) && pauses.Wait(ctx.Done()) {
+		if try < f.Retries && r.mayRepeat() && isNetwork(err) && pauses.Wait(ctx.Done()) {
 			err = nil
 		}
 	}
 	if parent.Err() != nil {
-		return nil, parent.Err() // the caller's time is over, or the kernel's
+		return output{}, parent.Err() // the caller's time is over, or the kernel's
 	}
-	if ctx.Err() != nil {
-		return nil, r.late(err).Map(secrets.Hide)
-	}
-	return nil, r.failure(err, secrets)
+	return output{}, r.failure(err, ctx.Err() != nil)
 }
 
 // mayRepeat reports whether the request does the same if it is done twice.
@@ -68,28 +47,27 @@ func (r *request) mayRepeat() bool {
 }
 
 // try sends the request once and takes the answer.
-func (f *fetcher) try(ctx context.Context, r *request, header nethttp.Header, secrets *secret.Values, stream *kernel.Stream) (output, error) {
+func (f *fetcher) try(ctx context.Context, r *request, stream *kernel.Stream) (output, error) {
 	var body io.Reader
 	if r.body != "" {
 		body = strings.NewReader(r.body)
 	}
 	q, err := nethttp.NewRequestWithContext(ctx, r.method, "", body)
 	if err != nil {
-		return nil, err
+		return output{}, err
 	}
-	q.URL, q.Host, q.Header = r.url, cmp.Or(r.host, r.url.Host), header
-	client := nethttp.Client{Transport: f.opts.Client.Transport, CheckRedirect: r.redirect}
+	q.URL, q.Host, q.Header = r.url, cmp.Or(r.host, r.url.Host), r.header
+	client := nethttp.Client{Transport: f.Client.Transport, CheckRedirect: r.redirect}
 	response, err := client.Do(q)
 	if err != nil {
-		return nil, &networkError{phase: asking, err: err}
+		return output{}, &networkError{phase: asking, err: err}
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode == nethttp.StatusSwitchingProtocols {
-		return nil, &networkError{phase: asking, err: errors.New("the server switched to another protocol, which was not asked for")}
+		return output{}, &networkError{phase: asking, err: errors.New("the server switched to another protocol, which was not asked for")}
 	}
-	t := taking{f: f, request: r.data, response: response, secrets: secrets, stream: stream}
-	out := strconv.AppendInt([]byte(`{"status":`), int64(response.StatusCode), 10)
-	return t.take(out)
+	t := taking{fetcher: f, response: response, secrets: r.secrets}
+	return t.take(ctx, stream)
 }
 
 var errRedirects = fmt.Errorf("the server redirects more than %d times", maxRedirects)

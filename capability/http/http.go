@@ -18,6 +18,7 @@ package http
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	nethttp "net/http"
 	"time"
@@ -78,14 +79,10 @@ type Options struct {
 
 // A fetcher fetches. It is safe for concurrent use and starts no goroutines but those of
 // its client.
-type fetcher struct {
-	opts Options
-}
+type fetcher struct{ Options }
 
-// fetch is the definition of Http.Fetch.
-var fetch = kernel.Definition{
+var fetch = kernel.DefineCommand[input, output](kernel.Definition{
 	Type:    "Http.Fetch",
-	Kind:    message.KindCommand,
 	Summary: "Send a request to a web server. Whatever status it answers with is a reply.",
 	Input:   schema.Written(inputSchema).Quiet(), // headers and URLs hold credentials
 	Output:  schema.Written(outputSchema),
@@ -94,7 +91,7 @@ var fetch = kernel.Definition{
 	Effect:  kernel.External,
 	Redact:  redact,
 	Timeout: MaxTimeout + afterwards,
-}
+})
 
 // Definitions returns the module without its handler.
 func Definitions() kernel.Module {
@@ -102,7 +99,7 @@ func Definitions() kernel.Module {
 		Name:     "http",
 		Version:  "1.0.0",
 		Summary:  "Web servers, asked from here.",
-		Syscalls: kernel.Unbound(fetch),
+		Syscalls: kernel.Unbound(fetch.Definition),
 	}
 }
 
@@ -110,15 +107,30 @@ func Definitions() kernel.Module {
 func Module(opts *Options) kernel.Module {
 	f := new(fetcher)
 	if opts != nil {
-		f.opts = *opts
+		f.Options = *opts
 	}
-	if f.opts.Client == nil {
-		f.opts.Client = outbound.NewClient(outbound.Policy{}, nil)
+	if f.Client == nil {
+		f.Client = outbound.NewClient(outbound.Policy{}, nil)
 	}
-	if f.opts.MaxBody <= 0 {
-		f.opts.MaxBody = DefaultMaxBody
+	if f.MaxBody <= 0 {
+		f.MaxBody = DefaultMaxBody
 	}
-	return Definitions().Bind(fetch.BindHandler(f.handle))
+	return Definitions().Bind(fetch.BindStream(f.fetch))
+}
+
+type input struct {
+	URL     string          `json:"url"`
+	Method  string          `json:"method"`
+	Headers json.RawMessage `json:"headers"` // strings, numbers, booleans, and lists of them
+	Body    *string         `json:"body"`
+	Timeout *float64        `json:"timeout"`
+}
+
+type output struct {
+	Status  int                  `json:"status"`
+	Headers json.RawMessage      `json:"headers"`
+	Body    *string              `json:"body,omitzero"`
+	BodyRef *message.BlobPointer `json:"bodyRef,omitzero"`
 }
 
 // The schemas are written out, since they are those of the specification to the letter;
@@ -128,27 +140,11 @@ const (
 	inputSchema = `{
 		"type": "object",
 		"properties": {
-			"url": {
-				"type": "string",
-				"description": "HTTP/HTTPS URL to fetch. Must be valid URL format. Example: https://api.example.com/data"
-			},
-			"method": {
-				"type": "string",
-				"enum": ["GET", "POST", "PUT", "DELETE", "PATCH"],
-				"description": "HTTP method. Defaults to GET if omitted. POST/PUT require body field."
-			},
-			"headers": {
-				"type": "object",
-				"description": "Optional HTTP headers as key-value pairs. Example: {\"Authorization\": \"Bearer token123\"}"
-			},
-			"body": {
-				"type": "string",
-				"description": "Request body for POST/PUT. Must be string (use JSON.stringify for objects). Ignored for GET."
-			},
-			"timeout": {
-				"type": "number",
-				"description": "Request timeout in milliseconds. Defaults to 5000ms. Maximum 30000ms."
-			}
+			"url": {"type": "string", "description": "HTTP/HTTPS URL to fetch. Must be valid URL format. Example: https://api.example.com/data"},
+			"method": {"type": "string", "enum": ["GET", "POST", "PUT", "DELETE", "PATCH"], "description": "HTTP method. Defaults to GET if omitted. POST/PUT require body field."},
+			"headers": {"type": "object", "description": "Optional HTTP headers as key-value pairs. Example: {\"Authorization\": \"Bearer token123\"}"},
+			"body": {"type": "string", "description": "Request body for POST/PUT. Must be string (use JSON.stringify for objects). Ignored for GET."},
+			"timeout": {"type": "number", "description": "Request timeout in milliseconds. Defaults to 5000ms. Maximum 30000ms."}
 		},
 		"required": ["url"],
 		"additionalProperties": false
@@ -156,18 +152,9 @@ const (
 	outputSchema = `{
 		"type": "object",
 		"properties": {
-			"status": {
-				"type": "number",
-				"description": "HTTP status code. 200-299 = success, 400-499 = client error, 500-599 = server error"
-			},
-			"headers": {
-				"type": "object",
-				"description": "Response headers as key-value pairs"
-			},
-			"body": {
-				"type": "string",
-				"description": "Response body, if it is text of at most 4096 bytes. Otherwise there is bodyRef."
-			},
+			"status": {"type": "number", "description": "HTTP status code. 200-299 = success, 400-499 = client error, 500-599 = server error"},
+			"headers": {"type": "object", "description": "Response headers as key-value pairs"},
+			"body": {"type": "string", "description": "Response body, if it is text of at most 4096 bytes. Otherwise there is bodyRef."},
 			"bodyRef": {
 				"type": "object",
 				"description": "BlobPointer reference to response body (used when body exceeds 16KB inline limit). Format: {scheme: 'file'|'https'|'data', path: string, ...}. See RFC-0025.",

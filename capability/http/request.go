@@ -1,6 +1,7 @@
 package http
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"math"
@@ -13,87 +14,46 @@ import (
 	"time"
 
 	"kernos/internal/jsonscan"
+	"kernos/internal/jsonvalue"
 	"kernos/internal/sealed"
 	"kernos/internal/secret"
 	"kernos/message"
 )
 
-type input struct {
-	url, method string
-	headers     []given
-	body        *string
-	timeout     []byte // a number as it was written, or nil
-}
-
-// A given is a header as the caller gave it: a string, a number, a boolean, or a list of
-// them for a header that is sent several times.
-type given struct {
-	name  string
-	value json.RawMessage
-}
-
-// parse reads data that fits the schema.
-func parse(data json.RawMessage) *input {
-	in := new(input)
-	jsonscan.Members(data, jsonscan.Space(data, 0), func(token, value []byte) bool {
-		switch jsonscan.Unquote(token) {
-		case "url":
-			in.url = jsonscan.Unquote(value)
-		case "method":
-			in.method = jsonscan.Unquote(value)
-		case "headers":
-			jsonscan.Members(value, 0, func(name, value []byte) bool {
-				in.headers = append(in.headers, given{jsonscan.Unquote(name), value})
-				return true
-			})
-		case "body":
-			text := jsonscan.Unquote(value)
-			in.body = &text
-		case "timeout":
-			in.timeout = value
-		}
-		return true
-	})
-	return in
-}
-
 // A request is what a caller wants, checked.
 type request struct {
 	method  string
 	url     *url.URL
-	header  nethttp.Header
-	host    string   // that the caller wants to be named to the server, or ""
-	sealed  []string // canonical names of the headers that hold sealed strings
+	header  nethttp.Header // with what was in sealed strings, once they are opened
+	host    string         // that the caller wants to be named to the server, or ""
+	sealed  []string       // canonical names of the headers that hold sealed strings
+	secrets *secret.Values // that were in them
 	body    string
 	timeout time.Duration
-	data    json.RawMessage // that it was made from
 }
 
 // check turns the input into a request, or says what is wrong with it: 400 for the URL,
 // 422 for the rest.
 func (in *input) check() (*request, error) {
-	r := &request{method: in.method, timeout: DefaultTimeout}
-	if r.method == "" {
-		r.method = nethttp.MethodGet
-	}
+	r := &request{method: cmp.Or(in.Method, nethttp.MethodGet), timeout: DefaultTimeout}
 	var err error
-	if r.url, err = parseURL(in.url); err != nil {
+	if r.url, err = parseURL(in.URL); err != nil {
 		return nil, err
 	}
-	if in.timeout != nil {
-		ms, _ := strconv.ParseFloat(string(in.timeout), 64) // infinite if it is out of range
-		if most := float64(MaxTimeout / time.Millisecond); !(ms > 0) || ms > most {
-			return nil, invalid("timeout", "timeout must be more than 0 and at most %v milliseconds, got %s", most, message.Clip(string(in.timeout), 40))
+	if in.Timeout != nil {
+		ms, most := *in.Timeout, float64(MaxTimeout/time.Millisecond)
+		if ms <= 0 || ms > most {
+			return nil, invalid("timeout", "timeout must be more than 0 and at most %v milliseconds, got %v", most, ms)
 		}
 		r.timeout = time.Duration(math.Ceil(ms * float64(time.Millisecond)))
 	}
 	switch {
-	case in.body == nil && (r.method == nethttp.MethodPost || r.method == nethttp.MethodPut):
+	case in.Body == nil && (r.method == nethttp.MethodPost || r.method == nethttp.MethodPut):
 		return nil, invalid("body", `%s requires the field body; "" sends an empty one`, r.method)
-	case in.body != nil && r.method != nethttp.MethodGet:
-		r.body = *in.body
+	case in.Body != nil && r.method != nethttp.MethodGet:
+		r.body = *in.Body
 	}
-	return r, r.setHeaders(in.headers)
+	return r, r.setHeaders(in.Headers)
 }
 
 func invalid(field, format string, args ...any) *message.Error {
@@ -142,40 +102,29 @@ var ours = map[string]bool{
 	"Te": true, "Trailer": true, "Transfer-Encoding": true, "Upgrade": true,
 }
 
-const (
-	userAgent      = "Kernos"
-	acceptEncoding = "gzip, zstd" // what a decoder knows
-)
-
-// usual are the headers of a request that says nothing about them. They are not changed.
-var usual = nethttp.Header{"User-Agent": {userAgent}, "Accept-Encoding": {acceptEncoding}}
-
-func (r *request) setHeaders(all []given) error {
-	if len(all) == 0 && r.body == "" {
-		r.header = usual
-		return nil
-	}
-	r.header = make(nethttp.Header, len(all)+3)
-	for _, g := range all {
-		if err := r.setHeader(g.name, g.value); err != nil {
-			return err
-		}
+// setHeaders takes the headers that the caller has given, and sets the usual others.
+func (r *request) setHeaders(given json.RawMessage) (err error) {
+	r.header = make(nethttp.Header)
+	if given != nil {
+		jsonscan.Members(given, 0, func(name, value []byte) bool {
+			err = r.setHeader(jsonscan.Unquote(name), value)
+			return err == nil
+		})
 	}
 	defaultTo := func(name, value string) {
 		if _, ok := r.header[name]; !ok {
 			r.header[name] = []string{value}
 		}
 	}
-	defaultTo("User-Agent", userAgent)
-	if _, ok := r.header["Range"]; !ok { // a part of something compressed can't be decoded
-		defaultTo("Accept-Encoding", acceptEncoding)
-	} else {
+	defaultTo("User-Agent", "Kernos")
+	if _, ok := r.header["Range"]; ok { // a part of something compressed can't be decoded
 		defaultTo("Accept-Encoding", "identity")
 	}
+	defaultTo("Accept-Encoding", "gzip, zstd") // what a decoder knows
 	if r.body != "" {
 		defaultTo("Content-Type", "text/plain;charset=UTF-8")
 	}
-	return nil
+	return err
 }
 
 func (r *request) setHeader(name string, value json.RawMessage) error {
@@ -199,7 +148,7 @@ func (r *request) setHeader(name string, value json.RawMessage) error {
 		}
 	}
 	if key == "Host" {
-		if len(values) != 1 || !isHost(values[0]) || len(r.sealed) > 0 && slices.Contains(r.sealed, key) {
+		if len(values) != 1 || !isHost(values[0]) || slices.Contains(r.sealed, key) {
 			return invalid("headers", "the header Host must be one host, with a port or without")
 		}
 		r.host = values[0]
@@ -218,12 +167,8 @@ func headerValues(value json.RawMessage) ([]string, bool) {
 	case c != '[':
 		return nil, false
 	}
-	var list []json.RawMessage
-	if json.Unmarshal(value, &list) != nil {
-		return nil, false
-	}
-	all := make([]string, 0, len(list))
-	for _, element := range list {
+	var all []string
+	for _, element := range jsonvalue.Elements(value) {
 		one, ok := headerValues(element)
 		if !ok || element[0] == '[' {
 			return nil, false
@@ -235,12 +180,8 @@ func headerValues(value json.RawMessage) ([]string, bool) {
 
 // isToken reports whether a text can be the name of a header.
 func isToken(s string) bool {
-	for _, c := range []byte(s) {
-		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("!#$%&'*+-.^_`|~", rune(c)) {
-			return false
-		}
-	}
-	return s != ""
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$%&'*+-.^_`|~"
+	return s != "" && strings.Trim(s, letters) == ""
 }
 
 // isHeaderValue reports whether a text can be the value of a header, and stays one line.
@@ -265,38 +206,20 @@ func isHost(s string) bool {
 // redact returns the data of a request as it may be recorded: without the credentials in its
 // URL, its headers and its body.
 func redact(data json.RawMessage) json.RawMessage {
-	start := jsonscan.Space(data, 0)
-	if start == len(data) || data[start] != '{' {
-		return data
-	}
-	w := jsonscan.Rewrite(data)
-	text := func(i, end int, hide func(string) string) int {
-		if data[i] == '"' {
-			was := jsonscan.Unquote(data[i:end])
-			if is := hide(was); is != was {
-				w.Replace(i, end, string(jsonscan.AppendQuoted(nil, is)))
-			}
-		}
-		return end
-	}
-	w.Object(start, func(name []byte, i int) int {
-		end := jsonscan.Skip(data, i)
+	return jsonscan.ReplaceMembers(data, func(name string, value []byte) string {
 		switch {
-		case string(name) == "url":
-			return text(i, end, secret.URL)
-		case string(name) == "body":
-			return text(i, end, secret.Form)
-		case string(name) == "headers" && data[i] == '{':
-			return w.Object(i, func(name []byte, i int) int {
-				end := jsonscan.Skip(data, i)
-				if secret.Named(name, secret.Request) && string(data[i:end]) != secret.RedactedJSON {
-					w.Replace(i, end, secret.RedactedJSON)
+		case name == "url" && value[0] == '"':
+			return string(jsonscan.AppendQuoted(nil, secret.URL(jsonscan.Unquote(value))))
+		case name == "body" && value[0] == '"':
+			return string(jsonscan.AppendQuoted(nil, secret.Form(jsonscan.Unquote(value))))
+		case name == "headers":
+			return string(jsonscan.ReplaceMembers(value, func(name string, _ []byte) string {
+				if secret.Named([]byte(name), secret.Request) {
+					return secret.RedactedJSON
 				}
-				return end
-			})
+				return ""
+			}))
 		}
-		return end
+		return ""
 	})
-	out, _ := w.Result()
-	return out
 }
