@@ -15,62 +15,31 @@ const (
 )
 
 func (c Class) String() string {
-	switch c {
-	case Private:
-		return "an address of a private network"
-	case Loopback:
-		return "an address of this machine"
-	case LinkLocal:
-		return "a link-local or metadata address"
-	case Special:
-		return "an address that belongs to no single machine"
-	}
-	return "a public address"
+	return [...]string{
+		"a public address", "an address of a private network", "an address of this machine",
+		"a link-local or metadata address", "an address that belongs to no single machine",
+	}[c]
 }
 
-// ranges are the addresses that are not public. Of two ranges that hold an address, the
-// stricter class counts.
-var ranges = []struct {
-	prefix netip.Prefix
-	class  Class
-}{
-	{netip.MustParsePrefix("0.0.0.0/8"), Special}, // 0.0.0.0 would be this machine
-	{netip.MustParsePrefix("224.0.0.0/4"), Special},
-	{netip.MustParsePrefix("240.0.0.0/4"), Special},
-	{netip.MustParsePrefix("::/128"), Special},
-	{netip.MustParsePrefix("ff00::/8"), Special},
-
-	{netip.MustParsePrefix("169.254.0.0/16"), LinkLocal},
-	{netip.MustParsePrefix("fe80::/10"), LinkLocal},
-	// The services of clouds that hand out credentials live elsewhere, too.
-	{netip.MustParsePrefix("100.100.100.200/32"), LinkLocal},
-	{netip.MustParsePrefix("168.63.129.16/32"), LinkLocal},
-	{netip.MustParsePrefix("192.0.0.192/32"), LinkLocal},
-	{netip.MustParsePrefix("fd00:ec2::/32"), LinkLocal},
-	{netip.MustParsePrefix("fd20:ce::254/128"), LinkLocal},
-
-	{netip.MustParsePrefix("127.0.0.0/8"), Loopback},
-	{netip.MustParsePrefix("::1/128"), Loopback},
-
-	{netip.MustParsePrefix("10.0.0.0/8"), Private},
-	{netip.MustParsePrefix("100.64.0.0/10"), Private},
-	{netip.MustParsePrefix("172.16.0.0/12"), Private},
-	{netip.MustParsePrefix("192.0.0.0/24"), Private},
-	{netip.MustParsePrefix("192.168.0.0/16"), Private},
-	{netip.MustParsePrefix("198.18.0.0/15"), Private},
-	{netip.MustParsePrefix("64:ff9b:1::/48"), Private},
-	{netip.MustParsePrefix("fc00::/7"), Private},
-	{netip.MustParsePrefix("fec0::/10"), Private},
+// ranges are the addresses that are not public, by class. Of two ranges that hold an address,
+// the stricter class counts.
+var ranges = [...]Rules{
+	Private: mustParse("10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.0.0.0/24", "192.168.0.0/16", "198.18.0.0/15",
+		"64:ff9b:1::/48", "fc00::/7", "fec0::/10"),
+	Loopback: mustParse("127.0.0.0/8", "::1"),
+	LinkLocal: mustParse("169.254.0.0/16", "fe80::/10",
+		// The services of clouds that hand out credentials live elsewhere, too.
+		"100.100.100.200", "168.63.129.16", "192.0.0.192", "fd00:ec2::/32", "fd20:ce::254"),
+	Special: mustParse("0.0.0.0/8", // 0.0.0.0 would be this machine
+		"224.0.0.0/4", "240.0.0.0/4", "::", "ff00::/8"),
 }
 
-// ClassOf returns the class of an address, the strictest of those that it has as it
-// stands and by the IPv4 addresses that are embedded in it.
-func ClassOf(a netip.Addr) Class {
-	strictest := Public
-	for _, view := range views(a) {
-		strictest = max(strictest, classOf(view))
+func mustParse(entries ...string) Rules {
+	r, err := ParseRules(entries...)
+	if err != nil {
+		panic(err)
 	}
-	return strictest
+	return r
 }
 
 // classOf is the class of an address as it stands.
@@ -78,13 +47,12 @@ func classOf(a netip.Addr) Class {
 	if !a.IsValid() {
 		return Special
 	}
-	class := Public
-	for _, r := range ranges {
-		if r.class > class && r.prefix.Contains(a) {
-			class = r.class
+	for class := Special; class > Public; class-- {
+		if ranges[class].hasAddr(a) {
+			return class
 		}
 	}
-	return class
+	return Public
 }
 
 // The prefixes under which something on the way takes an IPv4 address out of an IPv6
@@ -109,9 +77,7 @@ func views(a netip.Addr) []netip.Addr {
 	b := a.As16()
 	embedded := func(at int) { all = append(all, netip.AddrFrom4([4]byte(b[at:at+4]))) }
 	switch {
-	case nat64.Contains(a), translated.Contains(a):
-		embedded(12)
-	case compatible.Contains(a) && !a.IsLoopback():
+	case nat64.Contains(a), translated.Contains(a), compatible.Contains(a) && !a.IsLoopback():
 		embedded(12)
 	case nat64Local.Contains(a):
 		// The operator of the network chooses how long the prefix is: 48, 56, 64 or 96 bits.

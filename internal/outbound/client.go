@@ -15,7 +15,9 @@ import (
 	"crypto/tls"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
+	"syscall"
 	"time"
 )
 
@@ -76,6 +78,8 @@ func NewClient(p Policy, opts *Options) *http.Client {
 	return &http.Client{Transport: t}
 }
 
+// dialer checks a host, and then each of its addresses: when the name is resolved, and before
+// the first packet.
 func dialer(p *Policy, resolver *net.Resolver) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		host, _, err := net.SplitHostPort(address)
@@ -85,7 +89,17 @@ func dialer(p *Policy, resolver *net.Resolver) func(context.Context, string, str
 		if err := p.CheckHost(host); err != nil {
 			return nil, err
 		}
-		d := net.Dialer{Timeout: dialTimeout, Resolver: resolver, ControlContext: p.control(host)}
+		control := func(_ context.Context, network, address string, _ syscall.RawConn) error {
+			a, err := netip.ParseAddrPort(address)
+			switch {
+			case network != "tcp4" && network != "tcp6":
+				return &Refused{host, "only TCP is allowed"}
+			case err != nil:
+				return &Refused{host, "its address can't be read"}
+			}
+			return p.checkAddr(host, a.Addr())
+		}
+		d := net.Dialer{Timeout: dialTimeout, Resolver: resolver, ControlContext: control}
 		return d.DialContext(ctx, network, address)
 	}
 }

@@ -1,11 +1,9 @@
 package outbound
 
 import (
-	"context"
 	"fmt"
 	"net/netip"
 	"strings"
-	"syscall"
 )
 
 // A Policy says where connections may go. The zero value lets them go to public
@@ -81,19 +79,4 @@ func (p *Policy) checkAddr(host string, a netip.Addr) error {
 		return &Refused{host, "it is not on the list of hosts that are allowed"}
 	}
 	return nil
-}
-
-// control returns the hook of a dialer for one host. It runs for each address that is
-// tried, behind the name's resolution and before the first packet.
-func (p *Policy) control(host string) func(context.Context, string, string, syscall.RawConn) error {
-	return func(_ context.Context, network, address string, _ syscall.RawConn) error {
-		if network != "tcp4" && network != "tcp6" {
-			return &Refused{host, "only TCP is allowed"}
-		}
-		a, err := netip.ParseAddrPort(address)
-		if err != nil {
-			return &Refused{host, "its address can't be read"}
-		}
-		return p.checkAddr(host, a.Addr())
-	}
 }

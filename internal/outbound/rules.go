@@ -71,10 +71,8 @@ func checkName(name string) error {
 		if label == "" || len(label) > 63 {
 			return fmt.Errorf("not a host name, an address, or a block such as 10.0.0.0/8")
 		}
-		for _, c := range []byte(label) {
-			if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '_' {
-				return fmt.Errorf("a host name has letters, digits, dashes and dots, and no port; it has %q", c)
-			}
+		if other := strings.Trim(label, "abcdefghijklmnopqrstuvwxyz0123456789-_"); other != "" {
+			return fmt.Errorf("a host name has letters, digits, dashes and dots, and no port; it has %q", other[0])
 		}
 	}
 	last := name[strings.LastIndexByte(name, '.')+1:]
@@ -86,23 +84,12 @@ func checkName(name string) error {
 
 // hasHost reports whether a host is named, by its name.
 func (r *Rules) hasHost(host string) bool {
-	if slices.Contains(r.names, host) {
-		return true
-	}
-	for _, suffix := range r.suffixes {
-		if strings.HasSuffix(host, suffix) && len(host) > len(suffix) {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(r.names, host) || slices.ContainsFunc(r.suffixes, func(suffix string) bool {
+		return strings.HasSuffix(host, suffix) && len(host) > len(suffix)
+	})
 }
 
 // hasAddr reports whether an address is named.
 func (r *Rules) hasAddr(a netip.Addr) bool {
-	for _, p := range r.prefixes {
-		if p.Contains(a) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.prefixes, func(p netip.Prefix) bool { return p.Contains(a) })
 }

@@ -14,6 +14,7 @@ package sealed
 import (
 	"bytes"
 	"encoding/base64"
+	"slices"
 	"strings"
 
 	"kernos/internal/jsonscan"
@@ -52,119 +53,85 @@ type Fault struct {
 
 func (f *Fault) Error() string { return f.Reason }
 
+// members are those of a sealed string; aad and ts may be left out.
+var members = []string{"v", "kid", "alg", "nonce", "ct", "aad", "ts"}
+
 // Parse reads a sealed string. It is strict, and looks at the form only: who has no key
 // can't tell whether the string opens. The error is a *Fault.
 func Parse(text string) (Box, error) {
-	var box Box
 	body, ok := strings.CutPrefix(text, Prefix)
 	if !ok {
-		return box, &Fault{Reason: "it has no prefix " + Prefix, Plain: true}
+		return Box{}, &Fault{Reason: "it has no prefix " + Prefix, Plain: true}
 	}
 	data, ok := decode([]byte(body))
 	if !ok {
-		return box, &Fault{Reason: "what follows the prefix is not base64url without padding"}
+		return Box{}, &Fault{Reason: "what follows the prefix is not base64url without padding"}
 	}
 	var scan jsonscan.Scanner
 	if scan.Text(data) != nil || data[jsonscan.Space(data, 0)] != '{' {
-		return box, &Fault{Reason: "what is encoded is not a JSON object"}
+		return Box{}, &Fault{Reason: "what is encoded is not a JSON object"}
 	}
-	var seen members
-	fault := ""
-	jsonscan.Members(data, 0, func(token, value []byte) bool {
-		fault = box.member(jsonscan.Content(token), value, &seen)
-		return fault == ""
-	})
-	if fault == "" {
-		fault = seen.missing()
-	}
+	box, fault := parseMembers(data)
 	if fault != "" {
 		return Box{}, &Fault{Reason: fault}
 	}
 	return box, nil
 }
 
-// members are those that must be there.
-type members struct{ v, kid, alg, nonce, ct bool }
-
-func (m *members) missing() string {
-	for _, member := range []struct {
-		name string
-		seen bool
-	}{{"v", m.v}, {"kid", m.kid}, {"alg", m.alg}, {"nonce", m.nonce}, {"ct", m.ct}} {
-		if !member.seen {
-			return member.name + " is missing"
+func parseMembers(data []byte) (box Box, fault string) {
+	var values [7][]byte // of members
+	jsonscan.Members(data, 0, func(token, value []byte) bool {
+		name := jsonscan.Content(token)
+		if i := slices.IndexFunc(members, func(known string) bool { return known == string(name) }); i >= 0 {
+			values[i] = value
+		} else {
+			fault = "it has a member that a sealed string has not"
+		}
+		return fault == ""
+	})
+	var texts [7][]byte // of those that are strings
+	for i, value := range values {
+		switch {
+		case value == nil && i < 5 && fault == "":
+			fault = members[i] + " is missing"
+		case value != nil && value[0] == '"':
+			texts[i] = jsonscan.Content(value)
 		}
 	}
-	return ""
-}
-
-// member takes one member, or says what is wrong with it.
-func (b *Box) member(name, value []byte, seen *members) string {
-	var text []byte
-	isString := value[0] == '"'
-	if isString {
-		text = jsonscan.Content(value)
+	if fault != "" {
+		return box, fault
 	}
-	switch string(name) {
-	case "v":
-		if seen.v = true; string(value) != "1" {
-			return "v is not 1"
-		}
-	case "kid":
-		if seen.kid = true; len(text) == 0 {
-			return "kid is not a string that names a key"
-		}
-		b.Kid = string(text)
-	case "alg":
-		if seen.alg = true; string(text) != algorithm {
-			return "alg is not " + algorithm
-		}
-	case "nonce":
-		seen.nonce = true
-		nonce, ok := decode(text)
-		if !ok || len(nonce) != NonceSize {
-			return "nonce is not 12 bytes in base64url"
-		}
-		b.Nonce = nonce
-	case "ct":
-		seen.ct = true
-		ciphertext, ok := decode(text)
-		if !ok || len(ciphertext) < TagSize {
-			return "ct is not base64url with a tag of 16 bytes"
-		}
-		b.Ciphertext = ciphertext
-	case "aad":
-		if !isString {
-			return "aad is not a string"
-		}
-		b.AAD = string(text)
-	case "ts": // it is not authenticated, so it is not used
-		if !isString && value[0] != '-' && (value[0] < '0' || value[0] > '9') {
-			return "ts is neither a number nor a string"
-		}
-	default:
-		return "it has a member that a sealed string has not"
+	nonce, nonceOK := decode(texts[3])
+	ciphertext, ciphertextOK := decode(texts[4])
+	switch {
+	case string(values[0]) != "1":
+		return box, "v is not 1"
+	case len(texts[1]) == 0:
+		return box, "kid is not a string that names a key"
+	case string(texts[2]) != algorithm:
+		return box, "alg is not " + algorithm
+	case !nonceOK || len(nonce) != NonceSize:
+		return box, "nonce is not 12 bytes in base64url"
+	case !ciphertextOK || len(ciphertext) < TagSize:
+		return box, "ct is not base64url with a tag of 16 bytes"
+	case values[5] != nil && values[5][0] != '"':
+		return box, "aad is not a string"
+	case values[6] != nil && !bytes.ContainsAny(values[6][:1], `"-0123456789`): // it is not authenticated, so it is not used
+		return box, "ts is neither a number nor a string"
 	}
-	return ""
+	return Box{Kid: string(texts[1]), Nonce: nonce, Ciphertext: ciphertext, AAD: string(texts[5])}, ""
 }
 
 // String writes the sealed string.
 func (b *Box) String() string {
-	const around = 128 // all that is not counted
-	text := make([]byte, 0, around+len(b.Kid)+len(b.AAD)+encoding.EncodedLen(len(b.Ciphertext)))
-	text = append(text, `{"v":1,"kid":`...)
+	text := append(make([]byte, 0, 256+len(b.AAD)+2*len(b.Ciphertext)), `{"v":1,"kid":`...)
 	text = jsonscan.AppendQuoted(text, b.Kid)
-	text = append(text, `,"alg":"`+algorithm+`","nonce":"`...)
-	text = encoding.AppendEncode(text, b.Nonce)
-	text = append(text, `","ct":"`...)
-	text = encoding.AppendEncode(text, b.Ciphertext)
-	text = append(text, '"')
+	text = encoding.AppendEncode(append(text, `,"alg":"`+algorithm+`","nonce":"`...), b.Nonce)
+	text = append(encoding.AppendEncode(append(text, `","ct":"`...), b.Ciphertext), '"')
 	if b.AAD != "" {
 		text = jsonscan.AppendQuoted(append(text, `,"aad":`...), b.AAD)
 	}
-	text = append(text, '}')
-	out := make([]byte, 0, len(Prefix)+encoding.EncodedLen(len(text)))
-	return string(encoding.AppendEncode(append(out, Prefix...), text))
+	return string(encoding.AppendEncode([]byte(Prefix), append(text, '}')))
 }
 
 func decode(text []byte) ([]byte, bool) {
