@@ -96,7 +96,7 @@ func (f contentFiles) Read(ctx context.Context, uri string) (content.File, error
 // Walk implements [content.Files].
 func (f contentFiles) Walk(ctx context.Context, uri string) iter.Seq2[content.Entry, error] {
 	return func(yield func(content.Entry, error) bool) {
-		for info, err := range f.Tree.Walk(ctx, uri, 0) {
+		for info, err := range f.Tree.Walk(ctx, uri) {
 			if err == nil && info.Dir || errors.Is(err, vfs.ErrUnnamed) {
 				continue
 			}

@@ -33,7 +33,7 @@ func (t tree) Read(ctx context.Context, uri string) (File, error) {
 
 func (t tree) Walk(ctx context.Context, uri string) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
-		for info, err := range t.Tree.Walk(ctx, uri, 0) {
+		for info, err := range t.Tree.Walk(ctx, uri) {
 			if (err != nil || !info.Dir) && !yield(Entry{URI: info.URI, Version: info.Version}, err) {
 				return
 			}

@@ -67,7 +67,7 @@ func BenchmarkWalk(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		n := 0
-		for info, err := range tree.Walk(b.Context(), "os://skills", 0) {
+		for info, err := range tree.Walk(b.Context(), "os://skills") {
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -48,7 +48,7 @@ func (t *Tree) listCall(ctx context.Context, in listInput) (listOutput, error) {
 	if in.Limit == 0 {
 		in.Limit = defaultListed
 	}
-	uri, p, _, _, err := t.locate(in.URI)
+	at, err := t.locate(in.URI)
 	if err != nil {
 		return listOutput{}, err
 	}
@@ -66,11 +66,11 @@ func (t *Tree) listCall(ctx context.Context, in listInput) (listOutput, error) {
 			return false
 		case found == nil:
 			out.Entries = append(out.Entries, entryOf(&i))
-			last = strings.TrimPrefix(strings.TrimPrefix(i.URI[len(scheme):], p), "/")
+			last = strings.TrimPrefix(strings.TrimPrefix(i.URI[len(scheme):], at.path), "/")
 			if i.Dir {
 				last += "/"
 			}
-		case errors.Is(found, ErrUnnamed), refusal && i.URI != uri:
+		case errors.Is(found, ErrUnnamed), refusal && i.URI != at.uri:
 			out.Skipped++
 		default:
 			err = found
@@ -78,7 +78,7 @@ func (t *Tree) listCall(ctx context.Context, in listInput) (listOutput, error) {
 		}
 		return true
 	}}
-	w.directory(p, after)
+	w.directory(at.path, after)
 	if err != nil {
 		return listOutput{}, err
 	}
@@ -96,17 +96,12 @@ func entryOf(i *Info) entry {
 	return e
 }
 
-// The listings that cursors belong to.
-const (
-	cursorChildren  = 'c'
-	cursorRecursive = 'r'
-)
-
+// cursorKind tells the cursors of the two kinds of listings apart.
 func cursorKind(recursive bool) byte {
 	if recursive {
-		return cursorRecursive
+		return 'r'
 	}
-	return cursorChildren
+	return 'c'
 }
 
 func parseCursor(text string, recursive bool) (after string, err error) {

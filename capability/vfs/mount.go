@@ -5,8 +5,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-
-	"kernos/message"
 )
 
 // A Mount puts a driver into the tree at a path such as /memory.
@@ -15,16 +13,10 @@ type Mount struct {
 	Driver Driver
 }
 
-// mount is a Mount whose path is in its normal form: no slashes around it.
-type mount struct {
-	path   string
-	driver Driver
-	can    Can
-}
-
-// arrange checks mounts and sorts them so that the first that matches is the right one.
-func arrange(given []Mount) ([]mount, error) {
-	mounts := make([]mount, 0, len(given))
+// arrange checks mounts, brings their paths into the normal form without slashes around them,
+// and sorts them so that the first that matches is the right one.
+func arrange(given []Mount) ([]Mount, error) {
+	mounts := make([]Mount, 0, len(given))
 	for _, m := range given {
 		p, err := parse(path.Join("/", m.Path), "")
 		if err != nil {
@@ -33,21 +25,21 @@ func arrange(given []Mount) ([]mount, error) {
 		if m.Driver == nil {
 			return nil, fmt.Errorf("mount %q has no driver", m.Path)
 		}
-		if slices.ContainsFunc(mounts, func(o mount) bool { return o.path == p }) {
+		if slices.ContainsFunc(mounts, func(o Mount) bool { return o.Path == p }) {
 			return nil, fmt.Errorf("two mounts at /%s: give one of them another path", p)
 		}
-		mounts = append(mounts, mount{path: p, driver: m.Driver, can: m.Driver.Can()})
+		mounts = append(mounts, Mount{p, m.Driver})
 	}
-	slices.SortStableFunc(mounts, func(a, b mount) int { return len(b.path) - len(a.path) })
+	slices.SortStableFunc(mounts, func(a, b Mount) int { return len(b.Path) - len(a.Path) })
 	return mounts, nil
 }
 
-// holds reports whether a path is in the mount, and what it is called there.
-func (m *mount) holds(p string) (name string, ok bool) {
-	if m.path == "" {
+// below returns the name of a path within another one, and whether it is there.
+func below(p, top string) (name string, ok bool) {
+	if top == "" {
 		return p, true
 	}
-	rest, ok := strings.CutPrefix(p, m.path)
+	rest, ok := strings.CutPrefix(p, top)
 	if !ok || rest != "" && rest[0] != '/' {
 		return "", false
 	}
@@ -55,9 +47,9 @@ func (m *mount) holds(p string) (name string, ok bool) {
 }
 
 // find returns the mount of a path, nil if there is none, and the name in it.
-func (t *Tree) find(p string) (*mount, string) {
+func (t *Tree) find(p string) (*Mount, string) {
 	for i := range t.mounts {
-		if name, ok := t.mounts[i].holds(p); ok {
+		if name, ok := below(p, t.mounts[i].Path); ok {
 			return &t.mounts[i], name
 		}
 	}
@@ -66,32 +58,21 @@ func (t *Tree) find(p string) (*mount, string) {
 
 // isPoint reports whether something is mounted below a path: then it is a directory.
 func (t *Tree) isPoint(p string) bool {
-	for i := range t.mounts {
-		at := t.mounts[i].path
-		if len(at) > len(p) && at[:len(p)] == p && (p == "" || at[len(p)] == '/') {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(t.mounts, func(m Mount) bool {
+		name, ok := below(m.Path, p)
+		return ok && name != ""
+	})
 }
 
 // mountedBelow lists the next segments of the paths of mounts below a path, sorted.
 func (t *Tree) mountedBelow(p string) []string {
 	var names []string
-	if p != "" {
-		p += "/"
-	}
-	for i := range t.mounts {
-		if rest, ok := strings.CutPrefix(t.mounts[i].path, p); ok && rest != "" {
-			first, _, _ := strings.Cut(rest, "/")
+	for _, m := range t.mounts {
+		if name, ok := below(m.Path, p); ok && name != "" {
+			first, _, _ := strings.Cut(name, "/")
 			names = append(names, first)
 		}
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
-}
-
-// unmounted is the error for a path that no mount has.
-func unmounted(p string) error {
-	return message.Errorf(502, "VFS fetch failed: no matching mount for os:///%s and root is undefined", message.Clip(p, 400))
 }

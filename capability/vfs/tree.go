@@ -2,25 +2,56 @@ package vfs
 
 import (
 	"context"
+	"path"
 
 	"kernos/message"
 )
 
+// A place is what a URI means.
+type place struct {
+	uri   string // in its printed form
+	path  string // without the scheme
+	mount *Mount // nil if there is none
+	name  string // in the mount
+}
+
 // locate finds what a URI means.
-func (t *Tree) locate(uri string) (printed string, p string, m *mount, name string, err error) {
-	if remote(uri) {
-		return "", "", nil, "", message.Errorf(422, "%s is on a server: fetch it with Http.Fetch, or mount the server", message.Clip(uri, 200))
-	}
-	if isPrinted(uri) {
-		printed, p = uri, uri[len(scheme):]
-	} else {
-		if p, err = parse(uri, ""); err != nil {
-			return "", "", nil, "", err
+func (t *Tree) locate(uri string) (at place, err error) {
+	switch {
+	case remote(uri):
+		return at, message.Errorf(422, "%s is on a server: fetch it with Http.Fetch, or mount the server", message.Clip(uri, 200))
+	case isPrinted(uri):
+		at.uri, at.path = uri, uri[len(scheme):]
+	default:
+		if at.path, err = parse(uri, ""); err != nil {
+			return at, err
 		}
-		printed = scheme + p
+		at.uri = scheme + at.path
 	}
-	m, name = t.find(p)
-	return printed, p, m, name, nil
+	at.mount, at.name = t.find(at.path)
+	return at, nil
+}
+
+// allow fails unless there is a mount that can do what is asked.
+func (at *place) allow(what string, can func(Can) bool) error {
+	if at.mount == nil {
+		return message.Errorf(502, "VFS fetch failed: no matching mount for os:///%s and root is undefined", message.Clip(at.path, 400))
+	}
+	if all := at.mount.Driver.Can(); !can(all) {
+		return message.Errorf(403, "Operation not allowed: %s can't be %s (the mount /%s is %s)", message.Clip(at.uri, 400), what, at.mount.Path, all)
+	}
+	return nil
+}
+
+func (at *place) readable() error { return at.allow("read", func(c Can) bool { return c.Read }) }
+
+// writer returns the driver of a mount that can be written to.
+func (at *place) writer(what string) (w Writer, err error) {
+	err = at.allow(what, func(c Can) (ok bool) {
+		w, ok = at.mount.Driver.(Writer)
+		return ok && c.Write
+	})
+	return w, err
 }
 
 // Read reads a file. Its errors are *message.Error, or those of ctx:
@@ -34,48 +65,38 @@ func (t *Tree) locate(uri string) (printed string, p string, m *mount, name stri
 //
 // Others are for the log.
 func (t *Tree) Read(ctx context.Context, uri string) (File, error) {
-	uri, p, m, name, err := t.locate(uri)
+	at, err := t.locate(uri)
 	if err != nil {
 		return File{}, err
 	}
-	if t.isPoint(p) {
-		return File{}, explain(uri, ErrDirectory)
+	if t.isPoint(at.path) {
+		return File{}, explain(at.uri, ErrDirectory)
 	}
-	if m == nil {
-		return File{}, unmounted(p)
+	if err := at.readable(); err != nil {
+		return File{}, err
 	}
-	if !m.can.Read {
-		return File{}, refused(uri, "read", m)
-	}
-	f, err := m.driver.Read(ctx, name)
-	if err != nil {
-		return File{}, explain(uri, err)
-	}
-	f.URI = uri
-	return f, nil
+	f, err := at.mount.Driver.Read(ctx, at.name)
+	f.URI = at.uri
+	return f, explain(at.uri, err)
 }
 
 // Stat returns what is known of a file or a directory without reading it. Its errors are
 // those of Read.
 func (t *Tree) Stat(ctx context.Context, uri string) (Info, error) {
-	uri, p, m, name, err := t.locate(uri)
+	at, err := t.locate(uri)
 	if err != nil {
 		return Info{}, err
 	}
-	var info Info
-	switch {
-	case p == "" || m != nil && name == "" || t.isPoint(p):
-		info = Info{Dir: true} // whatever the driver says: there is something below it
-	case m == nil:
-		return Info{}, unmounted(p)
-	case !m.can.Read:
-		return Info{}, refused(uri, "read", m)
-	default:
-		if info, err = m.driver.Stat(ctx, name); err != nil {
-			return Info{}, explain(uri, err)
+	info := Info{Dir: true} // whatever the driver says, if there is something below it
+	if at.path != "" && (at.mount == nil || at.name != "") && !t.isPoint(at.path) {
+		if err := at.readable(); err != nil {
+			return Info{}, err
+		}
+		if info, err = at.mount.Driver.Stat(ctx, at.name); err != nil {
+			return Info{}, explain(at.uri, err)
 		}
 	}
-	m.complete(&info, p)
+	at.mount.complete(&info, at.path)
 	return info, nil
 }
 
@@ -95,20 +116,16 @@ func (t *Tree) Version(ctx context.Context, uri string) (string, error) {
 }
 
 // complete fills in what a driver does not know.
-func (m *mount) complete(info *Info, p string) {
-	info.URI, info.Name = scheme+p, base(p)
-	info.Writable = m != nil && m.can.Write
-	info.Executable = info.Executable && m.can.Execute
-}
-
-// base returns the last segment of a path.
-func base(p string) string {
-	for i := len(p) - 1; i >= 0; i-- {
-		if p[i] == '/' {
-			return p[i+1:]
-		}
+func (m *Mount) complete(info *Info, p string) {
+	info.URI, info.Name = scheme+p, ""
+	if p != "" {
+		info.Name = path.Base(p)
 	}
-	return p
+	if m != nil {
+		can := m.Driver.Can()
+		info.Writable = can.Write
+		info.Executable = info.Executable && can.Execute
+	}
 }
 
 // Write gives a file its content, whole or not at all, and returns its new version. When it
@@ -119,69 +136,56 @@ func base(p string) string {
 //
 // The memory mount is written to by a call, so ctx must be that of a command.
 func (t *Tree) Write(ctx context.Context, uri string, data []byte, expect Expect) (Info, error) {
-	uri, p, m, name, err := t.locate(uri)
+	at, err := t.locate(uri)
 	if err != nil {
 		return Info{}, err
 	}
-	w, err := t.writer(uri, p, m, "written")
-	if err != nil {
+	w, err := at.writer("written")
+	switch {
+	case err != nil:
 		return Info{}, err
+	case at.name == "" || t.isPoint(at.path):
+		return Info{}, explain(at.uri, ErrDirectory)
+	case len(data) > MaxFile:
+		return Info{}, explain(at.uri, ErrTooLarge)
 	}
-	if name == "" || t.isPoint(p) {
-		return Info{}, explain(uri, ErrDirectory)
-	}
-	if len(data) > MaxFile {
-		return Info{}, explain(uri, ErrTooLarge)
-	}
-	version, err := w.Write(ctx, name, data, expect)
+	version, err := w.Write(ctx, at.name, data, expect)
 	if err != nil {
-		return Info{}, explain(uri, err)
+		return Info{}, explain(at.uri, err)
 	}
 	info := Info{Size: int64(len(data)), Version: version}
-	m.complete(&info, p)
+	at.mount.complete(&info, at.path)
 	return info, nil
 }
 
 // Delete removes a file or a directory. Its errors are those of Write; a directory that is
 // not empty is a 409 unless recursive.
 func (t *Tree) Delete(ctx context.Context, uri string, recursive bool) error {
-	uri, p, m, name, err := t.locate(uri)
+	at, err := t.locate(uri)
 	if err != nil {
 		return err
 	}
-	w, err := t.writer(uri, p, m, "deleted")
+	w, err := at.writer("deleted")
 	if err != nil {
 		return err
 	}
-	if name == "" || t.isPoint(p) {
-		return message.Errorf(403, "Operation not allowed: %s can't be deleted, since something is mounted there or below", message.Clip(uri, 400))
+	if at.name == "" || t.isPoint(at.path) {
+		return message.Errorf(403, "Operation not allowed: %s can't be deleted, since something is mounted there or below", message.Clip(at.uri, 400))
 	}
-	return explain(uri, w.Delete(ctx, name, recursive))
-}
-
-// writer returns the driver of a mount that can be written to.
-func (t *Tree) writer(uri, p string, m *mount, what string) (Writer, error) {
-	if m == nil {
-		return nil, unmounted(p)
-	}
-	w, ok := m.driver.(Writer)
-	if !ok || !m.can.Write {
-		return nil, refused(uri, what, m)
-	}
-	return w, nil
+	return explain(at.uri, w.Delete(ctx, at.name, recursive))
 }
 
 // Local returns the path of the file of this machine that a URI means, if it is a regular
 // file of a mount whose files may be executed. It has no symbolic links in it, and is not
 // outside of the mount.
 func (t *Tree) Local(uri string) (string, bool) {
-	_, _, m, name, err := t.locate(uri)
-	if err != nil || m == nil || !m.can.Execute || name == "" {
+	at, err := t.locate(uri)
+	if err != nil || at.mount == nil || at.name == "" || !at.mount.Driver.Can().Execute {
 		return "", false
 	}
-	l, ok := m.driver.(Locator)
+	l, ok := at.mount.Driver.(Locator)
 	if !ok {
 		return "", false
 	}
-	return l.Local(name)
+	return l.Local(at.name)
 }

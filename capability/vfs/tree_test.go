@@ -195,7 +195,7 @@ func TestAWalkOverMounts(t *testing.T) {
 	vfstest.WantList(t, "walk with a limit", vfstest.Walk(t, tree, "os://", 3), want[:3])
 	for uri, want := range map[string]int{"os://z": 422, "os://nothing": 404, "os://b": 403, "os://m/one": 422, "os://m/none": 404, "\x00": 422} {
 		n := 0
-		for _, err := range tree.Walk(t.Context(), uri, 0) {
+		for _, err := range tree.Walk(t.Context(), uri) {
 			vfstest.WantCode(t, "walk of "+uri, err, want)
 			n++
 		}

@@ -49,7 +49,7 @@ type Options struct {
 // A Tree is a set of mounts seen as one tree of files. It is safe for concurrent use and
 // starts no goroutines.
 type Tree struct {
-	mounts []mount // the longest path first
+	mounts []Mount // the longest path first
 	opts   Options
 }
 
@@ -72,7 +72,7 @@ func New(opts *Options) (*Tree, error) {
 func (t *Tree) Close() error {
 	var err error
 	for _, m := range t.mounts {
-		if c, ok := m.driver.(io.Closer); ok {
+		if c, ok := m.Driver.(io.Closer); ok {
 			err = errors.Join(err, c.Close())
 		}
 	}
@@ -81,9 +81,9 @@ func (t *Tree) Close() error {
 
 // Mounts returns the mounts, sorted by path.
 func (t *Tree) Mounts() []Mount {
-	all := make([]Mount, len(t.mounts))
-	for i, m := range t.mounts {
-		all[i] = Mount{Path: "/" + m.path, Driver: m.driver}
+	all := slices.Clone(t.mounts)
+	for i := range all {
+		all[i].Path = "/" + all[i].Path
 	}
 	slices.SortFunc(all, func(a, b Mount) int { return strings.Compare(a.Path, b.Path) })
 	return all

@@ -5,28 +5,25 @@ import (
 	"errors"
 	"io/fs"
 	"iter"
+	"slices"
 	"strings"
 )
 
 // Walk goes over what is below a directory: files and directories, in the order of their
-// URIs, at most limit of them if limit is not 0. Mounts below it are part of it; links to
-// directories are given and not followed, so that every file comes once.
+// URIs. Mounts below it are part of it; links to directories are given and not followed, so
+// that every file comes once.
 //
 // A directory below that can't be read is an error with its URI in the Info; the walk
 // continues if the loop does. An entry that no URI can name is an [ErrUnnamed].
-func (t *Tree) Walk(ctx context.Context, uri string, limit int) iter.Seq2[Info, error] {
+func (t *Tree) Walk(ctx context.Context, uri string) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
-		_, p, _, _, err := t.locate(uri)
+		at, err := t.locate(uri)
 		if err != nil {
 			yield(Info{URI: uri}, err)
 			return
 		}
-		n := 0
-		w := walk{t: t, ctx: ctx, recursive: true, yield: func(i Info, err error) bool {
-			n++
-			return yield(i, err) && n != limit
-		}}
-		w.directory(p, "")
+		w := walk{t: t, ctx: ctx, recursive: true, yield: yield}
+		w.directory(at.path, "")
 	}
 }
 
@@ -64,10 +61,9 @@ func (w *walk) directory(p, after string) bool {
 		} else if !w.yield(info, nil) {
 			return false
 		}
-		if w.recursive && info.Dir && !info.Link && w.t.listable(info.URI[len(scheme):]) {
-			if !w.directory(info.URI[len(scheme):], below) {
-				return false
-			}
+		at := info.URI[len(scheme):]
+		if w.recursive && info.Dir && !info.Link && w.t.listable(at) && !w.directory(at, below) {
+			return false
 		}
 	}
 	return true
@@ -75,62 +71,49 @@ func (w *walk) directory(p, after string) bool {
 
 // listable reports whether it makes sense to look into a directory.
 func (t *Tree) listable(p string) bool {
-	if t.isPoint(p) {
-		return true
-	}
 	m, _ := t.find(p)
-	return m != nil && m.lister() != nil
+	return t.isPoint(p) || m != nil && m.lister() != nil
 }
 
-func (m *mount) lister() Lister {
-	l, ok := m.driver.(Lister)
-	if !ok || !m.can.Read {
-		return nil
+func (m *Mount) lister() Lister {
+	if l, ok := m.Driver.(Lister); ok && m.Driver.Can().Read {
+		return l
 	}
-	return l
+	return nil
 }
 
-// children lists a directory from a name on: what its driver has, and what is mounted there.
+// children lists a directory from a name on: what its driver has, and what is mounted there,
+// which hides what the driver has of that name.
 func (t *Tree) children(ctx context.Context, p, from string) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
 		points := t.mountedBelow(p)
-		mounted := make(map[string]bool, len(points))
+		var mounted []Info
 		for _, name := range points {
-			mounted[name] = true
-		}
-		// until gives the mounts that come before a name.
-		until := func(key string) bool {
-			for len(points) > 0 && (key == "" || strings.Compare(points[0]+"/", key) < 0) {
-				name := points[0]
-				points = points[1:]
-				if strings.Compare(name+"/", from) < 0 {
-					continue
-				}
-				info := Info{Dir: true}
-				at := Join(p, name)
-				m, _ := t.find(at)
-				m.complete(&info, at)
-				if !yield(info, nil) {
-					return false
-				}
+			info := Info{Dir: true}
+			m, _ := t.find(Join(p, name))
+			if m.complete(&info, Join(p, name)); info.Key() >= from {
+				mounted = append(mounted, info)
 			}
-			return true
 		}
 		for info, err := range t.own(ctx, p, from, len(points) > 0) {
-			if err != nil {
-				if !yield(info, err) {
-					return
-				}
+			if err == nil && slices.Contains(points, info.Name) {
 				continue
 			}
-			if mounted[info.Name] {
-				continue // what is mounted there hides it
+			for err == nil && len(mounted) > 0 && mounted[0].Key() < info.Key() {
+				if !yield(mounted[0], nil) {
+					return
+				}
+				mounted = mounted[1:]
 			}
-			if !until(info.Key()) || !yield(info, nil) {
+			if !yield(info, err) {
 				return
 			}
 		}
-		until("")
+		for _, info := range mounted {
+			if !yield(info, nil) {
+				return
+			}
+		}
 	}
 }
 
@@ -138,29 +121,30 @@ func (t *Tree) children(ctx context.Context, p, from string) iter.Seq2[Info, err
 // only because something is mounted below.
 func (t *Tree) own(ctx context.Context, p, from string, virtual bool) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
-		m, name := t.find(p)
-		if m == nil {
+		at := place{uri: scheme + p, path: p}
+		at.mount, at.name = t.find(p)
+		if at.mount == nil {
 			if !virtual && p != "" {
-				yield(Info{}, unmounted(p))
+				yield(Info{}, at.readable())
 			}
 			return
 		}
-		l := m.lister()
+		l := at.mount.lister()
 		if l == nil {
 			if !virtual {
-				yield(Info{}, explain(scheme+p, errUnlistable))
+				yield(Info{}, explain(at.uri, errUnlistable))
 			}
 			return
 		}
-		for info, err := range l.List(ctx, name, from) {
+		for info, err := range l.List(ctx, at.name, from) {
 			switch {
 			case err == nil:
-				m.complete(&info, Join(p, info.Name))
+				at.mount.complete(&info, Join(p, info.Name))
 			case errors.Is(err, ErrUnnamed):
 			case virtual && errors.Is(err, fs.ErrNotExist):
 				return
 			default:
-				err = explain(scheme+p, err)
+				err = explain(at.uri, err)
 			}
 			if !yield(info, err) {
 				return

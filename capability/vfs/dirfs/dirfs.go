@@ -11,7 +11,6 @@ import (
 	"io/fs"
 	"iter"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -51,13 +50,11 @@ type directory struct {
 
 // opened is a directory that is open, by both ways to look into it.
 type opened struct {
-	root *os.Root
-	dir  *os.File
-	info fs.FileInfo
-
-	path   string // by which it was opened
-	home   string // what is private, or ""
-	inside bool   // all of it is
+	*directory
+	root   *os.Root
+	dir    *os.File
+	info   fs.FileInfo
+	inside bool // all of it is private
 }
 
 func (o *opened) close() error { return errors.Join(o.root.Close(), o.dir.Close()) }
@@ -115,8 +112,7 @@ func (d *directory) now() (*opened, error) {
 	if err != nil {
 		return nil, errors.Join(err, root.Close())
 	}
-	o = &opened{root: root, dir: dir, path: d.path, home: d.home}
-	o.inside = d.home != "" && blobs.Within(d.home, d.path)
+	o = &opened{directory: d, root: root, dir: dir, inside: d.home != "" && blobs.Within(d.home, d.path)}
 	if o.info, err = dir.Stat(); err != nil {
 		return nil, errors.Join(err, o.close())
 	}
@@ -165,13 +161,13 @@ func (d *directory) Read(ctx context.Context, name string) (vfs.File, error) {
 	}
 	defer func() { _ = f.Close() }()
 	info, err := f.Stat()
+	if err == nil {
+		err = regular(info.Mode())
+	}
 	if err != nil {
 		return vfs.File{}, err
 	}
 	s = stateOf(info)
-	if err := regular(s.mode); err != nil {
-		return vfs.File{}, err
-	}
 	// The version is the one before reading: if the file changes meanwhile, a comparison of
 	// versions shows it.
 	data, err := readFile(ctx, f, s.size)
@@ -336,15 +332,9 @@ func (d *directory) Local(name string) (string, bool) {
 		return "", false
 	}
 	info, err := o.root.Stat(local(name)) // which follows no link that leads out
-	if err != nil || !info.Mode().IsRegular() {
-		return "", false
-	}
-	top, err := filepath.EvalSymlinks(d.path)
-	if err != nil {
-		return "", false
-	}
-	file, err := filepath.EvalSymlinks(filepath.Join(d.path, local(name)))
-	if err != nil {
+	top, topErr := filepath.EvalSymlinks(d.path)
+	file, fileErr := filepath.EvalSymlinks(filepath.Join(d.path, local(name)))
+	if errors.Join(err, topErr, fileErr) != nil || !info.Mode().IsRegular() {
 		return "", false
 	}
 	if inner, err := filepath.Rel(top, file); err != nil || !filepath.IsLocal(inner) {
@@ -355,12 +345,4 @@ func (d *directory) Local(name string) (string, bool) {
 		return "", false
 	}
 	return file, true
-}
-
-// parent is the directory that a file is in.
-func parent(name string) string {
-	if dir := path.Dir(name); dir != "." {
-		return dir
-	}
-	return ""
 }

@@ -214,7 +214,7 @@ func TestNothingIsWrittenOutsideOfADirectory(t *testing.T) {
 
 func TestAWalkShowsWhatCanBeRead(t *testing.T) {
 	for uri, want := range map[string]int{"os://fifo": 422, "os://null": 403, "os://dir-out": 403, "os://passwd": 403, "os://self": 422} {
-		for _, err := range hostile(t).Walk(t.Context(), uri, 0) {
+		for _, err := range hostile(t).Walk(t.Context(), uri) {
 			vfstest.WantCode(t, "walk of "+uri, err, want)
 		}
 	}
@@ -385,7 +385,7 @@ func TestNamesThatNoURICanHold(t *testing.T) {
 		}
 	}
 	found, unnamed := 0, 0
-	for _, err := range tree.Walk(t.Context(), "os://", 0) {
+	for _, err := range tree.Walk(t.Context(), "os://") {
 		switch {
 		case errors.Is(err, vfs.ErrUnnamed):
 			unnamed++
@@ -416,7 +416,7 @@ func TestACancelledReader(t *testing.T) {
 	if _, err := tree.Read(ctx, "os://a"); !errors.Is(err, context.Canceled) {
 		t.Errorf("Read: %v", err)
 	}
-	for _, err := range tree.Walk(ctx, "os://", 0) {
+	for _, err := range tree.Walk(ctx, "os://") {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("Walk: %v", err)
 		}

@@ -55,7 +55,7 @@ func TestThePrivateDirectoryIsNotInTheTree(t *testing.T) {
 			if path, ok := tree.Local(uri); ok {
 				t.Errorf("Local(%s) = %s", uri, path)
 			}
-			for info, err := range tree.Walk(t.Context(), uri, 0) {
+			for info, err := range tree.Walk(t.Context(), uri) {
 				vfstest.WantCode(t, "Walk "+uri, err, 403)
 				if info.Name != "" {
 					t.Errorf("Walk(%s) shows %s", uri, info.URI)
@@ -99,7 +99,7 @@ func TestAMountThatIsPrivate(t *testing.T) {
 			_, err = tree.Write(t.Context(), uri, nil, "")
 			vfstest.WantCode(t, target, err, 403)
 		}
-		for info, err := range tree.Walk(t.Context(), "os://m", 0) {
+		for info, err := range tree.Walk(t.Context(), "os://m") {
 			vfstest.WantCode(t, "Walk "+target+info.Name, err, 403)
 		}
 	}

@@ -3,6 +3,7 @@ package dirfs
 import (
 	"io/fs"
 	"strconv"
+	"syscall"
 	"time"
 
 	"kernos/capability/vfs"
@@ -13,11 +14,15 @@ type state struct {
 	mode     fs.FileMode
 	size     int64
 	modified time.Time
-	inode    uint64
+	inode    uint64 // another one for a file that took its place
 }
 
 func stateOf(info fs.FileInfo) state {
-	return state{mode: info.Mode(), size: info.Size(), modified: info.ModTime(), inode: inode(info)}
+	s := state{mode: info.Mode(), size: info.Size(), modified: info.ModTime()}
+	if sys, ok := info.Sys().(*syscall.Stat_t); ok {
+		s.inode = uint64(sys.Ino)
+	}
+	return s
 }
 
 // version is made of what changes when the content of a file does.

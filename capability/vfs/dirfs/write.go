@@ -47,23 +47,26 @@ func (d *directory) Write(_ context.Context, name string, data []byte, expect vf
 		err = replaceable(old)
 	}
 	if err == nil {
-		err = expected(expect, old)
+		err = expect.Check(version(old))
 	}
 	if err != nil {
 		return "", err
 	}
-	if err := makeDirs(root, parent(name)); err != nil {
+	if err := makeDirs(root, path.Dir(name)); err != nil {
 		return "", err
 	}
-	beside := path.Join(parent(name), newPrefix+rand.Text())
+	beside := path.Join(path.Dir(name), newPrefix+rand.Text())
 	info, err := writeNew(root, beside, data, old)
 	if err == nil {
 		err = place(root, beside, name, old == nil && expect == vfs.Absent)
 	}
 	if err != nil {
-		return "", errors.Join(err, ignoreMissing(root.Remove(local(beside))))
+		if removeErr := root.Remove(local(beside)); !errors.Is(removeErr, fs.ErrNotExist) {
+			err = errors.Join(err, removeErr)
+		}
+		return "", err
 	}
-	return stateOf(info).version(), nil
+	return version(info), nil
 }
 
 // replaceable refuses what a file must not take the place of.
@@ -80,16 +83,12 @@ func replaceable(old fs.FileInfo) error {
 	return nil
 }
 
-// expected checks the version of a file that may not be there.
-func expected(expect vfs.Expect, old fs.FileInfo) error {
-	actual := string(vfs.Absent)
-	if old != nil {
-		actual = stateOf(old).version()
+// version returns the version of a file that may not be there.
+func version(info fs.FileInfo) string {
+	if info == nil {
+		return string(vfs.Absent)
 	}
-	if expect == "" || string(expect) == actual {
-		return nil
-	}
-	return &vfs.VersionError{Expected: string(expect), Actual: actual}
+	return stateOf(info).version()
 }
 
 // writeNew makes a file with some content, on disk, and returns what it is.
@@ -110,46 +109,36 @@ func writeNew(root *os.Root, name string, data []byte, like fs.FileInfo) (info f
 	if err == nil {
 		info, err = f.Stat()
 	}
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	return info, err
+	return info, errors.Join(err, f.Close())
 }
 
 // place gives a file its name so that it lasts. If it must be the first of that name, a file
 // that another program has made since is not replaced.
 func place(root *os.Root, beside, name string, first bool) error {
-	if !first {
-		if err := root.Rename(local(beside), local(name)); err != nil {
-			return err
-		}
-		return syncDir(root, parent(name))
+	err := errors.ErrUnsupported
+	if first {
+		err = root.Link(local(beside), local(name))
 	}
-	err := root.Link(local(beside), local(name))
-	if errors.Is(err, fs.ErrExist) {
+	switch {
+	case err == nil:
+		err = root.Remove(local(beside))
+	case errors.Is(err, fs.ErrExist):
 		actual := "unknown"
 		if info, err := root.Lstat(local(name)); err == nil {
-			actual = stateOf(info).version()
+			actual = version(info)
 		}
-		return &vfs.VersionError{Expected: string(vfs.Absent), Actual: actual}
-	}
-	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EPERM) { // no hard links here
-		return place(root, beside, name, false)
-	}
-	if err == nil {
-		err = root.Remove(local(beside))
+		return vfs.Absent.Check(actual)
+	case errors.Is(err, errors.ErrUnsupported), errors.Is(err, syscall.EPERM): // no hard links here
+		err = root.Rename(local(beside), local(name))
 	}
 	if err != nil {
 		return err
 	}
-	return syncDir(root, parent(name))
+	return syncDir(root, path.Dir(name))
 }
 
 // makeDirs makes a directory, and those above it, so that they last.
 func makeDirs(root *os.Root, name string) error {
-	if name == "" {
-		return nil
-	}
 	switch info, err := root.Stat(local(name)); {
 	case err == nil && info.IsDir():
 		return nil
@@ -158,13 +147,13 @@ func makeDirs(root *os.Root, name string) error {
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
-	if err := makeDirs(root, parent(name)); err != nil {
+	if err := makeDirs(root, path.Dir(name)); err != nil {
 		return err
 	}
 	if err := root.Mkdir(local(name), 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return syncDir(root, parent(name))
+	return syncDir(root, path.Dir(name))
 }
 
 func syncDir(root *os.Root, name string) error {
@@ -174,13 +163,6 @@ func syncDir(root *os.Root, name string) error {
 	}
 	defer func() { _ = f.Close() }()
 	return f.Sync()
-}
-
-func ignoreMissing(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
 }
 
 // Delete implements [vfs.Writer]. Of a link, the link goes.
@@ -208,5 +190,5 @@ func (d *directory) Delete(_ context.Context, name string, recursive bool) error
 	if err != nil {
 		return err
 	}
-	return syncDir(root, parent(name))
+	return syncDir(root, path.Dir(name))
 }

@@ -4,17 +4,20 @@ package httpfs
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
 
 	"kernos/capability/vfs"
+	"kernos/internal/outbound"
 	"kernos/internal/recent"
 	"kernos/message"
 )
@@ -22,7 +25,7 @@ import (
 // Options are the settings of a server. The zero value is usable.
 type Options struct {
 	// Client asks the server. Its CheckRedirect and its cookies are not used. Nil means
-	// one of its own that knows no proxy.
+	// one of its own.
 	Client *http.Client
 
 	// Timeout is how long an answer may take. 0 means 10 seconds.
@@ -55,7 +58,6 @@ var pageLimits = recent.Limits{Values: 512, Bytes: 32 << 20, Each: 4 << 20}
 type server struct {
 	base    *url.URL // its path ends with a slash
 	client  http.Client
-	own     *http.Transport // nil if the client was given
 	timeout time.Duration
 	limit   int64
 	kept    *recent.Cache[*page]
@@ -75,16 +77,8 @@ func Open(address string, opts *Options) (vfs.Driver, error) {
 	if s.timeout <= 0 {
 		s.timeout = defaultServerTimeout
 	}
-	if opts.Client != nil {
-		s.client.Transport = opts.Client.Transport
-	} else {
-		s.own = &http.Transport{
-			ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 10, IdleConnTimeout: time.Minute,
-			TLSHandshakeTimeout: s.timeout,
-		}
-		s.client.Transport = s.own
-	}
-	s.client.CheckRedirect = s.redirect
+	client := cmp.Or(opts.Client, outbound.NewClient(outbound.Personal, nil))
+	s.client = http.Client{Transport: client.Transport, CheckRedirect: s.redirect}
 	return s, nil
 }
 
@@ -112,9 +106,7 @@ func (s *server) String() string { return "server " + s.base.String() }
 
 // Close implements [io.Closer].
 func (s *server) Close() error {
-	if s.own != nil {
-		s.own.CloseIdleConnections()
-	}
+	s.client.CloseIdleConnections()
 	return nil
 }
 
@@ -230,22 +222,15 @@ func (s *server) failure(ctx, limited context.Context, err error) error {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err
 	}
+	timeout, ok := errors.AsType[net.Error](err)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case limited.Err() != nil || isTimeout(err):
+	case limited.Err() != nil || ok && timeout.Timeout():
 		return message.Errorf(504, "VFS fetch failed: %s did not answer within %v", s.base.Host, s.timeout)
 	case errors.Is(err, errRedirect):
 		return message.Errorf(502, "VFS fetch failed: %s sends the reader out of %s, and nothing leaves a mount; mount the other place", s.base.Host, s.base)
 	}
 	cause := &message.Error{Code: 502, Message: message.Clip(err.Error(), 300)}
 	return message.Errorf(502, "VFS fetch failed: %s can't be reached: %w", s.base.Host, cause)
-}
-
-func isTimeout(err error) bool {
-	t, ok := errors.AsType[interface {
-		error
-		Timeout() bool
-	}](err)
-	return ok && t.Timeout()
 }

@@ -69,7 +69,7 @@ func TestAServer(t *testing.T) {
 	vfstest.WantCode(t, "Write", err, 403)
 	_, err = tree.Read(t.Context(), "os://")
 	vfstest.WantCode(t, "reading the root", err, 422)
-	for _, err := range tree.Walk(t.Context(), "os://", 0) {
+	for _, err := range tree.Walk(t.Context(), "os://") {
 		vfstest.WantCode(t, "listing", err, 403)
 	}
 	if info, err := tree.Stat(t.Context(), "os://x"); err != nil || info.Size != 5 {

@@ -51,23 +51,10 @@ func (d *driver) find(name string) (File, error) {
 	if f, ok := files[name]; ok {
 		return f, nil
 	}
-	if isDirectory(files, name) {
+	if name == "" || len(children(files, name, "")) > 0 {
 		return File{}, vfs.ErrDirectory
 	}
 	return File{}, fs.ErrNotExist
-}
-
-// isDirectory reports whether a file is below a name.
-func isDirectory(files map[string]File, name string) bool {
-	if name == "" {
-		return true
-	}
-	for f := range files {
-		if strings.HasPrefix(f, name+"/") {
-			return true
-		}
-	}
-	return false
 }
 
 func (d *driver) Read(ctx context.Context, name string) (vfs.File, error) {
@@ -157,8 +144,8 @@ func (d *driver) Write(ctx context.Context, name string, data []byte, expect vfs
 	if err != nil {
 		return "", err
 	}
-	if actual := vfs.Digest(old); expect != "" && string(expect) != actual {
-		return "", &vfs.VersionError{Expected: string(expect), Actual: actual}
+	if err := expect.Check(vfs.Digest(old)); err != nil {
+		return "", err
 	}
 	value := strings.TrimSuffix(strings.TrimSuffix(string(data), "\n"), "\r")
 	if strings.ContainsAny(value, "\n\v\f\r\u0085\u2028\u2029\x00") {

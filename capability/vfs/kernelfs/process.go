@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"runtime"
 	"runtime/metrics"
 	"strconv"
@@ -49,23 +50,12 @@ func line(text func() string) File {
 	return File{Read: func(context.Context) ([]byte, error) { return []byte(text() + "\n"), nil }}
 }
 
-// row is a line of a table.
-type row []any
-
-// table makes a file with columns.
-func table(rows func() []row) File {
+// table makes a file with columns out of lines with tabs.
+func table(write func(io.Writer)) File {
 	return File{Read: func(context.Context) ([]byte, error) {
 		var b bytes.Buffer
 		w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-		for _, r := range rows() {
-			for i, cell := range r {
-				if i > 0 {
-					_, _ = fmt.Fprint(w, "\t")
-				}
-				_, _ = fmt.Fprint(w, cell)
-			}
-			_, _ = fmt.Fprintln(w)
-		}
+		write(w)
 		err := w.Flush()
 		return b.Bytes(), err
 	}}
@@ -86,43 +76,31 @@ func (p *Process) cmdline() string {
 	return strings.Join(words, " ")
 }
 
-func (p *Process) connections() []row {
+func (p *Process) connections(w io.Writer) {
 	s := p.Stats()
-	return []row{
-		{"connections", s.Connections}, {"inFlight", s.InFlight}, {"waiting", s.Waiting},
-		{"messages", s.Messages}, {"errors", s.Errors},
-	}
+	_, _ = fmt.Fprintf(w, "connections\t%d\ninFlight\t%d\nwaiting\t%d\nmessages\t%d\nerrors\t%d\n", s.Connections, s.InFlight, s.Waiting, s.Messages, s.Errors)
 }
 
-func (p *Process) mounts() []row {
-	var rows []row
+func (p *Process) mounts(w io.Writer) {
 	for _, m := range p.Mounts() {
-		rows = append(rows, row{m.Path, m.Driver.Can(), m.Driver})
+		_, _ = fmt.Fprintf(w, "%s\t%v\t%v\n", m.Path, m.Driver.Can(), m.Driver)
 	}
-	return rows
 }
 
 // usedMemory is in bytes, but for the goroutines. It does not stop the world.
-func usedMemory() []row {
-	shown := []struct{ label, name string }{
+func usedMemory(w io.Writer) {
+	for _, shown := range [][2]string{
 		{"heap", "/memory/classes/heap/objects:bytes"},
 		{"stacks", "/memory/classes/heap/stacks:bytes"},
 		{"total", "/memory/classes/total:bytes"},
 		{"collections", "/gc/cycles/total:gc-cycles"},
 		{"goroutines", "/sched/goroutines:goroutines"},
-	}
-	samples := make([]metrics.Sample, len(shown))
-	for i, s := range shown {
-		samples[i].Name = s.name
-	}
-	metrics.Read(samples)
-	var rows []row
-	for i, s := range samples {
-		if s.Value.Kind() == metrics.KindUint64 {
-			rows = append(rows, row{shown[i].label, s.Value.Uint64()})
+	} {
+		sample := []metrics.Sample{{Name: shown[1]}}
+		if metrics.Read(sample); sample[0].Value.Kind() == metrics.KindUint64 {
+			_, _ = fmt.Fprintf(w, "%s\t%d\n", shown[0], sample[0].Value.Uint64())
 		}
 	}
-	return rows
 }
 
 // definition shows a syscall as JSON.

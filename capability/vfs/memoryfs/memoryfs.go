@@ -11,42 +11,25 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"kernos/capability/memory"
 	"kernos/capability/vfs"
 	"kernos/internal/jsonscan"
 	"kernos/kernel"
 	"kernos/message"
 )
 
-// Values is the key-value store, as the memory mount reads it. Its errors are
-// *message.Error, with code 404 for a key that is not there. It is written to by the
-// syscalls Memory.Set and Memory.Delete, so that the rules, the record and the durability
-// of those hold.
-type Values interface {
-	// Get returns the JSON text of a key's value, its revision (0 if it has none) and when
-	// it was written.
-	Get(ctx context.Context, key string) (text []byte, revision uint64, updated time.Time, err error)
-
-	// Stat is Get, but the text may be nil if it is costly to get.
-	Stat(ctx context.Context, key string) (text []byte, revision uint64, updated time.Time, err error)
-
-	// List returns the names directly in a folder, or the keys below it, from a name on,
-	// in plain order and without the folder. A name with a slash at its end is a folder.
-	List(ctx context.Context, folder, from string, limit int, recursive bool) ([]string, error)
-
-	// Secret reports whether what is written under a key must not be recorded.
-	Secret(key string) bool
-}
-
 // values is the memory as files: a string is a file with its text, any other value a file
-// with its JSON. What is written is always a string, so that it is read back as it was.
+// with its JSON. What is written is always a string, so that it is read back as it was. It is
+// written by the syscalls Memory.Set and Memory.Delete, so that the rules, the record and the
+// durability of those hold.
 type values struct {
-	of    Values
+	of    *memory.Memory
 	blobs kernel.Blobs
 }
 
-// New returns the driver of a key-value store. The blobs are those that Memory.Set takes
+// New returns the driver of the memory. The blobs are those that Memory.Set takes
 // pointers to; without them, only small files can be written.
-func New(of Values, blobs kernel.Blobs) vfs.Driver { return &values{of, blobs} }
+func New(of *memory.Memory, blobs kernel.Blobs) vfs.Driver { return &values{of, blobs} }
 
 func (v *values) Can() vfs.Can { return vfs.Can{Read: true, Write: true} }
 
@@ -132,11 +115,9 @@ const listed = 1000
 // List implements [vfs.Lister].
 func (v *values) List(ctx context.Context, name, from string) iter.Seq2[vfs.Info, error] {
 	return func(yield func(vfs.Info, error) bool) {
-		if name != "" {
-			if info, err := v.directory(ctx, name); err != nil {
-				yield(info, err)
-				return
-			}
+		if err := v.directory(ctx, name); err != nil {
+			yield(vfs.Info{}, err)
+			return
 		}
 		for {
 			names, err := v.of.List(ctx, name, from, listed, false)
@@ -158,18 +139,15 @@ func (v *values) List(ctx context.Context, name, from string) iter.Seq2[vfs.Info
 }
 
 // directory fails unless a name is that of a folder.
-func (v *values) directory(ctx context.Context, name string) (vfs.Info, error) {
+func (v *values) directory(ctx context.Context, name string) error {
 	inside, err := v.of.List(ctx, name, "", 1, true)
-	if err != nil || len(inside) > 0 {
-		return vfs.Info{}, err
+	if err != nil || len(inside) > 0 || name == "" {
+		return err
 	}
-	if _, _, _, err := v.of.Stat(ctx, name); err != nil {
-		if notFound(err) {
-			err = fs.ErrNotExist
-		}
-		return vfs.Info{}, err
+	if _, err := v.Stat(ctx, name); err != nil {
+		return err
 	}
-	return vfs.Info{}, vfs.ErrNotDirectory
+	return vfs.ErrNotDirectory
 }
 
 // entry gives one name of a folder, and reports whether to go on.
@@ -209,8 +187,8 @@ func (v *values) Write(ctx context.Context, name string, data []byte, expect vfs
 		if err != nil {
 			return "", err
 		}
-		if expect != "" && string(expect) != actual {
-			return "", &vfs.VersionError{Expected: string(expect), Actual: actual}
+		if err := expect.Check(actual); err != nil {
+			return "", err
 		}
 		version, err := v.set(ctx, name, content, revision)
 		if e, ok := errors.AsType[*message.Error](err); ok && e.Code == 409 && try < attempts {

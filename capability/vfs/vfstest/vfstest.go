@@ -69,11 +69,12 @@ func WantCode(t testing.TB, what string, err error, want int) {
 	}
 }
 
-// Walk collects the URIs of a walk, directories with a slash at the end.
+// Walk collects the URIs of a walk, directories with a slash at the end:
+// at most limit of them if limit is not 0.
 func Walk(t testing.TB, tree *vfs.Tree, uri string, limit int) []string {
 	t.Helper()
 	var uris []string
-	for info, err := range tree.Walk(t.Context(), uri, limit) {
+	for info, err := range tree.Walk(t.Context(), uri) {
 		if err != nil {
 			t.Errorf("walking %s: %v", uri, err)
 			continue
@@ -81,7 +82,9 @@ func Walk(t testing.TB, tree *vfs.Tree, uri string, limit int) []string {
 		if info.Dir {
 			info.URI += "/"
 		}
-		uris = append(uris, info.URI)
+		if uris = append(uris, info.URI); len(uris) == limit {
+			break
+		}
 	}
 	return uris
 }

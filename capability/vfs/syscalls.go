@@ -1,0 +1,183 @@
+package vfs
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"time"
+	"unicode/utf8"
+
+	"kernos/internal/jsonscan"
+	"kernos/kernel"
+	"kernos/message"
+	"kernos/schema"
+)
+
+type readInput struct {
+	URI string `json:"uri" jsonschema:"minLength=1,example=os://proc/version" jsonschema_description:"The file to read, for example os://agents/writer.md. A relative URI starts at the root."`
+}
+
+type readOutput struct {
+	URI        string               `json:"uri" jsonschema_description:"The absolute URI of the file."`
+	Content    *string              `json:"content,omitzero" jsonschema_description:"The content, if it is text and small enough for a message."`
+	ContentRef *message.BlobPointer `json:"contentRef,omitzero" jsonschema_description:"A pointer to the content otherwise, as it was when it was read."`
+	Size       int64                `json:"size" jsonschema_description:"Bytes of the content."`
+	Version    string               `json:"version" jsonschema_description:"Changes when the content does. For ifVersion of VFS.Write."`
+	Modified   int64                `json:"modified,omitzero" jsonschema_description:"When the file was changed, in milliseconds of Unix time, if that is known."`
+}
+
+var read = kernel.DefineQuery[readInput, readOutput](kernel.Definition{
+	Type:    "VFS.Read",
+	Summary: "Read a file of the os:// tree, of at most 64 MB.",
+	Answers: kernel.FromStore,
+})
+
+// maxText is how long a text may be that is given inline: no longer one fits into a line.
+const maxText = 16 << 10
+
+func (t *Tree) readCall(ctx context.Context, in readInput) (readOutput, error) {
+	f, err := t.Read(ctx, in.URI)
+	if err != nil {
+		return readOutput{}, err
+	}
+	out := readOutput{URI: f.URI, Size: int64(len(f.Data)), Version: f.Version, Modified: milliseconds(f.Modified)}
+	text := isText(f.Data)
+	if text && (len(f.Data) <= maxText || t.opts.Blobs == nil) { // the kernel says so if it is too long
+		s := string(f.Data)
+		out.Content = &s
+		return out, nil
+	}
+	p, err := t.refer(ctx, f.Data)
+	out.ContentRef = &p
+	return out, err
+}
+
+// isText reports whether data is what people can read and a JSON string can hold.
+func isText(data []byte) bool { return utf8.Valid(data) && bytes.IndexByte(data, 0) < 0 }
+
+// refer puts data where a pointer can point to it.
+func (t *Tree) refer(ctx context.Context, data []byte) (message.BlobPointer, error) {
+	if t.opts.Blobs != nil {
+		return t.opts.Blobs.Put(ctx, data)
+	}
+	if len(data) > message.MaxInlineBlob {
+		return message.BlobPointer{}, message.Errorf(503, "The file is binary and has %d bytes, and this kernel has no place for blobs", len(data))
+	}
+	return message.BlobPointer{Scheme: "data", Path: "application/octet-stream;base64," + base64.StdEncoding.EncodeToString(data)}, nil
+}
+
+func milliseconds(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+type writeInput struct {
+	URI        string               `json:"uri" jsonschema:"minLength=1" jsonschema_description:"File to write, for example os://memory/notes/today.md. Directories above it are made."`
+	Content    *string              `json:"content,omitempty" jsonschema_description:"The new content. Either this or contentRef."`
+	ContentRef *message.BlobPointer `json:"contentRef,omitempty" jsonschema_description:"A pointer to the new content, if it is binary or too large for a message: at most 64 MB."`
+	IfVersion  string               `json:"ifVersion,omitempty" jsonschema_description:"Write only if the file has this version, which VFS.Read returns; none: only if it does not exist. Otherwise the reply is a 409 error."`
+}
+
+type writeOutput struct {
+	URI     string `json:"uri" jsonschema_description:"The absolute URI of the file, which is on disk."`
+	Size    int64  `json:"size" jsonschema_description:"Bytes that were written."`
+	Version string `json:"version,omitzero" jsonschema_description:"The new version; left out if another writer has changed the file since."`
+}
+
+var write = kernel.DefineCommand[writeInput, writeOutput](kernel.Definition{
+	Type:    "VFS.Write",
+	Summary: "Write a file of the os:// tree atomically.",
+	Input:   schema.Input[writeInput]().Example(`{"uri":"os://memory/notes/today.md","content":"milk"}`).Quiet(), // the vault's secrets may come through it
+	Effect:  kernel.External,
+})
+
+func (t *Tree) writeCall(ctx context.Context, in writeInput) (writeOutput, error) {
+	if (in.Content == nil) == (in.ContentRef == nil) {
+		return writeOutput{}, message.Errorf(422, "VFS.Write takes either content or contentRef: give exactly one of them")
+	}
+	// Nothing is fetched for a place that can't be written to.
+	at, err := t.locate(in.URI)
+	if err == nil {
+		_, err = at.writer("written")
+	}
+	if err != nil {
+		return writeOutput{}, err
+	}
+	var data []byte
+	if in.Content != nil {
+		data = []byte(*in.Content)
+	} else if data, err = t.opts.Resolve(ctx, *in.ContentRef); err != nil {
+		return writeOutput{}, err
+	}
+	info, err := t.Write(ctx, at.uri, data, Expect(in.IfVersion))
+	return writeOutput{URI: info.URI, Size: info.Size, Version: info.Version}, err
+}
+
+// redact returns the data of a write as it may be recorded: without its content, if that may
+// be a secret, or if its place is not known.
+func (t *Tree) redact(data json.RawMessage) json.RawMessage {
+	if len(data) == 0 || data[0] != '{' {
+		return json.RawMessage(kernel.RedactedData)
+	}
+	uri := ""
+	jsonscan.Members(data, 0, func(name, value []byte) bool {
+		if jsonscan.Unquote(name) == "uri" && value[0] == '"' {
+			uri = jsonscan.Unquote(value)
+		}
+		return true
+	})
+	if at, err := t.locate(uri); err == nil && at.mount != nil {
+		if s, ok := at.mount.Driver.(Secretive); !ok || !s.Secret(at.name) {
+			return data
+		}
+	}
+	return jsonscan.ReplaceMembers(data, func(name string, _ []byte) string {
+		if name == "uri" || name == "ifVersion" {
+			return ""
+		}
+		return kernel.RedactedData
+	})
+}
+
+type deleteInput struct {
+	URI       string `json:"uri" jsonschema:"minLength=1,example=os://memory/notes/today.md" jsonschema_description:"File or directory to delete."`
+	Recursive bool   `json:"recursive,omitempty" jsonschema_description:"true: delete a directory with everything in it. Otherwise it must be empty."`
+}
+
+type deleteOutput struct {
+	Success bool `json:"success" jsonschema_description:"True: it is deleted. A failure is an error message."`
+}
+
+var remove = kernel.DefineCommand[deleteInput, deleteOutput](kernel.Definition{
+	Type:    "VFS.Delete",
+	Summary: "Delete a file or a directory of the os:// tree.",
+	Effect:  kernel.External,
+})
+
+func (t *Tree) deleteCall(ctx context.Context, in deleteInput) (deleteOutput, error) {
+	err := t.Delete(ctx, in.URI, in.Recursive)
+	return deleteOutput{Success: err == nil}, err
+}
+
+type resolveInput struct {
+	URI  string `json:"uri" jsonschema:"minLength=1" jsonschema_description:"The URI to resolve: os://a/b, /a/b, or relative such as ../b. An https address stays as it is."`
+	Base string `json:"base,omitempty" jsonschema_description:"The URI of the resource that a relative uri appears in, or of its directory if it ends with a slash. Default: the root."`
+}
+
+type resolveOutput struct {
+	URI string `json:"uri" jsonschema_description:"The absolute URI, without . and .. segments. The file need not exist."`
+}
+
+var resolve = kernel.DefineQuery[resolveInput, resolveOutput](kernel.Definition{
+	Type:    "VFS.Resolve",
+	Summary: "Resolve a URI of the os:// tree to its absolute form.",
+	Aliases: []message.Type{"FileSystem.Resolve", "Kernel.Resolve"},
+})
+
+func (t *Tree) resolveCall(_ context.Context, in resolveInput) (resolveOutput, error) {
+	uri, err := t.Resolve(in.URI, in.Base)
+	return resolveOutput{uri}, err
+}
