@@ -2,6 +2,8 @@ package secret
 
 import (
 	"bytes"
+	"slices"
+	"strings"
 
 	"kernos/internal/jsonscan"
 )
@@ -148,10 +150,5 @@ func isAny(text []byte, words ...string) bool {
 	if len(text) > len("boolean") {
 		return false
 	}
-	for _, word := range words {
-		if bytes.EqualFold(text, []byte(word)) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(words, func(word string) bool { return strings.EqualFold(string(text), word) })
 }

@@ -57,7 +57,6 @@ func password(encoded string) []string {
 
 // isToken reports whether a text may be the name of a cookie or a parameter.
 func isToken(text string) bool {
-	return text != "" && !strings.ContainsFunc(text, func(r rune) bool {
-		return r <= ' ' || r >= 0x7f || strings.ContainsRune(`()<>@,;:\"/[]?={}`, r)
-	})
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$%&'*+-.^_`|~"
+	return text != "" && strings.Trim(text, letters) == ""
 }

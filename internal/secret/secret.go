@@ -5,7 +5,11 @@
 // request. [Values] are secrets that are known, and are hidden wherever they are repeated.
 package secret
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+	"strings"
+)
 
 // What stands in the place of a secret: within a text, and as a JSON value.
 const (
@@ -39,46 +43,37 @@ type noun struct {
 }
 
 // nouns has a longer word before one that ends it.
-var nouns = []noun{
-	{word: "authorization", alone: Text, qualified: Text},
-	{word: "cookie", alone: Text, qualified: Text},
-	{word: "password", alone: Data, qualified: Data},
-	{word: "passwordconfirmation", alone: Data, qualified: Data},
-	{word: "passwordhash", alone: Data, qualified: Data},
-	{word: "passwd", alone: Data, qualified: Data},
-	{word: "passphrase", alone: Data, qualified: Data},
-	{word: "passcode", alone: Data, qualified: Data},
-	{word: "pwd", alone: Body, qualified: Data},
-	{word: "pass", alone: Body, sure: []string{"user", "db"}, harmless: []string{"by", "com", "tres", "sur", "under", "over"}},
-	{word: "secret", alone: Data, qualified: Data},
-	{word: "credential", alone: Body, qualified: Data},
-	{word: "credentials", alone: Body, qualified: Data},
-	{word: "jwt", alone: Data, qualified: Data},
-	{word: "idtoken", alone: Text, qualified: Body},
-	{word: "idtokenhint", alone: Body, qualified: Body},
-	{word: "token", alone: Body, qualified: Body,
-		sure:     sureTokens,
-		harmless: []string{"page", "next", "continuation", "sync", "cursor", "resume", "start", "stop", "end", "eos", "bos", "pad", "unk", "sep", "mask", "cls", "special"}},
-	{word: "key", alone: Request, qualified: Body,
-		sure: sureKeys,
-		harmless: []string{"idempotency", "sort", "primary", "foreign", "cache", "partition", "public", "surrogate", "routing", "object", "row", "hash", "range",
-			"group", "dedup", "deduplication", "websocket", "natural", "index", "unique", "issue", "project", "parent", "item", "map", "translation", "any", "hot",
-			"mon", "tur", "don", "hoc", "joc", "whis"}},
-	{word: "session", alone: Request, qualified: Body},
-	{word: "sessionid", alone: Body, qualified: Body},
-	{word: "sessid", alone: Body, qualified: Body},
-	{word: "sid", alone: Request, sure: []string{"connect"}, harmless: []string{"in", "out", "re", "be"}},
-	{word: "auth", alone: Body, qualified: Body},
-	{word: "authentication", alone: Request, qualified: Request},
-	{word: "signature", alone: Request, qualified: Body},
-	{word: "sig", alone: Request},
-	{word: "bearer", alone: Body},
-	{word: "otp", alone: Body},
-	{word: "clientassertion", alone: Body, qualified: Body},
-	{word: "assertion", alone: Body, sure: []string{"jwt"}},
-	{word: "codeverifier", alone: Body, qualified: Body},
-	{word: "samlresponse", alone: Body, qualified: Body},
-	{word: "connectionstring", alone: Body, qualified: Body},
+var nouns = slices.Concat(
+	all("authorization cookie", Text, Text),
+	all("password passwordconfirmation passwordhash passwd passphrase passcode secret jwt", Data, Data),
+	all("pwd credential credentials", Body, Data),
+	all("idtoken", Text, Body),
+	all("idtokenhint sessionid sessid auth clientassertion codeverifier samlresponse connectionstring", Body, Body),
+	all("session signature", Request, Body),
+	all("authentication", Request, Request),
+	all("bearer otp", Body, Nowhere),
+	all("sig", Request, Nowhere),
+	[]noun{
+		{word: "pass", alone: Body, sure: []string{"user", "db"}, harmless: []string{"by", "com", "tres", "sur", "under", "over"}},
+		{word: "sid", alone: Request, sure: []string{"connect"}, harmless: []string{"in", "out", "re", "be"}},
+		{word: "assertion", alone: Body, sure: []string{"jwt"}},
+		{word: "token", alone: Body, qualified: Body,
+			sure:     sureTokens,
+			harmless: []string{"page", "next", "continuation", "sync", "cursor", "resume", "start", "stop", "end", "eos", "bos", "pad", "unk", "sep", "mask", "cls", "special"}},
+		{word: "key", alone: Request, qualified: Body,
+			sure: sureKeys,
+			harmless: []string{"idempotency", "sort", "primary", "foreign", "cache", "partition", "public", "surrogate", "routing", "object", "row", "hash", "range",
+				"group", "dedup", "deduplication", "websocket", "natural", "index", "unique", "issue", "project", "parent", "item", "map", "translation", "any", "hot",
+				"mon", "tur", "don", "hoc", "joc", "whis"}},
+	},
+)
+
+// all makes nouns of words that denote credentials in the same places.
+func all(words string, alone, qualified Place) (nouns []noun) {
+	for word := range strings.FieldsSeq(words) {
+		nouns = append(nouns, noun{word: word, alone: alone, qualified: qualified})
+	}
+	return nouns
 }
 
 // Words before token and key that make them credentials everywhere.
@@ -103,10 +98,7 @@ const maxName = 64
 func Named(name []byte, in Place) bool {
 	var room [maxName]byte
 	plain := fold(&room, name)
-	if in > Request {
-		return placeOf(name, plain) >= in
-	}
-	return placeOf(name, plain) >= in || likely(plain)
+	return placeOf(name, plain) >= in || in <= Request && likely(plain)
 }
 
 // fold writes a name, or the end of a long one, in lower case without what stands between
@@ -162,27 +154,19 @@ var byLastLetter = func() (all [256][]*noun) {
 // likely reports whether a folded name is like those of headers and parameters that hold
 // credentials.
 func likely(plain []byte) bool {
-	for _, stem := range stems {
+	return slices.ContainsFunc(stems, func(stem string) bool {
 		i := bytes.Index(plain, []byte(stem))
-		if i >= 0 && !isAuthor(plain[i:]) && !isHarmless(plain) {
-			return true
-		}
-	}
-	return false
+		return i >= 0 && !isAuthor(plain[i:]) && !isHarmless(plain)
+	})
 }
 
 // isHarmless reports whether a folded name only looks like that of a credential, or ends with a
 // noun after a word that makes it harmless.
 func isHarmless(plain []byte) bool {
-	if containsAny(plain, harmlessStems) {
-		return true
-	}
-	for i := range nouns {
-		if ends(plain, nouns[i].word) && endsAny(plain[:len(plain)-len(nouns[i].word)], nouns[i].harmless) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(harmlessStems, func(stem string) bool { return bytes.Contains(plain, []byte(stem)) }) ||
+		slices.ContainsFunc(nouns, func(n noun) bool {
+			return ends(plain, n.word) && endsAny(plain[:len(plain)-len(n.word)], n.harmless)
+		})
 }
 
 // isExtension reports whether a name is that of a header which some vendor has added, as in
@@ -211,114 +195,7 @@ func ends(text []byte, with string) bool {
 }
 
 func endsAny(text []byte, words []string) bool {
-	for _, word := range words {
-		if ends(text, word) {
-			return true
-		}
-	}
-	return false
-}
-
-func containsAny(text []byte, words []string) bool {
-	for _, word := range words {
-		if bytes.Contains(text, []byte(word)) {
-			return true
-		}
-	}
-	return false
-}
-
-// MayHold reports whether data may have the name of a credential in it, for [Data] and beyond.
-// Nearly all data have none. It looks for rare letters that stand in each of these names, and
-// only then at the letters around them.
-func MayHold(data []byte) bool {
-	before := uint8(0)
-	for i, c := range data {
-		if before&follows[c] != 0 && inName(data, i-1) {
-			return true
-		}
-		before = rare[c]
-	}
-	return false
-}
-
-// rare has a bit for each of the rare letters, and follows the bits of the letters before which
-// it may stand in a name.
-var (
-	rare = [256]uint8{
-		'z': 1, 'k': 2, 'p': 4, 'c': 8, 'j': 16, 'x': 32,
-		'Z': 1, 'K': 2, 'P': 4, 'C': 8, 'J': 16, 'X': 32, '\\': 64,
-	}
-	follows = [256]uint8{
-		'a': 1 | 4, 'i': 2, 'e': 2, 'w': 4 | 16, 'r': 8, 'u': 64,
-		'A': 1 | 4, 'I': 2, 'E': 2, 'W': 4 | 16, 'R': 8,
-		'-': 1 | 2 | 4 | 8 | 16 | 32, '_': 1 | 2 | 4 | 8 | 16 | 32, ' ': 1 | 2 | 4 | 8 | 16, '.': 1 | 2 | 4 | 8 | 16,
-	}
-)
-
-// inName reports whether the letters around the rare one at data[i] are those of the name of a
-// credential.
-func inName(data []byte, i int) bool {
-	switch data[i] | 0x20 {
-	case 'z': // authorization
-		return letterBefore(data, i) == 'i' && spells(data, i, "za")
-	case 'k': // cookie, token, key
-		switch letterBefore(data, i) {
-		case 'o':
-			return spells(data, i, "kie") || spells(data, i, "ken") && isSure(data, i, "to", sureTokens)
-		case 0:
-			return false
-		}
-		return spells(data, i, "key") && isSure(data, i, "", sureKeys)
-	case 'p':
-		return spells(data, i, "pass") || spells(data, i, "pwd")
-	case 'c': // secret, credential
-		return spells(data, i, "cret") || spells(data, i, "creden")
-	case 'j':
-		return spells(data, i, "jwt")
-	case 'x':
-		return isExtension(data[i:]) && (i == 0 || !isLetter(data[i-1]))
-	}
-	return true // an escape may be any letter
-}
-
-// isSure reports whether the letters before data[i] are the beginning of a noun after a word that
-// makes it a credential in any data. Prose about tokens and keys has no such words.
-func isSure(data []byte, i int, noun string, sure []string) bool {
-	var room [maxName]byte
-	plain := fold(&room, data[:i])
-	if !ends(plain, noun) {
-		return false
-	}
-	before := plain[:len(plain)-len(noun)]
-	return endsAny(before, sure) || ends(before, "id")
-}
-
-// letterBefore returns the letter before data[i] in lower case, 0 if there is none. It passes
-// over what programs put between words.
-func letterBefore(data []byte, i int) byte {
-	for i--; i >= 0 && isJoint(data[i]); i-- {
-	}
-	if i < 0 || !isLetter(data[i]) && !isDigit(data[i]) {
-		return 0
-	}
-	return data[i] | 0x20
-}
-
-// spells reports whether a word, in lower case, stands at data[i] in any case, with anything
-// between its letters that programs put between words.
-func spells(data []byte, i int, word string) bool {
-	for n := 0; n < len(word); i++ {
-		switch {
-		case i == len(data):
-			return false
-		case data[i]|0x20 == word[n]:
-			n++
-		case n == 0 || !isJoint(data[i]):
-			return false
-		}
-	}
-	return true
+	return slices.ContainsFunc(words, func(word string) bool { return ends(text, word) })
 }
 
 func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }

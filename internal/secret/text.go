@@ -106,8 +106,13 @@ func isParameter(text []byte, name, i int) bool {
 	return end == len(text) || text[end] == '&'
 }
 
-func parameterEnd(text []byte, i int) int {
-	if n := bytes.IndexAny(text[i:], "& \t\r\n\"'`<>#"); n >= 0 {
+func parameterEnd(text []byte, i int) int { return until(text, i, "& \t\r\n\"'`<>#") }
+
+func lineEnd(text []byte, i int) int { return until(text, i, "\r\n") }
+
+// until returns where one of some characters is, at or behind text[i], or the end.
+func until(text []byte, i int, chars string) int {
+	if n := bytes.IndexAny(text[i:], chars); n >= 0 {
 		return i + n
 	}
 	return len(text)
@@ -136,13 +141,6 @@ func valueBehind(text []byte, i int) (start, end int) {
 		}
 		end = lineEnd(text, next)
 	}
-}
-
-func lineEnd(text []byte, i int) int {
-	if n := bytes.IndexAny(text[i:], "\r\n"); n >= 0 {
-		return i + n
-	}
-	return len(text)
 }
 
 // opens reports whether a line begins with a bracket or a quote that it does not close.

@@ -3,6 +3,7 @@ package secret
 import (
 	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"html"
 	"net/url"
@@ -13,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"kernos/internal/jsonscan"
+	"kernos/internal/jsonvalue"
 )
 
 const (
@@ -40,7 +42,7 @@ func Taken(was, is []byte, older *Values) *Values {
 	if older != nil {
 		v.forms, v.tooMany = slices.Clone(older.forms), older.tooMany
 	}
-	compare(was, is, func(plain string) {
+	compareJSON(was, is, func(plain string) {
 		if v.tooMany = v.tooMany || len(v.forms) > maxForms; v.tooMany {
 			return
 		}
@@ -54,7 +56,7 @@ func Taken(was, is []byte, older *Values) *Values {
 // all forms in which servers write texts. Secrets of fewer than least bytes are left alone.
 func TakenFromRequest(was, is []byte, least int) *Values {
 	v := new(Values)
-	compare(was, is, func(plain string) {
+	compareJSON(was, is, func(plain string) {
 		if len(plain) >= least {
 			v.add(serverForms(plain)...)
 		}
@@ -139,39 +141,41 @@ func (v *Values) HideJSON(data []byte) ([]byte, bool) {
 }
 
 // compare calls found for each secret, and for each part of it that may stand alone, which was
-// in a text and is not in what a redaction has left of it. Both texts are JSON.
-func compare(was, is []byte, found func(plain string)) {
-	was, is = was[jsonscan.Space(was, 0):], is[jsonscan.Space(is, 0):]
-	switch {
-	case string(was) == string(is):
-	case was[0] == '{' && is[0] == '{':
-		left := make(map[string][]byte)
-		jsonscan.Members(is, 0, func(name, value []byte) bool {
-			left[jsonscan.Unquote(name)] = value
-			return true
-		})
-		jsonscan.Members(was, 0, func(name, value []byte) bool {
-			if kept, ok := left[jsonscan.Unquote(name)]; ok {
-				compare(value, kept, found)
-			} else {
-				eachScalar(value, found)
-			}
-			return true
-		})
-	case was[0] == '[' && is[0] == '[':
-		left := elements(is)
-		for i, value := range elements(was) {
-			if i < len(left) {
-				compare(value, left[i], found)
-			} else {
-				eachScalar(value, found)
-			}
+// in a value and is not in what a redaction has left of it.
+func compare(was, is any, found func(plain string)) {
+	switch was := was.(type) {
+	case map[string]any:
+		left, _ := is.(map[string]any)
+		for name, value := range was {
+			compare(value, left[name], found)
 		}
-	case was[0] == '"' && is[0] == '"':
-		compareTexts(jsonscan.Unquote(was[:jsonscan.Skip(was, 0)]), jsonscan.Unquote(is[:jsonscan.Skip(is, 0)]), found)
-	default:
-		eachScalar(was, found)
+	case []any:
+		left, _ := is.([]any)
+		for i, value := range was {
+			var kept any
+			if i < len(left) {
+				kept = left[i]
+			}
+			compare(value, kept, found)
+		}
+	case string:
+		if kept, ok := is.(string); ok {
+			compareTexts(was, kept, found)
+		} else {
+			eachPart(was, found)
+		}
+	case json.Number:
+		if is != any(was) {
+			eachPart(string(was), found)
+		}
 	}
+}
+
+// compareJSON is compare for texts that are JSON.
+func compareJSON(was, is []byte, found func(plain string)) {
+	before, _ := jsonvalue.Decode(was)
+	after, _ := jsonvalue.Decode(is)
+	compare(before, after, found)
 }
 
 // compareTexts finds what stands in a text where the other one says that something was.
@@ -180,7 +184,7 @@ func compareTexts(was, is string, found func(string)) {
 		return
 	}
 	if opensJSON([]byte(was)) && jsonscan.Valid([]byte(was)) && opensJSON([]byte(is)) && jsonscan.Valid([]byte(is)) {
-		compare([]byte(was), []byte(is), found)
+		compareJSON([]byte(was), []byte(is), found)
 		return
 	}
 	kept := strings.Split(is, Redacted)
@@ -204,26 +208,6 @@ func compareTexts(was, is string, found func(string)) {
 	}
 }
 
-// eachScalar calls found for all strings and numbers of a value.
-func eachScalar(value []byte, found func(string)) {
-	switch value[0] {
-	case '{':
-		jsonscan.Members(value, 0, func(_, value []byte) bool {
-			eachScalar(value, found)
-			return true
-		})
-	case '[':
-		for _, element := range elements(value) {
-			eachScalar(element, found)
-		}
-	case '"':
-		eachPart(jsonscan.Unquote(value[:jsonscan.Skip(value, 0)]), found)
-	case 't', 'f', 'n':
-	default:
-		eachPart(string(value[:jsonscan.Skip(value, 0)]), found)
-	}
-}
-
 // eachPart calls found for a secret, for what of it may stand alone, and for what it says if
 // it was written in a URL.
 func eachPart(text string, found func(string)) {
@@ -234,18 +218,6 @@ func eachPart(text string, found func(string)) {
 		found(strings.TrimSpace(plain))
 	}
 	found(strings.TrimSpace(text))
-}
-
-// elements are those of the array that a text begins with.
-func elements(text []byte) (all [][]byte) {
-	for i := jsonscan.Space(text, 1); text[i] != ']'; {
-		end := jsonscan.Skip(text, i)
-		all = append(all, text[i:end])
-		if i = jsonscan.Space(text, end); text[i] == ',' {
-			i = jsonscan.Space(text, i+1)
-		}
-	}
-	return all
 }
 
 // serverForms lists how servers write a secret: as it is, and as JSON, URLs, HTML, base64 and
