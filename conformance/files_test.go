@@ -95,7 +95,7 @@ func (f contentFiles) Read(ctx context.Context, uri string) (content.File, error
 
 func (f contentFiles) Walk(ctx context.Context, uri string) iter.Seq2[content.Entry, error] {
 	return func(yield func(content.Entry, error) bool) {
-		for info, err := range f.Tree.Walk(ctx, uri, 0) {
+		for info, err := range f.Tree.Walk(ctx, uri) {
 			if (err != nil || !info.Dir) && !yield(content.Entry{URI: info.URI, Version: info.Version}, err) {
 				return
 			}
