@@ -28,17 +28,14 @@ func (m *Memory) delete(ctx context.Context, in deleteInput) (deleteOutput, erro
 
 // remove puts a deletion at the end of a key's history: it has a revision too.
 func (m *Memory) remove(ctx context.Context, in *deleteInput) error {
-	key, err := ParseKey(in.Key)
-	if err == nil {
-		err = writable(key)
-	}
+	key, err := parseWritable(in.Key)
 	if err != nil {
 		return err
 	}
 	id := kernel.RequestOf(ctx).Metadata.ID
 	d := newDraft(key, recordHead+historyKeySize(key)+len(id))
 	var old was
-	old.version, old.entry, err = findAt(m.store, d.currentKey(key))
+	old.version, old.entry, err = findAt(m.store, d.keep(appendCurrentKey(d.buf, key)))
 	if err != nil {
 		return err
 	}
@@ -56,7 +53,7 @@ func (m *Memory) remove(ctx context.Context, in *deleteInput) error {
 	v := version{trail: next, updated: now, message: []byte(id), deleted: true}
 	d.Delete(old.entry.Key)
 	leave(&d.Batch, key, next)
-	d.Set(d.historyKey(key, next.revision), d.record(&v))
+	d.Set(d.keep(appendHistoryKey(d.buf, key, next.revision)), d.keep(v.append(d.buf)))
 	d.Set(timeKey(gone, now, key), nil)
 	return m.change(ctx, &d.Batch, key, next.revision, true)
 }

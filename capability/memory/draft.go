@@ -1,9 +1,6 @@
 package memory
 
-import (
-	"kernos/internal/jsonscan"
-	"kernos/store"
-)
+import "kernos/store"
 
 // A draft is a change in the making: a batch, with places for what a common one has, and
 // one buffer for its keys and values.
@@ -26,37 +23,9 @@ func newDraft(key Key, room int) *draft {
 	return d
 }
 
-// The following put something into the buffer and return it.
-
-func (d *draft) currentKey(key Key) []byte {
+// keep makes b the buffer, which was appended to, and returns what is new in it.
+func (d *draft) keep(b []byte) []byte {
 	start := len(d.buf)
-	d.buf = appendCurrentKey(d.buf, key)
-	return d.since(start)
+	d.buf = b
+	return b[start:len(b):len(b)]
 }
-
-func (d *draft) historyKey(key Key, revision uint64) []byte {
-	start := len(d.buf)
-	d.buf = appendHistoryKey(d.buf, key, revision)
-	return d.since(start)
-}
-
-func (d *draft) text(s string) []byte {
-	start := len(d.buf)
-	d.buf = append(d.buf, s...)
-	return d.since(start)
-}
-
-// compact takes JSON, and leaves out the white space between its tokens.
-func (d *draft) compact(value []byte) []byte {
-	start := len(d.buf)
-	d.buf = jsonscan.AppendCompact(d.buf, value)
-	return d.since(start)
-}
-
-func (d *draft) record(v *version) []byte {
-	start := len(d.buf)
-	d.buf = v.append(d.buf)
-	return d.since(start)
-}
-
-func (d *draft) since(start int) []byte { return d.buf[start:len(d.buf):len(d.buf)] }

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -33,10 +34,8 @@ const mount = "memory"
 // space returns the reserved namespace that the key is in, or "".
 func (k Key) space() string {
 	first, _, _ := strings.Cut(string(k), "/")
-	for _, name := range reserved {
-		if first == name {
-			return name
-		}
+	if slices.Contains(reserved[:], first) {
+		return first
 	}
 	return ""
 }
@@ -53,13 +52,7 @@ func ParseKey(s string) (Key, error) {
 }
 
 func parseKey(s string) (Key, error) {
-	plain := true
-	for i := 0; i < len(s); i++ {
-		if s[i] >= utf8.RuneSelf {
-			plain = false
-			break
-		}
-	}
+	plain := isASCII(s)
 	text := s
 	if !plain {
 		if !utf8.ValidString(s) {
@@ -100,60 +93,22 @@ func parseKey(s string) (Key, error) {
 // ordinary takes most keys, which are in their normal form but for a leading slash and
 // raise no question. It says no to all others, and nothing about them.
 func ordinary(s string) (Key, bool) {
-	if len(s) > 0 && s[0] == '/' {
-		s = s[1:]
-	}
-	if len(s) > MaxKey {
-		return "", false
-	}
-	last := byte('/')
-	first := -1 // where the first segment ends
-	name := -1  // where it ends if a colon is taken for a separator
+	s = strings.TrimPrefix(s, "/")
+	first := len(s) // where the first segment ends
 	for i := range len(s) {
-		c := s[i]
-		if !letters[c] {
-			switch c {
-			case '/':
-				if last == '/' || last == '.' || last == ':' {
-					return "", false
-				}
-				if first < 0 {
-					first = i
-				}
-			case '.':
-				if last == '/' {
-					return "", false
-				}
-			case ':':
-				if last == '.' {
-					return "", false
-				}
-				if first < 0 && name < 0 {
-					name = i
-				}
-			default:
-				return "", false
-			}
+		switch c := s[i]; {
+		case letters[c]:
+		case c != '/' && c != '.' || i == 0 || !letters[s[i-1]]:
+			return "", false
+		case c == '/':
+			first = min(first, i)
 		}
-		last = c
 	}
-	if last == '/' || last == '.' {
+	if s == "" || len(s) > MaxKey || !letters[s[len(s)-1]] {
 		return "", false
 	}
-	if first < 0 {
-		first = len(s)
-	}
-	if name < 0 {
-		name = first
-	}
-	switch name {
-	case len(sys), len(proc), len(vault), len(mount):
-		for _, space := range reserved {
-			if resembles(s[:name], space) && s[:first] != space {
-				return "", false
-			}
-		}
-		if resembles(s[:name], mount) {
+	for _, name := range [...]string{vault, proc, sys, mount} {
+		if resembles(s[:first], name) {
 			return "", false
 		}
 	}
@@ -202,23 +157,19 @@ func checkText(s, text string) error {
 	return nil
 }
 
-func isHex(c byte) bool {
-	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
+func isHex(c byte) bool { return strings.IndexByte("0123456789abcdefABCDEF", c) >= 0 }
+
+func isASCII(s string) bool {
+	return strings.IndexFunc(s, func(r rune) bool { return r >= utf8.RuneSelf }) < 0
 }
 
 // singleSlashes drops leading slashes and makes one of several.
 func singleSlashes(s string) string {
 	s = strings.TrimLeft(s, "/")
-	if !strings.Contains(s, "//") {
-		return s
+	for strings.Contains(s, "//") {
+		s = strings.ReplaceAll(s, "//", "/")
 	}
-	b := make([]byte, 0, len(s))
-	for i := range len(s) {
-		if s[i] != '/' || s[i-1] != '/' {
-			b = append(b, s[i])
-		}
-	}
-	return string(b)
+	return s
 }
 
 // invisible tells characters that do not show, or change how others show. The two
@@ -252,11 +203,8 @@ func checkSpaces(s, key, look string) error {
 // bare is a segment without what a lenient program takes off a name: blanks around it, dots
 // behind it, what follows a colon or a semicolon, and accents.
 func bare(segment string) string {
-	for i := range len(segment) {
-		if segment[i] >= utf8.RuneSelf {
-			segment = plainLetters(norm.NFKD.String(segment))
-			break
-		}
+	if !isASCII(segment) {
+		segment = plainLetters(norm.NFKD.String(segment))
 	}
 	if i := strings.IndexAny(segment, ":;"); i >= 0 {
 		segment = segment[:i]
@@ -317,31 +265,31 @@ func plainLetters(decomposed string) string {
 // looksLike returns the letter of a reserved name, or the slash, that a character can be
 // taken for.
 func looksLike(r rune) rune {
-	switch r {
-	case 'а', 'А', 'α', 'Α', 'ᴀ', 'ɑ':
-		return 'a'
-	case 'с', 'С', 'ϲ', 'Ϲ', 'ᴄ':
-		return 'c'
-	case 'ı', 'ι', 'Ι', 'ɩ', 'ӏ', 'Ӏ', 'І', 'і', 'ʟ', 'ǀ':
-		return 'l'
-	case 'о', 'О', 'ο', 'Ο', 'օ', 'ᴏ':
-		return 'o'
-	case 'р', 'Р', 'ρ', 'Ρ', 'ᴘ':
-		return 'p'
-	case 'г', 'ʀ', 'ᴦ':
-		return 'r'
-	case 'ѕ', 'Ѕ', 'ꜱ':
-		return 's'
-	case 'т', 'Т', 'τ', 'Τ', 'ᴛ':
-		return 't'
-	case 'υ', 'ս', 'ʋ', 'ᴜ':
-		return 'u'
-	case 'ѵ', 'Ѵ', 'ν', 'ᴠ':
-		return 'v'
-	case 'у', 'У', 'ү', 'Ү', 'Υ', 'ʏ':
-		return 'y'
-	case '⁄', '∕', '⧸', '╱', '⟋', '∖', '⧵', '⧹':
-		return '/'
+	if like, ok := lookalikes[r]; ok {
+		return like
 	}
 	return r
 }
+
+var lookalikes = func() map[rune]rune {
+	all := make(map[rune]rune)
+	for like, runes := range map[rune]string{
+		'a': "аАαΑᴀɑ",
+		'c': "сСϲϹᴄ",
+		'l': "ıιΙɩӏӀІіʟǀ",
+		'o': "оОοΟօᴏ",
+		'p': "рРρΡᴘ",
+		'r': "гʀᴦ",
+		's': "ѕЅꜱ",
+		't': "тТτΤᴛ",
+		'u': "υսʋᴜ",
+		'v': "ѵѴνᴠ",
+		'y': "уУүҮΥʏ",
+		'/': "⁄∕⧸╱⟋∖⧵⧹",
+	} {
+		for _, r := range runes {
+			all[r] = like
+		}
+	}
+	return all
+}()

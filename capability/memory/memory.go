@@ -14,6 +14,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -83,12 +84,8 @@ func New(s store.Store, b *blobs.Dir, opts *Options) *Memory {
 	if opts != nil {
 		m.opts = *opts
 	}
-	if m.opts.Versions <= 0 {
-		m.opts.Versions = defaultVersions
-	}
-	if m.opts.Remember <= 0 {
-		m.opts.Remember = defaultRemember
-	}
+	m.opts.Versions = cmp.Or(m.opts.Versions, defaultVersions)
+	m.opts.Remember = cmp.Or(m.opts.Remember, defaultRemember)
 	if m.opts.Resolve == nil {
 		m.opts.Resolve = (&blobs.Resolver{Dir: b, Confined: true, Limit: MaxValue}).Resolve
 	}
@@ -128,12 +125,13 @@ func notFound(asked string) *message.Error {
 	return &message.Error{Code: 404, Message: "Key not found: " + asked}
 }
 
-// writable refuses keys that can't be written.
-func writable(key Key) error {
-	if key.space() == proc {
-		return message.Errorf(403, "Operation not allowed: proc/* paths are read-only (attempted write to %s)", key)
+// parseWritable is ParseKey, and refuses keys that can't be written.
+func parseWritable(asked string) (Key, error) {
+	key, err := ParseKey(asked)
+	if err == nil && key.space() == proc {
+		return "", message.Errorf(403, "Operation not allowed: proc/* paths are read-only (attempted write to %s)", key)
 	}
-	return nil
+	return key, err
 }
 
 // mismatch is the error for a key that is not at the revision that the caller expects.
@@ -158,19 +156,14 @@ func (m *Memory) value(v *version) ([]byte, error) {
 // backend puts a failure of what is below into words for the caller, and the rest into
 // the log. Other errors stay as they are.
 func (m *Memory) backend(err error) error {
-	if _, ok := errors.AsType[*message.Error](err); ok || err == nil {
+	cause, known := message.ErrorOf(err)
+	if err == nil || known {
 		return err
 	}
-	var cause *message.Error
-	if failed, ok := errors.AsType[*store.Error](err); ok {
-		code, text := failed.Public()
-		cause = &message.Error{Code: code, Message: text}
-	} else if errors.Is(err, store.ErrClosed) {
+	if errors.Is(err, store.ErrClosed) {
 		cause = &message.Error{Code: 503, Message: "The store is closed: the kernel is shutting down"}
-	} else if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-		return err
-	} else {
-		cause = &message.Error{Code: 500, Message: "The stored data can't be read or written; the kernel's log has the details"}
+	} else if _, ok := errors.AsType[*store.Error](err); !ok {
+		cause.Message = "The stored data can't be read or written; the kernel's log has the details"
 	}
 	m.opts.Log.Error("memory backend failure", "error", err)
 	return &message.Error{Code: cause.Code, Message: "Memory backend failure", Cause: cause}

@@ -307,7 +307,7 @@ func FuzzRedact(f *testing.F) {
 		if err == nil && key.space() != vault || out.Value == nil {
 			return
 		}
-		if fault, _ := sealedValueFault(out.Value); fault != "" && string(out.Value) != kernel.RedactedData {
+		if fault, _ := sealedFault(out.Value); fault != "" && string(out.Value) != kernel.RedactedData {
 			t.Fatalf("%s is recorded as %s", data, got)
 		}
 	})

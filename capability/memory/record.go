@@ -288,7 +288,7 @@ func (m *Memory) supersede(d *draft, key Key, old *was) (next trail, err error) 
 			d.Delete(old.left.Key)
 		}
 	} else {
-		d.Set(d.historyKey(key, old.revision), e.Value)
+		d.Set(d.keep(appendHistoryKey(d.buf, key, old.revision)), e.Value)
 		if old.expires != 0 {
 			d.Delete(timeKey(expires, old.expires, key))
 		}
@@ -317,7 +317,7 @@ const maxForgotten = 32
 func (m *Memory) outdate(d *draft, key Key, old *was, revision uint64) error {
 	switch {
 	case revision > old.blobbed:
-		d.Delete(d.historyKey(key, revision))
+		d.Delete(d.keep(appendHistoryKey(d.buf, key, revision)))
 		return nil
 	case revision == old.revision && old.entry.Revision != 0:
 		forget(&d.Batch, key, &old.version) // it is on its way there

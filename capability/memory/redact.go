@@ -19,7 +19,7 @@ func redact(data json.RawMessage) json.RawMessage {
 	return jsonscan.ReplaceMembers(data, func(name string, value []byte) string {
 		switch name {
 		case "value":
-			if fault, _ := sealedValueFault(value); fault != "" {
+			if fault, _ := sealedFault(value); fault != "" {
 				return kernel.RedactedData
 			}
 		case "valueRef": // it may hold the data itself, or a token in its query

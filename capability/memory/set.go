@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"kernos/internal/jsonscan"
+	"kernos/internal/sealed"
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/schema"
@@ -62,10 +64,7 @@ func (m *Memory) set(ctx context.Context, msg message.Message, emit kernel.Emit)
 
 // write stages the new version of a key that the message of an id brings, and returns its revision.
 func (m *Memory) write(ctx context.Context, in *setInput, id string) (uint64, error) {
-	key, err := ParseKey(in.Key)
-	if err == nil {
-		err = writable(key)
-	}
+	key, err := parseWritable(in.Key)
 	if err != nil {
 		return 0, err
 	}
@@ -86,7 +85,7 @@ func (m *Memory) write(ctx context.Context, in *setInput, id string) (uint64, er
 		return 0, err
 	}
 	now := m.opts.Now().UnixMilli()
-	v := version{trail: next, updated: now, message: d.text(id), text: text}
+	v := version{trail: next, updated: now, message: d.keep(append(d.buf, id...)), text: text}
 	if in.TTL != 0 { // after what goes: the old version may expire when the new one does
 		v.expires = now + in.TTL
 		d.Set(timeKey(expires, v.expires, key), nil)
@@ -94,14 +93,14 @@ func (m *Memory) write(ctx context.Context, in *setInput, id string) (uint64, er
 	if err := m.needBlobs(d, key, &v); err != nil {
 		return 0, err
 	}
-	d.Set(old.entry.Key, d.record(&v))
+	d.Set(old.entry.Key, d.keep(v.append(d.buf)))
 	return v.revision, m.change(ctx, &d.Batch, key, v.revision, false)
 }
 
 // expect finds the current version of a key, or what it has left, and fails if the key is
 // not at the revision that the caller wants.
 func (m *Memory) expect(d *draft, asked string, key Key, ifRevision *uint64) (old was, err error) {
-	if old.version, old.entry, err = findAt(m.store, d.currentKey(key)); err != nil {
+	if old.version, old.entry, err = findAt(m.store, d.keep(appendCurrentKey(d.buf, key))); err != nil {
 		return old, err
 	}
 	actual := old.revision
@@ -171,7 +170,7 @@ func (m *Memory) content(ctx context.Context, in *setInput, d *draft) ([]byte, e
 		if in.As != "" {
 			return nil, message.Errorf(422, "as says what valueRef points to; it has no meaning with value")
 		}
-		text := d.compact(in.Value)
+		text := d.keep(jsonscan.AppendCompact(d.buf, in.Value))
 		return text, checkDepth(text)
 	}
 	data, err := m.opts.Resolve(ctx, *in.ValueRef)
@@ -247,7 +246,7 @@ func checkDepth(text []byte) error {
 func fits(key Key, text []byte) error {
 	switch key.space() {
 	case vault:
-		fault, plain := sealedValueFault(text)
+		fault, plain := sealedFault(text)
 		if plain {
 			return message.Errorf(422, "Invalid value format: vault/* requires pwenc:v1:* ciphertext (got plain text for %s)", key)
 		}
@@ -262,12 +261,18 @@ func fits(key Key, text []byte) error {
 	return nil
 }
 
-// sealedValueFault is sealedFault for a JSON value.
-func sealedValueFault(text []byte) (fault string, plain bool) {
-	if text[0] != '"' {
+// sealedFault says what keeps a JSON value from being a sealed string, or returns "". It looks
+// at the form only: without the key, it is not known whether the string opens. A text without
+// the prefix is plain.
+func sealedFault(value []byte) (fault string, plain bool) {
+	if value[0] != '"' {
 		return "it is not a string", true
 	}
-	return sealedFault(jsonscan.Unquote(text))
+	_, err := sealed.Parse(jsonscan.Unquote(value))
+	if f, ok := errors.AsType[*sealed.Fault](err); ok {
+		return f.Reason, f.Plain
+	}
+	return "", false
 }
 
 // singleLine reports whether no string in a JSON text has a line break.

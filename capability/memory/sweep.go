@@ -90,21 +90,15 @@ const sweepChunk = 256
 //
 // Its owner calls it now and then, one call at a time.
 func (m *Memory) Sweep(ctx context.Context, now time.Time) (n int, err error) {
-	for _, s := range []struct {
-		index byte
-		until int64
-		sweep func(ms int64, key Key) (bool, error)
-	}{
-		{expires, now.UnixMilli(), m.sweepExpired},
-		{gone, now.Add(-m.opts.Remember).UnixMilli(), m.sweepGone},
-	} {
-		swept, err := m.sweep(ctx, s.index, s.until, s.sweep)
-		n += swept
-		if err != nil {
-			return n, err
-		}
+	expired, err := m.sweep(ctx, expires, now.UnixMilli(), m.sweepExpired)
+	if err != nil {
+		return expired, err
 	}
-	return n, m.store.Barrier().Wait(ctx)
+	forgotten, err := m.sweep(ctx, gone, now.Add(-m.opts.Remember).UnixMilli(), m.sweepGone)
+	if err != nil {
+		return expired + forgotten, err
+	}
+	return expired + forgotten, m.store.Barrier().Wait(ctx)
 }
 
 // sweep visits the entries of an index up to a time, some at a time: nothing is changed
