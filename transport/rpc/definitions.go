@@ -2,53 +2,47 @@ package rpc
 
 import (
 	"bytes"
+	"encoding/json"
 	"strconv"
 	"strings"
 
 	"kernos/internal/jsonscan"
+	"kernos/internal/jsonvalue"
 )
 
 // definitions are the types that the schemas of a document share. Each stands there once,
 // under a name, and the schemas refer to it.
 type definitions struct {
-	prefix string // of references to them
-	names  []string
-	texts  map[string][]byte
+	prefix string                     // of references to them
+	came   map[string]json.RawMessage // as they came, by the names that they have here
+	shared jsonvalue.Object           // as they stand here, in the order in which they came
 }
 
 func newDefinitions(prefix string) *definitions {
-	return &definitions{prefix: prefix, texts: make(map[string][]byte)}
+	return &definitions{prefix: prefix, came: make(map[string]json.RawMessage), shared: jsonvalue.Object{}}
 }
-
-// definitionKeywords are where a schema has the types that it refers to.
-var definitionKeywords = []string{"$defs", "definitions"}
 
 // take returns a schema without its own definitions, which are added to the shared ones,
 // and with its references pointing there. at is where the schema will stand: a reference to
 // all of it becomes one to there.
-func (d *definitions) take(schema []byte, at string) []byte {
-	if len(schema) == 0 || schema[0] != '{' {
+func (d *definitions) take(schema json.RawMessage, at string) json.RawMessage {
+	own := jsonvalue.Members(schema)
+	if own == nil {
 		return schema
 	}
 	// Names first: definitions may refer to each other.
-	renames := make(map[string]string)
-	type definition struct {
-		name string
-		text []byte
-	}
-	var own []definition
-	for _, keyword := range definitionKeywords {
-		if defs := jsonscan.Member(schema, keyword); len(defs) > 0 && defs[0] == '{' {
-			jsonscan.Members(defs, 0, func(token, value []byte) bool {
-				name := jsonscan.Unquote(token)
-				own = append(own, definition{d.choose(name, value), value})
-				renames["#/"+keyword+"/"+escapePointer(name)] = own[len(own)-1].name
-				return true
-			})
+	names := make(map[string]string) // by the references to them
+	var taken jsonvalue.Object
+	for _, keyword := range []string{"$defs", "definitions"} {
+		for _, m := range jsonvalue.Members(own.Get(keyword)) {
+			name := d.choose(m.Name, m.Value)
+			names["#/"+keyword+"/"+escapePointer(m.Name)] = name
+			taken = taken.Set(name, m.Value)
 		}
+		own = own.Without(keyword)
 	}
 	target := func(ref string) string {
-		for from, name := range renames {
+		for from, name := range names {
 			if rest, ok := strings.CutPrefix(ref, from); ok && (rest == "" || rest[0] == '/') {
 				return d.prefix + escapePointer(name) + rest
 			}
@@ -58,99 +52,55 @@ func (d *definitions) take(schema []byte, at string) []byte {
 		}
 		return ref
 	}
-	for _, one := range own {
-		d.texts[one.name] = rewritten(nil, one.text, target)
+	for _, m := range taken {
+		d.shared = d.shared.Set(m.Name, retarget(m.Value, target))
 	}
-	out := []byte{'{'}
-	jsonscan.Members(schema, 0, func(token, value []byte) bool {
-		name := jsonscan.Unquote(token)
-		if name == definitionKeywords[0] || name == definitionKeywords[1] {
-			return true
-		}
-		if len(out) > 1 {
-			out = append(out, ',')
-		}
-		out = append(append(out, token...), ':')
-		if name == "$ref" && value[0] == '"' {
-			out = jsonscan.AppendQuoted(out, target(jsonscan.Unquote(value)))
-		} else {
-			out = rewritten(out, value, target)
-		}
-		return true
-	})
-	return append(out, '}')
+	return retarget(own.Text(), target)
 }
 
 // choose finds a name for a definition: its own, unless another one has it already.
-func (d *definitions) choose(name string, text []byte) string {
+func (d *definitions) choose(name string, text json.RawMessage) string {
 	chosen := name
 	for n := 2; ; n++ {
-		source, taken := d.texts[sourceOf(chosen)]
+		other, taken := d.came[chosen]
 		if !taken {
-			d.texts[sourceOf(chosen)] = text
-			d.names = append(d.names, chosen)
+			d.came[chosen] = text
 			return chosen
 		}
-		if bytes.Equal(source, text) {
+		if bytes.Equal(other, text) {
 			return chosen
 		}
 		chosen = name + strconv.Itoa(n)
 	}
 }
 
-// sourceOf is the key of a definition as it came. No name of a definition begins so.
-func sourceOf(name string) string { return "\x00" + name }
-
-// append appends the definitions as an object, in the order in which they came.
-func (d *definitions) append(dst []byte) []byte {
-	dst = append(dst, '{')
-	for i, name := range d.names {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = append(append(jsonscan.AppendQuoted(dst, name), ':'), d.texts[name]...)
-	}
-	return append(dst, '}')
-}
-
-// rewritten appends a schema with its references changed. Values that are no schemas stay as
+// retarget returns a schema with its references changed. Values that aren't schemas stay as
 // they are.
-func rewritten(dst, text []byte, target func(string) string) []byte {
-	switch text[0] {
-	case '{':
-		dst = append(dst, '{')
-		began := false
-		jsonscan.Members(text, 0, func(token, value []byte) bool {
-			if began {
-				dst = append(dst, ',')
-			}
-			began = true
-			dst = append(append(dst, token...), ':')
-			switch name := string(token); {
-			case name == `"$ref"` && value[0] == '"':
-				dst = jsonscan.AppendQuoted(dst, target(jsonscan.Unquote(value)))
-			case name == `"const"`, name == `"enum"`, name == `"default"`, name == `"examples"`:
-				dst = append(dst, value...)
-			default:
-				dst = rewritten(dst, value, target)
-			}
-			return true
-		})
-		return append(dst, '}')
-	case '[':
-		dst = append(dst, '[')
-		began := false
-		jsonscan.Elements(text, 0, func(value []byte) bool {
-			if began {
-				dst = append(dst, ',')
-			}
-			began = true
-			dst = rewritten(dst, value, target)
-			return true
-		})
-		return append(dst, ']')
+func retarget(schema json.RawMessage, target func(string) string) json.RawMessage {
+	w := jsonscan.Rewrite(schema)
+	var visit func(i int) int
+	visit = func(i int) int {
+		switch schema[i] {
+		case '{':
+			return w.Object(i, func(name []byte, at int) int {
+				end := jsonscan.Skip(schema, at)
+				switch {
+				case string(name) == "$ref" && schema[at] == '"':
+					w.Replace(at, end, string(marshal(target(jsonscan.Unquote(schema[at:end])))))
+					return end
+				case string(name) == "const", string(name) == "enum", string(name) == "default", string(name) == "examples":
+					return end
+				}
+				return visit(at)
+			})
+		case '[':
+			return w.Array(i, func(_, at int) int { return visit(at) })
+		}
+		return jsonscan.Skip(schema, i)
 	}
-	return append(dst, text...)
+	visit(0)
+	out, _ := w.Result()
+	return out
 }
 
 func escapePointer(name string) string {

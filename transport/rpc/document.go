@@ -2,172 +2,106 @@ package rpc
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
-	"kernos/internal/jsonscan"
-	"kernos/internal/nearest"
+	"kernos/internal/jsonvalue"
+	"kernos/internal/recent"
 	"kernos/kernel"
 )
 
-// documents is what the service says about itself, made once for each hash, and each part
-// when it is first asked for.
-type documents struct {
-	hash    string
-	spaces  []kernel.Namespace
-	schema  func() json.RawMessage
-	openRPC func() json.RawMessage
-	modules []func() json.RawMessage // of spaces
-}
+// keepDocuments is what is kept of the documents that the service has made about itself.
+var keepDocuments = recent.Limits{Values: 256, Bytes: 16 << 20, Each: 8 << 20}
 
-// documents returns those of the kernel as it is.
-func (s *Service) documents() *documents {
+// document returns a document of the kernel as it is.
+func (s *Service) document(name string, make func() json.RawMessage) json.RawMessage {
 	hash := s.Hash()
-	if d := s.docs.Load(); d != nil && d.hash == hash {
-		return d
+	if text, ok := s.documents.Get(hash + name); ok {
+		return text
 	}
-	d := &documents{hash: hash, spaces: s.k.Registry().Namespaces()}
-	d.schema = sync.OnceValue(d.makeSchema)
-	d.openRPC = sync.OnceValue(d.makeOpenRPC)
-	for i := range d.spaces {
-		d.modules = append(d.modules, sync.OnceValue(func() json.RawMessage { return makeModule(&d.spaces[i]) }))
-	}
+	text := make()
 	if s.Hash() == hash { // otherwise what was read may be newer than its hash
-		s.docs.Store(d)
+		s.documents.Put(hash+name, text, len(text))
 	}
-	return d
+	return text
 }
 
-func (d *documents) index(namespace string) int {
-	for i := range d.spaces {
-		if d.spaces[i].Name == namespace {
-			return i
-		}
-	}
-	return -1
-}
-
-// module returns the schema of a module.
-func (d *documents) module(namespace string) (json.RawMessage, bool) {
-	i := d.index(namespace)
-	if i < 0 {
-		return nil, false
-	}
-	return d.modules[i](), true
-}
-
-func (d *documents) namespaces() []string {
-	names := make([]string, len(d.spaces))
-	for i := range d.spaces {
-		names[i] = d.spaces[i].Name
-	}
-	return names
-}
-
-// nearNamespace is the namespace that was probably meant by one that is not there, or "". It
-// has to be near by both measures: a wrong module is worse than none.
-func (d *documents) nearNamespace(name string) string {
-	return nearest.Best(name, nearest.Names(name, d.namespaces()))
-}
-
-// methods are the names of all methods, without their modules.
-func (d *documents) methods() (names []string) {
-	for i := range d.spaces {
-		names = append(names, methodNames(&d.spaces[i])...)
-	}
-	return names
-}
-
-// only is the method with a name, without its module, or nil if there is none or several
-// modules have one.
-func (d *documents) only(name string) (only *kernel.Route) {
-	for i := range d.spaces {
-		for _, r := range d.spaces[i].Methods {
-			if r.Method != name {
-				continue
-			}
-			if only != nil {
-				return nil
-			}
-			only = r
-		}
-	}
-	return only
-}
-
-// makeSchema is the answer to service_schema.
-func (d *documents) makeSchema() json.RawMessage {
+// schema is the answer to service_schema.
+func (s *Service) schema() json.RawMessage {
 	type module struct {
 		Namespace   string   `json:"namespace"`
 		Version     string   `json:"version"`
 		Description string   `json:"description"`
 		Methods     []string `json:"methods"`
 	}
-	service := struct {
-		Modules []module `json:"modules"`
-		Total   int      `json:"total_methods"`
-	}{Modules: []module{}}
-	for i := range d.spaces {
-		n := &d.spaces[i]
-		service.Modules = append(service.Modules, module{n.Name, n.Version, n.Summary, methodNames(n)})
-		service.Total += len(n.Methods)
-	}
-	return marshal(service)
-}
-
-// makeModule is the answer to service_module_schema: one schema with a variant for each
-// method, in the order of service_schema.
-func makeModule(n *kernel.Namespace) json.RawMessage {
-	shared := newDefinitions("#/$defs/")
-	dst := append([]byte(`{"$schema":"https://json-schema.org/draft/2020-12/schema","title":"`), strings.ToUpper(n.Name[:1])+n.Name[1:]+`Methods"`...)
-	dst = append(dst, `,"oneOf":[`...)
-	for i, r := range n.Methods {
-		if i > 0 {
-			dst = append(dst, ',')
+	return s.document("schema", func() json.RawMessage {
+		service := struct {
+			Modules []module `json:"modules"`
+			Total   int      `json:"total_methods"`
+		}{Modules: []module{}}
+		for _, n := range s.k.Registry().Namespaces() {
+			service.Modules = append(service.Modules, module{n.Name, n.Version, n.Summary, methodNames(&n)})
+			service.Total += len(n.Methods)
 		}
-		input := shared.take(r.Syscall.Input.JSON(), "#/oneOf/"+strconv.Itoa(i))
-		dst = appendVariant(dst, r, input)
-	}
-	dst = append(dst, ']')
-	if len(shared.names) > 0 {
-		dst = shared.append(append(dst, `,"$defs":`...))
-	}
-	return append(dst, '}')
-}
-
-// appendVariant appends the schema of one method: its input, with the property that tells
-// it from the others.
-func appendVariant(dst []byte, r *kernel.Route, input []byte) []byte {
-	dst = jsonscan.AppendQuoted(append(dst, `{"type":"object","description":`...), r.Syscall.Summary)
-	dst = append(append(dst, `,"properties":{"`+methodField+`":{"const":"`...), r.Method...)
-	dst = append(dst, `"}`...)
-	eachProperty(input, func(name, value []byte) {
-		if jsonscan.Unquote(name) == methodField {
-			name = []byte(`"` + renamedField + `"`)
-		}
-		dst = append(append(append(append(dst, ','), name...), ':'), value...)
+		return marshal(service)
 	})
-	dst = append(dst, `},"required":["`+methodField+`"`...)
-	if required := jsonscan.Member(input, "required"); len(required) > 0 && required[0] == '[' {
-		jsonscan.Elements(required, 0, func(name []byte) bool {
-			if jsonscan.Unquote(name) == methodField {
-				name = []byte(`"` + renamedField + `"`)
-			}
-			dst = append(append(dst, ','), name...)
-			return true
-		})
+}
+
+// moduleSchema is the answer to service_module_schema: one schema with a variant for each
+// method, in the order of service_schema. It reports false if there is no such module.
+func (s *Service) moduleSchema(namespace string) (json.RawMessage, bool) {
+	n, ok := s.k.Registry().LookupNamespace(namespace)
+	if !ok {
+		return nil, false
 	}
-	dst = append(dst, ']')
-	if len(input) > 0 && input[0] == '{' {
-		jsonscan.Members(input, 0, func(name, value []byte) bool {
-			switch jsonscan.Unquote(name) {
-			case "type", "description", "properties", "required", "$schema", "$id", "title":
-			default:
-				dst = append(append(append(append(dst, ','), name...), ':'), value...)
-			}
-			return true
-		})
+	return s.document("module "+namespace, func() json.RawMessage {
+		shared := newDefinitions("#/$defs/")
+		module := struct {
+			Schema   string            `json:"$schema"`
+			Title    string            `json:"title"`
+			Variants []json.RawMessage `json:"oneOf"`
+			Shared   json.RawMessage   `json:"$defs,omitempty"`
+		}{Schema: "https://json-schema.org/draft/2020-12/schema", Title: strings.ToUpper(n.Name[:1]) + n.Name[1:] + "Methods"}
+		for i, r := range n.Methods {
+			module.Variants = append(module.Variants, variant(r, shared.take(r.Syscall.Input.JSON(), "#/oneOf/"+strconv.Itoa(i))))
+		}
+		if len(shared.shared) > 0 {
+			module.Shared = shared.shared.Text()
+		}
+		return marshal(module)
+	}), true
+}
+
+// variant is the schema of one method: its input, with the property that tells it from the
+// others.
+func variant(r *kernel.Route, input json.RawMessage) json.RawMessage {
+	in := jsonvalue.Members(input)
+	properties := jsonvalue.Object{}.Set(methodField, marshal(map[string]string{"const": r.Method}))
+	for _, p := range jsonvalue.Members(in.Get("properties")) {
+		properties = properties.Set(variantField(p.Name), p.Value)
 	}
-	return append(dst, '}')
+	var required []string
+	in.Read("required", &required)
+	for i, name := range required {
+		required[i] = variantField(name)
+	}
+	out := jsonvalue.Object{}.
+		Set("type", json.RawMessage(`"object"`)).
+		Set("description", marshal(r.Syscall.Summary)).
+		Set("properties", properties.Text()).
+		Set("required", marshal(slices.Insert(required, 0, methodField)))
+	for _, m := range in {
+		if !out.Has(m.Name) && m.Name != "$schema" && m.Name != "$id" && m.Name != "title" {
+			out = append(out, m)
+		}
+	}
+	return out.Text()
+}
+
+func variantField(name string) string {
+	if name == methodField {
+		return renamedField
+	}
+	return name
 }

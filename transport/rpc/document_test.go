@@ -113,12 +113,12 @@ func TestModuleSchemas(t *testing.T) {
 		}
 		Total int `json:"total_methods"`
 	}
-	if err := json.Unmarshal(s.documents().schema(), &list); err != nil {
+	if err := json.Unmarshal(s.schema(), &list); err != nil {
 		t.Fatal(err)
 	}
 	total := 0
 	for _, m := range list.Modules {
-		text, ok := s.documents().module(m.Namespace)
+		text, ok := s.moduleSchema(m.Namespace)
 		if !ok {
 			t.Fatalf("%s has no schema", m.Namespace)
 		}
@@ -163,7 +163,7 @@ func TestModuleSchemas(t *testing.T) {
 	if total != list.Total {
 		t.Errorf("%d methods are listed, and there are said to be %d", total, list.Total)
 	}
-	text, _ := s.documents().module("odd")
+	text, _ := s.moduleSchema("odd")
 	for name, want := range map[string]int{`"ID":`: 1, `"ID2":`: 1, `"Place":`: 1} {
 		if n := bytes.Count(text, []byte(name)); n != want {
 			t.Errorf("%s stands %d times in %s", name, n, text)
@@ -185,9 +185,9 @@ func TestDocumentsDoNotDependOnOrder(t *testing.T) {
 		return New(kernel.New(registry, nil), nil)
 	}
 	texts := func(s *Service) string {
-		one, _ := s.documents().module("odd")
-		two, _ := s.documents().module("more")
-		return strings.Join([]string{s.Hash(), string(s.documents().schema()), string(one), string(two), string(s.OpenRPC())}, "\n")
+		one, _ := s.moduleSchema("odd")
+		two, _ := s.moduleSchema("more")
+		return strings.Join([]string{s.Hash(), string(s.schema()), string(one), string(two), string(s.OpenRPC())}, "\n")
 	}
 	first := made(modules)
 	want := texts(first)
@@ -215,7 +215,7 @@ func TestDocumentsDoNotDependOnOrder(t *testing.T) {
 	if err := first.k.Registry().AddSyscall(modules[1], raw("More.Three", message.KindQuery, newGate().handle)); err != nil {
 		t.Fatal(err)
 	}
-	if first.Hash() == hash || !bytes.Contains(first.documents().schema(), []byte(`"three"`)) {
+	if first.Hash() == hash || !bytes.Contains(first.schema(), []byte(`"three"`)) {
 		t.Error("a new method changes nothing")
 	}
 	first.k.Registry().RemoveSyscall("More.Three")

@@ -80,10 +80,14 @@ func (s *Service) unknown(st *stream, name string) func(*stream) {
 }
 
 func (st *stream) noModule(whole, module, method string) {
-	docs := st.svc.documents()
-	near, route := docs.nearNamespace(module), docs.only(whole)
+	spaces := st.svc.k.Registry().Namespaces()
+	near, route := nearNamespace(module, spaces), only(whole, spaces)
 	if route == nil && near == "" {
-		route = docs.only(nearest.Best(whole, nearest.Names(whole, docs.methods())))
+		var names []string
+		for i := range spaces {
+			names = append(names, methodNames(&spaces[i])...)
+		}
+		route = only(nearest.Best(whole, nearest.Names(whole, names)), spaces)
 	}
 	if route != nil { // it exists, without the module before it
 		near, method = route.Namespace, route.Method
@@ -98,6 +102,33 @@ func (st *stream) noModule(whole, module, method string) {
 		}
 	}
 	st.refuse(404, "Module not found: "+module, g)
+}
+
+// nearNamespace is the namespace that was probably meant by one that is not there, or "". It
+// has to be near by both measures: a wrong module is worse than none.
+func nearNamespace(name string, spaces []kernel.Namespace) string {
+	names := make([]string, len(spaces))
+	for i := range spaces {
+		names[i] = spaces[i].Name
+	}
+	return nearest.Best(name, nearest.Names(name, names))
+}
+
+// only is the method with a name, without its module, or nil if there is none or several
+// modules have one.
+func only(name string, spaces []kernel.Namespace) (only *kernel.Route) {
+	for i := range spaces {
+		for _, r := range spaces[i].Methods {
+			if r.Method != name {
+				continue
+			}
+			if only != nil {
+				return nil
+			}
+			only = r
+		}
+	}
+	return only
 }
 
 func methodNames(n *kernel.Namespace) []string {

@@ -7,19 +7,14 @@ import (
 	"kernos/internal/jsonscan"
 )
 
-// eachProperty visits the properties that a schema names.
-func eachProperty(schema []byte, visit func(name, value []byte)) {
+// propertyNames lists the properties that a schema names, in its order.
+func propertyNames(schema []byte) (names []string) {
 	if properties := jsonscan.Member(schema, "properties"); len(properties) > 0 && properties[0] == '{' {
-		jsonscan.Members(properties, 0, func(name, value []byte) bool {
-			visit(name, value)
+		jsonscan.Members(properties, 0, func(name, _ []byte) bool {
+			names = append(names, jsonscan.Unquote(name))
 			return true
 		})
 	}
-}
-
-// propertyNames lists the properties that a schema names, in its order.
-func propertyNames(schema []byte) (names []string) {
-	eachProperty(schema, func(name, _ []byte) { names = append(names, jsonscan.Unquote(name)) })
 	return names
 }
 
@@ -51,10 +46,7 @@ func parameter(params json.RawMessage, index int, name string) (found []byte) {
 // object.
 func firstText(params []byte, name string) (string, bool) {
 	token := parameter(params, 0, name)
-	if len(token) == 0 || token[0] != '"' {
-		return "", false
-	}
-	return jsonscan.Unquote(token), true
+	return text(token), len(token) > 0 && token[0] == '"'
 }
 
 // text is what stands in a token if it is a string, or "".

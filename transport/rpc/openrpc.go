@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strconv"
 
-	"kernos/internal/jsonscan"
+	"kernos/internal/jsonvalue"
 	"kernos/kernel"
 )
 
@@ -57,23 +57,26 @@ type openRPCStream struct {
 	Data         json.RawMessage `json:"data"`
 }
 
-// makeOpenRPC is the answer to rpc.discover. A method's result is the id of its stream, as
-// it is on the wire; what the stream carries is in x-stream.
-func (d *documents) makeOpenRPC() json.RawMessage {
-	doc := openRPC{Version: openRPCVersion}
-	doc.Info.Title, doc.Info.Version = "Kernos", d.hash
-	doc.Info.Description = "Every call is a stream: its result is the id of a subscription, and its items come as notifications of " + Notification + "."
-	shared := newDefinitions("#/components/schemas/")
-	for i := range d.spaces {
-		for _, r := range d.spaces[i].Methods {
-			doc.Methods = append(doc.Methods, describeMethod(r, shared, len(doc.Methods)))
+// OpenRPC returns the OpenRPC document of the service, as rpc.discover does. The caller must
+// not change it. A method's result is the id of its stream, as it is on the wire; what the
+// stream carries is in x-stream.
+func (s *Service) OpenRPC() json.RawMessage {
+	return s.document("OpenRPC", func() json.RawMessage {
+		doc := openRPC{Version: openRPCVersion}
+		doc.Info.Title, doc.Info.Version = "Kernos", s.Hash()
+		doc.Info.Description = "Every call is a stream: its result is the id of a subscription, and its items come as notifications of " + Notification + "."
+		shared := newDefinitions("#/components/schemas/")
+		for _, n := range s.k.Registry().Namespaces() {
+			for _, r := range n.Methods {
+				doc.Methods = append(doc.Methods, describeMethod(r, shared, len(doc.Methods)))
+			}
 		}
-	}
-	for _, own := range ownMethods {
-		doc.Methods = append(doc.Methods, json.RawMessage(own))
-	}
-	doc.Components.Schemas = shared.append(nil)
-	return marshal(doc)
+		for _, own := range ownMethods {
+			doc.Methods = append(doc.Methods, json.RawMessage(own))
+		}
+		doc.Components.Schemas = shared.shared.Text()
+		return marshal(doc)
+	})
 }
 
 // streamResult is the result of every method that is a stream.
@@ -92,22 +95,18 @@ var ownMethods = []string{
 func describeMethod(r *kernel.Route, shared *definitions, at int) openRPCMethod {
 	here := "#/methods/" + strconv.Itoa(at)
 	input := shared.take(r.Syscall.Input.JSON(), here+"/x-input")
+	in := jsonvalue.Members(input)
 	var required []string
-	if list := jsonscan.Member(input, "required"); len(list) > 0 && list[0] == '[' {
-		jsonscan.Elements(list, 0, func(name []byte) bool {
-			required = append(required, jsonscan.Unquote(name))
-			return true
-		})
-	}
+	in.Read("required", &required)
 	m := openRPCMethod{
 		Name: r.Name(), Tags: []openRPCTag{{r.Namespace}}, Summary: r.Syscall.Summary,
 		Params: []openRPCParam{}, ParamStructure: "by-name", Result: json.RawMessage(streamResult),
 		Stream: openRPCStream{Notification, r.Namespace + "." + r.Method, shared.take(r.Syscall.Output.JSON(), here+"/x-stream/data")},
 	}
-	eachProperty(input, func(token, value []byte) {
-		name := jsonscan.Unquote(token)
-		m.Params = append(m.Params, openRPCParam{name, jsonscan.Member(value, "description"), slices.Contains(required, name), value})
-	})
+	for _, p := range jsonvalue.Members(in.Get("properties")) {
+		description := jsonvalue.Members(p.Value).Get("description")
+		m.Params = append(m.Params, openRPCParam{p.Name, description, slices.Contains(required, p.Name), p.Value})
+	}
 	// OpenRPC wants the required ones first.
 	slices.SortStableFunc(m.Params, func(a, b openRPCParam) int {
 		switch {

@@ -16,7 +16,7 @@ const ownNamespace = "service"
 func (s *Service) own(method string) (func(st *stream, params []byte), bool) {
 	switch method {
 	case "service_schema":
-		return func(st *stream, _ []byte) { st.answer("service.schema", s.documents().schema()) }, true
+		return func(st *stream, _ []byte) { st.answer("service.schema", s.schema()) }, true
 	case "service_module_schema":
 		return moduleSchema, true
 	case "service_hash":
@@ -31,18 +31,17 @@ func (s *Service) own(method string) (func(st *stream, params []byte), bool) {
 
 func moduleSchema(st *stream, params []byte) {
 	namespace, ok := firstText(params, "namespace")
-	docs := st.svc.documents()
 	if !ok {
 		st.missing("module_schema", "the namespace of a module", "namespace", "A namespace that service_schema lists")
 		return
 	}
-	if text, ok := docs.module(namespace); ok {
+	if text, ok := st.svc.moduleSchema(namespace); ok {
 		st.answer("service.module_schema", text)
 		return
 	}
 	module := message.Clip(namespace, maxName)
 	g := guidance{ErrorKind: moduleNotFound, Module: &module, Action: callServiceSchema}
-	if near := docs.nearNamespace(namespace); near != "" {
+	if near := nearNamespace(namespace, st.svc.k.Registry().Namespaces()); near != "" {
 		g.Action, g.Namespace = callModuleSchema, near
 	}
 	st.refuse(404, "Module not found: "+module, g)

@@ -37,7 +37,7 @@ type request struct {
 	// a command, and its metadata, an object. Both may be nil.
 	kind, metadata []byte
 
-	bad    *failure
+	bad *failure
 }
 
 // maxBatch is how many calls a batch may have.

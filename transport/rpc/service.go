@@ -39,6 +39,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"kernos/internal/recent"
 	"kernos/kernel"
 )
 
@@ -106,13 +107,13 @@ type Service struct {
 	opts Options
 	kept keep
 
-	closed atomic.Bool
-	docs   atomic.Pointer[documents]
+	closed    atomic.Bool
+	documents *recent.Cache[json.RawMessage] // by hash and name
 }
 
 // New returns a service of a kernel. Nil options mean defaults.
 func New(k *kernel.Kernel, opts *Options) *Service {
-	s := &Service{k: k}
+	s := &Service{k: k, documents: recent.New[json.RawMessage](keepDocuments)}
 	if opts != nil {
 		s.opts = *opts
 	}
@@ -155,10 +156,6 @@ func (s *Service) Close() {
 	s.closed.Store(true)
 	s.kept.close()
 }
-
-// OpenRPC returns the OpenRPC document of the service, as rpc.discover does. The caller must
-// not change it.
-func (s *Service) OpenRPC() json.RawMessage { return s.documents().openRPC() }
 
 // Kernel returns the kernel that is served.
 func (s *Service) Kernel() *kernel.Kernel { return s.k }
