@@ -2,6 +2,7 @@ package register
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,8 +10,10 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"kernos/internal/jsonscan"
 	"kernos/kernel"
 	"kernos/message"
+	"kernos/schema"
 )
 
 type registerInput struct {
@@ -103,26 +106,6 @@ func emits(def *definition, t message.Type) bool {
 	return slices.ContainsFunc(def.Emits, func(e kernel.EventDefinition) bool { return e.Type == t })
 }
 
-// events names the events in words.
-func (d *definition) events() string {
-	if len(d.Emits) == 0 {
-		return "there are none"
-	}
-	names := make([]string, len(d.Emits))
-	for i, e := range d.Emits {
-		names[i] = string(e.Type)
-	}
-	return "there are " + message.Clip(strings.Join(names, ", "), 200)
-}
-
-// patience is the timeout in words.
-func (d *definition) patience() string {
-	if d.Timeout == 0 {
-		return "there is none"
-	}
-	return fmt.Sprintf("it is %d", d.Timeout.Milliseconds())
-}
-
 // agrees says in what another definition of the same type differs. Descriptions are for
 // people, and may.
 func (d *definition) agrees(o *definition) error {
@@ -137,13 +120,38 @@ func (d *definition) agrees(o *definition) error {
 		differs = append(differs, "outputSchema")
 	}
 	if len(d.Emits) != len(o.Emits) || slices.ContainsFunc(o.Emits, func(e kernel.EventDefinition) bool { return !emits(d, e.Type) }) {
-		differs = append(differs, fmt.Sprintf("emits (%s)", d.events()))
+		names := make([]string, len(d.Emits))
+		for i, e := range d.Emits {
+			names[i] = string(e.Type)
+		}
+		differs = append(differs, fmt.Sprintf("emits (there are %s)", cmp.Or(message.Clip(strings.Join(names, ", "), 200), "none")))
 	}
 	if d.Timeout != o.Timeout {
-		differs = append(differs, fmt.Sprintf("timeout (%s)", d.patience()))
+		is := "there is none"
+		if d.Timeout != 0 {
+			is = fmt.Sprintf("it is %d", d.Timeout.Milliseconds())
+		}
+		differs = append(differs, fmt.Sprintf("timeout (%s)", is))
 	}
 	if differs == nil {
 		return nil
 	}
 	return message.Errorf(409, "%s is served by another connection, and your definition differs in %s; send the same as Syscall.Describe shows, or choose another name", d.Type, strings.Join(differs, ", "))
+}
+
+// maxSchema is how many bytes a schema may have, so that Syscall.Describe fits on a line.
+const maxSchema = message.MaxLine
+
+func readSchema(field string, text jsontext.Value) (s *schema.Schema, canonical []byte, err error) {
+	if len(text) > maxSchema {
+		return nil, nil, invalid(field, "%s: expected at most %d bytes, got %d", field, maxSchema, len(text))
+	}
+	if s, err = schema.Parse([]byte(text)); err != nil {
+		return nil, nil, invalid(field, "%s is %v", field, err)
+	}
+	canonical = jsonscan.AppendCanonical(nil, text)
+	if string(canonical) == "{}" || string(canonical) == "true" {
+		s = schema.Any
+	}
+	return s, canonical, nil
 }

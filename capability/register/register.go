@@ -14,6 +14,7 @@
 package register
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -22,23 +23,16 @@ import (
 	"sync"
 	"time"
 
-	"kernos/internal/jsonscan"
 	"kernos/kernel"
 	"kernos/kernel/connection"
 	"kernos/message"
 	"kernos/schema"
 )
 
-// What is served at most, if the options do not say otherwise.
-const (
-	DefaultPerConnection = 1_000  // types of one connection
-	DefaultInAll         = 10_000 // types of all connections
-)
-
 // Options are the settings of the module. The zero value is usable.
 type Options struct {
 	// PerConnection is how many types one connection may serve, and InAll how many types
-	// all of them. 0 means DefaultPerConnection and DefaultInAll.
+	// all of them. 0 means 1,000 and 10,000.
 	PerConnection, InAll int
 }
 
@@ -65,12 +59,8 @@ func Module(r *kernel.Registry, opts *Options) kernel.Module {
 	if opts != nil {
 		d.opts = *opts
 	}
-	if d.opts.PerConnection <= 0 {
-		d.opts.PerConnection = DefaultPerConnection
-	}
-	if d.opts.InAll <= 0 {
-		d.opts.InAll = DefaultInAll
-	}
+	d.opts.PerConnection = cmp.Or(d.opts.PerConnection, 1_000)
+	d.opts.InAll = cmp.Or(d.opts.InAll, 10_000)
 	return Definitions().Bind(register.Bind(d.register), unregister.Bind(d.unregister))
 }
 
@@ -163,7 +153,11 @@ func (d *directory) admit(c *provider, s *service, def *definition) error {
 // their events can't be replaced.
 func (d *directory) free(def *definition) error {
 	if s, ok := d.registry.Lookup(def.Type); ok {
-		return builtIn(def.Type, s)
+		what := "built in"
+		if s.Type != def.Type {
+			what = fmt.Sprintf("another name for %s, which is built in", s.Type)
+		}
+		return message.Errorf(403, "%s is %s and can't be replaced; choose another name", def.Type, what)
 	}
 	for _, t := range d.registry.Types() {
 		if strings.EqualFold(string(t), string(def.Type)) {
@@ -180,20 +174,13 @@ func (d *directory) free(def *definition) error {
 				if e.Type == def.Type {
 					return message.Errorf(403, "%s is an event of %s, which is built in; choose another name", e.Type, s.Type)
 				}
-				if slices.ContainsFunc(def.Emits, func(mine kernel.EventDefinition) bool { return mine.Type == e.Type }) {
+				if emits(def, e.Type) {
 					return message.Errorf(403, "%s is an event of %s, which is built in; choose another name for yours", e.Type, s.Type)
 				}
 			}
 		}
 	}
 	return nil
-}
-
-func builtIn(t message.Type, s *kernel.Syscall) error {
-	if s.Type != t {
-		return message.Errorf(403, "%s is another name for %s, which is built in and can't be replaced; choose another name", t, s.Type)
-	}
-	return message.Errorf(403, "%s is built in and can't be replaced; choose another name", t)
 }
 
 // module is what a type is listed under.
@@ -267,8 +254,7 @@ func (d *directory) remove(c *provider, types ...message.Type) {
 	d.registry.RemoveSyscall(last...)
 }
 
-// announcement is the data of the events that tell of registrations.
+// announcement is the data of the events that tell of registrations. A type needs no escapes.
 func announcement(t message.Type, s *service) []byte {
-	data := jsonscan.AppendQuoted([]byte(`{"name":`), string(t))
-	return fmt.Appendf(data, `,"connections":%d}`, len(s.all()))
+	return fmt.Appendf(nil, `{"name":%q,"connections":%d}`, t, len(s.all()))
 }

@@ -3,7 +3,8 @@
 package nearest
 
 import (
-	"sort"
+	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/agnivade/levenshtein"
@@ -29,11 +30,8 @@ func Best(name string, candidates []string) string {
 // its letters is not.
 func Names(name string, candidates []string) []string {
 	const most = 3
-	type near struct {
-		name     string
-		distance int
-	}
-	var found []near
+	distances := make(map[string]int)
+	var names []string
 	lower := strings.ToLower(name)
 	limit := max(2, len(name)/3)
 	for _, c := range candidates {
@@ -41,23 +39,11 @@ func Names(name string, candidates []string) []string {
 			continue
 		}
 		if d := levenshtein.ComputeDistance(lower, strings.ToLower(c)); d <= limit && d < max(len(name), len(c)) {
-			found = append(found, near{c, d})
+			names, distances[c] = append(names, c), d
 		}
 	}
-	sort.Slice(found, func(i, j int) bool {
-		if found[i].distance != found[j].distance {
-			return found[i].distance < found[j].distance
-		}
-		return found[i].name < found[j].name
-	})
-	if len(found) > most {
-		found = found[:most]
-	}
-	names := make([]string, len(found))
-	for i, f := range found {
-		names[i] = f.name
-	}
-	return names
+	slices.SortFunc(names, func(a, b string) int { return cmp.Or(distances[a]-distances[b], strings.Compare(a, b)) })
+	return names[:min(most, len(names))]
 }
 
 // Hint asks about the names that are near to name: "did you mean Memory.Get?", or

@@ -4,14 +4,12 @@ import (
 	"crypto/tls"
 	"fmt"
 	"log/slog"
-	"sync/atomic"
 )
 
 // A Certificate is what a server shows of itself over TLS, from two files. When they change,
 // connections that are made from then on see the new one.
 type Certificate struct {
-	files *watched[*tls.Certificate]
-	good  atomic.Pointer[tls.Certificate] // the last that could be read
+	files watched[*tls.Certificate]
 	log   *slog.Logger
 }
 
@@ -22,14 +20,13 @@ func OpenCertificate(certFile, keyFile string, log *slog.Logger) (*Certificate, 
 		log = slog.New(slog.DiscardHandler)
 	}
 	c := &Certificate{log: log}
-	c.files = watch([]string{certFile, keyFile}, func() (*tls.Certificate, error) {
+	c.files.read = func() (*tls.Certificate, error) {
 		pair, err := tls.LoadX509KeyPair(certFile, keyFile)
 		if err != nil {
 			return nil, fmt.Errorf("the certificate can't be used (--tls-cert %s, --tls-key %s): %w", certFile, keyFile, err)
 		}
-		c.good.Store(&pair)
 		return &pair, nil
-	})
+	}
 	if _, err := c.files.value(); err != nil {
 		return nil, err
 	}
@@ -40,17 +37,16 @@ func OpenCertificate(certFile, keyFile string, log *slog.Logger) (*Certificate, 
 func (c *Certificate) config() *tls.Config {
 	return &tls.Config{
 		MinVersion:     tls.VersionTLS12,
-		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.current() },
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.current(), nil },
 	}
 }
 
 // current returns the certificate in the files, or the one that was there before if it can't
 // be read: while two files are replaced, one of them is wrong for a moment.
-func (c *Certificate) current() (*tls.Certificate, error) {
+func (c *Certificate) current() *tls.Certificate {
 	pair, err := c.files.value()
 	if err != nil {
 		c.log.Warn("the certificate has changed and can't be used; the one before it still is", "error", err)
-		return c.good.Load(), nil
 	}
-	return pair, nil
+	return pair
 }

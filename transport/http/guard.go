@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 
 	"kernos/message"
@@ -161,10 +162,8 @@ func (g *Guard) knows(r *http.Request) bool {
 	if !ok {
 		return false
 	}
-	for _, h := range g.Hosts {
-		if h == host {
-			return true
-		}
+	if slices.Contains(g.Hosts, host) {
+		return true
 	}
 	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if local == nil {
@@ -210,12 +209,7 @@ func (g *Guard) page(r *http.Request) (origin string, foreign, ok bool) {
 	if written == originOf(&url.URL{Scheme: scheme, Host: r.Host}) {
 		return origin, false, true
 	}
-	for _, o := range g.Origins {
-		if o == written {
-			return origin, true, true
-		}
-	}
-	return origin, true, false
+	return origin, true, slices.Contains(g.Origins, written)
 }
 
 // exposed are the headers of answers that a page of another origin may see.

@@ -93,7 +93,7 @@ func TestHeadersThatAreTooLarge(t *testing.T) {
 	defer func() { _ = c.Close() }()
 	// As much as the server reads, and not more: it would be lost with the answer.
 	const start = "GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Large: "
-	if _, err := io.WriteString(c, start+strings.Repeat("x", DefaultMaxHeader+4096-len(start))); err != nil {
+	if _, err := io.WriteString(c, start+strings.Repeat("x", 16<<10+4096-len(start))); err != nil {
 		t.Fatal(err)
 	}
 	if text, err := io.ReadAll(c); err != nil || !strings.HasPrefix(string(text), "HTTP/1.1 431 ") {

@@ -40,19 +40,6 @@ import (
 // Name is what every answer says that it comes from, in the header Server.
 const Name = "kernos"
 
-// Limits, if the options do not say otherwise.
-const (
-	DefaultMaxConnections = 4096
-	DefaultMaxRequests    = 4096
-	DefaultMaxBody        = 1 << 20
-	DefaultMaxHeader      = 16 << 10
-	DefaultHeaderTime     = 10 * time.Second
-	DefaultBodyTime       = time.Minute
-	DefaultWriteTime      = 30 * time.Second
-	DefaultIdle           = 2 * time.Minute
-	DefaultGrace          = 10 * time.Second
-)
-
 // Options are the settings of a Server. The zero value is usable.
 type Options struct {
 	// WebSocket serves requests at / and /ws that ask for a WebSocket. It gets them after
@@ -75,11 +62,11 @@ type Options struct {
 	Collect func(*Metrics)
 
 	// MaxConnections is how many connections there may be at a time over all doors, without
-	// WebSockets. One more is told so with a 503 and closed. 0 means DefaultMaxConnections.
+	// WebSockets. One more is told so with a 503 and closed. 0 means 4,096.
 	MaxConnections int
 
 	// MaxRequests is how many requests are served at a time; one connection may have many.
-	// One more gets a 503. 0 means DefaultMaxRequests.
+	// One more gets a 503. 0 means 4,096.
 	MaxRequests int
 
 	// RequestRate is how many requests per second are taken from one address, after as many
@@ -91,20 +78,19 @@ type Options struct {
 	// event [transport.Throttled]. 0 means as many as come.
 	FrameRate float64
 
-	// MaxBody is how many bytes the parameters of a call may have. 0 means DefaultMaxBody.
+	// MaxBody is how many bytes the parameters of a call may have. 0 means 1 MB.
 	MaxBody int64
 
-	// MaxHeader is how many bytes the headers of a request may have. 0 means
-	// DefaultMaxHeader.
+	// MaxHeader is how many bytes the headers of a request may have. 0 means 16 KB.
 	MaxHeader int
 
 	// HeaderTime is how long the headers of a request may take, BodyTime the parameters of
 	// a call, WriteTime one write to a peer that does not read, and Idle a connection without
-	// a request, or a stream of messages on which nothing happens. 0 means the defaults.
+	// a request, or a stream of messages on which nothing happens. 0 means 10 seconds, a minute,
+	// 30 seconds and 2 minutes.
 	HeaderTime, BodyTime, WriteTime, Idle time.Duration
 
-	// Grace is how long what has begun may take to end when the server stops. 0 means
-	// DefaultGrace.
+	// Grace is how long what has begun may take to end when the server stops. 0 means 10 seconds.
 	Grace time.Duration
 
 	// Log is for the operator. Nil means silence.
@@ -149,15 +135,15 @@ func NewServer(k *kernel.Kernel, opts *Options) *Server {
 		s.opts = *opts
 	}
 	o := &s.opts
-	byDefault(&o.MaxConnections, DefaultMaxConnections)
-	byDefault(&o.MaxRequests, DefaultMaxRequests)
-	byDefault(&o.MaxBody, DefaultMaxBody)
-	byDefault(&o.MaxHeader, DefaultMaxHeader)
-	byDefault(&o.HeaderTime, DefaultHeaderTime)
-	byDefault(&o.BodyTime, DefaultBodyTime)
-	byDefault(&o.WriteTime, DefaultWriteTime)
-	byDefault(&o.Idle, DefaultIdle)
-	byDefault(&o.Grace, DefaultGrace)
+	byDefault(&o.MaxConnections, 4096)
+	byDefault(&o.MaxRequests, 4096)
+	byDefault(&o.MaxBody, 1<<20)
+	byDefault(&o.MaxHeader, 16<<10)
+	byDefault(&o.HeaderTime, 10*time.Second)
+	byDefault(&o.BodyTime, time.Minute)
+	byDefault(&o.WriteTime, 30*time.Second)
+	byDefault(&o.Idle, 2*time.Minute)
+	byDefault(&o.Grace, 10*time.Second)
 	if o.RPC == nil {
 		o.RPC = rpc.New(k, nil)
 	}

@@ -13,9 +13,7 @@ import (
 
 // A Token is the secret in a file. Replacing the file changes the secret, also of a
 // server that runs.
-type Token struct {
-	file *watched[string]
-}
+type Token struct{ file watched[string] }
 
 const (
 	tokenBytes = 32 // random ones
@@ -33,9 +31,8 @@ func OpenToken(path string) (*Token, error) {
 	if err := makeToken(path, newToken(), false); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("the token can't be made: %w", err)
 	}
-	t := &Token{file: watch([]string{path}, func() (string, error) { return readToken(path) })}
-	_, err = t.file.value()
-	if err != nil {
+	t := &Token{watched[string]{read: func() (string, error) { return readToken(path) }}}
+	if _, err := t.Value(); err != nil {
 		return nil, err
 	}
 	return t, nil

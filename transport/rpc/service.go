@@ -50,10 +50,6 @@ const Notification = "service_subscription"
 const (
 	DefaultSubscriptions = 1000
 	DefaultKeepFor       = 2 * time.Minute
-	DefaultKeepItems     = 1024
-	DefaultKeepBytes     = 1 << 20
-	DefaultKeepAll       = 64 << 20
-	DefaultKeepEndless   = 4096
 )
 
 // Options are the settings of a Service. The zero value is usable.
@@ -66,16 +62,16 @@ type Options struct {
 	// DefaultKeepFor.
 	KeepFor time.Duration
 
-	// KeepItems and KeepBytes bound what is kept of one stream for resuming it. 0
-	// means DefaultKeepItems and DefaultKeepBytes.
+	// KeepItems and KeepBytes bound what is kept of one stream for resuming it. 0 means 1,024
+	// and 1 MB.
 	KeepItems, KeepBytes int
 
 	// KeepAll bounds, in bytes, what is kept of all streams without a connection; the
-	// oldest are dropped first. 0 means DefaultKeepAll.
+	// oldest are dropped first. 0 means 64 MB.
 	KeepAll int
 
 	// KeepEndless is how many calls without a connection go on that do not end by themselves;
-	// the oldest are dropped first. 0 means DefaultKeepEndless.
+	// the oldest are dropped first. 0 means 4,096.
 	KeepEndless int
 }
 
@@ -119,10 +115,10 @@ func New(k *kernel.Kernel, opts *Options) *Service {
 	}
 	s.opts.Subscriptions = cmp.Or(s.opts.Subscriptions, DefaultSubscriptions)
 	s.opts.KeepFor = cmp.Or(s.opts.KeepFor, DefaultKeepFor)
-	s.opts.KeepItems = cmp.Or(s.opts.KeepItems, DefaultKeepItems)
-	s.opts.KeepBytes = cmp.Or(s.opts.KeepBytes, DefaultKeepBytes)
-	s.opts.KeepAll = cmp.Or(s.opts.KeepAll, DefaultKeepAll)
-	s.opts.KeepEndless = cmp.Or(s.opts.KeepEndless, DefaultKeepEndless)
+	s.opts.KeepItems = cmp.Or(s.opts.KeepItems, 1024)
+	s.opts.KeepBytes = cmp.Or(s.opts.KeepBytes, 1<<20)
+	s.opts.KeepAll = cmp.Or(s.opts.KeepAll, 64<<20)
+	s.opts.KeepEndless = cmp.Or(s.opts.KeepEndless, 4096)
 	s.kept.opts = &s.opts
 	return s
 }

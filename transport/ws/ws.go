@@ -34,21 +34,18 @@ import (
 
 // Limits, if the options do not say otherwise.
 const (
-	DefaultMaxMessage     = 1 << 20
-	DefaultMaxConnections = 16384
-	DefaultPing           = 30 * time.Second
-	DefaultPatience       = 10 * time.Second
-	DefaultMaxUnread      = 4 << 20
+	DefaultPing     = 30 * time.Second
+	DefaultPatience = 10 * time.Second
 )
 
 // Options are the settings of a Handler. The zero value is usable.
 type Options struct {
 	// MaxMessage is how many bytes a message may have that comes in. A longer one closes
-	// the connection with 1009. 0 means DefaultMaxMessage.
+	// the connection with 1009. 0 means 1 MB.
 	MaxMessage int
 
 	// MaxConnections is how many connections there may be at a time. One more is refused
-	// with 503. 0 means DefaultMaxConnections.
+	// with 503. 0 means 16,384.
 	MaxConnections int
 
 	// Ping is how long a connection may be silent before its peer is asked whether it is
@@ -61,7 +58,7 @@ type Options struct {
 	Patience time.Duration
 
 	// MaxUnread is how many bytes wait for a peer that reads slowly; then calls
-	// wait with what they send. 0 means DefaultMaxUnread.
+	// wait with what they send. 0 means 4 MB.
 	MaxUnread int
 
 	// FrameRate is how many messages per second are taken from one connection, after as many
@@ -93,11 +90,11 @@ func New(service *rpc.Service, opts *Options) *Handler {
 	if opts != nil {
 		h.opts = *opts
 	}
-	h.opts.MaxMessage = cmp.Or(h.opts.MaxMessage, DefaultMaxMessage)
-	h.opts.MaxConnections = cmp.Or(h.opts.MaxConnections, DefaultMaxConnections)
+	h.opts.MaxMessage = cmp.Or(h.opts.MaxMessage, 1<<20)
+	h.opts.MaxConnections = cmp.Or(h.opts.MaxConnections, 16384)
 	h.opts.Ping = cmp.Or(h.opts.Ping, DefaultPing)
 	h.opts.Patience = cmp.Or(h.opts.Patience, DefaultPatience)
-	h.opts.MaxUnread = cmp.Or(h.opts.MaxUnread, DefaultMaxUnread)
+	h.opts.MaxUnread = cmp.Or(h.opts.MaxUnread, 4<<20)
 	if h.opts.Log == nil {
 		h.opts.Log = slog.New(slog.DiscardHandler)
 	}
