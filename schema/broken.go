@@ -3,6 +3,7 @@ package schema
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -42,7 +43,10 @@ func mistakes(err error) string {
 			if len(at) > maxPlace {
 				at = strings.ToValidUTF8(at[:maxPlace], "") + "…"
 			}
-			all = append(all, fmt.Sprintf("at %s: %s", at, v.ErrorKind.LocalizedString(english)))
+			text := fmt.Sprintf("at %s: %s", at, v.ErrorKind.LocalizedString(english))
+			if !slices.Contains(all, text) { // several vocabularies find the same
+				all = append(all, text)
+			}
 		}
 	}
 	visit(tree)
