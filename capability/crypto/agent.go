@@ -38,7 +38,6 @@ var (
 	errForm    = message.Errorf(502, "ssh-agent does not sign with the hash that it is asked for: use a newer agent, or an Ed25519 key")
 )
 
-// late is the error for an agent that does not answer.
 func (k *Keyring) late() error {
 	if k.life.Err() != nil {
 		return errStopping
@@ -46,7 +45,6 @@ func (k *Keyring) late() error {
 	return message.Errorf(504, "ssh-agent has not answered within %v: it hangs, or waits for a confirmation; confirm and try again, or see what ssh-add -l says", k.opts.Timeout)
 }
 
-// form is a form that a signature can have.
 type form struct {
 	name  string
 	flags agent.SignatureFlags
@@ -95,7 +93,6 @@ func (k *Keyring) ask(ctx context.Context, s slot) (*key, error) {
 	return found, err
 }
 
-// holder is what is needed of an agent.
 type holder interface {
 	List() ([]*agent.Key, error)
 	SignWithFlags(ssh.PublicKey, []byte, agent.SignatureFlags) (*ssh.Signature, error)

@@ -18,7 +18,6 @@ import (
 	"kernos/message"
 )
 
-// localWarning is what is to be known about a local key.
 const localWarning = "No ssh-agent is running, so the key is in a file on this machine: any program that can read the file can open what is sealed, and if the file is lost nothing can. For more security, run an ssh-agent with an Ed25519 key."
 
 // errNoFile says that there is no local key yet. Only a command may make one.
@@ -79,14 +78,13 @@ func readKeyFile(path string) (kid sealed.Kid, secret []byte, err error) {
 	}
 	defer func() { _ = f.Close() }()
 	info, err := f.Stat()
-	if err != nil {
+	switch {
+	case err != nil:
 		return kid, nil, unusable("%v", err)
-	}
-	if !info.Mode().IsRegular() {
+	case !info.Mode().IsRegular():
 		return kid, nil, unusable("it is not a regular file")
-	}
-	if mode := info.Mode().Perm(); mode&0o077 != 0 {
-		return kid, nil, unusable("other users may read or write it (mode %04o); if none has, chmod 600 it", mode)
+	case info.Mode().Perm()&0o077 != 0:
+		return kid, nil, unusable("other users may read or write it (mode %04o); if none has, chmod 600 it", info.Mode().Perm())
 	}
 	if stat, ok := info.Sys().(*syscall.Stat_t); !ok || int(stat.Uid) != os.Geteuid() {
 		return kid, nil, unusable("it belongs to another user")
@@ -108,14 +106,9 @@ func parseKeyFile(text []byte) (kid sealed.Kid, secret []byte, ok bool) {
 	if len(text) > maxFileSize || len(lines) != 4 || string(lines[0]) != fileHead || len(lines[3]) != 0 {
 		return kid, nil, false
 	}
-	id, ok := field(lines[1], "id ", idSize)
-	if !ok {
-		return kid, nil, false
-	}
-	if secret, ok = field(lines[2], "key ", sealed.KeySize); !ok {
-		return kid, nil, false
-	}
-	return sealed.Kid{Source: sealed.Local, Digest: sha256.Sum256(id)}, secret, true
+	id, idOK := field(lines[1], "id ", idSize)
+	secret, ok = field(lines[2], "key ", sealed.KeySize)
+	return sealed.Kid{Source: sealed.Local, Digest: sha256.Sum256(id)}, secret, ok && idOK
 }
 
 func field(line []byte, name string, size int) ([]byte, bool) {
@@ -139,32 +132,27 @@ func makeKeyFile(path string) (err error) {
 	if err := durable.MakeDir(dir); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(dir, filepath.Base(path)+".*.new") // 0600, and a name of its own
+	text := newKey()
+	defer clear(text)
+	whole, err := durable.Temporary(dir, func(w io.Writer) error {
+		_, err := w.Write(text)
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(f.Name()) }()
-	text := newKey()
-	defer clear(text)
-	_, err = f.Write(text)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Link(f.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
+	defer func() { _ = durable.Remove(whole) }()
+	if err := os.Link(whole, path); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	return durable.SyncDir(dir)
 }
 
-// newKey is the content of a new key file.
 func newKey() []byte {
 	random := make([]byte, idSize+sealed.KeySize)
 	defer clear(random)
 	_, _ = rand.Read(random) // it never fails: it would end the process
-	text := make([]byte, 0, maxFileSize)
-	text = append(text, fileHead+"\nid "...)
-	text = fileEncoding.AppendEncode(text, random[:idSize])
-	text = append(text, "\nkey "...)
-	text = fileEncoding.AppendEncode(text, random[idSize:])
-	return append(text, '\n')
+	text := append(make([]byte, 0, maxFileSize), fileHead+"\nid "...)
+	text = append(fileEncoding.AppendEncode(text, random[:idSize]), "\nkey "...)
+	return append(fileEncoding.AppendEncode(text, random[idSize:]), '\n')
 }

@@ -16,7 +16,6 @@ type slot struct {
 	nth int
 }
 
-// key is a key that is ready.
 type key struct {
 	kid     sealed.Kid
 	kind    string // of the SSH key, or ""
@@ -69,7 +68,6 @@ func (k *Keyring) key(ctx context.Context, s slot) (*key, error) {
 	}
 }
 
-// run does a derivation, and keeps its key.
 func (k *Keyring) run(s slot, d *derivation) {
 	ctx, cancel := context.WithTimeout(k.life, k.opts.Timeout)
 	defer cancel()
@@ -96,7 +94,6 @@ func (k *Keyring) contained(ctx context.Context, s slot) (found *key, err error)
 	return k.derive(ctx, s)
 }
 
-// derive gets the key of a slot from where it comes from.
 func (k *Keyring) derive(ctx context.Context, s slot) (*key, error) {
 	chosen := s.kid == sealed.Kid{}
 	if s.kid.Source == sealed.Local || chosen && k.opts.Agent == nil && !k.opts.RequireAgent {

@@ -6,12 +6,18 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"mime"
 	nethttp "net/http"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+	"golang.org/x/text/encoding/htmlindex"
+	"golang.org/x/text/encoding/unicode"
+	"golang.org/x/text/transform"
 
 	"kernos/internal/secret"
 	"kernos/kernel"
@@ -158,4 +164,69 @@ func decode(src io.Reader, coding string) (io.ReadCloser, error) {
 		return nil, err
 	}
 	return plain.IOReadCloser(), nil
+}
+
+// textOf returns a body as text, if it is text in the character set that its type
+// declares. What the type calls itself does not matter: a string says the same as the
+// bytes, or it is not given.
+func textOf(body []byte, contentType string) (string, bool) {
+	if !strings.Contains(contentType, "=") { // no parameter, so no character set
+		return string(body), readable(body)
+	}
+	_, parameters, err := mime.ParseMediaType(contentType)
+	charset := strings.ToLower(parameters["charset"])
+	if err != nil || charset == "" || charset == "utf-8" || charset == "utf8" {
+		return string(body), readable(body)
+	}
+	encoding, err := htmlindex.Get(charset)
+	if err != nil {
+		return "", false
+	}
+	// A byte order mark says more than the declaration.
+	text, _, err := transform.Bytes(unicode.BOMOverride(encoding.NewDecoder()), body)
+	if err != nil || strings.ContainsRune(string(text), utf8.RuneError) {
+		return "", false
+	}
+	return string(text), readable(text)
+}
+
+// readable reports whether bytes are UTF-8 without control characters but white space.
+func readable(text []byte) bool {
+	for _, c := range text {
+		if c < ' ' && c != '\n' && c != '\t' && c != '\r' && c != '\f' || c == 0x7F {
+			return false
+		}
+	}
+	return utf8.Valid(text)
+}
+
+// progressStep is how many bytes of a body come before the caller is told.
+const progressStep = 1 << 20
+
+// A progress tells the caller how far a large body has come, in at most some twenty
+// events: in steps of a twentieth if the server has said how long the body is, and at each
+// doubling if it has not.
+type progress struct {
+	src    io.Reader
+	total  int64 // or -1
+	stream *kernel.Stream
+
+	n, next int64
+}
+
+func (p *progress) Read(b []byte) (int, error) {
+	n, err := p.src.Read(b)
+	p.n += int64(n)
+	if p.n < max(p.next, progressStep) {
+		return n, err
+	}
+	const mega = 1e6
+	if p.total > 0 {
+		p.next = p.n + max(progressStep, p.total/20)
+		p.stream.Progress(fmt.Sprintf("%.1f of %.1f MB", float64(p.n)/mega, float64(p.total)/mega), float64(p.n)/float64(p.total))
+	} else {
+		p.next = 2 * p.n
+		p.stream.Progress(fmt.Sprintf("%.1f MB", float64(p.n)/mega), 0)
+	}
+	return n, err
 }

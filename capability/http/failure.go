@@ -14,7 +14,6 @@ import (
 	"kernos/message"
 )
 
-// phase is how far a request got.
 type phase string
 
 const (

@@ -46,7 +46,6 @@ func (r *request) mayRepeat() bool {
 	return r.method != nethttp.MethodPost && r.method != nethttp.MethodPatch
 }
 
-// try sends the request once and takes the answer.
 func (f *fetcher) try(ctx context.Context, r *request, stream *kernel.Stream) (output, error) {
 	var body io.Reader
 	if r.body != "" {

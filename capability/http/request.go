@@ -178,7 +178,6 @@ func headerValues(value json.RawMessage) ([]string, bool) {
 	return all, true
 }
 
-// isToken reports whether a text can be the name of a header.
 func isToken(s string) bool {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$%&'*+-.^_`|~"
 	return s != "" && strings.Trim(s, letters) == ""

@@ -15,7 +15,6 @@ type place struct {
 	name  string // in the mount
 }
 
-// locate finds what a URI means.
 func (t *Tree) locate(uri string) (at place, err error) {
 	switch {
 	case remote(uri):
@@ -45,7 +44,6 @@ func (at *place) allow(what string, can func(Can) bool) error {
 
 func (at *place) readable() error { return at.allow("read", func(c Can) bool { return c.Read }) }
 
-// writer returns the driver of a mount that can be written to.
 func (at *place) writer(what string) (w Writer, err error) {
 	err = at.allow(what, func(c Can) (ok bool) {
 		w, ok = at.mount.Driver.(Writer)

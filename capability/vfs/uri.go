@@ -10,7 +10,6 @@ import (
 	"kernos/message"
 )
 
-// scheme begins every URI of the tree.
 const scheme = "os://"
 
 // MaxURI is how many bytes a URI may have.
@@ -137,7 +136,6 @@ func relative(uri string) bool { return uri != "" && of.Scheme(uri) == "" }
 
 func remote(uri string) bool { return strings.EqualFold(of.Scheme(uri), "https") }
 
-// resolveRemote is Resolve for URIs of servers.
 func resolveRemote(uri, base string) (string, error) {
 	if len(uri) > MaxURI || len(base) > MaxURI {
 		return "", badURI(uri, "it has more than %d bytes", MaxURI)

@@ -82,14 +82,12 @@ func checkName(name string) error {
 	return nil
 }
 
-// hasHost reports whether a host is named, by its name.
 func (r *Rules) hasHost(host string) bool {
 	return slices.Contains(r.names, host) || slices.ContainsFunc(r.suffixes, func(suffix string) bool {
 		return strings.HasSuffix(host, suffix) && len(host) > len(suffix)
 	})
 }
 
-// hasAddr reports whether an address is named.
 func (r *Rules) hasAddr(a netip.Addr) bool {
 	return slices.ContainsFunc(r.prefixes, func(p netip.Prefix) bool { return p.Contains(a) })
 }

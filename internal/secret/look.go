@@ -84,7 +84,6 @@ func (r *redactor) redactText(text []byte) ([]byte, bool) {
 	return cutText(text)
 }
 
-// opensJSON reports whether a text begins as an object or an array does.
 func opensJSON(text []byte) bool {
 	i := jsonscan.Space(text, 0)
 	return i < len(text) && (text[i] == '{' || text[i] == '[')

@@ -3,6 +3,7 @@ package secret
 import (
 	"bytes"
 	"net/url"
+	"regexp"
 	"strings"
 
 	"kernos/internal/jsonscan"
@@ -184,7 +185,7 @@ func URL(text string) string {
 		return text
 	}
 	path += host + 1
-	return text[:path] + pairs(text[path:], "?&#;", "&#", Request)
+	return text[:path] + redactPairs(text[path:], parameter, Request)
 }
 
 // withoutUser takes what stands before the host out of a URL.
@@ -219,36 +220,23 @@ func Form(text string) string {
 		out, _ := Look{Place: Body}.Redact([]byte(text))
 		return string(out)
 	}
-	return pairs(text, "&", "&", Body)
+	return redactPairs(text, formField, Body)
 }
 
-// pairs takes the values out of the pairs name=value whose names denote credentials in a
-// place. A pair begins with the text or after one of starts, and ends before one of ends.
-func pairs(text, starts, ends string, place Place) string {
-	var out strings.Builder
-	for {
-		end := strings.IndexAny(text, starts+"=")
-		switch {
-		case end < 0 || end == len(text)-1:
-			out.WriteString(text)
-			return out.String()
-		case text[end] != '=':
-			out.WriteString(text[:end+1])
-			text = text[end+1:]
-			continue
+// Pairs name=value, in a URL behind its host and in a form.
+var (
+	parameter = regexp.MustCompile("[^?&#;=]*=[^&#]+")
+	formField = regexp.MustCompile("[^&=]*=[^&]+")
+)
+
+// redactPairs takes the values out of the pairs whose names denote credentials in a place.
+func redactPairs(text string, pair *regexp.Regexp, place Place) string {
+	return pair.ReplaceAllStringFunc(text, func(pair string) string {
+		if name, _, _ := strings.Cut(pair, "="); Named(fieldName(name), place) {
+			return name + "=" + Redacted
 		}
-		name, value := text[:end], text[end+1:]
-		if n := strings.IndexAny(value, ends); n >= 0 {
-			value = value[:n]
-		}
-		out.WriteString(text[:end+1])
-		if value != "" && Named(fieldName(name), place) {
-			out.WriteString(Redacted)
-		} else {
-			out.WriteString(value)
-		}
-		text = text[end+1+len(value):]
-	}
+		return pair
+	})
 }
 
 // fieldName is what the name of a parameter says: the last part of user[password], and that

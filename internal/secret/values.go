@@ -81,7 +81,6 @@ func (v *Values) add(forms ...string) {
 	}
 }
 
-// complete makes v hide what was added to it.
 func (v *Values) complete() *Values {
 	if len(v.forms) == 0 {
 		return nil

@@ -2,7 +2,7 @@
 package visible
 
 import (
-	"strconv"
+	"fmt"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -49,10 +49,5 @@ func appendRune(dst []byte, r rune, size int) []byte {
 	case r < utf8.RuneSelf || unicode.IsPrint(r):
 		return utf8.AppendRune(dst, r)
 	}
-	dst = append(dst, "⟨U+"...)
-	hex := strconv.FormatInt(int64(r), 16)
-	for range 4 - len(hex) {
-		dst = append(dst, '0')
-	}
-	return append(append(dst, hex...), "⟩"...)
+	return fmt.Appendf(dst, "⟨U+%04x⟩", r)
 }

@@ -129,6 +129,14 @@ func (d *directory) at(name string) (*opened, error) {
 	return o, err
 }
 
+// find returns that directory, and what a name in it leads to.
+func (d *directory) find(name string) (o *opened, s state, err error) {
+	if o, err = d.at(name); err == nil {
+		s, err = o.look(name)
+	}
+	return o, s, err
+}
+
 // look returns what a name leads to, if that is below the directory.
 func (o *opened) look(name string) (state, error) {
 	if s, ok := beneath(o.dir, name); ok {
@@ -142,13 +150,9 @@ func (o *opened) look(name string) (state, error) {
 }
 
 func (d *directory) Read(ctx context.Context, name string) (vfs.File, error) {
-	o, err := d.at(name)
-	if err != nil {
-		return vfs.File{}, err
-	}
 	// To open a device may do something. So the look before; the one behind is for what
 	// has changed between.
-	s, err := o.look(name)
+	o, s, err := d.find(name)
 	if err == nil {
 		err = regular(s.mode)
 	}
@@ -235,11 +239,7 @@ func regular(mode fs.FileMode) error {
 }
 
 func (d *directory) Stat(_ context.Context, name string) (vfs.Info, error) {
-	o, err := d.at(name)
-	if err != nil {
-		return vfs.Info{}, err
-	}
-	s, err := o.look(name)
+	_, s, err := d.find(name)
 	if err != nil {
 		return vfs.Info{}, err
 	}
@@ -250,19 +250,14 @@ func (d *directory) Stat(_ context.Context, name string) (vfs.Info, error) {
 // is a link that leads out, nor what is private.
 func (d *directory) List(ctx context.Context, name, from string) iter.Seq2[vfs.Info, error] {
 	return func(yield func(vfs.Info, error) bool) {
-		o, err := d.at(name)
-		if err == nil {
-			err = o.list(ctx, name, from, yield)
-		}
-		if err != nil {
+		if err := d.list(ctx, name, from, yield); err != nil {
 			yield(vfs.Info{}, err)
 		}
 	}
 }
 
-// list yields the entries of a directory.
-func (o *opened) list(ctx context.Context, name, from string, yield func(vfs.Info, error) bool) error {
-	s, err := o.look(name) // to open a pipe would do something
+func (d *directory) list(ctx context.Context, name, from string, yield func(vfs.Info, error) bool) error {
+	o, s, err := d.find(name) // to open a pipe would do something
 	if err != nil {
 		return err
 	}

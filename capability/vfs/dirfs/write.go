@@ -19,7 +19,6 @@ const newPrefix = ".kernos-new-"
 
 var seed = maphash.MakeSeed()
 
-// lock returns the lock of a name.
 func (d *directory) lock(name string) *sync.Mutex {
 	return &d.writing[maphash.String(seed, name)%uint64(len(d.writing))]
 }

@@ -40,7 +40,6 @@ const (
 	maxRedirects         = 5
 )
 
-// page is a file of a server as it was read.
 type page struct {
 	data         []byte
 	version      string
@@ -49,7 +48,6 @@ type page struct {
 	lastModified string // likewise, if there is no ETag
 }
 
-// pageLimits are what a server's driver keeps at most.
 var pageLimits = recent.Limits{Values: 512, Bytes: 32 << 20, Each: 4 << 20}
 
 // server is a driver of the files below an address. It can't list them. What it has read is
@@ -110,7 +108,6 @@ func (s *server) Close() error {
 	return nil
 }
 
-// errRedirect is a refusal to go where a server sends the reader.
 var errRedirect = errors.New("redirected out of the mount")
 
 // redirect lets a server send the reader around below the address that is mounted, and to
@@ -217,7 +214,6 @@ func (s *server) get(ctx context.Context, name string) (*page, error) {
 	return p, nil
 }
 
-// failure puts into words why a server could not be asked.
 func (s *server) failure(ctx, limited context.Context, err error) error {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err

@@ -4,6 +4,7 @@ package kernelfs
 
 import (
 	"context"
+	"embed"
 	"io/fs"
 	"iter"
 	"slices"
@@ -39,6 +40,47 @@ type driver struct {
 // at that moment, by names that may have slashes in them.
 func Proc(files func() map[string]File) vfs.Driver {
 	return &driver{what: "computed", can: vfs.Can{Read: true}, files: files}
+}
+
+// A Variable is a setting that can be seen, and perhaps changed, while the kernel runs. Its
+// functions are safe for concurrent use.
+type Variable struct {
+	Name string // segments with slashes between them: log/level
+	Get  func() string
+
+	// Set changes the setting, and what depends on it, at once. Its errors are
+	// *message.Error: 422 says which values there are. Nil means that it can't be changed.
+	Set func(value string) error
+}
+
+// Sys returns the driver of some settings: each is a file with one line.
+func Sys(variables []Variable) vfs.Driver {
+	files := make(map[string]File, len(variables))
+	for _, v := range variables {
+		read := func(context.Context) ([]byte, error) { return []byte(v.Get()), nil }
+		files[v.Name] = File{Read: read, Write: v.Set, Cheap: true}
+	}
+	return &driver{what: "settings", can: vfs.Can{Read: true, Write: true}, files: func() map[string]File { return files }}
+}
+
+//go:embed greeting
+var greeting embed.FS
+
+// Greeting returns the driver of the tree that the kernel has of its own: an agent that
+// greets, os://greeting.md, and its skill.
+func Greeting() vfs.Driver {
+	files := make(map[string]File)
+	err := fs.WalkDir(greeting, "greeting", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			read := func(context.Context) ([]byte, error) { return greeting.ReadFile(path) }
+			files[strings.TrimPrefix(path, "greeting/")] = File{Read: read, Cheap: true}
+		}
+		return err
+	})
+	if err != nil {
+		panic(err) // the program was built without it
+	}
+	return &driver{what: "embedded greeting", can: vfs.Can{Read: true}, files: func() map[string]File { return files }}
 }
 
 func (d *driver) Can() vfs.Can { return d.can }

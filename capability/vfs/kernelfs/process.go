@@ -45,7 +45,6 @@ func (p *Process) Files() map[string]File {
 	return files
 }
 
-// line makes a file of one line.
 func line(text func() string) File {
 	return File{Read: func(context.Context) ([]byte, error) { return []byte(text() + "\n"), nil }}
 }
@@ -103,7 +102,6 @@ func usedMemory(w io.Writer) {
 	}
 }
 
-// definition shows a syscall as JSON.
 func (p *Process) definition(t message.Type) ([]byte, error) {
 	s, ok := p.Registry.Lookup(t)
 	if !ok {

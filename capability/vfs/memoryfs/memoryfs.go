@@ -2,7 +2,9 @@
 package memoryfs
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"iter"
@@ -70,12 +72,11 @@ func notFound(err error) bool {
 	return ok && e.Code == 404
 }
 
-// contentOf returns the content of the file that a value is.
 func contentOf(text []byte) []byte {
 	if len(text) > 0 && text[0] == '"' {
 		return []byte(jsonscan.Unquote(text))
 	}
-	return append([]byte(nil), text...)
+	return bytes.Clone(text)
 }
 
 // revisionOf is the version of a value. The revisions of a key that was deleted start again
@@ -109,7 +110,6 @@ func (v *values) Stat(ctx context.Context, name string) (vfs.Info, error) {
 	return info, nil
 }
 
-// listed is how many names are asked for at a time.
 const listed = 1000
 
 // List implements [vfs.Lister].
@@ -233,14 +233,11 @@ func (v *values) set(ctx context.Context, name string, content []byte, revision 
 	if err != nil {
 		return "", err
 	}
-	made := ""
-	jsonscan.Members(reply, 0, func(name, value []byte) bool {
-		if string(name) == `"revision"` {
-			made = string(value)
-		}
-		return true
-	})
-	if now, version, err := v.current(ctx, name); err == nil && strconv.FormatUint(now, 10) == made {
+	var made struct{ Revision uint64 }
+	if err := json.Unmarshal(reply, &made); err != nil {
+		return "", err
+	}
+	if now, version, err := v.current(ctx, name); err == nil && now == made.Revision {
 		return version, nil
 	}
 	return "", nil
