@@ -49,36 +49,24 @@ func ParseBlobPointer(data json.RawMessage) (BlobPointer, error) {
 		return BlobPointer{}, badBlob("it must be an object, got %s", Describe(data))
 	}
 	var p BlobPointer
-	var err error
+	var problem *Error
+	parts := map[string]*string{"scheme": &p.Scheme, "authority": &p.Authority, "path": &p.Path, "query": &p.Query, "fragment": &p.Fragment}
 	jsonscan.Members(data, 0, func(name, value []byte) bool {
-		var part *string
-		switch jsonscan.Unquote(name) {
-		case "scheme":
-			part = &p.Scheme
-		case "authority":
-			part = &p.Authority
-		case "path":
-			part = &p.Path
-		case "query":
-			part = &p.Query
-		case "fragment":
-			part = &p.Fragment
+		part := parts[jsonscan.Unquote(name)]
+		switch {
+		case part == nil:
+			problem = badBlob("unknown field %s (it may have scheme, authority, path, query and fragment)", Clip(string(name), 64))
+		case value[0] != '"':
+			problem = badBlob("%s must be a string, got %s", name, Describe(value))
+		case len(value) == len(`""`):
+			problem = badBlob("%s is empty; leave it out", name)
 		default:
-			err = badBlob("unknown field %s (it may have scheme, authority, path, query and fragment)", Clip(string(name), 64))
-			return false
+			*part = jsonscan.Unquote(value)
 		}
-		if value[0] != '"' {
-			err = badBlob("%s must be a string, got %s", name, Describe(value))
-			return false
-		}
-		if *part = jsonscan.Unquote(value); *part == "" {
-			err = badBlob("%s is empty; leave it out", name)
-			return false
-		}
-		return true
+		return problem == nil
 	})
-	if err != nil {
-		return BlobPointer{}, err
+	if problem != nil {
+		return BlobPointer{}, problem
 	}
 	return p.normal()
 }
@@ -105,42 +93,30 @@ func (p BlobPointer) normal() (BlobPointer, error) {
 			}
 		}
 	}
-	switch p.Scheme {
-	case "":
-		return BlobPointer{}, badBlob("scheme is missing (file, https or data)")
-	case "file", "https", "data":
-	default:
-		return BlobPointer{}, badBlob("scheme must be file, https or data, got %q", Clip(p.Scheme, 40))
+	var err error
+	switch local := p.Scheme != "https"; {
+	case p.Scheme == "":
+		err = badBlob("scheme is missing (file, https or data)")
+	case local && p.Scheme != "file" && p.Scheme != "data":
+		err = badBlob("scheme must be file, https or data, got %q", Clip(p.Scheme, 40))
+	case p.Path == "":
+		err = badBlob("path is missing")
+	case local && p.Authority != "":
+		err = badBlob("a %s pointer has no authority", p.Scheme)
+	case local && p.Query != "":
+		err = badBlob("a %s pointer has no query", p.Scheme)
+	case p.Scheme == "data":
+		_, _, err = p.Inline()
+	case !local && p.Authority == "":
+		err = badBlob("an https pointer needs an authority, such as example.com")
+	case !local:
+		p.Authority, err = authority(p.Authority)
 	}
-	if p.Path == "" {
-		return BlobPointer{}, badBlob("path is missing")
+	if err == nil && p.Scheme != "data" && p.Path[0] != '/' {
+		err = badBlob("path must start with a slash, got %q", Clip(p.Path, 64))
 	}
-	if p.Scheme != "https" {
-		if p.Authority != "" {
-			return BlobPointer{}, badBlob("a %s pointer has no authority", p.Scheme)
-		}
-		if p.Query != "" {
-			return BlobPointer{}, badBlob("a %s pointer has no query", p.Scheme)
-		}
-	}
-	switch p.Scheme {
-	case "https":
-		if p.Authority == "" {
-			return BlobPointer{}, badBlob("an https pointer needs an authority, such as example.com")
-		}
-		var err error
-		if p.Authority, err = authority(p.Authority); err != nil {
-			return BlobPointer{}, err
-		}
-		fallthrough
-	case "file":
-		if p.Path[0] != '/' {
-			return BlobPointer{}, badBlob("path must start with a slash, got %q", Clip(p.Path, 64))
-		}
-	case "data":
-		if _, _, err := p.Inline(); err != nil {
-			return BlobPointer{}, err
-		}
+	if err != nil {
+		return BlobPointer{}, err
 	}
 	return p, nil
 }

@@ -1,7 +1,6 @@
 package message
 
 import (
-	"fmt"
 	"math"
 
 	"kernos/internal/jsonscan"
@@ -18,20 +17,13 @@ const (
 	members
 )
 
+var memberNames = [members]string{"id", "timestamp", "correlation", "causation", "idempotencyKey", "schemaVersion"}
+
 func metadataMember(name []byte) int {
-	switch string(name) {
-	case "id":
-		return memberID
-	case "timestamp":
-		return memberTimestamp
-	case "correlation":
-		return memberCorrelation
-	case "causation":
-		return memberCausation
-	case "idempotencyKey":
-		return memberIdempotencyKey
-	case "schemaVersion":
-		return memberSchemaVersion
+	for i := range memberNames {
+		if string(name) == memberNames[i] {
+			return i
+		}
 	}
 	return -1
 }
@@ -180,6 +172,6 @@ func (e *envelope) unknownMetadata(name string) {
 	case "idempotency_key", "idempotencykey":
 		hint = "; did you mean idempotencyKey?"
 	}
-	e.wrong("metadata."+Clip(name, 64), "no such field", "unknown field %s in metadata (it may have id, timestamp, correlation, causation, idempotencyKey and schemaVersion%s)",
-		fmt.Sprintf("%q", Clip(name, 64)), hint)
+	name = Clip(name, 64)
+	e.wrong("metadata."+name, "no such field", "unknown field %q in metadata (it may have id, timestamp, correlation, causation, idempotencyKey and schemaVersion%s)", name, hint)
 }

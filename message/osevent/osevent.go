@@ -8,11 +8,12 @@
 package osevent
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strconv"
 
-	"kernos/internal/jsonscan"
 	"kernos/message"
 )
 
@@ -57,49 +58,48 @@ func Translate(m message.Message) (_ message.Message, lossy bool) {
 	return m, lossy
 }
 
-// The codes of the older dialect. Each stands for the first status behind it, and
-// is used for all of them.
-var codes = []struct {
-	word     string
-	statuses []int
-}{
-	{"INVALID_INPUT", []int{400}},
-	{"UNAUTHORIZED", []int{403, 401}},
-	{"NOT_FOUND", []int{404}},
-	{"LINE_TOO_LONG", []int{413}},
-	{"SCHEMA_VIOLATION", []int{422}},
-	{"INTERNAL_ERROR", []int{500}},
-	{"INVALID_JSON", []int{400}},
+// statuses are what the codes of the older dialect stand for.
+var statuses = map[string]int{
+	"INVALID_INPUT": 400, "INVALID_JSON": 400, "UNAUTHORIZED": 403, "NOT_FOUND": 404,
+	"LINE_TOO_LONG": 413, "SCHEMA_VIOLATION": 422, "INTERNAL_ERROR": 500,
 }
 
+// word is the code of an error in the older dialect.
 func word(e *message.Error) string {
-	if e.Code == 400 && errors.Is(e, message.ErrNotJSON) {
+	switch {
+	case e.Code == 400 && errors.Is(e, message.ErrNotJSON):
 		return "INVALID_JSON"
-	}
-	for _, c := range codes {
-		for _, s := range c.statuses {
-			if s == e.Code {
-				return c.word
-			}
-		}
-	}
-	if e.Code < 500 {
+	case e.Code == 401 || e.Code == 403:
+		return "UNAUTHORIZED"
+	case e.Code == 404:
+		return "NOT_FOUND"
+	case e.Code == 413:
+		return "LINE_TOO_LONG"
+	case e.Code == 422:
+		return "SCHEMA_VIOLATION"
+	case e.Code < 500:
 		return "INVALID_INPUT"
 	}
 	return "INTERNAL_ERROR"
 }
 
-func status(word string) (int, bool) {
-	for _, c := range codes {
-		if c.word == word {
-			return c.statuses[0], true
-		}
+// The data of an error in the older form. What the form has no place for, the exact status
+// and the causes, is in its details, where Translate finds it.
+type (
+	oldError struct {
+		Message string  `json:"message"`
+		Code    string  `json:"code"`
+		Details details `json:"details"`
 	}
-	return 500, false
-}
+	details struct {
+		Field    string          `json:"field,omitempty"`
+		Expected string          `json:"expected,omitempty"`
+		Status   int             `json:"status,omitempty"`
+		Cause    json.RawMessage `json:"cause,omitempty"`
+	}
+)
 
-// payload writes the data of an error in the older form. What the form has no place
-// for, the exact status and the causes, goes into details, where Translate finds it.
+// payload writes the data of an error in the older form.
 func payload(m *message.Message) json.RawMessage {
 	e, err := message.ParseError(m.Data) // not m.Err: the texts in Data are cut to fit
 	if err != nil {
@@ -108,115 +108,79 @@ func payload(m *message.Message) json.RawMessage {
 	if m.Err != nil {
 		e.Field, e.Expected, e.Reason = m.Err.Field, m.Err.Expected, m.Err.Reason
 	}
-	code := word(e)
+	old := oldError{Message: e.Message, Code: word(e)}
 	if e.Code == 422 && m.Err != nil && !errors.Is(m.Err, message.ErrEnvelope) {
-		code = "INVALID_INPUT"
+		old.Code = "INVALID_INPUT"
 	}
-	dst := jsonscan.AppendQuoted([]byte(`{"message":`), e.Message)
-	dst = jsonscan.AppendQuoted(append(dst, `,"code":`...), code)
-	details := appendDetails(nil, e, code)
-	if len(details) > 0 {
-		dst = append(append(append(dst, `,"details":{`...), details...), '}')
-	}
-	return append(dst, '}')
-}
-
-func appendDetails(dst []byte, e *message.Error, code string) []byte {
-	member := func(name string) {
-		if len(dst) > 0 {
-			dst = append(dst, ',')
-		}
-		dst = append(append(append(dst, '"'), name...), `":`...)
-	}
-	if e.Field != "" {
-		member("field")
-		dst = jsonscan.AppendQuoted(dst, message.Clip(e.Field, message.MaxIDLength))
-	}
-	if e.Expected != "" {
-		member("expected")
-		dst = jsonscan.AppendQuoted(dst, message.Clip(e.Expected, message.MaxCauseText))
-	}
-	if usual, _ := status(code); usual != e.Code || len(dst) == 0 {
-		member("status")
-		dst = strconv.AppendInt(dst, int64(e.Code), 10)
+	old.Details.Field = message.Clip(e.Field, message.MaxIDLength)
+	old.Details.Expected = message.Clip(e.Expected, message.MaxCauseText)
+	if statuses[old.Code] != e.Code || e.Field == "" && e.Expected == "" {
+		old.Details.Status = e.Code
 	}
 	if e.Cause != nil {
-		member("cause")
-		dst = e.Cause.AppendWhole(dst)
+		old.Details.Cause = e.Cause.AppendWhole(nil)
 	}
-	return dst
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(old) // never fails
+	return bytes.TrimSuffix(text.Bytes(), []byte("\n"))
 }
 
 // parse reads the payload of an older error, which may be anything.
 func parse(data json.RawMessage) (e *message.Error, lossy bool) {
 	e = &message.Error{Code: 500, Message: "The error came without a message"}
-	if len(data) == 0 || data[0] != '{' {
-		if len(data) > 0 && data[0] == '"' {
-			e.Message = jsonscan.Unquote(data)
-		}
+	var old, more map[string]json.RawMessage
+	if json.Unmarshal(data, &old) != nil || old == nil {
+		text(data, &e.Message)
 		return e, true
 	}
-	exact, code := 0, ""
-	jsonscan.Members(data, 0, func(name, value []byte) bool {
-		text := ""
-		if value[0] == '"' {
-			text = jsonscan.Unquote(value)
-		}
-		switch jsonscan.Unquote(name) {
-		case "message":
-			if value[0] == '"' {
-				e.Message = text
-			} else {
-				lossy = true
-			}
-		case "code":
-			code = text
-			e.Code, _ = status(text)
-			if text == "" {
-				lossy = true
-				if n, err := strconv.Atoi(string(value)); err == nil && n >= 400 && n <= 599 {
-					e.Code = n
-				}
-			}
-		case "details":
-			lossy = readDetails(value, e, &exact) || lossy
-		default:
-			lossy = true
-		}
-		return true
-	})
-	if exact != 0 {
-		e.Code = exact
+	if raw, ok := old["message"]; ok && !text(raw, &e.Message) {
+		lossy = true
 	}
+	code := ""
+	if raw, ok := old["code"]; ok {
+		if text(raw, &code); code == "" {
+			lossy = true
+			status(raw, &e.Code)
+		} else if known, ok := statuses[code]; ok {
+			e.Code = known
+		}
+	}
+	if raw, ok := old["details"]; ok && (json.Unmarshal(raw, &more) != nil || more == nil) {
+		lossy = true
+	}
+	if raw, ok := more["status"]; ok && !status(raw, &e.Code) {
+		lossy = true
+	}
+	if raw, ok := more["cause"]; ok {
+		cause, err := message.ParseError(raw)
+		e.Cause, lossy = cause, lossy || err != nil
+	}
+	// The message names the field and what was expected, too.
+	unknown := func(from map[string]json.RawMessage, known ...string) bool {
+		for name := range from {
+			if !slices.Contains(known, name) {
+				return true
+			}
+		}
+		return false
+	}
+	lossy = lossy || unknown(old, "message", "code", "details") || unknown(more, "status", "cause", "field", "expected")
 	return e, lossy || code != "" && word(e) != code
 }
 
-// readDetails reads what appendDetails wrote. It reports whether something is lost.
-func readDetails(data json.RawMessage, e *message.Error, exact *int) (lossy bool) {
-	if data[0] != '{' {
-		return true
+// text reads a string, and reports whether it is one.
+func text(raw json.RawMessage, into *string) bool {
+	return len(raw) > 0 && raw[0] == '"' && json.Unmarshal(raw, into) == nil
+}
+
+// status reads the status of an error, and reports whether it is one.
+func status(raw json.RawMessage, into *int) bool {
+	n, err := strconv.Atoi(string(raw))
+	if err != nil || n < 400 || n > 599 {
+		return false
 	}
-	jsonscan.Members(data, 0, func(name, value []byte) bool {
-		switch jsonscan.Unquote(name) {
-		case "status":
-			n, err := strconv.Atoi(string(value))
-			if err != nil || n < 400 || n > 599 {
-				lossy = true
-				break
-			}
-			*exact = n
-		case "cause":
-			cause, err := message.ParseError(value)
-			if err != nil {
-				lossy = true
-				break
-			}
-			e.Cause = cause
-		case "field", "expected": // the text says it too
-		default:
-			lossy = true
-		}
-		return true
-	})
-	return lossy
+	*into = n
+	return true
 }
