@@ -98,7 +98,6 @@ func (k *Kernel) admit(ctx context.Context, m *message.Message, emit Emit, origi
 	return c
 }
 
-// resolve finds the syscall that a message asks for.
 func (k *Kernel) resolve(m *message.Message) (*Syscall, error) {
 	c := k.registry.state.Load()
 	s, ok := c.byType[m.Type]

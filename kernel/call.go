@@ -188,7 +188,6 @@ func (c *Call) runOnce() {
 	}
 }
 
-// logError writes to the operator's log what went wrong in the call.
 func (c *Call) logError(text string, args ...any) {
 	c.k.opts.Log.Error(text, append([]any{"type", c.request.Type, "id", c.request.Metadata.ID}, args...)...)
 }

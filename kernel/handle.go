@@ -59,7 +59,6 @@ func (h *handled) Post(send Emit, m message.Message, commit *store.Commit) {
 	}
 }
 
-// durable reports whether there is nothing to wait for.
 func (a *pendingAnswer) durable() bool {
 	if a.commit == nil {
 		return true

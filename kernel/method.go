@@ -23,7 +23,6 @@ func Method(t message.Type) (namespace, method string) {
 	return namespace, snake(t.Action())
 }
 
-// methodName is how RPC calls a type.
 func methodName(t message.Type) string {
 	namespace, method := Method(t)
 	return namespace + "_" + method

@@ -55,7 +55,6 @@ func Redact(r Record) (data json.RawMessage, changed bool) {
 	return data, changed || found
 }
 
-// encrypts reports whether a message is about encryption.
 func (r *Record) encrypts() bool {
 	return isCrypto(r.Message.Type) || r.Syscall != nil && isCrypto(r.Syscall.Type)
 }
@@ -128,7 +127,6 @@ func (r *Record) marks() (first, second *schema.Schema) {
 	return nil, nil
 }
 
-// marking returns a schema if it marks something as secret, and nil otherwise.
 func marking(s *schema.Schema) *schema.Schema {
 	if s == nil || !s.Sensitive() {
 		return nil

@@ -118,10 +118,8 @@ func (r *Registry) RemoveSyscall(types ...message.Type) (removed int) {
 	return removed
 }
 
-// names are all that a syscall can be called by.
 func (s *Syscall) names() []message.Type { return append([]message.Type{s.Type}, s.Aliases...) }
 
-// check returns what a definition lacks.
 func (s *Syscall) check() error {
 	switch {
 	case s.Kind != message.KindCommand && s.Kind != message.KindQuery:
@@ -171,7 +169,6 @@ func newCatalog(modules []Module) (*catalog, error) {
 	return c, nil
 }
 
-// add adds what a module defines.
 func (c *catalog) add(m *Module) error {
 	switch {
 	case m.Name == "" || strings.ToLower(m.Name) != m.Name:

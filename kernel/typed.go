@@ -92,7 +92,6 @@ func (t Typed[In, Out]) bind(f func(context.Context, In, *message.Message, Emit)
 // recorded message. A syscall that replies with it states its Output schema itself.
 type Raw stdjson.RawMessage
 
-// encode writes a Go value as JSON.
 func encode(v any) (stdjson.RawMessage, error) {
 	if raw, ok := v.(Raw); ok {
 		return stdjson.RawMessage(raw), nil
@@ -109,7 +108,6 @@ func RequestOf(ctx context.Context) *message.Message {
 	return nil
 }
 
-// decode reads data that fits its schema into a Go value.
 func decode(data stdjson.RawMessage, in any) error {
 	err := json.Unmarshal(data, in)
 	if err != nil {

@@ -59,7 +59,6 @@ const (
 	hasTimestamp
 )
 
-// envelope is a message while it is read.
 type envelope struct {
 	Message
 	has     int
@@ -189,7 +188,6 @@ func (d *Decoder) unknown(names []string, name string, line []byte, start, i int
 	return append(names, name), nil
 }
 
-// repeated is the error for a member name that stands in an object twice.
 func repeated(name string, offset int) error {
 	return &jsonscan.SyntaxError{Problem: fmt.Sprintf("repeated member name %q", Clip(name, 64)), Offset: offset}
 }
@@ -273,7 +271,6 @@ func (e *envelope) check(names *Dialect, lenient bool) *Error {
 	return e.problem
 }
 
-// missing lists the required members that the envelope lacks.
 func (e *envelope) missing(names *Dialect, lenient bool) []string {
 	var missing []string
 	for _, m := range []struct {

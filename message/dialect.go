@@ -52,7 +52,6 @@ var Current = &Dialect{
 	TooLong: "Message exceeds maximum line length of 16KB",
 }
 
-// word is how the dialect writes a kind.
 func (d *Dialect) word(k Kind) string {
 	if k == KindReply {
 		return d.Reply
@@ -60,7 +59,6 @@ func (d *Dialect) word(k Kind) string {
 	return string(k)
 }
 
-// kind is what the dialect means by a word.
 func (d *Dialect) kind(word []byte) (Kind, bool) {
 	switch string(word) {
 	case "command":

@@ -326,7 +326,6 @@ func (s *Server) each(do func(Conn)) {
 	}
 }
 
-// within reports whether a channel is closed before a time has passed.
 func within(closed <-chan struct{}, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -125,7 +125,6 @@ func newStream(ctx context.Context, k *kernel.Kernel, in io.Reader, out io.Write
 	return s
 }
 
-// answer returns what answers in a dialect.
 func (s *stream) answer(d *message.Dialect) kernel.Emit {
 	if d == osevent.Dialect {
 		return s.older
@@ -252,7 +251,6 @@ func (s *stream) reject(err error) (message.Message, kernel.Emit, error) {
 	return message.Message{}, s.answer(dialect), &connection.Refused{Request: salvage.Request(dialect), Err: e}
 }
 
-// answerCurrent writes an answer in the current dialect.
 func (s *stream) answerCurrent(m message.Message) {
 	s.outward(&m)
 	fits := true
@@ -271,7 +269,6 @@ func (s *stream) answerCurrent(m message.Message) {
 	}
 }
 
-// answerOlder writes an answer in the older dialect.
 func (s *stream) answerOlder(m message.Message) {
 	s.answerFitted(m, osevent.Dialect.MaxLine, osevent.Append)
 }
@@ -289,7 +286,6 @@ func (s *stream) answerFitted(m message.Message, limit int, encode func([]byte, 
 	s.sent(m.Kind)
 }
 
-// outward makes a message what the peer gets of it.
 func (s *stream) outward(m *message.Message) {
 	if s.opts.Outward != nil {
 		m.Data = s.opts.Outward(m.Data)
@@ -300,7 +296,6 @@ func (s *stream) outward(m *message.Message) {
 // unless it answers the last line that has come; the peer waits for events and requests.
 func (s *stream) more(kind message.Kind) bool { return kind.Answers() && !s.latest.Load() }
 
-// sent counts a message that was sent.
 func (s *stream) sent(kind message.Kind) {
 	if kind == message.KindError {
 		s.errors.Add(1)

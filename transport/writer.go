@@ -191,7 +191,6 @@ func (w *Writer) drain(buf []byte, home *[]byte, sent int) {
 	}
 }
 
-// take takes the buffer. mu is held.
 func (w *Writer) take() (buf []byte, home *[]byte) {
 	buf, home = w.buf, w.home
 	w.buf, w.home = nil, nil
@@ -200,7 +199,6 @@ func (w *Writer) take() (buf []byte, home *[]byte) {
 	return buf, home
 }
 
-// giveBack lets other writers have a buffer.
 func giveBack(buf []byte, home *[]byte) {
 	if cap(buf) <= maxSpare {
 		*home = buf[:0]
@@ -262,7 +260,6 @@ func outputTo(w io.Writer) Output {
 	return blockingOutput{w}
 }
 
-// blockingOutput is an output that always waits.
 type blockingOutput struct{ io.Writer }
 
 func (b blockingOutput) TryWrite([]byte) (int, error) { return 0, nil }

@@ -158,7 +158,6 @@ func (c *Connection) Count(s *kernel.Stats) {
 
 func (c *Connection) turn() { c.turnWith(c.next()) }
 
-// next returns what is to be done next.
 func (c *Connection) next() (message.Message, kernel.Emit, error) {
 	if c.reading {
 		return c.dequeue()
@@ -282,7 +281,6 @@ func (c *Connection) end(err error) {
 	c.ended(err)
 }
 
-// busy reports whether slow calls run, or messages wait for their turn.
 func (c *Connection) busy() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -306,7 +304,6 @@ func (c *Connection) watchPeer() (stop func()) {
 	}
 }
 
-// watchUntil makes the timer fire at t at the latest.
 func (c *Connection) watchUntil(t time.Time) {
 	c.watching.Lock()
 	defer c.watching.Unlock()

@@ -28,7 +28,6 @@ type outgoing struct {
 	offers   map[message.Type]func() bool // what the peer serves, and what reports whether it rests
 }
 
-// A request is one of them.
 type request struct {
 	call    *kernel.Call // that asks
 	m       message.Message
@@ -86,7 +85,6 @@ func (o *outgoing) end(r *request) {
 	o.n.Add(-1)
 }
 
-// received takes what a request has received.
 func (o *outgoing) received(r *request) []message.Message {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -128,7 +128,6 @@ func (p *Peer) Ask(ctx context.Context, t message.Type, data []byte, event func(
 	}
 }
 
-// compose makes the message of a request.
 func (p *Peer) compose(r *request, t message.Type, data []byte) error {
 	asked := r.call.Request()
 	r.m = message.Message{Kind: asked.Kind, Type: t, Data: data, Metadata: asked.Caused()}
@@ -145,7 +144,6 @@ func (p *Peer) compose(r *request, t message.Type, data []byte) error {
 // Cancelled is the event with which a peer learns that a request needs no answer any more.
 const Cancelled message.Type = "Syscall.Cancelled"
 
-// cancelled tells the peer that a request needs no answer.
 func (p *Peer) cancelled(m *message.Message) {
 	data := append(jsonscan.AppendQuoted([]byte(`{"id":`), string(m.Metadata.ID)), '}')
 	e := m.Event(Cancelled, data)

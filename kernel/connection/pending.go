@@ -157,7 +157,6 @@ func (c *Connection) sendReady(error) {
 	}
 }
 
-// isReady reports whether an answer can be sent without waiting for anything.
 func (c *Connection) isReady(a *answer) bool {
 	if a.commit != nil {
 		if decided, err := a.commit.Resolved(); !decided || err != nil {
@@ -221,7 +220,6 @@ func (c *Connection) sendPending() {
 	}
 }
 
-// sendAnswer sends an answer when its commit is decided.
 func (c *Connection) sendAnswer(a *answer, patience *time.Timer) {
 	if a.commit == nil {
 		c.src.Room(true)

@@ -15,7 +15,6 @@ func ServeOne(ctx context.Context, k *kernel.Kernel, request message.Message, se
 	return New(k, &single{request: request, send: send, gone: gone}, &Options{NoRequests: true}).Serve(ctx)
 }
 
-// single is the source of one request.
 type single struct {
 	request message.Message
 	send    kernel.Emit

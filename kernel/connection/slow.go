@@ -55,7 +55,6 @@ func (c *Connection) beginSlow(call *kernel.Call) *slowCall {
 
 func (s *slowCall) endless() bool { return s.Syscall().Runs == kernel.Endless }
 
-// run runs the handler.
 func (s *slowCall) run() {
 	deadline, _ := s.Deadline()
 	timer := time.AfterFunc(time.Until(deadline), s.overdue)
@@ -78,7 +77,6 @@ func (s *slowCall) giveBackShare() {
 	s.share.Do(func() { s.conn.k.Connections().InFlight.Add(-1) })
 }
 
-// leave gives the place back.
 func (s *slowCall) leave() {
 	s.left.Do(func() {
 		if s.release != nil {
@@ -90,7 +88,6 @@ func (s *slowCall) leave() {
 	})
 }
 
-// enter finds a place for a slow call.
 func (c *Connection) enter(s *slowCall, parent context.Context) *message.Error {
 	limits := c.k.Limits()
 	c.mu.Lock()
@@ -178,7 +175,6 @@ func cancelled() *message.Error {
 	return e
 }
 
-// leave gives the place of a call back.
 func (c *Connection) leave(s *slowCall) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -201,7 +201,6 @@ func (r *Reader) discard(limit int) error {
 	}
 }
 
-// fill reads once.
 func (r *Reader) fill() {
 	if len(r.buf) > 0 {
 		r.makeRoom()

@@ -64,7 +64,6 @@ var statuses = map[string]int{
 	"LINE_TOO_LONG": 413, "SCHEMA_VIOLATION": 422, "INTERNAL_ERROR": 500,
 }
 
-// word is the code of an error in the older dialect.
 func word(e *message.Error) string {
 	switch {
 	case e.Code == 400 && errors.Is(e, message.ErrNotJSON):
@@ -99,7 +98,6 @@ type (
 	}
 )
 
-// payload writes the data of an error in the older form.
 func payload(m *message.Message) json.RawMessage {
 	e, err := message.ParseError(m.Data) // not m.Err: the texts in Data are cut to fit
 	if err != nil {

@@ -49,7 +49,6 @@ func signWithAgent(ctx context.Context, challenge []byte, accepted []string) ([]
 	return signature.Blob, nil
 }
 
-// choose returns the first key that the daemon may accept.
 func choose(keys []*agent.Key, accepted []string) (*agent.Key, error) {
 	var have []string
 	for _, key := range keys {

@@ -49,7 +49,6 @@ func (c *Conn) Ask(ctx context.Context, request message.Message) (message.Messag
 	return outcome, err
 }
 
-// receive returns the outcome of the request with this id.
 func (c *Conn) receive(id message.ID) (message.Message, error) {
 	lines := ndjson.NewReader(c, nil)
 	var reason error // that the daemon gave

@@ -55,7 +55,7 @@ func newChallenge() (request message.Message, challenge []byte) {
 }
 
 // authenticate sends a challenge, and returns nil if the first line that comes back is
-// signed by one of the keys. What came behind that line is served later.
+// signed by one of the keys.
 func (l *link) authenticate(keys []ssh.PublicKey) error {
 	request, challenge := newChallenge()
 	l.s.k.Stamp(&request)
@@ -63,14 +63,13 @@ func (l *link) authenticate(keys []ssh.PublicKey) error {
 		return fmt.Errorf("the challenge could not be sent: %w", err)
 	}
 	l.arm(time.Now().Add(l.s.patience))
-	line, rest, err := readLine(l.conn)
+	line, err := readLine(l.conn)
 	if err != nil {
 		return fmt.Errorf("no answer to the challenge came: %w", err)
 	}
 	if err := verify(line, request.Metadata.ID, challenge, keys); err != nil {
 		return err
 	}
-	l.rest = rest
 	l.arm(time.Time{})
 	return nil
 }

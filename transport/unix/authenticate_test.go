@@ -229,7 +229,7 @@ func (d *daemon) raw() *peer {
 		d.t.Fatal(err)
 	}
 	d.t.Cleanup(func() { _ = c.Close() })
-	return newPeer(d.t, &Conn{socket: c})
+	return newPeer(d.t, &Conn{c})
 }
 
 // challenged returns the first message of a daemon.
@@ -424,12 +424,13 @@ func FuzzAuthenticate(f *testing.F) {
 	f.Add([]byte(`{"kind":"reply","type":"Syscall.Authenticate","data":{"signature":1},"metadata":{"id":"1","timestamp":1,"causation":"challenge"}}` + "\n"))
 	f.Add([]byte("hello\nworld"))
 	f.Fuzz(func(t *testing.T, sent []byte) {
-		line, rest, err := readLine(strings.NewReader(string(sent)))
+		in := strings.NewReader(string(sent))
+		line, err := readLine(in)
 		if err != nil {
 			return
 		}
-		if string(line)+"\n"+string(rest) != string(sent[:len(line)+1+len(rest)]) {
-			t.Errorf("%q became %q and %q", sent, line, rest)
+		if string(line)+"\n" != string(sent[:len(line)+1]) || in.Len() != len(sent)-len(line)-1 {
+			t.Errorf("%q became %q, and %d bytes are left", sent, line, in.Len())
 		}
 		if verify(line, "challenge", challenge, []ssh.PublicKey{key.public}) != nil {
 			return

@@ -32,7 +32,6 @@ func (l *Listener) Beside(path string, log *slog.Logger) (net.Listener, error) {
 	return &owned{socket: s, peer: peerUser, log: log}, nil
 }
 
-// owned is a listener that accepts connections of its owner only.
 type owned struct {
 	socket *socket
 	peer   func(*net.UnixConn) (uid int, err error)

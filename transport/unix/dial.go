@@ -1,7 +1,6 @@
 package unix
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -31,11 +30,10 @@ type Dialer struct {
 	peer func(*net.UnixConn) (uid int, err error) // nil means peerUser
 }
 
-// A Conn is a connection to a daemon: lines of NDJSON in both directions.
-type Conn struct {
-	socket *net.UnixConn
-	rest   []byte // was read with the challenge
-}
+// A Conn is a connection to a daemon: lines of NDJSON in both directions. After CloseWrite the
+// daemon answers everything, and closes the connection. After Close, queries that the daemon
+// still works on are cancelled, and commands are completed.
+type Conn struct{ *net.UnixConn }
 
 // Dial connects to the daemon at path and, if the daemon wants it, authenticates. Ctx
 // bounds that and has no effect on the connection later. If no daemon serves the socket the
@@ -69,7 +67,6 @@ func (d *Dialer) Dial(ctx context.Context, path string) (*Conn, error) {
 	return c, nil
 }
 
-// open connects, and checks who is at the other end.
 func (d *Dialer) open(ctx context.Context, path string) (*Conn, error) {
 	socket, err := connect(ctx, path)
 	if err != nil {
@@ -86,7 +83,7 @@ func (d *Dialer) open(ctx context.Context, path string) (*Conn, error) {
 	case uid != os.Geteuid():
 		err = fmt.Errorf("the daemon at %s belongs to the user with the number %d, and you are %d; nothing was sent", path, uid, os.Geteuid())
 	default:
-		return &Conn{socket: socket}, nil
+		return &Conn{socket}, nil
 	}
 	_ = socket.Close()
 	return nil, err
@@ -115,7 +112,7 @@ func (c *Conn) authenticate(ctx context.Context, path string, sign func(challeng
 	cancelled := make(chan struct{})
 	forget := context.AfterFunc(ctx, func() {
 		defer close(cancelled)
-		_ = c.socket.SetDeadline(past)
+		_ = c.SetDeadline(past)
 	})
 	err := c.answerChallenge(sign)
 	if !forget() {
@@ -135,7 +132,7 @@ var ErrStopping = errors.New("the daemon is shutting down")
 // answerChallenge answers the challenge, which is the first line. A daemon that is not
 // convinced closes the connection without a message, so it is sent a Ping.
 func (c *Conn) answerChallenge(sign func(challenge []byte) ([]byte, error)) error {
-	line, err := c.readLine()
+	line, err := readLine(c)
 	if err != nil {
 		return fmt.Errorf("it sent no challenge: %w", err)
 	}
@@ -154,8 +151,8 @@ func (c *Conn) answerChallenge(sign func(challenge []byte) ([]byte, error)) erro
 	stamp(&ping)
 	lines := append(message.Append(nil, &reply), '\n')
 	lines = append(message.Append(lines, &ping), '\n')
-	_, _ = c.socket.Write(lines) // a daemon that does not take them may have sent the reason
-	if line, err = c.readLine(); err != nil {
+	_, _ = c.Write(lines) // a daemon that does not take them may have sent the reason
+	if line, err = readLine(c); err != nil {
 		return fmt.Errorf("it did not accept the signature (%w); sign with one of the keys that it was started with", err)
 	}
 	m, err := message.Decode(line)
@@ -187,12 +184,6 @@ func Disconnection(m message.Message) (error, bool) {
 	return e, true
 }
 
-// readLine reads a line that comes before the conversation.
-func (c *Conn) readLine() (line []byte, err error) {
-	line, c.rest, err = readLine(c)
-	return line, err
-}
-
 // readChallenge returns the challenge in a line, if it is one that may be signed.
 func readChallenge(line []byte) (request message.Message, challenge []byte, err error) {
 	request, err = message.Decode(line)
@@ -215,28 +206,21 @@ func readChallenge(line []byte) (request message.Message, challenge []byte, err 
 	return request, data.Challenge, nil
 }
 
-// readLine reads the first line of a connection, without its end, and what came with it.
-func readLine(r io.Reader) (line, rest []byte, err error) {
-	buf := make([]byte, 0, 1024)
-	for {
-		if len(buf) > message.MaxLine {
-			return nil, nil, fmt.Errorf("the first line is longer than %d bytes", message.MaxLine)
+// readLine reads a line that comes before the conversation, without its end. It reads one byte
+// at a time, and so nothing that comes after the line.
+func readLine(r io.Reader) ([]byte, error) {
+	var line []byte
+	for next := make([]byte, 1); len(line) <= message.MaxLine; line = append(line, next[0]) {
+		if _, err := io.ReadFull(r, next); err != nil {
+			return nil, err
 		}
-		if len(buf) == cap(buf) {
-			buf = append(make([]byte, 0, 2*cap(buf)), buf...)
-		}
-		n, err := r.Read(buf[len(buf):cap(buf)])
-		buf = buf[:len(buf)+n]
-		if line, rest, ok := bytes.Cut(buf, []byte("\n")); ok {
-			return line, rest, nil
-		}
-		if err != nil {
-			return nil, nil, err
+		if next[0] == '\n' {
+			return line, nil
 		}
 	}
+	return nil, fmt.Errorf("the first line is longer than %d bytes", message.MaxLine)
 }
 
-// stamp gives a message an id and a time, where it has none.
 func stamp(m *message.Message) {
 	if m.Metadata.ID == "" {
 		m.Metadata.ID = message.ID(ulid.Make().String())
@@ -245,24 +229,3 @@ func stamp(m *message.Message) {
 		m.Metadata.Timestamp = time.Now().UnixMilli()
 	}
 }
-
-// Read reads what the daemon sends.
-func (c *Conn) Read(p []byte) (int, error) {
-	if len(c.rest) > 0 {
-		n := copy(p, c.rest)
-		c.rest = c.rest[n:]
-		return n, nil
-	}
-	return c.socket.Read(p)
-}
-
-// Write sends something to the daemon.
-func (c *Conn) Write(p []byte) (int, error) { return c.socket.Write(p) }
-
-// CloseWrite says that nothing more will be sent. The daemon answers everything, and then
-// closes the connection.
-func (c *Conn) CloseWrite() error { return c.socket.CloseWrite() }
-
-// Close closes the connection. Queries that the daemon still works on are cancelled,
-// commands are completed.
-func (c *Conn) Close() error { return c.socket.Close() }

@@ -48,7 +48,7 @@ func TestOneThatNeverReadsStopsAloneAndIsBounded(t *testing.T) {
 	go func() {
 		n := 0
 		for ; n < 100_000; n++ { // a gigabyte of answers
-			_ = deaf.socket.SetWriteDeadline(time.Now().Add(time.Second))
+			_ = deaf.SetWriteDeadline(time.Now().Add(time.Second))
 			if _, err := deaf.Write([]byte(ask(fmt.Sprint(n), message.KindQuery, "Test.Large", `1`))); err != nil {
 				break
 			}

@@ -48,7 +48,6 @@ type link struct {
 	pacer *transport.Pacer // nil if there is no frame rate
 
 	// What the reader knows.
-	rest    []byte        // was read with what came before it
 	last    bool          // what has come is read, and nothing is waited for
 	beyond  int           // bytes that were read since
 	partial bool          // the last line that came has no end yet
@@ -62,7 +61,6 @@ type link struct {
 	watched bool       // nothing is read: the deadline is that of left
 }
 
-// options returns the settings of the conversation over the link.
 func (l *link) options() *transport.Options {
 	opts := &transport.Options{Lenient: l.s.opts.Lenient, Left: l.left, Gone: l.finish, Asked: func(serves func() bool) { l.serves.Store(&serves) }, Pacer: l.pacer}
 	if l.s.opts.Idle > 0 {
@@ -83,7 +81,6 @@ func (l *link) Throttled() bool { return l.pacer.Waits() }
 // Cut implements [transport.Conn].
 func (l *link) Cut() { _ = l.conn.Close() }
 
-// newLink returns the link over a connection that was accepted.
 func newLink(s *Server, conn *net.UnixConn) *link {
 	l := &link{s: s, conn: conn}
 	l.raw, l.err = conn.SyscallConn()
@@ -99,15 +96,6 @@ func (l *link) Read(p []byte) (int, error) {
 
 // ReadLazily implements [ndjson.LazyReader]. The error is transport.ErrStopped after stop.
 func (l *link) ReadLazily(lend func() []byte, giveBack func()) (int, error) {
-	if len(l.rest) > 0 {
-		p := lend()
-		n := copy(p, l.rest)
-		if l.rest = l.rest[n:]; len(l.rest) == 0 {
-			l.rest = nil
-		}
-		l.saw(p[:n])
-		return n, nil
-	}
 	var begun time.Time
 	if l.partial || l.s.opts.Idle > 0 {
 		begun = time.Now()
@@ -174,7 +162,6 @@ func (l *link) try(fd uintptr) bool {
 	return true
 }
 
-// allowed is how long the next read may take.
 func (l *link) allowed() time.Duration {
 	if l.partial {
 		return l.s.opts.Line - l.spent

@@ -51,7 +51,7 @@ func TestThoseThatNeverReadAreClosed(t *testing.T) {
 	}
 	works(t, d, "after")
 	for _, p := range deaf { // what it was sent before it still gets, and no more
-		_ = p.socket.SetReadDeadline(time.Now().Add(patience))
+		_ = p.SetReadDeadline(time.Now().Add(patience))
 		if n, err := io.Copy(io.Discard, p); n == 0 || err != nil && !strings.Contains(err.Error(), "reset") {
 			t.Errorf("%d bytes, %v", n, err)
 		}
@@ -91,7 +91,7 @@ func TestOneThatReadsSlowlyGetsEverything(t *testing.T) {
 	answers, buf := 0, make([]byte, 64<<10)
 	begun := time.Now()
 	for answers < messages {
-		_ = p.socket.SetReadDeadline(time.Now().Add(patience))
+		_ = p.SetReadDeadline(time.Now().Add(patience))
 		n, err := p.Read(buf)
 		if err != nil {
 			t.Fatalf("after %d answers: %v", answers, err)

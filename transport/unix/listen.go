@@ -186,14 +186,12 @@ func Inspect(path string) (Info, bool) {
 	return Info{}, true
 }
 
-// maxInfo is how long an Info may be.
 const maxInfo = 64 << 10
 
 // lockName is the name of the file whose lock makes a daemon the only one. The file stays:
 // who would remove it could remove one that another has just locked.
 func lockName(path string) string { return path + ".lock" }
 
-// takeLock opens the lock file of a socket and locks it.
 func takeLock(path string) (*os.File, error) {
 	name := lockName(path)
 	patience := time.Now().Add(10 * time.Second)

@@ -137,7 +137,7 @@ func (p *peer) say(lines ...string) {
 // hear returns the next line in brief, or how the connection has ended.
 func (p *peer) hear() string {
 	p.t.Helper()
-	_ = p.socket.SetReadDeadline(time.Now().Add(patience))
+	_ = p.SetReadDeadline(time.Now().Add(patience))
 	line, err := p.lines.ReadString('\n')
 	if err != nil {
 		return err.Error()

@@ -3,7 +3,6 @@ package unix
 import (
 	"bytes"
 	"errors"
-	"io"
 	"slices"
 	"time"
 
@@ -35,7 +34,7 @@ func (s *Server) attend(l *link) {
 		return
 	}
 	l.arm(time.Now().Add(s.operatorTime))
-	in := &gate{lines: ndjson.NewReader(io.MultiReader(bytes.NewReader(l.rest), l.conn), nil), open: operatorSyscalls}
+	in := &gate{lines: ndjson.NewReader(l.conn, nil), open: operatorSyscalls}
 	if len(s.opts.Keys) > 0 {
 		in.first = message.Ping // by which a client learns that it has convinced us
 	}
@@ -51,7 +50,6 @@ func (s *Server) attend(l *link) {
 	}
 }
 
-// refuseTooMany tells a connection that there is no place for it.
 func (s *Server) refuseTooMany(l *link) {
 	limit := s.conns.MaxConnections()
 	s.opts.Log.Warn("a connection was refused: there are too many", "limit", limit)

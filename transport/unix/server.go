@@ -48,36 +48,31 @@ const (
 
 // Options are the settings of a Server. The zero value is usable.
 type Options struct {
-	// MaxConnections is how many connections there may be at a time. One more is told so
-	// with a 503 and closed, unless it asks for Kernel.Status or Syscall.Shutdown: a few can
-	// always do that. 0 means DefaultMaxConnections. There are fewer if the process may not
-	// have so many files open.
+	// MaxConnections is how many connections there may be at a time. One more is refused with a
+	// 429, unless it asks for Kernel.Status or Syscall.Shutdown: a few can always do that. There
+	// are fewer if the process may not have so many files open. 0 means DefaultMaxConnections.
 	MaxConnections int
 
-	// Idle is how long a connection may be silent, in both directions, while nothing that
-	// it has asked for is under way. Then it is told so with a 408 and closed. One that serves
-	// others may be silent: it waits for them. 0 means for ever.
+	// Idle is how long a connection may be silent, in both directions, while nothing that it has
+	// asked for is under way. Then it is closed with a 408. One that serves others waits for
+	// them, and may be silent. 0 means for ever.
 	Idle time.Duration
 
-	// Line is how long the rest of a line may take that has begun. Then the peer is told so
-	// with a 408, and the connection is closed. Silence between lines is no matter of this.
-	// 0 means DefaultLine.
+	// Line is how long the rest of a line may take that has begun. Then the connection is
+	// closed with a 408. 0 means DefaultLine.
 	Line time.Duration
 
 	// Stall is how long a peer may take nothing of what is sent to it. Then its connection is
-	// closed, after it was told so with a 408 if there is room for that. One that takes
-	// something now and then is waited for. 0 means DefaultStall.
+	// closed, with a 408 if there is room for that. 0 means DefaultStall.
 	Stall time.Duration
 
 	// FrameRate is how many messages per second are taken from one connection, after as many
-	// as a second allows at once. A message beyond it waits: the connection is not read in
-	// the meantime, so its peer has to wait too, however long that takes, and nothing is
-	// lost. A peer that goes on sending more is told so, with the event [transport.Throttled]. 0 means
-	// as many as come.
+	// as a second allows at once. A message beyond it waits, unread, and nothing is lost. A peer
+	// that continues to send more gets the event [transport.Throttled]. 0 means no limit.
 	FrameRate float64
 
-	// Keys are those of which one must have signed before anything is served. They are of
-	// type Ed25519 or RSA. None means that the peer's user is enough.
+	// Keys are those of which one must have signed before anything is served: Ed25519 or RSA.
+	// None means that the peer's user is enough.
 	Keys []ssh.PublicKey
 
 	// Grace is how long what has begun may take to end when the server stops. 0 means
@@ -140,7 +135,6 @@ func (s *Server) Stats() transport.Stats { return s.conns.Stats() }
 // MaxConnections returns how many connections are served at a time.
 func (s *Server) MaxConnections() int { return s.conns.MaxConnections() }
 
-// past is a deadline that is over.
 var past = time.Unix(1, 0)
 
 // Serve accepts and serves connections until ctx is done. If something removes the socket's
@@ -201,7 +195,6 @@ func (s *Server) begin(l *Listener) error {
 	return nil
 }
 
-// accept serves connections until ctx is done.
 func (s *Server) accept(ctx context.Context, l *Listener) error {
 	pauses := backoff.Backoff{First: 5 * time.Millisecond, Longest: time.Second}
 	for {
@@ -228,7 +221,6 @@ func (s *Server) accept(ctx context.Context, l *Listener) error {
 	}
 }
 
-// admit serves a connection that was accepted, or refuses it.
 func (s *Server) admit(conn *net.UnixConn) {
 	l := newLink(s, conn)
 	if uid, err := s.peer(conn); err != nil || uid != os.Geteuid() {
@@ -257,13 +249,11 @@ func (s *Server) admit(conn *net.UnixConn) {
 	}
 }
 
-// ended notes that a connection has ended.
 func (s *Server) ended(l *link) {
 	s.conns.Leave(l)
 	s.conns.Done()
 }
 
-// serve begins to serve a connection.
 func (s *Server) serve(l *link) {
 	if !s.authenticated(l) {
 		_ = l.conn.Close()
@@ -342,7 +332,6 @@ func affordable(n int) int {
 	return max(1, min(n, open-min(ownFiles, open/2)))
 }
 
-// peerUser returns the user at the other end of a connection.
 func peerUser(conn *net.UnixConn) (uid int, err error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {

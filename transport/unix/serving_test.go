@@ -47,7 +47,7 @@ func offering(names ...string) (all []kernel.Syscall) {
 // asked waits for a request and returns the line that answers it.
 func (p *peer) asked(data string) string {
 	p.t.Helper()
-	_ = p.socket.SetReadDeadline(time.Now().Add(patience))
+	_ = p.SetReadDeadline(time.Now().Add(patience))
 	line, err := p.lines.ReadString('\n')
 	if err != nil {
 		p.t.Fatal(err)

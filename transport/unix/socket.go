@@ -103,7 +103,6 @@ func (s *socket) withdraw() {
 	}
 }
 
-// close withdraws the socket and closes it.
 func (s *socket) close() error {
 	s.withdraw()
 	return s.current().Close()
