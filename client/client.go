@@ -83,6 +83,7 @@ type Client struct {
 	waiting map[uint64]*waiting // requests without an answer, by id
 	streams map[string]*Stream  // by subscription
 	early   []notification
+	came    bool // items have come before the acknowledgement of their stream
 	missed  bool // some early items were dropped; whose they were is not known
 	hash    string
 }
@@ -140,6 +141,14 @@ func (c *Client) Hash() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.hash
+}
+
+// EarlyItems reports whether items have come before the acknowledgement of their stream, which
+// the protocol doesn't allow.
+func (c *Client) EarlyItems() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.came
 }
 
 // keep has the connection: it reads from it until it breaks, and makes it again. It ends
@@ -399,7 +408,7 @@ func (c *Client) deliver(l *link, n notification) {
 			if len(c.early) == maxEarly {
 				c.early, c.missed = c.early[1:], true
 			}
-			c.early = append(c.early, n)
+			c.early, c.came = append(c.early, n), true
 		}
 		c.mu.Unlock()
 		return

@@ -37,10 +37,6 @@ type Target struct {
 
 	// Patience is how long a connection that broke is tried to be made again. 0 means 30 s.
 	Patience time.Duration
-
-	// Trace is called with every frame that is sent and received. Two goroutines may call it at
-	// the same time. It may be nil.
-	Trace func(sent bool, frame []byte)
 }
 
 func (t Target) patience() time.Duration {
@@ -64,7 +60,6 @@ type endpoint struct {
 	shown     string // in errors
 	header    http.Header
 	transport *http.Transport
-	trace     func(sent bool, frame []byte)
 }
 
 // Check says what is wrong with the target's address, or returns nil.
@@ -112,7 +107,7 @@ func (t Target) endpoint() (*endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &endpoint{shown: t.URL, trace: t.Trace, header: make(http.Header), transport: &http.Transport{TLSClientConfig: settings, Proxy: http.ProxyFromEnvironment}}
+	e := &endpoint{shown: t.URL, header: make(http.Header), transport: &http.Transport{TLSClientConfig: settings, Proxy: http.ProxyFromEnvironment}}
 	if t.Token != "" {
 		e.header.Set("Authorization", "Bearer "+t.Token)
 	}
@@ -163,7 +158,7 @@ func (e *endpoint) dial(ctx context.Context) (*link, error) {
 	})
 	if err == nil {
 		conn.SetReadLimit(maxFrame)
-		return &link{conn: conn, trace: e.trace}, nil
+		return &link{conn: conn}, nil
 	}
 	if response != nil && response.StatusCode != http.StatusSwitchingProtocols {
 		r := &Refused{URL: e.shown, Status: response.StatusCode}
@@ -190,8 +185,7 @@ func (e *endpoint) dial(ctx context.Context) (*link, error) {
 // A link is one connection.
 type link struct {
 	conn       *websocket.Conn
-	trace      func(sent bool, frame []byte) // may be nil
-	delivering atomic.Bool                   // the reader waits for a stream that is not read
+	delivering atomic.Bool // the reader waits for a stream that is not read
 }
 
 func (l *link) read(ctx context.Context) ([]byte, error) {
@@ -205,9 +199,6 @@ func (l *link) read(ctx context.Context) ([]byte, error) {
 			err = fmt.Errorf("%w: %s", err, c.Reason)
 		}
 	}
-	if err == nil && l.trace != nil {
-		l.trace(false, text)
-	}
 	return text, err
 }
 
@@ -219,9 +210,6 @@ func (l *link) write(ctx context.Context, frame []byte) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTime)
 	defer cancel()
-	if l.trace != nil {
-		l.trace(true, frame)
-	}
 	return l.conn.Write(ctx, websocket.MessageText, frame)
 }
 

@@ -37,7 +37,6 @@ type doctor struct {
 	lost     error // of a finding that could not be shown
 
 	conn        *client.Client
-	frames      frameLog
 	unreachable bool
 	forbidden   bool
 }
@@ -121,7 +120,6 @@ func (d *doctor) examine(ctx context.Context) {
 			_ = d.conn.Close()
 		}
 	}()
-	d.Target.Trace = d.frames.add
 	home := func(context.Context) bool { return d.checkHome() }
 	layers := []func(context.Context) bool{home, d.checkPlace, d.checkHTTP, d.checkWebSocket, d.checkCall, d.checkHash, d.checkSchemas, d.checkSequences, d.checkStore}
 	for _, check := range layers {

@@ -1,59 +1,17 @@
 package doctor
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	"kernos/client"
 	"kernos/cmd/kernos/terminal"
 	"kernos/schema"
 )
-
-// A frameLog has the frames that came over a connection, in order.
-type frameLog struct {
-	mu     sync.Mutex
-	frames []json.RawMessage
-}
-
-func (l *frameLog) add(sent bool, frame []byte) {
-	if sent {
-		return
-	}
-	l.mu.Lock()
-	l.frames = append(l.frames, json.RawMessage(bytes.Clone(frame)))
-	l.mu.Unlock()
-}
-
-// late reports whether the acknowledgement of a stream came after one of its items, and
-// empties the log.
-func (l *frameLog) late() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	acknowledged := make(map[string]bool)
-	late := false
-	for _, f := range l.frames {
-		var frame struct {
-			Result json.RawMessage
-			Params struct{ Subscription json.RawMessage }
-		}
-		if json.Unmarshal(f, &frame) != nil {
-			continue // a batch, or something that only another server sends
-		}
-		if s := string(frame.Params.Subscription); s != "" {
-			late = late || !acknowledged[s]
-		} else {
-			acknowledged[string(frame.Result)] = true
-		}
-	}
-	l.frames = nil
-	return late
-}
 
 // stream calls a method and returns all items of its stream.
 func (d *doctor) stream(ctx context.Context, method string, args ...any) ([]client.Item, error) {
@@ -230,7 +188,7 @@ func (d *doctor) checkSequences(ctx context.Context) bool {
 		}
 		d.well("sequence", "%s: %s", probe.what, strings.Join(kinds, " → "))
 	}
-	if d.frames.late() {
+	if d.conn.EarlyItems() {
 		d.wrong("sequence", "the server must be fixed: clients lose items", "items come before the acknowledgement of their stream")
 	}
 	return true

@@ -52,8 +52,9 @@ type Filter struct {
 	Until       string `json:"until,omitempty"`
 }
 
-// listRequest is the input of Message.List.
-type listRequest struct {
+// pageRequest is the input of Message.List and, with a query, of Message.Search.
+type pageRequest struct {
+	Query string `json:"query,omitempty"`
 	Filter
 	Cursor  string `json:"cursor,omitempty"`
 	Limit   int    `json:"limit,omitempty"`
@@ -61,13 +62,16 @@ type listRequest struct {
 	Records bool   `json:"records"`
 }
 
-// listReply is the output of Message.List.
-type listReply struct {
+// pageReply is the output of both. Only a search has Scores, Total and Behind.
+type pageReply struct {
 	Messages []json.RawMessage
 	Records  []struct {
 		Seq uint64
 		At  int64
 	}
+	Scores  []float64
+	Total   int
+	Behind  int
 	Cursor  string
 	Dropped *gap
 }
@@ -97,23 +101,31 @@ const pageSize = 500
 
 // page asks for a page. If the answer would be too long, it asks for fewer messages, and
 // lowers the limit of the request for the pages that follow.
-func (l *Listing) page(ctx context.Context, r *listRequest) (*listReply, []shown, error) {
-	reply := new(listReply)
-	err := request.Read(ctx, l.call, message.KindQuery, "Message.List", r, reply)
+func (l *Listing) page(ctx context.Context, r *pageRequest) (*pageReply, []shown, error) {
+	t := message.Type("Message.List")
+	if r.Query != "" {
+		t = "Message.Search"
+	}
+	reply := new(pageReply)
+	err := request.Read(ctx, l.call, message.KindQuery, t, r, reply)
 	for errors.Is(err, request.ErrTooLong) && r.Limit > 1 {
 		r.Limit /= 2
-		err = request.Read(ctx, l.call, message.KindQuery, "Message.List", r, reply)
+		err = request.Read(ctx, l.call, message.KindQuery, t, r, reply)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
 	messages := make([]shown, len(reply.Messages))
 	for i, text := range reply.Messages {
-		messages[i].Message = text
+		m := &messages[i]
+		m.Message = text
 		if i < len(reply.Records) {
-			messages[i].Seq, messages[i].At = reply.Records[i].Seq, reply.Records[i].At
+			m.Seq, m.At = reply.Records[i].Seq, reply.Records[i].At
 		}
-		l.read(&messages[i])
+		if i < len(reply.Scores) {
+			m.score = reply.Scores[i]
+		}
+		l.read(m)
 	}
 	return reply, messages, nil
 }
@@ -144,7 +156,7 @@ func (l *Listing) all(ctx context.Context, filter Filter) (last uint64, any bool
 	if last, err = l.newest(ctx); err != nil {
 		return 0, false, err
 	}
-	r := listRequest{Filter: filter, Limit: pageSize, Records: true}
+	r := pageRequest{Filter: filter, Limit: pageSize, Records: true}
 	for {
 		reply, messages, err := l.page(ctx, &r)
 		if err != nil {
@@ -167,7 +179,7 @@ func (l *Listing) all(ctx context.Context, filter Filter) (last uint64, any bool
 
 // newest returns the number of the last message that was recorded before this listing began.
 func (l *Listing) newest(ctx context.Context) (uint64, error) {
-	for r := (listRequest{Order: "desc", Limit: 2, Records: true}); ; {
+	for r := (pageRequest{Order: "desc", Limit: 2, Records: true}); ; {
 		reply, messages, err := l.page(ctx, &r)
 		if err != nil {
 			return 0, err
@@ -185,11 +197,11 @@ func (l *Listing) newest(ctx context.Context) (uint64, error) {
 
 // latest shows the newest messages, the oldest of them first.
 func (l *Listing) latest(ctx context.Context, filter Filter, count int) (last uint64, any bool, err error) {
-	r := listRequest{Filter: filter, Order: "desc", Limit: pageSize, Records: true}
+	r := pageRequest{Filter: filter, Order: "desc", Limit: pageSize, Records: true}
 	var newest []shown
 	for {
 		r.Limit = min(count-len(newest)+1, r.Limit) // one more, which is likely to be the request itself
-		var reply *listReply
+		var reply *pageReply
 		var messages []shown
 		if reply, messages, err = l.page(ctx, &r); errors.Is(err, request.ErrTooLong) {
 			break // one message is too long for a line

@@ -31,6 +31,7 @@ type shown struct {
 	Seq     uint64
 	At      int64
 	Message json.RawMessage // as it is on the wire
+	score   float64         // of a search
 
 	kind message.Kind
 	typ  string

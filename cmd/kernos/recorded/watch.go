@@ -58,7 +58,7 @@ func (l *Listing) stream(ctx context.Context, t message.Type, input any, seen fu
 			return
 		}
 		var m shown
-		if broken = json.Unmarshal(event, &m); broken == nil {
+		if broken = json.Unmarshal(event, &m); broken == nil && m.Message != nil { // not Message.Missed
 			own := l.isOwn(m.Message)
 			if !own {
 				l.read(&m)
