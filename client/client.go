@@ -16,6 +16,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -230,7 +231,7 @@ func (c *Client) dropped(cause error) bool {
 // redial connects, at once and then with pauses that grow, until the target's patience is
 // over.
 func (c *Client) redial() (*link, error) {
-	ctx, cancel := context.WithTimeout(c.ctx, c.target.patience())
+	ctx, cancel := context.WithTimeout(c.ctx, cmp.Or(c.target.Patience, defaultPatience))
 	defer cancel()
 	pauses := backoff.Backoff{First: shortestPause, Longest: longestPause, Jitter: true}
 	for {

@@ -39,13 +39,6 @@ type Target struct {
 	Patience time.Duration
 }
 
-func (t Target) patience() time.Duration {
-	if t.Patience > 0 {
-		return t.Patience
-	}
-	return defaultPatience
-}
-
 // maxFrame is how long a frame may be that a server sends.
 const maxFrame = 64 << 20
 

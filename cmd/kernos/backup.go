@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -26,7 +25,7 @@ ssh-agent, is not in it: keep a copy of it elsewhere.
 The file is compressed, has a checksum, and is readable by its owner only. It replaces
 a file of the same name when it is complete. - writes to standard output.`,
 		Example: "  kernos backup kernos.backup\n  kernos backup - | ssh elsewhere 'cat > kernos.backup'",
-		Args:    oneFile("backup"),
+		Args:    one("say which file: kernos backup FILE"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return exit.OnSignal(c.Context(), func(ctx context.Context) error {
 				home, err := settings.UsableHome()
@@ -36,15 +35,6 @@ a file of the same name when it is complete. - writes to standard output.`,
 				return exit.Wrap(backup.Write(ctx, home, version, args[0], c.OutOrStdout(), c.ErrOrStderr()))
 			})
 		},
-	}
-}
-
-func oneFile(command string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		if len(args) != 1 {
-			return fmt.Errorf("say which file: kernos %s FILE", command)
-		}
-		return nil
 	}
 }
 
@@ -61,7 +51,7 @@ and the command says where to. A daemon that serves it is ended first, as kernos
 does, and started again in the background with the settings that it had; if something
 fails meanwhile, with the state that it had.`,
 		Example: "  kernos restore kernos.backup\n  kernos restore --replace kernos.backup",
-		Args:    oneFile("restore"),
+		Args:    one("say which file: kernos restore FILE"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return exit.OnSignal(c.Context(), func(ctx context.Context) error {
 				home, err := settings.UsableHome()

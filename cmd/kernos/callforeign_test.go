@@ -160,7 +160,7 @@ func TestCallOfAForeignServer(t *testing.T) {
 		t.Errorf("got %q, %d", notes, status)
 	}
 	_, notes, status = foreign(t, "", "garden", "plant", "--height", "5", "--server", s.url)
-	if want := "  try:  kernos garden plant --height 5 --name name --server"; status != exit.Invalid || !strings.Contains(notes, want) {
+	if want := "  try:  kernos garden plant --name name --height 5 --server"; status != exit.Invalid || !strings.Contains(notes, want) {
 		t.Errorf("got %q, %d", notes, status)
 	}
 	s.mu.Lock()

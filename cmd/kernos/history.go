@@ -93,12 +93,7 @@ terminal the format is tree, otherwise mermaid.`,
   kernos graph req-7 > flow.mmd
   kernos graph req-7 --format dot | dot -Tsvg > flow.svg
   kernos graph req-7 --format json | jq '.nodes[] | select(.failed)'`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return fmt.Errorf("say which workflow: kernos graph CORRELATION; kernos log --json shows metadata.correlation")
-			}
-			return nil
-		},
+		Args: one("say which workflow: kernos graph CORRELATION; kernos log --json shows metadata.correlation"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if format != "" && !slices.Contains(recorded.Formats, format) {
 				return fmt.Errorf("--format must be one of %s; got %q", strings.Join(recorded.Formats, ", "), format)
@@ -171,12 +166,7 @@ something came out differently.`,
   kernos replay req-7 --json | jq -c '[.kind, .type]'
   kernos replay req-7 --execute
   kernos replay req-7 --execute --queries --json | jq .different`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return fmt.Errorf("say which workflow: kernos replay CORRELATION; kernos log --json shows metadata.correlation")
-			}
-			return nil
-		},
+		Args: one("say which workflow: kernos replay CORRELATION; kernos log --json shows metadata.correlation"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if queries && !execute {
 				return fmt.Errorf("--queries needs --execute: nothing is run without it")

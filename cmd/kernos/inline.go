@@ -22,7 +22,8 @@ import (
 // pipeInline answers standard input in this process.
 func pipeInline(ctx context.Context, o *daemon.Options, opts *transport.Options) (err error) {
 	o.Level = new(slog.LevelVar)
-	o.Log = operatorLog(o.Level)
+	o.Level.Set(slog.LevelWarn)
+	o.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: o.Level})) // what callers must not see
 	if err := crypto.Harden(); err != nil {
 		o.Log.Warn("a core dump of this process could hold secrets", "error", err)
 	}

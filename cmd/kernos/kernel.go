@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"log/slog"
 	"os"
 
 	"kernos/cmd/kernos/connect"
@@ -41,10 +40,4 @@ func openInProcess(record bool) (*daemon.Daemon, error) {
 		Home: home.Dir, Origin: home.Origin, Version: version, Unrecorded: !record,
 		Keys: daemon.Keys{Agent: os.Getenv("SSH_AUTH_SOCK")}, StoreOpened: func() { setGarbage(inlineGarbage) },
 	})
-}
-
-// operatorLog is the log of a process in the foreground, with what its callers must not see.
-func operatorLog(level *slog.LevelVar) *slog.Logger {
-	level.Set(slog.LevelWarn)
-	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
 }

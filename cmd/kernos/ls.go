@@ -63,12 +63,7 @@ func describeCommand(open opener) *cobra.Command {
 		Use:     "describe TYPE",
 		Short:   "Say what a syscall takes and gives",
 		Example: "  kernos describe Echo\n  kernos describe Echo --json | jq .input",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return fmt.Errorf("say which syscall: kernos describe TYPE; kernos ls lists them")
-			}
-			return nil
-		},
+		Args:    one("say which syscall: kernos describe TYPE; kernos ls lists them"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return asking(c, open, func(ctx context.Context, call caller, s *terminal.Screen) error {
 				return describe(ctx, call, s, args[0], asJSON)

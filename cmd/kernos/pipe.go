@@ -46,7 +46,10 @@ reached or goes away before everything is answered.`,
 				return piping.Run(c.Context(), lenient, c.InOrStdin(), c.OutOrStdout())
 			}
 			o.Unrecorded = !record
-			if err := settings.CompleteOptions(c, &o, version); err != nil {
+			if err := settings.Complete(c); err != nil {
+				return err
+			}
+			if err := settings.Finish(&o, version); err != nil {
 				return err
 			}
 			return pipeInline(c.Context(), &o, &transport.Options{Lenient: lenient})

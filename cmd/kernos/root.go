@@ -147,6 +147,16 @@ func noArguments(c *cobra.Command, args []string) error {
 	return nil
 }
 
+// one wants one argument; the text says which.
+func one(text string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return errors.New(text)
+		}
+		return nil
+	}
+}
+
 // ownCommands refuses arguments for a command that has commands, and lists those.
 func ownCommands(c *cobra.Command, args []string) error {
 	if len(args) == 0 {

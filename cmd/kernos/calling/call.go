@@ -90,8 +90,11 @@ func (c *call) run(ctx context.Context) (err error) {
 		return c.showMethod()
 	}
 	params, err := c.Parameters(c.method, c.in)
+	if _, invalid := errors.AsType[*callline.Invalid](err); invalid {
+		return c.invalid(params, err)
+	}
 	if err != nil {
-		return c.refused(params, err)
+		return err
 	}
 	if params, err = c.complete(ctx, params); err != nil {
 		return err
@@ -182,10 +185,8 @@ func (c *call) find(ctx context.Context) error {
 		return nil
 	case one != nil:
 		c.module, c.name = one.Namespace, words[1]
-		for _, m := range one.Methods {
-			if client.Fold(m) == client.Fold(words[1]) {
-				c.name = m
-			}
+		if i := slices.IndexFunc(one.Methods, func(m string) bool { return client.Fold(m) == client.Fold(words[1]) }); i >= 0 {
+			c.name = one.Methods[i]
 		}
 	default:
 		if c.module, c.name, named = c.catalog.Find(words[0]); named {
@@ -313,34 +314,20 @@ func failureStatus(code int, g *client.Guidance) int {
 			return exit.Invalid
 		}
 	}
-	switch code {
-	case 401, 403:
-		return exit.Forbidden
-	case 400, 422:
-		return exit.Invalid
+	if code == 404 {
+		return exit.Failure // what it was asked for doesn't exist
 	}
-	return exit.Failure
-}
-
-// refused is the error of a command line that makes no parameters, but for some.
-func (c *call) refused(params json.RawMessage, err error) error {
-	if _, ok := errors.AsType[*callline.Invalid](err); !ok {
-		return err
-	}
-	return c.invalid(params, err)
+	return exit.StatusOf(code)
 }
 
 // invalid is the error of parameters that the method does not take. Nothing was sent.
 func (c *call) invalid(params json.RawMessage, err error) error {
 	c.screen.Note("%s", visible.Text(err.Error()))
-	c.guide(&client.Guidance{ErrorKind: client.InvalidParams, Method: c.module + "." + c.name, Action: client.TryMethod,
-		SuggestedMethod: c.module + "." + c.name, ExampleParams: c.example()}, params)
-	return &exit.Error{Status: exit.Invalid}
-}
-
-func (c *call) example() json.RawMessage {
-	if c.method == nil {
-		return nil
+	name := c.module + "." + c.name
+	g := &client.Guidance{ErrorKind: client.InvalidParams, Method: name, Action: client.TryMethod, SuggestedMethod: name}
+	if c.method != nil {
+		g.ExampleParams = c.method.Example()
 	}
-	return c.method.Example()
+	c.guide(g, params)
+	return &exit.Error{Status: exit.Invalid}
 }

@@ -2,7 +2,6 @@ package callline
 
 import (
 	"encoding/json"
-	"maps"
 	"slices"
 
 	"kernos/client"
@@ -27,28 +26,20 @@ func renamed(m *client.Method, params json.RawMessage) json.RawMessage {
 	if members == nil {
 		return params
 	}
-	all := make(map[string]json.RawMessage)
-	for _, one := range members {
-		all[one.Name] = one.Value
-	}
+	all := slices.Clone(members)
 	for _, one := range members {
 		if m.Member(one.Name) != nil {
 			continue
 		}
 		path, f := meantField(m, one.Name)
-		if f == nil || len(path) > 1 || all[path[0]] != nil {
+		if f == nil || len(path) > 1 || all.Has(path[0]) {
 			continue
 		}
 		if value, err := convertValue(f, jsonvalue.Plain(one.Value)); err == nil {
-			delete(all, one.Name)
-			all[path[0]] = value
+			all = all.Without(one.Name).Set(path[0], value)
 		}
 	}
-	text, err := json.Marshal(all)
-	if err != nil {
-		return params
-	}
-	return text
+	return all.Text()
 }
 
 // withoutSecrets leaves out the values of secrets.
@@ -57,33 +48,26 @@ func withoutSecrets(f *client.Field, params json.RawMessage) json.RawMessage {
 	if members == nil {
 		return params
 	}
-	shown := make(map[string]json.RawMessage)
+	shown := jsonvalue.Object{}
 	for _, m := range members {
 		inner := f.Member(m.Name)
 		switch {
 		case inner == nil:
-			shown[m.Name] = m.Value
+			shown = shown.Set(m.Name, m.Value)
 		case !inner.Sensitive:
-			shown[m.Name] = withoutSecrets(inner, m.Value)
+			shown = shown.Set(m.Name, withoutSecrets(inner, m.Value))
 		}
 	}
-	text, err := json.Marshal(shown)
-	if err != nil {
-		return nil
-	}
-	return text
+	return shown.Text()
 }
 
 // mended returns the given parameters, with values of the example in place of those that are
 // missing or wrong.
 func mended(m *client.Method, given, example json.RawMessage) json.RawMessage {
-	if m == nil || given == nil {
-		if example != nil {
-			return example
-		}
-		return given
+	if given == nil && example != nil {
+		return example
 	}
-	if m.Validate(given) == nil {
+	if given == nil || m.Validate(given) == nil {
 		return given
 	}
 	if example == nil {
@@ -92,34 +76,24 @@ func mended(m *client.Method, given, example json.RawMessage) json.RawMessage {
 	if example == nil {
 		return given
 	}
-	result := make(map[string]json.RawMessage)
-	var base, wanted map[string]json.RawMessage
-	if json.Unmarshal(example, &base) != nil || json.Unmarshal(given, &wanted) != nil {
+	result, wanted := jsonvalue.Members(example), jsonvalue.Members(given)
+	if result == nil || wanted == nil {
 		return example
 	}
-	maps.Copy(result, base)
-	fits := func() bool {
-		text, err := json.Marshal(result)
-		return err == nil && m.Validate(text) == nil
+	fits := func(value json.RawMessage, name string) bool {
+		changed := slices.Clone(result).Set(name, value)
+		if value == nil || m.Validate(changed.Text()) != nil {
+			return false
+		}
+		result = changed
+		return true
 	}
-	for _, name := range slices.Sorted(maps.Keys(wanted)) {
-		old, had := result[name]
-		if result[name] = wanted[name]; fits() {
-			continue
-		}
-		if result[name] = likeliest(m.Member(name), wanted[name]); result[name] != nil && fits() {
-			continue
-		}
-		delete(result, name)
-		if had {
-			result[name] = old
+	for _, w := range wanted {
+		if !fits(w.Value, w.Name) {
+			fits(likeliest(m.Member(w.Name), w.Value), w.Name)
 		}
 	}
-	text, err := json.Marshal(result)
-	if err != nil {
-		return example
-	}
-	return text
+	return result.Text()
 }
 
 // likeliest returns the possible value of a parameter that was probably meant, or nil.

@@ -34,11 +34,11 @@ type Flags struct {
 	NoPrompt bool
 	Help     bool
 
-	given map[string]bool
+	set *pflag.FlagSet // that has parsed them
 }
 
 // Given reports whether the command line has a flag, by its long name.
-func (f *Flags) Given(name string) bool { return f.given[name] }
+func (f *Flags) Given(name string) bool { return f.set != nil && f.set.Changed(name) }
 
 // RequestForms are the values of --as.
 var RequestForms = []string{"jsonrpc", "ndjson", "curl"}
@@ -47,6 +47,7 @@ var RequestForms = []string{"jsonrpc", "ndjson", "curl"}
 func (f *Flags) Own() *pflag.FlagSet {
 	set := pflag.NewFlagSet("call", pflag.ContinueOnError)
 	set.SortFlags = false
+	f.set = set
 	text := func(to *string, name, short, value, usage string, words ...string) {
 		set.VarP(&ownValue{flags: f, name: name, text: to, value: value, words: words}, name, short, usage)
 	}
@@ -78,13 +79,9 @@ type ownValue struct {
 
 // Set implements [pflag.Value].
 func (v *ownValue) Set(text string) error {
-	if v.flags.given == nil {
-		v.flags.given = make(map[string]bool)
-	}
-	if v.flags.given[v.name] && v.name != "help" {
+	if v.flags.Given(v.name) && v.name != "help" {
 		return fmt.Errorf("--%s is given twice", v.name)
 	}
-	v.flags.given[v.name] = true
 	if v.boolean != nil {
 		on, err := strconv.ParseBool(text)
 		if err != nil {

@@ -24,7 +24,7 @@ func TestHelpIsBrokenIntoLines(t *testing.T) {
 func TestTheLikeliestValueIsSuggested(t *testing.T) {
 	m := plantMethod()
 	m.Schema = json.RawMessage(`{"type":"object","properties":{"name":{"type":"string"},"kind":{"enum":["oak",3]}},"required":["name"],"additionalProperties":false}`)
-	if got := Correct(m, json.RawMessage(`{"kind":"oka","name":"x"}`), nil); string(got) != `{"kind":"oak","name":"x"}` {
+	if got := Correct(m, json.RawMessage(`{"kind":"oka","name":"x"}`), nil); string(got) != `{"name":"x","kind":"oak"}` {
 		t.Errorf("got %s", got)
 	}
 	if got := Correct(m, json.RawMessage(`{"kind":"spruce","name":"x"}`), nil); string(got) != `{"name":"x"}` {

@@ -303,11 +303,7 @@ func (p *reader) place() error {
 				}
 				break
 			}
-			element, err := convertValue(Element(f), value)
-			if err != nil {
-				return &Invalid{f.Name + ": " + err.Error()}
-			}
-			if err := p.tree.add(path, []json.RawMessage{element}); err != nil {
+			if err := p.element(path, f, f.Name, value); err != nil {
 				return err
 			}
 		}
@@ -320,15 +316,11 @@ func (p *reader) place() error {
 
 // convert makes JSON of a text, as its parameter wants it, and sets it.
 func (p *reader) convert(path []string, f *client.Field, name, text string) error {
-	if f != nil && f.Scalar() == "array" && !isWholeList(f, text) {
-		element, err := convertValue(Element(f), text)
-		if err != nil {
-			return &Invalid{name + ": " + err.Error()}
-		}
-		return p.tree.add(path, []json.RawMessage{element})
-	}
 	if f != nil && f.Scalar() == "array" {
-		return p.tree.add(path, jsonvalue.Elements(json.RawMessage(text)))
+		if isWholeList(f, text) {
+			return p.tree.add(path, jsonvalue.Elements(json.RawMessage(text)))
+		}
+		return p.element(path, f, name, text)
 	}
 	value, err := convertValue(f, text)
 	if err != nil && f.Sensitive {
@@ -338,6 +330,15 @@ func (p *reader) convert(path []string, f *client.Field, name, text string) erro
 		return &Invalid{name + ": " + err.Error()}
 	}
 	return p.tree.set(path, value)
+}
+
+// element adds one element to the list that a parameter is.
+func (p *reader) element(path []string, f *client.Field, name, text string) error {
+	value, err := convertValue(Element(f), text)
+	if err != nil {
+		return &Invalid{name + ": " + err.Error()}
+	}
+	return p.tree.add(path, []json.RawMessage{value})
 }
 
 // Convert makes JSON of one text for a parameter, as a person types it when asked.

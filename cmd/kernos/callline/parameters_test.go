@@ -270,7 +270,7 @@ func TestParametersAreRenamed(t *testing.T) {
 	m := plantMethod()
 	for given, want := range map[string]string{
 		`{"nam":"oak"}`:               `{"name":"oak"}`,
-		`{"max_hight":"5","name":""}`: `{"maxHeight":5,"name":""}`,
+		`{"max_hight":"5","name":""}`: `{"name":"","maxHeight":5}`,
 		`{"nam":"oak","name":"elm"}`:  `{"nam":"oak","name":"elm"}`,
 		`{"xyzzy":1}`:                 `{"xyzzy":1}`,
 		`[1]`:                         `[1]`,

@@ -53,11 +53,10 @@ func UserConfig() (string, error) {
 // UserTemplates returns the directory of the user's templates for content types; "" if there is
 // none.
 func UserTemplates() string {
-	dir, err := UserConfig()
-	if err != nil {
-		return ""
+	if dir, err := UserConfig(); err == nil {
+		return filepath.Join(dir, "templates")
 	}
-	return filepath.Join(dir, "templates")
+	return ""
 }
 
 // ReadContexts reads the contexts of the user. Without a file there are none.

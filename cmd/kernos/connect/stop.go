@@ -141,5 +141,5 @@ func ask(ctx context.Context, conn *unix.Conn, kind message.Kind, t message.Type
 	if err != nil {
 		return nil, exit.Wrap(err)
 	}
-	return nil, &exit.Error{Status: exit.StatusOf(e), Cause: e}
+	return nil, &exit.Error{Status: exit.StatusOf(e.Code), Cause: e}
 }

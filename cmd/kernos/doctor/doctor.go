@@ -121,7 +121,7 @@ func (d *doctor) examine(ctx context.Context) {
 		}
 	}()
 	home := func(context.Context) bool { return d.checkHome() }
-	layers := []func(context.Context) bool{home, d.checkPlace, d.checkHTTP, d.checkWebSocket, d.checkCall, d.checkHash, d.checkSchemas, d.checkSequences, d.checkStore}
+	layers := []func(context.Context) bool{home, d.checkPlace, d.checkHTTP, d.checkWebSocket, d.checkCall, d.checkSchemas, d.checkSequences, d.checkStore}
 	for _, check := range layers {
 		limited, cancel := context.WithTimeout(ctx, checkTime)
 		goOn := check(limited)

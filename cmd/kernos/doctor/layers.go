@@ -45,7 +45,7 @@ func (d *doctor) checkSocket(ctx context.Context, path string) bool {
 			d.well("socket", "process %d, version %s, since %s, serves this home from another XDG_RUNTIME_DIR", info.PID, info.Version, info.Started.Local().Format(time.DateTime))
 		case running:
 			d.well("socket", "the daemon is process %d, version %s, since %s", info.PID, info.Version, info.Started.Local().Format(time.DateTime))
-		case accepts(ctx, d.Daemon.Socket):
+		case dial(ctx, "unix", d.Daemon.Socket) == nil:
 			d.doubtful("socket", "keep what tidies temporary directories away from "+filepath.Dir(d.Daemon.Socket), "a daemon is running, and something has removed its lock file")
 		case hidden != nil:
 			return d.unreached("socket", "", "%v", hidden) // the error says what to do
@@ -53,9 +53,7 @@ func (d *doctor) checkSocket(ctx context.Context, path string) bool {
 			return d.unreached("socket", "kernos serve starts the daemon, and so does kernos pipe or any call", "no daemon is running for %s", d.Daemon.Dir)
 		}
 	}
-	conn, err := new(net.Dialer).DialContext(ctx, "unix", path)
-	if err != nil {
-		d.unreachable = true
+	if err := dial(ctx, "unix", path); err != nil {
 		advice := "start the server, or give the right path"
 		switch {
 		case d.Daemon != nil:
@@ -65,10 +63,8 @@ func (d *doctor) checkSocket(ctx context.Context, path string) bool {
 		case errors.Is(err, fs.ErrPermission):
 			advice = "it belongs to another user"
 		}
-		d.wrong("socket", advice, "%v", err)
-		return false
+		return d.unreached("socket", advice, "%v", err)
 	}
-	_ = conn.Close()
 	d.well("socket", "%s accepts connections", path)
 	if d.Daemon == nil {
 		return true // the directory may be meant for other users too
@@ -79,13 +75,13 @@ func (d *doctor) checkSocket(ctx context.Context, path string) bool {
 	return true
 }
 
-// accepts reports whether a server accepts connections on a socket.
-func accepts(ctx context.Context, path string) bool {
-	conn, err := new(net.Dialer).DialContext(ctx, "unix", path)
-	if err == nil {
-		_ = conn.Close()
+// dial connects to an address, and closes the connection.
+func dial(ctx context.Context, network, address string) error {
+	conn, err := new(net.Dialer).DialContext(ctx, network, address)
+	if err != nil {
+		return err
 	}
-	return err == nil
+	return conn.Close()
 }
 
 func (d *doctor) checkTCP(ctx context.Context, u *url.URL) bool {
@@ -97,19 +93,15 @@ func (d *doctor) checkTCP(ctx context.Context, u *url.URL) bool {
 	if err != nil {
 		return d.unreached("tcp", "check the name and the network", "%s can't be found: %v", u.Hostname(), err)
 	}
-	begun := time.Now()
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), port))
-	if err != nil {
-		d.unreachable = true
+	begun, address := time.Now(), net.JoinHostPort(u.Hostname(), port)
+	if err := dial(ctx, "tcp", address); err != nil {
 		advice := "a firewall may be in between, or the machine is off"
 		if errors.Is(err, syscall.ECONNREFUSED) {
-			advice = "nothing listens there: start the server (kernos serve --addr " + net.JoinHostPort(u.Hostname(), port) + "), or check the port"
+			advice = "nothing listens there: start the server (kernos serve --addr " + address + "), or check the port"
 		}
-		d.wrong("tcp", advice, "%v", err)
-		return false
+		return d.unreached("tcp", advice, "%v", err)
 	}
-	_ = conn.Close()
-	d.well("tcp", "%s accepts connections (%s, %v)", net.JoinHostPort(u.Hostname(), port), strings.Join(addresses, ", "), time.Since(begun).Round(time.Microsecond))
+	d.well("tcp", "%s accepts connections (%s, %v)", address, strings.Join(addresses, ", "), time.Since(begun).Round(time.Microsecond))
 	return true
 }
 
@@ -123,12 +115,10 @@ func (d *doctor) checkListening(ctx context.Context, listening []string) {
 			continue
 		}
 		served = true
-		conn, err := new(net.Dialer).DialContext(ctx, "tcp", u.Host)
-		if err != nil {
+		if err := dial(ctx, "tcp", u.Host); err != nil {
 			d.wrong("tcp", "check whether something on this machine, such as a firewall, blocks it", "the daemon listens on %s, and can't be reached there: %v", u.Host, err)
 			continue
 		}
-		_ = conn.Close()
 		d.well("tcp", "%s accepts connections", u.Host)
 	}
 	if !served {
@@ -140,16 +130,13 @@ func (d *doctor) checkListening(ctx context.Context, listening []string) {
 func (d *doctor) checkHTTP(ctx context.Context) bool {
 	response, _, err := d.Target.Get(ctx, "/healthz")
 	if err != nil {
-		d.unreachable = true
 		if advice := d.TLSAdvice(err); advice != "" {
 			if bad, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 				err = fmt.Errorf("the certificate is not trusted: %w", bad.Err)
 			}
-			d.wrong("tls", advice, "%v", err)
-			return false
+			return d.unreached("tls", advice, "%v", err)
 		}
-		d.wrong("http", "what listens there isn't an HTTP server; check the address", "%v", err)
-		return false
+		return d.unreached("http", "what listens there isn't an HTTP server; check the address", "%v", err)
 	}
 	d.checkCertificate(response)
 	switch response.StatusCode {

@@ -8,8 +8,6 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-
-	"kernos/message"
 )
 
 // Exit statuses. They are part of the interface.
@@ -73,9 +71,11 @@ func Status(err error) int {
 	return Usage
 }
 
-// StatusOf returns the exit status for the error that a syscall answered with.
-func StatusOf(e *message.Error) int {
-	switch e.Code {
+// StatusOf returns the exit status for the code of an error that a syscall answered with.
+func StatusOf(code int) int {
+	switch code {
+	case 401, 403:
+		return Forbidden
 	case 404:
 		return Unknown
 	case 400, 422:

@@ -39,7 +39,7 @@ func Send(ctx context.Context, call Caller, kind message.Kind, t message.Type, i
 	if e.Code == 413 {
 		cause.Reason = ErrTooLong
 	}
-	status := exit.StatusOf(e)
+	status := exit.StatusOf(e.Code)
 	if e.Code == 404 {
 		status = exit.Failure // the user did not choose the syscall, but what to ask it for
 	}

@@ -77,17 +77,9 @@ func AddTokenFile(c *cobra.Command, file *string) {
 	c.Flags().StringVar(file, "token-file", "", "the `FILE` with the token that callers over TCP must send; made if it doesn't exist (default token in the home directory)")
 }
 
-// CompleteOptions completes the options of a kernel from the environment and the configuration
-// file, and checks them. The version is that of the program.
-func CompleteOptions(c *cobra.Command, o *daemon.Options, version string) error {
-	if err := Complete(c); err != nil {
-		return err
-	}
-	return finish(o, version)
-}
-
-// finish adds what no setting says to the options, and checks them.
-func finish(o *daemon.Options, version string) error {
+// Finish adds what no setting says to the options of a kernel, and checks them. The version is
+// that of the program.
+func Finish(o *daemon.Options, version string) error {
 	if o.Fetch.MaxBody == 0 {
 		return fmt.Errorf("--max-body must be more than 0")
 	}
@@ -155,7 +147,7 @@ func AddServeFlags(c *cobra.Command) *Serve {
 	return s
 }
 
-// Complete completes the options of the daemon; see CompleteOptions.
+// Complete completes the options of the daemon from the environment and the configuration file.
 func (s *Serve) Complete(c *cobra.Command, version string) (err error) {
 	if err := Complete(c); err != nil {
 		return err
@@ -170,5 +162,5 @@ func (s *Serve) Complete(c *cobra.Command, version string) (err error) {
 	}
 	s.Files.Directory = cmp.Or(s.Files.Directory, s.from)
 	describeStart(&s.Socket.Info)
-	return finish(&s.Options, version)
+	return Finish(&s.Options, version)
 }
