@@ -50,28 +50,21 @@ type form struct {
 	flags agent.SignatureFlags
 }
 
-// An RSA signature is that of a hash. SHA-512 is what we seal with; the format does not say
-// which, so what others have sealed may need another one.
-var (
-	ed25519Forms = []form{{ssh.KeyAlgoED25519, 0}}
-	rsaForms     = []form{
+// forms has the forms of the signatures of a type of key. An RSA signature is that of a hash:
+// SHA-512 is what we seal with; the format does not say which, so what others have sealed may
+// need another one. Other types (ECDSA, DSA, hardware keys with their counters) sign differently
+// each time.
+var forms = map[string][]form{
+	ssh.KeyAlgoED25519: {{ssh.KeyAlgoED25519, 0}},
+	ssh.KeyAlgoRSA: {
 		{ssh.KeyAlgoRSASHA512, agent.SignatureFlagRsaSha512},
 		{ssh.KeyAlgoRSASHA256, agent.SignatureFlagRsaSha256},
 		{ssh.KeyAlgoRSA, 0}, // SHA-1
-	}
-)
-
-// formsOf lists the forms of the signatures of a type of key. Other types (ECDSA, DSA,
-// hardware keys with their counters) sign differently each time.
-func formsOf(kind string) []form {
-	switch kind {
-	case ssh.KeyAlgoED25519:
-		return ed25519Forms
-	case ssh.KeyAlgoRSA:
-		return rsaForms
-	}
-	return nil
+	},
 }
+
+// maxForms is how many forms the signatures of a key can have.
+const maxForms = 3
 
 // ask derives the key of a slot by the agent, before ctx ends.
 func (k *Keyring) ask(ctx context.Context, s slot) (*key, error) {
@@ -107,12 +100,12 @@ func (k *Keyring) converse(a holder, s slot) (*key, error) {
 	if err != nil {
 		return nil, err
 	}
-	forms := formsOf(public.Type())
-	if s.nth >= len(forms) {
+	all := forms[public.Type()]
+	if s.nth >= len(all) {
 		return nil, errForm
 	}
-	found := &key{kid: kidOf(public), kind: public.Type(), forms: len(forms)}
-	signature, err := k.sign(a, public, slot{found.kid, s.nth}, forms[s.nth])
+	found := &key{kid: kidOf(public), kind: public.Type(), forms: len(all)}
+	signature, err := k.sign(a, public, slot{found.kid, s.nth}, all[s.nth])
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +129,7 @@ func pick(held []*agent.Key, kid sealed.Kid) (ssh.PublicKey, error) {
 			others = append(others, h.Format)
 			continue
 		}
-		usable := formsOf(public.Type()) != nil
+		usable := forms[public.Type()] != nil
 		switch {
 		case wanted && kidOf(public) == kid && usable:
 			return public, nil
@@ -167,10 +160,7 @@ func (k *Keyring) sign(a holder, public ssh.PublicKey, s slot, f form) ([]byte, 
 	if err != nil {
 		return nil, err
 	}
-	k.mu.Lock()
-	proven := k.proven[s]
-	k.mu.Unlock()
-	if proven {
+	if _, proven := k.proven.Load(s); proven {
 		return first, nil
 	}
 	// Some agents sign differently each time even with Ed25519, which is allowed.
@@ -183,9 +173,7 @@ func (k *Keyring) sign(a holder, public ssh.PublicKey, s slot, f form) ([]byte, 
 		clear(first)
 		return nil, message.Errorf(422, "ssh-agent signs the same text with the key %s differently each time, so that no key can be derived from it: use another agent", s.kid)
 	}
-	k.mu.Lock()
-	k.proven[s] = true
-	k.mu.Unlock()
+	k.proven.Store(s, true)
 	return first, nil
 }
 

@@ -377,7 +377,7 @@ func TestAnAgentThatSignsDifferentlyEachTime(t *testing.T) {
 	d := &differing{PublicKey: signer.PublicKey()}
 	k := New(nil)
 	defer k.Close()
-	_, err = k.sign(d, d, slot{kid: kidOf(d)}, ed25519Forms[0])
+	_, err = k.sign(d, d, slot{kid: kidOf(d)}, forms[ssh.KeyAlgoED25519][0])
 	if e, ok := errors.AsType[*message.Error](err); !ok || e.Code != 422 || !strings.Contains(e.Message, "differently each time") {
 		t.Errorf("got %v", err)
 	}

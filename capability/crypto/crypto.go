@@ -73,19 +73,17 @@ type Keyring struct {
 	end  context.CancelFunc
 	work sync.WaitGroup // derivations
 
+	proven sync.Map // slots for which the agent has signed twice, and alike
+
 	mu      sync.Mutex
 	keys    map[slot]*key
 	running map[slot]*derivation
-	proven  map[slot]bool // the agent has signed twice, and alike
 }
 
 // New returns a keyring. It doesn't connect to the agent before something is sealed or opened. Nil
 // options mean the zero value.
 func New(opts *Options) *Keyring {
-	k := &Keyring{
-		turn: make(chan struct{}, 1), keys: make(map[slot]*key),
-		running: make(map[slot]*derivation), proven: make(map[slot]bool),
-	}
+	k := &Keyring{turn: make(chan struct{}, 1), keys: make(map[slot]*key), running: make(map[slot]*derivation)}
 	if opts != nil {
 		k.opts = *opts
 	}
@@ -136,7 +134,7 @@ func (k *Keyring) open(ctx context.Context, box *sealed.Box) ([]byte, error) {
 	// Which hash an RSA key signs is not settled, so it may have been any of them.
 	var missing error // of all of them
 	tried := false
-	for nth, forms := 0, len(rsaForms); nth < forms; nth++ {
+	for nth, forms := 0, maxForms; nth < forms; nth++ {
 		key, err := k.key(ctx, slot{kid: kid, nth: nth})
 		switch {
 		case err == nil:

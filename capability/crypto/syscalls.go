@@ -1,6 +1,7 @@
 package crypto
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -52,14 +53,15 @@ func (k *Keyring) sealing(ctx context.Context, in sealInput) (string, error) {
 
 // CheckKey finds what is wrong with a name that is to be [Options].Key.
 func CheckKey(name string) error {
-	if name == "" {
-		return nil
-	}
 	_, err := parseKey(name)
 	return err
 }
 
+// parseKey returns the kid that a caller has named, the zero one for "".
 func parseKey(name string) (sealed.Kid, error) {
+	if name == "" {
+		return sealed.Kid{}, nil
+	}
 	if strings.HasPrefix(name, "SHA256:") {
 		name = string(sealed.Agent) + ":" + name
 	}
@@ -68,13 +70,7 @@ func parseKey(name string) (sealed.Kid, error) {
 
 // slotOf is the slot of the key that a caller has named, or of the default one.
 func (k *Keyring) slotOf(name string) (slot, error) {
-	if name == "" {
-		name = k.opts.Key
-	}
-	if name == "" {
-		return slot{}, nil
-	}
-	kid, err := parseKey(name)
+	kid, err := parseKey(cmp.Or(name, k.opts.Key))
 	if err != nil {
 		// The text that the specification has for it.
 		return slot{}, message.Errorf(400, "Invalid encryption key format: %w", message.Errorf(400, "%v; Crypto.Derive tells the one in use", err))

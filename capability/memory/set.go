@@ -2,7 +2,6 @@ package memory
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -268,9 +267,9 @@ func sealedFault(value []byte) (fault string, plain bool) {
 	if value[0] != '"' {
 		return "it is not a string", true
 	}
-	_, err := sealed.Parse(jsonscan.Unquote(value))
-	if f, ok := errors.AsType[*sealed.Fault](err); ok {
-		return f.Reason, f.Plain
+	text := jsonscan.Unquote(value)
+	if _, err := sealed.Parse(text); err != nil {
+		return err.Error(), !strings.HasPrefix(text, sealed.Prefix)
 	}
 	return "", false
 }

@@ -25,7 +25,7 @@ func (c Can) String() string {
 
 // A Driver is what is behind a mount. It is asked only for what it says that it can, with
 // names that have single slashes between their segments, none around them, and neither . nor
-// ..; the name of its root is "". It is safe for concurrent use.
+// ..; the name of its root is "", for which only List is asked. It is safe for concurrent use.
 //
 // Its errors are *message.Error for the caller, or wrap [fs.ErrNotExist],
 // [fs.ErrPermission] or an error of the context. What else they say goes to the log.

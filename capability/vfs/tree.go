@@ -67,11 +67,15 @@ func (t *Tree) Read(ctx context.Context, uri string) (File, error) {
 	if err != nil {
 		return File{}, err
 	}
-	if t.isPoint(at.path) {
-		return File{}, explain(at.uri, ErrDirectory)
+	point := t.isPoint(at.path)
+	if !point {
+		err = at.readable()
 	}
-	if err := at.readable(); err != nil {
+	switch {
+	case err != nil:
 		return File{}, err
+	case point || at.name == "":
+		return File{}, explain(at.uri, ErrDirectory)
 	}
 	f, err := at.mount.Driver.Read(ctx, at.name)
 	f.URI = at.uri

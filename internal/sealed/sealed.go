@@ -14,6 +14,7 @@ package sealed
 import (
 	"bytes"
 	"encoding/base64"
+	"errors"
 	"slices"
 	"strings"
 
@@ -44,82 +45,72 @@ type Box struct {
 	AAD        string // what was authenticated with it, as it stands
 }
 
-// A Fault says why a text isn't a sealed string. Its text quotes nothing of it: what is not
-// sealed may be a secret.
-type Fault struct {
-	Reason string
-	Plain  bool // the text does not even have the prefix
-}
-
-func (f *Fault) Error() string { return f.Reason }
-
 // members are those of a sealed string; aad and ts may be left out.
 var members = []string{"v", "kid", "alg", "nonce", "ct", "aad", "ts"}
 
+const atV, atKid, atAlg, atNonce, atCt, atAAD, atTs = 0, 1, 2, 3, 4, 5, 6
+
 // Parse reads a sealed string. It is strict, and looks at the form only: who has no key
-// can't tell whether the string opens. The error is a *Fault.
+// can't tell whether the string opens. The error quotes nothing of the text: what is not sealed
+// may be a secret.
 func Parse(text string) (Box, error) {
 	body, ok := strings.CutPrefix(text, Prefix)
 	if !ok {
-		return Box{}, &Fault{Reason: "it has no prefix " + Prefix, Plain: true}
+		return Box{}, errors.New("it has no prefix " + Prefix)
 	}
 	data, ok := decode([]byte(body))
 	if !ok {
-		return Box{}, &Fault{Reason: "what follows the prefix is not base64url without padding"}
+		return Box{}, errors.New("what follows the prefix is not base64url without padding")
 	}
 	var scan jsonscan.Scanner
 	if scan.Text(data) != nil || data[jsonscan.Space(data, 0)] != '{' {
-		return Box{}, &Fault{Reason: "what is encoded is not a JSON object"}
+		return Box{}, errors.New("what is encoded is not a JSON object")
 	}
-	box, fault := parseMembers(data)
-	if fault != "" {
-		return Box{}, &Fault{Reason: fault}
-	}
-	return box, nil
+	return parseMembers(data)
 }
 
-func parseMembers(data []byte) (box Box, fault string) {
+func parseMembers(data []byte) (box Box, err error) {
 	var values [7][]byte // of members
 	jsonscan.Members(data, 0, func(token, value []byte) bool {
 		name := jsonscan.Content(token)
 		if i := slices.IndexFunc(members, func(known string) bool { return known == string(name) }); i >= 0 {
 			values[i] = value
 		} else {
-			fault = "it has a member that a sealed string has not"
+			err = errors.New("it has a member that a sealed string has not")
 		}
-		return fault == ""
+		return err == nil
 	})
 	var texts [7][]byte // of those that are strings
 	for i, value := range values {
 		switch {
-		case value == nil && i < 5 && fault == "":
-			fault = members[i] + " is missing"
+		case value == nil && i <= atCt && err == nil:
+			err = errors.New(members[i] + " is missing")
 		case value != nil && value[0] == '"':
 			texts[i] = jsonscan.Content(value)
 		}
 	}
-	if fault != "" {
-		return box, fault
+	if err != nil {
+		return box, err
 	}
-	nonce, nonceOK := decode(texts[3])
-	ciphertext, ciphertextOK := decode(texts[4])
-	switch {
-	case string(values[0]) != "1":
-		return box, "v is not 1"
-	case len(texts[1]) == 0:
-		return box, "kid is not a string that names a key"
-	case string(texts[2]) != algorithm:
-		return box, "alg is not " + algorithm
+	nonce, nonceOK := decode(texts[atNonce])
+	ciphertext, ciphertextOK := decode(texts[atCt])
+	switch ts := values[atTs]; {
+	case string(values[atV]) != "1":
+		return box, errors.New("v is not 1")
+	case len(texts[atKid]) == 0:
+		return box, errors.New("kid is not a string that names a key")
+	case string(texts[atAlg]) != algorithm:
+		return box, errors.New("alg is not " + algorithm)
 	case !nonceOK || len(nonce) != NonceSize:
-		return box, "nonce is not 12 bytes in base64url"
+		return box, errors.New("nonce is not 12 bytes in base64url")
 	case !ciphertextOK || len(ciphertext) < TagSize:
-		return box, "ct is not base64url with a tag of 16 bytes"
-	case values[5] != nil && values[5][0] != '"':
-		return box, "aad is not a string"
-	case values[6] != nil && !bytes.ContainsAny(values[6][:1], `"-0123456789`): // it is not authenticated, so it is not used
-		return box, "ts is neither a number nor a string"
+		return box, errors.New("ct is not base64url with a tag of 16 bytes")
+	case values[atAAD] != nil && values[atAAD][0] != '"':
+		return box, errors.New("aad is not a string")
+	case ts != nil && !bytes.ContainsAny(ts[:1], `"-0123456789`): // it is not authenticated, so it is not used
+		return box, errors.New("ts is neither a number nor a string")
 	}
-	return Box{Kid: string(texts[1]), Nonce: nonce, Ciphertext: ciphertext, AAD: string(texts[5])}, ""
+	return Box{Kid: string(texts[atKid]), Nonce: nonce, Ciphertext: ciphertext, AAD: string(texts[atAAD])}, nil
 }
 
 // String writes the sealed string.

@@ -121,10 +121,8 @@ func fold(room *[maxName]byte, name []byte) []byte {
 
 // placeOf returns the last place in which a name denotes a credential.
 func placeOf(name, plain []byte) Place {
-	if len(plain) < len("sid") {
-		return Nowhere
-	}
-	for _, noun := range byLastLetter[plain[len(plain)-1]] {
+	for i := range nouns {
+		noun := &nouns[i]
 		if !ends(plain, noun.word) {
 			continue
 		}
@@ -142,14 +140,6 @@ func placeOf(name, plain []byte) Place {
 	}
 	return Nowhere
 }
-
-var byLastLetter = func() (all [256][]*noun) {
-	for i := range nouns {
-		last := nouns[i].word[len(nouns[i].word)-1]
-		all[last] = append(all[last], &nouns[i])
-	}
-	return all
-}()
 
 // likely reports whether a folded name is like those of headers and parameters that hold
 // credentials.

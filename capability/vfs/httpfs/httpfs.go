@@ -135,9 +135,6 @@ func (s *server) address(name string) string {
 }
 
 func (s *server) Read(ctx context.Context, name string) (vfs.File, error) {
-	if name == "" {
-		return vfs.File{}, vfs.ErrDirectory
-	}
 	page, err := s.get(ctx, name)
 	if err != nil {
 		return vfs.File{}, err
@@ -148,9 +145,6 @@ func (s *server) Read(ctx context.Context, name string) (vfs.File, error) {
 // Stat asks for the file, which costs little if it is kept: what a server says of a file
 // without giving it is not to be relied on.
 func (s *server) Stat(ctx context.Context, name string) (vfs.Info, error) {
-	if name == "" {
-		return vfs.Info{Dir: true}, nil
-	}
 	page, err := s.get(ctx, name)
 	if err != nil {
 		return vfs.Info{}, err

@@ -41,9 +41,6 @@ func (v *values) String() string { return "memory" }
 func (v *values) Secret(name string) bool { return v.of.Secret(name) }
 
 func (v *values) Read(ctx context.Context, name string) (vfs.File, error) {
-	if name == "" {
-		return vfs.File{}, vfs.ErrDirectory
-	}
 	text, revision, updated, err := v.of.Get(ctx, name)
 	if err != nil {
 		return vfs.File{}, v.absent(ctx, name, err)
@@ -90,9 +87,6 @@ func revisionOf(revision uint64, updated time.Time, data []byte) string {
 }
 
 func (v *values) Stat(ctx context.Context, name string) (vfs.Info, error) {
-	if name == "" {
-		return vfs.Info{Dir: true}, nil
-	}
 	text, revision, updated, err := v.of.Stat(ctx, name)
 	if err != nil {
 		if err = v.absent(ctx, name, err); errors.Is(err, vfs.ErrDirectory) {
