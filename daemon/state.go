@@ -84,8 +84,7 @@ func newState(home Home, o *Options, socket string) (*state, error) {
 	s.resolve = (&blobs.Resolver{Dir: s.blobs, Private: home.Dir, Client: s.client, Limit: memory.MaxValue}).Resolve
 	s.memory = memory.New(s.store, s.blobs, &memory.Options{Resolve: s.resolve, Proc: s.proc, ProcKeys: s.procKeys, Log: o.Log})
 	s.journal = journal.New(s.store, &journal.Options{
-		MaxAge: o.Retention.MaxAge, MaxBytes: o.Retention.journalBytes(), Log: o.Log,
-		BlobPath: filepath.Base(s.blobs.Root()), BlobRefs: s.Refer, BlobUnrefs: s.Unrefer,
+		Retention: journal.Retention{MaxAge: o.Retention.MaxAge, MaxBytes: o.Retention.journalBytes()}, Blobs: s, Log: o.Log,
 	})
 	return s, nil
 }

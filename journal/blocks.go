@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"iter"
 	"math"
 	"slices"
+	"sort"
 
 	"kernos/store"
 )
@@ -210,15 +212,8 @@ func (n name) find(dst []uint64, first uint64, b []byte) ([]uint64, error) {
 		return dst, err
 	}
 	short := n.short()
-	low, high := 0, len(r.names)/shortLength
-	for low < high {
-		if mid := (low + high) / 2; shortAt(r.names[mid*shortLength:]) < short {
-			low = mid + 1
-		} else {
-			high = mid
-		}
-	}
-	if low*shortLength == len(r.names) || shortAt(r.names[low*shortLength:]) != short {
+	count := len(r.names) / shortLength
+	if _, found := sort.Find(count, func(i int) int { return cmp.Compare(short, shortAt(r.names[i*shortLength:])) }); !found {
 		return dst, nil
 	}
 	for {
@@ -232,17 +227,22 @@ func (n name) find(dst []uint64, first uint64, b []byte) ([]uint64, error) {
 	}
 }
 
-// lastPage returns the number of the last page of a block.
-func lastPage(first uint64, b []byte) (uint64, error) {
+// eachListed calls visit for each page of each name of a block.
+func eachListed(first uint64, b []byte, visit func(*blockReader)) error {
 	r, err := readBlock(first, b)
-	if err != nil {
-		return 0, err
-	}
-	for last := first; ; last = max(last, r.seq) {
-		if ok, err := r.next(); err != nil || !ok {
-			return last, err
+	for ok := err == nil; ok; {
+		if ok, err = r.next(); ok {
+			visit(&r)
 		}
 	}
+	return err
+}
+
+// lastPage returns the number of the last page of a block.
+func lastPage(first uint64, b []byte) (uint64, error) {
+	last := first
+	err := eachListed(first, b, func(r *blockReader) { last = max(last, r.seq) })
+	return last, err
 }
 
 // blocksWithin goes through the blocks of a bucket that may list pages within some bounds.
@@ -252,14 +252,12 @@ func blocksWithin(s store.Reader, bucket byte, span bounds, reverse bool) iter.S
 		if span.low > 0 {
 			// The block before may list pages from there on. Flushes follow each other, so
 			// no block before that one does.
-			for e, err := range s.Scan(store.Range{From: blockKey(nil, bucket, 0), To: blockKey(nil, bucket, span.low), Reverse: true}) {
-				if err != nil {
-					yield(store.Entry{}, err)
-					return
-				}
-				low = keySeq(e.Key)
-				break
+			e, err := store.First(s, store.Range{From: blockKey(nil, bucket, 0), To: blockKey(nil, bucket, span.low), Reverse: true})
+			if err != nil {
+				yield(store.Entry{}, err)
+				return
 			}
+			low = keySeq(e.Key)
 		}
 		for e, err := range s.Scan(store.Range{From: blockKey(nil, bucket, low), To: blockKey(nil, bucket, span.high), Reverse: reverse}) {
 			if !yield(e, err) || err != nil {

@@ -133,7 +133,8 @@ func TestListReadsNoMoreBlocksThanItNeeds(t *testing.T) {
 			within = bounds{low: 1, high: q.After}
 		}
 		n := 0
-		if err := j.each(t.Context(), &c, within, q.Filter, q.Reverse, func(*record) bool { n++; return n < q.Limit }); err != nil {
+		m := q.matcher()
+		if err := each(t.Context(), &c, within, &m, q.Reverse, func(*record) bool { n++; return n < q.Limit }); err != nil {
 			t.Fatal(err)
 		}
 		if n != q.Limit || c.blocks > 2 {
@@ -204,7 +205,7 @@ func TestNameThatIsNotInItsBucketIsNotFound(t *testing.T) {
 // Retention drops spans, and spans end within flushes.
 func TestRetentionCutsThroughABlock(t *testing.T) {
 	s := memory(t)
-	j := byHand(t, s, &Options{MaxBytes: 150_000, MaxAge: 24 * time.Hour})
+	j := byHand(t, s, &Options{Retention: Retention{MaxBytes: 150_000, MaxAge: 24 * time.Hour}})
 	all := mixed(t, j, 40)
 	d, err := j.Trim(t.Context(), time.Now())
 	if err != nil || d.Messages == 0 || d.Messages >= uint64(len(all)) {
@@ -299,7 +300,7 @@ func TestDamagedBlockIsAnErrorForWhoNeedsIt(t *testing.T) {
 // As TestJournalAgreesAfterACrashAtEveryCommit, with flushes that write blocks.
 func TestBlocksAgreeAfterACrashAtEveryCommit(t *testing.T) {
 	work := func(s *storetest.Memory) {
-		j := New(s, &Options{MaxAge: time.Hour, Log: quiet})
+		j := New(s, &Options{Retention: Retention{MaxAge: time.Hour}, Log: quiet})
 		j.started, j.index.started = true, true
 		for round := range 3 {
 			for i := range 25 {

@@ -173,28 +173,24 @@ func (c *checker) checkPageNames(seq uint64, names []name) {
 func (c *checker) loadBlocks(seq uint64) error {
 	c.flush = flushNames{loaded: true, until: math.MaxUint64, listed: map[listing]bool{}}
 	for bucket := range byte(buckets) {
-		at := store.Range{From: blockKey(nil, bucket, 0), To: blockKey(nil, bucket, seq+1), Reverse: true}
-		for e, err := range c.s.Scan(at) {
-			if err != nil {
-				return err
-			}
-			r, err := readBlock(keySeq(e.Key), e.Value)
-			for ok := err == nil; ok; {
-				if ok, err = r.next(); ok {
-					c.flush.listed[listing{bucket: bucket, short: r.short, seq: r.seq}] = false
-				}
-			}
+		e, err := store.First(c.s, store.Range{From: blockKey(nil, bucket, 0), To: blockKey(nil, bucket, seq+1), Reverse: true})
+		if err != nil {
+			return err
+		}
+		if e.Revision > 0 {
+			err = eachListed(keySeq(e.Key), e.Value, func(r *blockReader) {
+				c.flush.listed[listing{bucket: bucket, short: r.short, seq: r.seq}] = false
+			})
 			if err != nil {
 				return damagedBlock(err, e.Key)
 			}
-			break
 		}
-		for e, err := range c.s.Scan(store.Range{From: blockKey(nil, bucket, seq+1), To: blockKey(nil, bucket, math.MaxUint64)}) {
-			if err != nil {
-				return err
-			}
+		e, err = store.First(c.s, store.Range{From: blockKey(nil, bucket, seq+1), To: blockKey(nil, bucket, math.MaxUint64)})
+		if err != nil {
+			return err
+		}
+		if e.Revision > 0 {
 			c.flush.until = min(c.flush.until, keySeq(e.Key))
-			break
 		}
 	}
 	return nil
@@ -224,11 +220,7 @@ func (c *checker) checkBlocks() error {
 			c.fault("J2: the key %x is not that of a block", e.Key)
 			return
 		}
-		r, err := readBlock(first, e.Value)
-		for ok := err == nil; ok; {
-			if ok, err = r.next(); !ok {
-				break
-			}
+		err := eachListed(first, e.Value, func(r *blockReader) {
 			switch {
 			case c.pages[r.seq]:
 				count++
@@ -237,7 +229,7 @@ func (c *checker) checkBlocks() error {
 				c.fault("J2: the block %d of bucket %d lists page %d, which is not there", first, e.Key[2], r.seq)
 				kept = true
 			}
-		}
+		})
 		switch {
 		case err != nil:
 			c.fault("J2: the block %d of bucket %d: %w", first, e.Key[2], err)

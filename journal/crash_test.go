@@ -148,7 +148,7 @@ func TestTailsGoWhenTheirPageIsWritten(t *testing.T) {
 // are given once.
 func TestJournalAgreesAfterACrashAtEveryCommit(t *testing.T) {
 	work := func(s *storetest.Memory) { // what is done before the crash
-		j := New(s, &Options{MaxAge: time.Hour, Log: quiet})
+		j := New(s, &Options{Retention: Retention{MaxAge: time.Hour}, Log: quiet})
 		for i := range 60 {
 			if set(j, s, fmt.Sprint(i)) != nil {
 				break
@@ -233,7 +233,7 @@ func TestJournalAgreesAfterEveryFailedWrite(t *testing.T) {
 			}
 			return nil
 		})
-		j := New(s, &Options{MaxAge: time.Hour, Log: quiet})
+		j := New(s, &Options{Retention: Retention{MaxAge: time.Hour}, Log: quiet})
 		for i := range 12 {
 			_ = set(j, s, fmt.Sprint(i))
 			_, _ = j.Search(context.Background(), SearchQuery{Words: "word"})

@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -79,7 +78,7 @@ func (j *Journal) flush() error {
 		return err
 	}
 	j.mu.Lock()
-	if j.lost.messages > 0 && j.waiting < maxWaiting && (len(j.queue) == 0 && j.open == nil || !j.refusing) {
+	if j.lost.Lost > 0 && j.waiting < maxWaiting && (len(j.queue) == 0 && j.open == nil || !j.refusing) {
 		j.recordLoss()
 	}
 	j.closePage()
@@ -151,9 +150,9 @@ func (j *Journal) writeSome(most int) (int, error) {
 	clear(bufs.pages)
 	if j.refusing {
 		j.refusing = false
-		j.opts.Log.Info("the journal writes again", "lost", j.lost.messages)
+		j.opts.Log.Info("the journal writes again", "lost", j.lost.Lost)
 	}
-	if j.lost.messages > 0 {
+	if j.lost.Lost > 0 {
 		j.wakeFlusher() // the loss is recorded even if nothing else is
 	}
 	j.wakeRecorders()
@@ -176,9 +175,7 @@ func (j *Journal) write(pages []*page) (totals, error) {
 		for i := range p.tails {
 			t := &p.tails[i]
 			b.Delete(t.key[:])
-			if t.data != nil && j.opts.BlobUnrefs != nil {
-				j.opts.BlobUnrefs(b, t.data, t.key[:])
-			}
+			j.opts.Blobs.Unrefer(b, t.data, t.key[:])
 		}
 		if p.count == 0 {
 			continue
@@ -191,7 +188,7 @@ func (j *Journal) write(pages []*page) (totals, error) {
 		t.seq += uint64(p.count)
 		t.at = p.last
 		t.bytes += uint64(size)
-		dropped.addLost(p.lost)
+		dropped.Losses.add(p.lost)
 	}
 	bufs.addNames()
 	// Who else writes pages has changed the totals: numbers are given once.
@@ -226,7 +223,8 @@ func (j *Journal) addPage(b *store.Batch, seq uint64, p *page) (size int, err er
 		return 0, err
 	}
 	bufs.ends, bufs.seqs = append(bufs.ends, len(bufs.names)), append(bufs.seqs, seq)
-	return len(stored), j.eachBlob(p.reader(seq), func(data []byte) { j.opts.BlobRefs(b, data, k) }, j.opts.BlobRefs != nil)
+	j.opts.Blobs.Refer(b, p.data, k)
+	return len(stored), nil
 }
 
 // addNames adds the names of the pages: all of them as keys, or if they are many all of
@@ -253,25 +251,6 @@ func (bufs *flushBuffers) addNames() {
 			bufs.batch.Set(bufs.keys[k:len(bufs.keys):len(bufs.keys)], nil)
 		}
 		start = end
-	}
-}
-
-// eachBlob calls visit with the data of each record of a page that mention a blob. The data
-// are loaded.
-func (j *Journal) eachBlob(p pageReader, visit func(data []byte), wanted bool) error {
-	path := []byte(j.opts.BlobPath)
-	if !wanted || len(path) == 0 || !bytes.Contains(p.data, path) {
-		return nil
-	}
-	var r record
-	for {
-		ok, err := p.next(&r)
-		if err != nil || !ok {
-			return err
-		}
-		if bytes.Contains(r.data, path) {
-			visit(r.data)
-		}
 	}
 }
 

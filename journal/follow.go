@@ -136,7 +136,8 @@ func (c *follower) read(ctx context.Context) error {
 	}
 	c.more = true
 	last, size := max(c.after, c.durable), 0
-	err = c.j.each(ctx, s, bounds{low: c.after + 1, high: c.durable + 1}, c.f, false, func(r *record) bool {
+	m := c.f.matcher()
+	err = each(ctx, s, bounds{low: c.after + 1, high: c.durable + 1}, &m, false, func(r *record) bool {
 		e := r.entry(&c.scan)
 		c.entries = append(c.entries, e)
 		if size += len(e.Message.Data); len(c.entries) == portion || size >= portionBytes {

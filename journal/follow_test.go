@@ -10,7 +10,7 @@ import (
 
 // A loop that is slow does not keep what retention drops: it is told, and goes on.
 func TestFollowGoesOnBehindWhatIsDroppedMeanwhile(t *testing.T) {
-	j := open(t, memory(t), &Options{MaxAge: time.Hour})
+	j := open(t, memory(t), &Options{Retention: Retention{MaxAge: time.Hour}})
 	record := func(n int) {
 		for range n {
 			j.Record(in(query("a", "Ping", `1`)))

@@ -42,7 +42,6 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"kernos/kernel"
 	"kernos/message"
@@ -51,17 +50,12 @@ import (
 
 // Options are the settings of a Journal. Nil means the defaults.
 type Options struct {
-	// MaxAge and MaxBytes say what [Journal.Trim] drops: what is older, and the oldest
-	// if the pages of records take more, as they are stored. 0 means no limit.
-	MaxAge   time.Duration
-	MaxBytes int64
+	// Retention says what [Journal.Trim] drops, until SetRetention says otherwise.
+	Retention
 
-	// BlobPath is what the paths of blobs begin with. BlobRefs is told of data that
-	// mention one, when they are written: it adds to the batch what keeps the blobs for
-	// their owner. BlobUnrefs takes that back when the owner is dropped.
-	BlobPath   string
-	BlobRefs   func(b *store.Batch, data, owner []byte)
-	BlobUnrefs func(b *store.Batch, data, owner []byte)
+	// Blobs keeps the blobs that are mentioned in what is written: in the data of a page, one
+	// behind the other, or of a tail. Their owner is the key. Nil means that none are kept.
+	Blobs kernel.BlobOwners
 
 	// Log gets what is reported nowhere else: that records are lost, that the index is stuck.
 	// Nil means slog.Default.
@@ -122,7 +116,10 @@ func New(s store.Store, opts *Options) *Journal {
 	if j.opts.Log == nil {
 		j.opts.Log = slog.Default()
 	}
-	j.SetRetention(Retention{MaxAge: j.opts.MaxAge, MaxBytes: j.opts.MaxBytes})
+	if j.opts.Blobs == nil {
+		j.opts.Blobs = noBlobs{}
+	}
+	j.SetRetention(j.opts.Retention)
 	j.who = newWho()
 	j.writing.room = make(chan struct{})
 	j.index.wake = make(chan struct{}, 1)
@@ -130,6 +127,12 @@ func New(s store.Store, opts *Options) *Journal {
 }
 
 var _ kernel.Recorder = (*Journal)(nil)
+
+// noBlobs is for a journal that keeps no blobs.
+type noBlobs struct{}
+
+func (noBlobs) Refer(*store.Batch, []byte, []byte)   {}
+func (noBlobs) Unrefer(*store.Batch, []byte, []byte) {}
 
 // Flush makes everything that has been recorded visible to readers of the store. It
 // does not wait for the disk. Every reading method does it, and goes on if the store

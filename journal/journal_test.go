@@ -558,27 +558,34 @@ func TestLargeRecordsHaveAPageOfTheirOwn(t *testing.T) {
 	}
 }
 
+// blobOwners notes what it is told of.
+type blobOwners struct{ refs, unrefs []string }
+
+func (o *blobOwners) Refer(_ *store.Batch, data, owner []byte) {
+	o.refs = append(o.refs, fmt.Sprintf("%s %x", data, owner))
+}
+
+func (o *blobOwners) Unrefer(_ *store.Batch, data, owner []byte) {
+	o.unrefs = append(o.unrefs, fmt.Sprintf("%s %x", data, owner))
+}
+
 func TestBlobsAreKeptForTheirPage(t *testing.T) {
-	var refs, unrefs []string
-	opts := &Options{BlobPath: "/home/blobs/", MaxAge: time.Nanosecond,
-		BlobRefs:   func(b *store.Batch, data, owner []byte) { refs = append(refs, fmt.Sprintf("%s %x", data, owner)) },
-		BlobUnrefs: func(b *store.Batch, data, owner []byte) { unrefs = append(unrefs, fmt.Sprintf("%s %x", data, owner)) },
-	}
-	j := open(t, memory(t), opts)
+	var owners blobOwners
+	j := open(t, memory(t), &Options{Retention: Retention{MaxAge: time.Nanosecond}, Blobs: &owners})
 	j.Record(in(query("a", "Ping", `1`)))
 	j.Record(in(query("b", "Ping", `{"scheme":"file","path":"/home/blobs/ab12"}`)))
 	if err := j.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{fmt.Sprintf(`{"scheme":"file","path":"/home/blobs/ab12"} %x`, seqKey(spacePages, 1))}
-	if !slices.Equal(refs, want) {
-		t.Errorf("got %q", refs)
+	want := []string{fmt.Sprintf(`1{"scheme":"file","path":"/home/blobs/ab12"} %x`, seqKey(spacePages, 1))}
+	if !slices.Equal(owners.refs, want) {
+		t.Errorf("got %q", owners.refs)
 	}
 	if _, err := j.Trim(t.Context(), time.Now().Add(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(unrefs, want) {
-		t.Errorf("got %q", unrefs)
+	if !slices.Equal(owners.unrefs, want) {
+		t.Errorf("got %q", owners.unrefs)
 	}
 }
 

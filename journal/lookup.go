@@ -9,17 +9,15 @@ import (
 	"slices"
 	"sync"
 
-	"kernos/message"
 	"kernos/store"
 )
 
 // eachNamed is each for a filter that wants a name: it reads the pages that have it.
 func eachNamed(ctx context.Context, s store.Snapshot, n name, span, within bounds, m *matcher, reverse bool, visit func(*record) bool) error {
 	var beside []uint64
-	if len(m.correlation) > 0 && len(m.causation) == 0 {
-		// The message that began the workflow may be found by its time only.
+	if id := m.idByTime(); id != nil {
 		var err error
-		if beside, err = pagesAround(s, m.correlation, span); err != nil {
+		if beside, err = pagesAround(s, id, span); err != nil {
 			return err
 		}
 	}
@@ -195,34 +193,6 @@ func keyed(s store.Reader, n name, span bounds, reverse bool) iter.Seq2[uint64, 
 	}
 }
 
-// withID calls visit for the records with an id, the first one first, until it returns
-// false.
-func (j *Journal) withID(s store.Reader, id message.ID, visit func(*record) bool) error {
-	all := bounds{low: 0, high: math.MaxUint64}
-	beside, err := pagesAround(s, []byte(id), all)
-	if err != nil {
-		return err
-	}
-	m := matcher{id: []byte(id), until: math.MaxInt64}
-	var f found
-	for seq, err := range named(s, nameOf(tagID, m.id), all, false, beside) {
-		if err != nil {
-			return err
-		}
-		e, err := s.Get(seqKey(spacePages, seq))
-		if err == nil && e.Revision == 0 {
-			continue
-		}
-		if err == nil {
-			err = f.read(e, all, &m)
-		}
-		if err != nil || !f.visit(false, visit) {
-			return err
-		}
-	}
-	return nil
-}
-
 // pagesAround lists the pages that may have a message with this id that has no key for
 // it, in order.
 func pagesAround(s store.Reader, id []byte, within bounds) ([]uint64, error) {
@@ -293,10 +263,8 @@ func pageBounds(s store.Reader, within bounds, since, until int64) (bounds, erro
 
 // pageAt returns the number of the page that a record is on, or of the last one before.
 func pageAt(s store.Reader, seq uint64) (uint64, error) {
-	for e, err := range s.Scan(store.Range{From: key(spacePages), To: seqKey(spacePages, min(seq, math.MaxUint64-1)+1), Reverse: true}) {
-		return keySeq(e.Key), err
-	}
-	return 0, nil
+	at, _, err := firstPage(s, store.Range{From: key(spacePages), To: seqKey(spacePages, min(seq, math.MaxUint64-1)+1), Reverse: true})
+	return at, err
 }
 
 // firstPageSince returns the number of the first page that begins at a time or later, or
@@ -334,29 +302,23 @@ const few = 512
 
 // ends returns the number of the first page and a number behind the last one, or zeros.
 func ends(s store.Reader) (low, high uint64, err error) {
-	for e, err := range s.Scan(store.Prefix(key(spacePages))) {
-		if err != nil {
-			return 0, 0, err
-		}
-		low = keySeq(e.Key)
-		break
+	low, _, err = pageFrom(s, 0, math.MaxUint64)
+	if err != nil || low == 0 {
+		return 0, 0, err
 	}
-	all := store.Prefix(key(spacePages))
-	all.Reverse = true
-	for e, err := range s.Scan(all) {
-		if err != nil {
-			return 0, 0, err
-		}
-		high = keySeq(e.Key) + 1
-		break
-	}
-	return low, high, nil
+	high, err = pageAt(s, math.MaxUint64)
+	return low, high + 1, err
 }
 
 // pageFrom returns the number and the time of the first page from one number on and
 // before another, or 0.
 func pageFrom(s store.Reader, from, before uint64) (seq uint64, base int64, err error) {
-	for e, err := range s.Scan(store.Range{From: seqKey(spacePages, from), To: seqKey(spacePages, before)}) {
+	return firstPage(s, store.Range{From: seqKey(spacePages, from), To: seqKey(spacePages, before)})
+}
+
+// firstPage returns the number and the time of the first page of a range, or 0.
+func firstPage(s store.Reader, keys store.Range) (seq uint64, base int64, err error) {
+	for e, err := range s.Scan(keys) {
 		if err != nil {
 			return 0, 0, err
 		}
@@ -370,6 +332,8 @@ func pageFrom(s store.Reader, from, before uint64) (seq uint64, base int64, err 
 
 // bounds are the numbers from low on and before high.
 type bounds struct{ low, high uint64 }
+
+var everything = bounds{high: math.MaxUint64}
 
 // found is the records of a page that are wanted. Its memory is used again for the next
 // page.
@@ -433,15 +397,9 @@ func (f *found) visit(reverse bool, visit func(*record) bool) bool {
 	return true
 }
 
-// each calls visit for the records that a filter wants, in order, until it returns false.
-// The record is valid until then.
-func (j *Journal) each(ctx context.Context, s store.Snapshot, within bounds, f Filter, reverse bool, visit func(*record) bool) error {
-	m := f.matcher()
-	return eachMatching(ctx, s, within, &m, reverse, visit)
-}
-
-// eachMatching is each for a filter in its other form.
-func eachMatching(ctx context.Context, s store.Snapshot, within bounds, m *matcher, reverse bool, visit func(*record) bool) error {
+// each calls visit for the records that are wanted, in order, until it returns false. The
+// record is valid until then.
+func each(ctx context.Context, s store.Snapshot, within bounds, m *matcher, reverse bool, visit func(*record) bool) error {
 	span, err := pageBounds(s, within, m.since, m.until)
 	if err != nil {
 		return err

@@ -61,10 +61,24 @@ func (m *matcher) text() []byte {
 	return nil
 }
 
+// idByTime is the id of a wanted message that may be found by its time only, or nil: the one
+// that is looked for, or the one that began the workflow.
+func (m *matcher) idByTime() []byte {
+	switch {
+	case len(m.id) > 0:
+		return m.id
+	case len(m.correlation) > 0 && len(m.causation) == 0:
+		return m.correlation
+	}
+	return nil
+}
+
 // name is the name that few pages are likely to have, of those that all wanted messages
 // have, or 0.
 func (m *matcher) name() name {
 	switch {
+	case len(m.id) > 0:
+		return nameOf(tagID, m.id)
 	case len(m.causation) > 0:
 		return nameOf(tagID, m.causation)
 	case len(m.correlation) > 0:

@@ -3,6 +3,7 @@ package journal
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -69,13 +70,13 @@ type page struct {
 	count       int
 	base, last  int64  // the times of the first and the last record
 	tails       []tail // to be deleted when the page is written
-	lost        lost   // what the page says was not recorded
+	lost        Losses // what the page says was not recorded
 }
 
 // A tail is a copy of records that a batch carries, until a page has them.
 type tail struct {
 	key  tailKey
-	data []byte // if they mention blobs
+	data []byte // to let go of the blobs that they mention; nil if there are none
 }
 
 func (p *page) size() int { return len(p.heads) + len(p.data) }
@@ -477,17 +478,9 @@ func errorCode(data []byte) int {
 			return code
 		}
 	}
-	var scan jsonscan.Scanner
-	if scan.Text(data) != nil || data[jsonscan.Space(data, 0)] != '{' {
-		return 0
+	var e struct {
+		Code int `json:"code"`
 	}
-	code := 0
-	jsonscan.Members(data, 0, func(name, value []byte) bool {
-		if jsonscan.Unquote(name) != "code" {
-			return true
-		}
-		code, _ = strconv.Atoi(string(value))
-		return false
-	})
-	return code
+	_ = json.Unmarshal(data, &e) // data of another form have no code
+	return e.Code
 }

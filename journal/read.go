@@ -61,7 +61,7 @@ func (j *Journal) Get(ctx context.Context, id message.ID) (Entry, error) {
 	defer s.Close()
 	var found Entry
 	var scan jsonscan.Scanner
-	err = j.withID(s, id, func(r *record) bool {
+	err = each(ctx, s, everything, &matcher{id: []byte(id), until: math.MaxInt64}, false, func(r *record) bool {
 		found = r.entry(&scan)
 		return false
 	})
@@ -101,7 +101,7 @@ func (j *Journal) List(ctx context.Context, q Query) (entries []Entry, next uint
 	if q.Brief {
 		m.data = errorData
 	}
-	err = eachMatching(ctx, s, within, &m, q.Reverse, func(r *record) bool {
+	err = each(ctx, s, within, &m, q.Reverse, func(r *record) bool {
 		if len(entries) == limit || size >= maxData {
 			next = entries[len(entries)-1].Seq
 			return false

@@ -36,29 +36,15 @@ type writing struct {
 	queue    []*page // closed pages, oldest first
 	waiting  int     // bytes of closed pages
 	refusing bool    // the store does not take pages
-	lost     lost    // what is not recorded and has not been said
+	lost     Losses  // what is not recorded and has not been said
 	lastTail int64
 	room     chan struct{} // closed and replaced when there is room in the queue again
 	spare    []*page       // that have been written
 }
 
-// lost counts records that could not be kept.
-type lost struct {
-	messages     uint64
-	since, until int64 // when, in milliseconds since 1970
-}
-
-func (l *lost) add(n int, now int64) {
-	if l.messages == 0 {
-		l.since = now
-	}
-	l.messages += uint64(n)
-	l.until = now
-}
-
 // unwritten reports whether something waits to be written.
 func (w *writing) unwritten() bool {
-	return len(w.queue) > 0 || w.open != nil || w.lost.messages > 0
+	return len(w.queue) > 0 || w.open != nil || w.lost.Lost > 0
 }
 
 // recorded reports whether a message is recorded at all. What a syscall recalls from
@@ -81,7 +67,8 @@ func (j *Journal) Record(r kernel.Record) {
 	if j.waiting < maxWaiting || j.waitForRoom() {
 		j.append(time.Now().UnixMilli(), &i)
 	} else if !j.closed {
-		j.lost.add(1, time.Now().UnixMilli())
+		now := time.Now().UnixMilli()
+		j.lost.add(Losses{Lost: 1, LostSince: now, LostUntil: now})
 	}
 }
 
@@ -91,7 +78,7 @@ func (j *Journal) append(at int64, i *item) {
 	if j.closed {
 		return
 	}
-	if j.lost.messages > 0 && !j.refusing {
+	if j.lost.Lost > 0 && !j.refusing {
 		j.recordLoss()
 	}
 	if j.open != nil && j.open.count > 0 && j.open.size()+len(i.data) > 2*pageSize {
@@ -175,20 +162,16 @@ func (j *Journal) waitForRoom() bool {
 // recordLoss records that something was lost. The caller has the lock.
 func (j *Journal) recordLoss() {
 	l := j.lost
-	j.lost = lost{}
+	j.lost = Losses{}
 	now := time.Now()
-	data := fmt.Appendf(nil, `{"messages":%d,"since":%d,"until":%d,"reason":"The store did not take them"}`, l.messages, l.since, l.until)
+	data := fmt.Appendf(nil, `{"messages":%d,"since":%d,"until":%d,"reason":"The store did not take them"}`, l.Lost, l.LostSince, l.LostUntil)
 	m := message.Message{Kind: message.KindEvent, Type: Lost, Data: data,
 		Metadata: message.Metadata{ID: message.ID(ulid.Make().String()), Timestamp: now.UnixMilli()}}
 	i := newItem(&kernel.Record{Message: &m, Way: kernel.Within})
 	if j.open == nil {
 		j.openPage()
 	}
-	if j.open.lost.messages == 0 {
-		j.open.lost.since = l.since
-	}
-	j.open.lost.messages += l.messages
-	j.open.lost.until = l.until
+	j.open.lost.add(l)
 	j.open.add(now.UnixMilli(), &i)
 }
 
@@ -219,9 +202,9 @@ func (j *Journal) RecordWith(b *store.Batch, rs []kernel.Record, apply func() er
 	d.stored = d.tail.append(d.stored)
 	b.Set(d.key[:], d.stored)
 	beside := tail{key: d.key}
-	if j.opts.BlobRefs != nil && j.opts.BlobPath != "" && bytes.Contains(d.tail.data, []byte(j.opts.BlobPath)) {
+	ops := len(b.Ops)
+	if j.opts.Blobs.Refer(b, d.tail.data, d.key[:]); len(b.Ops) > ops {
 		beside.data = bytes.Clone(d.tail.data)
-		j.opts.BlobRefs(b, beside.data, d.key[:])
 	}
 	if err := apply(); err != nil {
 		return err

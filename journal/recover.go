@@ -2,9 +2,10 @@ package journal
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"math"
 
-	"kernos/message"
 	"kernos/store"
 )
 
@@ -91,7 +92,7 @@ func (j *Journal) readTails() (pages []*page, tails []tail, err error) {
 			if have[same] {
 				continue
 			}
-			found, err := j.has(s, r)
+			found, err := has(s, r)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -105,9 +106,7 @@ func (j *Journal) readTails() (pages []*page, tails []tail, err error) {
 				pages, p = append(pages, p), new(page)
 			}
 		}
-		if j.opts.BlobPath != "" && bytes.Contains(reader.data, []byte(j.opts.BlobPath)) {
-			t.data = bytes.Clone(reader.data)
-		}
+		t.data = bytes.Clone(reader.data)
 		tails = append(tails, t)
 		if size += len(reader.heads) + len(reader.data); size >= maxWaiting {
 			break
@@ -120,9 +119,10 @@ func (j *Journal) readTails() (pages []*page, tails []tail, err error) {
 }
 
 // has reports whether a record with the id and kind of another is in a page.
-func (j *Journal) has(s store.Reader, r *record) (bool, error) {
+func has(s store.Snapshot, r *record) (bool, error) {
 	found := false
-	err := j.withID(s, message.ID(r.id), func(o *record) bool {
+	m := matcher{id: r.id, until: math.MaxInt64}
+	err := each(context.Background(), s, everything, &m, false, func(o *record) bool {
 		found = o.kind() == r.kind()
 		return !found
 	})

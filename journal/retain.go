@@ -9,10 +9,10 @@ import (
 	"kernos/store"
 )
 
-// Retention says how much is kept. The zero value keeps everything.
+// Retention says how much is kept. What is 0 has no limit.
 type Retention struct {
 	MaxAge   time.Duration
-	MaxBytes int64
+	MaxBytes int64 // of the pages of records, as they are stored
 }
 
 // spansKept is how many spans there are in what is kept, at least, if they are full.
@@ -64,7 +64,7 @@ func (j *Journal) wakeTrimmer() {
 // what it has dropped, also if it fails or ctx ends.
 func (j *Journal) Trim(ctx context.Context, now time.Time) (Dropped, error) {
 	var sum Dropped
-	if j.keep.Load().MaxAge <= 0 && j.keep.Load().MaxBytes <= 0 {
+	if keep := j.Retention(); keep.MaxAge <= 0 && keep.MaxBytes <= 0 {
 		return sum, nil
 	}
 	if err := j.visible(); err != nil {
@@ -94,19 +94,15 @@ func (j *Journal) due(now time.Time) (bool, error) {
 	j.flushMu.Lock()
 	bytes := j.totals.bytes - j.dropped.Bytes
 	j.flushMu.Unlock()
-	if j.keep.Load().MaxBytes > 0 && bytes > uint64(j.keep.Load().MaxBytes) {
+	keep := j.Retention()
+	if keep.MaxBytes > 0 && bytes > uint64(keep.MaxBytes) {
 		return true, nil
 	}
-	if j.keep.Load().MaxAge <= 0 {
+	if keep.MaxAge <= 0 {
 		return false, nil
 	}
-	for e, err := range j.s.Scan(store.Prefix(key(spacePages))) {
-		if err != nil {
-			return false, err
-		}
-		return len(e.Value) < pageHeader || pageTime(e.Value) < now.Add(-j.keep.Load().MaxAge).UnixMilli(), nil
-	}
-	return false, nil
+	first, at, err := pageFrom(j.s, 0, math.MaxUint64)
+	return first > 0 && at < now.Add(-keep.MaxAge).UnixMilli(), err
 }
 
 func (d *Dropped) add(o Dropped) {
@@ -133,15 +129,19 @@ func (j *Journal) dropOldest(now time.Time) (Dropped, error) {
 		return Dropped{}, err
 	}
 	defer s.Close()
-	oldest, err := oldestSpan(s)
-	if err != nil || oldest.first == 0 {
+	e, err := store.First(s, store.Prefix(key(spaceSpans)))
+	if err != nil || e.Revision == 0 {
 		return Dropped{}, err
 	}
-	why := ""
+	oldest, err := readSpan(e)
+	if err != nil {
+		return Dropped{}, err
+	}
+	why, keep := "", j.Retention()
 	switch {
-	case j.keep.Load().MaxAge > 0 && int64(oldest.at) < now.Add(-j.keep.Load().MaxAge).UnixMilli():
+	case keep.MaxAge > 0 && int64(oldest.at) < now.Add(-keep.MaxAge).UnixMilli():
 		why = "age"
-	case j.keep.Load().MaxBytes > 0 && oldest.first < x.at.first && j.totals.bytes-j.dropped.Bytes > uint64(j.keep.Load().MaxBytes):
+	case keep.MaxBytes > 0 && oldest.first < x.at.first && j.totals.bytes-j.dropped.Bytes > uint64(keep.MaxBytes):
 		why = "bytes"
 	default:
 		return Dropped{}, nil
@@ -175,16 +175,6 @@ func (j *Journal) dropOldest(now time.Time) (Dropped, error) {
 	return d, nil
 }
 
-func oldestSpan(s store.Reader) (span, error) {
-	for e, err := range s.Scan(store.Prefix(key(spaceSpans))) {
-		if err != nil {
-			return span{}, err
-		}
-		return readSpan(e)
-	}
-	return span{}, nil
-}
-
 // dropPages deletes the pages of a span and everything that refers to them.
 func (j *Journal) dropPages(b *store.Batch, s store.Reader, sp span) error {
 	words := map[string]bool{}
@@ -194,7 +184,6 @@ func (j *Journal) dropPages(b *store.Batch, s store.Reader, sp span) error {
 			b.Delete(wordKey(nil, w, sp.first))
 		}
 	}}
-	path := []byte(j.opts.BlobPath)
 	var names []name
 	var pr pageReader
 	for e, err := range s.Scan(store.Range{From: seqKey(spacePages, sp.first), To: seqKey(spacePages, sp.last+1)}) {
@@ -226,10 +215,8 @@ func (j *Journal) dropPages(b *store.Batch, s store.Reader, sp span) error {
 				return damagedPage(err, k)
 			}
 			t.record(r)
-			if j.opts.BlobUnrefs != nil && len(path) > 0 && bytes.Contains(r.data, path) {
-				j.opts.BlobUnrefs(b, r.data, k)
-			}
 		}
+		j.opts.Blobs.Unrefer(b, pr.data, k)
 	}
 	return dropBlocks(b, s, sp.last)
 }

@@ -282,18 +282,15 @@ func (x *search) run() error {
 
 // growing returns the first message of the span that goes on behind the horizon, or 0.
 func (x *search) growing() (uint64, error) {
-	r := store.Range{From: seqKey(spaceSpans, 0), To: seqKey(spaceSpans, x.horizon.Seq+1), Reverse: true}
-	for e, err := range x.s.Scan(r) {
-		if err != nil {
-			return 0, err
-		}
-		sp, err := readSpan(e)
-		if err != nil || sp.last <= x.horizon.Seq {
-			return 0, err
-		}
-		return sp.first, nil
+	e, err := store.First(x.s, store.Range{From: seqKey(spaceSpans, 0), To: seqKey(spaceSpans, x.horizon.Seq+1), Reverse: true})
+	if err != nil || e.Revision == 0 {
+		return 0, err
 	}
-	return 0, nil
+	sp, err := readSpan(e)
+	if err != nil || sp.last <= x.horizon.Seq {
+		return 0, err
+	}
+	return sp.first, nil
 }
 
 // countUntil counts the postings of the first messages of a span.
@@ -352,7 +349,7 @@ func firstSince(s store.Reader, t int64) (uint64, error) {
 		next = before + uint64(pageCount(e.Value))
 	}
 	var f found
-	err = f.read(e, bounds{high: math.MaxUint64}, &matcher{since: t, until: math.MaxInt64, data: noData})
+	err = f.read(e, everything, &matcher{since: t, until: math.MaxInt64, data: noData})
 	if len(f.records) > 0 {
 		next = f.records[0].seq
 	}
@@ -445,9 +442,9 @@ func (x *search) endSpan(first uint64) error {
 func (x *search) filterSpan(n name, first uint64) error {
 	span := bounds{low: first, high: first + uint64(len(x.matched))}
 	var beside []uint64
-	if len(x.match.correlation) > 0 {
+	if id := x.match.idByTime(); id != nil {
 		var err error
-		if beside, err = pagesAround(x.s, x.match.correlation, span); err != nil {
+		if beside, err = pagesAround(x.s, id, span); err != nil {
 			return err
 		}
 	}

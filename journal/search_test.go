@@ -272,7 +272,7 @@ func TestWhatIsRedactedIsNotFound(t *testing.T) {
 func TestTrimDropsWhatIsOldAndAllThatRefersToIt(t *testing.T) {
 	s := memory(t)
 	start := time.Now()
-	j := open(t, s, &Options{MaxAge: time.Hour})
+	j := open(t, s, &Options{Retention: Retention{MaxAge: time.Hour}})
 	all := conversation(j, 5000)
 	if d, err := j.Trim(t.Context(), start.Add(time.Minute)); err != nil || d != (Dropped{}) {
 		t.Fatalf("%+v, %v", d, err)
@@ -314,7 +314,7 @@ func TestTrimByAgeWhileMessagesCome(t *testing.T) {
 	const age = 10 * time.Hour
 	for _, every := range []time.Duration{time.Minute, 30 * time.Minute, 3 * time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
-			j := open(t, memory(t), &Options{MaxAge: age})
+			j := open(t, memory(t), &Options{Retention: Retention{MaxAge: age}})
 			dropped := uint64(0)
 			for i := range int(40 * time.Hour / every) {
 				j.Record(in(query(message.ID(fmt.Sprint(i)), "Ping", `"a word"`)))
@@ -379,7 +379,7 @@ func TestTrimBySizeOfASmallJournal(t *testing.T) {
 		if err := j.Close(); err != nil {
 			t.Fatal(err)
 		}
-		again := open(t, s, &Options{MaxBytes: most})
+		again := open(t, s, &Options{Retention: Retention{MaxBytes: most}})
 		conversation(again, 100)
 		if _, err := again.Trim(t.Context(), time.Now()); err != nil {
 			t.Fatal(err)
@@ -391,7 +391,7 @@ func TestTrimBySizeOfASmallJournal(t *testing.T) {
 }
 
 func TestTrimKeepsTheNewestBytes(t *testing.T) {
-	j := open(t, memory(t), &Options{MaxBytes: 300_000})
+	j := open(t, memory(t), &Options{Retention: Retention{MaxBytes: 300_000}})
 	conversation(j, 8000)
 	before, err := j.Stats()
 	if err != nil {
@@ -472,7 +472,7 @@ func TestFollowShowsWhatIsDurableOnce(t *testing.T) {
 }
 
 func TestFollowSaysThatItsPlaceIsGone(t *testing.T) {
-	j := open(t, memory(t), &Options{MaxAge: time.Hour})
+	j := open(t, memory(t), &Options{Retention: Retention{MaxAge: time.Hour}})
 	for i := range 30 {
 		j.Record(in(query(message.ID(fmt.Sprint(i)), "Ping", `1`)))
 	}

@@ -44,21 +44,25 @@ type Dropped struct {
 	Seq      uint64 `json:"seq"`      // the last of them
 	At       int64  `json:"at"`       // when it was recorded, in milliseconds since 1970
 	Why      string `json:"why"`      // what made retention drop the last ones: "age" or "bytes"
+	Losses
+}
 
-	Lost      uint64 `json:"lost"`      // messages that were not recorded, since the store did not take them
-	LostSince int64  `json:"lostSince"` // when the first of them came
+// Losses are messages that were not recorded, since the store did not take them.
+type Losses struct {
+	Lost      uint64 `json:"lost"`
+	LostSince int64  `json:"lostSince"` // when the first of them came, in milliseconds since 1970
 	LostUntil int64  `json:"lostUntil"` // when the last of them came
 }
 
-func (d *Dropped) addLost(l lost) {
-	if l.messages == 0 {
+func (l *Losses) add(more Losses) {
+	if more.Lost == 0 {
 		return
 	}
-	if d.Lost == 0 {
-		d.LostSince = l.since
+	if l.Lost == 0 {
+		l.LostSince = more.LostSince
 	}
-	d.Lost += l.messages
-	d.LostUntil = l.until
+	l.Lost += more.Lost
+	l.LostUntil = more.LostUntil
 }
 
 // Dropped returns what is not there any more, or never was.
@@ -71,7 +75,7 @@ func (j *Journal) Dropped() (Dropped, error) {
 	d := j.dropped
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	d.addLost(j.lost)
+	d.Losses.add(j.lost)
 	return d, nil
 }
 

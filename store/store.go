@@ -17,6 +17,7 @@
 package store
 
 import (
+	"bytes"
 	"fmt"
 	"iter"
 )
@@ -80,6 +81,15 @@ type Reader interface {
 
 	// Scan goes through the entries of a range in order. An error ends it.
 	Scan(Range) iter.Seq2[Entry, error]
+}
+
+// First returns the first entry of a range, with revision 0 if there is none. The caller may
+// keep it.
+func First(r Reader, keys Range) (Entry, error) {
+	for e, err := range r.Scan(keys) {
+		return Entry{Key: bytes.Clone(e.Key), Value: bytes.Clone(e.Value), Revision: e.Revision}, err
+	}
+	return Entry{}, nil
 }
 
 // A Snapshot is a state of a store that does not change any more. It is safe for

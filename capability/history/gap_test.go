@@ -20,7 +20,7 @@ import (
 func trimmed(t *testing.T) (*kernel.Kernel, int64) {
 	t.Helper()
 	s := storetest.NewMemory()
-	j := journal.New(s, &journal.Options{MaxAge: time.Hour})
+	j := journal.New(s, &journal.Options{Retention: journal.Retention{MaxAge: time.Hour}})
 	t.Cleanup(func() {
 		if err := j.Close(); err != nil {
 			t.Error(err)

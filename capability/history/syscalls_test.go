@@ -128,7 +128,7 @@ func TestMessagesComeBackAsTheyWere(t *testing.T) {
 
 func TestWhatIsMissingIsSaid(t *testing.T) {
 	j := shop(t)
-	j.dropped = journal.Dropped{Messages: 5, At: 900, Why: "age", Lost: 2, LostSince: 1500, LostUntil: 1600}
+	j.dropped = journal.Dropped{Messages: 5, At: 900, Why: "age", Losses: journal.Losses{Lost: 2, LostSince: 1500, LostUntil: 1600}}
 	k := newKernel(t, j)
 	for data, want := range map[string]string{
 		`{"type":"None.Such"}`:              `{"messages":[],"dropped":{"messages":5,"until":900,"why":"age","lost":2,"lostSince":1500,"lostUntil":1600}}`,

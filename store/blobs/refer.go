@@ -18,10 +18,8 @@ func Unrefer(b *store.Batch, h Hash, owner []byte) { b.Delete(referenceKey(h, ow
 
 // Referred reports whether a blob has an owner.
 func Referred(r store.Reader, h Hash) (bool, error) {
-	for _, err := range r.Scan(store.Prefix(referenceKey(h, nil))) {
-		return err == nil, err
-	}
-	return false, nil
+	e, err := store.First(r, store.Prefix(referenceKey(h, nil)))
+	return e.Revision > 0, err
 }
 
 func referenceKey(h Hash, owner []byte) []byte {
