@@ -2,8 +2,8 @@ package kernel
 
 import (
 	"context"
+	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -108,10 +108,9 @@ func (k *Kernel) Services() []Service {
 		})
 	}
 	sorted := make([]Service, 0, len(all))
-	for _, s := range all {
-		sorted = append(sorted, *s)
+	for _, t := range slices.Sorted(maps.Keys(all)) {
+		sorted = append(sorted, *all[t])
 	}
-	slices.SortFunc(sorted, func(a, b Service) int { return strings.Compare(string(a.Type), string(b.Type)) })
 	return sorted
 }
 

@@ -41,19 +41,19 @@ func (k *Kernel) Fit(ctx context.Context, m message.Message, limit int, length f
 	if length(&m) <= limit || m.Kind == message.KindError { // an error's texts are cut to fit
 		return m
 	}
-	if k.opts.Blobs == nil {
-		return k.unfit(&m, message.Errorf(413, tooLong+" of %d bytes, and this kernel has no place for blobs", limit))
-	}
 	s, _ := k.registry.Lookup(m.Type)
+	if k.opts.Blobs == nil {
+		return k.unfit(s, &m, message.Errorf(413, tooLong+" of %d bytes, and this kernel has no place for blobs", limit))
+	}
 	secret := message.Errorf(413, tooLong+" of %d bytes, and it holds secrets, which are not written to disk; ask for less at a time", limit)
 	if s != nil && m.Kind == message.KindReply && s.Output.Sensitive() {
-		return k.unfit(&m, secret)
+		return k.unfit(s, &m, secret)
 	}
 	fitted := m
-	for _, f := range k.movable(&m) {
+	for _, f := range movable(s, &m) {
 		data, err := k.move(ctx, fitted.Data, f)
 		if err != nil {
-			return k.unfit(&m, err)
+			return k.unfit(s, &m, err)
 		}
 		fitted.Data = data
 		if length(&fitted) <= limit {
@@ -61,14 +61,12 @@ func (k *Kernel) Fit(ctx context.Context, m message.Message, limit int, length f
 		}
 	}
 	// What was kept before it was asked for may be kept once more.
-	if s == nil || s.Answers == Fresh {
-		if holdsSecrets(&m, s) {
-			return k.unfit(&m, secret)
-		}
+	if (s == nil || s.Answers == Fresh) && holdsSecrets(&m, s) {
+		return k.unfit(s, &m, secret)
 	}
 	p, err := k.put(ctx, m.Data)
 	if err != nil {
-		return k.unfit(&m, err)
+		return k.unfit(s, &m, err)
 	}
 	fitted.Data = append(p.Append([]byte(`{"dataRef":`)), '}')
 	return fitted
@@ -108,13 +106,13 @@ func (k *Kernel) put(ctx context.Context, data []byte) (message.BlobPointer, err
 
 // unfit is what is sent for a message that can't be: an error for a reply. An event
 // stays one, with the error as its data, since an outcome is still to come.
-func (k *Kernel) unfit(m *message.Message, err error) message.Message {
+func (k *Kernel) unfit(s *Syscall, m *message.Message, err error) message.Message {
 	e, ours := errors.AsType[*message.Error](err)
 	if !ours {
 		k.opts.Log.Error("can't keep a blob", "type", m.Type, "causation", m.Metadata.Causation, "error", err)
 		e = message.Errorf(413, tooLong+", and it could not be kept as a blob; the kernel's log says why")
 	}
-	if s, ok := k.registry.Lookup(m.Type); ok && s.Kind == message.KindCommand && m.Kind == message.KindReply {
+	if s != nil && s.Kind == message.KindCommand && m.Kind == message.KindReply {
 		e = message.Errorf(e.Code, "%s is done, but its answer can't be given: %w", m.Type, e)
 	}
 	failed := message.Message{Kind: message.KindError, Type: m.Type, Data: e.Append(nil), Metadata: m.Metadata, Err: e}
@@ -125,9 +123,8 @@ func (k *Kernel) unfit(m *message.Message, err error) message.Message {
 }
 
 // movable lists the members of m's data that may go to a blob, largest first.
-func (k *Kernel) movable(m *message.Message) []string {
-	s, ok := k.registry.Lookup(m.Type)
-	if !ok || len(m.Data) == 0 || m.Data[0] != '{' {
+func movable(s *Syscall, m *message.Message) []string {
+	if s == nil || len(m.Data) == 0 || m.Data[0] != '{' {
 		return nil
 	}
 	var output struct {

@@ -2,6 +2,7 @@ package message
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -245,7 +246,7 @@ func (e *envelope) check(names *Dialect, lenient bool) *Error {
 	const all = hasKind | hasType | hasData | hasMetadata | hasID | hasTimestamp
 	isObject := e.problem == nil || e.problem.Field != ""
 	if e.has&all != all && isObject {
-		if err := missingError(e.missing(names, lenient)); err != nil {
+		if err := e.missing(names, lenient); err != nil {
 			return err
 		}
 	}
@@ -271,49 +272,35 @@ func (e *envelope) check(names *Dialect, lenient bool) *Error {
 	return e.problem
 }
 
-func (e *envelope) missing(names *Dialect, lenient bool) []string {
+// missing returns the error for required members that the envelope lacks, or nil.
+func (e *envelope) missing(names *Dialect, lenient bool) *Error {
 	var missing []string
+	var first string // what the first of them should be
 	for _, m := range []struct {
-		bit  int
-		name string
-	}{{hasKind, names.Kind}, {hasType, names.Type}, {hasData, names.Data}} {
+		bit            int
+		name, expected string
+	}{
+		{hasKind, names.Kind, "string"}, {hasType, names.Type, "string"}, {hasData, names.Data, "any JSON value"},
+		{hasMetadata, "metadata", "object"}, {hasID, "metadata.id", "string"}, {hasTimestamp, "metadata.timestamp", "non-negative integer"},
+	} {
+		if lenient && m.bit == hasMetadata {
+			break
+		}
 		if e.has&m.bit == 0 {
-			missing = append(missing, m.name)
+			missing, first = append(missing, m.name), cmp.Or(first, m.expected)
+			if m.bit == hasMetadata {
+				break
+			}
 		}
 	}
-	if lenient {
-		return missing
-	}
-	if e.has&hasMetadata == 0 {
-		return append(missing, "metadata")
-	}
-	if e.has&hasID == 0 {
-		missing = append(missing, "metadata.id")
-	}
-	if e.has&hasTimestamp == 0 {
-		missing = append(missing, "metadata.timestamp")
-	}
-	return missing
-}
-
-func missingError(missing []string) *Error {
 	if len(missing) == 0 {
 		return nil
-	}
-	expected := "string"
-	switch missing[0] {
-	case "data", "payload":
-		expected = "any JSON value"
-	case "metadata":
-		expected = "object"
-	case "metadata.timestamp":
-		expected = "non-negative integer"
 	}
 	text := "Missing required field: "
 	if len(missing) > 1 {
 		text = "Missing required fields: "
 	}
-	return &Error{Code: 422, Message: text + strings.Join(missing, ", "), Field: missing[0], Expected: expected}
+	return &Error{Code: 422, Message: text + strings.Join(missing, ", "), Field: missing[0], Expected: first}
 }
 
 // Describe names a JSON text in a few words, for error texts: what kind of value

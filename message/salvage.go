@@ -1,6 +1,10 @@
 package message
 
-import "kernos/internal/jsonscan"
+import (
+	"cmp"
+
+	"kernos/internal/jsonscan"
+)
 
 // A Salvage reads what it can of a line that is not a message, so that its sender
 // can be answered: the names of the top level's members, the strings among their
@@ -18,9 +22,7 @@ type Salvage struct {
 	inner    string // of the last member of metadata
 	token    []byte // the string that is being read, quotes included
 	members  []salvaged
-	id       string // metadata.id
-	workflow string // metadata.correlation
-	cause    string // metadata.causation
+	metadata Metadata // as far as it was read: the id, the correlation and the causation
 }
 
 type salvaged struct{ name, value string }
@@ -102,14 +104,15 @@ func (s *Salvage) endString() {
 				s.members[i].value = text
 			}
 		}
-	case s.depth == 2 && s.name == "metadata" && s.isName:
+	case s.name != "metadata":
+	case s.isName:
 		s.inner = text
-	case s.depth == 2 && s.name == "metadata" && s.inner == "id" && s.id == "":
-		s.id = text
-	case s.depth == 2 && s.name == "metadata" && s.inner == "correlation" && s.workflow == "":
-		s.workflow = text
-	case s.depth == 2 && s.name == "metadata" && s.inner == "causation" && s.cause == "":
-		s.cause = text
+	case s.inner == "id":
+		s.metadata.ID = cmp.Or(s.metadata.ID, ID(text))
+	case s.inner == "correlation":
+		s.metadata.Correlation = cmp.Or(s.metadata.Correlation, text)
+	case s.inner == "causation":
+		s.metadata.Causation = cmp.Or(s.metadata.Causation, ID(text))
 	}
 }
 
@@ -132,15 +135,11 @@ func (s *Salvage) Request(d *Dialect) Message {
 	if name, _ := s.Member(d.Type); Type(name).Valid() {
 		m.Type = Type(name)
 	}
-	m.Metadata.ID = ID(usable(s.id))
-	m.Metadata.Correlation = usable(s.workflow)
-	m.Metadata.Causation = ID(usable(s.cause))
-	switch word, _ := s.Member(d.Kind); {
-	case word == d.Reply:
-		m.Kind = KindReply
-	case Kind(word).Valid() && Kind(word) != KindReply:
-		m.Kind = Kind(word)
-	}
+	m.Metadata.ID = ID(usable(string(s.metadata.ID)))
+	m.Metadata.Correlation = usable(s.metadata.Correlation)
+	m.Metadata.Causation = ID(usable(string(s.metadata.Causation)))
+	word, _ := s.Member(d.Kind)
+	m.Kind, _ = d.kind([]byte(word))
 	return m
 }
 

@@ -23,26 +23,23 @@ type Options struct {
 	// Lenient gives messages that come without an id or a timestamp one.
 	Lenient bool
 
-	// Left returns true when the peer, which has sent all that it will send, does not read
-	// the answers either, or false when finished is closed. Nil means that it can't be known.
+	// Left is that of [connection.Source], after the end of the input. Nil means that it can't be
+	// known whether the peer has left.
 	Left func(finished <-chan struct{}) bool
 
 	// Gone is called when the peer does not take the answers any more: what it has sent is
-	// still read, for the commands in it, and nothing more is waited for. Nil means that
-	// nothing is read any more either.
+	// still read, for the commands in it. Nil means that nothing is read any more either.
 	Gone func()
 
-	// Asked is called before anything is read, with what reports whether others wait for what
-	// the peer says, or may. May be nil.
+	// Asked is called before anything is read, with [connection.Connection.Serves]. May be nil.
 	Asked func(serves func() bool)
 
-	// Pacer holds the peer to a number of messages per second. Nil means that there is no
-	// limit.
+	// Pacer holds the peer to a number of messages per second. Nil means no limit.
 	Pacer *Pacer
 
 	// Inward and Outward translate the data of what comes and of what is sent: to a peer on
-	// another machine some things have other names. What they return may be what they got,
-	// and Outward of what it returned is the same again. Nil means that nothing is.
+	// another machine some things have other names. Outward of what it returned is the same
+	// again. May be nil.
 	Inward, Outward func(data []byte) []byte
 
 	// Open counts the requests that have come and are not answered. May be nil.
