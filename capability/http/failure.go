@@ -79,36 +79,33 @@ func reason(e *networkError) *message.Error {
 	if outer, ok := errors.AsType[*url.Error](err); ok {
 		err = outer.Err // without the URL, which may hold a token
 	}
-	text := err.Error()
-	detail := &message.Error{Code: 502, Message: text}
-	because := func(code int, words string) *message.Error {
-		detail.Code = code
-		return &message.Error{Code: code, Message: words, Cause: detail}
-	}
+	code, words, text := 502, "", err.Error()
 	dns, isDNS := errors.AsType[*net.DNSError](err)
 	timeout, isNet := errors.AsType[net.Error](err)
 	switch {
 	case isDNS && dns.IsNotFound:
-		return because(502, "There is no host "+message.Clip(dns.Name, 255))
+		words = "There is no host " + message.Clip(dns.Name, 255)
 	case isNet && timeout.Timeout() || errors.Is(err, context.DeadlineExceeded):
-		return because(504, "The server took too long "+string(e.phase))
+		code, words = 504, "The server took too long "+string(e.phase)
 	case isDNS:
-		return because(502, "The host "+message.Clip(dns.Name, 255)+" can't be resolved")
+		words = "The host " + message.Clip(dns.Name, 255) + " can't be resolved"
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return because(502, "Nothing listens there: the connection was refused")
+		words = "Nothing listens there: the connection was refused"
 	case errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTUNREACH):
-		return because(502, "There is no way to the host from here")
+		words = "There is no way to the host from here"
 	case errors.As(err, new(*tls.CertificateVerificationError)):
-		return because(502, "The server's certificate is not trusted")
+		words = "The server's certificate is not trusted"
 	case errors.As(err, new(tls.RecordHeaderError)), errors.Is(err, http.ErrSchemeMismatch):
-		return because(502, "The server does not speak TLS there; is it http?")
+		words = "The server does not speak TLS there; is it http?"
 	case errors.Is(err, errRedirects):
-		return &message.Error{Code: 502, Message: "The redirects do not end: " + text}
+		return &message.Error{Code: code, Message: "The redirects do not end: " + text}
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE),
 		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return because(502, "The connection ended "+string(e.phase))
+		words = "The connection ended " + string(e.phase)
 	case e.phase == reading:
-		return because(502, "The body could not be read to its end")
+		words = "The body could not be read to its end"
+	default:
+		words = "The server could not be asked, or its answer is no HTTP"
 	}
-	return because(502, "The server could not be asked, or its answer is no HTTP")
+	return &message.Error{Code: code, Message: words, Cause: &message.Error{Code: code, Message: text}}
 }

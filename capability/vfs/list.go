@@ -1,6 +1,7 @@
 package vfs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -42,13 +43,8 @@ var list = kernel.DefineQuery[listInput, listOutput](kernel.Definition{
 const defaultListed = 100
 
 func (t *Tree) listCall(ctx context.Context, in listInput) (listOutput, error) {
-	if in.URI == "" {
-		in.URI = scheme
-	}
-	if in.Limit == 0 {
-		in.Limit = defaultListed
-	}
-	at, err := t.locate(in.URI)
+	in.Limit = cmp.Or(in.Limit, defaultListed)
+	at, err := t.locate(cmp.Or(in.URI, scheme))
 	if err != nil {
 		return listOutput{}, err
 	}
@@ -58,29 +54,23 @@ func (t *Tree) listCall(ctx context.Context, in listInput) (listOutput, error) {
 	}
 	out := listOutput{Entries: make([]entry, 0, min(in.Limit, defaultListed))}
 	last := ""
-	w := walk{t: t, ctx: ctx, recursive: in.Recursive, yield: func(i Info, found error) bool {
-		_, refusal := errors.AsType[*message.Error](found)
+	for i, err := range t.walk(ctx, at.path, after, in.Recursive) {
+		_, refusal := errors.AsType[*message.Error](err)
 		switch {
-		case found == nil && len(out.Entries) == in.Limit:
+		case err == nil && len(out.Entries) == in.Limit:
 			out.Cursor = cursor.New(cursorKind(in.Recursive), last)
-			return false
-		case found == nil:
+			return out, nil
+		case err == nil:
 			out.Entries = append(out.Entries, entryOf(&i))
 			last = strings.TrimPrefix(strings.TrimPrefix(i.URI[len(scheme):], at.path), "/")
 			if i.Dir {
 				last += "/"
 			}
-		case errors.Is(found, ErrUnnamed), refusal && i.URI != at.uri:
+		case errors.Is(err, ErrUnnamed), refusal && i.URI != at.uri:
 			out.Skipped++
 		default:
-			err = found
-			return false
+			return listOutput{}, err
 		}
-		return true
-	}}
-	w.directory(at.path, after)
-	if err != nil {
-		return listOutput{}, err
 	}
 	return out, nil
 }

@@ -16,18 +16,21 @@ import (
 // A directory below that can't be read is an error with its URI in the Info; the walk
 // continues if the loop does. An entry that no URI can name is an [ErrUnnamed].
 func (t *Tree) Walk(ctx context.Context, uri string) iter.Seq2[Info, error] {
+	at, err := t.locate(uri)
+	if err != nil {
+		return func(yield func(Info, error) bool) { yield(Info{URI: uri}, err) }
+	}
+	return t.walk(ctx, at.path, "", true)
+}
+
+// walk gives the entries of a directory behind one of them, and those below if it is recursive.
+func (t *Tree) walk(ctx context.Context, p, after string, recursive bool) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
-		at, err := t.locate(uri)
-		if err != nil {
-			yield(Info{URI: uri}, err)
-			return
-		}
-		w := walk{t: t, ctx: ctx, recursive: true, yield: yield}
-		w.directory(at.path, "")
+		w := walk{t, ctx, recursive, yield}
+		w.directory(p, after)
 	}
 }
 
-// walk gives the entries of a directory, and those below if it is recursive.
 type walk struct {
 	t         *Tree
 	ctx       context.Context
