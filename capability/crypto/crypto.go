@@ -16,6 +16,7 @@
 package crypto
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -87,15 +88,9 @@ func New(opts *Options) *Keyring {
 	if opts != nil {
 		k.opts = *opts
 	}
-	if k.opts.Timeout <= 0 {
-		k.opts.Timeout = defaultTimeout
-	}
-	if k.opts.Keep <= 0 {
-		k.opts.Keep = defaultKeep
-	}
-	if k.opts.Log == nil {
-		k.opts.Log = slog.New(slog.DiscardHandler)
-	}
+	k.opts.Timeout = cmp.Or(k.opts.Timeout, defaultTimeout)
+	k.opts.Keep = cmp.Or(k.opts.Keep, defaultKeep)
+	k.opts.Log = cmp.Or(k.opts.Log, slog.New(slog.DiscardHandler))
 	k.life, k.end = context.WithCancel(context.Background())
 	return k
 }

@@ -16,23 +16,12 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"net/url"
 	"syscall"
 	"time"
 )
 
-// Limits of a client.
-const (
-	dialTimeout = 10 * time.Second // for a connection, names and all
-	tlsTimeout  = 10 * time.Second
-	idleTimeout = 90 * time.Second
-
-	maxIdle        = 100
-	maxIdlePerHost = 16
-
-	// MaxHeaderBytes is how long the header of an answer may be.
-	MaxHeaderBytes = 256 << 10
-)
+// MaxHeaderBytes is how long the header of an answer may be.
+const MaxHeaderBytes = 256 << 10
 
 // Options are the settings of a client. The zero value is usable.
 type Options struct {
@@ -41,41 +30,26 @@ type Options struct {
 
 	// TLS is for certificates beyond those that the system trusts. Nil means defaults.
 	TLS *tls.Config
-
-	// Proxy chooses the proxy of a request. Nil means none, whatever the environment says:
-	// a proxy makes the connections itself, so the guard sees the proxy's address and of
-	// the target no more than its name.
-	Proxy func(*http.Request) (*url.URL, error)
 }
 
-// NewClient returns a client whose connections follow a policy. It keeps no cookies and
-// asks no environment for a proxy. It has limits of its own for making a connection;
-// how long the answer may take is for the context of the request to say. Its idle connections are closed with
-// CloseIdleConnections. Nil options mean defaults.
+// NewClient returns a client whose connections follow a policy. It keeps no cookies, and uses no
+// proxy, which would make the connections itself and unseen by the policy. It has limits of its own for making a connection; how long
+// the answer may take is for the context of the request to say. Nil options mean defaults.
 func NewClient(p Policy, opts *Options) *http.Client {
 	if opts == nil {
 		opts = new(Options)
 	}
-	t := &http.Transport{
+	return &http.Client{Transport: &http.Transport{
 		DialContext:            dialer(&p, opts.Resolver),
 		TLSClientConfig:        opts.TLS.Clone(),
 		ForceAttemptHTTP2:      true,
-		TLSHandshakeTimeout:    tlsTimeout,
+		TLSHandshakeTimeout:    10 * time.Second,
 		ExpectContinueTimeout:  time.Second,
-		IdleConnTimeout:        idleTimeout,
-		MaxIdleConns:           maxIdle,
-		MaxIdleConnsPerHost:    maxIdlePerHost,
+		IdleConnTimeout:        90 * time.Second,
+		MaxIdleConns:           100,
+		MaxIdleConnsPerHost:    16,
 		MaxResponseHeaderBytes: MaxHeaderBytes,
-	}
-	if opts.Proxy != nil {
-		t.Proxy = func(r *http.Request) (*url.URL, error) {
-			if err := p.CheckHost(r.URL.Hostname()); err != nil {
-				return nil, err
-			}
-			return opts.Proxy(r)
-		}
-	}
-	return &http.Client{Transport: t}
+	}}
 }
 
 // dialer checks a host, and then each of its addresses: when the name is resolved, and before
@@ -99,7 +73,7 @@ func dialer(p *Policy, resolver *net.Resolver) func(context.Context, string, str
 			}
 			return p.checkAddr(host, a.Addr())
 		}
-		d := net.Dialer{Timeout: dialTimeout, Resolver: resolver, ControlContext: control}
+		d := net.Dialer{Timeout: 10 * time.Second, Resolver: resolver, ControlContext: control}
 		return d.DialContext(ctx, network, address)
 	}
 }

@@ -176,31 +176,6 @@ func TestEnvironmentsProxyIsNotUsed(t *testing.T) {
 	}
 }
 
-func TestChosenProxyDoesNotOpenTheGuard(t *testing.T) {
-	proxy, proxied := serve(t)
-	address, err := url.Parse("http://127.0.0.1:" + proxy)
-	if err != nil {
-		t.Fatal(err)
-	}
-	policy := outbound.Policy{Allow: rules(t, "127.0.0.1"), Deny: rules(t, "denied.example")}
-	c := client(t, policy, &outbound.Options{Proxy: http.ProxyURL(address)})
-	if body, err := get(c, "http://elsewhere.example/"); err != nil || body == "" {
-		t.Errorf("through the proxy: %q, %v", body, err)
-	}
-	for _, url := range []string{"http://169.254.169.254/", "http://10.0.0.1/", "http://denied.example/"} {
-		if _, err := get(c, url); !isRefused(err) {
-			t.Errorf("%s: got %v, want a refusal", url, err)
-		}
-	}
-	if n := proxied.Load(); n != 1 {
-		t.Errorf("%d requests went to the proxy, want 1", n)
-	}
-	closed := client(t, outbound.Policy{}, &outbound.Options{Proxy: http.ProxyURL(address)})
-	if _, err := get(closed, "http://elsewhere.example/"); !isRefused(err) {
-		t.Errorf("a proxy that the policy refuses: %v", err)
-	}
-}
-
 func TestHTTP2AndCookies(t *testing.T) {
 	var cookies atomic.Int64
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -35,10 +35,7 @@ type Options struct {
 	Development bool
 }
 
-const (
-	defaultServerTimeout = 10 * time.Second
-	maxRedirects         = 5
-)
+const maxRedirects = 5
 
 type page struct {
 	data         []byte
@@ -71,10 +68,7 @@ func Open(address string, opts *Options) (vfs.Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &server{base: base, timeout: opts.Timeout, limit: vfs.MaxFile, kept: recent.New[*page](pageLimits)}
-	if s.timeout <= 0 {
-		s.timeout = defaultServerTimeout
-	}
+	s := &server{base: base, timeout: cmp.Or(opts.Timeout, 10*time.Second), limit: vfs.MaxFile, kept: recent.New[*page](pageLimits)}
 	client := cmp.Or(opts.Client, outbound.NewClient(outbound.Personal, nil))
 	s.client = http.Client{Transport: client.Transport, CheckRedirect: s.redirect}
 	return s, nil
