@@ -416,7 +416,7 @@ func TestAnAgentThatHangs(t *testing.T) {
 				})
 			}
 			waiting.Wait()
-			if took := time.Since(begun); took != defaultTimeout {
+			if took := time.Since(begun); took != agentTimeout {
 				t.Errorf("%s: it took %v", where, took)
 			}
 			close(confirm)
@@ -473,7 +473,7 @@ func TestAKeyThatIsGone(t *testing.T) {
 			return a.SignWithFlags(key, data, flags)
 		}})})
 		text := w.seal("hunter2")
-		time.Sleep(defaultKeep - time.Nanosecond)
+		time.Sleep(keepTime - time.Nanosecond)
 		if got := w.open(text); got != "hunter2" || signed.Load() != 2 {
 			t.Errorf("%q after %d signatures", got, signed.Load())
 		}
@@ -484,7 +484,7 @@ func TestAKeyThatIsGone(t *testing.T) {
 		if err := a.RemoveAll(); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(defaultKeep)
+		time.Sleep(keepTime)
 		w.refuse("Open", object{"ciphertext": text}, 500, "Decryption failed", "does not hold the key", "ssh-add")
 		w.refuse("Seal", object{"plaintext": "x"}, 500, "Encryption failed", "holds no key, or is locked")
 		if err := a.Add(agent.AddedKey{PrivateKey: seedKey(1)}); err != nil {

@@ -48,20 +48,13 @@ type Options struct {
 	// RequireAgent forbids the local key, also for opening.
 	RequireAgent bool
 
-	// Timeout is how long ssh-agent may take. 0 means 5 seconds.
-	Timeout time.Duration
-
-	// Keep is how long a derived key is used before ssh-agent is asked again, so that a key
-	// which was taken from the agent goes out of use. 0 means 15 minutes.
-	Keep time.Duration
-
 	// Log is for the operator. Nil means silence.
 	Log *slog.Logger
 }
 
 const (
-	defaultTimeout = 5 * time.Second
-	defaultKeep    = 15 * time.Minute
+	agentTimeout = 5 * time.Second  // how long ssh-agent may take
+	keepTime     = 15 * time.Minute // a key which was taken from the agent then goes out of use
 )
 
 // A Keyring seals and opens. It is safe for concurrent use. Its creator closes it.
@@ -88,8 +81,6 @@ func New(opts *Options) *Keyring {
 	if opts != nil {
 		k.opts = *opts
 	}
-	k.opts.Timeout = cmp.Or(k.opts.Timeout, defaultTimeout)
-	k.opts.Keep = cmp.Or(k.opts.Keep, defaultKeep)
 	k.opts.Log = cmp.Or(k.opts.Log, slog.New(slog.DiscardHandler))
 	k.life, k.end = context.WithCancel(context.Background())
 	return k

@@ -69,14 +69,14 @@ func (k *Keyring) key(ctx context.Context, s slot) (*key, error) {
 }
 
 func (k *Keyring) run(s slot, d *derivation) {
-	ctx, cancel := context.WithTimeout(k.life, k.opts.Timeout)
+	ctx, cancel := context.WithTimeout(k.life, agentTimeout)
 	defer cancel()
 	d.key, d.err = k.contained(ctx, s)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.running, s)
 	if d.err == nil && k.life.Err() == nil {
-		d.key.expires = time.Now().Add(k.opts.Keep)
+		d.key.expires = time.Now().Add(keepTime)
 		k.keys[s] = d.key
 		k.keys[slot{kid: d.key.kid, nth: s.nth}] = d.key
 	}
