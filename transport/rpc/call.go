@@ -5,10 +5,47 @@ import (
 	"context"
 	"encoding/json"
 
-	"kernos/internal/jsonscan"
+	"kernos/kernel"
 	"kernos/kernel/connection"
 	"kernos/message"
 )
+
+// task is what is to be done when a call is acknowledged: something of the service's own, or
+// something for the kernel.
+type task struct {
+	run  func()
+	m    message.Message
+	emit kernel.Emit
+}
+
+// task prepares a call: what is to be done is something for the kernel, or for the service
+// itself, which may be to say on the stream why there is nothing to do.
+func (s *Service) task(st *stream, method string, params []byte) (t task) {
+	st.method = method
+	if own, ok := s.own(method); ok {
+		st.namespace = ownNamespace
+		t.run = func() { own(st, params) }
+		return t
+	}
+	route, ok := s.k.Registry().LookupMethod(method)
+	if !ok {
+		st.namespace = ownNamespace
+		unknown := s.unknown(st, method)
+		t.run = func() { unknown(st) }
+		return t
+	}
+	st.route, st.namespace = route, route.Namespace
+	data, err := dataOf(route, params)
+	if err != nil {
+		t.run = func() { st.invalid(err) }
+		return t
+	}
+	st.params = data
+	t.m, t.emit = message.Message{Kind: route.Syscall.Kind, Type: route.Type, Data: data}, st.emit
+	s.k.Stamp(&t.m)
+	st.request = t.m.Metadata.ID
+	return t
+}
 
 // A Call is one call for a wire that carries no frames, such as a request of HTTP.
 type Call struct {
@@ -18,18 +55,6 @@ type Call struct {
 	// What the message of the call has beside its data. May be empty.
 	Correlation, IdempotencyKey string
 }
-
-// An Outcome is what came of a call for a caller that does not take its items.
-type Outcome struct {
-	Request  message.ID      // that the kernel knows the call by; "" if it never got there
-	Data     json.RawMessage // what was replied
-	Err      *message.Error  // what went wrong; nil if there was a reply
-	Guidance json.RawMessage // the item that would have come before the error; nil if none
-}
-
-// ErrorKind is the kind of error that there is guidance about, such as method_not_found; ""
-// if there is none.
-func (o *Outcome) ErrorKind() string { return text(jsonscan.Member(o.Guidance, "error_kind")) }
 
 // Call makes one call, to the end. It goes through the kernel as a connection that carries
 // nothing else, so it counts among them and has the same limits. When gone is closed, which

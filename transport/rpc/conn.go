@@ -1,19 +1,13 @@
 package rpc
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
-	"errors"
-	"io"
-	"maps"
 	"slices"
-	"strconv"
 	"sync"
 
 	"kernos/internal/jsonscan"
 	"kernos/kernel"
-	"kernos/kernel/connection"
 	"kernos/message"
 )
 
@@ -59,182 +53,6 @@ const (
 
 func newConn(ctx context.Context, s *Service, w Wire) *conn {
 	return &conn{svc: s, ctx: ctx, wire: w, name: rand.Text(), streams: make(map[*stream]bool)}
-}
-
-// serve answers the calls of the connection. There are never more slow calls than streams, so
-// the connection never stands still because of them: it must be able to unsubscribe.
-func (c *conn) serve(ctx context.Context) error {
-	served := connection.New(c.svc.k, c, &connection.Options{
-		InFlight:   2 * c.svc.opts.Subscriptions, // and as many calls that need no answer
-		NoRequests: true,
-	})
-	if c.feed == nil { // otherwise there is something that does it from the beginning
-		c.stop = served.Cancel
-	}
-	return served.Serve(ctx)
-}
-
-// Left implements [connection.Source]. A wire that is not stopped is read, and Read tells of a
-// peer that has left.
-func (c *conn) Left(finished <-chan struct{}) bool { return c.stopped && c.wire.Left(finished) }
-
-// Detach implements [connection.Source]. Each frame has memory of its own.
-func (c *conn) Detach() {}
-
-// Flush implements [connection.Source].
-func (c *conn) Flush() { c.wire.Flush() }
-
-// Room implements [connection.Source]: a write to the wire waits by itself.
-func (c *conn) Room(wait bool) bool { return wait }
-
-// errLeft is the end of a connection whose peer is gone and will not come back.
-var errLeft = errors.New("the peer is gone")
-
-// Next implements [connection.Source].
-func (c *conn) Next() (message.Message, kernel.Emit, error) {
-	for {
-		if len(c.pending) > 0 {
-			next := c.pending[0]
-			c.pending[0] = pending{}
-			if c.pending = c.pending[1:]; len(c.pending) == 0 {
-				c.pending = nil
-			}
-			return next.m, next.emit, nil
-		}
-		frame, err := c.wire.Read()
-		if err != nil {
-			return message.Message{}, nil, c.ended(err)
-		}
-		if m, emit, ok := c.receive(frame); ok {
-			return m, emit, nil
-		}
-	}
-}
-
-// receive answers a frame. If it is a call of a syscall, it returns what the kernel is to
-// do.
-func (c *conn) receive(frame []byte) (message.Message, kernel.Emit, bool) {
-	calls, batch, bad := parse(&c.scan, frame)
-	if bad != nil {
-		c.write(appendFailure(c.out[:0], nil, bad))
-		return message.Message{}, nil, false
-	}
-	if !batch {
-		var t task
-		c.out = c.begin(c.out[:0], &calls[0], &t)
-		if len(c.out) > 0 {
-			c.write(c.out)
-		}
-		if t.run != nil {
-			t.run()
-		}
-		return t.m, t.emit, t.emit != nil
-	}
-	c.receiveBatch(calls)
-	return message.Message{}, nil, false
-}
-
-// maxBatchOut is how many bytes the responses to a batch may have, beside the one with which
-// they have more.
-const maxBatchOut = 1 << 20
-
-// receiveBatch answers a batch: all acknowledgements in one response, and then the streams.
-func (c *conn) receiveBatch(calls []request) {
-	out := append(c.out[:0], '[')
-	tasks := make([]task, len(calls))
-	for i := range calls {
-		before := len(out)
-		if before > maxBatchOut && calls[i].bad == nil && calls[i].id != nil {
-			calls[i].bad = &failure{codeTooLarge, "Response too large: the responses to a batch may have " + strconv.Itoa(maxBatchOut) + " bytes; send several"}
-		}
-		if len(out) > 1 {
-			out = append(out, ',')
-		}
-		from := len(out)
-		if out = c.begin(out, &calls[i], &tasks[i]); len(out) == from {
-			out = out[:before] // a notification
-		}
-	}
-	c.out = out
-	if len(out) > 1 {
-		c.write(append(out, ']'))
-	}
-	for _, t := range tasks {
-		if t.run != nil {
-			t.run()
-		}
-		if t.emit != nil {
-			c.pending = append(c.pending, pending{t.m, t.emit})
-		}
-	}
-}
-
-// maxOut is how much room for responses a connection keeps.
-const maxOut = 4 << 10
-
-// write sends a response.
-func (c *conn) write(frame []byte) {
-	c.wire.Write(frame, true) // Read sends it, if not before
-	if c.out = frame[:0]; cap(frame) > maxOut {
-		c.out = nil
-	}
-}
-
-// task is what is to be done when a call is acknowledged: something of the service's own, or
-// something for the kernel.
-type task struct {
-	run  func()
-	m    message.Message
-	emit kernel.Emit
-}
-
-// begin appends the response to a call, if it gets one, and says what is to be done after
-// that.
-func (c *conn) begin(dst []byte, r *request, t *task) []byte {
-	switch {
-	case r.bad != nil:
-		if r.id == nil {
-			return dst
-		}
-		return appendFailure(dst, r.id, r.bad)
-	case r.id == nil:
-		c.notified(r, t)
-		return dst
-	}
-	if plain, ok := plainMethods[r.method]; ok {
-		return plain(c, dst, r, t)
-	}
-	if len(r.method) > 4 && r.method[:4] == "rpc." {
-		return appendFailure(dst, r.id, &failure{codeNoMethod, "Method not found: of the methods that begin with rpc. there is rpc.discover"})
-	}
-	st := c.newStream()
-	if st == nil {
-		return appendFailure(dst, r.id, &failure{codeTooMany, "Too many subscriptions: " + strconv.Itoa(c.svc.opts.Subscriptions) +
-			" streams of this connection are open; wait until one is done, or end one with service_unsubscribe"})
-	}
-	dst = append(append(dst, `{"jsonrpc":"2.0","id":`...), r.id...)
-	dst = append(st.appendID(append(dst, `,"result":"`...)), `"}`...)
-	*t = c.svc.task(st, r.method, r.params)
-	if text(r.kind) == string(message.KindCommand) {
-		t.m.Kind = message.KindCommand
-	}
-	t.m.Metadata.Correlation = text(jsonscan.Member(r.metadata, "correlation"))
-	t.m.Metadata.IdempotencyKey = text(jsonscan.Member(r.metadata, "idempotencyKey"))
-	return dst
-}
-
-// notified runs a call without an id, which gets no answer.
-func (c *conn) notified(r *request, t *task) {
-	if plain, ok := plainMethods[r.method]; ok {
-		plain(c, nil, r, t)
-		return
-	}
-	if _, ok := c.svc.own(r.method); ok {
-		return
-	}
-	if silent := c.svc.task(&stream{svc: c.svc}, r.method, r.params); silent.emit != nil {
-		t.m, t.emit = silent.m, func(message.Message) {}
-	}
 }
 
 // newStream returns a stream whose items go to this connection, or nil if there are too
@@ -306,34 +124,6 @@ func (c *conn) unretire(st *stream) {
 	c.finished = c.finished[1:]
 }
 
-// ended is what becomes of the connection when its wire has ended.
-func (c *conn) ended(err error) error {
-	switch {
-	case errors.Is(err, ErrStopped): // what has begun is finished and sent, also for others
-		c.stopped = true
-		finished, watched := make(chan struct{}), make(chan struct{})
-		go func() {
-			defer close(watched)
-			if c.wire.Left(finished) {
-				c.leave()
-			}
-		}()
-		err := c.until(func() bool { return c.open == 0 })
-		close(finished)
-		<-watched
-		return cmp.Or(err, io.EOF)
-	case err == io.EOF:
-		c.leave()
-	default:
-		c.lose()
-	}
-	// What was resumed elsewhere goes on, and what may be resumed, too.
-	if err := c.until(func() bool { return c.running == 0 }); err != nil {
-		return err
-	}
-	return errLeft
-}
-
 // until waits for something that the end of a stream may bring about.
 func (c *conn) until(so func() bool) error {
 	c.mu.Lock()
@@ -356,31 +146,4 @@ func (c *conn) until(so func() bool) error {
 		}
 	}
 	return nil
-}
-
-// all returns the streams whose items go, or went, to this connection.
-func (c *conn) all() []*stream {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Collect(maps.Keys(c.streams))
-}
-
-// leave gives up what a peer had that said goodbye.
-func (c *conn) leave() {
-	for _, st := range c.all() {
-		st.abandon(func() bool { return st.at == c })
-	}
-}
-
-// lose keeps the streams of a peer that may come back.
-func (c *conn) lose() {
-	for _, st := range c.all() {
-		st.mu.Lock()
-		if st.at == c {
-			st.detach()
-			c.svc.kept.lose(st)
-		}
-		st.mu.Unlock()
-	}
-	c.svc.kept.sweep()
 }

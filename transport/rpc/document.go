@@ -105,3 +105,11 @@ func variantField(name string) string {
 	}
 	return name
 }
+
+func methodNames(n *kernel.Namespace) []string {
+	names := make([]string, len(n.Methods))
+	for i, r := range n.Methods {
+		names[i] = r.Method
+	}
+	return names
+}

@@ -1,20 +1,9 @@
 package rpc
 
 import (
-	"encoding/json"
 	"errors"
-	"strconv"
 	"sync"
-
-	"kernos/internal/jsonscan"
 )
-
-// An Item is one item of a stream.
-type Item struct {
-	Type string          // progress, data, guidance, error or done
-	Seq  int64           // its number
-	JSON json.RawMessage // the whole item
-}
 
 // A Reader takes the items of a stream, over a wire that carries nothing else. Its methods are
 // never called at the same time.
@@ -95,25 +84,3 @@ func (f *feed) Flush() {
 
 // Left implements [Wire]: a feed is not stopped.
 func (f *feed) Left(<-chan struct{}) bool { return false }
-
-// itemOf takes an item out of its frame.
-func itemOf(frame []byte) Item {
-	start := len(frameStart)
-	for frame[start] != '"' { // an id has no signs that need escapes
-		start++
-	}
-	text := frame[start+len(frameItem) : len(frame)-len(frameEnd)]
-	i := Item{JSON: text}
-	jsonscan.Members(text, 0, func(name, value []byte) bool {
-		if string(name) == `"type"` {
-			i.Type = jsonscan.Unquote(value)
-		}
-		return i.Type == ""
-	})
-	seq := len(text) - 1 // it is the last member
-	for text[seq-1] != ':' {
-		seq--
-	}
-	i.Seq, _ = strconv.ParseInt(string(text[seq:len(text)-1]), 10, 64) // we wrote it
-	return i
-}

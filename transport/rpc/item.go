@@ -1,10 +1,10 @@
 package rpc
 
 import (
+	"encoding/json"
 	"strconv"
 
 	"kernos/internal/jsonscan"
-	"kernos/kernel"
 	"kernos/message"
 )
 
@@ -16,29 +16,6 @@ const (
 	typeError    = "error"
 	typeDone     = "done"
 )
-
-// beginItem appends what every item begins with. via names the nested calls that it came
-// through.
-func (st *stream) beginItem(dst []byte, kind string, via []message.Type) []byte {
-	dst = append(dst, `{"service_hash":"`...)
-	dst = append(dst, st.svc.Hash()...)
-	dst = append(dst, `","type":"`...)
-	dst = append(dst, kind...)
-	dst = append(dst, `","provenance":["`...)
-	dst = append(dst, st.namespace...) // lower case and digits, and nothing that needs escapes
-	for _, t := range via {
-		namespace, _ := kernel.Method(t)
-		dst = append(dst, `","`...)
-		dst = append(dst, namespace...)
-	}
-	return append(dst, `"]`...)
-}
-
-// endItem appends what every item ends with.
-func (st *stream) endItem(dst []byte) []byte {
-	dst = strconv.AppendInt(append(dst, `,"seq":`...), st.seq+1, 10)
-	return append(dst, '}')
-}
 
 // appendData appends the members of a data item.
 func appendData(dst []byte, contentType string, data []byte) []byte {
@@ -91,3 +68,52 @@ func recoverable(code int) bool {
 	}
 	return false
 }
+
+// The frame of an item is what stands before the id of its stream, the id, what stands
+// between it and the item, the item, and the end.
+const (
+	frameStart = `{"jsonrpc":"2.0","method":"` + Notification + `","params":{"subscription":"`
+	frameItem  = `","result":`
+	frameEnd   = `}}`
+)
+
+// An Item is one item of a stream.
+type Item struct {
+	Type string          // progress, data, guidance, error or done
+	Seq  int64           // its number
+	JSON json.RawMessage // the whole item
+}
+
+// itemOf takes an item out of its frame.
+func itemOf(frame []byte) Item {
+	start := len(frameStart)
+	for frame[start] != '"' { // an id has no signs that need escapes
+		start++
+	}
+	text := frame[start+len(frameItem) : len(frame)-len(frameEnd)]
+	i := Item{JSON: text}
+	jsonscan.Members(text, 0, func(name, value []byte) bool {
+		if string(name) == `"type"` {
+			i.Type = jsonscan.Unquote(value)
+		}
+		return i.Type == ""
+	})
+	seq := len(text) - 1 // it is the last member
+	for text[seq-1] != ':' {
+		seq--
+	}
+	i.Seq, _ = strconv.ParseInt(string(text[seq:len(text)-1]), 10, 64) // we wrote it
+	return i
+}
+
+// An Outcome is what came of a call for a caller that does not take its items.
+type Outcome struct {
+	Request  message.ID      // that the kernel knows the call by; "" if it never got there
+	Data     json.RawMessage // what was replied
+	Err      *message.Error  // what went wrong; nil if there was a reply
+	Guidance json.RawMessage // the item that would have come before the error; nil if none
+}
+
+// ErrorKind is the kind of error that there is guidance about, such as method_not_found; ""
+// if there is none.
+func (o *Outcome) ErrorKind() string { return text(jsonscan.Member(o.Guidance, "error_kind")) }

@@ -8,37 +8,7 @@ import (
 
 	"kernos/internal/jsonscan"
 	"kernos/kernel"
-	"kernos/message"
 )
-
-// task prepares a call: what is to be done is something for the kernel, or for the service
-// itself, which may be to say on the stream why there is nothing to do.
-func (s *Service) task(st *stream, method string, params []byte) (t task) {
-	st.method = method
-	if own, ok := s.own(method); ok {
-		st.namespace = ownNamespace
-		t.run = func() { own(st, params) }
-		return t
-	}
-	route, ok := s.k.Registry().LookupMethod(method)
-	if !ok {
-		st.namespace = ownNamespace
-		unknown := s.unknown(st, method)
-		t.run = func() { unknown(st) }
-		return t
-	}
-	st.route, st.namespace = route, route.Namespace
-	data, err := dataOf(route, params)
-	if err != nil {
-		t.run = func() { st.invalid(err) }
-		return t
-	}
-	st.params = data
-	t.m, t.emit = message.Message{Kind: route.Syscall.Kind, Type: route.Type, Data: data}, st.emit
-	s.k.Stamp(&t.m)
-	st.request = t.m.Metadata.ID
-	return t
-}
 
 var emptyObject = json.RawMessage("{}")
 

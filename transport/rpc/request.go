@@ -27,6 +27,15 @@ type failure struct {
 	text string
 }
 
+// public is a failure for wires other than JSON-RPC.
+func (f *failure) public() *message.Error {
+	code := 422
+	if f.code == codeNotKept {
+		code = 410
+	}
+	return &message.Error{Code: code, Message: f.text}
+}
+
 // request is one call of JSON-RPC. Its parts are slices of the frame.
 type request struct {
 	id     []byte // as written; nil for a call that gets no answer
@@ -145,3 +154,14 @@ func appendFailure(dst, id []byte, f *failure) []byte {
 	}
 	return append(dst, "}}"...)
 }
+
+const resumeTakes = "Invalid params: service_resume takes the id of a subscription and the seq of the last item that came, 0 if none did"
+
+// ResumeParams reads the parameters of service_resume in any of their forms.
+func ResumeParams(params []byte) (id string, after int64, ok bool) {
+	id, hasID := firstText(params, "subscription")
+	after, err := strconv.ParseInt(string(parameter(params, 1, "after")), 10, 64)
+	return id, after, hasID && err == nil
+}
+
+var noStream = &failure{codeNotKept, "Not kept: there is no such stream any more; make the call again"}

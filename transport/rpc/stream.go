@@ -3,7 +3,6 @@ package rpc
 import (
 	"bytes"
 	"container/list"
-	"context"
 	"encoding/binary"
 	"encoding/json"
 	"strconv"
@@ -54,54 +53,11 @@ type stream struct {
 	content string       // its content type
 }
 
-// maxItem is how many bytes of data an item may have. What is larger goes to a blob.
-const maxItem = 1<<20 - 4096
-
-// emit takes what the kernel has to say about the call. It has the type [kernel.Emit].
-func (st *stream) emit(m message.Message) {
-	if len(m.Data) > maxItem && st.home != nil {
-		m = st.svc.k.Fit(context.Background(), m, maxItem, func(m *message.Message) int { return len(m.Data) })
-	}
+// answer is the one data item of what the service itself is asked.
+func (st *stream) answer(contentType string, data json.RawMessage) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if st.over {
-		return // it was cancelled, and what it says is of no interest
-	}
-	switch m.Kind {
-	case message.KindReply:
-		st.reply(st.contentType(), m.Data)
-	case message.KindError:
-		e, err := message.ParseError(m.Data)
-		if err != nil {
-			e = &message.Error{Code: 500, Message: "An error that can't be read"}
-		}
-		if e.Code == 422 && st.params != nil {
-			st.adviseParams()
-		}
-		st.fail(e)
-	case message.KindEvent:
-		switch {
-		case st.home == nil:
-		case m.Type == kernel.Progressed:
-			dst := st.begin(typeProgress, m.Via)
-			st.put(appendProgress(dst, m.Data), false)
-		default:
-			st.data(st.eventType(m.Type), m.Data, m.Via, false)
-		}
-	}
-	st.params = nil
-}
-
-// contentType is that of the call's final value.
-func (st *stream) contentType() string { return st.namespace + "." + st.route.Method }
-
-// eventType is the content type of an event. Most streams have one kind of them.
-func (st *stream) eventType(t message.Type) string {
-	if st.event != t {
-		namespace, name := kernel.Method(t)
-		st.event, st.content = t, namespace+"."+name
-	}
-	return st.content
+	st.reply(contentType, data)
 }
 
 // reply, data, fail and done put items. They are called with mu held, as all that follows.
@@ -151,14 +107,6 @@ func (st *stream) guide(g *guidance) {
 	}
 }
 
-// The frame of an item is what stands before the id of its stream, the id, what stands
-// between it and the item, the item, and the end.
-const (
-	frameStart = `{"jsonrpc":"2.0","method":"` + Notification + `","params":{"subscription":"`
-	frameItem  = `","result":`
-	frameEnd   = `}}`
-)
-
 // begin begins an item, in its frame.
 func (st *stream) begin(kind string, via []message.Type) []byte {
 	if st.log == nil {
@@ -167,6 +115,29 @@ func (st *stream) begin(kind string, via []message.Type) []byte {
 	dst := append(st.log, 0, 0, 0, 0)
 	dst = st.appendID(append(dst, frameStart...))
 	return st.beginItem(append(dst, frameItem...), kind, via)
+}
+
+// beginItem appends what every item begins with. via names the nested calls that it came
+// through.
+func (st *stream) beginItem(dst []byte, kind string, via []message.Type) []byte {
+	dst = append(dst, `{"service_hash":"`...)
+	dst = append(dst, st.svc.Hash()...)
+	dst = append(dst, `","type":"`...)
+	dst = append(dst, kind...)
+	dst = append(dst, `","provenance":["`...)
+	dst = append(dst, st.namespace...) // lower case and digits, and nothing that needs escapes
+	for _, t := range via {
+		namespace, _ := kernel.Method(t)
+		dst = append(dst, `","`...)
+		dst = append(dst, namespace...)
+	}
+	return append(dst, `"]`...)
+}
+
+// endItem appends what every item ends with.
+func (st *stream) endItem(dst []byte) []byte {
+	dst = strconv.AppendInt(append(dst, `,"seq":`...), st.seq+1, 10)
+	return append(dst, '}')
 }
 
 // put ends an item and sends it.
@@ -282,11 +253,4 @@ func (st *stream) abort() {
 	if stop := st.home.stop; stop != nil && st.request != "" {
 		stop(st.request)
 	}
-}
-
-// answer is the one data item of what the service itself is asked.
-func (st *stream) answer(contentType string, data json.RawMessage) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	st.reply(contentType, data)
 }

@@ -85,15 +85,6 @@ func (s *Service) Resume(id string, after int64, method string) (*Subscription, 
 	return &Subscription{conn: c, st: st, after: after}, nil
 }
 
-// public is a failure for wires other than JSON-RPC.
-func (f *failure) public() *message.Error {
-	code := 422
-	if f.code == codeNotKept {
-		code = 410
-	}
-	return &message.Error{Code: code, Message: f.text}
-}
-
 // ID is what the stream can be resumed by.
 func (sub *Subscription) ID() string { return string(sub.st.appendID(nil)) }
 

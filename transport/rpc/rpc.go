@@ -32,8 +32,6 @@
 package rpc
 
 import (
-	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"sync/atomic"
@@ -107,51 +105,12 @@ type Service struct {
 	documents *recent.Cache[json.RawMessage] // by hash and name
 }
 
-// New returns a service of a kernel. Nil options mean defaults.
-func New(k *kernel.Kernel, opts *Options) *Service {
-	s := &Service{k: k, documents: recent.New[json.RawMessage](keepDocuments)}
-	if opts != nil {
-		s.opts = *opts
-	}
-	s.opts.Subscriptions = cmp.Or(s.opts.Subscriptions, DefaultSubscriptions)
-	s.opts.KeepFor = cmp.Or(s.opts.KeepFor, DefaultKeepFor)
-	s.opts.KeepItems = cmp.Or(s.opts.KeepItems, 1024)
-	s.opts.KeepBytes = cmp.Or(s.opts.KeepBytes, 1<<20)
-	s.opts.KeepAll = cmp.Or(s.opts.KeepAll, 64<<20)
-	s.opts.KeepEndless = cmp.Or(s.opts.KeepEndless, 4096)
-	s.kept.opts = &s.opts
-	return s
-}
-
-// Serve answers the frames of one connection. It returns when the wire has ended and
-// everything that it began is done: at once if the peer said goodbye, as late as KeepFor
-// if it was lost, and later still if its streams were resumed elsewhere. When the peer says
-// goodbye or does not come back, its queries are cancelled, and its commands completed.
-//
-// If the wire's error is [ErrStopped], what has begun is finished and sent, and so is what was
-// resumed there.
-func (s *Service) Serve(ctx context.Context, w Wire) error {
-	if s.closed.Load() {
-		return ErrClosed
-	}
-	c := newConn(ctx, s, w)
-	defer c.leave() // if it was stopped
-	return c.serve(ctx)
-}
-
 // ErrStopped is the error of a wire that is not read any more although its peer is there:
 // the program ends.
 var ErrStopped = errors.New("the wire is not read any more")
 
 // ErrClosed is the error of a service that was closed.
 var ErrClosed = errors.New("the service is closed")
-
-// Close forgets the streams of connections that were lost, and takes no more connections.
-// Those that are being served go on until their wires end.
-func (s *Service) Close() {
-	s.closed.Store(true)
-	s.kept.close()
-}
 
 // Kernel returns the kernel that is served.
 func (s *Service) Kernel() *kernel.Kernel { return s.k }

@@ -1,0 +1,58 @@
+package rpc
+
+import (
+	"context"
+
+	"kernos/kernel"
+	"kernos/message"
+)
+
+// maxItem is how many bytes of data an item may have. What is larger goes to a blob.
+const maxItem = 1<<20 - 4096
+
+// emit takes what the kernel has to say about the call. It has the type [kernel.Emit].
+func (st *stream) emit(m message.Message) {
+	if len(m.Data) > maxItem && st.home != nil {
+		m = st.svc.k.Fit(context.Background(), m, maxItem, func(m *message.Message) int { return len(m.Data) })
+	}
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.over {
+		return // it was cancelled, and what it says is of no interest
+	}
+	switch m.Kind {
+	case message.KindReply:
+		st.reply(st.contentType(), m.Data)
+	case message.KindError:
+		e, err := message.ParseError(m.Data)
+		if err != nil {
+			e = &message.Error{Code: 500, Message: "An error that can't be read"}
+		}
+		if e.Code == 422 && st.params != nil {
+			st.adviseParams()
+		}
+		st.fail(e)
+	case message.KindEvent:
+		switch {
+		case st.home == nil:
+		case m.Type == kernel.Progressed:
+			dst := st.begin(typeProgress, m.Via)
+			st.put(appendProgress(dst, m.Data), false)
+		default:
+			st.data(st.eventType(m.Type), m.Data, m.Via, false)
+		}
+	}
+	st.params = nil
+}
+
+// contentType is that of the call's final value.
+func (st *stream) contentType() string { return st.namespace + "." + st.route.Method }
+
+// eventType is the content type of an event. Most streams have one kind of them.
+func (st *stream) eventType(t message.Type) string {
+	if st.event != t {
+		namespace, name := kernel.Method(t)
+		st.event, st.content = t, namespace+"."+name
+	}
+	return st.content
+}

@@ -1,0 +1,61 @@
+package rpc
+
+import (
+	"encoding/json"
+	"strconv"
+
+	"kernos/internal/jsonscan"
+	"kernos/message"
+)
+
+// own returns what answers a method of the service itself that is a stream.
+func (s *Service) own(method string) (func(st *stream, params []byte), bool) {
+	switch method {
+	case "service_schema":
+		return func(st *stream, _ []byte) { st.answer("service.schema", s.schema()) }, true
+	case "service_module_schema":
+		return moduleSchema, true
+	case "service_hash":
+		return func(st *stream, _ []byte) {
+			st.answer("service.hash", append(jsonscan.AppendQuoted([]byte(`{"hash":`), s.Hash()), '}'))
+		}, true
+	case "service_unsubscribe": // where there are no responses but items
+		return unsubscribed, true
+	}
+	return nil, false
+}
+
+func moduleSchema(st *stream, params []byte) {
+	namespace, ok := firstText(params, "namespace")
+	if !ok {
+		st.missing("module_schema", "the namespace of a module", "namespace", "A namespace that service_schema lists")
+		return
+	}
+	if text, ok := st.svc.moduleSchema(namespace); ok {
+		st.answer("service.module_schema", text)
+		return
+	}
+	module := message.Clip(namespace, maxName)
+	g := guidance{ErrorKind: moduleNotFound, Module: &module, Action: callServiceSchema}
+	if near := nearNamespace(namespace, st.svc.k.Registry().Namespaces()); near != "" {
+		g.Action, g.Namespace = callModuleSchema, near
+	}
+	st.refuse(404, "Module not found: "+module, g)
+}
+
+func unsubscribed(st *stream, params []byte) {
+	id, ok := firstText(params, "subscription")
+	if !ok {
+		st.missing("unsubscribe", "the id of a subscription", "subscription", "The id of a stream")
+		return
+	}
+	st.answer("service.unsubscribe", strconv.AppendBool(nil, st.svc.Unsubscribe(id)))
+}
+
+// missing answers a call of a method of the service's own without its one parameter.
+func (st *stream) missing(method, takes, field, description string) {
+	st.refuse(422, "Invalid params: service_"+method+" takes "+takes, guidance{
+		ErrorKind: invalidParams, Method: new(ownNamespace + "." + method), Reason: "missing required field: " + field, Action: callServiceSchema,
+		MethodSchema: json.RawMessage(`{"type":"object","properties":{"` + field + `":{"type":"string","description":"` + description + `"}},"required":["` + field + `"]}`),
+	})
+}

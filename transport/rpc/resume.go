@@ -1,0 +1,101 @@
+package rpc
+
+import (
+	"encoding/binary"
+	"maps"
+	"slices"
+	"strconv"
+)
+
+// all returns the streams whose items go, or went, to this connection.
+func (c *conn) all() []*stream {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Collect(maps.Keys(c.streams))
+}
+
+// leave gives up what a peer had that said goodbye.
+func (c *conn) leave() {
+	for _, st := range c.all() {
+		st.abandon(func() bool { return st.at == c })
+	}
+}
+
+// lose keeps the streams of a peer that may come back.
+func (c *conn) lose() {
+	for _, st := range c.all() {
+		st.mu.Lock()
+		if st.at == c {
+			st.detach()
+			c.svc.kept.lose(st)
+		}
+		st.mu.Unlock()
+	}
+	c.svc.kept.sweep()
+}
+
+// moveTo makes a connection the one that items go to, as soon as it is acknowledged.
+func (st *stream) moveTo(c *conn, after int64) *failure {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if _, ok := st.after(after); !ok {
+		if after > st.seq || after < 0 {
+			return &failure{codeInvalidParams, "Invalid params: the stream has " + strconv.FormatInt(st.seq, 10) + " items"}
+		}
+		return &failure{codeNotKept, "Not kept: the items up to " + strconv.FormatInt(st.seq-int64(st.logged), 10) + " are gone; make the call again"}
+	}
+	if st.at == c {
+		st.held = true
+		return nil
+	}
+	c.mu.Lock()
+	full := !st.over && c.open >= c.svc.opts.Subscriptions
+	if !full {
+		c.streams[st] = true
+		if st.over {
+			c.retire(st)
+		} else {
+			c.open++
+		}
+	}
+	c.mu.Unlock()
+	if full {
+		return &failure{codeTooMany, "Too many subscriptions: " + strconv.Itoa(c.svc.opts.Subscriptions) + " streams of this connection are open"}
+	}
+	st.detach()
+	st.at, st.held = c, true
+	return nil
+}
+
+// replay sends what is kept behind an item, after which new items follow.
+func (st *stream) replay(c *conn, after int64) {
+	st.mu.Lock()
+	if st.at != c {
+		st.mu.Unlock()
+		return // it has moved on
+	}
+	frames, _ := st.after(after)
+	for len(frames) > 0 {
+		n := 4 + int(binary.LittleEndian.Uint32(frames))
+		c.wire.Write(frames[4:n], true)
+		frames = frames[n:]
+	}
+	st.held = false
+	ended := st.ended
+	st.mu.Unlock()
+	c.wire.Flush()
+	if ended {
+		st.abandon(func() bool { return st.at == c && !st.held })
+	}
+}
+
+// Unsubscribe ends a stream and forgets it, as service_unsubscribe does. It reports whether
+// there was such a stream.
+func (s *Service) Unsubscribe(id string) bool {
+	st := s.kept.find(id)
+	if st == nil {
+		return false
+	}
+	st.cancel()
+	return true
+}
