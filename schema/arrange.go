@@ -1,9 +1,10 @@
 package schema
 
 import (
+	"encoding/json"
 	"slices"
 
-	"kernos/internal/jsonscan"
+	"kernos/internal/jsonvalue"
 )
 
 // order is how the keywords of a schema are shown: what a value is, what it means,
@@ -26,58 +27,33 @@ func rank(keyword string) int {
 	return len(order)
 }
 
-// arrange appends a schema with its keywords in order. A closed object always says
-// which properties it has and which are required, if only that there are none.
-func arrange(dst, text []byte) []byte {
-	if text[0] != '{' {
-		return append(dst, text...)
+// arrange returns a schema with its keywords in order. A closed object always says which
+// properties it has and which are required, if only that there are none.
+func arrange(text json.RawMessage) json.RawMessage {
+	keywords := jsonvalue.Members(text)
+	if keywords == nil {
+		return text
 	}
-	type keyword struct {
-		name  string
-		value []byte
-	}
-	var keywords []keyword
-	has := func(name string) bool {
-		return slices.ContainsFunc(keywords, func(k keyword) bool { return k.name == name })
-	}
-	jsonscan.Members(text, 0, func(name, value []byte) bool {
-		keywords = append(keywords, keyword{jsonscan.Unquote(name), value})
-		return true
-	})
-	closed := func(k keyword) bool { return k.name == "additionalProperties" && string(k.value) == "false" }
-	if slices.ContainsFunc(keywords, closed) {
-		for name, empty := range map[string]string{"properties": "{}", "required": "[]"} {
-			if !has(name) {
-				keywords = append(keywords, keyword{name, []byte(empty)})
-			}
+	if string(keywords.Get("additionalProperties")) == "false" {
+		if !keywords.Has("properties") {
+			keywords = keywords.Set("properties", json.RawMessage("{}"))
+		}
+		if !keywords.Has("required") {
+			keywords = keywords.Set("required", json.RawMessage("[]"))
 		}
 	}
-	slices.SortStableFunc(keywords, func(a, b keyword) int { return rank(a.name) - rank(b.name) })
-
-	dst = append(dst, '{')
+	slices.SortStableFunc(keywords, func(a, b jsonvalue.Member) int { return rank(a.Name) - rank(b.Name) })
 	for i, k := range keywords {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = append(jsonscan.AppendQuoted(dst, k.name), ':')
-		switch k.name {
+		switch k.Name {
 		case "properties", "patternProperties", "$defs":
-			dst = append(dst, '{')
-			first := true
-			jsonscan.Members(k.value, 0, func(name, value []byte) bool {
-				if !first {
-					dst = append(dst, ',')
-				}
-				first = false
-				dst = arrange(append(append(dst, name...), ':'), value)
-				return true
-			})
-			dst = append(dst, '}')
+			inner := jsonvalue.Members(k.Value)
+			for j := range inner {
+				inner[j].Value = arrange(inner[j].Value)
+			}
+			keywords[i].Value = inner.Text()
 		case "items", "additionalProperties", "not", "propertyNames":
-			dst = arrange(dst, k.value)
-		default:
-			dst = append(dst, k.value...)
+			keywords[i].Value = arrange(k.Value)
 		}
 	}
-	return append(dst, '}')
+	return keywords.Text()
 }

@@ -43,7 +43,7 @@ func derive(t reflect.Type, bounded bool) (json.RawMessage, error) {
 	if string(text) == "true" {
 		return json.RawMessage(`{}`), nil
 	}
-	return arrange(nil, text), nil
+	return arrange(text), nil
 }
 
 // Shared is what a Go type may be whose values stand in many places. A schema has it once,

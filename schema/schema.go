@@ -24,6 +24,7 @@ import (
 	"sync"
 
 	"kernos/internal/jsonscan"
+	"kernos/internal/jsonvalue"
 )
 
 // A Schema describes JSON values and checks them. It is compiled when it is first
@@ -110,8 +111,7 @@ func (s *Schema) Example(value string) *Schema {
 		if err != nil {
 			return nil, err
 		}
-		with := append(text[:len(text)-1:len(text)-1], `,"examples":[`+value+`]}`...)
-		return arrange(nil, with), nil
+		return arrange(jsonvalue.Members(text).Set("examples", json.RawMessage("["+value+"]")).Text()), nil
 	}
 	return s
 }
@@ -125,20 +125,13 @@ func (s *Schema) Or(text string) *Schema {
 		if err != nil {
 			return nil, err
 		}
-		var keywords, definitions []byte // the definitions stand at the top, where they are referred to
-		jsonscan.Members(own, 0, func(name, value []byte) bool {
-			switch {
-			case jsonscan.Unquote(name) == "$defs":
-				definitions = append([]byte(`,"$defs":`), value...)
-			case len(keywords) > 0:
-				keywords = append(keywords, ',')
-				fallthrough
-			default:
-				keywords = append(append(append(keywords, name...), ':'), value...)
-			}
-			return true
-		})
-		return arrange(nil, fmt.Appendf(nil, `{"oneOf":[%s,{%s}]%s}`, text, keywords, definitions)), nil
+		keywords := jsonvalue.Members(own)
+		definitions := keywords.Get("$defs") // they stand at the top, where they are referred to
+		either := jsonvalue.Object{}.Set("oneOf", fmt.Appendf(nil, `[%s,%s]`, text, keywords.Without("$defs").Text()))
+		if definitions != nil {
+			either = either.Set("$defs", definitions)
+		}
+		return arrange(either.Text()), nil
 	}
 	return s
 }

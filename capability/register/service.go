@@ -84,10 +84,7 @@ func (s *service) rests(one *server, now int64) bool { return one.resting.Load()
 // with the fewest unanswered requests, in turn among equals. It returns nil if none is left.
 func (s *service) pick() *server {
 	all := s.all()
-	if len(all) <= 1 {
-		for _, one := range all {
-			return one
-		}
+	if len(all) == 0 {
 		return nil
 	}
 	now := s.now()

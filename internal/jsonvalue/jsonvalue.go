@@ -91,24 +91,20 @@ func ReadObject(text json.RawMessage) (Object, error) {
 	if d.PeekKind() != '{' {
 		return nil, errors.New("not a JSON object")
 	}
-	if _, err := d.ReadToken(); err != nil {
-		return nil, err
-	}
+	_, err := d.ReadToken()
 	o := Object{}
-	for d.PeekKind() == '"' {
-		name, err := d.ReadToken()
-		if err != nil {
-			return nil, err
-		}
+	for err == nil && d.PeekKind() == '"' {
+		name, _ := d.ReadToken() // fails if the value does
 		m := Member{Name: name.String()}
-		value, err := d.ReadValue()
-		if err != nil {
-			return nil, err
-		}
-		m.Value = json.RawMessage(bytes.Clone(value))
+		var value jsontext.Value
+		value, err = d.ReadValue()
+		m.Value = json.RawMessage(value.Clone())
 		o = append(o, m)
 	}
-	if _, err := d.ReadToken(); err != nil {
+	if err == nil {
+		_, err = d.ReadToken()
+	}
+	if err != nil {
 		return nil, err
 	}
 	return o, nil
@@ -165,8 +161,8 @@ func (o Object) Text() json.RawMessage {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		name, _ := json.Marshal(m.Name)
-		b = append(append(append(b, name...), ':'), m.Value...)
+		b, _ = jsontext.AppendQuote(b, m.Name) // what is not UTF-8 is replaced
+		b = append(append(b, ':'), m.Value...)
 	}
 	return append(b, '}')
 }

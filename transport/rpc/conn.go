@@ -35,7 +35,7 @@ type conn struct {
 	running  int              // calls that came over this connection and are not done
 	finished []*stream        // streams that are done and whose items went here, the first one first
 	bytes    int              // of what is kept of those
-	changed  chan struct{}    // closed when open or running is less; nil unless a goroutine waits
+	changed  *sync.Cond       // open or running is less
 }
 
 // pending is a call that waits for the kernel.
@@ -52,7 +52,9 @@ const (
 )
 
 func newConn(ctx context.Context, s *Service, w Wire) *conn {
-	return &conn{svc: s, ctx: ctx, wire: w, name: rand.Text(), streams: make(map[*stream]bool)}
+	c := &conn{svc: s, ctx: ctx, wire: w, name: rand.Text(), streams: make(map[*stream]bool)}
+	c.changed = sync.NewCond(&c.mu)
+	return c
 }
 
 // newStream returns a stream whose items go to this connection, or nil if there are too
@@ -78,21 +80,13 @@ func (c *conn) finish(st *stream) {
 		at.mu.Lock()
 		at.open--
 		at.retire(st)
-		at.signal()
+		at.changed.Broadcast()
 		at.mu.Unlock()
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.running--
-	c.signal()
-}
-
-// signal wakes the goroutines that wait for streams to end. mu is held.
-func (c *conn) signal() {
-	if c.changed != nil {
-		close(c.changed)
-		c.changed = nil
-	}
+	c.changed.Broadcast()
 }
 
 // retire counts a stream among those that are done. If they are too many, the first of them
@@ -126,24 +120,19 @@ func (c *conn) unretire(st *stream) {
 
 // until waits for something that the end of a stream may bring about.
 func (c *conn) until(so func() bool) error {
+	stop := context.AfterFunc(c.ctx, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.changed.Broadcast()
+	})
+	defer stop()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for !so() {
-		if c.changed == nil {
-			c.changed = make(chan struct{})
-		}
-		changed := c.changed
-		c.mu.Unlock()
-		var err error
-		select {
-		case <-changed:
-		case <-c.ctx.Done():
-			err = c.ctx.Err()
-		}
-		c.mu.Lock()
-		if err != nil {
+		if err := c.ctx.Err(); err != nil {
 			return err
 		}
+		c.changed.Wait()
 	}
 	return nil
 }

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"kernos/internal/jsonscan"
+	"kernos/internal/jsonvalue"
 	"kernos/kernel"
 )
 
@@ -62,29 +64,15 @@ func renamed(route *kernel.Route, object []byte) json.RawMessage {
 	if !bytes.Contains(object, []byte(methodField)) { // written otherwise, it is not meant
 		return object
 	}
-	names := propertyNames(route.Syscall.Input.JSON())
-	has := false
-	for _, n := range names {
-		has = has || n == methodField
-	}
-	out := []byte{'{'}
-	changed := false
-	jsonscan.Members(object, 0, func(name, value []byte) bool {
-		switch plain := jsonscan.Unquote(name); {
-		case plain == methodField && !has && text(value) == route.Method:
-			changed = true
-			return true
-		case plain == renamedField && has && jsonscan.Member(object, methodField) == nil:
-			name, changed = []byte(`"`+methodField+`"`), true
+	members := jsonvalue.Members(object)
+	if !slices.Contains(propertyNames(route.Syscall.Input.JSON()), methodField) {
+		if text(members.Get(methodField)) == route.Method {
+			return members.Without(methodField).Text()
 		}
-		if len(out) > 1 {
-			out = append(out, ',')
-		}
-		out = append(append(append(out, name...), ':'), value...)
-		return true
-	})
-	if !changed {
 		return object
 	}
-	return append(out, '}')
+	if value := members.Get(renamedField); value != nil && !members.Has(methodField) {
+		return members.Without(renamedField).Set(methodField, value).Text()
+	}
+	return object
 }

@@ -239,7 +239,7 @@ func (st *stream) detach() {
 		at.unretire(st)
 	} else {
 		at.open--
-		at.signal()
+		at.changed.Broadcast()
 	}
 	at.mu.Unlock()
 	if at.feed != nil {
