@@ -20,17 +20,13 @@ type Field struct {
 	Format      string
 	Enum        []json.RawMessage // the only values, if there are any; a const is one
 	Default     json.RawMessage   // nil if there is none
-	Examples    []json.RawMessage
-	Sensitive   bool // its value must not be shown or kept
+	Sensitive   bool              // its value must not be shown or kept
 
 	Minimum, Maximum *float64
-	MinLength        int
-	Pattern          string
 
-	Fields   []*Field // of an object, in the order of the schema
-	Items    *Field   // of an array; nil if elements may be anything
-	MinItems int
-	Forms    []*Field // the value has one of these forms, if there are any
+	Fields []*Field // of an object, in the order of the schema
+	Items  *Field   // of an array; nil if elements may be anything
+	Forms  []*Field // the value has one of these forms, if there are any
 
 	// Needs are the members that an object must have. A form may need some that the object
 	// around it has among its fields.
@@ -162,12 +158,8 @@ func (r *resolver) describe(f *Field, o jsonvalue.Object) {
 	o.Read("description", &f.Description)
 	o.Read("format", &f.Format)
 	o.Read("enum", &f.Enum)
-	o.Read("examples", &f.Examples)
 	o.Read("minimum", &f.Minimum)
 	o.Read("maximum", &f.Maximum)
-	o.Read("minLength", &f.MinLength)
-	o.Read("minItems", &f.MinItems)
-	o.Read("pattern", &f.Pattern)
 	if v := o.Get("default"); v != nil {
 		f.Default = v
 	}

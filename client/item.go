@@ -34,8 +34,7 @@ type Item struct {
 	Code        int    `json:"code"`  // 0 if the server gives none
 	Recoverable bool   `json:"recoverable"`
 
-	Guidance *Guidance       `json:"-"`
-	Raw      json.RawMessage `json:"-"` // the whole item
+	Guidance *Guidance `json:"-"`
 }
 
 // Guidance says what is wrong with a call, and what to do about it.
@@ -45,8 +44,7 @@ type Guidance struct {
 	Method    string `json:"method,omitempty"` // with its module before a dot, or without
 	Reason    string `json:"reason,omitempty"`
 
-	AvailableMethods []string        `json:"available_methods,omitempty"`
-	MethodSchema     json.RawMessage `json:"method_schema,omitempty"`
+	AvailableMethods []string `json:"available_methods,omitempty"`
 
 	Action          string          `json:"action"`
 	Namespace       string          `json:"namespace,omitempty"`
@@ -76,7 +74,6 @@ func readItem(text json.RawMessage) (Item, error) {
 	if i.Type == "" {
 		return Item{}, &Broken{fmt.Sprintf("an item has no type: %.200s", text)}
 	}
-	i.Raw = text
 	if i.Type == Data && i.Data == nil {
 		i.Data = json.RawMessage("null") // encoding/json makes nothing of null
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -128,9 +127,7 @@ func helpCommand() *cobra.Command {
 				}
 			}
 			if len(args) < 2 && (len(args) == 0 || target == c.Root()) {
-				ctx, cancel := context.WithTimeout(context.Background(), calling.CompletionTime)
-				defer cancel()
-				found = append(found, calling.Completions(ctx, args, word)...)
+				found = append(found, calling.Completions(args, word)...)
 			}
 			return found, cobra.ShellCompDirectiveNoFileComp
 		},

@@ -23,15 +23,13 @@ import (
 	"kernos/internal/visible"
 )
 
-// CompletionTime is how long a completion may ask a server for what the cache does not have.
-const CompletionTime = 500 * time.Millisecond
+// completionTime is how long a completion may ask a server for what the cache does not have.
+const completionTime = 500 * time.Millisecond
 
 // CompleteCall completes a call: modules, methods, parameters and their values. It goes by
 // the cache, and asks a server that runs only for what is not there.
 func CompleteCall(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
-	ctx, cancel := context.WithTimeout(context.Background(), CompletionTime)
-	defer cancel()
-	all := Completions(ctx, args, word)
+	all := Completions(args, word)
 	if all == nil {
 		return nil, cobra.ShellCompDirectiveDefault
 	}
@@ -54,13 +52,11 @@ func CompleteModules(_ *cobra.Command, args []string, word string) ([]string, co
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), CompletionTime)
-	defer cancel()
-	return Completions(ctx, nil, word), cobra.ShellCompDirectiveNoFileComp
+	return Completions(nil, word), cobra.ShellCompDirectiveNoFileComp
 }
 
 // Completions returns what can stand where word does; nil means a file.
-func Completions(ctx context.Context, args []string, word string) []string {
+func Completions(args []string, word string) []string {
 	if n := len(args); n > 0 && (args[n-1] == "@" || strings.HasSuffix(args[n-1], "=@")) {
 		return nil // bash splits words at @, and completes the name of the file by itself
 	}
@@ -78,6 +74,8 @@ func Completions(ctx context.Context, args []string, word string) []string {
 	if err != nil {
 		return []string{}
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), completionTime)
+	defer cancel()
 	one := &call{Line: line, root: &cobra.Command{}, screen: &terminal.Screen{Out: os.Stderr, Err: new(strings.Builder)}, cache: client.OpenCache(""), server: server}
 	defer one.close()
 	if one.catalog, err = one.cache.Latest(server.Target); err != nil && !one.consult(ctx) {

@@ -44,17 +44,9 @@ func (c *call) remember(params, data json.RawMessage) {
 		return
 	}
 	fresh := make(map[string][]string)
-	for name := range c.identifying() {
-		for _, m := range jsonvalue.Members(params) {
-			if m.Name == name {
-				fresh[name] = append(fresh[name], texts(m.Value)...)
-			}
-		}
-		for _, m := range jsonvalue.Members(data) {
-			if m.Name == name || m.Name == name+"s" {
-				fresh[name] = append(fresh[name], texts(m.Value)...)
-			}
-		}
+	given, answered := jsonvalue.Members(params), jsonvalue.Members(data)
+	for _, name := range c.identifying() {
+		fresh[name] = slices.Concat(texts(given.Get(name)), texts(answered.Get(name)), texts(answered.Get(name+"s")))
 	}
 	used := readUsed(file)
 	changed := false
@@ -88,12 +80,10 @@ func texts(value json.RawMessage) (all []string) {
 	return all
 }
 
-// identifying returns the parameters of the method that at least one other method of its
-// module requires too.
-func (c *call) identifying() map[string]bool {
+// identifying returns the parameters that at least two methods of the module require.
+func (c *call) identifying() (names []string) {
 	module := c.catalog.Module(c.module)
 	counts := make(map[string]int)
-	mine := make(map[string]bool)
 	for _, name := range module.Methods {
 		m, err := c.catalog.Method(context.Background(), c.module, name)
 		if err != nil {
@@ -101,14 +91,11 @@ func (c *call) identifying() map[string]bool {
 		}
 		for _, f := range m.Fields {
 			if f.Required && !f.Sensitive && f.Scalar() == "string" && len(f.Enum) == 0 {
-				counts[f.Name]++
+				if counts[f.Name]++; counts[f.Name] == 2 {
+					names = append(names, f.Name)
+				}
 			}
 		}
 	}
-	for name, n := range counts {
-		if n > 1 {
-			mine[name] = true
-		}
-	}
-	return mine
+	return names
 }

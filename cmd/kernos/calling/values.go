@@ -43,15 +43,9 @@ func (c *call) inFolder(ctx context.Context, lister string, f *client.Field, fol
 		if err != nil {
 			return found
 		}
-		params["cursor"] = ""
-		for _, m := range jsonvalue.Members(data) {
-			switch m.Name {
-			case f.Name + "s":
-				found = append(found, beginning(texts(m.Value), word)...)
-			case "cursor":
-				params["cursor"], _ = jsonvalue.String(m.Value)
-			}
-		}
+		members := jsonvalue.Members(data)
+		found = append(found, beginning(texts(members.Get(f.Name+"s")), word)...)
+		params["cursor"], _ = jsonvalue.String(members.Get("cursor"))
 		found = slices.DeleteFunc(found, func(v string) bool { return visible.Text(v) != v })
 		if params["cursor"] == "" || len(found) >= maxUsed {
 			return found
