@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -48,19 +49,13 @@ func pipeInline(ctx context.Context, o *daemon.Options, opts *transport.Options)
 
 	// Writing to a reader that is gone returns an error.
 	signal.Ignore(syscall.SIGPIPE)
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	result, err := serveStandard(ctx, d.Kernel(), opts)
-	switch {
-	case ctx.Err() != nil:
-		return &exit.Error{Status: exit.Interrupted}
-	case err != nil:
-		return &exit.Error{Status: exit.Failure, Cause: err}
-	case result.Errors > 0:
-		return &exit.Error{Status: exit.Failure}
-	}
-	return nil
+	return exit.OnSignal(ctx, func(ctx context.Context) error {
+		result, err := serveStandard(ctx, d.Kernel(), opts)
+		if err == nil && ctx.Err() == nil && result.Errors > 0 {
+			return &exit.Error{Status: exit.Failure}
+		}
+		return exit.Wrap(cmp.Or(ctx.Err(), err))
+	})
 }
 
 // grace is how long an interrupted pipe may take to finish running calls and to be read.

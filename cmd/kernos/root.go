@@ -14,6 +14,7 @@ import (
 	"kernos/cmd/kernos/calling"
 	"kernos/cmd/kernos/exit"
 	"kernos/cmd/kernos/settings"
+	"kernos/cmd/kernos/terminal"
 	"kernos/daemon"
 )
 
@@ -172,16 +173,14 @@ func syscallHelp() string {
 	if err != nil {
 		return ""
 	}
-	width := 0
+	var rows [][]string
 	for _, t := range r.Types() {
-		width = max(width, len(t))
+		s, _ := r.Lookup(t)
+		rows = append(rows, []string{"  " + string(t), s.Summary})
 	}
 	var b strings.Builder
 	b.WriteString("\nSyscalls (kernos describe TYPE says more):\n")
-	for _, t := range r.Types() {
-		s, _ := r.Lookup(t)
-		fmt.Fprintf(&b, "  %-*s  %s\n", width, t, s.Summary)
-	}
+	_ = (&terminal.Screen{Out: &b}).Table(nil, rows)
 	return b.String()
 }
 

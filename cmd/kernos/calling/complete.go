@@ -311,14 +311,7 @@ func (c *call) placeCompletions(ctx context.Context, before []string, values int
 // valueCompletions completes the value of a parameter: what the schema lists, or what the
 // server has and what was used for it before.
 func (c *call) valueCompletions(ctx context.Context, f *client.Field, before, word string) []string {
-	enum := slices.Clone(f.Enum)
-	if f.Scalar() == "array" {
-		enum = append(enum, callline.Element(f).Enum...)
-	}
-	var values []string
-	for _, v := range enum {
-		values = append(values, jsonvalue.Plain(v))
-	}
+	values := callline.Values(f)
 	if f.Scalar() == "boolean" {
 		values = []string{"true", "false"}
 	}

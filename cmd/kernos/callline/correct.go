@@ -101,11 +101,8 @@ func likeliest(f *client.Field, given json.RawMessage) json.RawMessage {
 	if f == nil {
 		return nil
 	}
-	words := make([]string, len(f.Enum))
-	for i, v := range f.Enum {
-		words[i] = jsonvalue.Plain(v)
-	}
-	near := nearest.Names(jsonvalue.Plain(given), words)
+	words := Values(f)
+	near := nearest.Names(jsonvalue.Plain(given), words[:len(f.Enum)])
 	if len(near) == 0 {
 		return nil
 	}

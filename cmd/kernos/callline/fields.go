@@ -141,6 +141,18 @@ func Element(f *client.Field) *client.Field {
 	return f.Items
 }
 
+// Values are the only values of a parameter, or of the elements of a list, as people write them.
+func Values(f *client.Field) (words []string) {
+	enum := f.Enum
+	if f.Scalar() == "array" {
+		enum = slices.Concat(enum, Element(f).Enum)
+	}
+	for _, v := range enum {
+		words = append(words, jsonvalue.Plain(v))
+	}
+	return words
+}
+
 // isWholeList reports whether a text is a list, and not one element of it.
 func isWholeList(f *client.Field, text string) bool {
 	return jsonvalue.Kind(text) == "array" && !Element(f).Is("array")

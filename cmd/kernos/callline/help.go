@@ -130,15 +130,7 @@ func FieldHelp(f *client.Field) string {
 	if f.Description != "" {
 		parts = append(parts, f.Description)
 	}
-	enum := f.Enum
-	if f.Scalar() == "array" {
-		enum = append(slices.Clone(enum), Element(f).Enum...)
-	}
-	if len(enum) > 0 {
-		words := make([]string, len(enum))
-		for i, v := range enum {
-			words[i] = jsonvalue.Plain(v)
-		}
+	if words := Values(f); words != nil {
 		parts = append(parts, "One of "+strings.Join(words, ", ")+".")
 	}
 	if text := limits(f); text != "" {

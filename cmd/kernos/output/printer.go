@@ -147,11 +147,7 @@ func (p *Printer) executed(t *template.Template, data json.RawMessage) error {
 func (p *Printer) value(data json.RawMessage) error {
 	switch p.mode {
 	case "json":
-		var b bytes.Buffer
-		if err := json.Indent(&b, data, "", "  "); err != nil {
-			return exit.Wrap(err)
-		}
-		return p.screen.Line(b.String())
+		return p.screen.JSON(data)
 	case "raw":
 		if text, ok := jsonvalue.String(data); ok {
 			return p.screen.Write(text)

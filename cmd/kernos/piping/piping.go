@@ -5,12 +5,12 @@ package piping
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"os/signal"
 	"strings"
 	"sync/atomic"
@@ -35,28 +35,27 @@ func Run(ctx context.Context, lenient bool, in io.Reader, out io.Writer) error {
 		return err
 	}
 	signal.Ignore(syscall.SIGPIPE) // a reader that goes away is told by the error of the next write
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	if lenient {
 		if in, err = newStamping(in); err != nil {
 			return err
 		}
 	}
 	p := &piping{in: readInput(in), out: out, keeping: true}
+	return exit.OnSignal(ctx, func(ctx context.Context) error { return p.run(ctx, d) })
+}
+
+// run talks to one daemon after the other until everything is answered.
+func (p *piping) run(ctx context.Context, d *connect.Daemon) error {
 	for refusals := 0; ; {
 		conn, err := d.ConnectOrStart(ctx)
-		if ctx.Err() != nil {
-			return &exit.Error{Status: exit.Interrupted}
-		}
-		if err != nil {
-			return exit.Wrap(err)
+		if err != nil || ctx.Err() != nil {
+			return exit.Wrap(cmp.Or(ctx.Err(), err))
 		}
 		info, _ := unix.Inspect(d.Socket)
 		again, err := p.converse(ctx, conn, refusals < maxRefusals)
 		switch {
 		case ctx.Err() != nil:
-			return &exit.Error{Status: exit.Interrupted}
+			return ctx.Err()
 		case err != nil:
 			return p.broken(err)
 		case !again:
@@ -74,7 +73,7 @@ func Run(ctx context.Context, lenient bool, in io.Reader, out io.Writer) error {
 // verdict is the error of the command when the daemon has closed the connection in order.
 func (p *piping) verdict(ctx context.Context, d *connect.Daemon, info unix.Info) error {
 	if ctx.Err() != nil {
-		return &exit.Error{Status: exit.Interrupted}
+		return ctx.Err()
 	}
 	if err := p.complete(ctx, d, info); err != nil {
 		return &exit.Error{Status: exit.Unreachable, Cause: err}

@@ -3,12 +3,13 @@
 package terminal
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/term"
 
 	"kernos/cmd/kernos/exit"
@@ -63,11 +64,11 @@ func (s *Screen) Write(text string) error {
 
 // JSON writes a value, indented.
 func (s *Screen) JSON(value []byte) error {
-	text := jsontext.Value(value)
-	if err := text.Indent(jsontext.WithIndent("  ")); err != nil {
+	var text bytes.Buffer
+	if err := json.Indent(&text, value, "", "  "); err != nil {
 		return exit.Wrap(err)
 	}
-	return s.Line(string(text))
+	return s.Line(text.String())
 }
 
 // A Style is how a terminal shows a text.
