@@ -75,7 +75,7 @@ func (c *conversation) tree(t *testing.T, m *memory.Memory, b kernel.Blobs) *vfs
 	if err != nil {
 		t.Fatal(err)
 	}
-	tree, err := vfs.New(&vfs.Options{
+	tree, err := vfs.New(vfs.Options{
 		Mounts: []vfs.Mount{root, {Path: "/memory", Driver: memoryfs.New(m, b)}},
 		Blobs:  b,
 	})

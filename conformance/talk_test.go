@@ -151,11 +151,11 @@ func newKernel(t *testing.T, c *conversation, open func() (store.Store, error)) 
 	if c.wants("capability/http") {
 		client := outbound.NewClient(outbound.Personal, nil)
 		t.Cleanup(client.CloseIdleConnections)
-		modules = append(modules, http.Module(&http.Options{Client: client, Blobs: kept}))
+		modules = append(modules, http.Module(http.Options{Client: client, Blobs: kept}))
 	}
 	var ring *crypto.Keyring
 	if c.wants("capability/crypto") {
-		ring = crypto.New(&crypto.Options{Agent: crypto.Socket(serveAgent(t))})
+		ring = crypto.New(crypto.Options{Agent: crypto.Socket(serveAgent(t))})
 		modules = append(modules, ring.Module())
 	}
 	if c.wants("capability/history") || c.wants("journal") {

@@ -29,7 +29,7 @@ func (s *state) openTree(o *Files, variables []kernelfs.Variable) error {
 		vfs.Mount{Path: "/sys", Driver: kernelfs.Sys(variables)},
 		vfs.Mount{Path: "/proc", Driver: kernelfs.Proc(s.process.Files)},
 	)
-	s.tree, err = vfs.New(&vfs.Options{Mounts: mounts, Blobs: s, Resolve: s.resolve})
+	s.tree, err = vfs.New(vfs.Options{Mounts: mounts, Blobs: s, Resolve: s.resolve})
 	return err
 }
 
@@ -38,7 +38,7 @@ func (s *state) openTree(o *Files, variables []kernelfs.Variable) error {
 func (s *state) mounts(o *Files) (all []vfs.Mount, err error) {
 	root := false
 	for _, text := range o.Mounts {
-		m, err := mounts.Parse(text, &mounts.Options{Client: s.client, Development: o.Development, Private: s.home.Dir})
+		m, err := mounts.Parse(text, mounts.Options{Client: s.client, Development: o.Development, Private: s.home.Dir})
 		if err != nil {
 			if at, _, ok := strings.Cut(text, "="); ok { // the target may hold a password
 				err = fmt.Errorf("%s=…: %w", at, err)

@@ -34,7 +34,7 @@ func (d *Daemon) modules(r *kernel.Registry) ([]kernel.Module, error) {
 	return []kernel.Module{
 		s.tree.Module(),
 		content.New(contentFiles{s.tree}, &content.Options{Client: s.client, Execute: o.Execute}).Module(),
-		fetch.Module(&fetch.Options{Client: s.client, Blobs: s.blobs, Open: s.keys.Open, MaxBody: o.Fetch.MaxBody, Retries: o.Fetch.Retries}),
+		fetch.Module(fetch.Options{Client: s.client, Blobs: s.blobs, Open: s.keys.Open, MaxBody: o.Fetch.MaxBody, Retries: o.Fetch.Retries}),
 		s.keys.Module(),
 		introspect.Module(r),
 		lifecycle.Module(life),

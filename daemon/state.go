@@ -76,7 +76,7 @@ func newState(home Home, o *Options, socket string) (*state, error) {
 		return engine, err
 	})
 	s.client = outbound.NewClient(policy, nil)
-	s.keys = crypto.New(&crypto.Options{
+	s.keys = crypto.New(crypto.Options{
 		Agent: crypto.Socket(o.Keys.Agent), Key: o.Keys.Seal, KeyFile: home.Key(), RequireAgent: o.Keys.RequireAgent, Log: o.Log,
 	})
 	// Callers own this machine and may point to any of their files, but not into the state

@@ -27,7 +27,7 @@ type shelf struct {
 
 func newShelf(t testing.TB, files map[string]string) *shelf {
 	t.Helper()
-	resolver, err := vfs.New(nil)
+	resolver, err := vfs.New(vfs.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

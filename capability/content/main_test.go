@@ -74,11 +74,11 @@ func directory(t testing.TB, files map[string]string) (tree, string) {
 	t.Helper()
 	dir := t.TempDir()
 	put(t, dir, files)
-	driver, err := dirfs.Open(dir, nil)
+	driver, err := dirfs.Open(dir, dirfs.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := vfs.New(&vfs.Options{Mounts: []vfs.Mount{{Path: "/", Driver: driver}}})
+	all, err := vfs.New(vfs.Options{Mounts: []vfs.Mount{{Path: "/", Driver: driver}}})
 	if err != nil {
 		t.Fatal(err)
 	}

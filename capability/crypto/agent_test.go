@@ -375,7 +375,7 @@ func TestAnAgentThatSignsDifferentlyEachTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := &differing{PublicKey: signer.PublicKey()}
-	k := New(nil)
+	k := New(Options{})
 	defer k.Close()
 	_, err = k.sign(d, d, slot{kid: kidOf(d)}, forms[ssh.KeyAlgoED25519][0])
 	if e, ok := errors.AsType[*message.Error](err); !ok || e.Code != 422 || !strings.Contains(e.Message, "differently each time") {

@@ -74,13 +74,9 @@ type Keyring struct {
 	running map[slot]*derivation
 }
 
-// New returns a keyring. It doesn't connect to the agent before something is sealed or opened. Nil
-// options mean the zero value.
-func New(opts *Options) *Keyring {
-	k := &Keyring{turn: make(chan struct{}, 1), keys: make(map[slot]*key), running: make(map[slot]*derivation)}
-	if opts != nil {
-		k.opts = *opts
-	}
+// New returns a keyring. It doesn't connect to the agent before something is sealed or opened.
+func New(opts Options) *Keyring {
+	k := &Keyring{opts: opts, turn: make(chan struct{}, 1), keys: make(map[slot]*key), running: make(map[slot]*derivation)}
 	k.opts.Log = cmp.Or(k.opts.Log, slog.New(slog.DiscardHandler))
 	k.life, k.end = context.WithCancel(context.Background())
 	return k

@@ -79,7 +79,7 @@ func newWorld(t testing.TB, opts Options) *world {
 	t.Helper()
 	log := new(testkit.Notes)
 	opts.Log = slog.New(slog.NewTextHandler(io.Writer(log), nil))
-	w := &world{t: t, ring: New(&opts), log: log}
+	w := &world{t: t, ring: New(opts), log: log}
 	t.Cleanup(w.ring.Close)
 	r, err := kernel.NewRegistry(w.ring.Module())
 	if err != nil {

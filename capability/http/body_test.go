@@ -210,7 +210,7 @@ func TestDiskThatFails(t *testing.T) {
 	if a := broken.fetch(t, in{"url": url}); a.Code != 500 || strings.Contains(a.text, "secret") {
 		t.Errorf("got %s", a.text)
 	}
-	registry, err := kernel.NewRegistry(http.Module(nil))
+	registry, err := kernel.NewRegistry(http.Module(http.Options{}))
 	if err != nil {
 		t.Fatal(err)
 	}

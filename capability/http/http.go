@@ -103,12 +103,9 @@ func Definitions() kernel.Module {
 	}
 }
 
-// Module returns the module. Nil options mean defaults.
-func Module(opts *Options) kernel.Module {
-	f := new(fetcher)
-	if opts != nil {
-		f.Options = *opts
-	}
+// Module returns the module.
+func Module(opts Options) kernel.Module {
+	f := &fetcher{opts}
 	if f.Client == nil {
 		f.Client = outbound.NewClient(outbound.Policy{}, nil)
 	}

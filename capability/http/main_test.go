@@ -46,7 +46,7 @@ func newWorld(t testing.TB, opts http.Options) *world {
 	if opts.Blobs == nil {
 		opts.Blobs = dir
 	}
-	registry, err := kernel.NewRegistry(http.Module(&opts))
+	registry, err := kernel.NewRegistry(http.Module(opts))
 	if err != nil {
 		t.Fatal(err)
 	}

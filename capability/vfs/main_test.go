@@ -77,7 +77,7 @@ func newWorld(t testing.TB, files map[string]string) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := dirfs.Open(w.dir, nil)
+	d, err := dirfs.Open(w.dir, dirfs.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +180,7 @@ func newDirectory(t testing.TB, files map[string]string) (*vfs.Tree, string) {
 	t.Helper()
 	dir := t.TempDir()
 	vfstest.Put(t, dir, files)
-	d, err := dirfs.Open(dir, nil)
+	d, err := dirfs.Open(dir, dirfs.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

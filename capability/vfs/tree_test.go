@@ -132,7 +132,7 @@ func TestMountsThatAreRefused(t *testing.T) {
 		"a NUL":     {{Path: "/a\x00", Driver: kernelfs.Greeting()}},
 		"backslash": {{`/a\b`, kernelfs.Greeting()}},
 	} {
-		if _, err := vfs.New(&vfs.Options{Mounts: mounts}); err == nil {
+		if _, err := vfs.New(vfs.Options{Mounts: mounts}); err == nil {
 			t.Errorf("%s: mounted", what)
 		}
 	}
@@ -167,7 +167,7 @@ func TestErrorsOfADriver(t *testing.T) {
 func TestAWalkOverMounts(t *testing.T) {
 	dir := t.TempDir()
 	vfstest.Put(t, dir, map[string]string{"a-b": "", "a/x": "", "a0": "", "m/hidden": "", "n": "hidden too", "z": ""})
-	d, err := dirfs.Open(dir, nil)
+	d, err := dirfs.Open(dir, dirfs.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,7 @@
 // Package vfs is the kernel's one tree of files: directories, https servers, the memory,
 // settings and computed values, mounted side by side under os://.
 //
-//	tree, err := vfs.New(&vfs.Options{Mounts: []vfs.Mount{
+//	tree, err := vfs.New(vfs.Options{Mounts: []vfs.Mount{
 //		{Path: "/", Driver: directory},
 //		{Path: "/memory", Driver: vfs.Memory(values, blobs)},
 //	}})
@@ -55,11 +55,8 @@ type Tree struct {
 
 // New returns the tree of some mounts. The error says which mount is at fault; the drivers
 // are the caller's then.
-func New(opts *Options) (*Tree, error) {
-	t := new(Tree)
-	if opts != nil {
-		t.opts = *opts
-	}
+func New(opts Options) (*Tree, error) {
+	t := &Tree{opts: opts}
 	if t.opts.Resolve == nil {
 		t.opts.Resolve = (&blobs.Resolver{Confined: true, Limit: MaxFile}).Resolve
 	}

@@ -23,7 +23,7 @@ import (
 	"kernos/store/blobs"
 )
 
-// Options are the settings of a directory.
+// Options are the settings of a directory. The zero value allows everything.
 type Options struct {
 	ReadOnly bool // nothing in it can be written or deleted
 	NoExec   bool // nothing in it is executed
@@ -59,12 +59,8 @@ type opened struct {
 
 func (o *opened) close() error { return errors.Join(o.root.Close(), o.dir.Close()) }
 
-// Open returns the driver of a directory, which must exist. Nil options mean that
-// everything is allowed.
-func Open(dir string, opts *Options) (vfs.Driver, error) {
-	if opts == nil {
-		opts = new(Options)
-	}
+// Open returns the driver of a directory, which must exist.
+func Open(dir string, opts Options) (vfs.Driver, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, fmt.Errorf("vfs: %w", err)

@@ -17,7 +17,7 @@ import (
 )
 
 func TestReadAFile(t *testing.T) {
-	tree, dir := newDirectory(t, nil, map[string]string{"a/b.md": "hello", "empty": "", ".hidden": "h", "C:/x": "windows"})
+	tree, dir := newDirectory(t, Options{}, map[string]string{"a/b.md": "hello", "empty": "", ".hidden": "h", "C:/x": "windows"})
 	for uri, want := range map[string]string{
 		"os://a/b.md": "hello", "os:///a/b.md": "hello", "a/./b.md": "hello", "os://x/../a/b.md": "hello",
 		"os://empty": "", "os://.hidden": "h", "os://C:/x": "windows",
@@ -48,7 +48,7 @@ func hostile(t *testing.T) *vfs.Tree {
 	t.Helper()
 	outside := t.TempDir()
 	vfstest.Put(t, outside, map[string]string{"secret": "TOP SECRET", "folder/secret": "TOP SECRET"})
-	tree, dir := newDirectory(t, nil, map[string]string{"inside.md": "inside", "folder/file.md": "below"})
+	tree, dir := newDirectory(t, Options{}, map[string]string{"inside.md": "inside", "folder/file.md": "below"})
 	for link, target := range map[string]string{
 		"absolute":      filepath.Join(outside, "secret"),
 		"passwd":        "/etc/passwd",
@@ -224,7 +224,7 @@ func TestAWalkShowsWhatCanBeRead(t *testing.T) {
 }
 
 func TestWriteAFile(t *testing.T) {
-	tree, dir := newDirectory(t, nil, map[string]string{"tool.sh": "old", "locked": "l"})
+	tree, dir := newDirectory(t, Options{}, map[string]string{"tool.sh": "old", "locked": "l"})
 	if err := os.Chmod(filepath.Join(dir, "tool.sh"), 0o750); err != nil {
 		t.Fatal(err)
 	}
@@ -256,7 +256,7 @@ func TestWriteAFile(t *testing.T) {
 }
 
 func TestWriteIfVersion(t *testing.T) {
-	tree, dir := newDirectory(t, nil, map[string]string{"a": "1"})
+	tree, dir := newDirectory(t, Options{}, map[string]string{"a": "1"})
 	write := func(what string, expect vfs.Expect, want int) string {
 		t.Helper()
 		info, err := tree.Write(t.Context(), "os://a", []byte(what), expect)
@@ -283,7 +283,7 @@ func TestWriteIfVersion(t *testing.T) {
 // TestOneOfManyWritesWins: of writers that expect the same version, one succeeds, and readers
 // see whole contents only.
 func TestOneOfManyWritesWins(t *testing.T) {
-	tree, _ := newDirectory(t, nil, map[string]string{"a": strings.Repeat("0", 4096)})
+	tree, _ := newDirectory(t, Options{}, map[string]string{"a": strings.Repeat("0", 4096)})
 	const writers = 8
 	for round := range 10 {
 		now, err := tree.Version(t.Context(), "os://a")
@@ -320,7 +320,7 @@ func TestOneOfManyWritesWins(t *testing.T) {
 }
 
 func TestAReadOnlyDirectory(t *testing.T) {
-	tree, dir := newDirectory(t, &Options{ReadOnly: true, NoExec: true}, map[string]string{"a": "1", "tool": "#!"})
+	tree, dir := newDirectory(t, Options{ReadOnly: true, NoExec: true}, map[string]string{"a": "1", "tool": "#!"})
 	if err := os.Chmod(filepath.Join(dir, "tool"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -336,7 +336,7 @@ func TestAReadOnlyDirectory(t *testing.T) {
 }
 
 func TestLocal(t *testing.T) {
-	tree, dir := newDirectory(t, nil, map[string]string{"bin/tool": "#!/bin/sh"})
+	tree, dir := newDirectory(t, Options{}, map[string]string{"bin/tool": "#!/bin/sh"})
 	if err := os.Chmod(filepath.Join(dir, "bin/tool"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -361,7 +361,7 @@ func TestLocal(t *testing.T) {
 func TestADirectoryThatIsReplaced(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "os")
 	vfstest.Put(t, dir, map[string]string{"a": "old"})
-	d, err := Open(dir, nil)
+	d, err := Open(dir, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -378,7 +378,7 @@ func TestADirectoryThatIsReplaced(t *testing.T) {
 }
 
 func TestNamesThatNoURICanHold(t *testing.T) {
-	tree, dir := newDirectory(t, nil, map[string]string{"good": "1"})
+	tree, dir := newDirectory(t, Options{}, map[string]string{"good": "1"})
 	for _, name := range []string{`back\slash`, "new\nline", "bad\xff", "%2e%2e"} {
 		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o644); err != nil {
 			t.Fatal(err)
@@ -401,7 +401,7 @@ func TestNamesThatNoURICanHold(t *testing.T) {
 }
 
 func TestAFileThatIsTooLarge(t *testing.T) {
-	tree, dir := newDirectory(t, nil, map[string]string{"large": ""})
+	tree, dir := newDirectory(t, Options{}, map[string]string{"large": ""})
 	if err := os.Truncate(filepath.Join(dir, "large"), vfs.MaxFile+1); err != nil {
 		t.Fatal(err)
 	}
@@ -410,7 +410,7 @@ func TestAFileThatIsTooLarge(t *testing.T) {
 }
 
 func TestACancelledReader(t *testing.T) {
-	tree, _ := newDirectory(t, nil, map[string]string{"a": "1", "b/c": "2"})
+	tree, _ := newDirectory(t, Options{}, map[string]string{"a": "1", "b/c": "2"})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := tree.Read(ctx, "os://a"); !errors.Is(err, context.Canceled) {
@@ -427,7 +427,7 @@ func TestADirectoryThatIsNone(t *testing.T) {
 	dir := t.TempDir()
 	vfstest.Put(t, dir, map[string]string{"file": ""})
 	for _, path := range []string{filepath.Join(dir, "nothing"), filepath.Join(dir, "file")} {
-		if _, err := Open(path, nil); err == nil {
+		if _, err := Open(path, Options{}); err == nil {
 			t.Errorf("%s is mounted as a directory", path)
 		}
 	}
@@ -439,7 +439,7 @@ func TestTheExecutableBitIsPartOfTheVersion(t *testing.T) {
 	if err := os.WriteFile(file, []byte("#!/bin/sh\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	d, err := Open(dir, nil)
+	d, err := Open(dir, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -457,7 +457,7 @@ func TestTheExecutableBitIsPartOfTheVersion(t *testing.T) {
 }
 
 // newDirectory returns a tree whose root is a directory with some files.
-func newDirectory(t testing.TB, opts *Options, files map[string]string) (*vfs.Tree, string) {
+func newDirectory(t testing.TB, opts Options, files map[string]string) (*vfs.Tree, string) {
 	t.Helper()
 	dir := t.TempDir()
 	vfstest.Put(t, dir, files)

@@ -58,12 +58,8 @@ type server struct {
 	kept    *recent.Cache[*page]
 }
 
-// Open returns the driver of an https server below an address, read-only. Nil options
-// mean defaults.
-func Open(address string, opts *Options) (vfs.Driver, error) {
-	if opts == nil {
-		opts = new(Options)
-	}
+// Open returns the driver of an https server below an address, read-only.
+func Open(address string, opts Options) (vfs.Driver, error) {
 	base, err := serverAddress(address, opts.Development)
 	if err != nil {
 		return nil, err

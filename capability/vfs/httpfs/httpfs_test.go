@@ -26,7 +26,7 @@ func newServer(t *testing.T, opts Options, h http.HandlerFunc) *vfs.Tree {
 	s := httptest.NewTLSServer(h)
 	t.Cleanup(s.Close)
 	opts.Client = s.Client()
-	d, err := Open(s.URL+"/base", &opts)
+	d, err := Open(s.URL+"/base", opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,7 +211,7 @@ func TestAServerThatSendsTooMuch(t *testing.T) {
 }
 
 func TestAServerThatIsNotThere(t *testing.T) {
-	d, err := Open("https://127.0.0.1:1", nil)
+	d, err := Open("https://127.0.0.1:1", Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

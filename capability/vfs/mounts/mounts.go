@@ -26,11 +26,8 @@ type Options struct {
 
 // Parse makes a mount of a text PATH=TARGET[:ro][:noexec], where TARGET is a directory
 // that exists or the https address of a server: /notes=/home/me/notes:ro. A server is
-// always read-only. Nil options mean defaults.
-func Parse(text string, opts *Options) (vfs.Mount, error) {
-	if opts == nil {
-		opts = new(Options)
-	}
+// always read-only.
+func Parse(text string, opts Options) (vfs.Mount, error) {
 	at, target, ok := strings.Cut(text, "=")
 	target, noExec := strings.CutSuffix(target, ":noexec")
 	target, readOnly := strings.CutSuffix(target, ":ro")
@@ -43,12 +40,12 @@ func Parse(text string, opts *Options) (vfs.Mount, error) {
 	m := vfs.Mount{Path: at}
 	var err error
 	if strings.Contains(target, "://") {
-		m.Driver, err = httpfs.Open(target, &httpfs.Options{Client: opts.Client, Development: opts.Development})
+		m.Driver, err = httpfs.Open(target, httpfs.Options{Client: opts.Client, Development: opts.Development})
 	} else {
-		m.Driver, err = dirfs.Open(target, &dirfs.Options{ReadOnly: readOnly, NoExec: noExec, Private: opts.Private})
+		m.Driver, err = dirfs.Open(target, dirfs.Options{ReadOnly: readOnly, NoExec: noExec, Private: opts.Private})
 	}
 	if err == nil {
-		_, err = vfs.New(&vfs.Options{Mounts: []vfs.Mount{m}})
+		_, err = vfs.New(vfs.Options{Mounts: []vfs.Mount{m}})
 	}
 	if err != nil {
 		return vfs.Mount{}, fmt.Errorf("mount %s: %w", at, err)
@@ -64,7 +61,7 @@ func DefaultRoot(dir, private string) (vfs.Mount, error) {
 	info, err := os.Stat(folder)
 	switch {
 	case err == nil && info.IsDir():
-		d, err := dirfs.Open(folder, &dirfs.Options{ReadOnly: true, Private: private})
+		d, err := dirfs.Open(folder, dirfs.Options{ReadOnly: true, Private: private})
 		return vfs.Mount{Path: "/", Driver: d}, err
 	case err == nil || errors.Is(err, fs.ErrNotExist):
 		return vfs.Mount{Path: "/", Driver: kernelfs.Greeting()}, nil

@@ -66,7 +66,7 @@ func TestParse(t *testing.T) {
 		{"/s=https://example.com/a", "/s", "r--", "server https://example.com/a/"},
 		{"/s=https://example.com:ro", "/s", "r--", "server https://example.com/"},
 	} {
-		m, err := Parse(test.text, nil)
+		m, err := Parse(test.text, Options{})
 		if err != nil || m.Path != test.at || m.Driver.Can().String() != test.can || m.Driver.String() != test.driver {
 			t.Errorf("Parse(%s) = %+v, %v", test.text, m, err)
 		}
@@ -87,12 +87,12 @@ func TestParse(t *testing.T) {
 		{"/n=https://example.com?token=hunter2", "query"},
 		{"/n\x00=" + dir, "U+0000"},
 	} {
-		_, err := Parse(test.text, nil)
+		_, err := Parse(test.text, Options{})
 		if err == nil || !strings.Contains(err.Error(), test.says) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("Parse(%q): %v; want an error that says %q", test.text, err, test.says)
 		}
 	}
-	if _, err := Parse("/n=http://localhost:1", &Options{Development: true}); err != nil {
+	if _, err := Parse("/n=http://localhost:1", Options{Development: true}); err != nil {
 		t.Errorf("plain http in development: %v", err)
 	}
 }
@@ -103,11 +103,11 @@ func FuzzParse(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		m, err := Parse(text, nil)
+		m, err := Parse(text, Options{})
 		if err != nil {
 			return
 		}
-		tree, err := vfs.New(&vfs.Options{Mounts: []vfs.Mount{m}})
+		tree, err := vfs.New(vfs.Options{Mounts: []vfs.Mount{m}})
 		if err != nil {
 			t.Fatalf("%q is parsed and can't be mounted: %v", text, err)
 		}

@@ -37,7 +37,7 @@ func Put(t testing.TB, dir string, files map[string]string) {
 // NewTree returns a tree that is closed with the test.
 func NewTree(t testing.TB, opts vfs.Options) *vfs.Tree {
 	t.Helper()
-	tree, err := vfs.New(&opts)
+	tree, err := vfs.New(opts)
 	if err != nil {
 		t.Fatal(err)
 	}
