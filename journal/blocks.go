@@ -125,7 +125,6 @@ func appendBlock(dst []byte, mentions []mention, seqs []uint64) []byte {
 	return dst
 }
 
-// errBlock is the error of a block that can't be read.
 var errBlock = errors.New("the block of names is damaged")
 
 // blockReader goes through a block: to a name, then to its pages, then to the next name.
@@ -163,7 +162,6 @@ func shortAt(b []byte) uint64 {
 	return uint64(b[0])<<32 | uint64(binary.BigEndian.Uint32(b[1:shortLength]))
 }
 
-// number reads a number of a list.
 func (r *blockReader) number() (uint64, bool) {
 	v, n := binary.Uvarint(r.lists)
 	if n <= 0 {

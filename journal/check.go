@@ -29,7 +29,6 @@ func (j *Journal) Check(ctx context.Context) error {
 	return nil
 }
 
-// checker checks a journal.
 type checker struct {
 	ctx    context.Context
 	s      store.Snapshot
@@ -50,7 +49,6 @@ func (c *checker) fault(format string, args ...any) {
 	}
 }
 
-// scan goes through a space.
 func (c *checker) scan(space byte, visit func(store.Entry)) error {
 	for e, err := range c.s.Scan(store.Prefix(key(space))) {
 		if err == nil {
@@ -123,14 +121,12 @@ func (c *checker) checkPages() error {
 	return nil
 }
 
-// flushNames is what the blocks of one flush list.
 type flushNames struct {
 	loaded bool
 	until  uint64 // the number of the next flush that has blocks
 	listed map[listing]bool
 }
 
-// A listing is a line of a block.
 type listing struct {
 	bucket     byte
 	short, seq uint64

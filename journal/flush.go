@@ -16,7 +16,7 @@ func (j *Journal) flusher() {
 	defer timer.Stop()
 	for {
 		// What came while the last flush went on may not have woken the flusher.
-		for !j.pending() {
+		for some, _ := j.pending(); !some; some, _ = j.pending() {
 			select {
 			case <-j.wake:
 			case <-j.stop:
@@ -24,17 +24,18 @@ func (j *Journal) flusher() {
 			}
 		}
 		timer.Reset(j.delay())
-		for waiting := true; waiting && !j.plenty(); {
+		for _, plenty := j.pending(); !plenty; {
 			select {
 			case <-j.wake:
+				_, plenty = j.pending()
 			case <-timer.C:
-				waiting = false
+				plenty = true
 			case <-j.stop:
 				return
 			}
 		}
 		pauses := backoff.Backoff{First: 50 * time.Millisecond, Longest: time.Second}
-		for j.flush() != nil {
+		for j.Flush() != nil {
 			if !pauses.Wait(j.stop) {
 				return
 			}
@@ -42,18 +43,11 @@ func (j *Journal) flusher() {
 	}
 }
 
-// pending reports whether anything waits to be written.
-func (j *Journal) pending() bool {
+// pending reports whether anything waits to be written, and whether it is enough for a batch.
+func (j *Journal) pending() (some, plenty bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.unwritten()
-}
-
-// plenty reports whether enough waits to make a batch.
-func (j *Journal) plenty() bool {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.waiting >= maxBatch
+	return j.unwritten(), j.waiting >= maxBatch
 }
 
 // flushBuffers is memory that flushes use again. Guarded by Journal.flushMu.
@@ -69,8 +63,10 @@ type flushBuffers struct {
 	pages    []*page
 }
 
-// flush writes everything that has been recorded so far.
-func (j *Journal) flush() error {
+// Flush makes everything that has been recorded visible to readers of the store. It
+// does not wait for the disk. Every reading method does it, and goes on if the store
+// can't write.
+func (j *Journal) Flush() error {
 	j.flushMu.Lock()
 	defer j.flushMu.Unlock()
 	if err := j.openOnce(); err != nil {
@@ -193,9 +189,9 @@ func (j *Journal) write(pages []*page) (totals, error) {
 	bufs.addNames()
 	// Who else writes pages has changed the totals: numbers are given once.
 	b.IfRevision(key(spaceTotals), t.revision)
-	b.Set(key(spaceTotals), t.append(nil))
+	b.Set(key(spaceTotals), t.encode())
 	if dropped != j.dropped {
-		b.Set(key(spaceDropped), dropped.append(nil))
+		b.Set(key(spaceDropped), dropped.encode())
 	}
 	commit, err := j.s.Apply(b)
 	if err != nil {
@@ -254,8 +250,8 @@ func (bufs *flushBuffers) addNames() {
 	}
 }
 
-func (t totals) append(dst []byte) []byte {
-	dst = binary.BigEndian.AppendUint64(dst, t.seq)
+func (t totals) encode() []byte {
+	dst := binary.BigEndian.AppendUint64(nil, t.seq)
 	dst = binary.BigEndian.AppendUint64(dst, uint64(t.at))
 	return binary.BigEndian.AppendUint64(dst, t.bytes)
 }
@@ -273,7 +269,7 @@ func readTotals(b []byte) (t totals, ok bool) {
 	return t, true
 }
 
-func (d Dropped) append(dst []byte) []byte {
+func (d Dropped) encode() []byte {
 	text, _ := json.Marshal(d) // numbers and strings only
-	return append(dst, text...)
+	return text
 }

@@ -105,7 +105,6 @@ type follower struct {
 	more    bool // there may be more by now
 }
 
-// read reads the next portion.
 func (c *follower) read(ctx context.Context) error {
 	c.missed, c.more = nil, false
 	clear(c.entries)

@@ -49,12 +49,7 @@ type indexed struct {
 	words uint64 // words of them
 }
 
-func (x indexed) append(dst []byte) []byte {
-	for _, n := range [...]uint64{x.seq, x.first, x.docs, x.words} {
-		dst = binary.AppendUvarint(dst, n)
-	}
-	return dst
-}
+func (x indexed) encode() []byte { return encodeUvarints(x.seq, x.first, x.docs, x.words) }
 
 func readIndexed(s store.Reader) (indexed, error) {
 	x := indexed{first: 1}
@@ -73,12 +68,7 @@ type span struct {
 	at          uint64 // when the last one was recorded
 }
 
-func (s *span) append(dst []byte) []byte {
-	for _, n := range [...]uint64{s.last, s.words, s.bytes, s.at} {
-		dst = binary.AppendUvarint(dst, n)
-	}
-	return dst
-}
+func (s *span) encode() []byte { return encodeUvarints(s.last, s.words, s.bytes, s.at) }
 
 func readSpan(e store.Entry) (span, error) {
 	s := span{first: keySeq(e.Key)}
@@ -106,12 +96,6 @@ type postings struct {
 
 func (p *postings) value(dst []byte) []byte {
 	return append(binary.AppendUvarint(dst, uint64(p.count)), p.list...)
-}
-
-// indexed returns the last message whose words are indexed.
-func (j *Journal) indexed() (uint64, error) {
-	x, err := readIndexed(j.s)
-	return x.seq, err
 }
 
 // wakeIndexer tells the indexer that there are new pages. The caller has mu.
@@ -169,17 +153,10 @@ func (j *Journal) indexer() {
 			case start.Sub(written) < calm:
 				pause = min(30*time.Since(start), 3*time.Second) // recording comes first
 			}
-			if pause > 0 {
-				select {
-				case <-time.After(pause):
-				case <-j.stop:
-					return
-				}
-			}
 			select {
+			case <-time.After(pause):
 			case <-j.stop:
 				return
-			default:
 			}
 			if err == nil && j.last.Load()-at < spanMessages {
 				break
@@ -243,7 +220,6 @@ func (j *Journal) spanFull() bool {
 		(x.ended || x.span.last+1-x.span.first >= spanMessages || x.span.bytes >= most || x.memory >= spanMemory)
 }
 
-// begin begins a span.
 func (x *index) begin(first uint64) {
 	x.at.first = first
 	x.span = span{first: first, last: first - 1}
@@ -380,8 +356,8 @@ func (j *Journal) writeWords(full bool) error {
 		slab = x.words[w].value(slab)
 		b.Set(slab[start:middle:middle], slab[middle:len(slab):len(slab)])
 	}
-	b.Set(seqKey(spaceSpans, x.span.first), x.span.append(nil))
-	b.Set(key(spaceIndexed), at.append(nil))
+	b.Set(seqKey(spaceSpans, x.span.first), x.span.encode())
+	b.Set(key(spaceIndexed), at.encode())
 	if _, err := j.s.Apply(&b); err != nil {
 		return err
 	}

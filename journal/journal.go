@@ -134,14 +134,9 @@ type noBlobs struct{}
 func (noBlobs) Refer(*store.Batch, []byte, []byte)   {}
 func (noBlobs) Unrefer(*store.Batch, []byte, []byte) {}
 
-// Flush makes everything that has been recorded visible to readers of the store. It
-// does not wait for the disk. Every reading method does it, and goes on if the store
-// can't write.
-func (j *Journal) Flush() error { return j.flush() }
-
 // Sync makes everything that has been recorded durable.
 func (j *Journal) Sync(ctx context.Context) error {
-	if err := j.flush(); err != nil {
+	if err := j.Flush(); err != nil {
 		return err
 	}
 	return j.s.Barrier().Wait(ctx)
@@ -163,12 +158,12 @@ func (j *Journal) Close() error {
 	if !pending {
 		return nil // a journal that was not used does not open its store to be closed
 	}
-	return j.flush()
+	return j.Flush()
 }
 
 // visible prepares for reading: it opens the journal and flushes.
 func (j *Journal) visible() error {
-	if err := j.flush(); err != nil {
+	if err := j.Flush(); err != nil {
 		// What can't be written can't be found, and what is there can.
 		j.flushMu.Lock()
 		defer j.flushMu.Unlock()

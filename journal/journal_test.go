@@ -320,7 +320,7 @@ func TestRecordsAreWrittenWithinAShortTime(t *testing.T) {
 		// And their words a while later.
 		time.Sleep(indexDelay + time.Millisecond)
 		synctest.Wait()
-		if at, err := j.indexed(); err != nil || at != 1 {
+		if at, err := readIndexed(j.s); err != nil || at.seq != 1 {
 			t.Errorf("the words are indexed through %d: %v", at, err)
 		}
 		if err := j.Close(); err != nil {

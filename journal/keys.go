@@ -40,7 +40,14 @@ func keySeq(k []byte) uint64 {
 	return binary.BigEndian.Uint64(k[len(k)-8:])
 }
 
-// readUvarints reads numbers that stand one behind the other.
+func encodeUvarints(numbers ...uint64) (b []byte) {
+	for _, n := range numbers {
+		b = binary.AppendUvarint(b, n)
+	}
+	return b
+}
+
+// readUvarints reads what encodeUvarints has written.
 func readUvarints(b []byte, numbers ...*uint64) bool {
 	for _, n := range numbers {
 		v, k := binary.Uvarint(b)

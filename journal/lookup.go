@@ -53,7 +53,6 @@ func eachNamed(ctx context.Context, s store.Snapshot, n name, span, within bound
 	return err
 }
 
-// maxAhead is how many pages are read ahead.
 const maxAhead = 256
 
 // wantedPage is a page that may have wanted records.
@@ -182,7 +181,6 @@ func mentioned(s store.Reader, n name, span bounds, reverse bool) iter.Seq2[uint
 	}
 }
 
-// keyed goes through the pages that have a key for a name.
 func keyed(s store.Reader, n name, span bounds, reverse bool) iter.Seq2[uint64, error] {
 	return func(yield func(uint64, error) bool) {
 		for e, err := range s.Scan(store.Range{From: n.appendKey(nil, span.low), To: n.appendKey(nil, span.high), Reverse: reverse}) {

@@ -3,6 +3,7 @@ package journal
 import (
 	"bytes"
 	"math"
+	"slices"
 	"strings"
 
 	"kernos/message"
@@ -143,14 +144,8 @@ func (p *pattern) matches(typ []byte) bool {
 	return ok && (p.domain == nil || bytes.Equal(domain, p.domain)) && (p.action == nil || bytes.Equal(action, p.action))
 }
 
-// wantsType reports whether messages of a type are wanted.
 func (m *matcher) wantsType(typ []byte) bool {
-	for i := range m.types {
-		if m.types[i].matches(typ) {
-			return true
-		}
-	}
-	return len(m.types) == 0
+	return len(m.types) == 0 || slices.ContainsFunc(m.types, func(p pattern) bool { return p.matches(typ) })
 }
 
 // typeName is the name that all messages of the wanted types have, or 0 if there is none:

@@ -44,7 +44,6 @@ func (n name) appendKey(dst []byte, seq uint64) []byte {
 // message for the message to be found by that time.
 const nearby = 1
 
-// idTime is the time that an id says it was made, if it says so.
 func idTime(id []byte) (int64, bool) {
 	var u ulid.ULID
 	if len(id) != ulid.EncodedSize || u.UnmarshalText(id) != nil {
@@ -101,7 +100,6 @@ func (r *record) commonNames(dst []name) []name {
 	return dst
 }
 
-// distinct sorts names and drops repetitions.
 func distinct(names []name) []name {
 	slices.Sort(names)
 	return slices.Compact(names)

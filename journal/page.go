@@ -84,7 +84,6 @@ func (p *page) size() int { return len(p.heads) + len(p.data) }
 // space is how many bytes the page takes, filled or not.
 func (p *page) space() int { return cap(p.heads) + cap(p.data) }
 
-// reset makes an empty page of one that has been written.
 func (p *page) reset() {
 	clear(p.tails) // with what they mention
 	*p = page{heads: p.heads[:0], data: p.data[:0], head: p.head, tails: p.tails[:0]}
@@ -152,7 +151,6 @@ func (p *page) move(floor int64) {
 	}
 }
 
-// append appends the page as it is stored.
 func (p *page) append(dst []byte) []byte {
 	start := len(dst)
 	dst = slices.Grow(dst, pageHeader+p.size()+64)
@@ -211,7 +209,6 @@ func unpack(buf, packed []byte) ([]byte, error) {
 	return nil, fmt.Errorf("%w: a part of it can't be unpacked", errPage)
 }
 
-// errPage is the error of a page that can't be read.
 var errPage = errors.New("the page is damaged")
 
 // pageReader goes through the records of one page after the other, in memory that it uses
@@ -413,7 +410,6 @@ type record struct {
 	idempotencyKey, version         []byte
 }
 
-// read reads a head.
 func (r *record) read(base int64, head []byte) error {
 	h := headReader{b: head}
 	r.flags = h.byte()

@@ -42,7 +42,6 @@ type writing struct {
 	spare    []*page       // that have been written
 }
 
-// unwritten reports whether something waits to be written.
 func (w *writing) unwritten() bool {
 	return len(w.queue) > 0 || w.open != nil || w.lost.Lost > 0
 }

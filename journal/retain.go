@@ -158,11 +158,11 @@ func (j *Journal) dropOldest(now time.Time) (Dropped, error) {
 	if at.first <= oldest.last {
 		at.first = oldest.last + 1
 	}
-	b.Set(key(spaceIndexed), at.append(nil))
+	b.Set(key(spaceIndexed), at.encode())
 	d := Dropped{Messages: oldest.last + 1 - oldest.first, Bytes: oldest.bytes, Seq: oldest.last, At: int64(oldest.at), Why: why}
 	sum := j.dropped
 	sum.add(d)
-	b.Set(key(spaceDropped), sum.append(nil))
+	b.Set(key(spaceDropped), sum.encode())
 	if _, err := j.s.Apply(&b); err != nil {
 		return Dropped{}, err
 	}

@@ -2,7 +2,6 @@ package journal
 
 import (
 	"cmp"
-	"container/heap"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -105,7 +104,7 @@ func (j *Journal) Search(ctx context.Context, q SearchQuery) (SearchResult, erro
 	if last := j.last.Load(); last > at.seq {
 		result.Behind = int(last - at.seq)
 	}
-	slices.SortFunc(x.best.list, func(a, b candidate) int { return b.compare(a) })
+	x.best.sort()
 	size := 0
 	for _, c := range x.best.list[min(offset, len(x.best.list)):] {
 		e, err := x.entry(c.seq)
@@ -120,7 +119,6 @@ func (j *Journal) Search(ctx context.Context, q SearchQuery) (SearchResult, erro
 	return result, nil
 }
 
-// candidate is a message that has a word.
 type candidate struct {
 	seq   uint64
 	score float64
@@ -134,32 +132,29 @@ func (a candidate) compare(b candidate) int {
 	return cmp.Compare(a.seq, b.seq)
 }
 
-// candidates keeps the best ones: a heap with the worst of them on top.
+// candidates keeps the best ones.
 type candidates struct {
 	list []candidate
 	most int
-}
-
-func (c *candidates) Len() int           { return len(c.list) }
-func (c *candidates) Less(i, k int) bool { return c.list[i].compare(c.list[k]) < 0 }
-func (c *candidates) Swap(i, k int)      { c.list[i], c.list[k] = c.list[k], c.list[i] }
-func (c *candidates) Push(x any)         { c.list = append(c.list, x.(candidate)) }
-func (c *candidates) Pop() any {
-	last := c.list[len(c.list)-1]
-	c.list = c.list[:len(c.list)-1]
-	return last
+	full bool // the first most of the list are sorted, and better than all that are not in it
 }
 
 func (c *candidates) offer(x candidate) {
-	if len(c.list) < c.most {
-		heap.Push(c, x)
-	} else if x.compare(c.list[0]) > 0 {
-		c.list[0] = x
-		heap.Fix(c, 0)
+	if c.full && x.compare(c.list[c.most-1]) <= 0 {
+		return
+	}
+	if c.list = append(c.list, x); len(c.list) >= 2*c.most+1024 {
+		c.sort()
 	}
 }
 
-// search is a search that is going on.
+// sort sorts the candidates, the best one first, and drops those that are too many.
+func (c *candidates) sort() {
+	slices.SortFunc(c.list, func(a, b candidate) int { return b.compare(a) })
+	c.full = len(c.list) >= c.most
+	c.list = c.list[:min(len(c.list), c.most)]
+}
+
 type search struct {
 	ctx   context.Context
 	j     *Journal
@@ -356,7 +351,6 @@ func firstSince(s store.Reader, t int64) (uint64, error) {
 	return next, err
 }
 
-// beginSpan makes room for the messages of a span.
 func (x *search) beginSpan(first uint64) error {
 	e, err := x.s.Get(seqKey(spaceSpans, first))
 	if err != nil {
@@ -479,7 +473,6 @@ func (x *search) filterSpan(n name, first uint64) error {
 	return nil
 }
 
-// entry returns a message by its number.
 func (x *search) entry(seq uint64) (Entry, error) {
 	at, err := pageAt(x.s, seq)
 	if err != nil {

@@ -24,11 +24,11 @@ func (j *Journal) Stats() (Stats, error) {
 	j.flushMu.Lock()
 	t, d := j.totals, j.dropped
 	j.flushMu.Unlock()
-	indexed, err := j.indexed()
+	indexed, err := readIndexed(j.s)
 	if err != nil {
 		return Stats{}, err
 	}
-	st := Stats{Messages: t.seq - d.Seq, Bytes: t.bytes - d.Bytes, Indexed: indexed}
+	st := Stats{Messages: t.seq - d.Seq, Bytes: t.bytes - d.Bytes, Indexed: indexed.seq}
 	if st.Messages == 0 {
 		return st, nil
 	}

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"bytes"
+	"slices"
 	"unicode"
 	"unicode/utf8"
 
@@ -200,12 +201,7 @@ func alone(r rune) bool {
 func queryWords(text string) [][]byte {
 	var words [][]byte
 	t := tokenizer{emit: func(w []byte) {
-		for _, o := range words {
-			if bytes.Equal(o, w) {
-				return
-			}
-		}
-		if len(words) < maxQueryWords {
+		if len(words) < maxQueryWords && !slices.ContainsFunc(words, func(o []byte) bool { return bytes.Equal(o, w) }) {
 			words = append(words, bytes.Clone(w))
 		}
 	}}

@@ -27,17 +27,20 @@ type Watchers struct {
 	list atomic.Pointer[[]*Watcher] // never changed, only replaced
 }
 
+func (ws *Watchers) all() []*Watcher {
+	if list := ws.list.Load(); list != nil {
+		return *list
+	}
+	return nil
+}
+
 // Watch adds a watcher.
 func (ws *Watchers) Watch(prefix []byte) *Watcher {
 	c := make(chan struct{}, 1)
 	w := &Watcher{C: c, c: c, prefix: slices.Clone(prefix), all: ws}
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	var list []*Watcher
-	if old := ws.list.Load(); old != nil {
-		list = slices.Clone(*old)
-	}
-	list = append(list, w)
+	list := append(slices.Clone(ws.all()), w)
 	ws.list.Store(&list)
 	return w
 }
@@ -45,21 +48,13 @@ func (ws *Watchers) Watch(prefix []byte) *Watcher {
 func (ws *Watchers) remove(w *Watcher) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	old := ws.list.Load()
-	if old == nil {
-		return
-	}
-	list := slices.DeleteFunc(slices.Clone(*old), func(o *Watcher) bool { return o == w })
+	list := slices.DeleteFunc(slices.Clone(ws.all()), func(o *Watcher) bool { return o == w })
 	ws.list.Store(&list)
 }
 
 // Tell tells the watchers of a batch that has become visible.
 func (ws *Watchers) Tell(b *Batch) {
-	list := ws.list.Load()
-	if list == nil {
-		return
-	}
-	for _, w := range *list {
+	for _, w := range ws.all() {
 		if len(w.c) == 0 && b.touches(w.prefix) {
 			select {
 			case w.c <- struct{}{}:

@@ -251,7 +251,6 @@ func (e *Engine) failure(c *condition) error {
 	return store.Errorf(503, nil, "The disk of the store in %s failed for a moment; try again", e.dir)
 }
 
-// newGroup returns an empty group.
 func (e *Engine) newGroup() *group {
 	select {
 	case g := <-e.groups:

@@ -367,7 +367,6 @@ func (f *vitalFile) sync() {
 	f.forget()
 }
 
-// forget is called when everything is on the disk.
 func (f *vitalFile) forget() {
 	f.synced += int64(len(f.unsynced))
 	f.unsynced = f.unsynced[:0]

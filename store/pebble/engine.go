@@ -272,7 +272,6 @@ func open(dir string, opts Options, l *lock) (*Engine, error) {
 	return e, nil
 }
 
-// openPebble opens Pebble.
 func (e *Engine) openPebble(log *logger) (err error) {
 	o := e.opts.forPebble(log)
 	o.FS = e.disk

@@ -68,8 +68,7 @@ func exportReading(dir, spare string, each func(store.Entry) error) error {
 
 // exportLocked exports a store that no other process has open.
 func exportLocked(dir string, l *lock, spare string, each func(store.Entry) error) error {
-	var opts *Options
-	all := opts.defaults()
+	all := (*Options)(nil).defaults()
 	err := inspect(vfs.Default, dir, *all.schema, all.forPebble(&logger{log: all.Log}))
 	if err != nil {
 		l.undo()
@@ -94,7 +93,6 @@ func exportFrom(dir string, opts Options, each func(store.Entry) error) error {
 	return exportAll(e, each)
 }
 
-// exportAll gives all entries of a store, and closes it.
 func exportAll(e *Engine, each func(store.Entry) error) error {
 	for entry, err := range e.Scan(store.Range{}) {
 		if err == nil {
@@ -130,7 +128,6 @@ func (e *Engine) checkSchema() error {
 // while it is made, which takes a fraction of the time between two of them.
 const maxTries = 200
 
-// errMoved says that the store has changed while it was copied.
 var errMoved = errors.New("the store has changed while it was copied")
 
 // exportCopy exports a store that a process has open, from a copy in the first of some
@@ -141,8 +138,7 @@ func exportCopy(dir string, places []string, each func(store.Entry) error) error
 	for _, place := range places {
 		to, err := copyInto(dir, place)
 		if err == nil {
-			var opts *Options
-			return errors.Join(exportFrom(to, opts.defaults(), each), os.RemoveAll(to))
+			return errors.Join(exportFrom(to, (*Options)(nil).defaults(), each), os.RemoveAll(to))
 		}
 		failed = append(failed, err)
 		if errors.Is(err, errMoved) {
@@ -176,7 +172,6 @@ func copyInto(dir, place string) (to string, err error) {
 	}
 }
 
-// uncopied is the error for a copy that could not be made in a place.
 func uncopied(dir, place string, err error) error {
 	return store.Errorf(unwritable(place, err).Code, err, "The store in %s can't be copied to %s, from where it would be exported; make room there, or stop the process that has the store", dir, place)
 }
@@ -304,7 +299,6 @@ func linkOrCopy(from, to string) error {
 	return copyFile(from, to)
 }
 
-// copyFile copies what is in a file now.
 func copyFile(from, to string) error {
 	in, err := os.Open(from)
 	if err != nil {
@@ -322,7 +316,6 @@ func copyFile(from, to string) error {
 // besidePrefix is what the temporary directories beside a store begin with.
 func besidePrefix(dir, what string) string { return "." + filepath.Base(dir) + "." + what + "-" }
 
-// makeTemporary makes a temporary directory for a store in some place.
 func makeTemporary(place, dir, what string) (string, error) {
 	return os.MkdirTemp(place, fmt.Sprintf("%s%d-*", besidePrefix(dir, what), os.Getpid()))
 }

@@ -47,7 +47,6 @@ func newHealth(dir string) *health {
 // err is why nothing can be written, or nil.
 func (h *health) err() error { return h.now.Load().err }
 
-// update changes what is known.
 func (h *health) update(change func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -82,8 +82,7 @@ func diskError(err error) bool {
 
 // build makes a store of entries in an empty directory.
 func build(dir string, next func() (store.Entry, bool, error)) (err error) {
-	var opts *Options
-	all := opts.defaults()
+	all := (*Options)(nil).defaults()
 	if err := begin(vfs.Default, dir); err != nil {
 		return err
 	}

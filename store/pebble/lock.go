@@ -96,7 +96,6 @@ type lock struct {
 	made bool // the file was not there before
 }
 
-// errHeld reports that another process has the lock.
 var errHeld = errors.New("the store is in use")
 
 // acquire takes the lock of a directory. If another process has it, the error is an

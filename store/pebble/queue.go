@@ -16,7 +16,6 @@ type group struct {
 	room    int64 // bytes that Pebble needs for it in its table in memory
 }
 
-// reset empties a group, to be used again.
 func (g *group) reset() {
 	clear(g.commits)
 	g.commits, g.touches, g.room = g.commits[:0], g.touches[:0], 0
@@ -53,20 +52,14 @@ func (q *queue) settled() bool {
 	return q.open == nil && q.applying == nil
 }
 
-// push adds a group that Pebble has.
-func (q *queue) push(g *group) {
+// given notes that Pebble has taken the group that it was given, or refused it.
+func (q *queue) given(g *group, taken bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.applying = nil
-	q.applied = append(q.applied, g)
-	q.news.Signal()
-}
-
-// refused notes that Pebble did not take the group that it was given.
-func (q *queue) refused() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.applying = nil
+	if taken {
+		q.applied = append(q.applied, g)
+	}
 	q.news.Signal()
 }
 
@@ -102,7 +95,6 @@ func (q *queue) pop() {
 // idle reports whether the syncer has nothing to wait for. The caller holds mu.
 func (q *queue) idle() bool { return len(q.applied) == 0 && q.applying == nil }
 
-// groups returns all groups in their order. The caller holds mu.
 func (q *queue) groups() []*group {
 	all := append([]*group(nil), q.applied...)
 	for _, g := range []*group{q.applying, q.open} {

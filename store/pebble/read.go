@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"sync"
@@ -22,11 +23,10 @@ type source interface {
 // foreign reports whether a key can't be an entry's.
 func foreign(key []byte) bool { return len(key) == 0 || key[0] == 0 }
 
-// split takes a stored value apart.
 func split(stored []byte) (store.Revision, []byte, error) {
 	r, n := binary.Uvarint(stored)
 	if n <= 0 || r == 0 {
-		return 0, nil, errors.New("a value without a revision")
+		return 0, nil, fmt.Errorf("%w: a value without a revision", errUnreadable)
 	}
 	return store.Revision(r), stored[n:], nil
 }
@@ -94,9 +94,6 @@ func (e *Engine) get(from source, key []byte) (store.Entry, error) {
 	entry := store.Entry{Key: key}
 	entry.Revision, entry.Value, err = split(stored)
 	entry.Value = bytes.Clone(entry.Value)
-	if err != nil {
-		err = errors.Join(errUnreadable, err)
-	}
 	if closed := closer.Close(); err == nil {
 		err = closed
 	}
@@ -107,7 +104,7 @@ func (e *Engine) get(from source, key []byte) (store.Entry, error) {
 func copyEntry(buf, key, stored []byte) (store.Entry, error) {
 	r, value, err := split(stored)
 	if err != nil {
-		return store.Entry{}, errors.Join(errUnreadable, err)
+		return store.Entry{}, err
 	}
 	buf = append(append(buf, key...), value...)
 	return store.Entry{Key: buf[:len(key):len(key)], Value: buf[len(key):], Revision: r}, nil
@@ -115,7 +112,7 @@ func copyEntry(buf, key, stored []byte) (store.Entry, error) {
 
 // Scan goes through the entries of a range.
 func (e *Engine) Scan(r store.Range) iter.Seq2[store.Entry, error] {
-	return e.scan(r, func(use func(source) error) error {
+	return e.scan(r, (*cursor).step, func(use func(source) error) error {
 		if e.dead {
 			return store.ErrClosed
 		}
@@ -124,8 +121,9 @@ func (e *Engine) Scan(r store.Range) iter.Seq2[store.Entry, error] {
 	})
 }
 
-// scan is Scan of a source, which can't be closed while it is used.
-func (e *Engine) scan(r store.Range, from func(use func(source) error) error) iter.Seq2[store.Entry, error] {
+// scan goes through the entries that next returns, which counts its calls. The source can't
+// be closed while it is used.
+func (e *Engine) scan(r store.Range, next func(c *cursor, n int) (store.Entry, bool, error), from func(use func(source) error) error) iter.Seq2[store.Entry, error] {
 	return func(yield func(store.Entry, error) bool) {
 		c, err := e.newCursor(r, from)
 		if err != nil {
@@ -133,10 +131,10 @@ func (e *Engine) scan(r store.Range, from func(use func(source) error) error) it
 			return
 		}
 		defer e.handles.remove(c)
-		for first := true; ; first = false {
-			entry, ok, err := c.step(first)
+		for n := 0; ; n++ {
+			entry, ok, err := next(c, n)
 			if err != nil {
-				yield(store.Entry{}, e.readOrClosed(err))
+				yield(store.Entry{}, e.readError(err))
 				return
 			}
 			if !ok || !yield(entry, nil) {
@@ -144,13 +142,6 @@ func (e *Engine) scan(r store.Range, from func(use func(source) error) error) it
 			}
 		}
 	}
-}
-
-func (e *Engine) readOrClosed(err error) error {
-	if errors.Is(err, store.ErrClosed) {
-		return err
-	}
-	return e.readError(err)
 }
 
 func (e *Engine) newCursor(r store.Range, from func(use func(source) error) error) (*cursor, error) {
@@ -170,7 +161,7 @@ func (e *Engine) newCursor(r store.Range, from func(use func(source) error) erro
 		return err
 	})
 	if err != nil {
-		return nil, e.readOrClosed(err)
+		return nil, e.readError(err)
 	}
 	e.handles.add(c)
 	return c, nil
@@ -187,8 +178,8 @@ type cursor struct {
 	buf []byte
 }
 
-// step goes to the next entry, or to the first one.
-func (c *cursor) step(first bool) (store.Entry, bool, error) {
+// step goes to the next entry, or if it is step 0 to the first one.
+func (c *cursor) step(n int) (store.Entry, bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.none {
@@ -197,7 +188,7 @@ func (c *cursor) step(first bool) (store.Entry, bool, error) {
 	if c.it == nil {
 		return store.Entry{}, false, store.ErrClosed
 	}
-	if !c.move(first) {
+	if !c.move(n == 0) {
 		return store.Entry{}, false, c.it.Error()
 	}
 	entry, err := c.entry()
@@ -285,34 +276,23 @@ func (s *snapshot) Get(key []byte) (store.Entry, error) {
 }
 
 func (s *snapshot) Scan(r store.Range) iter.Seq2[store.Entry, error] {
-	return s.e.scan(r, s.use)
+	return s.e.scan(r, (*cursor).step, s.use)
 }
 
 // GetAll moves one iterator from key to key. A Get for each key would
 // read the filters of every level, which are large and push pages out of the cache.
 func (s *snapshot) GetAll(keys [][]byte) iter.Seq2[store.Entry, error] {
-	return func(yield func(store.Entry, error) bool) {
-		if len(keys) == 0 {
-			return
-		}
-		all := store.Range{From: keys[0], To: append(bytes.Clone(keys[len(keys)-1]), 0)}
-		c, err := s.e.newCursor(all, s.use)
-		if err != nil {
-			yield(store.Entry{}, err)
-			return
-		}
-		defer s.e.handles.remove(c)
-		for _, k := range keys {
-			entry, err := c.seek(k)
-			if err != nil {
-				yield(store.Entry{}, s.e.readOrClosed(err))
-				return
-			}
-			if !yield(entry, nil) {
-				return
-			}
-		}
+	if len(keys) == 0 {
+		return func(func(store.Entry, error) bool) {}
 	}
+	all := store.Range{From: keys[0], To: append(bytes.Clone(keys[len(keys)-1]), 0)}
+	return s.e.scan(all, func(c *cursor, n int) (store.Entry, bool, error) {
+		if n == len(keys) {
+			return store.Entry{}, false, nil
+		}
+		entry, err := c.seek(keys[n])
+		return entry, true, err
+	}, s.use)
 }
 
 // use lets a source be used that is not closed meanwhile.
@@ -344,7 +324,6 @@ func (s *snapshot) close() {
 // A handle is open in Pebble and has to be closed before it.
 type handle interface{ close() }
 
-// handles are those that are open.
 type handles struct {
 	mu  sync.Mutex
 	all map[handle]struct{}
@@ -359,7 +338,6 @@ func (h *handles) add(one handle) {
 	h.all[one] = struct{}{}
 }
 
-// remove closes a handle.
 func (h *handles) remove(one handle) {
 	one.close()
 	h.mu.Lock()

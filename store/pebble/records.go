@@ -265,7 +265,6 @@ func offByte(rest []byte, number uint32, header int) (off, end int) {
 	return 0, 0
 }
 
-// differing counts the bytes in which two numbers differ.
 func differing(a, b uint32) (n int) {
 	for x := a ^ b; x != 0; x >>= 8 {
 		if byte(x) != 0 {

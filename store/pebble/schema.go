@@ -41,7 +41,6 @@ func (s schema) encode() []byte {
 	return append(binary.AppendUvarint(nil, s.version), s.kernos...)
 }
 
-// parseSchema reads what encode has written.
 func parseSchema(value []byte) (version uint64, kernos string, ok bool) {
 	version, n := binary.Uvarint(value)
 	if n <= 0 || version == 0 || len(value) > 64 || !printable(string(value[n:])) {

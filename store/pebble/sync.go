@@ -21,7 +21,7 @@ func (e *Engine) flush() {
 		}
 		// Readers have seen the batches, so Pebble must not go on without them.
 		e.disk.freeze(store.Errorf(503, err, "The store in %s can't go on writing; start kernos again", e.dir))
-		e.queue.refused()
+		e.queue.given(g, false)
 		e.resolve(g, err)
 	}
 }
@@ -33,7 +33,7 @@ func (e *Engine) give(g *group) error {
 	if err != nil {
 		return e.readError(err)
 	}
-	e.queue.push(g)
+	e.queue.given(g, true)
 	return nil
 }
 
@@ -66,7 +66,6 @@ func (e *Engine) runSyncer() {
 	}
 }
 
-// resolve resolves the commits of a group.
 func (e *Engine) resolve(g *group, err error) {
 	store.ResolveAll(g.commits, err)
 	for range g.commits {
