@@ -94,15 +94,12 @@ func (c *checker) checkPages() error {
 			}
 			at, next = r.at, r.seq+1
 		}
-		err := pr.open(seq, e.Value)
-		if err == nil {
-			names, err = pageNames(names[:0], &pr)
-		}
-		if err != nil {
+		var err error
+		if names, err = storedNames(names, &pr, seq, e.Value); err != nil {
 			c.fault("page %d: %w", seq, err)
 			return
 		}
-		c.checkPageNames(seq, distinct(names))
+		c.checkPageNames(seq, names)
 	})
 	if err != nil {
 		return err

@@ -38,6 +38,7 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -113,12 +114,8 @@ func New(s store.Store, opts *Options) *Journal {
 	if opts != nil {
 		j.opts = *opts
 	}
-	if j.opts.Log == nil {
-		j.opts.Log = slog.Default()
-	}
-	if j.opts.Blobs == nil {
-		j.opts.Blobs = noBlobs{}
-	}
+	j.opts.Log = cmp.Or(j.opts.Log, slog.Default())
+	j.opts.Blobs = cmp.Or[kernel.BlobOwners](j.opts.Blobs, noBlobs{})
 	j.SetRetention(j.opts.Retention)
 	j.who = newWho()
 	j.writing.room = make(chan struct{})

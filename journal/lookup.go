@@ -13,18 +13,17 @@ import (
 )
 
 // eachNamed is each for a filter that wants a name: it reads the pages that have it.
-func eachNamed(ctx context.Context, s store.Snapshot, n name, span, within bounds, m *matcher, reverse bool, visit func(*record) bool) error {
-	var beside []uint64
-	if id := m.idByTime(); id != nil {
-		var err error
-		if beside, err = pagesAround(s, id, span); err != nil {
-			return err
-		}
-	}
+func eachNamed(ctx context.Context, s store.Snapshot, span, within bounds, m *matcher, reverse bool, visit func(*record) bool) error {
 	ahead := 1 // few pages are read ahead at first: most readers want no more
 	wanted := make([]wantedPage, 0, maxAhead)
 	read := func() (bool, error) {
+		if reverse {
+			slices.Reverse(wanted) // pages are read in the order of their numbers
+		}
 		readWanted(s, wanted, within, m)
+		if reverse {
+			slices.Reverse(wanted)
+		}
 		for i := range wanted {
 			if err := errors.Join(wanted[i].err, ctx.Err()); err != nil {
 				return false, err
@@ -36,7 +35,7 @@ func eachNamed(ctx context.Context, s store.Snapshot, n name, span, within bound
 		wanted, ahead = wanted[:0], min(2*ahead, maxAhead)
 		return true, nil
 	}
-	for seq, err := range named(s, n, span, reverse, beside) {
+	for seq, err := range named(s, m, span, reverse) {
 		if err != nil {
 			return err
 		}
@@ -62,13 +61,6 @@ type wantedPage struct {
 	err error
 }
 
-func (p *wantedPage) take(e store.Entry, within bounds, m *matcher) {
-	p.records = p.records[:0]
-	if e.Revision > 0 {
-		p.err = p.read(e, within, m)
-	}
-}
-
 // readWanted reads pages, on two processors if they are many.
 func readWanted(s store.Snapshot, wanted []wantedPage, within bounds, m *matcher) {
 	if len(wanted) < 16 {
@@ -82,36 +74,35 @@ func readWanted(s store.Snapshot, wanted []wantedPage, within bounds, m *matcher
 }
 
 func readSome(s store.Snapshot, wanted []wantedPage, within bounds, m *matcher) {
-	at := func(i int) *wantedPage { return &wanted[i] }
-	if len(wanted) > 1 && wanted[0].seq > wanted[1].seq {
-		at = func(i int) *wantedPage { return &wanted[len(wanted)-1-i] }
-	}
 	keys := make([][]byte, len(wanted))
 	for i := range wanted {
-		keys[i] = seqKey(spacePages, at(i).seq)
-		at(i).records, at(i).err = at(i).records[:0], nil
+		keys[i] = seqKey(spacePages, wanted[i].seq)
+		wanted[i].records, wanted[i].err = wanted[i].records[:0], nil
 	}
 	i := 0
 	for e, err := range s.GetAll(keys) {
-		p := at(i)
-		if p.err = err; err != nil {
-			return
+		if err == nil && e.Revision > 0 {
+			err = wanted[i].read(e, within, m)
 		}
-		p.take(e, within, m)
+		wanted[i].err = err
 		i++
 	}
 }
 
-// named goes through the numbers of the pages that have a name and of those beside,
-// which are sorted, each once and in order. Pages that blocks list may not be there.
-func named(s store.Reader, n name, span bounds, reverse bool, beside []uint64) iter.Seq2[uint64, error] {
-	if reverse {
-		beside = slices.Clone(beside)
-		slices.Reverse(beside)
-	}
+// named goes through the numbers of the pages that may have wanted records, by the name that
+// these have, each once and in order. Pages that blocks list may not be there.
+func named(s store.Reader, m *matcher, span bounds, reverse bool) iter.Seq2[uint64, error] {
 	before := func(a, b uint64) bool { return a < b != reverse && a != b }
 	return func(yield func(uint64, error) bool) {
-		for seq, err := range mentioned(s, n, span, reverse) {
+		beside, err := pagesAround(s, m.idByTime(), span)
+		if err != nil {
+			yield(0, err)
+			return
+		}
+		if reverse {
+			slices.Reverse(beside)
+		}
+		for seq, err := range mentioned(s, m.name(), span, reverse) {
 			if err != nil {
 				yield(0, err)
 				return
@@ -402,8 +393,8 @@ func each(ctx context.Context, s store.Snapshot, within bounds, m *matcher, reve
 	if err != nil {
 		return err
 	}
-	if n := m.name(); n != 0 {
-		return eachNamed(ctx, s, n, span, within, m, reverse, visit)
+	if m.name() != 0 {
+		return eachNamed(ctx, s, span, within, m, reverse, visit)
 	}
 	var f found
 	for p, err := range s.Scan(store.Range{From: seqKey(spacePages, span.low), To: seqKey(spacePages, span.high), Reverse: reverse}) {

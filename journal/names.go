@@ -105,6 +105,16 @@ func distinct(names []name) []name {
 	return slices.Compact(names)
 }
 
+// storedNames returns the names of a page that is stored, each once, in memory that is used
+// again.
+func storedNames(dst []name, p *pageReader, seq uint64, b []byte) ([]name, error) {
+	if err := p.open(seq, b); err != nil {
+		return dst, err
+	}
+	names, err := pageNames(dst[:0], p)
+	return distinct(names), err
+}
+
 // pageNames appends the names of the records that a reader comes to, some more than once.
 func pageNames(dst []name, p *pageReader) ([]name, error) {
 	names := dst[len(dst):]      // of this page only

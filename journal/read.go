@@ -48,6 +48,14 @@ const (
 	maxData  = 32 << 20
 )
 
+// limited is the limit of a query.
+func limited(limit int) int {
+	if limit <= 0 {
+		limit = DefaultLimit
+	}
+	return min(limit, MaxLimit)
+}
+
 // Get returns the first message with an id. If there is none, the error is a
 // *message.Error with code 404.
 func (j *Journal) Get(ctx context.Context, id message.ID) (Entry, error) {
@@ -83,11 +91,7 @@ func (j *Journal) List(ctx context.Context, q Query) (entries []Entry, next uint
 		return nil, 0, err
 	}
 	defer s.Close()
-	limit := q.Limit
-	if limit <= 0 {
-		limit = DefaultLimit
-	}
-	limit = min(limit, MaxLimit)
+	limit := limited(q.Limit)
 	within := bounds{low: 1, high: math.MaxUint64}
 	switch {
 	case q.Reverse && q.After > 0:

@@ -193,14 +193,9 @@ func (j *Journal) dropPages(b *store.Batch, s store.Reader, sp span) error {
 		seq := keySeq(e.Key)
 		k := seqKey(spacePages, seq)
 		b.Delete(k)
-		err := pr.open(seq, e.Value)
-		if err == nil {
-			names, err = pageNames(names[:0], &pr)
-		}
-		if err != nil {
+		if names, err = storedNames(names, &pr, seq, e.Value); err != nil {
 			return damagedPage(err, k)
 		}
-		names = distinct(names)
 		keyed, err := hasKeys(s, names, seq)
 		if err != nil {
 			return err

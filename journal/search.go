@@ -88,15 +88,11 @@ func (j *Journal) Search(ctx context.Context, q SearchQuery) (SearchResult, erro
 		x.horizon = q.Horizon
 		x.horizon.Seq = min(x.horizon.Seq, at.seq)
 	}
-	limit := q.Limit
-	if limit <= 0 {
-		limit = DefaultLimit
-	}
-	limit, offset := min(limit, MaxLimit), max(0, q.Offset)
+	offset := max(0, q.Offset)
 	if offset > 10*MaxLimit {
 		return SearchResult{}, message.Errorf(422, "The offset %d is too far down: the first %d messages can be listed", offset, 10*MaxLimit)
 	}
-	x.best.most = limit + offset
+	x.best.most = limited(q.Limit) + offset
 	if err := x.run(); err != nil {
 		return SearchResult{}, err
 	}
@@ -410,15 +406,15 @@ func (x *search) add(list []byte, idf float64, norms *[256]float64, norm func(ui
 
 // endSpan offers the messages of a span that the filter wants.
 func (x *search) endSpan(first uint64) error {
-	n := x.match.name()
-	if n != 0 {
-		if err := x.filterSpan(n, first); err != nil {
+	filtered := x.match.name() != 0
+	if filtered {
+		if err := x.filterSpan(first); err != nil {
 			return err
 		}
 	}
 	for i, m := range slices.Backward(x.matched) {
 		seq := first + uint64(i)
-		if m == 0 || n != 0 && !x.wanted[i] || seq < x.within.low || seq >= x.within.high {
+		if m == 0 || filtered && !x.wanted[i] || seq < x.within.low || seq >= x.within.high {
 			continue
 		}
 		x.total++
@@ -433,18 +429,11 @@ func (x *search) endSpan(first uint64) error {
 
 // filterSpan finds the messages of a span that have a word and that the filter wants. It
 // looks at the pages that have both.
-func (x *search) filterSpan(n name, first uint64) error {
+func (x *search) filterSpan(first uint64) error {
 	span := bounds{low: first, high: first + uint64(len(x.matched))}
-	var beside []uint64
-	if id := x.match.idByTime(); id != nil {
-		var err error
-		if beside, err = pagesAround(x.s, id, span); err != nil {
-			return err
-		}
-	}
 	var f found
 	next := 0 // a message before it is not looked for any more
-	for seq, err := range named(x.s, n, span, false, beside) {
+	for seq, err := range named(x.s, &x.match, span, false) {
 		if err != nil {
 			return err
 		}

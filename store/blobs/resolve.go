@@ -157,23 +157,15 @@ func (r *Resolver) file(ctx context.Context, path string, limit int64) ([]byte, 
 // link in it leads nowhere else.
 func (r *Resolver) confine(path string) (*os.Root, string, error) {
 	refused := message.Errorf(403, "Operation not allowed: a file pointer over this connection may mean a blob of the kernel only (got %s)", message.Clip(path, 400))
-	if r.Dir == nil {
-		return nil, "", refused
-	}
-	h, err := ParseHash(filepath.Base(path))
-	if err != nil || r.Dir.Path(h) != path {
+	if r.Dir == nil || !isBlob(r.Dir.path, path) {
 		return nil, "", refused
 	}
 	root, err := os.OpenRoot(r.Dir.path)
 	if err != nil {
 		return nil, "", fileError(path, err)
 	}
-	inner, err := filepath.Rel(r.Dir.path, path)
-	if err != nil {
-		_ = root.Close()
-		return nil, "", refused
-	}
-	return root, inner, nil
+	name := filepath.Base(path)
+	return root, filepath.Join(name[:2], name), nil
 }
 
 // private reports whether a path without links leads into the private directory, and not to a

@@ -149,10 +149,14 @@ func (e *Engine) applyAlone(b *store.Batch, commit *store.Commit, c *condition, 
 	select {
 	case <-s.visible:
 	case <-c.fails:
-		if !s.wait(stuckAfter) && s.leave(b) {
-			// It becomes visible when the disk has recovered, or never.
-			commit.Resolve(e.failure(c))
-			return commit, nil
+		select {
+		case <-s.visible:
+		case <-time.After(stuckAfter):
+			if s.leave(b) {
+				// It becomes visible when the disk has recovered, or never.
+				commit.Resolve(e.failure(c))
+				return commit, nil
+			}
 		}
 	}
 	if s.err != nil {
@@ -188,18 +192,6 @@ func (e *Engine) applySlowly(s *slowChange) {
 		s.visible <- struct{}{}
 	} else if err == nil {
 		e.opts.Watchers.Tell(left)
-	}
-}
-
-// wait waits until the batch is visible, up to a limit.
-func (s *slowChange) wait(limit time.Duration) bool {
-	t := time.NewTimer(limit)
-	defer t.Stop()
-	select {
-	case <-s.visible:
-		return true
-	case <-t.C:
-		return false
 	}
 }
 

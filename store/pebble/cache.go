@@ -62,13 +62,9 @@ type miss struct {
 func (c *cache) get(key []byte) (*store.Entry, miss) {
 	s := &c.sets[c.setOf(key)]
 	m := miss{set: s, version: s.version.Load()} // before pending: see begin
-	for way := range s.entries {
-		if e := s.entries[way].Load(); e != nil && bytes.Equal(e.Key, key) {
-			return e, m
-		}
-	}
-	m.pending = s.pending.Load() != 0
-	return nil, m
+	_, e := s.find(key)
+	m.pending = e == nil && s.pending.Load() != 0
+	return e, m
 }
 
 // put caches an entry that Pebble returned after a miss.
@@ -83,20 +79,20 @@ func (c *cache) put(e store.Entry, m miss) {
 	}
 }
 
-// find returns which entry is that of a key, or -1.
-func (s *cacheSet) find(key []byte) int {
+// find returns the entry of a key and its place, or -1.
+func (s *cacheSet) find(key []byte) (way int, e *store.Entry) {
 	for way := range s.entries {
 		if e := s.entries[way].Load(); e != nil && bytes.Equal(e.Key, key) {
-			return way
+			return way, e
 		}
 	}
-	return -1
+	return -1, nil
 }
 
 // store copies an entry into the set: in place of the entry with its key, into a free
 // place, or in place of another one. The caller holds mu.
 func (s *cacheSet) store(e store.Entry) {
-	way := s.find(e.Key)
+	way, _ := s.find(e.Key)
 	for i := 0; way < 0 && i < cacheWays; i++ {
 		if s.entries[i].Load() == nil {
 			way = i
@@ -122,7 +118,7 @@ func (s *cacheSet) change(key []byte) (cached bool) {
 		s.clear()
 		return false
 	}
-	if way := s.find(key); way >= 0 {
+	if way, _ := s.find(key); way >= 0 {
 		s.entries[way].Store(nil)
 		return true
 	}
@@ -169,7 +165,7 @@ func (c *cache) end(b *store.Batch, touches []touch, r store.Revision) {
 			continue
 		}
 		s := &c.sets[touches[i].set]
-		way := s.find(op.Key) // of an earlier change of the batch
+		way, _ := s.find(op.Key) // of an earlier change of the batch
 		if way < 0 && !touches[i].cached {
 			continue
 		}

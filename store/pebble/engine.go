@@ -32,6 +32,7 @@
 package pebble
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"os"
@@ -68,28 +69,13 @@ func (o *Options) defaults() Options {
 	if o != nil {
 		all = *o
 	}
-	if all.FS == nil {
-		all.FS = vfs.Default
-	}
-	if all.Log == nil {
-		all.Log = slog.New(slog.DiscardHandler)
-	}
-	if all.CacheSize == 0 {
-		all.CacheSize = 64 << 20
-	}
-	if all.MemTableSize == 0 {
-		all.MemTableSize = 16 << 20
-	}
-	if all.CloseTimeout == 0 {
-		all.CloseTimeout = 2 * time.Second
-	}
-	if all.Watchers == nil {
-		all.Watchers = new(store.Watchers)
-	}
-	if all.schema == nil {
-		s := current()
-		all.schema = &s
-	}
+	all.FS = cmp.Or(all.FS, vfs.Default)
+	all.Log = cmp.Or(all.Log, slog.New(slog.DiscardHandler))
+	all.CacheSize = cmp.Or(all.CacheSize, 64<<20)
+	all.MemTableSize = cmp.Or(all.MemTableSize, 16<<20)
+	all.CloseTimeout = cmp.Or(all.CloseTimeout, 2*time.Second)
+	all.Watchers = cmp.Or(all.Watchers, new(store.Watchers))
+	all.schema = cmp.Or(all.schema, current())
 	return all
 }
 
@@ -379,12 +365,10 @@ func (e *Engine) giveUp(finished chan struct{}) {
 				continue
 			}
 		}
-		t := time.NewTimer(e.opts.CloseTimeout)
 		select {
 		case <-finished:
-			t.Stop()
 			return
-		case <-t.C:
+		case <-time.After(e.opts.CloseTimeout):
 			if err := e.health.err(); err != nil {
 				e.disk.freeze(err)
 				return

@@ -107,13 +107,12 @@ func exportAll(e *Engine, each func(store.Entry) error) error {
 
 // checkSchema refuses to export what would have to be migrated first.
 func (e *Engine) checkSchema() error {
-	value, err := readOwn(e.db, schemaKey)
+	version, kernos, err := readSchema(e.dir, e.db)
 	if err != nil {
 		return e.readError(err)
 	}
-	version, kernos, ok := parseSchema(value)
-	if !ok {
-		return damage(e.dir, "", errors.New("its schema version is unreadable"))
+	if version == 0 {
+		return damage(e.dir, "", errors.New("there is no schema version in it"))
 	}
 	if err := e.opts.schema.check(e.dir, version, kernos); err != nil {
 		return err

@@ -4,13 +4,12 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
-	"syscall"
 
 	"kernos/store"
 )
 
 // health is whether the disk takes what is written. The disk and the events of
-// Pebble report to it; Apply and the herald ask it.
+// Pebble report to it; Apply and the monitor ask it.
 type health struct {
 	dir string
 	now atomic.Pointer[condition]
@@ -84,9 +83,9 @@ func unwritable(dir string, err error) *store.Error {
 		return e
 	}
 	switch {
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+	case full(err):
 		return store.Errorf(507, err, "The disk is full: the store in %s takes no changes until there is room again", dir)
-	case errors.Is(err, syscall.EROFS), errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
+	case forbidden(err):
 		return store.Errorf(503, err, "The store in %s can't be written: allow this user to write there", dir)
 	}
 	return store.Errorf(503, err, "The disk of the store in %s fails: it takes no changes until the disk does again", dir)

@@ -101,19 +101,12 @@ func readTables(fs vfs.FS, dir string, opts *crdb.Options) (version uint64, kern
 	if err != nil {
 		return 0, "", damage(dir, "", err)
 	}
-	value, err := readOwn(db, schemaKey)
+	version, kernos, err = readSchema(dir, db)
 	if err == nil {
 		_, err = readLease(dir, db)
 	}
 	if err = errors.Join(err, db.Close()); err != nil {
 		return 0, "", damage(dir, "", err)
-	}
-	if value == nil {
-		return 0, "", nil
-	}
-	version, kernos, ok := parseSchema(value)
-	if !ok {
-		return 0, "", damage(dir, "", errors.New("its schema version is unreadable"))
 	}
 	return version, kernos, nil
 }

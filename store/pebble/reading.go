@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -50,14 +49,7 @@ func (e *Engine) refusal(cause error) error {
 }
 
 // unwritableNow reports whether an error of Open is that of a disk which takes nothing.
-func unwritableNow(err error) bool {
-	for _, errno := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EACCES, syscall.EPERM} {
-		if errors.Is(err, errno) {
-			return true
-		}
-	}
-	return false
-}
+func unwritableNow(err error) bool { return full(err) || forbidden(err) }
 
 // openReading opens a store without writing anything.
 func openReading(dir string, options *Options) (*Engine, error) {

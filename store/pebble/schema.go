@@ -33,9 +33,7 @@ type schema struct {
 
 // current is the schema of this engine. Version 1: a value is stored behind its revision,
 // a uvarint.
-func current() schema {
-	return schema{version: 1, kernos: "0.2.0"}
-}
+func current() *schema { return &schema{version: 1, kernos: "0.2.0"} }
 
 func (s schema) encode() []byte {
 	return append(binary.AppendUvarint(nil, s.version), s.kernos...)
@@ -66,21 +64,11 @@ func (s schema) check(dir string, version uint64, kernos string) error {
 
 // migrate brings a store to the schema. A store without one is new.
 func (s schema) migrate(dir string, db *crdb.DB) error {
-	value, err := readOwn(db, schemaKey)
+	version, kernos, err := readSchema(dir, db)
 	if err != nil {
 		return err
 	}
-	version, kernos := s.version, s.kernos
-	if value != nil {
-		var ok bool
-		if version, kernos, ok = parseSchema(value); !ok {
-			return damage(dir, "", errors.New("its schema version is unreadable"))
-		}
-	}
-	if err := s.check(dir, version, kernos); err != nil {
-		return err
-	}
-	if value == nil {
+	if version == 0 {
 		if err := db.Set([]byte(schemaKey), s.encode(), crdb.Sync); err != nil {
 			return err
 		}
@@ -88,6 +76,9 @@ func (s schema) migrate(dir string, db *crdb.DB) error {
 		// one. Its first log does not say what was synced, so damage could not be told from
 		// a torn end (records.go). With the flush, another one begins.
 		return db.Flush()
+	}
+	if err := s.check(dir, version, kernos); err != nil {
+		return err
 	}
 	for ; version < s.version; version++ {
 		b := db.NewBatch()
@@ -104,6 +95,19 @@ func (s schema) migrate(dir string, db *crdb.DB) error {
 		}
 	}
 	return nil
+}
+
+// readSchema returns the schema of a store: version 0 if it has none.
+func readSchema(dir string, db *crdb.DB) (version uint64, kernos string, err error) {
+	value, err := readOwn(db, schemaKey)
+	if err != nil || value == nil {
+		return 0, "", err
+	}
+	version, kernos, ok := parseSchema(value)
+	if !ok {
+		return 0, "", damage(dir, "", errors.New("its schema version is unreadable"))
+	}
+	return version, kernos, nil
 }
 
 // readOwn returns a copy of the value of one of the engine's own keys, or nil.
