@@ -226,27 +226,26 @@ func (j *Journal) addPage(b *store.Batch, seq uint64, p *page) (size int, err er
 // addNames adds the names of the pages: all of them as keys, or if they are many all of
 // them as blocks.
 func (bufs *flushBuffers) addNames() {
-	if len(bufs.names) > manyNames && len(bufs.seqs) < maxInBlock {
-		bufs.mentions = bufs.mentions[:0]
-		start := 0
-		for i, end := range bufs.ends {
-			for _, n := range bufs.names[start:end] {
-				bufs.mentions = append(bufs.mentions, mentionOf(n, i))
-			}
-			start = end
-		}
-		bufs.addBlocks(bufs.mentions, bufs.seqs)
-		return
-	}
-	// The batch keeps what append moves.
+	many := len(bufs.names) > manyNames && len(bufs.seqs) < maxInBlock
+	bufs.mentions = bufs.mentions[:0]
 	start := 0
 	for i, end := range bufs.ends {
-		for _, n := range distinct(bufs.names[start:end]) {
+		names := bufs.names[start:end]
+		start = end
+		if many {
+			for _, n := range names {
+				bufs.mentions = append(bufs.mentions, mentionOf(n, i))
+			}
+			continue
+		}
+		for _, n := range distinct(names) {
 			k := len(bufs.keys)
-			bufs.keys = n.appendKey(bufs.keys, bufs.seqs[i])
+			bufs.keys = n.appendKey(bufs.keys, bufs.seqs[i]) // the batch keeps what append moves
 			bufs.batch.Set(bufs.keys[k:len(bufs.keys):len(bufs.keys)], nil)
 		}
-		start = end
+	}
+	if many {
+		bufs.addBlocks(bufs.mentions, bufs.seqs)
 	}
 }
 

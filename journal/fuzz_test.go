@@ -224,8 +224,7 @@ func FuzzPostings(f *testing.F) {
 	f.Add([]byte{}, uint16(0))
 	f.Fuzz(func(t *testing.T, list []byte, n uint16) {
 		x := search{scores: make([]float64, n), matched: make([]uint8, n)}
-		var norms [256]float64
-		x.add(list, 1, &norms, func(uint64) float64 { return 1 })
+		x.add(list, 1)
 		var a, b uint64
 		readUvarints(list, &a, &b)
 		_, _ = readSpan(store.Entry{Key: list, Value: list})

@@ -162,6 +162,7 @@ type search struct {
 	within  bounds
 	best    candidates
 	total   int
+	perWord float64 // how much less a word counts for each word that its message has
 	bonus   float64 // of a message that has all words: more than any other message can have
 
 	// Of the span that is being looked at, by message.
@@ -232,13 +233,8 @@ func (x *search) run() error {
 			return err
 		}
 	}
-	// How much a message counts whose words are many; most are short.
-	var norms [256]float64
 	average := max(1, float64(x.horizon.Words)/max(1, float64(x.horizon.Docs)))
-	norm := func(length uint64) float64 { return k1 * (1 - b1 + b1*float64(length)/average) }
-	for i := range norms {
-		norms[i] = norm(uint64(i))
-	}
+	x.perWord = k1 * b1 / average
 	for {
 		if err := x.ctx.Err(); err != nil {
 			return err
@@ -258,7 +254,7 @@ func (x *search) run() error {
 			if c.first != first {
 				continue
 			}
-			if !x.add(c.entry.Value, c.idf, &norms, norm) {
+			if !x.add(c.entry.Value, c.idf) {
 				return damaged(errSpan, "The journal's postings of a word can't be read")
 			}
 			if err := c.advance(); err != nil {
@@ -369,7 +365,7 @@ func (x *search) beginSpan(first uint64) error {
 
 // add adds what a word counts to the messages that have it. It reports whether the
 // postings could be read.
-func (x *search) add(list []byte, idf float64, norms *[256]float64, norm func(uint64) float64) bool {
+func (x *search) add(list []byte, idf float64) bool {
 	_, n := binary.Uvarint(list)
 	if n <= 0 {
 		return false
@@ -392,12 +388,7 @@ func (x *search) add(list []byte, idf float64, norms *[256]float64, norm func(ui
 			return false
 		}
 		at += int(step)
-		weight := 0.0
-		if length < uint64(len(norms)) {
-			weight = norms[length]
-		} else {
-			weight = norm(length)
-		}
+		weight := k1*(1-b1) + x.perWord*float64(length)
 		x.scores[at] += idf * float64(times) * (k1 + 1) / (float64(times) + weight)
 		x.matched[at]++
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -31,13 +30,18 @@ type Collected struct {
 // state that r reads: now from before the snapshot, if r is one.
 func (d *Dir) Collect(ctx context.Context, r store.Reader, grace time.Duration, now time.Time) (Collected, error) {
 	c := collection{dir: d, r: r, before: now.Add(-grace)}
-	err := c.walk(ctx, d.path, func(entry fs.DirEntry) error {
-		if entry.IsDir() && len(entry.Name()) == 2 {
-			return c.walk(ctx, filepath.Join(d.path, entry.Name()), func(inner fs.DirEntry) error {
-				return c.file(filepath.Join(d.path, entry.Name()), inner)
-			})
+	err := filepath.WalkDir(d.path, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			c.note(ignoreMissing(err))
+		case !entry.IsDir():
+			return c.file(filepath.Dir(path), entry)
+		case path != d.path && (filepath.Dir(path) != d.path || len(entry.Name()) != 2):
+			return fs.SkipDir // not ours
 		}
-		return c.file(d.path, entry)
+		return nil
 	})
 	if err == nil && c.failed != nil {
 		err = fmt.Errorf("blobs: %w", c.failed)
@@ -51,33 +55,6 @@ type collection struct {
 	before time.Time
 	done   Collected
 	failed error // the first
-}
-
-// walk visits a directory some entries at a time, however many it has.
-func (c *collection) walk(ctx context.Context, path string, visit func(fs.DirEntry) error) error {
-	f, err := os.Open(path)
-	if err != nil {
-		c.note(ignoreMissing(err))
-		return nil
-	}
-	defer func() { _ = f.Close() }()
-	for {
-		entries, err := f.ReadDir(256)
-		for _, entry := range entries {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			if err := visit(entry); err != nil {
-				return err
-			}
-		}
-		if err != nil {
-			if !errors.Is(err, io.EOF) {
-				c.note(err)
-			}
-			return nil
-		}
-	}
 }
 
 func (c *collection) note(err error) {
