@@ -30,7 +30,7 @@ import (
 	"kernos/message"
 	"kernos/store"
 	"kernos/transport"
-	httpd "kernos/transport/http"
+	"kernos/transport/unix"
 )
 
 // A Daemon is a kernel with its state and its doors. It is safe for concurrent use.
@@ -40,7 +40,8 @@ type Daemon struct {
 	started time.Time
 	state   *state
 	kernel  *kernel.Kernel
-	socket  *socketDoor // nil if there is none
+	lock    *unix.Listener // of the socket, which keeps a second daemon from the home; nil if there is no socket
+	socket  *unix.Server   // likewise
 	doors   []door
 	rates   rates
 	size    diskSize
@@ -49,18 +50,23 @@ type Daemon struct {
 	end    context.CancelCauseFunc
 }
 
-// A door is one wire over which the kernel is called.
-type door interface {
-	urls() []string
-	stats() []transport.Stats
-	collect(*httpd.Metrics)
+// A door serves the kernel at some addresses.
+type door struct {
+	urls  []string
+	wires []wire
 
 	// serve serves until ctx is done, and then drains: it accepts nothing new and finishes
 	// what runs.
-	serve(ctx context.Context) error
+	serve func(ctx context.Context) error
 
 	// close frees the addresses, whether or not the door has served.
-	close() error
+	close func() error
+}
+
+// A wire is a kind of connection that a door serves.
+type wire struct {
+	name, over string // in the metrics; "" if the server has metrics of its own
+	stats      func() transport.Stats
 }
 
 // ErrShutdown is the reason for an end that a client has asked for.
@@ -95,10 +101,10 @@ func Open(o *Options) (_ *Daemon, err error) {
 	}()
 	path := ""
 	if o.Socket != nil {
-		if d.socket, err = takeSocket(d); err != nil {
+		if d.lock, err = d.lockSocket(); err != nil {
 			return nil, err
 		}
-		path = d.socket.listener.Path()
+		path = d.lock.Path()
 	}
 	if d.state, err = newState(d.home, &d.opts, path); err != nil {
 		return nil, err
@@ -140,9 +146,8 @@ func (d *Daemon) openKernel() error {
 
 // openDoors opens the doors. A new wire is a line here.
 func (d *Daemon) openDoors() error {
-	if d.socket != nil {
-		d.socket.open(d)
-		d.doors = append(d.doors, d.socket)
+	if d.lock != nil {
+		d.doors = append(d.doors, d.openSocket())
 	}
 	if d.opts.Web != nil {
 		web, err := openWeb(d)
@@ -169,7 +174,7 @@ func (d *Daemon) Journal() *journal.Journal { return d.state.journal }
 // URLs are the addresses that the doors serve.
 func (d *Daemon) URLs() (urls []string) {
 	for _, door := range d.doors {
-		urls = append(urls, door.urls()...)
+		urls = append(urls, door.urls...)
 	}
 	return urls
 }
@@ -208,7 +213,7 @@ func (d *Daemon) Serve(ctx context.Context) error {
 	running.Go(func() { d.rates.run(background, func() uint64 { return d.kernel.Stats().Messages }) })
 	if len(d.doors) > 0 {
 		log.Info("serving", "version", d.opts.Version, "pid", os.Getpid(), "urls", d.URLs(), "home", d.home.Dir,
-			"origin", d.home.Origin, "auth", d.signed(), "hash", d.kernel.Registry().Hash())
+			"origin", d.home.Origin, "auth", d.opts.signed(), "hash", d.kernel.Registry().Hash())
 		defer context.AfterFunc(ctx, func() { log.Info("stopping", "reason", context.Cause(ctx).Error()) })()
 	}
 	err := d.serveDoors(ctx, stop)
@@ -250,19 +255,14 @@ func (d *Daemon) Close() error {
 
 func (d *Daemon) close() (err error) {
 	for _, door := range d.doors {
-		if door != d.socket {
-			err = errors.Join(err, door.close())
-		}
+		err = errors.Join(err, door.close())
 	}
 	if d.state != nil {
 		err = errors.Join(err, d.state.close())
 	}
-	if d.socket != nil { // last: the next daemon waits for this lock and must find the store closed
-		err = errors.Join(err, d.socket.close())
+	if d.lock != nil { // last: the next daemon waits for this lock and must find the store closed
+		err = errors.Join(err, d.lock.Close())
 	}
 	d.end(nil)
 	return err
 }
-
-// signed reports whether clients must sign.
-func (d *Daemon) signed() bool { return d.opts.Socket != nil && len(d.opts.Socket.Keys) > 0 }

@@ -2,11 +2,11 @@ package daemon
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"os"
+	"slices"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -177,36 +177,37 @@ func (e *OptionError) Error() string { return e.Name + ": " + e.Err.Error() }
 // Unwrap returns the reason.
 func (e *OptionError) Unwrap() error { return e.Err }
 
+func wrong(name, format string, args ...any) error {
+	return &OptionError{name, fmt.Errorf(format, args...)}
+}
+
 // Check reports what is wrong with the options, as far as that can be known before anything
 // is opened. Errors are *OptionError.
 func (o *Options) Check() error {
-	wrong := func(name string, err error) error { return &OptionError{name, err} }
-	switch o.Execute {
-	case "", content.ExecuteLocal, content.ExecuteNone:
-	default:
-		return wrong("execute", fmt.Errorf("expected local or none, got %q", o.Execute))
+	if !slices.Contains([]content.Policy{"", content.ExecuteLocal, content.ExecuteNone}, o.Execute) {
+		return wrong("execute", "expected local or none, got %q", o.Execute)
 	}
 	if o.Fetch.Retries < 0 || o.Fetch.Retries > 10 {
-		return wrong("fetch-retries", fmt.Errorf("expected a number from 0 to 10, got %d", o.Fetch.Retries))
+		return wrong("fetch-retries", "expected a number from 0 to 10, got %d", o.Fetch.Retries)
 	}
 	if err := crypto.CheckKey(o.Keys.Seal); err != nil {
-		return wrong("seal-key", err)
+		return &OptionError{"seal-key", err}
 	}
 	if dir := o.Files.Directory; dir != "" {
 		if info, err := os.Stat(dir); err != nil {
-			return wrong("directory", fmt.Errorf("%w; name a directory that exists", err))
+			return wrong("directory", "%w; name a directory that exists", err)
 		} else if !info.IsDir() {
-			return wrong("directory", fmt.Errorf("%s is not a directory; name one", dir))
+			return wrong("directory", "%s is not a directory; name one", dir)
 		}
 	}
-	if _, err := o.policy(); err != nil {
+	if _, err := o.policy(); err != nil || o.Web == nil {
 		return err
 	}
-	if o.Web == nil {
-		return nil
-	}
-	return o.Web.check(o.Socket != nil && len(o.Socket.Keys) > 0)
+	return o.Web.check(o.signed())
 }
+
+// signed reports whether clients of the socket must sign.
+func (o *Options) signed() bool { return o.Socket != nil && len(o.Socket.Keys) > 0 }
 
 // policy returns where connections may go.
 func (o *Options) policy() (outbound.Policy, error) {
@@ -226,49 +227,45 @@ func (o *Options) policy() (outbound.Policy, error) {
 }
 
 // journalBytes is the limit of the journal as the journal takes it: 0 means none.
-func (r Retention) journalBytes() int64 {
-	return max(cmp.Or(r.MaxBytes, DefaultJournalBytes), 0)
-}
+func (r Retention) journalBytes() int64 { return max(cmp.Or(r.MaxBytes, DefaultJournalBytes), 0) }
 
 // outcomes is how long the outcomes of idempotent commands are kept.
-func (r Retention) outcomes() time.Duration {
-	return cmp.Or(r.Outcomes, kernel.DefaultIdempotencyTTL)
-}
+func (r Retention) outcomes() time.Duration { return cmp.Or(r.Outcomes, kernel.DefaultIdempotencyTTL) }
 
 // check reports settings that contradict each other. Signed says that clients of the socket
 // must sign.
 func (w *Web) check(signed bool) error {
 	switch {
 	case (w.CertFile == "") != (w.KeyFile == ""):
-		return &OptionError{"tls-cert", errors.New("a certificate and its key belong together; give both tls-cert and tls-key, or none")}
+		return wrong("tls-cert", "a certificate and its key belong together; give both tls-cert and tls-key, or none")
 	case w.NoToken && w.TokenFile != "":
-		return &OptionError{"no-token", errors.New("contradicts token-file; leave one out")}
+		return wrong("no-token", "contradicts token-file; leave one out")
 	case w.NoToken && signed:
-		return &OptionError{"no-token", errors.New("HTTP would let in callers that can't sign for auth-key; leave one of them out")}
+		return wrong("no-token", "HTTP would let in callers that can't sign for auth-key; leave one of them out")
 	case signed && w.Address != "" && !w.Optional && !w.InsecureWithoutSignature:
-		return &OptionError{"addr", errors.New("callers who know the token would be let in although they can't sign for auth-key; leave one of them out, or allow it with insecure-listen-without-signature")}
+		return wrong("addr", "callers who know the token would be let in although they can't sign for auth-key; leave one of them out, or allow it with insecure-listen-without-signature")
 	}
-	_, _, err := w.names()
+	_, err := w.guard()
 	return err
 }
 
-// names returns the hosts and origins as they are compared.
-func (w *Web) names() (hosts, origins []string, err error) {
-	for _, text := range w.Hosts {
-		host, err := httpd.ParseHost(text)
-		if err != nil {
-			return nil, nil, &OptionError{"allow-host", err}
-		}
-		hosts = append(hosts, host)
+// guard returns the hosts and origins that are let in, as they are compared.
+func (w *Web) guard() (g httpd.Guard, err error) {
+	if g.Hosts, err = parseNames("allow-host", w.Hosts, httpd.ParseHost); err == nil {
+		g.Origins, err = parseNames("allow-origin", w.Origins, httpd.ParseOrigin)
 	}
-	for _, text := range w.Origins {
-		origin, err := httpd.ParseOrigin(text)
+	return g, err
+}
+
+func parseNames(option string, texts []string, parse func(string) (string, error)) (names []string, err error) {
+	for _, text := range texts {
+		name, err := parse(text)
 		if err != nil {
-			return nil, nil, &OptionError{"allow-origin", err}
+			return nil, &OptionError{option, err}
 		}
-		origins = append(origins, origin)
+		names = append(names, name)
 	}
-	return hosts, origins, nil
+	return names, nil
 }
 
 // public reports whether other machines can reach the address.
@@ -287,10 +284,10 @@ func (w *Web) permitted(a *net.TCPAddr) error {
 		return nil
 	}
 	if w.CertFile == "" && !w.InsecureWithoutTLS {
-		return &OptionError{"addr", fmt.Errorf("other machines can reach %s, so it is not served without TLS; give tls-cert and tls-key, or allow it with insecure-listen-without-tls", w.Address)}
+		return wrong("addr", "other machines can reach %s, so it is not served without TLS; give tls-cert and tls-key, or allow it with insecure-listen-without-tls", w.Address)
 	}
 	if w.NoToken && !w.InsecureWithoutToken {
-		return &OptionError{"addr", fmt.Errorf("other machines can reach %s, so it is not served without a token; leave out no-token, or allow it with insecure-listen-without-token", w.Address)}
+		return wrong("addr", "other machines can reach %s, so it is not served without a token; leave out no-token, or allow it with insecure-listen-without-token", w.Address)
 	}
 	return nil
 }

@@ -7,20 +7,12 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"kernos/transport"
-	httpd "kernos/transport/http"
 	"kernos/transport/unix"
 )
 
-// socketDoor serves NDJSON over a unix socket. Its lock keeps a second daemon from the home.
-type socketDoor struct {
-	listener *unix.Listener
-	server   *unix.Server
-}
-
-// takeSocket makes the home and locks its socket. The error is a *unix.Running if another
+// lockSocket makes the home and locks its socket. The error is a *unix.Running if another
 // daemon serves the home.
-func takeSocket(d *Daemon) (*socketDoor, error) {
+func (d *Daemon) lockSocket() (*unix.Listener, error) {
 	if err := d.home.Check(); err != nil {
 		return nil, err
 	}
@@ -36,37 +28,24 @@ func takeSocket(d *Daemon) (*socketDoor, error) {
 	}
 	info := d.opts.Socket.Info
 	info.PID, info.Version, info.Started = os.Getpid(), d.opts.Version, d.started.Truncate(time.Millisecond)
-	info.Home, info.Origin, info.Auth = d.home.Dir, string(d.home.Origin), d.signed()
+	info.Home, info.Origin, info.Auth = d.home.Dir, string(d.home.Origin), d.opts.signed()
 	for _, k := range d.opts.Socket.Keys {
 		info.Keys = append(info.Keys, ssh.FingerprintSHA256(k))
 	}
-	listener, err := unix.Listen(own, info)
-	if err != nil {
-		return nil, err
-	}
-	return &socketDoor{listener: listener}, nil
+	return unix.Listen(own, info)
 }
 
-// open makes the server.
-func (s *socketDoor) open(d *Daemon) {
+// openSocket returns the door that serves NDJSON over the socket.
+func (d *Daemon) openSocket() door {
 	l := &d.opts.Limits
-	s.server = unix.NewServer(d.kernel, &unix.Options{
+	d.socket = unix.NewServer(d.kernel, &unix.Options{
 		MaxConnections: l.MaxConnections, Idle: l.Idle, Stall: l.Stall, Line: l.LineTime, FrameRate: l.FrameRate, Grace: l.Grace,
 		Keys: d.opts.Socket.Keys, Log: d.opts.Log,
 	})
-}
-
-func (s *socketDoor) urls() []string { return []string{"unix://" + s.listener.Path()} }
-
-func (s *socketDoor) serve(ctx context.Context) error { return s.server.Serve(ctx, s.listener) }
-
-func (s *socketDoor) close() error { return s.listener.Close() }
-
-func (s *socketDoor) stats() []transport.Stats { return []transport.Stats{s.server.Stats()} }
-
-func (s *socketDoor) collect(m *httpd.Metrics) {
-	now := s.server.Stats()
-	m.Gauge("kernos_socket_connections", "Connections over the socket of messages.", float64(now.Connections))
-	m.Counter("kernos_socket_accepted_total", "Connections over the socket of messages that were served.", float64(now.Accepted))
-	countEnded(m, "kernos_socket_closed_total", "Connections over the socket of messages that the daemon has refused or closed.", now)
+	return door{
+		urls:  []string{"unix://" + d.lock.Path()},
+		wires: []wire{{"socket", "the socket of messages", d.socket.Stats}},
+		serve: func(ctx context.Context) error { return d.socket.Serve(ctx, d.lock) },
+		close: func() error { return nil }, // the lock is kept until the store is closed
+	}
 }

@@ -34,14 +34,15 @@ func (d *Daemon) Status() lifecycle.Status {
 		Store:     d.stored(),
 		Listening: d.URLs(),
 	}
-	if d.socket != nil {
-		s.Socket = d.socket.listener.Path()
+	if d.lock != nil {
+		s.Socket = d.lock.Path()
 	}
 	if len(d.doors) > 0 {
 		s.Connections = 0
 	}
 	for _, door := range d.doors {
-		for _, now := range door.stats() {
+		for _, w := range door.wires {
+			now := w.stats()
 			s.Connections += now.Connections
 			s.Refused += now.Rejected()
 			s.Throttled += now.Throttled

@@ -54,8 +54,8 @@ func (d *Daemon) variables(level *slog.LevelVar) []kernelfs.Variable {
 		return all
 	}
 	return append(all, changeable("max-connections",
-		func() string { return strconv.Itoa(d.socket.server.MaxConnections()) },
-		func(n *quantity.Count) { d.socket.server.SetMaxConnections(int(*n)) }))
+		func() string { return strconv.Itoa(d.socket.MaxConnections()) },
+		func(n *quantity.Count) { d.socket.SetMaxConnections(int(*n)) }))
 }
 
 // changeable is a variable that takes the texts of a flag.

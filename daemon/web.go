@@ -20,57 +20,62 @@ import (
 	"kernos/transport/ws"
 )
 
-// webDoor serves HTTP and WebSockets, over TCP and over a second socket.
-type webDoor struct {
-	server    *httpd.Server
+// web has the addresses at which HTTP and WebSockets are served: TCP and a second socket.
+type web struct {
 	listeners []httpd.Door
-	addresses []string // URLs of the listeners
-	rpc       *rpc.Service
-	ws        *ws.Handler
+	urls      []string
 }
 
 // openWeb takes the addresses that HTTP is served at. If it fails, none is taken.
-func openWeb(d *Daemon) (_ *webDoor, err error) {
-	w := new(webDoor)
+func openWeb(d *Daemon) (_ door, err error) {
+	w := new(web)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, w.close())
 		}
 	}()
-	if d.socket != nil {
+	if d.lock != nil {
 		if err := w.openSocket(d); err != nil {
-			return nil, err
+			return door{}, err
 		}
 	}
-	if o := d.opts.Web; o.Address != "" && (!d.signed() || o.InsecureWithoutSignature) {
+	if o := d.opts.Web; o.Address != "" && (!d.opts.signed() || o.InsecureWithoutSignature) {
 		if err := w.openTCP(d, o); err != nil {
-			return nil, err
+			return door{}, err
 		}
 	}
 	l := &d.opts.Limits
-	w.rpc = rpc.New(d.kernel, nil)
-	w.ws = ws.New(w.rpc, &ws.Options{MaxConnections: l.MaxConnections, FrameRate: l.FrameRate, Log: d.opts.Log})
-	w.server = httpd.NewServer(d.kernel, &httpd.Options{
-		WebSocket: w.ws, RPC: w.rpc, Blobs: d.state.blobs, Ready: d.state.ready, Collect: d.collect,
+	streams := rpc.New(d.kernel, nil)
+	sockets := ws.New(streams, &ws.Options{MaxConnections: l.MaxConnections, FrameRate: l.FrameRate, Log: d.opts.Log})
+	server := httpd.NewServer(d.kernel, &httpd.Options{
+		WebSocket: sockets, RPC: streams, Blobs: d.state.blobs, Ready: d.state.ready, Collect: d.collect,
 		MaxConnections: l.MaxConnections, FrameRate: l.FrameRate, RequestRate: l.RequestRate,
 		Idle: l.Idle, Grace: l.Grace, Log: d.opts.Log,
 	})
-	return w, nil
+	return door{
+		urls:  w.urls,
+		wires: []wire{{stats: server.Stats}, {"websocket", "WebSockets", sockets.Stats}},
+		serve: func(ctx context.Context) error { return server.Serve(ctx, w.listeners...) },
+		close: func() error {
+			defer streams.Close()
+			return w.close()
+		},
+	}, nil
 }
 
 // openSocket takes the socket of HTTP beside that of messages. Where clients must sign there,
 // HTTP takes a ticket only: the token in the file isn't a signature.
-func (w *webDoor) openSocket(d *Daemon) (err error) {
+func (w *web) openSocket(d *Daemon) (err error) {
 	var listener httpd.Door
-	if d.signed() {
+	if d.opts.signed() {
 		ticket, err := issueTickets(d.kernel.Registry())
 		if err != nil {
 			return err
 		}
 		listener.Guard = &httpd.Guard{Private: true, Token: ticket}
 	}
-	path := unix.HTTPPath(d.socket.listener.Path())
-	if listener.Listener, err = d.socket.listener.Beside(path, d.opts.Log); err != nil {
+	path := unix.HTTPPath(d.lock.Path())
+	if listener.Listener, err = d.lock.Beside(path, d.opts.Log); err != nil {
 		return err
 	}
 	w.add("http+unix://"+path, listener)
@@ -78,7 +83,7 @@ func (w *webDoor) openSocket(d *Daemon) (err error) {
 }
 
 // openTCP takes the TCP address.
-func (w *webDoor) openTCP(d *Daemon, o *Web) error {
+func (w *web) openTCP(d *Daemon, o *Web) error {
 	skip := func(err error) error {
 		d.opts.Log.Warn("HTTP is served over the socket only", "reason", err.Error())
 		return nil
@@ -90,20 +95,20 @@ func (w *webDoor) openTCP(d *Daemon, o *Web) error {
 	if err := o.permitted(address); err != nil {
 		return err
 	}
-	hosts, origins, err := o.names()
+	guard, err := o.guard()
 	if err != nil {
 		return err
 	}
-	listener := httpd.Door{Remote: true, Guard: &httpd.Guard{Hosts: hosts, Origins: origins}}
+	listener := httpd.Door{Remote: true, Guard: &guard}
 	if !o.NoToken {
-		token, err := httpd.OpenToken(o.tokenFile(d.home))
+		token, err := httpd.OpenToken(cmp.Or(o.TokenFile, d.home.Token()))
 		if err != nil && o.Optional && unwritable(err) {
 			return skip(err)
 		}
 		if err != nil {
 			return err
 		}
-		listener.Guard.Token = token.Value
+		guard.Token = token.Value
 	}
 	scheme := "http"
 	if o.CertFile != "" {
@@ -161,36 +166,18 @@ func unwritable(err error) bool {
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.ENOSPC)
 }
 
-func (o *Web) tokenFile(home Home) string { return cmp.Or(o.TokenFile, home.Token()) }
-
-func (w *webDoor) add(url string, listener httpd.Door) {
-	w.addresses = append(w.addresses, url)
+func (w *web) add(url string, listener httpd.Door) {
+	w.urls = append(w.urls, url)
 	w.listeners = append(w.listeners, listener)
 }
 
-func (w *webDoor) urls() []string { return w.addresses }
-
-func (w *webDoor) serve(ctx context.Context) error { return w.server.Serve(ctx, w.listeners...) }
-
-func (w *webDoor) close() (err error) {
+func (w *web) close() (err error) {
 	for _, l := range w.listeners {
 		if closeErr := l.Listener.Close(); !errors.Is(closeErr, net.ErrClosed) {
 			err = errors.Join(err, closeErr)
 		}
 	}
-	if w.rpc != nil {
-		w.rpc.Close()
-	}
 	return err
-}
-
-func (w *webDoor) stats() []transport.Stats { return []transport.Stats{w.server.Stats(), w.ws.Stats()} }
-
-func (w *webDoor) collect(m *httpd.Metrics) {
-	now := w.ws.Stats()
-	m.Gauge("kernos_websocket_connections", "Connections over WebSockets.", float64(now.Connections))
-	m.Counter("kernos_websocket_accepted_total", "Connections over WebSockets that were served.", float64(now.Accepted))
-	countEnded(m, "kernos_websocket_closed_total", "Connections over WebSockets that the daemon has refused or dropped.", now)
 }
 
 // collect adds what the daemon knows of itself to the metrics of the HTTP server.
@@ -201,15 +188,23 @@ func (d *Daemon) collect(m *httpd.Metrics) {
 	m.Gauge("kernos_store_bytes", "Bytes that the store and the blobs have on disk.", float64(kept.Bytes))
 	m.Gauge("kernos_journal_messages", "Messages that are recorded.", float64(kept.Messages))
 	for _, door := range d.doors {
-		door.collect(m)
+		for _, w := range door.wires {
+			if w.name != "" {
+				w.collect(m)
+			}
+		}
 	}
 }
 
-// countEnded adds a counter of connections for each reason why they were refused or closed.
-func countEnded(m *httpd.Metrics, name, help string, s transport.Stats) {
-	for _, reasons := range []map[transport.Reason]uint64{s.Refused, s.Closed} {
+// collect adds the metrics of a wire, with a counter for each reason why connections were
+// refused or closed.
+func (w *wire) collect(m *httpd.Metrics) {
+	now, name, help := w.stats(), "kernos_"+w.name, "Connections over "+w.over
+	m.Gauge(name+"_connections", help+".", float64(now.Connections))
+	m.Counter(name+"_accepted_total", help+" that were served.", float64(now.Accepted))
+	for _, reasons := range []map[transport.Reason]uint64{now.Refused, now.Closed} {
 		for _, reason := range slices.Sorted(maps.Keys(reasons)) {
-			m.Counter(name, help, float64(reasons[reason]), httpd.Label{Name: "reason", Value: string(reason)})
+			m.Counter(name+"_closed_total", help+" that the daemon has refused or closed.", float64(reasons[reason]), httpd.Label{Name: "reason", Value: string(reason)})
 		}
 	}
 }
