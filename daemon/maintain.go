@@ -78,7 +78,7 @@ func (s *state) maintain(ctx context.Context, k *kernel.Kernel) {
 }
 
 // swept is a file that was written by the last sweep.
-func (s *state) swept() string { return filepath.Join(s.dir, "swept") }
+func (s *state) swept() string { return filepath.Join(s.home.State(), "swept") }
 
 // unused is how long a blob that nothing refers to is kept: longer than the outcome of an
 // idempotent command, which may point to it.
@@ -86,11 +86,10 @@ func (s *state) unused() time.Duration { return s.outcomes + time.Hour }
 
 // sweep removes outcomes, values, messages and blobs that have expired.
 func (s *state) sweep(ctx context.Context, k *kernel.Kernel, now time.Time) error {
-	_, err := k.Sweep(ctx, now)
+	_, kernelErr := k.Sweep(ctx, now)
 	_, memoryErr := s.memory.Sweep(ctx, now)
 	_, journalErr := s.journal.Trim(ctx, now)
-	err = errors.Join(err, memoryErr, journalErr, s.collectBlobs(ctx, now))
-	if err != nil {
+	if err := errors.Join(kernelErr, memoryErr, journalErr, s.collectBlobs(ctx, now)); err != nil {
 		return err
 	}
 	return os.WriteFile(s.swept(), []byte(now.Format(time.RFC3339)+"\n"), 0o600)
@@ -99,7 +98,7 @@ func (s *state) sweep(ctx context.Context, k *kernel.Kernel, now time.Time) erro
 // collectBlobs removes the blobs that nothing refers to, unless a backup is being made, which
 // may still need them.
 func (s *state) collectBlobs(ctx context.Context, now time.Time) error {
-	release, err := lockBlobs(s.dir, unix.LOCK_EX|unix.LOCK_NB)
+	release, err := lockBlobs(s.home.State(), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, errBlobsInUse) {
 		return nil
 	}

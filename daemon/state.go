@@ -28,7 +28,6 @@ import (
 // Nothing is opened or made before it is needed.
 type state struct {
 	home     Home
-	dir      string // of the origin
 	log      *slog.Logger
 	outcomes time.Duration // how long the outcomes of idempotent commands are kept
 	store    store.Store
@@ -48,12 +47,12 @@ type state struct {
 
 // newState prepares the state of a home.
 func newState(home Home, o *Options, socket string) (*state, error) {
-	s := &state{home: home, dir: home.State(), log: o.Log, outcomes: o.Retention.outcomes(), opened: make(chan struct{})}
+	s := &state{home: home, log: o.Log, outcomes: o.Retention.outcomes(), opened: make(chan struct{})}
 	policy, err := o.policy()
 	if err != nil {
 		return nil, err
 	}
-	if s.blobs, err = blobs.New(filepath.Join(s.dir, "blobs")); err != nil {
+	if s.blobs, err = blobs.New(filepath.Join(home.State(), "blobs")); err != nil {
 		return nil, err
 	}
 	open := o.OpenStore

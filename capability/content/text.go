@@ -2,8 +2,9 @@ package content
 
 import (
 	"strings"
-	"unicode"
 	"unicode/utf8"
+
+	"github.com/clipperhouse/displaywidth"
 )
 
 // shown returns what a tool has printed as text.
@@ -14,14 +15,14 @@ func shown(out []byte) string {
 
 // firstParagraph returns the lines before the first blank one.
 func firstParagraph(text string) string {
-	lines := strings.Split(text, "\n")
-	for i, line := range lines {
+	end := 0
+	for line := range strings.Lines(text) {
 		if strings.TrimSpace(line) == "" {
-			lines = lines[:i]
 			break
 		}
+		end += len(line)
 	}
-	return strings.TrimSpace(strings.Join(lines, "\n"))
+	return strings.TrimSpace(text[:end])
 }
 
 // hint says that a text goes on.
@@ -35,40 +36,24 @@ func cutWithHint(text string, limit int) string {
 	return strings.TrimRight(cut(text, limit-utf8.RuneCountInString(hint)), " \n") + hint
 }
 
-// cut returns the first characters of a text. Where it would take a sign apart that is
-// written with several of them, such as a letter and its accent, it leaves the sign out.
-func cut(text string, limit int) string {
-	for i := range text {
-		if limit == 0 {
-			return text[:whole(text, i)]
-		}
-		limit--
-	}
-	return text
-}
-
-// maxSign is how many characters of one sign are taken into account.
+// maxSign is how many characters one sign may have to be left whole.
 const maxSign = 32
 
-// whole returns the last place at or before a cut that is between two signs.
-func whole(text string, at int) int {
-	place := at
-	for range maxSign {
-		next, _ := utf8.DecodeRuneInString(text[place:])
-		last, size := utf8.DecodeLastRuneInString(text[:place])
-		if size == 0 || !joins(last, next) {
-			return place
+// cut returns the first characters of a text. A sign that is written with several of them,
+// such as a letter and its accent, is taken whole or left out.
+func cut(text string, limit int) string {
+	kept := 0
+	for g := displaywidth.StringGraphemes(text); g.Next(); {
+		sign := g.Value()
+		n := utf8.RuneCountInString(sign)
+		if n > limit && n > maxSign {
+			return text[:kept] + string([]rune(sign)[:limit])
 		}
-		place -= size
+		if n > limit {
+			break
+		}
+		limit -= n
+		kept += len(sign)
 	}
-	return at
-}
-
-const zeroWidthJoiner = '\u200D'
-
-// joins reports whether two characters are parts of one sign.
-func joins(last, next rune) bool {
-	return unicode.Is(unicode.M, next) || next == zeroWidthJoiner || last == zeroWidthJoiner ||
-		next >= 0x1F3FB && next <= 0x1F3FF || // colours of skin
-		last == '\r' && next == '\n'
+	return text[:kept]
 }

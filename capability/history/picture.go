@@ -61,7 +61,7 @@ func (g *graph) draw(format string) (kernel.Raw, error) {
 
 // readNodes reads the messages of a workflow without their data.
 func (r reader) readNodes(ctx context.Context, correlation string, most int) (nodes []node, more bool, err error) {
-	for e, err := range r.workflowInBrief(ctx, correlation) {
+	for e, err := range r.workflow(ctx, correlation, true) {
 		if err != nil {
 			return nil, false, err
 		}

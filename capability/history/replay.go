@@ -100,7 +100,7 @@ func (r reader) replay(ctx context.Context, in replayInput, stream *kernel.Strea
 
 // resend sends the messages of a workflow as events.
 func (r reader) resend(ctx context.Context, in *replayInput, stream *kernel.Stream) (out replayOutput, err error) {
-	for e, err := range r.workflow(ctx, in.CorrelationID) {
+	for e, err := range r.workflow(ctx, in.CorrelationID, false) {
 		if err == nil {
 			err = ctx.Err()
 		}
@@ -184,7 +184,7 @@ func (r reader) readRequests(ctx context.Context, in *replayInput) (requests []r
 	}
 	found := false
 	latest := make(map[message.ID]int) // by id, the last request that has no answer yet
-	for e, err := range r.workflow(ctx, in.CorrelationID) {
+	for e, err := range r.workflow(ctx, in.CorrelationID, false) {
 		if err != nil {
 			return nil, false, err
 		}
@@ -193,7 +193,11 @@ func (r reader) readRequests(ctx context.Context, in *replayInput) (requests []r
 		if m.Kind.Answers() {
 			if i, ok := latest[m.Metadata.Causation]; ok {
 				delete(latest, m.Metadata.Causation)
-				requests[i].answered(e)
+				q := &requests[i]
+				q.was = outcome{m.Kind, bytes.Clone(m.Data)}
+				if q.skip == "" && e.Redacted && m.Kind == message.KindReply {
+					q.skip = "Its reply is not in the journal as it was sent, so there is nothing to compare with"
+				}
 			}
 			continue
 		}
@@ -236,12 +240,4 @@ func whyNot(ctx context.Context, e *journal.Entry, in *replayInput) string {
 		return "It has secrets that are not in the journal"
 	}
 	return ""
-}
-
-// answered notes how a request was answered.
-func (r *recordedRequest) answered(e *journal.Entry) {
-	r.was = outcome{e.Message.Kind, bytes.Clone(e.Message.Data)}
-	if r.skip == "" && e.Redacted && e.Message.Kind == message.KindReply {
-		r.skip = "Its reply is not in the journal as it was sent, so there is nothing to compare with"
-	}
 }

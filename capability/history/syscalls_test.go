@@ -176,7 +176,7 @@ func TestLongWorkflowsAreReadByPages(t *testing.T) {
 	}
 	last := uint64(0)
 	count := 0
-	for e, err := range (reader{j}).workflow(t.Context(), "root") {
+	for e, err := range (reader{j}).workflow(t.Context(), "root", false) {
 		if err != nil || e.Seq <= last || e.Message.Metadata.Correlation == "other" {
 			t.Fatalf("%v after %d: %v", e, last, err)
 		}

@@ -14,18 +14,13 @@ const pageSize = 4096
 
 // workflow goes through the messages of a workflow in the order of the journal: those
 // that carry its correlation and the one whose id it is; and the answer to that one, since
-// a message that begins a workflow need not name it, and neither does the answer then.
-func (r reader) workflow(ctx context.Context, correlation string) iter.Seq2[*journal.Entry, error] {
-	return r.listed(ctx, journal.Query{Filter: journal.Filter{Correlation: correlation, Whole: true}, Limit: pageSize})
-}
-
-// workflowInBrief is workflow without the data of messages, but for those of errors.
-func (r reader) workflowInBrief(ctx context.Context, correlation string) iter.Seq2[*journal.Entry, error] {
-	return r.listed(ctx, journal.Query{Filter: journal.Filter{Correlation: correlation, Whole: true}, Limit: journal.MaxLimit, Brief: true})
-}
-
-// listed goes through a list, a page at a time.
-func (r reader) listed(ctx context.Context, q journal.Query) iter.Seq2[*journal.Entry, error] {
+// a message that begins a workflow need not name it, and neither does the answer then. In
+// brief, they come without their data, but for errors.
+func (r reader) workflow(ctx context.Context, correlation string, brief bool) iter.Seq2[*journal.Entry, error] {
+	q := journal.Query{Filter: journal.Filter{Correlation: correlation, Whole: true}, Limit: pageSize, Brief: brief}
+	if brief {
+		q.Limit = journal.MaxLimit
+	}
 	return func(yield func(*journal.Entry, error) bool) {
 		for q := q; ; {
 			entries, next, err := r.journal.List(ctx, q)

@@ -47,13 +47,9 @@ func (m *Memory) direct(ctx context.Context, asked string, whole bool) ([]byte, 
 // name on and in their order: at most limit of them. They are given without the folder; one
 // that ends with a slash is a folder itself. Folder and from may be empty.
 func (m *Memory) List(ctx context.Context, folder, from string, limit int, recursive bool) ([]string, error) {
-	base := ""
-	if folder != "" {
-		key, err := ParseKey(folder)
-		if err != nil {
-			return nil, err
-		}
-		base = string(key) + "/"
+	base, err := parseFolder(folder)
+	if err != nil {
+		return nil, err
 	}
 	out, err := m.children(ctx, base, base+from, listInput{Limit: limit, Recursive: recursive})
 	if err != nil {

@@ -37,15 +37,13 @@ var list = kernel.DefineQuery[listInput, listOutput](kernel.Definition{
 })
 
 func (m *Memory) list(ctx context.Context, in listInput) (listOutput, error) {
-	base := ""
-	if folder := strings.Trim(in.Prefix, "/"); folder != "" {
-		key, err := ParseKey(folder)
-		if err != nil {
-			return listOutput{}, err
-		}
-		base = string(key) + "/"
-	} else if in.Prefix != "" && len(in.Prefix) > MaxKey {
-		return listOutput{}, badKey(in.Prefix, "it has %d bytes, and %d are allowed", len(in.Prefix), MaxKey)
+	folder := strings.Trim(in.Prefix, "/")
+	base, err := parseFolder(folder)
+	if folder == "" && len(in.Prefix) > MaxKey {
+		err = badKey(in.Prefix, "it has %d bytes, and %d are allowed", len(in.Prefix), MaxKey)
+	}
+	if err != nil {
+		return listOutput{}, err
 	}
 	from := base
 	if in.Cursor != "" {
@@ -66,6 +64,15 @@ func (m *Memory) list(ctx context.Context, in listInput) (listOutput, error) {
 		return listOutput{}, m.backend(err)
 	}
 	return out, nil
+}
+
+// parseFolder returns what the keys in a folder begin with: "" if it is the root.
+func parseFolder(folder string) (base string, err error) {
+	if folder == "" {
+		return "", nil
+	}
+	key, err := ParseKey(folder)
+	return string(key) + "/", err
 }
 
 // behind returns the first key that is not listed under a name.
@@ -91,20 +98,45 @@ func (m *Memory) children(ctx context.Context, base, from string, in listInput) 
 			return s.Scan(store.Range{From: currentKey(Key(from)), To: end})
 		}
 	}
-	l := listing{base: []byte(base), in: in, now: m.opts.Now().UnixMilli()}
-	l.out.Keys = []string{}
-	for from != "" || base == "" {
+	now := m.opts.Now().UnixMilli()
+	out.Keys = []string{}
+	for more := true; more; {
 		if err := ctx.Err(); err != nil {
 			return out, err
 		}
-		if from, err = l.some(entries(from)); err != nil {
-			return out, err
-		}
-		if from == "" {
-			break
+		more = false
+		var folder []byte // the one that is listed and being passed over
+		inside := 0
+		for e, err := range entries(from) {
+			if err != nil {
+				return out, err
+			}
+			name := e.Key[2:]
+			if folder != nil && bytes.HasPrefix(name, folder) {
+				if inside++; inside > fewInside {
+					from, more = behind(string(folder)), true
+					break
+				}
+				continue
+			}
+			folder = nil
+			if ok, err := live(e.Value, now); err != nil {
+				return out, err
+			} else if !ok {
+				continue
+			}
+			if len(out.Keys) == in.Limit {
+				out.Cursor = cursor.New(listCursor(in.Recursive), out.Keys[in.Limit-1])
+				break
+			}
+			if i := bytes.IndexByte(name[len(base):], '/'); i >= 0 && !in.Recursive {
+				folder, inside = bytes.Clone(name[:len(base)+i+1]), 0
+				name = folder
+			}
+			out.Keys = append(out.Keys, string(name))
 		}
 	}
-	return l.out, nil
+	return out, nil
 }
 
 // computed yields the keys of proc under a base, from one on, as if they were stored. A list of
@@ -121,49 +153,6 @@ func (m *Memory) computed(base, from string) iter.Seq2[store.Entry, error] {
 			}
 		}
 	}
-}
-
-type listing struct {
-	base []byte
-	in   listInput
-	now  int64
-	out  listOutput
-}
-
-// some lists names of entries, and returns where to go on: "" if it is done.
-func (l *listing) some(entries iter.Seq2[store.Entry, error]) (from string, err error) {
-	var folder []byte // the one that is listed and being passed over
-	inside := 0
-	for e, err := range entries {
-		if err != nil {
-			return "", err
-		}
-		name := e.Key[2:]
-		if folder != nil && bytes.HasPrefix(name, folder) {
-			if inside++; inside > fewInside {
-				return behind(string(folder)), nil
-			}
-			continue
-		}
-		folder = nil
-		if ok, err := live(e.Value, l.now); err != nil {
-			return "", err
-		} else if !ok {
-			continue
-		}
-		if len(l.out.Keys) == l.in.Limit {
-			l.out.Cursor = cursor.New(listCursor(l.in.Recursive), l.out.Keys[l.in.Limit-1])
-			return "", nil
-		}
-		if !l.in.Recursive {
-			if i := bytes.IndexByte(name[len(l.base):], '/'); i >= 0 {
-				folder = bytes.Clone(name[:len(l.base)+i+1])
-				name, inside = folder, 0
-			}
-		}
-		l.out.Keys = append(l.out.Keys, string(name))
-	}
-	return "", nil
 }
 
 // The listings that cursors belong to.

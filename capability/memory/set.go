@@ -147,13 +147,19 @@ func (m *Memory) change(ctx context.Context, b *store.Batch, key Key, revision u
 	if err := kernel.Stage(ctx, b); err != nil || !kernel.Recorded(ctx) {
 		return err
 	}
+	how := ""
+	if deleted {
+		how = `,"deleted":true`
+	}
+	return kernel.Publish(ctx, Changed, changedEvent(key, revision, how))
+}
+
+// changedEvent returns the data of [Changed], with how the key has changed beside being set.
+func changedEvent(key Key, revision uint64, how string) []byte {
 	event := append(make([]byte, 0, len(key)+64), `{"key":`...)
 	event = jsonscan.AppendQuoted(event, string(key))
 	event = strconv.AppendUint(append(event, `,"revision":`...), revision, 10)
-	if deleted {
-		event = append(event, `,"deleted":true`...)
-	}
-	return kernel.Publish(ctx, Changed, append(event, '}'))
+	return append(append(event, how...), '}')
 }
 
 // depthAround is how deep a value may be nested in a message that carries it.

@@ -3,12 +3,10 @@ package memory
 import (
 	"context"
 	"errors"
-	"strconv"
 	"time"
 
 	"github.com/oklog/ulid/v2"
 
-	"kernos/internal/jsonscan"
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/store"
@@ -171,9 +169,7 @@ func (m *Memory) applyExpired(b *store.Batch, key Key, v *version) error {
 	if recorder == nil {
 		return apply()
 	}
-	event := jsonscan.AppendQuoted([]byte(`{"key":`), string(key))
-	event = strconv.AppendUint(append(event, `,"revision":`...), v.revision, 10)
-	msg := message.Message{Kind: message.KindEvent, Type: Changed, Data: append(event, `,"expired":true}`...)}
+	msg := message.Message{Kind: message.KindEvent, Type: Changed, Data: changedEvent(key, v.revision, `,"expired":true`)}
 	// It is the last consequence of the command that set the key.
 	msg.Metadata = message.Metadata{ID: message.ID(ulid.Make().String()), Timestamp: m.opts.Now().UnixMilli(), Causation: message.ID(v.message)}
 	// There is no request that was recorded before.
