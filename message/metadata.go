@@ -17,13 +17,20 @@ const (
 	members
 )
 
-var memberNames = [members]string{"id", "timestamp", "correlation", "causation", "idempotencyKey", "schemaVersion"}
-
 func metadataMember(name []byte) int {
-	for i := range memberNames {
-		if string(name) == memberNames[i] {
-			return i
-		}
+	switch string(name) {
+	case "id":
+		return memberID
+	case "timestamp":
+		return memberTimestamp
+	case "correlation":
+		return memberCorrelation
+	case "causation":
+		return memberCausation
+	case "idempotencyKey":
+		return memberIdempotencyKey
+	case "schemaVersion":
+		return memberSchemaVersion
 	}
 	return -1
 }
