@@ -13,6 +13,7 @@ import (
 
 	"kernos/capability/lifecycle"
 	"kernos/client"
+	"kernos/cmd/kernos/callline"
 	"kernos/cmd/kernos/exit"
 	"kernos/cmd/kernos/request"
 	"kernos/cmd/kernos/terminal"
@@ -118,8 +119,8 @@ func describe(ctx context.Context, call caller, s *terminal.Screen, name string,
 func describeFields(schema json.RawMessage) (rows [][]string) {
 	row := func(f *client.Field, need string) {
 		kind := cmp.Or(strings.Join(f.Types, " or "), "any")
-		if len(f.Enum) > 0 {
-			kind += fmt.Sprintf(" %s", f.Enum)
+		if words := callline.Values(f); words != nil {
+			kind += fmt.Sprintf(" %v", words)
 		}
 		rows = append(rows, []string{"  " + visible.Text(f.Name), visible.Text(kind), need, visible.Text(f.Description)})
 	}
