@@ -15,7 +15,7 @@ import (
 // eachNamed is each for a filter that wants a name: it reads the pages that have it.
 func eachNamed(ctx context.Context, s store.Snapshot, span, within bounds, m *matcher, reverse bool, visit func(*record) bool) error {
 	ahead := 1 // few pages are read ahead at first: most readers want no more
-	wanted := make([]wantedPage, 0, maxAhead)
+	var wanted []wantedPage
 	read := func() (bool, error) {
 		if reverse {
 			slices.Reverse(wanted) // pages are read in the order of their numbers
@@ -39,7 +39,7 @@ func eachNamed(ctx context.Context, s store.Snapshot, span, within bounds, m *ma
 		if err != nil {
 			return err
 		}
-		wanted = wanted[:len(wanted)+1]
+		wanted = slices.Grow(wanted, 1)[:len(wanted)+1] // with the memory of a page before it
 		wanted[len(wanted)-1].seq = seq
 		if len(wanted) < ahead {
 			continue
