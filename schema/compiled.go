@@ -15,6 +15,10 @@ type compiled struct {
 	parts    []*jsonschema.Schema // all of it
 	anchored []*jsonschema.Schema // the parts that dynamic references may mean
 	secret   bool                 // some part is marked as a secret
+
+	// about has, for each part from which a mark of a secret can be reached, those parts that
+	// are about the same value. Data is redacted once per message, so this is found once.
+	about map[*jsonschema.Schema][]*jsonschema.Schema
 }
 
 // root is what the library is told that a schema is called.
@@ -53,7 +57,41 @@ func compile(text json.RawMessage) (*compiled, error) {
 			full.anchored = append(full.anchored, part)
 		}
 	}
+	if full.secret && err == nil {
+		full.findSecrets()
+	}
 	return full, err
+}
+
+// findSecrets fills about.
+func (full *compiled) findSecrets() {
+	full.about = make(map[*jsonschema.Schema][]*jsonschema.Schema)
+	leads := func(part *jsonschema.Schema) bool { return full.about[part] != nil }
+	for changed := true; changed; {
+		changed = false
+		for _, part := range full.parts {
+			if !leads(part) && (secretPart(part) || slices.ContainsFunc(full.beside(part), leads) || slices.ContainsFunc(within(part), leads)) {
+				full.about[part] = []*jsonschema.Schema{part}
+				changed = true
+			}
+		}
+	}
+	for part := range full.about {
+		same := []*jsonschema.Schema{part}
+		for i := 0; i < len(same); i++ {
+			for _, other := range full.beside(same[i]) {
+				if leads(other) && !slices.Contains(same, other) {
+					same = append(same, other)
+				}
+			}
+		}
+		full.about[part] = slices.Clip(same)
+	}
+}
+
+// secretPart reports whether the values of a part are secrets.
+func secretPart(part *jsonschema.Schema) bool {
+	return slices.Contains(part.Extensions, jsonschema.SchemaExt(secretMark{}))
 }
 
 // noLoader refuses references that leave the schema: a caller who registers a
@@ -79,6 +117,24 @@ func beside(s *jsonschema.Schema) []*jsonschema.Schema {
 	for _, dependency := range s.Dependencies {
 		parts = append(parts, asSchema(dependency))
 	}
+	return slices.DeleteFunc(parts, func(part *jsonschema.Schema) bool { return part == nil })
+}
+
+// beside lists the parts that are about the same value as a part. Where a dynamic reference
+// leads depends on the value; it is taken for all that it may mean.
+func (full *compiled) beside(part *jsonschema.Schema) []*jsonschema.Schema {
+	parts := beside(part)
+	if part.DynamicRef != nil || part.RecursiveRef != nil {
+		parts = append(parts, full.anchored...)
+	}
+	return parts
+}
+
+// within lists the parts that are about members and elements of a part's values.
+func within(s *jsonschema.Schema) []*jsonschema.Schema {
+	leading, _ := s.Items.([]*jsonschema.Schema)
+	parts := slices.Concat(leading, s.PrefixItems, slices.Collect(maps.Values(s.Properties)), slices.Collect(maps.Values(s.PatternProperties)),
+		[]*jsonschema.Schema{asSchema(s.AdditionalProperties), s.UnevaluatedProperties, asSchema(s.Items), s.Items2020, asSchema(s.AdditionalItems), s.Contains, s.UnevaluatedItems})
 	return slices.DeleteFunc(parts, func(part *jsonschema.Schema) bool { return part == nil })
 }
 

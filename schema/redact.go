@@ -53,7 +53,7 @@ type redactor struct {
 // behind it.
 func (r *redactor) value(i int, about []*jsonschema.Schema) int {
 	for _, part := range about {
-		if slices.Contains(part.Extensions, jsonschema.SchemaExt(secretMark{})) {
+		if secretPart(part) {
 			end := jsonscan.Skip(r.src, i)
 			if r.src[i] != 'n' && string(r.src[i:end]) != secret.RedactedJSON { // null, or redacted before
 				r.Replace(i, end, secret.RedactedJSON)
@@ -64,7 +64,7 @@ func (r *redactor) value(i int, about []*jsonschema.Schema) int {
 	if len(about) > 0 {
 		switch r.src[i] {
 		case '{':
-			return r.Object(i, func(name []byte, value int) int { return r.value(value, r.member(about, string(name))) })
+			return r.Object(i, func(name []byte, value int) int { return r.value(value, r.member(about, name)) })
 		case '[':
 			return r.Array(i, func(n, value int) int { return r.value(value, r.element(about, n)) })
 		}
@@ -72,33 +72,33 @@ func (r *redactor) value(i int, about []*jsonschema.Schema) int {
 	return jsonscan.Skip(r.src, i)
 }
 
-// push adds parts to those that are about a value, and all that they refer to, each once. Where
-// a dynamic reference leads depends on the value; it is taken for all that it may mean.
-func (r *redactor) push(about []*jsonschema.Schema, parts ...*jsonschema.Schema) []*jsonschema.Schema {
-	for _, part := range parts {
-		if part == nil || slices.Contains(about, part) {
-			continue
-		}
-		about = r.push(append(about, part), beside(part)...)
-		if part.DynamicRef != nil || part.RecursiveRef != nil {
-			about = r.push(about, r.full.anchored...)
+// push adds a part to those that are about a value, and all that it refers to, each once. Parts
+// from which no secret can be reached are left out.
+func (r *redactor) push(about []*jsonschema.Schema, part *jsonschema.Schema) []*jsonschema.Schema {
+	parts := r.full.about[part]
+	if len(about) == 0 {
+		return parts // as nearly always; it has no room to append to
+	}
+	for _, p := range parts {
+		if !slices.Contains(about, p) {
+			about = append(about, p)
 		}
 	}
 	return about
 }
 
 // member returns what is about a member of an object that some parts are about.
-func (r *redactor) member(about []*jsonschema.Schema, name string) (inner []*jsonschema.Schema) {
+func (r *redactor) member(about []*jsonschema.Schema, name []byte) (inner []*jsonschema.Schema) {
 	for _, part := range about {
-		property, named := part.Properties[name]
+		property, named := part.Properties[string(name)]
 		inner = r.push(inner, property)
 		for pattern, matching := range part.PatternProperties {
-			if pattern.MatchString(name) {
+			if pattern.MatchString(string(name)) {
 				inner, named = r.push(inner, matching), true
 			}
 		}
 		if !named {
-			inner = r.push(inner, asSchema(part.AdditionalProperties), part.UnevaluatedProperties)
+			inner = r.push(r.push(inner, asSchema(part.AdditionalProperties)), part.UnevaluatedProperties)
 		}
 	}
 	return inner
@@ -113,7 +113,9 @@ func (r *redactor) element(about []*jsonschema.Schema, n int) (inner []*jsonsche
 				inner = r.push(inner, list[n])
 			}
 		}
-		inner = r.push(inner, asSchema(part.Items), part.Items2020, asSchema(part.AdditionalItems), part.Contains, part.UnevaluatedItems)
+		for _, p := range [...]*jsonschema.Schema{asSchema(part.Items), part.Items2020, asSchema(part.AdditionalItems), part.Contains, part.UnevaluatedItems} {
+			inner = r.push(inner, p)
+		}
 	}
 	return inner
 }
