@@ -1,0 +1,129 @@
+package principal
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"golang.org/x/text/unicode/norm"
+
+	"kernos/message"
+)
+
+// A Grant is what the owner has given a token.
+type Grant struct {
+	Preset   Preset   `json:"preset,omitempty" jsonschema:"enum=agent,enum=handler,enum=viewer,enum=console" jsonschema_description:"What the token may do to begin with. Default: agent; or nothing, if allow is given."`
+	Allow    []string `json:"allow,omitempty" jsonschema:"maxItems=256" jsonschema_description:"Patterns of syscalls that the token may call beside those of its preset: Memory.*, *.Get, Http.Fetch."`
+	Deny     []string `json:"deny,omitempty" jsonschema:"maxItems=256" jsonschema_description:"Patterns of syscalls that the token may not call, whatever else allows them."`
+	ReadOnly bool     `json:"readOnly,omitempty" jsonschema_description:"Whether the token may call queries only."`
+	Memory   []string `json:"memory,omitempty" jsonschema:"maxItems=256" jsonschema_description:"Prefixes of the keys that the token reaches. Default: all."`
+	Files    []string `json:"files,omitempty" jsonschema:"maxItems=256" jsonschema_description:"URIs of the tree that the token reaches, with all below them; :ro behind one means that it only reads there. Default: all."`
+	Expires  int64    `json:"expires,omitempty" jsonschema:"minimum=0" jsonschema_description:"When the token ends, in milliseconds since 1970. Default: never."`
+	Rate     float64  `json:"rate,omitempty" jsonschema:"minimum=0" jsonschema_description:"How many requests per second the token may send. Default: any number."`
+}
+
+// A Preset is a set of rights with a name.
+type Preset string
+
+// The presets. The owner's can't be given to a token.
+const (
+	Owner   Preset = "owner"
+	Agent   Preset = "agent"
+	Handler Preset = "handler"
+	Viewer  Preset = "viewer"
+	Console Preset = "console"
+	Bare    Preset = "" // nothing but what is allowed by name
+)
+
+// Presets are those that a token can have.
+var Presets = []Preset{Agent, Handler, Viewer, Console}
+
+// A preset says what a principal may call, and what it reaches.
+type preset struct {
+	allow    []string // patterns
+	deny     []string
+	queries  bool // all queries
+	programs bool // whatever programs serve
+	history  bool // the messages of all principals
+	settings bool // of the kernel
+}
+
+var presets = map[Preset]preset{
+	Owner: {allow: []string{"*"}, history: true, settings: true},
+	Agent: {
+		allow: []string{
+			"Memory.*", "VFS.*", "Content.*", "Http.Fetch", "Crypto.Seal", "Message.*", "Blob.*", "Echo", "Kernel.Status",
+			"Job.*", "Session.*", "Model.*", "Agent.*", "Vector.*",
+		},
+		programs: true,
+	},
+	Handler: {allow: []string{"Syscall.Register", "Syscall.Unregister"}},
+	Viewer:  {queries: true, history: true, deny: []string{"Crypto.Open"}},
+	Console: {allow: []string{"*"}, history: true, settings: true, deny: []string{"Crypto.Open", "Syscall.Shutdown"}},
+}
+
+// always are the syscalls that every principal may call: a caller finds out what it may do.
+var always = []string{"Ping", "Syscall.List", "Syscall.Describe", "Syscall.Search", "Syscall.Cancel", "Kernel.Modules"}
+
+// ownersOnly is what no grant gives.
+const ownersOnly = "Token.*"
+
+var patternForm = regexp.MustCompile(`^(\*|[A-Z][A-Za-z0-9]*|([A-Z][A-Za-z0-9]*|\*)\.([A-Z][A-Za-z0-9]*|\*))$`)
+
+// check returns what makes no sense.
+func (g *Grant) check() error {
+	if g.Preset != Bare && !slices.Contains(Presets, g.Preset) {
+		return invalid("preset", "preset: expected agent, handler, viewer or console, got %q", message.Clip(string(g.Preset), 64))
+	}
+	for field, patterns := range map[string][]string{"allow": g.Allow, "deny": g.Deny} {
+		for _, p := range patterns {
+			if !patternForm.MatchString(p) {
+				return invalid(field, "%s: expected a syscall or a pattern such as Memory.* or *.Get, got %q", field, message.Clip(p, 64))
+			}
+		}
+	}
+	for i, prefix := range g.Memory {
+		g.Memory[i] = strings.Trim(prefix, "/")
+		if g.Memory[i] == "" || !norm.NFC.IsNormalString(prefix) {
+			return invalid("memory", "memory: expected the beginning of keys, such as notes or agents/ci, got %q", message.Clip(prefix, 64))
+		}
+	}
+	for _, f := range g.Files {
+		if scope := parseFileScope(f); !strings.Contains(scope.uri, "://") || strings.Contains(scope.uri, "/../") {
+			return invalid("files", "files: expected a URI of the tree, such as os://docs or os://docs:ro, got %q", message.Clip(f, 200))
+		}
+	}
+	return nil
+}
+
+func invalid(field, format string, args ...any) error {
+	e := message.Errorf(422, "Schema validation failed: "+format, args...)
+	e.Field = field
+	return e
+}
+
+// A fileScope is a URI of the tree, and all below it.
+type fileScope struct {
+	uri      string
+	readOnly bool
+}
+
+func parseFileScope(text string) fileScope {
+	uri, readOnly := strings.CutSuffix(text, ":ro")
+	return fileScope{strings.TrimRight(uri, "/"), readOnly}
+}
+
+func (s fileScope) holds(uri string) bool {
+	rest, ok := strings.CutPrefix(uri, s.uri)
+	return ok && (rest == "" || rest[0] == '/' || strings.HasSuffix(s.uri, ":"))
+}
+
+// within reports whether a key is one of the prefixes, or below one.
+func within(key string, prefixes []string) bool {
+	return slices.ContainsFunc(prefixes, func(prefix string) bool {
+		rest, ok := strings.CutPrefix(key, prefix)
+		return ok && (rest == "" || rest[0] == '/')
+	})
+}
+
+func list(texts []string) string { return message.Clip(strings.Join(texts, ", "), 200) }

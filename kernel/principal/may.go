@@ -1,0 +1,122 @@
+package principal
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"kernos/message"
+)
+
+// A Target is a syscall that a principal wants to call.
+type Target struct {
+	Type    message.Type // not an alias
+	Kind    message.Kind
+	Program bool // a program serves it
+}
+
+// A rule decides about some syscalls.
+type rule struct {
+	allows bool
+	text   string // why not, for a caller that is refused
+	holds  func(Target) bool
+}
+
+// rules are those of a grant. The first that holds decides, and the last holds always.
+func (g *Grant) rules() []rule {
+	preset := presets[g.Preset]
+	rules := []rule{
+		{text: ownersOnly + " is for the owner only", holds: matching(ownersOnly)},
+		{allows: true, holds: matchingAny(always)},
+	}
+	for _, d := range g.Deny {
+		rules = append(rules, rule{text: "it is denied " + d, holds: matching(d)})
+	}
+	if g.ReadOnly {
+		rules = append(rules, rule{text: "it is read-only, and this is a command", holds: func(t Target) bool { return t.Kind == message.KindCommand }})
+	}
+	rules = append(rules, rule{allows: true, holds: matchingAny(g.Allow)})
+	for _, d := range preset.deny {
+		rules = append(rules, rule{text: fmt.Sprintf("its preset %s excludes %s", g.Preset, d), holds: matching(d)})
+	}
+	rules = append(rules, rule{allows: true, holds: func(t Target) bool {
+		return preset.queries && t.Kind == message.KindQuery || preset.programs && t.Program
+	}}, rule{allows: true, holds: matchingAny(preset.allow)})
+	missing := "it is allowed " + list(g.Allow) + " only"
+	if g.Preset != Bare {
+		missing = fmt.Sprintf("its preset %s doesn't include it", g.Preset)
+	}
+	return append(rules, rule{text: missing, holds: func(Target) bool { return true }})
+}
+
+// matching returns what reports whether a type fits a pattern: Memory.Get, Memory.*, *.Get, *.
+func matching(pattern string) func(Target) bool {
+	domain, action, dotted := strings.Cut(pattern, ".")
+	return func(t Target) bool {
+		if pattern == "*" || string(t.Type) == pattern {
+			return true
+		}
+		d, a, ok := strings.Cut(string(t.Type), ".")
+		return ok && dotted && (domain == "*" || domain == d) && (action == "*" || action == a)
+	}
+}
+
+func matchingAny(patterns []string) func(Target) bool {
+	return func(t Target) bool {
+		return slices.ContainsFunc(patterns, func(p string) bool { return matching(p)(t) })
+	}
+}
+
+// verdicts are the decisions that were made before. They never change.
+type verdicts map[message.Type]verdict
+
+// A verdict is a decision about a target. The same type may be registered as something else
+// later.
+type verdict struct {
+	target  Target
+	refusal *message.Error // nil if it may be called
+}
+
+// maxVerdicts bounds how many decisions are kept.
+const maxVerdicts = 4096
+
+// May returns nil if the principal may call a syscall, and else a 403 that names the
+// principal, the rule, and the command that would allow it. Decisions are kept, so that May
+// costs a lookup.
+func (p *Principal) May(t Target) *message.Error {
+	if len(p.rules) == 0 {
+		return nil
+	}
+	if known := p.decided.Load(); known != nil {
+		if v, ok := (*known)[t.Type]; ok && v.target == t {
+			return v.refusal
+		}
+	}
+	return p.decide(t)
+}
+
+func (p *Principal) decide(t Target) *message.Error {
+	i := slices.IndexFunc(p.rules, func(r rule) bool { return r.holds(t) })
+	v := verdict{target: t}
+	if r := p.rules[i]; !r.allows {
+		v.refusal = message.Errorf(403, "The token %q may not call %s: %s; %s", p.name, t.Type, r.text, p.remedy(t))
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	next := verdicts{}
+	if known := p.decided.Load(); known != nil && len(*known) < maxVerdicts {
+		next = maps.Clone(*known)
+	}
+	next[t.Type] = v
+	p.decided.Store(&next)
+	return v.refusal
+}
+
+// remedy says what would allow a call.
+func (p *Principal) remedy(t Target) string {
+	if matching(ownersOnly)(t) {
+		return "call it over the unix socket of the daemon, as its owner"
+	}
+	return fmt.Sprintf("the owner can allow it: kernos token update %s --allow %s", p.name, t.Type)
+}

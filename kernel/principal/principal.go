@@ -1,0 +1,155 @@
+// Package principal names the callers of a kernel, and decides what they may do.
+//
+// A connection acts for a principal: the owner of the home, or a token with a name. A [Grant]
+// is what the owner has given a token. One function, [Principal.May], decides whether a
+// principal may call a syscall; every wire and every nested call asks it:
+//
+//	p, err := principal.New("01J…", "ci", principal.Grant{Preset: principal.Agent, Deny: []string{"Http.*"}})
+//	err = p.May(principal.Target{Type: "Crypto.Open", Kind: message.KindQuery}) // a 403 that names the rule
+//
+// What a principal reaches inside a syscall (keys, files, messages of others) is decided by
+// the other methods, where the syscall does it.
+package principal
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"kernos/message"
+)
+
+// An ID tells principals apart. A name that is created again gets another ID, and inherits
+// nothing.
+type ID string
+
+// OwnerID is the ID of the owner. Records that name no principal are the owner's.
+const OwnerID ID = "owner"
+
+// A Principal is who a message acts for. It is safe for concurrent use.
+type Principal struct {
+	id    ID
+	name  string
+	grant Grant
+	rules []rule // in the order in which they decide; empty for the owner
+
+	decided atomic.Pointer[verdicts]
+	mu      sync.Mutex // serialises additions to decided
+
+	life context.Context // ends when the principal may do nothing more
+	end  context.CancelCauseFunc
+}
+
+var owner = newPrincipal(OwnerID, "owner", Grant{Preset: Owner})
+
+// TheOwner is the principal that may do everything.
+func TheOwner() *Principal { return owner }
+
+// New returns the principal of a token. The error is a *message.Error that says which part
+// of the grant makes no sense.
+func New(id ID, name string, g Grant) (*Principal, error) {
+	if err := g.check(); err != nil {
+		return nil, err
+	}
+	p := newPrincipal(id, name, g)
+	p.rules = g.rules()
+	return p, nil
+}
+
+func newPrincipal(id ID, name string, g Grant) *Principal {
+	p := &Principal{id: id, name: name, grant: g}
+	p.life, p.end = context.WithCancelCause(context.Background())
+	return p
+}
+
+// ID returns what tells the principal from all others, also from earlier ones of its name.
+func (p *Principal) ID() ID { return p.id }
+
+// Name returns the name that people know the principal by.
+func (p *Principal) Name() string { return p.name }
+
+// Grant returns what the principal was given.
+func (p *Principal) Grant() Grant { return p.grant }
+
+// IsOwner reports whether the principal is the owner.
+func (p *Principal) IsOwner() bool { return p.id == OwnerID }
+
+// Why a principal has ended.
+var (
+	ErrRevoked = errors.New("the token was revoked")
+	ErrExpired = errors.New("the token has expired")
+)
+
+// End takes all rights away, for a reason: [ErrRevoked] or [ErrExpired]. What acts for the
+// principal ends with [Principal.Life]. The owner doesn't end.
+func (p *Principal) End(reason error) {
+	if !p.IsOwner() {
+		p.end(reason)
+	}
+}
+
+// Life ends when the principal does. Connections, streams and handlers of the principal end
+// with it; its cause is the reason.
+func (p *Principal) Life() context.Context { return p.life }
+
+// Expired reports whether the principal's time is over.
+func (p *Principal) Expired(now time.Time) bool {
+	return p.grant.Expires != 0 && now.UnixMilli() >= p.grant.Expires
+}
+
+// Sees reports whether the principal sees and controls what another one has sent, started
+// or stored. A token that reaches a part of the memory or of the files only sees its own:
+// what others have sent would show the rest.
+func (p *Principal) Sees(other ID) bool {
+	return p.id == other || p.SeesAll()
+}
+
+// SeesAll reports whether the principal sees the messages of all principals.
+func (p *Principal) SeesAll() bool {
+	return presets[p.grant.Preset].history && len(p.grant.Memory) == 0 && len(p.grant.Files) == 0
+}
+
+// ChangesSettings reports whether the principal may change the settings of the kernel.
+func (p *Principal) ChangesSettings() bool {
+	return presets[p.grant.Preset].settings && !p.grant.ReadOnly
+}
+
+// RunsTools reports whether programs may be run for the principal, such as the tools that
+// hydration describes by running them.
+func (p *Principal) RunsTools() bool { return p.IsOwner() }
+
+// Key returns nil if the principal reaches a key of the memory, which is in its normal form,
+// or else a 403.
+func (p *Principal) Key(key string) *message.Error {
+	if len(p.grant.Memory) == 0 || within(key, p.grant.Memory) {
+		return nil
+	}
+	return message.Errorf(403, "The token %q reaches no key but those below %s, and %s isn't one of them; the owner can change that: kernos token update %s --memory PREFIX", p.name, list(p.grant.Memory), message.Clip(key, 100), p.name)
+}
+
+// KeyPrefixes returns the prefixes of the keys that the principal reaches; none means all.
+func (p *Principal) KeyPrefixes() []string { return p.grant.Memory }
+
+// File returns nil if the principal may read, or write, a URI of the tree in its absolute
+// form, or else a 403.
+func (p *Principal) File(uri string, write bool) *message.Error {
+	if len(p.grant.Files) == 0 {
+		return nil
+	}
+	readable := false
+	for _, f := range p.grant.Files {
+		scope := parseFileScope(f)
+		if scope.holds(uri) {
+			readable = true
+			if !write || !scope.readOnly {
+				return nil
+			}
+		}
+	}
+	if readable {
+		return message.Errorf(403, "The token %q may read %s, and not change it; the owner can change that: kernos token update %s --files URI", p.name, message.Clip(uri, 200), p.name)
+	}
+	return message.Errorf(403, "The token %q reaches no files but %s, and %s isn't one of them; the owner can change that: kernos token update %s --files URI", p.name, list(p.grant.Files), message.Clip(uri, 200), p.name)
+}

@@ -1,0 +1,158 @@
+package principal
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"kernos/message"
+)
+
+func token(t testing.TB, g Grant) *Principal {
+	t.Helper()
+	p, err := New("01", "ci", g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func query(name message.Type) Target   { return Target{Type: name, Kind: message.KindQuery} }
+func command(name message.Type) Target { return Target{Type: name, Kind: message.KindCommand} }
+
+func TestRules(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		grant   Grant
+		target  Target
+		refusal string // "" if it may be called
+	}{
+		{"an agent has memory", Grant{Preset: Agent}, command("Memory.Set"), ""},
+		{"an agent calls programs", Grant{Preset: Agent}, Target{"Bank.Login", message.KindCommand, true}, ""},
+		{"an agent opens no secrets", Grant{Preset: Agent}, query("Crypto.Open"), `The token "ci" may not call Crypto.Open: its preset agent doesn't include it; the owner can allow it: kernos token update ci --allow Crypto.Open`},
+		{"unless it is allowed", Grant{Preset: Agent, Allow: []string{"Crypto.*"}}, query("Crypto.Open"), ""},
+		{"an agent doesn't end the kernel", Grant{Preset: Agent}, command("Syscall.Shutdown"), "its preset agent doesn't include it"},
+		{"a denial is stronger", Grant{Preset: Agent, Allow: []string{"*"}, Deny: []string{"*.Get"}}, query("Memory.Get"), "it is denied *.Get"},
+		{"tokens are the owner's", Grant{Allow: []string{"*"}}, query("Token.List"), "Token.* is for the owner only; call it over the unix socket"},
+		{"read-only refuses commands", Grant{Preset: Agent, ReadOnly: true}, command("Memory.Set"), "it is read-only, and this is a command"},
+		{"read-only has queries", Grant{Preset: Agent, ReadOnly: true}, query("Memory.Get"), ""},
+		{"read-only is stronger than allow", Grant{Allow: []string{"*"}, ReadOnly: true}, command("Memory.Set"), "it is read-only"},
+		{"only what is allowed", Grant{Allow: []string{"Memory.*", "*.List"}}, query("VFS.List"), ""},
+		{"and nothing else", Grant{Allow: []string{"Memory.*", "*.List"}}, query("VFS.Read"), "it is allowed Memory.*, *.List only"},
+		{"a viewer has queries", Grant{Preset: Viewer}, query("VFS.Read"), ""},
+		{"a viewer has no commands", Grant{Preset: Viewer}, command("Memory.Set"), "its preset viewer doesn't include it"},
+		{"a viewer opens no secrets", Grant{Preset: Viewer}, query("Crypto.Open"), "its preset viewer excludes Crypto.Open"},
+		{"a handler serves", Grant{Preset: Handler}, command("Syscall.Register"), ""},
+		{"a handler does nothing else", Grant{Preset: Handler}, query("Memory.Get"), "its preset handler doesn't include it"},
+		{"the console does not end the kernel", Grant{Preset: Console}, command("Syscall.Shutdown"), "its preset console excludes Syscall.Shutdown"},
+		{"the console does the rest", Grant{Preset: Console}, command("Crypto.Seal"), ""},
+		{"everyone finds out what there is", Grant{Allow: []string{"Echo"}, ReadOnly: true, Deny: []string{"*"}}, query("Syscall.Describe"), ""},
+		{"one-segment names", Grant{Allow: []string{"Echo"}}, command("Echo"), ""},
+		{"a pattern is no prefix", Grant{Allow: []string{"Mem.*"}}, query("Memory.Get"), "it is allowed Mem.* only"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := token(t, c.grant)
+			for range 2 { // the second time from memory
+				err := p.May(c.target)
+				switch {
+				case c.refusal == "" && err != nil:
+					t.Error(err)
+				case c.refusal != "" && (err == nil || err.Code != 403 || !strings.Contains(err.Message, c.refusal)):
+					t.Errorf("got %v, expected %s", err, c.refusal)
+				}
+			}
+		})
+	}
+}
+
+// A type that is registered again may be something else.
+func TestAVerdictIsForOneDefinition(t *testing.T) {
+	p := token(t, Grant{Preset: Agent, ReadOnly: true})
+	if err := p.May(Target{"Text.Count", message.KindQuery, true}); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.May(Target{"Text.Count", message.KindCommand, true}); err == nil {
+		t.Error("the command is allowed, as the query was")
+	}
+}
+
+func TestTheOwnerMayDoEverything(t *testing.T) {
+	p := TheOwner()
+	if err := errors.Join(asError(p.May(command("Token.Create"))), asError(p.Key("vault/x")), asError(p.File("os://sys/timeout", true))); err != nil {
+		t.Error(err)
+	}
+	p.End(ErrRevoked)
+	if p.Life().Err() != nil || !p.SeesAll() || !p.ChangesSettings() || !p.RunsTools() {
+		t.Error("the owner has ended, or sees less than all")
+	}
+}
+
+func asError(e *message.Error) error {
+	if e == nil {
+		return nil
+	}
+	return e
+}
+
+func TestGrantsThatMakeNoSense(t *testing.T) {
+	for field, g := range map[string]Grant{
+		"preset": {Preset: Owner},
+		"allow":  {Allow: []string{"memory.get"}},
+		"deny":   {Deny: []string{"Memory.Get.More"}},
+		"memory": {Memory: []string{"/"}},
+		"files":  {Files: []string{"docs"}},
+	} {
+		_, err := New("01", "ci", g)
+		if e, ok := errors.AsType[*message.Error](err); !ok || e.Code != 422 || e.Field != field {
+			t.Errorf("%+v: %v", g, err)
+		}
+	}
+}
+
+func TestReach(t *testing.T) {
+	p := token(t, Grant{Preset: Viewer, Memory: []string{"/notes/", "agents/ci"}, Files: []string{"os://docs/:ro", "os://docs/drafts"}})
+	for key, reached := range map[string]bool{"notes": true, "notes/1": true, "notesx": false, "agents/ci/1": true, "agents": false, "vault/x": false} {
+		if got := p.Key(key) == nil; got != reached {
+			t.Errorf("%s: %v", key, got)
+		}
+	}
+	for uri, may := range map[string][2]bool{
+		"os://docs": {true, false}, "os://docs/a": {true, false}, "os://docs/drafts/b": {true, true},
+		"os://docsx": {false, false}, "os://": {false, false}, "os://sys/timeout": {false, false},
+	} {
+		if got := [2]bool{p.File(uri, false) == nil, p.File(uri, true) == nil}; got != may {
+			t.Errorf("%s: %v", uri, got)
+		}
+	}
+	if p.SeesAll() || !p.Sees("01") || p.Sees("02") {
+		t.Error("a token with a part of the memory sees what others sent")
+	}
+}
+
+func TestEnd(t *testing.T) {
+	p := token(t, Grant{Preset: Agent, Expires: 1000})
+	if p.Expired(time.UnixMilli(999)) || !p.Expired(time.UnixMilli(1000)) {
+		t.Error("the token ends at another time than it says")
+	}
+	p.End(ErrExpired)
+	<-p.Life().Done()
+}
+
+// BenchmarkMay is the check of rights: it may take 50 ns, and no allocation.
+func BenchmarkMay(b *testing.B) {
+	for name, p := range map[string]*Principal{
+		"owner": TheOwner(),
+		"agent": token(b, Grant{Preset: Agent}),
+		"narrow": token(b, Grant{Allow: []string{"Memory.*", "VFS.*", "Content.*", "Message.*", "Http.Fetch"}, Deny: []string{"*.Delete", "Memory.History"},
+			ReadOnly: true, Memory: []string{"notes"}}),
+	} {
+		b.Run(name, func(b *testing.B) {
+			targets := []Target{query("Memory.Get"), query("Message.List"), command("Memory.Set"), query("Crypto.Open")}
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				_ = p.May(targets[i%len(targets)])
+			}
+		})
+	}
+}
