@@ -28,6 +28,7 @@ const (
 	SpaceIdempotency = 'i' // kernel
 	SpaceJournal     = 'j' // journal
 	SpaceBlobs       = 'b' // store/blobs: who refers to which blob
+	SpaceTokens      = 't' // capability/token
 )
 
 // Spaces names the keyspaces, for code that counts or compares a whole store.
@@ -36,6 +37,7 @@ var Spaces = map[byte]string{
 	SpaceIdempotency: "idempotency",
 	SpaceJournal:     "journal",
 	SpaceBlobs:       "blobs",
+	SpaceTokens:      "tokens",
 }
 
 // A Revision counts the batches that changed a store. That of a key is the revision of

@@ -20,10 +20,10 @@ var floors = [][]string{
 	{"internal/secret"}, // what a credential is
 	{"message", "schema", "store", "internal/sealed"},                   // vocabulary
 	{"internal/cursor", "message/ndjson", "message/osevent", "store/*"}, // forms and engines of it
-	{"kernel/idempotency"},                    // commands that run once
-	{"kernel"},                                // routing
-	{"kernel/connection"},                     // the life of a connection
-	{"kernel/kerneltest"},                     //
+	{"kernel/idempotency", "kernel/principal"},                          // commands that run once
+	{"kernel"},            // routing
+	{"kernel/connection"}, // the life of a connection
+	{"kernel/kerneltest"}, //
 	{"transport", "transport/rpc", "journal"}, // what all NDJSON wires share, and all of JSON-RPC; what has passed
 	{"capability/*", "transport/*"},           // what there is to call, and how to reach it
 

@@ -14,9 +14,12 @@ package principal
 import (
 	"context"
 	"errors"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/time/rate"
 
 	"kernos/message"
 )
@@ -34,6 +37,8 @@ type Principal struct {
 	name  string
 	grant Grant
 	rules []rule // in the order in which they decide; empty for the owner
+
+	pace *rate.Limiter // nil means any number of requests
 
 	decided atomic.Pointer[verdicts]
 	mu      sync.Mutex // serialises additions to decided
@@ -55,6 +60,9 @@ func New(id ID, name string, g Grant) (*Principal, error) {
 	}
 	p := newPrincipal(id, name, g)
 	p.rules = g.rules()
+	if g.Rate > 0 {
+		p.pace = rate.NewLimiter(rate.Limit(g.Rate), int(min(max(1, math.Ceil(g.Rate)), math.MaxInt32)))
+	}
 	return p, nil
 }
 
@@ -97,6 +105,15 @@ func (p *Principal) Life() context.Context { return p.life }
 // Expired reports whether the principal's time is over.
 func (p *Principal) Expired(now time.Time) bool {
 	return p.grant.Expires != 0 && now.UnixMilli() >= p.grant.Expires
+}
+
+// Admit returns nil if the principal may send one more request at a time, or else a 429: it
+// may send as many as its grant says in a second, at any moment of it.
+func (p *Principal) Admit(now time.Time) *message.Error {
+	if p.pace == nil || p.pace.AllowN(now, 1) {
+		return nil
+	}
+	return message.Errorf(429, "The token %q may send %g requests per second, and has; wait, or the owner can change that: kernos token update %s --rate NUMBER", p.name, p.grant.Rate, p.name)
 }
 
 // Sees reports whether the principal sees and controls what another one has sent, started

@@ -1,0 +1,227 @@
+package token
+
+import (
+	"bytes"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"kernos/kernel/principal"
+	"kernos/message"
+	"kernos/store"
+)
+
+// DefaultName is the name of the token that the home begins with, and DefaultID its
+// principal. Its secret is in a file of the home.
+const (
+	DefaultName              = "default"
+	DefaultID   principal.ID = "default"
+)
+
+// maxTokens bounds how many tokens there are.
+const maxTokens = 10_000
+
+// An entry is a token as it is stored. Its secret is not: a hash of it is enough to recognise
+// it, and a secret of 32 random bytes can't be guessed from it.
+type entry struct {
+	ID      principal.ID    `json:"id"`
+	Name    string          `json:"name"`
+	Hash    []byte          `json:"hash"`
+	Created int64           `json:"created"`
+	Rotated int64           `json:"rotated,omitempty"`
+	Grant   principal.Grant `json:"grant"`
+}
+
+// A File has the secret of the default token.
+type File interface {
+	// Value returns the secret. It is called for every connection.
+	Value() (string, error)
+
+	// Replace puts a new secret into the file.
+	Replace() error
+}
+
+// A Directory knows the tokens of a home, and the principals that they stand for. It is safe
+// for concurrent use.
+//
+// The tokens are few, and all of them are in memory. What the syscalls change is changed in
+// memory first and becomes durable with their reply: a revocation acts at once, and the secret
+// of a token that could not be stored is never given to anyone.
+type Directory struct {
+	file   File // of the default token
+	now    func() time.Time
+	expiry *time.Timer
+
+	mu       sync.Mutex
+	byName   map[string]*holder
+	byHash   map[[sha256.Size]byte]*holder
+	fallback *principal.Principal // of the default token
+	secret   string               // of the default token, when it was used last
+}
+
+// A holder is a token with the principal that connections act for.
+type holder struct {
+	entry
+	principal *principal.Principal
+}
+
+// Open reads the tokens of a store. The file may be nil: then no secret is that of the default
+// token.
+func Open(s store.Reader, file File) (*Directory, error) {
+	d := &Directory{
+		file: file, now: time.Now,
+		byName: make(map[string]*holder), byHash: make(map[[sha256.Size]byte]*holder),
+	}
+	d.fallback = newDefault()
+	for e, err := range s.Scan(store.Prefix([]byte{store.SpaceTokens})) {
+		if err != nil {
+			return nil, fmt.Errorf("the tokens can't be read: %w", err)
+		}
+		h := new(holder)
+		if err := json.Unmarshal(e.Value, &h.entry); err != nil || len(h.Hash) != sha256.Size {
+			return nil, fmt.Errorf("the token %q can't be read; it was written by a newer version, or is damaged", e.Key[1:])
+		}
+		if h.principal, err = principal.New(h.ID, h.Name, h.Grant); err != nil {
+			return nil, fmt.Errorf("the token %q can't be read: %w", h.Name, err)
+		}
+		d.add(h)
+	}
+	d.expiry = time.AfterFunc(time.Hour, d.expire)
+	d.expire()
+	return d, nil
+}
+
+func newDefault() *principal.Principal {
+	p, err := principal.New(DefaultID, DefaultName, principal.Grant{Preset: principal.Agent})
+	if err != nil {
+		panic(err) // it is written here
+	}
+	return p
+}
+
+// Close stops the timer of expiries. The principals go on.
+func (d *Directory) Close() { d.expiry.Stop() }
+
+// Default returns the principal of the default token.
+func (d *Directory) Default() *principal.Principal {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.fallback
+}
+
+// Authenticate returns the principal that a secret stands for, or nil if there is none. The
+// error is that of the default token's file.
+func (d *Directory) Authenticate(secret string) (*principal.Principal, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if h := d.byHash[sha256.Sum256([]byte(secret))]; h != nil {
+		if h.principal.Expired(d.now()) {
+			h.principal.End(principal.ErrExpired)
+		}
+		if h.principal.Life().Err() != nil {
+			return nil, nil
+		}
+		return h.principal, nil
+	}
+	if d.file == nil {
+		return nil, nil
+	}
+	current, err := d.file.Value()
+	if err != nil {
+		return nil, err
+	}
+	if d.secret != "" && d.secret != current {
+		d.renewDefault()
+	}
+	d.secret = current
+	if sha256.Sum256([]byte(secret)) != sha256.Sum256([]byte(current)) {
+		return nil, nil
+	}
+	return d.fallback, nil
+}
+
+// renewDefault ends what acts for the default token. It keeps its ID: what it has stored is
+// still its own. mu is held, as for the functions below.
+func (d *Directory) renewDefault() {
+	d.fallback.End(principal.ErrRevoked)
+	d.fallback = newDefault()
+}
+
+func (d *Directory) add(h *holder) {
+	d.byName[h.Name] = h
+	d.byHash[[sha256.Size]byte(h.Hash)] = h
+}
+
+func (d *Directory) remove(h *holder) {
+	delete(d.byName, h.Name)
+	delete(d.byHash, [sha256.Size]byte(h.Hash))
+}
+
+// find returns the token of a name, or a 404.
+func (d *Directory) find(name string) (*holder, error) {
+	if h := d.byName[name]; h != nil {
+		return h, nil
+	}
+	names := slices.Sorted(maps.Keys(d.byName))
+	text := "there are none"
+	if len(names) > 0 {
+		text = "there are " + message.Clip(strings.Join(names, ", "), 200)
+	}
+	return nil, message.Errorf(404, "There is no token %q; %s", message.Clip(name, 64), text)
+}
+
+// expire ends the tokens whose time is over, and sets the timer to the next one.
+func (d *Directory) expire() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := d.now()
+	next := time.Hour // a clock that is set forward is noticed by then
+	for _, h := range d.byName {
+		switch {
+		case h.Grant.Expires == 0:
+		case h.principal.Expired(now):
+			h.principal.End(principal.ErrExpired)
+		default:
+			next = min(next, time.UnixMilli(h.Grant.Expires).Sub(now))
+		}
+	}
+	d.expiry.Reset(max(next, time.Millisecond))
+}
+
+// store adds the token to a batch.
+func (h *holder) store(b *store.Batch) error {
+	value, err := json.Marshal(&h.entry)
+	if err != nil {
+		return err
+	}
+	b.Set(h.key(), value)
+	return nil
+}
+
+func (h *holder) key() []byte { return append([]byte{store.SpaceTokens}, h.Name...) }
+
+// newSecret returns a secret with its hash.
+func newSecret() (secret string, hash []byte) {
+	random := make([]byte, 32)
+	_, _ = rand.Read(random) // it does not fail
+	secret = Prefix + base64.RawURLEncoding.EncodeToString(random)
+	sum := sha256.Sum256([]byte(secret))
+	return secret, bytes.Clone(sum[:])
+}
+
+// Prefix begins the secret of every token that the kernel makes, so that a token in a text
+// is recognised as one.
+const Prefix = "kernos_"
+
+func newID(now time.Time) principal.ID {
+	return principal.ID(ulid.MustNew(ulid.Timestamp(now), rand.Reader).String())
+}

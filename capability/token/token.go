@@ -1,0 +1,304 @@
+// Package token is the module of named callers: the owner creates tokens with rights of their
+// own, looks at them, changes them, and takes them back.
+//
+//	tokens, err := token.Open(s, file)
+//	p, err := tokens.Authenticate(secret) // the principal that a connection acts for
+//
+// All of its syscalls are for the owner only; package principal refuses them to every token.
+package token
+
+import (
+	"cmp"
+	"context"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"kernos/kernel"
+	"kernos/kernel/principal"
+	"kernos/message"
+	"kernos/schema"
+	"kernos/store"
+)
+
+// Definitions returns the module without its handlers.
+func Definitions() kernel.Module {
+	return kernel.Module{
+		Name:     "token",
+		Version:  "1.0.0",
+		Summary:  "Named callers: tokens, what each of them may do, and until when. For the owner only.",
+		Syscalls: kernel.Unbound(create.Definition, update.Definition, rotate.Definition, revoke.Definition, show.Definition, list.Definition),
+	}
+}
+
+// Module returns the module.
+func Module(d *Directory) kernel.Module {
+	return Definitions().Bind(create.Bind(d.create), update.Bind(d.update), rotate.Bind(d.rotate),
+		revoke.Bind(d.revoke), show.Bind(d.show), list.Bind(d.list))
+}
+
+// Info is what the owner sees of a token.
+type Info struct {
+	Name    string       `json:"name" jsonschema_description:"The name of the token."`
+	ID      principal.ID `json:"id" jsonschema_description:"The principal that the token stands for. Records name it. A name that is created again gets another one."`
+	Created int64        `json:"created" jsonschema_description:"When the token was made, in milliseconds since 1970."`
+	Rotated int64        `json:"rotated,omitempty" jsonschema_description:"When its secret was replaced, in milliseconds since 1970."`
+	Expired bool         `json:"expired,omitempty" jsonschema_description:"True if its time is over."`
+	principal.Grant
+}
+
+func (h *holder) info(now time.Time) Info {
+	return Info{Name: h.Name, ID: h.ID, Created: h.Created, Rotated: h.Rotated, Grant: h.Grant, Expired: h.principal.Expired(now)}
+}
+
+type secretOutput struct {
+	Token string `json:"token" jsonschema:"writeOnly=true" jsonschema_description:"The secret of the token: callers send it as Authorization: Bearer TOKEN. It is shown this once; the kernel keeps a hash of it."`
+	Info
+}
+
+type createInput struct {
+	Name string `json:"name" jsonschema:"minLength=1,maxLength=64" jsonschema_description:"A name for the caller: letters, digits, and . _ - between them."`
+	principal.Grant
+}
+
+var create = kernel.DefineCommand[createInput, secretOutput](kernel.Definition{
+	Type:    "Token.Create",
+	Summary: "Create a token: a named caller with rights of its own. The reply has its secret, once.",
+	Input:   schema.Input[createInput]().Example(`{"name":"ci","preset":"agent","deny":["Http.*"],"memory":["ci"]}`),
+})
+
+var nameForm = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
+
+func (d *Directory) create(ctx context.Context, in createInput) (secretOutput, error) {
+	if err := shownOnce(ctx); err != nil {
+		return secretOutput{}, err
+	}
+	if !nameForm.MatchString(in.Name) || in.Name == DefaultName || in.Name == string(principal.OwnerID) {
+		e := message.Errorf(422, "Schema validation failed: name: expected letters, digits, and . _ - between them, and neither owner nor default, got %q", in.Name)
+		e.Field = "name"
+		return secretOutput{}, e
+	}
+	if in.Preset == principal.Bare && len(in.Allow) == 0 {
+		in.Preset = principal.Agent
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.byName[in.Name] != nil {
+		return secretOutput{}, message.Errorf(409, "There is a token %q already; kernos token rotate %s gives it another secret, kernos token revoke %s ends it", in.Name, in.Name, in.Name)
+	}
+	if len(d.byName) >= maxTokens {
+		return secretOutput{}, message.Errorf(503, "There are %d tokens, and no more are taken; revoke some", maxTokens)
+	}
+	now := d.now()
+	if in.Expires != 0 && in.Expires <= now.UnixMilli() {
+		e := message.Errorf(422, "Schema validation failed: expires: the time is over already")
+		e.Field = "expires"
+		return secretOutput{}, e
+	}
+	h := &holder{entry: entry{ID: newID(now), Name: in.Name, Created: now.UnixMilli(), Grant: in.Grant}}
+	return d.renew(ctx, h)
+}
+
+// renew gives a token a secret and a principal, and stores it. mu is held.
+func (d *Directory) renew(ctx context.Context, h *holder) (secretOutput, error) {
+	secret, hash := newSecret()
+	h.Hash = hash
+	if err := d.keep(ctx, h); err != nil {
+		return secretOutput{}, err
+	}
+	return secretOutput{Token: secret, Info: h.info(d.now())}, nil
+}
+
+// keep makes a principal of a token that is new or was changed, and stores it. mu is held.
+func (d *Directory) keep(ctx context.Context, h *holder) (err error) {
+	if h.principal, err = principal.New(h.ID, h.Name, h.Grant); err != nil {
+		return err
+	}
+	var b store.Batch
+	if err := h.store(&b); err != nil {
+		return err
+	}
+	if err := kernel.Stage(ctx, &b); err != nil {
+		return err
+	}
+	if old := d.byName[h.Name]; old != nil {
+		d.remove(old)
+		old.principal.End(principal.ErrRevoked)
+	}
+	d.add(h)
+	if h.Grant.Expires != 0 {
+		d.expiry.Reset(time.Millisecond)
+	}
+	return nil
+}
+
+// shownOnce refuses what would keep a secret in order to repeat it.
+func shownOnce(ctx context.Context) error {
+	if kernel.RequestOf(ctx).Metadata.IdempotencyKey == "" {
+		return nil
+	}
+	e := message.Errorf(422, "Schema validation failed: metadata.idempotencyKey: the secret of a token is shown once, and not kept to be repeated; send the request without an idempotencyKey")
+	e.Field = "metadata.idempotencyKey"
+	return e
+}
+
+type nameInput struct {
+	Name string `json:"name" jsonschema_description:"The name of the token."`
+}
+
+var rotate = kernel.DefineCommand[nameInput, secretOutput](kernel.Definition{
+	Type:    "Token.Rotate",
+	Summary: "Replace the secret of a token. The old one and the connections that use it end; its rights and what it has stored stay.",
+})
+
+func (d *Directory) rotate(ctx context.Context, in nameInput) (secretOutput, error) {
+	if err := shownOnce(ctx); err != nil {
+		return secretOutput{}, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if in.Name == DefaultName {
+		return d.rotateDefault()
+	}
+	old, err := d.find(in.Name)
+	if err != nil {
+		return secretOutput{}, err
+	}
+	h := &holder{entry: old.entry}
+	h.Rotated = d.now().UnixMilli()
+	return d.renew(ctx, h)
+}
+
+// rotateDefault puts a new secret into the file of the default token. mu is held.
+func (d *Directory) rotateDefault() (secretOutput, error) {
+	if d.file == nil {
+		return secretOutput{}, message.Errorf(422, "This kernel takes callers without a token, so the default token has no secret")
+	}
+	if err := d.file.Replace(); err != nil {
+		return secretOutput{}, message.Errorf(500, "The default token can't be replaced: %v", err)
+	}
+	secret, err := d.file.Value()
+	if err != nil {
+		return secretOutput{}, message.Errorf(500, "The default token can't be read: %v", err)
+	}
+	d.secret = secret
+	d.renewDefault()
+	return secretOutput{Token: secret, Info: d.defaultInfo()}, nil
+}
+
+func (d *Directory) defaultInfo() Info {
+	return Info{Name: DefaultName, ID: DefaultID, Grant: d.fallback.Grant()}
+}
+
+type updateInput struct {
+	Name string `json:"name" jsonschema_description:"The name of the token."`
+	principal.Grant
+	Take []string `json:"take,omitempty" jsonschema:"maxItems=256" jsonschema_description:"Patterns to take out of allow and deny."`
+}
+
+var update = kernel.DefineCommand[updateInput, Info](kernel.Definition{
+	Type:    "Token.Update",
+	Summary: "Change what a token may do: what is given is added to its patterns, or replaces a single value. Its connections end, and begin again with the new rights.",
+	Input:   schema.Input[updateInput]().Example(`{"name":"ci","allow":["Crypto.Open"]}`),
+})
+
+func (d *Directory) update(ctx context.Context, in updateInput) (Info, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	old, err := d.find(in.Name)
+	if err != nil {
+		return Info{}, err
+	}
+	h := &holder{entry: old.entry}
+	g := &h.Grant
+	taken := func(pattern string) bool { return slices.Contains(in.Take, pattern) }
+	g.Allow = slices.DeleteFunc(union(g.Allow, in.Allow), taken)
+	g.Deny = slices.DeleteFunc(union(g.Deny, in.Deny), taken)
+	g.Preset = cmp.Or(in.Preset, g.Preset)
+	g.ReadOnly = g.ReadOnly || in.ReadOnly
+	g.Expires = cmp.Or(in.Expires, g.Expires)
+	g.Rate = cmp.Or(in.Rate, g.Rate)
+	if len(in.Memory) > 0 {
+		g.Memory = in.Memory
+	}
+	if len(in.Files) > 0 {
+		g.Files = in.Files
+	}
+	if err := d.keep(ctx, h); err != nil {
+		return Info{}, err
+	}
+	return h.info(d.now()), nil
+}
+
+// union adds patterns to others, each once.
+func union(a, b []string) []string {
+	all := slices.Concat(a, b)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+type revokeOutput struct {
+	Revoked bool         `json:"revoked" jsonschema_description:"True: the token is not accepted any more."`
+	ID      principal.ID `json:"id" jsonschema_description:"The principal that has ended."`
+}
+
+var revoke = kernel.DefineCommand[nameInput, revokeOutput](kernel.Definition{
+	Type:    "Token.Revoke",
+	Summary: "Take a token back. Its connections, streams and handlers end at once.",
+})
+
+func (d *Directory) revoke(ctx context.Context, in nameInput) (revokeOutput, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	h, err := d.find(in.Name)
+	if err != nil {
+		return revokeOutput{}, err
+	}
+	var b store.Batch
+	b.Delete(h.key())
+	if err := kernel.Stage(ctx, &b); err != nil {
+		return revokeOutput{}, err
+	}
+	d.remove(h)
+	h.principal.End(principal.ErrRevoked)
+	return revokeOutput{Revoked: true, ID: h.ID}, nil
+}
+
+var show = kernel.DefineQuery[nameInput, Info](kernel.Definition{
+	Type:    "Token.Show",
+	Summary: "Show a token and what it may do. Its secret is not kept, and can't be shown.",
+})
+
+func (d *Directory) show(_ context.Context, in nameInput) (Info, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if in.Name == DefaultName {
+		return d.defaultInfo(), nil
+	}
+	h, err := d.find(in.Name)
+	if err != nil {
+		return Info{}, err
+	}
+	return h.info(d.now()), nil
+}
+
+type listOutput struct {
+	Tokens []Info `json:"tokens" jsonschema_description:"The tokens by name, the default token first."`
+}
+
+var list = kernel.DefineQuery[struct{}, listOutput](kernel.Definition{
+	Type:    "Token.List",
+	Summary: "List the tokens and what each of them may do.",
+})
+
+func (d *Directory) list(context.Context, struct{}) (listOutput, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	tokens := []Info{d.defaultInfo()}
+	for _, h := range d.byName {
+		tokens = append(tokens, h.info(d.now()))
+	}
+	slices.SortFunc(tokens[1:], func(a, b Info) int { return strings.Compare(a.Name, b.Name) })
+	return listOutput{tokens}, nil
+}
