@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"kernos/internal/owned"
 	"kernos/store"
 	"kernos/store/pebble"
 	"kernos/transport/unix"
@@ -88,6 +89,11 @@ func (h Home) Check() error {
 	switch {
 	case err != nil:
 		return &HomeError{h.Dir, fmt.Sprintf("can't be looked at: %v", err)}
+	case info.IsDir() && dir == h.Dir:
+		if err := owned.Check(info); err != nil {
+			return &HomeError{h.Dir, err.Error()}
+		}
+		return nil
 	case info.IsDir():
 		return nil
 	case dir == h.Dir:

@@ -296,6 +296,9 @@ func (w *wire) controlled(header ws.Header) error {
 	return nil
 }
 
+// maxCloseCode is the largest code that RFC 6455 gives to anyone (section 7.4.2).
+const maxCloseCode ws.StatusCode = 4999
+
 // goodbye answers a close frame. A peer that goes away, as a browser does that leaves a
 // page, may come back and resume; one that is done, or says nothing of why, does not.
 func (w *wire) goodbye(data []byte) error {
@@ -304,7 +307,7 @@ func (w *wire) goodbye(data []byte) error {
 		w.close(ws.StatusNormalClosure, "")
 		return io.EOF
 	}
-	if err := ws.CheckCloseFrameData(code, reason); err != nil || len(data) == 1 {
+	if err := ws.CheckCloseFrameData(code, reason); err != nil || len(data) == 1 || code > maxCloseCode {
 		return &refusal{ws.StatusProtocolError, "A close frame that is not valid"}
 	}
 	w.close(code, "")

@@ -19,6 +19,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"kernos/internal/nearest"
+	"kernos/internal/owned"
 	"kernos/internal/visible"
 )
 
@@ -122,7 +123,7 @@ type configLine struct {
 // readConfig reads the configuration file, a mapping of settings to values. A missing file is
 // an empty one.
 func readConfig(path string) (map[string]configLine, error) {
-	text, err := os.ReadFile(path)
+	text, err := readOwned(path)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return nil, nil // a directory that can't be used is reported when it is needed
 	}
@@ -169,6 +170,31 @@ func readConfig(path string) (map[string]configLine, error) {
 		settings[name] = line
 	}
 	return settings, nil
+}
+
+// readOwned reads a file that only its user can change. It checks the file that it has opened,
+// and the directory that names it.
+func readOwned(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if err := owned.Check(info); err != nil {
+		return nil, fmt.Errorf("the settings in %s are not obeyed: the file %w", path, err)
+	}
+	dir, err := os.Stat(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	if err := owned.Check(dir); err != nil {
+		return nil, fmt.Errorf("the settings in %s are not obeyed: the directory %w", path, err)
+	}
+	return io.ReadAll(f)
 }
 
 // flagValues are the values of flags whose types come with a library, in words.

@@ -154,3 +154,31 @@ func FuzzConfig(f *testing.F) {
 		}
 	})
 }
+
+// A file that other users may write is not obeyed, nor is one in a directory where they could
+// put another in its place.
+func TestSettingsOfOthersAreNotObeyed(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "config.yaml")
+	if err := os.WriteFile(path, []byte("idle: 10m\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := readConfig(path); err != nil || len(got) != 1 {
+		t.Fatalf("got %v, %v", got, err)
+	}
+	for name, exposed := range map[string]string{"the file": path, "the directory": dir} {
+		info, err := os.Stat(exposed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(exposed, info.Mode().Perm()|0o020); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := readConfig(path); err == nil || !strings.Contains(err.Error(), "not obeyed: "+name+" may be written by other users") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := os.Chmod(exposed, info.Mode().Perm()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
