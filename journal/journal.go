@@ -45,6 +45,7 @@ import (
 	"sync/atomic"
 
 	"kernos/kernel"
+	"kernos/kernel/principal"
 	"kernos/message"
 	"kernos/store"
 )
@@ -69,7 +70,13 @@ type Entry struct {
 	At       int64      // when it was recorded, in milliseconds since 1970; never goes back
 	Way      kernel.Way // where it came from and went to
 	Redacted bool       // its data are not what they were
-	Message  message.Message
+	Claim    bool       // a reply or an error that a program sent without being asked: it answers nothing
+
+	Principal principal.ID // whom it acted for or, if it is an answer, whom it answers
+	Name      string       // of the principal, at that time
+	Wire      string       // that it came over, or that its request came over; "" within the process
+
+	Message message.Message
 }
 
 // A Journal keeps messages. It is safe for concurrent use.

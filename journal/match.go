@@ -2,10 +2,12 @@ package journal
 
 import (
 	"bytes"
+	"cmp"
 	"math"
 	"slices"
 	"strings"
 
+	"kernos/kernel/principal"
 	"kernos/message"
 )
 
@@ -16,13 +18,15 @@ type matcher struct {
 	kind                       message.Kind
 	types                      []pattern
 	code                       int
+	principal                  string       // an id or a name, or ""
+	own                        principal.ID // or ""
 	since, until               int64
 
 	data wantedData
 }
 
 func (f *Filter) matcher() matcher {
-	m := matcher{correlation: []byte(f.Correlation), whole: f.Whole, causation: []byte(f.Causation), kind: f.Kind, code: f.Code,
+	m := matcher{correlation: []byte(f.Correlation), whole: f.Whole, causation: []byte(f.Causation), kind: f.Kind, code: f.Code, principal: f.Principal, own: f.Own,
 		since: f.Since, until: f.Until, types: patterns(f.Type)}
 	if m.until <= 0 {
 		m.until = math.MaxInt64
@@ -38,7 +42,9 @@ func (m *matcher) matches(r *record) bool {
 		!m.wantsType(r.typ),
 		len(m.causation) > 0 && !bytes.Equal(r.causation, m.causation),
 		len(m.correlation) > 0 && !m.within(r),
-		m.code != 0 && r.code != m.code:
+		m.code != 0 && r.code != m.code,
+		m.own != "" && r.principalID() != m.own,
+		m.principal != "" && string(r.principalID()) != m.principal && string(r.name) != m.principal:
 		return false
 	}
 	return true
@@ -88,6 +94,9 @@ func (m *matcher) name() name {
 		return codeName(m.code)
 	case m.kind == message.KindError || m.kind == message.KindEvent:
 		return nameOf(tagKind, []byte(m.kind))
+	}
+	if own := cmp.Or(string(m.own), m.principal); own != "" && own != string(principal.OwnerID) {
+		return nameOf(tagPrincipal, []byte(own))
 	}
 	if n := m.typeName(); n != 0 {
 		return n

@@ -25,6 +25,8 @@ const (
 	tagDomain = 'd'
 	tagKind   = 'k'
 	tagCode   = 'c'
+
+	tagPrincipal = 'p' // the id or the name of one that is not the owner
 )
 
 func nameOf(tag byte, text []byte) name {
@@ -119,6 +121,7 @@ func storedNames(dst []name, p *pageReader, seq uint64, b []byte) ([]name, error
 func pageNames(dst []name, p *pageReader) ([]name, error) {
 	names := dst[len(dst):]      // of this page only
 	var types [len(kinds)][]byte // that have been named, the last one of each kind
+	var principal []byte         // that was named last
 	var r record
 	for {
 		ok, err := p.next(&r)
@@ -131,6 +134,10 @@ func pageNames(dst []name, p *pageReader) ([]name, error) {
 		if last := &types[r.flags>>flagKind]; *last == nil || !bytes.Equal(*last, r.typ) {
 			*last = r.typ
 			names = r.commonNames(names)
+		}
+		if len(r.principal) > 0 && !bytes.Equal(principal, r.principal) {
+			principal = r.principal
+			names = append(names, nameOf(tagPrincipal, r.principal), nameOf(tagPrincipal, r.name))
 		}
 		names = r.names(names)
 	}

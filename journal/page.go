@@ -15,6 +15,7 @@ import (
 
 	"kernos/internal/jsonscan"
 	"kernos/kernel"
+	"kernos/kernel/principal"
 	"kernos/message"
 )
 
@@ -40,6 +41,8 @@ import (
 //	texts     the length as a uvarint and the bytes of each: type, id, correlation,
 //	          causation, idempotency key, schema version
 //	code      varint, of an error only
+//	sender    nothing for the owner within the process; otherwise 1 byte of flags, and texts:
+//	          the id and the name of the principal, the wire
 //
 // What is packed begins with a byte that says whether it is compressed. Numbers of a fixed
 // size are big-endian. Pages are built in memory with a base that the flush may still move.
@@ -52,6 +55,8 @@ const (
 	flagWay      = 3
 	flagRedacted = 4
 	flagKind     = 3 // how far the kind is to the left
+
+	senderClaim = 1 // the message answers nothing
 
 	plainBytes = 0       // how something is packed: not at all
 	s2Bytes    = 1       // or with S2
@@ -94,11 +99,26 @@ type item struct {
 	message *message.Message
 	data    []byte
 	flags   byte
+	sender  sender
+}
+
+// A sender is where a message came from, as a head has it.
+type sender struct {
+	principal, name, wire string // all "" for the owner, within the process
+	claim                 bool
+}
+
+func senderOf(r *kernel.Record) sender {
+	s := sender{wire: r.Sender.Wire, claim: r.Claim}
+	if p := r.Sender.Principal(); !p.IsOwner() {
+		s.principal, s.name = string(p.ID()), p.Name()
+	}
+	return s
 }
 
 func newItem(r *kernel.Record) item {
 	data, redacted := kernel.Redact(*r)
-	i := item{message: r.Message, data: data, flags: byte(r.Way)&flagWay | byte(slices.Index(kinds[:], r.Message.Kind))<<flagKind}
+	i := item{message: r.Message, data: data, sender: senderOf(r), flags: byte(r.Way)&flagWay | byte(slices.Index(kinds[:], r.Message.Kind))<<flagKind}
 	if redacted {
 		i.flags |= flagRedacted
 	}
@@ -133,6 +153,13 @@ func (p *page) add(at int64, i *item) {
 	b = appendText(b, m.Metadata.SchemaVersion)
 	if m.Kind == message.KindError {
 		b = binary.AppendVarint(b, int64(errorCode(p.data[before:])))
+	}
+	if s := i.sender; s != (sender{}) {
+		var flags byte
+		if s.claim {
+			flags = senderClaim
+		}
+		b = appendText(appendText(appendText(append(b, flags), s.principal), s.name), s.wire)
 	}
 	p.head = b
 	p.heads = binary.AppendUvarint(p.heads, uint64(len(b)))
@@ -408,6 +435,8 @@ type record struct {
 
 	typ, id, correlation, causation []byte
 	idempotencyKey, version         []byte
+	principal, name, wire           []byte // empty for the owner, within the process
+	claim                           bool
 }
 
 func (r *record) read(base int64, head []byte) error {
@@ -423,6 +452,11 @@ func (r *record) read(base int64, head []byte) error {
 	} else if r.kind() == message.KindError {
 		r.code = int(h.signed())
 	}
+	r.claim, r.principal, r.name, r.wire = false, nil, nil, nil
+	if !h.failed && len(h.b) > 0 { // a home of version 0.5 or earlier has none
+		r.claim = h.byte()&senderClaim != 0
+		r.principal, r.name, r.wire = h.text(), h.text(), h.text()
+	}
 	if h.failed || len(h.b) > 0 {
 		return fmt.Errorf("%w: the head of record %d can't be read", errPage, r.seq)
 	}
@@ -432,6 +466,19 @@ func (r *record) read(base int64, head []byte) error {
 func (r *record) kind() message.Kind { return kinds[r.flags>>flagKind] }
 func (r *record) way() kernel.Way    { return kernel.Way(r.flags & flagWay) }
 func (r *record) redacted() bool     { return r.flags&flagRedacted != 0 }
+
+// principalID is whom the message acts for.
+func (r *record) principalID() principal.ID {
+	if len(r.principal) == 0 {
+		return principal.OwnerID
+	}
+	return principal.ID(r.principal)
+}
+
+// sender is where the message came from.
+func (r *record) sender() sender {
+	return sender{principal: string(r.principal), name: string(r.name), wire: string(r.wire), claim: r.claim}
+}
 
 // message is the record as a message, but for its data.
 func (r *record) message() message.Message {
@@ -452,7 +499,11 @@ func (r *record) message() message.Message {
 // entry is the record for a reader, who may keep it. Data that are no JSON become a
 // string.
 func (r *record) entry(scan *jsonscan.Scanner) Entry {
-	e := Entry{Seq: r.seq, At: r.at, Way: r.way(), Redacted: r.redacted(), Message: r.message()}
+	e := Entry{Seq: r.seq, At: r.at, Way: r.way(), Redacted: r.redacted(), Message: r.message(),
+		Principal: r.principalID(), Name: string(principal.OwnerID), Wire: string(r.wire), Claim: r.claim}
+	if len(r.name) > 0 {
+		e.Name = string(r.name)
+	}
 	if r.data != nil {
 		e.Message.Data = bytes.Clone(r.data)
 		if scan.Text(r.data) != nil {

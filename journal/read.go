@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"kernos/internal/jsonscan"
+	"kernos/kernel/principal"
 	"kernos/message"
 )
 
@@ -23,6 +24,11 @@ type Filter struct {
 	Kind      message.Kind
 	Type      string // a type, all of a domain as in Memory.*, an action as in *.Set, * for all; or several, with commas
 	Code      int    // of an error
+
+	// Principal is whom messages act for: an id or a name. Own is the id of the only principal
+	// whose messages are seen, whatever else is asked for; "" means that all are.
+	Principal string
+	Own       principal.ID
 
 	// Since and Until are times of recording in milliseconds since 1970; Until is no
 	// more part of it.

@@ -101,7 +101,7 @@ func (j *Journal) readTails() (pages []*page, tails []tail, err error) {
 			}
 			have[same] = true
 			m := r.message()
-			p.add(r.at, &item{message: &m, data: r.data, flags: r.flags})
+			p.add(r.at, &item{message: &m, data: r.data, flags: r.flags, sender: r.sender()})
 			if p.size() >= pageSize {
 				pages, p = append(pages, p), new(page)
 			}

@@ -16,7 +16,7 @@ import (
 // Refuse answers what never becomes a call: a line that is not a message, a message that
 // breaks a rule. m is what could be read of it; if that is enough for a record, it gets one.
 func (k *Kernel) Refuse(m *message.Message, emit Emit, origin Origin, err error) {
-	k.recordRefused(m)
+	k.recordRefused(m, senderOf(origin, m))
 	k.Reject(m, emit, origin, err)
 }
 
@@ -30,12 +30,20 @@ func (k *Kernel) Reject(m *message.Message, emit Emit, origin Origin, err error)
 	if origin != nil {
 		way = Out
 	}
-	k.recordCopy(answer, Record{Way: way, Refused: true})
+	k.recordCopy(answer, Record{Way: way, Refused: true, Sender: senderOf(origin, m)})
 	if origin == nil {
 		emit(answer)
 		return
 	}
 	origin.Post(emit, answer, nil)
+}
+
+// senderOf is the sender of a message that comes through an origin; nil is within the process.
+func senderOf(o Origin, m *message.Message) Sender {
+	if o == nil {
+		return Sender{}
+	}
+	return o.Sender(m)
 }
 
 // Admit finds the syscall of a message from a connection, which is valid, and makes a call.
@@ -48,9 +56,11 @@ func (k *Kernel) Admit(ctx context.Context, m *message.Message, send Emit, origi
 // admit is Admit for calls from outside, which have an origin, and nested ones, which have a
 // caller.
 func (k *Kernel) admit(ctx context.Context, m *message.Message, emit Emit, origin Origin, caller *Call) (c *Call) {
-	way := In
+	way, sender := In, Sender{}
 	if caller != nil {
-		way = Within
+		way, sender = Within, caller.sender
+	} else {
+		sender = origin.Sender(m)
 	}
 	if !m.Kind.Asks() {
 		if k.opts.Recorder != nil {
@@ -58,7 +68,7 @@ func (k *Kernel) admit(ctx context.Context, m *message.Message, emit Emit, origi
 			if s != nil && s.Answers == FromJournal {
 				s = nil // it does not come from it
 			}
-			k.recordCopy(*m, Record{Way: way, Syscall: s})
+			k.recordCopy(*m, Record{Way: way, Syscall: s, Sender: sender, Claim: way == In && m.Kind.Answers()})
 		}
 		return nil
 	}
@@ -71,7 +81,10 @@ func (k *Kernel) admit(ctx context.Context, m *message.Message, emit Emit, origi
 			"panic", recover(), "stack", string(debug.Stack()))
 		k.Refuse(m, emit, origin, internalError(m.Type))
 	}()
-	s, err := k.resolve(m)
+	s, err := k.resolve(m, sender)
+	if err == nil {
+		err = s.permit(m, sender, caller != nil)
+	}
 	if err == nil && s.Input != schema.Any {
 		if invalid := s.Input.Validate(m.Data); invalid != nil {
 			err = invalidInput(invalid)
@@ -82,7 +95,7 @@ func (k *Kernel) admit(ctx context.Context, m *message.Message, emit Emit, origi
 	}
 	checked = true
 	if err != nil {
-		k.recordCopy(*m, Record{Way: way, Syscall: s, Refused: true})
+		k.recordCopy(*m, Record{Way: way, Syscall: s, Refused: true, Sender: sender})
 		k.Reject(m, emit, origin, err)
 		return nil
 	}
@@ -90,19 +103,19 @@ func (k *Kernel) admit(ctx context.Context, m *message.Message, emit Emit, origi
 	if timeout == 0 {
 		timeout = k.limits.Load().Timeout
 	}
-	c = &Call{k: k, parent: ctx, syscall: s, request: *m, send: emit, origin: origin, caller: caller, timeout: timeout}
+	c = &Call{k: k, parent: ctx, syscall: s, request: *m, send: emit, origin: origin, sender: sender, caller: caller, timeout: timeout}
 	c.Begin()
 	if k.opts.Recorder != nil {
-		k.opts.Recorder.Record(Record{Message: &c.request, Way: way, Syscall: s, call: c})
+		k.opts.Recorder.Record(Record{Message: &c.request, Way: way, Syscall: s, Sender: sender, call: c})
 	}
 	return c
 }
 
-func (k *Kernel) resolve(m *message.Message) (*Syscall, error) {
+func (k *Kernel) resolve(m *message.Message, from Sender) (*Syscall, error) {
 	c := k.registry.state.Load()
 	s, ok := c.byType[m.Type]
 	if !ok {
-		return nil, unknown(m.Type, c)
+		return nil, unknown(m.Type, c, from)
 	}
 	if m.Kind == message.KindQuery && s.Kind == message.KindCommand {
 		e := message.Errorf(422, "%s is a command and was sent as a query, which may not change anything; send it with kind command", m.Type)
@@ -113,12 +126,14 @@ func (k *Kernel) resolve(m *message.Message) (*Syscall, error) {
 }
 
 // unknown is the error for a type that has no handler. It names the types that were probably
-// meant, and the way to add a handler.
-func unknown(t message.Type, c *catalog) error {
+// meant, of those that the sender may call, and the way to add a handler.
+func unknown(t message.Type, c *catalog, from Sender) error {
 	text := fmt.Sprintf("No handler for %s", t)
-	names := make([]string, len(c.types))
-	for i, known := range c.types {
-		names[i] = string(known)
+	var names []string
+	for _, known := range c.types {
+		if from.Principal().May(c.byType[known].Target()) == nil {
+			names = append(names, string(known))
+		}
 	}
 	if hint := nearest.Hint(string(t), names); hint != "" {
 		text += ": " + hint

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"kernos/internal/secret"
+	"kernos/kernel/principal"
 	"kernos/message"
 )
 
@@ -27,6 +28,7 @@ type Call struct {
 	request message.Message
 	send    Emit   // where events and the outcome go
 	origin  Origin // through which they go; nil for a nested call
+	sender  Sender // for whom the call acts
 	caller  *Call  // the call that made this one, or nil
 
 	timeout  time.Duration
@@ -72,6 +74,12 @@ func (c *Call) Origin() Origin { return c.origin }
 
 // Send is what Admit was given to send answers with.
 func (c *Call) Send() Emit { return c.send }
+
+// Principal is who the call acts for.
+func (c *Call) Principal() *principal.Principal { return c.sender.Principal() }
+
+// Sender is where the call came from.
+func (c *Call) Sender() Sender { return c.sender }
 
 // CallOf returns the call whose handler was given ctx.
 func CallOf(ctx context.Context) (*Call, bool) {

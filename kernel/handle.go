@@ -15,9 +15,11 @@ import (
 // Events, replies and errors are answered with nothing. It has the shape of a
 // [Handler].
 func (k *Kernel) Handle(ctx context.Context, m message.Message, emit Emit) {
+	o := new(handled)
+	o.sender, _ = ctx.Value(senderKey{}).(Sender)
 	if err := m.Validate(); err != nil {
 		if m.Kind != message.KindError {
-			k.Refuse(&m, emit, new(handled), err)
+			k.Refuse(&m, emit, o, err)
 		}
 		return
 	}
@@ -25,7 +27,6 @@ func (k *Kernel) Handle(ctx context.Context, m message.Message, emit Emit) {
 	if len(m.Data) == 0 {
 		m.Data = json.RawMessage("null")
 	}
-	o := new(handled)
 	if c := k.admit(ctx, &m, emit, o, nil); c != nil {
 		c.RunWithin()
 		o.finish(k)
@@ -33,7 +34,13 @@ func (k *Kernel) Handle(ctx context.Context, m message.Message, emit Emit) {
 }
 
 // handled is the origin of a call of [Kernel.Handle]. The call posts one message at a time.
-type handled struct{ pending []pendingAnswer }
+type handled struct {
+	sender  Sender
+	pending []pendingAnswer
+}
+
+// Sender implements [Origin].
+func (h *handled) Sender(*message.Message) Sender { return h.sender }
 
 // pendingAnswer is an answer that waits for a commit, or for those before it.
 type pendingAnswer struct {
@@ -78,7 +85,7 @@ func (h *handled) finish(k *Kernel) {
 				continue
 			}
 			if err != nil {
-				a.m = k.Undone(&a.m, err)
+				a.m = k.Undone(&a.m, err, h.sender)
 			}
 		}
 		a.send(a.m)
@@ -86,13 +93,13 @@ func (h *handled) finish(k *Kernel) {
 }
 
 // Undone is the error that is sent instead of an outcome whose commit has failed.
-func (k *Kernel) Undone(m *message.Message, err error) message.Message {
+func (k *Kernel) Undone(m *message.Message, err error, from Sender) message.Message {
 	k.opts.Log.Error("a commit failed", "type", m.Type, "causation", m.Metadata.Causation, "error", err)
 	e, _ := message.ErrorOf(err)
 	e = message.Errorf(e.Code, "%s is not known to have happened: it could not be made durable: %w", m.Type, e)
 	failed := message.Message{Kind: message.KindError, Type: m.Type, Data: e.Append(nil), Err: e,
 		Metadata: message.Metadata{Causation: m.Metadata.Causation, Correlation: m.Metadata.Correlation}}
 	k.Stamp(&failed)
-	k.Record(failed, Out)
+	k.Record(failed, Out, from)
 	return failed
 }

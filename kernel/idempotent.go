@@ -27,7 +27,7 @@ func (c *Call) beginRun() (ok bool) {
 		c.Fail(message.Errorf(503, "This kernel has no store, so it can't keep what an idempotency key promises; leave the key out"))
 		return false
 	}
-	run, err := c.k.runs.Begin(c, c.request.Metadata.IdempotencyKey, c.syscall.Type, c.request.Data)
+	run, err := c.k.runs.Begin(c, c.idempotencyKey(), c.syscall.Type, c.request.Data)
 	if err != nil {
 		c.failRun(err)
 		return false

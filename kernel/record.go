@@ -35,6 +35,13 @@ type Record struct {
 	// that of an error that answers it is.
 	Refused bool
 
+	// Sender is who sent the message or, if it is an answer, whom it answers.
+	Sender Sender
+
+	// Claim says that the message is a reply or an error that a connection has sent without
+	// being asked: it says what a program claims, and answers nothing.
+	Claim bool
+
 	// call is the one that the message belongs to, or nil. The secrets of its request are
 	// not recorded, wherever they appear.
 	call *Call
@@ -66,7 +73,7 @@ func (c *Call) Record(m message.Message, way Way) {
 		return
 	}
 	misplaced := way == In && m.Kind == message.KindReply && c.syscall.Output.Sensitive() && c.syscall.Output.Validate(m.Data) != nil
-	c.k.recordCopy(m, Record{Way: way, Syscall: c.syscall, Refused: misplaced, call: c})
+	c.k.recordCopy(m, Record{Way: way, Syscall: c.syscall, Refused: misplaced, Sender: c.sender, call: c})
 }
 
 // recordOutcome records the outcome of a call without an effect, and what it published.
@@ -77,13 +84,15 @@ func (c *Call) recordOutcome(m *message.Message) {
 	}
 	for i := range c.published {
 		c.k.Stamp(&c.published[i])
-		r.Record(Record{Message: &c.published[i], Way: Within, Syscall: c.syscall, call: c})
+		r.Record(Record{Message: &c.published[i], Way: Within, Syscall: c.syscall, Sender: c.sender, call: c})
 	}
-	r.Record(Record{Message: c.small(m), Way: c.way(Out), Syscall: c.syscall, call: c})
+	r.Record(Record{Message: c.small(m), Way: c.way(Out), Syscall: c.syscall, Sender: c.sender, call: c})
 }
 
 // Record records a message that belongs to no call.
-func (k *Kernel) Record(m message.Message, way Way) { k.recordCopy(m, Record{Way: way}) }
+func (k *Kernel) Record(m message.Message, way Way, from Sender) {
+	k.recordCopy(m, Record{Way: way, Sender: from})
+}
 
 // recordCopy records a message that is not part of anything that lives longer, without
 // making it escape where nothing is recorded.
@@ -97,7 +106,7 @@ func (k *Kernel) recordCopy(m message.Message, r Record) {
 
 // recordRefused records what could be read of an invalid message: its type and its lineage,
 // and nothing of its data. Without a kind, a type and an id it could not be found again.
-func (k *Kernel) recordRefused(m *message.Message) {
+func (k *Kernel) recordRefused(m *message.Message, from Sender) {
 	if k.opts.Recorder == nil || m.Type == message.ValidationFailed || !m.Kind.Valid() || m.Metadata.ID == "" {
 		return
 	}
@@ -108,5 +117,5 @@ func (k *Kernel) recordRefused(m *message.Message) {
 		return
 	}
 	stub.Kind = m.Kind
-	k.recordCopy(stub, Record{Way: In, Refused: true})
+	k.recordCopy(stub, Record{Way: In, Refused: true, Sender: from})
 }

@@ -217,9 +217,8 @@ func TestUpdate(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	now := time.Now()
 	for i, allowed := range []bool{true, true, false} {
-		if got := q.Admit(now); (got == nil) != allowed {
+		if got := q.Admit(); (got == nil) != allowed {
 			t.Errorf("request %d: %v", i, got)
 		}
 	}

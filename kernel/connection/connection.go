@@ -54,6 +54,10 @@ type Options struct {
 
 	// NoRequests says that the wire carries no requests to its peer: [PeerOf] finds none.
 	NoRequests bool
+
+	// Sender is who the connection acts for, and the wire. The zero value is the owner, within
+	// the process.
+	Sender kernel.Sender
 }
 
 // A Refused is the error for something on a connection that is not a valid message.
@@ -140,6 +144,17 @@ func (c *Connection) Start(ctx context.Context, ended func(error)) {
 // Serves reports whether calls of other connections wait for the peer, or may: then it has to
 // be read whatever happens.
 func (c *Connection) Serves() bool { return c.outgoing.serves() }
+
+// Sender implements [kernel.Origin]. A request that a program sends while it serves another
+// one, and because of it, acts for whom that one acts.
+func (c *Connection) Sender(m *message.Message) kernel.Sender {
+	if m.Kind.Asks() && c.outgoing.n.Load() > 0 {
+		if r := c.outgoing.find(m.Metadata.Causation); r != nil {
+			return kernel.From(r.call.Principal(), c.opts.Sender.Wire)
+		}
+	}
+	return c.opts.Sender
+}
 
 // Count implements [kernel.Connection].
 func (c *Connection) Count(s *kernel.Stats) {

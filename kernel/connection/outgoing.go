@@ -134,15 +134,20 @@ func (o *outgoing) close() {
 	}
 }
 
+// find returns the request with an id, or nil.
+func (o *outgoing) find(id message.ID) *request {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.requests[id]
+}
+
 // take hands a message to the request that it answers, and reports whether there is one. A
 // call that reads too slowly does not hold up what else the peer has to say.
 func (o *outgoing) take(m *message.Message) bool {
 	if o.n.Load() == 0 {
 		return false
 	}
-	o.mu.Lock()
-	r := o.requests[m.Metadata.Causation]
-	o.mu.Unlock()
+	r := o.find(m.Metadata.Causation)
 	if r == nil {
 		return false
 	}

@@ -42,10 +42,25 @@ func New(s store.Store, ttl time.Duration) *Runs {
 	return &Runs{store: s, ttl: ttl, running: make(map[string]*Run)}
 }
 
+// A Key is an idempotency key. Keys of different scopes are different keys.
+type Key struct {
+	Scope string // "" or one that has no zero byte
+	Text  string // as it was sent
+}
+
+// stored is the key as it is in the store.
+func (k Key) stored() string {
+	if k.Scope == "" {
+		return k.Text
+	}
+	return "\x00" + k.Scope + "\x00" + k.Text
+}
+
 // A Run is a command with an idempotency key that is running. No other one with this key is.
 type Run struct {
 	runs        *Runs
-	key         string
+	key         string   // as it is stored
+	shown       string   // as it was sent
 	fingerprint [16]byte // of the command
 	ended       chan struct{}
 
@@ -83,24 +98,24 @@ func expiry(kept []byte) int64 { return int64(binary.BigEndian.Uint64(kept)) }
 
 // Begin begins a run. If a command with this key is running, Begin waits for its end. The
 // error is a 422 if that is another command, or that of ctx or the store.
-func (r *Runs) Begin(ctx context.Context, key string, t message.Type, data []byte) (*Run, error) {
+func (r *Runs) Begin(ctx context.Context, key Key, t message.Type, data []byte) (*Run, error) {
 	f, err := r.fingerprint(t, data)
 	if err != nil {
 		return nil, err
 	}
-	run := &Run{runs: r, key: key, fingerprint: f, ended: make(chan struct{})}
+	run := &Run{runs: r, key: key.stored(), shown: key.Text, fingerprint: f, ended: make(chan struct{})}
 	for {
 		r.mu.Lock()
-		other := r.running[key]
+		other := r.running[run.key]
 		if other == nil {
-			r.running[key] = run
+			r.running[run.key] = run
 		}
 		r.mu.Unlock()
 		switch {
 		case other == nil:
 			return run, nil
 		case other.fingerprint != f:
-			return nil, misused(key)
+			return nil, misused(key.Text)
 		}
 		select {
 		case <-other.ended: // with an outcome that is kept, or with one that may be tried again
@@ -143,14 +158,14 @@ func (run *Run) Look() (*Kept, error) {
 		run.revision, run.expires = 0, 0
 		return nil, nil
 	case len(v) < head:
-		return nil, message.Errorf(500, "The first outcome for the idempotency key %s is there and can't be read", quoted(run.key))
+		return nil, message.Errorf(500, "The first outcome for the idempotency key %s is there and can't be read", quoted(run.shown))
 	case expiry(v) <= time.Now().UnixMilli():
 		run.revision, run.expires = e.Revision, expiry(v)
 		return nil, nil
 	case !bytes.Equal(v[8:24], run.fingerprint[:]):
-		return &Kept{Err: misused(run.key)}, nil
+		return &Kept{Err: misused(run.shown)}, nil
 	case Kind(v[24]) == intent:
-		return &Kept{Err: unknownOutcome(run.key)}, nil
+		return &Kept{Err: unknownOutcome(run.shown)}, nil
 	default:
 		return &Kept{Kind: Kind(v[24]), Data: v[head:]}, nil
 	}

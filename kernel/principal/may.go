@@ -1,6 +1,7 @@
 package principal
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -87,6 +88,9 @@ const maxVerdicts = 4096
 func (p *Principal) May(t Target) *message.Error {
 	if len(p.rules) == 0 {
 		return nil
+	}
+	if p.ended.Load() {
+		return message.Errorf(403, "The token %q may do nothing any more: %v", p.name, context.Cause(p.life))
 	}
 	if known := p.decided.Load(); known != nil {
 		if v, ok := (*known)[t.Type]; ok && v.target == t {

@@ -45,6 +45,8 @@ type Principal struct {
 
 	life context.Context // ends when the principal may do nothing more
 	end  context.CancelCauseFunc
+
+	ended atomic.Bool // with life: it is cheaper to look at
 }
 
 var owner = newPrincipal(OwnerID, "owner", Grant{Preset: Owner})
@@ -95,6 +97,7 @@ var (
 func (p *Principal) End(reason error) {
 	if !p.IsOwner() {
 		p.end(reason)
+		p.ended.Store(true)
 	}
 }
 
@@ -107,10 +110,10 @@ func (p *Principal) Expired(now time.Time) bool {
 	return p.grant.Expires != 0 && now.UnixMilli() >= p.grant.Expires
 }
 
-// Admit returns nil if the principal may send one more request at a time, or else a 429: it
-// may send as many as its grant says in a second, at any moment of it.
-func (p *Principal) Admit(now time.Time) *message.Error {
-	if p.pace == nil || p.pace.AllowN(now, 1) {
+// Admit returns nil if the principal may send one more request, or else a 429: it may send as
+// many as its grant says in a second, all at once if it likes.
+func (p *Principal) Admit() *message.Error {
+	if p.pace == nil || p.pace.Allow() {
 		return nil
 	}
 	return message.Errorf(429, "The token %q may send %g requests per second, and has; wait, or the owner can change that: kernos token update %s --rate NUMBER", p.name, p.grant.Rate, p.name)

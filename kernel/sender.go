@@ -1,0 +1,80 @@
+package kernel
+
+import (
+	"context"
+	"strings"
+
+	"kernos/kernel/idempotency"
+	"kernos/kernel/principal"
+	"kernos/message"
+)
+
+// A Sender is where a message comes from: the principal that it acts for, and the wire that
+// it came over. Neither comes from what was sent. The zero Sender is the owner, within the
+// process.
+type Sender struct {
+	principal *principal.Principal
+	Wire      string // unix, ws, http, stdio; "" within the process
+}
+
+// From returns the sender of messages that act for a principal, over a wire. A nil principal
+// is the owner.
+func From(p *principal.Principal, wire string) Sender { return Sender{p, wire} }
+
+// Principal is who the message acts for.
+func (s Sender) Principal() *principal.Principal {
+	if s.principal == nil {
+		return principal.TheOwner()
+	}
+	return s.principal
+}
+
+// senderKey is the key of the sender in a context.
+type senderKey struct{}
+
+// ActFor returns a context with which [Kernel.Handle] acts for a sender. Without one, it acts
+// for the owner.
+func ActFor(ctx context.Context, s Sender) context.Context {
+	return context.WithValue(ctx, senderKey{}, s)
+}
+
+// PrincipalOf returns who the call of ctx acts for.
+func PrincipalOf(ctx context.Context) *principal.Principal {
+	if c, ok := CallOf(ctx); ok {
+		return c.sender.Principal()
+	}
+	s, _ := ctx.Value(senderKey{}).(Sender)
+	return s.Principal()
+}
+
+// Target is the syscall as the rules of a principal see it.
+func (s *Syscall) Target() principal.Target {
+	return principal.Target{Type: s.Type, Kind: s.Kind, Program: s.Provider == Program}
+}
+
+// permit returns the error for a request that its sender may not send.
+func (s *Syscall) permit(m *message.Message, from Sender, nested bool) error {
+	if e := from.Principal().May(s.Target()); e != nil {
+		return e
+	}
+	if nested {
+		return nil
+	}
+	if key := m.Metadata.IdempotencyKey; strings.HasPrefix(key, "session/") || strings.HasPrefix(key, "job/") {
+		return &message.Error{Code: 403, Field: "metadata.idempotencyKey", Message: "Idempotency keys that begin with session/ or job/ are the kernel's; choose another key"}
+	}
+	if e := from.Principal().Admit(); e != nil {
+		return e
+	}
+	return nil
+}
+
+// idempotencyKey is the idempotency key of a call as it is kept: keys belong to principals. Those of
+// the owner are kept as they are.
+func (c *Call) idempotencyKey() idempotency.Key {
+	key := idempotency.Key{Text: c.request.Metadata.IdempotencyKey}
+	if p := c.sender.Principal(); !p.IsOwner() {
+		key.Scope = string(p.ID())
+	}
+	return key
+}
