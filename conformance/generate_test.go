@@ -15,7 +15,7 @@ func (s *generated) read(text []byte) error { return json.Unmarshal(text, s) }
 
 // texts are values for strings: keys, names, patterns, formats, and what breaks them.
 var texts = []string{
-	`"/notes/1/1"`, `"notes/0/3"`, `"notes"`, `""`, `"Memory.*"`, `"Memory.Get"`, `"Echo"`, `"Ping"`, `"Syscall.List"`,
+	`"default"`, `"/notes/1/1"`, `"notes/0/3"`, `"notes"`, `""`, `"Memory.*"`, `"Memory.Get"`, `"Echo"`, `"Ping"`, `"Syscall.List"`,
 	`"mermaid"`, `"json"`, `"tree"`, `"dot"`, `"asc"`, `"desc"`, `"query"`, `"reply"`, `"error"`, `"1h"`, `"note"`,
 	`"os://notes.txt"`, `"os://agents/writer.md"`, `"os://skills/spell"`, `"os://memory/notes/1/1"`, `"os://memory"`, `"os://proc/uptime"`, `"os://sys/test"`, `"os://"`, `"writer.md"`,
 	`"known"`, `"known"`, `"flow"`, `"flow"`, `"vault/x"`, `"proc/uptime"`, `"sys/log"`, `"../x"`, `"\u0000"`, `"ünïcode"`, `"*"`, `"MTIz"`,

@@ -25,6 +25,7 @@ import (
 	"sync"
 	"time"
 
+	"kernos/capability/token"
 	"kernos/journal"
 	"kernos/kernel"
 	"kernos/message"
@@ -39,6 +40,7 @@ type Daemon struct {
 	home    Home
 	started time.Time
 	state   *state
+	tokens  *token.Directory
 	kernel  *kernel.Kernel
 	lock    *unix.Listener // of the socket, which keeps a second daemon from the home; nil if there is no socket
 	socket  *unix.Server   // likewise
@@ -109,6 +111,7 @@ func Open(o *Options) (_ *Daemon, err error) {
 	if d.state, err = newState(d.home, &d.opts, path); err != nil {
 		return nil, err
 	}
+	d.tokens = token.New(d.state.store)
 	if err := d.openKernel(); err != nil {
 		return nil, err
 	}
@@ -256,6 +259,9 @@ func (d *Daemon) Close() error {
 func (d *Daemon) close() (err error) {
 	for _, door := range d.doors {
 		err = errors.Join(err, door.close())
+	}
+	if d.tokens != nil {
+		d.tokens.Close()
 	}
 	if d.state != nil {
 		err = errors.Join(err, d.state.close())

@@ -11,6 +11,7 @@ import (
 	"kernos/capability/lifecycle"
 	"kernos/capability/memory"
 	"kernos/capability/register"
+	"kernos/capability/token"
 	"kernos/capability/vfs"
 	"kernos/capability/vfs/kernelfs"
 	"kernos/kernel"
@@ -41,6 +42,7 @@ func (d *Daemon) modules(r *kernel.Registry) ([]kernel.Module, error) {
 		register.Module(r, nil),
 		s.memory.Module(),
 		history.Module(s.journal),
+		token.Module(d.tokens),
 	}, nil
 }
 
@@ -57,5 +59,6 @@ func Definitions() (*kernel.Registry, error) {
 		register.Definitions(),
 		memory.Definitions(),
 		history.Definitions(),
+		token.Definitions(),
 	)
 }

@@ -3,8 +3,10 @@ package daemon
 import (
 	"context"
 	"crypto/rand"
+	"crypto/subtle"
 
 	"kernos/kernel"
+	"kernos/kernel/principal"
 	"kernos/message"
 )
 
@@ -19,7 +21,7 @@ type Ticket struct {
 }
 
 // issueTickets makes a token, and the syscall that gives it.
-func issueTickets(r *kernel.Registry) (token func() (string, error), err error) {
+func issueTickets(r *kernel.Registry) (authenticate func(string) (*principal.Principal, error), err error) {
 	text := rand.Text()
 	s := kernel.Query(
 		kernel.Definition{
@@ -29,5 +31,11 @@ func issueTickets(r *kernel.Registry) (token func() (string, error), err error) 
 		},
 		func(context.Context, struct{}) (Ticket, error) { return Ticket{Token: text}, nil },
 	)
-	return func() (string, error) { return text, nil }, r.AddSyscall(kernel.Module{Name: "kernel"}, s)
+	authenticate = func(secret string) (*principal.Principal, error) {
+		if subtle.ConstantTimeCompare([]byte(secret), []byte(text)) == 1 {
+			return principal.TheOwner(), nil
+		}
+		return nil, nil
+	}
+	return authenticate, r.AddSyscall(kernel.Module{Name: "kernel"}, s)
 }

@@ -72,7 +72,7 @@ func (w *web) openSocket(d *Daemon) (err error) {
 		if err != nil {
 			return err
 		}
-		listener.Guard = &httpd.Guard{Private: true, Token: ticket}
+		listener.Guard = &httpd.Guard{Private: true, Authenticate: ticket}
 	}
 	path := unix.HTTPPath(d.lock.Path())
 	if listener.Listener, err = d.lock.Beside(path, d.opts.Log); err != nil {
@@ -108,7 +108,10 @@ func (w *web) openTCP(d *Daemon, o *Web) error {
 		if err != nil {
 			return err
 		}
-		guard.Token = token.Value
+		d.tokens.SetFile(token)
+		guard.Authenticate = d.tokens.Authenticate
+	} else {
+		guard.Anyone = d.tokens.Default
 	}
 	scheme := "http"
 	if o.CertFile != "" {

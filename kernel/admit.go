@@ -43,7 +43,10 @@ func senderOf(o Origin, m *message.Message) Sender {
 	if o == nil {
 		return Sender{}
 	}
-	return o.Sender(m)
+	if m.Kind.Asks() {
+		return o.Sender(m.Metadata.Causation)
+	}
+	return o.Sender("")
 }
 
 // Admit finds the syscall of a message from a connection, which is valid, and makes a call.
@@ -60,7 +63,7 @@ func (k *Kernel) admit(ctx context.Context, m *message.Message, emit Emit, origi
 	if caller != nil {
 		way, sender = Within, caller.sender
 	} else {
-		sender = origin.Sender(m)
+		sender = senderOf(origin, m)
 	}
 	if !m.Kind.Asks() {
 		if k.opts.Recorder != nil {

@@ -20,8 +20,9 @@ import (
 
 // An Origin is where calls come from, and where their answers go: a connection.
 type Origin interface {
-	// Sender returns where a message of the connection comes from.
-	Sender(m *message.Message) Sender
+	// Sender returns where messages of the connection come from. cause is what a request says
+	// it was caused by; "" for messages that ask nothing.
+	Sender(cause message.ID) Sender
 
 	// Post sends a message, with what Admit was given, when a commit, which may be nil, is
 	// durable, and after everything that the same goroutine has posted before. If the commit

@@ -247,6 +247,6 @@ func TestWhatComesAfterTheDeadlineIsDropped(t *testing.T) {
 // atOnce is an origin that sends everything at once.
 type atOnce struct{}
 
-func (atOnce) Sender(*message.Message) kernel.Sender { return kernel.Sender{} }
+func (atOnce) Sender(message.ID) kernel.Sender { return kernel.Sender{} }
 
 func (atOnce) Post(send kernel.Emit, m message.Message, _ *store.Commit) { send(m) }

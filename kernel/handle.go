@@ -15,8 +15,7 @@ import (
 // Events, replies and errors are answered with nothing. It has the shape of a
 // [Handler].
 func (k *Kernel) Handle(ctx context.Context, m message.Message, emit Emit) {
-	o := new(handled)
-	o.sender, _ = ctx.Value(senderKey{}).(Sender)
+	o := &handled{sender: SenderIn(ctx)}
 	if err := m.Validate(); err != nil {
 		if m.Kind != message.KindError {
 			k.Refuse(&m, emit, o, err)
@@ -40,7 +39,7 @@ type handled struct {
 }
 
 // Sender implements [Origin].
-func (h *handled) Sender(*message.Message) Sender { return h.sender }
+func (h *handled) Sender(message.ID) Sender { return h.sender }
 
 // pendingAnswer is an answer that waits for a commit, or for those before it.
 type pendingAnswer struct {

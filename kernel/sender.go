@@ -32,10 +32,16 @@ func (s Sender) Principal() *principal.Principal {
 // senderKey is the key of the sender in a context.
 type senderKey struct{}
 
-// ActFor returns a context with which [Kernel.Handle] acts for a sender. Without one, it acts
-// for the owner.
+// ActFor returns a context with which [Kernel.Handle] and connections act for a sender.
+// Without one, they act for the owner.
 func ActFor(ctx context.Context, s Sender) context.Context {
 	return context.WithValue(ctx, senderKey{}, s)
+}
+
+// SenderIn returns the sender that a context acts for.
+func SenderIn(ctx context.Context) Sender {
+	s, _ := ctx.Value(senderKey{}).(Sender)
+	return s
 }
 
 // PrincipalOf returns who the call of ctx acts for.
@@ -43,13 +49,12 @@ func PrincipalOf(ctx context.Context) *principal.Principal {
 	if c, ok := CallOf(ctx); ok {
 		return c.sender.Principal()
 	}
-	s, _ := ctx.Value(senderKey{}).(Sender)
-	return s.Principal()
+	return SenderIn(ctx).Principal()
 }
 
 // Target is the syscall as the rules of a principal see it.
 func (s *Syscall) Target() principal.Target {
-	return principal.Target{Type: s.Type, Kind: s.Kind, Program: s.Provider == Program}
+	return principal.Target{Type: s.Type, Kind: s.Kind}
 }
 
 // permit returns the error for a request that its sender may not send.

@@ -57,11 +57,13 @@ type File interface {
 // memory first and becomes durable with their reply: a revocation acts at once, and the secret
 // of a token that could not be stored is never given to anyone.
 type Directory struct {
-	file   File // of the default token
+	store  store.Reader
 	now    func() time.Time
 	expiry *time.Timer
 
 	mu       sync.Mutex
+	loaded   bool
+	file     File // of the default token; nil if no secret is that of the default token
 	byName   map[string]*holder
 	byHash   map[[sha256.Size]byte]*holder
 	fallback *principal.Principal // of the default token
@@ -74,30 +76,47 @@ type holder struct {
 	principal *principal.Principal
 }
 
-// Open reads the tokens of a store. The file may be nil: then no secret is that of the default
-// token.
-func Open(s store.Reader, file File) (*Directory, error) {
+// New returns the tokens of a store, which is read when they are needed. The caller closes the
+// directory.
+func New(s store.Reader) *Directory {
 	d := &Directory{
-		file: file, now: time.Now,
+		store: s, now: time.Now, fallback: newDefault(),
 		byName: make(map[string]*holder), byHash: make(map[[sha256.Size]byte]*holder),
 	}
-	d.fallback = newDefault()
-	for e, err := range s.Scan(store.Prefix([]byte{store.SpaceTokens})) {
+	d.expiry = time.AfterFunc(time.Hour, d.expire)
+	return d
+}
+
+// SetFile says where the secret of the default token is.
+func (d *Directory) SetFile(f File) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.file = f
+}
+
+// lock locks the directory, and reads the tokens if that was not done. The caller calls
+// mu.Unlock, also after an error.
+func (d *Directory) lock() error {
+	d.mu.Lock()
+	if d.loaded {
+		return nil
+	}
+	for e, err := range d.store.Scan(store.Prefix([]byte{store.SpaceTokens})) {
 		if err != nil {
-			return nil, fmt.Errorf("the tokens can't be read: %w", err)
+			return err
 		}
 		h := new(holder)
 		if err := json.Unmarshal(e.Value, &h.entry); err != nil || len(h.Hash) != sha256.Size {
-			return nil, fmt.Errorf("the token %q can't be read; it was written by a newer version, or is damaged", e.Key[1:])
+			return fmt.Errorf("the token %q can't be read; it was written by a newer version, or is damaged", e.Key[1:])
 		}
 		if h.principal, err = principal.New(h.ID, h.Name, h.Grant); err != nil {
-			return nil, fmt.Errorf("the token %q can't be read: %w", h.Name, err)
+			return fmt.Errorf("the token %q can't be read: %w", h.Name, err)
 		}
 		d.add(h)
 	}
-	d.expiry = time.AfterFunc(time.Hour, d.expire)
-	d.expire()
-	return d, nil
+	d.loaded = true
+	d.expiry.Reset(time.Millisecond)
+	return nil
 }
 
 func newDefault() *principal.Principal {
@@ -119,10 +138,13 @@ func (d *Directory) Default() *principal.Principal {
 }
 
 // Authenticate returns the principal that a secret stands for, or nil if there is none. The
-// error is that of the default token's file.
+// error is that of the store, or of the default token's file.
 func (d *Directory) Authenticate(secret string) (*principal.Principal, error) {
-	d.mu.Lock()
+	err := d.lock()
 	defer d.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
 	if h := d.byHash[sha256.Sum256([]byte(secret))]; h != nil {
 		if h.principal.Expired(d.now()) {
 			h.principal.End(principal.ErrExpired)

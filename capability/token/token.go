@@ -1,7 +1,7 @@
 // Package token is the module of named callers: the owner creates tokens with rights of their
 // own, looks at them, changes them, and takes them back.
 //
-//	tokens, err := token.Open(s, file)
+//	tokens := token.New(s)
 //	p, err := tokens.Authenticate(secret) // the principal that a connection acts for
 //
 // All of its syscalls are for the owner only; package principal refuses them to every token.
@@ -82,7 +82,10 @@ func (d *Directory) create(ctx context.Context, in createInput) (secretOutput, e
 	if in.Preset == principal.Bare && len(in.Allow) == 0 {
 		in.Preset = principal.Agent
 	}
-	d.mu.Lock()
+	if err := d.lock(); err != nil {
+		d.mu.Unlock()
+		return secretOutput{}, err
+	}
 	defer d.mu.Unlock()
 	if d.byName[in.Name] != nil {
 		return secretOutput{}, message.Errorf(409, "There is a token %q already; kernos token rotate %s gives it another secret, kernos token revoke %s ends it", in.Name, in.Name, in.Name)
@@ -156,7 +159,10 @@ func (d *Directory) rotate(ctx context.Context, in nameInput) (secretOutput, err
 	if err := shownOnce(ctx); err != nil {
 		return secretOutput{}, err
 	}
-	d.mu.Lock()
+	if err := d.lock(); err != nil {
+		d.mu.Unlock()
+		return secretOutput{}, err
+	}
 	defer d.mu.Unlock()
 	if in.Name == DefaultName {
 		return d.rotateDefault()
@@ -204,7 +210,10 @@ var update = kernel.DefineCommand[updateInput, Info](kernel.Definition{
 })
 
 func (d *Directory) update(ctx context.Context, in updateInput) (Info, error) {
-	d.mu.Lock()
+	if err := d.lock(); err != nil {
+		d.mu.Unlock()
+		return Info{}, err
+	}
 	defer d.mu.Unlock()
 	old, err := d.find(in.Name)
 	if err != nil {
@@ -249,7 +258,10 @@ var revoke = kernel.DefineCommand[nameInput, revokeOutput](kernel.Definition{
 })
 
 func (d *Directory) revoke(ctx context.Context, in nameInput) (revokeOutput, error) {
-	d.mu.Lock()
+	if err := d.lock(); err != nil {
+		d.mu.Unlock()
+		return revokeOutput{}, err
+	}
 	defer d.mu.Unlock()
 	h, err := d.find(in.Name)
 	if err != nil {
@@ -271,7 +283,10 @@ var show = kernel.DefineQuery[nameInput, Info](kernel.Definition{
 })
 
 func (d *Directory) show(_ context.Context, in nameInput) (Info, error) {
-	d.mu.Lock()
+	if err := d.lock(); err != nil {
+		d.mu.Unlock()
+		return Info{}, err
+	}
 	defer d.mu.Unlock()
 	if in.Name == DefaultName {
 		return d.defaultInfo(), nil
@@ -293,7 +308,10 @@ var list = kernel.DefineQuery[struct{}, listOutput](kernel.Definition{
 })
 
 func (d *Directory) list(context.Context, struct{}) (listOutput, error) {
-	d.mu.Lock()
+	if err := d.lock(); err != nil {
+		d.mu.Unlock()
+		return listOutput{}, err
+	}
 	defer d.mu.Unlock()
 	tokens := []Info{d.defaultInfo()}
 	for _, h := range d.byName {

@@ -52,10 +52,8 @@ func newWorld(t *testing.T) *world {
 // open opens the directory, again if it was open.
 func (w *world) open() {
 	w.t.Helper()
-	d, err := Open(w.store, w.file)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	d := New(w.store)
+	d.SetFile(w.file)
 	w.t.Cleanup(d.Close)
 	w.Directory = d
 	w.kernel = kerneltest.Of(w.t, &kernel.Options{Store: w.store}, Module(d))

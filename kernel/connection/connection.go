@@ -54,10 +54,6 @@ type Options struct {
 
 	// NoRequests says that the wire carries no requests to its peer: [PeerOf] finds none.
 	NoRequests bool
-
-	// Sender is who the connection acts for, and the wire. The zero value is the owner, within
-	// the process.
-	Sender kernel.Sender
 }
 
 // A Refused is the error for something on a connection that is not a valid message.
@@ -84,6 +80,7 @@ type Connection struct {
 	id      uint64
 	src     Source
 	opts    Options
+	sender  kernel.Sender
 	begun   time.Time
 	ended   func(error)     // is told of the end
 	ctx     context.Context // of commands, which are completed whatever becomes of their caller
@@ -123,6 +120,8 @@ func New(k *kernel.Kernel, src Source, opts *Options) *Connection {
 // handler that overstays its deadline, whether it looks at its context or not, is answered for
 // with a 504 and left behind.
 //
+// The connection acts for the sender of ctx ([kernel.ActFor]).
+//
 // The error is that of the source, nil for io.EOF. After any other error, and when the peer
 // has left, nothing waits for the answers: queries that still run are cancelled, and commands
 // are completed.
@@ -135,7 +134,7 @@ func (c *Connection) Serve(ctx context.Context) error {
 // Start is Serve for a caller that does not wait: it returns at once, and ended is called with
 // the error at the end. A connection that is idle has one goroutine.
 func (c *Connection) Start(ctx context.Context, ended func(error)) {
-	c.ctx, c.ended = ctx, ended
+	c.ctx, c.ended, c.sender = ctx, ended, kernel.SenderIn(ctx)
 	c.queries, c.abandon = context.WithCancel(ctx)
 	c.id = c.k.Connections().Add(c)
 	go c.turn()
@@ -147,13 +146,13 @@ func (c *Connection) Serves() bool { return c.outgoing.serves() }
 
 // Sender implements [kernel.Origin]. A request that a program sends while it serves another
 // one, and because of it, acts for whom that one acts.
-func (c *Connection) Sender(m *message.Message) kernel.Sender {
-	if m.Kind.Asks() && c.outgoing.n.Load() > 0 {
-		if r := c.outgoing.find(m.Metadata.Causation); r != nil {
-			return kernel.From(r.call.Principal(), c.opts.Sender.Wire)
+func (c *Connection) Sender(cause message.ID) kernel.Sender {
+	if cause != "" && c.outgoing.n.Load() > 0 {
+		if r := c.outgoing.find(cause); r != nil {
+			return kernel.From(r.call.Principal(), c.sender.Wire)
 		}
 	}
-	return c.opts.Sender
+	return c.sender
 }
 
 // Count implements [kernel.Connection].

@@ -52,7 +52,7 @@ func (p *Peer) WhenGone(f func()) bool {
 // could: it is made with Event from the request that caused it.
 func (p *Peer) Publish(event message.Message) {
 	p.conn.k.Stamp(&event)
-	p.conn.k.Record(event, kernel.Within, p.conn.opts.Sender)
+	p.conn.k.Record(event, kernel.Within, p.conn.sender)
 }
 
 // Cancel cancels a slow call of the peer, or a request that waits for its turn, and reports
@@ -148,7 +148,7 @@ func (p *Peer) cancelled(m *message.Message) {
 	data := append(jsonscan.AppendQuoted([]byte(`{"id":`), string(m.Metadata.ID)), '}')
 	e := m.Event(Cancelled, data)
 	p.conn.k.Stamp(&e)
-	p.conn.k.Record(e, kernel.Out, p.conn.opts.Sender)
+	p.conn.k.Record(e, kernel.Out, p.conn.sender)
 	p.conn.src.Room(true)
 	p.send(e)
 }

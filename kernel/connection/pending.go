@@ -242,7 +242,7 @@ func (c *Connection) sendAnswer(a *answer, patience *time.Timer) {
 	case err == nil:
 		a.send(a.m)
 	case a.m.Kind.Answers():
-		a.send(c.k.Undone(&a.m, err, c.opts.Sender))
+		a.send(c.k.Undone(&a.m, err, c.sender))
 	default: // what the event tells of is not known to have happened
 	}
 }

@@ -43,7 +43,7 @@ type preset struct {
 	allow    []string // patterns
 	deny     []string
 	queries  bool // all queries
-	programs bool // whatever programs serve
+	others   bool // whatever is not built in: what programs serve, and what an embedding program adds
 	history  bool // the messages of all principals
 	settings bool // of the kernel
 }
@@ -55,11 +55,24 @@ var presets = map[Preset]preset{
 			"Memory.*", "VFS.*", "Content.*", "Http.Fetch", "Crypto.Seal", "Message.*", "Blob.*", "Echo", "Kernel.Status",
 			"Job.*", "Session.*", "Model.*", "Agent.*", "Vector.*",
 		},
-		programs: true,
+		others: true,
 	},
 	Handler: {allow: []string{"Syscall.Register", "Syscall.Unregister"}},
 	Viewer:  {queries: true, history: true, deny: []string{"Crypto.Open"}},
 	Console: {allow: []string{"*"}, history: true, settings: true, deny: []string{"Crypto.Open", "Syscall.Shutdown"}},
+}
+
+// domains are those of the syscalls that are built in, or will be.
+var domains = []string{
+	"Agent", "Blob", "Content", "Crypto", "Event", "FileSystem", "Http", "Job", "Kernel", "Mcp", "Memory", "Message",
+	"Model", "Network", "Service", "Session", "Sys", "Syscall", "Token", "VFS", "Vector",
+}
+
+// Builtin reports whether a type is in a domain of the kernel. Some callers can't tell upper
+// and lower case apart, so neither does Builtin.
+func Builtin(t message.Type) bool {
+	d := t.Domain()
+	return d == "" || slices.ContainsFunc(domains, func(own string) bool { return strings.EqualFold(own, d) })
 }
 
 // always are the syscalls that every principal may call: a caller finds out what it may do.

@@ -12,9 +12,8 @@ import (
 
 // A Target is a syscall that a principal wants to call.
 type Target struct {
-	Type    message.Type // not an alias
-	Kind    message.Kind
-	Program bool // a program serves it
+	Type message.Type // not an alias
+	Kind message.Kind
 }
 
 // A rule decides about some syscalls.
@@ -42,7 +41,7 @@ func (g *Grant) rules() []rule {
 		rules = append(rules, rule{text: fmt.Sprintf("its preset %s excludes %s", g.Preset, d), holds: matching(d)})
 	}
 	rules = append(rules, rule{allows: true, holds: func(t Target) bool {
-		return preset.queries && t.Kind == message.KindQuery || preset.programs && t.Program
+		return preset.queries && t.Kind == message.KindQuery || preset.others && !Builtin(t.Type)
 	}}, rule{allows: true, holds: matchingAny(preset.allow)})
 	missing := "it is allowed " + list(g.Allow) + " only"
 	if g.Preset != Bare {

@@ -29,7 +29,7 @@ func TestRules(t *testing.T) {
 		refusal string // "" if it may be called
 	}{
 		{"an agent has memory", Grant{Preset: Agent}, command("Memory.Set"), ""},
-		{"an agent calls programs", Grant{Preset: Agent}, Target{"Bank.Login", message.KindCommand, true}, ""},
+		{"an agent calls programs", Grant{Preset: Agent}, command("Bank.Login"), ""},
 		{"an agent opens no secrets", Grant{Preset: Agent}, query("Crypto.Open"), `The token "ci" may not call Crypto.Open: its preset agent doesn't include it; the owner can allow it: kernos token update ci --allow Crypto.Open`},
 		{"unless it is allowed", Grant{Preset: Agent, Allow: []string{"Crypto.*"}}, query("Crypto.Open"), ""},
 		{"an agent doesn't end the kernel", Grant{Preset: Agent}, command("Syscall.Shutdown"), "its preset agent doesn't include it"},
@@ -69,10 +69,10 @@ func TestRules(t *testing.T) {
 // A type that is registered again may be something else.
 func TestAVerdictIsForOneDefinition(t *testing.T) {
 	p := token(t, Grant{Preset: Agent, ReadOnly: true})
-	if err := p.May(Target{"Text.Count", message.KindQuery, true}); err != nil {
+	if err := p.May(query("Text.Count")); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.May(Target{"Text.Count", message.KindCommand, true}); err == nil {
+	if err := p.May(command("Text.Count")); err == nil {
 		t.Error("the command is allowed, as the query was")
 	}
 }

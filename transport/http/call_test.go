@@ -158,7 +158,7 @@ func TestAnEndlessCallEndsWithTheServer(t *testing.T) {
 }
 
 func TestABodyThatDoesNotCome(t *testing.T) {
-	s := open(t, siteOptions{Options: Options{BodyTime: 20 * time.Millisecond}, guard: &Guard{Token: token}})
+	s := open(t, siteOptions{Options: Options{BodyTime: 20 * time.Millisecond}, guard: &Guard{Authenticate: authenticate}})
 	for _, authorization := range []string{"Bearer " + secret, "none"} { // one that is refused does not hang either
 		c, err := net.Dial("tcp", s.addr)
 		if err != nil {

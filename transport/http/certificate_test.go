@@ -75,7 +75,7 @@ func openTLS(t testing.TB, o siteOptions) *site {
 
 func TestTLS(t *testing.T) {
 	for _, h2 := range []bool{false, true} {
-		s := openTLS(t, siteOptions{guard: &Guard{Token: token}, client: &http.Transport{ForceAttemptHTTP2: h2}})
+		s := openTLS(t, siteOptions{guard: &Guard{Authenticate: authenticate}, client: &http.Transport{ForceAttemptHTTP2: h2}})
 		if a := s.do("POST", "/v1/call/kernel/ping", `{"payload":7}`, "Authorization", "Bearer "+secret, "Origin", s.url); a.status != 200 || a.body != `{"payload":7}` {
 			t.Errorf("HTTP/2 %t: %d %s", h2, a.status, a.body)
 		}

@@ -2,11 +2,16 @@ package http
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"net"
 	"net/http"
+	"os"
+	"sync/atomic"
 	"time"
 
+	"kernos/kernel"
+	"kernos/kernel/principal"
 	"kernos/store/blobs"
 	"kernos/transport"
 )
@@ -33,9 +38,10 @@ func (s *Server) enter(d Door) http.Handler {
 			refuse(w, *no)
 			return
 		}
+		caller := principal.TheOwner()
 		if d.Guard != nil {
-			answered, reason := d.Guard.check(w, r)
-			if answered {
+			var reason transport.Reason
+			if caller, reason = d.Guard.check(w, r); caller == nil {
 				if reason != "" {
 					s.requests.Refuse(reason)
 					s.opts.Log.Debug("a request was refused", "reason", reason, "remote", r.RemoteAddr, "path", r.URL.Path)
@@ -43,6 +49,13 @@ func (s *Server) enter(d Door) http.Handler {
 				return
 			}
 		}
+		ctx, end := context.WithCancel(kernel.ActFor(r.Context(), kernel.From(caller, "http")))
+		defer end()
+		defer context.AfterFunc(caller.Life(), func() {
+			end()
+			out.expire()
+		})()
+		r = r.WithContext(ctx)
 		if d.Remote {
 			remote := &blobs.Remote{Dir: s.opts.Blobs}
 			if r.TLS != nil && s.opts.Blobs != nil {
@@ -93,6 +106,7 @@ type response struct {
 	s       *Server
 	status  int
 	left    bool
+	expired atomic.Bool
 }
 
 // leave takes the request out of those that are served.
@@ -105,6 +119,13 @@ func (p *response) leave() {
 	if p.s.requests.Leave(p) {
 		p.s.requests.Done()
 	}
+}
+
+// expire ends a request whose principal has ended: it reads and writes nothing more.
+func (p *response) expire() {
+	_ = p.control.SetReadDeadline(time.Unix(1, 0))
+	p.expired.Store(true)
+	_ = p.control.SetWriteDeadline(time.Unix(1, 0))
 }
 
 // Stop implements [transport.Conn]. Requests that read for long watch the end of
@@ -137,6 +158,9 @@ func (p *response) Write(b []byte) (written int, err error) {
 		p.status = http.StatusOK
 	}
 	for more := true; more && err == nil; more = len(b) > 0 {
+		if p.expired.Load() {
+			return written, os.ErrDeadlineExceeded
+		}
 		_ = p.control.SetWriteDeadline(time.Now().Add(p.time))
 		var n int
 		n, err = p.ResponseWriter.Write(b[:min(len(b), part)])

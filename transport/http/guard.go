@@ -1,8 +1,6 @@
 package http
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
 	"fmt"
 	"net"
 	"net/http"
@@ -11,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"kernos/kernel/principal"
 	"kernos/message"
 	"kernos/transport"
 )
@@ -36,9 +35,13 @@ type Guard struct {
 	// neither Host nor Origin is looked at.
 	Private bool
 
-	// Token returns the secret that every request but those for health must have. It is called
-	// for each of them. Nil means that requests need none.
-	Token func() (string, error)
+	// Authenticate returns the principal that a secret stands for, or nil if there is none.
+	// Every request but those for health must have such a secret. Nil means that requests need
+	// none, and act for Anyone.
+	Authenticate func(secret string) (*principal.Principal, error)
+
+	// Anyone returns the principal of callers who need no secret. Nil means the owner.
+	Anyone func() *principal.Principal
 }
 
 // ParseOrigin returns an origin as a browser writes it.
@@ -97,17 +100,18 @@ func hostOf(text string) (string, bool) {
 // authority is a Host as it stands in a BlobPointer.
 func authority(host string) string { return strings.TrimSuffix(strings.ToLower(host), ":443") }
 
-// check reports whether it has answered the request, and why it did if that was a refusal.
-func (g *Guard) check(w http.ResponseWriter, r *http.Request) (answered bool, why transport.Reason) {
+// check returns the principal that a request acts for. If there is none, it has answered the
+// request; reason says why, if that was a refusal.
+func (g *Guard) check(w http.ResponseWriter, r *http.Request) (p *principal.Principal, reason transport.Reason) {
 	if !g.Private {
 		if answered, why := g.checkPage(w, r); answered {
-			return true, why
+			return nil, why
 		}
 	}
-	return g.checkToken(w, r)
+	return g.authenticate(w, r)
 }
 
-// checkPage checks what a browser says, as check does.
+// checkPage checks what a browser says, and reports whether it has answered the request.
 func (g *Guard) checkPage(w http.ResponseWriter, r *http.Request) (answered bool, why transport.Reason) {
 	if !g.knows(r) {
 		refuse(w, refusal{403, "host_not_allowed", fmt.Sprintf(
@@ -133,27 +137,32 @@ func (g *Guard) checkPage(w http.ResponseWriter, r *http.Request) (answered bool
 	return false, ""
 }
 
-// checkToken checks the token of a request, as check does.
-func (g *Guard) checkToken(w http.ResponseWriter, r *http.Request) (answered bool, why transport.Reason) {
-	if health(r) || g.Token == nil {
-		return false, ""
-	}
-	token, err := g.Token()
-	if err != nil {
-		refuse(w, refusal{503, "no_token", "The token can't be read, so no request can be checked; the daemon's log says why"})
-		return true, refusedToken
-	}
-	given, ok := credentials(r)
-	if !ok || !same(given, token) {
-		w.Header().Set("WWW-Authenticate", `Bearer realm="kernos"`)
-		text := "This needs the token of the daemon: send the header Authorization: Bearer TOKEN (kernos token prints it); a web page that opens a WebSocket sends the protocols kernos and kernos.token.TOKEN"
-		if ok {
-			text = "This is not the token of the daemon; kernos token prints the one that is"
+// authenticate finds the principal of a request, as check does.
+func (g *Guard) authenticate(w http.ResponseWriter, r *http.Request) (p *principal.Principal, reason transport.Reason) {
+	if health(r) || g.Authenticate == nil {
+		if g.Anyone == nil {
+			return principal.TheOwner(), ""
 		}
-		refuse(w, refusal{401, "token_required", text})
-		return true, refusedToken
+		return g.Anyone(), ""
 	}
-	return false, ""
+	secret, given := credentials(r)
+	if given {
+		p, err := g.Authenticate(secret)
+		if err != nil {
+			refuse(w, refusal{503, "no_token", "The token can't be read, so no request can be checked; the daemon's log says why"})
+			return nil, refusedToken
+		}
+		if p != nil {
+			return p, ""
+		}
+	}
+	w.Header().Set("WWW-Authenticate", `Bearer realm="kernos"`)
+	text := "This needs a token of the daemon: send the header Authorization: Bearer TOKEN (kernos token prints one); a web page that opens a WebSocket sends the protocols kernos and kernos.token.TOKEN"
+	if given {
+		text = "This is not a token of the daemon, or not any more; kernos token prints the default one, and kernos token create NAME makes another"
+	}
+	refuse(w, refusal{401, "token_required", text})
+	return nil, refusedToken
 }
 
 // knows reports whether the Host of a request is one of ours.
@@ -257,11 +266,4 @@ func credentials(r *http.Request) (token string, ok bool) {
 	}
 	r.Header.Del("Authorization")
 	return token, ok
-}
-
-// same compares in a time that tells nothing about where two texts differ, nor how long they
-// are.
-func same(a, b string) bool {
-	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
-	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
 }

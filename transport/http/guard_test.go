@@ -9,11 +9,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"kernos/kernel/principal"
 )
 
 // Those are the headers that browsers send, as Chromium and Firefox write them.
 func TestWhoComesIn(t *testing.T) {
-	s := open(t, siteOptions{guard: &Guard{Hosts: []string{"agent.example.com"}, Origins: []string{"https://app.example.com"}, Token: token}})
+	s := open(t, siteOptions{guard: &Guard{Hosts: []string{"agent.example.com"}, Origins: []string{"https://app.example.com"}, Authenticate: authenticate}})
 	_, port, _ := net.SplitHostPort(s.addr)
 	bearer := "Bearer " + secret
 	for _, c := range []struct {
@@ -76,7 +78,7 @@ func TestWhoComesIn(t *testing.T) {
 }
 
 func TestABrowserAsksBeforeItSends(t *testing.T) {
-	s := open(t, siteOptions{guard: &Guard{Origins: []string{"https://app.example.com"}, Token: token}})
+	s := open(t, siteOptions{guard: &Guard{Origins: []string{"https://app.example.com"}, Authenticate: authenticate}})
 	ask := func(origin string) answer {
 		return s.do("OPTIONS", "/v1/call/kernel/ping", "", "Origin", origin,
 			"Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "authorization,content-type")
@@ -101,7 +103,7 @@ func TestAWebSocketComesInByItsProtocol(t *testing.T) {
 		seen = r.Header.Clone()
 		w.WriteHeader(http.StatusTeapot)
 	})
-	s := open(t, siteOptions{Options: Options{WebSocket: handler}, guard: &Guard{Token: token}})
+	s := open(t, siteOptions{Options: Options{WebSocket: handler}, guard: &Guard{Authenticate: authenticate}})
 	upgrade := []string{"Connection", "Upgrade", "Upgrade", "websocket", "Sec-WebSocket-Version", "13", "Sec-WebSocket-Key", "AAAAAAAAAAAAAAAAAAAAAA=="}
 	for _, c := range []struct {
 		about   string
@@ -135,7 +137,7 @@ func TestAWebSocketComesInByItsProtocol(t *testing.T) {
 }
 
 func TestADoorThatNoBrowserReaches(t *testing.T) {
-	s := open(t, siteOptions{guard: &Guard{Private: true, Token: token}})
+	s := open(t, siteOptions{guard: &Guard{Private: true, Authenticate: authenticate}})
 	if a := s.do("GET", "/metrics", "", "Host", "anything", "Origin", "https://evil.example.net"); a.status != 401 {
 		t.Errorf("without the token: %d %s", a.status, a.body)
 	}
@@ -145,7 +147,7 @@ func TestADoorThatNoBrowserReaches(t *testing.T) {
 }
 
 func TestATokenThatCantBeRead(t *testing.T) {
-	s := open(t, siteOptions{guard: &Guard{Token: func() (string, error) { return "", io.ErrUnexpectedEOF }}})
+	s := open(t, siteOptions{guard: &Guard{Authenticate: func(string) (*principal.Principal, error) { return nil, io.ErrUnexpectedEOF }}})
 	if a := s.do("GET", "/metrics", "", "Authorization", "Bearer "); a.status != 503 || a.name() != "no_token" {
 		t.Errorf("%d %s", a.status, a.body)
 	}
@@ -183,7 +185,7 @@ func FuzzGuard(f *testing.F) {
 	f.Add("localhost", "", "", "kernos.token."+secret)
 	f.Add("[::1]:7", "null", "Basic x", ",,")
 	f.Add("evil", "https://evil", "Bearer", "kernos.token.")
-	guard := &Guard{Hosts: []string{"allowed.example"}, Origins: []string{"https://page.example"}, Token: token}
+	guard := &Guard{Hosts: []string{"allowed.example"}, Origins: []string{"https://page.example"}, Authenticate: authenticate}
 	f.Fuzz(func(t *testing.T, host, origin, authorization, protocol string) {
 		r := httptest.NewRequest("GET", "/metrics", nil)
 		r.Host = host
@@ -192,7 +194,8 @@ func FuzzGuard(f *testing.F) {
 		r.Header["Authorization"] = []string{authorization}
 		r.Header["Sec-Websocket-Protocol"] = []string{protocol}
 		w := httptest.NewRecorder()
-		answered, why := guard.check(w, r)
+		caller, why := guard.check(w, r)
+		answered := caller == nil
 		if answered != (why != "") || answered && w.Code < 400 {
 			t.Fatalf("answered %t with %d, because of %q", answered, w.Code, why)
 		}

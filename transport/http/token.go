@@ -13,7 +13,10 @@ import (
 
 // A Token is the secret in a file. Replacing the file changes the secret, also of a
 // server that runs.
-type Token struct{ file watched[string] }
+type Token struct {
+	path string
+	file watched[string]
+}
 
 const (
 	tokenBytes = 32 // random ones
@@ -31,7 +34,7 @@ func OpenToken(path string) (*Token, error) {
 	if err := makeToken(path, newToken(), false); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("the token can't be made: %w", err)
 	}
-	t := &Token{watched[string]{read: func() (string, error) { return readToken(path) }}}
+	t := &Token{path: path, file: watched[string]{read: func() (string, error) { return readToken(path) }}}
 	if _, err := t.Value(); err != nil {
 		return nil, err
 	}
@@ -40,6 +43,15 @@ func OpenToken(path string) (*Token, error) {
 
 // Value returns the token.
 func (t *Token) Value() (string, error) { return t.file.value() }
+
+// Replace puts a new token into the file.
+func (t *Token) Replace() error {
+	if err := ReplaceToken(t.path); err != nil {
+		return err
+	}
+	t.file.forget()
+	return nil
+}
 
 // ReplaceToken puts a new token into a file.
 func ReplaceToken(path string) error {

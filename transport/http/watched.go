@@ -32,3 +32,10 @@ func (w *watched[T]) value() (T, error) {
 	}
 	return w.last, w.err
 }
+
+// forget makes the next value be read.
+func (w *watched[T]) forget() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.looked = time.Time{}
+}

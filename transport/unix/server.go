@@ -260,7 +260,7 @@ func (s *Server) serve(l *link) {
 		s.ended(l)
 		return
 	}
-	transport.Start(s.conns.Work(), s.k, l, l, l.options(), func(_ transport.Result, err error) {
+	transport.Start(kernel.ActFor(s.conns.Work(), kernel.From(nil, "unix")), s.k, l, l, l.options(), func(_ transport.Result, err error) {
 		s.part(l, err)
 		_ = l.conn.Close()
 		s.ended(l)

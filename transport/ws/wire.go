@@ -3,6 +3,7 @@ package ws
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/gobwas/ws"
 
+	"kernos/kernel"
 	"kernos/store/blobs"
 	"kernos/transport"
 	"kernos/transport/rpc"
@@ -29,12 +31,14 @@ type wire struct {
 	pacer  *transport.Pacer
 	alive  *time.Timer   // asks whether the peer is there
 	remote *blobs.Remote // how the peer sees blobs
+	sender kernel.Sender // whom the connection acts for
 
 	out     *transport.Writer
 	told    bool        // the peer was sent a close frame; of the goroutine that reads
 	heard   atomic.Bool // something came since alive last fired
 	reading atomic.Bool // the wire waits for input
 	silent  atomic.Bool // the peer did not answer a ping
+	revoked atomic.Bool // the peer's token has ended
 	asked   bool        // by alive, and nothing came since
 	torn    bool        // part of a message was read; of the goroutine that reads
 
@@ -106,6 +110,13 @@ func (w *wire) look() {
 	}
 }
 
+// revoke ends the connection of a peer whose token has ended.
+func (w *wire) revoke() {
+	w.h.conns.Close(w, Revoked)
+	w.revoked.Store(true)
+	_ = w.conn.SetReadDeadline(past) // so that Read returns, and closes
+}
+
 // Stop implements [transport.Conn]: Read returns.
 func (w *wire) Stop() {
 	w.mu.Lock()
@@ -162,6 +173,11 @@ func (w *wire) Read() ([]byte, error) {
 	if err == nil {
 		w.pace()
 		return w.remote.Inward(message), nil
+	}
+	if w.revoked.Load() {
+		w.close(ws.StatusPolicyViolation, fmt.Sprintf("Not allowed any more: %v", context.Cause(w.sender.Principal().Life())))
+		w.end()
+		return nil, io.EOF // the peer does not come back
 	}
 	if w.interrupted(err) {
 		return nil, rpc.ErrStopped

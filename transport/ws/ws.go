@@ -27,6 +27,7 @@ import (
 
 	"github.com/gobwas/ws"
 
+	"kernos/kernel"
 	"kernos/store/blobs"
 	"kernos/transport"
 	"kernos/transport/rpc"
@@ -75,6 +76,8 @@ type Options struct {
 const (
 	Slow   transport.Reason = "slow"   // the peer did not read
 	Silent transport.Reason = "silent" // the peer did not answer a ping
+
+	Revoked transport.Reason = "revoked" // the peer's token has ended
 )
 
 // A Handler serves a service over WebSocket.
@@ -99,7 +102,7 @@ func New(service *rpc.Service, opts *Options) *Handler {
 		h.opts.Log = slog.New(slog.DiscardHandler)
 	}
 	h.conns = transport.NewServer(service.Kernel(), transport.Limits{Connections: h.opts.MaxConnections, FrameRate: h.opts.FrameRate},
-		[]transport.Reason{transport.TooMany}, []transport.Reason{Slow, Silent}, h.opts.Log)
+		[]transport.Reason{transport.TooMany}, []transport.Reason{Slow, Silent, Revoked}, h.opts.Log)
 	return h
 }
 
@@ -142,6 +145,7 @@ func (h *Handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	h.conns.Accept()
 	early, _ := buffered.Reader.Peek(buffered.Reader.Buffered())
 	c.begin(conn, bytes.Clone(early))
+	c.sender = kernel.From(kernel.SenderIn(r.Context()).Principal(), "ws")
 	go h.serve(c) // on a goroutine of its own, so that nothing of the request stays in memory
 }
 
@@ -158,7 +162,9 @@ func refuse(rw http.ResponseWriter, name, text string) {
 
 func (h *Handler) serve(w *wire) {
 	defer h.conns.Done()
-	err := h.service.Serve(blobs.WithRemote(h.conns.Work(), w.remote), w)
+	stop := context.AfterFunc(w.sender.Principal().Life(), w.revoke)
+	defer stop()
+	err := h.service.Serve(kernel.ActFor(blobs.WithRemote(h.conns.Work(), w.remote), w.sender), w)
 	w.close(ws.StatusGoingAway, goingAway)
 	w.end()
 	h.opts.Log.Debug("a WebSocket connection has ended", "error", err)
