@@ -280,6 +280,7 @@ func (d *Directory) revoke(ctx context.Context, in nameInput) (revokeOutput, err
 var show = kernel.DefineQuery[nameInput, Info](kernel.Definition{
 	Type:    "Token.Show",
 	Summary: "Show a token and what it may do. Its secret is not kept, and can't be shown.",
+	Input:   schema.Input[nameInput]().Example(`{"name":"default"}`),
 })
 
 func (d *Directory) show(_ context.Context, in nameInput) (Info, error) {
