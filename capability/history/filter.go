@@ -2,6 +2,7 @@ package history
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -13,6 +14,8 @@ import (
 
 	"kernos/internal/jsonscan"
 	"kernos/journal"
+	"kernos/kernel"
+	"kernos/kernel/principal"
 	"kernos/message"
 )
 
@@ -25,11 +28,13 @@ type filter struct {
 	Type          jsontext.Value `json:"type,omitempty" jsonschema:"oneof_type=string;array" jsonschema_description:"Only messages of this type (Memory.Set), of a domain (Memory.*), or of an action (*.Set). Several: a list of those, or one text with commas."`
 	Since         jsontext.Value `json:"since,omitempty" jsonschema:"oneof_type=integer;string" jsonschema_description:"Only messages recorded at this time or later: milliseconds since 1970, a time such as 2026-01-31T12:00:00Z, or how long ago, such as 90s, 1h or 7d."`
 	Until         jsontext.Value `json:"until,omitempty" jsonschema:"oneof_type=integer;string" jsonschema_description:"Only messages recorded before this time, written as since is."`
+	Principal     string         `json:"principal,omitempty" jsonschema:"maxLength=256" jsonschema_description:"Only messages that acted for this caller: owner, or the name or id of a token."`
 	Code          int            `json:"code,omitempty" jsonschema:"minimum=400,maximum=599" jsonschema_description:"Only errors with this code."`
 }
 
-// read checks a filter and puts it into the journal's words.
-func (f *filter) read() (journal.Filter, error) {
+// read checks a filter and puts it into the journal's words. The caller of ctx sees its own
+// messages only, unless its principal sees all.
+func (f *filter) read(ctx context.Context) (journal.Filter, error) {
 	if f.Correlation != "" && f.CorrelationID != "" && f.Correlation != f.CorrelationID {
 		return journal.Filter{}, invalid("correlationId", "correlation and correlationId are two names for one thing and differ; leave one out")
 	}
@@ -53,7 +58,18 @@ func (f *filter) read() (journal.Filter, error) {
 		Since:       since,
 		Until:       until,
 		Code:        f.Code,
+		Principal:   f.Principal,
+		Own:         ownOf(ctx),
 	}, nil
+}
+
+// ownOf returns the principal whose messages are all that the caller of ctx sees, or "" if it
+// sees those of all principals.
+func ownOf(ctx context.Context) principal.ID {
+	if p := kernel.PrincipalOf(ctx); !p.SeesAll() {
+		return p.ID()
+	}
+	return ""
 }
 
 // invalid is the error for a field that fits the schema and makes no sense.

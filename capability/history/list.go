@@ -13,6 +13,7 @@ import (
 	"kernos/internal/cursor"
 	"kernos/journal"
 	"kernos/kernel"
+	"kernos/kernel/principal"
 	"kernos/message"
 	"kernos/schema"
 )
@@ -50,11 +51,21 @@ var get = kernel.DefineQuery[getInput, kernel.Raw](kernel.Definition{
 })
 
 func (r reader) get(ctx context.Context, in getInput) (kernel.Raw, error) {
-	e, err := r.journal.Get(ctx, message.ID(in.ID))
+	e, err := r.entry(ctx, message.ID(in.ID))
 	if err != nil {
 		return nil, err
 	}
 	return message.Append(nil, &e.Message), nil
+}
+
+// entry returns the message of an id, if the caller sees it. Another's message is not told
+// from one that does not exist.
+func (r reader) entry(ctx context.Context, id message.ID) (journal.Entry, error) {
+	e, err := r.journal.Get(ctx, id)
+	if err == nil && !kernel.PrincipalOf(ctx).Sees(e.Principal) {
+		return journal.Entry{}, message.Errorf(404, "Message not found: %s", message.Clip(string(id), 100))
+	}
+	return e, err
 }
 
 type listInput struct {
@@ -82,6 +93,11 @@ type recordOut struct {
 	Seq uint64 `json:"seq" jsonschema_description:"The message's number in the journal. Numbers only grow."`
 	At  int64  `json:"at" jsonschema_description:"When it was recorded, in milliseconds since 1970."`
 	Way string `json:"way" jsonschema:"enum=in,enum=out,enum=within" jsonschema_description:"in: from a connection; out: to a connection; within: inside the kernel."`
+
+	Principal string `json:"principal,omitzero" jsonschema_description:"The caller that the message acted for or, if it is an answer, that it was sent to: owner, or the name of a token."`
+	ID        string `json:"principalId,omitzero" jsonschema_description:"The id of that caller, unless it is the owner. A name that was created again has another one."`
+	Wire      string `json:"wire,omitzero" jsonschema_description:"The wire that the message, or the request that it answers, came over: unix, http, ws."`
+	Claim     bool   `json:"claim,omitzero" jsonschema_description:"True for a reply or an error that a program sent without being asked: it answers nothing."`
 }
 
 func (recordOut) SchemaName() string { return "Record" }
@@ -95,7 +111,7 @@ var list = kernel.DefineQuery[listInput, kernel.Raw](kernel.Definition{
 
 // list returns messages in the order of the journal.
 func (r reader) list(ctx context.Context, in listInput) (kernel.Raw, error) {
-	f, err := in.read()
+	f, err := in.read(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +153,7 @@ func (p *page) withMessages(name string, appendMessage func([]byte, *message.Mes
 		}
 		dst = appendMessage(dst, &e.Message)
 		if records {
-			p.Records = append(p.Records, recordOut{e.Seq, e.At, ways[e.Way]})
+			p.Records = append(p.Records, newRecord(e))
 		}
 	}
 	text, err := json.Marshal(rest)
@@ -149,6 +165,14 @@ func (p *page) withMessages(name string, appendMessage func([]byte, *message.Mes
 		dst = append(dst, ',')
 	}
 	return append(dst, text[1:]...), nil
+}
+
+func newRecord(e *journal.Entry) recordOut {
+	r := recordOut{Seq: e.Seq, At: e.At, Way: ways[e.Way], Principal: e.Name, Wire: e.Wire, Claim: e.Claim}
+	if e.Principal != principal.OwnerID {
+		r.ID = string(e.Principal)
+	}
+	return r
 }
 
 var ways = map[kernel.Way]string{kernel.In: "in", kernel.Out: "out", kernel.Within: "within"}

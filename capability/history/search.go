@@ -55,7 +55,7 @@ var search = kernel.DefineQuery[searchInput, kernel.Raw](kernel.Definition{
 })
 
 func (r reader) search(ctx context.Context, in searchInput) (kernel.Raw, error) {
-	f, err := in.read()
+	f, err := in.read(ctx)
 	if err != nil {
 		return nil, err
 	}

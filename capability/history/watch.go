@@ -52,7 +52,7 @@ var watch = kernel.DefineQuery[watchInput, watchOutput](kernel.Definition{
 
 // watch sends messages as they are recorded.
 func (r reader) watch(ctx context.Context, in watchInput, stream *kernel.Stream) (out watchOutput, err error) {
-	f, err := in.read()
+	f, err := in.read(ctx)
 	if err != nil {
 		return out, err
 	}

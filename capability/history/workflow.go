@@ -17,7 +17,7 @@ const pageSize = 4096
 // a message that begins a workflow need not name it, and neither does the answer then. In
 // brief, they come without their data, but for errors.
 func (r reader) workflow(ctx context.Context, correlation string, brief bool) iter.Seq2[*journal.Entry, error] {
-	q := journal.Query{Filter: journal.Filter{Correlation: correlation, Whole: true}, Limit: pageSize, Brief: brief}
+	q := journal.Query{Filter: journal.Filter{Correlation: correlation, Whole: true, Own: ownOf(ctx)}, Limit: pageSize, Brief: brief}
 	if brief {
 		q.Limit = journal.MaxLimit
 	}
@@ -44,7 +44,7 @@ func (r reader) workflow(ctx context.Context, correlation string, brief bool) it
 // noWorkflow is the error for a workflow of which there is nothing.
 func (r reader) noWorkflow(ctx context.Context, correlation string) error {
 	text := "no message in the journal has this correlation or this id"
-	e, err := r.journal.Get(ctx, message.ID(correlation))
+	e, err := r.entry(ctx, message.ID(correlation))
 	switch {
 	case err == nil && e.Message.Metadata.Correlation != "":
 		text = "the message of this id belongs to the workflow " + e.Message.Metadata.Correlation

@@ -12,18 +12,20 @@ import (
 
 	"kernos/internal/jsonscan"
 	"kernos/kernel"
+	"kernos/kernel/principal"
 	"kernos/message"
 	"kernos/schema"
 )
 
 type registerInput struct {
-	Name         string         `json:"name" jsonschema_description:"The type to serve: Domain.Action in PascalCase, such as Text.Count. Syscall.*, Sys.* and Kernel.* are reserved."`
+	Name         string         `json:"name" jsonschema_description:"The type to serve: Domain.Action in PascalCase, such as Text.Count. The domains of built-in syscalls are reserved."`
 	Kind         message.Kind   `json:"kind" jsonschema:"enum=command,enum=query" jsonschema_description:"command if the syscall may change something, query if not."`
 	Description  string         `json:"description,omitempty" jsonschema:"maxLength=1024" jsonschema_description:"One sentence that says what the syscall does; callers choose by it. It may be left out with code only."`
 	InputSchema  jsontext.Value `json:"inputSchema" jsonschema_description:"JSON Schema of the request's data. The kernel checks requests before they are sent to you. Fields that are writeOnly are not recorded."`
 	OutputSchema jsontext.Value `json:"outputSchema" jsonschema_description:"JSON Schema of the reply's data. A reply that breaks it becomes a 502."`
 	Handler      string         `json:"handler,omitempty" jsonschema_description:"What answers the requests: connection, the one that sends this. It may be left out with code only."`
 	Emits        []eventInput   `json:"emits,omitempty" jsonschema:"maxItems=100" jsonschema_description:"The events that may come before the outcome. Events that are not listed may come too."`
+	Exclusive    bool           `json:"exclusive,omitempty" jsonschema_description:"Whether this connection is to be the only one that serves the type. Otherwise connections of the same caller share the requests."`
 	Timeout      int64          `json:"timeout,omitempty" jsonschema:"minimum=1,maximum=86400000" jsonschema_description:"How long an answer may take, in milliseconds. Default: the kernel's timeout."`
 	Code         jsontext.Value `json:"code,omitempty" jsonschema_description:"Reserved for handlers as code, which are not supported yet."`
 }
@@ -37,6 +39,7 @@ type eventInput struct {
 type definition struct {
 	kernel.Definition
 	input, output []byte // the schemas, canonical
+	exclusive     bool   // only one connection may serve it
 }
 
 // invalid is the error for a field that fits the schema and makes no sense.
@@ -60,7 +63,7 @@ func (in *registerInput) read() (*definition, error) {
 	case strings.TrimSpace(in.Description) == "":
 		return nil, invalid("description", "missing required field: description (one sentence that says what %s does)", t)
 	}
-	def := &definition{Definition: kernel.Definition{
+	def := &definition{exclusive: in.Exclusive, Definition: kernel.Definition{
 		Type: t, Kind: in.Kind, Summary: in.Description,
 		Runs: kernel.Slow, Provider: kernel.Program, Effect: kernel.External, Timeout: time.Duration(in.Timeout) * time.Millisecond,
 	}}
@@ -96,8 +99,8 @@ func checkName(field string, t message.Type) error {
 		}
 		return invalid(field, "%s: expected Domain.Action in PascalCase, at most %d bytes, got %q%s", field, message.MaxTypeLength, message.Clip(string(t), 64), hint)
 	}
-	if kernel.Reserved(t) {
-		return message.Errorf(403, "%s: %s is reserved, as all of Syscall.*, Sys.* and Kernel.* is; choose another domain", field, t)
+	if principal.Builtin(t) {
+		return message.Errorf(403, "%s: %s is reserved, as all of %s.* is; choose another domain", field, t, t.Domain())
 	}
 	return nil
 }

@@ -25,6 +25,7 @@ import (
 
 	"kernos/kernel"
 	"kernos/kernel/connection"
+	"kernos/kernel/principal"
 	"kernos/message"
 	"kernos/schema"
 )
@@ -55,7 +56,8 @@ func Definitions() kernel.Module {
 // Module returns the module, which adds to the registry what connections serve. Nil
 // options mean defaults.
 func Module(r *kernel.Registry, opts *Options) kernel.Module {
-	d := &directory{registry: r, begun: time.Now(), services: make(map[message.Type]*service), connections: make(map[uint64]*provider)}
+	d := &directory{registry: r, begun: time.Now(), services: make(map[message.Type]*service), connections: make(map[uint64]*provider),
+		claims: make(map[message.Type]*principal.Principal)}
 	if opts != nil {
 		d.opts = *opts
 	}
@@ -73,6 +75,10 @@ type directory struct {
 	mu          sync.Mutex // serialises changes
 	services    map[message.Type]*service
 	connections map[uint64]*provider // by the ids of their peers
+
+	// claims are the principals that the names belong to which were served and were not given
+	// back: a program that restarts finds its name free, and another one does not.
+	claims map[message.Type]*principal.Principal
 }
 
 var register = kernel.DefineCommand[registerInput, registerOutput](kernel.Definition{
@@ -109,6 +115,10 @@ func (d *directory) register(ctx context.Context, in registerInput) (registerOut
 		c = &provider{peer: peer, types: make(map[message.Type]message.Metadata)}
 	}
 	s := d.services[def.Type]
+	caller := kernel.PrincipalOf(ctx)
+	if err := d.claim(caller, s, def); err != nil {
+		return registerOutput{}, err
+	}
 	if err := d.admit(c, s, def); err != nil {
 		return registerOutput{}, err
 	}
@@ -123,10 +133,34 @@ func (d *directory) register(ctx context.Context, in registerInput) (registerOut
 		}
 		d.services[def.Type] = s
 	}
+	d.claims[def.Type] = caller
 	s.join(c)
 	c.types[def.Type] = request.Metadata // what the event at the end of the connection is caused by
 	err = kernel.Publish(ctx, Registered, announcement(def.Type, s))
 	return registerOutput{Registered: true, Name: string(def.Type)}, err
+}
+
+// claim returns why a principal may not serve a type: it belongs to another one, or one of the
+// connections that serve it, or this one, wants to be alone. The owner takes over what no
+// connection serves.
+func (d *directory) claim(caller *principal.Principal, s *service, def *definition) error {
+	holder := d.claims[def.Type]
+	switch {
+	case holder == nil || s == nil && (caller.IsOwner() || holder.Life().Err() != nil):
+		return nil
+	case holder.ID() != caller.ID():
+		return message.Errorf(409, "%s belongs to %s, which registered it first; choose another name", def.Type, named(holder))
+	case s != nil && (s.exclusive || def.exclusive):
+		return message.Errorf(409, "%s is served by another connection of yours, and one of the two wants to be the only one (exclusive); end the other, or register both without exclusive", def.Type)
+	}
+	return nil
+}
+
+func named(p *principal.Principal) string {
+	if p.IsOwner() {
+		return "the owner"
+	}
+	return fmt.Sprintf("the token %q", p.Name())
 }
 
 // admit returns why a connection may not serve a type; s is its current service, or nil.
@@ -143,10 +177,27 @@ func (d *directory) admit(c *provider, s *service, def *definition) error {
 		return message.Errorf(409, "%s is registered already on this connection; Syscall.Unregister takes it back", def.Type)
 	case len(c.types) >= d.opts.PerConnection:
 		return message.Errorf(429, "This connection serves %d types, and no more are allowed; use another connection", len(c.types))
+	case s == nil && len(d.claims) >= d.opts.InAll && d.claims[def.Type] == nil:
+		if d.dropClaim() {
+			break
+		}
+		return message.Errorf(503, "Connections serve %d types, and no more are taken; try again when some have gone", len(d.services))
 	case s == nil && len(d.services) >= d.opts.InAll:
 		return message.Errorf(503, "Connections serve %d types, and no more are taken; try again when some have gone", len(d.services))
 	}
 	return nil
+}
+
+// dropClaim forgets a claim to a name that no connection serves, and reports whether there was
+// one.
+func (d *directory) dropClaim() bool {
+	for t := range d.claims {
+		if d.services[t] == nil {
+			delete(d.claims, t)
+			return true
+		}
+	}
+	return false
 }
 
 // free returns why a type that no connection serves can't be registered: built-in syscalls and
@@ -216,6 +267,9 @@ func (d *directory) unregister(ctx context.Context, in unregisterInput) (unregis
 		return unregisterOutput{}, nil
 	}
 	d.remove(c, t)
+	if d.services[t] == nil {
+		delete(d.claims, t)
+	}
 	return unregisterOutput{Unregistered: true}, kernel.Publish(ctx, Unregistered, announcement(t, s))
 }
 

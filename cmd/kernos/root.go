@@ -48,7 +48,7 @@ lists the methods of the module, and kernos call lists the modules.`,
 	root.SetVersionTemplate("kernos {{.Version}}\n")
 	var contextName string
 	open, openRecorded, openRunning := openers(&contextName)
-	root.AddCommand(serveCommand(), statusCommand(openRunning), stopCommand(), tokenCommand(), pipeCommand(), convertCommand(),
+	root.AddCommand(serveCommand(), statusCommand(openRunning), stopCommand(), tokenCommand(open), pipeCommand(), convertCommand(),
 		lsCommand(open), describeCommand(open), backupCommand(), restoreCommand(), callCommand(), contextCommand(), doctorCommand(), completionCommand())
 	root.AddCommand(historyCommands(open, openRecorded)...)
 	for _, c := range root.Commands() {
