@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"net"
 	"net/http"
 	"strings"
@@ -10,12 +11,15 @@ import (
 
 // BenchmarkRPC100 is calls over a hundred connections, one at a time each, in one process,
 // for a profile of the server.
-func BenchmarkRPC100(b *testing.B) { benchmarkRPC(b, 100) }
+func BenchmarkRPC100(b *testing.B) { benchmarkRPC(b, 100, 1) }
+
+// BenchmarkRPC100Pipelined is the same with 64 calls in flight over each.
+func BenchmarkRPC100Pipelined(b *testing.B) { benchmarkRPC(b, 100, 64) }
 
 // BenchmarkRPC1 is calls one after the other.
-func BenchmarkRPC1(b *testing.B) { benchmarkRPC(b, 1) }
+func BenchmarkRPC1(b *testing.B) { benchmarkRPC(b, 1, 1) }
 
-func benchmarkRPC(b *testing.B, connections int) {
+func benchmarkRPC(b *testing.B, connections, inFlight int) {
 	handler, err := kernosRPC()
 	if err != nil {
 		b.Fatal(err)
@@ -28,7 +32,7 @@ func benchmarkRPC(b *testing.B, connections int) {
 	go func() { _ = server.Serve(l) }()
 	s := &rpcServer{addr: l.Addr().String(), last: []byte(`"type":"done"`),
 		ping: `{"jsonrpc":"2.0","id":1,"method":"kernel_ping","params":[{"payload":"` + strings.Repeat("x", 100) + `"}]}`}
-	one := masked(s.ping)
+	calls := bytes.Repeat(masked(s.ping), inFlight)
 	var all sync.WaitGroup
 	b.ReportAllocs()
 	b.ResetTimer()
@@ -40,18 +44,20 @@ func benchmarkRPC(b *testing.B, connections int) {
 		}
 		all.Go(func() {
 			defer func() { _ = c.Close() }()
-			for range (b.N + connections - 1) / connections {
-				if _, err := c.Write(one); err != nil {
+			for range (b.N + connections*inFlight - 1) / (connections * inFlight) {
+				if _, err := c.Write(calls); err != nil {
 					b.Error(err)
 					return
 				}
-				for done := false; !done; {
+				for done := 0; done < inFlight; {
 					frame, err := c.next()
 					if err != nil {
 						b.Error(err)
 						return
 					}
-					done = strings.Contains(string(frame), `"type":"done"`)
+					if bytes.Contains(frame, s.last) {
+						done++
+					}
 				}
 			}
 		})

@@ -29,13 +29,14 @@ type conn struct {
 	out     []byte    // for responses; of the goroutine that reads
 
 	mu       sync.Mutex
-	streams  map[*stream]bool // whose items go here, or went here and are kept
-	last     uint64           // number of a stream
-	open     int              // streams whose items go here, and that are not done
-	running  int              // calls that came over this connection and are not done
-	finished []*stream        // streams that are done and whose items went here, the first one first
-	bytes    int              // of what is kept of those
-	changed  *sync.Cond       // open or running is less
+	streams  map[uint64]*stream // that came over this connection and can be resumed, by number
+	guests   map[*stream]bool   // that came over others, and whose items go or went here
+	last     uint64             // number of a stream
+	open     int                // streams whose items go here, and that are not done
+	running  int                // calls that came over this connection and are not done
+	finished []*stream          // streams that are done and whose items went here, the first one first
+	bytes    int                // of what is kept of those
+	changed  *sync.Cond         // open or running is less
 }
 
 // pending is a call that waits for the kernel.
@@ -52,7 +53,7 @@ const (
 )
 
 func newConn(ctx context.Context, s *Service, w Wire) *conn {
-	c := &conn{svc: s, ctx: ctx, wire: w, name: rand.Text(), streams: make(map[*stream]bool)}
+	c := &conn{svc: s, ctx: ctx, wire: w, name: rand.Text(), streams: make(map[uint64]*stream)}
 	c.changed = sync.NewCond(&c.mu)
 	return c
 }
@@ -65,13 +66,25 @@ func (c *conn) newStream() *stream {
 	if c.open >= c.svc.opts.Subscriptions {
 		return nil
 	}
+	if len(c.streams) == 0 {
+		c.svc.kept.add(c)
+	}
 	c.last++
-	st := &stream{svc: c.svc, home: c, id: streamID{c.name, c.last}, at: c}
-	c.streams[st] = true
+	st := &stream{svc: c.svc, home: c, number: c.last, at: c}
+	c.streams[st.number] = st
 	c.open++
 	c.running++
-	c.svc.kept.add(st)
 	return st
+}
+
+// forget takes a stream that came over this connection out of those that can be resumed.
+func (c *conn) forget(st *stream) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.streams, st.number)
+	if len(c.streams) == 0 {
+		c.svc.kept.remove(c)
+	}
 }
 
 // finish notes that a stream is done that came over this connection. Its lock is held.
@@ -82,6 +95,7 @@ func (c *conn) finish(st *stream) {
 		at.retire(st)
 		at.changed.Broadcast()
 		at.mu.Unlock()
+		at.bound()
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -89,18 +103,30 @@ func (c *conn) finish(st *stream) {
 	c.changed.Broadcast()
 }
 
-// retire counts a stream among those that are done. If they are too many, the first of them
-// are forgotten. mu is held.
+// retire counts a stream among those that are done. mu is held; bound follows.
 func (c *conn) retire(st *stream) {
 	c.finished = append(c.finished, st)
 	st.counted = len(st.log)
 	c.bytes += st.counted
-	for len(c.finished) > keepFinished || c.bytes > keepFinishedBytes && len(c.finished) > 1 {
-		first := c.finished[0]
-		c.unretire(first)
-		delete(c.streams, first)
-		c.svc.kept.forget(first)
+}
+
+// bound forgets the first of the streams that are done, if they are too many.
+func (c *conn) bound() {
+	for first := c.surplus(); first != nil; first = c.surplus() {
+		first.home.forget(first)
 	}
+}
+
+func (c *conn) surplus() *stream {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.finished) <= keepFinished && (c.bytes <= keepFinishedBytes || len(c.finished) <= 1) {
+		return nil
+	}
+	first := c.finished[0]
+	c.unretire(first)
+	delete(c.guests, first)
+	return first
 }
 
 // unretire undoes retire. mu is held. It is nearly always the one that was done first.

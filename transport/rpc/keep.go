@@ -10,26 +10,20 @@ import (
 	"kernos/kernel"
 )
 
-// keep is the streams of a service that can be resumed. Those whose connection was lost are
-// given up when no peer has resumed them in time, and before that, the first one first, when
-// they are too many.
+// keep is the streams of a service that can be resumed. They are found by the connections that
+// they came over, so that calls over different ones don't wait for each other. Those whose
+// connection was lost are given up when no peer has resumed them in time, and before that, the
+// first one first, when they are too many.
 type keep struct {
 	opts *Options
 
 	mu      sync.Mutex
-	streams map[streamID]*stream
-	lost    list.List   // of *stream, the first one first
-	bytes   int         // of what is kept of those
-	endless int         // calls among those that do not end by themselves, and go on
-	expiry  *time.Timer // sweeps; nil before the first stream is lost
+	conns   map[string]*conn // that have streams, by name
+	lost    list.List        // of *stream, the first one first
+	bytes   int              // of what is kept of those
+	endless int              // calls among those that do not end by themselves, and go on
+	expiry  *time.Timer      // sweeps; nil before the first stream is lost
 	closed  bool
-}
-
-// streamID is the name of the connection that a call came over, which can't be guessed, and
-// its number there.
-type streamID struct {
-	conn   string
-	number uint64
 }
 
 // What a lost stream counts for, beside its items: more if its call still runs.
@@ -38,13 +32,20 @@ const (
 	lostRunning = 8 << 10
 )
 
-func (k *keep) add(st *stream) {
+// add and remove are called with the lock of the connection held.
+func (k *keep) add(c *conn) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.streams == nil {
-		k.streams = make(map[streamID]*stream)
+	if k.conns == nil {
+		k.conns = make(map[string]*conn)
 	}
-	k.streams[st.id] = st
+	k.conns[c.name] = c
+}
+
+func (k *keep) remove(c *conn) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.conns, c.name)
 }
 
 // find returns the stream of an id, or nil.
@@ -55,17 +56,14 @@ func (k *keep) find(id string) *stream {
 		return nil
 	}
 	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.streams[streamID{name, number}]
-}
-
-// forget takes streams out of those that can be resumed.
-func (k *keep) forget(streams ...*stream) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, st := range streams {
-		delete(k.streams, st.id)
+	c := k.conns[name]
+	k.mu.Unlock()
+	if c == nil {
+		return nil
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.streams[number]
 }
 
 // lose keeps a stream whose connection was lost. Its lock is held; sweep follows.

@@ -7,11 +7,11 @@ import (
 	"strconv"
 )
 
-// all returns the streams whose items go, or went, to this connection.
+// all returns the streams that came over this connection, or whose items go or went there.
 func (c *conn) all() []*stream {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.Collect(maps.Keys(c.streams))
+	return slices.AppendSeq(slices.Collect(maps.Values(c.streams)), maps.Keys(c.guests))
 }
 
 // leave gives up what a peer had that said goodbye.
@@ -51,7 +51,12 @@ func (st *stream) moveTo(c *conn, after int64) *failure {
 	c.mu.Lock()
 	full := !st.over && c.open >= c.svc.opts.Subscriptions
 	if !full {
-		c.streams[st] = true
+		if st.home != c {
+			if c.guests == nil {
+				c.guests = make(map[*stream]bool)
+			}
+			c.guests[st] = true
+		}
 		if st.over {
 			c.retire(st)
 		} else {
@@ -64,6 +69,7 @@ func (st *stream) moveTo(c *conn, after int64) *failure {
 	}
 	st.detach()
 	st.at, st.held = c, true
+	c.bound()
 	return nil
 }
 

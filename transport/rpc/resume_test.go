@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -427,6 +429,13 @@ type kept struct{ streams, lost, bytes, endless int }
 
 func keptOf(s *Service) kept {
 	s.kept.mu.Lock()
-	defer s.kept.mu.Unlock()
-	return kept{len(s.kept.streams), s.kept.lost.Len(), s.kept.bytes, s.kept.endless}
+	now := kept{0, s.kept.lost.Len(), s.kept.bytes, s.kept.endless}
+	conns := slices.Collect(maps.Values(s.kept.conns))
+	s.kept.mu.Unlock()
+	for _, c := range conns {
+		c.mu.Lock()
+		now.streams += len(c.streams)
+		c.mu.Unlock()
+	}
+	return now
 }

@@ -28,8 +28,8 @@ type stream struct {
 	route     *kernel.Route // nil for what the service answers itself
 	outcome   *Outcome      // of a call whose items are not sent; or nil
 
-	home    *conn // that the call came over; nil if there are no items
-	id      streamID
+	home    *conn      // that the call came over; nil if there are no items
+	number  uint64     // among the streams of home
 	request message.ID // that the kernel knows it by
 
 	mu      sync.Mutex
@@ -186,10 +186,11 @@ func (st *stream) after(n int64) (frames []byte, ok bool) {
 	return frames, true
 }
 
-// appendID appends the id of the stream.
+// appendID appends the id of the stream: the name of its connection, which can't be guessed,
+// and its number there.
 func (st *stream) appendID(dst []byte) []byte {
-	dst = append(append(dst, st.id.conn...), '-')
-	return strconv.AppendUint(dst, st.id.number, 10)
+	dst = append(append(dst, st.home.name...), '-')
+	return strconv.AppendUint(dst, st.number, 10)
 }
 
 // cancel ends the stream for a caller who does not want it any more, and forgets it. Who is
@@ -223,7 +224,7 @@ func (st *stream) abandon(unread func() bool) {
 	if st.route != nil && st.route.Syscall.Kind == message.KindQuery {
 		st.abort()
 	}
-	st.svc.kept.forget(st)
+	st.home.forget(st)
 }
 
 // detach says that the items of the stream go nowhere for the moment. mu is held.
@@ -234,7 +235,7 @@ func (st *stream) detach() {
 		return
 	}
 	at.mu.Lock()
-	delete(at.streams, st)
+	delete(at.guests, st)
 	if st.over {
 		at.unretire(st)
 	} else {

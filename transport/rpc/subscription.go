@@ -37,7 +37,7 @@ func (s *Service) Open(ctx context.Context, c Call) (*Subscription, error) {
 	st.held = true // until a reader follows it
 	t, err := s.compose(st, c)
 	if err != nil {
-		s.kept.forget(st)
+		home.forget(st)
 		return nil, err
 	}
 	calling, cancel := context.WithCancel(ctx)
