@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"testing"
 	"testing/iotest"
 
@@ -154,20 +155,35 @@ func TestStreamReturnsTheErrorOfItsInput(t *testing.T) {
 type brokenWriter struct {
 	writes int
 	err    error
+	began  chan struct{} // closed at the first write; or nil
+	once   sync.Once
 }
 
 func (w *brokenWriter) Write(p []byte) (int, error) {
+	if w.began != nil {
+		w.once.Do(func() { close(w.began) })
+	}
 	if w.writes--; w.writes < 0 {
 		return 0, w.err
 	}
 	return len(p), nil
 }
 
+// afterWrite is an input that ends when the first write has begun, so that what follows it is
+// answered by another write.
+type afterWrite struct{ out *brokenWriter }
+
+func (a afterWrite) Read([]byte) (int, error) {
+	<-a.out.began
+	return 0, io.EOF
+}
+
 func TestStreamReturnsTheErrorOfItsOutput(t *testing.T) {
 	broken := errors.New("nobody listens")
 	for _, writes := range []int{0, 1} {
-		in := iotest.OneByteReader(strings.NewReader(strings.Repeat(ping("1"), 10)))
-		_, err := Serve(t.Context(), newKernel(t, nil), in, &brokenWriter{writes, broken}, nil)
+		out := &brokenWriter{writes: writes, err: broken, began: make(chan struct{})}
+		in := io.MultiReader(strings.NewReader(ping("1")), afterWrite{out}, strings.NewReader(ping("2")))
+		_, err := Serve(t.Context(), newKernel(t, nil), in, out, nil)
 		if w, ok := errors.AsType[*WriteError](err); !ok || !errors.Is(err, broken) || !errors.Is(w.Err, broken) {
 			t.Errorf("got %v", err)
 		}
@@ -179,7 +195,7 @@ func TestStreamReturnsTheErrorOfItsOutput(t *testing.T) {
 func TestStreamStopsReadingWhenNobodyListens(t *testing.T) {
 	const all = 50_000
 	in := &repeat{line: []byte(ping("1")), left: all}
-	_, err := Serve(t.Context(), newKernel(t, nil), in, &brokenWriter{0, errors.New("nobody listens")}, nil)
+	_, err := Serve(t.Context(), newKernel(t, nil), in, &brokenWriter{err: errors.New("nobody listens")}, nil)
 	if err == nil {
 		t.Error("no error")
 	}
