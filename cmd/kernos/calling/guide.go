@@ -4,7 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+
+	"github.com/spf13/cobra"
 
 	"kernos/client"
 	"kernos/cmd/kernos/callline"
@@ -42,7 +45,7 @@ func (c *call) guide(g *client.Guidance, params json.RawMessage) {
 			say("try:  %s", line)
 		}
 	case client.CallModuleSchema:
-		say("see:  %s", c.program(g.Namespace))
+		say("see:  %s", c.program(c.calling(g.Namespace)...))
 	case client.CallServiceSchema:
 		say("see:  %s", c.program("call"))
 	case client.Custom:
@@ -52,7 +55,7 @@ func (c *call) guide(g *client.Guidance, params json.RawMessage) {
 		say("there are: %s", strings.Join(g.AvailableMethods, ", "))
 	}
 	if g.ErrorKind == client.InvalidParams && c.method != nil {
-		say("help: %s", c.program(c.module, c.name, "--help"))
+		say("help: %s", c.program(append(c.calling(c.module, c.name), "--help")...))
 	}
 	for _, l := range lines {
 		fmt.Fprintln(c.screen.Err, l)
@@ -73,7 +76,17 @@ func (c *call) corrected(g *client.Guidance, params json.RawMessage) string {
 	if c.catalog != nil && (m == nil || m.Module != module || m.Name != method) {
 		m, _ = c.catalog.Method(c.root.Context(), module, method) // without its schema the command is still right
 	}
-	return c.program(append([]string{module, method}, callline.Arguments(m, callline.Correct(m, params, g.ExampleParams))...)...)
+	return c.program(append(c.calling(module, method), callline.Arguments(m, callline.Correct(m, params, g.ExampleParams))...)...)
+}
+
+// calling returns the words that call a method, or that show a module: a module whose name is
+// that of a command needs the word call before it.
+func (c *call) calling(module string, method ...string) []string {
+	words := append([]string{module}, method...)
+	if slices.ContainsFunc(c.root.Commands(), func(own *cobra.Command) bool { return own.Name() == module || own.HasAlias(module) }) {
+		words = append([]string{"call"}, words...)
+	}
+	return words
 }
 
 // program is a command line of kernos, as a shell takes it, for the same server.

@@ -27,11 +27,11 @@ func (c *call) showModules() error {
 // showModule lists the methods of a module.
 func (c *call) showModule(ctx context.Context) error {
 	if c.HasParameters {
-		return fmt.Errorf("say which method of %s is to be called; %s lists them", c.module, c.program(c.module))
+		return fmt.Errorf("say which method of %s is to be called; %s lists them", c.module, c.program(c.calling(c.module)...))
 	}
 	m := c.catalog.Module(c.module)
-	text := &strings.Builder{}
-	fmt.Fprintf(text, "%s\n\nUsage:\n  kernos %s METHOD [--PARAMETER VALUE …]\n\nMethods:\n", m.Description, m.Namespace)
+	text, module := &strings.Builder{}, strings.Join(c.calling(m.Namespace), " ")
+	fmt.Fprintf(text, "%s\n\nUsage:\n  kernos %s METHOD [--PARAMETER VALUE …]\n\nMethods:\n", m.Description, module)
 	width := 0
 	for _, name := range m.Methods {
 		width = max(width, terminal.Columns(name))
@@ -43,7 +43,7 @@ func (c *call) showModule(ctx context.Context) error {
 		}
 		fmt.Fprintf(text, "  %s  %s\n", terminal.Pad(name, width), description)
 	}
-	fmt.Fprintf(text, "\nkernos %s METHOD --help says what a method takes.\n", m.Namespace)
+	fmt.Fprintf(text, "\nkernos %s METHOD --help says what a method takes.\n", module)
 	_, err := c.screen.Out.Write([]byte(visible.Lines(text.String())))
 	return exit.Wrap(err)
 }
@@ -56,7 +56,7 @@ func (c *call) showMethod() error {
 		}
 		return &exit.Error{Status: exit.Failure, Cause: fmt.Errorf("the server does not say what %s takes; give it --data JSON", c.fullName())}
 	}
-	_, err := c.screen.Out.Write([]byte(visible.Lines(callline.MethodHelp(c.method, c.screen.Width))))
+	_, err := c.screen.Out.Write([]byte(visible.Lines(callline.MethodHelp(c.method, append([]string{"kernos"}, c.calling(c.method.Module, c.method.Name)...), c.screen.Width))))
 	return exit.Wrap(err)
 }
 

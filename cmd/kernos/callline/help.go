@@ -12,11 +12,12 @@ import (
 	"kernos/internal/jsonvalue"
 )
 
-// MethodHelp is the help text of a method: what is required comes first. Descriptions are
+// MethodHelp is the help text of a method, which these words call: kernos memory get. What is
+// required comes first. Descriptions are
 // broken to fit a terminal of this width; 0 means that it is none.
-func MethodHelp(m *client.Method, screenWidth int) string {
+func MethodHelp(m *client.Method, command []string, screenWidth int) string {
 	b := &strings.Builder{}
-	fmt.Fprintf(b, "%s\n\nUsage:\n  kernos %s %s", m.Description, m.Module, m.Name)
+	fmt.Fprintf(b, "%s\n\nUsage:\n  %s", m.Description, strings.Join(command, " "))
 	required, optional := helpRows(&m.Field, "", true)
 	for _, f := range m.Fields {
 		if f.Required {
@@ -50,7 +51,7 @@ func MethodHelp(m *client.Method, screenWidth int) string {
 		fmt.Fprintf(b, "\nOne of these is required: %s.\n", text)
 	}
 	if example := m.Example(); example != nil {
-		words := []string{"kernos", m.Module, m.Name}
+		words := slices.Clone(command)
 		for _, w := range Arguments(m, example) {
 			words = append(words, ShellQuote(w))
 		}

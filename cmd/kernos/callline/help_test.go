@@ -36,11 +36,11 @@ func TestHelpForAlternatives(t *testing.T) {
 	m := plantMethod()
 	m.Schema = json.RawMessage(`{"type":"object","properties":{"name":{"type":"string"},"maxHeight":{"type":"number"}},"required":["name"],"oneOf":[{"required":["maxHeight"]},{"required":["owner","tags"]}]}`)
 	m.Forms = []*client.Field{{Needs: []string{"maxHeight"}}, {Needs: []string{"owner", "tags"}}}
-	if text := MethodHelp(m, 0); !strings.Contains(text, "One of these is required: --maxHeight, or --owner and --tags.") || !strings.Contains(text, "kernos garden plant --name name --maxHeight 1") {
+	if text := MethodHelp(m, []string{"kernos", "garden", "plant"}, 0); !strings.Contains(text, "One of these is required: --maxHeight, or --owner and --tags.") || !strings.Contains(text, "kernos garden plant --name name --maxHeight 1") {
 		t.Errorf("got %s", text)
 	}
 	m.Forms[0].Needs = nil
-	if text := MethodHelp(m, 0); strings.Contains(text, "One of these") {
+	if text := MethodHelp(m, []string{"kernos", "garden", "plant"}, 0); strings.Contains(text, "One of these") {
 		t.Errorf("got %s", text)
 	}
 }
