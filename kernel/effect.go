@@ -144,15 +144,15 @@ func (c *Call) commitWith(m *message.Message) (*store.Commit, error) {
 func (c *Call) records(m *message.Message) []Record {
 	rs := make([]Record, 0, 2+len(c.published)+len(c.delayed))
 	out := c.way(Out)
-	rs = append(rs, Record{Message: &c.request, Way: c.way(In), Syscall: c.syscall, call: c})
+	rs = append(rs, Record{Message: &c.request, Way: c.way(In), Syscall: c.syscall, Sender: c.sender, call: c})
 	for i := range c.published {
 		c.k.Stamp(&c.published[i])
-		rs = append(rs, Record{Message: &c.published[i], Way: Within, Syscall: c.syscall, call: c})
+		rs = append(rs, Record{Message: &c.published[i], Way: Within, Syscall: c.syscall, Sender: c.sender, call: c})
 	}
 	for i := range c.delayed {
-		rs = append(rs, Record{Message: &c.delayed[i], Way: out, Syscall: c.syscall, call: c})
+		rs = append(rs, Record{Message: &c.delayed[i], Way: out, Syscall: c.syscall, Sender: c.sender, call: c})
 	}
-	return append(rs, Record{Message: c.small(m), Way: out, Syscall: c.syscall, call: c})
+	return append(rs, Record{Message: c.small(m), Way: out, Syscall: c.syscall, Sender: c.sender, call: c})
 }
 
 // small returns a message as it is recorded: large data by pointer, as on a line, and
@@ -162,7 +162,7 @@ func (c *Call) small(m *message.Message) *message.Message {
 		return m
 	}
 	kept := *m
-	kept.Data, _ = Redact(Record{Message: m, Syscall: c.syscall, call: c})
+	kept.Data, _ = Redact(Record{Message: m, Syscall: c.syscall, Sender: c.sender, call: c})
 	fitted := c.k.Fit(c, kept, message.MaxLine, func(m *message.Message) int { return len(message.Append(nil, m)) })
 	if fitted.Kind != m.Kind {
 		return &kept // it can't be made small, and is recorded whole

@@ -20,12 +20,9 @@ import (
 	"kernos/store"
 )
 
-// DefaultName is the name of the token that the home begins with, and DefaultID its
-// principal. Its secret is in a file of the home.
-const (
-	DefaultName              = "default"
-	DefaultID   principal.ID = "default"
-)
+// DefaultName is the name of the token that the home begins with. Its secret is in a file of
+// the home.
+const DefaultName = "default"
 
 // maxTokens bounds how many tokens there are.
 const maxTokens = 10_000
@@ -120,7 +117,7 @@ func (d *Directory) lock() error {
 }
 
 func newDefault() *principal.Principal {
-	p, err := principal.New(DefaultID, DefaultName, principal.Grant{Preset: principal.Agent})
+	p, err := principal.New(principal.DefaultID, DefaultName, principal.Grant{Preset: principal.Agent})
 	if err != nil {
 		panic(err) // it is written here
 	}

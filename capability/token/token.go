@@ -42,9 +42,9 @@ func Module(d *Directory) kernel.Module {
 type Info struct {
 	Name    string       `json:"name" jsonschema_description:"The name of the token."`
 	ID      principal.ID `json:"id" jsonschema_description:"The principal that the token stands for. Records name it. A name that is created again gets another one."`
-	Created int64        `json:"created" jsonschema_description:"When the token was made, in milliseconds since 1970."`
-	Rotated int64        `json:"rotated,omitempty" jsonschema_description:"When its secret was replaced, in milliseconds since 1970."`
-	Expired bool         `json:"expired,omitempty" jsonschema_description:"True if its time is over."`
+	Created int64        `json:"created,omitzero" jsonschema_description:"When the token was made, in milliseconds since 1970."`
+	Rotated int64        `json:"rotated,omitzero" jsonschema_description:"When its secret was replaced, in milliseconds since 1970."`
+	Expired bool         `json:"expired,omitzero" jsonschema_description:"True if its time is over."`
 	principal.Grant
 }
 
@@ -194,13 +194,13 @@ func (d *Directory) rotateDefault() (secretOutput, error) {
 }
 
 func (d *Directory) defaultInfo() Info {
-	return Info{Name: DefaultName, ID: DefaultID, Grant: d.fallback.Grant()}
+	return Info{Name: DefaultName, ID: principal.DefaultID, Grant: d.fallback.Grant()}
 }
 
 type updateInput struct {
 	Name string `json:"name" jsonschema_description:"The name of the token."`
 	principal.Grant
-	Take []string `json:"take,omitempty" jsonschema:"maxItems=256" jsonschema_description:"Patterns to take out of allow and deny."`
+	Take []string `json:"take,omitzero" jsonschema:"maxItems=256" jsonschema_description:"Patterns to take out of allow and deny."`
 }
 
 var update = kernel.DefineCommand[updateInput, Info](kernel.Definition{

@@ -121,5 +121,8 @@ func (p *Principal) remedy(t Target) string {
 	if matching(ownersOnly)(t) {
 		return "call it over the unix socket of the daemon, as its owner"
 	}
+	if p.id == DefaultID {
+		return fmt.Sprintf("the owner can make a token that may: kernos token create NAME --preset %s --allow %s", p.grant.Preset, t.Type)
+	}
 	return fmt.Sprintf("the owner can allow it: kernos token update %s --allow %s", p.name, t.Type)
 }

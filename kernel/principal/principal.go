@@ -31,6 +31,9 @@ type ID string
 // OwnerID is the ID of the owner. Records that name no principal are the owner's.
 const OwnerID ID = "owner"
 
+// DefaultID is the ID of the default token, which a home begins with.
+const DefaultID ID = "default"
+
 // A Principal is who a message acts for. It is safe for concurrent use.
 type Principal struct {
 	id    ID
