@@ -19,7 +19,7 @@ import (
 )
 
 // version is set when a release is built.
-var version = "0.5.0"
+var version = "0.6.0"
 
 func rootCommand() *cobra.Command {
 	root := &cobra.Command{

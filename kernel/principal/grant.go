@@ -78,8 +78,8 @@ func Builtin(t message.Type) bool {
 // always are the syscalls that every principal may call: a caller finds out what it may do.
 var always = []string{"Ping", "Syscall.List", "Syscall.Describe", "Syscall.Search", "Syscall.Cancel", "Kernel.Modules"}
 
-// ownersOnly is what no grant gives.
-const ownersOnly = "Token.*"
+// ownersOnly is what no grant gives: to make tokens, and to get one of the owner's.
+var ownersOnly = []string{"Token.*", "Kernel.Ticket"}
 
 var patternForm = regexp.MustCompile(`^(\*|[A-Z][A-Za-z0-9]*|([A-Z][A-Za-z0-9]*|\*)\.([A-Z][A-Za-z0-9]*|\*))$`)
 

@@ -27,7 +27,7 @@ type rule struct {
 func (g *Grant) rules() []rule {
 	preset := presets[g.Preset]
 	rules := []rule{
-		{text: ownersOnly + " is for the owner only", holds: matching(ownersOnly)},
+		{text: "it is for the owner only", holds: matchingAny(ownersOnly)},
 		{allows: true, holds: matchingAny(always)},
 	}
 	for _, d := range g.Deny {
@@ -118,7 +118,7 @@ func (p *Principal) decide(t Target) *message.Error {
 
 // remedy says what would allow a call.
 func (p *Principal) remedy(t Target) string {
-	if matching(ownersOnly)(t) {
+	if matchingAny(ownersOnly)(t) {
 		return "call it over the unix socket of the daemon, as its owner"
 	}
 	if p.id == DefaultID {
