@@ -10,7 +10,7 @@ PACKAGES  := ./...
 PROOFS    := TestEngine/(Random|Kill|PowerCut|Faults)$$|Kill
 
 .DEFAULT_GOAL := help
-.PHONY: help build install test unit npm crash soak shells lint fmt docs fuzz bench cover clean
+.PHONY: help build install test unit npm crash attack soak shells lint fmt docs fuzz bench cover clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,6 +36,9 @@ conformance/npm/node_modules/.package-lock.json: conformance/npm/package-lock.js
 crash: ## Cut the power, fail the disk and kill the kernel, at length (a quarter of an hour)
 	$(GO) test -v -run '$(PROOFS)' -timeout 4h ./store/pebble -storetest.long
 	$(GO) test -v -run Kill -timeout 4h ./conformance -crashes 100
+
+attack: ## Attack a whole daemon, at length: rights, doors, races, floods, kills
+	$(GO) test -v -timeout 4h ./internal/attack -long
 
 soak: ## Pipe one message, a thousand and a million through the daemon, a hundred times each
 	$(GO) test -v -run TestNoAnswer -timeout 4h ./cmd/kernos -pipes 100 -millions 100

@@ -42,7 +42,7 @@ var floors = [][]string{
 	{"cmd/kernos/connect"},                        // how they get to a kernel
 	{"cmd/kernos/calling", "cmd/kernos/piping", "cmd/kernos/doctor", "cmd/kernos/backup"}, // what they do there: one call, many, checks, replacing the state
 	{"cmd/kernos"}, // wiring
-	{"conformance", "internal/archtest", "examples/*", "examples/*/*"}, // they look at all of it
+	{"conformance", "internal/archtest", "internal/attack", "examples/*", "examples/*/*"}, // they look at all of it
 }
 
 // pure lists the packages that import nothing but the standard library and this module.
