@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"kernos/kernel"
+	"kernos/kernel/principal"
 	"kernos/message"
 	"kernos/schema"
 	"kernos/transport/rpc"
@@ -75,14 +76,15 @@ func TestSchemasShareTheirTypes(t *testing.T) {
 		t.Errorf("the schemas of the modules have %+v", all)
 	}
 	var whole seen
-	whole.look(t, "OpenRPC", service.OpenRPC())
+	document, _ := service.OpenRPC(principal.TheOwner())
+	whole.look(t, "OpenRPC", document)
 	if whole.refs == 0 || whole.formats == 0 {
 		t.Errorf("the OpenRPC document has %+v", whole)
 	}
 	var doc struct {
 		Components struct{ Schemas map[string]json.RawMessage }
 	}
-	if err := json.Unmarshal(service.OpenRPC(), &doc); err != nil {
+	if err := json.Unmarshal(document, &doc); err != nil {
 		t.Fatal(err)
 	}
 	names := slices.Sorted(maps.Keys(doc.Components.Schemas))
@@ -90,7 +92,7 @@ func TestSchemasShareTheirTypes(t *testing.T) {
 		t.Errorf("the components are %q, want %q", names, want)
 	}
 	for _, name := range []string{"BlobPointer", "Gap"} {
-		if n := strings.Count(string(service.OpenRPC()), string(doc.Components.Schemas[name])); n != 1 {
+		if n := strings.Count(string(document), string(doc.Components.Schemas[name])); n != 1 {
 			t.Errorf("%s stands %d times in the OpenRPC document", name, n)
 		}
 	}

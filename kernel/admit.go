@@ -132,11 +132,10 @@ func (k *Kernel) resolve(m *message.Message, from Sender) (*Syscall, error) {
 // meant, of those that the sender may call, and the way to add a handler.
 func unknown(t message.Type, c *catalog, from Sender) error {
 	text := fmt.Sprintf("No handler for %s", t)
+	c = c.of(from.Principal())
 	var names []string
 	for _, known := range c.types {
-		if from.Principal().May(c.byType[known].Target()) == nil {
-			names = append(names, string(known))
-		}
+		names = append(names, string(known))
 	}
 	if hint := nearest.Hint(string(t), names); hint != "" {
 		text += ": " + hint

@@ -32,6 +32,8 @@ type catalog struct {
 	methods map[string]message.Type       // by the names that RPC calls them by
 	hash    func() string
 	routes  func() *routes
+
+	views atomic.Pointer[views] // of principals that see a part of it
 }
 
 // NewRegistry returns a registry of these modules. It fails if a definition is not complete,
@@ -213,7 +215,8 @@ func (r *Registry) Lookup(t message.Type) (*Syscall, bool) {
 }
 
 // Types lists the syscalls, sorted, without aliases and what is hidden. The caller
-// must not change the slice.
+// must not change the slice. Types, Modules and the other lists are the owner's view; [Registry.For]
+// returns another principal's.
 func (r *Registry) Types() []message.Type { return r.state.Load().types }
 
 // Modules lists the modules by name. The caller must not change them.

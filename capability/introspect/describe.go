@@ -7,6 +7,7 @@ import (
 
 	"kernos/internal/nearest"
 	"kernos/kernel"
+	"kernos/kernel/principal"
 	"kernos/message"
 )
 
@@ -52,8 +53,8 @@ var describe = kernel.DefineQuery[describeInput, description](kernel.Definition{
 	Summary: "Describe a syscall: its kind, and its input and output as JSON Schema.",
 })
 
-func (c catalog) describe(_ context.Context, in describeInput) (description, error) {
-	s, err := c.find(in.Name)
+func (c catalog) describe(ctx context.Context, in describeInput) (description, error) {
+	s, err := c.find(kernel.PrincipalOf(ctx), in.Name)
 	if err != nil {
 		return description{}, err
 	}
@@ -76,21 +77,25 @@ var olderDescribe = kernel.DefineQuery[describeInput, olderDescription](kernel.D
 	Visibility: kernel.Hidden,
 })
 
-func (c catalog) olderDescribe(_ context.Context, in describeInput) (olderDescription, error) {
-	s, err := c.find(in.Name)
+func (c catalog) olderDescribe(ctx context.Context, in describeInput) (olderDescription, error) {
+	s, err := c.find(kernel.PrincipalOf(ctx), in.Name)
 	if err != nil {
 		return olderDescription{}, err
 	}
 	return olderDescription{in.Name, s.Kind, jsontext.Value(s.Input.JSON()), jsontext.Value(s.Output.JSON())}, nil
 }
 
-// find looks a syscall up; the error names those that may have been meant.
-func (c catalog) find(name string) (*kernel.Syscall, error) {
+// find looks a syscall up that a caller may call. The error is the 403 that a call would get, or
+// a 404 that names the syscalls that may have been meant.
+func (c catalog) find(caller *principal.Principal, name string) (*kernel.Syscall, error) {
 	if s, ok := c.registry.Lookup(message.Type(name)); ok {
+		if no := caller.May(s.Target()); no != nil {
+			return nil, no
+		}
 		return s, nil
 	}
 	var names []string
-	for _, t := range c.registry.Types() {
+	for _, t := range c.registry.For(caller).Types() {
 		names = append(names, string(t))
 	}
 	hint := nearest.Hint(name, names)
@@ -103,7 +108,7 @@ func (c catalog) find(name string) (*kernel.Syscall, error) {
 type listInput struct{}
 
 type listOutput struct {
-	Syscalls []message.Type `json:"syscalls" jsonschema_description:"The types of all syscalls, sorted."`
+	Syscalls []message.Type `json:"syscalls" jsonschema_description:"The types of all syscalls that the caller may call, sorted."`
 }
 
 var list = kernel.DefineQuery[listInput, listOutput](kernel.Definition{
@@ -111,6 +116,6 @@ var list = kernel.DefineQuery[listInput, listOutput](kernel.Definition{
 	Summary: "List the types of all syscalls.",
 })
 
-func (c catalog) list(context.Context, listInput) (listOutput, error) {
-	return listOutput{Syscalls: c.registry.Types()}, nil
+func (c catalog) list(ctx context.Context, _ listInput) (listOutput, error) {
+	return listOutput{Syscalls: c.registry.For(kernel.PrincipalOf(ctx)).Types()}, nil
 }

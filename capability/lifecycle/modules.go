@@ -33,11 +33,12 @@ var modules = kernel.DefineQuery[nothing, Catalog](kernel.Definition{
 	Summary: "List the modules, with a summary of each of their syscalls.",
 })
 
-// modules describes everything in one answer. It changes only when the registry does, so an
-// answer that is too long for a line is the same blob each time.
-func (o Options) modules(context.Context, nothing) (Catalog, error) {
-	all := Catalog{Hash: o.Registry.Hash(), Modules: []Group{}}
-	for _, m := range o.Registry.Modules() {
+// modules describes everything that the caller may call in one answer. It changes only when the
+// registry does, so an answer that is too long for a line is the same blob each time.
+func (o Options) modules(ctx context.Context, _ nothing) (Catalog, error) {
+	view := o.Registry.For(kernel.PrincipalOf(ctx))
+	all := Catalog{Hash: view.Hash(), Modules: []Group{}}
+	for _, m := range view.Modules() {
 		g := Group{Name: m.Name, Version: m.Version, Summary: m.Summary}
 		for _, s := range m.Syscalls {
 			if s.Visibility != kernel.Hidden {

@@ -83,8 +83,9 @@ func (o Options) status(ctx context.Context, _ nothing) (Status, error) {
 	if s.Listening == nil {
 		s.Listening = []string{}
 	}
-	s.Served = Served{Syscalls: len(o.Registry.Types()), Hash: o.Registry.Hash(), Modules: []string{}}
-	for _, n := range o.Registry.Namespaces() {
+	view := o.Registry.For(kernel.PrincipalOf(ctx))
+	s.Served = Served{Syscalls: len(view.Types()), Hash: view.Hash(), Modules: []string{}}
+	for _, n := range view.Namespaces() {
 		s.Served.Modules = append(s.Served.Modules, n.Name)
 	}
 	if k, ok := kernel.Of(ctx); ok {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"kernos/kernel"
 	"kernos/message"
 	"kernos/transport/rpc"
 )
@@ -83,7 +84,7 @@ func (s *Server) resumeByParams(w http.ResponseWriter, r *http.Request, params [
 // resumeAt answers with the items of a stream behind a number. The method is the one that was
 // called; "" is any.
 func (s *Server) resumeAt(w http.ResponseWriter, r *http.Request, method, id string, after int64) {
-	sub, err := s.opts.RPC.Resume(id, after, method)
+	sub, err := s.opts.RPC.Resume(r.Context(), id, after, method)
 	if errors.Is(err, rpc.ErrAllCame) {
 		w.WriteHeader(http.StatusNoContent) // with which a browser stops asking
 		return
@@ -102,7 +103,7 @@ func (s *Server) resumeAt(w http.ResponseWriter, r *http.Request, method, id str
 
 // unsubscribe ends a stream: a peer that only leaves may come back.
 func (s *Server) unsubscribe(w http.ResponseWriter, r *http.Request) {
-	if !s.opts.RPC.Unsubscribe(r.PathValue("id")) {
+	if !s.opts.RPC.Unsubscribe(kernel.SenderIn(r.Context()).Principal(), r.PathValue("id")) {
 		refuse(w, refusal{410, "stream_not_kept", "Not kept: there is no such stream any more"})
 		return
 	}

@@ -163,7 +163,7 @@ func FuzzEventID(f *testing.F) {
 		if ok && !strings.HasPrefix(text, id+":") {
 			t.Errorf("%q is of %q", text, id)
 		}
-		if sub, err := s.opts.RPC.Resume(id, after, ""); err == nil {
+		if sub, err := s.opts.RPC.Resume(t.Context(), id, after, ""); err == nil {
 			t.Errorf("%q resumes %s", text, sub.ID())
 		}
 	})

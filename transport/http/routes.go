@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"kernos/kernel"
 	"kernos/message"
 )
 
@@ -61,10 +62,10 @@ func (s *Server) websocket(w http.ResponseWriter, r *http.Request) {
 	s.opts.WebSocket.ServeHTTP(w, r)
 }
 
-// openRPC answers with the document that describes what can be called.
+// openRPC answers with the document that describes what the caller may call.
 func (s *Server) openRPC(w http.ResponseWriter, r *http.Request) {
-	tag := `"` + s.opts.RPC.Hash() + `"` // of what is described at this moment, or before it
-	document := s.opts.RPC.OpenRPC()
+	document, hash := s.opts.RPC.OpenRPC(kernel.SenderIn(r.Context()).Principal())
+	tag := `"` + hash + `"`
 	w.Header().Set("ETag", tag)
 	w.Header().Set("Cache-Control", "private, no-cache")
 	for known := range strings.SplitSeq(r.Header.Get("If-None-Match"), ",") {

@@ -38,6 +38,9 @@ func (s *Service) task(st *stream, method string, params []byte) (t task) {
 	data, err := dataOf(route, params)
 	if err != nil {
 		t.run = func() { st.invalid(err) }
+		if no := st.caller.May(route.Syscall.Target()); no != nil { // before it hears what the parameters should be
+			t.run = func() { st.forbid(no) }
+		}
 		return t
 	}
 	st.params = data
@@ -64,7 +67,7 @@ type Call struct {
 // The error is a *message.Error: what the message of the call has is not valid.
 func (s *Service) Call(ctx context.Context, c Call, gone <-chan struct{}) (Outcome, error) {
 	var outcome Outcome
-	st := &stream{svc: s, outcome: &outcome}
+	st := &stream{svc: s, caller: kernel.SenderIn(ctx).Principal(), outcome: &outcome}
 	t, err := s.compose(st, c)
 	if err != nil {
 		return outcome, err

@@ -8,6 +8,7 @@ import (
 
 	"kernos/internal/jsonscan"
 	"kernos/kernel"
+	"kernos/kernel/principal"
 	"kernos/message"
 )
 
@@ -19,6 +20,9 @@ type conn struct {
 	svc  *Service
 	ctx  context.Context
 	wire Wire
+
+	caller *principal.Principal // that it acts for
+
 	feed *feed                 // the wire, if it carries one stream and nothing else; or nil
 	name string                // can't be guessed: a client that knows it may resume its streams
 	stop func(message.ID) bool // cancels a slow call
@@ -53,7 +57,7 @@ const (
 )
 
 func newConn(ctx context.Context, s *Service, w Wire) *conn {
-	c := &conn{svc: s, ctx: ctx, wire: w, name: rand.Text(), streams: make(map[uint64]*stream)}
+	c := &conn{svc: s, ctx: ctx, wire: w, caller: kernel.SenderIn(ctx).Principal(), name: rand.Text(), streams: make(map[uint64]*stream)}
 	c.changed = sync.NewCond(&c.mu)
 	return c
 }
@@ -70,7 +74,7 @@ func (c *conn) newStream() *stream {
 		c.svc.kept.add(c)
 	}
 	c.last++
-	st := &stream{svc: c.svc, home: c, number: c.last, at: c}
+	st := &stream{svc: c.svc, caller: c.caller, home: c, number: c.last, at: c}
 	c.streams[st.number] = st
 	c.open++
 	c.running++

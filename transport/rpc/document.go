@@ -14,33 +14,31 @@ import (
 // keepDocuments is what is kept of the documents that the service has made about itself.
 var keepDocuments = recent.Limits{Values: 256, Bytes: 16 << 20, Each: 8 << 20}
 
-// document returns a document of the kernel as it is.
-func (s *Service) document(name string, make func() json.RawMessage) json.RawMessage {
-	hash := s.Hash()
-	if text, ok := s.documents.Get(hash + name); ok {
+// document returns a document about a view.
+func (s *Service) document(v kernel.View, name string, make func() json.RawMessage) json.RawMessage {
+	key := v.Hash() + name
+	if text, ok := s.documents.Get(key); ok {
 		return text
 	}
 	text := make()
-	if s.Hash() == hash { // otherwise what was read may be newer than its hash
-		s.documents.Put(hash+name, text, len(text))
-	}
+	s.documents.Put(key, text, len(text))
 	return text
 }
 
 // schema is the answer to service_schema.
-func (s *Service) schema() json.RawMessage {
+func (s *Service) schema(v kernel.View) json.RawMessage {
 	type module struct {
 		Namespace   string   `json:"namespace"`
 		Version     string   `json:"version"`
 		Description string   `json:"description"`
 		Methods     []string `json:"methods"`
 	}
-	return s.document("schema", func() json.RawMessage {
+	return s.document(v, "schema", func() json.RawMessage {
 		service := struct {
 			Modules []module `json:"modules"`
 			Total   int      `json:"total_methods"`
 		}{Modules: []module{}}
-		for _, n := range s.k.Registry().Namespaces() {
+		for _, n := range v.Namespaces() {
 			service.Modules = append(service.Modules, module{n.Name, n.Version, n.Summary, methodNames(&n)})
 			service.Total += len(n.Methods)
 		}
@@ -50,12 +48,12 @@ func (s *Service) schema() json.RawMessage {
 
 // moduleSchema is the answer to service_module_schema: one schema with a variant for each
 // method, in the order of service_schema. It reports false if there is no such module.
-func (s *Service) moduleSchema(namespace string) (json.RawMessage, bool) {
-	n, ok := s.k.Registry().LookupNamespace(namespace)
+func (s *Service) moduleSchema(v kernel.View, namespace string) (json.RawMessage, bool) {
+	n, ok := v.LookupNamespace(namespace)
 	if !ok {
 		return nil, false
 	}
-	return s.document("module "+namespace, func() json.RawMessage {
+	return s.document(v, "module "+namespace, func() json.RawMessage {
 		shared := newDefinitions("#/$defs/")
 		module := struct {
 			Schema   string            `json:"$schema"`

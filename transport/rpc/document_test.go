@@ -12,6 +12,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"kernos/kernel"
+	"kernos/kernel/principal"
 	"kernos/message"
 	"kernos/schema"
 )
@@ -88,16 +89,16 @@ func oddService(t *testing.T) *Service {
 
 func TestOpenRPCDocumentIsValid(t *testing.T) {
 	s := oddService(t)
-	doc := document(t, s.OpenRPC())
+	doc := document(t, discovered(s))
 	if err := metaSchema(t).Validate(doc); err != nil {
-		t.Errorf("%#v\n%s", err, s.OpenRPC())
+		t.Errorf("%#v\n%s", err, discovered(s))
 	}
 	if err := metaSchema(t).Validate(document(t, []byte(`{"openrpc":"1.3.2","info":{"title":"x"},"methods":[]}`))); err == nil {
 		t.Error("the meta schema accepts anything")
 	}
 	c := dial(t, s)
 	c.send(`{"jsonrpc":"2.0","id":1,"method":"rpc.discover"}`)
-	if r := c.read(); !bytes.Equal(r.Result, s.OpenRPC()) {
+	if r := c.read(); !bytes.Equal(r.Result, discovered(s)) {
 		t.Errorf("rpc.discover gives %.200s", r.Result)
 	}
 }
@@ -113,12 +114,12 @@ func TestModuleSchemas(t *testing.T) {
 		}
 		Total int `json:"total_methods"`
 	}
-	if err := json.Unmarshal(s.schema(), &list); err != nil {
+	if err := json.Unmarshal(s.schema(whole(s)), &list); err != nil {
 		t.Fatal(err)
 	}
 	total := 0
 	for _, m := range list.Modules {
-		text, ok := s.moduleSchema(m.Namespace)
+		text, ok := s.moduleSchema(whole(s), m.Namespace)
 		if !ok {
 			t.Fatalf("%s has no schema", m.Namespace)
 		}
@@ -163,7 +164,7 @@ func TestModuleSchemas(t *testing.T) {
 	if total != list.Total {
 		t.Errorf("%d methods are listed, and there are said to be %d", total, list.Total)
 	}
-	text, _ := s.moduleSchema("odd")
+	text, _ := s.moduleSchema(whole(s), "odd")
 	for name, want := range map[string]int{`"ID":`: 1, `"ID2":`: 1, `"Place":`: 1} {
 		if n := bytes.Count(text, []byte(name)); n != want {
 			t.Errorf("%s stands %d times in %s", name, n, text)
@@ -185,9 +186,9 @@ func TestDocumentsDoNotDependOnOrder(t *testing.T) {
 		return New(kernel.New(registry, nil), nil)
 	}
 	texts := func(s *Service) string {
-		one, _ := s.moduleSchema("odd")
-		two, _ := s.moduleSchema("more")
-		return strings.Join([]string{s.Hash(), string(s.schema()), string(one), string(two), string(s.OpenRPC())}, "\n")
+		one, _ := s.moduleSchema(whole(s), "odd")
+		two, _ := s.moduleSchema(whole(s), "more")
+		return strings.Join([]string{s.Hash(principal.TheOwner()), string(s.schema(whole(s))), string(one), string(two), string(discovered(s))}, "\n")
 	}
 	first := made(modules)
 	want := texts(first)
@@ -206,20 +207,20 @@ func TestDocumentsDoNotDependOnOrder(t *testing.T) {
 			t.Fatal("another order gives other documents")
 		}
 	}
-	hash := first.Hash()
+	hash := first.Hash(principal.TheOwner())
 	changed := slices.Clone(modules)
 	changed[1].Version = "1.0.1"
-	if made(changed).Hash() == hash {
+	if made(changed).Hash(principal.TheOwner()) == hash {
 		t.Error("another version has the same hash")
 	}
 	if err := first.k.Registry().AddSyscall(modules[1], raw("More.Three", message.KindQuery, newGate().handle)); err != nil {
 		t.Fatal(err)
 	}
-	if first.Hash() == hash || !bytes.Contains(first.schema(), []byte(`"three"`)) {
+	if first.Hash(principal.TheOwner()) == hash || !bytes.Contains(first.schema(whole(first)), []byte(`"three"`)) {
 		t.Error("a new method changes nothing")
 	}
 	first.k.Registry().RemoveSyscall("More.Three")
-	if first.Hash() != hash {
+	if first.Hash(principal.TheOwner()) != hash {
 		t.Error("a method that is gone is still in the hash")
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"kernos/kernel"
+	"kernos/kernel/principal"
 )
 
 // keep is the streams of a service that can be resumed. They are found by the connections that
@@ -48,8 +49,8 @@ func (k *keep) remove(c *conn) {
 	delete(k.conns, c.name)
 }
 
-// find returns the stream of an id, or nil.
-func (k *keep) find(id string) *stream {
+// find returns the stream of an id, if it is the caller's, or nil.
+func (k *keep) find(caller *principal.Principal, id string) *stream {
 	name, digits, _ := strings.Cut(id, "-")
 	number, err := strconv.ParseUint(digits, 10, 64)
 	if err != nil {
@@ -58,7 +59,7 @@ func (k *keep) find(id string) *stream {
 	k.mu.Lock()
 	c := k.conns[name]
 	k.mu.Unlock()
-	if c == nil {
+	if c == nil || c.caller.ID() != caller.ID() {
 		return nil
 	}
 	c.mu.Lock()

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"kernos/kernel"
+	"kernos/kernel/principal"
 	"kernos/message"
 	"kernos/schema"
 )
@@ -270,4 +271,13 @@ func newService(t *testing.T, opts *Options, more ...kernel.Syscall) *Service {
 		t.Fatal(err)
 	}
 	return New(kernel.New(registry, nil), opts)
+}
+
+// whole is what the owner sees of a service.
+func whole(s *Service) kernel.View { return s.view(principal.TheOwner()) }
+
+// discovered is the OpenRPC document for the owner.
+func discovered(s *Service) []byte {
+	document, _ := s.OpenRPC(principal.TheOwner())
+	return document
 }

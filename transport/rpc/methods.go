@@ -12,12 +12,12 @@ import (
 func (s *Service) own(method string) (func(st *stream, params []byte), bool) {
 	switch method {
 	case "service_schema":
-		return func(st *stream, _ []byte) { st.answer("service.schema", s.schema()) }, true
+		return func(st *stream, _ []byte) { st.answer("service.schema", s.schema(st.view())) }, true
 	case "service_module_schema":
 		return moduleSchema, true
 	case "service_hash":
 		return func(st *stream, _ []byte) {
-			st.answer("service.hash", append(jsonscan.AppendQuoted([]byte(`{"hash":`), s.Hash()), '}'))
+			st.answer("service.hash", append(jsonscan.AppendQuoted([]byte(`{"hash":`), st.view().Hash()), '}'))
 		}, true
 	case "service_unsubscribe": // where there are no responses but items
 		return unsubscribed, true
@@ -31,13 +31,13 @@ func moduleSchema(st *stream, params []byte) {
 		st.missing("module_schema", "the namespace of a module", "namespace", "A namespace that service_schema lists")
 		return
 	}
-	if text, ok := st.svc.moduleSchema(namespace); ok {
+	if text, ok := st.svc.moduleSchema(st.view(), namespace); ok {
 		st.answer("service.module_schema", text)
 		return
 	}
 	module := message.Clip(namespace, maxName)
 	g := guidance{ErrorKind: moduleNotFound, Module: &module, Action: callServiceSchema}
-	if near := nearNamespace(namespace, st.svc.k.Registry().Namespaces()); near != "" {
+	if near := nearNamespace(namespace, st.view().Namespaces()); near != "" {
 		g.Action, g.Namespace = callModuleSchema, near
 	}
 	st.refuse(404, "Module not found: "+module, g)
@@ -49,7 +49,7 @@ func unsubscribed(st *stream, params []byte) {
 		st.missing("unsubscribe", "the id of a subscription", "subscription", "The id of a stream")
 		return
 	}
-	st.answer("service.unsubscribe", strconv.AppendBool(nil, st.svc.Unsubscribe(id)))
+	st.answer("service.unsubscribe", strconv.AppendBool(nil, st.svc.Unsubscribe(st.caller, id)))
 }
 
 // missing answers a call of a method of the service's own without its one parameter.

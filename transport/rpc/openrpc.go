@@ -8,6 +8,7 @@ import (
 
 	"kernos/internal/jsonvalue"
 	"kernos/kernel"
+	"kernos/kernel/principal"
 )
 
 // openRPCVersion is the version of OpenRPC that the document follows.
@@ -57,16 +58,17 @@ type openRPCStream struct {
 	Data         json.RawMessage `json:"data"`
 }
 
-// OpenRPC returns the OpenRPC document of the service, as rpc.discover does. The caller must
-// not change it. A method's result is the id of its stream, as it is on the wire; what the
+// OpenRPC returns the OpenRPC document of what a caller may call, as rpc.discover does, and its
+// hash. The document must not be changed. A method's result is the id of its stream, as it is on the wire; what the
 // stream carries is in x-stream.
-func (s *Service) OpenRPC() json.RawMessage {
-	return s.document("OpenRPC", func() json.RawMessage {
+func (s *Service) OpenRPC(caller *principal.Principal) (document json.RawMessage, hash string) {
+	v := s.view(caller)
+	return s.document(v, "OpenRPC", func() json.RawMessage {
 		doc := openRPC{Version: openRPCVersion}
-		doc.Info.Title, doc.Info.Version = "Kernos", s.Hash()
+		doc.Info.Title, doc.Info.Version = "Kernos", v.Hash()
 		doc.Info.Description = "Every call is a stream: its result is the id of a subscription, and its items come as notifications of " + Notification + "."
 		shared := newDefinitions("#/components/schemas/")
-		for _, n := range s.k.Registry().Namespaces() {
+		for _, n := range v.Namespaces() {
 			for _, r := range n.Methods {
 				doc.Methods = append(doc.Methods, describeMethod(r, shared, len(doc.Methods)))
 			}
@@ -76,7 +78,7 @@ func (s *Service) OpenRPC() json.RawMessage {
 		}
 		doc.Components.Schemas = shared.shared.Text()
 		return marshal(doc)
-	})
+	}), v.Hash()
 }
 
 // streamResult is the result of every method that is a stream.

@@ -21,7 +21,7 @@ func (st *stream) refuse(code int, text string, g guidance) {
 func (s *Service) unknown(st *stream, name string) func(*stream) {
 	module, method, _ := strings.Cut(name, "_")
 	whole, module, method := message.Clip(name, maxName), message.Clip(module, maxName), message.Clip(method, maxName)
-	if n, ok := s.k.Registry().LookupNamespace(module); ok {
+	if n, ok := st.view().LookupNamespace(module); ok {
 		st.namespace = module
 		return func(st *stream) { st.noMethod(n, method) }
 	}
@@ -32,7 +32,7 @@ func (s *Service) unknown(st *stream, name string) func(*stream) {
 }
 
 func (st *stream) noModule(whole, module, method string) {
-	spaces := st.svc.k.Registry().Namespaces()
+	spaces := st.view().Namespaces()
 	near, route := nearNamespace(module, spaces), only(whole, spaces)
 	if route == nil && near == "" {
 		var names []string
@@ -45,7 +45,7 @@ func (st *stream) noModule(whole, module, method string) {
 		near, method = route.Namespace, route.Method
 	}
 	g := guidance{ErrorKind: moduleNotFound, Module: &module, Action: callServiceSchema}
-	if n, ok := st.svc.k.Registry().LookupNamespace(near); ok {
+	if n, ok := st.view().LookupNamespace(near); ok {
 		g.AvailableMethods = methodNames(n)
 		if i := slices.Index(g.AvailableMethods, method); i >= 0 {
 			g.suggest(n.Methods[i], n.Name+"."+method)
@@ -77,6 +77,13 @@ func (st *stream) noOwnMethod(method string) {
 		g.Action, g.SuggestedMethod = tryMethod, near
 	}
 	st.refuse(404, "Method not found: "+method, g)
+}
+
+// forbid answers a call that its caller may not make.
+func (st *stream) forbid(no *message.Error) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.fail(no)
 }
 
 // invalid answers params that can't be made into data.

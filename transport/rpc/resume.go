@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+
+	"kernos/kernel/principal"
 )
 
 // all returns the streams that came over this connection, or whose items go or went there.
@@ -95,10 +97,10 @@ func (st *stream) replay(c *conn, after int64) {
 	}
 }
 
-// Unsubscribe ends a stream and forgets it, as service_unsubscribe does. It reports whether
-// there was such a stream.
-func (s *Service) Unsubscribe(id string) bool {
-	st := s.kept.find(id)
+// Unsubscribe ends a stream of a caller and forgets it, as service_unsubscribe does. It reports
+// whether the caller had such a stream.
+func (s *Service) Unsubscribe(caller *principal.Principal, id string) bool {
+	st := s.kept.find(caller, id)
 	if st == nil {
 		return false
 	}

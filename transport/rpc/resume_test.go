@@ -13,6 +13,7 @@ import (
 
 	"kernos/internal/testkit"
 	"kernos/kernel"
+	"kernos/kernel/principal"
 	"kernos/message"
 )
 
@@ -222,7 +223,7 @@ func TestLostEndlessStreamsAreBounded(t *testing.T) {
 	lose("test_watch", 1)
 	<-watched.cancelled
 	kept(2, 2)
-	if s.kept.find(first) != nil || s.kept.find(second) == nil {
+	if s.kept.find(principal.TheOwner(), first) != nil || s.kept.find(principal.TheOwner(), second) == nil {
 		t.Error("the one that was lost first was not the one that was given up")
 	}
 	lose("test_watch", 3) // too many by themselves

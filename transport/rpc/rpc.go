@@ -39,6 +39,7 @@ import (
 
 	"kernos/internal/recent"
 	"kernos/kernel"
+	"kernos/kernel/principal"
 )
 
 // Notification is the method of the notifications that carry items.
@@ -115,5 +116,8 @@ var ErrClosed = errors.New("the service is closed")
 // Kernel returns the kernel that is served.
 func (s *Service) Kernel() *kernel.Kernel { return s.k }
 
-// Hash is the hash that the items of the service carry.
-func (s *Service) Hash() string { return s.k.Registry().Hash() }
+// Hash is the hash that the items of the service carry for a caller.
+func (s *Service) Hash(caller *principal.Principal) string { return s.view(caller).Hash() }
+
+// view is what a caller sees of the kernel.
+func (s *Service) view(caller *principal.Principal) kernel.View { return s.k.Registry().For(caller) }

@@ -176,7 +176,7 @@ func (c *conn) notified(r *request, t *task) {
 	if _, ok := c.svc.own(r.method); ok {
 		return
 	}
-	if silent := c.svc.task(&stream{svc: c.svc}, r.method, r.params); silent.emit != nil {
+	if silent := c.svc.task(&stream{svc: c.svc, caller: c.caller}, r.method, r.params); silent.emit != nil {
 		t.m, t.emit = silent.m, func(message.Message) {}
 	}
 }
@@ -189,7 +189,8 @@ var plainMethods = map[string]func(c *conn, dst []byte, r *request, t *task) []b
 }
 
 func discover(c *conn, dst []byte, r *request, _ *task) []byte {
-	return appendResult(dst, r.id, c.svc.OpenRPC())
+	document, _ := c.svc.OpenRPC(c.caller)
+	return appendResult(dst, r.id, document)
 }
 
 // unsubscribe ends a stream. Its last items come before the response, unless it is resumed in
@@ -199,7 +200,7 @@ func unsubscribe(c *conn, dst []byte, r *request, _ *task) []byte {
 	if !ok {
 		return appendFailure(dst, r.id, &failure{codeInvalidParams, "Invalid params: service_unsubscribe takes the id of a subscription"})
 	}
-	return appendResult(dst, r.id, strconv.AppendBool(nil, c.svc.Unsubscribe(id)))
+	return appendResult(dst, r.id, strconv.AppendBool(nil, c.svc.Unsubscribe(c.caller, id)))
 }
 
 // resume lets a stream go on here, from the item after the last that the caller has seen.
@@ -208,7 +209,7 @@ func resume(c *conn, dst []byte, r *request, t *task) []byte {
 	if !ok {
 		return appendFailure(dst, r.id, &failure{codeInvalidParams, resumeTakes})
 	}
-	st := c.svc.kept.find(id)
+	st := c.svc.kept.find(c.caller, id)
 	if st == nil {
 		return appendFailure(dst, r.id, noStream)
 	}

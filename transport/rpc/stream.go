@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"kernos/kernel"
+	"kernos/kernel/principal"
 	"kernos/message"
 )
 
@@ -23,10 +24,11 @@ import (
 //	R3  the last item is done, and there is exactly one
 type stream struct {
 	svc       *Service
-	namespace string        // that the items come from
-	method    string        // as it was called
-	route     *kernel.Route // nil for what the service answers itself
-	outcome   *Outcome      // of a call whose items are not sent; or nil
+	caller    *principal.Principal // that the call acts for, and the stream belongs to
+	namespace string               // that the items come from
+	method    string               // as it was called
+	route     *kernel.Route        // nil for what the service answers itself
+	outcome   *Outcome             // of a call whose items are not sent; or nil
 
 	home    *conn      // that the call came over; nil if there are no items
 	number  uint64     // among the streams of home
@@ -52,6 +54,9 @@ type stream struct {
 	event   message.Type // the last one, and
 	content string       // its content type
 }
+
+// view is what the caller sees of the kernel.
+func (st *stream) view() kernel.View { return st.svc.view(st.caller) }
 
 // answer is the one data item of what the service itself is asked.
 func (st *stream) answer(contentType string, data json.RawMessage) {
@@ -121,7 +126,7 @@ func (st *stream) begin(kind string, via []message.Type) []byte {
 // through.
 func (st *stream) beginItem(dst []byte, kind string, via []message.Type) []byte {
 	dst = append(dst, `{"service_hash":"`...)
-	dst = append(dst, st.svc.Hash()...)
+	dst = append(dst, st.view().Hash()...)
 	dst = append(dst, `","type":"`...)
 	dst = append(dst, kind...)
 	dst = append(dst, `","provenance":["`...)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"kernos/kernel"
 	"kernos/message"
 )
 
@@ -59,13 +60,13 @@ func newFeeding(ctx context.Context, s *Service) *conn {
 // ErrAllCame is the error of a stream that is done and whose items have all come.
 var ErrAllCame = errors.New("the stream is done, and all of it has come")
 
-// Resume finds a stream, wherever it was begun, for a reader that has seen its items up to a
-// number, and has called the method, or "" if it does not say. From now on they go there, and
+// Resume finds a stream of the principal that ctx acts for, wherever it was begun, for a reader
+// that has seen its items up to a number, and has called the method, or "" if it does not say. From now on they go there, and
 // nowhere else. The error is a *message.Error with the code 410 if the stream, or some of the
 // items, are not kept, and 422 if there is no such item, or it is of another method; or
 // ErrAllCame.
-func (s *Service) Resume(id string, after int64, method string) (*Subscription, error) {
-	st := s.kept.find(id)
+func (s *Service) Resume(ctx context.Context, id string, after int64, method string) (*Subscription, error) {
+	st := s.kept.find(kernel.SenderIn(ctx).Principal(), id)
 	if st == nil {
 		return nil, noStream.public()
 	}
@@ -78,7 +79,7 @@ func (s *Service) Resume(id string, after int64, method string) (*Subscription, 
 	if all {
 		return nil, ErrAllCame
 	}
-	c := newFeeding(context.Background(), s)
+	c := newFeeding(context.WithoutCancel(ctx), s)
 	if bad := st.moveTo(c, after); bad != nil {
 		return nil, bad.public()
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"kernos/kernel"
+	"kernos/kernel/principal"
 	"kernos/message"
 )
 
@@ -130,7 +131,7 @@ func TestSubscriptionIsResumed(t *testing.T) {
 	first.Leave()
 	g.steps <- "3" // nobody reads it
 
-	second, err := s.Resume(first.ID(), 1, "")
+	second, err := s.Resume(t.Context(), first.ID(), 1, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +153,7 @@ func TestSubscriptionIsResumed(t *testing.T) {
 	if i := c.item(first.ID()); i.Seq != 5 {
 		t.Errorf("got %+v", i)
 	}
-	third, err := s.Resume(first.ID(), 5, "")
+	third, err := s.Resume(t.Context(), first.ID(), 5, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +168,7 @@ func TestSubscriptionIsResumed(t *testing.T) {
 		t.Error("somebody got more than that")
 	}
 	// Done is kept too: who has not seen it may ask for it, and who has is told.
-	fourth, err := s.Resume(first.ID(), 6, "")
+	fourth, err := s.Resume(t.Context(), first.ID(), 6, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +176,7 @@ func TestSubscriptionIsResumed(t *testing.T) {
 	fourth.Follow(four)
 	four.expect(t, "done 7")
 	fourth.Leave()
-	if _, err := s.Resume(first.ID(), 7, ""); err != ErrAllCame {
+	if _, err := s.Resume(t.Context(), first.ID(), 7, ""); err != ErrAllCame {
 		t.Errorf("got %v", err)
 	}
 }
@@ -197,7 +198,7 @@ func TestResumeSaysWhyNot(t *testing.T) {
 		after int64
 		code  int
 	}{{"", 0, 410}, {"x-1", 0, 410}, {sub.ID() + "0", 0, 410}, {sub.ID(), 1, 410}, {sub.ID(), 21, 422}, {sub.ID(), -1, 422}} {
-		_, err := s.Resume(one.id, one.after, "")
+		_, err := s.Resume(t.Context(), one.id, one.after, "")
 		if e, ok := err.(*message.Error); !ok || e.Code != one.code {
 			t.Errorf("%q after %d: %v", one.id, one.after, err)
 		}
@@ -218,7 +219,7 @@ func TestSubscriptionsExpire(t *testing.T) {
 		asked.Leave()
 		did.Leave()
 		time.Sleep(59 * time.Second)
-		again, err := s.Resume(asked.ID(), 0, "")
+		again, err := s.Resume(t.Context(), asked.ID(), 0, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -252,7 +253,7 @@ func TestSubscriptionIsEnded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !s.Unsubscribe(sub.ID()) {
+	if !s.Unsubscribe(principal.TheOwner(), sub.ID()) {
 		t.Fatal("there is no such stream")
 	}
 	ran := make(chan struct{})
@@ -266,7 +267,7 @@ func TestSubscriptionIsEnded(t *testing.T) {
 	soon(t, "it is over", sub.Over())
 	sub.Leave()
 	soon(t, "it has run", ran)
-	if s.Unsubscribe(sub.ID()) {
+	if s.Unsubscribe(principal.TheOwner(), sub.ID()) {
 		t.Error("it is there still")
 	}
 	select {
@@ -280,7 +281,7 @@ func TestSubscriptionIsEnded(t *testing.T) {
 	other.Follow(c)
 	g.steps <- "1"
 	c.expect(t, "data 1")
-	if !s.Unsubscribe(other.ID()) {
+	if !s.Unsubscribe(principal.TheOwner(), other.ID()) {
 		t.Fatal("there is no such stream")
 	}
 	c.expect(t, "error 2", "done 3")
@@ -438,7 +439,7 @@ func TestNothingIsLostOrRepeated(t *testing.T) {
 		} else {
 			if round > 0 {
 				var err error
-				if sub, err = s.Resume(sub.ID(), seen, "test_count"); err != nil {
+				if sub, err = s.Resume(t.Context(), sub.ID(), seen, "test_count"); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -1,0 +1,84 @@
+package kernel
+
+import (
+	"maps"
+	"slices"
+
+	"kernos/kernel/principal"
+	"kernos/message"
+)
+
+// A View is what one principal sees of a registry at one moment: the syscalls that it may call.
+// It never changes, and what is listed, described and hashed for a caller comes from one.
+type View struct{ catalog *catalog }
+
+// Types lists the syscalls, sorted, without aliases and what is hidden. The caller
+// must not change the slice.
+func (v View) Types() []message.Type { return v.catalog.types }
+
+// Modules lists the modules by name. The caller must not change them.
+func (v View) Modules() []Module { return v.catalog.modules }
+
+// Hash identifies what the view offers: names, versions, summaries, schemas. The
+// same modules have the same hash in any order and in any process; any change that a
+// caller could see changes it. It is not meant for security.
+func (v View) Hash() string { return v.catalog.hash() }
+
+// Namespaces lists the namespaces that have methods that are not hidden, and those
+// methods, both by name. The caller must not change them.
+func (v View) Namespaces() []Namespace { return v.catalog.routes().namespaces }
+
+// LookupNamespace finds one of Namespaces by its name. The caller must not change it.
+func (v View) LookupNamespace(name string) (*Namespace, bool) {
+	n, ok := v.catalog.routes().byDomain[name]
+	return n, ok
+}
+
+// For returns what a principal sees of the registry.
+func (r *Registry) For(p *principal.Principal) View { return View{r.state.Load().of(p)} }
+
+// maxViews is how many views are kept of one state of a registry.
+const maxViews = 64
+
+// views are the catalogs of principals that don't see all of one. They never change.
+type views map[*principal.Principal]*catalog
+
+// of returns the part of a catalog that a principal may call. It is kept, as it is asked for
+// with every item that is sent.
+func (c *catalog) of(p *principal.Principal) *catalog {
+	if p.IsOwner() {
+		return c
+	}
+	if known := c.views.Load(); known != nil {
+		if part, ok := (*known)[p]; ok {
+			return part
+		}
+	}
+	part := c.part(p)
+	for {
+		known, next := c.views.Load(), views{}
+		if known != nil && len(*known) < maxViews {
+			next = maps.Clone(*known)
+		}
+		next[p] = part
+		if c.views.CompareAndSwap(known, &next) {
+			return part
+		}
+	}
+}
+
+func (c *catalog) part(p *principal.Principal) *catalog {
+	var modules []Module
+	for _, m := range c.modules {
+		all := m.Syscalls
+		m.Syscalls = slices.DeleteFunc(slices.Clone(all), func(s Syscall) bool { return p.May(s.Target()) != nil })
+		if len(m.Syscalls) > 0 || len(all) == 0 {
+			modules = append(modules, m)
+		}
+	}
+	part, err := newCatalog(modules)
+	if err != nil {
+		panic("part of a catalog is not complete: " + err.Error()) // the whole was
+	}
+	return part
+}
