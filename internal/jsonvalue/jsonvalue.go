@@ -156,7 +156,11 @@ func (o Object) Read(name string, v any) bool {
 
 // Text returns the object as JSON.
 func (o Object) Text() json.RawMessage {
-	b := []byte{'{'}
+	size := len("{}")
+	for _, m := range o {
+		size += len(m.Name) + len(m.Value) + len(`"":,`)
+	}
+	b := append(make([]byte, 0, size), '{')
 	for i, m := range o {
 		if i > 0 {
 			b = append(b, ',')

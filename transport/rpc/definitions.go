@@ -26,7 +26,7 @@ func newDefinitions(prefix string) *definitions {
 // and with its references pointing there. at is where the schema will stand: a reference to
 // all of it becomes one to there.
 func (d *definitions) take(schema json.RawMessage, at string) json.RawMessage {
-	own := jsonvalue.Members(schema)
+	own := members(schema)
 	if own == nil {
 		return schema
 	}
@@ -34,12 +34,11 @@ func (d *definitions) take(schema json.RawMessage, at string) json.RawMessage {
 	names := make(map[string]string) // by the references to them
 	var taken jsonvalue.Object
 	for _, keyword := range []string{"$defs", "definitions"} {
-		for _, m := range jsonvalue.Members(own.Get(keyword)) {
+		for _, m := range members(own.Get(keyword)) {
 			name := d.choose(m.Name, m.Value)
 			names["#/"+keyword+"/"+escapePointer(m.Name)] = name
 			taken = taken.Set(name, m.Value)
 		}
-		own = own.Without(keyword)
 	}
 	target := func(ref string) string {
 		for from, name := range names {
@@ -55,7 +54,10 @@ func (d *definitions) take(schema json.RawMessage, at string) json.RawMessage {
 	for _, m := range taken {
 		d.shared = d.shared.Set(m.Name, retarget(m.Value, target))
 	}
-	return retarget(own.Text(), target)
+	if rest := own.Without("$defs").Without("definitions"); len(rest) < len(own) {
+		schema = rest.Text()
+	}
+	return retarget(schema, target)
 }
 
 // choose finds a name for a definition: its own, unless another one has it already.
@@ -83,13 +85,15 @@ func retarget(schema json.RawMessage, target func(string) string) json.RawMessag
 		switch schema[i] {
 		case '{':
 			return w.Object(i, func(name []byte, at int) int {
-				end := jsonscan.Skip(schema, at)
-				switch {
-				case string(name) == "$ref" && schema[at] == '"':
-					w.Replace(at, end, string(marshal(target(jsonscan.Unquote(schema[at:end])))))
-					return end
-				case string(name) == "const", string(name) == "enum", string(name) == "default", string(name) == "examples":
-					return end
+				switch string(name) {
+				case "$ref":
+					if schema[at] == '"' {
+						end := jsonscan.Skip(schema, at)
+						w.Replace(at, end, string(quoted(target(jsonscan.Unquote(schema[at:end])))))
+						return end
+					}
+				case "const", "enum", "default", "examples":
+					return jsonscan.Skip(schema, at)
 				}
 				return visit(at)
 			})

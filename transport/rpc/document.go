@@ -2,7 +2,6 @@ package rpc
 
 import (
 	"encoding/json"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -55,40 +54,40 @@ func (s *Service) moduleSchema(v kernel.View, namespace string) (json.RawMessage
 	}
 	return s.document(v, "module "+namespace, func() json.RawMessage {
 		shared := newDefinitions("#/$defs/")
-		module := struct {
-			Schema   string            `json:"$schema"`
-			Title    string            `json:"title"`
-			Variants []json.RawMessage `json:"oneOf"`
-			Shared   json.RawMessage   `json:"$defs,omitempty"`
-		}{Schema: "https://json-schema.org/draft/2020-12/schema", Title: strings.ToUpper(n.Name[:1]) + n.Name[1:] + "Methods"}
+		variants := make([][]byte, len(n.Methods))
 		for i, r := range n.Methods {
-			module.Variants = append(module.Variants, variant(r, shared.take(r.Syscall.Input.JSON(), "#/oneOf/"+strconv.Itoa(i))))
+			variants[i] = variant(r, shared.take(r.Syscall.Input.JSON(), "#/oneOf/"+strconv.Itoa(i)))
+		}
+		module := jsonvalue.Object{
+			{Name: "$schema", Value: quoted("https://json-schema.org/draft/2020-12/schema")},
+			{Name: "title", Value: quoted(strings.ToUpper(n.Name[:1]) + n.Name[1:] + "Methods")},
+			{Name: "oneOf", Value: array(variants)},
 		}
 		if len(shared.shared) > 0 {
-			module.Shared = shared.shared.Text()
+			module = module.Set("$defs", shared.shared.Text())
 		}
-		return marshal(module)
+		return module.Text()
 	}), true
 }
 
 // variant is the schema of one method: its input, with the property that tells it from the
 // others.
 func variant(r *kernel.Route, input json.RawMessage) json.RawMessage {
-	in := jsonvalue.Members(input)
-	properties := jsonvalue.Object{}.Set(methodField, marshal(map[string]string{"const": r.Method}))
-	for _, p := range jsonvalue.Members(in.Get("properties")) {
+	in := members(input)
+	properties := jsonvalue.Object{{Name: methodField, Value: jsonvalue.Object{{Name: "const", Value: quoted(r.Method)}}.Text()}}
+	for _, p := range members(in.Get("properties")) {
 		properties = properties.Set(variantField(p.Name), p.Value)
 	}
-	var required []string
-	in.Read("required", &required)
-	for i, name := range required {
-		required[i] = variantField(name)
+	required := [][]byte{quoted(methodField)}
+	for _, name := range texts(in.Get("required")) {
+		required = append(required, quoted(variantField(name)))
 	}
-	out := jsonvalue.Object{}.
-		Set("type", json.RawMessage(`"object"`)).
-		Set("description", marshal(r.Syscall.Summary)).
-		Set("properties", properties.Text()).
-		Set("required", marshal(slices.Insert(required, 0, methodField)))
+	out := jsonvalue.Object{
+		{Name: "type", Value: quoted("object")},
+		{Name: "description", Value: quoted(r.Syscall.Summary)},
+		{Name: "properties", Value: properties.Text()},
+		{Name: "required", Value: array(required)},
+	}
 	for _, m := range in {
 		if !out.Has(m.Name) && m.Name != "$schema" && m.Name != "$id" && m.Name != "title" {
 			out = append(out, m)

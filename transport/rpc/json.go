@@ -3,17 +3,41 @@ package rpc
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 
 	"kernos/internal/jsonscan"
+	"kernos/internal/jsonvalue"
 )
+
+// members returns the members of an object, and texts the strings of a list; nil for other
+// values. A value is known to be valid JSON, as a schema is, and is not checked again.
+func members(value []byte) (object jsonvalue.Object) {
+	if len(value) == 0 || value[0] != '{' {
+		return nil
+	}
+	object = make(jsonvalue.Object, 0, 8)
+	jsonscan.Members(value, 0, func(name, value []byte) bool {
+		object = append(object, jsonvalue.Member{Name: jsonscan.Unquote(name), Value: value})
+		return true
+	})
+	return object
+}
+
+func texts(value []byte) (list []string) {
+	if len(value) == 0 || value[0] != '[' {
+		return nil
+	}
+	jsonscan.Elements(value, 0, func(value []byte) bool {
+		list = append(list, text(value))
+		return true
+	})
+	return list
+}
 
 // propertyNames lists the properties that a schema names, in its order.
 func propertyNames(schema []byte) (names []string) {
-	if properties := jsonscan.Member(schema, "properties"); len(properties) > 0 && properties[0] == '{' {
-		jsonscan.Members(properties, 0, func(name, _ []byte) bool {
-			names = append(names, jsonscan.Unquote(name))
-			return true
-		})
+	for _, p := range members(jsonscan.Member(schema, "properties")) {
+		names = append(names, p.Name)
 	}
 	return names
 }
@@ -56,6 +80,14 @@ func text(token []byte) string {
 	}
 	return jsonscan.Unquote(token)
 }
+
+// array returns a list of values.
+func array(values [][]byte) json.RawMessage {
+	return slices.Concat([]byte{'['}, bytes.Join(values, []byte{','}), []byte{']'})
+}
+
+// quoted returns a string as JSON.
+func quoted(text string) json.RawMessage { return jsonscan.AppendQuoted(nil, text) }
 
 // marshal encodes a value for which that never fails, without escaping the signs of HTML.
 func marshal(v any) []byte {

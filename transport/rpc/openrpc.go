@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 
-	"kernos/internal/jsonvalue"
 	"kernos/kernel"
 	"kernos/kernel/principal"
 )
@@ -97,16 +96,15 @@ var ownMethods = []string{
 func describeMethod(r *kernel.Route, shared *definitions, at int) openRPCMethod {
 	here := "#/methods/" + strconv.Itoa(at)
 	input := shared.take(r.Syscall.Input.JSON(), here+"/x-input")
-	in := jsonvalue.Members(input)
-	var required []string
-	in.Read("required", &required)
+	in := members(input)
+	required := texts(in.Get("required"))
 	m := openRPCMethod{
 		Name: r.Name(), Tags: []openRPCTag{{r.Namespace}}, Summary: r.Syscall.Summary,
 		Params: []openRPCParam{}, ParamStructure: "by-name", Result: json.RawMessage(streamResult),
 		Stream: openRPCStream{Notification, r.Namespace + "." + r.Method, shared.take(r.Syscall.Output.JSON(), here+"/x-stream/data")},
 	}
-	for _, p := range jsonvalue.Members(in.Get("properties")) {
-		description := jsonvalue.Members(p.Value).Get("description")
+	for _, p := range members(in.Get("properties")) {
+		description := members(p.Value).Get("description")
 		m.Params = append(m.Params, openRPCParam{p.Name, description, slices.Contains(required, p.Name), p.Value})
 	}
 	// OpenRPC wants the required ones first.
