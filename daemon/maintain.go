@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"sync"
@@ -10,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"kernos/journal"
 	"kernos/kernel"
 )
 
@@ -53,14 +55,16 @@ func (s *state) maintain(ctx context.Context, k *kernel.Kernel) {
 		reported = text
 	}
 	over := s.journal.Over()
+	defer s.reportDropped()
 	for {
 		select {
 		case now := <-timer.C:
 			report(s.sweep(ctx, k, now))
+			s.reportDropped()
 			over = s.journal.Over()
 			timer.Reset(sweepEvery)
 		case <-over:
-			if _, err := s.journal.Trim(ctx, time.Now()); err != nil {
+			if err := s.trim(ctx, time.Now()); err != nil {
 				report(err)
 				over = nil // until the next sweep, so that it is not tried with every write
 			}
@@ -88,11 +92,36 @@ func (s *state) unused() time.Duration { return s.outcomes + time.Hour }
 func (s *state) sweep(ctx context.Context, k *kernel.Kernel, now time.Time) error {
 	_, kernelErr := k.Sweep(ctx, now)
 	_, memoryErr := s.memory.Sweep(ctx, now)
-	_, journalErr := s.journal.Trim(ctx, now)
-	if err := errors.Join(kernelErr, memoryErr, journalErr, s.collectBlobs(ctx, now)); err != nil {
+	if err := errors.Join(kernelErr, memoryErr, s.trim(ctx, now), s.collectBlobs(ctx, now)); err != nil {
 		return err
 	}
 	return os.WriteFile(s.swept(), []byte(now.Format(time.RFC3339)+"\n"), 0o600)
+}
+
+// trim drops what the journal has too much of, and counts it for reportDropped.
+func (s *state) trim(ctx context.Context, now time.Time) error {
+	d, err := s.journal.Trim(ctx, now)
+	if d.Messages > 0 {
+		d.Messages += s.dropped.Messages
+		d.Bytes += s.dropped.Bytes
+		s.dropped = d
+	}
+	return err
+}
+
+// reportDropped tells the operator what the journal has dropped since the last report. A
+// journal that is full is trimmed all the time, so that a line for each would be too many.
+func (s *state) reportDropped() {
+	d := s.dropped
+	if s.dropped = (journal.Dropped{}); d.Messages == 0 {
+		return
+	}
+	level := slog.LevelInfo
+	if d.Why == "bytes" { // younger than what the retention by age keeps
+		level = slog.LevelWarn
+	}
+	s.log.Log(context.Background(), level, "the journal has dropped its oldest messages", "messages", d.Messages, "bytes", d.Bytes,
+		"until", time.UnixMilli(d.At).UTC().Format(time.RFC3339), "why", d.Why)
 }
 
 // collectBlobs removes the blobs that nothing refers to, unless a backup is being made, which

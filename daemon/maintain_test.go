@@ -1,12 +1,15 @@
 package daemon
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -127,7 +130,7 @@ func TestWhatIsDueIsDoneBeforeTheEnd(t *testing.T) {
 		dir, state := t.TempDir(), ""
 		short := func(pings int, want string) {
 			t.Helper()
-			k := keepIn(t, dir, m, Options{Retention: Retention{MaxAge: time.Minute}})
+			k := keepIn(t, dir, m, Options{Retention: Retention{MaxAge: time.Hour}})
 			k.ping(pings)
 			state = k.home.State()
 			k.stop()
@@ -145,7 +148,7 @@ func TestWhatIsDueIsDoneBeforeTheEnd(t *testing.T) {
 			}
 		}
 		short(1, "2 kept, 0 dropped ")
-		time.Sleep(time.Hour)
+		time.Sleep(2 * time.Hour)
 		last(sweepDue - time.Second)
 		short(0, "2 kept, 0 dropped ")
 		last(sweepDue)
@@ -232,7 +235,8 @@ func TestOutcomesAreForgottenWhenTheyAreSaidToBe(t *testing.T) {
 func TestAJournalThatIsTooLargeIsTrimmedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const most, excess = 200 << 10, 300 << 10
-		k := keepIn(t, t.TempDir(), storetest.NewMemory(), Options{Retention: Retention{MaxBytes: most}})
+		var log bytes.Buffer
+		k := keepIn(t, t.TempDir(), storetest.NewMemory(), Options{Retention: Retention{MaxBytes: most}, Log: slog.New(slog.NewTextHandler(&log, nil))})
 		before := time.Now()
 		for range 20 {
 			for range 100 {
@@ -255,6 +259,9 @@ func TestAJournalThatIsTooLargeIsTrimmedAtOnce(t *testing.T) {
 			t.Errorf("dropped %+v, %v", d, err)
 		}
 		k.stop()
+		if !strings.Contains(log.String(), "the journal has dropped its oldest messages") || !strings.Contains(log.String(), "why=bytes") {
+			t.Errorf("the operator is not told: %s", log.String())
+		}
 		if err := k.Close(); err != nil {
 			t.Error(err)
 		}

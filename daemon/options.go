@@ -14,6 +14,7 @@ import (
 	"kernos/capability/content"
 	"kernos/capability/crypto"
 	"kernos/internal/outbound"
+	"kernos/journal"
 	"kernos/kernel"
 	"kernos/store"
 	"kernos/store/pebble"
@@ -82,7 +83,7 @@ type Options struct {
 
 // Retention says how much is kept of what happened.
 type Retention struct {
-	MaxAge   time.Duration // of messages in the journal; 0 means no limit
+	MaxAge   time.Duration // of messages in the journal, at least journal.MinAge; 0 means no limit
 	MaxBytes int64         // of the journal; 0 means DefaultJournalBytes, and less than 0 no limit
 	Outcomes time.Duration // of commands with an idempotency key; 0 means kernel.DefaultIdempotencyTTL
 }
@@ -189,6 +190,9 @@ func (o *Options) Check() error {
 	}
 	if o.Fetch.Retries < 0 || o.Fetch.Retries > 10 {
 		return wrong("fetch-retries", "expected a number from 0 to 10, got %d", o.Fetch.Retries)
+	}
+	if age := o.Retention.MaxAge; age != 0 && age < journal.MinAge {
+		return wrong("journal-age", "messages are kept for %v at least, got %v; 0 means no limit", journal.MinAge, age)
 	}
 	if err := crypto.CheckKey(o.Keys.Seal); err != nil {
 		return &OptionError{"seal-key", err}

@@ -38,6 +38,7 @@ type state struct {
 	resolve  func(context.Context, message.BlobPointer) ([]byte, error) // fetches what a pointer points to
 	client   *http.Client
 	keys     *crypto.Keyring
+	dropped  journal.Dropped // by maintain, since it was reported
 
 	// These exist when the modules do.
 	tree      *vfs.Tree

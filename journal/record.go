@@ -193,9 +193,23 @@ func (j *Journal) RecordWith(b *store.Batch, rs []kernel.Record, apply func() er
 		return apply()
 	}
 	now := time.Now()
-	at := now.UnixMilli()
+	beside := j.addTail(b, d, now)
+	if err := apply(); err != nil {
+		return err
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.closed || j.waiting >= maxWaiting && !j.waitForRoom() {
+		return nil // the tail stays, and becomes a page when the journal is opened again
+	}
+	j.appendTail(now, d.items[first:], beside)
+	return nil
+}
+
+// addTail adds the records of a draft to a batch.
+func (j *Journal) addTail(b *store.Batch, d *draft, now time.Time) tail {
 	for i := range d.items {
-		d.tail.add(at, &d.items[i])
+		d.tail.add(now.UnixMilli(), &d.items[i])
 	}
 	d.key = j.tailKey(now)
 	d.stored = d.tail.append(d.stored)
@@ -205,23 +219,20 @@ func (j *Journal) RecordWith(b *store.Batch, rs []kernel.Record, apply func() er
 	if j.opts.Blobs.Refer(b, d.tail.data, d.key[:]); len(b.Ops) > ops {
 		beside.data = bytes.Clone(d.tail.data)
 	}
-	if err := apply(); err != nil {
-		return err
-	}
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.closed || j.waiting >= maxWaiting && !j.waitForRoom() {
-		return nil // the tail stays, and becomes a page when the journal is opened again
-	}
-	for i := range d.items[first:] {
-		j.append(at, &d.items[first+i])
+	return beside
+}
+
+// appendTail puts the records of a tail into pages, when its batch has been applied. The caller
+// has the lock.
+func (j *Journal) appendTail(now time.Time, items []item, beside tail) {
+	for i := range items {
+		j.append(now.UnixMilli(), &items[i])
 	}
 	// A page that is written later than all of them lets go of the tail.
 	if j.open == nil {
 		j.openPage()
 	}
 	j.open.tails = append(j.open.tails, beside)
-	return nil
 }
 
 // A draft is a tail while it is made, and what it is made of. It is used again.

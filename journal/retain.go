@@ -6,13 +6,19 @@ import (
 	"math"
 	"time"
 
+	"kernos/kernel"
+	"kernos/message"
 	"kernos/store"
 )
 
+// MinAge is how long messages are kept at least, whatever the retention's MaxAge is: who may
+// change it must not be able to remove the traces of what was done just now.
+const MinAge = time.Hour
+
 // Retention says how much is kept. What is 0 has no limit.
 type Retention struct {
-	MaxAge   time.Duration
-	MaxBytes int64 // of the pages of records, as they are stored
+	MaxAge   time.Duration // at least MinAge
+	MaxBytes int64         // of the pages of records, as they are stored
 }
 
 // spansKept is how many spans there are in what is kept, at least, if they are full.
@@ -34,8 +40,13 @@ func (r Retention) span() (longest time.Duration, most uint64) {
 // Retention returns what [Journal.Trim] goes by. It begins as the options have it.
 func (j *Journal) Retention() Retention { return *j.keep.Load() }
 
-// SetRetention changes what the next Trim goes by.
-func (j *Journal) SetRetention(r Retention) { j.keep.Store(&r) }
+// SetRetention changes what the next Trim goes by. A MaxAge below [MinAge] means MinAge.
+func (j *Journal) SetRetention(r Retention) {
+	if r.MaxAge > 0 {
+		r.MaxAge = max(r.MaxAge, MinAge)
+	}
+	j.keep.Store(&r)
+}
 
 // minExcess is how many bytes too many are worth a Trim before it is due: a journal that may
 // have little would be trimmed with every write.
@@ -62,6 +73,9 @@ func (j *Journal) wakeTrimmer() {
 // drops whole spans, with everything that refers to them, one batch each, so some that are
 // older by a tenth of MaxAge, or by an hour if that is less, may still be there. It returns
 // what it has dropped, also if it fails or ctx ends.
+//
+// Records of changed settings ([kernel.SettingChanged]) don't go because of their age: they
+// are recorded again, with a new number, in the batch that drops the old one.
 func (j *Journal) Trim(ctx context.Context, now time.Time) (Dropped, error) {
 	var sum Dropped
 	if keep := j.Retention(); keep.MaxAge <= 0 && keep.MaxBytes <= 0 {
@@ -77,11 +91,12 @@ func (j *Journal) Trim(ctx context.Context, now time.Time) (Dropped, error) {
 	if err := j.catchUp(ctx); err != nil {
 		return sum, err
 	}
+	last := j.last.Load() // what is recorded again meanwhile stays
 	for {
 		if err := ctx.Err(); err != nil {
 			return sum, err
 		}
-		d, err := j.dropOldest(now)
+		d, err := j.dropOldest(now, last)
 		if err != nil || d.Messages == 0 {
 			return sum, err
 		}
@@ -111,8 +126,8 @@ func (d *Dropped) add(o Dropped) {
 	d.Seq, d.At, d.Why = o.Seq, o.At, o.Why
 }
 
-// dropOldest drops the oldest span if it has to go.
-func (j *Journal) dropOldest(now time.Time) (Dropped, error) {
+// dropOldest drops the oldest span if it has to go, and begins with the message last or before.
+func (j *Journal) dropOldest(now time.Time, last uint64) (Dropped, error) {
 	x := &j.index
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -139,6 +154,8 @@ func (j *Journal) dropOldest(now time.Time) (Dropped, error) {
 	}
 	why, keep := "", j.Retention()
 	switch {
+	case oldest.first > last:
+		return Dropped{}, nil
 	case keep.MaxAge > 0 && int64(oldest.at) < now.Add(-keep.MaxAge).UnixMilli():
 		why = "age"
 	case keep.MaxBytes > 0 && oldest.first < x.at.first && j.totals.bytes-j.dropped.Bytes > uint64(keep.MaxBytes):
@@ -148,8 +165,18 @@ func (j *Journal) dropOldest(now time.Time) (Dropped, error) {
 	}
 
 	var b store.Batch
-	if err := j.dropPages(&b, s, oldest); err != nil {
+	again := drafts.Get().(*draft)
+	defer again.free()
+	if err := j.dropPages(&b, s, oldest, func(r *record) {
+		if why == "age" && r.isSetting() {
+			again.items = append(again.items, r.item())
+		}
+	}); err != nil {
 		return Dropped{}, err
+	}
+	var beside tail
+	if len(again.items) > 0 {
+		beside = j.addTail(&b, again, time.Now())
 	}
 	b.Delete(seqKey(spaceSpans, oldest.first))
 	at := x.at
@@ -167,6 +194,13 @@ func (j *Journal) dropOldest(now time.Time) (Dropped, error) {
 		return Dropped{}, err
 	}
 	j.dropped = sum
+	if len(again.items) > 0 {
+		j.mu.Lock()
+		if !j.closed { // otherwise the tail stays, as in RecordWith
+			j.appendTail(time.Now(), again.items, beside) // they are few, and don't wait for room
+		}
+		j.mu.Unlock()
+	}
 	fresh := at.first != x.at.first
 	x.at = at
 	if fresh {
@@ -175,8 +209,20 @@ func (j *Journal) dropOldest(now time.Time) (Dropped, error) {
 	return d, nil
 }
 
-// dropPages deletes the pages of a span and everything that refers to them.
-func (j *Journal) dropPages(b *store.Batch, s store.Reader, sp span) error {
+// isSetting reports whether the record is that of a changed setting, by the kernel.
+func (r *record) isSetting() bool {
+	return message.Type(r.typ) == kernel.SettingChanged && r.way() == kernel.Within && !r.claim
+}
+
+// item is the record as a page takes it. It may be kept.
+func (r *record) item() item {
+	m := r.message()
+	return item{message: &m, data: bytes.Clone(r.data), flags: r.flags, sender: r.sender()}
+}
+
+// dropPages deletes the pages of a span and everything that refers to them. The function is
+// called for each record of them.
+func (j *Journal) dropPages(b *store.Batch, s store.Reader, sp span, each func(*record)) error {
 	words := map[string]bool{}
 	t := tokenizer{emit: func(w []byte) {
 		if !words[string(w)] {
@@ -210,6 +256,7 @@ func (j *Journal) dropPages(b *store.Batch, s store.Reader, sp span) error {
 				return damagedPage(err, k)
 			}
 			t.record(r)
+			each(r)
 		}
 		j.opts.Blobs.Unrefer(b, pr.data, k)
 	}

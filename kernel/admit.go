@@ -71,7 +71,7 @@ func (k *Kernel) admit(ctx context.Context, m *message.Message, emit Emit, origi
 			if s != nil && s.Answers == FromJournal {
 				s = nil // it does not come from it
 			}
-			k.recordCopy(*m, Record{Way: way, Syscall: s, Sender: sender, Claim: way == In && m.Kind.Answers()})
+			k.recordCopy(*m, Record{Way: way, Syscall: s, Sender: sender, Claim: way == In && claims(m)})
 		}
 		return nil
 	}

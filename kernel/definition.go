@@ -105,6 +105,10 @@ type EventDefinition struct {
 	Summary string
 }
 
+// SettingChanged is the event that records a change of a setting of the kernel: {name, from, to}.
+// Nothing but the kernel can record it; retention by age keeps it.
+const SettingChanged message.Type = "Kernel.SettingChanged"
+
 // Progressed is the event that [Stream.Progress] emits. Every syscall may.
 const Progressed message.Type = "Syscall.Progressed"
 

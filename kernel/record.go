@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"kernos/kernel/principal"
 	"kernos/message"
 	"kernos/store"
 )
@@ -38,8 +39,9 @@ type Record struct {
 	// Sender is who sent the message or, if it is an answer, whom it answers.
 	Sender Sender
 
-	// Claim says that the message is a reply or an error that a connection has sent without
-	// being asked: it says what a program claims, and answers nothing.
+	// Claim says that the message says what a program claims: a reply or an error that a
+	// connection has sent without being asked, which answers nothing, or an event of a type
+	// that is the kernel's.
 	Claim bool
 
 	// call is the one that the message belongs to, or nil. The secrets of its request are
@@ -73,7 +75,14 @@ func (c *Call) Record(m message.Message, way Way) {
 		return
 	}
 	misplaced := way == In && m.Kind == message.KindReply && c.syscall.Output.Sensitive() && c.syscall.Output.Validate(m.Data) != nil
-	c.k.recordCopy(m, Record{Way: way, Syscall: c.syscall, Refused: misplaced, Sender: c.sender, call: c})
+	claim := m.Kind == message.KindEvent && c.syscall.Provider == Program && claims(&m)
+	c.k.recordCopy(m, Record{Way: way, Syscall: c.syscall, Refused: misplaced, Sender: c.sender, Claim: claim, call: c})
+}
+
+// claims reports whether a message that a program has sent without being asked says what only
+// the kernel can know: that a request was answered, or what has happened in the kernel.
+func claims(m *message.Message) bool {
+	return m.Kind.Answers() || m.Kind == message.KindEvent && m.Type != Progressed && principal.Builtin(m.Type)
 }
 
 // recordOutcome records the outcome of a call without an effect, and what it published.

@@ -107,7 +107,7 @@ func newWorld(t testing.TB, files map[string]string) *world {
 
 func (w *world) settings() []kernelfs.Variable {
 	return []kernelfs.Variable{
-		{Name: "log/level", Get: func() string { return w.level }, Set: func(v string) error {
+		{Name: "log/level", Get: func() string { return w.level }, Set: func(_ context.Context, v string) error {
 			if v != "info" && v != "debug" {
 				return message.Errorf(422, "The level is info or debug, got %s", v)
 			}

@@ -21,7 +21,7 @@ type File struct {
 	Read func(context.Context) ([]byte, error)
 
 	// Write takes a new value, a single line. Nil means that it can't be changed.
-	Write func(value string) error
+	Write func(ctx context.Context, value string) error
 
 	// Cheap says that Read costs nothing, so that a listing may call it for the size and
 	// the version of the file.
@@ -50,7 +50,7 @@ type Variable struct {
 
 	// Set changes the setting, and what depends on it, at once. Its errors are
 	// *message.Error: 422 says which values there are. Nil means that it can't be changed.
-	Set func(value string) error
+	Set func(ctx context.Context, value string) error
 }
 
 // Sys returns the driver of some settings: each is a file with one line.
@@ -196,7 +196,7 @@ func (d *driver) Write(ctx context.Context, name string, data []byte, expect vfs
 	if f.Write == nil {
 		return "", message.Errorf(403, "Operation not allowed: the setting %s can't be changed while the kernel runs", name)
 	}
-	if err := f.Write(value); err != nil {
+	if err := f.Write(ctx, value); err != nil {
 		return "", err
 	}
 	now, err := f.Read(ctx)
