@@ -117,6 +117,7 @@ type Keys struct {
 	Agent        string // the socket of an ssh-agent; "" means none
 	Seal         string // the fingerprint of the key that seals; "" means the agent's first one that can
 	RequireAgent bool   // never use the key file in the home
+	OpenUnbound  bool   // tokens too may use sealed strings that name no destination
 }
 
 // Limits bound what callers can use. 0 means the default of each, which for Idle, FrameRate and

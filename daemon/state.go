@@ -77,7 +77,7 @@ func newState(home Home, o *Options, socket string) (*state, error) {
 	})
 	s.client = outbound.NewClient(policy, nil)
 	s.keys = crypto.New(crypto.Options{
-		Agent: crypto.Socket(o.Keys.Agent), Key: o.Keys.Seal, KeyFile: home.Key(), RequireAgent: o.Keys.RequireAgent, Log: o.Log,
+		Agent: crypto.Socket(o.Keys.Agent), Key: o.Keys.Seal, KeyFile: home.Key(), RequireAgent: o.Keys.RequireAgent, OpenUnbound: o.Keys.OpenUnbound, Log: o.Log,
 	})
 	// Callers own this machine and may point to any of their files, but not into the state
 	// of other origins.

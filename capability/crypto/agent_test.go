@@ -38,7 +38,7 @@ func TestSealAndOpen(t *testing.T) {
 			if got := kidIn(t, text); got != kidOfKey(t, private).String() {
 				t.Errorf("the kid is %s", got)
 			}
-			if got, err := w.ring.Open(context.Background(), text); err != nil || string(got) != plaintext {
+			if got, _, err := w.ring.Open(context.Background(), text, sealed.Use{}); err != nil || string(got) != plaintext {
 				t.Errorf("%q opens as %q, %v", plaintext, got, err)
 			}
 		}
@@ -139,7 +139,7 @@ func TestRSAWithAnyHash(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := w.open(cipher.Seal(kidOf(public), []byte("hunter2"), "")); got != "hunter2" {
+		if got := w.open(cipher.Seal(kidOf(public), []byte("hunter2"), "", nil)); got != "hunter2" {
 			t.Errorf("with %s: %q", signature.Format, got)
 		}
 	}
@@ -172,7 +172,7 @@ func TestRSAWithAnyHash(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := w.open(cipher.Seal(kidOf(public), []byte("hunter2"), "")); got != "hunter2" {
+	if got := w.open(cipher.Seal(kidOf(public), []byte("hunter2"), "", nil)); got != "hunter2" {
 		t.Errorf("opens as %q", got)
 	}
 }
@@ -210,7 +210,7 @@ func TestWhatDoesNotOpen(t *testing.T) {
 		if strings.Contains(e.Error(), "hunter2") {
 			t.Errorf("the error quotes: %v", e)
 		}
-		_, err := w.ring.Open(context.Background(), c.text)
+		_, _, err := w.ring.Open(context.Background(), c.text, sealed.Use{})
 		if e, ok := errors.AsType[*message.Error](err); !ok || e.Code != c.code {
 			t.Errorf("%q: %v", c.text, err)
 		}
@@ -220,10 +220,10 @@ func TestWhatDoesNotOpen(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		*b, _ = sealed.Parse(cipher.Seal(kidOfKey(t, seedKey(1)), []byte{0xff, 0xfe}, ""))
+		*b, _ = sealed.Parse(cipher.Seal(kidOfKey(t, seedKey(1)), []byte{0xff, 0xfe}, "", nil))
 	})
 	w.refuse("Open", object{"ciphertext": data}, 422, "not UTF-8")
-	if got, err := w.ring.Open(context.Background(), data); err != nil || string(got) != "\xff\xfe" {
+	if got, _, err := w.ring.Open(context.Background(), data, sealed.Use{}); err != nil || string(got) != "\xff\xfe" {
 		t.Errorf("got %q, %v", got, err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"kernos/internal/sealed"
 	"kernos/internal/testkit"
 )
 
@@ -114,7 +115,7 @@ func TestVectors(t *testing.T) {
 	for _, v := range vectors {
 		private := compatible()[v.Key]
 		w := newWorld(t, Options{Agent: Socket(testkit.ServeAgent(t, testkit.Keyring(t, private)))})
-		if got, err := w.ring.Open(context.Background(), v.Sealed); err != nil || string(got) != v.Text {
+		if got, _, err := w.ring.Open(context.Background(), v.Sealed, sealed.Use{}); err != nil || string(got) != v.Text {
 			t.Errorf("%s by %s: we read %q, %v", v.Key, v.By, got, err)
 		}
 		if got := reply[string](w, "Open", object{"ciphertext": v.Sealed, "aad": v.AAD}); got != v.Text {

@@ -10,6 +10,9 @@
 // This needs keys whose signature of a text is always the same: Ed25519 and RSA. Without an
 // agent, the key is in a file.
 //
+// A secret may be sealed for certain hosts or syscalls ([sealed.Destination]), and is then
+// opened for nothing else. One without is for the owner to use.
+//
 // What a string was sealed with stands in the string, so an agent may hold many keys.
 // Derived keys stay in memory for a while. Neither they nor plaintexts reach an error, a
 // log or a disk; the schemas mark what must not be recorded.
@@ -26,6 +29,7 @@ import (
 
 	"kernos/internal/sealed"
 	"kernos/kernel"
+	"kernos/kernel/principal"
 	"kernos/message"
 )
 
@@ -47,6 +51,9 @@ type Options struct {
 
 	// RequireAgent forbids the local key, also for opening.
 	RequireAgent bool
+
+	// OpenUnbound lets tokens use sealed strings that name no destination, as the owner may.
+	OpenUnbound bool
 
 	// Log is for the operator. Nil means silence.
 	Log *slog.Logger
@@ -93,17 +100,36 @@ func (k *Keyring) Close() {
 	clear(k.keys)
 }
 
-// Open returns the plaintext of a sealed string. The error is a *message.Error that says
-// nothing of what is in it, or that of ctx:
+// Open returns the plaintext of a sealed string for a use, and what it is sealed for. The
+// error is a *message.Error that says nothing of what is in it, or that of ctx:
 //
+//	403  it is sealed for another use, or for none and ctx acts for a token
 //	422  the text is not a sealed string, or does not open with the key that it names
 //	500  the key is not available; the cause says why
-func (k *Keyring) Open(ctx context.Context, text string) ([]byte, error) {
+func (k *Keyring) Open(ctx context.Context, text string, use sealed.Use) ([]byte, sealed.Destination, error) {
 	box, err := sealed.Parse(text)
 	if err != nil {
-		return nil, message.Errorf(422, "Invalid sealed string: %v", err)
+		return nil, nil, message.Errorf(422, "Invalid sealed string: %v", err)
 	}
-	return k.open(ctx, &box)
+	if err := k.permit(kernel.PrincipalOf(ctx), &box, use); err != nil {
+		return nil, nil, err
+	}
+	plaintext, err := k.open(ctx, &box)
+	return plaintext, box.For, err
+}
+
+// permit decides whether a principal may have a sealed string opened for a use. Whether the
+// destination is the one that it was sealed with shows when it is opened.
+func (k *Keyring) permit(p *principal.Principal, box *sealed.Box, use sealed.Use) error {
+	switch {
+	case len(box.For) > 0:
+		if err := box.For.Refuses(use); err != nil {
+			return message.Errorf(403, "The sealed string is not for this use: %v", err)
+		}
+	case !p.IsOwner() && !k.opts.OpenUnbound:
+		return message.Errorf(403, "The token %q may not use a sealed string that names no destination; the owner can seal the secret with one (kernos crypto seal --for HOST), or let tokens use all such strings (kernos serve --open-unbound-secrets)", p.Name())
+	}
+	return nil
 }
 
 func (k *Keyring) open(ctx context.Context, box *sealed.Box) ([]byte, error) {

@@ -73,6 +73,7 @@ type world struct {
 	ring   *Keyring
 	kernel *kernel.Kernel
 	log    *testkit.Notes
+	act    context.Context // what calls act for; nil means the owner
 }
 
 func newWorld(t testing.TB, opts Options) *world {
@@ -99,7 +100,11 @@ func (w *world) ask(action string, input any) message.Message {
 	m := message.Message{Kind: message.KindCommand, Type: message.Type("Crypto." + action), Data: data}
 	w.kernel.Stamp(&m)
 	var all []message.Message
-	w.kernel.Handle(context.Background(), m, func(m message.Message) { all = append(all, m) })
+	ctx := context.Background()
+	if w.act != nil {
+		ctx = w.act
+	}
+	w.kernel.Handle(ctx, m, func(m message.Message) { all = append(all, m) })
 	if len(all) != 1 {
 		w.t.Fatalf("%s got %d answers", m.Type, len(all))
 	}

@@ -22,18 +22,25 @@ type sealInput struct {
 	Plaintext string `json:"plaintext" jsonschema:"format=password,writeOnly=true" jsonschema_description:"The secret: text of at most 8,192 bytes."`
 	Key       string `json:"key,omitempty" jsonschema_description:"The key to seal with: a kid as Crypto.Derive names it (ssh-fp:SHA256:…, kernos-local:SHA256:…), or a fingerprint as ssh-add -l does (SHA256:…). Without it, the kernel's own choice: the first Ed25519 key of ssh-agent, else its first RSA key; the local key where there is no agent."`
 	AAD       string `json:"aad,omitempty" jsonschema:"maxLength=256" jsonschema_description:"Text that the sealed string is bound to, such as what the secret is for. It can be read in the sealed string and can't be changed."`
+
+	For sealed.Destination `json:"for,omitempty" jsonschema:"maxItems=8" jsonschema_description:"What the secret is for: hosts (api.example.com, *.example.com for every host below it, localhost:8080), syscalls (Http.Fetch, Mail.*), or both. It is opened for no other use, and only the owner reads it with Crypto.Open. It can be read in the sealed string and can't be changed. Without it, the secret can be used for anything, and only by the owner."`
 }
 
 var seal = kernel.DefineCommand[sealInput, string](kernel.Definition{
 	Type:    "Crypto.Seal",
-	Summary: "Encrypt a secret. The reply is a sealed string (pwenc:v1:…) that is safe to store and to show.",
-	Output:  schema.Written(`{"type":"string","description":"The sealed string, pwenc:v1:…"}`),
+	Summary: "Encrypt a secret. The reply is a sealed string (pwenc:v1:…, or pwenc:v2:… if it is for something) that is safe to store and to show.",
+	Output:  schema.Written(`{"type":"string","description":"The sealed string, pwenc:v1:… or pwenc:v2:…"}`),
 	Runs:    kernel.Slow, // a person may have to confirm
 })
 
 func (k *Keyring) sealing(ctx context.Context, in sealInput) (string, error) {
 	if len(in.Plaintext) > MaxPlaintext {
 		return "", message.Errorf(413, "The plaintext has %d bytes, and %d are allowed: encrypt large data with a key of its own, and seal that key", len(in.Plaintext), MaxPlaintext)
+	}
+	if err := in.For.Check(); err != nil {
+		e := message.Errorf(422, "Schema validation failed: for: %v", err)
+		e.Field = "for"
+		return "", e
 	}
 	s, err := k.slotOf(in.Key)
 	if err != nil {
@@ -48,7 +55,7 @@ func (k *Keyring) sealing(ctx context.Context, in sealInput) (string, error) {
 	if err != nil {
 		return "", because(ctx, "Encryption failed", err)
 	}
-	return found.cipher.Seal(found.kid, []byte(in.Plaintext), in.AAD), nil
+	return found.cipher.Seal(found.kid, []byte(in.Plaintext), in.AAD, in.For), nil
 }
 
 // CheckKey finds what is wrong with a name that is to be [Options].Key.
@@ -82,13 +89,13 @@ func (k *Keyring) slotOf(name string) (slot, error) {
 // plaintext by mistake: it is neither recorded nor quoted. The example is well formed; its
 // key does not exist.
 type openInput struct {
-	Ciphertext string  `json:"ciphertext" jsonschema:"writeOnly=true,example=pwenc:v1:eyJ2IjoxLCJraWQiOiJrZXJub3MtbG9jYWw6U0hBMjU2OlNIMmZLNWdRQVZsR3ZrelZMS3VkMUhJdjBVaTVyZkRSVHJwaFMtX1NUb1UiLCJhbGciOiJBMjU2R0NNIiwibm9uY2UiOiJUQ1haMHNCM0VHRVdCZmhMIiwiY3QiOiJrZWhLbXZCdEctZkswT1NIUzZJbWxIb3hYQXMifQ" jsonschema_description:"A sealed string, as Crypto.Seal replies it: pwenc:v1:… It is not recorded, in case it is the secret itself."`
+	Ciphertext string  `json:"ciphertext" jsonschema:"writeOnly=true,example=pwenc:v1:eyJ2IjoxLCJraWQiOiJrZXJub3MtbG9jYWw6U0hBMjU2OlNIMmZLNWdRQVZsR3ZrelZMS3VkMUhJdjBVaTVyZkRSVHJwaFMtX1NUb1UiLCJhbGciOiJBMjU2R0NNIiwibm9uY2UiOiJUQ1haMHNCM0VHRVdCZmhMIiwiY3QiOiJrZWhLbXZCdEctZkswT1NIUzZJbWxIb3hYQXMifQ" jsonschema_description:"A sealed string, as Crypto.Seal replies it: pwenc:v1:… or pwenc:v2:… It is not recorded, in case it is the secret itself."`
 	AAD        *string `json:"aad,omitempty" jsonschema_description:"Open the string only if it is bound to this text."`
 }
 
 var open = kernel.DefineQuery[openInput, string](kernel.Definition{
 	Type:    "Crypto.Open",
-	Summary: "Decrypt a sealed string (pwenc:v1:…). The reply is the secret.",
+	Summary: "Decrypt a sealed string (pwenc:v1:… or pwenc:v2:…). The reply is the secret.",
 	Output:  schema.Written(`{"type":"string","writeOnly":true,"description":"The plaintext. It is not recorded."}`),
 	Runs:    kernel.Slow,
 })
@@ -100,6 +107,12 @@ func (k *Keyring) opening(ctx context.Context, in openInput) (string, error) {
 	}
 	if in.AAD != nil && *in.AAD != box.AAD {
 		return "", message.Errorf(422, "The sealed string is not bound to the aad that was given: it was made for something else")
+	}
+	// The owner reads every secret, whatever it is for.
+	if p := kernel.PrincipalOf(ctx); !p.IsOwner() {
+		if err := k.permit(p, &box, sealed.Use{Syscall: "Crypto.Open"}); err != nil {
+			return "", err
+		}
 	}
 	plaintext, err := k.open(ctx, &box)
 	if err != nil {

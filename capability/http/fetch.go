@@ -85,11 +85,12 @@ func (r *request) redirect(next *nethttp.Request, via []*nethttp.Request) error 
 		next.Header.Del("Referer") // the URL before may hold a token
 	}
 	strays := func(q *nethttp.Request) bool { return !sameHost(r.url, q.URL) }
-	if strays(next) || slices.ContainsFunc(via, strays) {
-		for name := range next.Header {
-			if secret.Named([]byte(name), secret.Request) || slices.Contains(r.sealed, name) {
-				delete(next.Header, name)
-			}
+	strayed := strays(next) || slices.ContainsFunc(via, strays)
+	use := useOf(next.URL, next.Host)
+	for name := range next.Header {
+		_, isSealed := r.sealed[name]
+		if strayed && (isSealed || secret.Named([]byte(name), secret.Request)) || !r.stays(name, use) {
+			delete(next.Header, name)
 		}
 	}
 	return nil

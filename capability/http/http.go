@@ -11,7 +11,7 @@
 // its bodyRef.
 //
 // A header may hold sealed strings. They are opened just before they are sent; what is in
-// them goes to the host that the caller named and to no other, and is taken out of the
+// them goes to the host that the caller named and to no other, if it is sealed for that host, and is taken out of the
 // answer should the server send it back. Other credentials of a request are taken out of
 // what goes to a blob, since that is on disk.
 package http
@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"kernos/internal/outbound"
+	"kernos/internal/sealed"
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/schema"
@@ -64,9 +65,10 @@ type Options struct {
 	// Blobs keeps large bodies. Nil means that a fetch of one fails.
 	Blobs Blobs
 
-	// Open opens a sealed string. Its errors must not hold what is in it. Nil means that
-	// requests with sealed strings are not sent.
-	Open func(ctx context.Context, sealed string) (plaintext []byte, err error)
+	// Open opens a sealed string for a use, and returns what it is sealed for. Its errors must
+	// not hold what is in it; one with the code 403 says that it is for another use, or not for
+	// this caller. Nil means that requests with sealed strings are not sent.
+	Open func(ctx context.Context, text string, use sealed.Use) ([]byte, sealed.Destination, error)
 
 	// MaxBody is how many bytes a body may have, decompressed. 0 means DefaultMaxBody.
 	MaxBody int64

@@ -51,7 +51,7 @@ func TestCredentialsStayWithTheHostTheyAreFor(t *testing.T) {
 	defer secure.Close()
 	roots := x509.NewCertPool()
 	roots.AddCert(secure.Certificate())
-	w := newWorld(t, http.Options{Open: opener, Client: outbound.NewClient(outbound.Personal, &outbound.Options{TLS: &tls.Config{RootCAs: roots}})})
+	w := newWorld(t, http.Options{Open: anywhere(opener), Client: outbound.NewClient(outbound.Personal, &outbound.Options{TLS: &tls.Config{RootCAs: roots}})})
 	given := in{"Authorization": "Bearer pwenc:v1:terces", "Cookie": "a=b", "X-Api-Key": "k", "X-Plain": "p", "X-Sealed": "pwenc:v1:terces"}
 	const all = " Authorization Cookie X-Api-Key X-Plain X-Sealed"
 	for _, c := range []struct{ url, want string }{

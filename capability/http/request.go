@@ -8,7 +8,6 @@ import (
 	"net"
 	nethttp "net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,10 +23,10 @@ import (
 type request struct {
 	method  string
 	url     *url.URL
-	header  nethttp.Header // with what was in sealed strings, once they are opened
-	host    string         // that the caller wants to be named to the server, or ""
-	sealed  []string       // canonical names of the headers that hold sealed strings
-	secrets *secret.Values // that were in them
+	header  nethttp.Header                  // with what was in sealed strings, once they are opened
+	host    string                          // that the caller wants to be named to the server, or ""
+	sealed  map[string][]sealed.Destination // of the headers that hold sealed strings, by canonical name
+	secrets *secret.Values                  // that were in them
 	body    string
 	timeout time.Duration
 }
@@ -104,7 +103,7 @@ var ours = map[string]bool{
 
 // setHeaders takes the headers that the caller has given, and sets the usual others.
 func (r *request) setHeaders(given json.RawMessage) (err error) {
-	r.header = make(nethttp.Header)
+	r.header, r.sealed = make(nethttp.Header), make(map[string][]sealed.Destination)
 	if given != nil {
 		jsonscan.Members(given, 0, func(name, value []byte) bool {
 			err = r.setHeader(jsonscan.Unquote(name), value)
@@ -143,12 +142,12 @@ func (r *request) setHeader(name string, value json.RawMessage) error {
 		if !isHeaderValue(v) {
 			return invalid("headers", "the header %s has a line break or another control character in it", key)
 		}
-		if sealed.In(v) && !slices.Contains(r.sealed, key) {
-			r.sealed = append(r.sealed, key)
+		if sealed.In(v) {
+			r.sealed[key] = nil // until it is opened
 		}
 	}
-	if key == "Host" {
-		if len(values) != 1 || !isHost(values[0]) || slices.Contains(r.sealed, key) {
+	if _, isSealed := r.sealed[key]; key == "Host" {
+		if len(values) != 1 || !isHost(values[0]) || isSealed {
 			return invalid("headers", "the header Host must be one host, with a port or without")
 		}
 		r.host = values[0]

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"kernos/capability/http"
+	"kernos/internal/sealed"
 	"kernos/message"
 )
 
@@ -27,21 +28,32 @@ func openSecret(_ context.Context, sealed string) ([]byte, error) {
 	return []byte(secret), nil
 }
 
+// anywhere opens strings that have no destination.
+func anywhere(open func(context.Context, string) ([]byte, error)) func(context.Context, string, sealed.Use) ([]byte, sealed.Destination, error) {
+	if open == nil {
+		return nil
+	}
+	return func(ctx context.Context, text string, _ sealed.Use) ([]byte, sealed.Destination, error) {
+		plain, err := open(ctx, text)
+		return plain, nil, err
+	}
+}
+
 func TestSealedHeadersAreOpened(t *testing.T) {
 	seen := make(chan nethttp.Header, 1)
 	url := serve(t, func(_ nethttp.ResponseWriter, r *nethttp.Request) { seen <- r.Header.Clone() })
-	w := newWorld(t, http.Options{Open: openSecret})
+	w := newWorld(t, http.Options{Open: anywhere(openSecret)})
 	a := w.fetch(t, in{"url": url, "headers": in{
 		"Authorization": "Bearer pwenc:v1:good",
 		"X-Whole":       "pwenc:v1:good",
 		"X-Twice":       "a pwenc:v1:good, b pwenc:v1:good;",
 		"X-List":        []string{"plain", "pwenc:v1:good"},
-		"X-Other":       "pwenc:v2:good",
+		"X-Other":       "pwenc:v3:good",
 	}})
 	got := <-seen
 	for name, want := range map[string]string{
 		"Authorization": "Bearer " + secret, "X-Whole": secret, "X-Twice": "a " + secret + ", b " + secret + ";",
-		"X-List": "plain|" + secret, "X-Other": "pwenc:v2:good",
+		"X-List": "plain|" + secret, "X-Other": "pwenc:v3:good",
 	} {
 		if g := strings.Join(got[name], "|"); g != want {
 			t.Errorf("%s: got %q, want %q", name, g, want)
@@ -77,7 +89,7 @@ func TestWhatCanNotBeOpenedIsNotSent(t *testing.T) {
 		"too short":       {fails("abc", nil), "pwenc:v1:good", "fewer than 4 bytes"},
 		"empty":           {fails("", nil), "pwenc:v1:good", "fewer than 4 bytes"},
 	} {
-		w := newWorld(t, http.Options{Open: c.open, Retries: 1})
+		w := newWorld(t, http.Options{Open: anywhere(c.open), Retries: 1})
 		a := w.fetch(t, in{"url": url, "headers": in{"X-Key": c.value}})
 		a.wantError(t, 422, c.words)
 		if !strings.Contains(a.Message, "not sent") || strings.Contains(a.text, "hunter2") || strings.Contains(a.text, "secret words") {
@@ -90,10 +102,10 @@ func TestWhatCanNotBeOpenedIsNotSent(t *testing.T) {
 }
 
 func TestOpeningTakesFromTheTime(t *testing.T) {
-	w := newWorld(t, http.Options{Open: func(ctx context.Context, _ string) ([]byte, error) {
+	w := newWorld(t, http.Options{Open: anywhere(func(ctx context.Context, _ string) ([]byte, error) {
 		<-ctx.Done()
 		return nil, ctx.Err()
-	}})
+	})})
 	w.fetch(t, in{"url": "http://127.0.0.1:1/", "timeout": 20, "headers": in{"X": "pwenc:v1:good"}}).wantError(t, 504, "timeout of 20ms passed")
 }
 
@@ -130,7 +142,7 @@ func TestSecretsDoNotComeBack(t *testing.T) {
 	broken := raw(t, secret+"\r\n\r\n")
 	for name, form := range forms {
 		echo = form
-		w := newWorld(t, http.Options{Open: openSecret})
+		w := newWorld(t, http.Options{Open: anywhere(openSecret)})
 		headers := in{"X-Key": "pwenc:v1:good"}
 		for path, want := range map[string]string{
 			"/short": "it is [redacted]!", "/gzip": "it is [redacted]!", "/long": filler + "[redacted]" + filler,

@@ -222,7 +222,7 @@ func TestVaultTakesOnlySealedStrings(t *testing.T) {
 		`{"sealed":"` + wellFormed + `"}`:    plain,
 		`" ` + wellFormed + `"`:              plain,
 		`"PWENC:v1:` + wellFormed[9:] + `"`:  plain,
-		`"pwenc:v2:` + wellFormed[9:] + `"`:  plain,
+		`"pwenc:v3:` + wellFormed[9:] + `"`:  plain,
 		`"pwenc:v1:"`:                        malformed + "what is encoded is not a JSON object",
 		`"pwenc:v1:hunter2!"`:                malformed + "what follows the prefix is not base64url",
 		`"` + wellFormed + `="`:              malformed + "what follows the prefix is not base64url",

@@ -275,7 +275,7 @@ func sealedFault(value []byte) (fault string, plain bool) {
 	}
 	text := jsonscan.Unquote(value)
 	if _, err := sealed.Parse(text); err != nil {
-		return err.Error(), !strings.HasPrefix(text, sealed.Prefix)
+		return err.Error(), !sealed.Begins(text)
 	}
 	return "", false
 }

@@ -8,6 +8,8 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+
+	"kernos/internal/jsonscan"
 )
 
 // KeySize is the size of a key in bytes.
@@ -21,6 +23,8 @@ const Challenge = "PromptWareOS::pwenc::v1"
 const (
 	salt = "PromptwareOS"
 	info = "pwenc:v1"
+
+	boundInfo = "pwenc:v2" // of strings with a destination, from the key of the others
 )
 
 // Derive makes the key that a secret stands for, usually the bare signature over
@@ -34,39 +38,64 @@ func Derive(secret []byte) ([]byte, error) {
 var ErrAltered = errors.New("it was changed, or sealed with another key")
 
 // A Cipher seals and opens with one key. It is safe for concurrent use.
-type Cipher struct{ aead cipher.AEAD }
+//
+// Strings with a destination have a key of their own, which is derived from it: else one
+// could be written as a string of version 1 whose aad is the destination, and lose it.
+type Cipher struct{ free, bound cipher.AEAD }
 
 // NewCipher returns the cipher of a key, which it does not keep.
 func NewCipher(key []byte) (*Cipher, error) {
 	if len(key) != KeySize {
 		return nil, fmt.Errorf("a key has %d bytes, not %d", KeySize, len(key))
 	}
+	derived, err := hkdf.Key(sha256.New, key, []byte(salt), boundInfo, KeySize)
+	if err != nil {
+		return nil, err
+	}
+	defer clear(derived)
+	free, err := newAEAD(key)
+	if err != nil {
+		return nil, err
+	}
+	bound, err := newAEAD(derived)
+	if err != nil {
+		return nil, err
+	}
+	return &Cipher{free, bound}, nil
+}
+
+func newAEAD(key []byte) (cipher.AEAD, error) {
 	block, err := aes.NewCipher(key)
 	if err != nil {
 		return nil, err
 	}
-	aead, err := cipher.NewGCM(block)
-	if err != nil {
-		return nil, err
-	}
-	return &Cipher{aead}, nil
+	return cipher.NewGCM(block)
 }
 
-// Seal returns the plaintext as a sealed string, with a nonce that is new. The aad is not
-// hidden, but can't be changed; "" means none.
-func (c *Cipher) Seal(kid Kid, plaintext []byte, aad string) string {
+// part returns what seals and opens a box, and what is authenticated with it.
+func (c *Cipher) part(b *Box) (cipher.AEAD, []byte) {
+	if len(b.For) == 0 {
+		return c.free, []byte(b.AAD)
+	}
+	return c.bound, jsonscan.AppendQuoted(b.For.appendJSON(nil), b.AAD)
+}
+
+// Seal returns the plaintext as a sealed string, with a nonce that is new. The aad and the
+// destination are not hidden, but can't be changed; "" and nil mean none. The destination must
+// be one that [Destination.Check] accepts.
+func (c *Cipher) Seal(kid Kid, plaintext []byte, aad string, to Destination) string {
 	nonce := make([]byte, NonceSize)
 	_, _ = rand.Read(nonce) // it never fails: it would end the process
-	b := Box{
-		Kid: kid.String(), Nonce: nonce, AAD: aad,
-		Ciphertext: c.aead.Seal(nil, nonce, plaintext, []byte(aad)),
-	}
+	b := Box{Kid: kid.String(), Nonce: nonce, AAD: aad, For: to}
+	aead, with := c.part(&b)
+	b.Ciphertext = aead.Seal(nil, nonce, plaintext, with)
 	return b.String()
 }
 
 // Open returns the plaintext of a box that [Parse] has read. The error is [ErrAltered].
 func (c *Cipher) Open(b *Box) ([]byte, error) {
-	plaintext, err := c.aead.Open(nil, b.Nonce, b.Ciphertext, []byte(b.AAD))
+	aead, with := c.part(b)
+	plaintext, err := aead.Open(nil, b.Nonce, b.Ciphertext, with)
 	if err != nil {
 		return nil, ErrAltered
 	}

@@ -22,7 +22,7 @@ func TestWhatIsSealedOpens(t *testing.T) {
 	c := newTestCipher(t, 7)
 	for _, plaintext := range []string{"", "x", "grüße\x00\xff", strings.Repeat("long ", 5000)} {
 		for _, aad := range []string{"", "vault/\"a\"\n"} {
-			text := c.Seal(testKid, []byte(plaintext), aad)
+			text := c.Seal(testKid, []byte(plaintext), aad, nil)
 			box, err := Parse(text)
 			if err != nil || box.Kid != testKid.String() || box.AAD != aad {
 				t.Fatalf("%q: %+v, %v", text, box, err)
@@ -37,7 +37,7 @@ func TestWhatIsSealedOpens(t *testing.T) {
 func TestWhatIsChangedDoesNotOpen(t *testing.T) {
 	c := newTestCipher(t, 7)
 	open := func(change func(*Box)) error {
-		box, err := Parse(c.Seal(testKid, []byte("hunter2"), "for the door"))
+		box, err := Parse(c.Seal(testKid, []byte("hunter2"), "for the door", nil))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,7 +60,7 @@ func TestWhatIsChangedDoesNotOpen(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	box, _ := Parse(c.Seal(testKid, nil, ""))
+	box, _ := Parse(c.Seal(testKid, nil, "", nil))
 	if _, err := newTestCipher(t, 8).Open(&box); err != ErrAltered {
 		t.Errorf("another key: %v", err)
 	}
@@ -70,7 +70,7 @@ func TestNoncesAreNew(t *testing.T) {
 	c := newTestCipher(t, 7)
 	seen := make(map[string]bool)
 	for range 1000 {
-		box, err := Parse(c.Seal(testKid, []byte("same"), ""))
+		box, err := Parse(c.Seal(testKid, []byte("same"), "", nil))
 		if err != nil || seen[string(box.Nonce)] {
 			t.Fatalf("the nonce %x, %v", box.Nonce, err)
 		}
@@ -95,7 +95,7 @@ func BenchmarkSealAndOpen(b *testing.B) {
 	plaintext := []byte("a token of some forty characters, as usual")
 	b.ReportAllocs()
 	for b.Loop() {
-		box, err := Parse(c.Seal(testKid, plaintext, ""))
+		box, err := Parse(c.Seal(testKid, plaintext, "", nil))
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -1,11 +1,27 @@
 package sealed
 
-import "strings"
+import (
+	"strings"
+
+	"kernos/internal/secret"
+)
 
 const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
+// Begins reports whether a text begins like a sealed string.
+func Begins(text string) bool { return secret.IsSealed([]byte(text)) }
+
 // In reports whether a text holds something that begins like a sealed string.
-func In(text string) bool { return strings.Contains(text, Prefix) }
+func In(text string) bool { return find(text) >= 0 }
+
+// find returns where the first sealed string in a text begins, or -1.
+func find(text string) int {
+	free, bound := strings.Index(text, Prefix), strings.Index(text, BoundPrefix)
+	if free < 0 || bound >= 0 && bound < free {
+		return bound
+	}
+	return free
+}
 
 // Replace returns the text with every sealed string in it replaced by what open returns for
 // it, as in "Bearer pwenc:v1:…". A sealed string goes as far as base64url does; padding does
@@ -14,13 +30,15 @@ func In(text string) bool { return strings.Contains(text, Prefix) }
 func Replace(text string, open func(sealed string) ([]byte, error)) (string, error) {
 	var out strings.Builder
 	for {
-		before, rest, found := strings.Cut(text, Prefix)
-		out.WriteString(before)
-		if !found {
+		at := find(text)
+		if at < 0 {
+			out.WriteString(text)
 			return out.String(), nil
 		}
-		end := len(rest) - len(strings.TrimLeft(strings.TrimLeft(rest, alphabet), "="))
-		plaintext, err := open(Prefix + rest[:end])
+		out.WriteString(text[:at])
+		rest := text[at:]
+		end := len(rest) - len(strings.TrimLeft(strings.TrimLeft(rest[len(Prefix):], alphabet), "="))
+		plaintext, err := open(rest[:end])
 		if err != nil {
 			return "", err
 		}

@@ -21,6 +21,8 @@ func TestReplace(t *testing.T) {
 		{"pwenc:v1:ab==;", "<>;", []string{"pwenc:v1:ab=="}},
 		{"pwenc:v1:abpwenc:v1:cd", "<>:v1:cd", []string{"pwenc:v1:abpwenc"}},
 		{"pwenc:v1:pwenc:v1:cd", "<>:v1:cd", []string{"pwenc:v1:pwenc"}},
+		{"pwenc:v2:ab pwenc:v1:cd pwenc:v3:ef", "<> <> pwenc:v3:ef", []string{"pwenc:v2:ab", "pwenc:v1:cd"}},
+		{"pwenc:v1:ab pwenc:v2:cd", "<> <>", []string{"pwenc:v1:ab", "pwenc:v2:cd"}},
 		{"xpwenc:v1:abü", "x<>ü", []string{"pwenc:v1:ab"}},
 	} {
 		var asked []string

@@ -7,6 +7,14 @@
 //
 //	{"v":1,"kid":"ssh-fp:SHA256:…","alg":"A256GCM","nonce":"…","ct":"…","aad":"…","ts":…}
 //
+// A secret that is for certain hosts or syscalls only, its [Destination], has version 2:
+//
+//	pwenc:v2:eyJ2IjoyLCJraWQi…
+//	{"v":2,"kid":"…","alg":"A256GCM","for":["api.example.com"],"nonce":"…","ct":"…","aad":"…"}
+//
+// Its for can be read, and neither changed nor taken away: it is authenticated with the
+// ciphertext, and strings of version 2 have another key than those of version 1.
+//
 // [Parse] reads one, and [Cipher] makes and opens them with a key. A [Kid] names the key.
 // Nothing here knows where keys come from.
 package sealed
@@ -22,8 +30,11 @@ import (
 	"kernos/internal/secret"
 )
 
-// Prefix begins every sealed string.
-const Prefix = secret.SealedPrefix
+// Prefix begins a sealed string that has no destination, BoundPrefix one that has.
+const (
+	Prefix      = secret.SealedPrefix
+	BoundPrefix = secret.BoundPrefix
+)
 
 // algorithm is the only one of this version: AES-256 in Galois/counter mode.
 const algorithm = "A256GCM"
@@ -43,19 +54,24 @@ type Box struct {
 	Nonce      []byte
 	Ciphertext []byte // with the tag
 	AAD        string // what was authenticated with it, as it stands
+	For        Destination
 }
 
-// members are those of a sealed string; aad and ts may be left out.
-var members = []string{"v", "kid", "alg", "nonce", "ct", "aad", "ts"}
+// members are those of a sealed string; aad and ts may be left out, and for is in version 2.
+var members = []string{"v", "kid", "alg", "nonce", "ct", "aad", "ts", "for"}
 
-const atV, atKid, atAlg, atNonce, atCt, atAAD, atTs = 0, 1, 2, 3, 4, 5, 6
+const atV, atKid, atAlg, atNonce, atCt, atAAD, atTs, atFor = 0, 1, 2, 3, 4, 5, 6, 7
 
 // Parse reads a sealed string. It is strict, and looks at the form only: who has no key
 // can't tell whether the string opens. The error quotes nothing of the text: what is not sealed
 // may be a secret.
 func Parse(text string) (Box, error) {
 	body, ok := strings.CutPrefix(text, Prefix)
+	bound := false
 	if !ok {
+		body, bound = strings.CutPrefix(text, BoundPrefix)
+	}
+	if !ok && !bound {
 		return Box{}, errors.New("it has no prefix " + Prefix)
 	}
 	data, ok := decode([]byte(body))
@@ -66,24 +82,24 @@ func Parse(text string) (Box, error) {
 	if scan.Text(data) != nil || data[jsonscan.Space(data, 0)] != '{' {
 		return Box{}, errors.New("what is encoded is not a JSON object")
 	}
-	return parseMembers(data)
+	return parseMembers(data, bound)
 }
 
-func parseMembers(data []byte) (box Box, err error) {
-	var values [7][]byte // of members
+func parseMembers(data []byte, bound bool) (box Box, err error) {
+	var values [8][]byte // of members
 	jsonscan.Members(data, 0, func(token, value []byte) bool {
 		name := jsonscan.Content(token)
-		if i := slices.IndexFunc(members, func(known string) bool { return known == string(name) }); i >= 0 {
+		if i := slices.IndexFunc(members, func(known string) bool { return known == string(name) }); i >= 0 && (i != atFor || bound) {
 			values[i] = value
 		} else {
 			err = errors.New("it has a member that a sealed string has not")
 		}
 		return err == nil
 	})
-	var texts [7][]byte // of those that are strings
+	var texts [8][]byte // of those that are strings
 	for i, value := range values {
 		switch {
-		case value == nil && i <= atCt && err == nil:
+		case value == nil && (i <= atCt || i == atFor && bound) && err == nil:
 			err = errors.New(members[i] + " is missing")
 		case value != nil && value[0] == '"':
 			texts[i] = jsonscan.Content(value)
@@ -94,9 +110,16 @@ func parseMembers(data []byte) (box Box, err error) {
 	}
 	nonce, nonceOK := decode(texts[atNonce])
 	ciphertext, ciphertextOK := decode(texts[atCt])
+	version := "1"
+	if bound {
+		version = "2"
+		if box.For, err = parseDestination(values[atFor]); err != nil {
+			return Box{}, err
+		}
+	}
 	switch ts := values[atTs]; {
-	case string(values[atV]) != "1":
-		return box, errors.New("v is not 1")
+	case string(values[atV]) != version:
+		return box, errors.New("v is not " + version)
 	case len(texts[atKid]) == 0:
 		return box, errors.New("kid is not a string that names a key")
 	case string(texts[atAlg]) != algorithm:
@@ -110,19 +133,44 @@ func parseMembers(data []byte) (box Box, err error) {
 	case ts != nil && !bytes.ContainsAny(ts[:1], `"-0123456789`): // it is not authenticated, so it is not used
 		return box, errors.New("ts is neither a number nor a string")
 	}
-	return Box{Kid: string(texts[atKid]), Nonce: nonce, Ciphertext: ciphertext, AAD: string(texts[atAAD])}, nil
+	return Box{Kid: string(texts[atKid]), Nonce: nonce, Ciphertext: ciphertext, AAD: string(texts[atAAD]), For: box.For}, nil
+}
+
+func parseDestination(list []byte) (d Destination, err error) {
+	if list[0] == '[' {
+		jsonscan.Elements(list, 0, func(value []byte) bool {
+			if value[0] != '"' {
+				d = nil
+				return false
+			}
+			d = append(d, jsonscan.Unquote(value))
+			return true
+		})
+	}
+	if len(d) == 0 || d.Check() != nil {
+		return nil, errors.New("for is not a list of hosts and syscalls")
+	}
+	return d, nil
 }
 
 // String writes the sealed string.
 func (b *Box) String() string {
-	text := append(make([]byte, 0, 256+len(b.AAD)+2*len(b.Ciphertext)), `{"v":1,"kid":`...)
+	prefix, version := Prefix, `{"v":1,"kid":`
+	if len(b.For) > 0 {
+		prefix, version = BoundPrefix, `{"v":2,"kid":`
+	}
+	text := append(make([]byte, 0, 256+len(b.AAD)+2*len(b.Ciphertext)), version...)
 	text = jsonscan.AppendQuoted(text, b.Kid)
-	text = encoding.AppendEncode(append(text, `,"alg":"`+algorithm+`","nonce":"`...), b.Nonce)
+	text = append(text, `,"alg":"`+algorithm+`"`...)
+	if len(b.For) > 0 {
+		text = b.For.appendJSON(append(text, `,"for":`...))
+	}
+	text = encoding.AppendEncode(append(text, `,"nonce":"`...), b.Nonce)
 	text = append(encoding.AppendEncode(append(text, `","ct":"`...), b.Ciphertext), '"')
 	if b.AAD != "" {
 		text = jsonscan.AppendQuoted(append(text, `,"aad":`...), b.AAD)
 	}
-	return string(encoding.AppendEncode([]byte(Prefix), append(text, '}')))
+	return string(encoding.AppendEncode([]byte(prefix), append(text, '}')))
 }
 
 func decode(text []byte) ([]byte, bool) {

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"reflect"
+	"slices"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -23,6 +24,9 @@ const (
 	whole = `"v":1,"kid":"k","alg":"A256GCM",` + nonce + `,` + ct
 )
 
+// bound is with, for a string that has a destination.
+func bound(members string) string { return BoundPrefix + with(members)[len(Prefix):] }
+
 func TestParseSaysWhatIsWrong(t *testing.T) {
 	good := with(whole)
 	for text, want := range map[string]string{
@@ -30,7 +34,7 @@ func TestParseSaysWhatIsWrong(t *testing.T) {
 		"hunter2":                      "it has no prefix pwenc:v1:",
 		" " + good:                     "it has no prefix pwenc:v1:",
 		"PWENC:v1:" + good[9:]:         "it has no prefix pwenc:v1:",
-		"pwenc:v2:" + good[9:]:         "it has no prefix pwenc:v1:",
+		"pwenc:v3:" + good[9:]:         "it has no prefix pwenc:v1:",
 		"pwenc:v1:":                    "what is encoded is not a JSON object",
 		"pwenc:v1:hunter2!":            "what follows the prefix is not base64url without padding",
 		"pwenc:v1:a+b/":                "what follows the prefix is not base64url without padding",
@@ -51,6 +55,14 @@ func TestParseSaysWhatIsWrong(t *testing.T) {
 		with(whole + `,"ts":null`):     "ts is neither a number nor a string",
 		with(whole + `,"pt":"hunter"`): "it has a member that a sealed string has not",
 		with(whole + `,"V":1`):         "it has a member that a sealed string has not",
+
+		with(whole + `,"for":["a.de"]`):                  "it has a member that a sealed string has not",
+		bound(whole + `,"for":["a.de"]`):                 "v is not 2",
+		bound(`"v":2` + whole[5:]):                       "for is missing",
+		bound(`"v":2` + whole[5:] + `,"for":[]`):         "for is not a list of hosts and syscalls",
+		bound(`"v":2` + whole[5:] + `,"for":"a.de"`):     "for is not a list of hosts and syscalls",
+		bound(`"v":2` + whole[5:] + `,"for":["a.de",1]`): "for is not a list of hosts and syscalls",
+		bound(`"v":2` + whole[5:] + `,"for":["*"]`):      "for is not a list of hosts and syscalls",
 
 		with(`"v":2,"kid":"k","alg":"A256GCM",` + nonce + `,` + ct):         "v is not 1",
 		with(`"v":"1","kid":"k","alg":"A256GCM",` + nonce + `,` + ct):       "v is not 1",
@@ -90,6 +102,7 @@ func TestParseReadsWhatIsThere(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add(with(whole))
 	f.Add(with(whole + `,"aad":"\ud83d\ude00","ts":1735000000`))
+	f.Add(bound(`"v":2` + whole[5:] + `,"for":["*.example.com","Http.Fetch"]`))
 	f.Add("pwenc:v1:")
 	f.Add("plain")
 	f.Add(with(`"v":1`))
@@ -107,8 +120,13 @@ func FuzzParse(f *testing.F) {
 			V              int
 			Kid, Alg       string
 			Nonce, Ct, Aad string
+			For            Destination
 		}
-		if err := json.Unmarshal(data, &o); err != nil || o.V != 1 || o.Alg != "A256GCM" ||
+		version := 1
+		if len(box.For) > 0 {
+			version = 2
+		}
+		if err := json.Unmarshal(data, &o); err != nil || o.V != version || !slices.Equal(o.For, box.For) || o.Alg != "A256GCM" ||
 			o.Kid != box.Kid || o.Aad != box.AAD || len(box.Nonce) != NonceSize || len(box.Ciphertext) < TagSize ||
 			o.Nonce != encoding.EncodeToString(box.Nonce) || o.Ct != encoding.EncodeToString(box.Ciphertext) {
 			t.Fatalf("%q holds %s: %v", text, data, err)

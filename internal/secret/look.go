@@ -1,7 +1,6 @@
 package secret
 
 import (
-	"bytes"
 	"slices"
 	"strings"
 
@@ -62,7 +61,7 @@ func (r *redactor) cut(i int) int {
 func (r *redactor) text(i, end int) {
 	text := jsonscan.Content(r.src[i:end])
 	switch {
-	case r.Clear && !bytes.HasPrefix(text, []byte(SealedPrefix)):
+	case r.Clear && !IsSealed(text):
 		r.cut(i)
 	case !r.named:
 	case r.Lines:

@@ -18,7 +18,16 @@ const (
 )
 
 // SealedPrefix begins a string that is encrypted and may be kept. Package sealed has its form.
-const SealedPrefix = "pwenc:v1:"
+// BoundPrefix begins one that is for certain hosts or syscalls.
+const (
+	SealedPrefix = "pwenc:v1:"
+	BoundPrefix  = "pwenc:v2:"
+)
+
+// IsSealed reports whether a text begins like a sealed string.
+func IsSealed(text []byte) bool {
+	return bytes.HasPrefix(text, []byte(SealedPrefix)) || bytes.HasPrefix(text, []byte(BoundPrefix))
+}
 
 // A Place says where a name stands. A name that denotes a credential in one place also does in
 // the places before it.
