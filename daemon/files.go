@@ -25,8 +25,8 @@ func (s *state) openTree(o *Files, variables []kernelfs.Variable) error {
 		return err
 	}
 	mounts = append(mounts,
-		vfs.Mount{Path: "/memory", Driver: memoryfs.New(s.memory, s)},
-		vfs.Mount{Path: "/sys", Driver: kernelfs.Sys(variables)},
+		vfs.Mount{Path: "/memory", Driver: memoryfs.New(s.memory, s), Tokens: vfs.TokensWrite},
+		vfs.Mount{Path: "/sys", Driver: kernelfs.Sys(variables), Tokens: vfs.TokensWrite},
 		vfs.Mount{Path: "/proc", Driver: kernelfs.Proc(s.process.Files)},
 	)
 	s.tree, err = vfs.New(vfs.Options{Mounts: mounts, Blobs: s, Resolve: s.resolve})

@@ -79,9 +79,17 @@ func newState(home Home, o *Options, socket string) (*state, error) {
 	s.keys = crypto.New(crypto.Options{
 		Agent: crypto.Socket(o.Keys.Agent), Key: o.Keys.Seal, KeyFile: home.Key(), RequireAgent: o.Keys.RequireAgent, OpenUnbound: o.Keys.OpenUnbound, Log: o.Log,
 	})
-	// Callers own this machine and may point to any of their files, but not into the state
-	// of other origins.
-	s.resolve = (&blobs.Resolver{Dir: s.blobs, Private: home.Dir, Client: s.client, Limit: memory.MaxValue}).Resolve
+	// The owner may point to any file of this machine that isn't the kernel's, and tokens to
+	// blobs.
+	own := &blobs.Resolver{Dir: s.blobs, Private: home.Dir, Client: s.client, Limit: memory.MaxValue}
+	confined := *own
+	confined.Confined = true
+	s.resolve = func(ctx context.Context, p message.BlobPointer) ([]byte, error) {
+		if kernel.PrincipalOf(ctx).IsOwner() {
+			return own.Resolve(ctx, p)
+		}
+		return confined.Resolve(ctx, p)
+	}
 	s.memory = memory.New(s.store, s.blobs, &memory.Options{Resolve: s.resolve, Proc: s.proc, ProcKeys: s.procKeys, Log: o.Log})
 	s.journal = journal.New(s.store, &journal.Options{
 		Retention: journal.Retention{MaxAge: o.Retention.MaxAge, MaxBytes: o.Retention.journalBytes()}, Blobs: s, Log: o.Log,

@@ -24,6 +24,7 @@ type hydrateOutput struct {
 type metadata struct {
 	URI          string       `json:"uri" jsonschema_description:"The resource, absolute."`
 	Dependencies dependencies `json:"dependencies" jsonschema_description:"The dependencies that the front matter names, each once, ordered by URI."`
+	Note         string       `json:"note,omitzero" jsonschema_description:"What this caller is not shown, and why."`
 }
 
 type dependencies struct {
@@ -68,6 +69,9 @@ const (
 	tooManyDependencies problem = "ERROR: TOO_MANY_DEPENDENCIES"
 )
 
+// unrun is the note for a caller for whom no tool is run.
+const unrun = "The tools are not described: a tool is described by running it, and that is done for the owner only. The owner hydrates this over the unix socket of the daemon."
+
 // reserve is what is kept of the time of a call to put the answer together.
 const reserve = 2 * time.Second
 
@@ -107,6 +111,9 @@ func (c *Content) compose(ctx context.Context, uri string) hydrateOutput {
 	out := newOutput(d.text, abs)
 	found := &out.Metadata.Dependencies
 	found.Skills, found.Tools = make([]skill, len(d.skills)), make([]tool, len(d.tools))
+	if len(d.tools) > 0 && !kernel.PrincipalOf(ctx).RunsTools() {
+		out.Metadata.Note = unrun
+	}
 	inParallel(len(d.skills)+len(d.tools), func(i int) {
 		if i < len(d.skills) {
 			found.Skills[i] = c.skill(ctx, &d.skills[i])

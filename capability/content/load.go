@@ -8,6 +8,7 @@ import (
 
 	"kernos/internal/recent"
 	of "kernos/internal/uri"
+	"kernos/kernel"
 )
 
 // limits are what each cache holds at most.
@@ -113,6 +114,9 @@ func reliable(f *File) bool {
 
 // read reads a file, unless it still has the version that is known; "" is none.
 func (c *Content) read(ctx context.Context, uri, known string) (f File, same bool, err error) {
+	if e := kernel.PrincipalOf(ctx).File(uri, false); e != nil {
+		return File{}, false, e
+	}
 	if isRemote(uri) {
 		return c.fetch(ctx, uri, known)
 	}

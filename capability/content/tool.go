@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"kernos/kernel"
 	"kernos/message"
 )
 
@@ -27,7 +28,7 @@ func (c *Content) tool(ctx context.Context, named *dependency) tool {
 }
 
 func (c *Content) description(ctx context.Context, uri string) (string, problem) {
-	if c.execute != ExecuteLocal || isRemote(uri) {
+	if c.execute != ExecuteLocal || isRemote(uri) || !kernel.PrincipalOf(ctx).RunsTools() {
 		return "", executionSkipped
 	}
 	version, err := c.files.Version(ctx, uri)

@@ -28,7 +28,7 @@ func (m *Memory) delete(ctx context.Context, in deleteInput) (deleteOutput, erro
 
 // remove puts a deletion at the end of a key's history: it has a revision too.
 func (m *Memory) remove(ctx context.Context, in *deleteInput) error {
-	key, err := parseWritable(in.Key)
+	key, err := reachWritable(ctx, in.Key)
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ func (m *Memory) Stat(ctx context.Context, key string) (text []byte, revision ui
 }
 
 func (m *Memory) direct(ctx context.Context, asked string, whole bool) ([]byte, uint64, time.Time, error) {
-	key, err := ParseKey(asked)
+	key, err := reach(ctx, asked)
 	if err != nil {
 		return nil, 0, time.Time{}, err
 	}
@@ -47,7 +47,7 @@ func (m *Memory) direct(ctx context.Context, asked string, whole bool) ([]byte, 
 // name on and in their order: at most limit of them. They are given without the folder; one
 // that ends with a slash is a folder itself. Folder and from may be empty.
 func (m *Memory) List(ctx context.Context, folder, from string, limit int, recursive bool) ([]string, error) {
-	base, err := parseFolder(folder)
+	base, err := reachFolder(ctx, folder)
 	if err != nil {
 		return nil, err
 	}

@@ -36,7 +36,7 @@ func (m *Memory) get(ctx context.Context, msg message.Message, emit kernel.Emit)
 }
 
 func (m *Memory) read(ctx context.Context, in *getInput) ([]byte, error) {
-	key, err := ParseKey(in.Key)
+	key, err := reach(ctx, in.Key)
 	if err != nil {
 		return nil, err
 	}

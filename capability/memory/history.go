@@ -40,8 +40,8 @@ var history = kernel.DefineQuery[historyInput, historyOutput](kernel.Definition{
 	Answers: kernel.FromStore,
 })
 
-func (m *Memory) history(_ context.Context, in historyInput) (historyOutput, error) {
-	key, err := ParseKey(in.Key)
+func (m *Memory) history(ctx context.Context, in historyInput) (historyOutput, error) {
+	key, err := reach(ctx, in.Key)
 	if err != nil {
 		return historyOutput{}, err
 	}

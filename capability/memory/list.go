@@ -38,7 +38,7 @@ var list = kernel.DefineQuery[listInput, listOutput](kernel.Definition{
 
 func (m *Memory) list(ctx context.Context, in listInput) (listOutput, error) {
 	folder := strings.Trim(in.Prefix, "/")
-	base, err := parseFolder(folder)
+	base, err := reachFolder(ctx, folder)
 	if folder == "" && len(in.Prefix) > MaxKey {
 		err = badKey(in.Prefix, "it has %d bytes, and %d are allowed", len(in.Prefix), MaxKey)
 	}
@@ -66,13 +66,33 @@ func (m *Memory) list(ctx context.Context, in listInput) (listOutput, error) {
 	return out, nil
 }
 
-// parseFolder returns what the keys in a folder begin with: "" if it is the root.
-func parseFolder(folder string) (base string, err error) {
+// reachFolder returns what the keys in a folder begin with: "" if it is the root. It refuses
+// folders in which the caller reaches nothing.
+func reachFolder(ctx context.Context, folder string) (base string, err error) {
 	if folder == "" {
 		return "", nil
 	}
 	key, err := ParseKey(folder)
-	return string(key) + "/", err
+	if err != nil {
+		return "", err
+	}
+	if e := kernel.PrincipalOf(ctx).Folder(string(key)); e != nil {
+		return "", e
+	}
+	return string(key) + "/", nil
+}
+
+// nextReached returns the first key from one on, which isn't reached, that is; "" if there is
+// none. A prefix stands for itself and for what is below it, and other keys may lie between.
+func nextReached(prefixes []string, name string) (next string) {
+	for _, prefix := range prefixes {
+		for _, from := range []string{prefix, prefix + "/"} {
+			if from > name && (next == "" || from < next) {
+				next = from
+			}
+		}
+	}
+	return next
 }
 
 // behind returns the first key that is not listed under a name.
@@ -84,7 +104,7 @@ func behind(name string) string {
 }
 
 // children lists names from a key on. It takes the folders in order with the keys, and
-// jumps over what is in them.
+// jumps over what is in them, and over what the caller doesn't reach.
 func (m *Memory) children(ctx context.Context, base, from string, in listInput) (out listOutput, err error) {
 	entries := func(from string) iter.Seq2[store.Entry, error] { return m.computed(base, from) }
 	if Key(base).space() != proc {
@@ -99,6 +119,7 @@ func (m *Memory) children(ctx context.Context, base, from string, in listInput) 
 		}
 	}
 	now := m.opts.Now().UnixMilli()
+	caller := kernel.PrincipalOf(ctx)
 	out.Keys = []string{}
 	for more := true; more; {
 		if err := ctx.Err(); err != nil {
@@ -120,6 +141,11 @@ func (m *Memory) children(ctx context.Context, base, from string, in listInput) 
 				continue
 			}
 			folder = nil
+			if len(caller.KeyPrefixes()) > 0 && caller.Key(string(name)) != nil {
+				from = nextReached(caller.KeyPrefixes(), string(name))
+				more = from != "" && strings.HasPrefix(from, base)
+				break
+			}
 			if ok, err := live(e.Value, now); err != nil {
 				return out, err
 			} else if !ok {

@@ -125,13 +125,34 @@ func notFound(asked string) *message.Error {
 	return &message.Error{Code: 404, Message: "Key not found: " + asked}
 }
 
-// parseWritable is ParseKey, and refuses keys that can't be written.
-func parseWritable(asked string) (Key, error) {
+// reach is ParseKey, and refuses keys that the caller doesn't reach. Whatever reads or changes
+// a key begins with it.
+func reach(ctx context.Context, asked string) (Key, error) {
 	key, err := ParseKey(asked)
-	if err == nil && key.space() == proc {
-		return "", message.Errorf(403, "Operation not allowed: proc/* paths are read-only (attempted write to %s)", key)
+	if err != nil {
+		return "", err
 	}
-	return key, err
+	if e := kernel.PrincipalOf(ctx).Key(string(key)); e != nil {
+		return "", e
+	}
+	return key, nil
+}
+
+// reachWritable is reach, and refuses keys that the caller can't write.
+func reachWritable(ctx context.Context, asked string) (Key, error) {
+	key, err := reach(ctx, asked)
+	if err != nil {
+		return "", err
+	}
+	switch key.space() {
+	case proc:
+		return "", message.Errorf(403, "Operation not allowed: proc/* paths are read-only (attempted write to %s)", key)
+	case sys:
+		if e := kernel.PrincipalOf(ctx).Setting(string(key)); e != nil {
+			return "", e
+		}
+	}
+	return key, nil
 }
 
 // mismatch is the error for a key that is not at the revision that the caller expects.

@@ -63,7 +63,7 @@ func (m *Memory) set(ctx context.Context, msg message.Message, emit kernel.Emit)
 
 // write stages the new version of a key that the message of an id brings, and returns its revision.
 func (m *Memory) write(ctx context.Context, in *setInput, id string) (uint64, error) {
-	key, err := parseWritable(in.Key)
+	key, err := reachWritable(ctx, in.Key)
 	if err != nil {
 		return 0, err
 	}

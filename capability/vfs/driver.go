@@ -64,6 +64,9 @@ type Writer interface {
 type Locator interface {
 	// Local returns the path of a file, which is not outside of the mount.
 	Local(name string) (path string, ok bool)
+
+	// Dir returns the path of the directory that is mounted.
+	Dir() string
 }
 
 // A Secretive is a driver under whose names secrets may be written by mistake.

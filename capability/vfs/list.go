@@ -61,7 +61,12 @@ func (t *Tree) listCall(ctx context.Context, in listInput) (listOutput, error) {
 			out.Cursor = cursor.New(cursorKind(in.Recursive), last)
 			return out, nil
 		case err == nil:
-			out.Entries = append(out.Entries, entryOf(&i))
+			e := entryOf(&i)
+			if e.Writable {
+				_, refusal := t.reach(ctx, i.URI, true)
+				e.Writable = refusal == nil
+			}
+			out.Entries = append(out.Entries, e)
 			last = strings.TrimPrefix(strings.TrimPrefix(i.URI[len(scheme):], at.path), "/")
 			if i.Dir {
 				last += "/"

@@ -5,12 +5,37 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"kernos/kernel/principal"
+	"kernos/message"
 )
 
 // A Mount puts a driver into the tree at a path such as /memory.
 type Mount struct {
 	Path   string
 	Driver Driver
+	Tokens Access
+}
+
+// Access is what callers may do in a mount that are not the owner. Nothing is executed in a
+// mount that they may write.
+type Access string
+
+const (
+	TokensRead  Access = "" // the default
+	TokensWrite Access = "write"
+	TokensNone  Access = "none"
+)
+
+// admit returns nil if a caller may read, or write, in a mount, or else a 403.
+func (m *Mount) admit(p *principal.Principal, write bool) *message.Error {
+	switch {
+	case m == nil || p.IsOwner() || m.Tokens == TokensWrite || m.Tokens == TokensRead && !write:
+		return nil
+	case write:
+		return message.Errorf(403, "The token %q may not write in the mount /%s, which is for the owner to write; the owner can open it to tokens: start the daemon with --mount /%s=…:tokens=write", p.Name(), m.Path, m.Path)
+	}
+	return message.Errorf(403, "The token %q may not read in the mount /%s, which is closed to tokens; the owner can open it: start the daemon without tokens=none in --mount /%s=…", p.Name(), m.Path, m.Path)
 }
 
 // arrange checks mounts, brings their paths into the normal form without slashes around them,
@@ -28,7 +53,7 @@ func arrange(given []Mount) ([]Mount, error) {
 		if slices.ContainsFunc(mounts, func(o Mount) bool { return o.Path == p }) {
 			return nil, fmt.Errorf("two mounts at /%s: give one of them another path", p)
 		}
-		mounts = append(mounts, Mount{p, m.Driver})
+		mounts = append(mounts, Mount{p, m.Driver, m.Tokens})
 	}
 	slices.SortStableFunc(mounts, func(a, b Mount) int { return len(b.Path) - len(a.Path) })
 	return mounts, nil

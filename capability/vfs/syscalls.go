@@ -99,7 +99,7 @@ func (t *Tree) writeCall(ctx context.Context, in writeInput) (writeOutput, error
 		return writeOutput{}, message.Errorf(422, "VFS.Write takes either content or contentRef: give exactly one of them")
 	}
 	// Nothing is fetched for a place that can't be written to.
-	at, err := t.locate(in.URI)
+	at, err := t.reach(ctx, in.URI, true)
 	if err == nil {
 		_, err = at.writer("written")
 	}
@@ -177,7 +177,13 @@ var resolve = kernel.DefineQuery[resolveInput, resolveOutput](kernel.Definition{
 	Aliases: []message.Type{"FileSystem.Resolve", "Kernel.Resolve"},
 })
 
-func (t *Tree) resolveCall(_ context.Context, in resolveInput) (resolveOutput, error) {
+func (t *Tree) resolveCall(ctx context.Context, in resolveInput) (resolveOutput, error) {
 	uri, err := t.Resolve(in.URI, in.Base)
-	return resolveOutput{uri}, err
+	if err != nil {
+		return resolveOutput{}, err
+	}
+	if e := kernel.PrincipalOf(ctx).Directory(uri); e != nil {
+		return resolveOutput{}, e
+	}
+	return resolveOutput{uri}, nil
 }

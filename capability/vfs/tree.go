@@ -1,10 +1,14 @@
 package vfs
 
 import (
+	"cmp"
 	"context"
 	"path"
+	"slices"
 
+	"kernos/kernel"
 	"kernos/message"
+	"kernos/store/blobs"
 )
 
 // A place is what a URI means.
@@ -42,6 +46,20 @@ func (at *place) allow(what string, can func(Can) bool) error {
 	return nil
 }
 
+// reach is locate, and refuses what the caller doesn't reach. Whatever reads or changes a file
+// begins with it.
+func (t *Tree) reach(ctx context.Context, uri string, write bool) (place, error) {
+	at, err := t.locate(uri)
+	if err != nil {
+		return at, err
+	}
+	caller := kernel.PrincipalOf(ctx)
+	if e := cmp.Or(caller.File(at.uri, write), at.mount.admit(caller, write)); e != nil {
+		return at, e
+	}
+	return at, nil
+}
+
 func (at *place) readable() error { return at.allow("read", func(c Can) bool { return c.Read }) }
 
 func (at *place) writer(what string) (w Writer, err error) {
@@ -63,7 +81,7 @@ func (at *place) writer(what string) (w Writer, err error) {
 //
 // Others are for the log.
 func (t *Tree) Read(ctx context.Context, uri string) (File, error) {
-	at, err := t.locate(uri)
+	at, err := t.reach(ctx, uri, false)
 	if err != nil {
 		return File{}, err
 	}
@@ -85,7 +103,7 @@ func (t *Tree) Read(ctx context.Context, uri string) (File, error) {
 // Stat returns what is known of a file or a directory without reading it. Its errors are
 // those of Read.
 func (t *Tree) Stat(ctx context.Context, uri string) (Info, error) {
-	at, err := t.locate(uri)
+	at, err := t.reach(ctx, uri, false)
 	if err != nil {
 		return Info{}, err
 	}
@@ -138,7 +156,7 @@ func (m *Mount) complete(info *Info, p string) {
 //
 // The memory mount is written to by a call, so ctx must be that of a command.
 func (t *Tree) Write(ctx context.Context, uri string, data []byte, expect Expect) (Info, error) {
-	at, err := t.locate(uri)
+	at, err := t.reach(ctx, uri, true)
 	if err != nil {
 		return Info{}, err
 	}
@@ -163,7 +181,7 @@ func (t *Tree) Write(ctx context.Context, uri string, data []byte, expect Expect
 // Delete removes a file or a directory. Its errors are those of Write; a directory that is
 // not empty is a 409 unless recursive.
 func (t *Tree) Delete(ctx context.Context, uri string, recursive bool) error {
-	at, err := t.locate(uri)
+	at, err := t.reach(ctx, uri, true)
 	if err != nil {
 		return err
 	}
@@ -178,8 +196,8 @@ func (t *Tree) Delete(ctx context.Context, uri string, recursive bool) error {
 }
 
 // Local returns the path of the file of this machine that a URI means, if it is a regular
-// file of a mount whose files may be executed. It has no symbolic links in it, and is not
-// outside of the mount.
+// file of a mount whose files may be executed, and tokens may not write it by any mount. It
+// has no symbolic links in it, and is not outside of the mount.
 func (t *Tree) Local(uri string) (string, bool) {
 	at, err := t.locate(uri)
 	if err != nil || at.mount == nil || at.name == "" || !at.mount.Driver.Can().Execute {
@@ -189,5 +207,14 @@ func (t *Tree) Local(uri string) (string, bool) {
 	if !ok {
 		return "", false
 	}
-	return l.Local(at.name)
+	file, ok := l.Local(at.name)
+	return file, ok && !t.openToTokens(file)
+}
+
+// openToTokens reports whether tokens may write a file of this machine by one of the mounts.
+func (t *Tree) openToTokens(file string) bool {
+	return slices.ContainsFunc(t.mounts, func(m Mount) bool {
+		l, ok := m.Driver.(Locator)
+		return ok && m.Tokens == TokensWrite && blobs.Within(l.Dir(), file)
+	})
 }

@@ -130,7 +130,7 @@ func TestMountsThatAreRefused(t *testing.T) {
 		"twice":     {{Path: "/a", Driver: kernelfs.Greeting()}, {Path: "a/", Driver: kernelfs.Greeting()}},
 		"no driver": {{Path: "/a", Driver: nil}},
 		"a NUL":     {{Path: "/a\x00", Driver: kernelfs.Greeting()}},
-		"backslash": {{`/a\b`, kernelfs.Greeting()}},
+		"backslash": {{Path: `/a\b`, Driver: kernelfs.Greeting()}},
 	} {
 		if _, err := vfs.New(vfs.Options{Mounts: mounts}); err == nil {
 			t.Errorf("%s: mounted", what)

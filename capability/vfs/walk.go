@@ -7,6 +7,9 @@ import (
 	"iter"
 	"slices"
 	"strings"
+
+	"kernos/kernel"
+	"kernos/kernel/principal"
 )
 
 // Walk goes over what is below a directory: files and directories, in the order of their
@@ -14,7 +17,8 @@ import (
 // that every file comes once.
 //
 // A directory below that can't be read is an error with its URI in the Info; the walk
-// continues if the loop does. An entry that no URI can name is an [ErrUnnamed].
+// continues if the loop does. An entry that no URI can name is an [ErrUnnamed]. What the caller
+// doesn't reach is left out, but for directories on the way to what it reaches.
 func (t *Tree) Walk(ctx context.Context, uri string) iter.Seq2[Info, error] {
 	at, err := t.locate(uri)
 	if err != nil {
@@ -26,7 +30,16 @@ func (t *Tree) Walk(ctx context.Context, uri string) iter.Seq2[Info, error] {
 // walk gives the entries of a directory behind one of them, and those below if it is recursive.
 func (t *Tree) walk(ctx context.Context, p, after string, recursive bool) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
-		w := walk{t, ctx, recursive, yield}
+		w := walk{t, ctx, kernel.PrincipalOf(ctx), recursive, yield}
+		m, _ := t.find(p)
+		e := w.caller.Directory(scheme + p)
+		if e == nil && !t.isPoint(p) {
+			e = m.admit(w.caller, false)
+		}
+		if e != nil {
+			yield(Info{URI: scheme + p}, e)
+			return
+		}
 		w.directory(p, after)
 	}
 }
@@ -34,6 +47,7 @@ func (t *Tree) walk(ctx context.Context, p, after string, recursive bool) iter.S
 type walk struct {
 	t         *Tree
 	ctx       context.Context
+	caller    *principal.Principal
 	recursive bool
 	yield     func(Info, error) bool
 }
@@ -58,6 +72,9 @@ func (w *walk) directory(p, after string) bool {
 			}
 			continue
 		}
+		if !w.reaches(&info) {
+			continue
+		}
 		below := ""
 		if info.Dir && info.Name == inside {
 			below = rest
@@ -70,6 +87,17 @@ func (w *walk) directory(p, after string) bool {
 		}
 	}
 	return true
+}
+
+// reaches reports whether an entry is shown to the caller.
+func (w *walk) reaches(info *Info) bool {
+	if m, _ := w.t.find(info.URI[len(scheme):]); m.admit(w.caller, false) != nil && !w.t.isPoint(info.URI[len(scheme):]) {
+		return false
+	}
+	if info.Dir {
+		return w.caller.Directory(info.URI) == nil
+	}
+	return w.caller.File(info.URI, false) == nil
 }
 
 // listable reports whether it makes sense to look into a directory.

@@ -15,6 +15,8 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -152,8 +154,38 @@ func (p *Principal) Key(key string) *message.Error {
 	return message.Errorf(403, "The token %q reaches no key but those below %s, and %s isn't one of them; the owner can change that: kernos token update %s --memory PREFIX", p.name, list(p.grant.Memory), message.Clip(key, 100), p.name)
 }
 
+// Folder returns nil if the principal reaches a folder of the memory, or something below it, or
+// else a 403. The root is "".
+func (p *Principal) Folder(folder string) *message.Error {
+	if folder == "" || slices.ContainsFunc(p.grant.Memory, func(prefix string) bool { return strings.HasPrefix(prefix, folder+"/") }) {
+		return nil
+	}
+	return p.Key(folder)
+}
+
+// Setting returns nil if the principal may change a setting of the kernel, or else a 403.
+func (p *Principal) Setting(name string) *message.Error {
+	if p.ChangesSettings() {
+		return nil
+	}
+	return message.Errorf(403, "The token %q may not change the setting %s: settings are for the owner and for tokens of the preset console; change it over the unix socket of the daemon, as its owner", p.name, message.Clip(name, 100))
+}
+
 // KeyPrefixes returns the prefixes of the keys that the principal reaches; none means all.
 func (p *Principal) KeyPrefixes() []string { return p.grant.Memory }
+
+// Directory returns nil if the principal may list a directory of the tree: it reaches the
+// directory, or something below it.
+func (p *Principal) Directory(uri string) *message.Error {
+	above := strings.TrimRight(uri, "/") + "/"
+	if strings.HasSuffix(uri, "://") {
+		above = uri
+	}
+	if slices.ContainsFunc(p.grant.Files, func(f string) bool { return strings.HasPrefix(parseFileScope(f).uri, above) }) {
+		return nil
+	}
+	return p.File(uri, false)
+}
 
 // File returns nil if the principal may read, or write, a URI of the tree in its absolute
 // form, or else a 403.

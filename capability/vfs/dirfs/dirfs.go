@@ -316,6 +316,9 @@ func (o *opened) entry(name string, e fs.DirEntry) (vfs.Info, error) {
 	return i, err
 }
 
+// Dir implements [vfs.Locator].
+func (d *directory) Dir() string { return d.path }
+
 // Local implements [vfs.Locator].
 func (d *directory) Local(name string) (string, bool) {
 	o, err := d.at(name)

@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"kernos/capability/vfs"
+	"kernos/kernel"
 	"kernos/message"
 )
 
@@ -176,6 +177,9 @@ func children(files map[string]File, dir, from string) []string {
 
 // Write implements [vfs.Writer]. A newline at the end is dropped, since editors add one.
 func (d *driver) Write(ctx context.Context, name string, data []byte, expect vfs.Expect) (string, error) {
+	if e := kernel.PrincipalOf(ctx).Setting(name); e != nil {
+		return "", e
+	}
 	d.writing.Lock()
 	defer d.writing.Unlock()
 	f, err := d.find(name)

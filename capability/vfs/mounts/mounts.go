@@ -24,25 +24,29 @@ type Options struct {
 	Private     string       // a directory of which nothing can be reached; see [dirfs.Options]
 }
 
-// Parse makes a mount of a text PATH=TARGET[:ro][:noexec], where TARGET is a directory
-// that exists or the https address of a server: /notes=/home/me/notes:ro. A server is
-// always read-only.
+// Parse makes a mount of a text PATH=TARGET[:ro][:noexec][:tokens=ACCESS], where TARGET is a
+// directory that exists or the https address of a server: /notes=/home/me/notes:ro. A server is
+// always read-only. ACCESS is what tokens may do there: read, which is the default; write, and
+// then nothing in it is executed; or none.
 func Parse(text string, opts Options) (vfs.Mount, error) {
 	at, target, ok := strings.Cut(text, "=")
+	target, tokens, err := tokensOf(target)
+	if err != nil {
+		return vfs.Mount{}, err
+	}
 	target, noExec := strings.CutSuffix(target, ":noexec")
 	target, readOnly := strings.CutSuffix(target, ":ro")
 	if !ok || at == "" || target == "" {
-		return vfs.Mount{}, fmt.Errorf("a mount is PATH=TARGET, PATH=TARGET:ro or PATH=TARGET:ro:noexec, such as /notes=/home/me/notes:ro")
+		return vfs.Mount{}, fmt.Errorf("a mount is PATH=TARGET, PATH=TARGET:ro, PATH=TARGET:ro:noexec or PATH=TARGET:tokens=write, such as /notes=/home/me/notes:ro")
 	}
 	if at[0] != '/' {
 		return vfs.Mount{}, fmt.Errorf("a mount's path begins with a slash, such as /notes, got %q", at)
 	}
-	m := vfs.Mount{Path: at}
-	var err error
+	m := vfs.Mount{Path: at, Tokens: tokens}
 	if strings.Contains(target, "://") {
 		m.Driver, err = httpfs.Open(target, httpfs.Options{Client: opts.Client, Development: opts.Development})
 	} else {
-		m.Driver, err = dirfs.Open(target, dirfs.Options{ReadOnly: readOnly, NoExec: noExec, Private: opts.Private})
+		m.Driver, err = dirfs.Open(target, dirfs.Options{ReadOnly: readOnly, NoExec: noExec || tokens == vfs.TokensWrite, Private: opts.Private})
 	}
 	if err == nil {
 		_, err = vfs.New(vfs.Options{Mounts: []vfs.Mount{m}})
@@ -51,6 +55,22 @@ func Parse(text string, opts Options) (vfs.Mount, error) {
 		return vfs.Mount{}, fmt.Errorf("mount %s: %w", at, err)
 	}
 	return m, nil
+}
+
+// tokensOf takes what tokens may do off the end of a target.
+func tokensOf(text string) (target string, a vfs.Access, err error) {
+	at := strings.LastIndex(text, ":tokens=")
+	if at < 0 {
+		return text, vfs.TokensRead, nil
+	}
+	switch access := text[at+len(":tokens="):]; access {
+	case "read":
+		return text[:at], vfs.TokensRead, nil
+	case "write", "none":
+		return text[:at], vfs.Access(access), nil
+	default:
+		return "", "", fmt.Errorf("tokens: expected read, write or none at the end of a mount, got %q", access)
+	}
 }
 
 // DefaultRoot returns the root of a tree without a configured one: the folder os of a
