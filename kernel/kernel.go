@@ -58,6 +58,10 @@ type Options struct {
 	// of all connections. 0 means DefaultInFlight and DefaultInFlightAll.
 	InFlight, InFlightAll int
 
+	// KeptBytes is how many bytes the watches of all callers, and what is kept of their streams,
+	// may take, and KeptBytesEach those of one token. 0 means 256 MB and 64 MB.
+	KeptBytes, KeptBytesEach int64
+
 	// Log is for the operator: what callers must not see. Nil means silence.
 	Log *slog.Logger
 }
@@ -72,6 +76,7 @@ type Kernel struct {
 	limits   atomic.Pointer[Limits]
 
 	connections Connections
+	kept        *Budget
 
 	life context.Context // ends when the kernel stops
 	stop context.CancelFunc
@@ -88,6 +93,7 @@ func New(r *Registry, opts *Options) *Kernel {
 		k.runs = idempotency.New(k.opts.Store, cmp.Or(k.opts.IdempotencyTTL, DefaultIdempotencyTTL))
 	}
 	k.SetLimits(Limits{Timeout: k.opts.Timeout, InFlight: k.opts.InFlight, InFlightAll: k.opts.InFlightAll})
+	k.kept = NewBudget("watches and kept streams", cmp.Or(k.opts.KeptBytes, 256<<20), cmp.Or(k.opts.KeptBytesEach, 64<<20))
 	k.life, k.stop = context.WithCancel(context.Background())
 	if k.opts.Log == nil {
 		k.opts.Log = slog.New(slog.DiscardHandler)
@@ -97,6 +103,10 @@ func New(r *Registry, opts *Options) *Kernel {
 
 // Registry returns the registry that the kernel serves.
 func (k *Kernel) Registry() *Registry { return k.registry }
+
+// Kept is the budget of what lasts: calls that don't end by themselves, and what is kept of
+// streams.
+func (k *Kernel) Kept() *Budget { return k.kept }
 
 // Stamp gives a message that is about to be sent an id and a time, where it has
 // none.

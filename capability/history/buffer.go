@@ -39,12 +39,14 @@ const maxBuffered = 16 << 20
 
 // buffered reads ahead of a slow loop, into a buffer for so many messages. When it is full,
 // the oldest are dropped, and a step with a *missing reports them.
-func buffered(follow following, most int) following {
+func buffered(follow following, most int, budget reserve) following {
 	return func(ctx context.Context, after uint64, f journal.Filter) iter.Seq2[journal.Entry, error] {
 		return func(yield func(journal.Entry, error) bool) {
 			ctx, cancel := context.WithCancel(ctx)
 			b := newBuffer(most)
+			b.budget = budget
 			var reader sync.WaitGroup
+			defer b.release()
 			defer reader.Wait()
 			defer cancel()
 			reader.Go(func() {
@@ -79,7 +81,14 @@ type buffer struct {
 	bytes int
 	left  *missing // what was left out before queue, or nil
 	ended bool
+
+	budget   reserve
+	reserved int // bytes of it
 }
+
+// A reserve takes bytes of a budget, or gives them back if there are less than none. It reports
+// whether there were as many. Nil is without bounds.
+type reserve func(n int) bool
 
 func newBuffer(most int) *buffer {
 	b := &buffer{most: most}
@@ -94,10 +103,35 @@ func (b *buffer) put(w waiting) {
 	b.queue = append(b.queue, w)
 	b.bytes += len(w.entry.Message.Data)
 	last := w.err != nil && missingOf(w.err) == nil
-	for !last && (len(b.queue) > b.most || b.bytes > maxBuffered && len(b.queue) > 1) {
+	for !last && (len(b.queue) > b.most || len(b.queue) > 1 && (b.bytes > maxBuffered || !b.afford())) {
 		b.drop()
 	}
 	b.news.Signal()
+}
+
+// reservation is how many bytes are taken of the budget at once.
+const reservation = 256 << 10
+
+// afford takes as much of the budget as the buffer needs, and reports whether there was enough.
+func (b *buffer) afford() bool {
+	if b.budget == nil || b.bytes <= reservation || b.bytes <= b.reserved {
+		return true
+	}
+	if !b.budget(reservation) {
+		return false
+	}
+	b.reserved += reservation
+	return b.afford()
+}
+
+// release gives back what was taken of the budget.
+func (b *buffer) release() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.reserved > 0 {
+		b.budget(-b.reserved)
+		b.reserved = 0
+	}
 }
 
 // drop leaves the oldest step out.

@@ -3,6 +3,7 @@ package history
 import (
 	"context"
 	"fmt"
+	"iter"
 	"time"
 
 	"kernos/journal"
@@ -12,6 +13,8 @@ import (
 
 // maxWatch is how long a watch may last.
 const maxWatch = 24 * time.Hour
+
+const watchType message.Type = "Message.Watch"
 
 // The events of a watch.
 const (
@@ -39,7 +42,7 @@ func newEvent(e *journal.Entry) kernel.Raw {
 }
 
 var watch = kernel.DefineQuery[watchInput, watchOutput](kernel.Definition{
-	Type:    "Message.Watch",
+	Type:    watchType,
 	Summary: "Stream messages as they are recorded, from a point in the journal or from now on.",
 	Emits: []kernel.EventDefinition{
 		{Type: recordedEvent, Summary: "A message was recorded: {seq, at, message}."},
@@ -60,9 +63,9 @@ func (r reader) watch(ctx context.Context, in watchInput, stream *kernel.Stream)
 	if err != nil {
 		return out, err
 	}
-	follow := r.journal.Follow
+	follow := withoutWatches(r.journal.Follow)
 	if in.Buffer > 0 {
-		follow = buffered(follow, in.Buffer)
+		follow = buffered(follow, in.Buffer, reserveOf(ctx))
 	}
 	skip := func(gap *missing) error {
 		out.Next = gap.To + 1
@@ -96,6 +99,39 @@ func (r reader) watch(ctx context.Context, in watchInput, stream *kernel.Stream)
 		}
 	}
 	return out, ctx.Err()
+}
+
+// reserveOf is the caller's part of the kernel's budget.
+func reserveOf(ctx context.Context) reserve {
+	k, ok := kernel.Of(ctx)
+	if !ok {
+		return nil
+	}
+	caller := kernel.PrincipalOf(ctx)
+	return func(n int) bool {
+		if n < 0 {
+			k.Kept().Give(caller, -n)
+			return true
+		}
+		return k.Kept().Take(caller, n) == nil
+	}
+}
+
+// withoutWatches leaves the calls of Message.Watch out, and their outcomes: watches that were told
+// of each other would have more to tell with each of them.
+func withoutWatches(follow following) following {
+	return func(ctx context.Context, after uint64, f journal.Filter) iter.Seq2[journal.Entry, error] {
+		return func(yield func(journal.Entry, error) bool) {
+			for e, err := range follow(ctx, after, f) {
+				if err == nil && e.Message.Type == watchType {
+					continue
+				}
+				if !yield(e, err) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // start returns the number of the message after which the watch begins, and what it would

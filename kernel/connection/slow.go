@@ -88,6 +88,10 @@ func (s *slowCall) leave() {
 	})
 }
 
+// endlessBytes is what an endless call counts for in the kernel's budget: about what a watch was
+// measured to take.
+const endlessBytes = 64 << 10
+
 func (c *Connection) enter(s *slowCall, parent context.Context) *message.Error {
 	limits := c.k.Limits()
 	c.mu.Lock()
@@ -98,6 +102,9 @@ func (c *Connection) enter(s *slowCall, parent context.Context) *message.Error {
 	// An endless call does nothing most of the time, and its connection has a place less for it.
 	all := &c.k.Connections().InFlight
 	if s.endless() {
+		if err := c.k.Kept().Take(s.Principal(), endlessBytes); err != nil {
+			return err
+		}
 		s.share.Do(func() {})
 		c.slow.endless++
 	} else if all.Add(1) > int64(limits.InFlightAll) {
@@ -180,6 +187,7 @@ func (c *Connection) leave(s *slowCall) {
 	defer c.mu.Unlock()
 	c.slow.n--
 	if s.endless() {
+		c.k.Kept().Give(s.Principal(), endlessBytes)
 		c.slow.endless--
 	}
 	if id := s.Request().Metadata.ID; c.slow.running[id] == s.Call {

@@ -59,7 +59,7 @@ func (k *keep) find(caller *principal.Principal, id string) *stream {
 	k.mu.Lock()
 	c := k.conns[name]
 	k.mu.Unlock()
-	if c == nil || c.caller.ID() != caller.ID() {
+	if c == nil || c.caller.ID() != caller.ID() || c.caller.Life().Err() != nil {
 		return nil
 	}
 	c.mu.Lock()

@@ -23,6 +23,13 @@ func (c *conn) leave() {
 	}
 }
 
+// expire gives up all streams when the caller's rights have ended: nobody may resume them.
+func (c *conn) expire() {
+	for _, st := range c.all() {
+		st.abandon(func() bool { return true })
+	}
+}
+
 // lose keeps the streams of a peer that may come back.
 func (c *conn) lose() {
 	for _, st := range c.all() {

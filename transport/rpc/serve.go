@@ -38,6 +38,7 @@ func (s *Service) Serve(ctx context.Context, w Wire) error {
 	}
 	c := newConn(ctx, s, w)
 	defer c.leave() // if it was stopped
+	defer context.AfterFunc(c.caller.Life(), c.expire)()
 	return c.serve(ctx)
 }
 

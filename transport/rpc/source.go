@@ -236,7 +236,7 @@ func (c *conn) ended(err error) error {
 		close(finished)
 		<-watched
 		return cmp.Or(err, io.EOF)
-	case err == io.EOF:
+	case err == io.EOF, c.caller.Life().Err() != nil:
 		c.leave()
 	default:
 		c.lose()

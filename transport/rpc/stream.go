@@ -42,6 +42,7 @@ type stream struct {
 	ended   bool   // by service_unsubscribe, before held was over: then it is forgotten
 	params  []byte // until the first item
 	log     []byte // the last items, as frames: the length of each in 4 bytes, and the frame
+	charged int    // bytes of log that are taken from the kernel's budget
 	logged  int    // how many those are
 	counted int    // bytes of log when it was done
 
@@ -100,6 +101,7 @@ func (st *stream) done() {
 	// The kernel flushes when the turn of a call that is not slow ends.
 	more := st.route != nil && st.route.Syscall.Runs == kernel.Inline
 	st.put(st.begin(typeDone, nil), more)
+	st.charge(0) // its connection, or KeepAll, bounds it now
 	st.home.finish(st)
 }
 
@@ -154,7 +156,8 @@ func (st *stream) put(dst []byte, more bool) {
 	st.log = dst
 	st.logged++
 	opts := &st.svc.opts
-	tooLarge := st.logged > 1 && (st.logged > opts.KeepItems || len(st.log) > opts.KeepBytes)
+	affordable := cap(dst) <= smallLog || st.charge(cap(dst))
+	tooLarge := st.logged > 1 && (st.logged > opts.KeepItems || len(st.log) > opts.KeepBytes || !affordable)
 	if st.at == nil {
 		st.svc.kept.grow(st, len(dst)-start+4, tooLarge)
 		return
@@ -163,9 +166,32 @@ func (st *stream) put(dst []byte, more bool) {
 		return
 	}
 	st.at.wire.Write(dst[start:], more)
-	if tooLarge {
+	if !affordable {
+		st.log = bytes.Clone(dst[start-4:])
+		st.logged = 1
+		st.charge(0)
+	} else if tooLarge {
 		st.trim()
 	}
+}
+
+// smallLog is how large a log is that every stream may have.
+const smallLog = 4 << 10
+
+// charge takes the bytes of the log from the budget of the caller, and gives back what it has
+// less. It reports whether there were as many: if not, nothing is kept but the last item.
+func (st *stream) charge(size int) bool {
+	budget := st.svc.k.Kept()
+	switch more := size - st.charged; {
+	case more > 0:
+		if budget.Take(st.caller, more) != nil {
+			return false
+		}
+	case more < 0:
+		budget.Give(st.caller, -more)
+	}
+	st.charged = size
+	return true
 }
 
 // trim drops the first half of what is kept: at once, so that it costs little.
@@ -220,7 +246,7 @@ func (st *stream) abandon(unread func() bool) {
 		return
 	}
 	st.detach()
-	st.log, st.logged = nil, 0
+	st.drop()
 	if !st.over {
 		st.over = true // whatever it may still say
 		st.home.finish(st)
@@ -230,6 +256,12 @@ func (st *stream) abandon(unread func() bool) {
 		st.abort()
 	}
 	st.home.forget(st)
+}
+
+// drop forgets the items. mu is held.
+func (st *stream) drop() {
+	st.log, st.logged = nil, 0
+	st.charge(0)
 }
 
 // detach says that the items of the stream go nowhere for the moment. mu is held.

@@ -105,6 +105,7 @@ func (sub *Subscription) After() int64 { return sub.after }
 func (sub *Subscription) Run() {
 	defer sub.free()
 	c := sub.conn
+	defer context.AfterFunc(c.caller.Life(), c.expire)()
 	if sub.task.run != nil {
 		sub.task.run()
 	} else {
