@@ -90,7 +90,7 @@ func (s *slowCall) leave() {
 
 // endlessBytes is what an endless call counts for in the kernel's budget: about what a watch was
 // measured to take.
-const endlessBytes = 64 << 10
+const endlessBytes = 128 << 10
 
 func (c *Connection) enter(s *slowCall, parent context.Context) *message.Error {
 	limits := c.k.Limits()
