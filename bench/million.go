@@ -53,7 +53,7 @@ func million(out io.Writer, binary string, messages int) error {
 		return err
 	}
 	j := journal.New(engine, nil)
-	registry, err := kernel.NewRegistry(history.Module(j))
+	registry, err := kernel.NewRegistry(history.Module(j, nil))
 	if err != nil {
 		return err
 	}

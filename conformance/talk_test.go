@@ -160,7 +160,7 @@ func newKernel(t *testing.T, c *conversation, open func() (store.Store, error)) 
 	}
 	if c.wants("capability/history") || c.wants("journal") {
 		opts.Recorder = recorded
-		modules = append(modules, history.Module(recorded))
+		modules = append(modules, history.Module(recorded, nil))
 	}
 	if len(c.handlers) > 0 {
 		m := kernel.Module{Name: "conversation", Version: "1.0.0", Summary: "What this conversation needs."}

@@ -41,7 +41,7 @@ func (d *Daemon) modules(r *kernel.Registry) ([]kernel.Module, error) {
 		lifecycle.Module(life),
 		register.Module(r, nil),
 		s.memory.Module(),
-		history.Module(s.journal),
+		history.Module(s.journal, d.tokens.Find),
 		token.Module(d.tokens),
 	}, nil
 }

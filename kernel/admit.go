@@ -23,6 +23,10 @@ func (k *Kernel) Refuse(m *message.Message, emit Emit, origin Origin, err error)
 // Reject answers a message that is recorded already, or must not be, and does not become a
 // call.
 func (k *Kernel) Reject(m *message.Message, emit Emit, origin Origin, err error) {
+	k.reject(m, emit, origin, senderOf(origin, m), err)
+}
+
+func (k *Kernel) reject(m *message.Message, emit Emit, origin Origin, sender Sender, err error) {
 	e, _ := message.ErrorOf(err)
 	answer := m.Fail(e)
 	k.Stamp(&answer)
@@ -30,7 +34,7 @@ func (k *Kernel) Reject(m *message.Message, emit Emit, origin Origin, err error)
 	if origin != nil {
 		way = Out
 	}
-	k.recordCopy(answer, Record{Way: way, Refused: true, Sender: senderOf(origin, m)})
+	k.recordCopy(answer, Record{Way: way, Refused: true, Sender: sender})
 	if origin == nil {
 		emit(answer)
 		return
@@ -53,17 +57,15 @@ func senderOf(o Origin, m *message.Message) Sender {
 // What can't be called is answered; then, and for what asks nothing, it returns nil. The
 // message's data must stay as it is until the handler has returned, or until Call.Detach.
 func (k *Kernel) Admit(ctx context.Context, m *message.Message, send Emit, origin Origin) *Call {
-	return k.admit(ctx, m, send, origin, nil)
+	return k.admit(ctx, m, send, origin, senderOf(origin, m), nil)
 }
 
 // admit is Admit for calls from outside, which have an origin, and nested ones, which have a
 // caller.
-func (k *Kernel) admit(ctx context.Context, m *message.Message, emit Emit, origin Origin, caller *Call) (c *Call) {
-	way, sender := In, Sender{}
+func (k *Kernel) admit(ctx context.Context, m *message.Message, emit Emit, origin Origin, sender Sender, caller *Call) (c *Call) {
+	way := In
 	if caller != nil {
-		way, sender = Within, caller.sender
-	} else {
-		sender = senderOf(origin, m)
+		way = Within
 	}
 	if !m.Kind.Asks() {
 		if k.opts.Recorder != nil {
@@ -99,7 +101,7 @@ func (k *Kernel) admit(ctx context.Context, m *message.Message, emit Emit, origi
 	checked = true
 	if err != nil {
 		k.recordCopy(*m, Record{Way: way, Syscall: s, Refused: true, Sender: sender})
-		k.Reject(m, emit, origin, err)
+		k.reject(m, emit, origin, sender, err)
 		return nil
 	}
 	timeout := s.Timeout

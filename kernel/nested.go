@@ -27,6 +27,10 @@ type NewCall struct {
 	// Correlation is the workflow that the call belongs to. "" means the caller's.
 	Correlation string
 
+	// Sender is whom the call acts for, if not the caller's own sender; nil means that. It can
+	// only take rights away: the owner may act for every principal, others for themselves.
+	Sender *Sender
+
 	// Kept wants the reply as a record of it has it: without secrets, and what is too large
 	// for a line by pointer.
 	Kept bool
@@ -41,6 +45,14 @@ func InvokeAs(ctx context.Context, n NewCall) (json.RawMessage, error) {
 	}
 	if c.depth+1 > maxDepth {
 		return nil, message.Errorf(508, "Calls nest deeper than %d: %s calls %s", maxDepth, c.request.Type, t)
+	}
+	sender := c.sender
+	if n.Sender != nil {
+		own, other := c.sender.Principal(), n.Sender.Principal()
+		if !own.IsOwner() && own.ID() != other.ID() {
+			return nil, message.Errorf(403, "The token %q may not call %s for %q; the owner can: call it over the unix socket of the daemon", own.Name(), t, other.Name())
+		}
+		sender = *n.Sender
 	}
 	if len(data) == 0 {
 		data = json.RawMessage("null")
@@ -65,7 +77,7 @@ func InvokeAs(ctx context.Context, n NewCall) (json.RawMessage, error) {
 		}
 		m.Via = append([]message.Type{t}, m.Via...)
 		c.forward(m)
-	}, nil, c)
+	}, nil, sender, c)
 	if child != nil {
 		child.depth = c.depth + 1
 		child.RunWithin()

@@ -14,6 +14,7 @@ import (
 	"kernos/journal"
 	"kernos/kernel"
 	"kernos/kernel/kerneltest"
+	"kernos/kernel/principal"
 	"kernos/message"
 	"kernos/schema"
 )
@@ -33,6 +34,9 @@ func (j *memoryJournal) add(entries ...journal.Entry) {
 	defer j.mu.Unlock()
 	for _, e := range entries {
 		e.Seq = uint64(len(j.entries) + 1)
+		if e.Principal == "" {
+			e.Principal, e.Name = principal.OwnerID, "owner"
+		}
 		j.entries = append(j.entries, e)
 	}
 	if j.more != nil {
@@ -175,7 +179,7 @@ func said(kind message.Kind, typ message.Type, data, lineage string) string {
 // newKernel returns a kernel with the module and more syscalls.
 func newKernel(t testing.TB, j Journal, more ...kernel.Syscall) *kernel.Kernel {
 	t.Helper()
-	return kerneltest.Of(t, nil, Module(j), kerneltest.Module("test", more...))
+	return kerneltest.Of(t, nil, Module(j, nil), kerneltest.Module("test", more...))
 }
 
 // ask returns what a request is answered with: events, and the outcome.

@@ -18,6 +18,7 @@ import (
 
 	"kernos/journal"
 	"kernos/kernel"
+	"kernos/kernel/principal"
 	"kernos/message"
 )
 
@@ -56,12 +57,19 @@ func Definitions() kernel.Module {
 	}
 }
 
-// Module returns the module that answers from a journal.
-func Module(j Journal) kernel.Module {
-	r := reader{j}
+// Principals returns the principal of an id as it is now, or nil if there is none any more.
+type Principals func(principal.ID) (*principal.Principal, error)
+
+// Module returns the module that answers from a journal. A replay runs what a principal has
+// sent with its rights; nil means that there is none but the owner.
+func Module(j Journal, principals Principals) kernel.Module {
+	r := reader{j, principals}
 	return Definitions().Bind(get.Bind(r.get), list.Bind(r.list), search.Bind(r.search), graphDefinition.Bind(r.graph),
 		replay.BindStream(r.replay), watch.BindStream(r.watch), stats.Bind(r.stats))
 }
 
 // reader answers from a journal.
-type reader struct{ journal Journal }
+type reader struct {
+	journal    Journal
+	principals Principals
+}

@@ -28,7 +28,7 @@ func recordingKernel(t *testing.T, more ...kernel.Syscall) *kernel.Kernel {
 			t.Error(err)
 		}
 	})
-	r, err := kernel.NewRegistry(Module(j), kernel.Module{Name: "test", Version: "1.0.0", Summary: "Test.", Syscalls: more})
+	r, err := kernel.NewRegistry(Module(j, nil), kernel.Module{Name: "test", Version: "1.0.0", Summary: "Test.", Syscalls: more})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func TestReplayComparesLargeAnswers(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	r, err := kernel.NewRegistry(Module(j), kernel.Module{Name: "test", Version: "1.0.0", Summary: "Test.", Syscalls: []kernel.Syscall{large}})
+	r, err := kernel.NewRegistry(Module(j, nil), kernel.Module{Name: "test", Version: "1.0.0", Summary: "Test.", Syscalls: []kernel.Syscall{large}})
 	if err != nil {
 		t.Fatal(err)
 	}

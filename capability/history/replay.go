@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"fmt"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -11,6 +12,7 @@ import (
 	"kernos/internal/jsonscan"
 	"kernos/journal"
 	"kernos/kernel"
+	"kernos/kernel/principal"
 	"kernos/message"
 )
 
@@ -29,7 +31,7 @@ const maxRerun = 1000
 
 type replayInput struct {
 	CorrelationID string `json:"correlationId" jsonschema:"minLength=1,maxLength=256" jsonschema_description:"The workflow: metadata.correlation of its messages, or the id of the message that began it."`
-	Execute       bool   `json:"execute,omitempty" jsonschema_description:"Run the workflow's commands again, under a new correlation, and report different outcomes. The request must be sent with kind command."`
+	Execute       bool   `json:"execute,omitempty" jsonschema_description:"Run the workflow's commands again, under a new correlation and with the rights of their senders, and report different outcomes. The request must be sent with kind command."`
 	Queries       bool   `json:"queries,omitempty" jsonschema_description:"With execute: run the queries again too."`
 	Limit         int    `json:"limit,omitempty" jsonschema:"minimum=1" jsonschema_description:"How many messages at most: to send, or with execute to run (then 1000 at most)."`
 }
@@ -141,9 +143,17 @@ func (r reader) rerun(ctx context.Context, in *replayInput) (out replayOutput, e
 		if err := ctx.Err(); err != nil {
 			return out, err
 		}
+		sender, why, err := r.sender(ctx, q)
+		if err != nil {
+			return out, err
+		}
+		if why != "" {
+			out.Skipped = append(out.Skipped, skipped{id, typ, why})
+			continue
+		}
 		counts[q.request.Kind]++
 		now := outcome{Kind: message.KindReply}
-		data, err := kernel.InvokeAs(ctx, kernel.NewCall{Type: q.request.Type, Data: q.request.Data, Correlation: out.Correlation, Kept: true})
+		data, err := kernel.InvokeAs(ctx, kernel.NewCall{Type: q.request.Type, Data: q.request.Data, Correlation: out.Correlation, Sender: &sender, Kept: true})
 		if now.Data = jsontext.Value(data); err != nil {
 			e, _ := message.ErrorOf(err)
 			now = outcome{message.KindError, e.Append(nil)}
@@ -162,6 +172,40 @@ func (r reader) rerun(ctx context.Context, in *replayInput) (out replayOutput, e
 	return out, nil
 }
 
+// sender returns whom a request acts for when it is run again: who sent it, with the rights that
+// it has now. If the caller can't act for it, why says so.
+func (r reader) sender(ctx context.Context, q *recordedRequest) (sender kernel.Sender, why string, err error) {
+	own := kernel.PrincipalOf(ctx)
+	if own.ID() == q.principal {
+		return kernel.From(own, q.wire), "", nil
+	}
+	if !own.IsOwner() {
+		return sender, fmt.Sprintf("It was sent by %q; the owner and %[1]q can run it again", q.name), nil
+	}
+	var p *principal.Principal
+	if r.principals != nil {
+		if p, err = r.principals(q.principal); err != nil {
+			return sender, "", err
+		}
+	}
+	if p == nil || p.Life().Err() != nil {
+		return sender, fmt.Sprintf("It was sent by the token %q, which was revoked or has expired", q.name), nil
+	}
+	return kernel.From(p, q.wire), "", nil
+}
+
+// refused reports whether an answer says that the caller had no right to what it asked for.
+func refused(e *journal.Entry) (code int, ok bool) {
+	if e.Message.Kind != message.KindError {
+		return 0, false
+	}
+	failure, err := message.ParseError(e.Message.Data)
+	if err != nil {
+		return 0, false
+	}
+	return failure.Code, failure.Code == 401 || failure.Code == 403
+}
+
 // sameJSON reports whether two texts are the same value: the order of members, white
 // space, escapes and the spelling of numbers don't matter.
 func sameJSON(a, b []byte) bool {
@@ -173,6 +217,9 @@ type recordedRequest struct {
 	request message.Message
 	was     outcome
 	skip    string // why it is not run again, or ""
+
+	principal  principal.ID // who sent it
+	name, wire string
 }
 
 // readRequests reads what came from outside, and the answers to it. It holds the whole
@@ -190,11 +237,17 @@ func (r reader) readRequests(ctx context.Context, in *replayInput) (requests []r
 		}
 		found = true
 		m := &e.Message
+		if e.Claim {
+			continue // it answers nothing
+		}
 		if m.Kind.Answers() {
 			if i, ok := latest[m.Metadata.Causation]; ok {
 				delete(latest, m.Metadata.Causation)
 				q := &requests[i]
 				q.was = outcome{m.Kind, bytes.Clone(m.Data)}
+				if code, ok := refused(e); ok && q.skip == "" {
+					q.skip = fmt.Sprintf("It was refused, with %d", code)
+				}
 				if q.skip == "" && e.Redacted && m.Kind == message.KindReply {
 					q.skip = "Its reply is not in the journal as it was sent, so there is nothing to compare with"
 				}
@@ -209,7 +262,8 @@ func (r reader) readRequests(ctx context.Context, in *replayInput) (requests []r
 			continue // answers to those before it may follow
 		}
 		latest[m.Metadata.ID] = len(requests)
-		requests = append(requests, recordedRequest{request: m.Clone(), was: outcome{Kind: "none"}, skip: whyNot(ctx, e, in)})
+		requests = append(requests, recordedRequest{request: m.Clone(), was: outcome{Kind: "none"}, skip: whyNot(ctx, e, in),
+			principal: e.Principal, name: e.Name, wire: e.Wire})
 	}
 	if !found {
 		return nil, false, r.noWorkflow(ctx, in.CorrelationID)

@@ -47,7 +47,7 @@ func TestSyscallsAnswer(t *testing.T) {
 		{"Message.List", `{"type":"Stock.Get","limit":2,"cursor":"YTg"}`, `{"messages":[` + q2 + `]}`},
 		{"Message.List", `{"type":"Stock.Get","limit":2,"order":"desc"}`, `{"messages":[` + q2 + "," + q1 + `],"cursor":"ZDg"}`},
 		{"Message.List", `{"type":"Stock.Get","limit":2,"order":"desc","cursor":"ZDg"}`, `{"messages":[` + s2 + "," + s1 + `]}`},
-		{"Message.List", `{"kind":"event","correlation":"w","records":true}`, `{"messages":[` + e1 + `],"records":[{"seq":4,"at":1004,"way":"within"}]}`},
+		{"Message.List", `{"kind":"event","correlation":"w","records":true}`, `{"messages":[` + e1 + `],"records":[{"seq":4,"at":1004,"way":"within","principal":"owner"}]}`},
 		{"Message.List", `{"type":"Stock.Get","since":3000,"until":"1970-01-01T00:00:03.001Z"}`, `{"messages":[` + q1 + `]}`},
 		{"Message.List", `{"type":"Stock.Get","since":"3000","until":"3001"}`, `{"messages":[` + q1 + `]}`},
 		{"Message.List", `{"type":"Stock.Get","until":"1970-01-01"}`, `{"messages":[` + s1 + "," + s2 + "," + q1 + "," + q2 + `]}`},
@@ -71,7 +71,7 @@ func TestSyscallsAnswer(t *testing.T) {
 		{"Message.Search", `{"query":"left"}`, `{"messages":[` + e1 + `],"scores":[0.3333],"total":1}`},
 		{"Message.Search", `{"query":"3","kind":"reply","limit":1}`, `{"messages":[` + s2 + `],"scores":[0.3333],"total":2,"cursor":"czEgMTIgMTIgMzY"}`},
 		{"Message.Search", `{"query":"3","kind":"reply","limit":1,"cursor":"czEgMTIgMTIgMzY"}`, `{"messages":[` + q2 + `],"scores":[0.25],"total":2}`},
-		{"Message.Search", `{"query":"left","records":true}`, `{"messages":[` + e1 + `],"scores":[0.3333],"total":1,"records":[{"seq":4,"at":1004,"way":"within"}]}`},
+		{"Message.Search", `{"query":"left","records":true}`, `{"messages":[` + e1 + `],"scores":[0.3333],"total":1,"records":[{"seq":4,"at":1004,"way":"within","principal":"owner"}]}`},
 		{"Message.Search", `{"query":"nothing of the kind"}`, `{"messages":[],"scores":[],"total":0}`},
 		{"Message.Search", `{"query":"  "}`, `422 Schema validation failed: query: expected words to search for, got only white space; Message.List lists messages without words`},
 		{"Message.Search", `{"query":"a","cursor":"czE"}`, `422 Invalid cursor: send the cursor of the previous reply with the same parameters, or none to start again`},
@@ -176,7 +176,7 @@ func TestLongWorkflowsAreReadByPages(t *testing.T) {
 	}
 	last := uint64(0)
 	count := 0
-	for e, err := range (reader{j}).workflow(t.Context(), "root", false) {
+	for e, err := range (reader{journal: j}).workflow(t.Context(), "root", false) {
 		if err != nil || e.Seq <= last || e.Message.Metadata.Correlation == "other" {
 			t.Fatalf("%v after %d: %v", e, last, err)
 		}
@@ -186,7 +186,7 @@ func TestLongWorkflowsAreReadByPages(t *testing.T) {
 	if count != n+1 {
 		t.Errorf("got %d messages, want %d", count, n+1)
 	}
-	nodes, more, err := reader{j}.readNodes(t.Context(), "root", 10)
+	nodes, more, err := reader{journal: j}.readNodes(t.Context(), "root", 10)
 	if err != nil || len(nodes) != 10 || !more {
 		t.Errorf("got %d, %v, %v", len(nodes), more, err)
 	}
@@ -476,7 +476,7 @@ func TestEveryFieldIsDescribed(t *testing.T) {
 			check(path, one)
 		}
 	}
-	for _, s := range Module(new(memoryJournal)).Syscalls {
+	for _, s := range Module(new(memoryJournal), nil).Syscalls {
 		if s.Answers != kernel.FromJournal || s.Kind != message.KindQuery {
 			t.Errorf("%s must be a query that recalls", s.Type)
 		}

@@ -168,6 +168,27 @@ func (d *Directory) Authenticate(secret string) (*principal.Principal, error) {
 	return d.fallback, nil
 }
 
+// Find returns the principal of an id as it is now, or nil if there is none any more. The error
+// is that of the store.
+func (d *Directory) Find(id principal.ID) (*principal.Principal, error) {
+	err := d.lock()
+	defer d.mu.Unlock()
+	switch {
+	case err != nil:
+		return nil, err
+	case id == principal.OwnerID:
+		return principal.TheOwner(), nil
+	case id == principal.DefaultID:
+		return d.fallback, nil
+	}
+	for _, h := range d.byName {
+		if h.ID == id {
+			return h.principal, nil
+		}
+	}
+	return nil, nil
+}
+
 // renewDefault ends what acts for the default token. It keeps its ID: what it has stored is
 // still its own. mu is held, as for the functions below.
 func (d *Directory) renewDefault() {
