@@ -211,14 +211,15 @@ func (s *Server) Serve(ctx context.Context, doors ...Door) error {
 // server returns the server of a door.
 func (s *Server) server(d Door) *http.Server {
 	h := &http.Server{
-		Handler:           s.enter(d),
-		ReadHeaderTimeout: s.opts.HeaderTime,
-		IdleTimeout:       s.opts.Idle,
-		MaxHeaderBytes:    s.opts.MaxHeader,
-		BaseContext:       func(net.Listener) context.Context { return s.requests.Work() },
-		ConnContext:       withConnection,
-		ConnState:         noteState,
-		ErrorLog:          slog.NewLogLogger(s.opts.Log.Handler(), slog.LevelDebug),
+		Handler:                      s.enter(d),
+		ReadHeaderTimeout:            s.opts.HeaderTime,
+		DisableGeneralOptionsHandler: true, // OPTIONS * is refused like everything else
+		IdleTimeout:                  s.opts.Idle,
+		MaxHeaderBytes:               s.opts.MaxHeader,
+		BaseContext:                  func(net.Listener) context.Context { return s.requests.Work() },
+		ConnContext:                  withConnection,
+		ConnState:                    noteState,
+		ErrorLog:                     slog.NewLogLogger(s.opts.Log.Handler(), slog.LevelDebug),
 	}
 	if d.Certificate != nil {
 		h.TLSConfig = d.Certificate.config()
