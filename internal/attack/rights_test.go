@@ -297,6 +297,7 @@ func (s *subject) tryAll(w *world, table cells, calls []*kernel.Syscall) (made i
 		}
 	}
 	s.checkEffects(w, table, byName)
+	s.checkListing(w, table, calls)
 	if now := w.owner("Token.List", `{}`).String(); now != tokens {
 		t.Errorf("%s has changed tokens: %s", s.name, now)
 	}
@@ -327,5 +328,28 @@ func (s *subject) checkEffects(w *world, table cells, byName map[message.Type]*k
 	}
 	if exists("notes/file-"+s.name) && !may("VFS.Write") {
 		t.Errorf("%s has written a file", s.name)
+	}
+}
+
+// checkListing checks that a subject is shown exactly what it may call.
+func (s *subject) checkListing(w *world, table cells, calls []*kernel.Syscall) {
+	t := w.t
+	t.Helper()
+	if s.preset == "" {
+		return
+	}
+	list, schema := w.call(s.secret, "Syscall.List", `{}`), w.callAt(s.secret, "/v1/call/service/schema", ``)
+	for _, c := range calls {
+		namespace, method := kernel.Method(c.Type)
+		may := s.may(table, c)
+		if shown := strings.Contains(list.String(), fmt.Sprintf("%q", c.Type)); shown != may {
+			t.Errorf("%s is shown %s by Syscall.List: %t", s.name, c.Type, shown)
+		}
+		if o := w.call(s.secret, "Syscall.Describe", fmt.Sprintf(`{"name":%q}`, c.Type)); (o.code == 0) != may {
+			t.Errorf("%s is described %s: %v", s.name, c.Type, o)
+		}
+		if may && !strings.Contains(schema.String(), fmt.Sprintf("%q", namespace)) {
+			t.Errorf("%s is not shown %s_%s by service_schema: %v", s.name, namespace, method, schema)
+		}
 	}
 }
