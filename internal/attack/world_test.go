@@ -9,7 +9,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -363,17 +362,4 @@ func (w *world) overWebSocket(secret string, requests []request) []outcome {
 		}
 	}
 	return found
-}
-
-// raw sends bytes over a connection of their own to the TCP door.
-func (w *world) raw(text string) net.Conn {
-	w.t.Helper()
-	conn, err := net.Dial("tcp", w.address)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	if _, err := conn.Write([]byte(text)); err != nil {
-		w.t.Fatal(err)
-	}
-	return conn
 }
