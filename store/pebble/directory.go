@@ -183,12 +183,24 @@ func writeFile(fs vfs.FS, path, text string) error {
 
 // readFile reads a file that should not be longer than limit.
 func readFile(fs vfs.FS, path string, limit int64) ([]byte, error) {
+	var text bytes.Buffer
+	err := readInto(&text, fs, path, limit)
+	return text.Bytes(), err
+}
+
+// readInto is readFile into a buffer, in place of what was there: logs are many MB long, and
+// several buffers that grew in steps would be half of what the process has.
+func readInto(text *bytes.Buffer, fs vfs.FS, path string, limit int64) error {
 	f, err := fs.Open(path)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	text, err := io.ReadAll(io.LimitReader(f, limit))
-	return text, errors.Join(err, f.Close())
+	text.Reset()
+	if info, err := f.Stat(); err == nil {
+		text.Grow(int(min(info.Size(), limit)) + bytes.MinRead)
+	}
+	_, err = text.ReadFrom(io.LimitReader(f, limit))
+	return errors.Join(err, f.Close())
 }
 
 // unreadable is the error for a directory or file that this user can't read.

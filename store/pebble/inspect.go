@@ -134,16 +134,15 @@ func readLogs(fs vfs.FS, dir string) (schema []byte, suspects map[string]error, 
 		return nil, nil, unreadable(dir, err)
 	}
 	suspects = make(map[string]error)
-	var buf bytes.Buffer
+	var text, buf bytes.Buffer
 	for i, log := range logs {
 		_, path := log.SegmentLocation(log.NumSegments() - 1)
 		name, last := fs.PathBase(path), i == len(logs)-1
-		text, err := readFile(fs, path, math.MaxInt64)
-		if err != nil {
+		if err := readInto(&text, fs, path, math.MaxInt64); err != nil {
 			return nil, nil, unreadable(dir, err)
 		}
 		// Pebble takes some damage for the end of a log.
-		wrong := checkLog(text, uint32(log.Num))
+		wrong := checkLog(text.Bytes(), uint32(log.Num))
 		if wrong != nil && last {
 			return nil, nil, damage(dir, name, wrong)
 		}
