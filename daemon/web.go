@@ -46,10 +46,10 @@ func openWeb(d *Daemon) (_ door, err error) {
 	}
 	l := &d.opts.Limits
 	streams := rpc.New(d.kernel, nil)
-	sockets := ws.New(streams, &ws.Options{MaxConnections: l.MaxConnections, FrameRate: l.FrameRate, Log: d.opts.Log})
+	sockets := ws.New(streams, &ws.Options{MaxConnections: transport.Share(cmp.Or(l.MaxConnections, 16384), webPart), FrameRate: l.FrameRate, Log: d.opts.Log})
 	server := httpd.NewServer(d.kernel, &httpd.Options{
 		WebSocket: sockets, RPC: streams, Blobs: d.state.blobs, Ready: d.state.ready, Collect: d.collect,
-		MaxConnections: l.MaxConnections, FrameRate: l.FrameRate, RequestRate: l.RequestRate,
+		MaxConnections: transport.Share(cmp.Or(l.MaxConnections, 4096), webPart), FrameRate: l.FrameRate, RequestRate: l.RequestRate,
 		Idle: l.Idle, Grace: l.Grace, Log: d.opts.Log,
 	})
 	return door{
@@ -62,6 +62,10 @@ func openWeb(d *Daemon) (_ door, err error) {
 		},
 	}, nil
 }
+
+// webPart is the part of the process's files that is for HTTP, and as much for WebSockets: one
+// of four.
+const webPart = 4
 
 // openSocket takes the socket of HTTP beside that of messages. Where clients must sign there,
 // HTTP takes a ticket only: the token in the file isn't a signature.

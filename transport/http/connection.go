@@ -1,10 +1,12 @@
 package http
 
 import (
+	"container/list"
 	"context"
 	"net"
 	"net/http"
 	"sync/atomic"
+	"time"
 
 	"kernos/transport"
 )
@@ -13,7 +15,8 @@ import (
 // extra places, where their requests are answered with a 503.
 type listener struct {
 	net.Listener
-	conns *transport.Server
+	conns     *transport.Server
+	newcomers *newcomers // nil for a door that only the owner reaches, who has the extra places too
 }
 
 // extraPlaces is how many connections there may be whose requests are refused.
@@ -30,7 +33,10 @@ func (l *listener) Accept() (net.Conn, error) {
 		c.fresh.Store(true)
 		extra, reason := l.conns.Admit(c)
 		if reason == "" {
-			c.tooMany = extra
+			if l.newcomers != nil {
+				c.tooMany = extra
+				l.newcomers.add(c)
+			}
 			return c, nil
 		}
 		_ = conn.Close()
@@ -43,6 +49,10 @@ type connection struct {
 	conns   *transport.Server
 	tooMany bool
 	fresh   atomic.Bool // no request has come yet
+
+	newcomers *newcomers // it is or was one of these; nil if it never was
+	newcomer  *list.Element
+	late      *time.Timer // closes it
 }
 
 // Close implements [net.Conn].
@@ -51,8 +61,16 @@ func (c *connection) Close() error {
 	return c.Conn.Close()
 }
 
+// arrive notes that a request was let in: the connection isn't a newcomer any more.
+func (c *connection) arrive() {
+	if c.newcomers != nil {
+		c.newcomers.remove(c)
+	}
+}
+
 // leave takes the connection out of the count.
 func (c *connection) leave() {
+	c.arrive()
 	if c.conns.Leave(c) {
 		c.conns.Done()
 	}

@@ -49,6 +49,9 @@ func (s *Server) enter(d Door) http.Handler {
 				return
 			}
 		}
+		if c, _ := r.Context().Value(connectionKey{}).(*connection); c != nil && !health(r) {
+			c.arrive()
+		}
 		ctx, end := context.WithCancel(kernel.ActFor(r.Context(), kernel.From(caller, "http")))
 		defer end()
 		defer context.AfterFunc(caller.Life(), func() {

@@ -1,6 +1,8 @@
 package http
 
 import (
+	"io"
+	"net"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -28,4 +30,55 @@ func TestAConnectionThatSaysNothingDoesNotHoldUpTheEnd(t *testing.T) {
 			t.Errorf("it took %v", took)
 		}
 	})
+}
+
+// Half requests take few places, whoever sends how many of them, and a caller with a token is
+// served beside them.
+func TestHalfRequestsTakeFewPlaces(t *testing.T) {
+	const most, flood = 8, 200
+	s := open(t, siteOptions{guard: &Guard{Authenticate: authenticate}, Options: Options{MaxConnections: 16, MaxNewcomers: most, NewcomerTime: enough}})
+	for range flood {
+		conn, err := net.Dial("tcp", s.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.Close() }()
+		if _, err := io.WriteString(conn, "GET /openrpc.json HTTP/1.1\r\nHost: "); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 10 {
+		if a := s.do("GET", "/openrpc.json", "", "Authorization", "Bearer "+secret); a.status != 200 {
+			t.Fatalf("beside half requests: %d %s", a.status, a.body)
+		}
+	}
+	if n := s.conns.Stats().Connections; n > most+2 { // and that of the caller, and one on its way out
+		t.Errorf("%d connections are open", n)
+	}
+}
+
+// A connection has seconds for the first request that is let in, and those that are not don't
+// give it more.
+func TestANewcomerHasSeconds(t *testing.T) {
+	for what, text := range map[string]string{
+		"nothing":              "",
+		"half a request":       "GET /openrpc.json HTTP/1.1\r\nHost: ",
+		"a request, no token":  "GET /openrpc.json HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+		"a question of health": "GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := open(t, siteOptions{memory: true, guard: &Guard{Authenticate: authenticate}})
+			conn, err := s.client.Transport.(*http.Transport).DialContext(t.Context(), "tcp", s.addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = conn.Close() }()
+			begun := time.Now()
+			go func() { _, _ = io.WriteString(conn, text) }()
+			_, _ = io.Copy(io.Discard, conn)
+			if took := time.Since(begun); took > 6*time.Second {
+				t.Errorf("after %s, the connection is closed after %v", what, took)
+			}
+		})
+	}
 }

@@ -65,6 +65,12 @@ type Options struct {
 	// WebSockets. One more is told so with a 503 and closed. 0 means 4,096.
 	MaxConnections int
 
+	// MaxNewcomers is how many connections of a remote door may be open that have not sent a
+	// request that was let in, and NewcomerTime how long each has for it. If there is one more,
+	// the oldest is closed. 0 means an eighth of MaxConnections, and 5 seconds.
+	MaxNewcomers int
+	NewcomerTime time.Duration
+
 	// MaxRequests is how many requests are served at a time; one connection may have many.
 	// One more gets a 503. 0 means 4,096.
 	MaxRequests int
@@ -136,6 +142,8 @@ func NewServer(k *kernel.Kernel, opts *Options) *Server {
 	}
 	o := &s.opts
 	byDefault(&o.MaxConnections, 4096)
+	byDefault(&o.MaxNewcomers, max(16, o.MaxConnections/8))
+	byDefault(&o.NewcomerTime, 5*time.Second)
 	byDefault(&o.MaxRequests, 4096)
 	byDefault(&o.MaxBody, 1<<20)
 	byDefault(&o.MaxHeader, 16<<10)
@@ -183,6 +191,9 @@ func (s *Server) Serve(ctx context.Context, doors ...Door) error {
 		h := s.server(d)
 		servers = append(servers, h)
 		l := &listener{Listener: d.Listener, conns: s.conns}
+		if d.Remote {
+			l.newcomers = &newcomers{most: s.opts.MaxNewcomers, time: s.opts.NewcomerTime}
+		}
 		go func() {
 			if d.Certificate != nil {
 				ended <- h.ServeTLS(l, "", "")

@@ -30,7 +30,6 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
-	"golang.org/x/sys/unix"
 
 	"kernos/internal/backoff"
 	"kernos/kernel"
@@ -123,7 +122,7 @@ func NewServer(k *kernel.Kernel, opts *Options) *Server {
 		s.opts.Log = slog.New(slog.DiscardHandler)
 	}
 	s.conns = transport.NewServer(k,
-		transport.Limits{Connections: affordable(s.opts.MaxConnections), Extra: operatorPlaces, FrameRate: s.opts.FrameRate},
+		transport.Limits{Connections: transport.Share(s.opts.MaxConnections, ownersPart), Extra: operatorPlaces, FrameRate: s.opts.FrameRate},
 		[]transport.Reason{Foreign, transport.TooMany, Unauthenticated, transport.Stopping},
 		[]transport.Reason{transport.Idle, Unfinished, Stalled}, s.opts.Log)
 	return s
@@ -315,22 +314,10 @@ func (s *Server) turnAway(conn *net.UnixConn) {
 
 // SetMaxConnections changes how many connections are served at a time, as far as the process
 // may have files open. Those that are open stay.
-func (s *Server) SetMaxConnections(n int) { s.conns.SetMaxConnections(affordable(n)) }
+func (s *Server) SetMaxConnections(n int) { s.conns.SetMaxConnections(transport.Share(n, ownersPart)) }
 
-// ownFiles is how many files, at most, what runs beside the connections may want to open: a
-// store that can't is one that fails.
-const ownFiles = 768
-
-// affordable returns n, or how many connections leave files for everything else if that is
-// less. Half of those that this process may have open are always for connections.
-func affordable(n int) int {
-	var limit unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil || limit.Cur > 1<<30 {
-		return n
-	}
-	open := int(limit.Cur)
-	return max(1, min(n, open-min(ownFiles, open/2)))
-}
+// ownersPart is the part of the process's files that is for the socket: one of two.
+const ownersPart = 2
 
 func peerUser(conn *net.UnixConn) (uid int, err error) {
 	raw, err := conn.SyscallConn()

@@ -115,12 +115,3 @@ func TestServeDoesNotLetThoseBeSilentThatHaveServed(t *testing.T) {
 	c.want(`q "late"`)
 	a.want("disconnected 408", "EOF")
 }
-
-func TestConnectionsLeaveFilesForTheRest(t *testing.T) {
-	if n := affordable(1 << 40); n < 1 || n > 1<<40 {
-		t.Errorf("got %d", n)
-	}
-	if n := affordable(1); n != 1 {
-		t.Errorf("got %d", n)
-	}
-}
