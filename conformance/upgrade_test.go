@@ -84,6 +84,19 @@ func TestAHomeOfVersion040Opens(t *testing.T) {
 		}
 	}
 
+	// Who sent them was not recorded then: they are the owner's.
+	var list struct {
+		Records []struct{ Principal, PrincipalID, Wire string }
+	}
+	if err := json.Unmarshal(ask("Message.List", `{"correlation":"shopping","records":true,"principal":"owner"}`), &list); err != nil || len(list.Records) != 6 {
+		t.Errorf("the owner has %d messages of the workflow, %v", len(list.Records), err)
+	}
+	for _, r := range list.Records {
+		if r.Principal != "owner" || r.PrincipalID != "" || r.Wire != "" {
+			t.Errorf("a message of version 0.4.0 belongs to %+v", r)
+		}
+	}
+
 	// It is a home like any other: what is written now is there too.
 	if _, err := d.Call(t.Context(), message.Message{Kind: message.KindCommand, Type: "Memory.Set",
 		Data: []byte(`{"key":"notes/1","value":"water"}`)}, nil); err != nil {

@@ -2,12 +2,14 @@ package history
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"kernos/internal/visible"
+	"kernos/kernel/principal"
 	"kernos/message"
 )
 
@@ -18,6 +20,17 @@ type look struct {
 	class     string // in Mermaid
 	shape     string // in Graphviz, like colours
 	colours   string
+}
+
+// claimed is how a message is drawn that says what a program claims, whatever its kind.
+var claimed = look{"!", `["`, `"]`, "claim", `shape=box,style="dashed",`, `color="#dc2626",fontcolor="#64748b"`}
+
+// look returns how a message is drawn.
+func (n *node) look() look {
+	if n.claim {
+		return claimed
+	}
+	return looks[n.kind]
 }
 
 var looks = map[message.Kind]look{
@@ -42,6 +55,7 @@ type notation struct {
 	backslash  string                                     // what follows the entity of a backslash
 	more       string                                     // the node that says that the workflow goes on
 	comment    string
+	claims     string // stands at the end if there are claims
 
 	// What stands between the two nodes of an edge, and after them: for a cause and its
 	// effect, for an answer, for an answer whose time is known, and for a cycle.
@@ -52,7 +66,7 @@ var mermaid = notation{
 	begin: "graph TD\n",
 	end:   mermaidClasses,
 	node: func(n *node) (open string, end [4]string) {
-		l := looks[n.kind]
+		l := n.look()
 		if n.failed {
 			l.class = "failed"
 		}
@@ -62,6 +76,7 @@ var mermaid = notation{
 	entity:  "#",
 	more:    "  more[\"the workflow goes on\"]:::missing\n",
 	comment: "%%",
+	claims:  "  classDef claim fill:#ffffff,stroke:#dc2626,color:#64748b,stroke-dasharray:4 4\n",
 	plain:   [2]string{` --> `},
 	answer:  [2]string{` -.-> `},
 	timed:   [2]string{` -. "%s" .-> `},
@@ -80,7 +95,7 @@ var graphviz = notation{
 	begin: "digraph workflow {\n  rankdir=TB\n  node [style=filled,fontname=\"sans-serif\",fontsize=10]\n  edge [fontname=\"sans-serif\",fontsize=9]\n",
 	end:   "}\n",
 	node: func(n *node) (open string, end [4]string) {
-		l := looks[n.kind]
+		l := n.look()
 		if n.failed {
 			l.colours = failedColours
 		}
@@ -136,6 +151,9 @@ func (g *graph) chart(w *notation) []byte {
 	if g.dropped != nil {
 		dst = fmt.Appendf(dst, "  %s The journal is not whole: %s\n", w.comment, g.dropped)
 	}
+	if slices.ContainsFunc(g.nodes, func(n node) bool { return n.claim }) {
+		dst = append(dst, w.claims...)
+	}
 	return append(dst, w.end...)
 }
 
@@ -147,12 +165,17 @@ func appendName(dst []byte, i int) []byte {
 // appendLabel appends what stands in a node: what it is, and its id.
 func (w *notation) appendLabel(dst []byte, n *node) []byte {
 	dst = w.appendText(dst, n.title())
-	switch n.kind {
-	case message.KindError:
+	switch {
+	case n.claim:
+		dst = fmt.Appendf(dst, " %s, claimed", n.kind)
+	case n.kind == message.KindError:
 		dst = fmt.Appendf(dst, " ✗ %d%s", n.code, w.newline)
 		dst = w.appendText(dst, cutText(n.text, maxDrawnText))
-	case message.KindReply:
+	case n.kind == message.KindReply:
 		dst = append(dst, " ✓"...)
+	}
+	if n.acts() {
+		dst = w.appendText(append(dst, w.newline...), cutText(n.principal, maxDrawnText))
 	}
 	return w.appendText(append(dst, w.newline...), shorten(string(n.id), maxDrawnID))
 }
@@ -198,6 +221,9 @@ func (n *node) title() string {
 	}
 	return cutText(string(n.typ), message.MaxTypeLength)
 }
+
+// acts reports whether the node names its principal: the owner is not worth a word.
+func (n *node) acts() bool { return n.principal != "" && n.principal != string(principal.OwnerID) }
 
 // cutText cuts a text at its end if it has more characters than most.
 func cutText(s string, most int) string { return elide(s, most, 0) }

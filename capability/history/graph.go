@@ -21,6 +21,9 @@ type node struct {
 	causation message.ID
 	code      int    // of an error
 	text      string // of an error
+	principal string // the name of whom it acted for or, if it is an answer, whom it answers
+	wire      string
+	claim     bool // a program has sent it without being asked: it answers nothing
 
 	failed    bool // an error, or a request that an error answers
 	ambiguous bool // another node has this id
@@ -131,12 +134,12 @@ func (g *graph) findCycles() {
 func (g *graph) tie() {
 	for i := range g.nodes {
 		n := &g.nodes[i]
-		n.failed = n.failed || n.kind == message.KindError
+		n.failed = n.failed || n.kind == message.KindError && !n.claim
 		if n.parent == none || n.cut {
 			continue
 		}
 		p := &g.nodes[n.parent]
-		n.answers = n.kind.Answers() && p.kind.Asks()
+		n.answers = n.kind.Answers() && p.kind.Asks() && !n.claim
 		if n.answers && n.kind == message.KindError {
 			p.failed = true
 			if p.code == 0 {

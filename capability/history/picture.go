@@ -83,6 +83,9 @@ func newNode(e *journal.Entry) node {
 		typ:       m.Type,
 		id:        m.Metadata.ID,
 		causation: m.Metadata.Causation,
+		principal: e.Name,
+		wire:      e.Wire,
+		claim:     e.Claim,
 	}
 	if m.Kind == message.KindError {
 		if failure, err := message.ParseError(m.Data); err == nil {

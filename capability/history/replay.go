@@ -73,7 +73,7 @@ var replay = kernel.DefineQuery[replayInput, replayOutput](kernel.Definition{
 	Summary: "Send the messages of a workflow again, in order; or run its commands again and report what differs.",
 	Aliases: []message.Type{olderReplay},
 	Emits: []kernel.EventDefinition{
-		{Type: replayedEvent, Summary: "A message of the workflow: {seq, at, message}."},
+		{Type: replayedEvent, Summary: "A message of the workflow: {seq, at, principal, wire, claim, message}."},
 	},
 	Runs:    kernel.Slow,
 	Effect:  kernel.Delegated,

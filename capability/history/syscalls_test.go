@@ -82,7 +82,7 @@ func TestSyscallsAnswer(t *testing.T) {
 		{"Message.Graph", `{"correlationId":"nope"}`, `404 Workflow not found: nope (no message in the journal has this correlation or this id)`},
 		{"Message.Graph", `{"correlationId":"s1"}`, `404 Workflow not found: s1 (the message of this id belongs to the workflow w)`},
 		{"Event.Graph", `{"correlationId":"x1","format":"tree"}`, `"▶ Other.Run  1970-01-01 00:00:03.002Z  x1\n├─ ◆ Other.Ran  +1ms  x2\n└─ ✓ reply  2ms  x3\n"`},
-		{"Message.Graph", `{"correlationId":"x1","format":"json"}`, `{"nodes":[{"id":"x1","kind":"command","type":"Other.Run","seq":10,"timestamp":1735000000000},{"id":"x2","kind":"event","type":"Other.Ran","seq":11,"timestamp":1735000000000},{"id":"x3","kind":"reply","type":"Other.Run","seq":12,"timestamp":1735000000000,"duration":2}],"edges":[{"from":"x1","to":"x2"},{"from":"x1","to":"x3"}],"roots":["x1"]}`},
+		{"Message.Graph", `{"correlationId":"x1","format":"json"}`, `{"nodes":[{"id":"x1","kind":"command","type":"Other.Run","seq":10,"timestamp":1735000000000,"principal":"owner"},{"id":"x2","kind":"event","type":"Other.Ran","seq":11,"timestamp":1735000000000,"principal":"owner"},{"id":"x3","kind":"reply","type":"Other.Run","seq":12,"timestamp":1735000000000,"duration":2,"principal":"owner"}],"edges":[{"from":"x1","to":"x2"},{"from":"x1","to":"x3"}],"roots":["x1"]}`},
 		{"Message.Graph", `{"correlationId":"x1","format":"png"}`, `422 Schema validation failed: format: expected one of "mermaid", "json", "dot", "tree", got "png"`},
 		{"Message.Stats", `{}`, `{"messages":12,"bytes":1234,"firstSeq":1,"firstAt":1000,"lastSeq":12,"lastAt":3004,"behind":1}`},
 		{"Message.Watch", `{"after":1,"from":1}`, `422 Schema validation failed: after and from both set where to begin; leave one out`},
@@ -121,7 +121,7 @@ func TestMessagesComeBackAsTheyWere(t *testing.T) {
 	if _, got := ask(t, k, message.KindQuery, "Message.List", `{}`); string(got.Data) != `{"messages":[`+strange+`]}` {
 		t.Errorf("List: %s", got.Data)
 	}
-	if events, _ := ask(t, k, message.KindQuery, "Message.Replay", `{"correlationId":"w"}`); string(events[0].Data) != `{"seq":1,"at":1,"message":`+strange+`}` {
+	if events, _ := ask(t, k, message.KindQuery, "Message.Replay", `{"correlationId":"w"}`); string(events[0].Data) != `{"seq":1,"at":1,"principal":"owner","message":`+strange+`}` {
 		t.Errorf("Replay: %s", events[0].Data)
 	}
 }
@@ -198,7 +198,7 @@ func TestReplaySendsAWorkflowInOrder(t *testing.T) {
 	if string(got.Data) != `{"messages":9}` || len(events) != 9 {
 		t.Fatalf("got %d events and %s", len(events), got.Data)
 	}
-	if want := `{"seq":2,"at":1001,"message":` + said("query", "Stock.Get", `{}`, "s1<o1@w") + `}`; string(events[1].Data) != want || events[1].Type != "Message.Replayed" {
+	if want := `{"seq":2,"at":1001,"principal":"owner","message":` + said("query", "Stock.Get", `{}`, "s1<o1@w") + `}`; string(events[1].Data) != want || events[1].Type != "Message.Replayed" {
 		t.Errorf("got %s %s", events[1].Type, events[1].Data)
 	}
 	events, got = ask(t, k, message.KindQuery, "Event.Replay", `{"correlationId":"w","limit":2}`)
@@ -401,7 +401,7 @@ func TestWatchSendsWhatIsRecorded(t *testing.T) {
 		time.Sleep(23 * time.Hour)
 		j.add(entry(t, 4001, kernel.In, two))
 		synctest.Wait()
-		if want := []string{`{"seq":13,"at":4000,"message":` + one + `}`, `{"seq":15,"at":4001,"message":` + two + `}`}; fmt.Sprint(got) != fmt.Sprint(want) {
+		if want := []string{`{"seq":13,"at":4000,"principal":"owner","message":` + one + `}`, `{"seq":15,"at":4001,"principal":"owner","message":` + two + `}`}; fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("got %v", got)
 		}
 		cancel()

@@ -91,7 +91,7 @@ func appendBranch(dst []byte, open []bool, branch, last bool) []byte {
 }
 
 func (g *graph) appendLine(dst []byte, n *node) []byte {
-	dst = append(append(dst, looks[n.kind].glyph...), ' ')
+	dst = append(append(dst, n.look().glyph...), ' ')
 	took, known := g.took(n)
 	switch {
 	case n.missing():
@@ -103,6 +103,9 @@ func (g *graph) appendLine(dst []byte, n *node) []byte {
 		if n.kind.Answers() {
 			dst = append(append(dst, ' '), n.kind...)
 		}
+	}
+	if n.claim {
+		dst = append(dst, ", claimed"...)
 	}
 	if n.kind == message.KindError {
 		dst = strconv.AppendInt(append(dst, ' '), int64(n.code), 10)
@@ -118,6 +121,9 @@ func (g *graph) appendLine(dst []byte, n *node) []byte {
 		dst = time.UnixMilli(n.at).UTC().AppendFormat(dst, "2006-01-02 15:04:05.000Z")
 	}
 	dst = visible.Append(append(dst, "  "...), shorten(string(n.id), maxTreeID))
+	if n.acts() {
+		dst = visible.Append(append(dst, "  "...), n.principal)
+	}
 	if n.cut {
 		dst = append(dst, "  ↻ caused by "...)
 		dst = visible.Append(dst, shorten(string(n.causation), maxTreeID))

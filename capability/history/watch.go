@@ -6,6 +6,7 @@ import (
 	"iter"
 	"time"
 
+	"kernos/internal/jsonscan"
 	"kernos/journal"
 	"kernos/kernel"
 	"kernos/message"
@@ -37,15 +38,22 @@ type watchOutput struct {
 
 // newEvent returns the data of Message.Recorded and Message.Replayed.
 func newEvent(e *journal.Entry) kernel.Raw {
-	dst := fmt.Appendf(nil, `{"seq":%d,"at":%d,"message":`, e.Seq, e.At)
-	return append(message.Append(dst, &e.Message), '}')
+	dst := fmt.Appendf(nil, `{"seq":%d,"at":%d,"principal":`, e.Seq, e.At)
+	dst = jsonscan.AppendQuoted(dst, e.Name)
+	if e.Wire != "" {
+		dst = jsonscan.AppendQuoted(append(dst, `,"wire":`...), e.Wire)
+	}
+	if e.Claim {
+		dst = append(dst, `,"claim":true`...)
+	}
+	return append(message.Append(append(dst, `,"message":`...), &e.Message), '}')
 }
 
 var watch = kernel.DefineQuery[watchInput, watchOutput](kernel.Definition{
 	Type:    watchType,
 	Summary: "Stream messages as they are recorded, from a point in the journal or from now on.",
 	Emits: []kernel.EventDefinition{
-		{Type: recordedEvent, Summary: "A message was recorded: {seq, at, message}."},
+		{Type: recordedEvent, Summary: "A message was recorded: {seq, at, principal, wire, claim, message}."},
 		{Type: missedEvent, Summary: "Messages are left out: {from, to, count}. They were dropped from the journal, or count of them did not fit into the buffer."},
 	},
 	Runs:    kernel.Endless,

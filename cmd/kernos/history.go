@@ -230,6 +230,7 @@ func filterFlags(c *cobra.Command, f *recorded.Filter) {
 	flags.StringVar(&f.Type, "type", "", "only messages of this `type`, or of a domain: 'Memory.*'")
 	flags.StringVar(&f.Kind, "kind", "", "only messages of this `kind`: command, query, event, reply or error")
 	flags.IntVar(&f.Code, "code", 0, "only errors with this code")
+	flags.StringVar(&f.Principal, "principal", "", "only messages that acted for this `caller`: owner, or the name or id of a token")
 	flags.StringVar(&f.Since, "since", "", "only messages recorded since this `time`: 1h (ago), 7d, 2026-01-31T12:00:00Z")
 	flags.StringVar(&f.Until, "until", "", "only messages recorded before this `time`")
 }

@@ -50,6 +50,7 @@ type Filter struct {
 	Code        int    `json:"code,omitempty"`
 	Since       string `json:"since,omitempty"`
 	Until       string `json:"until,omitempty"`
+	Principal   string `json:"principal,omitempty"`
 }
 
 // pageRequest is the input of Message.List and, with a query, of Message.Search.
@@ -66,8 +67,10 @@ type pageRequest struct {
 type pageReply struct {
 	Messages []json.RawMessage
 	Records  []struct {
-		Seq uint64
-		At  int64
+		Seq       uint64
+		At        int64
+		Principal string
+		Claim     bool
 	}
 	Scores  []float64
 	Total   int
@@ -120,7 +123,8 @@ func (l *Listing) page(ctx context.Context, r *pageRequest) (*pageReply, []shown
 		m := &messages[i]
 		m.Message = text
 		if i < len(reply.Records) {
-			m.Seq, m.At = reply.Records[i].Seq, reply.Records[i].At
+			r := &reply.Records[i]
+			m.Seq, m.At, m.Principal, m.Claim = r.Seq, r.At, r.Principal, r.Claim
 		}
 		if i < len(reply.Scores) {
 			m.score = reply.Scores[i]

@@ -81,6 +81,28 @@ func TestTheFirstWordFoundIsShown(t *testing.T) {
 	}
 }
 
+func TestARowNamesWhoSentIt(t *testing.T) {
+	for _, c := range []struct {
+		principal string
+		claim     bool
+		want      string
+	}{
+		{"owner", false, `✓ Echo            b             {"echo":"a"}`},
+		{"ci\x1b[2J", false, `✓ Echo            b             ci␛[2J: {"echo":"a"}`},
+		{"ci", true, `! Echo            b             ci: claimed reply: {"echo":"a"}`},
+	} {
+		s, out, _ := testScreen(0, false)
+		m := shown{Message: json.RawMessage(recordedReply), Principal: c.principal, Claim: c.claim}
+		m.read()
+		if err := row(s, &m, "", minTypeWidth, nil); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasSuffix(out.String(), "  "+c.want+"\n") {
+			t.Errorf("got %q, want %q", out.String(), c.want)
+		}
+	}
+}
+
 func TestTreeLines(t *testing.T) {
 	s, _, _ := testScreen(40, true)
 	for line, want := range map[string]string{

@@ -33,6 +33,9 @@ type shown struct {
 	Message json.RawMessage // as it is on the wire
 	score   float64         // of a search
 
+	Principal string // the name of whom it acted for
+	Claim     bool   // a program has sent it without being asked
+
 	kind message.Kind
 	typ  string
 	id   string
@@ -57,6 +60,12 @@ func (m *shown) read() {
 		if e, err := message.ParseError(parts.Data); err == nil {
 			m.text = strconv.Itoa(e.Code) + " " + visible.Text(e.Error())
 		}
+	}
+	if m.Claim {
+		m.text = "claimed " + string(m.kind) + ": " + m.text
+	}
+	if m.Principal != "" && m.Principal != "owner" {
+		m.text = visible.Text(m.Principal) + ": " + m.text
 	}
 }
 
@@ -95,6 +104,9 @@ func (l *Listing) show(m *shown, before string, types int, words *regexp.Regexp)
 // where the text has to be cut, and stand out.
 func row(s *terminal.Screen, m *shown, before string, types int, words *regexp.Regexp) error {
 	k := kinds[m.kind]
+	if m.Claim {
+		k.glyph, k.style = "!", terminal.Red
+	}
 	if k.glyph == "" {
 		k.glyph = "·"
 	}
