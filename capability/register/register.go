@@ -119,7 +119,7 @@ func (d *directory) register(ctx context.Context, in registerInput) (registerOut
 	if err := d.claim(caller, s, def); err != nil {
 		return registerOutput{}, err
 	}
-	if err := d.admit(c, s, def); err != nil {
+	if err := d.admit(caller, c, s, def); err != nil {
 		return registerOutput{}, err
 	}
 	if !known && !peer.WhenGone(func() { d.leave(c) }) {
@@ -164,7 +164,7 @@ func named(p *principal.Principal) string {
 }
 
 // admit returns why a connection may not serve a type; s is its current service, or nil.
-func (d *directory) admit(c *provider, s *service, def *definition) error {
+func (d *directory) admit(caller *principal.Principal, c *provider, s *service, def *definition) error {
 	if s == nil {
 		if err := d.free(def); err != nil {
 			return err
@@ -178,7 +178,7 @@ func (d *directory) admit(c *provider, s *service, def *definition) error {
 	case len(c.types) >= d.opts.PerConnection:
 		return message.Errorf(429, "This connection serves %d types, and no more are allowed; use another connection", len(c.types))
 	case s == nil && len(d.claims) >= d.opts.InAll && d.claims[def.Type] == nil:
-		if d.dropClaim() {
+		if d.dropClaim(caller) {
 			break
 		}
 		return message.Errorf(503, "Connections serve %d types, and no more are taken; try again when some have gone", len(d.services))
@@ -188,16 +188,23 @@ func (d *directory) admit(c *provider, s *service, def *definition) error {
 	return nil
 }
 
-// dropClaim forgets a claim to a name that no connection serves, and reports whether there was
-// one.
-func (d *directory) dropClaim() bool {
-	for t := range d.claims {
-		if d.services[t] == nil {
-			delete(d.claims, t)
-			return true
+// dropClaim makes room for a claim of a principal: it forgets one to a name that no connection
+// serves, and reports whether there was one. It is a claim of the principal that has the most,
+// and of none that has fewer than the caller: a caller that claims as many names as there may
+// be does not take those of others.
+func (d *directory) dropClaim(caller *principal.Principal) bool {
+	held := make(map[principal.ID]int)
+	for _, holder := range d.claims {
+		held[holder.ID()]++
+	}
+	most, dropped := max(1, held[caller.ID()]), message.Type("")
+	for t, holder := range d.claims {
+		if n := held[holder.ID()]; d.services[t] == nil && n >= most {
+			most, dropped = n, t
 		}
 	}
-	return false
+	delete(d.claims, dropped)
+	return dropped != ""
 }
 
 // free returns why a type that no connection serves can't be registered: built-in syscalls and
