@@ -45,6 +45,10 @@ var Spaces = map[byte]string{
 // grow, across restarts too, and may leave numbers out.
 type Revision uint64
 
+// MaxRevision is more than any store reaches: a million batches a second for two thousand years.
+// A store that was given such revisions by a file could not count on.
+const MaxRevision Revision = 1 << 56
+
 // An Entry is a key with its value. Its slices are valid until the next step of the
 // iteration that returned it. The value that Get returns stays valid and must not be
 // changed: others may have it too. Its key is the one that was asked for.

@@ -10,6 +10,10 @@
 //	trailer  'z', how many entries and blobs there are as uvarints, and the SHA-256 of
 //	         everything before it
 //
+// What a file says of itself is not believed: a reader allocates for what has come, and an
+// entry, a revision, a window of the compression and, with [Reader.Limit], all of it together
+// have bounds.
+//
 // A file that has no trailer, or one that does not fit, is damaged: [Reader.Next] says so
 // at its end, and a restore then discards what came before.
 package archive
@@ -24,10 +28,12 @@ import (
 	"hash"
 	"io"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
 
+	"kernos/internal/visible"
 	"kernos/store"
 )
 
@@ -39,8 +45,9 @@ const (
 
 	maxHeader = 64 << 10
 	maxKey    = 64 << 10
-	maxValue  = 1 << 30
-	maxMemory = 256 << 20 // of the decompressor
+	maxValue  = 64 << 20 // more than anything keeps under one key; what is large is in blobs
+	maxBlob   = 1 << 50
+	maxWindow = 8 << 20  // of the decompressor; a writer has half of it
 )
 
 // A Header says what a backup is of.
@@ -141,6 +148,9 @@ var errForeign = fmt.Errorf("%w: it does not begin as one", ErrDamaged)
 
 // broken is the error of a file that can't be read on.
 func broken(err error) error {
+	if _, ok := errors.AsType[*TooLarge](err); ok {
+		return err
+	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("%w: it ends too soon, its end is missing", ErrDamaged)
 	}
@@ -161,7 +171,8 @@ type Reader struct {
 	Summary
 
 	zip  *zstd.Decoder
-	in   *bufio.Reader
+	room limited       // what comes out of zip
+	in   *bufio.Reader // of room
 	sum  hash.Hash
 	blob *content // the blob that is being read, or nil
 	err  error    // the first one; nothing is read after it
@@ -175,17 +186,41 @@ func NewReader(r io.Reader) (*Reader, error) {
 	} else if string(head) != zstdMagic[:len(head)] {
 		return nil, errForeign
 	}
-	zip, err := zstd.NewReader(packed, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxMemory))
+	zip, err := zstd.NewReader(packed, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
 	if err != nil {
 		return nil, broken(err)
 	}
-	a := &Reader{zip: zip, in: bufio.NewReaderSize(zip, 256<<10), sum: sha256.New()}
+	a := &Reader{zip: zip, room: limited{zip, math.MaxInt64}, sum: sha256.New()}
+	a.in = bufio.NewReaderSize(&a.room, 256<<10)
 	if err := a.header(); err != nil {
 		zip.Close()
 		return nil, err
 	}
 	return a, nil
 }
+
+// A TooLarge is the error of a backup that unpacks to more than the reader was told to take.
+type TooLarge struct{}
+
+func (*TooLarge) Error() string { return "the backup unpacks to more than there is room for" }
+
+// limited is a reader that fails when it has given as much as it may.
+type limited struct {
+	from io.Reader
+	left int64
+}
+
+func (l *limited) Read(b []byte) (int, error) {
+	if l.left <= 0 {
+		return 0, new(TooLarge)
+	}
+	n, err := l.from.Read(b[:min(int64(len(b)), l.left)])
+	l.left -= int64(n)
+	return n, err
+}
+
+// Limit bounds how many bytes are unpacked from now on, about. More are a [TooLarge].
+func (a *Reader) Limit(bytes int64) { a.room.left = bytes }
 
 func (a *Reader) header() error {
 	if head := a.bytes(uint64(len(magic))); a.err == nil && string(head) != magic {
@@ -199,7 +234,10 @@ func (a *Reader) header() error {
 		return fmt.Errorf("%w: its header can't be read: %w", ErrDamaged, err)
 	}
 	if a.Header.Version != version {
-		return fmt.Errorf("the backup has version %d, and this kernos reads version %d; use the kernos %s that made it, or a newer one", a.Header.Version, version, a.Header.Kernos)
+		return fmt.Errorf("the backup has version %d, and this kernos reads version %d; use the kernos %s that made it, or a newer one", a.Header.Version, version, visible.Text(a.Header.Kernos))
+	}
+	if origin, err := store.ParseOrigin(string(a.Header.Origin)); err != nil || origin != a.Header.Origin || visible.Text(string(origin)) != string(origin) {
+		return fmt.Errorf("%w: its origin is %s, which is none", ErrDamaged, visible.Text(string(a.Header.Origin)))
 	}
 	return nil
 }
@@ -207,10 +245,11 @@ func (a *Reader) header() error {
 // bytes reads n bytes and adds them to the checksum. It allocates as they come: the number
 // may be wrong.
 func (a *Reader) bytes(n uint64) (b []byte) {
-	const step = 1 << 20
+	const step = 64 << 10
 	for uint64(len(b)) < n && a.err == nil {
 		at := len(b)
-		b = append(b, make([]byte, min(n-uint64(at), step))...)
+		b = slices.Grow(b, int(min(n-uint64(at), uint64(max(step, at))))) // at most twice as much as has come
+		b = b[:min(uint64(cap(b)), n)]
 		if _, err := io.ReadFull(a.in, b[at:]); err != nil {
 			a.err = broken(err)
 		}
@@ -249,13 +288,13 @@ func (a *Reader) Next() (Item, error) {
 	var item Item
 	switch tag[0] {
 	case 'e':
-		item.Entry.Revision = store.Revision(a.number(math.MaxInt64))
+		item.Entry.Revision = store.Revision(a.number(uint64(store.MaxRevision)))
 		keyLength, valueLength := a.number(maxKey), a.number(maxValue)
 		item.Entry.Key, item.Entry.Value = a.bytes(keyLength), a.bytes(valueLength)
 		a.Entries++
 	case 'b':
 		copy(item.Sum[:], a.bytes(uint64(len(item.Sum))))
-		item.Size = int64(a.number(math.MaxInt64))
+		item.Size = int64(a.number(maxBlob))
 		a.blob = &content{from: a, left: item.Size, sum: sha256.New(), want: item.Sum}
 		item.Content = a.blob
 		a.Blobs++

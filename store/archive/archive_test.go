@@ -162,6 +162,9 @@ func FuzzReader(f *testing.F) {
 	f.Add(sample(f, 3, "hello"))
 	f.Add(sample(f, 0))
 	f.Add([]byte("x"))
+	for _, c := range craftedFiles {
+		f.Add(c.file(f))
+	}
 	f.Fuzz(func(t *testing.T, file []byte) {
 		_, _ = readAll(file, len(file)%2 == 0)
 	})

@@ -3,7 +3,6 @@ package pebble
 import (
 	"encoding/binary"
 	"errors"
-	"math"
 	"os"
 	"path/filepath"
 
@@ -126,7 +125,7 @@ func fill(db *crdb.DB, s schema, next func() (store.Entry, bool, error)) error {
 		if !ok {
 			break
 		}
-		if foreign(entry.Key) || entry.Revision == 0 || entry.Revision > math.MaxInt64 {
+		if foreign(entry.Key) || entry.Revision == 0 || entry.Revision > store.MaxRevision {
 			return store.Errorf(422, nil, "The backup has an entry that no store can have: the key %s with revision %d", clip(string(entry.Key)), entry.Revision)
 		}
 		highest = max(highest, entry.Revision)

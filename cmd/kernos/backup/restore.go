@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"time"
 
+	systemcalls "golang.org/x/sys/unix"
+
 	"kernos/cmd/kernos/connect"
 	"kernos/daemon"
 	"kernos/internal/durable"
@@ -81,7 +83,13 @@ func Restore(ctx context.Context, target daemon.Home, anyOrigin bool, name strin
 		return err
 	}
 	defer func() { _ = os.RemoveAll(fresh) }()
+	if free, ok := freeSpace(home); ok {
+		r.Limit(free - free/10)
+	}
 	if err := readBackup(ctx, r, fresh); err != nil {
+		if _, ok := errors.AsType[*archive.TooLarge](err); ok {
+			err = fmt.Errorf("%w on the disk of %s; make room there", err, home)
+		}
 		return fmt.Errorf("%s: %w; nothing was changed", name, err)
 	}
 	if unlock == nil {
@@ -115,13 +123,21 @@ func Restore(ctx context.Context, target daemon.Home, anyOrigin bool, name strin
 	return nil
 }
 
-// readBackup fills a new directory with the content of a backup.
+// freeSpace returns how many bytes of a disk are free.
+func freeSpace(dir string) (int64, bool) {
+	var s systemcalls.Statfs_t
+	err := systemcalls.Statfs(dir, &s)
+	return int64(s.Bavail) * int64(s.Bsize), err == nil
+}
+
+// readBackup fills a new directory with the content of a backup, and checks that it can be
+// opened.
 func readBackup(ctx context.Context, r *archive.Reader, dir string) error {
 	kept, err := blobs.New(filepath.Join(dir, "blobs"))
 	if err != nil {
 		return err
 	}
-	return pebble.Import(filepath.Join(dir, "store"), func() (store.Entry, bool, error) {
+	err = pebble.Import(filepath.Join(dir, "store"), func() (store.Entry, bool, error) {
 		for {
 			item, err := r.Next()
 			if ctx.Err() != nil {
@@ -141,6 +157,14 @@ func readBackup(ctx context.Context, r *archive.Reader, dir string) error {
 			}
 		}
 	})
+	if err != nil {
+		return err
+	}
+	engine, err := pebble.Open(filepath.Join(dir, "store"), nil)
+	if err != nil {
+		return err
+	}
+	return engine.Close()
 }
 
 // beside returns an unused name for the old state.
