@@ -47,7 +47,7 @@ const (
 	maxKey    = 64 << 10
 	maxValue  = 64 << 20 // more than anything keeps under one key; what is large is in blobs
 	maxBlob   = 1 << 50
-	maxWindow = 8 << 20  // of the decompressor; a writer has half of it
+	maxWindow = 8 << 20 // of the decompressor; a writer has half of it
 )
 
 // A Header says what a backup is of.
