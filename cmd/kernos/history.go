@@ -50,12 +50,16 @@ func logCommand(open opener) *cobra.Command {
 		Short: "Show recorded messages",
 		Long: `Show the latest messages of the journal, the oldest of them first. Each is one
 line: when it was recorded, its kind (▶ command, ? query, ◆ event, ✓ reply, ✗ error),
-its type, its id and what it says, cut to the width of the terminal.
+its type, its id and what it says, cut to the width of the terminal. Before that is the
+name of the token that it acted for, unless that is the owner. The sign ! marks what a
+program only claims: a reply or an error for a request that it was not asked to answer, or
+an event that is the kernel's.
 
 --json prints the messages themselves, one per line, as they were recorded.`,
 		Example: `  kernos log                                   the latest 50
   kernos log --type 'Memory.*' --since 1h
   kernos log --kind error -n 10
+  kernos log --principal ci                    what the token ci did
   kernos log --correlation req-7 --json | jq .data
   kernos log -n 0 --json > everything.ndjson   everything
   kernos log --follow                          and continue with new ones`,
@@ -85,7 +89,8 @@ func graphCommand(open opener) *cobra.Command {
 named by the correlation of its messages, or by the id of the message that began it.
 
 The tree has a line for each message: ▶ command, ? query, ◆ event, ✓ reply, ✗ error, and
-◌ for a cause that isn't in the journal. A reply has the time that it took, anything
+◌ for a cause that isn't in the journal; ! marks what a program only claims, which answers
+nothing. A reply has the time that it took, anything
 else the time since its cause. The other formats are for programs: mermaid for
 documents and https://mermaid.live, dot for Graphviz, json for everything else. In a
 terminal the format is tree, otherwise mermaid.`,
@@ -160,7 +165,8 @@ began it.
 and reports which of them had a different outcome. They change things, as they
 did then, and are recorded. Commands with secrets can't be run again, since the journal
 doesn't have their data, and are skipped; so are those that concern a connection or the
-life of the kernel, such as Syscall.Register and Syscall.Shutdown. The status is 1 if
+life of the kernel, such as Syscall.Register and Syscall.Shutdown, and those that were
+refused. What a token has sent runs with the rights that it has now. The status is 1 if
 something came out differently.`,
 		Example: `  kernos replay req-7
   kernos replay req-7 --json | jq -c '[.kind, .type]'

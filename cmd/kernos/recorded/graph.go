@@ -67,5 +67,8 @@ func treeLine(s *terminal.Screen, line string) string {
 			return branch + s.Paint(k.style, k.glyph) + rest
 		}
 	}
+	if strings.HasPrefix(line[at:], claimGlyph) {
+		return s.Paint(terminal.Faint, line[:at]) + s.Paint(terminal.Red, line[at:])
+	}
 	return s.Paint(terminal.Faint, line) // a missing message, or a remark
 }

@@ -109,6 +109,7 @@ func TestTreeLines(t *testing.T) {
 		"▶ Test.Run  a":            "\x1b[34m▶\x1b[0m Test.Run  a",
 		"│  └─ ✗ error 404 No":     "\x1b[2m│  └─ \x1b[0m\x1b[31m✗ error 404 No\x1b[0m",
 		"⋯14    └─ ✓ reply":        "\x1b[2m⋯14    └─ \x1b[0m\x1b[32m✓\x1b[0m reply",
+		"└─ ! Echo reply, claimed": "\x1b[2m└─ \x1b[0m\x1b[31m! Echo reply, claimed\x1b[0m",
 		"◌ not in the journal  a":  "\x1b[2m◌ not in the journal  a\x1b[0m",
 		"… the workflow goes on":   "\x1b[2m… the workflow goes on\x1b[0m",
 		strings.Repeat("│  ", 100): strings.Repeat("│  ", 13) + "…",

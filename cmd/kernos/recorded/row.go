@@ -26,6 +26,9 @@ var kinds = map[message.Kind]struct {
 	message.KindError:   {"✗", terminal.Red},
 }
 
+// claimGlyph is the sign of what a program only claims, whatever its kind.
+const claimGlyph = "!"
+
 // shown is a message as it is shown.
 type shown struct {
 	Seq     uint64
@@ -105,7 +108,7 @@ func (l *Listing) show(m *shown, before string, types int, words *regexp.Regexp)
 func row(s *terminal.Screen, m *shown, before string, types int, words *regexp.Regexp) error {
 	k := kinds[m.kind]
 	if m.Claim {
-		k.glyph, k.style = "!", terminal.Red
+		k.glyph, k.style = claimGlyph, terminal.Red
 	}
 	if k.glyph == "" {
 		k.glyph = "·"
