@@ -80,6 +80,8 @@ func New(s store.Reader) *Directory {
 		store: s, now: time.Now, fallback: newDefault(),
 		byName: make(map[string]*holder), byHash: make(map[[sha256.Size]byte]*holder),
 	}
+	d.mu.Lock() // expire may begin before expiry is set
+	defer d.mu.Unlock()
 	d.expiry = time.AfterFunc(time.Hour, d.expire)
 	return d
 }
