@@ -142,6 +142,10 @@ func (d *definition) agrees(o *definition) error {
 	return message.Errorf(409, "%s is served by another connection, and your definition differs in %s; send the same as Syscall.Describe shows, or choose another name", d.Type, strings.Join(differs, ", "))
 }
 
+// compiledSize is about how many bytes the schemas take when they are compiled: 150 KB were
+// measured for 10 KB of text.
+func (d *definition) compiledSize() int { return 16 * (len(d.input) + len(d.output)) }
+
 // maxSchema is how many bytes a schema may have, so that Syscall.Describe fits on a line.
 const maxSchema = message.MaxLine
 

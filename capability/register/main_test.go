@@ -2,6 +2,7 @@ package register
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"kernos/internal/testkit/wire"
 	"kernos/kernel"
 	"kernos/kernel/kerneltest"
+	"kernos/kernel/principal"
 	"kernos/message"
 	"kernos/transport"
 )
@@ -61,9 +63,25 @@ func connect(t testing.TB, k *kernel.Kernel) *program {
 
 func connectOver(t testing.TB, k *kernel.Kernel, here, there io.ReadWriteCloser) *program {
 	t.Helper()
+	return connectIn(t.Context(), t, k, here, there)
+}
+
+// connectAs connects for a token of preset handler.
+func connectAs(t testing.TB, k *kernel.Kernel, name string) *program {
+	t.Helper()
+	who, err := principal.New(principal.ID(name), name, principal.Grant{Preset: principal.Handler})
+	if err != nil {
+		t.Fatal(err)
+	}
+	here, there := wire.New()
+	return connectIn(kernel.ActFor(t.Context(), kernel.From(who, "unix")), t, k, here, there)
+}
+
+func connectIn(ctx context.Context, t testing.TB, k *kernel.Kernel, here, there io.ReadWriteCloser) *program {
+	t.Helper()
 	p := &program{t: t, conn: here, lines: bufio.NewReader(here), ended: make(chan error, 1)}
 	go func() {
-		_, err := transport.Serve(t.Context(), k, there, there, nil)
+		_, err := transport.Serve(ctx, k, there, there, nil)
 		_ = there.Close()
 		p.ended <- err
 		close(p.ended)

@@ -35,6 +35,10 @@ type Options struct {
 	// PerConnection is how many types one connection may serve, and InAll how many types
 	// all of them. 0 means 1,000 and 10,000.
 	PerConnection, InAll int
+
+	// SchemaBytes is how many bytes the schemas of all types may take when they are compiled, and
+	// SchemaBytesEach those that one token has registered. 0 means 256 MB and 32 MB.
+	SchemaBytes, SchemaBytesEach int64
 }
 
 // The events that tell of registrations.
@@ -63,6 +67,7 @@ func Module(r *kernel.Registry, opts *Options) kernel.Module {
 	}
 	d.opts.PerConnection = cmp.Or(d.opts.PerConnection, 1_000)
 	d.opts.InAll = cmp.Or(d.opts.InAll, 10_000)
+	d.schemas = kernel.NewBudget("registered schemas", cmp.Or(d.opts.SchemaBytes, 256<<20), cmp.Or(d.opts.SchemaBytesEach, 32<<20))
 	return Definitions().Bind(register.Bind(d.register), unregister.Bind(d.unregister))
 }
 
@@ -71,6 +76,7 @@ type directory struct {
 	registry *kernel.Registry
 	opts     Options
 	begun    time.Time
+	schemas  *kernel.Budget
 
 	mu          sync.Mutex // serialises changes
 	services    map[message.Type]*service
@@ -128,7 +134,12 @@ func (d *directory) register(ctx context.Context, in registerInput) (registerOut
 	d.connections[peer.ID()] = c
 	if s == nil {
 		s = newService(def, d.begun)
+		s.holder = caller
+		if err := d.schemas.Take(caller, def.compiledSize()); err != nil {
+			return registerOutput{}, err
+		}
 		if err := d.registry.AddSyscall(module(def.Type), kernel.Syscall{Definition: def.Definition, Handler: s.handle}); err != nil {
+			d.schemas.Give(caller, def.compiledSize())
 			return registerOutput{}, message.Errorf(409, "%s can't be registered: %v", def.Type, err)
 		}
 		d.services[def.Type] = s
@@ -309,6 +320,7 @@ func (d *directory) remove(c *provider, types ...message.Type) {
 		delete(c.types, t)
 		if s := d.services[t]; s.leave(c) == 0 {
 			delete(d.services, t)
+			d.schemas.Give(s.holder, s.compiledSize())
 			last = append(last, t)
 		}
 	}

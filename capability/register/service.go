@@ -9,6 +9,7 @@ import (
 
 	"kernos/kernel"
 	"kernos/kernel/connection"
+	"kernos/kernel/principal"
 	"kernos/message"
 	"kernos/schema"
 )
@@ -24,6 +25,7 @@ type provider struct {
 // A service is a type and the connections that serve it.
 type service struct {
 	definition
+	holder  *principal.Principal // that registered it first
 	begun   time.Time
 	servers atomic.Pointer[[]*server] // changed with directory.mu held
 	turn    atomic.Uint64             // whose it is among equals
