@@ -305,6 +305,7 @@ func TestServeDrains(t *testing.T) {
 	if _, ok := Inspect(d.path); !ok {
 		t.Error("another daemon could start while this one ends")
 	}
+	testkit.Until(t, "all of them stop", func() bool { return d.s.conns.Stopping().Err() != nil })
 	busy.say(ping("late")) // is not read
 	close(leave)
 	got := map[string]bool{busy.hear(): true, busy.hear(): true}
