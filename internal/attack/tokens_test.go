@@ -43,10 +43,10 @@ func TestRevocationWhileConnectionsAreInUse(t *testing.T) {
 						if n == 0 {
 							begun.Done()
 						}
-						if late && status != 401 {
-							t.Errorf("a request after the revocation: %d", status)
-						}
-						if late {
+						if late && status != 0 { // a connection that was used before may be cut first
+							if status != 401 {
+								t.Errorf("a request after the revocation: %d", status)
+							}
 							return
 						}
 					}
