@@ -28,6 +28,7 @@ import (
 // Nothing is opened or made before it is needed.
 type state struct {
 	home     Home
+	private  []string // directories of the kernel, which neither pointers nor the tree reach
 	log      *slog.Logger
 	outcomes time.Duration // how long the outcomes of idempotent commands are kept
 	store    store.Store
@@ -49,6 +50,12 @@ type state struct {
 // newState prepares the state of a home.
 func newState(home Home, o *Options, socket string) (*state, error) {
 	s := &state{home: home, log: o.Log, outcomes: o.Retention.outcomes(), opened: make(chan struct{})}
+	s.private = []string{home.Dir}
+	if socket != "" {
+		if own, err := home.Socket(); err == nil && own == socket { // another socket has no directory of its own
+			s.private = append(s.private, filepath.Dir(own))
+		}
+	}
 	policy, err := o.policy()
 	if err != nil {
 		return nil, err
@@ -81,7 +88,7 @@ func newState(home Home, o *Options, socket string) (*state, error) {
 	})
 	// The owner may point to any file of this machine that isn't the kernel's, and tokens to
 	// blobs.
-	own := &blobs.Resolver{Dir: s.blobs, Private: home.Dir, Client: s.client, Limit: memory.MaxValue}
+	own := &blobs.Resolver{Dir: s.blobs, Private: s.private, Client: s.client, Limit: memory.MaxValue}
 	confined := *own
 	confined.Confined = true
 	s.resolve = func(ctx context.Context, p message.BlobPointer) ([]byte, error) {

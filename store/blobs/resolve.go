@@ -12,10 +12,12 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
+	"kernos/internal/fence"
 	"kernos/internal/rootdir"
 	"kernos/message"
 )
@@ -38,10 +40,10 @@ type Resolver struct {
 	// confined always.
 	Confined bool
 
-	// Private is a directory of which nothing may be read but the blobs of Dir, by whatever
-	// path or link: the home of the kernel, where keys are, and the state of other origins.
-	// "" means that there is none.
-	Private string
+	// Private are directories of which nothing may be read but the blobs of Dir, by whatever
+	// path or link: the home of the kernel, where keys are, and the state of other origins, and
+	// its runtime directory.
+	Private []string
 
 	// Client fetches https pointers. Nil refuses them. Its CheckRedirect is not used.
 	Client *http.Client
@@ -98,27 +100,44 @@ func notRegular(path string) error {
 	return message.Errorf(422, "%s is not a regular file: point to a file", message.Clip(path, 400))
 }
 
-// file reads a file without ever waiting for a process at the other end of it.
-func (r *Resolver) file(ctx context.Context, path string, limit int64) ([]byte, error) {
+// tries is how often a file is opened that is exchanged all the time.
+const tries = 10
+
+func (r *Resolver) file(ctx context.Context, path string, limit int64) (data []byte, err error) {
+	for range tries {
+		if data, err = r.readFile(ctx, path, limit); !errors.Is(err, fence.ErrMoved) {
+			return data, err
+		}
+	}
+	return nil, message.Errorf(409, "%s is exchanged for another file again and again, and can't be told from what belongs to the kernel: try again when it stays", message.Clip(path, 400))
+}
+
+// readFile reads a file without ever waiting for a process at the other end of it.
+func (r *Resolver) readFile(ctx context.Context, path string, limit int64) ([]byte, error) {
 	if !filepath.IsAbs(path) || strings.IndexByte(path, 0) >= 0 {
 		return nil, message.Errorf(422, "A file pointer needs an absolute path, got %q", message.Clip(path, 400))
 	}
 	path = filepath.Clean(path)
 	stat, open := os.Stat, os.OpenFile
-	name := path
-	switch {
-	case r.Confined || RemoteOf(ctx) != nil:
+	name, confined := path, r.Confined || RemoteOf(ctx) != nil
+	var private fence.Fence
+	if !confined && len(r.Private) > 0 {
+		switch at := withoutLinks(path); {
+		case r.ownBlob(at):
+			confined, path = true, r.Dir.path+at[len(filepath.Dir(filepath.Dir(at))):]
+		case slices.ContainsFunc(r.Private, func(dir string) bool { return within(dir, at) }):
+			return nil, belongs(path)
+		default: // what is opened decides, since the path may lead elsewhere by then
+			private = r.Private
+		}
+	}
+	if confined {
 		root, inner, err := r.confine(path)
 		if err != nil {
 			return nil, err
 		}
 		defer func() { _ = root.Close() }()
 		stat, open, name = root.Stat, root.OpenFile, inner
-	case r.Private != "":
-		name = withoutLinks(path)
-		if r.private(name) {
-			return nil, message.Errorf(403, "Operation not allowed: %s belongs to the kernel; a file pointer may mean a blob of this origin, or a file elsewhere", message.Clip(path, 400))
-		}
 	}
 	// To open a device may do something. So the look before; the one behind is for what
 	// has changed between.
@@ -139,6 +158,14 @@ func (r *Resolver) file(ctx context.Context, path string, limit int64) ([]byte, 
 	}
 	if !info.Mode().IsRegular() {
 		return nil, notRegular(path)
+	}
+	switch err := private.Check(f, path); {
+	case errors.Is(err, fence.ErrPrivate):
+		return nil, belongs(path)
+	case errors.Is(err, fence.ErrMoved):
+		return nil, err
+	case err != nil:
+		return nil, fileError(path, err)
 	}
 	// Some files of the system are regular by name only, and a read of them waits.
 	stop := context.AfterFunc(ctx, func() { _ = f.SetReadDeadline(time.Unix(1, 0)) })
@@ -168,16 +195,19 @@ func (r *Resolver) confine(path string) (*os.Root, string, error) {
 	return root, filepath.Join(name[:2], name), nil
 }
 
-// private reports whether a path without links leads into the private directory, and not to a
-// blob.
-func (r *Resolver) private(path string) bool {
-	var own fs.FileInfo
-	if r.Dir != nil {
-		own, _ = os.Stat(r.Dir.path)
+func belongs(path string) error {
+	return message.Errorf(403, "Operation not allowed: %s belongs to the kernel; a file pointer may mean a blob of this origin, or a file elsewhere", message.Clip(path, 400))
+}
+
+// ownBlob reports whether a path without links is that of a blob.
+func (r *Resolver) ownBlob(path string) bool {
+	if r.Dir == nil {
+		return false
 	}
-	return within(r.Private, path, func(at string, info fs.FileInfo) bool {
-		return own != nil && os.SameFile(info, own) && isBlob(at, path)
-	})
+	dir := filepath.Dir(filepath.Dir(path))
+	own, err := os.Stat(r.Dir.path)
+	at, atErr := os.Stat(dir)
+	return err == nil && atErr == nil && os.SameFile(own, at) && isBlob(dir, path)
 }
 
 // isBlob reports whether a path is that of a blob in a directory.

@@ -168,23 +168,23 @@ func TestResolveKeepsOutOfTheHome(t *testing.T) {
 		t.Fatal(err)
 	}
 	within := func(dir, path string) string { return strings.Replace(path, home, dir, 1) }
-	for _, r := range []blobs.Resolver{{Dir: mine, Private: home}, {Dir: mine, Private: alias}} {
+	for _, r := range []blobs.Resolver{{Dir: mine, Private: []string{home}}, {Dir: mine, Private: []string{alias}}} {
 		for _, c := range []struct {
 			path string
 			code int
 		}{
 			{own.Path, 0},
 			{within(alias, own.Path), 0},
-			{link(own.Path, "own"+filepath.Base(r.Private)), 0},
+			{link(own.Path, "own"+filepath.Base(r.Private[0])), 0},
 			{outside, 0},
-			{link(outside, "far"+filepath.Base(r.Private)), 0},
+			{link(outside, "far"+filepath.Base(r.Private[0])), 0},
 			{filepath.Join(parent, "none"), 404},
 			{mine.Path(blobs.Sum([]byte("none"))), 404},
 			{foreign.Path, 403},
 			{within(alias, foreign.Path), 403},
 			{within("/proc/self/root"+home, foreign.Path), 403},
-			{link(foreign.Path, "foreign"+filepath.Base(r.Private)), 403},
-			{link(filepath.Dir(foreign.Path), "folder"+filepath.Base(r.Private)) + "/" + foreign.Hash.String(), 403},
+			{link(foreign.Path, "foreign"+filepath.Base(r.Private[0])), 403},
+			{link(filepath.Dir(foreign.Path), "folder"+filepath.Base(r.Private[0])) + "/" + foreign.Hash.String(), 403},
 			{mine.Path(hidden), 403},
 			{filepath.Join(home, "token"), 403},
 			{filepath.Join(home, "origins/mine/key"), 403},
@@ -202,7 +202,7 @@ func TestResolveKeepsOutOfTheHome(t *testing.T) {
 			}
 		}
 	}
-	if _, err := (&blobs.Resolver{Private: filepath.Join(parent, "no home")}).Resolve(t.Context(), message.FileBlob(outside)); err != nil {
+	if _, err := (&blobs.Resolver{Private: []string{filepath.Join(parent, "no home")}}).Resolve(t.Context(), message.FileBlob(outside)); err != nil {
 		t.Errorf("without a home: %v", err)
 	}
 }

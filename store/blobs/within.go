@@ -1,32 +1,25 @@
 package blobs
 
 import (
-	"io/fs"
 	"os"
 	"path/filepath"
 )
 
 // Within reports whether a path leads to a directory or into it, by whatever link or spelling,
 // and whether or not something is there.
-func Within(dir, path string) bool { return within(dir, withoutLinks(path), nil) }
+func Within(dir, path string) bool { return within(dir, withoutLinks(path)) }
 
 // within is Within for a path without links. Directories are told by what they are, and not by
-// their names, which may have several spellings. On the way up, except may say of a directory
-// that what is in it does not count.
-func within(dir, path string, except func(at string, info fs.FileInfo) bool) bool {
+// their names, which may have several spellings.
+func within(dir, path string) bool {
 	home, err := os.Stat(dir)
 	if err != nil { // nothing else leads to what is not there
 		inner, err := filepath.Rel(withoutLinks(dir), path)
 		return err == nil && filepath.IsLocal(inner)
 	}
 	for at := path; ; {
-		if info, err := os.Stat(at); err == nil {
-			if except != nil && except(at, info) {
-				return false
-			}
-			if os.SameFile(info, home) {
-				return true
-			}
+		if info, err := os.Stat(at); err == nil && os.SameFile(info, home) {
+			return true
 		}
 		up := filepath.Dir(at)
 		if up == at {

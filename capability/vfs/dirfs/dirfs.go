@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"kernos/capability/vfs"
-	"kernos/store/blobs"
+	"kernos/internal/fence"
 )
 
 // Options are the settings of a directory. The zero value allows everything.
@@ -28,20 +28,20 @@ type Options struct {
 	ReadOnly bool // nothing in it can be written or deleted
 	NoExec   bool // nothing in it is executed
 
-	// Private is a directory of which nothing can be reached, by whatever path or link: the
-	// home of the kernel, where keys are, and the state of all origins. "" means that there
-	// is none.
-	Private string
+	// Private are directories of which nothing can be reached, by whatever path or link: the
+	// home of the kernel, where keys are, and the state of all origins, and its runtime
+	// directory.
+	Private []string
 }
 
 // directory is a directory of this machine. It is held open, so that a change of its
 // path doesn't lead out of it; [os.Root] takes care of what is below. When another directory
 // takes its place, that one is opened.
 type directory struct {
-	path string // absolute
-	home string // what is private, absolute; or ""
-	can  vfs.Can
-	open atomic.Pointer[opened]
+	path    string // absolute
+	private fence.Fence
+	can     vfs.Can
+	open    atomic.Pointer[opened]
 
 	// writing makes looking at a version and writing one step, for files whose names fall
 	// on the same lock.
@@ -51,10 +51,9 @@ type directory struct {
 // opened is a directory that is open, by both ways to look into it.
 type opened struct {
 	*directory
-	root   *os.Root
-	dir    *os.File
-	info   fs.FileInfo
-	inside bool // all of it is private
+	root *os.Root
+	dir  *os.File
+	info fs.FileInfo
 }
 
 func (o *opened) close() error { return errors.Join(o.root.Close(), o.dir.Close()) }
@@ -66,10 +65,11 @@ func Open(dir string, opts Options) (vfs.Driver, error) {
 		return nil, fmt.Errorf("vfs: %w", err)
 	}
 	d := &directory{path: abs, can: vfs.Can{Read: true, Write: !opts.ReadOnly, Execute: !opts.NoExec}}
-	if opts.Private != "" {
-		if d.home, err = filepath.Abs(opts.Private); err != nil {
+	for _, p := range opts.Private {
+		if p, err = filepath.Abs(p); err != nil {
 			return nil, fmt.Errorf("vfs: %w", err)
 		}
+		d.private = append(d.private, p)
 	}
 	if _, err := d.now(); err != nil {
 		return nil, fmt.Errorf("vfs: the directory can't be opened: %w", err)
@@ -108,7 +108,7 @@ func (d *directory) now() (*opened, error) {
 	if err != nil {
 		return nil, errors.Join(err, root.Close())
 	}
-	o = &opened{directory: d, root: root, dir: dir, inside: d.home != "" && blobs.Within(d.home, d.path)}
+	o = &opened{directory: d, root: root, dir: dir}
 	if o.info, err = dir.Stat(); err != nil {
 		return nil, errors.Join(err, o.close())
 	}
@@ -116,10 +116,11 @@ func (d *directory) now() (*opened, error) {
 	return o, nil
 }
 
-// at returns the directory that is at the path now, if a name in it is not private.
+// at returns the directory that is at the path now, if a name in it is not private. That may
+// have changed when the name is used: what is opened is checked again.
 func (d *directory) at(name string) (*opened, error) {
 	o, err := d.now()
-	if err == nil && o.private(name) {
+	if err == nil && o.leadsHome(name) {
 		err = vfs.ErrPrivate
 	}
 	return o, err
@@ -145,7 +146,19 @@ func (o *opened) look(name string) (state, error) {
 	return stateOf(info), nil
 }
 
-func (d *directory) Read(ctx context.Context, name string) (vfs.File, error) {
+// tries is how often a file is opened that is exchanged all the time.
+const tries = 10
+
+func (d *directory) Read(ctx context.Context, name string) (f vfs.File, err error) {
+	for range tries {
+		if f, err = d.read(ctx, name); !errors.Is(err, fence.ErrMoved) {
+			return f, guarded(err)
+		}
+	}
+	return f, vfs.ErrMoved
+}
+
+func (d *directory) read(ctx context.Context, name string) (vfs.File, error) {
 	// To open a device may do something. So the look before; the one behind is for what
 	// has changed between.
 	o, s, err := d.find(name)
@@ -163,6 +176,9 @@ func (d *directory) Read(ctx context.Context, name string) (vfs.File, error) {
 	info, err := f.Stat()
 	if err == nil {
 		err = regular(info.Mode())
+	}
+	if err == nil {
+		err = d.private.Check(f, filepath.Join(d.path, local(name)))
 	}
 	if err != nil {
 		return vfs.File{}, err
@@ -265,6 +281,9 @@ func (d *directory) list(ctx context.Context, name, from string, yield func(vfs.
 		return err
 	}
 	defer func() { _ = f.Close() }()
+	if err := d.private.CheckDir(f); err != nil {
+		return guarded(err)
+	}
 	entries, err := f.ReadDir(-1)
 	if err != nil {
 		return err
@@ -304,7 +323,7 @@ func (d *directory) list(ctx context.Context, name, from string, yield func(vfs.
 // entry returns what an entry of a directory is: that which a link leads to. A file is not
 // private, since its directory is not.
 func (o *opened) entry(name string, e fs.DirEntry) (vfs.Info, error) {
-	if !e.Type().IsRegular() && o.private(vfs.Join(name, e.Name())) {
+	if !e.Type().IsRegular() && o.leadsHome(vfs.Join(name, e.Name())) {
 		return vfs.Info{}, vfs.ErrPrivate
 	}
 	s, err := o.look(vfs.Join(name, e.Name()))

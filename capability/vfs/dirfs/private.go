@@ -1,27 +1,37 @@
 package dirfs
 
 import (
+	"errors"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 
+	"kernos/capability/vfs"
+	"kernos/internal/fence"
 	"kernos/store/blobs"
 )
 
-// private reports whether a name leads into the private directory, as [blobs.Within] does. It
-// looks at the segments of the name only, as long as there is no link among them.
-func (o *opened) private(name string) bool {
-	if o.home == "" {
+// leadsHome reports whether a name leads into a private directory at the moment, whether or not
+// something is there. It looks at the segments of the name only, as long as there is no link
+// among them. It gives those a plain answer who ask in good faith; what is opened decides.
+func (o *opened) leadsHome(name string) bool {
+	if len(o.private) == 0 {
 		return false
 	}
-	full := filepath.Join(o.path, local(name))
-	home, err := os.Stat(o.home)
-	if err != nil {
-		return blobs.Within(o.home, full)
+	within := func() bool {
+		full := filepath.Join(o.path, local(name))
+		return slices.ContainsFunc(o.private, func(dir string) bool { return blobs.Within(dir, full) })
 	}
-	if o.inside {
-		return true
+	homes := make([]fs.FileInfo, len(o.private))
+	for i, dir := range o.private {
+		var err error
+		if homes[i], err = os.Stat(dir); err != nil {
+			return within()
+		}
 	}
 	for end := 0; end < len(name); end++ {
 		if next := strings.IndexByte(name[end:], '/'); next >= 0 {
@@ -29,17 +39,90 @@ func (o *opened) private(name string) bool {
 		} else {
 			end = len(name)
 		}
-		switch info, err := os.Lstat(filepath.Join(o.path, local(name[:end]))); {
-		case err != nil || info.Mode()&fs.ModeSymlink != 0:
-			return blobs.Within(o.home, full)
-		case os.SameFile(info, home):
+		info, err := os.Lstat(filepath.Join(o.path, local(name[:end])))
+		if err != nil || info.Mode()&fs.ModeSymlink != 0 {
+			return within()
+		}
+		if slices.ContainsFunc(homes, func(home fs.FileInfo) bool { return os.SameFile(info, home) }) {
 			return true
 		}
 	}
-	return false
+	return o.private.CheckDir(o.dir) != nil
 }
 
-// holds reports whether the private directory is below what a name leads to.
-func (o *opened) holds(name string) bool {
-	return o.home != "" && blobs.Within(filepath.Join(o.path, local(name)), o.home)
+// guarded puts what a fence says into words for the caller.
+func guarded(err error) error {
+	switch {
+	case errors.Is(err, fence.ErrPrivate):
+		return vfs.ErrPrivate
+	case errors.Is(err, fence.ErrMoved):
+		return vfs.ErrMoved
+	}
+	return err
+}
+
+// pin opens the directory of a name, for what is made or removed in it: it stays the same one,
+// whatever its path leads to by then. If make is set, it is made with those above it. A private
+// one is refused.
+func (o *opened) pin(dir string, make bool) (*os.Root, error) {
+	pinned, err := o.root.OpenRoot(local(dir))
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && make && dir != ".":
+		if pinned, err = o.makeDir(dir); err != nil {
+			return nil, err
+		}
+	case errors.Is(err, syscall.ENOTDIR):
+		return nil, vfs.ErrAbove
+	case errors.Is(err, syscall.ENAMETOOLONG):
+		return nil, vfs.ErrName
+	case err != nil:
+		if info, statErr := o.root.Stat(local(dir)); statErr == nil && !info.IsDir() {
+			err = vfs.ErrAbove
+		}
+		return nil, err
+	}
+	self, err := pinned.Open(".")
+	if err == nil {
+		err = errors.Join(o.private.CheckDir(self), self.Close())
+	}
+	if err != nil {
+		_ = pinned.Close()
+		return nil, guarded(err)
+	}
+	return pinned, nil
+}
+
+// makeDir makes a directory, and those above it, so that they last.
+func (o *opened) makeDir(dir string) (*os.Root, error) {
+	above, err := o.pin(path.Dir(dir), true)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = above.Close() }()
+	if err := above.Mkdir(path.Base(dir), 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
+		if errors.Is(err, syscall.ENAMETOOLONG) {
+			return nil, vfs.ErrName
+		}
+		return nil, err
+	}
+	if err := syncDir(above); err != nil {
+		return nil, err
+	}
+	return above.OpenRoot(path.Base(dir))
+}
+
+// holdsHome fails if a private directory is in a directory, which is named in a pinned one.
+func (o *opened) holdsHome(pinned *os.Root, name string) error {
+	dir, err := pinned.Open(name)
+	if err != nil {
+		return err
+	}
+	held, err := o.private.Below(dir)
+	if err == nil && held {
+		err = vfs.ErrHolds
+	}
+	if err == nil {
+		err = guarded(o.private.CheckDir(dir))
+	}
+	return errors.Join(err, dir.Close())
 }

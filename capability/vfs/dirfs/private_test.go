@@ -35,7 +35,7 @@ func homely(t *testing.T) (dir, home string) {
 func TestThePrivateDirectoryIsNotInTheTree(t *testing.T) {
 	dir, home := homely(t)
 	for _, private := range []string{home, filepath.Join(dir, "alias")} {
-		d, err := Open(dir, Options{Private: private})
+		d, err := Open(dir, Options{Private: []string{private}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,7 +88,7 @@ func TestThePrivateDirectoryIsNotInTheTree(t *testing.T) {
 func TestAMountThatIsPrivate(t *testing.T) {
 	dir, home := homely(t)
 	for _, target := range []string{home, home + "/origins/mine", filepath.Join(dir, "alias"), filepath.Join(dir, "middle")} {
-		d, err := Open(target, Options{Private: home})
+		d, err := Open(target, Options{Private: []string{home}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -108,7 +108,7 @@ func TestAMountThatIsPrivate(t *testing.T) {
 // TestAPrivateDirectoryThatIsNotThere: nobody makes it by way of the tree.
 func TestAPrivateDirectoryThatIsNotThere(t *testing.T) {
 	dir := t.TempDir()
-	d, err := Open(dir, Options{Private: filepath.Join(dir, "later", "home")})
+	d, err := Open(dir, Options{Private: []string{filepath.Join(dir, "later", "home")}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,16 +30,23 @@ func (d *directory) Write(_ context.Context, name string, data []byte, expect vf
 	if err != nil {
 		return "", err
 	}
-	root := o.root
 	lock := d.lock(name)
 	lock.Lock()
 	defer lock.Unlock()
+	dir, err := o.pin(path.Dir(name), true)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = dir.Close() }()
+	return writeIn(dir, path.Base(name), data, expect)
+}
+
+// writeIn is Write in a directory that is pinned.
+func writeIn(root *os.Root, name string, data []byte, expect vfs.Expect) (string, error) {
 	old, err := root.Lstat(local(name))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		old, err = nil, nil
-	case errors.Is(err, syscall.ENOTDIR):
-		err = vfs.ErrAbove
 	case errors.Is(err, syscall.ENAMETOOLONG):
 		err = vfs.ErrName
 	case err == nil:
@@ -51,10 +58,7 @@ func (d *directory) Write(_ context.Context, name string, data []byte, expect vf
 	if err != nil {
 		return "", err
 	}
-	if err := makeDirs(root, path.Dir(name)); err != nil {
-		return "", err
-	}
-	beside := path.Join(path.Dir(name), newPrefix+rand.Text())
+	beside := newPrefix + rand.Text()
 	info, err := writeNew(root, beside, data, old)
 	if err == nil {
 		err = place(root, beside, name, old == nil && expect == vfs.Absent)
@@ -133,30 +137,11 @@ func place(root *os.Root, beside, name string, first bool) error {
 	if err != nil {
 		return err
 	}
-	return syncDir(root, path.Dir(name))
+	return syncDir(root)
 }
 
-// makeDirs makes a directory, and those above it, so that they last.
-func makeDirs(root *os.Root, name string) error {
-	switch info, err := root.Stat(local(name)); {
-	case err == nil && info.IsDir():
-		return nil
-	case err == nil:
-		return vfs.ErrAbove
-	case !errors.Is(err, fs.ErrNotExist):
-		return err
-	}
-	if err := makeDirs(root, path.Dir(name)); err != nil {
-		return err
-	}
-	if err := root.Mkdir(local(name), 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	return syncDir(root, path.Dir(name))
-}
-
-func syncDir(root *os.Root, name string) error {
-	f, err := root.Open(local(name))
+func syncDir(root *os.Root) error {
+	f, err := root.Open(".")
 	if err != nil {
 		return err
 	}
@@ -170,16 +155,26 @@ func (d *directory) Delete(_ context.Context, name string, recursive bool) error
 	if err != nil {
 		return err
 	}
-	root := o.root
 	lock := d.lock(name)
 	lock.Lock()
 	defer lock.Unlock()
+	root, err := o.pin(path.Dir(name), false)
+	if errors.Is(err, vfs.ErrAbove) || errors.Is(err, vfs.ErrName) {
+		err = fs.ErrNotExist
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }()
+	name = path.Base(name)
 	info, err := root.Lstat(local(name))
 	if err != nil {
 		return err
 	}
-	if info.IsDir() && o.holds(name) {
-		return vfs.ErrHolds
+	if info.IsDir() {
+		if err := o.holdsHome(root, name); err != nil {
+			return err
+		}
 	}
 	if info.IsDir() && recursive {
 		err = root.RemoveAll(local(name))
@@ -189,5 +184,5 @@ func (d *directory) Delete(_ context.Context, name string, recursive bool) error
 	if err != nil {
 		return err
 	}
-	return syncDir(root, path.Dir(name))
+	return syncDir(root)
 }

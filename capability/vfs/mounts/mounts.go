@@ -21,7 +21,7 @@ import (
 type Options struct {
 	Client      *http.Client // of servers; see [httpfs.Options]
 	Development bool         // plain http is allowed
-	Private     string       // a directory of which nothing can be reached; see [dirfs.Options]
+	Private     []string     // directories of which nothing can be reached; see [dirfs.Options]
 }
 
 // Parse makes a mount of a text PATH=TARGET[:ro][:noexec][:tokens=ACCESS], where TARGET is a
@@ -74,9 +74,9 @@ func tokensOf(text string) (target string, a vfs.Access, err error) {
 }
 
 // DefaultRoot returns the root of a tree without a configured one: the folder os of a
-// directory, read-only, if it exists, and the greeting otherwise. Private is a directory of
-// which nothing can be reached, or "".
-func DefaultRoot(dir, private string) (vfs.Mount, error) {
+// directory, read-only, if it exists, and the greeting otherwise. Private are directories of
+// which nothing can be reached.
+func DefaultRoot(dir string, private []string) (vfs.Mount, error) {
 	folder := filepath.Join(dir, "os")
 	info, err := os.Stat(folder)
 	switch {

@@ -11,7 +11,7 @@ import (
 
 func TestDefaultRoot(t *testing.T) {
 	dir := t.TempDir()
-	m, err := DefaultRoot(dir, "")
+	m, err := DefaultRoot(dir, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func TestDefaultRoot(t *testing.T) {
 	vfstest.WantCode(t, "writing the greeting", err, 403)
 
 	vfstest.Put(t, dir, map[string]string{"os/agent.md": "mine"})
-	if m, err = DefaultRoot(dir, ""); err != nil {
+	if m, err = DefaultRoot(dir, nil); err != nil {
 		t.Fatal(err)
 	}
 	tree = vfstest.NewTree(t, vfs.Options{Mounts: []vfs.Mount{m}})
@@ -45,7 +45,7 @@ func TestDefaultRoot(t *testing.T) {
 func TestADefaultRootThatIsPrivate(t *testing.T) {
 	home := t.TempDir()
 	vfstest.Put(t, home, map[string]string{"origins/mine/os/file": "SECRET"})
-	m, err := DefaultRoot(filepath.Join(home, "origins", "mine"), home)
+	m, err := DefaultRoot(filepath.Join(home, "origins", "mine"), []string{home})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,224 @@
+// Package fence keeps what belongs to the kernel out of reach: its home and its runtime
+// directory. It decides on what has been opened, never on a path that is opened again: a path
+// may lead elsewhere by then.
+//
+//	f, err := os.Open(path)
+//	err = fence.Check(f, path) // ErrPrivate, and nothing of f has been read
+//
+// A file has no way up to its directory, so [Fence.Check] looks for the directory, and makes
+// sure by device and inode that it is the one that the file is in. Directories are told by
+// device and inode too, from the descriptor upwards, so that other spellings, links and bind
+// mounts of them are known. A file with several hard links is compared with all files in there.
+//
+// A bind mount of a directory that is more than three levels below a private one is not known,
+// nor is one of a single file.
+package fence
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+var (
+	// ErrPrivate says that a file or a directory belongs to the kernel.
+	ErrPrivate = errors.New("it belongs to the kernel")
+
+	// ErrMoved says that another file has taken the place of the one that was opened, so that
+	// it is not known where that is. It may be opened again.
+	ErrMoved = errors.New("it was exchanged while it was opened")
+)
+
+// A Fence is around some directories, and all that is in them. Those that don't exist are
+// around nothing.
+type Fence []string
+
+// id is what tells files and directories apart.
+type id struct{ dev, ino uint64 }
+
+func idOf(s *unix.Stat_t) id { return id{uint64(s.Dev), s.Ino} } //nolint:unconvert // it has other types elsewhere
+
+// levels is how deep the directories in a private one are known by themselves.
+const levels = 3
+
+// ids returns what the private directories are, with those in them.
+func (f Fence) ids() (all []id) {
+	var visit func(dir string, level int)
+	visit = func(dir string, level int) {
+		var s unix.Stat_t
+		if unix.Stat(dir, &s) != nil {
+			return
+		}
+		all = append(all, idOf(&s))
+		if level == levels {
+			return
+		}
+		entries, _ := os.ReadDir(dir)
+		for _, e := range entries {
+			if e.IsDir() {
+				visit(filepath.Join(dir, e.Name()), level+1)
+			}
+		}
+	}
+	for _, dir := range f {
+		visit(dir, 0)
+	}
+	return all
+}
+
+// CheckDir returns ErrPrivate if a directory that is open is private, or is in one that is.
+func (f Fence) CheckDir(dir *os.File) error {
+	private := f.ids()
+	above, err := upwards(dir)
+	if err == nil && slices.ContainsFunc(above, func(a id) bool { return slices.Contains(private, a) }) {
+		err = ErrPrivate
+	}
+	return err
+}
+
+// upwards returns what a directory that is open is, and the directories above it.
+func upwards(dir *os.File) (all []id, err error) {
+	conn, err := dir.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	var failed error
+	err = conn.Control(func(fd uintptr) {
+		for at := "."; ; at += "/.." {
+			var s unix.Stat_t
+			if failed = unix.Fstatat(int(fd), at, &s, 0); failed != nil {
+				return
+			}
+			if len(all) > 0 && idOf(&s) == all[len(all)-1] {
+				return // the root
+			}
+			all = append(all, idOf(&s))
+		}
+	})
+	return all, errors.Join(err, failed)
+}
+
+// Below reports whether a private directory is a directory that is open, or in it.
+func (f Fence) Below(dir *os.File) (bool, error) {
+	own, err := upwards(dir)
+	if err != nil {
+		return false, err
+	}
+	for _, private := range f {
+		d, err := os.Open(private)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return false, err
+		}
+		above, err := upwards(d)
+		if err = errors.Join(err, d.Close()); err != nil {
+			return false, err
+		}
+		if slices.Contains(above, own[0]) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// Check returns ErrPrivate if a regular file that was opened by a path is private, and
+// ErrMoved if that can't be told any more.
+func (f Fence) Check(file *os.File, path string) error {
+	if len(f) == 0 {
+		return nil
+	}
+	opened, err := stat(file)
+	if err != nil {
+		return err
+	}
+	path, err = place(file, path)
+	if err != nil {
+		return moved(err)
+	}
+	dir, err := os.OpenFile(filepath.Dir(path), os.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	if err != nil {
+		return moved(err)
+	}
+	defer func() { _ = dir.Close() }()
+	if err := holds(dir, filepath.Base(path), idOf(&opened)); err != nil {
+		return moved(err)
+	}
+	if err := f.CheckDir(dir); err != nil {
+		return err
+	}
+	if opened.Nlink > 1 && f.links(idOf(&opened)) {
+		return ErrPrivate
+	}
+	return nil
+}
+
+// moved makes an error ErrMoved if it says that something isn't where it was.
+func moved(err error) error {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENXIO) {
+		return ErrMoved
+	}
+	return err
+}
+
+func stat(file *os.File) (s unix.Stat_t, err error) {
+	conn, err := file.SyscallConn()
+	if err != nil {
+		return s, err
+	}
+	var failed error
+	err = conn.Control(func(fd uintptr) { failed = unix.Fstat(int(fd), &s) })
+	return s, errors.Join(err, failed)
+}
+
+// place guesses where a file that is open is.
+func place(file *os.File, path string) (string, error) {
+	if conn, err := file.SyscallConn(); err == nil {
+		at := ""
+		err = conn.Control(func(fd uintptr) { at, _ = os.Readlink("/proc/self/fd/" + strconv.Itoa(int(fd))) })
+		if err == nil && strings.HasPrefix(at, "/") {
+			return at, nil
+		}
+	}
+	return filepath.EvalSymlinks(path)
+}
+
+// holds fails unless a directory has a file under a name.
+func holds(dir *os.File, name string, file id) error {
+	conn, err := dir.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var s unix.Stat_t
+	var failed error
+	err = conn.Control(func(fd uintptr) { failed = unix.Fstatat(int(fd), name, &s, unix.AT_SYMLINK_NOFOLLOW) })
+	if err = errors.Join(err, failed); err == nil && idOf(&s) != file {
+		err = ErrMoved
+	}
+	return err
+}
+
+// links reports whether a file has a name in a private directory.
+func (f Fence) links(file id) (found bool) {
+	for _, dir := range f {
+		_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+			var s unix.Stat_t
+			if err == nil && !e.IsDir() && unix.Lstat(path, &s) == nil && idOf(&s) == file {
+				found = true
+				return fs.SkipAll
+			}
+			return nil // what has gone meanwhile has no name there
+		})
+	}
+	return found
+}
