@@ -267,3 +267,24 @@ func codeOf(err error) int {
 	}
 	return 0
 }
+
+// Rights are decided by the names that are listed: a pattern of an older name would do nothing.
+func TestPatternsOfOlderNames(t *testing.T) {
+	w := newWorld(t)
+	if err := w.kernel.Registry().Add(kerneltest.Module("old", func() kernel.Syscall {
+		s := kerneltest.Echo("Http.Fetch")
+		s.Aliases = []message.Type{"Network.Fetch"}
+		return s
+	}())); err != nil {
+		t.Fatal(err)
+	}
+	for _, pattern := range []string{"Network.Fetch", "Network.*"} {
+		_, err := w.call("Token.Create", fmt.Sprintf(`{"name":"ci","deny":[%q]}`, pattern))
+		if codeOf(err) != 422 || !strings.Contains(err.Error(), "another name for Http.Fetch") {
+			t.Errorf("%s: %v", pattern, err)
+		}
+	}
+	if _, err := w.call("Token.Create", `{"name":"ci","deny":["Http.*"]}`); err != nil {
+		t.Error(err)
+	}
+}

@@ -75,8 +75,14 @@ func Builtin(t message.Type) bool {
 	return d == "" || slices.ContainsFunc(domains, func(own string) bool { return strings.EqualFold(own, d) })
 }
 
+// Listed reports whether syscalls of a domain are listed under it. Those of the older names
+// are not.
+func Listed(domain string) bool {
+	return !slices.Contains([]string{"Event", "FileSystem", "Network", "Sys"}, domain)
+}
+
 // always are the syscalls that every principal may call: a caller finds out what it may do.
-var always = []string{"Ping", "Syscall.List", "Syscall.Describe", "Sys.Describe", "Syscall.Search", "Syscall.Cancel", "Kernel.Modules"}
+var always = []string{"Ping", "Syscall.List", "Syscall.Describe", "Sys.Describe", "Sys.Describe", "Syscall.Search", "Syscall.Cancel", "Kernel.Modules"}
 
 // ownersOnly is what no grant gives: to make tokens, and to get one of the owner's.
 var ownersOnly = []string{"Token.*", "Kernel.Ticket"}
