@@ -82,7 +82,7 @@ func Listed(domain string) bool {
 }
 
 // always are the syscalls that every principal may call: a caller finds out what it may do.
-var always = []string{"Ping", "Syscall.List", "Syscall.Describe", "Sys.Describe", "Sys.Describe", "Syscall.Search", "Syscall.Cancel", "Kernel.Modules"}
+var always = []string{"Ping", "Syscall.List", "Syscall.Describe", "Sys.Describe", "Syscall.Search", "Syscall.Cancel", "Kernel.Modules"}
 
 // ownersOnly is what no grant gives: to make tokens, and to get one of the owner's.
 var ownersOnly = []string{"Token.*", "Kernel.Ticket"}
