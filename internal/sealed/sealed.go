@@ -23,6 +23,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -72,7 +73,7 @@ func Parse(text string) (Box, error) {
 		body, bound = strings.CutPrefix(text, BoundPrefix)
 	}
 	if !ok && !bound {
-		return Box{}, errors.New("it has no prefix " + Prefix)
+		return Box{}, fmt.Errorf("it has no prefix %s", Prefix)
 	}
 	data, ok := decode([]byte(body))
 	if !ok {
