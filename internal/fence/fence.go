@@ -47,8 +47,8 @@ func idOf(s *unix.Stat_t) id { return id{uint64(s.Dev), s.Ino} } //nolint:unconv
 // levels is how deep the directories in a private one are known by themselves.
 const levels = 3
 
-// ids returns what the private directories are, with those in them.
-func (f Fence) ids() (all []id) {
+// ids returns what a private directory is, with those in it.
+func ids(private string) (all []id) {
 	var visit func(dir string, level int)
 	visit = func(dir string, level int) {
 		var s unix.Stat_t
@@ -66,20 +66,32 @@ func (f Fence) ids() (all []id) {
 			}
 		}
 	}
-	for _, dir := range f {
-		visit(dir, 0)
-	}
+	visit(private, 0)
 	return all
 }
 
 // CheckDir returns ErrPrivate if a directory that is open is private, or is in one that is.
 func (f Fence) CheckDir(dir *os.File) error {
-	private := f.ids()
 	above, err := upwards(dir)
-	if err == nil && slices.ContainsFunc(above, func(a id) bool { return slices.Contains(private, a) }) {
-		err = ErrPrivate
+	if err != nil {
+		return err
 	}
-	return err
+	for _, private := range f {
+		var s unix.Stat_t
+		if unix.Stat(private, &s) != nil {
+			continue
+		}
+		own := []id{idOf(&s)}
+		// Only a bind mount leads into a private directory and not through it. It has the same
+		// device and another mount.
+		if own[0].dev == above[0].dev && !sameMount(dir, private) {
+			own = ids(private)
+		}
+		if slices.ContainsFunc(above, func(a id) bool { return slices.Contains(own, a) }) {
+			return ErrPrivate
+		}
+	}
+	return nil
 }
 
 // upwards returns what a directory that is open is, and the directories above it.
