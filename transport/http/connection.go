@@ -31,6 +31,9 @@ func (l *listener) Accept() (net.Conn, error) {
 		}
 		c := &connection{Conn: conn, conns: l.conns}
 		c.fresh.Store(true)
+		if l.newcomers != nil {
+			l.newcomers.makeRoom()
+		}
 		extra, reason := l.conns.Admit(c)
 		if reason == "" {
 			if l.newcomers != nil {

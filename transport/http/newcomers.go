@@ -26,10 +26,21 @@ func (n *newcomers) add(c *connection) {
 			_ = c.Close()
 		}
 	})
-	if n.all.Len() > n.most {
-		oldest := n.all.Front().Value.(*connection)
+}
+
+// makeRoom closes the oldest if there are as many as there may be. Its place is free when
+// makeRoom returns.
+func (n *newcomers) makeRoom() {
+	n.mu.Lock()
+	var oldest *connection
+	if n.all.Len() >= n.most {
+		oldest = n.all.Front().Value.(*connection)
 		n.take(oldest)
-		go oldest.Close()
+	}
+	n.mu.Unlock()
+	if oldest != nil {
+		oldest.leave()
+		go oldest.Close() // over TLS that may take seconds
 	}
 }
 
