@@ -158,7 +158,9 @@ func (c *conn) begin(dst []byte, r *request, t *task) []byte {
 	}
 	dst = append(append(dst, `{"jsonrpc":"2.0","id":`...), r.id...)
 	dst = append(st.appendID(append(dst, `,"result":"`...)), `"}`...)
+	st.mu.Lock() // the caller's rights may end at this moment
 	*t = c.svc.task(st, r.method, r.params)
+	st.mu.Unlock()
 	if text(r.kind) == string(message.KindCommand) {
 		t.m.Kind = message.KindCommand
 	}

@@ -251,8 +251,9 @@ func (st *stream) abandon(unread func() bool) {
 		st.over = true // whatever it may still say
 		st.home.finish(st)
 	}
+	query := st.route != nil && st.route.Syscall.Kind == message.KindQuery
 	st.mu.Unlock()
-	if st.route != nil && st.route.Syscall.Kind == message.KindQuery {
+	if query {
 		st.abort()
 	}
 	st.home.forget(st)
@@ -288,7 +289,10 @@ func (st *stream) detach() {
 
 // abort cancels the call.
 func (st *stream) abort() {
-	if stop := st.home.stop; stop != nil && st.request != "" {
-		stop(st.request)
+	st.mu.Lock()
+	request := st.request
+	st.mu.Unlock()
+	if stop := st.home.stop; stop != nil && request != "" {
+		stop(request)
 	}
 }
