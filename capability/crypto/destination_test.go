@@ -27,7 +27,7 @@ func fetching(host string) sealed.Use {
 	return sealed.Use{Syscall: "Http.Fetch", Hosts: []string{host}}
 }
 
-// A bound string is opened for what it is for, whoever asks; one that is not bound is for the
+// A bound string is opened for what it is for, whichever caller asks; one that is not bound is for the
 // owner, and for tokens if the kernel was told so.
 func TestWhoOpensASealedStringForWhat(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "key")

@@ -105,7 +105,7 @@ func reason(e *networkError) *message.Error {
 	case e.phase == reading:
 		words = "The body could not be read to its end"
 	default:
-		words = "The server could not be asked, or its answer is no HTTP"
+		words = "The server could not be asked, or its answer isn't HTTP"
 	}
 	return &message.Error{Code: code, Message: words, Cause: &message.Error{Code: code, Message: text}}
 }

@@ -71,7 +71,7 @@ func (f *fetcher) openOne(ctx context.Context, name, text string, use sealed.Use
 	case !isHeaderValue(plain):
 		return nil, nil, unsent(message.Errorf(422, "What is in it has a line break or another control character"))
 	case len(bytes.Trim(plain, " \t")) < secret.MinValue:
-		return nil, nil, unsent(message.Errorf(422, "What is in it has fewer than %d bytes, too few to be kept out of the answer; if it is no secret, send it as it is", secret.MinValue))
+		return nil, nil, unsent(message.Errorf(422, "What is in it has fewer than %d bytes, too few to be kept out of the answer; if it isn't a secret, send it as it is", secret.MinValue))
 	}
 	return plain, to, nil
 }

@@ -146,11 +146,14 @@ func checkPatterns(ctx context.Context, patterns []string) error {
 	if !ok {
 		return nil
 	}
+	listed := func(domain string) bool {
+		return slices.ContainsFunc(k.Registry().Types(), func(t message.Type) bool { return t.Domain() == domain })
+	}
 	for _, m := range k.Registry().Modules() {
 		for _, s := range m.Syscalls {
 			for _, alias := range s.Aliases {
 				domain := alias.Domain()
-				if slices.Contains(patterns, string(alias)) || !principal.Listed(domain) && slices.Contains(patterns, domain+".*") {
+				if slices.Contains(patterns, string(alias)) || slices.Contains(patterns, domain+".*") && !listed(domain) {
 					return message.Errorf(422, "Schema validation failed: %s is another name for %s; write that", alias, s.Type)
 				}
 			}

@@ -22,7 +22,7 @@ var notRun = map[string]string{
 }
 
 // The help of every method shows an example, also of methods of a module whose name is that of
-// a command of kernos. Whoever runs it on a kernel that nobody has set
+// a command of kernos. A user who runs it on a kernel that is not set
 // up may learn that there is no such thing yet, but not that the example itself is wrong.
 func TestTheExampleOfEveryMethodRuns(t *testing.T) {
 	r, err := daemon.Definitions()

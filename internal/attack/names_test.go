@@ -90,7 +90,7 @@ func TestANameIsNotTakenOver(t *testing.T) {
 	close(done)
 	trying.Wait()
 
-	// Only the owner takes over what nobody serves.
+	// Only the owner takes over what no connection serves.
 	owner := w.ownersLink()
 	if o := owner.ask("Syscall.Register", newID(), definition("Bank.Login")); o.code != 409 {
 		t.Errorf("the owner, while the bank serves: %v", o)

@@ -88,8 +88,8 @@ func (s *slowCall) leave() {
 	})
 }
 
-// endlessBytes is what an endless call counts for in the kernel's budget: about what a watch was
-// measured to take.
+// endlessBytes is what an endless call counts for in the kernel's budget. It is an estimate: in
+// one run a watch over a WebSocket took 226 KB, with its client in the same process.
 const endlessBytes = 128 << 10
 
 func (c *Connection) enter(s *slowCall, parent context.Context) *message.Error {

@@ -1,6 +1,7 @@
 package principal
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -75,12 +76,6 @@ func Builtin(t message.Type) bool {
 	return d == "" || slices.ContainsFunc(domains, func(own string) bool { return strings.EqualFold(own, d) })
 }
 
-// Listed reports whether syscalls of a domain are listed under it. Those of the older names
-// are not.
-func Listed(domain string) bool {
-	return !slices.Contains([]string{"Event", "FileSystem", "Network", "Sys"}, domain)
-}
-
 // always are the syscalls that every principal may call: a caller finds out what it may do.
 var always = []string{"Ping", "Syscall.List", "Syscall.Describe", "Sys.Describe", "Syscall.Search", "Syscall.Cancel", "Kernel.Modules"}
 
@@ -97,7 +92,11 @@ func (g *Grant) check() error {
 	for field, patterns := range map[string][]string{"allow": g.Allow, "deny": g.Deny} {
 		for _, p := range patterns {
 			if !patternForm.MatchString(p) {
-				return invalid(field, "%s: expected a syscall or a pattern such as Memory.* or *.Get, got %q", field, message.Clip(p, 64))
+				hint := ""
+				if meant := message.Repair(p); meant != "" {
+					hint = fmt.Sprintf(" (did you mean %s?)", meant)
+				}
+				return invalid(field, "%s: expected a syscall or a pattern such as Memory.* or *.Get, got %q%s", field, message.Clip(p, 64), hint)
 			}
 		}
 	}

@@ -88,7 +88,7 @@ func (p *Principal) May(t Target) *message.Error {
 	if len(p.rules) == 0 {
 		return nil
 	}
-	if p.ended.Load() {
+	if p.life.Err() != nil {
 		return message.Errorf(403, "The token %q may do nothing any more: %v", p.name, context.Cause(p.life))
 	}
 	if known := p.decided.Load(); known != nil {

@@ -50,11 +50,10 @@ type Principal struct {
 
 	life context.Context // ends when the principal may do nothing more
 	end  context.CancelCauseFunc
-
-	ended atomic.Bool // with life: it is cheaper to look at
 }
 
-var owner = newPrincipal(OwnerID, "owner", Grant{Preset: Owner})
+// owner has a life without an end, which costs nothing to wait for.
+var owner = &Principal{id: OwnerID, name: "owner", grant: Grant{Preset: Owner}, life: context.Background()}
 
 // TheOwner is the principal that may do everything.
 func TheOwner() *Principal { return owner }
@@ -65,18 +64,12 @@ func New(id ID, name string, g Grant) (*Principal, error) {
 	if err := g.check(); err != nil {
 		return nil, err
 	}
-	p := newPrincipal(id, name, g)
-	p.rules = g.rules()
+	p := &Principal{id: id, name: name, grant: g, rules: g.rules()}
+	p.life, p.end = context.WithCancelCause(context.Background())
 	if g.Rate > 0 {
 		p.pace = rate.NewLimiter(rate.Limit(g.Rate), int(min(max(1, math.Ceil(g.Rate)), math.MaxInt32)))
 	}
 	return p, nil
-}
-
-func newPrincipal(id ID, name string, g Grant) *Principal {
-	p := &Principal{id: id, name: name, grant: g}
-	p.life, p.end = context.WithCancelCause(context.Background())
-	return p
 }
 
 // ID returns what tells the principal from all others, also from earlier ones of its name.
@@ -102,7 +95,6 @@ var (
 func (p *Principal) End(reason error) {
 	if !p.IsOwner() {
 		p.end(reason)
-		p.ended.Store(true)
 	}
 }
 

@@ -32,7 +32,7 @@ func TestAConnectionThatSaysNothingDoesNotHoldUpTheEnd(t *testing.T) {
 	})
 }
 
-// Half requests take few places, whoever sends how many of them, and a caller with a token is
+// Half requests take few places, however many there are, and a caller with a token is
 // served beside them.
 func TestHalfRequestsTakeFewPlaces(t *testing.T) {
 	const most, flood = 8, 200

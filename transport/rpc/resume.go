@@ -23,7 +23,7 @@ func (c *conn) leave() {
 	}
 }
 
-// expire gives up all streams when the caller's rights have ended: nobody may resume them.
+// expire gives up all streams when the caller's rights have ended: no caller may resume them.
 func (c *conn) expire() {
 	for _, st := range c.all() {
 		st.abandon(func() bool { return true })
