@@ -59,20 +59,31 @@ const (
 )
 
 // renamed undoes what the schema of a module does to the names of fields: method, with the
-// name of the method, is left out, and method_ is the field that the syscall calls method.
+// name of the method, is left out, and method_ is the field that the syscall calls method. The
+// names that the syscall itself gives its fields are accepted too.
 func renamed(route *kernel.Route, object []byte) json.RawMessage {
 	if !bytes.Contains(object, []byte(methodField)) { // written otherwise, it is not meant
 		return object
 	}
 	members := jsonvalue.Members(object)
+	chosen := text(members.Get(methodField)) == route.Method // which variant of the module's schema this is
 	if !slices.Contains(propertyNames(route.Syscall.Input.JSON()), methodField) {
-		if text(members.Get(methodField)) == route.Method {
+		if chosen {
 			return members.Without(methodField).Text()
 		}
 		return object
 	}
-	if value := members.Get(renamedField); value != nil && !members.Has(methodField) {
-		return members.Without(renamedField).Set(methodField, value).Text()
+	value := members.Get(renamedField)
+	switch {
+	case value != nil && (chosen || !members.Has(methodField)):
+		return members.Without(renamedField).Without(methodField).Set(methodField, value).Text()
+	case chosen:
+		// The value could be that of the syscall's own field.
+		without := members.Without(methodField).Text()
+		if route.Syscall.Input.Validate(without) != nil && route.Syscall.Input.Validate(object) == nil {
+			return object
+		}
+		return without
 	}
 	return object
 }

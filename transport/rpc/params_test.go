@@ -23,6 +23,7 @@ func routeOf(t *testing.T, input string) *kernel.Route {
 func TestParamsBecomeData(t *testing.T) {
 	const two = `{"type":"object","properties":{"url":{"type":"string"},"count":{"type":"integer"}}}`
 	const own = `{"type":"object","properties":{"url":{"type":"string"},"method":{"type":"string"}}}`
+	const must = `{"type":"object","properties":{"method":{"enum":["fetch","push"]}},"required":["method"]}`
 	for _, one := range []struct{ schema, params, want string }{
 		{two, ``, `{}`},
 		{two, `[]`, `{}`},
@@ -37,7 +38,12 @@ func TestParamsBecomeData(t *testing.T) {
 		{two, `{"url":"a","method":"other"}`, `{"url":"a","method":"other"}`},
 		{own, `{"url":"a","method":"GET"}`, `{"url":"a","method":"GET"}`},
 		{own, `{"url":"a","method_":"GET"}`, `{"url":"a","method":"GET"}`},
-		{own, `{"method":"fetch","method_":"GET"}`, `{"method":"fetch","method_":"GET"}`},
+		{own, `{"method":"fetch","method_":"GET"}`, `{"method":"GET"}`},
+		{own, `{"method":"other","method_":"GET"}`, `{"method":"other","method_":"GET"}`},
+		{own, `[{"method":"fetch","url":"a"}]`, `{"url":"a"}`},
+		{own, `{"method":"fetch","url":"a","method_":"fetch"}`, `{"url":"a","method":"fetch"}`},
+		{must, `{"method":"fetch"}`, `{"method":"fetch"}`},
+		{must, `{"method":"fetch","method_":"fetch"}`, `{"method":"fetch"}`},
 		{`{}`, `[7]`, `7`},
 		{`{}`, `[7,8]`, `0 fields`},
 	} {
