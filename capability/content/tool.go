@@ -58,7 +58,8 @@ func toolProblem(err error) problem {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return timedOut
 	}
-	if e, ok := errors.AsType[*message.Error](err); ok {
+	e, _ := errors.AsType[*message.Error](err)
+	for ; e != nil; e = e.Cause { // what a server has answered is the cause of a 502
 		switch e.Code {
 		case 403:
 			return permissionDenied

@@ -53,6 +53,11 @@ var systemErrors = []struct {
 	{syscall.ENOSPC, errFull}, {syscall.EDQUOT, errFull},
 }
 
+// NoMount is the error for a path that is in no mount.
+func NoMount(path string) error {
+	return message.Errorf(502, "VFS fetch failed: no matching mount for os:///%s and root is undefined", message.Clip(path, 400))
+}
+
 // ErrUnnamed says that a directory has an entry that no URI can name.
 var ErrUnnamed = errors.New("the name can't be written in a URI")
 

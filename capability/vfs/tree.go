@@ -38,7 +38,7 @@ func (t *Tree) locate(uri string) (at place, err error) {
 // allow fails unless there is a mount that can do what is asked.
 func (at *place) allow(what string, can func(Can) bool) error {
 	if at.mount == nil {
-		return message.Errorf(502, "VFS fetch failed: no matching mount for os:///%s and root is undefined", message.Clip(at.path, 400))
+		return NoMount(at.path)
 	}
 	if all := at.mount.Driver.Can(); !can(all) {
 		return message.Errorf(403, "Operation not allowed: %s can't be %s (the mount /%s is %s)", message.Clip(at.uri, 400), what, at.mount.Path, all)
@@ -76,7 +76,7 @@ func (at *place) writer(what string) (w Writer, err error) {
 //	404  no such file
 //	413  more than MaxFile bytes
 //	422  no URI; a directory
-//	502  a server that fails; no mount at all
+//	502  a server that fails or doesn't have the file, with the cause; no mount at all
 //	504  a server that is too slow
 //
 // Others are for the log.

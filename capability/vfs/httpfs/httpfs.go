@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net"
 	"net/http"
 	"net/url"
@@ -166,11 +165,11 @@ func (s *server) get(ctx context.Context, name string) (*page, error) {
 	switch {
 	case answer.StatusCode == http.StatusNotModified && known:
 		return old, nil
-	case answer.StatusCode == http.StatusNotFound || answer.StatusCode == http.StatusGone:
-		s.kept.Drop(name)
-		return nil, fs.ErrNotExist
 	case answer.StatusCode != http.StatusOK:
-		return nil, message.Errorf(502, "VFS fetch failed: %s answered with status %d", s.base.Host, answer.StatusCode)
+		if answer.StatusCode == http.StatusNotFound || answer.StatusCode == http.StatusGone {
+			s.kept.Drop(name)
+		}
+		return nil, s.refusal(answer, name)
 	}
 	data, err := io.ReadAll(io.LimitReader(answer.Body, s.limit+1))
 	if err == nil {
@@ -196,6 +195,17 @@ func (s *server) get(ctx context.Context, name string) (*page, error) {
 		s.kept.Put(name, p, len(p.data))
 	}
 	return p, nil
+}
+
+// refusal is the error for an answer without the file. The cause has the status of the answer,
+// where that is one of an error, and what was asked for: never what the server has written.
+func (s *server) refusal(answer *http.Response, name string) error {
+	status := answer.StatusCode
+	cause := &message.Error{Code: status, Message: fmt.Sprintf("%s: %s", cmp.Or(http.StatusText(status), "Unknown status"), message.Clip(s.address(name), 400))}
+	if status < 400 || status > 599 {
+		cause.Code = http.StatusBadGateway
+	}
+	return message.Errorf(502, "VFS fetch failed: %s answered with status %d: %w", s.base.Host, status, cause)
 }
 
 func (s *server) failure(ctx, limited context.Context, err error) error {

@@ -16,6 +16,7 @@ import (
 
 	"kernos/capability/vfs"
 	"kernos/capability/vfs/vfstest"
+	"kernos/message"
 )
 
 // newServer returns a tree with a server mounted at its root.
@@ -64,7 +65,11 @@ func TestAServer(t *testing.T) {
 		}
 	}
 	_, err := tree.Read(t.Context(), "os://missing")
-	vfstest.WantCode(t, "a file that is missing", err, 404)
+	vfstest.WantCode(t, "a file that is missing", err, 502)
+	want := message.Error{Code: 404, Message: "Not Found: https://" + seen.Load().Host + "/base/missing"}
+	if e, ok := errors.AsType[*message.Error](err); !ok || !strings.HasPrefix(e.Message, "VFS fetch failed: ") || e.Cause == nil || *e.Cause != want {
+		t.Errorf("a file that is missing: the error is %#v, want the cause %#v", e, want)
+	}
 	_, err = tree.Write(t.Context(), "os://x", nil, "")
 	vfstest.WantCode(t, "Write", err, 403)
 	_, err = tree.Read(t.Context(), "os://")
@@ -124,7 +129,7 @@ func TestAServerIsAskedAgain(t *testing.T) {
 		}
 		gone = true
 		_, err := tree.Read(t.Context(), "os://x")
-		vfstest.WantCode(t, "a file that has gone", err, 404)
+		vfstest.WantCode(t, "a file that has gone", err, 502)
 	}
 }
 

@@ -34,7 +34,8 @@ type driver struct {
 	what    string
 	can     vfs.Can
 	files   func() map[string]File
-	writing sync.Mutex // comparing a version and writing are one step
+	missing func(name string) error // nil means fs.ErrNotExist
+	writing sync.Mutex              // comparing a version and writing are one step
 }
 
 // Proc returns the driver of files that are computed when they are read: what files returns
@@ -68,7 +69,8 @@ func Sys(variables []Variable) vfs.Driver {
 var greeting embed.FS
 
 // Greeting returns the driver of the tree that the kernel has of its own: an agent that
-// greets, os://greeting.md, and its skill.
+// greets, os://greeting.md, and its skill. It is for the root where none is defined, so what it
+// doesn't have is in no mount.
 func Greeting() vfs.Driver {
 	files := make(map[string]File)
 	err := fs.WalkDir(greeting, "greeting", func(path string, d fs.DirEntry, err error) error {
@@ -81,7 +83,7 @@ func Greeting() vfs.Driver {
 	if err != nil {
 		panic(err) // the program was built without it
 	}
-	return &driver{what: "embedded greeting", can: vfs.Can{Read: true}, files: func() map[string]File { return files }}
+	return &driver{what: "embedded greeting", can: vfs.Can{Read: true}, files: func() map[string]File { return files }, missing: vfs.NoMount}
 }
 
 func (d *driver) Can() vfs.Can { return d.can }
@@ -96,6 +98,9 @@ func (d *driver) find(name string) (File, error) {
 	}
 	if name == "" || len(children(files, name, "")) > 0 {
 		return File{}, vfs.ErrDirectory
+	}
+	if d.missing != nil {
+		return File{}, d.missing(name)
 	}
 	return File{}, fs.ErrNotExist
 }

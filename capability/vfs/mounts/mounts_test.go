@@ -29,6 +29,10 @@ func TestDefaultRoot(t *testing.T) {
 	}
 	_, err = tree.Write(t.Context(), "os://greeting.md", nil, "")
 	vfstest.WantCode(t, "writing the greeting", err, 403)
+	_, err = tree.Read(t.Context(), "os://unknown/resource.md")
+	if want := "VFS fetch failed: no matching mount for os:///unknown/resource.md and root is undefined"; err == nil || err.Error() != want {
+		t.Errorf("a file that the greeting doesn't have: %v, want %s", err, want)
+	}
 
 	vfstest.Put(t, dir, map[string]string{"os/agent.md": "mine"})
 	if m, err = DefaultRoot(dir, nil); err != nil {
