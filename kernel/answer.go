@@ -90,6 +90,7 @@ func (c *Call) emitAt(now time.Time, m message.Message) {
 func (c *Call) settle() {
 	commit, err := c.commitWith(&c.outcome)
 	if c.settled.Load() {
+		c.decide(commit, err)
 		return // it took too long, and abandon has answered
 	}
 	if err == errAgain {
@@ -103,7 +104,7 @@ func (c *Call) settle() {
 		c.recordOutcome(&c.outcome)
 	}
 	c.end()
-	commit = lastOf(c.nested, commit)
+	commit = c.decide(lastOf(c.nested, commit), err)
 	for _, event := range c.delayed {
 		c.post(event, commit)
 	}

@@ -153,10 +153,17 @@ func (c *Call) startOver() bool {
 	c.mu.Lock()
 	again := c.conflict && !c.settled.Load()
 	called := c.nested != nil
+	var decided []func(error)
+	if again {
+		decided, c.decided = c.decided, nil
+	}
 	if again && !called {
 		c.conflict, c.staged, c.published, c.delayed = false, nil, nil, nil
 	}
 	c.mu.Unlock()
+	for _, f := range decided {
+		f(errAgain)
+	}
 	switch {
 	case !again:
 		return false
@@ -252,6 +259,10 @@ func (c *Call) Done() <-chan struct{} {
 		}
 		// The deadline needs no timer: Expire is called then.
 		c.release = context.AfterFunc(c.parent, func() { c.Cancel(c.parent.Err()) })
+		if life := c.Principal().Life(); life.Done() != nil {
+			release, released := c.release, context.AfterFunc(life, func() { c.Cancel(context.Canceled) })
+			c.release = func() bool { released(); return release() }
+		}
 	}
 	return c.done
 }
@@ -259,6 +270,8 @@ func (c *Call) Done() <-chan struct{} {
 func (c *Call) Err() error {
 	if err := c.parent.Err(); err != nil {
 		c.Cancel(err)
+	} else if c.Principal().Life().Err() != nil {
+		c.Cancel(context.Canceled)
 	} else if !time.Now().Before(c.deadline) {
 		c.Cancel(context.DeadlineExceeded)
 	}

@@ -20,6 +20,7 @@ type effect struct {
 	conflict  bool              // a condition did not hold: the handler runs again
 	applying  bool              // the outcome is given, and on its way to the store
 	commit    *store.Commit     // of what was staged
+	decided   []func(error)     // called when it is known whether that is durable
 }
 
 // Stage gives the call that ctx belongs to a batch, which becomes part of the store's
@@ -58,6 +59,51 @@ func Stage(ctx context.Context, b *store.Batch) error {
 	}
 	return nil
 }
+
+// WhenDecided calls f, once, when it is known what becomes of what the call that ctx belongs to
+// has staged: with nil when it is durable, and else with the reason; the handler may run again
+// then. The reply is sent after f has returned.
+func WhenDecided(ctx context.Context, f func(error)) {
+	c, ok := CallOf(ctx)
+	if !ok {
+		f(message.Errorf(500, "A change that belongs to no call"))
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.decided = append(c.decided, f)
+}
+
+// decide calls what waits for the decision about a commit: nil if nothing is to be awaited.
+// err says why there is none. It returns the commit that answers have to wait for instead. It
+// is called with mu held.
+func (c *Call) decide(commit *store.Commit, err error) *store.Commit {
+	waiting := c.decided
+	c.decided = nil
+	if len(waiting) == 0 {
+		return commit
+	}
+	told := store.NewCommit(0)
+	tell := func(err, outcome error) {
+		for _, f := range waiting {
+			f(err)
+		}
+		told.Resolve(outcome)
+	}
+	if err == nil && c.outcome.Kind != message.KindReply {
+		err = errFailed
+	}
+	if err != nil || commit == nil {
+		go tell(err, nil) // the outcome says it already
+		return told
+	}
+	told.Revision = commit.Revision
+	commit.Then(func(err error) { go tell(err, err) }) // the engine's goroutine must not wait
+	return told
+}
+
+// errFailed is why nothing becomes of what a call has staged that has failed.
+var errFailed = errors.New("the call has failed")
 
 // Recorded reports whether messages are recorded. If they are not, there are no watchers, and
 // nothing needs to be published.

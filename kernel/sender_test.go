@@ -3,6 +3,7 @@ package kernel_test
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -149,5 +150,37 @@ func TestClaims(t *testing.T) {
 	as(t, k, p, reply)
 	if got, want := records.taken(), "reply Test.Echo ci/http claim"; got != want {
 		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// What runs for a token ends with it, commands too, and what they call.
+func TestCallsEndWithTheirPrincipal(t *testing.T) {
+	begun := make(chan struct{}, 1)
+	waits := kerneltest.AsCommand(kerneltest.Raw("Test.Wait", func(ctx context.Context, m message.Message, emit kernel.Emit) {
+		begun <- struct{}{}
+		<-ctx.Done()
+		kernel.Fail(ctx, m, emit, ctx.Err())
+	}))
+	looks := kerneltest.AsCommand(kerneltest.Raw("Test.Look", func(ctx context.Context, m message.Message, emit kernel.Emit) {
+		begun <- struct{}{}
+		for ctx.Err() == nil {
+			runtime.Gosched()
+		}
+		kernel.Fail(ctx, m, emit, ctx.Err())
+	}))
+	calls := kerneltest.AsCommand(kerneltest.Raw("Test.Call", func(ctx context.Context, m message.Message, emit kernel.Emit) {
+		_, err := kernel.Invoke(context.WithoutCancel(ctx), "Test.Wait", m.Data)
+		kernel.Fail(ctx, m, emit, err)
+	}))
+	k := kerneltest.New(t, nil, waits, looks, calls)
+	for _, what := range []message.Type{"Test.Wait", "Test.Look", "Test.Call"} {
+		p := newToken(t, principal.Grant{Preset: principal.Agent})
+		answer := make(chan message.Message)
+		go func() { answer <- as(t, k, p, kerneltest.Command("1", what, "{}")) }()
+		<-begun
+		p.End(principal.ErrRevoked)
+		if code, text := kerneltest.ReadError(t, <-answer); code != 499 {
+			t.Errorf("%s: %d %s", what, code, text)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package token
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
+	"kernos/kernel"
 	"kernos/kernel/principal"
 	"kernos/message"
 	"kernos/store"
@@ -50,9 +52,9 @@ type File interface {
 // A Directory knows the tokens of a home, and the principals that they stand for. It is safe
 // for concurrent use.
 //
-// The tokens are few, and all of them are in memory. What the syscalls change is changed in
-// memory first and becomes durable with their reply: a revocation acts at once, and the secret
-// of a token that could not be stored is never given to anyone.
+// The tokens are few, and all of them are in memory. What the syscalls change takes effect when it
+// is durable, just before their reply is sent: if the disk fails, a token stays as it was. Only a
+// revocation acts at once.
 type Directory struct {
 	store  store.Reader
 	now    func() time.Time
@@ -63,6 +65,7 @@ type Directory struct {
 	file     File // of the default token; nil if no secret is that of the default token
 	byName   map[string]*holder
 	byHash   map[[sha256.Size]byte]*holder
+	changing map[string]bool      // the names of tokens whose change is on its way to the disk
 	fallback *principal.Principal // of the default token
 	secret   string               // of the default token, when it was used last
 }
@@ -78,7 +81,7 @@ type holder struct {
 func New(s store.Reader) *Directory {
 	d := &Directory{
 		store: s, now: time.Now, fallback: newDefault(),
-		byName: make(map[string]*holder), byHash: make(map[[sha256.Size]byte]*holder),
+		byName: make(map[string]*holder), byHash: make(map[[sha256.Size]byte]*holder), changing: make(map[string]bool),
 	}
 	d.mu.Lock() // expire may begin before expiry is set
 	defer d.mu.Unlock()
@@ -206,6 +209,28 @@ func (d *Directory) add(h *holder) {
 func (d *Directory) remove(h *holder) {
 	delete(d.byName, h.Name)
 	delete(d.byHash, [sha256.Size]byte(h.Hash))
+}
+
+// change stages a change of the token of a name. done is called with mu held when the change is
+// durable. Until then, another change of the token is refused: it would begin with what the token
+// is, and not with what it becomes.
+func (d *Directory) change(ctx context.Context, name string, b *store.Batch, done func()) error {
+	if d.changing[name] {
+		return message.Errorf(409, "The token %q is being changed by another request; try again when that is done", name)
+	}
+	if err := kernel.Stage(ctx, b); err != nil {
+		return err
+	}
+	d.changing[name] = true
+	kernel.WhenDecided(ctx, func(err error) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		delete(d.changing, name)
+		if err == nil {
+			done()
+		}
+	})
+	return nil
 }
 
 // find returns the token of a name, or a 404.

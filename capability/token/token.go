@@ -125,18 +125,16 @@ func (d *Directory) keep(ctx context.Context, h *holder) (err error) {
 	if err := h.store(&b); err != nil {
 		return err
 	}
-	if err := kernel.Stage(ctx, &b); err != nil {
-		return err
-	}
-	if old := d.byName[h.Name]; old != nil {
-		d.remove(old)
-		old.principal.End(principal.ErrRevoked)
-	}
-	d.add(h)
-	if h.Grant.Expires != 0 {
-		d.expiry.Reset(time.Millisecond)
-	}
-	return nil
+	return d.change(ctx, h.Name, &b, func() {
+		if old := d.byName[h.Name]; old != nil {
+			d.remove(old)
+			old.principal.End(principal.ErrRevoked)
+		}
+		d.add(h)
+		if h.Grant.Expires != 0 {
+			d.expiry.Reset(time.Millisecond)
+		}
+	})
 }
 
 // checkPatterns refuses patterns of older names: rights are decided by the names that are
@@ -295,10 +293,9 @@ func (d *Directory) revoke(ctx context.Context, in nameInput) (revokeOutput, err
 	}
 	var b store.Batch
 	b.Delete(h.key())
-	if err := kernel.Stage(ctx, &b); err != nil {
+	if err := d.change(ctx, h.Name, &b, func() { d.remove(h) }); err != nil {
 		return revokeOutput{}, err
 	}
-	d.remove(h)
 	h.principal.End(principal.ErrRevoked)
 	return revokeOutput{Revoked: true, ID: h.ID}, nil
 }
