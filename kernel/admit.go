@@ -57,14 +57,20 @@ func senderOf(o Origin, m *message.Message) Sender {
 // What can't be called is answered; then, and for what asks nothing, it returns nil. The
 // message's data must stay as it is until the handler has returned, or until Call.Detach.
 func (k *Kernel) Admit(ctx context.Context, m *message.Message, send Emit, origin Origin) *Call {
-	return k.admit(ctx, m, send, origin, senderOf(origin, m), nil)
+	return k.admit(ctx, m, send, origin, senderOf(origin, m), parent{})
 }
 
-// admit is Admit for calls from outside, which have an origin, and nested ones, which have a
-// caller.
-func (k *Kernel) admit(ctx context.Context, m *message.Message, emit Emit, origin Origin, sender Sender, caller *Call) (c *Call) {
+// A parent is what a call that no connection has sent belongs to: the call that made it, or
+// some work.
+type parent struct {
+	call *Call
+	work Work
+}
+
+// admit is Admit for calls from outside, which have an origin, and for those that have a parent.
+func (k *Kernel) admit(ctx context.Context, m *message.Message, emit Emit, origin Origin, sender Sender, by parent) (c *Call) {
 	way := In
-	if caller != nil {
+	if by != (parent{}) {
 		way = Within
 	}
 	if !m.Kind.Asks() {
@@ -88,15 +94,15 @@ func (k *Kernel) admit(ctx context.Context, m *message.Message, emit Emit, origi
 	}()
 	s, err := k.resolve(m, sender)
 	if err == nil {
-		err = s.permit(m, sender, caller != nil)
+		err = s.permit(m, sender, by != parent{})
 	}
 	if err == nil && s.Input != schema.Any {
 		if invalid := s.Input.Validate(m.Data); invalid != nil {
 			err = invalidInput(invalid)
 		}
 	}
-	if err == nil && caller != nil && s.Kind == message.KindCommand && !caller.mayCommand() {
-		err = message.Errorf(403, "%s is a query and may not call the command %s", caller.request.Type, m.Type)
+	if err == nil && by.call != nil && s.Kind == message.KindCommand && !by.call.mayCommand() {
+		err = message.Errorf(403, "%s is a query and may not call the command %s", by.call.request.Type, m.Type)
 	}
 	checked = true
 	if err != nil {
@@ -108,7 +114,7 @@ func (k *Kernel) admit(ctx context.Context, m *message.Message, emit Emit, origi
 	if timeout == 0 {
 		timeout = k.limits.Load().Timeout
 	}
-	c = &Call{k: k, parent: ctx, syscall: s, request: *m, send: emit, origin: origin, sender: sender, caller: caller, timeout: timeout}
+	c = &Call{k: k, parent: ctx, syscall: s, request: *m, send: emit, origin: origin, sender: sender, caller: by.call, work: by.work, timeout: timeout}
 	c.Begin()
 	if k.opts.Recorder != nil {
 		k.opts.Recorder.Record(Record{Message: &c.request, Way: way, Syscall: s, Sender: sender, call: c})

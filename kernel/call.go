@@ -30,6 +30,7 @@ type Call struct {
 	origin  Origin // through which they go; nil for a nested call
 	sender  Sender // for whom the call acts
 	caller  *Call  // the call that made this one, or nil
+	work    Work   // the work that the call is a part of, or nil
 
 	timeout  time.Duration
 	deadline time.Time
@@ -158,7 +159,7 @@ func (c *Call) startOver() bool {
 		decided, c.decided = c.decided, nil
 	}
 	if again && !called {
-		c.conflict, c.staged, c.published, c.delayed = false, nil, nil, nil
+		c.conflict, c.staged, c.published, c.delayed, c.applied = false, nil, nil, nil, nil
 	}
 	c.mu.Unlock()
 	for _, f := range decided {
@@ -172,6 +173,12 @@ func (c *Call) startOver() bool {
 		return false
 	case c.run != nil:
 		return c.look()
+	case c.work != nil:
+		if err := c.work.Held(); err != nil {
+			c.work = nil
+			c.settleAs(c.failure(err))
+			return false
+		}
 	}
 	return true
 }

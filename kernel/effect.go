@@ -20,6 +20,7 @@ type effect struct {
 	conflict  bool              // a condition did not hold: the handler runs again
 	applying  bool              // the outcome is given, and on its way to the store
 	commit    *store.Commit     // of what was staged
+	applied   []func()          // called when what was staged is part of the store's state
 	decided   []func(error)     // called when it is known whether that is durable
 }
 
@@ -58,6 +59,18 @@ func Stage(ctx context.Context, b *store.Batch) error {
 		c.staged.Append(b)
 	}
 	return nil
+}
+
+// WhenApplied calls f when what the call of ctx has staged is part of the store's state, and
+// before its reply is sent; not at all if the call fails. f must not wait for anything.
+func WhenApplied(ctx context.Context, f func()) {
+	c, ok := CallOf(ctx)
+	if !ok {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.applied = append(c.applied, f)
 }
 
 // WhenDecided calls f, once, when it is known what becomes of what the call that ctx belongs to
@@ -146,7 +159,7 @@ const maxAttempts = 100
 // It is called with mu held. Since the store may block, the lock is released meanwhile, so
 // that the deadline can pass. The flag applying keeps the effect of the call as it is.
 func (c *Call) commitWith(m *message.Message) (*store.Commit, error) {
-	if c.staged != nil || c.run != nil {
+	if c.staged != nil || c.run != nil || c.work != nil {
 		c.applying = true
 		c.mu.Unlock()
 		defer func() {
@@ -157,7 +170,15 @@ func (c *Call) commitWith(m *message.Message) (*store.Commit, error) {
 	b := c.staged
 	c.staged = nil
 	if m.Kind != message.KindReply {
-		b, c.published, c.delayed = nil, nil, nil // it failed: nothing has happened
+		b, c.published, c.delayed, c.applied = nil, nil, nil, nil // it failed: nothing has happened
+	}
+	if c.work != nil {
+		if b == nil {
+			b = new(store.Batch)
+		}
+		if err := c.settleWork(b, m); err != nil {
+			return nil, err
+		}
 	}
 	if c.run != nil && !c.unkept {
 		if b == nil {
@@ -181,6 +202,11 @@ func (c *Call) commitWith(m *message.Message) (*store.Commit, error) {
 	}
 	if errors.Is(err, store.ErrConflict) {
 		return nil, errAgain
+	}
+	if err == nil {
+		for _, f := range c.applied {
+			f()
+		}
 	}
 	return c.commit, err
 }

@@ -26,7 +26,7 @@ func (k *Kernel) Handle(ctx context.Context, m message.Message, emit Emit) {
 	if len(m.Data) == 0 {
 		m.Data = json.RawMessage("null")
 	}
-	if c := k.admit(ctx, &m, emit, o, senderOf(o, &m), nil); c != nil {
+	if c := k.admit(ctx, &m, emit, o, senderOf(o, &m), parent{}); c != nil {
 		c.RunWithin()
 		o.finish(k)
 	}

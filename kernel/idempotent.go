@@ -137,13 +137,20 @@ func (c *Call) keepOutcome(b *store.Batch, m *message.Message) {
 			return
 		}
 	}
+	data := c.kept(m).Data
+	c.run.Keep(b, kind, data)
+	if r, ok := c.k.opts.Blobs.(BlobOwners); ok {
+		r.Refer(b, data, c.run.Key())
+	}
+}
+
+// kept returns an outcome as it is kept to be given out later: without secrets, and what is too
+// large for a line by pointer.
+func (c *Call) kept(m *message.Message) *message.Message {
 	kept := *m
 	kept.Data, _ = Redact(Record{Message: m, Syscall: c.syscall, call: c})
 	kept.Data = c.small(&kept).Data
-	c.run.Keep(b, kind, kept.Data)
-	if r, ok := c.k.opts.Blobs.(BlobOwners); ok {
-		r.Refer(b, kept.Data, c.run.Key())
-	}
+	return &kept
 }
 
 // Sweep forgets the outcomes that have expired and returns how many there were.

@@ -77,7 +77,7 @@ func InvokeAs(ctx context.Context, n NewCall) (json.RawMessage, error) {
 		}
 		m.Via = append([]message.Type{t}, m.Via...)
 		c.forward(m)
-	}, nil, sender, c)
+	}, nil, sender, parent{call: c})
 	if child != nil {
 		child.depth = c.depth + 1
 		child.RunWithin()

@@ -62,7 +62,7 @@ const (
 // way returns the way of a message of the call that a connection sends or gets: of a nested
 // call, everything is within.
 func (c *Call) way(outside Way) Way {
-	if c.caller != nil {
+	if c.caller != nil || c.work != nil {
 		return Within
 	}
 	return outside

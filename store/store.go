@@ -29,6 +29,8 @@ const (
 	SpaceJournal     = 'j' // journal
 	SpaceBlobs       = 'b' // store/blobs: who refers to which blob
 	SpaceTokens      = 't' // capability/token
+	SpaceWork        = 'w' // work: what waits and what runs
+	SpaceJobs        = 'J' // capability/job
 )
 
 // Spaces names the keyspaces, for code that counts or compares a whole store.
@@ -38,6 +40,8 @@ var Spaces = map[byte]string{
 	SpaceJournal:     "journal",
 	SpaceBlobs:       "blobs",
 	SpaceTokens:      "tokens",
+	SpaceWork:        "work",
+	SpaceJobs:        "jobs",
 }
 
 // A Revision counts the batches that changed a store. That of a key is the revision of

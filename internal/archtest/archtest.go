@@ -24,8 +24,8 @@ var floors = [][]string{
 	{"kernel"},            // routing
 	{"kernel/connection"}, // the life of a connection
 	{"kernel/kerneltest"}, //
-	{"transport", "transport/rpc", "journal"}, // what all NDJSON wires share, and all of JSON-RPC; what has passed
-	{"capability/*", "transport/*"},           // what there is to call, and how to reach it
+	{"transport", "transport/rpc", "journal", "work"}, // what all NDJSON wires share, and all of JSON-RPC; what has passed; what outlives a call
+	{"capability/*", "transport/*"},                   // what there is to call, and how to reach it
 
 	// what can be mounted in the tree of files, and mounts from texts
 	{"capability/vfs/dirfs", "capability/vfs/httpfs", "capability/vfs/kernelfs", "capability/vfs/memoryfs", "capability/vfs/vfstest"},

@@ -1,0 +1,119 @@
+package kernel
+
+import (
+	"context"
+	"time"
+
+	"kernos/message"
+	"kernos/schema"
+	"kernos/store"
+)
+
+// Work is what a call is a part of that no connection waits for: a job, a turn of a
+// conversation. The outcome of the call becomes part of the work in one step with the call's
+// effect, so that neither is lost or repeated without the other.
+type Work interface {
+	// Held returns nil while the work is the caller's to do, or why it isn't any more. The
+	// error becomes the outcome.
+	Held() error
+
+	// Settle adds to a batch what the outcome of the call means for the work, and returns
+	// the events to be recorded with it. The outcome has no secrets, and is small enough for a
+	// line. If Settle fails, nothing happens, and its error becomes the
+	// outcome. It may be called again, with another batch, if a condition did not hold.
+	Settle(b *store.Batch, outcome *message.Message) (events []message.Message, err error)
+
+	// Applied is called when the batch is part of the store's state.
+	Applied()
+}
+
+// A WorkCall is a request that the kernel sends itself, as a part of some work.
+type WorkCall struct {
+	Type     message.Type
+	Data     []byte
+	Metadata message.Metadata // its lineage; id and time are filled in
+	Sender   Sender           // whom it acts for
+	Timeout  time.Duration    // how long it may take; 0 means the syscall's own limit
+	Work     Work
+	Event    Emit // gets the events of the call; nil means that they are only recorded
+}
+
+// Do sends a request as a part of some work, and returns its outcome with the commit that the
+// outcome waits for, which may be nil. The request is refused if its sender may not send it
+// now. What never becomes a call isn't settled: the work is told of it by the outcome alone.
+func (k *Kernel) Do(ctx context.Context, w WorkCall) (outcome message.Message, commit *store.Commit) {
+	m := message.Message{Kind: message.KindCommand, Type: w.Type, Data: w.Data, Metadata: w.Metadata}
+	if s, ok := k.registry.Lookup(w.Type); ok {
+		m.Kind = s.Kind
+	}
+	k.Stamp(&m)
+	o := &workOrigin{sender: w.Sender, event: w.Event}
+	c := k.admit(ctx, &m, o.send, o, w.Sender, parent{work: w.Work})
+	if c != nil {
+		if w.Timeout > 0 {
+			c.timeout = w.Timeout
+			c.Begin()
+		}
+		c.RunWithin()
+	}
+	return o.outcome, o.commit
+}
+
+// Check returns the error that a request would be refused with now: its type is unknown, its
+// sender may not call it, or its data is invalid.
+func (k *Kernel) Check(t message.Type, data []byte, from Sender) (*Syscall, error) {
+	m := message.Message{Kind: message.KindCommand, Type: t, Data: data}
+	s, err := k.resolve(&m, from)
+	if err != nil {
+		return nil, err
+	}
+	if e := from.Principal().May(s.Target()); e != nil {
+		return nil, e
+	}
+	if s.Input != schema.Any {
+		if invalid := s.Input.Validate(data); invalid != nil {
+			return nil, invalidInput(invalid)
+		}
+	}
+	return s, nil
+}
+
+// settleWork adds to a batch what the outcome means for the work that the call is a part of.
+func (c *Call) settleWork(b *store.Batch, m *message.Message) error {
+	events, err := c.work.Settle(b, c.kept(m))
+	if err != nil {
+		return err
+	}
+	c.published = append(c.published, events...)
+	c.applied = append(c.applied, c.work.Applied)
+	return nil
+}
+
+// workOrigin takes the answers of a call that is a part of some work. Calls post one message at
+// a time.
+type workOrigin struct {
+	sender  Sender
+	event   Emit
+	outcome message.Message
+	commit  *store.Commit
+}
+
+// Sender implements [Origin].
+func (o *workOrigin) Sender(message.ID) Sender { return o.sender }
+
+// Post implements [Origin].
+func (o *workOrigin) Post(send Emit, m message.Message, commit *store.Commit) {
+	if m.Kind.Answers() {
+		o.commit = commit
+	}
+	send(m)
+}
+
+func (o *workOrigin) send(m message.Message) {
+	switch {
+	case m.Kind.Answers():
+		o.outcome = m.Clone()
+	case o.event != nil:
+		o.event(m)
+	}
+}

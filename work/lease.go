@@ -1,0 +1,75 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"kernos/store"
+)
+
+// A Lease is the right to do a task, until it is done or given back. Its fencing number is the
+// revision of the task's place: a batch that depends on a lease which is not valid any more
+// conflicts.
+type Lease struct {
+	Task
+	TakenOver bool // the task was begun before, and how that ended isn't known: the process died
+
+	q        *Queue
+	place    []byte
+	revision store.Revision
+	commit   *store.Commit // of the lease
+	cancel   context.CancelCauseFunc
+
+	mu    sync.Mutex
+	lost  error  // why the lease is not valid any more
+	moved func() // called when the worker has returned: the task waits at another place
+}
+
+// ErrDone is the reason why a lease that was ended is not valid.
+var ErrDone = errors.New("the task is done")
+
+// Held returns nil while the lease is valid, or why it isn't any more.
+func (l *Lease) Held() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lost
+}
+
+// Durable waits until the lease would survive a power cut. What a worker does outside of the
+// store must not begin before.
+func (l *Lease) Durable(ctx context.Context) error { return l.commit.Wait(ctx) }
+
+// Done adds to a batch that the task is done: it leaves the queue. The caller calls ended when
+// the batch has been applied.
+func (l *Lease) Done(b *store.Batch) (ended func()) {
+	l.q.leave(b, l.ID, l.place, l.revision)
+	return func() { l.lose(ErrDone) }
+}
+
+// Again adds to a batch that the task begins again, at a time. The caller calls ended when the
+// batch has been applied.
+func (l *Lease) Again(b *store.Batch, due time.Time) (ended func()) {
+	t := l.Task
+	t.Due = due
+	moved := l.q.put(b, &t, l.place, l.revision)
+	return func() {
+		l.lose(ErrDone)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.moved = moved
+	}
+}
+
+// lose makes the lease invalid, and stops its worker.
+func (l *Lease) lose(cause error) {
+	l.mu.Lock()
+	if l.lost == nil {
+		l.lost = cause
+	}
+	l.mu.Unlock()
+	if cause != ErrDone {
+		l.cancel(cause)
+	}
+}

@@ -1,0 +1,315 @@
+// Package work runs tasks that outlive the call which asked for them: jobs, and turns of
+// conversations. A task is durable when the batch is that adds it, waits for its time, for its
+// turn and for its group, is leased to a worker, and leaves the store in the batch that has its
+// outcome. If the process dies, the next one leases it again.
+//
+//	q := work.New(&work.Options{Store: s, Letter: 'j', Work: func(ctx context.Context, l *work.Lease) { … }})
+//	added := q.Add(&b, work.Task{ID: id, Due: time.Now()})
+//	_, err := s.Apply(&b)
+//	added()          // the queue looks at the task now
+//	q.Run(ctx)       // until ctx is done
+//
+// Invariants:
+//
+//	W1  a task that was added is leased again and again until a batch removes it
+//	W2  one lease of a task is valid at a time: a batch that depends on an older one conflicts
+//	W3  waiting tasks take no memory: the queue knows where in each lane the first one may be
+package work
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"kernos/store"
+)
+
+// Options are the settings of a Queue.
+type Options struct {
+	Store  store.Store
+	Letter byte // tells the queues of a store apart
+
+	// Work does a task. When it returns, the place of the task is free for another; if the
+	// lease was neither ended nor given back by then, the task begins again after a pause.
+	Work func(context.Context, *Lease)
+
+	Slots int              // how many tasks run at once; 0 means 256
+	Grace time.Duration    // how long workers may go on when the queue stops
+	Now   func() time.Time // nil means time.Now
+	Log   *slog.Logger
+}
+
+// A Queue runs tasks. It is safe for concurrent use.
+type Queue struct {
+	opts Options
+
+	mu      sync.Mutex
+	lanes   map[string]*lane // by the prefix of their keys; all ready lanes, and the groups that may have tasks
+	running map[string]*Lease
+	held    bool          // tasks that were begun before are not begun again; see Hold
+	wake    chan struct{} // has a token when there may be something to do
+	workers sync.WaitGroup
+}
+
+// A lane is a range of places in which tasks wait in order.
+type lane struct {
+	prefix  []byte
+	low     []byte // no task waits before it; nil means that none waits at all
+	group   string
+	limit   int // of a group, as its latest task says
+	running int // tasks of a group
+	paused  bool
+}
+
+// New returns a queue. It does nothing before Run is called.
+func New(o *Options) *Queue {
+	q := &Queue{opts: *o, lanes: make(map[string]*lane), running: make(map[string]*Lease), wake: make(chan struct{}, 1)}
+	q.opts.Slots = cmp.Or(o.Slots, 256)
+	if q.opts.Now == nil {
+		q.opts.Now = time.Now
+	}
+	if q.opts.Log == nil {
+		q.opts.Log = slog.New(slog.DiscardHandler)
+	}
+	return q
+}
+
+// Add adds a task to a batch. The caller calls added when the batch has been applied.
+func (q *Queue) Add(b *store.Batch, t Task) (added func()) {
+	place := q.place(&t, q.opts.Now())
+	b.IfAbsent(q.taskKey(t.ID))
+	b.Set(q.taskKey(t.ID), place)
+	b.Set(place, t.encode(false))
+	return func() { q.added(place, t.Group, t.Limit) }
+}
+
+// A State is how far a task is.
+type State byte
+
+// The states of a task.
+const (
+	Absent  State = iota // it was never added, or is done
+	Waiting              // for its time, its turn, or its group
+	Running
+	Held // it was running when a backup was made, and waits for Resume
+)
+
+// Find returns a task and how far it is.
+func (q *Queue) Find(id string) (Task, State, error) {
+	t, _, err := q.find(id)
+	if err != nil || t.entry.Revision == 0 {
+		return Task{}, Absent, err
+	}
+	return t.Task, t.state, nil
+}
+
+type found struct {
+	Task
+	entry store.Entry
+	state State
+}
+
+// find returns a task with its place. Its revision is 0 if there is none.
+func (q *Queue) find(id string) (f found, lease *Lease, err error) {
+	for range 10 { // it may move between the two reads
+		named, err := q.opts.Store.Get(q.taskKey(id))
+		if err != nil || named.Revision == 0 {
+			return f, nil, err
+		}
+		e, err := q.opts.Store.Get(named.Value)
+		if err != nil {
+			return f, nil, err
+		}
+		if e.Revision == 0 {
+			continue
+		}
+		e.Key = named.Value
+		f.entry = e
+		if f.Task, _, err = decode(e.Key, e.Value); err != nil {
+			return f, nil, err
+		}
+		q.mu.Lock()
+		lease = q.running[id]
+		q.mu.Unlock()
+		switch {
+		case lease != nil:
+			f.state = Running
+		case e.Key[2] == laneHeld:
+			f.state = Held
+		default:
+			f.state = Waiting
+		}
+		return f, lease, nil
+	}
+	return f, nil, store.ErrConflict
+}
+
+// Remove takes a task out of the queue, in a batch. It returns nil if there is no such task. The
+// caller calls removed when the batch has been applied: a worker that holds a lease of the task
+// is stopped then, with the cause.
+func (q *Queue) Remove(b *store.Batch, id string) (removed func(cause error), err error) {
+	f, _, err := q.find(id)
+	if err != nil || f.entry.Revision == 0 {
+		return nil, err
+	}
+	q.leave(b, id, f.entry.Key, f.entry.Revision)
+	return func(cause error) {
+		q.mu.Lock()
+		lease := q.running[id]
+		q.mu.Unlock()
+		if lease != nil {
+			lease.lose(cause)
+		}
+	}, nil
+}
+
+// Move gives a task that doesn't run another time. It reports whether it could. The caller calls
+// moved when the batch has been applied.
+func (q *Queue) Move(b *store.Batch, id string, due time.Time) (moved func(), err error) {
+	f, lease, err := q.find(id)
+	if err != nil || f.entry.Revision == 0 || lease != nil {
+		return nil, err
+	}
+	t := f.Task
+	t.Due = due
+	return q.put(b, &t, f.entry.Key, f.entry.Revision), nil
+}
+
+// put moves a task from the place that it has to the one where it belongs now.
+func (q *Queue) put(b *store.Batch, t *Task, from []byte, r store.Revision) (moved func()) {
+	place := q.place(t, q.opts.Now())
+	b.IfRevision(from, r)
+	if !bytes.Equal(place, from) {
+		b.Delete(from)
+		b.Set(q.taskKey(t.ID), place)
+	}
+	b.Set(place, t.encode(false))
+	group, limit := t.Group, t.Limit
+	return func() { q.added(place, group, limit) }
+}
+
+func (q *Queue) leave(b *store.Batch, id string, place []byte, r store.Revision) {
+	b.IfRevision(place, r)
+	b.Delete(place)
+	b.Delete(q.taskKey(id))
+}
+
+// added notes that a task waits at a place.
+func (q *Queue) added(place []byte, group string, limit int) {
+	q.mu.Lock()
+	l := q.laneOf(place, group)
+	if group != "" {
+		l.limit = limit
+	}
+	if l.low == nil || bytes.Compare(place, l.low) < 0 {
+		l.low = place
+	}
+	q.mu.Unlock()
+	q.Wake()
+}
+
+// laneOf returns the lane of a place. mu is held.
+func (q *Queue) laneOf(place []byte, group string) *lane {
+	prefix := place[:3]
+	switch place[2] {
+	case laneReady:
+		prefix = place[:4]
+	case laneGroups:
+		prefix = place[:3+len(group)+1]
+	}
+	l := q.lanes[string(prefix)]
+	if l == nil {
+		l = &lane{prefix: bytes.Clone(prefix), group: group}
+		if place[2] == laneGroups {
+			l.paused = q.isPaused(group)
+		}
+		q.lanes[string(prefix)] = l
+	}
+	return l
+}
+
+// Wake makes the queue look for something to do.
+func (q *Queue) Wake() {
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (q *Queue) isPaused(group string) bool {
+	e, err := q.opts.Store.Get(q.key(keyPaused, []byte(group)))
+	return err == nil && e.Revision != 0
+}
+
+// Pause adds to a batch that no task of a group begins. The caller calls paused when the batch
+// has been applied.
+func (q *Queue) Pause(b *store.Batch, group string) (paused func()) {
+	b.Set(q.key(keyPaused, []byte(group)), nil)
+	return func() { q.setPaused(group, true) }
+}
+
+// Unpause is the opposite of Pause.
+func (q *Queue) Unpause(b *store.Batch, group string) (unpaused func()) {
+	b.Delete(q.key(keyPaused, []byte(group)))
+	return func() { q.setPaused(group, false) }
+}
+
+// Paused reports whether a group is paused.
+func (q *Queue) Paused(group string) bool { return q.isPaused(group) }
+
+func (q *Queue) setPaused(group string, paused bool) {
+	q.mu.Lock()
+	prefix := q.key(laneGroups, groupPrefix(group))
+	l := q.laneOf(prefix, group)
+	l.paused = paused
+	if l.low == nil {
+		l.low = prefix // there may be some
+	}
+	q.mu.Unlock()
+	q.Wake()
+}
+
+// Hold makes tasks that were begun by an earlier process wait for Resume: a backup that was
+// restored doesn't know whether they have been done. It is called before Run.
+func (q *Queue) Hold() { q.held = true }
+
+// Resume adds to a batch that held tasks begin again; at most 10,000, so that a batch stays
+// small. The caller calls resumed when the batch has been applied, and Resume again until n is 0.
+func (q *Queue) Resume(b *store.Batch) (n int, resumed func(), err error) {
+	var all []func()
+	for e, err := range q.opts.Store.Scan(store.Prefix(q.key(laneHeld))) {
+		if err != nil {
+			return 0, nil, err
+		}
+		t, _, err := decode(e.Key, e.Value)
+		if err != nil {
+			return 0, nil, err
+		}
+		all = append(all, q.put(b, &t, bytes.Clone(e.Key), e.Revision))
+		if len(all) == 10_000 {
+			break
+		}
+	}
+	return len(all), func() {
+		q.mu.Lock()
+		q.held = false
+		q.mu.Unlock()
+		for _, f := range all {
+			f()
+		}
+	}, nil
+}
+
+// Stats counts what runs.
+func (q *Queue) Stats() (running int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.running)
+}
+
+// ErrStopping is the cause with which the context of a worker ends when the queue stops.
+var ErrStopping = errors.New("the kernel is shutting down")

@@ -1,0 +1,127 @@
+package work
+
+import (
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"kernos/store"
+)
+
+// Priorities go from 0 to MaxPriority. Of the tasks that are due, those of a higher priority
+// begin first.
+const (
+	DefaultPriority = 5
+	MaxPriority     = 9
+)
+
+// A Task is something to be done, once its time has come. What it is about is not known here:
+// the owner of the queue finds it by the task's ID.
+type Task struct {
+	ID       string    // ascends with time, so that tasks of one moment keep their order
+	Due      time.Time // before that it doesn't begin
+	Priority int       // from 0 to MaxPriority
+
+	// Group is what the task shares a limit with: at most Limit tasks of a group run at once.
+	// "" means that it shares none. A group has no zero byte in its name.
+	Group string
+	Limit int
+
+	// Attempt counts how often the task was begun, and Fence how often a lease of it was given
+	// out: what holds an older lease can't change the task any more.
+	Attempt int
+	Fence   uint64
+}
+
+// entry is a task as it is stored, as the value of its place.
+type entry struct {
+	Group   string `json:"group,omitzero"`
+	Limit   int    `json:"limit,omitzero"`
+	Attempt int    `json:"attempt,omitzero"`
+	Fence   uint64 `json:"fence,omitzero"`
+	Leased  bool   `json:"leased,omitzero"`
+}
+
+// The keys of a queue begin with SpaceWork and the queue's letter. A task has two: one that
+// names its place, and the place, whose value is the task. A place is in one of four lanes:
+//
+//	d due…          timers: their time has not come
+//	r priority due… ready: their time has come
+//	g group \0 …    ready, and shares the limit of a group
+//	h due…          held: they wait for Resume
+//
+// A task that runs keeps its place until it is done: if the process dies, the next one finds
+// it there, and sees that it was leased.
+const (
+	laneTimers = 'd'
+	laneReady  = 'r'
+	laneGroups = 'g'
+	laneHeld   = 'h'
+	keyTasks   = 't' // id → place
+	keyPaused  = 'p' // groups that are paused
+)
+
+func (q *Queue) key(lane byte, parts ...[]byte) []byte {
+	k := append(make([]byte, 0, 48), store.SpaceWork, q.opts.Letter, lane)
+	for _, p := range parts {
+		k = append(k, p...)
+	}
+	return k
+}
+
+func (q *Queue) taskKey(id string) []byte { return q.key(keyTasks, []byte(id)) }
+
+// order is the part of a place that sorts the tasks of a lane.
+func (t *Task) order() []byte {
+	b := make([]byte, 0, 9+len(t.ID))
+	b = append(b, byte(MaxPriority-t.Priority))
+	b = binary.BigEndian.AppendUint64(b, uint64(max(t.Due.UnixMilli(), 0)))
+	return append(b, t.ID...)
+}
+
+// place returns the key of a task in the lane where it belongs at a time.
+func (q *Queue) place(t *Task, now time.Time) []byte {
+	switch {
+	case t.Due.After(now):
+		due := binary.BigEndian.AppendUint64(nil, uint64(t.Due.UnixMilli()))
+		return q.key(laneTimers, due, []byte{byte(MaxPriority - t.Priority)}, []byte(t.ID))
+	case t.Group != "":
+		return q.key(laneGroups, groupPrefix(t.Group), t.order())
+	}
+	return q.key(laneReady, t.order())
+}
+
+func groupPrefix(group string) []byte { return append([]byte(group), 0) }
+
+func (t *Task) encode(leased bool) []byte {
+	value, err := json.Marshal(entry{t.Group, t.Limit, t.Attempt, t.Fence, leased})
+	if err != nil {
+		panic(err) // a struct of texts and numbers
+	}
+	return value
+}
+
+// decode reads a task from its place.
+func decode(key, value []byte) (t Task, leased bool, err error) {
+	var e entry
+	if err := json.Unmarshal(value, &e); err != nil {
+		return t, false, fmt.Errorf("a task can't be read: %w", err)
+	}
+	rest := key[3:]
+	switch key[2] {
+	case laneGroups:
+		rest = rest[len(e.Group)+1:]
+		fallthrough
+	case laneReady:
+		t.Priority = MaxPriority - int(rest[0])
+		t.Due = time.UnixMilli(int64(binary.BigEndian.Uint64(rest[1:9])))
+	default:
+		t.Due = time.UnixMilli(int64(binary.BigEndian.Uint64(rest[:8])))
+		t.Priority = MaxPriority - int(rest[8])
+	}
+	t.ID = string(rest[9:])
+	t.Group, t.Limit, t.Attempt, t.Fence = e.Group, e.Limit, e.Attempt, e.Fence
+	return t, e.Leased, nil
+}

@@ -1,0 +1,341 @@
+package work_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"kernos/store"
+	"kernos/store/storetest"
+	"kernos/work"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// A bench is a queue whose workers say what they do.
+type bench struct {
+	*work.Queue
+	t     *testing.T
+	store store.Store
+	stop  func()
+
+	mu   sync.Mutex
+	done []string
+}
+
+// start runs a queue over a store. Its worker ends a task, unless do says otherwise.
+func start(t *testing.T, s store.Store, o work.Options, do func(context.Context, *bench, *work.Lease)) *bench {
+	t.Helper()
+	b := &bench{t: t, store: s}
+	o.Store, o.Letter = s, 'x'
+	o.Work = func(ctx context.Context, l *work.Lease) {
+		if do != nil {
+			do(ctx, b, l)
+			return
+		}
+		b.end(l)
+	}
+	b.Queue = work.New(&o)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { b.Run(ctx); close(ended) }()
+	b.stop = sync.OnceFunc(func() { cancel(); <-ended })
+	t.Cleanup(b.stop)
+	return b
+}
+
+func (b *bench) note(format string, args ...any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.done = append(b.done, fmt.Sprintf(format, args...))
+}
+
+// end ends a lease, and notes that.
+func (b *bench) end(l *work.Lease) {
+	var batch store.Batch
+	ended := l.Done(&batch)
+	if _, err := b.store.Apply(&batch); err != nil {
+		b.note("%s: %v", l.ID, err)
+		return
+	}
+	ended()
+	b.note("%s", l.ID)
+}
+
+func (b *bench) add(tasks ...work.Task) {
+	b.t.Helper()
+	for _, t := range tasks {
+		var batch store.Batch
+		if t.Due.IsZero() {
+			t.Due = time.Now()
+		}
+		added := b.Add(&batch, t)
+		if _, err := b.store.Apply(&batch); err != nil {
+			b.t.Fatal(err)
+		}
+		added()
+	}
+}
+
+// sort sorts what was done by workers side by side.
+func (b *bench) sort() {
+	synctest.Wait()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	slices.Sort(b.done)
+}
+
+func (b *bench) wants(when, want string) {
+	b.t.Helper()
+	synctest.Wait()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if got := strings.Join(b.done, " "); got != want {
+		b.t.Errorf("%s: done %q, want %q", when, got, want)
+	}
+	b.done = nil
+}
+
+func TestTasksRunWhenTheyAreDue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := start(t, storetest.NewMemory(), work.Options{}, nil)
+		now := time.Now()
+		b.add(work.Task{ID: "now"}, work.Task{ID: "second", Due: now.Add(2 * time.Hour)}, work.Task{ID: "first", Due: now.Add(time.Hour)})
+		b.wants("at once", "now")
+		time.Sleep(time.Hour - time.Millisecond)
+		b.wants("before the first timer", "")
+		time.Sleep(time.Millisecond)
+		b.wants("at the first timer", "first")
+		b.add(work.Task{ID: "between", Due: time.Now().Add(time.Minute)})
+		time.Sleep(time.Minute)
+		b.wants("a timer that was added before the next one", "between")
+		time.Sleep(time.Hour)
+		b.wants("at the second timer", "second")
+		if _, state, err := b.Find("second"); err != nil || state != work.Absent {
+			t.Errorf("a task that is done is %v, %v", state, err)
+		}
+		b.stop()
+	})
+}
+
+func TestPriorityAndOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := storetest.NewMemory()
+		var batch store.Batch
+		q := work.New(&work.Options{Store: s, Letter: 'x'})
+		for i, p := range []int{5, 0, 9, 5, 9} {
+			q.Add(&batch, work.Task{ID: fmt.Sprintf("%d-%d", p, i), Priority: p, Due: time.Now()})
+		}
+		if _, err := s.Apply(&batch); err != nil {
+			t.Fatal(err)
+		}
+		b := start(t, s, work.Options{Slots: 1}, nil)
+		b.wants("one after the other", "9-2 9-4 5-0 5-3 0-1")
+		b.stop()
+	})
+}
+
+func TestAGroupRunsSoManyAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := storetest.NewMemory()
+		b := start(t, s, work.Options{}, func(_ context.Context, b *bench, l *work.Lease) {
+			time.Sleep(time.Second)
+			b.end(l)
+		})
+		for i := range 5 {
+			b.add(work.Task{ID: fmt.Sprint("g", i), Group: "g", Limit: 2})
+		}
+		b.add(work.Task{ID: "alone"})
+		synctest.Wait()
+		if n := b.Stats(); n != 3 {
+			t.Errorf("%d tasks run", n)
+		}
+		var batch store.Batch
+		paused := b.Pause(&batch, "g")
+		if _, err := s.Apply(&batch); err != nil {
+			t.Fatal(err)
+		}
+		paused()
+		time.Sleep(time.Minute)
+		b.sort()
+		b.wants("paused", "alone g0 g1")
+		b.stop()
+
+		// Another process finds the group paused.
+		b = start(t, s, work.Options{}, nil)
+		time.Sleep(time.Minute)
+		b.wants("paused, in another process", "")
+		batch.Reset()
+		unpaused := b.Unpause(&batch, "g")
+		if _, err := s.Apply(&batch); err != nil {
+			t.Fatal(err)
+		}
+		unpaused()
+		b.sort()
+		b.wants("no longer paused", "g2 g3 g4")
+		b.stop()
+	})
+}
+
+func TestATaskBeginsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := start(t, storetest.NewMemory(), work.Options{}, func(_ context.Context, b *bench, l *work.Lease) {
+			if l.Attempt == 3 {
+				b.end(l)
+				return
+			}
+			var batch store.Batch
+			ended := l.Again(&batch, time.Now().Add(time.Minute))
+			if _, err := b.store.Apply(&batch); err != nil {
+				b.t.Error(err)
+			}
+			ended()
+			b.note("again%d", l.Attempt)
+		})
+		b.add(work.Task{ID: "a"})
+		b.wants("at once", "again1")
+		time.Sleep(time.Minute)
+		b.wants("after a minute", "again2")
+		time.Sleep(time.Minute)
+		b.wants("after two", "a")
+		b.stop()
+	})
+}
+
+// A worker that ends nothing, as when the store fails, is tried again.
+func TestAWorkerThatEndsNothingIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := start(t, storetest.NewMemory(), work.Options{}, func(_ context.Context, b *bench, l *work.Lease) {
+			if l.Attempt == 1 {
+				b.note("left")
+				return
+			}
+			if !l.TakenOver {
+				b.t.Error("it isn't told that an earlier attempt has ended nothing")
+			}
+			b.end(l)
+		})
+		b.add(work.Task{ID: "a"})
+		b.wants("at once", "left")
+		time.Sleep(time.Minute)
+		b.wants("later", "a")
+		b.stop()
+	})
+}
+
+func TestARemovedTaskStops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gone := errors.New("canceled")
+		b := start(t, storetest.NewMemory(), work.Options{}, func(ctx context.Context, b *bench, l *work.Lease) {
+			<-ctx.Done()
+			if context.Cause(ctx) != gone || l.Held() != gone {
+				b.t.Errorf("it ends with %v, and is lost because %v", context.Cause(ctx), l.Held())
+			}
+			b.end(l) // too late
+		})
+		b.add(work.Task{ID: "a"}, work.Task{ID: "later", Due: time.Now().Add(time.Hour)})
+		synctest.Wait()
+		for _, id := range []string{"a", "later"} {
+			var batch store.Batch
+			removed, err := b.Remove(&batch, id)
+			if err != nil || removed == nil {
+				t.Fatal(removed == nil, err)
+			}
+			if _, err := b.store.Apply(&batch); err != nil {
+				t.Fatal(err)
+			}
+			removed(gone)
+		}
+		b.wants("a batch of an old lease", "a: "+store.ErrConflict.Error())
+		if removed, err := b.Remove(new(store.Batch), "a"); removed != nil || err != nil {
+			t.Errorf("it can be removed again: %v", err)
+		}
+		time.Sleep(2 * time.Hour)
+		b.wants("the timer of a task that was removed", "")
+		b.stop()
+	})
+}
+
+// What ran when a process died is leased by the next one, or waits if the store is a backup.
+func TestWhatRanIsTakenOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := storetest.NewMemory()
+		b := start(t, s, work.Options{}, func(ctx context.Context, _ *bench, _ *work.Lease) { <-ctx.Done() })
+		b.add(work.Task{ID: "a", Group: "g", Limit: 1}, work.Task{ID: "b"}, work.Task{ID: "c", Group: "g", Limit: 1})
+		synctest.Wait()
+		b.stop()
+
+		b = start(t, s, work.Options{}, func(_ context.Context, b *bench, l *work.Lease) {
+			if l.TakenOver {
+				b.note("over")
+			}
+			b.end(l)
+		})
+		b.sort()
+		b.wants("another process", "a b c over over")
+		b.stop()
+	})
+}
+
+func TestHeldTasksWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := storetest.NewMemory()
+		b := start(t, s, work.Options{}, func(ctx context.Context, _ *bench, _ *work.Lease) { <-ctx.Done() })
+		b.add(work.Task{ID: "begun"})
+		synctest.Wait()
+		b.stop()
+
+		b = &bench{t: t, store: s}
+		b.Queue = work.New(&work.Options{Store: s, Letter: 'x', Work: func(_ context.Context, l *work.Lease) { b.end(l) }})
+		b.Hold()
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { b.Run(ctx); close(ended) }()
+		b.add(work.Task{ID: "new"})
+		b.wants("while it is held", "new")
+		if _, state, err := b.Find("begun"); err != nil || state != work.Held {
+			t.Errorf("it is %v, %v", state, err)
+		}
+		var batch store.Batch
+		n, resumed, err := b.Resume(&batch)
+		if err != nil || n != 1 {
+			t.Fatal(n, err)
+		}
+		if _, err := s.Apply(&batch); err != nil {
+			t.Fatal(err)
+		}
+		resumed()
+		b.wants("after Resume", "begun")
+		cancel()
+		<-ended
+	})
+}
+
+// A clock that is set forward or back makes timers early or late, and loses none.
+func TestTheClockIsSet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var offset time.Duration
+		var mu sync.Mutex
+		set := func(d time.Duration) { mu.Lock(); offset = d; mu.Unlock() }
+		now := func() time.Time { mu.Lock(); defer mu.Unlock(); return time.Now().Add(offset) }
+		b := start(t, storetest.NewMemory(), work.Options{Now: now}, nil)
+		b.add(work.Task{ID: "a", Due: now().Add(30 * time.Minute)}, work.Task{ID: "b", Due: now().Add(90 * time.Minute)})
+		set(time.Hour)
+		time.Sleep(time.Minute)
+		b.wants("an hour forward", "a")
+		set(0)
+		time.Sleep(88 * time.Minute)
+		b.wants("and back", "")
+		time.Sleep(time.Minute)
+		b.wants("when its time has come", "b")
+		b.stop()
+	})
+}
