@@ -92,7 +92,14 @@ func (k *Kernel) admit(ctx context.Context, m *message.Message, emit Emit, origi
 			"panic", recover(), "stack", string(debug.Stack()))
 		k.Refuse(m, emit, origin, internalError(m.Type))
 	}()
-	s, err := k.resolve(m, sender)
+	var s *Syscall
+	var err error
+	if m.Type == ThroughType {
+		m, emit, err = k.through(m, emit)
+	}
+	if err == nil {
+		s, err = k.resolve(m, sender)
+	}
 	if err == nil {
 		err = s.permit(m, sender, by != parent{})
 	}

@@ -21,6 +21,17 @@ type Definition struct {
 
 	Emits   []EventDefinition // the events that may come before the outcome
 	Aliases []message.Type    // other names; answered, but listed nowhere
+	Errors  []ErrorDefinition // beside those that every syscall may give
+	Example string            // the data of a request; "" means that one is made of Input
+
+	// Volatile names the members of the reply that differ from one call to the next although
+	// nothing has changed, such as headers.date. A replay doesn't compare them.
+	Volatile []string
+
+	// Short says that Output describes every reply: a reply fits into a line if its request
+	// does, or has a reference of its own for what may not. Other replies may be a
+	// [Reference].
+	Short bool
 
 	Visibility Visibility   // Listed or Hidden
 	Runs       RunMode      // Inline, Slow or Endless
@@ -103,6 +114,12 @@ const (
 type EventDefinition struct {
 	Type    message.Type // in the past tense: Job.Completed
 	Summary string
+}
+
+// An ErrorDefinition describes an error that a syscall gives.
+type ErrorDefinition struct {
+	Code int
+	When string // in a few words: the key doesn't exist
 }
 
 // SettingChanged is the event that records a change of a setting of the kernel: {name, from, to}.

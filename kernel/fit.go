@@ -41,7 +41,11 @@ func (k *Kernel) Fit(ctx context.Context, m message.Message, limit int, length f
 	if length(&m) <= limit || m.Kind == message.KindError { // an error's texts are cut to fit
 		return m
 	}
-	s, _ := k.registry.Lookup(m.Type)
+	t := m.Type
+	if t == ThroughType && len(m.Via) > 0 {
+		t = m.Via[0]
+	}
+	s, _ := k.registry.Lookup(t)
 	if k.opts.Blobs == nil {
 		return k.unfit(s, &m, message.Errorf(413, tooLong+" of %d bytes, and this kernel has no place for blobs", limit))
 	}
@@ -50,8 +54,11 @@ func (k *Kernel) Fit(ctx context.Context, m message.Message, limit int, length f
 		return k.unfit(s, &m, secret)
 	}
 	fitted := m
-	for _, f := range movable(s, &m) {
-		data, err := k.move(ctx, fitted.Data, f)
+	declared := declaredMembers(s)
+	// A program may mean something else by these names.
+	extent := declared["size"] != nil && declared["mediaType"] != nil && s.Provider == BuiltIn
+	for _, f := range movable(declared, &m) {
+		data, err := k.move(ctx, fitted.Data, f, extent)
 		if err != nil {
 			return k.unfit(s, &m, err)
 		}
@@ -68,9 +75,15 @@ func (k *Kernel) Fit(ctx context.Context, m message.Message, limit int, length f
 	if err != nil {
 		return k.unfit(s, &m, err)
 	}
-	fitted.Data = append(p.Append([]byte(`{"dataRef":`)), '}')
+	fitted.Data = (&Reference{p, int64(len(m.Data)), jsonType}).Append(nil)
 	return fitted
 }
+
+// The media types of what is moved to a blob.
+const (
+	jsonType = "application/json"
+	textType = "text/plain;charset=UTF-8"
+)
 
 // maxPut is how long a blob may take to be kept.
 const maxPut = 4 * time.Second
@@ -122,21 +135,29 @@ func (k *Kernel) unfit(s *Syscall, m *message.Message, err error) message.Messag
 	return failed
 }
 
-// movable lists the members of m's data that may go to a blob, largest first.
-func movable(s *Syscall, m *message.Message) []string {
-	if s == nil || len(m.Data) == 0 || m.Data[0] != '{' {
+// declaredMembers returns the members that a syscall's output declares, nil if it declares none.
+func declaredMembers(s *Syscall) map[string]json.RawMessage {
+	if s == nil {
 		return nil
 	}
 	var output struct {
 		Properties map[string]json.RawMessage `json:"properties"`
 	}
 	_ = json.Unmarshal(s.Output.JSON(), &output) // a schema without properties declares nothing
+	return output.Properties
+}
+
+// movable lists the members of m's data that may go to a blob, largest first.
+func movable(declared map[string]json.RawMessage, m *message.Message) []string {
+	if declared == nil || len(m.Data) == 0 || m.Data[0] != '{' {
+		return nil
+	}
 	sizes := make(map[string]int)
 	var names []string
 	jsonscan.Members(m.Data, 0, func(token, value []byte) bool {
 		name := jsonscan.Unquote(token)
 		sizes[name] = len(value)
-		if output.Properties[name] != nil && output.Properties[name+"Ref"] != nil {
+		if declared[name] != nil && declared[name+"Ref"] != nil {
 			names = append(names, name)
 		}
 		return true
@@ -146,22 +167,26 @@ func movable(s *Syscall, m *message.Message) []string {
 	return names
 }
 
-// move puts one member into a blob: the text of a string, the JSON of anything else.
-func (k *Kernel) move(ctx context.Context, data json.RawMessage, field string) (json.RawMessage, error) {
+// move puts one member into a blob: the text of a string, the JSON of anything else. With
+// extent, how large it is and what it is stands beside the pointer.
+func (k *Kernel) move(ctx context.Context, data json.RawMessage, field string, extent bool) (json.RawMessage, error) {
 	var err error
 	moved := []byte{'{'}
 	jsonscan.Members(data, 0, func(token, value []byte) bool {
+		name := jsonscan.Unquote(token)
+		if extent && (name == "mediaType" || name == "size") {
+			return true // they come with the pointer
+		}
 		if len(moved) > 1 {
 			moved = append(moved, ',')
 		}
-		name := jsonscan.Unquote(token)
 		if name != field {
 			moved = append(append(append(moved, token...), ':'), value...)
 			return true
 		}
-		content := value
+		content, mediaType := value, jsonType
 		if value[0] == '"' {
-			content = []byte(jsonscan.Unquote(value))
+			content, mediaType = []byte(jsonscan.Unquote(value)), textType
 		}
 		var p message.BlobPointer
 		if p, err = k.put(ctx, content); err != nil {
@@ -169,6 +194,9 @@ func (k *Kernel) move(ctx context.Context, data json.RawMessage, field string) (
 		}
 		moved = jsonscan.AppendQuoted(moved, name+"Ref")
 		moved = p.Append(append(moved, ':'))
+		if extent {
+			moved = appendExtent(moved, int64(len(content)), mediaType)
+		}
 		return true
 	})
 	return append(moved, '}'), err

@@ -78,10 +78,10 @@ func TestFitMovesTheLargestDeclaredFieldsToBlobs(t *testing.T) {
 		{"both if need be", `{"links":["` + links + `"],"status":1,"body":"` + body + `"}`,
 			`{"linksRef":{"scheme":"file","path":"/blobs/2"},"status":1,"bodyRef":{"scheme":"file","path":"/blobs/1"}}`, []string{body, `["` + links + `"]`}},
 		{"all of it if no field is declared", `{"title":"` + title + `"}`,
-			`{"dataRef":{"scheme":"file","path":"/blobs/1"}}`, []string{`{"title":"` + title + `"}`}},
-		{"all of what is no object", `"` + title + `"`, `{"dataRef":{"scheme":"file","path":"/blobs/1"}}`, []string{`"` + title + `"`}},
+			`{"dataRef":{"scheme":"file","path":"/blobs/1"},"size":20012,"mediaType":"application/json"}`, []string{`{"title":"` + title + `"}`}},
+		{"all of what is no object", `"` + title + `"`, `{"dataRef":{"scheme":"file","path":"/blobs/1"},"size":20002,"mediaType":"application/json"}`, []string{`"` + title + `"`}},
 		{"all of it if the fields are not enough", `{"body":"x","title":"` + title + `"}`,
-			`{"dataRef":{"scheme":"file","path":"/blobs/2"}}`, []string{"x", `{"body":"x","title":"` + title + `"}`}},
+			`{"dataRef":{"scheme":"file","path":"/blobs/2"},"size":20023,"mediaType":"application/json"}`, []string{"x", `{"body":"x","title":"` + title + `"}`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			blobs := new(memoryBlobs)

@@ -310,7 +310,7 @@ func TestALargeOutcomeIsKeptWithoutItsSecrets(t *testing.T) {
 		name, reply, again string
 		blobs              *memoryBlobs
 	}{
-		{"as a blob", `{"cookie":"hunter2","page":"` + large + `"}`, `{"dataRef":{"scheme":"file","path":"/blobs/1"}}`, new(memoryBlobs)},
+		{"as a blob", `{"cookie":"hunter2","page":"` + large + `"}`, `{"dataRef":{"scheme":"file","path":"/blobs/1"},"size":16417,"mediaType":"application/json"}`, new(memoryBlobs)},
 		{"small without them", `{"cookie":"hunter2` + large + `"}`, `{"cookie":"[redacted]"}`, new(memoryBlobs)},
 		{"where no blob can be", `{"cookie":"hunter2","page":"` + large + `"}`, `{"cookie":"[redacted]","page":"` + large + `"}`, &memoryBlobs{err: store.Errorf(507, nil, "full")}},
 	} {

@@ -32,6 +32,7 @@ type catalog struct {
 	methods map[string]message.Type       // by the names that RPC calls them by
 	hash    func() string
 	routes  func() *routes
+	index   func() *index
 
 	views atomic.Pointer[views] // of principals that see a part of it
 }
@@ -168,6 +169,7 @@ func newCatalog(modules []Module) (*catalog, error) {
 	slices.Sort(c.types)
 	c.hash = sync.OnceValue(c.computeHash)
 	c.routes = sync.OnceValue(func() *routes { return newRoutes(c.modules) })
+	c.index = sync.OnceValue(func() *index { return newIndex(View{c}) })
 	return c, nil
 }
 

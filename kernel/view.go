@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"iter"
 	"maps"
 	"slices"
 
@@ -15,6 +16,20 @@ type View struct{ catalog *catalog }
 // Types lists the syscalls, sorted, without aliases and what is hidden. The caller
 // must not change the slice.
 func (v View) Types() []message.Type { return v.catalog.types }
+
+// Syscalls goes through the syscalls of Types, in the order of their modules.
+func (v View) Syscalls() iter.Seq[*Syscall] {
+	return func(yield func(*Syscall) bool) {
+		for i := range v.catalog.modules {
+			syscalls := v.catalog.modules[i].Syscalls
+			for j := range syscalls {
+				if syscalls[j].Visibility == Listed && !yield(&syscalls[j]) {
+					return
+				}
+			}
+		}
+	}
+}
 
 // Modules lists the modules by name. The caller must not change them.
 func (v View) Modules() []Module { return v.catalog.modules }

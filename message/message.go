@@ -66,8 +66,9 @@ type Message struct {
 	// parse it otherwise. It is nil in every other message and never on the wire.
 	Err *Error
 
-	// Via names the nested calls that an event came through, the outermost first. It is
-	// nil if the request that was sent caused the event itself, and never on the wire.
+	// Via names the nested calls that an event came through, the outermost first; in the answer
+	// to a Syscall.Call, the syscall that was called. It is nil if the request that was sent
+	// caused the event itself, and never on the wire.
 	Via []Type
 }
 

@@ -18,6 +18,8 @@ type hydrateInput struct {
 type hydrateOutput struct {
 	Content    *string              `json:"content,omitzero" jsonschema_description:"The text of the resource after its front matter, exactly as it stands there."`
 	ContentRef *message.BlobPointer `json:"contentRef,omitzero" jsonschema_description:"Where the text is, if it is too long for a message."`
+	Size       int64                `json:"size,omitzero" jsonschema_description:"With contentRef: how many bytes it has."`
+	MediaType  string               `json:"mediaType,omitzero" jsonschema_description:"With contentRef: what it is."`
 	Metadata   metadata             `json:"metadata" jsonschema_description:"What is known of the resource. In place of a text that is not available: ERROR: and a code."`
 }
 

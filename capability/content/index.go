@@ -22,6 +22,8 @@ type indexInput struct {
 type indexOutput struct {
 	Entries    []indexEntry         `json:"entries,omitzero" jsonschema_description:"Skills and agents, in the order of their URIs."`
 	EntriesRef *message.BlobPointer `json:"entriesRef,omitzero" jsonschema_description:"Where the entries are, as JSON, if they are too large for a message."`
+	Size       int64                `json:"size,omitzero" jsonschema_description:"With entriesRef: how many bytes it has."`
+	MediaType  string               `json:"mediaType,omitzero" jsonschema_description:"With entriesRef: what it is."`
 	Cursor     string               `json:"cursor,omitzero" jsonschema_description:"Present if there is more: pass it to the next call. It stays valid when files change."`
 	Skipped    int                  `json:"skipped,omitzero" jsonschema_description:"How many folders could not be read, and files that no URI can name."`
 }

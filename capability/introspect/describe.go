@@ -3,32 +3,32 @@ package introspect
 import (
 	"context"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"kernos/internal/nearest"
 	"kernos/kernel"
 	"kernos/kernel/principal"
 	"kernos/message"
+	"kernos/schema"
 )
 
 type describeInput struct {
-	Name string `json:"name" jsonschema_description:"Type of the syscall to describe, for example 'Echo' or 'Memory.Get'. Syscall.List names them all."`
+	Name string `json:"name,omitempty" jsonschema:"minLength=1,example=Memory.Get" jsonschema_description:"Type of the syscall to describe, for example 'Echo' or 'Memory.Get'. Syscall.List names them all. Without a name, the reply describes the messages themselves."`
 }
 
+// description is what callers decide from what to send. The first four members are those of the
+// specification, in its order.
 type description struct {
-	Name   string         `json:"name" jsonschema_description:"The type that was asked for."`
-	Kind   message.Kind   `json:"kind" jsonschema:"enum=command,enum=query" jsonschema_description:"command if the syscall may change something, query if not."`
-	Input  jsontext.Value `json:"input" jsonschema_description:"JSON Schema of the request's data."`
-	Output jsontext.Value `json:"output" jsonschema_description:"JSON Schema of the reply's data."`
-	*registration
-}
-
-// registration is what else Syscall.Register was told of a syscall that a program serves:
-// another program that is to serve it too has to say the same.
-type registration struct {
-	Description string  `json:"description,omitempty" jsonschema_description:"What the syscall does, if a program has registered it."`
-	Emits       []event `json:"emits,omitempty" jsonschema_description:"The events that it is registered with."`
-	Timeout     int64   `json:"timeout,omitempty" jsonschema_description:"How long an answer may take by its registration, in milliseconds."`
+	Name    string         `json:"name" jsonschema_description:"The type that was asked for."`
+	Kind    message.Kind   `json:"kind" jsonschema:"enum=command,enum=query" jsonschema_description:"command if the syscall may change something, query if not."`
+	Input   jsontext.Value `json:"input" jsonschema_description:"JSON Schema of the request's data."`
+	Output  jsontext.Value `json:"output" jsonschema_description:"JSON Schema of the reply's data."`
+	Summary string         `json:"summary" jsonschema_description:"What the syscall does."`
+	Emits   []event        `json:"emits,omitempty" jsonschema_description:"The events that may come before the reply."`
+	Errors  []failure      `json:"errors,omitempty" jsonschema_description:"The errors that it gives beside those of all syscalls, which a description without a name lists."`
+	Example jsontext.Value `json:"example,omitzero" jsonschema_description:"Data of a request."`
+	Timeout int64          `json:"timeout,omitzero" jsonschema_description:"How long a reply may take, in milliseconds, if that isn't the kernel's default."`
 }
 
 type event struct {
@@ -36,29 +36,49 @@ type event struct {
 	Description string       `json:"description,omitempty" jsonschema_description:"What the event tells."`
 }
 
-// registered returns how a syscall was registered, or nil if it is built in.
-func registered(s *kernel.Syscall) *registration {
-	if s.Provider != kernel.Program {
-		return nil
-	}
-	r := &registration{Description: s.Summary, Timeout: s.Timeout.Milliseconds()}
-	for _, e := range s.Emits {
-		r.Emits = append(r.Emits, event{e.Type, e.Summary})
-	}
-	return r
+type failure struct {
+	Code int    `json:"code" jsonschema_description:"The code of the error."`
+	When string `json:"when" jsonschema_description:"When it is given."`
 }
 
-var describe = kernel.DefineQuery[describeInput, description](kernel.Definition{
+var describe = kernel.DefineQuery[describeInput, kernel.Raw](kernel.Definition{
 	Type:    "Syscall.Describe",
-	Summary: "Describe a syscall: its kind, and its input and output as JSON Schema.",
+	Summary: "Describe a syscall: its kind, its input and output as JSON Schema, its events and errors, an example. Without a name: describe messages.",
+	Output:  schema.Output[description]().Or(envelopeSchema),
+	Errors:  []kernel.ErrorDefinition{{Code: 404, When: "no syscall has this name"}},
+	Example: `{"name":"Memory.Get"}`,
 })
 
-func (c catalog) describe(ctx context.Context, in describeInput) (description, error) {
+func (c catalog) describe(ctx context.Context, in describeInput) (kernel.Raw, error) {
+	if in.Name == "" {
+		return kernel.Raw(envelope), nil
+	}
 	s, err := c.find(kernel.PrincipalOf(ctx), in.Name)
 	if err != nil {
-		return description{}, err
+		return nil, err
 	}
-	return description{in.Name, s.Kind, jsontext.Value(s.Input.JSON()), jsontext.Value(s.Output.JSON()), registered(s)}, nil
+	text, err := json.Marshal(newDescription(in.Name, s))
+	return kernel.Raw(text), err
+}
+
+func newDescription(name string, s *kernel.Syscall) description {
+	d := description{
+		Name: name, Kind: s.Kind, Input: jsontext.Value(s.Input.JSON()), Output: jsontext.Value(s.Reply()),
+		Summary: s.Summary, Example: jsontext.Value(s.Example), Timeout: s.Timeout.Milliseconds(),
+	}
+	for _, e := range s.Emits {
+		d.Emits = append(d.Emits, event{e.Type, e.Summary})
+	}
+	for _, e := range s.Errors {
+		d.Errors = append(d.Errors, failure{e.Code, e.When})
+	}
+	if s.Provider == kernel.Program {
+		d.Errors = append(d.Errors, failure{502, "the program that serves it has left, or its reply breaks the output schema"})
+	}
+	if example, ok := schema.ExampleOf(s.Input); ok && s.Example == "" {
+		d.Example = jsontext.Value(example)
+	}
+	return d
 }
 
 // olderDescription is a description in the form of the older specification, in which
@@ -70,19 +90,23 @@ type olderDescription struct {
 	Output jsontext.Value `json:"output" jsonschema_description:"JSON Schema of the reply's data."`
 }
 
+type olderInput struct {
+	Name string `json:"name" jsonschema_description:"Type of the syscall to describe, for example 'Echo' or 'Memory.Get'. Syscall.List names them all."`
+}
+
 // olderDescribe is Syscall.Describe under its older name and in its older form.
-var olderDescribe = kernel.DefineQuery[describeInput, olderDescription](kernel.Definition{
+var olderDescribe = kernel.DefineQuery[olderInput, olderDescription](kernel.Definition{
 	Type:       "Sys.Describe",
 	Summary:    "Describe a syscall in the form of the older specification.",
 	Visibility: kernel.Hidden,
 })
 
-func (c catalog) olderDescribe(ctx context.Context, in describeInput) (olderDescription, error) {
+func (c catalog) olderDescribe(ctx context.Context, in olderInput) (olderDescription, error) {
 	s, err := c.find(kernel.PrincipalOf(ctx), in.Name)
 	if err != nil {
 		return olderDescription{}, err
 	}
-	return olderDescription{in.Name, s.Kind, jsontext.Value(s.Input.JSON()), jsontext.Value(s.Output.JSON())}, nil
+	return olderDescription{in.Name, s.Kind, jsontext.Value(s.Input.JSON()), jsontext.Value(s.Reply())}, nil
 }
 
 // find looks a syscall up that a caller may call. The error is the 403 that a call would get, or
@@ -103,19 +127,4 @@ func (c catalog) find(caller *principal.Principal, name string) (*kernel.Syscall
 		hint = "Syscall.List lists all syscalls."
 	}
 	return nil, message.Errorf(404, "No syscall is named %q: %s", message.Clip(name, 64), hint)
-}
-
-type listInput struct{}
-
-type listOutput struct {
-	Syscalls []message.Type `json:"syscalls" jsonschema_description:"The types of all syscalls that the caller may call, sorted."`
-}
-
-var list = kernel.DefineQuery[listInput, listOutput](kernel.Definition{
-	Type:    "Syscall.List",
-	Summary: "List the types of all syscalls.",
-})
-
-func (c catalog) list(ctx context.Context, _ listInput) (listOutput, error) {
-	return listOutput{Syscalls: c.registry.For(kernel.PrincipalOf(ctx)).Types()}, nil
 }

@@ -21,6 +21,8 @@ var Echo = kernel.Command(
 	kernel.Definition{
 		Type:    message.Echo,
 		Summary: "Return a message unchanged.",
+		Example: `{"message":"hello"}`,
+		Short:   true,
 	},
 	func(_ context.Context, in echoInput) (echoOutput, error) {
 		return echoOutput{Echo: in.Message}, nil
@@ -38,6 +40,8 @@ var Ping = kernel.Syscall{
 		Type:    message.Ping,
 		Kind:    message.KindQuery,
 		Summary: "Return any JSON value unchanged.",
+		Example: `{"payload":[1,"two"]}`,
+		Short:   true,
 		Input:   schema.Input[pingData](),
 		Output:  schema.Output[pingData](),
 		Aliases: []message.Type{"Syscall.Ping"},

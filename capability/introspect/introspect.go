@@ -9,17 +9,19 @@ import (
 // Definitions returns the module without its handlers.
 func Definitions() kernel.Module {
 	return kernel.Module{
-		Name:     "syscall",
-		Version:  "1.0.0",
-		Summary:  "The kernel itself: which syscalls exist, what they take, and whether the kernel answers.",
-		Syscalls: kernel.Unbound(Echo.Definition, Ping.Definition, describe.Definition, olderDescribe.Definition, list.Definition),
+		Name:    "syscall",
+		Version: "1.0.0",
+		Summary: "The kernel itself: which syscalls exist, what they take, and whether the kernel answers.",
+		Syscalls: kernel.Unbound(Echo.Definition, Ping.Definition, describe.Definition, olderDescribe.Definition, list.Definition,
+			search.Definition, call.Definition),
 	}
 }
 
 // Module returns the module, which describes what is in the registry.
 func Module(r *kernel.Registry) kernel.Module {
 	c := catalog{r}
-	return Definitions().Bind(Echo, Ping, describe.Bind(c.describe), olderDescribe.Bind(c.olderDescribe), list.Bind(c.list))
+	return Definitions().Bind(Echo, Ping, describe.Bind(c.describe), olderDescribe.Bind(c.olderDescribe), list.Bind(c.list),
+		search.Bind(c.search), call)
 }
 
 // catalog answers from a registry.

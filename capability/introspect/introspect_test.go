@@ -47,7 +47,8 @@ func TestSyscallsAnswer(t *testing.T) {
 		// Nothing of a ping is decoded: neither numbers nor escapes nor order change.
 		{message.KindQuery, "Ping", `{ "payload" : {"z":1.0,"a":1e999999999,"s":"\u0041\/" , "n":12345678901234567890123} }`,
 			`{ "payload" : {"z":1.0,"a":1e999999999,"s":"\u0041\/" , "n":12345678901234567890123} }`},
-		{message.KindQuery, "Syscall.List", `{}`, `{"syscalls":["Echo","Ping","Syscall.Describe","Syscall.List"]}`},
+		{message.KindQuery, "Syscall.List", `{}`, `{"syscalls":["Echo","Ping","Syscall.Call","Syscall.Describe","Syscall.List","Syscall.Search"],"summaries":{"Echo":"` + Echo.Summary + `","Ping":"` + Ping.Summary +
+			`","Syscall.Call":"` + call.Summary + `","Syscall.Describe":"` + describe.Summary + `","Syscall.List":"` + list.Summary + `","Syscall.Search":"` + search.Summary + `"}}`},
 	} {
 		if got := ask(t, k, c.kind, c.name, c.data); got.Kind != message.KindReply || string(got.Data) != c.want {
 			t.Errorf("%s %s: got %s %s", c.name, c.data, got.Kind, got.Data)
@@ -71,11 +72,10 @@ func TestSyscallsRefuse(t *testing.T) {
 		{message.KindQuery, "Ping", `{}`, 422, "Schema validation failed: missing required field: payload"},
 		{message.KindQuery, "Ping", `1`, 422, "Schema validation failed: data: expected an object, got the number 1"},
 		{message.KindQuery, "Syscall.List", `{"all":true}`, 422, "Schema validation failed: unknown field: all (there are none)"},
-		{message.KindQuery, "Syscall.Describe", `{}`, 422, "Schema validation failed: missing required field: name"},
 		{message.KindQuery, "Syscall.Describe", `{"name":"echo"}`, 404, `No syscall is named "echo": did you mean Echo?`},
 		{message.KindQuery, "Syscall.Describe", `{"name":"Syscall.Descrybe"}`, 404, `No syscall is named "Syscall.Descrybe": did you mean Syscall.Describe?`},
 		{message.KindQuery, "Syscall.Describe", `{"name":"Quantum.Entangle"}`, 404, `No syscall is named "Quantum.Entangle": Syscall.List lists all syscalls.`},
-		{message.KindQuery, "Syscall.Describe", `{"name":""}`, 404, `No syscall is named "": Syscall.List lists all syscalls.`},
+		{message.KindQuery, "Syscall.Describe", `{"name":""}`, 422, "Schema validation failed: name: expected a string that is not empty, got an empty string"},
 		{message.KindQuery, "Syscall.Describe", `{"name":"` + strings.Repeat("x", 1000) + `"}`, 404, `No syscall is named "` + strings.Repeat("x", 61) + `…": Syscall.List lists all syscalls.`},
 	} {
 		got := ask(t, k, c.kind, c.name, c.data)
@@ -90,13 +90,45 @@ func TestSyscallsRefuse(t *testing.T) {
 	}
 }
 
-// Appendix D of the specification shows this answer.
+// Appendix D of the specification shows this answer, up to the output.
 func TestDescribeAnswersAsTheSpecificationDoes(t *testing.T) {
 	const want = `{"name":"Echo","kind":"command",` +
 		`"input":{"type":"object","properties":{"message":{"type":"string","description":"Message to echo back. Any string value is accepted."}},"required":["message"],"additionalProperties":false},` +
-		`"output":{"type":"object","properties":{"echo":{"type":"string","description":"The echoed message, identical to input."}},"required":["echo"],"additionalProperties":false}}`
+		`"output":{"type":"object","properties":{"echo":{"type":"string","description":"The echoed message, identical to input."}},"required":["echo"],"additionalProperties":false},` +
+		`"summary":"Return a message unchanged.","example":{"message":"hello"}}`
 	if got := ask(t, newKernel(t), message.KindQuery, "Syscall.Describe", `{"name":"Echo"}`); string(got.Data) != want {
 		t.Errorf("got %s", got.Data)
+	}
+}
+
+// A caller that knows nothing asks for this first.
+func TestDescribeWithoutANameDescribesMessages(t *testing.T) {
+	k := newKernel(t)
+	data := ask(t, k, message.KindQuery, "Syscall.Describe", `{}`).Data
+	s, _ := k.Registry().Lookup("Syscall.Describe")
+	if err := s.Output.Validate(data); err != nil {
+		t.Errorf("the description breaks its own schema: %v", err)
+	}
+	var d struct{ Message, Example, Error json.RawMessage }
+	if err := json.Unmarshal(data, &d); err != nil {
+		t.Fatal(err)
+	}
+	form, err := schema.Parse(d.Message)
+	if err == nil {
+		err = form.Validate(d.Example)
+	}
+	if err != nil {
+		t.Errorf("the example isn't a request by the schema beside it: %v", err)
+	}
+	for _, line := range []json.RawMessage{d.Example, d.Error} {
+		if _, err := new(message.Decoder).Decode(line); err != nil {
+			t.Errorf("%s isn't a message: %v", line, err)
+		}
+	}
+	for _, word := range []string{"correlation", "causation", "idempotencyKey", "dataRef", "Blob.Read", "Syscall.List"} {
+		if !strings.Contains(string(data), word) {
+			t.Errorf("nothing is said about %s", word)
+		}
 	}
 }
 
@@ -122,14 +154,18 @@ func TestDescribeIsCompleteForEveryBuiltIn(t *testing.T) {
 		t.Run(string(name), func(t *testing.T) {
 			data := ask(t, k, message.KindQuery, "Syscall.Describe", fmt.Sprintf(`{"name":%q}`, name)).Data
 			var d struct {
-				Name, Kind    string
-				Input, Output json.RawMessage
+				Name, Kind, Summary    string
+				Input, Output, Example json.RawMessage
 			}
 			if err := json.Unmarshal(data, &d); err != nil {
 				t.Fatal(err)
 			}
 			if d.Name != string(name) || d.Kind != "command" && d.Kind != "query" {
 				t.Errorf("got %s", data)
+			}
+			syscall, _ := k.Registry().Lookup(name)
+			if d.Summary == "" || syscall.Input.Validate(d.Example) != nil {
+				t.Errorf("no summary, or an example that isn't valid: %s", data)
 			}
 			for side, text := range map[string]json.RawMessage{"input": d.Input, "output": d.Output} {
 				if _, err := schema.Parse(text); err != nil {
@@ -155,9 +191,16 @@ func complete(t *testing.T, side string, text json.RawMessage) {
 		Properties           map[string]struct{ Description string }
 		Required             []string
 		AdditionalProperties json.RawMessage
+		AnyOf, OneOf         []json.RawMessage
 	}
 	if err := json.Unmarshal(text, &s); err != nil {
 		t.Fatal(err)
+	}
+	for _, form := range slices.Concat(s.AnyOf, s.OneOf) {
+		complete(t, side, form)
+	}
+	if s.AnyOf != nil || s.OneOf != nil || string(text) == "{}" {
+		return
 	}
 	if s.Type != "object" || s.Properties == nil || s.Required == nil || string(s.AdditionalProperties) != "false" {
 		t.Errorf("%s: %s is no closed object with properties and required", side, text)

@@ -23,13 +23,15 @@ type historyOutput struct {
 }
 
 type versionOutput struct {
-	Revision uint64               `json:"revision" jsonschema_description:"The number of the version, from 1 on."`
-	Value    jsontext.Value       `json:"value,omitzero" jsonschema_description:"The value, if it is not large and not expired."`
-	ValueRef *message.BlobPointer `json:"valueRef,omitzero" jsonschema_description:"Where the JSON text of a large value is."`
-	Deleted  bool                 `json:"deleted,omitzero" jsonschema_description:"true: the key was deleted, and has no value."`
-	Updated  int64                `json:"updated" jsonschema_description:"When it was written, in milliseconds of Unix time."`
-	Message  message.ID           `json:"message" jsonschema_description:"Id of the command that wrote it."`
-	Expires  int64                `json:"expires,omitzero" jsonschema_description:"When it expires or has expired, in milliseconds of Unix time."`
+	Revision  uint64               `json:"revision" jsonschema_description:"The number of the version, from 1 on."`
+	Value     jsontext.Value       `json:"value,omitzero" jsonschema_description:"The value, if it is not large and not expired."`
+	ValueRef  *message.BlobPointer `json:"valueRef,omitzero" jsonschema_description:"Where the JSON text of a large value is."`
+	Size      int64                `json:"size,omitzero" jsonschema_description:"With valueRef: how many bytes it has."`
+	MediaType string               `json:"mediaType,omitzero" jsonschema_description:"With valueRef: what it is, application/json."`
+	Deleted   bool                 `json:"deleted,omitzero" jsonschema_description:"true: the key was deleted, and has no value."`
+	Updated   int64                `json:"updated" jsonschema_description:"When it was written, in milliseconds of Unix time."`
+	Message   message.ID           `json:"message" jsonschema_description:"Id of the command that wrote it."`
+	Expires   int64                `json:"expires,omitzero" jsonschema_description:"When it expires or has expired, in milliseconds of Unix time."`
 }
 
 const defaultVersionsListed = 100
@@ -109,7 +111,7 @@ func (m *Memory) output(v *version, now int64) versionOutput {
 	case v.deleted || v.expired(now):
 	case v.large != 0:
 		p := m.blobs.Pointer(v.blob)
-		o.ValueRef = &p
+		o.ValueRef, o.Size, o.MediaType = &p, v.large, "application/json"
 	default:
 		o.Value = jsontext.Value(v.text).Clone()
 	}

@@ -489,7 +489,7 @@ func TestLargeValuesGoInAndOut(t *testing.T) {
 	// A large version in the history is pointed to.
 	w.reply("Set", fmt.Sprintf(`{"key":"b","valueRef":{"scheme":"file","path":%q},"as":"text"}`, w.file(big)), ok)
 	w.reply("History", `{"key":"b"}`, `{"versions":[{"revision":1,"valueRef":`+
-		string(w.blobs.Pointer(blobs.Sum([]byte(`"`+big+`"`))).Append(nil))+`,"updated":1700000000000,"message":"c`+fmt.Sprint(w.ids.Load())+`"}]}`)
+		string(w.blobs.Pointer(blobs.Sum([]byte(`"`+big+`"`))).Append(nil))+fmt.Sprintf(`,"size":%d,"mediaType":"application/json"`, len(big)+2)+`,"updated":1700000000000,"message":"c`+fmt.Sprint(w.ids.Load())+`"}]}`)
 	w.reply("Set", `{"key":"b","value":1}`, ok)
 	if got := w.ask("Get", `{"key":"b","revision":1,"withRevision":true}`); len(got.Data) < len(big) {
 		t.Errorf("got %.100s", got.Data)

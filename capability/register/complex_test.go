@@ -65,9 +65,11 @@ func TestADefinitionCanBeCopied(t *testing.T) {
 	if err := json.Unmarshal(two.next().Data, &shown); err != nil {
 		t.Fatal(err)
 	}
-	shown["inputSchema"], shown["outputSchema"], shown["handler"] = shown["input"], shown["output"], json.RawMessage(`"connection"`)
-	delete(shown, "input")
-	delete(shown, "output")
+	shown["inputSchema"], shown["outputSchema"], shown["description"] = shown["input"], shown["output"], shown["summary"]
+	shown["handler"] = json.RawMessage(`"connection"`)
+	for _, name := range []string{"input", "output", "summary", "errors", "example"} {
+		delete(shown, name)
+	}
 	copied, err := json.Marshal(shown)
 	if err != nil {
 		t.Fatal(err)

@@ -81,7 +81,7 @@ func (in *registerInput) read() (*definition, error) {
 	if def.Input, def.input, err = readSchema("inputSchema", in.InputSchema); err != nil {
 		return nil, err
 	}
-	if def.Output, def.output, err = readSchema("outputSchema", in.OutputSchema); err != nil {
+	if def.Output, def.output, err = readSchema("outputSchema", jsontext.Value(kernel.WithoutReference([]byte(in.OutputSchema)))); err != nil {
 		return nil, err
 	}
 	return def, nil

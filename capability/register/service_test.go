@@ -226,7 +226,7 @@ func TestManyCallersAndPrograms(t *testing.T) {
 		ends[i].close()
 		<-done
 	}
-	if got := len(k.Registry().Types()); got != 6 {
+	if got := len(k.Registry().Types()); got != 8 {
 		t.Errorf("%v are left", k.Registry().Types())
 	}
 }

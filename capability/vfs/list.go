@@ -21,6 +21,8 @@ type listInput struct {
 type listOutput struct {
 	Entries    []entry              `json:"entries,omitzero" jsonschema_description:"What is there, in the order of the URIs; a directory counts as if its URI had a slash at its end."`
 	EntriesRef *message.BlobPointer `json:"entriesRef,omitzero" jsonschema_description:"Where the entries are, as JSON, if they are too large for a message."`
+	Size       int64                `json:"size,omitzero" jsonschema_description:"With entriesRef: how many bytes it has."`
+	MediaType  string               `json:"mediaType,omitzero" jsonschema_description:"With entriesRef: what it is."`
 	Cursor     string               `json:"cursor,omitzero" jsonschema_description:"Present if there is more: pass it to the next call. It stays valid when files change."`
 	Skipped    int                  `json:"skipped,omitzero" jsonschema_description:"How many entries were left out: names that no URI can express, and directories that can't be read."`
 }

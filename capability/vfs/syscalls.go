@@ -2,9 +2,13 @@ package vfs
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"mime"
+	"net/http"
+	"path"
 	"time"
 	"unicode/utf8"
 
@@ -23,6 +27,7 @@ type readOutput struct {
 	Content    *string              `json:"content,omitzero" jsonschema_description:"The content, if it is text and small enough for a message."`
 	ContentRef *message.BlobPointer `json:"contentRef,omitzero" jsonschema_description:"A pointer to the content otherwise, as it was when it was read."`
 	Size       int64                `json:"size" jsonschema_description:"Bytes of the content."`
+	MediaType  string               `json:"mediaType,omitzero" jsonschema_description:"What contentRef points to, by the name of the file or by its content."`
 	Version    string               `json:"version" jsonschema_description:"Changes when the content does. For ifVersion of VFS.Write."`
 	Modified   int64                `json:"modified,omitzero" jsonschema_description:"When the file was changed, in milliseconds of Unix time, if that is known."`
 }
@@ -49,8 +54,13 @@ func (t *Tree) readCall(ctx context.Context, in readInput) (readOutput, error) {
 		return out, nil
 	}
 	p, err := t.refer(ctx, f.Data)
-	out.ContentRef = &p
+	out.ContentRef, out.MediaType = &p, mediaType(f.URI, f.Data)
 	return out, err
+}
+
+// mediaType says what a file is: by the ending of its name or, failing that, by its content.
+func mediaType(uri string, data []byte) string {
+	return cmp.Or(mime.TypeByExtension(path.Ext(uri)), http.DetectContentType(data))
 }
 
 // isText reports whether data is what people can read and a JSON string can hold.

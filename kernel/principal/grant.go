@@ -77,7 +77,8 @@ func Builtin(t message.Type) bool {
 }
 
 // always are the syscalls that every principal may call: a caller finds out what it may do.
-var always = []string{"Ping", "Syscall.List", "Syscall.Describe", "Sys.Describe", "Syscall.Search", "Syscall.Cancel", "Kernel.Modules"}
+// Syscall.Call is one since its rights are those of the syscall that it calls.
+var always = []string{"Ping", "Syscall.List", "Syscall.Describe", "Sys.Describe", "Syscall.Search", "Syscall.Call", "Syscall.Cancel", "Kernel.Modules"}
 
 // ownersOnly is what no grant gives: to make tokens, and to get one of the owner's.
 var ownersOnly = []string{"Token.*", "Kernel.Ticket"}

@@ -1,0 +1,61 @@
+package introspect
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"kernos/kernel"
+	"kernos/message"
+	"kernos/schema"
+)
+
+type searchInput struct {
+	Query string `json:"query" jsonschema:"minLength=1,maxLength=1000,example=store a value" jsonschema_description:"Words that say what is wanted, such as 'store a value' or 'fetch a web page'."`
+	Limit int    `json:"limit,omitempty" jsonschema:"minimum=1,maximum=100,default=5" jsonschema_description:"How many syscalls at most."`
+}
+
+type searchOutput struct {
+	Syscalls []hit `json:"syscalls" jsonschema_description:"The syscalls that fit, best first; none if no word of the query is known. Syscall.Describe says what one of them takes and gives."`
+}
+
+type hit struct {
+	Name    message.Type `json:"name" jsonschema_description:"The type of the syscall."`
+	Kind    message.Kind `json:"kind" jsonschema:"enum=command,enum=query" jsonschema_description:"The kind to send it with."`
+	Summary string       `json:"summary" jsonschema_description:"What it does."`
+	Score   float64      `json:"score" jsonschema_description:"How well it fits. Only scores of one reply are comparable."`
+}
+
+var search = kernel.DefineQuery[searchInput, searchOutput](kernel.Definition{
+	Type:    "Syscall.Search",
+	Summary: "Find syscalls by words of their names, summaries and fields, best first.",
+	Example: `{"query":"fetch a web page"}`,
+})
+
+const defaultHits = 5
+
+func (c catalog) search(ctx context.Context, in searchInput) (searchOutput, error) {
+	out := searchOutput{Syscalls: []hit{}}
+	for _, h := range c.registry.For(kernel.PrincipalOf(ctx)).Search(in.Query, cmp.Or(in.Limit, defaultHits)) {
+		out.Syscalls = append(out.Syscalls, hit{h.Syscall.Type, h.Syscall.Kind, h.Syscall.Summary, h.Score})
+	}
+	return out, nil
+}
+
+type callInput struct {
+	Type message.Type   `json:"type" jsonschema:"minLength=1,maxLength=256,example=Memory.Get" jsonschema_description:"The syscall to call."`
+	Data jsontext.Value `json:"data,omitempty" jsonschema_description:"What it takes; Syscall.Describe has the schema. Default: {}."`
+}
+
+// call is answered by the kernel: see [kernel.ThroughType].
+var call = kernel.DefineQuery[callInput, jsontext.Value](kernel.Definition{
+	Type:    kernel.ThroughType,
+	Summary: "Call any syscall by its name. The reply is that of the syscall, and so are all rules; a command must be sent with kind command.",
+	Effect:  kernel.Delegated,
+	Output:  schema.Any,
+	Errors:  []kernel.ErrorDefinition{{Code: 404, When: "no syscall has this type"}, {Code: 422, When: "it is a command, and was sent with kind query"}},
+	Example: `{"type":"Memory.Get","data":{"key":"notes/1"}}`,
+}).BindHandler(func(ctx context.Context, m message.Message, emit kernel.Emit) {
+	kernel.Fail(ctx, m, emit, message.Errorf(500, "%s has no handler of its own", m.Type))
+})

@@ -1,0 +1,119 @@
+package introspect
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"kernos/kernel"
+	"kernos/kernel/kerneltest"
+	"kernos/kernel/principal"
+	"kernos/message"
+)
+
+// thousand is a module of syscalls that differ in a few words.
+func thousand() kernel.Module {
+	things := []string{"Invoice", "Customer", "Order", "Shipment", "Ticket", "Printer", "Camera", "Sensor", "Contract", "Payment",
+		"Calendar", "Meeting", "Warehouse", "Vehicle", "Driver", "Route", "Recipe", "Patient", "Lecture", "Student"}
+	actions := []string{"Create", "Delete", "Update", "Find", "Archive", "Approve", "Reject", "Export", "Import", "Share",
+		"Copy", "Rename", "Count", "Compare", "Merge", "Split", "Print", "Sign", "Notify", "Assign",
+		"Open", "Close", "Lock", "Unlock", "Translate", "Summarize", "Validate", "Convert", "Compress", "Encrypt",
+		"Schedule", "Cancel", "Pause", "Resume", "Measure", "Calibrate", "Rotate", "Resize", "Crop", "Blend",
+		"Audit", "Review", "Grade", "Rank", "Sort", "Filter", "Group", "Reserve", "Release", "Return"}
+	type in struct {
+		ID string `json:"id" jsonschema_description:"Which one."`
+	}
+	m := kernel.Module{Name: "thousand", Version: "1.0.0", Summary: "Many."}
+	for _, thing := range things {
+		for _, action := range actions {
+			m.Syscalls = append(m.Syscalls, kernel.Query(kernel.Definition{
+				Type: message.Type(thing + "." + action), Summary: fmt.Sprintf("%s one %s of the company.", action, strings.ToLower(thing)),
+			}, func(context.Context, in) (struct{}, error) { return struct{}{}, nil }))
+		}
+	}
+	return m
+}
+
+func TestSearchFindsOneOfAThousand(t *testing.T) {
+	k := kerneltest.Around(t, nil, Module, thousand().Syscalls...)
+	for query, want := range map[string]string{
+		"merge two customers":          "Customer.Merge",
+		"calibrating a sensor":         "Sensor.Calibrate",
+		"Recipe.Translate":             "Recipe.Translate",
+		"recipe_translate":             "Recipe.Translate",
+		"print the invoices":           "Invoice.Print",
+		"which syscalls are there":     "Syscall.List",
+		"a message, returned as it is": "Echo",
+	} {
+		got := ask(t, k, message.KindQuery, "Syscall.Search", fmt.Sprintf(`{"query":%q}`, query))
+		var out searchOutput
+		if err := json.Unmarshal(got.Data, &out); err != nil || len(out.Syscalls) == 0 || string(out.Syscalls[0].Name) != want || out.Syscalls[0].Summary == "" {
+			t.Errorf("%q: got %s", query, got.Data)
+		}
+	}
+	for data, want := range map[string]string{
+		`{"query":"xylophone"}`:                    `{"syscalls":[]}`,
+		`{"query":"print invoice","limit":1}`:      `{"syscalls":[{"name":"Invoice.Print","kind":"query","summary":"Print one invoice of the company.","score":`,
+		`{"query":""}`:                             `{"code":422`,
+		`{"query":"print an invoice","limit":101}`: `{"code":422`,
+	} {
+		if got := ask(t, k, message.KindQuery, "Syscall.Search", data); !strings.HasPrefix(string(got.Data), want) || strings.Count(string(got.Data), "score") > 1 {
+			t.Errorf("%s: got %s", data, got.Data)
+		}
+	}
+	// The list stays within a line: the summaries would not fit.
+	if got := ask(t, k, message.KindQuery, "Syscall.List", `{}`); strings.Contains(string(got.Data), "summaries") {
+		t.Errorf("the list has %d bytes", len(got.Data))
+	}
+}
+
+// What is called through Syscall.Call is answered as it would be itself, under the name that was
+// sent.
+func TestCallCallsAnySyscall(t *testing.T) {
+	k := newKernel(t)
+	for _, c := range []struct {
+		kind       message.Kind
+		data, want string
+	}{
+		{message.KindCommand, `{"type":"Echo","data":{"message":"hi"}}`, `{"echo":"hi"}`},
+		{message.KindQuery, `{"type":"Ping","data":{"payload":[1.0]}}`, `{"payload":[1.0]}`},
+		{message.KindCommand, `{"data":{"payload":1},"type":"Syscall.Ping"}`, `{"payload":1}`},
+		{message.KindQuery, `{"type":"Syscall.Describe"}`, string(envelope)},
+		{message.KindQuery, `{"type":"Echo","data":{"message":"hi"}}`, `{"code":422,"message":"Echo is a command and was sent as a query, which may not change anything; send it with kind command"}`},
+		{message.KindCommand, `{"type":"Echo","data":{"mesage":"hi"}}`, `{"code":422,"message":"Schema validation failed: missing required field: message; unknown field: mesage (did you mean message?)"}`},
+		{message.KindCommand, `{"type":"Echo"}`, `{"code":422,"message":"Schema validation failed: missing required field: message"}`},
+		{message.KindCommand, `{"typ":"Echo"}`, `{"code":422,"message":"Schema validation failed: missing required field: type; unknown field: typ (did you mean type?)"}`},
+		{message.KindCommand, `{"type":"Syscall.Call","data":{"type":"Echo"}}`, `{"code":422,"message":"Schema validation failed: type: Syscall.Call can't call itself; name the syscall that is meant"}`},
+		{message.KindCommand, `{"type":"No.Such"}`, `{"code":404,"message":"No handler for No.Such`},
+		{message.KindCommand, `{"type":"no such"}`, `{"code":422,"message":"Schema validation failed: type`},
+	} {
+		got := ask(t, k, c.kind, "Syscall.Call", c.data)
+		if !strings.HasPrefix(string(got.Data), c.want) {
+			t.Errorf("%s: got %s", c.data, got.Data)
+		}
+	}
+}
+
+func BenchmarkSearch(b *testing.B) {
+	r, err := kernel.NewRegistry(thousand())
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Run("first", func(b *testing.B) {
+		for b.Loop() {
+			r, err := kernel.NewRegistry(thousand())
+			if err != nil {
+				b.Fatal(err)
+			}
+			r.For(principal.TheOwner()).Search("calibrate a sensor", 5)
+		}
+	})
+	b.Run("next", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			r.For(principal.TheOwner()).Search("calibrate a sensor", 5)
+		}
+	})
+}

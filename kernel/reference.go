@@ -1,0 +1,79 @@
+package kernel
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	"kernos/internal/jsonscan"
+	"kernos/internal/jsonvalue"
+	"kernos/message"
+)
+
+// A Reference is the data of a reply that doesn't fit into a line: the data itself is in a
+// blob. Blob.Read reads it.
+type Reference struct {
+	DataRef   message.BlobPointer `json:"dataRef"`
+	Size      int64               `json:"size"` // in bytes
+	MediaType string              `json:"mediaType"`
+}
+
+// Append appends r as JSON.
+func (r *Reference) Append(dst []byte) []byte {
+	dst = r.DataRef.Append(append(dst, `{"dataRef":`...))
+	return append(appendExtent(dst, r.Size, r.MediaType), '}')
+}
+
+// appendExtent appends the members that stand beside a pointer.
+func appendExtent(dst []byte, size int64, mediaType string) []byte {
+	dst = strconv.AppendInt(append(dst, `,"size":`...), size, 10)
+	return jsonscan.AppendQuoted(append(dst, `,"mediaType":`...), mediaType)
+}
+
+// LooksReferred reports whether a JSON value could be taken for a [Reference]: it is an object
+// with a member dataRef.
+func LooksReferred(value []byte) (found bool) {
+	if len(value) == 0 || value[0] != '{' {
+		return false
+	}
+	jsonscan.Members(value, 0, func(name, _ []byte) bool {
+		found = jsonscan.Unquote(name) == "dataRef"
+		return !found
+	})
+	return found
+}
+
+// referenceSchema describes a [Reference] in few words, as it stands in most descriptions.
+const referenceSchema = `{"type":"object","description":"In place of a reply that doesn't fit into a line: Blob.Read {ref: dataRef} reads it, in parts.",` +
+	`"properties":{"dataRef":{"type":"object","description":"A BlobPointer."},"size":{"type":"integer","description":"How many bytes the reply has."},` +
+	`"mediaType":{"type":"string","description":"What it is: application/json."}},"required":["dataRef","size","mediaType"],"additionalProperties":false}`
+
+// WithoutReference returns what Reply was made of: a program may register what it was shown.
+func WithoutReference(text json.RawMessage) json.RawMessage {
+	keywords := jsonvalue.Members(text)
+	forms := jsonvalue.Elements(keywords.Get("anyOf"))
+	if len(forms) != 2 || !jsonvalue.Same(forms[1], json.RawMessage(referenceSchema)) {
+		return text
+	}
+	own := jsonvalue.Members(forms[0])
+	if definitions := keywords.Get("$defs"); definitions != nil {
+		own = own.Set("$defs", definitions)
+	}
+	return own.Text()
+}
+
+// Reply returns the schema of what a caller gets: Output, and a [Reference] in its place where
+// the reply may be too long for a line. A reply with secrets never is a reference.
+func (d *Definition) Reply() json.RawMessage {
+	own := d.Output.JSON()
+	if d.Short || d.Output.Sensitive() {
+		return own
+	}
+	keywords := jsonvalue.Members(own)
+	definitions := keywords.Get("$defs") // they stand at the top, where they are referred to
+	either := jsonvalue.Object{}.Set("anyOf", fmt.Appendf(nil, `[%s,%s]`, keywords.Without("$defs").Text(), referenceSchema))
+	if definitions != nil {
+		either = either.Set("$defs", definitions)
+	}
+	return either.Text()
+}
