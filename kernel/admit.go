@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"kernos/internal/nearest"
 	"kernos/message"
 	"kernos/schema"
 )
@@ -133,7 +132,7 @@ func (k *Kernel) resolve(m *message.Message, from Sender) (*Syscall, error) {
 	c := k.registry.state.Load()
 	s, ok := c.byType[m.Type]
 	if !ok {
-		return nil, unknown(m.Type, c, from)
+		return nil, unknown(m, c, from)
 	}
 	if m.Kind == message.KindQuery && s.Kind == message.KindCommand {
 		e := message.Errorf(422, "%s is a command and was sent as a query, which may not change anything; send it with kind command", m.Type)
@@ -145,15 +144,17 @@ func (k *Kernel) resolve(m *message.Message, from Sender) (*Syscall, error) {
 
 // unknown is the error for a type that has no handler. It names the types that were probably
 // meant, of those that the sender may call, and the way to add a handler.
-func unknown(t message.Type, c *catalog, from Sender) error {
+func unknown(m *message.Message, c *catalog, from Sender) error {
+	t := m.Type
 	text := fmt.Sprintf("No handler for %s", t)
 	c = c.of(from.Principal())
-	var names []string
-	for _, known := range c.types {
-		names = append(names, string(known))
+	near := c.near(string(t))
+	slices.SortStableFunc(near, func(a, b message.Type) int { return c.misfit(a, m.Data) - c.misfit(b, m.Data) })
+	for i, n := range near {
+		text += []string{": did you mean ", " or ", " or "}[i] + string(n)
 	}
-	if hint := nearest.Hint(string(t), names); hint != "" {
-		text += ": " + hint
+	if len(near) > 0 {
+		text += "?"
 	}
 	text += fmt.Sprintf(" (Syscall.List names what there is; a handler for %s ", t)
 	if _, ok := c.byType["Syscall.Register"]; ok {
@@ -162,6 +163,14 @@ func unknown(t message.Type, c *catalog, from Sender) error {
 		text += "has to be registered in the program that runs the kernel)"
 	}
 	return &message.Error{Code: 404, Message: text}
+}
+
+// misfit is 0 if data fits the input of a type, and 1 if not.
+func (c *catalog) misfit(t message.Type, data []byte) int {
+	if c.byType[t].Input.Validate(data) != nil {
+		return 1
+	}
+	return 0
 }
 
 func invalidInput(err error) error {

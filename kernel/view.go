@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"kernos/internal/nearest"
 	"kernos/kernel/principal"
 	"kernos/message"
 )
@@ -47,6 +48,26 @@ func (v View) Namespaces() []Namespace { return v.catalog.routes().namespaces }
 func (v View) LookupNamespace(name string) (*Namespace, bool) {
 	n, ok := v.catalog.routes().byDomain[name]
 	return n, ok
+}
+
+// Near returns up to three types whose names are near to a name, the nearest first.
+func (v View) Near(name string) []message.Type { return v.catalog.near(name) }
+
+// near finds a type by the name of its method too: kernel_ping is Ping.
+func (c *catalog) near(name string) []message.Type {
+	if r, ok := c.routes().byName[name]; ok && r.Syscall.Visibility == Listed {
+		return []message.Type{r.Type}
+	}
+	names := make([]string, len(c.types))
+	for i, t := range c.types {
+		names[i] = string(t)
+	}
+	near := nearest.Names(name, names)
+	types := make([]message.Type, len(near))
+	for i, n := range near {
+		types[i] = message.Type(n)
+	}
+	return types
 }
 
 // For returns what a principal sees of the registry.

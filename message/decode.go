@@ -2,10 +2,8 @@ package message
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"kernos/internal/jsonscan"
 )
@@ -22,6 +20,10 @@ type Decoder struct {
 	// Lenient accepts a message without metadata, id or timestamp, and leaves the
 	// ones that are missing zero.
 	Lenient bool
+
+	// Near returns the types that exist and whose names are near to a name, the nearest first:
+	// errors suggest them. Nil means that it isn't known which types exist.
+	Near func(name string) []Type
 
 	scan  jsonscan.Scanner
 	types map[string]Type // types seen before: no check and no allocation for them
@@ -65,6 +67,9 @@ type envelope struct {
 	has     int
 	problem *Error   // the first thing that is wrong with it, but for what is missing
 	unknown []string // members of the top level that it should not have
+
+	unknownMeta []string // descriptions of members that metadata should not have
+	kindAsType  bool     // the member for the type holds a kind
 }
 
 // wrong notes a problem. Syntax errors further on outrank it.
@@ -204,8 +209,12 @@ func (e *envelope) readKind(names *Dialect, token []byte) {
 			return
 		}
 	}
-	e.wrong(names.Kind, "one of the kinds", "%s must be one of command, query, event, %s, error; got %s",
-		names.Kind, names.Reply, Describe(token))
+	hint := ""
+	if token[0] == '"' {
+		hint = names.suggestKind(jsonscan.Unquote(token))
+	}
+	e.wrong(names.Kind, "one of the kinds", "%s must be one of command, query, event, %s, error; got %s%s",
+		names.Kind, names.Reply, Describe(token), hint)
 }
 
 func (d *Decoder) readType(e *envelope, names *Dialect, token []byte) {
@@ -233,12 +242,9 @@ func (d *Decoder) readType(e *envelope, names *Dialect, token []byte) {
 		}
 		return
 	}
-	hint := ""
-	if t := Repair(written); t != "" {
-		hint = fmt.Sprintf(" (did you mean %s?)", t)
-	}
+	_, e.kindAsType = names.kind([]byte(written))
 	e.wrong(names.Type, "Domain.Action", "%s must be Domain.Action in PascalCase, such as Memory.Get, of at most %d letters and digits (or Echo or Ping); got %s%s",
-		names.Type, MaxTypeLength, Describe(token), hint)
+		names.Type, MaxTypeLength, Describe(token), d.suggestType(written))
 }
 
 // check returns what is wrong with an envelope that is JSON, or nil.
@@ -251,8 +257,7 @@ func (e *envelope) check(names *Dialect, lenient bool) *Error {
 		}
 	}
 	if e.problem == nil && len(e.unknown) > 0 {
-		e.wrong(e.unknown[0], "no such field", "unknown field %q (a message has %s, %s, %s and metadata)",
-			Clip(e.unknown[0], 64), names.Kind, names.Type, names.Data)
+		e.wrong(e.unknown[0], "no such field", "%s", e.unknownMember(names, e.unknown[0]))
 	}
 	if e.problem != nil {
 		return e.problem
@@ -270,37 +275,6 @@ func (e *envelope) check(names *Dialect, lenient bool) *Error {
 		}
 	}
 	return e.problem
-}
-
-// missing returns the error for required members that the envelope lacks, or nil.
-func (e *envelope) missing(names *Dialect, lenient bool) *Error {
-	var missing []string
-	var first string // what the first of them should be
-	for _, m := range []struct {
-		bit            int
-		name, expected string
-	}{
-		{hasKind, names.Kind, "string"}, {hasType, names.Type, "string"}, {hasData, names.Data, "any JSON value"},
-		{hasMetadata, "metadata", "object"}, {hasID, "metadata.id", "string"}, {hasTimestamp, "metadata.timestamp", "non-negative integer"},
-	} {
-		if lenient && m.bit == hasMetadata {
-			break
-		}
-		if e.has&m.bit == 0 {
-			missing, first = append(missing, m.name), cmp.Or(first, m.expected)
-			if m.bit == hasMetadata {
-				break
-			}
-		}
-	}
-	if len(missing) == 0 {
-		return nil
-	}
-	text := "Missing required field: "
-	if len(missing) > 1 {
-		text = "Missing required fields: "
-	}
-	return &Error{Code: 422, Message: text + strings.Join(missing, ", "), Field: missing[0], Expected: first}
 }
 
 // Describe names a JSON text in a few words, for error texts: what kind of value

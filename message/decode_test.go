@@ -103,7 +103,11 @@ func TestDecodeSaysWhatIsMissing(t *testing.T) {
 		{`{"kind":"query","type":"Ping","metadata":{}}`, "Missing required fields: data, metadata.id, metadata.timestamp", "data", "any JSON value"},
 		// What is missing goes before what is there and wrong.
 		{`{"kind":"ask","type":"ping","metadata":` + meta + `}`, "Missing required field: data", "data", "any JSON value"},
-		{`{"Kind":"query","type":"Ping","data":1,"metadata":` + meta + `}`, "Missing required field: kind", "kind", "string"},
+		{`{"Kind":"query","type":"Ping","data":1,"metadata":` + meta + `}`, `Missing required field: kind; unknown field "Kind" (did you mean kind?)`, "kind", "string"},
+		// So does what is called otherwise, in version 0.1 for instance.
+		{`{"kind":"query","name":"Ping","payload":1,"metadata":` + meta + `}`, `Missing required fields: type, data; unknown field "name" (did you mean type?); unknown field "payload" (did you mean data?)`, "type", "string"},
+		{`{"type":"query","name":"Ping","data":1,"metadata":` + meta + `}`, `Missing required field: kind; type has a kind as its value (did you mean kind?); unknown field "name" (did you mean type?)`, "kind", "string"},
+		{`{"kind":"query","type":"Ping","data":1,"id":"a","metadata":{"ID":"a","timestamp":1}}`, `Missing required field: metadata.id; unknown field "id" (did you mean metadata.id?); unknown field "ID" in metadata (did you mean id?)`, "metadata.id", "string"},
 	} {
 		r := rejection(t, new(message.Decoder), test.line)
 		if r.Err.Code != 422 || r.Err.Message != test.want || r.Err.Field != test.field || r.Err.Expected != test.expected || !errors.Is(&r.Err, message.ErrEnvelope) {
@@ -120,9 +124,10 @@ func TestDecodeSaysWhatIsWrong(t *testing.T) {
 		{`null`, "a message is a JSON object, got null", ""},
 		{` 12`, "a message is a JSON object, got a number", ""},
 
-		{line(`"Query"`, ping, `1`, meta), `kind must be one of command, query, event, reply, error; got the string "Query"`, "kind"},
+		{line(`"Query"`, ping, `1`, meta), `kind must be one of command, query, event, reply, error; got the string "Query" (did you mean query?)`, "kind"},
+		{line(`"querry"`, ping, `1`, meta), `kind must be one of command, query, event, reply, error; got the string "querry" (did you mean query?)`, "kind"},
 		{line(`""`, ping, `1`, meta), `kind must be one of command, query, event, reply, error; got an empty string`, "kind"},
-		{line(`"response"`, ping, `1`, meta), `kind must be one of command, query, event, reply, error; got the string "response"`, "kind"},
+		{line(`"response"`, ping, `1`, meta), `kind must be one of command, query, event, reply, error; got the string "response" (did you mean reply?)`, "kind"},
 		{line(`null`, ping, `1`, meta), `kind must be one of command, query, event, reply, error; got null`, "kind"},
 		{line(`["query"]`, ping, `1`, meta), `kind must be one of command, query, event, reply, error; got an array`, "kind"},
 

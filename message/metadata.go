@@ -17,6 +17,8 @@ const (
 	members
 )
 
+var metadataNames = [members]string{"id", "timestamp", "correlation", "causation", "idempotencyKey", "schemaVersion"}
+
 func metadataMember(name []byte) int {
 	switch string(name) {
 	case "id":
@@ -86,7 +88,15 @@ func (d *Decoder) metadata(e *envelope, line []byte, i int) (int, error) {
 		}
 	}
 	for _, name := range unknown {
-		e.unknownMetadata(name)
+		var absent []string
+		for m, f := range found {
+			if f.end == 0 {
+				absent = append(absent, metadataNames[m])
+			}
+		}
+		text := unknownMetadata(name, absent)
+		e.unknownMeta = append(e.unknownMeta, text)
+		e.wrong("metadata."+Clip(name, 64), "no such field", "%s", text)
 	}
 	return end, nil
 }
@@ -167,18 +177,4 @@ func (e *envelope) timestamp(token []byte) int64 {
 		return 0
 	}
 	return n
-}
-
-func (e *envelope) unknownMetadata(name string) {
-	hint := ""
-	switch name {
-	case "correlationId", "correlation_id":
-		hint = "; did you mean correlation?"
-	case "causationId", "causation_id":
-		hint = "; did you mean causation?"
-	case "idempotency_key", "idempotencykey":
-		hint = "; did you mean idempotencyKey?"
-	}
-	name = Clip(name, 64)
-	e.wrong("metadata."+name, "no such field", "unknown field %q in metadata (it may have id, timestamp, correlation, causation, idempotencyKey and schemaVersion%s)", name, hint)
 }

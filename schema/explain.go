@@ -141,10 +141,12 @@ func (x *explainer) leaf(v *jsonschema.ValidationError) {
 	case *kind.AdditionalProperties:
 		slices.Sort(k.Properties)
 		known := x.properties(v)
+		here, _ := x.at(v.InstanceLocation).(map[string]any)
+		absent := slices.DeleteFunc(slices.Clone(known), func(name string) bool { _, ok := here[name]; return ok })
 		for i, name := range k.Properties {
 			hint := ""
 			if i < maxProblems { // the others are only counted
-				hint = nearest.Hint(name, known)
+				hint = nearest.Hint(name, absent)
 			}
 			switch {
 			case hint != "":

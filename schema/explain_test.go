@@ -37,6 +37,7 @@ func TestExplainSaysWhereWhatAndWhatInstead(t *testing.T) {
 		{`"x"`, `the value: expected an object, got "x"`},
 		{`12`, `the value: expected an object, got the number 12`},
 		{`true`, `the value: expected an object, got true`},
+		{`{"mode":"fast","modes":1}`, `unknown field: modes (it may have at, items, key, land, mode, ratio, rush, ship, tags)`}, // a mode is there
 		{`{"itms":[]}`, `unknown field: itms (did you mean items?)`},
 		{`{"MODE":"fast"}`, `unknown field: MODE (did you mean mode?)`},
 		{`{"something":1}`, `unknown field: something (it may have at, items, key, land, mode, ratio, rush, ship, tags)`},

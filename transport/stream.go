@@ -109,7 +109,8 @@ func newStream(ctx context.Context, k *kernel.Kernel, in io.Reader, out io.Write
 	if opts != nil {
 		s.opts = *opts
 	}
-	s.either = osevent.NewEither(s.opts.Lenient)
+	caller := kernel.SenderIn(ctx).Principal()
+	s.either = osevent.NewEither(s.opts.Lenient, func(name string) []message.Type { return k.Registry().For(caller).Near(name) })
 	s.current, s.older = s.answerCurrent, s.answerOlder
 	s.in = ndjson.NewReader(in, &ndjson.ReaderOptions{
 		Extend:     osevent.Extend,

@@ -49,7 +49,7 @@ If anything was reported, the status is 1.`,
 // convert translates a stream. It continues after a line that it can't translate.
 func convert(in io.Reader, out, report io.Writer, to *message.Dialect) error {
 	w := bufio.NewWriterSize(out, 64<<10)
-	t := translator{to: to, either: osevent.NewEither(false)}
+	t := translator{to: to, either: osevent.NewEither(false, nil)}
 	r := ndjson.NewReader(in, &ndjson.ReaderOptions{Extend: osevent.Extend})
 	failed := false
 	complain := func(format string, args ...any) {

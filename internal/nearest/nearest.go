@@ -6,6 +6,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/agnivade/levenshtein"
 )
@@ -25,25 +27,47 @@ func Best(name string, candidates []string) string {
 	return best
 }
 
-// Names returns up to three of the candidates that are near to name, nearest first.
-// Upper and lower case count as near; a name that is wrong in more than a third of
-// its letters is not.
+// Names returns up to three of the candidates that are near to name, nearest first. Letter case
+// and punctuation don't count: vfs_resolve is VFS.Resolve, and then no other name is returned. A
+// name that is wrong in more than a third of its letters is not near, nor is one that is wrong
+// in two letters more than the nearest.
 func Names(name string, candidates []string) []string {
 	const most = 3
-	distances := make(map[string]int)
-	var names []string
-	lower := strings.ToLower(name)
-	limit := max(2, len(name)/3)
+	type candidate struct {
+		name     string
+		distance int
+	}
+	var near []candidate
+	folded := fold(name)
+	limit := max(2, len(folded)/3)
 	for _, c := range candidates {
-		if d := len(c) - len(name); d > limit || d < -limit {
+		other := fold(c)
+		if d := len(other) - len(folded); d > limit || d < -limit {
 			continue
 		}
-		if d := levenshtein.ComputeDistance(lower, strings.ToLower(c)); d <= limit && d < max(len(name), len(c)) {
-			names, distances[c] = append(names, c), d
+		if d := levenshtein.ComputeDistance(folded, other); d <= limit && d < max(len(folded), len(other)) {
+			near = append(near, candidate{c, d})
 		}
 	}
-	slices.SortFunc(names, func(a, b string) int { return cmp.Or(distances[a]-distances[b], strings.Compare(a, b)) })
-	return names[:min(most, len(names))]
+	slices.SortFunc(near, func(a, b candidate) int { return cmp.Or(a.distance-b.distance, strings.Compare(a.name, b.name)) })
+	names := []string{}
+	for _, c := range near[:min(most, len(near))] {
+		if c.distance > near[0].distance+1 || near[0].distance == 0 && c.distance > 0 {
+			break
+		}
+		names = append(names, c.name)
+	}
+	return names
+}
+
+// fold returns the letters and digits of a name, in lower case.
+func fold(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r < utf8.RuneSelf && !unicode.IsLetter(r) && !unicode.IsDigit(r) {
+			return -1
+		}
+		return unicode.ToLower(r)
+	}, name)
 }
 
 // Hint asks about the names that are near to name: "did you mean Memory.Get?", or

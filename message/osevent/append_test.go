@@ -95,7 +95,7 @@ func TestDialectHasTheRulesOfTheOlderEnvelope(t *testing.T) {
 		`{"name":"Ping","payload":1,` + rest:                         "Missing required field: type",
 		`{"type":"query","payload":1,` + rest:                        "Missing required field: name",
 		`{"type":"query","name":"Ping",` + rest:                      "Missing required field: payload",
-		`{"type":"reply","name":"Ping","payload":1,` + rest:          `Schema validation failed: type must be one of command, query, event, response, error; got the string "reply"`,
+		`{"type":"reply","name":"Ping","payload":1,` + rest:          `Schema validation failed: type must be one of command, query, event, response, error; got the string "reply" (did you mean response?)`,
 		`{"type":"response","name":"Ping","payload":1,` + rest:       "Schema validation failed: a response must have metadata.causation, the id of what it answers",
 		`{"type":"query","name":"Ping","payload":1,"kind":1,` + rest: `Schema validation failed: unknown field "kind" (a message has type, name, payload and metadata)`,
 	} {

@@ -23,11 +23,11 @@ func TestEitherReadsEachLineInItsDialect(t *testing.T) {
 		{"older, incomplete", `{"type":"query","name":"Ping",` + metadata + `}`, osevent.Dialect, "Missing required field: payload"},
 		{"older, not JSON", `{"name":"Ping",}`, osevent.Dialect, "Invalid JSON: expected a member name in double quotes, got '}' at position 15"},
 		{"not JSON", `{"type":"Ping",}`, message.Current, "Invalid JSON: expected a member name in double quotes, got '}' at position 15"},
-		{"of both", `{"kind":"query","name":"Ping","payload":1,` + metadata + `}`, message.Current, "Missing required fields: type, data"},
+		{"of both", `{"kind":"query","name":"Ping","payload":1,` + metadata + `}`, message.Current, "Missing required fields: type, data; unknown field \"name\" (did you mean type?); unknown field \"payload\" (did you mean data?)"},
 		{"of none", `{}`, message.Current, "Missing required fields: kind, type, data, metadata"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			m, dialect, err := osevent.NewEither(false).Decode([]byte(test.line))
+			m, dialect, err := osevent.NewEither(false, nil).Decode([]byte(test.line))
 			if dialect != test.dialect {
 				t.Errorf("read as version %s", dialect.Version)
 			}
@@ -47,10 +47,10 @@ func TestEitherReadsEachLineInItsDialect(t *testing.T) {
 
 func TestEitherIsLenientInBothDialectsOrInNone(t *testing.T) {
 	for _, line := range []string{`{"kind":"query","type":"Ping","data":1}`, `{"type":"query","name":"Ping","payload":1}`} {
-		if _, _, err := osevent.NewEither(true).Decode([]byte(line)); err != nil {
+		if _, _, err := osevent.NewEither(true, nil).Decode([]byte(line)); err != nil {
 			t.Errorf("%s: %v", line, err)
 		}
-		if _, _, err := osevent.NewEither(false).Decode([]byte(line)); err == nil {
+		if _, _, err := osevent.NewEither(false, nil).Decode([]byte(line)); err == nil {
 			t.Errorf("%s is accepted without metadata", line)
 		}
 	}
@@ -58,7 +58,7 @@ func TestEitherIsLenientInBothDialectsOrInNone(t *testing.T) {
 
 func TestEitherDoesNotTranslate(t *testing.T) {
 	line := oldError(`{"message":"m","code":"NOT_FOUND"}`)
-	m, _, err := osevent.NewEither(false).Decode([]byte(line))
+	m, _, err := osevent.NewEither(false, nil).Decode([]byte(line))
 	if err != nil || string(m.Data) != `{"message":"m","code":"NOT_FOUND"}` {
 		t.Errorf("got %s, %v", m.Data, err)
 	}

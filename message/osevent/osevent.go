@@ -189,11 +189,11 @@ type Either struct {
 	current, older message.Decoder
 }
 
-// NewEither returns an Either whose decoders are lenient, or not.
-func NewEither(lenient bool) *Either {
+// NewEither returns an Either. Both of its decoders have these settings.
+func NewEither(lenient bool, near func(name string) []message.Type) *Either {
 	return &Either{
-		current: message.Decoder{Lenient: lenient},
-		older:   message.Decoder{Dialect: Dialect, Lenient: lenient},
+		current: message.Decoder{Lenient: lenient, Near: near},
+		older:   message.Decoder{Dialect: Dialect, Lenient: lenient, Near: near},
 	}
 }
 

@@ -28,7 +28,7 @@ func newStamping(in io.Reader) (*stamping, error) {
 	}
 	return &stamping{
 		in:     bufio.NewReaderSize(in, osevent.Dialect.MaxLine+1),
-		either: osevent.NewEither(true),
+		either: osevent.NewEither(true, nil),
 		kernel: kernel.New(r, nil),
 	}, nil
 }
