@@ -49,13 +49,13 @@ lists the methods of the module, and kernos call lists the modules.`,
 	var contextName string
 	open, openRecorded, openRunning := openers(&contextName)
 	root.AddCommand(serveCommand(), statusCommand(openRunning), stopCommand(), tokenCommand(open), pipeCommand(), convertCommand(),
-		lsCommand(open), describeCommand(open), backupCommand(), restoreCommand(), callCommand(), contextCommand(), doctorCommand(), completionCommand())
+		lsCommand(open), describeCommand(open), backupCommand(), restoreCommand(), callCommand(), handleCommand(), contextCommand(), doctorCommand(), completionCommand())
 	root.AddCommand(historyCommands(open, openRecorded)...)
 	for _, c := range root.Commands() {
 		switch c.Name() {
 		case "status", "ls", "describe", "log", "graph", "search", "replay", "watch":
 			addContextFlag(c, &contextName)
-		case "stop", "pipe", "backup", "restore", "serve", "token", "convert":
+		case "stop", "pipe", "handle", "backup", "restore", "serve", "token", "convert":
 			refuseContext(c)
 		}
 	}

@@ -40,8 +40,9 @@ var lists = []string{"allow-host", "allow-origin", "fetch-allow", "fetch-deny", 
 // file is relative to that file, and in a variable to the working directory of the command.
 var paths = []string{"auth-key", "directory", "tls-cert", "tls-key", "token-file"}
 
-// otherVariables are not settings: commands use them, and handlers get KERNOS_SOCKET.
-var otherVariables = []string{"KERNOS_CA_FILE", "KERNOS_CONTEXT", "KERNOS_HOME", "KERNOS_ORIGIN", "KERNOS_SOCKET", "KERNOS_TOKEN"}
+// otherVariables are not settings: commands use them, and handlers get KERNOS_SOCKET, or the
+// KERNOS_REQUEST_… variables from kernos handle.
+var otherVariables = []string{"KERNOS_CA_FILE", "KERNOS_CONTEXT", "KERNOS_HOME", "KERNOS_ORIGIN", "KERNOS_REQUEST_CORRELATION", "KERNOS_REQUEST_ID", "KERNOS_REQUEST_TYPE", "KERNOS_SOCKET", "KERNOS_TOKEN"}
 
 // variable is the name of a setting in the environment.
 func variable(name string) string {
