@@ -42,7 +42,7 @@ var floors = [][]string{
 	{"cmd/kernos/connect"},                        // how they get to a kernel
 	{"cmd/kernos/calling", "cmd/kernos/piping", "cmd/kernos/handling", "cmd/kernos/doctor", "cmd/kernos/backup"}, // what they do there: one call, many, serving one, checks, replacing the state
 	{"cmd/kernos"}, // wiring
-	{"conformance", "internal/archtest", "internal/attack", "examples/*", "examples/*/*"}, // they look at all of it
+	{"conformance", "internal/archtest", "internal/attack", "examples/*", "examples/*/*", "sdk", "docs"}, // they look at all of it
 }
 
 // pure lists the packages that import nothing but the standard library and this module.

@@ -1,0 +1,151 @@
+// Package sdk has one-file libraries for calls and handlers in other languages. The tests run them
+// beside a whole daemon, over each wire that they know.
+package sdk
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/evanw/esbuild/pkg/api"
+	"go.uber.org/goleak"
+
+	"kernos/daemon"
+	"kernos/message"
+)
+
+var update = flag.Bool("update", false, "write typescript/kernos.js from typescript/kernos.ts")
+
+// TestMain is also kernos pipe, which the libraries start: it copies between its standard streams
+// and the socket of the daemon.
+func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) == "kernos" {
+		relay(os.Getenv("TEST_SOCKET"))
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func relay(socket string) {
+	conn, err := net.Dial("unix", socket)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(4)
+	}
+	go func() {
+		_, _ = io.Copy(conn, os.Stdin)
+		_ = conn.(*net.UnixConn).CloseWrite()
+	}()
+	_, _ = io.Copy(os.Stdout, conn)
+}
+
+// start starts a daemon, and returns the environment of programs that use it.
+func start(t *testing.T) (env []string) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "kernos") // its name is short, as those of sockets must be
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	t.Setenv("XDG_RUNTIME_DIR", dir)
+	d, err := daemon.Open(&daemon.Options{Home: filepath.Join(dir, "home"), Socket: &daemon.Socket{}, Web: &daemon.Web{Address: "127.0.0.1:0"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- d.Serve(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-served; err != nil {
+			t.Errorf("the daemon ended with %v", err)
+		}
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	socket, err := d.Home().Socket()
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := ""
+	for _, u := range d.URLs() {
+		if strings.HasPrefix(u, "http://") {
+			url = u
+		}
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := t.TempDir()
+	if err := os.Symlink(self, filepath.Join(bin, "kernos")); err != nil {
+		t.Fatal(err)
+	}
+	return append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "PYTHONDONTWRITEBYTECODE=1", "KERNOS_SOCKET=", "KERNOS_TOKEN=",
+		"TEST_SOCKET="+socket, "TEST_URL="+url, "TEST_TOKEN="+token(t, d))
+}
+
+// token makes a token that may do what the tests do.
+func token(t *testing.T, d *daemon.Daemon) string {
+	t.Helper()
+	outcome, err := d.Call(t.Context(), message.Message{Kind: message.KindCommand, Type: "Token.Create", Data: json.RawMessage(`{"name":"sdk","preset":"agent","allow":["Syscall.Register","Text.*"]}`)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var reply struct{ Token string }
+	if err := json.Unmarshal(outcome.Data, &reply); err != nil || reply.Token == "" {
+		t.Fatalf("%s: %v", outcome.Data, err)
+	}
+	return reply.Token
+}
+
+func TestLibraries(t *testing.T) {
+	env := start(t)
+	for _, library := range []struct {
+		command []string
+		wires   []string
+	}{
+		{[]string{"python3", "python/kernos_test.py"}, []string{"socket", "http", "pipe"}},
+		{[]string{"node", "--no-warnings", "--experimental-websocket", "typescript/kernos_test.mjs"}, []string{"socket", "http", "pipe", "websocket"}},
+	} {
+		for _, wire := range library.wires {
+			t.Run(library.command[0]+"/"+wire, func(t *testing.T) {
+				c := exec.CommandContext(t.Context(), library.command[0], append(library.command[1:], wire)...)
+				c.Env = env
+				if out, err := c.CombinedOutput(); err != nil || !strings.HasSuffix(string(out), "fine\n") {
+					t.Errorf("%v\n%s", err, out)
+				}
+			})
+		}
+	}
+}
+
+// kernos.js is kernos.ts without types, for Node 20 and browsers.
+func TestTheScriptIsCurrent(t *testing.T) {
+	source, err := os.ReadFile("typescript/kernos.ts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	result := api.Transform(string(source), api.TransformOptions{Loader: api.LoaderTS, Target: api.ES2022, Sourcefile: "kernos.ts"})
+	for _, e := range result.Errors {
+		t.Fatalf("kernos.ts:%d: %s", e.Location.Line, e.Text)
+	}
+	want := append([]byte("// Made from kernos.ts by go test ./sdk -update.\n"), result.Code...)
+	if *update {
+		if err := os.WriteFile("typescript/kernos.js", want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := os.ReadFile("typescript/kernos.js"); err != nil || string(got) != string(want) {
+		t.Errorf("typescript/kernos.js is not made from kernos.ts (%v); go test ./sdk -update makes it", err)
+	}
+}
