@@ -3,6 +3,7 @@ package daemon
 import (
 	"os"
 
+	"kernos/capability/blob"
 	"kernos/capability/content"
 	"kernos/capability/crypto"
 	"kernos/capability/history"
@@ -37,6 +38,7 @@ func (d *Daemon) modules(r *kernel.Registry) ([]kernel.Module, error) {
 		content.New(contentFiles{s.tree}, &content.Options{Client: s.client, Execute: o.Execute}).Module(),
 		fetch.Module(fetch.Options{Client: s.client, Blobs: s.blobs, Open: s.keys.Open, MaxBody: o.Fetch.MaxBody, Retries: o.Fetch.Retries}),
 		s.keys.Module(),
+		blob.Module(blob.Options{Dir: s.blobs, Log: o.Log}), // every caller that /v1/blobs serves: the same rule belongs in both
 		introspect.Module(r),
 		lifecycle.Module(life),
 		register.Module(r, nil),
@@ -54,6 +56,7 @@ func Definitions() (*kernel.Registry, error) {
 		content.Definitions(),
 		fetch.Definitions(),
 		crypto.Definitions(),
+		blob.Definitions(),
 		introspect.Definitions(),
 		lifecycle.Definitions(),
 		register.Definitions(),

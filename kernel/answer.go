@@ -11,6 +11,7 @@ import (
 
 	"kernos/internal/jsonscan"
 	"kernos/message"
+	"kernos/schema"
 	"kernos/store"
 )
 
@@ -45,7 +46,15 @@ func (c *Call) abandon() {
 	c.post(m, nil)
 }
 
-// emit is the Emit of the call's handler. What the handler emits after the deadline is dropped,
+// handlerEmit is the Emit of the call's handler.
+func (c *Call) handlerEmit(m message.Message) {
+	if c.syscall.Output == schema.Any && m.Kind == message.KindReply {
+		m = c.k.refer(c, c.syscall, m)
+	}
+	c.emit(m)
+}
+
+// emit sends what the handler, or the kernel in its place, has to say. What the handler emits after the deadline is dropped,
 // and the outcome is a 504, also if the timer that is to call Expire is late.
 func (c *Call) emit(m message.Message) {
 	now := time.Now()

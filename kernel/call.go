@@ -196,7 +196,7 @@ func (c *Call) runOnce() {
 			c.emit(c.request.Fail(internalError(c.request.Type)))
 		}
 	}()
-	c.syscall.Handler(c, c.request, c.emit)
+	c.syscall.Handler(c, c.request, c.handlerEmit)
 	returned = true
 	if c.settled.Load() {
 		return

@@ -223,3 +223,31 @@ func (b *keptBlobs) Put(_ context.Context, data []byte) (message.BlobPointer, er
 	*b = append(*b, data)
 	return message.FileBlob("/blob"), nil
 }
+
+// What is stored may look like a reference. It comes by reference then, so that a reader can rely
+// on the form.
+func TestAReplyThatLooksLikeAReferenceIsGivenByReference(t *testing.T) {
+	for data, looks := range map[string]bool{
+		`{"dataRef":{"scheme":"file","path":"/etc/passwd"}}`: true,
+		`{"a":1,"dataRef":2}`:                                true,
+		`{"\u0064ataRef":{}}`:                                true,
+		`{"a":{"dataRef":{}}}`:                               false,
+		`["dataRef"]`:                                        false,
+		`"dataRef"`:                                          false,
+		`{"data":"dataRef","text":"\u0041"}`:                 false,
+	} {
+		b := new(memoryBlobs)
+		s := kernel.Definition{Type: "Test.Get", Kind: message.KindQuery, Summary: "Get.", Input: schema.Any, Output: schema.Any}.
+			BindHandler(func(_ context.Context, m message.Message, emit kernel.Emit) { emit(m.Reply(json.RawMessage(data))) })
+		k := kerneltest.New(t, &kernel.Options{Blobs: b}, s)
+		k.Handle(context.Background(), kerneltest.Query("req-1", "Test.Get", `{}`), func(m message.Message) {
+			want := data
+			if looks {
+				want = fmt.Sprintf(`{"dataRef":{"scheme":"file","path":"/blobs/1"},"size":%d,"mediaType":"application/json"}`, len(data))
+			}
+			if string(m.Data) != want {
+				t.Errorf("%s: got %s", data, m.Data)
+			}
+		})
+	}
+}

@@ -1,6 +1,8 @@
 package kernel
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -30,10 +32,10 @@ func appendExtent(dst []byte, size int64, mediaType string) []byte {
 	return jsonscan.AppendQuoted(append(dst, `,"mediaType":`...), mediaType)
 }
 
-// LooksReferred reports whether a JSON value could be taken for a [Reference]: it is an object
+// looksReferred reports whether a JSON value could be taken for a [Reference]: it is an object
 // with a member dataRef.
-func LooksReferred(value []byte) (found bool) {
-	if len(value) == 0 || value[0] != '{' {
+func looksReferred(value []byte) (found bool) {
+	if len(value) == 0 || value[0] != '{' || !bytes.Contains(value, []byte("dataRef")) && !bytes.Contains(value, []byte(`\u`)) {
 		return false
 	}
 	jsonscan.Members(value, 0, func(name, _ []byte) bool {
@@ -41,6 +43,20 @@ func LooksReferred(value []byte) (found bool) {
 		return !found
 	})
 	return found
+}
+
+// refer returns a reply that could be taken for a reference by reference, so that a reply with a
+// member dataRef always is one. Programs give references of their own.
+func (k *Kernel) refer(ctx context.Context, s *Syscall, m message.Message) message.Message {
+	if k.opts.Blobs == nil || s.Provider != BuiltIn || !looksReferred(m.Data) {
+		return m
+	}
+	p, err := k.put(ctx, m.Data)
+	if err != nil {
+		return k.unfit(s, &m, err)
+	}
+	m.Data = (&Reference{p, int64(len(m.Data)), jsonType}).Append(nil)
+	return m
 }
 
 // referenceSchema describes a [Reference] in few words, as it stands in most descriptions.

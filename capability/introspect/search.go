@@ -44,7 +44,7 @@ func (c catalog) search(ctx context.Context, in searchInput) (searchOutput, erro
 }
 
 type callInput struct {
-	Type message.Type   `json:"type" jsonschema:"minLength=1,maxLength=256,example=Memory.Get" jsonschema_description:"The syscall to call."`
+	Type message.Type   `json:"type" jsonschema:"minLength=1,maxLength=256,example=Syscall.List" jsonschema_description:"The syscall to call."`
 	Data jsontext.Value `json:"data,omitempty" jsonschema_description:"What it takes; Syscall.Describe has the schema. Default: {}."`
 }
 

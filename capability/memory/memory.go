@@ -112,13 +112,13 @@ func Definitions() kernel.Module {
 		Name:     "memory",
 		Version:  "1.0.0",
 		Summary:  "Durable JSON values under keys that are paths, with their history.",
-		Syscalls: kernel.Unbound(get, set.Definition, remove.Definition, list.Definition, history.Definition),
+		Syscalls: kernel.Unbound(get, set.Definition, increment.Definition, remove.Definition, list.Definition, history.Definition),
 	}
 }
 
 // Module returns the syscalls of the memory.
 func (m *Memory) Module() kernel.Module {
-	return Definitions().Bind(get.BindHandler(m.get), set.BindHandler(m.set), remove.Bind(m.delete), list.Bind(m.list), history.Bind(m.history))
+	return Definitions().Bind(get.BindHandler(m.get), set.BindHandler(m.set), increment.Bind(m.increment), remove.Bind(m.delete), list.Bind(m.list), history.Bind(m.history))
 }
 
 func notFound(asked string) *message.Error {

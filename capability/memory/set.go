@@ -79,14 +79,44 @@ func (m *Memory) write(ctx context.Context, in *setInput, id string) (uint64, er
 	if err != nil {
 		return 0, err
 	}
-	next, err := m.supersede(d, key, &old)
+	var expires int64
+	if in.TTL != 0 {
+		expires = m.opts.Now().UnixMilli() + in.TTL
+	}
+	return m.stage(ctx, d, key, &old, version{expires: expires, text: text, message: d.keep(append(d.buf, id...))})
+}
+
+// replace stages a new version of a key that follows from the one before: next returns its text,
+// and when it expires. If another change comes between, the handler runs again.
+func (m *Memory) replace(ctx context.Context, asked string, next func(key Key, old *was) (text []byte, expires int64, err error)) (uint64, error) {
+	key, err := reachWritable(ctx, asked)
 	if err != nil {
 		return 0, err
 	}
-	now := m.opts.Now().UnixMilli()
-	v := version{trail: next, updated: now, message: d.keep(append(d.buf, id...)), text: text}
-	if in.TTL != 0 { // after what goes: the old version may expire when the new one does
-		v.expires = now + in.TTL
+	id := string(kernel.RequestOf(ctx).Metadata.ID)
+	d := newDraft(key, recordHead+2*len(id)+64)
+	old, err := m.expect(d, asked, key, nil)
+	if err != nil {
+		return 0, err
+	}
+	text, expires, err := next(key, &old)
+	if err == nil {
+		err = fits(key, text)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return m.stage(ctx, d, key, &old, version{expires: expires, text: text, message: []byte(id)})
+}
+
+// stage stages a version with a text in the place of another one, and returns its revision.
+func (m *Memory) stage(ctx context.Context, d *draft, key Key, old *was, v version) (uint64, error) {
+	var err error
+	if v.trail, err = m.supersede(d, key, old); err != nil {
+		return 0, err
+	}
+	v.updated = m.opts.Now().UnixMilli()
+	if v.expires != 0 { // after what goes: the old version may expire when the new one does
 		d.Set(timeKey(expires, v.expires, key), nil)
 	}
 	if err := m.needBlobs(d, key, &v); err != nil {
