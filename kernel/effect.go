@@ -190,15 +190,14 @@ func (c *Call) commitWith(m *message.Message) (*store.Commit, error) {
 		c.recordOutcome(m)
 		return nil, nil
 	}
-	apply := func() (err error) {
-		c.commit, err = c.k.opts.Store.Apply(b)
-		return err
-	}
 	var err error
-	if r := c.k.opts.Recorder; r != nil {
-		err = r.RecordWith(b, c.records(m), apply)
+	if r := c.k.opts.Recorder; r == nil {
+		c.commit, err = c.k.opts.Store.Apply(b)
 	} else {
-		err = apply()
+		err = r.RecordWith(b, c.records(m), func() (err error) {
+			c.commit, err = c.k.opts.Store.Apply(b)
+			return err
+		})
 	}
 	if errors.Is(err, store.ErrConflict) {
 		return nil, errAgain

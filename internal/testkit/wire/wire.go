@@ -25,10 +25,15 @@ func newDirection() *direction {
 	return d
 }
 
-func (d *direction) write(p []byte) (int, error) {
+// write appends p to what waits to be read. With wait, it waits while too much is unread;
+// otherwise it writes nothing then.
+func (d *direction) write(p []byte, wait bool) (int, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for len(d.buf)-d.taken > size && !d.closed {
+		if !wait {
+			return 0, nil
+		}
 		d.told.Wait()
 	}
 	if d.closed {
@@ -83,7 +88,19 @@ func New() (here, there *Conn) {
 func (c *Conn) Read(p []byte) (int, error) { return c.in.read(p) }
 
 // Write implements io.Writer. It waits while too much is unread.
-func (c *Conn) Write(p []byte) (int, error) { return c.out.write(p) }
+func (c *Conn) Write(p []byte) (int, error) { return c.out.write(p, true) }
+
+// TryWrite and WriteAll make a connection an output of transport.Writer that doesn't wait, as a
+// socket is one.
+
+// TryWrite writes p, or nothing while too much is unread.
+func (c *Conn) TryWrite(p []byte) (int, error) { return c.out.write(p, false) }
+
+// WriteAll writes p without its first bytes, which are sent already.
+func (c *Conn) WriteAll(p []byte, sent int) error {
+	_, err := c.Write(p[sent:])
+	return err
+}
 
 // Close ends both directions. What was written before can still be read.
 func (c *Conn) Close() error {
