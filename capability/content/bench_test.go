@@ -97,8 +97,8 @@ func BenchmarkHydrateThousand(b *testing.B) {
 	for b.Loop() {
 		c := New(files, nil)
 		timed(&plain, 1, func() { plainLoop(b, paths) })
-		timed(&first, 1, func() { c.compose(b.Context(), "os://agents/crowded.md") })
-		timed(&again, 5, func() { c.compose(b.Context(), "os://agents/crowded.md") })
+		timed(&first, 1, func() { c.compose(b.Context(), hydrateInput{URI: "os://agents/crowded.md"}) })
+		timed(&again, 5, func() { c.compose(b.Context(), hydrateInput{URI: "os://agents/crowded.md"}) })
 	}
 	p, f, a := median(plain), median(first), median(again)
 	b.ReportMetric(p*1000, "plain-ms")

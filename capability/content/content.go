@@ -8,7 +8,12 @@
 //
 // Hydration never fails because of the files: in place of a skill that is missing, malformed
 // or nameless, or of a tool that does not run, the reply has ERROR: and a code. Hydration goes
-// one level deep: the dependencies of a dependency are listed as they are written.
+// one level deep: the dependencies of a dependency are listed as they are written. With
+// "flatten" it follows skills to their end.
+//
+// A dependency is a URI or a name. A tool's name is looked up among the syscalls and in the
+// folders tools, a skill's in the folders skills, where it may ask for a version
+// (web-search@^2.0.0). Names that are found nowhere are those of other hosts, and no error.
 //
 // What was read is cached, and checked before it is used again: a file by its version, a page
 // of a server by its ETag. So a change is seen at once, and a repeated call costs little.
@@ -100,6 +105,9 @@ type Options struct {
 	// redirects are not used. Nil means that nothing is fetched.
 	Client *http.Client
 
+	// Registry has the syscalls that a tool may be the name of. Nil means none.
+	Registry *kernel.Registry
+
 	// Execute says which tools are executed. "" means ExecuteLocal.
 	Execute Policy
 }
@@ -107,10 +115,11 @@ type Options struct {
 // Content reads content. It is safe for concurrent use and starts no goroutines that
 // outlive a call.
 type Content struct {
-	files   Files
-	client  *http.Client // nil if nothing is fetched
-	execute Policy
-	running chan struct{} // one for each tool that runs
+	files    Files
+	registry *kernel.Registry // or nil
+	client   *http.Client     // nil if nothing is fetched
+	execute  Policy
+	running  chan struct{} // one for each tool that runs
 
 	documents *recent.Cache[*document]
 	tools     *recent.Cache[describedTool]
@@ -122,7 +131,7 @@ func New(files Files, opts *Options) *Content {
 		opts = new(Options)
 	}
 	c := &Content{
-		files: files, execute: cmp.Or(opts.Execute, ExecuteLocal), running: make(chan struct{}, concurrent),
+		files: files, registry: opts.Registry, execute: cmp.Or(opts.Execute, ExecuteLocal), running: make(chan struct{}, concurrent),
 		documents: recent.New[*document](limits), tools: recent.New[describedTool](limits),
 	}
 	if opts.Client != nil {

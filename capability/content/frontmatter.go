@@ -2,6 +2,7 @@ package content
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -21,12 +22,22 @@ type front struct {
 	description string
 	skills      []string // as they are written
 	tools       []string // likewise
+	conditional []conditional
+	version     string
 
 	kind          string // the field type
 	compatibility string
 
 	mended    bool     // it was not valid YAML, and was repaired
+	unclear   bool     // skills_if can't be read
 	duplicate []string // fields that it has more than once
+}
+
+// conditional is a list of skills that are for some circumstances only: those in which each key
+// has one of its values.
+type conditional struct {
+	when   map[string][]string
+	skills []string // as they are written
 }
 
 var (
@@ -123,7 +134,7 @@ func parseYAML(text string) (root *yaml.Node, err error) {
 // fields takes the fields that matter here out of front matter. The last of several with
 // one name counts, as in most programs.
 func fields(root *yaml.Node) (f front, err error) {
-	root = target(root)
+	root = dealias(root)
 	if isNull(root) {
 		return f, nil
 	}
@@ -132,7 +143,7 @@ func fields(root *yaml.Node) (f front, err error) {
 	}
 	seen := make(map[string]bool, len(root.Content)/2)
 	for i := 0; i+1 < len(root.Content); i += 2 {
-		key, value := target(root.Content[i]), target(root.Content[i+1])
+		key, value := dealias(root.Content[i]), dealias(root.Content[i+1])
 		if key.Kind != yaml.ScalarNode {
 			continue
 		}
@@ -145,6 +156,12 @@ func fields(root *yaml.Node) (f front, err error) {
 			f.kind = scalar(value)
 		case "compatibility":
 			f.compatibility = scalar(value)
+		case "version":
+			f.version = scalar(value)
+		case "metadata":
+			f.version = cmp.Or(f.version, versionIn(value))
+		case "skills_if":
+			f.conditional, f.unclear = conditions(value)
 		case "skills":
 			f.skills, err = texts(value)
 		case "tools":
@@ -161,8 +178,62 @@ func fields(root *yaml.Node) (f front, err error) {
 	return f, nil
 }
 
-// target returns the node that an alias stands for.
-func target(n *yaml.Node) *yaml.Node {
+// versionIn returns the version in the field metadata, where Agent Skills have it.
+func versionIn(n *yaml.Node) string {
+	if n.Kind == yaml.MappingNode {
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			if n.Content[i].Value == "version" {
+				return scalar(dealias(n.Content[i+1]))
+			}
+		}
+	}
+	return ""
+}
+
+// conditions reads the field skills_if: {platform: web, skills: […]}, or a list of these. A
+// value may be a list: one of them is enough. What can't be read is left out.
+func conditions(n *yaml.Node) (list []conditional, unclear bool) {
+	items := []*yaml.Node{n}
+	if n.Kind == yaml.SequenceNode {
+		items = n.Content
+	}
+	for _, item := range items {
+		if item = dealias(item); isNull(item) {
+			continue
+		}
+		c := conditional{when: make(map[string][]string)}
+		ok := item.Kind == yaml.MappingNode
+		for i := 0; ok && i+1 < len(item.Content); i += 2 {
+			key := dealias(item.Content[i]).Value
+			values, err := texts(dealias(item.Content[i+1]))
+			ok = err == nil
+			if key == "skills" {
+				c.skills = values
+			} else {
+				c.when[key] = values
+			}
+		}
+		if !ok || len(c.skills) == 0 || len(c.when) == 0 {
+			unclear = true
+			continue
+		}
+		list = append(list, c)
+	}
+	return list, unclear
+}
+
+// holds reports whether each key has one of its values.
+func (c *conditional) holds(facts map[string]string) bool {
+	for key, values := range c.when {
+		if fact, ok := facts[key]; !ok || !slices.Contains(values, fact) {
+			return false
+		}
+	}
+	return true
+}
+
+// dealias returns the node that an alias stands for.
+func dealias(n *yaml.Node) *yaml.Node {
 	for n != nil && n.Kind == yaml.AliasNode {
 		n = n.Alias
 	}
@@ -186,18 +257,33 @@ var (
 	errListSize = errors.New("is too long")
 )
 
-// texts returns a list, which may also be written as one text with commas. Together they
-// are no longer than front matter may be: aliases could make them so.
+// switched returns the names in a mapping such as {read: true, bash: false} or {github:
+// {toolsets: […]}}: those that are not switched off.
+func switched(n *yaml.Node) (list []string, err error) {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := dealias(n.Content[i]), dealias(n.Content[i+1])
+		switch {
+		case key.Kind != yaml.ScalarNode, value.Kind == yaml.ScalarNode && !isNull(value) && value.ShortTag() != "!!bool":
+			return nil, errNoList
+		case value.ShortTag() == "!!bool" && strings.EqualFold(value.Value, "false"):
+		default:
+			list = append(list, key.Value)
+		}
+	}
+	return list, nil
+}
+
+// texts returns a list, which may also be written as one text with commas, or as a mapping of
+// names. Together they are no longer than front matter may be: aliases could make them so.
 func texts(n *yaml.Node) ([]string, error) {
 	if isNull(n) {
 		return nil, nil
 	}
-	if n.Kind == yaml.ScalarNode {
-		list := strings.FieldsFunc(n.Value, func(r rune) bool { return r == ',' || r == '\n' })
-		for i := range list {
-			list[i] = strings.TrimSpace(list[i])
-		}
-		return slices.DeleteFunc(list, func(item string) bool { return item == "" }), nil
+	switch n.Kind {
+	case yaml.ScalarNode:
+		return words(n.Value), nil
+	case yaml.MappingNode:
+		return switched(n)
 	}
 	if n.Kind != yaml.SequenceNode {
 		return nil, errNoList
@@ -205,7 +291,7 @@ func texts(n *yaml.Node) ([]string, error) {
 	list := make([]string, 0, len(n.Content))
 	size := 0
 	for _, item := range n.Content {
-		item = target(item)
+		item = dealias(item)
 		switch {
 		case isNull(item):
 			continue // a dash with nothing behind it

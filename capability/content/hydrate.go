@@ -1,7 +1,6 @@
 package content
 
 import (
-	"cmp"
 	"context"
 	"sync"
 	"sync/atomic"
@@ -12,7 +11,10 @@ import (
 )
 
 type hydrateInput struct {
-	URI string `json:"uri" jsonschema:"minLength=1,example=os://greeting.md" jsonschema_description:"The resource to hydrate, for example os://agents/writer.md. A relative URI starts at the root."`
+	URI        string            `json:"uri" jsonschema:"minLength=1,example=os://greeting.md" jsonschema_description:"The resource to hydrate, for example os://agents/writer.md. A relative URI starts at the root."`
+	Conditions map[string]string `json:"conditions,omitzero" jsonschema_description:"What holds for the caller, for example {\"platform\":\"web\"}. Skills under skills_if are included if each of their keys has its value here."`
+	Flatten    bool              `json:"flatten,omitzero" jsonschema_description:"Also list what skills depend on, to the end; each skill and tool once. Default: false, and only what the resource itself names is listed."`
+	Checksums  bool              `json:"checksums,omitzero" jsonschema_description:"Add the checksum of each file that was read. Default: false."`
 }
 
 type hydrateOutput struct {
@@ -26,6 +28,7 @@ type hydrateOutput struct {
 type metadata struct {
 	URI          string       `json:"uri" jsonschema_description:"The resource, absolute."`
 	Dependencies dependencies `json:"dependencies" jsonschema_description:"The dependencies that the front matter names, each once, ordered by URI."`
+	Checksum     string       `json:"checksum,omitzero" jsonschema_description:"sha256: and the hash of the file in hexadecimal digits, if checksums were asked for."`
 	Note         string       `json:"note,omitzero" jsonschema_description:"What this caller is not shown, and why."`
 }
 
@@ -35,16 +38,18 @@ type dependencies struct {
 }
 
 type skill struct {
-	URI         string   `json:"uri" jsonschema_description:"The skill, absolute."`
+	URI         string   `json:"uri" jsonschema_description:"The skill, absolute; or its name, if no file here has it."`
 	Name        string   `json:"name" jsonschema_description:"Its name."`
 	Description string   `json:"description" jsonschema_description:"What it is for."`
 	Skills      []string `json:"skills" jsonschema_description:"Skills that it names. Hydrate it to see more of them."`
 	Tools       []string `json:"tools" jsonschema_description:"Tools that it names."`
+	Checksum    string   `json:"checksum,omitzero" jsonschema_description:"The checksum of its file, if it was asked for."`
 }
 
 type tool struct {
-	URI         string `json:"uri" jsonschema_description:"The tool, absolute."`
-	Description string `json:"description" jsonschema_description:"What it prints for --description, or the first paragraph of its --help."`
+	URI         string `json:"uri" jsonschema_description:"The tool, absolute; or the name of a syscall, which can be called; or a name that only the host of the agent knows."`
+	Description string `json:"description" jsonschema_description:"What it prints for --description, or the first paragraph of its --help; the summary of a syscall."`
+	Checksum    string `json:"checksum,omitzero" jsonschema_description:"The checksum of its file, if it was asked for and the file can be read."`
 }
 
 // A problem is what stands in a field of the output whose value could not be had. Those of
@@ -65,11 +70,15 @@ const (
 	noOutput         problem = "ERROR: NO_OUTPUT"
 	executionSkipped problem = "ERROR: EXECUTION_SKIPPED"
 
-	// The specification has no code for these two: a script whose runtime is not
-	// installed, and a list that was cut.
+	// The specification has no code for these: a script whose runtime is not installed, a
+	// list that was cut, and a skill of which no version is the one that is wanted.
 	noRuntime           problem = "ERROR: NO_RUNTIME"
 	tooManyDependencies problem = "ERROR: TOO_MANY_DEPENDENCIES"
+	noVersion           problem = "ERROR: NO_MATCHING_VERSION"
 )
+
+// foreign describes a name that is found nowhere.
+const foreign = "Not known to this kernel; the host that runs the agent may have it."
 
 // unrun is the note for a caller for whom no tool is run.
 const unrun = "The tools are not described: a tool is described by running it, and that is done for the owner only. The owner hydrates this over the unix socket of the daemon."
@@ -93,13 +102,13 @@ func (c *Content) hydrate(ctx context.Context, in hydrateInput) (hydrateOutput, 
 		limited, cancel = context.WithDeadline(ctx, deadline.Add(-min(reserve, time.Until(deadline)/4)))
 		defer cancel()
 	}
-	return c.compose(limited, in.URI), ctx.Err()
+	return c.compose(limited, in), ctx.Err()
 }
 
 // compose puts the reply for a URI together. There always is one: what could not be had, or
 // not before ctx was done, says so in its place.
-func (c *Content) compose(ctx context.Context, uri string) hydrateOutput {
-	abs, problem := c.resolve(uri, "")
+func (c *Content) compose(ctx context.Context, in hydrateInput) hydrateOutput {
+	abs, problem := c.resolve(in.URI, "")
 	if problem != "" {
 		return newOutput("", string(problem))
 	}
@@ -111,40 +120,21 @@ func (c *Content) compose(ctx context.Context, uri string) hydrateOutput {
 		return newOutput(d.text, string(parseError))
 	}
 	out := newOutput(d.text, abs)
-	found := &out.Metadata.Dependencies
-	found.Skills, found.Tools = make([]skill, len(d.skills)), make([]tool, len(d.tools))
-	if len(d.tools) > 0 && !kernel.PrincipalOf(ctx).RunsTools() {
+	if in.Checksums {
+		out.Metadata.Checksum = checksum(d.sum)
+	}
+	h := hydrating{c: c, ctx: ctx, in: in, lookup: c.newLookup(ctx), seen: make(map[string]bool)}
+	for level := []*document{d}; len(level) > 0; {
+		level = h.add(level)
+		if !in.Flatten {
+			break
+		}
+	}
+	out.Metadata.Dependencies = h.dependencies()
+	if h.unrun {
 		out.Metadata.Note = unrun
 	}
-	inParallel(len(d.skills)+len(d.tools), func(i int) {
-		if i < len(d.skills) {
-			found.Skills[i] = c.skill(ctx, &d.skills[i])
-		} else {
-			i -= len(d.skills)
-			found.Tools[i] = c.tool(ctx, &d.tools[i])
-		}
-	})
 	return out
-}
-
-// skill looks a skill up.
-func (c *Content) skill(ctx context.Context, named *dependency) skill {
-	p := named.problem
-	if p == "" {
-		d, err := c.load(ctx, named.uri, false)
-		switch {
-		case err != nil:
-			p = fetchFailed
-		case d.err != nil:
-			p = parseError
-		default:
-			return skill{
-				URI: named.uri, Name: cmp.Or(d.name, string(missingName)), Description: cmp.Or(d.description, string(missingDescription)),
-				Skills: d.front.skills, Tools: d.front.tools,
-			}
-		}
-	}
-	return skill{URI: named.uri, Name: string(p), Description: string(p)}
 }
 
 func newOutput(content, uri string) hydrateOutput {

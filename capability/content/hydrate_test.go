@@ -119,7 +119,7 @@ func TestMoreThanAThousandDependencies(t *testing.T) {
 	if last := out.Skills[MaxDependencies]; last.Name != "S999" {
 		t.Errorf("the last skill is %+v", last)
 	}
-	if out.Tools[0] != (tool{"ERROR: TOO_MANY_DEPENDENCIES", "ERROR: TOO_MANY_DEPENDENCIES"}) {
+	if out.Tools[0] != (tool{URI: "ERROR: TOO_MANY_DEPENDENCIES", Description: "ERROR: TOO_MANY_DEPENDENCIES"}) {
 		t.Errorf("the tools are %+v", out.Tools)
 	}
 	if !slices.IsSortedFunc(out.Skills, func(a, b skill) int { return strings.Compare(a.URI, b.URI) }) {

@@ -73,7 +73,7 @@ func (c *Content) index(ctx context.Context, in indexInput) (indexOutput, error)
 	if err != nil {
 		return indexOutput{}, err
 	}
-	x := indexing{c: c, ctx: ctx, there: make(map[string]bool, len(files)), bundles: make(map[string]bool)}
+	x := indexing{c: c, ctx: ctx, lookup: c.newLookup(ctx), there: make(map[string]bool, len(files)), bundles: make(map[string]bool)}
 	for _, e := range files {
 		x.there[e.URI] = true
 		if folder, name := path.Split(e.URI); isSkillFile(name) {
@@ -120,6 +120,7 @@ func (c *Content) find(ctx context.Context, uri string) (files []Entry, skipped 
 type indexing struct {
 	c       *Content
 	ctx     context.Context
+	lookup  *lookup
 	there   map[string]bool // the Markdown files
 	bundles map[string]bool // folders that are a skill with all that is in them
 }

@@ -2,6 +2,7 @@ package content
 
 import (
 	"context"
+	"crypto/sha256"
 	"slices"
 	"strings"
 	"time"
@@ -30,13 +31,23 @@ type document struct {
 	text          string // after the front matter; all of the file if err is set
 	whole         bool   // text is kept
 	skills, tools []dependency
+	optional      []optional
+	sum           [sha256.Size]byte // of the file
 }
 
-// A dependency is a file that a document names. If it can't be looked up, its URI is what is
-// written there.
+// A dependency is what a document names. If it can't be resolved, its URI is what is written
+// there.
 type dependency struct {
 	uri     string
 	problem problem
+	written string // if it may be a name: as it is written
+	base    string // the document; likewise
+}
+
+// optional are skills that are for some circumstances only.
+type optional struct {
+	conditional
+	skills []dependency
 }
 
 // load returns a document as it is now: the kept one, if the file has not changed. Its text
@@ -65,7 +76,7 @@ func (c *Content) load(ctx context.Context, uri string, whole bool) (*document, 
 }
 
 func (c *Content) newDocument(uri string, file *File, whole bool) *document {
-	d := &document{version: file.Version, whole: whole}
+	d := &document{version: file.Version, whole: whole, sum: sha256.Sum256(file.Data)}
 	var body []byte
 	if d.front, body, d.err = parse(file.Data); d.err != nil {
 		d.front, body = front{present: true}, file.Data // it is not known where the front matter ends
@@ -75,6 +86,9 @@ func (c *Content) newDocument(uri string, file *File, whole bool) *document {
 	}
 	d.skills = c.dependencies(uri, d.front.skills, MaxDependencies)
 	d.tools = c.dependencies(uri, d.front.tools, MaxDependencies-min(len(d.front.skills), MaxDependencies))
+	for _, listed := range d.front.conditional {
+		d.optional = append(d.optional, optional{listed, c.dependencies(uri, listed.skills, MaxDependencies)})
+	}
 	return d
 }
 
@@ -83,8 +97,11 @@ func (d *document) size() int {
 	size := keptCost + len(d.version) + len(d.text) + len(d.name) + len(d.description) + len(d.compatibility)
 	for _, list := range [][]dependency{d.skills, d.tools} {
 		for _, dependency := range list {
-			size += 2*len(dependency.uri) + 48 // as it is written, and as it is resolved
+			size += 2*len(dependency.uri) + 80 // as it is written, and as it is resolved
 		}
+	}
+	for _, o := range d.optional {
+		size += len(o.when)*keptCost + len(o.skills)*keptCost
 	}
 	return size
 }
@@ -96,12 +113,16 @@ func (c *Content) dependencies(base string, declared []string, limit int) []depe
 	list := make([]dependency, 0, len(declared))
 	for _, uri := range declared {
 		abs, problem := c.resolve(uri, base)
-		list = append(list, dependency{abs, problem})
+		named := dependency{uri: abs, problem: problem}
+		if !meansFile(uri) {
+			named.written, named.base = uri, base
+		}
+		list = append(list, named)
 	}
 	byURI := func(a, b dependency) int { return strings.Compare(a.uri, b.uri) }
 	slices.SortFunc(list, byURI)
 	if len(list) > limit {
-		list = append(list[:limit], dependency{string(tooManyDependencies), tooManyDependencies})
+		list = append(list[:limit], dependency{uri: string(tooManyDependencies), problem: tooManyDependencies})
 		slices.SortFunc(list, byURI)
 	}
 	return slices.CompactFunc(list, func(a, b dependency) bool { return a.uri == b.uri })

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"path"
 	"regexp"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -80,7 +79,10 @@ func problemsOf(e *indexEntry, d *document) []string {
 	for _, field := range f.duplicate {
 		add("DUPLICATE_FIELD: %s is there more than once, and the last one counts; remove the others", message.Clip(field, 60))
 	}
-	if n := utf8.RuneCountInString(f.description); n > MaxDescription {
+	if f.unclear {
+		add("INVALID_CONDITION: skills_if is {key: value, skills: [uri]}, or a list of these")
+	}
+	if n := utf8.RuneCountInString(f.description); n > MaxDescription && isSkill {
 		add("DESCRIPTION_TOO_LONG: it has %d characters, and %d are allowed", n, MaxDescription)
 	}
 	if n := len(f.skills) + len(f.tools); n > MaxDependencies {
@@ -90,7 +92,7 @@ func problemsOf(e *indexEntry, d *document) []string {
 		if f.name != "" && (len(f.name) > maxSkillName || !isSkillName(f.name)) {
 			add("INVALID_NAME: a skill is named with at most %d small letters, digits and single hyphens between them", maxSkillName)
 		}
-		if base := path.Base(folder); f.name != "" && f.name != base {
+		if base, _ := skillName(path.Base(path.Dir(path.Clean(folder))), path.Base(folder)); f.name != "" && f.name != base {
 			add("NAME_DIFFERS: the skill is named %q and its folder %q; give them one name", message.Clip(f.name, 80), message.Clip(base, 80))
 		}
 		if n := utf8.RuneCountInString(f.compatibility); n > maxCompatibility {
@@ -109,22 +111,40 @@ const (
 // isSkillName reports whether a name has small letters, digits and single hyphens between them.
 var isSkillName = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`).MatchString
 
-// missing lists the dependencies of a document that are not there.
+// missing lists the dependencies of a document that are not there. Names of other hosts are
+// not missing.
 func (x *indexing) missing(d *document) (list []string) {
-	for _, named := range slices.Concat(d.skills, d.tools) {
-		shown := message.Clip(named.uri, 200)
-		switch {
-		case named.problem == tooManyDependencies: // said before
-		case named.problem == unsupportedScheme:
-			list = append(list, "UNSUPPORTED_SCHEME: "+shown+" is neither os:// nor https://")
-		case named.problem != "":
-			list = append(list, "INVALID_URI: "+shown+" can't be resolved")
-		case x.there[named.uri], isRemote(named.uri):
-		default:
-			if _, err := x.c.files.Version(x.ctx, named.uri); err != nil {
-				list = append(list, "MISSING_DEPENDENCY: "+shown+" is named, and can't be read")
+	check := func(named []dependency, folder string) {
+		for i := range named {
+			if said := x.missed(&named[i], folder); said != "" {
+				list = append(list, said)
 			}
 		}
 	}
+	check(d.skills, skillFolder)
+	for _, o := range d.optional {
+		check(o.skills, skillFolder)
+	}
+	check(d.tools, toolFolder)
 	return list
+}
+
+func (x *indexing) missed(named *dependency, folder string) string {
+	if x.there[named.uri] {
+		return ""
+	}
+	t := x.lookup.find(named, folder)
+	shown := message.Clip(t.uri, 200)
+	switch {
+	case t.problem == tooManyDependencies: // said before
+	case t.problem == noVersion:
+		return "NO_MATCHING_VERSION: " + shown + " is named, and there is " + message.Clip(t.found, 200)
+	case t.problem == unsupportedScheme:
+		return "UNSUPPORTED_SCHEME: " + shown + " is neither os:// nor https://"
+	case t.problem != "":
+		return "INVALID_URI: " + shown + " can't be resolved"
+	case t.isFile() && !isRemote(t.uri) && !x.there[t.uri] && !x.lookup.exists(t.uri):
+		return "MISSING_DEPENDENCY: " + shown + " is named, and can't be read"
+	}
+	return ""
 }

@@ -2,7 +2,6 @@ package content
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -17,15 +16,6 @@ import (
 
 // describedTool is what a version of a tool has said of itself.
 type describedTool struct{ version, description string }
-
-// tool looks a tool up.
-func (c *Content) tool(ctx context.Context, named *dependency) tool {
-	description, p := "", named.problem
-	if p == "" {
-		description, p = c.description(ctx, named.uri)
-	}
-	return tool{URI: named.uri, Description: cmp.Or(string(p), description)}
-}
 
 func (c *Content) description(ctx context.Context, uri string) (string, problem) {
 	if c.execute != ExecuteLocal || isRemote(uri) || !kernel.PrincipalOf(ctx).RunsTools() {

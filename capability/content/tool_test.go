@@ -61,14 +61,14 @@ func TestLongHelpEndsWithAHint(t *testing.T) {
 
 func TestToolsThatAreNotThere(t *testing.T) {
 	files, dir := directory(t, map[string]string{
-		"agent.md": "---\ntools: [absent.sh, folder, out.sh, 'https://example.com/tool.sh', 'ftp://a/b']\n---\n",
+		"agent.md": "---\ntools: [absent.sh, ./folder, out.sh, 'https://example.com/tool.sh', 'ftp://a/b']\n---\n",
 		"folder/x": "",
 	})
 	if err := os.Symlink("/bin/true", filepath.Join(dir, "out.sh")); err != nil {
 		t.Fatal(err)
 	}
 	got := fmt.Sprint(hydrated(t, New(files, nil), "os://agent.md").Metadata.Dependencies.Tools)
-	if got != "[{ftp://a/b ERROR: UNSUPPORTED_SCHEME} {https://example.com/tool.sh ERROR: EXECUTION_SKIPPED} {os://absent.sh ERROR: NOT_FOUND} {os://folder ERROR: FETCH_FAILED} {os://out.sh ERROR: PERMISSION_DENIED}]" {
+	if got != "[{ftp://a/b ERROR: UNSUPPORTED_SCHEME } {https://example.com/tool.sh ERROR: EXECUTION_SKIPPED } {os://absent.sh ERROR: NOT_FOUND } {os://folder ERROR: FETCH_FAILED } {os://out.sh ERROR: PERMISSION_DENIED }]" {
 		t.Errorf("got %s", got)
 	}
 }

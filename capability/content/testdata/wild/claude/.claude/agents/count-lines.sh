@@ -1,0 +1,2 @@
+#!/bin/sh
+echo "Counts the lines of files"
