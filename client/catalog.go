@@ -167,25 +167,17 @@ func (c *Catalog) schema(ctx context.Context, namespace string) (json.RawMessage
 
 // Find splits a name into a module and a method, as the catalog has them. A name may be
 // written in any of the ways that are in use: storage_tree_get, storage.tree_get,
-// Storage.TreeGet; or the method's name alone, if one module only has it.
+// Storage.TreeGet. The name of a method alone means nothing: another module may get one of that name.
 func (c *Catalog) Find(name string) (namespace, method string, ok bool) {
 	wanted := Fold(name)
-	alone := 0
 	for _, m := range c.Modules {
 		for _, one := range m.Methods {
-			switch wanted {
-			case Fold(m.Namespace + one):
+			if wanted == Fold(m.Namespace+one) {
 				return m.Namespace, one, true
-			case Fold(one):
-				namespace, method = m.Namespace, one
-				alone++
 			}
 		}
 	}
-	if alone != 1 {
-		return "", "", false
-	}
-	return namespace, method, true
+	return "", "", false
 }
 
 // Fold makes all ways to write a name the same.

@@ -334,15 +334,13 @@ func TestExamplesOfForms(t *testing.T) {
 
 func TestFindByAnyName(t *testing.T) {
 	catalog := &Catalog{Modules: []Module{{Namespace: "storage", Methods: []string{"tree_create", "walk"}}, {Namespace: "kernel", Methods: []string{"ping", "walk"}}}}
-	for _, name := range []string{"storage_tree_create", "Storage.TreeCreate", "storage.tree_create", "storage.tree-create", "TreeCreate"} {
+	for _, name := range []string{"storage_tree_create", "Storage.TreeCreate", "storage.tree_create", "storage.tree-create"} {
 		if module, method, ok := catalog.Find(name); !ok || module != "storage" || method != "tree_create" {
 			t.Errorf("%s: %s, %s, %v", name, module, method, ok)
 		}
 	}
-	if module, method, ok := catalog.Find("Ping"); !ok || module != "kernel" || method != "ping" {
-		t.Errorf("Ping: %s %s", module, method)
-	}
-	for _, name := range []string{"walk", "", "storage", "storage_"} {
+	// A method's own name isn't enough: another module may get one of that name.
+	for _, name := range []string{"walk", "TreeCreate", "ping", "", "storage", "storage_"} {
 		if module, method, ok := catalog.Find(name); ok {
 			t.Errorf("%q is %s, %s", name, module, method)
 		}

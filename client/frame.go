@@ -69,14 +69,16 @@ type Request struct {
 	Metadata Metadata // other servers ignore it
 }
 
-// Metadata is what the message of a call is recorded with.
+// Metadata is what the message of a call is recorded with. A kernel gives it an id where it has none.
 type Metadata struct {
+	ID             string `json:"id,omitempty"`
 	Correlation    string `json:"correlation,omitempty"`
+	Causation      string `json:"causation,omitempty"`
 	IdempotencyKey string `json:"idempotencyKey,omitempty"`
 }
 
-// frame writes the request.
-func (r Request) frame(id uint64) ([]byte, error) {
+// Frame writes the request as the frame that is sent for it.
+func (r Request) Frame(id uint64) ([]byte, error) {
 	text, err := json.Marshal(struct {
 		Version  string   `json:"jsonrpc"`
 		ID       uint64   `json:"id"`
@@ -93,6 +95,6 @@ func (r Request) frame(id uint64) ([]byte, error) {
 
 // ownRequest writes a request of the protocol itself. Its parameters are valid JSON.
 func ownRequest(id uint64, method string, params ...any) []byte {
-	text, _ := Request{Method: method, Params: params}.frame(id)
+	text, _ := Request{Method: method, Params: params}.Frame(id)
 	return text
 }

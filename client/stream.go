@@ -49,7 +49,7 @@ func (c *Client) Open(ctx context.Context, r Request) (*Stream, error) {
 		}
 		c.nextID++
 		id := c.nextID
-		frame, err := r.frame(id)
+		frame, err := r.Frame(id)
 		if err != nil {
 			c.mu.Unlock()
 			return nil, err

@@ -66,26 +66,31 @@ const maxBody = maxFrame
 
 // Get asks for a page of the target by plain HTTP, and reads all of it.
 func (t Target) Get(ctx context.Context, path string) (*http.Response, []byte, error) {
-	e, err := t.endpoint()
-	if err != nil {
-		return nil, nil, err
-	}
-	defer e.close()
-	u, err := url.Parse(e.url)
-	if err != nil {
-		return nil, nil, err
-	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u.Scheme+"://"+u.Host+path, nil)
-	if err != nil {
-		return nil, nil, err
-	}
-	r.Header = e.header
-	response, err := (&http.Client{Transport: e.transport}).Do(r)
+	response, err := t.Open(ctx, path)
 	if err != nil {
 		return nil, nil, err
 	}
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxBody))
 	return response, body, errors.Join(err, response.Body.Close())
+}
+
+// Open asks for a page of the target by plain HTTP. The caller reads its body and closes it.
+func (t Target) Open(ctx context.Context, path string) (*http.Response, error) {
+	e, err := t.endpoint()
+	if err != nil {
+		return nil, err
+	}
+	u, err := url.Parse(e.url)
+	if err != nil {
+		return nil, err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u.Scheme+"://"+u.Host+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	r.Header = e.header
+	e.transport.DisableKeepAlives = true // the connection ends with the body
+	return (&http.Client{Transport: e.transport}).Do(r)
 }
 
 func (t Target) endpoint() (*endpoint, error) {

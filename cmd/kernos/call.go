@@ -22,16 +22,23 @@ says otherwise (kernos context).
 A method is written as a type, Memory.Get, as a method, memory_get, or as two words,
 memory get. Parameters are written
 
-  --key VALUE          as the parameter wants it: a text, a number, true or false
+  VALUE                the one parameter that is required, if there is one only
+  --key VALUE          VALUE is taken as it is, whatever it looks like: a text, or a number,
+                       true or false, or JSON where the parameter takes nothing else
   --owner.name VALUE   a field within a parameter
   --tag a --tag b      a list
-  --key=VALUE          the same as --key VALUE, for a VALUE that looks like a flag below
-  key=VALUE            the same
-  key:=JSON            any JSON
-  key=@FILE            what is in a file; @- is standard input
+  key=VALUE            the same as --key VALUE, unless VALUE begins with @
+  key:=JSON            JSON; where a parameter takes any value, this is how to write a
+                       number, a list or an object, and the others are how to write a text
+  key=@FILE            the content of a file as it is; @- is standard input
+  key:=@FILE           the content of a file, which is JSON
   --data JSON          all of them as one object; - is standard input, @FILE a file
   -- VALUE …           values of parameters that are not given, in the order of the help,
-                       each as it is, whatever it looks like
+                       each as it is after --key
+
+A file that is large, or isn't text, is sent by reference where the method takes one, and
+is refused elsewhere. What an answer has by reference is shown as if it were in it; kernos
+cat writes files that aren't text.
 
 Data goes to standard output, progress and everything else to standard error. The status
 is 1 if an error came back, 3 if the server does not allow it, 4 if it can't be reached,
@@ -39,10 +46,16 @@ is 1 if an error came back, 3 if the server does not allow it, 4 if it can't be 
 
 These flags are not parameters; a parameter of such a name is written NAME=VALUE:
 
-` + callline.FlagsHelp(),
-		Example: `  kernos memory set --key notes/1 --value milk
-  kernos call Memory.Get key=notes/1 --jq .
-  kernos memory get -- "$key"
+` + callline.FlagsHelp(false) + `
+
+These flags are not parameters either, unless the method has a parameter of that name:
+
+` + callline.FlagsHelp(true),
+		Example: `  kernos memory set notes/1 --value milk
+  kernos memory get notes/1
+  kernos memory set notes/2 value:='{"milk": 2}'
+  kernos memory set --key "$key" value=@notes.txt --idempotency-key shopping-1
+  kernos call Memory.Get notes/1 -r
   kernos memory list --output table --context office
   kernos call kernel_ping payload:=[1,2] --as curl`,
 		DisableFlagParsing:    true,

@@ -40,7 +40,7 @@ func (s *Server) call(w http.ResponseWriter, r *http.Request) {
 	ctx, release := s.lasting(r)
 	c := rpc.Call{
 		Method: method, Params: blobs.RemoteOf(ctx).Inward(params),
-		Correlation: r.Header.Get("X-Correlation-Id"), IdempotencyKey: r.Header.Get("Idempotency-Key"),
+		Correlation: r.Header.Get("X-Correlation-Id"), Causation: r.Header.Get("X-Causation-Id"), IdempotencyKey: r.Header.Get("Idempotency-Key"),
 	}
 	if events {
 		sub, err := s.opts.RPC.Open(ctx, c)

@@ -90,8 +90,8 @@ func TestACallHasItsMetadata(t *testing.T) {
 		emit(m.Reply([]byte("1")))
 	})
 	s := open(t, siteOptions{syscalls: []kernel.Syscall{see}})
-	a := s.do("POST", "/v1/call/test/see", "", "X-Correlation-Id", "flow-1")
-	if a.status != 200 || got.Correlation != "flow-1" || string(got.ID) != a.header.Get("Kernos-Request") || got.Timestamp == 0 {
+	a := s.do("POST", "/v1/call/test/see", "", "X-Correlation-Id", "flow-1", "X-Causation-Id", "cause-1")
+	if a.status != 200 || got.Correlation != "flow-1" || got.Causation != "cause-1" || string(got.ID) != a.header.Get("Kernos-Request") || got.Timestamp == 0 {
 		t.Errorf("%d: %+v", a.status, got)
 	}
 	if a := s.do("POST", "/v1/call/test/see", "", "X-Correlation-Id", strings.Repeat("x", 300)); a.status != 422 || a.name() != "invalid_request" {

@@ -56,7 +56,7 @@ type Call struct {
 	Params json.RawMessage // in any of their forms; one value is a list with it; may be empty
 
 	// What the message of the call has beside its data. May be empty.
-	Correlation, IdempotencyKey string
+	Correlation, Causation, IdempotencyKey string
 }
 
 // Call makes one call, to the end. It goes through the kernel as a connection that carries
@@ -97,13 +97,17 @@ func (s *Service) compose(st *stream, c Call) (task, error) {
 		params = append(append([]byte{'['}, params...), ']')
 	}
 	t := s.task(st, c.Method, params)
-	if c.Correlation == "" && c.IdempotencyKey == "" {
+	if c.Correlation == "" && c.Causation == "" && c.IdempotencyKey == "" {
 		return t, nil
 	}
-	t.m.Metadata.Correlation, t.m.Metadata.IdempotencyKey = c.Correlation, c.IdempotencyKey
-	// The kernel checks them with the rest of a message. If the call never gets there they
-	// have to be valid all the same.
-	about := message.Message{Kind: message.KindQuery, Type: "Ping", Data: emptyObject, Metadata: t.m.Metadata}
+	t.m.Metadata.Correlation, t.m.Metadata.Causation, t.m.Metadata.IdempotencyKey = c.Correlation, message.ID(c.Causation), c.IdempotencyKey
+	return t, s.check(t.m.Metadata)
+}
+
+// check returns a *message.Error for metadata that no message can have. Wires of messages check it when
+// they read one.
+func (s *Service) check(metadata message.Metadata) error {
+	about := message.Message{Kind: message.KindQuery, Type: "Ping", Data: emptyObject, Metadata: metadata}
 	s.k.Stamp(&about)
-	return t, about.Validate()
+	return about.Validate()
 }

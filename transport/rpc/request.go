@@ -49,6 +49,24 @@ type request struct {
 	bad *failure
 }
 
+// describe gives the message of the call what the request says about it. The error is a *message.Error.
+func (r *request) describe(s *Service, m *message.Message) error {
+	if text(r.kind) == string(message.KindCommand) {
+		m.Kind = message.KindCommand
+	}
+	if r.metadata == nil {
+		return nil
+	}
+	about := &m.Metadata
+	if id := text(jsonscan.Member(r.metadata, "id")); id != "" {
+		about.ID = message.ID(id)
+	}
+	about.Correlation = text(jsonscan.Member(r.metadata, "correlation"))
+	about.Causation = message.ID(text(jsonscan.Member(r.metadata, "causation")))
+	about.IdempotencyKey = text(jsonscan.Member(r.metadata, "idempotencyKey"))
+	return s.check(*about)
+}
+
 // maxBatch is how many calls a batch may have.
 const maxBatch = 1000
 

@@ -160,12 +160,14 @@ func (c *conn) begin(dst []byte, r *request, t *task) []byte {
 	dst = append(st.appendID(append(dst, `,"result":"`...)), `"}`...)
 	st.mu.Lock() // the caller's rights may end at this moment
 	*t = c.svc.task(st, r.method, r.params)
-	st.mu.Unlock()
-	if text(r.kind) == string(message.KindCommand) {
-		t.m.Kind = message.KindCommand
+	if t.emit != nil {
+		if err := r.describe(c.svc, &t.m); err != nil {
+			e, _ := message.ErrorOf(err)
+			*t = task{run: func() { st.forbid(e) }}
+		}
+		st.request = t.m.Metadata.ID
 	}
-	t.m.Metadata.Correlation = text(jsonscan.Member(r.metadata, "correlation"))
-	t.m.Metadata.IdempotencyKey = text(jsonscan.Member(r.metadata, "idempotencyKey"))
+	st.mu.Unlock()
 	return dst
 }
 
@@ -179,7 +181,9 @@ func (c *conn) notified(r *request, t *task) {
 		return
 	}
 	if silent := c.svc.task(&stream{svc: c.svc, caller: c.caller}, r.method, r.params); silent.emit != nil {
-		t.m, t.emit = silent.m, func(message.Message) {}
+		if r.describe(c.svc, &silent.m) == nil {
+			t.m, t.emit = silent.m, func(message.Message) {}
+		}
 	}
 }
 

@@ -18,7 +18,6 @@ import (
 	"kernos/cmd/kernos/callline"
 	"kernos/cmd/kernos/connect"
 	"kernos/cmd/kernos/exit"
-	"kernos/cmd/kernos/output"
 	"kernos/cmd/kernos/terminal"
 	"kernos/daemon"
 	"kernos/internal/nearest"
@@ -64,32 +63,37 @@ func Run(c *cobra.Command, args []string) error {
 func (c *call) close() {
 	if c.conn != nil {
 		_ = c.conn.Close()
+		c.conn = nil
 	}
 }
 
-func (c *call) run(ctx context.Context) (err error) {
-	if c.server, err = connect.FindServer(c.Context, c.Server); err != nil {
+func (c *call) run(ctx context.Context) error {
+	if err := c.locate(ctx); err != nil {
 		return err
 	}
-	if err := c.connect(ctx); err != nil {
-		return err
-	}
-	if err := c.discover(ctx); err != nil {
-		return err
-	}
-	if len(c.Words) == 0 {
-		return c.showModules()
-	}
-	if err := c.find(ctx); err != nil {
-		return err
+	if c.method != nil { // what was taken for flags may be values
+		context, server, help := c.Context, c.Server, c.Help
+		if err := c.Settle(c.method); err != nil && !help {
+			return err
+		} else if err != nil {
+			c.Help = true
+		}
+		if c.Context != context || c.Server != server {
+			c.close()
+			if err := c.locate(ctx); err != nil {
+				return err
+			}
+		}
 	}
 	switch {
+	case len(c.Words) == 0:
+		return c.showModules()
 	case c.name == "":
 		return c.showModule(ctx)
 	case c.Help:
 		return c.showMethod()
 	}
-	params, err := c.Parameters(c.method, c.in)
+	params, err := c.Parameters(c.method, callline.Input{Stdin: c.in, Keep: c.server.Keep, Inline: c.server.MaxInline()})
 	if _, invalid := errors.AsType[*callline.Invalid](err); invalid {
 		return c.invalid(params, err)
 	}
@@ -104,10 +108,42 @@ func (c *call) run(ctx context.Context) (err error) {
 			return c.invalid(params, err)
 		}
 	}
+	if len(params) > connect.MaxCall {
+		return &exit.Error{Status: exit.Invalid, Cause: tooLarge(c.method, len(params))}
+	}
 	if c.Given("as") || c.DryRun {
 		return c.showRequest(params)
 	}
 	return c.send(ctx, params)
+}
+
+// tooLarge is the error for parameters that no server takes. Nothing was sent.
+func tooLarge(m *client.Method, size int) error {
+	advice := "send less at a time"
+	if m != nil {
+		for _, f := range m.Fields {
+			if name, ok := strings.CutSuffix(f.Name, "Ref"); ok && m.Member(name) != nil {
+				advice = fmt.Sprintf("give %s as a file, %s=@FILE, to the daemon of this machine", name, name)
+				break
+			}
+		}
+	}
+	return fmt.Errorf("the parameters have %d bytes, and a call may have %d: %s", size, connect.MaxCall, advice)
+}
+
+// locate connects to the server that the flags name, and finds the method there.
+func (c *call) locate(ctx context.Context) (err error) {
+	if c.server, err = connect.FindServer(c.Context, c.Server); err != nil {
+		return err
+	}
+	if err := c.connect(ctx); err != nil {
+		return err
+	}
+	if err := c.discover(ctx); err != nil || len(c.Words) == 0 {
+		return err
+	}
+	c.module, c.name, c.method, c.unlisted = "", "", nil, false
+	return c.find(ctx)
 }
 
 // connect connects to the server. The daemon of this user is started if it is not running.
@@ -178,7 +214,6 @@ func (c *call) find(ctx context.Context) error {
 			one = &c.catalog.Modules[i]
 		}
 	}
-	named := false // by one word
 	switch {
 	case one != nil && len(words) == 1:
 		c.module = one.Namespace
@@ -189,10 +224,13 @@ func (c *call) find(ctx context.Context) error {
 			c.name = one.Methods[i]
 		}
 	default:
-		if c.module, c.name, named = c.catalog.Find(words[0]); named {
-			break
+		var named bool // by one word
+		if c.module, c.name, named = c.catalog.Find(words[0]); !named {
+			c.module, c.name, named = kernelMethod(words[0])
 		}
-		if c.module, c.name = splitName(words); c.name == "" {
+		if named {
+			c.Words = words[:1]
+		} else if c.module, c.name = splitName(words); c.name == "" {
 			return c.noCommand(words[0])
 		}
 	}
@@ -208,10 +246,19 @@ func (c *call) find(ctx context.Context) error {
 		c.screen.Note("%v; parameters are sent as they are", err)
 	}
 	c.method = m
-	if named && len(words) == 2 {
-		return callline.Stray(m, words[1])
-	}
 	return nil
+}
+
+// kernelMethod splits the name of a type of the kernel itself that has one segment, such as Ping.
+func kernelMethod(word string) (module, name string, ok bool) {
+	r, err := daemon.Definitions()
+	if err != nil || strings.Contains(word, ".") {
+		return "", "", false
+	}
+	if _, ok = r.Lookup(message.Type(word)); ok {
+		module, name = kernel.Method(message.Type(word))
+	}
+	return module, name, ok
 }
 
 // splitName makes a module and a method of a name that no listing has.
@@ -250,6 +297,14 @@ func (c *call) noCommand(word string) error {
 		names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(strings.ToLower(name), first) })
 	}
 	hint := nearest.Hint(word, names)
+	if c.catalog != nil {
+		for _, m := range c.catalog.Modules { // a method needs its module: others may get one of that name
+			if slices.Contains(m.Methods, word) {
+				hint = fmt.Sprintf("did you mean kernos %s %s?", m.Namespace, word)
+				break
+			}
+		}
+	}
 	if word == "version" {
 		hint = "did you mean kernos --version?"
 	}
@@ -261,48 +316,6 @@ func (c *call) noCommand(word string) error {
 
 // fullName is the name that the method is called by.
 func (c *call) fullName() string { return c.module + "_" + c.name }
-
-// send makes the call and shows what comes.
-func (c *call) send(ctx context.Context, params json.RawMessage) error {
-	out, err := output.NewPrinter(c.screen, output.Options{Mode: c.Output, Filter: c.JQ, Template: c.Template, Templates: connect.UserTemplates()})
-	if err != nil {
-		return err
-	}
-	stream, err := c.conn.Stream(ctx, c.fullName(), params)
-	if err != nil {
-		return c.server.Explain(err)
-	}
-	defer func() { _ = stream.Close() }()
-	bar := terminal.NewBar(c.screen.Err)
-	defer bar.Clear()
-	var guidance *client.Guidance
-	var failure *client.Item
-	for item, err := range stream.Items(ctx) {
-		if err != nil {
-			return c.server.Explain(err)
-		}
-		switch item.Type {
-		case client.Progress:
-			bar.Show(item.Message, item.Percentage)
-		case client.Data:
-			failure = nil
-			bar.Clear()
-			if err := out.Print(ctx, &item); err != nil {
-				return err
-			}
-			c.remember(params, item.Data)
-		case client.Guide:
-			guidance = item.Guidance
-		case client.Error:
-			failure = &item
-		}
-	}
-	bar.Clear()
-	if failure != nil {
-		return c.failed(failure, guidance, params)
-	}
-	return nil
-}
 
 // failureStatus is the status for a call that was answered with an error.
 func failureStatus(code int, g *client.Guidance) int {

@@ -256,7 +256,7 @@ func (c *call) parameterCompletions(ctx context.Context, word string) []string {
 	for _, name := range callline.FieldNames(&c.method.Field) {
 		f := c.method.Find(name)
 		flag := "--" + callline.FlagName(name)
-		if callline.IsOwn(flag) { // kernos call has a flag of this name
+		if callline.IsReserved(callline.FlagName(name)) { // kernos call has a flag of this name
 			flag = name + "="
 		}
 		if !strings.HasPrefix(flag, word) || f.Scalar() != "array" && strings.Contains(given, flag+"\n") {
@@ -268,7 +268,7 @@ func (c *call) parameterCompletions(ctx context.Context, word string) []string {
 		}
 		found = append(found, Described(flag, about))
 	}
-	c.Own().VisitAll(func(own *pflag.Flag) {
+	new(callline.Flags).Own(c.method).VisitAll(func(own *pflag.Flag) {
 		if flag := "--" + own.Name; strings.HasPrefix(flag, word) && word != "" && !c.Given(own.Name) {
 			found = append(found, Described(flag, own.Usage))
 		}
@@ -291,7 +291,7 @@ func required(f *client.Field, path string) bool {
 
 // placeCompletions completes a value after --, where so many values stand before it.
 func (c *call) placeCompletions(ctx context.Context, before []string, values int, word string) []string {
-	params, err := (&callline.Line{Args: before, Words: c.Words}).Parameters(c.method, strings.NewReader(""))
+	params, err := (&callline.Line{Args: before, Words: c.Words}).Parameters(c.method, callline.Input{})
 	if err != nil {
 		return []string{}
 	}

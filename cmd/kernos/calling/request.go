@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"kernos/client"
 	"kernos/cmd/kernos/callline"
 	"kernos/cmd/kernos/exit"
 	"kernos/daemon"
@@ -26,12 +27,7 @@ func (c *call) showRequest(params json.RawMessage) error {
 	case "curl":
 		return c.screen.Line(c.curlRequest(params))
 	}
-	text, err := json.Marshal(struct {
-		Version string            `json:"jsonrpc"`
-		ID      int               `json:"id"`
-		Method  string            `json:"method"`
-		Params  []json.RawMessage `json:"params"`
-	}{"2.0", 1, c.fullName(), []json.RawMessage{params}})
+	text, err := client.Request{Method: c.fullName(), Params: []any{params}, Metadata: c.Message}.Frame(1)
 	if err != nil {
 		return exit.Wrap(err)
 	}
@@ -49,8 +45,10 @@ func (c *call) ndjsonRequest(params json.RawMessage) ([]byte, error) {
 	if !m.Type.Valid() {
 		return nil, &exit.Error{Status: exit.Failure, Cause: fmt.Errorf("%s has no name as a message; write it as a type: kernos call Domain.Action", c.fullName())}
 	}
-	m.Metadata.ID = "call-1"
-	m.Metadata.Timestamp = time.Now().UnixMilli()
+	m.Metadata = message.Metadata{
+		ID: "call-1", Timestamp: time.Now().UnixMilli(),
+		Correlation: c.Message.Correlation, Causation: message.ID(c.Message.Causation), IdempotencyKey: c.Message.IdempotencyKey,
+	}
 	return message.Append(nil, &m), nil
 }
 
@@ -101,6 +99,11 @@ func (c *call) curlRequest(params json.RawMessage) string {
 		}
 		if c.server.Target.Token != "" {
 			words = append(words, "-H", `"Authorization: Bearer $KERNOS_TOKEN"`) // the token itself is not for a screen
+		}
+	}
+	for _, h := range [][2]string{{"X-Correlation-Id", c.Message.Correlation}, {"X-Causation-Id", c.Message.Causation}, {"Idempotency-Key", c.Message.IdempotencyKey}} {
+		if h[1] != "" {
+			words = append(words, "-H", callline.ShellQuote(h[0]+": "+h[1]))
 		}
 	}
 	words = append(words, "-H", "'Content-Type: application/json'", "-d", callline.ShellQuote(string(params)), callline.ShellQuote(url+"/v1/call/"+c.module+"/"+c.name))

@@ -23,7 +23,7 @@ func Arguments(m *client.Method, params json.RawMessage) []string {
 		root = &m.Field
 	}
 	words := fieldArguments(root, "", members)
-	read, err := (&Line{Args: words}).Parameters(m, strings.NewReader(""))
+	read, err := (&Line{Args: words}).Parameters(m, Input{})
 	if err != nil || !jsonvalue.Same(read, params) {
 		return []string{"--data", string(params)} // it has names that a flag can't have
 	}
@@ -63,11 +63,12 @@ func fieldArguments(parent *client.Field, prefix string, members jsonvalue.Objec
 // argument writes one value. A value that wouldn't be read as it is meant is written as JSON.
 func argument(f *client.Field, path string, value json.RawMessage) []string {
 	text := jsonvalue.Plain(value)
-	if read, err := convertValue(f, text); err != nil || !jsonvalue.Same(read, value) || strings.HasPrefix(text, "@") {
+	pair := f == nil || IsReserved(path) // it can't be a flag
+	if read, err := convertValue(f, text); err != nil || !jsonvalue.Same(read, value) || pair && strings.HasPrefix(text, "@") {
 		return []string{path + ":=" + string(value)}
 	}
 	switch {
-	case f == nil || IsOwn("--"+path):
+	case pair:
 		return []string{path + "=" + text}
 	case f.Scalar() == "boolean" && text == "true" && f.Name != "": // not an element of a list
 		return []string{"--" + path}

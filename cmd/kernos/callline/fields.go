@@ -2,9 +2,11 @@ package callline
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"kernos/client"
 	"kernos/cmd/kernos/terminal"
@@ -122,11 +124,29 @@ func Positions(m *client.Method) []*client.Field {
 	return slices.Concat(required, optional)
 }
 
+// Positional is the parameter that a word without a name is the value of: the only one that is
+// required. It is nil if the method has none, or several.
+func Positional(m *client.Method) (only *client.Field) {
+	if m == nil {
+		return nil
+	}
+	for _, f := range m.Fields {
+		if !f.Required || len(f.Enum) == 1 {
+			continue
+		}
+		if only != nil {
+			return nil
+		}
+		only = f
+	}
+	return only
+}
+
 // Stray is the error of a word in the place of a parameter.
 func Stray(m *client.Method, word string) error {
 	hint := ""
 	if m != nil {
-		if all := Positions(m); len(all) > 0 {
+		if all := slices.DeleteFunc(Positions(m), func(f *client.Field) bool { return f == Positional(m) }); len(all) > 0 {
 			hint = fmt.Sprintf("did you mean --%s %s? ", all[0].Name, ShellQuote(word))
 		}
 	}
@@ -153,10 +173,14 @@ func Values(f *client.Field) (words []string) {
 	return words
 }
 
-// isWholeList reports whether a text is a list, and not one element of it.
+// isWholeList reports whether a text is a list, and not one element of it. Where elements are texts,
+// every text is one.
 func isWholeList(f *client.Field, text string) bool {
-	return jsonvalue.Kind(text) == "array" && !Element(f).Is("array")
+	return jsonvalue.Kind(text) == "array" && !Element(f).Is("array") && !takesText(Element(f))
 }
+
+// takesText reports whether a text is a value of a field as it is.
+func takesText(f *client.Field) bool { return len(f.Types) == 0 || f.Is("string") }
 
 // ValueWord is what stands for a value in a usage line; "" for a boolean.
 func ValueWord(f *client.Field) string {
@@ -184,8 +208,12 @@ var expected = map[string]string{
 	"integer": "an integer", "number": "a number", "boolean": "true or false", "array": "a JSON list", "object": "a JSON object",
 }
 
-// convertValue makes JSON of a text, as a field wants it. Without a field it is a string.
+// convertValue makes JSON of a text, as a field wants it. A field that takes texts gets the text as it
+// is, also if it looks like JSON, which is written NAME:=JSON. Without a field it is a text.
 func convertValue(f *client.Field, text string) (json.RawMessage, error) {
+	if !utf8.ValidString(text) {
+		return nil, errors.New("it isn't UTF-8 text")
+	}
 	quoted, _ := json.Marshal(text)
 	if f == nil {
 		return quoted, nil
@@ -195,18 +223,15 @@ func convertValue(f *client.Field, text string) (json.RawMessage, error) {
 			return one, nil
 		}
 	}
+	if takesText(f) {
+		return quoted, nil
+	}
 	kind, want := jsonvalue.Kind(text), f.Scalar()
-	if want == "string" {
-		return quoted, nil
-	}
-	if words := expected[want]; words != "" {
-		if kind != want && !(want == "integer" && kind == "number") {
-			return nil, fmt.Errorf("expected %s, got %q", words, terminal.Clip(text, 40))
-		}
-		return json.RawMessage(text), nil
-	}
-	if kind == "" || len(f.Types) > 0 && !f.Is(kind) && !(kind == "number" && f.Is("integer")) {
-		return quoted, nil
+	switch words := expected[want]; {
+	case words != "" && kind != want && !(want == "integer" && kind == "number"):
+		return nil, fmt.Errorf("expected %s, got %q", words, terminal.Clip(text, 40))
+	case kind == "":
+		return nil, fmt.Errorf("expected JSON (%s), got %q", strings.Join(f.Types, ", "), terminal.Clip(text, 40))
 	}
 	return json.RawMessage(text), nil
 }

@@ -10,29 +10,35 @@
 package callline
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/spf13/pflag"
 
+	"kernos/client"
 	"kernos/cmd/kernos/output"
+	"kernos/internal/quantity"
 )
 
 // Flags are the flags that kernos call has itself. All others are parameters of the method.
 type Flags struct {
 	Data     string
-	Output   string
-	JQ       string
-	Template string
+	Show     output.Options // how the answer is shown
 	As       string
 	Context  string
 	Server   string
 	DryRun   bool
 	NoPrompt bool
 	Help     bool
+
+	Message client.Metadata // what the message of the call says about itself
+	Timeout quantity.PositiveDuration
+	Verbose bool
 
 	set *pflag.FlagSet // that has parsed them
 }
@@ -43,11 +49,32 @@ func (f *Flags) Given(name string) bool { return f.set != nil && f.set.Changed(n
 // RequestForms are the values of --as.
 var RequestForms = []string{"jsonrpc", "ndjson", "curl"}
 
-// Own returns the flags of kernos call as a set that parses into f.
-func (f *Flags) Own() *pflag.FlagSet {
+// yielding are the flags that a parameter of the same name takes the place of: kernos message list
+// --correlation is a parameter of Message.List. A parameter that is named like one of the other flags
+// is written NAME=VALUE.
+var yielding = []string{"json", "raw", "correlation", "causation", "idempotency-key", "timeout", "verbose"}
+
+// Own returns the flags of kernos call as a set that parses into f: those that a call of this method,
+// which may be nil, can have.
+func (f *Flags) Own(m *client.Method) *pflag.FlagSet {
+	set := newSet()
+	f.define().VisitAll(func(own *pflag.Flag) {
+		if _, parameter := findField(m, own.Name); parameter == nil || !slices.Contains(yielding, own.Name) {
+			set.AddFlag(own)
+		}
+	})
+	f.set = set
+	return set
+}
+
+func newSet() *pflag.FlagSet {
 	set := pflag.NewFlagSet("call", pflag.ContinueOnError)
 	set.SortFlags = false
-	f.set = set
+	return set
+}
+
+func (f *Flags) define() *pflag.FlagSet {
+	set := newSet()
 	text := func(to *string, name, short, value, usage string, words ...string) {
 		set.VarP(&ownValue{flags: f, name: name, text: to, value: value, words: words}, name, short, usage)
 	}
@@ -55,14 +82,19 @@ func (f *Flags) Own() *pflag.FlagSet {
 		set.VarPF(&ownValue{flags: f, name: name, boolean: to}, name, short, usage).NoOptDefVal = "true"
 	}
 	text(&f.Data, "data", "d", "JSON", "all parameters as one JSON object; - for standard input, @FILE for a file")
-	text(&f.Output, "output", "o", "FORM", "pretty (on a terminal), ndjson (elsewhere), json, raw or table", output.Modes...)
-	text(&f.JQ, "jq", "", "FILTER", "show what this jq filter makes of the data")
-	text(&f.Template, "template", "", "TEMPLATE", "show the data with this Go template, or the one in this file")
+	f.Show.AddFlags(set, output.Modes...)
+	text(&f.Show.Filter, "jq", "", "FILTER", "show what this jq filter makes of the data")
+	text(&f.Show.Template, "template", "", "TEMPLATE", "show the data with this Go template, or the one in this file")
 	boolean(&f.DryRun, "dry-run", "", "check everything and show the request, but don't send it")
 	text(&f.As, "as", "", "FORM", "show the request as jsonrpc, ndjson or curl, and don't send it", RequestForms...)
 	text(&f.Context, "context", "", "NAME", "call the server of this context (kernos context list)")
 	text(&f.Server, "server", "", "URL", "call the server at this address: ws://…, wss://… or unix:///…")
 	boolean(&f.NoPrompt, "no-prompt", "", "don't ask for parameters that are missing")
+	text(&f.Message.Correlation, "correlation", "", "ID", "the workflow that the call belongs to; without it, a workflow of its own")
+	text(&f.Message.Causation, "causation", "", "ID", "the message that causes the call")
+	text(&f.Message.IdempotencyKey, "idempotency-key", "", "KEY", "a command with the same key runs once")
+	set.Var(&f.Timeout, "timeout", "cancel the call if it isn't answered in this time, such as 10s; the server's own limit applies too")
+	boolean(&f.Verbose, "verbose", "v", "print the id of the message and its correlation, to standard error")
 	boolean(&f.Help, "help", "h", "show what the method takes")
 	return set
 }
@@ -108,30 +140,62 @@ func (v *ownValue) Type() string {
 	return v.value
 }
 
-// FlagsHelp lists the flags of kernos call.
-func FlagsHelp() string { return strings.TrimSuffix(new(Flags).Own().FlagUsages(), "\n") }
+// Words returns the values that the flag can have; nil if it can have any.
+func (v *ownValue) Words() []string { return v.words }
+
+// FlagsHelp lists the flags of kernos call: those that no parameter can have the name of, or the others.
+func FlagsHelp(yield bool) string {
+	set := newSet()
+	allFlags().VisitAll(func(f *pflag.Flag) {
+		if slices.Contains(yielding, f.Name) == yield {
+			set.AddFlag(f)
+		}
+	})
+	return strings.TrimSuffix(set.FlagUsages(), "\n")
+}
+
+// allFlags are the flags of kernos call, to look them up.
+var allFlags = sync.OnceValue(func() *pflag.FlagSet { return new(Flags).define() })
 
 // Words returns the values that a flag of kernos call can have; nil if it can have any.
-func Words(f *pflag.Flag) []string { return f.Value.(*ownValue).words }
-
-// Find finds a flag of kernos call in an argument such as --output=raw or -o.
-func Find(argument string) (f *pflag.Flag, value string, hasValue bool) {
-	set := new(Flags).Own()
-	if name, short := strings.CutPrefix(argument, "-"); short && len(name) == 1 {
-		return set.ShorthandLookup(name), "", false
+func Words(f *pflag.Flag) []string {
+	if w, ok := f.Value.(interface{ Words() []string }); ok {
+		return w.Words()
 	}
-	name, long := strings.CutPrefix(argument, "--")
-	if !long {
+	return nil
+}
+
+// Find finds a flag of kernos call in an argument such as --output=raw, -o, -ojson or -o=json. Other
+// arguments that begin with one hyphen are not flags, but may be values.
+func Find(argument string) (f *pflag.Flag, value string, hasValue bool) {
+	set := allFlags()
+	if name, long := strings.CutPrefix(argument, "--"); long {
+		name, value, hasValue = strings.Cut(name, "=")
+		return set.Lookup(name), value, hasValue
+	}
+	letters, short := strings.CutPrefix(argument, "-")
+	if !short || letters == "" {
 		return nil, "", false
 	}
-	name, value, hasValue = strings.Cut(name, "=")
-	return set.Lookup(name), value, hasValue
+	if f = set.ShorthandLookup(letters[:1]); f == nil || len(letters) == 1 {
+		return f, "", false
+	}
+	value, assigned := strings.CutPrefix(letters[1:], "=")
+	if !TakesValue(f) || !assigned && !slices.Contains(Words(f), value) {
+		return nil, "", false
+	}
+	return f, value, true
 }
 
 // IsOwn reports whether an argument is a flag of kernos call.
 func IsOwn(argument string) bool {
 	f, _, _ := Find(argument)
 	return f != nil
+}
+
+// IsReserved reports whether no flag of a method can have this name, because kernos call has it.
+func IsReserved(name string) bool {
+	return allFlags().Lookup(name) != nil && !slices.Contains(yielding, name)
 }
 
 // TakesValue reports whether a flag needs a value.
@@ -142,15 +206,10 @@ func IsFlag(argument string) bool { return len(argument) > 1 && argument[0] == '
 
 // check refuses flags that contradict each other.
 func (f *Flags) check() error {
-	switch {
-	case f.Given("jq") && f.Given("template"):
-		return errors.New("--jq and --template both choose what to show: give one of them")
-	case f.Given("template") && f.Given("output"):
-		return errors.New("--template replaces --output: leave --output out")
-	case f.Given("context") && f.Given("server"):
+	if f.Given("context") && f.Given("server") {
 		return errors.New("--context and --server both choose the server: give one of them")
 	}
-	return nil
+	return f.Show.CheckFlags()
 }
 
 // parseError returns an error of pflag in the words of kernos call.
@@ -179,52 +238,50 @@ type Line struct {
 	HasParameters bool     // something follows the words
 }
 
-// Read reads a command line as far as that is possible before the method is known. The
-// server, and whether help is wanted, are found wherever they stand.
+// Read reads a command line as far as that is possible before the method is known. A flag that
+// follows the flag of a parameter may be its value; [Line.Settle] decides that when the method is
+// known. Until then the server, and whether help is wanted, are taken from wherever they stand.
 func Read(args []string) (*Line, error) {
 	l := &Line{Args: args}
-	set := l.Own()
-	set.ParseErrorsAllowlist.UnknownFlags = true
-	// Whether an unknown flag takes a value isn't known yet, so the words end at the first one.
-	end, unknown := len(args), ""
-	set.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
-		if !IsOwn("--"+name) && unknown == "" {
-			end, unknown = set.NArg(), "--"+name
+	var own []string
+	words, unknown := 0, "" // the first flag of a parameter, or --: whether it takes a value isn't known yet
+	for i := 0; i < len(args) && args[i] != "--"; i++ {
+		f, _, hasValue := Find(args[i])
+		switch {
+		case !IsFlag(args[i]):
+			if words++; unknown == "" && len(l.Words) == words-1 && words <= 2 && !strings.ContainsRune(args[i], '=') {
+				l.Words = append(l.Words, args[i])
+			}
+		case f != nil:
+			own = append(own, args[i])
+			if TakesValue(f) && !hasValue && i+1 < len(args) {
+				i++
+				own = append(own, args[i])
+			}
+		default:
+			name, _, assigned := strings.Cut(args[i], "=")
+			unknown = cmp.Or(unknown, name)
+			if next, _, _ := Find(args[min(i+1, len(args)-1)]); !assigned && next != nil && !slices.Contains([]string{"help", "context", "server"}, next.Name) {
+				i++ // a value, or else a flag that matters later
+			}
 		}
-		return pflag.NormalizedName(name)
-	})
-	if err := set.Parse(longForms(args)); err != nil {
+	}
+	if slices.Contains(args, "--") {
+		unknown = cmp.Or(unknown, "--")
+	}
+	if err := l.Own(nil).Parse(own); err != nil {
 		return nil, parseError(err)
-	}
-	if dash := set.ArgsLenAtDash(); dash >= 0 && dash < end {
-		end, unknown = dash, "--"
-	}
-	l.Words = set.Args()[:min(end, set.NArg(), 2)]
-	if i := slices.IndexFunc(l.Words, func(w string) bool { return strings.ContainsRune(w, '=') }); i >= 0 {
-		l.Words = l.Words[:i]
 	}
 	if len(l.Words) == 0 && unknown != "" {
 		return nil, fmt.Errorf("%s stands before the name of what is to be called: kernos call TYPE %s …", unknown, unknown)
 	}
-	l.HasParameters = unknown != "" || set.NArg() > len(l.Words)
+	l.HasParameters = unknown != "" || words > len(l.Words)
 	return l, l.check()
 }
 
-// longForms writes short flags in a long form. Only a whole -o is --output: -ok may be the
-// value of a parameter, and is read as an unknown flag.
-func longForms(args []string) []string {
-	long := slices.Clone(args)
-	for i, a := range args {
-		f, _, _ := Find(a)
-		switch {
-		case a == "--":
-			return long
-		case !IsFlag(a) || strings.HasPrefix(a, "--"):
-		case f != nil:
-			long[i] = "--" + f.Name
-		default:
-			long[i] = "-" + a
-		}
-	}
-	return long
+// Settle reads the flags of kernos call again, now that the method is known: what looks like one of
+// them may be the value of a parameter.
+func (l *Line) Settle(m *client.Method) error {
+	_, _, err := l.parse(m)
+	return err
 }

@@ -117,7 +117,7 @@ func flagOf(f *client.Field, name string) string {
 	word := ValueWord(f)
 	name = FlagName(name)
 	switch {
-	case IsOwn("--" + name): // kernos call has a flag of this name
+	case IsReserved(name): // kernos call has a flag of this name
 		return name + "=" + cmp.Or(word, "BOOLEAN")
 	case word == "":
 		return "--" + name

@@ -10,12 +10,15 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/pflag"
 
 	"kernos/client"
 	"kernos/cmd/kernos/terminal"
 	"kernos/internal/jsonvalue"
+	"kernos/message"
 )
 
 // An Invalid reports a value that its parameter can't have.
@@ -23,40 +26,56 @@ type Invalid struct{ reason string }
 
 func (e *Invalid) Error() string { return e.reason }
 
+// An Input is where the values of a call come from that the command line only names, and where those
+// go that don't fit into a message.
+type Input struct {
+	Stdin io.Reader // nil if there is none
+
+	// Keep puts data where the server finds it. Nil means that it can't be done.
+	Keep func(data []byte) (message.BlobPointer, error)
+
+	// Inline is how many bytes of text stand in the message, where Keep may take more; 0 means any.
+	Inline int
+}
+
 // Parameters returns the parameters of a call as one JSON object, or the value of --data. The
 // schema of the method may be unknown, and m nil: then every value is a string, or raw JSON.
 // If the error is an *Invalid, the parameters are those that could be read.
-func (l *Line) Parameters(m *client.Method, stdin io.Reader) (json.RawMessage, error) {
-	flags := new(Flags)
-	p := &reader{method: m, flags: flags, stdin: stdin, tree: newTree()}
-	set, err := p.flagSet(l.Args)
+func (l *Line) Parameters(m *client.Method, in Input) (json.RawMessage, error) {
+	p, words, err := l.parse(m)
 	if err != nil {
 		return nil, err
 	}
-	if err := set.Parse(l.Args); err != nil {
-		return nil, parseError(err)
+	p.in = in
+	for _, word := range words {
+		if err := p.word(word); err != nil {
+			return nil, err
+		}
 	}
-	l.Flags = *flags
+	return p.result()
+}
+
+// parse reads all flags, and returns the words after the name of the method.
+func (l *Line) parse(m *client.Method) (*reader, []string, error) {
+	flags := new(Flags)
+	p := &reader{method: m, flags: flags, tree: newTree()}
+	set := p.flagSet(l.Args)
+	if err := set.Parse(l.Args); err != nil {
+		return nil, nil, parseError(err)
+	}
 	words := set.Args()
 	if dash := set.ArgsLenAtDash(); dash >= 0 {
 		words, p.values = words[:dash], words[dash:]
 	}
-	for _, word := range words[min(len(l.Words), len(words)):] {
-		if err := p.pair(word); err != nil {
-			return nil, err
-		}
-	}
-	if err := l.check(); err != nil {
-		return nil, err
-	}
-	return p.result()
+	l.Flags = *flags
+	return p, words[min(len(l.Words), len(words)):], l.check()
 }
 
 // A reader makes the parameters of a call from a command line.
 type reader struct {
 	method *client.Method // nil if its schema is not known
 	flags  *Flags
-	stdin  io.Reader
+	in     Input
 	read   bool // standard input, which can be read once
 
 	tree    tree
@@ -67,29 +86,32 @@ type reader struct {
 
 // flagSet returns the flags of kernos call, and those of the method that the arguments name:
 // the name of a flag may be written in several ways, and lead into an object.
-func (p *reader) flagSet(args []string) (*pflag.FlagSet, error) {
-	set := p.flags.Own()
-	for i, a := range args {
-		if a == "--" {
-			break
-		}
-		name, long := strings.CutPrefix(a, "--")
+func (p *reader) flagSet(args []string) *pflag.FlagSet {
+	set := p.flags.Own(p.method)
+	for i := 0; i < len(args) && args[i] != "--"; i++ {
+		name, long := strings.CutPrefix(args[i], "--")
 		name, _, hasValue := strings.Cut(name, "=")
+		last := i == len(args)-1
+		if own, _, assigned := Find(args[i]); !long && own != nil {
+			if TakesValue(own) && !assigned {
+				i++
+			}
+			continue
+		}
 		if !long || name == "" {
 			continue
 		}
-		last := i == len(args)-1
 		if set.Lookup(name) == nil {
 			f := set.VarPF(p.flag(name), name, "", "")
 			if v := f.Value.(*flagValue); v.boolean() || v.field == nil && (last || IsFlag(args[i+1])) {
 				f.NoOptDefVal = noValue
 			}
 		}
-		if f := set.Lookup(name); TakesValue(f) && !hasValue && !last && !IsOwn(a) && (args[i+1] == "--" || IsOwn(args[i+1])) {
-			return nil, fmt.Errorf("--%s needs a value; if that is %s, write --%s=%s", name, args[i+1], name, args[i+1])
+		if TakesValue(set.Lookup(name)) && !hasValue {
+			i++ // its value, whatever it looks like
 		}
 	}
-	return set, nil
+	return set
 }
 
 // A flagValue is the value of a flag of a method. It implements [pflag.Value].
@@ -165,29 +187,58 @@ func (p *reader) note(err error) error {
 	return nil
 }
 
-// pair reads NAME=VALUE, NAME:=JSON, NAME=@FILE or NAME:=@FILE.
-func (p *reader) pair(word string) error {
-	name, value, ok := strings.Cut(word, "=")
-	if !ok || name == "" || name == ":" {
+// word reads a word after the name of the method: a pair, or the value of the one parameter that is
+// required.
+func (p *reader) word(word string) error {
+	if name, value, ok := strings.Cut(word, "="); ok {
+		plain, raw := strings.CutSuffix(name, ":")
+		if isName(plain) {
+			p.pair(plain, value, raw)
+			return nil
+		}
+	}
+	f := Positional(p.method)
+	if f == nil || word == "" || word[0] == '=' || strings.HasPrefix(word, ":=") {
 		return Stray(p.method, word)
 	}
-	name, raw := strings.CutSuffix(name, ":")
+	p.assign = append(p.assign, func() error {
+		if p.tree.has(f.Name) && f.Scalar() != "array" {
+			return Stray(p.method, word)
+		}
+		return p.convert([]string{f.Name}, f, f.Name, word)
+	})
+	return nil
+}
+
+// isName reports whether a text can be the name of a parameter before an equals sign. The part of a
+// URI before its query isn't one.
+func isName(text string) bool {
+	return text != "" && strings.IndexFunc(text, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("_-.", r)
+	}) < 0
+}
+
+// pair reads NAME=VALUE, NAME:=JSON, NAME=@FILE or NAME:=@FILE.
+func (p *reader) pair(name, value string, raw bool) {
 	path, f := findField(p.method, name)
 	p.assign = append(p.assign, func() error {
 		if file, ok := strings.CutPrefix(value, "@"); ok {
-			text, err := p.file(file)
+			data, err := p.file(file)
 			if err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
-			value = text
-			if f != nil && len(f.Types) > 0 && !f.Is("string") {
+			if done, err := p.refer(f, name, file, data, raw); done || err != nil {
+				return err
+			}
+			value = string(data)
+			if f != nil && !takesText(f) {
 				value = strings.TrimSpace(value)
 			}
 		}
 		if !raw {
 			return p.convert(path, f, name, value)
 		}
-		if !json.Valid([]byte(value)) {
+		if !isJSON(value) {
 			shown := terminal.Clip(value, 40)
 			if f != nil && f.Sensitive {
 				shown = "the value"
@@ -196,21 +247,64 @@ func (p *reader) pair(word string) error {
 		}
 		return p.tree.set(path, json.RawMessage(value))
 	})
-	return nil
 }
 
+func isJSON(text string) bool { return json.Valid([]byte(text)) && utf8.ValidString(text) }
+
+// refer sends the content of a file by reference, if it doesn't fit into a message or isn't text, and
+// the method takes a reference: a BlobPointer under the name of the parameter and Ref. It reports
+// whether it did. The blob of a parameter that takes any JSON has the JSON text of the value.
+func (p *reader) refer(f *client.Field, name, file string, data []byte, raw bool) (done bool, err error) {
+	text := utf8.Valid(data)
+	if text && (len(data) <= p.in.Inline || p.in.Inline == 0) {
+		return false, nil
+	}
+	refPath, ref := findField(p.method, name+"Ref")
+	takes := f != nil && !f.Sensitive && p.in.Keep != nil && ref != nil && ref.Member("scheme") != nil && ref.Member("path") != nil
+	bytesOnly := takes && f.Scalar() == "string" && !raw
+	switch {
+	case text && !takes:
+		return false, nil
+	case !text && !bytesOnly:
+		return false, &Invalid{fmt.Sprintf("%s: %s isn't UTF-8 text, and %s takes text only; kernos cp %s os://… keeps it as a file", name, file, name, ShellQuote(file))}
+	case raw && !isJSON(string(data)):
+		return false, &Invalid{fmt.Sprintf("%s: %s is not JSON; for a text write %s=@…", name, file, name)}
+	case !bytesOnly && !raw:
+		if data, err = json.Marshal(string(data)); err != nil {
+			return false, err
+		}
+	}
+	pointer, err := p.in.Keep(data)
+	if err != nil {
+		return false, fmt.Errorf("%s: %w", name, err)
+	}
+	return true, p.tree.set(refPath, pointer.Append(nil))
+}
+
+// maxFile is how many bytes of a file are taken: no server takes more as one value.
+const maxFile = 64 << 20
+
 // file reads a file, or standard input for "-".
-func (p *reader) file(name string) (string, error) {
-	if name != "-" {
-		text, err := os.ReadFile(name)
-		return string(text), err
+func (p *reader) file(name string) ([]byte, error) {
+	source := p.in.Stdin
+	switch {
+	case name != "-":
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = f.Close() }()
+		source = f
+	case p.read || source == nil:
+		return nil, errors.New("standard input can be read once only")
+	default:
+		p.read = true
 	}
-	if p.read {
-		return "", errors.New("standard input can be read once only")
+	data, err := io.ReadAll(io.LimitReader(source, maxFile+1))
+	if err == nil && len(data) > maxFile {
+		err = &Invalid{fmt.Sprintf("%s has more than 64 MB, which is the most that a value can have", name)}
 	}
-	p.read = true
-	text, err := io.ReadAll(p.stdin)
-	return string(text), err
+	return data, err
 }
 
 // result makes the parameters from what was read.
@@ -253,10 +347,11 @@ func (p *reader) data() (json.RawMessage, error) {
 		if !ok {
 			file = "-"
 		}
-		var err error
-		if text, err = p.file(file); err != nil {
+		data, err := p.file(file)
+		if err != nil {
 			return nil, fmt.Errorf("--data: %w", err)
 		}
+		text = string(data)
 	}
 	if strings.TrimSpace(text) == "" {
 		return nil, &Invalid{"--data is empty; write {} for no parameters"}
@@ -266,6 +361,8 @@ func (p *reader) data() (json.RawMessage, error) {
 		shown = "what was given (it may hold a secret, and is not shown)"
 	}
 	switch kind := jsonvalue.Kind(text); {
+	case !utf8.ValidString(text):
+		return nil, &Invalid{"--data isn't UTF-8 text, so it isn't JSON"}
 	case kind == "":
 		return nil, &Invalid{"--data is not JSON: " + shown}
 	case p.method != nil && kind != "object":

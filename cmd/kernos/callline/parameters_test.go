@@ -7,9 +7,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"kernos/client"
 	"kernos/internal/jsonvalue"
+	"kernos/internal/quantity"
+	"kernos/message"
 )
 
 func typed(name, kind string) *client.Field { return &client.Field{Name: name, Types: []string{kind}} }
@@ -51,6 +54,13 @@ func TestParameters(t *testing.T) {
 		`--name=oak`:                       `{"name":"oak"}`,
 		`--name -5`:                        `{"name":"-5"}`,
 		`--name --alive`:                   `{"name":"--alive"}`,
+		`--name -h`:                        `{"name":"-h"}`,
+		`--name --output --alive`:          `{"alive":true,"name":"--output"}`,
+		`--name -- --alive`:                `{"alive":true,"name":"--"}`,
+		`--name -ojson -ojson --alive`:     `{"alive":true,"name":"-ojson"}`,
+		`oak`:                              `{"name":"oak"}`,
+		`oak --alive -o=json`:              `{"alive":true,"name":"oak"}`,
+		`--alive --json os://a?b=c -r=0`:   `{"alive":true,"name":"os://a?b=c"}`,
 		`name=oak`:                         `{"name":"oak"}`,
 		`name=`:                            `{"name":""}`,
 		`name=a=b`:                         `{"name":"a=b"}`,
@@ -67,22 +77,29 @@ func TestParameters(t *testing.T) {
 		`owner.name=Ada`:                   `{"owner":{"name":"Ada"}}`,
 		`--tags a --tags b`:                `{"tags":["a","b"]}`,
 		`tags=a tags=b`:                    `{"tags":["a","b"]}`,
-		`--tags ["a","b"] --tags c`:        `{"tags":["a","b","c"]}`,
-		`--tags []`:                        `{"tags":[]}`,
+		`--tags ["a"] --tags []`:           `{"tags":["[\"a\"]","[]"]}`,
+		`tags:=[]`:                         `{"tags":[]}`,
+		`--counts [1,2] --counts 3`:        `{"counts":[1,2,3]}`,
 		`--counts 1 --counts 2`:            `{"counts":[1,2]}`,
 		`--matrix [1,2] --matrix [3]`:      `{"matrix":[[1,2],[3]]}`,
 		`matrix:=[[1]]`:                    `{"matrix":[[1]]}`,
 		`--kind oak`:                       `{"kind":"oak"}`,
 		`--kind 3`:                         `{"kind":3}`,
 		`--anything milk`:                  `{"anything":"milk"}`,
-		`--anything 5`:                     `{"anything":5}`,
-		`--anything "5"`:                   `{"anything":"5"}`,
-		`--list 1 --list x`:                `{"list":[1,"x"]}`,
+		`--anything 5`:                     `{"anything":"5"}`,
+		`--anything "5"`:                   `{"anything":"\"5\""}`,
+		`--anything {}`:                    `{"anything":"{}"}`,
+		`--anything @x`:                    `{"anything":"@x"}`,
+		`anything:=5`:                      `{"anything":5}`,
+		`anything=5`:                       `{"anything":"5"}`,
+		`--list 1 --list x`:                `{"list":["1","x"]}`,
+		`list:=[1,"x"]`:                    `{"list":[1,"x"]}`,
 		`output=x`:                         `{"output":"x"}`,
-		`--free.a.b 1`:                     `{"free":{"a":{"b":1}}}`,
+		`--free.a.b 1`:                     `{"free":{"a":{"b":"1"}}}`,
 		`--maybe x`:                        `{"maybe":"x"}`,
 		`maybe:=null`:                      `{"maybe":null}`,
-		`--either 5`:                       `{"either":5}`,
+		`--either 5`:                       `{"either":"5"}`,
+		`either:=5`:                        `{"either":5}`,
 		`--either x`:                       `{"either":"x"}`,
 		`other=x more.a:=1`:                `{"more":{"a":1},"other":"x"}`,
 		`-- oak`:                           `{"name":"oak"}`,
@@ -105,7 +122,7 @@ func TestParameters(t *testing.T) {
 		`--data {"tags":["x"]} --tags y`:   `{"tags":["y"]}`,
 		`--data {"owner":{"name":"A"}} --owner.age 1`: `{"owner":{"age":1,"name":"A"}}`,
 	} {
-		got, err := (&Line{Args: strings.Fields(line)}).Parameters(plantMethod(), strings.NewReader(`{"name":"in"}`))
+		got, err := (&Line{Args: strings.Fields(line)}).Parameters(plantMethod(), Input{Stdin: strings.NewReader(`{"name":"in"}`)})
 		if err != nil || string(got) != want {
 			t.Errorf("%s: got %s, %v; want %s", line, got, err, want)
 		}
@@ -127,7 +144,14 @@ func TestParametersThatCannotBe(t *testing.T) {
 		`--matrix 1`:                   "expected a JSON list",
 		`name:=oak`:                    "oak is not JSON; for a text write name=…",
 		`name=@/nosuch/file`:           "/nosuch/file",
-		`word`:                         `"word" is not a parameter`,
+		`oak word`:                     `"word" is not a parameter; did you mean --maxHeight word?`,
+		`--name oak word`:              `"word" is not a parameter`,
+		`--name ` + "\xff":             "name: it isn't UTF-8 text",
+		`anything:="` + "\xff\"":       "is not JSON",
+		`--data {"name":"` + "\xff\"}": "--data isn't UTF-8 text",
+		`-ojson --output raw`:          "can't be both json and raw",
+		`--json -r`:                    "can't be both json and raw",
+		`--timeout soon`:               "expected a time such as",
 		`=x`:                           `"=x" is not a parameter`,
 		`:=1`:                          `":=1" is not a parameter`,
 		`-x`:                           "there is no flag -x",
@@ -135,8 +159,6 @@ func TestParametersThatCannotBe(t *testing.T) {
 		`--data x`:                     "--data is not JSON",
 		`--data [1]`:                   "--data must be one JSON object",
 		`--data [1] --name x`:          "--data must be one JSON object",
-		`--name --output raw`:          "--name needs a value; if that is --output, write --name=--output",
-		`--name -- x`:                  "--name needs a value; if that is --, write --name=--",
 		`-- x tall`:                    `maxHeight: expected a number, got "tall"`,
 		`-- x 1 true nobody`:           "expected a JSON object",
 		`--data - name=@-`:             "once only",
@@ -148,9 +170,68 @@ func TestParametersThatCannotBe(t *testing.T) {
 		`--jq . --template {{.}}`:      "give one of them",
 		`--output raw --template {{}}`: "leave --output out",
 	} {
-		got, err := (&Line{Args: strings.Fields(line)}).Parameters(plantMethod(), strings.NewReader("{}"))
+		got, err := (&Line{Args: strings.Fields(line)}).Parameters(plantMethod(), Input{Stdin: strings.NewReader("{}")})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %s, %v; want %q", line, got, err, want)
+		}
+	}
+}
+
+// The flags about the message make place for parameters of their name.
+func TestFlagsOfTheMessage(t *testing.T) {
+	m := plantMethod()
+	l := &Line{Args: strings.Fields(`oak --correlation w --causation m --idempotency-key k --timeout 3s -v -r`)}
+	params, err := l.Parameters(m, Input{})
+	if want := (client.Metadata{Correlation: "w", Causation: "m", IdempotencyKey: "k"}); err != nil || string(params) != `{"name":"oak"}` ||
+		l.Message != want || l.Timeout != quantity.PositiveDuration(3*time.Second) || !l.Verbose || l.Show.Mode != "raw" {
+		t.Errorf("got %s, %+v, %v", params, l.Flags, err)
+	}
+	m.Fields = append(m.Fields, typed("correlation", "string"), typed("timeout", "integer"), typed("raw", "boolean"))
+	l = &Line{Args: strings.Fields(`oak --correlation w --timeout 3 --raw --causation m`)}
+	params, err = l.Parameters(m, Input{})
+	if err != nil || string(params) != `{"correlation":"w","name":"oak","raw":true,"timeout":3}` || l.Message != (client.Metadata{Causation: "m"}) || l.Show.Mode != "" {
+		t.Errorf("got %s, %+v, %v", params, l.Flags, err)
+	}
+}
+
+// What a file has reaches the server as it is, by reference if it has to, or not at all.
+func TestFilesGoByReference(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"binary": "a\xff", "long": `["long enough"]`, "short": "[1]"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m := plantMethod()
+	for _, name := range []string{"nameRef", "anythingRef"} {
+		ref := typed(name, "object")
+		ref.Fields = []*client.Field{typed("scheme", "string"), typed("path", "string")}
+		m.Fields = append(m.Fields, ref)
+	}
+	for line, want := range map[string]string{
+		"name=@short":       `{"name":"[1]"} `,
+		"name=@long":        `{"nameRef":{"scheme":"file","path":"/kept"}} ["long enough"]`,
+		"name=@binary":      `{"nameRef":{"scheme":"file","path":"/kept"}} ` + "a\xff",
+		"anything=@long":    `{"anythingRef":{"scheme":"file","path":"/kept"}} "[\"long enough\"]"`,
+		"anything:=@long":   `{"anythingRef":{"scheme":"file","path":"/kept"}} ["long enough"]`,
+		"anything:=@short":  `{"anything":[1]} `,
+		"maybe=@long":       `{"maybe":"[\"long enough\"]"} `,
+		"anything=@binary":  "!anything: DIR/binary isn't UTF-8 text, and anything takes text only",
+		"anything:=@binary": "!isn't UTF-8 text",
+		"maybe=@binary":     "!maybe: DIR/binary isn't UTF-8 text",
+	} {
+		kept := ""
+		in := Input{Inline: 8, Keep: func(data []byte) (message.BlobPointer, error) {
+			kept = string(data)
+			return message.FileBlob("/kept"), nil
+		}}
+		got, err := (&Line{Args: []string{strings.Replace(line, "@", "@"+dir+"/", 1)}}).Parameters(m, in)
+		if text, refused := strings.CutPrefix(want, "!"); refused {
+			if err == nil || !strings.Contains(strings.ReplaceAll(err.Error(), dir, "DIR"), text) || kept != "" {
+				t.Errorf("%s: got %s, %v; want %q", line, got, err, text)
+			}
+		} else if err != nil || string(got)+" "+kept != want {
+			t.Errorf("%s: got %s %s, %v; want %s", line, got, kept, err, want)
 		}
 	}
 }
@@ -168,7 +249,7 @@ func TestParametersThatCanBeRead(t *testing.T) {
 		`--data nonsense --name oak`:           `{"name":"oak"}`,
 		`-- oak tall`:                          `{"name":"oak"}`,
 	} {
-		got, err := (&Line{Args: strings.Fields(line)}).Parameters(plantMethod(), strings.NewReader(""))
+		got, err := (&Line{Args: strings.Fields(line)}).Parameters(plantMethod(), Input{})
 		if _, invalid := errors.AsType[*Invalid](err); !invalid || string(got) != want {
 			t.Errorf("%s: got %s, %v; want %s", line, got, err, want)
 		}
@@ -182,7 +263,7 @@ func TestParametersWithoutASchema(t *testing.T) {
 		`--alive --name oak`:    `{"alive":true,"name":"oak"}`,
 		`--data {"a":[1]} b:=2`: `{"a":[1],"b":2}`,
 	} {
-		got, err := (&Line{Args: strings.Fields(line)}).Parameters(nil, nil)
+		got, err := (&Line{Args: strings.Fields(line)}).Parameters(nil, Input{})
 		if err != nil || string(got) != want {
 			t.Errorf("%s: got %s, %v; want %s", line, got, err, want)
 		}
@@ -205,6 +286,11 @@ func TestReadLine(t *testing.T) {
 		`memory get --key x --output raw`:   `memory get|parameters {"key":"x"}`,
 		`-o raw memory get --key -ok`:       `memory get|parameters {"key":"-ok"}`,
 		`memory get --key x -- --context a`: `memory get|parameters {"key":"x","other":["--context","a"]}`,
+		`memory get --key -h`:               `memory get|parameters {"key":"-h"}`,
+		`memory get --key --output`:         `memory get|parameters {"key":"--output"}`,
+		`-ojson memory get --key x`:         `memory get|parameters {"key":"x"}`,
+		`memory -o=json get --json --key x`: `memory get|parameters {"key":"x"}`,
+		`memory -v get --correlation c`:     `memory get| {}`,
 	} {
 		l, err := Read(strings.Fields(line))
 		if err != nil {
@@ -212,7 +298,7 @@ func TestReadLine(t *testing.T) {
 			continue
 		}
 		other := typed("other", "array")
-		params, err := l.Parameters(&client.Method{Field: client.Field{Fields: []*client.Field{typed("key", "string"), other}}}, nil)
+		params, err := l.Parameters(&client.Method{Field: client.Field{Fields: []*client.Field{typed("key", "string"), other}}}, Input{})
 		got := strings.Join(l.Words, " ") + "|"
 		if l.HasParameters {
 			got += "parameters"
@@ -247,7 +333,7 @@ func FuzzArguments(f *testing.F) {
 			return
 		}
 		words := Arguments(m, params)
-		got, err := (&Line{Args: words}).Parameters(m, strings.NewReader(""))
+		got, err := (&Line{Args: words}).Parameters(m, Input{})
 		if err != nil {
 			t.Fatalf("%s is written %q, and refused: %v", params, words, err)
 		}

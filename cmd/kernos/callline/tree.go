@@ -47,6 +47,9 @@ func (t *tree) parent(path []string) (map[string]any, error) {
 	return at, nil
 }
 
+// has reports whether a parameter is given by itself, and not by --data.
+func (t *tree) has(name string) bool { return t.given[name] }
+
 // mark notes that a parameter is given, and reports whether it was given before.
 func (t *tree) mark(path []string) (again bool) {
 	name := strings.Join(path, "\x00")

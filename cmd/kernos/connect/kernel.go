@@ -5,14 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"net/http"
-	"os"
-	"path"
 	"time"
 
 	"kernos/client"
-	"kernos/cmd/kernos/exit"
 	"kernos/daemon"
 	"kernos/kernel"
 	"kernos/message"
@@ -116,7 +111,10 @@ func (k *Kernel) Call(ctx context.Context, m message.Message, event func(json.Ra
 func (k *Kernel) call(ctx context.Context, m message.Message, event func(json.RawMessage)) (reply json.RawMessage, err error) {
 	namespace, name := kernel.Method(m.Type)
 	stream, err := k.conn.Open(ctx, client.Request{
-		Method: namespace + "_" + name, Params: []any{m.Data}, Kind: string(m.Kind), Metadata: client.Metadata{Correlation: m.Metadata.Correlation},
+		Method: namespace + "_" + name, Params: []any{m.Data}, Kind: string(m.Kind),
+		Metadata: client.Metadata{
+			ID: string(m.Metadata.ID), Correlation: m.Metadata.Correlation, Causation: string(m.Metadata.Causation), IdempotencyKey: m.Metadata.IdempotencyKey,
+		},
 	})
 	if err != nil {
 		return nil, k.server.Explain(err)
@@ -143,25 +141,20 @@ func (k *Kernel) call(ctx context.Context, m message.Message, event func(json.Ra
 	return reply, nil
 }
 
-// fetch returns the data of an answer. If it was too long for an item, it is in a blob: a file of
-// this machine, or one whose name is the last part of its path, which the server has.
+// fetch returns the data of an answer, from its blob if it was too long for an item.
 func (k *Kernel) fetch(ctx context.Context, data json.RawMessage) (json.RawMessage, error) {
-	var ref struct{ DataRef message.BlobPointer }
-	if !bytes.HasPrefix(data, []byte(`{"dataRef":`)) || json.Unmarshal(data, &ref) != nil {
+	if !bytes.HasPrefix(data, []byte(`{"dataRef":`)) {
 		return data, nil
 	}
-	var err error
-	if k.server.Daemon != nil {
-		data, err = os.ReadFile(ref.DataRef.Path)
-	} else {
-		var response *http.Response
-		response, data, err = k.server.Target.Get(ctx, "/v1/blobs/"+path.Base(ref.DataRef.Path))
-		if err == nil && response.StatusCode != http.StatusOK {
-			err = &client.Refused{URL: k.server.Target.URL, Status: response.StatusCode, Text: string(data[:min(len(data), 1000)])}
+	for _, r := range client.References(data) {
+		if r.Name != "" {
+			break
 		}
-	}
-	if err != nil {
-		return nil, exit.Wrap(fmt.Errorf("the answer is a blob that can't be read: %w", err))
+		whole, err := k.server.Fetch(ctx, r.Pointer)
+		if err != nil {
+			return nil, k.server.Explain(err)
+		}
+		return whole, nil
 	}
 	return data, nil
 }

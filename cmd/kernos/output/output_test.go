@@ -50,6 +50,7 @@ func TestOutputForms(t *testing.T) {
 		{Options{Mode: "json"}, `{"a":[]}`, "{\n  \"a\": []\n}\n"},
 		{Options{Mode: "raw"}, `"text"`, "text"},
 		{Options{Mode: "raw"}, `{"a":1}`, "{\"a\":1}\n"},
+		{Options{Mode: "raw", Filter: ".people[].name"}, people, "Ada\nZoë\n"},
 		{Options{Mode: "pretty"}, `"a\nb"`, "a\nb\n"},
 		{Options{Mode: "pretty"}, `{"a":[1,{"b":null}],"c":{},"d":[]}`, "{\n  \"a\": [\n    1,\n    {\n      \"b\": null\n    }\n  ],\n  \"c\": {},\n  \"d\": []\n}\n"},
 		{Options{Mode: "pretty"}, `12345678901234567890`, "12345678901234567890\n"},

@@ -43,7 +43,7 @@ type Printer struct {
 
 // NewPrinter returns a printer, or an error that names the flag whose value is wrong.
 func NewPrinter(s *terminal.Screen, o Options) (*Printer, error) {
-	p := &Printer{screen: s, mode: o.Mode, templates: o.Templates, bare: o.Mode == ""}
+	p := &Printer{screen: s, mode: o.Mode, templates: o.Templates, bare: o.Mode == "" || o.Mode == "raw"}
 	if p.mode == "" {
 		p.mode = "ndjson"
 		if s.IsTerminal() {
@@ -110,7 +110,7 @@ func (p *Printer) filtered(ctx context.Context, data json.RawMessage) error {
 			return exit.Wrap(err)
 		}
 		if s, ok := v.(string); ok && p.bare {
-			if p.screen.IsTerminal() {
+			if p.screen.IsTerminal() && p.mode != "raw" {
 				s = visible.Lines(s)
 			}
 			err = p.screen.Line(s)
@@ -150,6 +150,9 @@ func (p *Printer) value(data json.RawMessage) error {
 		return p.screen.JSON(data)
 	case "raw":
 		if text, ok := jsonvalue.String(data); ok {
+			if p.screen.IsTerminal() && !strings.HasSuffix(text, "\n") {
+				text += "\n" // the prompt follows
+			}
 			return p.screen.Write(text)
 		}
 	case "table":

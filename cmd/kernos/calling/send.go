@@ -1,0 +1,141 @@
+package calling
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"github.com/oklog/ulid/v2"
+
+	"kernos/client"
+	"kernos/cmd/kernos/connect"
+	"kernos/cmd/kernos/exit"
+	"kernos/cmd/kernos/output"
+	"kernos/cmd/kernos/terminal"
+	"kernos/daemon"
+	"kernos/internal/jsonvalue"
+)
+
+// send makes the call and shows what comes.
+func (c *call) send(ctx context.Context, params json.RawMessage) error {
+	show := c.Show
+	show.Templates = connect.UserTemplates()
+	out, err := output.NewPrinter(c.screen, show)
+	if err != nil {
+		return err
+	}
+	limit := time.Duration(c.Timeout)
+	if limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, limit, &exit.Error{Status: exit.Failure, Cause: fmt.Errorf("no answer came in %v (--timeout), and the call is cancelled; what was asked for may have happened", limit)})
+		defer cancel()
+	}
+	fails := func(err error) error {
+		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return c.server.Explain(err)
+	}
+	stream, err := c.conn.Open(ctx, client.Request{Method: c.fullName(), Params: []any{params}, Metadata: c.metadata()})
+	if err != nil {
+		return fails(err)
+	}
+	defer func() { _ = stream.Close() }()
+	bar := terminal.NewBar(c.screen.Err)
+	defer bar.Clear()
+	var guidance *client.Guidance
+	var failure *client.Item
+	for item, err := range stream.Items(ctx) {
+		if err != nil {
+			return fails(err)
+		}
+		switch item.Type {
+		case client.Progress:
+			bar.Show(item.Message, item.Percentage)
+		case client.Data:
+			failure = nil
+			bar.Clear()
+			if item.Data, err = c.resolved(ctx, item.Data); err != nil {
+				return fails(err)
+			}
+			if err := out.Print(ctx, &item); err != nil {
+				return err
+			}
+			c.remember(params, item.Data)
+		case client.Guide:
+			guidance = item.Guidance
+		case client.Error:
+			failure = &item
+		}
+	}
+	bar.Clear()
+	if failure != nil {
+		return c.failed(failure, guidance, params)
+	}
+	return nil
+}
+
+// metadata is what the message of the call says about itself. A call without a correlation is a workflow
+// of its own, so that kernos graph and kernos replay find it. Servers that aren't kernels get no more than
+// was given.
+func (c *call) metadata() client.Metadata {
+	m := c.Message
+	if c.catalog == nil || !hasKernel(c.catalog) {
+		if c.Verbose {
+			c.screen.Note("the server isn't a kernel, so the message has no id")
+		}
+		return m
+	}
+	m.ID = ulid.Make().String()
+	m.Correlation = cmp.Or(m.Correlation, m.ID)
+	if c.Verbose {
+		c.screen.Note("message %s, correlation %s", m.ID, m.Correlation)
+	}
+	return m
+}
+
+// hasKernel reports whether a server is a kernel: it has the kernel's own module.
+func hasKernel(c *client.Catalog) bool {
+	return c.Module("kernel") != nil && c.Module("syscall") != nil
+}
+
+// resolved returns the data of an answer with what its references mean in their place. What isn't text
+// stays a reference, and so does a pointer to what the server doesn't keep.
+func (c *call) resolved(ctx context.Context, data json.RawMessage) (json.RawMessage, error) {
+	for _, r := range client.References(data) {
+		content, err := c.server.Fetch(ctx, r.Pointer)
+		switch {
+		case errors.Is(err, connect.ErrElsewhere):
+			continue
+		case err != nil:
+			return nil, err
+		case !utf8.Valid(content):
+			c.screen.Note("%s isn't text: %sRef says where its bytes are, and kernos cat writes them", r.Name, r.Name)
+			continue
+		case r.Name != "" && !c.answersJSON(r.Name) || jsonvalue.Kind(string(content)) == "":
+			if content, err = json.Marshal(string(content)); err != nil {
+				return nil, err
+			}
+		}
+		data = r.Replace(data, content)
+	}
+	return data, nil
+}
+
+// answersJSON reports whether a member of the answer is something else than a text.
+func (c *call) answersJSON(name string) bool {
+	r, err := daemon.Definitions()
+	if err != nil {
+		return false
+	}
+	route, ok := r.LookupMethod(c.fullName())
+	if !ok {
+		return false
+	}
+	f := client.ReadField(route.Syscall.Output.JSON()).Member(name)
+	return f != nil && len(f.Types) > 0 && !f.Is("string")
+}

@@ -1,0 +1,102 @@
+package output
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// AddFlags gives a command the flags that choose the form of its output: -o FORM, and --json for
+// -o json. The first of the forms is the default; with "raw" among them there is -r, too. The chosen
+// form is in o.Mode, which stays empty where none is.
+func (o *Options) AddFlags(set *pflag.FlagSet, forms ...string) {
+	set.VarP(&form{to: &o.Mode, words: forms}, "output", "o", "the form of the output: "+listed(forms))
+	alias := func(name, short, mode string) {
+		set.VarPF(&formAlias{form{to: &o.Mode, words: forms}, name, mode}, name, short, "the same as -o "+mode).NoOptDefVal = "true"
+	}
+	if slices.Contains(forms, "json") {
+		alias("json", "", "json")
+	}
+	if slices.Contains(forms, "raw") {
+		alias("raw", "r", "raw")
+	}
+}
+
+// AddFilter gives a command the flag --jq.
+func (o *Options) AddFilter(set *pflag.FlagSet) {
+	set.StringVar(&o.Filter, "jq", "", "print what this jq `FILTER` makes of the data")
+}
+
+// CheckFlags refuses flags that contradict each other.
+func (o *Options) CheckFlags() error {
+	switch {
+	case o.Filter != "" && o.Template != "":
+		return errors.New("--jq and --template both choose what to show: give one of them")
+	case o.Template != "" && o.Mode != "":
+		return errors.New("--template replaces --output: leave --output out")
+	}
+	return nil
+}
+
+func listed(words []string) string {
+	last := len(words) - 1
+	if last < 1 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:last], ", ") + " or " + words[last]
+}
+
+// A form is the value of --output.
+type form struct {
+	to    *string
+	words []string
+}
+
+// Words returns the values that the flag can have.
+func (f *form) Words() []string { return f.words }
+
+// Set implements [pflag.Value].
+func (f *form) Set(text string) error {
+	if !slices.Contains(f.words, text) {
+		return fmt.Errorf("--output can be %s; got %q", strings.Join(f.words, ", "), text)
+	}
+	if *f.to != "" && *f.to != text {
+		return fmt.Errorf("the output can't be both %s and %s: give one of them", *f.to, text)
+	}
+	*f.to = text
+	return nil
+}
+
+// String implements [pflag.Value].
+func (f *form) String() string { return "" }
+
+// Type implements [pflag.Value].
+func (f *form) Type() string { return "FORM" }
+
+// A formAlias is a flag without a value that stands for one form.
+type formAlias struct {
+	form
+	name, mode string
+}
+
+// Words returns nil: the flag has no value.
+func (a *formAlias) Words() []string { return nil }
+
+// Set implements [pflag.Value].
+func (a *formAlias) Set(text string) error {
+	on, err := strconv.ParseBool(text)
+	if err != nil {
+		return fmt.Errorf("--%s takes no value, got %q", a.name, text)
+	}
+	if !on {
+		return nil
+	}
+	return a.form.Set(a.mode)
+}
+
+// Type implements [pflag.Value].
+func (a *formAlias) Type() string { return "bool" }
