@@ -48,7 +48,7 @@ func TestCompletionInBash(t *testing.T) {
 		{"kernos memory ", "delete,get,history,list,set"},
 		{"kernos memory s", "set"},
 		{"kernos memory set --valueRef.s", "--valueRef.scheme"},
-		{"kernos memory set --t", "--ttl,--template"},
+		{"kernos memory set --t", "--ttl,--template,--timeout"},
 		{"kernos memory set a", "as="},
 		{"kernos memory set --valueRef.scheme ", "file,https,data"},
 		{"kernos memory set --valueRef.scheme h", "https"},

@@ -51,6 +51,7 @@ lists the methods of the module, and kernos call lists the modules.`,
 	root.AddCommand(serveCommand(), statusCommand(openRunning), stopCommand(), tokenCommand(open), pipeCommand(), convertCommand(),
 		lsCommand(open), describeCommand(open), backupCommand(), restoreCommand(), callCommand(), handleCommand(), contextCommand(), doctorCommand(), completionCommand())
 	root.AddCommand(historyCommands(open, openRecorded)...)
+	root.AddCommand(documentCommands()...)
 	for _, c := range root.Commands() {
 		switch c.Name() {
 		case "status", "ls", "describe", "log", "graph", "search", "replay", "watch":

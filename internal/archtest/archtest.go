@@ -40,7 +40,7 @@ var floors = [][]string{
 	{"cmd/kernos/output", "cmd/kernos/recorded"},  // what they show: the data of a call, recorded messages
 	{"cmd/kernos/callline"},                       // how the command line of a call reads
 	{"cmd/kernos/connect"},                        // how they get to a kernel
-	{"cmd/kernos/calling", "cmd/kernos/piping", "cmd/kernos/handling", "cmd/kernos/doctor", "cmd/kernos/backup"}, // what they do there: one call, many, serving one, checks, replacing the state
+	{"cmd/kernos/calling", "cmd/kernos/document", "cmd/kernos/piping", "cmd/kernos/handling", "cmd/kernos/doctor", "cmd/kernos/backup"}, // what they do there: one call, documents, many calls, serving one, checks, replacing the state
 	{"cmd/kernos"}, // wiring
 	{"conformance", "internal/archtest", "internal/attack", "examples/*", "examples/*/*", "sdk", "docs"}, // they look at all of it
 }

@@ -251,7 +251,10 @@ func (c *call) parameterCompletions(ctx context.Context, word string) []string {
 			return c.valueCompletions(ctx, f, name+"=", value)
 		}
 	}
-	found := []string{}
+	found := c.positionalCompletions(ctx, word)
+	if word != "" && len(found) > 0 {
+		return found
+	}
 	given := strings.Join(c.Args, "\n") + "\n"
 	for _, name := range callline.FieldNames(&c.method.Field) {
 		f := c.method.Find(name)
@@ -274,6 +277,22 @@ func (c *call) parameterCompletions(ctx context.Context, word string) []string {
 		}
 	})
 	return found
+}
+
+// positionalCompletions completes the value of the parameter that needs no name, if it isn't given.
+func (c *call) positionalCompletions(ctx context.Context, word string) []string {
+	f := callline.Positional(c.method)
+	if f == nil || strings.HasPrefix(word, "-") {
+		return []string{}
+	}
+	params, err := (&callline.Line{Args: c.Args, Words: c.Words}).Parameters(c.method, callline.Input{})
+	if err != nil || jsonvalue.Members(params).Has(f.Name) {
+		return []string{}
+	}
+	if found := c.valueCompletions(ctx, f, "", word); found != nil {
+		return found
+	}
+	return fileCompletions("", word)
 }
 
 // required reports whether a parameter must be given: one within another if that must be,

@@ -19,8 +19,12 @@ func MethodHelp(m *client.Method, command []string, screenWidth int) string {
 	b := &strings.Builder{}
 	fmt.Fprintf(b, "%s\n\nUsage:\n  %s", m.Description, strings.Join(command, " "))
 	required, optional := helpRows(&m.Field, "", true)
+	positional := Positional(m)
 	for _, f := range m.Fields {
-		if f.Required {
+		switch {
+		case f == positional:
+			b.WriteString(" " + strings.ToUpper(FlagName(f.Name)))
+		case f.Required:
 			b.WriteString(" " + flagOf(f, f.Name))
 		}
 	}
@@ -57,7 +61,11 @@ func MethodHelp(m *client.Method, command []string, screenWidth int) string {
 		}
 		fmt.Fprintf(b, "\nExample:\n  %s\n", strings.Join(words, " "))
 	}
-	b.WriteString("\nParameters can also be written NAME=VALUE, NAME:=JSON, NAME=@FILE, or all together\nas --data JSON. kernos call --help lists the flags for the output and the server.\n")
+	if positional != nil {
+		name := FlagName(positional.Name)
+		fmt.Fprintf(b, "\n%s is the same as %s, for a value that doesn't begin with a hyphen.\n", strings.ToUpper(name), flagOf(positional, positional.Name))
+	}
+	b.WriteString("\n--NAME VALUE and NAME=VALUE take a value as it is; NAME=@FILE takes it from a file. Where a\nparameter takes any value, these are for texts, and NAME:=JSON is for everything else. All of\nthem together are --data JSON. kernos call --help has the flags for the output and the server.\n")
 	return b.String()
 }
 

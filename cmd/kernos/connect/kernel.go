@@ -20,6 +20,9 @@ type Options struct {
 	// InProcess opens a kernel in this process, for a command that doesn't need a daemon where
 	// none is running. Nil means that a daemon must be running.
 	InProcess func() (*daemon.Daemon, error)
+
+	// Start starts the daemon of this user where none is running, and takes precedence over InProcess.
+	Start bool
 }
 
 // A Kernel answers the requests of a command: the daemon of this user, the server of a context,
@@ -48,7 +51,11 @@ func (k *Kernel) open(ctx context.Context) (err error) {
 		k.conn, err = s.dialOnce(ctx)
 		return s.Explain(err)
 	}
-	k.conn, err = s.dialDaemon(ctx, s.Daemon.Connect)
+	find := s.Daemon.Connect
+	if k.opts.Start {
+		find = s.Daemon.ConnectOrStart
+	}
+	k.conn, err = s.dialDaemon(ctx, find)
 	switch {
 	case k.conn != nil, isFull(err):
 		return nil
@@ -72,6 +79,9 @@ func (k *Kernel) open(ctx context.Context) (err error) {
 	}
 	return err
 }
+
+// Server returns the server that the kernel is reached at.
+func (k *Kernel) Server() *Server { return k.server }
 
 // Close lets go of the kernel.
 func (k *Kernel) Close() (err error) {

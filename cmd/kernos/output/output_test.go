@@ -61,7 +61,9 @@ func TestOutputForms(t *testing.T) {
 		{Options{Mode: "table"}, `7`, "7\n"},
 		{Options{Mode: "table"}, `[{"a":1},2]`, "a\n1\n2\n"},
 		{Options{Mode: "table"}, `{"keys":["x","y"]}`, "x\ny\n"},
-		{Options{Mode: "table"}, `{"pid":7,"listening":["x"],"store":{"open":true}}`, "pid        7\nlistening  [\"x\"]\nstore      {\"open\":true}\n"},
+		{Options{Mode: "table"}, `{"pid":7,"listening":["x"],"store":{"open":true}}`, "pid        7\nlistening  x\nstore      {\"open\":true}\n"},
+		{Options{Mode: "table"}, `[{"at":1735000000000,"updated":1735000000000,"size":1735000000000,"createdAt":5}]`, "at             updated              size           createdAt\n1735000000000  " + time.UnixMilli(1735000000000).Local().Format(time.DateTime) + "  1735000000000  5\n"},
+		{Options{Mode: "table"}, `[{"a":["x",2],"b":[[1]],"c":{"text":"` + strings.Repeat("y", 60) + `"}}]`, "a     b      c\nx, 2  [[1]]  {\"text\":\"" + strings.Repeat("y", 30) + "…\n"},
 		{Options{Filter: ".people[].name"}, people, "Ada\nZoë\n"},
 		{Options{Filter: ".people[0].born"}, people, "1815\n"},
 		{Options{Filter: ".people[].name", Mode: "ndjson"}, people, "\"Ada\"\n\"Zoë\"\n"},
@@ -117,8 +119,18 @@ func TestTableOnATerminal(t *testing.T) {
 		}
 	}
 	got, err := printed(t, &terminal.Screen{Width: 80}, Options{Mode: "table"}, `{"`+long+`":"`+long+`"}`)
-	if want := strings.Repeat("x", 59) + "…  " + strings.Repeat("x", 19) + "…\n"; err != nil || got != want {
+	if want := strings.Repeat("x", 38) + "…  " + strings.Repeat("x", 38) + "…\n"; err != nil || got != want {
 		t.Errorf("got %q, %v", got, err)
+	}
+	wide := "{"
+	for i := range 30 {
+		wide += fmt.Sprintf(`"column%d":"%s",`, i, long)
+	}
+	got, err = printed(t, &terminal.Screen{Width: 80}, Options{Mode: "table"}, "["+strings.TrimSuffix(wide, ",")+"}]")
+	for line := range strings.Lines(got) {
+		if terminal.Columns(strings.TrimSuffix(line, "\n")) > 80 {
+			t.Errorf("too wide, %v: %q", err, line)
+		}
 	}
 	// What is said about a list is said beside it.
 	s := new(terminal.Screen)

@@ -5,9 +5,6 @@ import (
 	"strings"
 )
 
-// widestCell is how wide a cell of a table may be on a terminal that has no room for all.
-const widestCell = 60
-
 // Table writes the rows of a table under their titles.
 func (s *Screen) Table(titles []string, rows [][]string) error {
 	widths := make([]int, len(titles))
@@ -27,7 +24,11 @@ func (s *Screen) Table(titles []string, rows [][]string) error {
 		for i, text := range row {
 			cells[i] = Pad(text, widths[i])
 		}
-		return s.Line(s.Paint(st, strings.TrimRight(strings.Join(cells, "  "), " ")))
+		line := strings.TrimRight(strings.Join(cells, "  "), " ")
+		if s.IsTerminal() {
+			line = Clip(line, s.Width) // there may be more columns than the terminal has room for
+		}
+		return s.Line(s.Paint(st, line))
 	}
 	if len(titles) > 0 {
 		if err := write(titles, Faint); err != nil {
@@ -42,24 +43,29 @@ func (s *Screen) Table(titles []string, rows [][]string) error {
 	return nil
 }
 
-// squeeze makes the columns of a table fit the terminal, if it is too narrow: none is very
-// wide then, and the last has what the others leave.
+// squeeze makes the columns of a table fit the terminal: the widest become narrower until it does.
 func (s *Screen) squeeze(widths []int) {
-	total := 2 * (len(widths) - 1)
+	over := 2*(len(widths)-1) - s.Width
 	for _, w := range widths {
-		total += w
+		over += w
 	}
-	if total <= s.Width || len(widths) == 0 {
-		return
+	for ; over > 0; over-- {
+		widest := 0
+		for i, w := range widths {
+			if w >= widths[widest] { // of equal ones the last, which tells least
+				widest = i
+			}
+		}
+		if widths[widest] <= narrowestColumn {
+			return
+		}
+		widths[widest]--
 	}
-	last := len(widths) - 1
-	left := s.Width - 2*last
-	for i := range last {
-		widths[i] = min(widths[i], widestCell)
-		left -= widths[i]
-	}
-	widths[last] = min(widths[last], max(left, NarrowestCell))
 }
 
-// NarrowestCell is how narrow the last column of a table may become.
-const NarrowestCell = 20
+// narrowestColumn is how narrow a column of a table may become. The last column of a help text has at least
+// NarrowestCell.
+const (
+	narrowestColumn = 6
+	NarrowestCell   = 20
+)

@@ -1,0 +1,272 @@
+// Package document reads and writes texts and other data by their names, as people handle files: a key
+// of the memory, a file of the os:// tree, or a file of this machine.
+//
+//	docs := document.Documents{Call: kernel.Call, Server: kernel.Server()}
+//	d, err := docs.Read(ctx, document.Parse("os://agents/writer.md", document.Memory))
+//	defer d.Close()
+package document
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/oklog/ulid/v2"
+
+	"kernos/cmd/kernos/connect"
+	"kernos/cmd/kernos/exit"
+	"kernos/cmd/kernos/request"
+	"kernos/internal/jsonvalue"
+	"kernos/message"
+)
+
+// A Kind says where a document is.
+type Kind int
+
+// The kinds of documents.
+const (
+	Memory Kind = iota // a key of the memory
+	File               // a file of the os:// tree
+	Local              // a file of this machine; - is standard input or output
+)
+
+// A Place is where a document is.
+type Place struct {
+	Kind Kind
+	Name string
+}
+
+const memoryPrefix = "memory:"
+
+// Parse reads the name of a document: os://… is a file of the tree, memory:KEY a key, and any other
+// name is of the kind that is given.
+func Parse(name string, bare Kind) Place {
+	if key, ok := strings.CutPrefix(name, memoryPrefix); ok {
+		return Place{Memory, key}
+	}
+	if strings.HasPrefix(name, "os://") {
+		return Place{File, name}
+	}
+	return Place{bare, name}
+}
+
+// String returns the place as a person writes it.
+func (p Place) String() string {
+	if p.Kind == Memory {
+		return memoryPrefix + p.Name
+	}
+	return p.Name
+}
+
+// Base returns the last part of the name.
+func (p Place) Base() string {
+	if p.Kind == Local {
+		return filepath.Base(p.Name)
+	}
+	return path.Base(p.Name)
+}
+
+// Inside returns the place of a document that is put into a directory: the place itself, unless it is a
+// directory of this machine or ends with a slash.
+func (p Place) Inside(base string) Place {
+	isDir := strings.HasSuffix(p.Name, "/")
+	if p.Kind == Local {
+		info, err := os.Stat(p.Name)
+		isDir = isDir || err == nil && info.IsDir()
+	}
+	if isDir {
+		p.Name = strings.TrimSuffix(p.Name, "/") + "/" + base
+	}
+	return p
+}
+
+// A Document is what a place has.
+type Document struct {
+	io.ReadCloser        // the data: a text as it is, other values of the memory as JSON
+	JSON          bool   // it is a value of the memory, and not a text
+	Version       string // of the place; "" if it has none
+}
+
+// Documents reads and writes documents.
+type Documents struct {
+	Call   request.Caller
+	Server *connect.Server
+	Stdin  io.Reader
+	Stdout io.Writer
+}
+
+// Read opens a document. The caller closes it.
+func (d Documents) Read(ctx context.Context, p Place) (*Document, error) {
+	switch p.Kind {
+	case Memory:
+		return d.readMemory(ctx, p.Name)
+	case File:
+		return d.readFile(ctx, p.Name)
+	}
+	if p.Name == "-" {
+		return &Document{ReadCloser: io.NopCloser(d.Stdin)}, nil
+	}
+	f, err := os.Open(p.Name)
+	if err != nil {
+		return nil, exit.Wrap(err)
+	}
+	return &Document{ReadCloser: f}, nil
+}
+
+func (d Documents) readMemory(ctx context.Context, key string) (*Document, error) {
+	var reply struct {
+		Value    json.RawMessage
+		Revision uint64
+	}
+	if err := request.Read(ctx, d.Call, message.KindQuery, "Memory.Get", map[string]any{"key": key, "withRevision": true}, &reply); err != nil {
+		return nil, err
+	}
+	doc := &Document{Version: strconv.FormatUint(reply.Revision, 10)}
+	text, ok := jsonvalue.String(reply.Value)
+	if !ok {
+		doc.JSON, text = true, string(reply.Value)
+	}
+	doc.ReadCloser = io.NopCloser(strings.NewReader(text))
+	return doc, nil
+}
+
+func (d Documents) readFile(ctx context.Context, uri string) (*Document, error) {
+	var reply struct {
+		Content    string
+		ContentRef *message.BlobPointer
+		Version    string
+	}
+	if err := request.Read(ctx, d.Call, message.KindQuery, "VFS.Read", map[string]any{"uri": uri}, &reply); err != nil {
+		return nil, err
+	}
+	if reply.ContentRef == nil {
+		return &Document{ReadCloser: io.NopCloser(strings.NewReader(reply.Content)), Version: reply.Version}, nil
+	}
+	blob, err := d.Server.Blob(ctx, *reply.ContentRef)
+	return &Document{ReadCloser: blob, Version: reply.Version}, d.Server.Explain(err)
+}
+
+// Write puts a document at a place. If the version isn't nil, the place must have it still, and "" means
+// that it must be empty; otherwise the error has the code 409.
+func (d Documents) Write(ctx context.Context, p Place, doc *Document, version *string) error {
+	if p.Kind == Local {
+		return exit.Wrap(d.writeLocal(p.Name, doc))
+	}
+	data, err := io.ReadAll(io.LimitReader(doc, maxSize+1))
+	switch {
+	case err != nil:
+		return exit.Wrap(err)
+	case len(data) > maxSize:
+		return &exit.Error{Status: exit.Invalid, Cause: fmt.Errorf("%s: the data has more than 64 MB, which is the most that a value or a file can have", p)}
+	case p.Kind == Memory:
+		return d.writeMemory(ctx, p.Name, data, doc.JSON, version)
+	}
+	input := map[string]any{"uri": p.Name}
+	if version != nil {
+		input["ifVersion"] = *version
+		if *version == "" {
+			input["ifVersion"] = "none"
+		}
+	}
+	return d.put(ctx, "VFS.Write", input, "content", data, utf8.Valid(data))
+}
+
+// maxSize is how large a value or a file may be.
+const maxSize = 64 << 20
+
+func (d Documents) writeMemory(ctx context.Context, key string, data []byte, isJSON bool, version *string) error {
+	if !isJSON {
+		if !utf8.Valid(data) {
+			return &exit.Error{Status: exit.Invalid, Cause: fmt.Errorf("memory:%s holds text or JSON, and the data isn't UTF-8 text: keep it as a file, os://…", key)}
+		}
+		data, _ = json.Marshal(string(data)) // text can't fail
+	}
+	input := map[string]any{"key": key}
+	if version != nil {
+		revision, err := strconv.ParseUint("0"+*version, 10, 64)
+		if err != nil {
+			return err
+		}
+		input["ifRevision"] = revision
+	}
+	return d.put(ctx, "Memory.Set", input, "value", data, true)
+}
+
+// put sends data in a message, or by reference if it has to. The value of a key is JSON text already.
+func (d Documents) put(ctx context.Context, t message.Type, input map[string]any, member string, data []byte, text bool) error {
+	switch {
+	case !text || len(data) > d.Server.MaxInline():
+		pointer, err := d.Server.Keep(data)
+		if err != nil {
+			return exit.Wrap(err)
+		}
+		input[member+"Ref"] = pointer
+	case t == "Memory.Set":
+		input[member] = json.RawMessage(data)
+	default:
+		input[member] = string(data)
+	}
+	return request.Read(ctx, d.Call, message.KindCommand, t, input, new(json.RawMessage))
+}
+
+// writeLocal writes a file of this machine, whole or not at all.
+func (d Documents) writeLocal(name string, doc io.Reader) error {
+	if name == "-" {
+		_, err := io.Copy(d.Stdout, doc)
+		return err
+	}
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() { // a device or a pipe
+		f, err := os.OpenFile(name, os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(f, doc)
+		return errors.Join(err, f.Close())
+	}
+	to := name
+	if target, err := filepath.EvalSymlinks(name); err == nil {
+		to = target
+	}
+	// Not os.CreateTemp, which would keep the file from others whatever the umask says.
+	f, err := os.OpenFile(filepath.Join(filepath.Dir(to), ".kernos-"+ulid.Make().String()), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("there is no directory %s", filepath.Dir(to))
+	}
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, doc)
+	if info, statErr := os.Stat(to); statErr == nil {
+		err = errors.Join(err, f.Chmod(info.Mode().Perm()))
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), to)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return err
+}
+
+// Copy copies a document. Between keys of the memory a value stays what it is.
+func (d Documents) Copy(ctx context.Context, from, to Place) error {
+	doc, err := d.Read(ctx, from)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = doc.Close() }()
+	if to.Kind != Memory && doc.JSON {
+		doc.ReadCloser = io.NopCloser(io.MultiReader(doc.ReadCloser, bytes.NewReader([]byte("\n"))))
+	}
+	return d.Write(ctx, to.Inside(from.Base()), doc, nil)
+}

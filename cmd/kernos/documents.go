@@ -1,0 +1,149 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"unicode/utf8"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/spf13/cobra"
+
+	"kernos/cmd/kernos/connect"
+	"kernos/cmd/kernos/document"
+	"kernos/cmd/kernos/exit"
+	"kernos/cmd/kernos/terminal"
+	"kernos/internal/visible"
+	"kernos/message"
+)
+
+// documentCommands are the commands for memory and files as a person handles them.
+func documentCommands() []*cobra.Command {
+	return []*cobra.Command{catCommand(), cpCommand(), editCommand()}
+}
+
+// documentCommand gives a command the documents of the server that it is for.
+func documentCommand(c *cobra.Command, run func(ctx context.Context, docs document.Documents, s *terminal.Screen, args []string) error) *cobra.Command {
+	var name string
+	addContextFlag(c, &name)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		return exit.OnSignal(c.Context(), func(ctx context.Context) (err error) {
+			k, err := connect.Open(ctx, connect.Options{Context: name, Start: true})
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, k.Close()) }()
+			workflow := ulid.Make().String() // what the command reads and writes belongs together
+			docs := document.Documents{
+				Call: func(ctx context.Context, m message.Message, event func(json.RawMessage)) (json.RawMessage, error) {
+					m.Metadata.Correlation = workflow
+					return k.Call(ctx, m, event)
+				},
+				Server: k.Server(), Stdin: c.InOrStdin(), Stdout: c.OutOrStdout(),
+			}
+			return run(ctx, docs, terminal.NewScreen(c.OutOrStdout(), c.ErrOrStderr()), args)
+		})
+	}
+	return c
+}
+
+func catCommand() *cobra.Command {
+	return documentCommand(&cobra.Command{
+		Use:   "cat NAME…",
+		Short: "Write a value of the memory, or a file, as it is",
+		Long: `Write what a name stands for to standard output: a text and a file as they are, any
+other value of the memory as JSON. A name is a key of the memory, such as notes/1, or a
+file of the tree, such as os://agents/writer.md.`,
+		Example: `  kernos cat notes/1
+  kernos cat os://proc/version
+  kernos cat os://agents/logo.png > logo.png`,
+		Args: someNames("say what to write: kernos cat KEY, or kernos cat os://…"),
+	}, func(ctx context.Context, docs document.Documents, s *terminal.Screen, args []string) error {
+		for _, arg := range args {
+			if err := cat(ctx, docs, s, document.Parse(arg, document.Memory)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// cat writes one document. A terminal gets text only, and no commands that are in it.
+func cat(ctx context.Context, docs document.Documents, s *terminal.Screen, p document.Place) error {
+	doc, err := docs.Read(ctx, p)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = doc.Close() }()
+	if doc.JSON || s.IsTerminal() {
+		data, err := io.ReadAll(doc)
+		switch {
+		case err != nil:
+			return exit.Wrap(err)
+		case doc.JSON:
+			return s.Line(s.Pretty(data))
+		case !utf8.Valid(data):
+			return &exit.Error{Status: exit.Failure, Cause: errors.New(p.String() + " isn't text: write it to a file, kernos cp " + p.String() + " FILE")}
+		}
+		return s.Write(visible.Lines(string(data)))
+	}
+	_, err = io.Copy(docs.Stdout, doc)
+	return exit.Wrap(err)
+}
+
+func cpCommand() *cobra.Command {
+	return documentCommand(&cobra.Command{
+		Use:   "cp FROM TO",
+		Short: "Copy between memory, files of the tree and files of this machine",
+		Long: `Copy one document. FROM and TO are each a file of this machine, a file of the tree,
+os://…, or a key of the memory, memory:KEY; - is standard input or output. A TO that is a
+directory, or ends with a slash, gets a document of the same name.
+
+A file that is copied into the memory becomes a text there, and must be UTF-8; kernos memory
+set KEY value:=@FILE stores JSON. A value of the memory that isn't a text becomes JSON text
+in a file, and stays what it is when it is copied to another key.`,
+		Example: `  kernos cp notes.md memory:notes/today
+  kernos cp os://agents/logo.png .
+  kernos cp memory:notes/1 memory:archive/`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 2 {
+				return errors.New("say what to copy where: kernos cp FROM TO; see kernos cp --help")
+			}
+			return nil
+		},
+	}, func(ctx context.Context, docs document.Documents, _ *terminal.Screen, args []string) error {
+		return docs.Copy(ctx, document.Parse(args[0], document.Local), document.Parse(args[1], document.Local))
+	})
+}
+
+func editCommand() *cobra.Command {
+	return documentCommand(&cobra.Command{
+		Use:   "edit NAME",
+		Short: "Change a value of the memory, or a file, with an editor",
+		Long: `Change what a name stands for with the editor that VISUAL or EDITOR names: a key of the
+memory, such as notes/1, or a file of the tree, os://…. What doesn't exist is made. A value
+that isn't a text is edited as JSON.
+
+If it was changed while it was edited, nothing is stored, and the status is 1; the edited
+text stays in a file, whose name is printed.`,
+		Example: `  kernos edit notes/1
+  EDITOR='code --wait' kernos edit os://agents/writer.md`,
+		Args: one("say what to edit: kernos edit KEY, or kernos edit os://…"),
+	}, func(ctx context.Context, docs document.Documents, s *terminal.Screen, args []string) error {
+		editor := cmp.Or(os.Getenv("VISUAL"), os.Getenv("EDITOR"), "vi")
+		return docs.Edit(ctx, document.Parse(args[0], document.Memory), editor, s)
+	})
+}
+
+// someNames wants at least one argument; the text says which.
+func someNames(text string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return errors.New(text)
+		}
+		return nil
+	}
+}
