@@ -150,7 +150,7 @@ func TestCallOfAForeignServer(t *testing.T) {
 		t.Errorf("got %q, %q, %d", out, notes, status)
 	}
 	out, _, _ = foreign(t, "", "garden", "plant", "--help", "--server", s.url)
-	for _, want := range []string{"Plant a tree", "kernos garden plant --name STRING", "Required:\n  --name STRING", "Default: 3.", "Example:\n  kernos garden plant --name name"} {
+	for _, want := range []string{"Plant a tree", "kernos garden plant NAME [--PARAMETER", "Required:\n  --name STRING", "Default: 3.", "Example:\n  kernos garden plant --name name"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the help has no %q:\n%s", want, out)
 		}

@@ -65,7 +65,7 @@ func MethodHelp(m *client.Method, command []string, screenWidth int) string {
 		name := FlagName(positional.Name)
 		fmt.Fprintf(b, "\n%s is the same as %s, for a value that doesn't begin with a hyphen.\n", strings.ToUpper(name), flagOf(positional, positional.Name))
 	}
-	b.WriteString("\n--NAME VALUE and NAME=VALUE take a value as it is; NAME=@FILE takes it from a file. Where a\nparameter takes any value, these are for texts, and NAME:=JSON is for everything else. All of\nthem together are --data JSON. kernos call --help has the flags for the output and the server.\n")
+	b.WriteString("\n--PARAMETER VALUE and PARAMETER=VALUE take a value as it is; PARAMETER=@FILE takes it from a file.\nWhere a parameter takes any value, these are for texts, and PARAMETER:=JSON is for everything else.\nAll of them together are --data JSON. kernos call --help has the flags for the output and the server.\n")
 	return b.String()
 }
 
