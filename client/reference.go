@@ -2,6 +2,7 @@ package client
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"kernos/internal/jsonvalue"
@@ -20,8 +21,11 @@ const (
 	wholeReference  = "dataRef"
 )
 
+// besideWhole are the members of data that is a reference as a whole.
+var besideWhole = []string{wholeReference, "size", "mediaType"}
+
 // References finds the references in the data of an answer: {"dataRef": …} in place of all of it, or
-// members such as bodyRef in place of body.
+// members such as bodyRef in place of body. Beside dataRef there may be the size and the media type.
 func References(data json.RawMessage) (found []Reference) {
 	members := jsonvalue.Members(data)
 	for _, m := range members {
@@ -33,13 +37,11 @@ func References(data json.RawMessage) (found []Reference) {
 		if err != nil {
 			continue
 		}
-		if m.Name == wholeReference {
-			if len(members) == 1 {
-				return []Reference{{Pointer: p}}
-			}
-			continue
+		if m.Name != wholeReference {
+			found = append(found, Reference{Name: name, Pointer: p})
+		} else if !slices.ContainsFunc(members, func(m jsonvalue.Member) bool { return !slices.Contains(besideWhole, m.Name) }) {
+			return []Reference{{Pointer: p}}
 		}
-		found = append(found, Reference{Name: name, Pointer: p})
 	}
 	return found
 }

@@ -109,7 +109,7 @@ func FuzzStamping(f *testing.F) {
 				continue
 			}
 			line := bytes.TrimRight(after[i], "\r\n")
-			if m, _, err := osevent.NewEither(false).Decode(line); err != nil || m.Metadata.ID == "" {
+			if m, _, err := osevent.NewEither(false, nil).Decode(line); err != nil || m.Metadata.ID == "" {
 				t.Errorf("%q became %q: %v", before[i], after[i], err)
 			}
 		}
