@@ -282,7 +282,7 @@ func TestValidateBeforeSending(t *testing.T) {
 	for params, want := range map[string]string{
 		`{"name":"notes"}`:                                      "missing required field: owner",
 		`{"name":"notes","owner":{"id":"x"}}`:                   "uuid",
-		`{"name":"notes",` + owner + `,"nam":1}`:                "did you mean name?",
+		`{"name":"notes",` + owner + `,"nam":1}`:                "unknown field: nam",
 		`{"method":"tree_create","name":"notes",` + owner + `}`: "unknown field: method",
 		`{`: "not JSON",
 	} {
