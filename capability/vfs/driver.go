@@ -10,7 +10,12 @@ import (
 )
 
 // Can says what a driver can do.
-type Can struct{ Read, Write, Execute bool }
+type Can struct {
+	Read, Write, Execute bool
+
+	// Because is why it can't be written, and what would change that; "" if nothing would.
+	Because string
+}
 
 // String returns three signs, as ls does: r-x.
 func (c Can) String() string {
@@ -30,7 +35,7 @@ func (c Can) String() string {
 // Its errors are *message.Error for the caller, or wrap [fs.ErrNotExist],
 // [fs.ErrPermission] or an error of the context. What else they say goes to the log.
 type Driver interface {
-	// Can says what the driver can do. It never changes.
+	// Can says what the driver can do now.
 	Can() Can
 
 	// String says what is mounted, for people: directory /srv/os. No secrets.

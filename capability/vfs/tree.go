@@ -3,6 +3,7 @@ package vfs
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"path"
 	"slices"
 
@@ -41,7 +42,11 @@ func (at *place) allow(what string, can func(Can) bool) error {
 		return NoMount(at.path)
 	}
 	if all := at.mount.Driver.Can(); !can(all) {
-		return message.Errorf(403, "Operation not allowed: %s can't be %s (the mount /%s is %s)", message.Clip(at.uri, 400), what, at.mount.Path, all)
+		why := fmt.Sprintf("the mount /%s is %s", at.mount.Path, all)
+		if all.Because != "" && !all.Write {
+			why += ": " + all.Because
+		}
+		return message.Errorf(403, "Operation not allowed: %s can't be %s (%s)", message.Clip(at.uri, 400), what, why)
 	}
 	return nil
 }

@@ -65,6 +65,9 @@ func Open(dir string, opts Options) (vfs.Driver, error) {
 		return nil, fmt.Errorf("vfs: %w", err)
 	}
 	d := &directory{path: abs, can: vfs.Can{Read: true, Write: !opts.ReadOnly, Execute: !opts.NoExec}}
+	if opts.ReadOnly {
+		d.can.Because = fmt.Sprintf("start the daemon without :ro in --mount …=%s:ro", abs)
+	}
 	for _, p := range opts.Private {
 		if p, err = filepath.Abs(p); err != nil {
 			return nil, fmt.Errorf("vfs: %w", err)

@@ -87,7 +87,9 @@ func serverAddress(address string, development bool) (*url.URL, error) {
 	return u.JoinPath("/"), nil
 }
 
-func (s *server) Can() vfs.Can { return vfs.Can{Read: true} }
+func (s *server) Can() vfs.Can {
+	return vfs.Can{Read: true, Because: "servers are read only; mount a directory to write"}
+}
 
 func (s *server) String() string { return "server " + s.base.String() }
 

@@ -3,18 +3,13 @@
 package mounts
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"kernos/capability/vfs"
 	"kernos/capability/vfs/dirfs"
 	"kernos/capability/vfs/httpfs"
-	"kernos/capability/vfs/kernelfs"
 )
 
 // Options are the settings of mounts that are given as text.
@@ -71,20 +66,4 @@ func tokensOf(text string) (target string, a vfs.Access, err error) {
 	default:
 		return "", "", fmt.Errorf("tokens: expected read, write or none at the end of a mount, got %q", access)
 	}
-}
-
-// DefaultRoot returns the root of a tree without a configured one: the folder os of a
-// directory, read-only, if it exists, and the greeting otherwise. Private are directories of
-// which nothing can be reached.
-func DefaultRoot(dir string, private []string) (vfs.Mount, error) {
-	folder := filepath.Join(dir, "os")
-	info, err := os.Stat(folder)
-	switch {
-	case err == nil && info.IsDir():
-		d, err := dirfs.Open(folder, dirfs.Options{ReadOnly: true, Private: private})
-		return vfs.Mount{Path: "/", Driver: d}, err
-	case err == nil || errors.Is(err, fs.ErrNotExist):
-		return vfs.Mount{Path: "/", Driver: kernelfs.Greeting()}, nil
-	}
-	return vfs.Mount{}, fmt.Errorf("vfs: the folder os can't be looked at: %w", err)
 }

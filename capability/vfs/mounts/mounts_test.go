@@ -1,6 +1,7 @@
 package mounts
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -27,23 +28,89 @@ func TestDefaultRoot(t *testing.T) {
 	if f, err := tree.Read(t.Context(), skill); err != nil || !strings.HasPrefix(string(f.Data), "---\nname: first-steps\n") {
 		t.Errorf("the skill of the greeting: %v", err)
 	}
-	_, err = tree.Write(t.Context(), "os://greeting.md", nil, "")
-	vfstest.WantCode(t, "writing the greeting", err, 403)
 	_, err = tree.Read(t.Context(), "os://unknown/resource.md")
 	if want := "VFS fetch failed: no matching mount for os:///unknown/resource.md and root is undefined"; err == nil || err.Error() != want {
 		t.Errorf("a file that the greeting doesn't have: %v, want %s", err, want)
 	}
 
-	vfstest.Put(t, dir, map[string]string{"os/agent.md": "mine"})
-	if m, err = DefaultRoot(dir, nil); err != nil {
+	vfstest.WantCode(t, "deleting the greeting", tree.Delete(t.Context(), "os://greeting.md", false), 403)
+
+	// A folder that is made later takes its place, and so does another one.
+	for _, text := range []string{"mine", "another"} {
+		vfstest.Put(t, dir, map[string]string{"os/agent.md": text})
+		if f, err := tree.Read(t.Context(), "os://agent.md"); err != nil || string(f.Data) != text {
+			t.Errorf("read %q, %v", f.Data, err)
+		}
+		if _, err := tree.Read(t.Context(), "os://greeting.md"); err == nil {
+			t.Error("the greeting is still there")
+		}
+		if _, err := tree.Write(t.Context(), "os://notes/new.md", []byte(text), ""); err != nil {
+			t.Errorf("the owner can't write: %v", err)
+		}
+		if written, err := os.ReadFile(filepath.Join(dir, "os/notes/new.md")); err != nil || string(written) != text {
+			t.Errorf("written is %q, %v", written, err)
+		}
+		if err := os.RemoveAll(filepath.Join(dir, "os")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tree.Read(t.Context(), "os://greeting.md"); err != nil {
+			t.Errorf("without the folder: %v", err)
+		}
+	}
+}
+
+// The first file that is written makes the folder.
+func TestTheFirstWriteMakesTheRoot(t *testing.T) {
+	dir := t.TempDir()
+	m, err := DefaultRoot(dir, nil)
+	if err != nil {
 		t.Fatal(err)
 	}
-	tree = vfstest.NewTree(t, vfs.Options{Mounts: []vfs.Mount{m}})
-	if f, err := tree.Read(t.Context(), "os://agent.md"); err != nil || string(f.Data) != "mine" {
-		t.Errorf("read %q, %v", f.Data, err)
+	tree := vfstest.NewTree(t, vfs.Options{Mounts: []vfs.Mount{m}})
+	if _, err := tree.Write(t.Context(), "os://a.md", []byte("a"), ""); err != nil {
+		t.Fatal(err)
 	}
-	_, err = tree.Write(t.Context(), "os://agent.md", nil, "")
-	vfstest.WantCode(t, "writing the root", err, 403)
+	if text, err := os.ReadFile(filepath.Join(dir, "os", "a.md")); err != nil || string(text) != "a" {
+		t.Errorf("the file is %q, %v", text, err)
+	}
+}
+
+// A refusal names the mount, and what would change it.
+func TestWritesThatAreRefused(t *testing.T) {
+	file := t.TempDir()
+	vfstest.Put(t, file, map[string]string{"os": "a file"})
+	home := t.TempDir()
+	foreign := t.TempDir()
+	vfstest.Put(t, foreign, map[string]string{"os/a": "1"})
+	if os.Geteuid() == 0 {
+		if err := os.Chown(filepath.Join(foreign, "os"), 4711, 4711); err != nil {
+			t.Fatal(err)
+		}
+	}
+	readOnly := t.TempDir()
+	for name, test := range map[string]struct {
+		mount func() (vfs.Mount, error)
+		says  string
+	}{
+		"a file":                 {func() (vfs.Mount, error) { return DefaultRoot(file, nil) }, "the mount / has no folder, since " + file + "/os is a file; start the daemon with --mount /=DIRECTORY"},
+		"the home":               {func() (vfs.Mount, error) { return DefaultRoot(home, []string{home}) }, "use files outside of KERNOS_HOME"},
+		"a directory that isn't": {func() (vfs.Mount, error) { return DefaultRoot(home+"/gone", nil) }, "can't be made (no such file or directory); start the daemon with --mount /=DIRECTORY"},
+		"another user's":         {func() (vfs.Mount, error) { return DefaultRoot(foreign, nil) }, "(the mount / is r-x: " + foreign + "/os belongs to another user; start the daemon with --mount /=" + foreign + "/os to write there)"},
+		"read-only":              {func() (vfs.Mount, error) { return Parse("/="+readOnly+":ro", Options{}) }, "(the mount / is r-x: start the daemon without :ro in --mount …=" + readOnly + ":ro)"},
+	} {
+		if name == "another user's" && os.Geteuid() != 0 {
+			continue // only root can make one
+		}
+		m, err := test.mount()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = vfstest.NewTree(t, vfs.Options{Mounts: []vfs.Mount{m}}).Write(t.Context(), "os://a.md", nil, "")
+		vfstest.WantCode(t, name, err, 403)
+		if err != nil && !strings.Contains(err.Error(), test.says) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }
 
 func TestADefaultRootThatIsPrivate(t *testing.T) {
