@@ -117,7 +117,7 @@ func wants(f Filter, m *message.Message) bool {
 		e, _ := message.ParseError(m.Data)
 		code = e.Code
 	}
-	begins := string(m.Metadata.ID) == f.Correlation || f.Whole && string(m.Metadata.Causation) == f.Correlation
+	begins := string(m.Metadata.ID) == f.Correlation || (f.Whole || m.Kind.Answers()) && string(m.Metadata.Causation) == f.Correlation
 	return (f.Correlation == "" || m.Metadata.Correlation == f.Correlation || m.Metadata.Correlation == "" && begins) &&
 		(f.Causation == "" || m.Metadata.Causation == f.Causation) &&
 		(f.Kind == "" || m.Kind == f.Kind) &&

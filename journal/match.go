@@ -55,7 +55,8 @@ func (m *matcher) within(r *record) bool {
 	if len(r.correlation) > 0 {
 		return bytes.Equal(r.correlation, m.correlation)
 	}
-	return bytes.Equal(r.id, m.correlation) || m.whole && bytes.Equal(r.causation, m.correlation)
+	// A request without a workflow begins one, and its answer belongs to that.
+	return bytes.Equal(r.id, m.correlation) || (m.whole || r.kind().Answers()) && bytes.Equal(r.causation, m.correlation)
 }
 
 // text is a text that all wanted records have, or nil.

@@ -191,7 +191,7 @@ func (c *Call) check(m *message.Message) string {
 		return ""
 	case message.KindEvent:
 		declared := func(e EventDefinition) bool { return e.Type == m.Type }
-		if m.Type != Progressed && c.syscall.Provider == BuiltIn && !slices.ContainsFunc(c.syscall.Emits, declared) {
+		if !Universal(m.Type) && c.syscall.Provider == BuiltIn && !slices.ContainsFunc(c.syscall.Emits, declared) {
 			return fmt.Sprintf("handler emitted the event %s, which its definition does not name", m.Type)
 		}
 	default:

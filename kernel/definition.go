@@ -50,6 +50,10 @@ type Definition struct {
 	// the descriptions in the schema say it all.
 	Guidance func(err error) string
 
+	// SafeToRepeat says that an effect outside the store may happen twice: a retry of a command
+	// whose outcome isn't known runs it again.
+	SafeToRepeat bool
+
 	// Timeout is how long a call may take. 0 means the kernel's default.
 	Timeout time.Duration
 }
@@ -97,8 +101,8 @@ const (
 	InStore Effect = iota
 
 	// External: in a file, a server, a program. A command with an idempotency key is noted
-	// on disk before its handler runs, so that a retry after a crash is told that the outcome
-	// is not known, and is not run again.
+	// on disk before its handler runs, so that a retry after a crash or a timeout is told that
+	// the outcome is not known, and is not run again.
 	External
 
 	// Transient: in the connection that the call came over, or in the life of the kernel. A
@@ -128,6 +132,12 @@ const SettingChanged message.Type = "Kernel.SettingChanged"
 
 // Progressed is the event that [Stream.Progress] emits. Every syscall may.
 const Progressed message.Type = "Syscall.Progressed"
+
+// ErrorOccurred is the event that [Stream.Recoverable] emits: {code, message}. Every syscall may.
+const ErrorOccurred message.Type = "Syscall.ErrorOccurred"
+
+// Universal reports whether every syscall may emit an event.
+func Universal(t message.Type) bool { return t == Progressed || t == ErrorOccurred }
 
 // The requests that go ahead of others of their connection which wait for their turn.
 const (

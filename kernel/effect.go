@@ -3,6 +3,7 @@ package kernel
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 
 	"kernos/kernel/idempotency"
 	"kernos/message"
@@ -16,6 +17,7 @@ type effect struct {
 	delayed   []message.Message // events that are sent with the reply
 	nested    *store.Commit     // of nested calls: the outcome waits for it too
 	run       *idempotency.Run  // if the call has an idempotency key
+	begun     atomic.Bool       // an effect outside the store may have happened
 	unkept    bool              // the outcome is not kept under that key
 	conflict  bool              // a condition did not hold: the handler runs again
 	applying  bool              // the outcome is given, and on its way to the store

@@ -97,6 +97,20 @@ func TestQueriesIgnoreTheKey(t *testing.T) {
 	}
 }
 
+// A message of kind command is remembered, whatever its syscall is.
+func TestAQueryThatIsSentAsACommandRunsOnce(t *testing.T) {
+	runs := 0
+	k := kerneltest.New(t, &kernel.Options{Store: storetest.NewMemory()}, kerneltest.Raw("Test.Look", func(_ context.Context, m message.Message, emit kernel.Emit) {
+		runs++
+		emit(m.Reply(fmt.Appendf(nil, "%d", runs)))
+	}))
+	for range 2 {
+		if got := kerneltest.Answer(t, k, keyed("a", "Test.Look", `0`, "k")); string(got.Data) != "1" {
+			t.Errorf("got %s", got.Data)
+		}
+	}
+}
+
 func TestWhoComesWhileTheFirstRunsWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.NewMemory()

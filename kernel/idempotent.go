@@ -16,7 +16,7 @@ const DefaultIdempotencyTTL = 24 * time.Hour
 
 // idempotent reports whether the call must run once for its key.
 func (c *Call) idempotent() bool {
-	return c.request.Metadata.IdempotencyKey != "" && c.syscall.Kind == message.KindCommand && c.caller == nil
+	return c.request.Metadata.IdempotencyKey != "" && c.request.Kind == message.KindCommand && c.caller == nil
 }
 
 // beginRun begins an idempotent run, and reports whether the handler may run: no other call
@@ -42,7 +42,7 @@ func (c *Call) beginRun() (ok bool) {
 		run.End()
 		return false
 	}
-	return c.look() && (c.syscall.Effect != External || c.intend())
+	return c.look() && (c.syscall.Effect != External || c.syscall.SafeToRepeat || c.intend())
 }
 
 // failRun settles a call whose run could not begin.
@@ -95,7 +95,11 @@ func (c *Call) intend() (ok bool) {
 		c.failRun(err)
 		return false
 	}
-	return true
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	inTime := !c.settled.Load() && !c.applying
+	c.begun.Store(inTime)
+	return inTime
 }
 
 // accept notes that the call's intent is in the store, so that its outcome takes the place. It
@@ -132,7 +136,11 @@ func (c *Call) keepOutcome(b *store.Batch, m *message.Message) {
 	kind := idempotency.Reply
 	if m.Kind == message.KindError {
 		kind = idempotency.Error
-		if e, err := m.Failure(); err != nil || !idempotency.Repeats(e) {
+		e, err := m.Failure()
+		if err == nil && idempotency.Unknown(e) && c.begun.Load() {
+			return // the intent stays, and says so
+		}
+		if err != nil || !idempotency.Repeats(e) {
 			c.run.Forget(b)
 			return
 		}
@@ -148,6 +156,9 @@ func (c *Call) keepOutcome(b *store.Batch, m *message.Message) {
 // large for a line by pointer.
 func (c *Call) kept(m *message.Message) *message.Message {
 	kept := *m
+	if c.syscall.Answers == FromJournal {
+		return &kept // it has no secrets
+	}
 	kept.Data, _ = Redact(Record{Message: m, Syscall: c.syscall, call: c})
 	kept.Data = c.small(&kept).Data
 	return &kept

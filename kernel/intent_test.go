@@ -92,7 +92,8 @@ func TestNothingHappensOutsideBeforeTheIntentIsDurable(t *testing.T) {
 	})
 }
 
-// What may be tried again leaves no intent behind, whatever the reason.
+// What may be tried again leaves no intent behind. A command that was not done in time may have
+// happened, and is not run again, unless it is safe to repeat.
 func TestAFailureTakesItsIntentBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.NewMemory()
@@ -101,13 +102,20 @@ func TestAFailureTakesItsIntentBack(t *testing.T) {
 			runs++
 			emit(m.Fail(message.Errorf(502, "try %d", runs)))
 		}
+		hang := func(ctx context.Context, m message.Message, emit kernel.Emit) {
+			runs++
+			<-ctx.Done()
+			kernel.Fail(ctx, m, emit, ctx.Err())
+		}
+		safe := outside("Test.Safe", hang)
+		safe.SafeToRepeat = true
 		k := kerneltest.New(t, &kernel.Options{Store: s, Timeout: time.Second},
 			outside("Test.Fail", fail),
 			outside("Test.Panic", func(context.Context, message.Message, kernel.Emit) { runs++; panic("no") }),
-			outside("Test.Hang", func(ctx context.Context, m message.Message, emit kernel.Emit) {
+			outside("Test.Hang", hang), safe,
+			outside("Test.Upstream", func(_ context.Context, m message.Message, emit kernel.Emit) {
 				runs++
-				<-ctx.Done()
-				kernel.Fail(ctx, m, emit, ctx.Err())
+				emit(m.Fail(&message.Error{Code: 502, Message: "Fetch failed", Cause: message.Errorf(504, "The timeout passed")}))
 			}),
 			outside("Test.Refuse", func(_ context.Context, m message.Message, emit kernel.Emit) {
 				runs++
@@ -115,12 +123,13 @@ func TestAFailureTakesItsIntentBack(t *testing.T) {
 			}))
 		for _, c := range []struct {
 			t          message.Type
-			code, runs int
-		}{{"Test.Fail", 502, 2}, {"Test.Panic", 500, 2}, {"Test.Hang", 504, 2}, {"Test.Refuse", 403, 1}} {
+			code, then int
+			runs       int
+		}{{"Test.Fail", 502, 502, 2}, {"Test.Panic", 500, 500, 2}, {"Test.Hang", 504, 409, 1}, {"Test.Upstream", 502, 409, 1}, {"Test.Safe", 504, 504, 2}, {"Test.Refuse", 403, 403, 1}} {
 			runs = 0
-			for range 2 {
-				if code, _ := kerneltest.Failure(t, k, keyed("a", c.t, `0`, string(c.t))); code != c.code {
-					t.Errorf("%s got %d", c.t, code)
+			for _, want := range []int{c.code, c.then} {
+				if code, text := kerneltest.Failure(t, k, keyed("a", c.t, `0`, string(c.t))); code != want {
+					t.Errorf("%s got %d %s, want %d", c.t, code, text, want)
 				}
 			}
 			if runs != c.runs {
@@ -130,12 +139,14 @@ func TestAFailureTakesItsIntentBack(t *testing.T) {
 		synctest.Wait()
 		left := 0
 		for e := range s.Scan(store.Prefix([]byte{store.SpaceIdempotency})) {
-			if strings.Contains(string(e.Key), "Test.") && !strings.Contains(string(e.Key), "Test.Refuse") {
-				t.Errorf("%q is left", e.Key)
+			for _, gone := range []string{"Test.Fail", "Test.Panic", "Test.Safe"} {
+				if strings.Contains(string(e.Key), gone) {
+					t.Errorf("%q is left", e.Key)
+				}
 			}
 			left++
 		}
-		if left != 1+2 { // the key of fingerprints, an outcome and its expiry
+		if left != 1+3*2 { // the key of fingerprints; an outcome and two intents with their expiries
 			t.Errorf("%d entries are left", left)
 		}
 	})

@@ -92,7 +92,9 @@ func InvokeAs(ctx context.Context, n NewCall) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nil, e
+	failed := *e
+	failed.Via = append([]message.Type{t}, e.Via...)
+	return nil, &failed
 }
 
 // mayCommand reports whether the call may call commands: a query may not, since it may

@@ -82,7 +82,7 @@ func (c *Call) Record(m message.Message, way Way) {
 // claims reports whether a message that a program has sent without being asked says what only
 // the kernel can know: that a request was answered, or what has happened in the kernel.
 func claims(m *message.Message) bool {
-	return m.Kind.Answers() || m.Kind == message.KindEvent && m.Type != Progressed && principal.Builtin(m.Type)
+	return m.Kind.Answers() || m.Kind == message.KindEvent && !Universal(m.Type) && principal.Builtin(m.Type)
 }
 
 // recordOutcome records the outcome of a call without an effect, and what it published.

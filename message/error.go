@@ -23,6 +23,10 @@ type Error struct {
 	// should have been. They are for dialects that have a place for them.
 	Field, Expected string
 
+	// Via names the nested calls that the error came through, the outermost first. It is never
+	// written to the wire as such.
+	Via []Type
+
 	// Reason tells kinds of errors apart inside a process, through errors.Is. It is
 	// never written to the wire: a client tells errors apart by their code, or by the
 	// type of the message.
@@ -75,6 +79,16 @@ func (e *Error) Map(f func(text string) string) *Error {
 	out := *e
 	out.Message, out.Expected, out.Cause = f(e.Message), f(e.Expected), e.Cause.Map(f)
 	return &out
+}
+
+// Nested returns the nested calls that e, or what caused it, came through.
+func (e *Error) Nested() []Type {
+	for ; e != nil; e = e.Cause {
+		if e.Via != nil {
+			return e.Via
+		}
+	}
+	return nil
 }
 
 // Is reports whether the reason of e is target.

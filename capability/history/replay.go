@@ -20,6 +20,7 @@ const (
 	replayedEvent message.Type = "Message.Replayed"
 	replayType    message.Type = "Message.Replay"
 	olderReplay   message.Type = "Event.Replay"
+	olderReplayed message.Type = "Event.Replayed"
 )
 
 // maxReplay is how long a replay may take.
@@ -74,6 +75,7 @@ var replay = kernel.DefineQuery[replayInput, replayOutput](kernel.Definition{
 	Aliases: []message.Type{olderReplay},
 	Emits: []kernel.EventDefinition{
 		{Type: replayedEvent, Summary: "A message of the workflow: {seq, at, principal, wire, claim, message}."},
+		{Type: olderReplayed, Summary: "The same for Event.Replay: {seq, at, principal, wire, claim, event}, with the event in the older dialect."},
 	},
 	Runs:    kernel.Slow,
 	Effect:  kernel.Delegated,
@@ -86,7 +88,7 @@ func (r reader) replay(ctx context.Context, in replayInput, stream *kernel.Strea
 	request := kernel.RequestOf(ctx)
 	switch {
 	case in.Execute && request.Kind != message.KindCommand:
-		return out, invalid("execute", "execute: running commands again changes things, which a query may not do; send %s with kind command", request.Type)
+		return out, invalid("execute", "execute: running commands again changes things, which a query may not do; send %s with kind command (over JSON-RPC, \"kind\":\"command\" stands beside params)", request.Type)
 	case in.Queries && !in.Execute:
 		return out, invalid("queries", "queries: nothing is run without execute; add execute, or leave queries out")
 	case in.Execute:
@@ -102,6 +104,7 @@ func (r reader) replay(ctx context.Context, in replayInput, stream *kernel.Strea
 
 // resend sends the messages of a workflow as events.
 func (r reader) resend(ctx context.Context, in *replayInput, stream *kernel.Stream) (out replayOutput, err error) {
+	older := kernel.RequestOf(ctx).Type == olderReplay
 	for e, err := range r.workflow(ctx, in.CorrelationID, false) {
 		if err == nil {
 			err = ctx.Err()
@@ -112,7 +115,11 @@ func (r reader) resend(ctx context.Context, in *replayInput, stream *kernel.Stre
 		if out.More = in.Limit > 0 && out.Messages == in.Limit; out.More {
 			break
 		}
-		if err := stream.Emit(replayedEvent, newEvent(e)); err != nil {
+		emitted, data := replayedEvent, newEvent(e)
+		if older {
+			emitted, data = olderReplayed, newOlderEvent(e)
+		}
+		if err := stream.Emit(emitted, data); err != nil {
 			return out, err
 		}
 		out.Messages++
@@ -132,6 +139,11 @@ func (r reader) rerun(ctx context.Context, in *replayInput) (out replayOutput, e
 		return out, err
 	}
 	counts := make(map[message.Kind]int)
+	type key struct {
+		principal principal.ID
+		text      string
+	}
+	ran := make(map[key]bool) // idempotency keys of commands that were run
 	out = replayOutput{Correlation: "replay-" + rand.Text(), More: more, Same: new(int), Different: []difference{}, Skipped: []skipped{}}
 	for i := range requests {
 		q := &requests[i]
@@ -150,6 +162,13 @@ func (r reader) rerun(ctx context.Context, in *replayInput) (out replayOutput, e
 		if why != "" {
 			out.Skipped = append(out.Skipped, skipped{id, typ, why})
 			continue
+		}
+		if k := (key{q.principal, q.request.Metadata.IdempotencyKey}); k.text != "" && q.request.Kind == message.KindCommand {
+			if ran[k] {
+				out.Skipped = append(out.Skipped, skipped{id, typ, "It repeats a command that was run, with the same idempotency key"})
+				continue
+			}
+			ran[k] = true
 		}
 		counts[q.request.Kind]++
 		now := outcome{Kind: message.KindReply}

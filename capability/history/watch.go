@@ -10,6 +10,7 @@ import (
 	"kernos/journal"
 	"kernos/kernel"
 	"kernos/message"
+	"kernos/message/osevent"
 )
 
 // maxWatch is how long a watch may last.
@@ -38,6 +39,15 @@ type watchOutput struct {
 
 // newEvent returns the data of Message.Recorded and Message.Replayed.
 func newEvent(e *journal.Entry) kernel.Raw {
+	return append(message.Append(append(eventHead(e), `,"message":`...), &e.Message), '}')
+}
+
+// newOlderEvent returns the data of Event.Replayed.
+func newOlderEvent(e *journal.Entry) kernel.Raw {
+	return append(osevent.Append(append(eventHead(e), `,"event":`...), &e.Message), '}')
+}
+
+func eventHead(e *journal.Entry) []byte {
 	dst := fmt.Appendf(nil, `{"seq":%d,"at":%d,"principal":`, e.Seq, e.At)
 	dst = jsonscan.AppendQuoted(dst, e.Name)
 	if e.Wire != "" {
@@ -46,7 +56,7 @@ func newEvent(e *journal.Entry) kernel.Raw {
 	if e.Claim {
 		dst = append(dst, `,"claim":true`...)
 	}
-	return append(message.Append(append(dst, `,"message":`...), &e.Message), '}')
+	return dst
 }
 
 var watch = kernel.DefineQuery[watchInput, watchOutput](kernel.Definition{

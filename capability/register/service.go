@@ -130,7 +130,7 @@ type outgoing struct {
 func (e *outgoing) event(m message.Message) {
 	switch {
 	case e.over.Load():
-	case m.Type != kernel.Progressed && e.reserved(m.Type):
+	case !kernel.Universal(m.Type) && e.reserved(m.Type):
 		e.over.Store(true) // which ends the context, and cancels the request
 		e.failed(e.one)
 		e.emit(e.m.Fail(message.Errorf(502, "The program that serves %s sent the event %s, whose name is reserved", e.Type, m.Type)))

@@ -245,6 +245,7 @@ func (c *Connection) read() (message.Message, kernel.Emit, error) {
 			return message.Message{}, nil, err
 		}
 		c.received.Add(1)
+		c.outgoing.inherit(&m)
 		if m.Kind.Asks() || !c.outgoing.take(&m) && !c.forged(&m, send) {
 			return m, send, nil
 		}
@@ -258,7 +259,7 @@ func (c *Connection) forged(m *message.Message, send kernel.Emit) bool {
 		return false
 	}
 	err := c.k.CheckForeignEvent(m.Type)
-	cancelled := m.Type == kernel.Progressed && c.Serves() // of a request; the peer can't know
+	cancelled := kernel.Universal(m.Type) && c.Serves() // of a request; the peer can't know
 	if err != nil && !cancelled {
 		c.k.Reject(m, send, c, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"kernos/kernel"
+	"kernos/kernel/idempotency"
 	"kernos/message"
 )
 
@@ -130,7 +131,9 @@ func (o *outgoing) close() {
 		if r.m.Kind == message.KindCommand {
 			advice = "it may have been done or not: look before you try again"
 		}
-		o.fail(r, message.Errorf(502, "The program that serves %s went away before it answered; %s", r.m.Type, advice))
+		e := message.Errorf(502, "The program that serves %s went away before it answered; %s", r.m.Type, advice)
+		e.Reason = idempotency.ErrUnknown
+		o.fail(r, e)
 	}
 }
 
@@ -139,6 +142,17 @@ func (o *outgoing) find(id message.ID) *request {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.requests[id]
+}
+
+// inherit gives a request that the peer sends because of one that it serves the workflow of
+// that one, if it names none.
+func (o *outgoing) inherit(m *message.Message) {
+	if m.Metadata.Correlation != "" || m.Metadata.Causation == "" || o.n.Load() == 0 {
+		return
+	}
+	if r := o.find(m.Metadata.Causation); r != nil {
+		m.Metadata.Correlation = r.m.Metadata.Correlation
+	}
 }
 
 // take hands a message to the request that it answers, and reports whether there is one. A

@@ -240,7 +240,7 @@ func misused(key string) *message.Error {
 // known.
 func unknownOutcome(key string) *message.Error {
 	return &message.Error{Code: 409, Message: "The outcome of the command with the idempotency key " + quoted(key) +
-		" is not known: it had begun, and the kernel ended before it could write down how it went. It may have happened, and is not run again; look, and if it has not, send it with a new key"}
+		" is not known: it had begun, and was not done in time, or the kernel ended before it could write down how it went. It may have happened, and is not run again; look, and if it has not, send it with a new key"}
 }
 
 func quoted(s string) string { return string(jsonscan.AppendQuoted(nil, message.Clip(s, 100))) }
@@ -251,6 +251,20 @@ func quoted(s string) string { return string(jsonscan.AppendQuoted(nil, message.
 func Repeats(e *message.Error) bool {
 	return e.Code >= 400 && e.Code < 500 && e.Code != 499 && e.Code != 408 && e.Code != 429
 }
+
+// Unknown reports whether an error leaves open whether the command has had its effect: it was
+// given up before it had answered, or what it depends on was.
+func Unknown(e *message.Error) bool {
+	for ; e != nil; e = e.Cause {
+		if e.Code == 504 || e.Code == 499 || errors.Is(e.Reason, ErrUnknown) {
+			return true
+		}
+	}
+	return false
+}
+
+// ErrUnknown is the reason of an error that leaves open whether the effect has happened.
+var ErrUnknown = errors.New("it isn't known whether the effect has happened")
 
 // fingerprint tells commands apart. It is made with a key of the store's own, so that it
 // says nothing about a secret to a reader that has not got the store. How the data is spelt

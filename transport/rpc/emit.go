@@ -24,12 +24,12 @@ func (st *stream) emit(m message.Message) {
 	case message.KindReply:
 		st.reply(st.contentType(), m.Data)
 	case message.KindError:
-		e, err := message.ParseError(m.Data)
-		if err != nil {
-			e = &message.Error{Code: 500, Message: "An error that can't be read"}
+		e := readError(m.Data)
+		if m.Err != nil {
+			e.Via = m.Err.Nested()
 		}
 		if e.Code == 422 && st.params != nil {
-			st.adviseParams()
+			st.adviseParams(e)
 		}
 		st.fail(e)
 	case message.KindEvent:
@@ -38,11 +38,21 @@ func (st *stream) emit(m message.Message) {
 		case m.Type == kernel.Progressed:
 			dst := st.begin(typeProgress, m.Via)
 			st.put(appendProgress(dst, m.Data), false)
+		case m.Type == kernel.ErrorOccurred: // the call goes on
+			st.put(appendError(st.begin(typeError, m.Via), readError(m.Data), true), false)
 		default:
 			st.data(st.eventType(m.Type), m.Data, m.Via, false)
 		}
 	}
 	st.params = nil
+}
+
+func readError(data []byte) *message.Error {
+	e, err := message.ParseError(data)
+	if err != nil {
+		return &message.Error{Code: 500, Message: "An error that can't be read"}
+	}
+	return e
 }
 
 // contentType is that of the call's final value.

@@ -54,9 +54,9 @@ func isFraction(value []byte) bool {
 
 // appendError appends the members of an error item. The code is an HTTP status, as in all
 // of the kernel's errors.
-func appendError(dst []byte, e *message.Error) []byte {
+func appendError(dst []byte, e *message.Error, recoverable bool) []byte {
 	dst = jsonscan.AppendQuoted(append(dst, `,"error":`...), message.Clip(e.Error(), message.MaxErrorText))
-	dst = strconv.AppendBool(append(dst, `,"recoverable":`...), recoverable(e.Code))
+	dst = strconv.AppendBool(append(dst, `,"recoverable":`...), recoverable)
 	return strconv.AppendInt(append(dst, `,"code":`...), int64(e.Code), 10)
 }
 

@@ -94,12 +94,18 @@ func (st *stream) invalid(err error) {
 	st.fail(&message.Error{Code: 422, Message: "Invalid params: " + err.Error()})
 }
 
-// adviseParams gives guidance if the kernel has refused the call because its data does not
-// fit. Other failures with the same code are the handler's own. mu is held.
-func (st *stream) adviseParams() {
+// adviseParams gives guidance about a call that was refused because its data does not fit: its
+// schema, or what its handler wants beyond that. mu is held.
+func (st *stream) adviseParams(e *message.Error) {
 	if err := st.route.Syscall.Input.Validate(st.params); err != nil {
 		st.advise(err)
+		return
 	}
+	name := st.route.Namespace + "." + st.route.Method
+	g := guidance{ErrorKind: invalidParams, Method: &name, Reason: message.Clip(e.Error(), message.MaxErrorText)}
+	g.suggest(st.route, name)
+	g.Action, g.Message = customAction, g.Reason
+	st.guide(&g)
 }
 
 // advise puts guidance about parameters that don't fit. mu is held.

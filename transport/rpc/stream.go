@@ -82,7 +82,7 @@ func (st *stream) data(contentType string, data []byte, via []message.Type, more
 
 func (st *stream) fail(e *message.Error) {
 	if st.home != nil {
-		st.put(appendError(st.begin(typeError, nil), e), true)
+		st.put(appendError(st.begin(typeError, e.Nested()), e, recoverable(e.Code)), true)
 	} else if st.outcome != nil {
 		st.outcome.Err = e
 	}
