@@ -72,6 +72,7 @@ var specifications = []struct{ prefix, title string }{
 	{"E24", "RFC 0024, version 0.1: the older dialect"},
 	{"H20", "RFC 0020: content hydration"},
 	{"RPC", "Introspective streaming RPC"},
+	{"COG", "Cognitive messages"},
 }
 
 // TestDocument keeps docs/CONFORMANCE.md in step with the clauses and the files.
@@ -102,7 +103,9 @@ the files beside it; ` + "`make docs`" + ` writes it.
 
 - **shown**: a conversation that names the clause is held in every test run, over every
   wire that can carry it.
-- **open**: the folder that the clause belongs to is not built yet.
+- **open**: what the clause asks for is not built yet.
+
+Where our words ask for less than the specification does, they say so.
 
 `)
 	for _, spec := range specifications {

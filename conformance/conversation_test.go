@@ -30,6 +30,7 @@ type conversation struct {
 	handlers []handlerSpec
 	files    []fileSpec
 	pages    []pageSpec        // of its web server
+	tls      bool              // it is reached by https
 	server   string            // the address of that, while it runs
 	text     []string          // all lines of the file
 	hashes   map[string]string // what the words $hash and $newhash stand for
@@ -40,6 +41,7 @@ type conversation struct {
 type spoken struct {
 	line    int // index into text
 	sent    bool
+	restart bool // neither: the kernel ends, and another one begins
 	newline bool // sent: with a newline
 	anyTurn bool // expected: in any order with its neighbours
 	text    string
@@ -103,6 +105,9 @@ func parse(path, text string) (*conversation, error) {
 			head = false
 			err = c.say(i, line)
 		case strings.TrimSpace(line) == "":
+		case line == "= restart":
+			head = false
+			c.talk = append(c.talk, spoken{line: i, restart: true})
 		case strings.HasPrefix(line, "#"):
 			if c.title == "" {
 				c.title = strings.TrimSpace(strings.TrimPrefix(line, "#"))
@@ -176,7 +181,7 @@ func (c *conversation) setting(line string) error {
 		c.needs = append(c.needs, strings.Fields(value)...)
 	case "wire":
 		c.wire = value
-		if value != "ndjson" && value != "jsonrpc" {
+		if value != "ndjson" && value != "jsonrpc" && value != "commands" {
 			return fmt.Errorf("no such wire: %s", value)
 		}
 	case "options":
@@ -197,6 +202,11 @@ func (c *conversation) setting(line string) error {
 		return c.define(value)
 	case "page":
 		return c.addPage(value)
+	case "server":
+		c.tls = value == "https"
+		if !c.tls {
+			return fmt.Errorf("no such server: %s", value)
+		}
 	case "file":
 		return c.addFile(value, 0o644)
 	case "file+x":
@@ -253,7 +263,7 @@ func parseHandler(text string) (handlerSpec, error) {
 		default:
 			for _, s := range strings.Split(before, " ; ") {
 				verb, arg, _ := strings.Cut(strings.TrimSpace(s), " ")
-				if !slices.Contains([]string{"reply", "echo", "fail", "error", "panic", "emit", "progress", "call", "define", "sleep", "hang", "silent"}, verb) {
+				if !slices.Contains([]string{"reply", "echo", "fail", "error", "panic", "emit", "progress", "call", "define", "remove", "sleep", "hang", "silent"}, verb) {
 					return h, fmt.Errorf("no such step: %s", verb)
 				}
 				h.steps = append(h.steps, step{verb, strings.TrimSpace(arg)})
@@ -280,23 +290,16 @@ func (c *conversation) runs() bool { return built(c.needs...) }
 // wants reports whether the conversation is about what is in a folder.
 func (c *conversation) wants(folder string) bool { return slices.Contains(c.needs, folder) }
 
-// inProgram reports whether the program has the capabilities that the conversation needs.
+// inProgram reports whether the program has the capabilities that the conversation needs: those
+// that the daemon builds it from.
 func (c *conversation) inProgram(t *testing.T) bool {
 	t.Helper()
-	files, err := filepath.Glob(filepath.FromSlash("../cmd/kernos/*.go"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no program: %v", err)
-	}
-	var source strings.Builder
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		source.Write(text)
+	source, err := os.ReadFile(filepath.FromSlash("../daemon/modules.go"))
+	if err != nil {
+		t.Fatal(err)
 	}
 	return !slices.ContainsFunc(c.needs, func(folder string) bool {
-		return strings.HasPrefix(folder, "capability/") && !strings.Contains(source.String(), `"kernos/`+folder+`"`)
+		return strings.HasPrefix(folder, "capability/") && !strings.Contains(string(source), `"kernos/`+folder+`"`)
 	})
 }
 
@@ -305,7 +308,7 @@ func (c *conversation) durable() bool {
 	return c.wants("capability/memory") || c.wants("capability/history") || c.wants("journal")
 }
 
-var words = regexp.MustCompile(`\$(id|time|any|hash|newhash)\b`)
+var words = regexp.MustCompile(`\$(id|time|any|hash|newhash|thirdhash)\b`)
 
 // pattern matches an expected line, and lists the words whose texts it finds.
 func pattern(expected string) (p *regexp.Regexp, found []string) {

@@ -2,10 +2,14 @@ package conformance
 
 import (
 	"encoding/json"
+	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	nethttp "net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -40,13 +44,17 @@ func (c *conversation) addPage(text string) error {
 }
 
 // serve starts the conversation's web server, if it has pages, and returns the conversation
-// with the server's address in its lines.
+// with the server's address in its lines and files.
 func (c *conversation) serve(t *testing.T) *conversation {
 	t.Helper()
 	if len(c.pages) == 0 {
 		return c
 	}
-	s := httptest.NewServer(nethttp.HandlerFunc(func(w nethttp.ResponseWriter, r *nethttp.Request) {
+	start := httptest.NewServer
+	if c.tls {
+		start = httptest.NewTLSServer
+	}
+	s := start(nethttp.HandlerFunc(func(w nethttp.ResponseWriter, r *nethttp.Request) {
 		w.Header()["Date"] = nil
 		i := slices.IndexFunc(c.pages, func(p pageSpec) bool { return p.path == r.URL.Path })
 		if i < 0 {
@@ -67,7 +75,25 @@ func (c *conversation) serve(t *testing.T) *conversation {
 	for i := range served.talk {
 		served.talk[i].text = strings.ReplaceAll(served.talk[i].text, serverWord, s.URL)
 	}
+	served.files = slices.Clone(c.files)
+	for i := range served.files {
+		served.files[i].content = strings.ReplaceAll(served.files[i].content, serverWord, s.URL)
+	}
 	return &served
+}
+
+// trustServers makes this process, and the programs that it starts, trust the web servers of
+// conversations. It must be called before anything is fetched.
+func trustServers() (forget func(), err error) {
+	s := httptest.NewTLSServer(nil)
+	defer s.Close()
+	dir, err := os.MkdirTemp("", "kernos")
+	if err != nil {
+		return nil, err
+	}
+	path := filepath.Join(dir, "roots.pem")
+	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
+	return func() { _ = os.RemoveAll(dir) }, errors.Join(os.WriteFile(path, text, 0o600), os.Setenv("SSL_CERT_FILE", path))
 }
 
 // unserved is a file's text with the word for the server's address in its place.

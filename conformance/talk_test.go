@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -41,14 +42,23 @@ import (
 
 var update = flag.Bool("update", false, "write what the kernel answers into the files")
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	forget, err := trustServers()
+	if err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		forget()
+		os.Exit(code)
+	}))
+}
 
 // patience is how long a line may take to come.
 const patience = 20 * time.Second
 
 // wire is one way to talk to a kernel.
 type wire struct {
-	name string
+	name, carries string
 	// dial begins a conversation: what is sent goes to in, what comes back from out.
 	// It returns nil if the wire can't carry the conversation.
 	dial func(t *testing.T, c *conversation) (in io.WriteCloser, out io.Reader)
@@ -58,34 +68,44 @@ type wire struct {
 func TestConversations(t *testing.T) {
 	binary := sync.OnceValue(func() string { return program(t) })
 	wires := []wire{
-		{"stdio", func(t *testing.T, c *conversation) (io.WriteCloser, io.Reader) {
+		{"stdio", "ndjson", func(t *testing.T, c *conversation) (io.WriteCloser, io.Reader) {
 			return dialStdio(t, c, func() (store.Store, error) { return storetest.NewMemory(), nil })
 		}},
-		{"stdio-pebble", func(t *testing.T, c *conversation) (io.WriteCloser, io.Reader) {
+		{"stdio-pebble", "ndjson", func(t *testing.T, c *conversation) (io.WriteCloser, io.Reader) {
 			if !c.durable() {
 				return nil, nil
 			}
 			return dialStdio(t, c, func() (store.Store, error) { return pebble.Open(filepath.Join(t.TempDir(), "store"), nil) })
 		}},
-		{"unix", func(t *testing.T, c *conversation) (io.WriteCloser, io.Reader) {
+		{"unix", "ndjson", func(t *testing.T, c *conversation) (io.WriteCloser, io.Reader) {
 			return dialUnix(t, c, func() (store.Store, error) { return storetest.NewMemory(), nil })
 		}},
-		{"ws", func(t *testing.T, c *conversation) (io.WriteCloser, io.Reader) {
+		{"ws", "jsonrpc", func(t *testing.T, c *conversation) (io.WriteCloser, io.Reader) {
 			return dialWS(t, c, func() (store.Store, error) { return storetest.NewMemory(), nil })
 		}},
-		{"binary", func(t *testing.T, c *conversation) (io.WriteCloser, io.Reader) { return dialBinary(t, binary, c) }},
+		{"binary", "ndjson", func(t *testing.T, c *conversation) (io.WriteCloser, io.Reader) { return dialBinary(t, binary, c) }},
+		{"commands", "commands", func(t *testing.T, c *conversation) (io.WriteCloser, io.Reader) { return dialCommands(t, binary(), c) }},
 	}
 	for _, c := range conversations(t) {
 		if !c.runs() {
 			continue // listed as open
 		}
 		for _, w := range wires {
-			if (w.name == "ws") != (c.wire == "jsonrpc") {
+			if w.carries != c.wire {
 				continue
 			}
 			t.Run(strings.TrimSuffix(c.path, ".txt")+"/"+w.name, func(t *testing.T) {
-				if in, out := w.dial(t, c); in != nil {
-					hold(t, c, in, out)
+				c := c.serve(t)
+				c.hashes = nil
+				for _, part := range c.parts() {
+					if in, out := w.dial(t, c); in != nil {
+						part.hold(t, in, out)
+					}
+				}
+				if *update && t.Failed() {
+					if err := os.WriteFile(filepath.FromSlash(c.path), []byte(c.unserved(strings.Join(c.text, "\n")+"\n")), 0o644); err != nil {
+						t.Fatal(err)
+					}
 				}
 			})
 		}
@@ -146,7 +166,7 @@ func newKernel(t *testing.T, c *conversation, open func() (store.Store, error)) 
 	if c.wants("capability/content") {
 		client := outbound.NewClient(outbound.Personal, nil)
 		t.Cleanup(client.CloseIdleConnections)
-		modules = append(modules, content.New(contentFiles{files}, &content.Options{Client: client}).Module())
+		modules = append(modules, content.New(contentFiles{files}, &content.Options{Client: client, Registry: registry}).Module())
 	}
 	if c.wants("capability/http") {
 		client := outbound.NewClient(outbound.Personal, nil)
@@ -241,10 +261,28 @@ func dialBinary(t *testing.T, binary func() string, c *conversation) (io.WriteCl
 	return in, read
 }
 
-// hold holds a conversation and compares.
-func hold(t *testing.T, c *conversation, in io.WriteCloser, out io.Reader) {
-	c = c.serve(t)
-	c.hashes = nil
+// parts returns what is said to one kernel after the other.
+func (c *conversation) parts() (all []*part) {
+	all = []*part{{conversation: c}}
+	for _, s := range c.talk {
+		last := all[len(all)-1]
+		if s.restart {
+			all = append(all, &part{conversation: c})
+			continue
+		}
+		last.talk = append(last.talk, s)
+	}
+	return all
+}
+
+// part is what is said to one kernel.
+type part struct {
+	*conversation
+	talk []spoken
+}
+
+// hold holds a part of a conversation and compares.
+func (c *part) hold(t *testing.T, in io.WriteCloser, out io.Reader) {
 	lines := make(chan string, 1<<16) // all there is, so that the kernel never waits for us
 	ended := make(chan error, 1)
 	go func() {
@@ -298,11 +336,6 @@ func hold(t *testing.T, c *conversation, in io.WriteCloser, out io.Reader) {
 	}
 	if err := <-ended; err != io.EOF {
 		t.Errorf("the conversation ended with %v", err)
-	}
-	if *update && t.Failed() {
-		if err := os.WriteFile(filepath.FromSlash(c.path), []byte(c.unserved(strings.Join(c.text, "\n")+"\n")), 0o644); err != nil {
-			t.Fatal(err)
-		}
 	}
 }
 
@@ -423,12 +456,15 @@ func (h *handlerSpec) handle(ctx context.Context, m message.Message, emit kernel
 			}
 			result = reply
 		case "define":
-			later := handlerSpec{name: message.Type(s.arg), kind: message.KindQuery}
-			module := kernel.Module{Name: "later", Version: "1.0.0", Summary: "What came later."}
+			name, version, _ := strings.Cut(s.arg, " ")
+			later := handlerSpec{name: message.Type(name), kind: message.KindQuery}
+			module := kernel.Module{Name: "later", Version: cmp.Or(version, "1.0.0"), Summary: "What came later."}
 			if err := h.registry.AddSyscall(module, later.syscall()); err != nil {
 				kernel.Fail(ctx, m, emit, err)
 				return
 			}
+		case "remove":
+			h.registry.RemoveSyscall(message.Type(s.arg))
 		case "sleep":
 			d, _ := time.ParseDuration(s.arg)
 			select {
