@@ -2,29 +2,50 @@ package client
 
 import (
 	"encoding/json"
+	"errors"
 	"testing"
+
+	"kernos/message"
 )
 
-func TestReferences(t *testing.T) {
+func TestReferencesAreResolved(t *testing.T) {
 	const pointer = `{"scheme":"file","path":"/b/x"}`
-	for data, want := range map[string]string{
-		`{"dataRef":` + pointer + `}`:                                         `1`,
-		`{"dataRef":` + pointer + `,"size":2,"mediaType":"application/json"}`: `1`,
-		`{"dataRef":` + pointer + `,"a":2}`:                                   `{"dataRef":` + pointer + `,"a":2}`,
-		`{"a":2,"bodyRef":` + pointer + `,"c":3}`:                             `{"a":2,"body":1,"c":3}`,
-		`{"body":"x","bodyRef":` + pointer + `}`:                              `{"body":"x","bodyRef":` + pointer + `}`,
-		`{"xRef":` + pointer + `,"yRef":` + pointer + `}`:                     `{"x":1,"y":1}`,
-		`{"Ref":` + pointer + `}`:                                             `{"Ref":` + pointer + `}`,
-		`{"bodyRef":{"scheme":"ftp","path":"/x"},"hrefRef":"x"}`:              `{"bodyRef":{"scheme":"ftp","path":"/x"},"hrefRef":"x"}`,
-		`"dataRef"`: `"dataRef"`,
-		`[]`:        `[]`,
-	} {
-		got := json.RawMessage(data)
-		for _, r := range References(got) {
-			got = r.Replace(got, json.RawMessage("1"))
+	output := ReadField(json.RawMessage(`{"type":"object","properties":{"body":{"type":"string"},"bodyRef":{"type":"object"},
+		"versions":{"type":"array","items":{"type":"object","properties":{"value":{},"valueRef":{"type":"object"}}}}}}`))
+	fetch := func(_ string, p message.BlobPointer) ([]byte, error) {
+		switch p.Path {
+		case "/b/binary":
+			return nil, nil
+		case "/b/lost":
+			return nil, errors.New("lost")
 		}
-		if string(got) != want {
-			t.Errorf("%s: got %s, want %s", data, got, want)
+		return []byte("[1]"), nil
+	}
+	for _, test := range []struct {
+		output     *Field
+		data, want string
+	}{
+		{output, `{"dataRef":` + pointer + `}`, `[1]`},
+		{nil, `{"dataRef":` + pointer + `,"size":2,"mediaType":"application/json"}`, `[1]`},
+		{nil, `{"dataRef":` + pointer + `,"a":2}`, `{"data":"[1]","a":2}`},
+		{output, `{"dataRef":` + pointer + `,"a":2}`, `{"dataRef":` + pointer + `,"a":2}`},
+		{output, `{"a":2,"bodyRef":` + pointer + `,"c":3}`, `{"a":2,"body":"[1]","c":3}`},
+		{output, `{"body":"x","bodyRef":` + pointer + `}`, `{"body":"x","bodyRef":` + pointer + `}`},
+		{output, `{"bodyRef":{"scheme":"file","path":"/b/binary"}}`, `{"bodyRef":{"scheme":"file","path":"/b/binary"}}`},
+		{output, `{"bodyRef":{"scheme":"file","path":"/b/lost"}}`, `!`},
+		{output, `{"bodyRef":{"scheme":"ftp","path":"/x"}}`, `{"bodyRef":{"scheme":"ftp","path":"/x"}}`},
+		{output, `{"imageRef":` + pointer + `}`, `{"imageRef":` + pointer + `}`}, // data, and not a reference
+		{output, `{"versions":[{"valueRef":` + pointer + `},{"value":2}]}`, `{"versions":[{"value":[1]},{"value":2}]}`},
+		{new(Field), `{"imageRef":` + pointer + `}`, `{"imageRef":` + pointer + `}`},
+		{nil, `{"xRef":` + pointer + `,"y":{"zRef":` + pointer + `}}`, `{"x":"[1]","y":{"zRef":` + pointer + `}}`},
+		{nil, `"dataRef"`, `"dataRef"`},
+	} {
+		got, err := Resolve(json.RawMessage(test.data), test.output, fetch)
+		if test.want == "!" && err != nil {
+			continue
+		}
+		if err != nil || string(got) != test.want {
+			t.Errorf("%s: got %s, %v; want %s", test.data, got, err, test.want)
 		}
 	}
 }

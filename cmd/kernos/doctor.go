@@ -8,12 +8,13 @@ import (
 
 	"kernos/cmd/kernos/doctor"
 	"kernos/cmd/kernos/exit"
+	"kernos/cmd/kernos/output"
 	"kernos/cmd/kernos/terminal"
 )
 
 func doctorCommand() *cobra.Command {
 	var name, url string
-	var asJSON bool
+	var show output.Options
 	c := &cobra.Command{
 		Use:   "doctor [URL]",
 		Short: "Find out what is wrong between here and a server",
@@ -40,13 +41,13 @@ doesn't let you in, 4 if it can't be reached.`,
 				url = args[0]
 			}
 			return exit.OnSignal(c.Context(), func(ctx context.Context) error {
-				return doctor.Run(ctx, name, url, terminal.NewScreen(c.OutOrStdout(), c.ErrOrStderr()), asJSON)
+				return doctor.Run(ctx, name, url, terminal.NewScreen(c.OutOrStdout(), c.ErrOrStderr()), show.Mode == "json")
 			})
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	c.Flags().StringVar(&name, "context", "", "the server of this context")
-	c.Flags().BoolVar(&asJSON, "json", false, "write the findings as JSON")
+	show.AddTo(c, "text", "json")
 	_ = c.RegisterFlagCompletionFunc("context", completeContexts)
 	return c
 }

@@ -7,11 +7,13 @@ import (
 	"errors"
 	"io"
 	"os"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/oklog/ulid/v2"
 	"github.com/spf13/cobra"
 
+	"kernos/cmd/kernos/calling"
 	"kernos/cmd/kernos/connect"
 	"kernos/cmd/kernos/document"
 	"kernos/cmd/kernos/exit"
@@ -60,7 +62,8 @@ file of the tree, such as os://agents/writer.md.`,
 		Example: `  kernos cat notes/1
   kernos cat os://proc/version
   kernos cat os://agents/logo.png > logo.png`,
-		Args: someNames("say what to write: kernos cat KEY, or kernos cat os://…"),
+		Args:              someNames("say what to write: kernos cat KEY, or kernos cat os://…"),
+		ValidArgsFunction: completeNames,
 	}, func(ctx context.Context, docs document.Documents, s *terminal.Screen, args []string) error {
 		for _, arg := range args {
 			if err := cat(ctx, docs, s, document.Parse(arg, document.Memory)); err != nil {
@@ -131,11 +134,21 @@ If it was changed while it was edited, nothing is stored, and the status is 1; t
 text stays in a file, whose name is printed.`,
 		Example: `  kernos edit notes/1
   EDITOR='code --wait' kernos edit os://agents/writer.md`,
-		Args: one("say what to edit: kernos edit KEY, or kernos edit os://…"),
+		Args:              one("say what to edit: kernos edit KEY, or kernos edit os://…"),
+		ValidArgsFunction: completeNames,
 	}, func(ctx context.Context, docs document.Documents, s *terminal.Screen, args []string) error {
 		editor := cmp.Or(os.Getenv("VISUAL"), os.Getenv("EDITOR"), "vi")
 		return docs.Edit(ctx, document.Parse(args[0], document.Memory), editor, s)
 	})
+}
+
+// completeNames completes a key of the memory, or a file of the tree.
+func completeNames(c *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
+	parameter := []string{"memory", "get", "--key"}
+	if strings.HasPrefix(word, "os:") {
+		parameter = []string{"vfs", "read", "--uri"}
+	}
+	return calling.CompleteCall(c, parameter, word)
 }
 
 // someNames wants at least one argument; the text says which.

@@ -31,7 +31,7 @@ func rootCommand() *cobra.Command {
   echo '{"kind":"query","type":"Ping","data":{"payload":1},"metadata":{"id":"a","timestamp":0}}' | kernos
 
 Standard input that is not a terminal, and no command, means kernos pipe. A word that isn't
-a command is a module: kernos memory get --key notes/1 calls Memory.Get, kernos memory
+a command is a module: kernos memory get notes/1 calls Memory.Get, kernos memory
 lists the methods of the module, and kernos call lists the modules.`,
 		Version:       fullVersion(),
 		SilenceErrors: true,

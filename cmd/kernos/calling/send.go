@@ -17,7 +17,7 @@ import (
 	"kernos/cmd/kernos/output"
 	"kernos/cmd/kernos/terminal"
 	"kernos/daemon"
-	"kernos/internal/jsonvalue"
+	"kernos/message"
 )
 
 // send makes the call and shows what comes.
@@ -103,39 +103,39 @@ func hasKernel(c *client.Catalog) bool {
 	return c.Module("kernel") != nil && c.Module("syscall") != nil
 }
 
+// maxResolved is how many bytes of an answer are fetched that aren't in it.
+const maxResolved = 64 << 20
+
 // resolved returns the data of an answer with what its references mean in their place. What isn't text
 // stays a reference, and so does a pointer to what the server doesn't keep.
 func (c *call) resolved(ctx context.Context, data json.RawMessage) (json.RawMessage, error) {
-	for _, r := range client.References(data) {
-		content, err := c.server.Fetch(ctx, r.Pointer)
+	fetched := 0
+	return client.Resolve(data, c.answer(), func(name string, p message.BlobPointer) ([]byte, error) {
+		if fetched > maxResolved {
+			c.screen.Note("%sRef stays a reference: the answer has more than 64 MB", name)
+			return nil, nil
+		}
+		content, err := c.server.Fetch(ctx, p)
 		switch {
 		case errors.Is(err, connect.ErrElsewhere):
-			continue
-		case err != nil:
-			return nil, err
-		case !utf8.Valid(content):
-			c.screen.Note("%s isn't text: %sRef says where its bytes are, and kernos cat writes them", r.Name, r.Name)
-			continue
-		case r.Name != "" && !c.answersJSON(r.Name) || jsonvalue.Kind(string(content)) == "":
-			if content, err = json.Marshal(string(content)); err != nil {
-				return nil, err
-			}
+			return nil, nil
+		case err == nil && !utf8.Valid(content):
+			c.screen.Note("%s isn't text: %sRef says where its bytes are, and kernos cat writes them", name, name)
+			return nil, nil
 		}
-		data = r.Replace(data, content)
-	}
-	return data, nil
+		fetched += len(content)
+		return content, err
+	})
 }
 
-// answersJSON reports whether a member of the answer is something else than a text.
-func (c *call) answersJSON(name string) bool {
+// answer describes the answer of the method; nil if it isn't known here.
+func (c *call) answer() *client.Field {
 	r, err := daemon.Definitions()
 	if err != nil {
-		return false
+		return nil
 	}
-	route, ok := r.LookupMethod(c.fullName())
-	if !ok {
-		return false
+	if route, ok := r.LookupMethod(c.fullName()); ok {
+		return client.ReadField(route.Syscall.Output.JSON())
 	}
-	f := client.ReadField(route.Syscall.Output.JSON()).Member(name)
-	return f != nil && len(f.Types) > 0 && !f.Is("string")
+	return nil
 }

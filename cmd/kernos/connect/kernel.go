@@ -156,17 +156,12 @@ func (k *Kernel) fetch(ctx context.Context, data json.RawMessage) (json.RawMessa
 	if !bytes.HasPrefix(data, []byte(`{"dataRef":`)) {
 		return data, nil
 	}
-	for _, r := range client.References(data) {
-		if r.Name != "" {
-			break
-		}
-		whole, err := k.server.Fetch(ctx, r.Pointer)
-		if err != nil {
-			return nil, k.server.Explain(err)
-		}
-		return whole, nil
+	p, ok := client.Whole(data)
+	if !ok {
+		return data, nil
 	}
-	return data, nil
+	whole, err := k.server.Fetch(ctx, p)
+	return whole, k.server.Explain(err)
 }
 
 // InUse is how long a command waits for a store that another process has open: most commands

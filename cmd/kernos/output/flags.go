@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
@@ -24,6 +25,12 @@ func (o *Options) AddFlags(set *pflag.FlagSet, forms ...string) {
 	if slices.Contains(forms, "raw") {
 		alias("raw", "r", "raw")
 	}
+}
+
+// AddTo is AddFlags for a command, which then completes the forms.
+func (o *Options) AddTo(c *cobra.Command, forms ...string) {
+	o.AddFlags(c.Flags(), forms...)
+	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(forms, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // AddFilter gives a command the flag --jq.
