@@ -98,7 +98,7 @@ func describeStatus(s *lifecycle.Status) string {
 	row("process", "%d", s.PID)
 	row("home", "%s", s.Home)
 	if s.Directory != "" {
-		row("directory", "%s (its folder os is os://, if there is one)", s.Directory)
+		row("directory", "%s (its folder os is os://, if it exists)", s.Directory)
 	}
 	for _, l := range s.Listening {
 		row("listening", "%s", l)

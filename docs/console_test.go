@@ -1,0 +1,272 @@
+// Package docs has the documentation. The test types the console examples of the README and of each
+// page into bash, and compares what is printed.
+package docs
+
+import (
+	"bufio"
+	"bytes"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write what is printed into the pages, where it differs")
+
+// notRun are the commands that the test doesn't type, and why.
+var notRun = map[string]string{
+	"make test":               "it is what runs this test",
+	"go run ./cmd/kernos ls":  "it shows a syscall that the reader has just written",
+	"go install ./cmd/kernos": "it installs into the reader's own folder",
+}
+
+func TestConsole(t *testing.T) {
+	pages, err := filepath.Glob("*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kernos := build(t)
+	for _, page := range append(pages, "../README.md") {
+		t.Run(filepath.Base(page), func(t *testing.T) {
+			t.Parallel()
+			text, err := os.ReadFile(page)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := &reader{t: t, kernos: kernos}
+			changed := block.ReplaceAllFunc(text, func(b []byte) []byte {
+				return fmt.Appendf(nil, "```console\n%s```\n", p.try(string(block.FindSubmatch(b)[1])))
+			})
+			if *update && !bytes.Equal(changed, text) {
+				if err := os.WriteFile(page, changed, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+var block = regexp.MustCompile("(?ms)^```console\n(.*?)^```\n")
+
+// build builds kernos into a folder of its own, and returns the folder.
+func build(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	c := exec.Command("go", "build", "-o", filepath.Join(dir, "kernos"), "kernos/cmd/kernos")
+	c.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return dir
+}
+
+// An example is one command of a block, and what it prints.
+type example struct {
+	command []string // lines, the first after $, the others after >
+	output  string
+}
+
+func (e *example) String() string {
+	return "$ " + strings.Join(e.command, "\n> ") + "\n" + e.output
+}
+
+func examples(block string) (all []example) {
+	for line := range strings.Lines(block) {
+		typed, first := strings.CutPrefix(line, "$ ")
+		more, continues := strings.CutPrefix(line, "> ")
+		switch last := len(all) - 1; {
+		case first:
+			all = append(all, example{command: []string{strings.TrimSuffix(typed, "\n")}})
+		case last < 0:
+		case continues && all[last].output == "":
+			all[last].command = append(all[last].command, strings.TrimSuffix(more, "\n"))
+		default:
+			all[last].output += line
+		}
+	}
+	return all
+}
+
+// A reader types the examples of a page, one block after the other, in a new home.
+type reader struct {
+	t      *testing.T
+	kernos string // the folder of the program
+
+	root string // has the home and the runtime directory
+	port string
+	env  []string
+}
+
+// begin makes the home when the first command is typed.
+func (r *reader) begin() {
+	if r.root != "" {
+		return
+	}
+	root, err := os.MkdirTemp("", "kd") // its name is short, as those of sockets must be
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.root = root
+	for _, dir := range []string{"ada/kernos", "run"} {
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o700); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	for _, dir := range []string{"sdk", "examples"} { // as in a copy of the repository
+		above, err := filepath.Abs(filepath.Join("..", dir))
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		if err := os.Symlink(above, filepath.Join(root, "ada/kernos", dir)); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	_, r.port, _ = net.SplitHostPort(l.Addr().String())
+	_ = l.Close()
+	r.env = []string{"PATH=" + r.kernos + ":" + os.Getenv("PATH"), "HOME=" + root + "/ada", "XDG_RUNTIME_DIR=" + root + "/run",
+		"KERNOS_ADDR=127.0.0.1:" + r.port, "TZ=UTC", "LANG=C.UTF-8", "TERM=dumb", "PYTHONDONTWRITEBYTECODE=1", "EDITOR=true"}
+	r.t.Cleanup(func() {
+		stop := r.command("kernos", "stop")
+		if out, err := stop.CombinedOutput(); err != nil {
+			r.t.Errorf("kernos stop: %v\n%s", err, out)
+		}
+		_ = os.RemoveAll(root)
+	})
+}
+
+func (r *reader) command(name string, args ...string) *exec.Cmd {
+	c := exec.Command(filepath.Join(r.kernos, name), args...)
+	if name == "bash" {
+		c = exec.Command(name, args...)
+	}
+	c.Dir, c.Env = filepath.Join(r.root, "ada/kernos"), r.env
+	return c
+}
+
+// mark begins the output of a command.
+const mark = "\x01"
+
+// try types a block, and returns it with what is printed in place of what differs from it.
+func (r *reader) try(text string) string {
+	all := examples(text)
+	if len(all) == 0 || slices.ContainsFunc(all, func(e example) bool { return notRun[e.command[0]] != "" }) {
+		return text
+	}
+	r.begin()
+	if len(all) == 1 && all[0].command[0] == "kernos serve" {
+		return r.compare(all, []string{r.serve()})
+	}
+	// The block goes to standard input, as a paste does: a command that reads it takes the commands
+	// after it.
+	var typed strings.Builder
+	for _, e := range all {
+		fmt.Fprintf(&typed, "printf '%s'\n%s\n", `\001`, strings.ReplaceAll(strings.Join(e.command, "\n"), "127.0.0.1:7420", "127.0.0.1:"+r.port))
+	}
+	bash := r.command("bash", "--norc", "-s")
+	bash.Stdin = strings.NewReader(typed.String())
+	// A file, not a pipe: a program that stays in the background keeps it open.
+	out, err := os.CreateTemp(r.root, "out")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer func() { _ = out.Close() }()
+	bash.Stdout, bash.Stderr = out, out
+	_ = bash.Run() // the status of the last command
+	printed, err := os.ReadFile(out.Name())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return r.compare(all, strings.Split(string(printed), mark)[1:])
+}
+
+// serve starts kernos serve, which keeps its terminal, and returns what it prints when it serves.
+func (r *reader) serve() string {
+	c := r.command("kernos", "serve")
+	stderr, err := c.StderrPipe()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() {
+		_ = c.Process.Signal(os.Interrupt)
+		_, _ = io.Copy(io.Discard, stderr)
+		_ = c.Wait()
+	})
+	var printed strings.Builder
+	for lines := bufio.NewReader(stderr); !strings.Contains(printed.String(), "an interrupt, ends it."); {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			r.t.Fatalf("kernos serve: %v\n%s%s", err, printed.String(), line)
+		}
+		printed.WriteString(line)
+	}
+	return printed.String()
+}
+
+func (r *reader) compare(all []example, printed []string) string {
+	r.t.Helper()
+	var text strings.Builder
+	for i, e := range all {
+		got := ""
+		if i < len(printed) {
+			got = strings.NewReplacer(r.root+"/ada", "/home/ada", r.root+"/run", "/run/user/1000", "127.0.0.1:"+r.port, "127.0.0.1:7420").Replace(printed[i])
+		}
+		if !same(e.output, got) {
+			if !*update {
+				r.t.Errorf("$ %s\nprinted:\n%s\nthe page has:\n%s\n(go test ./docs -update writes it)", strings.Join(e.command, "\n> "), got, e.output)
+			}
+			e.output = got
+		}
+		text.WriteString(e.String())
+	}
+	return text.String()
+}
+
+// masks are what differs from run to run.
+var masks = []struct{ pattern, mask string }{
+	{`01[0-9A-HJKMNP-TV-Z]{24}`, "ID"},
+	{`01[0-9A-HJKMNP-TV-Z]{3}…[0-9A-HJKMNP-TV-Z]{6}`, "ID"},
+	{`\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d)?(\.\d+)?Z?`, "TIME"},
+	{`\d{8}-\d{6}`, "TIME"},
+	{`\b1[78]\d{11}\b`, "MILLISECONDS"},
+	{`\b\d+(\.\d+)?(ms|µs|s)\b`, "DURATION"},
+	{`\b\d+(\.\d+)? (B|KB|MB)\b`, "SIZE"},
+	{`process( +)\d+`, "process PID"},
+	{`\b[0-9a-f]{12,64}\b`, "HASH"},
+	{`kernos \d+\.\d+\.\d+( \([0-9a-f]+\))?`, "kernos VERSION"},
+	{`(syscalls +)\d+: .*`, "syscalls N"},
+	{`\d+ (messages recorded|entries|in the last \w+)`, "N $1"},
+	{`messages +\d+`, "messages N"},
+	{`(?m)^ +\d+\.\d\d  `, "SCORE "},
+	{`~/|/home/ada/`, "HOME/"},
+	{` +`, " "},
+}
+
+func masked(text string) string {
+	for _, m := range masks {
+		text = regexp.MustCompile(m.pattern).ReplaceAllString(text, m.mask)
+	}
+	return strings.TrimSpace(text)
+}
+
+// same compares what a page has with what was printed. A line … of the page stands for any lines.
+func same(page, printed string) bool {
+	parts := strings.Split("\n"+masked(page)+"\n", "\n…\n")
+	for i, part := range parts {
+		parts[i] = regexp.QuoteMeta(part)
+	}
+	return regexp.MustCompile("^" + strings.Join(parts, `\n(?s:.*)`) + "$").MatchString("\n" + masked(printed) + "\n")
+}
