@@ -45,7 +45,7 @@ func TestCompletionInBash(t *testing.T) {
 	}{
 		{"kernos mem", "memory"},
 		{"kernos do", "doctor"},
-		{"kernos memory ", "delete,get,history,list,set"},
+		{"kernos memory ", "delete,get,history,increment,list,set"},
 		{"kernos memory s", "set"},
 		{"kernos memory set --valueRef.s", "--valueRef.scheme"},
 		{"kernos memory set --t", "--ttl,--template,--timeout"},

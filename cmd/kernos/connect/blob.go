@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"path"
 	"path/filepath"
+	"unicode/utf8"
 
 	"kernos/client"
 	"kernos/message"
@@ -91,8 +92,12 @@ func (s *Server) Fetch(ctx context.Context, p message.BlobPointer) ([]byte, erro
 // A server elsewhere reads nothing of this machine: it gets data that fits into the pointer.
 func (s *Server) Keep(data []byte) (message.BlobPointer, error) {
 	if s.Daemon == nil {
-		if len(data) > message.MaxInlineBlob {
-			return message.BlobPointer{}, fmt.Errorf("the server can't read files of this machine, and a message to it can hold %d bytes that aren't text, got %d", message.MaxInlineBlob, len(data))
+		switch {
+		case len(data) <= message.MaxInlineBlob:
+		case utf8.Valid(data):
+			return message.BlobPointer{}, fmt.Errorf("the value has %d bytes, and a call to a server elsewhere may have %d", len(data), MaxCall)
+		default:
+			return message.BlobPointer{}, fmt.Errorf("the value isn't text and has %d bytes, and a call to a server elsewhere may have %d of these", len(data), message.MaxInlineBlob)
 		}
 		return message.BlobPointer{Scheme: "data", Path: "application/octet-stream;base64," + base64.StdEncoding.EncodeToString(data)}, nil
 	}
