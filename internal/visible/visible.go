@@ -11,10 +11,12 @@ import (
 // Text returns a text on one line, with everything in it visible: what a terminal would
 // obey, what changes the direction of writing, and what isn't shown at all is written out.
 func Text(s string) string {
-	for i := 0; i < len(s); i++ {
-		if s[i] < ' ' || s[i] >= 0x7F {
+	for i := 0; i < len(s); {
+		r, size := utf8.DecodeRuneInString(s[i:])
+		if !shown(r, size) {
 			return string(Append(make([]byte, 0, len(s)+16), s))
 		}
+		i += size
 	}
 	return s
 }
@@ -38,16 +40,24 @@ func Append(dst []byte, s string) []byte {
 	return dst
 }
 
+// shown reports whether a character stands for itself.
+func shown(r rune, size int) bool {
+	if r < utf8.RuneSelf {
+		return r >= ' ' && r != 0x7F
+	}
+	return (r != utf8.RuneError || size > 1) && unicode.IsPrint(r)
+}
+
 func appendRune(dst []byte, r rune, size int) []byte {
 	switch {
+	case shown(r, size):
+		return utf8.AppendRune(dst, r)
 	case r == utf8.RuneError && size <= 1:
 		return append(dst, "�"...)
 	case r < ' ':
 		return utf8.AppendRune(dst, '␀'+r)
 	case r == 0x7F:
 		return append(dst, "␡"...)
-	case r < utf8.RuneSelf || unicode.IsPrint(r):
-		return utf8.AppendRune(dst, r)
 	}
 	return fmt.Appendf(dst, "⟨U+%04x⟩", r)
 }

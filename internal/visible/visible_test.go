@@ -5,6 +5,7 @@ import "testing"
 func TestEverythingIsVisible(t *testing.T) {
 	for in, want := range map[string]string{
 		"plain":                          "plain",
+		"m-12…é�":                        "m-12…é�",
 		"a\x1b[0m\n\x7f\u0085\u202e\xff": "a␛[0m␊␡⟨U+0085⟩⟨U+202e⟩�",
 	} {
 		if got := Text(in); got != want {
@@ -13,5 +14,12 @@ func TestEverythingIsVisible(t *testing.T) {
 	}
 	if got := Lines("a\x1b\nb\x7f"); got != "a␛\nb␡" {
 		t.Errorf("got %q", got)
+	}
+}
+
+// Drawing a graph of ten thousand messages asks for each id, most of them shortened.
+func TestATextThatIsVisibleIsNotCopied(t *testing.T) {
+	if n := testing.AllocsPerRun(10, func() { Text("01J0000…0000000") }); n != 0 {
+		t.Errorf("%v allocations", n)
 	}
 }
