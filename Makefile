@@ -5,6 +5,9 @@ BIN       := bin/kernos
 FUZZTIME  ?= 30s
 PACKAGES  := ./...
 
+# What the code is checked for beside the system that runs the tests.
+SYSTEMS   := darwin/amd64 darwin/arm64 freebsd/amd64 freebsd/arm64
+
 # What shows that nothing is lost: random work beside a model, power cuts, failing disks and
 # killed processes. With the race detector they are smaller.
 PROOFS    := TestEngine/(Random|Kill|PowerCut|Faults)$$|Kill
@@ -46,11 +49,12 @@ soak: ## Pipe one message, a thousand and a million through the daemon, a hundre
 shells: ## Try completion in zsh and fish, which have to be there
 	$(GO) test -tags shells -run Completion ./cmd/kernos
 
-lint: ## Check formatting, go vet and staticcheck
+lint: ## Check formatting, go vet (also for other systems) and staticcheck
 	@unformatted="$$(gofmt -l $$(git ls-files '*.go'))"; \
 	if [ -n "$$unformatted" ]; then echo "not formatted (make fmt): $$unformatted"; exit 1; fi
 	$(GO) vet $(PACKAGES)
 	cd bench && $(GO) vet ./...
+	$(GO) run -modfile=tools/go.mod tools/crosscheck.go $(SYSTEMS)
 	$(GO) tool -modfile=tools/go.mod staticcheck $(PACKAGES)
 	$(GO) mod verify >/dev/null
 	@$(GO) mod tidy -diff

@@ -67,7 +67,7 @@ func TestAServer(t *testing.T) {
 	_, err := tree.Read(t.Context(), "os://missing")
 	vfstest.WantCode(t, "a file that is missing", err, 502)
 	want := message.Error{Code: 404, Message: "Not Found: https://" + seen.Load().Host + "/base/missing"}
-	if e, ok := errors.AsType[*message.Error](err); !ok || !strings.HasPrefix(e.Message, "VFS fetch failed: ") || e.Cause == nil || *e.Cause != want {
+	if e, ok := errors.AsType[*message.Error](err); !ok || !strings.HasPrefix(e.Message, "VFS fetch failed: ") || e.Cause == nil || e.Cause.Code != want.Code || e.Cause.Message != want.Message {
 		t.Errorf("a file that is missing: the error is %#v, want the cause %#v", e, want)
 	}
 	_, err = tree.Write(t.Context(), "os://x", nil, "")
