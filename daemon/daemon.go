@@ -25,6 +25,7 @@ import (
 	"sync"
 	"time"
 
+	"kernos/capability/job"
 	"kernos/capability/token"
 	"kernos/journal"
 	"kernos/kernel"
@@ -41,6 +42,7 @@ type Daemon struct {
 	started time.Time
 	state   *state
 	tokens  *token.Directory
+	jobs    *job.Jobs
 	kernel  *kernel.Kernel
 	lock    *unix.Listener // of the socket, which keeps a second daemon from the home; nil if there is no socket
 	socket  *unix.Server   // likewise
@@ -70,6 +72,10 @@ type wire struct {
 	name, over string // in the metrics; "" if the server has metrics of its own
 	stats      func() transport.Stats
 }
+
+// jobGrace is how long running jobs may go on when the daemon stops. What can be repeated is begun
+// again by the next one.
+const jobGrace = 5 * time.Second
 
 // ErrShutdown is the reason for an end that a client has asked for.
 var ErrShutdown = errors.New("asked by a client")
@@ -112,6 +118,9 @@ func Open(o *Options) (_ *Daemon, err error) {
 		return nil, err
 	}
 	d.tokens = token.New(d.state.store)
+	d.jobs = job.New(&job.Options{
+		Store: d.state.store, Find: d.tokens.Find, Blobs: d.state, Open: d.state.resolve, Slots: d.opts.Limits.Jobs, Grace: jobGrace, Log: d.opts.Log,
+	})
 	if err := d.openKernel(); err != nil {
 		return nil, err
 	}
@@ -212,7 +221,10 @@ func (d *Daemon) Serve(ctx context.Context) error {
 	defer context.AfterFunc(d.ending, func() { stop(context.Cause(d.ending)) })()
 	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
-	running.Go(func() { d.state.maintain(background, d.kernel) })
+	running.Go(func() { d.state.maintain(background, d.kernel, d.jobs) })
+	if !d.opts.NoJobs {
+		running.Go(func() { d.jobs.Run(ctx, d.kernel) })
+	}
 	running.Go(func() { d.rates.run(background, func() uint64 { return d.kernel.Stats().Messages }) })
 	if len(d.doors) > 0 {
 		log.Info("serving", "version", d.opts.Version, "pid", os.Getpid(), "urls", d.URLs(), "home", d.home.Dir,

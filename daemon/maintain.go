@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"kernos/capability/job"
 	"kernos/journal"
 	"kernos/kernel"
 )
@@ -29,7 +30,7 @@ const (
 
 // maintain removes what has expired until ctx is done: every minute, and a journal that has
 // become too large at once. It begins when the store is opened.
-func (s *state) maintain(ctx context.Context, k *kernel.Kernel) {
+func (s *state) maintain(ctx context.Context, k *kernel.Kernel, jobs *job.Jobs) {
 	select {
 	case <-s.opened:
 	case <-ctx.Done():
@@ -59,7 +60,7 @@ func (s *state) maintain(ctx context.Context, k *kernel.Kernel) {
 	for {
 		select {
 		case now := <-timer.C:
-			report(s.sweep(ctx, k, now))
+			report(s.sweep(ctx, k, jobs, now))
 			s.reportDropped()
 			over = s.journal.Over()
 			timer.Reset(sweepEvery)
@@ -75,7 +76,7 @@ func (s *state) maintain(ctx context.Context, k *kernel.Kernel) {
 			}
 			ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastSweep)
 			defer cancel()
-			_ = s.sweep(ending, k, now) // the next process tries again
+			_ = s.sweep(ending, k, jobs, now) // the next process tries again
 			return
 		}
 	}
@@ -88,11 +89,12 @@ func (s *state) swept() string { return filepath.Join(s.home.State(), "swept") }
 // idempotent command, which may point to it.
 func (s *state) unused() time.Duration { return s.outcomes + time.Hour }
 
-// sweep removes outcomes, values, messages and blobs that have expired.
-func (s *state) sweep(ctx context.Context, k *kernel.Kernel, now time.Time) error {
+// sweep removes outcomes, values, jobs, messages and blobs that have expired.
+func (s *state) sweep(ctx context.Context, k *kernel.Kernel, jobs *job.Jobs, now time.Time) error {
 	_, kernelErr := k.Sweep(ctx, now)
 	_, memoryErr := s.memory.Sweep(ctx, now)
-	if err := errors.Join(kernelErr, memoryErr, s.trim(ctx, now), s.collectBlobs(ctx, now)); err != nil {
+	_, jobsErr := jobs.Sweep(ctx, now)
+	if err := errors.Join(kernelErr, memoryErr, jobsErr, s.trim(ctx, now), s.collectBlobs(ctx, now)); err != nil {
 		return err
 	}
 	return os.WriteFile(s.swept(), []byte(now.Format(time.RFC3339)+"\n"), 0o600)

@@ -9,6 +9,7 @@ import (
 	"kernos/capability/history"
 	fetch "kernos/capability/http"
 	"kernos/capability/introspect"
+	"kernos/capability/job"
 	"kernos/capability/lifecycle"
 	"kernos/capability/memory"
 	"kernos/capability/register"
@@ -45,6 +46,7 @@ func (d *Daemon) modules(r *kernel.Registry) ([]kernel.Module, error) {
 		s.memory.Module(),
 		history.Module(s.journal, d.tokens.Find),
 		token.Module(d.tokens),
+		d.jobs.Module(),
 	}, nil
 }
 
@@ -63,5 +65,6 @@ func Definitions() (*kernel.Registry, error) {
 		memory.Definitions(),
 		history.Definitions(),
 		token.Definitions(),
+		job.Definitions(),
 	)
 }

@@ -44,6 +44,10 @@ type Options struct {
 	// needs it, and a message that needs none costs no disk.
 	Unrecorded bool
 
+	// NoJobs says that the process ends with its caller: jobs can be looked at, and neither be
+	// started nor run.
+	NoJobs bool
+
 	Retention Retention
 	Files     Files
 	Fetch     Fetch
@@ -127,6 +131,7 @@ type Limits struct {
 	MaxConnections int           // at once, over each wire
 	InFlight       int           // slow calls of one connection at once
 	InFlightAll    int           // slow calls of all connections at once
+	Jobs           int           // jobs that run at once; 0 means 256
 	Idle           time.Duration // silence before a connection is closed
 	Stall          time.Duration // how long a connection may take nothing of what is sent to it
 	LineTime       time.Duration // how long a connection may take to send one line

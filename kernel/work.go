@@ -117,3 +117,12 @@ func (o *workOrigin) send(m message.Message) {
 		o.event(m)
 	}
 }
+
+// HoldsSecrets reports whether the data of a request must not be written to disk as it is, since
+// something in it is meant to be a secret.
+func HoldsSecrets(s *Syscall, data []byte) bool {
+	m := message.Message{Kind: message.KindCommand, Type: s.Type, Data: data}
+	r := Record{Message: &m, Syscall: s}
+	_, found := r.redact(anything)
+	return found
+}

@@ -73,3 +73,6 @@ func (l *Lease) lose(cause error) {
 		l.cancel(cause)
 	}
 }
+
+// Depend makes a batch depend on the lease, and changes nothing of the task.
+func (l *Lease) Depend(b *store.Batch) { b.IfRevision(l.place, l.revision) }

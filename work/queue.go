@@ -181,6 +181,7 @@ func (q *Queue) Move(b *store.Batch, id string, due time.Time) (moved func(), er
 
 // put moves a task from the place that it has to the one where it belongs now.
 func (q *Queue) put(b *store.Batch, t *Task, from []byte, r store.Revision) (moved func()) {
+	t.Attempt = 0
 	place := q.place(t, q.opts.Now())
 	b.IfRevision(from, r)
 	if !bytes.Equal(place, from) {

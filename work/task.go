@@ -29,8 +29,8 @@ type Task struct {
 	Group string
 	Limit int
 
-	// Attempt counts how often the task was begun, and Fence how often a lease of it was given
-	// out: what holds an older lease can't change the task any more.
+	// Attempt counts how often the task was begun since it was added or moved: more than once
+	// means that the process died, or that the worker could end nothing. Fence counts all leases.
 	Attempt int
 	Fence   uint64
 }

@@ -188,7 +188,7 @@ func TestAGroupRunsSoManyAtOnce(t *testing.T) {
 func TestATaskBeginsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := start(t, storetest.NewMemory(), work.Options{}, func(_ context.Context, b *bench, l *work.Lease) {
-			if l.Attempt == 3 {
+			if l.Fence == 3 {
 				b.end(l)
 				return
 			}
@@ -198,7 +198,7 @@ func TestATaskBeginsAgain(t *testing.T) {
 				b.t.Error(err)
 			}
 			ended()
-			b.note("again%d", l.Attempt)
+			b.note("again%d", l.Fence)
 		})
 		b.add(work.Task{ID: "a"})
 		b.wants("at once", "again1")

@@ -29,6 +29,7 @@ func pipeInline(ctx context.Context, o *daemon.Options, opts *transport.Options)
 		o.Log.Warn("a core dump of this process could hold secrets", "error", err)
 	}
 	o.StoreOpened = func() { setGarbage(inlineGarbage) }
+	o.NoJobs = true // they would end with this process
 	d, err := daemon.Open(o)
 	if err != nil {
 		return settings.Explain(err)

@@ -1,0 +1,242 @@
+package job
+
+import (
+	"context"
+	"errors"
+
+	"kernos/kernel"
+	"kernos/message"
+	"kernos/schema"
+	"kernos/store"
+)
+
+type cancelOutput struct {
+	JobID    string `json:"jobId" jsonschema_description:"The job."`
+	Canceled bool   `json:"canceled" jsonschema_description:"True if the job was waiting or running, and is failed with the code 499 now; false if it had ended."`
+}
+
+var cancel = kernel.DefineCommand[idInput, cancelOutput](kernel.Definition{
+	Type:    "Job.Cancel",
+	Summary: "Cancel a job that waits or runs, or a schedule. A running job is stopped, with everything that it has called.",
+	Emits:   events[4:5],
+})
+
+// errCanceled is the error of a canceled job.
+var errCanceled = &message.Error{Code: 499, Message: "The job was canceled"}
+
+func (j *Jobs) cancel(ctx context.Context, in idInput) (cancelOutput, error) {
+	r, err := j.visible(ctx, in.JobID)
+	if err != nil {
+		return cancelOutput{}, err
+	}
+	out := cancelOutput{JobID: r.ID}
+	if r.Status != "" {
+		return out, nil
+	}
+	var b store.Batch
+	removed, err := j.queue.Remove(&b, r.ID)
+	if err != nil || removed == nil {
+		return out, err
+	}
+	r.Error = chain(errCanceled, r.Failures)
+	if l := j.find(r.ID); l != nil {
+		l.keep(&b, r)
+	}
+	j.finish(&b, r, Failed, j.opts.Now())
+	if r.Schedule != "" {
+		b.Delete(key(keySchedule, r.ID))
+	}
+	if err := kernel.Stage(ctx, &b); err != nil {
+		return out, err
+	}
+	kernel.WhenApplied(ctx, func() {
+		removed(errCanceled)
+		j.count(Failed)
+		if k := j.kernel.Load(); k != nil {
+			r.event(k, senderOf(ctx), canceledEvent, nil)
+		}
+		if l := j.find(r.ID); l != nil {
+			l.changed()
+		}
+	})
+	out.Canceled = true
+	return out, nil
+}
+
+var retry = kernel.DefineCommand[idInput, startOutput](kernel.Definition{
+	Type:    "Job.Retry",
+	Summary: "Run a failed job again. Steps that have succeeded are not repeated.",
+	Emits:   events,
+})
+
+func (j *Jobs) retry(ctx context.Context, in idInput) (startOutput, error) {
+	k, err := j.running()
+	if err != nil {
+		return startOutput{}, err
+	}
+	r, err := j.visible(ctx, in.JobID)
+	if err != nil {
+		return startOutput{}, err
+	}
+	if r.current() != Failed {
+		return startOutput{}, message.Errorf(409, "The job %s is %s; only a failed one can be run again", r.ID, r.current())
+	}
+	if r.Schedule != "" {
+		return startOutput{}, message.Errorf(409, "The schedule %s was canceled; start another", r.ID)
+	}
+	if r.Name != "" {
+		if err := j.checkCall(k, senderOf(ctx), "payload", r.Name, r.Payload); err != nil {
+			return startOutput{}, err
+		}
+	}
+	var b store.Batch
+	b.IfRevision(key(keyState, r.ID), r.revision)
+	j.unfinish(&b, r)
+	r.Error, r.Began, r.Attempt, r.Failures = nil, 0, 0, nil
+	for id, s := range r.state.Steps {
+		if s.Status != Completed {
+			delete(r.state.Steps, id)
+		}
+	}
+	if r.Unique != "" {
+		existing, err := j.unique(&b, &r.spec)
+		if err != nil {
+			return startOutput{}, err
+		}
+		if existing != nil {
+			return startOutput{}, message.Errorf(409, "There is another unfinished job with the uniqueKey %q: %s", r.Unique, existing.ID)
+		}
+	}
+	r.store(&b)
+	added := j.queue.Add(&b, r.task(j.opts.Now()))
+	if err := kernel.Stage(ctx, &b); err != nil {
+		return startOutput{}, err
+	}
+	kernel.WhenApplied(ctx, added)
+	return startOutput{JobID: r.ID, Status: Pending}, nil
+}
+
+type pauseInput struct {
+	JobID          string `json:"jobId,omitzero" jsonschema:"maxLength=64" jsonschema_description:"A schedule."`
+	ConcurrencyKey string `json:"concurrencyKey,omitzero" jsonschema:"maxLength=128" jsonschema_description:"The jobs with this concurrencyKey."`
+}
+
+type pauseOutput struct {
+	Paused bool `json:"paused" jsonschema_description:"Whether it is paused now."`
+}
+
+var pause = kernel.DefineCommand[pauseInput, pauseOutput](kernel.Definition{
+	Type:    "Job.Pause",
+	Summary: "Pause a schedule, or the jobs with a concurrencyKey. What runs goes on.",
+	Input:   schema.Input[pauseInput]().Example(`{"concurrencyKey":"mail"}`),
+})
+
+func (j *Jobs) pause(ctx context.Context, in pauseInput) (pauseOutput, error) {
+	if (in.JobID == "") == (in.ConcurrencyKey == "") {
+		return pauseOutput{}, invalid("jobId", "give either the jobId of a schedule, or a concurrencyKey")
+	}
+	var b store.Batch
+	if in.ConcurrencyKey != "" {
+		s := spec{Principal: senderOf(ctx).Principal().ID(), Group: in.ConcurrencyKey}
+		paused := j.queue.Pause(&b, s.groupName())
+		kernel.WhenApplied(ctx, paused)
+		return pauseOutput{true}, kernel.Stage(ctx, &b)
+	}
+	return pauseOutput{true}, j.stagePause(ctx, &b, in.JobID, "paused by Job.Pause")
+}
+
+// stagePause pauses a schedule, or lets it go on if why is "".
+func (j *Jobs) stagePause(ctx context.Context, b *store.Batch, id, why string) error {
+	r, err := j.visible(ctx, id)
+	if err != nil {
+		return err
+	}
+	if r.Schedule == "" || r.Status != "" {
+		return message.Errorf(409, "%s isn't a schedule; a job can be canceled (Job.Cancel), and the jobs with a concurrencyKey can be paused", r.ID)
+	}
+	due := never
+	if why == "" {
+		s, err := readSchedule(r.Schedule, r.Zone)
+		if err != nil {
+			return err
+		}
+		due = s.next(j.opts.Now())
+	}
+	moved, err := j.queue.Move(b, r.ID, due)
+	if err != nil {
+		return err
+	}
+	if moved == nil {
+		return message.Errorf(503, "The schedule %s is starting a run; try again", r.ID)
+	}
+	r.Paused = why
+	r.store(b)
+	kernel.WhenApplied(ctx, moved)
+	return kernel.Stage(ctx, b)
+}
+
+type resumeOutput struct {
+	Resumed int `json:"resumed" jsonschema_description:"How many schedules, groups or jobs go on."`
+}
+
+var resume = kernel.DefineCommand[pauseInput, resumeOutput](kernel.Definition{
+	Type:    "Job.Resume",
+	Summary: "Let a schedule or the jobs with a concurrencyKey go on; without either, what waits since the store was restored from a backup.",
+	Input:   schema.Input[pauseInput]().Example(`{"concurrencyKey":"mail"}`),
+})
+
+func (j *Jobs) resume(ctx context.Context, in pauseInput) (resumeOutput, error) {
+	if _, err := j.running(); err != nil {
+		return resumeOutput{}, err
+	}
+	var b store.Batch
+	switch {
+	case in.JobID != "" && in.ConcurrencyKey != "":
+		return resumeOutput{}, invalid("jobId", "give either the jobId of a schedule, or a concurrencyKey")
+	case in.ConcurrencyKey != "":
+		s := spec{Principal: senderOf(ctx).Principal().ID(), Group: in.ConcurrencyKey}
+		kernel.WhenApplied(ctx, j.queue.Unpause(&b, s.groupName()))
+		return resumeOutput{1}, kernel.Stage(ctx, &b)
+	case in.JobID != "":
+		return resumeOutput{1}, j.stagePause(ctx, &b, in.JobID, "")
+	}
+	if p := senderOf(ctx).Principal(); !p.IsOwner() {
+		return resumeOutput{}, message.Errorf(403, "The token %q may let its own schedules and keys go on; what waits since a restore is for the owner: kernos job resume", p.Name())
+	}
+	n, resumed, err := j.queue.Resume(&b)
+	if err != nil {
+		return resumeOutput{}, err
+	}
+	all := []func(){resumed}
+	err = j.eachSchedule(func(r *record) error {
+		if r.Paused != restored {
+			return nil
+		}
+		s, err := readSchedule(r.Schedule, r.Zone)
+		if err != nil {
+			return err
+		}
+		moved, err := j.queue.Move(&b, r.ID, s.next(j.opts.Now()))
+		if err != nil || moved == nil {
+			return errors.Join(err)
+		}
+		n++
+		r.Paused = ""
+		r.store(&b)
+		all = append(all, moved)
+		return nil
+	})
+	if err != nil {
+		return resumeOutput{}, err
+	}
+	b.Delete(key(keyHeld))
+	if err := kernel.Stage(ctx, &b); err != nil {
+		return resumeOutput{}, err
+	}
+	kernel.WhenApplied(ctx, func() {
+		for _, f := range all {
+			f()
+		}
+	})
+	return resumeOutput{n}, nil
+}

@@ -1,0 +1,148 @@
+// Package job is the module of work in the background: any syscall can be started as a job,
+// now, later or on a schedule, alone or as steps, and goes on when its caller has left and
+// when the kernel was restarted.
+//
+//	jobs := job.New(&job.Options{Store: s, Find: tokens.Find})
+//	registry.Add(jobs.Module())
+//	jobs.Run(ctx, k)
+//
+// Invariants:
+//
+//	J1  a job that was acknowledged reaches one outcome: completed or failed
+//	J2  what a job changes in the store happens once: it is in one batch with the outcome
+//	J3  what a job does outside of the store is not repeated if its outcome is unknown, unless
+//	    the job says that it may be
+//	J4  a schedule starts one run for each of its times, or for several that were missed
+package job
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"kernos/kernel"
+	"kernos/kernel/principal"
+	"kernos/message"
+	"kernos/store"
+	"kernos/work"
+)
+
+// Options are the settings of Jobs.
+type Options struct {
+	Store store.Store
+
+	// Find returns the principal of an id as it is now, or nil if it has ended. Jobs act
+	// for the principal that has started them.
+	Find func(principal.ID) (*principal.Principal, error)
+
+	// Blobs is told which blobs results point to, so that they are kept. It may be nil.
+	Blobs kernel.BlobOwners
+
+	// Open returns the text that a pointer points to, for steps that use a result that was
+	// too large for a line.
+	Open func(context.Context, message.BlobPointer) ([]byte, error)
+
+	Slots int              // how many jobs run at once; 0 means 256
+	Grace time.Duration    // how long running jobs may go on when the kernel stops
+	Now   func() time.Time // nil means time.Now
+	Log   *slog.Logger
+}
+
+// Jobs starts and runs jobs. It is safe for concurrent use.
+type Jobs struct {
+	opts   Options
+	queue  *work.Queue
+	kernel atomic.Pointer[kernel.Kernel] // set by Run
+	ids    ids
+
+	mu       sync.Mutex
+	live     map[string]*live // what runs, or is waited for
+	finished counts           // since the kernel was started
+}
+
+type counts struct{ completed, failed uint64 }
+
+// New returns the jobs of a store. The caller calls Run.
+func New(o *Options) *Jobs {
+	j := &Jobs{opts: *o, live: make(map[string]*live)}
+	if j.opts.Now == nil {
+		j.opts.Now = time.Now
+	}
+	if j.opts.Log == nil {
+		j.opts.Log = slog.New(slog.DiscardHandler)
+	}
+	j.queue = work.New(&work.Options{
+		Store: o.Store, Letter: 'j', Work: j.work, Slots: o.Slots, Grace: o.Grace, Now: j.opts.Now, Log: j.opts.Log,
+	})
+	return j
+}
+
+// Run runs jobs with a kernel until ctx is done and those that run have ended. Before it is
+// called, jobs can be looked at and not be started.
+func (j *Jobs) Run(ctx context.Context, k *kernel.Kernel) {
+	if err := j.afterRestore(); err != nil {
+		j.opts.Log.Error("jobs can't be read; they don't run until the next start", "error", err)
+		return
+	}
+	j.kernel.Store(k)
+	defer j.kernel.Store(nil)
+	j.queue.Run(ctx)
+}
+
+// running returns the kernel that runs jobs, or a 503.
+func (j *Jobs) running() (*kernel.Kernel, error) {
+	if k := j.kernel.Load(); k != nil {
+		return k, nil
+	}
+	return nil, message.Errorf(503, "This kernel ends with its caller, and runs no jobs; start one that stays: kernos serve")
+}
+
+// Definitions returns the module without its handlers.
+func Definitions() kernel.Module {
+	return kernel.Module{
+		Name:    "job",
+		Version: "1.0.0",
+		Summary: "Work in the background: any syscall as a job, now, later or on a schedule, alone or as steps.",
+		Syscalls: kernel.Unbound(start.Definition, status.Definition, list.Definition, result.Definition, wait.Definition,
+			cancel.Definition, retry.Definition, pause.Definition, resume.Definition),
+	}
+}
+
+// Module returns the module.
+func (j *Jobs) Module() kernel.Module {
+	return Definitions().Bind(start.Bind(j.start), status.Bind(j.status), list.Bind(j.list), result.Bind(j.result),
+		wait.BindStream(j.wait), cancel.Bind(j.cancel), retry.Bind(j.retry), pause.Bind(j.pause), resume.Bind(j.resume))
+}
+
+// The events of jobs. They carry the correlation of the request that has started the job, and
+// name it as their cause.
+const (
+	startedEvent    message.Type = "Job.Started"
+	progressedEvent message.Type = "Job.Progressed"
+	completedEvent  message.Type = "Job.Completed"
+	failedEvent     message.Type = "Job.Failed"
+	canceledEvent   message.Type = "Job.Canceled"
+)
+
+var events = []kernel.EventDefinition{
+	{Type: startedEvent, Summary: "The job has begun: {jobId, name, attempt}."},
+	{Type: progressedEvent, Summary: "The job got further: {jobId, note, percentage}."},
+	{Type: completedEvent, Summary: "The job has succeeded: {jobId, name}."},
+	{Type: failedEvent, Summary: "The job has failed: {jobId, name, error}."},
+	{Type: canceledEvent, Summary: "The job was canceled: {jobId, name}."},
+}
+
+// Stats counts jobs for the operator.
+type Stats struct {
+	Running           int
+	Completed, Failed uint64 // since the kernel was started
+}
+
+// Stats counts what runs, and what has ended since the start.
+func (j *Jobs) Stats() Stats {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return Stats{Running: j.queue.Stats(), Completed: j.finished.completed, Failed: j.finished.failed}
+}

@@ -1,0 +1,192 @@
+package job
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"kernos/internal/jsonscan"
+	"kernos/kernel"
+	"kernos/message"
+	"kernos/store"
+)
+
+const (
+	// maxLines is how many of its last lines a job keeps, and maxLine how many bytes of each.
+	maxLines = 200
+	maxLine  = 500
+
+	// flushEvery is how often progress and lines of a running job are stored and recorded.
+	flushEvery = time.Second
+)
+
+// A live is a job that runs, or that callers wait for: what it says, and who is told.
+type live struct {
+	j    *Jobs
+	id   string
+	uses int // guarded by Jobs.mu
+
+	mu       sync.Mutex
+	progress *progress
+	lines    []line
+	dropped  int
+	stored   time.Time // when the lines were stored last
+	changes  chan struct{}
+	spec     *spec         // of a job that runs
+	from     kernel.Sender // whom it acts for
+}
+
+// A line is something that a job has said.
+type line struct {
+	At   int64  `json:"at" jsonschema_description:"When, in milliseconds since 1970."`
+	Text string `json:"text" jsonschema_description:"What it said."`
+}
+
+// logged is what a job has said, as it is stored.
+type logged struct {
+	Lines   []line `json:"lines"`
+	Dropped int    `json:"dropped,omitzero"`
+}
+
+// begin returns the live of a job. The caller calls end.
+func (j *Jobs) begin(id string) *live {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	l := j.live[id]
+	if l == nil {
+		l = &live{j: j, id: id, changes: make(chan struct{})}
+		j.live[id] = l
+	}
+	l.uses++
+	return l
+}
+
+func (j *Jobs) end(l *live) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if l.uses--; l.uses == 0 {
+		delete(j.live, l.id)
+	}
+}
+
+// find returns the live of a job, if it has one.
+func (j *Jobs) find(id string) *live {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.live[id]
+}
+
+// run says that the job runs.
+func (l *live) run(s *spec, from kernel.Sender) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.spec, l.from = s, from
+}
+
+// changed tells those who wait that there is news.
+func (l *live) changed() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tell()
+}
+
+// tell is changed with mu held.
+func (l *live) tell() {
+	close(l.changes)
+	l.changes = make(chan struct{})
+}
+
+// next returns a channel that is closed at the next change, and the progress so far.
+func (l *live) next() (<-chan struct{}, *progress) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.changes, l.progress
+}
+
+// event takes an event of the syscall that the job calls.
+func (l *live) event(m message.Message) {
+	now := l.j.opts.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if m.Type == kernel.Progressed {
+		l.progress = readProgress(m.Data, now)
+		l.add(l.progress.Note, now)
+	} else {
+		l.add(string(m.Type)+" "+string(m.Data), now)
+	}
+	l.tell()
+	if now.Sub(l.stored) >= flushEvery && l.spec != nil {
+		l.flush(now)
+	}
+}
+
+func readProgress(data []byte, now time.Time) *progress {
+	p := &progress{At: now.UnixMilli()}
+	jsonscan.Members(data, 0, func(name, value []byte) bool {
+		switch jsonscan.Unquote(name) {
+		case "message":
+			p.Note = message.Clip(jsonscan.Unquote(value), maxLine)
+		case "percentage":
+			_ = json.Unmarshal(value, &p.Fraction) // it stays 0
+		}
+		return true
+	})
+	return p
+}
+
+// add adds a line. mu is held.
+func (l *live) add(text string, now time.Time) {
+	if text == "" || len(l.lines) > 0 && l.lines[len(l.lines)-1].Text == text {
+		return
+	}
+	l.lines = append(l.lines, line{now.UnixMilli(), message.Clip(text, maxLine)})
+	if len(l.lines) > maxLines {
+		l.dropped += len(l.lines) - maxLines
+		l.lines = append(l.lines[:0], l.lines[len(l.lines)-maxLines:]...)
+	}
+}
+
+// flush stores what the job has said, and records its progress. mu is held.
+func (l *live) flush(now time.Time) {
+	l.stored = now
+	var b store.Batch
+	b.Set(key(keyLog, l.id), encode(logged{l.lines, l.dropped}))
+	if _, err := l.j.opts.Store.Apply(&b); err != nil {
+		l.j.opts.Log.Warn("what a job says can't be stored", "job", l.id, "error", err)
+	}
+	if k := l.j.kernel.Load(); k != nil && l.progress != nil {
+		r := record{spec: *l.spec}
+		more := jsonscan.AppendQuoted([]byte(`,"note":`), l.progress.Note)
+		r.event(k, l.from, progressedEvent, fmt.Appendf(more, `,"percentage":%g`, l.progress.Fraction))
+	}
+}
+
+// keep adds to the batch of an outcome what the job has said.
+func (l *live) keep(b *store.Batch, r *record) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r.Progress = l.progress
+	if len(l.lines) > 0 {
+		b.Set(key(keyLog, l.id), encode(logged{l.lines, l.dropped}))
+	}
+}
+
+// said returns what a job has said: that of a running job from memory, of others from the
+// store.
+func (j *Jobs) said(id string) (all logged, err error) {
+	if l := j.find(id); l != nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if len(l.lines) > 0 {
+			return logged{append([]line(nil), l.lines...), l.dropped}, nil
+		}
+	}
+	e, err := j.opts.Store.Get(key(keyLog, id))
+	if err != nil || e.Revision == 0 {
+		return logged{}, err
+	}
+	return all, json.Unmarshal(jsontext.Value(e.Value), &all)
+}

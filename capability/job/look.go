@@ -1,0 +1,311 @@
+package job
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"kernos/internal/cursor"
+	"kernos/kernel"
+	"kernos/message"
+	"kernos/schema"
+	"kernos/store"
+	"kernos/work"
+)
+
+type idInput struct {
+	JobID string `json:"jobId" jsonschema:"minLength=1,maxLength=64" jsonschema_description:"The job, as Job.Start replied it."`
+}
+
+// Info is what is told of a job.
+type Info struct {
+	JobID  string         `json:"jobId" jsonschema_description:"The job."`
+	Status Status         `json:"status" jsonschema:"enum=pending,enum=running,enum=completed,enum=failed" jsonschema_description:"pending: it waits; running; completed: it has a result; failed: it has an error. A canceled job is failed with the code 499. A schedule stays pending."`
+	Result jsontext.Value `json:"result,omitzero" jsonschema_description:"What the syscall replied; of steps, an object with the result of each."`
+	Error  jsontext.Value `json:"error,omitzero" jsonschema_description:"Why it has failed: {code, message, cause}. The errors of earlier attempts are causes."`
+
+	Name     message.Type         `json:"name,omitzero" jsonschema_description:"The syscall that it runs."`
+	Created  int64                `json:"created" jsonschema_description:"When it was started, in milliseconds since 1970."`
+	Due      int64                `json:"due,omitzero" jsonschema_description:"When it begins, or began, or begins again after an attempt that has failed, in milliseconds since 1970."`
+	Began    int64                `json:"began,omitzero" jsonschema_description:"When it began, in milliseconds since 1970."`
+	Ended    int64                `json:"ended,omitzero" jsonschema_description:"When it ended, in milliseconds since 1970."`
+	Attempt  int                  `json:"attempts,omitzero" jsonschema_description:"How many attempts have failed."`
+	Progress *progress            `json:"progress,omitzero" jsonschema_description:"How far it is, if the syscall says."`
+	Steps    map[string]stepState `json:"steps,omitzero" jsonschema_description:"How far its steps are."`
+
+	Schedule       string `json:"schedule,omitzero" jsonschema_description:"Of a schedule: when it runs."`
+	TimeZone       string `json:"timeZone,omitzero" jsonschema_description:"Of a schedule: its time zone."`
+	Next           int64  `json:"next,omitzero" jsonschema_description:"Of a schedule: when it runs next, in milliseconds since 1970."`
+	Last           int64  `json:"last,omitzero" jsonschema_description:"Of a schedule: when it was due last, in milliseconds since 1970."`
+	Runs           int    `json:"runs,omitzero" jsonschema_description:"Of a schedule: how many runs it has started."`
+	Missed         int    `json:"missed,omitzero" jsonschema_description:"Of a schedule: how many of its times passed without a run of their own."`
+	Paused         string `json:"paused,omitzero" jsonschema_description:"Why it is paused; Job.Resume lets it go on."`
+	Of             string `json:"scheduleId,omitzero" jsonschema_description:"The schedule that has started it."`
+	ConcurrencyKey string `json:"concurrencyKey,omitzero" jsonschema_description:"The key of the limit that it shares."`
+	Correlation    string `json:"correlation" jsonschema_description:"The workflow that it belongs to: Message.Graph draws it."`
+	Principal      string `json:"principal" jsonschema_description:"Who has started it, and whom it acts for."`
+}
+
+func (Info) SchemaName() string { return "Job" }
+
+// info returns what is told of a job.
+func (j *Jobs) info(r *record) Info {
+	i := Info{
+		JobID: r.ID, Status: r.current(), Result: r.Result, Error: r.Error, Name: r.Name, Created: r.Created,
+		Began: r.Began, Ended: r.Ended, Attempt: r.Attempt, Progress: r.Progress, Steps: r.state.Steps,
+		Schedule: r.Schedule, TimeZone: r.Zone, Last: r.Last, Runs: r.Runs, Missed: r.Missed, Paused: r.Paused, Of: r.Of,
+		ConcurrencyKey: r.Group, Correlation: r.Correlation, Principal: r.Token,
+	}
+	if r.queued != work.Absent {
+		i.Due = r.due.UnixMilli()
+	}
+	if r.Schedule != "" && r.Paused == "" && r.Status == "" {
+		i.Next = i.Due
+	}
+	if r.Paused != "" {
+		i.Due = 0
+	}
+	if r.queued == work.Held {
+		i.Paused = restored
+	}
+	if r.Status == "" && r.Group != "" && r.Schedule == "" && r.queued == work.Waiting && j.queue.Paused(r.groupName()) {
+		i.Paused = "its concurrencyKey is paused"
+	}
+	if l := j.find(r.ID); l != nil && r.Status == "" {
+		if _, p := l.next(); p != nil {
+			i.Progress = p
+		}
+	}
+	return i
+}
+
+var status = kernel.DefineQuery[idInput, Info](kernel.Definition{
+	Type:    "Job.Status",
+	Summary: "Report how far a job is, and its result or its error.",
+})
+
+func (j *Jobs) status(ctx context.Context, in idInput) (Info, error) {
+	r, err := j.visible(ctx, in.JobID)
+	if err != nil {
+		return Info{}, err
+	}
+	return j.info(r), nil
+}
+
+type resultOutput struct {
+	JobID  string         `json:"jobId" jsonschema_description:"The job."`
+	Result jsontext.Value `json:"result" jsonschema_description:"What the syscall replied. What was too large for a line is a reference."`
+	Log    []line         `json:"log,omitzero" jsonschema_description:"What it has said meanwhile: its last 200 lines."`
+	Lost   int            `json:"dropped,omitzero" jsonschema_description:"How many earlier lines were dropped."`
+}
+
+type resultInput struct {
+	JobID string `json:"jobId" jsonschema:"minLength=1,maxLength=64" jsonschema_description:"The job, as Job.Start replied it."`
+	Log   bool   `json:"log,omitzero" jsonschema_description:"Also return what the job has said; then it need not have ended."`
+}
+
+var result = kernel.DefineQuery[resultInput, resultOutput](kernel.Definition{
+	Type:    "Job.Result",
+	Summary: "Get the result of a completed job, or the error of a failed one, or what a job has said.",
+	Answers: kernel.FromStore,
+})
+
+func (j *Jobs) result(ctx context.Context, in resultInput) (resultOutput, error) {
+	r, err := j.visible(ctx, in.JobID)
+	if err != nil {
+		return resultOutput{}, err
+	}
+	out := resultOutput{JobID: r.ID, Result: r.Result}
+	if in.Log {
+		all, err := j.said(r.ID)
+		out.Log, out.Lost = all.Lines, all.Dropped
+		if len(out.Result) == 0 {
+			out.Result = jsontext.Value("null")
+		}
+		return out, err
+	}
+	switch r.current() {
+	case Completed:
+		return out, nil
+	case Failed:
+		e, err := message.ParseError([]byte(r.Error))
+		if err != nil {
+			return out, err
+		}
+		return out, e
+	}
+	return out, message.Errorf(409, "The job %s is %s and has no result yet; Job.Wait waits for it", r.ID, r.current())
+}
+
+type listInput struct {
+	Status   Status         `json:"status,omitzero" jsonschema:"enum=pending,enum=running,enum=completed,enum=failed" jsonschema_description:"Only jobs of this status."`
+	Name     message.Type   `json:"name,omitzero" jsonschema:"maxLength=256" jsonschema_description:"Only jobs that run this syscall, or one of a domain (Http.*)."`
+	Since    jsontext.Value `json:"since,omitzero" jsonschema:"oneof_type=number;string" jsonschema_description:"Only jobs started at this time or later: milliseconds since 1970, a time such as 2026-01-31T12:00:00Z, or how long ago, such as 1h."`
+	Schedule bool           `json:"schedule,omitzero" jsonschema_description:"Only schedules."`
+	Of       string         `json:"scheduleId,omitzero" jsonschema:"maxLength=64" jsonschema_description:"Only the runs of this schedule."`
+	Limit    int            `json:"limit,omitzero" jsonschema:"minimum=1,maximum=1000,default=100" jsonschema_description:"How many jobs at most."`
+	Cursor   string         `json:"cursor,omitzero" jsonschema:"maxLength=140" jsonschema_description:"The cursor of the previous page, with all other parameters unchanged."`
+}
+
+type listOutput struct {
+	Jobs   []Info `json:"jobs" jsonschema_description:"The jobs, newest first, without their results."`
+	Cursor string `json:"cursor,omitzero" jsonschema_description:"The cursor of the next page; absent on the last page."`
+}
+
+var list = kernel.DefineQuery[listInput, listOutput](kernel.Definition{
+	Type:    "Job.List",
+	Summary: "List jobs, newest first, by status, name, time or schedule, in pages.",
+	Input:   schema.Input[listInput]().Example(`{"status":"failed","since":"24h"}`),
+	Answers: kernel.FromStore,
+})
+
+// maxLooked is how many jobs one page of a list looks at: a page may be short, and its cursor
+// goes on.
+const maxLooked = 20_000
+
+func (j *Jobs) list(ctx context.Context, in listInput) (listOutput, error) {
+	out := listOutput{Jobs: []Info{}}
+	since, err := readSince(in.Since, j.opts.Now())
+	if err != nil {
+		return out, err
+	}
+	last, err := cursor.Parse('j', in.Cursor, 64)
+	if err != nil {
+		return out, err
+	}
+	letter := byte(keySpec)
+	if in.Schedule {
+		letter = keySchedule
+	}
+	keys := store.Prefix(key(letter))
+	keys.Reverse = true
+	if last != "" {
+		keys.To = key(letter, last)
+	}
+	limit, looked := cmp.Or(in.Limit, 100), 0
+	p := kernel.PrincipalOf(ctx)
+	var found []string
+	more := false
+	for e, err := range j.opts.Store.Scan(keys) {
+		if err != nil {
+			return out, err
+		}
+		if len(found) >= maxLooked {
+			more = true
+			break
+		}
+		found = append(found, string(e.Key[2:]))
+		_ = looked
+		if len(found) >= limit && in.Status == "" && in.Name == "" && in.Of == "" && since == 0 && p.SeesAll() {
+			break
+		}
+	}
+	for i, id := range found {
+		if i%1000 == 0 && ctx.Err() != nil {
+			return out, ctx.Err()
+		}
+		r, err := j.load(id)
+		if err != nil {
+			continue // it was forgotten meanwhile
+		}
+		if since != 0 && r.Created < since {
+			return out, nil // those before it are older
+		}
+		if p.Sees(r.Principal) && matches(&in, r) {
+			i := j.info(r)
+			i.Result = nil
+			out.Jobs = append(out.Jobs, i)
+		}
+		if len(out.Jobs) == limit && i < len(found)-1 || (i == len(found)-1 && (more || len(out.Jobs) == limit)) {
+			out.Cursor = cursor.New('j', id)
+			return out, nil
+		}
+	}
+	return out, nil
+}
+
+func matches(in *listInput, r *record) bool {
+	domain, whole := strings.CutSuffix(string(in.Name), ".*")
+	names := []message.Type{r.Name}
+	for _, s := range r.spec.Steps {
+		names = append(names, s.Name)
+	}
+	return (in.Status == "" || r.current() == in.Status) && (in.Of == "" || r.Of == in.Of) &&
+		(in.Name == "" || slices.ContainsFunc(names, func(t message.Type) bool {
+			return t == in.Name || whole && t.Domain() == domain
+		}))
+}
+
+// readSince reads a time in the past.
+func readSince(v jsontext.Value, now time.Time) (int64, error) {
+	t, err := readTime("since", v, now)
+	if err != nil || t.IsZero() {
+		return 0, err
+	}
+	if t.After(now) { // how long ago
+		t = now.Add(now.Sub(t))
+	}
+	return t.UnixMilli(), nil
+}
+
+type waitInput struct {
+	JobID   string         `json:"jobId" jsonschema:"minLength=1,maxLength=64" jsonschema_description:"The job, as Job.Start replied it."`
+	Timeout jsontext.Value `json:"timeout,omitzero" jsonschema:"oneof_type=number;string" jsonschema_description:"How long to wait: milliseconds, or a text such as 30s. Then the reply says how far the job is. Default: until it has ended."`
+}
+
+var wait = kernel.DefineQuery[waitInput, Info](kernel.Definition{
+	Type:    "Job.Wait",
+	Summary: "Wait until a job has ended: its progress as events, then its outcome. It can be asked again at any time.",
+	Emits:   events[1:2],
+	Runs:    kernel.Endless,
+	Timeout: 24 * time.Hour,
+})
+
+func (j *Jobs) wait(ctx context.Context, in waitInput, s *kernel.Stream) (Info, error) {
+	limit, err := readSpan("timeout", in.Timeout)
+	if err != nil {
+		return Info{}, err
+	}
+	var late <-chan time.Time
+	if limit > 0 {
+		timer := time.NewTimer(limit)
+		defer timer.Stop()
+		late = timer.C
+	}
+	l := j.begin(in.JobID)
+	defer j.end(l)
+	var told *progress
+	for {
+		news, p := l.next()
+		r, err := j.visible(ctx, in.JobID)
+		if err != nil {
+			return Info{}, err
+		}
+		if p != nil && p != told {
+			told = p
+			if err := s.Emit(progressedEvent, progressOutput{r.ID, p.Note, p.Fraction}); err != nil {
+				return Info{}, err
+			}
+		}
+		if r.Status != "" {
+			return j.info(r), nil
+		}
+		select {
+		case <-news:
+		case <-late:
+			return j.info(r), nil
+		case <-ctx.Done():
+			return Info{}, context.Cause(ctx)
+		}
+	}
+}
+
+type progressOutput struct {
+	JobID    string  `json:"jobId"`
+	Note     string  `json:"note"`
+	Fraction float64 `json:"percentage"`
+}

@@ -1,0 +1,358 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"kernos/kernel"
+	"kernos/kernel/principal"
+	"kernos/message"
+	"kernos/store"
+	"kernos/work"
+)
+
+const (
+	// defaultTimeout is how long an attempt may take if the job doesn't say.
+	defaultTimeout = time.Hour
+
+	// maxBackoff is the longest pause between two attempts, before it varies.
+	maxBackoff = time.Hour
+
+	// maxTakeovers is how often a job is begun again after the process died while it ran. One
+	// that kills the process each time ends as failed.
+	maxTakeovers = 5
+
+	// maxFailures is how many errors of earlier attempts are kept.
+	maxFailures = 10
+)
+
+// A run is one lease of a job.
+type run struct {
+	j     *Jobs
+	k     *kernel.Kernel
+	lease *work.Lease
+	ctx   context.Context
+	*record
+	who  *principal.Principal
+	live *live
+}
+
+// work does a job, or starts the next run of a schedule. It is called by the queue.
+func (j *Jobs) work(ctx context.Context, l *work.Lease) {
+	k := j.kernel.Load()
+	if k == nil {
+		return // it is begun again
+	}
+	r, err := j.load(l.ID)
+	if err != nil {
+		j.opts.Log.Error("a job can't be read", "job", l.ID, "error", err)
+		if e, ok := errors.AsType[*message.Error](err); ok && e.Code == 404 { // it was forgotten
+			var b store.Batch
+			ended := l.Done(&b)
+			if _, err := j.opts.Store.Apply(&b); err == nil {
+				ended()
+			}
+		}
+		return
+	}
+	who, err := j.opts.Find(r.Principal)
+	if err != nil {
+		j.opts.Log.Error("the caller of a job can't be read", "job", l.ID, "error", err)
+		return
+	}
+	a := &run{j: j, k: k, lease: l, ctx: ctx, record: r, who: who}
+	if r.Schedule != "" {
+		a.fire()
+		return
+	}
+	a.live = j.begin(r.ID)
+	defer j.end(a.live)
+	if e := a.refused(); e != nil {
+		a.fail(e)
+		return
+	}
+	if a.Began == 0 {
+		a.Began = j.opts.Now().UnixMilli()
+	}
+	a.live.run(&a.spec, a.sender())
+	a.record.event(k, a.sender(), startedEvent, fmt.Appendf(nil, `,"attempt":%d`, a.Attempt+1))
+	if len(a.spec.Steps) > 0 {
+		a.doSteps()
+		return
+	}
+	a.doOne()
+}
+
+// refused returns why a job must not run.
+func (a *run) refused() *message.Error {
+	switch {
+	case a.who == nil || a.who.Life().Err() != nil:
+		return message.Errorf(403, "The token %q, which has started the job, was revoked or has expired", a.Token)
+	case a.lease.Attempt > maxTakeovers:
+		return message.Errorf(500, "The kernel ended %d times while %s ran; it isn't begun again (Job.Retry does that)", a.lease.Attempt-1, a.what())
+	}
+	return nil
+}
+
+func (s *spec) what() string {
+	if s.Name != "" {
+		return string(s.Name)
+	}
+	return "the job"
+}
+
+// sender is whom the calls of the job act for.
+func (a *run) sender() kernel.Sender { return kernel.From(a.who, a.Wire) }
+
+// lineage is the lineage of what the job sends.
+func (s *spec) lineage() message.Metadata {
+	return message.Metadata{Causation: s.Starter, Correlation: s.Correlation}
+}
+
+// event records an event of a job. more is what it says beside the job's id and name.
+func (r *record) event(k *kernel.Kernel, from kernel.Sender, t message.Type, more []byte) {
+	k.Record(r.newEvent(k, t, more), kernel.Within, from)
+}
+
+func (r *record) newEvent(k *kernel.Kernel, t message.Type, more []byte) message.Message {
+	data := fmt.Appendf(nil, `{"jobId":%q,"name":%q%s}`, r.ID, r.Name, more)
+	m := message.Message{Kind: message.KindEvent, Type: t, Data: data, Metadata: r.lineage()}
+	k.Stamp(&m)
+	return m
+}
+
+// external reports whether a syscall acts outside of the store, so that it isn't known what
+// became of a call that was cut off.
+func external(k *kernel.Kernel, t message.Type) bool {
+	s, ok := k.Registry().Lookup(t)
+	return ok && s.Kind == message.KindCommand && s.Effect != kernel.InStore
+}
+
+// doOne does a job that is one syscall.
+func (a *run) doOne() {
+	if external(a.k, a.Name) {
+		if a.lease.TakenOver && !a.Repeat {
+			a.fail(unknownOutcome(a.Name))
+			return
+		}
+		if err := a.lease.Durable(a.ctx); err != nil {
+			return
+		}
+	}
+	w := &attempt{run: a}
+	outcome, commit := a.do(a.Name, a.Payload, w)
+	if !w.applied {
+		a.settleAlone(w, &outcome)
+		return
+	}
+	a.tell(commit)
+}
+
+// unknownOutcome is the error of a job that may have been done.
+func unknownOutcome(t message.Type) *message.Error {
+	return message.Errorf(409, "The kernel ended while %s ran, which acts outside of it: it isn't known whether it was done, and it isn't repeated. Check, then use Job.Retry; a job with repeat: true is repeated by itself", t)
+}
+
+// do calls a syscall for the job.
+func (a *run) do(t message.Type, data jsontext.Value, w kernel.Work) (message.Message, *store.Commit) {
+	if len(data) == 0 {
+		data = jsontext.Value("{}")
+	}
+	timeout := time.Duration(a.Timeout) * time.Millisecond
+	if timeout == 0 {
+		timeout = defaultTimeout
+	}
+	return a.k.Do(a.ctx, kernel.WorkCall{
+		Type: t, Data: data, Metadata: a.lineage(), Sender: a.sender(), Timeout: timeout, Work: w, Event: a.live.event,
+	})
+}
+
+// An attempt is a call that is a job. It implements [kernel.Work].
+type attempt struct {
+	*run
+	ended   func()
+	applied bool
+}
+
+// Held implements [kernel.Work].
+func (w *attempt) Held() error { return w.lease.Held() }
+
+// Applied implements [kernel.Work].
+func (w *attempt) Applied() {
+	w.applied = true
+	w.ended()
+}
+
+// Settle implements [kernel.Work].
+func (w *attempt) Settle(b *store.Batch, outcome *message.Message) ([]message.Message, error) {
+	if err := w.lease.Held(); err != nil {
+		return nil, err
+	}
+	now := w.j.opts.Now()
+	w.live.keep(b, w.record)
+	if outcome.Kind == message.KindReply {
+		w.Result = jsontext.Value(outcome.Data)
+		return w.complete(b, now), nil
+	}
+	e, err := outcome.Failure()
+	if err != nil {
+		return nil, err
+	}
+	if w.stopped() {
+		if external(w.k, w.Name) {
+			return nil, work.ErrStopping // what became of it isn't known: the next process says so
+		}
+		w.ended = w.lease.Again(b, now)
+		w.store(b)
+		return nil, nil
+	}
+	if refused := w.refused(); refused != nil { // its token has ended meanwhile
+		e = refused
+	}
+	if w.mayRetry(w.Name, w.Retry, w.Attempt+1, e) {
+		w.Attempt++
+		w.note(e)
+		w.ended = w.lease.Again(b, now.Add(pauseAfter(w.Retry, w.Attempt)))
+		w.store(b)
+		return nil, nil
+	}
+	return w.failed(b, e, now), nil
+}
+
+// stopped reports whether the kernel has stopped the job, and may go on with it later.
+func (a *run) stopped() bool { return errors.Is(context.Cause(a.ctx), work.ErrStopping) }
+
+// mayRetry reports whether a call is attempted again.
+func (a *run) mayRetry(t message.Type, rule *retryRule, failed int, e *message.Error) bool {
+	if e.Code == 504 && external(a.k, t) && !a.Repeat {
+		return false // it may have been done
+	}
+	return rule.again(failed, e.Code)
+}
+
+// pauseAfter is the pause after so many attempts have failed: twice as long each time, and
+// between half and one and a half of that.
+func pauseAfter(rule *retryRule, failed int) time.Duration {
+	pause := time.Duration(rule.Backoff) * time.Millisecond
+	for range failed - 1 {
+		if pause = 2 * pause; pause >= maxBackoff {
+			break
+		}
+	}
+	pause = max(min(pause, maxBackoff), time.Millisecond)
+	return pause/2 + rand.N(pause)
+}
+
+// note keeps the error of an attempt.
+func (a *run) note(e *message.Error) {
+	a.Failures = append([]jsontext.Value{e.Append(nil)}, a.Failures...)
+	a.Failures = a.Failures[:min(len(a.Failures), maxFailures)]
+}
+
+// complete adds to a batch that the job has succeeded.
+func (a *attempt) complete(b *store.Batch, now time.Time) []message.Message {
+	ended := a.lease.Done(b)
+	a.j.finish(b, a.record, Completed, now)
+	a.setEnded(ended, Completed)
+	return []message.Message{a.newEvent(a.k, completedEvent, nil)}
+}
+
+// failed adds to a batch that the job has failed. The errors of earlier attempts are the causes
+// of the last one.
+func (a *attempt) failed(b *store.Batch, e *message.Error, now time.Time) []message.Message {
+	a.Error = chain(e, a.Failures)
+	ended := a.lease.Done(b)
+	a.j.finish(b, a.record, Failed, now)
+	a.setEnded(ended, Failed)
+	return []message.Message{a.newEvent(a.k, failedEvent, append([]byte(`,"error":`), a.Error...))}
+}
+
+// chain makes the errors of earlier attempts the causes of an error that has none.
+func chain(e *message.Error, earlier []jsontext.Value) jsontext.Value {
+	top := *e
+	last := &top
+	for last.Cause != nil {
+		copied := *last.Cause
+		last.Cause = &copied
+		last = &copied
+	}
+	for _, text := range earlier {
+		cause, err := message.ParseError([]byte(text))
+		if err != nil {
+			break
+		}
+		next := *cause
+		next.Cause = nil
+		last.Cause = &next
+		last = &next
+	}
+	return top.Append(nil)
+}
+
+// setEnded says what happens when the batch of the job's outcome is applied.
+func (w *attempt) setEnded(ended func(), s Status) {
+	w.ended = func() {
+		ended()
+		w.j.count(s)
+	}
+}
+
+// settleAlone settles a job whose outcome did not come from a call: it was refused, or the
+// outcome could not be settled.
+func (a *run) settleAlone(w *attempt, outcome *message.Message) {
+	if err := a.lease.Held(); err != nil {
+		return // it was canceled, or belongs to another process now
+	}
+	if a.stopped() && external(a.k, a.Name) {
+		return
+	}
+	var b store.Batch
+	events, err := w.Settle(&b, outcome)
+	if err != nil {
+		a.j.opts.Log.Warn("a job can't be settled; it is begun again", "job", a.ID, "error", err)
+		return
+	}
+	commit, err := a.j.opts.Store.Apply(&b)
+	if err != nil {
+		a.j.opts.Log.Warn("a job can't be settled; it is begun again", "job", a.ID, "error", err)
+		return
+	}
+	w.Applied()
+	for _, m := range events {
+		a.k.Record(m, kernel.Within, a.sender())
+	}
+	a.tell(commit)
+}
+
+// fail ends a job with an error before it has called anything.
+func (a *run) fail(e *message.Error) {
+	request := message.Message{Type: a.Name}
+	outcome := request.Fail(e)
+	w := &attempt{run: a}
+	a.Retry = nil // another attempt would end the same way
+	a.settleAlone(w, &outcome)
+}
+
+// tell tells those who wait for the job when a commit is durable.
+func (a *run) tell(commit *store.Commit) {
+	if commit == nil {
+		a.live.changed()
+		return
+	}
+	commit.Then(func(error) { a.live.changed() })
+}
+
+func (j *Jobs) count(s Status) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if s == Completed {
+		j.finished.completed++
+	} else {
+		j.finished.failed++
+	}
+}

@@ -1,0 +1,118 @@
+package job
+
+import (
+	"strings"
+	"time"
+
+	"github.com/robfig/cron/v3"
+
+	"kernos/message"
+)
+
+// A schedule is when something is to be done again and again.
+//
+// A cron expression is about the clock on the wall of its time zone. Where that clock is set
+// forward, times that don't exist are done at the moment of the change; where it is set back,
+// times that come twice are done at the first. An expression whose hour is * is about the
+// time that passes: it goes on through both changes without a gap.
+type schedule struct {
+	spec  cron.Schedule
+	every time.Duration // of @every
+	zone  *time.Location
+	wall  bool // about the clock on the wall
+}
+
+var parser = cron.NewParser(cron.SecondOptional | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor)
+
+// readSchedule reads an expression: cron with five fields, or six with seconds first, @every
+// 90s, @hourly, @daily, …
+func readSchedule(text, zone string) (*schedule, error) {
+	text = strings.TrimSpace(text)
+	s := &schedule{zone: time.Local}
+	if zone != "" {
+		var err error
+		if s.zone, err = time.LoadLocation(zone); err != nil || zone == "Local" {
+			return nil, invalid("timeZone", "expected the name of a time zone such as Europe/Berlin or UTC, got %q", message.Clip(zone, 64))
+		}
+	}
+	if strings.HasPrefix(text, "TZ=") || strings.HasPrefix(text, "CRON_TZ=") {
+		return nil, invalid("schedule", "give the time zone as timeZone")
+	}
+	if span, ok := strings.CutPrefix(text, "@every "); ok {
+		every, err := time.ParseDuration(strings.TrimSpace(span))
+		if err != nil || every < time.Second {
+			return nil, invalid("schedule", "expected @every with a time of at least 1s, such as @every 1h30m, got %q", message.Clip(text, 64))
+		}
+		s.every = every
+		return s, nil
+	}
+	var err error
+	if s.spec, err = parser.Parse(text); err != nil {
+		return nil, invalid("schedule", "expected a cron expression such as 0 9 * * 1-5 (minute, hour, day, month, weekday; seconds may come first), @hourly, @daily or @every 10m; got %q: %v", message.Clip(text, 64), err)
+	}
+	s.wall = !everyHour(text)
+	if s.next(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)).IsZero() {
+		return nil, invalid("schedule", "%q never comes", message.Clip(text, 64))
+	}
+	return s, nil
+}
+
+// everyHour reports whether an expression is about every hour.
+func everyHour(text string) bool {
+	fields := strings.Fields(text)
+	if len(fields) == 1 {
+		return text == "@hourly"
+	}
+	return fields[len(fields)-4] == "*"
+}
+
+// next returns the first time after t, or the zero time if there is none.
+func (s *schedule) next(t time.Time) time.Time {
+	switch {
+	case s.every > 0:
+		return t.Add(s.every)
+	case !s.wall:
+		return s.spec.Next(t.In(s.zone))
+	}
+	// The expression is asked about a clock that is never set, and what it answers is looked
+	// up on the clock of the zone.
+	at := t.In(s.zone)
+	wall := onWall(at)
+	for range 4 {
+		if wall = s.spec.Next(wall); wall.IsZero() {
+			return time.Time{}
+		}
+		if next := s.fromWall(wall); next.After(t) {
+			return next
+		}
+	}
+	return time.Time{}
+}
+
+// onWall returns what the clock shows, as a time of UTC.
+func onWall(t time.Time) time.Time {
+	return time.Date(t.Year(), t.Month(), t.Day(), t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), time.UTC)
+}
+
+// fromWall returns when the clock of the zone shows a time: for the first time if it does so
+// twice, and when it is set forward past it if it never does.
+func (s *schedule) fromWall(wall time.Time) time.Time {
+	t := time.Date(wall.Year(), wall.Month(), wall.Day(), wall.Hour(), wall.Minute(), wall.Second(), wall.Nanosecond(), s.zone)
+	if shown := onWall(t); !shown.Equal(wall) {
+		// It doesn't exist. The change is at the end or at the start of the time zone's period.
+		begin, end := t.ZoneBounds()
+		if shown.After(wall) {
+			return begin
+		}
+		return end
+	}
+	// Of two, the first: the one before the change that has just been.
+	if begin, _ := t.ZoneBounds(); !begin.IsZero() {
+		_, now := t.Zone()
+		_, before := begin.Add(-time.Second).Zone()
+		if earlier := t.Add(time.Duration(now-before) * time.Second); now < before && earlier.Before(begin) && onWall(earlier).Equal(wall) {
+			return earlier
+		}
+	}
+	return t
+}

@@ -1,0 +1,246 @@
+package job
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"kernos/kernel"
+	"kernos/message"
+	"kernos/schema"
+	"kernos/store"
+	"kernos/work"
+)
+
+type startInput struct {
+	Name    message.Type   `json:"name,omitzero" jsonschema:"maxLength=256" jsonschema_description:"The syscall to run. Instead of it, steps can be given."`
+	Payload jsontext.Value `json:"payload,omitzero" jsonschema_description:"The data of the syscall; {} if it is left out."`
+	Steps   []stepInput    `json:"steps,omitzero" jsonschema:"maxItems=200" jsonschema_description:"Several syscalls, each of which runs once to its end. Those that don't need each other run side by side."`
+
+	Timeout jsontext.Value `json:"timeout,omitzero" jsonschema:"oneof_type=number;string" jsonschema_description:"How long an attempt may take: milliseconds, or a text such as 90s or 2h. Default: an hour."`
+	Delay   jsontext.Value `json:"delay,omitzero" jsonschema:"oneof_type=number;string" jsonschema_description:"Begin after this time: milliseconds, or a text such as 1m30s."`
+	At      jsontext.Value `json:"at,omitzero" jsonschema:"oneof_type=number;string" jsonschema_description:"Begin at this time: 2026-01-31T12:00:00Z, or milliseconds since 1970."`
+
+	Schedule string `json:"schedule,omitzero" jsonschema:"maxLength=128" jsonschema_description:"Run again and again: a cron expression such as 0 9 * * 1-5 (minute, hour, day, month, weekday; seconds may come first), @hourly, @daily, or @every 10m."`
+	TimeZone string `json:"timeZone,omitzero" jsonschema:"maxLength=64" jsonschema_description:"The time zone of the schedule, such as Europe/Berlin. Default: that of the machine."`
+	CatchUp  bool   `json:"catchUp,omitzero" jsonschema_description:"Run once for each time that was missed while the kernel did not run, at most 1,000. Default: once for all of them."`
+
+	Retry    *retryInput `json:"retry,omitzero" jsonschema_description:"What to do about an attempt that fails. Default: nothing, the job has failed."`
+	Repeat   bool        `json:"repeat,omitzero" jsonschema_description:"The syscall may be repeated where it isn't known whether it was done, as after a power cut. Default: what acts outside of the kernel is not repeated then, and the job fails with 409."`
+	Priority *int        `json:"priority,omitzero" jsonschema:"minimum=0,maximum=9,default=5" jsonschema_description:"Of the jobs that are due, those of a higher priority begin first."`
+
+	ConcurrencyKey   string `json:"concurrencyKey,omitzero" jsonschema:"maxLength=128" jsonschema_description:"Jobs with the same key share a limit of how many of them run at once."`
+	ConcurrencyLimit int    `json:"concurrencyLimit,omitzero" jsonschema:"minimum=1,maximum=1000,default=1" jsonschema_description:"That limit."`
+	UniqueKey        string `json:"uniqueKey,omitzero" jsonschema:"maxLength=128" jsonschema_description:"If there is an unfinished job with this key, that one is the answer, and no other is started."`
+
+	Correlation string         `json:"correlation,omitzero" jsonschema:"maxLength=256" jsonschema_description:"The workflow that the job belongs to. Default: that of the request."`
+	Keep        jsontext.Value `json:"keep,omitzero" jsonschema:"oneof_type=number;string" jsonschema_description:"How long the finished job is kept: milliseconds, or a text such as 30d. Default: 7d."`
+}
+
+type retryInput struct {
+	Attempts int            `json:"attempts" jsonschema:"minimum=1,maximum=100" jsonschema_description:"How many attempts there are in all."`
+	Backoff  jsontext.Value `json:"backoff,omitzero" jsonschema:"oneof_type=number;string" jsonschema_description:"The pause before the second attempt: milliseconds, or a text such as 5s. Each pause is twice as long as the one before, up to an hour, and varies by half. Default: 1s."`
+	Codes    []int          `json:"codes,omitzero" jsonschema:"maxItems=100" jsonschema_description:"The error codes after which there is another attempt. Default: 408, 425, 429, 500, 502, 503, 504 and 507."`
+}
+
+// A retryRule is a retryInput as it is stored.
+type retryRule struct {
+	Attempts int   `json:"attempts"`
+	Backoff  int64 `json:"backoff"` // ms
+	Codes    []int `json:"codes,omitzero"`
+}
+
+var defaultCodes = []int{408, 425, 429, 500, 502, 503, 504, 507}
+
+func (r *retryInput) read(field string) (*retryRule, error) {
+	if r == nil {
+		return nil, nil
+	}
+	backoff, err := readSpan(field+".backoff", r.Backoff)
+	if err != nil {
+		return nil, err
+	}
+	return &retryRule{r.Attempts, cmp.Or(backoff, time.Second).Milliseconds(), r.Codes}, nil
+}
+
+// again reports whether there is another attempt after so many that have failed.
+func (r *retryRule) again(failed int, code int) bool {
+	codes := defaultCodes
+	if r != nil && len(r.Codes) > 0 {
+		codes = r.Codes
+	}
+	return r != nil && failed < r.Attempts && slices.Contains(codes, code)
+}
+
+type startOutput struct {
+	JobID  string `json:"jobId" jsonschema_description:"The job. Job.Status and Job.Wait take it."`
+	Status Status `json:"status" jsonschema:"enum=pending,enum=running" jsonschema_description:"pending: it is durable, and begins when its time and its turn have come."`
+	Unique bool   `json:"existing,omitzero" jsonschema_description:"True if the job was there already, under the same uniqueKey."`
+}
+
+var start = kernel.DefineCommand[startInput, startOutput](kernel.Definition{
+	Type:    "Job.Start",
+	Summary: "Run a syscall in the background, now, later or on a schedule. The reply comes when the job is durable, before it runs.",
+	Input:   schema.Input[startInput]().Example(`{"name":"Echo","payload":{"message":"later"},"delay":"10m"}`),
+	Emits:   events,
+})
+
+func (j *Jobs) start(ctx context.Context, in startInput) (startOutput, error) {
+	k, err := j.running()
+	if err != nil {
+		return startOutput{}, err
+	}
+	now := j.opts.Now()
+	s, due, err := j.read(ctx, k, &in, now)
+	if err != nil {
+		return startOutput{}, err
+	}
+	var b store.Batch
+	if s.Unique != "" {
+		existing, err := j.unique(&b, s)
+		if err != nil || existing != nil {
+			return startOutput{existing.id(), existing.current(), true}, err
+		}
+	}
+	added := j.add(&b, s, due)
+	if err := kernel.Stage(ctx, &b); err != nil {
+		return startOutput{}, err
+	}
+	kernel.WhenApplied(ctx, added)
+	return startOutput{JobID: s.ID, Status: Pending}, nil
+}
+
+// add adds a job to a batch.
+func (j *Jobs) add(b *store.Batch, s *spec, due time.Time) (added func()) {
+	b.Set(key(keySpec, s.ID), encode(s))
+	if s.Schedule != "" {
+		b.Set(key(keySchedule, s.ID), nil)
+	}
+	if j.opts.Blobs != nil {
+		j.opts.Blobs.Refer(b, s.Payload, key(keySpec, s.ID))
+	}
+	return j.queue.Add(b, s.task(due))
+}
+
+func (s *spec) task(due time.Time) work.Task {
+	t := work.Task{ID: s.ID, Due: due, Priority: s.Priority}
+	if s.Schedule == "" && s.Group != "" {
+		t.Group, t.Limit = s.groupName(), s.Limit
+	}
+	return t
+}
+
+// groupName is the name of the job's concurrencyKey in the queue. Keys belong to a principal.
+func (s *spec) groupName() string { return string(s.Principal) + "/" + s.Group }
+
+// read checks what a job is started with.
+func (j *Jobs) read(ctx context.Context, k *kernel.Kernel, in *startInput, now time.Time) (s *spec, due time.Time, err error) {
+	request, call := kernel.RequestOf(ctx), senderOf(ctx)
+	s = &spec{
+		ID: j.ids.next(now), Name: in.Name, Payload: in.Payload, Repeat: in.Repeat,
+		Priority: work.DefaultPriority, Group: in.ConcurrencyKey, Limit: max(in.ConcurrencyLimit, 1), Unique: in.UniqueKey,
+		Schedule: in.Schedule, Zone: in.TimeZone, CatchUp: in.CatchUp,
+		Principal: call.Principal().ID(), Token: call.Principal().Name(), Wire: call.Wire,
+		Starter: request.Metadata.ID, Created: now.UnixMilli(),
+		Correlation: cmp.Or(in.Correlation, request.Metadata.Correlation, string(request.Metadata.ID)),
+	}
+	if in.Priority != nil {
+		s.Priority = *in.Priority
+	}
+	if strings.ContainsRune(s.Group, 0) || strings.ContainsRune(s.Unique, 0) {
+		return nil, due, invalid("concurrencyKey", "a key has no zero byte")
+	}
+	timeout, err := readSpan("timeout", in.Timeout)
+	if err != nil {
+		return nil, due, err
+	}
+	keep, err := readSpan("keep", in.Keep)
+	if err != nil {
+		return nil, due, err
+	}
+	s.Timeout, s.Keep = timeout.Milliseconds(), keep.Milliseconds()
+	if s.Retry, err = in.Retry.read("retry"); err != nil {
+		return nil, due, err
+	}
+	if due, err = readDue(in, now); err != nil {
+		return nil, due, err
+	}
+	if err := j.readSteps(k, call, in, s); err != nil {
+		return nil, due, err
+	}
+	return s, due, nil
+}
+
+// readDue returns when a job begins for the first time.
+func readDue(in *startInput, now time.Time) (due time.Time, err error) {
+	given := 0
+	for _, set := range []bool{len(in.Delay) > 0, len(in.At) > 0, in.Schedule != ""} {
+		if set {
+			given++
+		}
+	}
+	if given > 1 {
+		return due, invalid("schedule", "give one of delay, at and schedule")
+	}
+	if in.Schedule == "" && (in.TimeZone != "" || in.CatchUp) {
+		return due, invalid("schedule", "timeZone and catchUp belong to a schedule, and there is none")
+	}
+	switch {
+	case len(in.Delay) > 0:
+		delay, err := readSpan("delay", in.Delay)
+		return now.Add(delay), err
+	case len(in.At) > 0:
+		at, err := readTime("at", in.At, now)
+		return later(at, now), err
+	case in.Schedule != "":
+		s, err := readSchedule(in.Schedule, in.TimeZone)
+		if err != nil {
+			return due, err
+		}
+		return s.next(now), nil
+	}
+	return now, nil
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// unique returns the unfinished job with the uniqueKey of s, or takes the key in a batch.
+func (j *Jobs) unique(b *store.Batch, s *spec) (*record, error) {
+	e, err := j.opts.Store.Get(s.uniqueName())
+	if err != nil {
+		return nil, err
+	}
+	if e.Revision != 0 {
+		r, err := j.load(string(e.Value))
+		if err != nil || r.Status == "" {
+			return r, err
+		}
+	}
+	b.IfRevision(s.uniqueName(), e.Revision)
+	b.Set(s.uniqueName(), []byte(s.ID))
+	return nil, nil
+}
+
+func (r *record) id() string {
+	if r == nil {
+		return ""
+	}
+	return r.ID
+}
+
+// senderOf returns whom the call of ctx acts for.
+func senderOf(ctx context.Context) kernel.Sender {
+	if c, ok := kernel.CallOf(ctx); ok {
+		return c.Sender()
+	}
+	return kernel.SenderIn(ctx)
+}

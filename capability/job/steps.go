@@ -1,0 +1,546 @@
+package job
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"kernos/kernel"
+	"kernos/message"
+	"kernos/store"
+	"kernos/work"
+)
+
+type stepInput struct {
+	ID        string         `json:"id" jsonschema:"minLength=1,maxLength=64,pattern=^[A-Za-z0-9_-]+$" jsonschema_description:"The name of the step: letters, digits, _ and -."`
+	Name      message.Type   `json:"name" jsonschema:"maxLength=256" jsonschema_description:"The syscall to run."`
+	Payload   jsontext.Value `json:"payload,omitzero" jsonschema_description:"Its data. {\"$from\": \"fetch.body\"} stands for a part of the result of the step fetch, which is then needed."`
+	Needs     []string       `json:"needs,omitzero" jsonschema:"maxItems=200" jsonschema_description:"The steps that have to be done before."`
+	Retry     *retryInput    `json:"retry,omitzero" jsonschema_description:"What to do about an attempt that fails. Default: that of the job."`
+	OnFailure string         `json:"onFailure,omitzero" jsonschema:"enum=fail,enum=continue,default=fail" jsonschema_description:"fail: the job has failed, and no other step begins. continue: the job goes on; the result of the step is null."`
+}
+
+// A step is a stepInput as it is stored.
+type step struct {
+	ID       string         `json:"id"`
+	Name     message.Type   `json:"name"`
+	Payload  jsontext.Value `json:"payload,omitzero"`
+	Needs    []string       `json:"needs,omitzero"`
+	Retry    *retryRule     `json:"retry,omitzero"`
+	Continue bool           `json:"continue,omitzero"`
+}
+
+// A stepState is what has become of a step. One that isn't there has not begun.
+type stepState struct {
+	Status  Status         `json:"status" jsonschema:"enum=pending,enum=running,enum=completed,enum=failed" jsonschema_description:"How far the step is."`
+	Result  jsontext.Value `json:"result,omitzero" jsonschema_description:"What it replied."`
+	Error   jsontext.Value `json:"error,omitzero" jsonschema_description:"Why it has failed."`
+	Attempt int            `json:"attempt,omitzero" jsonschema_description:"How many attempts have failed."`
+	Due     int64          `json:"due,omitzero" jsonschema_description:"When the next attempt begins, in milliseconds since 1970."`
+}
+
+// readSteps checks what a job calls: the syscalls exist, its caller may call them, and their data
+// is valid, as far as that can be known before it runs.
+func (j *Jobs) readSteps(k *kernel.Kernel, from kernel.Sender, in *startInput, s *spec) error {
+	switch {
+	case len(in.Steps) == 0 && in.Name == "":
+		return invalid("name", "give the syscall to run, or steps")
+	case len(in.Steps) > 0 && (in.Name != "" || len(in.Payload) > 0):
+		return invalid("steps", "give either name and payload, or steps")
+	case len(in.Steps) == 0:
+		return j.checkCall(k, from, "payload", s.Name, s.Payload)
+	}
+	known := make(map[string]bool)
+	for i := range in.Steps {
+		if known[in.Steps[i].ID] {
+			return invalid(fmt.Sprintf("steps/%d/id", i), "there is another step %q", in.Steps[i].ID)
+		}
+		known[in.Steps[i].ID] = true
+	}
+	for i := range in.Steps {
+		given := &in.Steps[i]
+		field := fmt.Sprintf("steps/%d", i)
+		st := step{ID: given.ID, Name: given.Name, Payload: given.Payload, Needs: slices.Clone(given.Needs), Retry: s.Retry, Continue: given.OnFailure == "continue"}
+		if given.Retry != nil {
+			var err error
+			if st.Retry, err = given.Retry.read(field + "/retry"); err != nil {
+				return err
+			}
+		}
+		uses, err := references(given.Payload)
+		if err != nil {
+			return invalid(field+"/payload", "%v", err)
+		}
+		for _, from := range uses {
+			id, _, _ := strings.Cut(from, ".")
+			if !slices.Contains(st.Needs, id) {
+				st.Needs = append(st.Needs, id)
+			}
+		}
+		for _, id := range st.Needs {
+			if !known[id] || id == st.ID {
+				return invalid(field, "the step %q needs the step %q, which doesn't exist", st.ID, id)
+			}
+		}
+		data := st.Payload
+		if len(uses) > 0 {
+			data = nil // it is known when it runs
+		}
+		if err := j.checkCallOf(k, from, field+"/payload", st.Name, data, len(uses) > 0); err != nil {
+			return err
+		}
+		s.Steps = append(s.Steps, st)
+	}
+	if id := cycle(s.Steps); id != "" {
+		return invalid("steps", "the step %q needs itself, by way of others", id)
+	}
+	return nil
+}
+
+func (j *Jobs) checkCall(k *kernel.Kernel, from kernel.Sender, field string, t message.Type, data jsontext.Value) error {
+	return j.checkCallOf(k, from, field, t, data, false)
+}
+
+// checkCallOf returns why a call would be refused now. Data that isn't known yet is not checked.
+func (j *Jobs) checkCallOf(k *kernel.Kernel, from kernel.Sender, field string, t message.Type, data jsontext.Value, unknown bool) error {
+	if len(data) == 0 {
+		data = jsontext.Value("{}")
+	}
+	s, err := k.Check(t, data, from)
+	if e, ok := err.(*message.Error); ok && unknown && e.Code == 422 {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if s.Runs == kernel.Endless || s.Effect == kernel.Transient {
+		return invalid("name", "%s belongs to a connection, and can't be a job", t)
+	}
+	if kernel.HoldsSecrets(s, data) {
+		return invalid(field, "it holds a secret, and a job is kept on disk until it has run; seal the secret (Crypto.Seal) and give the sealed string")
+	}
+	return nil
+}
+
+// references returns what a payload takes from earlier results.
+func references(payload jsontext.Value) (from []string, err error) {
+	if !strings.Contains(string(payload), `"$from"`) {
+		return nil, nil
+	}
+	var v any
+	if err := json.Unmarshal(payload, &v); err != nil {
+		return nil, err
+	}
+	_, err = replace(v, func(path string) (any, error) {
+		if path == "" {
+			return nil, fmt.Errorf("$from names a step, and then what of its result: fetch.body")
+		}
+		from = append(from, path)
+		return nil, nil
+	})
+	return from, err
+}
+
+// replace puts what f returns in the place of every {"$from": path}.
+func replace(v any, f func(path string) (any, error)) (any, error) {
+	switch v := v.(type) {
+	case map[string]any:
+		if from, ok := v["$from"]; ok && len(v) == 1 {
+			path, ok := from.(string)
+			if !ok {
+				return nil, fmt.Errorf("$from: expected a text such as fetch.body")
+			}
+			return f(path)
+		}
+		for name, member := range v {
+			var err error
+			if v[name], err = replace(member, f); err != nil {
+				return nil, err
+			}
+		}
+	case []any:
+		for i, item := range v {
+			var err error
+			if v[i], err = replace(item, f); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return v, nil
+}
+
+// cycle returns a step that needs itself, or "".
+func cycle(steps []step) string {
+	done := make(map[string]bool)
+	for range steps {
+		for _, s := range steps {
+			if !slices.ContainsFunc(s.Needs, func(id string) bool { return !done[id] }) {
+				done[s.ID] = true
+			}
+		}
+	}
+	for _, s := range steps {
+		if !done[s.ID] {
+			return s.ID
+		}
+	}
+	return ""
+}
+
+// A pipeline does the steps of a job. Its steps run on goroutines of their own; the state of the
+// job is changed with mu held.
+type pipeline struct {
+	*run
+	mu      sync.Mutex
+	running int
+	started []string // the steps that this lease has begun
+	wake    chan struct{}
+	broken  bool // a step could not be settled: the lease is left as it is
+}
+
+// doSteps does the steps that can begin, and those that these make possible. It returns when
+// the job has ended, or when only pauses are left: then the queue wakes it.
+func (a *run) doSteps() {
+	p := &pipeline{run: a, wake: make(chan struct{}, 1)}
+	if a.state.Steps == nil {
+		a.state.Steps = make(map[string]stepState)
+	}
+	for {
+		p.mu.Lock()
+		next, failed := p.ready()
+		for _, s := range next {
+			p.running++
+			go func() {
+				p.doStep(s)
+				p.mu.Lock()
+				p.running--
+				p.mu.Unlock()
+				select {
+				case p.wake <- struct{}{}:
+				default:
+				}
+			}()
+		}
+		running, broken := p.running, p.broken
+		p.mu.Unlock()
+		if running > 0 {
+			<-p.wake
+			continue
+		}
+		if broken || a.lease.Held() != nil {
+			return
+		}
+		p.settleSteps(failed)
+		return
+	}
+}
+
+// ready returns the steps that can begin now, and the error of a step that has failed. It marks
+// them as running. mu is held.
+func (p *pipeline) ready() (next []step, failed *message.Error) {
+	now := p.j.opts.Now().UnixMilli()
+	for _, s := range p.spec.Steps {
+		if st := p.state.Steps[s.ID]; st.Status == Failed && !s.Continue {
+			failed, _ = message.ParseError([]byte(st.Error))
+			failed = message.Errorf(failed.Code, "The step %q has failed: %w", s.ID, failed)
+		}
+	}
+	if failed != nil || p.broken || p.ctx.Err() != nil || p.lease.Held() != nil {
+		return nil, failed
+	}
+	for _, s := range p.spec.Steps {
+		st := p.state.Steps[s.ID]
+		if st.Status == Completed || st.Status == Failed || slices.Contains(p.started, s.ID) || st.Due > now {
+			continue
+		}
+		if slices.ContainsFunc(s.Needs, func(id string) bool {
+			needed := p.state.Steps[id].Status
+			return needed != Completed && needed != Failed
+		}) {
+			continue
+		}
+		p.started = append(p.started, s.ID)
+		next = append(next, s)
+	}
+	return next, nil
+}
+
+// doStep does one step.
+func (p *pipeline) doStep(s step) {
+	w := &stepAttempt{pipeline: p, step: s}
+	outcome, commit := p.callStep(w)
+	if !w.applied && p.lease.Held() == nil && !p.leaveStep(s) {
+		var b store.Batch
+		_, err := w.Settle(&b, &outcome)
+		if err == nil {
+			commit, err = p.j.opts.Store.Apply(&b)
+		}
+		if err != nil {
+			p.j.opts.Log.Warn("a step can't be settled; the job is begun again", "job", p.ID, "step", s.ID, "error", err)
+			p.mu.Lock()
+			p.broken = true
+			p.mu.Unlock()
+			return
+		}
+		w.Applied()
+	}
+	p.tell(commit)
+}
+
+// leaveStep reports whether the outcome of a step isn't known because the kernel stops.
+func (p *pipeline) leaveStep(s step) bool { return p.stopped() && external(p.k, s.Name) }
+
+// callStep calls the syscall of a step. An effect outside of the store is noted first.
+func (p *pipeline) callStep(w *stepAttempt) (message.Message, *store.Commit) {
+	s := w.step
+	fail := func(e *message.Error) (message.Message, *store.Commit) {
+		m := message.Message{Type: s.Name}
+		return m.Fail(e), nil
+	}
+	data, err := p.payload(s)
+	if err != nil {
+		w.final = true
+		e, _ := message.ErrorOf(err)
+		return fail(e)
+	}
+	if external(p.k, s.Name) {
+		p.mu.Lock()
+		st := p.state.Steps[s.ID]
+		was := st.Status
+		st.Status = Running
+		p.state.Steps[s.ID] = st
+		var b store.Batch
+		p.record.store(&b)
+		p.mu.Unlock()
+		if was == Running && !p.Repeat {
+			w.final = true
+			return fail(unknownOutcome(s.Name))
+		}
+		commit, err := p.j.opts.Store.Apply(&b)
+		if err == nil {
+			err = commit.Wait(p.ctx)
+		}
+		if err != nil {
+			e, _ := message.ErrorOf(err)
+			return fail(e)
+		}
+	}
+	return p.do(s.Name, data, w)
+}
+
+// payload returns the data of a step, with the results that it takes.
+func (p *pipeline) payload(s step) (jsontext.Value, error) {
+	if !strings.Contains(string(s.Payload), `"$from"`) {
+		return s.Payload, nil
+	}
+	var v any
+	if err := json.Unmarshal(s.Payload, &v); err != nil {
+		return nil, err
+	}
+	v, err := replace(v, func(path string) (any, error) {
+		id, rest, _ := strings.Cut(path, ".")
+		p.mu.Lock()
+		result := p.state.Steps[id].Result
+		p.mu.Unlock()
+		return p.j.part(p.ctx, id, result, rest)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(v)
+}
+
+// part returns a part of a result: a.b.0. What the result has by reference is fetched.
+func (j *Jobs) part(ctx context.Context, step string, result jsontext.Value, path string) (any, error) {
+	if len(result) == 0 {
+		return nil, nil
+	}
+	var v any
+	if err := json.Unmarshal(result, &v); err != nil {
+		return nil, err
+	}
+	v, err := j.resolve(ctx, v)
+	if err != nil || path == "" {
+		return v, err
+	}
+	for _, name := range strings.Split(path, ".") {
+		if v, err = j.resolve(ctx, v); err != nil {
+			return nil, err
+		}
+		next, ok := member(v, name)
+		if !ok {
+			if next, ok = member(v, name+"Ref"); ok {
+				next, err = j.open(ctx, next, true)
+			}
+		}
+		if err != nil || !ok {
+			return nil, cmpErr(err, message.Errorf(422, "The result of the step %q has no %s", step, message.Clip(path, 100)))
+		}
+		v = next
+	}
+	return j.resolve(ctx, v)
+}
+
+func cmpErr(a error, b *message.Error) error {
+	if a != nil {
+		return a
+	}
+	return b
+}
+
+func member(v any, name string) (any, bool) {
+	switch v := v.(type) {
+	case map[string]any:
+		m, ok := v[name]
+		return m, ok
+	case []any:
+		var i int
+		if _, err := fmt.Sscanf(name, "%d", &i); err != nil || i < 0 || i >= len(v) {
+			return nil, false
+		}
+		return v[i], true
+	}
+	return nil, false
+}
+
+// resolve returns what a result is that was too large for a line: {"dataRef": …}.
+func (j *Jobs) resolve(ctx context.Context, v any) (any, error) {
+	m, ok := v.(map[string]any)
+	if !ok || len(m) != 1 || m["dataRef"] == nil {
+		return v, nil
+	}
+	return j.open(ctx, m["dataRef"], false)
+}
+
+// open returns what a pointer points to: a text, or the JSON in it.
+func (j *Jobs) open(ctx context.Context, pointer any, text bool) (any, error) {
+	if j.opts.Open == nil {
+		return nil, message.Errorf(503, "This kernel has no blobs, so a result by reference can't be used")
+	}
+	p, err := message.ParseBlobPointer(encode(pointer))
+	if err != nil {
+		return nil, err
+	}
+	data, err := j.opts.Open(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	if text {
+		return string(data), nil
+	}
+	var v any
+	return v, json.Unmarshal(data, &v)
+}
+
+// A stepAttempt is a call that is a step of a job. It implements [kernel.Work].
+type stepAttempt struct {
+	*pipeline
+	step    step
+	final   bool // it isn't attempted again
+	applied bool
+	settled stepState
+}
+
+// Held implements [kernel.Work].
+func (w *stepAttempt) Held() error { return w.lease.Held() }
+
+// Settle implements [kernel.Work]. The state of the job has that of its steps.
+func (w *stepAttempt) Settle(b *store.Batch, outcome *message.Message) ([]message.Message, error) {
+	if err := w.lease.Held(); err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := w.j.opts.Now()
+	st := w.state.Steps[w.step.ID]
+	if outcome.Kind == message.KindReply {
+		st = stepState{Status: Completed, Result: jsontext.Value(outcome.Data), Attempt: st.Attempt}
+	} else {
+		e, err := outcome.Failure()
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case w.stopped() && external(w.k, w.step.Name):
+			return nil, work.ErrStopping
+		case w.stopped():
+			st.Status = Pending
+		case !w.final && w.mayRetry(w.step.Name, w.step.Retry, st.Attempt+1, e):
+			st.Status, st.Error = Pending, e.Append(nil)
+			st.Attempt++
+			st.Due = now.Add(pauseAfter(w.step.Retry, st.Attempt)).UnixMilli()
+		default:
+			st = stepState{Status: Failed, Error: e.Append(nil), Attempt: st.Attempt + 1}
+		}
+	}
+	w.state.Steps[w.step.ID] = st
+	w.settled = st
+	w.lease.Depend(b)
+	w.record.store(b)
+	return nil, nil
+}
+
+// Applied implements [kernel.Work].
+func (w *stepAttempt) Applied() {
+	w.applied = true
+	if w.settled.Status == Pending {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.started = slices.DeleteFunc(w.started, func(id string) bool { return id == w.step.ID })
+	}
+}
+
+// settleSteps ends a job none of whose steps runs, or gives it back until the next attempt.
+func (p *pipeline) settleSteps(failed *message.Error) {
+	w := &attempt{run: p.run}
+	m := message.Message{Type: "Job.Start"}
+	if failed == nil {
+		var due time.Time
+		var results []byte // an object with a member for each step, in their order
+		done := 0
+		for _, s := range p.spec.Steps {
+			st := p.state.Steps[s.ID]
+			if st.Status == Completed || st.Status == Failed {
+				value := st.Result
+				if len(value) == 0 {
+					value = jsontext.Value("null")
+				}
+				results = fmt.Appendf(results, ",%q:%s", s.ID, value)
+				done++
+				continue
+			}
+			if at := time.UnixMilli(st.Due); due.IsZero() || at.Before(due) {
+				due = at
+			}
+		}
+		if done < len(p.spec.Steps) {
+			p.giveBack(later(due, p.j.opts.Now()))
+			return
+		}
+		m = m.Reply(fmt.Appendf(nil, "{%s}", results[1:]))
+	} else {
+		p.Retry = nil // each step has been retried
+		m = m.Fail(failed)
+	}
+	p.settleAlone(w, &m)
+}
+
+// giveBack ends the lease until a time.
+func (p *pipeline) giveBack(due time.Time) {
+	var b store.Batch
+	ended := p.lease.Again(&b, due)
+	p.record.store(&b)
+	if _, err := p.j.opts.Store.Apply(&b); err != nil {
+		p.j.opts.Log.Warn("a job can't be given back; it is begun again", "job", p.ID, "error", err)
+		return
+	}
+	ended()
+}
+
+var _ kernel.Work = (*stepAttempt)(nil)

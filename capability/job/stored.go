@@ -1,0 +1,284 @@
+package job
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/oklog/ulid/v2"
+
+	"kernos/kernel"
+	"kernos/kernel/principal"
+	"kernos/message"
+	"kernos/store"
+	"kernos/work"
+)
+
+// The keys of jobs begin with SpaceJobs and a letter.
+const (
+	keySpec     = 's' // id → spec
+	keyState    = 'o' // id → state; absent while there is nothing to say
+	keyLog      = 'l' // id → what the job has said
+	keyUnique   = 'u' // principal, uniqueKey → id, while the job is not finished
+	keyExpiry   = 'e' // when a finished job is forgotten, id
+	keySchedule = 'c' // id of a schedule
+	keyHeld     = 'h' // the store was restored from a backup: see afterRestore
+)
+
+func key(letter byte, parts ...string) []byte {
+	k := append(make([]byte, 0, 40), store.SpaceJobs, letter)
+	for _, p := range parts {
+		k = append(k, p...)
+	}
+	return k
+}
+
+// A spec is what a job was started with. It doesn't change.
+type spec struct {
+	ID       string         `json:"id"`
+	Name     message.Type   `json:"name,omitzero"`
+	Payload  jsontext.Value `json:"payload,omitzero"`
+	Steps    []step         `json:"steps,omitzero"`
+	Timeout  int64          `json:"timeout,omitzero"` // ms
+	Retry    *retryRule     `json:"retry,omitzero"`
+	Repeat   bool           `json:"repeat,omitzero"`
+	Priority int            `json:"priority"`
+	Group    string         `json:"group,omitzero"` // concurrencyKey
+	Limit    int            `json:"limit,omitzero"`
+	Unique   string         `json:"unique,omitzero"`
+	Keep     int64          `json:"keep,omitzero"` // ms
+
+	Schedule string `json:"schedule,omitzero"`
+	Zone     string `json:"zone,omitzero"`
+	CatchUp  bool   `json:"catchUp,omitzero"`
+	Of       string `json:"of,omitzero"` // the schedule that has started it
+	At       int64  `json:"at,omitzero"` // the time of the schedule, ms
+
+	Principal   principal.ID `json:"principal"`
+	Token       string       `json:"token,omitzero"` // the name of the principal
+	Wire        string       `json:"wire,omitzero"`
+	Starter     message.ID   `json:"starter"`
+	Correlation string       `json:"correlation"`
+	Created     int64        `json:"created"`
+}
+
+// A state is what has become of a job, as far as it has to survive.
+type state struct {
+	Status   Status               `json:"status,omitzero"` // Completed or Failed; else the queue knows
+	Result   jsontext.Value       `json:"result,omitzero"`
+	Error    jsontext.Value       `json:"error,omitzero"`
+	Began    int64                `json:"began,omitzero"`
+	Ended    int64                `json:"ended,omitzero"`
+	Attempt  int                  `json:"attempt,omitzero"`  // that have failed
+	Failures []jsontext.Value     `json:"failures,omitzero"` // of earlier attempts, the last one first
+	Steps    map[string]stepState `json:"done,omitzero"`
+	Progress *progress            `json:"progress,omitzero"`
+
+	// Of a schedule.
+	Paused string `json:"paused,omitzero"` // why
+	Last   int64  `json:"last,omitzero"`   // when it was due last
+	Runs   int    `json:"runs,omitzero"`
+	Missed int    `json:"missed,omitzero"`
+}
+
+// Status is one of the four states of the specification.
+type Status string
+
+// The states of a job.
+const (
+	Pending   Status = "pending"
+	Running   Status = "running"
+	Completed Status = "completed"
+	Failed    Status = "failed"
+)
+
+type progress struct {
+	Note     string  `json:"note" jsonschema_description:"What the job is doing."`
+	Fraction float64 `json:"percentage" jsonschema_description:"How much is done, from 0 to 1."`
+	At       int64   `json:"at" jsonschema_description:"When it said so, in milliseconds since 1970."`
+}
+
+// A record is a job as it is stored, with the revision of its state.
+type record struct {
+	spec
+	state
+	revision store.Revision
+	queued   work.State
+	due      time.Time
+}
+
+// load returns a job, or a 404.
+func (j *Jobs) load(id string) (*record, error) {
+	e, err := j.opts.Store.Get(key(keySpec, id))
+	if err != nil {
+		return nil, err
+	}
+	if e.Revision == 0 {
+		return nil, message.Errorf(404, "Job not found: %s (Job.List names the jobs; finished ones are forgotten after a week, or after their keep)", message.Clip(id, 64))
+	}
+	r := new(record)
+	if err := json.Unmarshal(e.Value, &r.spec); err != nil {
+		return nil, fmt.Errorf("the job %s can't be read: %w", id, err)
+	}
+	// A job that ends meanwhile leaves the queue in one step with its outcome: read that last.
+	task, queued, err := j.queue.Find(id)
+	if err != nil {
+		return nil, err
+	}
+	r.queued, r.due = queued, task.Due
+	return r, r.loadState(j.opts.Store)
+}
+
+func (r *record) loadState(s store.Reader) error {
+	e, err := s.Get(key(keyState, r.ID))
+	if err != nil || e.Revision == 0 {
+		return err
+	}
+	r.revision = e.Revision
+	if err := json.Unmarshal(e.Value, &r.state); err != nil {
+		return fmt.Errorf("the state of the job %s can't be read: %w", r.ID, err)
+	}
+	return nil
+}
+
+// current is the status of the job.
+func (r *record) current() Status {
+	switch {
+	case r.Status != "":
+		return r.Status
+	case r.queued == work.Running && r.Schedule == "":
+		return Running
+	}
+	return Pending
+}
+
+// visible returns a job that the caller sees and controls; another's is not told from one that
+// doesn't exist.
+func (j *Jobs) visible(ctx context.Context, id string) (*record, error) {
+	r, err := j.load(id)
+	if err == nil && !kernel.PrincipalOf(ctx).Sees(r.Principal) {
+		return nil, message.Errorf(404, "Job not found: %s (Job.List names the jobs; finished ones are forgotten after a week, or after their keep)", message.Clip(id, 64))
+	}
+	return r, err
+}
+
+func encode(v any) []byte {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // structs of texts, numbers and JSON that was checked
+	}
+	return text
+}
+
+// store adds the state of the job to a batch.
+func (r *record) store(b *store.Batch) { b.Set(key(keyState, r.ID), encode(&r.state)) }
+
+// uniqueName is the key of a uniqueKey. Keys belong to a principal.
+func (s *spec) uniqueName() []byte {
+	return key(keyUnique, string(s.Principal), "\x00", s.Unique)
+}
+
+// defaultKeep is how long a finished job is kept if it doesn't say.
+const defaultKeep = 7 * 24 * time.Hour
+
+// finish adds to a batch that the job has its outcome.
+func (j *Jobs) finish(b *store.Batch, r *record, s Status, now time.Time) {
+	r.Status, r.Ended = s, now.UnixMilli()
+	r.store(b)
+	keep := defaultKeep.Milliseconds()
+	if r.Keep > 0 {
+		keep = r.Keep
+	}
+	expires := binary.BigEndian.AppendUint64(nil, uint64(r.Ended+keep))
+	b.Set(key(keyExpiry, string(expires), r.ID), nil)
+	if r.Unique != "" {
+		b.Delete(r.uniqueName())
+	}
+	if j.opts.Blobs != nil {
+		j.opts.Blobs.Refer(b, r.Result, key(keyState, r.ID))
+	}
+}
+
+// unfinish takes back what finish has added, for a job that begins again.
+func (j *Jobs) unfinish(b *store.Batch, r *record) {
+	keep := defaultKeep.Milliseconds()
+	if r.Keep > 0 {
+		keep = r.Keep
+	}
+	expires := binary.BigEndian.AppendUint64(nil, uint64(r.Ended+keep))
+	b.Delete(key(keyExpiry, string(expires), r.ID))
+	r.Status, r.Ended = "", 0
+}
+
+// sweepBatch bounds what one batch of a sweep removes.
+const sweepBatch = 500
+
+// Sweep forgets finished jobs whose time is over, and returns how many there were.
+func (j *Jobs) Sweep(ctx context.Context, now time.Time) (n int, err error) {
+	to := key(keyExpiry, string(binary.BigEndian.AppendUint64(nil, uint64(now.UnixMilli())+1)))
+	for ctx.Err() == nil {
+		var b store.Batch
+		found := 0
+		for e, err := range j.opts.Store.Scan(store.Range{From: key(keyExpiry), To: to}) {
+			if err != nil {
+				return n, err
+			}
+			id := string(e.Key[10:])
+			if err := j.forget(&b, id); err != nil {
+				return n, err
+			}
+			b.Delete(append([]byte(nil), e.Key...))
+			if found++; found == sweepBatch {
+				break
+			}
+		}
+		if found == 0 {
+			return n, nil
+		}
+		if _, err := j.opts.Store.Apply(&b); err != nil {
+			return n, err
+		}
+		n += found
+	}
+	return n, ctx.Err()
+}
+
+// forget adds to a batch that nothing is left of a job.
+func (j *Jobs) forget(b *store.Batch, id string) error {
+	r := record{spec: spec{ID: id}}
+	if err := r.loadState(j.opts.Store); err != nil {
+		return err
+	}
+	if j.opts.Blobs != nil {
+		j.opts.Blobs.Unrefer(b, r.Result, key(keyState, id))
+	}
+	b.Delete(key(keySpec, id))
+	b.Delete(key(keyState, id))
+	b.Delete(key(keyLog, id))
+	return nil
+}
+
+// ids makes ids that ascend.
+type ids struct {
+	mu     sync.Mutex
+	source *ulid.MonotonicEntropy
+}
+
+func (i *ids) next(now time.Time) string {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.source == nil {
+		i.source = ulid.Monotonic(rand.Reader, 0)
+	}
+	id, err := ulid.New(ulid.Timestamp(now), i.source)
+	if err != nil { // the clock was set back further than the source can count
+		i.source = ulid.Monotonic(rand.Reader, 0)
+		id = ulid.MustNew(ulid.Timestamp(now), i.source)
+	}
+	return id.String()
+}

@@ -1,0 +1,65 @@
+package job
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"kernos/internal/jsonscan"
+	"kernos/internal/quantity"
+	"kernos/message"
+)
+
+// invalid is the error for a field that fits the schema and makes no sense.
+func invalid(field, format string, args ...any) *message.Error {
+	return &message.Error{Code: 422, Message: "Schema validation failed: " + field + ": " + fmt.Sprintf(format, args...), Field: field}
+}
+
+// readSpan reads a length of time: milliseconds, or a text such as 1m30s. No value is 0.
+func readSpan(field string, v jsontext.Value) (time.Duration, error) {
+	switch {
+	case len(v) == 0 || v.Kind() == 'n':
+		return 0, nil
+	case v.Kind() == '0':
+		n, err := strconv.ParseFloat(string(v), 64)
+		if err != nil || n < 0 || n > maxSpan.Seconds()*1000 {
+			return 0, invalid(field, "expected milliseconds, at most a hundred years, got %s", message.Clip(string(v), 40))
+		}
+		return time.Duration(n * float64(time.Millisecond)), nil
+	}
+	var d quantity.Duration
+	if err := d.Set(jsonscan.Unquote(v)); err != nil || time.Duration(d) > maxSpan {
+		return 0, invalid(field, "expected milliseconds, or a text such as 90s, 1m30s, 2h or 7d, got %s", message.Clip(string(v), 40))
+	}
+	return time.Duration(d), nil
+}
+
+const maxSpan = 100 * 365 * 24 * time.Hour
+
+// readTime reads a point in time: milliseconds since 1970, a time, or how long from now. No
+// value is the zero time.
+func readTime(field string, v jsontext.Value, now time.Time) (time.Time, error) {
+	switch {
+	case len(v) == 0 || v.Kind() == 'n':
+		return time.Time{}, nil
+	case v.Kind() == '0':
+		n, err := strconv.ParseFloat(string(v), 64)
+		if err != nil || n < 0 || n > 1<<53 {
+			return time.Time{}, invalid(field, "expected milliseconds since 1970, got %s", message.Clip(string(v), 40))
+		}
+		return time.UnixMilli(int64(n)), nil
+	}
+	text := jsonscan.Unquote(v)
+	for _, layout := range []string{time.RFC3339, "2006-01-02 15:04:05", "2006-01-02 15:04", time.DateOnly} {
+		if t, err := time.ParseInLocation(layout, text, time.Local); err == nil {
+			return t, nil
+		}
+	}
+	var d quantity.Duration
+	if err := d.Set(text); err == nil && time.Duration(d) <= maxSpan {
+		return now.Add(time.Duration(d)), nil
+	}
+	return time.Time{}, invalid(field, "expected a time such as 2026-01-31T12:00:00Z, milliseconds since 1970, or how long from now, such as 10m; got %s", message.Clip(string(v), 40))
+}
