@@ -44,7 +44,7 @@ attack: ## Attack a whole daemon, at length: rights, doors, races, floods, kills
 	$(GO) test -v -timeout 4h ./internal/attack -long
 
 soak: ## Pipe one message, a thousand and a million through the daemon, a hundred times each
-	$(GO) test -v -run TestNoAnswer -timeout 4h ./cmd/kernos -pipes 100 -millions 100
+	$(GO) test -v -run TestNoAnswer -timeout 4h ./cmd/kernos -pipes 100 -floods 100 -many 1000000
 
 shells: ## Try completion in zsh and fish, which have to be there
 	$(GO) test -tags shells -run Completion ./cmd/kernos
