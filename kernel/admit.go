@@ -155,6 +155,8 @@ func unknown(m *message.Message, c *catalog, from Sender) error {
 	}
 	if len(near) > 0 {
 		text += "?"
+	} else if other := c.instead(t); other != "" {
+		text += ": " + other
 	}
 	text += fmt.Sprintf(" (Syscall.List names what there is; a handler for %s ", t)
 	if _, ok := c.byType["Syscall.Register"]; ok {

@@ -72,6 +72,7 @@ func (c *Call) look() (ok bool) {
 	case kept.Kind == idempotency.Error:
 		m = message.Message{Kind: message.KindError, Type: c.request.Type, Data: kept.Data}
 	}
+	m.Metadata.Repeated = true
 	// The first outcome may still be on its way to the disk.
 	c.awaitCommit(c.k.opts.Store.Barrier())
 	c.settleAs(m)

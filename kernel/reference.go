@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"kernos/internal/jsonscan"
 	"kernos/internal/jsonvalue"
@@ -57,6 +58,25 @@ func (k *Kernel) refer(ctx context.Context, s *Syscall, m message.Message) messa
 	}
 	m.Data = (&Reference{p, int64(len(m.Data)), jsonType}).Append(nil)
 	return m
+}
+
+// TooLong is the error for a request that is longer than a line, with what its sender can do
+// about it as the cause.
+func (k *Kernel) TooLong(t message.Type, text string) *message.Error {
+	e := &message.Error{Code: 413, Message: text}
+	s, ok := k.registry.Lookup(t)
+	if !ok {
+		return e
+	}
+	properties := jsonvalue.Members(jsonvalue.Members(s.Input.JSON()).Get("properties"))
+	for _, p := range properties {
+		if name, ok := strings.CutSuffix(p.Name, "Ref"); ok && properties.Has(name) {
+			e.Cause = message.Errorf(413, `%s takes large data by reference: put it into a file, and send %s with a pointer to it, {"scheme":"file","path":"/…"}, in place of %s`, t, p.Name, name)
+			return e
+		}
+	}
+	e.Cause = message.Errorf(413, "%s takes nothing by reference: send less at a time", t)
+	return e
 }
 
 // referenceSchema describes a [Reference] in few words, as it stands in most descriptions.

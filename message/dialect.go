@@ -116,6 +116,9 @@ func (d *Dialect) Append(dst []byte, m *Message) []byte {
 	if m.Metadata.SchemaVersion != "" {
 		dst = jsonscan.AppendQuoted(append(dst, `,"schemaVersion":`...), m.Metadata.SchemaVersion)
 	}
+	if m.Metadata.Repeated {
+		dst = append(dst, `,"repeated":true`...)
+	}
 	return append(dst, "}}"...)
 }
 

@@ -52,6 +52,7 @@ type Metadata struct {
 	Correlation    string // the workflow that the message belongs to, or ""
 	Causation      ID     // the message that caused this one, or ""
 	IdempotencyKey string // a command with the same key runs once, or ""
+	Repeated       bool   // this is the answer of an earlier command with the same idempotency key
 	SchemaVersion  string // carried along, not interpreted
 }
 

@@ -14,10 +14,11 @@ const (
 	memberCausation
 	memberIdempotencyKey
 	memberSchemaVersion
+	memberRepeated // of answers: no request needs to be told of it
 	members
 )
 
-var metadataNames = [members]string{"id", "timestamp", "correlation", "causation", "idempotencyKey", "schemaVersion"}
+var metadataNames = [members]string{"id", "timestamp", "correlation", "causation", "idempotencyKey", "schemaVersion", "repeated"}
 
 func metadataMember(name []byte) int {
 	switch string(name) {
@@ -33,6 +34,8 @@ func metadataMember(name []byte) int {
 		return memberIdempotencyKey
 	case "schemaVersion":
 		return memberSchemaVersion
+	case "repeated":
+		return memberRepeated
 	}
 	return -1
 }
@@ -90,7 +93,7 @@ func (d *Decoder) metadata(e *envelope, line []byte, i int) (int, error) {
 	for _, name := range unknown {
 		var absent []string
 		for m, f := range found {
-			if f.end == 0 {
+			if f.end == 0 && m != memberRepeated {
 				absent = append(absent, metadataNames[m])
 			}
 		}
@@ -119,6 +122,11 @@ func (e *envelope) readMetadata(which int, m member) {
 		e.Metadata.IdempotencyKey = e.idString("metadata.idempotencyKey", m)
 	case memberSchemaVersion:
 		e.Metadata.SchemaVersion = e.idString("metadata.schemaVersion", m)
+	case memberRepeated:
+		e.Metadata.Repeated = m.text == "true"
+		if m.text != "true" && m.text != "false" {
+			e.wrong("metadata.repeated", "boolean", "metadata.repeated must be true or false, got %s", Describe(m.line))
+		}
 	}
 }
 

@@ -242,11 +242,12 @@ func (s *stream) reject(err error) (message.Message, kernel.Emit, error) {
 	if osevent.Spoken(salvage) {
 		dialect = osevent.Dialect
 	}
-	e := &message.Error{Code: 413, Message: dialect.TooLong}
+	request := salvage.Request(dialect)
+	e := s.k.TooLong(request.Type, dialect.TooLong)
 	if rejected {
 		e = &rejection.Err
 	}
-	return message.Message{}, s.answer(dialect), &connection.Refused{Request: salvage.Request(dialect), Err: e}
+	return message.Message{}, s.answer(dialect), &connection.Refused{Request: request, Err: e}
 }
 
 func (s *stream) answerCurrent(m message.Message) {

@@ -239,8 +239,8 @@ func TestStreamPutsWhatIsTooLargeForALineIntoABlob(t *testing.T) {
 	if len(out) != 5 || len(blobs.kept) != 2 {
 		t.Fatalf("got %d lines and %d blobs", len(out), len(blobs.kept))
 	}
-	const want = `1 {"dataRef":{"scheme":"file","path":"/blobs/1"}}
-1 {"dataRef":{"scheme":"file","path":"/blobs/2"}}
+	const want = `1 {"dataRef":{"scheme":"file","path":"/blobs/1"},"size":20002,"mediaType":"application/json"}
+1 {"dataRef":{"scheme":"file","path":"/blobs/2"},"size":20002,"mediaType":"application/json"}
 2 {"payload":"2"}`
 	if got := testkit.Briefs(t, out[:3]); got != want {
 		t.Errorf("got %s", got)

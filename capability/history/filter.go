@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"kernos/internal/jsonscan"
+	"kernos/internal/quantity"
 	"kernos/journal"
 	"kernos/kernel"
 	"kernos/kernel/principal"
@@ -35,8 +35,10 @@ type filter struct {
 // read checks a filter and puts it into the journal's words. The caller of ctx sees its own
 // messages only, unless its principal sees all.
 func (f *filter) read(ctx context.Context) (journal.Filter, error) {
-	if f.Correlation != "" && f.CorrelationID != "" && f.Correlation != f.CorrelationID {
-		return journal.Filter{}, invalid("correlationId", "correlation and correlationId are two names for one thing and differ; leave one out")
+	if c := (chosen{f.Correlation, f.CorrelationID}); c != (chosen{}) {
+		if _, err := c.correlation(); err != nil {
+			return journal.Filter{}, err
+		}
 	}
 	types, err := readTypes(f.Type)
 	if err != nil {
@@ -137,24 +139,8 @@ func readTime(field string, v jsontext.Value) (int64, error) {
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil && n >= 0 {
 		return n, nil
 	}
-	if ago, ok := readDuration(text); ok {
+	if ago, err := quantity.ParseDuration(text); err == nil {
 		return max(time.Now().Add(-ago).UnixMilli(), 0), nil
 	}
 	return 0, invalid(field, "%s: expected milliseconds since 1970, a time such as 2026-01-31T12:00:00Z, or how long ago, such as 90s, 1h or 7d; got %q", field, message.Clip(text, 40))
-}
-
-// readDuration reads a length of time that is not negative. Unlike Go it knows days and
-// weeks, alone.
-func readDuration(text string) (time.Duration, bool) {
-	for unit, length := range map[string]time.Duration{"d": 24 * time.Hour, "w": 7 * 24 * time.Hour} {
-		if number, ok := strings.CutSuffix(text, unit); ok {
-			n, err := strconv.ParseFloat(number, 64)
-			if err != nil || !(n >= 0) || n*float64(length) >= math.MaxInt64 {
-				return 0, false
-			}
-			return time.Duration(n * float64(length)), true
-		}
-	}
-	d, err := time.ParseDuration(text)
-	return d, err == nil && d >= 0
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -74,11 +75,19 @@ type listInput struct {
 	Limit   int    `json:"limit,omitempty" jsonschema:"minimum=1,maximum=1000,default=100" jsonschema_description:"How many messages at most."`
 	Order   string `json:"order,omitempty" jsonschema:"enum=asc,enum=desc,default=asc" jsonschema_description:"asc: oldest first; desc: newest first."`
 	Records bool   `json:"records,omitempty" jsonschema_description:"Also return for each message when it was recorded, its sequence number and its direction."`
+	Failed  bool   `json:"failed,omitempty" jsonschema_description:"Return the requests that failed, each with its error, as failures. The other parameters choose among the errors."`
 }
 
 type listOutput struct {
-	Messages []recorded `json:"messages" jsonschema_description:"The messages, as they were recorded."`
+	Messages []recorded      `json:"messages,omitempty" jsonschema_description:"The messages, as they were recorded."`
+	Failures []failedRequest `json:"failures,omitempty" jsonschema_description:"In place of messages, with failed."`
 	page
+}
+
+// failedRequest is for the schema, as recorded is.
+type failedRequest struct {
+	Error   recorded  `json:"error" jsonschema_description:"The error."`
+	Request *recorded `json:"request,omitempty" jsonschema_description:"The request that it answers; absent if the journal doesn't have it."`
 }
 
 // page is what a list or a search returns beside its messages.
@@ -115,6 +124,12 @@ func (r reader) list(ctx context.Context, in listInput) (kernel.Raw, error) {
 	if err != nil {
 		return nil, err
 	}
+	if in.Failed {
+		if f.Kind != "" && f.Kind != message.KindError {
+			return nil, invalid("kind", "kind: failures are errors; leave kind out, or failed")
+		}
+		f.Kind = message.KindError
+	}
 	q := journal.Query{Filter: f, Reverse: in.Order == "desc", Limit: cmp.Or(in.Limit, defaultPage)}
 	listing := byte('a')
 	if q.Reverse {
@@ -134,7 +149,22 @@ func (r reader) list(ctx context.Context, in listInput) (kernel.Raw, error) {
 	if p.Dropped, err = r.gap(f.Since, f.Until); err != nil {
 		return nil, err
 	}
+	if in.Failed {
+		entries = slices.DeleteFunc(entries, func(e journal.Entry) bool { return e.Claim }) // it answers nothing
+		return p.withMessages("failures", r.appendFailure(ctx), entries, in.Records, &p)
+	}
 	return p.withMessages("messages", message.Append, entries, in.Records, &p)
+}
+
+// appendFailure returns what appends an error and the request that it answers.
+func (r reader) appendFailure(ctx context.Context) func([]byte, *message.Message) []byte {
+	return func(dst []byte, failure *message.Message) []byte {
+		dst = message.Append(append(dst, `{"error":`...), failure)
+		if request, err := r.entry(ctx, failure.Metadata.Causation); err == nil && request.Message.Kind.Asks() {
+			dst = message.Append(append(dst, `,"request":`...), &request.Message)
+		}
+		return append(dst, '}')
+	}
 }
 
 // withMessages returns an object of a list of messages, which are the text that was recorded,

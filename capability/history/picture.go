@@ -11,8 +11,8 @@ import (
 )
 
 type graphInput struct {
-	CorrelationID string `json:"correlationId" jsonschema:"minLength=1,maxLength=256" jsonschema_description:"The workflow: metadata.correlation of its messages, or the id of the message that began it."`
-	Format        string `json:"format,omitempty" jsonschema:"enum=mermaid,enum=json,enum=dot,enum=tree,default=mermaid" jsonschema_description:"mermaid: a Mermaid flowchart; json: nodes and edges; dot: Graphviz; tree: text with one line per message."`
+	chosen
+	Format string `json:"format,omitempty" jsonschema:"enum=mermaid,enum=json,enum=dot,enum=tree,default=mermaid" jsonschema_description:"mermaid: a Mermaid flowchart; json: nodes and edges; dot: Graphviz; tree: text with one line per message."`
 }
 
 // maxNodes is how many messages a graph shows.
@@ -28,12 +28,16 @@ var graphDefinition = kernel.DefineQuery[graphInput, kernel.Raw](kernel.Definiti
 
 // graph draws a workflow.
 func (r reader) graph(ctx context.Context, in graphInput) (kernel.Raw, error) {
-	nodes, more, err := r.readNodes(ctx, in.CorrelationID, maxNodes)
+	correlation, err := in.correlation()
+	if err != nil {
+		return nil, err
+	}
+	nodes, more, err := r.readNodes(ctx, correlation, maxNodes)
 	if err != nil {
 		return nil, err
 	}
 	if len(nodes) == 0 {
-		return nil, r.noWorkflow(ctx, in.CorrelationID)
+		return nil, r.noWorkflow(ctx, correlation)
 	}
 	g := newGraph(nodes)
 	g.more = more

@@ -5,11 +5,14 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"path"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"kernos/internal/jsonscan"
+	"kernos/internal/jsonvalue"
 	"kernos/journal"
 	"kernos/kernel"
 	"kernos/kernel/principal"
@@ -31,10 +34,10 @@ const maxReplay = time.Hour
 const maxRerun = 1000
 
 type replayInput struct {
-	CorrelationID string `json:"correlationId" jsonschema:"minLength=1,maxLength=256" jsonschema_description:"The workflow: metadata.correlation of its messages, or the id of the message that began it."`
-	Execute       bool   `json:"execute,omitempty" jsonschema_description:"Run the workflow's commands again, under a new correlation and with the rights of their senders, and report different outcomes. The request must be sent with kind command."`
-	Queries       bool   `json:"queries,omitempty" jsonschema_description:"With execute: run the queries again too."`
-	Limit         int    `json:"limit,omitempty" jsonschema:"minimum=1" jsonschema_description:"How many messages at most: to send, or with execute to run (then 1000 at most)."`
+	chosen
+	Execute bool `json:"execute,omitempty" jsonschema_description:"Run the workflow's commands again, under a new correlation and with the rights of their senders, and report different outcomes. The request must be sent with kind command."`
+	Queries bool `json:"queries,omitempty" jsonschema_description:"With execute: run the queries again too."`
+	Limit   int  `json:"limit,omitempty" jsonschema:"minimum=1" jsonschema_description:"How many messages at most: to send, or with execute to run (then 1000 at most)."`
 }
 
 type replayOutput struct {
@@ -86,6 +89,9 @@ var replay = kernel.DefineQuery[replayInput, replayOutput](kernel.Definition{
 // replay sends the messages of a workflow once more, or runs its commands again.
 func (r reader) replay(ctx context.Context, in replayInput, stream *kernel.Stream) (out replayOutput, err error) {
 	request := kernel.RequestOf(ctx)
+	if in.CorrelationID, err = in.correlation(); err != nil {
+		return out, err
+	}
 	switch {
 	case in.Execute && request.Kind != message.KindCommand:
 		return out, invalid("execute", "execute: running commands again changes things, which a query may not do; send %s with kind command (over JSON-RPC, \"kind\":\"command\" stands beside params)", request.Type)
@@ -177,7 +183,7 @@ func (r reader) rerun(ctx context.Context, in *replayInput) (out replayOutput, e
 			e, _ := message.ErrorOf(err)
 			now = outcome{message.KindError, e.Append(nil)}
 		}
-		if q.was.Kind == now.Kind && sameJSON(q.was.Data, now.Data) {
+		if q.was.Kind == now.Kind && sameOutcome(volatileOf(ctx, q.request.Type), q.was.Data, now.Data) {
 			*out.Same++
 			continue
 		}
@@ -223,6 +229,39 @@ func refused(e *journal.Entry) (code int, ok bool) {
 		return 0, false
 	}
 	return failure.Code, failure.Code == 401 || failure.Code == 403
+}
+
+// volatileOf returns what differs from one reply of a syscall to the next.
+func volatileOf(ctx context.Context, t message.Type) []string {
+	if k, ok := kernel.Of(ctx); ok {
+		if s, ok := k.Registry().Lookup(t); ok {
+			return s.Volatile
+		}
+	}
+	return nil
+}
+
+// sameOutcome is sameJSON without the members that are volatile.
+func sameOutcome(volatile []string, a, b []byte) bool {
+	return sameJSON(a, b) || len(volatile) > 0 && sameJSON(steady(a, "", volatile), steady(b, "", volatile))
+}
+
+// steady returns an object without its members that are volatile. The path is that of the object
+// in the reply, with a dot at its end.
+func steady(data []byte, at string, volatile []string) []byte {
+	members := jsonvalue.Members(data)
+	if members == nil {
+		return data
+	}
+	var kept jsonvalue.Object
+	for _, m := range members {
+		name := at + m.Name
+		if slices.ContainsFunc(volatile, func(pattern string) bool { ok, _ := path.Match(pattern, name); return ok }) {
+			continue
+		}
+		kept = append(kept, jsonvalue.Member{Name: m.Name, Value: steady(m.Value, name+".", volatile)})
+	}
+	return kept.Text()
 }
 
 // sameJSON reports whether two texts are the same value: the order of members, white

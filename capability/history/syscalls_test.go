@@ -493,18 +493,6 @@ func TestAliasesAreInNoListing(t *testing.T) {
 	}
 }
 
-func TestDurations(t *testing.T) {
-	for text, want := range map[string]time.Duration{
-		"90s": 90 * time.Second, "1h30m": 90 * time.Minute, "7d": 7 * 24 * time.Hour, "1.5d": 36 * time.Hour, "2w": 14 * 24 * time.Hour, "0d": 0,
-		"-1d": -1, "d": -1, "": -1, "1e30d": -1, "NaNd": -1, "Infd": -1, "1y": -1, "-5s": -1, "1": -1,
-	} {
-		d, ok := readDuration(text)
-		if ok != (want >= 0) || ok && d != want {
-			t.Errorf("%q: %v %v", text, d, ok)
-		}
-	}
-}
-
 // FuzzInput sends any input to every syscall: it answers, and with JSON.
 func FuzzInput(f *testing.F) {
 	for _, seed := range []string{

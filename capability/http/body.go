@@ -3,6 +3,7 @@ package http
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"mime"
 	nethttp "net/http"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/klauspost/compress/gzip"
@@ -67,7 +69,10 @@ func (t *taking) take(ctx context.Context, stream *kernel.Stream) (output, error
 		if text, ok := textOf(begin, t.response.Header.Get("Content-Type")); ok {
 			text = t.secrets.Hide(text)
 			out.Body = &text
-			return out, nil
+			if fits(kernel.RequestOf(ctx), &out) {
+				return out, nil
+			}
+			out.Body = nil
 		}
 	}
 	blob, err := t.keep(begin, src, kernel.RequestOf(ctx).Data)
@@ -75,8 +80,16 @@ func (t *taking) take(ctx context.Context, stream *kernel.Stream) (output, error
 		return output{}, err
 	}
 	pointer := blob.Pointer()
-	out.BodyRef = &pointer
+	out.BodyRef, out.Size, out.MediaType = &pointer, blob.Size, cmp.Or(t.response.Header.Get("Content-Type"), "application/octet-stream")
 	return out, nil
+}
+
+// fits reports whether a reply fits into a line.
+func fits(request *message.Message, out *output) bool {
+	data, err := json.Marshal(out)
+	reply := request.Reply(data)
+	reply.Metadata.ID, reply.Metadata.Timestamp = "01J00000000000000000000000", time.Now().UnixMilli()
+	return err == nil && len(message.Append(nil, &reply)) <= message.MaxLine
 }
 
 // minCredential is how short a credential may be that is looked for in a blob. A shorter one

@@ -23,7 +23,7 @@ import (
 
 func TestShortTextIsInlineAndAllElseABlob(t *testing.T) {
 	w := newWorld(t, http.Options{})
-	long := strings.Repeat("é", http.MaxInline/2)
+	long := strings.Repeat("é", 8000)
 	for name, c := range map[string]struct {
 		contentType, body, text string // the text is "" if a blob is wanted
 	}{
@@ -34,8 +34,9 @@ func TestShortTextIsInlineAndAllElseABlob(t *testing.T) {
 		"octets of text":   {"application/octet-stream", "hello", "hello"},
 		"unicode":          {"text/plain; charset=UTF-8", "日本語 😀", "日本語 😀"},
 		"byte order mark":  {"text/plain", "\ufeffhello", "\ufeffhello"},
-		"exactly 4 KB":     {"text/plain", long, long},
-		"one more":         {"text/plain", long + "x", ""},
+		"16,000 bytes":     {"text/plain", long, long}, // a line has 16,384
+		"more":             {"text/plain", long + strings.Repeat("x", 384), ""},
+		"escapes":          {"text/plain", strings.Repeat("\"", 9000), ""}, // which take two bytes each
 		"latin 1":          {"text/html; charset=ISO-8859-1", "caf\xe9 \x80", "café €"}, // as browsers read it
 		"shift-jis":        {"text/html; charset=Shift_JIS", "\x93\xfa\x96\x7b", "日本"},
 		"utf-16":           {"text/plain; charset=utf-16", "h\x00i\x00", "hi"},
@@ -201,7 +202,7 @@ func (b brokenBlobs) PutReader(r io.Reader, _ int64) (blobs.Blob, error) {
 }
 
 func TestDiskThatFails(t *testing.T) {
-	url := same(t, "text/plain", strings.Repeat("x", 10_000))
+	url := same(t, "text/plain", strings.Repeat("x", 20_000))
 	full := newWorld(t, http.Options{Blobs: brokenBlobs{store.Errorf(507, errors.New("secret path"), "The disk is full: make room, and try again")}})
 	if a := full.fetch(t, in{"url": url}); a.Code != 507 || strings.Contains(a.text, "secret") {
 		t.Errorf("got %s", a.text)

@@ -40,8 +40,9 @@ const (
 	// not say.
 	DefaultMaxBody = 256 << 20
 
-	// MaxInline is how many bytes of text are given in the reply itself.
-	MaxInline = 4096
+	// MaxInline is how many bytes of text are given in the reply itself, if the line has room
+	// for them beside the headers.
+	MaxInline = message.MaxLine
 
 	maxRedirects = 10
 
@@ -93,7 +94,25 @@ var fetch = kernel.DefineCommand[input, output](kernel.Definition{
 	Effect:  kernel.External,
 	Redact:  redact,
 	Timeout: MaxTimeout + afterwards,
+	Errors: []kernel.ErrorDefinition{
+		{Code: 400, When: "the URL isn't one"},
+		{Code: 403, When: "the policy for connections refuses the host, or a sealed string is for another one"},
+		{Code: 413, When: "the body is larger than what is taken"},
+		{Code: 502, When: "the server can't be reached, or its answer can't be read; every status is a reply"},
+		{Code: 504, When: "the timeout has passed"},
+	},
+	Example:  `{"url":"https://api.example.com/data","headers":{"Authorization":"Bearer pwenc:v2:…"}}`,
+	Volatile: volatile,
+	Short:    true, // its body goes to a blob by itself
 })
+
+// volatile are the headers that differ from one answer to the next although the page is the same.
+var volatile = []string{
+	"headers.age", "headers.alt-svc", "headers.cf-ray", "headers.date", "headers.expires", "headers.nel", "headers.ratelimit-*",
+	"headers.report-to", "headers.reporting-endpoints", "headers.server-timing", "headers.set-cookie", "headers.traceparent",
+	"headers.via", "headers.x-amz-*", "headers.x-amzn-*", "headers.x-cache*", "headers.x-correlation-id", "headers.x-ratelimit-*",
+	"headers.x-request-id", "headers.x-response-time", "headers.x-runtime", "headers.x-served-by", "headers.x-timer", "headers.x-trace-id",
+}
 
 // Definitions returns the module without its handler.
 func Definitions() kernel.Module {
@@ -130,6 +149,9 @@ type output struct {
 	Headers json.RawMessage      `json:"headers"`
 	Body    *string              `json:"body,omitzero"`
 	BodyRef *message.BlobPointer `json:"bodyRef,omitzero"`
+
+	Size      int64  `json:"size,omitzero"`
+	MediaType string `json:"mediaType,omitzero"`
 }
 
 // The schemas are written out, since they are those of the specification to the letter;
@@ -141,7 +163,7 @@ const (
 		"properties": {
 			"url": {"type": "string", "description": "HTTP/HTTPS URL to fetch. Must be valid URL format. Example: https://api.example.com/data"},
 			"method": {"type": "string", "enum": ["GET", "POST", "PUT", "DELETE", "PATCH"], "description": "HTTP method. Defaults to GET if omitted. POST/PUT require body field."},
-			"headers": {"type": "object", "description": "Optional HTTP headers as key-value pairs. Example: {\"Authorization\": \"Bearer token123\"}"},
+			"headers": {"type": "object", "description": "Optional HTTP headers as key-value pairs. A value may be a sealed string of Crypto.Seal (pwenc:…), alone or after a scheme: it is opened when the request is sent, and redacted from the reply and the journal. Example: {\"Authorization\": \"Bearer pwenc:v2:…\"}"},
 			"body": {"type": "string", "description": "Request body for POST/PUT. Must be string (use JSON.stringify for objects). Ignored for GET."},
 			"timeout": {"type": "number", "description": "Request timeout in milliseconds. Defaults to 5000ms. Maximum 30000ms."}
 		},
@@ -153,10 +175,10 @@ const (
 		"properties": {
 			"status": {"type": "number", "description": "HTTP status code. 200-299 = success, 400-499 = client error, 500-599 = server error"},
 			"headers": {"type": "object", "description": "Response headers as key-value pairs"},
-			"body": {"type": "string", "description": "Response body, if it is text of at most 4096 bytes. Otherwise there is bodyRef."},
+			"body": {"type": "string", "description": "Response body, if it is text and fits into the reply, a line of 16384 bytes. Otherwise there is bodyRef."},
 			"bodyRef": {
 				"type": "object",
-				"description": "BlobPointer reference to response body (used when body exceeds 16KB inline limit). Format: {scheme: 'file'|'https'|'data', path: string, ...}. See RFC-0025.",
+				"description": "BlobPointer reference to response body (used when the reply would exceed 16384 bytes with it, or it isn't text). Blob.Read {ref: bodyRef} reads it, in parts. Format: {scheme: 'file'|'https'|'data', path: string, ...}.",
 				"properties": {
 					"scheme": {"type": "string", "enum": ["file", "https", "data"]},
 					"path": {"type": "string"},
@@ -165,7 +187,9 @@ const (
 					"fragment": {"type": "string"}
 				},
 				"required": ["scheme", "path"]
-			}
+			},
+			"size": {"type": "integer", "description": "With bodyRef: how many bytes the body has"},
+			"mediaType": {"type": "string", "description": "With bodyRef: what the body is, as the server says"}
 		},
 		"required": ["status"],
 		"additionalProperties": false

@@ -2,11 +2,15 @@ package memory
 
 import (
 	"bytes"
+	"cmp"
+	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"kernos/internal/jsonscan"
+	"kernos/internal/quantity"
 	"kernos/message"
 )
 
@@ -35,19 +39,42 @@ func (in *setInput) parse(data []byte) (err error) {
 		case "value":
 			in.Value = jsontext.Value(value)
 		case "valueRef":
-			var p message.BlobPointer
-			p, err = message.ParseBlobPointer(value)
-			in.ValueRef = &p
+			p, wrong := message.ParseBlobPointer(value)
+			in.ValueRef, err = &p, cmp.Or(err, wrong)
 		case "as":
 			in.As = jsonscan.Unquote(value)
 		case "ttl":
-			in.TTL = integer(value)
+			if err == nil {
+				err = in.TTL.parse(value)
+			}
 		case "ifRevision":
 			revision := uint64(integer(value))
 			in.IfRevision = &revision
 		}
 	})
 	return err
+}
+
+// ttl is a time span in milliseconds.
+type ttl int64
+
+// parse reads a number, or a text with a unit.
+func (t *ttl) parse(value []byte) error {
+	var err error
+	if value[0] == '"' {
+		var d time.Duration
+		d, err = quantity.ParseDuration(jsonscan.Unquote(value))
+		*t = ttl(d.Milliseconds())
+	} else {
+		*t = ttl(integer(value))
+	}
+	if err == nil && *t < 1 {
+		err = fmt.Errorf("expected at least 1 millisecond, got %s", value)
+	}
+	if err != nil {
+		return &message.Error{Code: 422, Message: "Schema validation failed: ttl: " + err.Error(), Field: "ttl"}
+	}
+	return nil
 }
 
 // members visits the members of data that fits its schema. Names are without quotes.

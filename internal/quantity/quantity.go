@@ -17,21 +17,51 @@ type Duration time.Duration
 
 // Set parses text.
 func (d *Duration) Set(text string) error {
-	v, err := time.ParseDuration(text)
-	if days, ok := strings.CutSuffix(text, "d"); ok {
-		var n uint64
-		n, err = strconv.ParseUint(days, 10, 32)
-		v = time.Duration(min(n, maxDays)) * 24 * time.Hour
+	v, err := ParseDuration(text)
+	if err == nil {
+		*d = Duration(v)
 	}
-	if err != nil || v < 0 {
-		return fmt.Errorf("expected a time such as 90m, 720h or 30d, got %q", text)
-	}
-	*d = Duration(v)
-	return nil
+	return err
 }
 
-// maxDays is how many days a time.Duration can hold: 292 years.
-const maxDays = uint64(math.MaxInt64 / int64(24*time.Hour))
+// ParseDuration reads a time span that isn't negative: numbers with the units of
+// [time.ParseDuration], d for days and w for weeks, such as 90s, 1h30m, 7d or 1.5d. Everything
+// that takes a time span as text takes these.
+func ParseDuration(text string) (time.Duration, error) {
+	refused := fmt.Errorf("expected a time such as 90m, 720h or 30d, got %q", text)
+	var sum time.Duration
+	rest := text
+	for _, unit := range []struct {
+		name   string
+		length time.Duration
+	}{{"w", 7 * 24 * time.Hour}, {"d", 24 * time.Hour}} {
+		number, after, ok := strings.Cut(rest, unit.name)
+		if !ok {
+			continue
+		}
+		n, err := strconv.ParseFloat(number, 64)
+		if err != nil || !(n >= 0) || strings.ContainsAny(number, "eExX_pPnN+-") {
+			return 0, refused
+		}
+		if v := n * float64(unit.length); v < float64(math.MaxInt64-int64(sum)) {
+			sum += time.Duration(v)
+		} else {
+			sum = math.MaxInt64
+		}
+		rest = after
+	}
+	if rest == "" && text != "" {
+		return sum, nil
+	}
+	v, err := time.ParseDuration(rest)
+	if err != nil || v < 0 {
+		return 0, refused
+	}
+	if v > math.MaxInt64-sum {
+		return math.MaxInt64, nil
+	}
+	return sum + v, nil
+}
 
 func (d *Duration) String() string {
 	if *d == 0 {

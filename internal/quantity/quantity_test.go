@@ -1,6 +1,7 @@
 package quantity
 
 import (
+	"math"
 	"testing"
 	"time"
 )
@@ -9,14 +10,15 @@ func TestDurationsAndBytesAreRead(t *testing.T) {
 	const day = 24 * time.Hour
 	for text, want := range map[string]time.Duration{
 		"0": 0, "0d": 0, "90m": 90 * time.Minute, "720h": 30 * day, "30d": 30 * day,
-		"4294967295d": time.Duration(maxDays) * day,
+		"90s": 90 * time.Second, "1h30m": 90 * time.Minute, "1.5d": 36 * time.Hour, "2w": 14 * day, "1d12h": 36 * time.Hour, "1w2d3h": 9*day + 3*time.Hour,
+		"4294967295d": math.MaxInt64, "99999999999w1d1h": math.MaxInt64,
 	} {
 		var got Duration
 		if err := got.Set(text); err != nil || time.Duration(got) != want {
 			t.Errorf("age %q: %v, %v; want %v", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"", "d", "30", "-1h", "-1d", "1.5d", "1y", "99999999999d", "99999999999h"} {
+	for _, text := range []string{"", "d", "30", "-1h", "-1d", "1d-1h", "1y", "1d1w", "1e30d", "NaNd", "Infd", "w", "99999999999h", "1d "} {
 		if err := new(Duration).Set(text); err == nil {
 			t.Errorf("age %q was taken", text)
 		}
