@@ -1,0 +1,53 @@
+package history
+
+import (
+	"strings"
+	"testing"
+
+	"kernos/message"
+)
+
+// One call shows what failed, and why.
+func TestListShowsFailedRequestsWithTheirErrors(t *testing.T) {
+	k := newKernel(t, shop(t))
+	_, got := ask(t, k, message.KindQuery, "Message.List", `{"failed":true}`)
+	text := string(got.Data)
+	if got.Kind != message.KindReply || !strings.HasPrefix(text, `{"failures":[{"error":{"kind":"error",`) || !strings.Contains(text, `,"request":{"kind":"`) {
+		t.Errorf("got %s %s", got.Kind, text)
+	}
+	if _, got := ask(t, k, message.KindQuery, "Message.List", `{"failed":true,"kind":"reply"}`); got.Kind != message.KindError {
+		t.Errorf("got %s", got.Data)
+	}
+}
+
+func TestGraphTakesBothNamesOfAWorkflow(t *testing.T) {
+	k := newKernel(t, shop(t))
+	for data, want := range map[string]string{
+		`{"correlation":"none-such"}`:   "Workflow not found: none-such",
+		`{"correlationId":"none-such"}`: "Workflow not found: none-such",
+		`{}`:                            "missing required field: correlation",
+		`{"correlation":"a","correlationId":"b"}`:                 "two names for one thing and differ",
+		`{"correlation":"none-such","correlationId":"none-such"}`: "Workflow not found: none-such",
+	} {
+		for _, name := range []message.Type{"Message.Graph", "Message.Replay"} {
+			if _, got := ask(t, k, message.KindQuery, name, data); !strings.Contains(string(got.Data), want) {
+				t.Errorf("%s %s: got %s", name, data, got.Data)
+			}
+		}
+	}
+}
+
+func TestVolatileMembersAreNotDifferences(t *testing.T) {
+	volatile := []string{"headers.date", "headers.x-cache*", "modified"}
+	const was = `{"status":200,"headers":{"date":"1","etag":"a","x-cache-hits":"1"},"modified":1}`
+	for now, same := range map[string]bool{
+		`{"status":200,"headers":{"date":"2","etag":"a","x-cache-hits":"2"},"modified":2}`: true,
+		`{"modified":1,"headers":{"etag":"a"},"status":200}`:                               true,
+		`{"status":200,"headers":{"date":"1","etag":"b","x-cache-hits":"1"},"modified":1}`: false,
+		`{"status":404,"headers":{"date":"1","etag":"a","x-cache-hits":"1"},"modified":1}`: false,
+	} {
+		if got := sameOutcome(volatile, []byte(was), []byte(now)); got != same {
+			t.Errorf("%s: %t", now, got)
+		}
+	}
+}
