@@ -501,6 +501,7 @@ func (r *record) message() message.Message {
 func (r *record) entry(scan *jsonscan.Scanner) Entry {
 	e := Entry{Seq: r.seq, At: r.at, Way: r.way(), Redacted: r.redacted(), Message: r.message(),
 		Principal: r.principalID(), Name: string(principal.OwnerID), Wire: string(r.wire), Claim: r.claim}
+	e.Message.Metadata.Migrate()
 	if len(r.name) > 0 {
 		e.Name = string(r.name)
 	}

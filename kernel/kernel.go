@@ -82,6 +82,11 @@ type Kernel struct {
 	stop context.CancelFunc
 }
 
+// Deprecated notes in the operator's log that a connection uses what will go.
+func (k *Kernel) Deprecated(what string, from Sender) {
+	k.opts.Log.Warn("a connection uses what is deprecated", "what", what, "principal", from.Principal().Name(), "wire", from.Wire)
+}
+
 // New returns a kernel that serves what is in the registry, now and later. Nil
 // options mean defaults.
 func New(r *Registry, opts *Options) *Kernel {

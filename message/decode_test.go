@@ -39,12 +39,12 @@ func rejection(t *testing.T, d *message.Decoder, line string) *message.Rejection
 }
 
 func TestDecodeReadsEveryMember(t *testing.T) {
-	got, err := message.Decode([]byte(` { "metadata" : { "schemaVersion":"2", "idempotencyKey":"k", "causation":"p",
+	got, err := message.Decode([]byte(` { "metadata" : { "schemaVersion":"0.3", "idempotencyKey":"k", "causation":"p",
 		"correlation":"w", "timestamp":1735000000000, "id":"q1" } , "data" : { "a" : [ 1 ] } , "type" : "Memory.Set" , "kind" : "command" } `))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := message.Metadata{ID: "q1", Timestamp: 1735000000000, Correlation: "w", Causation: "p", IdempotencyKey: "k", SchemaVersion: "2"}
+	want := message.Metadata{ID: "q1", Timestamp: 1735000000000, Correlation: "w", Causation: "p", IdempotencyKey: "k", SchemaVersion: "0.3"}
 	if got.Kind != message.KindCommand || got.Type != "Memory.Set" || string(got.Data) != `{ "a" : [ 1 ] }` || got.Metadata != want || got.Err != nil {
 		t.Errorf("got %+v", got)
 	}

@@ -13,13 +13,13 @@ import (
 
 func TestAppendWritesTheMembersInTheirOrder(t *testing.T) {
 	full := message.Message{Kind: message.KindCommand, Type: "Memory.Set", Data: json.RawMessage(`{"a": 1}`), Metadata: message.Metadata{
-		ID: `i"`, Timestamp: 1735000000000, Correlation: "c\\", Causation: "p", IdempotencyKey: "k", SchemaVersion: "v"},
+		ID: `i"`, Timestamp: 1735000000000, Correlation: "c\\", Causation: "p", IdempotencyKey: "k", SchemaVersion: "0.3"},
 		Err: &message.Error{Code: 500, Message: "not on the wire"}}
 	for _, test := range []struct {
 		m    message.Message
 		want string
 	}{
-		{full, `{"kind":"command","type":"Memory.Set","data":{"a": 1},"metadata":{"id":"i\"","timestamp":1735000000000,"correlation":"c\\","causation":"p","idempotencyKey":"k","schemaVersion":"v"}}`},
+		{full, `{"kind":"command","type":"Memory.Set","data":{"a": 1},"metadata":{"id":"i\"","timestamp":1735000000000,"correlation":"c\\","causation":"p","idempotencyKey":"k","schemaVersion":"0.3"}}`},
 		{message.Message{Kind: message.KindQuery, Type: "Ping", Metadata: message.Metadata{ID: "a"}},
 			`{"kind":"query","type":"Ping","data":null,"metadata":{"id":"a","timestamp":0}}`},
 		{message.Message{Kind: message.KindReply, Type: "Ping", Data: json.RawMessage(`0`), Metadata: message.Metadata{ID: "a", Timestamp: 1, Causation: "b"}},
@@ -57,7 +57,7 @@ func TestWhatAppendWritesDecodeReads(t *testing.T) {
 	var d message.Decoder
 	for range 5000 {
 		want := message.Message{Kind: kinds[r.IntN(len(kinds))], Type: types[r.IntN(len(types))], Data: json.RawMessage(data[r.IntN(len(data))]),
-			Metadata: message.Metadata{ID: message.ID(name()), Timestamp: r.Int64N(1 << 60), Correlation: maybe(), Causation: message.ID(maybe()), IdempotencyKey: maybe(), SchemaVersion: maybe()}}
+			Metadata: message.Metadata{ID: message.ID(name()), Timestamp: r.Int64N(1 << 60), Correlation: maybe(), Causation: message.ID(maybe()), IdempotencyKey: maybe(), SchemaVersion: []string{"", "0.1", "0.3"}[r.IntN(3)]}}
 		switch want.Kind {
 		case message.KindReply:
 			want.Metadata.Causation = message.ID(name())

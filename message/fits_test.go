@@ -30,7 +30,7 @@ func TestEveryErrorFitsIntoALine(t *testing.T) {
 		m := request.Fail(e)
 		m.Metadata.ID = message.ID(strings.Repeat(`\`, 256))
 		m.Metadata.Timestamp = 9223372036854775799
-		m.Metadata.IdempotencyKey, m.Metadata.SchemaVersion = strings.Repeat(`"`, 256), strings.Repeat(`"`, 256)
+		m.Metadata.IdempotencyKey, m.Metadata.SchemaVersion = strings.Repeat(`"`, 256), "0.3"
 		line := message.Append(nil, &m)
 		if len(line) > message.MaxLine {
 			t.Fatalf("an error makes a line of %d bytes", len(line))

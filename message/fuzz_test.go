@@ -22,7 +22,7 @@ func seeds() []string {
 	deep := strings.Repeat("[", 999)
 	return []string{
 		line(`"query"`, `"Ping"`, `{"payload":[0,-0,1e400,"",null,"\ud83d\ude00"]}`, meta),
-		line(`"command"`, `"Memory.Set"`, `{"key":"/notes/1","value":"é"}`, `{"id":"a","timestamp":1735000000000,"correlation":"w","causation":null,"idempotencyKey":"k","schemaVersion":"1"}`),
+		line(`"command"`, `"Memory.Set"`, `{"key":"/notes/1","value":"é"}`, `{"id":"a","timestamp":1735000000000,"correlation":"w","causation":null,"idempotencyKey":"k","schemaVersion":"0.3"}`),
 		line(`"event"`, `"Job.Completed"`, `null`, `{"timestamp":0,"id":"\u00e9"}`),
 		line(`"reply"`, `"Ping"`, `1`, `{"id":"a","timestamp":1,"causation":"b"}`), line(`"reply"`, `"Ping"`, `1`, meta),
 		line(`"error"`, `"Crypto.Seal"`, `{"code":500,"message":"Encryption failed","cause":{"code":404,"message":"no key"}}`, `{"id":"a","timestamp":1,"causation":"b"}`),

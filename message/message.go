@@ -53,7 +53,7 @@ type Metadata struct {
 	Causation      ID     // the message that caused this one, or ""
 	IdempotencyKey string // a command with the same key runs once, or ""
 	Repeated       bool   // this is the answer of an earlier command with the same idempotency key
-	SchemaVersion  string // carried along, not interpreted
+	SchemaVersion  string // 0.1, 0.3 or ""
 }
 
 // A Message is one line of a conversation.

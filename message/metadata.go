@@ -18,6 +18,17 @@ const (
 	members
 )
 
+// olderVersion is the version that is still read, and migrated.
+const olderVersion = "0.1"
+
+// Migrate makes the metadata say that the message is one of the current version, if it says
+// that it is one of the older.
+func (m *Metadata) Migrate() {
+	if m.SchemaVersion == olderVersion {
+		m.SchemaVersion = Current.Version
+	}
+}
+
 var metadataNames = [members]string{"id", "timestamp", "correlation", "causation", "idempotencyKey", "schemaVersion", "repeated"}
 
 func metadataMember(name []byte) int {
@@ -121,7 +132,11 @@ func (e *envelope) readMetadata(which int, m member) {
 	case memberIdempotencyKey:
 		e.Metadata.IdempotencyKey = e.idString("metadata.idempotencyKey", m)
 	case memberSchemaVersion:
-		e.Metadata.SchemaVersion = e.idString("metadata.schemaVersion", m)
+		v := e.idString("metadata.schemaVersion", m)
+		if v != "" && v != Current.Version && v != olderVersion {
+			e.wrong("metadata.schemaVersion", "0.1 or 0.3", "metadata.schemaVersion must be 0.1 or 0.3, or left out; got %s", Describe(m.line))
+		}
+		e.Metadata.SchemaVersion = v
 	case memberRepeated:
 		e.Metadata.Repeated = m.text == "true"
 		if m.text != "true" && m.text != "false" {

@@ -14,7 +14,6 @@ var idFields = map[string]func(*message.Metadata) string{
 	"correlation":    func(m *message.Metadata) string { return m.Correlation },
 	"causation":      func(m *message.Metadata) string { return string(m.Causation) },
 	"idempotencyKey": func(m *message.Metadata) string { return m.IdempotencyKey },
-	"schemaVersion":  func(m *message.Metadata) string { return m.SchemaVersion },
 }
 
 func withField(field, value string) string {

@@ -22,7 +22,7 @@ func TestValidateHasTheRulesOfDecode(t *testing.T) {
 		{"no data is null", func(m *message.Message) { m.Data = nil }, ""},
 		{"data with space around", func(m *message.Message) { m.Data = json.RawMessage(" 1 ") }, ""},
 		{"all metadata", func(m *message.Message) {
-			m.Metadata.Correlation, m.Metadata.Causation, m.Metadata.IdempotencyKey, m.Metadata.SchemaVersion = "c", "p", "k", "v"
+			m.Metadata.Correlation, m.Metadata.Causation, m.Metadata.IdempotencyKey, m.Metadata.SchemaVersion = "c", "p", "k", "0.3"
 		}, ""},
 		{"an id of 256 bytes", func(m *message.Message) { m.Metadata.ID = message.ID(strings.Repeat("x", 256)) }, ""},
 		{"no kind", func(m *message.Message) { m.Kind = "" }, "kind"},

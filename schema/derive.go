@@ -15,7 +15,8 @@ import (
 // Input returns the schema of a Go type that callers fill in. Fields are named by
 // their json tags and required unless the tag says omitempty or omitzero; the tag
 // jsonschema_description describes them, the tag jsonschema restricts them
-// (enum=…, minimum=…, maxLength=…, writeOnly=true for a secret text; jsonschema_extras says
+// (enum=…, minimum=…, maxLength=…, oneof_required=NAME with another NAME for each of several
+// fields of which exactly one must be there, writeOnly=true for a secret text; jsonschema_extras says
 // writeOnly=true for other secrets). Integers get the bounds that their Go type, or
 // a JSON number in any language, can hold, so that what the schema accepts can be
 // decoded. Types that are [Shared] become definitions.

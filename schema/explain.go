@@ -104,6 +104,19 @@ func (x *explainer) add(v *jsonschema.ValidationError) {
 // alternatives explains a value that fits none of several forms.
 func (x *explainer) alternatives(v *jsonschema.ValidationError) {
 	path := x.path(v.InstanceLocation)
+	if names := x.choices(v); names != nil {
+		where := ""
+		if path != "" {
+			where = path + ": "
+		}
+		if len(v.Causes) == 0 {
+			x.problem(path, "one of "+strings.Join(names, ", "), "%sonly one of %s may be given", where, strings.Join(names, ", "))
+			return
+		}
+		x.problem(join(path, names[0]), "a value", "%smissing required field: one of %s", where, strings.Join(names, ", "))
+		x.problems[len(x.problems)-1].rank = 0
+		return
+	}
 	if len(v.Causes) == 0 {
 		x.problem(path, "exactly one form", "%s fits more than one of the forms that it may have", place(path))
 		return
@@ -218,6 +231,22 @@ func (x *explainer) leaf(v *jsonschema.ValidationError) {
 		text := v.ErrorKind.LocalizedString(message.NewPrinter(language.English))
 		x.problem(path, "", "%s: %s", place(path), text)
 	}
+}
+
+// choices lists the fields of which one is required, if the forms of the schema at fault require
+// one field each and say nothing else; nil if they don't.
+func (x *explainer) choices(v *jsonschema.ValidationError) (names []string) {
+	i := slices.IndexFunc(x.full.parts, func(part *jsonschema.Schema) bool { return part.Location == v.SchemaURL })
+	if i < 0 {
+		return nil
+	}
+	for _, form := range slices.Concat(x.full.parts[i].OneOf, x.full.parts[i].AnyOf) {
+		if len(form.Required) != 1 || form.Types != nil || form.Ref != nil || form.Properties != nil {
+			return nil
+		}
+		names = append(names, form.Required[0])
+	}
+	return names
 }
 
 // properties lists the properties that the schema at fault knows.

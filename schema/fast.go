@@ -25,6 +25,12 @@ type node struct {
 
 	properties []property
 	required   uint64 // bits of the properties that must be there
+
+	// Bits of the properties that one form requires: exactly one of the forms must fit, or at
+	// least one. Nil means that there are no forms.
+	forms   []uint64
+	exactly bool
+
 	additional *node  // for other members; nil means that there may be none
 }
 
@@ -74,7 +80,7 @@ func (p *plain) node(text []byte) *node {
 	n.additional, n.items = anything, anything
 	says := false
 	ok := true
-	var required, ref []byte
+	var required, ref, forms []byte
 	jsonscan.Members(text, 0, func(name, value []byte) bool {
 		keyword := jsonscan.Unquote(name)
 		switch keyword {
@@ -85,6 +91,9 @@ func (p *plain) node(text []byte) *node {
 			return true
 		case "required":
 			required = value
+		case "oneOf", "anyOf":
+			ok = forms == nil
+			forms, n.exactly = value, keyword == "oneOf"
 		default:
 			ok = p.keyword(&n, keyword, value)
 		}
@@ -92,7 +101,10 @@ func (p *plain) node(text []byte) *node {
 		return ok
 	})
 	if ok && required != nil {
-		ok = n.require(required)
+		n.required, ok = n.bits(required)
+	}
+	if ok && forms != nil {
+		ok = n.choose(forms)
 	}
 	switch {
 	case !ok, ref != nil && says:
@@ -183,18 +195,59 @@ func (p *plain) keyword(n *node, name string, value []byte) bool {
 	return false
 }
 
-// require notes the properties that must be there. A required name without a
-// property is left to the library.
-func (n *node) require(list []byte) bool {
+// bits returns the properties that a list names. A name without a property is left to the
+// library.
+func (n *node) bits(list []byte) (bits uint64, ok bool) {
 	names, ok := stringList(list)
 	for _, name := range names {
 		i := n.property(name)
 		if i < 0 {
+			return 0, false
+		}
+		bits |= 1 << i
+	}
+	return bits, ok
+}
+
+// choose notes forms that require properties and say nothing else, of objects.
+func (n *node) choose(forms []byte) (ok bool) {
+	if forms[0] != '[' || n.kinds != isObject {
+		return false
+	}
+	ok = true
+	jsonscan.Elements(forms, 0, func(form []byte) bool {
+		if ok = form[0] == '{'; !ok {
 			return false
 		}
-		n.required |= 1 << i
+		var bits uint64
+		jsonscan.Members(form, 0, func(name, value []byte) bool {
+			switch jsonscan.Unquote(name) {
+			case "title", "description":
+			case "required":
+				bits, ok = n.bits(value)
+			default:
+				ok = false
+			}
+			return ok
+		})
+		n.forms = append(n.forms, bits)
+		return ok
+	})
+	return ok && len(n.forms) > 0
+}
+
+// chosen reports whether the properties that an object has fit the forms.
+func (n *node) chosen(seen uint64) bool {
+	if n.forms == nil {
+		return true
 	}
-	return ok
+	fit := 0
+	for _, form := range n.forms {
+		if seen&form == form {
+			fit++
+		}
+	}
+	return fit == 1 || fit > 1 && !n.exactly
 }
 
 func (n *node) property(name string) int {
@@ -331,7 +384,7 @@ func (n *node) object(b []byte, i int) (int, bool) {
 			i = jsonscan.Space(b, i+1)
 		}
 	}
-	return i + 1, seen&n.required == n.required
+	return i + 1, seen&n.required == n.required && n.chosen(seen)
 }
 
 // lookup finds the property of a name's token.

@@ -58,9 +58,10 @@ type stream struct {
 	ctx  context.Context
 	opts Options
 
-	in     *ndjson.Reader
-	either *osevent.Either
-	latest atomic.Bool // the last line that has come is being handled
+	in         *ndjson.Reader
+	either     *osevent.Either
+	deprecated bool        // the peer was found to use what is deprecated; of the goroutine that reads
+	latest     atomic.Bool // the last line that has come is being handled
 
 	out     *Writer
 	errors  atomic.Int64
@@ -192,6 +193,13 @@ func (s *stream) next() (message.Message, kernel.Emit, error) {
 	}
 	if d == osevent.Dialect {
 		m, _ = osevent.Translate(m)
+	}
+	if older := d == osevent.Dialect || m.Metadata.SchemaVersion == osevent.Dialect.Version; older {
+		m.Metadata.Migrate()
+		if !s.deprecated {
+			s.deprecated = true
+			s.k.Deprecated("version 0.1 of the message schema; version 0.3 has kind, type and data", kernel.SenderIn(s.ctx))
+		}
 	}
 	if s.opts.Lenient {
 		s.k.Stamp(&m)

@@ -19,14 +19,17 @@ import (
 
 type registerInput struct {
 	Name         string         `json:"name" jsonschema_description:"The type to serve: Domain.Action in PascalCase, such as Text.Count. The domains of built-in syscalls are reserved."`
-	Kind         message.Kind   `json:"kind" jsonschema:"enum=command,enum=query" jsonschema_description:"command if the syscall may change something, query if not."`
-	Description  string         `json:"description,omitempty" jsonschema:"maxLength=1024" jsonschema_description:"One sentence that says what the syscall does; callers choose by it. It may be left out with code only."`
+	Kind         message.Kind   `json:"kind,omitempty" jsonschema:"enum=command,enum=query,oneof_required=kind" jsonschema_description:"command if the syscall may change something, query if not."`
+	Type         message.Kind   `json:"type,omitempty" jsonschema:"enum=command,enum=query,oneof_required=type" jsonschema_description:"The name of kind in the older dialect."`
+	Description  string         `json:"description,omitempty" jsonschema:"maxLength=1024" jsonschema_description:"One sentence that says what the syscall does; callers choose by it."`
 	InputSchema  jsontext.Value `json:"inputSchema" jsonschema_description:"JSON Schema of the request's data. The kernel checks requests before they are sent to you. Fields that are writeOnly are not recorded."`
 	OutputSchema jsontext.Value `json:"outputSchema" jsonschema_description:"JSON Schema of the reply's data. A reply that breaks it becomes a 502."`
-	Handler      string         `json:"handler,omitempty" jsonschema_description:"What answers the requests: connection, the one that sends this. It may be left out with code only."`
+	Handler      string         `json:"handler,omitempty" jsonschema_description:"What answers the requests: connection, the one that sends this. Default: connection."`
 	Emits        []eventInput   `json:"emits,omitempty" jsonschema:"maxItems=100" jsonschema_description:"The events that may come before the outcome. Events that are not listed may come too."`
 	Exclusive    bool           `json:"exclusive,omitempty" jsonschema_description:"Whether this connection is to be the only one that serves the type. Otherwise connections of the same caller share the requests."`
 	Timeout      int64          `json:"timeout,omitempty" jsonschema:"minimum=1,maximum=86400000" jsonschema_description:"How long an answer may take, in milliseconds. Default: the kernel's timeout."`
+	SafeToRepeat bool           `json:"safeToRepeat,omitempty" jsonschema_description:"Whether a command may run twice for one idempotency key: a retry after an unknown outcome is sent to you again. Otherwise it is answered with 409."`
+	Version      string         `json:"version,omitempty" jsonschema:"maxLength=64,pattern=^[0-9]+\\.[0-9]+\\.[0-9]+[0-9A-Za-z.+-]*$" jsonschema_description:"The semantic version of the module that the syscall is listed in, if it is the first of its domain. Default: 1.0.0."`
 	Code         jsontext.Value `json:"code,omitempty" jsonschema_description:"Reserved for handlers as code, which are not supported yet."`
 }
 
@@ -40,6 +43,7 @@ type definition struct {
 	kernel.Definition
 	input, output []byte // the schemas, canonical
 	exclusive     bool   // only one connection may serve it
+	version       string // of its module
 }
 
 // invalid is the error for a field that fits the schema and makes no sense.
@@ -56,15 +60,15 @@ func (in *registerInput) read() (*definition, error) {
 	switch {
 	case len(in.Code) > 0:
 		return nil, message.Errorf(501, "Handlers as code are not supported yet: leave code out, register %s with \"handler\":\"connection\", and answer its requests on this connection", t)
-	case in.Handler == "":
-		return nil, invalid("handler", `missing required field: handler (it must be "connection": the one that sends this serves %s)`, t)
-	case in.Handler != "connection":
+	case in.Handler != "" && in.Handler != "connection":
 		return nil, invalid("handler", `handler: expected "connection", got %q`, message.Clip(in.Handler, 64))
-	case strings.TrimSpace(in.Description) == "":
-		return nil, invalid("description", "missing required field: description (one sentence that says what %s does)", t)
 	}
-	def := &definition{exclusive: in.Exclusive, Definition: kernel.Definition{
-		Type: t, Kind: in.Kind, Summary: in.Description,
+	summary := in.Description
+	if strings.TrimSpace(summary) == "" {
+		summary = fmt.Sprintf("%s, served by a program that doesn't describe it.", t)
+	}
+	def := &definition{exclusive: in.Exclusive, version: cmp.Or(in.Version, "1.0.0"), Definition: kernel.Definition{
+		Type: t, Kind: cmp.Or(in.Kind, in.Type), Summary: summary, SafeToRepeat: in.SafeToRepeat,
 		Runs: kernel.Slow, Provider: kernel.Program, Effect: kernel.External, Timeout: time.Duration(in.Timeout) * time.Millisecond,
 	}}
 	for i, e := range in.Emits {
@@ -128,6 +132,9 @@ func (d *definition) agrees(o *definition) error {
 			names[i] = string(e.Type)
 		}
 		differs = append(differs, fmt.Sprintf("emits (there are %s)", cmp.Or(message.Clip(strings.Join(names, ", "), 200), "none")))
+	}
+	if d.SafeToRepeat != o.SafeToRepeat {
+		differs = append(differs, fmt.Sprintf("safeToRepeat (it is %t)", d.SafeToRepeat))
 	}
 	if d.Timeout != o.Timeout {
 		is := "there is none"

@@ -112,7 +112,7 @@ func (d *directory) register(ctx context.Context, in registerInput) (registerOut
 	}
 	peer, ok := connection.PeerOf(ctx)
 	if !ok {
-		return registerOutput{}, message.Errorf(422, "%s can't be served: requests are sent over the connection that registers, and this call came over none", def.Type)
+		return registerOutput{}, message.Errorf(422, "%s can't be served: requests are sent over the connection that registers, and this call came over none that carries them; register over the unix socket, with kernos pipe or kernos handle, or over POST /v1/messages", def.Type)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -138,7 +138,7 @@ func (d *directory) register(ctx context.Context, in registerInput) (registerOut
 		if err := d.schemas.Take(caller, def.compiledSize()); err != nil {
 			return registerOutput{}, err
 		}
-		if err := d.registry.AddSyscall(module(def.Type), kernel.Syscall{Definition: def.Definition, Handler: s.handle}); err != nil {
+		if err := d.registry.AddSyscall(module(def), kernel.Syscall{Definition: def.Definition, Handler: s.handle}); err != nil {
 			d.schemas.Give(caller, def.compiledSize())
 			return registerOutput{}, message.Errorf(409, "%s can't be registered: %v", def.Type, err)
 		}
@@ -253,8 +253,9 @@ func (d *directory) free(def *definition) error {
 }
 
 // module is what a type is listed under.
-func module(t message.Type) kernel.Module {
-	return kernel.Module{Name: strings.ToLower(t.Domain()), Version: "1.0.0", Summary: fmt.Sprintf("%s.*, served by connections.", t.Domain())}
+func module(d *definition) kernel.Module {
+	t := d.Type
+	return kernel.Module{Name: strings.ToLower(t.Domain()), Version: d.version, Summary: fmt.Sprintf("%s.*, served by connections.", t.Domain())}
 }
 
 type unregisterInput struct {

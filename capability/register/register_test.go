@@ -125,8 +125,6 @@ func TestWhatCanNotBeRegistered(t *testing.T) {
 		{full("name", `"Test.Alter"`), `403 Test.Alter is another name for Test.Change, which is built in and can't be replaced; choose another name`},
 		{full("name", `"TEST.Change"`), `409 TEST.Change differs from Test.Change in upper and lower case only, and some callers can't tell; choose another name`},
 		{full("kind", `"event"`), `422 Schema validation failed: kind: expected one of "command", "query", got "event"`},
-		{full("description", `" "`), `422 Schema validation failed: missing required field: description (one sentence that says what Text.Count does)`},
-		{full("handler", ""), `422 Schema validation failed: missing required field: handler (it must be "connection": the one that sends this serves Text.Count)`},
 		{full("handler", `"wasm"`), `422 Schema validation failed: handler: expected "connection", got "wasm"`},
 		{full("handler", "", "description", "", "code", `"export const handler = 1"`), `501 Handlers as code are not supported yet: leave code out, register Text.Count with "handler":"connection", and answer its requests on this connection`},
 		{full("inputSchema", ""), `422 Schema validation failed: missing required field: inputSchema`},
@@ -148,7 +146,7 @@ func TestWhatCanNotBeRegistered(t *testing.T) {
 	}
 	var answer message.Message
 	k.Handle(t.Context(), message.Message{Kind: message.KindCommand, Type: "Syscall.Register", Data: json.RawMessage(full()), Metadata: message.Metadata{ID: "r", Timestamp: 1}}, func(m message.Message) { answer = m })
-	if got := brief(t, answer); got != "error 422 Text.Count can't be served: requests are sent over the connection that registers, and this call came over none" {
+	if got := brief(t, answer); got != "error 422 Text.Count can't be served: requests are sent over the connection that registers, and this call came over none that carries them; register over the unix socket, with kernos pipe or kernos handle, or over POST /v1/messages" {
 		t.Error(got)
 	}
 	if k.Registry().Hash() != hash {
@@ -274,5 +272,27 @@ func TestWhatAProgramCallsBelongsToTheWorkflow(t *testing.T) {
 		}
 		program.close()
 		caller.close()
+	}
+}
+
+// A registration in the form of the specifications, with the older name of kind and with nothing
+// that they don't have, is enough. The module has the version that was given.
+func TestTheShapeOfTheSpecificationIsEnough(t *testing.T) {
+	k := newKernel(t, nil, nil)
+	program := connect(t, k)
+	for _, kind := range []string{"kind", "type"} {
+		name := map[string]string{"kind": "Newer.Count", "type": "Older.Count"}[kind]
+		got := program.call(line("command", "Syscall.Register", kind, `{"name":"`+name+`","`+kind+`":"query","inputSchema":{},"outputSchema":{},"version":"2.1.0"}`))
+		if got != `reply {"registered":true,"name":"`+name+`"}` {
+			t.Error(got)
+		}
+	}
+	for _, m := range k.Registry().Modules() {
+		if (m.Name == "newer" || m.Name == "older") && m.Version != "2.1.0" {
+			t.Errorf("%s has version %s", m.Name, m.Version)
+		}
+	}
+	if got := program.call(line("command", "Syscall.Register", "none", `{"name":"Some.Count","inputSchema":{},"outputSchema":{}}`)); got != `error 422 Schema validation failed: missing required field: one of kind, type` {
+		t.Error(got)
 	}
 }

@@ -86,8 +86,8 @@ func TestWriteCall(t *testing.T) {
 		t.Errorf("written %q, %v", data, err)
 	}
 	w.command("VFS.Write", object{"uri": "os://empty", "content": ""})
-	w.fails(message.KindCommand, "VFS.Write", object{"uri": "os://a"}, 422, "exactly one")
-	w.fails(message.KindCommand, "VFS.Write", object{"uri": "os://a", "content": "", "contentRef": binary}, 422, "exactly one")
+	w.fails(message.KindCommand, "VFS.Write", object{"uri": "os://a"}, 422, "one of content, contentRef")
+	w.fails(message.KindCommand, "VFS.Write", object{"uri": "os://a", "content": "", "contentRef": binary}, 422, "one of content, contentRef")
 	w.fails(message.KindCommand, "VFS.Write", object{"uri": "os://a", "content": "", "ifVersion": "old"}, 409, "os://a")
 	w.fails(message.KindCommand, "VFS.Write", object{"uri": "os://a", "contentRef": object{"scheme": "file", "path": "/etc/passwd"}}, 403, "blob")
 	w.fails(message.KindCommand, "VFS.Write", object{"uri": "os://proc/version", "content": ""}, 403, "/proc is r--")

@@ -106,6 +106,9 @@ func (t *translator) translate(line []byte) (_ []byte, lossy bool, err error) {
 		return line, false, nil
 	}
 	if t.to == osevent.Dialect {
+		if m.Metadata.SchemaVersion != "" {
+			m.Metadata.SchemaVersion = t.to.Version
+		}
 		t.buf = osevent.Append(t.buf[:0], &m)
 	} else {
 		m, lossy = osevent.Translate(m)

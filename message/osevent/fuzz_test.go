@@ -14,7 +14,7 @@ func FuzzTranslate(f *testing.F) {
 	for _, s := range []string{
 		`{"type":"command","name":"Echo","payload":{"message":"hello"},"metadata":{"id":"abc123","timestamp":1735000000000}}`,
 		`{"type":"response","name":"Echo","payload":{"echo":"hello"},"metadata":{"id":"def456","timestamp":1735000001000,"causation":"abc123"}}`,
-		`{"type":"event","name":"Job.Completed","payload":null,"metadata":{"id":"a","timestamp":0,"correlation":"w","idempotencyKey":"k","schemaVersion":"1"}}`,
+		`{"type":"event","name":"Job.Completed","payload":null,"metadata":{"id":"a","timestamp":0,"correlation":"w","idempotencyKey":"k","schemaVersion":"0.3"}}`,
 		`{"name":"Validation.Failed"}`,
 		oldError(`{"message":"Missing required field: type","code":"SCHEMA_VIOLATION","details":{"field":"type","expected":"string"}}`),
 		oldError(`{"message":"m","code":"INTERNAL_ERROR","details":{"status":502,"cause":{"code":404,"message":"c","cause":{"code":400,"message":"\u00e9"}}}}`),

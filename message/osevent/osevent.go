@@ -47,9 +47,10 @@ func Append(dst []byte, m *message.Message) []byte {
 }
 
 // Translate turns a message that was read in the older dialect into one of the
-// current one. Only the data of errors differs. It reports whether something had to
+// current one. Only the data of errors and the version that metadata names differ. It reports whether something had to
 // be left behind that the current dialect can't say.
 func Translate(m message.Message) (_ message.Message, lossy bool) {
+	m.Metadata.Migrate()
 	if m.Kind != message.KindError {
 		return m, false
 	}

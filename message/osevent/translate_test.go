@@ -137,7 +137,7 @@ func TestCurrentMessagesSurviveTheOlderDialect(t *testing.T) {
 	kinds := []message.Kind{message.KindCommand, message.KindQuery, message.KindEvent, message.KindReply, message.KindError}
 	for range 3000 {
 		want := message.Message{Kind: kinds[r.IntN(len(kinds))], Type: "Job.TreeCreate", Data: json.RawMessage(`[{"a":"\u00e9"},1.50]`), Metadata: message.Metadata{
-			ID: "a", Timestamp: r.Int64N(1 << 50), Correlation: "w", Causation: "b", IdempotencyKey: "k", SchemaVersion: "v"}}
+			ID: "a", Timestamp: r.Int64N(1 << 50), Correlation: "w", Causation: "b", IdempotencyKey: "k", SchemaVersion: "0.3"}}
 		if want.Kind == message.KindError {
 			e := randomError(r, 5)
 			want.Data = e.AppendWhole(nil)
