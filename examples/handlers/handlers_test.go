@@ -1,4 +1,4 @@
-// Package handlers has programs that serve syscalls from outside the kernel, in three
+// Package handlers has programs that serve syscalls from outside the kernel, in four
 // languages. The tests run them beside a real daemon.
 package handlers
 
@@ -23,14 +23,7 @@ import (
 	"kernos/internal/testkit"
 )
 
-// TestMain is also kernos pipe, for the shell script where a test plays the kernel.
-func TestMain(m *testing.M) {
-	if filepath.Base(os.Args[0]) == "kernos" {
-		relay(os.Getenv("KERNOS_SOCKET"))
-		return
-	}
-	goleak.VerifyTestMain(m)
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // build builds a program of this module into a folder.
 func build(t *testing.T, folder, name, pkg string) string {
@@ -65,7 +58,7 @@ func start(t *testing.T) *machine {
 	if err := os.Mkdir(run, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	m.env = append(os.Environ(), "KERNOS_HOME="+filepath.Join(root, "home"), "XDG_RUNTIME_DIR="+run, "PATH="+root+":"+os.Getenv("PATH"))
+	m.env = append(environment(t), "KERNOS_HOME="+filepath.Join(root, "home"), "XDG_RUNTIME_DIR="+run, "PATH="+root+":"+os.Getenv("PATH"))
 	daemon := m.command(m.kernos, "serve")
 	stderr, err := daemon.StderrPipe()
 	if err != nil {
@@ -100,6 +93,16 @@ func start(t *testing.T) *machine {
 	})
 	m.env = append(m.env, "KERNOS_SOCKET="+socket)
 	return m
+}
+
+// environment is that of this process, with the library for Python.
+func environment(t *testing.T) []string {
+	t.Helper()
+	library, err := filepath.Abs("../../sdk/python")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(os.Environ(), "PYTHONPATH="+library, "PYTHONDONTWRITEBYTECODE=1")
 }
 
 func (m *machine) command(name string, args ...string) *exec.Cmd {
@@ -170,28 +173,38 @@ type program struct {
 	wrong       string                           // a request that gets a 422
 	large       string                           // one whose answer is too long for a line; "" if there is none
 	numbered    func(i int) (data, reply string) // requests that differ
+	many        int                              // of them
+	handled     bool                             // by kernos handle, which waits for the next daemon
 }
 
 func programs(t *testing.T) []program {
 	t.Helper()
 	return []program{
 		{
-			command: []string{build(t, t.TempDir(), "handler", "kernos/examples/handlers/go")}, name: "Text.Count",
+			command: []string{build(t, t.TempDir(), "handler", "kernos/examples/handlers/go")}, name: "Text.Count", many: 150,
 			data: `{"text":"Grüße an\nalle\n"}`, reply: `{"characters":14,"lines":2,"words":3}`, wrong: `{"text":7}`,
 			numbered: func(i int) (string, string) {
 				return fmt.Sprintf(`{"text":%q}`, strings.Repeat("x ", i)), fmt.Sprintf(`{"characters":%d,"lines":0,"words":%d}`, 2*i, i)
 			},
 		},
 		{
-			command: []string{"python3", "python/handler.py"}, name: "Csv.Parse",
-			data: `{"text":"a,b\n1,\"x, y\"\n"}`, reply: `{"rows": [{"a": "1", "b": "x, y"}]}`, wrong: `{"text":"a\n\"x\"y"}`,
+			command: []string{"python3", "python/handler.py"}, name: "Csv.Parse", many: 150,
+			data: `{"text":"a,b\n1,\"x, y\"\n"}`, reply: `{"rows":[{"a":"1","b":"x, y"}]}`, wrong: `{"text":"a\n\"x\"y"}`,
 			large: `{"text":"` + strings.Repeat("header", 20) + `\n` + strings.Repeat(`1\n`, 200) + `"}`,
 			numbered: func(i int) (string, string) {
-				return fmt.Sprintf(`{"text":"n\n%d"}`, i), fmt.Sprintf(`{"rows": [{"n": "%d"}]}`, i)
+				return fmt.Sprintf(`{"text":"n\n%d"}`, i), fmt.Sprintf(`{"rows":[{"n":"%d"}]}`, i)
 			},
 		},
 		{
-			command: []string{"bash", "shell/handler.sh"}, name: "Json.Select",
+			command: []string{"node", "typescript/handler.mjs"}, name: "Url.Parse", many: 150,
+			data: `{"url":"https://a.example/b?c=d"}`, reply: `{"host":"a.example","path":"/b","query":{"c":"d"}}`, wrong: `{"url":"nowhere"}`,
+			large: `{"url":"https://a.example/` + strings.Repeat("ü", 4000) + `"}`,
+			numbered: func(i int) (string, string) {
+				return fmt.Sprintf(`{"url":"https://a/%d"}`, i), fmt.Sprintf(`{"host":"a","path":"/%d","query":{}}`, i)
+			},
+		},
+		{
+			command: []string{"kernos", "handle", "Json.Select", "--definition", "shell/definition.json", "--", "bash", "shell/handler.sh"}, name: "Json.Select", many: 20, handled: true,
 			data: `{"filter":".[] | select(. > 1)","value":[1,2,3]}`, reply: `{"values":[2,3]}`, wrong: `{"filter":".[","value":1}`,
 			large: `{"filter":"repeat(1)","value":1}`,
 			numbered: func(i int) (string, string) {
@@ -205,7 +218,11 @@ func programs(t *testing.T) []program {
 // is closed.
 func (m *machine) run(p program) (*exec.Cmd, <-chan struct{}) {
 	m.t.Helper()
-	c := m.command(p.command[0], p.command[1:]...)
+	name := p.command[0]
+	if p.handled {
+		name = m.kernos
+	}
+	c := m.command(name, p.command[1:]...)
 	said := new(bytes.Buffer)
 	c.Stderr = said
 	if err := c.Start(); err != nil {
@@ -226,7 +243,7 @@ func (m *machine) run(p program) (*exec.Cmd, <-chan struct{}) {
 	return c, ended
 }
 
-func TestHandlersInThreeLanguages(t *testing.T) {
+func TestHandlersInFourLanguages(t *testing.T) {
 	m := start(t)
 	for _, p := range programs(t) {
 		t.Run(p.name, func(t *testing.T) {
@@ -267,7 +284,7 @@ func TestHandlersInThreeLanguages(t *testing.T) {
 // pipelined sends many requests at once, each of which must get its own answer.
 func (m *machine) pipelined(p program) {
 	m.t.Helper()
-	const n = 150
+	n := p.many
 	var lines strings.Builder
 	missing := make(map[string]string)
 	for i := range n {
@@ -294,33 +311,21 @@ func (m *machine) pipelined(p program) {
 // A program ends when the daemon does.
 func TestAHandlerEndsWithItsSocket(t *testing.T) {
 	m := start(t)
-	all := programs(t)
 	var endings []<-chan struct{}
-	for _, p := range all {
+	for _, p := range programs(t) {
+		if p.handled {
+			continue
+		}
 		_, ended := m.run(p)
+		testkit.Until(m.t, p.name+" registers", func() bool { return m.listed(p.name) })
 		endings = append(endings, ended)
 	}
-	testkit.Until(m.t, "they register", func() bool { return m.listed(all[0].name) && m.listed(all[1].name) && m.listed(all[2].name) })
 	if out, err := m.command(m.kernos, "stop").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for _, ended := range endings {
 		<-ended
 	}
-}
-
-// relay is kernos pipe without a daemon: it copies between its standard streams and a socket.
-func relay(socket string) {
-	conn, err := net.Dial("unix", socket)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(4)
-	}
-	go func() {
-		_, _ = io.Copy(conn, os.Stdin)
-		_ = conn.(*net.UnixConn).CloseWrite()
-	}()
-	_, _ = io.Copy(os.Stdout, conn)
 }
 
 // What bears the type that a program serves, and is no request, is not for it: the kernel
@@ -331,21 +336,17 @@ func TestAHandlerLeavesAloneWhatIsNoRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = os.RemoveAll(folder) }()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(self, filepath.Join(folder, "kernos")); err != nil {
-		t.Fatal(err)
-	}
 	socket := filepath.Join(folder, "s")
 	listener, err := net.Listen("unix", socket)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = listener.Close() }()
-	env := append(os.Environ(), "KERNOS_SOCKET="+socket, "PATH="+folder+":"+os.Getenv("PATH"))
+	env := append(environment(t), "KERNOS_SOCKET="+socket)
 	for _, p := range programs(t) {
+		if p.handled {
+			continue // the program sees requests only
+		}
 		t.Run(p.name, func(t *testing.T) {
 			m := &machine{t: t, env: env}
 			_, ended := m.run(p)
@@ -360,21 +361,20 @@ func TestAHandlerLeavesAloneWhatIsNoRequest(t *testing.T) {
 			if err := said.Decode(&registration); err != nil || registration.Type != "Syscall.Register" {
 				t.Fatalf("it began with %+v, %v", registration, err)
 			}
-			var lines strings.Builder
+			lines := fmt.Sprintf(`{"kind":"reply","type":"Syscall.Register","data":{"registered":true},"metadata":{"id":"x","timestamp":1,"causation":%q}}`+"\n", registration.Metadata.ID)
 			for _, kind := range []string{"error", "reply", "event"} {
-				lines.WriteString(request("x-"+kind, kind, p.name, `{"code":413,"message":"Message too large"}`))
+				lines += request("x-"+kind, kind, p.name, `{"code":413,"message":"Message too large"}`)
 			}
-			lines.WriteString(request("x-cancelled", "event", "Syscall.Cancelled", `{"id":"q0"}`))
-			lines.WriteString(request("as-query", "query", p.name, p.data))
-			lines.WriteString(request("as-command", "command", p.name, p.data))
-			if _, err := io.WriteString(conn, lines.String()); err != nil {
-				t.Fatal(err)
-			}
-			for _, want := range []string{"as-query", "as-command"} {
+			lines += request("x-cancelled", "event", "Syscall.Cancelled", `{"id":"q0"}`)
+			for _, asked := range []string{"query", "command"} {
+				if _, err := io.WriteString(conn, lines+request("as-"+asked, asked, p.name, p.data)); err != nil {
+					t.Fatal(err)
+				}
+				lines = ""
 				for _, kind := range []string{"event", "reply"} {
 					var a answer
-					if err := said.Decode(&a); err != nil || a.Kind != kind || a.Metadata.Causation != want || kind == "reply" && string(a.Data) != p.reply {
-						t.Fatalf("%s of %s: %+v %s, %v", kind, want, a, a.Data, err)
+					if err := said.Decode(&a); err != nil || a.Kind != kind || a.Metadata.Causation != "as-"+asked || kind == "reply" && string(a.Data) != p.reply {
+						t.Fatalf("%s of a %s: %+v %s, %v", kind, asked, a, a.Data, err)
 					}
 				}
 			}
@@ -390,7 +390,7 @@ func TestThePageShowsThePrograms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for language, path := range map[string]string{"go": "go/main.go", "python": "python/handler.py", "bash": "shell/handler.sh"} {
+	for language, path := range map[string]string{"go": "go/main.go", "python": "python/handler.py", "js": "typescript/handler.mjs", "bash": "shell/handler.sh"} {
 		program, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
