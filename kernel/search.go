@@ -12,6 +12,7 @@ import (
 // index finds the syscalls of a catalog by words. It is built when it is first asked.
 type index struct {
 	syscalls []*Syscall
+	methods  []string // their names in RPC
 	words    *ranked.Index
 }
 
@@ -33,7 +34,7 @@ func newIndex(v View) *index {
 		}
 		d = appendFields(d, s.Input.JSON())
 		d = appendFields(d, s.Output.JSON())
-		x.syscalls, documents = append(x.syscalls, s), append(documents, d)
+		x.syscalls, x.methods, documents = append(x.syscalls, s), append(x.methods, methodName(s.Type)), append(documents, d)
 	}
 	x.words = ranked.New(documents)
 	return x
@@ -60,21 +61,19 @@ type Hit struct {
 // most limit of them. The name of a syscall, in any case, finds that one first.
 func (v View) Search(query string, limit int) []Hit {
 	x := v.catalog.index()
-	hits := []Hit{}
-	for _, s := range x.syscalls {
-		if namedAs(s, query) {
+	hits, name := []Hit{}, strings.TrimSpace(query)
+	named := func(i int) bool {
+		return strings.EqualFold(string(x.syscalls[i].Type), name) || strings.EqualFold(x.methods[i], name)
+	}
+	for i, s := range x.syscalls {
+		if named(i) {
 			hits = append(hits, Hit{s, 100})
 		}
 	}
 	for _, h := range x.words.Search(query, limit) {
-		if s := x.syscalls[h.Document]; !namedAs(s, query) {
-			hits = append(hits, Hit{s, math.Round(h.Score*100) / 100})
+		if !named(h.Document) {
+			hits = append(hits, Hit{x.syscalls[h.Document], math.Round(h.Score*100) / 100})
 		}
 	}
 	return hits[:min(limit, len(hits))]
-}
-
-func namedAs(s *Syscall, query string) bool {
-	query = strings.TrimSpace(query)
-	return strings.EqualFold(string(s.Type), query) || strings.EqualFold(methodName(s.Type), query)
 }

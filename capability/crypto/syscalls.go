@@ -95,6 +95,7 @@ type openInput struct {
 
 var open = kernel.DefineQuery[openInput, string](kernel.Definition{
 	Type:    "Crypto.Open",
+	Errors:  []kernel.ErrorDefinition{{Code: 403, When: "the string is sealed for another use"}, {Code: 422, When: "the string isn't a sealed one, or its key isn't here"}},
 	Summary: "Decrypt a sealed string (pwenc:v1:… or pwenc:v2:…). The reply is the secret.",
 	Output:  schema.Written(`{"type":"string","writeOnly":true,"description":"The plaintext. It is not recorded."}`),
 	Runs:    kernel.Slow,

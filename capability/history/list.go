@@ -46,6 +46,7 @@ type getInput struct {
 
 var get = kernel.DefineQuery[getInput, kernel.Raw](kernel.Definition{
 	Type:    "Message.Get",
+	Errors:  []kernel.ErrorDefinition{{Code: 404, When: "no recorded message has this id"}},
 	Summary: "Get a recorded message by its id.",
 	Output:  schema.Output[recorded](),
 	Answers: kernel.FromJournal,

@@ -20,6 +20,7 @@ const maxNodes = 50_000
 
 var graphDefinition = kernel.DefineQuery[graphInput, kernel.Raw](kernel.Definition{
 	Type:    "Message.Graph",
+	Errors:  []kernel.ErrorDefinition{{Code: 404, When: "no recorded message belongs to the workflow"}},
 	Summary: "Draw the messages of a workflow as a graph of causes and effects.",
 	Output:  schema.Output[graphOutput]().Or(`{"type":"string","description":"The graph as text, in the format that was asked for: mermaid, dot or tree."}`),
 	Aliases: []message.Type{"Event.Graph"},

@@ -74,6 +74,7 @@ type skipped struct {
 
 var replay = kernel.DefineQuery[replayInput, replayOutput](kernel.Definition{
 	Type:    replayType,
+	Errors:  []kernel.ErrorDefinition{{Code: 404, When: "no recorded message belongs to the workflow"}},
 	Summary: "Send the messages of a workflow again, in order; or run its commands again and report what differs.",
 	Aliases: []message.Type{olderReplay},
 	Emits: []kernel.EventDefinition{

@@ -17,6 +17,7 @@ type getInput struct {
 
 var get = kernel.Definition{
 	Type:    "Memory.Get",
+	Errors:  []kernel.ErrorDefinition{{Code: 404, When: "the key doesn't exist, has expired, or has no such revision"}},
 	Kind:    message.KindQuery,
 	Summary: "Get the value of a key.",
 	Input:   schema.Input[getInput](),

@@ -38,6 +38,7 @@ const defaultVersionsListed = 100
 
 var history = kernel.DefineQuery[historyInput, historyOutput](kernel.Definition{
 	Type:    "Memory.History",
+	Errors:  []kernel.ErrorDefinition{{Code: 404, When: "nothing is known of the key"}},
 	Summary: "List the versions of a key, newest first.",
 	Answers: kernel.FromStore,
 })

@@ -34,6 +34,7 @@ type readOutput struct {
 
 var read = kernel.DefineQuery[readInput, readOutput](kernel.Definition{
 	Type:    "VFS.Read",
+	Errors:  []kernel.ErrorDefinition{{Code: 404, When: "the file doesn't exist"}, {Code: 413, When: "the file is larger than 64 MB"}, {Code: 502, When: "the server of a mount fails, or no mount has the file"}},
 	Summary: "Read a file of the os:// tree, of at most 64 MB.",
 	Answers: kernel.FromStore,
 })
@@ -99,6 +100,7 @@ type writeOutput struct {
 
 var write = kernel.DefineCommand[writeInput, writeOutput](kernel.Definition{
 	Type:    "VFS.Write",
+	Errors:  []kernel.ErrorDefinition{{Code: 403, When: "the mount can't be written"}, {Code: 409, When: "the file isn't at ifVersion"}, {Code: 413, When: "the content is larger than 64 MB"}},
 	Summary: "Write a file of the os:// tree atomically.",
 	Input:   schema.Input[writeInput]().Example(`{"uri":"os://memory/notes/today.md","content":"milk"}`).Quiet(), // the vault's secrets may come through it
 	Effect:  kernel.External,
@@ -163,6 +165,7 @@ type deleteOutput struct {
 
 var remove = kernel.DefineCommand[deleteInput, deleteOutput](kernel.Definition{
 	Type:    "VFS.Delete",
+	Errors:  []kernel.ErrorDefinition{{Code: 403, When: "the mount can't be written"}, {Code: 404, When: "the file doesn't exist"}},
 	Summary: "Delete a file or a directory of the os:// tree.",
 	Effect:  kernel.External,
 })
