@@ -19,9 +19,9 @@ type need struct {
 // looking for it.
 var needs = []need{
 	{"schedule scheduler timer cron remind reminder alarm delay sleep timeout wait later interval",
-		[]message.Type{"Job.Create"}, "nothing here runs by the clock: let cron, or the caller, send the request when it is due; a value that is to vanish has ttl in Memory.Set"},
+		[]message.Type{"Job.Start"}, "nothing here runs by the clock: let cron, or the caller, send the request when it is due; a value that is to vanish has ttl in Memory.Set"},
 	{"job task queue worker background batch workflow",
-		[]message.Type{"Job.Create"}, "nothing here runs in the background: send requests with one metadata.correlation, and Message.Graph shows them as a workflow; a program can serve work with Syscall.Register"},
+		[]message.Type{"Job.Start"}, "nothing here runs in the background: send requests with one metadata.correlation, and Message.Graph shows them as a workflow; a program can serve work with Syscall.Register"},
 	{"counter increment count sequence", []message.Type{"Memory.Increment"}, ""},
 	{"file fs filesystem disk directory folder path document", []message.Type{"VFS.Read", "VFS.Write", "VFS.List"}, ""},
 	{"kv store storage database db cache redis state note variable setting config", []message.Type{"Memory.Set", "Memory.Get", "Memory.List"}, ""},
