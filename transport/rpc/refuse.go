@@ -104,7 +104,6 @@ func (st *stream) adviseParams(e *message.Error) {
 	name := st.route.Namespace + "." + st.route.Method
 	g := guidance{ErrorKind: invalidParams, Method: &name, Reason: message.Clip(e.Error(), message.MaxErrorText)}
 	g.suggest(st.route, name)
-	g.Action, g.Message = customAction, g.Reason
 	st.guide(&g)
 }
 
