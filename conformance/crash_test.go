@@ -171,7 +171,7 @@ func (w *whole) checkRecords(t *testing.T, key string, acknowledged bool) {
 }
 
 func (w *whole) replies(t *testing.T, id string) int {
-	entries, _, err := w.journal.List(context.Background(), journal.Query{Filter: journal.Filter{Causation: message.ID(id), Kind: message.KindReply}, Limit: 10})
+	entries, _, err := w.journal.List(context.Background(), journal.Query{Filter: journal.Filter{Causation: message.ID(id), Kinds: []message.Kind{message.KindReply}}, Limit: 10})
 	if err != nil {
 		t.Errorf("%s: %v", id, err)
 	}

@@ -120,8 +120,9 @@ func wants(f Filter, m *message.Message) bool {
 	begins := string(m.Metadata.ID) == f.Correlation || (f.Whole || m.Kind.Answers()) && string(m.Metadata.Causation) == f.Correlation
 	return (f.Correlation == "" || m.Metadata.Correlation == f.Correlation || m.Metadata.Correlation == "" && begins) &&
 		(f.Causation == "" || m.Metadata.Causation == f.Causation) &&
-		(f.Kind == "" || m.Kind == f.Kind) &&
-		(f.Code == 0 || f.Code == code) &&
+		(f.ID == "" || m.Metadata.ID == f.ID) &&
+		(f.Kinds == nil || slices.Contains(f.Kinds, m.Kind)) &&
+		(f.Codes == nil || slices.Contains(f.Codes, code)) &&
 		(f.Type == "" || slices.ContainsFunc(strings.Split(f.Type, ","), func(p string) bool { return fits(p, m.Type) }))
 }
 
@@ -152,11 +153,12 @@ func filtersFind(t *testing.T, j *Journal, all []message.Message, limit int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	filters := []Filter{{}, {Type: "*"}, {Type: "Ping"}, {Type: "Memory.*"}, {Type: "Memory.Get"}, {Type: "Nothing.*"}, {Kind: message.KindError}, {Kind: message.KindEvent},
-		{Type: "*.Get"}, {Type: "*.Ping"}, {Type: "Memory.*,Ping"}, {Type: "Memory.Get,*.Fetch,Nothing.*"}, {Type: "Ping,*"}, {Type: "Ping,Http.*", Kind: message.KindError}, {Type: "*.Get,Ping", Correlation: "c7"},
-		{Kind: message.KindReply}, {Code: 404}, {Code: 999}, {Correlation: "c7"}, {Correlation: "none"}, {Causation: "q77"}, {Correlation: "c3", Kind: message.KindEvent},
-		{Type: "Http.*", Code: 401}, {Type: "Ping", Kind: message.KindError},
-		{Correlation: "c7", Whole: true}, {Correlation: "q1", Whole: true}, {Correlation: "q2", Whole: true, Kind: message.KindReply}}
+	filters := []Filter{{}, {Type: "*"}, {Type: "Ping"}, {Type: "Memory.*"}, {Type: "Memory.Get"}, {Type: "Nothing.*"}, {Kinds: []message.Kind{message.KindError}}, {Kinds: []message.Kind{message.KindEvent}},
+		{Type: "*.Get"}, {Type: "*.Ping"}, {Type: "Memory.*,Ping"}, {Type: "Memory.Get,*.Fetch,Nothing.*"}, {Type: "Ping,*"}, {Type: "Ping,Http.*", Kinds: []message.Kind{message.KindError}}, {Type: "*.Get,Ping", Correlation: "c7"},
+		{Kinds: []message.Kind{message.KindReply}}, {Codes: []int{404}}, {Codes: []int{999}}, {Correlation: "c7"}, {Correlation: "none"}, {Causation: "q77"}, {Correlation: "c3", Kinds: []message.Kind{message.KindEvent}},
+		{Type: "Http.*", Codes: []int{401}}, {Type: "Ping", Kinds: []message.Kind{message.KindError}},
+		{Kinds: []message.Kind{message.KindError, message.KindEvent}}, {Codes: []int{404, 401}}, {ID: "q77"}, {ID: "q77", Kinds: []message.Kind{message.KindEvent}},
+		{Correlation: "c7", Whole: true}, {Correlation: "q1", Whole: true}, {Correlation: "q2", Whole: true, Kinds: []message.Kind{message.KindReply}}}
 	for _, m := range all {
 		if m.Kind == message.KindEvent { // the workflow of a root, and that of a message without one
 			filters = append(filters, Filter{Correlation: m.Metadata.Correlation}, Filter{Correlation: string(m.Metadata.ID)})
@@ -355,7 +357,7 @@ func TestManyRecordAtOnceWhileOthersRead(t *testing.T) {
 	check(t, j)
 	order := map[string]int{}
 	n := uint64(0)
-	for _, e := range list(t, j, Query{Filter: Filter{Kind: message.KindQuery}, Limit: MaxLimit}) {
+	for _, e := range list(t, j, Query{Filter: Filter{Kinds: []message.Kind{message.KindQuery}}, Limit: MaxLimit}) {
 		if e.Seq <= n {
 			t.Fatalf("number %d after %d", e.Seq, n)
 		}

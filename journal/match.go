@@ -15,10 +15,10 @@ import (
 type matcher struct {
 	id, correlation, causation []byte
 	whole                      bool // the workflow
-	kind                       message.Kind
+	kinds                      []message.Kind // nil for all, as the lists below
 	types                      []pattern
-	code                       int
-	principal                  string       // an id or a name, or ""
+	codes                      []int
+	principals                 []string     // ids or names
 	own                        principal.ID // or ""
 	since, until               int64
 
@@ -26,7 +26,7 @@ type matcher struct {
 }
 
 func (f *Filter) matcher() matcher {
-	m := matcher{correlation: []byte(f.Correlation), whole: f.Whole, causation: []byte(f.Causation), kind: f.Kind, code: f.Code, principal: f.Principal, own: f.Own,
+	m := matcher{id: []byte(f.ID), correlation: []byte(f.Correlation), whole: f.Whole, causation: []byte(f.Causation), kinds: f.Kinds, codes: f.Codes, principals: f.Principals, own: f.Own,
 		since: f.Since, until: f.Until, types: patterns(f.Type)}
 	if m.until <= 0 {
 		m.until = math.MaxInt64
@@ -38,16 +38,20 @@ func (m *matcher) matches(r *record) bool {
 	switch {
 	case r.at < m.since || r.at >= m.until,
 		len(m.id) > 0 && !bytes.Equal(r.id, m.id),
-		m.kind != "" && r.kind() != m.kind,
+		len(m.kinds) > 0 && !slices.Contains(m.kinds, r.kind()),
 		!m.wantsType(r.typ),
 		len(m.causation) > 0 && !bytes.Equal(r.causation, m.causation),
 		len(m.correlation) > 0 && !m.within(r),
-		m.code != 0 && r.code != m.code,
+		len(m.codes) > 0 && !slices.Contains(m.codes, r.code),
 		m.own != "" && r.principalID() != m.own,
-		m.principal != "" && string(r.principalID()) != m.principal && string(r.name) != m.principal:
+		len(m.principals) > 0 && !m.wantsPrincipal(r):
 		return false
 	}
 	return true
+}
+
+func (m *matcher) wantsPrincipal(r *record) bool {
+	return slices.ContainsFunc(m.principals, func(p string) bool { return string(r.principalID()) == p || string(r.name) == p })
 }
 
 // within reports whether a record belongs to the workflow.
@@ -81,9 +85,18 @@ func (m *matcher) idByTime() []byte {
 	return nil
 }
 
+// only returns the value of a list that has one, and otherwise the zero value.
+func only[T any](list []T) (value T) {
+	if len(list) == 1 {
+		return list[0]
+	}
+	return value
+}
+
 // name is the name that few pages are likely to have, of those that all wanted messages
-// have, or 0.
+// have, or 0. Of several kinds, codes or principals none has to be there.
 func (m *matcher) name() name {
+	kind, code := only(m.kinds), only(m.codes)
 	switch {
 	case len(m.id) > 0:
 		return nameOf(tagID, m.id)
@@ -91,19 +104,19 @@ func (m *matcher) name() name {
 		return nameOf(tagID, m.causation)
 	case len(m.correlation) > 0:
 		return nameOf(tagID, m.correlation)
-	case m.code != 0:
-		return codeName(m.code)
-	case m.kind == message.KindError || m.kind == message.KindEvent:
-		return nameOf(tagKind, []byte(m.kind))
+	case code != 0:
+		return codeName(code)
+	case kind == message.KindError || kind == message.KindEvent:
+		return nameOf(tagKind, []byte(kind))
 	}
-	if own := cmp.Or(string(m.own), m.principal); own != "" && own != string(principal.OwnerID) {
+	if own := cmp.Or(string(m.own), only(m.principals)); own != "" && own != string(principal.OwnerID) {
 		return nameOf(tagPrincipal, []byte(own))
 	}
 	if n := m.typeName(); n != 0 {
 		return n
 	}
-	if m.kind != "" {
-		return nameOf(tagKind, []byte(m.kind))
+	if kind != "" {
+		return nameOf(tagKind, []byte(kind))
 	}
 	return 0
 }

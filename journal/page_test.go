@@ -81,7 +81,7 @@ func TestHeadOfAnErrorHasItsCode(t *testing.T) {
 func TestBriefListHasTheDataOfErrorsOnly(t *testing.T) {
 	j := open(t, memory(t), nil)
 	all := conversation(j, 300)
-	for _, f := range []Filter{{}, {Correlation: "c7"}, {Code: 404}, {Kind: message.KindReply}} {
+	for _, f := range []Filter{{}, {Correlation: "c7"}, {Codes: []int{404}}, {Kinds: []message.Kind{message.KindReply}}} {
 		whole, brief := list(t, j, Query{Filter: f}), list(t, j, Query{Filter: f, Brief: true})
 		if len(whole) == 0 || len(brief) != len(whole) {
 			t.Fatalf("%+v: %d messages of %d, and %d without data", f, len(whole), len(all), len(brief))

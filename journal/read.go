@@ -10,8 +10,11 @@ import (
 	"kernos/message"
 )
 
-// A Filter says which messages are wanted. What is zero does not matter.
+// A Filter says which messages are wanted. What is zero does not matter; of a list, a message has
+// one of the values.
 type Filter struct {
+	ID message.ID
+
 	// Correlation is the workflow that a message belongs to. The message that began
 	// it, whose id the others carry, belongs to it too.
 	Correlation string
@@ -21,14 +24,14 @@ type Filter struct {
 	Whole bool
 
 	Causation message.ID
-	Kind      message.Kind
+	Kinds     []message.Kind
 	Type      string // a type, all of a domain as in Memory.*, an action as in *.Set, * for all; or several, with commas
-	Code      int    // of an error
+	Codes     []int  // of errors
 
-	// Principal is whom messages act for: an id or a name. Own is the id of the only principal
+	// Principals are those that messages act for: ids or names. Own is the id of the only principal
 	// whose messages are seen, whatever else is asked for; "" means that all are.
-	Principal string
-	Own       principal.ID
+	Principals []string
+	Own        principal.ID
 
 	// Since and Until are times of recording in milliseconds since 1970; Until is no
 	// more part of it.

@@ -215,7 +215,7 @@ func TestSearchOverSpansAndFilters(t *testing.T) {
 			f     Filter
 		}{
 			{"word", Filter{}}, {"word", Filter{Type: "Memory.*"}}, {"word", Filter{Type: "Http.Fetch"}}, {"ok", Filter{Correlation: "c3"}},
-			{"word text", Filter{Kind: message.KindQuery}}, {"no", Filter{Code: 404}}, {"4999", Filter{}}, {"completed", Filter{Kind: message.KindEvent}},
+			{"word text", Filter{Kinds: []message.Kind{message.KindQuery}}}, {"no", Filter{Codes: []int{404}}}, {"4999", Filter{}}, {"completed", Filter{Kinds: []message.Kind{message.KindEvent}}},
 			{"completed", Filter{Correlation: "q17"}}, {"ok", Filter{Causation: "q18"}}, {"word", Filter{Type: "Nothing.*"}},
 		} {
 			var want []uint64

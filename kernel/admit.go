@@ -22,10 +22,11 @@ func (k *Kernel) Refuse(m *message.Message, emit Emit, origin Origin, err error)
 // Reject answers a message that is recorded already, or must not be, and does not become a
 // call.
 func (k *Kernel) Reject(m *message.Message, emit Emit, origin Origin, err error) {
-	k.reject(m, emit, origin, senderOf(origin, m), err)
+	k.reject(m, emit, origin, senderOf(origin, m), nil, err)
 }
 
-func (k *Kernel) reject(m *message.Message, emit Emit, origin Origin, sender Sender, err error) {
+// reject is Reject for a message whose syscall may be known.
+func (k *Kernel) reject(m *message.Message, emit Emit, origin Origin, sender Sender, s *Syscall, err error) {
 	e, _ := message.ErrorOf(err)
 	answer := m.Fail(e)
 	k.Stamp(&answer)
@@ -33,7 +34,9 @@ func (k *Kernel) reject(m *message.Message, emit Emit, origin Origin, sender Sen
 	if origin != nil {
 		way = Out
 	}
-	k.recordCopy(answer, Record{Way: way, Refused: true, Sender: sender})
+	if !s.unrecorded(m, sender) {
+		k.recordCopy(answer, Record{Way: way, Refused: true, Sender: sender})
+	}
 	if origin == nil {
 		emit(answer)
 		return
@@ -112,8 +115,10 @@ func (k *Kernel) admit(ctx context.Context, m *message.Message, emit Emit, origi
 	}
 	checked = true
 	if err != nil {
-		k.recordCopy(*m, Record{Way: way, Syscall: s, Refused: true, Sender: sender})
-		k.reject(m, emit, origin, sender, err)
+		if !s.unrecorded(m, sender) {
+			k.recordCopy(*m, Record{Way: way, Syscall: s, Refused: true, Sender: sender})
+		}
+		k.reject(m, emit, origin, sender, s, err)
 		return nil
 	}
 	timeout := s.Timeout
@@ -122,8 +127,8 @@ func (k *Kernel) admit(ctx context.Context, m *message.Message, emit Emit, origi
 	}
 	c = &Call{k: k, parent: ctx, syscall: s, request: *m, send: emit, origin: origin, sender: sender, caller: by.call, work: by.work, timeout: timeout}
 	c.Begin()
-	if k.opts.Recorder != nil {
-		k.opts.Recorder.Record(Record{Message: &c.request, Way: way, Syscall: s, Sender: sender, call: c})
+	if r := c.recorder(); r != nil {
+		r.Record(Record{Message: &c.request, Way: way, Syscall: s, Sender: sender, call: c})
 	}
 	return c
 }

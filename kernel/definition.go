@@ -38,6 +38,7 @@ type Definition struct {
 	Provider   Provider     // BuiltIn or Program
 	Answers    AnswerSource // Fresh, FromStore or FromJournal
 	Effect     Effect       // InStore, External, Transient or Delegated
+	Recording  Recording    // Always or InWorkflows
 
 	// Redact returns the data of a request as it may be kept, for secrets that the
 	// schema can't mark because it depends on other fields whether they are any. It is also
@@ -113,6 +114,25 @@ const (
 	// a command.
 	Delegated
 )
+
+// Recording decides which calls of a syscall are recorded.
+type Recording byte
+
+const (
+	// Always: all of them.
+	Always Recording = iota
+
+	// InWorkflows: all but the queries that the owner sends without a correlation and without a
+	// causation. It is for syscalls that only look at what is there, so that looking doesn't
+	// fill the journal. Commands, nested calls, and what a token sends are always recorded.
+	InWorkflows
+)
+
+// unrecorded reports whether a request for the syscall, and what answers it, isn't recorded.
+func (s *Syscall) unrecorded(m *message.Message, from Sender) bool {
+	return s != nil && s.Recording == InWorkflows && m.Kind == message.KindQuery &&
+		m.Metadata.Correlation == "" && m.Metadata.Causation == "" && from.Principal().IsOwner()
+}
 
 // An EventDefinition describes an event that a syscall emits.
 type EventDefinition struct {

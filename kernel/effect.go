@@ -124,7 +124,7 @@ var errFailed = errors.New("the call has failed")
 // nothing needs to be published.
 func Recorded(ctx context.Context) bool {
 	c, ok := CallOf(ctx)
-	return ok && c.k.opts.Recorder != nil
+	return ok && c.recorder() != nil
 }
 
 // Publish records an event of the call, for watchers; the caller is not sent it. It is
@@ -135,7 +135,7 @@ func Publish(ctx context.Context, t message.Type, data []byte) error {
 	if !ok {
 		return message.Errorf(500, "An event that belongs to no call")
 	}
-	if c.k.opts.Recorder == nil {
+	if c.recorder() == nil {
 		return nil // there are no watchers
 	}
 	m := c.request.Event(t, data)
@@ -193,7 +193,7 @@ func (c *Call) commitWith(m *message.Message) (*store.Commit, error) {
 		return nil, nil
 	}
 	var err error
-	if r := c.k.opts.Recorder; r == nil {
+	if r := c.recorder(); r == nil {
 		c.commit, err = c.k.opts.Store.Apply(b)
 	} else {
 		err = r.RecordWith(b, c.records(m), func() (err error) {

@@ -68,10 +68,18 @@ func (c *Call) way(outside Way) Way {
 	return outside
 }
 
+// recorder returns what keeps the messages of the call, or nil if nothing does.
+func (c *Call) recorder() Recorder {
+	if c.syscall.unrecorded(&c.request, c.sender) {
+		return nil
+	}
+	return c.k.opts.Recorder
+}
+
 // Record records a message that belongs to the call. Of a reply that breaks the syscall's
 // schema nothing is kept: its secrets may be anywhere.
 func (c *Call) Record(m message.Message, way Way) {
-	if c.k.opts.Recorder == nil {
+	if c.recorder() == nil {
 		return
 	}
 	misplaced := way == In && m.Kind == message.KindReply && c.syscall.Output.Sensitive() && c.syscall.Output.Validate(m.Data) != nil
@@ -87,7 +95,7 @@ func claims(m *message.Message) bool {
 
 // recordOutcome records the outcome of a call without an effect, and what it published.
 func (c *Call) recordOutcome(m *message.Message) {
-	r := c.k.opts.Recorder
+	r := c.recorder()
 	if r == nil {
 		return
 	}

@@ -58,9 +58,10 @@ func matches(f *journal.Filter, e *journal.Entry) bool {
 	begins := string(m.Metadata.ID) == f.Correlation || f.Whole && string(m.Metadata.Causation) == f.Correlation
 	return (f.Correlation == "" || m.Metadata.Correlation == f.Correlation || m.Metadata.Correlation == "" && begins) &&
 		(f.Causation == "" || m.Metadata.Causation == f.Causation) &&
-		(f.Kind == "" || m.Kind == f.Kind) &&
+		(f.ID == "" || m.Metadata.ID == f.ID) &&
+		(f.Kinds == nil || slices.Contains(f.Kinds, m.Kind)) &&
 		slices.ContainsFunc(strings.Split(f.Type, ","), wanted) &&
-		(f.Code == 0 || f.Code == code) &&
+		(f.Codes == nil || slices.Contains(f.Codes, code)) &&
 		e.At >= f.Since && (f.Until == 0 || e.At < f.Until)
 }
 

@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,48 +23,45 @@ import (
 
 // filter is the part of an input that says which messages are meant.
 type filter struct {
+	ID            string         `json:"id,omitempty" jsonschema:"maxLength=256" jsonschema_description:"Only messages with this id. An id can be given in a short form, its beginning and its end with … between them; so can correlation and causation."`
 	Correlation   string         `json:"correlation,omitempty" jsonschema:"maxLength=256" jsonschema_description:"Only messages of this workflow: metadata.correlation."`
 	CorrelationID string         `json:"correlationId,omitempty" jsonschema:"maxLength=256" jsonschema_description:"Another name for correlation."`
 	Causation     string         `json:"causation,omitempty" jsonschema:"maxLength=256" jsonschema_description:"Only messages that the message with this id caused: its answer, events, calls."`
-	Kind          message.Kind   `json:"kind,omitempty" jsonschema:"enum=command,enum=query,enum=event,enum=reply,enum=error" jsonschema_description:"Only messages of this kind."`
+	Kind          jsontext.Value `json:"kind,omitempty" jsonschema:"oneof_type=string;array" jsonschema_description:"Only messages of this kind: command, query, event, reply or error. Several: a list of those, or one text with commas."`
 	Type          jsontext.Value `json:"type,omitempty" jsonschema:"oneof_type=string;array" jsonschema_description:"Only messages of this type (Memory.Set), of a domain (Memory.*), or of an action (*.Set). Several: a list of those, or one text with commas."`
 	Since         jsontext.Value `json:"since,omitempty" jsonschema:"oneof_type=integer;string" jsonschema_description:"Only messages recorded at this time or later: milliseconds since 1970, a time such as 2026-01-31T12:00:00Z, or how long ago, such as 90s, 1h or 7d."`
 	Until         jsontext.Value `json:"until,omitempty" jsonschema:"oneof_type=integer;string" jsonschema_description:"Only messages recorded before this time, written as since is."`
-	Principal     string         `json:"principal,omitempty" jsonschema:"maxLength=256" jsonschema_description:"Only messages that acted for this caller: owner, or the name or id of a token."`
-	Code          int            `json:"code,omitempty" jsonschema:"minimum=400,maximum=599" jsonschema_description:"Only errors with this code."`
+	Principal     jsontext.Value `json:"principal,omitempty" jsonschema:"oneof_type=string;array" jsonschema_description:"Only messages that acted for this caller: owner, or the name or id of a token. Several: a list of those, or one text with commas."`
+	Code          jsontext.Value `json:"code,omitempty" jsonschema:"oneof_type=integer;array" jsonschema_description:"Only errors with this code, from 400 to 599. Several: a list of those."`
 }
 
-// read checks a filter and puts it into the journal's words. The caller of ctx sees its own
+// filter checks a filter and puts it into the journal's words. The caller of ctx sees its own
 // messages only, unless its principal sees all.
-func (f *filter) read(ctx context.Context) (journal.Filter, error) {
+func (r reader) filter(ctx context.Context, f *filter) (journal.Filter, error) {
 	if c := (chosen{f.Correlation, f.CorrelationID}); c != (chosen{}) {
 		if _, err := c.correlation(); err != nil {
 			return journal.Filter{}, err
 		}
 	}
-	types, err := readTypes(f.Type)
-	if err != nil {
-		return journal.Filter{}, err
+	q := journal.Filter{Own: ownOf(ctx)}
+	var id, causation string
+	for _, err := range []error{
+		r.wholeID(ctx, f.ID, &id),
+		r.wholeID(ctx, cmp.Or(f.Correlation, f.CorrelationID), &q.Correlation),
+		r.wholeID(ctx, f.Causation, &causation),
+		readKinds(f.Kind, &q.Kinds),
+		readTypes(f.Type, &q.Type),
+		readCodes(f.Code, &q.Codes),
+		readPrincipals(f.Principal, &q.Principals),
+		readTime("since", f.Since, &q.Since),
+		readTime("until", f.Until, &q.Until),
+	} {
+		if err != nil {
+			return journal.Filter{}, err
+		}
 	}
-	since, err := readTime("since", f.Since)
-	if err != nil {
-		return journal.Filter{}, err
-	}
-	until, err := readTime("until", f.Until)
-	if err != nil {
-		return journal.Filter{}, err
-	}
-	return journal.Filter{
-		Correlation: cmp.Or(f.Correlation, f.CorrelationID),
-		Causation:   message.ID(f.Causation),
-		Kind:        f.Kind,
-		Type:        types,
-		Since:       since,
-		Until:       until,
-		Code:        f.Code,
-		Principal:   f.Principal,
-		Own:         ownOf(ctx),
-	}, nil
+	q.ID, q.Causation = message.ID(id), message.ID(causation)
+	return q, nil
 }
 
 // ownOf returns the principal whose messages are all that the caller of ctx sees, or "" if it
@@ -79,35 +78,105 @@ func invalid(field, format string, args ...any) *message.Error {
 	return &message.Error{Code: 422, Message: "Schema validation failed: " + fmt.Sprintf(format, args...), Field: field}
 }
 
-// maxTypes is how many patterns a filter may have.
-const maxTypes = 100
+// maxValues is how many values one field of a filter may have.
+const maxValues = 100
 
-// readTypes reads the patterns that types may have, and returns them as the journal has them.
-func readTypes(v jsontext.Value) (string, error) {
-	var texts []string
+// readTexts reads a field that is one text, of which commas make several, or a list of texts. No
+// value, and an empty text, is nil.
+func readTexts(field string, v jsontext.Value) (texts []string, err error) {
 	switch {
 	case len(v) == 0 || v.Kind() == 'n' || string(v) == `""`:
-		return "", nil
+		return nil, nil
 	case v.Kind() == '"':
 		texts = strings.Split(jsonscan.Unquote(v), ",")
 	default:
 		if json.Unmarshal(v, &texts) != nil {
-			return "", invalid("type", "type: expected a text, or a list of texts")
-		}
-		if len(texts) == 0 {
-			return "", invalid("type", "type: expected at least one type, got an empty list; leave it out to get all")
+			return nil, invalid(field, "%s: expected a text, or a list of texts", field)
 		}
 	}
-	if len(texts) > maxTypes {
-		return "", invalid("type", "type: expected at most %d types, got %d", maxTypes, len(texts))
+	for i := range texts {
+		texts[i] = strings.TrimSpace(texts[i])
 	}
-	for i, p := range texts {
-		texts[i] = strings.TrimSpace(p)
-		if !isPattern(texts[i]) {
-			return "", invalid("type", `type: expected a type such as Memory.Set, a domain such as Memory.*, an action such as *.Set, or *; got %q`, message.Clip(p, 64))
+	return texts, countValues(field, len(texts))
+}
+
+// countValues refuses a list with no values, or with too many.
+func countValues(field string, n int) error {
+	switch {
+	case n == 0:
+		return invalid(field, "%s: expected at least one value, got an empty list; leave it out to get all", field)
+	case n > maxValues:
+		return invalid(field, "%s: expected at most %d values, got %d", field, maxValues, n)
+	}
+	return nil
+}
+
+// readTypes reads the patterns that types may have, in the form that the journal takes.
+func readTypes(v jsontext.Value, to *string) error {
+	texts, err := readTexts("type", v)
+	if err != nil {
+		return err
+	}
+	for _, p := range texts {
+		if !isPattern(p) {
+			return invalid("type", `type: expected a type such as Memory.Set, a domain such as Memory.*, an action such as *.Set, or *; got %q`, message.Clip(p, 64))
 		}
 	}
-	return strings.Join(texts, ","), nil
+	*to = strings.Join(texts, ",")
+	return nil
+}
+
+func readKinds(v jsontext.Value, to *[]message.Kind) error {
+	texts, err := readTexts("kind", v)
+	if err != nil {
+		return err
+	}
+	for _, text := range texts {
+		k := message.Kind(text)
+		if !k.Valid() {
+			return invalid("kind", "kind: expected command, query, event, reply or error, got %q", message.Clip(text, 64))
+		}
+		*to = append(*to, k)
+	}
+	return nil
+}
+
+func readPrincipals(v jsontext.Value, to *[]string) error {
+	texts, err := readTexts("principal", v)
+	if err != nil {
+		return err
+	}
+	for _, text := range texts {
+		if text == "" || len(text) > 256 {
+			return invalid("principal", "principal: expected owner, or the name or id of a token, got %q", message.Clip(text, 64))
+		}
+	}
+	*to = texts
+	return nil
+}
+
+// readCodes reads the codes of errors: a number, or a list of numbers. 0 is no value.
+func readCodes(v jsontext.Value, to *[]int) error {
+	switch {
+	case len(v) == 0 || v.Kind() == 'n' || string(v) == "0":
+		return nil
+	case v.Kind() == '0':
+		v = slices.Concat(jsontext.Value("["), v, jsontext.Value("]"))
+	}
+	var codes []float64 // integers, in any notation
+	if json.Unmarshal(v, &codes) != nil {
+		return invalid("code", "code: expected a number, or a list of numbers")
+	}
+	if err := countValues("code", len(codes)); err != nil {
+		return err
+	}
+	for _, c := range codes {
+		if c < 400 || c > 599 || c != math.Trunc(c) {
+			return invalid("code", "code: expected a whole number from 400 to 599, got %v", c)
+		}
+		*to = append(*to, int(c))
+	}
+	return nil
 }
 
 // isPattern takes a type, a domain or an action with a star, or a star.
@@ -119,28 +188,32 @@ func isPattern(p string) bool {
 }
 
 // readTime reads a point in time as milliseconds since 1970. No value is 0.
-func readTime(field string, v jsontext.Value) (int64, error) {
+func readTime(field string, v jsontext.Value, to *int64) error {
 	if len(v) == 0 || v.Kind() == 'n' {
-		return 0, nil
+		return nil
 	}
 	if v.Kind() == '0' {
 		n, err := strconv.ParseFloat(string(v), 64) // an integer, in any notation
 		if err != nil || n < 0 || n > 1<<53 {
-			return 0, invalid(field, "%s: expected milliseconds since 1970, got %s", field, message.Clip(string(v), 40))
+			return invalid(field, "%s: expected milliseconds since 1970, got %s", field, message.Clip(string(v), 40))
 		}
-		return int64(n), nil
+		*to = int64(n)
+		return nil
 	}
 	text := jsonscan.Unquote(v)
 	for _, layout := range []string{time.RFC3339, time.DateOnly} {
 		if t, err := time.Parse(layout, text); err == nil {
-			return max(t.UnixMilli(), 0), nil
+			*to = max(t.UnixMilli(), 0)
+			return nil
 		}
 	}
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil && n >= 0 {
-		return n, nil
+		*to = n
+		return nil
 	}
 	if ago, err := quantity.ParseDuration(text); err == nil {
-		return max(time.Now().Add(-ago).UnixMilli(), 0), nil
+		*to = max(time.Now().Add(-ago).UnixMilli(), 0)
+		return nil
 	}
-	return 0, invalid(field, "%s: expected milliseconds since 1970, a time such as 2026-01-31T12:00:00Z, or how long ago, such as 90s, 1h or 7d; got %q", field, message.Clip(text, 40))
+	return invalid(field, "%s: expected milliseconds since 1970, a time such as 2026-01-31T12:00:00Z, or how long ago, such as 90s, 1h or 7d; got %q", field, message.Clip(text, 40))
 }

@@ -41,19 +41,24 @@ type recorded struct {
 func (recorded) SchemaName() string { return "Message" }
 
 type getInput struct {
-	ID string `json:"id" jsonschema:"minLength=1,maxLength=256" jsonschema_description:"The message's metadata.id."`
+	ID string `json:"id" jsonschema:"minLength=1,maxLength=256" jsonschema_description:"The message's metadata.id, which may be in a short form: its beginning and its end with … between them."`
 }
 
 var get = kernel.DefineQuery[getInput, kernel.Raw](kernel.Definition{
-	Type:    "Message.Get",
-	Errors:  []kernel.ErrorDefinition{{Code: 404, When: "no recorded message has this id"}},
-	Summary: "Get a recorded message by its id.",
-	Output:  schema.Output[recorded](),
-	Answers: kernel.FromJournal,
+	Type:      "Message.Get",
+	Errors:    []kernel.ErrorDefinition{{Code: 404, When: "no recorded message has this id"}},
+	Summary:   "Get a recorded message by its id.",
+	Output:    schema.Output[recorded](),
+	Answers:   kernel.FromJournal,
+	Recording: kernel.InWorkflows,
 })
 
 func (r reader) get(ctx context.Context, in getInput) (kernel.Raw, error) {
-	e, err := r.entry(ctx, message.ID(in.ID))
+	var id string
+	if err := r.wholeID(ctx, in.ID, &id); err != nil {
+		return nil, err
+	}
+	e, err := r.entry(ctx, message.ID(id))
 	if err != nil {
 		return nil, err
 	}
@@ -113,23 +118,24 @@ type recordOut struct {
 func (recordOut) SchemaName() string { return "Record" }
 
 var list = kernel.DefineQuery[listInput, kernel.Raw](kernel.Definition{
-	Type:    "Message.List",
-	Summary: "List recorded messages by workflow, cause, kind, type, time or error code, in pages.",
-	Output:  schema.Output[listOutput](),
-	Answers: kernel.FromJournal,
+	Type:      "Message.List",
+	Summary:   "List recorded messages by workflow, cause, kind, type, time or error code, in pages.",
+	Output:    schema.Output[listOutput](),
+	Answers:   kernel.FromJournal,
+	Recording: kernel.InWorkflows,
 })
 
 // list returns messages in the order of the journal.
 func (r reader) list(ctx context.Context, in listInput) (kernel.Raw, error) {
-	f, err := in.read(ctx)
+	f, err := r.filter(ctx, &in.filter)
 	if err != nil {
 		return nil, err
 	}
 	if in.Failed {
-		if f.Kind != "" && f.Kind != message.KindError {
+		if f.Kinds != nil && !slices.Equal(f.Kinds, []message.Kind{message.KindError}) {
 			return nil, invalid("kind", "kind: failures are errors; leave kind out, or failed")
 		}
-		f.Kind = message.KindError
+		f.Kinds = []message.Kind{message.KindError}
 	}
 	q := journal.Query{Filter: f, Reverse: in.Order == "desc", Limit: cmp.Or(in.Limit, defaultPage)}
 	listing := byte('a')

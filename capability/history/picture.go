@@ -19,12 +19,13 @@ type graphInput struct {
 const maxNodes = 50_000
 
 var graphDefinition = kernel.DefineQuery[graphInput, kernel.Raw](kernel.Definition{
-	Type:    "Message.Graph",
-	Errors:  []kernel.ErrorDefinition{{Code: 404, When: "no recorded message belongs to the workflow"}},
-	Summary: "Draw the messages of a workflow as a graph of causes and effects.",
-	Output:  schema.Output[graphOutput]().Or(`{"type":"string","description":"The graph as text, in the format that was asked for: mermaid, dot or tree."}`),
-	Aliases: []message.Type{"Event.Graph"},
-	Answers: kernel.FromJournal,
+	Type:      "Message.Graph",
+	Errors:    []kernel.ErrorDefinition{{Code: 404, When: "no recorded message belongs to the workflow"}},
+	Summary:   "Draw the messages of a workflow as a graph of causes and effects.",
+	Output:    schema.Output[graphOutput]().Or(`{"type":"string","description":"The graph as text, in the format that was asked for: mermaid, dot or tree."}`),
+	Aliases:   []message.Type{"Event.Graph"},
+	Answers:   kernel.FromJournal,
+	Recording: kernel.InWorkflows,
 })
 
 // graph draws a workflow.
@@ -33,12 +34,16 @@ func (r reader) graph(ctx context.Context, in graphInput) (kernel.Raw, error) {
 	if err != nil {
 		return nil, err
 	}
-	nodes, more, err := r.readNodes(ctx, correlation, maxNodes)
+	name, err := r.workflowOf(ctx, correlation)
+	if err != nil {
+		return nil, err
+	}
+	nodes, more, err := r.readNodes(ctx, name, maxNodes)
 	if err != nil {
 		return nil, err
 	}
 	if len(nodes) == 0 {
-		return nil, r.noWorkflow(ctx, correlation)
+		return nil, r.noWorkflow(ctx, name)
 	}
 	g := newGraph(nodes)
 	g.more = more

@@ -81,16 +81,20 @@ var replay = kernel.DefineQuery[replayInput, replayOutput](kernel.Definition{
 		{Type: replayedEvent, Summary: "A message of the workflow: {seq, at, principal, wire, claim, message}."},
 		{Type: olderReplayed, Summary: "The same for Event.Replay: {seq, at, principal, wire, claim, event}, with the event in the older dialect."},
 	},
-	Runs:    kernel.Slow,
-	Effect:  kernel.Delegated,
-	Answers: kernel.FromJournal,
-	Timeout: maxReplay,
+	Runs:      kernel.Slow,
+	Effect:    kernel.Delegated,
+	Answers:   kernel.FromJournal,
+	Timeout:   maxReplay,
+	Recording: kernel.InWorkflows,
 })
 
 // replay sends the messages of a workflow once more, or runs its commands again.
 func (r reader) replay(ctx context.Context, in replayInput, stream *kernel.Stream) (out replayOutput, err error) {
 	request := kernel.RequestOf(ctx)
 	if in.CorrelationID, err = in.correlation(); err != nil {
+		return out, err
+	}
+	if err := r.wholeID(ctx, in.CorrelationID, &in.CorrelationID); err != nil {
 		return out, err
 	}
 	switch {

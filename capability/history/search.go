@@ -46,16 +46,17 @@ const maxSearched = 10_000
 const olderSearch message.Type = "Event.Search"
 
 var search = kernel.DefineQuery[searchInput, kernel.Raw](kernel.Definition{
-	Type:    "Message.Search",
-	Summary: "Search recorded messages for words, best matches first.",
-	Output:  schema.Output[searchOutput](),
-	Aliases: []message.Type{olderSearch},
-	Answers: kernel.FromJournal,
-	Redact:  withoutQuery,
+	Type:      "Message.Search",
+	Summary:   "Search recorded messages for words, best matches first.",
+	Output:    schema.Output[searchOutput](),
+	Aliases:   []message.Type{olderSearch},
+	Answers:   kernel.FromJournal,
+	Redact:    withoutQuery,
+	Recording: kernel.InWorkflows,
 })
 
 func (r reader) search(ctx context.Context, in searchInput) (kernel.Raw, error) {
-	f, err := in.read(ctx)
+	f, err := r.filter(ctx, &in.filter)
 	if err != nil {
 		return nil, err
 	}

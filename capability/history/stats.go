@@ -80,9 +80,10 @@ type statsOutput struct {
 }
 
 var stats = kernel.DefineQuery[statsInput, statsOutput](kernel.Definition{
-	Type:    "Message.Stats",
-	Summary: "Report how many messages the journal holds, from when to when, and what it has dropped.",
-	Answers: kernel.FromJournal,
+	Type:      "Message.Stats",
+	Summary:   "Report how many messages the journal holds, from when to when, and what it has dropped.",
+	Answers:   kernel.FromJournal,
+	Recording: kernel.InWorkflows,
 })
 
 func (r reader) stats(context.Context, statsInput) (out statsOutput, err error) {

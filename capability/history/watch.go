@@ -66,14 +66,15 @@ var watch = kernel.DefineQuery[watchInput, watchOutput](kernel.Definition{
 		{Type: recordedEvent, Summary: "A message was recorded: {seq, at, principal, wire, claim, message}."},
 		{Type: missedEvent, Summary: "Messages are left out: {from, to, count}. They were dropped from the journal, or count of them did not fit into the buffer."},
 	},
-	Runs:    kernel.Endless,
-	Answers: kernel.FromJournal,
-	Timeout: maxWatch,
+	Runs:      kernel.Endless,
+	Answers:   kernel.FromJournal,
+	Recording: kernel.InWorkflows,
+	Timeout:   maxWatch,
 })
 
 // watch sends messages as they are recorded.
 func (r reader) watch(ctx context.Context, in watchInput, stream *kernel.Stream) (out watchOutput, err error) {
-	f, err := in.read(ctx)
+	f, err := r.filter(ctx, &in.filter)
 	if err != nil {
 		return out, err
 	}

@@ -42,11 +42,12 @@ type failure struct {
 }
 
 var describe = kernel.DefineQuery[describeInput, kernel.Raw](kernel.Definition{
-	Type:    "Syscall.Describe",
-	Summary: "Describe a syscall: its kind, its input and output as JSON Schema, its events and errors, an example. Without a name: describe messages.",
-	Output:  schema.Output[description]().Or(envelopeSchema),
-	Errors:  []kernel.ErrorDefinition{{Code: 404, When: "no syscall has this name"}},
-	Example: `{"name":"Memory.Get"}`,
+	Type:      "Syscall.Describe",
+	Summary:   "Describe a syscall: its kind, its input and output as JSON Schema, its events and errors, an example. Without a name: describe messages.",
+	Output:    schema.Output[description]().Or(envelopeSchema),
+	Errors:    []kernel.ErrorDefinition{{Code: 404, When: "no syscall has this name"}},
+	Example:   `{"name":"Memory.Get"}`,
+	Recording: kernel.InWorkflows,
 })
 
 func (c catalog) describe(ctx context.Context, in describeInput) (kernel.Raw, error) {
@@ -99,6 +100,7 @@ var olderDescribe = kernel.DefineQuery[olderInput, olderDescription](kernel.Defi
 	Type:       "Sys.Describe",
 	Summary:    "Describe a syscall in the form of the older specification.",
 	Visibility: kernel.Hidden,
+	Recording:  kernel.InWorkflows,
 })
 
 func (c catalog) olderDescribe(ctx context.Context, in olderInput) (olderDescription, error) {

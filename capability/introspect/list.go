@@ -18,9 +18,10 @@ type listOutput struct {
 }
 
 var list = kernel.DefineQuery[listInput, kernel.Raw](kernel.Definition{
-	Type:    "Syscall.List",
-	Summary: "List the types of all syscalls, with a summary of each. Syscall.Describe says what one of them takes and gives.",
-	Output:  schema.Output[listOutput](),
+	Type:      "Syscall.List",
+	Summary:   "List the types of all syscalls, with a summary of each. Syscall.Describe says what one of them takes and gives.",
+	Output:    schema.Output[listOutput](),
+	Recording: kernel.InWorkflows,
 })
 
 // maxSummaries is how many bytes the list may have with summaries, so that it fits into a line.

@@ -28,9 +28,10 @@ type hit struct {
 }
 
 var search = kernel.DefineQuery[searchInput, searchOutput](kernel.Definition{
-	Type:    "Syscall.Search",
-	Summary: "Find syscalls by words of their names, summaries and fields, best first.",
-	Example: `{"query":"fetch a web page"}`,
+	Type:      "Syscall.Search",
+	Summary:   "Find syscalls by words of their names, summaries and fields, best first.",
+	Example:   `{"query":"fetch a web page"}`,
+	Recording: kernel.InWorkflows,
 })
 
 const defaultHits = 5

@@ -29,8 +29,9 @@ type Entry struct {
 }
 
 var modules = kernel.DefineQuery[nothing, Catalog](kernel.Definition{
-	Type:    "Kernel.Modules",
-	Summary: "List the modules, with a summary of each of their syscalls.",
+	Type:      "Kernel.Modules",
+	Summary:   "List the modules, with a summary of each of their syscalls.",
+	Recording: kernel.InWorkflows,
 })
 
 // modules describes everything that the caller may call in one answer. It changes only when the

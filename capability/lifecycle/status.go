@@ -71,8 +71,9 @@ type Served struct {
 }
 
 var status = kernel.DefineQuery[nothing, Status](kernel.Definition{
-	Type:    "Kernel.Status",
-	Summary: "Report the status of the kernel: version, uptime, addresses, connections and load.",
+	Type:      "Kernel.Status",
+	Summary:   "Report the status of the kernel: version, uptime, addresses, connections and load.",
+	Recording: kernel.InWorkflows,
 })
 
 func (o Options) status(ctx context.Context, _ nothing) (Status, error) {

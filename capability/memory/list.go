@@ -32,8 +32,9 @@ const (
 )
 
 var list = kernel.DefineQuery[listInput, listOutput](kernel.Definition{
-	Type:    "Memory.List",
-	Summary: "List the keys and folders directly below a prefix, or all keys below it.",
+	Type:      "Memory.List",
+	Summary:   "List the keys and folders directly below a prefix, or all keys below it.",
+	Recording: kernel.InWorkflows,
 })
 
 func (m *Memory) list(ctx context.Context, in listInput) (listOutput, error) {

@@ -301,9 +301,10 @@ func (d *Directory) revoke(ctx context.Context, in nameInput) (revokeOutput, err
 }
 
 var show = kernel.DefineQuery[nameInput, Info](kernel.Definition{
-	Type:    "Token.Show",
-	Summary: "Show a token and what it may do. Its secret is not kept, and can't be shown.",
-	Input:   schema.Input[nameInput]().Example(`{"name":"default"}`),
+	Type:      "Token.Show",
+	Summary:   "Show a token and what it may do. Its secret is not kept, and can't be shown.",
+	Input:     schema.Input[nameInput]().Example(`{"name":"default"}`),
+	Recording: kernel.InWorkflows,
 })
 
 func (d *Directory) show(_ context.Context, in nameInput) (Info, error) {
@@ -327,8 +328,9 @@ type listOutput struct {
 }
 
 var list = kernel.DefineQuery[struct{}, listOutput](kernel.Definition{
-	Type:    "Token.List",
-	Summary: "List the tokens and what each of them may do.",
+	Type:      "Token.List",
+	Summary:   "List the tokens and what each of them may do.",
+	Recording: kernel.InWorkflows,
 })
 
 func (d *Directory) list(context.Context, struct{}) (listOutput, error) {

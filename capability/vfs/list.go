@@ -38,9 +38,10 @@ type entry struct {
 }
 
 var list = kernel.DefineQuery[listInput, listOutput](kernel.Definition{
-	Type:    "VFS.List",
-	Errors:  []kernel.ErrorDefinition{{Code: 404, When: "the directory doesn't exist"}},
-	Summary: "List a directory of the os:// tree, or everything below it.",
+	Type:      "VFS.List",
+	Errors:    []kernel.ErrorDefinition{{Code: 404, When: "the directory doesn't exist"}},
+	Summary:   "List a directory of the os:// tree, or everything below it.",
+	Recording: kernel.InWorkflows,
 })
 
 const defaultListed = 100

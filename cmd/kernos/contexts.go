@@ -17,9 +17,11 @@ func contextCommand() *cobra.Command {
 		Short: "Name the servers that you call",
 		Long: `Name the servers that you call. One of them is the current one, which all commands that
 ask a kernel use unless --context, --server or the variable KERNOS_CONTEXT names another:
-kernos call, kernos MODULE METHOD, status, ls, describe, log, graph, search, replay, watch
-and doctor. The context local always exists: it is the daemon of this user. Commands that
-concern this machine, such as serve, pipe, stop and backup, take no context.
+kernos call, kernos MODULE METHOD, status, stop, ls, describe, log, show, graph, search,
+replay, watch, backup and doctor. The context local always exists: it is the daemon of this
+user. serve, pipe, restore, convert and token concern this machine, and take no context.
+
+Contexts belong to a home: they are in contexts.yaml there (KERNOS_HOME).
 
 A server that is reached with TLS shows a certificate, which must be signed by an authority
 that this machine trusts. If another authority has signed it, such as one of your own,
@@ -52,6 +54,9 @@ func contextAddCommand() *cobra.Command {
 				return err
 			}
 			return connect.ChangeContexts(func(all *connect.Contexts) error {
+				if known, exists := all.Servers[name]; exists {
+					return fmt.Errorf("the context %s exists already, for %s; kernos context set %s --url URL changes it, kernos context remove %s removes it", name, known.URL, name, name)
+				}
 				all.Servers[name] = item
 				return nil
 			})

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,7 +9,6 @@ import (
 
 	"kernos/cmd/kernos/exit"
 	"kernos/cmd/kernos/recorded"
-	"kernos/message"
 )
 
 // unfitText begins the error of an answer that fits neither into a line nor into a blob.
@@ -98,24 +96,5 @@ func TestALogEndsBeforeAMessageThatIsTooLong(t *testing.T) {
 	}
 	if want := `query Message.List {"cursor":"d8","limit":1,"order":"desc","records":true}`; s.asked[len(s.asked)-1] != want {
 		t.Errorf("asked\n%s", strings.Join(s.asked, "\n"))
-	}
-}
-
-// A log of everything finds its end though it has asked twice.
-func TestALogOfEverythingThatAsksForLess(t *testing.T) {
-	s := &script{t: t}
-	var asked []message.Message
-	s.answers = append(s.answers,
-		func(request message.Message, _ func(message.Message)) message.Message {
-			asked = append(asked, request)
-			return request.Fail(message.Errorf(413, unfitText))
-		},
-		func(request message.Message, _ func(message.Message)) message.Message {
-			return request.Reply(json.RawMessage(`{"messages":[` + recordOf(asked[0]) + `],"records":[{"seq":2}],"cursor":"d2"}`))
-		},
-		reply(`{"messages":[`+first+`],"records":[{"seq":1}]}`),
-		reply(`{"messages":[`+first+`],"records":[{"seq":1}]}`))
-	if out, notes, status := runWith(t, s, "log", "-n", "0", "--json"); out != first+"\n" || status != 0 {
-		t.Errorf("got %d %s%s", status, out, notes)
 	}
 }

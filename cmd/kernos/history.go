@@ -34,8 +34,8 @@ func asking(c *cobra.Command, open opener, f func(context.Context, caller, *term
 
 // historyCommands are the commands that show what is in the journal, and replay, which may add
 // to it.
-func historyCommands(open, openRecorded opener) []*cobra.Command {
-	return []*cobra.Command{logCommand(open), graphCommand(open), searchCommand(open), replayCommand(open, openRecorded), watchCommand(open)}
+func historyCommands(open opener) []*cobra.Command {
+	return []*cobra.Command{logCommand(open), graphCommand(open), searchCommand(open), replayCommand(open), watchCommand(open)}
 }
 
 // maxTable is how many messages a table shows; more are written as they are read.
@@ -151,7 +151,7 @@ line says how good it is. The flags narrow the search.
 	return c
 }
 
-func replayCommand(open, openRecorded opener) *cobra.Command {
+func replayCommand(open opener) *cobra.Command {
 	var execute, queries, asJSON bool
 	var count int
 	c := &cobra.Command{
@@ -176,9 +176,6 @@ something came out differently.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if queries && !execute {
 				return fmt.Errorf("--queries needs --execute: nothing is run without it")
-			}
-			if execute {
-				open = openRecorded
 			}
 			return asking(c, open, func(ctx context.Context, call caller, s *terminal.Screen) error {
 				return recorded.New(call, s, asJSON).Replay(ctx, recorded.ReplayRequest{CorrelationID: args[0], Execute: execute, Queries: queries, Limit: count})

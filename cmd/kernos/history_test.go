@@ -59,7 +59,7 @@ func fail(code int, text string) func(message.Message, func(message.Message)) me
 func runWith(t *testing.T, s *script, args ...string) (out, notes string, status int) {
 	t.Helper()
 	root := &cobra.Command{Use: "kernos", SilenceErrors: true, SilenceUsage: true}
-	root.AddCommand(historyCommands(s.open, s.open)...)
+	root.AddCommand(historyCommands(s.open)...)
 	var o, e bytes.Buffer
 	root.SetOut(&o)
 	root.SetErr(&e)
@@ -97,8 +97,8 @@ func TestLogPagesAndFollows(t *testing.T) {
 	}
 	const filter = `{"kind":"command","code":404,"since":"1h",`
 	want := []string{
-		`query Message.List ` + filter + `"limit":51,"order":"desc","records":true}`,
-		`query Message.List ` + filter + `"cursor":"d8","limit":50,"order":"desc","records":true}`,
+		`query Message.List ` + filter + `"limit":50,"order":"desc","records":true}`,
+		`query Message.List ` + filter + `"cursor":"d8","limit":49,"order":"desc","records":true}`,
 		`query Message.Watch ` + filter + `"after":8}`,
 	}
 	if strings.Join(s.asked, "\n") != strings.Join(want, "\n") || s.closed != 1 {

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"os"
 
-	"golang.org/x/term"
-
 	"kernos/cmd/kernos/exit"
 	"kernos/internal/visible"
 )
@@ -18,8 +16,9 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) int {
-	// A pipe into kernos with nothing else said is meant for kernos pipe.
-	if len(args) == 0 && !term.IsTerminal(int(os.Stdin.Fd())) {
+	// A pipe into kernos with nothing else said is meant for kernos pipe. A terminal or /dev/null,
+	// the input of programs that have none, isn't a pipe: help is printed.
+	if info, err := os.Stdin.Stat(); len(args) == 0 && err == nil && info.Mode()&os.ModeCharDevice == 0 {
 		args = []string{"pipe"}
 	}
 	root := rootCommand()

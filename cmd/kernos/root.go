@@ -47,16 +47,16 @@ lists the methods of the module, and kernos call lists the modules.`,
 	}
 	root.SetVersionTemplate("kernos {{.Version}}\n")
 	var contextName string
-	open, openRecorded, openRunning := openers(&contextName)
-	root.AddCommand(serveCommand(), statusCommand(openRunning), stopCommand(), tokenCommand(open), pipeCommand(), convertCommand(),
+	open, openStarted, openRunning := openers(&contextName)
+	root.AddCommand(serveCommand(), statusCommand(openRunning, &contextName), stopCommand(&contextName), tokenCommand(open), pipeCommand(), convertCommand(),
 		lsCommand(open), describeCommand(open), backupCommand(), restoreCommand(), callCommand(), handleCommand(), contextCommand(), doctorCommand(), completionCommand())
-	root.AddCommand(historyCommands(open, openRecorded)...)
+	root.AddCommand(historyCommands(openStarted)...)
 	root.AddCommand(documentCommands()...)
 	for _, c := range root.Commands() {
 		switch c.Name() {
-		case "status", "ls", "describe", "log", "graph", "search", "replay", "watch":
+		case "status", "stop", "ls", "describe", "log", "graph", "search", "replay", "watch":
 			addContextFlag(c, &contextName)
-		case "stop", "pipe", "handle", "backup", "restore", "serve", "token", "convert":
+		case "pipe", "handle", "backup", "restore", "serve", "token", "convert":
 			refuseContext(c)
 		}
 	}

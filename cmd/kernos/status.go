@@ -21,7 +21,7 @@ import (
 	"kernos/transport/unix"
 )
 
-func statusCommand(openRunning opener) *cobra.Command {
+func statusCommand(openRunning opener, contextName *string) *cobra.Command {
 	var asJSON bool
 	var timeout time.Duration
 	c := &cobra.Command{
@@ -44,14 +44,14 @@ not answer.`,
 				ctx, cancel := context.WithDeadline(ctx, end)
 				defer cancel()
 				call, done, err := openRunning(ctx)
-				return call, done, unanswered(err, timeout)
+				return call, done, unanswered(err, *contextName, timeout)
 			}
 			return asking(c, open, func(ctx context.Context, call caller, s *terminal.Screen) error {
 				ctx, cancel := context.WithDeadline(ctx, end)
 				defer cancel()
 				data, err := request.Send(ctx, call, message.KindQuery, "Kernel.Status", struct{}{}, nil)
 				if err != nil {
-					return unanswered(err, timeout)
+					return unanswered(err, *contextName, timeout)
 				}
 				if asJSON {
 					return s.JSON(data)
@@ -69,15 +69,19 @@ not answer.`,
 	return c
 }
 
-// unanswered explains an error of a daemon that has not answered in time.
+// unanswered explains an error of a server that has not answered in time.
 // Other errors are as they were.
-func unanswered(err error, timeout time.Duration) error {
+func unanswered(err error, contextName string, timeout time.Duration) error {
 	if !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	d, findErr := connect.FindDaemon()
+	server, findErr := connect.FindServer(contextName, "")
 	if findErr != nil {
 		return findErr
+	}
+	d := server.Daemon
+	if d == nil {
+		return &exit.Error{Status: exit.Unreachable, Cause: fmt.Errorf("the server of context %s, %s, does not answer within %v; kernos doctor --context %s looks for the reason", server.Context, server.Target.URL, timeout, server.Context)}
 	}
 	info, _ := unix.Inspect(d.Socket)
 	text := fmt.Sprintf("the daemon (process %d) does not answer within %v; it may have been suspended (kill -CONT %d wakes it up), or have too much to do: %s says more", info.PID, timeout, info.PID, logfile.Path(d.Home))

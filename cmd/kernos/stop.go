@@ -11,7 +11,7 @@ import (
 	"kernos/cmd/kernos/exit"
 )
 
-func stopCommand() *cobra.Command {
+func stopCommand(contextName *string) *cobra.Command {
 	var timeout time.Duration
 	c := &cobra.Command{
 		Use:   "stop",
@@ -21,19 +21,21 @@ runs, writes everything to disk and goes. If none is running there is nothing to
 
 A daemon that can't be asked, because it has no place for another connection or its
 socket was removed, is sent SIGTERM, which means the same. One that was started with
-another XDG_RUNTIME_DIR is found by the lock of its store.`,
-		Example: "  kernos stop",
+another XDG_RUNTIME_DIR is found by the lock of its store.
+
+The server of another context is asked with Syscall.Shutdown, which its token must allow.`,
+		Example: "  kernos stop\n  kernos stop --context office",
 		Args:    noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if timeout <= 0 {
 				return fmt.Errorf("--timeout must be more than 0, got %v", timeout)
 			}
 			return exit.OnSignal(c.Context(), func(ctx context.Context) error {
-				d, err := connect.FindDaemon()
+				server, err := connect.FindServer(*contextName, "")
 				if err != nil {
 					return err
 				}
-				said, err := d.Stop(ctx, timeout)
+				said, err := server.Stop(ctx, timeout)
 				if err == nil {
 					_, err = fmt.Fprintln(c.OutOrStdout(), said)
 				}

@@ -34,6 +34,7 @@ type call struct {
 	screen   *terminal.Screen
 	in       io.Reader
 	conn     *client.Client
+	done     func() // ends a kernel in this process; nil if there is none
 	cache    *client.Cache
 	catalog  *client.Catalog // nil if it can't be had
 	module   string
@@ -64,6 +65,9 @@ func (c *call) close() {
 	if c.conn != nil {
 		_ = c.conn.Close()
 		c.conn = nil
+	}
+	if c.done != nil {
+		c.done()
 	}
 }
 
@@ -150,18 +154,35 @@ func (c *call) locate(ctx context.Context) (err error) {
 // A command line that sends nothing does with what the cache has.
 func (c *call) connect(ctx context.Context) (err error) {
 	start := c.startable()
-	c.conn, err = c.server.Dial(ctx, start)
+	if start && c.onlyLooks() && c.server.Daemon != nil {
+		c.conn, c.done, err = c.server.Look(ctx)
+	} else {
+		c.conn, err = c.server.Dial(ctx, start)
+	}
 	if err == nil {
 		return nil
 	}
 	if _, unreachable := errors.AsType[*client.Unreachable](err); unreachable && !start {
 		return c.noCommand(c.Words[0])
 	}
-	if _, cacheErr := c.cache.Latest(c.server.Target); cacheErr == nil && (c.Help || c.DryRun || c.Given("as") || len(c.Words) == 0) {
+	if _, cacheErr := c.cache.Latest(c.server.Target); cacheErr == nil && c.onlyLooks() {
 		c.screen.Note("%v; what is shown is what the server had when it was last called", err)
 		return nil
 	}
 	return c.server.Explain(err)
+}
+
+// onlyLooks reports whether the command line asks for help or for a list, and sends nothing.
+func (c *call) onlyLooks() bool {
+	if len(c.Words) == 1 && !c.HasParameters && !strings.ContainsAny(c.Words[0], "._") {
+		r, err := daemon.Definitions()
+		if err != nil {
+			return false
+		}
+		_, syscall := r.Lookup(message.Type(c.Words[0]))
+		return !syscall // a module, whose methods are listed
+	}
+	return c.Help || c.DryRun || c.Given("as") || len(c.Words) == 0
 }
 
 // startable reports whether it makes sense to start the daemon for this command line. A

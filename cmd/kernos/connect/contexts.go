@@ -13,11 +13,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 
 	"go.yaml.in/yaml/v3"
 
 	"kernos/client"
 	"kernos/cmd/kernos/exit"
+	"kernos/cmd/kernos/settings"
+	"kernos/daemon"
 	"kernos/internal/durable"
 	"kernos/internal/nearest"
 )
@@ -25,12 +28,19 @@ import (
 // LocalContext is the name of the daemon of this user, which needs no settings.
 const LocalContext = "local"
 
-// Contexts are the servers that a user has given names to.
+// Contexts are the servers that a user has given names to, in one home.
 type Contexts struct {
 	Current string          `yaml:"current,omitempty"`
 	Servers map[string]Item `yaml:"servers,omitempty"`
 
-	path string
+	home daemon.Home
+}
+
+func (c *Contexts) path() string { return filepath.Join(c.home.Dir, contextsFile) }
+
+// missing reports whether a file isn't there. A home that can't be used is reported where it is needed.
+func missing(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
 // An Item is what is known about the server of a context.
@@ -41,33 +51,40 @@ type Item struct {
 	CAFile    string `yaml:"ca-file,omitempty"`
 }
 
-// UserConfig returns the directory of the settings of a user, for all kernels.
-func UserConfig() (string, error) {
-	base, err := os.UserConfigDir()
-	if err != nil {
-		return "", fmt.Errorf("no directory for settings: set XDG_CONFIG_HOME: %w", err)
-	}
-	return filepath.Join(base, "kernos"), nil
-}
-
 // UserTemplates returns the directory of the user's templates for content types; "" if there is
 // none.
-func UserTemplates() string {
-	if dir, err := UserConfig(); err == nil {
-		return filepath.Join(dir, "templates")
+func UserTemplates() string { return userFile("templates") }
+
+// userFile returns the path of a file among the settings of a user for all kernels; "" if there
+// is no directory for them.
+func userFile(name string) string {
+	base, err := os.UserConfigDir()
+	if err != nil {
+		return ""
 	}
-	return ""
+	return filepath.Join(base, "kernos", name)
 }
 
-// ReadContexts reads the contexts of the user. Without a file there are none.
+const contextsFile = "contexts.yaml"
+
+// ReadContexts reads the contexts of the home that the environment names. Without a file there are
+// none.
 func ReadContexts() (*Contexts, error) {
-	dir, err := UserConfig()
+	home, err := settings.Home()
 	if err != nil {
 		return nil, err
 	}
-	c := &Contexts{path: filepath.Join(dir, "contexts.yaml"), Servers: make(map[string]Item)}
-	text, err := os.ReadFile(c.path)
-	if errors.Is(err, fs.ErrNotExist) {
+	c := &Contexts{home: home, Servers: make(map[string]Item)}
+	path := c.path()
+	text, err := os.ReadFile(path)
+	if missing(err) && os.Getenv("KERNOS_HOME") == "" {
+		// Up to version 0.6.0 the contexts of all homes were in one file.
+		if old := userFile(contextsFile); old != "" {
+			path = old
+			text, err = os.ReadFile(path)
+		}
+	}
+	if missing(err) {
 		return c, nil
 	}
 	if err != nil {
@@ -76,7 +93,7 @@ func ReadContexts() (*Contexts, error) {
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	d.KnownFields(true)
 	if err := d.Decode(c); err != nil {
-		return nil, fmt.Errorf("%s can't be read; correct it, or remove it to start again: %w", c.path, err)
+		return nil, fmt.Errorf("%s can't be read; correct it, or remove it to start again: %w", path, err)
 	}
 	if c.Servers == nil {
 		c.Servers = make(map[string]Item)
@@ -103,10 +120,10 @@ func (c *Contexts) save() error {
 	if err != nil {
 		return err
 	}
-	if err := durable.MakeDir(filepath.Dir(c.path)); err != nil {
+	if err := settings.Explain(c.home.Make()); err != nil {
 		return err
 	}
-	return durable.WriteFile(c.path, text)
+	return durable.WriteFile(c.path(), text)
 }
 
 // CurrentName is the name of the context for commands that name none.

@@ -17,8 +17,12 @@ import (
 type Options struct {
 	Context string // the name of a context; "" is the current one
 
-	// InProcess opens a kernel in this process, for a command that doesn't need a daemon where
-	// none is running. Nil means that a daemon must be running.
+	// Start starts the daemon of this user if it isn't running. It is for commands that may take
+	// long, such as one whose output a person pages through: they must not keep the store open.
+	Start bool
+
+	// InProcess opens a kernel in this process if the daemon of this user isn't running, for
+	// short commands. Without it and Start, a daemon must be running.
 	InProcess func() (*daemon.Daemon, error)
 
 	// Start starts the daemon of this user where none is running, and takes precedence over InProcess.

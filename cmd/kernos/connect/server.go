@@ -12,6 +12,7 @@ import (
 	"kernos/client"
 	"kernos/cmd/kernos/callline"
 	"kernos/cmd/kernos/exit"
+	"kernos/daemon"
 	"kernos/transport/unix"
 )
 
@@ -72,6 +73,30 @@ func (s *Server) Dial(ctx context.Context, start bool) (*client.Client, error) {
 		return s.dialOnce(ctx)
 	}
 	return s.dialDaemon(ctx, s.Daemon.ConnectOrStart)
+}
+
+// Look connects to the server for a command that only looks at what it serves. Where the daemon of this
+// user isn't running, a kernel in this process answers in its place: nothing is started, and the store
+// isn't opened. The caller calls done.
+func (s *Server) Look(ctx context.Context) (conn *client.Client, done func(), err error) {
+	conn, err = s.dialOnce(ctx)
+	if err == nil || s.Daemon == nil || !isAway(err) {
+		return conn, func() {}, err
+	}
+	d, err := daemon.Open(&daemon.Options{Home: s.Daemon.Dir, Origin: s.Daemon.Origin, Unrecorded: true})
+	if err != nil {
+		return nil, nil, err
+	}
+	loop := d.Loopback()
+	done = func() {
+		_ = loop.Close()
+		_ = d.Close()
+	}
+	conn, err = client.Dial(ctx, client.Target{URL: "ws://kernel.in.this.process/", Dial: loop.Dial})
+	if err != nil {
+		done()
+	}
+	return conn, done, err
 }
 
 // dialDaemon connects to the daemon of this user. One that is shutting down is left for the next,

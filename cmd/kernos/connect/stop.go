@@ -12,10 +12,40 @@ import (
 	"time"
 
 	"kernos/capability/lifecycle"
+	"kernos/client"
 	"kernos/cmd/kernos/exit"
+	"kernos/cmd/kernos/request"
+	"kernos/kernel"
 	"kernos/message"
 	"kernos/transport/unix"
 )
+
+// Stop ends the server, waits until it has ended, and returns a sentence about what happened.
+func (s *Server) Stop(ctx context.Context, timeout time.Duration) (report string, err error) {
+	if s.Daemon != nil {
+		return s.Daemon.Stop(ctx, timeout)
+	}
+	k := &Kernel{server: s}
+	if err := k.open(ctx); err != nil {
+		return "", err
+	}
+	defer func() { _ = k.Close() }()
+	if _, err := request.Send(ctx, k.Call, message.KindCommand, kernel.ShutdownType, struct{}{}, nil); err != nil {
+		return "", err
+	}
+	err = Retry(ctx, timeout, func(waiting context.Context) (again bool, err error) {
+		conn, err := s.dialOnce(waiting)
+		r, refused := errors.AsType[*client.Refused](err)
+		switch {
+		case err == nil:
+			_ = conn.Close()
+		case !refused || r.Name() != "stopping":
+			return false, nil
+		}
+		return true, fmt.Errorf("the server of context %s has not stopped within %v; it may be finishing what runs: kernos status --context %s shows whether it is there", s.Context, timeout, s.Context)
+	})
+	return fmt.Sprintf("the server of context %s has stopped", s.Context), err
+}
 
 // Stop ends the daemon, and returns a sentence about what happened.
 func (d *Daemon) Stop(ctx context.Context, timeout time.Duration) (report string, err error) {

@@ -44,8 +44,12 @@ func Run(ctx context.Context, lenient bool, in io.Reader, out io.Writer) error {
 	return exit.OnSignal(ctx, func(ctx context.Context) error { return p.run(ctx, d) })
 }
 
-// run talks to one daemon after the other until everything is answered.
+// run talks to one daemon after the other until everything is answered. No daemon is started before
+// there is something to send.
 func (p *piping) run(ctx context.Context, d *connect.Daemon) error {
+	if !p.waitForInput(ctx) {
+		return p.verdict(ctx, d, unix.Info{})
+	}
 	for refusals := 0; ; {
 		conn, err := d.ConnectOrStart(ctx)
 		if err != nil || ctx.Err() != nil {

@@ -4,7 +4,6 @@ package recorded
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -15,11 +14,9 @@ import (
 	"kernos/message"
 )
 
-// A Listing shows recorded messages on a screen. Its own requests, which the daemon records
-// too, are left out.
+// A Listing shows recorded messages on a screen.
 type Listing struct {
 	call   request.Caller
-	own    string // the correlation of its requests
 	screen *terminal.Screen
 	asJSON bool
 }
@@ -27,18 +24,7 @@ type Listing struct {
 // New returns a listing of the messages of a kernel. With asJSON, messages are written as
 // they were recorded.
 func New(call request.Caller, s *terminal.Screen, asJSON bool) *Listing {
-	own := "listing-" + rand.Text()
-	noted := func(ctx context.Context, m message.Message, event func(json.RawMessage)) (json.RawMessage, error) {
-		m.Metadata.Correlation = own
-		return call(ctx, m, event)
-	}
-	return &Listing{call: noted, own: own, screen: s, asJSON: asJSON}
-}
-
-// isOwn reports whether a recorded message is a request of this listing, or belongs to one.
-func (l *Listing) isOwn(recorded json.RawMessage) bool {
-	var m struct{ Metadata struct{ Correlation string } }
-	return l.own != "" && json.Unmarshal(recorded, &m) == nil && m.Metadata.Correlation == l.own
+	return &Listing{call: call, screen: s, asJSON: asJSON}
 }
 
 // A Filter selects messages.
@@ -154,8 +140,8 @@ func (l *Listing) Log(ctx context.Context, filter Filter, count int, follow bool
 	return nil
 }
 
-// all shows everything that is recorded at this moment, a page at a time. The requests for the
-// pages are recorded later.
+// all shows everything that is recorded at this moment, a page at a time. The end is fixed first:
+// what a token asks for is recorded too, and would have no end.
 func (l *Listing) all(ctx context.Context, filter Filter) (last uint64, any bool, err error) {
 	if last, err = l.newest(ctx); err != nil {
 		return 0, false, err
@@ -181,22 +167,13 @@ func (l *Listing) all(ctx context.Context, filter Filter) (last uint64, any bool
 	}
 }
 
-// newest returns the number of the last message that was recorded before this listing began.
+// newest returns the number of the last message that is recorded, or 0.
 func (l *Listing) newest(ctx context.Context) (uint64, error) {
-	for r := (pageRequest{Order: "desc", Limit: 2, Records: true}); ; {
-		reply, messages, err := l.page(ctx, &r)
-		if err != nil {
-			return 0, err
-		}
-		for i := range messages {
-			if !l.isOwn(messages[i].Message) {
-				return messages[i].Seq, nil
-			}
-		}
-		if r.Cursor = reply.Cursor; r.Cursor == "" {
-			return 0, nil
-		}
+	_, messages, err := l.page(ctx, &pageRequest{Order: "desc", Limit: 1, Records: true})
+	if err != nil || len(messages) == 0 {
+		return 0, err
 	}
+	return messages[0].Seq, nil
 }
 
 // latest shows the newest messages, the oldest of them first.
@@ -204,7 +181,7 @@ func (l *Listing) latest(ctx context.Context, filter Filter, count int) (last ui
 	r := pageRequest{Filter: filter, Order: "desc", Limit: pageSize, Records: true}
 	var newest []shown
 	for {
-		r.Limit = min(count-len(newest)+1, r.Limit) // one more, which is likely to be the request itself
+		r.Limit = min(count-len(newest), r.Limit)
 		var reply *pageReply
 		var messages []shown
 		if reply, messages, err = l.page(ctx, &r); errors.Is(err, request.ErrTooLong) {
@@ -213,7 +190,7 @@ func (l *Listing) latest(ctx context.Context, filter Filter, count int) (last ui
 		if err != nil {
 			return 0, false, err
 		}
-		newest = append(newest, slices.DeleteFunc(messages, func(m shown) bool { return l.isOwn(m.Message) })...)
+		newest = append(newest, messages...)
 		r.Cursor = reply.Cursor
 		if r.Cursor == "" { // the list went back to the beginning
 			reply.Dropped.note(l.screen)
@@ -222,7 +199,6 @@ func (l *Listing) latest(ctx context.Context, filter Filter, count int) (last ui
 			break
 		}
 	}
-	newest = newest[:min(len(newest), count)]
 	if len(newest) > 0 {
 		last = newest[0].Seq
 	}

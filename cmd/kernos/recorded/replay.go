@@ -44,7 +44,7 @@ func (l *Listing) Replay(ctx context.Context, r ReplayRequest) error {
 	if r.Execute {
 		return l.rerun(ctx, r)
 	}
-	data, err := l.stream(ctx, "Message.Replay", r, nil)
+	data, err := l.stream(ctx, "Message.Replay", r)
 	if err != nil {
 		return err
 	}

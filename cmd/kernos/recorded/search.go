@@ -3,7 +3,6 @@ package recorded
 import (
 	"context"
 	"fmt"
-	"slices"
 )
 
 // Search shows the messages with the words of a query, the best first.
@@ -15,9 +14,6 @@ func (l *Listing) Search(ctx context.Context, query string, filter Filter, count
 	if behind > 0 {
 		l.screen.Note("the latest %d messages are not indexed yet and were not searched", behind)
 	}
-	found := len(messages)
-	messages = slices.DeleteFunc(messages, func(m shown) bool { return l.isOwn(m.Message) })
-	total -= found - len(messages)
 	if len(messages) == 0 {
 		l.noMessages()
 		return nil
