@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -152,7 +153,8 @@ func contextUseCommand() *cobra.Command {
 }
 
 func contextListCommand() *cobra.Command {
-	return &cobra.Command{
+	var form *forms
+	c := &cobra.Command{
 		Use:   "list",
 		Short: "List the contexts",
 		Args:  noArguments,
@@ -160,6 +162,17 @@ func contextListCommand() *cobra.Command {
 			all, err := connect.ReadContexts()
 			if err != nil {
 				return exit.Wrap(err)
+			}
+			s := terminal.NewScreen(c.OutOrStdout(), c.ErrOrStderr())
+			if err := form.check(); err != nil {
+				return err
+			}
+			if print := form.printer(c.Context(), s, false); print != nil {
+				data, err := listContexts(all)
+				if err != nil {
+					return exit.Wrap(err)
+				}
+				return print(data)
 			}
 			var rows [][]string
 			for _, name := range all.Names() {
@@ -175,9 +188,27 @@ func contextListCommand() *cobra.Command {
 				}
 				rows = append(rows, []string{mark + " " + name, url})
 			}
-			return terminal.NewScreen(c.OutOrStdout(), c.ErrOrStderr()).Table(nil, rows)
+			return s.Table(nil, rows)
 		},
 	}
+	form = addForms(c, "table", "json")
+	return c
+}
+
+// listContexts returns the contexts for programs, without their tokens.
+func listContexts(all *connect.Contexts) (json.RawMessage, error) {
+	type item struct {
+		Name    string `json:"name"`
+		URL     string `json:"url,omitempty"`
+		CAFile  string `json:"caFile,omitempty"`
+		Current bool   `json:"current,omitempty"`
+	}
+	var list []item
+	for _, name := range all.Names() {
+		known := all.Servers[name]
+		list = append(list, item{name, known.URL, known.CAFile, name == all.CurrentName()})
+	}
+	return json.Marshal(list)
 }
 
 func contextRemoveCommand() *cobra.Command {

@@ -3,12 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"kernos/cmd/kernos/exit"
+	"kernos/cmd/kernos/output"
 	"kernos/cmd/kernos/recorded"
 	"kernos/cmd/kernos/terminal"
 )
@@ -34,8 +35,22 @@ func asking(c *cobra.Command, open opener, f func(context.Context, caller, *term
 
 // historyCommands are the commands that show what is in the journal, and replay, which may add
 // to it.
-func historyCommands(open opener) []*cobra.Command {
-	return []*cobra.Command{logCommand(open), graphCommand(open), searchCommand(open), replayCommand(open), watchCommand(open)}
+func historyCommands(open, openRunning opener) []*cobra.Command {
+	all := []*cobra.Command{logCommand(open), showCommand(open), graphCommand(open), searchCommand(open), replayCommand(open), watchCommand(open)}
+	for _, c := range all {
+		for flag, values := range map[string]known{"kind": knownKinds, "type": knownPatterns, "correlation": knownWorkflows, "causation": knownIDs} {
+			if c.Flags().Lookup(flag) != nil {
+				_ = c.RegisterFlagCompletionFunc(flag, complete(openRunning, values))
+			}
+		}
+		switch c.Name() {
+		case "show", "graph":
+			c.ValidArgsFunction = firstArgument(complete(openRunning, knownIDs))
+		case "replay":
+			c.ValidArgsFunction = firstArgument(complete(openRunning, knownWorkflows))
+		}
+	}
+	return all
 }
 
 // maxTable is how many messages a table shows; more are written as they are read.
@@ -44,7 +59,8 @@ const maxTable = 10_000
 func logCommand(open opener) *cobra.Command {
 	var filter recorded.Filter
 	var count int
-	var asJSON, follow bool
+	var follow bool
+	var form *forms
 	c := &cobra.Command{
 		Use:   "log",
 		Short: "Show recorded messages",
@@ -55,10 +71,14 @@ name of the token that it acted for, unless that is the owner. The sign ! marks 
 program only claims: a reply or an error for a request that it was not asked to answer, or
 an event that is the kernel's.
 
---json prints the messages themselves, one per line, as they were recorded.`,
+--json prints the messages themselves, one per line, as they were recorded, and --jq what
+a filter makes of each. Flags that select messages can be repeated: a message has one of the
+values of each. An id can be used as it is shown: kernos show 01JAX…9E3F1G. --since takes
+the times that are shown, too.`,
 		Example: `  kernos log                                   the latest 50
   kernos log --type 'Memory.*' --since 1h
-  kernos log --kind error -n 10
+  kernos log --kind error --kind event -n 10
+  kernos log --since 09:30 --jq .type
   kernos log --principal ci                    what the token ci did
   kernos log --correlation req-7 --json | jq .data
   kernos log -n 0 --json > everything.ndjson   everything
@@ -68,25 +88,29 @@ an event that is the kernel's.
 			if count < 0 || count > maxTable {
 				return fmt.Errorf("-n must be from 1 to %d, or 0 for all; got %d", maxTable, count)
 			}
+			if err := form.check(); err != nil {
+				return err
+			}
 			return asking(c, open, func(ctx context.Context, call caller, s *terminal.Screen) error {
-				return recorded.New(call, s, asJSON).Log(ctx, filter, count, follow)
+				return recorded.New(call, s, form.printer(ctx, s, true)).Log(ctx, filter, count, follow)
 			})
 		},
 	}
 	filterFlags(c, &filter)
 	c.Flags().IntVarP(&count, "count", "n", 50, "how many messages; 0 for all")
-	c.Flags().BoolVar(&asJSON, "json", false, "print the messages themselves, one per line")
+	form = addForms(c, "table", "json")
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "continue with what is recorded from now on, until interrupted")
 	return c
 }
 
 func graphCommand(open opener) *cobra.Command {
-	var format string
+	var form output.Options
 	c := &cobra.Command{
-		Use:   "graph CORRELATION",
+		Use:   "graph CORRELATION | ID",
 		Short: "Draw a workflow: what caused what, and how long it took",
 		Long: `Draw the messages of a workflow as a graph of causes and effects. The workflow is
-named by the correlation of its messages, or by the id of the message that began it.
+named by the correlation of its messages, or by the id of any of them, also as kernos log
+shows it.
 
 The tree has a line for each message: ▶ command, ? query, ◆ event, ✓ reply, ✗ error, and
 ◌ for a cause that isn't in the journal; ! marks what a program only claims, which answers
@@ -96,19 +120,19 @@ documents and https://mermaid.live, dot for Graphviz, json for everything else. 
 terminal the format is tree, otherwise mermaid.`,
 		Example: `  kernos graph req-7
   kernos graph req-7 > flow.mmd
-  kernos graph req-7 --format dot | dot -Tsvg > flow.svg
-  kernos graph req-7 --format json | jq '.nodes[] | select(.failed)'`,
-		Args: one("say which workflow: kernos graph CORRELATION; kernos log --json shows metadata.correlation"),
+  kernos graph 01JAX…9E3F1G
+  kernos graph req-7 -o dot | dot -Tsvg > flow.svg
+  kernos graph req-7 --json | jq '.nodes[] | select(.failed)'`,
+		Args: one("say which workflow: kernos graph CORRELATION, or the id of one of its messages; kernos log lists them"),
 		RunE: func(c *cobra.Command, args []string) error {
-			if format != "" && !slices.Contains(recorded.Formats, format) {
-				return fmt.Errorf("--format must be one of %s; got %q", strings.Join(recorded.Formats, ", "), format)
-			}
 			return asking(c, open, func(ctx context.Context, call caller, s *terminal.Screen) error {
-				return recorded.New(call, s, false).Graph(ctx, args[0], format)
+				return recorded.New(call, s, nil).Graph(ctx, args[0], form.Mode)
 			})
 		},
 	}
-	c.Flags().StringVar(&format, "format", "", "the `FORM`: tree, mermaid, dot or json (default: tree in a terminal, otherwise mermaid)")
+	form.AddFlags(c.Flags(), recorded.Formats...)
+	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(recorded.Formats, cobra.ShellCompDirectiveNoFileComp))
+	c.Flags().AddFlag(otherName(c.Flags().Lookup("output"), "format"))
 	return c
 }
 
@@ -118,7 +142,7 @@ const maxFound = 1000
 func searchCommand(open opener) *cobra.Command {
 	var filter recorded.Filter
 	var count int
-	var asJSON bool
+	var form *forms
 	c := &cobra.Command{
 		Use:   "search WORDS…",
 		Short: "Find recorded messages by the words in them",
@@ -140,20 +164,24 @@ line says how good it is. The flags narrow the search.
 			if count < 1 || count > maxFound {
 				return fmt.Errorf("-n must be from 1 to %d, got %d", maxFound, count)
 			}
+			if err := form.check(); err != nil {
+				return err
+			}
 			return asking(c, open, func(ctx context.Context, call caller, s *terminal.Screen) error {
-				return recorded.New(call, s, asJSON).Search(ctx, strings.Join(args, " "), filter, count)
+				return recorded.New(call, s, form.printer(ctx, s, true)).Search(ctx, strings.Join(args, " "), filter, count)
 			})
 		},
 	}
 	filterFlags(c, &filter)
 	c.Flags().IntVarP(&count, "count", "n", 20, "how many messages at most")
-	c.Flags().BoolVar(&asJSON, "json", false, "print the messages themselves, one per line")
+	form = addForms(c, "table", "json")
 	return c
 }
 
 func replayCommand(open opener) *cobra.Command {
-	var execute, queries, asJSON bool
+	var execute, queries bool
 	var count int
+	var form *forms
 	c := &cobra.Command{
 		Use:   "replay CORRELATION",
 		Short: "Show a workflow once more, or run it again",
@@ -177,15 +205,18 @@ something came out differently.`,
 			if queries && !execute {
 				return fmt.Errorf("--queries needs --execute: nothing is run without it")
 			}
+			if err := form.check(); err != nil {
+				return err
+			}
 			return asking(c, open, func(ctx context.Context, call caller, s *terminal.Screen) error {
-				return recorded.New(call, s, asJSON).Replay(ctx, recorded.ReplayRequest{CorrelationID: args[0], Execute: execute, Queries: queries, Limit: count})
+				return recorded.New(call, s, form.printer(ctx, s, true)).Replay(ctx, recorded.ReplayRequest{CorrelationID: args[0], Execute: execute, Queries: queries, Limit: count})
 			})
 		},
 	}
 	c.Flags().BoolVar(&execute, "execute", false, "run the workflow's commands again and compare")
 	c.Flags().BoolVar(&queries, "queries", false, "run its queries again too")
 	c.Flags().IntVarP(&count, "count", "n", 0, "how many messages at most")
-	c.Flags().BoolVar(&asJSON, "json", false, "print the messages themselves, one per line; with --execute, the report")
+	form = addForms(c, "table", "json")
 	return c
 }
 
@@ -193,7 +224,7 @@ func watchCommand(open opener) *cobra.Command {
 	var filter recorded.Filter
 	var from uint64
 	var count int
-	var asJSON bool
+	var form *forms
 	c := &cobra.Command{
 		Use:   "watch",
 		Short: "Show messages as they are recorded",
@@ -209,31 +240,84 @@ time; what was recorded between then and now comes first, without gap or repeat.
   kernos watch --from 1                        from the beginning`,
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if err := form.check(); err != nil {
+				return err
+			}
 			return asking(c, open, func(ctx context.Context, call caller, s *terminal.Screen) error {
 				r := recorded.WatchRequest{Filter: filter, Limit: count}
 				if c.Flags().Changed("from") {
 					r.From = &from
 				}
-				return recorded.New(call, s, asJSON).Watch(ctx, r)
+				return recorded.New(call, s, form.printer(ctx, s, true)).Watch(ctx, r)
 			})
 		},
 	}
 	filterFlags(c, &filter)
 	c.Flags().Uint64Var(&from, "from", 0, "begin with the message with this `number`")
 	c.Flags().IntVarP(&count, "count", "n", 0, "end after this many messages")
-	c.Flags().BoolVar(&asJSON, "json", false, "print the messages themselves, one per line")
+	form = addForms(c, "table", "json")
 	return c
 }
 
 // filterFlags adds the flags that select messages.
 func filterFlags(c *cobra.Command, f *recorded.Filter) {
 	flags := c.Flags()
-	flags.StringVar(&f.Correlation, "correlation", "", "only messages of this `workflow`")
-	flags.StringVar(&f.Causation, "causation", "", "only messages that the message with this `id` caused")
-	flags.StringVar(&f.Type, "type", "", "only messages of this `type`, or of a domain: 'Memory.*'")
-	flags.StringVar(&f.Kind, "kind", "", "only messages of this `kind`: command, query, event, reply or error")
-	flags.IntVar(&f.Code, "code", 0, "only errors with this code")
-	flags.StringVar(&f.Principal, "principal", "", "only messages that acted for this `caller`: owner, or the name or id of a token")
-	flags.StringVar(&f.Since, "since", "", "only messages recorded since this `time`: 1h (ago), 7d, 2026-01-31T12:00:00Z")
-	flags.StringVar(&f.Until, "until", "", "only messages recorded before this `time`")
+	flags.Var((*once)(&f.Correlation), "correlation", "only messages of this `workflow`")
+	flags.Var((*once)(&f.Causation), "causation", "only messages that the message with this `id` caused")
+	flags.StringSliceVar((*[]string)(&f.Type), "type", nil, "only messages of this `type`, or of a domain: 'Memory.*'; can be repeated")
+	flags.StringSliceVar((*[]string)(&f.Kind), "kind", nil, "only messages of this `kind`: command, query, event, reply or error; can be repeated")
+	flags.IntSliceVar((*[]int)(&f.Code), "code", nil, "only errors with this `code`; can be repeated")
+	flags.StringSliceVar((*[]string)(&f.Principal), "principal", nil, "only messages that acted for this `caller`: owner, or the name or id of a token; can be repeated")
+	flags.Var((*once)(&f.Since), "since", "only messages recorded since this `time`: 1h (ago), 7d, 09:30, '2026-01-31 12:00:00', 2026-01-31T12:00:00Z")
+	flags.Var((*once)(&f.Until), "until", "only messages recorded before this `time`")
+}
+
+// A once is the value of a flag that can't be repeated, because messages have one such value.
+type once string
+
+// Set implements [pflag.Value].
+func (o *once) Set(text string) error {
+	if *o != "" {
+		return fmt.Errorf("it is given twice, as %s and %s", *o, text)
+	}
+	*o = once(text)
+	return nil
+}
+
+// String implements [pflag.Value].
+func (o *once) String() string { return string(*o) }
+
+// Type implements [pflag.Value].
+func (o *once) Type() string { return "string" }
+
+// otherName returns a flag under another name, which no help text lists.
+func otherName(f *pflag.Flag, name string) *pflag.Flag {
+	other := *f
+	other.Name, other.Shorthand, other.Hidden = name, "", true
+	return &other
+}
+
+func showCommand(open opener) *cobra.Command {
+	var form *forms
+	c := &cobra.Command{
+		Use:   "show ID",
+		Short: "Show one recorded message, with its cause and its effects",
+		Long: `Show one message of the journal: who sent it, when, what it says, which message caused it
+and what it caused. The id can be given as kernos log shows it, with … in its middle.
+
+--json prints one object: message, record, cause and effects.`,
+		Example: `  kernos show 01JAX…9E3F1G
+  kernos show 01JAXV5Y2Z4B8Q0R6T7W9E3F1G --jq '.effects[] | .type'`,
+		Args: one("say which message: kernos show ID; kernos log lists them"),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := form.check(); err != nil {
+				return err
+			}
+			return asking(c, open, func(ctx context.Context, call caller, s *terminal.Screen) error {
+				return recorded.New(call, s, form.printer(ctx, s, false)).Show(ctx, args[0])
+			})
+		},
+	}
+	form = addForms(c, "text", "json")
+	return c
 }

@@ -17,22 +17,44 @@ import (
 	"kernos/cmd/kernos/exit"
 	"kernos/cmd/kernos/request"
 	"kernos/cmd/kernos/terminal"
+	"kernos/internal/nearest"
 	"kernos/internal/visible"
+	"kernos/kernel"
 	"kernos/message"
 )
 
-func lsCommand(open opener) *cobra.Command {
-	return &cobra.Command{
-		Use:   "ls",
+func lsCommand(open, openRunning opener) *cobra.Command {
+	var form *forms
+	c := &cobra.Command{
+		Use:   "ls [MODULE]",
 		Short: "List the syscalls",
-		Long: `List the syscalls that the daemon serves, those included that other programs have
-registered; or, if none is running, those of kernos itself.`,
-		Args: noArguments,
-		RunE: func(c *cobra.Command, _ []string) error {
+		Long: `List the syscalls that the daemon serves, or those of one module, those included that
+other programs have registered; or, if no daemon is running, those of kernos itself.`,
+		Example: "  kernos ls\n  kernos ls memory\n  kernos ls --jq '.[] | select(.kind == \"command\") | .type'",
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return fmt.Errorf("kernos ls takes one module, got %q too; see kernos ls --help", args[1])
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := form.check(); err != nil {
+				return err
+			}
 			return asking(c, open, func(ctx context.Context, call caller, s *terminal.Screen) error {
 				all, err := catalog(ctx, call)
+				if err == nil && len(args) > 0 {
+					all, err = ofModule(all, args[0])
+				}
 				if err != nil {
 					return err
+				}
+				if print := form.printer(ctx, s, false); print != nil {
+					data, err := json.Marshal(all)
+					if err != nil {
+						return exit.Wrap(err)
+					}
+					return print(data)
 				}
 				rows := make([][]string, len(all))
 				for i, e := range all {
@@ -41,7 +63,46 @@ registered; or, if none is running, those of kernos itself.`,
 				return s.Table(nil, rows)
 			})
 		},
+		ValidArgsFunction: firstArgument(complete(openRunning, knownModules)),
 	}
+	form = addForms(c, "table", "json")
+	return c
+}
+
+// ofModule returns the syscalls of a module, which is named as in kernos MODULE METHOD, or as in the
+// types of its syscalls.
+func ofModule(all []lifecycle.Entry, name string) (found []lifecycle.Entry, err error) {
+	var modules []string
+	for _, e := range all {
+		module, _ := kernel.Method(e.Type)
+		if module == strings.ToLower(name) {
+			found = append(found, e)
+		}
+		if !slices.Contains(modules, module) {
+			modules = append(modules, module)
+		}
+	}
+	if len(found) == 0 {
+		hint := nearest.Hint(strings.ToLower(name), modules)
+		if hint == "" {
+			hint = "there are " + strings.Join(modules, ", ")
+		}
+		return nil, &exit.Error{Status: exit.Unknown, Cause: fmt.Errorf("no module is named %q: %s", name, hint)}
+	}
+	return found, nil
+}
+
+// typeOf returns the type that a name means: Memory.Get, memory.get, memory_get or memory get. A name
+// that no syscall has is returned as it is.
+func typeOf(all []lifecycle.Entry, name string) string {
+	plain := strings.NewReplacer(".", "_", " ", "_")
+	for _, e := range all {
+		module, method := kernel.Method(e.Type)
+		if wanted := strings.ToLower(plain.Replace(name)); string(e.Type) == name || wanted == module+"_"+method || wanted == strings.ToLower(plain.Replace(string(e.Type))) {
+			return string(e.Type)
+		}
+	}
+	return name
 }
 
 // catalog asks for all syscalls, and sorts them.
@@ -58,24 +119,40 @@ func catalog(ctx context.Context, call caller) ([]lifecycle.Entry, error) {
 	return all, nil
 }
 
-func describeCommand(open opener) *cobra.Command {
-	var asJSON bool
+func describeCommand(open, openRunning opener) *cobra.Command {
+	var form *forms
 	c := &cobra.Command{
-		Use:     "describe TYPE",
-		Short:   "Say what a syscall takes and gives",
-		Example: "  kernos describe Echo\n  kernos describe Echo --json | jq .input",
-		Args:    one("say which syscall: kernos describe TYPE; kernos ls lists them"),
+		Use:   "describe TYPE",
+		Short: "Say what a syscall takes and gives",
+		Long: `Say what a syscall takes and gives. It is named as in a call: Memory.Get, memory.get,
+memory_get or memory get. --json prints what Syscall.Describe replies.`,
+		Example: "  kernos describe Echo\n  kernos describe memory get\n  kernos describe Echo --jq .input",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 && len(args) != 2 {
+				return errors.New("say which syscall: kernos describe TYPE; kernos ls lists them")
+			}
+			return nil
+		},
 		RunE: func(c *cobra.Command, args []string) error {
+			if err := form.check(); err != nil {
+				return err
+			}
 			return asking(c, open, func(ctx context.Context, call caller, s *terminal.Screen) error {
-				return describe(ctx, call, s, args[0], asJSON)
+				return describe(ctx, call, s, strings.Join(args, " "), form.printer(ctx, s, false))
 			})
 		},
+		ValidArgsFunction: firstArgument(complete(openRunning, knownTypes)),
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print what Syscall.Describe replies")
+	form = addForms(c, "text", "json")
 	return c
 }
 
-func describe(ctx context.Context, call caller, s *terminal.Screen, name string, asJSON bool) error {
+func describe(ctx context.Context, call caller, s *terminal.Screen, name string, print func(json.RawMessage) error) error {
+	all, err := catalog(ctx, call)
+	if err != nil {
+		return err
+	}
+	name = typeOf(all, name)
 	data, err := request.Send(ctx, call, message.KindQuery, "Syscall.Describe", map[string]string{"name": name}, nil)
 	if status, ok := errors.AsType[*exit.Error](err); ok && status.Status == exit.Failure {
 		return &exit.Error{Status: exit.Unknown, Cause: status.Cause} // it is all that can be wrong
@@ -83,8 +160,8 @@ func describe(ctx context.Context, call caller, s *terminal.Screen, name string,
 	if err != nil {
 		return err
 	}
-	if asJSON {
-		return s.JSON(data)
+	if print != nil {
+		return print(data)
 	}
 
 	var described struct {
@@ -92,10 +169,6 @@ func describe(ctx context.Context, call caller, s *terminal.Screen, name string,
 		Input, Output json.RawMessage
 	}
 	if err := request.Decode("Syscall.Describe", data, &described); err != nil {
-		return err
-	}
-	all, err := catalog(ctx, call)
-	if err != nil {
 		return err
 	}
 	text := fmt.Sprintf("%s (%s)", visible.Text(name), described.Kind)

@@ -15,7 +15,7 @@ func TestLookingStartsNothing(t *testing.T) {
 		{"pipe", ""},
 		{"--help", "Usage:"}, {"serve --help", "--addr"}, {"help memory", "get"}, {"memory", "get"}, {"memory --help", "get"},
 		{"memory get --help", "--key"}, {"call", "memory"}, {"call Memory.Get --help", "--key"}, {"memory get --key a --dry-run", `"key":"a"`},
-		{"ls", "Memory.Get"}, {"describe Memory.Get", "required"}, {"context list", "local"}, {"completion bash", "complete"}, {"__complete memory g", "get"},
+		{"ls", "Memory.Get"}, {"describe Memory.Get", "required"}, {"context list", "local"}, {"completion bash", "complete"}, {"__complete log --kind e", "event"}, {"__complete describe Mem", "Memory.Get"}, {"ls memory --jq .[].type", "Memory.Get\n"}, {"describe memory.get --json", `"input"`}, {"describe memory get", "required"},
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			h := newHouse(t)

@@ -49,12 +49,12 @@ lists the methods of the module, and kernos call lists the modules.`,
 	var contextName string
 	open, openStarted, openRunning := openers(&contextName)
 	root.AddCommand(serveCommand(), statusCommand(openRunning, &contextName), stopCommand(&contextName), tokenCommand(open), pipeCommand(), convertCommand(),
-		lsCommand(open), describeCommand(open), backupCommand(), restoreCommand(), callCommand(), handleCommand(), contextCommand(), doctorCommand(), completionCommand())
-	root.AddCommand(historyCommands(openStarted)...)
+		lsCommand(open, openRunning), describeCommand(open, openRunning), backupCommand(), restoreCommand(), callCommand(), handleCommand(), contextCommand(), doctorCommand(), completionCommand())
+	root.AddCommand(historyCommands(openStarted, openRunning)...)
 	root.AddCommand(documentCommands()...)
 	for _, c := range root.Commands() {
 		switch c.Name() {
-		case "status", "stop", "ls", "describe", "log", "graph", "search", "replay", "watch":
+		case "status", "stop", "ls", "describe", "log", "show", "graph", "search", "replay", "watch":
 			addContextFlag(c, &contextName)
 		case "pipe", "handle", "backup", "restore", "serve", "token", "convert":
 			refuseContext(c)

@@ -22,7 +22,7 @@ import (
 )
 
 func statusCommand(openRunning opener, contextName *string) *cobra.Command {
-	var asJSON bool
+	var form *forms
 	var timeout time.Duration
 	c := &cobra.Command{
 		Use:   "status",
@@ -33,11 +33,14 @@ many messages come, what is under way, how much is kept, and what is served.
 --json prints what Kernel.Status replies. The status is 4 if no daemon runs, or if it does
 not answer.`,
 		Example: `  kernos status
-  kernos status --json | jq .messages.perSecond`,
+  kernos status --jq .messages.perSecond`,
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if timeout <= 0 {
 				return fmt.Errorf("--timeout must be more than 0, got %v", timeout)
+			}
+			if err := form.check(); err != nil {
+				return err
 			}
 			end := time.Now().Add(timeout)
 			open := func(ctx context.Context) (caller, func() error, error) {
@@ -53,8 +56,8 @@ not answer.`,
 				if err != nil {
 					return unanswered(err, *contextName, timeout)
 				}
-				if asJSON {
-					return s.JSON(data)
+				if print := form.printer(ctx, s, false); print != nil {
+					return print(data)
 				}
 				var status lifecycle.Status
 				if err := request.Decode("Kernel.Status", data, &status); err != nil {
@@ -64,7 +67,7 @@ not answer.`,
 			})
 		},
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print what Kernel.Status replies")
+	form = addForms(c, "text", "json")
 	c.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "how long to wait for an answer")
 	return c
 }

@@ -2,7 +2,10 @@ package recorded
 
 import (
 	"context"
+	"regexp"
 	"strings"
+	"sync"
+	"time"
 
 	"kernos/cmd/kernos/request"
 	"kernos/cmd/kernos/terminal"
@@ -39,10 +42,28 @@ func (l *Listing) Graph(ctx context.Context, correlation, format string) error {
 	}
 	var b strings.Builder
 	for line := range strings.Lines(text) {
-		b.WriteString(treeLine(s, visible.Text(strings.TrimSuffix(line, "\n"))))
+		b.WriteString(treeLine(s, localTime(s, visible.Text(strings.TrimSuffix(line, "\n")))))
 		b.WriteByte('\n')
 	}
 	return s.Write(b.String())
+}
+
+// treeTime finds the time at which a workflow began in a line of a tree.
+var treeTime = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`  (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3})Z  `)
+})
+
+// localTime shows the time in a line of a tree as tables show times: in the time zone of the screen.
+func localTime(s *terminal.Screen, line string) string {
+	span := treeTime().FindStringSubmatchIndex(line)
+	if span == nil {
+		return line
+	}
+	at, err := time.Parse("2006-01-02 15:04:05.000", line[span[2]:span[3]])
+	if err != nil {
+		return line
+	}
+	return line[:span[2]] + clock(s, at.UnixMilli()) + line[span[3]+len("Z"):]
 }
 
 // treeLine cuts a line of a tree to the width of the screen and paints its sign.

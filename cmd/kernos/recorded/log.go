@@ -18,25 +18,66 @@ import (
 type Listing struct {
 	call   request.Caller
 	screen *terminal.Screen
-	asJSON bool
+	print  func(json.RawMessage) error
 }
 
-// New returns a listing of the messages of a kernel. With asJSON, messages are written as
-// they were recorded.
-func New(call request.Caller, s *terminal.Screen, asJSON bool) *Listing {
-	return &Listing{call: call, screen: s, asJSON: asJSON}
+// New returns a listing of the messages of a kernel. The function print writes a message as it was
+// recorded; nil means that messages are the rows of a table.
+func New(call request.Caller, s *terminal.Screen, print func(json.RawMessage) error) *Listing {
+	return &Listing{call: call, screen: s, print: print}
 }
 
-// A Filter selects messages.
+// A Filter selects messages: those that have one of the values of each list.
 type Filter struct {
-	Correlation string `json:"correlation,omitempty"`
-	Causation   string `json:"causation,omitempty"`
-	Type        string `json:"type,omitempty"`
-	Kind        string `json:"kind,omitempty"`
-	Code        int    `json:"code,omitempty"`
-	Since       string `json:"since,omitempty"`
-	Until       string `json:"until,omitempty"`
-	Principal   string `json:"principal,omitempty"`
+	ID          string            `json:"id,omitempty"`
+	Correlation string            `json:"correlation,omitempty"`
+	Causation   string            `json:"causation,omitempty"`
+	Type        oneOrMore[string] `json:"type,omitempty"`
+	Kind        oneOrMore[string] `json:"kind,omitempty"`
+	Code        oneOrMore[int]    `json:"code,omitempty"`
+	Since       string            `json:"since,omitempty"`
+	Until       string            `json:"until,omitempty"`
+	Principal   oneOrMore[string] `json:"principal,omitempty"`
+}
+
+// oneOrMore is a list that is sent as a plain value if it has one.
+type oneOrMore[T any] []T
+
+// MarshalJSON implements [json.Marshaler].
+func (o oneOrMore[T]) MarshalJSON() ([]byte, error) {
+	if len(o) == 1 {
+		return json.Marshal(o[0])
+	}
+	return json.Marshal([]T(o))
+}
+
+// clocks are the forms of a time that tables show, and shorter ones. They mean the time zone of
+// the person who reads them.
+var clocks = []string{"2006-01-02 15:04:05.999", "2006-01-02T15:04:05.999", "2006-01-02 15:04", "2006-01-02T15:04", time.DateOnly}
+
+// shortClocks are those of the current day.
+var shortClocks = []string{"15:04:05.999", "15:04"}
+
+// exact returns a time as the kernel takes it: one in the form of a table, in the time zone of the
+// table, with its zone. Any other text is for the kernel to read.
+func exact(text string, now time.Time) string {
+	for _, layout := range clocks {
+		if t, err := time.ParseInLocation(layout, text, now.Location()); err == nil {
+			return t.Format(time.RFC3339Nano)
+		}
+	}
+	for _, layout := range shortClocks {
+		if t, err := time.ParseInLocation(time.DateOnly+" "+layout, now.Format(time.DateOnly)+" "+text, now.Location()); err == nil {
+			return t.Format(time.RFC3339Nano)
+		}
+	}
+	return text
+}
+
+// exactly returns the filter with times as the kernel takes them.
+func (l *Listing) exactly(f Filter) Filter {
+	f.Since, f.Until = exact(f.Since, l.screen.Now), exact(f.Until, l.screen.Now)
+	return f
 }
 
 // pageRequest is the input of Message.List and, with a query, of Message.Search.
@@ -52,17 +93,12 @@ type pageRequest struct {
 // pageReply is the output of both. Only a search has Scores, Total and Behind.
 type pageReply struct {
 	Messages []json.RawMessage
-	Records  []struct {
-		Seq       uint64
-		At        int64
-		Principal string
-		Claim     bool
-	}
-	Scores  []float64
-	Total   int
-	Behind  int
-	Cursor  string
-	Dropped *gap
+	Records  []json.RawMessage
+	Scores   []float64
+	Total    int
+	Behind   int
+	Cursor   string
+	Dropped  *gap
 }
 
 // gap describes messages that the journal doesn't have.
@@ -109,8 +145,10 @@ func (l *Listing) page(ctx context.Context, r *pageRequest) (*pageReply, []shown
 		m := &messages[i]
 		m.Message = text
 		if i < len(reply.Records) {
-			r := &reply.Records[i]
-			m.Seq, m.At, m.Principal, m.Claim = r.Seq, r.At, r.Principal, r.Claim
+			if err := request.Decode(t, reply.Records[i], m); err != nil {
+				return nil, nil, err
+			}
+			m.record = reply.Records[i]
 		}
 		if i < len(reply.Scores) {
 			m.score = reply.Scores[i]
@@ -123,6 +161,7 @@ func (l *Listing) page(ctx context.Context, r *pageRequest) (*pageReply, []shown
 // Log shows the latest messages, or all of them if count is 0. With follow it goes on with
 // those that are recorded from then on.
 func (l *Listing) Log(ctx context.Context, filter Filter, count int, follow bool) error {
+	filter = l.exactly(filter)
 	last, any, err := uint64(0), false, error(nil)
 	if count == 0 {
 		last, any, err = l.all(ctx, filter)

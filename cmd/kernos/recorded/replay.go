@@ -64,8 +64,8 @@ func (l *Listing) rerun(ctx context.Context, r ReplayRequest) error {
 	if err := request.Decode("Message.Replay", data, &report); err != nil {
 		return err
 	}
-	if l.asJSON {
-		err = l.screen.Line(string(data))
+	if l.print != nil {
+		err = l.print(data)
 	} else {
 		err = l.report(&report)
 	}

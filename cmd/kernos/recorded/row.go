@@ -43,6 +43,9 @@ type shown struct {
 	typ  string
 	id   string
 	text string // what it says, on one line
+
+	record                          json.RawMessage // how it was recorded
+	wholeID, causation, correlation string          // as they are, which may be hostile
 }
 
 // read fills in what is shown of a message.
@@ -51,12 +54,13 @@ func (m *shown) read() {
 		Kind     message.Kind
 		Type     string
 		Data     json.RawMessage
-		Metadata struct{ ID string }
+		Metadata struct{ ID, Causation, Correlation string }
 	}
 	if err := json.Unmarshal(m.Message, &parts); err != nil {
 		m.text = visible.Text(string(m.Message))
 		return
 	}
+	m.wholeID, m.causation, m.correlation = parts.Metadata.ID, parts.Metadata.Causation, parts.Metadata.Correlation
 	m.kind, m.typ, m.id = parts.Kind, visible.Text(parts.Type), visible.Text(parts.Metadata.ID)
 	m.text = visible.Text(string(parts.Data))
 	if m.kind == message.KindError {
@@ -90,15 +94,15 @@ func typeWidth(messages []shown) int {
 
 // read prepares a message that will be shown.
 func (l *Listing) read(m *shown) {
-	if !l.asJSON {
+	if l.print == nil {
 		m.read()
 	}
 }
 
 // show writes a message: as it was recorded, or as a row.
 func (l *Listing) show(m *shown, before string, types int, words *regexp.Regexp) error {
-	if l.asJSON {
-		return l.screen.Line(string(m.Message))
+	if l.print != nil {
+		return l.print(m.Message)
 	}
 	return row(l.screen, m, before, types, words)
 }
@@ -115,18 +119,34 @@ func row(s *terminal.Screen, m *shown, before string, types int, words *regexp.R
 	}
 	head := before + clock(s, m.At) + "  "
 	typ, id := terminal.Pad(m.typ, types), terminal.Pad(terminal.ClipMiddle(m.id, idWidth), idWidth)
-	text := m.text
+	text, between := m.text, "  "
 	if s.IsTerminal() {
-		room := s.Width - terminal.Columns(head+"▶ "+typ+"  "+id+"  ")
-		text = around(text, words, max(room, 8))
+		room := s.Width - terminal.Columns(head+"▶ "+typ+"  "+id+between)
+		if room < narrowText {
+			// The text has a line of its own.
+			head, between = terminal.Clip(head, s.Width), "\n"+indent
+			typ = terminal.Clip(strings.TrimRight(typ, " "), max(s.Width-terminal.Columns(head+"▶ "+"  "+id), minTypeWidth))
+			room = s.Width - len(indent)
+		}
+		text = around(text, words, room)
 	}
 	base := terminal.Plain
 	if m.kind == message.KindError {
 		base = terminal.Red
 	}
-	line := s.Paint(terminal.Faint, head) + s.Paint(k.style, k.glyph) + " " + typ + "  " + s.Paint(terminal.Faint, id) + "  " + highlight(s, text, words, base)
+	line := s.Paint(terminal.Faint, head) + s.Paint(k.style, k.glyph) + " " + typ + "  " + s.Paint(terminal.Faint, id)
+	if text != "" {
+		line += between + highlight(s, text, words, base)
+	}
 	return s.Line(strings.TrimRight(line, " "))
 }
+
+// narrowText is how many columns a text must have beside the other columns; otherwise it is on the
+// next line, behind the indent.
+const (
+	narrowText = 24
+	indent     = "    "
+)
 
 // clock writes a time, without its date if it is today and the output is a terminal.
 func clock(s *terminal.Screen, at int64) string {

@@ -7,7 +7,7 @@ import (
 
 // Search shows the messages with the words of a query, the best first.
 func (l *Listing) Search(ctx context.Context, query string, filter Filter, count int) error {
-	messages, total, behind, err := l.searchAll(ctx, pageRequest{Query: query, Filter: filter, Limit: count, Records: true})
+	messages, total, behind, err := l.searchAll(ctx, pageRequest{Query: query, Filter: l.exactly(filter), Limit: count, Records: true})
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ type WatchRequest struct {
 
 // Watch shows messages as they are recorded.
 func (l *Listing) Watch(ctx context.Context, r WatchRequest) error {
+	r.Filter = l.exactly(r.Filter)
 	_, err := l.stream(ctx, "Message.Watch", r)
 	return err
 }

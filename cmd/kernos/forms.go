@@ -1,0 +1,57 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/spf13/cobra"
+
+	"kernos/client"
+	"kernos/cmd/kernos/output"
+	"kernos/cmd/kernos/terminal"
+)
+
+// forms are the flags that choose how a command writes what it was answered with: -o, --json
+// and --jq.
+type forms struct{ output.Options }
+
+// addForms gives a command the flags. The first form is the one for people.
+func addForms(c *cobra.Command, names ...string) *forms {
+	f := new(forms)
+	f.AddFlags(c.Flags(), names...)
+	f.AddFilter(c.Flags())
+	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
+	return f
+}
+
+// check reports a filter that can't be read.
+func (f *forms) check() error {
+	_, err := output.NewPrinter(new(terminal.Screen), f.Options)
+	return err
+}
+
+// printer returns what writes JSON, or nil if the form for people is wanted. With lines, each of
+// several values is one line, as it is.
+func (f *forms) printer(ctx context.Context, s *terminal.Screen, lines bool) func(json.RawMessage) error {
+	switch {
+	case f.Filter != "":
+		p, err := output.NewPrinter(s, output.Options{Filter: f.Filter, Mode: f.jsonMode()})
+		if err != nil {
+			return func(json.RawMessage) error { return err } // check has reported it
+		}
+		return func(data json.RawMessage) error { return p.Print(ctx, &client.Item{Data: data}) }
+	case f.Mode != "json":
+		return nil
+	case lines:
+		return func(data json.RawMessage) error { return s.Line(string(data)) }
+	}
+	return func(data json.RawMessage) error { return s.JSON(data) }
+}
+
+// jsonMode is the mode of a filter: texts are written without quotes unless JSON is wanted.
+func (f *forms) jsonMode() string {
+	if f.Mode == "json" {
+		return "json"
+	}
+	return ""
+}

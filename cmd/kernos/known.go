@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"kernos/cmd/kernos/calling"
+	"kernos/cmd/kernos/recorded"
+	"kernos/cmd/kernos/terminal"
+	"kernos/daemon"
+	"kernos/kernel"
+	"kernos/message"
+)
+
+// completionTime is how long a completion may ask a kernel that is running.
+const completionTime = 500 * time.Millisecond
+
+// A known returns the values that complete a word of a command line, each with an explanation after
+// a tab. It starts nothing.
+type known func(ctx context.Context, open opener) []string
+
+// complete makes a completion function of known values.
+func complete(open opener, values known) cobra.CompletionFunc {
+	return func(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+		ctx, cancel := context.WithTimeout(context.Background(), completionTime)
+		defer cancel()
+		found := slices.DeleteFunc(values(ctx, open), func(v string) bool { return !strings.HasPrefix(v, word) })
+		return found, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// firstArgument completes the first argument of a command only.
+func firstArgument(f cobra.CompletionFunc) cobra.CompletionFunc {
+	return func(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return f(c, args, word)
+	}
+}
+
+func knownKinds(context.Context, opener) []string {
+	return []string{"command", "query", "event", "reply", "error"}
+}
+
+// knownTypes are the types of syscalls, those of a kernel that is running or else the built-in ones.
+func knownTypes(ctx context.Context, open opener) (found []string) {
+	if call, done, err := open(ctx); err == nil {
+		all, err := catalog(ctx, call)
+		_ = done()
+		if err == nil {
+			for _, e := range all {
+				found = append(found, calling.Described(string(e.Type), e.Summary))
+			}
+			return found
+		}
+	}
+	r, err := daemon.Definitions()
+	if err != nil {
+		return nil
+	}
+	for _, t := range r.Types() {
+		s, _ := r.Lookup(t)
+		found = append(found, calling.Described(string(t), s.Summary))
+	}
+	return found
+}
+
+// knownModules are the modules of the syscalls.
+func knownModules(ctx context.Context, open opener) (found []string) {
+	for _, t := range knownTypes(ctx, open) {
+		module, _ := kernel.Method(message.Type(strings.SplitN(t, "\t", 2)[0]))
+		if !slices.Contains(found, module) {
+			found = append(found, module)
+		}
+	}
+	return found
+}
+
+// knownPatterns are the types, and the domains with a star.
+func knownPatterns(ctx context.Context, open opener) (found []string) {
+	for _, t := range knownTypes(ctx, open) {
+		domain, _, dotted := strings.Cut(strings.SplitN(t, "\t", 2)[0], ".")
+		if pattern := domain + ".*"; dotted && !slices.Contains(found, pattern) {
+			found = append(found, pattern)
+		}
+		found = append(found, t)
+	}
+	return found
+}
+
+// recentCount is how many of the latest messages complete ids.
+const recentCount = 50
+
+// recent returns the latest messages of a kernel that is running.
+func recent(ctx context.Context, open opener) []recorded.Recent {
+	call, done, err := open(ctx)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = done() }()
+	all, err := recorded.New(call, &terminal.Screen{Now: time.Now()}, nil).Recent(ctx, recentCount)
+	if err != nil {
+		return nil
+	}
+	return all
+}
+
+// knownIDs are the ids of the latest messages.
+func knownIDs(ctx context.Context, open opener) (found []string) {
+	for _, m := range recent(ctx, open) {
+		found = append(found, calling.Described(m.ID, m.About))
+	}
+	return found
+}
+
+// knownWorkflows are the correlations of the latest messages, and the ids of those that have none.
+func knownWorkflows(ctx context.Context, open opener) (found []string) {
+	var names []string
+	for _, m := range recent(ctx, open) {
+		name := m.Correlation
+		if name == "" {
+			name = m.ID
+		}
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+			found = append(found, calling.Described(name, m.About))
+		}
+	}
+	return found
+}
