@@ -1,10 +1,15 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"os"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"kernos/cmd/kernos/backup"
 	"kernos/cmd/kernos/exit"
@@ -12,7 +17,9 @@ import (
 )
 
 func backupCommand() *cobra.Command {
-	return &cobra.Command{
+	var withKey bool
+	var file string
+	c := &cobra.Command{
 		Use:   "backup FILE",
 		Short: "Write all state into one file, also while a kernel is running",
 		Long: `Write the state of the origin (memory, journal, outcomes of idempotent commands, and
@@ -20,11 +27,12 @@ the blobs that they refer to) into one file, as it is at one moment. A kernel th
 running goes on; what it has acknowledged before the backup began is in it.
 
 The key file (key, beside the state), with which secrets are sealed where there is no
-ssh-agent, is not in it: keep a copy of it elsewhere.
+ssh-agent, is not in it, unless --with-key is given: then it is sealed with a passphrase,
+which is asked for, and kernos restore brings it back.
 
 The file is compressed, has a checksum, and is readable by its owner only. It replaces
 a file of the same name when it is complete. - writes to standard output.`,
-		Example: "  kernos backup kernos.backup\n  kernos backup - | ssh elsewhere 'cat > kernos.backup'",
+		Example: "  kernos backup kernos.backup\n  kernos backup --with-key kernos.backup\n  kernos backup - | ssh elsewhere 'cat > kernos.backup'",
 		Args:    one("say which file: kernos backup FILE"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return exit.OnSignal(c.Context(), func(ctx context.Context) error {
@@ -32,14 +40,65 @@ a file of the same name when it is complete. - writes to standard output.`,
 				if err != nil {
 					return err
 				}
-				return exit.Wrap(backup.Write(ctx, home, version, args[0], c.OutOrStdout(), c.ErrOrStderr()))
+				var ask backup.Passphrase
+				if withKey || file != "" {
+					ask = func() ([]byte, error) { return readPassphrase(file, true, c.ErrOrStderr()) }
+				}
+				return exit.Wrap(backup.Write(ctx, home, version, args[0], ask, c.OutOrStdout(), c.ErrOrStderr()))
 			})
 		},
 	}
+	c.Flags().BoolVar(&withKey, "with-key", false, "put the key file into the backup, sealed with a passphrase")
+	addPassphraseFile(c, &file)
+	return c
+}
+
+// addPassphraseFile adds the flag for programs, which can't be asked.
+func addPassphraseFile(c *cobra.Command, file *string) {
+	c.Flags().StringVar(file, "passphrase-file", "", "the `FILE` with the passphrase of the key; without it, the passphrase is asked for")
+}
+
+// minPassphrase is how many bytes a passphrase must have: the backup may get into other hands.
+const minPassphrase = 8
+
+// readPassphrase reads a passphrase from a file, or asks for it in the terminal, twice for a new one.
+func readPassphrase(file string, fresh bool, people io.Writer) (passphrase []byte, err error) {
+	switch terminal := int(os.Stdin.Fd()); {
+	case file != "":
+		if passphrase, err = os.ReadFile(file); err != nil {
+			return nil, fmt.Errorf("the passphrase can't be read: %w", err)
+		}
+		passphrase = bytes.TrimRight(passphrase, "\r\n")
+	case !term.IsTerminal(terminal):
+		return nil, errors.New("the passphrase of the sealing key can't be asked for, since the input isn't a terminal; give --passphrase-file FILE")
+	default:
+		ask := func(prompt string) ([]byte, error) {
+			fmt.Fprint(people, prompt)
+			defer fmt.Fprintln(people)
+			return term.ReadPassword(terminal)
+		}
+		if passphrase, err = ask("Passphrase of the sealing key: "); err != nil {
+			return nil, err
+		}
+		if fresh {
+			again, err := ask("The same once more: ")
+			if err != nil {
+				return nil, err
+			}
+			if !bytes.Equal(passphrase, again) {
+				return nil, errors.New("the two passphrases differ; nothing was written: try again")
+			}
+		}
+	}
+	if fresh && len(passphrase) < minPassphrase {
+		return nil, fmt.Errorf("the passphrase has %d bytes, and must have at least %d; choose a longer one", len(passphrase), minPassphrase)
+	}
+	return passphrase, nil
 }
 
 func restoreCommand() *cobra.Command {
-	var replace bool
+	var replace, withoutKey bool
+	var file string
 	c := &cobra.Command{
 		Use:   "restore FILE",
 		Short: "Bring back the state that a backup holds",
@@ -49,7 +108,10 @@ was made of. The file is read to its end and checked before anything is changed.
 State that is there is not touched, unless --replace is given: then it is moved aside,
 and the command says where to. A daemon that serves it is ended first, as kernos stop
 does, and started again in the background with the settings that it had; if something
-fails meanwhile, with the state that it had.`,
+fails meanwhile, with the state that it had.
+
+If the sealing key is in the backup, its passphrase is asked for, and the key becomes the key
+file of the state. A key that is there already is moved aside with its state.`,
 		Example: "  kernos restore kernos.backup\n  kernos restore --replace kernos.backup",
 		Args:    one("say which file: kernos restore FILE"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -58,10 +120,16 @@ fails meanwhile, with the state that it had.`,
 				if err != nil {
 					return err
 				}
-				return settings.Explain(backup.Restore(ctx, home, os.Getenv("KERNOS_ORIGIN") == "", args[0], replace, c.InOrStdin(), c.ErrOrStderr()))
+				ask := func() ([]byte, error) { return readPassphrase(file, false, c.ErrOrStderr()) }
+				if withoutKey {
+					ask = nil
+				}
+				return settings.Explain(backup.Restore(ctx, home, os.Getenv("KERNOS_ORIGIN") == "", args[0], replace, ask, c.InOrStdin(), c.ErrOrStderr()))
 			})
 		},
 	}
 	c.Flags().BoolVar(&replace, "replace", false, "move state that is there aside")
+	c.Flags().BoolVar(&withoutKey, "without-key", false, "leave out the sealing key that the backup has")
+	addPassphraseFile(c, &file)
 	return c
 }

@@ -72,6 +72,10 @@ in config.yaml in the home directory (line-time: 30s), in this order.`,
 		},
 	}
 	s = settings.AddServeFlags(c)
+	c.SetUsageFunc(func(c *cobra.Command) error {
+		_, err := fmt.Fprintf(c.OutOrStderr(), "Usage:\n  %s\n\nExamples:\n%s\n%s", c.UseLine(), c.Example, settings.Grouped(c.Flags()))
+		return err
+	})
 	return c
 }
 

@@ -56,6 +56,15 @@ type Header struct {
 	Origin  store.Origin `json:"origin"`
 	Created time.Time    `json:"created"`
 	Kernos  string       `json:"kernos"` // the version that made it
+	Key     *Key         `json:"key,omitempty"`
+}
+
+// A Key is the key with which secrets are sealed, itself sealed with a passphrase. What its fields
+// mean is the business of who made it.
+type Key struct {
+	Version int    `json:"version"`
+	Salt    []byte `json:"salt"`
+	Text    []byte `json:"text"`
 }
 
 // A Summary counts what a backup holds.

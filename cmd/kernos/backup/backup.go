@@ -26,9 +26,19 @@ import (
 )
 
 // Write writes the state of a home into a file, or to out if its name is "-". The version is
-// that of kernos.
-func Write(ctx context.Context, home daemon.Home, version, name string, out, report io.Writer) error {
+// that of kernos. The sealing key is in it, sealed with a passphrase, if withKey isn't nil.
+func Write(ctx context.Context, home daemon.Home, version, name string, withKey Passphrase, out, report io.Writer) (err error) {
 	b := writing{home: home, version: version, spare: filepath.Dir(name)}
+	if withKey != nil {
+		if b.key, err = sealKey(home, withKey); err != nil {
+			return err
+		}
+	}
+	defer func() {
+		if _, missing := os.Stat(home.Key()); err == nil && withKey == nil && missing == nil {
+			fmt.Fprintf(report, "the sealing key isn't in the backup; keep a copy of %s, or put it in with --with-key\n", home.Key())
+		}
+	}()
 	if name == "-" {
 		b.spare = os.TempDir()
 		if err := b.write(ctx, out); err != nil {
@@ -60,7 +70,8 @@ func Write(ctx context.Context, home daemon.Home, version, name string, out, rep
 type writing struct {
 	home    daemon.Home
 	version string
-	spare   string // where there is room if the disk of the home is full
+	key     *archive.Key // or nil
+	spare   string       // where there is room if the disk of the home is full
 	blobs   *blobs.Dir
 	summary archive.Summary
 	damaged []string // the paths of blobs that are left out
@@ -92,7 +103,7 @@ func (b *writing) write(ctx context.Context, out io.Writer) (err error) {
 	case !errors.Is(err, fs.ErrNotExist): // without a directory there is no store either
 		return err
 	}
-	w, err := archive.NewWriter(out, archive.Header{Origin: b.home.Origin, Created: time.Now().UTC(), Kernos: b.version})
+	w, err := archive.NewWriter(out, archive.Header{Origin: b.home.Origin, Created: time.Now().UTC(), Kernos: b.version, Key: b.key})
 	if err != nil {
 		return err
 	}

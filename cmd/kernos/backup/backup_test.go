@@ -35,16 +35,16 @@ func TestBackupAndRestoreCanBeInterrupted(t *testing.T) {
 	name := filepath.Join(dir, "file")
 	interrupted, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := Write(interrupted, home, "test", name, io.Discard, io.Discard); !errors.Is(err, context.Canceled) {
+	if err := Write(interrupted, home, "test", name, nil, io.Discard, io.Discard); !errors.Is(err, context.Canceled) {
 		t.Errorf("backup: %v", err)
 	}
 	if names, err := os.ReadDir(dir); err != nil || len(names) > 0 {
 		t.Errorf("after backup there is %v, %v", names, err)
 	}
-	if err := Write(t.Context(), home, "test", name, io.Discard, io.Discard); err != nil {
+	if err := Write(t.Context(), home, "test", name, nil, io.Discard, io.Discard); err != nil {
 		t.Fatal(err)
 	}
-	if err := Restore(interrupted, home, true, name, true, nil, io.Discard); !errors.Is(err, context.Canceled) {
+	if err := Restore(interrupted, home, true, name, true, nil, nil, io.Discard); !errors.Is(err, context.Canceled) {
 		t.Errorf("restore: %v", err)
 	}
 	if names, err := os.ReadDir(home.Origins()); err != nil || len(names) != 1 || names[0].Name() != home.Origin.Folder() {
@@ -69,10 +69,10 @@ func TestRestoreKeepsTheKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	name := filepath.Join(t.TempDir(), "file")
-	if err := Write(t.Context(), home, "test", name, io.Discard, io.Discard); err != nil {
+	if err := Write(t.Context(), home, "test", name, nil, io.Discard, io.Discard); err != nil {
 		t.Fatal(err)
 	}
-	if err := Restore(t.Context(), home, true, name, true, nil, io.Discard); err != nil {
+	if err := Restore(t.Context(), home, true, name, true, nil, nil, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	if text, err := os.ReadFile(home.Key()); err != nil || string(text) != "precious" {

@@ -84,7 +84,7 @@ func TestCraftedBackups(t *testing.T) {
 				t.Fatal(err)
 			}
 			var report strings.Builder
-			err = Restore(t.Context(), home, true, file, true, nil, &report)
+			err = Restore(t.Context(), home, true, file, true, nil, nil, &report)
 			want := "precious"
 			if c.words == "" {
 				want = "new"
@@ -101,7 +101,7 @@ func TestCraftedBackups(t *testing.T) {
 			// What is restored can be backed up and restored again.
 			for range 2 {
 				again := filepath.Join(t.TempDir(), "again")
-				if err := Write(t.Context(), home, "test", again, io.Discard, io.Discard); err != nil {
+				if err := Write(t.Context(), home, "test", again, nil, io.Discard, io.Discard); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -24,8 +24,9 @@ import (
 // Restore makes the content of a backup, read from in if its name is "-", the state of its
 // origin. If anyOrigin is false, that must be the origin of the home. State that is there is
 // moved aside if replace is true, and refused otherwise. A daemon that serves it is ended first,
-// and started again afterwards.
-func Restore(ctx context.Context, target daemon.Home, anyOrigin bool, name string, replace bool, in io.Reader, report io.Writer) (err error) {
+// and started again afterwards. A sealing key in the backup is opened with a passphrase; if withKey
+// is nil, it is left out.
+func Restore(ctx context.Context, target daemon.Home, anyOrigin bool, name string, replace bool, withKey Passphrase, in io.Reader, report io.Writer) (err error) {
 	if name != "-" {
 		f, err := os.Open(name)
 		if err != nil {
@@ -58,6 +59,13 @@ func Restore(ctx context.Context, target daemon.Home, anyOrigin bool, name strin
 	}
 	if occupied && !replace {
 		return fmt.Errorf("there is state of %s already in %s; --replace moves it aside", r.Header.Origin, dir)
+	}
+	var key []byte
+	if r.Header.Key != nil && withKey != nil {
+		if key, err = openKey(r.Header.Key, r.Header.Origin, withKey); err != nil {
+			return err
+		}
+		defer clear(key)
 	}
 	unlock, err := pebble.Lock(target.Store())
 	if err != nil && !(connect.Busy(err) && p.daemon.PID != 0) {
@@ -97,9 +105,15 @@ func Restore(ctx context.Context, target daemon.Home, anyOrigin bool, name strin
 			return err
 		}
 	}
+	freshKey := filepath.Join(fresh, filepath.Base(target.Key()))
+	if key != nil {
+		if err := durable.WriteFile(freshKey, key); err != nil {
+			return fmt.Errorf("the sealing key can't be written: %w; nothing was changed", err)
+		}
+	}
 	if occupied {
-		// The key isn't in a backup, and without it nothing can be opened that was sealed with it.
-		if err := os.Link(target.Key(), filepath.Join(fresh, filepath.Base(target.Key()))); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		// Without the key nothing can be opened that was sealed with it. One in the backup goes first.
+		if err := os.Link(target.Key(), freshKey); err != nil && key == nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("the key file can't be kept: %w; nothing was changed", err)
 		}
 		aside := beside(dir)
@@ -118,6 +132,12 @@ func Restore(ctx context.Context, target daemon.Home, anyOrigin bool, name strin
 	}
 	if err := durable.SyncDir(home); err != nil {
 		return err
+	}
+	switch {
+	case key != nil:
+		fmt.Fprintf(report, "the sealing key is now in %s\n", target.Key())
+	case r.Header.Key != nil:
+		fmt.Fprintln(report, "the sealing key in the backup was left out")
 	}
 	fmt.Fprintf(report, "%s: %d entries and %d blobs of %s, as of %s\n", name, r.Entries, r.Blobs, r.Header.Origin, r.Header.Created.Local().Format(time.DateTime))
 	return nil

@@ -1,6 +1,8 @@
 package settings
 
 import (
+	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -37,5 +39,22 @@ func TestRetentionComesFromFlagsAndTheEnvironment(t *testing.T) {
 	t.Setenv("KERNOS_IDEMPOTENCY_TTL", "0")
 	if _, err := get(); err == nil || err.Error() != "KERNOS_IDEMPOTENCY_TTL: must be more than 0" {
 		t.Errorf("a command that is forgotten at once: %v", err)
+	}
+}
+
+// The help text has every setting in one group, and few in the first.
+func TestTheHelpTextGroupsAllSettings(t *testing.T) {
+	text := Grouped(serveCommand().Flags())
+	if strings.Contains(text, "Other:") {
+		t.Errorf("settings are in no group:\n%s", text)
+	}
+	for _, name := range names {
+		if n := len(regexp.MustCompile(`(?m)^ +--`+name+`( |$)`).FindAllString(text, -1)); n != 1 {
+			t.Errorf("--%s is there %d times", name, n)
+		}
+	}
+	first, _, _ := strings.Cut(strings.TrimSpace(text), "\n\n")
+	if n := strings.Count(first, "\n      --"); n != 10 {
+		t.Errorf("%d settings are first:\n%s", n, first)
 	}
 }
