@@ -24,9 +24,6 @@ type Options struct {
 	// InProcess opens a kernel in this process if the daemon of this user isn't running, for
 	// short commands. Without it and Start, a daemon must be running.
 	InProcess func() (*daemon.Daemon, error)
-
-	// Start starts the daemon of this user where none is running, and takes precedence over InProcess.
-	Start bool
 }
 
 // A Kernel answers the requests of a command: the daemon of this user, the server of a context,
