@@ -18,9 +18,8 @@ type forms struct{ output.Options }
 // addForms gives a command the flags. The first form is the one for people.
 func addForms(c *cobra.Command, names ...string) *forms {
 	f := new(forms)
-	f.AddFlags(c.Flags(), names...)
+	f.AddTo(c, names...)
 	f.AddFilter(c.Flags())
-	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
 	return f
 }
 

@@ -130,8 +130,7 @@ terminal the format is tree, otherwise mermaid.`,
 			})
 		},
 	}
-	form.AddFlags(c.Flags(), recorded.Formats...)
-	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(recorded.Formats, cobra.ShellCompDirectiveNoFileComp))
+	form.AddTo(c, recorded.Formats...)
 	c.Flags().AddFlag(otherName(c.Flags().Lookup("output"), "format"))
 	return c
 }
