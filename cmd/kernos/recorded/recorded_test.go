@@ -45,8 +45,8 @@ func TestRows(t *testing.T) {
 	}{
 		{"no terminal", today, set, 0, false, nil, `2026-01-31 09:05:07.089  ▶ Memory.Set      01JAX…9E3F1G  {"key":"/a","value":"漢字漢字漢字漢字漢字漢字"}`},
 		{"today", today, set, 80, false, nil, `09:05:07.089  ▶ Memory.Set      01JAX…9E3F1G  {"key":"/a","value":"漢字漢字漢字…`},
-		{"another day", before, set, 80, false, nil, `2026-01-30 09:05:07.089  ▶ Memory.Set      01JAX…9E3F1G  {"key":"/a","value":"…`},
-		{"narrow", today, set, 40, false, nil, `09:05:07.089  ▶ Memory.Set      01JAX…9E3F1G  {"key":…`},
+		{"another day", before, set, 80, false, nil, "2026-01-30 09:05:07.089  ▶ Memory.Set  01JAX…9E3F1G\n    {\"key\":\"/a\",\"value\":\"漢字漢字漢字漢字漢字漢字\"}"},
+		{"narrow", today, set, 40, false, nil, "09:05:07.089  ▶ Memory.Set  01JAX…9E3F1G\n    {\"key\":\"/a\",\"value\":\"漢字漢字漢字漢…"},
 		{"colour", today, failed, 80, true, nil, "\x1b[2m09:05:07.089  \x1b[0m\x1b[31m✗\x1b[0m Memory.Get      \x1b[2mr           \x1b[0m  \x1b[31m404 Key not found: /none\x1b[0m"},
 		{"words", today, failed, 80, true, searchWords("key none"), "\x1b[2m09:05:07.089  \x1b[0m\x1b[31m✗\x1b[0m Memory.Get      \x1b[2mr           \x1b[0m  \x1b[31m404 \x1b[0m\x1b[1;33mKey\x1b[0m\x1b[31m not found: /\x1b[0m\x1b[1;33mnone\x1b[0m"},
 		{"hostile", today, hostile, 0, false, nil, `2026-01-31 09:05:07.089  ◆ Test.Ran        ⟨U+202e⟩      "⟨U+202e⟩evil⟨U+0085⟩␡"`},
@@ -133,10 +133,12 @@ func FuzzRow(f *testing.F) {
 			t.Fatal(err)
 		}
 		text := strings.TrimSuffix(out.String(), "\n")
-		if s.Width > 0 && terminal.Columns(text) > s.Width {
-			t.Errorf("%d columns in %d: %q", terminal.Columns(text), s.Width, text)
+		for line := range strings.SplitSeq(text, "\n") {
+			if s.Width > 0 && terminal.Columns(line) > s.Width {
+				t.Errorf("%d columns in %d: %q", terminal.Columns(line), s.Width, line)
+			}
 		}
-		for _, r := range text {
+		for _, r := range strings.ReplaceAll(text, "\n", "") {
 			if r < ' ' || r >= 0x7F && r < 0xA0 || r == 0x202E {
 				t.Errorf("U+%04X in %q", r, text)
 			}
