@@ -31,6 +31,7 @@ func (d *Daemon) Status() lifecycle.Status {
 		Errors:    k.Errors,
 		InFlight:  k.InFlight,
 		Waiting:   k.Waiting,
+		Jobs:      d.worked(),
 		Store:     d.stored(),
 		Listening: d.URLs(),
 	}
@@ -53,6 +54,23 @@ func (d *Daemon) Status() lifecycle.Status {
 
 // tenth rounds to one decimal.
 func tenth(f float64) float64 { return float64(int64(f*10+0.5)) / 10 }
+
+// worked reports on jobs, if the store is open. It does not open it.
+func (d *Daemon) worked() lifecycle.Jobs {
+	select {
+	case <-d.state.opened:
+	default:
+		return lifecycle.Jobs{}
+	}
+	s, err := d.jobs.Stats()
+	if err != nil {
+		d.opts.Log.Warn("jobs can't be counted", "error", err)
+	}
+	return lifecycle.Jobs{
+		Running: s.Running, Completed: s.Completed, Failed: s.Failed, Schedules: s.Schedules,
+		Oldest: s.Oldest.Round(time.Millisecond).Seconds(), Held: s.Held,
+	}
+}
 
 // stored reports what the store holds, if it is open. It does not open it.
 func (d *Daemon) stored() lifecycle.Store {

@@ -194,6 +194,12 @@ func (d *Daemon) collect(m *httpd.Metrics) {
 	kept := d.stored()
 	m.Gauge("kernos_store_bytes", "Bytes that the store and the blobs have on disk.", float64(kept.Bytes))
 	m.Gauge("kernos_journal_messages", "Messages that are recorded.", float64(kept.Messages))
+	jobs := d.worked()
+	m.Gauge("kernos_jobs_running", "Jobs that run.", float64(jobs.Running))
+	m.Counter("kernos_jobs_total", "Jobs that have ended.", float64(jobs.Completed), httpd.Label{Name: "status", Value: "completed"})
+	m.Counter("kernos_jobs_total", "Jobs that have ended.", float64(jobs.Failed), httpd.Label{Name: "status", Value: "failed"})
+	m.Gauge("kernos_job_schedules", "Schedules, paused ones included.", float64(jobs.Schedules))
+	m.Gauge("kernos_job_oldest_seconds", "How long the first job has waited whose time has come and that doesn't run.", jobs.Oldest)
 	for _, door := range d.doors {
 		for _, w := range door.wires {
 			if w.name != "" {

@@ -312,5 +312,40 @@ func (q *Queue) Stats() (running int) {
 	return len(q.running)
 }
 
+// Oldest returns since when the task waits that has waited longest for its turn: its time has
+// come, it shares no limit, and it doesn't run. It returns the zero time if there is none. It
+// reads one entry for each priority.
+func (q *Queue) Oldest() (due time.Time, err error) {
+	var lanes []store.Range
+	q.mu.Lock()
+	for p := range MaxPriority + 1 {
+		l := q.lanes[string(q.key(laneReady, []byte{byte(p)}))]
+		if l != nil && l.low != nil {
+			lanes = append(lanes, store.Range{From: l.low, To: store.After(l.prefix)})
+		}
+	}
+	q.mu.Unlock()
+	for _, l := range lanes {
+		e, err := store.First(q.opts.Store, l)
+		if err != nil {
+			return time.Time{}, err
+		}
+		if e.Revision == 0 {
+			continue
+		}
+		t, _, err := decode(e.Key, e.Value)
+		if err != nil {
+			return time.Time{}, err
+		}
+		q.mu.Lock()
+		running := q.running[t.ID] != nil
+		q.mu.Unlock()
+		if !running && (due.IsZero() || t.Due.Before(due)) {
+			due = t.Due
+		}
+	}
+	return due, nil
+}
+
 // ErrStopping is the cause with which the context of a worker ends when the queue stops.
 var ErrStopping = errors.New("the kernel is shutting down")

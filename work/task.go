@@ -63,6 +63,12 @@ const (
 	keyPaused  = 'p' // groups that are paused
 )
 
+// Unfinished reports whether the queue with this letter has tasks, before it is opened.
+func Unfinished(s store.Reader, letter byte) (bool, error) {
+	first, err := store.First(s, store.Prefix([]byte{store.SpaceWork, letter, keyTasks}))
+	return first.Revision != 0, err
+}
+
 func (q *Queue) key(lane byte, parts ...[]byte) []byte {
 	k := append(make([]byte, 0, 48), store.SpaceWork, q.opts.Letter, lane)
 	for _, p := range parts {

@@ -6,6 +6,7 @@ import (
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/store"
+	"kernos/work"
 )
 
 // maxCatchUp is how many missed runs of a schedule are caught up with.
@@ -101,10 +102,18 @@ func (a *run) pauseSchedule(why string) {
 	a.j.opts.Log.Warn("a schedule is paused", "job", a.ID, "why", why)
 }
 
-// Restored adds to a batch that the store was restored from a backup: what its jobs have done
-// since the backup isn't known, so schedules are paused, and jobs that were running wait, until
-// Job.Resume.
-func Restored(b *store.Batch) { b.Set(key(keyHeld), nil) }
+// Restored says that a store was restored from a backup. What its jobs have done since the backup
+// isn't known, so schedules are paused, and jobs that were running wait, until Job.Resume. It
+// reports whether the store has unfinished jobs; if it has none, nothing waits.
+func Restored(s store.Store) (unfinished bool, err error) {
+	if unfinished, err = work.Unfinished(s, queueLetter); err != nil || !unfinished {
+		return false, err
+	}
+	var b store.Batch
+	b.Set(key(keyHeld), nil)
+	_, err = s.Apply(&b)
+	return true, err
+}
 
 // afterRestore does what Restored asks for.
 func (j *Jobs) afterRestore() error {

@@ -62,6 +62,9 @@ type Jobs struct {
 	finished counts           // since the kernel was started
 }
 
+// queueLetter is that of the queue of jobs among the queues of a store.
+const queueLetter = 'j'
+
 type counts struct{ completed, failed uint64 }
 
 // New returns the jobs of a store. The caller calls Run.
@@ -74,7 +77,7 @@ func New(o *Options) *Jobs {
 		j.opts.Log = slog.New(slog.DiscardHandler)
 	}
 	j.queue = work.New(&work.Options{
-		Store: o.Store, Letter: 'j', Work: j.work, Slots: o.Slots, Grace: o.Grace, Now: j.opts.Now, Log: j.opts.Log,
+		Store: o.Store, Letter: queueLetter, Work: j.work, Slots: o.Slots, Grace: o.Grace, Now: j.opts.Now, Log: j.opts.Log,
 	})
 	return j
 }
@@ -134,15 +137,36 @@ var events = []kernel.EventDefinition{
 	{Type: canceledEvent, Summary: "The job was canceled: {jobId, name}."},
 }
 
-// Stats counts jobs for the operator.
+// Stats are the figures of jobs for the operator. Jobs that wait aren't counted: there may be
+// millions.
 type Stats struct {
 	Running           int
 	Completed, Failed uint64 // since the kernel was started
+	Schedules         int
+	Oldest            time.Duration // how long the first job waits whose time has come and that doesn't run; 0 if none does
+	Held              bool          // the store was restored, and Job.Resume wasn't called since
 }
 
-// Stats counts what runs, and what has ended since the start.
-func (j *Jobs) Stats() Stats {
+// Stats returns the figures of now.
+func (j *Jobs) Stats() (s Stats, err error) {
 	j.mu.Lock()
-	defer j.mu.Unlock()
-	return Stats{Running: j.queue.Stats(), Completed: j.finished.completed, Failed: j.finished.failed}
+	s.Completed, s.Failed = j.finished.completed, j.finished.failed
+	j.mu.Unlock()
+	s.Running = j.queue.Stats()
+	for _, err := range j.opts.Store.Scan(store.Prefix(key(keySchedule))) {
+		if err != nil {
+			return s, err
+		}
+		s.Schedules++
+	}
+	oldest, err := j.queue.Oldest()
+	if err != nil {
+		return s, err
+	}
+	if !oldest.IsZero() {
+		s.Oldest = max(j.opts.Now().Sub(oldest), 0)
+	}
+	e, err := j.opts.Store.Get(key(keyHeld))
+	s.Held = e.Revision != 0
+	return s, err
 }

@@ -578,10 +578,8 @@ func TestAfterARestore(t *testing.T) {
 		pending := w.start(`{"name":"Test.Count","payload":{"key":"p"},"delay":"1h"}`)
 		synctest.Wait()
 		w.stop()
-		var b store.Batch
-		job.Restored(&b)
-		if _, err := w.store.Apply(&b); err != nil {
-			t.Fatal(err)
+		if unfinished, err := job.Restored(w.store); err != nil || !unfinished {
+			t.Fatal(unfinished, err)
 		}
 		w.open()
 		time.Sleep(5 * time.Hour)

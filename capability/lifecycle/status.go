@@ -33,6 +33,7 @@ type Status struct {
 
 	Handlers []Handler `json:"handlers" jsonschema_description:"Syscalls that programs on connections serve, those with the most to answer first; at most 50."`
 
+	Jobs   Jobs   `json:"jobs" jsonschema_description:"Work in the background. Job.List names the jobs."`
 	Store  Store  `json:"store" jsonschema_description:"What is kept."`
 	Served Served `json:"served" jsonschema_description:"What can be called. Kernel.Modules says more."`
 }
@@ -53,6 +54,16 @@ type Traffic struct {
 	Total     uint64  `json:"total" jsonschema_description:"Since the kernel began."`
 	PerSecond float64 `json:"perSecond" jsonschema_description:"Messages over the last second."`
 	PerMinute float64 `json:"perMinute" jsonschema_description:"Messages over the last minute."`
+}
+
+// Jobs are the figures of work in the background. Jobs that wait for their time aren't counted.
+type Jobs struct {
+	Running   int     `json:"running" jsonschema_description:"Jobs that run."`
+	Completed uint64  `json:"completed" jsonschema_description:"Jobs that have succeeded since the kernel began."`
+	Failed    uint64  `json:"failed" jsonschema_description:"Jobs that have failed, or were canceled, since the kernel began."`
+	Schedules int     `json:"schedules" jsonschema_description:"Schedules, paused ones included."`
+	Oldest    float64 `json:"oldest" jsonschema_description:"Seconds that the first job has waited whose time has come and that doesn't run; 0 if there is none."`
+	Held      bool    `json:"held" jsonschema_description:"True if the store was restored from a backup and Job.Resume wasn't called since: schedules are paused, and jobs that were running wait."`
 }
 
 // Store is what a kernel keeps.

@@ -127,9 +127,22 @@ func describeStatus(s *lifecycle.Status) string {
 	for _, h := range s.Handlers {
 		row("handler", "%s: %s, %d waiting, %d resting", h.Type, terminal.Count(h.Connections, "connection", "connections"), h.Waiting, h.Resting)
 	}
+	row("jobs", "%s", describeJobs(&s.Jobs))
 	row("store", "%s, %s recorded", terminal.Bytes(s.Store.Bytes), terminal.Count(int(s.Store.Messages), "message", "messages"))
 	row("syscalls", "%d: %s (hash %s)", s.Served.Syscalls, strings.Join(s.Served.Modules, ", "), s.Served.Hash)
 	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// describeJobs describes the work in the background.
+func describeJobs(j *lifecycle.Jobs) string {
+	text := fmt.Sprintf("%d running, %d completed, %d failed; %s", j.Running, j.Completed, j.Failed, terminal.Count(j.Schedules, "schedule", "schedules"))
+	if late := time.Duration(j.Oldest * float64(time.Second)).Round(time.Second); late > 0 {
+		text += fmt.Sprintf("; one waits for its turn since %v", late)
+	}
+	if j.Held {
+		text += "; restored from a backup, and waiting for kernos job resume"
+	}
+	return text
 }
 
 // number writes a number that was measured.

@@ -12,6 +12,7 @@ import (
 
 	systemcalls "golang.org/x/sys/unix"
 
+	"kernos/capability/job"
 	"kernos/cmd/kernos/connect"
 	"kernos/daemon"
 	"kernos/internal/durable"
@@ -94,7 +95,8 @@ func Restore(ctx context.Context, target daemon.Home, anyOrigin bool, name strin
 	if free, ok := freeSpace(home); ok {
 		r.Limit(free - free/10)
 	}
-	if err := readBackup(ctx, r, fresh); err != nil {
+	jobsWait, err := readBackup(ctx, r, fresh)
+	if err != nil {
 		if _, ok := errors.AsType[*archive.TooLarge](err); ok {
 			err = fmt.Errorf("%w on the disk of %s; make room there", err, home)
 		}
@@ -140,6 +142,9 @@ func Restore(ctx context.Context, target daemon.Home, anyOrigin bool, name strin
 		fmt.Fprintln(report, "the sealing key in the backup was left out")
 	}
 	fmt.Fprintf(report, "%s: %d entries and %d blobs of %s, as of %s\n", name, r.Entries, r.Blobs, r.Header.Origin, r.Header.Created.Local().Format(time.DateTime))
+	if jobsWait {
+		fmt.Fprintln(report, "schedules are paused, and jobs that were running wait, since what they have done after the backup isn't known; kernos job list shows them, and kernos job resume lets them go on")
+	}
 	return nil
 }
 
@@ -151,11 +156,11 @@ func freeSpace(dir string) (int64, bool) {
 }
 
 // readBackup fills a new directory with the content of a backup, and checks that it can be
-// opened.
-func readBackup(ctx context.Context, r *archive.Reader, dir string) error {
+// opened. It reports whether jobs in it wait for kernos job resume.
+func readBackup(ctx context.Context, r *archive.Reader, dir string) (jobsWait bool, err error) {
 	kept, err := blobs.New(filepath.Join(dir, "blobs"))
 	if err != nil {
-		return err
+		return false, err
 	}
 	err = pebble.Import(filepath.Join(dir, "store"), func() (store.Entry, bool, error) {
 		for {
@@ -178,13 +183,14 @@ func readBackup(ctx context.Context, r *archive.Reader, dir string) error {
 		}
 	})
 	if err != nil {
-		return err
+		return false, err
 	}
 	engine, err := pebble.Open(filepath.Join(dir, "store"), nil)
 	if err != nil {
-		return err
+		return false, err
 	}
-	return engine.Close()
+	jobsWait, err = job.Restored(engine)
+	return jobsWait, errors.Join(err, engine.Close())
 }
 
 // beside returns an unused name for the old state.

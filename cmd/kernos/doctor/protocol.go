@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
+	"kernos/capability/lifecycle"
 	"kernos/client"
 	"kernos/cmd/kernos/terminal"
 	"kernos/schema"
@@ -201,6 +203,7 @@ func (d *doctor) checkStore(ctx context.Context) bool {
 	}
 	var status struct {
 		Listening []string
+		Jobs      *lifecycle.Jobs // servers before version 0.7.0 don't report them
 		Store     struct {
 			Open     bool
 			Bytes    int64
@@ -219,5 +222,26 @@ func (d *doctor) checkStore(ctx context.Context) bool {
 		return true
 	}
 	d.well("store", "it is open: %s, %s recorded", terminal.Bytes(status.Store.Bytes), terminal.Count(int(status.Store.Messages), "message", "messages"))
+	if status.Jobs != nil {
+		d.checkJobs(status.Jobs)
+	}
 	return true
+}
+
+// lateJob is how long a job may wait for its turn before that is worth a look.
+const lateJob = time.Minute
+
+// checkJobs looks at the work in the background.
+func (d *doctor) checkJobs(j *lifecycle.Jobs) {
+	oldest := time.Duration(j.Oldest * float64(time.Second)).Round(time.Second)
+	switch {
+	case j.Held:
+		d.doubtful("jobs", "find out what the jobs have done since the backup, cancel those that must not go on, and run kernos job resume",
+			"the store was restored from a backup: schedules are paused, and jobs that were running wait")
+	case oldest > lateJob:
+		d.doubtful("jobs", "kernos job list --status running shows what runs; kernos serve --jobs allows more at once",
+			"%d run, and a job whose time has come waits for %v", j.Running, oldest)
+	default:
+		d.well("jobs", "%d run; %d have completed and %d have failed since the start; %s", j.Running, j.Completed, j.Failed, terminal.Count(j.Schedules, "schedule", "schedules"))
+	}
 }
