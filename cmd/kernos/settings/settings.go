@@ -200,7 +200,7 @@ func readOwned(path string) ([]byte, error) {
 
 // flagValues are the values of flags whose types come with a library, in words.
 var flagValues = map[string]string{
-	"int": "a whole number", "uint64": "a whole number, at least 0", "bool": "true or false", "duration": "a time such as 90s or 5m",
+	"int": "a whole number", "intSlice": "a whole number", "uint64": "a whole number, at least 0", "bool": "true or false", "duration": "a time such as 90s or 5m",
 }
 
 // InvalidFlag is the error for a value that a flag does not take. The types of kernos say
