@@ -174,7 +174,11 @@ func (c *Call) startOver() bool {
 	case c.run != nil:
 		return c.look()
 	case c.work != nil:
-		if err := c.work.Held(); err != nil {
+		err := c.work.Held()
+		if err == nil && c.syscall.Kind == message.KindCommand && c.syscall.Effect != InStore {
+			err = message.Errorf(503, "%s has acted outside of the kernel, and can't run again", c.request.Type)
+		}
+		if err != nil { // the work decides what becomes of it
 			c.work = nil
 			c.settleAs(c.failure(err))
 			return false

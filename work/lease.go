@@ -14,7 +14,7 @@ import (
 // conflicts.
 type Lease struct {
 	Task
-	TakenOver bool // the task was begun before, and how that ended isn't known: the process died
+	TakenOver bool // an earlier process has begun the task and died; how far it came isn't known
 
 	q        *Queue
 	place    []byte
@@ -22,9 +22,9 @@ type Lease struct {
 	commit   *store.Commit // of the lease
 	cancel   context.CancelCauseFunc
 
-	mu    sync.Mutex
-	lost  error  // why the lease is not valid any more
-	moved func() // called when the worker has returned: the task waits at another place
+	mu   sync.Mutex
+	lost error    // why the lease is not valid any more
+	then []func() // called when the worker has returned: the task waits at another place
 }
 
 // ErrDone is the reason why a lease that was ended is not valid.
@@ -58,8 +58,15 @@ func (l *Lease) Again(b *store.Batch, due time.Time) (ended func()) {
 		l.lose(ErrDone)
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.moved = moved
+		l.then = append(l.then, moved)
 	}
+}
+
+// thenAdd notes that the task waits at a place, and can begin when the worker has returned.
+func (l *Lease) thenAdd(place []byte, group string, limit int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.then = append(l.then, func() { l.q.added(place, group, limit) })
 }
 
 // lose makes the lease invalid, and stops its worker.

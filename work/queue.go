@@ -22,6 +22,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -34,7 +35,8 @@ type Options struct {
 	Letter byte // tells the queues of a store apart
 
 	// Work does a task. When it returns, the place of the task is free for another; if the
-	// lease was neither ended nor given back by then, the task begins again after a pause.
+	// lease was neither ended nor given back by then, the task begins again after a pause. A
+	// worker returns like that only if it has done nothing that must not be repeated.
 	Work func(context.Context, *Lease)
 
 	Slots int              // how many tasks run at once; 0 means 256
@@ -45,7 +47,8 @@ type Options struct {
 
 // A Queue runs tasks. It is safe for concurrent use.
 type Queue struct {
-	opts Options
+	opts    Options
+	process int64 // tells the leases of this process from those of earlier ones
 
 	mu      sync.Mutex
 	lanes   map[string]*lane // by the prefix of their keys; all ready lanes, and the groups that may have tasks
@@ -69,6 +72,7 @@ type lane struct {
 func New(o *Options) *Queue {
 	q := &Queue{opts: *o, lanes: make(map[string]*lane), running: make(map[string]*Lease), wake: make(chan struct{}, 1)}
 	q.opts.Slots = cmp.Or(o.Slots, 256)
+	q.process = rand.Int64N(1<<53-1) + 1 // numbers in JSON are exact up to there
 	if q.opts.Now == nil {
 		q.opts.Now = time.Now
 	}
@@ -83,7 +87,7 @@ func (q *Queue) Add(b *store.Batch, t Task) (added func()) {
 	place := q.place(&t, q.opts.Now())
 	b.IfAbsent(q.taskKey(t.ID))
 	b.Set(q.taskKey(t.ID), place)
-	b.Set(place, t.encode(false))
+	b.Set(place, t.encode(0))
 	return func() { q.added(place, t.Group, t.Limit) }
 }
 
@@ -188,7 +192,7 @@ func (q *Queue) put(b *store.Batch, t *Task, from []byte, r store.Revision) (mov
 		b.Delete(from)
 		b.Set(q.taskKey(t.ID), place)
 	}
-	b.Set(place, t.encode(false))
+	b.Set(place, t.encode(0))
 	group, limit := t.Group, t.Limit
 	return func() { q.added(place, group, limit) }
 }

@@ -77,8 +77,9 @@ func (q *Queue) open() {
 		}
 		t, _, err := decode(e.Key, e.Value)
 		if err != nil {
-			q.opts.Log.Error("a group can't be read", "error", err)
-			return
+			q.opts.Log.Error("a waiting task is skipped", "key", string(e.Key), "error", err)
+			at = append(e.Key, 0)
+			continue
 		}
 		prefix := q.key(laneGroups, groupPrefix(t.Group))
 		begin(prefix, t.Group)
@@ -110,7 +111,7 @@ type candidate struct {
 	Task
 	place    []byte
 	revision store.Revision
-	leased   bool
+	process  int64 // that has leased it before; 0 means none
 }
 
 // collect returns the first tasks of a lane, before a key, that don't run. mu is held.
@@ -133,23 +134,35 @@ func (q *Queue) collect(l *lane, to []byte, n int) (cs []candidate, err error) {
 			break
 		}
 		c := candidate{place: bytes.Clone(e.Key), revision: e.Revision}
-		if c.Task, c.leased, err = decode(c.place, e.Value); err != nil {
-			rest = from
-			break
+		var unreadable error
+		if c.Task, c.process, unreadable = decode(c.place, e.Value); unreadable != nil {
+			q.opts.Log.Error("a waiting task is skipped", "key", string(c.place), "error", unreadable)
+			continue // those after it go on
 		}
-		cs = append(cs, c)
+		if !q.runs(&c) {
+			cs = append(cs, c)
+		}
 	}
 	q.mu.Lock()
 	if rest != nil {
 		l.lower(rest)
 	}
-	kept := cs[:0]
-	for _, c := range cs {
-		if q.running[c.ID] == nil {
-			kept = append(kept, c)
-		}
+	if l.limit == 0 && len(cs) > 0 {
+		l.limit = cs[0].Limit
 	}
-	return kept, err
+	return cs, err
+}
+
+// runs reports whether a worker still has a lease of a task. If that lease is an older one, since
+// the task was removed and added again, the task is looked at when the worker has returned.
+func (q *Queue) runs(c *candidate) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	l := q.running[c.ID]
+	if l != nil && l.revision != c.revision {
+		l.thenAdd(c.place, c.Group, c.Limit)
+	}
+	return l != nil
 }
 
 // lower notes that a task may wait at a place.
@@ -244,11 +257,13 @@ func (q *Queue) lease(ctx context.Context, cs []candidate) (n int, err error) {
 		}
 	}
 	err = q.inBatches(cs, func(b *store.Batch, c *candidate) func(*store.Commit) {
-		l := &Lease{Task: c.Task, TakenOver: c.leased, q: q, place: c.place}
-		l.Attempt++
+		l := &Lease{Task: c.Task, TakenOver: c.process != 0 && c.process != q.process, q: q, place: c.place}
+		if c.process != q.process {
+			l.Attempt++
+		}
 		l.Fence++
 		b.IfRevision(c.place, c.revision)
-		b.Set(c.place, l.encode(true))
+		b.Set(c.place, l.encode(q.process))
 		return func(commit *store.Commit) {
 			n++
 			l.commit, l.revision = commit, commit.Revision
@@ -271,7 +286,7 @@ func (q *Queue) lease(ctx context.Context, cs []candidate) (n int, err error) {
 func (q *Queue) hold(cs []candidate) (others []candidate, err error) {
 	var begun []candidate
 	for _, c := range cs {
-		if c.leased {
+		if c.process != 0 && c.process != q.process {
 			begun = append(begun, c)
 		} else {
 			others = append(others, c)
@@ -283,7 +298,7 @@ func (q *Queue) hold(cs []candidate) (others []candidate, err error) {
 		b.IfRevision(c.place, c.revision)
 		b.Delete(c.place)
 		b.Set(q.taskKey(c.ID), place)
-		b.Set(place, c.encode(true))
+		b.Set(place, c.encode(c.process))
 		return func(*store.Commit) {}
 	})
 	return others, err
@@ -347,12 +362,6 @@ func (q *Queue) release(l *Lease, stopping bool) {
 		return
 	}
 	q.free(l)
-	l.mu.Lock()
-	moved := l.moved
-	l.mu.Unlock()
-	if moved != nil {
-		moved()
-	}
 }
 
 func (q *Queue) free(l *Lease) {
@@ -362,5 +371,11 @@ func (q *Queue) free(l *Lease) {
 		q.laneOf(l.place, l.Group).running--
 	}
 	q.mu.Unlock()
+	l.mu.Lock()
+	then := l.then
+	l.mu.Unlock()
+	for _, f := range then {
+		f()
+	}
 	q.Wake()
 }

@@ -29,8 +29,8 @@ type Task struct {
 	Group string
 	Limit int
 
-	// Attempt counts how often the task was begun since it was added or moved: more than once
-	// means that the process died, or that the worker could end nothing. Fence counts all leases.
+	// Attempt counts the processes that have begun the task since it was added or moved: more
+	// than one means that a process died while the task ran. Fence counts all leases.
 	Attempt int
 	Fence   uint64
 }
@@ -41,7 +41,7 @@ type entry struct {
 	Limit   int    `json:"limit,omitzero"`
 	Attempt int    `json:"attempt,omitzero"`
 	Fence   uint64 `json:"fence,omitzero"`
-	Leased  bool   `json:"leased,omitzero"`
+	Process int64  `json:"process,omitzero"` // the process that has leased it
 }
 
 // The keys of a queue begin with SpaceWork and the queue's letter. A task has two: one that
@@ -101,19 +101,19 @@ func (q *Queue) place(t *Task, now time.Time) []byte {
 
 func groupPrefix(group string) []byte { return append([]byte(group), 0) }
 
-func (t *Task) encode(leased bool) []byte {
-	value, err := json.Marshal(entry{t.Group, t.Limit, t.Attempt, t.Fence, leased})
+func (t *Task) encode(process int64) []byte {
+	value, err := json.Marshal(entry{t.Group, t.Limit, t.Attempt, t.Fence, process})
 	if err != nil {
 		panic(err) // a struct of texts and numbers
 	}
 	return value
 }
 
-// decode reads a task from its place.
-func decode(key, value []byte) (t Task, leased bool, err error) {
+// decode reads a task from its place, and the process that has leased it; 0 means that none has.
+func decode(key, value []byte) (t Task, process int64, err error) {
 	var e entry
 	if err := json.Unmarshal(value, &e); err != nil {
-		return t, false, fmt.Errorf("a task can't be read: %w", err)
+		return t, 0, fmt.Errorf("a task can't be read: %w", err)
 	}
 	rest := key[3:]
 	switch key[2] {
@@ -129,5 +129,5 @@ func decode(key, value []byte) (t Task, leased bool, err error) {
 	}
 	t.ID = string(rest[9:])
 	t.Group, t.Limit, t.Attempt, t.Fence = e.Group, e.Limit, e.Attempt, e.Fence
-	return t, e.Leased, nil
+	return t, e.Process, nil
 }

@@ -38,6 +38,7 @@ func (j *Jobs) cancel(ctx context.Context, in idInput) (cancelOutput, error) {
 	if err != nil || removed == nil {
 		return out, err
 	}
+	b.IfRevision(key(keyState, r.ID), r.revision)
 	r.Error = chain(errCanceled, r.Failures)
 	if l := j.find(r.ID); l != nil {
 		l.keep(&b, r)
@@ -93,9 +94,9 @@ func (j *Jobs) retry(ctx context.Context, in idInput) (startOutput, error) {
 	b.IfRevision(key(keyState, r.ID), r.revision)
 	j.unfinish(&b, r)
 	r.Error, r.Began, r.Attempt, r.Failures = nil, 0, 0, nil
-	for id, s := range r.state.Steps {
+	for id, s := range r.done {
 		if s.Status != Completed {
-			delete(r.state.Steps, id)
+			b.Delete(key(keyStep, r.ID, id))
 		}
 	}
 	if r.Unique != "" {
@@ -154,6 +155,9 @@ func (j *Jobs) stagePause(ctx context.Context, b *store.Batch, id, why string) e
 	if r.Schedule == "" || r.Status != "" {
 		return message.Errorf(409, "%s isn't a schedule; a job can be canceled (Job.Cancel), and the jobs with a concurrencyKey can be paused", r.ID)
 	}
+	if why == r.Paused && why == "" {
+		return nil // its next time stays
+	}
 	due := never
 	if why == "" {
 		s, err := readSchedule(r.Schedule, r.Zone)
@@ -169,6 +173,7 @@ func (j *Jobs) stagePause(ctx context.Context, b *store.Batch, id, why string) e
 	if moved == nil {
 		return message.Errorf(503, "The schedule %s is starting a run; try again", r.ID)
 	}
+	b.IfRevision(key(keyState, r.ID), r.revision)
 	r.Paused = why
 	r.store(b)
 	kernel.WhenApplied(ctx, moved)
@@ -221,6 +226,7 @@ func (j *Jobs) resume(ctx context.Context, in pauseInput) (resumeOutput, error) 
 			return errors.Join(err)
 		}
 		n++
+		b.IfRevision(key(keyState, r.ID), r.revision)
 		r.Paused = ""
 		r.store(&b)
 		all = append(all, moved)

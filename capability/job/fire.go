@@ -9,9 +9,6 @@ import (
 	"kernos/work"
 )
 
-// maxCatchUp is how many missed runs of a schedule are caught up with.
-const maxCatchUp = 1000
-
 // never is when a schedule that is paused is due.
 var never = time.UnixMilli(1<<53 - 1)
 
@@ -28,55 +25,31 @@ func (a *run) fire() {
 		return
 	}
 	now := a.j.opts.Now()
-	var b store.Batch
+	var ended func()
 	var added []func()
-	due := a.lease.Due
-	missed := 0
-	for {
-		next := s.next(due)
-		if next.IsZero() || next.After(now) || a.CatchUp && len(added) == maxCatchUp {
-			added = append(added, a.spawn(&b, due, now))
-			a.Last = due.UnixMilli()
-			due = next
-			break
+	r := *a.record
+	commit := a.persist(false, func(b *store.Batch) error {
+		*a.record, added = r, nil
+		times, missed, next := s.passed(a.lease.Due, now, a.CatchUp)
+		for _, at := range times {
+			added = append(added, a.spawn(b, at, now))
+			a.Last = at.UnixMilli()
 		}
-		if a.CatchUp {
-			added = append(added, a.spawn(&b, due, now))
-		} else {
-			missed++
+		a.Missed += missed
+		if next.IsZero() { // it doesn't come again
+			next = never
 		}
-		due = next
-		if missed > 100_000 { // the rest is counted as one
-			due = latest(s, now)
-		}
-	}
-	a.Missed += missed
-	if due.IsZero() || !due.After(now) && !a.CatchUp {
-		due = s.next(now)
-	}
-	if due.IsZero() { // it doesn't come again
-		due = never
-	}
-	ended := a.lease.Again(&b, due)
-	a.store(&b)
-	if _, err := a.j.opts.Store.Apply(&b); err != nil {
-		a.j.opts.Log.Warn("a schedule can't start its run; it is tried again", "job", a.ID, "error", err)
+		ended = a.lease.Again(b, next)
+		a.store(b)
+		return nil
+	})
+	if commit == nil {
 		return
 	}
 	ended()
 	for _, f := range added {
 		f()
 	}
-}
-
-// latest returns a time of a schedule that is not long before now.
-func latest(s *schedule, now time.Time) time.Time {
-	for back := time.Minute; back < maxSpan; back *= 2 {
-		if t := s.next(now.Add(-back)); !t.IsZero() && !t.After(now) {
-			return t
-		}
-	}
-	return now
 }
 
 // spawn adds a run of the schedule to a batch.
@@ -90,12 +63,14 @@ func (a *run) spawn(b *store.Batch, due, now time.Time) (added func()) {
 
 // pauseSchedule pauses a schedule that can't go on.
 func (a *run) pauseSchedule(why string) {
-	var b store.Batch
-	ended := a.lease.Again(&b, never)
+	var ended func()
 	a.Paused = message.Clip(why, maxLine)
-	a.store(&b)
-	if _, err := a.j.opts.Store.Apply(&b); err != nil {
-		a.j.opts.Log.Warn("a schedule can't be paused; it is tried again", "job", a.ID, "error", err)
+	commit := a.persist(false, func(b *store.Batch) error {
+		ended = a.lease.Again(b, never)
+		a.store(b)
+		return nil
+	})
+	if commit == nil {
 		return
 	}
 	ended()
@@ -160,6 +135,7 @@ func (j *Jobs) setPaused(r *record, why string, due time.Time) error {
 	if err != nil || moved == nil {
 		return err
 	}
+	b.IfRevision(key(keyState, r.ID), r.revision)
 	r.Paused = why
 	r.store(&b)
 	if _, err := j.opts.Store.Apply(&b); err != nil {

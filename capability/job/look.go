@@ -56,7 +56,7 @@ func (Info) SchemaName() string { return "Job" }
 func (j *Jobs) info(r *record) Info {
 	i := Info{
 		JobID: r.ID, Status: r.current(), Result: r.Result, Error: r.Error, Name: r.Name, Created: r.Created,
-		Began: r.Began, Ended: r.Ended, Attempt: r.Attempt, Progress: r.Progress, Steps: r.state.Steps,
+		Began: r.Began, Ended: r.Ended, Attempt: r.Attempt, Progress: r.Progress, Steps: r.done,
 		Schedule: r.Schedule, TimeZone: r.Zone, Last: r.Last, Runs: r.Runs, Missed: r.Missed, Paused: r.Paused, Of: r.Of,
 		ConcurrencyKey: r.Group, Correlation: r.Correlation, Principal: r.Token,
 	}

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"kernos/internal/backoff"
 	"kernos/kernel"
 	"kernos/kernel/principal"
 	"kernos/message"
@@ -49,6 +51,9 @@ func (j *Jobs) work(ctx context.Context, l *work.Lease) {
 		return // it is begun again
 	}
 	r, err := j.load(l.ID)
+	if err == nil && r.Status != "" {
+		return // it was canceled while it was leased
+	}
 	if err != nil {
 		j.opts.Log.Error("a job can't be read", "job", l.ID, "error", err)
 		if e, ok := errors.AsType[*message.Error](err); ok && e.Code == 404 { // it was forgotten
@@ -146,11 +151,17 @@ func (a *run) doOne() {
 	}
 	w := &attempt{run: a}
 	outcome, commit := a.do(a.Name, a.Payload, w)
-	if !w.applied {
-		a.settleAlone(w, &outcome)
+	known, applied := w.known()
+	switch {
+	case applied:
+		a.tell(commit)
 		return
+	case known != nil && !external(a.k, a.Name):
+		return // the store could not take it, and nothing has happened: it is begun again
+	case known != nil:
+		outcome = *known
 	}
-	a.tell(commit)
+	a.settleAlone(w, &outcome)
 }
 
 // unknownOutcome is the error of a job that may have been done.
@@ -172,11 +183,33 @@ func (a *run) do(t message.Type, data jsontext.Value, w kernel.Work) (message.Me
 	})
 }
 
+// A settlement is the outcome of a call on its way into the store.
+type settlement struct {
+	mu      sync.Mutex       // a call may be given up while its outcome is applied
+	outcome *message.Message // the latest
+	applied bool
+}
+
+// known returns the outcome that was to be settled, and whether it is part of the store's state.
+func (s *settlement) known() (outcome *message.Message, applied bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.outcome, s.applied
+}
+
+// settle notes the outcome that is about to be settled.
+func (s *settlement) settle(outcome *message.Message) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := outcome.Clone()
+	s.outcome = &m
+}
+
 // An attempt is a call that is a job. It implements [kernel.Work].
 type attempt struct {
 	*run
-	ended   func()
-	applied bool
+	settlement
+	ended func() // guarded by mu
 }
 
 // Held implements [kernel.Work].
@@ -184,20 +217,25 @@ func (w *attempt) Held() error { return w.lease.Held() }
 
 // Applied implements [kernel.Work].
 func (w *attempt) Applied() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.applied = true
 	w.ended()
 }
 
-// Settle implements [kernel.Work].
+// Settle implements [kernel.Work]. It changes a copy of the job: what it adds to the batch may
+// never be applied.
 func (w *attempt) Settle(b *store.Batch, outcome *message.Message) ([]message.Message, error) {
 	if err := w.lease.Held(); err != nil {
 		return nil, err
 	}
+	r := *w.record
 	now := w.j.opts.Now()
-	w.live.keep(b, w.record)
+	w.live.keep(b, &r)
 	if outcome.Kind == message.KindReply {
-		w.Result = jsontext.Value(outcome.Data)
-		return w.complete(b, now), nil
+		w.settle(outcome)
+		r.Result = jsontext.Value(outcome.Data)
+		return w.complete(b, &r, now), nil
 	}
 	e, err := outcome.Failure()
 	if err != nil {
@@ -207,21 +245,22 @@ func (w *attempt) Settle(b *store.Batch, outcome *message.Message) ([]message.Me
 		if external(w.k, w.Name) {
 			return nil, work.ErrStopping // what became of it isn't known: the next process says so
 		}
-		w.ended = w.lease.Again(b, now)
-		w.store(b)
+		w.setEnded(w.lease.Again(b, now))
+		r.store(b)
 		return nil, nil
 	}
+	w.settle(outcome)
 	if refused := w.refused(); refused != nil { // its token has ended meanwhile
 		e = refused
 	}
-	if w.mayRetry(w.Name, w.Retry, w.Attempt+1, e) {
-		w.Attempt++
-		w.note(e)
-		w.ended = w.lease.Again(b, now.Add(pauseAfter(w.Retry, w.Attempt)))
-		w.store(b)
+	if w.mayRetry(w.Name, w.Retry, r.Attempt+1, e) {
+		r.Attempt++
+		r.note(e)
+		w.setEnded(w.lease.Again(b, now.Add(pauseAfter(w.Retry, r.Attempt))))
+		r.store(b)
 		return nil, nil
 	}
-	return w.failed(b, e, now), nil
+	return w.failed(b, &r, e, now), nil
 }
 
 // stopped reports whether the kernel has stopped the job, and may go on with it later.
@@ -249,27 +288,33 @@ func pauseAfter(rule *retryRule, failed int) time.Duration {
 }
 
 // note keeps the error of an attempt.
-func (a *run) note(e *message.Error) {
-	a.Failures = append([]jsontext.Value{e.Append(nil)}, a.Failures...)
-	a.Failures = a.Failures[:min(len(a.Failures), maxFailures)]
+func (r *record) note(e *message.Error) {
+	r.Failures = append([]jsontext.Value{e.Append(nil)}, r.Failures...)
+	r.Failures = r.Failures[:min(len(r.Failures), maxFailures)]
 }
 
 // complete adds to a batch that the job has succeeded.
-func (a *attempt) complete(b *store.Batch, now time.Time) []message.Message {
-	ended := a.lease.Done(b)
-	a.j.finish(b, a.record, Completed, now)
-	a.setEnded(ended, Completed)
-	return []message.Message{a.newEvent(a.k, completedEvent, nil)}
+func (w *attempt) complete(b *store.Batch, r *record, now time.Time) []message.Message {
+	w.end(b, r, Completed, now)
+	return []message.Message{r.newEvent(w.k, completedEvent, nil)}
 }
 
 // failed adds to a batch that the job has failed. The errors of earlier attempts are the causes
 // of the last one.
-func (a *attempt) failed(b *store.Batch, e *message.Error, now time.Time) []message.Message {
-	a.Error = chain(e, a.Failures)
-	ended := a.lease.Done(b)
-	a.j.finish(b, a.record, Failed, now)
-	a.setEnded(ended, Failed)
-	return []message.Message{a.newEvent(a.k, failedEvent, append([]byte(`,"error":`), a.Error...))}
+func (w *attempt) failed(b *store.Batch, r *record, e *message.Error, now time.Time) []message.Message {
+	r.Error = chain(e, r.Failures)
+	w.end(b, r, Failed, now)
+	return []message.Message{r.newEvent(w.k, failedEvent, append([]byte(`,"error":`), r.Error...))}
+}
+
+// end adds to a batch that the job has its outcome.
+func (w *attempt) end(b *store.Batch, r *record, s Status, now time.Time) {
+	ended := w.lease.Done(b)
+	w.j.finish(b, r, s, now)
+	w.setEnded(func() {
+		ended()
+		w.j.count(s)
+	})
 }
 
 // chain makes the errors of earlier attempts the causes of an error that has none.
@@ -294,32 +339,22 @@ func chain(e *message.Error, earlier []jsontext.Value) jsontext.Value {
 	return top.Append(nil)
 }
 
-// setEnded says what happens when the batch of the job's outcome is applied.
-func (w *attempt) setEnded(ended func(), s Status) {
-	w.ended = func() {
-		ended()
-		w.j.count(s)
-	}
+// setEnded says what happens when the batch that ends the lease is applied.
+func (w *attempt) setEnded(ended func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ended = ended
 }
 
 // settleAlone settles a job whose outcome did not come from a call: it was refused, or the
 // outcome could not be settled.
 func (a *run) settleAlone(w *attempt, outcome *message.Message) {
-	if err := a.lease.Held(); err != nil {
-		return // it was canceled, or belongs to another process now
-	}
-	if a.stopped() && external(a.k, a.Name) {
-		return
-	}
-	var b store.Batch
-	events, err := w.Settle(&b, outcome)
-	if err != nil {
-		a.j.opts.Log.Warn("a job can't be settled; it is begun again", "job", a.ID, "error", err)
-		return
-	}
-	commit, err := a.j.opts.Store.Apply(&b)
-	if err != nil {
-		a.j.opts.Log.Warn("a job can't be settled; it is begun again", "job", a.ID, "error", err)
+	var events []message.Message
+	commit := a.persist(false, func(b *store.Batch) (err error) {
+		events, err = w.Settle(b, outcome)
+		return err
+	})
+	if commit == nil {
 		return
 	}
 	w.Applied()
@@ -327,6 +362,32 @@ func (a *run) settleAlone(w *attempt, outcome *message.Message) {
 		a.k.Record(m, kernel.Within, a.sender())
 	}
 	a.tell(commit)
+}
+
+// persist applies a batch, again and again while the store can't write, since what has happened
+// must not be forgotten. If durable is set it also waits until the batch survives a power cut. It
+// returns nil if the job isn't this worker's any more, or is stopped.
+func (a *run) persist(durable bool, fill func(*store.Batch) error) *store.Commit {
+	pause := backoff.Backoff{First: 100 * time.Millisecond, Longest: 10 * time.Second, Jitter: true}
+	for a.lease.Held() == nil {
+		var b store.Batch
+		var commit *store.Commit
+		err := fill(&b)
+		if err == nil {
+			commit, err = a.j.opts.Store.Apply(&b)
+		}
+		if err == nil && durable {
+			err = commit.Wait(a.ctx)
+		}
+		if err == nil {
+			return commit
+		}
+		a.j.opts.Log.Warn("what became of a job can't be stored", "job", a.ID, "error", err)
+		if errors.Is(err, store.ErrConflict) || !pause.Wait(a.ctx.Done()) {
+			break
+		}
+	}
+	return nil
 }
 
 // fail ends a job with an error before it has called anything.

@@ -76,8 +76,7 @@ func (s *schedule) next(t time.Time) time.Time {
 	}
 	// The expression is asked about a clock that is never set, and what it answers is looked
 	// up on the clock of the zone.
-	at := t.In(s.zone)
-	wall := onWall(at)
+	wall := s.unrepeated(t.In(s.zone))
 	for range 4 {
 		if wall = s.spec.Next(wall); wall.IsZero() {
 			return time.Time{}
@@ -87,6 +86,55 @@ func (s *schedule) next(t time.Time) time.Time {
 		}
 	}
 	return time.Time{}
+}
+
+// maxCatchUp is how many missed runs of a schedule are caught up with, and maxMissed how many of
+// its times are looked at one by one.
+const (
+	maxCatchUp = 1000
+	maxMissed  = 100_000
+)
+
+// passed returns the times of a schedule, from one that is due until now, for which there is a
+// run: the last one, or with catchUp each of them, the latest 1,000 at most. It also returns how
+// many have none, and the first time after now.
+func (s *schedule) passed(due, now time.Time, catchUp bool) (times []time.Time, missed int, next time.Time) {
+	keep := 1
+	if catchUp {
+		keep = maxCatchUp
+	}
+	for next = due; !next.IsZero() && !next.After(now); next = s.next(next) {
+		if times = append(times, next); len(times) > keep {
+			times = times[1:]
+			missed++
+		}
+		if hour := now.Add(-time.Hour); missed == maxMissed && next.Before(hour) {
+			next = s.skip(next, hour) // those until then aren't counted
+		}
+	}
+	return times, missed, next
+}
+
+// skip returns a time until to, from which on the times of the schedule are as they are from
+// from on.
+func (s *schedule) skip(from, to time.Time) time.Time {
+	if s.every > 0 {
+		return from.Add(to.Sub(from).Truncate(s.every))
+	}
+	return to
+}
+
+// unrepeated returns what the clock shows, or, while it shows times for the second time, the last
+// one of these.
+func (s *schedule) unrepeated(t time.Time) time.Time {
+	wall := onWall(t)
+	begin, _ := t.ZoneBounds()
+	if begin.IsZero() {
+		return wall
+	}
+	_, before := begin.Add(-time.Second).In(s.zone).Zone()
+	end := onWall(begin.Add(time.Duration(before) * time.Second).UTC()) // what the clock would have shown when it was set
+	return later(wall, end.Add(-time.Second))
 }
 
 // onWall returns what the clock shows, as a time of UTC.

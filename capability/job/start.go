@@ -102,8 +102,11 @@ func (j *Jobs) start(ctx context.Context, in startInput) (startOutput, error) {
 	var b store.Batch
 	if s.Unique != "" {
 		existing, err := j.unique(&b, s)
-		if err != nil || existing != nil {
-			return startOutput{existing.id(), existing.current(), true}, err
+		if err != nil {
+			return startOutput{}, err
+		}
+		if existing != nil {
+			return startOutput{existing.ID, existing.current(), true}, nil
 		}
 	}
 	added := j.add(&b, s, due)
@@ -116,12 +119,11 @@ func (j *Jobs) start(ctx context.Context, in startInput) (startOutput, error) {
 
 // add adds a job to a batch.
 func (j *Jobs) add(b *store.Batch, s *spec, due time.Time) (added func()) {
-	b.Set(key(keySpec, s.ID), encode(s))
+	text := encode(s)
+	b.Set(key(keySpec, s.ID), text)
+	j.refer(b, text, key(keySpec, s.ID))
 	if s.Schedule != "" {
 		b.Set(key(keySchedule, s.ID), nil)
-	}
-	if j.opts.Blobs != nil {
-		j.opts.Blobs.Refer(b, s.Payload, key(keySpec, s.ID))
 	}
 	return j.queue.Add(b, s.task(due))
 }
@@ -221,20 +223,16 @@ func (j *Jobs) unique(b *store.Batch, s *spec) (*record, error) {
 	}
 	if e.Revision != 0 {
 		r, err := j.load(string(e.Value))
-		if err != nil || r.Status == "" {
-			return r, err
+		if err != nil {
+			return nil, err
+		}
+		if r.Status == "" {
+			return r, nil
 		}
 	}
 	b.IfRevision(s.uniqueName(), e.Revision)
 	b.Set(s.uniqueName(), []byte(s.ID))
 	return nil, nil
-}
-
-func (r *record) id() string {
-	if r == nil {
-		return ""
-	}
-	return r.ID
 }
 
 // senderOf returns whom the call of ctx acts for.

@@ -208,12 +208,9 @@ type pipeline struct {
 // the job has ended, or when only pauses are left: then the queue wakes it.
 func (a *run) doSteps() {
 	p := &pipeline{run: a, wake: make(chan struct{}, 1)}
-	if a.state.Steps == nil {
-		a.state.Steps = make(map[string]stepState)
-	}
 	for {
 		p.mu.Lock()
-		next, failed := p.ready()
+		next, due, failed := p.ready()
 		for _, s := range next {
 			p.running++
 			go func() {
@@ -230,59 +227,86 @@ func (a *run) doSteps() {
 		running, broken := p.running, p.broken
 		p.mu.Unlock()
 		if running > 0 {
-			<-p.wake
+			p.await(due)
 			continue
 		}
-		if broken || a.lease.Held() != nil {
-			return
+		if !broken && a.lease.Held() == nil {
+			p.settleSteps(failed, due)
 		}
-		p.settleSteps(failed)
 		return
 	}
 }
 
-// ready returns the steps that can begin now, and the error of a step that has failed. It marks
-// them as running. mu is held.
-func (p *pipeline) ready() (next []step, failed *message.Error) {
-	now := p.j.opts.Now().UnixMilli()
+// await waits until a step has ended, or until a time, unless that is the zero time.
+func (p *pipeline) await(due time.Time) {
+	var timer <-chan time.Time
+	if !due.IsZero() {
+		t := time.NewTimer(due.Sub(p.j.opts.Now()))
+		defer t.Stop()
+		timer = t.C
+	}
+	select {
+	case <-p.wake:
+	case <-timer:
+	}
+}
+
+// ready returns the steps that can begin now, when the first of those begins again that pause,
+// and the error of a step that has failed. It marks the steps as started. mu is held.
+func (p *pipeline) ready() (next []step, due time.Time, failed *message.Error) {
+	now := p.j.opts.Now()
 	for _, s := range p.spec.Steps {
-		if st := p.state.Steps[s.ID]; st.Status == Failed && !s.Continue {
+		if st := p.done[s.ID]; st.Status == Failed && !s.Continue {
 			failed, _ = message.ParseError([]byte(st.Error))
 			failed = message.Errorf(failed.Code, "The step %q has failed: %w", s.ID, failed)
 		}
 	}
 	if failed != nil || p.broken || p.ctx.Err() != nil || p.lease.Held() != nil {
-		return nil, failed
+		return nil, due, failed
 	}
 	for _, s := range p.spec.Steps {
-		st := p.state.Steps[s.ID]
-		if st.Status == Completed || st.Status == Failed || slices.Contains(p.started, s.ID) || st.Due > now {
+		st := p.done[s.ID]
+		if st.ended() || slices.Contains(p.started, s.ID) {
 			continue
 		}
-		if slices.ContainsFunc(s.Needs, func(id string) bool {
-			needed := p.state.Steps[id].Status
-			return needed != Completed && needed != Failed
-		}) {
+		if slices.ContainsFunc(s.Needs, func(id string) bool { return !p.done[id].ended() }) {
+			continue
+		}
+		if at := time.UnixMilli(st.Due); at.After(now) {
+			if due.IsZero() || at.Before(due) {
+				due = at
+			}
 			continue
 		}
 		p.started = append(p.started, s.ID)
 		next = append(next, s)
 	}
-	return next, nil
+	return next, due, nil
 }
 
-// doStep does one step.
+func (s stepState) ended() bool { return s.Status == Completed || s.Status == Failed }
+
+// doStep does one step. If what became of it can't be stored, the lease is left as it is, and the
+// job is begun again.
 func (p *pipeline) doStep(s step) {
 	w := &stepAttempt{pipeline: p, step: s}
 	outcome, commit := p.callStep(w)
-	if !w.applied && p.lease.Held() == nil && !p.leaveStep(s) {
-		var b store.Batch
-		_, err := w.Settle(&b, &outcome)
-		if err == nil {
-			commit, err = p.j.opts.Store.Apply(&b)
+	known, applied := w.known()
+	if !applied {
+		if p.leaveStep(s) {
+			return
 		}
-		if err != nil {
-			p.j.opts.Log.Warn("a step can't be settled; the job is begun again", "job", p.ID, "step", s.ID, "error", err)
+		if known != nil {
+			outcome = *known
+		}
+		commit = nil
+		if known == nil || external(p.k, s.Name) { // else nothing has happened
+			commit = p.persist(false, func(b *store.Batch) error {
+				_, err := w.Settle(b, &outcome)
+				return err
+			})
+		}
+		if commit == nil {
 			p.mu.Lock()
 			p.broken = true
 			p.mu.Unlock()
@@ -311,24 +335,20 @@ func (p *pipeline) callStep(w *stepAttempt) (message.Message, *store.Commit) {
 	}
 	if external(p.k, s.Name) {
 		p.mu.Lock()
-		st := p.state.Steps[s.ID]
-		was := st.Status
-		st.Status = Running
-		p.state.Steps[s.ID] = st
-		var b store.Batch
-		p.record.store(&b)
+		st := p.done[s.ID]
 		p.mu.Unlock()
-		if was == Running && !p.Repeat {
+		if st.Status == Running && !p.Repeat {
 			w.final = true
 			return fail(unknownOutcome(s.Name))
 		}
-		commit, err := p.j.opts.Store.Apply(&b)
-		if err == nil {
-			err = commit.Wait(p.ctx)
-		}
-		if err != nil {
-			e, _ := message.ErrorOf(err)
-			return fail(e)
+		st.Status = Running
+		noted := p.persist(true, func(b *store.Batch) error {
+			p.lease.Depend(b)
+			b.Set(key(keyStep, p.ID, s.ID), encode(&st))
+			return nil
+		})
+		if noted == nil {
+			return fail(message.Errorf(503, "The step %q can't begin: the job was stopped", s.ID))
 		}
 	}
 	return p.do(s.Name, data, w)
@@ -346,7 +366,7 @@ func (p *pipeline) payload(s step) (jsontext.Value, error) {
 	v, err := replace(v, func(path string) (any, error) {
 		id, rest, _ := strings.Cut(path, ".")
 		p.mu.Lock()
-		result := p.state.Steps[id].Result
+		result := p.done[id].Result
 		p.mu.Unlock()
 		return p.j.part(p.ctx, id, result, rest)
 	})
@@ -441,26 +461,27 @@ func (j *Jobs) open(ctx context.Context, pointer any, text bool) (any, error) {
 // A stepAttempt is a call that is a step of a job. It implements [kernel.Work].
 type stepAttempt struct {
 	*pipeline
+	settlement
 	step    step
-	final   bool // it isn't attempted again
-	applied bool
-	settled stepState
+	final   bool      // it isn't attempted again
+	becomes stepState // what the outcome makes of the step; guarded by the mu of pipeline
 }
 
 // Held implements [kernel.Work].
 func (w *stepAttempt) Held() error { return w.lease.Held() }
 
-// Settle implements [kernel.Work]. The state of the job has that of its steps.
+// Settle implements [kernel.Work]. A step has a key of its own: steps that end at one moment
+// don't overwrite each other.
 func (w *stepAttempt) Settle(b *store.Batch, outcome *message.Message) ([]message.Message, error) {
 	if err := w.lease.Held(); err != nil {
 		return nil, err
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	w.pipeline.mu.Lock()
+	defer w.pipeline.mu.Unlock()
 	now := w.j.opts.Now()
-	st := w.state.Steps[w.step.ID]
+	st := w.done[w.step.ID]
 	if outcome.Kind == message.KindReply {
-		st = stepState{Status: Completed, Result: jsontext.Value(outcome.Data), Attempt: st.Attempt}
+		st = stepState{Status: Completed, Result: jsontext.Value(outcome.Data).Clone(), Attempt: st.Attempt}
 	} else {
 		e, err := outcome.Failure()
 		if err != nil {
@@ -479,68 +500,65 @@ func (w *stepAttempt) Settle(b *store.Batch, outcome *message.Message) ([]messag
 			st = stepState{Status: Failed, Error: e.Append(nil), Attempt: st.Attempt + 1}
 		}
 	}
-	w.state.Steps[w.step.ID] = st
-	w.settled = st
+	w.settle(outcome)
+	w.becomes = st
 	w.lease.Depend(b)
-	w.record.store(b)
+	at := key(keyStep, w.ID, w.step.ID)
+	b.Set(at, encode(&st))
+	w.j.refer(b, st.Result, at)
 	return nil, nil
 }
 
 // Applied implements [kernel.Work].
 func (w *stepAttempt) Applied() {
+	w.pipeline.mu.Lock()
+	defer w.pipeline.mu.Unlock()
+	w.settlement.mu.Lock()
+	defer w.settlement.mu.Unlock()
 	w.applied = true
-	if w.settled.Status == Pending {
-		w.mu.Lock()
-		defer w.mu.Unlock()
+	w.done[w.step.ID] = w.becomes
+	if w.becomes.Status == Pending {
 		w.started = slices.DeleteFunc(w.started, func(id string) bool { return id == w.step.ID })
 	}
 }
 
-// settleSteps ends a job none of whose steps runs, or gives it back until the next attempt.
-func (p *pipeline) settleSteps(failed *message.Error) {
-	w := &attempt{run: p.run}
+// settleSteps ends a job none of whose steps runs, or gives it back until the next attempt of a
+// step is due.
+func (p *pipeline) settleSteps(failed *message.Error, due time.Time) {
 	m := message.Message{Type: "Job.Start"}
 	if failed == nil {
-		var due time.Time
 		var results []byte // an object with a member for each step, in their order
-		done := 0
 		for _, s := range p.spec.Steps {
-			st := p.state.Steps[s.ID]
-			if st.Status == Completed || st.Status == Failed {
-				value := st.Result
-				if len(value) == 0 {
-					value = jsontext.Value("null")
-				}
-				results = fmt.Appendf(results, ",%q:%s", s.ID, value)
-				done++
-				continue
+			st := p.done[s.ID]
+			if !st.ended() {
+				p.giveBack(later(due, p.j.opts.Now()))
+				return
 			}
-			if at := time.UnixMilli(st.Due); due.IsZero() || at.Before(due) {
-				due = at
+			value := st.Result
+			if len(value) == 0 {
+				value = jsontext.Value("null")
 			}
-		}
-		if done < len(p.spec.Steps) {
-			p.giveBack(later(due, p.j.opts.Now()))
-			return
+			results = fmt.Appendf(results, ",%q:%s", s.ID, value)
 		}
 		m = m.Reply(fmt.Appendf(nil, "{%s}", results[1:]))
 	} else {
 		p.Retry = nil // each step has been retried
 		m = m.Fail(failed)
 	}
-	p.settleAlone(w, &m)
+	p.settleAlone(&attempt{run: p.run}, &m)
 }
 
 // giveBack ends the lease until a time.
 func (p *pipeline) giveBack(due time.Time) {
-	var b store.Batch
-	ended := p.lease.Again(&b, due)
-	p.record.store(&b)
-	if _, err := p.j.opts.Store.Apply(&b); err != nil {
-		p.j.opts.Log.Warn("a job can't be given back; it is begun again", "job", p.ID, "error", err)
-		return
+	var ended func()
+	commit := p.persist(false, func(b *store.Batch) error {
+		ended = p.lease.Again(b, due)
+		p.record.store(b)
+		return nil
+	})
+	if commit != nil {
+		ended()
 	}
-	ended()
 }
 
 var _ kernel.Work = (*stepAttempt)(nil)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -23,6 +24,7 @@ import (
 const (
 	keySpec     = 's' // id → spec
 	keyState    = 'o' // id → state; absent while there is nothing to say
+	keyStep     = 'p' // id, step → stepState; absent while the step has not begun
 	keyLog      = 'l' // id → what the job has said
 	keyUnique   = 'u' // principal, uniqueKey → id, while the job is not finished
 	keyExpiry   = 'e' // when a finished job is forgotten, id
@@ -69,15 +71,14 @@ type spec struct {
 
 // A state is what has become of a job, as far as it has to survive.
 type state struct {
-	Status   Status               `json:"status,omitzero"` // Completed or Failed; else the queue knows
-	Result   jsontext.Value       `json:"result,omitzero"`
-	Error    jsontext.Value       `json:"error,omitzero"`
-	Began    int64                `json:"began,omitzero"`
-	Ended    int64                `json:"ended,omitzero"`
-	Attempt  int                  `json:"attempt,omitzero"`  // that have failed
-	Failures []jsontext.Value     `json:"failures,omitzero"` // of earlier attempts, the last one first
-	Steps    map[string]stepState `json:"done,omitzero"`
-	Progress *progress            `json:"progress,omitzero"`
+	Status   Status           `json:"status,omitzero"` // Completed or Failed; else the queue knows
+	Result   jsontext.Value   `json:"result,omitzero"`
+	Error    jsontext.Value   `json:"error,omitzero"`
+	Began    int64            `json:"began,omitzero"`
+	Ended    int64            `json:"ended,omitzero"`
+	Attempt  int              `json:"attempt,omitzero"`  // that have failed
+	Failures []jsontext.Value `json:"failures,omitzero"` // of earlier attempts, the last one first
+	Progress *progress        `json:"progress,omitzero"`
 
 	// Of a schedule.
 	Paused string `json:"paused,omitzero"` // why
@@ -107,6 +108,7 @@ type progress struct {
 type record struct {
 	spec
 	state
+	done     map[string]stepState // by the id of the step; each has a key of its own, so that steps end independently
 	revision store.Revision
 	queued   work.State
 	due      time.Time
@@ -131,6 +133,11 @@ func (j *Jobs) load(id string) (*record, error) {
 		return nil, err
 	}
 	r.queued, r.due = queued, task.Due
+	if len(r.spec.Steps) > 0 {
+		if err := r.loadSteps(j.opts.Store); err != nil {
+			return nil, err
+		}
+	}
 	return r, r.loadState(j.opts.Store)
 }
 
@@ -142,6 +149,22 @@ func (r *record) loadState(s store.Reader) error {
 	r.revision = e.Revision
 	if err := json.Unmarshal(e.Value, &r.state); err != nil {
 		return fmt.Errorf("the state of the job %s can't be read: %w", r.ID, err)
+	}
+	return nil
+}
+
+func (r *record) loadSteps(s store.Reader) error {
+	r.done = make(map[string]stepState)
+	prefix := key(keyStep, r.ID)
+	for e, err := range s.Scan(store.Prefix(prefix)) {
+		if err != nil {
+			return err
+		}
+		var st stepState
+		if err := json.Unmarshal(e.Value, &st); err != nil {
+			return fmt.Errorf("a step of the job %s can't be read: %w", r.ID, err)
+		}
+		r.done[string(e.Key[len(prefix):])] = st
 	}
 	return nil
 }
@@ -199,9 +222,7 @@ func (j *Jobs) finish(b *store.Batch, r *record, s Status, now time.Time) {
 	if r.Unique != "" {
 		b.Delete(r.uniqueName())
 	}
-	if j.opts.Blobs != nil {
-		j.opts.Blobs.Refer(b, r.Result, key(keyState, r.ID))
-	}
+	j.refer(b, r.Result, key(keyState, r.ID))
 }
 
 // unfinish takes back what finish has added, for a job that begins again.
@@ -232,7 +253,9 @@ func (j *Jobs) Sweep(ctx context.Context, now time.Time) (n int, err error) {
 			if err := j.forget(&b, id); err != nil {
 				return n, err
 			}
-			b.Delete(append([]byte(nil), e.Key...))
+			expiry := append([]byte(nil), e.Key...)
+			b.IfRevision(expiry, e.Revision) // else the job was begun again meanwhile
+			b.Delete(expiry)
 			if found++; found == sweepBatch {
 				break
 			}
@@ -240,7 +263,11 @@ func (j *Jobs) Sweep(ctx context.Context, now time.Time) (n int, err error) {
 		if found == 0 {
 			return n, nil
 		}
-		if _, err := j.opts.Store.Apply(&b); err != nil {
+		_, err := j.opts.Store.Apply(&b)
+		if errors.Is(err, store.ErrConflict) {
+			continue
+		}
+		if err != nil {
 			return n, err
 		}
 		n += found
@@ -254,13 +281,36 @@ func (j *Jobs) forget(b *store.Batch, id string) error {
 	if err := r.loadState(j.opts.Store); err != nil {
 		return err
 	}
-	if j.opts.Blobs != nil {
-		j.opts.Blobs.Unrefer(b, r.Result, key(keyState, id))
+	spec, err := j.opts.Store.Get(key(keySpec, id))
+	if err != nil {
+		return err
+	}
+	if err := r.loadSteps(j.opts.Store); err != nil {
+		return err
+	}
+	j.unrefer(b, r.Result, key(keyState, id))
+	j.unrefer(b, spec.Value, key(keySpec, id))
+	for step, st := range r.done {
+		j.unrefer(b, st.Result, key(keyStep, id, step))
+		b.Delete(key(keyStep, id, step))
 	}
 	b.Delete(key(keySpec, id))
 	b.Delete(key(keyState, id))
 	b.Delete(key(keyLog, id))
 	return nil
+}
+
+// refer adds to a batch that the value of a key needs the blobs that data mentions.
+func (j *Jobs) refer(b *store.Batch, data, key []byte) {
+	if j.opts.Blobs != nil {
+		j.opts.Blobs.Refer(b, data, key)
+	}
+}
+
+func (j *Jobs) unrefer(b *store.Batch, data, key []byte) {
+	if j.opts.Blobs != nil {
+		j.opts.Blobs.Unrefer(b, data, key)
+	}
 }
 
 // ids makes ids that ascend.
