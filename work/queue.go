@@ -39,11 +39,14 @@ type Options struct {
 	// worker returns like that only if it has done nothing that must not be repeated.
 	Work func(context.Context, *Lease)
 
-	Slots int              // how many tasks run at once; 0 means 256
+	Slots int              // how many tasks run at once; 0 means DefaultSlots
 	Grace time.Duration    // how long workers may go on when the queue stops
 	Now   func() time.Time // nil means time.Now
 	Log   *slog.Logger
 }
+
+// DefaultSlots is how many tasks run at once by default.
+const DefaultSlots = 256
 
 // A Queue runs tasks. It is safe for concurrent use.
 type Queue struct {
@@ -71,7 +74,7 @@ type lane struct {
 // New returns a queue. It does nothing before Run is called.
 func New(o *Options) *Queue {
 	q := &Queue{opts: *o, lanes: make(map[string]*lane), running: make(map[string]*Lease), wake: make(chan struct{}, 1)}
-	q.opts.Slots = cmp.Or(o.Slots, 256)
+	q.opts.Slots = cmp.Or(o.Slots, DefaultSlots)
 	q.process = rand.Int64N(1<<53-1) + 1 // numbers in JSON are exact up to there
 	if q.opts.Now == nil {
 		q.opts.Now = time.Now
@@ -317,8 +320,7 @@ func (q *Queue) Stats() (running int) {
 }
 
 // Oldest returns since when the task waits that has waited longest for its turn: its time has
-// come, it shares no limit, and it doesn't run. It returns the zero time if there is none. It
-// reads one entry for each priority.
+// come, it shares no limit, and it doesn't run. It returns the zero time if there is none.
 func (q *Queue) Oldest() (due time.Time, err error) {
 	var lanes []store.Range
 	q.mu.Lock()
@@ -330,22 +332,24 @@ func (q *Queue) Oldest() (due time.Time, err error) {
 	}
 	q.mu.Unlock()
 	for _, l := range lanes {
-		e, err := store.First(q.opts.Store, l)
-		if err != nil {
-			return time.Time{}, err
-		}
-		if e.Revision == 0 {
-			continue
-		}
-		t, _, err := decode(e.Key, e.Value)
-		if err != nil {
-			return time.Time{}, err
-		}
-		q.mu.Lock()
-		running := q.running[t.ID] != nil
-		q.mu.Unlock()
-		if !running && (due.IsZero() || t.Due.Before(due)) {
-			due = t.Due
+		for e, err := range q.opts.Store.Scan(l) {
+			if err != nil {
+				return time.Time{}, err
+			}
+			t, _, err := decode(e.Key, e.Value)
+			if err != nil {
+				return time.Time{}, err
+			}
+			q.mu.Lock()
+			running := q.running[t.ID] != nil
+			q.mu.Unlock()
+			if running { // it keeps its place, and there are at most Slots of them
+				continue
+			}
+			if due.IsZero() || t.Due.Before(due) {
+				due = t.Due
+			}
+			break
 		}
 	}
 	return due, nil

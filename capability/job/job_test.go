@@ -477,7 +477,7 @@ func TestProgress(t *testing.T) {
 		w.kernel.Handle(t.Context(), m, func(m message.Message) {
 			told = append(told, fmt.Sprintf("%s %s", m.Kind, m.Type))
 		})
-		if got := strings.Join(told, ", "); got != "event Job.Progressed, event Job.Progressed, event Job.Progressed, reply Job.Wait" {
+		if got := strings.Join(told, ", "); got != "event Syscall.Progressed, event Syscall.Progressed, event Syscall.Progressed, reply Job.Wait" {
 			t.Errorf("told %s", got)
 		}
 		w.stop()
@@ -600,6 +600,72 @@ func TestAfterARestore(t *testing.T) {
 		time.Sleep(time.Hour)
 		if w.counted("s") != 1 {
 			t.Errorf("the schedule has run %d times", w.counted("s"))
+		}
+	})
+}
+
+func TestShortIDs(t *testing.T) {
+	test(t, "name one job", func(t *testing.T, w *world) {
+		one := w.start(`{"name":"Test.Count","payload":{"key":"a"}}`)
+		other := w.start(`{"name":"Test.Count","payload":{"key":"a"}}`)
+		theirs := w.token("other", principal.Grant{Preset: principal.Agent})
+		for _, c := range []struct {
+			principal *principal.Principal
+			id        string
+			want      string
+			code      int
+		}{
+			{nil, one[:5] + "…" + one[20:], one, 0},
+			{nil, other[:5] + "…" + other[20:], other, 0},
+			{nil, "…" + one[20:], one, 0},
+			{nil, one[:5] + "…", "", 422},
+			{nil, "…nothing", "", 404},
+			{nil, one + "…" + one, "", 404},
+			{theirs, one[:5] + "…" + one[20:], "", 404},
+		} {
+			var i info
+			e := w.callAs(c.principal, "Job.Wait", fmt.Sprintf(`{"jobId":%q}`, c.id), &i)
+			if e == nil && (c.code != 0 || i.JobID != c.want) || e != nil && e.Code != c.code {
+				t.Errorf("%s: %+v, %v; want %s or %d", c.id, i, e, c.want, c.code)
+			}
+		}
+	})
+}
+
+func TestStats(t *testing.T) {
+	test(t, "say what runs and what waits", func(t *testing.T, w *world) {
+		stats := func(when string, want job.Stats) {
+			t.Helper()
+			synctest.Wait()
+			if got, err := w.Stats(); err != nil || got != want {
+				t.Errorf("%s: %+v, %v; want %+v", when, got, err, want)
+			}
+		}
+		stats("at first", job.Stats{})
+		hanging := w.start(`{"name":"Test.Outside","payload":{"key":"hang"},"repeat":true}`)
+		w.start(`{"name":"Test.Count","payload":{"key":"a"},"schedule":"@every 1h"}`)
+		w.start(`{"name":"Test.Count","payload":{"key":"a"},"delay":"2h"}`)
+		w.start(`{"name":"Test.Count","payload":{"key":"b"}}`)
+		stats("while one runs", job.Stats{Running: 1, Completed: 1, Schedules: 1})
+		w.must("Job.Cancel", fmt.Sprintf(`{"jobId":%q}`, hanging), nil)
+		stats("after it", job.Stats{Completed: 1, Failed: 1, Schedules: 1})
+		w.stop()
+		if _, err := job.Restored(w.store); err != nil {
+			t.Fatal(err)
+		}
+		w.open()
+		stats("after a restore", job.Stats{Schedules: 1, Held: true})
+		w.must("Job.Resume", `{}`, nil)
+		stats("when it goes on", job.Stats{Schedules: 1})
+	})
+	test(t, "say how long a job waits for its turn", func(t *testing.T, w *world) {
+		for range 256 { // as many as run at once
+			w.start(`{"name":"Test.Outside","payload":{"key":"hang"},"repeat":true}`)
+		}
+		w.start(`{"name":"Test.Count","payload":{"key":"a"}}`)
+		time.Sleep(time.Minute)
+		if s, err := w.Stats(); err != nil || s.Running != 256 || s.Oldest != time.Minute {
+			t.Errorf("%+v, %v", s, err)
 		}
 	})
 }

@@ -18,7 +18,7 @@ import (
 )
 
 type idInput struct {
-	JobID string `json:"jobId" jsonschema:"minLength=1,maxLength=64" jsonschema_description:"The job, as Job.Start replied it."`
+	JobID string `json:"jobId" jsonschema:"minLength=1,maxLength=64" jsonschema_description:"The job, as Job.Start replied it, or its short form: its beginning and its end with … between them."`
 }
 
 // Info is what is told of a job.
@@ -104,7 +104,7 @@ type resultOutput struct {
 }
 
 type resultInput struct {
-	JobID string `json:"jobId" jsonschema:"minLength=1,maxLength=64" jsonschema_description:"The job, as Job.Start replied it."`
+	JobID string `json:"jobId" jsonschema:"minLength=1,maxLength=64" jsonschema_description:"The job, as Job.Start replied it, or its short form: its beginning and its end with … between them."`
 	Log   bool   `json:"log,omitzero" jsonschema_description:"Also return what the job has said; then it need not have ended."`
 }
 
@@ -253,14 +253,13 @@ func readSince(v jsontext.Value, now time.Time) (int64, error) {
 }
 
 type waitInput struct {
-	JobID   string         `json:"jobId" jsonschema:"minLength=1,maxLength=64" jsonschema_description:"The job, as Job.Start replied it."`
+	JobID   string         `json:"jobId" jsonschema:"minLength=1,maxLength=64" jsonschema_description:"The job, as Job.Start replied it, or its short form: its beginning and its end with … between them."`
 	Timeout jsontext.Value `json:"timeout,omitzero" jsonschema:"oneof_type=number;string" jsonschema_description:"How long to wait: milliseconds, or a text such as 30s. Then the reply says how far the job is. Default: until it has ended."`
 }
 
 var wait = kernel.DefineQuery[waitInput, Info](kernel.Definition{
 	Type:    "Job.Wait",
-	Summary: "Wait until a job has ended: its progress as events, then its outcome. It can be asked again at any time.",
-	Emits:   events[1:2],
+	Summary: "Wait until a job has ended: its progress, then its outcome. It can be asked again at any time.",
 	Runs:    kernel.Endless,
 	Timeout: 24 * time.Hour,
 })
@@ -276,20 +275,22 @@ func (j *Jobs) wait(ctx context.Context, in waitInput, s *kernel.Stream) (Info, 
 		defer timer.Stop()
 		late = timer.C
 	}
-	l := j.begin(in.JobID)
+	found, err := j.visible(ctx, in.JobID)
+	if err != nil {
+		return Info{}, err
+	}
+	l := j.begin(found.ID)
 	defer j.end(l)
 	var told *progress
 	for {
 		news, p := l.next()
-		r, err := j.visible(ctx, in.JobID)
+		r, err := j.visible(ctx, found.ID)
 		if err != nil {
 			return Info{}, err
 		}
 		if p != nil && p != told {
 			told = p
-			if err := s.Emit(progressedEvent, progressOutput{r.ID, p.Note, p.Fraction}); err != nil {
-				return Info{}, err
-			}
+			s.Progress(p.Note, p.Fraction)
 		}
 		if r.Status != "" {
 			return j.info(r), nil
@@ -302,10 +303,4 @@ func (j *Jobs) wait(ctx context.Context, in waitInput, s *kernel.Stream) (Info, 
 			return Info{}, context.Cause(ctx)
 		}
 	}
-}
-
-type progressOutput struct {
-	JobID    string  `json:"jobId"`
-	Note     string  `json:"note"`
-	Fraction float64 `json:"percentage"`
 }

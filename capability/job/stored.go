@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -121,7 +122,7 @@ func (j *Jobs) load(id string) (*record, error) {
 		return nil, err
 	}
 	if e.Revision == 0 {
-		return nil, message.Errorf(404, "Job not found: %s (Job.List names the jobs; finished ones are forgotten after a week, or after their keep)", message.Clip(id, 64))
+		return nil, notFound(id)
 	}
 	r := new(record)
 	if err := json.Unmarshal(e.Value, &r.spec); err != nil {
@@ -180,14 +181,52 @@ func (r *record) current() Status {
 	return Pending
 }
 
-// visible returns a job that the caller sees and controls; another's is not told from one that
-// doesn't exist.
+// visible returns a job that the caller sees and controls, by its id or the short form of it;
+// another's is not told from one that doesn't exist.
 func (j *Jobs) visible(ctx context.Context, id string) (*record, error) {
+	if head, tail, short := strings.Cut(id, "…"); short {
+		return j.visibleShort(ctx, id, head, tail)
+	}
 	r, err := j.load(id)
 	if err == nil && !kernel.PrincipalOf(ctx).Sees(r.Principal) {
-		return nil, message.Errorf(404, "Job not found: %s (Job.List names the jobs; finished ones are forgotten after a week, or after their keep)", message.Clip(id, 64))
+		return nil, notFound(id)
 	}
 	return r, err
+}
+
+// visibleShort returns the job whose id has this beginning and this end, of the latest ones.
+func (j *Jobs) visibleShort(ctx context.Context, short, head, tail string) (r *record, err error) {
+	keys := store.Prefix(key(keySpec, head))
+	keys.Reverse = true
+	looked := 0
+	for e, err := range j.opts.Store.Scan(keys) {
+		if err != nil {
+			return nil, err
+		}
+		if looked++; looked > maxLooked {
+			break
+		}
+		id := string(e.Key[2:])
+		if !strings.HasSuffix(id, tail) || len(id) < len(head)+len(tail) {
+			continue
+		}
+		other, err := j.visible(ctx, id)
+		switch {
+		case err != nil: // another's, or forgotten meanwhile
+		case r != nil:
+			return nil, message.Errorf(422, "The short id %s stands for %s and for %s, and maybe for others; give the whole id", message.Clip(short, 64), other.ID, r.ID)
+		default:
+			r = other
+		}
+	}
+	if r == nil {
+		return nil, notFound(short)
+	}
+	return r, nil
+}
+
+func notFound(id string) error {
+	return message.Errorf(404, "Job not found: %s (Job.List names the jobs; finished ones are forgotten after a week, or after their keep)", message.Clip(id, 64))
 }
 
 func encode(v any) []byte {

@@ -16,6 +16,7 @@ import (
 	"kernos/kernel"
 	"kernos/transport/rpc"
 	"kernos/transport/unix"
+	"kernos/work"
 )
 
 // AddKernelFlags adds the flags of what a kernel keeps and reaches.
@@ -44,13 +45,14 @@ func AddKernelFlags(c *cobra.Command, o *daemon.Options) {
 func addServerFlags(c *cobra.Command, o *daemon.Options) {
 	l := &o.Limits
 	*l = daemon.Limits{
-		Timeout: kernel.DefaultTimeout, MaxConnections: unix.DefaultMaxConnections, InFlight: kernel.DefaultInFlight, InFlightAll: kernel.DefaultInFlightAll,
+		Timeout: kernel.DefaultTimeout, MaxConnections: unix.DefaultMaxConnections, InFlight: kernel.DefaultInFlight, InFlightAll: kernel.DefaultInFlightAll, Jobs: work.DefaultSlots,
 		Stall: unix.DefaultStall, LineTime: unix.DefaultLine, Grace: unix.DefaultGrace,
 	}
 	f := c.Flags()
 	f.Var((*quantity.Count)(&l.MaxConnections), "max-connections", "how many connections are served at once")
 	f.Var((*quantity.Count)(&l.InFlight), "in-flight", "how many slow requests of one connection run at once; a WebSocket may have "+strconv.Itoa(rpc.DefaultSubscriptions)+", one for each of its streams")
 	f.Var((*quantity.Count)(&l.InFlightAll), "in-flight-all", "how many slow requests of all connections run at once, except for watches")
+	f.Var((*quantity.Count)(&l.Jobs), "jobs", "how many jobs run at once; the others wait for their turn")
 	f.Var((*quantity.PositiveDuration)(&l.Stall), "stall", "close connections that take nothing of what is sent to them for this long")
 	f.Var((*quantity.Duration)(&l.Idle), "idle", "close connections that have been silent for this long; 0 means never, and two minutes between HTTP requests")
 	f.Var((*quantity.PositiveDuration)(&l.LineTime), "line-time", "how long a connection may take for one line")

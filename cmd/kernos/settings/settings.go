@@ -27,7 +27,7 @@ import (
 // command has some of them.
 var names = []string{
 	"addr", "allow-host", "allow-origin", "auth-key", "development", "directory", "execute", "fetch-allow", "fetch-deny",
-	"fetch-only", "fetch-retries", "frame-rate", "grace", "idempotency-ttl", "idle", "in-flight", "in-flight-all", "insecure-listen-without-signature",
+	"fetch-only", "fetch-retries", "frame-rate", "grace", "idempotency-ttl", "idle", "in-flight", "in-flight-all", "insecure-listen-without-signature", "jobs",
 	"insecure-listen-without-tls", "insecure-listen-without-token", "journal-age", "journal-size", "line-time", "max-body", "max-connections", "mount",
 	"no-http", "no-token", "open-unbound-secrets", "request-rate", "require-agent", "seal-key", "stall", "timeout", "tls-cert", "tls-key", "token-file",
 }
