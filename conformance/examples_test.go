@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"testing"
 
+	"kernos/internal/testkit"
 	"kernos/message"
 )
 
@@ -19,6 +20,16 @@ func TestExamplesRun(t *testing.T) {
 			t.Error(err)
 		}
 	}()
+	serving, stop := context.WithCancel(t.Context())
+	served := make(chan error)
+	go func() { served <- w.Serve(serving) }() // jobs run
+	defer func() {
+		stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	}()
+	testkit.Until(t, "jobs run", func() bool { return failure(w.command("Job.Resume", `{}`)) == 0 })
 	found := 0
 	for _, typ := range w.kernel.Registry().Types() {
 		s, _ := w.kernel.Registry().Lookup(typ)

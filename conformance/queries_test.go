@@ -1,7 +1,9 @@
 package conformance
 
 import (
+	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"kernos/internal/testkit"
 	"kernos/message"
 )
 
@@ -40,8 +43,8 @@ func TestQueriesChangeNothing(t *testing.T) {
 		}
 	}()
 	askAll(t, w, generator{random: rand.New(rand.NewPCG(3, 4)), texts: texts}, dir, files, false) // nothing is there yet
-	sealed := fill(t, w)
-	counts := askAll(t, w, generator{random: rand.New(rand.NewPCG(1, 2)), texts: append(slices.Repeat([]string{sealed}, 10), texts...)}, dir, files, true)
+	sealed, job := fill(t, w)
+	counts := askAll(t, w, generator{random: rand.New(rand.NewPCG(1, 2)), texts: append(slices.Repeat([]string{sealed, job}, 10), texts...)}, dir, files, true)
 	for name, good := range counts {
 		if good == 0 {
 			t.Errorf("%s never succeeded: the test is blind to it", name)
@@ -52,8 +55,9 @@ func TestQueriesChangeNothing(t *testing.T) {
 	}
 }
 
-// fill puts something into a kernel that can be asked for. It returns a sealed string.
-func fill(t *testing.T, w *whole) string {
+// fill puts something into a kernel that can be asked for. It returns a sealed string and the id
+// of a finished job, as JSON.
+func fill(t *testing.T, w *whole) (sealed, job string) {
 	t.Helper()
 	for i := range 30 {
 		ttl := ""
@@ -73,11 +77,34 @@ func fill(t *testing.T, w *whole) string {
 	known := message.Message{Kind: message.KindCommand, Type: "Echo", Data: []byte(`{"message":"a note"}`)}
 	known.Metadata = message.Metadata{ID: "known", Correlation: "flow", Timestamp: 1}
 	w.ask(known)
-	sealed := w.command("Crypto.Seal", `{"plaintext":"a secret"}`)
-	if failure(sealed) != 0 {
-		t.Fatalf("%s", sealed.Data)
+	secret := w.command("Crypto.Seal", `{"plaintext":"a secret"}`)
+	if failure(secret) != 0 {
+		t.Fatalf("%s", secret.Data)
 	}
-	return string(sealed.Data)
+	return string(secret.Data), runJob(t, w)
+}
+
+// runJob runs a job to its end, and returns its id as a JSON string.
+func runJob(t *testing.T, w *whole) string {
+	t.Helper()
+	serving, stop := context.WithCancel(t.Context())
+	served := make(chan error)
+	go func() { served <- w.Serve(serving) }()
+	defer func() {
+		stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	}()
+	var started struct{ JobID json.RawMessage }
+	testkit.Until(t, "a job is started", func() bool {
+		m := w.command("Job.Start", `{"name":"Echo","payload":{"message":"in the background"}}`)
+		return failure(m) == 0 && json.Unmarshal(m.Data, &started) == nil
+	})
+	if m := w.query("Job.Wait", `{"jobId":%s}`, started.JobID); failure(m) != 0 {
+		t.Fatalf("%s", m.Data)
+	}
+	return string(started.JobID)
 }
 
 // askAll sends every query that a kernel has, and looks whether anything has changed. It

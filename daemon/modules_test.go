@@ -88,7 +88,7 @@ func TestSchemasShareTheirTypes(t *testing.T) {
 		t.Fatal(err)
 	}
 	names := slices.Sorted(maps.Keys(doc.Components.Schemas))
-	if want := []string{"BlobPointer", "Gap", "Message", "Outcome", "Record"}; !slices.Equal(names, want) {
+	if want := []string{"BlobPointer", "Gap", "Job", "Message", "Outcome", "Record"}; !slices.Equal(names, want) {
 		t.Errorf("the components are %q, want %q", names, want)
 	}
 	for _, name := range []string{"BlobPointer", "Gap"} {

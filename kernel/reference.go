@@ -60,8 +60,8 @@ func (k *Kernel) refer(ctx context.Context, s *Syscall, m message.Message) messa
 	return m
 }
 
-// TooLong is the error for a request that is longer than a line, with what its sender can do
-// about it as the cause.
+// TooLong is the error for a request that is longer than a line. If the syscall takes large data by
+// reference, the cause says how.
 func (k *Kernel) TooLong(t message.Type, text string) *message.Error {
 	e := &message.Error{Code: 413, Message: text}
 	s, ok := k.registry.Lookup(t)
@@ -75,7 +75,6 @@ func (k *Kernel) TooLong(t message.Type, text string) *message.Error {
 			return e
 		}
 	}
-	e.Cause = message.Errorf(413, "%s takes nothing by reference: send less at a time", t)
 	return e
 }
 

@@ -36,7 +36,7 @@ func TestShortTextIsInlineAndAllElseABlob(t *testing.T) {
 		"byte order mark":  {"text/plain", "\ufeffhello", "\ufeffhello"},
 		"16,000 bytes":     {"text/plain", long, long}, // a line has 16,384
 		"more":             {"text/plain", long + strings.Repeat("x", 384), ""},
-		"escapes":          {"text/plain", strings.Repeat("\"", 9000), ""}, // which take two bytes each
+		"escapes":          {"text/plain", strings.Repeat("\"", 9000), ""},              // which take two bytes each
 		"latin 1":          {"text/html; charset=ISO-8859-1", "caf\xe9 \x80", "café €"}, // as browsers read it
 		"shift-jis":        {"text/html; charset=Shift_JIS", "\x93\xfa\x96\x7b", "日本"},
 		"utf-16":           {"text/plain; charset=utf-16", "h\x00i\x00", "hi"},

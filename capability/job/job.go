@@ -44,6 +44,10 @@ type Options struct {
 	// too large for a line.
 	Open func(context.Context, message.BlobPointer) ([]byte, error)
 
+	// Opened is closed when the store has been opened: before that there is nothing to run. Nil
+	// means that it is open.
+	Opened <-chan struct{}
+
 	Slots int              // how many jobs run at once; 0 means 256
 	Grace time.Duration    // how long running jobs may go on when the kernel stops
 	Now   func() time.Time // nil means time.Now
@@ -85,12 +89,19 @@ func New(o *Options) *Jobs {
 // Run runs jobs with a kernel until ctx is done and those that run have ended. Before it is
 // called, jobs can be looked at and not be started.
 func (j *Jobs) Run(ctx context.Context, k *kernel.Kernel) {
+	j.kernel.Store(k)
+	defer j.kernel.Store(nil)
+	if j.opts.Opened != nil {
+		select {
+		case <-j.opts.Opened:
+		case <-ctx.Done():
+			return
+		}
+	}
 	if err := j.afterRestore(); err != nil {
 		j.opts.Log.Error("jobs can't be read; they don't run until the next start", "error", err)
 		return
 	}
-	j.kernel.Store(k)
-	defer j.kernel.Store(nil)
 	j.queue.Run(ctx)
 }
 

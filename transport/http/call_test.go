@@ -53,7 +53,7 @@ func TestCalls(t *testing.T) {
 		{"POST", "/v1/call/kernel/echo", `{"massage":"hi"}`, 422, `"name":"invalid_params","guidance":{"service_hash":`},
 		{"POST", "/v1/call/kernel/echo", `{"massage":"hi"}`, 422, `"action":"try_method","suggested_method":"kernel.echo","example_params":{"message":"message"}`},
 		{"POST", "/v1/call/kernel/echo", `[1,2,3]`, 422, `"message":"Invalid params: 3 values came, and there are 1 fields: message","name":"invalid_params"`},
-		{"POST", "/v1/call/test/fail", `1`, 422, `{"code":422,"message":"Not this","cause":{"code":404,"message":"There is none"}}`},
+		{"POST", "/v1/call/test/fail", `1`, 422, `{"code":422,"message":"Not this","cause":{"code":404,"message":"There is none"},"name":"invalid_params","guidance":{`},
 		{"POST", "/v1/call/test/panic", `1`, 500, `{"code":500,`},
 		{"POST", "/v1/call/kernel/pign", `{}`, 404, `{"code":404,"message":"Method not found: pign","name":"method_not_found","guidance":{"service_hash":`},
 		{"POST", "/v1/call/kernel/pign", `{}`, 404, `"available_methods":["echo","ping"],"method_schema":{"type":"object"`},
