@@ -38,7 +38,7 @@ func (s *state) openTree(o *Files, variables []kernelfs.Variable) error {
 func (s *state) mounts(o *Files) (all []vfs.Mount, err error) {
 	root := false
 	for _, text := range o.Mounts {
-		m, err := mounts.Parse(text, mounts.Options{Client: s.client, Development: o.Development, Private: s.private})
+		m, err := mounts.Parse(text, mounts.Options{Client: s.own, Development: o.Development, Private: s.private})
 		if err != nil {
 			if at, _, ok := strings.Cut(text, "="); ok { // the target may hold a password
 				err = fmt.Errorf("%s=…: %w", at, err)

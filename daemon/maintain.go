@@ -137,6 +137,6 @@ func (s *state) collectBlobs(ctx context.Context, now time.Time) error {
 		return err
 	}
 	defer release()
-	_, err = s.blobs.Collect(ctx, s.store, s.unused(), now)
-	return err
+	collected, err := s.blobs.Collect(ctx, s.store, s.unused(), now)
+	return errors.Join(err, s.blobs.Release(s.store, collected.Removed))
 }

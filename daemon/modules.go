@@ -37,12 +37,12 @@ func (d *Daemon) modules(r *kernel.Registry) ([]kernel.Module, error) {
 	return []kernel.Module{
 		s.tree.Module(),
 		content.New(contentFiles{s.tree}, &content.Options{Client: s.client, Registry: r, Execute: o.Execute}).Module(),
-		fetch.Module(fetch.Options{Client: s.client, Blobs: s.blobs, Open: s.keys.Open, MaxBody: o.Fetch.MaxBody, Retries: o.Fetch.Retries}),
+		fetch.Module(fetch.Options{Client: s.client, Blobs: s, Open: s.keys.Open, MaxBody: o.Fetch.MaxBody, Retries: o.Fetch.Retries}),
 		s.keys.Module(),
-		blob.Module(blob.Options{Dir: s.blobs, Log: o.Log}), // every caller that /v1/blobs serves: the same rule belongs in both
+		blob.Module(blob.Options{Dir: s.blobs, Reaches: s.callerReaches, Log: o.Log}),
 		introspect.Module(r),
 		lifecycle.Module(life),
-		register.Module(r, nil),
+		register.Module(r, &register.Options{Store: s.store, Find: d.tokens.Find}),
 		s.memory.Module(),
 		history.Module(s.journal, d.tokens.Find),
 		token.Module(d.tokens),

@@ -105,9 +105,9 @@ type Files struct {
 	Development bool
 }
 
-// Fetch says where Http.Fetch may go. By default the owner's programs reach everything but
-// link-local addresses, and if other machines can call the kernel, only public addresses are
-// reached.
+// Fetch says where requests may go that callers cause. By default the owner reaches everything but
+// link-local addresses, and public addresses only if other machines can call the kernel. Tokens
+// reach public addresses only, and what Allow names.
 type Fetch struct {
 	Allow   []string // hosts, addresses or blocks that are reached although they would be refused
 	Deny    []string // those that are not

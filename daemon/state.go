@@ -14,7 +14,6 @@ import (
 	"kernos/capability/vfs"
 	"kernos/capability/vfs/kernelfs"
 	"kernos/internal/backoff"
-	"kernos/internal/outbound"
 	"kernos/journal"
 	"kernos/kernel"
 	"kernos/message"
@@ -37,7 +36,8 @@ type state struct {
 	journal  *journal.Journal
 	memory   *memory.Memory
 	resolve  func(context.Context, message.BlobPointer) ([]byte, error) // fetches what a pointer points to
-	client   *http.Client
+	client   *http.Client                                               // of requests that callers cause
+	own      *http.Client                                               // of those that the owner has set up
 	keys     *crypto.Keyring
 	dropped  journal.Dropped // by maintain, since it was reported
 
@@ -82,22 +82,22 @@ func newState(home Home, o *Options, socket string) (*state, error) {
 		}
 		return engine, err
 	})
-	s.client = outbound.NewClient(policy, nil)
+	s.client, s.own = newOutgoing(policy)
 	s.keys = crypto.New(crypto.Options{
 		Agent: crypto.Socket(o.Keys.Agent), Key: o.Keys.Seal, KeyFile: home.Key(), RequireAgent: o.Keys.RequireAgent, OpenUnbound: o.Keys.OpenUnbound, Log: o.Log,
 	})
 	// The owner may point to any file of this machine that isn't the kernel's, and tokens to
-	// blobs.
+	// blobs that they reach.
 	own := &blobs.Resolver{Dir: s.blobs, Private: s.private, Client: s.client, Limit: memory.MaxValue}
 	confined := *own
-	confined.Confined = true
+	confined.Confined, confined.Reaches = true, s.callerReaches
 	s.resolve = func(ctx context.Context, p message.BlobPointer) ([]byte, error) {
 		if kernel.PrincipalOf(ctx).IsOwner() {
 			return own.Resolve(ctx, p)
 		}
 		return confined.Resolve(ctx, p)
 	}
-	s.memory = memory.New(s.store, s.blobs, &memory.Options{Resolve: s.resolve, Proc: s.proc, ProcKeys: s.procKeys, Log: o.Log})
+	s.memory = memory.New(s.store, s.blobs, &memory.Options{Resolve: s.resolve, Reaches: s.callerReaches, Proc: s.proc, ProcKeys: s.procKeys, Log: o.Log})
 	s.journal = journal.New(s.store, &journal.Options{
 		Retention: journal.Retention{MaxAge: o.Retention.MaxAge, MaxBytes: o.Retention.journalBytes()}, Blobs: s, Log: o.Log,
 	})
@@ -146,24 +146,4 @@ func (s *state) close() error {
 		err = s.tree.Close()
 	}
 	return errors.Join(err, s.journal.Close(), s.store.Close())
-}
-
-// Put implements [kernel.Blobs].
-func (s *state) Put(_ context.Context, data []byte) (message.BlobPointer, error) {
-	blob, err := s.blobs.Put(data)
-	return blob.Pointer(), err
-}
-
-// Refer implements [kernel.BlobOwners].
-func (s *state) Refer(b *store.Batch, data, owner []byte) {
-	for _, h := range s.blobs.Mentions(data) {
-		blobs.Refer(b, h, owner)
-	}
-}
-
-// Unrefer implements [kernel.BlobOwners].
-func (s *state) Unrefer(b *store.Batch, data, owner []byte) {
-	for _, h := range s.blobs.Mentions(data) {
-		blobs.Unrefer(b, h, owner)
-	}
 }

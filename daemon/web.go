@@ -48,7 +48,7 @@ func openWeb(d *Daemon) (_ door, err error) {
 	streams := rpc.New(d.kernel, nil)
 	sockets := ws.New(streams, &ws.Options{MaxConnections: transport.Share(cmp.Or(l.MaxConnections, 16384), webPart), FrameRate: l.FrameRate, Log: d.opts.Log})
 	server := httpd.NewServer(d.kernel, &httpd.Options{
-		WebSocket: sockets, RPC: streams, Blobs: d.state.blobs, Ready: d.state.ready, Collect: d.collect,
+		WebSocket: sockets, RPC: streams, Blobs: d.state.blobs, ReachesBlob: d.state.reaches, Ready: d.state.ready, Collect: d.collect,
 		MaxConnections: transport.Share(cmp.Or(l.MaxConnections, 4096), webPart), FrameRate: l.FrameRate, RequestRate: l.RequestRate,
 		Idle: l.Idle, Grace: l.Grace, Log: d.opts.Log,
 	})

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"kernos/internal/jsonscan"
+	"kernos/kernel/principal"
 	"kernos/message"
 	"kernos/store"
 )
@@ -27,6 +28,24 @@ type Blobs interface {
 type BlobOwners interface {
 	Refer(b *store.Batch, data, owner []byte)
 	Unrefer(b *store.Batch, data, owner []byte)
+}
+
+// BlobSharer is what Blobs may be in addition: it knows which principal may fetch which blob.
+type BlobSharer interface {
+	// Share lets a principal fetch those of the blobs that data mentions which another one may
+	// fetch, but for those that the principal has named itself, in asked.
+	Share(ctx context.Context, data, asked []byte, from, to *principal.Principal) error
+}
+
+// Share lets a principal that is given data by another fetch the blobs that it mentions. One that
+// the giver may not fetch stays out of reach, and so does one that only repeats what the principal
+// has asked with: a program that answers with what it was asked gives nothing away.
+func (k *Kernel) Share(ctx context.Context, data, asked []byte, from, to *principal.Principal) error {
+	sharer, ok := k.opts.Blobs.(BlobSharer)
+	if !ok || to.SeesAll() || from.ID() == to.ID() {
+		return nil
+	}
+	return sharer.Share(ctx, data, asked, from, to)
 }
 
 // tooLong begins the text of the error that takes the place of an answer which does not fit

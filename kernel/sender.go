@@ -52,6 +52,20 @@ func PrincipalOf(ctx context.Context) *principal.Principal {
 	return SenderIn(ctx).Principal()
 }
 
+// ReceiverOf returns whose connection the answers to the call of ctx go to. It is not who the call
+// acts for if a program has made it to serve the request of another principal.
+func ReceiverOf(ctx context.Context) *principal.Principal {
+	c, ok := CallOf(ctx)
+	if !ok {
+		return SenderIn(ctx).Principal()
+	}
+	root := c.Root()
+	if root.origin == nil {
+		return root.sender.Principal()
+	}
+	return root.origin.Sender("").Principal()
+}
+
 // Target is the syscall as the rules of a principal see it.
 func (s *Syscall) Target() principal.Target {
 	return principal.Target{Type: s.Type, Kind: s.Kind}

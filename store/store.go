@@ -28,9 +28,11 @@ const (
 	SpaceIdempotency = 'i' // kernel
 	SpaceJournal     = 'j' // journal
 	SpaceBlobs       = 'b' // store/blobs: who refers to which blob
+	SpaceHolders     = 'h' // store/blobs: who may fetch which blob
 	SpaceTokens      = 't' // capability/token
 	SpaceWork        = 'w' // work: what waits and what runs
 	SpaceJobs        = 'J' // capability/job
+	SpaceClaims      = 'r' // capability/register: whom names belong to
 )
 
 // Spaces names the keyspaces, for code that counts or compares a whole store.
@@ -39,9 +41,11 @@ var Spaces = map[byte]string{
 	SpaceIdempotency: "idempotency",
 	SpaceJournal:     "journal",
 	SpaceBlobs:       "blobs",
+	SpaceHolders:     "holders",
 	SpaceTokens:      "tokens",
 	SpaceWork:        "work",
 	SpaceJobs:        "jobs",
+	SpaceClaims:      "claims",
 }
 
 // A Revision counts the batches that changed a store. That of a key is the revision of

@@ -70,6 +70,9 @@ func (c *Content) fetch(ctx context.Context, uri, known string) (f File, same bo
 // unreachable puts a failure of the network into words, without the URL, which may hold a
 // token.
 func unreachable(u *url.URL, err error) error {
+	if e, ok := errors.AsType[*message.Error](err); ok {
+		return e // the caller may not fetch
+	}
 	if outer, ok := errors.AsType[*url.Error](err); ok {
 		err = outer.Err
 	}

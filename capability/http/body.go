@@ -75,7 +75,7 @@ func (t *taking) take(ctx context.Context, stream *kernel.Stream) (output, error
 			out.Body = nil
 		}
 	}
-	blob, err := t.keep(begin, src, kernel.RequestOf(ctx).Data)
+	blob, err := t.keep(ctx, begin, src, kernel.RequestOf(ctx).Data)
 	if err != nil {
 		return output{}, err
 	}
@@ -98,12 +98,12 @@ const minCredential = 12
 
 // keep makes a blob of what has been read and what is still to come. The caller knows the
 // credentials of the request, so they may be in a reply; they must not be on disk.
-func (t *taking) keep(begin []byte, src *source, request json.RawMessage) (blobs.Blob, error) {
+func (t *taking) keep(ctx context.Context, begin []byte, src *source, request json.RawMessage) (blobs.Blob, error) {
 	if t.Blobs == nil {
 		return blobs.Blob{}, message.Errorf(500, "The body is not a short text, and this kernel has no place for blobs")
 	}
 	credentials := secret.TakenFromRequest(request, redact(request), minCredential)
-	blob, err := t.Blobs.PutReader(credentials.Reader(io.MultiReader(bytes.NewReader(begin), src)), t.MaxBody)
+	blob, err := t.Blobs.PutReader(ctx, credentials.Reader(io.MultiReader(bytes.NewReader(begin), src)), t.MaxBody)
 	switch e, ok := errors.AsType[*message.Error](err); {
 	case err == nil:
 		return blob, nil

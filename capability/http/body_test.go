@@ -2,6 +2,7 @@ package http_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -196,7 +197,7 @@ func TestBodiesHaveALimit(t *testing.T) {
 // brokenBlobs is a disk that does not take anything.
 type brokenBlobs struct{ err error }
 
-func (b brokenBlobs) PutReader(r io.Reader, _ int64) (blobs.Blob, error) {
+func (b brokenBlobs) PutReader(_ context.Context, r io.Reader, _ int64) (blobs.Blob, error) {
 	_, _ = io.Copy(io.Discard, r)
 	return blobs.Blob{}, b.err
 }

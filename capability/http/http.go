@@ -50,11 +50,11 @@ const (
 	afterwards = 15 * time.Second
 )
 
-// Blobs keeps what is too large for a reply, or not text. [blobs.Dir] is one.
+// Blobs keeps what is too large for a reply, or not text.
 type Blobs interface {
-	// PutReader keeps what a reader gives. More than limit bytes are an error with code
+	// PutReader keeps what a reader gives, for the caller of ctx. More than limit bytes are an error with code
 	// 413, and nothing is kept. The error of the reader is in the error that it returns.
-	PutReader(r io.Reader, limit int64) (blobs.Blob, error)
+	PutReader(ctx context.Context, r io.Reader, limit int64) (blobs.Blob, error)
 }
 
 // Options are the settings of the module. The zero value is usable.

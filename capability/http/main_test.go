@@ -3,6 +3,7 @@ package http_test
 import (
 	"context"
 	"encoding/json"
+	"io"
 	nethttp "net/http"
 	"net/http/httptest"
 	"os"
@@ -44,7 +45,7 @@ func newWorld(t testing.TB, opts http.Options) *world {
 		t.Fatal(err)
 	}
 	if opts.Blobs == nil {
-		opts.Blobs = dir
+		opts.Blobs = kept{dir}
 	}
 	registry, err := kernel.NewRegistry(http.Module(opts))
 	if err != nil {
@@ -52,6 +53,13 @@ func newWorld(t testing.TB, opts http.Options) *world {
 	}
 	w.k = kernel.New(registry, &kernel.Options{Recorder: w.records})
 	return w
+}
+
+// kept is a directory of blobs for all callers.
+type kept struct{ *blobs.Dir }
+
+func (k kept) PutReader(_ context.Context, r io.Reader, limit int64) (blobs.Blob, error) {
+	return k.Dir.PutReader(r, limit)
 }
 
 // A recorder keeps what a journal would.

@@ -42,6 +42,10 @@ type Options struct {
 	// pointers, and blobs of the kernel.
 	Resolve func(context.Context, message.BlobPointer) ([]byte, error)
 
+	// Reaches reports whether the caller of ctx may have a blob, so that a value of its may point
+	// to it for others. Nil means all of them.
+	Reaches func(ctx context.Context, h blobs.Hash) (bool, error)
+
 	// Proc returns the value of a key in proc, which is computed when it is read, or nil
 	// if there is none. Nil means that proc is empty.
 	Proc func(ctx context.Context, key string) (json.RawMessage, error)

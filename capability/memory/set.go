@@ -120,7 +120,7 @@ func (m *Memory) stage(ctx context.Context, d *draft, key Key, old *was, v versi
 	if v.expires != 0 { // after what goes: the old version may expire when the new one does
 		d.Set(timeKey(expires, v.expires, key), nil)
 	}
-	if err := m.needBlobs(d, key, &v); err != nil {
+	if err := m.needBlobs(ctx, d, key, &v); err != nil {
 		return 0, err
 	}
 	d.Set(old.entry.Key, d.keep(v.append(d.buf)))
@@ -152,12 +152,16 @@ const maxMentions = 1024
 
 // needBlobs keeps the blobs that a new version points to, and makes one of its text if that is
 // large.
-func (m *Memory) needBlobs(d *draft, key Key, v *version) error {
+func (m *Memory) needBlobs(ctx context.Context, d *draft, key Key, v *version) error {
 	if mentions := m.blobs.Mentions(v.text); len(mentions) > 0 {
 		if len(mentions) > maxMentions {
 			return message.Errorf(422, "The value points to %d blobs, and %d are allowed: divide it between several keys", len(mentions), maxMentions)
 		}
-		v.mentions = m.blobs.Keep(mentions)
+		reached, err := m.reached(ctx, mentions)
+		if err != nil {
+			return err
+		}
+		v.mentions = m.blobs.Keep(reached)
 		for _, h := range v.mentions {
 			blobs.Refer(&d.Batch, h, historyKey(key, v.revision))
 		}

@@ -10,7 +10,8 @@
 // describes it.
 //
 // Several connections may serve one type, if they agree on what it is; each request goes
-// to the one with the fewest requests to answer. A registration ends with its connection.
+// to the one with the fewest requests to answer. A registration ends with its connection; the
+// name stays with its principal.
 package register
 
 import (
@@ -28,6 +29,7 @@ import (
 	"kernos/kernel/principal"
 	"kernos/message"
 	"kernos/schema"
+	"kernos/store"
 )
 
 // Options are the settings of the module. The zero value is usable.
@@ -39,6 +41,13 @@ type Options struct {
 	// SchemaBytes is how many bytes the schemas of all types may take when they are compiled, and
 	// SchemaBytesEach those that one token has registered. 0 means 256 MB and 32 MB.
 	SchemaBytes, SchemaBytesEach int64
+
+	// Store keeps whom names belong to. Nil keeps it while the process runs.
+	Store store.Store
+
+	// Find returns the principal of an id as it is now, or nil if it has ended. Nil means that none
+	// ends.
+	Find func(principal.ID) (*principal.Principal, error)
 }
 
 // The events that tell of registrations.
@@ -61,10 +70,11 @@ func Definitions() kernel.Module {
 // options mean defaults.
 func Module(r *kernel.Registry, opts *Options) kernel.Module {
 	d := &directory{registry: r, begun: time.Now(), services: make(map[message.Type]*service), connections: make(map[uint64]*provider),
-		claims: make(map[message.Type]*principal.Principal)}
+		claims: claims{of: make(map[message.Type]claim)}}
 	if opts != nil {
 		d.opts = *opts
 	}
+	d.claims.store, d.claims.find = d.opts.Store, d.opts.Find
 	d.opts.PerConnection = cmp.Or(d.opts.PerConnection, 1_000)
 	d.opts.InAll = cmp.Or(d.opts.InAll, 10_000)
 	d.schemas = kernel.NewBudget("registered schemas", cmp.Or(d.opts.SchemaBytes, 256<<20), cmp.Or(d.opts.SchemaBytesEach, 32<<20))
@@ -81,10 +91,7 @@ type directory struct {
 	mu          sync.Mutex // serialises changes
 	services    map[message.Type]*service
 	connections map[uint64]*provider // by the ids of their peers
-
-	// claims are the principals that the names belong to which were served and were not given
-	// back: a program that restarts finds its name free, and another one does not.
-	claims map[message.Type]*principal.Principal
+	claims      claims
 }
 
 var register = kernel.DefineCommand[registerInput, registerOutput](kernel.Definition{
@@ -116,6 +123,9 @@ func (d *directory) register(ctx context.Context, in registerInput) (registerOut
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if err := d.claims.load(); err != nil {
+		return registerOutput{}, err
+	}
 	c, known := d.connections[peer.ID()]
 	if !known {
 		c = &provider{peer: peer, types: make(map[message.Type]message.Metadata)}
@@ -126,6 +136,9 @@ func (d *directory) register(ctx context.Context, in registerInput) (registerOut
 		return registerOutput{}, err
 	}
 	if err := d.admit(caller, c, s, def); err != nil {
+		return registerOutput{}, err
+	}
+	if err := d.claims.set(def.Type, claimOf(caller)); err != nil {
 		return registerOutput{}, err
 	}
 	if !known && !peer.WhenGone(func() { d.leave(c) }) {
@@ -144,7 +157,6 @@ func (d *directory) register(ctx context.Context, in registerInput) (registerOut
 		}
 		d.services[def.Type] = s
 	}
-	d.claims[def.Type] = caller
 	s.join(c)
 	c.types[def.Type] = request.Metadata // what the event at the end of the connection is caused by
 	err = kernel.Publish(ctx, Registered, announcement(def.Type, s))
@@ -155,23 +167,18 @@ func (d *directory) register(ctx context.Context, in registerInput) (registerOut
 // connections that serve it, or this one, wants to be alone. The owner takes over what no
 // connection serves.
 func (d *directory) claim(caller *principal.Principal, s *service, def *definition) error {
-	holder := d.claims[def.Type]
+	holder, held, err := d.claims.holder(def.Type)
 	switch {
-	case holder == nil || s == nil && (caller.IsOwner() || holder.Life().Err() != nil):
+	case err != nil:
+		return err
+	case s == nil && (!held || caller.IsOwner()):
 		return nil
-	case holder.ID() != caller.ID():
-		return message.Errorf(409, "%s belongs to %s, which registered it first; choose another name", def.Type, named(holder))
+	case holder.ID != caller.ID():
+		return message.Errorf(409, "%s belongs to %s, which registered it first; choose another name", def.Type, holder)
 	case s != nil && (s.exclusive || def.exclusive):
 		return message.Errorf(409, "%s is served by another connection of yours, and one of the two wants to be the only one (exclusive); end the other, or register both without exclusive", def.Type)
 	}
 	return nil
-}
-
-func named(p *principal.Principal) string {
-	if p.IsOwner() {
-		return "the owner"
-	}
-	return fmt.Sprintf("the token %q", p.Name())
 }
 
 // admit returns why a connection may not serve a type; s is its current service, or nil.
@@ -188,34 +195,24 @@ func (d *directory) admit(caller *principal.Principal, c *provider, s *service, 
 		return message.Errorf(409, "%s is registered already on this connection; Syscall.Unregister takes it back", def.Type)
 	case len(c.types) >= d.opts.PerConnection:
 		return message.Errorf(429, "This connection serves %d types, and no more are allowed; use another connection", len(c.types))
-	case s == nil && len(d.claims) >= d.opts.InAll && d.claims[def.Type] == nil:
-		if d.dropClaim(caller) {
-			break
+	}
+	if _, claimed := d.claims.of[def.Type]; s == nil && !claimed && len(d.claims.of) >= d.opts.InAll {
+		made, err := d.claims.makeRoom(caller.ID(), func(t message.Type) bool { return d.services[t] != nil })
+		if err != nil {
+			return err
 		}
-		return message.Errorf(503, "Connections serve %d types, and no more are taken; try again when some have gone", len(d.services))
-	case s == nil && len(d.services) >= d.opts.InAll:
-		return message.Errorf(503, "Connections serve %d types, and no more are taken; try again when some have gone", len(d.services))
+		if !made {
+			return d.full()
+		}
+	}
+	if s == nil && len(d.services) >= d.opts.InAll {
+		return d.full()
 	}
 	return nil
 }
 
-// dropClaim makes room for a claim of a principal: it forgets one to a name that no connection
-// serves, and reports whether there was one. It is a claim of the principal that has the most,
-// and of none that has fewer than the caller: a caller that claims as many names as there may
-// be does not take those of others.
-func (d *directory) dropClaim(caller *principal.Principal) bool {
-	held := make(map[principal.ID]int)
-	for _, holder := range d.claims {
-		held[holder.ID()]++
-	}
-	most, dropped := max(1, held[caller.ID()]), message.Type("")
-	for t, holder := range d.claims {
-		if n := held[holder.ID()]; d.services[t] == nil && n >= most {
-			most, dropped = n, t
-		}
-	}
-	delete(d.claims, dropped)
-	return dropped != ""
+func (d *directory) full() error {
+	return message.Errorf(503, "Connections serve %d types, and no more are taken; try again when some have gone", len(d.services))
 }
 
 // free returns why a type that no connection serves can't be registered: built-in syscalls and
@@ -285,10 +282,12 @@ func (d *directory) unregister(ctx context.Context, in unregisterInput) (unregis
 	if c == nil || s == nil || !s.servedBy(c) {
 		return unregisterOutput{}, nil
 	}
-	d.remove(c, t)
-	if d.services[t] == nil {
-		delete(d.claims, t)
+	if len(s.all()) == 1 {
+		if err := d.claims.drop(t); err != nil {
+			return unregisterOutput{}, err
+		}
 	}
+	d.remove(c, t)
 	return unregisterOutput{Unregistered: true}, kernel.Publish(ctx, Unregistered, announcement(t, s))
 }
 

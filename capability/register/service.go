@@ -111,8 +111,13 @@ func (s *service) handle(ctx context.Context, m message.Message, emit kernel.Emi
 		emit(m.Fail(message.Errorf(502, "The program that serves %s went away before it got the request; try again when it is back", s.Type)))
 		return
 	}
-	one.inFlight.Add(1)
 	e := &outgoing{service: s, ctx: ctx, one: one, m: m, emit: emit}
+	k, _ := kernel.Of(ctx)
+	if err := k.Share(ctx, m.Data, nil, kernel.PrincipalOf(ctx), s.holder); err != nil {
+		kernel.Fail(ctx, m, emit, err)
+		return
+	}
+	one.inFlight.Add(1)
 	e.done(one.peer.Ask(ctx, s.Type, m.Data, e.event))
 }
 
@@ -126,6 +131,16 @@ type outgoing struct {
 	over atomic.Bool // it has failed before the outcome
 }
 
+// answer passes on what the program says, with the blobs in it.
+func (e *outgoing) answer(m message.Message) {
+	k, _ := kernel.Of(e.ctx)
+	if err := k.Share(e.ctx, m.Data, e.m.Data, e.holder, kernel.PrincipalOf(e.ctx)); err != nil {
+		kernel.Fail(e.ctx, e.m, e.emit, err)
+		return
+	}
+	e.emit(m)
+}
+
 // event passes on what comes before the outcome.
 func (e *outgoing) event(m message.Message) {
 	switch {
@@ -135,7 +150,7 @@ func (e *outgoing) event(m message.Message) {
 		e.failed(e.one)
 		e.emit(e.m.Fail(message.Errorf(502, "The program that serves %s sent the event %s, whose name is reserved", e.Type, m.Type)))
 	default:
-		e.emit(e.m.Event(m.Type, m.Data))
+		e.answer(e.m.Event(m.Type, m.Data))
 	}
 }
 
@@ -172,7 +187,7 @@ func (e *outgoing) passReply(outcome *message.Message) {
 		}
 	}
 	e.one.failures.Store(0)
-	e.emit(e.m.Reply(outcome.Data))
+	e.answer(e.m.Reply(outcome.Data))
 }
 
 // passError passes an error on as it was meant.

@@ -26,7 +26,16 @@ import (
 
 var long = flag.Bool("long", false, "attack at length")
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if home := os.Getenv(aloneHome); home != "" {
+		if err := serveAlone(home, os.Getenv(aloneFiles)); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // times returns how often something is done: more often at length.
 func times(usually, atLength int) int {

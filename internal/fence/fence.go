@@ -7,11 +7,10 @@
 //
 // A file has no way up to its directory, so [Fence.Check] looks for the directory, and makes
 // sure by device and inode that it is the one that the file is in. Directories are told by
-// device and inode too, from the descriptor upwards, so that other spellings, links and bind
-// mounts of them are known. A file with several hard links is compared with all files in there.
-//
-// A bind mount of a directory that is more than three levels below a private one is not known,
-// nor is one of a single file.
+// device and inode too, from the descriptor upwards, so that other spellings and links of them
+// are known. What is on another mount of the same device may be a bind mount of something in a
+// private directory; the list of mounts tells. A file with several hard links is compared with all
+// files in there.
 package fence
 
 import (
@@ -44,32 +43,6 @@ type id struct{ dev, ino uint64 }
 
 func idOf(s *unix.Stat_t) id { return id{uint64(s.Dev), s.Ino} } //nolint:unconvert // it has other types elsewhere
 
-// levels is how deep the directories in a private one are known by themselves.
-const levels = 3
-
-// ids returns what a private directory is, with those in it.
-func ids(private string) (all []id) {
-	var visit func(dir string, level int)
-	visit = func(dir string, level int) {
-		var s unix.Stat_t
-		if unix.Stat(dir, &s) != nil {
-			return
-		}
-		all = append(all, idOf(&s))
-		if level == levels {
-			return
-		}
-		entries, _ := os.ReadDir(dir)
-		for _, e := range entries {
-			if e.IsDir() {
-				visit(filepath.Join(dir, e.Name()), level+1)
-			}
-		}
-	}
-	visit(private, 0)
-	return all
-}
-
 // CheckDir returns ErrPrivate if a directory that is open is private, or is in one that is.
 func (f Fence) CheckDir(dir *os.File) error {
 	above, err := upwards(dir)
@@ -81,17 +54,28 @@ func (f Fence) CheckDir(dir *os.File) error {
 		if unix.Stat(private, &s) != nil {
 			continue
 		}
-		own := []id{idOf(&s)}
-		// Only a bind mount leads into a private directory and not through it. It has the same
-		// device and another mount.
-		if own[0].dev == above[0].dev && !sameMount(dir, private) {
-			own = ids(private)
-		}
-		if slices.ContainsFunc(above, func(a id) bool { return slices.Contains(own, a) }) {
+		if slices.Contains(above, idOf(&s)) {
 			return ErrPrivate
+		}
+		if err := checkMount(dir, above[0].dev, private, &s); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// checkMount returns ErrPrivate if a file or a directory that is open, on a device, is a bind mount
+// of something in a private directory, or is below one: only a bind mount leads into that and not
+// through it. It has the same device and another mount.
+func checkMount(file *os.File, device uint64, private string, s *unix.Stat_t) error {
+	if idOf(s).dev != device || sameMount(file, private) {
+		return nil
+	}
+	inside, err := boundTo(file, private)
+	if err == nil && inside {
+		err = ErrPrivate
+	}
+	return err
 }
 
 // upwards returns what a directory that is open is, and the directories above it.
@@ -168,6 +152,15 @@ func (f Fence) Check(file *os.File, path string) error {
 	}
 	if err := f.CheckDir(dir); err != nil {
 		return err
+	}
+	for _, private := range f { // a single file may be mounted, too
+		var s unix.Stat_t
+		if unix.Stat(private, &s) != nil {
+			continue
+		}
+		if err := checkMount(file, idOf(&opened).dev, private, &s); err != nil {
+			return err
+		}
 	}
 	if opened.Nlink > 1 && f.links(idOf(&opened)) {
 		return ErrPrivate

@@ -16,8 +16,9 @@ import (
 
 // Collected is what a collection has removed.
 type Collected struct {
-	Files int
-	Bytes int64
+	Files   int
+	Bytes   int64
+	Removed []Hash // the blobs among the files
 }
 
 // Collect removes the blobs without a reference and that were put longer ago than the
@@ -100,7 +101,9 @@ func (c *collection) file(dir string, entry fs.DirEntry) error {
 		c.note(ignoreMissing(err))
 		return nil
 	}
-	if !c.remove(aside) {
+	if c.remove(aside) {
+		c.done.Removed = append(c.done.Removed, h)
+	} else {
 		c.note(ignoreMissing(restore(aside, path)))
 	}
 	return nil

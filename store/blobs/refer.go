@@ -17,8 +17,11 @@ func Refer(b *store.Batch, h Hash, owner []byte) { b.Set(referenceKey(h, owner),
 func Unrefer(b *store.Batch, h Hash, owner []byte) { b.Delete(referenceKey(h, owner)) }
 
 // Referred reports whether a blob has an owner.
-func Referred(r store.Reader, h Hash) (bool, error) {
-	e, err := store.First(r, store.Prefix(referenceKey(h, nil)))
+func Referred(r store.Reader, h Hash) (bool, error) { return ReferredBelow(r, h, nil) }
+
+// ReferredBelow reports whether a blob has an owner that begins with prefix.
+func ReferredBelow(r store.Reader, h Hash, prefix []byte) (bool, error) {
+	e, err := store.First(r, store.Prefix(referenceKey(h, prefix)))
 	return e.Revision > 0, err
 }
 

@@ -40,6 +40,9 @@ type Resolver struct {
 	// confined always.
 	Confined bool
 
+	// Reaches reports whether the caller may have a blob, if it is confined. Nil means all of them.
+	Reaches func(context.Context, Hash) (bool, error)
+
 	// Private are directories of which nothing may be read but the blobs of Dir, by whatever
 	// path or link: the home of the kernel, where keys are, and the state of other origins, and
 	// its runtime directory.
@@ -132,7 +135,7 @@ func (r *Resolver) readFile(ctx context.Context, path string, limit int64) ([]by
 		}
 	}
 	if confined {
-		root, inner, err := r.confine(path)
+		root, inner, err := r.confine(ctx, path)
 		if err != nil {
 			return nil, err
 		}
@@ -182,16 +185,24 @@ func (r *Resolver) readFile(ctx context.Context, path string, limit int64) ([]by
 
 // confine opens the directory of blobs and returns the path of a blob in it. A symbolic
 // link in it leads nowhere else.
-func (r *Resolver) confine(path string) (*os.Root, string, error) {
+func (r *Resolver) confine(ctx context.Context, path string) (*os.Root, string, error) {
 	refused := message.Errorf(403, "Operation not allowed: a file pointer over this connection may mean a blob of the kernel only (got %s)", message.Clip(path, 400))
 	if r.Dir == nil || !isBlob(r.Dir.path, path) {
 		return nil, "", refused
+	}
+	name := filepath.Base(path)
+	if h, err := ParseHash(name); err == nil && r.Reaches != nil {
+		switch reached, err := r.Reaches(ctx, h); {
+		case err != nil:
+			return nil, "", err
+		case !reached: // as if it were not there: that it is may be a secret too
+			return nil, "", fileError(path, fs.ErrNotExist)
+		}
 	}
 	root, err := os.OpenRoot(r.Dir.path)
 	if err != nil {
 		return nil, "", fileError(path, err)
 	}
-	name := filepath.Base(path)
 	return root, filepath.Join(name[:2], name), nil
 }
 

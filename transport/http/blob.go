@@ -1,12 +1,15 @@
 package http
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net/http"
+	"os"
 	"time"
 
+	"kernos/kernel"
 	"kernos/message"
 	"kernos/store/blobs"
 )
@@ -25,9 +28,9 @@ func (s *Server) blob(w http.ResponseWriter, r *http.Request) {
 		refuse(w, refusal{400, "bad_blob_id", fmt.Sprintf("%q is not the name of a blob: %v", message.Clip(id, 100), err)})
 		return
 	}
-	f, err := s.opts.Blobs.Open(hash)
+	f, err := s.openBlob(r, hash)
 	if errors.Is(err, fs.ErrNotExist) {
-		refuse(w, refusal{404, "no_such_blob", "There is no blob of this name; it may have been removed because nothing refers to it any more"})
+		refuse(w, refusal{404, "no_such_blob", "There is no blob of this name that this caller may have; it may have been removed because nothing refers to it any more"})
 		return
 	}
 	if err != nil {
@@ -42,6 +45,18 @@ func (s *Server) blob(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Type", "application/octet-stream")
 	h.Set("Content-Security-Policy", "default-src 'none'; sandbox")
 	http.ServeContent(&parts{ResponseWriter: w}, r, "", time.Time{}, f)
+}
+
+// openBlob opens a blob. One that the caller may not have is an [fs.ErrNotExist] too: that it is
+// there may be a secret.
+func (s *Server) openBlob(r *http.Request, hash blobs.Hash) (*os.File, error) {
+	if s.opts.ReachesBlob != nil {
+		reached, err := s.opts.ReachesBlob(kernel.SenderIn(r.Context()).Principal(), hash)
+		if err != nil || !reached {
+			return nil, cmp.Or(err, fs.ErrNotExist)
+		}
+	}
+	return s.opts.Blobs.Open(hash)
 }
 
 // parts says in our words that there is no such part of a blob.

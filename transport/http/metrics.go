@@ -1,6 +1,7 @@
 package http
 
 import (
+	"fmt"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -11,6 +12,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"kernos/kernel"
 )
 
 // Metrics are the numbers of one scrape. It implements [prometheus.Collector]: nothing is
@@ -50,6 +53,10 @@ func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 
 // metrics answers with numbers.
 func (s *Server) metrics(w http.ResponseWriter, r *http.Request) {
+	if caller := kernel.SenderIn(r.Context()).Principal(); !caller.SeesAll() {
+		refuse(w, refusal{403, "forbidden", fmt.Sprintf("The token %q may not read the metrics, which count all callers; the owner can make a token that may: kernos token create NAME --preset viewer", caller.Name())})
+		return
+	}
 	m := new(Metrics)
 	k := s.k.Stats()
 	m.Gauge("kernos_connections", "Connections that the kernel serves, over all wires.", float64(k.Connections))

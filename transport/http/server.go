@@ -32,6 +32,7 @@ import (
 	"time"
 
 	"kernos/kernel"
+	"kernos/kernel/principal"
 	"kernos/store/blobs"
 	"kernos/transport"
 	"kernos/transport/rpc"
@@ -54,6 +55,9 @@ type Options struct {
 
 	// Blobs are what /v1/blobs serves. Nil means nothing.
 	Blobs *blobs.Dir
+
+	// ReachesBlob reports whether a caller may have a blob. Nil means all of them.
+	ReachesBlob func(*principal.Principal, blobs.Hash) (bool, error)
 
 	// Ready says why the kernel can't do its work at the moment. Nil means that it can.
 	Ready func() error

@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 	"crypto/rand"
+	"math"
 	"slices"
 	"sync"
 
@@ -89,6 +90,7 @@ func (c *conn) forget(st *stream) {
 	if len(c.streams) == 0 {
 		c.svc.kept.remove(c)
 	}
+	st.refund(math.MaxInt)
 }
 
 // finish notes that a stream is done that came over this connection. Its lock is held.

@@ -13,7 +13,7 @@ const maxItem = 1<<20 - 4096
 // emit takes what the kernel has to say about the call. It has the type [kernel.Emit].
 func (st *stream) emit(m message.Message) {
 	if len(m.Data) > maxItem && st.home != nil {
-		m = st.svc.k.Fit(context.Background(), m, maxItem, func(m *message.Message) int { return len(m.Data) })
+		m = st.svc.k.Fit(kernel.ActFor(context.Background(), kernel.From(st.caller, "")), m, maxItem, func(m *message.Message) int { return len(m.Data) })
 	}
 	st.mu.Lock()
 	defer st.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"kernos/kernel"
@@ -42,9 +43,10 @@ type stream struct {
 	ended   bool   // by service_unsubscribe, before held was over: then it is forgotten
 	params  []byte // until the first item
 	log     []byte // the last items, as frames: the length of each in 4 bytes, and the frame
-	charged int    // bytes of log that are taken from the kernel's budget
 	logged  int    // how many those are
 	counted int    // bytes of log when it was done
+
+	charged atomic.Int64 // bytes of log that are taken from the kernel's budget
 
 	// Of a stream that was lost, with the lock of keep.
 	lost    *list.Element
@@ -101,7 +103,6 @@ func (st *stream) done() {
 	// The kernel flushes when the turn of a call that is not slow ends.
 	more := st.route != nil && st.route.Syscall.Runs == kernel.Inline
 	st.put(st.begin(typeDone, nil), more)
-	st.charge(0) // its connection, or KeepAll, bounds it now
 	st.home.finish(st)
 }
 
@@ -181,17 +182,31 @@ const smallLog = 4 << 10
 // charge takes the bytes of the log from the budget of the caller, and gives back what it has
 // less. It reports whether there were as many: if not, nothing is kept but the last item.
 func (st *stream) charge(size int) bool {
-	budget := st.svc.k.Kept()
-	switch more := size - st.charged; {
-	case more > 0:
-		if budget.Take(st.caller, more) != nil {
+	more := size - int(st.charged.Load())
+	if more > 0 {
+		if st.svc.k.Kept().Take(st.caller, more) != nil {
 			return false
 		}
-	case more < 0:
-		budget.Give(st.caller, -more)
+		st.charged.Add(int64(more))
+		return true
 	}
-	st.charged = size
+	st.refund(-more)
 	return true
+}
+
+// refund gives bytes back to the budget, but not more than were taken. It needs no lock.
+func (st *stream) refund(n int) {
+	for {
+		charged := st.charged.Load()
+		back := min(int64(n), charged)
+		if back <= 0 {
+			return
+		}
+		if st.charged.CompareAndSwap(charged, charged-back) {
+			st.svc.k.Kept().Give(st.caller, int(back))
+			return
+		}
+	}
 }
 
 // trim drops the first half of what is kept: at once, so that it costs little.

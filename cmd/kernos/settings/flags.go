@@ -32,7 +32,7 @@ func AddKernelFlags(c *cobra.Command, o *daemon.Options) {
 	f.StringVar(&o.Keys.Seal, "seal-key", "", "the `KEY` that seals: a fingerprint as ssh-add -l prints it; by default, the agent's first usable one")
 	f.BoolVar(&o.Keys.RequireAgent, "require-agent", false, "seal and open with ssh-agent only, never with a key file")
 	f.BoolVar(&o.Keys.OpenUnbound, "open-unbound-secrets", false, "let tokens use sealed strings that name no destination, as the owner may")
-	f.StringArrayVar(&o.Fetch.Allow, "fetch-allow", nil, "let Http.Fetch reach this `PLACE` (a host, an address or a block such as 10.0.0.0/8) although it would be refused; can be repeated")
+	f.StringArrayVar(&o.Fetch.Allow, "fetch-allow", nil, "let Http.Fetch reach this `PLACE` (a host, an address or a block such as 10.0.0.0/8) although it would be refused: to tokens, this machine and private networks are; can be repeated")
 	f.StringArrayVar(&o.Fetch.Deny, "fetch-deny", nil, "keep Http.Fetch from this `PLACE`; can be repeated")
 	f.BoolVar(&o.Fetch.Only, "fetch-only", false, "let Http.Fetch reach nothing but what --fetch-allow names")
 	f.Var((*quantity.Bytes)(&o.Fetch.MaxBody), "max-body", "how much Http.Fetch takes of one answer")

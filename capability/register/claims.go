@@ -1,0 +1,125 @@
+package register
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"kernos/kernel/principal"
+	"kernos/message"
+	"kernos/store"
+)
+
+// A name belongs to the principal that registered it first, until that gives it back with
+// Syscall.Unregister or ends: a program that restarts, or whose kernel does, finds its name free,
+// and the program of another principal doesn't.
+
+// A claim says whom a name belongs to.
+type claim struct {
+	ID   principal.ID `json:"id"`
+	Name string       `json:"name"`
+}
+
+func claimOf(p *principal.Principal) claim { return claim{p.ID(), p.Name()} }
+
+func (c claim) String() string {
+	if c.ID == principal.OwnerID {
+		return "the owner"
+	}
+	return fmt.Sprintf("the token %q", c.Name)
+}
+
+// claims are those of all names. They are guarded by the directory's mu.
+type claims struct {
+	store  store.Store // nil keeps them in memory only
+	find   func(principal.ID) (*principal.Principal, error)
+	loaded bool
+	of     map[message.Type]claim
+}
+
+// load reads the claims from the store, if that was not done.
+func (c *claims) load() error {
+	if c.loaded || c.store == nil {
+		return nil
+	}
+	for e, err := range c.store.Scan(store.Prefix([]byte{store.SpaceClaims})) {
+		if err != nil {
+			return err
+		}
+		var one claim
+		if err := json.Unmarshal(e.Value, &one); err != nil {
+			return fmt.Errorf("the claim of the name %q can't be read; it was written by a newer version, or is damaged", e.Key[1:])
+		}
+		c.of[message.Type(e.Key[1:])] = one
+	}
+	c.loaded = true
+	return nil
+}
+
+func claimKey(t message.Type) []byte { return append([]byte{store.SpaceClaims}, t...) }
+
+// set keeps a claim.
+func (c *claims) set(t message.Type, to claim) error {
+	if c.of[t] == to {
+		return nil
+	}
+	value, err := json.Marshal(to)
+	if err != nil {
+		return err
+	}
+	var b store.Batch
+	b.Set(claimKey(t), value)
+	if err := c.apply(&b); err != nil {
+		return err
+	}
+	c.of[t] = to
+	return nil
+}
+
+// drop ends a claim.
+func (c *claims) drop(t message.Type) error {
+	if _, ok := c.of[t]; !ok {
+		return nil
+	}
+	var b store.Batch
+	b.Delete(claimKey(t))
+	if err := c.apply(&b); err != nil {
+		return err
+	}
+	delete(c.of, t)
+	return nil
+}
+
+func (c *claims) apply(b *store.Batch) error {
+	if c.store == nil {
+		return nil
+	}
+	_, err := c.store.Apply(b)
+	return err
+}
+
+// holder returns whom a name belongs to, if that principal still exists.
+func (c *claims) holder(t message.Type) (one claim, ok bool, err error) {
+	if one, ok = c.of[t]; !ok || c.find == nil {
+		return one, ok, nil
+	}
+	p, err := c.find(one.ID)
+	return one, p != nil && p.Life().Err() == nil, err
+}
+
+// makeRoom forgets a claim to a name that isn't served, so that a principal can have another one,
+// and reports whether there was one. It is a claim of the principal that has the most, and of none
+// that has fewer than the caller: a caller that claims as many names as there may be doesn't take
+// those of others.
+func (c *claims) makeRoom(caller principal.ID, served func(message.Type) bool) (bool, error) {
+	held := make(map[principal.ID]int)
+	for _, one := range c.of {
+		held[one.ID]++
+	}
+	most, dropped := max(1, held[caller]), message.Type("")
+	for t, one := range c.of {
+		if n := held[one.ID]; !served(t) && n >= most {
+			most, dropped = n, t
+		}
+	}
+	return dropped != "", c.drop(dropped)
+}
