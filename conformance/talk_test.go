@@ -171,7 +171,7 @@ func newKernel(t *testing.T, c *conversation, open func() (store.Store, error)) 
 	if c.wants("capability/http") {
 		client := outbound.NewClient(outbound.Personal, nil)
 		t.Cleanup(client.CloseIdleConnections)
-		modules = append(modules, http.Module(http.Options{Client: client, Blobs: kept}))
+		modules = append(modules, http.Module(http.Options{Client: client, Blobs: forAll{kept}}))
 	}
 	var ring *crypto.Keyring
 	if c.wants("capability/crypto") {
@@ -479,4 +479,11 @@ func (h *handlerSpec) handle(ctx context.Context, m message.Message, emit kernel
 		}
 	}
 	emit(m.Reply(result))
+}
+
+// forAll is a directory of blobs for all callers.
+type forAll struct{ *blobs.Dir }
+
+func (f forAll) PutReader(_ context.Context, r io.Reader, limit int64) (blobs.Blob, error) {
+	return f.Dir.PutReader(r, limit)
 }

@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -174,11 +173,14 @@ func TestFilePointersOfAToken(t *testing.T) {
 	w.call(t, p, "Memory.Set", `{"key":"x","valueRef":`+pointer+`}`, "403")
 	w.call(t, p, "VFS.Write", `{"uri":"os://open/x","contentRef":`+pointer+`}`, "403")
 	w.call(t, nil, "Memory.Set", `{"key":"x","valueRef":`+pointer+`}`, "success")
-	blob, err := w.state.Put(context.Background(), []byte(`"blob"`))
-	if err != nil {
-		t.Fatal(err)
+	for whose, want := range map[*principal.Principal]string{p: "success", nil: "404"} {
+		data := fmt.Appendf(nil, `"a blob for %p"`, whose)
+		blob, err := w.state.Put(kernel.ActFor(t.Context(), kernel.From(whose, "http")), data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.call(t, p, "Memory.Set", `{"key":"y","valueRef":`+string(blob.Append(nil))+`}`, want)
 	}
-	w.call(t, p, "Memory.Set", `{"key":"y","valueRef":`+string(blob.Append(nil))+`}`, "success")
 }
 
 // TestSettingsAreForTheOwner: also by way of the tree and of the memory.

@@ -54,7 +54,7 @@ func serveAlone(home, files string) error {
 func alone(t *testing.T, files int) (w *world, pid int) {
 	t.Helper()
 	w = &world{t: t, home: t.TempDir(), client: &http.Client{Transport: new(http.Transport)}}
-	c := exec.CommandContext(t.Context(), os.Args[0])
+	c := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0]) // it ends when its input does
 	c.Env = append(os.Environ(), aloneHome+"="+w.home)
 	if files > 0 {
 		c.Env = append(c.Env, fmt.Sprintf("%s=%d", aloneFiles, files))

@@ -348,7 +348,7 @@ func (w *world) overWebSocket(secret string, requests []request) []outcome {
 				Result       struct {
 					Type, Error string
 					Code        int
-					Content     json.RawMessage
+					Data        json.RawMessage
 				}
 			}
 		}
@@ -363,7 +363,7 @@ func (w *world) overWebSocket(secret string, requests []request) []outcome {
 		case f.ID != nil:
 			streams[f.Result] = *f.ID
 		case item.Type == "data":
-			found[i] = outcome{data: item.Content}
+			found[i] = outcome{data: item.Data}
 		case item.Type == "error":
 			found[i] = outcome{code: item.Code, text: item.Error}
 		case item.Type == "done":
