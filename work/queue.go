@@ -54,7 +54,9 @@ type Queue struct {
 	process int64 // tells the leases of this process from those of earlier ones
 
 	mu      sync.Mutex
-	lanes   map[string]*lane // by the prefix of their keys; all ready lanes, and the groups that may have tasks
+	lanes   map[string]*lane       // by the prefix of their keys: those that may have tasks
+	ready   [MaxPriority + 1]*lane // by descending priority
+	timers  *lane
 	running map[string]*Lease
 	held    bool          // tasks that were begun before are not begun again; see Hold
 	wake    chan struct{} // has a token when there may be something to do
@@ -75,6 +77,10 @@ type lane struct {
 func New(o *Options) *Queue {
 	q := &Queue{opts: *o, lanes: make(map[string]*lane), running: make(map[string]*Lease), wake: make(chan struct{}, 1)}
 	q.opts.Slots = cmp.Or(o.Slots, DefaultSlots)
+	for p := range q.ready {
+		q.ready[p] = q.laneOf(q.key(laneReady, []byte{byte(p)}), "")
+	}
+	q.timers = q.laneOf(q.key(laneTimers), "")
 	q.process = rand.Int64N(1<<53-1) + 1 // numbers in JSON are exact up to there
 	if q.opts.Now == nil {
 		q.opts.Now = time.Now

@@ -62,13 +62,8 @@ func (q *Queue) Run(ctx context.Context) {
 func (q *Queue) open() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	begin := func(prefix []byte, group string) {
-		l := q.laneOf(prefix, group)
+	for _, l := range append(q.ready[:], q.timers) {
 		l.low = l.prefix
-	}
-	begin(q.key(laneTimers), "")
-	for p := range MaxPriority + 1 {
-		begin(q.key(laneReady, []byte{byte(p)}), "")
 	}
 	for at := q.key(laneGroups); ; {
 		e, err := store.First(q.opts.Store, store.Range{From: at, To: store.After(q.key(laneGroups))})
@@ -82,8 +77,8 @@ func (q *Queue) open() {
 			continue
 		}
 		prefix := q.key(laneGroups, groupPrefix(t.Group))
-		begin(prefix, t.Group)
-		q.lanes[string(prefix)].limit = t.Limit
+		l := q.laneOf(prefix, t.Group)
+		l.low, l.limit = l.prefix, t.Limit
 		at = store.After(prefix)
 	}
 }
@@ -178,7 +173,7 @@ func (q *Queue) promote() (next time.Duration, more bool, err error) {
 	now := q.opts.Now()
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	timers := q.laneOf(q.key(laneTimers), "")
+	timers := q.timers
 	if wait := timers.until(now); wait > 0 {
 		return wait, false, nil
 	}
@@ -240,8 +235,8 @@ func (q *Queue) candidates() (cs []candidate) {
 			take(l, min(max(l.limit, 1)-l.running, (free+1)/2-len(cs)))
 		}
 	}
-	for p := range MaxPriority + 1 {
-		take(q.laneOf(q.key(laneReady, []byte{byte(p)}), ""), free-len(cs))
+	for _, l := range q.ready {
+		take(l, free-len(cs))
 	}
 	return cs
 }

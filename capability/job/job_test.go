@@ -37,6 +37,7 @@ type world struct {
 	seen   []string // what the syscalls of the tests have done outside of the store
 	offset time.Duration
 	fail   func(key string) error // what Test.Count fails with
+	times  map[string][]time.Time // when Test.When was called
 }
 
 func newWorld(t *testing.T) *world {
@@ -88,7 +89,17 @@ func (w *world) open() {
 		}
 		return in, ctx.Err()
 	})
-	w.kernel = kerneltest.Of(w.t, &kernel.Options{Store: w.store}, w.Module(), kerneltest.Module("test", count, outside, progress))
+	when := kernel.Query(kernel.Definition{Type: "Test.When", Summary: "Note the time."}, func(_ context.Context, in countData) (countData, error) {
+		now := w.now()
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.times == nil {
+			w.times = make(map[string][]time.Time)
+		}
+		w.times[in.Key] = append(w.times[in.Key], now)
+		return in, nil
+	})
+	w.kernel = kerneltest.Of(w.t, &kernel.Options{Store: w.store}, w.Module(), kerneltest.Module("test", count, outside, progress, when))
 	ctx, cancel := context.WithCancel(w.t.Context())
 	ended := make(chan struct{})
 	go func() { w.Run(ctx, w.kernel); close(ended) }()
