@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"kernos/capability/job"
 )
 
 // Clocks in these tests begin at the year 2000, in UTC.
@@ -29,27 +31,16 @@ func (w *world) ran(key string) []time.Time {
 	return slices.Clone(w.times[key])
 }
 
+var expressions = []string{
+	"0 * * * *", "0 */6 * * *", "30 2 * * *", "0 9 * * 1-5", "15,45 12 1-7 * *", "0 0 1 * *", "0 0 29 2 *",
+	"59 23 31 12 *", "5 4 * * 0", "0 12 13 * 5", "30 7-9 * 6 2", "10 0 1,15 */3 *", "7 3 */10 * *",
+}
+
 // A year of cron is compared with what every minute of the year says.
 func TestAYearOfCron(t *testing.T) {
-	expressions := []string{
-		"0 * * * *", "0 */6 * * *", "30 2 * * *", "0 9 * * 1-5", "15,45 12 1-7 * *", "0 0 1 * *", "0 0 29 2 *",
-		"59 23 31 12 *", "5 4 * * 0", "0 12 13 * 5", "30 7-9 * 6 2", "10 0 1,15 */3 *",
-	}
-	test(t, "UTC", func(t *testing.T, w *world) {
-		for _, e := range expressions {
-			w.schedule(e, e, "UTC", "")
-		}
-		w.schedule("daily", "@daily", "UTC", "")
-		w.schedule("every", "@every 36h", "UTC", "")
-		w.schedule("seconds", "30 15 10 * * *", "UTC", "")
-		begin := time.Now()
-		end := begin.AddDate(1, 0, 0)
-		for time.Now().Before(end) {
-			time.Sleep(7 * 24 * time.Hour)
-			if _, err := w.Sweep(t.Context(), time.Now()); err != nil {
-				t.Fatal(err)
-			}
-		}
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now().UTC()
+		time.Sleep(366 * 24 * time.Hour)
 		for _, e := range expressions {
 			var want []time.Time
 			matches := readCron(t, e)
@@ -58,21 +49,38 @@ func TestAYearOfCron(t *testing.T) {
 					want = append(want, at)
 				}
 			}
+			for _, zone := range []string{"UTC", "Africa/Abidjan"} { // it is on UTC all year
+				wantTimes(t, e+" "+zone, job.Times(t, e, zone, begin, time.Now()), want)
+			}
+		}
+	})
+}
+
+// Three weeks, with the end of a February, in which schedules run.
+func TestSchedulesRunWhenTheyAreDue(t *testing.T) {
+	test(t, "UTC", func(t *testing.T, w *world) {
+		w.stop()
+		time.Sleep((31 + 14) * 24 * time.Hour)
+		w.open()
+		for _, e := range append(expressions, "@daily", "@every 36h", "30 15 10 * * *") {
+			w.schedule(e, e, "UTC", "")
+		}
+		begin := time.Now()
+		time.Sleep(21 * 24 * time.Hour)
+		for _, e := range expressions {
+			wantTimes(t, e, w.ran(e), job.Times(t, e, "UTC", begin, time.Now()))
+		}
+		for e, every := range map[string]struct{ first, pause time.Duration }{
+			"@daily":         {24 * time.Hour, 24 * time.Hour},
+			"@every 36h":     {36 * time.Hour, 36 * time.Hour},
+			"30 15 10 * * *": {10*time.Hour + 15*time.Minute + 30*time.Second, 24 * time.Hour},
+		} {
+			var want []time.Time
+			for at := begin.Add(every.first); !at.After(time.Now()); at = at.Add(every.pause) {
+				want = append(want, at)
+			}
 			wantTimes(t, e, w.ran(e), want)
 		}
-		var days, every, seconds []time.Time
-		for at := begin.AddDate(0, 0, 1); !at.After(time.Now()); at = at.AddDate(0, 0, 1) {
-			days = append(days, at)
-		}
-		for at := begin.Add(36 * time.Hour); !at.After(time.Now()); at = at.Add(36 * time.Hour) {
-			every = append(every, at)
-		}
-		for at := begin.Add(10*time.Hour + 15*time.Minute + 30*time.Second); !at.After(time.Now()); at = at.AddDate(0, 0, 1) {
-			seconds = append(seconds, at)
-		}
-		wantTimes(t, "@daily", w.ran("daily"), days)
-		wantTimes(t, "@every 36h", w.ran("every"), every)
-		wantTimes(t, "with seconds", w.ran("seconds"), seconds)
 	})
 }
 
