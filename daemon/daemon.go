@@ -138,6 +138,7 @@ func (d *Daemon) openKernel() error {
 		if settings.Recorder, err = d.state.record(); err != nil {
 			return err
 		}
+		settings.Workflow = d.state.journal.Workflow
 	}
 	r, err := kernel.NewRegistry()
 	if err != nil {

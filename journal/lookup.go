@@ -9,8 +9,73 @@ import (
 	"slices"
 	"sync"
 
+	"kernos/kernel/principal"
+	"kernos/message"
 	"kernos/store"
 )
+
+// Workflow returns the workflow of the latest message with an id, of those that a principal may
+// see; "" if there is none. It flushes nothing: a message that is on its way into the store is
+// found in memory.
+func (j *Journal) Workflow(id message.ID, of *principal.Principal) (workflow string) {
+	f := Filter{ID: id}
+	if !of.SeesAll() {
+		f.Own = of.ID()
+	}
+	m := f.matcher()
+	m.data = noData
+	if workflow = j.workflowInMemory(&m); workflow != "" {
+		return workflow
+	}
+	s, err := j.s.Snapshot()
+	if err != nil {
+		return "" // the message is recorded under its own id
+	}
+	defer s.Close()
+	_ = each(context.Background(), s, everything, &m, true, func(r *record) bool {
+		workflow = r.workflow()
+		return false
+	})
+	return workflow
+}
+
+// workflowInMemory is Workflow for messages that aren't written yet.
+func (j *Journal) workflowInMemory(m *matcher) string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for i := len(j.queue); i >= 0; i-- {
+		p := j.open
+		if i < len(j.queue) {
+			p = j.queue[i]
+		}
+		if p == nil || !bytes.Contains(p.heads, m.id) {
+			continue
+		}
+		workflow, pages := "", p.reader(0)
+		var r record
+		for ok, err := pages.next(&r); ok && err == nil; ok, err = pages.next(&r) {
+			if m.matches(&r) {
+				workflow = r.workflow()
+			}
+		}
+		if workflow != "" {
+			return workflow
+		}
+	}
+	return ""
+}
+
+// workflow is the workflow that a record belongs to: what names none belongs to that of the
+// request that it answers, or begins one.
+func (r *record) workflow() string {
+	switch {
+	case len(r.correlation) > 0:
+		return string(r.correlation)
+	case r.kind().Answers() && len(r.causation) > 0:
+		return string(r.causation)
+	}
+	return string(r.id)
+}
 
 // eachNamed is each for a filter that wants a name: it reads the pages that have it.
 func eachNamed(ctx context.Context, s store.Snapshot, span, within bounds, m *matcher, reverse bool, visit func(*record) bool) error {

@@ -147,7 +147,7 @@ func (p *page) add(at int64, i *item) {
 	b = binary.AppendUvarint(b, uint64(m.Metadata.Timestamp))
 	b = appendText(b, string(m.Type))
 	b = appendText(b, string(m.Metadata.ID))
-	b = appendText(b, m.Metadata.Correlation)
+	b = appendText(b, m.Metadata.Workflow())
 	b = appendText(b, string(m.Metadata.Causation))
 	b = appendText(b, m.Metadata.IdempotencyKey)
 	b = appendText(b, m.Metadata.SchemaVersion)

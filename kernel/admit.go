@@ -74,6 +74,8 @@ func (k *Kernel) admit(ctx context.Context, m *message.Message, emit Emit, origi
 	way := In
 	if by != (parent{}) {
 		way = Within
+	} else if d := &m.Metadata; d.Causation != "" && d.Correlation == "" && d.Inherited == "" && k.opts.Workflow != nil {
+		d.Inherited = k.opts.Workflow(d.Causation, sender.Principal())
 	}
 	if !m.Kind.Asks() {
 		if k.opts.Recorder != nil {

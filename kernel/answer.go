@@ -135,11 +135,11 @@ func (c *Call) end() {
 // stamp gives what the handler emits its lineage, an id and a time.
 func (c *Call) stamp(m *message.Message, now time.Time) {
 	m.Metadata.Causation = c.request.Metadata.ID
-	m.Metadata.Correlation = c.request.Metadata.Correlation
+	m.Metadata.Correlation, m.Metadata.Inherited = c.request.Metadata.Correlation, c.request.Metadata.Inherited
 	if m.Kind.Answers() {
 		m.Type = c.request.Type
 	} else if m.Metadata.Correlation == "" {
-		m.Metadata.Correlation = string(c.request.Metadata.ID) // the workflow begins with it
+		m.Metadata.Correlation = c.request.Caused().Correlation
 	}
 	if m.Metadata.ID == c.request.Metadata.ID { // made by changing the request
 		m.Metadata.ID, m.Metadata.Timestamp = "", 0

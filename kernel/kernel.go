@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"kernos/kernel/idempotency"
+	"kernos/kernel/principal"
 	"kernos/message"
 	"kernos/store"
 )
@@ -49,6 +50,11 @@ type Options struct {
 
 	// Recorder keeps every message that passes. Nil means that none are kept.
 	Recorder Recorder
+
+	// Workflow returns the workflow of a recorded message that a principal may see, or "". A
+	// message that names it as its causation, and no correlation, belongs to that workflow. Nil
+	// means that recorded messages aren't looked up.
+	Workflow func(message.ID, *principal.Principal) string
 
 	// IdempotencyTTL is how long the outcome of a command with an idempotency key is
 	// kept. 0 means DefaultIdempotencyTTL.

@@ -15,7 +15,10 @@
 // whom to answer.
 package message
 
-import "encoding/json"
+import (
+	"cmp"
+	"encoding/json"
+)
 
 // A Kind tells why a message was sent.
 type Kind string
@@ -54,6 +57,10 @@ type Metadata struct {
 	IdempotencyKey string // a command with the same key runs once, or ""
 	Repeated       bool   // this is the answer of an earlier command with the same idempotency key
 	SchemaVersion  string // 0.1, 0.3 or ""
+
+	// Inherited is the workflow of the message that Causation names, if Correlation is "" and
+	// the kernel knows that message. It is never on the wire.
+	Inherited string
 }
 
 // A Message is one line of a conversation.
@@ -93,7 +100,7 @@ func (m *Message) Failure() (*Error, error) {
 
 // answer is the lineage of an outcome: the workflow only if the request named one.
 func (m *Message) answer() Metadata {
-	return Metadata{Causation: m.Metadata.ID, Correlation: m.Metadata.Correlation}
+	return Metadata{Causation: m.Metadata.ID, Correlation: m.Metadata.Correlation, Inherited: m.Metadata.Inherited}
 }
 
 // Event returns a notification that m caused. Who sends it gives it an id and a time.
@@ -103,11 +110,15 @@ func (m *Message) Event(t Type, data json.RawMessage) Message {
 
 // Caused is the lineage of whatever m sets off: its workflow is m's, or begins with m.
 func (m *Message) Caused() Metadata {
-	c := m.Metadata.Correlation
-	if c == "" {
-		c = string(m.Metadata.ID)
+	return Metadata{Causation: m.Metadata.ID, Correlation: cmp.Or(m.Metadata.Workflow(), string(m.Metadata.ID))}
+}
+
+// Workflow is the workflow that the message names or has inherited, or "".
+func (m *Metadata) Workflow() string {
+	if m.Correlation != "" {
+		return m.Correlation
 	}
-	return Metadata{Causation: m.Metadata.ID, Correlation: c}
+	return m.Inherited
 }
 
 // Clone returns a copy of m whose data is its own. Data of a message from a

@@ -148,7 +148,7 @@ func (j *Jobs) read(ctx context.Context, k *kernel.Kernel, in *startInput, now t
 		Schedule: in.Schedule, Zone: in.TimeZone, CatchUp: in.CatchUp,
 		Principal: call.Principal().ID(), Token: call.Principal().Name(), Wire: call.Wire,
 		Starter: request.Metadata.ID, Created: now.UnixMilli(),
-		Correlation: cmp.Or(in.Correlation, request.Metadata.Correlation, string(request.Metadata.ID)),
+		Correlation: cmp.Or(in.Correlation, request.Caused().Correlation),
 	}
 	if in.Priority != nil {
 		s.Priority = *in.Priority

@@ -151,7 +151,7 @@ func (o *outgoing) inherit(m *message.Message) {
 		return
 	}
 	if r := o.find(m.Metadata.Causation); r != nil {
-		m.Metadata.Correlation = r.m.Metadata.Correlation
+		m.Metadata.Inherited = r.m.Metadata.Correlation
 	}
 }
 
