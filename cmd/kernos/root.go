@@ -49,7 +49,7 @@ lists the methods of the module, and kernos call lists the modules.`,
 	var contextName string
 	open, openStarted, openRunning := openers(&contextName)
 	root.AddCommand(serveCommand(), statusCommand(openRunning, &contextName), stopCommand(&contextName), tokenCommand(open), pipeCommand(), convertCommand(),
-		lsCommand(open, openRunning), describeCommand(open, openRunning), backupCommand(), restoreCommand(), callCommand(), handleCommand(), contextCommand(), doctorCommand(), completionCommand())
+		lsCommand(open, openRunning), describeCommand(open, openRunning), backupCommand(), restoreCommand(), callCommand(), jobCommand(openStarted, &contextName), handleCommand(), contextCommand(), doctorCommand(), completionCommand())
 	root.AddCommand(historyCommands(openStarted, openRunning)...)
 	root.AddCommand(documentCommands()...)
 	for _, c := range root.Commands() {

@@ -115,8 +115,18 @@ func (c *call) run(ctx context.Context) error {
 	if len(params) > connect.MaxCall {
 		return &exit.Error{Status: exit.Invalid, Cause: tooLarge(c.method, len(params))}
 	}
-	if c.Given("as") || c.DryRun {
+	if c.Background {
+		if params, err = c.background(ctx, params); err != nil {
+			return err
+		}
+	} else if c.Delay != "" || c.At != "" || c.Schedule != "" {
+		return errors.New("--delay, --at and --schedule need --background: the call becomes a job, which begins then")
+	}
+	switch {
+	case c.Given("as") || c.DryRun:
 		return c.showRequest(params)
+	case c.Watch:
+		return c.watch(ctx, params)
 	}
 	return c.send(ctx, params)
 }

@@ -79,11 +79,17 @@ func (c *call) corrected(g *client.Guidance, params json.RawMessage) string {
 	return c.program(append(c.calling(module, method), callline.Arguments(m, callline.Correct(m, params, g.ExampleParams))...)...)
 }
 
+// ModuleCommand is the annotation of a command that passes on to its module what it doesn't do
+// itself.
+const ModuleCommand = "module"
+
 // calling returns the words that call a method, or that show a module: a module whose name is
 // that of a command needs the word call before it.
 func (c *call) calling(module string, method ...string) []string {
 	words := append([]string{module}, method...)
-	if slices.ContainsFunc(c.root.Commands(), func(own *cobra.Command) bool { return own.Name() == module || own.HasAlias(module) }) {
+	if slices.ContainsFunc(c.root.Commands(), func(own *cobra.Command) bool {
+		return (own.Name() == module || own.HasAlias(module)) && own.Annotations[ModuleCommand] == ""
+	}) {
 		words = append([]string{"call"}, words...)
 	}
 	return words

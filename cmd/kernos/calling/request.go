@@ -36,12 +36,8 @@ func (c *call) showRequest(params json.RawMessage) error {
 
 // ndjsonRequest is the call as a message, for kernos pipe.
 func (c *call) ndjsonRequest(params json.RawMessage) ([]byte, error) {
-	m := message.Message{Kind: message.KindCommand, Type: c.messageType(), Data: messageData(params)}
-	if r, err := daemon.Definitions(); err == nil {
-		if route, ok := r.LookupMethod(c.fullName()); ok {
-			m.Kind, m.Type = route.Syscall.Kind, route.Type
-		}
-	}
+	m := message.Message{Data: messageData(params)}
+	m.Kind, m.Type = c.messageType()
 	if !m.Type.Valid() {
 		return nil, &exit.Error{Status: exit.Failure, Cause: fmt.Errorf("%s has no name as a message; write it as a type: kernos call Domain.Action", c.fullName())}
 	}
@@ -65,12 +61,17 @@ func messageData(params json.RawMessage) json.RawMessage {
 	return members.Text()
 }
 
-// messageType is the type of a method: as it was written, or as a method of this name
-// usually has it.
-func (c *call) messageType() message.Type {
+// messageType returns the kind and the type of the message for a method: those of a syscall that is
+// known here, or a command with the type as it was written, or as a method of this name usually has it.
+func (c *call) messageType() (message.Kind, message.Type) {
+	if r, err := daemon.Definitions(); err == nil {
+		if route, ok := r.LookupMethod(c.fullName()); ok {
+			return route.Syscall.Kind, route.Type
+		}
+	}
 	if t := message.Type(c.Words[0]); len(c.Words) == 1 && t.Valid() {
 		if module, method := kernel.Method(t); module == c.module && method == c.name {
-			return t
+			return message.KindCommand, t
 		}
 	}
 	pascal := func(name string) (s string) {
@@ -81,7 +82,7 @@ func (c *call) messageType() message.Type {
 		}
 		return s
 	}
-	return message.Type(pascal(c.module) + "." + pascal(c.name))
+	return message.KindCommand, message.Type(pascal(c.module) + "." + pascal(c.name))
 }
 
 // curlRequest is the call as a command line of curl.

@@ -49,6 +49,7 @@ func (c *call) send(ctx context.Context, params json.RawMessage) error {
 	defer bar.Clear()
 	var guidance *client.Guidance
 	var failure *client.Item
+	var unsuccessful error
 	for item, err := range stream.Items(ctx) {
 		if err != nil {
 			return fails(err)
@@ -66,6 +67,7 @@ func (c *call) send(ctx context.Context, params json.RawMessage) error {
 				return err
 			}
 			c.remember(params, item.Data)
+			unsuccessful = c.outcome(item.Data)
 		case client.Guide:
 			guidance = item.Guidance
 		case client.Error:
@@ -76,7 +78,7 @@ func (c *call) send(ctx context.Context, params json.RawMessage) error {
 	if failure != nil {
 		return c.failed(failure, guidance, params)
 	}
-	return nil
+	return unsuccessful
 }
 
 // metadata is what the message of the call says about itself. A call without a correlation is a workflow

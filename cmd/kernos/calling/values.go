@@ -2,7 +2,6 @@ package calling
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"strings"
 	"unicode"
@@ -19,9 +18,12 @@ import (
 // like word. Names that end with a slash are folders, and one that is the only value is
 // looked into.
 func (c *call) listed(ctx context.Context, f *client.Field, word string) (found []string) {
-	lister := c.lister(ctx, f)
+	lister, list := c.lister(ctx, f)
 	if lister == "" || c.conn == nil && !c.consult(ctx) {
 		return nil
+	}
+	if list != "" {
+		return c.inList(ctx, lister, list, f, word)
 	}
 	for folder := word[:strings.LastIndexByte(word, '/')+1]; ; folder = found[0] {
 		inside := c.inFolder(ctx, lister, f, folder, word)
@@ -53,33 +55,52 @@ func (c *call) inFolder(ctx context.Context, lister string, f *client.Field, fol
 	}
 }
 
+// inList returns the values in the elements of a list that begin like word. The list has the
+// latest ones first, and its first page will do.
+func (c *call) inList(ctx context.Context, lister, list string, f *client.Field, word string) (found []string) {
+	data, err := c.conn.Call(ctx, lister, struct{}{})
+	if err != nil {
+		return nil
+	}
+	for _, e := range jsonvalue.Elements(jsonvalue.Members(data).Get(list)) {
+		found = append(found, beginning(texts(jsonvalue.Members(e).Get(f.Name)), word)...)
+	}
+	return slices.DeleteFunc(found, func(v string) bool { return visible.Text(v) != v })
+}
+
 // lister returns the method of the module that lists the values of a parameter, or "": a
-// query that is known here, for others may do anything. It takes a prefix, requires nothing,
-// and answers with the plural of the parameter.
-func (c *call) lister(ctx context.Context, f *client.Field) string {
+// query that is known here, for others may do anything. It requires nothing, and either takes a
+// prefix and answers with the plural of the parameter, or answers with a list, whose name is
+// returned too, of objects that have a member of the parameter's name.
+func (c *call) lister(ctx context.Context, f *client.Field) (method, list string) {
 	module := c.catalog.Module(c.module)
 	if module == nil || f.Sensitive || c.method.Find(f.Name) != f {
-		return ""
+		return "", ""
 	}
 	r, err := daemon.Definitions()
 	if err != nil {
-		return ""
+		return "", ""
 	}
 	for _, name := range module.Methods {
 		route, ok := r.LookupMethod(module.Namespace + "_" + name)
-		if !ok || route.Syscall.Kind != message.KindQuery || route.Syscall.Runs != kernel.Inline {
+		if !ok || route.Syscall.Kind != message.KindQuery || route.Syscall.Runs == kernel.Endless {
 			continue
 		}
 		m, err := c.catalog.Method(ctx, module.Namespace, name)
-		if err != nil || m.Find("prefix") == nil || slices.ContainsFunc(m.Fields, func(f *client.Field) bool { return f.Required }) {
+		if err != nil || slices.ContainsFunc(m.Fields, func(f *client.Field) bool { return f.Required }) {
 			continue
 		}
-		var output struct{ Properties map[string]json.RawMessage }
-		if json.Unmarshal(route.Syscall.Output.JSON(), &output) == nil && output.Properties[f.Name+"s"] != nil {
-			return m.Call()
+		output := client.ReadField(route.Syscall.Output.JSON())
+		if output.Member(f.Name+"s") != nil && m.Find("prefix") != nil && route.Syscall.Runs == kernel.Inline {
+			return m.Call(), ""
+		}
+		for _, member := range output.Fields {
+			if member.Items != nil && f.Required && member.Items.Member(f.Name) != nil {
+				return m.Call(), member.Name
+			}
 		}
 	}
-	return ""
+	return "", ""
 }
 
 // withUsed adds values that were used before to those that a server lists, if it does: but

@@ -39,6 +39,12 @@ type Flags struct {
 	Message client.Metadata // what the message of the call says about itself
 	Timeout quantity.PositiveDuration
 	Verbose bool
+	Watch   bool // repeat a query, and show its answer in place
+
+	Background bool   // run the call as a job
+	Delay      string // when it begins; at most one of these is given
+	At         string
+	Schedule   string
 
 	set *pflag.FlagSet // that has parsed them
 }
@@ -52,7 +58,7 @@ var RequestForms = []string{"jsonrpc", "ndjson", "curl"}
 // yielding are the flags that a parameter of the same name takes the place of: kernos message list
 // --correlation is a parameter of Message.List. A parameter that is named like one of the other flags
 // is written NAME=VALUE.
-var yielding = []string{"json", "raw", "correlation", "causation", "idempotency-key", "timeout", "verbose"}
+var yielding = []string{"json", "raw", "correlation", "causation", "idempotency-key", "timeout", "verbose", "watch", "background", "delay", "at", "schedule"}
 
 // Own returns the flags of kernos call as a set that parses into f: those that a call of this method,
 // which may be nil, can have.
@@ -94,6 +100,11 @@ func (f *Flags) define() *pflag.FlagSet {
 	text(&f.Message.Causation, "causation", "", "ID", "the message that causes the call")
 	text(&f.Message.IdempotencyKey, "idempotency-key", "", "KEY", "a command with the same key runs once")
 	set.Var(&f.Timeout, "timeout", "cancel the call if it isn't answered in this time, such as 10s; the server's own limit applies too")
+	boolean(&f.Background, "background", "", "run the call as a job, and print the id of the job: kernos job wait ID")
+	text(&f.Delay, "delay", "", "TIME", "with --background: begin after this time, such as 10m")
+	text(&f.At, "at", "", "TIME", "with --background: begin at this time, such as 2026-01-31T12:00:00Z")
+	text(&f.Schedule, "schedule", "", "CRON", "with --background: run again and again, such as '0 9 * * 1-5' or '@every 10m'")
+	boolean(&f.Watch, "watch", "w", "repeat a query every second, and show its answer in place of the one before")
 	boolean(&f.Verbose, "verbose", "v", "print the id of the message and its correlation, to standard error")
 	boolean(&f.Help, "help", "h", "show what the method takes")
 	return set

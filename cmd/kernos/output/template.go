@@ -8,14 +8,17 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"text/template"
+	"time"
 
 	"kernos/cmd/kernos/terminal"
+	"kernos/internal/visible"
 )
 
-// builtIn are the templates that kernos has itself. They are for the protocol's own content
-// types: what a syscall answers, it does not know.
+// builtIn are the templates that kernos has itself, for the protocol's own content types, and for
+// lists that people read often.
 //
 //go:embed templates
 var builtIn embed.FS
@@ -33,7 +36,30 @@ var templateFunctions = template.FuncMap{
 		}
 		return strings.Join(words, separator)
 	},
-	"pad": func(width int, v any) string { return terminal.Pad(fmt.Sprint(v), width) },
+	"pad":   func(width int, v any) string { return terminal.Pad(fmt.Sprint(v), width) },
+	"clip":  func(width int, v any) string { return terminal.Clip(visible.Text(fmt.Sprint(v)), width) },
+	"short": func(v any) string { return terminal.ClipMiddle(visible.Text(fmt.Sprint(v)), shortID) },
+	"percent": func(v any) string {
+		fraction, _ := strconv.ParseFloat(fmt.Sprint(v), 64)
+		return strconv.Itoa(int(fraction*100+0.5)) + "%"
+	},
+	"clock": func(v any) string { return clock(v, time.Now()) },
+}
+
+// shortID is how many columns the short form of an id has.
+const shortID = 12
+
+// clock writes a time in milliseconds since 1970: without its date if that is today's.
+func clock(v any, now time.Time) string {
+	ms, err := strconv.ParseFloat(fmt.Sprint(v), 64)
+	if err != nil {
+		return ""
+	}
+	t := time.UnixMilli(int64(ms)).In(now.Location())
+	if t.Format(time.DateOnly) == now.Format(time.DateOnly) {
+		return t.Format(time.TimeOnly)
+	}
+	return t.Format("2006-01-02 15:04")
 }
 
 func parseTemplate(name, text string) (*template.Template, error) {

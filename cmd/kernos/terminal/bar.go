@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"kernos/internal/visible"
 )
@@ -14,11 +15,17 @@ type Bar struct {
 	out   io.Writer
 	width int // of the terminal; 0 if out isn't one
 	drawn bool
+
+	// The first known fraction and its time: the time that is left follows from how far the work
+	// has come since.
+	first   float64
+	started time.Time
+	now     func() time.Time
 }
 
 // NewBar returns a bar that is drawn on out.
 func NewBar(out io.Writer) *Bar {
-	b := &Bar{out: out}
+	b := &Bar{out: out, now: time.Now}
 	if os.Getenv("TERM") != "dumb" {
 		b.width = widthOf(out)
 	}
@@ -31,20 +38,39 @@ func (b *Bar) Show(note string, fraction *float64) {
 		return
 	}
 	b.drawn = true
-	fmt.Fprint(b.out, "\r"+barLine(note, fraction, b.width-1)+"\x1b[K")
+	fmt.Fprint(b.out, "\r"+barLine(note, fraction, b.left(fraction), b.width-1)+"\x1b[K")
+}
+
+// left returns how long the rest will take, if it goes on as it did; 0 if that can't be said.
+func (b *Bar) left(fraction *float64) time.Duration {
+	if fraction == nil || *fraction <= 0 {
+		return 0
+	}
+	now := b.now()
+	if b.started.IsZero() || *fraction < b.first {
+		b.first, b.started = *fraction, now
+	}
+	took := now.Sub(b.started)
+	if *fraction <= b.first || *fraction >= 1 || took < time.Second {
+		return 0
+	}
+	return time.Duration(float64(took) * (1 - *fraction) / (*fraction - b.first)).Round(time.Second)
 }
 
 // barCells is the width of the bar itself.
 const barCells = 24
 
 // barLine is the bar as it looks on a terminal of this width.
-func barLine(note string, fraction *float64, width int) string {
+func barLine(note string, fraction *float64, left time.Duration, width int) string {
 	note = visible.Text(note)
 	if fraction == nil {
 		return Clip("… "+note, width)
 	}
 	part := min(max(*fraction, 0), 1)
 	full := int(part*barCells + 0.5)
+	if left > 0 {
+		note = left.String() + " left  " + note
+	}
 	return Clip(fmt.Sprintf("[%s%s] %3.0f%% %s", strings.Repeat("█", full), strings.Repeat("░", barCells-full), part*100, note), width)
 }
 

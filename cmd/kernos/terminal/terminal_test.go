@@ -1,8 +1,10 @@
 package terminal
 
 import (
+	"io"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestTextsFitTheirColumns(t *testing.T) {
@@ -35,14 +37,67 @@ func TestTextsFitTheirColumns(t *testing.T) {
 
 func TestBarLine(t *testing.T) {
 	half := 0.5
-	if got := barLine("digging", &half, 80); got != "["+strings.Repeat("█", 12)+strings.Repeat("░", 12)+"]  50% digging" {
+	if got := barLine("digging", &half, 0, 80); got != "["+strings.Repeat("█", 12)+strings.Repeat("░", 12)+"]  50% digging" {
 		t.Errorf("got %q", got)
 	}
-	if got := barLine("digging\x1b[2J", nil, 10); Columns(got) != 10 || strings.Contains(got, "\x1b") {
+	if got := barLine("digging\x1b[2J", nil, 0, 10); Columns(got) != 10 || strings.Contains(got, "\x1b") {
 		t.Errorf("got %q", got)
 	}
 	over := 7.0
-	if got := barLine("x", &over, 80); !strings.Contains(got, "100%") {
+	if got := barLine("x", &over, 0, 80); !strings.Contains(got, "100%") {
 		t.Errorf("got %q", got)
+	}
+}
+
+func TestTheTimeThatIsLeft(t *testing.T) {
+	now := time.Unix(0, 0)
+	b := &Bar{out: io.Discard, width: 80, now: func() time.Time { return now }}
+	for _, c := range []struct {
+		after    time.Duration
+		fraction float64
+		want     time.Duration
+	}{
+		{0, 0, 0},   // nothing is done
+		{0, 0.2, 0}, // the first that is known
+		{10 * time.Second, 0.4, 30 * time.Second},
+		{0, 0.4, 30 * time.Second},
+		{20 * time.Second, 0.8, 10 * time.Second},
+		{0, 1, 0},
+		{0, 0.1, 0}, // another part begins
+		{9 * time.Second, 0.4, 18 * time.Second},
+	} {
+		now = now.Add(c.after)
+		if got := b.left(&c.fraction); got != c.want {
+			t.Errorf("at %v, %v: %v is left, want %v", now.Unix(), c.fraction, got, c.want)
+		}
+	}
+	if got := b.left(nil); got != 0 {
+		t.Errorf("%v is left of what isn't known", got)
+	}
+	half := 0.5
+	if got := barLine("digging", &half, 90*time.Second, 80); !strings.HasSuffix(got, "50% 1m30s left  digging") {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestATextInItsPlace(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		width int
+		want  string
+	}{
+		{"a terminal", 10, "\ra\x1b[K\n\rb\x1b[K\n\x1b[J\x1b[2A\r123456789…\x1b[K\n\x1b[J\x1b[1A\ra\x1b[K\n\rb\x1b[K\n\x1b[J"},
+		{"a file", 0, "a\nb\n1234567890123\na\nb\n"},
+	} {
+		var out strings.Builder
+		p := NewPlace(&Screen{Out: &out, Width: c.width})
+		for _, text := range []string{"a\nb\n", "a\nb\n", "1234567890123\n", "a\nb\n"} {
+			if err := p.Show(text); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if out.String() != c.want {
+			t.Errorf("%s: %q, want %q", c.name, out.String(), c.want)
+		}
 	}
 }

@@ -1,0 +1,85 @@
+package calling
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"kernos/cmd/kernos/exit"
+	"kernos/internal/jsonvalue"
+	"kernos/internal/visible"
+	"kernos/message"
+)
+
+// background turns the call into the start of a job that makes it, and returns the parameters of
+// that: from here on, the call is one of Job.Start.
+func (c *call) background(ctx context.Context, params json.RawMessage) (json.RawMessage, error) {
+	if c.Watch {
+		return nil, errors.New("--watch shows answers, and a job gives its id only: leave one of --watch and --background out")
+	}
+	_, name := c.messageType()
+	job := jsonvalue.Object{}.Set("name", quoted(string(name))).Set("payload", messageData(params))
+	for _, option := range [][2]string{{"delay", c.Delay}, {"at", c.At}, {"schedule", c.Schedule}} {
+		if option[1] != "" {
+			job = job.Set(option[0], quoted(option[1]))
+		}
+	}
+	if c.Timeout > 0 { // how long the job may take: its start is answered at once
+		job = job.Set("timeout", quoted(time.Duration(c.Timeout).String()))
+		c.Timeout = 0
+	}
+	c.module, c.name, c.method, c.unlisted = "job", "start", nil, false
+	if c.catalog != nil {
+		m, err := c.catalog.Method(ctx, c.module, c.name)
+		if err != nil {
+			return nil, &exit.Error{Status: exit.Unknown, Cause: fmt.Errorf("the server runs no jobs (%w); leave --background out", err)}
+		}
+		c.method = m
+	}
+	if c.Show.Mode == "" && c.Show.Filter == "" && c.Show.Template == "" {
+		c.Show.Filter = ".jobId"
+	}
+	return job.Text(), nil
+}
+
+func quoted(text string) json.RawMessage {
+	out, _ := json.Marshal(text) // never fails
+	return out
+}
+
+// outcome returns an error if a job that was waited for hasn't succeeded: the status of kernos job
+// wait is that of the job.
+func (c *call) outcome(data json.RawMessage) error {
+	if c.module != "job" || c.name != "wait" {
+		return nil
+	}
+	_, err := JobOutcome(data)
+	return err
+}
+
+// JobOutcome reports whether a job has ended, by what Job.Wait has replied. The error isn't nil if
+// the job hasn't succeeded.
+func JobOutcome(data json.RawMessage) (ended bool, err error) {
+	var job struct {
+		JobID, Status string
+		Error         json.RawMessage
+	}
+	if err := json.Unmarshal(data, &job); err != nil {
+		return true, exit.Wrap(fmt.Errorf("the answer of Job.Wait can't be read: %w", err))
+	}
+	text := fmt.Sprintf("the job %s is still %s; kernos job wait %s waits for it", job.JobID, job.Status, job.JobID)
+	switch job.Status {
+	case "completed":
+		return true, nil
+	case "failed":
+		ended = true
+		e, err := message.ParseError(job.Error)
+		if err != nil {
+			return true, exit.Wrap(err)
+		}
+		text = fmt.Sprintf("the job %s has failed: %d %v", job.JobID, e.Code, e)
+	}
+	return ended, &exit.Error{Status: exit.Failure, Cause: errors.New(visible.Text(text))}
+}

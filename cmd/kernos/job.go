@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"kernos/cmd/kernos/calling"
+	"kernos/cmd/kernos/callline"
+	"kernos/cmd/kernos/request"
+	"kernos/cmd/kernos/terminal"
+	"kernos/internal/visible"
+	"kernos/message"
+)
+
+// jobCommand is the module job, and what the command line has beyond its methods.
+func jobCommand(openStarted opener, contextName *string) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "job METHOD [--PARAMETER VALUE …]",
+		Short: "Work in the background: start, list, cancel and wait for jobs",
+		Long: `Call a method of the module job; kernos job lists them, and kernos job METHOD --help says
+what one takes. Every other call becomes a job with --background:
+
+  kernos http fetch https://example.com --background
+
+kernos job list is a table in a terminal, and updates in place with -w. kernos job wait shows
+how far the job is, and has the status 1 if the job has failed. An id can be given in the short
+form that the table has. kernos job logs shows what a job has said.`,
+		Example: `  kernos job start --name Echo payload:='{"message":"later"}' --delay 10m
+  kernos job list -w
+  kernos job list --status failed --since 24h
+  kernos job wait 01K9Z…X4V2QD
+  kernos job logs 01K9Z…X4V2QD -f
+  kernos job cancel 01K9Z…X4V2QD
+  kernos job resume                            what waits since kernos restore`,
+		DisableFlagParsing:    true,
+		DisableFlagsInUseLine: true,
+		Annotations:           map[string]string{calling.ModuleCommand: "job"},
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 1 && (args[0] == "-h" || args[0] == "--help") {
+				return c.Help()
+			}
+			return calling.Run(c, slices.Concat([]string{"job"}, args))
+		},
+		ValidArgsFunction: func(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+			return calling.CompleteCall(c, slices.Concat([]string{"job"}, args), word)
+		},
+	}
+	listsItsFlags(c)
+	logs := jobLogsCommand(openStarted)
+	addContextFlag(logs, contextName)
+	c.AddCommand(logs)
+	return c
+}
+
+// logsEvery is how often kernos job logs --follow looks for new lines while the job goes on.
+const logsEvery = 300 * time.Millisecond
+
+func jobLogsCommand(open opener) *cobra.Command {
+	var follow, asJSON bool
+	c := &cobra.Command{
+		Use:   "logs ID",
+		Short: "Show what a job has said",
+		Long: `Show the notes of progress and the events of a job, one per line: its last 200. With
+--follow, new ones are shown until the job has ended; the status is 1 if it has failed.
+
+--json prints each as an object {at, text}.`,
+		Example: `  kernos job logs 01K9Z…X4V2QD
+  kernos job logs 01K9Z…X4V2QD --follow`,
+		Args: one("say which job: kernos job logs ID; kernos job list shows the ids"),
+		RunE: func(c *cobra.Command, args []string) error {
+			return asking(c, open, func(ctx context.Context, call caller, s *terminal.Screen) error {
+				return (&jobLog{call: call, screen: s, id: args[0], asJSON: asJSON}).show(ctx, follow)
+			})
+		},
+		ValidArgsFunction: firstArgument(func(c *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
+			found, directive := calling.CompleteCall(c, []string{"job", "status"}, word)
+			return slices.DeleteFunc(found, callline.IsFlag), directive
+		}),
+	}
+	c.Flags().BoolVarP(&follow, "follow", "f", false, "continue until the job has ended")
+	c.Flags().BoolVar(&asJSON, "json", false, "print the lines as objects")
+	return c
+}
+
+// A jobLog shows what a job says.
+type jobLog struct {
+	call   caller
+	screen *terminal.Screen
+	id     string
+	asJSON bool
+	shown  int // how many lines of all that it has said
+}
+
+func (l *jobLog) show(ctx context.Context, follow bool) error {
+	if !follow {
+		return l.more(ctx)
+	}
+	for {
+		wait := map[string]any{"jobId": l.id, "timeout": logsEvery.Milliseconds()}
+		data, err := request.Send(ctx, l.call, message.KindQuery, "Job.Wait", wait, nil)
+		if err != nil {
+			return err
+		}
+		if err := l.more(ctx); err != nil {
+			return err
+		}
+		if ended, err := calling.JobOutcome(data); ended {
+			return err
+		}
+	}
+}
+
+// more shows the lines that are new.
+func (l *jobLog) more(ctx context.Context) error {
+	var said struct {
+		Log []struct {
+			At   int64  `json:"at"`
+			Text string `json:"text"`
+		}
+		Dropped int
+	}
+	if err := request.Read(ctx, l.call, message.KindQuery, "Job.Result", map[string]any{"jobId": l.id, "log": true}, &said); err != nil {
+		return err
+	}
+	if lost := said.Dropped - l.shown; lost > 0 {
+		l.screen.Note("%s before these were dropped: a job keeps its last 200", terminal.Count(lost, "line", "lines"))
+		l.shown = said.Dropped
+	}
+	for _, line := range said.Log[min(l.shown-said.Dropped, len(said.Log)):] {
+		text := time.UnixMilli(line.At).In(l.screen.Now.Location()).Format(time.TimeOnly) + "  " + visible.Text(line.Text)
+		if l.asJSON {
+			object, err := json.Marshal(line)
+			if err != nil {
+				return err
+			}
+			text = string(object)
+		}
+		if err := l.screen.Line(text); err != nil {
+			return err
+		}
+		l.shown++
+	}
+	return nil
+}
