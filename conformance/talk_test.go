@@ -25,11 +25,13 @@ import (
 	"kernos/capability/history"
 	"kernos/capability/http"
 	"kernos/capability/introspect"
+	"kernos/capability/job"
 	"kernos/capability/memory"
 	"kernos/capability/vfs"
 	"kernos/internal/outbound"
 	"kernos/journal"
 	"kernos/kernel"
+	"kernos/kernel/principal"
 	"kernos/message"
 	"kernos/schema"
 	"kernos/store"
@@ -178,6 +180,12 @@ func newKernel(t *testing.T, c *conversation, open func() (store.Store, error)) 
 		ring = crypto.New(crypto.Options{Agent: crypto.Socket(serveAgent(t))})
 		modules = append(modules, ring.Module())
 	}
+	var jobs *job.Jobs
+	if c.wants("capability/job") {
+		owner := func(principal.ID) (*principal.Principal, error) { return principal.TheOwner(), nil }
+		jobs = job.New(&job.Options{Store: state, Find: owner})
+		modules = append(modules, jobs.Module())
+	}
 	if c.wants("capability/history") || c.wants("journal") {
 		opts.Recorder = recorded
 		modules = append(modules, history.Module(recorded, nil))
@@ -195,8 +203,11 @@ func newKernel(t *testing.T, c *conversation, open func() (store.Store, error)) 
 			t.Fatalf("%s: %v", c.path, err)
 		}
 	}
-	return kernel.New(registry, opts), func() error {
+	k = kernel.New(registry, opts)
+	stopJobs := runJobs(jobs, k)
+	return k, func() error {
 		var err error
+		stopJobs()
 		if ring != nil {
 			ring.Close()
 		}
@@ -204,6 +215,21 @@ func newKernel(t *testing.T, c *conversation, open func() (store.Store, error)) 
 			err = errors.Join(err, files.Close())
 		}
 		return errors.Join(err, recorded.Close(), state.Close())
+	}
+}
+
+// runJobs runs jobs, which may be nil, until the function that it returns is called.
+func runJobs(jobs *job.Jobs, k *kernel.Kernel) (stop func()) {
+	if jobs == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	jobs.Begin(k)
+	var running sync.WaitGroup
+	running.Go(func() { jobs.Run(ctx, k) })
+	return func() {
+		cancel()
+		running.Wait()
 	}
 }
 
@@ -217,7 +243,7 @@ func (b tempBlobs) Put(_ context.Context, data []byte) (message.BlobPointer, err
 // dialBinary talks to the program itself, which has no handlers but its own.
 func dialBinary(t *testing.T, binary func() string, c *conversation) (io.WriteCloser, io.Reader) {
 	t.Helper()
-	if len(c.handlers) > 0 || c.authKey || !c.inProgram(t) {
+	if len(c.handlers) > 0 || c.authKey || !c.inProgram(t) || c.wants("capability/job") { // a kernel in a pipe runs no jobs
 		return nil, nil
 	}
 	args := []string{"pipe", "--inline"}
@@ -311,7 +337,7 @@ func (c *part) hold(t *testing.T, in io.WriteCloser, out io.Reader) {
 	for i := 0; i < len(c.talk); {
 		var sent strings.Builder
 		for ; i < len(c.talk) && c.talk[i].sent; i++ {
-			sent.WriteString(c.talk[i].text)
+			sent.WriteString(c.meaning(c.talk[i].text))
 			if c.talk[i].newline {
 				sent.WriteByte('\n')
 			} else {

@@ -224,6 +224,7 @@ func (d *Daemon) Serve(ctx context.Context) error {
 	var running sync.WaitGroup
 	running.Go(func() { d.state.maintain(background, d.kernel, d.jobs) })
 	if !d.opts.NoJobs {
+		d.jobs.Begin(d.kernel) // before a caller can come
 		running.Go(func() { d.jobs.Run(ctx, d.kernel) })
 	}
 	running.Go(func() { d.rates.run(background, func() uint64 { return d.kernel.Stats().Messages }) })

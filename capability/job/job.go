@@ -86,10 +86,14 @@ func New(o *Options) *Jobs {
 	return j
 }
 
-// Run runs jobs with a kernel until ctx is done and those that run have ended. Before it is
-// called, jobs can be looked at and not be started.
+// Begin lets jobs be started with a kernel, before Run runs them. Without it, requests that come
+// before Run would be refused.
+func (j *Jobs) Begin(k *kernel.Kernel) { j.kernel.Store(k) }
+
+// Run runs jobs with a kernel until ctx is done and those that run have ended. Before Begin or Run
+// is called, jobs can be looked at and not be started.
 func (j *Jobs) Run(ctx context.Context, k *kernel.Kernel) {
-	j.kernel.Store(k)
+	j.Begin(k)
 	defer j.kernel.Store(nil)
 	if j.opts.Opened != nil {
 		select {

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 
+	"kernos/internal/jsonscan"
 	"kernos/message"
 )
 
@@ -36,14 +37,47 @@ func Spoken(s *message.Salvage) bool {
 }
 
 // Append appends m as a line of the older dialect without its newline. The data of
-// an error gets the older form.
+// an error, and the errors of jobs, get the older form.
 func Append(dst []byte, m *message.Message) []byte {
-	if m.Kind == message.KindError {
+	switch {
+	case m.Kind == message.KindError:
 		old := *m
 		old.Data = payload(m)
 		m = &old
+	case m.Kind == message.KindReply && tellsOfJobs(m.Type):
+		old := *m
+		old.Data = jobs(m.Data)
+		m = &old
 	}
 	return Dialect.Append(dst, m)
+}
+
+// tellsOfJobs reports whether replies of a type have jobs in them.
+func tellsOfJobs(t message.Type) bool {
+	return t == "Job.Status" || t == "Job.List" || t == "Job.Wait"
+}
+
+// jobs returns the data of a reply about a job, or about several, in the older form: there the
+// error of a job is a text.
+func jobs(data []byte) []byte {
+	return jsonscan.ReplaceMembers(data, func(name string, value []byte) string {
+		switch name {
+		case "error":
+			if e, err := message.ParseError(value); err == nil {
+				return string(jsonscan.AppendQuoted(nil, e.Error()))
+			}
+		case "jobs":
+			var list []json.RawMessage
+			if json.Unmarshal(value, &list) == nil {
+				for i := range list {
+					list[i] = jobs(list[i])
+				}
+				text, _ := json.Marshal(list) // it was JSON before
+				return string(text)
+			}
+		}
+		return ""
+	})
 }
 
 // Translate turns a message that was read in the older dialect into one of the
