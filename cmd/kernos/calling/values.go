@@ -71,7 +71,8 @@ func (c *call) inList(ctx context.Context, lister, list string, f *client.Field,
 // lister returns the method of the module that lists the values of a parameter, or "": a
 // query that is known here, for others may do anything. It requires nothing, and either takes a
 // prefix and answers with the plural of the parameter, or answers with a list, whose name is
-// returned too, of objects that have a member of the parameter's name.
+// returned too, of objects that have a member of the parameter's name. A method that takes the
+// parameter itself lists a part only.
 func (c *call) lister(ctx context.Context, f *client.Field) (method, list string) {
 	module := c.catalog.Module(c.module)
 	if module == nil || f.Sensitive || c.method.Find(f.Name) != f {
@@ -95,7 +96,7 @@ func (c *call) lister(ctx context.Context, f *client.Field) (method, list string
 			return m.Call(), ""
 		}
 		for _, member := range output.Fields {
-			if member.Items != nil && f.Required && member.Items.Member(f.Name) != nil {
+			if member.Items != nil && member.Items.Member(f.Name) != nil && m.Find(f.Name) == nil {
 				return m.Call(), member.Name
 			}
 		}
