@@ -114,12 +114,6 @@ func (w *world) now() time.Time {
 	return time.Now().Add(w.offset)
 }
 
-func (w *world) set(offset time.Duration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.offset = offset
-}
-
 func (w *world) find(id principal.ID) (*principal.Principal, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

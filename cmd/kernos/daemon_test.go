@@ -94,9 +94,6 @@ func (h *house) daemon() (info unix.Info, socket string, running bool) {
 	return unix.Info{}, socket, false
 }
 
-// forget removes all state. No daemon may run.
-func (h *house) forget() error { return os.RemoveAll(h.home) }
-
 // A server is kernos serve in the foreground.
 type server struct {
 	*exec.Cmd
