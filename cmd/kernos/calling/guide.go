@@ -30,6 +30,9 @@ func (c *call) failed(e *client.Item, g *client.Guidance, params json.RawMessage
 		if told.Reason == e.Error {
 			told.Reason = "" // it stands there already
 		}
+		if told.ErrorKind == client.InvalidParams && bytes.Equal(callline.Correct(c.method, params, g.ExampleParams), params) {
+			told.Action = "" // it would be the same again: what is wrong isn't in the schema
+		}
 		c.guide(&told, params)
 	}
 	return &exit.Error{Status: failureStatus(e.Code, g)}
@@ -68,7 +71,7 @@ func (c *call) guide(g *client.Guidance, params json.RawMessage) {
 }
 
 // corrected is the command that guidance suggests, with as much of what was given as the
-// method takes; "" if there is none, or nothing would be different.
+// method takes.
 func (c *call) corrected(g *client.Guidance, params json.RawMessage) string {
 	module, method := c.module, g.SuggestedMethod
 	if before, after, ok := strings.Cut(method, "."); ok {
@@ -81,11 +84,7 @@ func (c *call) corrected(g *client.Guidance, params json.RawMessage) string {
 	if c.catalog != nil && (m == nil || m.Module != module || m.Name != method) {
 		m, _ = c.catalog.Method(c.root.Context(), module, method) // without its schema the command is still right
 	}
-	corrected := callline.Correct(m, params, g.ExampleParams)
-	if module == c.module && method == c.name && bytes.Equal(corrected, params) {
-		return "" // the same again: what is wrong isn't in the schema
-	}
-	return c.program(append(c.calling(module, method), callline.Arguments(m, corrected)...)...)
+	return c.program(append(c.calling(module, method), callline.Arguments(m, callline.Correct(m, params, g.ExampleParams))...)...)
 }
 
 // ModuleCommand is the annotation of a command that passes on to its module what it doesn't do
