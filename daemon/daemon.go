@@ -121,6 +121,7 @@ func Open(o *Options) (_ *Daemon, err error) {
 	d.jobs = job.New(&job.Options{
 		Store: d.state.store, Find: d.tokens.Find, Blobs: d.state, Open: d.state.resolve, Opened: d.state.opened, Slots: d.opts.Limits.Jobs, Grace: jobGrace, Log: d.opts.Log,
 	})
+	d.tokens.OnEnd(d.jobs.Ended)
 	if err := d.openKernel(); err != nil {
 		return nil, err
 	}

@@ -34,16 +34,10 @@ func (j *Jobs) cancel(ctx context.Context, in idInput) (cancelOutput, error) {
 		return out, nil
 	}
 	var b store.Batch
-	removed, err := j.queue.Remove(&b, r.ID)
-	if err != nil || removed == nil {
+	aborted, err := j.abort(&b, r, errCanceled)
+	if err != nil || aborted == nil {
 		return out, err
 	}
-	b.IfRevision(key(keyState, r.ID), r.revision)
-	r.Error = chain(errCanceled, r.Failures)
-	if l := j.find(r.ID); l != nil {
-		l.keep(&b, r)
-	}
-	j.finish(&b, r, Failed, j.opts.Now())
 	if r.Schedule != "" {
 		b.Delete(key(keySchedule, r.ID))
 	}
@@ -51,17 +45,36 @@ func (j *Jobs) cancel(ctx context.Context, in idInput) (cancelOutput, error) {
 		return out, err
 	}
 	kernel.WhenApplied(ctx, func() {
-		removed(errCanceled)
-		j.count(Failed)
 		if k := j.kernel.Load(); k != nil {
 			r.event(k, senderOf(ctx), canceledEvent, nil)
 		}
-		if l := j.find(r.ID); l != nil {
-			l.changed()
-		}
+		aborted()
 	})
 	out.Canceled = true
 	return out, nil
+}
+
+// abort adds to a batch that an unfinished job has failed, whether it runs or waits. It returns
+// nil if the job has left the queue. The caller calls aborted when the batch has been applied:
+// a running job is stopped then.
+func (j *Jobs) abort(b *store.Batch, r *record, why *message.Error) (aborted func(), err error) {
+	removed, err := j.queue.Remove(b, r.ID)
+	if err != nil || removed == nil {
+		return nil, err
+	}
+	b.IfRevision(key(keyState, r.ID), r.revision)
+	r.Error = chain(why, r.Failures)
+	if l := j.find(r.ID); l != nil {
+		l.keep(b, r)
+	}
+	j.finish(b, r, Failed, j.opts.Now())
+	return func() {
+		removed(why)
+		j.count(Failed)
+		if l := j.find(r.ID); l != nil {
+			l.stop()
+		}
+	}, nil
 }
 
 var retry = kernel.DefineCommand[idInput, startOutput](kernel.Definition{

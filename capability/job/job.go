@@ -22,6 +22,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"kernos/internal/backoff"
 	"kernos/kernel"
 	"kernos/kernel/principal"
 	"kernos/message"
@@ -64,6 +65,8 @@ type Jobs struct {
 	mu       sync.Mutex
 	live     map[string]*live // what runs, or is waited for
 	finished counts           // since the kernel was started
+	ended    []principal.ID   // whose jobs have to be ended
+	endings  chan struct{}    // has a token when there are some
 }
 
 // queueLetter is that of the queue of jobs among the queues of a store.
@@ -73,7 +76,7 @@ type counts struct{ completed, failed uint64 }
 
 // New returns the jobs of a store. The caller calls Run.
 func New(o *Options) *Jobs {
-	j := &Jobs{opts: *o, live: make(map[string]*live)}
+	j := &Jobs{opts: *o, live: make(map[string]*live), endings: make(chan struct{}, 1)}
 	if j.opts.Now == nil {
 		j.opts.Now = time.Now
 	}
@@ -102,10 +105,16 @@ func (j *Jobs) Run(ctx context.Context, k *kernel.Kernel) {
 			return
 		}
 	}
-	if err := j.afterRestore(); err != nil {
-		j.opts.Log.Error("jobs can't be read; they don't run until the next start", "error", err)
-		return
+	pause := backoff.Backoff{First: time.Second, Longest: time.Minute}
+	for err := j.afterRestore(); err != nil; err = j.afterRestore() {
+		j.opts.Log.Error("jobs can't be read, so none begins; this is tried again", "error", err)
+		if !pause.Wait(ctx.Done()) {
+			return
+		}
 	}
+	var ending sync.WaitGroup
+	ending.Go(func() { j.watchEnded(ctx) })
+	defer ending.Wait()
 	j.queue.Run(ctx)
 }
 

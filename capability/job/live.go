@@ -86,6 +86,14 @@ func (l *live) run(s *spec, from kernel.Sender) {
 	l.spec, l.from = s, from
 }
 
+// stop says that the job runs no more: what it still says isn't stored.
+func (l *live) stop() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.spec = nil
+	l.tell()
+}
+
 // changed tells those who wait that there is news.
 func (l *live) changed() {
 	l.mu.Lock()

@@ -97,7 +97,7 @@ func (j *Jobs) work(ctx context.Context, l *work.Lease) {
 func (a *run) refused() *message.Error {
 	switch {
 	case a.who == nil || a.who.Life().Err() != nil:
-		return message.Errorf(403, "The token %q, which has started the job, was revoked or has expired", a.Token)
+		return tokenEnded(a.Token)
 	case a.lease.Attempt > maxTakeovers:
 		return message.Errorf(500, "The kernel ended %d times while %s ran; it isn't begun again (Job.Retry does that)", a.lease.Attempt-1, a.what())
 	}

@@ -68,6 +68,7 @@ type Directory struct {
 	changing map[string]bool      // the names of tokens whose change is on its way to the disk
 	fallback *principal.Principal // of the default token
 	secret   string               // of the default token, when it was used last
+	ended    func(principal.ID)   // see OnEnd
 }
 
 // A holder is a token with the principal that connections act for.
@@ -94,6 +95,14 @@ func (d *Directory) SetFile(f File) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.file = f
+}
+
+// OnEnd says what is told of each token that is revoked or expires. It is called before the
+// directory is used.
+func (d *Directory) OnEnd(f func(principal.ID)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.ended = f
 }
 
 // lock locks the directory, and reads the tokens if that was not done. The caller calls
@@ -204,6 +213,14 @@ func (d *Directory) renewDefault() {
 func (d *Directory) add(h *holder) {
 	d.byName[h.Name] = h
 	d.byHash[[sha256.Size]byte(h.Hash)] = h
+	context.AfterFunc(h.principal.Life(), func() {
+		d.mu.Lock()
+		ended := d.ended
+		d.mu.Unlock()
+		if ended != nil {
+			ended(h.ID)
+		}
+	})
 }
 
 func (d *Directory) remove(h *holder) {

@@ -1,0 +1,115 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"kernos/internal/backoff"
+	"kernos/kernel"
+	"kernos/kernel/principal"
+	"kernos/message"
+	"kernos/store"
+)
+
+// Ended says that a principal has ended, since its token was revoked or has expired: its schedules
+// are paused, and its unfinished jobs fail. That happens in the background while Run runs; a job
+// that is due before fails all the same.
+func (j *Jobs) Ended(id principal.ID) {
+	j.mu.Lock()
+	j.ended = append(j.ended, id)
+	j.mu.Unlock()
+	select {
+	case j.endings <- struct{}{}:
+	default:
+	}
+}
+
+// watchEnded ends the jobs of principals that have ended, until ctx is done.
+func (j *Jobs) watchEnded(ctx context.Context) {
+	for {
+		select {
+		case <-j.endings:
+		case <-ctx.Done():
+			return
+		}
+		j.mu.Lock()
+		ids := j.ended
+		j.ended = nil
+		j.mu.Unlock()
+		for _, id := range ids {
+			pause := backoff.Backoff{First: 100 * time.Millisecond, Longest: time.Minute}
+			for err := j.endJobs(ctx, id); err != nil; err = j.endJobs(ctx, id) {
+				j.opts.Log.Warn("the jobs of a token that has ended can't be ended; this is tried again", "principal", id, "error", err)
+				if !pause.Wait(ctx.Done()) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// endJobs ends the jobs of a principal, unless it has begun again.
+func (j *Jobs) endJobs(ctx context.Context, id principal.ID) error {
+	if who, err := j.opts.Find(id); err != nil || who != nil && who.Life().Err() == nil {
+		return err
+	}
+	for e, err := range j.opts.Store.Scan(store.Prefix(key(keySpec))) {
+		if err != nil || ctx.Err() != nil {
+			return errors.Join(err, ctx.Err())
+		}
+		var owner struct {
+			Principal principal.ID `json:"principal"`
+		}
+		if json.Unmarshal(e.Value, &owner) != nil || owner.Principal != id {
+			continue
+		}
+		if err := j.endJob(string(e.Key[2:])); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// endJob fails a job whose principal has ended, or pauses it if it is a schedule.
+func (j *Jobs) endJob(id string) error {
+	for range 10 { // it may change meanwhile
+		r, err := j.load(id)
+		if err != nil || r.Status != "" {
+			return nil // it was forgotten, or has ended
+		}
+		why := tokenEnded(r.Token)
+		if r.Schedule != "" {
+			err = j.setPaused(r, why.Message, never)
+		} else {
+			err = j.failEnded(r, why)
+		}
+		if !errors.Is(err, store.ErrConflict) {
+			return err
+		}
+	}
+	return nil // it is busy, and fails when it is due again
+}
+
+func (j *Jobs) failEnded(r *record, why *message.Error) error {
+	var b store.Batch
+	aborted, err := j.abort(&b, r, why)
+	if err != nil || aborted == nil {
+		return err
+	}
+	if _, err := j.opts.Store.Apply(&b); err != nil {
+		return err
+	}
+	if k := j.kernel.Load(); k != nil {
+		r.event(k, kernel.From(nil, r.Wire), failedEvent, append([]byte(`,"error":`), r.Error...))
+	}
+	aborted()
+	return nil
+}
+
+// tokenEnded is the error of a job whose principal has ended.
+func tokenEnded(name string) *message.Error {
+	return message.Errorf(403, "The token %q, which has started the job, was revoked or has expired", name)
+}
