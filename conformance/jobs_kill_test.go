@@ -123,7 +123,11 @@ func (v *killedJobs) work(dir string, report func(string)) error {
 			start := func(what, data string) {
 				id := fmt.Sprintf("start-%s-%d-%d", round, c, rand.Int64())
 				request := message.Message{Kind: message.KindCommand, Type: "Job.Start", Data: []byte(strings.ReplaceAll(data, "\n", " ")), Metadata: message.Metadata{ID: message.ID(id), Timestamp: time.Now().UnixMilli()}}
-				answer, err := conn.ask(string(message.Append(nil, &request)))
+				line := string(message.Append(nil, &request))
+				answer, err := conn.ask(line)
+				for strings.Contains(answer, `"code":503`) { // it isn't served yet
+					answer, err = conn.ask(line)
+				}
 				var reply struct{ Data struct{ JobID string } }
 				if err == nil {
 					err = json.Unmarshal([]byte(answer), &reply)

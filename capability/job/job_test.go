@@ -114,6 +114,13 @@ func (w *world) now() time.Time {
 	return time.Now().Add(w.offset)
 }
 
+// set sets the clock.
+func (w *world) set(offset time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.offset = offset
+}
+
 func (w *world) find(id principal.ID) (*principal.Principal, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
