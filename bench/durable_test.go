@@ -14,18 +14,19 @@ import (
 
 func BenchmarkSetPipelined(b *testing.B)         { benchmarkPipelined(b, false) }
 func BenchmarkSetPipelinedRecorded(b *testing.B) { benchmarkPipelined(b, true) }
-func BenchmarkSet64(b *testing.B)                { benchmarkSequential(b, 64, benchKeys/64) }
-func BenchmarkSet64New(b *testing.B)             { benchmarkSequential(b, 64, b.N) }
-func BenchmarkSetOne(b *testing.B)               { benchmarkSequential(b, 1, benchKeys) }
+func BenchmarkSet64(b *testing.B)                { benchmarkSequential(b, 64, benchKeys/64, false) }
+func BenchmarkSet64Recorded(b *testing.B)        { benchmarkSequential(b, 64, benchKeys/64, true) }
+func BenchmarkSet64New(b *testing.B)             { benchmarkSequential(b, 64, b.N, false) }
+func BenchmarkSetOne(b *testing.B)               { benchmarkSequential(b, 1, benchKeys, false) }
 
 func benchmarkPipelined(b *testing.B, record bool) {
 	lines := setLines("/bench/pipe", benchKeys, b.N)
 	benchmarkSet(b, record, func(p *place) (float64, error) { return p.pipelined(lines) })
 }
 
-func benchmarkSequential(b *testing.B, connections, keys int) {
+func benchmarkSequential(b *testing.B, connections, keys int, record bool) {
 	sets := setsOf(connections, keys, (b.N+connections-1)/connections)
-	benchmarkSet(b, false, func(p *place) (float64, error) { return p.sequential(sets) })
+	benchmarkSet(b, record, func(p *place) (float64, error) { return p.sequential(sets) })
 }
 
 func benchmarkSet(b *testing.B, record bool, run func(*place) (float64, error)) {

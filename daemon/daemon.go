@@ -179,6 +179,9 @@ func (d *Daemon) Home() Home { return d.home }
 // Kernel returns the kernel. Syscalls can be added to its registry at any time.
 func (d *Daemon) Kernel() *kernel.Kernel { return d.kernel }
 
+// Jobs returns the work in the background.
+func (d *Daemon) Jobs() *job.Jobs { return d.jobs }
+
 // Store returns the store that all state is in.
 func (d *Daemon) Store() store.Store { return d.state.store }
 

@@ -31,7 +31,7 @@ type node struct {
 	forms   []uint64
 	exactly bool
 
-	additional *node  // for other members; nil means that there may be none
+	additional *node // for other members; nil means that there may be none
 }
 
 type property struct {
@@ -60,6 +60,10 @@ var anything = &node{
 	kinds:    isAnything,
 	maxRunes: math.MaxInt, minimum: math.Inf(-1), maximum: math.Inf(1), maxItems: math.MaxInt,
 }
+
+// nothing accepts no value. A property that is not plain has it: objects without that property
+// take the fast path, the others are left to the library.
+var nothing = &node{}
 
 // plain compiles the parts of a plain schema.
 type plain struct {
@@ -104,7 +108,7 @@ func (p *plain) node(text []byte) *node {
 		n.required, ok = n.bits(required)
 	}
 	if ok && forms != nil {
-		ok = n.choose(forms)
+		ok = n.chooseType(forms) || n.choose(forms)
 	}
 	switch {
 	case !ok, ref != nil && says:
@@ -183,14 +187,15 @@ func (p *plain) keyword(n *node, name string, value []byte) bool {
 		n.additional = p.node(value)
 		return n.additional != nil
 	case "properties":
-		ok := true
 		jsonscan.Members(value, 0, func(name, value []byte) bool {
-			inner := property{jsonscan.Unquote(name), p.node(value)}
-			n.properties = append(n.properties, inner)
-			ok = inner.node != nil
-			return ok
+			inner := p.node(value)
+			if inner == nil {
+				inner = nothing
+			}
+			n.properties = append(n.properties, property{jsonscan.Unquote(name), inner})
+			return true
 		})
-		return ok && len(n.properties) <= 64
+		return len(n.properties) <= 64
 	}
 	return false
 }
@@ -207,6 +212,35 @@ func (n *node) bits(list []byte) (bits uint64, ok bool) {
 		bits |= 1 << i
 	}
 	return bits, ok
+}
+
+// chooseType notes forms that are one type each, and say nothing else. Where exactly one must fit,
+// no value may be of two of the types.
+func (n *node) chooseType(forms []byte) (ok bool) {
+	if forms[0] != '[' {
+		return false
+	}
+	kinds := 0
+	ok = true
+	jsonscan.Elements(forms, 0, func(form []byte) bool {
+		if ok = form[0] == '{'; !ok {
+			return false
+		}
+		bits := 0
+		jsonscan.Members(form, 0, func(name, value []byte) bool {
+			if ok = jsonscan.Unquote(name) == "type" && value[0] == '"'; ok {
+				bits = kindBits[jsonscan.Unquote(value)]
+			}
+			return ok
+		})
+		ok = ok && bits != 0 && (kinds&bits == 0 || !n.exactly)
+		kinds |= bits
+		return ok
+	})
+	if ok = ok && kinds&n.kinds != 0; ok {
+		n.kinds &= kinds
+	}
+	return ok
 }
 
 // choose notes forms that require properties and say nothing else, of objects.

@@ -13,17 +13,34 @@ import (
 func TestFastPathLeavesWhatItDoesNotKnow(t *testing.T) {
 	for _, text := range []string{
 		`{"pattern":"a"}`, `{"format":"uri"}`, `{"type":["string","null"]}`, `{"enum":[1]}`, `{"enum":[]}`, `{"const":1}`,
-		`{"anyOf":[true]}`, `{"$ref":"#"}`, `{"minimum":0.5}`, `{"maximum":9007199254740992}`, `{"exclusiveMinimum":1}`,
-		`{"minLength":1.0}`, `{"uniqueItems":true}`, `{"properties":{"a":{"multipleOf":2}}}`, `{"items":{"not":true}}`,
-		`{"items":false}`, `{"properties":{"a":false}}`, `{"required":["a"]}`, `{"additionalProperties":{"if":true}}`, `false`,
+		`{"anyOf":[true]}`, `{"anyOf":[]}`, `{"oneOf":[{"type":"number"},{"type":"integer"}]}`, `{"oneOf":[{"type":"string","maxLength":1},{"type":"null"}]}`,
+		`{"type":"string","oneOf":[{"type":"number"}]}`, `{"$ref":"#"}`, `{"minimum":0.5}`, `{"maximum":9007199254740992}`, `{"exclusiveMinimum":1}`,
+		`{"minLength":1.0}`, `{"uniqueItems":true}`, `{"items":{"not":true}}`,
+		`{"items":false}`, `{"required":["a"]}`, `{"additionalProperties":{"if":true}}`, `false`,
 		`{"$schema":"http://json-schema.org/draft-07/schema#"}`,
 		`{"$ref":"#/$defs/a"}`, `{"$ref":"#/$defs/a","$defs":{"a":{"pattern":"a"}}}`, `{"$ref":"#/$defs/a","minLength":1,"$defs":{"a":{"type":"string"}}}`,
 		`{"$ref":"#/$defs/a/items","$defs":{"a":{"items":true}}}`, `{"$ref":"#/$defs/a%62","$defs":{"a%62":true,"ab":{"type":"string"}}}`,
-		`{"$ref":"#/$defs/a","$defs":{"a":{"properties":{"next":{"$ref":"#/$defs/a"}}}}}`, `{"$ref":"#a","$defs":{"a":{"$anchor":"a"}}}`,
-		`{"$ref":"#/$defs/a","$defs":{"a":{"$id":"b","type":"string"}}}`, `{"properties":{"a":{"$defs":{"b":{}},"$ref":"#/$defs/b"}}}`,
+		`{"$ref":"#a","$defs":{"a":{"$anchor":"a"}}}`,
+		`{"$ref":"#/$defs/a","$defs":{"a":{"$id":"b","type":"string"}}}`,
 	} {
 		if fastNode([]byte(text)) != nil {
 			t.Errorf("%s is taken for a plain schema", text)
+		}
+	}
+	// Of properties, only the objects that have them.
+	for _, text := range []string{
+		`{"properties":{"a":{"multipleOf":2},"b":{"type":"null"}}}`, `{"properties":{"a":false}}`, `{"properties":{"a":{"$defs":{"b":{}},"$ref":"#/$defs/b"}}}`,
+		`{"$ref":"#/$defs/x","$defs":{"x":{"properties":{"a":{"$ref":"#/$defs/x"}}}}}`,
+	} {
+		n := fastNode([]byte(text))
+		if n == nil || !n.accepts([]byte(`{"b":null}`)) {
+			t.Errorf("%s isn't known without its property", text)
+			continue
+		}
+		for _, value := range []string{`1`, `{}`, `[]`, `""`, `true`, `null`} {
+			if n.accepts([]byte(`{"a":` + value + `}`)) {
+				t.Errorf("%s accepts a = %s", text, value)
+			}
 		}
 	}
 	if n := fastNode([]byte(`{"type":"string","format":"password"}`)); n == nil || !n.accepts([]byte(`"x"`)) {

@@ -55,6 +55,8 @@ func fuzzedSchemas() []fuzzed {
 			By   map[string]town `json:"by,omitempty"`
 		}](), []string{`{"at":{"in":{"name":"a"}}}`, `{"at":{"in":{}}}`, `{"at":{"in":{"name":"a"}},"over":[{"in":{"name":"b"},"n":128}]}`, `{"at":{"in":{"name":"a","code":"b"}},"by":{"x":{"name":1}}}`}},
 		{"map", Input[map[string][]int16](), []string{`{}`, `{"a":[1,2],"":[]}`, `{"a":[40000]}`}},
+		{"types", parsed(`{"type":"object","properties":{"a":{"oneOf":[{"type":"number"},{"type":"string"}],"maxLength":2},"b":{"anyOf":[{"type":"integer"},{"type":"number"},{"type":"null"}],"maximum":9}}}`),
+			[]string{`{"a":1}`, `{"a":1.5,"b":2}`, `{"a":"xy","b":null}`, `{"a":"xyz"}`, `{"a":null}`, `{"a":[],"b":"1"}`, `{"b":10}`}},
 		{"any", Input[any](), []string{`null`, `[1e5]`}},
 		{"untyped", parsed(`{"minimum":-3,"maximum":3,"minLength":2,"minItems":1,"items":{"type":"null"},"properties":{"a":true,"b":{}},"required":["a"],"description":"x"}`),
 			[]string{`2`, `4`, `"a"`, `"ab"`, `[null]`, `[]`, `{"a":1}`, `{"b":1}`, `true`, `null`}},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"runtime"
 	"time"
 
 	"kernos/store"
@@ -42,6 +43,11 @@ func (q *Queue) Run(ctx context.Context) {
 		case <-q.wake:
 		case <-timer.C:
 		case <-ctx.Done():
+		}
+		// While tasks run, goroutines that are about to add or to end others go first, so that
+		// one scan and one batch serve many.
+		for range min(q.Stats(), 8) {
+			runtime.Gosched()
 		}
 	}
 	defer q.workers.Wait()

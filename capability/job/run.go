@@ -50,7 +50,7 @@ func (j *Jobs) work(ctx context.Context, l *work.Lease) {
 	if k == nil {
 		return // it is begun again
 	}
-	r, err := j.load(l.ID)
+	r, err := j.loadLeased(l)
 	if err == nil && r.Status != "" {
 		return // it was canceled while it was leased
 	}

@@ -115,8 +115,32 @@ type record struct {
 	due      time.Time
 }
 
-// load returns a job, or a 404.
+// load returns a job and how far it is in the queue, or a 404.
 func (j *Jobs) load(id string) (*record, error) {
+	r, err := j.loadSpec(id)
+	if err != nil {
+		return nil, err
+	}
+	// A job that ends meanwhile leaves the queue in one step with its outcome: read that last.
+	task, queued, err := j.queue.Find(id)
+	if err != nil {
+		return nil, err
+	}
+	r.queued, r.due = queued, task.Due
+	return r, r.loadRest(j.opts.Store)
+}
+
+// loadLeased is load for the holder of a lease, which knows that the job runs.
+func (j *Jobs) loadLeased(l *work.Lease) (*record, error) {
+	r, err := j.loadSpec(l.ID)
+	if err != nil {
+		return nil, err
+	}
+	r.queued, r.due = work.Running, l.Due
+	return r, r.loadRest(j.opts.Store)
+}
+
+func (j *Jobs) loadSpec(id string) (*record, error) {
 	e, err := j.opts.Store.Get(key(keySpec, id))
 	if err != nil {
 		return nil, err
@@ -128,18 +152,17 @@ func (j *Jobs) load(id string) (*record, error) {
 	if err := json.Unmarshal(e.Value, &r.spec); err != nil {
 		return nil, fmt.Errorf("the job %s can't be read: %w", id, err)
 	}
-	// A job that ends meanwhile leaves the queue in one step with its outcome: read that last.
-	task, queued, err := j.queue.Find(id)
-	if err != nil {
-		return nil, err
-	}
-	r.queued, r.due = queued, task.Due
+	return r, nil
+}
+
+// loadRest reads what changes while the job runs.
+func (r *record) loadRest(s store.Reader) error {
 	if len(r.spec.Steps) > 0 {
-		if err := r.loadSteps(j.opts.Store); err != nil {
-			return nil, err
+		if err := r.loadSteps(s); err != nil {
+			return err
 		}
 	}
-	return r, r.loadState(j.opts.Store)
+	return r.loadState(s)
 }
 
 func (r *record) loadState(s store.Reader) error {
