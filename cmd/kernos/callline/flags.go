@@ -264,10 +264,14 @@ func Read(args []string) (*Line, error) {
 				l.Words = append(l.Words, args[i])
 			}
 		case f != nil:
-			own = append(own, args[i])
+			flag := args[i : i+1]
 			if TakesValue(f) && !hasValue && i+1 < len(args) {
 				i++
-				own = append(own, args[i])
+				flag = args[i-1 : i+1]
+			}
+			// What may be a parameter, whose values are others, is left until the method is known.
+			if !TakesValue(f) || !slices.Contains(yielding, f.Name) || !hasValue && len(flag) == 1 {
+				own = append(own, flag...)
 			}
 		default:
 			name, _, assigned := strings.Cut(args[i], "=")
