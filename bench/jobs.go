@@ -292,7 +292,7 @@ func dueAtOnce(out io.Writer, dir string) error {
 	if err := m.register(w.kernel); err != nil {
 		return err
 	}
-	due := time.Now().Add(30 * time.Second).Truncate(time.Second)
+	due := time.Now().Add(15 * time.Second).Truncate(time.Second)
 	cron := due.Format("5 4 15 2 1 *") // second, minute, hour, day, month
 	lines := make([][]byte, schedules)
 	for i := range lines {

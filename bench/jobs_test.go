@@ -1,6 +1,9 @@
 package main
 
-import "testing"
+import (
+	"os"
+	"testing"
+)
 
 // The rows of jobs, one by one, for a profile of each.
 
@@ -28,6 +31,12 @@ func benchmarkJobs(b *testing.B, run func(*working) (jobRate, error)) {
 	b.StopTimer()
 	b.ReportMetric(float64(r.cpu), "cpu-ns/op")
 	if err := w.stop(); err != nil {
+		b.Fatal(err)
+	}
+}
+
+func BenchmarkJobsDue(b *testing.B) {
+	if err := dueAtOnce(os.Stderr, b.TempDir()); err != nil {
 		b.Fatal(err)
 	}
 }
