@@ -3,6 +3,7 @@ package job
 import (
 	"strings"
 	"time"
+	_ "time/tzdata" // time zones are known on machines that have none installed: 450 KB
 
 	"github.com/robfig/cron/v3"
 
