@@ -35,7 +35,7 @@ type WorkCall struct {
 	Sender   Sender           // whom it acts for
 	Timeout  time.Duration    // how long it may take; 0 means the syscall's own limit
 	Work     Work
-	Event    Emit // gets the events of the call; nil means that they are only recorded
+	Event    Emit // gets the events of the call without secrets; nil means that they are only recorded
 }
 
 // Do sends a request as a part of some work, and returns its outcome with the commit that the
@@ -50,6 +50,7 @@ func (k *Kernel) Do(ctx context.Context, w WorkCall) (outcome message.Message, c
 	o := &workOrigin{sender: w.Sender, event: w.Event}
 	c := k.admit(ctx, &m, o.send, o, w.Sender, parent{work: w.Work})
 	if c != nil {
+		o.kept = c.kept
 		if w.Timeout > 0 {
 			c.timeout = w.Timeout
 			c.Begin()
@@ -94,6 +95,7 @@ func (c *Call) settleWork(b *store.Batch, m *message.Message) error {
 type workOrigin struct {
 	sender  Sender
 	event   Emit
+	kept    func(*message.Message) *message.Message // a message without its secrets
 	outcome message.Message
 	commit  *store.Commit
 }
@@ -114,7 +116,7 @@ func (o *workOrigin) send(m message.Message) {
 	case m.Kind.Answers():
 		o.outcome = m.Clone()
 	case o.event != nil:
-		o.event(m)
+		o.event(*o.kept(&m))
 	}
 }
 
