@@ -136,7 +136,7 @@ func (r *resolver) fill(f *Field, text json.RawMessage, depth int) {
 			f.Forms = append(f.Forms, r.field("", form, depth+1))
 		}
 	}
-	if len(f.Types) == 0 {
+	if len(f.Types) == 0 && !slices.ContainsFunc(f.Forms, func(form *Field) bool { return len(form.Types) == 0 }) {
 		for _, form := range f.Forms {
 			for _, t := range form.Types {
 				if !f.Is(t) {

@@ -22,6 +22,7 @@ var graphDefinition = kernel.DefineQuery[graphInput, kernel.Raw](kernel.Definiti
 	Type:      "Message.Graph",
 	Errors:    []kernel.ErrorDefinition{{Code: 404, When: "no recorded message belongs to the workflow"}},
 	Summary:   "Draw the messages of a workflow as a graph of causes and effects.",
+	Input:     schema.Input[graphInput]().Example(`{"correlation":"req-7"}`),
 	Output:    schema.Output[graphOutput]().Or(`{"type":"string","description":"The graph as text, in the format that was asked for: mermaid, dot or tree."}`),
 	Aliases:   []message.Type{"Event.Graph"},
 	Answers:   kernel.FromJournal,

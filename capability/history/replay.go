@@ -17,6 +17,7 @@ import (
 	"kernos/kernel"
 	"kernos/kernel/principal"
 	"kernos/message"
+	"kernos/schema"
 )
 
 const (
@@ -76,6 +77,7 @@ var replay = kernel.DefineQuery[replayInput, replayOutput](kernel.Definition{
 	Type:    replayType,
 	Errors:  []kernel.ErrorDefinition{{Code: 404, When: "no recorded message belongs to the workflow"}},
 	Summary: "Send the messages of a workflow again, in order; or run its commands again and report what differs.",
+	Input:   schema.Input[replayInput]().Example(`{"correlation":"req-7"}`),
 	Aliases: []message.Type{olderReplay},
 	Emits: []kernel.EventDefinition{
 		{Type: replayedEvent, Summary: "A message of the workflow: {seq, at, principal, wire, claim, message}."},
@@ -94,7 +96,7 @@ func (r reader) replay(ctx context.Context, in replayInput, stream *kernel.Strea
 	if in.CorrelationID, err = in.correlation(); err != nil {
 		return out, err
 	}
-	if err := r.wholeID(ctx, in.CorrelationID, &in.CorrelationID); err != nil {
+	if in.CorrelationID, err = r.workflowOf(ctx, in.CorrelationID); err != nil {
 		return out, err
 	}
 	switch {

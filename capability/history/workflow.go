@@ -11,7 +11,7 @@ import (
 
 // chosen is the part of an input that says which workflow is meant.
 type chosen struct {
-	Correlation   string `json:"correlation,omitempty" jsonschema:"minLength=1,maxLength=256" jsonschema_description:"The workflow: metadata.correlation of its messages, or the id of the message that began it."`
+	Correlation   string `json:"correlation,omitempty" jsonschema:"minLength=1,maxLength=256" jsonschema_description:"The workflow: metadata.correlation of its messages, or the id of any of them."`
 	CorrelationID string `json:"correlationId,omitempty" jsonschema:"minLength=1,maxLength=256" jsonschema_description:"Another name for correlation. One of them is required."`
 }
 
@@ -62,16 +62,8 @@ func (r reader) workflow(ctx context.Context, correlation string, brief bool) it
 // noWorkflow is the error for a workflow of which there is nothing.
 func (r reader) noWorkflow(ctx context.Context, correlation string) error {
 	text := "no message in the journal has this correlation or this id"
-	e, err := r.entry(ctx, message.ID(correlation))
-	switch {
-	case err == nil && e.Message.Metadata.Correlation != "":
-		text = "the message of this id belongs to the workflow " + e.Message.Metadata.Correlation
-	case err != nil && !isNotFound(err):
-		return err
-	default:
-		if missing, err := r.gap(0, 0); err == nil && missing != nil {
-			text += "; " + missing.String()
-		}
+	if missing, err := r.gap(0, 0); err == nil && missing != nil {
+		text += "; " + missing.String()
 	}
 	return message.Errorf(404, "Workflow not found: %s (%s)", correlation, text)
 }

@@ -18,9 +18,11 @@ func contextCommand() *cobra.Command {
 		Short: "Name the servers that you call",
 		Long: `Name the servers that you call. One of them is the current one, which all commands that
 ask a kernel use unless --context, --server or the variable KERNOS_CONTEXT names another:
-kernos call, kernos MODULE METHOD, status, stop, ls, describe, log, show, graph, search,
-replay, watch, backup and doctor. The context local always exists: it is the daemon of this
-user. serve, pipe, restore, convert and token concern this machine, and take no context.
+kernos call, kernos MODULE METHOD, cat, cp, edit, status, stop, ls, describe, log, show,
+graph, search, replay, watch, doctor, and the commands of kernos token. The context local
+always exists: it is the daemon of this user. serve, pipe and convert concern this machine
+whatever the context is; backup, restore, handle and kernos token itself do too, and refuse
+to run while another context is the current one.
 
 Contexts belong to a home: they are in contexts.yaml there (KERNOS_HOME).
 
@@ -31,7 +33,7 @@ given by its address takes its token from KERNOS_TOKEN and the file from KERNOS_
 		Example: `  kernos context add office wss://kernos.example.org/ --token-file ~/office.token
   kernos context set office --ca-file ~/office-ca.pem
   kernos context use office
-  kernos memory get --key notes/1 --context local`,
+  kernos memory get notes/1 --context local`,
 		Args: ownCommands,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
@@ -258,13 +260,30 @@ func addContextFlag(c *cobra.Command, name *string) {
 	})
 }
 
-// refuseContext makes a command that concerns this machine say so if it is given a context.
-func refuseContext(c *cobra.Command) {
-	c.Flags().Func("context", "", func(name string) error {
-		if name == connect.LocalContext {
+// concernsThisMachine makes a command refuse every context but local. One that keepsContext has nothing to
+// do with servers; any other also refuses to run while another context is the current one, because the
+// person may expect it to concern that server.
+func concernsThisMachine(c *cobra.Command, name *string, keepsContext bool) {
+	c.Flags().StringVar(name, "context", "", "")
+	_ = c.Flags().MarkHidden("context")
+	c.PreRunE = func(c *cobra.Command, _ []string) error {
+		switch *name {
+		case connect.LocalContext:
+			return nil
+		case "":
+		default:
+			return fmt.Errorf("%s concerns the daemon and the state of this user on this machine; run it where the server runs", c.CommandPath())
+		}
+		if keepsContext {
 			return nil
 		}
-		return fmt.Errorf("kernos %s concerns the daemon and the state of this user on this machine; run it where the server runs", c.Name())
-	})
-	_ = c.Flags().MarkHidden("context")
+		all, err := connect.ReadContexts()
+		if err != nil {
+			return exit.Wrap(err)
+		}
+		if current := all.CurrentName(); current != connect.LocalContext {
+			return fmt.Errorf("%s concerns this machine, and the current context is %s; add --context local, or run it where %s runs", c.CommandPath(), current, current)
+		}
+		return nil
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -114,6 +115,9 @@ in a file, and stays what it is when it is copied to another key.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 {
 				return errors.New("say what to copy where: kernos cp FROM TO; see kernos cp --help")
+			}
+			if document.Parse(args[0], document.Local).Kind == document.Local && document.Parse(args[1], document.Local).Kind == document.Local {
+				return fmt.Errorf("%s and %s are both files of this machine; a key of the memory is written memory:KEY, and a file of the tree os://…", args[0], args[1])
 			}
 			return nil
 		},

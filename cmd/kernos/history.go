@@ -182,11 +182,11 @@ func replayCommand(open opener) *cobra.Command {
 	var count int
 	var form *forms
 	c := &cobra.Command{
-		Use:   "replay CORRELATION",
+		Use:   "replay CORRELATION | ID",
 		Short: "Show a workflow once more, or run it again",
 		Long: `Show the messages of a workflow in the order in which they were recorded. The
-workflow is named by the correlation of its messages, or by the id of the message that
-began it.
+workflow is named by the correlation of its messages, or by the id of any of them, also as
+kernos log shows it.
 
 --execute runs the commands that came from outside again, in order, as a new workflow,
 and reports which of them had a different outcome. They change things, as they
@@ -199,7 +199,7 @@ something came out differently.`,
   kernos replay req-7 --json | jq -c '[.kind, .type]'
   kernos replay req-7 --execute
   kernos replay req-7 --execute --queries --json | jq .different`,
-		Args: one("say which workflow: kernos replay CORRELATION; kernos log --json shows metadata.correlation"),
+		Args: one("say which workflow: kernos replay CORRELATION, or the id of one of its messages; kernos log lists them"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if queries && !execute {
 				return fmt.Errorf("--queries needs --execute: nothing is run without it")

@@ -179,17 +179,18 @@ func describe(ctx context.Context, call caller, s *terminal.Screen, name string,
 	if err := s.Line(text + "\n\nInput:"); err != nil {
 		return err
 	}
-	if err := s.Table(nil, describeFields(described.Input)); err != nil {
+	if err := s.Explained(describeFields(client.ReadField(described.Input))); err != nil {
 		return err
 	}
 	if err := s.Line("\nOutput:"); err != nil {
 		return err
 	}
-	return s.Table(nil, describeFields(described.Output))
+	return s.Explained(describeFields(client.ReadField(described.Output)))
 }
 
-// describeFields lists the properties of a schema in the order that it has them.
-func describeFields(schema json.RawMessage) (rows [][]string) {
+// describeFields lists the properties of a schema in the order that it has them. Of several forms it
+// lists each, except for the reference in place of a reply, which a person never gets.
+func describeFields(root *client.Field) (rows [][]string) {
 	row := func(f *client.Field, need string) {
 		kind := cmp.Or(strings.Join(f.Types, " or "), "any")
 		if words := callline.Values(f); words != nil {
@@ -197,7 +198,6 @@ func describeFields(schema json.RawMessage) (rows [][]string) {
 		}
 		rows = append(rows, []string{"  " + visible.Text(f.Name), visible.Text(kind), need, visible.Text(f.Description)})
 	}
-	root := client.ReadField(schema)
 	for _, f := range root.Fields {
 		need := "optional"
 		if f.Required {
@@ -205,12 +205,24 @@ func describeFields(schema json.RawMessage) (rows [][]string) {
 		}
 		row(f, need)
 	}
+	if len(rows) > 0 {
+		return rows
+	}
+	for _, form := range root.Forms {
+		if form.Member("dataRef") == nil {
+			if len(rows) > 0 {
+				rows = append(rows, []string{"or", ""})
+			}
+			rows = append(rows, describeFields(form)...)
+		}
+	}
 	switch {
 	case len(rows) > 0:
 	case root.Is("object"):
-		rows = [][]string{{"  nothing"}}
+		rows = [][]string{{"  nothing", ""}}
 	default:
-		row(root, "")
+		text := visible.Text(cmp.Or(strings.Join(root.Types, " or "), "any JSON value"))
+		rows = [][]string{{"  " + text, visible.Text(root.Description)}}
 	}
 	return rows
 }

@@ -14,12 +14,22 @@ import (
 	"kernos/cmd/kernos/calling"
 	"kernos/cmd/kernos/exit"
 	"kernos/cmd/kernos/settings"
-	"kernos/cmd/kernos/terminal"
 	"kernos/daemon"
 )
 
 // version is set when a release is built.
 var version = "0.6.0"
+
+// commandGroups are the commands as the help text shows them. A command without a group comes last.
+var commandGroups = []struct {
+	title string
+	names []string
+}{
+	{"Calls, values and files", []string{"call", "cat", "cp", "describe", "edit", "ls"}},
+	{"What happened", []string{"graph", "log", "replay", "search", "show", "watch"}},
+	{"The daemon", []string{"backup", "doctor", "restore", "serve", "status", "stop", "token"}},
+	{"Programs", []string{"convert", "handle", "pipe"}},
+}
 
 func rootCommand() *cobra.Command {
 	root := &cobra.Command{
@@ -28,11 +38,13 @@ func rootCommand() *cobra.Command {
 		Long: `Kernos is the message kernel for AI agents: one set of self-describing operations
 (syscalls), reached through one message format, one JSON object per line.
 
+  kernos memory set notes/1 --value milk
+  kernos memory get notes/1
+  kernos log
   echo '{"kind":"query","type":"Ping","data":{"payload":1},"metadata":{"id":"a","timestamp":0}}' | kernos
 
-Standard input that is not a terminal, and no command, means kernos pipe. A word that isn't
-a command is a module: kernos memory get notes/1 calls Memory.Get, kernos memory
-lists the methods of the module, and kernos call lists the modules.`,
+A word that isn't a command is a module: kernos memory get calls Memory.Get. Standard input
+that isn't a terminal, and no command, means kernos pipe.`,
 		Version:       fullVersion(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -52,12 +64,25 @@ lists the methods of the module, and kernos call lists the modules.`,
 		lsCommand(open, openRunning), describeCommand(open, openRunning), backupCommand(), restoreCommand(), callCommand(), jobCommand(openStarted, &contextName), handleCommand(), contextCommand(), doctorCommand(), completionCommand())
 	root.AddCommand(historyCommands(openStarted, openRunning)...)
 	root.AddCommand(documentCommands()...)
+	for _, g := range commandGroups {
+		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title + ":"})
+	}
 	for _, c := range root.Commands() {
+		for _, g := range commandGroups {
+			if slices.Contains(g.names, c.Name()) {
+				c.GroupID = g.title
+			}
+		}
 		switch c.Name() {
 		case "status", "stop", "ls", "describe", "log", "show", "graph", "search", "replay", "watch":
 			addContextFlag(c, &contextName)
-		case "pipe", "handle", "backup", "restore", "serve", "token", "convert":
-			refuseContext(c)
+		case "pipe", "serve", "convert":
+			concernsThisMachine(c, &contextName, true)
+		case "handle", "backup", "restore", "token":
+			concernsThisMachine(c, &contextName, false)
+			for _, sub := range c.Commands() {
+				addContextFlag(sub, &contextName)
+			}
 		}
 	}
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
@@ -71,7 +96,7 @@ lists the methods of the module, and kernos call lists the modules.`,
 	root.SetHelpFunc(func(c *cobra.Command, args []string) {
 		help(c, args)
 		if c == root {
-			fmt.Fprint(c.OutOrStdout(), syscallHelp())
+			fmt.Fprint(c.OutOrStdout(), moduleHelp())
 		}
 	})
 	return root
@@ -168,21 +193,17 @@ func ownCommands(c *cobra.Command, args []string) error {
 	return fmt.Errorf("%s has no command %q; there are %s", c.CommandPath(), args[0], strings.Join(names, ", "))
 }
 
-// syscallHelp lists the syscalls for the help text, from their definitions.
-func syscallHelp() string {
+// moduleHelp names the modules for the help text, from their definitions.
+func moduleHelp() string {
 	r, err := daemon.Definitions()
 	if err != nil {
 		return ""
 	}
-	var rows [][]string
-	for _, t := range r.Types() {
-		s, _ := r.Lookup(t)
-		rows = append(rows, []string{"  " + string(t), s.Summary})
+	var names []string
+	for _, n := range r.Namespaces() {
+		names = append(names, n.Name)
 	}
-	var b strings.Builder
-	b.WriteString("\nSyscalls (kernos describe TYPE says more):\n")
-	_ = (&terminal.Screen{Out: &b}).Table(nil, rows)
-	return b.String()
+	return "\nModules: " + strings.Join(names, ", ") + "\nkernos MODULE lists the methods of one of them, and kernos ls all syscalls.\n"
 }
 
 func fullVersion() string {

@@ -261,7 +261,7 @@ func (c *call) find(ctx context.Context) error {
 		}
 		if named {
 			c.Words = words[:1]
-		} else if c.module, c.name = splitName(words); c.name == "" {
+		} else if c.module, c.name = splitName(words); c.name == "" || len(c.modulesWith(words[0])) > 0 {
 			return c.noCommand(words[0])
 		}
 	}
@@ -328,13 +328,8 @@ func (c *call) noCommand(word string) error {
 		names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(strings.ToLower(name), first) })
 	}
 	hint := nearest.Hint(word, names)
-	if c.catalog != nil {
-		for _, m := range c.catalog.Modules { // a method needs its module: others may get one of that name
-			if slices.Contains(m.Methods, word) {
-				hint = fmt.Sprintf("did you mean kernos %s %s?", m.Namespace, word)
-				break
-			}
-		}
+	if meant := c.modulesWith(word); len(meant) > 0 { // a method needs its module: others may get one of that name
+		hint = "did you mean " + strings.Join(meant, " or ") + "?"
 	}
 	if word == "version" {
 		hint = "did you mean kernos --version?"
@@ -343,6 +338,19 @@ func (c *call) noCommand(word string) error {
 		hint += " "
 	}
 	return fmt.Errorf("there is no command %q; %skernos help lists them, and kernos call the modules", word, hint)
+}
+
+// modulesWith returns the commands that call methods of this name, of any module.
+func (c *call) modulesWith(method string) (commands []string) {
+	if c.catalog == nil {
+		return nil
+	}
+	for _, m := range c.catalog.Modules {
+		if slices.Contains(m.Methods, method) {
+			commands = append(commands, "kernos "+m.Namespace+" "+method)
+		}
+	}
+	return commands
 }
 
 // fullName is the name that the method is called by.

@@ -32,17 +32,15 @@ func (c *call) showModule(ctx context.Context) error {
 	m := c.catalog.Module(c.module)
 	text, module := &strings.Builder{}, strings.Join(c.calling(m.Namespace), " ")
 	fmt.Fprintf(text, "%s\n\nUsage:\n  kernos %s METHOD [--PARAMETER VALUE …]\n\nMethods:\n", m.Description, module)
-	width := 0
-	for _, name := range m.Methods {
-		width = max(width, terminal.Columns(name))
-	}
+	var rows [][]string
 	for _, name := range m.Methods {
 		description := ""
 		if method, err := c.catalog.Method(ctx, m.Namespace, name); err == nil {
 			description = method.Description
 		}
-		fmt.Fprintf(text, "  %s  %s\n", terminal.Pad(name, width), description)
+		rows = append(rows, []string{"  " + name, description})
 	}
+	_ = (&terminal.Screen{Out: text, Width: c.screen.Width}).Explained(rows)
 	fmt.Fprintf(text, "\nkernos %s METHOD --help says what a method takes.\n", module)
 	_, err := c.screen.Out.Write([]byte(visible.Lines(text.String())))
 	return exit.Wrap(err)

@@ -2,6 +2,7 @@ package callline
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"kernos/client"
@@ -22,9 +23,20 @@ func Arguments(m *client.Method, params json.RawMessage) []string {
 	if m != nil {
 		root = &m.Field
 	}
+	means := func(words []string) bool {
+		read, err := (&Line{Args: words}).Parameters(m, Input{})
+		return err == nil && jsonvalue.Same(read, params)
+	}
 	words := fieldArguments(root, "", members)
-	read, err := (&Line{Args: words}).Parameters(m, Input{})
-	if err != nil || !jsonvalue.Same(read, params) {
+	if only := Positional(m); only != nil {
+		if i := slices.Index(words, "--"+FlagName(only.Name)); i >= 0 && i+1 < len(words) {
+			short := slices.Concat(words[i+1:i+2], words[:i], words[i+2:])
+			if means(short) {
+				return short
+			}
+		}
+	}
+	if !means(words) {
 		return []string{"--data", string(params)} // it has names that a flag can't have
 	}
 	return words

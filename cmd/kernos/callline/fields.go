@@ -144,13 +144,13 @@ func Positional(m *client.Method) (only *client.Field) {
 
 // Stray is the error of a word in the place of a parameter.
 func Stray(m *client.Method, word string) error {
-	hint := ""
+	hint := "parameters are written --NAME VALUE, NAME=VALUE, NAME:=JSON or NAME=@FILE"
 	if m != nil {
 		if all := slices.DeleteFunc(Positions(m), func(f *client.Field) bool { return f == Positional(m) }); len(all) > 0 {
-			hint = fmt.Sprintf("did you mean --%s %s? ", all[0].Name, ShellQuote(word))
+			hint = fmt.Sprintf("did you mean --%s %s?", FlagName(all[0].Name), ShellQuote(word))
 		}
 	}
-	return fmt.Errorf("%q is not a parameter; %sparameters are written --NAME VALUE, NAME=VALUE, NAME:=JSON or NAME=@FILE, and after -- without names", word, hint)
+	return fmt.Errorf("%q needs the name of a parameter; %s", word, hint)
 }
 
 // Element describes the elements of a list.

@@ -36,17 +36,19 @@ func MethodHelp(m *client.Method, command []string, screenWidth int) string {
 	for _, row := range slices.Concat(required, optional) {
 		width = max(width, terminal.Columns(row[0]))
 	}
+	for _, row := range slices.Concat(required, optional) {
+		row[0] = terminal.Pad(row[0], width)
+	}
+	screen := &terminal.Screen{Out: b, Width: screenWidth}
 	for _, part := range []struct {
 		title string
-		rows  [][2]string
+		rows  [][]string
 	}{{"Required", required}, {"Optional", optional}} {
 		if len(part.rows) == 0 {
 			continue
 		}
 		fmt.Fprintf(b, "\n%s:\n", part.title)
-		for _, row := range part.rows {
-			b.WriteString(helpRow(row, width, screenWidth))
-		}
+		_ = screen.Explained(part.rows)
 	}
 	if len(m.Fields) == 0 {
 		b.WriteString("\nIt takes no parameters.\n")
@@ -69,28 +71,6 @@ func MethodHelp(m *client.Method, command []string, screenWidth int) string {
 	return b.String()
 }
 
-// helpRow is a parameter and what is said about it, broken into lines that fit.
-func helpRow(row [2]string, left, width int) string {
-	indent := left + 4
-	if width == 0 || row[1] == "" {
-		return strings.TrimRight("  "+terminal.Pad(row[0], left)+"  "+row[1], " ") + "\n"
-	}
-	b := &strings.Builder{}
-	line := "  " + terminal.Pad(row[0], left) + " "
-	room := max(width-indent, terminal.NarrowestCell)
-	used := 0
-	for word := range strings.FieldsSeq(row[1]) {
-		n := terminal.Columns(word)
-		if used > 0 && used+1+n > room {
-			b.WriteString(line + "\n")
-			line, used = strings.Repeat(" ", indent-1), 0
-		}
-		line += " " + word
-		used += 1 + n
-	}
-	return b.String() + line + "\n"
-}
-
 // alternatives names the parameters of which a method wants one or the other.
 func alternatives(m *client.Method) string {
 	var words []string
@@ -105,10 +85,10 @@ func alternatives(m *client.Method) string {
 
 // helpRows describes the parameters, and the fields within them. Those that are needed
 // only if the parameter around them is given are not required.
-func helpRows(f *client.Field, prefix string, needed bool) (required, optional [][2]string) {
+func helpRows(f *client.Field, prefix string, needed bool) (required, optional [][]string) {
 	for _, inner := range f.Fields {
 		name := prefix + inner.Name
-		row := [2]string{flagOf(inner, name), FieldHelp(inner)}
+		row := []string{"  " + flagOf(inner, name), FieldHelp(inner)}
 		if inner.Required && needed {
 			required = append(required, row)
 		} else {

@@ -8,19 +8,6 @@ import (
 	"kernos/client"
 )
 
-func TestHelpIsBrokenIntoLines(t *testing.T) {
-	row := [2]string{"--name STRING", "one two three four five"}
-	if got := helpRow(row, 14, 40); got != "  --name STRING   one two three four\n                  five\n" {
-		t.Errorf("got %q", got)
-	}
-	if got := helpRow(row, 14, 0); got != "  --name STRING   one two three four five\n" {
-		t.Errorf("got %q", got)
-	}
-	if got := helpRow([2]string{"--name", ""}, 14, 40); got != "  --name\n" {
-		t.Errorf("got %q", got)
-	}
-}
-
 func TestTheLikeliestValueIsSuggested(t *testing.T) {
 	m := plantMethod()
 	m.Schema = json.RawMessage(`{"type":"object","properties":{"name":{"type":"string"},"kind":{"enum":["oak",3]}},"required":["name"],"additionalProperties":false}`)
@@ -36,7 +23,7 @@ func TestHelpForAlternatives(t *testing.T) {
 	m := plantMethod()
 	m.Schema = json.RawMessage(`{"type":"object","properties":{"name":{"type":"string"},"maxHeight":{"type":"number"}},"required":["name"],"oneOf":[{"required":["maxHeight"]},{"required":["owner","tags"]}]}`)
 	m.Forms = []*client.Field{{Needs: []string{"maxHeight"}}, {Needs: []string{"owner", "tags"}}}
-	if text := MethodHelp(m, []string{"kernos", "garden", "plant"}, 0); !strings.Contains(text, "One of these is required: --maxHeight, or --owner and --tags.") || !strings.Contains(text, "kernos garden plant --name name --maxHeight 1") {
+	if text := MethodHelp(m, []string{"kernos", "garden", "plant"}, 0); !strings.Contains(text, "One of these is required: --maxHeight, or --owner and --tags.") || !strings.Contains(text, "kernos garden plant name --maxHeight 1") {
 		t.Errorf("got %s", text)
 	}
 	m.Forms[0].Needs = nil

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"kernos/client"
+	"kernos/cmd/kernos/exit"
 	"kernos/cmd/kernos/terminal"
 	"kernos/internal/jsonvalue"
 	"kernos/message"
@@ -266,7 +267,7 @@ func (p *reader) refer(f *client.Field, name, file string, data []byte, raw bool
 	case text && !takes:
 		return false, nil
 	case !text && !bytesOnly:
-		return false, &Invalid{fmt.Sprintf("%s: %s isn't UTF-8 text, and %s takes text only; kernos cp %s os://… keeps it as a file", name, file, name, ShellQuote(file))}
+		return false, &exit.Error{Status: exit.Invalid, Cause: fmt.Errorf("%s: %s isn't UTF-8 text, and %s takes text only; kernos cp %s os://… keeps it as a file", name, file, name, ShellQuote(file))}
 	case raw && !isJSON(string(data)):
 		return false, &Invalid{fmt.Sprintf("%s: %s is not JSON; for a text write %s=@…", name, file, name)}
 	case !bytesOnly && !raw:

@@ -69,7 +69,7 @@ func (d *Daemon) Inspect() (info unix.Info, running bool) {
 func (d *Daemon) IsElsewhere() bool { return d.Socket != d.own }
 
 // ErrNotRunning is the error for a command that needs a daemon where none is running.
-var ErrNotRunning = errors.New("no daemon is running; kernos serve starts one, and so does kernos pipe when it needs one")
+var ErrNotRunning = errors.New("no daemon is running; kernos serve starts one, and so does a command that needs one")
 
 // Unseen returns the error for a daemon that has the store and whose socket can't be seen from
 // here, or nil. A command that has the store open is not a daemon.

@@ -63,9 +63,39 @@ func (s *Screen) squeeze(widths []int) {
 	}
 }
 
-// narrowestColumn is how narrow a column of a table may become. The last column of a help text has at least
-// NarrowestCell.
+// narrowestColumn is how narrow a column of a table may become. A text that is broken into lines has at
+// least narrowestText.
 const (
 	narrowestColumn = 6
-	NarrowestCell   = 20
+	narrowestText   = 20
 )
+
+// deepText is how far the lines of an explanation are indented that has no room beside its row.
+const deepText = 6
+
+// Explained writes rows whose last cell explains the others: it is broken into lines, and never cut.
+func (s *Screen) Explained(rows [][]string) error {
+	var widths []int
+	for _, row := range rows {
+		for i, text := range row[:len(row)-1] {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], Columns(text))
+		}
+	}
+	for _, row := range rows {
+		left := ""
+		for i, text := range row[:len(row)-1] {
+			left += Pad(text, widths[i]) + "  "
+		}
+		text := left + Hang(row[len(row)-1], Columns(left), s.Width)
+		if s.IsTerminal() && Columns(left)+narrowestText > s.Width {
+			text = strings.TrimRight(left, " ") + "\n" + strings.Repeat(" ", deepText) + Hang(row[len(row)-1], deepText, s.Width)
+		}
+		if err := s.Line(strings.TrimRight(text, " \n")); err != nil {
+			return err
+		}
+	}
+	return nil
+}

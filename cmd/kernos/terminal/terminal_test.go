@@ -35,6 +35,26 @@ func TestTextsFitTheirColumns(t *testing.T) {
 	}
 }
 
+// An explanation is never cut: it is there to be read.
+func TestExplanationsAreBrokenIntoLines(t *testing.T) {
+	rows := [][]string{{"  --name STRING", "one two three four five"}, {"  --n", ""}}
+	wide := [][]string{{"  --kind " + strings.Repeat("x", 30), "one two three four five six seven"}}
+	for _, c := range []struct {
+		rows  [][]string
+		width int
+		want  string
+	}{
+		{rows, 38, "  --name STRING  one two three four\n                 five\n  --n\n"},
+		{rows, 0, "  --name STRING  one two three four five\n  --n\n"},
+		{wide, 40, "  --kind " + strings.Repeat("x", 30) + "\n      one two three four five six seven\n"},
+	} {
+		var b strings.Builder
+		if err := (&Screen{Out: &b, Width: c.width}).Explained(c.rows); err != nil || b.String() != c.want {
+			t.Errorf("with %d columns: got\n%s, want\n%s", c.width, b.String(), c.want)
+		}
+	}
+}
+
 func TestBarLine(t *testing.T) {
 	half := 0.5
 	if got := barLine("digging", &half, 0, 80); got != "["+strings.Repeat("█", 12)+strings.Repeat("░", 12)+"]  50% digging" {

@@ -36,6 +36,31 @@ func ClipMiddle(text string, most int) string {
 	return head + "…" + tail
 }
 
+// Hang breaks a text into lines that fit a terminal of this width. The first one follows indent columns
+// of other text, and the others are indented by as many. 0 means that there is no terminal.
+func Hang(text string, indent, width int) string {
+	if width == 0 {
+		return text
+	}
+	var b strings.Builder
+	room, used := max(width-indent, narrowestText), 0
+	for word := range strings.FieldsSeq(text) {
+		n := Columns(word)
+		switch {
+		case used == 0:
+		case used+1+n > room:
+			b.WriteString("\n" + strings.Repeat(" ", indent))
+			used = 0
+		default:
+			b.WriteByte(' ')
+			used++
+		}
+		b.WriteString(word)
+		used += n
+	}
+	return b.String()
+}
+
 // Count writes a number with the noun that it needs.
 func Count(n int, one, many string) string {
 	if n == 1 {
