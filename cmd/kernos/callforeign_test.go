@@ -150,17 +150,17 @@ func TestCallOfAForeignServer(t *testing.T) {
 		t.Errorf("got %q, %q, %d", out, notes, status)
 	}
 	out, _, _ = foreign(t, "", "garden", "plant", "--help", "--server", s.url)
-	for _, want := range []string{"Plant a tree", "kernos garden plant NAME [--PARAMETER", "Required:\n  --name STRING", "Default: 3.", "Example:\n  kernos garden plant --name name"} {
+	for _, want := range []string{"Plant a tree", "kernos garden plant NAME [--PARAMETER", "Required:\n  --name STRING", "Default: 3.", "Example:\n  kernos garden plant name"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the help has no %q:\n%s", want, out)
 		}
 	}
 	_, notes, status = foreign(t, "", "garden", "plan", "--name", "oak", "--server", s.url)
-	if want := "  try:  kernos garden plant --name oak --server " + s.url + "\n"; status != exit.Unknown || !strings.Contains(notes, want) {
+	if want := "  try:  kernos garden plant oak --server " + s.url + "\n"; status != exit.Unknown || !strings.Contains(notes, want) {
 		t.Errorf("got %q, %d", notes, status)
 	}
 	_, notes, status = foreign(t, "", "garden", "plant", "--height", "5", "--server", s.url)
-	if want := "  try:  kernos garden plant --name name --height 5 --server"; status != exit.Invalid || !strings.Contains(notes, want) {
+	if want := "  try:  kernos garden plant name --height 5 --server"; status != exit.Invalid || !strings.Contains(notes, want) {
 		t.Errorf("got %q, %d", notes, status)
 	}
 	s.mu.Lock()
@@ -322,7 +322,7 @@ func TestAServerThatGivesNoGuidance(t *testing.T) {
 		s.answers[method] = blunt
 	}
 	_, notes, status := foreign(t, "", "garden", "plnt", "--name", "oak", "--server", s.url)
-	if status != exit.Unknown || !strings.Contains(notes, "  try:  kernos garden plant --name oak --server "+s.url) {
+	if status != exit.Unknown || !strings.Contains(notes, "  try:  kernos garden plant oak --server "+s.url) {
 		t.Errorf("got %q, %d", notes, status)
 	}
 	out, _, status := foreign(t, "", "doctor", s.url)
