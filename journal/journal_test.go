@@ -633,3 +633,18 @@ func TestSecretsDoNotReachTheStore(t *testing.T) {
 		t.Errorf("%+v, %v", e, err)
 	}
 }
+
+// A record of a message of version 0.1 is read as one of the current version.
+func TestOlderVersionsAreMigratedWhenRead(t *testing.T) {
+	s := storetest.NewMemory()
+	j := New(s, nil)
+	m := message.Message{Kind: message.KindEvent, Type: "Job.Started", Data: []byte(`{}`), Metadata: message.Metadata{ID: "a", Timestamp: 1, SchemaVersion: "0.1"}}
+	j.Record(kernel.Record{Message: &m, Way: kernel.In})
+	e, err := j.Get(t.Context(), "a")
+	if err != nil || e.Message.Metadata.SchemaVersion != "0.3" {
+		t.Errorf("got %+v, %v", e.Message.Metadata, err)
+	}
+	if err := errors.Join(j.Close(), s.Close()); err != nil {
+		t.Error(err)
+	}
+}

@@ -24,6 +24,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"kernos/internal/jsonscan"
 	"kernos/kernel/idempotency"
 	"kernos/kernel/principal"
 	"kernos/message"
@@ -88,9 +89,15 @@ type Kernel struct {
 	stop context.CancelFunc
 }
 
-// Deprecated notes in the operator's log that a connection uses what will go.
-func (k *Kernel) Deprecated(what string, from Sender) {
-	k.opts.Log.Warn("a connection uses what is deprecated", "what", what, "principal", from.Principal().Name(), "wire", from.Wire)
+// Deprecated notes in the operator's log that a message uses what will go, and returns an event
+// [DeprecatedEvent] for its sender.
+func (k *Kernel) Deprecated(m *message.Message, what, instead string, from Sender) message.Message {
+	k.opts.Log.Warn("a connection uses what is deprecated", "what", what, "instead", instead, "principal", from.Principal().Name(), "wire", from.Wire)
+	data := jsonscan.AppendQuoted([]byte(`{"what":`), what)
+	data = append(jsonscan.AppendQuoted(append(data, `,"instead":`...), instead), '}')
+	event := m.Event(DeprecatedEvent, data)
+	k.Stamp(&event)
+	return event
 }
 
 // New returns a kernel that serves what is in the registry, now and later. Nil

@@ -198,7 +198,10 @@ func (s *stream) next() (message.Message, kernel.Emit, error) {
 		m.Metadata.Migrate()
 		if !s.deprecated {
 			s.deprecated = true
-			s.k.Deprecated("version 0.1 of the message schema; version 0.3 has kind, type and data", kernel.SenderIn(s.ctx))
+			event := s.k.Deprecated(&m, "version 0.1 of the message schema", "version 0.3: kind, type and data, and schemaVersion 0.3 or none", kernel.SenderIn(s.ctx))
+			if d == message.Current { // programs that speak the older dialect know no such event
+				s.answer(d)(event)
+			}
 		}
 	}
 	if s.opts.Lenient {

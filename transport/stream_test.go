@@ -11,8 +11,10 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"kernos/capability/introspect"
 	"kernos/internal/testkit"
 	"kernos/kernel"
+	"kernos/kernel/kerneltest"
 	"kernos/message"
 )
 
@@ -277,5 +279,42 @@ func TestStreamKeepsErrorsWithinALine(t *testing.T) {
 	}
 	if n := len(out[1]); n > 1<<20 {
 		t.Errorf("a line of the older dialect has %d bytes", n)
+	}
+}
+
+// The use of an older version is flagged once per connection: with an event where the caller
+// speaks the current dialect, and in the log in any case. Messages reach handlers migrated.
+func TestStreamFlagsAnOlderVersionOnce(t *testing.T) {
+	version := func(line, v string) string {
+		return strings.Replace(line, `"metadata":{`, `"metadata":{"schemaVersion":"`+v+`",`, 1)
+	}
+	for name, c := range map[string]struct {
+		in     string
+		events int
+	}{
+		"at last":        {version(ping("1"), "0.3") + ping("2"), 1},
+		"from the start": {ping("1") + version(ping("2"), "0.1") + version(ping("3"), "0.1"), 1},
+		"older dialect":  {askOlder("1", "Ping", `{"payload":[1]}`) + askOlder("2", "Ping", `{"payload":[1]}`), 0},
+	} {
+		var notes testkit.Notes
+		var seen []string
+		look := kerneltest.Raw("Test.Look", func(_ context.Context, m message.Message, emit kernel.Emit) {
+			seen = append(seen, m.Metadata.SchemaVersion)
+			emit(m.Reply(m.Data))
+		})
+		k := kerneltest.Around(t, &kernel.Options{Log: notes.Logger()}, introspect.Module, look)
+		out, _ := talk(t, k, strings.NewReader(c.in+version(ask("look", "Test.Look", `1`), "0.1")), nil)
+		events := 0
+		for _, line := range out {
+			if strings.Contains(line, string(kernel.DeprecatedEvent)) {
+				events++
+			}
+		}
+		if logged := strings.Count(notes.String(), "uses what is deprecated"); events != c.events || logged != 1 {
+			t.Errorf("%s: %d events, %d lines in the log:\n%s", name, events, logged, strings.Join(out, "\n"))
+		}
+		if len(seen) != 1 || seen[0] != "0.3" {
+			t.Errorf("%s: the handler got a message of version %q", name, seen)
+		}
 	}
 }

@@ -38,10 +38,8 @@ type filter struct {
 // filter checks a filter and puts it into the journal's words. The caller of ctx sees its own
 // messages only, unless its principal sees all.
 func (r reader) filter(ctx context.Context, f *filter) (journal.Filter, error) {
-	if c := (chosen{f.Correlation, f.CorrelationID}); c != (chosen{}) {
-		if _, err := c.correlation(); err != nil {
-			return journal.Filter{}, err
-		}
+	if f.Correlation != "" && f.CorrelationID != "" && f.Correlation != f.CorrelationID {
+		return journal.Filter{}, invalid("correlationId", "correlation and correlationId are two names for one thing and differ; leave one out")
 	}
 	q := journal.Filter{Own: ownOf(ctx)}
 	var id, causation string

@@ -119,6 +119,7 @@ func (recordOut) SchemaName() string { return "Record" }
 
 var list = kernel.DefineQuery[listInput, kernel.Raw](kernel.Definition{
 	Type:      "Message.List",
+	Errors:    []kernel.ErrorDefinition{{Code: 422, When: "the cursor isn't one, or a filter makes no sense"}},
 	Summary:   "List recorded messages by workflow, cause, kind, type, time or error code, in pages.",
 	Output:    schema.Output[listOutput](),
 	Answers:   kernel.FromJournal,

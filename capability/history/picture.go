@@ -31,11 +31,7 @@ var graphDefinition = kernel.DefineQuery[graphInput, kernel.Raw](kernel.Definiti
 
 // graph draws a workflow.
 func (r reader) graph(ctx context.Context, in graphInput) (kernel.Raw, error) {
-	correlation, err := in.correlation()
-	if err != nil {
-		return nil, err
-	}
-	name, err := r.workflowOf(ctx, correlation)
+	name, err := r.workflowOf(ctx, in.correlation())
 	if err != nil {
 		return nil, err
 	}

@@ -93,10 +93,7 @@ var replay = kernel.DefineQuery[replayInput, replayOutput](kernel.Definition{
 // replay sends the messages of a workflow once more, or runs its commands again.
 func (r reader) replay(ctx context.Context, in replayInput, stream *kernel.Stream) (out replayOutput, err error) {
 	request := kernel.RequestOf(ctx)
-	if in.CorrelationID, err = in.correlation(); err != nil {
-		return out, err
-	}
-	if in.CorrelationID, err = r.workflowOf(ctx, in.CorrelationID); err != nil {
+	if in.CorrelationID, err = r.workflowOf(ctx, in.correlation()); err != nil {
 		return out, err
 	}
 	switch {

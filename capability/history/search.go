@@ -47,6 +47,7 @@ const olderSearch message.Type = "Event.Search"
 
 var search = kernel.DefineQuery[searchInput, kernel.Raw](kernel.Definition{
 	Type:      "Message.Search",
+	Errors:    []kernel.ErrorDefinition{{Code: 422, When: "the cursor isn't one, or a filter makes no sense"}},
 	Summary:   "Search recorded messages for words, best matches first.",
 	Output:    schema.Output[searchOutput](),
 	Aliases:   []message.Type{olderSearch},

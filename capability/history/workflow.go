@@ -11,20 +11,12 @@ import (
 
 // chosen is the part of an input that says which workflow is meant.
 type chosen struct {
-	Correlation   string `json:"correlation,omitempty" jsonschema:"minLength=1,maxLength=256" jsonschema_description:"The workflow: metadata.correlation of its messages, or the id of any of them."`
-	CorrelationID string `json:"correlationId,omitempty" jsonschema:"minLength=1,maxLength=256" jsonschema_description:"Another name for correlation. One of them is required."`
+	Correlation   string `json:"correlation,omitempty" jsonschema:"minLength=1,maxLength=256,oneof_required=correlation" jsonschema_description:"The workflow: metadata.correlation of its messages, or the id of any of them."`
+	CorrelationID string `json:"correlationId,omitempty" jsonschema:"minLength=1,maxLength=256,oneof_required=correlationId" jsonschema_description:"Another name for correlation."`
 }
 
 // correlation returns the workflow by either of its names.
-func (c *chosen) correlation() (string, error) {
-	switch {
-	case c.Correlation == "" && c.CorrelationID == "":
-		return "", invalid("correlation", "missing required field: correlation (the workflow; correlationId is another name for it)")
-	case c.Correlation != "" && c.CorrelationID != "" && c.Correlation != c.CorrelationID:
-		return "", invalid("correlationId", "correlation and correlationId are two names for one thing and differ; leave one out")
-	}
-	return cmp.Or(c.Correlation, c.CorrelationID), nil
-}
+func (c *chosen) correlation() string { return cmp.Or(c.Correlation, c.CorrelationID) }
 
 // pageSize is how many messages of a workflow are read at once, if they have their data. It
 // bounds what is in memory; a message may have 16 KB, or 1 MB in the older dialect.

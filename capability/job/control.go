@@ -17,6 +17,7 @@ type cancelOutput struct {
 
 var cancel = kernel.DefineCommand[idInput, cancelOutput](kernel.Definition{
 	Type:    "Job.Cancel",
+	Errors:  []kernel.ErrorDefinition{{Code: 404, When: "no job that the caller sees has this id"}, {Code: 422, When: "the short id stands for several jobs"}},
 	Summary: "Cancel a job that waits or runs, or a schedule. A running job is stopped, with everything that it has called.",
 	Emits:   events[4:5],
 })
@@ -79,6 +80,7 @@ func (j *Jobs) abort(b *store.Batch, r *record, why *message.Error) (aborted fun
 
 var retry = kernel.DefineCommand[idInput, startOutput](kernel.Definition{
 	Type:    "Job.Retry",
+	Errors:  []kernel.ErrorDefinition{{Code: 404, When: "no job that the caller sees has this id"}, {Code: 409, When: "the job hasn't failed, or another one has its uniqueKey"}, {Code: 422, When: "the short id stands for several jobs"}, {Code: 503, When: "this kernel runs no jobs"}},
 	Summary: "Run a failed job again. Steps that have succeeded are not repeated.",
 	Emits:   events,
 })
@@ -141,6 +143,7 @@ type pauseOutput struct {
 
 var pause = kernel.DefineCommand[pauseInput, pauseOutput](kernel.Definition{
 	Type:    "Job.Pause",
+	Errors:  []kernel.ErrorDefinition{{Code: 404, When: "no job that the caller sees has this id"}, {Code: 409, When: "the job isn't a schedule"}, {Code: 422, When: "neither or both of jobId and concurrencyKey are given"}, {Code: 503, When: "the schedule is starting a run"}},
 	Summary: "Pause a schedule, or the jobs with a concurrencyKey. What runs goes on.",
 	Input:   schema.Input[pauseInput]().Example(`{"concurrencyKey":"mail"}`),
 })
@@ -199,6 +202,7 @@ type resumeOutput struct {
 
 var resume = kernel.DefineCommand[pauseInput, resumeOutput](kernel.Definition{
 	Type:    "Job.Resume",
+	Errors:  []kernel.ErrorDefinition{{Code: 403, When: "what waits since a restore is for the owner"}, {Code: 404, When: "no job that the caller sees has this id"}, {Code: 409, When: "the job isn't a schedule"}, {Code: 422, When: "both of jobId and concurrencyKey are given"}, {Code: 503, When: "this kernel runs no jobs"}},
 	Summary: "Let a schedule or the jobs with a concurrencyKey go on; without either, what waits since the store was restored from a backup.",
 	Input:   schema.Input[pauseInput]().Example(`{"concurrencyKey":"mail"}`),
 })

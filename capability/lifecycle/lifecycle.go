@@ -51,6 +51,7 @@ type shutdownOutput struct {
 
 var shutdown = kernel.DefineCommand[nothing, shutdownOutput](kernel.Definition{
 	Type:    kernel.ShutdownType,
+	Errors:  []kernel.ErrorDefinition{{Code: 403, When: "the kernel runs inside the calling program"}},
 	Summary: "Shut the kernel down: it accepts nothing new, finishes running requests, and exits.",
 	Effect:  kernel.Transient,
 })

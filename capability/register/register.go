@@ -96,6 +96,7 @@ type directory struct {
 
 var register = kernel.DefineCommand[registerInput, registerOutput](kernel.Definition{
 	Type:    "Syscall.Register",
+	Errors:  []kernel.ErrorDefinition{{Code: 403, When: "the name is reserved, or that of something that is built in"}, {Code: 409, When: "the name belongs to another caller, or the definition differs from the one that is served"}, {Code: 422, When: "the wire carries no requests to its caller, or a schema can't be used"}, {Code: 429, When: "the connection serves too many types"}, {Code: 501, When: "the handler is code"}, {Code: 503, When: "connections serve too many types"}},
 	Summary: "Serve a syscall on this connection until it ends: requests of that type arrive as messages, and replies name them in metadata.causation.",
 	Input:   schema.Input[registerInput]().Example(`{"name":"Text.Count","kind":"query","description":"Count the words of a text.","inputSchema":{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]},"outputSchema":{"type":"object","properties":{"words":{"type":"integer"}}},"handler":"connection"}`),
 	Aliases: []message.Type{"Sys.Register"},

@@ -186,6 +186,7 @@ type resolveOutput struct {
 
 var resolve = kernel.DefineQuery[resolveInput, resolveOutput](kernel.Definition{
 	Type:    "VFS.Resolve",
+	Errors:  []kernel.ErrorDefinition{{Code: 403, When: "the caller may not reach the URI"}, {Code: 422, When: "the URI or the base isn't one of the tree"}},
 	Summary: "Resolve a URI of the os:// tree to its absolute form.",
 	Aliases: []message.Type{"FileSystem.Resolve", "Kernel.Resolve"},
 })

@@ -24,8 +24,8 @@ func convertCommand() *cobra.Command {
 
 A line that isn't a message, or that does not fit into a line of the other dialect, is
 reported on standard error and left out. An error that says what only the older dialect
-can say (a code of one's own, details, a stack) is translated without it, and reported.
-If anything was reported, the status is 1.`,
+can say (a code of one's own, details, a stack) is translated without it, and each loss is
+reported with the number of its line. If anything was reported, the status is 1.`,
 		Example: `  kernos convert --to 0.3 < old.ndjson > new.ndjson`,
 		Args:    noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -65,16 +65,16 @@ func convert(in io.Reader, out, report io.Writer, to *message.Dialect) error {
 			return &exit.Error{Status: exit.Failure, Cause: err}
 		}
 		var text []byte
-		lossy := false
+		var lost []string
 		if err == nil {
-			text, lossy, err = t.translate(line)
+			text, lost, err = t.translate(line)
 		}
 		if err != nil {
 			complain("%v", err)
 			continue
 		}
-		if lossy {
-			complain("the error says more than version %s can; the rest is left out", to.Version)
+		for _, loss := range lost {
+			complain("%s", loss)
 		}
 		if _, err := w.Write(append(text, '\n')); err != nil {
 			return &exit.Error{Status: exit.Failure, Cause: err}
@@ -95,27 +95,30 @@ type translator struct {
 	buf    []byte
 }
 
-// translate returns a line in the chosen dialect. A line that is in it already is returned
-// unchanged.
-func (t *translator) translate(line []byte) (_ []byte, lossy bool, err error) {
+// translate returns a line in the chosen dialect, and what was lost. A line that is in it already
+// is returned unchanged.
+func (t *translator) translate(line []byte) (_ []byte, lost []string, err error) {
 	m, from, err := t.either.Decode(line)
 	if err != nil {
-		return nil, false, err
+		return nil, nil, err
 	}
-	if from == t.to {
-		return line, false, nil
+	version := m.Metadata.SchemaVersion
+	if from == t.to && (version == "" || version == t.to.Version) {
+		return line, nil, nil
+	}
+	if from == osevent.Dialect {
+		m, lost = osevent.Translate(m)
+	}
+	if version != "" {
+		m.Metadata.SchemaVersion = t.to.Version
 	}
 	if t.to == osevent.Dialect {
-		if m.Metadata.SchemaVersion != "" {
-			m.Metadata.SchemaVersion = t.to.Version
-		}
 		t.buf = osevent.Append(t.buf[:0], &m)
 	} else {
-		m, lossy = osevent.Translate(m)
 		t.buf = message.Append(t.buf[:0], &m)
 	}
 	if len(t.buf) > t.to.MaxLine {
-		return nil, false, fmt.Errorf("it has %d bytes in version %s, where a line has at most %d", len(t.buf), t.to.Version, t.to.MaxLine)
+		return nil, nil, fmt.Errorf("it has %d bytes in version %s, where a line has at most %d", len(t.buf), t.to.Version, t.to.MaxLine)
 	}
-	return t.buf, lossy, nil
+	return t.buf, lost, nil
 }

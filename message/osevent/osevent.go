@@ -11,6 +11,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -81,16 +83,16 @@ func jobs(data []byte) []byte {
 }
 
 // Translate turns a message that was read in the older dialect into one of the
-// current one. Only the data of errors and the version that metadata names differ. It reports whether something had to
-// be left behind that the current dialect can't say.
-func Translate(m message.Message) (_ message.Message, lossy bool) {
+// current one. Only the data of errors and the version that metadata names differ. It returns what
+// the current dialect can't say and had to be left behind, one sentence for each.
+func Translate(m message.Message) (_ message.Message, lost []string) {
 	m.Metadata.Migrate()
 	if m.Kind != message.KindError {
-		return m, false
+		return m, nil
 	}
-	e, lossy := parse(m.Data)
+	e, lost := parse(m.Data)
 	m.Data = e.AppendWhole(nil)
-	return m, lossy
+	return m, lost
 }
 
 // statuses are what the codes of the older dialect stand for.
@@ -160,47 +162,61 @@ func payload(m *message.Message) json.RawMessage {
 	return bytes.TrimSuffix(text.Bytes(), []byte("\n"))
 }
 
+// maxLosses is how many losses of one message are reported: it may have thousands of members.
+const maxLosses = 16
+
 // parse reads the payload of an older error, which may be anything.
-func parse(data json.RawMessage) (e *message.Error, lossy bool) {
+func parse(data json.RawMessage) (e *message.Error, lost []string) {
 	e = &message.Error{Code: 500, Message: "The error came without a message"}
+	lose := func(format string, args ...any) {
+		if len(lost) < maxLosses {
+			lost = append(lost, fmt.Sprintf(format, args...))
+		}
+	}
 	var old, more map[string]json.RawMessage
 	if json.Unmarshal(data, &old) != nil || old == nil {
 		text(data, &e.Message)
-		return e, true
+		lose("payload isn't an object: it becomes an error with code 500")
+		return e, lost
 	}
 	if raw, ok := old["message"]; ok && !text(raw, &e.Message) {
-		lossy = true
+		lose("payload.message is left out: it isn't a string")
 	}
 	code := ""
 	if raw, ok := old["code"]; ok {
 		if text(raw, &code); code == "" {
-			lossy = true
 			status(raw, &e.Code)
+			lose("payload.code isn't a word: it becomes %d", e.Code)
 		} else if known, ok := statuses[code]; ok {
 			e.Code = known
 		}
 	}
 	if raw, ok := old["details"]; ok && (json.Unmarshal(raw, &more) != nil || more == nil) {
-		lossy = true
+		lose("payload.details is left out: it isn't an object")
 	}
 	if raw, ok := more["status"]; ok && !status(raw, &e.Code) {
-		lossy = true
+		lose("payload.details.status is left out: it isn't a number from 400 to 599")
 	}
 	if raw, ok := more["cause"]; ok {
 		cause, err := message.ParseError(raw)
-		e.Cause, lossy = cause, lossy || err != nil
+		if e.Cause = cause; err != nil {
+			lose("payload.details.cause is left out: it isn't an error {code, message, cause}")
+		}
 	}
 	// The message names the field and what was expected, too.
-	unknown := func(from map[string]json.RawMessage, known ...string) bool {
-		for name := range from {
+	unknown := func(path string, from map[string]json.RawMessage, known ...string) {
+		for _, name := range slices.Sorted(maps.Keys(from)) {
 			if !slices.Contains(known, name) {
-				return true
+				lose("%s%s is left out: an error of version %s has no place for it", path, message.Clip(name, message.MaxIDLength), message.Current.Version)
 			}
 		}
-		return false
 	}
-	lossy = lossy || unknown(old, "message", "code", "details") || unknown(more, "status", "cause", "field", "expected")
-	return e, lossy || code != "" && word(e) != code
+	unknown("payload.", old, "message", "code", "details")
+	unknown("payload.details.", more, "status", "cause", "field", "expected")
+	if code != "" && word(e) != code {
+		lose("payload.code %s is left out: codes are numbers, and this one becomes %d", message.Clip(code, message.MaxIDLength), e.Code)
+	}
+	return e, lost
 }
 
 // text reads a string, and reports whether it is one.

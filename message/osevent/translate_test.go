@@ -65,9 +65,9 @@ func TestTranslateReadsEveryCodeAndCause(t *testing.T) {
 		{`null`, `{"code":500,"message":"The error came without a message"}`, true},
 		{`[]`, `{"code":500,"message":"The error came without a message"}`, true},
 	} {
-		m, lossy := osevent.Translate(old(t, oldError(test.payload)))
-		if string(m.Data) != test.want || lossy != test.lossy {
-			t.Errorf("%s\n got %s, %v\nwant %s, %v", test.payload, m.Data, lossy, test.want, test.lossy)
+		m, lost := osevent.Translate(old(t, oldError(test.payload)))
+		if string(m.Data) != test.want || (lost != nil) != test.lossy {
+			t.Errorf("%s\n got %s, %v\nwant %s, %v", test.payload, m.Data, lost, test.want, test.lossy)
 		}
 		if err := m.Validate(); err != nil {
 			t.Errorf("%s: the translation is no message: %v", test.payload, err)
@@ -81,8 +81,8 @@ func TestTranslateReadsEveryCodeAndCause(t *testing.T) {
 func TestTranslateLeavesOtherMessagesAlone(t *testing.T) {
 	for _, kind := range []string{"command", "query", "event", "response"} {
 		m := old(t, `{"type":"`+kind+`","name":"Ping","payload":{"code":"NOT_FOUND","message":1},"metadata":{"id":"a","timestamp":1,"causation":"b","correlation":"c"}}`)
-		got, lossy := osevent.Translate(m)
-		if lossy || !reflect.DeepEqual(got, m) {
+		got, lost := osevent.Translate(m)
+		if lost != nil || !reflect.DeepEqual(got, m) {
 			t.Errorf("%s became %+v", kind, got)
 		}
 	}
@@ -94,10 +94,10 @@ func TestWordsThatDoNotComeBackAreReported(t *testing.T) {
 		`{"message":"m","code":"INVALID_JSON"}`,
 		`{"message":"m","code":"NOT_FOUND","details":{"status":500}}`,
 	} {
-		m, lossy := osevent.Translate(old(t, oldError(payload)))
+		m, lost := osevent.Translate(old(t, oldError(payload)))
 		_, word := words(t, osevent.Append(nil, &m))
 		_, want := words(t, []byte(oldError(payload)))
-		if word != want && !lossy {
+		if word != want && lost == nil {
 			t.Errorf("%s came back as %s, and nothing was said", payload, word)
 		}
 	}
@@ -152,13 +152,13 @@ func TestCurrentMessagesSurviveTheOlderDialect(t *testing.T) {
 			}
 		}
 		line := osevent.Append(nil, &want)
-		got, lossy := osevent.Translate(old(t, string(line)))
+		got, lost := osevent.Translate(old(t, string(line)))
 		want.Err = nil
 		if !reflect.DeepEqual(got, want) {
 			t.Fatalf("%s\n got %+v\nwant %+v", line, got, want)
 		}
-		if lossy {
-			t.Fatalf("%s: lossy is %v", line, lossy)
+		if lost != nil {
+			t.Fatalf("%s: it lost %q", line, lost)
 		}
 	}
 }
@@ -176,8 +176,8 @@ func TestOlderErrorsSurviveTheCurrentDialect(t *testing.T) {
 		if r.IntN(2) == 0 {
 			payload = fmt.Sprintf(`{"details":{"cause":%s},"message":%s,"code":"%s"}`, randomError(r, 3).AppendWhole(nil), quoted, code)
 		}
-		m, lossy := osevent.Translate(old(t, oldError(payload)))
-		if lossy {
+		m, lost := osevent.Translate(old(t, oldError(payload)))
+		if lost != nil {
 			t.Fatalf("%s is called lossy", payload)
 		}
 		// Over the wire of the current dialect and back.
@@ -240,5 +240,20 @@ func TestAnswerToALongUnknownMemberIsShort(t *testing.T) {
 	m := request.Fail(e)
 	if n := len(osevent.Append(nil, &m)); n > message.MaxLine {
 		t.Errorf("the answer has %d bytes", n)
+	}
+}
+
+// Each loss is reported with the member that it concerns.
+func TestLossesAreNamed(t *testing.T) {
+	const payload = `{"message":"m","code":"E_CUSTOM","stack":"s","details":{"status":200,"cause":"c","key":"k","hint":"h"}}`
+	_, lost := osevent.Translate(old(t, oldError(payload)))
+	const want = `payload.details.status is left out: it isn't a number from 400 to 599
+payload.details.cause is left out: it isn't an error {code, message, cause}
+payload.stack is left out: an error of version 0.3 has no place for it
+payload.details.hint is left out: an error of version 0.3 has no place for it
+payload.details.key is left out: an error of version 0.3 has no place for it
+payload.code E_CUSTOM is left out: codes are numbers, and this one becomes 500`
+	if got := strings.Join(lost, "\n"); got != want {
+		t.Errorf("lost\n%s", got)
 	}
 }
