@@ -98,6 +98,9 @@ func (c *call) run(ctx context.Context) error {
 		return c.showMethod()
 	}
 	params, err := c.Parameters(c.method, callline.Input{Stdin: c.in, Keep: c.server.Keep, Inline: c.server.MaxInline()})
+	if err != nil && c.unlisted && c.catalog != nil {
+		return c.unknown() // which parameters it would have isn't known
+	}
 	if _, invalid := errors.AsType[*callline.Invalid](err); invalid {
 		return c.invalid(params, err)
 	}
@@ -294,7 +297,7 @@ func kernelMethod(word string) (module, name string, ok bool) {
 
 // splitName makes a module and a method of a name that no listing has.
 func splitName(words []string) (module, name string) {
-	if len(words) == 2 {
+	if len(words) == 2 && !strings.Contains(words[0], ".") {
 		return strings.ToLower(words[0]), words[1]
 	}
 	if t := message.Type(words[0]); t.Valid() {
