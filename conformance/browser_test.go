@@ -4,10 +4,12 @@ package conformance
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	nethttp "net/http"
 	"net/http/httptest"
 	"net/url"
@@ -239,6 +241,12 @@ func (b *browser) visit(t *testing.T, origin string, query url.Values, before fu
 		t.Fatalf("the browser can't be told to open a page: %v", err)
 	}
 	late := time.After(3 * patience)
+	waiting := true
+	defer func() {
+		if waiting {
+			close(goOn) // the server waits for its requests
+		}
+	}()
 	for {
 		select {
 		case <-arrived:
@@ -246,6 +254,7 @@ func (b *browser) visit(t *testing.T, origin string, query url.Values, before fu
 				before()
 			}
 			close(goOn)
+			waiting = false
 		case report := <-reports:
 			return report
 		case <-b.ended:
@@ -256,16 +265,18 @@ func (b *browser) visit(t *testing.T, origin string, query url.Values, before fu
 	}
 }
 
-// ask asks the kernel, as no browser does.
+// ask asks the kernel as its owner, over the socket, as no browser does.
 func (k *kernelProcess) ask(method, path, body string) string {
 	k.t.Helper()
-	r, err := nethttp.NewRequestWithContext(k.t.Context(), method, k.url+path, strings.NewReader(body))
+	owner := &nethttp.Client{Transport: &nethttp.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", strings.TrimSuffix(k.socket, ".sock")+".http.sock")
+	}}}
+	r, err := nethttp.NewRequestWithContext(k.t.Context(), method, "http://localhost"+path, strings.NewReader(body))
 	if err != nil {
 		k.t.Fatal(err)
 	}
 	r.Close = true
-	r.Header.Set("Authorization", "Bearer "+servedToken)
-	answer, err := nethttp.DefaultClient.Do(r)
+	answer, err := owner.Do(r)
 	if err != nil {
 		k.t.Fatal(err)
 	}
