@@ -14,7 +14,7 @@ import (
 // matcher is a filter in the form that records are compared with.
 type matcher struct {
 	id, correlation, causation []byte
-	whole                      bool // the workflow
+	whole                      bool           // the workflow
 	kinds                      []message.Kind // nil for all, as the lists below
 	types                      []pattern
 	codes                      []int
