@@ -29,10 +29,16 @@ const (
 	aloneFiles = "KERNOS_ATTACK_FILES"
 )
 
+// setLimit sets a limit, whose type depends on the system.
+func setLimit[T int64 | uint64](limit *T, n uint64) { *limit = T(n) }
+
 // serveAlone serves a home until standard input ends, and prints where.
 func serveAlone(home, files string) error {
 	if n, err := strconv.ParseUint(files, 10, 64); err == nil {
-		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: n, Max: n}); err != nil {
+		var limit syscall.Rlimit
+		setLimit(&limit.Cur, n)
+		setLimit(&limit.Max, n)
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 			return err
 		}
 	}
