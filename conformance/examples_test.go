@@ -30,6 +30,8 @@ func TestExamplesRun(t *testing.T) {
 		}
 	}()
 	testkit.Until(t, "jobs run", func() bool { return failure(w.command("Job.Resume", `{}`)) == 0 })
+	w.ask(message.Message{Kind: message.KindCommand, Type: "Echo", Data: []byte(`{"message":"a workflow"}`),
+		Metadata: message.Metadata{ID: "req-7-1", Timestamp: 1, Correlation: "req-7"}}) // the one that examples name
 	found := 0
 	for _, typ := range w.kernel.Registry().Types() {
 		s, _ := w.kernel.Registry().Lookup(typ)
