@@ -170,7 +170,7 @@ func (noopArgs) Kind() string { return "noop" }
 // riverBatch is how many jobs are inserted at once where River is given many.
 const riverBatch = 5000
 
-// river64 measures River as its own benchmark sets it up: many workers, and a fetch every two
+// river64 measures River with settings for throughput: many workers, and a fetch every two
 // milliseconds.
 func river64(string) (each, bulk float64, err error) {
 	s, pool, err := startPostgres()

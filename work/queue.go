@@ -161,7 +161,7 @@ func (q *Queue) find(id string) (f found, lease *Lease, err error) {
 	return f, nil, store.ErrConflict
 }
 
-// Remove takes a task out of the queue, in a batch. It returns nil if there is no such task. The
+// Remove takes a task out of the queue, in a batch. It returns nil if the task doesn't exist. The
 // caller calls removed when the batch has been applied: a worker that holds a lease of the task
 // is stopped then, with the cause.
 func (q *Queue) Remove(b *store.Batch, id string) (removed func(cause error), err error) {

@@ -90,7 +90,7 @@ func (l *lookup) exists(uri string) bool {
 }
 
 // besideOthers reports whether a text with a slash is a path to a folder that exists: then
-// the file is missing, and search/codebase is no such path.
+// the file is missing, and search/codebase isn't such a path.
 func (l *lookup) besideOthers(d *dependency) bool {
 	if !strings.Contains(d.written, "/") || strings.Contains(d.written, "*") {
 		return false

@@ -153,7 +153,7 @@ func readPrincipals(v jsontext.Value, to *[]string) error {
 	return nil
 }
 
-// readCodes reads the codes of errors: a number, or a list of numbers. 0 is no value.
+// readCodes reads the codes of errors: a number, or a list of numbers. 0 means that none is given.
 func readCodes(v jsontext.Value, to *[]int) error {
 	switch {
 	case len(v) == 0 || v.Kind() == 'n' || string(v) == "0":

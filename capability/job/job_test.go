@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -688,4 +689,38 @@ func TestAKernelInProcess(t *testing.T) {
 	if code, text := kerneltest.Failure(t, k, kerneltest.Command("a", "Job.Start", `{"name":"Job.List"}`)); code != 503 || !strings.Contains(text, "kernos serve") {
 		t.Errorf("%d %s", code, text)
 	}
+}
+
+func TestAListHasPages(t *testing.T) {
+	test(t, "of all, and of those that a filter leaves", func(t *testing.T, w *world) {
+		for i := range 5 {
+			w.start(fmt.Sprintf(`{"name":"Test.Count","payload":{"key":"k%d"}}`, i))
+			w.start(`{"name":"Test.Outside","payload":{"key":"x"}}`)
+		}
+		synctest.Wait()
+		for filter, want := range map[string][]int{`"limit":4`: {4, 4, 2}, `"limit":5`: {5, 5}, `"name":"Test.Count","limit":2`: {2, 2, 1}} {
+			seen := make(map[string]bool)
+			var pages []int
+			for cursor := ""; ; {
+				var out struct {
+					Jobs   []info
+					Cursor string
+				}
+				w.must("Job.List", fmt.Sprintf(`{%s,"cursor":%q}`, filter, cursor), &out)
+				pages = append(pages, len(out.Jobs))
+				for _, i := range out.Jobs {
+					if seen[i.JobID] {
+						t.Errorf("%s: %s is listed twice", filter, i.JobID)
+					}
+					seen[i.JobID] = true
+				}
+				if cursor = out.Cursor; cursor == "" {
+					break
+				}
+			}
+			if !slices.Equal(pages, want) {
+				t.Errorf("%s: the pages have %v jobs, want %v", filter, pages, want)
+			}
+		}
+	})
 }

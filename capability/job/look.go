@@ -166,8 +166,8 @@ var list = kernel.DefineQuery[listInput, listOutput](kernel.Definition{
 	Answers: kernel.FromStore,
 })
 
-// maxLooked is how many jobs one page of a list looks at: a page may be short, and its cursor
-// goes on.
+// maxLooked is how many jobs one page of a list looks at. Such a page may be short, and has a
+// cursor.
 const maxLooked = 20_000
 
 func (j *Jobs) list(ctx context.Context, in listInput) (listOutput, error) {
@@ -191,27 +191,19 @@ func (j *Jobs) list(ctx context.Context, in listInput) (listOutput, error) {
 	}
 	limit, looked := cmp.Or(in.Limit, 100), 0
 	p := kernel.PrincipalOf(ctx)
-	var found []string
-	more := false
 	for e, err := range j.opts.Store.Scan(keys) {
 		if err != nil {
 			return out, err
 		}
-		if len(found) >= maxLooked {
-			more = true
-			break
+		if len(out.Jobs) == limit || looked == maxLooked {
+			out.Cursor = cursor.New('j', last)
+			return out, nil
 		}
-		found = append(found, string(e.Key[2:]))
-		_ = looked
-		if len(found) >= limit && in.Status == "" && in.Name == "" && in.Of == "" && since == 0 && p.SeesAll() {
-			break
-		}
-	}
-	for i, id := range found {
-		if i%1000 == 0 && ctx.Err() != nil {
+		if looked++; looked%1000 == 0 && ctx.Err() != nil {
 			return out, ctx.Err()
 		}
-		r, err := j.load(id)
+		last = string(e.Key[2:])
+		r, err := j.load(last)
 		if err != nil {
 			continue // it was forgotten meanwhile
 		}
@@ -222,10 +214,6 @@ func (j *Jobs) list(ctx context.Context, in listInput) (listOutput, error) {
 			i := j.info(r)
 			i.Result = nil
 			out.Jobs = append(out.Jobs, i)
-		}
-		if len(out.Jobs) == limit && i < len(found)-1 || (i == len(found)-1 && (more || len(out.Jobs) == limit)) {
-			out.Cursor = cursor.New('j', id)
-			return out, nil
 		}
 	}
 	return out, nil

@@ -116,6 +116,9 @@ func (j *Jobs) checkCallOf(k *kernel.Kernel, from kernel.Sender, field string, t
 	if e, ok := err.(*message.Error); ok && unknown && e.Code == 422 {
 		return nil
 	}
+	if e, ok := err.(*message.Error); ok && e.Code == 422 {
+		return invalidPayload(field, e, data)
+	}
 	if err != nil {
 		return err
 	}
@@ -126,6 +129,15 @@ func (j *Jobs) checkCallOf(k *kernel.Kernel, from kernel.Sender, field string, t
 		return invalid(field, "it holds a secret, and a job is kept on disk until it has run; seal the secret (Crypto.Seal) and give the sealed string")
 	}
 	return nil
+}
+
+// invalidPayload is the error for a payload that its syscall doesn't take.
+func invalidPayload(field string, e *message.Error, payload jsontext.Value) error {
+	text := strings.TrimPrefix(strings.TrimPrefix(e.Message, "Schema validation failed: "), "data: ")
+	if payload.Kind() == '"' {
+		text += "; at the command line, --payload gives a text, and payload:=JSON everything else"
+	}
+	return invalid(field, "%s", text)
 }
 
 // references returns what a payload takes from earlier results.
@@ -399,19 +411,15 @@ func (j *Jobs) part(ctx context.Context, step string, result jsontext.Value, pat
 				next, err = j.open(ctx, next, true)
 			}
 		}
-		if err != nil || !ok {
-			return nil, cmpErr(err, message.Errorf(422, "The result of the step %q has no %s", step, message.Clip(path, 100)))
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			return nil, message.Errorf(422, "The result of the step %q has no %s", step, message.Clip(path, 100))
 		}
 		v = next
 	}
 	return j.resolve(ctx, v)
-}
-
-func cmpErr(a error, b *message.Error) error {
-	if a != nil {
-		return a
-	}
-	return b
 }
 
 func member(v any, name string) (any, bool) {

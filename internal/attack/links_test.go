@@ -153,7 +153,7 @@ func TestExchangedLinks(t *testing.T) {
 	}
 }
 
-// TestHardLinks: another name of a file of the home is no way to it.
+// TestHardLinks: another name of a file of the home doesn't lead to it.
 func TestHardLinks(t *testing.T) {
 	dir := t.TempDir()
 	home := filepath.Join(dir, "home")

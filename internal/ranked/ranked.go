@@ -133,7 +133,7 @@ func Words(text string) []string {
 	return words
 }
 
-// split divides a text at whatever is no letter or digit, and before the capital letters of a
+// split divides a text at characters that are neither letters nor digits, and before the capital letters of a
 // name in PascalCase: VFSRead is VFS and Read.
 func split(text string) (words []string) {
 	runes := []rune(text)
