@@ -217,7 +217,7 @@ const (
 // title is what a node is called.
 func (n *node) title() string {
 	if n.missing() {
-		return "not in this workflow"
+		return "not in this graph"
 	}
 	return cutText(string(n.typ), message.MaxTypeLength)
 }

@@ -53,6 +53,20 @@ func TestClaimsAreDrawnAsClaims(t *testing.T) {
 	if text := jsonscan.Unquote(got.Data); strings.Count(text, `claimed\nmallory`) != 2 || strings.Count(text, "✓") != 1 || strings.Count(text, "style=dashed,label") != 1 {
 		t.Errorf("dot: %s", text)
 	}
+	for of, want := range map[string]string{
+		`"mallory"`: "◌ not in this graph  pay\n" +
+			"├─ ! Bank.Pay reply, claimed  forged  mallory\n" +
+			"└─ ! Bank.Pay error, claimed 500 No money  denied  mallory\n",
+		`["02","owner"]`: "▶ Bank.Pay  1970-01-01 00:00:01.000Z  pay  alice\n└─ ✓ reply  50ms  paid  alice\n",
+	} {
+		_, got := ask(t, k, message.KindQuery, "Message.Graph", `{"correlation":"w","format":"tree","principal":`+of+`}`)
+		if text := jsonscan.Unquote(got.Data); text != want {
+			t.Errorf("of %s: got\n%s\nwant\n%s", of, text, want)
+		}
+	}
+	if _, got := ask(t, k, message.KindQuery, "Message.Graph", `{"correlation":"w","principal":"bob"}`); !strings.Contains(string(got.Data), "w has no messages that acted for bob") {
+		t.Errorf("of bob: %s", got.Data)
+	}
 	events, _ := ask(t, k, message.KindQuery, "Message.Watch", `{"from":2,"limit":1}`)
 	if want := `{"seq":2,"at":1001,"principal":"mallory","wire":"ws","claim":true,"message":`; len(events) != 1 || !strings.HasPrefix(string(events[0].Data), want) {
 		t.Errorf("watch: %v", events)

@@ -62,6 +62,7 @@ func matches(f *journal.Filter, e *journal.Entry) bool {
 		(f.Kinds == nil || slices.Contains(f.Kinds, m.Kind)) &&
 		slices.ContainsFunc(strings.Split(f.Type, ","), wanted) &&
 		(f.Codes == nil || slices.Contains(f.Codes, code)) &&
+		(f.Principals == nil || slices.Contains(f.Principals, e.Name) || slices.Contains(f.Principals, string(e.Principal))) &&
 		e.At >= f.Since && (f.Until == 0 || e.At < f.Until)
 }
 

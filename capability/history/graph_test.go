@@ -125,7 +125,7 @@ func formats(g *graph) map[string][]byte {
 
 // Set UPDATE_GOLDEN to write the files in testdata anew.
 func TestGolden(t *testing.T) {
-	nodes, more, err := reader{journal: shop(t)}.readNodes(t.Context(), "w", 100)
+	nodes, more, err := reader{journal: shop(t)}.readNodes(t.Context(), "w", nil, 100)
 	if err != nil || more {
 		t.Fatal(err)
 	}

@@ -30,7 +30,7 @@ type nodeOutput struct {
 	Principal string       `json:"principal,omitzero" jsonschema_description:"The caller that it acted for or, if it is an answer, that it was sent to: owner, or the name of a token."`
 	Wire      string       `json:"wire,omitzero" jsonschema_description:"The wire that it, or the request that it answers, came over: unix, http, ws."`
 	Claim     bool         `json:"claim,omitzero" jsonschema_description:"A program sent it without being asked. A reply or an error that is a claim answers nothing."`
-	Missing   bool         `json:"missing,omitzero" jsonschema_description:"A message names it as its cause, and it is not part of the workflow in the journal."`
+	Missing   bool         `json:"missing,omitzero" jsonschema_description:"A message names it as its cause, and it is not part of the workflow in the journal, or acted for a principal that was not asked for."`
 }
 
 // edgeOutput names messages by id; where an id is not one message's alone, it has the

@@ -2,6 +2,9 @@ package history
 
 import (
 	"context"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"kernos/internal/jsonscan"
 	"kernos/journal"
@@ -12,7 +15,8 @@ import (
 
 type graphInput struct {
 	chosen
-	Format string `json:"format,omitempty" jsonschema:"enum=mermaid,enum=json,enum=dot,enum=tree,default=mermaid" jsonschema_description:"mermaid: a Mermaid flowchart; json: nodes and edges; dot: Graphviz; tree: text with one line per message."`
+	Principal jsontext.Value `json:"principal,omitempty" jsonschema:"oneof_type=string;array" jsonschema_description:"Only messages that acted for this caller: owner, or the name or id of a token. Several: a list of those, or one text with commas."`
+	Format    string         `json:"format,omitempty" jsonschema:"enum=mermaid,enum=json,enum=dot,enum=tree,default=mermaid" jsonschema_description:"mermaid: a Mermaid flowchart; json: nodes and edges; dot: Graphviz; tree: text with one line per message."`
 }
 
 // maxNodes is how many messages a graph shows.
@@ -35,9 +39,16 @@ func (r reader) graph(ctx context.Context, in graphInput) (kernel.Raw, error) {
 	if err != nil {
 		return nil, err
 	}
-	nodes, more, err := r.readNodes(ctx, name, maxNodes)
+	var of []string
+	if err := readPrincipals(in.Principal, &of); err != nil {
+		return nil, err
+	}
+	nodes, more, err := r.readNodes(ctx, name, of, maxNodes)
 	if err != nil {
 		return nil, err
+	}
+	if len(nodes) == 0 && len(of) > 0 {
+		return nil, message.Errorf(404, "Workflow not found: %s has no messages that acted for %s; leave out principal to draw all of it", name, message.Clip(strings.Join(of, ", "), 100))
 	}
 	if len(nodes) == 0 {
 		return nil, r.noWorkflow(ctx, name)
@@ -66,9 +77,10 @@ func (g *graph) draw(format string) (kernel.Raw, error) {
 	return jsonscan.AppendQuoted(make([]byte, 0, len(text)+len(text)/8), string(text)), nil
 }
 
-// readNodes reads the messages of a workflow without their data.
-func (r reader) readNodes(ctx context.Context, correlation string, most int) (nodes []node, more bool, err error) {
-	for e, err := range r.workflow(ctx, correlation, true) {
+// readNodes reads the messages of a workflow without their data: those that acted for some
+// principals, or all.
+func (r reader) readNodes(ctx context.Context, correlation string, principals []string, most int) (nodes []node, more bool, err error) {
+	for e, err := range r.workflow(ctx, journal.Filter{Correlation: correlation, Principals: principals}, true) {
 		if err != nil {
 			return nil, false, err
 		}

@@ -115,7 +115,7 @@ func (r reader) replay(ctx context.Context, in replayInput, stream *kernel.Strea
 // resend sends the messages of a workflow as events.
 func (r reader) resend(ctx context.Context, in *replayInput, stream *kernel.Stream) (out replayOutput, err error) {
 	older := kernel.RequestOf(ctx).Type == olderReplay
-	for e, err := range r.workflow(ctx, in.CorrelationID, false) {
+	for e, err := range r.workflow(ctx, journal.Filter{Correlation: in.CorrelationID}, false) {
 		if err == nil {
 			err = ctx.Err()
 		}
@@ -293,7 +293,7 @@ func (r reader) readRequests(ctx context.Context, in *replayInput) (requests []r
 	}
 	found := false
 	latest := make(map[message.ID]int) // by id, the last request that has no answer yet
-	for e, err := range r.workflow(ctx, in.CorrelationID, false) {
+	for e, err := range r.workflow(ctx, journal.Filter{Correlation: in.CorrelationID}, false) {
 		if err != nil {
 			return nil, false, err
 		}

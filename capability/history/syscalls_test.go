@@ -190,7 +190,7 @@ func TestLongWorkflowsAreReadByPages(t *testing.T) {
 	}
 	last := uint64(0)
 	count := 0
-	for e, err := range (reader{journal: j}).workflow(t.Context(), "root", false) {
+	for e, err := range (reader{journal: j}).workflow(t.Context(), journal.Filter{Correlation: "root"}, false) {
 		if err != nil || e.Seq <= last || e.Message.Metadata.Correlation == "other" {
 			t.Fatalf("%v after %d: %v", e, last, err)
 		}
@@ -200,7 +200,7 @@ func TestLongWorkflowsAreReadByPages(t *testing.T) {
 	if count != n+1 {
 		t.Errorf("got %d messages, want %d", count, n+1)
 	}
-	nodes, more, err := reader{journal: j}.readNodes(t.Context(), "root", 10)
+	nodes, more, err := reader{journal: j}.readNodes(t.Context(), "root", nil, 10)
 	if err != nil || len(nodes) != 10 || !more {
 		t.Errorf("got %d, %v, %v", len(nodes), more, err)
 	}

@@ -24,10 +24,12 @@ const pageSize = 4096
 
 // workflow goes through the messages of a workflow in the order of the journal: those
 // that carry its correlation and the one whose id it is; and the answer to that one, since
-// a message that begins a workflow need not name it, and neither does the answer then. In
-// brief, they come without their data, but for errors.
-func (r reader) workflow(ctx context.Context, correlation string, brief bool) iter.Seq2[*journal.Entry, error] {
-	q := journal.Query{Filter: journal.Filter{Correlation: correlation, Whole: true, Own: ownOf(ctx)}, Limit: pageSize, Brief: brief}
+// a message that begins a workflow need not name it, and neither does the answer then. The filter
+// names the correlation, and may select among its messages. In brief, they come without their
+// data, but for errors.
+func (r reader) workflow(ctx context.Context, f journal.Filter, brief bool) iter.Seq2[*journal.Entry, error] {
+	f.Whole, f.Own = true, ownOf(ctx)
+	q := journal.Query{Filter: f, Limit: pageSize, Brief: brief}
 	if brief {
 		q.Limit = journal.MaxLimit
 	}

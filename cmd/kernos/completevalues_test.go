@@ -41,3 +41,33 @@ func TestCompletionCallsNothingOfForeignServers(t *testing.T) {
 		t.Errorf("called are %q", s.params)
 	}
 }
+
+// The callers that messages can be selected by are completed, and so are the names of tokens.
+func TestCallersAreCompletedAndTheirMessagesDrawn(t *testing.T) {
+	h := newHouse(t)
+	if _, notes, status := h.run(ping); status != 0 {
+		t.Fatal(notes)
+	}
+	if _, notes, status := h.run("", "token", "create", "ci", "--preset", "viewer"); status != 0 {
+		t.Fatal(notes)
+	}
+	for args, want := range map[string]string{
+		"log --principal ":      "owner\ndefault\ttoken agent\nci\ttoken viewer\n",
+		"graph p --principal c": "ci\ttoken viewer\n",
+		"token revoke c":        "ci\ttoken viewer\n",
+		"token show ci ":        ":4\n",
+	} {
+		if out, _, _ := h.run("", append([]string{"__complete"}, strings.Split(args, " ")...)...); !strings.HasPrefix(out, want) {
+			t.Errorf("%s: got %q", args, out)
+		}
+	}
+	if out, _, status := h.run("", "graph", "p", "-o", "tree", "--principal", "owner"); status != 0 || !strings.HasPrefix(out, "? Ping") {
+		t.Errorf("the owner's graph: %d %s", status, out)
+	}
+	if _, notes, status := h.run("", "graph", "p", "--principal", "ci"); status != 1 || !strings.Contains(notes, "has no messages that acted for ci") {
+		t.Errorf("the graph of ci: %d %s", status, notes)
+	}
+	if out, _, status := h.run("", "log", "-o", "json", "-n", "1", "--principal", "owner"); status != 0 || !strings.Contains(out, `,"record":{"seq":`) || !strings.Contains(out, `"principal":"owner","wire":"ws"}}`) {
+		t.Errorf("the log: %d %s", status, out)
+	}
+}

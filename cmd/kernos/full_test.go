@@ -91,7 +91,7 @@ func TestALogEndsBeforeAMessageThatIsTooLong(t *testing.T) {
 		reply(`{"messages":[`+second+`],"records":[{"seq":8,"at":5,"way":"out"}],"cursor":"d8"}`),
 		fail(413, unfitText))
 	out, notes, status := runWith(t, s, "log", "--json", "-n", "2")
-	if out != second+"\n" || status != exit.Failure || !strings.Contains(notes, unfitText) {
+	if out != numbered(second, `{"seq":8,"at":5,"way":"out"}`) || status != exit.Failure || !strings.Contains(notes, unfitText) {
 		t.Errorf("got %d %s%s", status, out, notes)
 	}
 	if want := `query Message.List {"cursor":"d8","limit":1,"order":"desc","records":true}`; s.asked[len(s.asked)-1] != want {

@@ -38,7 +38,7 @@ func asking(c *cobra.Command, open opener, f func(context.Context, caller, *term
 func historyCommands(open, openRunning opener) []*cobra.Command {
 	all := []*cobra.Command{logCommand(open), showCommand(open), graphCommand(open), searchCommand(open), replayCommand(open), watchCommand(open)}
 	for _, c := range all {
-		for flag, values := range map[string]known{"kind": knownKinds, "type": knownPatterns, "correlation": knownWorkflows, "causation": knownIDs} {
+		for flag, values := range map[string]known{"kind": knownKinds, "type": knownPatterns, "correlation": knownWorkflows, "causation": knownIDs, "principal": knownPrincipals} {
 			if c.Flags().Lookup(flag) != nil {
 				_ = c.RegisterFlagCompletionFunc(flag, complete(openRunning, values))
 			}
@@ -71,8 +71,9 @@ name of the token that it acted for, unless that is the owner. The sign ! marks 
 program only claims: a reply or an error for a request that it was not asked to answer, or
 an event that is the kernel's.
 
---json prints the messages themselves, one per line, as they were recorded, and --jq what
-a filter makes of each. Flags that select messages can be repeated: a message has one of the
+--json prints the messages themselves, one per line, as they were recorded, each with the
+member record: its number (seq), when it was recorded (at), the caller (principal), the
+wire, and whether it is a claim. --jq prints what a filter makes of each. Flags that select messages can be repeated: a message has one of the
 values of each. An id can be used as it is shown: kernos show 01JAX…9E3F1G. --since takes
 the times that are shown, too.`,
 		Example: `  kernos log                                   the latest 50
@@ -81,6 +82,7 @@ the times that are shown, too.`,
   kernos log --since 09:30 --jq .type
   kernos log --principal ci                    what the token ci did
   kernos log --correlation req-7 --json | jq .data
+  kernos log --jq 'select(.record.claim)'      what programs only claim
   kernos log -n 0 --json > everything.ndjson   everything
   kernos log --follow                          and continue with new ones`,
 		Args: noArguments,
@@ -105,6 +107,7 @@ the times that are shown, too.`,
 
 func graphCommand(open opener) *cobra.Command {
 	var form output.Options
+	var graph recorded.GraphRequest
 	c := &cobra.Command{
 		Use:   "graph CORRELATION | ID",
 		Short: "Draw a workflow: what caused what, and how long it took",
@@ -115,21 +118,25 @@ shows it.
 The tree has a line for each message: ▶ command, ? query, ◆ event, ✓ reply, ✗ error, and
 ◌ for a cause that isn't in the journal; ! marks what a program only claims, which answers
 nothing. A reply has the time that it took, anything
-else the time since its cause. The other formats are for programs: mermaid for
+else the time since its cause. A message that acted for a token has its name. --principal
+draws only the messages of some callers. The other formats are for programs: mermaid for
 documents and https://mermaid.live, dot for Graphviz, json for everything else. In a
 terminal the format is tree, otherwise mermaid.`,
 		Example: `  kernos graph req-7
   kernos graph req-7 > flow.mmd
   kernos graph 01JAX…9E3F1G
+  kernos graph req-7 --principal ci
   kernos graph req-7 -o dot | dot -Tsvg > flow.svg
   kernos graph req-7 --json | jq '.nodes[] | select(.failed)'`,
 		Args: one("say which workflow: kernos graph CORRELATION, or the id of one of its messages; kernos log lists them"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return asking(c, open, func(ctx context.Context, call caller, s *terminal.Screen) error {
-				return recorded.New(call, s, nil).Graph(ctx, args[0], form.Mode)
+				graph.CorrelationID, graph.Format = args[0], form.Mode
+				return recorded.New(call, s, nil).Graph(ctx, graph)
 			})
 		},
 	}
+	principalFlag(c, (*[]string)(&graph.Principal))
 	form.AddTo(c, recorded.Formats...)
 	c.Flags().AddFlag(otherName(c.Flags().Lookup("output"), "format"))
 	return c
@@ -149,7 +156,7 @@ func searchCommand(open opener) *cobra.Command {
 more of the words, and with rarer ones, is better; the number at the beginning of a
 line says how good it is. The flags narrow the search.
 
---json prints the messages themselves, one per line, the best first.`,
+--json prints the messages as kernos log does, one per line, the best first.`,
 		Example: `  kernos search timeout fetching invoice
   kernos search sealed key --kind error --since 7d
   kernos search 'order 4711' --json | jq .metadata.correlation`,
@@ -231,7 +238,7 @@ func watchCommand(open opener) *cobra.Command {
 with an earlier message, by its number in the journal, and --since with an earlier
 time; what was recorded between then and now comes first, without gap or repeat.
 
---json prints the messages themselves, one per line.`,
+--json prints the messages as kernos log does, one per line.`,
 		Example: `  kernos watch
   kernos watch --kind error
   kernos watch --type 'Job.*' --json | jq -c .data
@@ -266,9 +273,14 @@ func filterFlags(c *cobra.Command, f *recorded.Filter) {
 	flags.StringSliceVar((*[]string)(&f.Type), "type", nil, "only messages of this `type`, or of a domain: 'Memory.*'; can be repeated")
 	flags.StringSliceVar((*[]string)(&f.Kind), "kind", nil, "only messages of this `kind`: command, query, event, reply or error; can be repeated")
 	flags.IntSliceVar((*[]int)(&f.Code), "code", nil, "only errors with this `code`; can be repeated")
-	flags.StringSliceVar((*[]string)(&f.Principal), "principal", nil, "only messages that acted for this `caller`: owner, or the name or id of a token; can be repeated")
+	principalFlag(c, (*[]string)(&f.Principal))
 	flags.Var((*once)(&f.Since), "since", "only messages recorded since this `time`: 1h (ago), 7d, 09:30, '2026-01-31 12:00:00', 2026-01-31T12:00:00Z")
 	flags.Var((*once)(&f.Until), "until", "only messages recorded before this `time`")
+}
+
+// principalFlag adds the flag that selects messages by the callers that they acted for.
+func principalFlag(c *cobra.Command, to *[]string) {
+	c.Flags().StringSliceVar(to, "principal", nil, "only messages that acted for this `caller`: owner, or the name or id of a token; can be repeated")
 }
 
 // A once is the value of a flag that can't be repeated, because messages have one such value.

@@ -74,6 +74,11 @@ func runWith(t *testing.T, s *script, args ...string) (out, notes string, status
 	return o.String(), e.String(), status
 }
 
+// numbered is a line of log --json: the message with how it was recorded.
+func numbered(line, record string) string {
+	return strings.TrimSuffix(line, "}") + `,"record":` + record + "}\n"
+}
+
 const (
 	first  = `{"kind":"command","type":"Echo","data":{"message":"a"},"metadata":{"id":"a","timestamp":1}}`
 	second = `{"kind":"reply","type":"Echo","data":{"echo":"a"},"metadata":{"id":"b","timestamp":1,"causation":"a"}}`
@@ -82,14 +87,15 @@ const (
 func TestLogPagesAndFollows(t *testing.T) {
 	s := &script{t: t}
 	s.answers = append(s.answers,
-		reply(`{"messages":[`+second+`],"records":[{"seq":8,"at":5,"way":"out"}],"cursor":"d8"}`),
+		reply(`{"messages":[`+second+`],"records":[{"seq":8,"at":5,"way":"out","principal":"ci","principalId":"01","wire":"unix"}],"cursor":"d8"}`),
 		reply(`{"messages":[`+first+`],"records":[{"seq":7,"at":4,"way":"in"}],"dropped":{"messages":6,"until":3,"lost":1,"lostSince":1,"lostUntil":2}}`),
 		func(request message.Message, event func(message.Message)) message.Message {
-			event(request.Event("Message.Recorded", json.RawMessage(`{"seq":9,"at":6,"message":`+first+`}`)))
+			event(request.Event("Message.Recorded", json.RawMessage(`{"seq":9,"at":6,"principal":"ci","wire":"ws","claim":true,"message":`+first+`}`)))
 			return request.Reply(json.RawMessage(`{"next":10,"messages":1}`))
 		})
 	out, notes, status := runWith(t, s, "log", "--json", "--follow", "--kind", "command", "--since", "1h", "--code", "404")
-	if out != first+"\n"+second+"\n"+first+"\n" || status != 0 {
+	if out != numbered(first, `{"seq":7,"at":4,"way":"in"}`)+numbered(second, `{"seq":8,"at":5,"way":"out","principal":"ci","principalId":"01","wire":"unix"}`)+
+		numbered(first, `{"seq":9,"at":6,"principal":"ci","wire":"ws","claim":true}`) || status != 0 {
 		t.Errorf("got %d %s", status, out)
 	}
 	if !strings.Contains(notes, "the journal has dropped its oldest 6 messages, recorded until ") || !strings.Contains(notes, "1 message from ") {
@@ -113,7 +119,7 @@ func TestLogOfEverything(t *testing.T) {
 		reply(`{"messages":[`+first+`],"records":[{"seq":7,"at":4,"way":"in"}],"cursor":"a7"}`),
 		reply(`{"messages":[`+second+`,`+first+`],"records":[{"seq":8,"at":5,"way":"out"},{"seq":9,"at":5,"way":"in"}],"cursor":"a9"}`)) // the last came later
 	out, _, status := runWith(t, s, "log", "-n", "0", "--json")
-	if out != first+"\n"+second+"\n" || status != 0 || s.asked[2] != `query Message.List {"cursor":"a7","limit":500,"records":true}` {
+	if out != numbered(first, `{"seq":7,"at":4,"way":"in"}`)+numbered(second, `{"seq":8,"at":5,"way":"out"}`) || status != 0 || s.asked[2] != `query Message.List {"cursor":"a7","limit":500,"records":true}` {
 		t.Errorf("got %d %s after %s", status, out, s.asked)
 	}
 }
@@ -154,11 +160,11 @@ func TestCommandsLeaveWithTheRightStatus(t *testing.T) {
 		{"watch -n 1 --from 5 --json", func(request message.Message, event func(message.Message)) message.Message {
 			event(request.Event("Message.Recorded", json.RawMessage(`{"seq":5,"at":6,"message":`+second+`}`)))
 			return request.Reply(json.RawMessage(`{"next":6,"messages":1}`))
-		}, 0, second + "\n", ""},
+		}, 0, numbered(second, `{"seq":5,"at":6}`), ""},
 		{"replay w --json", func(request message.Message, event func(message.Message)) message.Message {
 			event(request.Event("Message.Replayed", json.RawMessage(`{"seq":5,"at":6,"message":`+second+`}`)))
 			return request.Reply(json.RawMessage(`{"messages":1,"more":true}`))
-		}, 0, second + "\n", "kernos: the workflow goes on; -n shows more\n"},
+		}, 0, numbered(second, `{"seq":5,"at":6}`), "kernos: the workflow goes on; -n shows more\n"},
 	} {
 		s := &script{t: t}
 		if c.answer != nil {

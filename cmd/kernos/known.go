@@ -13,6 +13,7 @@ import (
 	"kernos/cmd/kernos/terminal"
 	"kernos/daemon"
 	"kernos/kernel"
+	"kernos/kernel/principal"
 	"kernos/message"
 )
 
@@ -89,6 +90,28 @@ func knownPatterns(ctx context.Context, open opener) (found []string) {
 			found = append(found, pattern)
 		}
 		found = append(found, t)
+	}
+	return found
+}
+
+// knownPrincipals are the owner and the names of the tokens.
+func knownPrincipals(ctx context.Context, open opener) []string {
+	return append([]string{string(principal.OwnerID)}, knownTokens(ctx, open)...)
+}
+
+// knownTokens are the names of the tokens of a kernel that is running; only its owner may list them.
+func knownTokens(ctx context.Context, open opener) (found []string) {
+	call, done, err := open(ctx)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = done() }()
+	all, err := listTokens(ctx, call)
+	if err != nil {
+		return nil
+	}
+	for i := range all {
+		found = append(found, calling.Described(all[i].Name, "token "+string(all[i].Preset)))
 	}
 	return found
 }

@@ -60,7 +60,7 @@ that isn't a terminal, and no command, means kernos pipe.`,
 	root.SetVersionTemplate("kernos {{.Version}}\n")
 	var contextName string
 	open, openStarted, openRunning := openers(&contextName)
-	root.AddCommand(serveCommand(), statusCommand(openRunning, &contextName), stopCommand(&contextName), tokenCommand(open), pipeCommand(), convertCommand(),
+	root.AddCommand(serveCommand(), statusCommand(openRunning, &contextName), stopCommand(&contextName), tokenCommand(open, openRunning), pipeCommand(), convertCommand(),
 		lsCommand(open, openRunning), describeCommand(open, openRunning), backupCommand(), restoreCommand(), callCommand(), jobCommand(openStarted, &contextName), handleCommand(), contextCommand(), doctorCommand(), completionCommand())
 	root.AddCommand(historyCommands(openStarted, openRunning)...)
 	root.AddCommand(documentCommands()...)

@@ -21,7 +21,7 @@ import (
 	httpd "kernos/transport/http"
 )
 
-func tokenCommand(open opener) *cobra.Command {
+func tokenCommand(open, openRunning opener) *cobra.Command {
 	var file string
 	var renew bool
 	c := &cobra.Command{
@@ -71,7 +71,19 @@ token sends is recorded with its name.`,
 	settings.AddTokenFile(c, &file)
 	c.Flags().BoolVar(&renew, "new", false, "replace the default token, and end the connections that use it")
 	c.AddCommand(tokenCreateCommand(open), tokenUpdateCommand(open), tokenRotateCommand(open), tokenRevokeCommand(open), tokenListCommand(open), tokenShowCommand(open))
+	for _, sub := range c.Commands() {
+		if sub.Name() != "create" && sub.Name() != "list" {
+			sub.ValidArgsFunction = firstArgument(complete(openRunning, knownTokens))
+		}
+	}
 	return c
+}
+
+// listTokens asks for the tokens.
+func listTokens(ctx context.Context, call caller) ([]token.Info, error) {
+	var reply struct{ Tokens []token.Info }
+	err := request.Read(ctx, call, message.KindQuery, "Token.List", struct{}{}, &reply)
+	return reply.Tokens, err
 }
 
 // nameOf takes the name of a token as the only argument.
@@ -215,13 +227,13 @@ func tokenListCommand(open opener) *cobra.Command {
 		Args:  noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return asking(c, open, func(ctx context.Context, call caller, s *terminal.Screen) error {
-				var reply struct{ Tokens []token.Info }
-				if err := request.Read(ctx, call, message.KindQuery, "Token.List", struct{}{}, &reply); err != nil {
+				all, err := listTokens(ctx, call)
+				if err != nil {
 					return err
 				}
-				rows := make([][]string, len(reply.Tokens))
-				for i := range reply.Tokens {
-					t := &reply.Tokens[i]
+				rows := make([][]string, len(all))
+				for i := range all {
+					t := &all[i]
 					rows[i] = []string{t.Name, cmp.Or(string(t.Preset), "-"), day(t.Created), expiry(t), strings.Join(rules(t), " ")}
 				}
 				return s.Table([]string{"NAME", "PRESET", "CREATED", "EXPIRES", "RULES"}, rows)

@@ -16,17 +16,24 @@ import (
 // Formats are the formats of a graph.
 var Formats = []string{"tree", "mermaid", "dot", "json"}
 
+// A GraphRequest is the input of Message.Graph.
+type GraphRequest struct {
+	CorrelationID string            `json:"correlationId"`
+	Format        string            `json:"format"`
+	Principal     oneOrMore[string] `json:"principal,omitempty"`
+}
+
 // Graph draws a workflow. The default format is tree on a terminal, and mermaid elsewhere.
-func (l *Listing) Graph(ctx context.Context, correlation, format string) error {
-	s := l.screen
+func (l *Listing) Graph(ctx context.Context, r GraphRequest) error {
+	s, format := l.screen, r.Format
 	if format == "" {
 		format = "mermaid"
 		if s.IsTerminal() {
 			format = "tree"
 		}
 	}
-	input := map[string]string{"correlationId": correlation, "format": format}
-	data, err := request.Send(ctx, l.call, message.KindQuery, "Message.Graph", input, nil)
+	r.Format = format
+	data, err := request.Send(ctx, l.call, message.KindQuery, "Message.Graph", r, nil)
 	if err != nil {
 		return err
 	}

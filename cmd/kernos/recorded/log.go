@@ -21,8 +21,8 @@ type Listing struct {
 	print  func(json.RawMessage) error
 }
 
-// New returns a listing of the messages of a kernel. The function print writes a message as it was
-// recorded; nil means that messages are the rows of a table.
+// New returns a listing of the messages of a kernel. The function print writes a message for
+// programs; nil means that messages are the rows of a table.
 func New(call request.Caller, s *terminal.Screen, print func(json.RawMessage) error) *Listing {
 	return &Listing{call: call, screen: s, print: print}
 }
@@ -148,7 +148,6 @@ func (l *Listing) page(ctx context.Context, r *pageRequest) (*pageReply, []shown
 			if err := request.Decode(t, reply.Records[i], m); err != nil {
 				return nil, nil, err
 			}
-			m.record = reply.Records[i]
 		}
 		if i < len(reply.Scores) {
 			m.score = reply.Scores[i]

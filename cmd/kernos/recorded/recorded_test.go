@@ -23,7 +23,7 @@ func testScreen(width int, colour bool) (*terminal.Screen, *bytes.Buffer, *bytes
 
 // shownAt makes a message that is shown.
 func shownAt(at time.Time, line string) *shown {
-	m := &shown{At: at.UnixMilli(), Message: json.RawMessage(line)}
+	m := &shown{record: record{At: at.UnixMilli()}, Message: json.RawMessage(line)}
 	m.read()
 	return m
 }
@@ -92,7 +92,7 @@ func TestARowNamesWhoSentIt(t *testing.T) {
 		{"ci", true, `! Echo            b             ci: claimed reply: {"echo":"a"}`},
 	} {
 		s, out, _ := testScreen(0, false)
-		m := shown{Message: json.RawMessage(recordedReply), Principal: c.principal, Claim: c.claim}
+		m := shown{Message: json.RawMessage(recordedReply), record: record{Principal: c.principal, Claim: c.claim}}
 		m.read()
 		if err := row(s, &m, "", minTypeWidth, nil); err != nil {
 			t.Fatal(err)

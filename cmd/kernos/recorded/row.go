@@ -1,6 +1,7 @@
 package recorded
 
 import (
+	"bytes"
 	"encoding/json"
 	"regexp"
 	"slices"
@@ -29,23 +30,29 @@ var kinds = map[message.Kind]struct {
 // claimGlyph is the sign of what a program only claims, whatever its kind.
 const claimGlyph = "!"
 
+// record is how a message was recorded. A kernel of an earlier version may leave out some of it.
+type record struct {
+	Seq         uint64 `json:"seq"`
+	At          int64  `json:"at"`
+	Way         string `json:"way,omitempty"`
+	Principal   string `json:"principal,omitempty"` // the name of the caller that it acted for
+	PrincipalID string `json:"principalId,omitempty"`
+	Wire        string `json:"wire,omitempty"`
+	Claim       bool   `json:"claim,omitempty"` // a program has sent it without being asked
+}
+
 // shown is a message as it is shown.
 type shown struct {
-	Seq     uint64
-	At      int64
+	record
 	Message json.RawMessage // as it is on the wire
 	score   float64         // of a search
-
-	Principal string // the name of whom it acted for
-	Claim     bool   // a program has sent it without being asked
 
 	kind message.Kind
 	typ  string
 	id   string
 	text string // what it says, on one line
 
-	record                          json.RawMessage // how it was recorded
-	wholeID, causation, correlation string          // as they are, which may be hostile
+	wholeID, causation, correlation string // as they are, which may be hostile
 }
 
 // read fills in what is shown of a message.
@@ -99,12 +106,23 @@ func (l *Listing) read(m *shown) {
 	}
 }
 
-// show writes a message: as it was recorded, or as a row.
+// show writes a message: for programs, or as a row.
 func (l *Listing) show(m *shown, before string, types int, words *regexp.Regexp) error {
 	if l.print != nil {
-		return l.print(m.Message)
+		return l.print(m.line())
 	}
 	return row(l.screen, m, before, types, words)
+}
+
+// line returns the message for programs: as it was recorded, with the member record after its own
+// members, which says how.
+func (m *shown) line() json.RawMessage {
+	text, isObject := bytes.CutSuffix(m.Message, []byte("}"))
+	record, err := json.Marshal(m.record)
+	if err != nil || !isObject || m.Seq == 0 {
+		return m.Message
+	}
+	return slices.Concat(text, []byte(`,"record":`), record, []byte("}"))
 }
 
 // row writes a message as one line of a table. The words, which may be nil, are shown even

@@ -15,7 +15,7 @@ import (
 // One is a message with what it belongs to, as Show writes it for programs.
 type One struct {
 	Message json.RawMessage   `json:"message"`
-	Record  json.RawMessage   `json:"record"`            // how it was recorded
+	Record  record            `json:"record"`
 	Cause   json.RawMessage   `json:"cause,omitempty"`   // the message that caused it, if the journal has it
 	Effects []json.RawMessage `json:"effects,omitempty"` // what it caused, the oldest first
 }
@@ -105,16 +105,14 @@ func (l *Listing) describe(m *shown) error {
 	if err := json.Unmarshal(m.Message, &parts); err != nil {
 		return exit.Wrap(err)
 	}
-	var about struct{ Principal, Wire, Way string }
-	_ = json.Unmarshal(m.record, &about) // an older kernel may not say it
 	k := kinds[m.kind]
 	title := s.Paint(k.style, k.glyph) + " " + m.typ + " " + string(m.kind)
 	if m.Claim {
 		title = s.Paint(terminal.Red, claimGlyph) + " " + m.typ + " claimed " + string(m.kind)
 	}
-	sender := about.Principal
-	if about.Wire != "" {
-		sender += " over " + about.Wire
+	sender := m.Principal
+	if m.Wire != "" {
+		sender += " over " + m.Wire
 	}
 	var b strings.Builder
 	b.WriteString(title + "\n")
