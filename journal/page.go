@@ -118,8 +118,9 @@ func senderOf(r *kernel.Record) sender {
 
 func newItem(r *kernel.Record) item {
 	data, redacted := kernel.Redact(*r)
+	data, briefer := r.Brief(data)
 	i := item{message: r.Message, data: data, sender: senderOf(r), flags: byte(r.Way)&flagWay | byte(slices.Index(kinds[:], r.Message.Kind))<<flagKind}
-	if redacted {
+	if redacted || briefer {
 		i.flags |= flagRedacted
 	}
 	return i

@@ -524,3 +524,18 @@ func TestWhatASyscallRecallsIsNotRecordedAgain(t *testing.T) {
 		t.Errorf("got %+v", all)
 	}
 }
+
+func TestRecordsOfWhatIsKeptElsewhereAreBrief(t *testing.T) {
+	j := open(t, memory(t), nil)
+	brief := &kernel.Syscall{Definition: kernel.Definition{Type: "Zoo.Tell", Brief: func(json.RawMessage) json.RawMessage { return json.RawMessage(`{"in":"zoo/1"}`) }}}
+	m := command("a", "Zoo.Tell", `{"story":"long"}`)
+	for _, r := range []kernel.Record{in(m), out(made(m.Event("Zoo.Told", json.RawMessage(`{"x":1}`)))), out(made(m.Reply(json.RawMessage(`{"story":"longer"}`))))} {
+		r.Syscall = brief
+		j.Record(r)
+	}
+	for i, want := range []string{`{"in":"zoo/1"} true`, `{"x":1} false`, `{"in":"zoo/1"} true`} {
+		if e := list(t, j, Query{})[i]; fmt.Sprint(string(e.Message.Data), " ", e.Redacted) != want {
+			t.Errorf("%d: got %s %v, want %s", i, e.Message.Data, e.Redacted, want)
+		}
+	}
+}

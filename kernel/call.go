@@ -31,6 +31,7 @@ type Call struct {
 	sender  Sender // for whom the call acts
 	caller  *Call  // the call that made this one, or nil
 	work    Work   // the work that the call is a part of, or nil
+	taken   bool   // its events go to its caller's handler, and to no other place
 
 	timeout  time.Duration
 	deadline time.Time

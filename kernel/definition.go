@@ -46,6 +46,10 @@ type Definition struct {
 	// anything. It must not change the data. Nil means that the schema says it all.
 	Redact func(data json.RawMessage) json.RawMessage
 
+	// Brief returns what is recorded of a request or a reply in place of its data, which is
+	// kept elsewhere. Nil means all of it.
+	Brief func(data json.RawMessage) json.RawMessage
+
 	// Guidance says, in a sentence for the caller, what to do about data that does not fit
 	// Input; "" if it has nothing to say. The error is an *schema.Invalid. Nil means that
 	// the descriptions in the schema say it all.
@@ -138,6 +142,9 @@ func (s *Syscall) unrecorded(m *message.Message, from Sender) bool {
 type EventDefinition struct {
 	Type    message.Type // in the past tense: Job.Completed
 	Summary string
+
+	// Unrecorded events are sent to the caller only: what they tell is recorded when it is whole.
+	Unrecorded bool
 }
 
 // An ErrorDefinition describes an error that a syscall gives.

@@ -225,10 +225,18 @@ func (c *Call) records(m *message.Message) []Record {
 	for i := range c.delayed {
 		rs = append(rs, Record{Message: &c.delayed[i], Way: out, Syscall: c.syscall, Sender: c.sender, call: c})
 	}
-	return append(rs, Record{Message: c.small(m), Way: out, Syscall: c.syscall, Sender: c.sender, call: c})
+	return append(rs, Record{Message: c.recordable(m), Way: out, Syscall: c.syscall, Sender: c.sender, call: c})
 }
 
-// small returns a message as it is recorded: large data by pointer, as on a line, and
+// recordable returns an outcome as it is recorded.
+func (c *Call) recordable(m *message.Message) *message.Message {
+	if c.syscall.Brief != nil {
+		return m
+	}
+	return c.small(m)
+}
+
+// small returns a message as it is kept: large data by pointer, as on a line, and
 // without secrets, which must not be in a blob either.
 func (c *Call) small(m *message.Message) *message.Message {
 	if len(m.Data) <= message.MaxLine || c.k.opts.Blobs == nil || c.syscall.Answers == FromJournal {

@@ -34,6 +34,11 @@ type NewCall struct {
 	// Kept wants the reply as a record of it has it: without secrets, and what is too large
 	// for a line by pointer.
 	Kept bool
+
+	// Event gets the events of the call. They are neither recorded nor passed on: the caller
+	// tells of them in its own words. Nil means that they are passed on. The data of an event
+	// may be overwritten when Event has returned.
+	Event Emit
 }
 
 // InvokeAs is Invoke with more to say.
@@ -75,11 +80,15 @@ func InvokeAs(ctx context.Context, n NewCall) (json.RawMessage, error) {
 			outcome = m
 			return
 		}
+		if n.Event != nil {
+			n.Event(m)
+			return
+		}
 		m.Via = append([]message.Type{t}, m.Via...)
 		c.forward(m)
 	}, nil, sender, parent{call: c})
 	if child != nil {
-		child.depth = c.depth + 1
+		child.depth, child.taken = c.depth+1, n.Event != nil
 		child.RunWithin()
 	}
 	if outcome.Kind == message.KindReply {

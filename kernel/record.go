@@ -1,6 +1,9 @@
 package kernel
 
 import (
+	"encoding/json"
+	"slices"
+
 	"kernos/kernel/principal"
 	"kernos/message"
 	"kernos/store"
@@ -79,12 +82,26 @@ func (c *Call) recorder() Recorder {
 // Record records a message that belongs to the call. Of a reply that breaks the syscall's
 // schema nothing is kept: its secrets may be anywhere.
 func (c *Call) Record(m message.Message, way Way) {
-	if c.recorder() == nil {
+	if c.recorder() == nil || m.Kind == message.KindEvent && c.unrecordedEvent(m.Type) {
 		return
 	}
 	misplaced := way == In && m.Kind == message.KindReply && c.syscall.Output.Sensitive() && c.syscall.Output.Validate(m.Data) != nil
 	claim := m.Kind == message.KindEvent && c.syscall.Provider == Program && claims(&m)
 	c.k.recordCopy(m, Record{Way: way, Syscall: c.syscall, Refused: misplaced, Sender: c.sender, Claim: claim, call: c})
+}
+
+// unrecordedEvent reports whether an event of the call isn't recorded.
+func (c *Call) unrecordedEvent(t message.Type) bool {
+	return c.taken || slices.ContainsFunc(c.syscall.Emits, func(e EventDefinition) bool { return e.Unrecorded && e.Type == t })
+}
+
+// Brief returns the data of a record that [Redact] has left as the journal keeps it, and whether
+// it differs.
+func (r *Record) Brief(data json.RawMessage) (json.RawMessage, bool) {
+	if r.Refused || r.Syscall == nil || r.Syscall.Brief == nil || r.Message.Kind == message.KindError || r.Message.Kind == message.KindEvent {
+		return data, false
+	}
+	return callRedact(r.Syscall.Brief, data)
 }
 
 // claims reports whether a message that a program has sent without being asked says what only
@@ -103,7 +120,7 @@ func (c *Call) recordOutcome(m *message.Message) {
 		c.k.Stamp(&c.published[i])
 		r.Record(Record{Message: &c.published[i], Way: Within, Syscall: c.syscall, Sender: c.sender, call: c})
 	}
-	r.Record(Record{Message: c.small(m), Way: c.way(Out), Syscall: c.syscall, Sender: c.sender, call: c})
+	r.Record(Record{Message: c.recordable(m), Way: c.way(Out), Syscall: c.syscall, Sender: c.sender, call: c})
 }
 
 // Record records a message that belongs to no call.

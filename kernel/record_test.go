@@ -1,6 +1,8 @@
 package kernel_test
 
 import (
+	"context"
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -47,6 +49,51 @@ func TestWhichCallsAreRecorded(t *testing.T) {
 		}
 		if text := strings.Join(got, ", "); text != c.want {
 			t.Errorf("%s: recorded %q, want %q", c.name, text, c.want)
+		}
+	}
+}
+
+// What grows in small pieces is recorded when it is whole.
+func TestWhichEventsAreRecorded(t *testing.T) {
+	speak := kerneltest.Raw("Test.Speak", func(_ context.Context, m message.Message, emit kernel.Emit) {
+		emit(m.Event("Test.Begun", json.RawMessage(`1`)))
+		emit(m.Event("Test.Grown", json.RawMessage(`2`)))
+		emit(m.Reply(m.Data))
+	})
+	speak.Emits = []kernel.EventDefinition{{Type: "Test.Begun"}, {Type: "Test.Grown", Unrecorded: true}}
+	retell := kerneltest.Raw("Test.Retell", func(ctx context.Context, m message.Message, emit kernel.Emit) {
+		data, err := kernel.InvokeAs(ctx, kernel.NewCall{Type: "Test.Speak", Data: m.Data, Event: func(e message.Message) {
+			emit(m.Event("Test.Retold", e.Data))
+		}})
+		if err != nil {
+			kernel.Fail(ctx, m, emit, err)
+			return
+		}
+		emit(m.Reply(data))
+	})
+	retell.Emits = []kernel.EventDefinition{{Type: "Test.Retold"}}
+	records := new(senders)
+	k := kerneltest.New(t, &kernel.Options{Recorder: records}, speak, retell)
+	for _, c := range []struct {
+		t              message.Type
+		sent, recorded string
+	}{
+		{"Test.Speak", "Test.Begun 1, Test.Grown 2, Test.Speak 0", "query Test.Speak, event Test.Begun, reply Test.Speak"},
+		{"Test.Retell", "Test.Retold 1, Test.Retold 2, Test.Retell 0", "query Test.Retell, query Test.Speak, event Test.Retold, event Test.Retold, reply Test.Speak, reply Test.Retell"},
+	} {
+		var sent, recorded []string
+		for _, m := range kerneltest.Ask(k, kerneltest.Query("a", c.t, `0`)) {
+			sent = append(sent, string(m.Type)+" "+string(m.Data))
+		}
+		for line := range strings.Lines(records.taken()) {
+			words := strings.Fields(line)
+			recorded = append(recorded, words[0]+" "+words[1])
+		}
+		if got := strings.Join(sent, ", "); got != c.sent {
+			t.Errorf("%s sent %s", c.t, got)
+		}
+		if got := strings.Join(recorded, ", "); got != c.recorded {
+			t.Errorf("%s recorded %s", c.t, got)
 		}
 	}
 }

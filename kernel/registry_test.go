@@ -249,20 +249,24 @@ func TestHashChangesWithWhatACallerCanSee(t *testing.T) {
 		A string `json:"a" jsonschema_description:"The a."`
 	}
 	changes := map[string]func(*kernel.Module){
-		"nothing":                func(*kernel.Module) {},
-		"the name":               func(m *kernel.Module) { m.Name = "zoos" },
-		"the version":            func(m *kernel.Module) { m.Version = "1.0.1" },
-		"the summary":            func(m *kernel.Module) { m.Summary = "Other." },
-		"a syscall more":         func(m *kernel.Module) { m.Syscalls = append(m.Syscalls, kerneltest.Echo("Zoo.More")) },
-		"a syscall less":         func(m *kernel.Module) { m.Syscalls = m.Syscalls[:1] },
-		"a syscall's name":       func(m *kernel.Module) { m.Syscalls[1].Type = "Zoo.Gets" },
-		"a syscall's summary":    func(m *kernel.Module) { m.Syscalls[1].Summary = "Other." },
-		"a syscall's kind":       func(m *kernel.Module) { m.Syscalls[1].Kind = message.KindCommand },
-		"a field's description":  func(m *kernel.Module) { m.Syscalls[1].Input = schema.Input[other]() },
-		"an output":              func(m *kernel.Module) { m.Syscalls[1].Output = schema.Output[in]() },
-		"an alias":               func(m *kernel.Module) { m.Syscalls[1].Aliases = []message.Type{"Beast.Get"} },
-		"an event":               func(m *kernel.Module) { m.Syscalls[1].Emits = []kernel.EventDefinition{{"Zoo.Opened", "It opened."}} },
-		"an event's summary":     func(m *kernel.Module) { m.Syscalls[1].Emits = []kernel.EventDefinition{{"Zoo.Opened", "It is open."}} },
+		"nothing":               func(*kernel.Module) {},
+		"the name":              func(m *kernel.Module) { m.Name = "zoos" },
+		"the version":           func(m *kernel.Module) { m.Version = "1.0.1" },
+		"the summary":           func(m *kernel.Module) { m.Summary = "Other." },
+		"a syscall more":        func(m *kernel.Module) { m.Syscalls = append(m.Syscalls, kerneltest.Echo("Zoo.More")) },
+		"a syscall less":        func(m *kernel.Module) { m.Syscalls = m.Syscalls[:1] },
+		"a syscall's name":      func(m *kernel.Module) { m.Syscalls[1].Type = "Zoo.Gets" },
+		"a syscall's summary":   func(m *kernel.Module) { m.Syscalls[1].Summary = "Other." },
+		"a syscall's kind":      func(m *kernel.Module) { m.Syscalls[1].Kind = message.KindCommand },
+		"a field's description": func(m *kernel.Module) { m.Syscalls[1].Input = schema.Input[other]() },
+		"an output":             func(m *kernel.Module) { m.Syscalls[1].Output = schema.Output[in]() },
+		"an alias":              func(m *kernel.Module) { m.Syscalls[1].Aliases = []message.Type{"Beast.Get"} },
+		"an event": func(m *kernel.Module) {
+			m.Syscalls[1].Emits = []kernel.EventDefinition{{Type: "Zoo.Opened", Summary: "It opened."}}
+		},
+		"an event's summary": func(m *kernel.Module) {
+			m.Syscalls[1].Emits = []kernel.EventDefinition{{Type: "Zoo.Opened", Summary: "It is open."}}
+		},
 		"text across two fields": func(m *kernel.Module) { m.Version, m.Summary = `1.0.0","A`, `module of a test.` },
 	}
 	seen := make(map[string]string)
