@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/coder/websocket"
 
@@ -99,6 +100,103 @@ func TestRevocationWhileConnectionsAreInUse(t *testing.T) {
 				t.Errorf("%s was done after the revocation: %v", key, got)
 			}
 		}
+	}
+}
+
+// A program serves a syscall, and doesn't answer.
+type program struct {
+	secret  string
+	serving *link
+	waiting string // the id of the request that it doesn't answer
+}
+
+// A program that serves syscalls serves them as long as its token lasts: calls that wait for it
+// fail, the syscall leaves the registry, and what the program still says answers nothing.
+func TestHandlersEndWithTheirToken(t *testing.T) {
+	w := open(t)
+	calling := w.link(w.token("caller", ""))
+	call := func(how string) string {
+		id := newID()
+		calling.send(fmt.Sprintf(`{"kind":"query","type":"Bank.%s","data":{},"metadata":{"id":%q,"timestamp":1}}`, how, id))
+		return id
+	}
+	programs := make(map[string]*program)
+	ends := map[string]func(){
+		"Expired": func() {}, // at its time
+		"Revoked": func() { w.must("Token.Revoke", `{"name":"Revoked"}`, nil) },
+		"Rotated": func() { w.must("Token.Rotate", `{"name":"Rotated"}`, nil) },
+		"Updated": func() { w.must("Token.Update", `{"name":"Updated","deny":["Syscall.Register"]}`, nil) },
+	}
+	for how := range ends {
+		grant := `"preset":"handler"`
+		if how == "Expired" {
+			grant += fmt.Sprintf(`,"expires":%d`, time.Now().Add(5*time.Second).UnixMilli())
+		}
+		p := &program{secret: w.token(how, grant)}
+		p.serving = w.link(p.secret)
+		if o := p.serving.ask("Syscall.Register", newID(), definition("Bank."+how)); o.code != 0 {
+			t.Fatal(how, o)
+		}
+		p.waiting = call(how)
+		if m := p.serving.next(); m.Type != message.Type("Bank."+how) {
+			t.Fatalf("%s: got %+v", how, m)
+		}
+		programs[how] = p
+	}
+	for how, end := range ends {
+		if how != "Expired" {
+			end()
+			programs[how].isOver(t, how, calling)
+		}
+	}
+	programs["Expired"].isOver(t, "Expired", calling)
+	other := w.link(w.token("other", `"preset":"handler"`))
+	for how, p := range programs {
+		testkit.Until(t, how+": the syscall has left the registry", func() bool {
+			return !strings.Contains(w.owner("Syscall.List", `{}`).String(), "Bank."+how)
+		})
+		id := call(how)
+		if m := calling.next(); m.Metadata.Causation != id || m.outcome().code != 404 {
+			t.Errorf("%s: a call afterwards gets %+v", how, m)
+		}
+		// A name is free when its holder has ended, and kept for it otherwise.
+		want := map[string]int{"Rotated": 409, "Updated": 409}[how]
+		if o := other.ask("Syscall.Register", newID(), definition("Bank."+how)); o.code != want {
+			t.Errorf("%s: another registers the name: %v", how, o)
+		}
+		if status, _ := w.post(p.secret, "/v1/messages", ""); (status == 401) != (how != "Updated") {
+			t.Errorf("%s: the secret gets %d", how, status)
+		}
+	}
+	again := w.link(programs["Updated"].secret)
+	if o := again.ask("Syscall.Register", newID(), definition("Bank.Updated")); o.code != 403 {
+		t.Errorf("with the rights that it has now, it registers: %v", o)
+	}
+}
+
+// isOver waits until the connection of a program has ended and its caller has an error.
+func (p *program) isOver(t *testing.T, how string, calling *link) {
+	t.Helper()
+	if m := calling.next(); m.Metadata.Causation != p.waiting || m.outcome().code != 502 {
+		t.Errorf("%s: the call that waited gets %+v", how, m)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
+	defer cancel()
+	for open := true; open; {
+		select {
+		case _, open = <-p.serving.in:
+		case <-ctx.Done():
+			t.Fatalf("%s: the connection of the program is open", how)
+		}
+	}
+}
+
+// Nothing is served over a WebSocket, so nothing there outlives a token.
+func TestAWebSocketServesNothing(t *testing.T) {
+	w := open(t)
+	o := w.overWebSocket(w.token("socket", `"preset":"handler"`), []request{{Type: "Syscall.Register", Kind: message.KindCommand, Data: definition("Bank.Login")}})
+	if len(o) != 1 || o[0].code == 0 || strings.Contains(w.owner("Syscall.List", `{}`).String(), "Bank.Login") {
+		t.Errorf("got %v", o)
 	}
 }
 
