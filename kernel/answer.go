@@ -82,7 +82,7 @@ func (c *Call) emitAt(now time.Time, m message.Message) {
 		c.logError(problem)
 		m = c.request.Fail(internalError(c.request.Type))
 	}
-	if m.Kind == message.KindError && c.syscall.Provider == Program {
+	if m.Kind == message.KindError && c.syscall.Provider != BuiltIn {
 		c.hideSecrets(&m)
 	}
 	c.stamp(&m, now)

@@ -35,7 +35,7 @@ type Definition struct {
 
 	Visibility Visibility   // Listed or Hidden
 	Runs       RunMode      // Inline, Slow or Endless
-	Provider   Provider     // BuiltIn or Program
+	Provider   Provider     // BuiltIn, Program or Code
 	Answers    AnswerSource // Fresh, FromStore or FromJournal
 	Effect     Effect       // InStore, External, Transient or Delegated
 	Recording  Recording    // Always or InWorkflows
@@ -86,6 +86,7 @@ type Provider byte
 const (
 	BuiltIn Provider = iota // a handler of this program
 	Program                 // a program on a connection: it may emit events that Emits does not name
+	Code                    // code that was registered, which may too
 )
 
 // An AnswerSource is where the answers of a syscall come from. It decides how they are

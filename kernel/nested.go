@@ -28,7 +28,8 @@ type NewCall struct {
 	Correlation string
 
 	// Sender is whom the call acts for, if not the caller's own sender; nil means that. It can
-	// only take rights away: the owner may act for every principal, others for themselves.
+	// only take rights away: the owner may act for every principal, others for themselves, alone
+	// or with the author of code.
 	Sender *Sender
 
 	// Kept wants the reply as a record of it has it: without secrets, and what is too large
@@ -54,7 +55,7 @@ func InvokeAs(ctx context.Context, n NewCall) (json.RawMessage, error) {
 	sender := c.sender
 	if n.Sender != nil {
 		own, other := c.sender.Principal(), n.Sender.Principal()
-		if !own.IsOwner() && own.ID() != other.ID() {
+		if !other.Narrower(own) {
 			return nil, message.Errorf(403, "The token %q may not call %s for %q; the owner can: call it over the unix socket of the daemon", own.Name(), t, other.Name())
 		}
 		sender = *n.Sender

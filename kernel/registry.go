@@ -90,34 +90,51 @@ func (r *Registry) Add(m Module) error {
 // AddSyscall adds a syscall to the module of this name, or to a new module that is described
 // by the argument. It fails, and changes nothing, as Add does.
 func (r *Registry) AddSyscall(module Module, s Syscall) error {
+	_, err := r.Change(nil, Addition{module, s})
+	return err
+}
+
+// An Addition is a syscall, and the module that it is added to; if the registry has none of that
+// name, the module is added too.
+type Addition struct {
+	Module  Module
+	Syscall Syscall
+}
+
+// Change takes syscalls out, and a module with the last one of it, and adds others, in one step:
+// it fails, and changes nothing, as Add does. It returns how many were taken out. Calls that have
+// begun are finished.
+func (r *Registry) Change(remove []message.Type, add ...Addition) (removed int, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	modules := slices.Clone(r.Modules())
-	i := slices.IndexFunc(modules, func(m Module) bool { return m.Name == module.Name })
-	if i < 0 {
-		i, modules = len(modules), append(modules, module)
+	var modules []Module
+	at := make(map[string]int)
+	for _, m := range r.Modules() {
+		had := len(m.Syscalls)
+		m.Syscalls = slices.DeleteFunc(slices.Clone(m.Syscalls), func(s Syscall) bool { return slices.Contains(remove, s.Type) })
+		removed += had - len(m.Syscalls)
+		if len(m.Syscalls) > 0 || had == 0 {
+			at[m.Name], modules = len(modules), append(modules, m)
+		}
 	}
-	modules[i].Syscalls = append(slices.Clone(modules[i].Syscalls), s)
-	return errors.Unwrap(r.set(modules)) // the caller knows which module it is
+	for _, a := range add {
+		i, known := at[a.Module.Name]
+		if !known {
+			i = len(modules)
+			at[a.Module.Name], modules = i, append(modules, a.Module)
+		}
+		modules[i].Syscalls = append(modules[i].Syscalls, a.Syscall)
+	}
+	if removed == 0 && len(add) == 0 {
+		return 0, nil
+	}
+	return removed, errors.Unwrap(r.set(modules)) // the caller knows which module it is
 }
 
 // RemoveSyscall takes syscalls out, and a module with the last one of it. It returns how
 // many of these types there were. Calls that have begun are finished.
 func (r *Registry) RemoveSyscall(types ...message.Type) (removed int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var modules []Module
-	for _, m := range r.Modules() {
-		had := len(m.Syscalls)
-		m.Syscalls = slices.DeleteFunc(slices.Clone(m.Syscalls), func(s Syscall) bool { return slices.Contains(types, s.Type) })
-		removed += had - len(m.Syscalls)
-		if len(m.Syscalls) > 0 || had == 0 {
-			modules = append(modules, m)
-		}
-	}
-	if removed > 0 {
-		_ = r.set(modules) // never fails: what is left was there
-	}
+	removed, _ = r.Change(types) // never fails: what is left was there
 	return removed
 }
 

@@ -185,22 +185,40 @@ func (d *Directory) Authenticate(secret string) (*principal.Principal, error) {
 // Find returns the principal of an id as it is now, or nil if there is none any more. The error
 // is that of the store.
 func (d *Directory) Find(id principal.ID) (*principal.Principal, error) {
+	if id == principal.OwnerID {
+		return principal.TheOwner(), nil
+	}
 	err := d.lock()
 	defer d.mu.Unlock()
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case id == principal.OwnerID:
-		return principal.TheOwner(), nil
-	case id == principal.DefaultID:
-		return d.fallback, nil
+	}
+	var found *principal.Principal
+	for i, part := range id.Parts() {
+		one := d.current(part)
+		switch {
+		case one == nil:
+			return nil, nil
+		case i == 0:
+			found = one
+		default:
+			found = principal.Both(found, one)
+		}
+	}
+	return found, nil
+}
+
+// current returns the principal of a token, or nil. mu is held.
+func (d *Directory) current(id principal.ID) *principal.Principal {
+	if id == principal.DefaultID {
+		return d.fallback
 	}
 	for _, h := range d.byName {
 		if h.ID == id {
-			return h.principal, nil
+			return h.principal
 		}
 	}
-	return nil, nil
+	return nil
 }
 
 // renewDefault ends what acts for the default token. It keeps its ID: what it has stored is

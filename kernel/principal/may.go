@@ -85,6 +85,9 @@ const maxVerdicts = 4096
 // principal, the rule, and the command that would allow it. Decisions are kept, so that May
 // costs a lookup.
 func (p *Principal) May(t Target) *message.Error {
+	if p.parts != nil {
+		return p.first(func(one *Principal) *message.Error { return one.May(t) })
+	}
 	if len(p.rules) == 0 {
 		return nil
 	}

@@ -48,6 +48,8 @@ type Principal struct {
 	decided atomic.Pointer[verdicts]
 	mu      sync.Mutex // serialises additions to decided
 
+	parts []*Principal // of [Both]: the principal may do what all of them may; nil for others
+
 	life context.Context // ends when the principal may do nothing more
 	end  context.CancelCauseFunc
 }
@@ -125,11 +127,17 @@ func (p *Principal) Sees(other ID) bool {
 
 // SeesAll reports whether the principal sees the messages of all principals.
 func (p *Principal) SeesAll() bool {
+	if p.parts != nil {
+		return p.all((*Principal).SeesAll)
+	}
 	return presets[p.grant.Preset].history && len(p.grant.Memory) == 0 && len(p.grant.Files) == 0
 }
 
 // ChangesSettings reports whether the principal may change the settings of the kernel.
 func (p *Principal) ChangesSettings() bool {
+	if p.parts != nil {
+		return p.all((*Principal).ChangesSettings)
+	}
 	return presets[p.grant.Preset].settings && !p.grant.ReadOnly
 }
 
@@ -140,6 +148,9 @@ func (p *Principal) RunsTools() bool { return p.IsOwner() }
 // Key returns nil if the principal reaches a key of the memory, which is in its normal form,
 // or else a 403.
 func (p *Principal) Key(key string) *message.Error {
+	if p.parts != nil {
+		return p.first(func(one *Principal) *message.Error { return one.Key(key) })
+	}
 	if len(p.grant.Memory) == 0 || within(key, p.grant.Memory) {
 		return nil
 	}
@@ -149,6 +160,9 @@ func (p *Principal) Key(key string) *message.Error {
 // Folder returns nil if the principal reaches a folder of the memory, or something below it, or
 // else a 403. The root is "".
 func (p *Principal) Folder(folder string) *message.Error {
+	if p.parts != nil {
+		return p.first(func(one *Principal) *message.Error { return one.Folder(folder) })
+	}
 	if folder == "" || slices.ContainsFunc(p.grant.Memory, func(prefix string) bool { return strings.HasPrefix(prefix, folder+"/") }) {
 		return nil
 	}
@@ -169,6 +183,9 @@ func (p *Principal) KeyPrefixes() []string { return p.grant.Memory }
 // Directory returns nil if the principal may list a directory of the tree: it reaches the
 // directory, or something below it.
 func (p *Principal) Directory(uri string) *message.Error {
+	if p.parts != nil {
+		return p.first(func(one *Principal) *message.Error { return one.Directory(uri) })
+	}
 	above := strings.TrimRight(uri, "/") + "/"
 	if strings.HasSuffix(uri, "://") {
 		above = uri
@@ -182,6 +199,9 @@ func (p *Principal) Directory(uri string) *message.Error {
 // File returns nil if the principal may read, or write, a URI of the tree in its absolute
 // form, or else a 403.
 func (p *Principal) File(uri string, write bool) *message.Error {
+	if p.parts != nil {
+		return p.first(func(one *Principal) *message.Error { return one.File(uri, write) })
+	}
 	if len(p.grant.Files) == 0 {
 		return nil
 	}
