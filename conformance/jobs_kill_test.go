@@ -36,7 +36,7 @@ func TestJobsAreKilled(t *testing.T) {
 }
 
 const (
-	jobsPerRound = 140
+	jobsPerRound = 160
 	jobStarters  = 8
 )
 

@@ -119,7 +119,7 @@ func Open(o *Options) (_ *Daemon, err error) {
 	}
 	d.tokens = token.New(d.state.store)
 	d.jobs = job.New(&job.Options{
-		Store: d.state.store, Find: d.tokens.Find, Blobs: d.state, Open: d.state.resolve, Opened: d.state.opened, Slots: d.opts.Limits.Jobs, Grace: jobGrace, Log: d.opts.Log,
+		Store: d.state.store, Find: d.tokens.Find, Blobs: d.state, Open: d.state.resolve, Known: d.claimed, Opened: d.state.opened, Slots: d.opts.Limits.Jobs, Grace: jobGrace, Log: d.opts.Log,
 	})
 	d.tokens.OnEnd(d.jobs.Ended)
 	if err := d.openKernel(); err != nil {

@@ -17,6 +17,7 @@ import (
 	"kernos/capability/vfs"
 	"kernos/capability/vfs/kernelfs"
 	"kernos/kernel"
+	"kernos/message"
 )
 
 // modules are the capabilities of Kernos. A new one is a line here and a line in Definitions.
@@ -48,6 +49,11 @@ func (d *Daemon) modules(r *kernel.Registry) ([]kernel.Module, error) {
 		token.Module(d.tokens),
 		d.jobs.Module(),
 	}, nil
+}
+
+// claimed reports whether a program has registered a syscall, and may do so again.
+func (d *Daemon) claimed(t message.Type) (bool, error) {
+	return register.Claimed(d.state.store, d.tokens.Find, t)
 }
 
 // Definitions returns a registry of the same modules as data: they can be listed, described and

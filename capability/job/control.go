@@ -108,7 +108,7 @@ func (j *Jobs) retry(ctx context.Context, in idInput) (startOutput, error) {
 	var b store.Batch
 	b.IfRevision(key(keyState, r.ID), r.revision)
 	j.unfinish(&b, r)
-	r.Error, r.Began, r.Attempt, r.Failures = nil, 0, 0, nil
+	r.Error, r.Began, r.Attempt, r.Failures, r.TakenOver = nil, 0, 0, nil, false
 	for id, s := range r.done {
 		if s.Status != Completed {
 			b.Delete(key(keyStep, r.ID, id))

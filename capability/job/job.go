@@ -45,6 +45,10 @@ type Options struct {
 	// too large for a line.
 	Open func(context.Context, message.BlobPointer) ([]byte, error)
 
+	// Known reports whether a program has served a syscall and may serve it again, so that jobs
+	// wait for it. Nil means that no program does.
+	Known func(message.Type) (bool, error)
+
 	// Opened is closed when the store has been opened: before that there is nothing to run. Nil
 	// means that it is open.
 	Opened <-chan struct{}

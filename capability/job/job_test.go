@@ -39,6 +39,7 @@ type world struct {
 	offset time.Duration
 	fail   func(key string) error // what Test.Count fails with
 	times  map[string][]time.Time // when Test.When was called
+	known  map[message.Type]bool  // what programs serve, whether or not they are connected
 }
 
 func newWorld(t *testing.T) *world {
@@ -55,7 +56,7 @@ type countData struct {
 // open starts a kernel over the store, as another process would.
 func (w *world) open() {
 	w.t.Helper()
-	w.Jobs = job.New(&job.Options{Store: w.store, Find: w.find, Now: w.now})
+	w.Jobs = job.New(&job.Options{Store: w.store, Find: w.find, Known: w.knows, Now: w.now})
 	// In the store: counts a key.
 	count := kernel.Command(kernel.Definition{Type: "Test.Count", Summary: "Count."}, func(ctx context.Context, in countData) (countData, error) {
 		if w.fail != nil {
@@ -128,6 +129,12 @@ func (w *world) find(id principal.ID) (*principal.Principal, error) {
 	return w.tokens[id], nil
 }
 
+func (w *world) knows(t message.Type) (bool, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.known[t], nil
+}
+
 func (w *world) note(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -179,7 +186,7 @@ func (w *world) start(data string) string {
 }
 
 type info struct {
-	JobID, Status, Paused, ScheduleID string
+	JobID, Status, Paused, ScheduleID, WaitsFor string
 	Result                            json.RawMessage
 	Error                             *struct {
 		Code    int

@@ -45,6 +45,7 @@ type Info struct {
 	Missed         int    `json:"missed,omitzero" jsonschema_description:"Of a schedule: how many of its times passed without a run of their own."`
 	Paused         string `json:"paused,omitzero" jsonschema_description:"Why it is paused; Job.Resume lets it go on."`
 	Of             string `json:"scheduleId,omitzero" jsonschema_description:"The schedule that has started it."`
+	WaitsFor       string `json:"waitsFor,omitzero" jsonschema_description:"The syscall that no program serves at the moment: the job begins when one does."`
 	ConcurrencyKey string `json:"concurrencyKey,omitzero" jsonschema_description:"The key of the limit that it shares."`
 	Correlation    string `json:"correlation" jsonschema_description:"The workflow that it belongs to: Message.Graph draws it."`
 	Principal      string `json:"principal" jsonschema_description:"Who has started it, and whom it acts for."`
@@ -68,6 +69,9 @@ func (j *Jobs) info(r *record) Info {
 	}
 	if r.Paused != "" {
 		i.Due = 0
+	}
+	if r.Absent != 0 && i.Status == Pending {
+		i.WaitsFor = string(r.Name)
 	}
 	if r.queued == work.Held {
 		i.Paused = restored

@@ -81,6 +81,10 @@ func (j *Jobs) work(ctx context.Context, l *work.Lease) {
 		a.fail(e)
 		return
 	}
+	if len(a.spec.Steps) == 0 && a.absent(a.Name) {
+		a.wait()
+		return
+	}
 	if a.Began == 0 {
 		a.Began = j.opts.Now().UnixMilli()
 	}
@@ -141,7 +145,7 @@ func external(k *kernel.Kernel, t message.Type) bool {
 // doOne does a job that is one syscall.
 func (a *run) doOne() {
 	if external(a.k, a.Name) {
-		if a.lease.TakenOver && !a.Repeat {
+		if a.begun() {
 			a.fail(unknownOutcome(a.Name))
 			return
 		}
@@ -153,6 +157,9 @@ func (a *run) doOne() {
 	outcome, commit := a.do(a.Name, a.Payload, w)
 	known, applied := w.known()
 	switch {
+	case known == nil && a.absent(a.Name): // the program has left at this moment
+		a.wait()
+		return
 	case applied:
 		a.tell(commit)
 		return
@@ -164,6 +171,10 @@ func (a *run) doOne() {
 	a.settleAlone(w, &outcome)
 }
 
+// begun reports whether an earlier process has begun the call, and it must not be repeated if it
+// acts outside of the store.
+func (a *run) begun() bool { return (a.lease.TakenOver || a.TakenOver) && !a.Repeat }
+
 // unknownOutcome is the error of a job that may have been done.
 func unknownOutcome(t message.Type) *message.Error {
 	return message.Errorf(409, "The kernel ended while %s ran, which acts outside of it: it isn't known whether it was done, and it isn't repeated. Check, then use Job.Retry; a job with repeat: true is repeated by itself", t)
@@ -174,13 +185,17 @@ func (a *run) do(t message.Type, data jsontext.Value, w kernel.Work) (message.Me
 	if len(data) == 0 {
 		data = jsontext.Value("{}")
 	}
-	timeout := time.Duration(a.Timeout) * time.Millisecond
-	if timeout == 0 {
-		timeout = defaultTimeout
-	}
 	return a.k.Do(a.ctx, kernel.WorkCall{
-		Type: t, Data: data, Metadata: a.lineage(), Sender: a.sender(), Timeout: timeout, Work: w, Event: a.live.event,
+		Type: t, Data: data, Metadata: a.lineage(), Sender: a.sender(), Timeout: a.timeout(), Work: w, Event: a.live.event,
 	})
+}
+
+// timeout is how long a call of the job may take.
+func (s *spec) timeout() time.Duration {
+	if s.Timeout == 0 {
+		return defaultTimeout
+	}
+	return time.Duration(s.Timeout) * time.Millisecond
 }
 
 // A settlement is the outcome of a call on its way into the store.
@@ -209,7 +224,8 @@ func (s *settlement) settle(outcome *message.Message) {
 type attempt struct {
 	*run
 	settlement
-	ended func() // guarded by mu
+	unserved bool   // no program serves its syscall now
+	ended    func() // guarded by mu
 }
 
 // Held implements [kernel.Work].
@@ -232,6 +248,15 @@ func (w *attempt) Settle(b *store.Batch, outcome *message.Message) ([]message.Me
 	r := *w.record
 	now := w.j.opts.Now()
 	w.live.keep(b, &r)
+	if w.unserved {
+		if due, ok := w.waitUntil(&r.Absent, now); ok {
+			r.TakenOver = r.TakenOver || w.lease.TakenOver
+			w.setEnded(w.lease.Again(b, due))
+			r.store(b)
+			return nil, nil
+		}
+	}
+	r.Absent = 0
 	if outcome.Kind == message.KindReply {
 		w.settle(outcome)
 		r.Result = jsontext.Value(outcome.Data)
@@ -388,6 +413,13 @@ func (a *run) persist(durable bool, fill func(*store.Batch) error) *store.Commit
 		}
 	}
 	return nil
+}
+
+// wait gives a job back whose syscall isn't served.
+func (a *run) wait() {
+	request := message.Message{Type: a.Name}
+	outcome := request.Fail(notServed(a.Name, a.begun()))
+	a.settleAlone(&attempt{run: a, unserved: true}, &outcome)
 }
 
 // fail ends a job with an error before it has called anything.

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -43,6 +44,7 @@ type stepState struct {
 	Error   jsontext.Value `json:"error,omitzero" jsonschema_description:"Why it has failed."`
 	Attempt int            `json:"attempt,omitzero" jsonschema_description:"How many attempts have failed."`
 	Due     int64          `json:"due,omitzero" jsonschema_description:"When the next attempt begins, in milliseconds since 1970."`
+	Absent  int64          `json:"absent,omitzero" jsonschema_description:"Since when it waits for a program that serves its syscall, in milliseconds since 1970."`
 }
 
 // readSteps checks what a job calls: the syscalls exist, its caller may call them, and their data
@@ -113,6 +115,9 @@ func (j *Jobs) checkCallOf(k *kernel.Kernel, from kernel.Sender, field string, t
 		data = jsontext.Value("{}")
 	}
 	s, err := k.Check(t, data, from)
+	if e, ok := err.(*message.Error); ok && e.Code == 404 && j.knows(t) {
+		return j.checkAbsent(from, field, t, data)
+	}
 	if e, ok := err.(*message.Error); ok && unknown && e.Code == 422 {
 		return nil
 	}
@@ -125,6 +130,10 @@ func (j *Jobs) checkCallOf(k *kernel.Kernel, from kernel.Sender, field string, t
 	if s.Runs == kernel.Endless || s.Effect == kernel.Transient {
 		return invalid("name", "%s belongs to a connection, and can't be a job", t)
 	}
+	return checkSecrets(s, field, data)
+}
+
+func checkSecrets(s *kernel.Syscall, field string, data jsontext.Value) error {
 	if kernel.HoldsSecrets(s, data) {
 		return invalid(field, "it holds a secret, and a job is kept on disk until it has run; seal the secret (Crypto.Seal) and give the sealed string")
 	}
@@ -308,8 +317,11 @@ func (p *pipeline) doStep(s step) {
 		if p.leaveStep(s) {
 			return
 		}
-		if known != nil {
+		switch {
+		case known != nil:
 			outcome = *known
+		case p.absent(s.Name): // the program has left at this moment
+			w.unserved = true
 		}
 		commit = nil
 		if known == nil || external(p.k, s.Name) { // else nothing has happened
@@ -345,11 +357,15 @@ func (p *pipeline) callStep(w *stepAttempt) (message.Message, *store.Commit) {
 		e, _ := message.ErrorOf(err)
 		return fail(e)
 	}
+	p.mu.Lock()
+	st := p.done[s.ID]
+	p.mu.Unlock()
+	begun := st.Status == Running && !p.Repeat
+	if w.unserved = p.absent(s.Name); w.unserved {
+		return fail(notServed(s.Name, begun))
+	}
 	if external(p.k, s.Name) {
-		p.mu.Lock()
-		st := p.done[s.ID]
-		p.mu.Unlock()
-		if st.Status == Running && !p.Repeat {
+		if begun {
 			w.final = true
 			return fail(unknownOutcome(s.Name))
 		}
@@ -470,9 +486,10 @@ func (j *Jobs) open(ctx context.Context, pointer any, text bool) (any, error) {
 type stepAttempt struct {
 	*pipeline
 	settlement
-	step    step
-	final   bool      // it isn't attempted again
-	becomes stepState // what the outcome makes of the step; guarded by the mu of pipeline
+	step     step
+	final    bool      // it isn't attempted again
+	unserved bool      // no program serves its syscall now
+	becomes  stepState // what the outcome makes of the step; guarded by the mu of pipeline
 }
 
 // Held implements [kernel.Work].
@@ -488,9 +505,16 @@ func (w *stepAttempt) Settle(b *store.Batch, outcome *message.Message) ([]messag
 	defer w.pipeline.mu.Unlock()
 	now := w.j.opts.Now()
 	st := w.done[w.step.ID]
-	if outcome.Kind == message.KindReply {
+	due, waits := now, false
+	if w.unserved {
+		due, waits = w.waitUntil(&st.Absent, now)
+	}
+	switch {
+	case waits:
+		st.Status, st.Due = cmp.Or(st.Status, Pending), due.UnixMilli() // running: a process had begun it and died
+	case outcome.Kind == message.KindReply:
 		st = stepState{Status: Completed, Result: jsontext.Value(outcome.Data).Clone(), Attempt: st.Attempt}
-	} else {
+	default:
 		e, err := outcome.Failure()
 		if err != nil {
 			return nil, err
@@ -501,7 +525,7 @@ func (w *stepAttempt) Settle(b *store.Batch, outcome *message.Message) ([]messag
 		case w.stopped():
 			st.Status = Pending
 		case !w.final && w.mayRetry(w.step.Name, w.step.Retry, st.Attempt+1, e):
-			st.Status, st.Error = Pending, e.Append(nil)
+			st.Status, st.Error, st.Absent = Pending, e.Append(nil), 0
 			st.Attempt++
 			st.Due = now.Add(pauseAfter(w.step.Retry, st.Attempt)).UnixMilli()
 		default:
@@ -525,7 +549,7 @@ func (w *stepAttempt) Applied() {
 	defer w.settlement.mu.Unlock()
 	w.applied = true
 	w.done[w.step.ID] = w.becomes
-	if w.becomes.Status == Pending {
+	if !w.becomes.ended() {
 		w.started = slices.DeleteFunc(w.started, func(id string) bool { return id == w.step.ID })
 	}
 }

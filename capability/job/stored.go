@@ -81,6 +81,9 @@ type state struct {
 	Failures []jsontext.Value `json:"failures,omitzero"` // of earlier attempts, the last one first
 	Progress *progress        `json:"progress,omitzero"`
 
+	Absent    int64 `json:"absent,omitzero"`    // since when it waits for a program that serves its syscall, ms
+	TakenOver bool  `json:"takenOver,omitzero"` // a process had begun it and died, before it waited
+
 	// Of a schedule.
 	Paused string `json:"paused,omitzero"` // why
 	Last   int64  `json:"last,omitzero"`   // when it was due last

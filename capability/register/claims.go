@@ -45,14 +45,36 @@ func (c *claims) load() error {
 		if err != nil {
 			return err
 		}
-		var one claim
-		if err := json.Unmarshal(e.Value, &one); err != nil {
-			return fmt.Errorf("the claim of the name %q can't be read; it was written by a newer version, or is damaged", e.Key[1:])
+		if err := c.read(message.Type(e.Key[1:]), e.Value); err != nil {
+			return err
 		}
-		c.of[message.Type(e.Key[1:])] = one
 	}
 	c.loaded = true
 	return nil
+}
+
+func (c *claims) read(t message.Type, value []byte) error {
+	var one claim
+	if err := json.Unmarshal(value, &one); err != nil {
+		return fmt.Errorf("the claim of the name %q can't be read; it was written by a newer version, or is damaged", t)
+	}
+	c.of[t] = one
+	return nil
+}
+
+// Claimed reports whether a name belongs to a principal that exists, also while no connection
+// serves it.
+func Claimed(s store.Reader, find func(principal.ID) (*principal.Principal, error), t message.Type) (bool, error) {
+	e, err := s.Get(claimKey(t))
+	if err != nil || e.Revision == 0 {
+		return false, err
+	}
+	c := claims{find: find, of: make(map[message.Type]claim)}
+	if err := c.read(t, e.Value); err != nil {
+		return false, err
+	}
+	_, held, err := c.holder(t)
+	return held, err
 }
 
 func claimKey(t message.Type) []byte { return append([]byte{store.SpaceClaims}, t...) }

@@ -1,0 +1,69 @@
+package job
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"kernos/kernel"
+	"kernos/kernel/principal"
+	"kernos/message"
+	"kernos/schema"
+)
+
+// A syscall that a program serves is absent while the program isn't connected: it restarts, or
+// the kernel was restarted and the program hasn't connected again. A job that calls it waits.
+
+const (
+	shortestWait = 250 * time.Millisecond
+	longestWait  = 15 * time.Second
+)
+
+// knows reports whether a program has served a syscall that isn't served now.
+func (j *Jobs) knows(t message.Type) bool {
+	if j.opts.Known == nil {
+		return false
+	}
+	known, err := j.opts.Known(t)
+	return known || err != nil // an error of the store passes
+}
+
+// absent reports whether a syscall isn't served now, and may be again.
+func (a *run) absent(t message.Type) bool {
+	_, ok := a.k.Registry().Lookup(t)
+	return !ok && a.j.knows(t)
+}
+
+// checkAbsent is checkCallOf for a syscall that is absent, as far as it can be checked: its
+// schema and its kind aren't known before its program is connected.
+func (j *Jobs) checkAbsent(from kernel.Sender, field string, t message.Type, data jsontext.Value) error {
+	if e := from.Principal().May(principal.Target{Type: t, Kind: message.KindQuery}); e != nil {
+		return e
+	}
+	return checkSecrets(&kernel.Syscall{Definition: kernel.Definition{Type: t, Input: schema.Any, Output: schema.Any}}, field, data)
+}
+
+// waitUntil returns when a job looks again whether its syscall is served. since is when it
+// looked first, and is set then. A job waits as long as its call may take, and then fails with
+// notServed.
+func (a *run) waitUntil(since *int64, now time.Time) (due time.Time, ok bool) {
+	if *since == 0 {
+		*since = now.UnixMilli()
+	}
+	waited := now.Sub(time.UnixMilli(*since))
+	if waited >= a.timeout() {
+		return due, false
+	}
+	pause := min(max(waited/2, shortestWait), longestWait)
+	return now.Add(pause + rand.N(pause/4)), true
+}
+
+// notServed is the error of a job that has waited long enough. If an earlier process has begun the
+// call, that has to be known first.
+func notServed(t message.Type, begun bool) *message.Error {
+	if begun {
+		return unknownOutcome(t)
+	}
+	return message.Errorf(503, "No program that serves %s is connected; start the program, then use Job.Retry", t)
+}
