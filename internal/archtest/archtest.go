@@ -18,9 +18,9 @@ const module = "kernos"
 var floors = [][]string{
 	{"internal/backoff", "internal/durable", "internal/fence", "internal/jsonscan", "internal/jsonvalue", "internal/llama", "internal/llama/kernosdemo", "internal/nearest", "internal/outbound", "internal/owned", "internal/quantity", "internal/ranked", "internal/recent", "internal/rootdir", "internal/testkit", "internal/uri", "internal/testkit/wire", "internal/visible"}, // below the house: standard library, or one small library
 	{"internal/secret"}, // what a credential is
-	{"message", "schema", "store", "internal/sealed"},                   // vocabulary
-	{"internal/cursor", "message/ndjson", "message/osevent", "store/*"}, // forms and engines of it
-	{"kernel/idempotency", "kernel/principal"},                          // commands that run once
+	{"message", "schema", "store", "internal/sealed"},                                               // vocabulary
+	{"internal/cursor", "message/ndjson", "message/osevent", "store/*", "capability/script/engine"}, // forms and engines of it
+	{"kernel/idempotency", "kernel/principal"},                                                      // commands that run once
 	{"kernel"},            // routing
 	{"kernel/connection"}, // the life of a connection
 	{"kernel/kerneltest"}, //

@@ -1,0 +1,220 @@
+package engine
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"math/rand/v2"
+	"unicode/utf8"
+
+	"github.com/tetratelabs/wazero/api"
+
+	"kernos/message"
+)
+
+const (
+	evalModule   = 1 // a flag of qjs_eval: the code is an ES module
+	maxArguments = 4 // of a function that Go calls
+)
+
+// text puts a string into QuickJS's memory, with a zero at its end, and returns its address.
+func (v *vm) text(s string) uint32 {
+	p := v.malloc.call(uint64(len(s) + 1))
+	if p == 0 || !v.memory.WriteString(p, s) || !v.memory.WriteByte(p+uint32(len(s)), 0) {
+		return 0
+	}
+	return p
+}
+
+// evaluate runs code and returns its value, which may be an exception.
+func (v *vm) evaluate(code, name string, flags uint64) value {
+	c, n := v.text(code), v.text(name)
+	out := v.eval.call(uint64(c), uint64(len(code)), uint64(n), flags)
+	v.free.call(uint64(c))
+	v.free.call(uint64(n))
+	return value(out)
+}
+
+// try calls a JavaScript function, and frees the arguments.
+func (v *vm) try(f value, args ...value) (value, error) {
+	for i, a := range args {
+		if a == 0 {
+			return 0, v.full()
+		}
+		if v.isException.call(uint64(a)) != 0 {
+			return 0, v.thrown()
+		}
+		v.memory.WriteUint32Le(v.image.arguments+4*uint32(i), uint32(a))
+	}
+	out := value(v.invoke.call(uint64(f), uint64(v.image.undefined), uint64(len(args)), uint64(v.image.arguments)))
+	for _, a := range args {
+		v.drop.call(uint64(a))
+	}
+	if v.err == nil && v.isException.call(uint64(out)) != 0 {
+		return 0, v.thrown()
+	}
+	return out, v.err
+}
+
+func (v *vm) full() error {
+	if v.err != nil || v.run == nil {
+		return v.err
+	}
+	return message.Errorf(413, "%s used more than its %d MB of memory", v.run.program.Source.Name, v.run.limits.Memory>>20)
+}
+
+// string makes a JavaScript string of UTF-8.
+func (v *vm) string(s []byte) value {
+	p := v.malloc.call(uint64(len(s) + 1))
+	if p == 0 || !v.memory.Write(p, s) {
+		return 0
+	}
+	out := v.newString.call(uint64(p), uint64(len(s)))
+	v.free.call(uint64(p))
+	return value(out)
+}
+
+func (v *vm) float(f float64) value { return value(v.newNumber.call(api.EncodeF64(f))) }
+
+func (v *vm) number(x value) float64 { return api.DecodeF64(v.getNumber.wide(uint64(x))) }
+
+// buffer makes an ArrayBuffer.
+func (v *vm) buffer(b []byte) value {
+	p := v.malloc.call(uint64(len(b) + 1))
+	if p == 0 || !v.memory.Write(p, b) {
+		return 0
+	}
+	out := v.newBuffer.call(uint64(p), uint64(len(b)))
+	v.free.call(uint64(p))
+	return value(out)
+}
+
+// take returns the text of a string and frees it; nil if it isn't a string.
+func (v *vm) take(x value) []byte {
+	s := v.read(x)
+	v.drop.call(uint64(x))
+	return s
+}
+
+// read returns the text of a string, as UTF-8; nil if it isn't a string. Only of a string: to make
+// one of another value would run JavaScript.
+func (v *vm) read(x value) []byte {
+	if v.isString.call(uint64(x)) == 0 {
+		return nil
+	}
+	length := v.malloc.call(4)
+	p := v.getString.call(uint64(x), uint64(length))
+	n, _ := v.memory.ReadUint32Le(length)
+	v.free.call(uint64(length))
+	b, ok := v.memory.Read(p, n)
+	if p == 0 || !ok {
+		return nil
+	}
+	b = bytes.Clone(b)
+	v.freeString.call(uint64(p))
+	if !utf8.Valid(b) {
+		b = bytes.ToValidUTF8(b, []byte("\uFFFD"))
+	}
+	return b
+}
+
+// raise throws an error in QuickJS; a host function returns its result.
+func (v *vm) raise(text string) uint64 {
+	e := v.newError.call()
+	set := v.exported("qjs_set_prop_string")
+	set.call(uint64(e), uint64(v.text("message")), uint64(v.string([]byte(text))))
+	v.throw.call(uint64(e))
+	return 0
+}
+
+// arguments are those of a host function.
+type arguments struct {
+	vm   *vm
+	at   uint32
+	size uint32
+}
+
+func (a arguments) value(i uint32) value {
+	if i >= a.size {
+		return a.vm.image.undefined
+	}
+	b, ok := a.vm.memory.Read(a.at+4*i, 4)
+	if !ok {
+		return a.vm.image.undefined
+	}
+	return value(binary.LittleEndian.Uint32(b))
+}
+
+func (a arguments) text(i uint32) string    { return string(a.vm.read(a.value(i))) }
+func (a arguments) number(i uint32) float64 { return a.vm.number(a.value(i)) }
+
+// hostCall runs one of hostFunctions. It returns the address of its result, or 0 after raise.
+func (v *vm) hostCall(name string, args arguments) uint64 {
+	r := v.run
+	if r.ended() {
+		return v.raise("the call has ended")
+	}
+	switch name {
+	case "done":
+		if data := args.vm.read(args.value(0)); r.write(len(data)) {
+			r.output, r.done = data, true
+		}
+	case "fail":
+		r.failure = r.explained(v.read(args.value(0)))
+	case "random":
+		return uint64(v.float(rand.Float64()))
+	case "log":
+		if text := args.text(1); r.host != nil {
+			if r.logged += int64(len(text)) + 1; r.logged > r.limits.Log {
+				r.stop = message.Errorf(413, "%s wrote more than its %d KB of log", r.program.Source.Name, r.limits.Log>>10)
+				break
+			}
+			r.host.Log(args.text(0), text)
+		}
+	case "call":
+		typ, data := args.text(1), json.RawMessage(v.read(args.value(2)))
+		switch r.calls++; {
+		case r.host == nil:
+			return v.raise("syscalls can be called in the handler only, not while the code is loaded")
+		case r.calls > r.limits.Calls:
+			r.stop = message.Errorf(429, "%s made more than its %d nested calls", r.program.Source.Name, r.limits.Calls)
+		case int64(len(data)) > r.limits.Output:
+			r.stop = message.Errorf(413, "%s calls %s with more than %d KB of data", r.program.Source.Name, typ, r.limits.Output>>10)
+		default:
+			r.begin(int(args.number(0)), typ, data)
+		}
+	case "cancel":
+		if cancel, ok := r.outstanding[int(args.number(0))]; ok {
+			cancel()
+			delete(r.outstanding, int(args.number(0)))
+		}
+	case "emit":
+		typ, data := args.text(0), json.RawMessage(v.read(args.value(1)))
+		if r.host == nil {
+			return v.raise("events can be emitted in the handler only, not while the code is loaded")
+		}
+		if r.write(len(data)) {
+			if err := r.host.Emit(r.ctx, typ, data); err != nil {
+				r.stop = err
+			}
+		}
+	case "progress":
+		if r.host != nil {
+			if err := r.host.Progress(r.ctx, args.text(0), args.number(1)); err != nil {
+				r.stop = err
+			}
+		}
+	}
+	if r.stop != nil {
+		return v.raise("the call has ended")
+	}
+	return uint64(v.dup.call(uint64(v.image.undefined)))
+}
+
+// write counts output, and ends the call if it is too much.
+func (r *run) write(n int) bool {
+	if r.written += int64(n); r.written > r.limits.Output {
+		r.stop = message.Errorf(413, "%s wrote more than its %d KB of output", r.program.Source.Name, r.limits.Output>>10)
+	}
+	return r.stop == nil
+}

@@ -1,0 +1,192 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-sourcemap/sourcemap"
+
+	"github.com/evanw/esbuild/pkg/api"
+
+	"kernos/message"
+)
+
+// A Source is code as it was written.
+type Source struct {
+	Name     string // what errors call it, such as the name of a syscall or of a file
+	Code     string
+	Language string // "ts", which includes JavaScript and is the default, "js" or "wasm"
+}
+
+// A Program is a source that was checked, or that is checked when it first runs.
+type Program struct {
+	Source Source
+
+	// What the code exports. [Engine.Load] leaves it to the caller to know.
+	Handler                   bool            // a function with the name handler
+	Stream                    bool            // the handler is a generator, whose items are events
+	InputSchema, OutputSchema json.RawMessage // nil if the code doesn't export them
+
+	mu    sync.Mutex
+	js    string // what runs
+	lines string // the source map of js
+	delta *delta // of an instance that has loaded js
+}
+
+// A CodeError is a fault in the code of a program: it can't be translated, or it threw an exception.
+type CodeError struct {
+	Name         string // of the source
+	Line, Column int    // in the source, from 1; 0 if the place isn't known
+	Text         string // the line itself
+	Message      string // such as "TypeError: x is not a function"
+}
+
+func (e *CodeError) Error() string {
+	if e.Line == 0 {
+		return fmt.Sprintf("%s: %s", e.Name, e.Message)
+	}
+	return fmt.Sprintf("%s:%d:%d: %s, in: %s", e.Name, e.Line, e.Column, e.Message, message.Clip(strings.TrimSpace(e.Text), 200))
+}
+
+// line returns a line of the source, from 1.
+func (s Source) line(n int) string {
+	for line := range strings.Lines(s.Code) {
+		if n--; n == 0 {
+			return strings.TrimRight(line, "\r\n")
+		}
+	}
+	return ""
+}
+
+// Load returns a program that was compiled before, by this or an earlier process. Nothing is done until it runs.
+func (e *Engine) Load(src Source) *Program { return &Program{Source: src} }
+
+// Compile translates a source, loads it once, and finds what it exports. A fault in the code is a *[CodeError].
+func (e *Engine) Compile(ctx context.Context, src Source) (*Program, error) {
+	p := &Program{Source: src}
+	if err := p.translate(); err != nil {
+		return nil, err
+	}
+	out, err := e.load(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	var exports struct {
+		Handler bool            `json:"handler"`
+		Stream  bool            `json:"stream"`
+		Input   json.RawMessage `json:"input"`
+		Output  json.RawMessage `json:"output"`
+	}
+	if err := jsonv2.Unmarshal(out, &exports); err != nil {
+		return nil, fmt.Errorf("read what the code exports: %w", err)
+	}
+	p.Handler, p.Stream, p.InputSchema, p.OutputSchema = exports.Handler, exports.Stream, exports.Input, exports.Output
+	return p, nil
+}
+
+// loadLimits are those of code while it is loaded.
+var loadLimits = Limits{Time: time.Second}
+
+// load evaluates the code of p in an instance, and keeps what that changed.
+func (e *Engine) load(ctx context.Context, p *Program) (json.RawMessage, error) {
+	v, err := e.acquire(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer e.release(v)
+	r := newRun(ctx, v, p, nil, loadLimits)
+	defer r.end()
+	module := v.evaluate(p.js, codeName, evalModule)
+	out, err := r.until(v.image.load, module)
+	if err != nil {
+		return nil, err
+	}
+	p.delta = v.delta()
+	return out, nil
+}
+
+// codeName is the name of the code in QuickJS's stack traces.
+const codeName = "code"
+
+// translate makes JavaScript of the source: without types, and with the modules it imports.
+func (p *Program) translate() error {
+	src := p.Source
+	loader := api.LoaderTS
+	switch src.Language {
+	case "", "ts":
+	case "js":
+		loader = api.LoaderJS
+	default:
+		return message.Errorf(422, "language must be ts or js, got %q", src.Language)
+	}
+	result := api.Build(api.BuildOptions{
+		Stdin:          &api.StdinOptions{Contents: src.Code, Sourcefile: codeName, Loader: loader},
+		Bundle:         true,
+		Format:         api.FormatESModule,
+		Target:         api.ES2023,
+		Platform:       api.PlatformNeutral,
+		Sourcemap:      api.SourceMapExternal,
+		SourcesContent: api.SourcesContentExclude,
+		LegalComments:  api.LegalCommentsNone,
+		LogLevel:       api.LogLevelSilent,
+		Outfile:        "out.js",
+		TsconfigRaw:    "{}",
+		Plugins:        []api.Plugin{modules},
+	})
+	if len(result.Errors) > 0 {
+		m := result.Errors[0]
+		err := &CodeError{Name: src.Name, Message: m.Text}
+		if m.Location != nil {
+			err.Line, err.Column, err.Text = m.Location.Line, m.Location.Column+1, m.Location.LineText
+		}
+		return err
+	}
+	for _, f := range result.OutputFiles {
+		if strings.HasSuffix(f.Path, ".map") {
+			p.lines = string(f.Contents)
+		} else {
+			p.js = string(f.Contents)
+		}
+	}
+	return nil
+}
+
+// modules refuses the import of everything that isn't here.
+var modules = api.Plugin{Name: "kernos", Setup: func(b api.PluginBuild) {
+	b.OnResolve(api.OnResolveOptions{Filter: ".*"}, func(a api.OnResolveArgs) (api.OnResolveResult, error) {
+		if a.Kind == api.ResolveEntryPoint {
+			return api.OnResolveResult{}, nil
+		}
+		return api.OnResolveResult{}, fmt.Errorf("%q can't be imported: code may import kernos:schema and nothing else", a.Path)
+	})
+}}
+
+// locate returns a CodeError for an exception, with the place in the source that is the first
+// in the stack of QuickJS.
+func (p *Program) locate(text, stack string) *CodeError {
+	err := &CodeError{Name: p.Source.Name, Message: text}
+	lines, fault := sourcemap.Parse("", []byte(p.lines))
+	if fault != nil {
+		return err
+	}
+	for frame := range strings.Lines(stack) {
+		at := strings.Index(frame, codeName+":")
+		if at < 0 {
+			continue
+		}
+		var line, column int
+		if _, fault := fmt.Sscanf(frame[at+len(codeName):], ":%d:%d", &line, &column); fault != nil {
+			continue
+		}
+		if file, _, line, column, ok := lines.Source(line, column-1); ok && strings.HasSuffix(file, codeName) {
+			err.Line, err.Column, err.Text = line, column+1, p.Source.line(line)
+			return err
+		}
+	}
+	return err
+}

@@ -1,0 +1,268 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	jsonv2 "github.com/go-json-experiment/json"
+
+	"kernos/message"
+)
+
+// A Host is what a handler can reach. Call runs on goroutines of its own, and may still run when
+// Run has returned, with a context that has ended; all other methods are called one after
+// the other.
+type Host interface {
+	// Call makes a nested call and returns the data of its reply.
+	Call(ctx context.Context, typ string, data json.RawMessage) (json.RawMessage, error)
+	// Emit takes an event. The items of a generator have no type.
+	Emit(ctx context.Context, typ string, data json.RawMessage) error
+	// Progress takes how far the call is, from 0 to 1; -1 stands for unknown.
+	Progress(ctx context.Context, note string, fraction float64) error
+	// Log takes a line of console. The level is debug, info, warn or error.
+	Log(level, text string)
+}
+
+// Limits bound one call. A zero stands for its default.
+type Limits struct {
+	Time   time.Duration // from begin to end: 5 s
+	Memory int64         // bytes of QuickJS's heap, or of the memory of a WebAssembly module: 64 MB
+	Output int64         // bytes of the reply and the events together, and of the data of each nested call: 1 MB
+	Log    int64         // bytes of console: 64 KB
+	Calls  int           // nested calls: 1,000
+}
+
+func (l Limits) withDefaults() Limits {
+	or := func(n *int64, def int64) {
+		if *n <= 0 {
+			*n = def
+		}
+	}
+	if l.Time <= 0 {
+		l.Time = 5 * time.Second
+	}
+	or(&l.Memory, 64<<20)
+	or(&l.Output, 1<<20)
+	or(&l.Log, 64<<10)
+	if l.Calls <= 0 {
+		l.Calls = 1000
+	}
+	return l
+}
+
+// A run is one call of a program.
+type run struct {
+	ctx     context.Context
+	cancel  context.CancelFunc
+	vm      *vm
+	program *Program
+	host    Host // nil while code is loaded
+	limits  Limits
+
+	expired     atomic.Bool // ctx has ended
+	stop        error       // why the call ends before its handler does
+	done        bool
+	output      json.RawMessage
+	failure     error
+	written     int64 // of limits.Output
+	logged      int64
+	calls       int
+	outstanding map[int]context.CancelFunc // nested calls by their number
+	outcomes    chan outcome
+}
+
+// An outcome is that of a nested call.
+type outcome struct {
+	id   int
+	data json.RawMessage
+	err  error
+}
+
+func newRun(ctx context.Context, v *vm, p *Program, host Host, limits Limits) *run {
+	r := &run{vm: v, program: p, host: host, limits: limits.withDefaults(), outcomes: make(chan outcome)}
+	r.ctx, r.cancel = context.WithTimeoutCause(ctx, r.limits.Time, message.Errorf(504, "%s took longer than its %s", p.Source.Name, r.limits.Time))
+	context.AfterFunc(r.ctx, func() { r.expired.Store(true) })
+	v.run = r
+	v.limit.call(uint64(r.limits.Memory))
+	return r
+}
+
+func (r *run) end() {
+	r.cancel()
+	r.vm.run = nil
+}
+
+// ended reports whether QuickJS shall stop.
+func (r *run) ended() bool { return r.stop != nil || r.expired.Load() }
+
+// Run calls the handler of a program with in, and returns its output. The error is a *[CodeError]
+// for an exception, and otherwise a *[message.Error]: what the handler threw with a code, or
+//
+//	504  the call took longer than limits.Time, or than ctx allows
+//	413  it used more memory, or wrote more output or more lines of log, than its limits
+//	429  it made more nested calls than its limits
+//	499  ctx was cancelled
+func (e *Engine) Run(ctx context.Context, p *Program, in json.RawMessage, host Host, limits Limits) (json.RawMessage, error) {
+	d, err := e.loaded(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	v, err := e.acquire(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	defer e.release(v)
+	r := newRun(ctx, v, p, host, limits)
+	defer r.end()
+	return r.until(v.image.run, v.string(in))
+}
+
+// loaded returns what a program changes in an instance, and loads it if that isn't known.
+func (e *Engine) loaded(ctx context.Context, p *Program) (*delta, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.delta == nil {
+		if p.js == "" {
+			if err := p.translate(); err != nil {
+				return nil, err
+			}
+		}
+		if _, err := e.load(ctx, p); err != nil {
+			return nil, err
+		}
+	}
+	return p.delta, nil
+}
+
+// until calls a hook of the prelude, and then runs QuickJS until the hook has an outcome.
+func (r *run) until(hook, argument value) (json.RawMessage, error) {
+	v := r.vm
+	if _, err := v.try(hook, argument); err != nil && r.failure == nil {
+		r.failure = err
+	}
+	for r.failure == nil && !r.done && !r.ended() && v.err == nil {
+		if v.pending.call() != 0 {
+			if int32(v.job.call()) < 0 {
+				r.failure = v.thrown()
+			}
+			continue
+		}
+		if err := r.wait(); err != nil {
+			r.failure = err
+		}
+	}
+	switch {
+	case r.stop != nil:
+		return nil, r.stop
+	case r.ctx.Err() != nil && !r.done:
+		return nil, context.Cause(r.ctx)
+	case v.err != nil:
+		return nil, fmt.Errorf("the script engine failed: %w", v.err)
+	case r.failure != nil:
+		return nil, r.failure
+	}
+	return r.output, nil
+}
+
+// wait waits for a timer or the outcome of a nested call.
+func (r *run) wait() error {
+	v := r.vm
+	next, err := v.try(v.image.tick)
+	if err != nil {
+		return err
+	}
+	ms := v.number(next)
+	v.drop.call(uint64(next))
+	if ms == 0 || v.err != nil {
+		return nil
+	}
+	if ms < 0 && len(r.outstanding) == 0 {
+		return &CodeError{Name: r.program.Source.Name, Message: "the handler waits for a promise that nothing will settle: no call and no timer is left"}
+	}
+	var timer <-chan time.Time
+	if ms > 0 {
+		timer = time.After(time.Duration(ms * float64(time.Millisecond)))
+	}
+	select {
+	case <-r.ctx.Done():
+	case <-timer:
+	case o := <-r.outcomes:
+		if cancel, ok := r.outstanding[o.id]; ok {
+			cancel()
+			delete(r.outstanding, o.id)
+			return r.settle(o)
+		}
+	}
+	return nil
+}
+
+// settle gives QuickJS the outcome of a nested call.
+func (r *run) settle(o outcome) error {
+	v, code := r.vm, 0
+	if o.err != nil {
+		e, _ := message.ErrorOf(o.err)
+		code, o.data = e.Code, e.Append(nil)
+	}
+	_, err := v.try(v.image.settle, v.float(float64(o.id)), v.float(float64(code)), v.string(o.data))
+	return err
+}
+
+// begin starts a nested call.
+func (r *run) begin(id int, typ string, data json.RawMessage) {
+	ctx, cancel := context.WithCancel(r.ctx)
+	if r.outstanding == nil {
+		r.outstanding = map[int]context.CancelFunc{}
+	}
+	r.outstanding[id] = cancel
+	go func() {
+		reply, err := r.host.Call(ctx, typ, data)
+		select {
+		case r.outcomes <- outcome{id, reply, err}:
+		case <-r.ctx.Done():
+		}
+	}()
+}
+
+// thrown describes the exception that QuickJS has.
+func (v *vm) thrown() error {
+	e := value(v.exception.call())
+	text, err := v.try(v.image.explain, e)
+	if err != nil || v.err != nil {
+		return &CodeError{Name: v.run.program.Source.Name, Message: "the code failed, and there was no memory left to describe why"}
+	}
+	return v.run.explained(v.take(text))
+}
+
+// explained turns what the prelude's explain returns into an error.
+func (r *run) explained(text []byte) error {
+	type exception struct {
+		Name    string     `json:"name"`
+		Message string     `json:"message"`
+		Stack   string     `json:"stack"`
+		Code    float64    `json:"code"`
+		Cause   *exception `json:"cause"`
+	}
+	var e exception
+	if err := jsonv2.Unmarshal(text, &e); err != nil {
+		return &CodeError{Name: r.program.Source.Name, Message: "the code failed in a way that can't be described"}
+	}
+	if e.Name == "InternalError" && e.Message == "out of memory" {
+		return message.Errorf(413, "%s used more than its %d MB of memory", r.program.Source.Name, r.limits.Memory>>20)
+	}
+	if e.Code >= 400 && e.Code <= 599 {
+		var first *message.Error
+		for at, to := &e, &first; at != nil && at.Code >= 400 && at.Code <= 599; at = at.Cause {
+			*to = message.Errorf(int(at.Code), "%s", at.Message)
+			to = &(*to).Cause
+		}
+		return first
+	}
+	text2 := e.Message
+	if e.Name != "" {
+		text2 = e.Name + ": " + e.Message
+	}
+	return r.program.locate(text2, e.Stack)
+}

@@ -1,0 +1,186 @@
+package engine
+
+import (
+	"context"
+	"crypto/rand"
+	_ "embed"
+	"errors"
+	"fmt"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
+)
+
+//go:embed quickjs/quickjs.wasm.zst
+var quickjs []byte
+
+//go:embed prelude.js
+var prelude string
+
+const (
+	maxPages  = 1 << 12   // of 64 KB: no instance has more than 256 MB
+	stackSize = 512 << 10 // of JavaScript; QuickJS was linked with 1 MB
+)
+
+// A value is the address of a JavaScript value in the memory of a vm. Zero stands for none.
+type value uint32
+
+// A vm is one instance of QuickJS. It belongs to one call at a time.
+type vm struct {
+	module api.Module
+	memory api.Memory
+	ctx    context.Context // leads host functions to this vm
+	image  *image          // of a clean instance
+	run    *run            // the call that is running
+	err    error           // why the instance can't be used any more
+
+	// Go calls these functions while QuickJS isn't running.
+	eval, invoke, pending, job, exception, limit function
+
+	// Go calls these functions also from within a host function. None of them runs JavaScript.
+	malloc, free, newString, newBuffer, newNumber, getString, freeString, isString, isException, isBuffer, getBuffer, getNumber, dup, drop, throw, newError function
+}
+
+// A function is one that QuickJS exports. All take and return numbers of 32 bits unless their name tells otherwise.
+type function struct {
+	vm *vm
+	f  api.Function
+}
+
+// call returns 0 if the instance has failed; vm.err tells why.
+func (f function) call(args ...uint64) uint32 { return uint32(f.wide(args...)) }
+
+func (f function) wide(args ...uint64) uint64 {
+	if f.vm.err != nil {
+		return 0
+	}
+	var stack [8]uint64
+	copy(stack[:], args)
+	if err := f.f.CallWithStack(f.vm.ctx, stack[:]); err != nil {
+		f.vm.err = err
+		return 0
+	}
+	return stack[0]
+}
+
+type vmKey struct{}
+
+// newRuntime compiles QuickJS and gives it what it imports.
+func newRuntime(ctx context.Context, cache wazero.CompilationCache) (wazero.Runtime, wazero.CompiledModule, error) {
+	r := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().WithMemoryLimitPages(maxPages).WithCompilationCache(cache))
+	if _, err := wasi_snapshot_preview1.Instantiate(ctx, r); err != nil {
+		return nil, nil, err
+	}
+	env := r.NewHostModuleBuilder("env")
+	for name, i := range imports {
+		env.NewFunctionBuilder().WithGoModuleFunction(i.f, numbers(i.params), numbers(i.results)).Export(name)
+	}
+	if _, err := env.Instantiate(ctx); err != nil {
+		return nil, nil, err
+	}
+	d, err := zstd.NewReader(nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer d.Close()
+	wasm, err := d.DecodeAll(quickjs, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	compiled, err := r.CompileModule(ctx, wasm)
+	return r, compiled, err
+}
+
+func numbers(n int) []api.ValueType {
+	types := make([]api.ValueType, n)
+	for i := range types {
+		types[i] = api.ValueTypeI32
+	}
+	return types
+}
+
+// imports are the functions that QuickJS calls.
+var imports = map[string]struct {
+	params, results int
+	f               api.GoModuleFunc
+}{
+	"host_call": {5, 1, func(ctx context.Context, _ api.Module, stack []uint64) {
+		v := ctx.Value(vmKey{}).(*vm)
+		name, ok := v.memory.Read(uint32(stack[0]), uint32(stack[1]))
+		if !ok || v.run == nil {
+			stack[0] = v.raise("a host function is called out of turn")
+			return
+		}
+		stack[0] = v.hostCall(string(name), arguments{v, uint32(stack[4]), uint32(stack[3])})
+	}},
+	"host_interrupt": {0, 1, func(ctx context.Context, _ api.Module, stack []uint64) {
+		stack[0] = 0
+		if v := ctx.Value(vmKey{}).(*vm); v.run != nil && v.run.ended() {
+			stack[0] = 1
+		}
+	}},
+	"host_get_timezone_offset": {2, 1, func(_ context.Context, _ api.Module, stack []uint64) { stack[0] = 0 }}, // UTC
+	"host_promise_rejection":   {3, 0, func(context.Context, api.Module, []uint64) {}},
+	"host_module_normalize":    {2, 1, func(_ context.Context, _ api.Module, stack []uint64) { stack[0] = 0 }},
+	"host_module_load":         {2, 1, func(_ context.Context, _ api.Module, stack []uint64) { stack[0] = 0 }},
+}
+
+// newVM makes an instance whose memory is im's, or as the linker left it.
+func (e *Engine) newVM(im *image) (*vm, error) {
+	config := wazero.NewModuleConfig().WithName("").WithStartFunctions().WithSysWalltime().WithSysNanotime().WithRandSource(rand.Reader)
+	m, err := e.runtime.InstantiateModule(context.Background(), e.compiled, config)
+	if err != nil {
+		return nil, err
+	}
+	v := &vm{module: m, memory: m.Memory(), image: im}
+	v.ctx = context.WithValue(context.Background(), vmKey{}, v)
+	for name, f := range map[string]*function{
+		"qjs_eval": &v.eval, "qjs_call": &v.invoke, "qjs_is_job_pending": &v.pending, "qjs_execute_pending_job": &v.job,
+		"qjs_get_exception": &v.exception, "qjs_set_memory_limit": &v.limit,
+		"wasm_malloc": &v.malloc, "wasm_free": &v.free, "qjs_new_string": &v.newString, "qjs_new_array_buffer": &v.newBuffer,
+		"qjs_new_number": &v.newNumber, "qjs_get_string_len": &v.getString, "qjs_free_cstring": &v.freeString, "qjs_is_string": &v.isString,
+		"qjs_is_exception": &v.isException, "qjs_is_array_buffer": &v.isBuffer, "qjs_get_array_buffer": &v.getBuffer,
+		"qjs_get_float64": &v.getNumber, "qjs_dup_value": &v.dup, "qjs_free_value": &v.drop, "qjs_throw": &v.throw, "qjs_new_error": &v.newError,
+	} {
+		*f = v.exported(name)
+	}
+	return v, nil
+}
+
+func (v *vm) exported(name string) function { return function{v, v.module.ExportedFunction(name)} }
+
+// hostFunctions are the names of what the prelude gets. See vm.hostCall.
+var hostFunctions = []string{"call", "cancel", "done", "emit", "fail", "log", "progress", "random", "bytes", "digest", "encode", "decode"}
+
+// boot starts QuickJS, loads the prelude, and returns the image of a clean instance.
+func (v *vm) boot() (*image, error) {
+	v.exported("_initialize").call()
+	if v.exported("qjs_init").call() != 0 {
+		return nil, errors.New("QuickJS has no memory to begin with")
+	}
+	v.exported("qjs_set_max_stack_size").call(stackSize)
+	v.exported("qjs_set_interrupt_handler").call(1)
+	set, get := v.exported("qjs_set_prop_string"), v.exported("qjs_get_prop_string")
+	host := v.exported("qjs_new_object").call()
+	for _, name := range hostFunctions {
+		p := v.text(name)
+		f := v.exported("qjs_new_host_function").call(uint64(p), uint64(len(name)), 0)
+		set.call(uint64(host), uint64(p), uint64(f))
+	}
+	im := &image{undefined: value(v.exported("qjs_get_undefined").call())}
+	im.arguments = v.malloc.call(4 * maxArguments)
+	v.image = im
+	f := v.evaluate("(function (host) {"+prelude+"\n})", "kernos", 0)
+	hooks, err := v.try(f, value(host))
+	if err != nil {
+		return nil, fmt.Errorf("the prelude: %w", err)
+	}
+	for name, hook := range map[string]*value{"load": &im.load, "run": &im.run, "settle": &im.settle, "tick": &im.tick, "explain": &im.explain} {
+		*hook = value(get.call(uint64(hooks), uint64(v.text(name))))
+	}
+	v.free.call(uint64(v.malloc.call(spareMemory)))
+	im.keep(v)
+	return im, v.err
+}
