@@ -112,6 +112,9 @@ func (k *Kernel) admit(ctx context.Context, m *message.Message, emit Emit, origi
 			err = invalidInput(invalid)
 		}
 	}
+	if err == nil && sender.session != "" && k.opts.Rules != nil {
+		err = k.opts.Rules(sender.session, s, m, by.call != nil)
+	}
 	if err == nil && by.call != nil && s.Kind == message.KindCommand && !by.call.mayCommand() {
 		err = message.Errorf(403, "%s is a query and may not call the command %s", by.call.request.Type, m.Type)
 	}

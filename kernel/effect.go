@@ -182,7 +182,9 @@ func (c *Call) commitWith(m *message.Message) (*store.Commit, error) {
 			return nil, err
 		}
 	}
-	if c.run != nil && !c.unkept {
+	if c.run != nil && c.work != nil {
+		c.run.Drop(b)
+	} else if c.run != nil && !c.unkept {
 		if b == nil {
 			b = new(store.Batch)
 		}

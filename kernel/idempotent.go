@@ -32,6 +32,9 @@ func (c *Call) beginRun() (ok bool) {
 		c.failRun(err)
 		return false
 	}
+	if c.work != nil {
+		run.OfWork()
+	}
 	c.mu.Lock()
 	late := c.settled.Load()
 	if !late {

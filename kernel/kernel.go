@@ -57,6 +57,11 @@ type Options struct {
 	// means that recorded messages aren't looked up.
 	Workflow func(message.ID, *principal.Principal) string
 
+	// Rules decides about a valid request that a session has caused: an error refuses it. Nested
+	// says that the handler of another call has sent the request. Nil means that sessions have
+	// no rules.
+	Rules func(session string, s *Syscall, m *message.Message, nested bool) error
+
 	// IdempotencyTTL is how long the outcome of a command with an idempotency key is
 	// kept. 0 means DefaultIdempotencyTTL.
 	IdempotencyTTL time.Duration

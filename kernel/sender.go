@@ -9,17 +9,28 @@ import (
 	"kernos/message"
 )
 
-// A Sender is where a message comes from: the principal that it acts for, and the wire that
-// it came over. Neither comes from what was sent. The zero Sender is the owner, within the
-// process.
+// A Sender is where a message comes from: the principal that it acts for, the wire that it came
+// over, and the session that has caused it. None of them comes from what was sent. The zero
+// Sender is the owner, within the process.
 type Sender struct {
 	principal *principal.Principal
 	Wire      string // unix, ws, http, stdio; "" within the process
+	session   string
 }
 
 // From returns the sender of messages that act for a principal, over a wire. A nil principal
 // is the owner.
-func From(p *principal.Principal, wire string) Sender { return Sender{p, wire} }
+func From(p *principal.Principal, wire string) Sender { return Sender{principal: p, Wire: wire} }
+
+// In returns the sender of messages that a session causes: [Options.Rules] decides about them,
+// beside the rights of the principal, and about what they cause in turn.
+func (s Sender) In(session string) Sender {
+	s.session = session
+	return s
+}
+
+// Session is the session that has caused the message, or "".
+func (s Sender) Session() string { return s.session }
 
 // Principal is who the message acts for.
 func (s Sender) Principal() *principal.Principal {

@@ -116,7 +116,7 @@ func (s *spec) what() string {
 }
 
 // sender is whom the calls of the job act for.
-func (a *run) sender() kernel.Sender { return kernel.From(a.who, a.Wire) }
+func (a *run) sender() kernel.Sender { return kernel.From(a.who, a.Wire).In(a.Session) }
 
 // lineage is the lineage of what the job sends.
 func (s *spec) lineage() message.Metadata {

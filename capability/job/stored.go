@@ -65,6 +65,7 @@ type spec struct {
 	Principal   principal.ID `json:"principal"`
 	Token       string       `json:"token,omitzero"` // the name of the principal
 	Wire        string       `json:"wire,omitzero"`
+	Session     string       `json:"session,omitzero"` // whose rules decide about what it calls
 	Starter     message.ID   `json:"starter"`
 	Correlation string       `json:"correlation"`
 	Created     int64        `json:"created"`

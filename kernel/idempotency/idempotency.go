@@ -16,6 +16,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -63,6 +64,7 @@ type Run struct {
 	shown       string   // as it was sent
 	fingerprint [16]byte // of the command
 	ended       chan struct{}
+	work        bool // see OfWork
 
 	// What the store has under the key: an outcome that has expired, the run's own intent,
 	// or nothing.
@@ -165,15 +167,32 @@ func (run *Run) Look() (*Kept, error) {
 	case !bytes.Equal(v[8:24], run.fingerprint[:]):
 		return &Kept{Err: misused(run.shown)}, nil
 	case Kind(v[24]) == intent:
+		run.revision, run.expires = e.Revision, expiry(v)
 		return &Kept{Err: unknownOutcome(run.shown)}, nil
 	default:
 		return &Kept{Kind: Kind(v[24]), Data: v[head:]}, nil
 	}
 }
 
+// OfWork says that the run is a part of some work, which keeps the outcome itself, in one batch
+// with the effect: an intent then doesn't expire, however long the kernel doesn't run, and Drop
+// takes the place of Keep.
+func (run *Run) OfWork() { run.work = true }
+
+// Drop adds to a batch that nothing stands under the key.
+func (run *Run) Drop(b *store.Batch) {
+	if run.revision != 0 {
+		b.Delete(run.Key())
+		b.Delete(expiryKey(run.expires, run.key))
+	}
+}
+
 // Keep adds to a batch what stands under the key from then on.
 func (run *Run) Keep(b *store.Batch, kind Kind, data []byte) (expires int64) {
 	expires = time.Now().Add(run.runs.ttl).UnixMilli()
+	if run.work {
+		expires = math.MaxInt64
+	}
 	value := binary.BigEndian.AppendUint64(make([]byte, 0, head+len(data)), uint64(expires))
 	value = append(append(append(value, run.fingerprint[:]...), byte(kind)), data...)
 	if !run.intended { // then it has happened, and must not happen again because of a condition
