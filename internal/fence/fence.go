@@ -135,21 +135,11 @@ func (f Fence) Check(file *os.File, path string) error {
 	if err != nil {
 		return err
 	}
-	path, err = place(file, path)
+	_, dir, err := find(file, path)
 	if err != nil {
-		return moved(err)
-	}
-	dir, err := os.OpenFile(filepath.Dir(path), os.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
-	if errors.Is(err, fs.ErrPermission) {
 		return err
 	}
-	if err != nil {
-		return moved(err)
-	}
 	defer func() { _ = dir.Close() }()
-	if err := holds(dir, filepath.Base(path), idOf(&opened)); err != nil {
-		return moved(err)
-	}
 	if err := f.CheckDir(dir); err != nil {
 		return err
 	}
@@ -166,6 +156,35 @@ func (f Fence) Check(file *os.File, path string) error {
 		return ErrPrivate
 	}
 	return nil
+}
+
+// Find returns where a regular file is that was opened by a path: a path without links in it. If
+// that can't be told any more, it returns ErrMoved.
+func Find(file *os.File, path string) (string, error) {
+	at, dir, err := find(file, path)
+	if err != nil {
+		return "", err
+	}
+	return at, dir.Close()
+}
+
+// find returns where a file is, and its directory.
+func find(file *os.File, path string) (at string, dir *os.File, err error) {
+	opened, err := stat(file)
+	if err != nil {
+		return "", nil, err
+	}
+	if at, err = place(file, path); err != nil {
+		return "", nil, moved(err)
+	}
+	dir, err = os.OpenFile(filepath.Dir(at), os.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return "", nil, moved(err)
+	}
+	if err := holds(dir, filepath.Base(at), idOf(&opened)); err != nil {
+		return "", nil, errors.Join(moved(err), dir.Close())
+	}
+	return at, dir, nil
 }
 
 // moved makes an error ErrMoved if it says that something isn't where it was.

@@ -4,6 +4,7 @@ package dirfs
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -129,68 +130,110 @@ func (d *directory) at(name string) (*opened, error) {
 	return o, err
 }
 
-// find returns that directory, and what a name in it leads to.
-func (d *directory) find(name string) (o *opened, s state, err error) {
-	if o, err = d.at(name); err == nil {
-		s, err = o.look(name)
-	}
-	return o, s, err
-}
-
-// look returns what a name leads to, if that is below the directory.
-func (o *opened) look(name string) (state, error) {
-	if s, ok := beneath(o.dir, name); ok {
-		return s, nil
-	}
-	info, err := o.root.Stat(local(name))
-	if err != nil {
-		return state{}, err
-	}
-	return stateOf(info), nil
-}
-
 // tries is how often a file is opened that is exchanged all the time.
 const tries = 10
 
-func (d *directory) Read(ctx context.Context, name string) (f vfs.File, err error) {
+// try calls f with the directory that is at the path now, and again if what f has opened was
+// exchanged meanwhile. What f opens decides what is private; where f fails, a name that leads home
+// is private, also if nothing is there.
+func (d *directory) try(name string, f func(*opened) error) error {
 	for range tries {
-		if f, err = d.read(ctx, name); !errors.Is(err, fence.ErrMoved) {
-			return f, guarded(err)
+		o, err := d.now()
+		if err != nil {
+			return err
+		}
+		switch err = f(o); {
+		case errors.Is(err, fence.ErrMoved):
+		case err != nil && o.leadsHome(name):
+			return vfs.ErrPrivate
+		default:
+			return guarded(err)
 		}
 	}
-	return f, vfs.ErrMoved
+	return vfs.ErrMoved
 }
 
-func (d *directory) read(ctx context.Context, name string) (vfs.File, error) {
+// look opens what a name leads to, if that is below the directory, to look at it. It may be private.
+func (o *opened) look(name string) (*os.File, state, error) {
+	f, ok := lookBeneath(o.dir, name)
+	if !ok {
+		info, err := o.root.Stat(local(name))
+		if err == nil && !info.IsDir() {
+			err = regular(info.Mode()) // to open a device may do something
+		}
+		if err == nil {
+			f, err = o.openFile(name)
+		}
+		if err != nil {
+			return nil, state{}, err
+		}
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, state{}, errors.Join(err, f.Close())
+	}
+	return f, stateOf(info), nil
+}
+
+// lookAt returns what a name leads to, if that is not private.
+func (o *opened) lookAt(name string) (state, error) {
+	f, s, err := o.look(name)
+	if err != nil {
+		return s, err
+	}
+	return s, errors.Join(o.check(f, s, name), f.Close())
+}
+
+// check fails if what was opened by a name is private.
+func (o *opened) check(f *os.File, s state, name string) error {
+	switch {
+	case len(o.private) == 0:
+		return nil
+	case s.mode.IsDir():
+		return o.private.CheckDir(f)
+	}
+	return o.private.Check(f, filepath.Join(o.path, local(name)))
+}
+
+// openTo opens a file or a directory for reading, if it is not private.
+func (o *opened) openTo(name string, wanted func(fs.FileMode) error) (*os.File, state, error) {
 	// To open a device may do something. So the look before; the one behind is for what
 	// has changed between.
-	o, s, err := d.find(name)
+	f, s, err := o.look(name)
 	if err == nil {
-		err = regular(s.mode)
+		err = errors.Join(wanted(s.mode), f.Close())
+	}
+	if err == nil {
+		f, err = o.openFile(name)
 	}
 	if err != nil {
-		return vfs.File{}, err
+		return nil, s, err
 	}
-	f, err := o.openFile(name)
-	if err != nil {
-		return vfs.File{}, err
-	}
-	defer func() { _ = f.Close() }()
 	info, err := f.Stat()
 	if err == nil {
-		err = regular(info.Mode())
-	}
-	if err == nil {
-		err = d.private.Check(f, filepath.Join(d.path, local(name)))
+		s = stateOf(info)
+		err = cmp.Or(wanted(s.mode), o.check(f, s, name))
 	}
 	if err != nil {
-		return vfs.File{}, err
+		return nil, s, errors.Join(err, f.Close())
 	}
-	s = stateOf(info)
-	// The version is the one before reading: if the file changes meanwhile, a comparison of
-	// versions shows it.
-	data, err := readFile(ctx, f, s.size)
-	return vfs.File{Data: data, Version: s.version(), Modified: s.modified}, err
+	return f, s, nil
+}
+
+func (d *directory) Read(ctx context.Context, name string) (read vfs.File, err error) {
+	err = d.try(name, func(o *opened) error {
+		f, s, err := o.openTo(name, regular)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = f.Close() }()
+		// The version is the one before reading: if the file changes meanwhile, a comparison of
+		// versions shows it.
+		data, err := readFile(ctx, f, s.size)
+		read = vfs.File{Data: data, Version: s.version(), Modified: s.modified}
+		return err
+	})
+	return read, err
 }
 
 // openFile opens a file for reading, and doesn't wait for the writer of a pipe.
@@ -253,60 +296,80 @@ func regular(mode fs.FileMode) error {
 	return nil
 }
 
-func (d *directory) Stat(_ context.Context, name string) (vfs.Info, error) {
-	_, s, err := d.find(name)
-	if err != nil {
-		return vfs.Info{}, err
+// isDir is regular for directories.
+func isDir(mode fs.FileMode) error {
+	if !mode.IsDir() {
+		return vfs.ErrNotDirectory
 	}
-	return s.info()
+	return nil
+}
+
+func (d *directory) Stat(_ context.Context, name string) (info vfs.Info, err error) {
+	err = d.try(name, func(o *opened) error {
+		s, err := o.lookAt(name)
+		if err == nil {
+			info, err = s.info()
+		}
+		return err
+	})
+	return info, err
 }
 
 // List implements [vfs.Lister]. What is neither a file nor a directory is not shown, and neither
 // is a link that leads out, nor what is private.
 func (d *directory) List(ctx context.Context, name, from string) iter.Seq2[vfs.Info, error] {
 	return func(yield func(vfs.Info, error) bool) {
-		if err := d.list(ctx, name, from, yield); err != nil {
+		var found []vfs.Info
+		unnamed := 0
+		err := d.try(name, func(o *opened) (err error) {
+			found, unnamed, err = o.list(ctx, name, from)
+			return err
+		})
+		if err != nil {
 			yield(vfs.Info{}, err)
+			return
+		}
+		for range unnamed {
+			if !yield(vfs.Info{}, vfs.ErrUnnamed) {
+				return
+			}
+		}
+		for _, info := range found {
+			if !yield(info, nil) {
+				return
+			}
 		}
 	}
 }
 
-func (d *directory) list(ctx context.Context, name, from string, yield func(vfs.Info, error) bool) error {
-	o, s, err := d.find(name) // to open a pipe would do something
+// list returns what is in a directory, in order, and how many of its entries no URI can name; of
+// these, only the first page tells.
+func (o *opened) list(ctx context.Context, name, from string) (found []vfs.Info, unnamed int, err error) {
+	f, _, err := o.openTo(name, isDir)
 	if err != nil {
-		return err
-	}
-	if !s.mode.IsDir() {
-		return vfs.ErrNotDirectory
-	}
-	f, err := o.openFile(name)
-	if err != nil {
-		return err
+		return nil, 0, err
 	}
 	defer func() { _ = f.Close() }()
-	if err := d.private.CheckDir(f); err != nil {
-		return guarded(err)
-	}
 	entries, err := f.ReadDir(-1)
 	if err != nil {
-		return err
+		return nil, 0, err
 	}
-	found := make([]vfs.Info, 0, len(entries))
+	found = make([]vfs.Info, 0, len(entries))
 	for _, e := range entries {
 		if err := ctx.Err(); err != nil {
-			return err
+			return nil, 0, err
 		}
 		entryName := e.Name()
 		switch {
 		case strings.HasPrefix(entryName, newPrefix): // on its way to its name
 			continue
 		case !vfs.Nameable(entryName):
-			if from == "" && !yield(vfs.Info{}, vfs.ErrUnnamed) { // a later page: it was reported before
-				return nil
+			if from == "" {
+				unnamed++
 			}
 			continue
 		}
-		info, err := o.entry(name, e)
+		info, err := o.entry(f, name, e)
 		if err != nil {
 			continue // it went away, leads out, or is private
 		}
@@ -315,25 +378,19 @@ func (d *directory) list(ctx context.Context, name, from string, yield func(vfs.
 		}
 	}
 	slices.SortFunc(found, func(a, b vfs.Info) int { return strings.Compare(a.Key(), b.Key()) })
-	for _, info := range found {
-		if !yield(info, nil) {
-			return nil
-		}
-	}
-	return nil
+	return found, unnamed, nil
 }
 
-// entry returns what an entry of a directory is: that which a link leads to. A file is not
-// private, since its directory is not.
-func (o *opened) entry(name string, e fs.DirEntry) (vfs.Info, error) {
-	if !e.Type().IsRegular() && o.leadsHome(vfs.Join(name, e.Name())) {
-		return vfs.Info{}, vfs.ErrPrivate
+// entry returns what an entry of a directory that is open is: that which a link leads to. A file is
+// not private, since its directory is not.
+func (o *opened) entry(dir *os.File, name string, e fs.DirEntry) (i vfs.Info, err error) {
+	s, err := stateIn(dir, e.Name())
+	if err == nil && !s.mode.IsRegular() {
+		s, err = o.lookAt(vfs.Join(name, e.Name()))
 	}
-	s, err := o.look(vfs.Join(name, e.Name()))
-	if err != nil {
-		return vfs.Info{}, err
+	if err == nil {
+		i, err = s.info()
 	}
-	i, err := s.info()
 	i.Link = e.Type()&fs.ModeSymlink != 0
 	return i, err
 }
@@ -342,23 +399,27 @@ func (o *opened) entry(name string, e fs.DirEntry) (vfs.Info, error) {
 func (d *directory) Dir() string { return d.path }
 
 // Local implements [vfs.Locator].
-func (d *directory) Local(name string) (string, bool) {
-	o, err := d.at(name)
-	if err != nil {
-		return "", false
-	}
-	info, err := o.root.Stat(local(name)) // which follows no link that leads out
-	top, topErr := filepath.EvalSymlinks(d.path)
-	file, fileErr := filepath.EvalSymlinks(filepath.Join(d.path, local(name)))
-	if errors.Join(err, topErr, fileErr) != nil || !info.Mode().IsRegular() {
-		return "", false
-	}
-	if inner, err := filepath.Rel(top, file); err != nil || !filepath.IsLocal(inner) {
-		return "", false
-	}
-	// The same file by both ways, whatever has moved between.
-	if now, err := os.Lstat(file); err != nil || !os.SameFile(now, info) {
-		return "", false
-	}
-	return file, true
+func (d *directory) Local(name string) (file string, ok bool) {
+	err := d.try(name, func(o *opened) error {
+		f, s, err := o.look(name) // which follows no link that leads out
+		if err != nil {
+			return err
+		}
+		defer func() { _ = f.Close() }()
+		if err := cmp.Or(regular(s.mode), o.check(f, s, name)); err != nil {
+			return err
+		}
+		top, err := filepath.EvalSymlinks(d.path)
+		if err != nil {
+			return err
+		}
+		if file, err = fence.Find(f, filepath.Join(d.path, local(name))); err != nil {
+			return err
+		}
+		if inner, err := filepath.Rel(top, file); err != nil || !filepath.IsLocal(inner) {
+			return fence.ErrMoved
+		}
+		return nil
+	})
+	return file, err == nil
 }

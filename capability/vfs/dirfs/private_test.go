@@ -1,9 +1,12 @@
 package dirfs
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"kernos/capability/vfs"
@@ -123,5 +126,68 @@ func TestAPrivateDirectoryThatIsNotThere(t *testing.T) {
 	vfstest.WantCode(t, "Read", err, 403)
 	if err == nil || !strings.Contains(err.Error(), "belongs to the kernel") {
 		t.Errorf("the error says: %v", err)
+	}
+}
+
+// A name that leads to a file at one moment and home at the next tells nothing of the home: neither
+// the size of a file there, nor a path that could be executed, nor what is in a directory.
+func TestAFileThatIsExchangedForOneOfTheHome(t *testing.T) {
+	dir := t.TempDir()
+	vfstest.Put(t, dir, map[string]string{"home/token": "SECRET", "home/tool": "SECRET", "file": "", "d/token": "", "d/tool": ""})
+	if err := errors.Join(os.Chmod(filepath.Join(dir, "home/token"), 0o700), os.Chmod(filepath.Join(dir, "file"), 0o700),
+		os.Symlink("home/token", filepath.Join(dir, "link")), os.Symlink("home", filepath.Join(dir, "dirlink"))); err != nil {
+		t.Fatal(err)
+	}
+	opened, err := Open(dir, Options{Private: []string{filepath.Join(dir, "home")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := opened.(*directory)
+	t.Cleanup(func() { _ = d.Close() })
+
+	var over atomic.Bool
+	var swapping sync.WaitGroup
+	defer swapping.Wait()
+	defer over.Store(true)
+	for name, link := range map[string]string{"file": "link", "d": "dirlink"} {
+		name, link, aside := filepath.Join(dir, name), filepath.Join(dir, link), filepath.Join(dir, name+"-aside")
+		swapping.Go(func() {
+			for !over.Load() {
+				if err := errors.Join(os.Rename(name, aside), os.Rename(link, name), os.Rename(name, link), os.Rename(aside, name)); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	seen := make(map[string]int)
+	for range 500 {
+		for _, name := range []string{"file", "d/token"} {
+			switch info, err := d.Stat(t.Context(), name); {
+			case err != nil:
+			case info.Size > 0:
+				t.Fatalf("Stat(%s) = %+v", name, info)
+			default:
+				seen["Stat "+name]++
+			}
+		}
+		switch path, ok := d.Local("file"); {
+		case ok && filepath.Base(path) == "token":
+			t.Fatalf("Local = %s", path)
+		case ok:
+			seen["Local"]++
+		}
+		for info, err := range d.List(t.Context(), "d", "") {
+			if err != nil {
+				break
+			}
+			if info.Size > 0 {
+				t.Fatalf("List shows %+v", info)
+			}
+			seen["List"]++
+		}
+	}
+	if len(seen) != 4 {
+		t.Errorf("seen is %v", seen) // the loop has met what may be seen, too
 	}
 }

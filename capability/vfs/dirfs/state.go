@@ -1,10 +1,14 @@
 package dirfs
 
 import (
+	"errors"
 	"io/fs"
+	"os"
 	"strconv"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"kernos/capability/vfs"
 )
@@ -23,6 +27,29 @@ func stateOf(info fs.FileInfo) state {
 		s.inode = uint64(sys.Ino)
 	}
 	return s
+}
+
+// stateIn returns what is under a name in a directory that is open; of a link, the link itself.
+func stateIn(dir *os.File, name string) (s state, err error) {
+	conn, err := dir.SyscallConn()
+	if err != nil {
+		return s, err
+	}
+	var found unix.Stat_t
+	var failed error
+	err = conn.Control(func(fd uintptr) { failed = unix.Fstatat(int(fd), name, &found, unix.AT_SYMLINK_NOFOLLOW) })
+	if err = errors.Join(err, failed); err != nil {
+		return s, err
+	}
+	s = state{size: found.Size, modified: time.Unix(found.Mtim.Unix()), inode: uint64(found.Ino), mode: fs.FileMode(found.Mode & 0o777)}
+	switch found.Mode & unix.S_IFMT {
+	case unix.S_IFREG:
+	case unix.S_IFDIR:
+		s.mode |= fs.ModeDir
+	default:
+		s.mode |= fs.ModeIrregular
+	}
+	return s, nil
 }
 
 // version is made of what changes when the content of a file does.
