@@ -1,6 +1,8 @@
 package daemon
 
 import (
+	"context"
+	"io"
 	"os"
 
 	"kernos/capability/blob"
@@ -18,6 +20,7 @@ import (
 	"kernos/capability/vfs/kernelfs"
 	"kernos/kernel"
 	"kernos/message"
+	"kernos/store/archive"
 )
 
 // modules are the capabilities of Kernos. A new one is a line here and a line in Definitions.
@@ -31,7 +34,9 @@ func (d *Daemon) modules(r *kernel.Registry) ([]kernel.Module, error) {
 	if err := s.openTree(&o.Files, d.variables(o.Level)); err != nil {
 		return nil, err
 	}
-	life := lifecycle.Options{Registry: r, Status: d.Status}
+	life := lifecycle.Options{Registry: r, Status: d.Status, Backup: func(ctx context.Context, key *archive.Key, out io.Writer) (lifecycle.Backup, error) {
+		return d.home.Backup(ctx, o.Version, key, out)
+	}}
 	if o.Socket != nil || o.Web != nil {
 		life.Shutdown = d.Shutdown
 	}

@@ -1,5 +1,5 @@
 // Package lifecycle is the module of a kernel's life: how it is doing, what it serves, how
-// a request is called off, and how the kernel is asked to end.
+// a request is called off, how a backup is made, and how the kernel is asked to end.
 //
 // The program that runs the kernel knows the answers, and gives them in the [Options]. One
 // that has no life of its own, because it ends with its input, leaves out Shutdown.
@@ -7,10 +7,12 @@ package lifecycle
 
 import (
 	"context"
+	"io"
 
 	"kernos/kernel"
 	"kernos/kernel/connection"
 	"kernos/message"
+	"kernos/store/archive"
 )
 
 // Options are what the program that runs the kernel says about it.
@@ -26,6 +28,10 @@ type Options struct {
 	// call is among it, so its reply is sent. It may be called more than once. Nil means
 	// that the kernel can't be asked to end.
 	Shutdown func()
+
+	// Backup writes a backup of the state. The key, which may be nil, is put into it. Nil means
+	// that there is no state.
+	Backup func(ctx context.Context, key *archive.Key, out io.Writer) (Backup, error)
 }
 
 // Definitions returns the module without its handlers.
@@ -33,14 +39,14 @@ func Definitions() kernel.Module {
 	return kernel.Module{
 		Name:     "kernel",
 		Version:  "1.0.0",
-		Summary:  "The kernel as a process: its status, its modules, cancelling requests, and shutting down.",
-		Syscalls: kernel.Unbound(status.Definition, modules.Definition, cancel.Definition, shutdown.Definition),
+		Summary:  "The kernel as a process: its status, its modules, cancelling requests, backups, and shutting down.",
+		Syscalls: kernel.Unbound(status.Definition, modules.Definition, cancel.Definition, shutdown.Definition, backup.Definition),
 	}
 }
 
 // Module returns the module.
 func Module(o Options) kernel.Module {
-	return Definitions().Bind(status.Bind(o.status), modules.Bind(o.modules), cancel.Bind(cancelRequest), shutdown.Bind(o.shutdown))
+	return Definitions().Bind(status.Bind(o.status), modules.Bind(o.modules), cancel.Bind(cancelRequest), shutdown.Bind(o.shutdown), backup.BindStream(o.backup))
 }
 
 type nothing struct{}

@@ -89,7 +89,7 @@ func TestStatusSaysWhatIsServed(t *testing.T) {
 	// A program that knows nothing still says what it serves.
 	k = newKernel(t, lifecycle.Options{})
 	got = ask(k, message.KindQuery, "Kernel.Status", `{}`)
-	if err := json.Unmarshal(got.Data, &s); err != nil || s.Served.Syscalls != 4 {
+	if err := json.Unmarshal(got.Data, &s); err != nil || s.Served.Syscalls != 5 {
 		t.Errorf("%v: %s", err, got.Data)
 	}
 	fits(t, k, "Kernel.Status", got.Data)
@@ -119,7 +119,7 @@ func TestModulesListsWhatCanBeCalled(t *testing.T) {
 			types = append(types, g.Name+" "+string(e.Kind)+" "+string(e.Type))
 		}
 	}
-	want := "kernel query Kernel.Status, kernel query Kernel.Modules, kernel command Syscall.Cancel, kernel command Syscall.Shutdown, test query Test.Wait"
+	want := "kernel query Kernel.Status, kernel query Kernel.Modules, kernel command Syscall.Cancel, kernel command Syscall.Shutdown, kernel query Kernel.Backup, test query Test.Wait"
 	if got := strings.Join(types, ", "); got != want {
 		t.Errorf("it lists %s\nwant %s", got, want)
 	}

@@ -12,39 +12,71 @@ import (
 	"golang.org/x/term"
 
 	"kernos/cmd/kernos/backup"
+	"kernos/cmd/kernos/connect"
 	"kernos/cmd/kernos/exit"
 	"kernos/cmd/kernos/settings"
+	"kernos/internal/visible"
+	"kernos/store/archive"
 )
 
-func backupCommand() *cobra.Command {
+func backupCommand(contextName *string) *cobra.Command {
 	var withKey bool
 	var file string
 	c := &cobra.Command{
 		Use:   "backup FILE",
 		Short: "Write all state into one file, also while a kernel is running",
-		Long: `Write the state of the origin (memory, journal, outcomes of idempotent commands, and
-the blobs that they refer to) into one file, as it is at one moment. A kernel that is
-running goes on; what it has acknowledged before the backup began is in it.
+		Long: `Write the state of the origin (memory, journal, tokens, jobs, outcomes of idempotent
+commands, and the blobs that they refer to) into one file, as it is at one moment. A kernel
+that is running goes on; what it has acknowledged before the backup began is in it.
+
+With --context, the state is that of another server, which sends it: its token must allow
+Kernel.Backup, which no preset does. The state of this user is read by this command itself,
+so that it can be saved even if the daemon hangs.
 
 The key file (key, beside the state), with which secrets are sealed where there is no
 ssh-agent, is not in it, unless --with-key is given: then it is sealed with a passphrase,
-which is asked for, and kernos restore brings it back.
+which is asked for, and kernos restore brings it back. A server never sends its key:
+--with-key is for the machine that has the key file.
 
 The file is compressed, has a checksum, and is readable by its owner only. It replaces
 a file of the same name when it is complete. - writes to standard output.`,
-		Example: "  kernos backup kernos.backup\n  kernos backup --with-key kernos.backup\n  kernos backup - | ssh elsewhere 'cat > kernos.backup'",
+		Example: "  kernos backup kernos.backup\n  kernos backup --with-key kernos.backup\n  kernos backup --context office office.backup\n  kernos backup - | ssh elsewhere 'cat > kernos.backup'",
 		Args:    one("say which file: kernos backup FILE"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return exit.OnSignal(c.Context(), func(ctx context.Context) error {
-				home, err := settings.UsableHome()
+				server, err := connect.FindServer(*contextName, "")
 				if err != nil {
 					return err
 				}
-				var ask backup.Passphrase
-				if withKey || file != "" {
-					ask = func() ([]byte, error) { return readPassphrase(file, true, c.ErrOrStderr()) }
+				withKey = withKey || file != ""
+				if server.Daemon == nil && withKey {
+					return &exit.Error{Status: exit.Usage, Cause: fmt.Errorf("the server of context %s never sends its sealing key; run kernos backup --with-key on its machine, or leave out --with-key", server.Context)}
 				}
-				return exit.Wrap(backup.Write(ctx, home, version, args[0], ask, c.OutOrStdout(), c.ErrOrStderr()))
+				var key *archive.Key
+				if server.Daemon != nil {
+					home, err := settings.UsableHome()
+					if err != nil {
+						return err
+					}
+					if withKey {
+						if key, err = backup.SealKey(home, func() ([]byte, error) { return readPassphrase(file, true, c.ErrOrStderr()) }); err != nil {
+							return exit.Wrap(err)
+						}
+					}
+				}
+				k, err := connect.Open(ctx, connect.Options{Context: *contextName, InProcess: openInProcess, Alone: true})
+				if err != nil {
+					return err
+				}
+				made, err := backup.Write(ctx, k.Call, args[0], key, c.OutOrStdout(), c.ErrOrStderr())
+				if made.KeyFile != "" {
+					where := "keep a copy of " + made.KeyFile + ", or put it in with --with-key"
+					if server.Daemon == nil {
+						where = "keep a copy of " + made.KeyFile + " of the server, or run kernos backup --with-key there"
+					}
+					fmt.Fprintln(c.ErrOrStderr(), "the sealing key isn't in the backup; "+visible.Text(where))
+				}
+				return exit.Wrap(errors.Join(err, k.Close()))
 			})
 		},
 	}

@@ -49,7 +49,7 @@ func TestContextsKnowCertificates(t *testing.T) {
 	want(0, "", "context", "add", "stranger", "wss://"+address+"/", "--ca-file", ours.File)
 	want(exit.Forbidden, "kernos context set stranger --token-file FILE", "ls", "--context", "stranger")
 	want(exit.Usage, "there is no context \"nosuch\"", "log", "--context", "nosuch")
-	want(exit.Usage, "kernos backup concerns the daemon and the state of this user on this machine", "backup", "x", "--context", "office")
+	want(exit.Forbidden, "kernos token create NAME --preset agent --allow Kernel.Backup", "backup", filepath.Join(t.TempDir(), "x"), "--context", "office")
 	want(0, "Return any JSON value", "kernel", "ping", "--help", "--context", "office")
 	want(0, "memory\t", "__complete", "--context", "office", "mem")
 	want(0, "✓ tls        TLS 1.3; the certificate is for 127.0.0.1, signed by CN=Office CA, valid until ", "doctor", "--context", "office")

@@ -18,10 +18,10 @@ func contextCommand() *cobra.Command {
 		Short: "Name the servers that you call",
 		Long: `Name the servers that you call. One of them is the current one, which all commands that
 ask a kernel use unless --context, --server or the variable KERNOS_CONTEXT names another:
-kernos call, kernos MODULE METHOD, cat, cp, edit, status, stop, ls, describe, log, show,
-graph, search, replay, watch, doctor, and the commands of kernos token. The context local
-always exists: it is the daemon of this user. serve, pipe and convert concern this machine
-whatever the context is; backup, restore, handle and kernos token itself do too, and refuse
+kernos call, kernos MODULE METHOD, cat, cp, edit, status, stop, backup, ls, describe, log,
+show, graph, search, replay, watch, doctor, and the commands of kernos token. The context
+local always exists: it is the daemon of this user. serve, pipe and convert concern this
+machine whatever the context is; restore, handle and kernos token itself do too, and refuse
 to run while another context is the current one.
 
 Contexts belong to a home: they are in contexts.yaml there (KERNOS_HOME).

@@ -61,7 +61,7 @@ that isn't a terminal, and no command, means kernos pipe.`,
 	var contextName string
 	open, openStarted, openRunning := openers(&contextName)
 	root.AddCommand(serveCommand(), statusCommand(openRunning, &contextName), stopCommand(&contextName), tokenCommand(open, openRunning), pipeCommand(), convertCommand(),
-		lsCommand(open, openRunning), describeCommand(open, openRunning), backupCommand(), restoreCommand(), callCommand(), jobCommand(openStarted, &contextName), handleCommand(), contextCommand(), doctorCommand(), completionCommand())
+		lsCommand(open, openRunning), describeCommand(open, openRunning), backupCommand(&contextName), restoreCommand(), callCommand(), jobCommand(openStarted, &contextName), handleCommand(), contextCommand(), doctorCommand(), completionCommand())
 	root.AddCommand(historyCommands(openStarted, openRunning)...)
 	root.AddCommand(documentCommands()...)
 	for _, g := range commandGroups {
@@ -74,11 +74,11 @@ that isn't a terminal, and no command, means kernos pipe.`,
 			}
 		}
 		switch c.Name() {
-		case "status", "stop", "ls", "describe", "log", "show", "graph", "search", "replay", "watch":
+		case "backup", "status", "stop", "ls", "describe", "log", "show", "graph", "search", "replay", "watch":
 			addContextFlag(c, &contextName)
 		case "pipe", "serve", "convert":
 			concernsThisMachine(c, &contextName, true)
-		case "handle", "backup", "restore", "token":
+		case "handle", "restore", "token":
 			concernsThisMachine(c, &contextName, false)
 			for _, sub := range c.Commands() {
 				addContextFlag(sub, &contextName)

@@ -150,7 +150,7 @@ The presets are:
            it doesn't open secrets, change settings, end the kernel or serve syscalls
   handler  serves syscalls on a connection, and nothing else
   viewer   queries, and the history of all callers
-  console  all that the owner may do, but tokens, opening secrets and ending the kernel
+  console  all that the owner may do, but tokens, opening secrets, backups and ending the kernel
 
 Ping, listing and describing are always allowed.`,
 		Example: `  kernos token create ci --allow 'Memory.*,Http.Fetch' --memory ci --expires 30d

@@ -59,8 +59,8 @@ var presets = map[Preset]preset{
 		others: true,
 	},
 	Handler: {allow: []string{"Syscall.Register", "Syscall.Unregister"}},
-	Viewer:  {queries: true, history: true, deny: []string{"Crypto.Open"}},
-	Console: {allow: []string{"*"}, history: true, settings: true, deny: []string{"Crypto.Open", "Syscall.Shutdown"}},
+	Viewer:  {queries: true, history: true, deny: []string{"Crypto.Open", "Kernel.Backup"}},
+	Console: {allow: []string{"*"}, history: true, settings: true, deny: []string{"Crypto.Open", "Kernel.Backup", "Syscall.Shutdown"}},
 }
 
 // domains are those of the syscalls that are built in, or will be.

@@ -62,9 +62,9 @@ type Header struct {
 // A Key is the key with which secrets are sealed, itself sealed with a passphrase. What its fields
 // mean is the business of who made it.
 type Key struct {
-	Version int    `json:"version"`
-	Salt    []byte `json:"salt"`
-	Text    []byte `json:"text"`
+	Version int    `json:"version" jsonschema_description:"The form of the key: 1."`
+	Salt    []byte `json:"salt" jsonschema_description:"What the passphrase was salted with, in base64."`
+	Text    []byte `json:"text" jsonschema_description:"The sealed key, in base64."`
 }
 
 // A Summary counts what a backup holds.

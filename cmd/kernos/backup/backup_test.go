@@ -1,17 +1,42 @@
 package backup
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"kernos/cmd/kernos/request"
 	"kernos/daemon"
+	"kernos/message"
 	"kernos/store"
 	"kernos/store/pebble"
 )
+
+// caller asks a kernel of a home in this process.
+func caller(t *testing.T, home daemon.Home) request.Caller {
+	t.Helper()
+	d, err := daemon.Open(&daemon.Options{Home: home.Dir, Origin: home.Origin, Unrecorded: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return func(ctx context.Context, m message.Message, event func(json.RawMessage)) (json.RawMessage, error) {
+		outcome, err := d.Call(ctx, m, func(m message.Message) { event(m.Data) })
+		if outcome.Err != nil {
+			return nil, cmp.Or(ctx.Err(), error(outcome.Err))
+		}
+		return outcome.Data, err
+	}
+}
 
 // What a signal ends leaves nothing behind, and changes nothing.
 func TestBackupAndRestoreCanBeInterrupted(t *testing.T) {
@@ -35,13 +60,13 @@ func TestBackupAndRestoreCanBeInterrupted(t *testing.T) {
 	name := filepath.Join(dir, "file")
 	interrupted, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := Write(interrupted, home, "test", name, nil, io.Discard, io.Discard); !errors.Is(err, context.Canceled) {
+	if _, err := Write(interrupted, caller(t, home), name, nil, io.Discard, io.Discard); !errors.Is(err, context.Canceled) {
 		t.Errorf("backup: %v", err)
 	}
 	if names, err := os.ReadDir(dir); err != nil || len(names) > 0 {
 		t.Errorf("after backup there is %v, %v", names, err)
 	}
-	if err := Write(t.Context(), home, "test", name, nil, io.Discard, io.Discard); err != nil {
+	if _, err := Write(t.Context(), caller(t, home), name, nil, io.Discard, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	if err := Restore(interrupted, home, true, name, true, nil, nil, io.Discard); !errors.Is(err, context.Canceled) {
@@ -69,7 +94,7 @@ func TestRestoreKeepsTheKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	name := filepath.Join(t.TempDir(), "file")
-	if err := Write(t.Context(), home, "test", name, nil, io.Discard, io.Discard); err != nil {
+	if _, err := Write(t.Context(), caller(t, home), name, nil, io.Discard, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	if err := Restore(t.Context(), home, true, name, true, nil, nil, io.Discard); err != nil {

@@ -24,6 +24,10 @@ type Options struct {
 	// InProcess opens a kernel in this process if the daemon of this user isn't running, for
 	// short commands. Without it and Start, a daemon must be running.
 	InProcess func() (*daemon.Daemon, error)
+
+	// Alone opens the kernel in this process also while the daemon of this user is running, for a
+	// command that has to work when the daemon hangs.
+	Alone bool
 }
 
 // A Kernel answers the requests of a command: the daemon of this user, the server of a context,
@@ -52,6 +56,9 @@ func (k *Kernel) open(ctx context.Context) (err error) {
 		k.conn, err = s.dialOnce(ctx)
 		return s.Explain(err)
 	}
+	if k.opts.Alone {
+		return k.openInProcess(ctx)
+	}
 	find := s.Daemon.Connect
 	if k.opts.Start {
 		find = s.Daemon.ConnectOrStart
@@ -70,7 +77,11 @@ func (k *Kernel) open(ctx context.Context) (err error) {
 		}
 		return unreachable(ErrNotRunning)
 	}
-	err = Retry(ctx, InUse, func(context.Context) (again bool, err error) {
+	return k.openInProcess(ctx)
+}
+
+func (k *Kernel) openInProcess(ctx context.Context) error {
+	err := Retry(ctx, InUse, func(context.Context) (again bool, err error) {
 		k.local, err = k.opts.InProcess()
 		return Busy(err), err
 	})

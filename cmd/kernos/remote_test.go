@@ -1,0 +1,114 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"kernos/cmd/kernos/exit"
+)
+
+// remote is a server of another home, which h reaches as the contexts that are named, with the rights
+// that they are given.
+func remote(t *testing.T, h *house, contexts map[string][]string) (far *house, s *server) {
+	t.Helper()
+	far = newHouse(t)
+	far.env = append(far.env, "KERNOS_NO_HTTP=false")
+	s = far.serve("--addr", "127.0.0.1:0")
+	for name, rights := range contexts {
+		secret, notes, status := far.run("", append([]string{"token", "create", name}, rights...)...)
+		if status != 0 {
+			t.Fatal(notes)
+		}
+		file := filepath.Join(t.TempDir(), "token")
+		if err := os.WriteFile(file, []byte(secret), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, notes, status := h.run("", "context", "add", name, "ws://"+far.reached()["http"]+"/", "--token-file", file); status != 0 {
+			t.Fatal(notes)
+		}
+	}
+	return far, s
+}
+
+// The state of a server elsewhere is backed up by a token that may, and comes back here.
+func TestABackupOfAServerElsewhere(t *testing.T) {
+	h := newHouse(t)
+	far, _ := remote(t, h, map[string][]string{
+		"saves": {"--preset", "viewer", "--allow", "Kernel.Backup"}, "views": {"--preset", "viewer"}, "rules": {"--preset", "console"},
+		"part": {"--preset", "viewer", "--allow", "Kernel.Backup", "--memory", "notes"},
+	})
+	large := strings.Repeat("0123456789abcdef", 1<<16) // a blob of 1 MB
+	for _, args := range [][]string{{"memory", "set", "note", "--value", "milk"}, {"memory", "set", "large", "value=@-"}, {"crypto", "seal", "--plaintext", "s3cret"}} {
+		if _, notes, status := far.run(large, args...); status != 0 {
+			t.Fatal(notes)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "b")
+	for _, c := range []struct {
+		status int
+		text   string
+		args   []string
+	}{
+		{exit.Forbidden, "its preset viewer excludes Kernel.Backup; the owner can allow it: kernos token update views --allow Kernel.Backup", []string{"--context", "views"}},
+		{exit.Forbidden, "its preset console excludes Kernel.Backup", []string{"--context", "rules"}},
+		{exit.Forbidden, "use a token without --memory and --files", []string{"--context", "part"}},
+		{exit.Usage, "never sends its sealing key; run kernos backup --with-key on its machine", []string{"--context", "saves", "--with-key"}},
+		{0, "/key of the server, or run kernos backup --with-key there", []string{"--context", "saves"}},
+	} {
+		_, notes, status := h.run("", append([]string{"backup", file}, c.args...)...)
+		if _, err := os.Stat(file); status != c.status || !strings.Contains(notes, c.text) || (err == nil) != (c.status == 0) {
+			t.Fatalf("%v: status %d, %v: %s", c.args, status, err, notes)
+		}
+	}
+	key, err := filepath.Glob(filepath.Join(far.home, "origins", "*", "key"))
+	if err != nil || len(key) != 1 {
+		t.Fatal(key, err)
+	}
+	secret, err := os.ReadFile(key[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, notes, status := h.run("", "restore", file); status != 0 {
+		t.Fatal(notes)
+	}
+	for name, want := range map[string]string{"note": "milk", "large": large} {
+		if out, notes, status := h.run("", "cat", name); status != 0 || strings.TrimSuffix(out, "\n") != want {
+			t.Errorf("%s: status %d, %d bytes: %s", name, status, len(out), notes)
+		}
+	}
+	err = filepath.WalkDir(h.home, func(name string, e os.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			return err
+		}
+		text, err := os.ReadFile(name)
+		if bytes.Contains(text, bytes.TrimSpace(secret)) {
+			t.Errorf("%s has the sealing key of the server", name)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// A server elsewhere is ended by a token that may, and the command waits for its end.
+func TestStopOfAServerElsewhere(t *testing.T) {
+	h := newHouse(t)
+	_, s := remote(t, h, map[string][]string{"ends": {"--preset", "viewer", "--allow", "Syscall.Shutdown"}, "rules": {"--preset", "console"}})
+	_, notes, status := h.run("", "stop", "--context", "rules")
+	if status != exit.Forbidden || !strings.Contains(notes, "its preset console excludes Syscall.Shutdown; the owner can allow it: kernos token update rules --allow Syscall.Shutdown") {
+		t.Errorf("status %d: %s", status, notes)
+	}
+	if out, notes, status := h.run("", "stop", "--context", "ends"); status != 0 || out != "the server of context ends has stopped\n" {
+		t.Fatalf("status %d: %s%s", status, out, notes)
+	}
+	if status := s.wait(); status != 0 {
+		t.Errorf("it has left with %d: %s", status, s.notes)
+	}
+	if _, notes, status := h.run("", "stop", "--context", "ends"); status != exit.Unreachable || !strings.Contains(notes, "kernos doctor --context ends") {
+		t.Errorf("status %d: %s", status, notes)
+	}
+}
