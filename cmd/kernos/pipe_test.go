@@ -221,6 +221,41 @@ func TestLenientIsTheClients(t *testing.T) {
 	}
 }
 
+// A line that lacks metadata and is wrong otherwise gets the same error in both modes: what is wrong
+// with it otherwise.
+func TestALenientPipeReportsWhatElseIsWrong(t *testing.T) {
+	h := newHouse(t)
+	lines := []string{
+		`{"kind":"querry","type":"Ping","data":1}`, `{"kind":"query","type":"ping","data":1}`, `{"kind":"query","type":"Ping"}`,
+		`{"kind":"query","type":"Ping","data":1,"extra":1}`, `{"kind":"query","typ":"Ping","data":1,"metadata":{"correlation":"c"}}`,
+		`{"kind":"query","type":"Ping","data":1,"metadata":{"id":7}}`, `{"kind":"query","type":"Ping","data":1,"metadata":7}`,
+		`{"kind":"reply","type":"Ping","data":1}`, `{}`, `[]`, `7`, `{"type":"query","name":"Ping","payload":1,"x":1}`, `{"type":"querry","name":"Ping","payload":1}`,
+	}
+	data := func(args ...string) (all []string) {
+		out, notes, status := h.run(strings.Join(lines, "\n")+"\n", append([]string{"pipe", "--lenient"}, args...)...)
+		if status != 1 {
+			t.Fatalf("status %d: %s%s", status, out, notes)
+		}
+		for line := range strings.Lines(out) {
+			var m struct{ Data, Payload json.RawMessage }
+			if err := json.Unmarshal([]byte(line), &m); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, string(m.Data)+string(m.Payload))
+		}
+		return all
+	}
+	inline, through := data("--inline"), data()
+	if len(inline) != len(lines) || len(through) != len(lines) {
+		t.Fatalf("%d lines have %d and %d answers", len(lines), len(inline), len(through))
+	}
+	for i, line := range lines {
+		if inline[i] != through[i] {
+			t.Errorf("%s\n  inline:  %s\n  through: %s", line, inline[i], through[i])
+		}
+	}
+}
+
 // Each answer comes before the next question.
 func TestAProgramTalksToTheDaemon(t *testing.T) {
 	h := newHouse(t)

@@ -2,18 +2,21 @@ package piping
 
 import (
 	"bufio"
+	"bytes"
 	"io"
+	"strconv"
 
+	"kernos/internal/jsonscan"
+	"kernos/internal/jsonvalue"
 	"kernos/kernel"
+	"kernos/message"
 	"kernos/message/osevent"
 )
 
-// stamping gives the messages in a stream an id and a time, where they have none. Lines
-// that aren't messages pass unchanged: the kernel reports what is wrong with
-// them.
+// stamping gives the messages in a stream an id and a time, where they have none, whatever else is
+// wrong with them: the kernel reports that. Lines that aren't JSON objects pass unchanged.
 type stamping struct {
 	in     *bufio.Reader
-	either *osevent.Either
 	kernel *kernel.Kernel // for its ids
 	out    []byte         // stamped
 	rest   []byte         // of it
@@ -28,7 +31,6 @@ func newStamping(in io.Reader) (*stamping, error) {
 	}
 	return &stamping{
 		in:     bufio.NewReaderSize(in, osevent.Dialect.MaxLine+1),
-		either: osevent.NewEither(true, nil),
 		kernel: kernel.New(r, nil),
 	}, nil
 }
@@ -64,20 +66,29 @@ func (s *stamping) Read(b []byte) (int, error) {
 
 // stamp appends a line.
 func (s *stamping) stamp(dst, line []byte) []byte {
-	text := line
-	end := len(text)
-	for end > 0 && (text[end-1] == '\n' || text[end-1] == '\r') {
-		end--
-	}
-	m, dialect, err := s.either.Decode(text[:end])
-	if err != nil || m.Metadata.ID != "" && m.Metadata.Timestamp != 0 {
+	text := bytes.TrimRight(line, "\r\n")
+	if !jsonscan.Valid(text) {
 		return append(dst, line...)
 	}
-	s.kernel.Stamp(&m)
-	start := len(dst)
-	dst = dialect.Append(dst, &m)
-	if len(dst)-start > dialect.MaxLine {
-		return append(dst[:start], line...)
+	object := jsonvalue.Members(text)
+	metadata := jsonvalue.Object{}
+	if given := object.Get("metadata"); given != nil {
+		metadata = jsonvalue.Members(given)
 	}
-	return append(dst, line[end:]...)
+	if object == nil || metadata == nil || metadata.Has("id") && metadata.Has("timestamp") {
+		return append(dst, line...)
+	}
+	var m message.Message
+	s.kernel.Stamp(&m)
+	if !metadata.Has("id") {
+		metadata = metadata.Set("id", jsonscan.AppendQuoted(nil, string(m.Metadata.ID)))
+	}
+	if !metadata.Has("timestamp") {
+		metadata = metadata.Set("timestamp", strconv.AppendInt(nil, m.Metadata.Timestamp, 10))
+	}
+	stamped := object.Set("metadata", metadata.Text()).Text()
+	if len(stamped) > max(message.Current.MaxLine, osevent.Extend(text)) {
+		return append(dst, line...)
+	}
+	return append(append(dst, stamped...), line[len(text):]...)
 }
