@@ -111,11 +111,12 @@ func (w *world) handle(script string, change func(*handling.Handler)) (kill func
 		change(h)
 	}
 	ctx, kill := context.WithCancel(context.Background())
-	w.drain, w.finished = make(chan struct{}), make(chan error, 1)
-	go func() { w.finished <- h.Serve(ctx, w.drain) }()
+	drain, finished := make(chan struct{}), make(chan error, 1)
+	w.drain, w.finished = drain, finished
+	go func() { finished <- h.Serve(ctx, drain) }()
 	w.t.Cleanup(func() {
 		kill()
-		<-w.finished
+		<-finished
 	})
 	w.served(1)
 	return kill
