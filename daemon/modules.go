@@ -14,6 +14,7 @@ import (
 	"kernos/capability/job"
 	"kernos/capability/lifecycle"
 	"kernos/capability/memory"
+	"kernos/capability/model"
 	"kernos/capability/register"
 	"kernos/capability/token"
 	"kernos/capability/vfs"
@@ -53,6 +54,7 @@ func (d *Daemon) modules(r *kernel.Registry) ([]kernel.Module, error) {
 		history.Module(s.journal, d.tokens.Find),
 		token.Module(d.tokens),
 		d.jobs.Module(),
+		model.Module(s.models(&o)),
 	}, nil
 }
 
@@ -77,5 +79,6 @@ func Definitions() (*kernel.Registry, error) {
 		history.Definitions(),
 		token.Definitions(),
 		job.Definitions(),
+		model.Definitions(),
 	)
 }

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net"
@@ -47,6 +48,10 @@ type Options struct {
 	// NoJobs says that the process ends with its caller: jobs can be looked at, and neither be
 	// started nor run.
 	NoJobs bool
+
+	// Models are the settings of language models by name, beside those in the memory; see
+	// package model.
+	Models map[string]json.RawMessage
 
 	Retention Retention
 	Files     Files

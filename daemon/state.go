@@ -14,6 +14,7 @@ import (
 	"kernos/capability/vfs"
 	"kernos/capability/vfs/kernelfs"
 	"kernos/internal/backoff"
+	"kernos/internal/outbound"
 	"kernos/journal"
 	"kernos/kernel"
 	"kernos/message"
@@ -38,6 +39,7 @@ type state struct {
 	resolve  func(context.Context, message.BlobPointer) ([]byte, error) // fetches what a pointer points to
 	client   *http.Client                                               // of requests that callers cause
 	own      *http.Client                                               // of those that the owner has set up
+	asking   *http.Client                                               // of those to language models
 	keys     *crypto.Keyring
 	dropped  journal.Dropped // by maintain, since it was reported
 
@@ -83,6 +85,8 @@ func newState(home Home, o *Options, socket string) (*state, error) {
 		return engine, err
 	})
 	s.client, s.own = newOutgoing(policy)
+	policy.Private, policy.Loopback = true, true // the owner has named the host in the settings of the model
+	s.asking = outbound.NewClient(policy, nil)
 	s.keys = crypto.New(crypto.Options{
 		Agent: crypto.Socket(o.Keys.Agent), Key: o.Keys.Seal, KeyFile: home.Key(), RequireAgent: o.Keys.RequireAgent, OpenUnbound: o.Keys.OpenUnbound, Log: o.Log,
 	})
@@ -140,6 +144,7 @@ func (s *state) ready() error {
 // close makes everything durable and closes the store.
 func (s *state) close() error {
 	s.client.CloseIdleConnections()
+	s.asking.CloseIdleConnections()
 	s.keys.Close()
 	var err error
 	if s.tree != nil {

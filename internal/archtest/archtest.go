@@ -28,7 +28,7 @@ var floors = [][]string{
 	{"capability/*", "transport/*"},                   // what there is to call, and how to reach it
 
 	// what can be mounted in the tree of files, and mounts from texts
-	{"capability/vfs/dirfs", "capability/vfs/httpfs", "capability/vfs/kernelfs", "capability/vfs/memoryfs", "capability/vfs/vfstest"},
+	{"capability/vfs/dirfs", "capability/vfs/httpfs", "capability/vfs/kernelfs", "capability/vfs/memoryfs", "capability/vfs/vfstest", "capability/model/modeltest"},
 	{"capability/vfs/mounts"},
 
 	{"client"},          //
@@ -49,7 +49,7 @@ var floors = [][]string{
 var pure = []string{"internal/jsonscan", "internal/sealed", "internal/secret", "internal/outbound", "message", "message/ndjson", "message/osevent"}
 
 // forTests lists the packages that tests import, and nothing else does.
-var forTests = []string{"capability/vfs/vfstest", "internal/testkit", "internal/testkit/wire", "kernel/kerneltest"}
+var forTests = []string{"capability/model/modeltest", "capability/vfs/vfstest", "internal/testkit", "internal/testkit/wire", "kernel/kerneltest"}
 
 // floor returns the floor of a package of this module, given by its folder.
 func floor(folder string) (int, bool) {

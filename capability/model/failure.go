@@ -1,0 +1,195 @@
+package model
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	nethttp "net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"kernos/internal/backoff"
+	"kernos/internal/jsonscan"
+	"kernos/internal/jsonvalue"
+	"kernos/internal/outbound"
+	"kernos/message"
+)
+
+// A failure is an error of a provider, with what to do about it.
+type failure struct {
+	err   *message.Error // what the caller is told
+	again bool           // another attempt may go better
+	wait  time.Duration  // how long the provider wants to be left alone; 0 means that it doesn't say
+}
+
+func (f *failure) Error() string { return f.err.Error() }
+
+// maxWait is how long a request waits because its provider says so. If that is longer, the caller decides.
+const maxWait = time.Minute
+
+// pause waits before the next attempt. It returns false if ctx ends first.
+func (f *failure) pause(ctx context.Context, pauses *backoff.Backoff) bool {
+	if f.wait > 0 {
+		pauses = &backoff.Backoff{First: f.wait, Longest: f.wait}
+	}
+	return pauses.Wait(ctx.Done())
+}
+
+// Errors that an attempt ends with.
+var (
+	errCutOff    = &failure{again: true, err: unreadable("the stream ended in the middle")}
+	errEcho      = &failure{err: unreadable("the provider has sent the key back, and is not to be trusted with it")}
+	errNoKeyring = message.Errorf(422, "This kernel has nothing that opens the sealed key")
+	errBadKey    = message.Errorf(422, "The key isn't one: it is too short, or has blanks or control characters in it; seal it again without a line break at its end")
+)
+
+// unreadable is the cause of a failure that lies in what the provider has sent.
+func unreadable(words string) *message.Error {
+	return message.Errorf(502, "%s", message.Clip(strings.ToUpper(words[:1])+words[1:], 500))
+}
+
+// failureOf returns what an attempt ends with as a failure that names the model.
+func failureOf(p *provider, err error) *failure {
+	f, ok := errors.AsType[*failure](err)
+	if !ok {
+		known, _ := message.ErrorOf(err)
+		f = &failure{err: known}
+	}
+	out := *f
+	out.err = &message.Error{Code: f.err.Code, Message: fmt.Sprintf("The model %s failed: %s", p.name, lower(f.err.Message)), Cause: f.err.Cause}
+	return &out
+}
+
+func lower(text string) string {
+	if len(text) > 1 && text[1] >= 'a' {
+		return strings.ToLower(text[:1]) + text[1:]
+	}
+	return text
+}
+
+// networkFailure is the failure of a request that got no whole answer.
+func networkFailure(ctx context.Context, err error) error {
+	if errors.Is(context.Cause(ctx), errSilent) {
+		return &failure{again: true, err: message.Errorf(504, "The provider has sent nothing for %v", maxSilence)}
+	}
+	if refused, ok := errors.AsType[*outbound.Refused](err); ok {
+		return &failure{err: message.Errorf(403, "The policy for connections refuses %s", refused.Error())}
+	}
+	if errors.Is(err, errLongEvent) || errors.As(err, new(*message.Error)) {
+		return err
+	}
+	words := "The provider can't be reached"
+	var dns *net.DNSError
+	again := true
+	switch {
+	case errors.As(err, &dns) && dns.IsNotFound:
+		words = "There is no host " + message.Clip(dns.Name, 255)
+	case errors.As(err, new(*tls.CertificateVerificationError)):
+		words, again = "The provider's certificate is not trusted", false
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
+		words = "The connection ended in the middle of the answer"
+	}
+	text := err.Error()
+	var outer interface{ Unwrap() error }
+	if errors.As(err, &outer) && outer.Unwrap() != nil {
+		text = outer.Unwrap().Error() // without the method and the URL
+	}
+	return &failure{again: again, err: &message.Error{Code: 502, Message: words, Cause: message.Errorf(502, "%s", message.Clip(text, 300))}}
+}
+
+// statusFailure is the failure of a request that was answered with an error.
+func statusFailure(r *nethttp.Response, g guard) error {
+	text, _ := io.ReadAll(io.LimitReader(r.Body, 64<<10))
+	words, kind := errorText(text)
+	f := saidFailure(r.StatusCode, g.hide(words), kind)
+	f.wait = retryAfter(r.Header)
+	return f
+}
+
+// saidFailure is the failure that a provider speaks of, in an answer of its own or within a stream.
+func saidFailure(status int, words, kind string) *failure {
+	cause := message.Errorf(min(max(status, 400), 599), "%s", message.Clip(words, 1000))
+	e := &message.Error{Code: 502, Cause: cause}
+	f := &failure{err: e}
+	switch {
+	case status == 401 || status == 403:
+		e.Message = "The provider refuses the key"
+	case tooLong(words, kind) || status == 413:
+		e.Code, e.Message = 413, "The conversation is longer than the model takes"
+	case status == 429 && strings.Contains(kind, "quota"):
+		e.Code, e.Message = 429, "The account at the provider is used up"
+	case status == 429:
+		e.Code, e.Message, f.again = 429, "The provider takes no more requests for now", true
+	case status == 404:
+		e.Message = "The provider doesn't know the model, or has no such address"
+	case status >= 300 && status < 400:
+		e.Message = "The provider answers with a redirect, which is not followed; correct baseUrl"
+	case status == 408, status == 409, status == 425, status >= 500:
+		e.Message, f.again = "The provider has a problem", true
+	default:
+		e.Message = "The provider refuses the request"
+	}
+	return f
+}
+
+// tooLong reports whether an error says that the conversation doesn't fit into the model.
+func tooLong(words, kind string) bool {
+	if strings.Contains(kind, "context_length") {
+		return true
+	}
+	words = strings.ToLower(words)
+	for _, part := range []string{"prompt is too long", "context length", "context window", "maximum context", "context size", "too many tokens"} {
+		if strings.Contains(words, part) {
+			return true
+		}
+	}
+	return false
+}
+
+// errorText finds what an error body says: {"error":{"message","type","code"}}, {"error":"…"}, or
+// {"message":"…"}; else it is the body itself.
+func errorText(text []byte) (words, kind string) {
+	if !jsonscan.Valid(text) {
+		return strings.TrimSpace(message.Clip(strings.ToValidUTF8(string(text), "?"), 500)), ""
+	}
+	all := jsonvalue.Members(text)
+	if inner := jsonvalue.Members(all.Get("error")); inner != nil {
+		all = inner
+	} else if words, ok := jsonvalue.String(all.Get("error")); ok {
+		return words, ""
+	}
+	words = jsonvalue.Plain(all.Get("message"))
+	for _, name := range []string{"type", "code"} {
+		if k, ok := jsonvalue.String(all.Get(name)); ok {
+			kind += " " + k
+		}
+	}
+	if words == "" {
+		words = string(text)
+	}
+	return words, strings.TrimSpace(kind)
+}
+
+// retryAfter returns how long a provider wants to be left alone.
+func retryAfter(h nethttp.Header) time.Duration {
+	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms > 0 {
+		return time.Duration(ms * float64(time.Millisecond))
+	}
+	text := h.Get("Retry-After")
+	if s, err := strconv.ParseFloat(text, 64); err == nil && s > 0 {
+		return time.Duration(min(s, 1e6) * float64(time.Second))
+	}
+	if at, err := nethttp.ParseTime(text); err == nil {
+		return max(time.Until(at), 0)
+	}
+	return 0
+}
+
+func containsAny(text string, parts ...string) bool {
+	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(text, part) })
+}

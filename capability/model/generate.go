@@ -1,0 +1,168 @@
+package model
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"strconv"
+	"time"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"kernos/internal/backoff"
+	"kernos/internal/jsonscan"
+	"kernos/kernel"
+	"kernos/message"
+)
+
+// A generation is one request, as a dialect needs it.
+type generation struct {
+	*provider
+	in           *generateInput
+	conversation *conversation
+	tools        names
+	maxTokens    int
+}
+
+// defaultRetries is how often a request is repeated that has failed for a while only.
+const defaultRetries = 4
+
+// generate answers Model.Generate.
+func (m *models) generate(ctx context.Context, in generateInput, stream *kernel.Stream) (generateOutput, error) {
+	p, err := m.find(in.Model)
+	if err != nil {
+		return generateOutput{}, err
+	}
+	g, err := m.prepare(ctx, p, &in)
+	if err != nil {
+		return generateOutput{}, err
+	}
+	retries := defaultRetries
+	if p.Retries != nil {
+		retries = *p.Retries
+	}
+	pauses := backoff.Backoff{First: time.Second / 2, Longest: 30 * time.Second, Jitter: true}
+	for try := 0; ; try++ {
+		a := &answer{stream: stream, tools: g.tools}
+		err := dialects[p.Dialect](ctx, m, g, a)
+		out := generateOutput{Model: p.name, Session: in.Session, Messages: []jsontext.Value{}}
+		if err == nil {
+			err = a.reply(p, &out)
+		}
+		if err == nil {
+			return out, nil
+		}
+		if ctx.Err() != nil {
+			return out, ctx.Err()
+		}
+		f := failureOf(p, err)
+		if try >= retries || !f.again || f.wait > maxWait {
+			return out, f.err
+		}
+		if a.shown {
+			reason := append(jsonscan.AppendQuoted([]byte(`{"reason":`), f.err.Message), '}')
+			if err := stream.Emit(Discarded, kernel.Raw(reason)); err != nil {
+				return out, err
+			}
+		}
+		if !f.pause(ctx, &pauses) {
+			return out, ctx.Err()
+		}
+	}
+}
+
+// prepare makes a generation of a request.
+func (m *models) prepare(ctx context.Context, p *provider, in *generateInput) (*generation, error) {
+	for _, ref := range []struct {
+		pointer *message.BlobPointer
+		into    any
+		name    string
+	}{{in.MessagesRef, &in.Messages, "messagesRef"}, {in.ToolsRef, &in.Tools, "toolsRef"}} {
+		if ref.pointer == nil {
+			continue
+		}
+		text, err := m.resolve(ctx, *ref.pointer)
+		if err != nil {
+			return nil, err
+		}
+		if err := jsonv2.Unmarshal(text, ref.into); err != nil {
+			return nil, invalid(ref.name, "%s: what it points to isn't a list of what belongs there", ref.name)
+		}
+	}
+	g := &generation{provider: p, in: in, tools: make(names, len(in.Tools)), maxTokens: in.MaxTokens}
+	if g.maxTokens == 0 {
+		g.maxTokens = p.MaxTokens
+	}
+	for _, t := range in.Tools {
+		g.tools[toolName(t.Name)] = t.Name
+	}
+	if p.Dialect == "syscall" {
+		return g, nil // a program gets the messages as they are
+	}
+	var err error
+	g.conversation, err = m.converse(ctx, in.System, in.Messages, p.identity())
+	return g, err
+}
+
+type checkInput struct {
+	Model string `json:"model,omitempty" jsonschema_description:"The name of a model that Model.List lists. Default: the model named default, or the only one."`
+}
+
+type checkOutput struct {
+	Model string `json:"model" jsonschema_description:"The name of the model that answered."`
+	First int64  `json:"first" jsonschema_description:"After how many milliseconds the first piece of its answer came."`
+	Total int64  `json:"total" jsonschema_description:"After how many milliseconds it was complete."`
+	Usage usage  `json:"usage" jsonschema_description:"What it took."`
+}
+
+// check answers Model.Check.
+func (m *models) check(ctx context.Context, in checkInput, _ *kernel.Stream) (checkOutput, error) {
+	begun := time.Now()
+	out := checkOutput{First: -1}
+	reply, err := m.generate(ctx, generateInput{
+		Model: in.Model, MaxTokens: 64, Messages: []jsontext.Value{jsontext.Value(`{"type":"input","text":"Reply with the word: ready"}`)},
+	}, kernel.NewStream(&message.Message{}, func(message.Message) {
+		if out.First < 0 {
+			out.First = time.Since(begun).Milliseconds()
+		}
+	}))
+	if err != nil {
+		return out, err
+	}
+	out.Model, out.Usage, out.Total = reply.Model, reply.Usage, time.Since(begun).Milliseconds()
+	if out.First < 0 {
+		out.First = out.Total
+	}
+	return out, nil
+}
+
+// brief is what is recorded of a generation for a session, which has the messages: recording the
+// whole conversation at each step would grow with its square.
+func brief(data json.RawMessage) json.RawMessage {
+	if jsonscan.Member(data, "session") == nil {
+		return data
+	}
+	return jsonscan.ReplaceMembers(data, func(name string, value []byte) string {
+		switch name {
+		case "messages", "tools", "system", "messagesRef", "toolsRef":
+		default:
+			return ""
+		}
+		hash := sha256.Sum256(jsonscan.AppendCanonical(nil, value))
+		token := `{"sha256":"` + hex.EncodeToString(hash[:]) + `"`
+		if value[0] == '[' {
+			n, last := 0, []byte(nil)
+			jsonscan.Elements(value, 0, func(one []byte) bool {
+				n, last = n+1, jsonscan.Member(one, "id")
+				return true
+			})
+			token += `,"count":` + strconv.Itoa(n)
+			if last != nil {
+				token += `,"last":` + string(last)
+			}
+		}
+		return token + "}"
+	})
+}

@@ -1,0 +1,436 @@
+package model
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"io"
+	nethttp "net/http"
+	"strconv"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"kernos/internal/jsonscan"
+	"kernos/internal/jsonvalue"
+)
+
+// openAI is the dialect openai-chat: that of the chat completions of OpenAI, and of ollama,
+// llama.cpp, vLLM and other servers.
+func openAI(ctx context.Context, m *models, g *generation, a *answer) error {
+	body, err := g.openAIRequest()
+	if err != nil {
+		return err
+	}
+	r := openAIReader{answer: a}
+	headers := func(h nethttp.Header, key string) {
+		if key != "" {
+			h.Set("Authorization", "Bearer "+key)
+		}
+	}
+	err = m.post(ctx, g, "chat/completions", body, headers, r.take)
+	if err == errCutOff && a.finish != "" {
+		err = nil // not every server says that it is done
+	}
+	if err == nil && a.finish == "" {
+		err = errCutOff
+	}
+	return err
+}
+
+type openAIBody struct {
+	Model               string          `json:"model"`
+	Messages            []openAIMessage `json:"messages"`
+	Tools               []openAITool    `json:"tools,omitzero"`
+	MaxTokens           int             `json:"max_tokens,omitzero"`
+	MaxCompletionTokens int             `json:"max_completion_tokens,omitzero"`
+	Temperature         *float64        `json:"temperature,omitzero"`
+	Stop                []string        `json:"stop,omitzero"`
+	Stream              bool            `json:"stream"`
+	StreamOptions       *openAIOptions  `json:"stream_options,omitzero"`
+	PromptCacheKey      string          `json:"prompt_cache_key,omitzero"`
+}
+
+type openAIOptions struct {
+	IncludeUsage bool `json:"include_usage"`
+}
+
+type openAIMessage struct {
+	Role             string       `json:"role"`
+	Content          any          `json:"content,omitzero"` // a text, or a list of openAIPart
+	ReasoningContent string       `json:"reasoning_content,omitzero"`
+	ToolCalls        []openAICall `json:"tool_calls,omitzero"`
+	ToolCallID       string       `json:"tool_call_id,omitzero"`
+}
+
+type openAIPart struct {
+	Type     string      `json:"type"`
+	Text     string      `json:"text,omitzero"`
+	ImageURL *openAIURL  `json:"image_url,omitzero"`
+	File     *openAIFile `json:"file,omitzero"`
+}
+
+type openAIURL struct {
+	URL string `json:"url"`
+}
+
+type openAIFile struct {
+	Filename string `json:"filename"`
+	FileData string `json:"file_data"`
+}
+
+type openAICall struct {
+	ID       string         `json:"id"`
+	Type     string         `json:"type"`
+	Function openAIFunction `json:"function"`
+}
+
+type openAIFunction struct {
+	Name      string `json:"name"`
+	Arguments string `json:"arguments"`
+}
+
+type openAITool struct {
+	Type     string           `json:"type"`
+	Function openAIDefinition `json:"function"`
+}
+
+type openAIDefinition struct {
+	Name        string         `json:"name"`
+	Description string         `json:"description,omitzero"`
+	Parameters  jsontext.Value `json:"parameters"`
+}
+
+// openAIRequest is the body of a request.
+func (g *generation) openAIRequest() ([]byte, error) {
+	b := openAIBody{Model: g.Model, Temperature: g.in.Temperature, Stop: g.in.Stop, Stream: true}
+	if !g.has("no-stream-options") {
+		b.StreamOptions = &openAIOptions{IncludeUsage: true}
+	}
+	own := g.url.Hostname() == "api.openai.com"
+	if own || g.has("max-completion-tokens") {
+		b.MaxCompletionTokens = g.maxTokens
+	} else {
+		b.MaxTokens = g.maxTokens
+	}
+	if own || g.has("prompt-cache-key") {
+		b.PromptCacheKey = g.in.Session
+	}
+	if system := g.conversation.system; system != "" {
+		role := "system"
+		if g.has("developer-role") {
+			role = "developer"
+		}
+		b.Messages = append(b.Messages, openAIMessage{Role: role, Content: system})
+	}
+	for i := range g.conversation.turns {
+		b.Messages = g.openAITurn(b.Messages, &g.conversation.turns[i])
+	}
+	for _, t := range g.in.Tools {
+		b.Tools = append(b.Tools, openAITool{"function", openAIDefinition{toolName(t.Name), t.Description, toolSchema(t.InputSchema)}})
+	}
+	body, err := json.Marshal(b, json.Deterministic(true))
+	return g.withExtra(body), err
+}
+
+// openAITurn appends a turn: results are messages of their own.
+func (g *generation) openAITurn(messages []openAIMessage, t *turn) []openAIMessage {
+	var text string
+	var parts []openAIPart
+	said := openAIMessage{Role: "assistant"}
+	if t.user {
+		said.Role = "user"
+	}
+	for _, k := range t.blocks {
+		switch {
+		case k.result != nil:
+			text := k.result.text
+			if k.result.isError {
+				text = "Error: " + text
+			}
+			messages = append(messages, openAIMessage{Role: "tool", ToolCallID: g.callID(k.result.id), Content: text})
+		case k.call != nil:
+			said.ToolCalls = append(said.ToolCalls, openAICall{g.callID(k.call.ID), "function", openAIFunction{toolName(k.call.Name), string(k.call.arguments())}})
+		case k.reasoning != nil:
+			if g.has("send-reasoning") {
+				said.ReasoningContent += k.reasoning.Summary
+			}
+		case k.file != nil:
+			data := "data:" + k.file.MimeType + ";base64," + k.file.Data
+			if k.file.MimeType == "application/pdf" {
+				parts = append(parts, openAIPart{Type: "file", File: &openAIFile{k.file.name(), data}})
+			} else {
+				parts = append(parts, openAIPart{Type: "image_url", ImageURL: &openAIURL{data}})
+			}
+		default:
+			if text != "" {
+				text += "\n\n"
+			}
+			text += k.text
+			parts = append(parts, openAIPart{Type: "text", Text: k.text})
+		}
+	}
+	switch {
+	case t.user && hasFile(t.blocks):
+		said.Content = parts
+	case text != "":
+		said.Content = text
+	case said.ToolCalls == nil:
+		return messages
+	}
+	return append(messages, said)
+}
+
+func hasFile(blocks []block) bool {
+	for _, k := range blocks {
+		if k.file != nil {
+			return true
+		}
+	}
+	return false
+}
+
+func (f *file) name() string {
+	if f.Filename != "" {
+		return f.Filename
+	}
+	return "file"
+}
+
+// arguments are the arguments of a call as an object, which all providers want.
+func (c *call) arguments() []byte {
+	switch {
+	case len(c.Args) == 0 || string(c.Args) == "null":
+		return []byte(`{}`)
+	case c.Args.Kind() != '{':
+		return append(append([]byte(`{"value":`), c.Args...), '}')
+	}
+	return jsonscan.AppendCompact(nil, c.Args)
+}
+
+// callID is the id of a call as a provider takes it.
+func (g *generation) callID(id string) string {
+	safe := []byte(id)
+	for i, c := range safe {
+		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-') {
+			safe[i] = '_'
+		}
+	}
+	if g.has("short-ids") {
+		h := fnv.New64a()
+		_, _ = io.WriteString(h, id)
+		return fmt.Sprintf("%016x", h.Sum64())[:9]
+	}
+	if len(safe) > maxName {
+		h := fnv.New64a()
+		_, _ = io.WriteString(h, id)
+		return fmt.Sprintf("call_%016x", h.Sum64())
+	}
+	return string(safe)
+}
+
+// toolSchema is the schema of a tool as all providers take it: of an object, with no choice at
+// its top.
+func toolSchema(text jsontext.Value) jsontext.Value {
+	all := jsonvalue.Members([]byte(text))
+	for _, name := range []string{"anyOf", "oneOf", "allOf", "enum", "not", "if", "then", "else"} {
+		all = all.Without(name)
+	}
+	if kind, _ := jsonvalue.String(all.Get("type")); kind != "object" {
+		all = all.Set("type", []byte(`"object"`))
+	}
+	if !all.Has("properties") {
+		all = all.Set("properties", []byte(`{}`))
+	}
+	return jsontext.Value(all.Text())
+}
+
+// An openAIReader adds the events of a stream to an answer. It doesn't rely on more than servers
+// do: a call may have no index or always the same one, an id in each piece, in the first one or in
+// none; there may be no choices.
+type openAIReader struct{ answer *answer }
+
+func (r *openAIReader) take(data []byte) (done bool, err error) {
+	if data == nil {
+		return true, nil // [DONE]
+	}
+	if data[0] != '{' {
+		return false, &failure{again: true, err: unreadable("an event isn't an object")}
+	}
+	jsonscan.Members(data, 0, func(name, value []byte) bool {
+		switch string(name) {
+		case `"choices"`:
+			if value[0] == '[' {
+				jsonscan.Elements(value, 0, func(choice []byte) bool {
+					err = r.choice(choice)
+					return false // there is one
+				})
+			}
+		case `"usage"`:
+			r.usage(value)
+		case `"error"`:
+			if string(value) != "null" {
+				words, kind := errorText(data)
+				err = streamFailure(words, kind)
+			}
+		}
+		return err == nil
+	})
+	return false, err
+}
+
+func (r *openAIReader) choice(choice []byte) (err error) {
+	if choice[0] != '{' {
+		return nil
+	}
+	jsonscan.Members(choice, 0, func(name, value []byte) bool {
+		switch string(name) {
+		case `"delta"`, `"message"`: // the latter if the answer isn't streamed
+			if value[0] == '{' {
+				err = r.delta(value)
+			}
+		case `"finish_reason"`:
+			if value[0] == '"' && len(value) > 2 {
+				r.answer.finish = openAIFinish(string(value[1 : len(value)-1]))
+			}
+		}
+		return err == nil
+	})
+	return err
+}
+
+func openAIFinish(reason string) finish {
+	switch reason {
+	case "length", "max_tokens":
+		return finishLength
+	case "content_filter":
+		return finishRefused
+	case "tool_calls", "function_call":
+		return finishCalls
+	}
+	return finishStop
+}
+
+func (r *openAIReader) delta(delta []byte) (err error) {
+	thought := false
+	jsonscan.Members(delta, 0, func(name, value []byte) bool {
+		switch string(name) {
+		case `"content"`, `"refusal"`:
+			err = r.content(value)
+		case `"reasoning_content"`, `"reasoning"`: // some servers send both
+			if !thought && value[0] == '"' && len(value) > 2 {
+				thought = true
+				err = r.answer.say(partReasoning, value)
+			}
+		case `"tool_calls"`:
+			if value[0] == '[' {
+				jsonscan.Elements(value, 0, func(call []byte) bool {
+					err = r.call(call)
+					return err == nil
+				})
+			}
+		}
+		return err == nil
+	})
+	return err
+}
+
+// content takes a text, or a list of parts.
+func (r *openAIReader) content(value []byte) (err error) {
+	if value[0] != '[' {
+		return r.answer.say(partReply, value)
+	}
+	jsonscan.Elements(value, 0, func(part []byte) bool {
+		if text := jsonscan.Member(part, "text"); text != nil {
+			err = r.answer.say(partReply, text)
+		} else if thinking := jsonscan.Member(part, "thinking"); thinking != nil && thinking[0] == '[' {
+			jsonscan.Elements(thinking, 0, func(part []byte) bool {
+				err = r.answer.say(partReasoning, jsonscan.Member(part, "text"))
+				return err == nil
+			})
+		}
+		return err == nil
+	})
+	return err
+}
+
+// call takes a piece of a call.
+func (r *openAIReader) call(piece []byte) error {
+	if piece[0] != '{' {
+		return nil
+	}
+	key := -1
+	if index := jsonscan.Member(piece, "index"); index != nil {
+		key, _ = strconv.Atoi(string(index))
+	}
+	id, name := textOf(jsonscan.Member(piece, "id")), ""
+	var args []byte
+	if function := jsonscan.Member(piece, "function"); function != nil && function[0] == '{' {
+		name = textOf(jsonscan.Member(function, "name"))
+		args = jsonscan.Member(function, "arguments")
+	}
+	c := r.which(key, id, name)
+	if args == nil || string(args) == "null" {
+		args = []byte(`""`)
+	} else if args[0] != '"' { // an object in place of its text
+		args = jsonscan.AppendQuoted(nil, string(args))
+	}
+	return r.answer.grow(c, args)
+}
+
+// which returns the call that a piece belongs to.
+func (r *openAIReader) which(key int, id, name string) *wanted {
+	all := r.answer.calls
+	n := len(all) - 1
+	for key >= 0 && n >= 0 && all[n].key != key {
+		n--
+	}
+	if n < 0 {
+		return r.answer.want(key, id, name)
+	}
+	c := &all[n]
+	other := id != "" && c.theirs != "" && id != c.theirs
+	again := name != "" && (id == "" || c.theirs == "") && len(c.args) > 0 && jsonscan.Valid(c.args)
+	if other || again {
+		return r.answer.want(key, id, name)
+	}
+	if c.theirs == "" {
+		c.theirs = id
+	}
+	if len(c.args) == 0 && name != c.name {
+		c.name += name
+	}
+	return c
+}
+
+func textOf(token []byte) string {
+	if len(token) < 2 || token[0] != '"' {
+		return ""
+	}
+	return jsonscan.Unquote(token)
+}
+
+func (r *openAIReader) usage(value []byte) {
+	u := &r.answer.usage
+	counts := jsonvalue.Members(value)
+	counts.Read("prompt_tokens", &u.Input)
+	counts.Read("completion_tokens", &u.Output)
+	jsonvalue.Members(counts.Get("prompt_tokens_details")).Read("cached_tokens", &u.Cached)
+	jsonvalue.Members(counts.Get("completion_tokens_details")).Read("reasoning_tokens", &u.Reasoning)
+}
+
+// streamFailure is the failure that a provider speaks of within a stream, where it has no status.
+func streamFailure(words, kind string) *failure {
+	status := 500
+	switch {
+	case containsAny(kind, "rate_limit", "429"):
+		status = 429
+	case containsAny(kind, "overloaded", "server_error", "api_error", "timeout", "503", "500"):
+		status = 503
+	case containsAny(kind, "invalid_request", "not_found", "400", "404"):
+		status = 400
+	case containsAny(kind, "authentication", "permission", "401", "403"):
+		status = 401
+	}
+	return saidFailure(status, words, kind)
+}

@@ -1,0 +1,305 @@
+package model
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net"
+	nethttp "net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"kernos/internal/nearest"
+	"kernos/internal/sealed"
+	"kernos/kernel/principal"
+	"kernos/message"
+)
+
+// A provider is where a model is, and how to talk to it: the settings models/NAME.
+type provider struct {
+	Dialect       string         `json:"dialect"`
+	BaseURL       string         `json:"baseUrl,omitzero"`
+	Model         string         `json:"model,omitzero"`         // the name of the model at the provider
+	Key           string         `json:"key,omitzero"`           // sealed for the host of baseUrl
+	Type          message.Type   `json:"type,omitzero"`          // of the dialect syscall: the syscall that generates
+	Cassette      string         `json:"cassette,omitzero"`      // of the dialect replay: what is played
+	Record        string         `json:"record,omitzero"`        // the cassette that exchanges are added to
+	ContextWindow int            `json:"contextWindow,omitzero"` // how many tokens a conversation may have
+	MaxTokens     int            `json:"maxTokens,omitzero"`     // how many tokens an answer may have, unless the request says
+	Price         price          `json:"price,omitzero"`
+	Quirks        []string       `json:"quirks,omitzero"`
+	Extra         jsontext.Value `json:"extra,omitzero"`   // members that are added to each request
+	Retries       *int           `json:"retries,omitzero"` // how often a failed request is repeated; default 4
+
+	name      string
+	source    string // memory or config
+	url       *url.URL
+	transport nethttp.RoundTripper // what plays a cassette; nil means the network
+}
+
+// price is what a million tokens cost.
+type price struct {
+	Input      float64  `json:"input,omitzero"`
+	Output     float64  `json:"output,omitzero"`
+	Cached     *float64 `json:"cached,omitzero"`     // read from a cache; default: as input
+	CacheWrite *float64 `json:"cacheWrite,omitzero"` // written to a cache; default: as input
+}
+
+// quirks are what servers of a dialect want otherwise than the others.
+var quirks = map[string]string{
+	"max-completion-tokens": "the limit of an answer is max_completion_tokens",
+	"developer-role":        "the system message has the role developer",
+	"no-stream-options":     "stream_options are refused",
+	"prompt-cache-key":      "prompt_cache_key is understood",
+	"send-reasoning":        "reasoning is sent back as reasoning_content",
+	"short-ids":             "ids of calls have nine letters and digits",
+	"no-cache-control":      "cache_control is refused",
+}
+
+// A dialect asks a model and adds what it says to an answer.
+type dialect func(ctx context.Context, m *models, g *generation, a *answer) error
+
+var dialects = map[string]dialect{
+	"openai-chat":        openAI,
+	"anthropic-messages": anthropic,
+	"syscall":            served,
+}
+
+const replayed = "replay"
+
+var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+// readProvider reads the settings of a model. The errors are for people, and don't quote the key.
+func readProvider(name string, text json.RawMessage) (*provider, error) {
+	p := &provider{name: name}
+	if err := jsonv2.Unmarshal(text, p, jsonv2.RejectUnknownMembers(true)); err != nil {
+		words := "a member has the wrong type"
+		if at, ok := err.(*jsonv2.SemanticError); ok && at.JSONPointer != "" {
+			words = "the member " + strings.TrimPrefix(string(at.JSONPointer), "/") + " is unknown or has the wrong type"
+		}
+		return nil, fmt.Errorf("%s; expected {dialect, baseUrl, model, key?, contextWindow?, maxTokens?, price?, quirks?, extra?, record?, retries?}", words)
+	}
+	return p, p.check()
+}
+
+func (p *provider) check() (err error) {
+	if p.Dialect != replayed && dialects[p.Dialect] == nil {
+		known := slices.Sorted(maps.Keys(dialects))
+		return fmt.Errorf("dialect: expected %s or %s, got %q", strings.Join(known, ", "), replayed, message.Clip(p.Dialect, 64))
+	}
+	for _, q := range p.Quirks {
+		if quirks[q] == "" {
+			return fmt.Errorf("quirks: expected some of %s, got %q", strings.Join(slices.Sorted(maps.Keys(quirks)), ", "), message.Clip(q, 64))
+		}
+	}
+	if len(p.Extra) > 0 && p.Extra.Kind() != '{' {
+		return fmt.Errorf("extra: expected an object")
+	}
+	for field, cassette := range map[string]string{"record": p.Record, "cassette": p.Cassette} {
+		if cassette != "" && !nameForm.MatchString(cassette) {
+			return fmt.Errorf("%s: expected a name of letters, digits, dots and dashes, got %q", field, message.Clip(cassette, 64))
+		}
+	}
+	switch p.Dialect {
+	case replayed:
+		if p.Cassette == "" {
+			return fmt.Errorf("cassette: the dialect replay needs the name of a cassette")
+		}
+		return nil
+	case "syscall":
+		if !p.Type.Valid() || principal.Builtin(p.Type) {
+			return fmt.Errorf("type: the dialect syscall needs the name of a syscall that a program serves, such as Llama.Generate, got %q", message.Clip(string(p.Type), 64))
+		}
+		return nil
+	}
+	if p.url, err = url.Parse(p.BaseURL); err != nil || p.url.Scheme != "http" && p.url.Scheme != "https" || p.url.Hostname() == "" || p.url.User != nil || p.url.RawQuery != "" {
+		return fmt.Errorf("baseUrl: expected a URL such as https://api.example.com/v1, without a password and parameters")
+	}
+	if p.Model == "" {
+		return fmt.Errorf("model: the name of the model at the provider is missing")
+	}
+	return p.checkKey()
+}
+
+// checkKey makes sure that a key goes to its host only.
+func (p *provider) checkKey() error {
+	if p.Key == "" {
+		return nil
+	}
+	box, err := sealed.Parse(p.Key)
+	switch {
+	case err != nil:
+		return fmt.Errorf("key: expected a string that is sealed for the host: kernos crypto seal --for %s", p.url.Hostname())
+	case len(box.For) == 0:
+		return fmt.Errorf("key: it is sealed, but not for a host; seal it again: kernos crypto seal --for %s", p.url.Hostname())
+	}
+	if err := box.For.Refuses(p.use()); err != nil {
+		return fmt.Errorf("key: %w; seal it again: kernos crypto seal --for %s", err, p.url.Hostname())
+	}
+	return nil
+}
+
+// use is what the key is opened for.
+func (p *provider) use() sealed.Use {
+	port := cmp.Or(p.url.Port(), map[string]string{"http": "80", "https": "443"}[p.url.Scheme])
+	return sealed.Use{Syscall: string(generate.Type), Hosts: []string{net.JoinHostPort(p.url.Hostname(), port)}}
+}
+
+// identity tells models apart: what one of them has signed means nothing to another.
+func (p *provider) identity() string {
+	if p.url == nil {
+		return string(p.Type) + "/" + p.Model
+	}
+	return p.url.Host + "/" + p.Model
+}
+
+func (p *provider) has(quirk string) bool { return slices.Contains(p.Quirks, quirk) }
+
+// priced adds the cost to what an answer took.
+func (p *provider) priced(u usage) usage {
+	each := func(own *float64) float64 {
+		if own != nil {
+			return *own
+		}
+		return p.Price.Input
+	}
+	fresh := max(u.Input-u.Cached-u.written, 0)
+	u.Cost = (float64(fresh)*p.Price.Input + float64(u.Cached)*each(p.Price.Cached) + float64(u.written)*each(p.Price.CacheWrite) + float64(u.Output)*p.Price.Output) / 1e6
+	return u
+}
+
+// defaultName is the model that is asked if the request names none.
+const defaultName = "default"
+
+// find returns the provider with a name. A setting that is a text is the name of another one.
+func (m *models) find(name string) (*provider, error) {
+	known, err := m.names()
+	if err != nil {
+		return nil, err
+	}
+	if name == "" {
+		switch {
+		case slices.Contains(known, defaultName):
+			name = defaultName
+		case len(known) == 1:
+			name = known[0]
+		case len(known) == 0:
+			return nil, message.Errorf(404, "No model is configured; the owner can add one: kernos memory set models/NAME '{\"dialect\":\"openai-chat\",\"baseUrl\":\"http://127.0.0.1:11434/v1\",\"model\":\"…\"}'")
+		default:
+			return nil, invalid("model", "model: several models are configured, and none is named default; choose one of %s", message.Clip(strings.Join(known, ", "), 200))
+		}
+	}
+	text, source, err := m.setting(name)
+	if err == nil && text[0] == '"' {
+		_ = json.Unmarshal(text, &name)
+		text, source, err = m.setting(name)
+	}
+	if err != nil {
+		if e, ok := message.ErrorOf(err); !ok || e.Code != 404 {
+			return nil, err
+		}
+		hint := nearest.Hint(name, known)
+		if hint == "" {
+			hint = "Model.List lists those that are"
+		}
+		return nil, message.Errorf(404, "The model %q isn't configured: %s", message.Clip(name, 64), hint)
+	}
+	p, err := readProvider(name, text)
+	if err != nil {
+		return nil, message.Errorf(500, "The settings of the model %s can't be used: models/%s: %v", name, name, err)
+	}
+	p.source = source
+	if p.Dialect == replayed {
+		return m.play(p)
+	}
+	return p, nil
+}
+
+// setting returns the settings of a model, and where they stand.
+func (m *models) setting(name string) (text json.RawMessage, source string, err error) {
+	missing := message.Errorf(404, "No setting models/%s", message.Clip(name, 64))
+	if !nameForm.MatchString(name) {
+		return nil, "", missing
+	}
+	if m.Read != nil {
+		text, err := m.Read(name)
+		if err == nil {
+			return text, "memory", nil
+		}
+		if e, ok := message.ErrorOf(err); !ok || e.Code != 404 {
+			return nil, "", err
+		}
+	}
+	if text, ok := m.Configured[name]; ok {
+		return text, "config", nil
+	}
+	return nil, "", missing
+}
+
+// names are the names of all models, in order.
+func (m *models) names() ([]string, error) {
+	all := slices.Collect(maps.Keys(m.Configured))
+	if m.Names != nil {
+		kept, err := m.Names()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, kept...)
+	}
+	slices.Sort(all)
+	return slices.Compact(slices.DeleteFunc(all, func(n string) bool { return !nameForm.MatchString(n) })), nil
+}
+
+type listOutput struct {
+	Models []listed `json:"models" jsonschema_description:"The models, by name."`
+}
+
+type listed struct {
+	Name          string  `json:"name" jsonschema_description:"The name to give as model."`
+	Dialect       string  `json:"dialect,omitzero" jsonschema_description:"How its provider is talked to: openai-chat, anthropic-messages, syscall or replay."`
+	Model         string  `json:"model,omitzero" jsonschema_description:"The name of the model at the provider, or the name that this one stands for."`
+	BaseURL       string  `json:"baseUrl,omitzero" jsonschema_description:"Where the provider is."`
+	Type          string  `json:"type,omitzero" jsonschema_description:"The syscall that generates, of the dialect syscall."`
+	Key           bool    `json:"key,omitzero" jsonschema_description:"Whether a key is sent."`
+	ContextWindow int     `json:"contextWindow,omitzero" jsonschema_description:"How many tokens a conversation may have."`
+	Input         float64 `json:"input,omitzero" jsonschema_description:"What a million tokens of a conversation cost."`
+	Output        float64 `json:"output,omitzero" jsonschema_description:"What a million tokens of an answer cost."`
+	Source        string  `json:"source" jsonschema:"enum=memory,enum=config" jsonschema_description:"Where its settings are: the key models/NAME of the memory, or config.yaml."`
+	Problem       string  `json:"problem,omitzero" jsonschema_description:"Why it can't be used."`
+}
+
+// list answers Model.List.
+func (m *models) list(context.Context, struct{}) (listOutput, error) {
+	out := listOutput{Models: []listed{}}
+	known, err := m.names()
+	if err != nil {
+		return out, err
+	}
+	for _, name := range known {
+		text, source, err := m.setting(name)
+		if err != nil {
+			return out, err
+		}
+		l := listed{Name: name, Source: source}
+		if text[0] == '"' {
+			_ = json.Unmarshal(text, &l.Model)
+			if !slices.Contains(known, l.Model) {
+				l.Problem = fmt.Sprintf("it stands for %s, which isn't configured", l.Model)
+			}
+		} else if p, err := readProvider(name, text); err != nil {
+			l.Problem = err.Error()
+		} else {
+			l.Dialect, l.Model, l.BaseURL, l.Type, l.Key = p.Dialect, p.Model, p.BaseURL, string(p.Type), p.Key != ""
+			l.ContextWindow, l.Input, l.Output = p.ContextWindow, p.Price.Input, p.Price.Output
+		}
+		out.Models = append(out.Models, l)
+	}
+	return out, nil
+}

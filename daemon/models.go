@@ -1,0 +1,31 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"path/filepath"
+
+	"kernos/capability/model"
+)
+
+// modelKeys is the folder of the memory with the settings of language models.
+const modelKeys = "models"
+
+// models returns the settings of the capability model. The settings of models are the owner's, and
+// are read with the owner's rights.
+func (s *state) models(o *Options) *model.Options {
+	return &model.Options{
+		Read: func(name string) (json.RawMessage, error) {
+			text, _, _, err := s.memory.Get(context.Background(), modelKeys+"/"+name)
+			return text, err
+		},
+		Names: func() ([]string, error) {
+			return s.memory.List(context.Background(), modelKeys, "", maxModels, false)
+		},
+		Configured: o.Models, Client: s.asking, Open: s.keys.Open, Resolve: s.resolve, Blobs: s,
+		Cassettes: filepath.Join(s.home.Dir, "cassettes"),
+	}
+}
+
+// maxModels is how many models of the memory are listed.
+const maxModels = 1000
