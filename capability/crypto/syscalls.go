@@ -96,7 +96,7 @@ type openInput struct {
 
 var open = kernel.DefineQuery[openInput, string](kernel.Definition{
 	Type:    "Crypto.Open",
-	Errors:  []kernel.ErrorDefinition{{Code: 403, When: "the string is sealed for another use"}, {Code: 422, When: "the string isn't a sealed one, or its key isn't here"}},
+	Errors:  []kernel.ErrorDefinition{{Code: 403, When: "the string is sealed for another use"}, {Code: 422, When: "the string isn't a sealed one, or was altered"}, {Code: 500, When: "its key can't be used; the cause says why"}},
 	Summary: "Decrypt a sealed string (pwenc:v1:… or pwenc:v2:…). The reply is the secret.",
 	Output:  schema.Written(`{"type":"string","writeOnly":true,"description":"The plaintext. It is not recorded."}`),
 	Runs:    kernel.Slow,

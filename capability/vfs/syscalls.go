@@ -100,7 +100,7 @@ type writeOutput struct {
 
 var write = kernel.DefineCommand[writeInput, writeOutput](kernel.Definition{
 	Type:    "VFS.Write",
-	Errors:  []kernel.ErrorDefinition{{Code: 403, When: "the mount can't be written"}, {Code: 409, When: "the file isn't at ifVersion"}, {Code: 413, When: "the content is larger than 64 MB"}},
+	Errors:  []kernel.ErrorDefinition{{Code: 403, When: "the mount can't be written"}, {Code: 404, When: "no setting has this name, or the file of contentRef doesn't exist"}, {Code: 409, When: "the file isn't at ifVersion"}, {Code: 413, When: "the content is larger than 64 MB"}, {Code: 502, When: "no mount has the file, or contentRef can't be fetched"}},
 	Summary: "Write a file of the os:// tree atomically.",
 	Input:   schema.Input[writeInput]().Example(`{"uri":"os://memory/notes/today.md","content":"milk"}`).Quiet(), // the vault's secrets may come through it
 	Effect:  kernel.External,
@@ -165,7 +165,7 @@ type deleteOutput struct {
 
 var remove = kernel.DefineCommand[deleteInput, deleteOutput](kernel.Definition{
 	Type:    "VFS.Delete",
-	Errors:  []kernel.ErrorDefinition{{Code: 403, When: "the mount can't be written"}, {Code: 404, When: "the file doesn't exist"}},
+	Errors:  []kernel.ErrorDefinition{{Code: 403, When: "the mount can't be written"}, {Code: 404, When: "the file doesn't exist"}, {Code: 409, When: "the directory isn't empty"}, {Code: 502, When: "no mount has the file"}},
 	Summary: "Delete a file or a directory of the os:// tree.",
 	Effect:  kernel.External,
 })

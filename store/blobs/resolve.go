@@ -112,7 +112,7 @@ func (r *Resolver) file(ctx context.Context, path string, limit int64) (data []b
 			return data, err
 		}
 	}
-	return nil, message.Errorf(409, "%s is exchanged for another file again and again, and can't be told from what belongs to the kernel: try again when it stays", message.Clip(path, 400))
+	return nil, message.Errorf(503, "%s is exchanged for another file again and again, and can't be told from what belongs to the kernel: try again when it stays", message.Clip(path, 400))
 }
 
 // readFile reads a file without ever waiting for a process at the other end of it.
