@@ -70,6 +70,7 @@ var dialects = map[string]dialect{
 	"openai-chat":        openAI,
 	"anthropic-messages": anthropic,
 	"syscall":            served,
+	demoName:             inside,
 }
 
 const replayed = "replay"
@@ -112,6 +113,8 @@ func (p *provider) check() (err error) {
 		if p.Cassette == "" {
 			return fmt.Errorf("cassette: the dialect replay needs the name of a cassette")
 		}
+		return nil
+	case demoName:
 		return nil
 	case "syscall":
 		if !p.Type.Valid() || principal.Builtin(p.Type) {
@@ -185,15 +188,16 @@ func (m *models) find(name string) (*provider, error) {
 		return nil, err
 	}
 	if name == "" {
+		configured := slices.DeleteFunc(slices.Clone(known), func(n string) bool { return n == demoName })
 		switch {
-		case slices.Contains(known, defaultName):
+		case slices.Contains(configured, defaultName):
 			name = defaultName
-		case len(known) == 1:
-			name = known[0]
-		case len(known) == 0:
-			return nil, message.Errorf(404, "No model is configured; the owner can add one: kernos memory set models/NAME '{\"dialect\":\"openai-chat\",\"baseUrl\":\"http://127.0.0.1:11434/v1\",\"model\":\"…\"}'")
+		case len(configured) == 1:
+			name = configured[0]
+		case len(configured) == 0:
+			name = demoName
 		default:
-			return nil, invalid("model", "model: several models are configured, and none is named default; choose one of %s", message.Clip(strings.Join(known, ", "), 200))
+			return nil, invalid("model", "model: several models are configured, and none is named default; choose one of %s", message.Clip(strings.Join(configured, ", "), 200))
 		}
 	}
 	text, source, err := m.setting(name)
@@ -240,12 +244,15 @@ func (m *models) setting(name string) (text json.RawMessage, source string, err 
 	if text, ok := m.Configured[name]; ok {
 		return text, "config", nil
 	}
+	if name == demoName {
+		return json.RawMessage(`{"dialect":"demo","contextWindow":512}`), "built-in", nil
+	}
 	return nil, "", missing
 }
 
 // names are the names of all models, in order.
 func (m *models) names() ([]string, error) {
-	all := slices.Collect(maps.Keys(m.Configured))
+	all := append(slices.Collect(maps.Keys(m.Configured)), demoName)
 	if m.Names != nil {
 		kept, err := m.Names()
 		if err != nil {
@@ -263,7 +270,7 @@ type listOutput struct {
 
 type listed struct {
 	Name          string  `json:"name" jsonschema_description:"The name to give as model."`
-	Dialect       string  `json:"dialect,omitzero" jsonschema_description:"How its provider is talked to: openai-chat, anthropic-messages, syscall or replay."`
+	Dialect       string  `json:"dialect,omitzero" jsonschema_description:"How its provider is talked to: openai-chat, anthropic-messages, syscall, replay or demo."`
 	Model         string  `json:"model,omitzero" jsonschema_description:"The name of the model at the provider, or the name that this one stands for."`
 	BaseURL       string  `json:"baseUrl,omitzero" jsonschema_description:"Where the provider is."`
 	Type          string  `json:"type,omitzero" jsonschema_description:"The syscall that generates, of the dialect syscall."`
@@ -271,7 +278,7 @@ type listed struct {
 	ContextWindow int     `json:"contextWindow,omitzero" jsonschema_description:"How many tokens a conversation may have."`
 	Input         float64 `json:"input,omitzero" jsonschema_description:"What a million tokens of a conversation cost."`
 	Output        float64 `json:"output,omitzero" jsonschema_description:"What a million tokens of an answer cost."`
-	Source        string  `json:"source" jsonschema:"enum=memory,enum=config" jsonschema_description:"Where its settings are: the key models/NAME of the memory, or config.yaml."`
+	Source        string  `json:"source" jsonschema:"enum=memory,enum=config,enum=built-in" jsonschema_description:"Where its settings are: the key models/NAME of the memory, or config.yaml. The model demo is built in: it is there to try things out, and knows nothing."`
 	Problem       string  `json:"problem,omitzero" jsonschema_description:"Why it can't be used."`
 }
 

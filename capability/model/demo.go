@@ -1,0 +1,378 @@
+package model
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"kernos/internal/jsonscan"
+	"kernos/internal/llama"
+	"kernos/internal/llama/kernosdemo"
+	"kernos/message"
+)
+
+// demoName is the name of the model that is inside Kernos, and of its dialect. It needs no settings.
+const demoName = "demo"
+
+// demo is the dialect demo: the model inside, which runs in this process. It is small enough to be
+// loaded when it is first asked, and reads one conversation at a time.
+type demo struct {
+	once  sync.Once
+	err   error
+	turn  chan struct{} // holds a token while the state isn't used
+	model *llama.Model
+	state *llama.State
+
+	start, end, call, callEnd, think, thinkEnd llama.Token
+}
+
+// What a prompt may take of the context, in tokens. The rest is for the conversation and its answer.
+const (
+	demoSystem = 64  // a system message that is longer isn't shown: the model doesn't follow it anyway
+	demoTools  = 200 // those that the last input is about
+	demoResult = 128 // of one result
+	demoAnswer = 160
+)
+
+func (d *demo) load() error {
+	d.once.Do(func() {
+		d.turn = make(chan struct{}, 1)
+		d.turn <- struct{}{}
+		if d.model, d.err = llama.Open(kernosdemo.File()); d.err != nil {
+			return
+		}
+		d.state = d.model.NewState()
+		d.start, _ = d.model.Control("<|im_start|>")
+		d.end, _ = d.model.Control("<|im_end|>")
+		for name, to := range map[string]*llama.Token{"<tool_call>": &d.call, "</tool_call>": &d.callEnd, "<think>": &d.think, "</think>": &d.thinkEnd} {
+			*to = d.model.Tokens(name)[0]
+		}
+	})
+	return d.err
+}
+
+// inside is the dialect: the model inside answers.
+func inside(ctx context.Context, m *models, g *generation, a *answer) error {
+	d := &m.demo
+	if err := d.load(); err != nil {
+		return err
+	}
+	select {
+	case <-d.turn:
+		defer func() { d.turn <- struct{}{} }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	prompt := d.prompt(g)
+	a.usage.Input = len(prompt)
+	most := d.model.Length() - len(prompt)
+	if g.maxTokens > 0 {
+		most = min(most, g.maxTokens)
+	}
+	w := demoWriter{demo: d, answer: a}
+	for range most {
+		logits, err := d.state.Logits(ctx, prompt)
+		if err != nil {
+			return err
+		}
+		t := likeliest(logits)
+		a.usage.Output++
+		if t == d.end {
+			a.finish = finishStop
+			return w.close()
+		}
+		if err := w.write(t); err != nil {
+			return err
+		}
+		prompt = append(prompt, t)
+	}
+	a.finish = finishLength
+	return w.close()
+}
+
+func likeliest(logits []float32) llama.Token {
+	best := 0
+	for i, v := range logits {
+		if v > logits[best] {
+			best = i
+		}
+	}
+	return llama.Token(best)
+}
+
+// demoWriter turns the tokens of the model into parts of an answer.
+type demoWriter struct {
+	*demo
+	answer *answer
+	kind   llama.Token // what the tokens are in: call, think, or 0 for the reply
+	text   []byte      // not yet said: a part of a character, or the call so far
+}
+
+func (w *demoWriter) write(t llama.Token) error {
+	switch t {
+	case w.call, w.think:
+		err := w.close()
+		w.kind = t
+		return err
+	case w.callEnd, w.thinkEnd:
+		err := w.close()
+		w.kind = 0
+		return err
+	}
+	w.text = append(w.text, w.model.Text(t)...)
+	if w.kind == w.call || !utf8.Valid(w.text) {
+		return nil
+	}
+	return w.say()
+}
+
+// say says the text so far. White space between calls isn't a reply.
+func (w *demoWriter) say() error {
+	kind := partReply
+	if w.kind == w.think {
+		kind = partReasoning
+	}
+	begun := len(w.answer.parts) > 0 && w.answer.parts[len(w.answer.parts)-1].kind == kind
+	if !begun {
+		w.text = bytes.TrimLeft(w.text, "\n ")
+	}
+	if len(w.text) == 0 {
+		return nil
+	}
+	err := w.answer.say(kind, jsonscan.AppendQuoted(nil, strings.ToValidUTF8(string(w.text), "\uFFFD")))
+	w.text = w.text[:0]
+	return err
+}
+
+// close ends a part: of a call, the name and the arguments are known now.
+func (w *demoWriter) close() error {
+	if w.kind != w.call {
+		return w.say()
+	}
+	var c struct {
+		Name      string         `json:"name"`
+		Arguments jsontext.Value `json:"arguments"`
+	}
+	text := string(bytes.TrimSpace(w.text))
+	w.text = w.text[:0]
+	if err := json.Unmarshal([]byte(text), &c); err != nil || c.Name == "" {
+		if text == "" {
+			return nil
+		}
+		return w.answer.say(partReply, jsonscan.AppendQuoted(nil, text))
+	}
+	begun := w.answer.want(len(w.answer.calls), "", c.Name)
+	return w.answer.grow(begun, jsonscan.AppendQuoted(nil, string(c.Arguments)))
+}
+
+// prompt is the conversation in the form that the model was trained with. What doesn't fit is
+// dropped, from the oldest exchange on.
+func (d *demo) prompt(g *generation) []llama.Token {
+	var head []llama.Token
+	if system := d.model.Tokens(g.conversation.system); len(system) > 0 && len(system) <= demoSystem {
+		head = d.message(head, "system", g.conversation.system)
+	}
+	exchanges := d.exchanges(g.conversation)
+	last := lastInput(g.conversation)
+	if tools := d.tools(g.in.Tools, last); tools != "" {
+		head = d.message(head, "system", tools)
+	}
+	tail := append([]llama.Token{d.start}, d.model.Tokens("assistant\n")...)
+	room := d.model.Length() - demoAnswer - len(head) - len(tail)
+	from := len(exchanges)
+	for from > 0 && len(exchanges[from-1]) <= room {
+		from--
+		room -= len(exchanges[from])
+	}
+	if from == len(exchanges) && from > 0 { // the last one alone is too long: its end is shown
+		from--
+		newest := exchanges[from]
+		exchanges[from] = newest[max(0, len(newest)-max(room, 0)):]
+	}
+	return slices.Concat(head, slices.Concat(exchanges[from:]...), tail)
+}
+
+// message appends a message of a role.
+func (d *demo) message(to []llama.Token, role, text string) []llama.Token {
+	to = append(append(to, d.start), d.model.Tokens(role+"\n"+text)...)
+	return append(append(to, d.end), d.model.Tokens("\n")...)
+}
+
+// exchanges are the tokens of the conversation, apart where the user speaks.
+func (d *demo) exchanges(c *conversation) (all [][]llama.Token) {
+	add := func(role, text string, begins bool) {
+		if begins || len(all) == 0 {
+			all = append(all, nil)
+		}
+		all[len(all)-1] = d.message(all[len(all)-1], role, text)
+	}
+	called := make(map[string]message.Type)
+	for _, t := range c.turns {
+		var said []string
+		for _, k := range t.blocks {
+			switch {
+			case k.result != nil:
+				add("tool", d.result(called[k.result.id], k.result), false)
+			case k.call != nil:
+				called[k.call.ID] = k.call.Name
+				said = append(said, "<tool_call>\n{\"name\": \""+toolName(k.call.Name)+"\", \"arguments\": "+spaced(k.call.Args)+"}\n</tool_call>")
+			case t.user && k.text != "":
+				add("user", k.text, true)
+			case k.text != "":
+				said = append(said, k.text)
+			}
+		}
+		if len(said) > 0 {
+			add("assistant", strings.Join(said, "\n"), false)
+		}
+	}
+	return all
+}
+
+func lastInput(c *conversation) string {
+	for _, t := range slices.Backward(c.turns) {
+		for _, k := range slices.Backward(t.blocks) {
+			if t.user && k.text != "" {
+				return k.text
+			}
+		}
+	}
+	return ""
+}
+
+// demoTrained are the tools that the model was trained with, and what it was shown of their results.
+// Any other tool is shown when the last input names it.
+var demoTrained = map[message.Type][]string{
+	"Memory.Set": nil, "Memory.Get": nil, "Memory.Delete": nil, "Memory.List": {"keys"}, "Echo": nil,
+	"Http.Fetch": {"status", "body"}, "VFS.Read": {"uri", "content"}, "VFS.Write": {"uri", "size"},
+	"Message.Search": {"messages", "total"}, "Job.Start": {"jobId", "status"}, "Syscall.Describe": nil,
+}
+
+// tools is the line that tells of tools: those that the input names first, then those that the
+// model was trained with, as far as there is room.
+func (d *demo) tools(all []tool, input string) string {
+	input = strings.ToLower(input)
+	var named, trained []string
+	for _, t := range all {
+		name := toolName(t.Name)
+		shown := name + "(" + parameters(t.InputSchema) + ")"
+		lower := strings.ToLower(name)
+		_, known := demoTrained[t.Name]
+		switch {
+		case known:
+			trained = append(trained, shown)
+		case strings.Contains(input, lower), strings.Contains(input, strings.Replace(lower, "_", ".", 1)), strings.Contains(input, strings.Replace(lower, "_", " ", 1)):
+			named = append(named, shown)
+		}
+	}
+	line, used := "Tools:", 0
+	for _, shown := range append(named, trained...) {
+		n := len(d.model.Tokens(" " + shown))
+		if used += n; used > demoTools {
+			break
+		}
+		line += " " + shown
+	}
+	if used == 0 {
+		return ""
+	}
+	return line
+}
+
+// parameters are the required parameters of a tool, with their types: name:type,…
+func parameters(schema jsontext.Value) string {
+	type object struct {
+		Properties map[string]struct {
+			Type any `json:"type"`
+		} `json:"properties"`
+		Required []string `json:"required"`
+		OneOf    []struct {
+			Required []string `json:"required"`
+		} `json:"oneOf"`
+	}
+	var o object
+	if json.Unmarshal(schema, &o) != nil {
+		return ""
+	}
+	required := o.Required
+	if len(o.OneOf) > 0 {
+		for _, name := range o.OneOf[0].Required {
+			if !slices.Contains(required, name) {
+				required = append(required, name)
+			}
+		}
+	}
+	var all []string
+	for _, name := range required {
+		kind, ok := o.Properties[name].Type.(string)
+		if !ok {
+			kind = "any"
+		}
+		all = append(all, name+":"+kind)
+	}
+	return strings.Join(all, ",")
+}
+
+// result is what the model is shown of a result: of a known tool the members that it was trained with.
+func (d *demo) result(name message.Type, r *answered) string {
+	value := jsontext.Value(r.text)
+	if !jsonscan.Valid(value) {
+		return d.short(r.text)
+	}
+	if r.isError {
+		value = keep(value, []string{"code", "message"})
+		return d.short(`{"error": ` + spaced(value) + `}`)
+	}
+	if members := demoTrained[name]; members != nil {
+		value = keep(value, members)
+	}
+	return d.short(spaced(value))
+}
+
+// short returns as much of a text as a result may take.
+func (d *demo) short(text string) string {
+	tokens := d.model.Tokens(text)
+	if len(tokens) <= demoResult {
+		return text
+	}
+	var b strings.Builder
+	for _, t := range tokens[:demoResult] {
+		b.WriteString(d.model.Text(t))
+	}
+	return strings.ToValidUTF8(b.String(), "") + "…"
+}
+
+// keep returns an object with some of its members, in the order of the names.
+func keep(object jsontext.Value, names []string) jsontext.Value {
+	if object.Kind() != '{' {
+		return object
+	}
+	out := []byte("{")
+	for _, name := range names {
+		if value := jsonscan.Member(object, name); value != nil {
+			if len(out) > 1 {
+				out = append(out, ',')
+			}
+			out = append(append(jsonscan.AppendQuoted(out, name), ':'), value...)
+		}
+	}
+	return append(out, '}')
+}
+
+// spaced writes JSON with a space after each comma and colon, as the model was trained with.
+func spaced(value jsontext.Value) string {
+	if len(value) == 0 {
+		return "{}"
+	}
+	text, err := jsontext.AppendFormat(nil, value, jsontext.SpaceAfterColon(true), jsontext.SpaceAfterComma(true))
+	if err != nil {
+		return string(value)
+	}
+	return string(text)
+}

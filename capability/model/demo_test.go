@@ -1,0 +1,59 @@
+package model_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"kernos/capability/model"
+	"kernos/kernel/kerneltest"
+)
+
+// TestTheModelInside asks the model inside in the forms that it was trained for.
+func TestTheModelInside(t *testing.T) {
+	k := kerneltest.Of(t, nil, model.Module(nil))
+	tools := `[{"name":"Memory.Set","inputSchema":{"type":"object","properties":{"key":{"type":"string"},"value":{}},"required":["key"],"oneOf":[{"required":["value"]},{"required":["valueRef"]}]}},
+		{"name":"Memory.Get","inputSchema":{"type":"object","properties":{"key":{"type":"string"}},"required":["key"]}},
+		{"name":"Text.Shout","inputSchema":{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}}]`
+	for name, test := range map[string]struct{ system, messages, want string }{
+		"a call": {messages: `[{"type":"input","text":"remember that the door code is 4711"}]`,
+			want: `calls Memory.Set {"key":"/door-code","value":"4711"}`},
+		"two calls": {messages: `[{"type":"input","text":"what is my dentist and the wifi password?"}]`,
+			want: `calls Memory.Get {"key":"/dentist"} Memory.Get {"key":"/wifi-password"}`},
+		"a tool it has never seen": {messages: `[{"type":"input","text":"use Text.Shout with text hello"}]`,
+			want: `calls Text.Shout {"text":"hello"}`},
+		"a result": {messages: `[{"type":"input","text":"what is the door code?"},{"type":"tool-calls","calls":[{"id":"c","name":"Memory.Get","args":{"key":"/door-code"}}]},{"type":"tool-results","results":[{"callId":"c","output":"4711"}]}]`,
+			want: `stop The door code is 4711.`},
+		"an error": {messages: `[{"type":"input","text":"what is the door code?"},{"type":"tool-calls","calls":[{"id":"c","name":"Memory.Get","args":{"key":"/door-code"}}]},{"type":"tool-results","results":[{"callId":"c","error":{"code":404,"message":"Key not found: /door-code"}}]}]`,
+			want: `stop I don't know the door code.`},
+		"aloud": {system: "Think aloud.", messages: `[{"type":"input","text":"use Text.Shout with text hello"}]`,
+			want: `calls (The user wants Text_Shout. I will call it.) Text.Shout {"text":"hello"}`},
+		"itself": {messages: `[{"type":"input","text":"who are you?"}]`,
+			want: `stop I am a demonstration model, small enough to live inside Kernos. I remember, look up, fetch, read and call tools. For real work, connect a real model.`},
+		"a long conversation": {messages: "[" + strings.Repeat(`{"type":"input","text":"hello there, how do you do on this fine day of spring?"},{"type":"reply","text":"Hello! What can I do for you?"},`, 60) + `{"type":"input","text":"remember that the door code is 4711"}]`,
+			want: `calls Memory.Set {"key":"/door-code","value":"4711"}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			data, _ := json.Marshal(map[string]any{"system": test.system, "messages": json.RawMessage(test.messages), "tools": json.RawMessage(tools)})
+			out := generate(t, k, string(data))
+			got := out.Finish
+			for _, m := range out.Messages {
+				if m.Type != "tool-calls" && out.streamed[m.Part] != m.Type+": "+m.Text+m.Summary {
+					t.Errorf("%q was streamed, and %q came whole", out.streamed[m.Part], m.Text+m.Summary)
+				}
+				if m.Summary != "" {
+					got += " (" + m.Summary + ")"
+				}
+				if m.Text != "" {
+					got += " " + m.Text
+				}
+				for _, c := range m.Calls {
+					got += " " + c.Name + " " + string(c.Args)
+				}
+			}
+			if out.Model != "demo" || got != test.want {
+				t.Errorf("%s answers %s; want %s", out.Model, got, test.want)
+			}
+		})
+	}
+}
