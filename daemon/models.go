@@ -23,7 +23,7 @@ func (s *state) models(o *Options) *model.Options {
 			return s.memory.List(context.Background(), modelKeys, "", maxModels, false)
 		},
 		Configured: o.Models, Client: s.asking, Open: s.keys.Open, Resolve: s.resolve, Blobs: s,
-		Cassettes: filepath.Join(s.home.Dir, "cassettes"),
+		Cassettes: filepath.Join(s.home.Dir, "cassettes"), Log: o.Log,
 	}
 }
 

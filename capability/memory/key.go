@@ -26,6 +26,13 @@ const (
 	sys   = "sys"   // single-line values
 )
 
+// models is the folder with the settings of language models. Its keys are ordinary ones, but for
+// who may write them.
+const models = "models"
+
+// isModel reports whether the value of a key is the settings of a language model.
+func (k Key) isModel() bool { return strings.HasPrefix(string(k), models+"/") }
+
 var reserved = [...]string{vault, proc, sys}
 
 // mount is the name under which the tree of files shows all keys.

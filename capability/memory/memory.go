@@ -9,7 +9,8 @@
 // that what it has read is still so; see [kernel.Stage].
 //
 // Three namespaces have rules: vault holds sealed strings only, proc can't be written,
-// sys holds values of a single line. [ParseKey] makes sure that no other spelling gets
+// sys holds values of a single line. The settings of language models, below models, are written by
+// principals that may change settings, and hold a key only if it is sealed. [ParseKey] makes sure that no other spelling gets
 // around the rules.
 package memory
 
@@ -148,10 +149,10 @@ func reachWritable(ctx context.Context, asked string) (Key, error) {
 	if err != nil {
 		return "", err
 	}
-	switch key.space() {
-	case proc:
+	switch space := key.space(); {
+	case space == proc:
 		return "", message.Errorf(403, "Operation not allowed: proc/* paths are read-only (attempted write to %s)", key)
-	case sys:
+	case space == sys || key.isModel():
 		if e := kernel.PrincipalOf(ctx).Setting(string(key)); e != nil {
 			return "", e
 		}

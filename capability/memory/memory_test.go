@@ -262,6 +262,10 @@ func TestRedactHidesWhatMayBeASecret(t *testing.T) {
 		`{"key":"a/../vault/a","value":"hunter2"}`:                                   `{"key":"a/../vault/a","value":"[redacted]"}`,
 		`{"key":"ｖault/a","value":1}`:                                                `{"key":"ｖault/a","value":"[redacted]"}`,
 		`{"key":"","value":"hunter2"}`:                                               `{"key":"","value":"[redacted]"}`,
+		`{"key":"models/a","value":{"dialect":"x","key":"hunter2"}}`:                 `{"key":"models/a","value":"[redacted]"}`,
+		`{"key":"models/a","value":"a text with hunter2"}`:                           `{"key":"models/a","value":"[redacted]"}`,
+		`{"key":"models/a","value":"other"}`:                                         `{"key":"models/a","value":"other"}`,
+		`{"key":"models/a","valueRef":{"scheme":"data","path":"a"}}`:                 `{"key":"models/a","valueRef":"[redacted]"}`,
 		`{"key":"vault/a","value":"pwenc:v1:hunter2"}`:                               `{"key":"vault/a","value":"[redacted]"}`,
 		`{"key":"vault/a","value":"` + wellFormed + `"}`:                             `{"key":"vault/a","value":"` + wellFormed + `"}`,
 		`{"key":"vault/a","valueRef":{"scheme":"data","path":"text/plain,hunter2"}}`: `{"key":"vault/a","valueRef":"[redacted]"}`,
@@ -325,6 +329,18 @@ func TestSysHoldsSingleLines(t *testing.T) {
 	w.refuse("Set", `{"key":"sys","value":"a\nb"}`, 422, "single-line")
 	w.refuse("Set", `{"key":"sys/b","valueRef":{"scheme":"data","path":"text/plain,a%0Ab"}}`, 422, "single-line")
 	w.reply("Set", `{"key":"notes/a","value":"a\nb"}`, ok)
+}
+
+func TestModelsHoldSettingsWithSealedKeys(t *testing.T) {
+	w := newWorld(t, Options{})
+	for _, value := range []string{`"other"`, `{"dialect":"openai-chat"}`} {
+		w.reply("Set", `{"key":"models/a","value":`+value+`}`, ok)
+	}
+	w.refuse("Set", `{"key":"/models//a","value":{"key":"sk-1234"}}`, 422, "the key isn't sealed")
+	w.refuse("Set", `{"key":"models/a","value":{"key":null}}`, 422, "the key isn't sealed")
+	w.refuse("Set", `{"key":"models/a","value":"{\"key\":\"sk-1234\"}"}`, 422, "another text")
+	w.refuse("Set", `{"key":"models/a","value":7}`, 422, "neither")
+	w.reply("Set", `{"key":"models","value":{"key":"sk-1234"}}`, ok)
 }
 
 func TestProcIsReadFromItsOwner(t *testing.T) {

@@ -13,7 +13,16 @@ import (
 func redact(data json.RawMessage) json.RawMessage {
 	var in getInput
 	in.parse(data)
-	if key, err := ParseKey(in.Key); err == nil && key.space() != vault {
+	key, err := ParseKey(in.Key)
+	if err == nil && key.isModel() {
+		return jsonscan.ReplaceMembers(data, func(name string, value []byte) string {
+			if name == "valueRef" || name == "value" && modelFault(value) != "" {
+				return kernel.RedactedData
+			}
+			return ""
+		})
+	}
+	if err == nil && key.space() != vault {
 		return data
 	}
 	return jsonscan.ReplaceMembers(data, func(name string, value []byte) string {

@@ -298,7 +298,32 @@ func fits(key Key, text []byte) error {
 			return message.Errorf(422, "Invalid value format: sys/* holds single-line values (got a line break for %s)", key)
 		}
 	}
+	if key.isModel() {
+		if fault := modelFault(text); fault != "" {
+			return message.Errorf(422, "Invalid value format: models/* holds settings of a model, or the name of another one (%s for %s)", fault, key)
+		}
+	}
 	return nil
+}
+
+// modelFault says what keeps a JSON value from being kept as the settings of a model, or returns
+// "". Only what may be a secret is looked at: a key that isn't sealed, or a text that isn't a name.
+func modelFault(value []byte) string {
+	switch value[0] {
+	case '"':
+		if name := jsonscan.Unquote(value); len(name) > 64 || strings.ContainsAny(name, " {/") {
+			return "got another text"
+		}
+	case '{':
+		if secret := jsonscan.Member(value, "key"); secret != nil {
+			if fault, _ := sealedFault(secret); fault != "" {
+				return "the key isn't sealed; seal it with kernos crypto seal --for HOST"
+			}
+		}
+	default:
+		return "got neither"
+	}
+	return ""
 }
 
 // sealedFault says what keeps a JSON value from being a sealed string, or returns "". It looks

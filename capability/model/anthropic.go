@@ -138,9 +138,9 @@ func mayThink(blocks []anthropicBlock) bool {
 func (g *generation) anthropicBlock(k *block) anthropicBlock {
 	switch {
 	case k.result != nil:
-		return anthropicBlock{Type: "tool_result", ToolUseID: g.callID(k.result.id), Content: k.result.text, IsError: k.result.isError}
+		return anthropicBlock{Type: "tool_result", ToolUseID: k.result.id, Content: k.result.text, IsError: k.result.isError}
 	case k.call != nil:
-		return anthropicBlock{Type: "tool_use", ID: g.callID(k.call.ID), Name: toolName(k.call.Name), Input: k.call.arguments()}
+		return anthropicBlock{Type: "tool_use", ID: k.call.ID, Name: toolName(k.call.Name), Input: k.call.arguments()}
 	case k.reasoning != nil && k.reasoning.Opaque.Redacted != "":
 		return anthropicBlock{Type: "redacted_thinking", Data: k.reasoning.Opaque.Redacted}
 	case k.reasoning != nil:

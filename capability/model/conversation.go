@@ -93,7 +93,7 @@ const (
 
 // converse makes a conversation for a model out of messages. The identity is that of the model.
 func (m *models) converse(ctx context.Context, system string, all []jsontext.Value, identity string) (*conversation, error) {
-	b := builder{identity: identity, calls: make(map[string]bool), results: make(map[string]*result)}
+	b := builder{identity: identity, calls: make(map[string]bool), results: make(map[string]*result), ids: make(map[string]bool)}
 	messages := make([]spoken, len(all))
 	for i, text := range all {
 		if err := m.readSpoken(ctx, text, &messages[i]); err != nil {
@@ -160,9 +160,9 @@ func (m *models) resolve(ctx context.Context, p message.BlobPointer) ([]byte, er
 type builder struct {
 	conversation
 	identity string
-	calls    map[string]bool    // the ids of all calls; true until the call has been placed
+	calls    map[string]bool    // the ids of all calls
 	results  map[string]*result // by the ids of their calls, the last of each
-	renamed  int                // calls whose id was there before
+	ids      map[string]bool    // by which the model knows calls
 }
 
 // put appends a block to the turn of a side.
@@ -209,17 +209,12 @@ func (b *builder) add(s *spoken) {
 		b.addCalls(s)
 	case "tool-results":
 		for i := range s.Results {
-			if r := &s.Results[i]; r.CallID == "" || !b.known(r.CallID) {
+			if r := &s.Results[i]; !b.calls[r.CallID] {
 				text, _ := r.text()
 				b.say(true, "<result name=\""+r.Name+"\">\n"+text+"\n</result>")
 			}
 		}
 	}
-}
-
-func (b *builder) known(id string) bool {
-	_, ok := b.calls[id]
-	return ok
 }
 
 // addCalls puts calls into the assistant's turn and their results into the user's next one,
@@ -228,25 +223,32 @@ func (b *builder) addCalls(s *spoken) {
 	var all []answered
 	for i := range s.Calls {
 		c := s.Calls[i]
-		a := answered{id: c.ID, text: textPending}
+		a := answered{text: textPending}
 		if r := b.results[c.ID]; r != nil {
 			a.text, a.isError = r.text()
 		}
-		if !b.calls[c.ID] || c.ID == "" { // it was there before
-			b.renamed++
-			a.id = fmt.Sprintf("%s_%d", c.ID, b.renamed)
-		}
-		b.calls[c.ID] = false
-		if s.Opaque != nil && s.Opaque.Model == b.identity && s.Opaque.IDs[c.ID] != "" {
-			a.id = s.Opaque.IDs[c.ID]
-		}
-		c.ID = a.id
+		c.ID = b.callID(s, c.ID)
+		a.id = c.ID
 		b.put(false, block{call: &c})
 		all = append(all, a)
 	}
 	for i := range all {
 		b.put(true, block{result: &all[i]})
 	}
+}
+
+// callID is the id by which the model knows a call: its own, or else a number. Some providers accept
+// ids of nine letters and digits only, and none accepts an id twice.
+func (b *builder) callID(s *spoken, id string) string {
+	own := ""
+	if s.Opaque != nil && s.Opaque.Model == b.identity {
+		own = s.Opaque.IDs[id]
+	}
+	for n := len(b.ids); own == "" || b.ids[own]; n++ {
+		own = fmt.Sprintf("call%05d", n)
+	}
+	b.ids[own] = true
+	return own
 }
 
 // text returns what a model is shown of a result.

@@ -61,7 +61,11 @@ func failureOf(p *provider, err error) *failure {
 		f = &failure{err: known}
 	}
 	out := *f
-	out.err = &message.Error{Code: f.err.Code, Message: fmt.Sprintf("The model %s failed: %s", p.name, lower(f.err.Message)), Cause: f.err.Cause}
+	words := lower(f.err.Message)
+	if f.wait > maxWait {
+		words += fmt.Sprintf(", and wants to be left alone for %v", f.wait.Round(time.Second))
+	}
+	out.err = &message.Error{Code: f.err.Code, Message: fmt.Sprintf("The model %s failed: %s", p.name, words), Cause: f.err.Cause}
 	return &out
 }
 
@@ -76,6 +80,9 @@ func lower(text string) string {
 func networkFailure(ctx context.Context, err error) error {
 	if errors.Is(context.Cause(ctx), errSilent) {
 		return &failure{again: true, err: message.Errorf(504, "The provider has sent nothing for %v", maxSilence)}
+	}
+	if f, ok := errors.AsType[*failure](err); ok {
+		return f
 	}
 	if refused, ok := errors.AsType[*outbound.Refused](err); ok {
 		return &failure{err: message.Errorf(403, "The policy for connections refuses %s", refused.Error())}

@@ -91,6 +91,7 @@ func (m *models) prepare(ctx context.Context, p *provider, in *generateInput) (*
 			return nil, invalid(ref.name, "%s: what it points to isn't a list of what belongs there", ref.name)
 		}
 	}
+	in.MessagesRef, in.ToolsRef = nil, nil
 	g := &generation{provider: p, in: in, tools: make(names, len(in.Tools)), maxTokens: in.MaxTokens}
 	if g.maxTokens == 0 {
 		g.maxTokens = p.MaxTokens

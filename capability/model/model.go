@@ -25,6 +25,7 @@ package model
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	nethttp "net/http"
 	"time"
 
@@ -64,6 +65,9 @@ type Options struct {
 
 	// Cassettes is the directory of recorded exchanges. "" means that there are none.
 	Cassettes string
+
+	// Log is for the operator. Nil means silence.
+	Log *slog.Logger
 }
 
 // models answers the syscalls of the module.
@@ -132,6 +136,9 @@ func Module(opts *Options) kernel.Module {
 	m := &models{}
 	if opts != nil {
 		m.Options = *opts
+	}
+	if m.Log == nil {
+		m.Log = slog.New(slog.DiscardHandler)
 	}
 	if m.Client == nil {
 		m.Client = outbound.NewClient(outbound.Policy{}, nil)

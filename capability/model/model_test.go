@@ -63,7 +63,7 @@ func generate(t testing.TB, k *kernel.Kernel, data string) *generated {
 			if err := json.Unmarshal(m.Data, &e); err != nil {
 				t.Fatal(err)
 			}
-			if e.Part == len(g.streamed) {
+			for e.Part >= len(g.streamed) {
 				g.streamed = append(g.streamed, e.Type+": ")
 			}
 			g.streamed[e.Part] += e.Delta.Text

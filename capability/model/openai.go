@@ -2,9 +2,6 @@ package model
 
 import (
 	"context"
-	"fmt"
-	"hash/fnv"
-	"io"
 	nethttp "net/http"
 	"strconv"
 
@@ -148,9 +145,9 @@ func (g *generation) openAITurn(messages []openAIMessage, t *turn) []openAIMessa
 			if k.result.isError {
 				text = "Error: " + text
 			}
-			messages = append(messages, openAIMessage{Role: "tool", ToolCallID: g.callID(k.result.id), Content: text})
+			messages = append(messages, openAIMessage{Role: "tool", ToolCallID: k.result.id, Content: text})
 		case k.call != nil:
-			said.ToolCalls = append(said.ToolCalls, openAICall{g.callID(k.call.ID), "function", openAIFunction{toolName(k.call.Name), string(k.call.arguments())}})
+			said.ToolCalls = append(said.ToolCalls, openAICall{k.call.ID, "function", openAIFunction{toolName(k.call.Name), string(k.call.arguments())}})
 		case k.reasoning != nil:
 			if g.has("send-reasoning") {
 				said.ReasoningContent += k.reasoning.Summary
@@ -206,27 +203,6 @@ func (c *call) arguments() []byte {
 		return append(append([]byte(`{"value":`), c.Args...), '}')
 	}
 	return jsonscan.AppendCompact(nil, c.Args)
-}
-
-// callID is the id of a call as a provider takes it.
-func (g *generation) callID(id string) string {
-	safe := []byte(id)
-	for i, c := range safe {
-		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-') {
-			safe[i] = '_'
-		}
-	}
-	if g.has("short-ids") {
-		h := fnv.New64a()
-		_, _ = io.WriteString(h, id)
-		return fmt.Sprintf("%016x", h.Sum64())[:9]
-	}
-	if len(safe) > maxName {
-		h := fnv.New64a()
-		_, _ = io.WriteString(h, id)
-		return fmt.Sprintf("call_%016x", h.Sum64())
-	}
-	return string(safe)
 }
 
 // toolSchema is the schema of a tool as all providers take it: of an object, with no choice at

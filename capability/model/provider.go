@@ -30,6 +30,7 @@ type provider struct {
 	Key           string         `json:"key,omitzero"`           // sealed for the host of baseUrl
 	Type          message.Type   `json:"type,omitzero"`          // of the dialect syscall: the syscall that generates
 	Cassette      string         `json:"cassette,omitzero"`      // of the dialect replay: what is played
+	Pace          float64        `json:"pace,omitzero"`          // how fast it is played: 1 is as it was recorded; default: at once
 	Record        string         `json:"record,omitzero"`        // the cassette that exchanges are added to
 	ContextWindow int            `json:"contextWindow,omitzero"` // how many tokens a conversation may have
 	MaxTokens     int            `json:"maxTokens,omitzero"`     // how many tokens an answer may have, unless the request says
@@ -59,7 +60,6 @@ var quirks = map[string]string{
 	"no-stream-options":     "stream_options are refused",
 	"prompt-cache-key":      "prompt_cache_key is understood",
 	"send-reasoning":        "reasoning is sent back as reasoning_content",
-	"short-ids":             "ids of calls have nine letters and digits",
 	"no-cache-control":      "cache_control is refused",
 }
 
@@ -140,7 +140,7 @@ func (p *provider) checkKey() error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("key: expected a string that is sealed for the host: kernos crypto seal --for %s", p.url.Hostname())
-	case len(box.For) == 0:
+	case !box.For.NamesHost():
 		return fmt.Errorf("key: it is sealed, but not for a host; seal it again: kernos crypto seal --for %s", p.url.Hostname())
 	}
 	if err := box.For.Refuses(p.use()); err != nil {
@@ -167,6 +167,9 @@ func (p *provider) has(quirk string) bool { return slices.Contains(p.Quirks, qui
 
 // priced adds the cost to what an answer took.
 func (p *provider) priced(u usage) usage {
+	if p.Price == (price{}) {
+		return u // a program may know what it costs
+	}
 	each := func(own *float64) float64 {
 		if own != nil {
 			return *own

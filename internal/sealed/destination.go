@@ -108,6 +108,12 @@ func (d Destination) Refuses(u Use) error {
 	return nil
 }
 
+// NamesHost reports whether some pattern is one of hosts, so that the secret goes to them only.
+func (d Destination) NamesHost() bool {
+	_, hosts := d.patterns()
+	return len(hosts) > 0
+}
+
 func (d Destination) patterns() (syscalls, hosts []string) {
 	for _, pattern := range d {
 		if isSyscall(pattern) {

@@ -1,0 +1,151 @@
+package model
+
+import (
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"io"
+	"io/fs"
+	nethttp "net/http"
+	"os"
+	"slices"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"kernos/internal/jsonscan"
+)
+
+// transport returns what sends the requests of a provider: the network, what plays a cassette, or
+// what records one.
+func (m *models) transport(p *provider, key string) nethttp.RoundTripper {
+	switch {
+	case p.transport != nil:
+		return p.transport
+	case p.Record != "" && m.Cassettes != "":
+		return &recording{models: m, provider: p, guard: guard{key: []byte(key)}}
+	}
+	return m.Client.Transport
+}
+
+// recording is the transport of a provider that is recorded.
+type recording struct {
+	*models
+	provider *provider
+	guard    guard
+}
+
+// RoundTrip implements [nethttp.RoundTripper].
+func (r *recording) RoundTrip(q *nethttp.Request) (*nethttp.Response, error) {
+	body, err := io.ReadAll(q.Body)
+	_ = q.Body.Close()
+	if err != nil {
+		return nil, err
+	}
+	begun := time.Now()
+	again := q.Clone(q.Context())
+	again.Body = io.NopCloser(bytes.NewReader(body))
+	response, err := r.Client.Transport.RoundTrip(again)
+	if err != nil {
+		return nil, err
+	}
+	t := &tape{recording: r, from: response.Body, begun: begun, end: endCut, exchange: exchange{
+		Path: q.URL.Path, Body: jsontext.Value(jsonscan.AppendCanonical(nil, body)), Status: response.StatusCode, Header: make(map[string]string),
+	}}
+	for _, name := range keptHeaders {
+		if value := response.Header.Get(name); value != "" {
+			t.exchange.Header[name] = value
+		}
+	}
+	response.Body = t
+	return response, nil
+}
+
+// A tape is the body of an answer that is recorded when it is closed.
+type tape struct {
+	*recording
+	exchange exchange
+	from     io.ReadCloser
+	begun    time.Time
+	size     int
+	end      string
+	once     sync.Once
+}
+
+func (t *tape) Read(into []byte) (int, error) {
+	n, err := t.from.Read(into)
+	if t.size += n; n > 0 && t.size <= maxTape {
+		one := piece{At: time.Since(t.begun).Milliseconds(), Data: string(into[:n])}
+		if !utf8.ValidString(one.Data) {
+			one.Data, one.Base64 = "", slices.Clone(into[:n])
+		}
+		t.exchange.pieces = append(t.exchange.pieces, one)
+	}
+	if errors.Is(err, io.EOF) {
+		t.end = endWhole
+	}
+	return n, err
+}
+
+func (t *tape) Close() error {
+	t.once.Do(t.keep)
+	return t.from.Close()
+}
+
+// keep adds the exchange to the cassette. The key isn't in it: where the provider has sent it back,
+// the answer is left out.
+func (t *tape) keep() {
+	var all []byte
+	for _, p := range t.exchange.pieces {
+		all = append(append(all, p.Data...), p.Base64...)
+	}
+	if key := t.guard.key; len(key) > 0 && (bytes.Contains(all, key) || bytes.Contains(t.exchange.Body, key) || bytes.Contains(all, []byte(base64.StdEncoding.EncodeToString(key)))) {
+		return
+	}
+	if bytes.Contains(all, []byte("message_stop")) || bytes.Contains(all, []byte("[DONE]")) {
+		t.end = endWhole // the reader doesn't wait for the end of the connection
+	}
+	t.exchange.pieces = append(t.exchange.pieces, piece{At: time.Since(t.begun).Milliseconds(), End: t.end})
+	if err := t.append(); err != nil {
+		t.Log.Warn("an exchange with a model isn't recorded", "model", t.provider.name, "cassette", t.provider.Record, "error", err)
+	}
+}
+
+// append writes the exchange to the file.
+func (t *tape) append() error {
+	t.players.mu.Lock()
+	defer t.players.mu.Unlock()
+	if err := os.MkdirAll(t.Cassettes, 0o700); err != nil {
+		return err
+	}
+	file := t.cassette(t.provider.Record)
+	var lines [][]byte
+	add := func(v any) error {
+		line, err := json.Marshal(v, json.Deterministic(true))
+		lines = append(lines, line)
+		return err
+	}
+	var err error
+	if _, missing := os.Stat(file); errors.Is(missing, fs.ErrNotExist) {
+		p := *t.provider
+		p.Key, p.Record, p.Retries = "", "", nil
+		err = add(head{Cassette: 1, Provider: &p})
+	}
+	if err = errors.Join(err, add(&t.exchange)); err != nil {
+		return err
+	}
+	for i := range t.exchange.pieces {
+		if err := add(&t.exchange.pieces[i]); err != nil {
+			return err
+		}
+	}
+	f, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(bytes.Join(lines, []byte("\n")), '\n'))
+	return errors.Join(err, f.Close())
+}
