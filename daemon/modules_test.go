@@ -44,6 +44,11 @@ func TestEverySyscallDescribesItself(t *testing.T) {
 					t.Errorf("%s: %s: %v", s.Type, part, err)
 				}
 			}
+			for _, name := range s.Volatile {
+				if first, _, _ := strings.Cut(name, "."); first != "*" && !strings.Contains(string(s.Output.JSON()), `"`+first+`":`) {
+					t.Errorf("%s: %s is volatile, and the output doesn't have it", s.Type, name)
+				}
+			}
 			for _, problem := range undescribed(t, &s) {
 				t.Errorf("%s: %s", s.Type, problem)
 			}

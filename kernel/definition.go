@@ -25,7 +25,8 @@ type Definition struct {
 	Example string            // the data of a request; "" means that one is made of Input
 
 	// Volatile names the members of the reply that differ from one call to the next although
-	// nothing has changed, such as headers.date. A replay doesn't compare them.
+	// nothing has changed, such as headers.date, or entries.modified for all entries of a list;
+	// * stands for all members. A replay doesn't compare them.
 	Volatile []string
 
 	// Short says that Output describes every reply: a reply fits into a line if its request

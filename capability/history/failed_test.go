@@ -37,7 +37,11 @@ func TestGraphTakesBothNamesOfAWorkflow(t *testing.T) {
 }
 
 func TestVolatileMembersAreNotDifferences(t *testing.T) {
-	volatile := []string{"headers.date", "headers.x-cache*", "modified"}
+	volatile := []string{"headers.date", "headers.x-cache*", "modified", "list.at"}
+	if !sameOutcome(volatile, []byte(`{"list":[{"at":1,"n":1},2]}`), []byte(`{"list":[{"n":1,"at":2},2]}`)) ||
+		sameOutcome(volatile, []byte(`{"list":[{"at":1,"n":1}]}`), []byte(`{"list":[{"at":1,"n":2}]}`)) || !sameOutcome([]string{"*"}, []byte(`{"a":1}`), []byte(`{"b":2}`)) {
+		t.Error("members of the elements of a list are compared with what is volatile among them")
+	}
 	const was = `{"status":200,"headers":{"date":"1","etag":"a","x-cache-hits":"1"},"modified":1}`
 	for now, same := range map[string]bool{
 		`{"status":200,"headers":{"date":"2","etag":"a","x-cache-hits":"2"},"modified":2}`: true,

@@ -250,9 +250,16 @@ func sameOutcome(volatile []string, a, b []byte) bool {
 	return sameJSON(a, b) || len(volatile) > 0 && sameJSON(steady(a, "", volatile), steady(b, "", volatile))
 }
 
-// steady returns an object without its members that are volatile. The path is that of the object
-// in the reply, with a dot at its end.
+// steady returns a value without the members that are volatile. The path is that of the value in the
+// reply, with a dot at its end; the elements of a list have the path of the list.
 func steady(data []byte, at string, volatile []string) []byte {
+	if elements := jsonvalue.Elements(data); elements != nil {
+		kept := make([][]byte, len(elements))
+		for i, e := range elements {
+			kept[i] = steady(e, at, volatile)
+		}
+		return slices.Concat([]byte("["), bytes.Join(kept, []byte(",")), []byte("]"))
+	}
 	members := jsonvalue.Members(data)
 	if members == nil {
 		return data

@@ -83,6 +83,7 @@ type Served struct {
 
 var status = kernel.DefineQuery[nothing, Status](kernel.Definition{
 	Type:      "Kernel.Status",
+	Volatile:  []string{"*"}, // it is about this moment
 	Summary:   "Report the status of the kernel: version, uptime, addresses, connections and load.",
 	Recording: kernel.InWorkflows,
 })

@@ -33,10 +33,11 @@ type readOutput struct {
 }
 
 var read = kernel.DefineQuery[readInput, readOutput](kernel.Definition{
-	Type:    "VFS.Read",
-	Errors:  []kernel.ErrorDefinition{{Code: 404, When: "the file doesn't exist"}, {Code: 413, When: "the file is larger than 64 MB"}, {Code: 502, When: "the server of a mount fails, or no mount has the file"}},
-	Summary: "Read a file of the os:// tree, of at most 64 MB.",
-	Answers: kernel.FromStore,
+	Type:     "VFS.Read",
+	Volatile: []string{"version", "modified"},
+	Errors:   []kernel.ErrorDefinition{{Code: 404, When: "the file doesn't exist"}, {Code: 413, When: "the file is larger than 64 MB"}, {Code: 502, When: "the server of a mount fails, or no mount has the file"}},
+	Summary:  "Read a file of the os:// tree, of at most 64 MB.",
+	Answers:  kernel.FromStore,
 })
 
 // maxText is how long a text may be that is given inline: no longer one fits into a line.
@@ -99,11 +100,12 @@ type writeOutput struct {
 }
 
 var write = kernel.DefineCommand[writeInput, writeOutput](kernel.Definition{
-	Type:    "VFS.Write",
-	Errors:  []kernel.ErrorDefinition{{Code: 403, When: "the mount can't be written"}, {Code: 404, When: "no setting has this name, or the file of contentRef doesn't exist"}, {Code: 409, When: "the file isn't at ifVersion"}, {Code: 413, When: "the content is larger than 64 MB"}, {Code: 502, When: "no mount has the file, or contentRef can't be fetched"}},
-	Summary: "Write a file of the os:// tree atomically.",
-	Input:   schema.Input[writeInput]().Example(`{"uri":"os://memory/notes/today.md","content":"milk"}`).Quiet(), // the vault's secrets may come through it
-	Effect:  kernel.External,
+	Type:     "VFS.Write",
+	Volatile: []string{"version"},
+	Errors:   []kernel.ErrorDefinition{{Code: 403, When: "the mount can't be written"}, {Code: 404, When: "no setting has this name, or the file of contentRef doesn't exist"}, {Code: 409, When: "the file isn't at ifVersion"}, {Code: 413, When: "the content is larger than 64 MB"}, {Code: 502, When: "no mount has the file, or contentRef can't be fetched"}},
+	Summary:  "Write a file of the os:// tree atomically.",
+	Input:    schema.Input[writeInput]().Example(`{"uri":"os://memory/notes/today.md","content":"milk"}`).Quiet(), // the vault's secrets may come through it
+	Effect:   kernel.External,
 })
 
 func (t *Tree) writeCall(ctx context.Context, in writeInput) (writeOutput, error) {

@@ -1,0 +1,92 @@
+package conformance
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"testing"
+
+	"kernos/internal/testkit"
+	"kernos/kernel"
+	"kernos/message"
+)
+
+// TestAReplayFindsNoDifferenceWhereThereIsNone runs examples of all syscalls as a workflow, and runs
+// the workflow again, twice: what differs from one reply to the next although nothing has changed,
+// times and random names, is marked in the definitions as volatile.
+func TestAReplayFindsNoDifferenceWhereThereIsNone(t *testing.T) {
+	w, err := openWhole(t.TempDir(), around{engine: engines["pebble"], files: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	_, job := fill(t, w)
+	serving, stop := context.WithCancel(t.Context())
+	served := make(chan error)
+	go func() { served <- w.Serve(serving) }() // jobs run
+	defer func() {
+		stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	}()
+	testkit.Until(t, "jobs run", func() bool { return failure(w.command("Job.Resume", `{}`)) == 0 })
+	requests := map[message.Type]string{
+		"Job.Status": `{"jobId":` + job + `}`, "Job.Result": `{"jobId":` + job + `}`, "Job.Wait": `{"jobId":` + job + `}`,
+		"Memory.Get": `{"key":"notes/large"}`, "Memory.History": `{"key":"notes/large"}`,
+		"VFS.Write": `{"uri":"os://notes.txt","content":"milk"}`, "VFS.Read": `{"uri":"os://notes.txt"}`, "VFS.List": `{"uri":"os://"}`,
+		"Message.Get": `{"id":"known"}`, "Message.List": `{"correlation":"flow"}`, "Message.Graph": `{"correlation":"flow"}`,
+		"Message.Search": `{"query":"note","until":1}`,
+	}
+	ran := 0
+	first := []message.Type{"VFS.Write", "Token.Create", "Token.Update"} // before others see what they change
+	types := slices.DeleteFunc(w.kernel.Registry().Types(), func(t message.Type) bool { return slices.Contains(first, t) })
+	for _, typ := range append(first, types...) {
+		s, _ := w.kernel.Registry().Lookup(typ)
+		if s.Effect == kernel.Transient || s.Runs == kernel.Endless || typ == "Message.Replay" || typ == "Http.Fetch" {
+			continue
+		}
+		data := requests[typ]
+		if data == "" {
+			var d struct{ Example json.RawMessage }
+			if err := json.Unmarshal(w.query("Syscall.Describe", `{"name":%q}`, typ).Data, &d); err != nil {
+				t.Fatal(err)
+			}
+			data = string(d.Example)
+		}
+		m := w.ask(message.Message{Kind: message.KindCommand, Type: typ, Data: []byte(data),
+			Metadata: message.Metadata{ID: message.ID("again-" + typ), Timestamp: 1, Correlation: "again"}})
+		if failure(m) == 0 {
+			ran++
+		}
+	}
+	var report struct {
+		Same      int
+		Different []struct {
+			Type     message.Type
+			Was, Now struct {
+				Kind message.Kind
+				Data json.RawMessage
+			}
+		}
+	}
+	for range 2 {
+		m := w.command("Message.Replay", `{"correlation":"again","execute":true,"queries":true}`)
+		if err := json.Unmarshal(m.Data, &report); err != nil || failure(m) != 0 {
+			t.Fatalf("%s, %v", m.Data, err)
+		}
+	}
+	for _, d := range report.Different {
+		if d.Type == "Memory.Increment" {
+			continue // it is another value
+		}
+		t.Errorf("%s differs:\n  was %s\n  now %s", d.Type, d.Was.Data, d.Now.Data)
+	}
+	if ran < 35 || report.Same < 30 {
+		t.Errorf("%d requests succeeded, and %d had the same outcome again", ran, report.Same)
+	}
+}
