@@ -12,18 +12,18 @@ import (
 
 // effect is what a call changes. Most calls change nothing.
 type effect struct {
-	staged    *store.Batch      // applied with the reply
-	published []message.Message // events that are recorded with the reply
-	delayed   []message.Message // events that are sent with the reply
-	nested    *store.Commit     // of nested calls: the outcome waits for it too
-	run       *idempotency.Run  // if the call has an idempotency key
-	begun     atomic.Bool       // an effect outside the store may have happened
-	unkept    bool              // the outcome is not kept under that key
-	conflict  bool              // a condition did not hold: the handler runs again
-	applying  bool              // the outcome is given, and on its way to the store
-	commit    *store.Commit     // of what was staged
-	applied   []func()          // called when what was staged is part of the store's state
-	decided   []func(error)     // called when it is known whether that is durable
+	staged    *store.Batch          // applied with the reply
+	published []message.Message     // events that are recorded with the reply
+	delayed   []message.Message     // events that are sent with the reply
+	nested    *store.Commit         // of nested calls: the outcome waits for it too
+	run       *idempotency.Run      // if the call has an idempotency key
+	begun     atomic.Bool           // an effect outside the store may have happened
+	unkept    bool                  // the outcome is not kept under that key
+	conflict  bool                  // a condition did not hold: the handler runs again
+	applying  bool                  // the outcome is given, and on its way to the store
+	commit    *store.Commit         // of what was staged
+	applied   []func(*store.Commit) // called when what was staged is part of the store's state
+	decided   []func(error)         // called when it is known whether that is durable
 }
 
 // Stage gives the call that ctx belongs to a batch, which becomes part of the store's
@@ -63,9 +63,9 @@ func Stage(ctx context.Context, b *store.Batch) error {
 	return nil
 }
 
-// WhenApplied calls f when what the call of ctx has staged is part of the store's state, and
-// before its reply is sent; not at all if the call fails. f must not wait for anything.
-func WhenApplied(ctx context.Context, f func()) {
+// WhenApplied calls f with the commit when what the call of ctx has staged is part of the store's
+// state, and before its reply is sent; not at all if the call fails. f must not wait for anything.
+func WhenApplied(ctx context.Context, f func(*store.Commit)) {
 	c, ok := CallOf(ctx)
 	if !ok {
 		return
@@ -208,7 +208,7 @@ func (c *Call) commitWith(m *message.Message) (*store.Commit, error) {
 	}
 	if err == nil {
 		for _, f := range c.applied {
-			f()
+			f(c.commit)
 		}
 	}
 	return c.commit, err

@@ -55,7 +55,11 @@ func (k *Kernel) Do(ctx context.Context, w WorkCall) (outcome message.Message, c
 			c.timeout = w.Timeout
 			c.Begin()
 		}
-		c.RunWithin()
+		if c.syscall.Runs == Inline {
+			c.runHere()
+		} else {
+			c.RunWithin()
+		}
 	}
 	return o.outcome, o.commit
 }
@@ -86,7 +90,7 @@ func (c *Call) settleWork(b *store.Batch, m *message.Message) error {
 		return err
 	}
 	c.published = append(c.published, events...)
-	c.applied = append(c.applied, c.work.Applied)
+	c.applied = append(c.applied, func(*store.Commit) { c.work.Applied() })
 	return nil
 }
 

@@ -99,3 +99,24 @@ func TestTheKeyOfWorkLasts(t *testing.T) {
 		}
 	})
 }
+
+// A handler that overstays the deadline of some work is answered for, and Do returns the outcome.
+func TestWorkThatIsLate(t *testing.T) {
+	for _, runs := range []kernel.RunMode{kernel.Inline, kernel.Slow} {
+		synctest.Test(t, func(t *testing.T) {
+			s := kerneltest.Echo("Test.Late")
+			s.Runs = runs
+			s.Handler = func(_ context.Context, m message.Message, emit kernel.Emit) {
+				time.Sleep(time.Minute)
+				emit(m.Reply(m.Data))
+			}
+			k := kerneltest.New(t, &kernel.Options{Store: storetest.NewMemory()}, s)
+			var w outcomes
+			out, _ := k.Do(t.Context(), kernel.WorkCall{Type: "Test.Late", Data: []byte(`1`), Timeout: time.Second, Work: &w})
+			if code, text := kerneltest.ReadError(t, out); code != 504 || len(w.all) != 1 {
+				t.Errorf("%v: %d %s, settled as %q", runs, code, text, w.all)
+			}
+			time.Sleep(time.Minute) // until the handler has returned
+		})
+	}
+}

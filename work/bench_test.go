@@ -39,10 +39,11 @@ func BenchmarkTask(b *testing.B) {
 	for i := range b.N {
 		var batch store.Batch
 		added := q.Add(&batch, work.Task{ID: fmt.Sprintf("%026d", i), Due: time.Now(), Priority: work.DefaultPriority})
-		if _, err := s.Apply(&batch); err != nil {
+		commit, err := s.Apply(&batch)
+		if err != nil {
 			b.Fatal(err)
 		}
-		added()
+		added(commit)
 	}
 	left.Wait()
 	b.StopTimer()

@@ -20,6 +20,7 @@ type Lease struct {
 	place    []byte
 	revision store.Revision
 	commit   *store.Commit // of the lease
+	ctx      context.Context
 	cancel   context.CancelCauseFunc
 
 	mu   sync.Mutex
@@ -83,3 +84,29 @@ func (l *Lease) lose(cause error) {
 
 // Depend makes a batch depend on the lease, and changes nothing of the task.
 func (l *Lease) Depend(b *store.Batch) { b.IfRevision(l.place, l.revision) }
+
+// claim makes the lease the one that does its task in this process, and reports whether it could:
+// the task doesn't run, and there is a place for a worker. A lease is claimed before it is stored,
+// so that a task is never leased twice at once. mu of the queue is held.
+func (l *Lease) claim() bool {
+	q := l.q
+	if q.working == nil || len(q.running) >= q.opts.Slots || q.running[l.ID] != nil {
+		return false
+	}
+	l.ctx, l.cancel = context.WithCancelCause(q.working)
+	q.running[l.ID] = l
+	q.workers.Add(1)
+	if l.Group != "" {
+		q.laneOf(l.place, l.Group).running++
+	}
+	return true
+}
+
+// unclaim is the opposite of claim. mu of the queue is held.
+func (l *Lease) unclaim() {
+	l.cancel(nil)
+	delete(l.q.running, l.ID)
+	if l.Group != "" {
+		l.q.laneOf(l.place, l.Group).running--
+	}
+}

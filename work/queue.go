@@ -1,12 +1,13 @@
 // Package work runs tasks that outlive the call which asked for them: jobs, and turns of
 // conversations. A task is durable when the batch is that adds it, waits for its time, for its
 // turn and for its group, is leased to a worker, and leaves the store in the batch that has its
-// outcome. If the process dies, the next one leases it again.
+// outcome. If the process dies, the next one leases it again. A task that needn't wait is leased in
+// the batch that adds it.
 //
 //	q := work.New(&work.Options{Store: s, Letter: 'j', Work: func(ctx context.Context, l *work.Lease) { … }})
 //	added := q.Add(&b, work.Task{ID: id, Due: time.Now()})
-//	_, err := s.Apply(&b)
-//	added()          // the queue looks at the task now
+//	commit, err := s.Apply(&b)
+//	added(commit)    // the task begins, or waits for its turn
 //	q.Run(ctx)       // until ctx is done
 //
 // Invariants:
@@ -55,12 +56,17 @@ type Queue struct {
 
 	mu      sync.Mutex
 	lanes   map[string]*lane       // by the prefix of their keys: those that may have tasks
+	begun   *lane                  // of tasks that were leased when they were added
 	ready   [MaxPriority + 1]*lane // by descending priority
 	timers  *lane
 	running map[string]*Lease
 	held    bool          // tasks that were begun before are not begun again; see Hold
 	wake    chan struct{} // has a token when there may be something to do
-	workers sync.WaitGroup
+
+	working context.Context // that of workers; nil while Run doesn't run
+	workers sync.WaitGroup  // leases that are claimed
+	idle    int             // goroutines that wait for a lease
+	leases  chan *Lease     // takes a lease if one of them waits
 }
 
 // A lane is a range of places in which tasks wait in order.
@@ -81,6 +87,7 @@ func New(o *Options) *Queue {
 		q.ready[p] = q.laneOf(q.key(laneReady, []byte{byte(p)}), "")
 	}
 	q.timers = q.laneOf(q.key(laneTimers), "")
+	q.begun = q.laneOf(q.key(laneBegun), "")
 	q.process = rand.Int64N(1<<53-1) + 1 // numbers in JSON are exact up to there
 	if q.opts.Now == nil {
 		q.opts.Now = time.Now
@@ -91,13 +98,54 @@ func New(o *Options) *Queue {
 	return q
 }
 
-// Add adds a task to a batch. The caller calls added when the batch has been applied.
-func (q *Queue) Add(b *store.Batch, t Task) (added func()) {
+// Add adds a task to a batch, which also leases it if it can begin at once. The caller calls added
+// when the batch has been applied, with its commit.
+func (q *Queue) Add(b *store.Batch, t Task) (added func(*store.Commit)) {
 	place := q.place(&t, q.opts.Now())
 	b.IfAbsent(q.taskKey(t.ID))
+	if place[2] == laneReady && q.none(t.Priority) {
+		l := &Lease{Task: t, q: q, place: q.begunKey(t.ID)}
+		l.Attempt, l.Fence = 1, 1
+		b.IfAbsent(l.place)
+		b.Set(l.place, l.encode(l.place, q.process))
+		return func(c *store.Commit) { q.begin(l, c) }
+	}
 	b.Set(q.taskKey(t.ID), place)
-	b.Set(place, t.encode(0))
-	return func() { q.added(place, t.Group, t.Limit) }
+	b.Set(place, t.encode(place, 0))
+	return func(*store.Commit) { q.added(place, t.Group, t.Limit) }
+}
+
+// none reports whether no task of at least this priority waits for its turn, and there is a place
+// for a worker.
+func (q *Queue) none(priority int) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.working == nil || len(q.running) >= q.opts.Slots {
+		return false
+	}
+	for _, l := range q.ready[:MaxPriority-priority+1] {
+		if l.low != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// begin starts the worker of a task that was leased when it was added. If all places are taken
+// meanwhile, the task waits, and is leased again.
+func (q *Queue) begin(l *Lease, c *store.Commit) {
+	q.mu.Lock()
+	l.commit, l.revision = c, c.Revision
+	claimed := l.claim()
+	if !claimed {
+		q.begun.lower(l.place)
+	}
+	q.mu.Unlock()
+	if claimed {
+		q.start(l)
+	} else {
+		q.Wake()
+	}
 }
 
 // A State is how far a task is.
@@ -128,19 +176,24 @@ type found struct {
 
 // find returns a task with its place. Its revision is 0 if there is none.
 func (q *Queue) find(id string) (f found, lease *Lease, err error) {
-	for range 10 { // it may move between the two reads
-		named, err := q.opts.Store.Get(q.taskKey(id))
-		if err != nil || named.Revision == 0 {
-			return f, nil, err
-		}
-		e, err := q.opts.Store.Get(named.Value)
+	for range 10 { // it may move between two reads
+		e, err := q.opts.Store.Get(q.begunKey(id)) // a task may leave this place, and never comes back to it
 		if err != nil {
 			return f, nil, err
 		}
 		if e.Revision == 0 {
-			continue
+			named, err := q.opts.Store.Get(q.taskKey(id))
+			if err != nil || named.Revision == 0 {
+				return f, nil, err
+			}
+			if e, err = q.opts.Store.Get(named.Value); err != nil {
+				return f, nil, err
+			}
+			if e.Revision == 0 {
+				continue
+			}
+			e.Key = named.Value
 		}
-		e.Key = named.Value
 		f.entry = e
 		if f.Task, _, err = decode(e.Key, e.Value); err != nil {
 			return f, nil, err
@@ -201,7 +254,7 @@ func (q *Queue) put(b *store.Batch, t *Task, from []byte, r store.Revision) (mov
 		b.Delete(from)
 		b.Set(q.taskKey(t.ID), place)
 	}
-	b.Set(place, t.encode(0))
+	b.Set(place, t.encode(place, 0))
 	group, limit := t.Group, t.Limit
 	return func() { q.added(place, group, limit) }
 }
@@ -209,7 +262,9 @@ func (q *Queue) put(b *store.Batch, t *Task, from []byte, r store.Revision) (mov
 func (q *Queue) leave(b *store.Batch, id string, place []byte, r store.Revision) {
 	b.IfRevision(place, r)
 	b.Delete(place)
-	b.Delete(q.taskKey(id))
+	if place[2] != laneBegun {
+		b.Delete(q.taskKey(id))
+	}
 }
 
 // added notes that a task waits at a place.
@@ -219,11 +274,16 @@ func (q *Queue) added(place []byte, group string, limit int) {
 	if group != "" {
 		l.limit = limit
 	}
+	l.lower(place)
+	q.mu.Unlock()
+	q.Wake()
+}
+
+// lower notes that a task may wait at a place.
+func (l *lane) lower(place []byte) {
 	if l.low == nil || bytes.Compare(place, l.low) < 0 {
 		l.low = place
 	}
-	q.mu.Unlock()
-	q.Wake()
 }
 
 // laneOf returns the lane of a place. mu is held.

@@ -5,7 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"runtime"
+	"slices"
 	"time"
 
 	"kernos/store"
@@ -28,11 +28,11 @@ const (
 func (q *Queue) Run(ctx context.Context) {
 	working, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer stop(nil)
-	q.open()
+	q.open(working)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for ctx.Err() == nil {
-		next, err := q.dispatch(working)
+		next, err := q.dispatch()
 		wait := min(max(next, 0), maxSleep)
 		if err != nil {
 			q.opts.Log.Error("tasks can't begin", "error", err)
@@ -44,13 +44,11 @@ func (q *Queue) Run(ctx context.Context) {
 		case <-timer.C:
 		case <-ctx.Done():
 		}
-		// While tasks run, goroutines that are about to add or to end others go first, so that
-		// one scan and one batch serve many.
-		for range min(q.Stats(), 8) {
-			runtime.Gosched()
-		}
 	}
-	defer q.workers.Wait()
+	q.mu.Lock()
+	q.working = nil
+	q.mu.Unlock()
+	defer close(q.leases)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -64,11 +62,12 @@ func (q *Queue) Run(ctx context.Context) {
 	}
 }
 
-// open finds the lanes in which tasks may wait.
-func (q *Queue) open() {
+// open finds the lanes in which tasks may wait, and lets workers be started.
+func (q *Queue) open(working context.Context) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, l := range append(q.ready[:], q.timers) {
+	q.working, q.leases = working, make(chan *Lease)
+	for _, l := range append(q.ready[:], q.timers, q.begun) {
 		l.low = l.prefix
 	}
 	for at := q.key(laneGroups); ; {
@@ -91,13 +90,13 @@ func (q *Queue) open() {
 
 // dispatch moves timers that are due to their lanes and leases what can run. It returns how long
 // it is until the next timer.
-func (q *Queue) dispatch(ctx context.Context) (next time.Duration, err error) {
+func (q *Queue) dispatch() (next time.Duration, err error) {
 	for {
 		var more bool
 		if next, more, err = q.promote(); err != nil {
 			return 0, err
 		}
-		leased, err := q.lease(ctx, q.candidates())
+		leased, err := q.lease(q.candidates())
 		if err != nil {
 			return 0, err
 		}
@@ -164,13 +163,6 @@ func (q *Queue) runs(c *candidate) bool {
 		l.thenAdd(c.place, c.Group, c.Limit)
 	}
 	return l != nil
-}
-
-// lower notes that a task may wait at a place.
-func (l *lane) lower(place []byte) {
-	if l.low == nil || bytes.Compare(place, l.low) < 0 {
-		l.low = place
-	}
 }
 
 // promote moves timers that are due to the lane where they wait for their turn. It returns how
@@ -241,6 +233,7 @@ func (q *Queue) candidates() (cs []candidate) {
 			take(l, min(max(l.limit, 1)-l.running, (free+1)/2-len(cs)))
 		}
 	}
+	take(q.begun, free-len(cs))
 	for _, l := range q.ready {
 		take(l, free-len(cs))
 	}
@@ -248,7 +241,7 @@ func (q *Queue) candidates() (cs []candidate) {
 }
 
 // lease leases tasks, and starts their workers.
-func (q *Queue) lease(ctx context.Context, cs []candidate) (n int, err error) {
+func (q *Queue) lease(cs []candidate) (n int, err error) {
 	q.mu.Lock()
 	held := q.held
 	q.mu.Unlock()
@@ -257,30 +250,53 @@ func (q *Queue) lease(ctx context.Context, cs []candidate) (n int, err error) {
 			return 0, err
 		}
 	}
+	leases := q.claim(cs)
 	err = q.inBatches(cs, func(b *store.Batch, c *candidate) func(*store.Commit) {
-		l := &Lease{Task: c.Task, TakenOver: c.process != 0 && c.process != q.process, q: q, place: c.place}
+		l := leases[c.ID]
+		if l == nil {
+			return nil
+		}
+		b.IfRevision(c.place, c.revision)
+		b.Set(c.place, l.encode(c.place, q.process))
+		return func(commit *store.Commit) {
+			n++
+			delete(leases, l.ID)
+			q.mu.Lock()
+			l.commit, l.revision = commit, commit.Revision
+			q.mu.Unlock()
+			q.start(l)
+		}
+	})
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, l := range leases { // that could not be stored
+		l.unclaim()
+		q.workers.Done()
+		if err != nil {
+			q.laneOf(l.place, l.Group).lower(l.place)
+		}
+	}
+	return n, err
+}
+
+// claim returns claimed leases of the tasks that can begin.
+func (q *Queue) claim(cs []candidate) map[string]*Lease {
+	leases := make(map[string]*Lease, len(cs))
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, c := range cs {
+		l := &Lease{Task: c.Task, TakenOver: c.process != 0 && c.process != q.process, q: q, place: c.place, revision: c.revision}
 		if c.process != q.process {
 			l.Attempt++
 		}
 		l.Fence++
-		b.IfRevision(c.place, c.revision)
-		b.Set(c.place, l.encode(q.process))
-		return func(commit *store.Commit) {
-			n++
-			l.commit, l.revision = commit, commit.Revision
-			q.start(ctx, l)
+		if l.claim() {
+			leases[l.ID] = l
+		} else if q.running[l.ID] == nil {
+			q.laneOf(l.place, l.Group).lower(l.place)
 		}
-	})
-	if err != nil {
-		q.mu.Lock()
-		for _, c := range cs {
-			if q.running[c.ID] == nil {
-				q.laneOf(c.place, c.Group).lower(c.place)
-			}
-		}
-		q.mu.Unlock()
 	}
-	return n, err
+	return leases
 }
 
 // hold puts the tasks that were begun by an earlier process aside, and returns the others.
@@ -299,14 +315,15 @@ func (q *Queue) hold(cs []candidate) (others []candidate, err error) {
 		b.IfRevision(c.place, c.revision)
 		b.Delete(c.place)
 		b.Set(q.taskKey(c.ID), place)
-		b.Set(place, c.encode(c.process))
+		b.Set(place, c.encode(place, c.process))
 		return func(*store.Commit) {}
 	})
 	return others, err
 }
 
 // inBatches applies a change to tasks, as many as possible at once. change adds to a batch, and
-// returns what to do when that is applied. Tasks that have changed meanwhile are left out.
+// returns what to do when that is applied, or nil if nothing is to be done. Tasks that have changed
+// meanwhile are left out.
 func (q *Queue) inBatches(cs []candidate, change func(*store.Batch, *candidate) func(*store.Commit)) error {
 	if len(cs) == 0 {
 		return nil
@@ -314,7 +331,12 @@ func (q *Queue) inBatches(cs []candidate, change func(*store.Batch, *candidate) 
 	var b store.Batch
 	var then []func(*store.Commit)
 	for i := range cs {
-		then = append(then, change(&b, &cs[i]))
+		if f := change(&b, &cs[i]); f != nil {
+			then = append(then, f)
+		}
+	}
+	if len(then) == 0 {
+		return nil
 	}
 	commit, err := q.opts.Store.Apply(&b)
 	if errors.Is(err, store.ErrConflict) {
@@ -336,19 +358,42 @@ func (q *Queue) inBatches(cs []candidate, change func(*store.Batch, *candidate) 
 	return nil
 }
 
-// start starts the worker of a lease.
-func (q *Queue) start(ctx context.Context, l *Lease) {
-	ctx, l.cancel = context.WithCancelCause(ctx)
-	q.mu.Lock()
-	q.running[l.ID] = l
-	if l.Group != "" {
-		q.laneOf(l.place, l.Group).running++
+// maxIdle is how many goroutines wait for a lease. A new goroutine per task costs 3 µs more, most of
+// it for a stack that grows.
+const maxIdle = 16
+
+// start starts the worker of a lease that is claimed.
+func (q *Queue) start(l *Lease) {
+	select {
+	case q.leases <- l:
+	default:
+		go q.worker(l)
 	}
-	q.mu.Unlock()
-	q.workers.Go(func() {
-		q.opts.Work(ctx, l)
-		q.release(l, errors.Is(context.Cause(ctx), ErrStopping))
-	})
+}
+
+// worker does the task of a lease, and then of others, while it needn't wait for them for long.
+func (q *Queue) worker(l *Lease) {
+	for l != nil {
+		q.do(l)
+		q.mu.Lock()
+		if q.working == nil || q.idle == maxIdle {
+			q.mu.Unlock()
+			return
+		}
+		q.idle++
+		q.mu.Unlock()
+		l = <-q.leases
+		q.mu.Lock()
+		q.idle--
+		q.mu.Unlock()
+	}
+}
+
+// do does a task. Its worker may end the goroutine.
+func (q *Queue) do(l *Lease) {
+	defer q.workers.Done()
+	defer func() { q.release(l, errors.Is(context.Cause(l.ctx), ErrStopping)) }()
+	q.opts.Work(l.ctx, l)
 }
 
 // release frees the place of a worker that has returned. If it has ended nothing, as when the
@@ -367,10 +412,8 @@ func (q *Queue) release(l *Lease, stopping bool) {
 
 func (q *Queue) free(l *Lease) {
 	q.mu.Lock()
-	delete(q.running, l.ID)
-	if l.Group != "" {
-		q.laneOf(l.place, l.Group).running--
-	}
+	l.unclaim()
+	waiting := q.waiting()
 	q.mu.Unlock()
 	l.mu.Lock()
 	then := l.then
@@ -378,5 +421,13 @@ func (q *Queue) free(l *Lease) {
 	for _, f := range then {
 		f()
 	}
-	q.Wake()
+	if waiting {
+		q.Wake()
+	}
+}
+
+// waiting reports whether tasks may wait for a worker. mu is held.
+func (q *Queue) waiting() bool {
+	ungrouped := len(q.ready) + 2 // lanes
+	return len(q.lanes) > ungrouped || q.begun.low != nil || slices.ContainsFunc(q.ready[:], func(l *lane) bool { return l.low != nil })
 }

@@ -3,10 +3,12 @@ package work
 import (
 	"encoding/binary"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/go-json-experiment/json"
 
+	"kernos/internal/jsonscan"
 	"kernos/store"
 )
 
@@ -29,6 +31,10 @@ type Task struct {
 	Group string
 	Limit int
 
+	// Value is for the worker, if the task begins at once. It isn't stored, and is nil if the task
+	// has waited.
+	Value any
+
 	// Attempt counts the processes that have begun the task since it was added or moved: more
 	// than one means that a process died while the task ran. Fence counts all leases.
 	Attempt int
@@ -42,11 +48,16 @@ type entry struct {
 	Attempt int    `json:"attempt,omitzero"`
 	Fence   uint64 `json:"fence,omitzero"`
 	Process int64  `json:"process,omitzero"` // the process that has leased it
+
+	// These are in the key of other lanes than laneBegun.
+	Due      int64 `json:"due,omitzero"` // ms
+	Priority int   `json:"priority,omitzero"`
 }
 
 // The keys of a queue begin with SpaceWork and the queue's letter. A task has two: one that
-// names its place, and the place, whose value is the task. A place is in one of four lanes:
+// names its place, and the place, whose value is the task. A place is in one of five lanes:
 //
+//	b id            begun: they were leased when they were added, and have no other key
 //	d due…          timers: their time has not come
 //	r priority due… ready: their time has come
 //	g group \0 …    ready, and shares the limit of a group
@@ -55,6 +66,7 @@ type entry struct {
 // A task that runs keeps its place until it is done: if the process dies, the next one finds
 // it there, and sees that it was leased.
 const (
+	laneBegun  = 'b'
 	laneTimers = 'd'
 	laneReady  = 'r'
 	laneGroups = 'g'
@@ -65,8 +77,13 @@ const (
 
 // Unfinished reports whether the queue with this letter has tasks, before it is opened.
 func Unfinished(s store.Reader, letter byte) (bool, error) {
-	first, err := store.First(s, store.Prefix([]byte{store.SpaceWork, letter, keyTasks}))
-	return first.Revision != 0, err
+	for _, lane := range []byte{keyTasks, laneBegun} {
+		first, err := store.First(s, store.Prefix([]byte{store.SpaceWork, letter, lane}))
+		if err != nil || first.Revision != 0 {
+			return first.Revision != 0, err
+		}
+	}
+	return false, nil
 }
 
 func (q *Queue) key(lane byte, parts ...[]byte) []byte {
@@ -77,7 +94,9 @@ func (q *Queue) key(lane byte, parts ...[]byte) []byte {
 	return k
 }
 
-func (q *Queue) taskKey(id string) []byte { return q.key(keyTasks, []byte(id)) }
+func (q *Queue) taskKey(id string) []byte { return append(q.key(keyTasks), id...) }
+
+func (q *Queue) begunKey(id string) []byte { return append(q.key(laneBegun), id...) }
 
 // order is the part of a place that sorts the tasks of a lane.
 func (t *Task) order() []byte {
@@ -101,12 +120,31 @@ func (q *Queue) place(t *Task, now time.Time) []byte {
 
 func groupPrefix(group string) []byte { return append([]byte(group), 0) }
 
-func (t *Task) encode(process int64) []byte {
-	value, err := json.Marshal(entry{t.Group, t.Limit, t.Attempt, t.Fence, process})
-	if err != nil {
-		panic(err) // a struct of texts and numbers
+// encode returns the value of a task at a place, as JSON encodes an entry. Reflection would cost
+// 1.5 µs more, three times per task.
+func (t *Task) encode(place []byte, process int64) []byte {
+	b := make([]byte, 0, 96+len(t.Group))
+	if t.Group != "" {
+		b = jsonscan.AppendQuoted(append(b, `,"group":`...), t.Group)
 	}
-	return value
+	number := func(name string, n int64) {
+		if n != 0 {
+			b = strconv.AppendInt(append(append(append(b, `,"`...), name...), `":`...), n, 10)
+		}
+	}
+	number("limit", int64(t.Limit))
+	number("attempt", int64(t.Attempt))
+	number("fence", int64(t.Fence))
+	number("process", process)
+	if place[2] == laneBegun {
+		number("due", t.Due.UnixMilli())
+		number("priority", int64(t.Priority))
+	}
+	if len(b) == 0 {
+		return []byte("{}")
+	}
+	b[0] = '{'
+	return append(b, '}')
 }
 
 // decode reads a task from its place, and the process that has leased it; 0 means that none has.
@@ -116,7 +154,11 @@ func decode(key, value []byte) (t Task, process int64, err error) {
 		return t, 0, fmt.Errorf("a task can't be read: %w", err)
 	}
 	rest := key[3:]
+	t.Group, t.Limit, t.Attempt, t.Fence = e.Group, e.Limit, e.Attempt, e.Fence
 	switch key[2] {
+	case laneBegun:
+		t.ID, t.Due, t.Priority = string(rest), time.UnixMilli(e.Due), e.Priority
+		return t, e.Process, nil
 	case laneGroups:
 		rest = rest[len(e.Group)+1:]
 		fallthrough
@@ -128,6 +170,5 @@ func decode(key, value []byte) (t Task, process int64, err error) {
 		t.Priority = MaxPriority - int(rest[8])
 	}
 	t.ID = string(rest[9:])
-	t.Group, t.Limit, t.Attempt, t.Fence = e.Group, e.Limit, e.Attempt, e.Fence
 	return t, e.Process, nil
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -78,10 +79,11 @@ func (b *bench) add(tasks ...work.Task) {
 			t.Due = time.Now()
 		}
 		added := b.Add(&batch, t)
-		if _, err := b.store.Apply(&batch); err != nil {
+		commit, err := b.store.Apply(&batch)
+		if err != nil {
 			b.t.Fatal(err)
 		}
-		added()
+		added(commit)
 	}
 }
 
@@ -338,4 +340,104 @@ func TestTheClockIsSet(t *testing.T) {
 		b.wants("when its time has come", "b")
 		b.stop()
 	})
+}
+
+// A counting store counts the batches that it is given.
+type counting struct {
+	store.Store
+	batches atomic.Int64
+}
+
+func (c *counting) Apply(b *store.Batch) (*store.Commit, error) {
+	c.batches.Add(1)
+	return c.Store.Apply(b)
+}
+
+// A task that needn't wait is leased in the batch that adds it, and gets what the caller hands over.
+func TestATaskBeginsInTheBatchThatAddsIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &counting{Store: storetest.NewMemory()}
+		free := make(chan struct{})
+		b := start(t, s, work.Options{Slots: 2}, func(_ context.Context, b *bench, l *work.Lease) {
+			if l.TakenOver || l.Attempt != 1 {
+				b.t.Errorf("%s: %d processes have begun it, and it is taken over: %v", l.ID, l.Attempt, l.TakenOver)
+			}
+			b.note("%v", l.Value)
+			<-free
+			b.end(l)
+		})
+		synctest.Wait()
+		for i, id := range []string{"a", "b", "c"} {
+			b.add(work.Task{ID: id, Value: i})
+		}
+		if n := s.batches.Load(); n != 3 {
+			t.Errorf("%d batches add three tasks and lease two", n)
+		}
+		b.sort()
+		b.wants("two have a place", "0 1")
+		for id, want := range map[string]work.State{"a": work.Running, "b": work.Running, "c": work.Waiting} {
+			if task, state, err := b.Find(id); task.ID != id || state != want || err != nil {
+				t.Errorf("%s is %v, %+v, %v", id, state, task, err)
+			}
+		}
+		close(free)
+		b.sort()
+		b.wants("the third has waited", "<nil> a b c")
+		if n := s.batches.Load(); n != 3+3+1 {
+			t.Errorf("%d batches", n)
+		}
+		b.stop()
+	})
+}
+
+// A process may die after the batch that adds and leases a task, and before the task begins.
+func TestATaskThatNeverBeganIsTakenOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := storetest.NewMemory()
+		b := start(t, s, work.Options{}, nil)
+		synctest.Wait()
+		var batch store.Batch
+		b.Add(&batch, work.Task{ID: "a", Due: time.Now(), Priority: 7})
+		if _, err := s.Apply(&batch); err != nil {
+			t.Fatal(err)
+		}
+		b.stop()
+		if some, err := work.Unfinished(s, 'x'); !some || err != nil {
+			t.Errorf("the store has unfinished tasks: %v, %v", some, err)
+		}
+		b = start(t, s, work.Options{}, func(_ context.Context, b *bench, l *work.Lease) {
+			b.note("%v %d %d", l.TakenOver, l.Attempt, l.Priority)
+			b.end(l)
+		})
+		b.wants("another process", "true 2 7 a")
+		if some, err := work.Unfinished(s, 'x'); some || err != nil {
+			t.Errorf("the store has unfinished tasks: %v, %v", some, err)
+		}
+		b.stop()
+	})
+}
+
+// Tasks that find no place when their batch has been applied wait for their turn, and each runs once.
+func TestManyAreAddedAtOnce(t *testing.T) {
+	const tasks = 500
+	s := storetest.NewMemory()
+	var left sync.WaitGroup
+	left.Add(tasks)
+	b := start(t, s, work.Options{Slots: 4}, func(_ context.Context, b *bench, l *work.Lease) {
+		defer left.Done()
+		b.end(l)
+	})
+	for c := range 10 {
+		go func() {
+			for i := range tasks / 10 {
+				b.add(work.Task{ID: fmt.Sprintf("%d-%02d", c, i)})
+			}
+		}()
+	}
+	left.Wait()
+	b.stop()
+	slices.Sort(b.done)
+	if n := len(slices.Compact(b.done)); n != tasks || slices.ContainsFunc(b.done, func(s string) bool { return strings.Contains(s, ":") }) {
+		t.Errorf("%d tasks are done: %q", n, b.done)
+	}
 }

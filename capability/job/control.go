@@ -45,7 +45,7 @@ func (j *Jobs) cancel(ctx context.Context, in idInput) (cancelOutput, error) {
 	if err := kernel.Stage(ctx, &b); err != nil {
 		return out, err
 	}
-	kernel.WhenApplied(ctx, func() {
+	kernel.WhenApplied(ctx, func(*store.Commit) {
 		if k := j.kernel.Load(); k != nil {
 			r.event(k, senderOf(ctx), canceledEvent, nil)
 		}
@@ -156,7 +156,7 @@ func (j *Jobs) pause(ctx context.Context, in pauseInput) (pauseOutput, error) {
 	if in.ConcurrencyKey != "" {
 		s := spec{Principal: senderOf(ctx).Principal().ID(), Group: in.ConcurrencyKey}
 		paused := j.queue.Pause(&b, s.groupName())
-		kernel.WhenApplied(ctx, paused)
+		kernel.WhenApplied(ctx, func(*store.Commit) { paused() })
 		return pauseOutput{true}, kernel.Stage(ctx, &b)
 	}
 	return pauseOutput{true}, j.stagePause(ctx, &b, in.JobID, "paused by Job.Pause")
@@ -192,7 +192,7 @@ func (j *Jobs) stagePause(ctx context.Context, b *store.Batch, id, why string) e
 	b.IfRevision(key(keyState, r.ID), r.revision)
 	r.Paused = why
 	r.store(b)
-	kernel.WhenApplied(ctx, moved)
+	kernel.WhenApplied(ctx, func(*store.Commit) { moved() })
 	return kernel.Stage(ctx, b)
 }
 
@@ -217,7 +217,8 @@ func (j *Jobs) resume(ctx context.Context, in pauseInput) (resumeOutput, error) 
 		return resumeOutput{}, invalid("jobId", "give either the jobId of a schedule, or a concurrencyKey")
 	case in.ConcurrencyKey != "":
 		s := spec{Principal: senderOf(ctx).Principal().ID(), Group: in.ConcurrencyKey}
-		kernel.WhenApplied(ctx, j.queue.Unpause(&b, s.groupName()))
+		unpaused := j.queue.Unpause(&b, s.groupName())
+		kernel.WhenApplied(ctx, func(*store.Commit) { unpaused() })
 		return resumeOutput{1}, kernel.Stage(ctx, &b)
 	case in.JobID != "":
 		return resumeOutput{1}, j.stagePause(ctx, &b, in.JobID, "")
@@ -256,7 +257,7 @@ func (j *Jobs) resume(ctx context.Context, in pauseInput) (resumeOutput, error) 
 	if err := kernel.Stage(ctx, &b); err != nil {
 		return resumeOutput{}, err
 	}
-	kernel.WhenApplied(ctx, func() {
+	kernel.WhenApplied(ctx, func(*store.Commit) {
 		for _, f := range all {
 			f()
 		}

@@ -26,7 +26,7 @@ func (a *run) fire() {
 	}
 	now := a.j.opts.Now()
 	var ended func()
-	var added []func()
+	var added []func(*store.Commit)
 	r := *a.record
 	commit := a.persist(false, func(b *store.Batch) error {
 		*a.record, added = r, nil
@@ -48,12 +48,12 @@ func (a *run) fire() {
 	}
 	ended()
 	for _, f := range added {
-		f()
+		f(commit)
 	}
 }
 
 // spawn adds a run of the schedule to a batch.
-func (a *run) spawn(b *store.Batch, due, now time.Time) (added func()) {
+func (a *run) spawn(b *store.Batch, due, now time.Time) (added func(*store.Commit)) {
 	s := a.spec
 	s.ID, s.Of, s.At, s.Created = a.j.ids.next(now), a.ID, due.UnixMilli(), now.UnixMilli()
 	s.Schedule, s.Zone, s.CatchUp, s.Unique = "", "", false, ""

@@ -51,7 +51,7 @@ func (j *Jobs) work(ctx context.Context, l *work.Lease) {
 		return // it is begun again
 	}
 	r, err := j.loadLeased(l)
-	if err == nil && r.Status != "" {
+	if err == nil && r.Status != "" || l.Held() != nil {
 		return // it was canceled while it was leased
 	}
 	if err != nil {

@@ -119,15 +119,18 @@ func (j *Jobs) start(ctx context.Context, in startInput) (startOutput, error) {
 	return startOutput{JobID: s.ID, Status: Pending}, nil
 }
 
-// add adds a job to a batch.
-func (j *Jobs) add(b *store.Batch, s *spec, due time.Time) (added func()) {
+// add adds a job to a batch. The caller calls added when the batch has been applied, with its
+// commit.
+func (j *Jobs) add(b *store.Batch, s *spec, due time.Time) (added func(*store.Commit)) {
 	text := encode(s)
 	b.Set(key(keySpec, s.ID), text)
 	j.refer(b, text, key(keySpec, s.ID))
 	if s.Schedule != "" {
 		b.Set(key(keySchedule, s.ID), nil)
 	}
-	return j.queue.Add(b, s.task(due))
+	t := s.task(due)
+	t.Value = s
+	return j.queue.Add(b, t)
 }
 
 func (s *spec) task(due time.Time) work.Task {

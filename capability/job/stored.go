@@ -134,8 +134,16 @@ func (j *Jobs) load(id string) (*record, error) {
 	return r, r.loadRest(j.opts.Store)
 }
 
-// loadLeased is load for the holder of a lease, which knows that the job runs.
+// loadLeased is load for the holder of a lease, which knows that the job runs. Nothing has to be
+// read of a job that begins when it is started.
 func (j *Jobs) loadLeased(l *work.Lease) (*record, error) {
+	if s, ok := l.Value.(*spec); ok {
+		r := &record{spec: *s, queued: work.Running, due: l.Due}
+		if len(s.Steps) > 0 {
+			r.done = make(map[string]stepState)
+		}
+		return r, nil
+	}
 	r, err := j.loadSpec(l.ID)
 	if err != nil {
 		return nil, err
