@@ -44,7 +44,7 @@ func TestQueriesChangeNothing(t *testing.T) {
 	}()
 	askAll(t, w, generator{random: rand.New(rand.NewPCG(3, 4)), texts: texts}, dir, files, false) // nothing is there yet
 	sealed, job := fill(t, w)
-	counts := askAll(t, w, generator{random: rand.New(rand.NewPCG(1, 2)), texts: append(slices.Repeat([]string{sealed, job}, 10), texts...)}, dir, files, true)
+	counts := askAll(t, w, generator{random: rand.New(rand.NewPCG(1, 2)), texts: append(slices.Repeat([]string{sealed, job, `"Text.Count"`}, 10), texts...)}, dir, files, true)
 	for name, good := range counts {
 		if good == 0 {
 			t.Errorf("%s never succeeded: the test is blind to it", name)
@@ -72,6 +72,9 @@ func fill(t *testing.T, w *whole) (sealed, job string) {
 		t.Fatalf("%s", m.Data)
 	}
 	if m := w.command("Memory.Set", `{"key":"/notes/large","value":%q}`, strings.Repeat("large ", 2000)); failure(m) != 0 {
+		t.Fatalf("%s", m.Data)
+	}
+	if m := w.command("Syscall.Register", `{"name":"Text.Count","kind":"query","code":"export const handler = () => 1","inputSchema":{},"outputSchema":{}}`); failure(m) != 0 {
 		t.Fatalf("%s", m.Data)
 	}
 	known := message.Message{Kind: message.KindCommand, Type: "Echo", Data: []byte(`{"message":"a note"}`)}

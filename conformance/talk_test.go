@@ -27,6 +27,9 @@ import (
 	"kernos/capability/introspect"
 	"kernos/capability/job"
 	"kernos/capability/memory"
+	"kernos/capability/register"
+	"kernos/capability/script"
+	"kernos/capability/script/engine"
 	"kernos/capability/vfs"
 	"kernos/internal/outbound"
 	"kernos/journal"
@@ -140,6 +143,9 @@ func dialStdio(t *testing.T, c *conversation, open func() (store.Store, error)) 
 	return inWrite, outRead
 }
 
+// scriptEngine is shared: it takes a third of a second to be compiled.
+var scriptEngine = sync.OnceValue(func() *engine.Engine { return engine.New(nil) })
+
 // newKernel returns a kernel on a store of any engine, and what ends it. It has the
 // capabilities that the conversation needs, and stand-ins for all others.
 func newKernel(t *testing.T, c *conversation, open func() (store.Store, error)) (k *kernel.Kernel, end func() error) {
@@ -185,6 +191,10 @@ func newKernel(t *testing.T, c *conversation, open func() (store.Store, error)) 
 		owner := func(principal.ID) (*principal.Principal, error) { return principal.TheOwner(), nil }
 		jobs = job.New(&job.Options{Store: state, Find: owner})
 		modules = append(modules, jobs.Module())
+	}
+	if c.wants("capability/script") {
+		scripts := script.New(registry, &script.Options{Store: state, Engine: scriptEngine()})
+		modules = append(modules, scripts.Module(), register.Module(registry, &register.Options{Scripts: scripts, Store: state}))
 	}
 	if c.wants("capability/history") || c.wants("journal") {
 		opts.Recorder = recorded

@@ -26,6 +26,8 @@ import (
 	"time"
 
 	"kernos/capability/job"
+	"kernos/capability/script"
+	"kernos/capability/script/engine"
 	"kernos/capability/token"
 	"kernos/journal"
 	"kernos/kernel"
@@ -43,6 +45,8 @@ type Daemon struct {
 	state   *state
 	tokens  *token.Directory
 	jobs    *job.Jobs
+	scripts *script.Scripts
+	engine  *engine.Engine // of scripts
 	kernel  *kernel.Kernel
 	lock    *unix.Listener // of the socket, which keeps a second daemon from the home; nil if there is no socket
 	socket  *unix.Server   // likewise
@@ -155,7 +159,22 @@ func (d *Daemon) openKernel() error {
 		}
 	}
 	d.kernel = kernel.New(r, &settings)
-	return nil
+	if d.opts.Unrecorded {
+		r.OnMiss(d.loadScripts)
+		return nil
+	}
+	return d.scripts.Load()
+}
+
+// loadScripts loads scripts where the store isn't opened before it is needed: a home without a
+// store has none.
+func (d *Daemon) loadScripts() {
+	if _, err := os.Stat(d.home.Store()); err != nil {
+		return
+	}
+	if err := d.scripts.Load(); err != nil {
+		d.opts.Log.Error("registered code can't be read, so it can't be called", "error", err)
+	}
 }
 
 // openDoors opens the doors. A new wire is a line here.
@@ -280,6 +299,9 @@ func (d *Daemon) close() (err error) {
 	}
 	if d.tokens != nil {
 		d.tokens.Close()
+	}
+	if d.engine != nil {
+		err = errors.Join(err, d.engine.Close())
 	}
 	if d.state != nil {
 		err = errors.Join(err, d.state.close())

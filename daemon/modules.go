@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"os"
+	"path/filepath"
 
 	"kernos/capability/blob"
 	"kernos/capability/content"
@@ -16,6 +17,8 @@ import (
 	"kernos/capability/memory"
 	"kernos/capability/model"
 	"kernos/capability/register"
+	"kernos/capability/script"
+	"kernos/capability/script/engine"
 	"kernos/capability/token"
 	"kernos/capability/vfs"
 	"kernos/capability/vfs/kernelfs"
@@ -41,6 +44,8 @@ func (d *Daemon) modules(r *kernel.Registry) ([]kernel.Module, error) {
 	if o.Socket != nil || o.Web != nil {
 		life.Shutdown = d.Shutdown
 	}
+	d.engine = engine.New(&engine.Options{Cache: filepath.Join(d.home.State(), "engine")})
+	d.scripts = script.New(r, &script.Options{Store: s.store, Find: d.tokens.Find, Engine: d.engine, Log: o.Log})
 	return []kernel.Module{
 		s.tree.Module(),
 		content.New(contentFiles{s.tree}, &content.Options{Client: s.client, Registry: r, Execute: o.Execute}).Module(),
@@ -49,7 +54,8 @@ func (d *Daemon) modules(r *kernel.Registry) ([]kernel.Module, error) {
 		blob.Module(blob.Options{Dir: s.blobs, Reaches: s.callerReaches, Log: o.Log}),
 		introspect.Module(r),
 		lifecycle.Module(life),
-		register.Module(r, &register.Options{Store: s.store, Find: d.tokens.Find}),
+		register.Module(r, &register.Options{Scripts: d.scripts, Open: s.resolve, Store: s.store, Find: d.tokens.Find}),
+		d.scripts.Module(),
 		s.memory.Module(),
 		history.Module(s.journal, d.tokens.Find),
 		token.Module(d.tokens),
@@ -75,6 +81,7 @@ func Definitions() (*kernel.Registry, error) {
 		introspect.Definitions(),
 		lifecycle.Definitions(),
 		register.Definitions(),
+		script.Definitions(),
 		memory.Definitions(),
 		history.Definitions(),
 		token.Definitions(),

@@ -142,7 +142,10 @@ func (k *Kernel) resolve(m *message.Message, from Sender) (*Syscall, error) {
 	c := k.registry.state.Load()
 	s, ok := c.byType[m.Type]
 	if !ok {
-		return nil, unknown(m, c, from)
+		if c = k.registry.complete(); c.byType[m.Type] == nil {
+			return nil, unknown(m, c, from)
+		}
+		s = c.byType[m.Type]
 	}
 	if m.Kind == message.KindQuery && s.Kind == message.KindCommand {
 		e := message.Errorf(422, "%s is a command and was sent as a query, which may not change anything; send it with kind command", m.Type)

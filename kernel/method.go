@@ -115,6 +115,9 @@ func (r *routes) add(t message.Type, s *Syscall) *Route {
 // LookupMethod finds a syscall by the name of its method, or that of an alias.
 func (r *Registry) LookupMethod(name string) (*Route, bool) {
 	route, ok := r.state.Load().routes().byName[name]
+	if !ok {
+		route, ok = r.complete().routes().byName[name]
+	}
 	return route, ok
 }
 

@@ -21,6 +21,20 @@ import (
 type Registry struct {
 	mu    sync.Mutex // serialises changes
 	state atomic.Pointer[catalog]
+
+	missed func() // adds what isn't loaded yet; nil if there is nothing
+}
+
+// OnMiss calls load, once, when a caller asks for a syscall that the registry doesn't have, or for
+// a list. It is called before the registry is used.
+func (r *Registry) OnMiss(load func()) { r.missed = sync.OnceFunc(load) }
+
+// complete loads what isn't loaded yet, and returns the whole.
+func (r *Registry) complete() *catalog {
+	if r.missed != nil {
+		r.missed()
+	}
+	return r.state.Load()
 }
 
 // catalog is one state of a registry. It never changes.

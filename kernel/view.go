@@ -71,7 +71,7 @@ func (c *catalog) near(name string) []message.Type {
 }
 
 // For returns what a principal sees of the registry.
-func (r *Registry) For(p *principal.Principal) View { return View{r.state.Load().of(p)} }
+func (r *Registry) For(p *principal.Principal) View { return View{r.complete().of(p)} }
 
 // maxViews is how many views are kept of one state of a registry.
 const maxViews = 64

@@ -72,6 +72,13 @@ func Parse(text json.RawMessage) (*Schema, error) {
 	return s, nil
 }
 
+// Parsed is Parse for a text that Parse has accepted before: nothing looks at it before it is used.
+func Parsed(text json.RawMessage) *Schema {
+	s := written(text)
+	s.checkers = make(chan *checker, maxCheckers)
+	return s
+}
+
 // Written is Parse for a text that stands in the program, which is a schema: nothing looks at
 // it before it is used, or checked.
 func Written(text string) *Schema { return written(json.RawMessage(text)) }

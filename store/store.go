@@ -33,6 +33,7 @@ const (
 	SpaceWork        = 'w' // work: what waits and what runs
 	SpaceJobs        = 'J' // capability/job
 	SpaceClaims      = 'r' // capability/register: whom names belong to
+	SpaceScripts     = 'c' // capability/script
 )
 
 // Spaces names the keyspaces, for code that counts or compares a whole store.
@@ -46,6 +47,7 @@ var Spaces = map[byte]string{
 	SpaceWork:        "work",
 	SpaceJobs:        "jobs",
 	SpaceClaims:      "claims",
+	SpaceScripts:     "scripts",
 }
 
 // A Revision counts the batches that changed a store. That of a key is the revision of

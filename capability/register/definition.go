@@ -10,32 +10,31 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"kernos/internal/jsonscan"
+	"kernos/capability/script"
 	"kernos/kernel"
 	"kernos/kernel/principal"
 	"kernos/message"
-	"kernos/schema"
 )
 
 type registerInput struct {
 	Name         string         `json:"name" jsonschema_description:"The type to serve: Domain.Action in PascalCase, such as Text.Count. The domains of built-in syscalls are reserved."`
-	Kind         message.Kind   `json:"kind,omitempty" jsonschema:"enum=command,enum=query,oneof_required=kind" jsonschema_description:"command if the syscall may change something, query if not."`
-	Type         message.Kind   `json:"type,omitempty" jsonschema:"enum=command,enum=query,oneof_required=type" jsonschema_description:"The name of kind in the older dialect."`
+	Kind         message.Kind   `json:"kind,omitempty" jsonschema:"enum=command,enum=query" jsonschema_description:"command if the syscall may change something, query if not. Required, unless code exports it."`
+	Type         message.Kind   `json:"type,omitempty" jsonschema:"enum=command,enum=query" jsonschema_description:"The name of kind in the older dialect."`
 	Description  string         `json:"description,omitempty" jsonschema:"maxLength=1024" jsonschema_description:"One sentence that says what the syscall does; callers choose by it."`
-	InputSchema  jsontext.Value `json:"inputSchema" jsonschema_description:"JSON Schema of the request's data. The kernel checks requests before they are sent to you. Fields that are writeOnly are not recorded."`
-	OutputSchema jsontext.Value `json:"outputSchema" jsonschema_description:"JSON Schema of the reply's data. A reply that breaks it becomes a 502."`
+	InputSchema  jsontext.Value `json:"inputSchema,omitempty" jsonschema_description:"JSON Schema of the request's data. The kernel checks requests before they are sent to you. Fields that are writeOnly are not recorded. Required, unless code exports InputSchema."`
+	OutputSchema jsontext.Value `json:"outputSchema,omitempty" jsonschema_description:"JSON Schema of the reply's data. A reply that breaks it becomes a 502. Required, unless code exports OutputSchema."`
 	Handler      string         `json:"handler,omitempty" jsonschema_description:"What answers the requests: connection, the one that sends this. Default: connection."`
-	Emits        []eventInput   `json:"emits,omitempty" jsonschema:"maxItems=100" jsonschema_description:"The events that may come before the outcome. Events that are not listed may come too."`
+	Emits        []script.Event `json:"emits,omitempty" jsonschema:"maxItems=100" jsonschema_description:"The events that may come before the outcome. Events that are not listed may come too."`
 	Exclusive    bool           `json:"exclusive,omitempty" jsonschema_description:"Whether this connection is to be the only one that serves the type. Otherwise connections of the same caller share the requests."`
 	Timeout      int64          `json:"timeout,omitempty" jsonschema:"minimum=1,maximum=86400000" jsonschema_description:"How long an answer may take, in milliseconds. Default: the kernel's timeout."`
 	SafeToRepeat bool           `json:"safeToRepeat,omitempty" jsonschema_description:"Whether a command may run twice for one idempotency key: a retry after an unknown outcome is sent to you again. Otherwise it is answered with 409."`
-	Version      string         `json:"version,omitempty" jsonschema:"maxLength=64,pattern=^[0-9]+\\.[0-9]+\\.[0-9]+[0-9A-Za-z.+-]*$" jsonschema_description:"The semantic version of the module that the syscall is listed in, if it is the first of its domain. Default: 1.0.0."`
-	Code         jsontext.Value `json:"code,omitempty" jsonschema_description:"Reserved for handlers as code, which are not supported yet."`
-}
+	Version      string         `json:"version,omitempty" jsonschema:"maxLength=64,pattern=^[0-9]+\\.[0-9]+\\.[0-9]+[0-9A-Za-z.+-]*$" jsonschema_description:"The semantic version of code; the default is the next one. Without code: that of the module that the syscall is listed in, if it is the first of its domain; the default is 1.0.0."`
 
-type eventInput struct {
-	Type        string `json:"type" jsonschema_description:"The event's type: Domain.Action, in the past tense."`
-	Description string `json:"description,omitempty" jsonschema:"maxLength=1024" jsonschema_description:"What the event tells."`
+	Code     string               `json:"code,omitempty" jsonschema_description:"TypeScript or JavaScript that exports handler, a function of the request's data; then the kernel runs it, and keeps it until Syscall.Unregister. It may export InputSchema, OutputSchema, kind, description and version instead of giving them here."`
+	CodeRef  *message.BlobPointer `json:"codeRef,omitempty" jsonschema_description:"A pointer to the code if it is too large for a message: at most 4 MB."`
+	Language string               `json:"language,omitempty" jsonschema:"enum=ts,enum=js,enum=wasm" jsonschema_description:"Of code: ts, which includes js, or wasm, a WASI module in base64 that reads JSON from stdin and writes JSON to stdout. Default: ts."`
+	Limits   script.Limits        `json:"limits,omitzero" jsonschema_description:"Of each call of code."`
+	Weights  map[string]int       `json:"weights,omitempty" jsonschema_description:"How versions of code share the calls: {\"1.0.0\":9,\"1.1.0\":1}. Default: all calls for the version that is registered."`
 }
 
 // definition is what a connection says of a syscall, in a form that can be compared.
@@ -58,8 +57,14 @@ func (in *registerInput) read() (*definition, error) {
 		return nil, err
 	}
 	switch {
-	case len(in.Code) > 0:
-		return nil, message.Errorf(501, "Handlers as code are not supported yet: leave code out, register %s with \"handler\":\"connection\", and answer its requests on this connection", t)
+	case in.kind() == "":
+		return nil, invalid("kind", "missing required field: one of kind, type")
+	case in.InputSchema == nil:
+		return nil, invalid("inputSchema", "missing required field: inputSchema")
+	case in.OutputSchema == nil:
+		return nil, invalid("outputSchema", "missing required field: outputSchema")
+	case in.Language != "" || in.Weights != nil || in.Limits != script.Limits{}:
+		return nil, invalid("code", "language, limits and weights are those of code; give code, or leave them out")
 	case in.Handler != "" && in.Handler != "connection":
 		return nil, invalid("handler", `handler: expected "connection", got %q`, message.Clip(in.Handler, 64))
 	}
@@ -68,27 +73,47 @@ func (in *registerInput) read() (*definition, error) {
 		summary = fmt.Sprintf("%s, served by a program that doesn't describe it.", t)
 	}
 	def := &definition{exclusive: in.Exclusive, version: cmp.Or(in.Version, "1.0.0"), Definition: kernel.Definition{
-		Type: t, Kind: cmp.Or(in.Kind, in.Type), Summary: summary, SafeToRepeat: in.SafeToRepeat,
+		Type: t, Kind: in.kind(), Summary: summary, SafeToRepeat: in.SafeToRepeat,
 		Runs: kernel.Slow, Provider: kernel.Program, Effect: kernel.External, Timeout: time.Duration(in.Timeout) * time.Millisecond,
 	}}
-	for i, e := range in.Emits {
-		field := fmt.Sprintf("emits[%d].type", i)
-		if err := checkName(field, message.Type(e.Type)); err != nil {
-			return nil, err
-		}
-		if emits(def, message.Type(e.Type)) {
-			return nil, invalid(field, "%s: %s is named twice", field, e.Type)
-		}
-		def.Emits = append(def.Emits, kernel.EventDefinition{Type: message.Type(e.Type), Summary: e.Description})
-	}
 	var err error
-	if def.Input, def.input, err = readSchema("inputSchema", in.InputSchema); err != nil {
+	if def.Emits, err = in.events(); err != nil {
 		return nil, err
 	}
-	if def.Output, def.output, err = readSchema("outputSchema", jsontext.Value(kernel.WithoutReference([]byte(in.OutputSchema)))); err != nil {
+	if def.Input, def.input, err = script.ReadSchema("inputSchema", in.InputSchema); err != nil {
+		return nil, err
+	}
+	if def.Output, def.output, err = script.ReadSchema("outputSchema", in.outputSchema()); err != nil {
 		return nil, err
 	}
 	return def, nil
+}
+
+// kind is given under one of two names.
+func (in *registerInput) kind() message.Kind { return cmp.Or(in.Kind, in.Type) }
+
+// outputSchema is the schema that is given, or what Syscall.Describe makes of it.
+func (in *registerInput) outputSchema() jsontext.Value {
+	if in.OutputSchema == nil {
+		return nil
+	}
+	return jsontext.Value(kernel.WithoutReference([]byte(in.OutputSchema)))
+}
+
+// events checks the events that the syscall emits.
+func (in *registerInput) events() (events []kernel.EventDefinition, err error) {
+	for i, e := range in.Emits {
+		field := fmt.Sprintf("emits[%d].type", i)
+		t := message.Type(e.Type)
+		if err := checkName(field, t); err != nil {
+			return nil, err
+		}
+		if emits(events, t) {
+			return nil, invalid(field, "%s: %s is named twice", field, e.Type)
+		}
+		events = append(events, kernel.EventDefinition{Type: t, Summary: e.Description})
+	}
+	return events, nil
 }
 
 // checkName refuses names that can't be registered.
@@ -109,8 +134,8 @@ func checkName(field string, t message.Type) error {
 	return nil
 }
 
-func emits(def *definition, t message.Type) bool {
-	return slices.ContainsFunc(def.Emits, func(e kernel.EventDefinition) bool { return e.Type == t })
+func emits(events []kernel.EventDefinition, t message.Type) bool {
+	return slices.ContainsFunc(events, func(e kernel.EventDefinition) bool { return e.Type == t })
 }
 
 // agrees says in what another definition of the same type differs. Descriptions are for
@@ -126,7 +151,7 @@ func (d *definition) agrees(o *definition) error {
 	if !bytes.Equal(d.output, o.output) {
 		differs = append(differs, "outputSchema")
 	}
-	if len(d.Emits) != len(o.Emits) || slices.ContainsFunc(o.Emits, func(e kernel.EventDefinition) bool { return !emits(d, e.Type) }) {
+	if len(d.Emits) != len(o.Emits) || slices.ContainsFunc(o.Emits, func(e kernel.EventDefinition) bool { return !emits(d.Emits, e.Type) }) {
 		names := make([]string, len(d.Emits))
 		for i, e := range d.Emits {
 			names[i] = string(e.Type)
@@ -152,20 +177,3 @@ func (d *definition) agrees(o *definition) error {
 // compiledSize is about how many bytes the schemas take when they are compiled: 150 KB were
 // measured for 10 KB of text.
 func (d *definition) compiledSize() int { return 16 * (len(d.input) + len(d.output)) }
-
-// maxSchema is how many bytes a schema may have, so that Syscall.Describe fits on a line.
-const maxSchema = message.MaxLine
-
-func readSchema(field string, text jsontext.Value) (s *schema.Schema, canonical []byte, err error) {
-	if len(text) > maxSchema {
-		return nil, nil, invalid(field, "%s: expected at most %d bytes, got %d", field, maxSchema, len(text))
-	}
-	if s, err = schema.Parse([]byte(text)); err != nil {
-		return nil, nil, invalid(field, "%s is %v", field, err)
-	}
-	canonical = jsonscan.AppendCanonical(nil, text)
-	if string(canonical) == "{}" || string(canonical) == "true" {
-		s = schema.Any
-	}
-	return s, canonical, nil
-}

@@ -1,7 +1,10 @@
-// Package register lets connections serve syscalls of their own.
+// Package register adds syscalls while the kernel runs, and decides whom their names belong to.
 //
-//	Syscall.Register    serve a syscall on this connection
+//	Syscall.Register    serve a syscall on this connection, or have the kernel run code
 //	Syscall.Unregister  serve it no more
+//
+// With code, a registration is durable: package script keeps the code and runs it. Without, a
+// connection serves the syscall.
 //
 // A program that has registered a type gets the requests of that type as messages on its
 // connection, and answers each with any number of events and one reply or error whose
@@ -24,6 +27,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
+	"kernos/capability/script"
 	"kernos/kernel"
 	"kernos/kernel/connection"
 	"kernos/kernel/principal"
@@ -41,6 +47,12 @@ type Options struct {
 	// SchemaBytes is how many bytes the schemas of all types may take when they are compiled, and
 	// SchemaBytesEach those that one token has registered. 0 means 256 MB and 32 MB.
 	SchemaBytes, SchemaBytesEach int64
+
+	// Scripts keeps and runs code. Nil means that code is refused.
+	Scripts *script.Scripts
+
+	// Open fetches what a codeRef points to.
+	Open func(context.Context, message.BlobPointer) ([]byte, error)
 
 	// Store keeps whom names belong to. Nil keeps it while the process runs.
 	Store store.Store
@@ -61,7 +73,7 @@ func Definitions() kernel.Module {
 	return kernel.Module{
 		Name:     "register",
 		Version:  "1.0.0",
-		Summary:  "Syscalls that programs on connections serve: added while the kernel runs, removed with their connection.",
+		Summary:  "Syscalls that are added while the kernel runs: programs on connections serve them, or the kernel runs their code.",
 		Syscalls: kernel.Unbound(register.Definition, unregister.Definition),
 	}
 }
@@ -77,7 +89,11 @@ func Module(r *kernel.Registry, opts *Options) kernel.Module {
 	d.claims.store, d.claims.find = d.opts.Store, d.opts.Find
 	d.opts.PerConnection = cmp.Or(d.opts.PerConnection, 1_000)
 	d.opts.InAll = cmp.Or(d.opts.InAll, 10_000)
-	d.schemas = kernel.NewBudget("registered schemas", cmp.Or(d.opts.SchemaBytes, 256<<20), cmp.Or(d.opts.SchemaBytesEach, 32<<20))
+	if d.opts.Scripts != nil {
+		d.schemas = d.opts.Scripts.Schemas() // one budget for both
+	} else {
+		d.schemas = kernel.NewBudget("registered schemas", cmp.Or(d.opts.SchemaBytes, 256<<20), cmp.Or(d.opts.SchemaBytesEach, 32<<20))
+	}
 	return Definitions().Bind(register.Bind(d.register), unregister.Bind(d.unregister))
 }
 
@@ -95,21 +111,50 @@ type directory struct {
 }
 
 var register = kernel.DefineCommand[registerInput, registerOutput](kernel.Definition{
-	Type:    "Syscall.Register",
-	Errors:  []kernel.ErrorDefinition{{Code: 403, When: "the name is reserved, or that of something that is built in"}, {Code: 409, When: "the name belongs to another caller, or the definition differs from the one that is served"}, {Code: 422, When: "the wire carries no requests to its caller, or a schema can't be used"}, {Code: 429, When: "the connection serves too many types"}, {Code: 501, When: "the handler is code"}, {Code: 503, When: "connections serve too many types"}},
-	Summary: "Serve a syscall on this connection until it ends: requests of that type arrive as messages, and replies name them in metadata.causation.",
-	Input:   schema.Input[registerInput]().Example(`{"name":"Text.Count","kind":"query","description":"Count the words of a text.","inputSchema":{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]},"outputSchema":{"type":"object","properties":{"words":{"type":"integer"}}},"handler":"connection"}`),
-	Aliases: []message.Type{"Sys.Register"},
-	Effect:  kernel.Transient,
-	Emits:   []kernel.EventDefinition{{Type: Registered, Summary: "A connection serves a syscall: {name, connections}; connections is how many serve it now."}},
+	Type: "Syscall.Register",
+	Errors: []kernel.ErrorDefinition{
+		{Code: 403, When: "the name is reserved, or that of something that is built in"},
+		{Code: 409, When: "the name belongs to another caller, the definition differs from the one that is served, or the version has other code"},
+		{Code: 422, When: "the code has an error, the wire carries no requests to its caller, or a schema can't be used"},
+		{Code: 429, When: "the connection serves too many types, or the caller registers code too often"},
+		{Code: 503, When: "connections serve too many types"},
+	},
+	Summary: "Add a syscall. With code, the kernel runs it and keeps it; without, this connection serves it until it ends: requests of that type arrive as messages, and replies name them in metadata.causation.",
+	Input:   schema.Input[registerInput]().Example(`{"name":"Text.Count","kind":"query","description":"Count the words of a text.","inputSchema":{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]},"outputSchema":{"type":"object","properties":{"words":{"type":"integer"}}},"code":"export const handler = ({text}) => ({words: text.split(/\\s+/).filter(Boolean).length});"}`),
+	Aliases: []message.Type{olderRegister},
+	Emits:   []kernel.EventDefinition{{Type: Registered, Summary: "A syscall was registered: {name, version} of code; {name, connections} if a connection serves it, where connections is how many serve it now."}},
 })
 
+// olderRegister is the name in the older dialect, whose reply has an introspection.
+const olderRegister message.Type = "Sys.Register"
+
 type registerOutput struct {
-	Registered bool   `json:"registered" jsonschema_description:"True: requests may come from now on. A failure is an error message."`
-	Name       string `json:"name" jsonschema_description:"The type that is served."`
+	Registered    bool           `json:"registered" jsonschema_description:"True: it can be called from now on. A failure is an error message."`
+	Name          string         `json:"name" jsonschema_description:"The type."`
+	Introspection *introspection `json:"introspection,omitzero" jsonschema_description:"In the older dialect: what the syscall is."`
+}
+
+// An introspection describes a syscall in the older dialect.
+type introspection struct {
+	Name   string         `json:"name" jsonschema_description:"The type."`
+	Type   message.Kind   `json:"type" jsonschema_description:"command or query."`
+	Input  jsontext.Value `json:"input" jsonschema_description:"JSON Schema of the payload."`
+	Output jsontext.Value `json:"output" jsonschema_description:"JSON Schema of the response's payload."`
+}
+
+// registered is the reply to a registration.
+func (d *directory) registered(ctx context.Context, t message.Type) registerOutput {
+	out := registerOutput{Registered: true, Name: string(t)}
+	if s, ok := d.registry.Lookup(t); ok && kernel.RequestOf(ctx).Type == olderRegister {
+		out.Introspection = &introspection{out.Name, s.Kind, jsontext.Value(s.Input.JSON()), jsontext.Value(s.Output.JSON())}
+	}
+	return out
 }
 
 func (d *directory) register(ctx context.Context, in registerInput) (registerOutput, error) {
+	if in.Code != "" || in.CodeRef != nil {
+		return d.registerCode(ctx, &in)
+	}
 	request := kernel.RequestOf(ctx)
 	if request.Metadata.IdempotencyKey != "" {
 		return registerOutput{}, invalid("metadata.idempotencyKey", "a registration ends with its connection, and must not be answered from memory; send it without an idempotencyKey")
@@ -161,7 +206,7 @@ func (d *directory) register(ctx context.Context, in registerInput) (registerOut
 	s.join(c)
 	c.types[def.Type] = request.Metadata // what the event at the end of the connection is caused by
 	err = kernel.Publish(ctx, Registered, announcement(def.Type, s))
-	return registerOutput{Registered: true, Name: string(def.Type)}, err
+	return d.registered(ctx, def.Type), err
 }
 
 // claim returns why a principal may not serve a type: it belongs to another one, or one of the
@@ -185,7 +230,7 @@ func (d *directory) claim(caller *principal.Principal, s *service, def *definiti
 // admit returns why a connection may not serve a type; s is its current service, or nil.
 func (d *directory) admit(caller *principal.Principal, c *provider, s *service, def *definition) error {
 	if s == nil {
-		if err := d.free(def); err != nil {
+		if err := d.free(def.Type, def.Emits); err != nil {
 			return err
 		}
 	} else if err := s.agrees(def); err != nil {
@@ -197,51 +242,77 @@ func (d *directory) admit(caller *principal.Principal, c *provider, s *service, 
 	case len(c.types) >= d.opts.PerConnection:
 		return message.Errorf(429, "This connection serves %d types, and no more are allowed; use another connection", len(c.types))
 	}
-	if _, claimed := d.claims.of[def.Type]; s == nil && !claimed && len(d.claims.of) >= d.opts.InAll {
-		made, err := d.claims.makeRoom(caller.ID(), func(t message.Type) bool { return d.services[t] != nil })
-		if err != nil {
-			return err
-		}
-		if !made {
-			return d.full()
-		}
+	if s != nil {
+		return nil
 	}
-	if s == nil && len(d.services) >= d.opts.InAll {
+	if len(d.services) >= d.opts.InAll {
 		return d.full()
 	}
-	return nil
+	return d.makeRoom(caller, def.Type)
+}
+
+// makeRoom makes room for the claim of a caller to a name, or returns why there is none.
+func (d *directory) makeRoom(caller *principal.Principal, t message.Type) error {
+	if _, claimed := d.claims.of[t]; claimed || len(d.claims.of) < d.opts.InAll {
+		return nil
+	}
+	made, err := d.claims.makeRoom(caller.ID(), d.served)
+	if err == nil && !made {
+		err = d.full()
+	}
+	return err
 }
 
 func (d *directory) full() error {
-	return message.Errorf(503, "Connections serve %d types, and no more are taken; try again when some have gone", len(d.services))
+	return message.Errorf(503, "%d names are taken, and no more are; try again when some have gone", len(d.claims.of))
 }
 
-// free returns why a type that no connection serves can't be registered: built-in syscalls and
-// their events can't be replaced.
-func (d *directory) free(def *definition) error {
-	if s, ok := d.registry.Lookup(def.Type); ok {
+// served reports whether a type is registered.
+func (d *directory) served(t message.Type) bool {
+	if d.services[t] != nil {
+		return true
+	}
+	s, ok := d.registry.Lookup(t)
+	return ok && s.Provider == kernel.Code
+}
+
+// free returns why a type that isn't served can't be registered, with its events: built-in
+// syscalls and their events can't be replaced.
+func (d *directory) free(name message.Type, events []kernel.EventDefinition) error {
+	if s, ok := d.registry.Lookup(name); ok {
 		what := "built in"
-		if s.Type != def.Type {
+		switch {
+		case s.Provider == kernel.Code:
+			return message.Errorf(409, "%s is code that the kernel runs; remove that first with Syscall.Unregister", name)
+		case s.Provider == kernel.Program:
+			return message.Errorf(409, "%s is served by a connection; that has to give it back first with Syscall.Unregister, or end", name)
+		case s.Type != name:
 			what = fmt.Sprintf("another name for %s, which is built in", s.Type)
 		}
-		return message.Errorf(403, "%s is %s and can't be replaced; choose another name", def.Type, what)
+		return message.Errorf(403, "%s is %s and can't be replaced; choose another name", name, what)
 	}
 	for _, t := range d.registry.Types() {
-		if strings.EqualFold(string(t), string(def.Type)) {
-			return message.Errorf(409, "%s differs from %s in upper and lower case only, and some callers can't tell; choose another name", def.Type, t)
+		if strings.EqualFold(string(t), string(name)) {
+			return message.Errorf(409, "%s differs from %s in upper and lower case only, and some callers can't tell; choose another name", name, t)
 		}
 	}
+	return d.freeEvents(name, events)
+}
+
+// freeEvents returns why a type, or the events that it emits, can't be registered: they are events
+// of what is built in.
+func (d *directory) freeEvents(name message.Type, events []kernel.EventDefinition) error {
 	for _, m := range d.registry.Modules() {
 		for i := range m.Syscalls {
 			s := &m.Syscalls[i]
-			if d.services[s.Type] != nil {
+			if s.Provider != kernel.BuiltIn {
 				continue
 			}
 			for _, e := range s.Emits {
-				if e.Type == def.Type {
+				if e.Type == name {
 					return message.Errorf(403, "%s is an event of %s, which is built in; choose another name", e.Type, s.Type)
 				}
-				if emits(def, e.Type) {
+				if emits(events, e.Type) {
 					return message.Errorf(403, "%s is an event of %s, which is built in; choose another name for yours", e.Type, s.Type)
 				}
 			}
@@ -254,42 +325,6 @@ func (d *directory) free(def *definition) error {
 func module(d *definition) kernel.Module {
 	t := d.Type
 	return kernel.Module{Name: strings.ToLower(t.Domain()), Version: d.version, Summary: fmt.Sprintf("%s.*, served by connections.", t.Domain())}
-}
-
-type unregisterInput struct {
-	Name string `json:"name" jsonschema_description:"The type that this connection stops serving. Requests that it already has can still be answered."`
-}
-
-type unregisterOutput struct {
-	Unregistered bool `json:"unregistered" jsonschema_description:"False if this connection did not serve it."`
-}
-
-var unregister = kernel.DefineCommand[unregisterInput, unregisterOutput](kernel.Definition{
-	Type:    "Syscall.Unregister",
-	Summary: "Stop serving a syscall on this connection.",
-	Effect:  kernel.Transient,
-	Emits:   []kernel.EventDefinition{{Type: Unregistered, Summary: "A connection has stopped serving a syscall: {name, connections}; connections is how many still serve it."}},
-})
-
-func (d *directory) unregister(ctx context.Context, in unregisterInput) (unregisterOutput, error) {
-	peer, ok := connection.PeerOf(ctx)
-	if !ok {
-		return unregisterOutput{}, nil
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	t := message.Type(in.Name)
-	c, s := d.connections[peer.ID()], d.services[t]
-	if c == nil || s == nil || !s.servedBy(c) {
-		return unregisterOutput{}, nil
-	}
-	if len(s.all()) == 1 {
-		if err := d.claims.drop(t); err != nil {
-			return unregisterOutput{}, err
-		}
-	}
-	d.remove(c, t)
-	return unregisterOutput{Unregistered: true}, kernel.Publish(ctx, Unregistered, announcement(t, s))
 }
 
 // leave takes out everything that a connection served, when it ends.

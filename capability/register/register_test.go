@@ -126,7 +126,7 @@ func TestWhatCanNotBeRegistered(t *testing.T) {
 		{full("name", `"TEST.Change"`), `409 TEST.Change differs from Test.Change in upper and lower case only, and some callers can't tell; choose another name`},
 		{full("kind", `"event"`), `422 Schema validation failed: kind: expected one of "command", "query", got "event"`},
 		{full("handler", `"wasm"`), `422 Schema validation failed: handler: expected "connection", got "wasm"`},
-		{full("handler", "", "description", "", "code", `"export const handler = 1"`), `501 Handlers as code are not supported yet: leave code out, register Text.Count with "handler":"connection", and answer its requests on this connection`},
+		{full("handler", "", "description", "", "code", `"export const handler = 1"`), `501 This kernel runs no code: leave code out, register Text.Count with "handler":"connection", and answer its requests on this connection`},
 		{full("inputSchema", ""), `422 Schema validation failed: missing required field: inputSchema`},
 		{full("inputSchema", `{"properties":{"a":{"minimum":"x"}}}`), `422 Schema validation failed: inputSchema is not a JSON Schema: at /properties/a/minimum: got string, want number`},
 		{full("outputSchema", `5`), `422 Schema validation failed: outputSchema is not a JSON Schema: at /: got number, want boolean or object`},
@@ -156,7 +156,7 @@ func TestWhatCanNotBeRegistered(t *testing.T) {
 
 func TestASchemaMayNotBeTooLarge(t *testing.T) {
 	in := registerInput{Name: "Text.Count", Kind: "query", Description: "Count.", Handler: "connection", OutputSchema: []byte(`{}`)}
-	in.InputSchema = []byte(`{"description":"` + strings.Repeat("x", maxSchema) + `"}`)
+	in.InputSchema = []byte(`{"description":"` + strings.Repeat("x", message.MaxLine) + `"}`)
 	if _, err := in.read(); err == nil || err.Error() != "Schema validation failed: inputSchema: expected at most 16384 bytes, got 16402" {
 		t.Errorf("got %v", err)
 	}
@@ -167,7 +167,7 @@ func TestConnectionsAgreeOnAType(t *testing.T) {
 	one, two := connect(t, k), connect(t, k)
 	register := func(p *program, data string) string {
 		t.Helper()
-		return p.call(line("command", "Sys.Register", "r", data))
+		return p.call(line("command", "Syscall.Register", "r", data))
 	}
 	const first = `{"name":"Text.Count","kind":"query","description":"Count.","inputSchema":{"type":"object","maxProperties":10},"outputSchema":{},"handler":"connection"}`
 	if got := register(one, first); got != `reply {"registered":true,"name":"Text.Count"}` {
@@ -223,7 +223,7 @@ func TestHowMuchMayBeRegistered(t *testing.T) {
 		t.Error(got)
 	}
 	two.register("Text.One", "Text.Four")
-	if got := two.call(registration("Text.Five", "")); got != "error 503 Connections serve 4 types, and no more are taken; try again when some have gone" {
+	if got := two.call(registration("Text.Five", "")); got != "error 503 4 names are taken, and no more are; try again when some have gone" {
 		t.Error(got)
 	}
 	one.close()
@@ -281,6 +281,9 @@ func TestTheShapeOfTheSpecificationIsEnough(t *testing.T) {
 		if (m.Name == "newer" || m.Name == "older") && m.Version != "2.1.0" {
 			t.Errorf("%s has version %s", m.Name, m.Version)
 		}
+	}
+	if got := program.call(line("command", "Sys.Register", "introspected", `{"name":"Sys1.Count","type":"query","inputSchema":{"type":"object"},"outputSchema":{}}`)); got != `reply {"registered":true,"name":"Sys1.Count","introspection":{"name":"Sys1.Count","type":"query","input":{"type":"object"},"output":{}}}` {
+		t.Error(got)
 	}
 	if got := program.call(line("command", "Syscall.Register", "none", `{"name":"Some.Count","inputSchema":{},"outputSchema":{}}`)); got != `error 422 Schema validation failed: missing required field: one of kind, type` {
 		t.Error(got)

@@ -25,6 +25,7 @@ var floors = [][]string{
 	{"kernel/connection"}, // the life of a connection
 	{"kernel/kerneltest"}, //
 	{"transport", "transport/rpc", "journal", "work"}, // what all NDJSON wires share, and all of JSON-RPC; what has passed; what outlives a call
+	{"capability/script"},                             // syscalls that are code, which register hands on
 	{"capability/*", "transport/*"},                   // what there is to call, and how to reach it
 
 	// what can be mounted in the tree of files, and mounts from texts

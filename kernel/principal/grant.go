@@ -55,6 +55,7 @@ var presets = map[Preset]preset{
 		allow: []string{
 			"Memory.*", "VFS.*", "Content.*", "Http.Fetch", "Crypto.Seal", "Message.*", "Blob.*", "Echo", "Kernel.Status",
 			"Job.*", "Session.*", "Model.*", "Agent.*", "Vector.*",
+			"Syscall.Register", "Syscall.Unregister", "Syscall.Versions", "Syscall.Rollback", "Syscall.Test",
 		},
 		others: true,
 	},

@@ -136,6 +136,7 @@ func (p *Program) translate() error {
 		LogLevel:       api.LogLevelSilent,
 		Outfile:        "out.js",
 		TsconfigRaw:    "{}",
+		Define:         map[string]string{"require": "undefined"},
 		Plugins:        []api.Plugin{modules},
 	})
 	if len(result.Errors) > 0 {

@@ -1,0 +1,152 @@
+package register
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"kernos/capability/script"
+	"kernos/kernel"
+	"kernos/kernel/connection"
+	"kernos/kernel/principal"
+	"kernos/message"
+)
+
+// registerCode registers code. It is compiled before names are looked at: that takes a while, and
+// other registrations don't wait for it.
+func (d *directory) registerCode(ctx context.Context, in *registerInput) (out registerOutput, err error) {
+	t := message.Type(in.Name)
+	if err := checkName("name", t); err != nil {
+		return out, err
+	}
+	events, err := in.events()
+	if err != nil {
+		return out, err
+	}
+	switch {
+	case d.opts.Scripts == nil:
+		return out, message.Errorf(501, "This kernel runs no code: leave code out, register %s with \"handler\":\"connection\", and answer its requests on this connection", t)
+	case in.Handler != "" || in.Exclusive:
+		return out, invalid("handler", "handler and exclusive are those of a connection that serves the syscall; leave them out, or code")
+	case in.Code != "" && in.CodeRef != nil:
+		return out, invalid("codeRef", "give either code or codeRef")
+	case in.CodeRef != nil && d.opts.Open == nil:
+		return out, invalid("codeRef", "this kernel fetches no code; give code")
+	case in.CodeRef != nil:
+		text, err := d.opts.Open(ctx, *in.CodeRef)
+		if err != nil {
+			return out, err
+		}
+		in.Code = string(text)
+	}
+	limits := in.Limits
+	if limits.Time == 0 {
+		limits.Time = in.Timeout
+	}
+	author := kernel.PrincipalOf(ctx)
+	prepared, err := d.opts.Scripts.Prepare(ctx, author, script.Source{
+		Name: t, Kind: in.kind(), Input: in.InputSchema, Output: in.outputSchema(), Description: in.Description, Version: in.Version,
+		Code: in.Code, Language: in.Language, Emits: in.Emits, Limits: limits, SafeToRepeat: in.SafeToRepeat, Weights: in.Weights,
+	})
+	if err != nil {
+		return out, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.claims.load(); err != nil {
+		return out, err
+	}
+	if err := d.claimCode(author, t, events); err != nil {
+		return out, err
+	}
+	version, commit, err := d.opts.Scripts.Register(ctx, author, prepared)
+	if err == nil {
+		err = d.claims.set(t, claimOf(author))
+	}
+	if err == nil {
+		err = commit.Wait(ctx)
+	}
+	if err != nil {
+		return out, err
+	}
+	return d.registered(ctx, t), kernel.Publish(ctx, Registered, script.Announcement(t, version))
+}
+
+// claimCode returns why a principal may not register code under a name.
+func (d *directory) claimCode(author *principal.Principal, t message.Type, events []kernel.EventDefinition) error {
+	holder, held, err := d.claims.holder(t)
+	if err != nil {
+		return err
+	}
+	exists, err := d.opts.Scripts.Has(t)
+	if err != nil {
+		return err
+	}
+	switch {
+	case held && holder.ID != author.ID() && (exists || !author.IsOwner()):
+		return message.Errorf(409, "%s belongs to %s, which registered it first; choose another name", t, holder)
+	case exists:
+		return d.freeEvents(t, events)
+	}
+	if err := d.free(t, events); err != nil {
+		return err
+	}
+	return d.makeRoom(author, t)
+}
+
+type unregisterInput struct {
+	Name string `json:"name" jsonschema_description:"The type that this connection stops serving, or whose code is removed. Calls that have begun are finished."`
+}
+
+type unregisterOutput struct {
+	Unregistered bool `json:"unregistered" jsonschema_description:"False if this connection did not serve it, and it isn't code."`
+}
+
+var unregister = kernel.DefineCommand[unregisterInput, unregisterOutput](kernel.Definition{
+	Type:    "Syscall.Unregister",
+	Summary: "Stop serving a syscall on this connection, or remove the code of one, with all its versions.",
+	Errors:  []kernel.ErrorDefinition{{Code: 403, When: "the code belongs to another caller"}},
+	Emits:   []kernel.EventDefinition{{Type: Unregistered, Summary: "A connection has stopped serving a syscall: {name, connections}; connections is how many still serve it. Or its code was removed: {name}."}},
+})
+
+func (d *directory) unregister(ctx context.Context, in unregisterInput) (unregisterOutput, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	t := message.Type(in.Name)
+	if s := d.services[t]; s != nil {
+		return d.withdraw(ctx, t, s)
+	}
+	if d.opts.Scripts == nil {
+		return unregisterOutput{}, nil
+	}
+	removed, commit, err := d.opts.Scripts.Unregister(kernel.PrincipalOf(ctx), t)
+	if err != nil || !removed {
+		return unregisterOutput{}, err
+	}
+	if err := d.claims.load(); err != nil {
+		return unregisterOutput{}, err
+	}
+	if err := errors.Join(d.claims.drop(t), commit.Wait(ctx)); err != nil {
+		return unregisterOutput{}, err
+	}
+	return unregisterOutput{Unregistered: true}, kernel.Publish(ctx, Unregistered, fmt.Appendf(nil, `{"name":%q}`, t))
+}
+
+// withdraw takes a type away from the connection that the call came over.
+func (d *directory) withdraw(ctx context.Context, t message.Type, s *service) (unregisterOutput, error) {
+	peer, ok := connection.PeerOf(ctx)
+	if !ok {
+		return unregisterOutput{}, nil
+	}
+	c := d.connections[peer.ID()]
+	if c == nil || !s.servedBy(c) {
+		return unregisterOutput{}, nil
+	}
+	if len(s.all()) == 1 {
+		if err := d.claims.drop(t); err != nil {
+			return unregisterOutput{}, err
+		}
+	}
+	d.remove(c, t)
+	return unregisterOutput{Unregistered: true}, kernel.Publish(ctx, Unregistered, announcement(t, s))
+}

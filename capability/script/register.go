@@ -1,0 +1,381 @@
+package script
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/Masterminds/semver/v3"
+	"github.com/go-json-experiment/json/jsontext"
+	"golang.org/x/time/rate"
+
+	"kernos/capability/script/engine"
+	"kernos/internal/jsonscan"
+	"kernos/kernel/principal"
+	"kernos/message"
+	"kernos/schema"
+	"kernos/store"
+)
+
+const (
+	// MaxCode is how many bytes of code a script may have.
+	MaxCode = 4 << 20
+
+	maxVersions = 16 // that are kept of a script
+	maxWeight   = 10_000
+
+	registerBurst = 16 // registrations of one principal at once; then one per second
+	maxPaces      = 10_000
+)
+
+// A Source is code that is to be registered, with what its author says about it.
+type Source struct {
+	Name          message.Type
+	Kind          message.Kind   // "" means what the code exports
+	Input, Output jsontext.Value // nil means what the code exports
+	Description   string
+	Version       string // "" means the next one
+	Code          string
+	Language      string // ts, js or wasm; "" means ts
+	Emits         []Event
+	Limits        Limits
+	SafeToRepeat  bool
+	Weights       map[string]int // of versions; nil means that only this one is called
+}
+
+// A Prepared is code that can be registered.
+type Prepared struct {
+	name    message.Type
+	edition edition
+	code    string
+	weights map[string]int
+	program *engine.Program
+}
+
+// Prepare compiles code and checks what is said about it, for a principal that is to be its author.
+// Errors are 422, with the place in the code, and 429 if the principal has registered too much
+// lately.
+func (s *Scripts) Prepare(ctx context.Context, author *principal.Principal, src Source) (*Prepared, error) {
+	if fileOf(ctx) == "" {
+		if err := s.pace(author); err != nil {
+			return nil, err
+		}
+	}
+	p := &Prepared{name: src.Name, code: src.Code, weights: src.Weights}
+	e, program, err := s.edition(ctx, &src)
+	if err != nil {
+		return nil, err
+	}
+	p.edition, p.program = e, program
+	if src.Version != "" {
+		if _, err := semver.StrictNewVersion(src.Version); err != nil {
+			return nil, invalid("version", "version: expected a semantic version such as 1.2.0, got %q", message.Clip(src.Version, 64))
+		}
+		p.edition.Version = src.Version
+	}
+	return p, nil
+}
+
+// pace counts a registration.
+func (s *Scripts) pace(p *principal.Principal) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	one := s.paces[p.ID()]
+	if one == nil {
+		if len(s.paces) >= maxPaces {
+			clear(s.paces)
+		}
+		one = rate.NewLimiter(1, registerBurst)
+		s.paces[p.ID()] = one
+	}
+	if one.Allow() {
+		return nil
+	}
+	return message.Errorf(429, "Code may be registered %d times at once, and then once per second; wait a second and try again", registerBurst)
+}
+
+// edition compiles code and returns what is to be stored of it, without a version.
+func (s *Scripts) edition(ctx context.Context, src *Source) (e edition, program *engine.Program, err error) {
+	if program, err = s.compile(ctx, src); err != nil {
+		return e, nil, err
+	}
+	e = edition{
+		Kind: src.Kind, Description: cmp.Or(strings.TrimSpace(src.Description), fmt.Sprintf("%s, which its code doesn't describe.", src.Name)),
+		Emits: src.Emits, Language: cmp.Or(src.Language, "ts"), Limits: src.Limits, SafeToRepeat: src.SafeToRepeat, Bytes: len(src.Code),
+	}
+	if e.Kind == "" {
+		return e, nil, invalid("kind", "missing required field: kind")
+	}
+	if e.Input, err = chooseSchema("inputSchema", "InputSchema", src.Input, jsontext.Value(program.InputSchema)); err != nil {
+		return e, nil, err
+	}
+	if e.Output, err = chooseSchema("outputSchema", "OutputSchema", src.Output, jsontext.Value(program.OutputSchema)); err != nil {
+		return e, nil, err
+	}
+	e.Hash, err = e.fingerprint(src.Code)
+	return e, program, err
+}
+
+// compile compiles code, which must export a handler.
+func (s *Scripts) compile(ctx context.Context, src *Source) (*engine.Program, error) {
+	switch {
+	case len(src.Code) > MaxCode:
+		return nil, message.Errorf(413, "The code of %s has %d bytes, and may have %d", src.Name, len(src.Code), MaxCode)
+	case strings.TrimSpace(src.Code) == "":
+		return nil, invalid("code", "code: expected code that exports handler, got none")
+	}
+	program, err := s.opts.Engine.Compile(ctx, engine.Source{Name: string(src.Name), Code: src.Code, Language: cmp.Or(src.Language, "ts")})
+	if fault, ok := errors.AsType[*engine.CodeError](err); ok {
+		return nil, &message.Error{Code: 422, Message: fault.Error(), Field: "code"}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !program.Handler {
+		return nil, invalid("code", "code: it doesn't export handler; write: export const handler = async (input) => …")
+	}
+	return program, nil
+}
+
+// Announcement is the data of the events that tell of registrations. Neither needs escapes.
+func Announcement(t message.Type, version string) []byte {
+	return fmt.Appendf(nil, `{"name":%q,"version":%q}`, t, version)
+}
+
+// chooseSchema returns a schema in its canonical form: the one that is given, or else the one that
+// the code exports. If there are both, they have to agree.
+func chooseSchema(field, export string, given, exported jsontext.Value) (jsontext.Value, error) {
+	if given == nil && exported == nil {
+		return nil, invalid(field, "%s: expected a JSON Schema here, or one that the code exports as %s", field, export)
+	}
+	if given == nil {
+		given = exported
+	}
+	_, text, err := ReadSchema(field, given)
+	if err == nil && exported != nil && !bytes.Equal(text, jsonscan.AppendCanonical(nil, exported)) {
+		err = invalid(field, "%s differs from the %s that the code exports; leave one of them out", field, export)
+	}
+	return text, err
+}
+
+// maxSchema is how many bytes a schema may have, so that Syscall.Describe fits on a line.
+const maxSchema = message.MaxLine
+
+// ReadSchema checks a schema that came with a registration, and returns it with its canonical text.
+func ReadSchema(field string, text jsontext.Value) (s *schema.Schema, canonical []byte, err error) {
+	if len(text) > maxSchema {
+		return nil, nil, invalid(field, "%s: expected at most %d bytes, got %d", field, maxSchema, len(text))
+	}
+	if s, err = schema.Parse([]byte(text)); err != nil {
+		return nil, nil, invalid(field, "%s is %v", field, err)
+	}
+	canonical = jsonscan.AppendCanonical(nil, text)
+	if string(canonical) == "{}" || string(canonical) == "true" {
+		s = schema.Any
+	}
+	return s, canonical, nil
+}
+
+// Register makes prepared code a version of a script, which is called from now on. It is called
+// for the author; that the name is the author's was checked. It returns the version and a commit to
+// wait for.
+func (s *Scripts) Register(ctx context.Context, author *principal.Principal, p *Prepared) (registered string, commit *store.Commit, err error) {
+	err = s.lock()
+	defer s.mu.Unlock()
+	if err != nil {
+		return "", nil, err
+	}
+	old := s.byName[p.name]
+	next := &script{name: p.name, head: head{Author: claimOf(author), File: fileOf(ctx)}}
+	var batch store.Batch
+	if old != nil && old.Author.ID == author.ID() {
+		next.all = slices.Clone(old.all)
+	} else if old != nil { // its author has ended
+		batch.DeleteRange(codeKey(old.name, ""), store.After(codeKey(old.name, "")))
+	}
+	if old == nil && s.count(author.ID()) >= s.opts.Names {
+		return "", nil, message.Errorf(429, "%s has registered %d scripts, and no more are allowed; remove some with Syscall.Unregister", claimOf(author), s.opts.Names)
+	}
+	v, isNew, err := next.version(p)
+	if err != nil {
+		return "", nil, err
+	}
+	if isNew {
+		next.all = append(next.all, v)
+	}
+	if next.Weights, err = next.weigh(v.Version, p.weights); err != nil {
+		return "", nil, err
+	}
+	for len(next.all) > maxVersions {
+		i := slices.IndexFunc(next.all, func(v *version) bool { return next.Weights[v.Version] == 0 })
+		batch.Delete(codeKey(next.name, next.all[i].Version))
+		next.all = slices.Delete(next.all, i, i+1)
+	}
+	added := v
+	if !isNew {
+		added = nil
+	}
+	if err := next.save(&batch, added, p.code); err != nil {
+		return "", nil, err
+	}
+	commit, err = s.replace(old, next, author, &batch)
+	return v.Version, commit, err
+}
+
+// count is how many scripts a principal has. mu is held.
+func (s *Scripts) count(id principal.ID) (n int) {
+	for _, sc := range s.byName {
+		if sc.Author.ID == id {
+			n++
+		}
+	}
+	return n
+}
+
+// version returns the version that prepared code becomes, and whether it is new: the same code is
+// the same version.
+func (sc *script) version(p *Prepared) (v *version, isNew bool, err error) {
+	for _, v := range slices.Backward(sc.all) {
+		same := v.Hash == p.edition.Hash
+		if v.Version == p.edition.Version && !same {
+			return nil, false, message.Errorf(409, "Version %s of %s has other code; register this code as another version", v.Version, sc.name)
+		}
+		if same && (p.edition.Version == "" || v.Version == p.edition.Version) {
+			return v, false, nil
+		}
+	}
+	e := p.edition
+	e.Registered = time.Now().UnixMilli()
+	if e.Version == "" {
+		e.Version = sc.nextVersion()
+	}
+	v = newVersion(sc.name, e)
+	v.program = p.program
+	return v, true, nil
+}
+
+// nextVersion is the version after the highest.
+func (sc *script) nextVersion() string {
+	var highest *semver.Version
+	for _, v := range sc.all {
+		if one, err := semver.StrictNewVersion(v.Version); err == nil && (highest == nil || one.GreaterThan(highest)) {
+			highest = one
+		}
+	}
+	if highest == nil {
+		return "1.0.0"
+	}
+	return highest.IncPatch().String()
+}
+
+// weigh returns the weights of versions: all for the one that is registered, unless some are given.
+func (sc *script) weigh(registered string, given map[string]int) (map[string]int, error) {
+	if len(given) == 0 {
+		return map[string]int{registered: 1}, nil
+	}
+	var first *version
+	weights := make(map[string]int)
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		i := slices.IndexFunc(sc.all, func(v *version) bool { return v.Version == name })
+		switch weight := given[name]; {
+		case i < 0:
+			return nil, invalid("weights", "weights: %s has no version %q; it has %s", sc.name, message.Clip(name, 64), sc.list())
+		case weight < 0 || weight > maxWeight:
+			return nil, invalid("weights", "weights: expected a number from 0 to %d for %s, got %d", maxWeight, name, weight)
+		case weight == 0:
+			continue
+		}
+		v := sc.all[i]
+		if first == nil {
+			first = v
+		}
+		if v.Kind != first.Kind || !bytes.Equal(v.Input, first.Input) || !bytes.Equal(v.Output, first.Output) {
+			return nil, invalid("weights", "weights: the versions %s and %s differ in kind, inputSchema or outputSchema, so that they can't share calls", first.Version, v.Version)
+		}
+		weights[name] = given[name]
+	}
+	if first == nil {
+		return nil, invalid("weights", "weights: expected one that is more than 0")
+	}
+	return weights, nil
+}
+
+func (sc *script) list() string {
+	names := make([]string, len(sc.all))
+	for i, v := range sc.all {
+		names[i] = v.Version
+	}
+	return strings.Join(names, ", ")
+}
+
+// replace puts a script in the place of another, or of none, in the registry and in the store. If
+// the store fails, everything is as before. mu is held.
+func (s *Scripts) replace(old, next *script, author *principal.Principal, b *store.Batch) (*store.Commit, error) {
+	next.size = next.schemaSize()
+	if err := s.opts.Schemas.Take(author, next.size); err != nil {
+		return nil, err
+	}
+	next.holder = author
+	var remove []message.Type
+	if old != nil {
+		remove = []message.Type{old.name}
+	}
+	if _, err := s.registry.Change(remove, s.addition(next)); err != nil {
+		s.drop(next)
+		return nil, message.Errorf(409, "%s can't be registered: %v", next.name, err)
+	}
+	commit, err := s.apply(b)
+	if err != nil {
+		s.drop(next)
+		if old == nil {
+			s.registry.RemoveSyscall(next.name)
+		} else if _, undo := s.registry.Change([]message.Type{next.name}, s.addition(old)); undo != nil {
+			s.opts.Log.Error("the earlier version of a script can't be served again", "name", old.name, "error", undo)
+		}
+		return nil, err
+	}
+	if old != nil {
+		s.drop(old)
+	}
+	s.byName[next.name] = next
+	return commit, nil
+}
+
+func (s *Scripts) apply(b *store.Batch) (*store.Commit, error) {
+	if s.opts.Store == nil {
+		done := store.NewCommit(0)
+		done.Resolve(nil)
+		return done, nil
+	}
+	return s.opts.Store.Apply(b)
+}
+
+// Unregister removes a script for a caller, who must be its author or the owner. It reports whether
+// there was one, and returns a commit to wait for.
+func (s *Scripts) Unregister(caller *principal.Principal, t message.Type) (removed bool, commit *store.Commit, err error) {
+	err = s.lock()
+	defer s.mu.Unlock()
+	sc := s.byName[t]
+	if err != nil || sc == nil {
+		return false, nil, err
+	}
+	if err := sc.mine(caller); err != nil {
+		return false, nil, err
+	}
+	var b store.Batch
+	b.Delete(headKey(t))
+	b.DeleteRange(codeKey(t, ""), store.After(codeKey(t, "")))
+	if commit, err = s.apply(&b); err != nil {
+		return false, nil, err
+	}
+	s.registry.RemoveSyscall(t)
+	s.drop(sc)
+	delete(s.byName, t)
+	return true, commit, nil
+}

@@ -1,0 +1,328 @@
+// Package script serves syscalls whose handlers are code: TypeScript, JavaScript or WebAssembly
+// that a caller has registered.
+//
+//	Syscall.Versions  the versions of a syscall that is code, with their calls counted
+//	Syscall.Rollback  go back to an earlier version
+//	Syscall.Test      run code without registering it
+//
+// Syscall.Register and Syscall.Unregister are those of package register, which decides whom names
+// belong to and hands code to a [Scripts].
+//
+// A script is durable: its versions are in the store, and after a restart its definition is in
+// the registry without an engine having been started. Code is compiled when it is first called,
+// and runs in package engine, apart from the kernel. What it calls is called for both its caller
+// and its author ([principal.Both]).
+package script
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"kernos/capability/script/engine"
+	"kernos/kernel"
+	"kernos/kernel/principal"
+	"kernos/message"
+	"kernos/schema"
+	"kernos/store"
+)
+
+// Options are the settings of a Scripts. The zero value is usable.
+type Options struct {
+	// Store keeps scripts. Nil keeps them while the process runs.
+	Store store.Store
+
+	// Find returns the principal of an id as it is now, or nil if it has ended. Nil means that all
+	// are the owner's.
+	Find func(principal.ID) (*principal.Principal, error)
+
+	// Engine runs the code. Nil means one with defaults.
+	Engine *engine.Engine
+
+	// Schemas is what the schemas of scripts are charged to. Nil means 256 MB, of which one token
+	// may take 32 MB.
+	Schemas *kernel.Budget
+
+	// Names is how many scripts one principal may have. 0 means 1,000.
+	Names int
+
+	// Log is for the operator. Nil means silence.
+	Log *slog.Logger
+}
+
+// Scripts are the syscalls that are code. It is safe for concurrent use.
+type Scripts struct {
+	registry *kernel.Registry
+	opts     Options
+
+	mu     sync.Mutex // serialises changes
+	loaded bool
+	byName map[message.Type]*script
+	paces  map[principal.ID]*rate.Limiter // of registrations
+}
+
+// New returns the scripts of a registry; none until Load has read them. Nil options mean defaults.
+func New(r *kernel.Registry, opts *Options) *Scripts {
+	s := &Scripts{registry: r, byName: make(map[message.Type]*script), paces: make(map[principal.ID]*rate.Limiter)}
+	if opts != nil {
+		s.opts = *opts
+	}
+	s.opts.Names = cmp.Or(s.opts.Names, 1_000)
+	if s.opts.Find == nil {
+		s.opts.Find = func(principal.ID) (*principal.Principal, error) { return principal.TheOwner(), nil }
+	}
+	if s.opts.Engine == nil {
+		s.opts.Engine = engine.New(nil)
+	}
+	if s.opts.Schemas == nil {
+		s.opts.Schemas = kernel.NewBudget("registered schemas", 256<<20, 32<<20)
+	}
+	if s.opts.Log == nil {
+		s.opts.Log = slog.New(slog.DiscardHandler)
+	}
+	return s
+}
+
+// Schemas is the budget that schemas are charged to.
+func (s *Scripts) Schemas() *kernel.Budget { return s.opts.Schemas }
+
+// Definitions returns the module without its handlers.
+func Definitions() kernel.Module {
+	return kernel.Module{
+		Name:     "script",
+		Version:  "1.0.0",
+		Summary:  "Syscalls that are code: TypeScript, JavaScript or WebAssembly, registered while the kernel runs, in versions.",
+		Syscalls: kernel.Unbound(versions.Definition, rollback.Definition, test.Definition),
+	}
+}
+
+// Module returns the module.
+func (s *Scripts) Module() kernel.Module {
+	return Definitions().Bind(versions.Bind(s.versions), rollback.Bind(s.rollback), test.Bind(s.test))
+}
+
+// A script is a syscall that is code. It changes with mu held.
+type script struct {
+	name message.Type
+	head
+	all    []*version           // the oldest first
+	holder *principal.Principal // whom its schemas are charged to
+	size   int                  // of them
+}
+
+// A version is the code of a script at one time. It never changes, apart from what is counted.
+type version struct {
+	edition
+	definition kernel.Definition
+
+	mu      sync.Mutex
+	program *engine.Program // nil until it is called
+
+	calls, failures atomic.Int64
+	total, longest  atomic.Int64 // nanoseconds
+}
+
+// count counts a call.
+func (v *version) count(took time.Duration, failed bool) {
+	v.calls.Add(1)
+	if failed {
+		v.failures.Add(1)
+	}
+	v.total.Add(int64(took))
+	for {
+		longest := v.longest.Load()
+		if int64(took) <= longest || v.longest.CompareAndSwap(longest, int64(took)) {
+			return
+		}
+	}
+}
+
+// A split is the versions of a script that are called, by their weights. It never changes.
+type split struct {
+	script   *script
+	author   claim
+	versions []*version
+	ends     []uint64 // of the part of each version in the sum of all weights
+	turn     atomic.Uint64
+}
+
+// split returns the versions that have a weight.
+func (sc *script) split() *split {
+	sp := &split{script: sc, author: sc.Author}
+	sum := uint64(0)
+	for _, v := range sc.all {
+		if w := sc.Weights[v.Version]; w > 0 {
+			sum += uint64(w)
+			sp.versions, sp.ends = append(sp.versions, v), append(sp.ends, sum)
+		}
+	}
+	return sp
+}
+
+// pick returns the version of the next call. Multiples of the golden ratio are spread evenly, so
+// that few calls are enough to come near to the weights.
+func (sp *split) pick() *version {
+	if len(sp.versions) == 1 {
+		return sp.versions[0]
+	}
+	sum := sp.ends[len(sp.ends)-1]
+	at := (sp.turn.Add(1) * 0x9E3779B97F4A7C15 >> 32) * sum >> 32
+	i, found := slices.BinarySearch(sp.ends, at)
+	if found {
+		i++
+	}
+	return sp.versions[i]
+}
+
+// current is the newest version that is called.
+func (sp *split) current() *version { return sp.versions[len(sp.versions)-1] }
+
+// addition is the script as the registry has it.
+func (s *Scripts) addition(sc *script) kernel.Addition {
+	sp := sc.split()
+	now := sp.current()
+	domain := sc.name.Domain()
+	return kernel.Addition{
+		Module:  kernel.Module{Name: strings.ToLower(domain), Version: now.Version, Summary: fmt.Sprintf("%s.*, added at run time.", domain)},
+		Syscall: kernel.Syscall{Definition: now.definition, Handler: s.handler(sp)},
+	}
+}
+
+// Load reads the scripts that the store has, once, and adds them to the registry. One that can't
+// be added is reported to the operator.
+func (s *Scripts) Load() error {
+	err := s.lock()
+	s.mu.Unlock()
+	return err
+}
+
+// lock locks mu, and loads the scripts if that was not done.
+func (s *Scripts) lock() error {
+	s.mu.Lock()
+	if s.loaded || s.opts.Store == nil {
+		return nil
+	}
+	err := s.load()
+	s.loaded = err == nil
+	return err
+}
+
+func (s *Scripts) load() error {
+	var all []*script
+	for e, err := range s.opts.Store.Scan(store.Prefix([]byte{store.SpaceScripts, headLetter})) {
+		if err != nil {
+			return err
+		}
+		sc, err := decodeScript(e)
+		if err != nil {
+			s.opts.Log.Error("a script can't be read, and is left out", "name", string(e.Key[2:]), "error", err)
+			continue
+		}
+		all = append(all, sc)
+	}
+	additions := make([]kernel.Addition, len(all))
+	for i, sc := range all {
+		additions[i] = s.addition(sc)
+	}
+	if _, err := s.registry.Change(nil, additions...); err == nil {
+		for _, sc := range all {
+			s.hold(sc)
+		}
+		return nil
+	}
+	for i, sc := range all {
+		if _, err := s.registry.Change(nil, additions[i]); err != nil {
+			s.opts.Log.Error("a script can't be served, and is left out", "name", sc.name, "error", err)
+			continue
+		}
+		s.hold(sc)
+	}
+	return nil
+}
+
+// hold keeps a script that the registry has. Its author was charged when it was registered, so the
+// limits aren't asked again.
+func (s *Scripts) hold(sc *script) {
+	s.byName[sc.name] = sc
+	if p, err := s.opts.Find(sc.Author.ID); err == nil && p != nil && s.opts.Schemas.Take(p, sc.size) == nil {
+		sc.holder = p
+	}
+}
+
+// drop gives back what a script was charged for.
+func (s *Scripts) drop(sc *script) {
+	if sc.holder != nil {
+		s.opts.Schemas.Give(sc.holder, sc.size)
+	}
+}
+
+// Has reports whether code is registered as a type.
+func (s *Scripts) Has(t message.Type) (bool, error) {
+	err := s.lock()
+	defer s.mu.Unlock()
+	return s.byName[t] != nil, err
+}
+
+// Files returns the scripts that were registered from files, by the URIs of those.
+func (s *Scripts) Files() (map[string]message.Type, error) {
+	err := s.lock()
+	defer s.mu.Unlock()
+	files := make(map[string]message.Type)
+	for t, sc := range s.byName {
+		if sc.File != "" {
+			files[sc.File] = t
+		}
+	}
+	return files, err
+}
+
+// lookup returns a script, or a 404.
+func (s *Scripts) lookup(name string) (*script, error) {
+	if sc := s.byName[message.Type(name)]; sc != nil {
+		return sc, nil
+	}
+	return nil, message.Errorf(404, "No code is registered as %s; Syscall.List names what there is", message.Clip(name, 100))
+}
+
+// mine returns nil if a caller may change a script: it is its author, or the owner.
+func (sc *script) mine(p *principal.Principal) error {
+	if p.IsOwner() || p.ID() == sc.Author.ID {
+		return nil
+	}
+	return message.Errorf(403, "%s belongs to %s; choose another name", sc.name, sc.Author)
+}
+
+// fileKey is the key of the file that a registration comes from.
+type fileKey struct{}
+
+// FromFile returns a context for the registration of a file of the owner: the script belongs to the
+// file, and its registration has no limit of rate.
+func FromFile(ctx context.Context, uri string) context.Context {
+	return context.WithValue(ctx, fileKey{}, uri)
+}
+
+func fileOf(ctx context.Context) string {
+	uri, _ := ctx.Value(fileKey{}).(string)
+	return uri
+}
+
+// invalid is the error for a field that fits the schema and makes no sense.
+func invalid(field, format string, args ...any) *message.Error {
+	return &message.Error{Code: 422, Message: "Schema validation failed: " + fmt.Sprintf(format, args...), Field: field}
+}
+
+// parsed returns a schema that was checked before.
+func parsed(text []byte) *schema.Schema {
+	if string(text) == "{}" || string(text) == "true" {
+		return schema.Any
+	}
+	return schema.Parsed(text)
+}

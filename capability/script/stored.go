@@ -1,0 +1,179 @@
+package script
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"kernos/capability/script/engine"
+	"kernos/kernel"
+	"kernos/kernel/principal"
+	"kernos/message"
+	"kernos/store"
+)
+
+// In the store, a script is a head, which has all that a definition needs, and the code of each
+// version under a key of its own, which is read when it is first called. Both change in one batch.
+
+// The letters after that of the keyspace.
+const (
+	headLetter = 'h' // name
+	codeLetter = 'c' // name, 0, version
+)
+
+func headKey(t message.Type) []byte {
+	return append([]byte{store.SpaceScripts, headLetter}, t...)
+}
+
+func codeKey(t message.Type, version string) []byte {
+	return append(append(append([]byte{store.SpaceScripts, codeLetter}, t...), 0), version...)
+}
+
+// A head is what is stored of a script beside its code.
+type head struct {
+	Author   claim          `json:"author"`
+	File     string         `json:"file,omitzero"` // that it is registered from
+	Weights  map[string]int `json:"weights"`       // of the versions that are called
+	Editions []edition      `json:"versions"`      // the oldest first
+}
+
+// A claim says whom a script belongs to.
+type claim struct {
+	ID   principal.ID `json:"id"`
+	Name string       `json:"name"`
+}
+
+func claimOf(p *principal.Principal) claim { return claim{p.ID(), p.Name()} }
+
+func (c claim) String() string {
+	if c.ID == principal.OwnerID {
+		return "the owner"
+	}
+	return fmt.Sprintf("the token %q", c.Name)
+}
+
+// An edition is a version without its code.
+type edition struct {
+	Version      string         `json:"version"`
+	Kind         message.Kind   `json:"kind"`
+	Description  string         `json:"description"`
+	Input        jsontext.Value `json:"input"`
+	Output       jsontext.Value `json:"output"`
+	Emits        []Event        `json:"emits,omitzero"`
+	Language     string         `json:"language"`
+	Limits       Limits         `json:"limits,omitzero"`
+	SafeToRepeat bool           `json:"safeToRepeat,omitzero"`
+	Registered   int64          `json:"registered"` // milliseconds since 1970
+	Bytes        int            `json:"bytes"`      // of the code
+	Hash         string         `json:"hash"`       // of all of it but the version and the time
+}
+
+// An Event is an event that code emits.
+type Event struct {
+	Type        string `json:"type" jsonschema_description:"The event's type: Domain.Action, in the past tense."`
+	Description string `json:"description,omitempty" jsonschema:"maxLength=1024" jsonschema_description:"What the event tells."`
+}
+
+// Limits are those of one call of code.
+type Limits struct {
+	Time   int64 `json:"time,omitzero" jsonschema:"minimum=1,maximum=300000" jsonschema_description:"How long a call may take, in milliseconds. Default: 5000."`
+	Memory int64 `json:"memory,omitzero" jsonschema:"minimum=1048576,maximum=268435456" jsonschema_description:"How many bytes a call may use. Default: 64 MB."`
+	Calls  int   `json:"calls,omitzero" jsonschema:"minimum=1,maximum=10000" jsonschema_description:"How many syscalls a call may call. Default: 1000."`
+	Output int64 `json:"output,omitzero" jsonschema:"minimum=1,maximum=16777216" jsonschema_description:"How many bytes the reply and the events may have. Default: 1 MB."`
+	Log    int64 `json:"log,omitzero" jsonschema:"minimum=1,maximum=1048576" jsonschema_description:"How many bytes a call may log. Default: 64 KB."`
+}
+
+const defaultTime = 5 * time.Second
+
+func (l Limits) duration() time.Duration {
+	if l.Time == 0 {
+		return defaultTime
+	}
+	return time.Duration(l.Time) * time.Millisecond
+}
+
+func (l Limits) engine() engine.Limits {
+	return engine.Limits{Time: l.duration(), Memory: l.Memory, Calls: l.Calls, Output: l.Output, Log: l.Log}
+}
+
+// fingerprint returns what tells editions apart that do different things.
+func (e edition) fingerprint(code string) (string, error) {
+	e.Version, e.Registered, e.Hash = "", 0, ""
+	text, err := json.Marshal(&e, json.Deterministic(true))
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(append(text, code...))
+	return hex.EncodeToString(sum[:16]), nil
+}
+
+// newVersion makes a version of a script of an edition.
+func newVersion(t message.Type, e edition) *version {
+	d := kernel.Definition{
+		Type: t, Kind: e.Kind, Summary: e.Description, SafeToRepeat: e.SafeToRepeat,
+		Input: parsed(e.Input), Output: parsed(e.Output),
+		Runs: kernel.Slow, Provider: kernel.Code, Effect: kernel.External, Timeout: e.Limits.duration(),
+	}
+	for _, event := range e.Emits {
+		d.Emits = append(d.Emits, kernel.EventDefinition{Type: message.Type(event.Type), Summary: event.Description})
+	}
+	return &version{edition: e, definition: d}
+}
+
+func decodeScript(e store.Entry) (*script, error) {
+	sc := &script{name: message.Type(e.Key[2:])}
+	if err := json.Unmarshal(e.Value, &sc.head); err != nil {
+		return nil, fmt.Errorf("it was written by a newer version, or is damaged: %w", err)
+	}
+	for _, e := range sc.Editions {
+		sc.all = append(sc.all, newVersion(sc.name, e))
+	}
+	sc.size = sc.schemaSize()
+	if len(sc.split().versions) == 0 {
+		return nil, fmt.Errorf("none of its versions is called")
+	}
+	return sc, nil
+}
+
+// schemaSize is about how many bytes the schemas take when they are compiled: 150 KB were
+// measured for 10 KB of text.
+func (sc *script) schemaSize() int {
+	now := sc.split().versions
+	if len(now) == 0 {
+		return 0
+	}
+	return 16 * (len(now[0].Input) + len(now[0].Output))
+}
+
+// save adds a script to a batch, and the code of a version if it is new.
+func (sc *script) save(b *store.Batch, added *version, code string) error {
+	sc.Editions = nil
+	for _, v := range sc.all {
+		sc.Editions = append(sc.Editions, v.edition)
+	}
+	text, err := json.Marshal(&sc.head, json.Deterministic(true))
+	if err != nil {
+		return err
+	}
+	b.Set(headKey(sc.name), text)
+	if added != nil {
+		b.Set(codeKey(sc.name, added.Version), []byte(code))
+	}
+	return nil
+}
+
+// code reads the code of a version.
+func (s *Scripts) code(t message.Type, v *version) (string, error) {
+	if s.opts.Store == nil {
+		return "", fmt.Errorf("the code of %s %s isn't in memory", t, v.Version)
+	}
+	e, err := s.opts.Store.Get(codeKey(t, v.Version))
+	if err == nil && e.Revision == 0 {
+		err = message.Errorf(404, "Version %s of %s was removed meanwhile; call it again", v.Version, t)
+	}
+	return string(e.Value), err
+}

@@ -1,0 +1,158 @@
+package script
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"kernos/kernel"
+	"kernos/message"
+	"kernos/store"
+)
+
+type versionsInput struct {
+	Name    string `json:"name" jsonschema_description:"The syscall."`
+	Version string `json:"version,omitempty" jsonschema_description:"Return only this version, with its code if the caller is its author or the owner."`
+}
+
+type versionsOutput struct {
+	Name     string        `json:"name" jsonschema_description:"The syscall."`
+	Author   string        `json:"author" jsonschema_description:"Who has registered it: owner, or the name of a token."`
+	File     string        `json:"file,omitzero" jsonschema_description:"The file that it is registered from."`
+	Versions []versionInfo `json:"versions" jsonschema_description:"Its versions, the newest first."`
+}
+
+type versionInfo struct {
+	Version    string  `json:"version" jsonschema_description:"The version."`
+	Weight     int     `json:"weight,omitzero" jsonschema_description:"Its part of the calls, beside the weights of the others; none if it isn't called."`
+	Registered int64   `json:"registered" jsonschema_description:"When it was registered, in milliseconds since 1970."`
+	Language   string  `json:"language" jsonschema_description:"ts, js or wasm."`
+	Bytes      int     `json:"bytes" jsonschema_description:"The length of its code."`
+	Calls      int64   `json:"calls" jsonschema_description:"How many calls have ended since the kernel started."`
+	Failures   int64   `json:"failures" jsonschema_description:"How many of them ended with an error."`
+	Mean       float64 `json:"meanMs" jsonschema_description:"How long a call took on average, in milliseconds."`
+	Longest    float64 `json:"longestMs" jsonschema_description:"How long the longest call took, in milliseconds."`
+	Code       string  `json:"code,omitzero" jsonschema_description:"The code."`
+}
+
+var versions = kernel.DefineQuery[versionsInput, versionsOutput](kernel.Definition{
+	Type:    "Syscall.Versions",
+	Summary: "List the versions of a syscall that is code: which are called, how often, with which outcomes and how fast.",
+	Errors:  []kernel.ErrorDefinition{{Code: 404, When: "no code has this name, or this version"}},
+	Example: `{"name":"Text.Count"}`,
+})
+
+func (s *Scripts) versions(ctx context.Context, in versionsInput) (versionsOutput, error) {
+	err := s.lock()
+	defer s.mu.Unlock()
+	if err != nil {
+		return versionsOutput{}, err
+	}
+	sc, err := s.lookup(in.Name)
+	if err != nil {
+		return versionsOutput{}, err
+	}
+	out := versionsOutput{Name: string(sc.name), Author: sc.Author.Name, File: sc.File, Versions: []versionInfo{}}
+	for _, v := range slices.Backward(sc.all) {
+		if in.Version != "" && v.Version != in.Version {
+			continue
+		}
+		info := versionInfo{
+			Version: v.Version, Weight: sc.Weights[v.Version], Registered: v.Registered, Language: v.Language, Bytes: v.Bytes,
+			Calls: v.calls.Load(), Failures: v.failures.Load(), Longest: milliseconds(time.Duration(v.longest.Load())),
+		}
+		if info.Calls > 0 {
+			info.Mean = milliseconds(time.Duration(v.total.Load() / info.Calls))
+		}
+		if in.Version != "" && sc.mine(kernel.PrincipalOf(ctx)) == nil {
+			if info.Code, err = s.code(sc.name, v); err != nil {
+				return out, err
+			}
+		}
+		out.Versions = append(out.Versions, info)
+	}
+	if in.Version != "" && len(out.Versions) == 0 {
+		return out, message.Errorf(404, "%s has no version %s; it has %s", sc.name, message.Clip(in.Version, 64), sc.list())
+	}
+	return out, nil
+}
+
+// milliseconds are rounded to microseconds.
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+type rollbackInput struct {
+	Name    string `json:"name" jsonschema_description:"The syscall."`
+	Version string `json:"version,omitempty" jsonschema_description:"The version to go back to. Default: the one before the newest that is called."`
+}
+
+type rollbackOutput struct {
+	Name    string `json:"name" jsonschema_description:"The syscall."`
+	Version string `json:"version" jsonschema_description:"The version that is called now."`
+}
+
+var rollback = kernel.DefineCommand[rollbackInput, rollbackOutput](kernel.Definition{
+	Type:    "Syscall.Rollback",
+	Summary: "Go back to an earlier version of a syscall that is code. Calls that have begun are finished by the version that they began with.",
+	Errors: []kernel.ErrorDefinition{
+		{Code: 403, When: "the syscall belongs to another caller"},
+		{Code: 404, When: "no code has this name, or this version"},
+		{Code: 409, When: "there is no earlier version"},
+	},
+	Example: `{"name":"Text.Count"}`,
+	Emits:   []kernel.EventDefinition{{Type: RolledBack, Summary: "A syscall that is code has gone back to an earlier version: {name, version}."}},
+})
+
+// RolledBack is the event that tells of a rollback.
+const RolledBack message.Type = "Syscall.RolledBack"
+
+func (s *Scripts) rollback(ctx context.Context, in rollbackInput) (rollbackOutput, error) {
+	version, commit, err := s.goBack(ctx, in)
+	if err == nil {
+		err = commit.Wait(ctx)
+	}
+	if err != nil {
+		return rollbackOutput{}, err
+	}
+	out := rollbackOutput{Name: in.Name, Version: version}
+	return out, kernel.Publish(ctx, RolledBack, Announcement(message.Type(in.Name), version))
+}
+
+func (s *Scripts) goBack(ctx context.Context, in rollbackInput) (to string, commit *store.Commit, err error) {
+	err = s.lock()
+	defer s.mu.Unlock()
+	if err != nil {
+		return "", nil, err
+	}
+	old, err := s.lookup(in.Name)
+	if err == nil {
+		err = old.mine(kernel.PrincipalOf(ctx))
+	}
+	if err != nil {
+		return "", nil, err
+	}
+	newest := old.split().current()
+	i := slices.Index(old.all, newest) - 1
+	if in.Version != "" {
+		i = slices.IndexFunc(old.all, func(v *version) bool { return v.Version == in.Version })
+	}
+	switch {
+	case in.Version != "" && i < 0:
+		return "", nil, message.Errorf(404, "%s has no version %s; it has %s", old.name, message.Clip(in.Version, 64), old.list())
+	case i < 0:
+		return "", nil, message.Errorf(409, "%s has no version before %s", old.name, newest.Version)
+	}
+	author, err := s.opts.Find(old.Author.ID)
+	if err != nil {
+		return "", nil, err
+	}
+	if author == nil {
+		return "", nil, message.Errorf(409, "%s belongs to %s, which was revoked; its code isn't called any more", old.name, old.Author)
+	}
+	next := &script{name: old.name, head: head{Author: old.Author, File: old.File, Weights: map[string]int{old.all[i].Version: 1}}, all: old.all}
+	var b store.Batch
+	if err := next.save(&b, nil, ""); err != nil {
+		return "", nil, err
+	}
+	commit, err = s.replace(old, next, author, &b)
+	return old.all[i].Version, commit, err
+}
