@@ -16,6 +16,7 @@ import (
 	"os"
 	"runtime"
 	"sync"
+	"sync/atomic"
 
 	"github.com/tetratelabs/wazero"
 
@@ -34,24 +35,28 @@ type Options struct {
 	// Idle is how many instances of QuickJS are kept for the next calls; each takes about 2 MB.
 	// The default is twice the number of processors.
 	Idle int
+
+	// Memory is how many bytes all instances may have together. The default is 1 GB.
+	Memory int64
 }
 
 // An Engine runs programs. It costs nothing until it is first used, and is safe for concurrent use.
 type Engine struct {
 	options Options
+	closing chan struct{} // closed by Close
 	active  chan struct{} // one for each call that runs or waits
+	budget  atomic.Int64  // of options.Memory, what is left
 
 	mu       sync.Mutex
 	runtime  wazero.Runtime // nil until first use
 	compiled wazero.CompiledModule
 	clean    *image
 	idle     []*vm
-	closed   bool
 }
 
 // New returns an engine with these options, which may be nil.
 func New(opts *Options) *Engine {
-	e := &Engine{}
+	e := &Engine{closing: make(chan struct{})}
 	if opts != nil {
 		e.options = *opts
 	}
@@ -61,15 +66,23 @@ func New(opts *Options) *Engine {
 	if e.options.Idle <= 0 {
 		e.options.Idle = 2 * runtime.GOMAXPROCS(0)
 	}
+	if e.options.Memory <= 0 {
+		e.options.Memory = 1 << 30
+	}
+	e.budget.Store(e.options.Memory)
 	e.active = make(chan struct{}, e.options.Engines)
 	return e
 }
 
-// Close frees what the engine holds. Calls that are running fail.
+// Close waits for calls that are running, and frees what the engine holds. It is called once.
 func (e *Engine) Close() error {
+	close(e.closing)
+	for range cap(e.active) {
+		e.active <- struct{}{}
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.closed, e.idle = true, nil
+	e.idle = nil
 	if e.runtime == nil {
 		return nil
 	}
@@ -81,6 +94,8 @@ func (e *Engine) Close() error {
 func (e *Engine) acquire(ctx context.Context, d *delta) (*vm, error) {
 	select {
 	case e.active <- struct{}{}:
+	case <-e.closing:
+		return nil, message.Errorf(503, "The kernel is stopping")
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -98,9 +113,6 @@ func (e *Engine) acquire(ctx context.Context, d *delta) (*vm, error) {
 func (e *Engine) take() (*vm, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.closed {
-		return nil, fmt.Errorf("the script engine is closed")
-	}
 	if n := len(e.idle); n > 0 {
 		v := e.idle[n-1]
 		e.idle = e.idle[:n-1]
@@ -149,7 +161,7 @@ func (e *Engine) release(v *vm) {
 	<-e.active
 	v.run = nil
 	e.mu.Lock()
-	keep := v.err == nil && !e.closed && len(e.idle) < e.options.Idle && v.memory.Size() == v.image.size
+	keep := v.err == nil && len(e.idle) < e.options.Idle && v.memory.Size() == v.image.size
 	if keep {
 		e.idle = append(e.idle, v)
 	}

@@ -112,8 +112,18 @@ func (v *vm) read(x value) []byte {
 	}
 	b = bytes.Clone(b)
 	v.freeString.call(uint64(p))
-	if !utf8.Valid(b) {
-		b = bytes.ToValidUTF8(b, []byte("\uFFFD"))
+	return wellFormed(b)
+}
+
+// wellFormed replaces halves of surrogate pairs, which QuickJS writes with three bytes.
+func wellFormed(b []byte) []byte {
+	if utf8.Valid(b) {
+		return b
+	}
+	for i := 0; i+2 < len(b); i++ {
+		if b[i] == 0xED && b[i+1] >= 0xA0 {
+			copy(b[i:], "\uFFFD")
+		}
 	}
 	return b
 }
@@ -145,14 +155,42 @@ func (a arguments) value(i uint32) value {
 	return value(binary.LittleEndian.Uint32(b))
 }
 
-func (a arguments) text(i uint32) string    { return string(a.vm.read(a.value(i))) }
-func (a arguments) number(i uint32) float64 { return a.vm.number(a.value(i)) }
+func (a arguments) text(i uint32) string { return string(a.vm.read(a.value(i))) }
+func (a arguments) truth(i uint32) bool  { return a.number(i) == 1 }
+
+// number returns 0 for what isn't a number: to make one of it would run JavaScript.
+func (a arguments) number(i uint32) float64 {
+	if x := a.value(i); a.vm.isNumber.call(uint64(x)) != 0 {
+		return a.vm.number(x)
+	}
+	return 0
+}
+
+// bytes returns a copy of an ArrayBuffer; nil if it isn't one.
+func (a arguments) bytes(i uint32) []byte {
+	v, x := a.vm, a.value(i)
+	if v.isBuffer.call(uint64(x)) == 0 {
+		return nil
+	}
+	length := v.malloc.call(4)
+	p := v.getBuffer.call(uint64(x), uint64(length))
+	n, _ := v.memory.ReadUint32Le(length)
+	v.free.call(uint64(length))
+	b, _ := v.memory.Read(p, n)
+	return bytes.Clone(b)
+}
 
 // hostCall runs one of hostFunctions. It returns the address of its result, or 0 after raise.
 func (v *vm) hostCall(name string, args arguments) uint64 {
 	r := v.run
-	if r.ended() {
+	if r.stopped() {
 		return v.raise("the call has ended")
+	}
+	if result, ok := v.hostWeb(name, args); ok {
+		if result == 0 {
+			result = value(v.dup.call(uint64(v.image.undefined)))
+		}
+		return uint64(result)
 	}
 	switch name {
 	case "done":

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -157,13 +158,22 @@ func (p *Program) translate() error {
 	return nil
 }
 
+//go:embed js/schema.js
+var schemaModule string
+
 // modules refuses the import of everything that isn't here.
 var modules = api.Plugin{Name: "kernos", Setup: func(b api.PluginBuild) {
 	b.OnResolve(api.OnResolveOptions{Filter: ".*"}, func(a api.OnResolveArgs) (api.OnResolveResult, error) {
-		if a.Kind == api.ResolveEntryPoint {
+		switch {
+		case a.Kind == api.ResolveEntryPoint:
 			return api.OnResolveResult{}, nil
+		case a.Path == "kernos:schema":
+			return api.OnResolveResult{Path: a.Path, Namespace: "kernos", SideEffects: api.SideEffectsFalse}, nil
 		}
 		return api.OnResolveResult{}, fmt.Errorf("%q can't be imported: code may import kernos:schema and nothing else", a.Path)
+	})
+	b.OnLoad(api.OnLoadOptions{Filter: ".*", Namespace: "kernos"}, func(api.OnLoadArgs) (api.OnLoadResult, error) {
+		return api.OnLoadResult{Contents: &schemaModule, Loader: api.LoaderJS}, nil
 	})
 }}
 

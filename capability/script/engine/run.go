@@ -62,8 +62,11 @@ type run struct {
 	host    Host // nil while code is loaded
 	limits  Limits
 
-	expired     atomic.Bool // ctx has ended
-	stop        error       // why the call ends before its handler does
+	expired     atomic.Bool   // ctx has ended
+	ended       chan struct{} // closed when the call is over
+	watched     chan struct{} // closed when expire is over
+	unwatch     func() bool   // keeps expire from being called
+	stop        error         // why the call ends before its handler does
 	done        bool
 	output      json.RawMessage
 	failure     error
@@ -82,21 +85,40 @@ type outcome struct {
 }
 
 func newRun(ctx context.Context, v *vm, p *Program, host Host, limits Limits) *run {
-	r := &run{vm: v, program: p, host: host, limits: limits.withDefaults(), outcomes: make(chan outcome)}
+	r := &run{vm: v, program: p, host: host, limits: limits.withDefaults(), outcomes: make(chan outcome), ended: make(chan struct{}), watched: make(chan struct{})}
 	r.ctx, r.cancel = context.WithTimeoutCause(ctx, r.limits.Time, message.Errorf(504, "%s took longer than its %s", p.Source.Name, r.limits.Time))
-	context.AfterFunc(r.ctx, func() { r.expired.Store(true) })
+	r.unwatch = context.AfterFunc(r.ctx, r.expire)
 	v.run = r
 	v.limit.call(uint64(r.limits.Memory))
 	return r
 }
 
+// expire ends the call: QuickJS asks whether it shall stop, and is halted if it doesn't ask soon.
+func (r *run) expire() {
+	defer close(r.watched)
+	r.expired.Store(true)
+	select {
+	case <-r.ended:
+	case <-time.After(haltAfter):
+		r.vm.linear.halt()
+	}
+}
+
+// haltAfter is how long a call may take to stop by itself, which can tell where it was.
+const haltAfter = 100 * time.Millisecond
+
+// end is the last thing that happens to a run.
 func (r *run) end() {
+	close(r.ended)
+	if !r.unwatch() {
+		<-r.watched // it must not halt the next call
+	}
 	r.cancel()
 	r.vm.run = nil
 }
 
-// ended reports whether QuickJS shall stop.
-func (r *run) ended() bool { return r.stop != nil || r.expired.Load() }
+// stopped reports whether QuickJS shall stop.
+func (r *run) stopped() bool { return r.stop != nil || r.expired.Load() }
 
 // Run calls the handler of a program with in, and returns its output. The error is a *[CodeError]
 // for an exception, and otherwise a *[message.Error]: what the handler threw with a code, or
@@ -143,7 +165,7 @@ func (r *run) until(hook, argument value) (json.RawMessage, error) {
 	if _, err := v.try(hook, argument); err != nil && r.failure == nil {
 		r.failure = err
 	}
-	for r.failure == nil && !r.done && !r.ended() && v.err == nil {
+	for r.failure == nil && !r.done && !r.stopped() && v.err == nil {
 		if v.pending.call() != 0 {
 			if int32(v.job.call()) < 0 {
 				r.failure = v.thrown()

@@ -3,24 +3,25 @@ package engine
 import (
 	"context"
 	"crypto/rand"
-	_ "embed"
+	"embed"
 	"errors"
 	"fmt"
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 )
 
 //go:embed quickjs/quickjs.wasm.zst
 var quickjs []byte
 
-//go:embed prelude.js
-var prelude string
+//go:embed js/kernos.js js/web.js
+var prelude embed.FS
 
 const (
-	maxPages  = 1 << 12   // of 64 KB: no instance has more than 256 MB
+	maxMemory = 256 << 20 // of one instance
 	stackSize = 512 << 10 // of JavaScript; QuickJS was linked with 1 MB
 )
 
@@ -31,6 +32,7 @@ type value uint32
 type vm struct {
 	module api.Module
 	memory api.Memory
+	linear *linear
 	ctx    context.Context // leads host functions to this vm
 	image  *image          // of a clean instance
 	run    *run            // the call that is running
@@ -40,7 +42,7 @@ type vm struct {
 	eval, invoke, pending, job, exception, limit function
 
 	// Go calls these functions also from within a host function. None of them runs JavaScript.
-	malloc, free, newString, newBuffer, newNumber, getString, freeString, isString, isException, isBuffer, getBuffer, getNumber, dup, drop, throw, newError function
+	malloc, free, newString, newBuffer, newNumber, getString, freeString, isString, isException, isBuffer, getBuffer, isNumber, getNumber, dup, drop, throw, newError function
 }
 
 // A function is one that QuickJS exports. All take and return numbers of 32 bits unless their name tells otherwise.
@@ -69,7 +71,7 @@ type vmKey struct{}
 
 // newRuntime compiles QuickJS and gives it what it imports.
 func newRuntime(ctx context.Context, cache wazero.CompilationCache) (wazero.Runtime, wazero.CompiledModule, error) {
-	r := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().WithMemoryLimitPages(maxPages).WithCompilationCache(cache))
+	r := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().WithMemoryLimitPages(maxMemory>>16).WithCompilationCache(cache))
 	if _, err := wasi_snapshot_preview1.Instantiate(ctx, r); err != nil {
 		return nil, nil, err
 	}
@@ -87,6 +89,9 @@ func newRuntime(ctx context.Context, cache wazero.CompilationCache) (wazero.Runt
 	defer d.Close()
 	wasm, err := d.DecodeAll(quickjs, nil)
 	if err != nil {
+		return nil, nil, err
+	}
+	if wasm, err = stoppable(wasm); err != nil {
 		return nil, nil, err
 	}
 	compiled, err := r.CompileModule(ctx, wasm)
@@ -117,7 +122,7 @@ var imports = map[string]struct {
 	}},
 	"host_interrupt": {0, 1, func(ctx context.Context, _ api.Module, stack []uint64) {
 		stack[0] = 0
-		if v := ctx.Value(vmKey{}).(*vm); v.run != nil && v.run.ended() {
+		if v := ctx.Value(vmKey{}).(*vm); v.run != nil && v.run.stopped() {
 			stack[0] = 1
 		}
 	}},
@@ -130,11 +135,13 @@ var imports = map[string]struct {
 // newVM makes an instance whose memory is im's, or as the linker left it.
 func (e *Engine) newVM(im *image) (*vm, error) {
 	config := wazero.NewModuleConfig().WithName("").WithStartFunctions().WithSysWalltime().WithSysNanotime().WithRandSource(rand.Reader)
-	m, err := e.runtime.InstantiateModule(context.Background(), e.compiled, config)
+	l := &linear{budget: &e.budget, max: maxMemory}
+	ctx := experimental.WithMemoryAllocator(context.Background(), experimental.MemoryAllocatorFunc(func(uint64, uint64) experimental.LinearMemory { return l }))
+	m, err := e.runtime.InstantiateModule(ctx, e.compiled, config)
 	if err != nil {
 		return nil, err
 	}
-	v := &vm{module: m, memory: m.Memory(), image: im}
+	v := &vm{module: m, memory: m.Memory(), linear: l, image: im}
 	v.ctx = context.WithValue(context.Background(), vmKey{}, v)
 	for name, f := range map[string]*function{
 		"qjs_eval": &v.eval, "qjs_call": &v.invoke, "qjs_is_job_pending": &v.pending, "qjs_execute_pending_job": &v.job,
@@ -142,7 +149,7 @@ func (e *Engine) newVM(im *image) (*vm, error) {
 		"wasm_malloc": &v.malloc, "wasm_free": &v.free, "qjs_new_string": &v.newString, "qjs_new_array_buffer": &v.newBuffer,
 		"qjs_new_number": &v.newNumber, "qjs_get_string_len": &v.getString, "qjs_free_cstring": &v.freeString, "qjs_is_string": &v.isString,
 		"qjs_is_exception": &v.isException, "qjs_is_array_buffer": &v.isBuffer, "qjs_get_array_buffer": &v.getBuffer,
-		"qjs_get_float64": &v.getNumber, "qjs_dup_value": &v.dup, "qjs_free_value": &v.drop, "qjs_throw": &v.throw, "qjs_new_error": &v.newError,
+		"qjs_get_float64": &v.getNumber, "qjs_is_number": &v.isNumber, "qjs_dup_value": &v.dup, "qjs_free_value": &v.drop, "qjs_throw": &v.throw, "qjs_new_error": &v.newError,
 	} {
 		*f = v.exported(name)
 	}
@@ -152,7 +159,8 @@ func (e *Engine) newVM(im *image) (*vm, error) {
 func (v *vm) exported(name string) function { return function{v, v.module.ExportedFunction(name)} }
 
 // hostFunctions are the names of what the prelude gets. See vm.hostCall.
-var hostFunctions = []string{"call", "cancel", "done", "emit", "fail", "log", "progress", "random", "bytes", "digest", "encode", "decode"}
+var hostFunctions = []string{"call", "cancel", "done", "emit", "fail", "log", "progress", "random",
+	"randomBytes", "digest", "encode", "decode", "parseURL", "changeURL"}
 
 // boot starts QuickJS, loads the prelude, and returns the image of a clean instance.
 func (v *vm) boot() (*image, error) {
@@ -172,7 +180,15 @@ func (v *vm) boot() (*image, error) {
 	im := &image{undefined: value(v.exported("qjs_get_undefined").call())}
 	im.arguments = v.malloc.call(4 * maxArguments)
 	v.image = im
-	f := v.evaluate("(function (host) {"+prelude+"\n})", "kernos", 0)
+	kernos, err := prelude.ReadFile("js/kernos.js")
+	if err != nil {
+		return nil, err
+	}
+	web, err := prelude.ReadFile("js/web.js")
+	if err != nil {
+		return nil, err
+	}
+	f := v.evaluate("(function (host) {'use strict'; "+string(kernos)+string(web)+"return { load, run, settle, tick, explain } })", "kernos", 0)
 	hooks, err := v.try(f, value(host))
 	if err != nil {
 		return nil, fmt.Errorf("the prelude: %w", err)

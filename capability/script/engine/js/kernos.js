@@ -1,5 +1,10 @@
-"use strict";
-const { call, cancel, done, emit, fail, log, progress, random, bytes, digest, encode, decode } = host;
+// What a handler has. This runs once, before the memory is kept that each call begins with.
+// host holds the functions of host.go; they check what they get, since code can find them.
+const { call, cancel, done, emit, fail, log, progress, random, randomBytes, digest, encode, decode, parseURL, changeURL } = host;
+
+function define(values) {
+  for (const name in values) Object.defineProperty(globalThis, name, { value: values[name], writable: true, configurable: true });
+}
 
 // Calls of syscalls. The host runs at most maxCalls of them at once; further ones wait here.
 const maxCalls = 16;
@@ -56,12 +61,14 @@ function errorOf(e) {
   return new KernosError(e.code, e.message, e.cause ? { cause: errorOf(e.cause) } : undefined);
 }
 
-globalThis.kernos = {
-  call: kernosCall,
-  emit: (type, data) => emit(`${type}`, JSON.stringify(data === undefined ? {} : data)),
-  progress: (note, fraction) => progress(`${note}`, fraction === undefined ? -1 : +fraction),
-  Error: KernosError,
-};
+define({
+  kernos: {
+    call: kernosCall,
+    emit: (type, data) => emit(`${type}`, JSON.stringify(data === undefined ? {} : data)),
+    progress: (note, fraction) => progress(`${note}`, fraction === undefined ? -1 : +fraction),
+    Error: KernosError,
+  },
+});
 
 // Timers. The host asks with tick how long it may wait.
 const timers = new Map();
@@ -73,9 +80,13 @@ function setTimer(f, delay, repeat, args) {
   timers.set(++lastTimer, { f, args, due: Date.now() + ms, repeat: repeat ? ms : 0 });
   return lastTimer;
 }
-globalThis.setTimeout = (f, delay, ...args) => setTimer(f, delay, false, args);
-globalThis.setInterval = (f, delay, ...args) => setTimer(f, delay, true, args);
-globalThis.clearTimeout = globalThis.clearInterval = (id) => void timers.delete(id);
+const clearTimer = (id) => void timers.delete(id);
+define({
+  setTimeout: (f, delay, ...args) => setTimer(f, delay, false, args),
+  setInterval: (f, delay, ...args) => setTimer(f, delay, true, args),
+  clearTimeout: clearTimer,
+  clearInterval: clearTimer,
+});
 
 // tick runs one timer that is due, and returns after how many milliseconds the next one is, or -1.
 function tick() {
@@ -100,11 +111,17 @@ const show = (x) => {
   return typeof x === "bigint" ? `${x}n` : String(x);
 };
 const print = (level) => (...args) => log(level, args.map(show).join(" "));
-globalThis.console = {
-  debug: print("debug"), trace: print("debug"), log: print("info"), info: print("info"), dir: print("info"),
-  warn: print("warn"), error: print("error"),
-  assert: (ok, ...args) => { if (!ok) console.error("Assertion failed:", ...args); },
-};
+const clocks = new Map(), counts = new Map();
+const elapsed = (label = "default") => print("info")(`${label}: ${Date.now() - (clocks.get(label) ?? Date.now())} ms`);
+define({
+  console: {
+    debug: print("debug"), trace: print("debug"), log: print("info"), info: print("info"), dir: print("info"), table: print("info"),
+    warn: print("warn"), error: print("error"), group: print("info"), groupEnd() {},
+    assert: (ok, ...args) => { if (!ok) print("error")("Assertion failed:", ...args); },
+    count: (label = "default") => { counts.set(label, (counts.get(label) ?? 0) + 1); print("info")(`${label}: ${counts.get(label)}`); },
+    time: (label = "default") => void clocks.set(label, Date.now()), timeLog: elapsed, timeEnd: elapsed,
+  },
+});
 
 Math.random = () => random();
 
@@ -160,4 +177,3 @@ function explain(e) {
   return JSON.stringify(described(e, 3));
 }
 
-return { load, run, settle, tick, explain };
