@@ -15,6 +15,8 @@ import (
 const (
 	evalModule   = 1 // a flag of qjs_eval: the code is an ES module
 	maxArguments = 4 // of a function that Go calls
+
+	eventCost = 64 // bytes of output that an event counts as, beside its data
 )
 
 // text puts a string into QuickJS's memory, with a zero at its end, and returns its address.
@@ -231,14 +233,14 @@ func (v *vm) hostCall(name string, args arguments) uint64 {
 		if r.host == nil {
 			return v.raise("events can be emitted in the handler only, not while the code is loaded")
 		}
-		if r.write(len(data)) {
+		if r.write(eventCost + len(data)) {
 			if err := r.host.Emit(r.ctx, typ, data); err != nil {
 				r.stop = err
 			}
 		}
 	case "progress":
-		if r.host != nil {
-			if err := r.host.Progress(r.ctx, args.text(0), args.number(1)); err != nil {
+		if note := args.text(0); r.host != nil && r.write(eventCost+len(note)) {
+			if err := r.host.Progress(r.ctx, note, args.number(1)); err != nil {
 				r.stop = err
 			}
 		}

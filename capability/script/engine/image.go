@@ -87,7 +87,6 @@ func (v *vm) rewind(d *delta) bool {
 	}
 	v.module.ExportedGlobal("__stack_pointer").(api.MutableGlobal).Set(stackEnd)
 	stack, _ := v.memory.Read(0, stackEnd)
-	clear(stack[:4]) // see stoppable
 	for at, zeros := stackEnd-pageSize, 0; at >= 0 && zeros < 16; at -= pageSize {
 		if p := stack[at : at+pageSize]; bytes.Equal(p, zeroPage[:]) {
 			zeros++

@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"encoding/binary"
-	"sync"
 	"sync/atomic"
 )
 
@@ -10,15 +8,11 @@ import (
 type linear struct {
 	budget *atomic.Int64 // what is left
 	max    uint64
-
-	mu     sync.Mutex
 	buffer []byte
 }
 
 // Reallocate implements experimental.LinearMemory: nil means that the memory can't grow.
 func (l *linear) Reallocate(size uint64) []byte {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	more := int64(size) - int64(len(l.buffer))
 	if size > l.max || l.budget.Add(-more) < 0 {
 		l.budget.Add(more)
@@ -40,18 +34,6 @@ func (l *linear) Reallocate(size uint64) []byte {
 
 // Free implements experimental.LinearMemory.
 func (l *linear) Free() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.budget.Add(int64(len(l.buffer)))
 	l.buffer = nil
-}
-
-// halt makes the instance trap in its next loop; see stoppable. The instance runs meanwhile, and
-// sees the word sooner or later.
-func (l *linear) halt() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.buffer) >= 4 {
-		binary.LittleEndian.PutUint32(l.buffer, 1)
-	}
 }

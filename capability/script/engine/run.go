@@ -3,8 +3,9 @@ package engine
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"sync/atomic"
+	"strings"
 	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
@@ -62,11 +63,8 @@ type run struct {
 	host    Host // nil while code is loaded
 	limits  Limits
 
-	expired     atomic.Bool   // ctx has ended
-	ended       chan struct{} // closed when the call is over
-	watched     chan struct{} // closed when expire is over
-	unwatch     func() bool   // keeps expire from being called
-	stop        error         // why the call ends before its handler does
+	stop        error     // why the call ends before its handler does
+	late        time.Time // since when the call should have ended
 	done        bool
 	output      json.RawMessage
 	failure     error
@@ -85,40 +83,32 @@ type outcome struct {
 }
 
 func newRun(ctx context.Context, v *vm, p *Program, host Host, limits Limits) *run {
-	r := &run{vm: v, program: p, host: host, limits: limits.withDefaults(), outcomes: make(chan outcome), ended: make(chan struct{}), watched: make(chan struct{})}
+	r := &run{vm: v, program: p, host: host, limits: limits.withDefaults(), outcomes: make(chan outcome)}
 	r.ctx, r.cancel = context.WithTimeoutCause(ctx, r.limits.Time, message.Errorf(504, "%s took longer than its %s", p.Source.Name, r.limits.Time))
-	r.unwatch = context.AfterFunc(r.ctx, r.expire)
 	v.run = r
 	v.limit.call(uint64(r.limits.Memory))
 	return r
 }
 
-// expire ends the call: QuickJS asks whether it shall stop, and is halted if it doesn't ask soon.
-func (r *run) expire() {
-	defer close(r.watched)
-	r.expired.Store(true)
-	select {
-	case <-r.ended:
-	case <-time.After(haltAfter):
-		r.vm.linear.halt()
-	}
-}
-
-// haltAfter is how long a call may take to stop by itself, which can tell where it was.
-const haltAfter = 100 * time.Millisecond
-
 // end is the last thing that happens to a run.
 func (r *run) end() {
-	close(r.ended)
-	if !r.unwatch() {
-		<-r.watched // it must not halt the next call
-	}
 	r.cancel()
 	r.vm.run = nil
 }
 
-// stopped reports whether QuickJS shall stop.
-func (r *run) stopped() bool { return r.stop != nil || r.expired.Load() }
+// stopped reports whether QuickJS shall stop. It asks this itself, and then stops in a way that tells where it was.
+func (r *run) stopped() bool { return r.stop != nil || r.ctx.Err() != nil }
+
+// overdue reports whether QuickJS didn't stop although it should have.
+func (r *run) overdue() bool {
+	if r.stopped() && r.late.IsZero() {
+		r.late = time.Now()
+	}
+	return !r.late.IsZero() && time.Since(r.late) > haltAfter
+}
+
+// haltAfter is how long a call may take to stop by itself.
+const haltAfter = 100 * time.Millisecond
 
 // Run calls the handler of a program with in, and returns its output. The error is a *[CodeError]
 // for an exception, and otherwise a *[message.Error]: what the handler threw with a code, or
@@ -140,6 +130,17 @@ func (e *Engine) Run(ctx context.Context, p *Program, in json.RawMessage, host H
 	r := newRun(ctx, v, p, host, limits)
 	defer r.end()
 	return r.until(v.image.run, v.string(in))
+}
+
+// overtime is the error of a call whose context has ended, with the place where it was if that is known.
+func (r *run) overtime() error {
+	err := context.Cause(r.ctx)
+	if e, ok := errors.AsType[*message.Error](err); ok {
+		if at, ok := errors.AsType[*CodeError](r.failure); ok && at.Line > 0 {
+			return message.Errorf(e.Code, "%s; it was in line %d: %s", e.Message, at.Line, message.Clip(strings.TrimSpace(at.Text), 200))
+		}
+	}
+	return err
 }
 
 // loaded returns what a program changes in an instance, and loads it if that isn't known.
@@ -180,7 +181,7 @@ func (r *run) until(hook, argument value) (json.RawMessage, error) {
 	case r.stop != nil:
 		return nil, r.stop
 	case r.ctx.Err() != nil && !r.done:
-		return nil, context.Cause(r.ctx)
+		return nil, r.overtime()
 	case v.err != nil:
 		return nil, fmt.Errorf("the script engine failed: %w", v.err)
 	case r.failure != nil:

@@ -32,7 +32,6 @@ type value uint32
 type vm struct {
 	module api.Module
 	memory api.Memory
-	linear *linear
 	ctx    context.Context // leads host functions to this vm
 	image  *image          // of a clean instance
 	run    *run            // the call that is running
@@ -91,7 +90,7 @@ func newRuntime(ctx context.Context, cache wazero.CompilationCache) (wazero.Runt
 	if err != nil {
 		return nil, nil, err
 	}
-	if wasm, err = stoppable(wasm); err != nil {
+	if wasm, err = stoppable(wasm, "host_module_normalize"); err != nil {
 		return nil, nil, err
 	}
 	compiled, err := r.CompileModule(ctx, wasm)
@@ -128,8 +127,13 @@ var imports = map[string]struct {
 	}},
 	"host_get_timezone_offset": {2, 1, func(_ context.Context, _ api.Module, stack []uint64) { stack[0] = 0 }}, // UTC
 	"host_promise_rejection":   {3, 0, func(context.Context, api.Module, []uint64) {}},
-	"host_module_normalize":    {2, 1, func(_ context.Context, _ api.Module, stack []uint64) { stack[0] = 0 }},
-	"host_module_load":         {2, 1, func(_ context.Context, _ api.Module, stack []uint64) { stack[0] = 0 }},
+	"host_module_normalize": {2, 1, func(ctx context.Context, _ api.Module, stack []uint64) { // QuickJS doesn't use it; see stoppable
+		stack[0] = 0
+		if v := ctx.Value(vmKey{}).(*vm); v.run != nil && v.run.overdue() {
+			stack[0] = 1
+		}
+	}},
+	"host_module_load": {2, 1, func(_ context.Context, _ api.Module, stack []uint64) { stack[0] = 0 }},
 }
 
 // newVM makes an instance whose memory is im's, or as the linker left it.
@@ -141,7 +145,7 @@ func (e *Engine) newVM(im *image) (*vm, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &vm{module: m, memory: m.Memory(), linear: l, image: im}
+	v := &vm{module: m, memory: m.Memory(), image: im}
 	v.ctx = context.WithValue(context.Background(), vmKey{}, v)
 	for name, f := range map[string]*function{
 		"qjs_eval": &v.eval, "qjs_call": &v.invoke, "qjs_is_job_pending": &v.pending, "qjs_execute_pending_job": &v.job,

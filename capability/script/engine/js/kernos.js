@@ -153,6 +153,7 @@ async function drain(items) {
 
 function run(text) {
   try {
+    if (typeof handler !== "function") throw new TypeError("the code exports no function with the name handler");
     const out = handler(JSON.parse(text));
     if (typeof out === "object" && out !== null) {
       if (typeof out.then === "function") return void out.then(finish).catch(failed);
