@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"os"
 	"slices"
@@ -14,6 +15,7 @@ import (
 
 	"kernos/capability/content"
 	"kernos/capability/crypto"
+	"kernos/capability/model"
 	"kernos/internal/outbound"
 	"kernos/journal"
 	"kernos/kernel"
@@ -207,6 +209,11 @@ func (o *Options) Check() error {
 	}
 	if err := crypto.CheckKey(o.Keys.Seal); err != nil {
 		return &OptionError{"seal-key", err}
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.Models)) {
+		if err := model.CheckSettings(name, o.Models[name]); err != nil {
+			return wrong("models", "%s: %w", name, err)
+		}
 	}
 	if dir := o.Files.Directory; dir != "" {
 		if info, err := os.Stat(dir); err != nil {

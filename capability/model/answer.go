@@ -38,6 +38,7 @@ type answer struct {
 	finish finish // "" until the model has ended its answer
 	shown  bool   // something was streamed
 	size   int
+	key    []byte // that the model must not repeat
 }
 
 type part struct {
@@ -54,6 +55,7 @@ type wanted struct {
 	id     string
 	name   string // as the provider knows it
 	args   []byte
+	shown  bool
 }
 
 // say adds to the text of a part: to the last one, if that is of the kind. The token is a JSON
@@ -70,10 +72,21 @@ func (a *answer) say(kind string, token []byte) error {
 	p := &a.parts[n]
 	before := len(p.text)
 	p.text = append(p.text, jsonscan.Content(token)...)
-	if a.size += len(p.text) - before; a.size > maxAnswer {
-		return errLongAnswer
+	if err := a.grown(p.text, before); err != nil {
+		return err
 	}
 	return a.show(n, token, nil)
+}
+
+// grown checks a text that had so many bytes before.
+func (a *answer) grown(text []byte, before int) error {
+	if a.size += len(text) - before; a.size > maxAnswer {
+		return errLongAnswer
+	}
+	if len(a.key) > 0 && bytes.Contains(text[max(before-len(a.key), 0):], a.key) {
+		return errEcho
+	}
+	return nil
 }
 
 var errLongAnswer = message.Errorf(502, "The answer of the model is longer than 64 MB")
@@ -100,14 +113,14 @@ func (a *answer) want(key int, theirs, name string) *wanted {
 
 // grow adds to the arguments of a call. The token is a JSON string with a piece of their text.
 func (a *answer) grow(c *wanted, token []byte) error {
-	first := len(c.args) == 0
+	before := len(c.args)
 	if len(token) > 2 {
 		c.args = append(c.args, jsonscan.Content(token)...)
-	} else if !first {
+	} else if c.shown {
 		return nil
 	}
-	if a.size += len(token); a.size > maxAnswer {
-		return errLongAnswer
+	if err := a.grown(c.args, before); err != nil {
+		return err
 	}
 	n := len(a.parts) - 1
 	for n >= 0 && a.parts[n].kind != partCalls {
@@ -117,10 +130,12 @@ func (a *answer) grow(c *wanted, token []byte) error {
 		a.begin(partCalls)
 		n = len(a.parts) - 1
 	}
-	if !first {
-		c = nil
+	begun := c
+	if c.shown {
+		begun = nil
 	}
-	return a.show(n, token, c)
+	c.shown = true
+	return a.show(n, token, begun)
 }
 
 // show streams a piece of a part. Begun is the call that begins with it, or nil.

@@ -24,7 +24,7 @@ func anthropic(ctx context.Context, m *models, g *generation, a *answer) error {
 		path = "messages"
 	}
 	r := anthropicReader{answer: a}
-	return m.post(ctx, g, path, body, func(h nethttp.Header, key string) {
+	return m.post(ctx, g, a, path, body, func(h nethttp.Header, key string) {
 		h.Set("Anthropic-Version", "2023-06-01")
 		if key != "" {
 			h.Set("X-Api-Key", key)

@@ -23,10 +23,10 @@ var errSilent = errors.New("the provider has sent nothing for " + maxSilence.Str
 // post sends a request to a provider, and gives the data of each event of its answer to take,
 // which returns true when the answer is complete. The data is valid JSON, and is valid until take
 // returns. An answer that isn't a stream is one event.
-func (m *models) post(ctx context.Context, g *generation, path string, body []byte, headers func(h nethttp.Header, key string), take func(data []byte) (done bool, err error)) error {
+func (m *models) post(ctx context.Context, g *generation, a *answer, path string, body []byte, headers func(h nethttp.Header, key string), take func(data []byte) (done bool, err error)) (err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	key, err := m.open(ctx, g.provider)
+	a.key, err = m.open(ctx, g.provider)
 	if err != nil {
 		return err
 	}
@@ -37,8 +37,8 @@ func (m *models) post(ctx context.Context, g *generation, path string, body []by
 	q.Header.Set("Content-Type", "application/json")
 	q.Header.Set("Accept", "text/event-stream")
 	q.Header.Set("User-Agent", "kernos")
-	headers(q.Header, key)
-	client := nethttp.Client{Transport: m.transport(g.provider, key), CheckRedirect: func(*nethttp.Request, []*nethttp.Request) error {
+	headers(q.Header, string(a.key))
+	client := nethttp.Client{Transport: m.transport(g.provider, a.key), CheckRedirect: func(*nethttp.Request, []*nethttp.Request) error {
 		return nethttp.ErrUseLastResponse // a key isn't sent on
 	}}
 	silence := time.AfterFunc(maxSilence, func() { cancel(errSilent) })
@@ -47,8 +47,13 @@ func (m *models) post(ctx context.Context, g *generation, path string, body []by
 	if err != nil {
 		return networkFailure(ctx, err)
 	}
-	defer func() { _ = response.Body.Close() }()
-	guard := guard{key: []byte(key)}
+	defer func() {
+		if t, ok := response.Body.(*tape); ok && err == errEcho {
+			t.echoed = true
+		}
+		_ = response.Body.Close()
+	}()
+	guard := guard{key: a.key}
 	if response.StatusCode != nethttp.StatusOK {
 		return statusFailure(response, guard)
 	}
@@ -111,22 +116,22 @@ func (g *guard) hide(text string) string {
 	return secret.Opened([]string{string(g.key)}).Hide(text)
 }
 
-// open opens the key of a provider; "" if it has none.
-func (m *models) open(ctx context.Context, p *provider) (string, error) {
+// open opens the key of a provider; nil if it has none.
+func (m *models) open(ctx context.Context, p *provider) ([]byte, error) {
 	if p.Key == "" || p.transport != nil {
-		return "", nil
+		return nil, nil
 	}
 	if m.Open == nil {
-		return "", errNoKeyring
+		return nil, errNoKeyring
 	}
 	key, _, err := m.Open(ctx, p.Key, p.use())
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	if len(key) < secret.MinValue || strings.ContainsFunc(string(key), func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return "", errBadKey
+		return nil, errBadKey
 	}
-	return string(key), nil
+	return key, nil
 }
 
 // withExtra returns the body of a request with the members that a provider's settings add.

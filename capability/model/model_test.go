@@ -59,12 +59,16 @@ func generate(t testing.TB, k *kernel.Kernel, data string) *generated {
 				Part  int
 				Type  string
 				Delta struct{ Text string }
+				Call  *struct{ ID, Name string }
 			}
 			if err := json.Unmarshal(m.Data, &e); err != nil {
 				t.Fatal(err)
 			}
 			for e.Part >= len(g.streamed) {
 				g.streamed = append(g.streamed, e.Type+": ")
+			}
+			if e.Call != nil {
+				g.streamed[e.Part] += e.Call.Name + " "
 			}
 			g.streamed[e.Part] += e.Delta.Text
 		case model.Discarded:
@@ -116,7 +120,7 @@ func TestWhatAModelSaysIsStreamedAndThenWhole(t *testing.T) {
 			t.Errorf("%s: %+v", name, g)
 		}
 		streamed := strings.Join(g.streamed, " | ")
-		if streamed != `reasoning: **Looking**`+"\n"+`The user asks for "two" things. | reply: I'll look: grüße. | tool-calls: {"key": "notes/1"}{"url":"https://example.com/"}` {
+		if streamed != `reasoning: **Looking**`+"\n"+`The user asks for "two" things. | reply: I'll look: grüße. | tool-calls: Memory.Get {"key": "notes/1"}Http.Fetch {"url":"https://example.com/"}` {
 			t.Errorf("%s: streamed %s", name, streamed)
 		}
 	}

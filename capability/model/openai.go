@@ -25,7 +25,7 @@ func openAI(ctx context.Context, m *models, g *generation, a *answer) error {
 			h.Set("Authorization", "Bearer "+key)
 		}
 	}
-	err = m.post(ctx, g, "chat/completions", body, headers, r.take)
+	err = m.post(ctx, g, a, "chat/completions", body, headers, r.take)
 	if err == errCutOff && a.finish != "" {
 		err = nil // not every server says that it is done
 	}

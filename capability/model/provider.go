@@ -90,6 +90,18 @@ func readProvider(name string, text json.RawMessage) (*provider, error) {
 	return p, p.check()
 }
 
+// CheckSettings returns what is wrong with the settings of a model.
+func CheckSettings(name string, text json.RawMessage) error {
+	if !nameForm.MatchString(name) {
+		return fmt.Errorf("expected a name of letters, digits, dots and dashes")
+	}
+	if len(text) > 0 && text[0] == '"' { // the name of another one
+		return nil
+	}
+	_, err := readProvider(name, text)
+	return err
+}
+
 func (p *provider) check() (err error) {
 	if p.Dialect != replayed && dialects[p.Dialect] == nil {
 		known := slices.Sorted(maps.Keys(dialects))

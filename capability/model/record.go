@@ -2,7 +2,6 @@ package model
 
 import (
 	"bytes"
-	"encoding/base64"
 	"errors"
 	"io"
 	"io/fs"
@@ -21,12 +20,12 @@ import (
 
 // transport returns what sends the requests of a provider: the network, what plays a cassette, or
 // what records one.
-func (m *models) transport(p *provider, key string) nethttp.RoundTripper {
+func (m *models) transport(p *provider, key []byte) nethttp.RoundTripper {
 	switch {
 	case p.transport != nil:
 		return p.transport
 	case p.Record != "" && m.Cassettes != "":
-		return &recording{models: m, provider: p, guard: guard{key: []byte(key)}}
+		return &recording{models: m, provider: p, key: key}
 	}
 	return m.Client.Transport
 }
@@ -35,7 +34,7 @@ func (m *models) transport(p *provider, key string) nethttp.RoundTripper {
 type recording struct {
 	*models
 	provider *provider
-	guard    guard
+	key      []byte
 }
 
 // RoundTrip implements [nethttp.RoundTripper].
@@ -72,6 +71,7 @@ type tape struct {
 	begun    time.Time
 	size     int
 	end      string
+	echoed   bool // the provider has sent the key back
 	once     sync.Once
 }
 
@@ -95,14 +95,13 @@ func (t *tape) Close() error {
 	return t.from.Close()
 }
 
-// keep adds the exchange to the cassette. The key isn't in it: where the provider has sent it back,
-// the answer is left out.
+// keep adds the exchange to the cassette, unless the key is in it.
 func (t *tape) keep() {
 	var all []byte
 	for _, p := range t.exchange.pieces {
 		all = append(append(all, p.Data...), p.Base64...)
 	}
-	if key := t.guard.key; len(key) > 0 && (bytes.Contains(all, key) || bytes.Contains(t.exchange.Body, key) || bytes.Contains(all, []byte(base64.StdEncoding.EncodeToString(key)))) {
+	if t.echoed || len(t.key) > 0 && (bytes.Contains(all, t.key) || bytes.Contains(t.exchange.Body, t.key)) {
 		return
 	}
 	if bytes.Contains(all, []byte("message_stop")) || bytes.Contains(all, []byte("[DONE]")) {

@@ -2,6 +2,7 @@ package settings
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"net"
 	"os"
@@ -37,6 +38,7 @@ func AddKernelFlags(c *cobra.Command, o *daemon.Options) {
 	f.BoolVar(&o.Fetch.Only, "fetch-only", false, "let Http.Fetch reach nothing but what --fetch-allow names")
 	f.Var((*quantity.Bytes)(&o.Fetch.MaxBody), "max-body", "how much Http.Fetch takes of one answer")
 	f.IntVar(&o.Fetch.Retries, "fetch-retries", 0, "how often Http.Fetch repeats a request that may be repeated, if the network fails")
+	f.Var((*models)(&o.Models), "models", "the settings of language models by name, as `JSON`, beside those in the memory; in config.yaml, a mapping")
 	f.StringVar(&o.Files.Directory, "directory", "", "the `DIR` whose folder os is the root of the tree of files, if no root is mounted (default: the working directory)")
 	f.BoolVar(&o.Files.Development, "development", false, "let plain http be mounted")
 }
@@ -97,6 +99,23 @@ func Finish(o *daemon.Options, version string) error {
 	o.Keys.Agent = os.Getenv("SSH_AUTH_SOCK")
 	return Explain(o.Check())
 }
+
+// models is the flag of the settings of language models.
+type models map[string]json.RawMessage
+
+// Set implements the interface of a flag.
+func (m *models) Set(text string) error {
+	if err := json.Unmarshal([]byte(text), (*map[string]json.RawMessage)(m)); err != nil {
+		return fmt.Errorf(`expected settings by name, such as {"local":{"dialect":"openai-chat","baseUrl":"http://127.0.0.1:11434/v1","model":"qwen3"}}`)
+	}
+	return nil
+}
+
+// String implements the interface of a flag.
+func (m *models) String() string { return "" }
+
+// Type implements the interface of a flag.
+func (m *models) Type() string { return "JSON" }
 
 // A tcpAddress is the flag of an address to listen on. An address that is given must be free.
 type tcpAddress struct{ web *daemon.Web }

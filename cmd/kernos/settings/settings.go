@@ -4,6 +4,7 @@
 package settings
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -28,7 +29,7 @@ import (
 var names = []string{
 	"addr", "allow-host", "allow-origin", "auth-key", "development", "directory", "execute", "fetch-allow", "fetch-deny",
 	"fetch-only", "fetch-retries", "frame-rate", "grace", "idempotency-ttl", "idle", "in-flight", "in-flight-all", "insecure-listen-without-signature", "jobs",
-	"insecure-listen-without-tls", "insecure-listen-without-token", "journal-age", "journal-size", "line-time", "max-body", "max-connections", "mount",
+	"insecure-listen-without-tls", "insecure-listen-without-token", "journal-age", "journal-size", "line-time", "max-body", "max-connections", "models", "mount",
 	"no-http", "no-token", "open-unbound-secrets", "request-rate", "require-agent", "seal-key", "stall", "timeout", "tls-cert", "tls-key", "token-file",
 }
 
@@ -158,6 +159,15 @@ func readConfig(path string) (map[string]configLine, error) {
 			return nil, fmt.Errorf("%s: %s is set twice; remove one", place, name)
 		}
 		line := configLine{place: place}
+		if name == "models" { // the one setting that is a mapping
+			text, err := jsonOf(value)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %s: %w", place, name, err)
+			}
+			line.values = []string{text}
+			settings[name] = line
+			continue
+		}
 		list := []*yaml.Node{value}
 		if value.Kind == yaml.SequenceNode && slices.Contains(lists, name) {
 			list = value.Content
@@ -171,6 +181,16 @@ func readConfig(path string) (map[string]configLine, error) {
 		settings[name] = line
 	}
 	return settings, nil
+}
+
+// jsonOf returns a value of the configuration file as JSON.
+func jsonOf(value *yaml.Node) (string, error) {
+	var decoded any
+	if err := value.Decode(&decoded); err != nil {
+		return "", err
+	}
+	text, err := json.Marshal(decoded)
+	return string(text), err
 }
 
 // readOwned reads a file that only its user can change. It checks the file that it has opened,

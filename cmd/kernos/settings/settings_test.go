@@ -182,3 +182,26 @@ func TestSettingsOfOthersAreNotObeyed(t *testing.T) {
 		}
 	}
 }
+
+func TestModelsAreAMappingInTheFile(t *testing.T) {
+	t.Setenv("KERNOS_HOME", "")
+	for _, c := range []struct{ file, want string }{
+		{"models:\n  local:\n    dialect: openai-chat\n    baseUrl: http://127.0.0.1:11434/v1\n    model: qwen3\n    price: {input: 0.5}\n  default: local\n", ""},
+		{"models:\n  local:\n    dialect: openai\n", `--models: local: dialect: expected anthropic-messages, demo, openai-chat, syscall or replay, got "openai"`},
+		{"models:\n  local: {dialect: openai-chat, baseUrl: \"https://a.example\", model: x, key: sk-secret}\n", `--models: local: key: expected a string that is sealed for the host: kernos crypto seal --for a.example`},
+		{"models: 7\n", `:1: models: expected settings by name`},
+	} {
+		config(t, c.file)
+		cmd := new(cobra.Command)
+		s := AddServeFlags(cmd)
+		err := s.Complete(cmd, "test")
+		switch {
+		case c.want != "":
+			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "sk-secret") {
+				t.Errorf("%q: got %v, want %s", c.file, err, c.want)
+			}
+		case err != nil || string(s.Models["local"]) != `{"baseUrl":"http://127.0.0.1:11434/v1","dialect":"openai-chat","model":"qwen3","price":{"input":0.5}}` || string(s.Models["default"]) != `"local"`:
+			t.Errorf("%q: got %s, %v", c.file, s.Models, err)
+		}
+	}
+}

@@ -1,0 +1,105 @@
+package daemon
+
+import (
+	"bytes"
+	"encoding/json"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"kernos/capability/model/modeltest"
+	"kernos/internal/testkit"
+	"kernos/kernel"
+	"kernos/kernel/principal"
+	"kernos/message"
+)
+
+// TestKeysOfModelsOccurNowhere: a key reaches its provider, and neither the disk, nor a cassette, an
+// error, an answer or the log, also if the provider sends it back.
+func TestKeysOfModelsOccurNowhere(t *testing.T) {
+	const key = "sk-0123456789abcdef"
+	var sent []string
+	note := func(r *http.Request) { sent = append(sent, r.Header.Get("Authorization")+r.Header.Get("X-Api-Key")) }
+	echo := modeltest.Answer{Do: note, Text: "Your key is " + key + "."}
+	refused := modeltest.Answer{Do: note, Status: 401, Raw: `{"error":{"message":"Incorrect API key provided: ` + key + `"}}`}
+	s := modeltest.Serve(t, modeltest.Answer{Do: note, Text: "Hello."}, echo, refused, modeltest.Answer{Do: note, Raw: "data: " + key + "\n\n"})
+	home, log := t.TempDir(), new(testkit.Notes)
+	d, err := Open(&Options{Home: home, Log: log.Logger()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := func(who *principal.Principal, typ message.Type, data string) string {
+		ctx := t.Context()
+		if who != nil {
+			ctx = kernel.ActFor(ctx, kernel.From(who, "test"))
+		}
+		var all strings.Builder
+		outcome, _ := d.Call(ctx, message.Message{Kind: message.KindCommand, Type: typ, Data: json.RawMessage(data)}, func(m message.Message) { all.Write(m.Data) })
+		return all.String() + string(outcome.Data)
+	}
+	host, _ := url.Parse(s.URL)
+	seal := func(to string) string {
+		var sealed string
+		text := call(nil, "Crypto.Seal", `{"plaintext":"`+key+`"`+to+`}`)
+		if err := json.Unmarshal([]byte(text), &sealed); err != nil {
+			t.Fatal(text)
+		}
+		return sealed
+	}
+	settings := func(name, sealed string) string {
+		return call(nil, "Memory.Set", `{"key":"models/`+name+`","value":`+s.Settings(modeltest.OpenAI, `"key":"`+sealed+`","record":"tape","retries":0`)+`}`)
+	}
+	settings("real", seal(`,"for":["`+host.Host+`"]`))
+	settings("other", seal(`,"for":["api.example.com"]`))
+	settings("unbound", seal(""))
+	agent, err := principal.New("1", "ci", principal.Grant{Preset: principal.Agent, Memory: []string{"notes"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := ""
+	for _, c := range []struct {
+		who         *principal.Principal
+		model, want string
+	}{
+		{agent, "real", `"text":"Hello."`},
+		{nil, "real", "has sent the key back"},
+		{nil, "real", "the provider refuses the key"},
+		{nil, "real", "has sent the key back"},
+		{nil, "other", "it is sealed for api.example.com, and not for " + host.Host},
+		{nil, "unbound", "it is sealed, but not for a host"},
+	} {
+		got := call(c.who, "Model.Generate", `{"model":"`+c.model+`","messages":[{"type":"input","text":"Hi"}]}`)
+		if !strings.Contains(got, c.want) {
+			t.Errorf("%s: got %s, want %s", c.model, got, c.want)
+		}
+		said += got
+	}
+	said += call(nil, "Model.List", `{}`)
+	if got := settings("plain", key); !strings.Contains(got, "the key isn't sealed") {
+		t.Errorf("a plain key: %s", got)
+	}
+	if len(sent) != 4 || sent[0] != "Bearer "+key {
+		t.Errorf("sent %q", sent)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if tape, err := os.ReadFile(filepath.Join(home, "cassettes", "tape.jsonl")); err != nil || !bytes.Contains(tape, []byte("Hel")) {
+		t.Errorf("the cassette is %s, %v", tape, err)
+	}
+	if strings.Contains(said, key) || log.Has(key) {
+		t.Errorf("the key was said, or logged: %s %s", said, log)
+	}
+	_ = filepath.WalkDir(home, func(name string, e fs.DirEntry, err error) error {
+		if err == nil && e.Type().IsRegular() {
+			if text, err := os.ReadFile(name); err != nil || bytes.Contains(text, []byte(key)) {
+				t.Errorf("the key is in %s, or that can't be read: %v", name, err)
+			}
+		}
+		return nil
+	})
+}
