@@ -194,3 +194,56 @@ func TestIdempotencyKeysBelongToTheirPrincipal(t *testing.T) {
 		t.Errorf("what was refused was done: %s", got)
 	}
 }
+
+// A command that a program had and has not answered is not sent a second time: whether it was done
+// isn't known, and a retry with its idempotency key gets a 409 that says so, whoever serves the
+// syscall by then. Where the program says that it may be repeated, it is.
+func TestTheKeyOfAProgramThatHasLeft(t *testing.T) {
+	w := open(t)
+	program, calling := w.token("program", `"preset":"handler"`), w.ownersLink()
+	pay := func(name string) incoming {
+		id := newID()
+		calling.send(fmt.Sprintf(`{"kind":"command","type":%q,"data":{},"metadata":{"id":%q,"timestamp":1,"idempotencyKey":"once %s"}}`, name, id, name))
+		return incoming{Metadata: struct{ ID, Causation string }{ID: id}}
+	}
+	outcomeOf := func(m incoming) outcome {
+		answer := calling.next()
+		if answer.Metadata.Causation != m.Metadata.ID {
+			t.Fatalf("got %+v", answer)
+		}
+		return answer.outcome()
+	}
+	for name, repeated := range map[string]bool{"Bank.Pay": false, "Bank.Look": true} {
+		register := fmt.Sprintf(`{"name":%q,"kind":"command","safeToRepeat":%t,"inputSchema":{},"outputSchema":{}}`, name, repeated)
+		serving := w.link(program)
+		if o := serving.ask("Syscall.Register", newID(), register); o.code != 0 {
+			t.Fatal(o)
+		}
+		first := pay(name)
+		if m := serving.next(); m.Type != message.Type(name) {
+			t.Fatalf("the program got %+v", m)
+		}
+		serving.close()
+		if o := outcomeOf(first); o.code != 502 {
+			t.Errorf("%s: the program has left: %v", name, o)
+		}
+		serving = w.link(program)
+		if o := serving.ask("Syscall.Register", newID(), register); o.code != 0 {
+			t.Fatal(o)
+		}
+		again := pay(name)
+		if repeated {
+			serving.answer(message.KindReply, serving.next(), `{"done":true}`)
+			if o := outcomeOf(again); o.String() != `{"done":true}` {
+				t.Errorf("%s: what may be repeated: %v", name, o)
+			}
+			continue
+		}
+		if o := outcomeOf(again); o.code != 409 || !strings.Contains(o.text, fmt.Sprintf(`idempotency key "once %s"`, name)) || !strings.Contains(o.text, "or the program that served it left") {
+			t.Errorf("%s: the same key again: %v", name, o)
+		}
+		if o := serving.ask("Ping", newID(), `{"payload":1}`); o.code != 0 { // nothing else has come
+			t.Errorf("%s: %v", name, o)
+		}
+	}
+}

@@ -259,7 +259,7 @@ func misused(key string) *message.Error {
 // known.
 func unknownOutcome(key string) *message.Error {
 	return &message.Error{Code: 409, Message: "The outcome of the command with the idempotency key " + quoted(key) +
-		" is not known: it had begun, and was not done in time, or the kernel ended before it could write down how it went. It may have happened, and is not run again; look, and if it has not, send it with a new key"}
+		" is not known: it had begun, and was not done in time, or the program that served it left, or the kernel ended before it could write down how it went. It may have happened, and is not run again; look, and if it has not, send it with a new key"}
 }
 
 func quoted(s string) string { return string(jsonscan.AppendQuoted(nil, message.Clip(s, 100))) }
