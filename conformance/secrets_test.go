@@ -288,8 +288,8 @@ func sendSecrets(t *testing.T, agent string) {
 	searchKept(t, w, dir)
 }
 
-// openLogged opens a whole kernel in a new directory, with its log there too.
-func openLogged(t *testing.T, agent string) (w *whole, dir string) {
+// openLogged opens a whole kernel in a new directory, with its log there too, and with more modules.
+func openLogged(t *testing.T, agent string, more ...kernel.Module) (w *whole, dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	log, err := os.Create(filepath.Join(dir, "log"))
@@ -297,7 +297,7 @@ func openLogged(t *testing.T, agent string) (w *whole, dir string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = log.Close() })
-	w, err = openWhole(dir, around{engine: engines["pebble"], agent: agent, log: log, files: t.TempDir(), more: []kernel.Module{secretModule()}})
+	w, err = openWhole(dir, around{engine: engines["pebble"], agent: agent, log: log, files: t.TempDir(), more: append(more, secretModule())})
 	if err != nil {
 		t.Fatal(err)
 	}

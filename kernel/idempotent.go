@@ -163,7 +163,10 @@ func (c *Call) kept(m *message.Message) *message.Message {
 	if c.syscall.Answers == FromJournal {
 		return &kept // it has no secrets
 	}
-	kept.Data, _ = Redact(Record{Message: m, Syscall: c.syscall, call: c})
+	var changed bool
+	if kept.Data, changed = Redact(Record{Message: m, Syscall: c.syscall, call: c}); changed {
+		kept.Err = nil // it has the text as it was
+	}
 	kept.Data = c.small(&kept).Data
 	return &kept
 }

@@ -124,11 +124,10 @@ func (o *workOrigin) send(m message.Message) {
 	}
 }
 
-// HoldsSecrets reports whether the data of a request must not be written to disk as it is, since
-// something in it is meant to be a secret.
-func HoldsSecrets(s *Syscall, data []byte) bool {
+// WithoutSecrets returns the data of a request as it may be written to disk, and whether it
+// differs: something in it is meant to be a secret.
+func WithoutSecrets(s *Syscall, data []byte) (kept []byte, changed bool) {
 	m := message.Message{Kind: message.KindCommand, Type: s.Type, Data: data}
 	r := Record{Message: &m, Syscall: s}
-	_, found := r.redact(anything)
-	return found
+	return r.redact(anything)
 }

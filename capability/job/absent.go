@@ -9,7 +9,6 @@ import (
 	"kernos/kernel"
 	"kernos/kernel/principal"
 	"kernos/message"
-	"kernos/schema"
 )
 
 // A syscall that a program serves is absent while the program isn't connected: it restarts, or
@@ -41,7 +40,7 @@ func (j *Jobs) checkAbsent(from kernel.Sender, field string, t message.Type, dat
 	if e := from.Principal().May(principal.Target{Type: t, Kind: message.KindQuery}); e != nil {
 		return e
 	}
-	return checkSecrets(&kernel.Syscall{Definition: kernel.Definition{Type: t, Input: schema.Any, Output: schema.Any}}, field, data)
+	return checkSecrets(unknownSyscall(t), field, data)
 }
 
 // waitUntil returns when a job looks again whether its syscall is served. since is when it

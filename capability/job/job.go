@@ -143,7 +143,9 @@ func Definitions() kernel.Module {
 
 // Module returns the module.
 func (j *Jobs) Module() kernel.Module {
-	return Definitions().Bind(start.Bind(j.start), status.Bind(j.status), list.Bind(j.list), result.Bind(j.result),
+	starting := start.Bind(j.start)
+	starting.Redact = j.redact
+	return Definitions().Bind(starting, status.Bind(j.status), list.Bind(j.list), result.Bind(j.result),
 		wait.BindStream(j.wait), cancel.Bind(j.cancel), retry.Bind(j.retry), pause.Bind(j.pause), resume.Bind(j.resume))
 }
 

@@ -114,6 +114,9 @@ func (j *Jobs) checkCallOf(k *kernel.Kernel, from kernel.Sender, field string, t
 	if len(data) == 0 {
 		data = jsontext.Value("{}")
 	}
+	if t == kernel.ThroughType {
+		return invalid("name", "%s calls another syscall; give the name and the data of that one", t)
+	}
 	s, err := k.Check(t, data, from)
 	if e, ok := err.(*message.Error); ok && e.Code == 404 && j.knows(t) {
 		return j.checkAbsent(from, field, t, data)
@@ -134,7 +137,7 @@ func (j *Jobs) checkCallOf(k *kernel.Kernel, from kernel.Sender, field string, t
 }
 
 func checkSecrets(s *kernel.Syscall, field string, data jsontext.Value) error {
-	if kernel.HoldsSecrets(s, data) {
+	if _, held := kernel.WithoutSecrets(s, data); held {
 		return invalid(field, "it holds a secret, and a job is kept on disk until it has run; seal the secret (Crypto.Seal) and give the sealed string")
 	}
 	return nil
