@@ -19,6 +19,7 @@ import (
 	"kernos/cmd/kernos/document"
 	"kernos/cmd/kernos/exit"
 	"kernos/cmd/kernos/terminal"
+	"kernos/internal/jsonvalue"
 	"kernos/internal/visible"
 	"kernos/message"
 )
@@ -34,7 +35,7 @@ func documentCommand(c *cobra.Command, run func(ctx context.Context, docs docume
 	addContextFlag(c, &name)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		return exit.OnSignal(c.Context(), func(ctx context.Context) (err error) {
-			k, err := connect.Open(ctx, connect.Options{Context: name, Start: true})
+			k, err := connect.Open(ctx, connect.Options{Context: name, Start: true, References: true})
 			if err != nil {
 				return err
 			}
@@ -82,7 +83,10 @@ func cat(ctx context.Context, docs document.Documents, s *terminal.Screen, p doc
 		return err
 	}
 	defer func() { _ = doc.Close() }()
-	if doc.JSON || s.IsTerminal() {
+	switch {
+	case doc.JSON && !s.IsTerminal():
+		return exit.Wrap(jsonvalue.Indent(docs.Stdout, doc))
+	case s.IsTerminal():
 		data, err := io.ReadAll(doc)
 		switch {
 		case err != nil:

@@ -19,7 +19,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(tidy{m}, map[string]func(){"kernos": main})
+	testscript.Main(tidy{m}, map[string]func(){"kernos": main, measured: measure})
 }
 
 // tidy are tests that leave no goroutine behind.

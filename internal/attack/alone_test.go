@@ -19,6 +19,7 @@ import (
 	"github.com/coder/websocket"
 
 	"kernos/daemon"
+	"kernos/internal/testkit"
 	"kernos/message"
 )
 
@@ -197,7 +198,7 @@ func TestAFloodOfWatchesInResidentMemory(t *testing.T) {
 	grown := resident(t, pid) - before
 	t.Logf("%d watches, %d refused: %d MB, %d KB each", watches, refused, grown>>20, grown/int64(max(watches, 1))>>10)
 	most := int64(3 * budget)
-	if raceDetector {
+	if testkit.Race {
 		most *= 4 // it keeps a shadow of everything
 	}
 	if refused == 0 || grown > most {

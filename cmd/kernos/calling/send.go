@@ -60,6 +60,12 @@ func (c *call) send(ctx context.Context, params json.RawMessage) error {
 		case client.Data:
 			failure = nil
 			bar.Clear()
+			if streamed, err := c.stream(ctx, out, item.Data); streamed || err != nil {
+				if err != nil {
+					return fails(err)
+				}
+				continue
+			}
 			if item.Data, err = c.resolved(ctx, item.Data); err != nil {
 				return fails(err)
 			}
@@ -128,6 +134,23 @@ func (c *call) resolved(ctx context.Context, data json.RawMessage) (json.RawMess
 		fetched += len(content)
 		return content, err
 	})
+}
+
+// stream writes an answer that is one value, and is a reference since it is large, as it comes. It reports
+// whether it did.
+func (c *call) stream(ctx context.Context, out *output.Printer, data json.RawMessage) (bool, error) {
+	p, whole := client.Whole(data)
+	if !whole || !out.Streams() || c.answer() == nil || len(c.answer().Fields) > 0 || c.answer().Items != nil {
+		return false, nil
+	}
+	blob, err := c.server.Blob(ctx, p)
+	if errors.Is(err, connect.ErrElsewhere) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, errors.Join(out.Stream(blob), blob.Close())
 }
 
 // answer describes the answer of the method; nil if it isn't known here.

@@ -33,7 +33,7 @@ type Input struct {
 	Stdin io.Reader // nil if there is none
 
 	// Keep puts data where the server finds it. Nil means that it can't be done.
-	Keep func(data []byte) (message.BlobPointer, error)
+	Keep func(data io.Reader) (message.BlobPointer, error)
 
 	// Inline is how many bytes of text stand in the message, where Keep may take more; 0 means any.
 	Inline int
@@ -224,11 +224,8 @@ func (p *reader) pair(name, value string, raw bool) {
 	path, f := findField(p.method, name)
 	p.assign = append(p.assign, func() error {
 		if file, ok := strings.CutPrefix(value, "@"); ok {
-			data, err := p.file(file)
-			if err != nil {
-				return fmt.Errorf("%s: %w", name, err)
-			}
-			if done, err := p.refer(f, name, file, data, raw); done || err != nil {
+			data, done, err := p.content(f, name, file, raw)
+			if done || err != nil {
 				return err
 			}
 			value = string(data)
@@ -252,58 +249,86 @@ func (p *reader) pair(name, value string, raw bool) {
 
 func isJSON(text string) bool { return json.Valid([]byte(text)) && utf8.ValidString(text) }
 
-// refer sends the content of a file by reference, if it doesn't fit into a message or isn't text, and
-// the method takes a reference: a BlobPointer under the name of the parameter and Ref. It reports
-// whether it did. The blob of a parameter that takes any JSON has the JSON text of the value.
-func (p *reader) refer(f *client.Field, name, file string, data []byte, raw bool) (done bool, err error) {
-	text := utf8.Valid(data)
-	if text && (len(data) <= p.in.Inline || p.in.Inline == 0) {
-		return false, nil
+// content returns the content of a file that stands in the message, or sends it by reference, if it
+// doesn't fit into a message or isn't text, and the method takes a reference: a BlobPointer under the name
+// of the parameter and Ref. It reports whether it did. The blob of a parameter that takes any JSON has the
+// JSON text of the value.
+func (p *reader) content(f *client.Field, name, file string, raw bool) (data []byte, done bool, err error) {
+	source, err := p.open(file)
+	if err != nil {
+		return nil, false, fmt.Errorf("%s: %w", name, err)
 	}
+	defer func() { _ = source.Close() }()
 	refPath, ref := findField(p.method, name+"Ref")
 	takes := f != nil && !f.Sensitive && p.in.Keep != nil && ref != nil && ref.Member("scheme") != nil && ref.Member("path") != nil
 	bytesOnly := takes && f.Scalar() == "string" && !raw
+	limit := maxFile
+	if takes && p.in.Inline > 0 {
+		limit = p.in.Inline
+	}
+	if data, err = io.ReadAll(io.LimitReader(source, int64(limit)+1)); err != nil {
+		return nil, false, fmt.Errorf("%s: %w", name, err)
+	}
+	notText := &exit.Error{Status: exit.Invalid, Cause: fmt.Errorf("%s: %s isn't UTF-8 text, and %s takes text only; kernos cp %s os://… keeps it as a file", name, file, name, ShellQuote(file))}
+	switch all := len(data) <= limit; {
+	case all && utf8.Valid(data):
+		return data, false, nil
+	case all && !bytesOnly:
+		return nil, false, notText
+	case !takes:
+		return nil, false, tooLarge(name, file)
+	}
+	content := io.NopCloser(io.MultiReader(bytes.NewReader(data), source))
 	switch {
-	case text && !takes:
-		return false, nil
-	case !text && !bytesOnly:
-		return false, &exit.Error{Status: exit.Invalid, Cause: fmt.Errorf("%s: %s isn't UTF-8 text, and %s takes text only; kernos cp %s os://… keeps it as a file", name, file, name, ShellQuote(file))}
-	case raw && !isJSON(string(data)):
-		return false, &Invalid{fmt.Sprintf("%s: %s is not JSON; for a text write %s=@…", name, file, name)}
-	case !bytesOnly && !raw:
-		if data, err = json.Marshal(string(data)); err != nil {
-			return false, err
-		}
+	case raw:
+		content = jsonvalue.Checked(content)
+	case !bytesOnly:
+		content = io.NopCloser(jsonvalue.Quote(content))
 	}
-	pointer, err := p.in.Keep(data)
-	if err != nil {
-		return false, fmt.Errorf("%s: %w", name, err)
+	defer func() { _ = content.Close() }()
+	pointer, err := p.in.Keep(content)
+	switch e, _ := errors.AsType[*message.Error](err); {
+	case errors.Is(err, jsonvalue.ErrNotText):
+		return nil, false, notText
+	case errors.Is(err, jsonvalue.ErrNotJSON):
+		return nil, false, &Invalid{fmt.Sprintf("%s: %s is not JSON; for a text write %s=@…", name, file, name)}
+	case e != nil && e.Code == 413:
+		return nil, false, tooLarge(name, file)
+	case err != nil:
+		return nil, false, fmt.Errorf("%s: %w", name, err)
 	}
-	return true, p.tree.set(refPath, pointer.Append(nil))
+	return nil, true, p.tree.set(refPath, pointer.Append(nil))
 }
 
 // maxFile is how many bytes of a file are taken: no server takes more as one value.
 const maxFile = 64 << 20
 
-// file reads a file, or standard input for "-".
-func (p *reader) file(name string) ([]byte, error) {
-	source := p.in.Stdin
+func tooLarge(name, file string) error {
+	return &Invalid{fmt.Sprintf("%s: %s has more than 64 MB, which is the most that a value can have", name, file)}
+}
+
+// open opens a file, or standard input for "-".
+func (p *reader) open(name string) (io.ReadCloser, error) {
 	switch {
 	case name != "-":
-		f, err := os.Open(name)
-		if err != nil {
-			return nil, err
-		}
-		defer func() { _ = f.Close() }()
-		source = f
-	case p.read || source == nil:
+		return os.Open(name)
+	case p.read || p.in.Stdin == nil:
 		return nil, errors.New("standard input can be read once only")
-	default:
-		p.read = true
 	}
+	p.read = true
+	return io.NopCloser(p.in.Stdin), nil
+}
+
+// file reads a file, or standard input for "-".
+func (p *reader) file(name string) ([]byte, error) {
+	source, err := p.open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = source.Close() }()
 	data, err := io.ReadAll(io.LimitReader(source, maxFile+1))
 	if err == nil && len(data) > maxFile {
-		err = &Invalid{fmt.Sprintf("%s has more than 64 MB, which is the most that a value can have", name)}
+		err = tooLarge("--data", name)
 	}
 	return data, err
 }

@@ -3,6 +3,7 @@ package callline
 import (
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -221,9 +222,12 @@ func TestFilesGoByReference(t *testing.T) {
 		"maybe=@binary":     "!maybe: DIR/binary isn't UTF-8 text",
 	} {
 		kept := ""
-		in := Input{Inline: 8, Keep: func(data []byte) (message.BlobPointer, error) {
-			kept = string(data)
-			return message.FileBlob("/kept"), nil
+		in := Input{Inline: 8, Keep: func(content io.Reader) (message.BlobPointer, error) {
+			data, err := io.ReadAll(content)
+			if err == nil {
+				kept = string(data)
+			}
+			return message.FileBlob("/kept"), err
 		}}
 		got, err := (&Line{Args: []string{strings.Replace(line, "@", "@"+dir+"/", 1)}}).Parameters(m, in)
 		if text, refused := strings.CutPrefix(want, "!"); refused {

@@ -89,27 +89,58 @@ func (s *Server) Fetch(ctx context.Context, p message.BlobPointer) ([]byte, erro
 }
 
 // Keep puts data where the server finds it, and returns the pointer that a call can have in its place.
-// A server elsewhere reads nothing of this machine: it gets data that fits into the pointer.
-func (s *Server) Keep(data []byte) (message.BlobPointer, error) {
+// A server elsewhere reads nothing of this machine: it gets data that fits into the pointer. Errors of
+// the reader are returned as they are; data that is too large is a *[message.Error] with code 413.
+func (s *Server) Keep(data io.Reader) (message.BlobPointer, error) {
 	if s.Daemon == nil {
-		switch {
-		case len(data) <= message.MaxInlineBlob:
-		case utf8.Valid(data):
-			return message.BlobPointer{}, fmt.Errorf("the value has %d bytes, and a call to a server elsewhere may have %d", len(data), MaxCall)
-		default:
-			return message.BlobPointer{}, fmt.Errorf("the value isn't text and has %d bytes, and a call to a server elsewhere may have %d of these", len(data), message.MaxInlineBlob)
-		}
-		return message.BlobPointer{Scheme: "data", Path: "application/octet-stream;base64," + base64.StdEncoding.EncodeToString(data)}, nil
+		return inPointer(data)
 	}
 	dir, err := s.Daemon.blobs()
 	if err != nil {
 		return message.BlobPointer{}, err
 	}
-	blob, err := dir.Put(data)
-	if err != nil {
-		return message.BlobPointer{}, fmt.Errorf("the value can't be kept for the daemon: %w", err)
+	source := &failing{Reader: data}
+	blob, err := dir.PutReader(source, maxValue)
+	if source.err != nil {
+		return message.BlobPointer{}, source.err
 	}
-	return blob.Pointer(), nil
+	if e, ok := errors.AsType[*message.Error](err); err != nil && !(ok && e.Code == 413) {
+		err = fmt.Errorf("the value can't be kept for the daemon: %w", err)
+	}
+	return blob.Pointer(), err
+}
+
+// maxValue is how large a value or a file may be.
+const maxValue = 64 << 20
+
+// failing is a reader that remembers its error.
+type failing struct {
+	io.Reader
+	err error
+}
+
+// Read implements [io.Reader].
+func (f *failing) Read(b []byte) (n int, err error) {
+	if n, err = f.Reader.Read(b); err != nil && err != io.EOF {
+		f.err = err
+	}
+	return n, err
+}
+
+// inPointer returns a pointer that has the data in it.
+func inPointer(r io.Reader) (message.BlobPointer, error) {
+	data, err := io.ReadAll(io.LimitReader(r, MaxCall+1))
+	switch {
+	case err != nil:
+		return message.BlobPointer{}, err
+	case len(data) <= message.MaxInlineBlob:
+		return message.BlobPointer{Scheme: "data", Path: "application/octet-stream;base64," + base64.StdEncoding.EncodeToString(data)}, nil
+	case len(data) > MaxCall:
+		return message.BlobPointer{}, fmt.Errorf("the value has more than %d bytes, which is what a call to a server elsewhere may have", MaxCall)
+	case utf8.Valid(data):
+		return message.BlobPointer{}, fmt.Errorf("the value has %d bytes, and a call to a server elsewhere may have %d", len(data), MaxCall)
+	}
+	return message.BlobPointer{}, fmt.Errorf("the value isn't text and has %d bytes, and a call to a server elsewhere may have %d of these", len(data), message.MaxInlineBlob)
 }
 
 // MaxCall is how many bytes the parameters of a call may have: servers close a connection that brings

@@ -25,6 +25,10 @@ type Options struct {
 	// short commands. Without it and Start, a daemon must be running.
 	InProcess func() (*daemon.Daemon, error)
 
+	// References leaves a reply that is a reference to its data as it is: the command reads the
+	// data as a stream.
+	References bool
+
 	// Alone opens the kernel in this process also while the daemon of this user is running, for a
 	// command that has to work when the daemon hangs.
 	Alone bool
@@ -149,9 +153,11 @@ func (k *Kernel) call(ctx context.Context, m message.Message, event func(json.Ra
 		case item.Type == client.Error:
 			return nil, &message.Error{Code: item.Code, Message: item.Error}
 		case item.Type == client.Data:
-			data, err := k.fetch(ctx, item.Data)
-			if err != nil {
-				return nil, err
+			data := item.Data
+			if !k.opts.References {
+				if data, err = k.fetch(ctx, data); err != nil {
+					return nil, err
+				}
 			}
 			if item.ContentType == namespace+"."+name {
 				reply = data

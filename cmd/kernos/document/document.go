@@ -7,7 +7,9 @@
 package document
 
 import (
+	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,6 +25,7 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
+	"kernos/client"
 	"kernos/cmd/kernos/connect"
 	"kernos/cmd/kernos/exit"
 	"kernos/cmd/kernos/request"
@@ -94,7 +97,7 @@ func (p Place) Inside(base string) Place {
 type Document struct {
 	io.ReadCloser        // the data: a text as it is, other values of the memory as JSON
 	JSON          bool   // it is a value of the memory, and not a text
-	Version       string // of the place; "" if it has none
+	Version       string // of the place; "" if it has none, or isn't known
 }
 
 // Documents reads and writes documents.
@@ -123,12 +126,50 @@ func (d Documents) Read(ctx context.Context, p Place) (*Document, error) {
 	return &Document{ReadCloser: f}, nil
 }
 
+// readMemory opens the value of a key as a stream, without its version.
 func (d Documents) readMemory(ctx context.Context, key string) (*Document, error) {
+	data, err := request.Send(ctx, d.Call, message.KindQuery, "Memory.Get", map[string]any{"key": key}, nil)
+	if err != nil {
+		return nil, err
+	}
+	value := io.NopCloser(bytes.NewReader(data))
+	if p, ok := client.Whole(data); ok {
+		if value, err = d.Server.Blob(ctx, p); err != nil {
+			return nil, d.Server.Explain(err)
+		}
+	}
+	content := bufio.NewReader(value)
+	if first, _ := content.Peek(1); string(first) == `"` {
+		return &Document{ReadCloser: reading{jsonvalue.Unquote(content), value}}, nil
+	}
+	return &Document{ReadCloser: reading{content, value}, JSON: true}, nil
+}
+
+// reading is a reader that closes what it is made of.
+type reading struct {
+	io.Reader
+	io.Closer
+}
+
+// readVersion opens a document, with its version.
+func (d Documents) readVersion(ctx context.Context, p Place) (*Document, error) {
+	if p.Kind != Memory {
+		return d.Read(ctx, p)
+	}
+	data, err := request.Send(ctx, d.Call, message.KindQuery, "Memory.Get", map[string]any{"key": p.Name, "withRevision": true}, nil)
+	if err != nil {
+		return nil, err
+	}
+	if whole, ok := client.Whole(data); ok {
+		if data, err = d.Server.Fetch(ctx, whole); err != nil {
+			return nil, d.Server.Explain(err)
+		}
+	}
 	var reply struct {
 		Value    json.RawMessage
 		Revision uint64
 	}
-	if err := request.Read(ctx, d.Call, message.KindQuery, "Memory.Get", map[string]any{"key": key, "withRevision": true}, &reply); err != nil {
+	if err := request.Decode("Memory.Get", data, &reply); err != nil {
 		return nil, err
 	}
 	doc := &Document{Version: strconv.FormatUint(reply.Revision, 10)}
@@ -162,61 +203,77 @@ func (d Documents) Write(ctx context.Context, p Place, doc *Document, version *s
 	if p.Kind == Local {
 		return exit.Wrap(d.writeLocal(p.Name, doc))
 	}
-	data, err := io.ReadAll(io.LimitReader(doc, maxSize+1))
-	switch {
-	case err != nil:
-		return exit.Wrap(err)
-	case len(data) > maxSize:
-		return &exit.Error{Status: exit.Invalid, Cause: fmt.Errorf("%s: the data has more than 64 MB, which is the most that a value or a file can have", p)}
-	case p.Kind == Memory:
-		return d.writeMemory(ctx, p.Name, data, doc.JSON, version)
+	input, put := map[string]any{"uri": p.Name}, d.putFile
+	if p.Kind == Memory {
+		input, put = map[string]any{"key": p.Name}, d.putValue
 	}
-	input := map[string]any{"uri": p.Name}
-	if version != nil {
-		input["ifVersion"] = *version
-		if *version == "" {
-			input["ifVersion"] = "none"
-		}
-	}
-	return d.put(ctx, "VFS.Write", input, "content", data, utf8.Valid(data))
-}
-
-// maxSize is how large a value or a file may be.
-const maxSize = 64 << 20
-
-func (d Documents) writeMemory(ctx context.Context, key string, data []byte, isJSON bool, version *string) error {
-	if !isJSON {
-		if !utf8.Valid(data) {
-			return &exit.Error{Status: exit.Invalid, Cause: fmt.Errorf("memory:%s holds text or JSON, and the data isn't UTF-8 text: keep it as a file, os://…", key)}
-		}
-		data, _ = json.Marshal(string(data)) // text can't fail
-	}
-	input := map[string]any{"key": key}
-	if version != nil {
+	if version != nil && p.Kind == Memory {
 		revision, err := strconv.ParseUint("0"+*version, 10, 64)
 		if err != nil {
 			return err
 		}
 		input["ifRevision"] = revision
+	} else if version != nil {
+		input["ifVersion"] = cmp.Or(*version, "none")
 	}
-	return d.put(ctx, "Memory.Set", input, "value", data, true)
-}
-
-// put sends data in a message, or by reference if it has to. The value of a key is JSON text already.
-func (d Documents) put(ctx context.Context, t message.Type, input map[string]any, member string, data []byte, text bool) error {
-	switch {
-	case !text || len(data) > d.Server.MaxInline():
-		pointer, err := d.Server.Keep(data)
-		if err != nil {
-			return exit.Wrap(err)
-		}
-		input[member+"Ref"] = pointer
-	case t == "Memory.Set":
-		input[member] = json.RawMessage(data)
-	default:
-		input[member] = string(data)
+	err := put(input, doc)
+	switch e, _ := errors.AsType[*message.Error](err); {
+	case errors.Is(err, jsonvalue.ErrNotText):
+		return &exit.Error{Status: exit.Invalid, Cause: fmt.Errorf("%s holds text or JSON, and the data isn't UTF-8 text: keep it as a file, os://…", p)}
+	case e != nil && e.Code == 413:
+		return &exit.Error{Status: exit.Invalid, Cause: fmt.Errorf("%s: the data has more than 64 MB, which is the most that a value or a file can have", p)}
+	case err != nil:
+		return exit.Wrap(err)
+	}
+	t := message.Type("VFS.Write")
+	if p.Kind == Memory {
+		t = "Memory.Set"
 	}
 	return request.Read(ctx, d.Call, message.KindCommand, t, input, new(json.RawMessage))
+}
+
+// putFile puts the content of a file into the input of VFS.Write, by reference if it has to.
+func (d Documents) putFile(input map[string]any, doc *Document) error {
+	data, rest, err := d.begin(doc)
+	switch {
+	case err != nil:
+		return err
+	case rest == nil && utf8.Valid(data):
+		input["content"] = string(data)
+		return nil
+	case rest == nil:
+		rest = bytes.NewReader(data)
+	}
+	input["contentRef"], err = d.Server.Keep(rest)
+	return err
+}
+
+// putValue puts a value into the input of Memory.Set, by reference if it has to.
+func (d Documents) putValue(input map[string]any, doc *Document) error {
+	var value io.Reader = doc
+	if !doc.JSON {
+		value = jsonvalue.Quote(doc)
+	}
+	data, rest, err := d.begin(value)
+	switch {
+	case err != nil:
+		return err
+	case rest == nil:
+		input["value"] = json.RawMessage(data)
+		return nil
+	}
+	input["valueRef"], err = d.Server.Keep(rest)
+	return err
+}
+
+// begin reads what may stand in a message. If there is more, rest reads all of it.
+func (d Documents) begin(content io.Reader) (data []byte, rest io.Reader, err error) {
+	limit := d.Server.MaxInline()
+	data, err = io.ReadAll(io.LimitReader(content, int64(limit)+1))
+	if err == nil && len(data) > limit {
+		rest = io.MultiReader(bytes.NewReader(data), content)
+	}
+	return data, rest, err
 }
 
 // writeLocal writes a file of this machine, whole or not at all.
@@ -266,7 +323,7 @@ func (d Documents) Copy(ctx context.Context, from, to Place) error {
 	}
 	defer func() { _ = doc.Close() }()
 	if to.Kind != Memory && doc.JSON {
-		doc.ReadCloser = io.NopCloser(io.MultiReader(doc.ReadCloser, bytes.NewReader([]byte("\n"))))
+		doc.ReadCloser = reading{io.MultiReader(doc.ReadCloser, strings.NewReader("\n")), doc.ReadCloser}
 	}
 	return d.Write(ctx, to.Inside(from.Base()), doc, nil)
 }

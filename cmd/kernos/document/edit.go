@@ -71,7 +71,7 @@ func (d Documents) Edit(ctx context.Context, p Place, editor string, s *terminal
 
 // editable returns the text of a document, and what else is known of it. One that doesn't exist is empty.
 func (d Documents) editable(ctx context.Context, p Place) ([]byte, *Document, error) {
-	doc, err := d.Read(ctx, p)
+	doc, err := d.readVersion(ctx, p)
 	if hasCode(err, 404) {
 		return nil, new(Document), nil
 	}

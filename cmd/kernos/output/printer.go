@@ -3,11 +3,13 @@
 package output
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"text/template"
 
@@ -85,6 +87,24 @@ func (p *Printer) Print(ctx context.Context, item *client.Item) error {
 		return p.executed(t, data)
 	}
 	return p.value(data)
+}
+
+// Streams reports whether data is written as it comes: nothing of it has to be looked at first.
+func (p *Printer) Streams() bool {
+	return p.filter == nil && p.template == nil && !p.screen.IsTerminal() && (p.mode == "ndjson" || p.mode == "raw")
+}
+
+// Stream writes one value as it comes, in its most compact form.
+func (p *Printer) Stream(data io.Reader) error {
+	in := bufio.NewReader(data)
+	if first, _ := in.Peek(1); p.mode == "raw" && string(first) == `"` {
+		_, err := io.Copy(p.screen.Out, jsonvalue.Unquote(in))
+		return exit.Wrap(err)
+	}
+	if _, err := io.Copy(p.screen.Out, in); err != nil {
+		return exit.Wrap(err)
+	}
+	return p.screen.Line("")
 }
 
 // filtered shows what the filter makes of the data. A filter may go on for ever.
