@@ -129,6 +129,33 @@ func TestLibraries(t *testing.T) {
 	}
 }
 
+// The types of kernos.ts are right, as the compiler of TypeScript has it; make npm installs it.
+func TestTypes(t *testing.T) {
+	modules, err := filepath.Abs("../conformance/npm/node_modules")
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := filepath.Join(modules, "typescript", "bin", "tsc")
+	if _, err := os.Stat(compiler); err != nil {
+		t.Skipf("%v; make npm installs it", err)
+	}
+	check := func(file string) (string, error) {
+		out, err := exec.CommandContext(t.Context(), "node", compiler, "--noEmit", "--strict", "--target", "es2022", "--lib", "es2022,dom,dom.iterable",
+			"--module", "esnext", "--moduleResolution", "bundler", "--skipLibCheck", "--typeRoots", filepath.Join(modules, "@types"), "--types", "node", file).CombinedOutput()
+		return string(out), err
+	}
+	if out, err := check("typescript/kernos.ts"); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	wrong := filepath.Join(t.TempDir(), "wrong.ts")
+	if err := os.WriteFile(wrong, []byte("export const n: number = 'text'\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := check(wrong); err == nil || !strings.Contains(out, "TS2322") {
+		t.Errorf("the compiler takes a text for a number: %v %s", err, out)
+	}
+}
+
 // kernos.js is kernos.ts without types, for Node 20 and browsers.
 func TestTheScriptIsCurrent(t *testing.T) {
 	source, err := os.ReadFile("typescript/kernos.ts")

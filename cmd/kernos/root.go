@@ -26,6 +26,7 @@ var commandGroups = []struct {
 	names []string
 }{
 	{"Calls, values and files", []string{"call", "cat", "cp", "describe", "edit", "ls"}},
+	{"Jobs", []string{"job"}},
 	{"What happened", []string{"graph", "log", "replay", "search", "show", "watch"}},
 	{"The daemon", []string{"backup", "doctor", "restore", "serve", "status", "stop", "token"}},
 	{"Programs", []string{"convert", "handle", "pipe"}},
