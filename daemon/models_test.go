@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -102,4 +103,29 @@ func TestKeysOfModelsOccurNowhere(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// TestAGenerationForASessionIsRecordedByReference: the session has the texts.
+func TestAGenerationForASessionIsRecordedByReference(t *testing.T) {
+	s := modeltest.Serve(t, modeltest.Answer{Text: "An answer to be kept once."})
+	d, err := Open(&Options{Home: t.TempDir(), Models: s.Models()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = d.Close() }()
+	for _, session := range []string{`,"session":"s1"`, ""} {
+		call := func(typ message.Type, data string) string {
+			outcome, _ := d.Call(t.Context(), message.Message{Kind: message.KindCommand, Type: typ, Data: json.RawMessage(data), Metadata: message.Metadata{Correlation: "w" + session}}, nil)
+			return string(outcome.Data)
+		}
+		if got := call("Model.Generate", `{"model":"openai","system":"Be brief.","messages":[{"id":"m1","type":"input","text":"A question."}]`+session+`}`); !strings.Contains(got, "An answer") {
+			t.Fatal(got)
+		}
+		list := call("Message.List", `{"type":"Model.Generate","correlation":`+strconv.Quote("w"+session)+`}`)
+		for text, want := range map[string]bool{"A question": session == "", "An answer": session == "", "Be brief": session == "", `"last":"m1"`: session != "", `"finish":"stop"`: true, "Streamed": false} {
+			if strings.Contains(list, text) != want {
+				t.Errorf("%q: the record has %q: %v, want %v: %s", session, text, !want, want, list)
+			}
+		}
+	}
 }

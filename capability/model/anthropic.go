@@ -111,7 +111,9 @@ func (g *generation) anthropicRequest() ([]byte, error) {
 			m.Role = "user"
 		}
 		for i := range t.blocks {
-			m.Content = append(m.Content, g.anthropicBlock(&t.blocks[i]))
+			if k := &t.blocks[i]; k.reasoning == nil || k.reasoning.Opaque.Signature+k.reasoning.Opaque.Redacted != "" { // else it was cut off
+				m.Content = append(m.Content, g.anthropicBlock(k))
+			}
 		}
 		b.Messages = append(b.Messages, m)
 	}

@@ -288,6 +288,9 @@ func (b *builder) addFile(f *file) {
 // close makes sure of what the dialects ask for: reasoning stands at the beginning of a turn and
 // is followed by something, sides alternate, and the user has the first and the last word.
 func (b *builder) close() *conversation {
+	if strings.TrimSpace(b.system) == "" {
+		b.system = ""
+	}
 	old := b.turns
 	b.turns = nil
 	for _, t := range old {

@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -49,6 +50,8 @@ type Answer struct {
 // A Server is a provider. It gives its answers in turn, and the last one again and again.
 type Server struct {
 	URL string
+
+	open atomic.Int64
 
 	mu       sync.Mutex
 	answers  []Answer
@@ -107,6 +110,9 @@ func (s *Server) Requests() [][]byte {
 	return append([][]byte(nil), s.bodies...)
 }
 
+// Open is how many requests the server is answering.
+func (s *Server) Open() int { return int(s.open.Load()) }
+
 // Problems are what a strict provider would have said about the requests, and forgets them.
 func (s *Server) Problems() []string {
 	s.mu.Lock()
@@ -118,6 +124,8 @@ func (s *Server) Problems() []string {
 
 // ServeHTTP answers a request in the dialect of its path.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.open.Add(1)
+	defer s.open.Add(-1)
 	body, _ := io.ReadAll(r.Body)
 	dialect := OpenAI
 	if strings.HasSuffix(r.URL.Path, "/messages") {
