@@ -20,6 +20,7 @@ import (
 
 	"github.com/tetratelabs/wazero"
 
+	"kernos/internal/recent"
 	"kernos/message"
 )
 
@@ -44,19 +45,30 @@ type Options struct {
 type Engine struct {
 	options Options
 	closing chan struct{} // closed by Close
-	active  chan struct{} // one for each call that runs or waits
+	active  chan struct{} // one for each call of JavaScript that runs or waits
+	modular chan struct{} // one for each call of a WebAssembly handler, whose stack isn't counted and may have 100 MB
 	budget  atomic.Int64  // of options.Memory, what is left
+
+	programs atomic.Uint64          // how many there have been
+	modules  *recent.Cache[*module] // WebAssembly handlers that ran lately
+	hot      *recent.Cache[*delta]  // programs that ran lately, ready to run again
 
 	mu       sync.Mutex
 	runtime  wazero.Runtime // nil until first use
 	compiled wazero.CompiledModule
 	clean    *image
 	idle     []*vm
+	guests   wazero.Runtime // of WebAssembly handlers; nil until first use
 }
+
+// hotBytes is how much programs may take that are kept ready. One that isn't is loaded again by its
+// next call, which takes a millisecond.
+const hotBytes = 64 << 20
 
 // New returns an engine with these options, which may be nil.
 func New(opts *Options) *Engine {
-	e := &Engine{closing: make(chan struct{})}
+	e := &Engine{closing: make(chan struct{}), hot: recent.New[*delta](recent.Limits{Values: 1 << 14, Bytes: hotBytes, Each: hotBytes / 8})}
+	e.modules = recent.New[*module](recent.Limits{Values: 1 << 10, Bytes: hotBytes, Each: hotBytes})
 	if opts != nil {
 		e.options = *opts
 	}
@@ -71,44 +83,61 @@ func New(opts *Options) *Engine {
 	}
 	e.budget.Store(e.options.Memory)
 	e.active = make(chan struct{}, e.options.Engines)
+	e.modular = make(chan struct{}, 2*runtime.GOMAXPROCS(0))
 	return e
 }
 
 // Close waits for calls that are running, and frees what the engine holds. It is called once.
 func (e *Engine) Close() error {
 	close(e.closing)
-	for range cap(e.active) {
-		e.active <- struct{}{}
+	for _, running := range []chan struct{}{e.active, e.modular} {
+		for range cap(running) {
+			running <- struct{}{}
+		}
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.idle = nil
-	if e.runtime == nil {
-		return nil
+	for _, r := range []wazero.Runtime{e.runtime, e.guests} {
+		if r != nil {
+			if err := r.Close(context.Background()); err != nil {
+				return err
+			}
+		}
 	}
-	return e.runtime.Close(context.Background())
+	return nil
 }
 
 // acquire returns an instance for one call, with its memory as it was when d was taken; a nil d
 // stands for a clean instance. It waits while too many calls run.
 func (e *Engine) acquire(ctx context.Context, d *delta) (*vm, error) {
-	select {
-	case e.active <- struct{}{}:
-	case <-e.closing:
-		return nil, message.Errorf(503, "The kernel is stopping")
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	if err := e.enter(ctx, e.active); err != nil {
+		return nil, err
 	}
 	v, err := e.take()
 	if err == nil && !v.rewind(d) {
 		err = message.Errorf(503, "There is no memory left to run a script: try again later")
 	}
 	if err != nil {
-		<-e.active
+		e.leave(e.active)
 		return nil, err
 	}
 	return v, nil
 }
+
+// enter waits until one more call may run; leave is called when it has ended.
+func (e *Engine) enter(ctx context.Context, running chan struct{}) error {
+	select {
+	case running <- struct{}{}:
+		return nil
+	case <-e.closing:
+		return message.Errorf(503, "The kernel is stopping")
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (e *Engine) leave(running chan struct{}) { <-running }
 
 func (e *Engine) take() (*vm, error) {
 	e.mu.Lock()
@@ -129,15 +158,9 @@ func (e *Engine) take() (*vm, error) {
 // start compiles QuickJS and makes the image that every instance begins with.
 func (e *Engine) start() error {
 	ctx := context.Background()
-	cache := wazero.NewCompilationCache()
-	if e.options.Cache != "" {
-		if err := os.MkdirAll(e.options.Cache, 0o700); err != nil {
-			return fmt.Errorf("make the directory for the compiled script engine: %w", err)
-		}
-		var err error
-		if cache, err = wazero.NewCompilationCacheWithDir(e.options.Cache); err != nil {
-			return fmt.Errorf("open the compiled script engine: %w", err)
-		}
+	cache, err := e.cache()
+	if err != nil {
+		return err
 	}
 	r, compiled, err := newRuntime(ctx, cache)
 	if err != nil {
@@ -156,10 +179,24 @@ func (e *Engine) start() error {
 	return nil
 }
 
+// cache returns where compiled modules are kept.
+func (e *Engine) cache() (wazero.CompilationCache, error) {
+	if e.options.Cache == "" {
+		return wazero.NewCompilationCache(), nil
+	}
+	if err := os.MkdirAll(e.options.Cache, 0o700); err != nil {
+		return nil, fmt.Errorf("make the directory for compiled modules: %w", err)
+	}
+	c, err := wazero.NewCompilationCacheWithDir(e.options.Cache)
+	if err != nil {
+		return nil, fmt.Errorf("open the directory of compiled modules: %w", err)
+	}
+	return c, nil
+}
+
 // release takes an instance back.
 func (e *Engine) release(v *vm) {
-	<-e.active
-	v.run = nil
+	defer e.leave(e.active)
 	e.mu.Lock()
 	keep := v.err == nil && len(e.idle) < e.options.Idle && v.memory.Size() == v.image.size
 	if keep {

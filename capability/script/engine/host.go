@@ -62,7 +62,7 @@ func (v *vm) full() error {
 	if v.err != nil || v.run == nil {
 		return v.err
 	}
-	return message.Errorf(413, "%s used more than its %d MB of memory", v.run.program.Source.Name, v.run.limits.Memory>>20)
+	return v.run.tooMuchMemory()
 }
 
 // string makes a JavaScript string of UTF-8.
@@ -168,6 +168,34 @@ func (a arguments) number(i uint32) float64 {
 	return 0
 }
 
+// json returns a string that is JSON. If it isn't, or is nested too deeply, the call ends and the result is nil.
+func (a arguments) json(i uint32) json.RawMessage {
+	data := paired(a.vm.read(a.value(i)))
+	if err := a.vm.scanner.Text(data); err != nil && a.vm.err == nil {
+		r := a.vm.run
+		r.stop = message.Errorf(500, "%s gave out what isn't JSON: %v", r.program.Source.Name, err)
+		return nil
+	}
+	return data
+}
+
+// paired replaces halves of surrogate pairs in JSON. JSON.stringify writes nothing else as \ud….
+func paired(text []byte) []byte {
+	for at := bytes.Index(text, []byte(`\ud`)); at >= 0 && at+6 <= len(text); at++ {
+		if text[at] != '\\' {
+			continue
+		}
+		if bytes.HasPrefix(text[at:], []byte(`\ud`)) && text[at+3] >= '8' {
+			copy(text[at:], `\ufffd`)
+		}
+		at++ // what is escaped
+		if at+6 > len(text) {
+			break
+		}
+	}
+	return text
+}
+
 // bytes returns a copy of an ArrayBuffer; nil if it isn't one.
 func (a arguments) bytes(i uint32) []byte {
 	v, x := a.vm, a.value(i)
@@ -196,7 +224,7 @@ func (v *vm) hostCall(name string, args arguments) uint64 {
 	}
 	switch name {
 	case "done":
-		if data := args.vm.read(args.value(0)); r.write(len(data)) {
+		if data := args.json(0); data != nil && r.write(len(data)) {
 			r.output, r.done = data, true
 		}
 	case "fail":
@@ -204,16 +232,13 @@ func (v *vm) hostCall(name string, args arguments) uint64 {
 	case "random":
 		return uint64(v.float(rand.Float64()))
 	case "log":
-		if text := args.text(1); r.host != nil {
-			if r.logged += int64(len(text)) + 1; r.logged > r.limits.Log {
-				r.stop = message.Errorf(413, "%s wrote more than its %d KB of log", r.program.Source.Name, r.limits.Log>>10)
-				break
-			}
+		if text := args.text(1); r.log(len(text)+1) && r.host != nil {
 			r.host.Log(args.text(0), text)
 		}
 	case "call":
-		typ, data := args.text(1), json.RawMessage(v.read(args.value(2)))
+		typ, data := args.text(1), args.json(2)
 		switch r.calls++; {
+		case data == nil:
 		case r.host == nil:
 			return v.raise("syscalls can be called in the handler only, not while the code is loaded")
 		case r.calls > r.limits.Calls:
@@ -229,11 +254,11 @@ func (v *vm) hostCall(name string, args arguments) uint64 {
 			delete(r.outstanding, int(args.number(0)))
 		}
 	case "emit":
-		typ, data := args.text(0), json.RawMessage(v.read(args.value(1)))
+		typ, data := args.text(0), args.json(1)
 		if r.host == nil {
 			return v.raise("events can be emitted in the handler only, not while the code is loaded")
 		}
-		if r.write(eventCost + len(data)) {
+		if data != nil && r.write(eventCost+len(data)) {
 			if err := r.host.Emit(r.ctx, typ, data); err != nil {
 				r.stop = err
 			}
@@ -255,6 +280,14 @@ func (v *vm) hostCall(name string, args arguments) uint64 {
 func (r *run) write(n int) bool {
 	if r.written += int64(n); r.written > r.limits.Output {
 		r.stop = message.Errorf(413, "%s wrote more than its %d KB of output", r.program.Source.Name, r.limits.Output>>10)
+	}
+	return r.stop == nil
+}
+
+// log counts log, and ends the call if it is too much.
+func (r *run) log(n int) bool {
+	if r.logged += int64(n); r.logged > r.limits.Log {
+		r.stop = message.Errorf(413, "%s wrote more than its %d KB of log", r.program.Source.Name, r.limits.Log>>10)
 	}
 	return r.stop == nil
 }

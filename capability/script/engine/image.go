@@ -1,17 +1,17 @@
 package engine
 
-import (
-	"bytes"
-
-	"github.com/tetratelabs/wazero/api"
-)
+import "bytes"
 
 // The memory of QuickJS begins with its stack, which is empty between calls. Its data and its
 // heap follow, and then spare memory, so that a small call doesn't need more.
 const (
 	pageSize    = 4096
 	stackEnd    = 1 << 20
-	spareMemory = 512 << 10
+	spareMemory = 192 << 10
+
+	// blockSize is how finely a delta is told: with 256 bytes, a small program takes 26 KB; with whole pages
+	// it would take 172 KB.
+	blockSize = 256
 )
 
 var zeroPage [pageSize]byte
@@ -19,8 +19,8 @@ var zeroPage [pageSize]byte
 // An image is the memory of an instance that has loaded the prelude and nothing else, and the
 // places of values in it.
 type image struct {
-	memory []byte // from stackEnd to the last page that isn't zero
-	size   uint32 // of the whole memory
+	pages [][]byte // from stackEnd
+	size  uint32   // of the whole memory
 
 	undefined                        value
 	arguments                        uint32 // the address of room for the arguments of vm.try
@@ -29,30 +29,35 @@ type image struct {
 
 // A delta is what the memory of an instance with a program differs in from its image.
 type delta struct {
-	pages []page
-	size  uint32
+	at   []int  // where blocks are, from stackEnd
+	data []byte // all blocks
+	size uint32 // of the whole memory
 }
 
-type page struct {
-	index int
-	data  []byte
+// above returns the memory above the stack, and its number of pages.
+func (v *vm) above() ([]byte, int) {
+	b, _ := v.memory.Read(stackEnd, v.memory.Size()-stackEnd)
+	return b, len(b) / pageSize
 }
 
 // keep fills the image with the memory of v.
 func (im *image) keep(v *vm) {
 	im.size = v.memory.Size()
-	all, _ := v.memory.Read(0, im.size)
-	end := len(all)
-	for end > stackEnd && bytes.Equal(all[end-pageSize:end], zeroPage[:]) {
-		end -= pageSize
+	now, n := v.above()
+	now = bytes.Clone(now)
+	for i := range n {
+		p := now[i*pageSize : (i+1)*pageSize]
+		if bytes.Equal(p, zeroPage[:]) {
+			p = zeroPage[:] // which stays in the processor's cache
+		}
+		im.pages = append(im.pages, p)
 	}
-	im.memory = bytes.Clone(all[stackEnd:end])
 }
 
 // page returns a page of the image; the first one begins at stackEnd.
 func (im *image) page(i int) []byte {
-	if at := i * pageSize; at < len(im.memory) {
-		return im.memory[at : at+pageSize]
+	if i < len(im.pages) {
+		return im.pages[i]
 	}
 	return zeroPage[:]
 }
@@ -60,50 +65,70 @@ func (im *image) page(i int) []byte {
 // delta returns what the memory of v differs in from its image.
 func (v *vm) delta() *delta {
 	d := &delta{size: v.memory.Size()}
-	all, _ := v.memory.Read(stackEnd, d.size-stackEnd)
-	for i := range len(all) / pageSize {
-		now := all[i*pageSize : (i+1)*pageSize]
-		if !bytes.Equal(now, v.image.page(i)) {
-			d.pages = append(d.pages, page{i, bytes.Clone(now)})
+	now, n := v.above()
+	for i := range n {
+		for at := 0; at < pageSize; at += blockSize {
+			if b := now[i*pageSize+at:][:blockSize]; !bytes.Equal(b, v.image.page(i)[at:at+blockSize]) {
+				d.at = append(d.at, i*pageSize+at)
+				d.data = append(d.data, b...)
+			}
 		}
 	}
+	d.data = bytes.Clone(d.data)
 	return d
 }
 
 // rewind makes the memory what it was when d was taken; a nil d stands for a clean instance. It
-// fails if the memory is larger than it was then, because memory can't shrink.
+// compares all of it, and writes what differs. It fails if the memory is larger than it was
+// then, because memory can't shrink.
 func (v *vm) rewind(d *delta) bool {
-	size := v.image.size
-	var pages []page
-	if d != nil {
-		size, pages = d.size, d.pages
+	if d == nil {
+		d = &delta{size: v.image.size}
 	}
-	if n := v.memory.Size(); n > size {
+	if n := v.memory.Size(); n > d.size {
 		return false
-	} else if n < size {
-		if _, ok := v.memory.Grow((size - n) >> 16); !ok {
+	} else if n < d.size {
+		if _, ok := v.memory.Grow((d.size - n) >> 16); !ok {
 			return false
 		}
 	}
-	v.module.ExportedGlobal("__stack_pointer").(api.MutableGlobal).Set(stackEnd)
+	v.stackPointer.Set(stackEnd)
+	v.clearStack()
+	now, n := v.above()
+	k := 0 // the next block of d
+	for i := range n {
+		from, want := i*pageSize, v.image.page(i)
+		if k == len(d.at) || d.at[k] >= from+pageSize {
+			restore(now[from:from+pageSize], want)
+			continue
+		}
+		for at := 0; at < pageSize; at += blockSize {
+			block := want[at : at+blockSize]
+			if k < len(d.at) && d.at[k] == from+at {
+				block = d.data[k*blockSize : (k+1)*blockSize]
+				k++
+			}
+			restore(now[from+at:from+at+blockSize], block)
+		}
+	}
+	return true
+}
+
+func restore(now, want []byte) {
+	if !bytes.Equal(now, want) {
+		copy(now, want)
+	}
+}
+
+// clearStack clears what the last call left below the end of the stack, down to four pages in
+// which it left nothing.
+func (v *vm) clearStack() {
 	stack, _ := v.memory.Read(0, stackEnd)
-	for at, zeros := stackEnd-pageSize, 0; at >= 0 && zeros < 16; at -= pageSize {
-		if p := stack[at : at+pageSize]; bytes.Equal(p, zeroPage[:]) {
-			zeros++
-		} else {
+	for at, zeros := stackEnd-pageSize, 0; at >= 0 && zeros < 4; at -= pageSize {
+		zeros++
+		if p := stack[at : at+pageSize]; !bytes.Equal(p, zeroPage[:]) {
 			clear(p)
 			zeros = 0
 		}
 	}
-	all, _ := v.memory.Read(stackEnd, size-stackEnd)
-	for i := range len(all) / pageSize {
-		want := v.image.page(i)
-		if len(pages) > 0 && pages[0].index == i {
-			want, pages = pages[0].data, pages[1:]
-		}
-		if now := all[i*pageSize : (i+1)*pageSize]; !bytes.Equal(now, want) {
-			copy(now, want)
-		}
-	}
-	return true
 }

@@ -9,6 +9,8 @@ type linear struct {
 	budget *atomic.Int64 // what is left
 	max    uint64
 	buffer []byte
+
+	refused bool // more was asked for than there is
 }
 
 // Reallocate implements experimental.LinearMemory: nil means that the memory can't grow.
@@ -16,6 +18,7 @@ func (l *linear) Reallocate(size uint64) []byte {
 	more := int64(size) - int64(len(l.buffer))
 	if size > l.max || l.budget.Add(-more) < 0 {
 		l.budget.Add(more)
+		l.refused = true
 		return nil
 	}
 	if size <= uint64(cap(l.buffer)) {

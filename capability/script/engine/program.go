@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -21,8 +22,10 @@ import (
 type Source struct {
 	Name     string // what errors call it, such as the name of a syscall or of a file
 	Code     string
-	Language string // "ts", which includes JavaScript and is the default, "js" or "wasm"
+	Language string // "ts", which includes JavaScript and is the default, "js", or "wasm", whose code is base64
 }
+
+const wasm = "wasm" // a language
 
 // A Program is a source that was checked, or that is checked when it first runs.
 type Program struct {
@@ -33,10 +36,10 @@ type Program struct {
 	Stream                    bool            // the handler is a generator, whose items are events
 	InputSchema, OutputSchema json.RawMessage // nil if the code doesn't export them
 
-	mu    sync.Mutex
-	js    string // what runs
-	lines string // the source map of js
-	delta *delta // of an instance that has loaded js
+	key   string     // in Engine.hot
+	mu    sync.Mutex // while it is loaded
+	js    string     // what runs
+	lines string     // the source map of js
 }
 
 // A CodeError is a fault in the code of a program: it can't be translated, or it threw an exception.
@@ -65,15 +68,22 @@ func (s Source) line(n int) string {
 }
 
 // Load returns a program that was compiled before, by this or an earlier process. Nothing is done until it runs.
-func (e *Engine) Load(src Source) *Program { return &Program{Source: src} }
+func (e *Engine) Load(src Source) *Program {
+	return &Program{Source: src, key: strconv.FormatUint(e.programs.Add(1), 36)}
+}
 
 // Compile translates a source, loads it once, and finds what it exports. A fault in the code is a *[CodeError].
 func (e *Engine) Compile(ctx context.Context, src Source) (*Program, error) {
-	p := &Program{Source: src}
+	p := e.Load(src)
+	if src.Language == wasm {
+		_, err := e.module(p)
+		p.Handler = err == nil
+		return p, err
+	}
 	if err := p.translate(); err != nil {
 		return nil, err
 	}
-	out, err := e.load(ctx, p)
+	_, out, err := e.load(ctx, p)
 	if err != nil {
 		return nil, err
 	}
@@ -93,11 +103,11 @@ func (e *Engine) Compile(ctx context.Context, src Source) (*Program, error) {
 // loadLimits are those of code while it is loaded.
 var loadLimits = Limits{Time: time.Second}
 
-// load evaluates the code of p in an instance, and keeps what that changed.
-func (e *Engine) load(ctx context.Context, p *Program) (json.RawMessage, error) {
+// load evaluates the code of p in an instance, keeps what that changed, and returns it with what the code exports.
+func (e *Engine) load(ctx context.Context, p *Program) (*delta, json.RawMessage, error) {
 	v, err := e.acquire(ctx, nil)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer e.release(v)
 	r := newRun(ctx, v, p, nil, loadLimits)
@@ -105,10 +115,11 @@ func (e *Engine) load(ctx context.Context, p *Program) (json.RawMessage, error) 
 	module := v.evaluate(p.js, codeName, evalModule)
 	out, err := r.until(v.image.load, module)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	p.delta = v.delta()
-	return out, nil
+	d := v.delta()
+	e.hot.Put(p.key, d, len(d.data)+8*len(d.at))
+	return d, out, nil
 }
 
 // codeName is the name of the code in QuickJS's stack traces.
@@ -123,7 +134,7 @@ func (p *Program) translate() error {
 	case "js":
 		loader = api.LoaderJS
 	default:
-		return message.Errorf(422, "language must be ts or js, got %q", src.Language)
+		return message.Errorf(422, "language must be ts, js or wasm, got %q", src.Language)
 	}
 	result := api.Build(api.BuildOptions{
 		Stdin:          &api.StdinOptions{Contents: src.Code, Sourcefile: codeName, Loader: loader},

@@ -56,9 +56,10 @@ func (l Limits) withDefaults() Limits {
 
 // A run is one call of a program.
 type run struct {
-	ctx     context.Context
+	caller  context.Context // as Run got it
+	ctx     context.Context // that with the limit of time
 	cancel  context.CancelFunc
-	vm      *vm
+	vm      *vm // nil for a WebAssembly handler
 	program *Program
 	host    Host // nil while code is loaded
 	limits  Limits
@@ -84,16 +85,21 @@ type outcome struct {
 
 func newRun(ctx context.Context, v *vm, p *Program, host Host, limits Limits) *run {
 	r := &run{vm: v, program: p, host: host, limits: limits.withDefaults(), outcomes: make(chan outcome)}
-	r.ctx, r.cancel = context.WithTimeoutCause(ctx, r.limits.Time, message.Errorf(504, "%s took longer than its %s", p.Source.Name, r.limits.Time))
-	v.run = r
-	v.limit.call(uint64(r.limits.Memory))
+	r.caller = ctx
+	r.ctx, r.cancel = context.WithTimeout(ctx, r.limits.Time)
+	if v != nil {
+		v.run = r
+		v.limit.call(uint64(min(r.limits.Memory, maxMemory)))
+	}
 	return r
 }
 
 // end is the last thing that happens to a run.
 func (r *run) end() {
 	r.cancel()
-	r.vm.run = nil
+	if r.vm != nil {
+		r.vm.run = nil
+	}
 }
 
 // stopped reports whether QuickJS shall stop. It asks this itself, and then stops in a way that tells where it was.
@@ -118,6 +124,9 @@ const haltAfter = 100 * time.Millisecond
 //	429  it made more nested calls than its limits
 //	499  ctx was cancelled
 func (e *Engine) Run(ctx context.Context, p *Program, in json.RawMessage, host Host, limits Limits) (json.RawMessage, error) {
+	if p.Source.Language == wasm {
+		return e.runModule(ctx, p, in, host, limits)
+	}
 	d, err := e.loaded(ctx, p)
 	if err != nil {
 		return nil, err
@@ -134,30 +143,33 @@ func (e *Engine) Run(ctx context.Context, p *Program, in json.RawMessage, host H
 
 // overtime is the error of a call whose context has ended, with the place where it was if that is known.
 func (r *run) overtime() error {
-	err := context.Cause(r.ctx)
-	if e, ok := errors.AsType[*message.Error](err); ok {
-		if at, ok := errors.AsType[*CodeError](r.failure); ok && at.Line > 0 {
-			return message.Errorf(e.Code, "%s; it was in line %d: %s", e.Message, at.Line, message.Clip(strings.TrimSpace(at.Text), 200))
-		}
+	if err := r.caller.Err(); err != nil {
+		return err
 	}
-	return err
+	where := ""
+	if at, ok := errors.AsType[*CodeError](r.failure); ok && at.Line > 0 {
+		where = fmt.Sprintf("; it was in line %d: %s", at.Line, message.Clip(strings.TrimSpace(at.Text), 200))
+	}
+	return message.Errorf(504, "%s took longer than its %s%s", r.program.Source.Name, r.limits.Time, where)
 }
 
-// loaded returns what a program changes in an instance, and loads it if that isn't known.
+// loaded returns what a program changes in an instance, and loads it if that isn't at hand.
 func (e *Engine) loaded(ctx context.Context, p *Program) (*delta, error) {
+	if d, ok := e.hot.Get(p.key); ok {
+		return d, nil
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.delta == nil {
-		if p.js == "" {
-			if err := p.translate(); err != nil {
-				return nil, err
-			}
-		}
-		if _, err := e.load(ctx, p); err != nil {
+	if d, ok := e.hot.Get(p.key); ok {
+		return d, nil // another call has loaded it
+	}
+	if p.js == "" {
+		if err := p.translate(); err != nil {
 			return nil, err
 		}
 	}
-	return p.delta, nil
+	d, _, err := e.load(ctx, p)
+	return d, err
 }
 
 // until calls a hook of the prelude, and then runs QuickJS until the hook has an outcome.
@@ -249,6 +261,10 @@ func (r *run) begin(id int, typ string, data json.RawMessage) {
 	}()
 }
 
+func (r *run) tooMuchMemory() error {
+	return message.Errorf(413, "%s used more than its %d MB of memory", r.program.Source.Name, r.limits.Memory>>20)
+}
+
 // thrown describes the exception that QuickJS has.
 func (v *vm) thrown() error {
 	e := value(v.exception.call())
@@ -273,7 +289,7 @@ func (r *run) explained(text []byte) error {
 		return &CodeError{Name: r.program.Source.Name, Message: "the code failed in a way that can't be described"}
 	}
 	if e.Name == "InternalError" && e.Message == "out of memory" {
-		return message.Errorf(413, "%s used more than its %d MB of memory", r.program.Source.Name, r.limits.Memory>>20)
+		return r.tooMuchMemory()
 	}
 	if e.Code >= 400 && e.Code <= 599 {
 		var first *message.Error

@@ -12,6 +12,8 @@ import (
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental"
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
+
+	"kernos/internal/jsonscan"
 )
 
 //go:embed quickjs/quickjs.wasm.zst
@@ -34,8 +36,12 @@ type vm struct {
 	memory api.Memory
 	ctx    context.Context // leads host functions to this vm
 	image  *image          // of a clean instance
-	run    *run            // the call that is running
-	err    error           // why the instance can't be used any more
+
+	stackPointer api.MutableGlobal
+	scanner      jsonscan.Scanner // checks what QuickJS gives out
+
+	run *run  // the call that is running
+	err error // why the instance can't be used any more
 
 	// Go calls these functions while QuickJS isn't running.
 	eval, invoke, pending, job, exception, limit function
@@ -146,6 +152,10 @@ func (e *Engine) newVM(im *image) (*vm, error) {
 		return nil, err
 	}
 	v := &vm{module: m, memory: m.Memory(), image: im}
+	var ok bool
+	if v.stackPointer, ok = m.ExportedGlobal("__stack_pointer").(api.MutableGlobal); !ok {
+		return nil, errors.New("QuickJS doesn't export its stack pointer")
+	}
 	v.ctx = context.WithValue(context.Background(), vmKey{}, v)
 	for name, f := range map[string]*function{
 		"qjs_eval": &v.eval, "qjs_call": &v.invoke, "qjs_is_job_pending": &v.pending, "qjs_execute_pending_job": &v.job,

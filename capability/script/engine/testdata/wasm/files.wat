@@ -1,0 +1,20 @@
+;; Writes 1 if it can open a file or list what was opened for it, and 0 if not.
+(module
+  (import "wasi_snapshot_preview1" "fd_prestat_get" (func $prestat (param i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "path_open" (func $open (param i32 i32 i32 i32 i32 i64 i64 i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "sock_accept" (func $accept (param i32 i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
+  (memory (export "memory") 1)
+  (data (i32.const 32) "0/etc/passwd")
+  (func (export "_start") (local $fd i32)
+    (local.set $fd (i32.const 3))
+    (loop $again
+      (if (i32.or (i32.eqz (call $prestat (local.get $fd) (i32.const 0)))
+          (i32.or (i32.eqz (call $open (local.get $fd) (i32.const 0) (i32.const 33) (i32.const 11) (i32.const 0) (i64.const -1) (i64.const -1) (i32.const 0) (i32.const 0)))
+                  (i32.eqz (call $accept (local.get $fd) (i32.const 0) (i32.const 0)))))
+        (then (i32.store8 (i32.const 32) (i32.const 49))))
+      (local.set $fd (i32.add (local.get $fd) (i32.const 1)))
+      (br_if $again (i32.lt_u (local.get $fd) (i32.const 64))))
+    (i32.store (i32.const 0) (i32.const 32))
+    (i32.store (i32.const 4) (i32.const 1))
+    (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 16)))))
