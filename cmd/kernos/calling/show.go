@@ -2,7 +2,9 @@ package calling
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"kernos/client"
@@ -63,7 +65,22 @@ func (c *call) unknown() error {
 	_, err := c.catalog.Method(context.Background(), c.module, c.name)
 	if u, ok := err.(*client.Unknown); ok {
 		c.screen.Note("%s", visible.Text(u.Error()))
-		c.guide(u.Guidance, nil)
+		c.guide(u.Guidance, c.given(u.Guidance.SuggestedMethod))
 	}
 	return &exit.Error{Status: exit.Unknown}
+}
+
+// given returns the parameters of the command line as the method that is suggested takes them. The
+// content of files isn't among them: it isn't for a screen.
+func (c *call) given(suggested string) json.RawMessage {
+	module, name, ok := strings.Cut(suggested, ".")
+	if !ok {
+		module, name = c.module, suggested
+	}
+	m, err := c.catalog.Method(context.Background(), module, name)
+	if err != nil || slices.ContainsFunc(c.Args, func(arg string) bool { return strings.Contains(arg, "=@") }) {
+		return nil
+	}
+	params, _ := (&callline.Line{Args: c.Args, Words: c.Words}).Parameters(m, callline.Input{}) // those that can be read
+	return params
 }
