@@ -47,6 +47,7 @@ type Daemon struct {
 	jobs    *job.Jobs
 	scripts *script.Scripts
 	engine  *engine.Engine // of scripts
+	files   scriptFiles
 	kernel  *kernel.Kernel
 	lock    *unix.Listener // of the socket, which keeps a second daemon from the home; nil if there is no socket
 	socket  *unix.Server   // likewise
@@ -90,6 +91,7 @@ var ErrShutdown = errors.New("asked by a client")
 // closes the daemon.
 func Open(o *Options) (_ *Daemon, err error) {
 	d := &Daemon{opts: *o, started: time.Now()}
+	d.files = scriptFiles{d: d, seen: make(map[string]string), failed: make(map[string]string)}
 	if d.opts.Log == nil {
 		d.opts.Log = slog.New(slog.DiscardHandler)
 	}
@@ -249,6 +251,9 @@ func (d *Daemon) Serve(ctx context.Context) error {
 	if !d.opts.NoJobs {
 		d.jobs.Begin(d.kernel) // before a caller can come
 		running.Go(func() { d.jobs.Run(ctx, d.kernel) })
+	}
+	if !d.opts.Unrecorded {
+		running.Go(func() { d.files.watch(background) })
 	}
 	running.Go(func() { d.rates.run(background, func() uint64 { return d.kernel.Stats().Messages }) })
 	if len(d.doors) > 0 {

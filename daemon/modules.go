@@ -45,7 +45,7 @@ func (d *Daemon) modules(r *kernel.Registry) ([]kernel.Module, error) {
 		life.Shutdown = d.Shutdown
 	}
 	d.engine = engine.New(&engine.Options{Cache: filepath.Join(d.home.State(), "engine")})
-	d.scripts = script.New(r, &script.Options{Store: s.store, Find: d.tokens.Find, Engine: d.engine, Log: o.Log})
+	d.scripts = script.New(r, &script.Options{Store: s.store, Find: d.tokens.Find, Open: s.resolve, Engine: d.engine, Log: o.Log})
 	return []kernel.Module{
 		s.tree.Module(),
 		content.New(contentFiles{s.tree}, &content.Options{Client: s.client, Registry: r, Execute: o.Execute}).Module(),
@@ -54,7 +54,7 @@ func (d *Daemon) modules(r *kernel.Registry) ([]kernel.Module, error) {
 		blob.Module(blob.Options{Dir: s.blobs, Reaches: s.callerReaches, Log: o.Log}),
 		introspect.Module(r),
 		lifecycle.Module(life),
-		register.Module(r, &register.Options{Scripts: d.scripts, Open: s.resolve, Store: s.store, Find: d.tokens.Find}),
+		register.Module(r, &register.Options{Scripts: d.scripts, Store: s.store, Find: d.tokens.Find}),
 		d.scripts.Module(),
 		s.memory.Module(),
 		history.Module(s.journal, d.tokens.Find),

@@ -34,6 +34,8 @@ func (d *Daemon) Status() lifecycle.Status {
 		Jobs:      d.worked(),
 		Store:     d.stored(),
 		Listening: d.URLs(),
+
+		FileErrors: d.files.errors(),
 	}
 	if d.lock != nil {
 		s.Socket = d.lock.Path()

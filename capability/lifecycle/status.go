@@ -33,9 +33,17 @@ type Status struct {
 
 	Handlers []Handler `json:"handlers" jsonschema_description:"Syscalls that programs on connections serve, those with the most to answer first; at most 50."`
 
+	FileErrors []FileError `json:"fileErrors,omitzero" jsonschema_description:"Files of os://syscalls that can't be registered; at most 10."`
+
 	Jobs   Jobs   `json:"jobs" jsonschema_description:"Work in the background. Job.List names the jobs."`
 	Store  Store  `json:"store" jsonschema_description:"What is kept."`
 	Served Served `json:"served" jsonschema_description:"What can be called. Kernel.Modules says more."`
+}
+
+// A FileError says why a file can't be registered.
+type FileError struct {
+	URI   string `json:"uri" jsonschema_description:"The file."`
+	Error string `json:"error" jsonschema_description:"Why not."`
 }
 
 // A Handler is a syscall that programs on connections serve.

@@ -28,16 +28,6 @@ func (d *directory) registerCode(ctx context.Context, in *registerInput) (out re
 		return out, message.Errorf(501, "This kernel runs no code: leave code out, register %s with \"handler\":\"connection\", and answer its requests on this connection", t)
 	case in.Handler != "" || in.Exclusive:
 		return out, invalid("handler", "handler and exclusive are those of a connection that serves the syscall; leave them out, or code")
-	case in.Code != "" && in.CodeRef != nil:
-		return out, invalid("codeRef", "give either code or codeRef")
-	case in.CodeRef != nil && d.opts.Open == nil:
-		return out, invalid("codeRef", "this kernel fetches no code; give code")
-	case in.CodeRef != nil:
-		text, err := d.opts.Open(ctx, *in.CodeRef)
-		if err != nil {
-			return out, err
-		}
-		in.Code = string(text)
 	}
 	limits := in.Limits
 	if limits.Time == 0 {
@@ -46,7 +36,7 @@ func (d *directory) registerCode(ctx context.Context, in *registerInput) (out re
 	author := kernel.PrincipalOf(ctx)
 	prepared, err := d.opts.Scripts.Prepare(ctx, author, script.Source{
 		Name: t, Kind: in.kind(), Input: in.InputSchema, Output: in.outputSchema(), Description: in.Description, Version: in.Version,
-		Code: in.Code, Language: in.Language, Emits: in.Emits, Limits: limits, SafeToRepeat: in.SafeToRepeat, Weights: in.Weights,
+		Code: in.Code, CodeRef: in.CodeRef, Language: in.Language, Emits: in.Emits, Limits: limits, SafeToRepeat: in.SafeToRepeat, Weights: in.Weights,
 	})
 	if err != nil {
 		return out, err

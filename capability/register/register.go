@@ -51,9 +51,6 @@ type Options struct {
 	// Scripts keeps and runs code. Nil means that code is refused.
 	Scripts *script.Scripts
 
-	// Open fetches what a codeRef points to.
-	Open func(context.Context, message.BlobPointer) ([]byte, error)
-
 	// Store keeps whom names belong to. Nil keeps it while the process runs.
 	Store store.Store
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"maps"
@@ -42,7 +43,8 @@ type Source struct {
 	Description   string
 	Version       string // "" means the next one
 	Code          string
-	Language      string // ts, js or wasm; "" means ts
+	CodeRef       *message.BlobPointer // in place of Code
+	Language      string               // ts, js or wasm; "" means ts
 	Emits         []Event
 	Limits        Limits
 	SafeToRepeat  bool
@@ -67,19 +69,16 @@ func (s *Scripts) Prepare(ctx context.Context, author *principal.Principal, src 
 			return nil, err
 		}
 	}
-	p := &Prepared{name: src.Name, code: src.Code, weights: src.Weights}
 	e, program, err := s.edition(ctx, &src)
 	if err != nil {
 		return nil, err
 	}
-	p.edition, p.program = e, program
-	if src.Version != "" {
-		if _, err := semver.StrictNewVersion(src.Version); err != nil {
-			return nil, invalid("version", "version: expected a semantic version such as 1.2.0, got %q", message.Clip(src.Version, 64))
+	if e.Version = cmp.Or(src.Version, program.Version); e.Version != "" {
+		if _, err := semver.StrictNewVersion(e.Version); err != nil {
+			return nil, invalid("version", "version: expected a semantic version such as 1.2.0, got %q", message.Clip(e.Version, 64))
 		}
-		p.edition.Version = src.Version
 	}
-	return p, nil
+	return &Prepared{name: src.Name, edition: e, code: src.Code, weights: src.Weights, program: program}, nil
 }
 
 // pace counts a registration.
@@ -106,11 +105,15 @@ func (s *Scripts) edition(ctx context.Context, src *Source) (e edition, program 
 		return e, nil, err
 	}
 	e = edition{
-		Kind: src.Kind, Description: cmp.Or(strings.TrimSpace(src.Description), fmt.Sprintf("%s, which its code doesn't describe.", src.Name)),
+		Kind: cmp.Or(src.Kind, message.Kind(program.Kind)), Description: cmp.Or(strings.TrimSpace(src.Description), strings.TrimSpace(message.Clip(program.Description, 1024)), fmt.Sprintf("%s, which its code doesn't describe.", src.Name)),
 		Emits: src.Emits, Language: cmp.Or(src.Language, "ts"), Limits: src.Limits, SafeToRepeat: src.SafeToRepeat, Bytes: len(src.Code),
 	}
-	if e.Kind == "" {
-		return e, nil, invalid("kind", "missing required field: kind")
+	switch e.Kind {
+	case message.KindCommand, message.KindQuery:
+	case "":
+		return e, nil, invalid("kind", "missing required field: kind; give it, or export it from the code: export const kind = \"query\"")
+	default:
+		return e, nil, invalid("kind", "kind: the code exports %q, expected command or query", message.Clip(string(e.Kind), 64))
 	}
 	if e.Input, err = chooseSchema("inputSchema", "InputSchema", src.Input, jsontext.Value(program.InputSchema)); err != nil {
 		return e, nil, err
@@ -124,6 +127,18 @@ func (s *Scripts) edition(ctx context.Context, src *Source) (e edition, program 
 
 // compile compiles code, which must export a handler.
 func (s *Scripts) compile(ctx context.Context, src *Source) (*engine.Program, error) {
+	if src.CodeRef != nil {
+		if src.Code != "" || s.opts.Open == nil {
+			return nil, invalid("codeRef", "give code or codeRef, and not both")
+		}
+		text, err := s.opts.Open(ctx, *src.CodeRef)
+		if err != nil {
+			return nil, err
+		}
+		if src.Code = string(text); bytes.HasPrefix(text, []byte("\x00asm")) {
+			src.Code = base64.StdEncoding.EncodeToString(text)
+		}
+	}
 	switch {
 	case len(src.Code) > MaxCode:
 		return nil, message.Errorf(413, "The code of %s has %d bytes, and may have %d", src.Name, len(src.Code), MaxCode)

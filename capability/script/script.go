@@ -44,6 +44,9 @@ type Options struct {
 	// are the owner's.
 	Find func(principal.ID) (*principal.Principal, error)
 
+	// Open fetches what a codeRef points to. Nil means that code comes in messages only.
+	Open func(context.Context, message.BlobPointer) ([]byte, error)
+
 	// Engine runs the code. Nil means one with defaults.
 	Engine *engine.Engine
 

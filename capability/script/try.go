@@ -1,6 +1,7 @@
 package script
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"sync"
@@ -15,10 +16,11 @@ import (
 )
 
 type testInput struct {
-	Code         string                     `json:"code" jsonschema_description:"The code: it exports handler."`
+	Code         string                     `json:"code,omitempty" jsonschema_description:"The code: it exports handler."`
+	CodeRef      *message.BlobPointer       `json:"codeRef,omitempty" jsonschema_description:"A pointer to the code if it is too large for a message: at most 4 MB."`
 	Data         jsontext.Value             `json:"data,omitempty" jsonschema_description:"The input of the handler. Default: an empty object."`
 	Name         string                     `json:"name,omitempty" jsonschema_description:"What errors call the code. Default: Test.Run."`
-	Kind         message.Kind               `json:"kind,omitempty" jsonschema:"enum=command,enum=query" jsonschema_description:"What it is to be registered as: a query may only call queries. Default: command."`
+	Kind         message.Kind               `json:"kind,omitempty" jsonschema:"enum=command,enum=query" jsonschema_description:"What it is to be registered as: a query may only call queries. Default: what the code exports, or command."`
 	Language     string                     `json:"language,omitempty" jsonschema:"enum=ts,enum=js,enum=wasm" jsonschema_description:"Default: ts, which includes js."`
 	InputSchema  jsontext.Value             `json:"inputSchema,omitempty" jsonschema_description:"JSON Schema of the input. Default: the one that the code exports, or any."`
 	OutputSchema jsontext.Value             `json:"outputSchema,omitempty" jsonschema_description:"JSON Schema of the output. Default: the one that the code exports, or any."`
@@ -73,17 +75,15 @@ var test = kernel.DefineCommand[testInput, testOutput](kernel.Definition{
 })
 
 func (s *Scripts) test(ctx context.Context, in testInput) (out testOutput, err error) {
-	src := Source{Name: "Test.Run", Kind: message.KindCommand, Code: in.Code, Language: in.Language, Input: in.InputSchema, Output: in.OutputSchema, Limits: in.Limits}
+	src := Source{Name: "Test.Run", Kind: in.Kind, Code: in.Code, CodeRef: in.CodeRef, Language: in.Language, Input: in.InputSchema, Output: in.OutputSchema, Limits: in.Limits}
 	if in.Name != "" {
 		src.Name = message.Type(in.Name)
-	}
-	if in.Kind != "" {
-		src.Kind = in.Kind
 	}
 	program, err := s.compile(ctx, &src)
 	if err != nil {
 		return out, err
 	}
+	src.Kind = cmp.Or(src.Kind, message.Kind(program.Kind), message.KindCommand)
 	input, output := schema.Any, schema.Any
 	for _, one := range []struct {
 		field           string

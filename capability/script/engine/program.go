@@ -36,6 +36,8 @@ type Program struct {
 	Stream                    bool            // the handler is a generator, whose items are events
 	InputSchema, OutputSchema json.RawMessage // nil if the code doesn't export them
 
+	Kind, Description, Version string // "" if the code doesn't export them
+
 	key   string     // in Engine.hot
 	mu    sync.Mutex // while it is loaded
 	js    string     // what runs
@@ -92,11 +94,16 @@ func (e *Engine) Compile(ctx context.Context, src Source) (*Program, error) {
 		Stream  bool            `json:"stream"`
 		Input   json.RawMessage `json:"input"`
 		Output  json.RawMessage `json:"output"`
+
+		Kind        string `json:"kind"`
+		Description string `json:"description"`
+		Version     string `json:"version"`
 	}
 	if err := jsonv2.Unmarshal(out, &exports); err != nil {
 		return nil, fmt.Errorf("read what the code exports: %w", err)
 	}
 	p.Handler, p.Stream, p.InputSchema, p.OutputSchema = exports.Handler, exports.Stream, exports.Input, exports.Output
+	p.Kind, p.Description, p.Version = exports.Kind, exports.Description, exports.Version
 	return p, nil
 }
 

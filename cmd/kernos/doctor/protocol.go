@@ -202,9 +202,10 @@ func (d *doctor) checkStore(ctx context.Context) bool {
 		return true
 	}
 	var status struct {
-		Listening []string
-		Jobs      *lifecycle.Jobs // servers before version 0.7.0 don't report them
-		Store     struct {
+		Listening  []string
+		FileErrors []lifecycle.FileError
+		Jobs       *lifecycle.Jobs // servers before version 0.7.0 don't report them
+		Store      struct {
 			Open     bool
 			Bytes    int64
 			Messages uint64
@@ -216,6 +217,9 @@ func (d *doctor) checkStore(ctx context.Context) bool {
 	}
 	if d.Daemon != nil {
 		d.checkListening(ctx, status.Listening)
+	}
+	for _, e := range status.FileErrors {
+		d.wrong("syscalls", "correct the file: it is registered again when it changes", "%s isn't registered: %s", e.URI, e.Error)
 	}
 	if !status.Store.Open {
 		d.doubtful("store", "a daemon opens it when it starts: look into its log", "it is not open")

@@ -128,6 +128,8 @@ Math.random = () => random();
 // The handler.
 let handler;
 
+const word = (x) => (typeof x === "string" ? x : undefined);
+
 function load(loading) {
   loading.then((module) => {
     handler = module.handler;
@@ -136,6 +138,7 @@ function load(loading) {
       handler: typeof handler === "function",
       stream: tag === "AsyncGeneratorFunction" || tag === "GeneratorFunction",
       input: module.InputSchema, output: module.OutputSchema,
+      kind: word(module.kind), description: word(module.description), version: word(module.version),
     });
   }).catch(failed);
 }
