@@ -21,6 +21,7 @@ type kernelProcess struct {
 	t      *testing.T
 	url    string
 	socket string
+	env    []string // with which commands of the program reach it
 }
 
 // These are in what a kernel says of where it is reached: the socket first.
@@ -43,7 +44,8 @@ func startKernel(t *testing.T, binary, address string, flags ...string) *kernelP
 		t.Fatal(err)
 	}
 	cmd := exec.Command(binary, append([]string{"serve", "--addr", address}, flags...)...)
-	cmd.Env = append(os.Environ(), "KERNOS_HOME="+home, "XDG_RUNTIME_DIR="+sockets, "KERNOS_ORIGIN=", "SSH_AUTH_SOCK=")
+	env := append(os.Environ(), "KERNOS_HOME="+home, "XDG_RUNTIME_DIR="+sockets, "KERNOS_ORIGIN=", "SSH_AUTH_SOCK=")
+	cmd.Env = env
 	notes, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -56,7 +58,7 @@ func startKernel(t *testing.T, binary, address string, flags ...string) *kernelP
 	go func() {
 		defer close(ended)
 		all := new(strings.Builder)
-		k := &kernelProcess{t: t}
+		k := &kernelProcess{t: t, env: env}
 		for lines := bufio.NewScanner(notes); lines.Scan(); {
 			fmt.Fprintln(all, lines.Text())
 			if found := socketLine.FindStringSubmatch(lines.Text()); found != nil {

@@ -253,18 +253,21 @@ func (b tempBlobs) Put(_ context.Context, data []byte) (message.BlobPointer, err
 // dialBinary talks to the program itself, which has no handlers but its own.
 func dialBinary(t *testing.T, binary func() string, c *conversation) (io.WriteCloser, io.Reader) {
 	t.Helper()
-	if len(c.handlers) > 0 || c.authKey || !c.inProgram(t) || c.wants("capability/job") { // a kernel in a pipe runs no jobs
+	if len(c.handlers) > 0 || c.authKey || !c.inProgram(t) {
 		return nil, nil
 	}
-	args := []string{"pipe", "--inline"}
-	if c.wants("capability/history") || c.wants("journal") {
+	args, env := []string{"pipe", "--inline"}, append(os.Environ(), "KERNOS_HOME="+t.TempDir())
+	switch {
+	case c.wants("capability/job"): // a kernel in a pipe runs none
+		args, env = []string{"pipe"}, startKernel(t, binary(), "127.0.0.1:0").env
+	case c.wants("capability/history") || c.wants("journal"):
 		args = append(args, "--journal")
 	}
 	if c.lenient {
 		args = append(args, "--lenient")
 	}
 	cmd := exec.Command(binary(), args...)
-	cmd.Env = append(os.Environ(), "KERNOS_HOME="+t.TempDir())
+	cmd.Env = env
 	if c.wantsFiles() {
 		cmd.Dir = c.makeFiles(t)
 	}
