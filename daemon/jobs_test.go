@@ -12,15 +12,54 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
 	"kernos/daemon"
 	"kernos/internal/testkit"
+	"kernos/journal"
 	"kernos/kernel"
 	"kernos/kernel/kerneltest"
 	"kernos/message"
+	"kernos/message/ndjson"
+	"kernos/transport/unix"
 )
+
+// serveJobs serves a daemon until the test ends, and returns what calls its syscalls.
+func serveJobs(t *testing.T, o *daemon.Options) (*daemon.Daemon, func(what message.Type, data string, out any) *message.Error) {
+	t.Helper()
+	d, err := daemon.Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- d.Serve(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := errors.Join(<-served, d.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	call := func(what message.Type, data string, out any) *message.Error {
+		t.Helper()
+		m, err := d.Call(t.Context(), message.Message{Kind: message.KindCommand, Type: what, Data: []byte(data)}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.Kind == message.KindError {
+			e, _ := m.Failure()
+			return e
+		}
+		if err := json.Unmarshal(m.Data, out); err != nil {
+			t.Fatalf("%s: %s: %v", what, m.Data, err)
+		}
+		return nil
+	}
+	testkit.Until(t, "jobs run", func() bool { return call("Job.Resume", `{}`, new(any)) == nil })
+	return d, call
+}
 
 // canceling is what a canceled job may have called. Each says how the job is started, and how it
 // is known that the call has begun and that it has ended.
@@ -60,38 +99,9 @@ func TestACanceledJobStopsWhatItHasCalled(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	d, err := daemon.Open(&daemon.Options{
+	d, call := serveJobs(t, &daemon.Options{
 		Home: t.TempDir(), Modules: []kernel.Module{nested}, Files: daemon.Files{Mounts: []string{"/=" + dir}}, Fetch: daemon.Fetch{Allow: []string{"127.0.0.1"}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	served := make(chan error, 1)
-	go func() { served <- d.Serve(ctx) }()
-	defer func() {
-		stop()
-		if err := errors.Join(<-served, d.Close()); err != nil {
-			t.Error(err)
-		}
-	}()
-	call := func(what message.Type, data string, out any) *message.Error {
-		t.Helper()
-		m, err := d.Call(t.Context(), message.Message{Kind: message.KindCommand, Type: what, Data: []byte(data)}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if m.Kind == message.KindError {
-			e, _ := m.Failure()
-			return e
-		}
-		if err := json.Unmarshal(m.Data, out); err != nil {
-			t.Fatalf("%s: %s: %v", what, m.Data, err)
-		}
-		return nil
-	}
-	testkit.Until(t, "jobs run", func() bool { return call("Job.Resume", `{}`, new(any)) == nil })
-
 	program := kerneltest.Connect(d.Kernel())
 	defer close(program.In)
 	has := func(what message.Type) func() {
@@ -116,6 +126,7 @@ func TestACanceledJobStopsWhatItHasCalled(t *testing.T) {
 		"a request":     {fmt.Sprintf(`{"name":"Http.Fetch","payload":{"url":%q}}`, server.URL), func() { <-began }, func() { <-over }},
 		"a program":     {`{"name":"Text.Send","payload":{}}`, has("Text.Send"), has("Syscall.Cancelled")},
 		"a tool": {`{"name":"Content.Hydrate","payload":{"uri":"os:///agent.md"}}`, func() {
+			var err error
 			if opened, err = os.Open(pipe); err != nil { // when the tool has
 				t.Fatal(err)
 			}
@@ -146,5 +157,88 @@ func TestACanceledJobStopsWhatItHasCalled(t *testing.T) {
 				t.Errorf("it is %+v, %v", job, e)
 			}
 		})
+	}
+}
+
+// Job.Wait can be asked again over another connection when one was cut, and nothing of the job is
+// lost. What only looks at jobs isn't recorded, unless it belongs to a workflow.
+func TestAWaitSurvivesItsConnection(t *testing.T) {
+	runtimeDir(t)
+	next := make(chan float64)
+	work := kernel.DefineCommand[struct{}, struct{}](kernel.Definition{Type: "Test.Work", Summary: "Work.", Runs: kernel.Slow, Effect: kernel.External}).
+		BindStream(func(_ context.Context, in struct{}, s *kernel.Stream) (struct{}, error) {
+			for f := range next {
+				s.Progress("working", f)
+			}
+			return in, nil
+		})
+	d, call := serveJobs(t, &daemon.Options{Home: t.TempDir(), Socket: &daemon.Socket{}, Modules: []kernel.Module{{Name: "test", Version: "1.0.0", Summary: "For the test.", Syscalls: []kernel.Syscall{work}}}})
+	var started struct{ JobID string }
+	if e := call("Job.Start", `{"name":"Test.Work"}`, &started); e != nil {
+		t.Fatal(e)
+	}
+	next <- 0.25
+	wait := query("Job.Wait", fmt.Sprintf(`{"jobId":%q}`, started.JobID))
+	wait.Metadata = message.Metadata{ID: "wait", Timestamp: 1}
+	// waits sends Job.Wait over a new connection, and returns the messages that come.
+	waits := func() (*unix.Conn, *ndjson.Reader) {
+		conn, err := new(unix.Dialer).Dial(t.Context(), strings.TrimPrefix(d.URLs()[0], "unix://"))
+		if err == nil {
+			_, err = conn.Write(append(message.Append(nil, &wait), '\n'))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return conn, ndjson.NewReader(conn, nil)
+	}
+	wants := func(lines *ndjson.Reader, part string) {
+		t.Helper()
+		if line, err := lines.Next(); err != nil || !strings.Contains(string(line), part) {
+			t.Errorf("%s, %v; want %s", line, err, part)
+		}
+	}
+	for _, fraction := range []float64{0.5, 0.75} {
+		conn, lines := waits()
+		wants(lines, fmt.Sprintf(`"percentage":%g`, fraction-0.25)) // where it is, then what is new
+		next <- fraction
+		wants(lines, fmt.Sprintf(`"percentage":%g`, fraction))
+		if err := conn.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	conn, lines := waits()
+	wants(lines, `"percentage":0.75`)
+	close(next)
+	wants(lines, `"status":"completed"`)
+	if err := conn.Close(); err != nil {
+		t.Error(err)
+	}
+	for _, look := range []message.Type{"Job.List", "Job.Status", "Job.Result"} {
+		for _, correlation := range []string{"", "flow"} {
+			m := query(look, `{}`)
+			if look != "Job.List" {
+				m.Data = wait.Data
+			}
+			m.Metadata.Correlation = correlation
+			if answer, err := d.Call(t.Context(), m, nil); err != nil || answer.Kind != message.KindReply {
+				t.Errorf("%s: %s, %v", look, answer.Data, err)
+			}
+		}
+	}
+	entries, _, err := d.Journal().List(t.Context(), journal.Query{Limit: journal.MaxLimit})
+	if err != nil {
+		t.Fatal(err)
+	}
+	recorded := make(map[message.Type]int)
+	for _, e := range entries {
+		recorded[e.Message.Type]++
+	}
+	if recorded["Job.Wait"] != 0 || recorded["Job.Start"] != 2 {
+		t.Errorf("recorded are %v", recorded)
+	}
+	for _, look := range []message.Type{"Job.List", "Job.Status", "Job.Result"} {
+		if recorded[look] != 2 {
+			t.Errorf("%s has %d records, want 2", look, recorded[look])
+		}
 	}
 }

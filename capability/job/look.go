@@ -88,9 +88,10 @@ func (j *Jobs) info(r *record) Info {
 }
 
 var status = kernel.DefineQuery[idInput, Info](kernel.Definition{
-	Type:    "Job.Status",
-	Errors:  []kernel.ErrorDefinition{{Code: 404, When: "no job that the caller sees has this id"}, {Code: 422, When: "the short id stands for several jobs"}},
-	Summary: "Report how far a job is, and its result or its error.",
+	Type:      "Job.Status",
+	Errors:    []kernel.ErrorDefinition{{Code: 404, When: "no job that the caller sees has this id"}, {Code: 422, When: "the short id stands for several jobs"}},
+	Summary:   "Report how far a job is, and its result or its error.",
+	Recording: kernel.InWorkflows,
 })
 
 func (j *Jobs) status(ctx context.Context, in idInput) (Info, error) {
@@ -114,10 +115,11 @@ type resultInput struct {
 }
 
 var result = kernel.DefineQuery[resultInput, resultOutput](kernel.Definition{
-	Type:    "Job.Result",
-	Errors:  []kernel.ErrorDefinition{{Code: 404, When: "no job that the caller sees has this id"}, {Code: 409, When: "the job has no result yet"}, {Code: 422, When: "the short id stands for several jobs"}},
-	Summary: "Get the result of a completed job, or the error of a failed one, or what a job has said.",
-	Answers: kernel.FromStore,
+	Type:      "Job.Result",
+	Errors:    []kernel.ErrorDefinition{{Code: 404, When: "no job that the caller sees has this id"}, {Code: 409, When: "the job has no result yet"}, {Code: 422, When: "the short id stands for several jobs"}},
+	Summary:   "Get the result of a completed job, or the error of a failed one, or what a job has said.",
+	Recording: kernel.InWorkflows,
+	Answers:   kernel.FromStore,
 })
 
 func (j *Jobs) result(ctx context.Context, in resultInput) (resultOutput, error) {
@@ -163,11 +165,12 @@ type listOutput struct {
 }
 
 var list = kernel.DefineQuery[listInput, listOutput](kernel.Definition{
-	Type:    "Job.List",
-	Errors:  []kernel.ErrorDefinition{{Code: 422, When: "the cursor isn't one, or a filter makes no sense"}},
-	Summary: "List jobs, newest first, by status, name, time or schedule, in pages.",
-	Input:   schema.Input[listInput]().Example(`{"status":"failed","since":"24h"}`),
-	Answers: kernel.FromStore,
+	Type:      "Job.List",
+	Errors:    []kernel.ErrorDefinition{{Code: 422, When: "the cursor isn't one, or a filter makes no sense"}},
+	Summary:   "List jobs, newest first, by status, name, time or schedule, in pages.",
+	Input:     schema.Input[listInput]().Example(`{"status":"failed","since":"24h"}`),
+	Recording: kernel.InWorkflows,
+	Answers:   kernel.FromStore,
 })
 
 // maxLooked is how many jobs one page of a list looks at. Such a page may be short, and has a
@@ -253,11 +256,12 @@ type waitInput struct {
 }
 
 var wait = kernel.DefineQuery[waitInput, Info](kernel.Definition{
-	Type:    "Job.Wait",
-	Errors:  []kernel.ErrorDefinition{{Code: 404, When: "no job that the caller sees has this id"}, {Code: 422, When: "the short id stands for several jobs"}},
-	Summary: "Wait until a job has ended: its progress, then its outcome. It can be asked again at any time.",
-	Runs:    kernel.Endless,
-	Timeout: 24 * time.Hour,
+	Type:      "Job.Wait",
+	Errors:    []kernel.ErrorDefinition{{Code: 404, When: "no job that the caller sees has this id"}, {Code: 422, When: "the short id stands for several jobs"}},
+	Summary:   "Wait until a job has ended: its progress, then its outcome. It can be asked again at any time.",
+	Recording: kernel.InWorkflows,
+	Runs:      kernel.Endless,
+	Timeout:   24 * time.Hour,
 })
 
 func (j *Jobs) wait(ctx context.Context, in waitInput, s *kernel.Stream) (Info, error) {
