@@ -62,7 +62,7 @@ func (v *vm) full() error {
 	if v.err != nil || v.run == nil {
 		return v.err
 	}
-	return v.run.tooMuchMemory()
+	return v.run.tooMuchMemory(v.linear)
 }
 
 // string makes a JavaScript string of UTF-8.

@@ -10,15 +10,20 @@ type linear struct {
 	max    uint64
 	buffer []byte
 
-	refused bool // more was asked for than there is
+	refused   bool // more was asked for than there is,
+	exhausted bool // because of the budget
 }
 
 // Reallocate implements experimental.LinearMemory: nil means that the memory can't grow.
 func (l *linear) Reallocate(size uint64) []byte {
 	more := int64(size) - int64(len(l.buffer))
-	if size > l.max || l.budget.Add(-more) < 0 {
-		l.budget.Add(more)
+	if size > l.max {
 		l.refused = true
+		return nil
+	}
+	if l.budget.Add(-more) < 0 {
+		l.budget.Add(more)
+		l.refused, l.exhausted = true, true
 		return nil
 	}
 	if size <= uint64(cap(l.buffer)) {

@@ -219,3 +219,8 @@ func (p *Program) locate(text, stack string) *CodeError {
 	}
 	return err
 }
+
+// Types declares what a handler has, for TypeScript.
+//
+//go:embed js/kernos.d.ts
+var Types string

@@ -261,7 +261,11 @@ func (r *run) begin(id int, typ string, data json.RawMessage) {
 	}()
 }
 
-func (r *run) tooMuchMemory() error {
+// tooMuchMemory is the error of a call that got no memory.
+func (r *run) tooMuchMemory(l *linear) error {
+	if l.exhausted {
+		return message.Errorf(503, "%s found no memory: scripts use all that they may have together; try again later", r.program.Source.Name)
+	}
 	return message.Errorf(413, "%s used more than its %d MB of memory", r.program.Source.Name, r.limits.Memory>>20)
 }
 
@@ -289,7 +293,7 @@ func (r *run) explained(text []byte) error {
 		return &CodeError{Name: r.program.Source.Name, Message: "the code failed in a way that can't be described"}
 	}
 	if e.Name == "InternalError" && e.Message == "out of memory" {
-		return r.tooMuchMemory()
+		return r.tooMuchMemory(r.vm.linear)
 	}
 	if e.Code >= 400 && e.Code <= 599 {
 		var first *message.Error

@@ -34,6 +34,7 @@ type value uint32
 type vm struct {
 	module api.Module
 	memory api.Memory
+	linear *linear
 	ctx    context.Context // leads host functions to this vm
 	image  *image          // of a clean instance
 
@@ -151,7 +152,7 @@ func (e *Engine) newVM(im *image) (*vm, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &vm{module: m, memory: m.Memory(), image: im}
+	v := &vm{module: m, memory: m.Memory(), linear: l, image: im}
 	var ok bool
 	if v.stackPointer, ok = m.ExportedGlobal("__stack_pointer").(api.MutableGlobal); !ok {
 		return nil, errors.New("QuickJS doesn't export its stack pointer")
