@@ -40,6 +40,12 @@ type Options struct {
 	// worker returns like that only if it has done nothing that must not be repeated.
 	Work func(context.Context, *Lease)
 
+	// Tick does a task that is a clock. It adds to a batch what happens at the task's time, and
+	// returns the next time, or the zero time if the clock ends. Since that is one batch, the task
+	// needs neither a lease nor a worker. applied is called when the batch has been applied, with
+	// its commit. If Tick fails, it has added nothing, and is called again after a pause.
+	Tick func(*store.Batch, Task) (next time.Time, applied func(*store.Commit), err error)
+
 	Slots int              // how many tasks run at once; 0 means DefaultSlots
 	Grace time.Duration    // how long workers may go on when the queue stops
 	Now   func() time.Time // nil means time.Now

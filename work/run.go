@@ -19,6 +19,9 @@ const (
 	// A batch moves at most so many timers, or leases so many tasks.
 	maxBatch = 512
 
+	// A batch does at most so many clocks, so that what they start begins soon.
+	maxTicks = 64
+
 	// After an error of the store, and after a worker that has ended nothing, the queue waits.
 	afterError = time.Second
 )
@@ -189,15 +192,49 @@ func (q *Queue) promote() (next time.Duration, more bool, err error) {
 		timers.low = first.Key // nil if there are none
 	}
 	q.mu.Unlock()
-	err = q.inBatches(due, func(b *store.Batch, c *candidate) func(*store.Commit) {
+	var clocks, others []candidate
+	for _, c := range due {
+		if c.Clock {
+			clocks = append(clocks, c)
+		} else {
+			others = append(others, c)
+		}
+	}
+	err = q.inBatches(others, func(b *store.Batch, c *candidate) func(*store.Commit) {
 		moved := q.put(b, &c.Task, c.place, c.revision)
 		return func(*store.Commit) { moved() }
 	})
+	for some := range slices.Chunk(clocks, maxTicks) {
+		err = errors.Join(err, q.tick(some))
+	}
 	q.mu.Lock()
 	if err != nil {
 		timers.low = timers.prefix
 	}
 	return timers.until(now), more, err
+}
+
+// tick does clocks that are due.
+func (q *Queue) tick(clocks []candidate) (failed error) {
+	err := q.inBatches(clocks, func(b *store.Batch, c *candidate) func(*store.Commit) {
+		t := c.Task
+		next, applied, err := q.opts.Tick(b, t)
+		if err != nil {
+			failed = err
+			return nil
+		}
+		if next.IsZero() {
+			q.leave(b, t.ID, c.place, c.revision)
+			return applied
+		}
+		t.Due = next
+		moved := q.put(b, &t, c.place, c.revision)
+		return func(commit *store.Commit) {
+			moved()
+			applied(commit)
+		}
+	})
+	return errors.Join(failed, err)
 }
 
 // until returns how long it is until the first timer of a lane may be due.

@@ -31,6 +31,8 @@ type Task struct {
 	Group string
 	Limit int
 
+	Clock bool // it is done by Options.Tick, again and again, and waits for nothing but its time
+
 	// Value is for the worker, if the task begins at once. It isn't stored, and is nil if the task
 	// has waited.
 	Value any
@@ -48,6 +50,7 @@ type entry struct {
 	Attempt int    `json:"attempt,omitzero"`
 	Fence   uint64 `json:"fence,omitzero"`
 	Process int64  `json:"process,omitzero"` // the process that has leased it
+	Clock   bool   `json:"clock,omitzero"`
 
 	// These are in the key of other lanes than laneBegun.
 	Due      int64 `json:"due,omitzero"` // ms
@@ -109,7 +112,7 @@ func (t *Task) order() []byte {
 // place returns the key of a task in the lane where it belongs at a time.
 func (q *Queue) place(t *Task, now time.Time) []byte {
 	switch {
-	case t.Due.After(now):
+	case t.Due.After(now) || t.Clock:
 		due := binary.BigEndian.AppendUint64(nil, uint64(t.Due.UnixMilli()))
 		return q.key(laneTimers, due, []byte{byte(MaxPriority - t.Priority)}, []byte(t.ID))
 	case t.Group != "":
@@ -136,6 +139,9 @@ func (t *Task) encode(place []byte, process int64) []byte {
 	number("attempt", int64(t.Attempt))
 	number("fence", int64(t.Fence))
 	number("process", process)
+	if t.Clock {
+		b = append(b, `,"clock":true`...)
+	}
 	if place[2] == laneBegun {
 		number("due", t.Due.UnixMilli())
 		number("priority", int64(t.Priority))
@@ -154,7 +160,7 @@ func decode(key, value []byte) (t Task, process int64, err error) {
 		return t, 0, fmt.Errorf("a task can't be read: %w", err)
 	}
 	rest := key[3:]
-	t.Group, t.Limit, t.Attempt, t.Fence = e.Group, e.Limit, e.Attempt, e.Fence
+	t.Group, t.Limit, t.Attempt, t.Fence, t.Clock = e.Group, e.Limit, e.Attempt, e.Fence, e.Clock
 	switch key[2] {
 	case laneBegun:
 		t.ID, t.Due, t.Priority = string(rest), time.UnixMilli(e.Due), e.Priority

@@ -441,3 +441,42 @@ func TestManyAreAddedAtOnce(t *testing.T) {
 		t.Errorf("%d tasks are done: %q", n, b.done)
 	}
 }
+
+// A clock starts a task at each of its times, in the batch that sets it to the next one. It is not
+// leased, and takes no place from tasks that run.
+func TestClocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &counting{Store: storetest.NewMemory()}
+		var b *bench
+		ticks := 0
+		b = start(t, s, work.Options{Slots: 1, Tick: func(batch *store.Batch, clock work.Task) (time.Time, func(*store.Commit), error) {
+			ticks++
+			switch ticks {
+			case 2:
+				return time.Time{}, nil, errors.New("the store can't be read")
+			case 4:
+				return time.Time{}, func(*store.Commit) { b.note("end") }, nil
+			}
+			return clock.Due.Add(time.Hour), b.Add(batch, work.Task{ID: fmt.Sprint("run", ticks), Due: time.Now()}), nil
+		}}, nil)
+		synctest.Wait()
+		b.add(work.Task{ID: "clock", Due: time.Now(), Clock: true})
+		b.wants("at once", "run1")
+		if n := s.batches.Load(); n != 3 {
+			t.Errorf("%d batches add a clock, start a task, and end it", n)
+		}
+		if task, state, err := b.Find("clock"); state != work.Waiting || !task.Clock || err != nil {
+			t.Errorf("the clock is %+v, %v, %v", task, state, err)
+		}
+		time.Sleep(time.Hour)
+		b.wants("when it fails", "")
+		time.Sleep(time.Minute)
+		b.wants("a moment later", "run3")
+		time.Sleep(time.Hour)
+		b.wants("the last time", "end")
+		if _, state, err := b.Find("clock"); state != work.Absent || err != nil {
+			t.Errorf("the clock is %v, %v", state, err)
+		}
+		b.stop()
+	})
+}

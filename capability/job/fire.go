@@ -1,6 +1,7 @@
 package job
 
 import (
+	"errors"
 	"time"
 
 	"kernos/kernel"
@@ -12,69 +13,63 @@ import (
 // never is when a schedule that is paused is due.
 var never = time.UnixMilli(1<<53 - 1)
 
-// fire starts the run of a schedule whose time has come, and sets the schedule to its next time,
-// in one batch: neither happens without the other (J4).
-func (a *run) fire() {
-	s, err := readSchedule(a.Schedule, a.Zone)
+// tick starts the run of a schedule whose time has come, in the batch that sets the schedule to its
+// next time: neither happens without the other (J4). It is called by the queue.
+func (j *Jobs) tick(b *store.Batch, t work.Task) (next time.Time, applied func(*store.Commit), err error) {
+	r, err := j.loadSpec(t.ID)
+	if e, ok := errors.AsType[*message.Error](err); ok && e.Code == 404 { // it was forgotten
+		return time.Time{}, func(*store.Commit) {}, nil
+	}
+	if err == nil {
+		err = r.loadState(j.opts.Store)
+	}
 	if err != nil {
-		a.pauseSchedule(err.Error())
-		return
+		return next, nil, err
 	}
-	if e := a.refused(); e != nil {
-		a.pauseSchedule(e.Message)
-		return
+	who, err := j.opts.Find(r.Principal)
+	if err != nil {
+		return next, nil, err
 	}
-	now := a.j.opts.Now()
-	var ended func()
-	var added []func(*store.Commit)
-	r := *a.record
-	commit := a.persist(false, func(b *store.Batch) error {
-		*a.record, added = r, nil
-		times, missed, next := s.passed(a.lease.Due, now, a.CatchUp)
-		for _, at := range times {
-			added = append(added, a.spawn(b, at, now))
-			a.Last = at.UnixMilli()
+	s, err := readSchedule(r.Schedule, r.Zone)
+	switch {
+	case err != nil:
+		return never, j.pauseIn(b, r, err.Error()), nil
+	case who == nil || who.Life().Err() != nil:
+		return never, j.pauseIn(b, r, tokenEnded(r.Token).Message), nil
+	}
+	now := j.opts.Now()
+	times, missed, next := s.passed(t.Due, now, r.CatchUp)
+	added := make([]func(*store.Commit), len(times))
+	for i, at := range times {
+		added[i] = j.spawn(b, r, at, now)
+		r.Last = at.UnixMilli()
+	}
+	r.Missed += missed
+	if next.IsZero() { // it doesn't come again
+		next = never
+	}
+	r.store(b)
+	return next, func(c *store.Commit) {
+		for _, f := range added {
+			f(c)
 		}
-		a.Missed += missed
-		if next.IsZero() { // it doesn't come again
-			next = never
-		}
-		ended = a.lease.Again(b, next)
-		a.store(b)
-		return nil
-	})
-	if commit == nil {
-		return
-	}
-	ended()
-	for _, f := range added {
-		f(commit)
-	}
+	}, nil
 }
 
-// spawn adds a run of the schedule to a batch.
-func (a *run) spawn(b *store.Batch, due, now time.Time) (added func(*store.Commit)) {
-	s := a.spec
-	s.ID, s.Of, s.At, s.Created = a.j.ids.next(now), a.ID, due.UnixMilli(), now.UnixMilli()
+// spawn adds a run of a schedule to a batch.
+func (j *Jobs) spawn(b *store.Batch, r *record, due, now time.Time) (added func(*store.Commit)) {
+	s := r.spec
+	s.ID, s.Of, s.At, s.Created = j.ids.next(now), r.ID, due.UnixMilli(), now.UnixMilli()
 	s.Schedule, s.Zone, s.CatchUp, s.Unique = "", "", false, ""
-	a.Runs++
-	return a.j.add(b, &s, now)
+	r.Runs++
+	return j.add(b, &s, now)
 }
 
-// pauseSchedule pauses a schedule that can't go on.
-func (a *run) pauseSchedule(why string) {
-	var ended func()
-	a.Paused = message.Clip(why, maxLine)
-	commit := a.persist(false, func(b *store.Batch) error {
-		ended = a.lease.Again(b, never)
-		a.store(b)
-		return nil
-	})
-	if commit == nil {
-		return
-	}
-	ended()
-	a.j.opts.Log.Warn("a schedule is paused", "job", a.ID, "why", why)
+// pauseIn adds to a batch that a schedule which can't go on is paused.
+func (j *Jobs) pauseIn(b *store.Batch, r *record, why string) (applied func(*store.Commit)) {
+	r.Paused = message.Clip(why, maxLine)
+	r.store(b)
+	return func(*store.Commit) { j.opts.Log.Warn("a schedule is paused", "job", r.ID, "why", why) }
 }
 
 // Restored says that a store was restored from a backup. What its jobs have done since the backup

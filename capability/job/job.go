@@ -88,7 +88,7 @@ func New(o *Options) *Jobs {
 		j.opts.Log = slog.New(slog.DiscardHandler)
 	}
 	j.queue = work.New(&work.Options{
-		Store: o.Store, Letter: queueLetter, Work: j.work, Slots: o.Slots, Grace: o.Grace, Now: j.opts.Now, Log: j.opts.Log,
+		Store: o.Store, Letter: queueLetter, Work: j.work, Tick: j.tick, Slots: o.Slots, Grace: o.Grace, Now: j.opts.Now, Log: j.opts.Log,
 	})
 	return j
 }

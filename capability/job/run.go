@@ -71,8 +71,8 @@ func (j *Jobs) work(ctx context.Context, l *work.Lease) {
 		return
 	}
 	a := &run{j: j, k: k, lease: l, ctx: ctx, record: r, who: who}
-	if r.Schedule != "" {
-		a.fire()
+	if r.Schedule != "" { // a version before 0.8.0 has stored it
+		a.becomeClock()
 		return
 	}
 	a.live = j.begin(r.ID)
@@ -95,6 +95,19 @@ func (j *Jobs) work(ctx context.Context, l *work.Lease) {
 		return
 	}
 	a.doOne()
+}
+
+// becomeClock gives the schedule back as a clock.
+func (a *run) becomeClock() {
+	a.lease.Clock = true
+	var ended func()
+	commit := a.persist(false, func(b *store.Batch) error {
+		ended = a.lease.Again(b, a.lease.Due)
+		return nil
+	})
+	if commit != nil {
+		ended()
+	}
 }
 
 // refused returns why a job must not run.

@@ -134,7 +134,7 @@ func (j *Jobs) add(b *store.Batch, s *spec, due time.Time) (added func(*store.Co
 }
 
 func (s *spec) task(due time.Time) work.Task {
-	t := work.Task{ID: s.ID, Due: due, Priority: s.Priority}
+	t := work.Task{ID: s.ID, Due: due, Priority: s.Priority, Clock: s.Schedule != ""}
 	if s.Schedule == "" && s.Group != "" {
 		t.Group, t.Limit = s.groupName(), s.Limit
 	}

@@ -281,9 +281,12 @@ func (e *Engine) openPebble(log *logger) (err error) {
 		}
 	}
 	o.EventListener = listener
+	compactions := newLateScheduler()
+	o.Experimental.CompactionScheduler = compactions
 	e.db, err = crdb.Open(e.dir, o)
 	switch {
 	case err == nil:
+		compactions.open()
 		return nil
 	case crdb.IsCorruptionError(err):
 		return damage(e.dir, "", err)

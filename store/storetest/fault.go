@@ -266,9 +266,8 @@ func (r *faulty) write() (bool, error) {
 
 // look checks that what was acknowledged is there and that nothing is half there.
 func (r *faulty) look(s store.Reader) error {
-	_, read := r.hitYet()
 	fails := func(err error) error {
-		if !read {
+		if _, read := r.hitYet(); !read {
 			return fmt.Errorf("reading fails, and only writing is broken: %w", err)
 		}
 		if !coded(err) {
