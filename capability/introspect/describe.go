@@ -65,7 +65,7 @@ func (c catalog) describe(ctx context.Context, in describeInput) (kernel.Raw, er
 func newDescription(name string, s *kernel.Syscall) description {
 	d := description{
 		Name: name, Kind: s.Kind, Input: jsontext.Value(s.Input.JSON()), Output: jsontext.Value(s.Reply()),
-		Summary: s.Summary, Example: jsontext.Value(s.Example), Timeout: s.Timeout.Milliseconds(),
+		Summary: s.Summary, Timeout: s.Timeout.Milliseconds(),
 	}
 	for _, e := range s.Emits {
 		d.Emits = append(d.Emits, event{e.Type, e.Summary})
@@ -73,10 +73,15 @@ func newDescription(name string, s *kernel.Syscall) description {
 	for _, e := range s.Errors {
 		d.Errors = append(d.Errors, failure{e.Code, e.When})
 	}
-	if s.Provider == kernel.Program {
+	switch s.Provider {
+	case kernel.Program:
 		d.Errors = append(d.Errors, failure{502, "the program that serves it has left, or its reply breaks the output schema"})
+	case kernel.Code:
+		d.Errors = append(d.Errors, failure{500, "its code has failed; the message names the line"}, failure{502, "what its code returns breaks the output schema"})
 	}
-	if example, ok := schema.ExampleOf(s.Input); ok && s.Example == "" {
+	if s.Example != "" {
+		d.Example = jsontext.Value(s.Example)
+	} else if example, ok := schema.ExampleOf(s.Input); ok {
 		d.Example = jsontext.Value(example)
 	}
 	return d

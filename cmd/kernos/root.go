@@ -29,7 +29,7 @@ var commandGroups = []struct {
 	{"Jobs", []string{"job"}},
 	{"What happened", []string{"graph", "log", "replay", "search", "show", "watch"}},
 	{"The daemon", []string{"backup", "doctor", "restore", "serve", "status", "stop", "token"}},
-	{"Programs", []string{"convert", "handle", "pipe"}},
+	{"Programs and code", []string{"convert", "handle", "pipe", "register", "test", "types", "unregister", "versions"}},
 }
 
 func rootCommand() *cobra.Command {
@@ -65,6 +65,7 @@ that isn't a terminal, and no command, means kernos pipe.`,
 		lsCommand(open, openRunning), describeCommand(open, openRunning), backupCommand(&contextName), restoreCommand(), callCommand(), jobCommand(openStarted, &contextName), handleCommand(), contextCommand(), doctorCommand(), completionCommand())
 	root.AddCommand(historyCommands(openStarted, openRunning)...)
 	root.AddCommand(documentCommands()...)
+	root.AddCommand(scriptCommands(openStarted)...)
 	for _, g := range commandGroups {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title + ":"})
 	}
@@ -75,7 +76,7 @@ that isn't a terminal, and no command, means kernos pipe.`,
 			}
 		}
 		switch c.Name() {
-		case "backup", "status", "stop", "ls", "describe", "log", "show", "graph", "search", "replay", "watch":
+		case "backup", "status", "stop", "ls", "describe", "log", "show", "graph", "search", "replay", "watch", "types":
 			addContextFlag(c, &contextName)
 		case "pipe", "serve", "convert":
 			concernsThisMachine(c, &contextName, true)

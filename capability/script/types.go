@@ -1,0 +1,37 @@
+package script
+
+import (
+	_ "embed" // for what a handler has
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"kernos/kernel"
+	"kernos/message"
+	"kernos/schema"
+)
+
+//go:embed handler.d.ts
+var handlerTypes string
+
+// A Described is a syscall as Syscall.Describe describes it.
+type Described struct {
+	Name    message.Type    `json:"name"`
+	Kind    message.Kind    `json:"kind"`
+	Summary string          `json:"summary"`
+	Input   json.RawMessage `json:"input"`
+	Output  json.RawMessage `json:"output"`
+}
+
+// Types returns declarations in TypeScript of what the code of a syscall has, with these syscalls.
+func Types(syscalls []Described) string {
+	var b strings.Builder
+	b.WriteString(handlerTypes)
+	b.WriteString("\ninterface KernosSyscalls {\n")
+	for _, s := range syscalls {
+		fmt.Fprintf(&b, "  %s\n  %q: {\n    kind: %q;\n    input: %s;\n    output: %s;\n  };\n", schema.Comment(s.Summary), s.Name, s.Kind,
+			schema.TypeScript(s.Input, "    "), schema.TypeScript(kernel.WithoutReference(s.Output), "    "))
+	}
+	b.WriteString("}\n")
+	return b.String()
+}

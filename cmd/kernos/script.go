@@ -1,0 +1,202 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"kernos/capability/script"
+	"kernos/cmd/kernos/calling"
+	"kernos/cmd/kernos/exit"
+	"kernos/cmd/kernos/request"
+	"kernos/cmd/kernos/terminal"
+	"kernos/message"
+)
+
+// scriptCommands are those for syscalls that are code. They are calls with the code of a file.
+func scriptCommands(openStarted opener) []*cobra.Command {
+	register := fileCommand(openStarted, "register", &cobra.Command{
+		Use:   "register FILE [--PARAMETER VALUE …]",
+		Short: "Register a file of TypeScript as a syscall",
+		Long: `Register the code of a file as a syscall, which can be called at once and stays until kernos
+unregister. The name is that of the file, or --name: Text.Count.ts is Text.Count. The code
+exports handler, and may export kind, InputSchema, OutputSchema, description and version;
+what isn't exported is given as a parameter (kernos syscall register --help).
+
+If tsc is installed, the types of the code are checked first; --no-check leaves that out.`,
+		Example: `  kernos register Text.Count.ts
+  kernos register count.ts --name Text.Count --kind query
+  kernos register Text.Count.ts --version 1.1.0 weights:='{"1.0.0": 9, "1.1.0": 1}'`,
+	})
+	test := fileCommand(openStarted, "test", &cobra.Command{
+		Use:   "test FILE [--data JSON] [--PARAMETER VALUE …]",
+		Short: "Run a file of TypeScript without registering it",
+		Long: `Run the handler of a file on the kernel with --data, and print its output or error, its
+events, the lines of its console, the syscalls that it calls, and how long it took. Queries
+that it calls are run. Commands aren't: they answer with replies:='{TYPE: REPLY}', or with an
+example of what they reply.
+
+If tsc is installed, the types of the code are checked first; --no-check leaves that out.`,
+		Example: `  kernos test Text.Count.ts --data '{"text": "one two"}'
+  kernos test Weather.Report.ts --data '{"city": "Rome"}' replies:='{"Http.Fetch": {"status": 200, "body": "{}"}}'`,
+	})
+	return []*cobra.Command{
+		register, test,
+		nameCommand("unregister", "Remove a syscall that is code", "Remove a syscall that is code, with all its versions. Calls that have begun are finished."),
+		nameCommand("versions", "List the versions of a syscall that is code", "List the versions of a syscall that is code: which are called, how often, with which outcomes\nand how fast. --version VERSION prints the code of one; kernos syscall rollback goes back to one."),
+		typesCommand(openStarted),
+	}
+}
+
+// nameCommand is a method of the module syscall that takes a name.
+func nameCommand(method, short, long string) *cobra.Command {
+	c := &cobra.Command{
+		Use: method + " TYPE", Short: short, Long: long,
+		Example:               "  kernos " + method + " Text.Count",
+		DisableFlagParsing:    true,
+		DisableFlagsInUseLine: true,
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 1 && (args[0] == "-h" || args[0] == "--help") {
+				return c.Help()
+			}
+			return calling.Run(c, slices.Concat([]string{"syscall", method}, args))
+		},
+		ValidArgsFunction: func(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+			return calling.CompleteCall(c, slices.Concat([]string{"syscall", method}, args), word)
+		},
+	}
+	listsItsFlags(c)
+	return c
+}
+
+// fileCommand completes a command that calls a method with the code of a file.
+func fileCommand(open opener, method string, c *cobra.Command) *cobra.Command {
+	c.DisableFlagParsing, c.DisableFlagsInUseLine = true, true
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if slices.Contains(args, "-h") || slices.Contains(args, "--help") {
+			return c.Help()
+		}
+		check := !slices.Contains(args, "--no-check")
+		args = slices.DeleteFunc(slices.Clone(args), func(a string) bool { return a == "--no-check" })
+		if len(args) == 0 || strings.HasPrefix(args[0], "-") {
+			return fmt.Errorf("say which file: kernos %s FILE; see kernos %s --help", method, method)
+		}
+		file := args[0]
+		if _, err := os.Stat(file); err != nil {
+			return &exit.Error{Status: exit.Usage, Cause: err}
+		}
+		if check {
+			if err := checkTypes(c, open, file); err != nil {
+				return err
+			}
+		}
+		return calling.Run(c, fileCall(method, file, args[1:]))
+	}
+	listsItsFlags(c)
+	return c
+}
+
+// fileCall is the command line of a call with the code of a file: --data is the input of a test.
+func fileCall(method, file string, args []string) []string {
+	ext := filepath.Ext(file)
+	call := []string{"syscall", method, "code=@" + file}
+	if language := strings.TrimPrefix(ext, "."); language == "js" || language == "wasm" {
+		call = append(call, "language="+language)
+	}
+	named := false
+	for i := 0; i < len(args); i++ {
+		a := args[i]
+		named = named || a == "--name" || strings.HasPrefix(a, "--name=") || strings.HasPrefix(a, "name=")
+		value, isData := strings.CutPrefix(a, "--data=")
+		if method == "test" && a == "--data" && i+1 < len(args) {
+			i++
+			value, isData = args[i], true
+		}
+		if method == "test" && isData {
+			a = "data:=" + value
+		}
+		call = append(call, a)
+	}
+	if !named {
+		call = append(call, "name="+strings.TrimSuffix(filepath.Base(file), ext))
+	}
+	return call
+}
+
+func typesCommand(open opener) *cobra.Command {
+	return &cobra.Command{
+		Use:   "types",
+		Short: "Print what code may call, as TypeScript",
+		Long: `Print declarations in TypeScript of what the code of a syscall has: kernos.call with the types
+of all syscalls that the daemon serves, fetch, console and the rest. An editor that finds them
+beside the code completes and checks it.`,
+		Example: "  kernos types > os/syscalls/kernos.d.ts",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return errors.New("kernos types takes no argument; see kernos types --help")
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, _ []string) error {
+			return asking(c, open, func(ctx context.Context, call caller, s *terminal.Screen) error {
+				text, err := liveTypes(ctx, call)
+				if err != nil {
+					return err
+				}
+				return s.Line(strings.TrimSuffix(text, "\n"))
+			})
+		},
+	}
+}
+
+// liveTypes are the declarations of what a kernel serves.
+func liveTypes(ctx context.Context, call caller) (string, error) {
+	all, err := catalog(ctx, call)
+	if err != nil {
+		return "", err
+	}
+	described := make([]script.Described, len(all))
+	for i, e := range all {
+		if err := request.Read(ctx, call, message.KindQuery, "Syscall.Describe", map[string]any{"name": e.Type}, &described[i]); err != nil {
+			return "", err
+		}
+	}
+	return script.Types(described), nil
+}
+
+// checkTypes checks the types of a file, if tsc is installed.
+func checkTypes(c *cobra.Command, open opener, file string) error {
+	tsc, err := exec.LookPath("tsc")
+	if err != nil || filepath.Ext(file) != ".ts" {
+		return nil
+	}
+	return asking(c, open, func(ctx context.Context, call caller, s *terminal.Screen) error {
+		types, err := liveTypes(ctx, call)
+		if err != nil {
+			return err
+		}
+		dir, err := os.MkdirTemp("", "kernos-types-")
+		if err != nil {
+			return exit.Wrap(err)
+		}
+		defer func() { _ = os.RemoveAll(dir) }()
+		declared := filepath.Join(dir, "kernos.d.ts")
+		if err := os.WriteFile(declared, []byte(types), 0o600); err != nil {
+			return exit.Wrap(err)
+		}
+		found, err := exec.CommandContext(ctx, tsc, "--noEmit", "--strict", "--target", "es2023", "--lib", "es2023", "--module", "esnext",
+			"--moduleResolution", "bundler", "--types", "", declared, file).CombinedOutput()
+		if err == nil {
+			return nil
+		}
+		return exit.Wrap(fmt.Errorf("tsc finds errors in %s; correct them, or leave the check out with --no-check:\n%s", file, bytes.TrimSpace(found)))
+	})
+}
