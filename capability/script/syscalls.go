@@ -36,10 +36,11 @@ type versionInfo struct {
 }
 
 var versions = kernel.DefineQuery[versionsInput, versionsOutput](kernel.Definition{
-	Type:    "Syscall.Versions",
-	Summary: "List the versions of a syscall that is code: which are called, how often, with which outcomes and how fast.",
-	Errors:  []kernel.ErrorDefinition{{Code: 404, When: "no code has this name, or this version"}},
-	Example: `{"name":"Text.Count"}`,
+	Type:     "Syscall.Versions",
+	Volatile: []string{"versions.calls", "versions.failures", "versions.*Ms"},
+	Summary:  "List the versions of a syscall that is code: which are called, how often, with which outcomes and how fast.",
+	Errors:   []kernel.ErrorDefinition{{Code: 404, When: "no code has this name, or this version"}},
+	Example:  `{"name":"Text.Count"}`,
 })
 
 func (s *Scripts) versions(ctx context.Context, in versionsInput) (versionsOutput, error) {

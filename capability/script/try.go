@@ -66,12 +66,13 @@ func newTestError(err error) *testError {
 }
 
 var test = kernel.DefineCommand[testInput, testOutput](kernel.Definition{
-	Type:    "Syscall.Test",
-	Summary: "Run code against sample input without registering it, and return its output, logs, time and the syscalls that it calls. Queries are run; commands aren't.",
-	Errors:  []kernel.ErrorDefinition{{Code: 422, When: "the code can't be compiled, exports no handler, or the input doesn't fit its schema"}},
-	Example: `{"code":"export const handler = (input: {n: number}) => ({n: 2 * input.n});","data":{"n":21}}`,
-	Runs:    kernel.Slow,
-	Timeout: 5 * time.Minute,
+	Type:     "Syscall.Test",
+	Volatile: []string{"ms"},
+	Summary:  "Run code against sample input without registering it, and return its output, logs, time and the syscalls that it calls. Queries are run; commands aren't.",
+	Errors:   []kernel.ErrorDefinition{{Code: 422, When: "the code can't be compiled, exports no handler, or the input doesn't fit its schema"}},
+	Example:  `{"code":"export const handler = (input: {n: number}) => ({n: 2 * input.n});","data":{"n":21}}`,
+	Runs:     kernel.Slow,
+	Timeout:  5 * time.Minute,
 })
 
 func (s *Scripts) test(ctx context.Context, in testInput) (out testOutput, err error) {
