@@ -62,7 +62,7 @@ func TestRetryAfterCancel(t *testing.T) {
 
 // A store that can't write for a while loses no job, and fails none.
 func TestTheStoreFails(t *testing.T) {
-	for _, call := range []string{"apply", "commit"} {
+	for _, call := range []string{"apply", "commit", "scan"} {
 		test(t, call, func(t *testing.T, w *world) {
 			var ids []string
 			for i := range 20 {
