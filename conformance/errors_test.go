@@ -63,8 +63,7 @@ func TestErrorsAreDescribed(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	sealed, job := fill(t, w)
-	g := generator{random: rand.New(rand.NewPCG(5, 6)), texts: append(slices.Repeat([]string{sealed, job}, 10), texts...)}
+	g := generator{random: rand.New(rand.NewPCG(5, 6)), texts: append(slices.Repeat(fill(t, w), 10), texts...)}
 	problems := make(map[string]bool)
 	for _, typ := range w.kernel.Registry().Types() {
 		s, _ := w.kernel.Registry().Lookup(typ)

@@ -43,8 +43,8 @@ func TestQueriesChangeNothing(t *testing.T) {
 		}
 	}()
 	askAll(t, w, generator{random: rand.New(rand.NewPCG(3, 4)), texts: texts}, dir, files, false) // nothing is there yet
-	sealed, job := fill(t, w)
-	counts := askAll(t, w, generator{random: rand.New(rand.NewPCG(1, 2)), texts: append(slices.Repeat([]string{sealed, job, `"Text.Count"`}, 10), texts...)}, dir, files, true)
+	known := fill(t, w)
+	counts := askAll(t, w, generator{random: rand.New(rand.NewPCG(1, 2)), texts: append(slices.Repeat(known, 10), texts...)}, dir, files, true)
 	for name, good := range counts {
 		if good == 0 {
 			t.Errorf("%s never succeeded: the test is blind to it", name)
@@ -55,9 +55,9 @@ func TestQueriesChangeNothing(t *testing.T) {
 	}
 }
 
-// fill puts something into a kernel that can be asked for. It returns a sealed string and the id
-// of a finished job, as JSON.
-func fill(t *testing.T, w *whole) (sealed, job string) {
+// fill puts something into a kernel that can be asked for. It returns a sealed string and the ids
+// of a finished job and a session, as JSON.
+func fill(t *testing.T, w *whole) (known []string) {
 	t.Helper()
 	for i := range 30 {
 		ttl := ""
@@ -77,18 +77,18 @@ func fill(t *testing.T, w *whole) (sealed, job string) {
 	if m := w.command("Syscall.Register", `{"name":"Text.Count","kind":"query","code":"export const handler = () => 1","inputSchema":{},"outputSchema":{}}`); failure(m) != 0 {
 		t.Fatalf("%s", m.Data)
 	}
-	known := message.Message{Kind: message.KindCommand, Type: "Echo", Data: []byte(`{"message":"a note"}`)}
-	known.Metadata = message.Metadata{ID: "known", Correlation: "flow", Timestamp: 1}
-	w.ask(known)
+	note := message.Message{Kind: message.KindCommand, Type: "Echo", Data: []byte(`{"message":"a note"}`)}
+	note.Metadata = message.Metadata{ID: "known", Correlation: "flow", Timestamp: 1}
+	w.ask(note)
 	secret := w.command("Crypto.Seal", `{"plaintext":"a secret"}`)
 	if failure(secret) != 0 {
 		t.Fatalf("%s", secret.Data)
 	}
-	return string(secret.Data), runJob(t, w)
+	return append(serveAWhile(t, w), string(secret.Data), `"Text.Count"`)
 }
 
-// runJob runs a job to its end, and returns its id as a JSON string.
-func runJob(t *testing.T, w *whole) string {
+// serveAWhile runs a job to its end and creates a session. It returns their ids as JSON.
+func serveAWhile(t *testing.T, w *whole) []string {
 	t.Helper()
 	serving, stop := context.WithCancel(t.Context())
 	served := make(chan error)
@@ -107,7 +107,11 @@ func runJob(t *testing.T, w *whole) string {
 	if m := w.query("Job.Wait", `{"jobId":%s}`, started.JobID); failure(m) != 0 {
 		t.Fatalf("%s", m.Data)
 	}
-	return string(started.JobID)
+	var created struct{ Session json.RawMessage }
+	if m := w.command("Session.Create", `{"system":"You are a test."}`); failure(m) != 0 || json.Unmarshal(m.Data, &created) != nil {
+		t.Fatalf("%s", m.Data)
+	}
+	return []string{string(started.JobID), string(created.Session)}
 }
 
 // askAll sends every query that a kernel has, and looks whether anything has changed. It
@@ -134,6 +138,9 @@ func askAll(t *testing.T, w *whole, g generator, dir, files string, many bool) m
 				}
 				if s.Type == "Message.Watch" { // which never ends
 					request.Data = fmt.Appendf(nil, `{"from":%d,"limit":1}`, i%2)
+				}
+				if s.Type == "Session.Watch" { // likewise
+					request.Data = fmt.Appendf(request.Data[:0], `{"session":%s,"limit":1}`, g.texts[i%len(g.texts)])
 				}
 				if failure(w.ask(request)) == 0 {
 					good[s.Type]++

@@ -28,6 +28,7 @@ import (
 	"kernos/capability/job"
 	"kernos/capability/script"
 	"kernos/capability/script/engine"
+	"kernos/capability/session"
 	"kernos/capability/token"
 	"kernos/journal"
 	"kernos/kernel"
@@ -39,21 +40,22 @@ import (
 
 // A Daemon is a kernel with its state and its doors. It is safe for concurrent use.
 type Daemon struct {
-	opts    Options
-	home    Home
-	started time.Time
-	state   *state
-	tokens  *token.Directory
-	jobs    *job.Jobs
-	scripts *script.Scripts
-	engine  *engine.Engine // of scripts
-	files   scriptFiles
-	kernel  *kernel.Kernel
-	lock    *unix.Listener // of the socket, which keeps a second daemon from the home; nil if there is no socket
-	socket  *unix.Server   // likewise
-	doors   []door
-	rates   rates
-	size    diskSize
+	opts     Options
+	home     Home
+	started  time.Time
+	state    *state
+	tokens   *token.Directory
+	jobs     *job.Jobs
+	sessions *session.Sessions
+	scripts  *script.Scripts
+	engine   *engine.Engine // of scripts
+	files    scriptFiles
+	kernel   *kernel.Kernel
+	lock     *unix.Listener // of the socket, which keeps a second daemon from the home; nil if there is no socket
+	socket   *unix.Server   // likewise
+	doors    []door
+	rates    rates
+	size     diskSize
 
 	ending context.Context // done when Shutdown has been called
 	end    context.CancelCauseFunc
@@ -128,6 +130,9 @@ func Open(o *Options) (_ *Daemon, err error) {
 		Store: d.state.store, Find: d.tokens.Find, Blobs: d.state, Open: d.state.resolve, Known: d.claimed, Opened: d.state.opened, Slots: d.opts.Limits.Jobs, Grace: jobGrace, Log: d.opts.Log,
 	})
 	d.tokens.OnEnd(d.jobs.Ended)
+	d.sessions = session.New(&session.Options{
+		Store: d.state.store, Find: d.tokens.Find, Blobs: d.state, Open: d.state.resolve, Opened: d.state.opened, Grace: jobGrace, Log: d.opts.Log,
+	})
 	if err := d.openKernel(); err != nil {
 		return nil, err
 	}
@@ -137,7 +142,7 @@ func Open(o *Options) (_ *Daemon, err error) {
 // openKernel builds the kernel, with the journal unless it is turned off.
 func (d *Daemon) openKernel() error {
 	settings := kernel.Options{
-		Timeout: d.opts.Limits.Timeout, Store: d.state.store, Blobs: d.state, IdempotencyTTL: d.state.outcomes,
+		Timeout: d.opts.Limits.Timeout, Store: d.state.store, Blobs: d.state, IdempotencyTTL: d.state.outcomes, Rules: d.sessions.Rules,
 		InFlight: d.opts.Limits.InFlight, InFlightAll: d.opts.Limits.InFlightAll, Log: d.opts.Log,
 	}
 	if !d.opts.Unrecorded {
@@ -251,6 +256,8 @@ func (d *Daemon) Serve(ctx context.Context) error {
 	if !d.opts.NoJobs {
 		d.jobs.Begin(d.kernel) // before a caller can come
 		running.Go(func() { d.jobs.Run(ctx, d.kernel) })
+		d.sessions.Begin(d.kernel)
+		running.Go(func() { d.sessions.Run(ctx, d.kernel) })
 	}
 	if !d.opts.Unrecorded {
 		running.Go(func() { d.files.watch(background) })

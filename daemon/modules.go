@@ -19,6 +19,7 @@ import (
 	"kernos/capability/register"
 	"kernos/capability/script"
 	"kernos/capability/script/engine"
+	"kernos/capability/session"
 	"kernos/capability/token"
 	"kernos/capability/vfs"
 	"kernos/capability/vfs/kernelfs"
@@ -60,6 +61,7 @@ func (d *Daemon) modules(r *kernel.Registry) ([]kernel.Module, error) {
 		history.Module(s.journal, d.tokens.Find),
 		token.Module(d.tokens),
 		d.jobs.Module(),
+		d.sessions.Module(),
 		model.Module(s.models(&o)),
 	}, nil
 }
@@ -86,6 +88,7 @@ func Definitions() (*kernel.Registry, error) {
 		history.Definitions(),
 		token.Definitions(),
 		job.Definitions(),
+		session.Definitions(),
 		model.Definitions(),
 	)
 }

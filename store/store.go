@@ -34,6 +34,7 @@ const (
 	SpaceJobs        = 'J' // capability/job
 	SpaceClaims      = 'r' // capability/register: whom names belong to
 	SpaceScripts     = 'c' // capability/script
+	SpaceSessions    = 'S' // capability/session
 )
 
 // Spaces names the keyspaces, for code that counts or compares a whole store.
@@ -48,6 +49,7 @@ var Spaces = map[byte]string{
 	SpaceJobs:        "jobs",
 	SpaceClaims:      "claims",
 	SpaceScripts:     "scripts",
+	SpaceSessions:    "sessions",
 }
 
 // A Revision counts the batches that changed a store. That of a key is the revision of

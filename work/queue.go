@@ -251,6 +251,28 @@ func (q *Queue) Move(b *store.Batch, id string, due time.Time) (moved func(), er
 	return q.put(b, &t, f.entry.Key, f.entry.Revision), nil
 }
 
+// Restart begins a task again, in a batch, also one that runs. It returns nil if the task doesn't
+// exist. The caller calls restarted when the batch has been applied: a worker that holds a lease
+// of the task is stopped then, with the cause.
+func (q *Queue) Restart(b *store.Batch, id string) (restarted func(cause error), err error) {
+	f, _, err := q.find(id)
+	if err != nil || f.entry.Revision == 0 {
+		return nil, err
+	}
+	t := f.Task
+	t.Due = q.opts.Now()
+	moved := q.put(b, &t, f.entry.Key, f.entry.Revision)
+	return func(cause error) {
+		q.mu.Lock()
+		lease := q.running[id]
+		q.mu.Unlock()
+		if lease != nil {
+			lease.lose(cause)
+		}
+		moved()
+	}, nil
+}
+
 // put moves a task from the place that it has to the one where it belongs now.
 func (q *Queue) put(b *store.Batch, t *Task, from []byte, r store.Revision) (moved func()) {
 	t.Attempt = 0

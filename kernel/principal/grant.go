@@ -57,6 +57,7 @@ var presets = map[Preset]preset{
 			"Job.*", "Session.*", "Model.*", "Agent.*", "Vector.*",
 			"Syscall.Register", "Syscall.Unregister", "Syscall.Versions", "Syscall.Rollback", "Syscall.Test",
 		},
+		deny:   []string{"Session.Decide"}, // a person decides
 		others: true,
 	},
 	Handler: {allow: []string{"Syscall.Register", "Syscall.Unregister"}},

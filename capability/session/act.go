@@ -1,0 +1,360 @@
+package session
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"kernos/internal/jsonscan"
+	"kernos/kernel"
+	"kernos/message"
+	"kernos/store"
+	"kernos/work"
+)
+
+// callTimeout is how long a call of a turn may take.
+const callTimeout = time.Hour
+
+// act takes the calls of a step further: rules decide about new ones, allowed ones run side by side,
+// and results go into the stream as they come. It returns when there is news, or when the turn has
+// to wait for a caller.
+func (r *runner) act(s *session) {
+	if !r.persist(r.advance) {
+		r.settleStop()
+		return
+	}
+	s, err := r.x.load(r.id)
+	if err != nil || s.turn == nil || s.turn.State != acting {
+		return
+	}
+	r.mu.Lock()
+	for _, c := range s.turn.Calls {
+		if c.State == callReady && !r.started[c.ID] {
+			r.started[c.ID] = true
+			r.active++
+			r.running.Go(func() { r.call(s, c) })
+		}
+	}
+	active := r.active
+	r.mu.Unlock()
+	if active == 0 {
+		r.park()
+		return
+	}
+	select {
+	case <-r.wake:
+	case <-r.ctx.Done():
+	}
+}
+
+// settleStop waits until the calls that run have noticed that the lease is lost.
+func (r *runner) settleStop() {
+	if r.lease.Held() == nil {
+		<-time.After(100 * time.Millisecond) // the session could not be read
+	}
+}
+
+// nudge makes the runner look again.
+func (r *runner) nudge() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// advance decides about new calls, and moves results that have come into the stream. When every
+// call has its result, the model thinks again.
+func (r *runner) advance(c *change) error {
+	t := c.s.turn
+	if t.State != acting {
+		return errNothing
+	}
+	changed, left := false, 0
+	for i := range t.Calls {
+		call := &t.Calls[i]
+		was := call.State
+		if call.State == callNew {
+			if err := r.judge(c, call); err != nil {
+				return err
+			}
+		}
+		if call.State != callDone {
+			if err := c.collect(call); err != nil {
+				return err
+			}
+		}
+		if call.State != callDone {
+			left++
+		}
+		changed = changed || call.State != was
+	}
+	if left == 0 {
+		t.State, t.Calls = thinking, nil
+		changed = true
+	}
+	if !changed {
+		return errNothing
+	}
+	return nil
+}
+
+// judge decides about a call that the model has just made.
+func (r *runner) judge(c *change, call *callState) error {
+	for _, offered := range c.s.Tools {
+		if offered.elsewhere() && offered.Name == string(call.Name) {
+			call.State = callElsewhere
+			return nil
+		}
+	}
+	refuse := func(e *message.Error) error { return c.result(call, failed(e)) }
+	if !c.s.offers(call.Name) {
+		return refuse(message.Errorf(403, "%s isn't one of the tools of this session; Syscall.Search finds those that Syscall.Call may call", call.Name))
+	}
+	name, args := call.final()
+	s, err := r.k.Check(name, args, r.sender)
+	if err != nil {
+		e, _ := message.ErrorOf(err)
+		return refuse(e)
+	}
+	if s.Runs == kernel.Endless || s.Effect == kernel.Transient {
+		return refuse(message.Errorf(422, "%s belongs to a connection, and can't be called in a session", name))
+	}
+	verdict, why, err := r.x.verdict(&c.s.head, s, args)
+	if err != nil {
+		return err
+	}
+	switch verdict {
+	case allow:
+		call.State = callReady
+	case deny:
+		return refuse(message.Errorf(403, "The rules of the session deny %s (%s)", name, why))
+	default:
+		call.State, call.Hash = callAsked, hash(name, args)
+		_, err = c.append(Message{Type: typeRequest, Approval: &Approval{CallID: call.ID, Name: name, Args: jsontext.Value(args), Hash: call.Hash, Rule: why}})
+	}
+	return err
+}
+
+// final returns the syscall that a call finally runs, and its data.
+func (c *callState) final() (message.Type, []byte) {
+	args := []byte(c.Args)
+	if len(args) == 0 {
+		args = []byte(`{}`)
+	}
+	if c.Name != kernel.ThroughType || jsonscan.Member(args, "type") == nil {
+		return c.Name, args
+	}
+	data := jsonscan.Member(args, "data")
+	if data == nil {
+		data = []byte(`{}`)
+	}
+	return message.Type(jsonscan.Unquote(jsonscan.Member(args, "type"))), data
+}
+
+// collect moves the result of a call that has come into the stream.
+func (c *change) collect(call *callState) error {
+	at := key(keyResult, c.s.ID, call.ID)
+	e, err := c.x.opts.Store.Get(at)
+	if err != nil || e.Revision == 0 {
+		return err
+	}
+	var kept keptResult
+	if err := json.Unmarshal(e.Value, &kept); err != nil {
+		return err
+	}
+	c.b.IfRevision(at, e.Revision)
+	c.b.Delete(at)
+	c.x.unrefer(c.b, e.Value, at)
+	c.s.turn.Used.add(kept.Used)
+	return c.result(call, kept.Result)
+}
+
+// result appends the result of a call, which is done then.
+func (c *change) result(call *callState, r Result) error {
+	call.State = callDone
+	r.CallID, r.Name = call.ID, string(call.Name)
+	_, err := c.append(Message{Type: typeResults, Results: []Result{r}})
+	return err
+}
+
+// closeCalls gives every call that has no result an error for one.
+func (c *change) closeCalls(e *message.Error) error {
+	for i := range c.s.turn.Calls {
+		call := &c.s.turn.Calls[i]
+		if call.State == callDone {
+			continue
+		}
+		if err := c.collect(call); err != nil {
+			return err
+		}
+		if call.State == callDone {
+			continue
+		}
+		c.b.IfAbsent(key(keyResult, c.s.ID, call.ID)) // else its result has come meanwhile
+		if err := c.result(call, failed(e)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// failed is the result of a call that has failed.
+func failed(e *message.Error) Result {
+	return Result{Output: jsontext.Value("null"), Error: e.Append(nil)}
+}
+
+// park ends the lease of a turn whose calls all wait for a caller.
+func (r *runner) park() {
+	r.persist(func(c *change) error {
+		for _, call := range c.s.turn.Calls {
+			if call.State == callReady || call.State == callNew {
+				return errNothing // it was allowed meanwhile
+			}
+		}
+		if c.s.turn.State != acting {
+			return errNothing
+		}
+		c.s.turn.Waiting = true
+		c.ending = append(c.ending, r.lease.Done(c.b))
+		return nil
+	})
+}
+
+// call runs one call, and stores what it comes to.
+func (r *runner) call(s *session, call callState) {
+	w := &attempt{runner: r, id: call.ID, name: call.Name}
+	args := call.Args
+	if len(args) == 0 {
+		args = jsontext.Value("{}")
+	}
+	outcome, _ := r.k.Do(r.ctx, kernel.WorkCall{
+		Type: call.Name, Data: args, Sender: r.sender.In(r.id), Timeout: callTimeout, Work: w,
+		Metadata: message.Metadata{Causation: s.turn.Cause, Correlation: s.turn.Correlation, IdempotencyKey: callKey(r.id, call.ID)},
+	})
+	w.mu.Lock()
+	known, applied := w.outcome, w.applied
+	w.mu.Unlock()
+	if !applied && r.lease.Held() == nil && !(r.stopped() && known == nil && outcome.Kind == message.KindError) {
+		if known != nil {
+			outcome = *known
+		}
+		r.storeResult(w, &outcome)
+	}
+	r.mu.Lock()
+	r.active--
+	r.mu.Unlock()
+	r.nudge()
+}
+
+// callKey is the idempotency key of a call.
+func callKey(session, call string) string { return "session/" + session + "/" + call }
+
+// storeResult stores the outcome of what never became a call, or could not be settled with it.
+func (r *runner) storeResult(w *attempt, outcome *message.Message) {
+	pause := time.Duration(0)
+	for r.lease.Held() == nil && r.ctx.Err() == nil {
+		var b store.Batch
+		_, err := w.Settle(&b, outcome)
+		if err == nil {
+			_, err = r.x.opts.Store.Apply(&b)
+		}
+		if err == nil {
+			return
+		}
+		r.x.opts.Log.Warn("the result of a call can't be stored", "session", r.id, "call", w.id, "error", err)
+		pause = min(pause+100*time.Millisecond, 5*time.Second)
+		select {
+		case <-time.After(pause):
+		case <-r.ctx.Done():
+		}
+	}
+}
+
+// A keptResult is a result that isn't in the stream yet.
+type keptResult struct {
+	Result Result `json:"result"`
+	Used   Usage  `json:"used,omitzero"` // by a child session
+}
+
+// An attempt is a call on its way. Its result is stored in one batch with its effect, under a key of
+// its own, so that calls that end at one moment don't meet (T1, T2). It implements [kernel.Work].
+type attempt struct {
+	*runner
+	id      string
+	name    message.Type
+	mu      sync.Mutex
+	outcome *message.Message
+	applied bool
+}
+
+// Held implements [kernel.Work].
+func (w *attempt) Held() error { return w.lease.Held() }
+
+// Applied implements [kernel.Work].
+func (w *attempt) Applied() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.applied = true
+}
+
+// Settle implements [kernel.Work].
+func (w *attempt) Settle(b *store.Batch, outcome *message.Message) ([]message.Message, error) {
+	if err := w.lease.Held(); err != nil {
+		return nil, err
+	}
+	var kept keptResult
+	if outcome.Kind == message.KindReply {
+		kept.Result.Output = jsontext.Value(outcome.Data).Clone()
+		if len(kept.Result.Output) == 0 {
+			kept.Result.Output = jsontext.Value("null")
+		}
+		w.dress(&kept)
+	} else {
+		e, err := outcome.Failure()
+		if err != nil {
+			return nil, err
+		}
+		if w.stopped() {
+			return nil, work.ErrStopping // the next process finds out what became of it
+		}
+		kept.Result = failed(e)
+	}
+	w.mu.Lock()
+	m := outcome.Clone()
+	w.outcome = &m
+	w.mu.Unlock()
+	w.lease.Depend(b)
+	at, text := key(keyResult, w.runner.id, w.id), encode(kept)
+	b.Set(at, text)
+	w.x.refer(b, text, at)
+	return nil, nil
+}
+
+// dress gives the results of some syscalls the form that the specification has for them: a job is
+// a process container.
+func (w *attempt) dress(kept *keptResult) {
+	switch w.name {
+	case "Job.Start":
+		var job struct {
+			JobID  string `json:"jobId"`
+			Status string `json:"status"`
+		}
+		if json.Unmarshal(kept.Result.Output, &job) == nil && job.JobID != "" {
+			kept.Result.Output = fmt.Appendf(nil, `{"process":{"id":%q,"type":"job","status":%q,"state":{"jobId":%q}}}`, job.JobID, job.Status, job.JobID)
+		}
+	case ask.Type:
+		var asked askOutput
+		if json.Unmarshal(kept.Result.Output, &asked) == nil {
+			kept.Used = asked.Used
+		}
+	}
+}
+
+// callPrefix is what the ids begin with that the kernel gives to calls.
+const callPrefix = "call_"
+
+func isKernelCall(id string) bool { return strings.HasPrefix(id, callPrefix) }

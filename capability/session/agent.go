@@ -1,0 +1,388 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"kernos/kernel"
+	"kernos/message"
+	"kernos/store"
+	"kernos/work"
+)
+
+// A tool is what a model is offered: syscalls that a pattern names or, with a schema, something
+// that runs elsewhere, whose result Session.Append brings.
+type tool struct {
+	Name        string         `json:"name" jsonschema_description:"A syscall, a pattern such as Memory.*, or the name of a tool that runs elsewhere."`
+	Description string         `json:"description,omitzero" jsonschema_description:"What a tool that runs elsewhere is for."`
+	InputSchema jsontext.Value `json:"inputSchema,omitzero" jsonschema_description:"The JSON Schema of its arguments."`
+}
+
+func (t *tool) elsewhere() bool { return len(t.InputSchema) > 0 }
+
+// readTools reads tools as a caller writes them: a name, or an object.
+func (x *Sessions) readTools(given []jsontext.Value) (all []tool, err error) {
+	for i, text := range given {
+		var t tool
+		if text.Kind() == '"' {
+			err = json.Unmarshal(text, &t.Name)
+		} else {
+			err = json.Unmarshal(text, &t)
+		}
+		if err != nil || t.Name == "" || len(t.Name) > 128 {
+			return nil, invalid(fmt.Sprintf("tools/%d", i), "expected the name of a syscall, or {name, description, inputSchema}")
+		}
+		if t.elsewhere() {
+			if _, err := x.parsed(t.InputSchema); err != nil {
+				return nil, invalid(fmt.Sprintf("tools/%d/inputSchema", i), "%v", err)
+			}
+		}
+		all = append(all, t)
+	}
+	return all, nil
+}
+
+// defaultTools are those of a session that names none.
+var defaultTools = []tool{
+	{Name: "Memory.Get"}, {Name: "Memory.Set"}, {Name: "Memory.List"}, {Name: "VFS.List"}, {Name: "VFS.Read"}, {Name: "Message.Search"},
+	{Name: "Syscall.Search"}, {Name: "Syscall.Describe"}, {Name: string(kernel.ThroughType)},
+}
+
+// offers reports whether a syscall is one of the session's tools.
+func (h *head) offers(t message.Type) bool {
+	return slices.ContainsFunc(h.Tools, func(o tool) bool { return !o.elsewhere() && matchType(o.Name, t) })
+}
+
+// A toolOffer is a tool as Model.Generate is told of it.
+type toolOffer struct {
+	Name        string         `json:"name"`
+	Description string         `json:"description"`
+	InputSchema jsontext.Value `json:"inputSchema"`
+}
+
+// offered describes the tools of a session to a model: of the syscalls those that its principal may
+// call and that don't belong to a connection.
+func (s *session) offered(k *kernel.Kernel, from kernel.Sender) (all []toolOffer) {
+	seen := make(map[string]bool)
+	add := func(o toolOffer) {
+		if !seen[o.Name] {
+			seen[o.Name] = true
+			all = append(all, o)
+		}
+	}
+	for _, t := range s.Tools {
+		if t.elsewhere() {
+			add(toolOffer(t))
+			continue
+		}
+		for _, name := range k.Registry().Types() {
+			known, ok := k.Registry().Lookup(name)
+			if !ok || !matchType(t.Name, name) || known.Runs == kernel.Endless || known.Effect == kernel.Transient || from.Principal().May(known.Target()) != nil {
+				continue
+			}
+			add(toolOffer{string(name), known.Summary, jsontext.Value(known.Input.JSON())})
+		}
+	}
+	return all
+}
+
+// An agentPin is the agent of a session, as it was when the session was created.
+type agentPin struct {
+	URI  string `json:"uri" jsonschema_description:"The agent file."`
+	Hash string `json:"hash" jsonschema_description:"The hash of the file."`
+	Now  string `json:"now,omitzero" jsonschema_description:"The hash of the file since it has changed. The session keeps what it has."`
+}
+
+// hydrated is what Content.Hydrate replies.
+type hydrated struct {
+	Content    *string              `json:"content"`
+	ContentRef *message.BlobPointer `json:"contentRef"`
+	Metadata   struct {
+		URI          string `json:"uri"`
+		Checksum     string `json:"checksum"`
+		Dependencies struct {
+			Skills []struct {
+				URI         string `json:"uri"`
+				Name        string `json:"name"`
+				Description string `json:"description"`
+			} `json:"skills"`
+			Tools []struct {
+				URI string `json:"uri"`
+			} `json:"tools"`
+		} `json:"dependencies"`
+	} `json:"metadata"`
+}
+
+func hydrate(ctx context.Context, uri string) (h hydrated, err error) {
+	data, err := kernel.Invoke(ctx, "Content.Hydrate", encode(map[string]any{"uri": uri, "checksums": true}))
+	if err != nil {
+		return h, err
+	}
+	return h, json.Unmarshal(data, &h)
+}
+
+// hire makes an agent file the agent of a session, and returns its system message: the text of the
+// file, and its skills by name, which the model reads when it needs them.
+func (x *Sessions) hire(ctx context.Context, h *head, uri string) (text string, err error) {
+	file, err := hydrate(ctx, uri)
+	if err != nil {
+		return "", err
+	}
+	switch {
+	case file.Content != nil:
+		text = *file.Content
+	case file.ContentRef != nil && x.opts.Open != nil:
+		data, err := x.opts.Open(ctx, *file.ContentRef)
+		if err != nil {
+			return "", err
+		}
+		text = string(data)
+	}
+	if strings.HasPrefix(text, "ERROR: ") || file.Metadata.Checksum == "" {
+		return "", message.Errorf(404, "The agent %s can't be read: %s", message.Clip(uri, 200), message.Clip(text, 200))
+	}
+	h.Agent = &agentPin{URI: file.Metadata.URI, Hash: file.Metadata.Checksum}
+	k, _ := kernel.Of(ctx)
+	if len(h.Tools) == 0 {
+		for _, t := range file.Metadata.Dependencies.Tools {
+			if _, ok := k.Registry().Lookup(message.Type(t.URI)); ok {
+				h.Tools = append(h.Tools, tool{Name: t.URI})
+			}
+		}
+	}
+	var skills []string
+	for _, s := range file.Metadata.Dependencies.Skills {
+		if strings.Contains(s.URI, "://") {
+			skills = append(skills, fmt.Sprintf("- %s: %s (%s)", s.Name, s.Description, s.URI))
+		}
+	}
+	if len(skills) > 0 {
+		text = strings.TrimRight(text, "\n") + "\n\nSkills. Read one with Content.Hydrate and its URI when you need it:\n" + strings.Join(skills, "\n") + "\n"
+		if len(h.Tools) > 0 && !h.offers("Content.Hydrate") {
+			h.Tools = append(h.Tools, tool{Name: "Content.Hydrate"})
+		}
+	}
+	return text, nil
+}
+
+// announce adds a message if the agent file is another one than before.
+func (x *Sessions) announce(ctx context.Context, c *change) error {
+	pin := c.s.Agent
+	if pin == nil {
+		return nil
+	}
+	file, err := hydrate(ctx, pin.URI)
+	now := file.Metadata.Checksum
+	if err != nil || now == "" || now == pin.Now || pin.Now == "" && now == pin.Hash {
+		return nil // the session has what it needs
+	}
+	changed := *pin
+	changed.Now = now
+	c.s.Agent = &changed
+	text := fmt.Sprintf("The agent file %s has changed since this session was created (%s, now %s). The session keeps the earlier one; begin another session for the new one.", pin.URI, pin.Hash, now)
+	_, err = c.append(Message{Type: typeLog, Text: &text})
+	return err
+}
+
+// maxDepth is how deep sessions may ask others.
+const maxDepth = 8
+
+// adopt makes a session the child of another one, whose rules and budget hold for it too.
+func (x *Sessions) adopt(h *head, parent string) error {
+	p, err := x.load(parent)
+	if err != nil {
+		return err
+	}
+	depth := 1
+	if p.Parent != nil {
+		depth = p.Parent.Depth + 1
+	}
+	if depth > maxDepth {
+		return message.Errorf(508, "Sessions ask each other more than %d deep", maxDepth)
+	}
+	h.Parent = &parentOf{parent, depth}
+	if p.turn == nil {
+		return nil
+	}
+	u := p.turn.Used
+	h.Budget.Steps = tighter(h.Budget.Steps, left(orDefault(p.Budget.Steps, defaultSteps), u.Steps))
+	h.Budget.Calls = tighter(h.Budget.Calls, left(orDefault(p.Budget.Calls, defaultCalls), u.Calls))
+	h.Budget.Tokens = tighter(h.Budget.Tokens, left(p.Budget.Tokens, u.Tokens))
+	h.Budget.Cost = tighter(h.Budget.Cost, left(p.Budget.Cost, u.Cost))
+	h.Budget.Time = tighter(h.Budget.Time, p.timeLeft(x.opts.Now()).Milliseconds())
+	return nil
+}
+
+type number interface{ ~int | ~int64 | ~float64 }
+
+// left is what is left of a limit, at least a little; 0 means no limit.
+func left[N number](limit, used N) N {
+	if limit == 0 {
+		return 0
+	}
+	return max(limit-used, 1)
+}
+
+// tighter returns the smaller of two limits, of which 0 is none.
+func tighter[N number](a, b N) N {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+func orDefault[N number](n, otherwise N) N {
+	if n == 0 {
+		return otherwise
+	}
+	return n
+}
+
+type askInput struct {
+	Agent  string `json:"agent,omitzero" jsonschema:"maxLength=1024" jsonschema_description:"The agent file to ask. Default: none."`
+	Model  string `json:"model,omitzero" jsonschema:"maxLength=128" jsonschema_description:"The model. Default: the default model."`
+	System string `json:"system,omitzero" jsonschema_description:"The system message."`
+	Text   string `json:"text" jsonschema:"minLength=1" jsonschema_description:"What to ask."`
+}
+
+type askOutput struct {
+	Session string         `json:"session" jsonschema_description:"The session in which it was answered."`
+	Status  string         `json:"status" jsonschema:"enum=done,enum=limited,enum=canceled,enum=failed" jsonschema_description:"How its turn has ended."`
+	Text    string         `json:"text,omitzero" jsonschema_description:"The answer."`
+	Error   jsontext.Value `json:"error,omitzero" jsonschema_description:"Why there is none."`
+	Used    Usage          `json:"used" jsonschema_description:"What the turn has used."`
+}
+
+var ask = kernel.DefineCommand[askInput, askOutput](kernel.Definition{
+	Type:         "Agent.Ask",
+	Summary:      "Ask an agent in a session of its own, and wait for its answer. Asked in a session, it shares that session's rules and budget.",
+	Example:      `{"agent":"os://agents/writer.md","text":"Write a title for my notes."}`,
+	Errors:       []kernel.ErrorDefinition{{Code: 404, When: "the agent file doesn't exist"}, {Code: 508, When: "sessions ask each other too deep"}, {Code: 503, When: "this kernel runs no sessions"}},
+	Effect:       kernel.External,
+	SafeToRepeat: true, // a repeated call finds the session that the first one has begun
+	Brief:        brief,
+	Runs:         kernel.Slow,
+	Timeout:      24 * time.Hour,
+})
+
+func (x *Sessions) ask(ctx context.Context, in askInput) (out askOutput, err error) {
+	k, err := x.running()
+	if err != nil {
+		return out, err
+	}
+	child, err := x.askOnce(ctx, k, in)
+	if err != nil {
+		return out, err
+	}
+	if err := x.await(ctx, child.Session, child.Turn); err != nil {
+		if context.Cause(ctx) != work.ErrStopping {
+			err = errors.Join(err, x.stop(child.Session))
+		}
+		return out, err
+	}
+	ended, err := x.outcome(ctx, child)
+	if err != nil {
+		return out, err
+	}
+	s, err := x.load(child.Session)
+	if err != nil {
+		return out, err
+	}
+	return askOutput{child.Session, ended.Status, ended.Text, ended.Error, s.Used}, nil
+}
+
+// askOnce begins the session of a question, or finds the one that an earlier call with the same
+// idempotency key has begun.
+func (x *Sessions) askOnce(ctx context.Context, k *kernel.Kernel, in askInput) (child turnOutput, err error) {
+	request := kernel.RequestOf(ctx)
+	at := key(keyChild, string(kernel.PrincipalOf(ctx).ID()), "\x00", request.Metadata.IdempotencyKey)
+	if request.Metadata.IdempotencyKey != "" {
+		e, err := x.opts.Store.Get(at)
+		if err != nil {
+			return child, err
+		}
+		if e.Revision != 0 {
+			return child, json.Unmarshal(e.Value, &child)
+		}
+	}
+	made := createInput{Agent: in.Agent, Model: in.Model, System: in.System, Title: message.Clip(in.Text, 80)}
+	s, err := x.prepare(ctx, &made)
+	if err != nil {
+		return child, err
+	}
+	var b store.Batch
+	c := x.change(ctx, s, &b)
+	if made.System != "" {
+		if _, err := c.append(Message{Type: typeSystem, Text: &made.System}); err != nil {
+			return child, err
+		}
+	}
+	child = turnOutput{Session: s.ID, Turn: x.ids.next(x.opts.Now())}
+	cause := request.Caused()
+	if err := c.begin(child.Turn, &Message{Type: typeInput, Text: &in.Text}, request.Metadata.ID, cause.Correlation); err != nil {
+		return child, err
+	}
+	if request.Metadata.IdempotencyKey != "" {
+		b.IfAbsent(at)
+		b.Set(at, encode(child))
+	}
+	c.done()
+	commit, err := x.opts.Store.Apply(&b)
+	if err != nil {
+		return child, err
+	}
+	c.finish(k, senderOf(ctx), s.turn, commit)
+	return child, nil
+}
+
+// await waits until a turn has ended.
+func (x *Sessions) await(ctx context.Context, id, turn string) error {
+	l := x.begin(id)
+	defer x.end(l)
+	for {
+		l.mu.Lock()
+		news := l.changes
+		l.mu.Unlock()
+		s, err := x.load(id)
+		if err != nil || !s.has(turn) {
+			return err
+		}
+		select {
+		case <-news:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// stop ends the open turn of a child whose parent doesn't wait for it any more.
+func (x *Sessions) stop(id string) error {
+	for range 100 {
+		s, err := x.load(id)
+		if err != nil || s.turn == nil {
+			return err
+		}
+		var b store.Batch
+		c := x.change(context.Background(), s, &b)
+		if err := x.abort(c, statusCanceled, errCanceled); err != nil {
+			return err
+		}
+		c.done()
+		commit, err := x.opts.Store.Apply(&b)
+		if errors.Is(err, store.ErrConflict) {
+			continue
+		}
+		if err == nil {
+			c.ended(commit)
+		}
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,5 @@
+package session_test
+
+import "kernos/schema"
+
+var anyObject = schema.Written(`{"type":"object"}`)

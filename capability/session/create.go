@@ -1,0 +1,404 @@
+package session
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"kernos/internal/cursor"
+	"kernos/kernel"
+	"kernos/message"
+	"kernos/schema"
+	"kernos/store"
+)
+
+// A Budget is what a turn may use. 0 means the default.
+type Budget struct {
+	Steps  int     `json:"steps,omitzero" jsonschema:"minimum=0,maximum=10000,default=100" jsonschema_description:"How often the model thinks in a turn."`
+	Tokens int64   `json:"tokens,omitzero" jsonschema:"minimum=0" jsonschema_description:"How many tokens a turn reads and writes. Default: any number."`
+	Cost   float64 `json:"cost,omitzero" jsonschema:"minimum=0" jsonschema_description:"How much money a turn costs, in the currency of the model's price. Default: any amount."`
+	Time   int64   `json:"time,omitzero" jsonschema:"minimum=0" jsonschema_description:"How many milliseconds a turn takes. Default: any number."`
+	Calls  int     `json:"calls,omitzero" jsonschema:"minimum=0,maximum=100000,default=1000" jsonschema_description:"How many syscalls a turn calls."`
+}
+
+const (
+	defaultSteps = 100
+	defaultCalls = 1000
+)
+
+// exceeded returns which budget of the open turn is used up, or nil.
+func (s *session) exceeded(now time.Time) *message.Error {
+	b, u := s.Budget, s.turn.Used
+	over := func(what string, limit any) *message.Error {
+		return message.Errorf(429, "The turn has used its budget of %v %s; Session.Continue goes on", limit, what)
+	}
+	switch {
+	case u.Steps >= cmp.Or(b.Steps, defaultSteps):
+		return over("steps", cmp.Or(b.Steps, defaultSteps))
+	case u.Calls >= cmp.Or(b.Calls, defaultCalls):
+		return over("calls", cmp.Or(b.Calls, defaultCalls))
+	case b.Tokens > 0 && u.Tokens >= b.Tokens:
+		return over("tokens", b.Tokens)
+	case b.Cost > 0 && u.Cost >= b.Cost:
+		return over("of money", b.Cost)
+	case b.Time > 0 && s.timeLeft(now) <= 0:
+		return over("milliseconds", b.Time)
+	}
+	return nil
+}
+
+// timeLeft is what is left of the time of the open turn; 0 if it has no limit.
+func (s *session) timeLeft(now time.Time) time.Duration {
+	if s.Budget.Time == 0 {
+		return 0
+	}
+	return time.UnixMilli(s.turn.Began + s.Budget.Time).Sub(now)
+}
+
+type createInput struct {
+	Agent  string           `json:"agent,omitzero" jsonschema:"maxLength=1024" jsonschema_description:"An agent file, such as os://agents/writer.md: its text is the system message, its tools are the session's."`
+	Model  string           `json:"model,omitzero" jsonschema:"maxLength=128" jsonschema_description:"The model, as Model.List names it. Default: the default model."`
+	System string           `json:"system,omitzero" jsonschema_description:"The system message. With agent, it comes after the agent's text."`
+	Tools  []jsontext.Value `json:"tools,omitzero" jsonschema:"maxItems=256" jsonschema_description:"The syscalls that the model is offered, as names or patterns, and tools that run elsewhere, with a description and an inputSchema. Default: a small set, with Syscall.Search and Syscall.Call for the rest."`
+	Policy []rule           `json:"policy,omitzero" jsonschema:"maxItems=256" jsonschema_description:"Rules about calls; the first that matches decides. After them: queries are allowed, and effects outside of the kernel ask."`
+	Budget *Budget          `json:"budget,omitzero" jsonschema_description:"What a turn may use."`
+	Title  string           `json:"title,omitzero" jsonschema:"maxLength=256" jsonschema_description:"A title, for lists."`
+}
+
+type createOutput struct {
+	Session string `json:"session" jsonschema_description:"The session. Session.Send takes it."`
+}
+
+var create = kernel.DefineCommand[createInput, createOutput](kernel.Definition{
+	Type:    "Session.Create",
+	Summary: "Begin a session: a conversation with a model that can call syscalls. It acts with the rights of the caller.",
+	Input:   schema.Input[createInput]().Example(`{"system":"You are a careful assistant.","title":"Notes"}`),
+	Errors:  []kernel.ErrorDefinition{{Code: 404, When: "the agent file doesn't exist"}, {Code: 422, When: "a rule or a tool makes no sense"}, {Code: 503, When: "this kernel runs no sessions"}},
+	Emits:   events[:1],
+	Brief:   brief,
+	Runs:    kernel.Slow,
+})
+
+func (x *Sessions) create(ctx context.Context, in createInput) (out createOutput, err error) {
+	if _, err := x.running(); err != nil {
+		return out, err
+	}
+	s, err := x.prepare(ctx, &in)
+	if err != nil {
+		return out, err
+	}
+	var b store.Batch
+	c := x.change(ctx, s, &b)
+	if in.System != "" {
+		if _, err := c.append(Message{Type: typeSystem, Text: &in.System}); err != nil {
+			return out, err
+		}
+	}
+	return createOutput{s.ID}, c.stage()
+}
+
+// prepare checks what a session is created with, and completes its system message.
+func (x *Sessions) prepare(ctx context.Context, in *createInput) (*session, error) {
+	from := senderOf(ctx)
+	now := x.opts.Now()
+	tools, err := x.readTools(in.Tools)
+	if err != nil {
+		return nil, err
+	}
+	h := head{
+		ID: x.ids.next(now), Title: in.Title, Model: in.Model, Tools: tools, Policy: in.Policy,
+		Principal: from.Principal().ID(), Token: from.Principal().Name(), Wire: from.Wire, Created: now.UnixMilli(),
+	}
+	if in.Budget != nil {
+		h.Budget = *in.Budget
+	}
+	for i, r := range in.Policy {
+		if len(r.When) > 0 {
+			if _, err := x.parsed(r.When); err != nil {
+				return nil, invalid("policy", "the rule %d: when: %v", i, err)
+			}
+		}
+	}
+	if parent := from.Session(); parent != "" { // what a session creates is never wider than it
+		if err := x.adopt(&h, parent); err != nil {
+			return nil, err
+		}
+	}
+	if in.Agent != "" {
+		text, err := x.hire(ctx, &h, in.Agent)
+		if err != nil {
+			return nil, err
+		}
+		if in.System != "" {
+			text += "\n\n" + in.System
+		}
+		in.System = text
+	}
+	if len(h.Tools) == 0 {
+		h.Tools = defaultTools
+	}
+	return &session{head: h}, nil
+}
+
+// Info is a session as callers see it.
+type Info struct {
+	Session string    `json:"session" jsonschema_description:"The session."`
+	Title   string    `json:"title,omitzero" jsonschema_description:"Its title."`
+	Agent   *agentPin `json:"agent,omitzero" jsonschema_description:"Its agent, as it was when the session was created."`
+	Model   string    `json:"model,omitzero" jsonschema_description:"Its model; none means the default model."`
+	Tools   []tool    `json:"tools" jsonschema_description:"Its tools."`
+	Policy  []rule    `json:"policy,omitzero" jsonschema_description:"Its rules."`
+	Allowed []string  `json:"allowed,omitzero" jsonschema_description:"Syscalls that Session.Decide has allowed for the session."`
+	Budget  Budget    `json:"budget" jsonschema_description:"What a turn may use."`
+	Used    Usage     `json:"used" jsonschema_description:"What its turns have used."`
+	Created int64     `json:"created" jsonschema_description:"When it was created, in milliseconds since 1970."`
+	Updated int64     `json:"updated" jsonschema_description:"When it changed last."`
+	Seq     uint64    `json:"seq" jsonschema_description:"Its last message."`
+	Leaf    uint64    `json:"leaf" jsonschema_description:"The message that the next one follows."`
+	Parent  string    `json:"parent,omitzero" jsonschema_description:"The session that has asked this one."`
+	Fork    *forkedAt `json:"fork,omitzero" jsonschema_description:"The session whose messages up to a seq are the first of this one."`
+	Turn    string    `json:"turn,omitzero" jsonschema_description:"The open turn."`
+	Status  string    `json:"status" jsonschema:"enum=idle,enum=running,enum=waiting" jsonschema_description:"Whether a turn runs, or waits for Session.Decide, a result or Session.Continue."`
+	Pending []string  `json:"pending,omitzero" jsonschema_description:"Calls that wait for a decision or for a result."`
+	Queued  int       `json:"queued,omitzero" jsonschema_description:"Inputs that wait for their turn."`
+	Last    *ending   `json:"last,omitzero" jsonschema_description:"How the last turn has ended."`
+}
+
+func (x *Sessions) info(s *session) (i Info, err error) {
+	i = Info{
+		Session: s.ID, Title: s.Title, Agent: s.Agent, Model: s.Model, Tools: s.Tools, Policy: s.Policy, Allowed: s.Allowed,
+		Budget: s.Budget, Used: s.Used, Created: s.Created, Updated: s.Updated, Seq: s.Seq, Leaf: s.Leaf, Fork: s.Fork, Status: "idle",
+	}
+	if s.Parent != nil {
+		i.Parent = s.Parent.Session
+	}
+	if n := len(s.Ended); n > 0 {
+		i.Last = &s.Ended[n-1]
+	}
+	if s.turn == nil {
+		return i, nil
+	}
+	i.Turn, i.Status = s.turn.ID, statusRunning
+	if s.turn.Waiting {
+		i.Status = statusWaiting
+	}
+	for _, c := range s.turn.Calls {
+		if c.State == callAsked || c.State == callElsewhere {
+			i.Pending = append(i.Pending, c.ID)
+		}
+	}
+	for _, err := range x.opts.Store.Scan(store.Prefix(key(keyQueued, s.ID))) {
+		if err != nil {
+			return i, err
+		}
+		i.Queued++
+	}
+	return i, nil
+}
+
+var get = kernel.DefineQuery[sessionInput, Info](kernel.Definition{
+	Type:    "Session.Get",
+	Summary: "Describe a session: its settings, its open turn, and what waits for a decision.",
+	Errors:  []kernel.ErrorDefinition{notFoundError},
+})
+
+func (x *Sessions) get(ctx context.Context, in sessionInput) (Info, error) {
+	s, err := x.visible(ctx, in.Session)
+	if err != nil {
+		return Info{}, err
+	}
+	return x.info(s)
+}
+
+type listInput struct {
+	Status string `json:"status,omitzero" jsonschema:"enum=idle,enum=running,enum=waiting" jsonschema_description:"Only sessions with this status. Default: all."`
+	Limit  int    `json:"limit,omitzero" jsonschema:"minimum=1,maximum=1000,default=50" jsonschema_description:"How many sessions to list at most."`
+	Cursor string `json:"cursor,omitzero" jsonschema:"maxLength=256" jsonschema_description:"Continue an earlier list: its cursor."`
+}
+
+type listed struct {
+	Session string `json:"session" jsonschema_description:"The session."`
+	Title   string `json:"title,omitzero" jsonschema_description:"Its title."`
+	Status  string `json:"status" jsonschema:"enum=idle,enum=running,enum=waiting" jsonschema_description:"Whether a turn runs or waits."`
+	Created int64  `json:"created" jsonschema_description:"When it was created, in milliseconds since 1970."`
+	Updated int64  `json:"updated" jsonschema_description:"When it changed last."`
+	Seq     uint64 `json:"seq" jsonschema_description:"Its last message."`
+	Parent  string `json:"parent,omitzero" jsonschema_description:"The session that has asked this one."`
+}
+
+type listOutput struct {
+	Sessions []listed `json:"sessions" jsonschema_description:"The sessions that the caller sees, the latest first."`
+	Cursor   string   `json:"cursor,omitzero" jsonschema_description:"Pass it to continue the list. Absent at its end."`
+}
+
+var list = kernel.DefineQuery[listInput, listOutput](kernel.Definition{
+	Type:    "Session.List",
+	Summary: "List sessions, the latest first.",
+	Errors:  []kernel.ErrorDefinition{{Code: 422, When: "the cursor isn't one"}},
+})
+
+// maxLooked bounds how many sessions one list looks at.
+const maxLooked = 10_000
+
+func (x *Sessions) list(ctx context.Context, in listInput) (listOutput, error) {
+	out := listOutput{Sessions: []listed{}}
+	last, err := cursor.Parse('S', in.Cursor, 26)
+	if err != nil {
+		return out, err
+	}
+	keys := store.Prefix(key(keyHead))
+	keys.Reverse = true
+	if last != "" {
+		keys.To = key(keyHead, last)
+	}
+	limit, looked := cmp.Or(in.Limit, 50), 0
+	p := kernel.PrincipalOf(ctx)
+	for e, err := range x.opts.Store.Scan(keys) {
+		if err != nil {
+			return out, err
+		}
+		if len(out.Sessions) == limit || looked == maxLooked {
+			out.Cursor = cursor.New('S', last)
+			return out, nil
+		}
+		looked++
+		last = string(e.Key[2:])
+		s, err := x.load(last)
+		if err != nil || !p.Sees(s.Principal) {
+			continue
+		}
+		i, err := x.info(s)
+		if err != nil {
+			return out, err
+		}
+		if in.Status == "" || in.Status == i.Status {
+			out.Sessions = append(out.Sessions, listed{s.ID, s.Title, i.Status, s.Created, s.Updated, s.Seq, i.Parent})
+		}
+	}
+	return out, nil
+}
+
+type messagesInput struct {
+	sessionInput
+	After uint64 `json:"after,omitzero" jsonschema_description:"Begin after the message with this seq. Default: with the first."`
+	Limit int    `json:"limit,omitzero" jsonschema:"minimum=1,maximum=1000,default=100" jsonschema_description:"How many messages to return at most; fewer if they would not fit into a line."`
+}
+
+type messagesOutput struct {
+	Messages []jsontext.Value `json:"messages" jsonschema_description:"The messages in the order of their seq."`
+	More     bool             `json:"more,omitzero" jsonschema_description:"True if there are more; the last seq as after continues."`
+}
+
+var messages = kernel.DefineQuery[messagesInput, messagesOutput](kernel.Definition{
+	Type:      "Session.Messages",
+	Summary:   "Return the messages of a session in order.",
+	Errors:    []kernel.ErrorDefinition{notFoundError},
+	Answers:   kernel.FromJournal,
+	Recording: kernel.InWorkflows,
+})
+
+func (x *Sessions) messages(ctx context.Context, in messagesInput) (messagesOutput, error) {
+	out := messagesOutput{Messages: []jsontext.Value{}}
+	s, err := x.visible(ctx, in.Session)
+	if err != nil {
+		return out, err
+	}
+	bytes := 0
+	err = x.each(&s.head, in.After, func(seq uint64, text []byte) bool {
+		if bytes += len(text) + 1; len(out.Messages) > 0 && bytes > maxMessage || len(out.Messages) == cmp.Or(in.Limit, 100) {
+			out.More = true
+			return false
+		}
+		out.Messages = append(out.Messages, append(jsontext.Value(nil), text...))
+		return true
+	})
+	return out, err
+}
+
+var export = kernel.DefineQuery[sessionInput, exportOutput](kernel.Definition{
+	Type:      "Session.Export",
+	Summary:   "Return a session whole: what it is, and all its messages.",
+	Errors:    []kernel.ErrorDefinition{notFoundError},
+	Answers:   kernel.FromStore,
+	Recording: kernel.InWorkflows,
+	Brief:     brief,
+	Runs:      kernel.Slow,
+})
+
+type exportOutput struct {
+	Info     Info             `json:"info" jsonschema_description:"What the session is."`
+	Messages []jsontext.Value `json:"messages" jsonschema_description:"All its messages in the order of their seq; parent names the one that each follows."`
+}
+
+func (x *Sessions) export(ctx context.Context, in sessionInput) (out exportOutput, err error) {
+	s, err := x.visible(ctx, in.Session)
+	if err != nil {
+		return out, err
+	}
+	if out.Info, err = x.info(s); err != nil {
+		return out, err
+	}
+	out.Messages = []jsontext.Value{}
+	return out, x.each(&s.head, 0, func(_ uint64, text []byte) bool {
+		out.Messages = append(out.Messages, append(jsontext.Value(nil), text...))
+		return ctx.Err() == nil
+	})
+}
+
+type removeOutput struct {
+	Success bool `json:"success" jsonschema_description:"True."`
+}
+
+var remove = kernel.DefineCommand[sessionInput, removeOutput](kernel.Definition{
+	Type:    "Session.Delete",
+	Summary: "Delete a session with its messages and files. The journal has none of its texts.",
+	Errors:  []kernel.ErrorDefinition{notFoundError, {Code: 409, When: "there are forks of the session"}},
+})
+
+func (x *Sessions) remove(ctx context.Context, in sessionInput) (out removeOutput, err error) {
+	s, err := x.visible(ctx, in.Session)
+	if err != nil {
+		return out, err
+	}
+	if err := x.canWrite(ctx, s); err != nil {
+		return out, err
+	}
+	if first, err := store.First(x.opts.Store, store.Prefix(key(keyFork, s.ID))); err != nil || first.Revision != 0 {
+		if err == nil {
+			err = message.Errorf(409, "The session %s is what the session %s begins with; delete that one first", s.ID, first.Key[2+26:])
+		}
+		return out, err
+	}
+	var b store.Batch
+	b.IfRevision(key(keyHead, s.ID), s.revision)
+	removed, err := x.queue.Remove(&b, s.ID)
+	if err != nil {
+		return out, err
+	}
+	for _, letter := range []byte{keyMessage, keyQueued, keyResult} {
+		for e, err := range x.opts.Store.Scan(store.Prefix(key(letter, s.ID))) {
+			if err != nil {
+				return out, err
+			}
+			x.unrefer(&b, e.Value, append([]byte(nil), e.Key...))
+		}
+		b.DeleteRange(key(letter, s.ID), store.After(key(letter, s.ID)))
+	}
+	b.Delete(key(keyHead, s.ID))
+	b.Delete(key(keyTurn, s.ID))
+	if s.Fork != nil {
+		b.Delete(key(keyFork, s.Fork.Session, s.ID))
+	}
+	if err := kernel.Stage(ctx, &b); err != nil {
+		return out, err
+	}
+	kernel.WhenApplied(ctx, func(*store.Commit) {
+		if removed != nil {
+			removed(errCanceled)
+		}
+		x.stored(s.ID)
+	})
+	return removeOutput{true}, nil
+}

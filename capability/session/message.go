@@ -1,0 +1,365 @@
+package session
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/oklog/ulid/v2"
+
+	"kernos/kernel"
+	"kernos/message"
+	"kernos/schema"
+	"kernos/store"
+)
+
+// The types of messages that the kernel gives a meaning.
+const (
+	typeInput    = "input"
+	typeReply    = "reply"
+	typeThought  = "reasoning"
+	typeCalls    = "tool-calls"
+	typeResults  = "tool-results"
+	typeSystem   = "system"
+	typeRequest  = "approval-request"
+	typeResponse = "approval-response"
+	typeSummary  = "summary"
+	typeLog      = "log"
+)
+
+// A Message is one cognitive message. Those that a type doesn't have are left out.
+type Message struct {
+	ID        string `json:"id"`
+	Seq       uint64 `json:"seq,omitzero"`
+	Parent    uint64 `json:"parent,omitzero"` // the seq of the message that it follows
+	Timestamp int64  `json:"timestamp"`
+	Type      string `json:"type"`
+	Turn      string `json:"turn,omitzero"`
+	Partial   bool   `json:"partial,omitzero"` // what a cancel has left of it
+
+	Text       *string              `json:"text,omitzero"`
+	TextRef    *message.BlobPointer `json:"textRef,omitzero"`
+	Files      []File               `json:"files,omitzero"`
+	Title      *string              `json:"title,omitzero"`
+	Summary    *string              `json:"summary,omitzero"`
+	SummaryRef *message.BlobPointer `json:"summaryRef,omitzero"`
+	Model      string               `json:"model,omitzero"`  // that has made it
+	Opaque     jsontext.Value       `json:"opaque,omitzero"` // what only that model understands
+	Calls      []Call               `json:"calls,omitzero"`
+	Results    []Result             `json:"results,omitzero"`
+	Covers     uint64               `json:"covers,omitzero"` // a summary stands for the messages up to this seq
+
+	*Approval
+	Extra jsontext.Value `json:",embed"` // the members of registered types
+}
+
+// A File is attached to an input.
+type File struct {
+	Data     string               `json:"data,omitzero" jsonschema_description:"Its bytes in base64."`
+	DataRef  *message.BlobPointer `json:"dataRef,omitzero" jsonschema_description:"Where its bytes are, if they are many."`
+	Filename string               `json:"filename,omitzero" jsonschema:"maxLength=256" jsonschema_description:"Its name."`
+	MimeType string               `json:"mimeType,omitzero" jsonschema:"maxLength=128" jsonschema_description:"What it is: image/png."`
+}
+
+// A Call asks for a syscall.
+type Call struct {
+	ID      string               `json:"id"`
+	Name    string               `json:"name"`
+	Args    jsontext.Value       `json:"args,omitzero"`
+	ArgsRef *message.BlobPointer `json:"argsRef,omitzero"`
+}
+
+// A Result is what a call has come to.
+type Result struct {
+	CallID string         `json:"callId,omitzero"`
+	Name   string         `json:"name,omitzero"`
+	Output jsontext.Value `json:"output"`
+	Error  jsontext.Value `json:"error,omitzero"`
+}
+
+// An Approval is what a request for one and the response to it say.
+type Approval struct {
+	CallID   string         `json:"call"`
+	Name     message.Type   `json:"name,omitzero"` // the syscall that is finally run
+	Args     jsontext.Value `json:"args,omitzero"`
+	Hash     string         `json:"hash,omitzero"` // of name and args
+	Rule     string         `json:"rule,omitzero"` // that has asked
+	Decision string         `json:"decision,omitzero"`
+	Remember string         `json:"remember,omitzero"`
+	Reason   string         `json:"reason,omitzero"`
+	By       string         `json:"by,omitzero"` // the principal that has decided
+}
+
+// The schemas of what Session.Append takes, beside the members that every message has.
+const (
+	pointerSchema = `{"type":"object","required":["scheme","path"]}`
+	textSchema    = `{"type":"object","required":["text"],"properties":{"text":{"type":"string"}}}`
+	errorSchema   = `{"type":"object","required":["code","message"],"properties":{"code":{"type":"integer"},"message":{"type":"string"}}}`
+)
+
+var builtIn = map[string]*schema.Schema{
+	typeInput:   schema.Written(`{"type":"object","anyOf":[{"required":["text"]},{"required":["files"]}],"properties":{"text":{"type":"string"},"files":{"type":"array","minItems":1,"maxItems":64,"items":{"type":"object","anyOf":[{"required":["data"]},{"required":["dataRef"]}],"properties":{"data":{"type":"string"},"dataRef":` + pointerSchema + `,"filename":{"type":"string"},"mimeType":{"type":"string"}}}}}}`),
+	typeReply:   schema.Written(textSchema),
+	typeThought: schema.Written(`{"type":"object","required":["title","summary"],"properties":{"title":{"type":"string"},"summary":{"type":"string"}}}`),
+	typeCalls:   schema.Written(`{"type":"object","required":["calls"],"properties":{"calls":{"type":"array","minItems":1,"maxItems":256,"items":{"type":"object","required":["id","name"],"properties":{"id":{"type":"string","minLength":1,"maxLength":128},"name":{"type":"string","minLength":1,"maxLength":256}}}}}}`),
+	typeResults: schema.Written(`{"type":"object","required":["results"],"properties":{"results":{"type":"array","minItems":1,"maxItems":256,"items":{"type":"object","required":["output"],"properties":{"callId":{"type":"string","maxLength":128},"name":{"type":"string","maxLength":256},"error":` + errorSchema + `}}}}}`),
+	typeLog:     schema.Written(textSchema),
+}
+
+type defineTypeInput struct {
+	Type   string         `json:"type" jsonschema:"pattern=^[a-z][a-z0-9-]*$,maxLength=64" jsonschema_description:"The type of messages: lower case, digits and hyphens."`
+	Schema jsontext.Value `json:"schema" jsonschema:"type=object" jsonschema_description:"The JSON Schema that messages of this type fit."`
+}
+
+type defineTypeOutput struct {
+	Type string `json:"type" jsonschema_description:"The type, which Session.Append takes from now on."`
+}
+
+var defineType = kernel.DefineCommand[defineTypeInput, defineTypeOutput](kernel.Definition{
+	Type:    "Session.DefineType",
+	Summary: "Register a type of messages: they are validated, kept and streamed like the others.",
+	Input:   schema.Input[defineTypeInput]().Example(`{"type":"mood","schema":{"type":"object","required":["feeling"]}}`),
+	Errors:  []kernel.ErrorDefinition{{Code: 403, When: "the type is the kernel's"}, {Code: 409, When: "another caller has registered the type"}, {Code: 422, When: "it isn't a JSON Schema"}},
+})
+
+// A definition is a registered type as it is stored.
+type definition struct {
+	Principal string         `json:"principal"`
+	Schema    jsontext.Value `json:"schema"`
+}
+
+func (x *Sessions) defineType(ctx context.Context, in defineTypeInput) (out defineTypeOutput, err error) {
+	if _, taken := builtIn[in.Type]; taken || slices.Contains([]string{typeSystem, typeRequest, typeResponse, typeSummary}, in.Type) {
+		return out, message.Errorf(403, "The message type %s is the kernel's; choose another name", in.Type)
+	}
+	if _, err := schema.Parse([]byte(in.Schema)); err != nil {
+		return out, invalid("schema", "%v", err)
+	}
+	who := kernel.PrincipalOf(ctx)
+	at := key(keyType, in.Type)
+	e, err := x.opts.Store.Get(at)
+	if err != nil {
+		return out, err
+	}
+	var was definition
+	if e.Revision != 0 {
+		if err := json.Unmarshal(e.Value, &was); err != nil {
+			return out, err
+		}
+		if was.Principal != string(who.ID()) && !who.IsOwner() {
+			return out, message.Errorf(409, "The message type %s was registered by another caller; choose another name", in.Type)
+		}
+	}
+	var b store.Batch
+	b.IfRevision(at, e.Revision)
+	b.Set(at, encode(definition{string(who.ID()), in.Schema}))
+	return defineTypeOutput{in.Type}, kernel.Stage(ctx, &b)
+}
+
+// schemaOf returns the schema of a type, or a 422.
+func (x *Sessions) schemaOf(t string) (*schema.Schema, error) {
+	if s := builtIn[t]; s != nil {
+		return s, nil
+	}
+	e, err := x.opts.Store.Get(key(keyType, t))
+	if err != nil {
+		return nil, err
+	}
+	if e.Revision == 0 {
+		return nil, invalid("message/type", "the type %q isn't known; Session.DefineType registers one", message.Clip(t, 64))
+	}
+	var d definition
+	if err := json.Unmarshal(e.Value, &d); err != nil {
+		return nil, err
+	}
+	return x.parsed(d.Schema)
+}
+
+const (
+	// maxInline is how many bytes of a text, a file or a result stay in a message: with more, it
+	// would not fit into a line.
+	maxInline = 4096
+
+	// maxMessage is how many bytes a message may have.
+	maxMessage = 14_000
+)
+
+// shrink moves what is too large for a message to blobs.
+func (x *Sessions) shrink(ctx context.Context, m *Message) error {
+	if x.opts.Blobs == nil {
+		return nil
+	}
+	put := func(data []byte) (*message.BlobPointer, error) {
+		p, err := x.opts.Blobs.Put(ctx, data)
+		return &p, err
+	}
+	for i := range m.Files {
+		f := &m.Files[i]
+		if len(f.Data) <= maxInline {
+			continue
+		}
+		data, err := base64.StdEncoding.DecodeString(f.Data)
+		if err != nil {
+			return invalid("files", "data of the file %d isn't base64: %v", i, err)
+		}
+		if f.DataRef, err = put(data); err != nil {
+			return err
+		}
+		f.Data = ""
+	}
+	if len(encode(m)) <= maxMessage {
+		return nil
+	}
+	var err error
+	if m.Text != nil && len(*m.Text) > maxInline {
+		if m.TextRef, err = put([]byte(*m.Text)); err != nil {
+			return err
+		}
+		m.Text = nil
+	}
+	if m.Summary != nil && len(*m.Summary) > maxInline {
+		if m.SummaryRef, err = put([]byte(*m.Summary)); err != nil {
+			return err
+		}
+		m.Summary = nil
+	}
+	for i := range m.Calls {
+		if c := &m.Calls[i]; len(c.Args) > maxInline/len(m.Calls) {
+			if c.ArgsRef, err = put(c.Args); err != nil {
+				return err
+			}
+			c.Args = nil
+		}
+	}
+	for i := range m.Results {
+		if r := &m.Results[i]; len(r.Output) > maxInline/len(m.Results) {
+			p, err := put(r.Output)
+			if err != nil {
+				return err
+			}
+			r.Output = encode(map[string]any{"dataRef": p})
+		}
+	}
+	if n := len(encode(m)); n > maxMessage {
+		return message.Errorf(413, "The message has %d bytes beside its texts, and may have %d; make it smaller", n, maxMessage)
+	}
+	return nil
+}
+
+// grow puts texts, files and arguments that were moved to blobs back into a message.
+func (x *Sessions) grow(ctx context.Context, m *Message) error {
+	if x.opts.Open == nil {
+		return nil
+	}
+	text := func(to **string, ref **message.BlobPointer) error {
+		if *ref == nil {
+			return nil
+		}
+		data, err := x.opts.Open(ctx, **ref)
+		if err != nil {
+			return err
+		}
+		s := string(data)
+		*to, *ref = &s, nil
+		return nil
+	}
+	if err := text(&m.Text, &m.TextRef); err != nil {
+		return err
+	}
+	if err := text(&m.Summary, &m.SummaryRef); err != nil {
+		return err
+	}
+	for i := range m.Files {
+		f := &m.Files[i]
+		if f.DataRef == nil {
+			continue
+		}
+		data, err := x.opts.Open(ctx, *f.DataRef)
+		if err != nil {
+			return err
+		}
+		f.Data, f.DataRef = base64.StdEncoding.EncodeToString(data), nil
+	}
+	for i := range m.Calls {
+		c := &m.Calls[i]
+		if c.ArgsRef == nil {
+			continue
+		}
+		data, err := x.opts.Open(ctx, *c.ArgsRef)
+		if err != nil {
+			return err
+		}
+		c.Args, c.ArgsRef = data, nil
+	}
+	return nil
+}
+
+// brief is a message as it is recorded: without its texts, which Session.Delete deletes.
+func (m *Message) brief() Message {
+	b := Message{ID: m.ID, Seq: m.Seq, Parent: m.Parent, Timestamp: m.Timestamp, Type: m.Type, Turn: m.Turn, Partial: m.Partial, Covers: m.Covers}
+	for _, c := range m.Calls {
+		b.Calls = append(b.Calls, Call{ID: c.ID, Name: c.Name})
+	}
+	for _, r := range m.Results {
+		b.Results = append(b.Results, Result{CallID: r.CallID, Name: r.Name, Output: jsontext.Value("null")})
+	}
+	if m.Approval != nil {
+		a := *m.Approval
+		a.Args, a.Reason = nil, ""
+		b.Approval = &a
+	}
+	return b
+}
+
+func encode(v any) []byte {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // structs of texts, numbers and JSON that was checked
+	}
+	return text
+}
+
+func invalid(field, format string, args ...any) error {
+	e := message.Errorf(422, "Schema validation failed: "+field+": "+format, args...)
+	e.Field = field
+	return e
+}
+
+// ids makes ids that ascend.
+type ids struct {
+	mu     sync.Mutex
+	source *ulid.MonotonicEntropy
+}
+
+func (i *ids) next(now time.Time) string {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.source == nil {
+		i.source = ulid.Monotonic(rand.Reader, 0)
+	}
+	id, err := ulid.New(ulid.Timestamp(now), i.source)
+	if err != nil { // the clock was set back further than the source can count
+		i.source = ulid.Monotonic(rand.Reader, 0)
+		id = ulid.MustNew(ulid.Timestamp(now), i.source)
+	}
+	return id.String()
+}
+
+// after returns the first id after another one.
+func after(id string) string {
+	u, err := ulid.ParseStrict(id)
+	if err != nil {
+		return id
+	}
+	for i := len(u) - 1; i >= 0; i-- {
+		if u[i]++; u[i] != 0 {
+			break
+		}
+	}
+	return u.String()
+}

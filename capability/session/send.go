@@ -1,0 +1,378 @@
+package session
+
+import (
+	"context"
+	stdjson "encoding/json"
+	"errors"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"kernos/internal/jsonscan"
+	"kernos/kernel"
+	"kernos/message"
+	"kernos/schema"
+	"kernos/store"
+	"kernos/work"
+)
+
+type sessionInput struct {
+	Session string `json:"session" jsonschema:"minLength=26,maxLength=26" jsonschema_description:"The session, as Session.Create replied it."`
+}
+
+type turnOutput struct {
+	Session string         `json:"session" jsonschema_description:"The session."`
+	Turn    string         `json:"turn,omitzero" jsonschema_description:"The turn."`
+	Status  string         `json:"status,omitzero" jsonschema:"enum=done,enum=limited,enum=canceled,enum=failed,enum=running,enum=waiting,enum=queued" jsonschema_description:"How the turn has ended, or how far it is. limited: a budget is used up; Session.Continue goes on. waiting: a call needs Session.Decide or a result."`
+	Text    string         `json:"text,omitzero" jsonschema_description:"With wait: the last reply of the turn."`
+	Error   jsontext.Value `json:"error,omitzero" jsonschema_description:"With wait: why the turn has failed, or which budget is used up."`
+	Seq     uint64         `json:"seq,omitzero" jsonschema_description:"The last message of the session. Session.Watch takes it as after."`
+}
+
+// brief is what is recorded of a request or a reply in place of its data: the session and the turn,
+// and none of the texts, which Session.Delete deletes.
+func brief(data stdjson.RawMessage) stdjson.RawMessage {
+	out := []byte("{")
+	for _, name := range []string{"session", "turn", "status", "wait", "seq", "id"} {
+		if value := jsonscan.Member(data, name); value != nil {
+			if len(out) > 1 {
+				out = append(out, ',')
+			}
+			out = append(append(jsonscan.AppendQuoted(out, name), ':'), value...)
+		}
+	}
+	return append(out, '}')
+}
+
+var notFoundError = kernel.ErrorDefinition{Code: 404, When: "no session that the caller sees has this id"}
+
+type sendInput struct {
+	sessionInput
+	Text  string `json:"text,omitzero" jsonschema_description:"What to say."`
+	Files []File `json:"files,omitzero" jsonschema:"maxItems=64" jsonschema_description:"Files to go with it."`
+	Wait  bool   `json:"wait,omitzero" jsonschema_description:"Stream the turn until it has ended, and reply with its status and text. Default: reply once the input is durable."`
+}
+
+var send = kernel.DefineCommand[sendInput, turnOutput](kernel.Definition{
+	Type:    "Session.Send",
+	Summary: "Say something in a session, which begins a turn. During a turn the input is queued, and begins the next one.",
+	Example: `{"session":"01JFV0Y1G0Q3W8Z4X6Y2N1M9KA","text":"What is in my notes?"}`,
+	Errors:  []kernel.ErrorDefinition{notFoundError, {Code: 422, When: "there is neither a text nor a file"}, {Code: 503, When: "this kernel runs no sessions"}},
+	Emits:   events,
+	Brief:   brief,
+	Runs:    kernel.Endless,
+	Timeout: 24 * time.Hour,
+})
+
+func (x *Sessions) send(ctx context.Context, in sendInput, stream *kernel.Stream) (out turnOutput, err error) {
+	if _, err := x.running(); err != nil {
+		return out, err
+	}
+	if in.Wait {
+		return x.sendAndWait(ctx, in, stream)
+	}
+	if in.Text == "" && len(in.Files) == 0 {
+		return out, invalid("text", "give a text, files, or both")
+	}
+	s, err := x.visible(ctx, in.Session)
+	if err != nil {
+		return out, err
+	}
+	if err := x.canWrite(ctx, s); err != nil {
+		return out, err
+	}
+	request := kernel.RequestOf(ctx)
+	m := Message{Type: typeInput, Files: in.Files}
+	if in.Text != "" {
+		m.Text = &in.Text
+	}
+	id := x.ids.next(x.opts.Now())
+	out = turnOutput{Session: s.ID, Turn: id, Status: statusRunning}
+	var b store.Batch
+	c := x.change(ctx, s, &b)
+	if s.turn != nil {
+		m.Turn, m.ID = id, ""
+		if err := x.shrink(ctx, &m); err != nil {
+			return out, err
+		}
+		at, text := key(keyQueued, s.ID, id), encode(queued{m, request.Metadata.ID, request.Caused().Correlation})
+		b.Set(at, text)
+		x.refer(&b, text, at)
+		out.Status, out.Seq = "queued", s.Seq
+		return out, c.stage() // the head changes too: the turn can't end without seeing the input
+	}
+	if err := x.announce(ctx, c); err != nil {
+		return out, err
+	}
+	if err := c.begin(id, &m, request.Metadata.ID, request.Caused().Correlation); err != nil {
+		return out, err
+	}
+	out.Seq = s.Seq
+	return out, c.stage()
+}
+
+// canWrite returns the error for a caller that sees a session and may not act in it: a session acts
+// with the rights of its principal.
+func (x *Sessions) canWrite(ctx context.Context, s *session) error {
+	p := kernel.PrincipalOf(ctx)
+	if p.ID() == s.Principal || p.IsOwner() {
+		return nil
+	}
+	return message.Errorf(403, "The session %s belongs to the token %q; only that token and the owner can continue it, and Session.Fork makes one of your own", s.ID, s.Token)
+}
+
+// sendAndWait sends, and streams the turn until it has ended.
+func (x *Sessions) sendAndWait(ctx context.Context, in sendInput, stream *kernel.Stream) (out turnOutput, err error) {
+	if kernel.RequestOf(ctx).Metadata.IdempotencyKey != "" {
+		return out, invalid("wait", "an idempotency key is for the sending; leave wait out, and use Session.Watch")
+	}
+	before, err := x.visible(ctx, in.Session)
+	if err != nil {
+		return out, err
+	}
+	in.Wait = false
+	reply, err := kernel.Invoke(ctx, send.Type, encode(in))
+	if err != nil {
+		return out, err
+	}
+	if err := json.Unmarshal(reply, &out); err != nil {
+		return out, err
+	}
+	f := follower{x: x, id: out.Session, seq: before.Seq, until: out.Turn, stream: stream}
+	err = f.follow(ctx)
+	if out.Seq = f.seq; err != nil {
+		if context.Cause(ctx) == kernel.ErrStopping {
+			return out, nil // the next kernel goes on with it
+		}
+		return out, err
+	}
+	return x.outcome(ctx, out)
+}
+
+// outcome fills in how a turn has ended.
+func (x *Sessions) outcome(ctx context.Context, out turnOutput) (turnOutput, error) {
+	s, err := x.load(out.Session)
+	if err != nil {
+		return out, err
+	}
+	out.Status = statusDone
+	for _, e := range s.Ended {
+		if e.Turn != out.Turn {
+			continue
+		}
+		out.Status, out.Error = e.Status, e.Error
+		if e.Reply == 0 {
+			continue
+		}
+		m, err := x.read(&s.head, e.Reply)
+		if err == nil {
+			err = x.grow(ctx, m)
+		}
+		if err != nil {
+			return out, err
+		}
+		if m.Text != nil {
+			out.Text = *m.Text
+		}
+	}
+	return out, nil
+}
+
+var cancel = kernel.DefineCommand[sessionInput, turnOutput](kernel.Definition{
+	Type:    "Session.Cancel",
+	Summary: "End the open turn of a session. What the model has said so far is kept, and calls that run are stopped.",
+	Errors:  []kernel.ErrorDefinition{notFoundError},
+	Emits:   events[:1],
+})
+
+var errCanceled = &message.Error{Code: 499, Message: "The turn was canceled; a call that acts outside of the kernel may have happened"}
+
+func (x *Sessions) cancel(ctx context.Context, in sessionInput) (out turnOutput, err error) {
+	s, err := x.visible(ctx, in.Session)
+	if err != nil {
+		return out, err
+	}
+	if err := x.canWrite(ctx, s); err != nil {
+		return out, err
+	}
+	if s.turn == nil {
+		return turnOutput{Session: s.ID, Status: statusDone}, nil
+	}
+	out = turnOutput{Session: s.ID, Turn: s.turn.ID, Status: statusCanceled}
+	var b store.Batch
+	c := x.change(ctx, s, &b)
+	if l := x.find(s.ID); l != nil && s.turn.State == thinking {
+		if err := c.keepParts(l.parts()); err != nil {
+			return out, err
+		}
+	}
+	if err := x.abort(c, statusCanceled, errCanceled); err != nil {
+		return out, err
+	}
+	return out, c.stage()
+}
+
+// abort ends the open turn of a session, whether it runs or waits.
+func (x *Sessions) abort(c *change, status string, why *message.Error) error {
+	s := c.s
+	if err := c.closeCalls(why); err != nil {
+		return err
+	}
+	next, err := c.end(status, why)
+	if err != nil {
+		return err
+	}
+	stop := x.queue.Remove
+	if next {
+		stop = x.queue.Restart
+	}
+	stopped, err := stop(c.b, s.ID)
+	if err != nil {
+		return err
+	}
+	if stopped != nil {
+		c.then(func() { stopped(errCanceled) })
+	} else if next {
+		return c.wake()
+	}
+	return nil
+}
+
+var resume = kernel.DefineCommand[sessionInput, turnOutput](kernel.Definition{
+	Type:    "Session.Continue",
+	Summary: "Go on after a turn that was limited, canceled or failed, or with one that waits since a backup was restored.",
+	Errors:  []kernel.ErrorDefinition{notFoundError, {Code: 409, When: "a turn runs"}, {Code: 503, When: "this kernel runs no sessions"}},
+	Emits:   events[:1],
+})
+
+func (x *Sessions) resume(ctx context.Context, in sessionInput) (out turnOutput, err error) {
+	if _, err := x.running(); err != nil {
+		return out, err
+	}
+	s, err := x.visible(ctx, in.Session)
+	if err != nil {
+		return out, err
+	}
+	if err := x.canWrite(ctx, s); err != nil {
+		return out, err
+	}
+	var b store.Batch
+	c := x.change(ctx, s, &b)
+	if s.turn != nil {
+		_, state, err := x.queue.Find(s.ID)
+		if err != nil {
+			return out, err
+		}
+		if state != work.Absent {
+			return out, message.Errorf(409, "The turn %s of the session runs; Session.Watch shows it", s.turn.ID)
+		}
+		out = turnOutput{Session: s.ID, Turn: s.turn.ID, Status: statusRunning, Seq: s.Seq}
+		if err := c.wake(); err != nil {
+			return out, err
+		}
+		return out, c.stage()
+	}
+	if s.Seq == 0 {
+		return out, message.Errorf(409, "The session has no messages to go on from; use Session.Send")
+	}
+	request := kernel.RequestOf(ctx)
+	id := x.ids.next(x.opts.Now())
+	if err := c.begin(id, nil, request.Metadata.ID, request.Caused().Correlation); err != nil {
+		return out, err
+	}
+	return turnOutput{Session: s.ID, Turn: id, Status: statusRunning, Seq: s.Seq}, c.stage()
+}
+
+type appendInput struct {
+	sessionInput
+	Message jsontext.Value `json:"message" jsonschema:"type=object" jsonschema_description:"The message: type, and what its type asks for. id, seq and timestamp are given by the kernel."`
+}
+
+type appendOutput struct {
+	Session string `json:"session" jsonschema_description:"The session."`
+	ID      string `json:"id" jsonschema_description:"The id of the message."`
+	Seq     uint64 `json:"seq" jsonschema_description:"Its number in the session."`
+}
+
+var appendTo = kernel.DefineCommand[appendInput, appendOutput](kernel.Definition{
+	Type:    "Session.Append",
+	Summary: "Add a message to a session without a turn, or the result of a tool that runs elsewhere.",
+	Example: `{"session":"01JFV0Y1G0Q3W8Z4X6Y2N1M9KA","message":{"type":"log","text":"The user has left"}}`,
+	Errors:  []kernel.ErrorDefinition{{Code: 403, When: "only the kernel makes messages of this type, or results of this call"}, notFoundError, {Code: 422, When: "the message doesn't fit its type"}},
+	Emits:   events[:1],
+	Brief:   brief,
+})
+
+func (x *Sessions) append(ctx context.Context, in appendInput) (out appendOutput, err error) {
+	s, err := x.visible(ctx, in.Session)
+	if err != nil {
+		return out, err
+	}
+	if err := x.canWrite(ctx, s); err != nil {
+		return out, err
+	}
+	m, err := x.readMessage(in.Message)
+	if err != nil {
+		return out, err
+	}
+	var b store.Batch
+	c := x.change(ctx, s, &b)
+	wakes := false
+	for _, call := range m.Calls {
+		if isKernelCall(call.ID) {
+			return out, message.Errorf(403, "Ids of calls that begin with call_ are the kernel's; choose another id than %s", message.Clip(call.ID, 64))
+		}
+	}
+	for _, r := range m.Results {
+		if !isKernelCall(r.CallID) {
+			continue
+		}
+		var call *callState
+		if s.turn != nil {
+			call = s.turn.call(r.CallID)
+		}
+		if call == nil || call.State != callElsewhere {
+			return out, message.Errorf(403, "The kernel runs the call %s, or it has its result; only a tool that runs elsewhere is given one", message.Clip(r.CallID, 64))
+		}
+		call.State, wakes = callDone, true
+	}
+	stored, err := c.append(*m)
+	if err != nil {
+		return out, err
+	}
+	if wakes {
+		if err := c.wake(); err != nil {
+			return out, err
+		}
+	}
+	return appendOutput{s.ID, stored.ID, stored.Seq}, c.stage()
+}
+
+// readMessage checks a message that a caller appends.
+func (x *Sessions) readMessage(text []byte) (*Message, error) {
+	t := jsonscan.Unquote(jsonscan.Member(text, "type"))
+	switch t {
+	case "":
+		return nil, invalid("message/type", "missing: give the type of the message")
+	case typeSystem, typeRequest, typeResponse, typeSummary:
+		return nil, message.Errorf(403, "Messages of the type %s are the kernel's: Session.Create, Session.Decide and Session.Compact make them", t)
+	}
+	form, err := x.schemaOf(t)
+	if err != nil {
+		return nil, err
+	}
+	if err := form.Validate(text); err != nil {
+		problem, ok := errors.AsType[*schema.Invalid](err)
+		if !ok {
+			return nil, invalid("message", "%v", err)
+		}
+		return nil, invalid("message", "%s", problem.Error())
+	}
+	m := new(Message)
+	if err := json.Unmarshal(text, m); err != nil {
+		return nil, invalid("message", "it can't be read as a message of the type %s: %v", t, err)
+	}
+	m.ID, m.Seq, m.Parent, m.Timestamp, m.Turn, m.Partial, m.Opaque, m.Model, m.Approval, m.Covers = "", 0, 0, 0, "", false, nil, "", nil, 0
+	return m, nil
+}

@@ -1,0 +1,453 @@
+package session
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"kernos/kernel"
+	"kernos/kernel/principal"
+	"kernos/message"
+	"kernos/store"
+	"kernos/work"
+)
+
+// The keys of sessions begin with SpaceSessions and a letter. An id has 26 characters.
+const (
+	keyHead    = 'h' // id → head
+	keyMessage = 'm' // id, seq → Message
+	keyTurn    = 't' // id → turn, while one is open: a restart looks at these only
+	keyQueued  = 'q' // id, turn → queued input
+	keyResult  = 'c' // id, call → Result that isn't in the stream yet
+	keyFork    = 'f' // id, id of a fork
+	keyType    = 'y' // type → definition
+	keyChild   = 'a' // principal, idempotency key → turnOutput of the child session that Agent.Ask has begun
+	keyAlways  = 'r' // principal → types that are always allowed
+)
+
+func key(letter byte, parts ...string) []byte {
+	k := append(make([]byte, 0, 64), store.SpaceSessions, letter)
+	for _, p := range parts {
+		k = append(k, p...)
+	}
+	return k
+}
+
+func messageKey(id string, seq uint64) []byte {
+	return binary.BigEndian.AppendUint64(key(keyMessage, id), seq)
+}
+
+// A head is what a session is, beside its messages. Its revision guards the session: a batch that
+// changes anything of it depends on the head as it was read, and writes it again.
+type head struct {
+	ID        string       `json:"id"`
+	Title     string       `json:"title,omitzero"`
+	Model     string       `json:"model,omitzero"`
+	Agent     *agentPin    `json:"agent,omitzero"`
+	Tools     []tool       `json:"tools"`
+	Policy    []rule       `json:"policy,omitzero"`
+	Allowed   []string     `json:"allowed,omitzero"` // types that Session.Decide has allowed for the session
+	Budget    Budget       `json:"budget"`
+	Principal principal.ID `json:"principal"`
+	Token     string       `json:"token,omitzero"` // the name of the principal
+	Wire      string       `json:"wire,omitzero"`
+	Created   int64        `json:"created"`
+	Updated   int64        `json:"updated"`
+
+	Seq    uint64 `json:"seq"`  // of the last message
+	Leaf   uint64 `json:"leaf"` // the message that the next one follows
+	LastID string `json:"lastId,omitzero"`
+
+	Parent *parentOf `json:"parent,omitzero"` // of a child
+	Fork   *forkedAt `json:"fork,omitzero"`
+	Used   Usage     `json:"used"`
+	Ended  []ending  `json:"ended,omitzero"` // the last turns that have ended
+}
+
+// parentOf is the call that a child session answers.
+type parentOf struct {
+	Session string `json:"session"`
+	Depth   int    `json:"depth"`
+}
+
+// forkedAt says whose messages up to a seq are the first of a fork.
+type forkedAt struct {
+	Session string `json:"session"`
+	Seq     uint64 `json:"seq"`
+}
+
+// An ending is how a turn has ended.
+type ending struct {
+	Turn   string         `json:"turn"`
+	Status string         `json:"status"`
+	Reply  uint64         `json:"reply,omitzero"` // the seq of its last reply
+	Error  jsontext.Value `json:"error,omitzero"`
+	Used   Usage          `json:"used"`
+}
+
+// maxEnded is how many endings a head keeps.
+const maxEnded = 8
+
+// Usage is what turns have used.
+type Usage struct {
+	Steps  int     `json:"steps,omitzero" jsonschema_description:"Generations of the model."`
+	Tokens int64   `json:"tokens,omitzero" jsonschema_description:"Tokens that the model has read and written."`
+	Cost   float64 `json:"cost,omitzero" jsonschema_description:"Money, in the currency of the model's price."`
+	Calls  int     `json:"calls,omitzero" jsonschema_description:"Calls of syscalls."`
+}
+
+func (u *Usage) add(o Usage) {
+	u.Steps, u.Tokens, u.Cost, u.Calls = u.Steps+o.Steps, u.Tokens+o.Tokens, u.Cost+o.Cost, u.Calls+o.Calls
+}
+
+// The states of a turn.
+const (
+	thinking = "think"
+	acting   = "act"
+)
+
+// A turn is one that is open.
+type turn struct {
+	ID          string      `json:"id"`
+	State       string      `json:"state"`
+	Waiting     bool        `json:"waiting,omitzero"` // it isn't in the queue: a caller has to act first
+	Began       int64       `json:"began"`
+	Used        Usage       `json:"used"`
+	Reply       uint64      `json:"reply,omitzero"`
+	Cause       message.ID  `json:"cause"` // the request, or the message with the calls, that the next step comes from
+	Correlation string      `json:"correlation"`
+	Calls       []callState `json:"calls,omitzero"` // of the step that is acting
+}
+
+// The states of a call.
+const (
+	callNew       = ""
+	callReady     = "ready" // allowed
+	callAsked     = "asked" // waits for Session.Decide
+	callElsewhere = "elsewhere"
+	callDone      = "done" // its result is in the stream
+)
+
+// A callState is how far a call is.
+type callState struct {
+	ID    string         `json:"id"`
+	Name  message.Type   `json:"name"`
+	Args  jsontext.Value `json:"args,omitzero"`
+	State string         `json:"state,omitzero"`
+	Hash  string         `json:"hash,omitzero"` // of what was asked about
+	Given bool           `json:"given,omitzero"`
+}
+
+func (t *turn) call(id string) *callState {
+	for i := range t.Calls {
+		if t.Calls[i].ID == id {
+			return &t.Calls[i]
+		}
+	}
+	return nil
+}
+
+// A queued is an input that waits for the turn before it.
+type queued struct {
+	Message     Message    `json:"message"`
+	Cause       message.ID `json:"cause"`
+	Correlation string     `json:"correlation"`
+}
+
+func readTurn(text []byte) (t turn, err error) { return t, json.Unmarshal(text, &t) }
+
+// A session is the state of one as it was read.
+type session struct {
+	head
+	turn     *turn // nil if none is open
+	revision store.Revision
+}
+
+func notFound(id string) error {
+	return message.Errorf(404, "Session not found: %s (Session.List names the sessions)", message.Clip(id, 64))
+}
+
+// load returns a session, or a 404.
+func (x *Sessions) load(id string) (*session, error) {
+	e, err := x.opts.Store.Get(key(keyHead, id))
+	if err != nil {
+		return nil, err
+	}
+	if e.Revision == 0 || len(id) != 26 {
+		return nil, notFound(id)
+	}
+	s := &session{revision: e.Revision}
+	if err := json.Unmarshal(e.Value, &s.head); err != nil {
+		return nil, fmt.Errorf("the session %s can't be read: %w", id, err)
+	}
+	open, err := x.opts.Store.Get(key(keyTurn, id))
+	if err != nil {
+		return nil, err
+	}
+	if open.Revision != 0 {
+		t, err := readTurn(open.Value)
+		if err != nil {
+			return nil, fmt.Errorf("the turn of the session %s can't be read: %w", id, err)
+		}
+		s.turn = &t
+	}
+	return s, nil
+}
+
+// visible returns a session that the caller sees; another's is not told from one that doesn't
+// exist.
+func (x *Sessions) visible(ctx context.Context, id string) (*session, error) {
+	s, err := x.load(id)
+	if err == nil && !kernel.PrincipalOf(ctx).Sees(s.Principal) {
+		return nil, notFound(id)
+	}
+	return s, err
+}
+
+// A change is a batch that changes a session: the messages that it appends, and what happens when
+// it is applied.
+type change struct {
+	x        *Sessions
+	s        *session
+	b        *store.Batch
+	ctx      context.Context // acts for the principal of the session
+	appended []Message
+	applied  []func(*store.Commit)
+	ending   []func() // of the lease that the change ends
+}
+
+// change begins a change of a session.
+func (x *Sessions) change(ctx context.Context, s *session, b *store.Batch) *change {
+	return &change{x: x, s: s, b: b, ctx: ctx}
+}
+
+// append adds a message after the leaf, or after another message.
+func (c *change) append(m Message) (*Message, error) {
+	s := c.s
+	now := c.x.opts.Now()
+	if m.ID == "" || m.ID <= s.LastID {
+		if m.ID = c.x.ids.next(now); s.LastID != "" && (c.x.growing(s.ID) || m.ID <= s.LastID) {
+			m.ID = after(s.LastID) // the messages that grow have ids already
+		}
+	}
+	s.Seq++
+	m.Seq, m.Parent, m.Timestamp = s.Seq, s.Leaf, cmp.Or(m.Timestamp, now.UnixMilli())
+	if s.turn != nil {
+		m.Turn = s.turn.ID
+	}
+	if err := c.x.shrink(c.ctx, &m); err != nil {
+		return nil, err
+	}
+	s.Leaf, s.LastID = m.Seq, m.ID
+	at, text := messageKey(s.ID, m.Seq), encode(m)
+	c.b.Set(at, text)
+	c.x.refer(c.b, text, at)
+	c.appended = append(c.appended, m)
+	return &c.appended[len(c.appended)-1], nil
+}
+
+// then adds what happens when the change has been applied.
+func (c *change) then(f func()) {
+	c.applied = append(c.applied, func(*store.Commit) { f() })
+}
+
+// done completes the change: the head and the turn are written.
+func (c *change) done() {
+	s := c.s
+	s.Updated = c.x.opts.Now().UnixMilli()
+	c.b.IfRevision(key(keyHead, s.ID), s.revision)
+	c.b.Set(key(keyHead, s.ID), encode(&s.head))
+	if s.turn != nil {
+		c.b.Set(key(keyTurn, s.ID), encode(s.turn))
+	} else {
+		c.b.Delete(key(keyTurn, s.ID))
+	}
+	c.then(func() { c.x.stored(s.ID) })
+}
+
+// recordsOf are the events that record the change, which a turn has caused.
+func (c *change) recordsOf(t *turn) (all []message.Message) {
+	for _, m := range c.appended {
+		event := message.Message{Kind: message.KindEvent, Type: appendedEvent, Data: c.s.appendedData(m.brief())}
+		event.Metadata.ID = message.ID(m.ID)
+		event.Metadata.Causation, event.Metadata.Correlation = t.Cause, t.Correlation
+		all = append(all, event)
+	}
+	return all
+}
+
+func (s *session) appendedData(m Message) []byte {
+	return encode(struct {
+		Session string  `json:"session"`
+		Seq     uint64  `json:"seq"`
+		Message Message `json:"message"`
+	}{s.ID, m.Seq, m})
+}
+
+// stage stages the change as the effect of the call of its context.
+func (c *change) stage() error {
+	c.done()
+	for _, m := range c.appended {
+		if err := kernel.Publish(c.ctx, appendedEvent, c.s.appendedData(m.brief())); err != nil {
+			return err
+		}
+	}
+	if err := kernel.Stage(c.ctx, c.b); err != nil {
+		return err
+	}
+	for _, f := range c.applied {
+		kernel.WhenApplied(c.ctx, f)
+	}
+	return nil
+}
+
+// wake puts the turn into the queue, or lets its worker look again.
+func (c *change) wake() error {
+	_, state, err := c.x.queue.Find(c.s.ID)
+	if err != nil {
+		return err
+	}
+	c.s.turn.Waiting = false
+	if state == work.Absent {
+		c.applied = append(c.applied, c.x.queue.Add(c.b, work.Task{ID: c.s.ID, Due: c.x.opts.Now(), Priority: work.DefaultPriority}))
+	}
+	return nil
+}
+
+// begin begins a turn with an input, which may be nil.
+func (c *change) begin(id string, in *Message, cause message.ID, correlation string) error {
+	c.s.turn = &turn{ID: id, State: thinking, Began: c.x.opts.Now().UnixMilli(), Cause: cause, Correlation: correlation}
+	if in != nil {
+		if _, err := c.append(*in); err != nil {
+			return err
+		}
+	}
+	return c.wake()
+}
+
+// end ends the turn and begins the next one that waits. It returns whether one does.
+func (c *change) end(status string, why *message.Error) (next bool, err error) {
+	s, t := c.s, c.s.turn
+	e := ending{Turn: t.ID, Status: status, Reply: t.Reply, Used: t.Used}
+	if why != nil {
+		e.Error = why.Append(nil)
+	}
+	s.Ended = append(s.Ended, e)
+	s.Ended = s.Ended[max(0, len(s.Ended)-maxEnded):]
+	s.Used.add(t.Used)
+	s.turn = nil
+	c.then(func() { c.x.count(status) })
+	first, err := store.First(c.x.opts.Store, store.Prefix(key(keyQueued, s.ID)))
+	if err != nil || first.Revision == 0 {
+		return false, err
+	}
+	var q queued
+	if err := json.Unmarshal(first.Value, &q); err != nil {
+		return false, err
+	}
+	c.b.IfRevision(first.Key, first.Revision)
+	c.b.Delete(first.Key)
+	c.x.unrefer(c.b, first.Value, first.Key)
+	s.turn = &turn{ID: q.Message.Turn, State: thinking, Began: c.x.opts.Now().UnixMilli(), Cause: q.Cause, Correlation: q.Correlation}
+	_, err = c.append(q.Message)
+	return true, err
+}
+
+func (x *Sessions) count(status string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if status == statusFailed {
+		x.ended.failed++
+	} else {
+		x.ended.done++
+	}
+}
+
+// read returns a message by its seq. Those of a fork may be in the session that it comes from.
+func (x *Sessions) read(h *head, seq uint64) (*Message, error) {
+	for h.Fork != nil && seq <= h.Fork.Seq {
+		origin, err := x.load(h.Fork.Session)
+		if err != nil {
+			return nil, err
+		}
+		h = &origin.head
+	}
+	e, err := x.opts.Store.Get(messageKey(h.ID, seq))
+	if err != nil {
+		return nil, err
+	}
+	if e.Revision == 0 {
+		return nil, message.Errorf(404, "The session %s has no message %d", h.ID, seq)
+	}
+	m := new(Message)
+	return m, json.Unmarshal(e.Value, m)
+}
+
+// each calls f with the stored messages after a seq, in order, until it returns false.
+func (x *Sessions) each(h *head, after uint64, f func(seq uint64, text []byte) bool) error {
+	if h.Fork != nil && after < h.Fork.Seq {
+		origin, err := x.load(h.Fork.Session)
+		if err != nil {
+			return err
+		}
+		stopped := false
+		err = x.each(&origin.head, after, func(seq uint64, text []byte) bool {
+			if seq > h.Fork.Seq {
+				return false
+			}
+			stopped = !f(seq, text)
+			return !stopped
+		})
+		if err != nil || stopped {
+			return err
+		}
+		after = h.Fork.Seq
+	}
+	for e, err := range x.opts.Store.Scan(store.Range{From: messageKey(h.ID, after+1), To: store.After(key(keyMessage, h.ID))}) {
+		if err != nil {
+			return err
+		}
+		if !f(binary.BigEndian.Uint64(e.Key[len(e.Key)-8:]), e.Value) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// refer adds to a batch that the value of a key needs the blobs that data mentions.
+func (x *Sessions) refer(b *store.Batch, data, key []byte) {
+	if x.opts.Blobs != nil {
+		x.opts.Blobs.Refer(b, data, key)
+	}
+}
+
+func (x *Sessions) unrefer(b *store.Batch, data, key []byte) {
+	if x.opts.Blobs != nil {
+		x.opts.Blobs.Unrefer(b, data, key)
+	}
+}
+
+// Restored says that a store was restored from a backup: what open turns have done since isn't
+// known, so they wait for Session.Continue. It reports whether there are any.
+func Restored(s store.Store) (open bool, err error) {
+	var b store.Batch
+	queue := []byte{store.SpaceWork, queueLetter}
+	b.DeleteRange(queue, store.After(queue))
+	for e, err := range s.Scan(store.Prefix(key(keyTurn))) {
+		if err != nil {
+			return false, err
+		}
+		t, err := readTurn(e.Value)
+		if err != nil {
+			return false, err
+		}
+		open, t.Waiting = true, true
+		b.Set(append([]byte(nil), e.Key...), encode(&t))
+	}
+	_, err = s.Apply(&b)
+	return open, err
+}

@@ -1,0 +1,327 @@
+package session
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"kernos/kernel"
+	"kernos/message"
+	"kernos/store"
+)
+
+// path returns the messages from the root of a session to its leaf, or from the latest summary on,
+// in order. Texts are in them.
+func (x *Sessions) path(ctx context.Context, h *head) (all []Message, err error) {
+	var covers uint64
+	for at := h.Leaf; at > covers; {
+		m, err := x.read(h, at)
+		if err != nil {
+			return nil, err
+		}
+		if err := x.grow(ctx, m); err != nil {
+			return nil, err
+		}
+		if m.Type == typeSummary && covers == 0 {
+			covers = m.Covers
+		}
+		all = append(all, *m)
+		at = m.Parent
+	}
+	if covers > 0 { // the system message is never left out
+		if m, err := x.read(h, 1); err == nil && m.Type == typeSystem && all[len(all)-1].Seq != 1 {
+			if err := x.grow(ctx, m); err != nil {
+				return nil, err
+			}
+			all = append(all, *m)
+		}
+	}
+	slices.Reverse(all)
+	return all, nil
+}
+
+// render makes the request for the next generation.
+func (x *Sessions) render(ctx context.Context, k *kernel.Kernel, s *session) (*generation, error) {
+	path, err := x.path(ctx, &s.head)
+	if err != nil {
+		return nil, err
+	}
+	g := &generation{Model: s.Model, Session: s.ID, Tools: s.offered(k, kernel.SenderIn(ctx))}
+	g.System, g.Messages = arrange(path)
+	if left := s.Budget.Tokens - s.turn.Used.Tokens; s.Budget.Tokens > 0 {
+		g.MaxTokens = max(left, 1)
+	}
+	return g, nil
+}
+
+// arrange makes of a path what a model is shown: system messages apart, a summary in the place of
+// what it covers, and each group of calls followed by exactly one result for each of them (T2).
+// What else was appended in between comes after the group.
+func arrange(path []Message) (system string, shown []Message) {
+	var texts []string
+	results := make(map[string]Result)
+	for _, m := range path {
+		for _, r := range m.Results {
+			if _, known := results[r.CallID]; !known && r.CallID != "" {
+				results[r.CallID] = r
+			}
+		}
+	}
+	summary := -1
+	for i, m := range path {
+		if m.Type == typeSummary {
+			summary = i
+		}
+	}
+	if summary >= 0 {
+		text := "Summary of the conversation so far:\n" + *path[summary].Text
+		shown = append(shown, Message{ID: path[summary].ID, Timestamp: path[summary].Timestamp, Type: typeInput, Text: &text})
+	}
+	for _, m := range path {
+		m.Seq, m.Parent, m.Turn = 0, 0, ""
+		switch m.Type {
+		case typeSystem:
+			texts = append(texts, *m.Text)
+		case typeInput, typeReply, typeThought:
+			if m.Partial && m.Type == typeThought {
+				continue // without its signature no model takes it back
+			}
+			shown = append(shown, m)
+		case typeCalls:
+			shown = append(shown, m)
+			group := Message{ID: m.ID, Timestamp: m.Timestamp, Type: typeResults}
+			for _, c := range m.Calls {
+				r, ok := results[c.ID]
+				if !ok {
+					r = failed(message.Errorf(499, "The call has no result: the conversation went on without it"))
+				}
+				r.CallID, r.Name = c.ID, c.Name
+				group.Results = append(group.Results, r)
+			}
+			shown = append(shown, group)
+		}
+	}
+	return strings.Join(texts, "\n\n"), shown
+}
+
+type forkInput struct {
+	sessionInput
+	At uint64 `json:"at,omitzero" jsonschema_description:"The seq of the message after which the fork goes its own way. Default: the last one."`
+}
+
+var fork = kernel.DefineCommand[forkInput, createOutput](kernel.Definition{
+	Type:    "Session.Fork",
+	Summary: "Begin a session with the messages of another one up to a message. Nothing is copied, and neither changes the other.",
+	Errors:  []kernel.ErrorDefinition{notFoundError, {Code: 422, When: "the session has no such message"}, {Code: 503, When: "this kernel runs no sessions"}},
+})
+
+func (x *Sessions) fork(ctx context.Context, in forkInput) (out createOutput, err error) {
+	if _, err := x.running(); err != nil {
+		return out, err
+	}
+	origin, err := x.visible(ctx, in.Session)
+	if err != nil {
+		return out, err
+	}
+	at := in.At
+	if at == 0 {
+		at = origin.Leaf
+	}
+	m := new(Message)
+	if at > 0 {
+		if m, err = x.read(&origin.head, at); err != nil {
+			return out, invalid("at", "the session has no message %d", at)
+		}
+	}
+	from := senderOf(ctx)
+	now := x.opts.Now()
+	h := head{
+		ID: x.ids.next(now), Title: origin.Title, Model: origin.Model, Agent: origin.Agent, Tools: origin.Tools, Policy: origin.Policy, Budget: origin.Budget,
+		Principal: from.Principal().ID(), Token: from.Principal().Name(), Wire: from.Wire, Created: now.UnixMilli(),
+		Seq: at, Leaf: at, LastID: m.ID, Parent: origin.Parent, Fork: &forkedAt{origin.ID, at},
+	}
+	if parent := from.Session(); parent != "" {
+		if err := x.adopt(&h, parent); err != nil {
+			return out, err
+		}
+	}
+	var b store.Batch
+	b.Set(key(keyFork, origin.ID, h.ID), nil)
+	b.IfRevision(key(keyHead, origin.ID), origin.revision) // it isn't deleted meanwhile
+	return createOutput{h.ID}, x.change(ctx, &session{head: h}, &b).stage()
+}
+
+type rewindInput struct {
+	sessionInput
+	To uint64 `json:"to" jsonschema_description:"The seq of the message that the next one follows; 0 is before the first."`
+}
+
+type rewindOutput struct {
+	Session  string   `json:"session" jsonschema_description:"The session."`
+	Leaf     uint64   `json:"leaf" jsonschema_description:"The message that the next one follows."`
+	Commands []undone `json:"commands" jsonschema_description:"The commands that were run since, and that aren't undone."`
+}
+
+type undone struct {
+	Seq  uint64         `json:"seq" jsonschema_description:"The message with the call."`
+	Call string         `json:"call" jsonschema_description:"The call."`
+	Name string         `json:"name" jsonschema_description:"The syscall."`
+	Args jsontext.Value `json:"args,omitzero" jsonschema_description:"Its arguments."`
+}
+
+var rewind = kernel.DefineCommand[rewindInput, rewindOutput](kernel.Definition{
+	Type:    "Session.Rewind",
+	Summary: "Go back to an earlier message: the next one follows it. Nothing is deleted, and no command is undone; the reply lists them.",
+	Errors:  []kernel.ErrorDefinition{notFoundError, {Code: 409, When: "a turn is open"}, {Code: 422, When: "the session has no such message"}},
+	Brief:   brief,
+})
+
+func (x *Sessions) rewind(ctx context.Context, in rewindInput) (out rewindOutput, err error) {
+	s, err := x.idle(ctx, in.Session)
+	if err != nil {
+		return out, err
+	}
+	out = rewindOutput{Session: s.ID, Leaf: in.To, Commands: []undone{}}
+	if in.To > 0 {
+		if _, err := x.read(&s.head, in.To); err != nil {
+			return out, invalid("to", "the session has no message %d", in.To)
+		}
+	}
+	k, _ := kernel.Of(ctx)
+	for at := s.Leaf; at > in.To; {
+		m, err := x.read(&s.head, at)
+		if err != nil {
+			return out, err
+		}
+		for _, c := range m.Calls {
+			name := (&callState{Name: message.Type(c.Name), Args: c.Args})
+			final, _ := name.final()
+			if known, ok := k.Registry().Lookup(final); !ok || known.Kind == message.KindCommand {
+				out.Commands = append(out.Commands, undone{m.Seq, c.ID, c.Name, c.Args})
+			}
+		}
+		at = m.Parent
+	}
+	slices.Reverse(out.Commands)
+	var b store.Batch
+	s.Leaf = in.To
+	return out, x.change(ctx, s, &b).stage()
+}
+
+// idle returns a session of the caller without an open turn.
+func (x *Sessions) idle(ctx context.Context, id string) (*session, error) {
+	s, err := x.visible(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if err := x.canWrite(ctx, s); err != nil {
+		return nil, err
+	}
+	if s.turn != nil {
+		return nil, message.Errorf(409, "The turn %s of the session is open; wait until it has ended, or use Session.Cancel", s.turn.ID)
+	}
+	return s, nil
+}
+
+type compactInput struct {
+	sessionInput
+	Keep int `json:"keep,omitzero" jsonschema:"minimum=1,maximum=10000,default=10" jsonschema_description:"How many of the last messages stay as they are."`
+}
+
+type compactOutput struct {
+	Session string `json:"session" jsonschema_description:"The session."`
+	Covers  uint64 `json:"covers,omitzero" jsonschema_description:"The summary stands for the messages up to this seq. Absent if there was nothing to summarize."`
+	Seq     uint64 `json:"seq,omitzero" jsonschema_description:"The summary."`
+}
+
+var compact = kernel.DefineCommand[compactInput, compactOutput](kernel.Definition{
+	Type:    "Session.Compact",
+	Summary: "Let the model summarize the earlier messages of a session, and go on from the summary. Nothing is deleted.",
+	Errors:  []kernel.ErrorDefinition{notFoundError, {Code: 409, When: "a turn is open"}, {Code: 503, When: "this kernel runs no sessions"}},
+	Emits:   append(slices.Clone(events[:1]), kernel.EventDefinition{Type: "Model.Streamed", Summary: "The summary grows.", Unrecorded: true}),
+	Effect:  kernel.External,
+	Brief:   brief,
+	Runs:    kernel.Slow,
+	Timeout: generateTimeout,
+})
+
+const summarize = "Summarize the conversation so far for yourself, so that you can go on without it: what was asked, what was found out and decided, which names, numbers and files matter, and what is left to do. Reply with the summary only."
+
+func (x *Sessions) compact(ctx context.Context, in compactInput) (out compactOutput, err error) {
+	if _, err := x.running(); err != nil {
+		return out, err
+	}
+	s, err := x.idle(ctx, in.Session)
+	if err != nil {
+		return out, err
+	}
+	out.Session = s.ID
+	path, err := x.path(ctx, &s.head)
+	if err != nil {
+		return out, err
+	}
+	if in.Keep == 0 {
+		in.Keep = 10
+	}
+	cut := boundary(path, len(path)-in.Keep)
+	if cut == 0 {
+		return out, nil
+	}
+	earlier := slices.Clone(path[:cut])
+	if i := slices.IndexFunc(path[cut:], func(m Message) bool { return m.Type == typeSummary }); i >= 0 {
+		earlier = append(earlier, path[cut+i]) // what it covers must not be lost
+	}
+	g := generation{Model: s.Model, Session: s.ID}
+	g.System, g.Messages = arrange(earlier)
+	text := summarize
+	g.Messages = append(g.Messages, Message{ID: x.ids.next(x.opts.Now()), Timestamp: x.opts.Now().UnixMilli(), Type: typeInput, Text: &text})
+	reply, err := kernel.InvokeAs(ctx, kernel.NewCall{Type: generateType, Data: encode(g), Event: func(message.Message) {}})
+	if err != nil {
+		return out, err
+	}
+	var made generated
+	if err := json.Unmarshal(reply, &made); err != nil {
+		return out, err
+	}
+	said := ""
+	for _, m := range made.Messages {
+		if m.Type == typeReply {
+			said += m.Text
+		}
+	}
+	if said == "" {
+		return out, message.Errorf(502, "The model has given no summary; nothing has changed")
+	}
+	out.Covers = path[cut-1].Seq
+	var b store.Batch
+	c := x.change(ctx, s, &b)
+	stored, err := c.append(Message{Type: typeSummary, Text: &said, Covers: out.Covers, Model: made.Model})
+	if err != nil {
+		return out, err
+	}
+	s.Used.add(Usage{Steps: 1, Tokens: made.Usage.Input + made.Usage.Output, Cost: made.Usage.Cost})
+	out.Seq = stored.Seq
+	return out, c.stage()
+}
+
+// boundary returns the greatest number of messages, at most n, that can be cut off a path without
+// separating a call from its result.
+func boundary(path []Message, n int) int {
+	open := make(map[string]bool)
+	best := 0
+	for i, m := range path[:max(n, 0)] {
+		for _, c := range m.Calls {
+			open[c.ID] = true
+		}
+		for _, r := range m.Results {
+			delete(open, r.CallID)
+		}
+		if len(open) == 0 && m.Type != typeSystem {
+			best = i + 1
+		}
+	}
+	return best
+}

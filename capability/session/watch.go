@@ -1,0 +1,309 @@
+package session
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"kernos/internal/jsonscan"
+	"kernos/kernel"
+	"kernos/message"
+)
+
+// A live is a session whose turn runs, or that is watched: the messages that grow, and who is told.
+// A watcher reads from here as far as it has come, so a slow one gets fewer and longer deltas, and
+// nothing is kept for it.
+type live struct {
+	x    *Sessions
+	id   string
+	uses int // guarded by Sessions.mu
+
+	mu      sync.Mutex
+	growing []part
+	era     int // counts what was withdrawn
+	writes  int // counts the batches that have changed the session
+	changes chan struct{}
+	runner  *runner
+}
+
+// A part is a message that grows. Its text is only appended to.
+type part struct {
+	ID, Type string
+	text     []byte
+}
+
+// begin returns the live of a session. The caller calls end.
+func (x *Sessions) begin(id string) *live {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	l := x.live[id]
+	if l == nil {
+		l = &live{x: x, id: id, changes: make(chan struct{})}
+		x.live[id] = l
+	}
+	l.uses++
+	return l
+}
+
+func (x *Sessions) end(l *live) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if l.uses--; l.uses == 0 {
+		delete(x.live, l.id)
+	}
+}
+
+func (x *Sessions) find(id string) *live {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.live[id]
+}
+
+// stored says that a session has changed in the store.
+func (x *Sessions) stored(id string) {
+	l := x.find(id)
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	l.writes++
+	r := l.runner
+	l.tell()
+	l.mu.Unlock()
+	if r != nil {
+		r.nudge()
+	}
+}
+
+// growing reports whether messages of a session grow.
+func (x *Sessions) growing(id string) bool {
+	l := x.find(id)
+	return l != nil && len(l.parts()) > 0
+}
+
+// run says who runs the turn; nil means that none does. What grew then grows no more.
+func (l *live) run(r *runner) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.runner, l.growing = r, nil
+	l.tell()
+}
+
+// tell wakes the watchers. mu is held.
+func (l *live) tell() {
+	close(l.changes)
+	l.changes = make(chan struct{})
+}
+
+// discard withdraws the messages that grow.
+func (l *live) discard() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.growing) > 0 {
+		l.growing = nil
+		l.era++
+		l.tell()
+	}
+}
+
+func (l *live) parts() []part {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([]part(nil), l.growing...)
+}
+
+// event takes an event of Model.Generate.
+func (l *live) event(m message.Message) {
+	switch m.Type {
+	case "Model.Discarded":
+		l.discard()
+	case "Model.Streamed":
+		n, err := strconv.Atoi(string(jsonscan.Member(m.Data, "part")))
+		if err != nil || n < 0 || n > 1000 {
+			return
+		}
+		text := jsonscan.Unquote(jsonscan.Member(jsonscan.Member(m.Data, "delta"), "text"))
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for len(l.growing) <= n {
+			l.growing = append(l.growing, part{ID: l.x.ids.next(l.x.opts.Now()), Type: jsonscan.Unquote(jsonscan.Member(m.Data, "type"))})
+		}
+		p := &l.growing[n]
+		p.text = append(p.text, text...)
+		l.tell()
+	}
+}
+
+type watchInput struct {
+	Session string `json:"session" jsonschema:"minLength=26,maxLength=26" jsonschema_description:"The session."`
+	After   uint64 `json:"after,omitzero" jsonschema_description:"Begin after the message with this seq. Default: with the first."`
+	Limit   int    `json:"limit,omitzero" jsonschema:"minimum=1" jsonschema_description:"End after this many messages. Default: the watch runs until it is cancelled."`
+	Until   string `json:"until,omitzero" jsonschema:"maxLength=26" jsonschema_description:"End when this turn has ended. Default: the watch runs until it is cancelled."`
+}
+
+type watchOutput struct {
+	Seq uint64 `json:"seq" jsonschema_description:"The last message that was sent. Pass it as after to continue."`
+}
+
+var watch = kernel.DefineQuery[watchInput, watchOutput](kernel.Definition{
+	Type:      "Session.Watch",
+	Summary:   "Stream the messages of a session: those after a seq, the one that grows as it is now, then new ones as they come.",
+	Errors:    []kernel.ErrorDefinition{{Code: 404, When: "no session that the caller sees has this id"}},
+	Emits:     events,
+	Runs:      kernel.Endless,
+	Answers:   kernel.FromJournal,
+	Recording: kernel.InWorkflows,
+	Timeout:   24 * time.Hour,
+})
+
+func (x *Sessions) watch(ctx context.Context, in watchInput, stream *kernel.Stream) (watchOutput, error) {
+	if _, err := x.visible(ctx, in.Session); err != nil {
+		return watchOutput{}, err
+	}
+	f := follower{x: x, id: in.Session, seq: in.After, until: in.Until, limit: in.Limit, stream: stream}
+	err := f.follow(ctx)
+	if context.Cause(ctx) == kernel.ErrStopping {
+		err = nil
+	}
+	return watchOutput{f.seq}, err
+}
+
+// follow sends what is there and what comes, until a turn has ended, or for as long as ctx lasts.
+func (f *follower) follow(ctx context.Context) error {
+	l := f.x.begin(f.id)
+	defer f.x.end(l)
+	f.sent, f.writes = make(map[string]int), -1
+	for {
+		l.mu.Lock()
+		news, parts, writes, era := l.changes, append([]part(nil), l.growing...), l.writes, l.era
+		l.mu.Unlock()
+		over, err := f.step(ctx, parts, writes, era)
+		if err != nil || over {
+			return err
+		}
+		select {
+		case <-news:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// A follower is how far a watcher has come.
+type follower struct {
+	x      *Sessions
+	id     string
+	until  string // the turn after which it ends; "" means none
+	limit  int    // how many more messages it sends; 0 means any number
+	seq    uint64 // of the last message that was sent
+	last   string // the id of the last message that was sent
+	stream *kernel.Stream
+	sent   map[string]int // how many bytes of messages that grow
+	writes int
+	era    int
+}
+
+// step sends what is new. It reports whether that was all.
+func (f *follower) step(ctx context.Context, parts []part, writes, era int) (over bool, err error) {
+	if writes != f.writes {
+		f.writes = writes
+		if over, err = f.messages(ctx); err != nil || over {
+			return over, err
+		}
+	}
+	if era != f.era {
+		f.era = era
+		if err := f.discard(parts); err != nil {
+			return over, err
+		}
+	}
+	for _, p := range parts {
+		from, began := f.sent[p.ID]
+		if p.ID <= f.last || began && from == len(p.text) || len(p.text) == 0 {
+			continue
+		}
+		data := jsonscan.AppendQuoted(append(make([]byte, 0, 160+len(p.text)-from), `{"session":`...), f.id)
+		data = jsonscan.AppendQuoted(append(data, `,"id":`...), p.ID)
+		data = jsonscan.AppendQuoted(append(data, `,"messageType":`...), p.Type)
+		data = strconv.AppendInt(append(data, `,"offset":`...), int64(from), 10)
+		data = jsonscan.AppendQuoted(append(data, `,"delta":{"text":`...), string(p.text[from:]))
+		if err := f.stream.Emit(streamedEvent, kernel.Raw(append(data, `}}`...))); err != nil {
+			return over, err
+		}
+		f.sent[p.ID] = len(p.text)
+	}
+	return over, nil
+}
+
+// messages sends what was stored, once it is durable.
+func (f *follower) messages(ctx context.Context) (over bool, err error) {
+	s, err := f.x.load(f.id)
+	if err != nil {
+		return false, err
+	}
+	over = f.until != "" && !s.has(f.until)
+	if over {
+		queued, err := f.x.opts.Store.Get(key(keyQueued, f.id, f.until))
+		if err != nil {
+			return false, err
+		}
+		over = queued.Revision == 0
+	}
+	if s.Seq <= f.seq {
+		return over, nil
+	}
+	if err := f.x.opts.Store.Barrier().Wait(ctx); err != nil {
+		return false, err
+	}
+	var failed error
+	err = f.x.each(&s.head, f.seq, func(seq uint64, text []byte) bool {
+		if seq > s.Seq {
+			return false
+		}
+		var m Message
+		if failed = json.Unmarshal(text, &m); failed != nil {
+			return false
+		}
+		data := strconv.AppendUint(append(jsonscan.AppendQuoted([]byte(`{"session":`), f.id), `,"seq":`...), seq, 10)
+		data = append(append(append(data, `,"message":`...), text...), '}')
+		failed = f.stream.Emit(appendedEvent, kernel.Raw(data))
+		f.seq, f.last = seq, m.ID
+		delete(f.sent, m.ID)
+		if f.limit--; f.limit == 0 {
+			over = true
+		}
+		return failed == nil && f.limit != 0
+	})
+	if err == nil {
+		err = failed
+	}
+	return over, err
+}
+
+// has reports whether a turn of the session is open.
+func (s *session) has(turn string) bool { return s.turn != nil && s.turn.ID == turn }
+
+// discard says that messages which grew are withdrawn.
+func (f *follower) discard(parts []part) error {
+	var ids []string
+	for id := range f.sent {
+		kept := false
+		for _, p := range parts {
+			kept = kept || p.ID == id
+		}
+		if !kept {
+			ids = append(ids, id)
+			delete(f.sent, id)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	return f.stream.Emit(discardedEvent, struct {
+		Session string   `json:"session"`
+		IDs     []string `json:"ids"`
+	}{f.id, ids})
+}
