@@ -34,7 +34,7 @@ type conversation struct {
 	tls      bool              // it is reached by https
 	server   string            // the address of that, while it runs
 	text     []string          // all lines of the file
-	hashes   map[string]string // what the words $hash, $newhash and $job stand for
+	hashes   map[string]string // what the words $hash, $newhash, $job and $session stand for
 	talk     []spoken
 }
 
@@ -304,17 +304,17 @@ func (c *conversation) inProgram(t *testing.T) bool {
 	})
 }
 
-// meaning returns a text that is sent, with the ids of jobs that came before.
+// meaning returns a text that is sent, with the ids of jobs and sessions that came before.
 func (c *conversation) meaning(text string) string {
 	return words.ReplaceAllStringFunc(text, func(word string) string { return cmp.Or(c.hashes[word], word) })
 }
 
 // durable reports whether the conversation uses a store.
 func (c *conversation) durable() bool {
-	return c.wants("capability/memory") || c.wants("capability/job") || c.wants("capability/history") || c.wants("journal")
+	return c.wants("capability/memory") || c.wants("capability/job") || c.wants("capability/session") || c.wants("capability/history") || c.wants("journal")
 }
 
-var words = regexp.MustCompile(`\$(id|time|any|hash|newhash|thirdhash|job|job2|job3)\b`)
+var words = regexp.MustCompile(`\$(id|time|any|hash|newhash|thirdhash|job|job2|job3|session)\b`)
 
 // pattern matches an expected line, and lists the words whose texts it finds.
 func pattern(expected string) (p *regexp.Regexp, found []string) {
@@ -330,7 +330,7 @@ func pattern(expected string) (p *regexp.Regexp, found []string) {
 			b.WriteString(`[0-9]{13}`)
 		case "$any":
 			b.WriteString(`.*?`)
-		case "$job", "$job2", "$job3":
+		case "$job", "$job2", "$job3", "$session":
 			b.WriteString(`([0-9A-Z]{26})`)
 			found = append(found, word)
 		default:

@@ -30,6 +30,7 @@ import (
 	"kernos/capability/register"
 	"kernos/capability/script"
 	"kernos/capability/script/engine"
+	"kernos/capability/session"
 	"kernos/capability/vfs"
 	"kernos/internal/outbound"
 	"kernos/journal"
@@ -186,11 +187,16 @@ func newKernel(t *testing.T, c *conversation, open func() (store.Store, error)) 
 		ring = crypto.New(crypto.Options{Agent: crypto.Socket(serveAgent(t))})
 		modules = append(modules, ring.Module())
 	}
-	var jobs *job.Jobs
+	var background []runner
+	owner := func(principal.ID) (*principal.Principal, error) { return principal.TheOwner(), nil }
 	if c.wants("capability/job") {
-		owner := func(principal.ID) (*principal.Principal, error) { return principal.TheOwner(), nil }
-		jobs = job.New(&job.Options{Store: state, Find: owner})
-		modules = append(modules, jobs.Module())
+		jobs := job.New(&job.Options{Store: state, Find: owner})
+		modules, background = append(modules, jobs.Module()), append(background, jobs)
+	}
+	if c.wants("capability/session") {
+		sessions := session.New(&session.Options{Store: state, Find: owner})
+		modules, background = append(modules, sessions.Module()), append(background, sessions)
+		opts.Rules = sessions.Rules
 	}
 	if c.wants("capability/script") {
 		scripts := script.New(registry, &script.Options{Store: state, Engine: scriptEngine()})
@@ -214,10 +220,10 @@ func newKernel(t *testing.T, c *conversation, open func() (store.Store, error)) 
 		}
 	}
 	k = kernel.New(registry, opts)
-	stopJobs := runJobs(jobs, k)
+	stop := run(background, k)
 	return k, func() error {
 		var err error
-		stopJobs()
+		stop()
 		if ring != nil {
 			ring.Close()
 		}
@@ -228,15 +234,20 @@ func newKernel(t *testing.T, c *conversation, open func() (store.Store, error)) 
 	}
 }
 
-// runJobs runs jobs, which may be nil, until the function that it returns is called.
-func runJobs(jobs *job.Jobs, k *kernel.Kernel) (stop func()) {
-	if jobs == nil {
-		return func() {}
-	}
+// A runner runs what goes on in the background.
+type runner interface {
+	Begin(*kernel.Kernel)
+	Run(context.Context, *kernel.Kernel)
+}
+
+// run runs what goes on in the background until the function that it returns is called.
+func run(all []runner, k *kernel.Kernel) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
-	jobs.Begin(k)
 	var running sync.WaitGroup
-	running.Go(func() { jobs.Run(ctx, k) })
+	for _, r := range all {
+		r.Begin(k)
+		running.Go(func() { r.Run(ctx, k) })
+	}
 	return func() {
 		cancel()
 		running.Wait()
@@ -258,7 +269,7 @@ func dialBinary(t *testing.T, binary func() string, c *conversation) (io.WriteCl
 	}
 	args, env := []string{"pipe", "--inline"}, append(os.Environ(), "KERNOS_HOME="+t.TempDir())
 	switch {
-	case c.wants("capability/job"): // a kernel in a pipe runs none
+	case c.wants("capability/job") || c.wants("capability/session"): // a kernel in a pipe runs neither
 		args, env = []string{"pipe"}, startKernel(t, binary(), "127.0.0.1:0").env
 	case c.wants("capability/history") || c.wants("journal"):
 		args = append(args, "--journal")

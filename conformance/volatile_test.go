@@ -24,7 +24,7 @@ func TestAReplayFindsNoDifferenceWhereThereIsNone(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	_, job := fill(t, w)
+	job := fill(t, w)[0]
 	serving, stop := context.WithCancel(t.Context())
 	served := make(chan error)
 	go func() { served <- w.Serve(serving) }() // jobs run
