@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -162,7 +163,11 @@ func (e *Engine) start() error {
 	if err != nil {
 		return err
 	}
-	r, compiled, err := newRuntime(ctx, cache)
+	r, wasm, err := newRuntime(ctx, cache)
+	if err != nil {
+		return fmt.Errorf("prepare the script engine: %w", err)
+	}
+	compiled, err := e.compile(r, wasm)
 	if err != nil {
 		return fmt.Errorf("compile the script engine: %w", err)
 	}
@@ -192,6 +197,22 @@ func (e *Engine) cache() (wazero.CompilationCache, error) {
 		return nil, fmt.Errorf("open the directory of compiled modules: %w", err)
 	}
 	return c, nil
+}
+
+// compile compiles a module, or finds it in the cache. A cache that can't be read is removed: a power cut may
+// have spoiled it.
+func (e *Engine) compile(r wazero.Runtime, wasm []byte) (wazero.CompiledModule, error) {
+	m, err := r.CompileModule(context.Background(), wasm)
+	if err != nil && e.options.Cache != "" && strings.HasPrefix(err.Error(), "compilationcache:") {
+		if err := os.RemoveAll(e.options.Cache); err != nil {
+			return nil, err
+		}
+		if _, err := e.cache(); err != nil { // makes the directory
+			return nil, err
+		}
+		return r.CompileModule(context.Background(), wasm)
+	}
+	return m, err
 }
 
 // release takes an instance back.

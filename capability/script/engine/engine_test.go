@@ -11,10 +11,13 @@ import (
 	"kernos/capability/script/engine"
 )
 
+// cacheDir has QuickJS as compiled for this machine.
+var cacheDir = filepath.Join(os.TempDir(), "kernos-test-engine")
+
 // newEngine returns an engine that shares the compiled QuickJS with the other tests.
 func newEngine(t testing.TB, opts engine.Options) *engine.Engine {
 	t.Helper()
-	opts.Cache = filepath.Join(os.TempDir(), "kernos-test-engine")
+	opts.Cache = cacheDir
 	e := engine.New(&opts)
 	t.Cleanup(func() { _ = e.Close() })
 	return e

@@ -25,6 +25,8 @@ var prelude embed.FS
 const (
 	maxMemory = 256 << 20 // of one instance
 	stackSize = 512 << 10 // of JavaScript; QuickJS was linked with 1 MB
+
+	gcThreshold = 4 << 20 // bytes of objects before the first collection of garbage; most calls end earlier
 )
 
 // A value is the address of a JavaScript value in the memory of a vm. Zero stands for none.
@@ -75,8 +77,8 @@ func (f function) wide(args ...uint64) uint64 {
 
 type vmKey struct{}
 
-// newRuntime compiles QuickJS and gives it what it imports.
-func newRuntime(ctx context.Context, cache wazero.CompilationCache) (wazero.Runtime, wazero.CompiledModule, error) {
+// newRuntime returns QuickJS, and a runtime with all that QuickJS imports.
+func newRuntime(ctx context.Context, cache wazero.CompilationCache) (wazero.Runtime, []byte, error) {
 	r := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().WithMemoryLimitPages(maxMemory>>16).WithCompilationCache(cache))
 	if _, err := wasi_snapshot_preview1.Instantiate(ctx, r); err != nil {
 		return nil, nil, err
@@ -97,11 +99,8 @@ func newRuntime(ctx context.Context, cache wazero.CompilationCache) (wazero.Runt
 	if err != nil {
 		return nil, nil, err
 	}
-	if wasm, err = stoppable(wasm, "host_module_normalize"); err != nil {
-		return nil, nil, err
-	}
-	compiled, err := r.CompileModule(ctx, wasm)
-	return r, compiled, err
+	wasm, err = stoppable(wasm, "host_module_normalize")
+	return r, wasm, err
 }
 
 func numbers(n int) []api.ValueType {
@@ -211,6 +210,8 @@ func (v *vm) boot() (*image, error) {
 	for name, hook := range map[string]*value{"load": &im.load, "run": &im.run, "settle": &im.settle, "tick": &im.tick, "explain": &im.explain} {
 		*hook = value(get.call(uint64(hooks), uint64(v.text(name))))
 	}
+	v.exported("qjs_run_gc").call()
+	v.exported("qjs_set_gc_threshold").call(gcThreshold)
 	v.free.call(uint64(v.malloc.call(spareMemory)))
 	im.keep(v)
 	return im, v.err

@@ -48,7 +48,7 @@ func (e *Engine) module(p *Program) (*module, error) {
 	if err != nil {
 		return nil, err
 	}
-	compiled, err := r.CompileModule(context.Background(), code)
+	compiled, err := e.compile(r, code)
 	if err != nil {
 		return nil, fault("%v", err)
 	}

@@ -1,0 +1,50 @@
+package engine_test
+
+import (
+	"context"
+	"encoding/json"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"kernos/capability/script/engine"
+)
+
+// TestASpoiledCacheIsMadeAnew: a power cut may leave half of a file, or zeros.
+func TestASpoiledCacheIsMadeAnew(t *testing.T) {
+	dir := t.TempDir()
+	run := func() error {
+		e := engine.New(&engine.Options{Cache: dir})
+		defer func() { _ = e.Close() }()
+		_, err := e.Run(context.Background(), e.Load(engine.Source{Name: "Test.Code", Code: pure}), json.RawMessage(`{"a":1}`), nil, engine.Limits{})
+		return err
+	}
+	compile(t, newEngine(t, engine.Options{}), pure) // fills the cache of the tests
+	if err := os.CopyFS(dir, os.DirFS(cacheDir)); err != nil {
+		t.Fatal(err)
+	}
+	for _, spoil := range []func(name string, size int64) error{
+		func(name string, size int64) error { return os.Truncate(name, size/2) },
+		func(name string, size int64) error { return os.WriteFile(name, make([]byte, size), 0o600) },
+	} {
+		files := 0
+		err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			files++
+			info, err := d.Info()
+			if err != nil {
+				return err
+			}
+			return spoil(name, info.Size())
+		})
+		if err != nil || files == 0 {
+			t.Fatalf("%d files, %v", files, err)
+		}
+		if err := run(); err != nil {
+			t.Error(err)
+		}
+	}
+}
