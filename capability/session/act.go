@@ -226,13 +226,10 @@ func (r *runner) park() {
 
 // call runs one call, and stores what it comes to.
 func (r *runner) call(s *session, call callState) {
-	w := &attempt{runner: r, id: call.ID, name: call.Name}
-	args := call.Args
-	if len(args) == 0 {
-		args = jsontext.Value("{}")
-	}
+	name, args := call.final()
+	w := &attempt{runner: r, id: call.ID, name: name}
 	outcome, _ := r.k.Do(r.ctx, kernel.WorkCall{
-		Type: call.Name, Data: args, Sender: r.sender.In(r.id), Timeout: callTimeout, Work: w,
+		Type: name, Data: args, Sender: r.sender.In(r.id), Timeout: callTimeout, Work: w,
 		Metadata: message.Metadata{Causation: s.turn.Cause, Correlation: s.turn.Correlation, IdempotencyKey: callKey(r.id, call.ID)},
 	})
 	w.mu.Lock()

@@ -222,7 +222,7 @@ func (x *Sessions) decide(ctx context.Context, in decideInput) (out decideOutput
 		return out, message.Errorf(409, "The call %s of the session %s doesn't wait for a decision; its approval-request is stale, or was decided before", message.Clip(in.Call, 64), s.ID)
 	}
 	name, args := call.final()
-	if given := hash(name, in.Args); len(in.Args) > 0 && given != call.Hash || hash(name, args) != call.Hash {
+	if len(in.Args) > 0 && hash(name, in.Args) != call.Hash || hash(name, args) != call.Hash {
 		return out, message.Errorf(409, "The call %s has other arguments than those that were decided on; look at its approval-request again", call.ID)
 	}
 	var b store.Batch
