@@ -51,6 +51,7 @@ type generateInput struct {
 	Tools    []map[string]any `json:"tools,omitempty"`
 	Tokens   int64            `json:"maxTokens,omitempty"`
 	Session  string           `json:"session"`
+	raw      json.RawMessage
 }
 
 type shown struct {
@@ -83,6 +84,7 @@ type shown struct {
 // An answer is what the model does once: it streams deltas of a reply, and then replies or fails.
 type answer struct {
 	deltas []string
+	holds  []chan struct{} // before each delta
 	hold   <-chan struct{} // it waits for this, or for its end, after the deltas
 	text   string          // of the reply
 	calls  []string        // Type {args}
@@ -172,20 +174,25 @@ func (w *world) open() {
 
 // generate is the model.
 func (w *world) generate(ctx context.Context, in generateInput, s *kernel.Stream) (any, error) {
+	in.raw = slices.Clone(kernel.RequestOf(ctx).Data)
 	w.mu.Lock()
 	w.asked = append(w.asked, in)
 	script := w.script
 	w.mu.Unlock()
 	a := script(in)
 	say := func() {
-		for _, d := range a.deltas {
+		for i, d := range a.deltas {
+			if i < len(a.holds) {
+				<-a.holds[i]
+			}
 			_ = s.Emit("Model.Streamed", map[string]any{"part": 0, "type": "reply", "delta": map[string]any{"text": d}})
 		}
 	}
 	say()
 	if a.again {
+		time.Sleep(time.Second)
 		_ = s.Emit("Model.Discarded", map[string]any{"reason": "the provider ended"})
-		synctest.Wait()
+		time.Sleep(time.Second)
 		say()
 	}
 	if a.hold != nil {
@@ -257,6 +264,11 @@ func (w *world) scripted(answers ...answer) {
 		answers = answers[1:]
 		return a
 	}
+}
+
+// slowly makes the model wait before each delta.
+func (w *world) slowly(deltas []string, holds []chan struct{}) {
+	w.scripted(answer{deltas: deltas, holds: holds})
 }
 
 func (w *world) callAs(p *principal.Principal, t message.Type, data string, out any) *message.Error {
@@ -414,7 +426,9 @@ func (w *world) check(id string) {
 		}
 		last = m.ID
 		for _, c := range m.Calls {
-			calls = append(calls, c.ID)
+			if strings.HasPrefix(c.ID, "call_") { // else the test has made it
+				calls = append(calls, c.ID)
+			}
 		}
 		for _, r := range m.Results {
 			results[r.CallID]++
