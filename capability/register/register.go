@@ -160,6 +160,9 @@ func (d *directory) register(ctx context.Context, in registerInput) (registerOut
 	if err != nil {
 		return registerOutput{}, err
 	}
+	if err := kernel.PrincipalOf(ctx).Serves(def.Type); err != nil {
+		return registerOutput{}, err
+	}
 	peer, ok := connection.PeerOf(ctx)
 	if !ok {
 		return registerOutput{}, message.Errorf(422, "%s can't be served: requests are sent over the connection that registers, and this call came over none that carries them; register over the unix socket, with kernos pipe or kernos handle, or over POST /v1/messages", def.Type)

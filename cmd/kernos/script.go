@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kernos/capability/script"
+	code "kernos/capability/script"
 	"kernos/cmd/kernos/calling"
 	"kernos/cmd/kernos/exit"
 	"kernos/cmd/kernos/request"
@@ -163,13 +163,13 @@ func liveTypes(ctx context.Context, call caller) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	described := make([]script.Described, len(all))
+	described := make([]code.Described, len(all))
 	for i, e := range all {
 		if err := request.Read(ctx, call, message.KindQuery, "Syscall.Describe", map[string]any{"name": e.Type}, &described[i]); err != nil {
 			return "", err
 		}
 	}
-	return script.Types(described), nil
+	return code.Types(described), nil
 }
 
 // checkTypes checks the types of a file, if tsc is installed.

@@ -37,6 +37,8 @@ func TestBothMayDoWhatEachMay(t *testing.T) {
 		"settings":                  {Both(a, c).ChangesSettings(), false},
 		"its own":                   {both.Sees(both.ID()), true},
 		"the caller's own":          {both.Sees("a"), false},
+		"to serve requests":         {Both(c, a).Serves("Text.Count") == nil, false},
+		"to serve as a console":     {c.Serves("Text.Count") == nil, true},
 		"the owner's":               {both.IsOwner(), false},
 		"narrower than its caller":  {both.Narrower(a), true},
 		"narrower than the owner":   {both.Narrower(owner), true},

@@ -141,6 +141,19 @@ func (p *Principal) ChangesSettings() bool {
 	return presets[p.grant.Preset].settings && !p.grant.ReadOnly
 }
 
+// Serves returns nil if the principal may serve syscalls over its connections, or else a 403: a
+// program sees what its callers send. A token that may only register code doesn't serve.
+func (p *Principal) Serves(t message.Type) *message.Error {
+	if p.parts != nil {
+		return p.first(func(one *Principal) *message.Error { return one.Serves(t) })
+	}
+	register := Target{Type: "Syscall.Register", Kind: message.KindCommand}
+	if presets[p.grant.Preset].serves || matchingAny(p.grant.Allow)(register) {
+		return nil
+	}
+	return message.Errorf(403, "The token %q may register code, and may not serve %s over its connection; %s", p.name, t, p.remedy(register))
+}
+
 // RunsTools reports whether programs may be run for the principal, such as the tools that
 // hydration describes by running them.
 func (p *Principal) RunsTools() bool { return p.IsOwner() }
