@@ -102,7 +102,7 @@ func TestAJobWaitsForItsProgram(t *testing.T) {
 		w.known = nil
 		w.mu.Unlock()
 		time.Sleep(time.Minute)
-		w.wants("then", id, "failed 404")
+		w.wants("then", id, "pending")
 		if e := w.callAs(nil, "Job.Start", fmt.Sprintf(jobs["a call"], "x"), nil); e == nil || e.Code != 404 {
 			t.Errorf("a name that isn't known: %v", e)
 		}

@@ -187,8 +187,8 @@ func (w *world) start(data string) string {
 
 type info struct {
 	JobID, Status, Paused, ScheduleID, WaitsFor string
-	Result                            json.RawMessage
-	Error                             *struct {
+	Result                                      json.RawMessage
+	Error                                       *struct {
 		Code    int
 		Message string
 		Cause   json.RawMessage

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -35,6 +36,7 @@ form that the table has. kernos job logs shows what a job has said.`,
   kernos job wait 01K9Z…X4V2QD
   kernos job logs 01K9Z…X4V2QD -f
   kernos job cancel 01K9Z…X4V2QD
+  kernos job pause 01K9Z…X4V2QD                a schedule
   kernos job resume                            what waits since kernos restore`,
 		DisableFlagParsing:    true,
 		DisableFlagsInUseLine: true,
@@ -43,7 +45,7 @@ form that the table has. kernos job logs shows what a job has said.`,
 			if len(args) == 1 && (args[0] == "-h" || args[0] == "--help") {
 				return c.Help()
 			}
-			return calling.Run(c, slices.Concat([]string{"job"}, args))
+			return calling.Run(c, slices.Concat([]string{"job"}, nameSchedule(args)))
 		},
 		ValidArgsFunction: func(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 			return calling.CompleteCall(c, slices.Concat([]string{"job"}, args), word)
@@ -54,6 +56,15 @@ form that the table has. kernos job logs shows what a job has said.`,
 	addContextFlag(logs, contextName)
 	c.AddCommand(logs)
 	return c
+}
+
+// nameSchedule gives the id in kernos job pause ID, and resume ID, its name. Neither method requires
+// it, so that it wouldn't be a parameter without one.
+func nameSchedule(args []string) []string {
+	if len(args) < 2 || args[0] != "pause" && args[0] != "resume" || callline.IsFlag(args[1]) || strings.Contains(args[1], "=") {
+		return args
+	}
+	return slices.Insert(slices.Clone(args), 1, "--jobId")
 }
 
 // logsEvery is how often kernos job logs --follow looks for new lines while the job goes on.
