@@ -86,7 +86,7 @@ func TestTheJournalIsReadWhereNoBlobCanBeKept(t *testing.T) {
 
 // What is before a message that no answer has room for is shown.
 func TestALogEndsBeforeAMessageThatIsTooLong(t *testing.T) {
-	s := &script{t: t}
+	s := &scripted{t: t}
 	s.answers = append(s.answers, fail(413, unfitText),
 		reply(`{"messages":[`+second+`],"records":[{"seq":8,"at":5,"way":"out"}],"cursor":"d8"}`),
 		fail(413, unfitText))

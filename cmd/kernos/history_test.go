@@ -16,15 +16,15 @@ import (
 	"kernos/message"
 )
 
-// script answers requests in order, and notes them.
-type script struct {
+// scripted answers requests in order, and notes them.
+type scripted struct {
 	t       *testing.T
 	asked   []string
 	answers []func(request message.Message, event func(message.Message)) message.Message
 	closed  int
 }
 
-func (s *script) open(context.Context) (caller, func() error, error) {
+func (s *scripted) open(context.Context) (caller, func() error, error) {
 	call := func(_ context.Context, request message.Message, event func(json.RawMessage)) (json.RawMessage, error) {
 		s.asked = append(s.asked, fmt.Sprintf("%s %s %s", request.Kind, request.Type, request.Data))
 		if len(s.answers) == 0 {
@@ -56,7 +56,7 @@ func fail(code int, text string) func(message.Message, func(message.Message)) me
 }
 
 // runWith runs a command and returns what it wrote and the status that it leaves with.
-func runWith(t *testing.T, s *script, args ...string) (out, notes string, status int) {
+func runWith(t *testing.T, s *scripted, args ...string) (out, notes string, status int) {
 	t.Helper()
 	root := &cobra.Command{Use: "kernos", SilenceErrors: true, SilenceUsage: true}
 	root.AddCommand(historyCommands(s.open, s.open)...)
@@ -85,7 +85,7 @@ const (
 )
 
 func TestLogPagesAndFollows(t *testing.T) {
-	s := &script{t: t}
+	s := &scripted{t: t}
 	s.answers = append(s.answers,
 		reply(`{"messages":[`+second+`],"records":[{"seq":8,"at":5,"way":"out","principal":"ci","principalId":"01","wire":"unix"}],"cursor":"d8"}`),
 		reply(`{"messages":[`+first+`],"records":[{"seq":7,"at":4,"way":"in"}],"dropped":{"messages":6,"until":3,"lost":1,"lostSince":1,"lostUntil":2}}`),
@@ -113,7 +113,7 @@ func TestLogPagesAndFollows(t *testing.T) {
 }
 
 func TestLogOfEverything(t *testing.T) {
-	s := &script{t: t}
+	s := &scripted{t: t}
 	s.answers = append(s.answers,
 		reply(`{"messages":[`+second+`],"records":[{"seq":8,"at":5,"way":"out"}],"cursor":"d8"}`),
 		reply(`{"messages":[`+first+`],"records":[{"seq":7,"at":4,"way":"in"}],"cursor":"a7"}`),
@@ -166,7 +166,7 @@ func TestCommandsLeaveWithTheRightStatus(t *testing.T) {
 			return request.Reply(json.RawMessage(`{"messages":1,"more":true}`))
 		}, 0, numbered(second, `{"seq":5,"at":6}`), "kernos: the workflow goes on; -n shows more\n"},
 	} {
-		s := &script{t: t}
+		s := &scripted{t: t}
 		if c.answer != nil {
 			s.answers = append(s.answers, c.answer)
 		}
@@ -178,7 +178,7 @@ func TestCommandsLeaveWithTheRightStatus(t *testing.T) {
 }
 
 func TestSearchShowsScores(t *testing.T) {
-	s := &script{t: t}
+	s := &scripted{t: t}
 	s.answers = append(s.answers, reply(`{"messages":[`+second+`],"scores":[12.345],"records":[{"seq":1,"at":0,"way":"in"}],"total":1}`))
 	out, _, _ := runWith(t, s, "search", "two", "words", "--type", "Echo")
 	if !strings.HasPrefix(out, " 12.35  ") && !strings.HasPrefix(out, " 12.34  ") || !strings.HasSuffix(out, `✓ Echo            b             {"echo":"a"}`+"\n") {
@@ -190,7 +190,7 @@ func TestSearchShowsScores(t *testing.T) {
 }
 
 func TestASignalEndsAWatch(t *testing.T) {
-	s := &script{t: t}
+	s := &scripted{t: t}
 	interrupted := make(chan struct{})
 	open := func(ctx context.Context) (caller, func() error, error) {
 		_, done, err := s.open(ctx)
