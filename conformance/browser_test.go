@@ -28,7 +28,8 @@ import (
 type told map[string]string
 
 // TestBrowser lets web pages reach for a kernel in every way that a page has (npm/page.js), in
-// a browser that nobody here wrote. `make npm` installs it; it is made for Linux on amd64 only.
+// a browser that nobody here wrote, and use the library for TypeScript there (npm/sdk.js). `make npm`
+// installs the browser, which is made for Linux on amd64 only.
 // What a page was told comes from the page; what the kernel answered, from its own count of
 // refusals; what has happened, from its memory.
 func TestBrowser(t *testing.T) {
@@ -91,6 +92,22 @@ func TestBrowser(t *testing.T) {
 		})
 	}
 
+	// A page that isn't served with TLS has fewer functions of the browser than one of this machine.
+	for name, origin := range map[string]string{"of another machine": "http://app.test" + port, "of this machine": "http://127.0.0.1" + port} {
+		t.Run("the library in a page "+name, func(t *testing.T) {
+			k := startKernel(t, binary, "127.0.0.1:0", "--allow-origin", origin)
+			want := told{
+				"set": `{"success":true}`, "get": `["grün",1]`, "ping": `{"payload":1}`, "files": "some",
+				"missing": "KernosError 404", "unknown": "KernosError 404", "large": "KernosError 413",
+				"reference": "y,x", "handler": "KernosError 501", "closed": "KernosError 502", "another token": "KernosError 502",
+				"over http": "KernosError 501", "over a process": "KernosError 501", "over a socket": "KernosError 501",
+			}
+			if got := b.visit(t, origin+"/sdk", url.Values{"kernel": {k.url}}, nil); !maps.Equal(got, want) {
+				t.Errorf("the page was told\n%v, want\n%v", got, want)
+			}
+		})
+	}
+
 	// DNS rebinding: the name of the page's server becomes an address of this machine, so that
 	// for the browser page and kernel are of one origin. Nothing but Host tells them apart.
 	t.Run("page whose server renames itself", func(t *testing.T) {
@@ -116,17 +133,21 @@ func TestBrowser(t *testing.T) {
 	})
 }
 
-// servePages serves the page.
+// servePages serves the pages: one that tries everything, and one that uses the library.
 func servePages() nethttp.Handler {
 	mux := nethttp.NewServeMux()
-	mux.HandleFunc("GET /{$}", func(w nethttp.ResponseWriter, _ *nethttp.Request) {
-		w.Header().Set("Content-Type", "text/html")
-		// It says its icon, so that the browser does not ask for one.
-		_, _ = io.WriteString(w, `<!doctype html><link rel="icon" href="data:,"><body><script type="module" src="/page.js"></script>`)
-	})
-	mux.HandleFunc("GET /page.js", func(w nethttp.ResponseWriter, r *nethttp.Request) {
-		nethttp.ServeFile(w, r, filepath.Join("npm", "page.js"))
-	})
+	for path, script := range map[string]string{"/": "/page.js", "/sdk/": "/sdk.js"} {
+		mux.HandleFunc("GET "+path+"{$}", func(w nethttp.ResponseWriter, _ *nethttp.Request) {
+			w.Header().Set("Content-Type", "text/html")
+			// The page has its icon, so that the browser does not ask for one.
+			_, _ = fmt.Fprintf(w, `<!doctype html><link rel="icon" href="data:,"><body><script type="module" src="%s"></script>`, script)
+		})
+	}
+	for path, file := range map[string]string{"/page.js": "npm/page.js", "/sdk.js": "npm/sdk.js", "/kernos.js": "../sdk/typescript/kernos.js"} {
+		mux.HandleFunc("GET "+path, func(w nethttp.ResponseWriter, r *nethttp.Request) {
+			nethttp.ServeFile(w, r, filepath.FromSlash(file))
+		})
+	}
 	return mux
 }
 

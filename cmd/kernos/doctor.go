@@ -8,13 +8,12 @@ import (
 
 	"kernos/cmd/kernos/doctor"
 	"kernos/cmd/kernos/exit"
-	"kernos/cmd/kernos/output"
 	"kernos/cmd/kernos/terminal"
 )
 
 func doctorCommand() *cobra.Command {
 	var name, url string
-	var show output.Options
+	var form *forms
 	c := &cobra.Command{
 		Use:   "doctor [URL]",
 		Short: "Find out what is wrong between here and a server",
@@ -29,7 +28,7 @@ The exit status is 0 if everything is fine, 1 if something is wrong, 3 if the se
 doesn't let you in, 4 if it can't be reached.`,
 		Example: `  kernos doctor
   kernos doctor ws://127.0.0.1:7420/
-  kernos doctor --context office --json | jq 'map(select(.ok | not))'`,
+  kernos doctor --context office --jq '.[] | select(.ok | not)'`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) > 1 || len(args) == 1 && name != "" {
 				return fmt.Errorf("say one server: a URL, or --context NAME; see kernos doctor --help")
@@ -40,14 +39,17 @@ doesn't let you in, 4 if it can't be reached.`,
 			if len(args) == 1 {
 				url = args[0]
 			}
+			if err := form.check(); err != nil {
+				return err
+			}
 			return exit.OnSignal(c.Context(), func(ctx context.Context) error {
-				return doctor.Run(ctx, name, url, terminal.NewScreen(c.OutOrStdout(), c.ErrOrStderr()), show.Mode == "json")
+				s := terminal.NewScreen(c.OutOrStdout(), c.ErrOrStderr())
+				return doctor.Run(ctx, name, url, s, form.printer(ctx, s, false))
 			})
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	c.Flags().StringVar(&name, "context", "", "the server of this context")
-	show.AddTo(c, "text", "json")
-	_ = c.RegisterFlagCompletionFunc("context", completeContexts)
+	addContextFlag(c, &name)
+	form = addForms(c, "text", "json")
 	return c
 }

@@ -8,7 +8,9 @@ import (
 
 	"kernos/client"
 	"kernos/cmd/kernos/output"
+	"kernos/cmd/kernos/request"
 	"kernos/cmd/kernos/terminal"
+	"kernos/message"
 )
 
 // forms are the flags that choose how a command writes what it was answered with: -o, --json
@@ -21,6 +23,23 @@ func addForms(c *cobra.Command, names ...string) *forms {
 	f.AddTo(c, names...)
 	f.AddFilter(c.Flags())
 	return f
+}
+
+// ask sends a request and writes the reply: in the form that the flags choose, or as show does.
+func (f *forms) ask(c *cobra.Command, open opener, kind message.Kind, t message.Type, input any, show func(*terminal.Screen, json.RawMessage) error) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	return asking(c, open, func(ctx context.Context, call caller, s *terminal.Screen) error {
+		data, err := request.Send(ctx, call, kind, t, input, nil)
+		if err != nil {
+			return err
+		}
+		if print := f.printer(ctx, s, false); print != nil {
+			return print(data)
+		}
+		return show(s, data)
+	})
 }
 
 // check reports a filter that can't be read.

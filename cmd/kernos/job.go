@@ -71,20 +71,24 @@ func nameSchedule(args []string) []string {
 const logsEvery = 300 * time.Millisecond
 
 func jobLogsCommand(open opener) *cobra.Command {
-	var follow, asJSON bool
+	var follow bool
+	var form *forms
 	c := &cobra.Command{
 		Use:   "logs ID",
 		Short: "Show what a job has said",
 		Long: `Show the notes of progress and the events of a job, one per line: its last 200. With
 --follow, new ones are shown until the job has ended; the status is 1 if it has failed.
 
---json prints each as an object {at, text}.`,
+--json prints each as an object {at, text}, one per line.`,
 		Example: `  kernos job logs 01K9Z…X4V2QD
   kernos job logs 01K9Z…X4V2QD --follow`,
 		Args: one("say which job: kernos job logs ID; kernos job list shows the ids"),
 		RunE: func(c *cobra.Command, args []string) error {
+			if err := form.check(); err != nil {
+				return err
+			}
 			return asking(c, open, func(ctx context.Context, call caller, s *terminal.Screen) error {
-				return (&jobLog{call: call, screen: s, id: args[0], asJSON: asJSON}).show(ctx, follow)
+				return (&jobLog{call: call, screen: s, id: args[0], print: form.printer(ctx, s, true)}).show(ctx, follow)
 			})
 		},
 		ValidArgsFunction: firstArgument(func(c *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
@@ -93,7 +97,7 @@ func jobLogsCommand(open opener) *cobra.Command {
 		}),
 	}
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "continue until the job has ended")
-	c.Flags().BoolVar(&asJSON, "json", false, "print the lines as objects")
+	form = addForms(c, "text", "json")
 	return c
 }
 
@@ -102,8 +106,8 @@ type jobLog struct {
 	call   caller
 	screen *terminal.Screen
 	id     string
-	asJSON bool
-	shown  int // how many lines of all that it has said
+	print  func(json.RawMessage) error // nil for lines that people read
+	shown  int                         // how many lines of all that it has said
 }
 
 func (l *jobLog) show(ctx context.Context, follow bool) error {
@@ -142,15 +146,15 @@ func (l *jobLog) more(ctx context.Context) error {
 		l.shown = said.Dropped
 	}
 	for _, line := range said.Log[min(l.shown-said.Dropped, len(said.Log)):] {
-		text := time.UnixMilli(line.At).In(l.screen.Now.Location()).Format(time.TimeOnly) + "  " + visible.Text(line.Text)
-		if l.asJSON {
-			object, err := json.Marshal(line)
-			if err != nil {
-				return err
-			}
-			text = string(object)
+		var err error
+		if l.print == nil {
+			err = l.screen.Line(time.UnixMilli(line.At).In(l.screen.Now.Location()).Format(time.TimeOnly) + "  " + visible.Text(line.Text))
+		} else if object, encodeErr := json.Marshal(line); encodeErr == nil {
+			err = l.print(object)
+		} else {
+			err = encodeErr
 		}
-		if err := l.screen.Line(text); err != nil {
+		if err != nil {
 			return err
 		}
 		l.shown++

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -24,6 +25,7 @@ import (
 func tokenCommand(open, openRunning opener) *cobra.Command {
 	var file string
 	var renew bool
+	var form *forms
 	c := &cobra.Command{
 		Use:   "token",
 		Short: "Print the default token, and manage who may do what",
@@ -40,7 +42,7 @@ token sends is recorded with its name.`,
   kernos token revoke ci`,
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := settings.Complete(c); err != nil {
+			if err := cmp.Or(settings.Complete(c), form.check()); err != nil {
 				return err
 			}
 			home, err := settings.UsableHome()
@@ -49,7 +51,7 @@ token sends is recorded with its name.`,
 			}
 			path := cmp.Or(file, home.Token())
 			if _, _, running := home.FindDaemon(""); renew && running && file == "" {
-				return secretOf(c, open, "Token.Rotate", map[string]string{"name": token.DefaultName})
+				return secretOf(c, open, form, "Token.Rotate", map[string]string{"name": token.DefaultName})
 			}
 			if renew {
 				if err := httpd.ReplaceToken(path); err != nil {
@@ -64,12 +66,20 @@ token sends is recorded with its name.`,
 			if err != nil {
 				return exit.Wrap(err)
 			}
-			_, err = fmt.Fprintln(c.OutOrStdout(), secret)
-			return exit.Wrap(err)
+			s := terminal.NewScreen(c.OutOrStdout(), c.ErrOrStderr())
+			if print := form.printer(c.Context(), s, false); print != nil {
+				data, err := json.Marshal(map[string]string{"token": secret})
+				if err != nil {
+					return exit.Wrap(err)
+				}
+				return print(data)
+			}
+			return s.Line(secret)
 		},
 	}
 	settings.AddTokenFile(c, &file)
 	c.Flags().BoolVar(&renew, "new", false, "replace the default token, and end the connections that use it")
+	form = addForms(c, "text", "json")
 	c.AddCommand(tokenCreateCommand(open), tokenUpdateCommand(open), tokenRotateCommand(open), tokenRevokeCommand(open), tokenListCommand(open), tokenShowCommand(open))
 	for _, sub := range c.Commands() {
 		if sub.Name() != "create" && sub.Name() != "list" {
@@ -91,11 +101,11 @@ func nameOf(use string) cobra.PositionalArgs {
 	return one("say which token: kernos token " + use + " NAME; kernos token list shows them")
 }
 
-// secretOf sends a request whose reply has a secret, and prints the secret alone.
-func secretOf(c *cobra.Command, open opener, t message.Type, input any) error {
-	return asking(c, open, func(ctx context.Context, call caller, s *terminal.Screen) error {
+// secretOf sends a request whose reply has a secret, and prints the secret alone, or the reply.
+func secretOf(c *cobra.Command, open opener, form *forms, t message.Type, input any) error {
+	return form.ask(c, open, message.KindCommand, t, input, func(s *terminal.Screen, data json.RawMessage) error {
 		var reply struct{ Token string }
-		if err := request.Read(ctx, call, message.KindCommand, t, input, &reply); err != nil {
+		if err := request.Decode(t, data, &reply); err != nil {
 			return err
 		}
 		return s.Line(reply.Token)
@@ -109,9 +119,10 @@ type grantFlags struct {
 	expires quantity.PositiveDuration
 }
 
-func (g *grantFlags) add(c *cobra.Command) {
+// add adds the flags to a command, whose help says which preset a token has without --preset.
+func (g *grantFlags) add(c *cobra.Command, preset string) {
 	f := c.Flags()
-	f.StringVar(&g.preset, "preset", "", "what the token may do to begin with: `NAME` is agent, handler, viewer or console (default: agent; nothing, if --allow is given)")
+	f.StringVar(&g.preset, "preset", "", "what the token may do to begin with: `NAME` is agent, handler, viewer or console (default: "+preset+")")
 	f.StringSliceVar(&g.Allow, "allow", nil, "syscalls that it may call too, as a `PATTERN`: Memory.*, *.Get, Http.Fetch")
 	f.StringSliceVar(&g.Deny, "deny", nil, "syscalls that it may not call, as a `PATTERN`, whatever else allows them")
 	f.BoolVar(&g.ReadOnly, "read-only", false, "only queries")
@@ -139,11 +150,12 @@ type grantRequest struct {
 
 func tokenCreateCommand(open opener) *cobra.Command {
 	var g grantFlags
+	var form *forms
 	c := &cobra.Command{
 		Use:   "create NAME",
 		Short: "Make a token, and print it once",
 		Long: `Make a token for a caller, and print it, alone, on the standard output. It is shown this
-once: the kernel keeps a hash of it.
+once: the kernel keeps a hash of it. --json prints what Token.Create replies.
 
 The presets are:
   agent    memory, files, Http.Fetch, sealing, its own history, and whatever programs serve;
@@ -158,15 +170,17 @@ Ping, listing and describing are always allowed.`,
   kernos token create docs --read-only --files os://docs:ro`,
 		Args: one("give the token a name: kernos token create NAME"),
 		RunE: func(c *cobra.Command, args []string) error {
-			return secretOf(c, open, "Token.Create", grantRequest{Name: args[0], Grant: g.grant()})
+			return secretOf(c, open, form, "Token.Create", grantRequest{Name: args[0], Grant: g.grant()})
 		},
 	}
-	g.add(c)
+	g.add(c, "agent; nothing, if --allow is given")
+	form = addForms(c, "text", "json")
 	return c
 }
 
 func tokenUpdateCommand(open opener) *cobra.Command {
 	var g grantFlags
+	var form *forms
 	var take []string
 	c := &cobra.Command{
 		Use:   "update NAME",
@@ -178,89 +192,94 @@ new rights.`,
   kernos token update ci --take Crypto.Open --rate 5`,
 		Args: nameOf("update"),
 		RunE: func(c *cobra.Command, args []string) error {
-			return asking(c, open, func(ctx context.Context, call caller, s *terminal.Screen) error {
-				var reply token.Info
-				if err := request.Read(ctx, call, message.KindCommand, "Token.Update", grantRequest{args[0], g.grant(), take}, &reply); err != nil {
-					return err
-				}
-				return showToken(s, &reply)
-			})
+			return form.ask(c, open, message.KindCommand, "Token.Update", grantRequest{args[0], g.grant(), take}, showToken)
 		},
 	}
-	g.add(c)
+	g.add(c, "the one that it has")
 	c.Flags().StringSliceVar(&take, "take", nil, "a `PATTERN` to take out of what is allowed and denied")
+	form = addForms(c, "text", "json")
 	return c
 }
 
 func tokenRotateCommand(open opener) *cobra.Command {
-	return &cobra.Command{
+	var form *forms
+	c := &cobra.Command{
 		Use:   "rotate NAME",
 		Short: "Replace a token by a new one with the same rights, and print it once",
 		Args:  nameOf("rotate"),
 		RunE: func(c *cobra.Command, args []string) error {
-			return secretOf(c, open, "Token.Rotate", map[string]string{"name": args[0]})
+			return secretOf(c, open, form, "Token.Rotate", map[string]string{"name": args[0]})
 		},
 	}
+	form = addForms(c, "text", "json")
+	return c
 }
 
 func tokenRevokeCommand(open opener) *cobra.Command {
-	return &cobra.Command{
+	var form *forms
+	c := &cobra.Command{
 		Use:   "revoke NAME",
 		Short: "Take a token back; its connections end at once",
 		Args:  nameOf("revoke"),
 		RunE: func(c *cobra.Command, args []string) error {
-			return asking(c, open, func(ctx context.Context, call caller, s *terminal.Screen) error {
-				if _, err := request.Send(ctx, call, message.KindCommand, "Token.Revoke", map[string]string{"name": args[0]}, nil); err != nil {
-					return err
-				}
+			return form.ask(c, open, message.KindCommand, "Token.Revoke", map[string]string{"name": args[0]}, func(s *terminal.Screen, _ json.RawMessage) error {
 				s.Note("the token %s is not accepted any more", args[0])
 				return nil
 			})
 		},
 	}
+	form = addForms(c, "text", "json")
+	return c
 }
 
 func tokenListCommand(open opener) *cobra.Command {
-	return &cobra.Command{
-		Use:   "list",
-		Short: "List the tokens, and what they may do",
-		Args:  noArguments,
+	var form *forms
+	c := &cobra.Command{
+		Use:     "list",
+		Short:   "List the tokens, and what they may do",
+		Long:    "List the tokens, and what they may do. --json prints what Token.List replies.",
+		Example: "  kernos token list\n  kernos token list --jq '.tokens[] | select(.expired) | .name'",
+		Args:    noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return asking(c, open, func(ctx context.Context, call caller, s *terminal.Screen) error {
-				all, err := listTokens(ctx, call)
-				if err != nil {
+			return form.ask(c, open, message.KindQuery, "Token.List", struct{}{}, func(s *terminal.Screen, data json.RawMessage) error {
+				var reply struct{ Tokens []token.Info }
+				if err := request.Decode("Token.List", data, &reply); err != nil {
 					return err
 				}
-				rows := make([][]string, len(all))
-				for i := range all {
-					t := &all[i]
+				rows := make([][]string, len(reply.Tokens))
+				for i := range reply.Tokens {
+					t := &reply.Tokens[i]
 					rows[i] = []string{t.Name, cmp.Or(string(t.Preset), "-"), day(t.Created), expiry(t), strings.Join(rules(t), " ")}
 				}
 				return s.Table([]string{"NAME", "PRESET", "CREATED", "EXPIRES", "RULES"}, rows)
 			})
 		},
 	}
+	form = addForms(c, "table", "json")
+	return c
 }
 
 func tokenShowCommand(open opener) *cobra.Command {
-	return &cobra.Command{
+	var form *forms
+	c := &cobra.Command{
 		Use:   "show NAME",
 		Short: "Show what a token may do",
+		Long:  "Show what a token may do. --json prints what Token.Show replies.",
 		Args:  nameOf("show"),
 		RunE: func(c *cobra.Command, args []string) error {
-			return asking(c, open, func(ctx context.Context, call caller, s *terminal.Screen) error {
-				var reply token.Info
-				if err := request.Read(ctx, call, message.KindQuery, "Token.Show", map[string]string{"name": args[0]}, &reply); err != nil {
-					return err
-				}
-				return showToken(s, &reply)
-			})
+			return form.ask(c, open, message.KindQuery, "Token.Show", map[string]string{"name": args[0]}, showToken)
 		},
 	}
+	form = addForms(c, "text", "json")
+	return c
 }
 
 // showToken writes a token and its rules, one per line.
-func showToken(s *terminal.Screen, t *token.Info) error {
+func showToken(s *terminal.Screen, data json.RawMessage) error {
+	t := new(token.Info)
+	if err := request.Decode("Token.Show", data, t); err != nil {
+		return err
+	}
 	rows := [][]string{{"name", t.Name}, {"id", string(t.ID)}, {"preset", cmp.Or(string(t.Preset), "-")}, {"created", day(t.Created)}, {"expires", expiry(t)}}
 	if t.Rotated != 0 {
 		rows = append(rows, []string{"rotated", day(t.Rotated)})

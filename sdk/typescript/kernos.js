@@ -12,6 +12,7 @@ export class KernosError extends Error {
 }
 export async function connect(to = {}) {
   const variables = globalThis.process?.env ?? {};
+  if (!to.url?.startsWith("ws") && !globalThis.process?.versions?.node) throw new KernosError(501, "a web page calls a server with connect({ url, token }), whose url begins with ws: or wss:");
   const token = to.token ?? variables.KERNOS_TOKEN;
   const socket = to.socket ?? variables.KERNOS_SOCKET;
   const wire = to.url?.startsWith("ws") ? await webSocket(to.url, token) : to.url ? await http(to.url.replace(/\/$/, ""), token) : socket ? await unix(socket) : await process(to.command ?? ["kernos", "pipe"]);
@@ -184,7 +185,10 @@ export function isPointer(value) {
   return ["file", "https", "data"].includes(value?.scheme) && typeof value.path === "string";
 }
 function message(kind, type, data, metadata) {
-  return { kind, type, data, metadata: { id: crypto.randomUUID(), timestamp: Date.now(), ...metadata } };
+  return { kind, type, data, metadata: { id: newID(), timestamp: Date.now(), ...metadata } };
+}
+function newID() {
+  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 function lines(read, write, close) {
   return {
@@ -279,7 +283,7 @@ async function webSocket(url, token) {
           const id = String(frame.params?.subscription), item = frame.params?.result, to = streams.get(id);
           if (!to || !item) continue;
           if (item.type === "progress") answer(to, "event", "Syscall.Progressed", { message: item.message, percentage: item.percentage });
-          else if (item.type === "data" && item.content_type === methodOf(to.type).replace("_", ".")) outcomes.set(to, { kind: "reply", data: item.data });
+          else if (item.type === "data" && item.content_type === methodOf(to.type).join(".")) outcomes.set(to, { kind: "reply", data: item.data });
           else if (item.type === "data") answer(to, "event", item.content_type, item.data);
           else if (item.type === "error") outcomes.set(to, { kind: "error", data: { code: item.code || 500, message: item.error } });
           else if (item.type === "done") {
@@ -293,7 +297,7 @@ async function webSocket(url, token) {
     },
     send(m) {
       if (m.kind !== "query" && m.kind !== "command" || m.type === "Syscall.Register") throw new KernosError(501, "a WebSocket is for calls; serve syscalls over a socket, or an address with http:");
-      rpc(methodOf(m.type), [m.data], { kind: m.kind, metadata: { correlation: m.metadata.correlation, idempotencyKey: m.metadata.idempotencyKey } });
+      rpc(methodOf(m.type).join("_"), [m.data], { kind: m.kind, metadata: { correlation: m.metadata.correlation, idempotencyKey: m.metadata.idempotencyKey } });
       sent.set(number, m);
     },
     cancel(id) {
@@ -303,5 +307,7 @@ async function webSocket(url, token) {
   };
 }
 function methodOf(type) {
-  return type.replace(/([a-z0-9])([A-Z])/g, "$1_$2").replace(/([A-Z]+)([A-Z][a-z])/g, "$1_$2").replace(".", "_").toLowerCase();
+  const dot = type.indexOf(".");
+  const method = type.slice(dot + 1).replace(/([a-z0-9])([A-Z])/g, "$1_$2").replace(/([A-Z]+)([A-Z][a-z])/g, "$1_$2");
+  return [dot < 0 ? "kernel" : type.slice(0, dot).toLowerCase(), method.toLowerCase()];
 }

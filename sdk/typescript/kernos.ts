@@ -41,6 +41,7 @@ export class KernosError extends Error {
 /** Connects to the daemon of this user, to a socket, or to a server. */
 export async function connect(to: { url?: string; token?: string; socket?: string; command?: string[] } = {}): Promise<Client> {
 	const variables: Record<string, string | undefined> = globalThis.process?.env ?? {}
+	if (!to.url?.startsWith("ws") && !globalThis.process?.versions?.node) throw new KernosError(501, "a web page calls a server with connect({ url, token }), whose url begins with ws: or wss:")
 	const token = to.token ?? variables.KERNOS_TOKEN
 	const socket = to.socket ?? variables.KERNOS_SOCKET
 	const wire = to.url?.startsWith("ws") ? await webSocket(to.url, token)
@@ -213,7 +214,12 @@ export function isPointer(value: any): value is BlobPointer {
 }
 
 function message(kind: Kind, type: string, data: unknown, metadata: Partial<Metadata>): Message {
-	return { kind, type, data, metadata: { id: crypto.randomUUID(), timestamp: Date.now(), ...metadata } }
+	return { kind, type, data, metadata: { id: newID(), timestamp: Date.now(), ...metadata } }
+}
+
+// newID is a random id. Pages without TLS have no crypto.randomUUID.
+function newID(): string {
+	return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("")
 }
 
 /** A way to a daemon. start is called once, end at most once after it. */
@@ -317,7 +323,7 @@ async function webSocket(url: string, token?: string): Promise<Wire> {
 					const id = String(frame.params?.subscription), item = frame.params?.result, to = streams.get(id)
 					if (!to || !item) continue
 					if (item.type === "progress") answer(to, "event", "Syscall.Progressed", { message: item.message, percentage: item.percentage })
-					else if (item.type === "data" && item.content_type === methodOf(to.type).replace("_", ".")) outcomes.set(to, { kind: "reply", data: item.data })
+					else if (item.type === "data" && item.content_type === methodOf(to.type).join(".")) outcomes.set(to, { kind: "reply", data: item.data })
 					else if (item.type === "data") answer(to, "event", item.content_type, item.data)
 					else if (item.type === "error") outcomes.set(to, { kind: "error", data: { code: item.code || 500, message: item.error } })
 					else if (item.type === "done") {
@@ -331,7 +337,7 @@ async function webSocket(url: string, token?: string): Promise<Wire> {
 		},
 		send(m) {
 			if (m.kind !== "query" && m.kind !== "command" || m.type === "Syscall.Register") throw new KernosError(501, "a WebSocket is for calls; serve syscalls over a socket, or an address with http:")
-			rpc(methodOf(m.type), [m.data], { kind: m.kind, metadata: { correlation: m.metadata.correlation, idempotencyKey: m.metadata.idempotencyKey } })
+			rpc(methodOf(m.type).join("_"), [m.data], { kind: m.kind, metadata: { correlation: m.metadata.correlation, idempotencyKey: m.metadata.idempotencyKey } })
 			sent.set(number, m)
 		},
 		cancel(id) {
@@ -341,7 +347,9 @@ async function webSocket(url: string, token?: string): Promise<Wire> {
 	}
 }
 
-// methodOf is the method of a type: Memory.Get is memory_get, Job.TreeCreate is job_tree_create.
-function methodOf(type: string): string {
-	return type.replace(/([a-z0-9])([A-Z])/g, "$1_$2").replace(/([A-Z]+)([A-Z][a-z])/g, "$1_$2").replace(".", "_").toLowerCase()
+// methodOf is the module and the method of a type: Job.TreeCreate is job and tree_create, Ping is kernel and ping.
+function methodOf(type: string): [string, string] {
+	const dot = type.indexOf(".")
+	const method = type.slice(dot + 1).replace(/([a-z0-9])([A-Z])/g, "$1_$2").replace(/([A-Z]+)([A-Z][a-z])/g, "$1_$2")
+	return [dot < 0 ? "kernel" : type.slice(0, dot).toLowerCase(), method.toLowerCase()]
 }

@@ -22,6 +22,8 @@ assert.deepEqual(await client.command("Memory.Set", { key, value: ["grün", 1] }
 assert.deepEqual(await client.query("Memory.Get", { key }), ["grün", 1])
 assert.match((await fails(404, client.query("Memory.Get", { key: "sdk/missing" }))).message, /missing/)
 await fails(413, client.query("Ping", { payload: "x".repeat(20000) }))
+assert.deepEqual(await client.query("Ping", { payload: 1 }), { payload: 1 })
+assert.ok(await client.query("FileSystem.Resolve", { uri: "os://proc" }))
 for (let i = 0; i < 2; i++) assert.deepEqual(await client.command("Memory.Set", { key, value: 2 }, { key: `once-${key}`, correlation: "sdk" }), { success: true })
 
 // A reply that is too long for a message comes by reference, and is resolved.

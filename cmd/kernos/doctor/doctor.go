@@ -42,9 +42,10 @@ type doctor struct {
 }
 
 // Run examines the server that the name of a context or a URL means, and prints what it finds,
-// as it goes or as JSON at the end. The error has the exit status of the worst finding.
-func Run(ctx context.Context, contextName, url string, s *terminal.Screen, asJSON bool) error {
-	d := &doctor{screen: s, quiet: asJSON}
+// as it goes, or at the end with print, which writes JSON, unless it is nil. The error has the exit
+// status of the worst finding.
+func Run(ctx context.Context, contextName, url string, s *terminal.Screen, print func(json.RawMessage) error) error {
+	d := &doctor{screen: s, quiet: print != nil}
 	var err error
 	d.Server, err = connect.FindServer(contextName, url)
 	if bad, ok := errors.AsType[*daemon.HomeError](err); ok {
@@ -58,13 +59,13 @@ func Run(ctx context.Context, contextName, url string, s *terminal.Screen, asJSO
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if asJSON {
-		text, err := json.MarshalIndent(d.findings, "", "  ")
-		if err == nil {
-			err = s.Line(string(text))
-		}
+	if print != nil {
+		data, err := json.Marshal(d.findings)
 		if err != nil {
 			return exit.Wrap(err)
+		}
+		if err := print(data); err != nil {
+			return err
 		}
 	}
 	return d.verdict()

@@ -1,0 +1,39 @@
+package main
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// Every command that prints data takes -o json, --json and --jq; the others are named here. kernos call
+// and the modules parse their flags themselves.
+func TestForms(t *testing.T) {
+	without := strings.Fields("kernos call cat completion bash fish zsh context add remove set use convert cp edit handle job pipe backup restore serve stop")
+	none := make(map[string]bool)
+	var check func(c *cobra.Command)
+	check = func(c *cobra.Command) {
+		var has int
+		for _, name := range []string{"output", "json", "jq"} {
+			if f := c.Flags().Lookup(name); f != nil && !(c.Name() == "handle" && name == "output") { // that is a schema
+				has++
+			}
+		}
+		switch {
+		case has == 0:
+			none[c.Name()] = true
+		case has < 3 && c.Name() != "graph": // its forms other than json are drawings, which no filter takes
+			t.Errorf("%s has only some of -o, --json and --jq", c.CommandPath())
+		}
+		for _, sub := range c.Commands() {
+			check(sub)
+		}
+	}
+	check(rootCommand())
+	if got := slices.Sorted(maps.Keys(none)); !slices.Equal(got, slices.Sorted(slices.Values(without))) {
+		t.Errorf("these have no form for programs:\n%q, want\n%q", got, slices.Sorted(slices.Values(without)))
+	}
+}
