@@ -98,6 +98,7 @@ var generate = kernel.DefineCommand[generateInput, generateOutput](kernel.Defini
 		{Code: 502, When: "the provider can't be reached, or its answer is an error or can't be read"},
 		{Code: 504, When: "the provider has sent nothing for too long"},
 	},
+	Volatile:     []string{"usage", "messages.calls.id", "messages.opaque"},
 	Example:      `{"model":"claude","messages":[{"type":"input","text":"Which files are in os://docs?"}]}`,
 	Runs:         kernel.Slow,
 	Effect:       kernel.External,
@@ -113,6 +114,8 @@ var check = kernel.DefineCommand[checkInput, checkOutput](kernel.Definition{
 	Runs:    kernel.Slow,
 	Effect:  kernel.External,
 	Timeout: time.Minute,
+
+	Volatile: []string{"first", "total", "usage"},
 })
 
 var list = kernel.DefineQuery[struct{}, listOutput](kernel.Definition{
