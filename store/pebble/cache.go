@@ -166,7 +166,7 @@ func (c *cache) end(b *store.Batch, touches []touch, r store.Revision) {
 		}
 		s := &c.sets[touches[i].set]
 		way, _ := s.find(op.Key) // of an earlier change of the batch
-		if way < 0 && !touches[i].cached {
+		if way < 0 && !touches[i].cached && !checkedSoon(op.Key) {
 			continue
 		}
 		if op.Kind == store.OpSet && len(op.Key)+len(op.Value) <= cachedSize {
@@ -178,6 +178,10 @@ func (c *cache) end(b *store.Batch, touches []touch, r store.Revision) {
 		}
 	}
 }
+
+// checkedSoon reports whether a key is cached when it is set, since the batch that ends a task has a
+// condition on it. Without that, the turn would wait until Pebble has all batches, for each task.
+func checkedSoon(key []byte) bool { return key[0] == store.SpaceWork }
 
 // applied is called when Pebble has the batches, or refused them.
 func (c *cache) applied(touches []touch) {
