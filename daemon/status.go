@@ -32,6 +32,7 @@ func (d *Daemon) Status() lifecycle.Status {
 		InFlight:  k.InFlight,
 		Waiting:   k.Waiting,
 		Jobs:      d.worked(),
+		Sessions:  d.talked(),
 		Store:     d.stored(),
 		Listening: d.URLs(),
 
@@ -72,6 +73,20 @@ func (d *Daemon) worked() lifecycle.Jobs {
 		Running: s.Running, Completed: s.Completed, Failed: s.Failed, Schedules: s.Schedules,
 		Oldest: s.Oldest.Round(time.Millisecond).Seconds(), Held: s.Held,
 	}
+}
+
+// talked reports on sessions, if the store is open. It does not open it.
+func (d *Daemon) talked() lifecycle.Sessions {
+	select {
+	case <-d.state.opened:
+	default:
+		return lifecycle.Sessions{}
+	}
+	s, err := d.sessions.Stats()
+	if err != nil {
+		d.opts.Log.Warn("sessions can't be counted", "error", err)
+	}
+	return lifecycle.Sessions(s)
 }
 
 // stored reports what the store holds, if it is open. It does not open it.

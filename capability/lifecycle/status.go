@@ -35,9 +35,10 @@ type Status struct {
 
 	FileErrors []FileError `json:"fileErrors,omitzero" jsonschema_description:"Files of os://syscalls that can't be registered; at most 10."`
 
-	Jobs   Jobs   `json:"jobs" jsonschema_description:"Work in the background. Job.List names the jobs."`
-	Store  Store  `json:"store" jsonschema_description:"What is kept."`
-	Served Served `json:"served" jsonschema_description:"What can be called. Kernel.Modules says more."`
+	Sessions Sessions `json:"sessions" jsonschema_description:"Conversations. Session.List names them."`
+	Jobs     Jobs     `json:"jobs" jsonschema_description:"Work in the background. Job.List names the jobs."`
+	Store    Store    `json:"store" jsonschema_description:"What is kept."`
+	Served   Served   `json:"served" jsonschema_description:"What can be called. Kernel.Modules says more."`
 }
 
 // A FileError says why a file can't be registered.
@@ -62,6 +63,14 @@ type Traffic struct {
 	Total     uint64  `json:"total" jsonschema_description:"Since the kernel began."`
 	PerSecond float64 `json:"perSecond" jsonschema_description:"Messages over the last second."`
 	PerMinute float64 `json:"perMinute" jsonschema_description:"Messages over the last minute."`
+}
+
+// Sessions are the figures of conversations. Those without an open turn aren't counted.
+type Sessions struct {
+	Running int    `json:"running" jsonschema_description:"Turns that run."`
+	Waiting int    `json:"waiting" jsonschema_description:"Turns that wait for a decision, for the result of a tool that runs elsewhere, or for Session.Continue."`
+	Done    uint64 `json:"done" jsonschema_description:"Turns that have ended since the kernel began, limited and canceled ones included."`
+	Failed  uint64 `json:"failed" jsonschema_description:"Turns that have failed since the kernel began."`
 }
 
 // Jobs are the figures of work in the background. Jobs that wait for their time aren't counted.

@@ -211,4 +211,3 @@ func TestInjections(t *testing.T) {
 		})
 	}
 }
-

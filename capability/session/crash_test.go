@@ -4,11 +4,14 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"kernos/capability/session"
+	"kernos/message"
 	"kernos/store"
 )
 
@@ -144,5 +147,49 @@ func TestATurnIsKilledAgainAndAgain(t *testing.T) {
 		if out := len(w.outside()); out < done {
 			t.Errorf("T1: %d results of %d effects", done, out)
 		}
+	})
+}
+
+// After a restore it isn't known what open turns have done since the backup: they wait.
+func TestOpenTurnsWaitAfterARestore(t *testing.T) {
+	test(t, "", func(t *testing.T, w *world) {
+		id := w.recorded()
+		w.script = func(generateInput) answer { return answer{hold: make(chan struct{})} }
+		w.send(id, "go")
+		synctest.Wait()
+		w.stop()
+		w.store = w.store.Crash(0)
+		if open, err := session.Restored(w.store); err != nil || !open {
+			t.Fatalf("got %v %v", open, err)
+		}
+		w.script = func(generateInput) answer { return answer{text: "gone on"} }
+		w.open()
+		time.Sleep(time.Hour)
+		if i := w.get(id); i.Status != "waiting" || len(w.asked) != 1 {
+			t.Errorf("got %+v", i)
+		}
+		if s, err := w.Stats(); err != nil || s.Waiting != 1 {
+			t.Errorf("got %+v %v", s, err)
+		}
+		w.must("Session.Continue", fmt.Sprintf(`{"session":%q}`, id), nil)
+		synctest.Wait()
+		if got := w.brief(id); got != "input=go; reply=gone on" {
+			t.Errorf("got %s", got)
+		}
+	})
+}
+
+// A kernel that ends with its caller runs no sessions.
+func TestAKernelInProcessRunsNone(t *testing.T) {
+	test(t, "", func(t *testing.T, w *world) {
+		id := w.create(`{}`)
+		w.stop()
+		for _, c := range []struct{ t, data string }{{"Session.Create", `{}`}, {"Session.Send", `{"session":%q,"text":"x"}`}, {"Session.Continue", `{"session":%q}`}, {"Agent.Ask", `{"text":"x"}`}} {
+			if strings.Contains(c.data, "%") {
+				c.data = fmt.Sprintf(c.data, id)
+			}
+			w.wants(503, w.callAs(nil, message.Type(c.t), c.data, nil), "kernos serve")
+		}
+		w.must("Session.Get", fmt.Sprintf(`{"session":%q}`, id), nil)
 	})
 }

@@ -72,13 +72,14 @@ type createOutput struct {
 }
 
 var create = kernel.DefineCommand[createInput, createOutput](kernel.Definition{
-	Type:    "Session.Create",
-	Summary: "Begin a session: a conversation with a model that can call syscalls. It acts with the rights of the caller.",
-	Input:   schema.Input[createInput]().Example(`{"system":"You are a careful assistant.","title":"Notes"}`),
-	Errors:  []kernel.ErrorDefinition{{Code: 404, When: "the agent file doesn't exist"}, {Code: 422, When: "a rule or a tool makes no sense"}, {Code: 503, When: "this kernel runs no sessions"}},
-	Emits:   events[:1],
-	Brief:   brief,
-	Runs:    kernel.Slow,
+	Type:     "Session.Create",
+	Summary:  "Begin a session: a conversation with a model that can call syscalls. It acts with the rights of the caller.",
+	Input:    schema.Input[createInput]().Example(`{"system":"You are a careful assistant.","title":"Notes"}`),
+	Errors:   []kernel.ErrorDefinition{{Code: 404, When: "the agent file doesn't exist"}, {Code: 422, When: "a rule or a tool makes no sense"}, {Code: 503, When: "this kernel runs no sessions"}},
+	Emits:    events[:1],
+	Brief:    brief,
+	Runs:     kernel.Slow,
+	Volatile: []string{"session"},
 })
 
 func (x *Sessions) create(ctx context.Context, in createInput) (out createOutput, err error) {
@@ -199,9 +200,10 @@ func (x *Sessions) info(s *session) (i Info, err error) {
 }
 
 var get = kernel.DefineQuery[sessionInput, Info](kernel.Definition{
-	Type:    "Session.Get",
-	Summary: "Describe a session: its settings, its open turn, and what waits for a decision.",
-	Errors:  []kernel.ErrorDefinition{notFoundError},
+	Type:      "Session.Get",
+	Summary:   "Describe a session: its settings, its open turn, and what waits for a decision.",
+	Errors:    []kernel.ErrorDefinition{notFoundError},
+	Recording: kernel.InWorkflows,
 })
 
 func (x *Sessions) get(ctx context.Context, in sessionInput) (Info, error) {
@@ -234,9 +236,10 @@ type listOutput struct {
 }
 
 var list = kernel.DefineQuery[listInput, listOutput](kernel.Definition{
-	Type:    "Session.List",
-	Summary: "List sessions, the latest first.",
-	Errors:  []kernel.ErrorDefinition{{Code: 422, When: "the cursor isn't one"}},
+	Type:      "Session.List",
+	Summary:   "List sessions, the latest first.",
+	Errors:    []kernel.ErrorDefinition{{Code: 422, When: "the cursor isn't one"}},
+	Recording: kernel.InWorkflows,
 })
 
 // maxLooked bounds how many sessions one list looks at.

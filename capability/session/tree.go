@@ -113,9 +113,10 @@ type forkInput struct {
 }
 
 var fork = kernel.DefineCommand[forkInput, createOutput](kernel.Definition{
-	Type:    "Session.Fork",
-	Summary: "Begin a session with the messages of another one up to a message. Nothing is copied, and neither changes the other.",
-	Errors:  []kernel.ErrorDefinition{notFoundError, {Code: 422, When: "the session has no such message"}, {Code: 503, When: "this kernel runs no sessions"}},
+	Type:     "Session.Fork",
+	Summary:  "Begin a session with the messages of another one up to a message. Nothing is copied, and neither changes the other.",
+	Errors:   []kernel.ErrorDefinition{notFoundError, {Code: 422, When: "the session has no such message"}, {Code: 503, When: "this kernel runs no sessions"}},
+	Volatile: []string{"session"},
 })
 
 func (x *Sessions) fork(ctx context.Context, in forkInput) (out createOutput, err error) {

@@ -128,6 +128,7 @@ func describeStatus(s *lifecycle.Status) string {
 		row("handler", "%s: %s, %d waiting, %d resting", h.Type, terminal.Count(h.Connections, "connection", "connections"), h.Waiting, h.Resting)
 	}
 	row("jobs", "%s", describeJobs(&s.Jobs))
+	row("sessions", "%s", describeSessions(&s.Sessions))
 	row("store", "%s, %s recorded", terminal.Bytes(s.Store.Bytes), terminal.Count(int(s.Store.Messages), "message", "messages"))
 	row("syscalls", "%d: %s (hash %s)", s.Served.Syscalls, strings.Join(s.Served.Modules, ", "), s.Served.Hash)
 	return strings.TrimSuffix(b.String(), "\n")
@@ -141,6 +142,15 @@ func describeJobs(j *lifecycle.Jobs) string {
 	}
 	if j.Held {
 		text += "; restored from a backup, and waiting for kernos job resume"
+	}
+	return text
+}
+
+// describeSessions describes the conversations.
+func describeSessions(s *lifecycle.Sessions) string {
+	text := fmt.Sprintf("%s running, %d done, %d failed", terminal.Count(s.Running, "turn", "turns"), s.Done, s.Failed)
+	if s.Waiting > 0 {
+		text += fmt.Sprintf("; %d waiting for a decision, a result or Session.Continue (kernos session list --status waiting)", s.Waiting)
 	}
 	return text
 }

@@ -13,6 +13,7 @@ import (
 	systemcalls "golang.org/x/sys/unix"
 
 	"kernos/capability/job"
+	"kernos/capability/session"
 	"kernos/cmd/kernos/connect"
 	"kernos/daemon"
 	"kernos/internal/durable"
@@ -95,7 +96,7 @@ func Restore(ctx context.Context, target daemon.Home, anyOrigin bool, name strin
 	if free, ok := freeSpace(home); ok {
 		r.Limit(free - free/10)
 	}
-	jobsWait, err := readBackup(ctx, r, fresh)
+	waits, err := readBackup(ctx, r, fresh)
 	if err != nil {
 		if _, ok := errors.AsType[*archive.TooLarge](err); ok {
 			err = fmt.Errorf("%w on the disk of %s; make room there", err, home)
@@ -142,7 +143,10 @@ func Restore(ctx context.Context, target daemon.Home, anyOrigin bool, name strin
 		fmt.Fprintln(report, "the sealing key in the backup was left out")
 	}
 	fmt.Fprintf(report, "%s: %d entries and %d blobs of %s, as of %s\n", name, r.Entries, r.Blobs, r.Header.Origin, r.Header.Created.Local().Format(time.DateTime))
-	if jobsWait {
+	if waits.turns {
+		fmt.Fprintln(report, "open turns of sessions wait, since what they have done after the backup isn't known; Session.List with the status waiting names them, and Session.Continue lets one go on")
+	}
+	if waits.jobs {
 		fmt.Fprintln(report, "schedules are paused, and jobs that were running wait, since what they have done after the backup isn't known; kernos job list shows them, and kernos job resume lets them go on")
 	}
 	return nil
@@ -156,11 +160,11 @@ func freeSpace(dir string) (int64, bool) {
 }
 
 // readBackup fills a new directory with the content of a backup, and checks that it can be
-// opened. It reports whether jobs in it wait for kernos job resume.
-func readBackup(ctx context.Context, r *archive.Reader, dir string) (jobsWait bool, err error) {
+// opened. It reports what in it waits for its owner.
+func readBackup(ctx context.Context, r *archive.Reader, dir string) (waits waiting, err error) {
 	kept, err := blobs.New(filepath.Join(dir, "blobs"))
 	if err != nil {
-		return false, err
+		return waits, err
 	}
 	err = pebble.Import(filepath.Join(dir, "store"), func() (store.Entry, bool, error) {
 		for {
@@ -183,15 +187,20 @@ func readBackup(ctx context.Context, r *archive.Reader, dir string) (jobsWait bo
 		}
 	})
 	if err != nil {
-		return false, err
+		return waits, err
 	}
 	engine, err := pebble.Open(filepath.Join(dir, "store"), nil)
 	if err != nil {
-		return false, err
+		return waits, err
 	}
-	jobsWait, err = job.Restored(engine)
-	return jobsWait, errors.Join(err, engine.Close())
+	var jobsErr, turnsErr error
+	waits.jobs, jobsErr = job.Restored(engine)
+	waits.turns, turnsErr = session.Restored(engine)
+	return waits, errors.Join(jobsErr, turnsErr, engine.Close())
 }
+
+// waiting is what of a restored store doesn't go on by itself.
+type waiting struct{ jobs, turns bool }
 
 // beside returns an unused name for the old state.
 func beside(dir string) string {

@@ -204,7 +204,8 @@ func (d *doctor) checkStore(ctx context.Context) bool {
 	var status struct {
 		Listening  []string
 		FileErrors []lifecycle.FileError
-		Jobs       *lifecycle.Jobs // servers before version 0.7.0 don't report them
+		Jobs       *lifecycle.Jobs     // servers before version 0.7.0 don't report them
+		Sessions   *lifecycle.Sessions // nor those before version 0.8.0 these
 		Store      struct {
 			Open     bool
 			Bytes    int64
@@ -228,6 +229,11 @@ func (d *doctor) checkStore(ctx context.Context) bool {
 	d.well("store", "it is open: %s, %s recorded", terminal.Bytes(status.Store.Bytes), terminal.Count(int(status.Store.Messages), "message", "messages"))
 	if status.Jobs != nil {
 		d.checkJobs(status.Jobs)
+	}
+	if s := status.Sessions; s != nil && s.Waiting > 0 {
+		d.doubtful("sessions", "kernos session list --status waiting names them; Session.Decide, Session.Append or Session.Continue lets them go on", "%s of sessions wait for a caller", terminal.Count(s.Waiting, "turn", "turns"))
+	} else if s != nil {
+		d.well("sessions", "%s; %d have ended and %d have failed since the start", terminal.Count(s.Running, "turn runs", "turns run"), s.Done, s.Failed)
 	}
 	return true
 }
