@@ -1,6 +1,7 @@
 package job_test
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strconv"
@@ -10,6 +11,8 @@ import (
 	"time"
 
 	"kernos/capability/job"
+
+	"kernos/store"
 )
 
 // Clocks in these tests begin at the year 2000, in UTC.
@@ -253,4 +256,32 @@ func TestMissedRuns(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A schedule that version 0.7.0 has stored, which had no clocks, goes on.
+func TestAScheduleOfAnOlderVersion(t *testing.T) {
+	test(t, "", func(t *testing.T, w *world) {
+		w.start(`{"name":"Test.Count","payload":{"key":"a"},"schedule":"@every 1m"}`)
+		w.stop()
+		changed := 0
+		for e, err := range w.store.Scan(store.Prefix([]byte{store.SpaceWork})) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if older := strings.Replace(string(e.Value), `{"clock":true}`, `{}`, 1); older != string(e.Value) {
+				var b store.Batch
+				b.Set(bytes.Clone(e.Key), []byte(older))
+				if _, err := w.store.Apply(&b); err != nil {
+					t.Fatal(err)
+				}
+				changed++
+			}
+		}
+		w.open()
+		time.Sleep(3*time.Minute + time.Second)
+		synctest.Wait()
+		if n := w.counted("a"); n != 3 || changed != 1 {
+			t.Errorf("it has run %d times in three minutes; %d clocks were changed", n, changed)
+		}
+	})
 }
