@@ -1,8 +1,10 @@
 // Command bench measures what a message costs, stage by stage and as a whole, beside
 // two floors: a bare decode and encode of the same bytes with go-json-experiment, and
-// copying them; JSON-RPC over WebSocket beside the package of go-ethereum; and jobs beside
-// River on PostgreSQL and asynq on Redis, where their servers are installed; and registered code beside
-// Node's vm and Deno's workers, where node and deno (npm i deno) are in the PATH. All of it comes from one run, so that ratios mean something on a noisy machine.
+// copying them; JSON-RPC over WebSocket beside the package of go-ethereum; answers of language models
+// beside openai-go and anthropic-sdk-go; jobs beside River on PostgreSQL and asynq on Redis, where
+// their servers are installed; and registered code beside Node's vm and Deno's workers, where node
+// and deno (npm i deno) are in the PATH. All of it comes from one run, so that ratios mean something
+// on a noisy machine.
 package main
 
 import (
@@ -23,7 +25,7 @@ func main() {
 	small := flag.Int("small", 1_000_000, "how many small messages go through the pipe")
 	large := flag.Int("large", 100_000, "how many large messages go through the pipe")
 	recorded := flag.Int("recorded", 1_000_000, "how many messages are recorded and searched")
-	only := flag.String("only", "", "one part of: stages, ping, durable, jobs, scripts, recorded, daemon, rpc")
+	only := flag.String("only", "", "one part of: stages, ping, durable, jobs, scripts, recorded, daemon, models, rpc")
 	pending := flag.Int("pending", 1_000_000, "how many jobs wait while others are started")
 	profile := flag.String("profile", "", "write a profile of this process to a file")
 	echoAt := flag.String("echo", "", "be an echo on this socket, and nothing else")
@@ -73,6 +75,7 @@ func run(binary, only string, small, large, recorded, idle, pending int) error {
 		{"scripts", func() error { return scripts(os.Stdout, binary) }},
 		{"daemon", func() error { return besideEcho(os.Stdout, binary, small) }},
 		{"rpc", func() error { return besideGeth(os.Stdout, idle) }},
+		{"models", func() error { return models(os.Stdout) }},
 		{"recorded", func() error { return million(os.Stdout, binary, recorded) }},
 	} {
 		if only != "" && only != part.name {

@@ -1,0 +1,96 @@
+// Package models has programs that are language models of the kernel, in three languages. The
+// test runs them beside a daemon.
+package models
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"kernos/daemon"
+	"kernos/internal/testkit"
+	"kernos/message"
+)
+
+func TestProgramsAreModels(t *testing.T) {
+	home, err := os.MkdirTemp("", "kernos") // a socket's path must be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(home) })
+	t.Setenv("XDG_RUNTIME_DIR", home)
+	d, err := daemon.Open(&daemon.Options{Home: filepath.Join(home, "home"), Socket: &daemon.Socket{}, Models: map[string]json.RawMessage{
+		"go": settings("Echoing.Generate"), "python": settings("Parrot.Generate"), "typescript": settings("Polly.Generate"),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- d.Serve(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+		_ = d.Close()
+	})
+	socket, err := d.Home().Socket()
+	if err != nil {
+		t.Fatal(err)
+	}
+	library, err := filepath.Abs("../../sdk/python")
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := append(os.Environ(), "KERNOS_SOCKET="+socket, "PYTHONPATH="+library, "PYTHONDONTWRITEBYTECODE=1")
+	program := filepath.Join(home, "model")
+	if out, err := exec.Command("go", "build", "-o", program, "kernos/examples/models/go").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	long := strings.Repeat("a long conversation ", 5000)
+	for model, command := range map[string][]string{"go": {program}, "python": {"python3", "python/model.py"}, "typescript": {"node", "typescript/model.mjs"}} {
+		t.Run(model, func(t *testing.T) {
+			if _, err := exec.LookPath(command[0]); err != nil {
+				t.Skip(err)
+			}
+			c := exec.Command(command[0], command[1:]...)
+			c.Env, c.Stderr = env, new(testkit.Notes)
+			if err := c.Start(); err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				_ = c.Process.Kill()
+				_ = c.Wait()
+			}()
+			ask := func(earlier string) (streamed, reply string) {
+				data, _ := json.Marshal(map[string]any{"model": model, "messages": []any{
+					map[string]any{"type": "input", "text": earlier}, map[string]any{"type": "reply", "text": "I see."}, map[string]any{"type": "input", "text": "hello out there"},
+				}})
+				outcome, _ := d.Call(t.Context(), message.Message{Kind: message.KindCommand, Type: "Model.Generate", Data: data}, func(m message.Message) {
+					var e struct{ Delta struct{ Text string } }
+					_ = json.Unmarshal(m.Data, &e)
+					streamed += e.Delta.Text
+				})
+				return streamed, string(outcome.Data)
+			}
+			testkit.Until(t, "the program serves its model", func() bool {
+				_, reply := ask("first")
+				return !strings.Contains(reply, "o program serves")
+			})
+			for _, earlier := range []string{"short", long} {
+				if streamed, reply := ask(earlier); streamed != "You said: hello out there" || !strings.Contains(reply, `"text":"You said: hello out there"`) || !strings.Contains(reply, `"input":3,"output":5`) {
+					t.Errorf("streamed %q, replied %s; %s", streamed, reply, c.Stderr)
+				}
+			}
+		})
+	}
+}
+
+func settings(generates string) json.RawMessage {
+	return json.RawMessage(`{"dialect":"syscall","type":"` + generates + `","retries":0}`)
+}
