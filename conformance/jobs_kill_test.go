@@ -201,7 +201,10 @@ func (v *killedJobs) end(t *testing.T, dir string) {
 		if j.Status == "failed" && j.Name == "Test.Outside" && j.Error.Code == 409 {
 			j.Status = "unknown" // a kill met it while it acted outside
 		}
-		if ends[j.Status]++; j.Status != "completed" && j.Status != "unknown" {
+		if j.Status == "failed" && j.Error.Code == 500 && strings.HasPrefix(j.Error.Message, "The kernel ended ") {
+			j.Status = "poisoned" // on a slow machine kills meet one job again and again, and it has its one outcome
+		}
+		if ends[j.Status]++; j.Status != "completed" && j.Status != "unknown" && j.Status != "poisoned" {
 			t.Errorf("the job %s was acknowledged, and is %s: %+v", id, j.Status, j.Error)
 		}
 	}
