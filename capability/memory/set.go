@@ -300,7 +300,7 @@ func fits(key Key, text []byte) error {
 	}
 	if key.isModel() {
 		if fault := modelFault(text); fault != "" {
-			return message.Errorf(422, "Invalid value format: models/* holds settings of a model, or the name of another one (%s for %s)", fault, key)
+			return message.Errorf(422, "Invalid value format: models/* holds settings of a model, or the name of another one (%s: %s)", key, fault)
 		}
 	}
 	return nil

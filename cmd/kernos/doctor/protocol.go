@@ -230,12 +230,40 @@ func (d *doctor) checkStore(ctx context.Context) bool {
 	if status.Jobs != nil {
 		d.checkJobs(status.Jobs)
 	}
+	d.checkModels(ctx)
 	if s := status.Sessions; s != nil && s.Waiting > 0 {
 		d.doubtful("sessions", "kernos session list --status waiting names them; Session.Decide, Session.Append or Session.Continue lets them go on", "%s of sessions wait for a caller", terminal.Count(s.Waiting, "turn", "turns"))
 	} else if s != nil {
 		d.well("sessions", "%s; %d have ended and %d have failed since the start", terminal.Count(s.Running, "turn runs", "turns run"), s.Done, s.Failed)
 	}
 	return true
+}
+
+// checkModels looks at the settings of language models. None is asked: that would cost something.
+func (d *doctor) checkModels(ctx context.Context) {
+	data, err := d.conn.Call(ctx, "model_list", struct{}{})
+	if err != nil {
+		return // a server before version 0.8.0 has none
+	}
+	var list struct {
+		Models []struct{ Name, Source, Problem string }
+	}
+	if err := json.Unmarshal(data, &list); err != nil {
+		return
+	}
+	usable := 0
+	for _, m := range list.Models {
+		switch {
+		case m.Source == "built-in":
+		case m.Problem != "":
+			d.wrong("models", "correct models/"+m.Name+" in the memory, or in config.yaml", "%s can't be used: %s", m.Name, m.Problem)
+		default:
+			usable++
+		}
+	}
+	if usable > 0 {
+		d.well("models", "%s; kernos call Model.Check asks one", terminal.Count(usable, "is configured", "are configured"))
+	}
 }
 
 // lateJob is how long a job may wait for its turn before that is worth a look.
