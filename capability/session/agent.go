@@ -211,38 +211,8 @@ func (x *Sessions) adopt(h *head, parent string) error {
 	if p.turn == nil {
 		return nil
 	}
-	u := p.turn.Used
-	h.Budget.Steps = tighter(h.Budget.Steps, left(orDefault(p.Budget.Steps, defaultSteps), u.Steps))
-	h.Budget.Calls = tighter(h.Budget.Calls, left(orDefault(p.Budget.Calls, defaultCalls), u.Calls))
-	h.Budget.Tokens = tighter(h.Budget.Tokens, left(p.Budget.Tokens, u.Tokens))
-	h.Budget.Cost = tighter(h.Budget.Cost, left(p.Budget.Cost, u.Cost))
-	h.Budget.Time = tighter(h.Budget.Time, p.timeLeft(x.opts.Now()).Milliseconds())
+	h.Budget = h.Budget.within(p, x.opts.Now())
 	return nil
-}
-
-type number interface{ ~int | ~int64 | ~float64 }
-
-// left is what is left of a limit, at least a little; 0 means no limit.
-func left[N number](limit, used N) N {
-	if limit == 0 {
-		return 0
-	}
-	return max(limit-used, 1)
-}
-
-// tighter returns the smaller of two limits, of which 0 is none.
-func tighter[N number](a, b N) N {
-	if a == 0 || b != 0 && b < a {
-		return b
-	}
-	return a
-}
-
-func orDefault[N number](n, otherwise N) N {
-	if n == 0 {
-		return otherwise
-	}
-	return n
 }
 
 type askInput struct {

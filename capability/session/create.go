@@ -3,7 +3,6 @@ package session
 import (
 	"cmp"
 	"context"
-	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -13,49 +12,6 @@ import (
 	"kernos/schema"
 	"kernos/store"
 )
-
-// A Budget is what a turn may use. 0 means the default.
-type Budget struct {
-	Steps  int     `json:"steps,omitzero" jsonschema:"minimum=0,maximum=10000,default=100" jsonschema_description:"How often the model thinks in a turn."`
-	Tokens int64   `json:"tokens,omitzero" jsonschema:"minimum=0" jsonschema_description:"How many tokens a turn reads and writes. Default: any number."`
-	Cost   float64 `json:"cost,omitzero" jsonschema:"minimum=0" jsonschema_description:"How much money a turn costs, in the currency of the model's price. Default: any amount."`
-	Time   int64   `json:"time,omitzero" jsonschema:"minimum=0" jsonschema_description:"How many milliseconds a turn takes. Default: any number."`
-	Calls  int     `json:"calls,omitzero" jsonschema:"minimum=0,maximum=100000,default=1000" jsonschema_description:"How many syscalls a turn calls."`
-}
-
-const (
-	defaultSteps = 100
-	defaultCalls = 1000
-)
-
-// exceeded returns which budget of the open turn is used up, or nil.
-func (s *session) exceeded(now time.Time) *message.Error {
-	b, u := s.Budget, s.turn.Used
-	over := func(what string, limit any) *message.Error {
-		return message.Errorf(429, "The turn has used its budget of %v %s; Session.Continue goes on", limit, what)
-	}
-	switch {
-	case u.Steps >= cmp.Or(b.Steps, defaultSteps):
-		return over("steps", cmp.Or(b.Steps, defaultSteps))
-	case u.Calls >= cmp.Or(b.Calls, defaultCalls):
-		return over("calls", cmp.Or(b.Calls, defaultCalls))
-	case b.Tokens > 0 && u.Tokens >= b.Tokens:
-		return over("tokens", b.Tokens)
-	case b.Cost > 0 && u.Cost >= b.Cost:
-		return over("of money", b.Cost)
-	case b.Time > 0 && s.timeLeft(now) <= 0:
-		return over("milliseconds", b.Time)
-	}
-	return nil
-}
-
-// timeLeft is what is left of the time of the open turn; 0 if it has no limit.
-func (s *session) timeLeft(now time.Time) time.Duration {
-	if s.Budget.Time == 0 {
-		return 0
-	}
-	return time.UnixMilli(s.turn.Began + s.Budget.Time).Sub(now)
-}
 
 type createInput struct {
 	Agent  string           `json:"agent,omitzero" jsonschema:"maxLength=1024" jsonschema_description:"An agent file, such as os://agents/writer.md: its text is the system message, its tools are the session's."`

@@ -109,6 +109,13 @@ func (l *live) discard() {
 	}
 }
 
+// finish says that what grew is stored whole.
+func (l *live) finish() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.growing = nil
+}
+
 func (l *live) parts() []part {
 	l.mu.Lock()
 	defer l.mu.Unlock()

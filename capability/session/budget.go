@@ -1,0 +1,80 @@
+package session
+
+import (
+	"cmp"
+	"time"
+
+	"kernos/message"
+)
+
+// A Budget is what a turn may use. 0 means the default.
+type Budget struct {
+	Steps  int     `json:"steps,omitzero" jsonschema:"minimum=0,maximum=10000,default=100" jsonschema_description:"How often the model thinks in a turn."`
+	Tokens int64   `json:"tokens,omitzero" jsonschema:"minimum=0" jsonschema_description:"How many tokens a turn reads and writes. Default: any number."`
+	Cost   float64 `json:"cost,omitzero" jsonschema:"minimum=0" jsonschema_description:"How much money a turn costs, in the currency of the model's price. Default: any amount."`
+	Time   int64   `json:"time,omitzero" jsonschema:"minimum=0" jsonschema_description:"How many milliseconds a turn takes. Default: any number."`
+	Calls  int     `json:"calls,omitzero" jsonschema:"minimum=0,maximum=100000,default=1000" jsonschema_description:"How many syscalls a turn calls."`
+}
+
+const (
+	defaultSteps = 100
+	defaultCalls = 1000
+)
+
+// exceeded returns which budget of the open turn is used up, or nil.
+func (s *session) exceeded(now time.Time) *message.Error {
+	b, u := s.Budget, s.turn.Used
+	over := func(what string, limit any) *message.Error {
+		return message.Errorf(429, "The turn has used its budget of %v %s; Session.Continue goes on", limit, what)
+	}
+	switch {
+	case u.Steps >= cmp.Or(b.Steps, defaultSteps):
+		return over("steps", cmp.Or(b.Steps, defaultSteps))
+	case u.Calls >= cmp.Or(b.Calls, defaultCalls):
+		return over("calls", cmp.Or(b.Calls, defaultCalls))
+	case b.Tokens > 0 && u.Tokens >= b.Tokens:
+		return over("tokens", b.Tokens)
+	case b.Cost > 0 && u.Cost >= b.Cost:
+		return over("of money", b.Cost)
+	case b.Time > 0 && s.timeLeft(now) <= 0:
+		return over("milliseconds", b.Time)
+	}
+	return nil
+}
+
+// timeLeft is what is left of the time of the open turn; 0 if it has no limit.
+func (s *session) timeLeft(now time.Time) time.Duration {
+	if s.Budget.Time == 0 {
+		return 0
+	}
+	return time.UnixMilli(s.turn.Began + s.Budget.Time).Sub(now)
+}
+
+type number interface{ ~int | ~int64 | ~float64 }
+
+// left is what is left of a limit, at least a little; 0 means no limit.
+func left[N number](limit, used N) N {
+	if limit == 0 {
+		return 0
+	}
+	return max(limit-used, 1)
+}
+
+// tighter returns the smaller of two limits, of which 0 is none.
+func tighter[N number](a, b N) N {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// within returns the budget of a child: what is left to the open turn of its parent bounds it.
+func (b Budget) within(p *session, now time.Time) Budget {
+	u := p.turn.Used
+	b.Steps = tighter(b.Steps, left(cmp.Or(p.Budget.Steps, defaultSteps), u.Steps))
+	b.Calls = tighter(b.Calls, left(cmp.Or(p.Budget.Calls, defaultCalls), u.Calls))
+	b.Tokens = tighter(b.Tokens, left(p.Budget.Tokens, u.Tokens))
+	b.Cost = tighter(b.Cost, left(p.Budget.Cost, u.Cost))
+	b.Time = tighter(b.Time, p.timeLeft(now).Milliseconds())
+	return b
+}

@@ -1,0 +1,255 @@
+package session
+
+import (
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"kernos/kernel"
+	"kernos/message"
+	"kernos/store"
+	"kernos/work"
+)
+
+// generateType is the one seam to models.
+const generateType message.Type = "Model.Generate"
+
+// generateTimeout is how long a generation may take.
+const generateTimeout = 30 * time.Minute
+
+// A generation is what Model.Generate is asked for.
+type generation struct {
+	Model     string      `json:"model,omitzero"`
+	System    string      `json:"system,omitzero"`
+	Messages  []Message   `json:"messages"`
+	Tools     []toolOffer `json:"tools,omitzero"`
+	MaxTokens int64       `json:"maxTokens,omitzero"`
+	Session   string      `json:"session"`
+}
+
+// generated is what it replies.
+type generated struct {
+	Model    string `json:"model"`
+	Finish   string `json:"finish"`
+	Messages []struct {
+		Part    int            `json:"part"` // that it was streamed as
+		Type    string         `json:"type"`
+		Text    string         `json:"text"`
+		Title   string         `json:"title"`
+		Summary string         `json:"summary"`
+		Opaque  jsontext.Value `json:"opaque"`
+		Calls   []Call         `json:"calls"`
+	} `json:"messages"`
+	Usage struct {
+		Input  int64   `json:"input"`
+		Output int64   `json:"output"`
+		Cost   float64 `json:"cost"`
+	} `json:"usage"`
+}
+
+// think does one generation. Its end, the messages and the next state, is one batch.
+func (r *runner) think(s *session) {
+	if why := s.exceeded(r.x.opts.Now()); why != nil {
+		r.persist(func(c *change) error { return r.endTurn(c, statusLimited, why) })
+		return
+	}
+	request, err := r.x.render(r.ctx, r.k, s)
+	if err != nil {
+		e, known := message.ErrorOf(err)
+		if !known {
+			r.x.opts.Log.Error("the context of a session can't be read", "session", r.id, "error", err)
+		}
+		r.fail(e)
+		return
+	}
+	r.live.discard() // what an earlier process has not finished comes again
+	timeout := generateTimeout
+	if left := s.timeLeft(r.x.opts.Now()); left > 0 {
+		timeout = min(timeout, left)
+	}
+	w := &thought{runner: r}
+	outcome, _ := r.k.Do(r.ctx, kernel.WorkCall{
+		Type: generateType, Data: encode(request), Metadata: message.Metadata{Causation: s.turn.Cause, Correlation: s.turn.Correlation},
+		Sender: r.sender, Timeout: timeout, Work: w, Event: r.live.event,
+	})
+	w.mu.Lock()
+	known, applied := w.outcome, w.applied
+	w.mu.Unlock()
+	if applied || r.lease.Held() != nil || r.stopped() {
+		return
+	}
+	if known != nil {
+		outcome = *known
+	}
+	r.persist(func(c *change) error { return w.fill(c, &outcome) })
+}
+
+// A thought is a generation on its way into the store. It implements [kernel.Work].
+type thought struct {
+	*runner
+	mu      sync.Mutex
+	outcome *message.Message
+	applied bool
+	then    func()
+}
+
+// Held implements [kernel.Work].
+func (w *thought) Held() error { return w.lease.Held() }
+
+// Settle implements [kernel.Work].
+func (w *thought) Settle(b *store.Batch, outcome *message.Message) ([]message.Message, error) {
+	if err := w.lease.Held(); err != nil {
+		return nil, err
+	}
+	if w.stopped() && outcome.Kind == message.KindError {
+		return nil, work.ErrStopping
+	}
+	s, err := w.x.load(w.id)
+	if err != nil {
+		return nil, err
+	}
+	if s.turn == nil {
+		return nil, message.Errorf(409, "The turn has ended")
+	}
+	c := w.x.change(w.ctx, s, b)
+	cause := *s.turn
+	if err := w.fill(c, outcome); err != nil {
+		return nil, err
+	}
+	if len(c.ending) == 0 {
+		w.lease.Depend(b)
+	}
+	c.done()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	kept := outcome.Clone()
+	w.outcome = &kept
+	w.then = func() { c.ended(nil) } // a worker that goes on adds no task
+	return c.recordsOf(&cause), nil
+}
+
+// Applied implements [kernel.Work].
+func (w *thought) Applied() {
+	w.mu.Lock()
+	w.applied = true
+	then := w.then
+	w.mu.Unlock()
+	then()
+}
+
+// fill adds to a change what a generation has come to.
+func (w *thought) fill(c *change, outcome *message.Message) error {
+	t := c.s.turn
+	parts := w.live.parts()
+	c.then(w.live.finish)
+	if outcome.Kind == message.KindError {
+		e, err := outcome.Failure()
+		if err != nil {
+			return err
+		}
+		if err := c.keepParts(parts); err != nil {
+			return err
+		}
+		return w.endTurn(c, statusFailed, e)
+	}
+	g, err := w.readGenerated(outcome.Data)
+	if err != nil {
+		return err
+	}
+	t.Used.add(Usage{Steps: 1, Tokens: g.Usage.Input + g.Usage.Output, Cost: g.Usage.Cost})
+	var calls *Message
+	for _, part := range g.Messages {
+		m := Message{Type: part.Type, Model: g.Model, Opaque: part.Opaque, Calls: part.Calls}
+		if i := part.Part; i >= 0 && i < len(parts) && parts[i].Type == part.Type {
+			m.ID = parts[i].ID
+		}
+		switch part.Type {
+		case typeThought:
+			text := part.Summary + part.Text
+			title := part.Title
+			if title == "" {
+				title, _, _ = strings.Cut(strings.TrimSpace(text), "\n")
+				title = message.Clip(title, 80)
+			}
+			m.Title, m.Summary = &title, &text
+		case typeCalls:
+			for n := range m.Calls { // a program may give ids that were there before
+				if id := &m.Calls[n].ID; !isKernelCall(*id) || len(*id) != 31 || (*id)[5:] <= c.s.LastID || t.call(*id) != nil {
+					*id = callPrefix + w.x.ids.next(w.x.opts.Now())
+				}
+			}
+		default:
+			m.Text = &part.Text
+		}
+		whole := m.Calls
+		stored, err := c.append(m)
+		if err != nil {
+			return err
+		}
+		switch part.Type {
+		case typeReply:
+			t.Reply = stored.Seq
+		case typeCalls:
+			calls = stored
+			for _, call := range whole {
+				t.Calls = append(t.Calls, callState{ID: call.ID, Name: message.Type(call.Name), Args: call.Args})
+			}
+		}
+	}
+	if calls == nil {
+		var why *message.Error
+		status := statusDone
+		switch g.Finish {
+		case "length":
+			status, why = statusLimited, message.Errorf(413, "The model's answer has reached its greatest length; Session.Continue goes on")
+		case "refused":
+			status, why = statusFailed, message.Errorf(422, "The model has refused to answer")
+		}
+		return w.endTurn(c, status, why)
+	}
+	t.State, t.Cause = acting, message.ID(calls.ID)
+	t.Used.Calls += len(t.Calls)
+	return nil
+}
+
+// readGenerated reads the reply of Model.Generate, which may be by reference.
+func (w *thought) readGenerated(data []byte) (g generated, err error) {
+	var by struct {
+		DataRef *message.BlobPointer `json:"dataRef"`
+	}
+	if json.Unmarshal(data, &by) == nil && by.DataRef != nil && w.x.opts.Open != nil {
+		if data, err = w.x.opts.Open(w.ctx, *by.DataRef); err != nil {
+			return g, err
+		}
+	}
+	if err := json.Unmarshal(data, &g); err != nil {
+		return g, message.Errorf(502, "%s has replied with something else than messages: %v", generateType, err)
+	}
+	return g, nil
+}
+
+// keepParts appends what was said of messages that will not be completed.
+func (c *change) keepParts(parts []part) error {
+	for _, p := range parts {
+		text := string(p.text)
+		m := Message{ID: p.ID, Type: p.Type, Partial: true, Text: &text}
+		switch {
+		case text == "" || p.Type == typeCalls: // half a call can't be run
+			continue
+		case p.Type == typeThought:
+			title := "Interrupted"
+			m.Title, m.Summary, m.Text = &title, &text, nil
+		}
+		stored, err := c.append(m)
+		if err != nil {
+			return err
+		}
+		if p.Type == typeReply && c.s.turn != nil {
+			c.s.turn.Reply = stored.Seq
+		}
+	}
+	return nil
+}
