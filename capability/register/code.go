@@ -19,6 +19,10 @@ func (d *directory) registerCode(ctx context.Context, in *registerInput) (out re
 	if err := checkName("name", t); err != nil {
 		return out, err
 	}
+	author := kernel.PrincipalOf(ctx)
+	if refusal := author.RegistersCode(t); refusal != nil {
+		return out, refusal
+	}
 	events, err := in.events()
 	if err != nil {
 		return out, err
@@ -33,7 +37,6 @@ func (d *directory) registerCode(ctx context.Context, in *registerInput) (out re
 	if limits.Time == 0 {
 		limits.Time = in.Timeout
 	}
-	author := kernel.PrincipalOf(ctx)
 	prepared, err := d.opts.Scripts.Prepare(ctx, author, script.Source{
 		Name: t, Kind: in.kind(), Input: in.InputSchema, Output: in.outputSchema(), Description: in.Description, Version: in.Version,
 		Code: in.Code, CodeRef: in.CodeRef, Language: in.Language, Emits: in.Emits, Limits: limits, SafeToRepeat: in.SafeToRepeat, Weights: in.Weights,

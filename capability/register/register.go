@@ -110,7 +110,7 @@ type directory struct {
 var register = kernel.DefineCommand[registerInput, registerOutput](kernel.Definition{
 	Type: "Syscall.Register",
 	Errors: []kernel.ErrorDefinition{
-		{Code: 403, When: "the name is reserved, or that of something that is built in"},
+		{Code: 403, When: "the name is reserved, or that of something that is built in; or the caller may only register code, or only serve"},
 		{Code: 409, When: "the name belongs to another caller, the definition differs from the one that is served, or the version has other code"},
 		{Code: 422, When: "the code has an error, the wire carries no requests to its caller, or a schema can't be used"},
 		{Code: 429, When: "the connection serves too many types, or the caller registers code too often"},

@@ -357,3 +357,34 @@ func (s *subject) checkListing(w *world, table cells, calls []*kernel.Syscall) {
 		}
 	}
 }
+
+// A preset includes Syscall.Register for connections or for code, and what is allowed by name is
+// allowed for both.
+func TestWhoServesAndWhoRegistersCode(t *testing.T) {
+	w := open(t)
+	for name, c := range map[string]struct {
+		grant        string
+		serves, code bool
+	}{
+		"Plain":   {`"preset":"agent"`, false, true},
+		"Handler": {`"preset":"handler"`, true, false},
+		"Viewer":  {`"preset":"viewer"`, false, false},
+		"Console": {`"preset":"console"`, true, true},
+		"Allowed": {`"preset":"agent","allow":["Syscall.Register"]`, true, true},
+		"Denied":  {`"preset":"console","deny":["Syscall.Register"]`, false, false},
+	} {
+		l := w.link(w.token(name, c.grant))
+		for how, r := range map[string]struct {
+			may  bool
+			data string
+		}{
+			"a connection": {c.serves, definition(name + ".Serve")},
+			"code":         {c.code, fmt.Sprintf(`{"name":"%s.Run","kind":"query","inputSchema":{},"outputSchema":{},"code":"export const handler = () => 1"}`, name)},
+		} {
+			o := l.ask("Syscall.Register", newID(), r.data)
+			if (o.code == 0) != r.may || !r.may && (o.code != 403 || !strings.Contains(o.text, fmt.Sprintf("The token %q may not", name))) {
+				t.Errorf("%s registers %s: %v", name, how, o)
+			}
+		}
+	}
+}

@@ -48,10 +48,11 @@ type preset struct {
 	history  bool // the messages of all principals
 	settings bool // of the kernel
 	serves   bool // requests of others, over its connections
+	code     bool // registers code
 }
 
 var presets = map[Preset]preset{
-	Owner: {allow: []string{"*"}, history: true, settings: true, serves: true},
+	Owner: {allow: []string{"*"}, history: true, settings: true, serves: true, code: true},
 	Agent: {
 		allow: []string{
 			"Memory.*", "VFS.*", "Content.*", "Http.Fetch", "Crypto.Seal", "Message.*", "Blob.*", "Echo", "Kernel.Status",
@@ -60,10 +61,11 @@ var presets = map[Preset]preset{
 		},
 		deny:   []string{"Session.Decide"}, // a person decides
 		others: true,
+		code:   true,
 	},
 	Handler: {allow: []string{"Syscall.Register", "Syscall.Unregister"}, serves: true},
 	Viewer:  {queries: true, history: true, deny: []string{"Crypto.Open", "Kernel.Backup"}},
-	Console: {allow: []string{"*"}, history: true, settings: true, serves: true, deny: []string{"Crypto.Open", "Kernel.Backup", "Syscall.Shutdown"}},
+	Console: {allow: []string{"*"}, history: true, settings: true, serves: true, code: true, deny: []string{"Crypto.Open", "Kernel.Backup", "Syscall.Shutdown"}},
 }
 
 // domains are those of the syscalls that are built in, or will be.

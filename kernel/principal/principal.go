@@ -141,17 +141,28 @@ func (p *Principal) ChangesSettings() bool {
 	return presets[p.grant.Preset].settings && !p.grant.ReadOnly
 }
 
-// Serves returns nil if the principal may serve syscalls over its connections, or else a 403: a
-// program sees what its callers send. A token that may only register code doesn't serve.
+// Serves returns nil if the principal may serve a syscall over its connections, or else a 403: a
+// program sees what its callers send. To be asked of a principal that may call Syscall.Register,
+// which presets include for connections or for code, and patterns for both.
 func (p *Principal) Serves(t message.Type) *message.Error {
+	return p.registers("serve "+string(t)+" over its connection", func(of preset) bool { return of.serves })
+}
+
+// RegistersCode returns nil if the principal may have the kernel run code for a syscall, or else a
+// 403. It is to be asked of the same principals as [Principal.Serves].
+func (p *Principal) RegistersCode(t message.Type) *message.Error {
+	return p.registers("register code for "+string(t), func(of preset) bool { return of.code })
+}
+
+func (p *Principal) registers(what string, included func(preset) bool) *message.Error {
 	if p.parts != nil {
-		return p.first(func(one *Principal) *message.Error { return one.Serves(t) })
+		return p.first(func(one *Principal) *message.Error { return one.registers(what, included) })
 	}
 	register := Target{Type: "Syscall.Register", Kind: message.KindCommand}
-	if presets[p.grant.Preset].serves || matchingAny(p.grant.Allow)(register) {
+	if included(presets[p.grant.Preset]) || matchingAny(p.grant.Allow)(register) {
 		return nil
 	}
-	return message.Errorf(403, "The token %q may register code, and may not serve %s over its connection; %s", p.name, t, p.remedy(register))
+	return message.Errorf(403, "The token %q may not %s: its preset %s doesn't include that; %s", p.name, what, p.grant.Preset, p.remedy(register))
 }
 
 // RunsTools reports whether programs may be run for the principal, such as the tools that
