@@ -73,11 +73,8 @@ func newDescription(name string, s *kernel.Syscall) description {
 	for _, e := range s.Errors {
 		d.Errors = append(d.Errors, failure{e.Code, e.When})
 	}
-	switch s.Provider {
-	case kernel.Program:
+	if s.Provider == kernel.Program {
 		d.Errors = append(d.Errors, failure{502, "the program that serves it has left, or its reply breaks the output schema"})
-	case kernel.Code:
-		d.Errors = append(d.Errors, failure{500, "its code has failed; the message names the line"}, failure{502, "what its code returns breaks the output schema"})
 	}
 	if s.Example != "" {
 		d.Example = jsontext.Value(s.Example)

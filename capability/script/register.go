@@ -198,7 +198,7 @@ func ReadSchema(field string, text jsontext.Value) (s *schema.Schema, canonical 
 }
 
 // Register makes prepared code a version of a script, which is called from now on. It is called
-// for the author; that the name is the author's was checked. It returns the version and a commit to
+// for the author; that the name is free for the author was checked. It returns the version and a commit to
 // wait for.
 func (s *Scripts) Register(ctx context.Context, author *principal.Principal, p *Prepared) (registered string, commit *store.Commit, err error) {
 	err = s.lock()
@@ -211,7 +211,10 @@ func (s *Scripts) Register(ctx context.Context, author *principal.Principal, p *
 	var batch store.Batch
 	if old != nil && old.Author.ID == author.ID() {
 		next.all = slices.Clone(old.all)
-	} else if old != nil { // its author has ended
+	} else if old != nil {
+		if p, err := s.opts.Find(old.Author.ID); err != nil || p != nil && p.Life().Err() == nil {
+			return "", nil, cmp.Or[error](err, message.Errorf(409, "%s belongs to %s, which registered it first; choose another name", old.name, old.Author))
+		}
 		batch.DeleteRange(codeKey(old.name, ""), store.After(codeKey(old.name, "")))
 	}
 	if old == nil && s.count(author.ID()) >= s.opts.Names {

@@ -41,6 +41,11 @@ type world struct {
 // newWorld returns a kernel on a store; nil means a new one.
 func newWorld(t testing.TB, s store.Store) *world {
 	t.Helper()
+	return newWorldOf(t, s, shared)
+}
+
+func newWorldOf(t testing.TB, s store.Store, e *engine.Engine) *world {
+	t.Helper()
 	if s == nil {
 		s = storetest.NewMemory()
 	}
@@ -58,7 +63,7 @@ func newWorld(t testing.TB, s store.Store) *world {
 		}
 		return nil, nil
 	}
-	w.scripts = script.New(w.k.Registry(), &script.Options{Store: s, Find: find, Engine: shared})
+	w.scripts = script.New(w.k.Registry(), &script.Options{Store: s, Find: find, Engine: e})
 	for _, m := range []kernel.Module{
 		memory.New(s, dir, nil).Module(), w.scripts.Module(),
 		register.Module(w.k.Registry(), &register.Options{Scripts: w.scripts, Store: s, Find: find}),
@@ -153,6 +158,10 @@ func TestCodeIsRegisteredAndCalled(t *testing.T) {
 	w.want("", "Syscall.Describe", `{"name":"Text.Count"}`, `{"name":"Text.Count","kind":"query",…"summary":"Count words."…`)
 	if w.k.Registry().Hash() == hash {
 		t.Error("the hash is the same as before")
+	}
+	told, _, err := w.journal.List(t.Context(), journal.Query{Filter: journal.Filter{Type: string(register.Registered)}})
+	if err != nil || len(told) != 1 || string(told[0].Message.Data) != `{"name":"Text.Count","version":"1.0.0"}` {
+		t.Errorf("the event is %v (%v)", told, err)
 	}
 	w.want("", "Syscall.Unregister", `{"name":"Text.Count"}`, `{"unregistered":true}`)
 	w.want("", "Text.Count", `{}`, `404 No handler for Text.Count…`)
@@ -315,6 +324,39 @@ func TestVersions(t *testing.T) {
 		t.Errorf("%q is left (%v)", e.Key, err)
 	}
 	newWorld(t, w.store).want("", "Text.N", `{}`, "404 …")
+}
+
+// A restart needs no engine: code is compiled when it is called.
+func TestARestartStartsNoEngine(t *testing.T) {
+	w := newWorld(t, nil)
+	w.want("", "Syscall.Register", code("Text.N", "query", "export const handler = () => 1"), "{…}")
+	none := engine.New(nil)
+	if err := none.Close(); err != nil {
+		t.Fatal(err)
+	}
+	w = newWorldOf(t, w.store, none)
+	w.want("", "Syscall.Describe", `{"name":"Text.N"}`, `{"name":"Text.N",…}`)
+	w.want("", "Text.N", `{}`, "503 …")
+}
+
+// A registration ends with two writes, of the script and of the claim to its name. If the kernel
+// ends between them, the name is still its author's.
+func TestANameIsItsAuthorsWithoutAClaim(t *testing.T) {
+	w := newWorld(t, nil)
+	w.token("one", principal.Grant{Preset: principal.Agent})
+	w.token("two", principal.Grant{Preset: principal.Agent})
+	w.want("one", "Syscall.Register", code("Text.N", "query", "export const handler = () => 1"), "{…}")
+	var b store.Batch
+	b.DeleteRange([]byte{store.SpaceClaims}, []byte{store.SpaceClaims + 1})
+	if _, err := w.store.Apply(&b); err != nil {
+		t.Fatal(err)
+	}
+	again := newWorld(t, w.store)
+	again.tokens = w.tokens
+	for _, who := range []string{"two", ""} {
+		again.want(who, "Syscall.Register", code("Text.N", "query", "export const handler = () => 2"), `409 Text.N belongs to the token "one"…`)
+	}
+	again.want("one", "Syscall.Register", code("Text.N", "query", "export const handler = () => 3"), "{…}")
 }
 
 // A call that has begun is finished by the version that it began with.

@@ -111,11 +111,19 @@ func (e edition) fingerprint(code string) (string, error) {
 	return hex.EncodeToString(sum[:16]), nil
 }
 
+// failures are what all code may fail with, beside the errors that it throws.
+var failures = []kernel.ErrorDefinition{
+	{Code: 413, When: "its code uses more memory, output or log than its limits"},
+	{Code: 429, When: "its code calls more syscalls than its limits"},
+	{Code: 500, When: "its code has failed; the message names the line"},
+	{Code: 502, When: "what its code returns breaks the output schema"},
+}
+
 // newVersion makes a version of a script of an edition.
 func newVersion(t message.Type, e edition) *version {
 	d := kernel.Definition{
 		Type: t, Kind: e.Kind, Summary: e.Description, SafeToRepeat: e.SafeToRepeat,
-		Input: parsed(e.Input), Output: parsed(e.Output),
+		Input: parsed(e.Input), Output: parsed(e.Output), Errors: failures,
 		Runs: kernel.Slow, Provider: kernel.Code, Effect: kernel.External, Timeout: e.Limits.duration(),
 	}
 	for _, event := range e.Emits {

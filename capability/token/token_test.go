@@ -142,6 +142,25 @@ func TestANameThatIsCreatedAgainInheritsNothing(t *testing.T) {
 	}
 }
 
+// What acts for a caller and the author of code is found again by its id, as long as both are there.
+func TestBothAreFoundAgain(t *testing.T) {
+	w := newWorld(t)
+	caller := w.secret("Token.Create", `{"name":"caller","deny":["Http.*"]}`)
+	author := w.secret("Token.Create", `{"name":"author","deny":["Memory.*"]}`)
+	id := principal.Both(w.principal(caller.Token), w.principal(author.Token)).ID()
+	for _, target := range []message.Type{"Http.Fetch", "Memory.Get"} {
+		if p, err := w.Find(id); err != nil || p == nil || p.ID() != id || p.May(principal.Target{Type: target, Kind: message.KindCommand}) == nil {
+			t.Errorf("%v may call %s (%v)", p, target, err)
+		}
+	}
+	if _, err := w.call("Token.Revoke", `{"name":"author"}`); err != nil {
+		t.Fatal(err)
+	}
+	if p, err := w.Find(id); p != nil || err != nil {
+		t.Errorf("one of them was revoked, and both are found (%v)", err)
+	}
+}
+
 func TestRotation(t *testing.T) {
 	w := newWorld(t)
 	old := w.secret("Token.Create", `{"name":"ci","memory":["ci"]}`)
