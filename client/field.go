@@ -25,6 +25,7 @@ type Field struct {
 	Minimum, Maximum *float64
 
 	Fields []*Field // of an object, in the order of the schema
+	Closed bool     // an object has no members but its fields
 	Items  *Field   // of an array; nil if elements may be anything
 	Forms  []*Field // the value has one of these forms, if there are any
 
@@ -181,6 +182,9 @@ func (r *resolver) object(f *Field, o jsonvalue.Object, depth int) {
 			f.Fields = slices.DeleteFunc(f.Fields, func(old *Field) bool { return old.Name == p.Name })
 			f.Fields = append(f.Fields, inner)
 		}
+	}
+	if string(o.Get("additionalProperties")) == "false" {
+		f.Closed = true
 	}
 	var required []string
 	if o.Read("required", &required) {

@@ -98,7 +98,7 @@ forgets what was there.`,
 		},
 		ValidArgsFunction: completeContexts,
 	}
-	c.Flags().StringVar(&changes.URL, "url", "", "where the server is")
+	c.Flags().StringVar(&changes.URL, "url", "", "where the server is: a `URL`")
 	addServerFlags(c, &changes)
 	return c
 }

@@ -19,8 +19,9 @@ func convertCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "convert --to 0.1|0.3",
 		Short: "Translate a stream of messages between the two dialects",
-		Long: `Read messages in either dialect from standard input and write them in the chosen one. 0.3 is what kernos speaks (kind, type, data); 0.1 is the older one
-(type, name, payload). Messages that are in it already pass as they are.
+		Long: `Read messages in either dialect from standard input and write them in the chosen one.
+0.3 is what kernos speaks (kind, type, data); 0.1 is the older one (type, name, payload).
+Messages that are in it already pass as they are.
 
 A line that isn't a message, or that does not fit into a line of the other dialect, is
 reported on standard error and left out. An error that says what only the older dialect
@@ -42,7 +43,7 @@ reported with the number of its line. If anything was reported, the status is 1.
 			return convert(c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr(), dialect)
 		},
 	}
-	c.Flags().StringVar(&to, "to", "", "the dialect to write: 0.1 or 0.3")
+	c.Flags().StringVar(&to, "to", "", "the `DIALECT` to write: 0.1 or 0.3")
 	return c
 }
 

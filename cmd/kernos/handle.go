@@ -50,7 +50,7 @@ func handleCommand() *cobra.Command {
 	var timeout time.Duration
 	var parallel int
 	c := &cobra.Command{
-		Use:   "handle TYPE -- COMMAND [ARGUMENT …]",
+		Use:   "handle TYPE [flags] -- COMMAND [ARGUMENT …]",
 		Short: "Serve a syscall with a plain program",
 		Long: `Serve a syscall with a program, until interrupted. For each request the command is run
 once: the data of the request is on its standard input as one line of JSON, and the JSON
@@ -117,7 +117,7 @@ running processes finish; a second one kills them.`,
 	f.StringVar(&summary, "summary", "", "one `SENTENCE` that says what it does; callers choose by it")
 	f.StringVar(&input, "input", "", "the `SCHEMA` of the request's data: JSON Schema, or @FILE")
 	f.StringVar(&output, "output", "", "the `SCHEMA` of the reply's data: JSON Schema, or @FILE")
-	f.IntVar(&parallel, "parallel", runtime.NumCPU(), "how many processes may run at once; further requests wait")
+	f.IntVar(&parallel, "parallel", runtime.NumCPU(), "how `MANY` processes may run at once; further requests wait")
 	timeout = defaultHandleTime
 	f.Var((*quantity.PositiveDuration)(&timeout), "timeout", "how long a request may take")
 	return c

@@ -73,9 +73,10 @@ an event that is the kernel's.
 
 --json prints the messages themselves, one per line, as they were recorded, each with the
 member record: its number (seq), when it was recorded (at), the caller (principal), the
-wire, and whether it is a claim. --jq prints what a filter makes of each. Flags that select messages can be repeated: a message has one of the
-values of each. An id can be used as it is shown: kernos show 01JAX…9E3F1G. --since takes
-the times that are shown, too.`,
+wire, and whether it is a claim. --jq prints what a filter makes of each. Flags that
+select messages can be repeated: a message has one of the values of each. An id can be
+used as it is shown: kernos show 01JAX…9E3F1G. --since takes the times that are shown,
+too.`,
 		Example: `  kernos log                                   the latest 50
   kernos log --type 'Memory.*' --since 1h
   kernos log --kind error --kind event -n 10
@@ -99,7 +100,7 @@ the times that are shown, too.`,
 		},
 	}
 	filterFlags(c, &filter)
-	c.Flags().IntVarP(&count, "count", "n", 50, "how many messages; 0 for all")
+	c.Flags().IntVarP(&count, "count", "n", 50, "how `MANY` messages; 0 for all")
 	form = addForms(c, "table", "json")
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "continue with what is recorded from now on, until interrupted")
 	return c
@@ -115,13 +116,13 @@ func graphCommand(open opener) *cobra.Command {
 named by the correlation of its messages, or by the id of any of them, also as kernos log
 shows it.
 
-The tree has a line for each message: ▶ command, ? query, ◆ event, ✓ reply, ✗ error, and
-◌ for a cause that isn't in the journal; ! marks what a program only claims, which answers
-nothing. A reply has the time that it took, anything
-else the time since its cause. A message that acted for a token has its name. --principal
-draws only the messages of some callers. The other formats are for programs: mermaid for
-documents and https://mermaid.live, dot for Graphviz, json for everything else. In a
-terminal the format is tree, otherwise mermaid.`,
+The tree has a line for each message: ▶ command, ? query, ◆ event, ✓ reply, ✗ error, and ◌
+for a cause that isn't in the journal; ! marks what a program only claims, which answers
+nothing. A reply has the time that it took, anything else the time since its cause. A
+message that acted for a token has its name. --principal draws only the messages of some
+callers. The other formats are for programs: mermaid for documents and
+https://mermaid.live, dot for Graphviz, json for everything else. In a terminal the format
+is tree, otherwise mermaid.`,
 		Example: `  kernos graph req-7
   kernos graph req-7 > flow.mmd
   kernos graph 01JAX…9E3F1G
@@ -179,7 +180,7 @@ line says how good it is. The flags narrow the search.
 		},
 	}
 	filterFlags(c, &filter)
-	c.Flags().IntVarP(&count, "count", "n", 20, "how many messages at most")
+	c.Flags().IntVarP(&count, "count", "n", 20, "how `MANY` messages at most")
 	form = addForms(c, "table", "json")
 	return c
 }
@@ -221,7 +222,7 @@ something came out differently.`,
 	}
 	c.Flags().BoolVar(&execute, "execute", false, "run the workflow's commands again and compare")
 	c.Flags().BoolVar(&queries, "queries", false, "run its queries again too")
-	c.Flags().IntVarP(&count, "count", "n", 0, "how many messages at most")
+	c.Flags().IntVarP(&count, "count", "n", 0, "how `MANY` messages at most")
 	form = addForms(c, "table", "json")
 	return c
 }
@@ -259,8 +260,8 @@ time; what was recorded between then and now comes first, without gap or repeat.
 		},
 	}
 	filterFlags(c, &filter)
-	c.Flags().Uint64Var(&from, "from", 0, "begin with the message with this `number`")
-	c.Flags().IntVarP(&count, "count", "n", 0, "end after this many messages")
+	c.Flags().Uint64Var(&from, "from", 0, "begin with the message with this `NUMBER`")
+	c.Flags().IntVarP(&count, "count", "n", 0, "end after this `MANY` messages")
 	form = addForms(c, "table", "json")
 	return c
 }
@@ -268,19 +269,19 @@ time; what was recorded between then and now comes first, without gap or repeat.
 // filterFlags adds the flags that select messages.
 func filterFlags(c *cobra.Command, f *recorded.Filter) {
 	flags := c.Flags()
-	flags.Var((*once)(&f.Correlation), "correlation", "only messages of this `workflow`")
-	flags.Var((*once)(&f.Causation), "causation", "only messages that the message with this `id` caused")
-	flags.StringSliceVar((*[]string)(&f.Type), "type", nil, "only messages of this `type`, or of a domain: 'Memory.*'; can be repeated")
-	flags.StringSliceVar((*[]string)(&f.Kind), "kind", nil, "only messages of this `kind`: command, query, event, reply or error; can be repeated")
-	flags.IntSliceVar((*[]int)(&f.Code), "code", nil, "only errors with this `code`; can be repeated")
+	flags.Var((*once)(&f.Correlation), "correlation", "only messages of this `WORKFLOW`")
+	flags.Var((*once)(&f.Causation), "causation", "only messages that the message with this `ID` caused")
+	flags.StringSliceVar((*[]string)(&f.Type), "type", nil, "only messages of this `TYPE`, or of a domain: 'Memory.*'; can be repeated")
+	flags.StringSliceVar((*[]string)(&f.Kind), "kind", nil, "only messages of this `KIND`: command, query, event, reply or error; can be repeated")
+	flags.IntSliceVar((*[]int)(&f.Code), "code", nil, "only errors with this `CODE`; can be repeated")
 	principalFlag(c, (*[]string)(&f.Principal))
-	flags.Var((*once)(&f.Since), "since", "only messages recorded since this `time`: 1h (ago), 7d, 09:30, '2026-01-31 12:00:00', 2026-01-31T12:00:00Z")
-	flags.Var((*once)(&f.Until), "until", "only messages recorded before this `time`")
+	flags.Var((*once)(&f.Since), "since", "only messages recorded since this `TIME`: 1h (ago), 7d, 09:30, '2026-01-31 12:00:00', 2026-01-31T12:00:00Z")
+	flags.Var((*once)(&f.Until), "until", "only messages recorded before this `TIME`")
 }
 
 // principalFlag adds the flag that selects messages by the callers that they acted for.
 func principalFlag(c *cobra.Command, to *[]string) {
-	c.Flags().StringSliceVar(to, "principal", nil, "only messages that acted for this `caller`: owner, or the name or id of a token; can be repeated")
+	c.Flags().StringSliceVar(to, "principal", nil, "only messages that acted for this `CALLER`: owner, or the name or id of a token; can be repeated")
 }
 
 // A once is the value of a flag that can't be repeated, because messages have one such value.

@@ -21,7 +21,7 @@ func pipeCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "pipe [--inline]",
 		Short: "Answer the messages on standard input, one per line",
-		Long: `Read messages from standard input, one JSON object a line, and write what answers
+		Long: `Read messages from standard input, one JSON object per line, and write what answers
 them to standard output: for each command and each query one reply or one error,
 which names the message it answers in metadata.causation. A line that isn't a message
 is answered too; nothing stops the stream.
@@ -59,7 +59,11 @@ reached or goes away before everything is answered.`,
 	c.Flags().BoolVar(&lenient, "lenient", false, "give messages without metadata, id or timestamp one")
 	c.Flags().BoolVar(&record, "journal", false, "with --inline: record every message, for kernos log, graph, search and replay")
 	settings.AddKernelFlags(c, &o)
-	c.Flags().Var((*quantity.PositiveDuration)(&o.Limits.Timeout), "timeout", "with --inline: how long one call may take")
+	c.Flags().Var((*quantity.PositiveDuration)(&o.Limits.Timeout), "timeout", "how long one call may take")
+	groups := []settings.Group{{Title: "Flags", Names: []string{"inline", "lenient", "journal", "help"}}}
+	c.SetUsageFunc(func(c *cobra.Command) error {
+		return settings.Usage(c, groups, "With --inline, the settings of the kernel")
+	})
 	return c
 }
 

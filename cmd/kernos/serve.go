@@ -72,10 +72,7 @@ in config.yaml in the home directory (line-time: 30s), in this order.`,
 		},
 	}
 	s = settings.AddServeFlags(c)
-	c.SetUsageFunc(func(c *cobra.Command) error {
-		_, err := fmt.Fprintf(c.OutOrStderr(), "Usage:\n  %s\n\nExamples:\n%s\n%s", c.UseLine(), c.Example, settings.Grouped(c.Flags()))
-		return err
-	})
+	c.SetUsageFunc(func(c *cobra.Command) error { return settings.Usage(c, settings.ServeGroups, "Other") })
 	return c
 }
 

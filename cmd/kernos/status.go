@@ -68,7 +68,7 @@ not answer.`,
 		},
 	}
 	form = addForms(c, "text", "json")
-	c.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "how long to wait for an answer")
+	c.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "how long to wait for an answer: a `TIME` such as 10s")
 	return c
 }
 

@@ -43,6 +43,6 @@ The server of another context is asked with Syscall.Shutdown, which its token mu
 			})
 		},
 	}
-	c.Flags().DurationVar(&timeout, "timeout", 15*time.Second, "how long to wait for its end")
+	c.Flags().DurationVar(&timeout, "timeout", 15*time.Second, "how long to wait for its end: a `TIME` such as 1m")
 	return c
 }

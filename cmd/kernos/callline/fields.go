@@ -49,8 +49,16 @@ func findField(m *client.Method, name string) (path []string, f *client.Field) {
 		if path, f := walkFields(&m.Field, name); f != nil {
 			return path, f
 		}
+		if takesAnything(m) {
+			return strings.Split(name, "."), new(client.Field)
+		}
 	}
 	return strings.Split(name, "."), nil
+}
+
+// takesAnything reports whether a method takes parameters of any names: its schema has none.
+func takesAnything(m *client.Method) bool {
+	return len(m.Fields) == 0 && len(m.Forms) == 0 && !m.Closed && (len(m.Types) == 0 || m.Is("object"))
 }
 
 func walkFields(f *client.Field, name string) (path []string, found *client.Field) {

@@ -28,7 +28,7 @@ func MethodHelp(m *client.Method, command []string, screenWidth int) string {
 			b.WriteString(" " + flagOf(f, f.Name))
 		}
 	}
-	if len(optional) > 0 {
+	if len(optional) > 0 || takesAnything(m) {
 		b.WriteString(" [--PARAMETER VALUE …]")
 	}
 	b.WriteString("\n")
@@ -50,7 +50,10 @@ func MethodHelp(m *client.Method, command []string, screenWidth int) string {
 		fmt.Fprintf(b, "\n%s:\n", part.title)
 		_ = screen.Explained(part.rows)
 	}
-	if len(m.Fields) == 0 {
+	switch {
+	case takesAnything(m):
+		b.WriteString("\nIt takes parameters of any names.\n")
+	case len(m.Fields) == 0:
 		b.WriteString("\nIt takes no parameters.\n")
 	}
 	if text := alternatives(m); text != "" {

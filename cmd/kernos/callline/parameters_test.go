@@ -130,6 +130,22 @@ func TestParameters(t *testing.T) {
 	}
 }
 
+// A method whose schema names no parameter takes all, unless its schema is closed.
+func TestParametersOfAnyNames(t *testing.T) {
+	for schema, any := range map[string]bool{`{}`: true, `{"type":"object"}`: true, `{"type":"object","additionalProperties":false}`: false, `{"type":"string"}`: false} {
+		m := &client.Method{Module: "text", Name: "upper", Schema: json.RawMessage(schema), Field: *client.ReadField(json.RawMessage(schema))}
+		got, err := (&Line{Args: strings.Fields("--text oak --owner.name Ada n:=5")}).Parameters(m, Input{})
+		if want := `{"n":5,"owner":{"name":"Ada"},"text":"oak"}`; any && (err != nil || string(got) != want) {
+			t.Errorf("%s: got %s, %v; want %s", schema, got, err, want)
+		} else if !any && err == nil {
+			t.Errorf("%s: got %s", schema, got)
+		}
+		if help := MethodHelp(m, []string{"kernos", "text", "upper"}, 0); any != strings.Contains(help, "It takes parameters of any names.") {
+			t.Errorf("%s: %s", schema, help)
+		}
+	}
+}
+
 func TestParametersThatCannotBe(t *testing.T) {
 	for line, want := range map[string]string{
 		`--nam x`:                      "there is no parameter nam; did you mean name",

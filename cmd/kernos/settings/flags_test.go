@@ -44,7 +44,7 @@ func TestRetentionComesFromFlagsAndTheEnvironment(t *testing.T) {
 
 // The help text has every setting in one group, and few in the first.
 func TestTheHelpTextGroupsAllSettings(t *testing.T) {
-	text := Grouped(serveCommand().Flags())
+	text := grouped(serveCommand().Flags(), ServeGroups, "Other")
 	if strings.Contains(text, "Other:") {
 		t.Errorf("settings are in no group:\n%s", text)
 	}

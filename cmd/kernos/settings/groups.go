@@ -1,18 +1,23 @@
 package settings
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
-// groups are the settings of kernos serve in the order of its help text: first those that most
+// A Group is some flags of a command, under a title of their own in its help text.
+type Group struct {
+	Title string
+	Names []string
+}
+
+// ServeGroups are the settings of kernos serve in the order of its help text: first those that most
 // people need.
-var groups = []struct {
-	title string
-	names []string
-}{
+var ServeGroups = []Group{
 	{"What most people need", []string{"addr", "no-http", "allow-host", "tls-cert", "tls-key", "auth-key", "directory", "mount", "journal-size", "journal-age"}},
 	{"Callers over TCP", []string{"token-file", "no-token", "allow-origin", "request-rate", "insecure-listen-without-tls", "insecure-listen-without-token", "insecure-listen-without-signature"}},
 	{"Limits", []string{"max-connections", "in-flight", "in-flight-all", "jobs", "frame-rate", "timeout", "line-time", "stall", "idle", "grace", "idempotency-ttl"}},
@@ -22,8 +27,14 @@ var groups = []struct {
 	{"Files and tools", []string{"execute", "development"}},
 }
 
-// Grouped returns the help text of the flags of kernos serve, in groups.
-func Grouped(flags *pflag.FlagSet) string {
+// Usage writes how a command is used, with its flags in groups. Flags that are in none come last,
+// under the title others.
+func Usage(c *cobra.Command, groups []Group, others string) error {
+	_, err := fmt.Fprintf(c.OutOrStderr(), "Usage:\n  %s\n\nExamples:\n%s\n%s", c.UseLine(), c.Example, grouped(c.Flags(), groups, others))
+	return err
+}
+
+func grouped(flags *pflag.FlagSet, groups []Group, others string) string {
 	var b strings.Builder
 	write := func(title string, names []string) {
 		group := pflag.NewFlagSet(title, pflag.ContinueOnError)
@@ -37,17 +48,17 @@ func Grouped(flags *pflag.FlagSet) string {
 			b.WriteString("\n" + title + ":\n" + group.FlagUsagesWrapped(wrapped))
 		}
 	}
-	var listed, others []string
+	var listed, rest []string
 	for _, g := range groups {
-		write(g.title, g.names)
-		listed = append(listed, g.names...)
+		write(g.Title, g.Names)
+		listed = append(listed, g.Names...)
 	}
 	flags.VisitAll(func(f *pflag.Flag) {
 		if !slices.Contains(listed, f.Name) {
-			others = append(others, f.Name)
+			rest = append(rest, f.Name)
 		}
 	})
-	write("Other", others)
+	write(others, rest)
 	return b.String()
 }
 

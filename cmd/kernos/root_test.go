@@ -5,8 +5,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // Every command that prints data takes -o json, --json and --jq; the others are named here. Commands
@@ -37,4 +39,25 @@ func TestForms(t *testing.T) {
 	if got := slices.Sorted(maps.Keys(none)); !slices.Equal(got, slices.Sorted(slices.Values(without))) {
 		t.Errorf("these have no form for programs:\n%q, want\n%q", got, slices.Sorted(slices.Values(without)))
 	}
+}
+
+// Help texts fit a terminal, and say what a flag takes in capitals.
+func TestHelpTexts(t *testing.T) {
+	var check func(c *cobra.Command)
+	check = func(c *cobra.Command) {
+		for line := range strings.Lines(c.Long) {
+			if n := utf8.RuneCountInString(line); n > 100 && !strings.HasPrefix(line, "  ") { // lists and examples are as long as they are
+				t.Errorf("a line of %s --help has %d characters: %s", c.CommandPath(), n, line)
+			}
+		}
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			if value, _ := pflag.UnquoteUsage(f); !f.Hidden && value != strings.ToUpper(value) && !strings.HasPrefix(value, "PATH=") {
+				t.Errorf("%s has --%s %s: write what it takes in capitals, in backquotes", c.CommandPath(), f.Name, value)
+			}
+		})
+		for _, sub := range c.Commands() {
+			check(sub)
+		}
+	}
+	check(rootCommand())
 }
