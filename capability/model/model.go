@@ -91,8 +91,8 @@ var generate = kernel.DefineCommand[generateInput, generateOutput](kernel.Defini
 		{Type: Discarded, Summary: "What was streamed so far doesn't count, since the provider has failed and is asked again: {reason}."},
 	},
 	Errors: []kernel.ErrorDefinition{
-		{Code: 404, When: "the model isn't configured"},
 		{Code: 403, When: "the policy for connections refuses the host, or the key is sealed for another one"},
+		{Code: 404, When: "the model isn't configured"},
 		{Code: 413, When: "the conversation is longer than what the model takes"},
 		{Code: 429, When: "the provider takes no more requests for now"},
 		{Code: 502, When: "the provider can't be reached, or its answer is an error or can't be read"},
