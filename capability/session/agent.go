@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"kernos/kernel"
+	"kernos/kernel/principal"
 	"kernos/message"
 	"kernos/store"
 	"kernos/work"
@@ -57,7 +58,7 @@ var defaultTools = []tool{
 
 // offers reports whether a syscall is one of the session's tools.
 func (h *head) offers(t message.Type) bool {
-	return slices.ContainsFunc(h.Tools, func(o tool) bool { return !o.elsewhere() && matchType(o.Name, t) })
+	return slices.ContainsFunc(h.Tools, func(o tool) bool { return !o.elsewhere() && principal.Matches(o.Name, t) })
 }
 
 // A toolOffer is a tool as Model.Generate is told of it.
@@ -84,7 +85,7 @@ func (s *session) offered(k *kernel.Kernel, from kernel.Sender) (all []toolOffer
 		}
 		for _, name := range k.Registry().Types() {
 			known, ok := k.Registry().Lookup(name)
-			if !ok || !matchType(t.Name, name) || known.Runs == kernel.Endless || known.Effect == kernel.Transient || from.Principal().May(known.Target()) != nil {
+			if !ok || !principal.Matches(t.Name, name) || known.Runs == kernel.Endless || known.Effect == kernel.Transient || from.Principal().May(known.Target()) != nil {
 				continue
 			}
 			add(toolOffer{string(name), known.Summary, jsontext.Value(known.Input.JSON())})

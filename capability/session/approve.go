@@ -12,6 +12,7 @@ import (
 
 	"kernos/internal/jsonscan"
 	"kernos/kernel"
+	"kernos/kernel/principal"
 	"kernos/message"
 	"kernos/schema"
 	"kernos/store"
@@ -56,7 +57,7 @@ var defaults = []rule{
 
 // matches reports whether the rule is about a call.
 func (r *rule) matches(x *Sessions, s *kernel.Syscall, args []byte) bool {
-	if !matchType(r.Match, s.Type) {
+	if !principal.Matches(r.Match, s.Type) {
 		return false
 	}
 	switch r.Kind {
@@ -90,16 +91,6 @@ func (x *Sessions) parsed(text jsontext.Value) (*schema.Schema, error) {
 		x.schemas.Store(string(text), s)
 	}
 	return s, err
-}
-
-// matchType reports whether a type fits a pattern: Memory.Get, Memory.*, *.Get, *.
-func matchType(pattern string, t message.Type) bool {
-	if pattern == "*" || pattern == string(t) {
-		return true
-	}
-	domain, action, dotted := strings.Cut(pattern, ".")
-	d, a, ok := strings.Cut(string(t), ".")
-	return dotted && ok && (domain == "*" || domain == d) && (action == "*" || action == a)
 }
 
 // verdict decides about a call of a session, and names the rule. A child may do what its parent may

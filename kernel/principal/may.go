@@ -62,6 +62,9 @@ func matching(pattern string) func(Target) bool {
 	}
 }
 
+// Matches reports whether a type fits a pattern: Memory.Get, Memory.*, *.Get, *.
+func Matches(pattern string, t message.Type) bool { return matching(pattern)(Target{Type: t}) }
+
 func matchingAny(patterns []string) func(Target) bool {
 	return func(t Target) bool {
 		return slices.ContainsFunc(patterns, func(p string) bool { return matching(p)(t) })
