@@ -21,7 +21,7 @@ func TestEveryHistoryIsAccepted(outer *testing.T) {
 	})
 	host := s.URL[len("http://"):]
 	rapid.Check(t, func(t *rapid.T) {
-		h := history{T: t, identities: []string{host + "/test", "api.example.com/other"}}
+		h := history{T: t, identities: []string{host + "/test", host + "/test", "api.example.com/other"}}
 		messages, _ := json.Marshal(h.messages())
 		asked, _ := json.Marshal(map[string]any{
 			"model": rapid.SampledFrom([]string{"openai", "anthropic", "thinking", "reasoning"}).Draw(t, "model"), "system": h.text("system"),
@@ -56,7 +56,7 @@ func (h *history) text(name string) string {
 
 func (h *history) messages() (all []map[string]any) {
 	for range rapid.IntRange(0, 12).Draw(h.T, "count") {
-		kind := rapid.SampledFrom([]string{"input", "reply", "reasoning", "tool-calls", "tool-calls", "tool-results", "tool-results", "system", "summary", "log", "approval-request", "own-type"}).Draw(h.T, "type")
+		kind := rapid.SampledFrom([]string{"input", "reply", "reply", "reasoning", "reasoning", "reasoning", "tool-calls", "tool-calls", "tool-results", "tool-results", "system", "summary", "log", "approval-request", "own-type"}).Draw(h.T, "type")
 		m := map[string]any{"id": fmt.Sprint(len(all)), "timestamp": 1, "seq": len(all), "type": kind}
 		switch kind {
 		case "input":
@@ -78,7 +78,7 @@ func (h *history) messages() (all []map[string]any) {
 }
 
 func (h *history) opaque() any {
-	switch rapid.IntRange(0, 3).Draw(h.T, "opaque") {
+	switch rapid.IntRange(0, 5).Draw(h.T, "opaque") {
 	case 0:
 		return nil
 	case 1:
