@@ -44,11 +44,12 @@ type Options struct {
 
 // An Engine runs programs. It costs nothing until it is first used, and is safe for concurrent use.
 type Engine struct {
-	options Options
-	closing chan struct{} // closed by Close
-	active  chan struct{} // one for each call of JavaScript that runs or waits
-	modular chan struct{} // one for each call of a WebAssembly handler, whose stack isn't counted and may have 100 MB
-	budget  atomic.Int64  // of options.Memory, what is left
+	options     Options
+	closing     chan struct{} // closed by Close
+	active      chan struct{} // one for each call of JavaScript that runs or waits
+	modular     chan struct{} // one for each call of a WebAssembly handler, whose stack isn't counted and may have 100 MB
+	translating chan struct{} // one for each source that is being translated
+	budget      atomic.Int64  // of options.Memory, what is left
 
 	programs atomic.Uint64          // how many there have been
 	modules  *recent.Cache[*module] // WebAssembly handlers that ran lately
@@ -84,6 +85,7 @@ func New(opts *Options) *Engine {
 	}
 	e.budget.Store(e.options.Memory)
 	e.active = make(chan struct{}, e.options.Engines)
+	e.translating = make(chan struct{}, maxTranslates)
 	e.modular = make(chan struct{}, 2*runtime.GOMAXPROCS(0))
 	return e
 }

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -82,7 +83,7 @@ func (e *Engine) Compile(ctx context.Context, src Source) (*Program, error) {
 		p.Handler = err == nil
 		return p, err
 	}
-	if err := p.translate(); err != nil {
+	if err := e.translate(ctx, p); err != nil {
 		return nil, err
 	}
 	_, out, err := e.load(ctx, p)
@@ -132,19 +133,83 @@ func (e *Engine) load(ctx context.Context, p *Program) (*delta, json.RawMessage,
 // codeName is the name of the code in QuickJS's stack traces.
 const codeName = "code"
 
-// translate makes JavaScript of the source: without types, and with the modules it imports.
-func (p *Program) translate() error {
-	src := p.Source
-	loader := api.LoaderTS
-	switch src.Language {
-	case "", "ts":
-	case "js":
-		loader = api.LoaderJS
-	default:
-		return message.Errorf(422, "language must be ts, js or wasm, got %q", src.Language)
+// esbuild is recursive, and takes time that grows exponentially with some nested expressions of TypeScript. It can't
+// be stopped, so what it gets is bounded, and how often it may be left behind.
+const (
+	maxCode       = 64 << 10        // bytes of a source
+	maxNesting    = 500             // of brackets, and of operators in a row
+	maxTranslate  = 5 * time.Second // for one source
+	maxTranslates = 2               // at once
+)
+
+// nested reports whether brackets, or operators without an operand between them, are nested too deeply. Those in
+// texts count too.
+func nested(code string) bool {
+	depth, row := 0, 0
+	for i := range len(code) {
+		switch code[i] {
+		case '(', '[', '{', '<':
+			depth++
+			row++
+		case ')', ']', '}', '>':
+			depth = max(depth-1, 0)
+			row = 0
+		case '!', '~', '+', '-':
+			row++
+		case ' ', '\t', '\r', '\n':
+		default:
+			row = 0
+		}
+		if depth > maxNesting || row > maxNesting {
+			return true
+		}
 	}
-	result := api.Build(api.BuildOptions{
+	return false
+}
+
+// translate makes JavaScript of the source: without types, and with the modules it imports.
+func (e *Engine) translate(ctx context.Context, p *Program) error {
+	src := p.Source
+	fault := &CodeError{Name: src.Name}
+	options := buildOptions(src)
+	switch {
+	case options == nil:
+		return message.Errorf(422, "language must be ts, js or wasm, got %q", src.Language)
+	case len(src.Code) > maxCode:
+		fault.Message = fmt.Sprintf("the code has %d bytes; at most %d are taken", len(src.Code), maxCode)
+		return fault
+	case nested(src.Code):
+		fault.Message = fmt.Sprintf("the code has more than %d levels of brackets", maxNesting)
+		return fault
+	}
+	ctx, cancel := context.WithTimeout(ctx, maxTranslate)
+	defer cancel()
+	if err := e.enter(ctx, e.translating); err != nil {
+		return message.Errorf(503, "Too many sources are being translated: try again later")
+	}
+	built := make(chan api.BuildResult, 1)
+	go func() {
+		defer e.leave(e.translating)
+		built <- api.Build(*options)
+	}()
+	select {
+	case <-ctx.Done():
+		fault.Message = "the code takes too long to translate: nest fewer conditional expressions and arrow functions"
+		return fault
+	case result := <-built:
+		return p.take(result)
+	}
+}
+
+// buildOptions returns nil if the language isn't known.
+func buildOptions(src Source) *api.BuildOptions {
+	loader, ok := map[string]api.Loader{"": api.LoaderTS, "ts": api.LoaderTS, "js": api.LoaderJS}[src.Language]
+	if !ok {
+		return nil
+	}
+	return &api.BuildOptions{
 		Stdin:          &api.StdinOptions{Contents: src.Code, Sourcefile: codeName, Loader: loader},
+		AbsWorkingDir:  os.TempDir(), // nothing is read there
 		Bundle:         true,
 		Format:         api.FormatESModule,
 		Target:         api.ES2023,
@@ -155,12 +220,15 @@ func (p *Program) translate() error {
 		LogLevel:       api.LogLevelSilent,
 		Outfile:        "out.js",
 		TsconfigRaw:    "{}",
-		Define:         map[string]string{"require": "undefined"},
 		Plugins:        []api.Plugin{modules},
-	})
+	}
+}
+
+// take keeps what esbuild made of the source.
+func (p *Program) take(result api.BuildResult) error {
 	if len(result.Errors) > 0 {
 		m := result.Errors[0]
-		err := &CodeError{Name: src.Name, Message: m.Text}
+		err := &CodeError{Name: p.Source.Name, Message: m.Text}
 		if m.Location != nil {
 			err.Line, err.Column, err.Text = m.Location.Line, m.Location.Column+1, m.Location.LineText
 		}

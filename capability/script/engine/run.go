@@ -164,7 +164,7 @@ func (e *Engine) loaded(ctx context.Context, p *Program) (*delta, error) {
 		return d, nil // another call has loaded it
 	}
 	if p.js == "" {
-		if err := p.translate(); err != nil {
+		if err := e.translate(ctx, p); err != nil {
 			return nil, err
 		}
 	}
