@@ -27,6 +27,7 @@ import (
 	"kernos/capability/introspect"
 	"kernos/capability/job"
 	"kernos/capability/memory"
+	"kernos/capability/model"
 	"kernos/capability/register"
 	"kernos/capability/script"
 	"kernos/capability/script/engine"
@@ -197,6 +198,10 @@ func newKernel(t *testing.T, c *conversation, open func() (store.Store, error)) 
 		sessions := session.New(&session.Options{Store: state, Find: owner})
 		modules, background = append(modules, sessions.Module()), append(background, sessions)
 		opts.Rules = sessions.Rules
+	}
+	if c.wants("capability/model") {
+		served := map[string]json.RawMessage{"default": []byte(`{"dialect":"syscall","type":"Llama.Generate"}`)}
+		modules = append(modules, model.Module(&model.Options{Configured: served}))
 	}
 	if c.wants("capability/script") {
 		scripts := script.New(registry, &script.Options{Store: state, Engine: scriptEngine()})
