@@ -319,7 +319,7 @@ func (x *Sessions) await(ctx context.Context, id, turn string) error {
 	defer x.end(l)
 	for {
 		l.mu.Lock()
-		news := l.changes
+		news := l.next()
 		l.mu.Unlock()
 		s, err := x.load(id)
 		if err != nil || !s.has(turn) {

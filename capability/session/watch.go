@@ -25,7 +25,7 @@ type live struct {
 	growing []part
 	era     int // counts what was withdrawn
 	writes  int // counts the batches that have changed the session
-	changes chan struct{}
+	changes chan struct{} // nil while none waits
 	runner  *runner
 }
 
@@ -41,7 +41,7 @@ func (x *Sessions) begin(id string) *live {
 	defer x.mu.Unlock()
 	l := x.live[id]
 	if l == nil {
-		l = &live{x: x, id: id, changes: make(chan struct{})}
+		l = &live{x: x, id: id}
 		x.live[id] = l
 	}
 	l.uses++
@@ -94,8 +94,18 @@ func (l *live) run(r *runner) {
 
 // tell wakes the watchers. mu is held.
 func (l *live) tell() {
-	close(l.changes)
-	l.changes = make(chan struct{})
+	if l.changes != nil {
+		close(l.changes)
+		l.changes = nil
+	}
+}
+
+// next returns a channel that is closed at the next change. mu is held.
+func (l *live) next() <-chan struct{} {
+	if l.changes == nil {
+		l.changes = make(chan struct{})
+	}
+	return l.changes
 }
 
 // discard withdraws the messages that grow.
@@ -132,7 +142,7 @@ func (l *live) event(m message.Message) {
 		if err != nil || n < 0 || n > 1000 {
 			return
 		}
-		text := jsonscan.Unquote(jsonscan.Member(jsonscan.Member(m.Data, "delta"), "text"))
+		text := jsonscan.Content(jsonscan.Member(jsonscan.Member(m.Data, "delta"), "text"))
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		for len(l.growing) <= n {
@@ -185,7 +195,7 @@ func (f *follower) follow(ctx context.Context) error {
 	f.sent, f.writes = make(map[string]int), -1
 	for {
 		l.mu.Lock()
-		news, parts, writes, era := l.changes, append([]part(nil), l.growing...), l.writes, l.era
+		news, parts, writes, era := l.next(), append([]part(nil), l.growing...), l.writes, l.era
 		l.mu.Unlock()
 		over, err := f.step(ctx, parts, writes, era)
 		if err != nil || over {
