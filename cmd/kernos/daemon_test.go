@@ -259,17 +259,7 @@ func TestASecondSignalEndsADaemonAtOnce(t *testing.T) {
 	s := h.serve("--grace", "1h")
 	// A client that does not read its answers holds up the end.
 	c := h.command("pipe")
-	in, err := c.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	in, out := testkit.Piped(t, c)
 	go func() {
 		line := []byte(`{"kind":"query","type":"Ping","data":{"payload":"` + strings.Repeat("x", 8000) + `"},"metadata":{"id":"p","timestamp":1}}` + "\n")
 		for {
@@ -412,21 +402,11 @@ func TestALogThatCanNotBeWritten(t *testing.T) {
 func (h *house) hold() (pid int, release func() error) {
 	h.t.Helper()
 	holder := h.command("pipe", "--inline", "--journal")
-	in, err := holder.StdinPipe()
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	out, err := holder.StdoutPipe()
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	if err := holder.Start(); err != nil {
-		h.t.Fatal(err)
-	}
+	in, out := testkit.Piped(h.t, holder)
 	if _, err := io.WriteString(in, ping); err != nil {
 		h.t.Fatal(err)
 	}
-	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+	if _, err := out.ReadString('\n'); err != nil {
 		h.t.Fatal(err)
 	}
 	return holder.Process.Pid, func() error { return errors.Join(in.Close(), holder.Wait()) }
@@ -485,22 +465,12 @@ func TestOneConnectionTooMany(t *testing.T) {
 func (h *house) talk(lines string) (*exec.Cmd, io.WriteCloser, *bufio.Reader) {
 	h.t.Helper()
 	c := h.command("pipe")
-	in, err := c.StdinPipe()
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	out, err := c.StdoutPipe()
-	if err != nil {
-		h.t.Fatal(err)
-	}
 	c.Stderr = new(bytes.Buffer)
-	if err := c.Start(); err != nil {
-		h.t.Fatal(err)
-	}
+	in, out := testkit.Piped(h.t, c)
 	if _, err := io.WriteString(in, lines); err != nil {
 		h.t.Fatal(err)
 	}
-	return c, in, bufio.NewReader(out)
+	return c, in, out
 }
 
 // What a client was given is not held open by the daemon that it has started.

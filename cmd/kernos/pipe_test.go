@@ -127,17 +127,7 @@ func (h *house) pipeMany(n int, first func()) {
 	t := h.t
 	t.Helper()
 	c := h.command()
-	in, err := c.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	in, out := testkit.Piped(t, c)
 	sent := make(chan error, 1)
 	go func() { sent <- errors.Join(pings(in, n), in.Close()) }()
 	first()

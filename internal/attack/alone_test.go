@@ -1,7 +1,6 @@
 package attack
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -61,23 +60,13 @@ func serveAlone(home, files string) error {
 func alone(t *testing.T, files int) (w *world, pid int) {
 	t.Helper()
 	w = &world{t: t, home: t.TempDir(), client: &http.Client{Transport: new(http.Transport)}}
-	c := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0]) // it ends when its input does
+	c := exec.Command(os.Args[0])
 	c.Env = append(os.Environ(), aloneHome+"="+w.home)
 	if files > 0 {
 		c.Env = append(c.Env, fmt.Sprintf("%s=%d", aloneFiles, files))
 	}
 	c.Stderr = os.Stderr
-	in, err := c.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	in, out := testkit.Piped(t, c)
 	t.Cleanup(func() {
 		w.client.CloseIdleConnections()
 		_ = in.Close()
@@ -85,7 +74,7 @@ func alone(t *testing.T, files int) (w *world, pid int) {
 			t.Error(err)
 		}
 	})
-	line, err := bufio.NewReader(out).ReadString('\n')
+	line, err := out.ReadString('\n')
 	if err != nil {
 		t.Fatal(err)
 	}

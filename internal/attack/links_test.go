@@ -1,7 +1,6 @@
 package attack
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +15,7 @@ import (
 	"time"
 
 	"kernos/daemon"
+	"kernos/internal/testkit"
 	"kernos/kernel/kerneltest"
 	"kernos/message"
 )
@@ -78,12 +78,7 @@ func TestExchangedLinks(t *testing.T) {
 
 	swapper := exec.Command(os.Args[0], "-test.run=^TestSwapper$")
 	swapper.Env = append(os.Environ(), swapEnv+"="+dir)
-	input, inputErr := swapper.StdinPipe()
-	output, outputErr := swapper.StdoutPipe()
-	if err := errors.Join(inputErr, outputErr, swapper.Start()); err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewReader(output)
+	input, lines := testkit.Piped(t, swapper)
 	if _, err := lines.ReadString('\n'); err != nil {
 		t.Fatal(err)
 	}

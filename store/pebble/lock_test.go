@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"kernos/internal/testkit"
 	"kernos/store"
 )
 
@@ -19,29 +20,14 @@ const childVariable = "PEBBLE_TEST_CHILD"
 
 var children = map[string]func(dir string){"hold": hold, "write": write}
 
-// child starts a process and returns its output and its id. It ends with the test.
+// child starts this process once more, for one kind of work, and returns its output.
 func child(t *testing.T, what, dir string) (*bufio.Reader, *exec.Cmd) {
 	t.Helper()
 	c := exec.Command(os.Args[0])
 	c.Env = append(os.Environ(), childVariable+"="+what, childVariable+"_DIR="+dir)
 	c.Stderr = os.Stderr
-	in, err := c.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = in.Close()
-		_ = c.Process.Kill()
-		_ = c.Wait()
-	})
-	return bufio.NewReader(out), c
+	_, out := testkit.Piped(t, c)
+	return out, c
 }
 
 // childOpen opens the store in a child, which ends when its parent does.
