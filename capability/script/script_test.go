@@ -278,7 +278,7 @@ func TestCodeActsForItsCallerAndItsAuthor(t *testing.T) {
 		w.want(c.who, message.Type(c.call), fmt.Sprintf(`{"key":%q}`, c.key), c.want)
 	}
 
-	w.want("reader", "Syscall.Register", `{"name":"Reader.Serve","kind":"query","inputSchema":{},"outputSchema":{}}`, `403 The token "reader" may register code, and may not serve Reader.Serve over its connection…`)
+	w.want("reader", "Syscall.Register", `{"name":"Reader.Serve","kind":"query","inputSchema":{},"outputSchema":{}}`, `403 The token "reader" may not serve Reader.Serve over its connection…`)
 
 	// The name is its author's, and revoking the author ends its code.
 	w.want("writer", "Syscall.Register", code("Reader.Get", "query", get), `409 Reader.Get belongs to the token "reader"…`)

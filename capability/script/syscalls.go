@@ -100,11 +100,11 @@ var rollback = kernel.DefineCommand[rollbackInput, rollbackOutput](kernel.Defini
 		{Code: 409, When: "there is no earlier version"},
 	},
 	Example: `{"name":"Text.Count"}`,
-	Emits:   []kernel.EventDefinition{{Type: RolledBack, Summary: "A syscall that is code has gone back to an earlier version: {name, version}."}},
+	Emits:   []kernel.EventDefinition{{Type: Reverted, Summary: "A syscall that is code has gone back to an earlier version: {name, version}."}},
 })
 
-// RolledBack is the event that tells of a rollback.
-const RolledBack message.Type = "Syscall.RolledBack"
+// Reverted is the event that tells of a rollback.
+const Reverted message.Type = "Syscall.Reverted"
 
 func (s *Scripts) rollback(ctx context.Context, in rollbackInput) (rollbackOutput, error) {
 	version, commit, err := s.goBack(ctx, in)
@@ -115,7 +115,7 @@ func (s *Scripts) rollback(ctx context.Context, in rollbackInput) (rollbackOutpu
 		return rollbackOutput{}, err
 	}
 	out := rollbackOutput{Name: in.Name, Version: version}
-	return out, kernel.Publish(ctx, RolledBack, Announcement(message.Type(in.Name), version))
+	return out, kernel.Publish(ctx, Reverted, Announcement(message.Type(in.Name), version))
 }
 
 func (s *Scripts) goBack(ctx context.Context, in rollbackInput) (to string, commit *store.Commit, err error) {
