@@ -78,6 +78,15 @@ func newWorldOf(t testing.TB, s store.Store, e *engine.Engine) *world {
 	return w
 }
 
+// restart returns a kernel on the store of one that has ended.
+func (w *world) restart(e *engine.Engine) *world {
+	w.t.Helper()
+	if err := w.journal.Close(); err != nil {
+		w.t.Fatal(err)
+	}
+	return newWorldOf(w.t, w.store, e)
+}
+
 func (w *world) token(name string, g principal.Grant) {
 	w.t.Helper()
 	p, err := principal.New(principal.ID(name), name, g)
@@ -316,14 +325,14 @@ func TestVersions(t *testing.T) {
 	w.want("", "Syscall.Register", code("Text.N", "command", version(4), `,"weights":{"1.0.0":1,"2.0.1":1}`), "422 …differ in kind, inputSchema or outputSchema…")
 
 	// All of it is there after a restart, and none of it after the end.
-	w = newWorld(t, w.store)
+	w = w.restart(shared)
 	w.want("", "Syscall.Versions", `{"name":"Text.N"}`, `{…{"version":"2.0.0","weight":1,…},…{"version":"1.0.0","weight":3,…}]}`)
 	w.want("", "Text.N", `{}`, "…")
 	w.want("", "Syscall.Unregister", `{"name":"Text.N"}`, `{"unregistered":true}`)
 	for e, err := range w.store.Scan(store.Prefix([]byte{store.SpaceScripts})) {
 		t.Errorf("%q is left (%v)", e.Key, err)
 	}
-	newWorld(t, w.store).want("", "Text.N", `{}`, "404 …")
+	w.restart(shared).want("", "Text.N", `{}`, "404 …")
 }
 
 // A restart needs no engine: code is compiled when it is called.
@@ -334,7 +343,7 @@ func TestARestartStartsNoEngine(t *testing.T) {
 	if err := none.Close(); err != nil {
 		t.Fatal(err)
 	}
-	w = newWorldOf(t, w.store, none)
+	w = w.restart(none)
 	w.want("", "Syscall.Describe", `{"name":"Text.N"}`, `{"name":"Text.N",…}`)
 	w.want("", "Text.N", `{}`, "503 …")
 }
@@ -351,7 +360,7 @@ func TestANameIsItsAuthorsWithoutAClaim(t *testing.T) {
 	if _, err := w.store.Apply(&b); err != nil {
 		t.Fatal(err)
 	}
-	again := newWorld(t, w.store)
+	again := w.restart(shared)
 	again.tokens = w.tokens
 	for _, who := range []string{"two", ""} {
 		again.want(who, "Syscall.Register", code("Text.N", "query", "export const handler = () => 2"), `409 Text.N belongs to the token "one"…`)
@@ -388,7 +397,8 @@ func TestRegistrationsAreLimited(t *testing.T) {
 	w.token("one", principal.Grant{Preset: principal.Agent})
 	taken := 0
 	for i := range 40 {
-		if got := w.call("one", "Syscall.Register", code(fmt.Sprintf("Flood.N%d", i), "query", "export const handler = () => 1")); fits(got, `{…}`) {
+		// Code that is refused at once counts too, and takes no time in which the limit would be refilled.
+		if got := w.call("one", "Syscall.Register", code(fmt.Sprintf("Flood.N%d", i), "query", " ")); strings.HasPrefix(got, "422 ") {
 			taken++
 		} else if !strings.HasPrefix(got, "429 ") {
 			t.Fatal(got)
