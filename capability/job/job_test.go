@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -78,11 +77,16 @@ func (w *world) open() {
 	// Outside of the store: notes a key, after it was let go.
 	outside := kernel.Command(kernel.Definition{Type: "Test.Outside", Summary: "Act.", Effect: kernel.External, Runs: kernel.Slow}, func(ctx context.Context, in countData) (countData, error) {
 		w.note("%s", in.Key)
-		if in.Key == "hang" {
+		switch in.Key {
+		case "hang":
 			<-ctx.Done()
-			return in, ctx.Err()
+		case "slow":
+			select {
+			case <-time.After(time.Minute):
+			case <-ctx.Done():
+			}
 		}
-		return in, nil
+		return in, ctx.Err()
 	})
 	progress := kernel.DefineQuery[countData, countData](kernel.Definition{Type: "Test.Progress", Summary: "Tell.", Runs: kernel.Slow}).BindStream(func(ctx context.Context, in countData, s *kernel.Stream) (countData, error) {
 		for i := range 4 {
@@ -546,112 +550,6 @@ func TestFinishedJobsAreForgotten(t *testing.T) {
 }
 
 // What is cut off is done again, or its outcome is not known.
-func TestAKernelThatDies(t *testing.T) {
-	test(t, "while a job waits", func(t *testing.T, w *world) {
-		id := w.start(`{"name":"Test.Count","payload":{"key":"a"},"delay":"1h"}`)
-		w.stop()
-		time.Sleep(3 * time.Hour)
-		w.open()
-		w.wants("afterwards", id, "completed")
-		if w.counted("a") != 1 {
-			t.Errorf("it was done %d times", w.counted("a"))
-		}
-	})
-	for _, repeat := range []bool{false, true} {
-		test(t, fmt.Sprintf("while a job acts outside, repeat %t", repeat), func(t *testing.T, w *world) {
-			id := w.start(fmt.Sprintf(`{"name":"Test.Outside","payload":{"key":"hang"},"repeat":%t}`, repeat))
-			w.wants("before", id, "running")
-			w.stop()
-			w.open()
-			synctest.Wait()
-			if repeat {
-				w.wants("afterwards", id, "running")
-				if len(w.seen) != 2 {
-					t.Errorf("done: %q", w.seen)
-				}
-				return
-			}
-			w.wants("afterwards", id, "failed 409")
-			if len(w.seen) != 1 {
-				t.Errorf("done: %q", w.seen)
-			}
-		})
-	}
-	test(t, "again and again", func(t *testing.T, w *world) {
-		id := w.start(`{"name":"Test.Outside","payload":{"key":"hang"},"repeat":true}`)
-		for range 8 {
-			synctest.Wait()
-			w.stop()
-			w.open()
-		}
-		w.wants("a poisoned job", id, "failed 500")
-		if len(w.seen) != 5 {
-			t.Errorf("done %d times", len(w.seen))
-		}
-	})
-}
-
-func TestAfterARestore(t *testing.T) {
-	test(t, "jobs wait", func(t *testing.T, w *world) {
-		running := w.start(`{"name":"Test.Outside","payload":{"key":"hang"},"repeat":true}`)
-		schedule := w.start(`{"name":"Test.Count","payload":{"key":"s"},"schedule":"@every 1h"}`)
-		pending := w.start(`{"name":"Test.Count","payload":{"key":"p"},"delay":"1h"}`)
-		synctest.Wait()
-		w.stop()
-		if unfinished, err := job.Restored(w.store); err != nil || !unfinished {
-			t.Fatal(unfinished, err)
-		}
-		w.open()
-		time.Sleep(5 * time.Hour)
-		w.wants("what ran", running, "pending")
-		w.wants("what waited", pending, "completed")
-		if i := w.status(schedule); i.Paused == "" || w.counted("s") != 0 {
-			t.Errorf("the schedule is %+v", i)
-		}
-		w.stop() // it stays so
-		w.open()
-		w.wants("what ran, once more", running, "pending")
-		var out struct{ Resumed int }
-		w.must("Job.Resume", `{}`, &out)
-		if out.Resumed != 2 {
-			t.Errorf("%d go on", out.Resumed)
-		}
-		w.wants("what ran", running, "running")
-		time.Sleep(time.Hour)
-		if w.counted("s") != 1 {
-			t.Errorf("the schedule has run %d times", w.counted("s"))
-		}
-	})
-}
-
-func TestShortIDs(t *testing.T) {
-	test(t, "name one job", func(t *testing.T, w *world) {
-		one := w.start(`{"name":"Test.Count","payload":{"key":"a"}}`)
-		other := w.start(`{"name":"Test.Count","payload":{"key":"a"}}`)
-		theirs := w.token("other", principal.Grant{Preset: principal.Agent})
-		for _, c := range []struct {
-			principal *principal.Principal
-			id        string
-			want      string
-			code      int
-		}{
-			{nil, one[:5] + "…" + one[20:], one, 0},
-			{nil, other[:5] + "…" + other[20:], other, 0},
-			{nil, "…" + one[20:], one, 0},
-			{nil, one[:5] + "…", "", 422},
-			{nil, "…nothing", "", 404},
-			{nil, one + "…" + one, "", 404},
-			{theirs, one[:5] + "…" + one[20:], "", 404},
-		} {
-			var i info
-			e := w.callAs(c.principal, "Job.Wait", fmt.Sprintf(`{"jobId":%q}`, c.id), &i)
-			if e == nil && (c.code != 0 || i.JobID != c.want) || e != nil && e.Code != c.code {
-				t.Errorf("%s: %+v, %v; want %s or %d", c.id, i, e, c.want, c.code)
-			}
-		}
-	})
-}
-
 func TestStats(t *testing.T) {
 	test(t, "say what runs and what waits", func(t *testing.T, w *world) {
 		stats := func(when string, want job.Stats) {
@@ -696,38 +594,4 @@ func TestAKernelInProcess(t *testing.T) {
 	if code, text := kerneltest.Failure(t, k, kerneltest.Command("a", "Job.Start", `{"name":"Job.List"}`)); code != 503 || !strings.Contains(text, "kernos serve") {
 		t.Errorf("%d %s", code, text)
 	}
-}
-
-func TestAListHasPages(t *testing.T) {
-	test(t, "of all, and of those that a filter leaves", func(t *testing.T, w *world) {
-		for i := range 5 {
-			w.start(fmt.Sprintf(`{"name":"Test.Count","payload":{"key":"k%d"}}`, i))
-			w.start(`{"name":"Test.Outside","payload":{"key":"x"}}`)
-		}
-		synctest.Wait()
-		for filter, want := range map[string][]int{`"limit":4`: {4, 4, 2}, `"limit":5`: {5, 5}, `"name":"Test.Count","limit":2`: {2, 2, 1}} {
-			seen := make(map[string]bool)
-			var pages []int
-			for cursor := ""; ; {
-				var out struct {
-					Jobs   []info
-					Cursor string
-				}
-				w.must("Job.List", fmt.Sprintf(`{%s,"cursor":%q}`, filter, cursor), &out)
-				pages = append(pages, len(out.Jobs))
-				for _, i := range out.Jobs {
-					if seen[i.JobID] {
-						t.Errorf("%s: %s is listed twice", filter, i.JobID)
-					}
-					seen[i.JobID] = true
-				}
-				if cursor = out.Cursor; cursor == "" {
-					break
-				}
-			}
-			if !slices.Equal(pages, want) {
-				t.Errorf("%s: the pages have %v jobs, want %v", filter, pages, want)
-			}
-		}
-	})
 }

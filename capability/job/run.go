@@ -25,8 +25,8 @@ const (
 	// maxBackoff is the longest pause between two attempts, before it varies.
 	maxBackoff = time.Hour
 
-	// maxTakeovers is how often a job is begun again after the process died while it ran. One
-	// that kills the process each time ends as failed.
+	// maxTakeovers is how many processes may die while a job runs, without the end of a step
+	// between them. A job that kills its process each time ends as failed.
 	maxTakeovers = 5
 
 	// maxFailures is how many errors of earlier attempts are kept.
@@ -115,10 +115,15 @@ func (a *run) refused() *message.Error {
 	switch {
 	case a.who == nil || a.who.Life().Err() != nil:
 		return tokenEnded(a.Token)
-	case a.lease.Attempt > maxTakeovers:
-		return message.Errorf(500, "The kernel ended %d times while %s ran; it isn't begun again (Job.Retry does that)", a.lease.Attempt-1, a.what())
+	case a.takeovers() >= maxTakeovers:
+		return message.Errorf(500, "The kernel ended %d times while %s ran; it isn't begun again (Job.Retry does that)", a.takeovers(), a.what())
 	}
 	return nil
+}
+
+// takeovers returns how many processes have died while the job ran, since one of its steps ended.
+func (a *run) takeovers() int {
+	return min(a.lease.Attempt-1, int(a.lease.Fence-a.advanced))
 }
 
 func (s *spec) what() string {

@@ -47,6 +47,12 @@ type stepState struct {
 	Absent  int64          `json:"absent,omitzero" jsonschema_description:"Since when it waits for a program that serves its syscall, in milliseconds since 1970."`
 }
 
+// A storedStep is a stepState as it is stored.
+type storedStep struct {
+	stepState
+	Fence uint64 `json:"fence,omitzero"` // of the lease that has ended the step
+}
+
 // readSteps checks what a job calls: the syscalls exist, its caller may call them, and their data
 // is valid, as far as that can be known before it runs.
 func (j *Jobs) readSteps(k *kernel.Kernel, from kernel.Sender, in *startInput, s *spec) error {
@@ -539,7 +545,11 @@ func (w *stepAttempt) Settle(b *store.Batch, outcome *message.Message) ([]messag
 	w.becomes = st
 	w.lease.Depend(b)
 	at := key(keyStep, w.ID, w.step.ID)
-	b.Set(at, encode(&st))
+	stored := storedStep{stepState: st}
+	if st.ended() {
+		stored.Fence = w.lease.Fence
+	}
+	b.Set(at, encode(&stored))
 	w.j.refer(b, st.Result, at)
 	return nil, nil
 }

@@ -114,6 +114,7 @@ type record struct {
 	spec
 	state
 	done     map[string]stepState // by the id of the step; each has a key of its own, so that steps end independently
+	advanced uint64               // the fence of the last lease that has ended a step
 	revision store.Revision
 	queued   work.State
 	due      time.Time
@@ -196,11 +197,12 @@ func (r *record) loadSteps(s store.Reader) error {
 		if err != nil {
 			return err
 		}
-		var st stepState
+		var st storedStep
 		if err := json.Unmarshal(e.Value, &st); err != nil {
 			return fmt.Errorf("a step of the job %s can't be read: %w", r.ID, err)
 		}
-		r.done[string(e.Key[len(prefix):])] = st
+		r.done[string(e.Key[len(prefix):])] = st.stepState
+		r.advanced = max(r.advanced, st.Fence)
 	}
 	return nil
 }

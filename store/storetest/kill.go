@@ -30,6 +30,10 @@ type Victim struct {
 
 	// End looks at what all processes have left, after the last kill. It may be nil.
 	End func(t *testing.T, dir string)
+
+	// Reports is how many lines all processes report together, at least. A process is then killed
+	// when it has reported its share, which varies, and not after a time. 0 means none.
+	Reports int
 }
 
 // victimVariable tells a process that it is the victim, and where it works.
@@ -48,7 +52,7 @@ func (v Victim) Kill(t *testing.T, rounds int) {
 	dir := t.TempDir()
 	began, reports := time.Now(), 0
 	for round := range rounds {
-		reported, err := kill(t, dir, random)
+		reported, err := kill(t, dir, share(v.Reports-reports, rounds-round, random), random)
 		if err != nil {
 			t.Fatalf("round %d: %v", round, err)
 		}
@@ -62,6 +66,18 @@ func (v Victim) Kill(t *testing.T, rounds int) {
 		v.End(t, dir)
 	}
 	t.Logf("%d kills, %d reports, %v", rounds, reports, time.Since(began).Round(time.Millisecond))
+}
+
+// share returns how many lines a process reports before it is killed, of those that are left to
+// it and the processes after it. 0 means that it is killed while it opens the directory.
+func share(left, rounds int, random *rand.Rand) int {
+	switch {
+	case rounds == 1 && left > 0:
+		return left
+	case random.IntN(4) == 0:
+		return 0
+	}
+	return 1 + random.IntN(max(1, 2*left/rounds))
 }
 
 // work is what the victim does. It does not return.
@@ -82,8 +98,8 @@ func (v Victim) work(dir string) {
 	os.Exit(4)
 }
 
-// kill runs a victim once and returns what it has reported.
-func kill(t *testing.T, dir string, random *rand.Rand) ([]string, error) {
+// kill runs a victim until it has reported so many lines, and returns what it has reported.
+func kill(t *testing.T, dir string, share int, random *rand.Rand) ([]string, error) {
 	var parts []string
 	for part := range strings.SplitSeq(t.Name(), "/") {
 		parts = append(parts, "^"+regexp.QuoteMeta(part)+"$")
@@ -105,16 +121,17 @@ func kill(t *testing.T, dir string, random *rand.Rand) ([]string, error) {
 		return nil, err
 	}
 
-	// It dies a random time after it began or after it reported something; the former
-	// meets it while it opens what the one before it has left.
+	// It dies a random time after it began or after it reported its share.
 	var once sync.Once
 	var killed bool
 	die := func() { once.Do(func() { killed = victim.Process.Kill() == nil }) }
 	timer := time.AfterFunc(patience, die)
 	defer timer.Stop()
 	delay := time.Duration(random.Int64N(int64(400 * time.Millisecond)))
-	first := random.IntN(4) > 0
-	if !first {
+	if share > 1 {
+		delay /= 20 // few lines more than its share
+	}
+	if share == 0 {
 		timer.Reset(delay)
 	}
 	var reported []string
@@ -125,8 +142,10 @@ func kill(t *testing.T, dir string, random *rand.Rand) ([]string, error) {
 			break // what has no end was not reported
 		}
 		reported = append(reported, strings.TrimSuffix(line, "\n"))
-		if first {
-			first = false
+		switch {
+		case len(reported) < share:
+			timer.Reset(patience)
+		case len(reported) == share:
 			timer.Reset(delay)
 		}
 	}
@@ -135,8 +154,8 @@ func kill(t *testing.T, dir string, random *rand.Rand) ([]string, error) {
 	if !killed {
 		return nil, fmt.Errorf("the victim ended by itself: %v: %s%s", err, complaint.String(), strings.Join(reported[max(0, len(reported)-10):], "\n"))
 	}
-	if first {
-		return nil, fmt.Errorf("the victim reported nothing for %v: %s", patience, complaint.String())
+	if len(reported) < share {
+		return nil, fmt.Errorf("the victim reported %d of %d lines, and nothing for %v: %s", len(reported), share, patience, complaint.String())
 	}
 	if complaint.Len() > 0 {
 		t.Logf("the victim said: %s", complaint.String())

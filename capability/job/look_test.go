@@ -1,0 +1,72 @@
+package job_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"kernos/kernel/principal"
+)
+
+func TestShortIDs(t *testing.T) {
+	test(t, "name one job", func(t *testing.T, w *world) {
+		one := w.start(`{"name":"Test.Count","payload":{"key":"a"}}`)
+		other := w.start(`{"name":"Test.Count","payload":{"key":"a"}}`)
+		theirs := w.token("other", principal.Grant{Preset: principal.Agent})
+		for _, c := range []struct {
+			principal *principal.Principal
+			id        string
+			want      string
+			code      int
+		}{
+			{nil, one[:5] + "…" + one[20:], one, 0},
+			{nil, other[:5] + "…" + other[20:], other, 0},
+			{nil, "…" + one[20:], one, 0},
+			{nil, one[:5] + "…", "", 422},
+			{nil, "…nothing", "", 404},
+			{nil, one + "…" + one, "", 404},
+			{theirs, one[:5] + "…" + one[20:], "", 404},
+		} {
+			var i info
+			e := w.callAs(c.principal, "Job.Wait", fmt.Sprintf(`{"jobId":%q}`, c.id), &i)
+			if e == nil && (c.code != 0 || i.JobID != c.want) || e != nil && e.Code != c.code {
+				t.Errorf("%s: %+v, %v; want %s or %d", c.id, i, e, c.want, c.code)
+			}
+		}
+	})
+}
+
+func TestAListHasPages(t *testing.T) {
+	test(t, "of all, and of those that a filter leaves", func(t *testing.T, w *world) {
+		for i := range 5 {
+			w.start(fmt.Sprintf(`{"name":"Test.Count","payload":{"key":"k%d"}}`, i))
+			w.start(`{"name":"Test.Outside","payload":{"key":"x"}}`)
+		}
+		synctest.Wait()
+		for filter, want := range map[string][]int{`"limit":4`: {4, 4, 2}, `"limit":5`: {5, 5}, `"name":"Test.Count","limit":2`: {2, 2, 1}} {
+			seen := make(map[string]bool)
+			var pages []int
+			for cursor := ""; ; {
+				var out struct {
+					Jobs   []info
+					Cursor string
+				}
+				w.must("Job.List", fmt.Sprintf(`{%s,"cursor":%q}`, filter, cursor), &out)
+				pages = append(pages, len(out.Jobs))
+				for _, i := range out.Jobs {
+					if seen[i.JobID] {
+						t.Errorf("%s: %s is listed twice", filter, i.JobID)
+					}
+					seen[i.JobID] = true
+				}
+				if cursor = out.Cursor; cursor == "" {
+					break
+				}
+			}
+			if !slices.Equal(pages, want) {
+				t.Errorf("%s: the pages have %v jobs, want %v", filter, pages, want)
+			}
+		}
+	})
+}
