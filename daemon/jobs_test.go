@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/coder/websocket"
+
 	"kernos/daemon"
 	"kernos/internal/testkit"
 	"kernos/journal"
@@ -160,11 +162,45 @@ func TestACanceledJobStopsWhatItHasCalled(t *testing.T) {
 	}
 }
 
-// Job.Wait can be asked again over another connection when one was cut, and nothing of the job is
-// lost. What only looks at jobs isn't recorded, unless it belongs to a workflow.
-func TestAWaitSurvivesItsConnection(t *testing.T) {
-	runtimeDir(t)
-	next := make(chan float64)
+// The metrics count jobs.
+func TestMetricsOfJobs(t *testing.T) {
+	s := serve(t)
+	start := message.Message{Kind: message.KindCommand, Type: "Job.Start", Data: []byte(`{"name":"Memory.Get","payload":{"key":"missing"}}`)}
+	var started struct{ JobID string }
+	testkit.Until(t, "jobs run", func() bool {
+		answer, _ := s.Call(t.Context(), start, nil)
+		return answer.Kind == message.KindReply && json.Unmarshal(answer.Data, &started) == nil
+	})
+	s.owner(message.KindQuery, "Job.Wait", fmt.Sprintf(`{"jobId":%q}`, started.JobID))
+	s.owner(message.KindCommand, "Job.Start", `{"name":"Memory.List","schedule":"@yearly"}`)
+	request, err := http.NewRequestWithContext(t.Context(), "GET", s.url+"/metrics", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+s.token(`{"name":"prometheus","preset":"viewer"}`))
+	answer, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"kernos_jobs_running 0", `kernos_jobs_total{status="completed"} 0`, `kernos_jobs_total{status="failed"} 1`,
+		"kernos_job_schedules 1", "kernos_job_oldest_seconds 0",
+	} {
+		if !strings.Contains(string(text), "\n"+want+"\n") {
+			t.Errorf("the metrics don't have %s:\n%s", want, text)
+		}
+	}
+}
+
+// startWork serves a daemon and starts a job that has reported a quarter of its progress, and
+// reports what next has.
+func startWork(t *testing.T, o *daemon.Options, next chan float64) (d *daemon.Daemon, jobID string) {
+	t.Helper()
 	work := kernel.DefineCommand[struct{}, struct{}](kernel.Definition{Type: "Test.Work", Summary: "Work.", Runs: kernel.Slow, Effect: kernel.External}).
 		BindStream(func(_ context.Context, in struct{}, s *kernel.Stream) (struct{}, error) {
 			for f := range next {
@@ -172,13 +208,59 @@ func TestAWaitSurvivesItsConnection(t *testing.T) {
 			}
 			return in, nil
 		})
-	d, call := serveJobs(t, &daemon.Options{Home: t.TempDir(), Socket: &daemon.Socket{}, Modules: []kernel.Module{{Name: "test", Version: "1.0.0", Summary: "For the test.", Syscalls: []kernel.Syscall{work}}}})
+	o.Modules = []kernel.Module{{Name: "test", Version: "1.0.0", Summary: "For the test.", Syscalls: []kernel.Syscall{work}}}
+	d, call := serveJobs(t, o)
 	var started struct{ JobID string }
 	if e := call("Job.Start", `{"name":"Test.Work"}`, &started); e != nil {
 		t.Fatal(e)
 	}
 	next <- 0.25
-	wait := query("Job.Wait", fmt.Sprintf(`{"jobId":%q}`, started.JobID))
+	return d, started.JobID
+}
+
+// A WebSocket that was cut is replaced by another one, which asks again.
+func TestAWaitSurvivesItsWebSocket(t *testing.T) {
+	next := make(chan float64)
+	d, jobID := startWork(t, &daemon.Options{Home: t.TempDir(), Web: &daemon.Web{Address: "127.0.0.1:0"}}, next)
+	s := &served{d, t, d.URLs()[0]}
+	secret := s.token(`{"name":"web","preset":"viewer"}`)
+	wants := func(conn *websocket.Conn, part string) {
+		t.Helper()
+		if _, line, err := conn.Read(t.Context()); err != nil || !strings.Contains(string(line), part) {
+			t.Errorf("%s, %v; want %s", line, err, part)
+		}
+	}
+	waits := func() *websocket.Conn {
+		conn := s.dial(secret)
+		request := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"job_wait","params":{"jobId":%q}}`, jobID)
+		if err := conn.Write(t.Context(), websocket.MessageText, []byte(request)); err != nil {
+			t.Fatal(err)
+		}
+		wants(conn, `"id":1`) // the subscription
+		return conn
+	}
+	for _, fraction := range []float64{0.5, 0.75} {
+		conn := waits()
+		wants(conn, fmt.Sprintf(`"percentage":%g`, fraction-0.25))
+		next <- fraction
+		wants(conn, fmt.Sprintf(`"percentage":%g`, fraction))
+		if err := conn.CloseNow(); err != nil {
+			t.Error(err)
+		}
+	}
+	conn := waits()
+	wants(conn, `"percentage":0.75`)
+	close(next)
+	wants(conn, `"status":"completed"`)
+}
+
+// Job.Wait can be asked again over another connection when one was cut, and nothing of the job is
+// lost. What only looks at jobs isn't recorded, unless it belongs to a workflow.
+func TestAWaitSurvivesItsConnection(t *testing.T) {
+	runtimeDir(t)
+	next := make(chan float64)
+	d, jobID := startWork(t, &daemon.Options{Home: t.TempDir(), Socket: &daemon.Socket{}}, next)
+	wait := query("Job.Wait", fmt.Sprintf(`{"jobId":%q}`, jobID))
 	wait.Metadata = message.Metadata{ID: "wait", Timestamp: 1}
 	// waits sends Job.Wait over a new connection, and returns the messages that come.
 	waits := func() (*unix.Conn, *ndjson.Reader) {

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
@@ -313,7 +314,8 @@ func (w workload) writer(s store.Store, h *history, random *rand.Rand, name stri
 		if n%4 == 3 {
 			continue // several commits are on their way together
 		}
-		if err := await(c); err != nil {
+		// This takes as long as the cuts before it are checked, which no patience bounds.
+		if err := c.Wait(context.Background()); err != nil {
 			return err
 		}
 		h.durable(at)
