@@ -51,7 +51,7 @@ func TestAJobWaitsForItsProgram(t *testing.T) {
 			id := w.start(fmt.Sprintf(data, "once"))
 			time.Sleep(9 * time.Minute)
 			w.wants("meanwhile", id, "pending")
-			if i := w.status(id); what != "steps" && i.WaitsFor != name || i.Attempts != 0 {
+			if i := w.status(id); i.WaitsFor != name || i.Attempts != 0 {
 				t.Errorf("it is %+v", i)
 			}
 			w.serve(name, message.KindCommand)

@@ -70,8 +70,8 @@ func (j *Jobs) info(r *record) Info {
 	if r.Paused != "" {
 		i.Due = 0
 	}
-	if r.Absent != 0 && i.Status == Pending {
-		i.WaitsFor = string(r.Name)
+	if i.Status == Pending {
+		i.WaitsFor = string(r.waitsFor())
 	}
 	if r.queued == work.Held {
 		i.Paused = restored
@@ -85,6 +85,20 @@ func (j *Jobs) info(r *record) Info {
 		}
 	}
 	return i
+}
+
+// waitsFor returns the syscall that the job waits for, or the first of those that its steps wait
+// for; "" means that it waits for none.
+func (r *record) waitsFor() message.Type {
+	if r.Absent != 0 {
+		return r.Name
+	}
+	for _, s := range r.spec.Steps {
+		if st := r.done[s.ID]; st.Absent != 0 && !st.ended() {
+			return s.Name
+		}
+	}
+	return ""
 }
 
 var status = kernel.DefineQuery[idInput, Info](kernel.Definition{
