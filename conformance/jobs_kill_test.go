@@ -62,7 +62,7 @@ type counted struct {
 // countKey is where the count of a key is, in a keyspace of the tests' own.
 func countKey(key string) []byte { return []byte("~" + key) }
 
-func (v *killedJobs) open(dir string) (*whole, error) {
+func (v *killedJobs) open(dir string, more ...kernel.Syscall) (*whole, error) {
 	var w *whole
 	count := kernel.Command(kernel.Definition{Type: "Test.Count", Summary: "Count."}, func(ctx context.Context, in counted) (counted, error) {
 		if in.Flaky && rand.IntN(3) == 0 {
@@ -86,7 +86,7 @@ func (v *killedJobs) open(dir string) (*whole, error) {
 		_, err = f.WriteString(in.Key + "\n")
 		return in, errors.Join(err, f.Close())
 	})
-	module := kernel.Module{Name: "test", Version: "1.0.0", Summary: "For the test.", Syscalls: []kernel.Syscall{count, outside}}
+	module := kernel.Module{Name: "test", Version: "1.0.0", Summary: "For the test.", Syscalls: append(more, count, outside)}
 	w, err := openWhole(dir, around{engine: v.engine, more: []kernel.Module{module}})
 	if err != nil {
 		return nil, err
@@ -311,6 +311,11 @@ func (v *killedJobs) checkEffects(t *testing.T, w *whole, dir string) {
 			t.Errorf("%d runs of the schedule %s have happened %d times", s.Runs, id, len(e.Value))
 		}
 	}
+	v.checkOutside(t, dir)
+}
+
+// checkOutside looks for what was done outside twice.
+func (v *killedJobs) checkOutside(t *testing.T, dir string) {
 	text, err := os.ReadFile(filepath.Join(dir, "outside"))
 	if err != nil {
 		t.Fatal(err)

@@ -52,7 +52,8 @@ func (x *Sessions) readTools(given []jsontext.Value) (all []tool, err error) {
 
 // defaultTools are those of a session that names none.
 var defaultTools = []tool{
-	{Name: "Memory.Get"}, {Name: "Memory.Set"}, {Name: "Memory.List"}, {Name: "VFS.List"}, {Name: "VFS.Read"}, {Name: "Message.Search"},
+	{Name: "Memory.Get"}, {Name: "Memory.Set"}, {Name: "Memory.Delete"}, {Name: "Memory.List"}, {Name: "VFS.List"}, {Name: "VFS.Read"}, {Name: "VFS.Write"},
+	{Name: "Http.Fetch"}, {Name: "Job.Start"}, {Name: "Message.Search"},
 	{Name: "Syscall.Search"}, {Name: "Syscall.Describe"}, {Name: string(kernel.ThroughType)},
 }
 
