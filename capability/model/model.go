@@ -35,6 +35,7 @@ import (
 	"kernos/internal/sealed"
 	"kernos/kernel"
 	"kernos/message"
+	"kernos/schema"
 )
 
 // Timeout is how long a generation may take, with all its attempts.
@@ -99,7 +100,7 @@ var generate = kernel.DefineCommand[generateInput, generateOutput](kernel.Defini
 		{Code: 504, When: "the provider has sent nothing for too long"},
 	},
 	Volatile:     []string{"usage", "messages.calls.id", "messages.opaque"},
-	Example:      `{"model":"claude","messages":[{"type":"input","text":"Which files are in os://docs?"}]}`,
+	Input:        schema.Input[generateInput]().Example(`{"model":"claude","messages":[{"type":"input","text":"Which files are in os://docs?"}]}`),
 	Runs:         kernel.Slow,
 	Effect:       kernel.External,
 	SafeToRepeat: true,

@@ -57,7 +57,7 @@ type sendInput struct {
 var send = kernel.DefineCommand[sendInput, turnOutput](kernel.Definition{
 	Type:    "Session.Send",
 	Summary: "Say something in a session, which begins a turn. During a turn the input is queued, and begins the next one.",
-	Example: `{"session":"01JFV0Y1G0Q3W8Z4X6Y2N1M9KA","text":"What is in my notes?"}`,
+	Input:   schema.Input[sendInput]().Example(`{"session":"01JFV0Y1G0Q3W8Z4X6Y2N1M9KA","text":"What is in my notes?"}`),
 	Errors:  []kernel.ErrorDefinition{notFoundError, {Code: 422, When: "there is neither a text nor a file"}, {Code: 503, When: "this kernel runs no sessions"}},
 	Emits:   events,
 	Brief:   brief,
