@@ -133,6 +133,39 @@ func TestAWorkflowIsWhole(t *testing.T) {
 	}
 }
 
+// Code that was registered is registered again. What a connection serves isn't: the replay has no
+// connection that could serve it.
+func TestAReplayRegistersCodeAlone(t *testing.T) {
+	k := keepIn(t, t.TempDir(), storetest.NewMemory(), Options{})
+	program := kerneltest.Connect(k.kernel)
+	for id, data := range map[message.ID]string{
+		"code":    `{"name":"Text.Code","kind":"query","code":"export const handler = () => 1","inputSchema":{},"outputSchema":{}}`,
+		"program": `{"name":"Text.Program","kind":"query","inputSchema":{},"outputSchema":{}}`,
+	} {
+		m := caused(id, "", "Syscall.Register", data)
+		m.Metadata.Correlation = "w"
+		program.In <- m
+		if a := answer(t, program, id); a.Kind != message.KindReply {
+			t.Fatalf("%s: %s", id, a.Data)
+		}
+	}
+	k.as(principal.TheOwner(), "Syscall.Unregister", `{"name":"Text.Code"}`)
+	const want = `"commands":1,"same":1,"different":[],"skipped":[{"id":"program","type":"Syscall.Register","why":"It concerns a connection, or the kernel as a process"}]}`
+	if got := k.as(principal.TheOwner(), "Message.Replay", `{"correlationId":"w","execute":true}`); !strings.HasSuffix(string(got.Data), want) {
+		t.Errorf("the replay replied %s, want …%s", got.Data, want)
+	}
+	if got := k.as(principal.TheOwner(), "Text.Code", `{}`); string(got.Data) != "1" {
+		t.Errorf("Text.Code replied %s after the replay", got.Data)
+	}
+	if err := program.End(); err != nil {
+		t.Error(err)
+	}
+	k.stop()
+	if err := k.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // A token that sees its own messages only can't join the workflow of another caller by a guess.
 func TestAWorkflowIsInheritedFromWhatTheSenderSees(t *testing.T) {
 	k := keepIn(t, t.TempDir(), storetest.NewMemory(), Options{})

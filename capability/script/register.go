@@ -135,9 +135,10 @@ func (s *Scripts) compile(ctx context.Context, src *Source) (*engine.Program, er
 		if err != nil {
 			return nil, err
 		}
-		if src.Code = string(text); bytes.HasPrefix(text, []byte("\x00asm")) {
-			src.Code = base64.StdEncoding.EncodeToString(text)
-		}
+		src.Code = string(text)
+	}
+	if strings.HasPrefix(src.Code, "\x00asm") { // a module as it is in a file, which text can carry if it is valid UTF-8
+		src.Code = base64.StdEncoding.EncodeToString([]byte(src.Code))
 	}
 	switch {
 	case len(src.Code) > MaxCode:
@@ -217,7 +218,7 @@ func (s *Scripts) Register(ctx context.Context, author *principal.Principal, p *
 		}
 		batch.DeleteRange(codeKey(old.name, ""), store.After(codeKey(old.name, "")))
 	}
-	if old == nil && s.count(author.ID()) >= s.opts.Names {
+	if old == nil && next.File == "" && s.count(author.ID()) >= s.opts.Names {
 		return "", nil, message.Errorf(429, "%s has registered %d scripts, and no more are allowed; remove some with Syscall.Unregister", claimOf(author), s.opts.Names)
 	}
 	v, isNew, err := next.version(p)
@@ -246,10 +247,10 @@ func (s *Scripts) Register(ctx context.Context, author *principal.Principal, p *
 	return v.Version, commit, err
 }
 
-// count is how many scripts a principal has. mu is held.
+// count is how many scripts a principal has that aren't those of files. mu is held.
 func (s *Scripts) count(id principal.ID) (n int) {
 	for _, sc := range s.byName {
-		if sc.Author.ID == id {
+		if sc.Author.ID == id && sc.File == "" {
 			n++
 		}
 	}

@@ -54,7 +54,7 @@ type Options struct {
 	// may take 32 MB.
 	Schemas *kernel.Budget
 
-	// Names is how many scripts one principal may have. 0 means 1,000.
+	// Names is how many scripts one principal may have, beside those of files. 0 means 1,000.
 	Names int
 
 	// Log is for the operator. Nil means silence.

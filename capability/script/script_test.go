@@ -63,7 +63,7 @@ func newWorldOf(t testing.TB, s store.Store, e *engine.Engine) *world {
 		}
 		return nil, nil
 	}
-	w.scripts = script.New(w.k.Registry(), &script.Options{Store: s, Find: find, Engine: e})
+	w.scripts = script.New(w.k.Registry(), &script.Options{Store: s, Find: find, Engine: e, Names: 12})
 	for _, m := range []kernel.Module{
 		memory.New(s, dir, nil).Module(), w.scripts.Module(),
 		register.Module(w.k.Registry(), &register.Options{Scripts: w.scripts, Store: s, Find: find}),
@@ -408,6 +408,27 @@ func TestRegistrationsAreLimited(t *testing.T) {
 		t.Errorf("%d of 40 were taken at once", taken)
 	}
 	w.want("", "Syscall.Register", code("Other.One", "query", "export const handler = () => 1"), "{…}")
+
+	// Files count neither for the names nor for the rate.
+	for i := range 30 {
+		w.fromFile(fmt.Sprintf("Many.N%d", i))
+	}
+	for i := range 11 {
+		w.want("", "Syscall.Register", code(fmt.Sprintf("Other.N%d", i), "query", "export const handler = () => 1"), "{…}")
+	}
+	w.want("", "Syscall.Register", code("Other.Last", "query", "export const handler = () => 1"), "429 the owner has registered 12 scripts…")
+}
+
+// fromFile registers code as the daemon does that finds it in a file.
+func (w *world) fromFile(name string) {
+	ctx := script.FromFile(kernel.ActFor(w.t.Context(), kernel.Sender{}), "os://syscalls/"+name+".ts")
+	m := kerneltest.Command("", "Syscall.Register", code(name, "query", "export const handler = () => 1"))
+	w.k.Stamp(&m)
+	w.k.Handle(ctx, m, func(m message.Message) {
+		if m.Kind == message.KindError {
+			w.t.Fatalf("%s: %s", name, m.Data)
+		}
+	})
 }
 
 func TestTestRunsCodeWithoutRegisteringIt(t *testing.T) {
@@ -495,15 +516,7 @@ func (f *failingStore) Apply(b *store.Batch) (*store.Commit, error) {
 func BenchmarkRestart(b *testing.B) {
 	w := newWorld(b, nil)
 	for i := range 1000 {
-		name := fmt.Sprintf("Many.N%d", i)
-		ctx := script.FromFile(kernel.ActFor(b.Context(), kernel.Sender{}), "os://syscalls/"+name+".ts")
-		m := kerneltest.Command("", "Syscall.Register", code(name, "query", "export const handler = () => 1"))
-		w.k.Stamp(&m)
-		w.k.Handle(ctx, m, func(m message.Message) {
-			if m.Kind != message.KindReply {
-				b.Fatalf("%s", m.Data)
-			}
-		})
+		w.fromFile(fmt.Sprintf("Many.N%d", i))
 	}
 	for b.Loop() {
 		newWorld(b, w.store)

@@ -200,8 +200,8 @@ kernos log shows it.
 and reports which of them had a different outcome. They change things, as they
 did then, and are recorded. Commands with secrets can't be run again, since the journal
 doesn't have their data, and are skipped; so are those that concern a connection or the
-life of the kernel, such as Syscall.Register and Syscall.Shutdown, and those that were
-refused. What a token has sent runs with the rights that it has now. The status is 1 if
+life of the kernel, such as Syscall.Register without code and Syscall.Shutdown, and those
+that were refused. What a token has sent runs with the rights that it has now. The status is 1 if
 something came out differently.`,
 		Example: `  kernos replay req-7
   kernos replay req-7 --json | jq -c '[.kind, .type]'

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -39,12 +40,17 @@ func (m tidy) Run() int {
 
 // TestScripts runs the scripts in testdata as a person would type them.
 func TestScripts(t *testing.T) {
+	wasm, err := filepath.Abs("../../capability/script/engine/testdata/wasm")
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("KERNOS_HOME", e.WorkDir+"/home")
 			e.Setenv("KERNOS_ORIGIN", "")
 			e.Setenv("SSH_AUTH_SOCK", "")
+			e.Setenv("WASM", wasm) // modules of WebAssembly
 			e.Setenv("KERNOS_NO_HTTP", "true")
 			runtime, err := os.MkdirTemp("", "kernos") // its name is short, as those of sockets must be
 			if err != nil {

@@ -82,7 +82,14 @@ func Completions(args []string, word string) []string {
 		return []string{}
 	}
 	if len(line.Words) == 0 {
-		return nameCompletions(one.catalog, word)
+		names := nameCompletions(one.catalog, word)
+		if len(names) == 0 && one.consult(ctx) {
+			names = nameCompletions(one.catalog, word)
+		}
+		return names
+	}
+	if len(line.Words) == 1 && one.catalog.Module(line.Words[0]) == nil {
+		one.consult(ctx) // the module may be new
 	}
 	if module := one.catalog.Module(line.Words[0]); module != nil && len(line.Words) == 1 && !line.HasParameters && !strings.HasPrefix(word, "-") {
 		return one.methodCompletions(ctx, module, word)
