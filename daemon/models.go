@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"path/filepath"
+	"slices"
 
 	"kernos/capability/model"
 )
@@ -29,3 +30,24 @@ func (s *state) models(o *Options) *model.Options {
 
 // maxModels is how many models of the memory are listed.
 const maxModels = 1000
+
+// configuredModels counts the models that have settings, if the store is open. It does not open it.
+func (d *Daemon) configuredModels() int {
+	select {
+	case <-d.state.opened:
+	default:
+		return 0
+	}
+	o := d.state.models(&d.opts)
+	names, err := o.Names()
+	if err != nil {
+		d.opts.Log.Warn("models can't be counted", "error", err)
+	}
+	n := len(names)
+	for name := range o.Configured {
+		if !slices.Contains(names, name) {
+			n++
+		}
+	}
+	return n
+}

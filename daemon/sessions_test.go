@@ -45,7 +45,9 @@ func TestRulesOfASessionHoldInWhatItStarts(t *testing.T) {
 	}
 	must("Syscall.Register", `{"name":"Text.Sneak","kind":"command","code":"export const handler = async () => await kernos.call('Test.Post', {})","inputSchema":{},"outputSchema":{}}`, new(any))
 	must("Test.Post", `{}`, new(any))
-	var recorded struct{ Messages []struct{ Metadata struct{ ID string } } }
+	var recorded struct {
+		Messages []struct{ Metadata struct{ ID string } }
+	}
 	must("Message.List", `{"type":"Test.Post","kind":"command"}`, &recorded)
 	posts.Store(0)
 	var created struct{ Session string }
@@ -81,7 +83,9 @@ func TestRulesOfASessionHoldInWhatItStarts(t *testing.T) {
 			}
 		}
 		if name == "Job.Start" {
-			var started struct{ Process struct{ ID, Type, Status string } }
+			var started struct {
+				Process struct{ ID, Type, Status string }
+			}
 			if err := json.Unmarshal([]byte(strings.TrimSuffix(result, "null")), &started); err != nil || started.Process.Type != "job" {
 				t.Fatalf("the result isn't a process: %s", result)
 			}

@@ -32,6 +32,7 @@ func (d *Daemon) Status() lifecycle.Status {
 		InFlight:  k.InFlight,
 		Waiting:   k.Waiting,
 		Jobs:      d.worked(),
+		Models:    d.configuredModels(),
 		Sessions:  d.talked(),
 		Store:     d.stored(),
 		Listening: d.URLs(),

@@ -195,6 +195,7 @@ func (d *Daemon) collect(m *httpd.Metrics) {
 	m.Gauge("kernos_store_bytes", "Bytes that the store and the blobs have on disk.", float64(kept.Bytes))
 	m.Gauge("kernos_journal_messages", "Messages that are recorded.", float64(kept.Messages))
 	sessions, jobs := d.talked(), d.worked()
+	m.Gauge("kernos_models", "Language models that are configured.", float64(d.configuredModels()))
 	m.Gauge("kernos_turns_running", "Turns of sessions that run.", float64(sessions.Running))
 	m.Gauge("kernos_turns_waiting", "Turns that wait for a decision, a result or Session.Continue.", float64(sessions.Waiting))
 	m.Counter("kernos_turns_total", "Turns that have ended.", float64(sessions.Done), httpd.Label{Name: "status", Value: "done"})

@@ -35,6 +35,7 @@ type Status struct {
 
 	FileErrors []FileError `json:"fileErrors,omitzero" jsonschema_description:"Files of os://syscalls that can't be registered; at most 10."`
 
+	Models   int      `json:"models" jsonschema_description:"Language models that are configured. Model.List names them."`
 	Sessions Sessions `json:"sessions" jsonschema_description:"Conversations. Session.List names them."`
 	Jobs     Jobs     `json:"jobs" jsonschema_description:"Work in the background. Job.List names the jobs."`
 	Store    Store    `json:"store" jsonschema_description:"What is kept."`

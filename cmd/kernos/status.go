@@ -128,6 +128,7 @@ func describeStatus(s *lifecycle.Status) string {
 		row("handler", "%s: %s, %d waiting, %d resting", h.Type, terminal.Count(h.Connections, "connection", "connections"), h.Waiting, h.Resting)
 	}
 	row("jobs", "%s", describeJobs(&s.Jobs))
+	row("models", "%d configured, and demo, which is built in", s.Models)
 	row("sessions", "%s", describeSessions(&s.Sessions))
 	row("store", "%s, %s recorded", terminal.Bytes(s.Store.Bytes), terminal.Count(int(s.Store.Messages), "message", "messages"))
 	row("syscalls", "%d: %s (hash %s)", s.Served.Syscalls, strings.Join(s.Served.Modules, ", "), s.Served.Hash)
