@@ -39,6 +39,7 @@ conformance/npm/node_modules/.package-lock.json: conformance/npm/package-lock.js
 crash: ## Cut the power, fail the disk and kill the kernel, at length (a quarter of an hour)
 	$(GO) test -v -run '$(PROOFS)' -timeout 4h ./store/pebble -storetest.long
 	$(GO) test -v -run Kill -timeout 4h ./conformance -crashes 100
+	$(GO) test -v -run Kill -timeout 4h ./capability/session -kills 1000
 
 attack: ## Attack a whole daemon, at length: rights, doors, races, floods, kills
 	$(GO) test -v -timeout 4h ./internal/attack -long

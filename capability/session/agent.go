@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -148,7 +149,7 @@ func (x *Sessions) hire(ctx context.Context, h *head, uri string) (text string, 
 		text = string(data)
 	}
 	if strings.HasPrefix(text, "ERROR: ") || file.Metadata.Checksum == "" {
-		return "", message.Errorf(404, "The agent %s can't be read: %s", message.Clip(uri, 200), message.Clip(text, 200))
+		return "", message.Errorf(404, "The agent %s can't be read: %s; name a file that exists", message.Clip(uri, 200), message.Clip(cmp.Or(text, file.Metadata.URI), 200))
 	}
 	h.Agent = &agentPin{URI: file.Metadata.URI, Hash: file.Metadata.Checksum}
 	k, _ := kernel.Of(ctx)

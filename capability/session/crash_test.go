@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -108,13 +109,14 @@ func TestATurnIsKilledAtEveryWrite(t *testing.T) {
 	}
 }
 
+var kills = flag.Int("kills", 20, "how often a turn is killed")
+
 func TestATurnIsKilledAgainAndAgain(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	kills := 20
 	test(t, "", func(t *testing.T, w *world) {
 		id := w.recorded()
 		inputs, seen := 0, 0
-		for range kills {
+		for range *kills {
 			w.kill(1 + random.IntN(12))
 			if w.callAs(nil, "Session.Send", fmt.Sprintf(`{"session":%q,"text":"go %d"}`, id, inputs), nil) == nil {
 				inputs++

@@ -23,8 +23,8 @@ type live struct {
 
 	mu      sync.Mutex
 	growing []part
-	era     int // counts what was withdrawn
-	writes  int // counts the batches that have changed the session
+	era     int           // counts what was withdrawn
+	writes  int           // counts the batches that have changed the session
 	changes chan struct{} // nil while none waits
 	runner  *runner
 }
