@@ -17,9 +17,9 @@ import (
 )
 
 type startInput struct {
-	Name    message.Type   `json:"name,omitzero" jsonschema:"maxLength=256" jsonschema_description:"The syscall to run. Instead of it, steps can be given."`
+	Name    message.Type   `json:"name,omitzero" jsonschema:"oneof_required=name,maxLength=256" jsonschema_description:"The syscall to run. Instead of it, steps can be given."`
 	Payload jsontext.Value `json:"payload,omitzero" jsonschema_description:"The data of the syscall; {} if it is left out."`
-	Steps   []stepInput    `json:"steps,omitzero" jsonschema:"maxItems=200" jsonschema_description:"Several syscalls, each of which runs once to its end. Those that don't need each other run side by side."`
+	Steps   []stepInput    `json:"steps,omitzero" jsonschema:"oneof_required=steps,maxItems=200" jsonschema_description:"Several syscalls, each of which runs once to its end. Those that don't need each other run side by side."`
 
 	Timeout jsontext.Value `json:"timeout,omitzero" jsonschema:"oneof_type=number;string" jsonschema_description:"How long an attempt may take: milliseconds, or a text such as 90s or 2h. Default: an hour."`
 	Delay   jsontext.Value `json:"delay,omitzero" jsonschema:"oneof_type=number;string" jsonschema_description:"Begin after this time: milliseconds, or a text such as 1m30s."`

@@ -2,7 +2,9 @@ package model
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -246,12 +248,23 @@ func lastInput(c *conversation) string {
 	return ""
 }
 
-// demoTrained are the tools that the model was trained with, and what it was shown of their results.
-// Any other tool is shown when the last input names it.
-var demoTrained = map[message.Type][]string{
-	"Memory.Set": nil, "Memory.Get": nil, "Memory.Delete": nil, "Memory.List": {"keys"}, "Echo": nil,
-	"Http.Fetch": {"status", "body"}, "VFS.Read": {"uri", "content"}, "VFS.Write": {"uri", "size"},
-	"Message.Search": {"messages", "total"}, "Job.Start": {"jobId", "status"}, "Syscall.Describe": nil,
+// demoTrained are the tools that the model was trained with: their parameters, and the members of their
+// results that it was shown, if not all. Any other tool is shown when the last input names it.
+var demoTrained = map[message.Type]struct {
+	parameters string
+	shown      []string
+}{
+	"Memory.Set":       {"key:string,value:any", nil},
+	"Memory.Get":       {"key:string", nil},
+	"Memory.Delete":    {"key:string", nil},
+	"Memory.List":      {"prefix:string", []string{"keys"}},
+	"Echo":             {"message:string", nil},
+	"Http.Fetch":       {"url:string", []string{"status", "body"}},
+	"VFS.Read":         {"uri:string", []string{"uri", "content"}},
+	"VFS.Write":        {"uri:string", []string{"uri", "size"}},
+	"Message.Search":   {"query:string", []string{"messages", "total"}},
+	"Job.Start":        {"name:string,payload:any", []string{"jobId", "status"}},
+	"Syscall.Describe": {"name:string", nil},
 }
 
 // tools is the line that tells of tools: those that the input names first, then those that the
@@ -261,12 +274,12 @@ func (d *demo) tools(all []tool, input string) string {
 	var named, trained []string
 	for _, t := range all {
 		name := toolName(t.Name)
-		shown := name + "(" + parameters(t.InputSchema) + ")"
 		lower := strings.ToLower(name)
-		_, known := demoTrained[t.Name]
+		known, ok := demoTrained[t.Name]
+		shown := name + "(" + parameters(t.InputSchema) + ")"
 		switch {
-		case known:
-			trained = append(trained, shown)
+		case ok:
+			trained = append(trained, name+"("+known.parameters+")")
 		case strings.Contains(input, lower), strings.Contains(input, strings.Replace(lower, "_", ".", 1)), strings.Contains(input, strings.Replace(lower, "_", " ", 1)):
 			named = append(named, shown)
 		}
@@ -329,7 +342,10 @@ func (d *demo) result(name message.Type, r *answered) string {
 		value = keep(value, []string{"code", "message"})
 		return d.short(`{"error": ` + spaced(value) + `}`)
 	}
-	if members := demoTrained[name]; members != nil {
+	if p := jsonscan.Member(value, "process"); p != nil { // a job, as a session keeps it
+		value = fmt.Appendf(nil, `{"jobId":%s,"status":%s}`, cmp.Or(string(jsonscan.Member(p, "id")), "null"), cmp.Or(string(jsonscan.Member(p, "status")), "null"))
+	}
+	if members := demoTrained[name].shown; members != nil {
 		value = keep(value, members)
 	}
 	return d.short(spaced(value))
