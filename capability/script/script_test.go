@@ -294,6 +294,7 @@ func TestCodeActsForItsCallerAndItsAuthor(t *testing.T) {
 	w.want("", "Syscall.Register", code("Reader.Get", "query", get), `409 Reader.Get belongs to the token "reader"…`)
 	w.want("writer", "Syscall.Unregister", `{"name":"Reader.Get"}`, `403 Reader.Get belongs to the token "reader"…`)
 	w.want("writer", "Syscall.Rollback", `{"name":"Reader.Get"}`, `403 Reader.Get belongs to the token "reader"…`)
+	w.want("writer", "Syscall.Versions", `{"name":"Reader.Get"}`, `403 Reader.Get belongs to the token "reader"…`)
 	w.tokens["reader"].End(principal.ErrRevoked)
 	w.want("", "Reader.Get", `{"key":"own/a"}`, `403 Reader.Get is code of the token "reader", which was revoked or has expired…`)
 	w.want("writer", "Syscall.Register", code("Reader.Get", "query", `export const handler = () => "mine"`), "{…}")

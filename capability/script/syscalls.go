@@ -39,7 +39,7 @@ var versions = kernel.DefineQuery[versionsInput, versionsOutput](kernel.Definiti
 	Type:     "Syscall.Versions",
 	Volatile: []string{"versions.calls", "versions.failures", "versions.*Ms"},
 	Summary:  "List the versions of a syscall that is code: which are called, how often, with which outcomes and how fast.",
-	Errors:   []kernel.ErrorDefinition{{Code: 404, When: "no code has this name, or this version"}},
+	Errors:   []kernel.ErrorDefinition{{Code: 403, When: "the code belongs to another caller"}, {Code: 404, When: "no code has this name, or this version"}},
 	Example:  `{"name":"Text.Count"}`,
 })
 
@@ -52,6 +52,9 @@ func (s *Scripts) versions(ctx context.Context, in versionsInput) (versionsOutpu
 	sc, err := s.lookup(in.Name)
 	if err != nil {
 		return versionsOutput{}, err
+	}
+	if caller := kernel.PrincipalOf(ctx); !caller.Sees(sc.Author.ID) {
+		return versionsOutput{}, message.Errorf(403, "%s belongs to %s, who alone sees its versions", sc.name, sc.Author)
 	}
 	out := versionsOutput{Name: string(sc.name), Author: sc.Author.Name, File: sc.File, Versions: []versionInfo{}}
 	for _, v := range slices.Backward(sc.all) {

@@ -22,7 +22,7 @@ const callTimeout = time.Hour
 // act takes the calls of a step further: rules decide about new ones, allowed ones run side by side,
 // and results go into the stream as they come. It returns when there is news, or when the turn has
 // to wait for a caller.
-func (r *runner) act(s *session) {
+func (r *runner) act() {
 	if !r.persist(r.advance) {
 		r.settleStop()
 		return

@@ -102,7 +102,7 @@ func (r *runner) loop() {
 		if s.turn.State == thinking {
 			r.think(s)
 		} else {
-			r.act(s)
+			r.act()
 		}
 	}
 }
