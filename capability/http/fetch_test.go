@@ -8,8 +8,10 @@ import (
 	"net"
 	nethttp "net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"kernos/capability/http"
@@ -178,13 +180,27 @@ func TestHeadersAreFlat(t *testing.T) {
 	}
 }
 
-func TestNetworkFailures(t *testing.T) {
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
+// refused returns an address on loopback at which nothing listens until the test has ended: no other
+// server can take it meanwhile.
+func refused(t *testing.T) string {
+	t.Helper()
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	nobody := "http://" + closed.Addr().String()
-	_ = closed.Close()
+	t.Cleanup(func() { _ = syscall.Close(fd) })
+	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	bound, err := syscall.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(bound.(*syscall.SockaddrInet4).Port))
+}
+
+func TestNetworkFailures(t *testing.T) {
+	nobody := "http://" + refused(t)
 	plain := same(t, "text/plain", "hello")
 	w := newWorld(t, http.Options{})
 	for _, c := range []struct {
