@@ -346,7 +346,7 @@ var (
 	missing      = regexp.MustCompile(`Missing required fields?: ([^;]*)`)
 	misplaced    = regexp.MustCompile(`(\w+) has a kind as its value \(did you mean (\w+)\?\)`)
 	unknownTop   = regexp.MustCompile(`unknown field "([^"]*)"( in metadata)?(?: \(did you mean ([\w.]+))?`)
-	missingData  = regexp.MustCompile(`missing required field: ([\w.\[\]]+)`)
+	missingData  = regexp.MustCompile(`missing required field: (?:one of )?([\w.\[\]]+)`)
 	unknownData  = regexp.MustCompile(`unknown field: ([\w.\[\]]+)(?: \(did you mean (\w+))?`)
 	expectedData = regexp.MustCompile(`(?:^|failed: |; )([\w.\[\]]+): expected (.*?), got`)
 	mustBe       = regexp.MustCompile(`(metadata[\w.]*) must be (.*?)[,;] `)
@@ -465,6 +465,10 @@ func valueFor(expected string) any {
 		if found := quotedWord.FindStringSubmatch(expected); found != nil {
 			return found[1]
 		}
+	}
+	if n := regexp.MustCompile(`string of at least (\d+) characters`).FindStringSubmatch(expected); n != nil {
+		length, _ := strconv.Atoi(n[1])
+		return strings.Repeat("x", length)
 	}
 	if n := regexp.MustCompile(`number of at (?:least|most) (-?\d+)`).FindStringSubmatch(expected); n != nil {
 		return json.Number(n[1])

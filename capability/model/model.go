@@ -100,7 +100,7 @@ var generate = kernel.DefineCommand[generateInput, generateOutput](kernel.Defini
 		{Code: 504, When: "the provider has sent nothing for too long"},
 	},
 	Volatile:     []string{"usage", "messages.calls.id", "messages.opaque"},
-	Input:        schema.Input[generateInput]().Example(`{"model":"claude","messages":[{"type":"input","text":"Which files are in os://docs?"}]}`),
+	Input:        schema.Input[generateInput]().Example(`{"messages":[{"type":"input","text":"What can you do?"}]}`),
 	Runs:         kernel.Slow,
 	Effect:       kernel.External,
 	SafeToRepeat: true,

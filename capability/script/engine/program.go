@@ -220,6 +220,7 @@ func buildOptions(src Source) *api.BuildOptions {
 		LogLevel:       api.LogLevelSilent,
 		Outfile:        "out.js",
 		TsconfigRaw:    "{}",
+		Define:         map[string]string{"require": "undefined"}, // or esbuild puts a function of its own there
 		Plugins:        []api.Plugin{modules},
 	}
 }
