@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"kernos/internal/nearest"
 	"kernos/message"
 	"kernos/schema"
 )
@@ -163,11 +164,8 @@ func unknown(m *message.Message, c *catalog, from Sender) error {
 	c = c.of(from.Principal())
 	near := c.near(string(t))
 	slices.SortStableFunc(near, func(a, b message.Type) int { return c.misfit(a, m.Data) - c.misfit(b, m.Data) })
-	for i, n := range near {
-		text += []string{": did you mean ", " or ", " or "}[i] + string(n)
-	}
 	if len(near) > 0 {
-		text += "?"
+		text += ": " + nearest.Ask(near)
 	} else if other := c.instead(t); other != "" {
 		text += ": " + other
 	}

@@ -14,11 +14,7 @@ func question[T ~string](names []T) string {
 	if len(names) == 0 {
 		return ""
 	}
-	texts := make([]string, len(names))
-	for i, n := range names {
-		texts[i] = string(n)
-	}
-	return fmt.Sprintf(" (did you mean %s?)", strings.Join(texts, " or "))
+	return " (" + nearest.Ask(names) + ")"
 }
 
 // suggestKind returns the question about a word that is not a kind.

@@ -72,10 +72,20 @@ func fold(name string) string {
 
 // Hint asks about the names that are near to name: "did you mean Memory.Get?", or
 // "" if there are none.
-func Hint(name string, candidates []string) string {
-	names := Names(name, candidates)
+func Hint(name string, candidates []string) string { return Ask(Names(name, candidates)) }
+
+// Ask asks which of some names was meant: "did you mean a, b or c?", or "" without a name.
+func Ask[S ~string](names []S) string {
 	if len(names) == 0 {
 		return ""
 	}
-	return "did you mean " + strings.Join(names, " or ") + "?"
+	text := "did you mean " + string(names[0])
+	for i, name := range names[1:] {
+		if i < len(names)-2 {
+			text += ", " + string(name)
+		} else {
+			text += " or " + string(name)
+		}
+	}
+	return text + "?"
 }

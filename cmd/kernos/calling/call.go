@@ -332,7 +332,7 @@ func (c *call) noCommand(word string) error {
 	}
 	hint := nearest.Hint(word, names)
 	if meant := c.modulesWith(word); len(meant) > 0 { // a method needs its module: others may get one of that name
-		hint = "did you mean " + strings.Join(meant, " or ") + "?"
+		hint = nearest.Ask(meant)
 	}
 	if word == "version" {
 		hint = "did you mean kernos --version?"

@@ -71,7 +71,10 @@ func WarnOfVariables(people io.Writer) {
 		}
 		hint := "kernos serve --help lists the settings"
 		if near := nearest.Names(end, ends); len(near) > 0 {
-			hint = "did you mean " + prefix + strings.Join(near, " or "+prefix) + "?"
+			for i, end := range near {
+				near[i] = prefix + end
+			}
+			hint = nearest.Ask(near)
 		}
 		fmt.Fprintf(people, "kernos: %s is not a setting, and is ignored: %s\n", visible.Text(name), hint)
 	}
