@@ -141,6 +141,7 @@ func (c *change) end(status string, why *message.Error) (next bool, err error) {
 		e.Error = why.Append(nil)
 	}
 	s.Ended = append(s.Ended, e)
+	s.Turns = max(s.Turns+1, len(s.Ended)) // version 0.8.0 didn't count them
 	s.Ended = s.Ended[max(0, len(s.Ended)-maxEnded):]
 	s.Used.add(t.Used)
 	s.turn = nil

@@ -110,6 +110,7 @@ type Info struct {
 	Allowed []string  `json:"allowed,omitzero" jsonschema_description:"Syscalls that Session.Decide has allowed for the session."`
 	Budget  Budget    `json:"budget" jsonschema_description:"What a turn may use."`
 	Used    Usage     `json:"used" jsonschema_description:"What its turns have used."`
+	Turns   int       `json:"turns" jsonschema_description:"How many turns have ended."`
 	Created int64     `json:"created" jsonschema_description:"When it was created, in milliseconds since 1970."`
 	Updated int64     `json:"updated" jsonschema_description:"When it changed last."`
 	Seq     uint64    `json:"seq" jsonschema_description:"Its last message."`
@@ -126,7 +127,7 @@ type Info struct {
 func (x *Sessions) info(s *session) (i Info, err error) {
 	i = Info{
 		Session: s.ID, Title: s.Title, Agent: s.Agent, Model: s.Model, Tools: s.Tools, Policy: s.Policy, Allowed: s.Allowed,
-		Budget: s.Budget, Used: s.Used, Created: s.Created, Updated: s.Updated, Seq: s.Seq, Leaf: s.Leaf, Fork: s.Fork, Status: "idle",
+		Budget: s.Budget, Used: s.Used, Turns: max(s.Turns, len(s.Ended)), Created: s.Created, Updated: s.Updated, Seq: s.Seq, Leaf: s.Leaf, Fork: s.Fork, Status: "idle",
 	}
 	if s.Parent != nil {
 		i.Parent = s.Parent.Session
@@ -179,7 +180,9 @@ type listInput struct {
 type listed struct {
 	Session string `json:"session" jsonschema_description:"The session."`
 	Title   string `json:"title,omitzero" jsonschema_description:"Its title."`
+	Model   string `json:"model,omitzero" jsonschema_description:"Its model; none means the default model."`
 	Status  string `json:"status" jsonschema:"enum=idle,enum=running,enum=waiting" jsonschema_description:"Whether a turn runs or waits."`
+	Turns   int    `json:"turns" jsonschema_description:"How many turns have ended."`
 	Created int64  `json:"created" jsonschema_description:"When it was created, in milliseconds since 1970."`
 	Updated int64  `json:"updated" jsonschema_description:"When it changed last."`
 	Seq     uint64 `json:"seq" jsonschema_description:"Its last message."`
@@ -233,7 +236,7 @@ func (x *Sessions) list(ctx context.Context, in listInput) (listOutput, error) {
 			return out, err
 		}
 		if in.Status == "" || in.Status == i.Status {
-			out.Sessions = append(out.Sessions, listed{s.ID, s.Title, i.Status, s.Created, s.Updated, s.Seq, i.Parent})
+			out.Sessions = append(out.Sessions, listed{s.ID, s.Title, s.Model, i.Status, i.Turns, s.Created, s.Updated, s.Seq, i.Parent})
 		}
 	}
 	return out, nil

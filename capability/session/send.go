@@ -51,6 +51,7 @@ type sendInput struct {
 	sessionInput
 	Text  string `json:"text,omitzero" jsonschema_description:"What to say."`
 	Files []File `json:"files,omitzero" jsonschema:"maxItems=64" jsonschema_description:"Files to go with it."`
+	Model string `json:"model,omitzero" jsonschema:"maxLength=128" jsonschema_description:"The model of the session from now on, as Model.List names it. Default: it stays the same."`
 	Wait  bool   `json:"wait,omitzero" jsonschema_description:"Stream the turn until it has ended, and reply with its status and text. Default: reply once the input is durable."`
 }
 
@@ -81,6 +82,9 @@ func (x *Sessions) send(ctx context.Context, in sendInput, stream *kernel.Stream
 	}
 	if err := x.canWrite(ctx, s); err != nil {
 		return out, err
+	}
+	if in.Model != "" {
+		s.Model = in.Model
 	}
 	request := kernel.RequestOf(ctx)
 	m := Message{Type: typeInput, Files: in.Files}

@@ -63,7 +63,8 @@ type head struct {
 	Parent *parentOf `json:"parent,omitzero"` // of a child
 	Fork   *forkedAt `json:"fork,omitzero"`
 	Used   Usage     `json:"used"`
-	Ended  []ending  `json:"ended,omitzero"` // the last turns that have ended
+	Turns  int       `json:"turns,omitzero"` // how many have ended
+	Ended  []ending  `json:"ended,omitzero"` // the last of them
 }
 
 // parentOf is the call that a child session answers.

@@ -98,6 +98,26 @@ func TestTurns(t *testing.T) {
 			w.asked = nil
 		}
 	})
+	test(t, "another model from an input on", func(t *testing.T, w *world) {
+		id := w.create(`{"model":"one"}`)
+		w.scripted(answer{text: "1"}, answer{text: "2"}, answer{text: "3"})
+		w.say(id, "a")
+		w.must("Session.Send", fmt.Sprintf(`{"session":%q,"text":"b","model":"two"}`, id), nil)
+		synctest.Wait()
+		w.say(id, "c")
+		if got := w.asked[0].Model + w.asked[1].Model + w.asked[2].Model; got != "onetwotwo" {
+			t.Errorf("asked %s", got)
+		}
+		var list struct {
+			Sessions []struct {
+				Model string
+				Turns int
+			}
+		}
+		if w.must("Session.List", `{}`, &list); len(list.Sessions) != 1 || list.Sessions[0].Model != "two" || list.Sessions[0].Turns != 3 {
+			t.Errorf("listed as %+v", list)
+		}
+	})
 	test(t, "a failing provider", func(t *testing.T, w *world) {
 		id := w.create(`{}`)
 		w.scripted(answer{deltas: []string{"so far"}, fail: message.Errorf(502, "The provider has ended")})
