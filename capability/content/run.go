@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"os"
 	"os/exec"
-	"strings"
 	"syscall"
 	"time"
 
 	"kernos/internal/backoff"
+	"kernos/internal/process"
 )
 
 const (
@@ -54,15 +53,15 @@ func runOnce(parent context.Context, dir string, command []string) ([]byte, erro
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	out := printed{full: cancel}
 	cmd.Dir = dir
-	cmd.Env = environment()
+	cmd.Env = process.Environment()
 	cmd.Stdout = &out
 	cmd.WaitDelay = lingering
-	inGroup(cmd)
+	process.Group(cmd)
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
 	err := cmd.Wait()
-	_ = killGroup(cmd) // process numbers are reused late, so it can't be another group
+	_ = process.Kill(cmd)
 	switch {
 	case parent.Err() != nil:
 		return nil, parent.Err()
@@ -86,22 +85,4 @@ func (p *printed) Write(b []byte) (int, error) {
 		p.full()
 	}
 	return len(b), nil
-}
-
-// environment returns the variables that a tool may see. Others may hold secrets.
-func environment() []string {
-	env := []string{"TERM=dumb"}
-	for _, v := range os.Environ() {
-		name, _, _ := strings.Cut(v, "=")
-		switch name {
-		case "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR",
-			"SystemRoot", "TEMP", "TMP", "USERPROFILE", "PATHEXT", "COMSPEC":
-			env = append(env, v)
-		default:
-			if strings.HasPrefix(name, "LC_") {
-				env = append(env, v)
-			}
-		}
-	}
-	return env
 }

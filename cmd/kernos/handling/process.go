@@ -11,11 +11,11 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"kernos/internal/process"
 	"kernos/message"
 )
 
@@ -38,8 +38,7 @@ func (s *session) run(ctx context.Context, m *message.Message) message.Message {
 	ctx, kill := context.WithCancelCause(ctx)
 	defer kill(nil)
 	c := exec.CommandContext(ctx, s.Command[0], s.Command[1:]...)
-	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt of the terminal isn't for it
-	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
+	process.Group(c) // an interrupt of the terminal isn't for it
 	c.WaitDelay = closeTime
 	c.Env = append(os.Environ(), "KERNOS_REQUEST_TYPE="+string(m.Type), "KERNOS_REQUEST_ID="+string(m.Metadata.ID), "KERNOS_REQUEST_CORRELATION="+m.Caused().Correlation)
 	c.Stdin = io.MultiReader(bytes.NewReader(m.Data), strings.NewReader("\n"))
@@ -62,7 +61,7 @@ func (s *session) run(ctx context.Context, m *message.Message) message.Message {
 	})
 	err := c.Run()
 	if c.Process != nil {
-		_ = c.Cancel() // what it has started in its group ends with it
+		_ = process.Kill(c) // what it has started in its group ends with it
 	}
 	_ = write.Close()
 	reading.Wait()

@@ -1,0 +1,87 @@
+// Package mcp has the words of the Model Context Protocol that a server and a client share: its
+// revisions, the codes of its errors, the names in _meta and headers, and how a result of a tool
+// looks as the data of a syscall.
+//
+// The protocol has two eras. Up to [Stateful], a client begins with initialize, and the server
+// remembers it. Since [Stateless], each request carries its own revision and capabilities.
+package mcp
+
+import (
+	"encoding/base64"
+	"strings"
+)
+
+// The newest revision of each era.
+const (
+	Stateful  = "2025-11-25"
+	Stateless = "2026-07-28"
+)
+
+// StatefulRevisions are those of the first era, the newest first.
+var StatefulRevisions = []string{Stateful, "2025-06-18", "2025-03-26", "2024-11-05"}
+
+// The codes of errors.
+const (
+	ParseError       = -32700
+	InvalidRequest   = -32600
+	MethodNotFound   = -32601
+	InvalidParams    = -32602
+	InternalError    = -32603
+	ResourceNotFound = -32002 // of the stateful era; InvalidParams since
+
+	HeaderMismatch     = -32020
+	MissingCapability  = -32021
+	UnsupportedVersion = -32022
+)
+
+// The members of _meta.
+const (
+	MetaVersion        = "io.modelcontextprotocol/protocolVersion"
+	MetaClientInfo     = "io.modelcontextprotocol/clientInfo"
+	MetaCapabilities   = "io.modelcontextprotocol/clientCapabilities"
+	MetaLogLevel       = "io.modelcontextprotocol/logLevel"
+	MetaServerInfo     = "io.modelcontextprotocol/serverInfo"
+	MetaSubscriptionID = "io.modelcontextprotocol/subscriptionId"
+)
+
+// The headers of streamable HTTP.
+const (
+	HeaderVersion = "Mcp-Protocol-Version"
+	HeaderMethod  = "Mcp-Method"
+	HeaderName    = "Mcp-Name"
+	HeaderParam   = "Mcp-Param-" // before the name of a parameter
+	HeaderSession = "Mcp-Session-Id"
+)
+
+// ContentSchema is the output schema of a syscall whose reply is the result of a tool as the
+// protocol writes it: blocks of text, images, audio and resources. It reaches an MCP client
+// unchanged.
+const ContentSchema = `{"type":"object","title":"MCP content","properties":{"content":{"type":"array","description":"The blocks of the result: {type: text, text}, {type: image, data, mimeType}, and others of the Model Context Protocol.","items":{"type":"object","properties":{"type":{"type":"string"}},"required":["type"]}},"structuredContent":{"description":"The result as data."}},"required":["content"]}`
+
+const (
+	encodedBegin = "=?base64?"
+	encodedEnd   = "?="
+)
+
+// EncodeHeader writes a text as the value of a header: as it is, or in base64 if it has characters
+// that a header can't carry, or looks as if it were in base64.
+func EncodeHeader(text string) string {
+	plain := text == strings.TrimSpace(text) && !(strings.HasPrefix(text, encodedBegin) && strings.HasSuffix(text, encodedEnd))
+	for i := 0; i < len(text) && plain; i++ {
+		plain = text[i] >= ' ' && text[i] < 0x7F
+	}
+	if plain {
+		return text
+	}
+	return encodedBegin + base64.StdEncoding.EncodeToString([]byte(text)) + encodedEnd
+}
+
+// DecodeHeader reads the value of a header that EncodeHeader wrote. It reports whether it is one.
+func DecodeHeader(value string) (string, bool) {
+	body, ok := strings.CutPrefix(value, encodedBegin)
+	if !ok || !strings.HasSuffix(body, encodedEnd) {
+		return value, true
+	}
+	text, err := base64.StdEncoding.DecodeString(strings.TrimSuffix(body, encodedEnd))
+	return string(text), err == nil
+}
