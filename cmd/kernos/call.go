@@ -67,6 +67,36 @@ These flags are not parameters either, unless the method has a parameter of that
 	return c
 }
 
+// methodCommand completes a command that makes a call: line returns the words of the call for those of the
+// command.
+func methodCommand(c *cobra.Command, line func(args []string) []string) *cobra.Command {
+	c.DisableFlagParsing, c.DisableFlagsInUseLine = true, true
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if len(args) == 1 && (args[0] == "-h" || args[0] == "--help") {
+			return c.Help()
+		}
+		return calling.Run(c, line(args))
+	}
+	c.ValidArgsFunction = func(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+		return calling.CompleteCall(c, line(args), word)
+	}
+	listsItsFlags(c)
+	return c
+}
+
+// moduleCommand completes the command of a module, to which commands of its own can be added: every other
+// word is a method. words changes what follows the name of the module; nil changes nothing.
+func moduleCommand(c *cobra.Command, words func(args []string) []string) *cobra.Command {
+	module := c.Name()
+	c.Annotations = map[string]string{calling.ModuleCommand: module}
+	return methodCommand(c, func(args []string) []string {
+		if words != nil {
+			args = words(args)
+		}
+		return slices.Concat([]string{module}, args)
+	})
+}
+
 // listsItsFlags leaves the flags of a command that reads them itself to its own help text
 // and completion.
 func listsItsFlags(c *cobra.Command) {

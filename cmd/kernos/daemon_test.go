@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"kernos/cmd/kernos/exit"
+	"kernos/cmd/kernos/models"
 	"kernos/internal/testkit"
 	"kernos/transport/unix"
 )
@@ -38,11 +39,21 @@ func newHouse(t *testing.T) *house {
 	h := &house{t: t, home: filepath.Join(t.TempDir(), "home"), runtime: runtime, binary: "kernos"}
 	h.env = append(os.Environ(), "KERNOS_HOME="+h.home, "XDG_RUNTIME_DIR="+runtime, "KERNOS_ORIGIN=", "KERNOS_NO_HTTP=true", "SSH_AUTH_SOCK=",
 		"GORACE=atexit_sleep_ms=10") // a process with the race detector would wait a second before it ends
+	h.env = append(h.env, noModels()...)
 	t.Cleanup(func() {
 		endDaemons(runtime)
 		_ = os.RemoveAll(runtime)
 	})
 	return h
+}
+
+// noModels are variables for commands that find no models, wherever the tests run.
+func noModels() []string {
+	all := []string{models.ServersVariable + "=none"}
+	for _, p := range models.Providers() {
+		all = append(all, p.Variable+"=")
+	}
+	return all
 }
 
 // endDaemons kills the daemons whose sockets are in a directory, and waits for their ends.

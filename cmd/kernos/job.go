@@ -19,7 +19,7 @@ import (
 
 // jobCommand is the module job, and what the command line has beyond its methods.
 func jobCommand(openStarted opener, contextName *string) *cobra.Command {
-	c := &cobra.Command{
+	c := moduleCommand(&cobra.Command{
 		Use:   "job METHOD [--PARAMETER VALUE …]",
 		Short: "Work in the background: start, list, cancel and wait for jobs",
 		Long: `Call a method of the module job; kernos job lists them, and kernos job METHOD --help says
@@ -38,20 +38,7 @@ form that the table has. kernos job logs shows what a job has said.`,
   kernos job cancel 01K9Z…X4V2QD
   kernos job pause 01K9Z…X4V2QD                a schedule
   kernos job resume                            what waits since kernos restore`,
-		DisableFlagParsing:    true,
-		DisableFlagsInUseLine: true,
-		Annotations:           map[string]string{calling.ModuleCommand: "job"},
-		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) == 1 && (args[0] == "-h" || args[0] == "--help") {
-				return c.Help()
-			}
-			return calling.Run(c, slices.Concat([]string{"job"}, nameSchedule(args)))
-		},
-		ValidArgsFunction: func(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
-			return calling.CompleteCall(c, slices.Concat([]string{"job"}, args), word)
-		},
-	}
-	listsItsFlags(c)
+	}, nameSchedule)
 	logs := jobLogsCommand(openStarted)
 	addContextFlag(logs, contextName)
 	c.AddCommand(logs)

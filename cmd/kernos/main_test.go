@@ -52,6 +52,10 @@ func TestScripts(t *testing.T) {
 			e.Setenv("SSH_AUTH_SOCK", "")
 			e.Setenv("WASM", wasm) // modules of WebAssembly
 			e.Setenv("KERNOS_NO_HTTP", "true")
+			for _, v := range noModels() {
+				name, value, _ := strings.Cut(v, "=")
+				e.Setenv(name, value)
+			}
 			runtime, err := os.MkdirTemp("", "kernos") // its name is short, as those of sockets must be
 			if err != nil {
 				return err

@@ -58,23 +58,10 @@ If tsc is installed, the types of the code are checked first; --no-check leaves 
 
 // nameCommand is a method of the module syscall that takes a name.
 func nameCommand(method, short, long string) *cobra.Command {
-	c := &cobra.Command{
+	return methodCommand(&cobra.Command{
 		Use: method + " TYPE", Short: short, Long: long,
-		Example:               "  kernos " + method + " Text.Count",
-		DisableFlagParsing:    true,
-		DisableFlagsInUseLine: true,
-		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) == 1 && (args[0] == "-h" || args[0] == "--help") {
-				return c.Help()
-			}
-			return calling.Run(c, slices.Concat([]string{"syscall", method}, args))
-		},
-		ValidArgsFunction: func(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
-			return calling.CompleteCall(c, slices.Concat([]string{"syscall", method}, args), word)
-		},
-	}
-	listsItsFlags(c)
-	return c
+		Example: "  kernos " + method + " Text.Count",
+	}, func(args []string) []string { return slices.Concat([]string{"syscall", method}, args) })
 }
 
 // fileCommand completes a command that calls a method with the code of a file.

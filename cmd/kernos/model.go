@@ -1,0 +1,206 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"kernos/cmd/kernos/connect"
+	"kernos/cmd/kernos/exit"
+	"kernos/cmd/kernos/models"
+	"kernos/cmd/kernos/terminal"
+	"kernos/internal/nearest"
+	"kernos/internal/visible"
+)
+
+// modelCommand is the module model, and what connects models.
+func modelCommand(openStarted opener, contextName *string) *cobra.Command {
+	c := moduleCommand(&cobra.Command{
+		Use:   "model METHOD [--PARAMETER VALUE …]",
+		Short: "Language models: find, connect, list and try them",
+		Long: `Call a method of the module model; kernos model lists them, and kernos model METHOD --help
+says what one takes. kernos model detect finds models on this machine and keys in the
+environment, and kernos model add connects one. Until then, the model demo answers: it is
+built in, for trying things out, and knows nothing.`,
+		Example: `  kernos model detect
+  kernos model add ollama
+  kernos model add openai --model gpt-5
+  kernos model list
+  kernos model check --model openai`,
+	}, nil)
+	for _, own := range []*cobra.Command{modelDetectCommand(contextName), modelAddCommand(openStarted, contextName)} {
+		addContextFlag(own, contextName)
+		c.AddCommand(own)
+	}
+	return c
+}
+
+// isLocal reports whether the kernel of a context is on this machine.
+func isLocal(contextName string) (bool, error) {
+	server, err := connect.FindServer(contextName, "")
+	if err != nil {
+		return false, err
+	}
+	return server.Daemon != nil, nil
+}
+
+func modelDetectCommand(contextName *string) *cobra.Command {
+	var form *forms
+	c := &cobra.Command{
+		Use:   "detect",
+		Short: "Find models that could be connected",
+		Long: `Look for model servers on this machine (ollama, llama-server and LM Studio, at their usual
+ports), and for the keys of providers in environment variables such as OPENAI_API_KEY.
+Nothing is connected, and no key is sent. ` + models.ServersVariable + ` names other
+servers: NAME=HOST:PORT,… or none.`,
+		Example: "  kernos model detect",
+		Args:    noArguments,
+		RunE: func(c *cobra.Command, _ []string) error {
+			local, err := isLocal(*contextName)
+			if err := cmp.Or(err, form.check()); err != nil {
+				return err
+			}
+			return exit.OnSignal(c.Context(), func(ctx context.Context) error {
+				s := terminal.NewScreen(c.OutOrStdout(), c.ErrOrStderr())
+				found := models.Detect(ctx, local)
+				if print := form.printer(ctx, s, false); print != nil {
+					data, err := json.Marshal(map[string]any{"found": append([]models.Found{}, found...)})
+					if err != nil {
+						return exit.Wrap(err)
+					}
+					return print(data)
+				}
+				return showFound(s, found)
+			})
+		},
+	}
+	form = addForms(c, "table", "json")
+	return c
+}
+
+func showFound(s *terminal.Screen, found []models.Found) error {
+	if len(found) == 0 {
+		s.Note("no model server answers on this machine, and no variable has the key of a provider; kernos model add PROVIDER asks for a key")
+		return nil
+	}
+	var rows [][]string
+	for _, f := range found {
+		more := cmp.Or(f.Variable, strings.Join(f.Models, ", "))
+		rows = append(rows, []string{visible.Text(f.Name), visible.Text(f.Host()), visible.Text(f.Model), visible.Text(more)})
+	}
+	if err := s.Table([]string{"NAME", "HOST", "MODEL", "MODELS, OR VARIABLE OF THE KEY"}, rows); err != nil {
+		return err
+	}
+	s.Note("kernos model add %s connects it; --model MODEL chooses another model", visible.Text(found[0].Name))
+	return nil
+}
+
+func modelAddCommand(open opener, contextName *string) *cobra.Command {
+	var wanted models.Found
+	var withKey bool
+	names := func() (all []string) {
+		for _, p := range models.Providers() {
+			all = append(all, p.Name)
+		}
+		return all
+	}()
+	c := &cobra.Command{
+		Use:   "add NAME",
+		Short: "Connect a model",
+		Long: `Connect a model that kernos model detect has found, or a provider: ` + strings.Join(names[:4], ", ") + `,
+` + strings.Join(names[4:], ", ") + `. Its settings are kept as models/NAME in the memory. It becomes the default if
+there is none.
+
+The key of a provider is taken from its environment variable, or else asked for, or read
+from standard input. It is sealed for the host of the provider before it is stored. A
+provider is asked for one word, and isn't connected if it doesn't answer.
+
+--url connects any other server that talks like OpenAI's.`,
+		Example: `  kernos model add ollama
+  kernos model add openai --model gpt-5
+  kernos model add anthropic < key.txt
+  kernos model add vllm --url http://gpu.example.org:8000/v1 --model qwen3`,
+		Args: one("say which model: kernos model add NAME; kernos model detect shows what was found, and kernos model add --help the providers"),
+		RunE: func(c *cobra.Command, args []string) error {
+			local, err := isLocal(*contextName)
+			if err != nil {
+				return err
+			}
+			wanted.Name = args[0]
+			return asking(c, open, func(ctx context.Context, call caller, s *terminal.Screen) error {
+				f, err := chooseModel(wanted, append(models.Detect(ctx, local), models.Providers()...))
+				if err != nil {
+					return err
+				}
+				if f.Key == "" && (f.Variable != "" || withKey) {
+					if f.Key, err = readKey(c, f.Host()); err != nil {
+						return err
+					}
+				}
+				if err := models.Connect(ctx, call, f); err != nil {
+					return err
+				}
+				return s.Line(fmt.Sprintf("%s is connected: %s at %s", f.Name, visible.Text(f.Model), visible.Text(f.Host())))
+			})
+		},
+		ValidArgsFunction: firstArgument(func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return names, cobra.ShellCompDirectiveNoFileComp
+		}),
+	}
+	c.Flags().StringVar(&wanted.Model, "model", "", "the `NAME` of the model there (default: the one that kernos model detect shows)")
+	c.Flags().StringVar(&wanted.BaseURL, "url", "", "the `URL` of a server that talks like OpenAI's")
+	c.Flags().BoolVar(&withKey, "key", false, "the server of --url wants a key")
+	return c
+}
+
+// chooseModel returns the model with the name that is wanted, changed as the flags say.
+func chooseModel(wanted models.Found, known []models.Found) (models.Found, error) {
+	f := models.Found{Name: wanted.Name, Dialect: "openai-chat"}
+	at := slices.IndexFunc(known, func(k models.Found) bool { return k.Name == wanted.Name })
+	if wanted.BaseURL == "" {
+		if at < 0 {
+			var names []string
+			for _, k := range known {
+				names = append(names, k.Name)
+			}
+			hint := nearest.Hint(wanted.Name, names)
+			if hint == "" {
+				hint = "kernos model detect looks for models; --url connects any other server"
+			}
+			return f, fmt.Errorf("no model %s was found, and no provider has that name: %s", wanted.Name, hint)
+		}
+		f = known[at]
+	}
+	f.BaseURL, f.Model = cmp.Or(wanted.BaseURL, f.BaseURL), cmp.Or(wanted.Model, f.Model)
+	if f.Model == "" {
+		return f, errors.New("say which model the server is asked for: --model NAME")
+	}
+	return f, nil
+}
+
+// readKey asks for a key, or reads it from standard input.
+func readKey(c *cobra.Command, host string) (key string, err error) {
+	in, ok := c.InOrStdin().(*os.File)
+	if ok && term.IsTerminal(int(in.Fd())) {
+		fmt.Fprintf(c.ErrOrStderr(), "key for %s (what you type is not shown): ", visible.Text(host))
+		var typed []byte
+		typed, err = term.ReadPassword(int(in.Fd()))
+		fmt.Fprintln(c.ErrOrStderr())
+		key = string(typed)
+	} else {
+		key, _ = bufio.NewReader(c.InOrStdin()).ReadString('\n')
+	}
+	if key = strings.TrimSpace(key); key == "" {
+		return "", cmp.Or(err, fmt.Errorf("no key for %s was given: set its environment variable, type the key, or send it to standard input", host))
+	}
+	return key, nil
+}
