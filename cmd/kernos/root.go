@@ -30,7 +30,7 @@ var commandGroups = []struct {
 	{"Models", []string{"model"}},
 	{"What happened", []string{"graph", "log", "replay", "search", "show", "watch"}},
 	{"The daemon", []string{"backup", "doctor", "restore", "serve", "status", "stop", "token"}},
-	{"Programs and code", []string{"convert", "handle", "pipe", "register", "test", "types", "unregister", "versions"}},
+	{"Programs and code", []string{"convert", "handle", "mcp", "pipe", "register", "test", "types", "unregister", "versions"}},
 }
 
 func rootCommand() *cobra.Command {
@@ -66,6 +66,7 @@ that isn't a terminal, and no command, means kernos pipe.`,
 		lsCommand(open, openRunning), describeCommand(open, openRunning), backupCommand(&contextName), restoreCommand(), callCommand(), jobCommand(openStarted, &contextName), modelCommand(openStarted, &contextName), handleCommand(), contextCommand(), doctorCommand(), completionCommand())
 	root.AddCommand(historyCommands(openStarted, openRunning)...)
 	root.AddCommand(documentCommands()...)
+	root.AddCommand(mcpCommand(open))
 	root.AddCommand(scriptCommands(openStarted)...)
 	for _, g := range commandGroups {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title + ":"})

@@ -36,11 +36,11 @@ var floors = [][]string{
 	{"console"},         //
 	{"daemon"},          // all of it as one value
 	{"cmd/kernos/exit"}, // the commands: what they exit with,
-	{"cmd/kernos/logfile", "cmd/kernos/settings"},                     // which settings they have
-	{"cmd/kernos/terminal", "cmd/kernos/request"},                     // how they show it, and how they ask a kernel
-	{"cmd/kernos/output", "cmd/kernos/recorded", "cmd/kernos/models"}, // what they show: the data of a call, recorded messages; models to connect
-	{"cmd/kernos/callline"},                                           // how the command line of a call reads
-	{"cmd/kernos/connect"},                                            // how they get to a kernel
+	{"cmd/kernos/logfile", "cmd/kernos/settings"},                       // which settings they have
+	{"cmd/kernos/terminal", "cmd/kernos/request", "cmd/kernos/clients"}, // how they show it, and how they ask a kernel
+	{"cmd/kernos/output", "cmd/kernos/recorded", "cmd/kernos/models"},   // what they show: the data of a call, recorded messages; models to connect
+	{"cmd/kernos/callline"}, // how the command line of a call reads
+	{"cmd/kernos/connect"},  // how they get to a kernel
 	{"cmd/kernos/calling", "cmd/kernos/document", "cmd/kernos/piping", "cmd/kernos/handling", "cmd/kernos/doctor", "cmd/kernos/backup"}, // what they do there: one call, documents, many calls, serving one, checks, replacing the state
 	{"cmd/kernos"}, // wiring
 	{"conformance", "internal/archtest", "internal/attack", "examples/*", "examples/*/*", "sdk", "docs"}, // they look at all of it

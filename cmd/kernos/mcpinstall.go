@@ -1,0 +1,240 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"kernos/cmd/kernos/clients"
+	"kernos/cmd/kernos/exit"
+	"kernos/cmd/kernos/request"
+	"kernos/cmd/kernos/settings"
+	"kernos/cmd/kernos/terminal"
+	"kernos/internal/nearest"
+	"kernos/kernel/principal"
+	"kernos/message"
+)
+
+func mcpInstallCommand(open opener) *cobra.Command {
+	var yes, undo, print bool
+	c := &cobra.Command{
+		Use:   "install [CLIENT]",
+		Short: "Enter Kernos into the configuration of an LLM client",
+		Long: `Enter Kernos into the configuration file of an LLM client, as an MCP server that the client
+starts. The change is shown first, and made when you agree. Everything else in the file stays
+as it is, with its comments. Without CLIENT, the clients are listed.
+
+The client acts for a token of its own (preset agent), which has the client's name: kernos log
+names it, and kernos token update CLIENT changes what it may do. The file has no secret in it.`,
+		Example: `  kernos mcp install claude-code
+  kernos mcp install cursor --yes
+  kernos mcp install vscode --print
+  kernos mcp install codex --undo`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return errors.New("name one client: kernos mcp install CLIENT")
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			s := terminal.NewScreen(c.OutOrStdout(), c.ErrOrStderr())
+			if len(args) == 0 {
+				return listClients(s)
+			}
+			client, ok := clients.Find(args[0])
+			if !ok {
+				return unknownClient(args[0])
+			}
+			server, err := mcpServer(client.Name)
+			if err != nil {
+				return err
+			}
+			if print {
+				text, err := client.Render(server)
+				if err != nil {
+					return err
+				}
+				return s.Write(text)
+			}
+			home, err := settings.UsableHome()
+			if err != nil {
+				return err
+			}
+			i := installation{command: c, client: client, screen: s, open: open, yes: yes}
+			if undo {
+				i.change, err = client.Undo(filepath.Join(home.State(), "clients"))
+				return i.run(err, i.forget, i.client.Title+" no longer starts kernos, from its next start on")
+			}
+			i.change, err = client.Install(server, filepath.Join(home.State(), "clients"))
+			return i.run(err, i.introduce, i.client.Next)
+		},
+		ValidArgsFunction: firstArgument(complete(open, knownClients)),
+	}
+	f := c.Flags()
+	f.BoolVarP(&yes, "yes", "y", false, "make the change without asking")
+	f.BoolVar(&undo, "undo", false, "make the file what it was, and revoke the client's token")
+	f.BoolVar(&print, "print", false, "print what a file would have, and change nothing")
+	c.MarkFlagsMutuallyExclusive("undo", "print")
+	return c
+}
+
+// mcpServer is what a client starts: this program, with the home and the origin that are chosen now.
+func mcpServer(as string) (clients.Server, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return clients.Server{}, exit.Wrap(err)
+	}
+	s := clients.Server{Command: program, Args: []string{"mcp", "--as", as}, Env: map[string]string{}}
+	for _, name := range []string{"KERNOS_HOME", "KERNOS_ORIGIN"} {
+		if value := os.Getenv(name); value != "" {
+			s.Env[name] = value
+		}
+	}
+	if dir := s.Env["KERNOS_HOME"]; dir != "" {
+		if s.Env["KERNOS_HOME"], err = filepath.Abs(dir); err != nil {
+			return clients.Server{}, exit.Wrap(err)
+		}
+	}
+	return s, nil
+}
+
+func knownClients(context.Context, opener) (names []string) {
+	for _, c := range clients.All() {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
+func unknownClient(name string) error {
+	names := knownClients(context.Background(), nil)
+	text := fmt.Sprintf("kernos doesn't know the client %q: ", name)
+	if hint := nearest.Hint(name, names); hint != "" {
+		text += hint + " "
+	}
+	return fmt.Errorf("%sit knows %s; any other one can start kernos mcp --as NAME", text, strings.Join(names, ", "))
+}
+
+// listClients shows the clients, and which of them have Kernos.
+func listClients(s *terminal.Screen) error {
+	var rows [][]string
+	for _, c := range clients.All() {
+		path, err := c.Path()
+		if err != nil {
+			return exit.Wrap(err)
+		}
+		state := "-"
+		if text, err := os.ReadFile(path); err == nil {
+			if has, err := c.Has(string(text)); err != nil {
+				state = "can't be read"
+			} else if state = "no"; has {
+				state = "yes"
+			}
+		}
+		rows = append(rows, []string{c.Name, c.Title, state, path})
+	}
+	return s.Table([]string{"CLIENT", "NAME", "INSTALLED", "FILE"}, rows)
+}
+
+// An installation is one change of a client's file, made or undone.
+type installation struct {
+	command *cobra.Command
+	client  clients.Client
+	screen  *terminal.Screen
+	open    opener
+	yes     bool
+	change  *clients.Change
+}
+
+// run shows the change, asks, does what belongs to it in the kernel, and makes it.
+func (i *installation) run(err error, kernel func(context.Context, caller) error, done string) error {
+	if err != nil {
+		path, _ := i.client.Path()
+		return &exit.Error{Status: exit.Failure, Cause: fmt.Errorf("%s can't be changed: %w", path, err)}
+	}
+	if i.change.Empty() {
+		i.screen.Note("%s needs no change", i.change.Path)
+		return nil
+	}
+	if err := i.screen.Line(i.change.Path); err != nil {
+		return err
+	}
+	for _, line := range clients.Difference(i.change.Before, i.change.After) {
+		style := terminal.Plain
+		switch line[0] {
+		case '+':
+			style = terminal.Green
+		case '-':
+			style = terminal.Red
+		}
+		if err := i.screen.Line(i.screen.Paint(style, line)); err != nil {
+			return err
+		}
+	}
+	if agreed, err := i.agreed(); err != nil || !agreed {
+		return err
+	}
+	return asking(i.command, i.open, func(ctx context.Context, call caller, _ *terminal.Screen) error {
+		if err := kernel(ctx, call); err != nil {
+			return err
+		}
+		if err := i.change.Apply(); err != nil {
+			return exit.Wrap(err)
+		}
+		i.screen.Note("%s", done)
+		return nil
+	})
+}
+
+// agreed asks whether the change is to be made.
+func (i *installation) agreed() (bool, error) {
+	if i.yes {
+		return true, nil
+	}
+	in, ok := i.command.InOrStdin().(*os.File)
+	if !ok || !term.IsTerminal(int(in.Fd())) {
+		return false, &exit.Error{Status: exit.Usage, Cause: errors.New("nothing was changed, since the input isn't a terminal where you could agree; --yes makes the change")}
+	}
+	fmt.Fprint(i.command.ErrOrStderr(), "Make this change? [y/N] ")
+	answer, err := bufio.NewReader(in).ReadString('\n')
+	if err != nil && err != io.EOF {
+		return false, exit.Wrap(err)
+	}
+	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
+		i.screen.Note("nothing was changed")
+		return false, nil
+	}
+	return true, nil
+}
+
+// introduce makes the client's token, unless there is one.
+func (i *installation) introduce(ctx context.Context, call caller) error {
+	var made struct{}
+	err := request.Read(ctx, call, message.KindCommand, "Token.Create", grantRequest{Name: i.client.Name, Grant: principal.Grant{Preset: principal.Agent}}, &made)
+	if e, ok := errors.AsType[*message.Error](err); ok && e.Code == 409 {
+		err = nil
+	} else if err == nil {
+		i.change.Token = true
+	}
+	return err
+}
+
+// forget revokes the token that the installation made.
+func (i *installation) forget(ctx context.Context, call caller) error {
+	if !i.change.Token {
+		return nil
+	}
+	var revoked struct{}
+	err := request.Read(ctx, call, message.KindCommand, "Token.Revoke", map[string]string{"name": i.client.Name}, &revoked)
+	if e, ok := errors.AsType[*message.Error](err); ok && e.Code == 404 {
+		return nil
+	}
+	return err
+}
