@@ -93,6 +93,61 @@ func (t Target) Open(ctx context.Context, path string) (*http.Response, error) {
 	return (&http.Client{Transport: e.transport}).Do(r)
 }
 
+// An Upgraded is a connection to a server that speaks another protocol than HTTP.
+type Upgraded struct {
+	io.ReadWriteCloser
+	conn net.Conn
+}
+
+// CloseWrite says that nothing more is written. What the server still sends can be read.
+func (u *Upgraded) CloseWrite() error {
+	if half, ok := u.conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
+}
+
+// Upgrade connects to a page of the target, and goes on in another protocol. The error is a *Refused if
+// the server doesn't want to.
+func (t Target) Upgrade(ctx context.Context, path, protocol string) (*Upgraded, error) {
+	e, err := t.endpoint()
+	if err != nil {
+		return nil, err
+	}
+	u, err := url.Parse(e.url)
+	if err != nil {
+		return nil, err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u.Scheme+"://"+u.Host+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	r.Header = e.header
+	r.Header.Set("Connection", "Upgrade")
+	r.Header.Set("Upgrade", protocol)
+	up := new(Upgraded)
+	dial := e.transport.DialContext
+	if dial == nil {
+		dial = new(net.Dialer).DialContext
+	}
+	e.transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		up.conn = conn
+		return conn, err
+	}
+	response, err := e.transport.RoundTrip(r)
+	if err != nil {
+		return nil, &Unreachable{URL: e.shown, Err: err}
+	}
+	if both, ok := response.Body.(io.ReadWriteCloser); ok && response.StatusCode == http.StatusSwitchingProtocols {
+		up.ReadWriteCloser = both
+		return up, nil
+	}
+	text, _ := io.ReadAll(io.LimitReader(response.Body, 1000))
+	_ = response.Body.Close()
+	return nil, &Refused{URL: e.shown, Status: response.StatusCode, Text: string(bytes.ToValidUTF8(text, nil))}
+}
+
 func (t Target) endpoint() (*endpoint, error) {
 	if !strings.Contains(t.URL, "://") {
 		return nil, fmt.Errorf("%q is not the address of a server: write how to reach it, as in ws://127.0.0.1:7420/, wss://example.org/ or unix:///path/of/a.sock", t.URL)

@@ -15,6 +15,7 @@ import (
 
 	"kernos/transport"
 	httpd "kernos/transport/http"
+	"kernos/transport/mcp"
 	"kernos/transport/rpc"
 	"kernos/transport/unix"
 	"kernos/transport/ws"
@@ -47,14 +48,15 @@ func openWeb(d *Daemon) (_ door, err error) {
 	l := &d.opts.Limits
 	streams := rpc.New(d.kernel, nil)
 	sockets := ws.New(streams, &ws.Options{MaxConnections: transport.Share(cmp.Or(l.MaxConnections, 16384), webPart), FrameRate: l.FrameRate, Log: d.opts.Log})
+	clients := mcp.New(d.kernel, &mcp.Options{Version: d.opts.Version, Find: d.tokens.Named, Log: d.opts.Log})
 	server := httpd.NewServer(d.kernel, &httpd.Options{
-		WebSocket: sockets, RPC: streams, Blobs: d.state.blobs, ReachesBlob: d.state.reaches, Ready: d.state.ready, Collect: d.collect,
+		WebSocket: sockets, MCP: clients, RPC: streams, Blobs: d.state.blobs, ReachesBlob: d.state.reaches, Ready: d.state.ready, Collect: d.collect,
 		MaxConnections: transport.Share(cmp.Or(l.MaxConnections, 4096), webPart), FrameRate: l.FrameRate, RequestRate: l.RequestRate,
 		Idle: l.Idle, Grace: l.Grace, Log: d.opts.Log,
 	})
 	return door{
 		urls:  w.urls,
-		wires: []wire{{stats: server.Stats}, {"websocket", "WebSockets", sockets.Stats}},
+		wires: []wire{{stats: server.Stats}, {"websocket", "WebSockets", sockets.Stats}, {"mcp", "kernos mcp", clients.Stats}},
 		serve: func(ctx context.Context) error { return server.Serve(ctx, w.listeners...) },
 		close: func() error {
 			defer streams.Close()

@@ -60,6 +60,10 @@ type Definition struct {
 	// whose outcome isn't known runs it again.
 	SafeToRepeat bool
 
+	// Destroys says that a command takes something away that no other syscall brings back. Clients
+	// may ask a person first.
+	Destroys bool
+
 	// Timeout is how long a call may take. 0 means the kernel's default.
 	Timeout time.Duration
 }

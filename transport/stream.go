@@ -106,7 +106,7 @@ func (e *WriteError) Error() string { return "can't write answers: " + e.Err.Err
 func (e *WriteError) Unwrap() error { return e.Err }
 
 func newStream(ctx context.Context, k *kernel.Kernel, in io.Reader, out io.Writer, opts *Options) *stream {
-	s := &stream{k: k, ctx: ctx, out: NewWriter(outputTo(out), 0)}
+	s := &stream{k: k, ctx: ctx, out: NewWriter(OutputTo(out), 0)}
 	if opts != nil {
 		s.opts = *opts
 	}

@@ -260,8 +260,8 @@ func (w *Writer) Err() error {
 	return w.err
 }
 
-// outputTo returns the output that writes to w: itself, if it is one.
-func outputTo(w io.Writer) Output {
+// OutputTo returns the output that writes to w: itself, if it is one.
+func OutputTo(w io.Writer) Output {
 	if out, ok := w.(Output); ok {
 		return out
 	}

@@ -38,7 +38,7 @@ func put(w *Writer, line string) {
 	w.Add(func(dst []byte) []byte { return append(dst, line...) }, true)
 }
 
-func newWriter(dst io.Writer) *Writer { return NewWriter(outputTo(dst), 0) }
+func newWriter(dst io.Writer) *Writer { return NewWriter(OutputTo(dst), 0) }
 
 func TestConcurrentWritersNeverTearALineNorLoseOne(t *testing.T) {
 	const writers, each = 8, 2000

@@ -208,6 +208,23 @@ func (d *Directory) Find(id principal.ID) (*principal.Principal, error) {
 	return found, nil
 }
 
+// Named returns the principal of the token of a name. The error is a 404, or that of the store.
+func (d *Directory) Named(name string) (*principal.Principal, error) {
+	err := d.lock()
+	defer d.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	if name == DefaultName {
+		return d.fallback, nil
+	}
+	h, err := d.find(name)
+	if err != nil {
+		return nil, err
+	}
+	return h.principal, nil
+}
+
 // current returns the principal of a token, or nil. mu is held.
 func (d *Directory) current(id principal.ID) *principal.Principal {
 	if id == principal.DefaultID {

@@ -1,14 +1,110 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"context"
+	"errors"
+	"io"
+	"net/url"
+	"strings"
 
-func mcpCommand(open opener) *cobra.Command {
+	"github.com/spf13/cobra"
+
+	"kernos/client"
+	"kernos/cmd/kernos/connect"
+	"kernos/cmd/kernos/exit"
+	"kernos/cmd/kernos/request"
+	"kernos/kernel/principal"
+	"kernos/message"
+	"kernos/transport/mcp"
+)
+
+// mcpToken is the token that kernos mcp acts for by default. It is made when it is first needed.
+const mcpToken = "mcp"
+
+func mcpCommand(open opener, contextName *string) *cobra.Command {
+	var as string
+	var owner bool
+	var tools []string
 	c := &cobra.Command{
-		Use:   "mcp",
-		Short: "The Model Context Protocol: LLM clients of this kernel",
-		Args:  ownCommands,
-		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
+		Use:   "mcp [--as NAME | --owner] [--tools core|all|PATTERN]...",
+		Short: "Serve the Model Context Protocol on standard input and output",
+		Long: `Serve the Model Context Protocol on standard input and output: for clients of language
+models, which start this command. Every syscall is a tool; memory, files, blobs and
+recorded messages are resources; agents and skills are prompts; jobs are tasks. The daemon
+does the work, and is started if it isn't running. It serves the same over HTTP, at /mcp.
+
+The client acts for a token, with the token's rights, and every record has its name:
+by default for "mcp", which is made with the preset agent. --owner gives the client the
+rights of the owner.
+
+tools/list has a few everyday tools by default, and those that were registered as code:
+Syscall_Search finds the others, and Syscall_Call calls them. --tools chooses otherwise.`,
+		Example: `  kernos mcp
+  kernos mcp --as ci --tools 'Memory.*' --tools Http.Fetch
+  kernos mcp --owner --tools all`,
+		Args: ownCommands,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if owner && as != "" {
+				return errors.New("--owner and --as exclude each other")
+			}
+			k, err := connect.Open(c.Context(), connect.Options{Context: *contextName, Start: true})
+			if err != nil {
+				return err
+			}
+			query := url.Values{}
+			if len(tools) > 0 {
+				query.Set("tools", strings.Join(tools, ","))
+			}
+			switch server := k.Server(); {
+			case server.Daemon == nil && (owner || as != ""):
+				err = errors.New("the token of the context decides for whom kernos mcp acts; leave out --as and --owner")
+			case server.Daemon != nil && !owner:
+				if as == "" {
+					as, err = mcpToken, makeToken(c.Context(), k.Call, mcpToken)
+				}
+				query.Set("as", as)
+			}
+			target := k.Server().Target
+			if err = errors.Join(err, k.Close()); err != nil {
+				return err
+			}
+			conn, err := target.Upgrade(c.Context(), "/mcp?"+query.Encode(), mcp.Protocol)
+			if err != nil {
+				return k.Server().Explain(err)
+			}
+			return bridge(conn, c.InOrStdin(), c.OutOrStdout())
+		},
 	}
+	c.Flags().StringVar(&as, "as", "", "the token that the client acts for (default mcp)")
+	c.Flags().BoolVar(&owner, "owner", false, "act for the owner")
+	c.Flags().StringArrayVar(&tools, "tools", nil, "the tools to list: core, all, or patterns such as Memory.* (default core)")
 	c.AddCommand(mcpInstallCommand(open))
 	return c
+}
+
+// makeToken makes a token of preset agent, unless it is there.
+func makeToken(ctx context.Context, call caller, name string) error {
+	known, err := listTokens(ctx, call)
+	if err != nil {
+		return err
+	}
+	for _, t := range known {
+		if t.Name == name {
+			return nil
+		}
+	}
+	var reply struct{}
+	return request.Read(ctx, call, message.KindCommand, "Token.Create", map[string]any{"name": name, "preset": principal.Agent}, &reply)
+}
+
+// bridge copies lines between the client and the daemon until the client has closed its side and
+// everything is answered, or the daemon has closed the connection.
+func bridge(conn *client.Upgraded, in io.Reader, out io.Writer) error {
+	go func() {
+		_, _ = io.Copy(conn, in) // ends with the process if the daemon goes first
+		_ = conn.CloseWrite()
+	}()
+	_, err := io.Copy(out, conn)
+	_ = conn.Close()
+	return exit.Wrap(err)
 }

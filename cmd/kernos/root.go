@@ -66,7 +66,7 @@ that isn't a terminal, and no command, means kernos pipe.`,
 		lsCommand(open, openRunning), describeCommand(open, openRunning), backupCommand(&contextName), restoreCommand(), callCommand(), jobCommand(openStarted, &contextName), modelCommand(openStarted, &contextName), handleCommand(), contextCommand(), doctorCommand(), completionCommand())
 	root.AddCommand(historyCommands(openStarted, openRunning)...)
 	root.AddCommand(documentCommands()...)
-	root.AddCommand(mcpCommand(open))
+	root.AddCommand(mcpCommand(open, &contextName))
 	root.AddCommand(scriptCommands(openStarted)...)
 	for _, g := range commandGroups {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title + ":"})
@@ -78,7 +78,7 @@ that isn't a terminal, and no command, means kernos pipe.`,
 			}
 		}
 		switch c.Name() {
-		case "backup", "status", "stop", "ls", "describe", "log", "show", "graph", "search", "replay", "watch", "types":
+		case "backup", "status", "stop", "ls", "describe", "log", "show", "graph", "search", "replay", "watch", "types", "mcp":
 			addContextFlag(c, &contextName)
 		case "pipe", "serve", "convert":
 			concernsThisMachine(c, &contextName, true)

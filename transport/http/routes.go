@@ -37,13 +37,14 @@ func (s *Server) routes() http.Handler {
 	}
 	mux.HandleFunc("/{$}", s.websocket)
 	mux.HandleFunc("/ws", s.websocket)
+	mux.HandleFunc("/mcp", s.mcp)
 	mux.HandleFunc("/", missing)
 	return mux
 }
 
 func missing(w http.ResponseWriter, r *http.Request) {
 	refuse(w, refusal{404, "not_found", fmt.Sprintf(
-		"There is nothing at %s; there are /v1/messages, /v1/call/{module}/{method}, /v1/streams/{id}, /v1/blobs/{id}, /openrpc.json, /healthz, /readyz, /metrics, and a WebSocket at / and /ws",
+		"There is nothing at %s; there are /v1/messages, /v1/call/{module}/{method}, /v1/streams/{id}, /v1/blobs/{id}, /openrpc.json, /healthz, /readyz, /metrics, /mcp, and a WebSocket at / and /ws",
 		message.Clip(r.URL.Path, 200))})
 }
 
@@ -60,6 +61,17 @@ func (s *Server) websocket(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.opts.WebSocket.ServeHTTP(w, r)
+}
+
+// mcp hands a request of the Model Context Protocol over.
+func (s *Server) mcp(w http.ResponseWriter, r *http.Request) {
+	if s.opts.MCP == nil {
+		missing(w, r)
+		return
+	}
+	work, release := s.lasting(r)
+	defer release()
+	s.opts.MCP.Serve(work, w, r)
 }
 
 // openRPC answers with the document that describes what the caller may call.

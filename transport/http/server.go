@@ -10,6 +10,7 @@
 //	GET  /healthz, /readyz           whether it lives, whether it serves
 //	GET  /metrics                    numbers, in the text format of Prometheus
 //	GET  /, /ws                      a WebSocket
+//	/mcp                             the Model Context Protocol
 //
 // A [Server] has any number of doors, each a listener with its own idea of who may come in:
 //
@@ -48,6 +49,13 @@ type Options struct {
 	// called when the server stops: its connections end then, as those of the server do.
 	// Nil means that there are no WebSockets.
 	WebSocket http.Handler
+
+	// MCP serves requests at /mcp, and is shut down with the server. Calls that go on when their
+	// client has left end with work. Nil means that there is nothing at /mcp.
+	MCP interface {
+		Serve(work context.Context, w http.ResponseWriter, r *http.Request)
+		Shutdown(context.Context) error
+	}
 
 	// RPC answers calls, and keeps the streams of server-sent events. The
 	// server closes it when it stops. Nil means one of the server's own.
@@ -256,6 +264,9 @@ func (s *Server) drain(servers []*http.Server) error {
 	}
 	if s.shutdownWebSocket != nil {
 		drained.Go(func() { _ = s.shutdownWebSocket(grace) })
+	}
+	if s.opts.MCP != nil {
+		drained.Go(func() { _ = s.opts.MCP.Shutdown(grace) })
 	}
 	drained.Wait()
 	return errors.Join(err, connsErr)

@@ -45,9 +45,9 @@ const (
 )
 
 // suggest advises to call a method. Outside of its module its name has the module before it.
-func (g *guidance) suggest(r *kernel.Route, name string) {
-	g.Action, g.SuggestedMethod, g.MethodSchema = tryMethod, name, r.Syscall.Input.JSON()
-	if example, ok := schema.ExampleOf(r.Syscall.Input); ok && example[0] == '{' { // params are an object
+func (g *guidance) suggest(d *kernel.Definition, name string) {
+	g.Action, g.SuggestedMethod, g.MethodSchema = tryMethod, name, d.Input.JSON()
+	if example, ok := schema.ExampleOf(d.Input); ok && example[0] == '{' { // params are an object
 		g.ExampleParams = example
 	}
 }
@@ -87,7 +87,7 @@ func only(name string, spaces []kernel.Namespace) (only *kernel.Route) {
 
 // customGuidance is what the module has to say. One that panics has nothing to say: the call
 // has failed anyway, and nothing else may.
-func customGuidance(s *kernel.Syscall, err error) (text string) {
+func customGuidance(s *kernel.Definition, err error) (text string) {
 	if s.Guidance == nil {
 		return ""
 	}

@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 
@@ -48,7 +49,7 @@ func (st *stream) noModule(whole, module, method string) {
 	if n, ok := st.view().LookupNamespace(near); ok {
 		g.AvailableMethods = methodNames(n)
 		if i := slices.Index(g.AvailableMethods, method); i >= 0 {
-			g.suggest(n.Methods[i], n.Name+"."+method)
+			g.suggest(&n.Methods[i].Syscall.Definition, n.Name+"."+method)
 		} else {
 			g.Action, g.Namespace = callModuleSchema, near
 		}
@@ -60,7 +61,7 @@ func (st *stream) noMethod(n *kernel.Namespace, method string) {
 	names := methodNames(n)
 	g := guidance{ErrorKind: methodNotFound, Module: &n.Name, Method: &method, AvailableMethods: names}
 	if near := nearest.Best(method, names); near != "" {
-		g.suggest(n.Methods[slices.Index(names, near)], near)
+		g.suggest(&n.Methods[slices.Index(names, near)].Syscall.Definition, near)
 	} else {
 		g.Action, g.Namespace = callModuleSchema, n.Name
 	}
@@ -97,27 +98,43 @@ func (st *stream) invalid(err error) {
 // adviseParams gives guidance about a call that was refused because its data does not fit: its
 // schema, or what its handler wants beyond that. mu is held.
 func (st *stream) adviseParams(e *message.Error) {
-	if err := st.route.Syscall.Input.Validate(st.params); err != nil {
-		st.advise(err)
-		return
-	}
-	name := st.route.Namespace + "." + st.route.Method
-	g := guidance{ErrorKind: invalidParams, Method: &name, Reason: message.Clip(e.Error(), message.MaxErrorText)}
-	g.suggest(st.route, name)
-	st.guide(&g)
+	st.guide(adviseAbout(&st.route.Syscall.Definition, st.route.Namespace+"."+st.route.Method, st.params, e))
 }
 
 // advise puts guidance about parameters that don't fit. mu is held.
 func (st *stream) advise(err error) {
-	s, name := st.route.Syscall, st.route.Namespace+"."+st.route.Method
-	g := guidance{ErrorKind: invalidParams, Method: &name, Reason: message.Clip(err.Error(), message.MaxErrorText)}
-	g.suggest(st.route, name)
-	custom := customGuidance(s, err)
+	st.guide(advice(&st.route.Syscall.Definition, st.route.Namespace+"."+st.route.Method, err))
+}
+
+// Guide returns guidance about a call that was refused because its data doesn't fit, as the items of
+// a stream have it; nil for errors of other kinds. The name is what the caller calls the syscall.
+func Guide(d *kernel.Definition, name string, data json.RawMessage, e *message.Error) json.RawMessage {
+	if e.Code != 422 {
+		return nil
+	}
+	return marshal(adviseAbout(d, name, data, e))
+}
+
+// adviseAbout is the guidance about data that a syscall has refused.
+func adviseAbout(d *kernel.Definition, name string, data []byte, e *message.Error) *guidance {
+	if err := d.Input.Validate(data); err != nil {
+		return advice(d, name, err)
+	}
+	g := &guidance{ErrorKind: invalidParams, Method: &name, Reason: message.Clip(e.Error(), message.MaxErrorText)}
+	g.suggest(d, name)
+	return g
+}
+
+// advice is the guidance about data that doesn't fit the schema.
+func advice(d *kernel.Definition, name string, err error) *guidance {
+	g := &guidance{ErrorKind: invalidParams, Method: &name, Reason: message.Clip(err.Error(), message.MaxErrorText)}
+	g.suggest(d, name)
+	custom := customGuidance(d, err)
 	if custom == "" {
-		custom = describedField(s.Input.JSON(), err)
+		custom = describedField(d.Input.JSON(), err)
 	}
 	if custom != "" { // the example is wanted beside the words
 		g.Action, g.Message = customAction, message.Clip(custom, message.MaxErrorText)
 	}
-	st.guide(&g)
+	return g
 }

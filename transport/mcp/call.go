@@ -1,0 +1,253 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"kernos/internal/jsonscan"
+	"kernos/internal/nearest"
+	"kernos/kernel"
+	"kernos/kernel/principal"
+	"kernos/message"
+	"kernos/transport/rpc"
+)
+
+// The members of _meta that a message of the kernel has.
+const (
+	metaIdempotencyKey = "kernos/idempotencyKey"
+	metaCorrelation    = "kernos/correlation"
+	metaCausation      = "kernos/causation"
+	metaMessage        = "kernos/message" // of a result: the id of the message that made the call
+)
+
+// callTool answers tools/call: it makes a message of the request, and the answers to the message make
+// the result.
+func callTool(x *exchange) {
+	name, data := textOf(member(x.params, "name")), member(x.params, "arguments")
+	caller := kernel.SenderIn(x.ctx).Principal()
+	set, _ := x.s.toolsOf(caller)
+	t, ok := set.byName[name]
+	if !ok { // the kernel says why the caller may not call it
+		all, _ := x.s.toolsOf(principal.TheOwner())
+		if t, ok = all.byName[name]; !ok {
+			x.fail(invalid(set.unknown(name)))
+			return
+		}
+	}
+	if len(data) == 0 || string(data) == "null" {
+		data = emptyObject
+	}
+	if data[0] != '{' {
+		x.fail(invalid("Invalid params: arguments must be an object"))
+		return
+	}
+	if t.wraps {
+		if data = member(data, "data"); data == nil {
+			data = json.RawMessage("null")
+		}
+	}
+	m := message.Message{Kind: t.definition.Kind, Type: t.definition.Type, Data: data}
+	if t.definition.Effect == kernel.Delegated {
+		m.Kind = message.KindCommand // so that what it calls may change something
+	}
+	if f := x.describe(&m); f != nil {
+		x.fail(f)
+		return
+	}
+	x.s.k.Stamp(&m)
+	x.tool, x.data, x.asked = t, data, m.Metadata.ID
+	x.run(m, x.emit)
+}
+
+var emptyObject = []byte("{}")
+
+// describe gives a message what _meta says about it.
+func (x *exchange) describe(m *message.Message) *failure {
+	if x.frame.meta == nil {
+		return nil
+	}
+	d := &m.Metadata
+	jsonscan.Members(x.frame.meta, 0, func(name, value []byte) bool {
+		switch string(jsonscan.Content(name)) {
+		case metaIdempotencyKey:
+			d.IdempotencyKey = textOf(value)
+		case metaCorrelation:
+			d.Correlation = textOf(value)
+		case metaCausation:
+			d.Causation = message.ID(textOf(value))
+		case "traceparent":
+			// 00-TRACE-SPAN-FLAGS: the trace is the workflow, unless the request names another one.
+			if parts := strings.Split(textOf(value), "-"); len(parts) >= 4 && len(parts[1]) == 32 && d.Correlation == "" {
+				d.Correlation = parts[1]
+			}
+		}
+		return true
+	})
+	if *d == (message.Metadata{}) {
+		return nil
+	}
+	about := message.Message{Kind: message.KindQuery, Type: message.Ping, Data: emptyObject, Metadata: *d}
+	x.s.k.Stamp(&about)
+	if err := about.Validate(); err != nil {
+		return invalid("Invalid params: _meta: " + err.Error())
+	}
+	return nil
+}
+
+// unknown is the text for a tool that isn't there. It names those that were probably meant.
+func (t *toolset) unknown(name string) string {
+	names := make([]string, len(t.tools))
+	for i, one := range t.tools {
+		names[i] = one.name
+	}
+	text := "Unknown tool: " + message.Clip(name, 100)
+	if near := nearest.Names(name, names); len(near) > 0 {
+		text += "; did you mean " + strings.Join(near, " or ") + "?"
+	} else {
+		text += "; Syscall_Search finds tools by words, and Syscall_Register adds one"
+	}
+	return text
+}
+
+// maxData is how many bytes a reply may have. A larger one moves to a blob.
+const maxData = 1 << 20
+
+// emit takes what the kernel has to say about the call of a tool. It has the type [kernel.Emit].
+func (x *exchange) emit(m message.Message) {
+	switch m.Kind {
+	case message.KindEvent:
+		x.event(&m)
+		return
+	case message.KindReply:
+		if len(m.Data) > maxData {
+			m = x.s.k.Fit(x.ctx, m, maxData, func(m *message.Message) int { return len(m.Data) })
+		}
+	}
+	x.mu.Lock()
+	lacks, meta := x.lacks, appendString([]byte(`"`+metaMessage+`":`), string(x.asked))
+	if c := m.Metadata.Correlation; c != "" {
+		meta = appendString(append(meta, `,"`+metaCorrelation+`":`...), c)
+	}
+	x.meta = meta
+	x.mu.Unlock()
+	switch {
+	case lacks != nil:
+		x.fail(lacks)
+	case m.Kind == message.KindError:
+		x.respond(x.failed(&m))
+	case x.tool.content && len(member(m.Data, "content")) > 0:
+		body := jsonscan.AppendCompact(nil, m.Data)
+		x.respond(body[1 : len(body)-1])
+	default:
+		x.respond(x.result(m.Data, false))
+	}
+}
+
+// result returns the members of a result: data as text, and as it is where the client can take that.
+func (x *exchange) result(data []byte, isError bool) []byte {
+	dst := make([]byte, 0, 2*len(data)+96)
+	dst = append(dst, `"content":[{"type":"text","text":`...)
+	if data[0] == '"' {
+		dst = append(dst, data...)
+	} else {
+		dst = appendString(dst, string(data))
+	}
+	dst = append(dst, "}]"...)
+	if data[0] == '{' || x.client.modern {
+		dst = jsonscan.AppendCompact(append(dst, `,"structuredContent":`...), data)
+	}
+	if isError {
+		dst = append(dst, `,"isError":true`...)
+	}
+	return dst
+}
+
+// failed returns the members of the result of a call that has failed: the error, and what to do about it.
+func (x *exchange) failed(m *message.Message) []byte {
+	e, err := m.Failure()
+	if err != nil {
+		e = &message.Error{Code: 500, Message: "An error that can't be read"}
+	}
+	body := e.Append(nil)
+	if guidance := rpc.Guide(x.tool.definition, x.tool.name, x.data, e); guidance != nil {
+		body = append(append(append(body[:len(body)-1], `,"guidance":`...), guidance...), '}')
+	}
+	return x.result(body, true)
+}
+
+// event tells the client of an event: progress if it has asked for that, and else a log message if it wants those.
+func (x *exchange) event(m *message.Message) {
+	if m.Type == kernel.Progressed {
+		token := member(x.frame.meta, "progressToken")
+		if token == nil {
+			return
+		}
+		fraction, note := member(m.Data, "percentage"), member(m.Data, "message")
+		if fraction == nil {
+			fraction = []byte("0")
+		}
+		dst := append([]byte(`{"progressToken":`), token...)
+		dst = append(append(append(dst, `,"progress":`...), fraction...), `,"total":1`...)
+		if note != nil {
+			dst = append(append(dst, `,"message":`...), note...)
+		}
+		x.notify("notifications/progress", append(dst, '}'))
+		return
+	}
+	level := "info"
+	if m.Type == kernel.ErrorOccurred {
+		level = "warning"
+	}
+	if !x.logs(level) {
+		return
+	}
+	dst := appendString([]byte(`{"level":`), level)
+	dst = appendString(append(dst, `,"logger":`...), string(m.Type))
+	dst = jsonscan.AppendCompact(append(dst, `,"data":`...), m.Data)
+	x.notify("notifications/message", append(dst, '}'))
+}
+
+// levels are those of log messages, from the least important.
+var levels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
+
+// logs reports whether the client wants log messages of a level. One that hasn't asked for any gets none.
+func (x *exchange) logs(level string) bool {
+	wanted := textOf(member(x.frame.meta, metaLogLevel))
+	if s := x.client.session; s != nil {
+		wanted = s.logLevel()
+	}
+	least := slices.Index(levels, wanted)
+	return least >= 0 && slices.Index(levels, level) >= least
+}
+
+// setLevel answers logging/setLevel.
+func setLevel(x *exchange) {
+	level := textOf(member(x.params, "level"))
+	if !slices.Contains(levels, level) {
+		x.fail(invalid("Invalid params: level must be one of " + strings.Join(levels, ", ")))
+		return
+	}
+	x.client.session.setLogLevel(level)
+	x.respond(nil)
+}
+
+// exchangeKey is the key under which the context of a call finds its exchanges.
+type exchangeKey struct{}
+
+// A conversation finds the exchange that has sent a message.
+type conversation interface{ exchangeOf(message.ID) *exchange }
+
+// exchangeOf implements [conversation] for a wire that carries one call.
+func (x *exchange) exchangeOf(message.ID) *exchange { return x }
+
+// exchangeIn returns the exchange that has caused the call of ctx, or nil.
+func exchangeIn(ctx context.Context) *exchange {
+	c, ok := kernel.CallOf(ctx)
+	talk, there := ctx.Value(exchangeKey{}).(conversation)
+	if !ok || !there {
+		return nil
+	}
+	return talk.exchangeOf(c.Root().Request().Metadata.ID)
+}

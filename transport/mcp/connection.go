@@ -1,0 +1,281 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"kernos/internal/jsonscan"
+	"kernos/kernel"
+	"kernos/kernel/connection"
+	"kernos/message"
+	"kernos/message/ndjson"
+	"kernos/transport"
+)
+
+// Protocol is what a client of kernos mcp upgrades a connection of HTTP to: the messages of the
+// protocol, one per line, in both directions.
+const Protocol = "mcp"
+
+// upgrade makes a connection of kernos mcp of a request. The owner may let it act for a token: ?as=NAME.
+func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) {
+	no := func(status int, name, text string) {
+		body := appendString(append(strconv.AppendInt([]byte(`{"code":`), int64(status), 10), `,"name":"`+name+`","message":`...), text)
+		writeJSON(w, status, append(body, "}\n"...))
+	}
+	if !strings.EqualFold(r.Header.Get("Upgrade"), Protocol) {
+		no(http.StatusBadRequest, "unknown_upgrade", "The only upgrade is to "+Protocol)
+		return
+	}
+	caller := kernel.SenderIn(r.Context()).Principal()
+	if as := r.URL.Query().Get("as"); as != "" {
+		if !caller.IsOwner() || s.opts.Find == nil {
+			no(http.StatusForbidden, "not_the_owner", "Only the owner can act for a token by its name")
+			return
+		}
+		found, err := s.opts.Find(as)
+		if err != nil {
+			no(http.StatusNotFound, "no_such_token", err.Error())
+			return
+		}
+		caller = found
+	}
+	c := &conn{s: s, choice: choiceOf(r), session: newSession(caller)}
+	switch _, reason := s.conns.Admit(c); reason {
+	case transport.Stopping:
+		no(http.StatusServiceUnavailable, "stopping", "The daemon is shutting down; try again")
+		return
+	case transport.TooMany:
+		no(http.StatusServiceUnavailable, "too_many_connections", "There are as many connections as there may be; close one, or try again later")
+		return
+	}
+	raw, buffered, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		s.conns.Leave(c)
+		s.conns.Done()
+		return
+	}
+	s.conns.Accept()
+	early, _ := buffered.Reader.Peek(buffered.Reader.Buffered())
+	c.closer = raw
+	c.init(io.MultiReader(bytes.NewReader(bytes.Clone(early)), raw), &socket{Socket: transport.NewSocket(raw), conn: raw})
+	c.out.Add(func(dst []byte) []byte {
+		return append(dst, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: "+Protocol+"\r\n\r\n"...)
+	}, false)
+	work := kernel.ActFor(s.conns.Work(), kernel.From(caller, "mcp"))
+	go func() {
+		defer s.conns.Done()
+		_ = c.serve(work)
+		s.conns.Leave(c)
+		_ = raw.Close()
+	}()
+}
+
+// writeTime is how long a client may take to read some of what was sent.
+const writeTime = 30 * time.Second
+
+// A socket is the output of a connection. It implements [transport.Output].
+type socket struct {
+	*transport.Socket
+	conn net.Conn
+}
+
+func (o *socket) WriteAll(p []byte, sent int) error {
+	for p = p[sent:]; len(p) > 0; {
+		_ = o.conn.SetWriteDeadline(time.Now().Add(writeTime))
+		n, err := o.conn.Write(p[:min(len(p), 64<<10)])
+		if err != nil {
+			return err
+		}
+		p = p[n:]
+	}
+	return nil
+}
+
+// ServeLines answers the messages on in, one per line, until it ends or ctx is done: the wire of a
+// program that gives a server two pipes. It acts for the sender in ctx.
+func (s *Server) ServeLines(ctx context.Context, in io.Reader, out io.Writer, tools string) error {
+	c := &conn{s: s, choice: choice(tools), session: newSession(kernel.SenderIn(ctx).Principal())}
+	c.init(in, transport.OutputTo(out))
+	return c.serve(ctx)
+}
+
+// conn is a connection that carries the requests of one client, as lines. It is the source from which
+// the kernel takes the calls, so that calls see the effects of those before them.
+type conn struct {
+	s       *Server
+	choice  choice
+	session *session // of both eras: requests in it can be cancelled
+	in      *ndjson.Reader
+	out     *transport.Writer
+	served  *connection.Connection
+	scan    jsonscan.Scanner
+	ctx     context.Context
+	closer  io.Closer // nil if the wire can't be closed
+
+	next   func() (message.Message, kernel.Emit) // a call that is to begin, or nil
+	others sync.WaitGroup                        // requests that aren't calls of tools, and run beside them
+	stop   context.CancelFunc                    // ends them
+}
+
+func (c *conn) init(in io.Reader, out transport.Output) {
+	c.in = ndjson.NewReader(in, &ndjson.ReaderOptions{Limit: c.s.opts.MaxBody, BeforeRead: func() { c.out.Flush() }})
+	c.out = transport.NewWriter(out, 1<<20)
+}
+
+func (c *conn) serve(ctx context.Context) error {
+	ctx = context.WithValue(ctx, exchangeKey{}, c)
+	c.ctx, c.stop = context.WithCancel(ctx)
+	defer c.stop()
+	if c.closer != nil {
+		defer context.AfterFunc(c.session.principal.Life(), c.Cut)()
+	}
+	c.served = connection.New(c.s.k, c, &connection.Options{NoRequests: true})
+	err := c.served.Serve(ctx)
+	c.others.Wait()
+	c.session.end()
+	return errors.Join(err, c.out.Close(nil))
+}
+
+// Next implements [connection.Source].
+func (c *conn) Next() (message.Message, kernel.Emit, error) {
+	for {
+		line, err := c.in.Next()
+		if _, tooLong := errors.AsType[*ndjson.TooLong](err); tooLong {
+			c.write(appendResponse(nil, nil, nil, &failure{code: codeInvalidRequest, text: "Invalid request: " + err.Error()}))
+			continue
+		}
+		if err != nil {
+			c.ended()
+			return message.Message{}, nil, err
+		}
+		c.receive(bytes.Clone(line))
+		if next := c.next; next != nil {
+			c.next = nil
+			m, emit := next()
+			return m, emit, nil
+		}
+	}
+}
+
+// lingerTime is how long requests may take that aren't answered when the input has ended.
+const lingerTime = 10 * time.Second
+
+// ended ends what doesn't end by itself: nothing can cancel it any more.
+func (c *conn) ended() {
+	time.AfterFunc(lingerTime, c.stop)
+}
+
+// receive takes one message.
+func (c *conn) receive(line []byte) {
+	f, bad := parse(&c.scan, line)
+	switch {
+	case bad != nil:
+		c.write(appendResponse(nil, f.id, nil, bad))
+		return
+	case f.method == "":
+		c.session.answered(&f)
+		return
+	case f.id == nil:
+		c.session.notified(&f)
+		return
+	}
+	client := &c.session.client
+	if member(f.meta, metaVersion) != nil || f.method == "server/discover" {
+		if client, bad = modernClient(&f); bad != nil {
+			c.write(appendResponse(nil, f.id, nil, bad))
+			return
+		}
+	}
+	x := &exchange{s: c.s, frame: f, client: client, choice: c.choice, ctx: c.ctx, out: c, among: c.session}
+	m, bad := client.find(f.method)
+	if bad != nil {
+		x.fail(bad)
+		return
+	}
+	c.session.begin(x)
+	if m.quick {
+		x.run = func(m message.Message, emit kernel.Emit) {
+			x.cancel = func() { c.served.Cancel(m.Metadata.ID) }
+			c.next = func() (message.Message, kernel.Emit) { return m, emit }
+		}
+		m.answer(x)
+		return
+	}
+	x.ctx, x.cancel = context.WithCancel(c.ctx)
+	c.others.Go(func() {
+		defer x.cancel()
+		m.answer(x)
+	})
+}
+
+// exchangeOf implements [conversation].
+func (c *conn) exchangeOf(id message.ID) *exchange {
+	c.session.mu.Lock()
+	defer c.session.mu.Unlock()
+	for _, x := range c.session.running {
+		if x.asked == id {
+			return x
+		}
+	}
+	return nil
+}
+
+// notify implements [outlet].
+func (c *conn) notify(frame []byte) {
+	c.out.Room(true)
+	c.write(frame)
+}
+
+// respond implements [outlet].
+func (c *conn) respond(frame []byte, _ *failure) { c.write(frame) }
+
+func (c *conn) write(frame []byte) {
+	c.out.Add(func(dst []byte) []byte { return append(append(dst, frame...), '\n') }, false)
+}
+
+// Detach implements [connection.Source]. Each line has memory of its own.
+func (c *conn) Detach() {}
+
+// Flush implements [connection.Source].
+func (c *conn) Flush() { c.out.Flush() }
+
+// Room implements [connection.Source].
+func (c *conn) Room(wait bool) bool { return c.out.Room(wait) }
+
+// Left implements [connection.Source].
+func (c *conn) Left(finished <-chan struct{}) bool {
+	select {
+	case <-finished:
+		return false
+	case <-c.ctx.Done():
+		return true
+	}
+}
+
+// Stop implements [transport.Conn].
+func (c *conn) Stop() {
+	if raw, ok := c.closer.(net.Conn); ok {
+		_ = raw.SetReadDeadline(time.Unix(1, 0))
+	}
+}
+
+// Cut implements [transport.Conn].
+func (c *conn) Cut() {
+	if c.closer != nil {
+		_ = c.closer.Close()
+	}
+}
+
+// Serves implements [transport.Conn].
+func (c *conn) Serves() bool { return false }
+
+// Throttled implements [transport.Conn].
+func (c *conn) Throttled() bool { return false }

@@ -1,0 +1,94 @@
+package mcp
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+)
+
+// modernVersion is the revision in which each request stands for itself.
+const modernVersion = "2026-07-28"
+
+// legacyVersions are the revisions that begin with initialize, the latest first.
+var legacyVersions = []string{"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"}
+
+// versions are all of them, as JSON.
+var versions = `["` + modernVersion + `","` + strings.Join(legacyVersions, `","`) + `"]`
+
+// The members of _meta that the protocol defines.
+const (
+	metaVersion      = "io.modelcontextprotocol/protocolVersion"
+	metaCapabilities = "io.modelcontextprotocol/clientCapabilities"
+	metaLogLevel     = "io.modelcontextprotocol/logLevel"
+	metaServer       = "io.modelcontextprotocol/serverInfo"
+	metaSubscription = "io.modelcontextprotocol/subscriptionId"
+)
+
+// A client is what is known of the peer of an exchange.
+type client struct {
+	modern       bool
+	version      string // of the protocol
+	capabilities []byte // JSON
+	session      *session
+}
+
+// can reports whether the client has declared a capability.
+func (c *client) can(capability string) bool {
+	return len(member(c.capabilities, capability)) > 0
+}
+
+// modernClient reads what a request of the stateless era says of its client.
+func modernClient(f *frame) (*client, *failure) {
+	version, capabilities := textOf(member(f.meta, metaVersion)), member(f.meta, metaCapabilities)
+	switch {
+	case version == "":
+		return nil, invalid("Invalid params: _meta must have " + metaVersion + ", such as " + modernVersion)
+	case version != modernVersion:
+		return nil, unsupported(version)
+	case len(capabilities) == 0 || capabilities[0] != '{':
+		return nil, invalid("Invalid params: _meta must have " + metaCapabilities + ", an object")
+	}
+	return &client{modern: true, version: version, capabilities: capabilities}, nil
+}
+
+// unsupported is the failure for a version of the protocol that isn't served.
+func unsupported(version string) *failure {
+	data := appendString([]byte(`{"supported":`+versions+`,"requested":`), version)
+	return &failure{code: codeUnsupportedVersion, text: "Unsupported protocol version", data: append(data, '}')}
+}
+
+// known reports whether a version of the protocol is served.
+func known(version string) bool {
+	return version == modernVersion || slices.Contains(legacyVersions, version)
+}
+
+// instructions are what a model is told about the server as a whole.
+const instructions = "Kernos keeps memory, files, jobs, sealed secrets and history for agents. " +
+	"Find operations with Syscall_Search, read what one takes with Syscall_Describe, and call any of them with Syscall_Call. " +
+	"Use Memory_Set and Memory_Get for what should outlast this conversation."
+
+// capabilities returns what the server can do, as JSON.
+func (s *Server) capabilities(modern bool) []byte {
+	return []byte(`{"tools":{"listChanged":true}}`)
+}
+
+// initialize begins the stateful era.
+func initialize(x *exchange) {
+	c := x.client
+	c.version = legacyVersions[0]
+	if wanted := textOf(member(x.params, "protocolVersion")); slices.Contains(legacyVersions, wanted) {
+		c.version = wanted
+	}
+	c.capabilities = bytes.Clone(member(x.params, "capabilities"))
+	dst := appendString([]byte(`"protocolVersion":`), c.version)
+	dst = append(append(dst, `,"capabilities":`...), x.s.capabilities(false)...)
+	dst = append(append(dst, `,"serverInfo":`...), x.s.info...)
+	x.respond(appendString(append(dst, `,"instructions":`...), instructions))
+}
+
+// discover tells a client of the stateless era what there is.
+func discover(x *exchange) {
+	dst := append([]byte(`"supportedVersions":`+versions+`,"capabilities":`), x.s.capabilities(true)...)
+	dst = appendString(append(dst, `,"instructions":`...), instructions)
+	x.respond(x.cacheable(dst, hour))
+}

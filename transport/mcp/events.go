@@ -1,0 +1,221 @@
+package mcp
+
+import (
+	"bytes"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// keepAlive is how often a comment is sent on a stream that has nothing to say.
+const keepAlive = 20 * time.Second
+
+// An eventStream is the answer to one request of HTTP: one JSON text, or server-sent events as soon as
+// something comes before the response. It implements [outlet].
+//
+// In a session its events have ids and are kept for a while: a client that has lost the connection may
+// read the rest with another request.
+type eventStream struct {
+	session *session // nil in the stateless era
+	id      int64
+	done    chan struct{} // closed with the response, or by leave
+
+	mu      sync.Mutex
+	w       http.ResponseWriter // nil while no client reads
+	begun   bool                // the answer is events
+	over    bool
+	seq     int64
+	written bool // since the last comment
+}
+
+func newEventStream(n *session, w http.ResponseWriter) *eventStream {
+	e := &eventStream{session: n, w: w, done: make(chan struct{})}
+	if n != nil {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.last++
+		e.id = n.last
+		n.streams[e.id] = e
+	}
+	return e
+}
+
+// notify implements [outlet].
+func (e *eventStream) notify(frame []byte) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.event(frame)
+}
+
+// respond implements [outlet].
+func (e *eventStream) respond(frame []byte, f *failure) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.over {
+		return
+	}
+	if e.w != nil && !e.begun {
+		writeJSON(e.w, statusOf(f, e.session == nil), frame)
+	} else {
+		e.event(frame)
+	}
+	e.end()
+}
+
+// leave ends the stream without a response.
+func (e *eventStream) leave() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.end()
+}
+
+// end is called with mu held.
+func (e *eventStream) end() {
+	if !e.over {
+		e.over = true
+		close(e.done)
+	}
+}
+
+// event writes an event. mu is held.
+func (e *eventStream) event(frame []byte) {
+	if e.over {
+		return
+	}
+	var dst []byte
+	if e.session != nil {
+		e.seq++
+		dst = e.appendID(dst, e.seq)
+	}
+	dst = append(append(append(dst, "data: "...), frame...), "\n\n"...)
+	if e.session != nil {
+		e.session.keep(loggedEvent{e.id, e.seq, dst})
+	}
+	e.write(dst)
+}
+
+func (e *eventStream) appendID(dst []byte, seq int64) []byte {
+	dst = strconv.AppendInt(append(dst, "id: "...), e.id, 10)
+	return append(strconv.AppendInt(append(dst, '-'), seq, 10), '\n')
+}
+
+// write writes to the client, if one reads. mu is held.
+func (e *eventStream) write(text []byte) {
+	if e.w == nil {
+		return
+	}
+	if !e.begun {
+		e.begun = true
+		h := e.w.Header()
+		h.Set("Content-Type", "text/event-stream")
+		h.Set("X-Accel-Buffering", "no") // proxies are to pass on what comes
+		e.w.WriteHeader(http.StatusOK)
+	}
+	e.written = true
+	_, err := e.w.Write(text)
+	if err == nil {
+		err = http.NewResponseController(e.w).Flush()
+	}
+	if err != nil {
+		e.w = nil
+	}
+}
+
+// serve waits until the stream has ended, or its client has left, which it reports.
+func (e *eventStream) serve(r *http.Request, stopping <-chan struct{}) (left bool) {
+	alive := time.NewTicker(keepAlive)
+	defer alive.Stop()
+	defer func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.w = nil
+	}()
+	for {
+		select {
+		case <-e.done:
+			return false
+		case <-r.Context().Done():
+			return true
+		case <-stopping:
+			return true
+		case <-alive.C:
+			e.mu.Lock()
+			if e.begun && !e.written {
+				e.write([]byte(":\n\n"))
+			}
+			e.written = false
+			e.mu.Unlock()
+		}
+	}
+}
+
+// A loggedEvent is an event that a client may want again.
+type loggedEvent struct {
+	stream, seq int64
+	text        []byte
+}
+
+// maxLog is how many bytes of events a session keeps.
+const maxLog = 128 << 10
+
+// keep keeps an event.
+func (n *session) keep(e loggedEvent) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.log = append(n.log, e)
+	for n.bytes += len(e.text); n.bytes > maxLog && len(n.log) > 1; n.log = n.log[1:] {
+		n.bytes -= len(n.log[0].text)
+	}
+}
+
+// resume sends a client the events of a stream after the last one that it has, and those to come. It
+// returns nil if the stream isn't known.
+func (n *session) resume(last string, w http.ResponseWriter) *eventStream {
+	streamText, seqText, _ := strings.Cut(last, "-")
+	id, err := strconv.ParseInt(streamText, 10, 64)
+	seq, err2 := strconv.ParseInt(seqText, 10, 64)
+	n.mu.Lock()
+	e := n.streams[id]
+	n.mu.Unlock()
+	if err != nil || err2 != nil || e == nil {
+		return nil
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	n.mu.Lock()
+	var missed [][]byte
+	for _, one := range n.log {
+		if one.stream == id && one.seq > seq {
+			missed = append(missed, one.text)
+		}
+	}
+	n.mu.Unlock()
+	e.w, e.begun = w, false
+	e.write(bytes.Join(missed, nil))
+	return e
+}
+
+// statusOf is the status of HTTP for a response.
+func statusOf(f *failure, modern bool) int {
+	switch {
+	case f == nil || !modern:
+		return http.StatusOK
+	case f.code == codeNoMethod:
+		return http.StatusNotFound
+	case f.code == codeMissingCapability:
+		return http.StatusBadRequest
+	}
+	return http.StatusOK
+}
+
+func writeJSON(w http.ResponseWriter, status int, body []byte) {
+	h := w.Header()
+	h["Content-Type"] = jsonType
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // fails if the peer has left
+}
+
+var jsonType = []string{"application/json"}

@@ -1,0 +1,169 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+	"sync"
+	"time"
+
+	"kernos/kernel"
+	"kernos/message"
+)
+
+// An exchange is one request of a client and its one response.
+type exchange struct {
+	s *Server
+	frame
+	client *client
+	choice choice // of tools to list
+	ctx    context.Context
+
+	run    func(message.Message, kernel.Emit) // sends a message to the kernel, whose answers may come later
+	tool   *tool                              // that is called, or nil
+	data   json.RawMessage                    // that the tool is called with
+	asked  message.ID                         // of the message that the tool is called with, or ""
+	cancel func()
+	among  *session // where it can be found by its id; nil if nowhere
+
+	mu    sync.Mutex
+	out   outlet
+	over  bool     // the response is sent
+	meta  []byte   // members of the response's _meta
+	lacks *failure // what the call needs and the client can't do, or nil
+}
+
+// An outlet is where the messages of an exchange go. Its methods are called one at a time.
+type outlet interface {
+	// notify sends a notification, or a request to the client, before the response. The outlet doesn't keep it.
+	notify(frame []byte)
+
+	// respond sends the response, which is an error if there is a failure. The outlet doesn't keep it.
+	respond(frame []byte, f *failure)
+}
+
+// respond answers with a result, of which it gets the members.
+func (x *exchange) respond(members []byte) {
+	dst := make([]byte, 0, len(members)+len(x.s.info)+160)
+	dst = append(dst, '{')
+	if x.client.modern {
+		dst = append(dst, `"resultType":"complete",`...)
+	}
+	x.finish(x.closed(append(dst, members...)), nil)
+}
+
+// closed appends _meta and the end of a result.
+func (x *exchange) closed(dst []byte) []byte {
+	if x.client.modern || len(x.meta) > 0 {
+		if c := dst[len(dst)-1]; c != '{' && c != ',' {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, `"_meta":{`...)
+		dst = append(dst, x.meta...)
+		if x.client.modern {
+			if len(x.meta) > 0 {
+				dst = append(dst, ',')
+			}
+			dst = append(append(dst, `"`+metaServer+`":`...), x.s.info...)
+		}
+		dst = append(dst, '}')
+	}
+	return append(dst, '}')
+}
+
+// fail answers with an error of the protocol.
+func (x *exchange) fail(f *failure) { x.finish(nil, f) }
+
+func (x *exchange) finish(result []byte, f *failure) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !x.over {
+		x.over = true
+		if x.among != nil {
+			x.among.done(x)
+		}
+		x.out.respond(appendResponse(nil, x.id, result, f), f)
+	}
+}
+
+// notify sends a notification that belongs to the request.
+func (x *exchange) notify(method string, params []byte) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !x.over {
+		x.out.notify(appendNotification(nil, method, params))
+	}
+}
+
+// How long a client may keep a result.
+const (
+	never = 0
+	soon  = 5 * time.Second
+	hour  = time.Hour
+)
+
+// cacheable appends how long the client may keep a result. It is for the caller alone, as everything is.
+func (x *exchange) cacheable(members []byte, fresh time.Duration) []byte {
+	if !x.client.modern {
+		return members
+	}
+	members = strconv.AppendInt(append(members, `,"ttlMs":`...), fresh.Milliseconds(), 10)
+	return append(members, `,"cacheScope":"private"`...)
+}
+
+// A method answers one kind of request. It responds once, before it returns or later.
+type method struct {
+	answer func(*exchange)
+	in     eras
+
+	// quick methods never wait: a connection reads on after them.
+	quick bool
+}
+
+type eras byte
+
+const (
+	both eras = iota
+	legacy
+	modern
+)
+
+var methods = map[string]method{
+	"initialize":      {initialize, legacy, true},
+	"ping":            {func(x *exchange) { x.respond(nil) }, legacy, true},
+	"server/discover": {discover, modern, true},
+	"tools/list":      {listTools, both, true},
+	"tools/call":      {callTool, both, true},
+
+	"logging/setLevel": {setLevel, legacy, true},
+}
+
+// find returns the method that a request asks for.
+func (c *client) find(name string) (method, *failure) {
+	m, ok := methods[name]
+	if !ok || m.in == legacy && c.modern || m.in == modern && !c.modern {
+		return m, &failure{code: codeNoMethod, text: "Method not found: " + message.Clip(name, 100)}
+	}
+	return m, nil
+}
+
+// unanswered answers a call that has ended without an outcome.
+func (x *exchange) unanswered(err error) {
+	if err == nil {
+		err = context.Canceled
+	}
+	e, _ := message.ErrorOf(err)
+	x.fail(&failure{code: codeInternal, text: e.Message})
+}
+
+// abandon cancels the exchange: the client wants no response any more.
+func (x *exchange) abandon() {
+	x.mu.Lock()
+	x.over = true
+	x.among.done(x)
+	if e, ok := x.out.(*eventStream); ok {
+		e.leave()
+	}
+	x.mu.Unlock()
+	x.cancel()
+}

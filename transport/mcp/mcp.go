@@ -1,0 +1,107 @@
+// Package mcp serves a kernel as a server of the Model Context Protocol: every syscall is a tool.
+// Memory, files, blobs and recorded messages are resources, agents and skills are prompts, jobs are
+// tasks.
+//
+//	server := mcp.New(k, &mcp.Options{Version: "1.2.3"})
+//	mux.Handle("/mcp", server) // streamable HTTP, and the bridge of kernos mcp
+//	…
+//	err := server.Shutdown(ctx)
+//
+// The handler around it decides who may connect; what a client sees and may call is decided by the
+// principal in the context of the request.
+//
+// Both eras of the protocol are served at once. A request whose _meta names its protocol version
+// (2026-07-28) stands for itself. A client that begins with initialize (2025-11-25 and before) has a
+// session. The two differ in how a request arrives and how its answer leaves; a [exchange] is what
+// they have in common, and everything else is written once, for exchanges.
+package mcp
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"kernos/internal/recent"
+	"kernos/kernel"
+	"kernos/kernel/principal"
+	"kernos/transport"
+)
+
+// Options are the settings of a Server. The zero value is usable.
+type Options struct {
+	// Version is that of the program, as clients see it.
+	Version string
+
+	// Find returns the token of a name, for which the owner wants a connection to act. Nil means that
+	// the owner's connections act for the owner.
+	Find func(name string) (*principal.Principal, error)
+
+	// MaxBody is how many bytes a message may have. 0 means 4 MB.
+	MaxBody int
+
+	// MaxSessions is how many sessions of the stateful era are kept; the one that was idle for longest
+	// ends first. 0 means 1,000.
+	MaxSessions int
+
+	// MaxConnections is how many connections of kernos mcp there may be at a time. 0 means 1,000.
+	MaxConnections int
+
+	// Log is for the operator. Nil means silence.
+	Log *slog.Logger
+}
+
+// A Server serves a kernel. It is safe for concurrent use.
+type Server struct {
+	k    *kernel.Kernel
+	opts Options
+	info []byte // the server, as JSON
+
+	toolsets *recent.Cache[*toolset] // by hash
+	lists    *recent.Cache[[]byte]   // rendered, by hash, selection and era
+
+	conns *transport.Server // of kernos mcp
+
+	mu       sync.Mutex
+	sessions map[string]*session
+}
+
+// New returns a server of a kernel. Nil options mean defaults.
+func New(k *kernel.Kernel, opts *Options) *Server {
+	s := &Server{k: k, sessions: make(map[string]*session)}
+	if opts != nil {
+		s.opts = *opts
+	}
+	s.opts.Version = cmp.Or(s.opts.Version, "0")
+	s.opts.MaxBody = cmp.Or(s.opts.MaxBody, 4<<20)
+	s.opts.MaxSessions = cmp.Or(s.opts.MaxSessions, 1000)
+	s.opts.MaxConnections = cmp.Or(s.opts.MaxConnections, 1000)
+	if s.opts.Log == nil {
+		s.opts.Log = slog.New(slog.DiscardHandler)
+	}
+	s.info = appendString([]byte(`{"name":"kernos","title":"Kernos","version":`), s.opts.Version)
+	s.info = append(s.info, '}')
+	s.toolsets = recent.New[*toolset](recent.Limits{Values: 64, Bytes: 64, Each: 1})
+	s.lists = recent.New[[]byte](recent.Limits{Values: 256, Bytes: 64 << 20, Each: 16 << 20})
+	s.conns = transport.NewServer(k, transport.Limits{Connections: s.opts.MaxConnections}, []transport.Reason{transport.TooMany}, nil, s.opts.Log)
+	return s
+}
+
+// Stats returns the figures of the connections of kernos mcp.
+func (s *Server) Stats() transport.Stats { return s.conns.Stats() }
+
+// Shutdown ends the connections of kernos mcp, and the sessions. Requests that have begun may finish
+// until ctx ends.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.mu.Lock()
+	for id, one := range s.sessions {
+		delete(s.sessions, id)
+		one.end()
+	}
+	s.mu.Unlock()
+	return s.conns.Drain(ctx)
+}
+
+// maxWait is how long a call waits for what it has asked of the client.
+const maxWait = 10 * time.Minute

@@ -1,0 +1,169 @@
+package mcp
+
+import (
+	"crypto/rand"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"kernos/kernel/principal"
+)
+
+// A session is the conversation with a client of the stateful era: one that began with initialize. Over
+// HTTP it has an id; over a connection of kernos mcp it is the connection.
+type session struct {
+	id        string
+	principal *principal.Principal
+	client    client
+
+	mu      sync.Mutex
+	level   string               // of log messages that the client wants; "" means none
+	running map[string]*exchange // by the ids of their requests
+	asked   int64                // requests that were sent to the client
+	waiting map[string]chan frame
+	ended   bool
+
+	// Over HTTP.
+	used    time.Time
+	streams map[int64]*eventStream // that can be resumed
+	last    int64                  // stream
+	log     []loggedEvent
+	bytes   int // of log
+	alone   *eventStream
+}
+
+func newSession(p *principal.Principal) *session {
+	n := &session{principal: p, running: make(map[string]*exchange), waiting: make(map[string]chan frame), streams: make(map[int64]*eventStream), used: time.Now()}
+	n.client.session = n
+	return n
+}
+
+// open makes a session of HTTP. If there are too many, the one that was idle for longest ends.
+func (s *Server) open(p *principal.Principal) *session {
+	n := newSession(p)
+	n.id = rand.Text()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.sessions) >= s.opts.MaxSessions {
+		var oldest *session
+		for _, one := range s.sessions {
+			if oldest == nil || one.used.Before(oldest.used) {
+				oldest = one
+			}
+		}
+		delete(s.sessions, oldest.id)
+		oldest.end()
+	}
+	s.sessions[n.id] = n
+	return n
+}
+
+// session returns a session of HTTP, or nil. The session of another principal can't be told from one that isn't there.
+func (s *Server) session(id string, p *principal.Principal) *session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.sessions[id]
+	if n == nil || n.principal.ID() != p.ID() {
+		return nil
+	}
+	n.used = time.Now()
+	return n
+}
+
+// close ends a session of HTTP.
+func (s *Server) close(n *session) {
+	s.mu.Lock()
+	delete(s.sessions, n.id)
+	s.mu.Unlock()
+	n.end()
+}
+
+// end ends what waits for the client, and its streams.
+func (n *session) end() {
+	n.mu.Lock()
+	n.ended = true
+	for id, c := range n.waiting {
+		delete(n.waiting, id)
+		close(c)
+	}
+	streams := slices.Collect(maps.Values(n.streams))
+	n.mu.Unlock()
+	for _, one := range streams { // the lock of a stream is taken before that of its session
+		one.leave()
+	}
+}
+
+func (n *session) logLevel() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.level
+}
+
+func (n *session) setLogLevel(level string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.level = level
+}
+
+// begin notes a request that may be cancelled.
+func (n *session) begin(x *exchange) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.running[string(x.id)] = x
+}
+
+// done forgets a request that has its response.
+func (n *session) done(x *exchange) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.running[string(x.id)] == x {
+		delete(n.running, string(x.id))
+	}
+}
+
+// notified takes a notification of the client.
+func (n *session) notified(f *frame) {
+	if f.method != "notifications/cancelled" {
+		return // initialized, progress, roots/list_changed: nothing depends on them
+	}
+	n.mu.Lock()
+	x := n.running[string(member(f.params, "requestId"))]
+	n.mu.Unlock()
+	if x != nil {
+		x.abandon()
+	}
+}
+
+// answered takes a response of the client to a request that was sent to it.
+func (n *session) answered(f *frame) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if c, ok := n.waiting[string(f.id)]; ok {
+		delete(n.waiting, string(f.id))
+		c <- *f
+	}
+}
+
+// expect returns the id of a new request to the client, and where its response comes. The channel is
+// closed when the session ends.
+func (n *session) expect() (id string, response chan frame) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.asked++
+	id, response = strconv.FormatInt(n.asked, 10), make(chan frame, 1)
+	if n.ended {
+		close(response)
+	} else {
+		n.waiting[id] = response
+	}
+	return id, response
+}
+
+// forget withdraws a request to the client.
+func (n *session) forget(id string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.waiting, id)
+}

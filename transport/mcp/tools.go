@@ -1,0 +1,168 @@
+package mcp
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"kernos/internal/jsonscan"
+	"kernos/kernel"
+	"kernos/kernel/principal"
+	"kernos/message"
+	"kernos/schema"
+)
+
+// A tool is a syscall as the protocol shows it.
+type tool struct {
+	definition *kernel.Definition
+	name       string // Memory_Get
+	wraps      bool   // the syscall takes a value that isn't an object: the tool takes {data}
+	content    bool   // its reply is a result of the protocol: {content, structuredContent, isError}
+}
+
+// A toolset is what one view of the registry has.
+type toolset struct {
+	tools  []*tool // by name
+	byName map[string]*tool
+}
+
+// toolsOf returns the tools that a caller may call.
+func (s *Server) toolsOf(caller *principal.Principal) (*toolset, string) {
+	v := s.k.Registry().For(caller)
+	hash := v.Hash()
+	if t, ok := s.toolsets.Get(hash); ok {
+		return t, hash
+	}
+	t := &toolset{byName: make(map[string]*tool)}
+	for sys := range v.Syscalls() {
+		one := &tool{definition: &sys.Definition, name: toolName(sys.Type)}
+		text := sys.Input.JSON()
+		one.wraps = sys.Input != schema.Any && !objectSchema(text)
+		one.content = string(member(sys.Output.JSON(), contentKeyword)) == "true"
+		t.tools = append(t.tools, one)
+		namespace, method := kernel.Method(sys.Type)
+		for _, name := range []string{one.name, string(sys.Type), namespace + "_" + method} {
+			t.byName[name] = one
+		}
+	}
+	slices.SortFunc(t.tools, func(a, b *tool) int { return cmp.Compare(a.name, b.name) })
+	s.toolsets.Put(hash, t, 1)
+	return t, hash
+}
+
+// contentKeyword marks the output schema of a syscall whose reply is made for this protocol: it has
+// content, and may have structuredContent and isError.
+const contentKeyword = "x-mcp-content"
+
+func toolName(t message.Type) string { return strings.ReplaceAll(string(t), ".", "_") }
+
+// objectSchema reports whether a schema describes objects.
+func objectSchema(text []byte) bool {
+	return textOf(member(text, "type")) == "object"
+}
+
+// A choice is which tools are listed. All that the caller may call can be called, listed or not.
+type choice string
+
+const (
+	// Core are the everyday tools, and those that were made at run time.
+	Core choice = "core"
+
+	// All are all tools.
+	All choice = "all"
+)
+
+// everyday are the syscalls that [Core] lists.
+var everyday = []message.Type{
+	"Syscall.Search", "Syscall.Describe", "Syscall.Call", "Syscall.Register",
+	"Memory.Get", "Memory.Set", "Memory.List", "Memory.Delete",
+}
+
+// has reports whether a tool is listed. Any other choice is a list of patterns: Memory.*,Http.Fetch.
+func (c choice) has(d *kernel.Definition) bool {
+	switch c {
+	case All:
+		return true
+	case Core, "":
+		return slices.Contains(everyday, d.Type) || d.Provider == kernel.Code || d.Provider == kernel.BuiltIn && !principal.Builtin(d.Type)
+	}
+	for pattern := range strings.SplitSeq(string(c), ",") {
+		switch pattern = strings.TrimSpace(pattern); {
+		case pattern == string(Core) && Core.has(d), pattern == string(All), principal.Matches(pattern, d.Type), pattern == toolName(d.Type):
+			return true
+		}
+	}
+	return false
+}
+
+// listTools answers tools/list.
+func listTools(x *exchange) {
+	caller := kernel.SenderIn(x.ctx).Principal()
+	set, hash := x.s.toolsOf(caller)
+	key := hash + "/" + string(x.choice)
+	if x.client.modern {
+		key += "/modern"
+	}
+	list, ok := x.s.lists.Get(key)
+	if !ok {
+		list = set.render(x.choice, x.client.modern)
+		x.s.lists.Put(key, list, len(list))
+	}
+	x.respond(x.cacheable(slices.Clip(list), soon))
+}
+
+// render writes the tools of a choice as the member tools of a result.
+func (t *toolset) render(c choice, modern bool) []byte {
+	dst := []byte(`"tools":[`)
+	for _, one := range t.tools {
+		if !c.has(one.definition) {
+			continue
+		}
+		if dst[len(dst)-1] != '[' {
+			dst = append(dst, ',')
+		}
+		dst = one.append(dst, modern, c != Core && c != "")
+	}
+	return append(dst, ']')
+}
+
+// append writes a tool. Without outputs, a model's context has more room.
+func (t *tool) append(dst []byte, modern, outputs bool) []byte {
+	d := t.definition
+	dst = appendString(append(dst, `{"name":`...), t.name)
+	dst = appendString(append(dst, `,"title":`...), string(d.Type))
+	dst = appendString(append(dst, `,"description":`...), d.Summary)
+	dst = append(dst, `,"inputSchema":`...)
+	switch {
+	case t.wraps:
+		dst = jsonscan.AppendCompact(append(dst, `{"type":"object","properties":{"data":`...), d.Input.JSON())
+		dst = append(dst, `},"required":["data"],"additionalProperties":false}`...)
+	case d.Input == schema.Any:
+		dst = append(dst, `{"type":"object"}`...)
+	default:
+		dst = jsonscan.AppendCompact(dst, d.Input.JSON())
+	}
+	if text := d.Output.JSON(); outputs && !t.content && d.Output != schema.Any && (objectSchema(text) || modern && len(text) > 2) {
+		dst = jsonscan.AppendCompact(append(dst, `,"outputSchema":`...), text)
+	}
+	return append(append(append(dst, `,"annotations":`...), hints(d)...), '}')
+}
+
+// hints are what a client is told about the effects of a call. Left out, a hint means the worse.
+func hints(d *kernel.Definition) string {
+	if d.Kind == message.KindQuery && d.Effect != kernel.Delegated {
+		return `{"readOnlyHint":true,"openWorldHint":false}`
+	}
+	text := `{"readOnlyHint":false`
+	inside := d.Provider == kernel.BuiltIn && (d.Effect == kernel.InStore || d.Effect == kernel.Transient)
+	if inside && !d.Destroys {
+		text += `,"destructiveHint":false`
+	}
+	if d.SafeToRepeat {
+		text += `,"idempotentHint":true`
+	}
+	if inside {
+		text += `,"openWorldHint":false`
+	}
+	return text + "}"
+}
