@@ -1,8 +1,10 @@
 package conformance
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"kernos/internal/testkit"
@@ -32,6 +34,13 @@ func TestExamplesRun(t *testing.T) {
 	testkit.Until(t, "jobs run", func() bool { return failure(w.command("Job.Resume", `{}`)) == 0 })
 	w.ask(message.Message{Kind: message.KindCommand, Type: "Echo", Data: []byte(`{"message":"a workflow"}`),
 		Metadata: message.Metadata{ID: "req-7-1", Timestamp: 1, Correlation: "req-7"}}) // the one that examples name
+	var created struct{ Session string }
+	if m := w.command("Session.Create", `{}`); failure(m) != 0 || json.Unmarshal(m.Data, &created) != nil {
+		t.Fatalf("%s", m.Data)
+	}
+	const session = "01JFV0Y1G0Q3W8Z4X6Y2N1M9KA" // the one that examples name
+	connection := w.connect()
+	defer func() { _ = connection.in.Close() }()
 	found := 0
 	for _, typ := range w.kernel.Registry().Types() {
 		s, _ := w.kernel.Registry().Lookup(typ)
@@ -44,10 +53,13 @@ func TestExamplesRun(t *testing.T) {
 				t.Errorf("%s: %s: %v", typ, example, err)
 			}
 			found++
-			if typ == "Syscall.Register" || typ == "Session.Send" {
-				continue // only a connection can do it; its session doesn't exist
+			m := message.Message{Kind: s.Kind, Type: typ, Data: bytes.ReplaceAll(example, []byte(session), []byte(created.Session)), Metadata: message.Metadata{ID: "e", Timestamp: 1}}
+			if typ == "Syscall.Register" { // for a program behind the connection
+				if answer, err := connection.ask(string(message.Append(nil, &m))); err != nil || !strings.HasPrefix(answer, `{"kind":"reply"`) {
+					t.Errorf("%s: %s: %s %v", typ, example, answer, err)
+				}
+				continue
 			}
-			m := message.Message{Kind: s.Kind, Type: typ, Data: example, Metadata: message.Metadata{ID: "e", Timestamp: 1}}
 			w.kernel.Handle(context.Background(), m, func(m message.Message) {
 				if m.Kind == message.KindError {
 					t.Errorf("%s: %s: %s", typ, example, m.Data)

@@ -132,6 +132,7 @@ func Open(o *Options) (_ *Daemon, err error) {
 	d.tokens.OnEnd(d.jobs.Ended)
 	d.sessions = session.New(&session.Options{
 		Store: d.state.store, Find: d.tokens.Find, Blobs: d.state, Open: d.state.resolve, Opened: d.state.opened, Grace: jobGrace, Log: d.opts.Log,
+		Room: func(name string) (int, error) { return d.state.models(&d.opts).Room(name) },
 	})
 	if err := d.openKernel(); err != nil {
 		return nil, err

@@ -5,17 +5,25 @@ package daemon_test
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"kernos/capability/model/modeltest"
 	"kernos/daemon"
+	"kernos/internal/testkit"
 	"kernos/kernel"
 	"kernos/kernel/kerneltest"
 	"kernos/message"
+	"kernos/store"
+	"kernos/store/blobs"
+	"kernos/store/storetest"
 )
 
 // The rules of a session hold in jobs, their steps, code and replays, where a call can't wait for a
@@ -109,5 +117,121 @@ func TestRulesOfASessionHoldInWhatItStarts(t *testing.T) {
 	}
 	if out := send("And on"); out.Status != "done" {
 		t.Errorf("got %+v", out)
+	}
+}
+
+// conversation is a session as tests look at it.
+type conversation struct {
+	Messages []struct {
+		Type, Text string
+		Partial    bool
+		Files      []struct {
+			Data    string
+			DataRef *message.BlobPointer
+		}
+	}
+}
+
+// A cancel closes the connection to a provider that never ends its answer, and what was said is kept.
+func TestACancelLeavesTheProvider(t *testing.T) {
+	server := modeltest.Serve(t, modeltest.Answer{Text: strings.Repeat("word ", 40), Hold: make(chan struct{})})
+	d, call := serveJobs(t, &daemon.Options{Home: t.TempDir(), Models: server.Models()})
+	for model := range server.Models() {
+		must := func(what message.Type, data string, out any) {
+			t.Helper()
+			if e := call(what, data, out); e != nil {
+				t.Fatalf("%s: %s %s: %d %v", model, what, data, e.Code, e)
+			}
+		}
+		var created struct{ Session string }
+		must("Session.Create", fmt.Sprintf(`{"model":%q}`, model), &created)
+		session := fmt.Sprintf(`{"session":%q}`, created.Session)
+		said, replied := make(chan struct{}), make(chan message.Message)
+		once := sync.OnceFunc(func() { close(said) })
+		go func() {
+			send := message.Message{Kind: message.KindCommand, Type: "Session.Send", Data: fmt.Appendf(nil, `{"session":%q,"text":"go","wait":true}`, created.Session)}
+			m, _ := d.Call(t.Context(), send, func(m message.Message) {
+				if m.Type == "Session.Streamed" {
+					once()
+				}
+			})
+			replied <- m
+		}()
+		<-said
+		must("Session.Cancel", session, new(any))
+		testkit.Until(t, "the provider is left", func() bool { return server.Open() == 0 })
+		if m := <-replied; !strings.Contains(string(m.Data), `"status":"canceled","text":"word `) {
+			t.Errorf("%s: got %s", model, m.Data)
+		}
+		var all conversation
+		must("Session.Messages", session, &all)
+		if last := all.Messages[len(all.Messages)-1]; last.Type != "reply" || !last.Partial || !strings.HasPrefix(last.Text, "word ") {
+			t.Errorf("%s: got %+v", model, all)
+		}
+	}
+}
+
+// Files go through a session: a small one stays in its message, a large one is a blob, both
+// providers are shown them, and Session.Delete leaves nothing that keeps a blob.
+func TestFilesInASession(t *testing.T) {
+	server := modeltest.Serve(t, modeltest.Answer{Text: "Seen."})
+	kept, dir := storetest.NewMemory(), t.TempDir()
+	_, call := serveJobs(t, &daemon.Options{Home: dir, Models: server.Models(), OpenStore: func(string) (store.Store, error) { return kept, nil }})
+	must := func(what message.Type, data string, out any) {
+		t.Helper()
+		if e := call(what, data, out); e != nil {
+			t.Fatalf("%s %.200s: %d %v", what, data, e.Code, e)
+		}
+	}
+	files, err := blobs.New(filepath.Join(daemon.Home{Dir: dir, Origin: store.DefaultOrigin}.State(), "blobs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	unused := func() int {
+		t.Helper()
+		c, err := files.Collect(t.Context(), kept, 0, time.Now().Add(time.Hour))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(c.Removed)
+	}
+	small := base64.StdEncoding.EncodeToString([]byte("milk and bread"))
+	for model, shown := range map[string]string{
+		"openai":    `"image_url":{"url":"data:image/png;base64,%s"}`,
+		"anthropic": `"source":{"type":"base64","media_type":"image/png","data":"%s"}`,
+	} {
+		bytes := strings.Repeat(model, 1000)
+		large := base64.StdEncoding.EncodeToString([]byte(bytes))
+		var created struct{ Session string }
+		must("Session.Create", fmt.Sprintf(`{"model":%q}`, model), &created)
+		session := fmt.Sprintf(`{"session":%q}`, created.Session)
+		sent := fmt.Sprintf(`{"session":%q,"files":[{"data":%q,"filename":"list.txt","mimeType":"text/plain"},{"data":%q,"filename":"a.png","mimeType":"image/png"}],"wait":true}`, created.Session, small, large)
+		for range 2 { // the second time they are a part of the history
+			must("Session.Send", sent, new(any))
+			all := server.Requests()
+			if body := string(all[len(all)-1]); !strings.Contains(body, fmt.Sprintf(shown, large)) || !strings.Contains(body, "milk and bread") {
+				t.Errorf("%s was shown %.500s", model, body)
+			}
+			sent = fmt.Sprintf(`{"session":%q,"text":"And now?","wait":true}`, created.Session)
+		}
+		var whole struct{ conversation }
+		must("Session.Export", session, &whole)
+		input := whole.Messages[0]
+		if len(input.Files) != 2 || input.Files[0].Data != small || input.Files[1].Data != "" || input.Files[1].DataRef == nil {
+			t.Fatalf("%s: the input is %+v", model, input)
+		}
+		var read struct{ Text string }
+		ref, _ := json.Marshal(input.Files[1].DataRef)
+		must("Blob.Read", fmt.Sprintf(`{"ref":%s}`, ref), &read)
+		if read.Text != bytes {
+			t.Errorf("%s: the file is %.100s", model, read.Text)
+		}
+		if n := unused(); n != 0 {
+			t.Errorf("%s: %d blobs were removed while the session needs them", model, n)
+		}
+		must("Session.Delete", session, new(any))
+		if n := unused(); n == 0 {
+			t.Errorf("%s: something keeps the blob of a session that is deleted", model)
+		}
 	}
 }

@@ -225,10 +225,10 @@ func (m *models) find(name string) (*provider, error) {
 			return nil, err
 		}
 		hint := nearest.Hint(name, known)
-		if hint == "" {
-			hint = "Model.List lists those that are"
+		if hint != "" {
+			hint = ": " + hint
 		}
-		return nil, message.Errorf(404, "The model %q isn't configured: %s", message.Clip(name, 64), hint)
+		return nil, message.Errorf(404, "The model %q isn't configured%s (Model.List lists those that are)", message.Clip(name, 64), hint)
 	}
 	p, err := readProvider(name, text)
 	if err != nil {
@@ -239,6 +239,18 @@ func (m *models) find(name string) (*provider, error) {
 		return m.play(p)
 	}
 	return p, nil
+}
+
+// Room returns how many tokens a conversation with a model may have beside its answer; 0 means
+// that this isn't known, or that the model leaves out itself what doesn't fit. The error is that of
+// [Module]'s Model.Generate: a 404 if the model isn't configured.
+func (o *Options) Room(name string) (tokens int, err error) {
+	p, err := (&models{Options: *o}).find(name)
+	if err != nil || p.ContextWindow == 0 || p.Dialect == demoName {
+		return 0, err
+	}
+	answer := cmp.Or(p.MaxTokens, min(p.ContextWindow/4, 4096))
+	return max(p.ContextWindow-answer, 1), nil
 }
 
 // setting returns the settings of a model, and where they stand.

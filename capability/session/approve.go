@@ -173,7 +173,7 @@ func (x *Sessions) Rules(id string, s *kernel.Syscall, m *message.Message, neste
 }
 
 type decideInput struct {
-	Session  string         `json:"session" jsonschema:"minLength=26,maxLength=26" jsonschema_description:"The session."`
+	Session  string         `json:"session" jsonschema:"maxLength=64" jsonschema_description:"The session."`
 	Call     string         `json:"call" jsonschema:"minLength=1,maxLength=128" jsonschema_description:"The call, as the approval-request names it."`
 	Decision string         `json:"decision" jsonschema:"enum=allow,enum=deny" jsonschema_description:"allow: the call runs. deny: the model is told that it may not."`
 	Remember string         `json:"remember,omitzero" jsonschema:"enum=once,enum=session,enum=always,default=once" jsonschema_description:"For which calls of the same syscall the decision to allow holds: this one, those of the session, or those of all sessions of its principal."`

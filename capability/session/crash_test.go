@@ -114,8 +114,9 @@ var kills = flag.Int("kills", 20, "how often a turn is killed")
 func TestATurnIsKilledAgainAndAgain(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	test(t, "", func(t *testing.T, w *world) {
+		w.room = 500 // summaries are made meanwhile
 		id := w.recorded()
-		inputs, seen := 0, 0
+		inputs, seen, summaries := 0, 0, 0
 		for range *kills {
 			w.kill(1 + random.IntN(12))
 			if w.callAs(nil, "Session.Send", fmt.Sprintf(`{"session":%q,"text":"go %d"}`, id, inputs), nil) == nil {
@@ -130,6 +131,12 @@ func TestATurnIsKilledAgainAndAgain(t *testing.T) {
 			if m.Type == "input" {
 				seen++
 			}
+			if m.Type == "summary" {
+				summaries++
+			}
+		}
+		if summaries == 0 {
+			t.Error("nothing was summarized")
 		}
 		if seen < inputs {
 			t.Errorf("T3: %d inputs of %d are there: %s", seen, inputs, w.brief(id))

@@ -14,13 +14,14 @@ import (
 )
 
 type createInput struct {
-	Agent  string           `json:"agent,omitzero" jsonschema:"maxLength=1024" jsonschema_description:"An agent file, such as os://agents/writer.md: its text is the system message, its tools are the session's."`
-	Model  string           `json:"model,omitzero" jsonschema:"maxLength=128" jsonschema_description:"The model, as Model.List names it. Default: the default model."`
-	System string           `json:"system,omitzero" jsonschema_description:"The system message. With agent, it comes after the agent's text."`
-	Tools  []jsontext.Value `json:"tools,omitzero" jsonschema:"maxItems=256" jsonschema_description:"The syscalls that the model is offered, as names or patterns, and tools that run elsewhere, with a description and an inputSchema. Default: a small set, with Syscall.Search and Syscall.Call for the rest."`
-	Policy []rule           `json:"policy,omitzero" jsonschema:"maxItems=256" jsonschema_description:"Rules about calls; the first that matches decides. After them: queries are allowed, and effects outside of the kernel ask."`
-	Budget *Budget          `json:"budget,omitzero" jsonschema_description:"What a turn may use."`
-	Title  string           `json:"title,omitzero" jsonschema:"maxLength=256" jsonschema_description:"A title, for lists."`
+	Agent   string           `json:"agent,omitzero" jsonschema:"maxLength=1024" jsonschema_description:"An agent file, such as os://agents/writer.md: its text is the system message, its tools are the session's."`
+	Model   string           `json:"model,omitzero" jsonschema:"maxLength=128" jsonschema_description:"The model, as Model.List names it. Default: the default model."`
+	System  string           `json:"system,omitzero" jsonschema_description:"The system message. With agent, it comes after the agent's text."`
+	Tools   []jsontext.Value `json:"tools,omitzero" jsonschema:"maxItems=256" jsonschema_description:"The syscalls that the model is offered, as names or patterns, and tools that run elsewhere, with a description and an inputSchema. Default: a small set, with Syscall.Search and Syscall.Call for the rest."`
+	Policy  []rule           `json:"policy,omitzero" jsonschema:"maxItems=256" jsonschema_description:"Rules about calls; the first that matches decides. After them: queries are allowed, and effects outside of the kernel ask."`
+	Budget  *Budget          `json:"budget,omitzero" jsonschema_description:"What a turn may use."`
+	Title   string           `json:"title,omitzero" jsonschema:"maxLength=256" jsonschema_description:"A title, for lists."`
+	Compact string           `json:"compact,omitzero" jsonschema:"enum=auto,enum=never,default=auto" jsonschema_description:"auto: when the conversation gets longer than the model takes, the model summarizes its earlier messages. never: the turn ends, and Session.Compact does it."`
 }
 
 type createOutput struct {
@@ -31,7 +32,7 @@ var create = kernel.DefineCommand[createInput, createOutput](kernel.Definition{
 	Type:     "Session.Create",
 	Summary:  "Begin a session: a conversation with a model that can call syscalls. It acts with the rights of the caller.",
 	Input:    schema.Input[createInput]().Example(`{"system":"You are a careful assistant.","title":"Notes"}`),
-	Errors:   []kernel.ErrorDefinition{{Code: 404, When: "the agent file doesn't exist"}, {Code: 422, When: "a rule or a tool makes no sense"}, {Code: 503, When: "this kernel runs no sessions"}},
+	Errors:   []kernel.ErrorDefinition{{Code: 404, When: "the agent file doesn't exist, or the model isn't configured"}, {Code: 422, When: "a rule or a tool makes no sense"}, {Code: 503, When: "this kernel runs no sessions"}},
 	Emits:    events[:1],
 	Brief:    brief,
 	Runs:     kernel.Slow,
@@ -60,12 +61,15 @@ func (x *Sessions) create(ctx context.Context, in createInput) (out createOutput
 func (x *Sessions) prepare(ctx context.Context, in *createInput) (*session, error) {
 	from := senderOf(ctx)
 	now := x.opts.Now()
+	if err := x.checkModel(in.Model); err != nil {
+		return nil, err
+	}
 	tools, err := x.readTools(in.Tools)
 	if err != nil {
 		return nil, err
 	}
 	h := head{
-		ID: x.ids.next(now), Title: in.Title, Model: in.Model, Tools: tools, Policy: in.Policy,
+		ID: x.ids.next(now), Title: in.Title, Model: in.Model, Tools: tools, Policy: in.Policy, Compact: in.Compact,
 		Principal: from.Principal().ID(), Token: from.Principal().Name(), Wire: from.Wire, Created: now.UnixMilli(),
 	}
 	if in.Budget != nil {
@@ -99,6 +103,16 @@ func (x *Sessions) prepare(ctx context.Context, in *createInput) (*session, erro
 	return &session{head: h}, nil
 }
 
+// checkModel returns the error for a model that isn't configured. "" is the default model, whichever
+// that will be.
+func (x *Sessions) checkModel(name string) error {
+	if name == "" || x.opts.Room == nil {
+		return nil
+	}
+	_, err := x.opts.Room(name)
+	return err
+}
+
 // Info is a session as callers see it.
 type Info struct {
 	Session string    `json:"session" jsonschema_description:"The session."`
@@ -109,6 +123,7 @@ type Info struct {
 	Policy  []rule    `json:"policy,omitzero" jsonschema_description:"Its rules."`
 	Allowed []string  `json:"allowed,omitzero" jsonschema_description:"Syscalls that Session.Decide has allowed for the session."`
 	Budget  Budget    `json:"budget" jsonschema_description:"What a turn may use."`
+	Compact string    `json:"compact,omitzero" jsonschema:"enum=auto,enum=never" jsonschema_description:"Whether earlier messages are summarized by themselves; none means auto."`
 	Used    Usage     `json:"used" jsonschema_description:"What its turns have used."`
 	Turns   int       `json:"turns" jsonschema_description:"How many turns have ended."`
 	Created int64     `json:"created" jsonschema_description:"When it was created, in milliseconds since 1970."`
@@ -127,7 +142,7 @@ type Info struct {
 func (x *Sessions) info(s *session) (i Info, err error) {
 	i = Info{
 		Session: s.ID, Title: s.Title, Agent: s.Agent, Model: s.Model, Tools: s.Tools, Policy: s.Policy, Allowed: s.Allowed,
-		Budget: s.Budget, Used: s.Used, Turns: max(s.Turns, len(s.Ended)), Created: s.Created, Updated: s.Updated, Seq: s.Seq, Leaf: s.Leaf, Fork: s.Fork, Status: "idle",
+		Budget: s.Budget, Compact: s.Compact, Used: s.Used, Turns: max(s.Turns, len(s.Ended)), Created: s.Created, Updated: s.Updated, Seq: s.Seq, Leaf: s.Leaf, Fork: s.Fork, Status: "idle",
 	}
 	if s.Parent != nil {
 		i.Parent = s.Parent.Session

@@ -18,7 +18,7 @@ import (
 )
 
 type sessionInput struct {
-	Session string `json:"session" jsonschema:"minLength=26,maxLength=26" jsonschema_description:"The session, as Session.Create replied it."`
+	Session string `json:"session" jsonschema:"maxLength=64" jsonschema_description:"The session, as Session.Create replied it."`
 }
 
 type turnOutput struct {
@@ -59,7 +59,7 @@ var send = kernel.DefineCommand[sendInput, turnOutput](kernel.Definition{
 	Type:    "Session.Send",
 	Summary: "Say something in a session, which begins a turn. During a turn the input is queued, and begins the next one.",
 	Input:   schema.Input[sendInput]().Example(`{"session":"01JFV0Y1G0Q3W8Z4X6Y2N1M9KA","text":"What is in my notes?"}`),
-	Errors:  []kernel.ErrorDefinition{notFoundError, {Code: 422, When: "there is neither a text nor a file"}, {Code: 503, When: "this kernel runs no sessions"}},
+	Errors:  []kernel.ErrorDefinition{{Code: 404, When: "no session that the caller sees has this id, or the model isn't configured"}, {Code: 422, When: "there is neither a text nor a file"}, {Code: 503, When: "this kernel runs no sessions"}},
 	Emits:   events,
 	Brief:   brief,
 	Runs:    kernel.Endless,
@@ -84,6 +84,9 @@ func (x *Sessions) send(ctx context.Context, in sendInput, stream *kernel.Stream
 		return out, err
 	}
 	if in.Model != "" {
+		if err := x.checkModel(in.Model); err != nil {
+			return out, err
+		}
 		s.Model = in.Model
 	}
 	request := kernel.RequestOf(ctx)

@@ -50,6 +50,7 @@ type head struct {
 	Policy    []rule       `json:"policy,omitzero"`
 	Allowed   []string     `json:"allowed,omitzero"` // types that Session.Decide has allowed for the session
 	Budget    Budget       `json:"budget"`
+	Compact   string       `json:"compact,omitzero"`
 	Principal principal.ID `json:"principal"`
 	Token     string       `json:"token,omitzero"` // the name of the principal
 	Wire      string       `json:"wire,omitzero"`
@@ -113,6 +114,7 @@ const (
 type turn struct {
 	ID          string      `json:"id"`
 	State       string      `json:"state"`
+	Long        bool        `json:"long,omitzero"`    // the model has said that the conversation is too long
 	Waiting     bool        `json:"waiting,omitzero"` // it isn't in the queue: a caller has to act first
 	Began       int64       `json:"began"`
 	Used        Usage       `json:"used"`
@@ -167,16 +169,23 @@ type session struct {
 }
 
 func notFound(id string) error {
-	return message.Errorf(404, "Session not found: %s (Session.List names the sessions)", message.Clip(id, 64))
+	form := ""
+	if len(id) != 26 {
+		form = "the id of a session has 26 characters, such as 01JFV0Y1G0Q3W8Z4X6Y2N1M9KA; "
+	}
+	return message.Errorf(404, "Session not found: %s (%sSession.List lists the sessions: kernos session list)", message.Clip(id, 64), form)
 }
 
 // load returns a session, or a 404.
 func (x *Sessions) load(id string) (*session, error) {
+	if len(id) != 26 {
+		return nil, notFound(id)
+	}
 	e, err := x.opts.Store.Get(key(keyHead, id))
 	if err != nil {
 		return nil, err
 	}
-	if e.Revision == 0 || len(id) != 26 {
+	if e.Revision == 0 {
 		return nil, notFound(id)
 	}
 	s := &session{revision: e.Revision}

@@ -50,13 +50,28 @@ type generated struct {
 	} `json:"usage"`
 }
 
-// think does one generation. Its end, the messages and the next state, is one batch.
+// reply is the text that the model has said.
+func (g *generated) reply() (text string) {
+	for _, m := range g.Messages {
+		if m.Type == typeReply {
+			text += m.Text
+		}
+	}
+	return text
+}
+
+// used is what it took.
+func (g *generated) used() Usage {
+	return Usage{Steps: 1, Tokens: g.Usage.Input + g.Usage.Output, Cost: g.Usage.Cost}
+}
+
+// think does one generation, or makes room for it. Its end, the messages and the next state, is one batch.
 func (r *runner) think(s *session) {
 	if why := s.exceeded(r.x.opts.Now()); why != nil {
 		r.persist(func(c *change) error { return r.endTurn(c, statusLimited, why) })
 		return
 	}
-	request, err := r.x.render(r.ctx, r.k, s)
+	path, err := r.x.path(r.ctx, &s.head)
 	if err != nil {
 		e, known := message.ErrorOf(err)
 		if !known {
@@ -66,14 +81,30 @@ func (r *runner) think(s *session) {
 		return
 	}
 	r.live.discard() // what an earlier process has not finished comes again
+	request := r.x.render(r.ctx, r.k, s, path)
+	if cut := r.x.excess(s, request, path); cut > 0 {
+		r.compact(s, path, cut)
+	} else if s.turn.Long {
+		why := errTooLong
+		if s.Compact == neverCompact {
+			why = errCompact
+		}
+		r.persist(func(c *change) error { return r.endTurn(c, statusLimited, why) })
+	} else {
+		r.generate(s, request, r.live.event, r.answered)
+	}
+}
+
+// generate asks the model, and stores what fill makes of the outcome.
+func (r *runner) generate(s *session, g *generation, event kernel.Emit, fill func(*change, *message.Message) error) {
 	timeout := generateTimeout
 	if left := s.timeLeft(r.x.opts.Now()); left > 0 {
 		timeout = min(timeout, left)
 	}
-	w := &thought{runner: r}
+	w := &thought{runner: r, fill: fill}
 	outcome, _ := r.k.Do(r.ctx, kernel.WorkCall{
-		Type: generateType, Data: encode(request), Metadata: message.Metadata{Causation: s.turn.Cause, Correlation: s.turn.Correlation},
-		Sender: r.sender, Timeout: timeout, Work: w, Event: r.live.event,
+		Type: generateType, Data: encode(g), Metadata: message.Metadata{Causation: s.turn.Cause, Correlation: s.turn.Correlation},
+		Sender: r.sender, Timeout: timeout, Work: w, Event: event,
 	})
 	w.mu.Lock()
 	known, applied := w.outcome, w.applied
@@ -84,12 +115,13 @@ func (r *runner) think(s *session) {
 	if known != nil {
 		outcome = *known
 	}
-	r.persist(func(c *change) error { return w.fill(c, &outcome) })
+	r.persist(func(c *change) error { return fill(c, &outcome) })
 }
 
 // A thought is a generation on its way into the store. It implements [kernel.Work].
 type thought struct {
 	*runner
+	fill    func(*change, *message.Message) error // adds to a change what it has come to
 	mu      sync.Mutex
 	outcome *message.Message
 	applied bool
@@ -140,26 +172,30 @@ func (w *thought) Applied() {
 	then()
 }
 
-// fill adds to a change what a generation has come to.
-func (w *thought) fill(c *change, outcome *message.Message) error {
+// answered adds to a change what the model has answered.
+func (r *runner) answered(c *change, outcome *message.Message) error {
 	t := c.s.turn
-	parts := w.live.parts()
-	c.then(w.live.finish)
+	parts := r.live.parts()
+	c.then(r.live.finish)
 	if outcome.Kind == message.KindError {
 		e, err := outcome.Failure()
 		if err != nil {
 			return err
 		}
+		if e.Code == tooLong {
+			t.Long = true // and room is made before it is asked again
+			return nil
+		}
 		if err := c.keepParts(parts); err != nil {
 			return err
 		}
-		return w.endTurn(c, statusFailed, e)
+		return r.endTurn(c, statusFailed, e)
 	}
-	g, err := w.readGenerated(outcome.Data)
+	g, err := r.readGenerated(outcome.Data)
 	if err != nil {
 		return err
 	}
-	t.Used.add(Usage{Steps: 1, Tokens: g.Usage.Input + g.Usage.Output, Cost: g.Usage.Cost})
+	t.Used.add(g.used())
 	var calls *Message
 	for _, part := range g.Messages {
 		m := Message{Type: part.Type, Model: g.Model, Opaque: part.Opaque, Calls: part.Calls}
@@ -178,7 +214,7 @@ func (w *thought) fill(c *change, outcome *message.Message) error {
 		case typeCalls:
 			for n := range m.Calls { // a program may give ids that were there before
 				if id := &m.Calls[n].ID; !isKernelCall(*id) || len(*id) != 31 || (*id)[5:] <= c.s.LastID || t.call(*id) != nil {
-					*id = callPrefix + w.x.ids.next(w.x.opts.Now())
+					*id = callPrefix + r.x.ids.next(r.x.opts.Now())
 				}
 			}
 		default:
@@ -208,7 +244,7 @@ func (w *thought) fill(c *change, outcome *message.Message) error {
 		case "refused":
 			status, why = statusFailed, message.Errorf(422, "The model has refused to answer")
 		}
-		return w.endTurn(c, status, why)
+		return r.endTurn(c, status, why)
 	}
 	t.State, t.Cause = acting, message.ID(calls.ID)
 	t.Used.Calls += len(t.Calls)
@@ -216,12 +252,12 @@ func (w *thought) fill(c *change, outcome *message.Message) error {
 }
 
 // readGenerated reads the reply of Model.Generate, which may be by reference.
-func (w *thought) readGenerated(data []byte) (g generated, err error) {
+func (r *runner) readGenerated(data []byte) (g generated, err error) {
 	var by struct {
 		DataRef *message.BlobPointer `json:"dataRef"`
 	}
-	if json.Unmarshal(data, &by) == nil && by.DataRef != nil && w.x.opts.Open != nil {
-		if data, err = w.x.opts.Open(w.ctx, *by.DataRef); err != nil {
+	if json.Unmarshal(data, &by) == nil && by.DataRef != nil && r.x.opts.Open != nil {
+		if data, err = r.x.opts.Open(r.ctx, *by.DataRef); err != nil {
 			return g, err
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"kernos/kernel"
@@ -44,17 +43,13 @@ func (x *Sessions) path(ctx context.Context, h *head) (all []Message, err error)
 }
 
 // render makes the request for the next generation.
-func (x *Sessions) render(ctx context.Context, k *kernel.Kernel, s *session) (*generation, error) {
-	path, err := x.path(ctx, &s.head)
-	if err != nil {
-		return nil, err
-	}
+func (x *Sessions) render(ctx context.Context, k *kernel.Kernel, s *session, path []Message) *generation {
 	g := &generation{Model: s.Model, Session: s.ID, Tools: s.offered(k, kernel.SenderIn(ctx))}
 	g.System, g.Messages = arrange(path)
 	if left := s.Budget.Tokens - s.turn.Used.Tokens; s.Budget.Tokens > 0 {
 		g.MaxTokens = max(left, 1)
 	}
-	return g, nil
+	return g
 }
 
 // arrange makes of a path what a model is shown: system messages apart, a summary in the place of
@@ -140,7 +135,7 @@ func (x *Sessions) fork(ctx context.Context, in forkInput) (out createOutput, er
 	from := senderOf(ctx)
 	now := x.opts.Now()
 	h := head{
-		ID: x.ids.next(now), Title: origin.Title, Model: origin.Model, Agent: origin.Agent, Tools: origin.Tools, Policy: origin.Policy, Budget: origin.Budget,
+		ID: x.ids.next(now), Title: origin.Title, Model: origin.Model, Agent: origin.Agent, Tools: origin.Tools, Policy: origin.Policy, Budget: origin.Budget, Compact: origin.Compact,
 		Principal: from.Principal().ID(), Token: from.Principal().Name(), Wire: from.Wire, Created: now.UnixMilli(),
 		Seq: at, Leaf: at, LastID: m.ID, Parent: origin.Parent, Fork: &forkedAt{origin.ID, at},
 	}
@@ -225,104 +220,4 @@ func (x *Sessions) idle(ctx context.Context, id string) (*session, error) {
 		return nil, message.Errorf(409, "The turn %s of the session is open; wait until it has ended, or use Session.Cancel", s.turn.ID)
 	}
 	return s, nil
-}
-
-type compactInput struct {
-	sessionInput
-	Keep int `json:"keep,omitzero" jsonschema:"minimum=1,maximum=10000,default=10" jsonschema_description:"How many of the last messages stay as they are."`
-}
-
-type compactOutput struct {
-	Session string `json:"session" jsonschema_description:"The session."`
-	Covers  uint64 `json:"covers,omitzero" jsonschema_description:"The summary stands for the messages up to this seq. Absent if there was nothing to summarize."`
-	Seq     uint64 `json:"seq,omitzero" jsonschema_description:"The summary."`
-}
-
-var compact = kernel.DefineCommand[compactInput, compactOutput](kernel.Definition{
-	Type:    "Session.Compact",
-	Summary: "Let the model summarize the earlier messages of a session, and go on from the summary. Nothing is deleted.",
-	Errors:  []kernel.ErrorDefinition{notFoundError, {Code: 409, When: "a turn is open"}, {Code: 503, When: "this kernel runs no sessions"}},
-	Emits:   append(slices.Clone(events[:1]), kernel.EventDefinition{Type: "Model.Streamed", Summary: "The summary grows.", Unrecorded: true}),
-	Effect:  kernel.External,
-	Brief:   brief,
-	Runs:    kernel.Slow,
-	Timeout: generateTimeout,
-})
-
-const summarize = "Summarize the conversation so far for yourself, so that you can go on without it: what was asked, what was found out and decided, which names, numbers and files matter, and what is left to do. Reply with the summary only."
-
-func (x *Sessions) compact(ctx context.Context, in compactInput) (out compactOutput, err error) {
-	if _, err := x.running(); err != nil {
-		return out, err
-	}
-	s, err := x.idle(ctx, in.Session)
-	if err != nil {
-		return out, err
-	}
-	out.Session = s.ID
-	path, err := x.path(ctx, &s.head)
-	if err != nil {
-		return out, err
-	}
-	if in.Keep == 0 {
-		in.Keep = 10
-	}
-	cut := boundary(path, len(path)-in.Keep)
-	if cut == 0 {
-		return out, nil
-	}
-	earlier := slices.Clone(path[:cut])
-	if i := slices.IndexFunc(path[cut:], func(m Message) bool { return m.Type == typeSummary }); i >= 0 {
-		earlier = append(earlier, path[cut+i]) // what it covers must not be lost
-	}
-	g := generation{Model: s.Model, Session: s.ID}
-	g.System, g.Messages = arrange(earlier)
-	text := summarize
-	g.Messages = append(g.Messages, Message{ID: x.ids.next(x.opts.Now()), Timestamp: x.opts.Now().UnixMilli(), Type: typeInput, Text: &text})
-	reply, err := kernel.InvokeAs(ctx, kernel.NewCall{Type: generateType, Data: encode(g), Event: func(message.Message) {}})
-	if err != nil {
-		return out, err
-	}
-	var made generated
-	if err := json.Unmarshal(reply, &made); err != nil {
-		return out, err
-	}
-	said := ""
-	for _, m := range made.Messages {
-		if m.Type == typeReply {
-			said += m.Text
-		}
-	}
-	if said == "" {
-		return out, message.Errorf(502, "The model has given no summary; nothing has changed")
-	}
-	out.Covers = path[cut-1].Seq
-	var b store.Batch
-	c := x.change(ctx, s, &b)
-	stored, err := c.append(Message{Type: typeSummary, Text: &said, Covers: out.Covers, Model: made.Model})
-	if err != nil {
-		return out, err
-	}
-	s.Used.add(Usage{Steps: 1, Tokens: made.Usage.Input + made.Usage.Output, Cost: made.Usage.Cost})
-	out.Seq = stored.Seq
-	return out, c.stage()
-}
-
-// boundary returns the greatest number of messages, at most n, that can be cut off a path without
-// separating a call from its result.
-func boundary(path []Message, n int) int {
-	open := make(map[string]bool)
-	best := 0
-	for i, m := range path[:max(n, 0)] {
-		for _, c := range m.Calls {
-			open[c.ID] = true
-		}
-		for _, r := range m.Results {
-			delete(open, r.CallID)
-		}
-		if len(open) == 0 && m.Type != typeSystem {
-			best = i + 1
-		}
-	}
-	return best
 }

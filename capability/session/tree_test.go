@@ -167,6 +167,7 @@ func TestEveryContextIsAccepted(t *testing.T) {
 	for seed := range uint64(6) {
 		test(t, fmt.Sprint(seed), func(t *testing.T, w *world) {
 			random := rand.New(rand.NewPCG(seed, 7))
+			w.room = int(seed%3) * 500
 			w.script = func(in generateInput) answer {
 				mu.Lock()
 				defer mu.Unlock()

@@ -155,7 +155,7 @@ func (l *live) event(m message.Message) {
 }
 
 type watchInput struct {
-	Session string `json:"session" jsonschema:"minLength=26,maxLength=26" jsonschema_description:"The session."`
+	Session string `json:"session" jsonschema:"maxLength=64" jsonschema_description:"The session."`
 	After   uint64 `json:"after,omitzero" jsonschema_description:"Begin after the message with this seq. Default: with the first."`
 	Limit   int    `json:"limit,omitzero" jsonschema:"minimum=1" jsonschema_description:"End after this many messages. Default: the watch runs until it is cancelled."`
 	Until   string `json:"until,omitzero" jsonschema:"maxLength=26" jsonschema_description:"End when this turn has ended. Default: the watch runs until it is cancelled."`

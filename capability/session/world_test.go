@@ -40,6 +40,7 @@ type world struct {
 	asked    []generateInput
 	seen     []string // what was done outside of the store
 	agent    string   // the text of os://agents/writer.md
+	room     int      // how many tokens a conversation may have
 	messages []message.Message
 }
 
@@ -108,7 +109,12 @@ type keyData struct {
 // open starts a kernel over the store, as another process would.
 func (w *world) open() {
 	w.t.Helper()
-	w.Sessions = session.New(&session.Options{Store: w.store, Find: w.find})
+	w.Sessions = session.New(&session.Options{Store: w.store, Find: w.find, Room: func(model string) (int, error) {
+		if model == "nope" {
+			return 0, message.Errorf(404, "The model isn't configured")
+		}
+		return w.room, nil
+	}})
 	// In the store: counts a key.
 	count := kernel.Command(kernel.Definition{Type: "Test.Count", Summary: "Count."}, func(ctx context.Context, in keyData) (keyData, error) {
 		key := []byte("m" + in.Key)
