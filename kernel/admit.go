@@ -141,12 +141,12 @@ func (k *Kernel) admit(ctx context.Context, m *message.Message, emit Emit, origi
 
 func (k *Kernel) resolve(m *message.Message, from Sender) (*Syscall, error) {
 	c := k.registry.state.Load()
-	s, ok := c.byType[m.Type]
+	s, ok := c.lookup(m.Type)
 	if !ok {
-		if c = k.registry.complete(); c.byType[m.Type] == nil {
+		c = k.registry.complete()
+		if s, ok = c.lookup(m.Type); !ok {
 			return nil, unknown(m, c, from)
 		}
-		s = c.byType[m.Type]
 	}
 	if m.Kind == message.KindQuery && s.Kind == message.KindCommand {
 		e := message.Errorf(422, "%s is a command and was sent as a query, which may not change anything; send it with kind command", m.Type)
@@ -170,7 +170,7 @@ func unknown(m *message.Message, c *catalog, from Sender) error {
 		text += ": " + other
 	}
 	text += fmt.Sprintf(" (Syscall.List names what there is; a handler for %s ", t)
-	if _, ok := c.byType["Syscall.Register"]; ok {
+	if _, ok := c.lookup("Syscall.Register"); ok {
 		text += "can be added with Syscall.Register)"
 	} else {
 		text += "has to be registered in the program that runs the kernel)"
@@ -180,10 +180,10 @@ func unknown(m *message.Message, c *catalog, from Sender) error {
 
 // misfit is 0 if data fits the input of a type, and 1 if not.
 func (c *catalog) misfit(t message.Type, data []byte) int {
-	if c.byType[t].Input.Validate(data) != nil {
-		return 1
+	if s, ok := c.lookup(t); ok && s.Input.Validate(data) == nil {
+		return 0
 	}
-	return 0
+	return 1
 }
 
 func invalidInput(err error) error {

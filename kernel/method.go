@@ -61,31 +61,25 @@ type Namespace struct {
 	Methods []*Route
 }
 
-// routes is what RPC sees of a catalog.
+// routes is how RPC lists a catalog.
 type routes struct {
-	byName     map[string]*Route // aliases and what is hidden, too
-	namespaces []Namespace       // by name
+	namespaces []Namespace // by name
 	byDomain   map[string]*Namespace
 }
 
-func newRoutes(modules []Module) *routes {
-	r := &routes{byName: make(map[string]*Route), byDomain: make(map[string]*Namespace)}
+func newRoutes(sections []*section) *routes {
+	r := &routes{byDomain: make(map[string]*Namespace)}
 	about := make(map[string]*Namespace)
-	for i := range modules {
-		m := &modules[i]
-		for j := range m.Syscalls {
-			s := &m.Syscalls[j]
-			route := r.add(s.Type, s)
-			for _, alias := range s.Aliases {
-				r.add(alias, s)
-			}
-			if s.Visibility == Hidden {
+	for _, m := range sections {
+		for _, e := range m.entries {
+			if e.Visibility == Hidden {
 				continue
 			}
+			route := &e.routes[0]
 			n := about[route.Namespace]
 			if n == nil {
 				n = &Namespace{Name: route.Namespace, Version: m.Version, Summary: m.Summary}
-				about[route.Namespace] = n
+				about[n.Name] = n
 			}
 			if m.Name == n.Name {
 				n.Version, n.Summary = m.Version, m.Summary
@@ -105,18 +99,11 @@ func newRoutes(modules []Module) *routes {
 	return r
 }
 
-func (r *routes) add(t message.Type, s *Syscall) *Route {
-	route := &Route{Type: t, Syscall: s}
-	route.Namespace, route.Method = Method(t)
-	r.byName[route.Name()] = route
-	return route
-}
-
 // LookupMethod finds a syscall by the name of its method, or that of an alias.
 func (r *Registry) LookupMethod(name string) (*Route, bool) {
-	route, ok := r.state.Load().routes().byName[name]
+	route, ok := r.state.Load().methods.get(name)
 	if !ok {
-		route, ok = r.complete().routes().byName[name]
+		route, ok = r.complete().methods.get(name)
 	}
 	return route, ok
 }

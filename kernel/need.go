@@ -49,7 +49,7 @@ func (c *catalog) instead(t message.Type) string {
 				}
 				var offered []string
 				for _, o := range n.offers {
-					if _, ok := c.byType[o]; ok {
+					if _, ok := c.lookup(o); ok {
 						offered = append(offered, string(o))
 					}
 				}

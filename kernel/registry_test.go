@@ -3,6 +3,7 @@ package kernel_test
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -318,5 +319,72 @@ func TestHiddenSyscallsAreCalledAndNotListed(t *testing.T) {
 	}
 	if k.Registry().Hash() != kerneltest.New(t, nil, kerneltest.Echo("Test.Echo")).Registry().Hash() {
 		t.Error("what is hidden shows in the hash")
+	}
+}
+
+// crowd returns a registry with n syscalls that were added to it.
+func crowd(t testing.TB, n int) *kernel.Registry {
+	r, err := kernel.NewRegistry(kerneltest.Module("ant", kerneltest.Echo("Ant.Get")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := make([]kernel.Addition, n)
+	for i := range all {
+		all[i] = kernel.Addition{Module: kerneltest.Module("crowd"), Syscall: kerneltest.Echo(message.Type(fmt.Sprintf("Crowd.Member%d", i)))}
+	}
+	if _, err := r.Change(nil, all...); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// One more syscall doesn't copy those that are there: that would be megabytes.
+func TestRegistryWithManySyscallsTakesOneMore(t *testing.T) {
+	r := crowd(t, 10_000)
+	const rounds = 50
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range rounds {
+		if err := r.AddSyscall(kerneltest.Module("crowd"), kerneltest.Echo("Crowd.Other")); err != nil {
+			t.Fatal(err)
+		}
+		if r.RemoveSyscall("Crowd.Other") != 1 {
+			t.Fatal("it wasn't there")
+		}
+	}
+	runtime.ReadMemStats(&after)
+	if n := (after.TotalAlloc - before.TotalAlloc) / rounds; n > 300_000 {
+		t.Errorf("adding one of 10,000 syscalls and removing it takes %d bytes", n)
+	}
+	if n := len(r.Types()); n != 10_001 {
+		t.Errorf("%d are left", n)
+	}
+}
+
+func BenchmarkAddSyscall(b *testing.B) {
+	for _, n := range []int{100, 10_000} {
+		r := crowd(b, n)
+		b.Run(fmt.Sprintf("beside %d", n), func(b *testing.B) {
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				if err := r.AddSyscall(kerneltest.Module("crowd"), kerneltest.Echo(message.Type(fmt.Sprintf("Crowd.Other%d", i)))); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkLookup(b *testing.B) {
+	for _, n := range []int{100, 10_000} {
+		r := crowd(b, n)
+		b.Run(fmt.Sprintf("of %d", n), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, ok := r.Lookup("Crowd.Member7"); !ok {
+					b.Fatal("it isn't there")
+				}
+			}
+		})
 	}
 }

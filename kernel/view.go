@@ -16,15 +16,14 @@ type View struct{ catalog *catalog }
 
 // Types lists the syscalls, sorted, without aliases and what is hidden. The caller
 // must not change the slice.
-func (v View) Types() []message.Type { return v.catalog.types }
+func (v View) Types() []message.Type { return v.catalog.types() }
 
 // Syscalls goes through the syscalls of Types, in the order of their modules.
 func (v View) Syscalls() iter.Seq[*Syscall] {
 	return func(yield func(*Syscall) bool) {
-		for i := range v.catalog.modules {
-			syscalls := v.catalog.modules[i].Syscalls
-			for j := range syscalls {
-				if syscalls[j].Visibility == Listed && !yield(&syscalls[j]) {
+		for _, m := range v.catalog.sections {
+			for _, e := range m.entries {
+				if e.Visibility == Listed && !yield(&e.Syscall) {
 					return
 				}
 			}
@@ -33,7 +32,7 @@ func (v View) Syscalls() iter.Seq[*Syscall] {
 }
 
 // Modules lists the modules by name. The caller must not change them.
-func (v View) Modules() []Module { return v.catalog.modules }
+func (v View) Modules() []Module { return v.catalog.modules() }
 
 // Hash identifies what the view offers: names, versions, summaries, schemas. The
 // same modules have the same hash in any order and in any process; any change that a
@@ -55,11 +54,11 @@ func (v View) Near(name string) []message.Type { return v.catalog.near(name) }
 
 // near finds a type by the name of its method too: kernel_ping is Ping.
 func (c *catalog) near(name string) []message.Type {
-	if r, ok := c.routes().byName[name]; ok && r.Syscall.Visibility == Listed {
+	if r, ok := c.methods.get(name); ok && r.Syscall.Visibility == Listed {
 		return []message.Type{r.Type}
 	}
-	names := make([]string, len(c.types))
-	for i, t := range c.types {
+	names := make([]string, len(c.types()))
+	for i, t := range c.types() {
 		names[i] = string(t)
 	}
 	near := nearest.Names(name, names)
@@ -104,17 +103,20 @@ func (c *catalog) of(p *principal.Principal) *catalog {
 }
 
 func (c *catalog) part(p *principal.Principal) *catalog {
-	var modules []Module
-	for _, m := range c.modules {
-		all := m.Syscalls
-		m.Syscalls = slices.DeleteFunc(slices.Clone(all), func(s Syscall) bool { return p.May(s.Target()) != nil })
-		if len(m.Syscalls) > 0 || len(all) == 0 {
-			modules = append(modules, m)
+	part := emptyCatalog()
+	for _, s := range c.sections {
+		mine := *s
+		mine.entries = slices.DeleteFunc(slices.Clone(s.entries), func(e *entry) bool { return p.May(e.Target()) != nil })
+		if len(mine.entries) == 0 && len(s.entries) > 0 {
+			continue
+		}
+		part.sections = append(part.sections, &mine)
+		for _, e := range mine.entries {
+			if err := part.enter(e); err != nil {
+				panic("part of a catalog is not complete: " + err.Error()) // the whole was
+			}
 		}
 	}
-	part, err := newCatalog(modules)
-	if err != nil {
-		panic("part of a catalog is not complete: " + err.Error()) // the whole was
-	}
-	return part
+	part.events = c.events
+	return part.finish()
 }

@@ -291,10 +291,8 @@ func (d *directory) free(name message.Type, events []kernel.EventDefinition) err
 		}
 		return message.Errorf(403, "%s is %s and can't be replaced; choose another name", name, what)
 	}
-	for _, t := range d.registry.Types() {
-		if strings.EqualFold(string(t), string(name)) {
-			return message.Errorf(409, "%s differs from %s in upper and lower case only, and some callers can't tell; choose another name", name, t)
-		}
+	if t, ok := d.registry.LookupFold(string(name)); ok {
+		return message.Errorf(409, "%s differs from %s in upper and lower case only, and some callers can't tell; choose another name", name, t)
 	}
 	return d.freeEvents(name, events)
 }
@@ -302,20 +300,12 @@ func (d *directory) free(name message.Type, events []kernel.EventDefinition) err
 // freeEvents returns why a type, or the events that it emits, can't be registered: they are events
 // of what is built in.
 func (d *directory) freeEvents(name message.Type, events []kernel.EventDefinition) error {
-	for _, m := range d.registry.Modules() {
-		for i := range m.Syscalls {
-			s := &m.Syscalls[i]
-			if s.Provider != kernel.BuiltIn {
-				continue
-			}
-			for _, e := range s.Emits {
-				if e.Type == name {
-					return message.Errorf(403, "%s is an event of %s, which is built in; choose another name", e.Type, s.Type)
-				}
-				if emits(events, e.Type) {
-					return message.Errorf(403, "%s is an event of %s, which is built in; choose another name for yours", e.Type, s.Type)
-				}
-			}
+	if by, ok := d.registry.EmitterOf(name); ok {
+		return message.Errorf(403, "%s is an event of %s, which is built in; choose another name", name, by)
+	}
+	for _, e := range events {
+		if by, ok := d.registry.EmitterOf(e.Type); ok {
+			return message.Errorf(403, "%s is an event of %s, which is built in; choose another name for yours", e.Type, by)
 		}
 	}
 	return nil

@@ -218,7 +218,7 @@ func (s *Scripts) Register(ctx context.Context, author *principal.Principal, p *
 		}
 		batch.DeleteRange(codeKey(old.name, ""), store.After(codeKey(old.name, "")))
 	}
-	if old == nil && next.File == "" && s.count(author.ID()) >= s.opts.Names {
+	if old == nil && next.File == "" && s.names[author.ID()] >= s.opts.Names {
 		return "", nil, message.Errorf(429, "%s has registered %d scripts, and no more are allowed; remove some with Syscall.Unregister", claimOf(author), s.opts.Names)
 	}
 	v, isNew, err := next.version(p)
@@ -245,16 +245,6 @@ func (s *Scripts) Register(ctx context.Context, author *principal.Principal, p *
 	}
 	commit, err = s.replace(old, next, author, &batch)
 	return v.Version, commit, err
-}
-
-// count is how many scripts a principal has that aren't those of files. mu is held.
-func (s *Scripts) count(id principal.ID) (n int) {
-	for _, sc := range s.byName {
-		if sc.Author.ID == id && sc.File == "" {
-			n++
-		}
-	}
-	return n
 }
 
 // version returns the version that prepared code becomes, and whether it is new: the same code is
@@ -359,10 +349,7 @@ func (s *Scripts) replace(old, next *script, author *principal.Principal, b *sto
 		}
 		return nil, err
 	}
-	if old != nil {
-		s.drop(old)
-	}
-	s.byName[next.name] = next
+	s.swap(old, next)
 	return commit, nil
 }
 
@@ -394,7 +381,6 @@ func (s *Scripts) Unregister(caller *principal.Principal, t message.Type) (remov
 		return false, nil, err
 	}
 	s.registry.RemoveSyscall(t)
-	s.drop(sc)
-	delete(s.byName, t)
+	s.swap(sc, nil)
 	return true, commit, nil
 }

@@ -69,12 +69,13 @@ type Scripts struct {
 	mu     sync.Mutex // serialises changes
 	loaded bool
 	byName map[message.Type]*script
+	names  map[principal.ID]int // how many scripts each principal has, beside those of files
 	paces  map[principal.ID]*rate.Limiter // of registrations
 }
 
 // New returns the scripts of a registry; none until Load has read them. Nil options mean defaults.
 func New(r *kernel.Registry, opts *Options) *Scripts {
-	s := &Scripts{registry: r, byName: make(map[message.Type]*script), paces: make(map[principal.ID]*rate.Limiter)}
+	s := &Scripts{registry: r, byName: make(map[message.Type]*script), names: make(map[principal.ID]int), paces: make(map[principal.ID]*rate.Limiter)}
 	if opts != nil {
 		s.opts = *opts
 	}
@@ -254,9 +255,26 @@ func (s *Scripts) load() error {
 // hold keeps a script that the registry has. Its author was charged when it was registered, so the
 // limits aren't asked again.
 func (s *Scripts) hold(sc *script) {
-	s.byName[sc.name] = sc
+	s.swap(nil, sc)
 	if p, err := s.opts.Find(sc.Author.ID); err == nil && p != nil && s.opts.Schemas.Take(p, sc.size) == nil {
 		sc.holder = p
+	}
+}
+
+// swap keeps a script in the place of another; either may be nil. mu is held.
+func (s *Scripts) swap(old, next *script) {
+	if old != nil {
+		s.drop(old)
+		delete(s.byName, old.name)
+		if old.File == "" {
+			s.names[old.Author.ID]--
+		}
+	}
+	if next != nil {
+		s.byName[next.name] = next
+		if next.File == "" {
+			s.names[next.Author.ID]++
+		}
 	}
 }
 
