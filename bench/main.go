@@ -1,6 +1,7 @@
 // Command bench measures what a message costs, stage by stage and as a whole, beside
 // two floors: a bare decode and encode of the same bytes with go-json-experiment, and
-// copying them; JSON-RPC over WebSocket beside the package of go-ethereum; answers of language models
+// copying them; JSON-RPC over WebSocket beside the package of go-ethereum; the Model Context Protocol
+// beside its official SDK and mark3labs/mcp-go; answers of language models
 // beside openai-go and anthropic-sdk-go; jobs beside River on PostgreSQL and asynq on Redis, where
 // their servers are installed; and registered code beside Node's vm and Deno's workers, where node
 // and deno (npm i deno) are in the PATH. All of it comes from one run, so that ratios mean something
@@ -25,7 +26,7 @@ func main() {
 	small := flag.Int("small", 1_000_000, "how many small messages go through the pipe")
 	large := flag.Int("large", 100_000, "how many large messages go through the pipe")
 	recorded := flag.Int("recorded", 1_000_000, "how many messages are recorded and searched")
-	only := flag.String("only", "", "one part of: stages, ping, durable, jobs, scripts, recorded, daemon, models, rpc")
+	only := flag.String("only", "", "one part of: stages, ping, durable, jobs, scripts, recorded, daemon, mcp, models, rpc")
 	pending := flag.Int("pending", 1_000_000, "how many jobs wait while others are started")
 	profile := flag.String("profile", "", "write a profile of this process to a file")
 	echoAt := flag.String("echo", "", "be an echo on this socket, and nothing else")
@@ -33,8 +34,11 @@ func main() {
 	handleAt := flag.String("handle", "", "be a handler of the kernel on this socket, and nothing else")
 	rpcAs := flag.String("rpc", "", "be a server of JSON-RPC, kernos or geth, and nothing else")
 	idle := flag.Int("idle", 10_000, "how many idle connections are opened")
+	mcpAs := flag.String("mcp", "", "be a server of the Model Context Protocol, go-sdk or mark3labs, and nothing else")
+	stdio := flag.Bool("stdio", false, "with -mcp: over standard input and output")
 	flag.Parse()
 	rpcServerFlag(*rpcAs)
+	mcpPeerFlag(*mcpAs, *stdio)
 	for at, be := range map[string]func(string) error{*echoAt: echo, *relayAt: relay, *handleAt: handle} {
 		if at != "" {
 			fmt.Fprintln(os.Stderr, "bench:", be(at))
@@ -75,6 +79,7 @@ func run(binary, only string, small, large, recorded, idle, pending int) error {
 		{"scripts", func() error { return scripts(os.Stdout, binary) }},
 		{"daemon", func() error { return besideEcho(os.Stdout, binary, small) }},
 		{"rpc", func() error { return besideGeth(os.Stdout, idle) }},
+		{"mcp", func() error { return mcps(os.Stdout, binary) }},
 		{"models", func() error { return models(os.Stdout) }},
 		{"recorded", func() error { return million(os.Stdout, binary, recorded) }},
 	} {
