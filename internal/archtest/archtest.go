@@ -43,7 +43,7 @@ var floors = [][]string{
 	{"cmd/kernos/connect"},  // how they get to a kernel
 	{"cmd/kernos/calling", "cmd/kernos/document", "cmd/kernos/piping", "cmd/kernos/handling", "cmd/kernos/doctor", "cmd/kernos/backup"}, // what they do there: one call, documents, many calls, serving one, checks, replacing the state
 	{"cmd/kernos"}, // wiring
-	{"conformance", "internal/archtest", "internal/attack", "examples/*", "examples/*/*", "sdk", "docs"}, // they look at all of it
+	{"conformance", "conformance/mcp", "internal/archtest", "internal/attack", "examples/*", "examples/*/*", "sdk", "docs"}, // they look at all of it
 }
 
 // pure lists the packages that import nothing but the standard library and this module.
