@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	kernosd "kernos/daemon"
@@ -225,21 +224,22 @@ func jobRates(out io.Writer, dir string) (best rates, err error) {
 
 // A mark is a syscall of this program that notes when it was called.
 type mark struct {
-	mu    sync.Mutex
-	times []time.Time
-	count atomic.Int64
+	mu     sync.Mutex
+	called *sync.Cond // the next time
+	times  []time.Time
 }
 
 func (m *mark) register(k *kernel.Kernel) error {
 	type nothing struct{}
+	m.called = sync.NewCond(&m.mu)
 	return k.Registry().Add(kernel.Module{
 		Name: "bench", Version: "1.0.0", Summary: "Measures.",
 		Syscalls: []kernel.Syscall{kernel.Query(kernel.Definition{Type: "Bench.Mark", Summary: "Notes the time."},
 			func(context.Context, nothing) (nothing, error) {
 				m.mu.Lock()
+				defer m.mu.Unlock()
 				m.times = append(m.times, time.Now())
-				m.mu.Unlock()
-				m.count.Add(1)
+				m.called.Broadcast()
 				return nothing{}, nil
 			})},
 	})
@@ -247,11 +247,11 @@ func (m *mark) register(k *kernel.Kernel) error {
 
 // wait returns when the syscall was called the nth time.
 func (m *mark) wait(n int) time.Time {
-	for m.count.Load() < int64(n) {
-		time.Sleep(200 * time.Microsecond)
-	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	for len(m.times) < n {
+		m.called.Wait()
+	}
 	return m.times[n-1]
 }
 
@@ -304,11 +304,9 @@ func dueAtOnce(out io.Writer, dir string) error {
 	if !time.Now().Before(due) {
 		return fmt.Errorf("starting %d schedules took longer than until their time", schedules)
 	}
+	time.Sleep(time.Until(due))
 	cpu := cpuTime()
-	last := m.wait(schedules)
-	m.mu.Lock()
-	first := m.times[0]
-	m.mu.Unlock()
+	first, last := m.wait(1), m.wait(schedules)
 	fmt.Fprintf(out, "  %d schedules due at one moment: the first run begins after %v, the last after %v; %v of CPU time each\n",
 		schedules, first.Sub(due).Round(time.Millisecond), last.Sub(due).Round(time.Millisecond), (cpuTime()-cpu)/schedules)
 	return w.stop()

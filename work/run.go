@@ -179,7 +179,8 @@ func (q *Queue) promote() (next time.Duration, more bool, err error) {
 		return wait, false, nil
 	}
 	after := q.key(laneTimers, binary.BigEndian.AppendUint64(nil, uint64(now.UnixMilli()+1)))
-	due, err := q.collect(timers, after, maxBatch)
+	// Not many more than can begin: what begins in the batch that adds it needn't be leased and read.
+	due, err := q.collect(timers, after, min(max(q.opts.Slots-len(q.running), maxTicks), maxBatch))
 	if err != nil {
 		return 0, false, err
 	}
@@ -437,7 +438,10 @@ func (q *Queue) do(l *Lease) {
 // store can't write, that is after a pause, and the task begins again.
 func (q *Queue) release(l *Lease, stopping bool) {
 	l.cancel(nil)
-	if l.Held() == nil && !stopping {
+	switch held := l.Held() == nil; {
+	case held && stopping:
+		q.interrupted(l)
+	case held:
 		time.AfterFunc(afterError, func() {
 			q.free(l)
 			q.added(l.place, l.Group, l.Limit)
@@ -445,6 +449,19 @@ func (q *Queue) release(l *Lease, stopping bool) {
 		return
 	}
 	q.free(l)
+}
+
+// interrupted stores that this process has stopped a task, and hasn't died with it: it isn't
+// counted in Task.Attempt. The next process takes the task over.
+func (q *Queue) interrupted(l *Lease) {
+	t := l.Task
+	t.Attempt--
+	var b store.Batch
+	l.Depend(&b)
+	b.Set(l.place, t.encode(l.place, q.process))
+	if _, err := q.opts.Store.Apply(&b); err != nil && !errors.Is(err, store.ErrConflict) {
+		q.opts.Log.Warn("the stop of a task can't be stored, so it counts as a death of the process", "task", l.ID, "error", err)
+	}
 }
 
 func (q *Queue) free(l *Lease) {

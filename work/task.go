@@ -37,8 +37,9 @@ type Task struct {
 	// has waited.
 	Value any
 
-	// Attempt counts the processes that have begun the task since it was added or moved: more
-	// than one means that a process died while the task ran. Fence counts all leases.
+	// Attempt counts the processes that have begun the task since it was added or moved, without
+	// those that have stopped it: more than one means that a process died while the task ran. Fence
+	// counts all leases.
 	Attempt int
 	Fence   uint64
 }

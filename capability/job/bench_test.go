@@ -3,6 +3,9 @@ package job_test
 import (
 	"context"
 	"encoding/json"
+	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -15,60 +18,112 @@ import (
 
 // Starting a job that waits for its time, over a store on disk.
 func BenchmarkStart(b *testing.B) {
-	benchmark(b, func(start func(string), _ *job.Jobs) {
-		for range b.N {
-			start(`{"name":"Test.Nothing","payload":{"key":"a"},"delay":"1h"}`)
-		}
-	})
+	w := newBenched(b)
+	for range b.N {
+		w.start(`{"name":"Test.Nothing","payload":{"key":"a"},"delay":"1h"}`)
+	}
+	b.StopTimer()
 }
 
 // Starting a job and running it to its end, over a store on disk.
 func BenchmarkRun(b *testing.B) {
-	benchmark(b, func(start func(string), jobs *job.Jobs) {
-		for range b.N {
-			start(`{"name":"Test.Nothing","payload":{"key":"a"}}`)
-		}
-		for {
-			s, err := jobs.Stats()
-			if err != nil || s.Failed > 0 {
-				b.Fatalf("%+v, %v", s, err)
-			}
-			if s.Completed == uint64(b.N) {
-				return
-			}
-			time.Sleep(time.Millisecond)
-		}
-	})
+	w := newBenched(b)
+	for range b.N {
+		w.start(`{"name":"Test.Nothing","payload":{"key":"a"}}`)
+	}
+	w.wait(b.N)
+	b.StopTimer()
 }
 
-func benchmark(b *testing.B, run func(start func(string), jobs *job.Jobs)) {
+// Schedules that are due at one moment, with their runs to the end, over a store on disk.
+func BenchmarkDue(b *testing.B) {
+	w := newBenched(b)
+	cron := time.Now().Add(time.Hour).Format("5 4 15 2 1 *") // second, minute, hour, day, month
+	var starting sync.WaitGroup // side by side they share commits
+	for range b.N {
+		starting.Go(func() { w.start(`{"name":"Test.Nothing","payload":{"key":"a"},"schedule":"` + cron + `"}`) })
+	}
+	starting.Wait()
+	b.ResetTimer()
+	cpu := cpuTime()
+	w.offset.Store(int64(2 * time.Hour))
+	w.start(`{"name":"Test.Nothing","payload":{"key":"a"},"delay":1}`) // wakes the queue
+	w.wait(b.N + 1)
+	b.StopTimer()
+	b.ReportMetric(float64(cpuTime()-cpu)/float64(b.N), "cpu-ns/op")
+}
+
+// cpuTime is the processor time that this process has used.
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		panic(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// benched is a kernel whose jobs do nothing.
+type benched struct {
+	b      *testing.B
+	jobs   *job.Jobs
+	kernel *kernel.Kernel
+	offset atomic.Int64 // of the clock
+	calls  atomic.Int64
+}
+
+func newBenched(b *testing.B) *benched {
 	s, err := pebble.Open(b.TempDir(), nil)
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer func() { _ = s.Close() }()
-	jobs := job.New(&job.Options{Store: s, Find: func(principal.ID) (*principal.Principal, error) { return principal.TheOwner(), nil }})
-	nothing := kernel.Query(kernel.Definition{Type: "Test.Nothing", Summary: "Does nothing."}, func(_ context.Context, in countData) (countData, error) { return in, nil })
-	registry, err := kernel.NewRegistry(jobs.Module(), kernel.Module{Name: "test", Version: "1.0.0", Summary: "Tests.", Syscalls: []kernel.Syscall{nothing}})
+	w := &benched{b: b}
+	w.jobs = job.New(&job.Options{
+		Store: s,
+		Find:  func(principal.ID) (*principal.Principal, error) { return principal.TheOwner(), nil },
+		Now:   func() time.Time { return time.Now().Add(time.Duration(w.offset.Load())) },
+	})
+	nothing := kernel.Query(kernel.Definition{Type: "Test.Nothing", Summary: "Does nothing."}, func(_ context.Context, in countData) (countData, error) {
+		w.calls.Add(1)
+		return in, nil
+	})
+	registry, err := kernel.NewRegistry(w.jobs.Module(), kernel.Module{Name: "test", Version: "1.0.0", Summary: "Tests.", Syscalls: []kernel.Syscall{nothing}})
 	if err != nil {
 		b.Fatal(err)
 	}
-	k := kernel.New(registry, &kernel.Options{Store: s})
+	w.kernel = kernel.New(registry, &kernel.Options{Store: s})
+	w.jobs.Begin(w.kernel)
 	ctx, cancel := context.WithCancel(b.Context())
 	ended := make(chan struct{})
-	go func() { jobs.Run(ctx, k); close(ended) }()
-	defer func() { cancel(); <-ended }()
-	var outcome message.Message
-	start := func(data string) {
-		m := message.Message{Kind: message.KindCommand, Type: "Job.Start", Data: json.RawMessage(data)}
-		k.Stamp(&m)
-		k.Handle(context.Background(), m, func(m message.Message) { outcome = m })
-		if outcome.Kind != message.KindReply {
-			b.Errorf("%s: %s", data, outcome.Data)
-		}
-	}
+	go func() { w.jobs.Run(ctx, w.kernel); close(ended) }()
+	b.Cleanup(func() { cancel(); <-ended; _ = s.Close() })
 	b.ReportAllocs()
 	b.ResetTimer()
-	run(start, jobs)
-	b.StopTimer()
+	return w
+}
+
+func (w *benched) start(data string) {
+	m := message.Message{Kind: message.KindCommand, Type: "Job.Start", Data: json.RawMessage(data)}
+	w.kernel.Stamp(&m)
+	w.kernel.Handle(w.b.Context(), m, func(m message.Message) {
+		if m.Kind != message.KindReply {
+			w.b.Errorf("%s: %s", data, m.Data)
+		}
+	})
+}
+
+// wait waits until so many jobs are completed.
+func (w *benched) wait(n int) {
+	for w.calls.Load() < int64(n) {
+		time.Sleep(time.Millisecond)
+	}
+	for {
+		s, err := w.jobs.Stats()
+		if err != nil || s.Failed > 0 {
+			w.b.Fatalf("%+v, %v", s, err)
+		}
+		if s.Completed == uint64(n) {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
 }

@@ -176,7 +176,7 @@ func (j *Jobs) stagePause(ctx context.Context, b *store.Batch, id, why string) e
 	}
 	due := never
 	if why == "" {
-		s, err := readSchedule(r.Schedule, r.Zone)
+		s, err := j.scheduleOf(&r.spec)
 		if err != nil {
 			return err
 		}
@@ -235,7 +235,7 @@ func (j *Jobs) resume(ctx context.Context, in pauseInput) (resumeOutput, error) 
 		if r.Paused != restored {
 			return nil
 		}
-		s, err := readSchedule(r.Schedule, r.Zone)
+		s, err := j.scheduleOf(&r.spec)
 		if err != nil {
 			return err
 		}

@@ -30,7 +30,7 @@ func (j *Jobs) tick(b *store.Batch, t work.Task) (next time.Time, applied func(*
 	if err != nil {
 		return next, nil, err
 	}
-	s, err := readSchedule(r.Schedule, r.Zone)
+	s, err := j.scheduleOf(&r.spec)
 	switch {
 	case err != nil:
 		return never, j.pauseIn(b, r, err.Error()), nil

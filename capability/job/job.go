@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"kernos/internal/backoff"
+	"kernos/internal/recent"
 	"kernos/kernel"
 	"kernos/kernel/principal"
 	"kernos/message"
@@ -66,6 +67,8 @@ type Jobs struct {
 	kernel atomic.Pointer[kernel.Kernel] // set by Run
 	ids    ids
 
+	schedules *recent.Cache[*schedule] // by their text and time zone
+
 	mu       sync.Mutex
 	live     map[string]*live // what runs, or is waited for
 	finished counts           // since the kernel was started
@@ -81,6 +84,7 @@ type counts struct{ completed, failed uint64 }
 // New returns the jobs of a store. The caller calls Run.
 func New(o *Options) *Jobs {
 	j := &Jobs{opts: *o, live: make(map[string]*live), endings: make(chan struct{}, 1)}
+	j.schedules = recent.New[*schedule](recent.Limits{Values: 1000, Bytes: 1 << 20, Each: 1 << 10})
 	if j.opts.Now == nil {
 		j.opts.Now = time.Now
 	}

@@ -59,6 +59,18 @@ func TestAKernelThatDies(t *testing.T) {
 			t.Errorf("done %d times", len(w.seen))
 		}
 	})
+	test(t, "never, and is stopped again and again", func(t *testing.T, w *world) {
+		id := w.start(`{"name":"Test.Outside","payload":{"key":"hang"},"repeat":true}`)
+		for range 8 {
+			synctest.Wait()
+			w.stop()
+			w.open()
+		}
+		w.wants("a job that was stopped in order", id, "running")
+		if len(w.seen) != 9 {
+			t.Errorf("done %d times", len(w.seen))
+		}
+	})
 	test(t, "again and again, while the steps of a job end", func(t *testing.T, w *world) {
 		steps := `{"id":"s0","name":"Test.Outside","payload":{"key":"slow"}}`
 		for n := range 8 {
