@@ -82,7 +82,7 @@ type Options struct {
 type Kernel struct {
 	registry *Registry
 	opts     Options
-	ids      *idSource
+	ids      IDs
 	begun    time.Time
 	runs     *idempotency.Runs // nil without a store
 	limits   atomic.Pointer[Limits]
@@ -108,7 +108,7 @@ func (k *Kernel) Deprecated(m *message.Message, what, instead string, from Sende
 // New returns a kernel that serves what is in the registry, now and later. Nil
 // options mean defaults.
 func New(r *Registry, opts *Options) *Kernel {
-	k := &Kernel{registry: r, ids: newIDSource(), begun: time.Now()}
+	k := &Kernel{registry: r, begun: time.Now()}
 	if opts != nil {
 		k.opts = *opts
 	}
@@ -137,7 +137,7 @@ func (k *Kernel) Stamp(m *message.Message) { k.stampAt(time.Now(), m) }
 
 func (k *Kernel) stampAt(now time.Time, m *message.Message) {
 	if m.Metadata.ID == "" {
-		m.Metadata.ID = k.ids.next(now)
+		m.Metadata.ID = message.ID(k.ids.Next(now))
 	}
 	if m.Metadata.Timestamp == 0 {
 		m.Metadata.Timestamp = now.UnixMilli()

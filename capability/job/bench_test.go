@@ -39,7 +39,7 @@ func BenchmarkRun(b *testing.B) {
 func BenchmarkDue(b *testing.B) {
 	w := newBenched(b)
 	cron := time.Now().Add(time.Hour).Format("5 4 15 2 1 *") // second, minute, hour, day, month
-	var starting sync.WaitGroup // side by side they share commits
+	var starting sync.WaitGroup                              // side by side they share commits
 	for range b.N {
 		starting.Go(func() { w.start(`{"name":"Test.Nothing","payload":{"key":"a"},"schedule":"` + cron + `"}`) })
 	}

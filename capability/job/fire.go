@@ -59,7 +59,7 @@ func (j *Jobs) tick(b *store.Batch, t work.Task) (next time.Time, applied func(*
 // spawn adds a run of a schedule to a batch.
 func (j *Jobs) spawn(b *store.Batch, r *record, due, now time.Time) (added func(*store.Commit)) {
 	s := r.spec
-	s.ID, s.Of, s.At, s.Created = j.ids.next(now), r.ID, due.UnixMilli(), now.UnixMilli()
+	s.ID, s.Of, s.At, s.Created = j.ids.Next(now), r.ID, due.UnixMilli(), now.UnixMilli()
 	s.Schedule, s.Zone, s.CatchUp, s.Unique = "", "", false, ""
 	r.Runs++
 	return j.add(b, &s, now)

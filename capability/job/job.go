@@ -65,7 +65,7 @@ type Jobs struct {
 	opts   Options
 	queue  *work.Queue
 	kernel atomic.Pointer[kernel.Kernel] // set by Run
-	ids    ids
+	ids    kernel.IDs
 
 	schedules *recent.Cache[*schedule] // by their text and time zone
 

@@ -148,7 +148,7 @@ func (s *spec) groupName() string { return string(s.Principal) + "/" + s.Group }
 func (j *Jobs) read(ctx context.Context, k *kernel.Kernel, in *startInput, now time.Time) (s *spec, due time.Time, err error) {
 	request, call := kernel.RequestOf(ctx), senderOf(ctx)
 	s = &spec{
-		ID: j.ids.next(now), Name: in.Name, Payload: in.Payload, Repeat: in.Repeat,
+		ID: j.ids.Next(now), Name: in.Name, Payload: in.Payload, Repeat: in.Repeat,
 		Priority: work.DefaultPriority, Group: in.ConcurrencyKey, Limit: max(in.ConcurrencyLimit, 1), Unique: in.UniqueKey,
 		Schedule: in.Schedule, Zone: in.TimeZone, CatchUp: in.CatchUp,
 		Principal: call.Principal().ID(), Token: call.Principal().Name(), Wire: call.Wire, Session: call.Session(),

@@ -2,17 +2,14 @@ package job
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/oklog/ulid/v2"
 
 	"kernos/kernel"
 	"kernos/kernel/principal"
@@ -387,24 +384,4 @@ func (j *Jobs) unrefer(b *store.Batch, data, key []byte) {
 	if j.opts.Blobs != nil {
 		j.opts.Blobs.Unrefer(b, data, key)
 	}
-}
-
-// ids makes ids that ascend.
-type ids struct {
-	mu     sync.Mutex
-	source *ulid.MonotonicEntropy
-}
-
-func (i *ids) next(now time.Time) string {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.source == nil {
-		i.source = ulid.Monotonic(rand.Reader, 0)
-	}
-	id, err := ulid.New(ulid.Timestamp(now), i.source)
-	if err != nil { // the clock was set back further than the source can count
-		i.source = ulid.Monotonic(rand.Reader, 0)
-		id = ulid.MustNew(ulid.Timestamp(now), i.source)
-	}
-	return id.String()
 }

@@ -297,7 +297,7 @@ func (x *Sessions) askOnce(ctx context.Context, k *kernel.Kernel, in askInput) (
 			return child, err
 		}
 	}
-	child = turnOutput{Session: s.ID, Turn: x.ids.next(x.opts.Now())}
+	child = turnOutput{Session: s.ID, Turn: x.ids.Next(x.opts.Now())}
 	cause := request.Caused()
 	if err := c.begin(child.Turn, &Message{Type: typeInput, Text: &in.Text}, request.Metadata.ID, cause.Correlation); err != nil {
 		return child, err

@@ -34,7 +34,7 @@ func (c *change) append(m Message) (*Message, error) {
 	s := c.s
 	now := c.x.opts.Now()
 	if m.ID == "" || m.ID <= s.LastID {
-		if m.ID = c.x.ids.next(now); s.LastID != "" && (c.x.growing(s.ID) || m.ID <= s.LastID) {
+		if m.ID = c.x.ids.Next(now); s.LastID != "" && (c.x.growing(s.ID) || m.ID <= s.LastID) {
 			m.ID = after(s.LastID) // the messages that grow have ids already
 		}
 	}

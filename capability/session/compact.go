@@ -89,7 +89,7 @@ func (x *Sessions) summaryOf(s *session, path []Message, cut int) *generation {
 	g := &generation{Model: s.Model, Session: s.ID}
 	g.System, g.Messages = arrange(earlier)
 	text := summarize
-	g.Messages = append(g.Messages, Message{ID: x.ids.next(x.opts.Now()), Timestamp: x.opts.Now().UnixMilli(), Type: typeInput, Text: &text})
+	g.Messages = append(g.Messages, Message{ID: x.ids.Next(x.opts.Now()), Timestamp: x.opts.Now().UnixMilli(), Type: typeInput, Text: &text})
 	return g
 }
 

@@ -69,7 +69,7 @@ func (x *Sessions) prepare(ctx context.Context, in *createInput) (*session, erro
 		return nil, err
 	}
 	h := head{
-		ID: x.ids.next(now), Title: in.Title, Model: in.Model, Tools: tools, Policy: in.Policy, Compact: in.Compact,
+		ID: x.ids.Next(now), Title: in.Title, Model: in.Model, Tools: tools, Policy: in.Policy, Compact: in.Compact,
 		Principal: from.Principal().ID(), Token: from.Principal().Name(), Wire: from.Wire, Created: now.UnixMilli(),
 	}
 	if in.Budget != nil {

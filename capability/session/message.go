@@ -2,11 +2,8 @@ package session
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/base64"
 	"slices"
-	"sync"
-	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -328,26 +325,6 @@ func invalid(field, format string, args ...any) error {
 	e := message.Errorf(422, "Schema validation failed: "+field+": "+format, args...)
 	e.Field = field
 	return e
-}
-
-// ids makes ids that ascend.
-type ids struct {
-	mu     sync.Mutex
-	source *ulid.MonotonicEntropy
-}
-
-func (i *ids) next(now time.Time) string {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.source == nil {
-		i.source = ulid.Monotonic(rand.Reader, 0)
-	}
-	id, err := ulid.New(ulid.Timestamp(now), i.source)
-	if err != nil { // the clock was set back further than the source can count
-		i.source = ulid.Monotonic(rand.Reader, 0)
-		id = ulid.MustNew(ulid.Timestamp(now), i.source)
-	}
-	return id.String()
 }
 
 // after returns the first id after another one.

@@ -94,7 +94,7 @@ func (x *Sessions) send(ctx context.Context, in sendInput, stream *kernel.Stream
 	if in.Text != "" {
 		m.Text = &in.Text
 	}
-	id := x.ids.next(x.opts.Now())
+	id := x.ids.Next(x.opts.Now())
 	out = turnOutput{Session: s.ID, Turn: id, Status: statusRunning}
 	var b store.Batch
 	c := x.change(ctx, s, &b)
@@ -284,7 +284,7 @@ func (x *Sessions) resume(ctx context.Context, in sessionInput) (out turnOutput,
 		return out, message.Errorf(409, "The session has no messages to go on from; use Session.Send")
 	}
 	request := kernel.RequestOf(ctx)
-	id := x.ids.next(x.opts.Now())
+	id := x.ids.Next(x.opts.Now())
 	if err := c.begin(id, nil, request.Metadata.ID, request.Caused().Correlation); err != nil {
 		return out, err
 	}

@@ -69,7 +69,7 @@ type Sessions struct {
 	opts   Options
 	queue  *work.Queue
 	kernel atomic.Pointer[kernel.Kernel] // set by Run
-	ids    ids
+	ids    kernel.IDs
 
 	mu    sync.Mutex
 	live  map[string]*live // sessions whose turn runs, or that are watched

@@ -214,7 +214,7 @@ func (r *runner) answered(c *change, outcome *message.Message) error {
 		case typeCalls:
 			for n := range m.Calls { // a program may give ids that were there before
 				if id := &m.Calls[n].ID; !isKernelCall(*id) || len(*id) != 31 || (*id)[5:] <= c.s.LastID || t.call(*id) != nil {
-					*id = callPrefix + r.x.ids.next(r.x.opts.Now())
+					*id = callPrefix + r.x.ids.Next(r.x.opts.Now())
 				}
 			}
 		default:

@@ -146,7 +146,7 @@ func (l *live) event(m message.Message) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		for len(l.growing) <= n {
-			l.growing = append(l.growing, part{ID: l.x.ids.next(l.x.opts.Now()), Type: jsonscan.Unquote(jsonscan.Member(m.Data, "type"))})
+			l.growing = append(l.growing, part{ID: l.x.ids.Next(l.x.opts.Now()), Type: jsonscan.Unquote(jsonscan.Member(m.Data, "type"))})
 		}
 		p := &l.growing[n]
 		p.text = append(p.text, text...)
