@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
+	"time"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
@@ -22,55 +22,85 @@ import (
 // demoName is the name of the model that is inside Kernos, and of its dialect. It needs no settings.
 const demoName = "demo"
 
-// demo is the dialect demo: the model inside, which runs in this process. It is small enough to be
-// loaded when it is first asked, and reads one conversation at a time.
+// demo is the dialect demo: the model inside, which runs in this process. It is loaded when it is asked, kept
+// until it hasn't been asked for a while, and reads one conversation at a time.
 type demo struct {
-	once  sync.Once
-	err   error
-	turn  chan struct{} // holds a token while the state isn't used
-	model *llama.Model
+	turn  chan struct{} // holds a value while the model isn't used
+	idle  *time.Timer   // lets go of the model
+	model *llama.Model  // nil until it is loaded
 	state *llama.State
 
 	start, end, call, callEnd, think, thinkEnd llama.Token
 }
 
-// What a prompt may take of the context, in tokens. The rest is for the conversation and its answer.
+// demoIdle is how long the model is kept without being asked. It is loaded in a tenth of a second.
+const demoIdle = 5 * time.Minute
+
+// What a prompt may take of the context, in tokens. The rest is for the conversation.
 const (
 	demoSystem = 64  // a system message that is longer isn't shown: the model doesn't follow it anyway
 	demoTools  = 200 // those that the last input is about
+	demoText   = 200 // of one text; less if the last exchange doesn't fit
 	demoResult = 128 // of one result
 	demoAnswer = 160
 )
 
-func (d *demo) load() error {
-	d.once.Do(func() {
-		d.turn = make(chan struct{}, 1)
+func newDemo() *demo {
+	d := &demo{turn: make(chan struct{}, 1)}
+	d.turn <- struct{}{}
+	d.idle = time.AfterFunc(demoIdle, d.release)
+	d.idle.Stop()
+	return d
+}
+
+// take waits until no other conversation is read, and loads the model. The caller calls done.
+func (d *demo) take(ctx context.Context) (done func(), err error) {
+	select {
+	case <-d.turn:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	d.idle.Stop()
+	if d.model == nil {
+		err = d.load()
+	}
+	return func() {
+		d.idle.Reset(demoIdle)
 		d.turn <- struct{}{}
-		if d.model, d.err = llama.Open(kernosdemo.File()); d.err != nil {
-			return
-		}
-		d.state = d.model.NewState()
-		d.start, _ = d.model.Control("<|im_start|>")
-		d.end, _ = d.model.Control("<|im_end|>")
-		for name, to := range map[string]*llama.Token{"<tool_call>": &d.call, "</tool_call>": &d.callEnd, "<think>": &d.think, "</think>": &d.thinkEnd} {
-			*to = d.model.Tokens(name)[0]
-		}
-	})
-	return d.err
+	}, err
+}
+
+// release lets go of the model, unless it is used.
+func (d *demo) release() {
+	select {
+	case <-d.turn:
+		d.model, d.state = nil, nil
+		d.turn <- struct{}{}
+	default:
+	}
+}
+
+func (d *demo) load() (err error) {
+	if d.model, err = llama.Open(kernosdemo.File()); err != nil {
+		return err
+	}
+	d.state = d.model.NewState()
+	d.start, _ = d.model.Control("<|im_start|>")
+	d.end, _ = d.model.Control("<|im_end|>")
+	for name, to := range map[string]*llama.Token{"<tool_call>": &d.call, "</tool_call>": &d.callEnd, "<think>": &d.think, "</think>": &d.thinkEnd} {
+		*to = d.model.Tokens(name)[0]
+	}
+	return nil
 }
 
 // inside is the dialect: the model inside answers.
 func inside(ctx context.Context, m *models, g *generation, a *answer) error {
-	d := &m.demo
-	if err := d.load(); err != nil {
+	d := m.demo
+	done, err := d.take(ctx)
+	if err != nil {
 		return err
 	}
-	select {
-	case <-d.turn:
-		defer func() { d.turn <- struct{}{} }()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	defer done()
 	prompt := d.prompt(g)
 	a.usage.Input = len(prompt)
 	most := d.model.Length() - len(prompt)
@@ -173,29 +203,27 @@ func (w *demoWriter) close() error {
 	return w.answer.grow(begun, jsonscan.AppendQuoted(nil, string(c.Arguments)))
 }
 
-// prompt is the conversation in the form that the model was trained with. What doesn't fit is
-// dropped, from the oldest exchange on.
+// prompt is the conversation in the form that the model was trained with. What doesn't fit is dropped, from
+// the oldest whole exchange on. If the last one alone is too long, its texts are cut.
 func (d *demo) prompt(g *generation) []llama.Token {
 	var head []llama.Token
 	if system := d.model.Tokens(g.conversation.system); len(system) > 0 && len(system) <= demoSystem {
 		head = d.message(head, "system", g.conversation.system)
 	}
-	exchanges := d.exchanges(g.conversation)
-	last := lastInput(g.conversation)
-	if tools := d.tools(g.in.Tools, last); tools != "" {
+	if tools := d.tools(g.in.Tools, lastInput(g.conversation)); tools != "" {
 		head = d.message(head, "system", tools)
 	}
 	tail := append([]llama.Token{d.start}, d.model.Tokens("assistant\n")...)
 	room := d.model.Length() - demoAnswer - len(head) - len(tail)
+	exchanges := d.exchanges(g.conversation, demoText)
+	for most := demoText; len(exchanges) > 0 && len(exchanges[len(exchanges)-1]) > room && most > 1; {
+		most /= 2
+		exchanges = d.exchanges(g.conversation, most)
+	}
 	from := len(exchanges)
 	for from > 0 && len(exchanges[from-1]) <= room {
 		from--
 		room -= len(exchanges[from])
-	}
-	if from == len(exchanges) && from > 0 { // the last one alone is too long: its end is shown
-		from--
-		newest := exchanges[from]
-		exchanges[from] = newest[max(0, len(newest)-max(room, 0)):]
 	}
 	return slices.Concat(head, slices.Concat(exchanges[from:]...), tail)
 }
@@ -206,9 +234,10 @@ func (d *demo) message(to []llama.Token, role, text string) []llama.Token {
 	return append(append(to, d.end), d.model.Tokens("\n")...)
 }
 
-// exchanges are the tokens of the conversation, apart where the user speaks.
-func (d *demo) exchanges(c *conversation) (all [][]llama.Token) {
+// exchanges are the tokens of the conversation, apart where the user speaks. Each text has at most so many tokens.
+func (d *demo) exchanges(c *conversation, most int) (all [][]llama.Token) {
 	add := func(role, text string, begins bool) {
+		text = d.short(text, most)
 		if begins || len(all) == 0 {
 			all = append(all, nil)
 		}
@@ -248,54 +277,61 @@ func lastInput(c *conversation) string {
 	return ""
 }
 
-// demoTrained are the tools that the model was trained with: their parameters, and the members of their
-// results that it was shown, if not all. Any other tool is shown when the last input names it.
+// demoTrained are the tools that the model was trained with: the parameters that it was shown, if they aren't
+// the required ones, and the members of the results, if not all.
 var demoTrained = map[message.Type]struct {
 	parameters string
 	shown      []string
 }{
-	"Memory.Set":       {"key:string,value:any", nil},
-	"Memory.Get":       {"key:string", nil},
-	"Memory.Delete":    {"key:string", nil},
-	"Memory.List":      {"prefix:string", []string{"keys"}},
-	"Echo":             {"message:string", nil},
-	"Http.Fetch":       {"url:string", []string{"status", "body"}},
-	"VFS.Read":         {"uri:string", []string{"uri", "content"}},
-	"VFS.Write":        {"uri:string", []string{"uri", "size"}},
-	"Message.Search":   {"query:string", []string{"messages", "total"}},
-	"Job.Start":        {"name:string,payload:any", []string{"jobId", "status"}},
-	"Syscall.Describe": {"name:string", nil},
+	"Memory.Set":       {},
+	"Memory.Get":       {},
+	"Memory.Delete":    {},
+	"Memory.List":      {parameters: "prefix:string", shown: []string{"keys"}},
+	"Echo":             {},
+	"Http.Fetch":       {shown: []string{"status", "body"}},
+	"VFS.Read":         {shown: []string{"uri", "content"}},
+	"VFS.Write":        {shown: []string{"uri", "size"}},
+	"Message.Search":   {shown: []string{"messages", "total"}},
+	"Job.Start":        {parameters: "name:string,payload:any", shown: []string{"jobId", "status"}},
+	"Syscall.Describe": {parameters: "name:string"},
 }
 
-// tools is the line that tells of tools: those that the input names first, then those that the
-// model was trained with, as far as there is room.
+// tools is the line that tells of the tools that the input is about, as far as there is room: those that the
+// model was trained with, which it finds by what the input asks for, and any other that the input names. The
+// former come first, so that most prompts begin alike.
 func (d *demo) tools(all []tool, input string) string {
 	input = strings.ToLower(input)
-	var named, trained []string
+	var trained, named []string
 	for _, t := range all {
-		name := toolName(t.Name)
-		lower := strings.ToLower(name)
 		known, ok := demoTrained[t.Name]
-		shown := name + "(" + parameters(t.InputSchema) + ")"
-		switch {
-		case ok:
-			trained = append(trained, name+"("+known.parameters+")")
-		case strings.Contains(input, lower), strings.Contains(input, strings.Replace(lower, "_", ".", 1)), strings.Contains(input, strings.Replace(lower, "_", " ", 1)):
+		shown := " " + toolName(t.Name) + "(" + cmp.Or(known.parameters, parameters(t.InputSchema)) + ")"
+		if ok {
+			trained = append(trained, shown)
+		} else if isNamed(input, t.Name) {
 			named = append(named, shown)
 		}
 	}
-	line, used := "Tools:", 0
-	for _, shown := range append(named, trained...) {
-		n := len(d.model.Tokens(" " + shown))
-		if used += n; used > demoTools {
-			break
+	room := demoTools
+	fits := func(shown []string) (line string) {
+		for _, one := range shown {
+			if room -= len(d.model.Tokens(one)); room < 0 {
+				break
+			}
+			line += one
 		}
-		line += " " + shown
+		return line
 	}
-	if used == 0 {
-		return ""
+	last := fits(named)
+	if line := fits(trained) + last; line != "" {
+		return "Tools:" + line
 	}
-	return line
+	return ""
+}
+
+// isNamed reports whether an input in small letters names a tool, as Domain.Action, Domain_Action or in two words.
+func isNamed(input string, tool message.Type) bool {
+	domain, action, _ := strings.Cut(strings.ToLower(string(tool)), ".")
+	return slices.ContainsFunc([]string{".", "_", " "}, func(between string) bool { return strings.Contains(input, domain+between+action) })
 }
 
 // parameters are the required parameters of a tool, with their types: name:type,…
@@ -336,11 +372,11 @@ func parameters(schema jsontext.Value) string {
 func (d *demo) result(name message.Type, r *answered) string {
 	value := jsontext.Value(r.text)
 	if !jsonscan.Valid(value) {
-		return d.short(r.text)
+		return d.short(r.text, demoResult)
 	}
 	if r.isError {
 		value = keep(value, []string{"code", "message"})
-		return d.short(`{"error": ` + spaced(value) + `}`)
+		return d.short(`{"error": `+spaced(value)+`}`, demoResult)
 	}
 	if p := jsonscan.Member(value, "process"); p != nil { // a job, as a session keeps it
 		value = fmt.Appendf(nil, `{"jobId":%s,"status":%s}`, cmp.Or(string(jsonscan.Member(p, "id")), "null"), cmp.Or(string(jsonscan.Member(p, "status")), "null"))
@@ -348,17 +384,17 @@ func (d *demo) result(name message.Type, r *answered) string {
 	if members := demoTrained[name].shown; members != nil {
 		value = keep(value, members)
 	}
-	return d.short(spaced(value))
+	return d.short(spaced(value), demoResult)
 }
 
-// short returns as much of a text as a result may take.
-func (d *demo) short(text string) string {
+// short returns the beginning of a text that is longer than so many tokens.
+func (d *demo) short(text string, most int) string {
 	tokens := d.model.Tokens(text)
-	if len(tokens) <= demoResult {
+	if len(tokens) <= most {
 		return text
 	}
 	var b strings.Builder
-	for _, t := range tokens[:demoResult] {
+	for _, t := range tokens[:most-1] {
 		b.WriteString(d.model.Text(t))
 	}
 	return strings.ToValidUTF8(b.String(), "") + "…"

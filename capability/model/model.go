@@ -75,7 +75,7 @@ type Options struct {
 type models struct {
 	Options
 	players players
-	demo    demo
+	demo    *demo
 }
 
 // Streamed and Discarded are the events of a generation.
@@ -137,7 +137,7 @@ func Definitions() kernel.Module {
 
 // Module returns the module. Nil options mean defaults.
 func Module(opts *Options) kernel.Module {
-	m := &models{}
+	m := &models{demo: newDemo()}
 	if opts != nil {
 		m.Options = *opts
 	}

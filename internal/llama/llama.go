@@ -176,11 +176,14 @@ type State struct {
 	scratch      scratch
 }
 
-// scratch is what the evaluation of a few positions needs.
+// batch is how many positions are evaluated together, while the weights of a few rows are at hand.
+const batch = 16
+
+// scratch is what the evaluation of a batch needs.
 type scratch struct {
-	narrow, wide              *packed
-	x, normed, q, k, v, mixed [lanes][]float32
-	gate, up                  [lanes][]float32
+	narrow, wide              [batch]quantized
+	x, normed, q, k, v, mixed [batch][]float32
+	gate, up                  [batch][]float32
 	weights                   []float32
 	logits                    []float32
 }
@@ -193,9 +196,9 @@ func (m *Model) NewState() *State {
 		s.values = append(s.values, make([]float32, m.length*m.width))
 	}
 	c := &s.scratch
-	c.narrow, c.wide = newPacked(m.width), newPacked(m.hidden)
-	for l := range lanes {
-		for _, v := range []*[lanes][]float32{&c.x, &c.normed, &c.q, &c.k, &c.v, &c.mixed} {
+	for l := range batch {
+		c.narrow[l], c.wide[l] = newQuantized(m.width), newQuantized(m.hidden)
+		for _, v := range []*[batch][]float32{&c.x, &c.normed, &c.q, &c.k, &c.v, &c.mixed} {
 			v[l] = make([]float32, m.width)
 		}
 		c.gate[l], c.up[l] = make([]float32, m.hidden), make([]float32, m.hidden)
@@ -226,24 +229,24 @@ func (s *State) Logits(ctx context.Context, tokens []Token) ([]float32, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		n := min(lanes, len(tokens)-len(s.read))
+		n := min(batch, len(tokens)-len(s.read))
 		s.step(tokens[len(s.read):][:n])
 		s.read = append(s.read, tokens[len(s.read):][:n]...)
 	}
 	c := &s.scratch
-	last := (len(tokens) - same - 1) % lanes
+	last := (len(tokens) - same - 1) % batch
 	normalize(c.normed[0], c.x[last], s.m.norm, s.m.least)
-	c.narrow.load(c.normed[:1])
-	s.m.embed.times(c.narrow, [][]float32{c.logits})
+	c.narrow[0].load(c.normed[0])
+	s.m.embed.times(c.narrow[:1], [][]float32{c.logits})
 	return c.logits, nil
 }
 
-// step reads up to `lanes` tokens; c.x has their vectors afterwards.
+// step reads up to `batch` tokens; c.x has their vectors afterwards.
 func (s *State) step(tokens []Token) {
 	m, c, n := s.m, &s.scratch, len(tokens)
 	first := len(s.read)
 	x, normed, q, k, v, mixed := c.x[:n], c.normed[:n], c.q[:n], c.k[:n], c.v[:n], c.mixed[:n]
-	gate, up := c.gate[:n], c.up[:n]
+	gate, up, narrow, wide := c.gate[:n], c.up[:n], c.narrow[:n], c.wide[:n]
 	for l, t := range tokens {
 		m.embed.row(int(t), x[l])
 	}
@@ -251,11 +254,11 @@ func (s *State) step(tokens []Token) {
 		layer := &m.layers[i]
 		for l := range n {
 			normalize(normed[l], x[l], layer.attentionNorm, m.least)
+			narrow[l].load(normed[l])
 		}
-		c.narrow.load(normed)
-		layer.query.times(c.narrow, q)
-		layer.key.times(c.narrow, k)
-		layer.value.times(c.narrow, v)
+		layer.query.times(narrow, q)
+		layer.key.times(narrow, k)
+		layer.value.times(narrow, v)
 		for l := range n {
 			m.rotate(q[l], first+l)
 			m.rotate(k[l], first+l)
@@ -264,23 +267,23 @@ func (s *State) step(tokens []Token) {
 		}
 		for l := range n {
 			s.attend(i, first+l, q[l], mixed[l])
+			narrow[l].load(mixed[l])
 		}
-		c.narrow.load(mixed)
-		layer.out.times(c.narrow, normed)
+		layer.out.times(narrow, normed)
 		for l := range n {
 			add(x[l], normed[l])
 			normalize(normed[l], x[l], layer.feedNorm, m.least)
+			narrow[l].load(normed[l])
 		}
-		c.narrow.load(normed)
-		layer.gate.times(c.narrow, gate)
-		layer.up.times(c.narrow, up)
+		layer.gate.times(narrow, gate)
+		layer.up.times(narrow, up)
 		for l := range n {
 			for j, g := range gate[l] {
 				gate[l][j] = g / (1 + float32(math.Exp(-float64(g)))) * up[l][j]
 			}
+			wide[l].load(gate[l])
 		}
-		c.wide.load(gate)
-		layer.down.times(c.wide, normed)
+		layer.down.times(wide, normed)
 		for l := range n {
 			add(x[l], normed[l])
 		}

@@ -157,24 +157,26 @@ func TestBoundsOfAContext(t *testing.T) {
 	}
 }
 
-// TestPackedProductsAreExact compares the three sums of one multiplication with plain ones, at the bounds.
-func TestPackedProductsAreExact(t *testing.T) {
-	for _, weight := range []int8{-128, -127, -1, 0, 1, 127} {
-		m := matrix{columns: blockSize, rows: 1, weights: slices.Repeat([]int8{weight}, blockSize), scales: []float32{1}}
-		p := newPacked(blockSize)
-		for _, x := range [][lanes]int64{{127, 127, 127}, {-127, -127, -127}, {127, -127, 127}, {-127, 127, -127}, {0, -1, 1}} {
-			for i := range p.values {
-				p.values[i] = x[0] + x[1]<<laneBits + x[2]<<(2*laneBits)
-			}
-			var outs [][]float32
-			for l := range lanes {
-				p.scales[l][0] = 1
-				outs = append(outs, make([]float32, 1))
-			}
-			m.times(p, outs)
-			for l := range lanes {
-				if want := float32(int64(weight) * x[l] * blockSize); outs[l][0] != want {
-					t.Errorf("weight %d, values %v, lane %d: %v; want %v", weight, x, l, outs[l][0], want)
+// TestProductsSideBySideAreExact compares the three sums of one multiplication with plain ones, at the bounds.
+func TestProductsSideBySideAreExact(t *testing.T) {
+	for _, weights := range [][lanes]int8{{-128, -128, -128}, {127, 127, 127}, {-128, 127, -128}, {127, -128, 127}, {0, -1, 1}} {
+		file := tensor{columns: blockSize, rows: lanes}
+		for _, w := range weights {
+			file.data = append(file.data, 0, 0x3c) // the scale is 1
+			file.data = append(file.data, slices.Repeat([]byte{byte(w)}, blockSize)...)
+		}
+		m := newMatrix(file)
+		for _, x := range []int64{-127, -1, 0, 1, 127} {
+			q := quantized{slices.Repeat([]int64{x}, blockSize), []float32{1}}
+			out := make([]float32, lanes)
+			m.times([]quantized{q}, [][]float32{out})
+			for l, w := range weights {
+				if want := float32(int64(w) * x * blockSize); out[l] != want {
+					t.Errorf("weights %v, values %d, lane %d: %v; want %v", weights, x, l, out[l], want)
+				}
+				row := make([]float32, blockSize)
+				if m.row(l, row); row[0] != float32(w) || row[blockSize-1] != float32(w) {
+					t.Errorf("weights %v: row %d is %v", weights, l, row)
 				}
 			}
 		}
@@ -205,9 +207,19 @@ func FuzzOpen(f *testing.F) {
 func BenchmarkPrompt(b *testing.B) {
 	m := open(b)
 	tokens := answers(b)[0].Tokens
-	b.ReportMetric(float64(len(tokens)), "tokens")
 	for b.Loop() {
 		if _, err := m.NewState().Logits(b.Context(), tokens); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(len(tokens)), "tokens")
+}
+
+func BenchmarkToken(b *testing.B) {
+	m := open(b)
+	s, tokens := m.NewState(), answers(b)[0].Tokens
+	for b.Loop() { // the last token is read again each time
+		if _, err := s.Logits(b.Context(), tokens); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -1,0 +1,236 @@
+package model
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"kernos/internal/llama/kernosdemo"
+	"kernos/internal/testkit"
+)
+
+// shownToDemo is the prompt for a conversation, with its control tokens as signs: ‹ and ›.
+func shownToDemo(t *testing.T, d *demo, system string, tools []tool, messages ...string) (text string, tokens int) {
+	t.Helper()
+	in := &generateInput{System: system, Tools: tools}
+	for _, m := range messages {
+		in.Messages = append(in.Messages, jsontext.Value(m))
+	}
+	m := &models{demo: d}
+	g, err := m.prepare(t.Context(), &provider{Dialect: demoName}, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	prompt := d.prompt(g)
+	var b strings.Builder
+	for _, token := range prompt {
+		switch token {
+		case d.start:
+			b.WriteString("‹")
+		case d.end:
+			b.WriteString("›")
+		default:
+			b.WriteString(d.model.Text(token))
+		}
+	}
+	return b.String(), len(prompt)
+}
+
+func loadedDemo(t *testing.T) *demo {
+	d := newDemo()
+	if err := d.load(); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func asks(text string) string { return fmt.Sprintf(`{"type":"input","text":%q}`, text) }
+
+func replies(text string) string { return fmt.Sprintf(`{"type":"reply","text":%q}`, text) }
+
+func TestThePromptOfTheModelInside(t *testing.T) {
+	d := loadedDemo(t)
+	schema := func(text string) jsontext.Value { return jsontext.Value(text) }
+	tools := []tool{
+		{Name: "Memory.Set", InputSchema: schema(`{"properties":{"key":{"type":"string"},"value":{},"valueRef":{"type":"object"}},"required":["key"],"oneOf":[{"required":["value"]},{"required":["valueRef"]}]}`)},
+		{Name: "Text.Shout", InputSchema: schema(`{"properties":{"text":{"type":"string"},"loud":{"type":"boolean"},"times":{"type":["integer","null"]}},"required":["text","times"]}`)},
+		{Name: "Weather.Forecast", InputSchema: schema(`{"properties":{"city":{"type":"string"}},"required":["city"]}`)},
+		{Name: "Memory.Get", InputSchema: schema(`{"properties":{"key":{"type":"string"},"raw":{"type":"boolean"}},"required":["key"]}`)},
+		{Name: "Clock.Now", InputSchema: schema(`{}`)},
+	}
+	const trained = "‹system\nTools: Memory_Set(key:string,value:any) Memory_Get(key:string)"
+	call := `{"type":"tool-calls","calls":[{"id":"c","name":"Memory.Get","args":{"key":"/a","raw":true}}]}`
+	result := func(output string) string {
+		return `{"type":"tool-results","results":[{"callId":"c","output":` + output + `}]}`
+	}
+	for name, test := range map[string]struct {
+		system   string
+		tools    []tool
+		messages []string
+		want     string
+	}{
+		"no tools": {messages: []string{asks("hello")}, want: "‹user\nhello›\n‹assistant\n"},
+		"tools it was trained with": {tools: tools, messages: []string{asks("hello")},
+			want: trained + "›\n‹user\nhello›\n‹assistant\n"},
+		"a tool that is named": {tools: tools, messages: []string{asks("use text.shout with text hi and times 2")},
+			want: trained + " Text_Shout(text:string,times:any)›\n‹user\nuse text.shout with text hi and times 2›\n‹assistant\n"},
+		"two tools, in two words and with a line": {tools: tools, messages: []string{asks("call Clock_Now, then weather forecast")},
+			want: trained + " Weather_Forecast(city:string) Clock_Now()›\n‹user\ncall Clock_Now, then weather forecast›\n‹assistant\n"},
+		"named earlier": {tools: tools, messages: []string{asks("use Text.Shout"), replies("I did."), asks("hello")},
+			want: trained + "›\n‹user\nuse Text.Shout›\n‹assistant\nI did.›\n‹user\nhello›\n‹assistant\n"},
+		"a short system message": {system: "Think aloud.", messages: []string{asks("hello")},
+			want: "‹system\nThink aloud.›\n‹user\nhello›\n‹assistant\n"},
+		"a long system message": {system: strings.Repeat("You are a careful assistant. ", 40), messages: []string{asks("hello")},
+			want: "‹user\nhello›\n‹assistant\n"},
+		"a call and its result": {messages: []string{asks("what is a?"), call, result(`{"value":1}`)},
+			want: "‹user\nwhat is a?›\n‹assistant\n<tool_call>\n{\"name\": \"Memory_Get\", \"arguments\": {\"key\": \"/a\", \"raw\": true}}\n</tool_call>›\n‹tool\n{\"value\": 1}›\n‹assistant\n"},
+	} {
+		if got, _ := shownToDemo(t, d, test.system, test.tools, test.messages...); got != test.want {
+			t.Errorf("%s: the prompt is\n%s\nwant\n%s", name, got, test.want)
+		}
+	}
+}
+
+// TestTheOldestExchangeIsDroppedFirst lets a conversation grow: the prompt leaves room for an answer, and has
+// the latest exchanges, each of them whole.
+func TestTheOldestExchangeIsDroppedFirst(t *testing.T) {
+	d := loadedDemo(t)
+	var messages []string
+	dropped := 0
+	for n := range 30 {
+		exchange := []string{
+			asks(fmt.Sprintf("what is number %d?", n)),
+			fmt.Sprintf(`{"type":"tool-calls","calls":[{"id":"c%d","name":"Memory.Get","args":{"key":"/n-%d"}}]}`, n, n),
+			fmt.Sprintf(`{"type":"tool-results","results":[{"callId":"c%d","output":"result-%d"}]}`, n, n),
+			replies(fmt.Sprintf("Number %d is %d.", n, n)),
+		}
+		messages = append(messages, exchange...)
+		text, tokens := shownToDemo(t, d, "", nil, append(slices.Clone(messages), asks("and now?"))...)
+		if most := d.model.Length() - demoAnswer; tokens > most {
+			t.Fatalf("after %d exchanges the prompt has %d tokens, and leaves no room for an answer", n+1, tokens)
+		}
+		shown := strings.Count(text, "what is number")
+		for _, part := range []string{"<tool_call>", "‹tool\n", "Number "} {
+			if strings.Count(text, part) != shown {
+				t.Fatalf("an exchange isn't whole: %d inputs, %d of %s\n%s", shown, strings.Count(text, part), part, text)
+			}
+		}
+		if !strings.HasPrefix(text, fmt.Sprintf("‹user\nwhat is number %d?›", n+1-shown)) {
+			t.Fatalf("after %d exchanges %d are shown, and they aren't the latest:\n%s", n+1, shown, text)
+		}
+		dropped = n + 1 - shown
+	}
+	if dropped == 0 {
+		t.Error("nothing was dropped")
+	}
+}
+
+func TestALongExchangeIsCut(t *testing.T) {
+	d := loadedDemo(t)
+	long := strings.Repeat("many words ", 300)
+	results := `{"type":"tool-calls","calls":[{"id":"a","name":"Http.Fetch","args":{"url":"x"}},{"id":"b","name":"Http.Fetch","args":{"url":"y"}}]}`
+	both := fmt.Sprintf(`{"type":"tool-results","results":[{"callId":"a","output":{"status":200,"body":%q}},{"callId":"b","output":{"status":404,"body":%q}}]}`, long, long)
+	for name, messages := range map[string][]string{
+		"an input":    {asks("remember that " + long)},
+		"two results": {asks("fetch x and y"), results, both},
+	} {
+		text, tokens := shownToDemo(t, d, "", nil, append([]string{asks("hello"), replies("Hello!")}, messages...)...)
+		if tokens > d.model.Length()-demoAnswer || strings.Count(text, "‹") != strings.Count(text, "›")+1 || !strings.Contains(text, "…›") {
+			t.Errorf("%s: %d tokens\n%s", name, tokens, text)
+		}
+		for _, m := range []string{"remember that many", "fetch x and y›", `"status": 404`} {
+			if strings.Contains(strings.Join(messages, ""), m[:8]) && !strings.Contains(text, m) {
+				t.Errorf("%s: %q isn't shown\n%s", name, m, text)
+			}
+		}
+	}
+}
+
+func TestTheModelInsideIsLetGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDemo()
+		for range 2 {
+			done, err := d.take(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(2 * demoIdle)
+			if d.model == nil {
+				t.Fatal("the model is let go while it is used")
+			}
+			done()
+			time.Sleep(demoIdle - 1)
+			if d.model == nil {
+				t.Fatal("the model is let go too early")
+			}
+			time.Sleep(2)
+			synctest.Wait()
+			if d.model != nil || d.state != nil {
+				t.Fatal("the model is kept")
+			}
+		}
+	})
+}
+
+// The sizes that the model inside may have, in bytes.
+const (
+	mostInBinary = 6_000_000
+	mostInUse    = 40_000_000
+)
+
+const childVariable = "MODEL_TEST_CHILD"
+
+// TestSizesOfTheModelInside measures a process of its own before and while the model is used.
+func TestSizesOfTheModelInside(t *testing.T) {
+	if os.Getenv(childVariable) != "" {
+		before := residentBytes(t)
+		a := &answer{}
+		m := &models{demo: newDemo()}
+		g, err := m.prepare(t.Context(), &provider{Dialect: demoName}, &generateInput{Messages: []jsontext.Value{jsontext.Value(asks("tell me a story"))}})
+		if err == nil {
+			err = inside(t.Context(), m, g, a)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Println("grown by", residentBytes(t)-before)
+		return
+	}
+	if n := len(kernosdemo.File()); n > mostInBinary {
+		t.Errorf("the binary has %d bytes of the model; at most %d", n, mostInBinary)
+	}
+	child := exec.Command(os.Args[0], "-test.run=^TestSizesOfTheModelInside$", "-test.v")
+	child.Env = append(os.Environ(), childVariable+"=1")
+	out, err := child.CombinedOutput()
+	_, rest, found := strings.Cut(string(out), "grown by ")
+	grown, _ := strconv.Atoi(strings.SplitN(rest, "\n", 2)[0])
+	if err != nil || !found {
+		t.Fatalf("%v: %s", err, out)
+	}
+	t.Logf("the process has grown by %d bytes", grown)
+	if grown > mostInUse && !testkit.Race {
+		t.Errorf("a process that uses the model has grown by %d bytes; at most %d", grown, mostInUse)
+	}
+}
+
+// residentBytes is how much memory this process has.
+func residentBytes(t *testing.T) int {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(status), "VmHWM:")
+	kilobytes, err := strconv.Atoi(strings.TrimSpace(strings.SplitN(rest, "kB", 2)[0]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kilobytes << 10
+}
