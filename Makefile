@@ -12,8 +12,8 @@ SYSTEMS   := darwin/amd64 darwin/arm64 freebsd/amd64 freebsd/arm64
 # killed processes. With the race detector they are smaller.
 PROOFS    := TestEngine/(Random|Kill|PowerCut|Faults)$$|Kill
 
-# What measures memory, of which the race detector takes several times as much.
-SIZES     := AreCheap$$|InResidentMemory$$
+# What measures memory and processor time, of which the race detector takes several times as much.
+SIZES     := AreCheap$$|InResidentMemory$$|SizesOfTheModelInside$$|FirstTokenComesSoon$$
 
 .DEFAULT_GOAL := help
 .PHONY: help build install test unit npm crash attack soak shells lint fmt docs fuzz bench cover clean
@@ -32,7 +32,7 @@ test: lint unit ## Run everything: lint, architecture, unit tests with the race 
 unit: npm ## Run the tests only
 	$(GO) test -race -timeout 10m $(PACKAGES)
 	$(GO) test -run '$(PROOFS)' ./store/pebble ./conformance
-	$(GO) test -run '$(SIZES)' ./transport/unix ./internal/attack
+	$(GO) test -run '$(SIZES)' ./transport/unix ./internal/attack ./capability/model
 	cd bench && $(GO) test ./...
 
 npm: conformance/npm/node_modules/.package-lock.json ## Install the clients and the browser that tests run

@@ -221,6 +221,35 @@ func TestSizesOfTheModelInside(t *testing.T) {
 	}
 }
 
+// TestTheFirstTokenComesSoon measures what the first token takes of a processor: loading the model, and reading
+// a prompt with the tools of a new session.
+func TestTheFirstTokenComesSoon(t *testing.T) {
+	var tools []tool
+	for name := range demoTrained {
+		tools = append(tools, tool{Name: name, InputSchema: jsontext.Value(`{"properties":{"key":{"type":"string"},"value":{"type":"string"}},"required":["key","value"]}`)})
+	}
+	d, tokens := newDemo(), 0
+	cost := testkit.Cost(t, func() {
+		if err := d.load(); err != nil {
+			t.Fatal(err)
+		}
+		m := &models{demo: d}
+		g, err := m.prepare(t.Context(), &provider{Dialect: demoName}, &generateInput{Tools: tools, Messages: []jsontext.Value{jsontext.Value(asks("remember that the door code is 4711"))}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		prompt := d.prompt(g)
+		tokens = len(prompt)
+		if _, err := d.state.Logits(t.Context(), prompt); err != nil {
+			t.Fatal(err)
+		}
+	})
+	t.Logf("a prompt of %d tokens took %v of a processor", tokens, cost)
+	if cost > time.Second && !testkit.Race {
+		t.Errorf("the first token took %v of a processor; at most a second", cost)
+	}
+}
+
 // residentBytes is how much memory this process has.
 func residentBytes(t *testing.T) int {
 	status, err := os.ReadFile("/proc/self/status")
