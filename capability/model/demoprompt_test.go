@@ -157,6 +157,11 @@ func TestALongExchangeIsCut(t *testing.T) {
 func TestTheModelInsideIsLetGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDemo()
+		loaded := func() bool {
+			<-d.turn
+			defer func() { d.turn <- struct{}{} }()
+			return d.model != nil || d.state != nil
+		}
 		for range 2 {
 			done, err := d.take(t.Context())
 			if err != nil {
@@ -168,12 +173,12 @@ func TestTheModelInsideIsLetGo(t *testing.T) {
 			}
 			done()
 			time.Sleep(demoIdle - 1)
-			if d.model == nil {
+			if !loaded() {
 				t.Fatal("the model is let go too early")
 			}
 			time.Sleep(2)
 			synctest.Wait()
-			if d.model != nil || d.state != nil {
+			if loaded() {
 				t.Fatal("the model is kept")
 			}
 		}
