@@ -222,7 +222,7 @@ func (r *reader) compare(all []example, printed []string) string {
 	for i, e := range all {
 		got := ""
 		if i < len(printed) {
-			got = strings.NewReplacer(r.root+"/ada", "/home/ada", r.root+"/run", "/run/user/1000", "127.0.0.1:"+r.port, "127.0.0.1:7420").Replace(printed[i])
+			got = strings.NewReplacer(r.root+"/ada", "/home/ada", r.root+"/run", "/run/user/1000", "127.0.0.1:"+r.port, "127.0.0.1:7420", r.kernos+"/kernos", "/usr/local/bin/kernos").Replace(printed[i])
 		}
 		if !same(e.output, got) {
 			if !*update {
