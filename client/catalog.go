@@ -35,9 +35,10 @@ type Catalog struct {
 
 	service json.RawMessage // the answer to service_schema
 
-	mu      sync.Mutex
-	schemas map[string]json.RawMessage // by namespace
-	methods map[string]*Method
+	mu        sync.Mutex
+	schemas   map[string]json.RawMessage // by namespace
+	documents map[string]*document       // the same, taken apart
+	methods   map[string]*Method
 }
 
 // Discover finds out what a server offers: it asks for the hash and, if the cache does not
@@ -95,7 +96,7 @@ func readCatalog(hash string, data json.RawMessage) (*Catalog, error) {
 		return nil, &Broken{fmt.Sprintf("%s can't be read: %v", methodSchema, err)}
 	}
 	return &Catalog{Hash: hash, Modules: service.Modules, service: data,
-		schemas: make(map[string]json.RawMessage), methods: make(map[string]*Method)}, nil
+		schemas: make(map[string]json.RawMessage), documents: make(map[string]*document), methods: make(map[string]*Method)}, nil
 }
 
 // cached is what is kept of the catalog.
@@ -124,26 +125,45 @@ func (c *Catalog) Module(namespace string) *Module {
 // module, once, if the cache does not have it. The error is an *Unknown if the catalog
 // lists no such method: a server may have one all the same, which it does not show.
 func (c *Catalog) Method(ctx context.Context, namespace, name string) (*Method, error) {
-	module := c.Module(namespace)
-	if module == nil || !slices.Contains(module.Methods, name) {
-		return nil, c.unknown(namespace, name)
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	full := namespace + "_" + name
 	if m := c.methods[full]; m != nil {
 		return m, nil
 	}
-	document, err := c.schema(ctx, namespace)
+	document, err := c.document(ctx, namespace, name)
 	if err != nil {
 		return nil, err
 	}
-	m, err := readMethod(module, name, document)
+	if _, listed := document.at[name]; !listed {
+		return nil, c.unknown(namespace, name)
+	}
+	m, err := document.method(name)
 	if err != nil {
 		return nil, err
 	}
 	c.methods[full] = m
 	return m, nil
+}
+
+// document returns the schema of a module that lists a method. The caller holds the lock.
+func (c *Catalog) document(ctx context.Context, namespace, method string) (*document, error) {
+	if known := c.documents[namespace]; known != nil {
+		return known, nil
+	}
+	module := c.Module(namespace)
+	if module == nil || !slices.Contains(module.Methods, method) {
+		return nil, c.unknown(namespace, method)
+	}
+	text, err := c.schema(ctx, namespace)
+	if err != nil {
+		return nil, err
+	}
+	d, err := readDocument(module, text)
+	if err == nil {
+		c.documents[namespace] = d
+	}
+	return d, err
 }
 
 // schema returns the schema of a module. The caller holds the lock.

@@ -1,10 +1,13 @@
 package client
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -385,4 +388,37 @@ func FuzzMethod(f *testing.F) {
 		}
 		m.Find("a.b.c")
 	})
+}
+
+// The schema of a module is read once: a module may have thousands of methods, and each is asked for.
+func TestMethodsOfAModuleAreFoundInOneReadingOfItsSchema(t *testing.T) {
+	const n = 2000
+	module := Module{Namespace: "crowd"}
+	text := []byte(`{"oneOf":[`)
+	for i := range n {
+		name := fmt.Sprintf("member%d", i)
+		module.Methods = append(module.Methods, name)
+		text = fmt.Appendf(text, `{"type":"object","properties":{"method":{"const":%q},"n":{"type":"number"}}},`, name)
+	}
+	text = append(bytes.TrimSuffix(text, []byte(",")), "]}"...)
+	catalog := &Catalog{Modules: []Module{module}, schemas: map[string]json.RawMessage{"crowd": text}, documents: map[string]*document{}, methods: map[string]*Method{}}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for _, name := range module.Methods {
+		if m, err := catalog.Method(t.Context(), "crowd", name); err != nil || m.Find("n") == nil {
+			t.Fatal(name, m, err)
+		}
+	}
+	runtime.ReadMemStats(&after)
+	if each := (after.TotalAlloc - before.TotalAlloc) / n; each > uint64(len(text))/2 {
+		t.Errorf("a method takes %d bytes, of a schema of %d", each, len(text))
+	}
+}
+
+func readMethod(module *Module, name string, schema json.RawMessage) (*Method, error) {
+	d, err := readDocument(module, schema)
+	if err != nil {
+		return nil, err
+	}
+	return d.method(name)
 }

@@ -55,29 +55,44 @@ func (m *Method) parsed() *schema.Schema {
 	return m.schema
 }
 
-// readMethod finds a method in the schema of its module. By the protocol it stands where
-// it stands in the list of methods.
-func readMethod(module *Module, name string, document json.RawMessage) (*Method, error) {
-	index := slices.Index(module.Methods, name)
-	root, err := jsonvalue.ReadObject(document)
+// A document is the schema of a module, taken apart once for all its methods.
+type document struct {
+	module   *Module
+	text     json.RawMessage
+	root     jsonvalue.Object
+	variants []json.RawMessage
+	at       map[string]int // of the methods in the list of the module
+}
+
+func readDocument(module *Module, text json.RawMessage) (*document, error) {
+	root, err := jsonvalue.ReadObject(text)
 	if err != nil {
 		return nil, &Broken{fmt.Sprintf("the schema of %s can't be read: %v", module.Namespace, err)}
 	}
-	var variants []json.RawMessage
-	root.Read("oneOf", &variants)
-	r := &resolver{document: document}
-	if index < 0 || index >= len(variants) || !named(r, variants[index], name) {
-		index = slices.IndexFunc(variants, func(v json.RawMessage) bool { return named(r, v, name) })
+	d := &document{module: module, text: text, root: root, at: make(map[string]int, len(module.Methods))}
+	root.Read("oneOf", &d.variants)
+	for i, name := range module.Methods {
+		d.at[name] = i
+	}
+	return d, nil
+}
+
+// method finds a method. By the protocol it stands where it stands in the list of methods.
+func (d *document) method(name string) (*Method, error) {
+	index, listed := d.at[name]
+	r := &resolver{document: d.text}
+	if !listed || index >= len(d.variants) || !named(r, d.variants[index], name) {
+		index = slices.IndexFunc(d.variants, func(v json.RawMessage) bool { return named(r, v, name) })
 	}
 	if index < 0 {
-		return nil, &Broken{fmt.Sprintf("the schema of %s has no form for %s", module.Namespace, name)}
+		return nil, &Broken{fmt.Sprintf("the schema of %s has no form for %s", d.module.Namespace, name)}
 	}
-	variant, err := jsonvalue.ReadObject(resolved(r, variants[index]))
+	variant, err := jsonvalue.ReadObject(resolved(r, d.variants[index]))
 	if err != nil {
-		return nil, &Broken{fmt.Sprintf("the schema of %s_%s can't be read: %v", module.Namespace, name, err)}
+		return nil, &Broken{fmt.Sprintf("the schema of %s_%s can't be read: %v", d.module.Namespace, name, err)}
 	}
-	m := &Method{Module: module.Namespace, Name: name}
-	m.Schema = parameters(variant, root, name)
+	m := &Method{Module: d.module.Namespace, Name: name}
+	m.Schema = parameters(variant, d.root, name)
 	m.Field = *r.field("", m.Schema, 0)
 	m.Description, m.Field.Description = m.Field.Description, ""
 	return m, nil

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -126,11 +127,14 @@ func (f *scriptFiles) register(ctx context.Context, uri string) error {
 		return fmt.Errorf("it has %d bytes, and code may have %d", len(file.Data), script.MaxCode)
 	}
 	ext := path.Ext(uri)
-	request := map[string]any{"name": strings.TrimSuffix(path.Base(uri), ext), "language": scriptLanguages[ext], "code": string(file.Data)}
+	name, language, code := strings.TrimSuffix(path.Base(uri), ext), scriptLanguages[ext], string(file.Data)
 	if ext == ".wasm" {
-		request["code"] = file.Data // in base64
+		code = base64.StdEncoding.EncodeToString(file.Data)
 	}
-	return f.send(script.FromFile(ctx, uri), "Syscall.Register", request)
+	if current, err := f.d.scripts.IsCurrent(message.Type(name), uri, language, code); current || err != nil {
+		return err
+	}
+	return f.send(script.FromFile(ctx, uri), "Syscall.Register", map[string]any{"name": name, "language": language, "code": code})
 }
 
 // trusted returns nil if the owner alone can write a file.

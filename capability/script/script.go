@@ -305,6 +305,22 @@ func (s *Scripts) Files() (map[string]message.Type, error) {
 	return files, err
 }
 
+// IsCurrent reports whether a file is registered as it is now, so that a restart needn't compile it.
+func (s *Scripts) IsCurrent(t message.Type, uri, language, code string) (bool, error) {
+	err := s.lock()
+	defer s.mu.Unlock()
+	sc := s.byName[t]
+	if err != nil || sc == nil || sc.File != uri {
+		return false, err
+	}
+	v := sc.split().current()
+	if v.Language != language || v.Bytes != len(code) {
+		return false, nil
+	}
+	stored, err := s.code(t, v)
+	return stored == code, err
+}
+
 // lookup returns a script, or a 404.
 func (s *Scripts) lookup(name string) (*script, error) {
 	if sc := s.byName[message.Type(name)]; sc != nil {
