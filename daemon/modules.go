@@ -26,6 +26,7 @@ import (
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/store/archive"
+	"kernos/transport/mcp"
 )
 
 // modules are the capabilities of Kernos. A new one is a line here and a line in Definitions.
@@ -63,6 +64,7 @@ func (d *Daemon) modules(r *kernel.Registry) ([]kernel.Module, error) {
 		d.jobs.Module(),
 		d.sessions.Module(),
 		model.Module(s.models(&o)),
+		mcp.Module(),
 	}, nil
 }
 
@@ -90,5 +92,6 @@ func Definitions() (*kernel.Registry, error) {
 		job.Definitions(),
 		session.Definitions(),
 		model.Definitions(),
+		mcp.Definitions(),
 	)
 }

@@ -22,6 +22,7 @@ import (
 	"kernos/store"
 	"kernos/store/pebble"
 	httpd "kernos/transport/http"
+	"kernos/transport/mcp"
 	"kernos/transport/unix"
 )
 
@@ -42,6 +43,9 @@ type Options struct {
 
 	// Modules are syscalls of the program's own, beside those of Kernos.
 	Modules []kernel.Module
+
+	// Offers are syscalls that are also prompts or resources of the Model Context Protocol.
+	Offers []mcp.Offer
 
 	// Unrecorded turns the journal off. Then the store is opened by the first message that
 	// needs it, and a message that needs none costs no disk.

@@ -48,7 +48,9 @@ func openWeb(d *Daemon) (_ door, err error) {
 	l := &d.opts.Limits
 	streams := rpc.New(d.kernel, nil)
 	sockets := ws.New(streams, &ws.Options{MaxConnections: transport.Share(cmp.Or(l.MaxConnections, 16384), webPart), FrameRate: l.FrameRate, Log: d.opts.Log})
-	clients := mcp.New(d.kernel, &mcp.Options{Version: d.opts.Version, Find: d.tokens.Named, Log: d.opts.Log})
+	clients := mcp.New(d.kernel, &mcp.Options{
+		Version: d.opts.Version, Offers: d.opts.Offers, Find: d.tokens.Named, Resolve: d.state.resolve, Blobs: d.state.blobs, ReachesBlob: d.state.reaches, Watch: d.watchResource, Log: d.opts.Log,
+	})
 	server := httpd.NewServer(d.kernel, &httpd.Options{
 		WebSocket: sockets, MCP: clients, RPC: streams, Blobs: d.state.blobs, ReachesBlob: d.state.reaches, Ready: d.state.ready, Collect: d.collect,
 		MaxConnections: transport.Share(cmp.Or(l.MaxConnections, 4096), webPart), FrameRate: l.FrameRate, RequestRate: l.RequestRate,

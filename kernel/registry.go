@@ -17,6 +17,18 @@ type Registry struct {
 	state atomic.Pointer[catalog]
 
 	missed func() // adds what isn't loaded yet; nil if there is nothing
+
+	changed chan struct{} // closed by the next change; nil if no caller waits for it
+}
+
+// Changed returns a channel that is closed by the next change of what the registry holds.
+func (r *Registry) Changed() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.changed == nil {
+		r.changed = make(chan struct{})
+	}
+	return r.changed
 }
 
 // OnMiss calls load, once, when a caller asks for a syscall that the registry doesn't have, or for
@@ -46,6 +58,15 @@ func NewRegistry(modules ...Module) (*Registry, error) {
 	return r, nil
 }
 
+// put makes a catalog the registry's, and tells those that wait for a change. mu is held.
+func (r *Registry) put(c *catalog) {
+	r.state.Store(c)
+	if r.changed != nil {
+		close(r.changed)
+		r.changed = nil
+	}
+}
+
 // Describe returns a registry of modules that may be [Unbound]: it can be listed, described
 // and hashed. A call of a syscall that has no handler fails.
 func Describe(modules ...Module) (*Registry, error) {
@@ -73,7 +94,7 @@ func (r *Registry) Add(m Module) error {
 		return err
 	}
 	c.gatherEvents()
-	r.state.Store(c.finish())
+	r.put(c.finish())
 	return nil
 }
 
@@ -119,7 +140,7 @@ func (r *Registry) Change(remove []message.Type, add ...Addition) (removed int, 
 		c.gatherEvents()
 	}
 	if removed > 0 || len(add) > 0 {
-		r.state.Store(c.finish())
+		r.put(c.finish())
 	}
 	return removed, nil
 }

@@ -53,10 +53,14 @@ const (
 	HeaderSession = "Mcp-Session-Id"
 )
 
+// ContentTitle is the title of the output schema of a syscall whose reply is the result of a tool as
+// the protocol writes it: {content, structuredContent}.
+const ContentTitle = "MCP content"
+
 // ContentSchema is the output schema of a syscall whose reply is the result of a tool as the
 // protocol writes it: blocks of text, images, audio and resources. It reaches an MCP client
 // unchanged.
-const ContentSchema = `{"type":"object","title":"MCP content","properties":{"content":{"type":"array","description":"The blocks of the result: {type: text, text}, {type: image, data, mimeType}, and others of the Model Context Protocol.","items":{"type":"object","properties":{"type":{"type":"string"}},"required":["type"]}},"structuredContent":{"description":"The result as data."}},"required":["content"]}`
+const ContentSchema = `{"type":"object","title":"` + ContentTitle + `","properties":{"content":{"type":"array","description":"The blocks of the result: {type: text, text}, {type: image, data, mimeType}, and others of the Model Context Protocol.","items":{"type":"object","properties":{"type":{"type":"string"}},"required":["type"]}},"structuredContent":{"description":"The result as data."}},"required":["content"]}`
 
 const (
 	encodedBegin = "=?base64?"

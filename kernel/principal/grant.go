@@ -56,7 +56,7 @@ var presets = map[Preset]preset{
 	Agent: {
 		allow: []string{
 			"Memory.*", "VFS.*", "Content.*", "Http.Fetch", "Crypto.Seal", "Message.*", "Blob.*", "Echo", "Kernel.Status",
-			"Job.*", "Session.*", "Model.*", "Agent.*", "Vector.*",
+			"Job.*", "Session.*", "Model.*", "Agent.*", "Vector.*", "Mcp.Ask", "Mcp.Client",
 			"Syscall.Register", "Syscall.Unregister", "Syscall.Versions", "Syscall.Rollback", "Syscall.Test",
 		},
 		deny:   []string{"Session.Decide"}, // a person decides

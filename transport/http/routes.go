@@ -69,9 +69,7 @@ func (s *Server) mcp(w http.ResponseWriter, r *http.Request) {
 		missing(w, r)
 		return
 	}
-	work, release := s.lasting(r)
-	defer release()
-	s.opts.MCP.Serve(work, w, r)
+	s.opts.MCP.Serve(s.requests.Work(), w, r)
 }
 
 // openRPC answers with the document that describes what the caller may call.

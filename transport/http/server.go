@@ -51,9 +51,9 @@ type Options struct {
 	WebSocket http.Handler
 
 	// MCP serves requests at /mcp, and is shut down with the server. Calls that go on when their
-	// client has left end with work. Nil means that there is nothing at /mcp.
+	// request has ended end with cut. Nil means that there is nothing at /mcp.
 	MCP interface {
-		Serve(work context.Context, w http.ResponseWriter, r *http.Request)
+		Serve(cut context.Context, w http.ResponseWriter, r *http.Request)
 		Shutdown(context.Context) error
 	}
 

@@ -7,10 +7,12 @@ import (
 	"strings"
 
 	"kernos/internal/jsonscan"
+	"kernos/internal/mcp"
 	"kernos/internal/nearest"
 	"kernos/kernel"
 	"kernos/kernel/principal"
 	"kernos/message"
+	"kernos/store/blobs"
 	"kernos/transport/rpc"
 )
 
@@ -25,6 +27,12 @@ const (
 // callTool answers tools/call: it makes a message of the request, and the answers to the message make
 // the result.
 func callTool(x *exchange) {
+	if resumed, bad := x.resume(); resumed || bad != nil {
+		if bad != nil {
+			x.fail(bad)
+		}
+		return
+	}
 	name, data := textOf(member(x.params, "name")), member(x.params, "arguments")
 	caller := kernel.SenderIn(x.ctx).Principal()
 	set, _ := x.s.toolsOf(caller)
@@ -48,6 +56,7 @@ func callTool(x *exchange) {
 			data = json.RawMessage("null")
 		}
 	}
+	data = blobs.RemoteOf(x.ctx).Inward(data)
 	m := message.Message{Kind: t.definition.Kind, Type: t.definition.Type, Data: data}
 	if t.definition.Effect == kernel.Delegated {
 		m.Kind = message.KindCommand // so that what it calls may change something
@@ -124,6 +133,7 @@ func (x *exchange) emit(m message.Message) {
 		if len(m.Data) > maxData {
 			m = x.s.k.Fit(x.ctx, m, maxData, func(m *message.Message) int { return len(m.Data) })
 		}
+		m.Data = blobs.RemoteOf(x.ctx).Outward(m.Data)
 	}
 	x.mu.Lock()
 	lacks, meta := x.lacks, appendString([]byte(`"`+metaMessage+`":`), string(x.asked))
@@ -133,7 +143,7 @@ func (x *exchange) emit(m message.Message) {
 	x.meta = meta
 	x.mu.Unlock()
 	switch {
-	case lacks != nil:
+	case lacks != nil && m.Kind == message.KindError:
 		x.fail(lacks)
 	case m.Kind == message.KindError:
 		x.respond(x.failed(&m))
@@ -214,7 +224,7 @@ var levels = []string{"debug", "info", "notice", "warning", "error", "critical",
 
 // logs reports whether the client wants log messages of a level. One that hasn't asked for any gets none.
 func (x *exchange) logs(level string) bool {
-	wanted := textOf(member(x.frame.meta, metaLogLevel))
+	wanted := textOf(member(x.frame.meta, mcp.MetaLogLevel))
 	if s := x.client.session; s != nil {
 		wanted = s.logLevel()
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"kernos/internal/jsonscan"
+	"kernos/internal/mcp"
 	"kernos/kernel"
 	"kernos/kernel/connection"
 	"kernos/message"
@@ -47,7 +48,7 @@ func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) {
 		}
 		caller = found
 	}
-	c := &conn{s: s, choice: choiceOf(r), session: newSession(caller)}
+	c := &conn{s: s, choice: choiceOf(r), session: newSession(s.life, caller)}
 	switch _, reason := s.conns.Admit(c); reason {
 	case transport.Stopping:
 		no(http.StatusServiceUnavailable, "stopping", "The daemon is shutting down; try again")
@@ -102,7 +103,7 @@ func (o *socket) WriteAll(p []byte, sent int) error {
 // ServeLines answers the messages on in, one per line, until it ends or ctx is done: the wire of a
 // program that gives a server two pipes. It acts for the sender in ctx.
 func (s *Server) ServeLines(ctx context.Context, in io.Reader, out io.Writer, tools string) error {
-	c := &conn{s: s, choice: choice(tools), session: newSession(kernel.SenderIn(ctx).Principal())}
+	c := &conn{s: s, choice: choice(tools), session: newSession(ctx, kernel.SenderIn(ctx).Principal())}
 	c.init(in, transport.OutputTo(out))
 	return c.serve(ctx)
 }
@@ -128,6 +129,7 @@ type conn struct {
 func (c *conn) init(in io.Reader, out transport.Output) {
 	c.in = ndjson.NewReader(in, &ndjson.ReaderOptions{Limit: c.s.opts.MaxBody, BeforeRead: func() { c.out.Flush() }})
 	c.out = transport.NewWriter(out, 1<<20)
+	c.session.out = c
 }
 
 func (c *conn) serve(ctx context.Context) error {
@@ -141,6 +143,7 @@ func (c *conn) serve(ctx context.Context) error {
 	err := c.served.Serve(ctx)
 	c.others.Wait()
 	c.session.end()
+	c.session.watches.Wait()
 	return errors.Join(err, c.out.Close(nil))
 }
 
@@ -149,7 +152,7 @@ func (c *conn) Next() (message.Message, kernel.Emit, error) {
 	for {
 		line, err := c.in.Next()
 		if _, tooLong := errors.AsType[*ndjson.TooLong](err); tooLong {
-			c.write(appendResponse(nil, nil, nil, &failure{code: codeInvalidRequest, text: "Invalid request: " + err.Error()}))
+			c.write(appendResponse(nil, nil, nil, &failure{code: mcp.InvalidRequest, text: "Invalid request: " + err.Error()}))
 			continue
 		}
 		if err != nil {
@@ -185,10 +188,13 @@ func (c *conn) receive(line []byte) {
 		return
 	case f.id == nil:
 		c.session.notified(&f)
+		if f.method == "notifications/initialized" {
+			c.session.follow(c.s, c.choice)
+		}
 		return
 	}
 	client := &c.session.client
-	if member(f.meta, metaVersion) != nil || f.method == "server/discover" {
+	if member(f.meta, mcp.MetaVersion) != nil || f.method == "server/discover" {
 		if client, bad = modernClient(&f); bad != nil {
 			c.write(appendResponse(nil, f.id, nil, bad))
 			return
@@ -209,7 +215,7 @@ func (c *conn) receive(line []byte) {
 		m.answer(x)
 		return
 	}
-	x.ctx, x.cancel = context.WithCancel(c.ctx)
+	x.ctx, x.cancel = context.WithCancel(context.WithValue(c.ctx, exchangeKey{}, x))
 	c.others.Go(func() {
 		defer x.cancel()
 		m.answer(x)

@@ -4,25 +4,12 @@ import (
 	"bytes"
 	"slices"
 	"strings"
+
+	"kernos/internal/mcp"
 )
-
-// modernVersion is the revision in which each request stands for itself.
-const modernVersion = "2026-07-28"
-
-// legacyVersions are the revisions that begin with initialize, the latest first.
-var legacyVersions = []string{"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"}
 
 // versions are all of them, as JSON.
-var versions = `["` + modernVersion + `","` + strings.Join(legacyVersions, `","`) + `"]`
-
-// The members of _meta that the protocol defines.
-const (
-	metaVersion      = "io.modelcontextprotocol/protocolVersion"
-	metaCapabilities = "io.modelcontextprotocol/clientCapabilities"
-	metaLogLevel     = "io.modelcontextprotocol/logLevel"
-	metaServer       = "io.modelcontextprotocol/serverInfo"
-	metaSubscription = "io.modelcontextprotocol/subscriptionId"
-)
+var versions = `["` + mcp.Stateless + `","` + strings.Join(mcp.StatefulRevisions, `","`) + `"]`
 
 // A client is what is known of the peer of an exchange.
 type client struct {
@@ -39,14 +26,14 @@ func (c *client) can(capability string) bool {
 
 // modernClient reads what a request of the stateless era says of its client.
 func modernClient(f *frame) (*client, *failure) {
-	version, capabilities := textOf(member(f.meta, metaVersion)), member(f.meta, metaCapabilities)
+	version, capabilities := textOf(member(f.meta, mcp.MetaVersion)), member(f.meta, mcp.MetaCapabilities)
 	switch {
 	case version == "":
-		return nil, invalid("Invalid params: _meta must have " + metaVersion + ", such as " + modernVersion)
-	case version != modernVersion:
+		return nil, invalid("Invalid params: _meta must have " + mcp.MetaVersion + ", such as " + mcp.Stateless)
+	case version != mcp.Stateless:
 		return nil, unsupported(version)
 	case len(capabilities) == 0 || capabilities[0] != '{':
-		return nil, invalid("Invalid params: _meta must have " + metaCapabilities + ", an object")
+		return nil, invalid("Invalid params: _meta must have " + mcp.MetaCapabilities + ", an object")
 	}
 	return &client{modern: true, version: version, capabilities: capabilities}, nil
 }
@@ -54,12 +41,12 @@ func modernClient(f *frame) (*client, *failure) {
 // unsupported is the failure for a version of the protocol that isn't served.
 func unsupported(version string) *failure {
 	data := appendString([]byte(`{"supported":`+versions+`,"requested":`), version)
-	return &failure{code: codeUnsupportedVersion, text: "Unsupported protocol version", data: append(data, '}')}
+	return &failure{code: mcp.UnsupportedVersion, text: "Unsupported protocol version", data: append(data, '}')}
 }
 
 // known reports whether a version of the protocol is served.
 func known(version string) bool {
-	return version == modernVersion || slices.Contains(legacyVersions, version)
+	return version == mcp.Stateless || slices.Contains(mcp.StatefulRevisions, version)
 }
 
 // instructions are what a model is told about the server as a whole.
@@ -69,14 +56,15 @@ const instructions = "Kernos keeps memory, files, jobs, sealed secrets and histo
 
 // capabilities returns what the server can do, as JSON.
 func (s *Server) capabilities(modern bool) []byte {
-	return []byte(`{"tools":{"listChanged":true}}`)
+	dst := []byte(`{"tools":{"listChanged":true},"resources":{"subscribe":true},"prompts":{},"completions":{},"logging":{}`)
+	return append(dst, `,"extensions":{"`+skillsExtension+`":{"directoryRead":true}}}`...)
 }
 
 // initialize begins the stateful era.
 func initialize(x *exchange) {
 	c := x.client
-	c.version = legacyVersions[0]
-	if wanted := textOf(member(x.params, "protocolVersion")); slices.Contains(legacyVersions, wanted) {
+	c.version = mcp.StatefulRevisions[0]
+	if wanted := textOf(member(x.params, "protocolVersion")); slices.Contains(mcp.StatefulRevisions, wanted) {
 		c.version = wanted
 	}
 	c.capabilities = bytes.Clone(member(x.params, "capabilities"))

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"kernos/internal/mcp"
 )
 
 // keepAlive is how often a comment is sent on a stream that has nothing to say.
@@ -202,9 +204,9 @@ func statusOf(f *failure, modern bool) int {
 	switch {
 	case f == nil || !modern:
 		return http.StatusOK
-	case f.code == codeNoMethod:
+	case f.code == mcp.MethodNotFound:
 		return http.StatusNotFound
-	case f.code == codeMissingCapability:
+	case f.code == mcp.MissingCapability:
 		return http.StatusBadRequest
 	}
 	return http.StatusOK

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"kernos/internal/mcp"
 	"kernos/kernel"
 	"kernos/message"
 )
@@ -25,6 +26,9 @@ type exchange struct {
 	asked  message.ID                         // of the message that the tool is called with, or ""
 	cancel func()
 	among  *session // where it can be found by its id; nil if nowhere
+
+	asking sync.Mutex    // the client is asked one thing at a time
+	again  chan struct{} // closed when the client has come back with an answer; guarded by the parking
 
 	mu    sync.Mutex
 	out   outlet
@@ -64,7 +68,7 @@ func (x *exchange) closed(dst []byte) []byte {
 			if len(x.meta) > 0 {
 				dst = append(dst, ',')
 			}
-			dst = append(append(dst, `"`+metaServer+`":`...), x.s.info...)
+			dst = append(append(dst, `"`+mcp.MetaServerInfo+`":`...), x.s.info...)
 		}
 		dst = append(dst, '}')
 	}
@@ -136,13 +140,26 @@ var methods = map[string]method{
 	"tools/call":      {callTool, both, true},
 
 	"logging/setLevel": {setLevel, legacy, true},
+
+	"resources/list":           {listResources, both, false},
+	"resources/templates/list": {listTemplates, both, true},
+	"resources/read":           {readResource, both, false},
+	"resources/directory/read": {readDirectory, both, false},
+	"prompts/list":             {listPrompts, both, false},
+	"prompts/get":              {getPrompt, both, false},
+	"completion/complete":      {complete, both, false},
+	"skills/list":              {listSkills, both, false},
+	"skills/get":               {getSkill, both, false},
+	"resources/subscribe":      {subscribe, legacy, false},
+	"resources/unsubscribe":    {unsubscribe, legacy, true},
+	"subscriptions/listen":     {listen, modern, false},
 }
 
 // find returns the method that a request asks for.
 func (c *client) find(name string) (method, *failure) {
 	m, ok := methods[name]
 	if !ok || m.in == legacy && c.modern || m.in == modern && !c.modern {
-		return m, &failure{code: codeNoMethod, text: "Method not found: " + message.Clip(name, 100)}
+		return m, &failure{code: mcp.MethodNotFound, text: "Method not found: " + message.Clip(name, 100)}
 	}
 	return m, nil
 }
@@ -153,7 +170,7 @@ func (x *exchange) unanswered(err error) {
 		err = context.Canceled
 	}
 	e, _ := message.ErrorOf(err)
-	x.fail(&failure{code: codeInternal, text: e.Message})
+	x.fail(&failure{code: mcp.InternalError, text: e.Message})
 }
 
 // abandon cancels the exchange: the client wants no response any more.

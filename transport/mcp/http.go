@@ -2,38 +2,47 @@ package mcp
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"io"
 	"net/http"
-	"strings"
 	"time"
 
 	"kernos/internal/jsonscan"
+	"kernos/internal/mcp"
 	"kernos/kernel"
 	"kernos/kernel/connection"
 	"kernos/message"
 )
 
 // Serve answers a request: streamable HTTP of both eras, and the upgrade to a connection of kernos mcp.
-// Calls that go on when the client has left end with work.
-func (s *Server) Serve(work context.Context, w http.ResponseWriter, r *http.Request) {
-	r = r.WithContext(context.WithValue(r.Context(), workKey{}, work))
+// Calls may go on when the request has ended; they end with cut.
+func (s *Server) Serve(cut context.Context, w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Header.Get("Upgrade") != "":
 		s.upgrade(w, r)
 	case r.Method == http.MethodPost:
-		s.post(w, r)
+		s.post(lasting{cut, context.WithoutCancel(r.Context())}, w, r)
 	case r.Method == http.MethodGet || r.Method == http.MethodDelete:
 		s.get(w, r)
 	default:
 		w.Header().Set("Allow", "DELETE, GET, POST")
-		refuse(w, http.StatusMethodNotAllowed, nil, &failure{code: codeInvalidRequest, text: "Invalid request: /mcp takes POST, GET and DELETE"})
+		refuse(w, http.StatusMethodNotAllowed, nil, &failure{code: mcp.InvalidRequest, text: "Invalid request: /mcp takes POST, GET and DELETE"})
 	}
 }
 
-// workKey is the key of the context that the calls of a request end with.
-type workKey struct{}
+// lasting is a context with the values of a request, which doesn't end with the request.
+type lasting struct {
+	context.Context
+	request context.Context
+}
+
+// Value implements [context.Context].
+func (l lasting) Value(key any) any {
+	if v := l.Context.Value(key); v != nil {
+		return v
+	}
+	return l.request.Value(key)
+}
 
 // refuse answers a request that doesn't become an exchange.
 func refuse(w http.ResponseWriter, status int, id []byte, f *failure) {
@@ -41,14 +50,14 @@ func refuse(w http.ResponseWriter, status int, id []byte, f *failure) {
 }
 
 // post takes one message.
-func (s *Server) post(w http.ResponseWriter, r *http.Request) {
+func (s *Server) post(ctx context.Context, w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(s.opts.MaxBody)))
 	if err != nil {
 		status := http.StatusBadRequest
 		if _, tooLong := errors.AsType[*http.MaxBytesError](err); tooLong {
 			status = http.StatusRequestEntityTooLarge
 		}
-		refuse(w, status, nil, &failure{code: codeInvalidRequest, text: "Invalid request: the message can't be read: " + err.Error()})
+		refuse(w, status, nil, &failure{code: mcp.InvalidRequest, text: "Invalid request: the message can't be read: " + err.Error()})
 		return
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
@@ -58,20 +67,20 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, f.id, bad)
 		return
 	}
-	version := r.Header.Get("Mcp-Protocol-Version")
+	version := r.Header.Get(mcp.HeaderVersion)
 	if version != "" && !known(version) {
 		refuse(w, http.StatusBadRequest, f.id, unsupported(message.Clip(version, 64)))
 		return
 	}
-	if version == modernVersion || version == "" && (r.Header.Get("Mcp-Method") != "" || member(f.meta, metaVersion) != nil) {
-		s.postModern(w, r, &f)
+	if version == mcp.Stateless || version == "" && (r.Header.Get(mcp.HeaderMethod) != "" || member(f.meta, mcp.MetaVersion) != nil) {
+		s.postModern(ctx, w, r, &f)
 		return
 	}
-	s.postLegacy(w, r, &f)
+	s.postLegacy(ctx, w, r, &f)
 }
 
 // postModern answers a request that stands for itself.
-func (s *Server) postModern(w http.ResponseWriter, r *http.Request, f *frame) {
+func (s *Server) postModern(ctx context.Context, w http.ResponseWriter, r *http.Request, f *frame) {
 	if f.id == nil || f.method == "" {
 		w.WriteHeader(http.StatusAccepted) // there is no notification that means something here
 		return
@@ -84,18 +93,18 @@ func (s *Server) postModern(w http.ResponseWriter, r *http.Request, f *frame) {
 		refuse(w, http.StatusBadRequest, f.id, bad)
 		return
 	}
-	s.answer(w, r, f, c)
+	s.answer(ctx, w, r, f, c)
 }
 
 // checkHeaders compares the headers of a request with its body: what stands between may have decided by them.
 func checkHeaders(h http.Header, f *frame) *failure {
 	mismatch := func(text string) *failure {
-		return &failure{code: codeHeaderMismatch, text: "Header mismatch: " + text}
+		return &failure{code: mcp.HeaderMismatch, text: "Header mismatch: " + text}
 	}
-	if v := h.Get("Mcp-Protocol-Version"); v != textOf(member(f.meta, metaVersion)) {
+	if v := h.Get(mcp.HeaderVersion); v != textOf(member(f.meta, mcp.MetaVersion)) {
 		return mismatch("MCP-Protocol-Version must be the version that _meta names")
 	}
-	if m := h.Get("Mcp-Method"); m != f.method {
+	if m := h.Get(mcp.HeaderMethod); m != f.method {
 		return mismatch("Mcp-Method must be the method of the request, " + message.Clip(f.method, 100))
 	}
 	var name []byte
@@ -107,37 +116,23 @@ func checkHeaders(h http.Header, f *frame) *failure {
 	default:
 		return nil
 	}
-	got, ok := decodeHeader(h.Get("Mcp-Name"))
+	got, ok := mcp.DecodeHeader(h.Get(mcp.HeaderName))
 	if !ok || got != textOf(name) {
 		return mismatch("Mcp-Name must be the name or the uri in params, " + message.Clip(textOf(name), 100))
 	}
 	return nil
 }
 
-// decodeHeader returns the value of a header that may be in base64.
-func decodeHeader(value string) (string, bool) {
-	inner, encoded := strings.CutPrefix(value, "=?base64?")
-	if !encoded {
-		return value, true
-	}
-	inner, encoded = strings.CutSuffix(inner, "?=")
-	text, err := base64.StdEncoding.DecodeString(inner)
-	return string(text), encoded && err == nil
-}
-
-// The headers of the stateful era.
-const (
-	sessionHeader = "Mcp-Session-Id"
-	lastEvent     = "Last-Event-Id"
-)
+// lastEvent is the header that names the last event that a client has.
+const lastEvent = "Last-Event-Id"
 
 // postLegacy answers a message of a session.
-func (s *Server) postLegacy(w http.ResponseWriter, r *http.Request, f *frame) {
+func (s *Server) postLegacy(ctx context.Context, w http.ResponseWriter, r *http.Request, f *frame) {
 	caller := kernel.SenderIn(r.Context()).Principal()
 	var n *session
 	if f.method == "initialize" && f.id != nil {
-		n = s.open(caller)
-		w.Header().Set(sessionHeader, n.id)
+		n = s.open(s.life, caller)
+		w.Header().Set(mcp.HeaderSession, n.id)
 	} else if n = s.named(w, r, f.id); n == nil {
 		return
 	}
@@ -146,8 +141,11 @@ func (s *Server) postLegacy(w http.ResponseWriter, r *http.Request, f *frame) {
 		n.answered(f)
 	case f.id == nil:
 		n.notified(f)
+		if f.method == "notifications/initialized" {
+			n.follow(s, choiceOf(r))
+		}
 	default:
-		s.answer(w, r, f, &n.client)
+		s.answer(ctx, w, r, f, &n.client)
 		return
 	}
 	w.WriteHeader(http.StatusAccepted)
@@ -155,29 +153,33 @@ func (s *Server) postLegacy(w http.ResponseWriter, r *http.Request, f *frame) {
 
 // named returns the session that a request names. If there is none, it has answered the request.
 func (s *Server) named(w http.ResponseWriter, r *http.Request, id []byte) *session {
-	name := r.Header.Get(sessionHeader)
+	name := r.Header.Get(mcp.HeaderSession)
 	if name == "" {
-		refuse(w, http.StatusBadRequest, id, &failure{code: codeInvalidRequest, text: "Invalid request: the header " + sessionHeader + " is missing; send initialize first, or the header MCP-Protocol-Version: " + modernVersion})
+		refuse(w, http.StatusBadRequest, id, &failure{code: mcp.InvalidRequest, text: "Invalid request: the header " + mcp.HeaderSession + " is missing; send initialize first, or the header MCP-Protocol-Version: " + mcp.Stateless})
 		return nil
 	}
 	n := s.session(name, kernel.SenderIn(r.Context()).Principal())
 	if n == nil {
-		refuse(w, http.StatusNotFound, id, &failure{code: codeInvalidRequest, text: "Invalid request: the session has ended; send initialize again"})
+		refuse(w, http.StatusNotFound, id, &failure{code: mcp.InvalidRequest, text: "Invalid request: the session has ended; send initialize again"})
 	}
 	return n
 }
 
 // answer serves an exchange over HTTP.
-func (s *Server) answer(w http.ResponseWriter, r *http.Request, f *frame, c *client) {
+func (s *Server) answer(ctx context.Context, w http.ResponseWriter, r *http.Request, f *frame, c *client) {
 	out := newEventStream(c.session, w)
-	ctx, cancel := context.WithCancel(r.Context().Value(workKey{}).(context.Context))
+	ctx, cancel := context.WithCancel(ctx)
 	left := make(chan struct{})
 	x := &exchange{s: s, frame: *f, client: c, choice: choiceOf(r), out: out, cancel: cancel, among: c.session}
 	x.ctx = context.WithValue(ctx, exchangeKey{}, x)
+	runs := false
 	x.run = func(m message.Message, emit kernel.Emit) {
+		runs = true
+		s.running.Add(1)
 		connection.StartOne(x.ctx, s.k, m, emit, left, func(err error) {
 			x.unanswered(err)
 			cancel()
+			s.running.Done()
 		})
 	}
 	if x.among != nil {
@@ -190,11 +192,21 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, f *frame, c *cli
 	case m.quick:
 		m.answer(x)
 	default:
-		go m.answer(x)
+		runs = true
+		s.running.Go(func() {
+			defer cancel()
+			m.answer(x)
+		})
 	}
 	if out.serve(r, nil) {
 		close(left)
+		if x.asked == "" {
+			cancel()
+		}
 		<-out.done // a command is completed
+	}
+	if !runs {
+		cancel()
 	}
 }
 
@@ -208,9 +220,9 @@ func choiceOf(r *http.Request) choice {
 
 // get opens the stream of a session, resumes one, or ends the session.
 func (s *Server) get(w http.ResponseWriter, r *http.Request) {
-	if r.Header.Get("Mcp-Protocol-Version") == modernVersion {
+	if r.Header.Get(mcp.HeaderVersion) == mcp.Stateless {
 		w.Header().Set("Allow", "POST")
-		refuse(w, http.StatusMethodNotAllowed, nil, &failure{code: codeInvalidRequest, text: "Invalid request: of revision " + modernVersion + " there is POST only"})
+		refuse(w, http.StatusMethodNotAllowed, nil, &failure{code: mcp.InvalidRequest, text: "Invalid request: of revision " + mcp.Stateless + " there is POST only"})
 		return
 	}
 	n := s.named(w, r, nil)
@@ -227,7 +239,7 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request) {
 	if last := r.Header.Get(lastEvent); last != "" {
 		e := n.resume(last, w)
 		if e == nil {
-			refuse(w, http.StatusNotFound, nil, &failure{code: codeInvalidRequest, text: "Invalid request: the events of this stream aren't kept any more; send the request again"})
+			refuse(w, http.StatusNotFound, nil, &failure{code: mcp.InvalidRequest, text: "Invalid request: the events of this stream aren't kept any more; send the request again"})
 			return
 		}
 		e.serve(r, stopping.Done())

@@ -4,21 +4,8 @@ import (
 	"strconv"
 
 	"kernos/internal/jsonscan"
+	"kernos/internal/mcp"
 	"kernos/message"
-)
-
-// The codes of errors of JSON-RPC, and of the protocol.
-const (
-	codeParse          = -32700
-	codeInvalidRequest = -32600
-	codeNoMethod       = -32601
-	codeInvalidParams  = -32602
-	codeInternal       = -32603
-
-	codeNotFound           = -32002 // a resource, in the stateful era
-	codeHeaderMismatch     = -32020
-	codeMissingCapability  = -32021
-	codeUnsupportedVersion = -32022
 )
 
 // A failure is an error of JSON-RPC: a request that isn't a call of a tool, or can't become one.
@@ -28,7 +15,7 @@ type failure struct {
 	data []byte // JSON, or nil
 }
 
-func invalid(text string) *failure { return &failure{code: codeInvalidParams, text: text} }
+func invalid(text string) *failure { return &failure{code: mcp.InvalidParams, text: text} }
 
 // A frame is one message of JSON-RPC. Its parts are slices of the text that it was read from.
 type frame struct {
@@ -43,14 +30,14 @@ type frame struct {
 // parse reads a message. The failure is for what isn't one; the frame then has the id, if it has one.
 func parse(scan *jsonscan.Scanner, text []byte) (f frame, bad *failure) {
 	if err := scan.Text(text); err != nil {
-		return f, &failure{code: codeParse, text: "Parse error: " + message.Clip(err.Error(), 500)}
+		return f, &failure{code: mcp.ParseError, text: "Parse error: " + message.Clip(err.Error(), 500)}
 	}
 	i := jsonscan.Space(text, 0)
 	if text[i] == '[' {
-		return f, &failure{code: codeInvalidRequest, text: "Invalid request: batches aren't supported; send the messages one by one"}
+		return f, &failure{code: mcp.InvalidRequest, text: "Invalid request: batches aren't supported; send the messages one by one"}
 	}
 	if text[i] != '{' {
-		return f, &failure{code: codeInvalidRequest, text: "Invalid request: a message must be an object"}
+		return f, &failure{code: mcp.InvalidRequest, text: "Invalid request: a message must be an object"}
 	}
 	var version, method []byte
 	jsonscan.Members(text, i, func(name, value []byte) bool {
@@ -71,7 +58,7 @@ func parse(scan *jsonscan.Scanner, text []byte) (f frame, bad *failure) {
 		return true
 	})
 	refuse := func(why string) (frame, *failure) {
-		return f, &failure{code: codeInvalidRequest, text: "Invalid request: " + why}
+		return f, &failure{code: mcp.InvalidRequest, text: "Invalid request: " + why}
 	}
 	if f.id != nil {
 		c := f.id[0]

@@ -19,13 +19,18 @@ package mcp
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
 	"kernos/internal/recent"
 	"kernos/kernel"
 	"kernos/kernel/principal"
+	"kernos/message"
+	"kernos/store/blobs"
 	"kernos/transport"
 )
 
@@ -37,6 +42,21 @@ type Options struct {
 	// Find returns the token of a name, for which the owner wants a connection to act. Nil means that
 	// the owner's connections act for the owner.
 	Find func(name string) (*principal.Principal, error)
+
+	// Offers are syscalls that are prompts or resources too, of a program that embeds the server.
+	Offers []Offer
+
+	// Resolve fetches what a pointer in a reply points to. Nil means that it can't be fetched.
+	Resolve func(context.Context, message.BlobPointer) ([]byte, error)
+
+	// Blobs are those that are resources, and ReachesBlob reports whether a caller may have one; nil means
+	// all of them. Nil Blobs mean none.
+	Blobs       *blobs.Dir
+	ReachesBlob func(*principal.Principal, blobs.Hash) (bool, error)
+
+	// Watch calls changed each time when a resource has changed, until ctx ends, which acts for the caller.
+	// Nil means that clients aren't told.
+	Watch func(ctx context.Context, uri string, changed func())
 
 	// MaxBody is how many bytes a message may have. 0 means 4 MB.
 	MaxBody int
@@ -58,10 +78,18 @@ type Server struct {
 	opts Options
 	info []byte // the server, as JSON
 
+	kinds []resourceKind // of resources
+
 	toolsets *recent.Cache[*toolset] // by hash
 	lists    *recent.Cache[[]byte]   // rendered, by hash, selection and era
 
 	conns *transport.Server // of kernos mcp
+
+	life context.Context // ends when the server is shut down
+	stop context.CancelFunc
+
+	parked  parking
+	running sync.WaitGroup // exchanges, which may go on when their requests of HTTP have ended
 
 	mu       sync.Mutex
 	sessions map[string]*session
@@ -80,8 +108,15 @@ func New(k *kernel.Kernel, opts *Options) *Server {
 	if s.opts.Log == nil {
 		s.opts.Log = slog.New(slog.DiscardHandler)
 	}
+	s.life, s.stop = context.WithCancel(context.Background())
 	s.info = appendString([]byte(`{"name":"kernos","title":"Kernos","version":`), s.opts.Version)
 	s.info = append(s.info, '}')
+	for i := range s.opts.Offers {
+		if s.opts.Offers[i].Resource != "" {
+			s.kinds = append(s.kinds, s.opts.Offers[i].kind(s))
+		}
+	}
+	s.kinds = append(s.kinds, resourceKinds()...)
 	s.toolsets = recent.New[*toolset](recent.Limits{Values: 64, Bytes: 64, Each: 1})
 	s.lists = recent.New[[]byte](recent.Limits{Values: 256, Bytes: 64 << 20, Each: 16 << 20})
 	s.conns = transport.NewServer(k, transport.Limits{Connections: s.opts.MaxConnections}, []transport.Reason{transport.TooMany}, nil, s.opts.Log)
@@ -94,13 +129,29 @@ func (s *Server) Stats() transport.Stats { return s.conns.Stats() }
 // Shutdown ends the connections of kernos mcp, and the sessions. Requests that have begun may finish
 // until ctx ends.
 func (s *Server) Shutdown(ctx context.Context) error {
+	s.stop()
 	s.mu.Lock()
-	for id, one := range s.sessions {
-		delete(s.sessions, id)
-		one.end()
-	}
+	sessions := slices.Collect(maps.Values(s.sessions))
+	clear(s.sessions)
 	s.mu.Unlock()
-	return s.conns.Drain(ctx)
+	for _, n := range sessions {
+		n.end()
+	}
+	err := s.conns.Drain(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.running.Wait()
+		for _, n := range sessions {
+			n.watches.Wait()
+		}
+	}()
+	select {
+	case <-ended:
+		return err
+	case <-ctx.Done():
+		return errors.Join(err, ctx.Err())
+	}
 }
 
 // maxWait is how long a call waits for what it has asked of the client.

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"context"
 	"crypto/rand"
 	"maps"
 	"slices"
@@ -25,24 +26,37 @@ type session struct {
 	waiting map[string]chan frame
 	ended   bool
 
+	life       context.Context // ends with the session
+	stop       context.CancelFunc
+	subscribed map[string]context.CancelFunc // resources that are watched, by URI
+	follows    bool                          // its client is told of changes of the tools
+	watches    sync.WaitGroup
+	out        outlet // where what belongs to no request goes; nil over HTTP
+
 	// Over HTTP.
 	used    time.Time
 	streams map[int64]*eventStream // that can be resumed
 	last    int64                  // stream
 	log     []loggedEvent
-	bytes   int // of log
-	alone   *eventStream
+	bytes   int          // of log
+	alone   *eventStream // that the client has opened for what belongs to no request
 }
 
-func newSession(p *principal.Principal) *session {
-	n := &session{principal: p, running: make(map[string]*exchange), waiting: make(map[string]chan frame), streams: make(map[int64]*eventStream), used: time.Now()}
+// newSession returns the session of a principal. It ends with the context, or with end.
+func newSession(ctx context.Context, p *principal.Principal) *session {
+	n := &session{
+		principal: p, running: make(map[string]*exchange), waiting: make(map[string]chan frame), subscribed: make(map[string]context.CancelFunc),
+		streams: make(map[int64]*eventStream), used: time.Now(),
+	}
+	n.life, n.stop = context.WithCancel(ctx)
+	context.AfterFunc(p.Life(), n.stop)
 	n.client.session = n
 	return n
 }
 
 // open makes a session of HTTP. If there are too many, the one that was idle for longest ends.
-func (s *Server) open(p *principal.Principal) *session {
-	n := newSession(p)
+func (s *Server) open(ctx context.Context, p *principal.Principal) *session {
+	n := newSession(ctx, p)
 	n.id = rand.Text()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,6 +98,7 @@ func (s *Server) close(n *session) {
 func (n *session) end() {
 	n.mu.Lock()
 	n.ended = true
+	n.stop()
 	for id, c := range n.waiting {
 		delete(n.waiting, id)
 		close(c)
@@ -92,6 +107,20 @@ func (n *session) end() {
 	n.mu.Unlock()
 	for _, one := range streams { // the lock of a stream is taken before that of its session
 		one.leave()
+	}
+}
+
+// tell sends the client what belongs to no request. A client of HTTP that has opened no stream for that
+// isn't told.
+func (n *session) tell(frame []byte) {
+	n.mu.Lock()
+	out, alone := n.out, n.alone
+	n.mu.Unlock()
+	switch {
+	case out != nil:
+		out.notify(frame)
+	case alone != nil:
+		alone.notify(frame)
 	}
 }
 

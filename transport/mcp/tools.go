@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"kernos/internal/jsonscan"
+	"kernos/internal/mcp"
 	"kernos/kernel"
 	"kernos/kernel/principal"
 	"kernos/message"
@@ -38,7 +39,7 @@ func (s *Server) toolsOf(caller *principal.Principal) (*toolset, string) {
 		one := &tool{definition: &sys.Definition, name: toolName(sys.Type)}
 		text := sys.Input.JSON()
 		one.wraps = sys.Input != schema.Any && !objectSchema(text)
-		one.content = string(member(sys.Output.JSON(), contentKeyword)) == "true"
+		one.content = textOf(member(sys.Output.JSON(), "title")) == mcp.ContentTitle
 		t.tools = append(t.tools, one)
 		namespace, method := kernel.Method(sys.Type)
 		for _, name := range []string{one.name, string(sys.Type), namespace + "_" + method} {
@@ -49,10 +50,6 @@ func (s *Server) toolsOf(caller *principal.Principal) (*toolset, string) {
 	s.toolsets.Put(hash, t, 1)
 	return t, hash
 }
-
-// contentKeyword marks the output schema of a syscall whose reply is made for this protocol: it has
-// content, and may have structuredContent and isError.
-const contentKeyword = "x-mcp-content"
 
 func toolName(t message.Type) string { return strings.ReplaceAll(string(t), ".", "_") }
 
@@ -95,33 +92,50 @@ func (c choice) has(d *kernel.Definition) bool {
 	return false
 }
 
+// toolPage is how many tools a page of tools/list has.
+const toolPage = 1000
+
 // listTools answers tools/list.
 func listTools(x *exchange) {
-	caller := kernel.SenderIn(x.ctx).Principal()
-	set, hash := x.s.toolsOf(caller)
-	key := hash + "/" + string(x.choice)
-	if x.client.modern {
-		key += "/modern"
-	}
-	list, ok := x.s.lists.Get(key)
+	_, after, ok := x.cursor()
 	if !ok {
-		list = set.render(x.choice, x.client.modern)
-		x.s.lists.Put(key, list, len(list))
+		x.fail(invalid("Invalid params: cursor isn't one of tools/list"))
+		return
 	}
-	x.respond(x.cacheable(slices.Clip(list), soon))
+	x.respond(x.cacheable(slices.Clip(x.s.listed(kernel.SenderIn(x.ctx).Principal(), x.choice, x.client.modern, after)), soon))
 }
 
-// render writes the tools of a choice as the member tools of a result.
-func (t *toolset) render(c choice, modern bool) []byte {
-	dst := []byte(`"tools":[`)
+// listed returns the tools that are listed after a name, as members of a result. It is kept for the next
+// request.
+func (s *Server) listed(caller *principal.Principal, c choice, modern bool, after string) []byte {
+	set, hash := s.toolsOf(caller)
+	key := hash + "/" + string(c) + "/" + after
+	if modern {
+		key += "/modern"
+	}
+	list, ok := s.lists.Get(key)
+	if !ok {
+		list = set.render(c, modern, after)
+		s.lists.Put(key, list, len(list))
+	}
+	return list
+}
+
+// render writes the tools of a choice after a name.
+func (t *toolset) render(c choice, modern bool, after string) []byte {
+	dst, n, last := []byte(`"tools":[`), 0, ""
 	for _, one := range t.tools {
-		if !c.has(one.definition) {
+		if one.name <= after || !c.has(one.definition) {
 			continue
 		}
-		if dst[len(dst)-1] != '[' {
+		if n == toolPage {
+			return appendString(append(dst, `],"nextCursor":`...), newCursor(0, last))
+		}
+		if n > 0 {
 			dst = append(dst, ',')
 		}
-		dst = one.append(dst, modern, c != Core && c != "")
+		dst, last = one.append(dst, modern, c != Core && c != ""), one.name
+		n++
 	}
 	return append(dst, ']')
 }

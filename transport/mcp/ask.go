@@ -1,0 +1,294 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"kernos/internal/mcp"
+	"kernos/kernel"
+	"kernos/message"
+	"kernos/schema"
+)
+
+// Definitions returns the module of what a call can ask of its client, without its handlers.
+func Definitions() kernel.Module {
+	return kernel.Module{
+		Name:     "mcpclient",
+		Version:  "1.0.0",
+		Summary:  "The client of the Model Context Protocol that a call came from.",
+		Syscalls: kernel.Unbound(ask.Definition, describeClient.Definition),
+	}
+}
+
+// Module returns the module.
+func Module() kernel.Module {
+	return Definitions().Bind(ask.Bind(askClient), describeClient.Bind(clientOf))
+}
+
+type askInput struct {
+	Requests map[string]askRequest `json:"requests" jsonschema:"minProperties=1,maxProperties=16" jsonschema_description:"What to ask, by names of your own. All of it is asked at once."`
+}
+
+type askRequest struct {
+	Method string          `json:"method" jsonschema:"enum=elicitation/create,enum=sampling/createMessage,enum=roots/list" jsonschema_description:"elicitation/create: ask the person. sampling/createMessage: ask the client's model. roots/list: ask for the client's folders."`
+	Params json.RawMessage `json:"params,omitempty" jsonschema_description:"As the protocol defines them for the method."`
+}
+
+type askOutput struct {
+	Responses map[string]json.RawMessage `json:"responses" jsonschema_description:"The client's results, by the names of the requests."`
+}
+
+var ask = kernel.DefineQuery[askInput, askOutput](kernel.Definition{
+	Type:    "Mcp.Ask",
+	Summary: "Ask the client of the Model Context Protocol that the current call came from, or the person who uses it.",
+	Errors: []kernel.ErrorDefinition{
+		{Code: 409, When: "the call didn't come from a client of the Model Context Protocol"},
+		{Code: 501, When: "the client can't do what is asked"}, {Code: 502, When: "the client answers with an error, or has left"},
+	},
+	Example: `{"requests":{"name":{"method":"elicitation/create","params":{"message":"What is your name?","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}}}}}}}`,
+	Runs:    kernel.Slow,
+	Effect:  kernel.Transient,
+	Timeout: maxWait,
+})
+
+type clientOutput struct {
+	Version      string          `json:"version" jsonschema_description:"The revision of the protocol."`
+	Capabilities json.RawMessage `json:"capabilities" jsonschema_description:"What the client says that it can do, as the protocol defines it."`
+}
+
+var describeClient = kernel.DefineQuery[struct{}, clientOutput](kernel.Definition{
+	Type:    "Mcp.Client",
+	Summary: "Describe the client of the Model Context Protocol that the current call came from.",
+	Errors:  []kernel.ErrorDefinition{{Code: 409, When: "the call didn't come from a client of the Model Context Protocol"}},
+})
+
+var errNoClient = &message.Error{Code: 409, Message: "The call didn't come from a client of the Model Context Protocol, so there is no client to ask"}
+
+func clientOf(ctx context.Context, _ struct{}) (clientOutput, error) {
+	x := exchangeIn(ctx)
+	if x == nil {
+		return clientOutput{}, errNoClient
+	}
+	capabilities := x.client.capabilities
+	if len(capabilities) == 0 {
+		capabilities = emptyObject
+	}
+	return clientOutput{x.client.version, capabilities}, nil
+}
+
+// askClient answers Mcp.Ask.
+func askClient(ctx context.Context, in askInput) (askOutput, error) {
+	x := exchangeIn(ctx)
+	if x == nil {
+		return askOutput{}, errNoClient
+	}
+	for _, r := range in.Requests {
+		if err := x.able(r.Method); err != nil {
+			return askOutput{}, err
+		}
+	}
+	ctx, release := x.s.k.UntilStop(ctx)
+	defer release()
+	x.asking.Lock() // one question at a time: the client has one place for the answer
+	defer x.asking.Unlock()
+	var responses map[string]json.RawMessage
+	var err error
+	if x.client.modern {
+		responses, err = x.askModern(ctx, in.Requests)
+	} else {
+		responses, err = x.askLegacy(ctx, in.Requests)
+	}
+	return askOutput{responses}, err
+}
+
+// capabilityOf are the capabilities that requests to a client need.
+var capabilityOf = map[string]string{"elicitation/create": "elicitation", "sampling/createMessage": "sampling", "roots/list": "roots"}
+
+// able returns the error for a request that the client can't answer. In the stateless era it is also
+// what becomes of the call, if that fails.
+func (x *exchange) able(method string) error {
+	capability := capabilityOf[method]
+	if x.client.can(capability) {
+		return nil
+	}
+	if x.client.modern {
+		x.mu.Lock()
+		x.lacks = &failure{code: mcp.MissingCapability, text: "The call needs a client that can do " + method, data: []byte(`{"requiredCapabilities":{"` + capability + `":{}}}`)}
+		x.mu.Unlock()
+	}
+	return message.Errorf(501, "The client can't answer %s: it hasn't declared the capability %s", method, capability)
+}
+
+// askLegacy sends requests to the client, and waits for the responses.
+func (x *exchange) askLegacy(ctx context.Context, requests map[string]askRequest) (map[string]json.RawMessage, error) {
+	n, waits := x.client.session, make(map[string]chan frame)
+	for _, name := range slices.Sorted(maps.Keys(requests)) {
+		r := requests[name]
+		id, response := n.expect()
+		defer n.forget(id)
+		waits[name] = response
+		text := appendString([]byte(`{"jsonrpc":"2.0","id":`+id+`,"method":`), r.Method)
+		if len(r.Params) > 0 {
+			text = append(append(text, `,"params":`...), r.Params...)
+		}
+		x.mu.Lock()
+		x.out.notify(append(text, '}'))
+		x.mu.Unlock()
+	}
+	responses := make(map[string]json.RawMessage)
+	for name, response := range waits {
+		select {
+		case f, ok := <-response:
+			if !ok {
+				return nil, message.Errorf(502, "The client has left before it answered %s", requests[name].Method)
+			}
+			if f.failed != nil {
+				return nil, message.Errorf(502, "The client answers %s with an error: %s", requests[name].Method, message.Clip(textOf(member(f.failed, "message")), 300))
+			}
+			responses[name] = bytes.Clone(f.result)
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	return responses, nil
+}
+
+// askModern answers the request with what is asked, and waits until the client has sent it again with
+// all that was missing. The call goes on where it was: what it has done before isn't done again.
+func (x *exchange) askModern(ctx context.Context, requests map[string]askRequest) (map[string]json.RawMessage, error) {
+	responses := make(map[string]json.RawMessage)
+	for {
+		x.mu.Lock()
+		given := member(x.params, "inputResponses")
+		x.mu.Unlock()
+		missing := []byte{}
+		for _, name := range slices.Sorted(maps.Keys(requests)) {
+			r := requests[name]
+			if responses[name] == nil && r.answeredBy(member(given, name)) {
+				responses[name] = bytes.Clone(member(given, name))
+			}
+			if responses[name] != nil {
+				continue
+			}
+			if len(missing) > 0 {
+				missing = append(missing, ',')
+			}
+			missing = appendString(append(appendString(missing, name), `:{"method":`...), r.Method)
+			if len(r.Params) > 0 {
+				missing = append(append(missing, `,"params":`...), r.Params...)
+			}
+			missing = append(missing, '}')
+		}
+		if len(missing) == 0 {
+			return responses, nil
+		}
+		if err := x.s.parked.wait(ctx, x, missing); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// answeredBy reports whether a response has the shape that the request asks for.
+func (r *askRequest) answeredBy(response []byte) bool {
+	if len(response) == 0 || response[0] != '{' {
+		return false
+	}
+	switch r.Method {
+	case "roots/list":
+		return len(member(response, "roots")) > 0
+	case "sampling/createMessage":
+		return len(member(response, "content")) > 0
+	}
+	switch textOf(member(response, "action")) {
+	case "decline", "cancel":
+		return true
+	case "accept":
+		wanted, err := schema.Parse(bytes.Clone(member(r.Params, "requestedSchema")))
+		content := member(response, "content")
+		return err != nil || len(content) > 0 && wanted.Validate(content) == nil
+	}
+	return false
+}
+
+// parking has the calls that wait for their clients to come back, by what the clients have to show.
+type parking struct {
+	mu   sync.Mutex
+	all  map[string]*exchange
+	most int
+}
+
+// maxParked is how many calls may wait for their clients.
+const maxParked = 1000
+
+// parkTime is how long a call waits for its client.
+const parkTime = 5 * time.Minute
+
+// wait answers the request of an exchange with what is missing, and returns when another request
+// continues it.
+func (p *parking) wait(ctx context.Context, x *exchange, missing []byte) error {
+	state, again := rand.Text(), make(chan struct{})
+	p.mu.Lock()
+	if p.all == nil {
+		p.all = make(map[string]*exchange)
+	}
+	if len(p.all) >= maxParked {
+		p.mu.Unlock()
+		return message.Errorf(503, "%d calls wait for answers of clients, and no more are taken; try again later", maxParked)
+	}
+	x.again = again
+	p.all[state] = x
+	p.mu.Unlock()
+	dst := append([]byte(`{"resultType":"input_required","inputRequests":{`), missing...)
+	dst = appendString(append(dst, `},"requestState":`...), state)
+	x.finish(x.closed(dst), nil)
+	late := time.NewTimer(parkTime)
+	defer late.Stop()
+	var err error
+	select {
+	case <-again:
+		return nil
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	case <-late.C:
+		err = message.Errorf(504, "The client has not answered within %v", parkTime)
+	}
+	p.mu.Lock()
+	delete(p.all, state)
+	p.mu.Unlock()
+	return err
+}
+
+// resume continues the exchange that a request names in requestState, and reports whether it names one.
+// The failure is for a request that continues nothing.
+func (x *exchange) resume() (bool, *failure) {
+	value := member(x.params, "requestState")
+	if value == nil || !x.client.modern {
+		return false, nil
+	}
+	p, state := &x.s.parked, textOf(value)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	y := p.all[state]
+	if y == nil || kernel.SenderIn(y.ctx).Principal().ID() != kernel.SenderIn(x.ctx).Principal().ID() || y.method != x.method ||
+		!bytes.Equal(member(y.params, "name"), member(x.params, "name")) || !bytes.Equal(member(y.params, "arguments"), member(x.params, "arguments")) {
+		return false, invalid("Invalid params: requestState isn't that of a request which waits for an answer; send the request again without it")
+	}
+	delete(p.all, state)
+	if x.among != nil {
+		x.among.done(x)
+	}
+	y.mu.Lock()
+	y.frame, y.client, y.out, y.over, y.among = x.frame, x.client, x.out, false, x.among
+	y.mu.Unlock()
+	if y.among != nil {
+		y.among.begin(y)
+	}
+	close(y.again)
+	return true, nil
+}

@@ -1,0 +1,79 @@
+package mcp
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"kernos/internal/mcp"
+	"kernos/kernel"
+	"kernos/kernel/connection"
+	"kernos/message"
+	"kernos/store/blobs"
+)
+
+// invoke calls a syscall for the caller of the exchange. The error is a *message.Error.
+func (x *exchange) invoke(t message.Type, data any) (reply json.RawMessage, err error) {
+	text, isText := data.(json.RawMessage)
+	if !isText {
+		if text, err = json.Marshal(data); err != nil {
+			return nil, err
+		}
+	}
+	m := message.Message{Kind: message.KindQuery, Type: t, Data: text}
+	if s, ok := x.s.k.Registry().Lookup(t); ok {
+		m.Kind = s.Kind
+	}
+	if f := x.describe(&m); f != nil {
+		return nil, &message.Error{Code: 422, Message: f.text}
+	}
+	m.Metadata.IdempotencyKey = "" // it is that of the request, which may need several calls
+	x.s.k.Stamp(&m)
+	failed := connection.ServeOne(x.ctx, x.s.k, m, func(answer message.Message) {
+		switch answer.Kind {
+		case message.KindReply:
+			reply = bytes.Clone(answer.Data)
+		case message.KindError:
+			if err, _ = answer.Failure(); err == nil {
+				err = &message.Error{Code: 500, Message: "An error that can't be read"}
+			}
+		}
+	}, x.ctx.Done())
+	if reply == nil && err == nil {
+		err, _ = message.ErrorOf(failed)
+	}
+	return reply, err
+}
+
+// call is invoke, with the reply in a Go value.
+func call[T any](x *exchange, t message.Type, data any) (out T, err error) {
+	reply, err := x.invoke(t, data)
+	if err == nil {
+		err = json.Unmarshal(reply, &out)
+	}
+	return out, err
+}
+
+// failedCall is the failure for a request that has failed because a syscall did.
+func (x *exchange) failedCall(err error) *failure {
+	e, _ := message.ErrorOf(err)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	switch {
+	case x.lacks != nil:
+		return x.lacks
+	case e.Code == 422:
+		return &failure{code: mcp.InvalidParams, text: "Invalid params: " + e.Message, data: e.Append(nil)}
+	}
+	return &failure{code: mcp.InternalError, text: e.Message, data: e.Append(nil)}
+}
+
+// fetch returns what a pointer of a reply points to.
+func (x *exchange) fetch(p *message.BlobPointer) ([]byte, error) {
+	if x.s.opts.Resolve == nil {
+		return nil, message.Errorf(501, "Large data can't be fetched here")
+	}
+	return x.s.opts.Resolve(blobs.WithRemote(x.ctx, nil), *p)
+}
+
+// caller is who the exchange acts for.
+func (x *exchange) caller() string { return string(kernel.SenderIn(x.ctx).Principal().ID()) }

@@ -1,0 +1,184 @@
+package mcp
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"kernos/kernel"
+	"kernos/message"
+)
+
+// A prompt is one that a list names.
+type prompt struct {
+	Name        string           `json:"name"`
+	Title       string           `json:"title,omitempty"`
+	Description string           `json:"description,omitempty"`
+	Arguments   []promptArgument `json:"arguments,omitempty"`
+
+	uri  string       // of the agent or the skill
+	from message.Type // the syscall that makes it, or ""
+}
+
+type promptArgument struct {
+	Name        string `json:"name"`
+	Description string `json:"description,omitempty"`
+	Required    bool   `json:"required,omitempty"`
+}
+
+// contentRoots are the folders whose agents and skills are shown.
+var contentRoots = []string{"os://agents", "os://skills"}
+
+// An indexed is an agent or a skill, as Content.Index lists it.
+type indexed struct {
+	URI, Kind, Name, Description string
+	Problems                     []string
+}
+
+// A contentIndex is what Content.Index replies.
+type contentIndex struct {
+	Entries    []indexed
+	EntriesRef *message.BlobPointer
+	Cursor     string
+}
+
+// indexContent lists the agents and skills that the caller may read, in the order of their URIs.
+func (x *exchange) indexContent() (all []indexed, err error) {
+	for _, root := range contentRoots {
+		for next := ""; ; {
+			page, err := call[contentIndex](x, "Content.Index", map[string]string{"uri": root, "cursor": next})
+			if err == nil && page.EntriesRef != nil {
+				var text []byte
+				if text, err = x.fetch(page.EntriesRef); err == nil {
+					err = json.Unmarshal(text, &page.Entries)
+				}
+			}
+			if e, _ := message.ErrorOf(err); err != nil && e.Code != 404 && e.Code != 403 {
+				return nil, err
+			}
+			all = append(all, page.Entries...)
+			if next = page.Cursor; next == "" {
+				break
+			}
+		}
+	}
+	return all, nil
+}
+
+// prompts returns those of the caller: what embedding programs offer, agents, and skills. A name that is
+// taken has its kind before it.
+func (x *exchange) prompts() (all []prompt, err error) {
+	view := x.s.k.Registry().For(kernel.SenderIn(x.ctx).Principal())
+	for _, o := range x.s.opts.Offers {
+		s, ok := x.s.k.Registry().Lookup(o.Type)
+		if o.Prompt == "" || !ok || !slices.Contains(view.Types(), o.Type) {
+			continue
+		}
+		p := prompt{Name: o.Prompt, Title: o.Title, Description: s.Summary, from: o.Type}
+		properties := member(s.Input.JSON(), "properties")
+		var required []string
+		_ = json.Unmarshal(member(s.Input.JSON(), "required"), &required)
+		eachMember(properties, func(name string, value []byte) {
+			p.Arguments = append(p.Arguments, promptArgument{name, textOf(member(value, "description")), slices.Contains(required, name)})
+		})
+		all = append(all, p)
+	}
+	taken := make(map[string]bool)
+	for _, p := range all {
+		taken[p.Name] = true
+	}
+	entries, err := x.indexContent()
+	for _, e := range entries {
+		name := e.Name
+		if name == "" {
+			name = strings.TrimPrefix(e.URI, fileScheme)
+		}
+		if taken[name] {
+			name = e.Kind + "-" + name
+		}
+		if !taken[name] {
+			taken[name] = true
+			all = append(all, prompt{Name: name, Title: e.Kind + " " + name, Description: e.Description, uri: e.URI})
+		}
+	}
+	return all, err
+}
+
+// listPrompts answers prompts/list.
+func listPrompts(x *exchange) {
+	from, _, ok := x.cursor()
+	all, err := x.prompts()
+	switch {
+	case !ok || from > len(all):
+		x.fail(invalid("Invalid params: cursor isn't one of prompts/list"))
+		return
+	case err != nil:
+		x.fail(x.failedCall(err))
+		return
+	}
+	page := all[from:min(len(all), from+pageSize)]
+	dst := []byte(`"prompts":[]`)
+	if len(page) > 0 {
+		dst = append([]byte(`"prompts":`), marshal(page)...)
+	}
+	if end := from + len(page); end < len(all) {
+		dst = appendString(append(dst, `,"nextCursor":`...), newCursor(end, ""))
+	}
+	x.respond(x.cacheable(dst, soon))
+}
+
+// getPrompt answers prompts/get.
+func getPrompt(x *exchange) {
+	if resumed, bad := x.resume(); resumed || bad != nil {
+		if bad != nil {
+			x.fail(bad)
+		}
+		return
+	}
+	name := textOf(member(x.params, "name"))
+	all, err := x.prompts()
+	i := slices.IndexFunc(all, func(p prompt) bool { return p.Name == name })
+	switch {
+	case err != nil:
+		x.fail(x.failedCall(err))
+		return
+	case i < 0:
+		x.fail(invalid("Unknown prompt: " + message.Clip(name, 100) + "; prompts/list names those that exist"))
+		return
+	case all[i].from != "":
+		arguments := json.RawMessage(member(x.params, "arguments"))
+		if len(arguments) == 0 {
+			arguments = emptyObject
+		}
+		reply, err := x.invoke(all[i].from, arguments)
+		if err != nil {
+			x.fail(x.failedCall(err))
+			return
+		}
+		x.respond(reply[1 : len(reply)-1])
+		return
+	}
+	text, err := x.hydrated(all[i].uri)
+	if err != nil {
+		x.fail(x.failedCall(err))
+		return
+	}
+	dst := appendString([]byte(`"description":`), all[i].Description)
+	dst = appendString(append(dst, `,"messages":[{"role":"user","content":{"type":"text","text":`...), text)
+	x.respond(append(dst, `}}]`...))
+}
+
+// hydrated returns the text of an agent or a skill.
+func (x *exchange) hydrated(uri string) (string, error) {
+	h, err := call[file](x, "Content.Hydrate", map[string]string{"uri": uri})
+	switch {
+	case err != nil:
+		return "", err
+	case h.Content != nil:
+		return *h.Content, nil
+	case h.ContentRef != nil:
+		text, err := x.fetch(h.ContentRef)
+		return string(text), err
+	}
+	return "", nil
+}

@@ -1,0 +1,385 @@
+package mcp
+
+import (
+	"cmp"
+	"encoding/base64"
+	"encoding/json"
+	"net/url"
+	"path"
+	"strings"
+	"unicode/utf8"
+
+	"kernos/internal/mcp"
+	"kernos/kernel"
+	"kernos/message"
+	"kernos/store/blobs"
+)
+
+// A resource is one that a list names.
+type resource struct {
+	URI         string `json:"uri"`
+	Name        string `json:"name"`
+	Title       string `json:"title,omitempty"`
+	Description string `json:"description,omitempty"`
+	MimeType    string `json:"mimeType,omitempty"`
+	Size        *int64 `json:"size,omitempty"`
+}
+
+// contents are what a resource holds.
+type contents struct {
+	URI      string  `json:"uri"`
+	MimeType string  `json:"mimeType,omitempty"`
+	Text     *string `json:"text,omitempty"`
+	Blob     *string `json:"blob,omitempty"` // in base64
+}
+
+// textContents and dataContents make contents of text, and of bytes that may be text.
+func textContents(uri, mimeType, text string) contents {
+	return contents{URI: uri, MimeType: mimeType, Text: &text}
+}
+
+func dataContents(uri, mimeType string, data []byte) contents {
+	if utf8.Valid(data) {
+		return textContents(uri, cmp.Or(mimeType, "text/plain"), string(data))
+	}
+	text := base64.StdEncoding.EncodeToString(data)
+	return contents{URI: uri, MimeType: cmp.Or(mimeType, "application/octet-stream"), Blob: &text}
+}
+
+// A resourceKind is what has resources of one kind.
+type resourceKind struct {
+	template    string // of its URIs; "" if it has one resource
+	name        string
+	description string
+	mimeType    string
+
+	// read returns what a resource of the kind holds, or a 404. matches says which are of the kind.
+	matches func(uri string) bool
+	read    func(x *exchange, uri string) ([]contents, error)
+
+	// list returns some resources of the kind, and where to continue: "" means that there are no more.
+	// Nil means that they can't be listed.
+	list func(x *exchange, after string) (some []resource, next string, err error)
+
+	// complete returns values for the variable of the template that begin with some text. May be nil.
+	complete func(x *exchange, begin string) ([]string, error)
+}
+
+func scheme(prefix string) func(string) bool {
+	return func(uri string) bool { return strings.HasPrefix(uri, prefix) }
+}
+
+// The beginnings of URIs.
+const (
+	memoryScheme  = "memory://"
+	fileScheme    = "os://"
+	messageScheme = "message://"
+	blobScheme    = "blob://"
+	skillScheme   = "skill://"
+)
+
+// resourceKinds are those of every server.
+func resourceKinds() []resourceKind {
+	return []resourceKind{
+		{
+			template: memoryScheme + "{+key}", name: "memory", description: "A value that is kept under a key.",
+			matches: scheme(memoryScheme), read: readMemory, list: listMemory, complete: completeMemory,
+		},
+		{
+			template: skillScheme + "{+path}", name: "skill", description: "A file of a skill.", mimeType: markdown,
+			matches: scheme(skillScheme), read: readSkillFile, list: listSkillFiles,
+		},
+		{
+			template: fileScheme + "{+path}", name: "file", description: "A file of the tree.",
+			matches: scheme(fileScheme), read: readFile, list: listFiles, complete: completeFiles,
+		},
+		{
+			template: messageScheme + "{id}", name: "message", description: "A recorded message, by its id.", mimeType: "application/json",
+			matches: scheme(messageScheme), read: readMessage,
+		},
+		{
+			template: blobScheme + "{hash}", name: "blob", description: "Large data, by its hash.",
+			matches: scheme(blobScheme), read: readBlob,
+		},
+	}
+}
+
+const markdown = "text/markdown"
+
+func readMemory(x *exchange, uri string) ([]contents, error) {
+	key, err := url.PathUnescape(uri[len(memoryScheme):])
+	if err != nil {
+		return nil, message.Errorf(404, "The URI isn't one: %v", err)
+	}
+	value, err := x.invoke("Memory.Get", map[string]string{"key": key})
+	if err != nil {
+		return nil, err
+	}
+	if value[0] == '"' {
+		return []contents{textContents(uri, "text/plain", textOf(value))}, nil
+	}
+	return []contents{textContents(uri, "application/json", string(value))}, nil
+}
+
+type memoryList struct {
+	Keys   []string
+	Cursor string
+}
+
+func listMemory(x *exchange, after string) (some []resource, next string, err error) {
+	found, err := call[memoryList](x, "Memory.List", map[string]any{"recursive": true, "cursor": after, "limit": pageSize})
+	for _, key := range found.Keys {
+		some = append(some, resource{URI: memoryScheme + escapePath(key), Name: key})
+	}
+	return some, found.Cursor, err
+}
+
+func completeMemory(x *exchange, begin string) (names []string, err error) {
+	found, err := call[memoryList](x, "Memory.List", map[string]any{"prefix": path.Dir("/" + begin), "limit": 1000})
+	return beginning(found.Keys, begin), err
+}
+
+// escapePath escapes the segments of a path.
+func escapePath(p string) string { return (&url.URL{Path: p}).EscapedPath() }
+
+// beginning returns the texts that begin with some text.
+func beginning(texts []string, begin string) (found []string) {
+	for _, t := range texts {
+		if strings.HasPrefix(t, begin) {
+			found = append(found, t)
+		}
+	}
+	return found
+}
+
+// A file is what VFS.Read replies.
+type file struct {
+	Content    *string
+	ContentRef *message.BlobPointer
+	MediaType  string
+	Size       int64
+}
+
+// readTree reads a file of the tree.
+func (x *exchange) readTree(uri string) (data []byte, mediaType string, err error) {
+	f, err := call[file](x, "VFS.Read", map[string]string{"uri": uri})
+	switch {
+	case err != nil:
+		return nil, "", err
+	case f.Content != nil:
+		return []byte(*f.Content), f.MediaType, nil
+	case f.ContentRef != nil:
+		data, err = x.fetch(f.ContentRef)
+	}
+	return data, f.MediaType, err
+}
+
+func readFile(x *exchange, uri string) ([]contents, error) {
+	data, mediaType, err := x.readTree(uri)
+	if err != nil {
+		return nil, err
+	}
+	return []contents{dataContents(uri, cmp.Or(mediaType, mediaTypeOf(uri)), data)}, nil
+}
+
+// mediaTypeOf is what a file is by its name, as far as that matters here; "" if it isn't known.
+func mediaTypeOf(name string) string {
+	switch strings.ToLower(path.Ext(name)) {
+	case ".md":
+		return markdown
+	case ".json":
+		return "application/json"
+	}
+	return ""
+}
+
+// A fileList is what VFS.List replies.
+type fileList struct {
+	Entries []struct {
+		URI, Name, Kind string
+		Size            *int64
+	}
+	EntriesRef *message.BlobPointer
+	Cursor     string
+}
+
+func (x *exchange) listTree(data map[string]any) (fileList, error) {
+	found, err := call[fileList](x, "VFS.List", data)
+	if err == nil && found.EntriesRef != nil {
+		var text []byte
+		if text, err = x.fetch(found.EntriesRef); err == nil {
+			err = json.Unmarshal(text, &found.Entries)
+		}
+	}
+	return found, err
+}
+
+// listFiles lists the files of the tree, but not those that are resources of other kinds, or change all the time.
+func listFiles(x *exchange, after string) (some []resource, next string, err error) {
+	found, err := x.listTree(map[string]any{"uri": fileScheme, "recursive": true, "cursor": after, "limit": pageSize})
+	for _, e := range found.Entries {
+		if e.Kind == "file" && !strings.HasPrefix(e.URI, "os://memory/") && !strings.HasPrefix(e.URI, "os://proc/") && !strings.HasPrefix(e.URI, "os://sys/") {
+			some = append(some, resource{URI: e.URI, Name: e.Name, MimeType: mediaTypeOf(e.URI), Size: e.Size})
+		}
+	}
+	return some, found.Cursor, err
+}
+
+func completeFiles(x *exchange, begin string) (names []string, err error) {
+	found, err := x.listTree(map[string]any{"uri": fileScheme + strings.TrimPrefix(path.Dir("/"+begin), "/"), "limit": 1000})
+	for _, e := range found.Entries {
+		name := strings.TrimPrefix(e.URI, fileScheme)
+		if e.Kind == "directory" {
+			name += "/"
+		}
+		names = append(names, name)
+	}
+	return beginning(names, begin), err
+}
+
+func readMessage(x *exchange, uri string) ([]contents, error) {
+	text, err := x.invoke("Message.Get", map[string]string{"id": uri[len(messageScheme):]})
+	if err != nil {
+		return nil, err
+	}
+	return []contents{textContents(uri, "application/json", string(text))}, nil
+}
+
+func readBlob(x *exchange, uri string) ([]contents, error) {
+	absent := message.Errorf(404, "There is no such blob that this caller may have")
+	hash, err := blobs.ParseHash(uri[len(blobScheme):])
+	if err != nil || x.s.opts.Blobs == nil {
+		return nil, absent
+	}
+	if reaches := x.s.opts.ReachesBlob; reaches != nil {
+		if ok, err := reaches(kernel.SenderIn(x.ctx).Principal(), hash); err != nil || !ok {
+			return nil, cmp.Or(err, error(absent))
+		}
+	}
+	p := x.s.opts.Blobs.Pointer(hash)
+	data, err := x.fetch(&p)
+	if err != nil {
+		return nil, err
+	}
+	return []contents{dataContents(uri, "", data)}, nil
+}
+
+// kindOf finds the kind of a resource.
+func (s *Server) kindOf(uri string) *resourceKind {
+	for i := range s.kinds {
+		if s.kinds[i].matches(uri) {
+			return &s.kinds[i]
+		}
+	}
+	return nil
+}
+
+// readResource answers resources/read.
+func readResource(x *exchange) {
+	if resumed, bad := x.resume(); resumed || bad != nil {
+		if bad != nil {
+			x.fail(bad)
+		}
+		return
+	}
+	uri := textOf(member(x.params, "uri"))
+	kind := x.s.kindOf(uri)
+	if kind == nil {
+		x.fail(x.noResource(uri, "Resource not found"))
+		return
+	}
+	all, err := kind.read(x, uri)
+	if err != nil {
+		if e, _ := message.ErrorOf(err); e.Code == 404 || e.Code == 422 || e.Code == 403 {
+			x.fail(x.noResource(uri, e.Message))
+			return
+		}
+		x.fail(x.failedCall(err))
+		return
+	}
+	x.respond(x.cacheable(append([]byte(`"contents":`), marshal(all)...), never))
+}
+
+// noResource is the failure for a resource that isn't there, or not for this caller.
+func (x *exchange) noResource(uri, text string) *failure {
+	f := &failure{code: mcp.ResourceNotFound, text: text, data: append(appendString([]byte(`{"uri":`), uri), '}')}
+	if x.client.modern {
+		f.code = mcp.InvalidParams
+	}
+	return f
+}
+
+// pageSize is how many entries a page of a list has, where pages are made here.
+const pageSize = 500
+
+// listResources answers resources/list. A page is of one kind; a cursor has the kind and where to continue in it.
+func listResources(x *exchange) {
+	kind, after, ok := x.cursor()
+	if !ok {
+		x.fail(invalid("Invalid params: cursor isn't one of resources/list"))
+		return
+	}
+	all := []resource{}
+	for ; kind < len(x.s.kinds) && len(all) < pageSize/2; kind++ {
+		if x.s.kinds[kind].list == nil {
+			continue
+		}
+		some, next, err := x.s.kinds[kind].list(x, after)
+		if e, _ := message.ErrorOf(err); err != nil && e.Code != 403 && e.Code != 404 { // what a caller may not list has nothing for it
+			x.fail(x.failedCall(err))
+			return
+		}
+		all, after = append(all, some...), next
+		if next != "" {
+			break
+		}
+	}
+	dst := append([]byte(`"resources":`), marshal(all)...)
+	if kind < len(x.s.kinds) {
+		dst = appendString(append(dst, `,"nextCursor":`...), newCursor(kind, after))
+	}
+	x.respond(x.cacheable(dst, soon))
+}
+
+// listTemplates answers resources/templates/list.
+func listTemplates(x *exchange) {
+	type template struct {
+		URITemplate string `json:"uriTemplate"`
+		Name        string `json:"name"`
+		Description string `json:"description,omitempty"`
+		MimeType    string `json:"mimeType,omitempty"`
+	}
+	all := []template{}
+	for _, k := range x.s.kinds {
+		if k.template != "" {
+			all = append(all, template{k.template, k.name, k.description, k.mimeType})
+		}
+	}
+	x.respond(x.cacheable(append([]byte(`"resourceTemplates":`), marshal(all)...), hour))
+}
+
+// complete answers completion/complete.
+func complete(x *exchange) {
+	begin := textOf(member(member(x.params, "argument"), "value"))
+	template := textOf(member(member(x.params, "ref"), "uri"))
+	values := []string{}
+	for _, k := range x.s.kinds {
+		if k.template == template && k.complete != nil {
+			found, err := k.complete(x, begin)
+			if err == nil {
+				values = append(values, found...)
+			}
+		}
+	}
+	total := len(values)
+	dst := append([]byte(`"completion":{"values":`), marshal(values[:min(total, 100)])...)
+	dst = append(dst, `,"total":`...)
+	dst = append(dst, marshal(total)...)
+	dst = append(append(dst, `,"hasMore":`...), marshal(total > 100)...)
+	x.respond(append(dst, '}'))
+}
+
+func marshal(v any) []byte {
+	text, _ := json.Marshal(v) // never fails: strings, numbers and lists of them
+	return text
+}

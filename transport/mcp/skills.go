@@ -1,0 +1,207 @@
+package mcp
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"kernos/internal/mcp"
+	"kernos/message"
+)
+
+// skillFile is the file that makes a folder a skill.
+const skillFile = "SKILL.md"
+
+// skillsExtension is the name of the extension for skills (SEP-2640).
+const skillsExtension = "io.modelcontextprotocol/skills"
+
+// A skill is one that skills/list names.
+type skill struct {
+	URI         string          `json:"uri"`
+	Frontmatter json.RawMessage `json:"frontmatter"`
+	Resources   []skillResource `json:"resources"`
+
+	folder string // in the tree
+	name   string
+}
+
+type skillResource struct {
+	URI    string `json:"uri"`
+	Digest string `json:"digest"`
+	Size   int    `json:"size"`
+}
+
+var skillName = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
+
+// skillFolders returns the skills that the caller may read and that have a good name, which is that of
+// their folder, the first of each name.
+func (x *exchange) skillFolders() (all []skill, err error) {
+	entries, err := x.indexContent()
+	for _, e := range entries {
+		folder, file := path.Split(e.URI)
+		folder = strings.TrimSuffix(folder, "/")
+		name := path.Base(folder)
+		if e.Kind != "skill" || file != skillFile || e.Name != name || e.Description == "" || !skillName.MatchString(name) || len(name) > 64 ||
+			slices.ContainsFunc(all, func(s skill) bool { return s.name == name }) {
+			continue
+		}
+		all = append(all, skill{URI: skillScheme + name + "/" + skillFile, folder: folder, name: name})
+	}
+	return all, err
+}
+
+// maxSkillFiles is how many files of a skill are listed.
+const maxSkillFiles = 512
+
+// read fills in what a skill says of itself, and its files.
+func (s *skill) read(x *exchange) error {
+	text, _, err := x.readTree(s.folder + "/" + skillFile)
+	if err != nil {
+		return err
+	}
+	if s.Frontmatter, err = frontmatter(text); err != nil {
+		return err
+	}
+	files, err := x.listTree(map[string]any{"uri": s.folder, "recursive": true, "limit": maxSkillFiles})
+	if err != nil {
+		return err
+	}
+	for _, f := range files.Entries {
+		if f.Kind != "file" {
+			continue
+		}
+		data, _, err := x.readTree(f.URI)
+		if err != nil {
+			return err
+		}
+		sum := sha256.Sum256(data)
+		s.Resources = append(s.Resources, skillResource{s.outside(f.URI), "sha256:" + hex.EncodeToString(sum[:]), len(data)})
+	}
+	return nil
+}
+
+// outside is the URI that a file of the skill's folder has for clients.
+func (s *skill) outside(uri string) string {
+	return skillScheme + s.name + strings.TrimPrefix(uri, s.folder)
+}
+
+// frontmatter returns the YAML at the beginning of a file as JSON.
+func frontmatter(text []byte) (json.RawMessage, error) {
+	body := strings.ReplaceAll(strings.TrimPrefix(string(text), "\ufeff"), "\r\n", "\n")
+	body, ok := strings.CutPrefix(body, "---\n")
+	front, _, end := strings.Cut(body, "\n---")
+	var value map[string]any
+	if !ok || !end || yaml.Unmarshal([]byte(front), &value) != nil {
+		return nil, message.Errorf(422, "The file has no front matter that can be read")
+	}
+	return json.Marshal(value)
+}
+
+// listSkills answers skills/list.
+func listSkills(x *exchange) {
+	all, err := x.skillFolders()
+	found := []skill{}
+	for i := range all {
+		if all[i].read(x) == nil { // a skill that can't be read isn't served
+			found = append(found, all[i])
+		}
+	}
+	if err != nil {
+		x.fail(x.failedCall(err))
+		return
+	}
+	x.respond(x.cacheable(append([]byte(`"skills":`), marshal(found)...), soon))
+}
+
+// getSkill answers skills/get.
+func getSkill(x *exchange) {
+	uri := textOf(member(x.params, "uri"))
+	all, err := x.skillFolders()
+	i := slices.IndexFunc(all, func(s skill) bool { return s.URI == uri })
+	if err == nil && i >= 0 {
+		err = all[i].read(x)
+	}
+	switch {
+	case err != nil:
+		x.fail(x.failedCall(err))
+	case i < 0:
+		x.fail(&failure{code: mcp.InvalidParams, text: "Unknown skill", data: append(appendString([]byte(`{"uri":`), uri), '}')})
+	default:
+		x.respond(x.cacheable(append([]byte(`"skill":`), marshal(all[i])...), soon))
+	}
+}
+
+// inTree returns where a resource of a skill is in the tree, or "".
+func (x *exchange) inTree(uri string) (string, error) {
+	all, err := x.skillFolders()
+	name, rest, _ := strings.Cut(strings.TrimPrefix(uri, skillScheme), "/")
+	for _, s := range all {
+		if s.name == name && !strings.Contains("/"+rest+"/", "/../") {
+			return strings.TrimSuffix(s.folder+"/"+rest, "/"), nil
+		}
+	}
+	return "", err
+}
+
+func readSkillFile(x *exchange, uri string) ([]contents, error) {
+	inside, err := x.inTree(uri)
+	if err != nil {
+		return nil, err
+	}
+	if inside == "" {
+		return nil, message.Errorf(404, "Resource not found")
+	}
+	data, mediaType, err := x.readTree(inside)
+	if err != nil {
+		return nil, err
+	}
+	if of := mediaTypeOf(uri); of != "" {
+		mediaType = of
+	}
+	return []contents{dataContents(uri, mediaType, data)}, nil
+}
+
+// listSkillFiles lists the file of each skill that describes it; the others are in skills/list.
+func listSkillFiles(x *exchange, _ string) (some []resource, next string, err error) {
+	entries, err := x.indexContent()
+	folders, _ := x.skillFolders()
+	for _, s := range folders {
+		i := slices.IndexFunc(entries, func(e indexed) bool { return e.URI == s.folder+"/"+skillFile })
+		if i >= 0 {
+			some = append(some, resource{URI: s.URI, Name: s.name, Description: entries[i].Description, MimeType: markdown})
+		}
+	}
+	return some, "", err
+}
+
+// directory is the media type of folders.
+const directory = "inode/directory"
+
+// readDirectory answers resources/directory/read: what is in a folder of a skill.
+func readDirectory(x *exchange) {
+	uri := strings.TrimSuffix(textOf(member(x.params, "uri")), "/")
+	inside, err := x.inTree(uri)
+	var files fileList
+	if err == nil && inside != "" {
+		files, err = x.listTree(map[string]any{"uri": inside, "limit": maxSkillFiles})
+	}
+	if err != nil || inside == "" {
+		x.fail(&failure{code: mcp.InvalidParams, text: "The URI isn't that of a folder", data: append(appendString([]byte(`{"uri":`), uri), '}')})
+		return
+	}
+	all := []resource{}
+	for _, f := range files.Entries {
+		r := resource{URI: uri + "/" + f.Name, Name: f.Name, MimeType: mediaTypeOf(f.Name), Size: f.Size}
+		if f.Kind == "directory" {
+			r.MimeType = directory
+		}
+		all = append(all, r)
+	}
+	x.respond(x.cacheable(append([]byte(`"resources":`), marshal(all)...), soon))
+}
