@@ -46,7 +46,7 @@ func TestQueriesChangeNothing(t *testing.T) {
 	known := append(fill(t, w), `"Text.Count"`)
 	counts := askAll(t, w, generator{random: rand.New(rand.NewPCG(1, 2)), texts: append(slices.Repeat(known, 10), texts...)}, dir, files, true)
 	for name, good := range counts {
-		if good == 0 {
+		if good == 0 && !strings.HasPrefix(string(name), "Mcp.") { // they ask a client of the Model Context Protocol, which this test isn't
 			t.Errorf("%s never succeeded: the test is blind to it", name)
 		}
 	}
