@@ -27,7 +27,7 @@ var commandGroups = []struct {
 }{
 	{"Calls, values and files", []string{"call", "cat", "cp", "describe", "edit", "ls"}},
 	{"Jobs", []string{"job"}},
-	{"Models", []string{"model"}},
+	{"Conversations and models", []string{"chat", "model", "session"}},
 	{"What happened", []string{"graph", "log", "replay", "search", "show", "watch"}},
 	{"The daemon", []string{"backup", "doctor", "restore", "serve", "status", "stop", "token"}},
 	{"Programs and code", []string{"convert", "handle", "mcp", "pipe", "register", "test", "types", "unregister", "versions"}},
@@ -63,7 +63,7 @@ that isn't a terminal, and no command, means kernos pipe.`,
 	var contextName string
 	open, openStarted, openRunning := openers(&contextName)
 	root.AddCommand(serveCommand(), statusCommand(openRunning, &contextName), stopCommand(&contextName), tokenCommand(open, openRunning), pipeCommand(), convertCommand(),
-		lsCommand(open, openRunning), describeCommand(open, openRunning), backupCommand(&contextName), restoreCommand(), callCommand(), jobCommand(openStarted, &contextName), modelCommand(openStarted, &contextName), handleCommand(), contextCommand(), doctorCommand(), completionCommand())
+		lsCommand(open, openRunning), describeCommand(open, openRunning), backupCommand(&contextName), restoreCommand(), callCommand(), chatCommand(openStarted, &contextName), sessionCommand(openStarted, &contextName), jobCommand(openStarted, &contextName), modelCommand(openStarted, &contextName), handleCommand(), contextCommand(), doctorCommand(), completionCommand())
 	root.AddCommand(historyCommands(openStarted, openRunning)...)
 	root.AddCommand(documentCommands()...)
 	root.AddCommand(mcpCommand(open, &contextName))
@@ -78,7 +78,7 @@ that isn't a terminal, and no command, means kernos pipe.`,
 			}
 		}
 		switch c.Name() {
-		case "backup", "status", "stop", "ls", "describe", "log", "show", "graph", "search", "replay", "watch", "types", "mcp":
+		case "backup", "status", "stop", "ls", "describe", "log", "show", "graph", "search", "replay", "watch", "types", "mcp", "chat":
 			addContextFlag(c, &contextName)
 		case "pipe", "serve", "convert":
 			concernsThisMachine(c, &contextName, true)

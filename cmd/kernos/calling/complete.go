@@ -1,10 +1,8 @@
 package calling
 
 import (
-	"cmp"
 	"context"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -130,32 +128,11 @@ func ownValues(own *pflag.Flag, word string) []string {
 			return beginning(all.Names(), word)
 		}
 	case own.Name == "data" && strings.HasPrefix(word, "@"):
-		return fileCompletions("@", word[1:])
+		return callline.Files("@", word[1:])
 	case own.Name == "template":
 		return nil
 	}
 	return []string{}
-}
-
-// fileCompletions completes the name of a file after a sign that shells don't know.
-func fileCompletions(before, path string) []string {
-	dir, name := filepath.Split(path)
-	entries, err := os.ReadDir(cmp.Or(dir, "."))
-	if err != nil {
-		return []string{}
-	}
-	found := []string{}
-	for _, e := range entries {
-		if !strings.HasPrefix(e.Name(), name) || name == "" && strings.HasPrefix(e.Name(), ".") {
-			continue
-		}
-		completion := before + dir + e.Name()
-		if info, err := os.Stat(dir + e.Name()); err == nil && info.IsDir() {
-			completion += "/"
-		}
-		found = append(found, completion)
-	}
-	return found
 }
 
 // beginning returns the words that begin like this one.
@@ -249,7 +226,7 @@ func (c *call) parameterCompletions(ctx context.Context, word string) []string {
 			continue
 		}
 		if path, ok := strings.CutPrefix(value, "@"); ok {
-			return fileCompletions(strings.TrimSuffix(word, path), path)
+			return callline.Files(strings.TrimSuffix(word, path), path)
 		}
 		if f := callline.FindField(c.method, name); f != nil {
 			if before == "--" {
@@ -299,7 +276,7 @@ func (c *call) positionalCompletions(ctx context.Context, word string) []string 
 	if found := c.valueCompletions(ctx, f, "", word); found != nil {
 		return found
 	}
-	return fileCompletions("", word)
+	return callline.Files("", word)
 }
 
 // required reports whether a parameter must be given: one within another if that must be,

@@ -44,6 +44,10 @@ var templateFunctions = template.FuncMap{
 		return strconv.Itoa(int(fraction*100+0.5)) + "%"
 	},
 	"clock": func(v any) string { return clock(v, time.Now()) },
+	"age": func(v any) string {
+		ms, _ := strconv.ParseFloat(fmt.Sprint(v), 64)
+		return terminal.Age(time.UnixMilli(int64(ms)), time.Now())
+	},
 }
 
 // shortID is how many columns the short form of an id has.

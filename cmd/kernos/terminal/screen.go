@@ -77,6 +77,7 @@ type Style string
 // The styles.
 const (
 	Plain  Style = ""
+	Bold   Style = "1"
 	Faint  Style = "2"
 	Strong Style = "1;33"
 	Red    Style = "31"
@@ -84,6 +85,10 @@ const (
 	Yellow Style = "33"
 	Blue   Style = "34"
 	Cyan   Style = "36"
+
+	Italic     Style = "3"
+	Underlined Style = "4"
+	Struck     Style = "9"
 )
 
 // Paint gives a text a style, if the screen has colours.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/clipperhouse/displaywidth"
 )
@@ -79,4 +80,18 @@ func Bytes(n int64) string {
 		size, unit = size/1024, unit+1
 	}
 	return fmt.Sprintf("%.1f %cB", size, "KMGT"[unit])
+}
+
+// Age is how long ago something was, in its largest unit.
+func Age(at, now time.Time) string {
+	switch d := now.Sub(at); {
+	case d < time.Minute:
+		return "now"
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", int(d.Hours()))
+	default:
+		return fmt.Sprintf("%dd", int(d.Hours()/24))
+	}
 }

@@ -1,0 +1,220 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"kernos/cmd/kernos/calling"
+	"kernos/cmd/kernos/chat"
+	"kernos/cmd/kernos/connect"
+	"kernos/cmd/kernos/exit"
+	"kernos/cmd/kernos/models"
+	"kernos/cmd/kernos/request"
+	"kernos/cmd/kernos/settings"
+	"kernos/cmd/kernos/terminal"
+	"kernos/internal/visible"
+	"kernos/message"
+)
+
+func chatCommand(open opener, contextName *string) *cobra.Command {
+	o := &chat.Options{Open: open}
+	c := &cobra.Command{
+		Use:   "chat",
+		Short: "Talk with a language model that calls syscalls",
+		Long: `Talk with a language model. It calls syscalls, and what acts outside of the kernel asks
+first: a key answers. The conversation is a session: it is kept, its turns go on when the
+chat has ended, and --resume comes back to it. kernos graph SESSION shows why each thing
+happened.
+
+A line that begins with / is a command; /help lists them. @PATH sends a file. Tab completes
+commands, files, syscalls and skills; Ctrl-J begins another line. Ctrl-C ends the turn, and
+a second one leaves. Markdown is shown as a terminal can; --plain shows it as it is written.
+
+With nothing configured, model servers on this machine and keys in the environment are
+looked for (kernos model detect), and otherwise the model demo answers, which is built in.
+
+-p TEXT is for scripts: it sends one message, prints the replies and ends with the turn.
+Standard input that isn't a terminal goes with the text. The status is 0 if the turn is
+done, 1 if it has failed, 3 if a call needs an approval (the turn waits for it), 130 if an
+interrupt has ended it. --json prints the messages of the turn, one per line.`,
+		Example: `  kernos chat
+  kernos chat --agent os://agents/writer.md --model local
+  kernos chat --last
+  kernos chat --resume 01K9Z…X4V2QD
+  kernos chat --fork 01K9Z…X4V2QD@12
+  git diff | kernos chat -p "What does this change?"
+  kernos chat -p "list my notes" --json | jq -r 'select(.type == "reply").text'`,
+		Args: func(c *cobra.Command, args []string) error {
+			if o.Choose && len(args) == 1 { // a flag that can stand alone takes no next word
+				o.Resume, o.Choose = args[0], false
+				return nil
+			}
+			return noArguments(c, args)
+		},
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := prepareChat(c, o, *contextName); err != nil {
+				return err
+			}
+			return exit.OnSignal(c.Context(), func(ctx context.Context) error { return chat.Run(ctx, o) })
+		},
+	}
+	flags := c.Flags()
+	flags.StringVar(&o.Agent, "agent", "", "the `URI` of an agent file: its text is the system message, its tools are the session's")
+	flags.StringVar(&o.Model, "model", "", "the `NAME` of the model, as kernos model list has it")
+	flags.Var((*resumed)(o), "resume", "go on with a session: its `ID`; without one, choose it")
+	flags.Lookup("resume").NoOptDefVal = chosen
+	flags.BoolVar(&o.Last, "last", false, "go on with the latest session")
+	flags.StringVar(&o.Fork, "fork", "", "begin with the messages of another session, up to one of them: `ID@SEQ`")
+	flags.StringVarP(&o.Prompt, "prompt", "p", "", "send this `TEXT`, print the replies, and end")
+	flags.BoolVar(&o.JSON, "json", false, "print messages as JSON, one per line; with -p")
+	flags.BoolVar(&o.Plain, "plain", false, "show Markdown as it is written")
+	_ = c.RegisterFlagCompletionFunc("resume", completeSessions)
+	return c
+}
+
+// chosen is the value of --resume without an ID.
+const chosen = "?"
+
+// resumed is the value of --resume.
+type resumed chat.Options
+
+// Set implements [pflag.Value].
+func (r *resumed) Set(text string) error {
+	r.Resume, r.Choose = text, text == chosen
+	if r.Choose {
+		r.Resume = ""
+	}
+	return nil
+}
+
+// String implements [pflag.Value].
+func (r *resumed) String() string { return r.Resume }
+
+// Type implements [pflag.Value].
+func (r *resumed) Type() string { return "string" }
+
+// completeSessions completes the id of a session.
+func completeSessions(c *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
+	found, directive := calling.CompleteCall(c, []string{"session", "get"}, word)
+	return slices.DeleteFunc(found, func(f string) bool { return strings.HasPrefix(f, "-") }), directive
+}
+
+// prepareChat completes the options, and refuses those that contradict each other.
+func prepareChat(c *cobra.Command, o *chat.Options, contextName string) error {
+	var given []string
+	for _, name := range []string{"resume", "last", "fork"} {
+		if c.Flags().Changed(name) {
+			given = append(given, "--"+name)
+		}
+	}
+	switch {
+	case len(given) > 1:
+		return fmt.Errorf("%s each name the session to go on with: give one of them", strings.Join(given, " and "))
+	case len(given) == 1 && o.Agent != "":
+		return fmt.Errorf("--agent is for a new session, and %s goes on with one: leave one of them out", given[0])
+	}
+	server, err := connect.FindServer(contextName, "")
+	if err != nil {
+		return err
+	}
+	if server.Daemon != nil {
+		o.Keep = server.Keep
+	}
+	if home, err := settings.Home(); err == nil {
+		o.History = filepath.Join(home.Dir, "chat-history")
+	}
+	o.Out, o.Err = c.OutOrStdout(), c.ErrOrStderr()
+	in, ok := c.InOrStdin().(*os.File)
+	piped := !ok || !term.IsTerminal(int(in.Fd()))
+	if piped {
+		text, err := io.ReadAll(c.InOrStdin())
+		if err != nil {
+			return exit.Wrap(err)
+		}
+		o.Prompt = strings.TrimSpace(o.Prompt + "\n\n" + string(text))
+	}
+	out, isFile := o.Out.(*os.File)
+	onTerminal := isFile && term.IsTerminal(int(out.Fd())) && os.Getenv("TERM") != "dumb"
+	switch {
+	case o.Prompt != "":
+		return nil
+	case piped:
+		return errors.New("there is nothing to say: standard input is empty; give -p TEXT")
+	case o.JSON:
+		return errors.New("--json prints the messages of one turn: give -p TEXT, too")
+	case !onTerminal:
+		return errors.New("a conversation needs a terminal that can move its cursor; -p TEXT sends one message without one")
+	}
+	o.In = in
+	o.Introduce = func(ctx context.Context, call request.Caller, s *terminal.Screen) error {
+		return introduceModel(ctx, call, s, in, o.Model, server.Daemon != nil)
+	}
+	return nil
+}
+
+// introduceModel says which model answers. If none is configured, it offers those that it finds.
+func introduceModel(ctx context.Context, call request.Caller, s *terminal.Screen, in io.Reader, model string, local bool) error {
+	var known struct {
+		Models []struct{ Name, Model, Source string }
+	}
+	if err := request.Read(ctx, call, message.KindQuery, "Model.List", struct{}{}, &known); err != nil {
+		return err
+	}
+	configured := slices.ContainsFunc(known.Models, func(m struct{ Name, Model, Source string }) bool { return m.Source != "built-in" })
+	if !configured && model == "" {
+		connected, err := offer(ctx, call, s, in, models.Detect(ctx, local))
+		if err != nil || connected {
+			return err
+		}
+	}
+	if !configured || model == "demo" {
+		for _, line := range []string{
+			"The model demo answers: 5 million parameters inside of kernos, for trying things out.",
+			"To talk with a real one: kernos model detect, then kernos model add NAME.",
+		} {
+			if err := s.Line(s.Paint(terminal.Faint, terminal.Hang(line, 0, s.Width))); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return s.Line(s.Paint(terminal.Faint, visible.Text("The model "+cmp.Or(model, "default")+" answers; /help lists the commands.")))
+}
+
+// offer asks about each model that was found until one is connected.
+func offer(ctx context.Context, call request.Caller, s *terminal.Screen, in io.Reader, found []models.Found) (connected bool, err error) {
+	lines := bufio.NewReader(in)
+	for _, f := range found {
+		question := fmt.Sprintf("%s has %s. Connect it?", visible.Text(f.Name+" at "+f.Host()), visible.Text(f.Model))
+		if f.Variable != "" {
+			question = fmt.Sprintf("%s is set. Seal this key for %s, and connect %s?", f.Variable, visible.Text(f.Host()), visible.Text(f.Model))
+		}
+		if err := s.Write(terminal.Hang(question+" [y/N]", 0, s.Width) + " "); err != nil {
+			return false, err
+		}
+		answer, err := lines.ReadString('\n')
+		if err != nil {
+			return false, exit.Wrap(err)
+		}
+		if !strings.HasPrefix(strings.ToLower(strings.TrimSpace(answer)), "y") {
+			continue
+		}
+		if err := models.Connect(ctx, call, f); err != nil {
+			s.Note("%v", err)
+			continue
+		}
+		return true, s.Line(s.Paint(terminal.Faint, visible.Text(f.Name+" answers; /help lists the commands.")))
+	}
+	return false, nil
+}

@@ -1,0 +1,135 @@
+package chat
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	tea "charm.land/bubbletea/v2"
+
+	"kernos/cmd/kernos/markdown"
+	"kernos/cmd/kernos/request"
+	"kernos/cmd/kernos/terminal"
+	"kernos/internal/jsonvalue"
+	"kernos/internal/visible"
+	"kernos/message"
+)
+
+// choices are the keys that answer an approval-request.
+const choices = "a allow · s session · w always · d deny · e edit · ? explain"
+
+// ask asks about a call, unless a person has written its arguments.
+func (m *screen) ask(r Message) tea.Cmd {
+	i := slices.IndexFunc(m.wanted, func(w wanted) bool { return w.name == r.Name && jsonvalue.Same(w.args, r.Args) })
+	if i >= 0 {
+		m.wanted = slices.Delete(m.wanted, i, i+1)
+		return m.decide(&r, "allow", "once", "")
+	}
+	m.asked, m.dismissed = append(m.asked, r), false
+	return nil
+}
+
+// settle forgets the questions that were answered, here or elsewhere.
+func (m *screen) settle(answer *Message) {
+	answered := func(call string) bool {
+		return answer.Call == call || slices.ContainsFunc(answer.Results, func(r result) bool { return r.CallID == call })
+	}
+	if len(m.asked) > 0 && answered(m.asked[0].Call) && m.editing {
+		m.editing = false
+		m.editor.Reset()
+	}
+	m.asked = slices.DeleteFunc(m.asked, func(r Message) bool { return answered(r.Call) })
+}
+
+// question is what is asked, in place of the editor.
+func (m *screen) question() []string {
+	switch {
+	case len(m.asked) == 0:
+		return nil
+	case m.editing:
+		return []string{m.out.Paint(terminal.Yellow, m.transcript.clip("The arguments of "+visible.Text(m.asked[0].Name)+": Enter uses them, Esc goes back"))}
+	case m.dismissed:
+		return []string{m.out.Paint(terminal.Yellow, m.transcript.clip(visible.Text(m.asked[0].Name)+" waits for an approval: /approve"))}
+	}
+	return []string{m.out.Paint(terminal.Yellow, m.transcript.clip("Allow "+visible.Text(m.asked[0].Name)+"?")), m.transcript.clip(choices)}
+}
+
+// decideBy answers the question by a key. It reports whether the key was one of its own: while it is
+// asked, the editor takes none.
+func (m *screen) decideBy(key string) (tea.Cmd, bool) {
+	r := m.asked[0]
+	switch key {
+	case "a", "y":
+		return m.decide(&r, "allow", "once", ""), true
+	case "s":
+		return m.decide(&r, "allow", "session", ""), true
+	case "w":
+		return m.decide(&r, "allow", "always", ""), true
+	case "d", "n":
+		return m.decide(&r, "deny", "once", ""), true
+	case "e":
+		m.editing = true
+		text, err := json.MarshalIndent(r.Args, "", "  ")
+		if err != nil {
+			text = r.Args
+		}
+		m.editor.SetValue(string(text))
+		return nil, true
+	case "?":
+		return m.explain(&r), true
+	case "esc":
+		m.dismissed = true
+		return nil, true
+	case "ctrl+c", "ctrl+d", "ctrl+z":
+		return nil, false
+	}
+	return nil, true
+}
+
+// decide decides about a call, with the arguments that were shown. The answer comes with the messages
+// of the session.
+func (m *screen) decide(r *Message, decision, remember, reason string) tea.Cmd {
+	in := map[string]any{"call": r.Call, "decision": decision, "remember": remember}
+	if len(r.Args) > 0 {
+		in["args"] = r.Args
+	}
+	if reason != "" {
+		in["reason"] = reason
+	}
+	session := m.session
+	return func() tea.Msg { return answered{err: m.client.do(m.ctx, "Session.Decide", session, in)} }
+}
+
+// edited puts other arguments in the place of those of a call. A call isn't changed: it is denied, and
+// the model is told to make it with these.
+func (m *screen) edited(text string) tea.Cmd {
+	args := json.RawMessage(text)
+	if !json.Valid(args) {
+		m.fail(fmt.Errorf("the arguments aren't JSON; correct them, or press Esc"))
+		return nil
+	}
+	m.editing = false
+	m.editor.Reset()
+	r := m.asked[0]
+	if jsonvalue.Same(args, r.Args) {
+		return m.decide(&r, "allow", "once", "")
+	}
+	m.wanted = append(m.wanted, wanted{r.Name, args})
+	return m.decide(&r, "deny", "once", "call it with these arguments instead: "+string(args))
+}
+
+// explain says what a call would do, and what each key means.
+func (m *screen) explain(r *Message) tea.Cmd {
+	name, rule := r.Name, r.Rule
+	return func() tea.Msg {
+		var about struct{ Description, Summary, Kind string }
+		err := request.Read(m.ctx, m.client.call, message.KindQuery, "Syscall.Describe", map[string]any{"name": name}, &about)
+		if err != nil {
+			about.Description = err.Error()
+		}
+		text := fmt.Sprintf("%s: %s\nIt asks because of the %s.\na runs this call. s runs it, and all calls of %s in this session. w does so in all sessions. d tells the model that it may not. e changes the arguments. Esc answers later (/approve). Ctrl-C ends the turn.",
+			name, strings.TrimSpace(about.Description+about.Summary), rule, name)
+		return answered{lines: strings.Split(markdown.Wrap(m.out, text), "\n")}
+	}
+}

@@ -1,0 +1,197 @@
+// Package chat is a conversation with a model, for people and for scripts. It is a client of the module
+// session like any other: a turn belongs to the kernel, and goes on when the chat has ended.
+//
+//	conversation.go  the syscalls of sessions
+//	transcript.go    messages as lines
+//	terminal.go      the conversation on a terminal: what is complete is printed, the editor is below it
+//	script.go        one input and its turn, without a terminal
+package chat
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"kernos/cmd/kernos/exit"
+	"kernos/cmd/kernos/request"
+	"kernos/cmd/kernos/terminal"
+	"kernos/internal/visible"
+	"kernos/message"
+)
+
+// Options say what to talk about, and with which model.
+type Options struct {
+	Open  Opener
+	Agent string // an agent file
+	Model string // "" is the default model
+
+	Resume string // a session to go on with
+	Choose bool   // let the person choose one
+	Last   bool   // go on with the latest one
+	Fork   string // ID@SEQ, or ID: go on in a copy of a session
+
+	Prompt string // one input; "" means a conversation on a terminal
+	JSON   bool   // print messages as they are, one per line
+	Plain  bool   // show Markdown as it is written
+
+	History string // the file of earlier inputs
+	Keep    func(io.Reader) (message.BlobPointer, error)
+
+	// Introduce says what there is to say before the first input, such as how to connect a model.
+	Introduce func(context.Context, request.Caller, *terminal.Screen) error
+
+	In  *os.File
+	Out io.Writer
+	Err io.Writer
+}
+
+// Run holds the conversation.
+func Run(ctx context.Context, o *Options) error {
+	c, err := dial(ctx, o.Open)
+	if err != nil {
+		return err
+	}
+	err = o.run(ctx, c)
+	if closeErr := c.close(); err == nil {
+		err = closeErr
+	}
+	return err
+}
+
+func (o *Options) run(ctx context.Context, c *client) error {
+	out := terminal.NewScreen(o.Out, o.Err)
+	session, err := o.find(ctx, c, out)
+	if err != nil {
+		return err
+	}
+	if o.Prompt != "" {
+		return o.script(ctx, c, out, session)
+	}
+	m := newScreen(ctx, c, o, out)
+	if session == "" && o.Introduce != nil {
+		if err := o.Introduce(ctx, c.call, out); err != nil {
+			return err
+		}
+	}
+	m.model = o.Model
+	if session == "" {
+		m.model = "" // the session is created with it
+	} else if err := m.restore(session); err != nil {
+		return err
+	}
+	if err := m.run(ctx); err != nil {
+		return exit.Wrap(err)
+	}
+	if m.session == "" {
+		return nil
+	}
+	text := "kernos chat --resume " + m.session
+	switch {
+	case m.canceling:
+		text = "the turn may go on; " + text + " comes back to it"
+	case m.busy():
+		text = "the turn goes on; " + text + " comes back to it"
+	default:
+		text += " continues this conversation"
+	}
+	return out.Line(out.Paint(terminal.Faint, terminal.Hang(text, 0, out.Width)))
+}
+
+// find returns the session to go on with; "" if a new one begins.
+func (o *Options) find(ctx context.Context, c *client, out *terminal.Screen) (string, error) {
+	switch {
+	case o.Fork != "":
+		id, at, has := strings.Cut(o.Fork, "@")
+		id, err := Find(ctx, c.call, id)
+		if err != nil {
+			return "", err
+		}
+		in := map[string]any{"session": id}
+		if has {
+			seq, err := strconv.ParseUint(at, 10, 64)
+			if err != nil {
+				return "", fmt.Errorf("--fork takes ID@SEQ, with the number of a message, got %q; kernos session show %s lists them", o.Fork, id)
+			}
+			in["at"] = seq
+		}
+		var fork struct{ Session string }
+		err = request.Read(ctx, c.within(id), message.KindCommand, "Session.Fork", in, &fork)
+		return fork.Session, err
+	case o.Resume != "":
+		return Find(ctx, c.call, o.Resume)
+	case o.Last, o.Choose:
+		most := 1
+		if o.Choose {
+			most = 10
+		}
+		latest, err := list(ctx, c.call, most, func(s *listed) bool { return true })
+		if err != nil {
+			return "", err
+		}
+		if len(latest) == 0 {
+			return "", exit.Wrap(errors.New("there is no session yet; kernos chat begins one"))
+		}
+		if o.Last {
+			return latest[0].Session, nil
+		}
+		return choose(latest, out, o.In)
+	}
+	return "", nil
+}
+
+// choose lets the person choose a session.
+func choose(all []listed, out *terminal.Screen, in io.Reader) (string, error) {
+	if !out.IsTerminal() {
+		return "", errors.New("say which session: --resume ID, or --last; kernos session list shows them")
+	}
+	rows := make([][]string, len(all))
+	for i, s := range all {
+		rows[i] = []string{strconv.Itoa(i + 1), terminal.ClipMiddle(s.Session, 12), terminal.Age(time.UnixMilli(s.Updated), out.Now), visible.Text(s.Title)}
+	}
+	if err := out.Table([]string{"", "ID", "AGE", "TITLE"}, rows); err != nil {
+		return "", err
+	}
+	if err := out.Write("which one? "); err != nil {
+		return "", err
+	}
+	line, err := bufio.NewReader(in).ReadString('\n')
+	n, numberErr := strconv.Atoi(strings.TrimSpace(line))
+	if err != nil || numberErr != nil || n < 1 || n > len(all) {
+		return "", exit.Wrap(fmt.Errorf("expected a number from 1 to %d, got %q", len(all), strings.TrimSpace(line)))
+	}
+	return all[n-1].Session, nil
+}
+
+// shownAgain is how many messages of a session are shown when it is resumed.
+const shownAgain = 40
+
+// restore shows the end of a session, and goes on with its turn if one is open.
+func (m *screen) restore(session string) error {
+	i, err := m.client.get(m.ctx, session)
+	if err != nil {
+		return err
+	}
+	path, err := m.client.path(m.ctx, &i, shownAgain)
+	if err != nil {
+		return err
+	}
+	m.session, m.seq, m.turn = session, i.Seq, i.Turn
+	lines := []string{m.out.Paint(terminal.Faint, m.transcript.clip(strings.TrimSpace("session "+session+" "+visible.Text(i.Title))))}
+	if len(path) > 0 && path[0].Parent > 0 {
+		lines = append(lines, m.out.Paint(terminal.Faint, "… kernos session show has what came before"))
+	}
+	for _, message := range path {
+		if message.Type == "approval-request" && slices.Contains(i.Pending, message.Call) {
+			m.asked = append(m.asked, message)
+		}
+		lines = append(lines, m.transcript.message(&message)...)
+	}
+	return m.out.Line(strings.Join(lines, "\n"))
+}

@@ -1,0 +1,375 @@
+package chat
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"kernos/cmd/kernos/exit"
+	"kernos/cmd/kernos/request"
+	"kernos/internal/backoff"
+	"kernos/message"
+)
+
+// An Opener finds a kernel to call, and returns the function that closes it.
+type Opener = func(context.Context) (request.Caller, func() error, error)
+
+// A client calls the syscalls of sessions. It is safe for concurrent use.
+type client struct {
+	open Opener
+	link atomic.Pointer[link]
+}
+
+// A link is two connections to a kernel: what streams has its own.
+type link struct {
+	call, watch request.Caller
+	done        []func() error
+}
+
+func dial(ctx context.Context, open Opener) (*client, error) {
+	c := &client{open: open}
+	return c, c.connect(ctx)
+}
+
+// connect connects to the kernel, in place of connections that have broken.
+func (c *client) connect(ctx context.Context) error {
+	var l link
+	for _, to := range []*request.Caller{&l.call, &l.watch} {
+		call, done, err := c.open(ctx)
+		if err != nil {
+			_ = l.close()
+			return exit.Wrap(err)
+		}
+		*to, l.done = call, append(l.done, done)
+	}
+	if old := c.link.Swap(&l); old != nil {
+		_ = old.close()
+	}
+	return nil
+}
+
+func (l *link) close() (err error) {
+	for _, done := range l.done {
+		err = errors.Join(err, done())
+	}
+	return err
+}
+
+func (c *client) close() error { return exit.Wrap(c.link.Load().close()) }
+
+func (c *client) call(ctx context.Context, m message.Message, event func(json.RawMessage)) (json.RawMessage, error) {
+	return c.link.Load().call(ctx, m, event)
+}
+
+// within returns a caller whose messages are of the workflow of a session: kernos graph SESSION draws
+// all of it.
+func (c *client) within(session string) request.Caller {
+	return func(ctx context.Context, m message.Message, event func(json.RawMessage)) (json.RawMessage, error) {
+		m.Metadata.ID, m.Metadata.Correlation = message.ID(ulid.Make().String()), session
+		return c.call(ctx, m, event)
+	}
+}
+
+// A Message is a message of a session, as far as it is shown.
+type Message struct {
+	ID, Type, Turn, Model string
+	Seq, Parent           uint64
+	Timestamp             int64
+	Partial               bool
+	Text, Title, Summary  string
+	TextRef, SummaryRef   json.RawMessage
+	Files                 []file
+	Calls                 []call
+	Results               []result
+
+	// Of approval-request and approval-response.
+	Call, Name, Rule, Decision, Remember, Reason, By string
+	Args                                             json.RawMessage
+
+	raw json.RawMessage
+}
+
+type call struct {
+	ID, Name string
+	Args     json.RawMessage
+}
+
+type result struct {
+	CallID, Name  string
+	Output, Error json.RawMessage
+}
+
+// A file goes with an input.
+type file struct {
+	Data     string               `json:"data,omitzero"`
+	DataRef  *message.BlobPointer `json:"dataRef,omitzero"`
+	Filename string               `json:"filename,omitzero"`
+	MimeType string               `json:"mimeType,omitzero"`
+}
+
+// readMessage reads a message, and fetches its text if that is elsewhere.
+func (c *client) readMessage(ctx context.Context, data json.RawMessage) (m Message, err error) {
+	if err := request.Decode("Session.Messages", data, &m); err != nil {
+		return m, err
+	}
+	m.raw = data
+	for _, part := range []struct {
+		ref json.RawMessage
+		to  *string
+	}{{m.TextRef, &m.Text}, {m.SummaryRef, &m.Summary}} {
+		if len(part.ref) > 0 {
+			if *part.to, err = c.blob(ctx, part.ref); err != nil {
+				return m, err
+			}
+		}
+	}
+	return m, nil
+}
+
+// blob reads a text that a message points to.
+func (c *client) blob(ctx context.Context, ref json.RawMessage) (string, error) {
+	var b strings.Builder
+	for at := int64(0); ; {
+		var part struct {
+			Text *string
+			Next int64
+		}
+		if err := request.Read(ctx, c.call, message.KindQuery, "Blob.Read", map[string]any{"ref": ref, "offset": at}, &part); err != nil {
+			return "", err
+		}
+		if part.Text != nil {
+			b.WriteString(*part.Text)
+		}
+		if at = part.Next; at == 0 {
+			return b.String(), nil
+		}
+	}
+}
+
+// info is what Session.Get says.
+type info struct {
+	Session, Title, Model, Status, Turn, Parent string
+	Seq, Leaf                                   uint64
+	Turns, Queued                               int
+	Created, Updated                            int64
+	Pending                                     []string
+	Tools                                       []struct{ Name, Description string }
+	Used                                        struct {
+		Steps, Calls int
+		Tokens       int64
+		Cost         float64
+	}
+	Last *ending
+}
+
+// An ending is how a turn has ended.
+type ending struct {
+	Turn, Status string
+	Error        json.RawMessage
+}
+
+// err is the error of a turn that hasn't ended well, or nil.
+func (e *ending) err() error {
+	if e == nil || e.Status == "done" || e.Status == "" {
+		return nil
+	}
+	text := "the turn was " + e.Status
+	if failure, err := message.ParseError(e.Error); err == nil {
+		text = fmt.Sprintf("%s: %d %v", text, failure.Code, failure)
+	}
+	if e.Status == "failed" {
+		text = strings.Replace(text, "was failed", "has failed", 1)
+	}
+	return errors.New(text)
+}
+
+func (c *client) get(ctx context.Context, session string) (i info, err error) {
+	err = request.Read(ctx, c.call, message.KindQuery, "Session.Get", map[string]any{"session": session}, &i)
+	return i, err
+}
+
+// create begins a session.
+func (c *client) create(ctx context.Context, agent, model, title string) (string, error) {
+	in := map[string]any{}
+	for name, value := range map[string]string{"agent": agent, "model": model, "title": title} {
+		if value != "" {
+			in[name] = value
+		}
+	}
+	var out struct{ Session string }
+	err := request.Read(ctx, c.call, message.KindCommand, "Session.Create", in, &out)
+	return out.Session, err
+}
+
+// input is what is said.
+type input struct {
+	Session string `json:"session"`
+	Text    string `json:"text,omitzero"`
+	Files   []file `json:"files,omitzero"`
+	Model   string `json:"model,omitzero"`
+}
+
+// turn is what an input has begun.
+type turn struct {
+	Session, Turn, Status string
+}
+
+func (c *client) send(ctx context.Context, in input) (t turn, err error) {
+	err = request.Read(ctx, c.within(in.Session), message.KindCommand, "Session.Send", in, &t)
+	return t, err
+}
+
+// do calls a command of a session that has nothing to say but whether it went well.
+func (c *client) do(ctx context.Context, t message.Type, session string, in map[string]any) error {
+	in["session"] = session
+	_, err := request.Send(ctx, c.within(session), message.KindCommand, t, in, nil)
+	return err
+}
+
+// An event is one of Session.Watch: a message is complete, one grows, or some are withdrawn.
+type event struct {
+	Message     json.RawMessage
+	ID          string
+	MessageType string
+	Offset      int
+	Delta       struct{ Text string }
+	IDs         []string
+
+	complete *Message
+}
+
+// maxAttempts is how often a connection that breaks while a turn is followed is made again.
+const maxAttempts = 8
+
+// follow reports what happens in a session after a seq, until a turn has ended. It returns how the
+// turn has ended, if the session says that still.
+func (c *client) follow(ctx context.Context, session string, after uint64, until string, report func(event)) (*ending, error) {
+	pause := backoff.Backoff{First: 100 * time.Millisecond, Longest: 3 * time.Second, Jitter: true}
+	for attempt := 0; ; attempt++ {
+		var failed error
+		_, err := request.Send(ctx, c.link.Load().watch, message.KindQuery, "Session.Watch", map[string]any{"session": session, "after": after, "until": until}, func(data json.RawMessage) {
+			var e event
+			if failed == nil {
+				if failed = request.Decode("Session.Watch", data, &e); failed == nil && len(e.Message) > 0 {
+					var m Message
+					if m, failed = c.readMessage(ctx, e.Message); failed == nil {
+						after, attempt, e.complete = m.Seq, 0, &m
+					}
+				}
+				if failed == nil {
+					report(e)
+				}
+			}
+		})
+		if err == nil {
+			err = failed
+		}
+		var i info
+		if err == nil {
+			if i, err = c.get(ctx, session); err == nil && i.Turn != until {
+				if i.Last != nil && i.Last.Turn == until {
+					return i.Last, nil
+				}
+				return nil, nil
+			}
+		}
+		if lost := err == nil || exit.Status(err) == exit.Unreachable; !lost || attempt == maxAttempts || !pause.Wait(ctx.Done()) {
+			return nil, err
+		}
+		_ = c.connect(ctx) // the next kernel goes on with the turn
+	}
+}
+
+// path returns the messages from the root of a session to its leaf, at most so many of the last ones.
+func (c *client) path(ctx context.Context, i *info, most uint64) (path []Message, err error) {
+	all := make(map[uint64]Message)
+	after := i.Seq - min(i.Seq, most)
+	for more := true; more; {
+		var page struct {
+			Messages []json.RawMessage
+			More     bool
+		}
+		if err := request.Read(ctx, c.call, message.KindQuery, "Session.Messages", map[string]any{"session": i.Session, "after": after}, &page); err != nil {
+			return nil, err
+		}
+		for _, data := range page.Messages {
+			m, err := c.readMessage(ctx, data)
+			if err != nil {
+				return nil, err
+			}
+			all[m.Seq] = m
+			after = m.Seq
+		}
+		more = page.More
+	}
+	for at := i.Leaf; at > 0; {
+		m, ok := all[at]
+		if !ok {
+			break
+		}
+		path = append(path, m)
+		at = m.Parent
+	}
+	slices.Reverse(path)
+	return path, nil
+}
+
+// listed is a session in a list.
+type listed struct {
+	Session, Title, Model, Status string
+	Turns                         int
+	Created, Updated              int64
+}
+
+// list returns the sessions, the latest first, that keep says to keep, and at most so many.
+func list(ctx context.Context, call request.Caller, most int, keep func(*listed) bool) (found []listed, err error) {
+	for cursor := ""; ; {
+		in := map[string]any{"limit": 200}
+		if cursor != "" {
+			in["cursor"] = cursor
+		}
+		var page struct {
+			Sessions []listed
+			Cursor   string
+		}
+		if err := request.Read(ctx, call, message.KindQuery, "Session.List", in, &page); err != nil {
+			return nil, err
+		}
+		for _, s := range page.Sessions {
+			if keep(&s) {
+				found = append(found, s)
+			}
+		}
+		if cursor = page.Cursor; cursor == "" || len(found) >= most {
+			return found[:min(len(found), most)], nil
+		}
+	}
+}
+
+// Find returns the id of the session that a person means: a whole id, or one as lists show it, with …
+// in its middle.
+func Find(ctx context.Context, call request.Caller, given string) (string, error) {
+	head, tail, short := strings.Cut(given, "…")
+	if !short {
+		return given, nil
+	}
+	found, err := list(ctx, call, 2, func(s *listed) bool {
+		return strings.HasPrefix(s.Session, head) && strings.HasSuffix(s.Session, tail)
+	})
+	switch {
+	case err != nil:
+		return "", err
+	case len(found) == 0:
+		return "", &exit.Error{Status: exit.Failure, Cause: fmt.Errorf("no session has the id %s; kernos session list shows them", given)}
+	case len(found) > 1:
+		return "", &exit.Error{Status: exit.Failure, Cause: fmt.Errorf("several sessions have the id %s; kernos session list --json shows the whole ids", given)}
+	}
+	return found[0].Session, nil
+}

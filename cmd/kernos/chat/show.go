@@ -1,0 +1,175 @@
+package chat
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"kernos/cmd/kernos/request"
+	"kernos/cmd/kernos/terminal"
+	"kernos/internal/visible"
+	"kernos/message"
+)
+
+// Show writes a session as a person reads it: the messages from its root to its leaf.
+func Show(ctx context.Context, call request.Caller, s *terminal.Screen, session string, plain, reasoning bool) error {
+	i, path, err := load(ctx, call, session)
+	if err != nil {
+		return err
+	}
+	facts := [][]string{
+		{"session", i.Session}, {"title", visible.Text(i.Title)}, {"model", visible.Text(orDefault(i.Model))},
+		{"status", fmt.Sprintf("%s, %s, %s", i.Status, terminal.Count(i.Turns, "turn", "turns"), terminal.Count(len(path), "message", "messages"))},
+		{"created", time.UnixMilli(i.Created).In(s.Now.Location()).Format(time.DateTime)},
+	}
+	if err := s.Table(nil, facts); err != nil {
+		return err
+	}
+	t := transcript{screen: s, plain: plain, reasoning: reasoning, began: true}
+	for _, m := range path {
+		lines := t.message(&m)
+		if len(lines) > 0 && lines[0] == "" {
+			lines[0] = "\n" + s.Paint(terminal.Faint, fmt.Sprintf("#%d  %s", m.Seq, time.UnixMilli(m.Timestamp).In(s.Now.Location()).Format(time.TimeOnly)))
+		}
+		if err := s.Line(strings.Join(lines, "\n")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func orDefault(model string) string {
+	if model == "" {
+		return "default"
+	}
+	return model
+}
+
+// load returns a session with the messages from its root to its leaf.
+func load(ctx context.Context, call request.Caller, given string) (i info, path []Message, err error) {
+	session, err := Find(ctx, call, given)
+	if err != nil {
+		return i, nil, err
+	}
+	c := &client{}
+	c.link.Store(&link{call: call})
+	if i, err = c.get(ctx, session); err == nil {
+		path, err = c.path(ctx, &i, i.Seq)
+	}
+	return i, path, err
+}
+
+// Exported returns what Session.Export replies.
+func Exported(ctx context.Context, call request.Caller, session string) (json.RawMessage, error) {
+	id, err := Find(ctx, call, session)
+	if err != nil {
+		return nil, err
+	}
+	return request.Send(ctx, call, message.KindQuery, "Session.Export", map[string]any{"session": id}, nil)
+}
+
+// ExportMarkdown writes a session as a document.
+func ExportMarkdown(ctx context.Context, call request.Caller, s *terminal.Screen, session string) error {
+	i, path, err := load(ctx, call, session)
+	if err != nil {
+		return err
+	}
+	heading := i.Title
+	if heading == "" {
+		heading = "Session " + i.Session
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "# %s\n", strings.Join(strings.Fields(heading), " "))
+	for _, m := range path {
+		if text := asMarkdown(&m); text != "" {
+			b.WriteString("\n" + strings.TrimRight(text, "\n") + "\n")
+		}
+	}
+	return s.Write(b.String())
+}
+
+// asMarkdown is a message in a document. Texts of the model are Markdown already.
+func asMarkdown(m *Message) string {
+	fenced := func(value json.RawMessage) string {
+		if len(value) == 0 {
+			return ""
+		}
+		fence := "```"
+		for strings.Contains(string(value), fence) {
+			fence += "`"
+		}
+		return "\n" + fence + "json\n" + string(value) + "\n" + fence + "\n"
+	}
+	switch m.Type {
+	case "input":
+		text := "> " + strings.ReplaceAll(strings.TrimRight(m.Text, "\n"), "\n", "\n> ")
+		for _, f := range m.Files {
+			text += "\n>\n> file: " + f.Filename
+		}
+		return text
+	case "reply":
+		return m.Text
+	case "reasoning":
+		return "<details><summary>" + m.Title + "</summary>\n\n" + m.Summary + "\n\n</details>"
+	case "tool-calls":
+		var b strings.Builder
+		for _, c := range m.Calls {
+			fmt.Fprintf(&b, "**Call** `%s`\n%s", c.Name, fenced(c.Args))
+		}
+		return b.String()
+	case "tool-results":
+		var b strings.Builder
+		for _, r := range m.Results {
+			if len(r.Error) > 0 {
+				fmt.Fprintf(&b, "**Error** of `%s`\n%s", r.Name, fenced(r.Error))
+			} else {
+				fmt.Fprintf(&b, "**Result** of `%s`\n%s", r.Name, fenced(r.Output))
+			}
+		}
+		return b.String()
+	case "approval-request":
+		return fmt.Sprintf("**Approval** of `%s` (%s)", m.Name, m.Rule)
+	case "approval-response":
+		return "**Decision**: " + decision(m)
+	}
+	return fmt.Sprintf("**%s**: %s", m.Type, strings.TrimSpace(m.Text))
+}
+
+// listedModel is a model as Model.List has it.
+type listedModel struct{ Name, Dialect, Model, BaseURL, Source, Problem string }
+
+func listModels(ctx context.Context, call request.Caller) ([]listedModel, error) {
+	var out struct{ Models []listedModel }
+	err := request.Read(ctx, call, message.KindQuery, "Model.List", struct{}{}, &out)
+	return out.Models, err
+}
+
+func modelNames(ctx context.Context, call request.Caller) (names []string, err error) {
+	all, err := listModels(ctx, call)
+	for _, m := range all {
+		names = append(names, m.Name)
+	}
+	return names, err
+}
+
+// showModels lists the models.
+func showModels(ctx context.Context, call request.Caller, s *terminal.Screen) error {
+	all, err := listModels(ctx, call)
+	if err != nil {
+		return err
+	}
+	var rows [][]string
+	for _, m := range all {
+		about := strings.TrimSpace(m.Model + " " + m.BaseURL)
+		switch {
+		case m.Problem != "":
+			about = m.Problem
+		case m.Source == "built-in":
+			about = "built in, for trying things out; kernos model add connects a real one"
+		}
+		rows = append(rows, []string{visible.Text(m.Name), visible.Text(about)})
+	}
+	return s.Explained(rows)
+}

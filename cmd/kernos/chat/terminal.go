@@ -1,0 +1,483 @@
+package chat
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"charm.land/bubbles/v2/key"
+	"charm.land/bubbles/v2/textarea"
+	tea "charm.land/bubbletea/v2"
+	"charm.land/lipgloss/v2"
+	"github.com/charmbracelet/x/ansi"
+
+	"kernos/cmd/kernos/terminal"
+	"kernos/internal/visible"
+)
+
+// A screen is the conversation on a terminal. What is complete is printed above it and belongs to the
+// terminal from then on; below are what grows, a question, and the editor.
+type screen struct {
+	ctx     context.Context
+	client  *client
+	opts    *Options
+	post    func(tea.Msg) // from other goroutines
+	out     *terminal.Screen
+	history *history
+	known   known // for completion
+
+	transcript transcript
+	editor     textarea.Model
+	menu       menu
+	width      int
+	height     int
+
+	session string
+	model   string   // that the next input changes to; "" if none
+	seq     uint64   // of the last message that was shown
+	turn    string   // that is followed; "" if none
+	queue   []queued // inputs that wait for their turn
+	sending bool
+
+	asked     []Message // approvals that wait, the one that is asked about first
+	dismissed bool      // the question is put off until /approve
+	editing   bool      // the editor has the arguments of the first of them
+	wanted    []wanted  // arguments that a person has edited
+	canceling bool
+	leaving   bool
+
+	pending  []string // lines to be printed
+	printing bool
+	ticking  bool
+	frame    int
+	began    time.Time // when the model began what it does now
+	doing    string
+}
+
+// queued is an input that waits.
+type queued struct{ turn, text string }
+
+// wanted are arguments that a person has put in the place of others: a call with these is allowed.
+type wanted struct {
+	name string
+	args json.RawMessage
+}
+
+// The messages of the loop, beside those of the terminal.
+type (
+	watched event
+	sent    struct {
+		turn turn
+		text string
+		err  error
+	}
+	ended struct {
+		end *ending
+		err error
+	}
+	answered struct {
+		lines []string
+		err   error
+		then  func(*screen) tea.Cmd // nil, or what follows in the loop
+	}
+	printed struct{}
+	tick    struct{}
+)
+
+func newScreen(ctx context.Context, c *client, o *Options, out *terminal.Screen) *screen {
+	m := &screen{ctx: ctx, client: c, opts: o, out: out, history: openHistory(o.History), width: out.Width, height: 24}
+	m.transcript = transcript{screen: out, plain: o.Plain, began: true}
+	e := textarea.New()
+	e.ShowLineNumbers, e.EndOfBufferCharacter, e.CharLimit = false, ' ', 0
+	e.DynamicHeight, e.MinHeight, e.MaxHeight = true, 1, 10
+	e.KeyMap.InsertNewline = key.NewBinding(key.WithKeys("ctrl+j", "alt+enter", "shift+enter"))
+	e.KeyMap.Paste = key.NewBinding(key.WithDisabled()) // terminals paste by themselves
+	e.SetPromptFunc(2, func(p textarea.PromptInfo) string {
+		if p.LineNumber == 0 {
+			return "> "
+		}
+		return "  "
+	})
+	plain := lipgloss.NewStyle()
+	state := textarea.StyleState{Base: plain, Text: plain, LineNumber: plain, CursorLineNumber: plain, CursorLine: plain, EndOfBuffer: plain, Prompt: plain, Placeholder: plain, Selection: plain}
+	if out.Colour {
+		state.Placeholder, state.Selection = plain.Faint(true), plain.Reverse(true)
+	}
+	e.SetStyles(textarea.Styles{Focused: state, Blurred: state})
+	e.SetVirtualCursor(false)
+	e.Focus()
+	m.editor = e
+	m.fit()
+	m.placeholder()
+	return m
+}
+
+// fit makes everything fit the terminal. Its last column stays free: after a line that fills it, what
+// erases the rest of a line erases that column.
+func (m *screen) fit() {
+	m.out.Width = max(m.width-1, 10)
+	m.editor.SetWidth(m.out.Width)
+}
+
+func (m *screen) placeholder() {
+	m.editor.Placeholder = "a message, /help, @file"
+	if m.busy() {
+		m.editor.Placeholder = "Ctrl-C ends the turn"
+	}
+}
+
+func (m *screen) busy() bool { return m.turn != "" || m.sending }
+
+// Init implements [tea.Model].
+func (m *screen) Init() tea.Cmd {
+	cmds := []tea.Cmd{m.learn}
+	if m.turn != "" {
+		cmds = append(cmds, m.follow())
+	}
+	return tea.Batch(cmds...)
+}
+
+// Update implements [tea.Model].
+func (m *screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	cmd := m.update(msg)
+	m.placeholder()
+	return m, tea.Batch(cmd, m.print(), m.spin())
+}
+
+func (m *screen) update(msg tea.Msg) tea.Cmd {
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		m.width, m.height = msg.Width, msg.Height
+		m.fit()
+	case tea.KeyPressMsg:
+		return m.key(msg)
+	case tea.PasteMsg:
+		return m.edit(msg)
+	case watched:
+		return m.watched(event(msg))
+	case sent:
+		return m.sent(msg)
+	case ended:
+		return m.ended(msg)
+	case answered:
+		m.say(msg.lines...)
+		if msg.err != nil {
+			m.fail(msg.err)
+		} else if msg.then != nil {
+			return msg.then(m)
+		}
+	case known:
+		m.known = msg
+	case printed:
+		m.printing = false
+	case tick:
+		m.ticking = false
+		m.frame++
+	}
+	return nil
+}
+
+// say prints a block of lines above the editor.
+func (m *screen) say(lines ...string) {
+	if len(lines) > 0 {
+		m.pending = append(m.pending, m.transcript.block(lines...)...)
+	}
+}
+
+func (m *screen) fail(err error) {
+	if m.ctx.Err() == nil {
+		m.say(strings.Split(m.out.Paint(terminal.Red, ansi.Wrap("kernos: "+visible.Text(err.Error()), m.out.Width, "")), "\n")...)
+	}
+}
+
+// print prints the lines that wait, one batch after the other: the order of two commands isn't certain.
+// A batch is no longer than what fits above the view: the terminal would keep copies of the view.
+func (m *screen) print() tea.Cmd {
+	if m.printing || len(m.pending) == 0 {
+		return nil
+	}
+	m.printing = true
+	n := min(len(m.pending), max(m.height-len(m.lines())-1, 1))
+	text := strings.Join(m.pending[:n], "\n")
+	m.pending = m.pending[n:]
+	return tea.Sequence(tea.Println(text), func() tea.Msg { return printed{} })
+}
+
+const spinEvery = 120 * time.Millisecond
+
+// spin moves the spinner while the model says nothing.
+func (m *screen) spin() tea.Cmd {
+	doing := ""
+	if m.busy() && len(m.asked) == 0 {
+		doing = m.transcript.doing()
+	}
+	if doing != m.doing {
+		m.doing, m.began = doing, time.Now()
+	}
+	if doing == "" || m.ticking {
+		return nil
+	}
+	m.ticking = true
+	return tea.Tick(spinEvery, func(time.Time) tea.Msg { return tick{} })
+}
+
+// send says something in the session, which is created with the first input.
+func (m *screen) send(text string) tea.Cmd {
+	files, err := attached(text, m.opts.Keep)
+	if err != nil {
+		m.fail(err)
+		m.editor.SetValue(text)
+		return nil
+	}
+	in := input{Session: m.session, Text: text, Files: files, Model: m.model}
+	m.sending = true
+	return func() tea.Msg {
+		var err error
+		if in.Session == "" {
+			in.Session, err = m.client.create(m.ctx, m.opts.Agent, cmp.Or(in.Model, m.opts.Model), title(text))
+			in.Model = ""
+		}
+		var t turn
+		if err == nil {
+			t, err = m.client.send(m.ctx, in)
+		}
+		t.Session = in.Session
+		return sent{t, text, err}
+	}
+}
+
+func (m *screen) sent(s sent) tea.Cmd {
+	m.sending = false
+	m.session = cmp.Or(s.turn.Session, m.session)
+	if s.err != nil {
+		m.fail(s.err)
+		if m.editor.Value() == "" {
+			m.editor.SetValue(s.text)
+		}
+		return nil
+	}
+	m.model = ""
+	if m.turn != "" {
+		m.queue = append(m.queue, queued{s.turn.Turn, s.text})
+		return nil
+	}
+	m.turn = s.turn.Turn
+	return m.follow()
+}
+
+// follow reports what happens until the turn has ended.
+func (m *screen) follow() tea.Cmd {
+	session, after, until := m.session, m.seq, m.turn
+	return func() tea.Msg {
+		end, err := m.client.follow(m.ctx, session, after, until, func(e event) { m.post(watched(e)) })
+		return ended{end, err}
+	}
+}
+
+func (m *screen) watched(e event) tea.Cmd {
+	if c := e.complete; c != nil {
+		m.seq = c.Seq
+		switch c.Type {
+		case "input":
+			m.queue = slices.DeleteFunc(m.queue, func(q queued) bool { return q.turn == c.Turn && q.turn == m.turn })
+		case "approval-request":
+			m.pending = append(m.pending, m.transcript.event(e)...)
+			return m.ask(*c)
+		case "approval-response", "tool-results":
+			m.settle(c)
+		}
+	}
+	m.pending = append(m.pending, m.transcript.event(e)...)
+	return nil
+}
+
+func (m *screen) ended(e ended) tea.Cmd {
+	m.turn, m.canceling, m.asked, m.editing = "", false, nil, false
+	m.transcript.growing, m.transcript.open = nil, nil
+	switch err := e.end.err(); {
+	case e.err != nil:
+		m.fail(e.err)
+	case e.end != nil && e.end.Status == "canceled":
+		m.say(m.out.Paint(terminal.Faint, "The turn was ended; /continue goes on."))
+	case err != nil:
+		m.fail(fmt.Errorf("%w; /continue goes on", err))
+	}
+	if len(m.queue) > 0 {
+		m.turn = m.queue[0].turn
+		m.queue = m.queue[1:]
+		return m.follow()
+	}
+	return nil
+}
+
+// key handles a key.
+func (m *screen) key(k tea.KeyPressMsg) tea.Cmd {
+	if len(m.asked) > 0 && !m.dismissed && !m.editing {
+		if cmd, done := m.decideBy(k.String()); done {
+			return cmd
+		}
+	}
+	switch k.String() {
+	case "ctrl+c":
+		return m.interrupt()
+	case "ctrl+d":
+		if m.editor.Value() == "" {
+			return m.leave()
+		}
+	case "ctrl+z":
+		return tea.Suspend
+	case "enter":
+		return m.submit()
+	case "tab":
+		m.complete(1)
+		return nil
+	case "shift+tab":
+		m.complete(-1)
+		return nil
+	case "esc":
+		if m.editing {
+			m.editing = false
+			m.editor.Reset()
+		}
+		m.menu = menu{}
+		return nil
+	case "up", "down":
+		if m.recall(k.String() == "up") {
+			return nil
+		}
+	}
+	return m.edit(k)
+}
+
+// edit lets the editor handle a key or a paste.
+func (m *screen) edit(msg tea.Msg) tea.Cmd {
+	var cmd tea.Cmd
+	m.editor, cmd = m.editor.Update(msg)
+	m.suggest()
+	return cmd
+}
+
+// recall shows an earlier input, or a later one. It reports false where the key moves in the text.
+func (m *screen) recall(earlier bool) bool {
+	at := m.editor.LineInfo().RowOffset
+	if earlier && (m.editor.Line() > 0 || at > 0) || !earlier && m.editor.Line() < m.editor.LineCount()-1 || m.editing {
+		return false
+	}
+	if text, ok := m.history.move(earlier, m.editor.Value()); ok {
+		m.editor.SetValue(text)
+		m.menu = menu{}
+	}
+	return true
+}
+
+// interrupt is what Ctrl-C does: it ends the turn, and a second one leaves.
+func (m *screen) interrupt() tea.Cmd {
+	switch {
+	case m.editing:
+		m.editing = false
+		m.editor.Reset()
+	case m.busy() && !m.canceling && m.session != "":
+		m.canceling = true
+		session := m.session
+		return func() tea.Msg {
+			return answered{err: m.client.do(m.ctx, "Session.Cancel", session, map[string]any{})}
+		}
+	case !m.busy() && m.editor.Value() != "":
+		m.editor.Reset()
+		m.menu = menu{}
+	default:
+		return m.leave()
+	}
+	return nil
+}
+
+func (m *screen) leave() tea.Cmd {
+	m.leaving = true
+	return tea.Quit
+}
+
+func (m *screen) submit() tea.Cmd {
+	text := m.editor.Value()
+	if strings.HasSuffix(text, `\`) && !m.editing { // as in a shell, the line goes on
+		m.editor.SetValue(strings.TrimSuffix(text, `\`) + "\n")
+		return nil
+	}
+	text = strings.TrimSpace(text)
+	if text == "" {
+		return nil
+	}
+	m.menu = menu{}
+	if m.editing {
+		return m.edited(text)
+	}
+	m.history.add(text)
+	m.editor.Reset()
+	if name, args, ok := slash(text); ok {
+		return m.command(name, args, text)
+	}
+	return m.send(text)
+}
+
+// lines are those of the view above the editor, without those that grow.
+func (m *screen) lines() []string {
+	lines := []string{""}
+	if m.doing != "" && !m.leaving {
+		frames := []rune("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
+		text := string(frames[m.frame%len(frames)]) + " " + m.doing
+		if took := time.Since(m.began).Truncate(time.Second); took > 0 {
+			text += " " + took.String()
+		}
+		if m.canceling {
+			text += ", ending"
+		}
+		lines = append(lines, m.out.Paint(terminal.Faint, m.transcript.clip(text)), "")
+	}
+	for _, q := range m.queue {
+		lines = append(lines, m.out.Paint(terminal.Faint, m.transcript.clip("queued: "+visible.Text(strings.Join(strings.Fields(q.text), " ")))))
+	}
+	return append(lines, m.question()...)
+}
+
+// View implements [tea.Model].
+func (m *screen) View() tea.View {
+	if m.leaving {
+		return tea.NewView("")
+	}
+	below := m.lines()
+	editor := strings.Split(m.editor.View(), "\n")
+	asking := len(m.asked) > 0 && !m.dismissed && !m.editing
+	if asking {
+		editor = nil
+	}
+	menu := m.menuLines()
+	live := m.transcript.live()
+	if room := max(m.height-len(below)-len(editor)-len(menu)-1, 0); len(live) > room {
+		live = live[len(live)-room:]
+	}
+	above := append(live, below...)
+	v := tea.NewView(strings.Join(slices.Concat(above, editor, menu), "\n"))
+	if cursor := m.editor.Cursor(); cursor != nil && !asking {
+		cursor.Y += len(above)
+		v.Cursor = cursor
+	}
+	return v
+}
+
+// run shows the conversation until the person leaves.
+func (m *screen) run(ctx context.Context) error {
+	p := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(m.opts.In), tea.WithOutput(m.opts.Out), tea.WithoutSignalHandler())
+	m.post = p.Send
+	_, err := p.Run()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if errors.Is(err, tea.ErrProgramKilled) {
+		return context.Canceled
+	}
+	return err
+}

@@ -1,0 +1,318 @@
+package chat
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"kernos/cmd/kernos/markdown"
+	"kernos/cmd/kernos/terminal"
+	"kernos/daemon"
+	"kernos/internal/visible"
+	"kernos/message"
+)
+
+// A transcript makes lines of the messages of a session, also of those that grow. Blocks of lines are
+// separated by an empty line.
+type transcript struct {
+	screen    *terminal.Screen
+	plain     bool // Markdown is shown as it is written
+	reasoning bool // shown whole, and not folded
+
+	growing []*part
+	open    []openCall // without a result
+	began   bool       // there is a block already
+	thought string     // the last reasoning
+}
+
+// A part is a message that grows.
+type part struct {
+	id, kind string
+	text     string
+	shown    int // bytes that are among the lines already
+}
+
+// An openCall is a call that has no result yet.
+type openCall struct {
+	id, name string
+	at       int64 // when it began, in milliseconds since 1970
+}
+
+// block separates lines from those before.
+func (t *transcript) block(lines ...string) []string {
+	if t.began {
+		lines = append([]string{""}, lines...)
+	}
+	t.began = true
+	return lines
+}
+
+// text returns the lines of a text of the model.
+func (t *transcript) text(text string) []string {
+	if t.plain {
+		text = markdown.Wrap(t.screen, strings.TrimRight(text, "\n"))
+	} else {
+		text = markdown.Render(t.screen, text)
+	}
+	if text == "" {
+		return nil
+	}
+	return strings.Split(text, "\n")
+}
+
+// event returns the lines that are new.
+func (t *transcript) event(e event) []string {
+	switch {
+	case e.complete != nil:
+		return t.message(e.complete)
+	case e.IDs != nil:
+		return t.discard(e.IDs)
+	}
+	i := slices.IndexFunc(t.growing, func(p *part) bool { return p.id == e.ID })
+	if i < 0 {
+		i = len(t.growing)
+		t.growing = append(t.growing, &part{id: e.ID, kind: e.MessageType})
+	}
+	p := t.growing[i]
+	p.text = p.text[:min(e.Offset, len(p.text))] + e.Delta.Text
+	if p.kind != "reply" {
+		return nil
+	}
+	whole, _ := markdown.Split(p.text[p.shown:])
+	p.shown += len(whole)
+	if lines := t.text(whole); len(lines) > 0 {
+		return t.block(lines...)
+	}
+	return nil
+}
+
+// live returns the lines of what grows and can still change.
+func (t *transcript) live() (lines []string) {
+	for _, p := range t.growing {
+		if p.kind != "reply" {
+			continue
+		}
+		if rest := t.text(p.text[p.shown:]); len(rest) > 0 {
+			lines = append(append(lines, ""), rest...)
+		}
+	}
+	return lines
+}
+
+// doing says what the model is at while it says nothing; "" if it speaks.
+func (t *transcript) doing() string {
+	for _, p := range t.growing {
+		switch {
+		case p.kind == "reply" && p.shown < len(p.text):
+			return ""
+		case p.kind == "reasoning":
+			return "reasoning"
+		}
+	}
+	if len(t.open) > 0 {
+		return visible.Text(t.open[0].name)
+	}
+	return "thinking"
+}
+
+func (t *transcript) discard(ids []string) []string {
+	said := false
+	t.growing = slices.DeleteFunc(t.growing, func(p *part) bool {
+		withdrawn := slices.Contains(ids, p.id)
+		said = said || withdrawn && p.shown > 0
+		return withdrawn
+	})
+	if !said {
+		return nil
+	}
+	return t.block(t.screen.Paint(terminal.Faint, "The provider has failed; the model begins again."))
+}
+
+// message returns the lines of a message that is complete.
+func (t *transcript) message(m *Message) []string {
+	s := t.screen
+	var rest string
+	if i := slices.IndexFunc(t.growing, func(p *part) bool { return p.id == m.ID }); i >= 0 {
+		p := t.growing[i]
+		rest, _ = strings.CutPrefix(m.Text, p.text[:p.shown])
+		t.growing = slices.Delete(t.growing, i, i+1)
+	} else {
+		rest = m.Text
+	}
+	switch m.Type {
+	case "input":
+		return t.block(t.said(m)...)
+	case "reply":
+		lines := t.text(rest)
+		if m.Partial {
+			lines = append(lines, s.Paint(terminal.Faint, "(cut off)"))
+		}
+		if len(lines) == 0 {
+			return nil
+		}
+		return t.block(lines...)
+	case "reasoning":
+		t.thought = m.Summary
+		return t.block(t.reasons(m)...)
+	case "tool-calls":
+		var lines []string
+		for _, c := range m.Calls {
+			t.open = append(t.open, openCall{c.ID, c.Name, m.Timestamp})
+			lines = append(lines, t.called(c.Name, c.Args))
+		}
+		return t.block(lines...)
+	case "tool-results":
+		var lines []string
+		for _, r := range m.Results {
+			lines = append(lines, t.result(m, r.CallID, r.Name, r.Output, r.Error))
+		}
+		return lines
+	case "approval-request":
+		return append([]string{s.Paint(terminal.Yellow, "  ! "+visible.Text(m.Name)+" needs an approval ("+visible.Text(m.Rule)+")")}, t.arguments(m.Args)...)
+	case "approval-response":
+		if i := slices.IndexFunc(t.open, func(c openCall) bool { return c.id == m.Call }); i >= 0 {
+			t.open[i].at = m.Timestamp // it has waited until now
+		}
+		return []string{s.Paint(terminal.Faint, "    "+decision(m))}
+	case "system":
+		return t.folded("system", m.Text)
+	case "summary":
+		return t.folded("summary of the conversation so far", m.Text)
+	case "log":
+		return t.block(s.Paint(terminal.Faint, markdown.Wrap(s, m.Text)))
+	}
+	return t.block(s.Paint(terminal.Faint, t.clip(visible.Text(m.Type+" "+string(m.raw)))))
+}
+
+// said returns the lines of an input.
+func (t *transcript) said(m *Message) []string {
+	text := strings.TrimRight(m.Text, "\n")
+	for _, f := range m.Files {
+		text += fmt.Sprintf("\n[file %s]", f.Filename)
+	}
+	narrow := *t.screen
+	narrow.Width = max(narrow.Width-2, 0)
+	lines := strings.Split(markdown.Wrap(&narrow, strings.TrimPrefix(text, "\n")), "\n")
+	for i := range lines {
+		mark := "  "
+		if i == 0 {
+			mark = "> "
+		}
+		lines[i] = t.screen.Paint(terminal.Bold, mark+lines[i])
+	}
+	return lines
+}
+
+func (t *transcript) reasons(m *Message) []string {
+	s := t.screen
+	title := visible.Text(strings.TrimSpace(m.Title))
+	if title == "" {
+		title = "reasoning"
+	}
+	if !t.reasoning {
+		return []string{s.Paint(terminal.Faint, t.clip(fmt.Sprintf("∴ %s (%s)", title, terminal.Count(len(strings.Fields(m.Summary)), "word", "words"))))}
+	}
+	lines := []string{s.Paint(terminal.Faint, "∴ "+title)}
+	for line := range strings.SplitSeq(markdown.Wrap(s, strings.TrimSpace(m.Summary)), "\n") {
+		lines = append(lines, s.Paint(terminal.Faint, line))
+	}
+	return lines
+}
+
+// folded is a message that is shown by its first words.
+func (t *transcript) folded(what, text string) []string {
+	return t.block(t.screen.Paint(terminal.Faint, t.clip("· "+what+": "+visible.Text(strings.Join(strings.Fields(text), " ")))))
+}
+
+// signs of calls and results, with the colours that kernos log gives them.
+const (
+	commandSign = "▶"
+	querySign   = "?"
+	doneSign    = "✓"
+	failedSign  = "✗"
+)
+
+func (t *transcript) called(name string, args json.RawMessage) string {
+	sign, style := commandSign, terminal.Blue
+	if r, err := daemon.Definitions(); err == nil {
+		if known, ok := r.Lookup(message.Type(name)); ok && known.Kind == message.KindQuery {
+			sign, style = querySign, terminal.Cyan
+		}
+	}
+	return t.clip(t.screen.Paint(style, sign+" "+visible.Text(name)) + " " + visible.Text(string(args)))
+}
+
+// arguments shows all of the arguments of a call that a person decides about.
+func (t *transcript) arguments(args json.RawMessage) (lines []string) {
+	if len(args) == 0 {
+		return nil
+	}
+	text := t.screen.Pretty(args)
+	if t.screen.IsTerminal() {
+		text = ansi.Hardwrap(text, t.screen.Width-4, true)
+	}
+	for line := range strings.SplitSeq(text, "\n") {
+		lines = append(lines, "    "+line)
+	}
+	return lines
+}
+
+func (t *transcript) result(m *Message, id, name string, output, failure json.RawMessage) string {
+	s := t.screen
+	took := ""
+	several := len(t.open) > 1
+	if i := slices.IndexFunc(t.open, func(c openCall) bool { return c.id == id }); i >= 0 {
+		took = duration(m.Timestamp - t.open[i].at)
+		t.open = slices.Delete(t.open, i, i+1)
+	}
+	about := took
+	if several {
+		about = strings.TrimSpace(visible.Text(name) + " " + took)
+	}
+	if len(failure) > 0 {
+		text := visible.Text(string(failure))
+		if e, err := message.ParseError(failure); err == nil {
+			text = fmt.Sprintf("%d %s", e.Code, visible.Text(e.Error()))
+		}
+		return t.clip("  " + s.Paint(terminal.Red, failedSign+" "+about) + " " + text)
+	}
+	return t.clip("  " + s.Paint(terminal.Green, doneSign+" "+about) + " " + visible.Text(string(output)))
+}
+
+// clip cuts a line to the width of the terminal.
+func (t *transcript) clip(line string) string {
+	if !t.screen.IsTerminal() {
+		return line
+	}
+	return ansi.Truncate(line, t.screen.Width, "…")
+}
+
+func duration(milliseconds int64) string {
+	d := time.Duration(max(milliseconds, 0)) * time.Millisecond
+	switch {
+	case d < time.Second:
+		return fmt.Sprintf("%dms", d.Milliseconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%.1fs", d.Seconds())
+	}
+	return d.Round(time.Second).String()
+}
+
+// decision says what was decided about a call.
+func decision(m *Message) string {
+	text := "denied"
+	if m.Decision == "allow" {
+		text = "allowed " + map[string]string{"": "once", "once": "once", "session": "in this session", "always": "always"}[m.Remember]
+	}
+	if m.By != "" && m.By != "owner" {
+		text += " by " + visible.Text(m.By)
+	}
+	if m.Reason != "" {
+		text += ": " + visible.Text(m.Reason)
+	}
+	return text
+}

@@ -1,0 +1,111 @@
+package markdown
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"kernos/cmd/kernos/terminal"
+)
+
+const page = `# Tea
+
+Water, *hot*, **very** hot, with a [kettle](https://example.com/kettle) and ~~milk~~ ` + "`sugar`" + `.
+
+1. boil the water in the kettle until it sings a song
+2. pour
+
+   - slowly
+
+| what | how much |
+|---|---|
+| water | half a litre of the water that has sung |
+
+> wait
+
+` + "```go\nfunc main() {\n\tprintln(\"a line that is too long for it\")\n}\n```\n"
+
+const plain = `# Tea
+
+Water, *hot*, **very** hot, with a
+kettle (https://example.com/kettle) and
+~~milk~~ ` + "`sugar`" + `.
+
+1. boil the water in the kettle until it
+   sings a song
+
+2. pour
+
+   • slowly
+
+what  │how much
+──────┼─────────────────────────────────
+water │half a litre of the water that
+      │has sung
+
+│ wait
+
+    func main() {
+        println("a line that is too long
+     for it")
+    }`
+
+func TestRender(t *testing.T) {
+	without := Render(&terminal.Screen{Width: 40}, page)
+	if got := trimmed(without); got != plain {
+		t.Errorf("got\n%s\nwant\n%s", got, plain)
+	}
+	coloured := Render(&terminal.Screen{Width: 40, Colour: true}, page)
+	for _, want := range []string{"\x1b[1mTea\x1b[0m", "\x1b[3mhot\x1b[0m", "\x1b[1mvery\x1b[0m", "\x1b[9mmilk\x1b[0m", "\x1b[36msugar\x1b[0m", "\x1b[4mkettle\x1b[0m"} {
+		if !strings.Contains(coloured, want) {
+			t.Errorf("%q isn't in\n%s", want, coloured)
+		}
+	}
+	for _, text := range []string{without, coloured} {
+		for line := range strings.SplitSeq(text, "\n") {
+			if ansi.StringWidth(line) > 40 {
+				t.Errorf("%q is too long", line)
+			}
+		}
+	}
+	if got := Render(&terminal.Screen{}, page); got != strings.TrimRight(page, "\n") {
+		t.Errorf("a file gets\n%s", got)
+	}
+	if got := Render(&terminal.Screen{Width: 40}, "a\x1b[2Jb `\x1b`"); strings.Contains(got, "\x1b") {
+		t.Errorf("the terminal would obey %q", got)
+	}
+}
+
+func trimmed(text string) string {
+	lines := strings.Split(text, "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " ")
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Whatever the pieces are in which a text comes, what is complete is rendered as it is in the end.
+func TestATextThatGrows(t *testing.T) {
+	s := &terminal.Screen{Width: 40}
+	var shown []string
+	rest := ""
+	for i := range page {
+		rest += page[i : i+1]
+		whole, left := Split(rest)
+		if whole+left != rest {
+			t.Fatalf("Split(%q) = %q, %q", rest, whole, left)
+		}
+		if whole != "" {
+			shown = append(shown, Render(s, whole))
+		}
+		rest = left
+	}
+	shown = append(shown, Render(s, rest))
+	if got, want := strings.Join(shown, "\n\n"), Render(s, page); got != want || len(shown) < 6 {
+		t.Errorf("in %d pieces\n%s\nwant\n%s", len(shown), got, want)
+	}
+	if whole, _ := Split("```\na\n\nb\n\nc"); whole != "" {
+		t.Errorf("a block of code was split after %q", whole)
+	}
+}

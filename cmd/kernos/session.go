@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"kernos/cmd/kernos/chat"
+	"kernos/cmd/kernos/terminal"
+)
+
+// sessionCommand is the module session, and how a person reads a session.
+func sessionCommand(openStarted opener, contextName *string) *cobra.Command {
+	c := moduleCommand(&cobra.Command{
+		Use:   "session METHOD [--PARAMETER VALUE …]",
+		Short: "Conversations: list, read and export them",
+		Long: `Call a method of the module session; kernos session lists them, and kernos session METHOD
+--help says what one takes. kernos chat talks in a session. kernos session list is a table
+in a terminal; show is a session as a person reads it, and export writes it to a file. An id
+can be given in the short form that the table has.`,
+		Example: `  kernos session list
+  kernos session show 01K9Z…X4V2QD
+  kernos session export 01K9Z…X4V2QD > talk.md
+  kernos session export 01K9Z…X4V2QD --json > talk.json
+  kernos session delete 01K9ZV5Y2Z4B8Q0R6T7WX4V2QD`,
+	}, nil)
+	for _, own := range []*cobra.Command{sessionShowCommand(openStarted), sessionExportCommand(openStarted)} {
+		addContextFlag(own, contextName)
+		own.ValidArgsFunction = firstArgument(completeSessions)
+		c.AddCommand(own)
+	}
+	return c
+}
+
+func sessionShowCommand(open opener) *cobra.Command {
+	var plain, reasoning bool
+	c := &cobra.Command{
+		Use:   "show ID",
+		Short: "Show a session as a person reads it",
+		Long: `Show what a session is, and its messages, as kernos chat does: each with its number, which
+kernos chat --fork ID@NUMBER takes. Messages that /undo has left behind aren't shown; kernos
+session messages has all of them.`,
+		Example: `  kernos session show 01K9Z…X4V2QD
+  kernos session show 01K9Z…X4V2QD --reasoning`,
+		Args: one("say which session: kernos session show ID; kernos session list shows the ids"),
+		RunE: func(c *cobra.Command, args []string) error {
+			return asking(c, open, func(ctx context.Context, call caller, s *terminal.Screen) error {
+				return chat.Show(ctx, call, s, args[0], plain, reasoning)
+			})
+		},
+	}
+	c.Flags().BoolVar(&plain, "plain", false, "show Markdown as it is written")
+	c.Flags().BoolVar(&reasoning, "reasoning", false, "show the reasoning of the model, too")
+	return c
+}
+
+func sessionExportCommand(open opener) *cobra.Command {
+	var form *forms
+	c := &cobra.Command{
+		Use:   "export ID",
+		Short: "Write a session as Markdown, or as JSON",
+		Long: `Write a session as a Markdown document. --json writes what Session.Export replies: all of
+what the session is, and all its messages, also those that /undo has left behind.`,
+		Example: `  kernos session export 01K9Z…X4V2QD > talk.md
+  kernos session export 01K9Z…X4V2QD --json | jq .info.used`,
+		Args: one("say which session: kernos session export ID; kernos session list shows the ids"),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := form.check(); err != nil {
+				return err
+			}
+			return asking(c, open, func(ctx context.Context, call caller, s *terminal.Screen) error {
+				if print := form.printer(ctx, s, false); print != nil {
+					data, err := chat.Exported(ctx, call, args[0])
+					if err != nil {
+						return err
+					}
+					return print(data)
+				}
+				return chat.ExportMarkdown(ctx, call, s, args[0])
+			})
+		},
+	}
+	form = addForms(c, "markdown", "json")
+	return c
+}
