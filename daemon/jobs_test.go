@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -218,11 +219,14 @@ func startWork(t *testing.T, o *daemon.Options, next chan float64) (d *daemon.Da
 	return d, started.JobID
 }
 
-// A WebSocket that was cut is replaced by another one, which asks again.
+// A WebSocket that was cut is replaced by another one, which asks again. What a token asks is recorded,
+// and what the owner asks to look at a job isn't.
 func TestAWaitSurvivesItsWebSocket(t *testing.T) {
+	runtimeDir(t)
 	next := make(chan float64)
-	d, jobID := startWork(t, &daemon.Options{Home: t.TempDir(), Web: &daemon.Web{Address: "127.0.0.1:0"}}, next)
-	s := &served{d, t, d.URLs()[0]}
+	d, jobID := startWork(t, &daemon.Options{Home: t.TempDir(), Socket: &daemon.Socket{}, Web: &daemon.Web{Address: "127.0.0.1:0"}}, next)
+	urls := d.URLs()
+	s := &served{d, t, urls[len(urls)-1]}
 	secret := s.token(`{"name":"web","preset":"viewer"}`)
 	wants := func(conn *websocket.Conn, part string) {
 		t.Helper()
@@ -230,8 +234,20 @@ func TestAWaitSurvivesItsWebSocket(t *testing.T) {
 			t.Errorf("%s, %v; want %s", line, err, part)
 		}
 	}
-	waits := func() *websocket.Conn {
-		conn := s.dial(secret)
+	asOwner := func() *websocket.Conn {
+		socket := strings.TrimPrefix(urls[1], "http+unix://")
+		client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", socket)
+		}}}
+		conn, _, err := websocket.Dial(t.Context(), "ws://localhost/ws", &websocket.DialOptions{HTTPClient: client})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.CloseNow() })
+		return conn
+	}
+	waits := func(conn *websocket.Conn) *websocket.Conn {
+		t.Helper()
 		request := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"job_wait","params":{"jobId":%q}}`, jobID)
 		if err := conn.Write(t.Context(), websocket.MessageText, []byte(request)); err != nil {
 			t.Fatal(err)
@@ -240,7 +256,7 @@ func TestAWaitSurvivesItsWebSocket(t *testing.T) {
 		return conn
 	}
 	for _, fraction := range []float64{0.5, 0.75} {
-		conn := waits()
+		conn := waits(s.dial(secret))
 		wants(conn, fmt.Sprintf(`"percentage":%g`, fraction-0.25))
 		next <- fraction
 		wants(conn, fmt.Sprintf(`"percentage":%g`, fraction))
@@ -248,10 +264,27 @@ func TestAWaitSurvivesItsWebSocket(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	conn := waits()
-	wants(conn, `"percentage":0.75`)
+	conn, owners := waits(s.dial(secret)), waits(asOwner())
+	for _, c := range []*websocket.Conn{conn, owners} {
+		wants(c, `"percentage":0.75`)
+	}
 	close(next)
-	wants(conn, `"status":"completed"`)
+	for _, c := range []*websocket.Conn{conn, owners} {
+		wants(c, `"status":"completed"`)
+	}
+	entries, _, err := d.Journal().List(t.Context(), journal.Query{Limit: journal.MaxLimit})
+	if err != nil {
+		t.Fatal(err)
+	}
+	by := make(map[string]int)
+	for _, e := range entries {
+		if e.Message.Type == "Job.Wait" && e.Message.Kind == message.KindQuery {
+			by[e.Name]++
+		}
+	}
+	if len(by) != 1 || by["web"] != 3 {
+		t.Errorf("recorded are queries by %v", by)
+	}
 }
 
 // Job.Wait can be asked again over another connection when one was cut, and nothing of the job is

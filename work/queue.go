@@ -104,15 +104,14 @@ func New(o *Options) *Queue {
 	return q
 }
 
-// Add adds a task to a batch, which also leases it if it can begin at once. The caller calls added
-// when the batch has been applied, with its commit.
+// Add adds a task to a batch, which also leases it if it can begin at once. The queue has no task of
+// this ID: it is a new one, or the batch depends on what says so. The caller calls added when the
+// batch has been applied, with its commit.
 func (q *Queue) Add(b *store.Batch, t Task) (added func(*store.Commit)) {
 	place := q.place(&t, q.opts.Now())
-	b.IfAbsent(q.taskKey(t.ID))
 	if place[2] == laneReady && q.none(t.Priority) {
 		l := &Lease{Task: t, q: q, place: q.begunKey(t.ID)}
 		l.Attempt, l.Fence = 1, 1
-		b.IfAbsent(l.place)
 		b.Set(l.place, l.encode(l.place, q.process))
 		return func(c *store.Commit) { q.begin(l, c) }
 	}
