@@ -51,6 +51,9 @@ type Definition struct {
 	// kept elsewhere. Nil means all of it.
 	Brief func(data json.RawMessage) json.RawMessage
 
+	// EffectOf returns the effect of one request, where Effect isn't that of all. Nil means that it is.
+	EffectOf func(data json.RawMessage) Effect
+
 	// Guidance says, in a sentence for the caller, what to do about data that does not fit
 	// Input; "" if it has nothing to say. The error is an *schema.Invalid. Nil means that
 	// the descriptions in the schema say it all.

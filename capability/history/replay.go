@@ -340,14 +340,6 @@ func (r reader) readRequests(ctx context.Context, in *replayInput) (requests []r
 	return requests, more, nil
 }
 
-// registerType is transient unless it registers code, which the kernel keeps.
-const registerType message.Type = "Syscall.Register"
-
-func hasCode(registration []byte) bool {
-	o, err := jsonvalue.ReadObject(registration)
-	return err == nil && (o.Get("code") != nil || o.Get("codeRef") != nil)
-}
-
 // whyNot says why a request is not run again, or returns "".
 func whyNot(ctx context.Context, e *journal.Entry, in *replayInput) string {
 	var d kernel.Definition // of what is not there any more, nothing is known
@@ -356,10 +348,14 @@ func whyNot(ctx context.Context, e *journal.Entry, in *replayInput) string {
 			d = s.Definition
 		}
 	}
+	effect := d.Effect
+	if d.EffectOf != nil {
+		effect = d.EffectOf(e.Message.Data)
+	}
 	switch {
 	case e.Message.Type == replayType || e.Message.Type == olderReplay:
 		return "It is a replay itself"
-	case d.Effect == kernel.Transient || d.Type == registerType && !hasCode(e.Message.Data):
+	case effect == kernel.Transient:
 		return "It concerns a connection, or the kernel as a process"
 	case e.Message.Kind == message.KindQuery && !in.Queries:
 		return "It is a query; ask for queries to run them again"

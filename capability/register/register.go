@@ -20,6 +20,7 @@ package register
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -30,6 +31,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"kernos/capability/script"
+	"kernos/internal/jsonvalue"
 	"kernos/kernel"
 	"kernos/kernel/connection"
 	"kernos/kernel/principal"
@@ -119,7 +121,15 @@ var register = kernel.DefineCommand[registerInput, registerOutput](kernel.Defini
 	Summary: "Add a syscall. With code, the kernel runs it and keeps it; without, this connection serves it until it ends: requests of that type arrive as messages, and replies name them in metadata.causation.",
 	Input:   schema.Input[registerInput]().Example(`{"name":"Text.Count","kind":"query","description":"Count the words of a text.","inputSchema":{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]},"outputSchema":{"type":"object","properties":{"words":{"type":"integer"}}},"code":"export const handler = ({text}) => ({words: text.split(/\\s+/).filter(Boolean).length});"}`),
 	Aliases: []message.Type{olderRegister},
-	Emits:   []kernel.EventDefinition{{Type: Registered, Summary: "A syscall was registered: {name, version} of code; {name, connections} if a connection serves it, where connections is how many serve it now."}},
+
+	EffectOf: func(registration json.RawMessage) kernel.Effect {
+		o := jsonvalue.Members(registration)
+		if o.Has("code") || o.Has("codeRef") {
+			return kernel.InStore
+		}
+		return kernel.Transient
+	},
+	Emits: []kernel.EventDefinition{{Type: Registered, Summary: "A syscall was registered: {name, version} of code; {name, connections} if a connection serves it, where connections is how many serve it now."}},
 })
 
 // olderRegister is the name in the older dialect, whose reply has an introspection.

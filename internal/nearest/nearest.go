@@ -30,7 +30,7 @@ func Best(name string, candidates []string) string {
 // Names returns up to three of the candidates that are near to name, nearest first. Letter case
 // and punctuation don't count: vfs_resolve is VFS.Resolve, and then no other name is returned. A
 // name that is wrong in more than a third of its letters is not near, nor is one that is wrong
-// in two letters more than the nearest.
+// in more letters than the nearest.
 func Names(name string, candidates []string) []string {
 	const most = 3
 	type candidate struct {
@@ -52,7 +52,7 @@ func Names(name string, candidates []string) []string {
 	slices.SortFunc(near, func(a, b candidate) int { return cmp.Or(a.distance-b.distance, strings.Compare(a.name, b.name)) })
 	names := []string{}
 	for _, c := range near[:min(most, len(near))] {
-		if c.distance > near[0].distance+1 || near[0].distance == 0 && c.distance > 0 {
+		if c.distance > near[0].distance {
 			break
 		}
 		names = append(names, c.name)

@@ -14,7 +14,9 @@ func TestNamesFindsWhatWasMeantNearestFirst(t *testing.T) {
 		candidates []string
 		want       []string
 	}{
-		{"Memory.Gett", all, []string{"Memory.Get", "Memory.Set"}},
+		{"Memory.Gett", all, []string{"Memory.Get"}},
+		{"Memory.Xet", all, []string{"Memory.Get", "Memory.Set"}},
+		{"Syscall.Lst", []string{"Syscall.List", "Syscall.Test"}, []string{"Syscall.List"}},
 
 		// Case and punctuation don't count, and a name that differs in nothing else is the one.
 		{"memory.get", all, []string{"Memory.Get"}},
