@@ -17,7 +17,7 @@ import (
 )
 
 // choices are the keys that answer an approval-request.
-const choices = "a allow · s session · w always · d deny · e edit · ? explain"
+const choices = "a allow · s session · w always · d deny · e edit · ? why"
 
 // ask asks about a call, unless a person has written its arguments.
 func (m *screen) ask(r Message) tea.Cmd {

@@ -138,7 +138,7 @@ func (x *Terminal) Output() string {
 }
 
 // patience is how long a test waits for what has to come.
-const patience = 90 * time.Second
+const patience = time.Minute
 
 // Until waits until the terminal shows each of these texts.
 func (x *Terminal) Until(texts ...string) {

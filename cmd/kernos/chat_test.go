@@ -1,0 +1,497 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"kernos/capability/model/modeltest"
+	"kernos/cmd/kernos/models"
+	"kernos/internal/testkit/tty"
+)
+
+// A talk is kernos chat on a terminal, with a provider that says what the test wants.
+type talk struct {
+	*tty.Terminal
+	t       *testing.T
+	house   *house
+	answers chan modeltest.Answer
+	dir     string
+}
+
+// newTalks returns a house whose default model gives the answers that are sent to the channel.
+func newTalks(t *testing.T) *talk {
+	answers := make(chan modeltest.Answer, 16)
+	provider := modeltest.ServeFunc(t, func(string, []byte) modeltest.Answer { return <-answers })
+	x := &talk{t: t, house: newHouse(t), answers: answers, dir: t.TempDir()}
+	for _, setting := range []string{"default", "other"} {
+		if out, notes, status := x.house.run("", "memory", "set", "models/"+setting, "value:="+provider.Settings(modeltest.OpenAI, "")); status != 0 {
+			t.Fatal(out, notes)
+		}
+	}
+	return x
+}
+
+// chat starts kernos chat on a terminal.
+func (x *talk) chat(t *testing.T, columns, rows int, args ...string) *talk {
+	t.Helper()
+	c := x.house.command(append([]string{"chat"}, args...)...)
+	c.Dir = x.dir
+	c.Env = append(c.Env, "TERM=xterm-256color")
+	one := *x
+	one.t, one.Terminal = t, tty.Start(t, c, columns, rows)
+	return &one
+}
+
+// ready is what the editor shows while the model waits for the person.
+const ready = "> a message, /help, @file"
+
+// idle waits until the model waits for the person.
+func (x *talk) idle() {
+	x.t.Helper()
+	x.Until(ready)
+}
+
+// says sends an input, to which the model gives these answers, and waits until the turn has ended.
+func (x *talk) says(text string, answers ...modeltest.Answer) {
+	x.t.Helper()
+	x.idle()
+	for _, a := range answers {
+		x.answers <- a
+	}
+	x.Type(text)
+	x.Until(text)
+	x.Type(tty.Enter)
+	x.Until("> "+text+"\n\n", ready)
+}
+
+// command types a command, and waits until it has shown each of these.
+func (x *talk) command(text string, shown ...string) {
+	x.t.Helper()
+	x.idle()
+	x.Type(text + tty.Enter)
+	x.Until(shown...)
+	x.idle()
+}
+
+// leave ends the chat, and returns the session.
+func (x *talk) leave() string {
+	x.t.Helper()
+	x.Type(tty.CtrlD)
+	if status := x.Wait(); status != 0 {
+		x.t.Errorf("status %d: %s", status, x.Screen())
+	}
+	found := regexp.MustCompile(`--resume\s+(\w{26})`).FindStringSubmatch(x.Screen())
+	if found == nil {
+		x.t.Fatalf("it doesn't say how to come back:\n%s", x.Screen())
+	}
+	return found[1]
+}
+
+const recipe = "Here is **how** to make a good cup of tea for a long afternoon:\n\n1. boil `water`\n2. pour\n\n```\nkettle --on\n```\n\n| what | how much |\n|---|---|\n| tea | a spoon |\n\nSee [the book](https://example.com/tea)."
+
+func TestChat(t *testing.T) {
+	talks := newTalks(t)
+	t.Run("a reply streams, and its Markdown is rendered", func(t *testing.T) {
+		x := talks.chat(t, 60, 40)
+		x.idle()
+		hold := make(chan struct{})
+		x.answers <- modeltest.Answer{Text: recipe, Hold: hold}
+		x.Type("how is tea made?" + tty.Enter)
+		x.Until("> how is tea made?", "Here is how to make a good cup of tea for a long afternoon:\n\n1. boil water")
+		if strings.Contains(x.Screen(), "the book") {
+			t.Errorf("it didn't stream:\n%s", x.Screen())
+		}
+		close(hold)
+		x.idle()
+		want := `> how is tea made?
+
+Here is how to make a good cup of tea for a long afternoon:
+
+1. boil water
+2. pour
+
+    kettle --on
+
+what │how much
+─────┼─────────
+tea  │a spoon
+
+See the book (https://example.com/tea).
+
+> a message, /help, @file`
+		if got := x.Screen(); !strings.HasSuffix(got, want) {
+			t.Errorf("got\n%s", got)
+		}
+		if !strings.Contains(x.Output(), "\x1b[1mhow\x1b[") || !strings.Contains(x.Output(), "\x1b[36mwater\x1b[") {
+			t.Errorf("there are no styles: %q", x.Output())
+		}
+		x.leave()
+	})
+	t.Run("no colour, and Markdown as it is written", func(t *testing.T) {
+		colours := regexp.MustCompile(`\x1b\[[0-9;]+m`)
+		for _, c := range []struct {
+			args []string
+			want string
+		}{{nil, "Here is **how** to make a good cup of tea for a long\nafternoon:\n\n1. boil `water`\n2. pour\n\n    kettle --on\n"}, {[]string{"--plain"}, "1. boil `water`\n2. pour\n\n```\nkettle --on\n```\n"}} {
+			bare := *talks
+			house := *talks.house
+			house.env = append(house.env[:len(house.env):len(house.env)], "NO_COLOR=1")
+			bare.house = &house
+			x := bare.chat(t, 56, 40, c.args...)
+			x.says("tea?", modeltest.Answer{Text: recipe})
+			if !strings.Contains(x.Screen(), c.want) {
+				t.Errorf("%v: got\n%s\nwant\n%s", c.args, x.Screen(), c.want)
+			}
+			if found := colours.FindString(x.Output()); found != "" {
+				t.Errorf("%v: there is %q", c.args, found)
+			}
+			x.leave()
+		}
+	})
+	t.Run("reasoning, calls and approvals", func(t *testing.T) {
+		x := talks.chat(t, 60, 50)
+		x.says("look", modeltest.Answer{Reasoning: "I should look it up in the memory.", Calls: []modeltest.Call{{Name: "Memory.List", Args: `{"prefix":"nothing/"}`}}}, modeltest.Answer{Text: "There is nothing."})
+		if got := x.Screen(); !regexp.MustCompile(`(?s)∴ .* \(8 words\).*\? Memory.List \{"prefix":"nothing/"\}\n  ✓ \d+m?s .*There is nothing\.`).MatchString(got) {
+			t.Errorf("got\n%s", got)
+		}
+		x.command("/reasoning", "I should look it up in the memory.")
+		fetch := modeltest.Answer{Calls: []modeltest.Call{{Name: "Http.Fetch", Args: `{"url":"http://127.0.0.1:1/"}`}}}
+		ask := func(text string) {
+			t.Helper()
+			x.idle()
+			x.answers <- fetch
+			x.Type(text + tty.Enter)
+			x.Until("> "+text, "Allow Http.Fetch?\na allow · s session · w always · d deny · e edit · ? why")
+		}
+		ask("fetch it")
+		x.Type("?")
+		x.Until("Http.Fetch: Send a request to a web server.", "It asks because of the rule * (outside): ask.")
+		x.answers <- modeltest.Answer{Text: "So be it."}
+		x.Type("d")
+		x.Until("    denied", "✗ 0ms 403 The call of Http.Fetch was denied", "So be it.")
+		ask("fetch again")
+		x.Type(tty.Escape)
+		x.Until("Http.Fetch waits for an approval: /approve")
+		x.Type("/approve" + tty.Enter)
+		x.Until("Allow Http.Fetch?")
+		x.Type("e")
+		x.Until("The arguments of Http.Fetch: Enter uses them, Esc goes back", `"url": "http://127.0.0.1:1/"`)
+		x.answers <- modeltest.Answer{Calls: []modeltest.Call{{Name: "Http.Fetch", Args: `{"url":"http://127.0.0.1:2/"}`}}}
+		x.answers <- modeltest.Answer{Text: "It isn't there."}
+		x.Paste(`{"url": "http://127.0.0.1:2/"}`) // after the text that is there
+		x.Until(`"http://127.0.0.1:2/"`)
+		x.Type(tty.Enter)
+		x.Until("the arguments aren't JSON")
+		x.Type(strings.Repeat("\x08", 80) + `{"url":"http://127.0.0.1:2/"}`)
+		x.When("the arguments alone", func(s string) bool {
+			return strings.HasSuffix(strings.TrimSpace(s), `Esc goes back`+"\n"+`> {"url":"http://127.0.0.1:2/"}`)
+		})
+		x.Type(tty.Enter)
+		x.Until("denied: call it with these arguments instead", "allowed once", "It isn't there.")
+		ask("and now in this session")
+		x.answers <- fetch
+		x.answers <- modeltest.Answer{Text: "Twice."}
+		x.Type("s")
+		x.Until("allowed in this session", "Twice.")
+		x.idle()
+		x.leave()
+	})
+	t.Run("Ctrl-C ends the turn, and a second one leaves", func(t *testing.T) {
+		x := talks.chat(t, 80, 24)
+		x.idle()
+		x.answers <- modeltest.Answer{Text: "one two three four five six", Hold: make(chan struct{})}
+		x.Type("count" + tty.Enter)
+		x.Until("one two")
+		x.Type(tty.CtrlC)
+		x.Until("(cut off)", "The turn was ended; /continue goes on.")
+		x.answers <- modeltest.Answer{Text: "seven"}
+		x.command("/continue", "seven")
+		hold := make(chan struct{})
+		x.answers <- modeltest.Answer{Text: "eight nine ten eleven twelve", Hold: hold}
+		x.Type("more" + tty.Enter)
+		x.Until("eight nine")
+		x.Type(tty.CtrlC + tty.CtrlC)
+		if status := x.Wait(); status != 0 {
+			t.Errorf("status %d", status)
+		}
+		if got := x.Screen(); !strings.Contains(got, "the turn may go on; kernos chat --resume") {
+			t.Errorf("got\n%s", got)
+		}
+	})
+	t.Run("a turn goes on without the chat, and is resumed", func(t *testing.T) {
+		x := talks.chat(t, 80, 24)
+		x.idle()
+		hold := make(chan struct{})
+		x.answers <- modeltest.Answer{Text: "The first half of it and the other half of it.", Hold: hold}
+		x.Type("tell me" + tty.Enter)
+		x.Until("The first half")
+		id := x.leave()
+		if !strings.Contains(x.Screen(), "the turn goes on; ") {
+			t.Errorf("got\n%s", x.Screen())
+		}
+		y := talks.chat(t, 80, 24, "--resume", id[:5]+"…"+id[20:])
+		y.Until("> tell me", "The first half")
+		close(hold)
+		y.Until("the other half of it.")
+		y.idle()
+		y.leave()
+		z := talks.chat(t, 80, 24, "--resume")
+		z.Until("which one?", "tell me")
+		z.Type("1" + tty.Enter)
+		z.Until("> tell me", "the other half of it.")
+		z.says("and now", modeltest.Answer{Text: "That was all."})
+		z.leave()
+	})
+	t.Run("resizing, pasting and more lines", func(t *testing.T) {
+		x := talks.chat(t, 80, 24)
+		long := "a reply that is longer than a narrow terminal is wide"
+		x.says("one", modeltest.Answer{Text: long})
+		x.Until("\n" + long + "\n")
+		x.Resize(40, 24)
+		x.says("two", modeltest.Answer{Text: long})
+		x.Until("a reply that is longer than a narrow\nterminal is wide\n")
+		x.Paste("first\nsecond")
+		x.Until("> first\n  second")
+		x.Type(tty.CtrlJ + "third")
+		x.Until("> first\n  second\n  third")
+		x.answers <- modeltest.Answer{Text: "All three."}
+		x.Type(tty.Enter)
+		x.Until("> first\n  second\n  third", "All three.")
+		x.idle()
+		x.Type(`with\` + tty.Enter + "two lines")
+		x.Until("> with\n  two lines")
+		x.Type(tty.CtrlC) // takes it back
+		x.idle()
+		x.Type(tty.Up)
+		x.Until("All three.\n\n> first\n  second\n  third")
+		x.Type(tty.CtrlC)
+		x.idle()
+		x.leave()
+	})
+	t.Run("completion, files and history", func(t *testing.T) {
+		for _, file := range []string{"notes.txt", "novel.txt"} {
+			if err := os.WriteFile(filepath.Join(talks.dir, file), []byte("the text of "+file), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		x := talks.chat(t, 80, 24)
+		x.idle()
+		x.Type("/co")
+		x.Until("> /co\n  /continue  go on", "  /cost      what the session has used")
+		x.Type(tty.Tab + tty.Tab)
+		x.Until("> /cost\n", "› /cost")
+		x.Type(tty.ShiftTab)
+		x.Until("> /continue\n")
+		x.Type(tty.CtrlC)
+		x.idle()
+		x.Type("/model ot" + tty.Tab)
+		x.Until("> /model other")
+		x.Type(tty.Enter)
+		x.Until("The next message goes to other.")
+		x.idle()
+		x.Type("use Memory.G" + tty.Tab)
+		x.Until("> use Memory.Get")
+		x.Type("and read @n" + tty.Tab)
+		x.Until("> use Memory.Get and read @no", "  @notes.txt\n  @novel.txt")
+		x.Type("t" + tty.Tab)
+		x.Until("and read @notes.txt")
+		x.answers <- modeltest.Answer{Text: "I have read it."}
+		x.Type(tty.Enter)
+		x.Until("[file notes.txt]", "I have read it.")
+		x.idle()
+		x.leave()
+		y := talks.chat(t, 80, 24)
+		y.idle()
+		y.Type(tty.Up)
+		y.Until("> use Memory.Get and read @notes.txt")
+		y.Type(tty.Up)
+		y.Until("> /model other")
+		y.Type(tty.Down + tty.Down)
+		y.idle()
+		y.Type("/quit" + tty.Enter)
+		y.Wait()
+	})
+	t.Run("commands", func(t *testing.T) {
+		x := talks.chat(t, 80, 60)
+		x.command("/cost", "/cost needs a conversation: say something first")
+		x.Type("/hlep" + tty.Enter)
+		x.Until("there is no command /hlep; did you mean /help?", "> /hlep")
+		x.Type(tty.CtrlC)
+		x.command("/help", "/approve       answer what waits for an approval", "Ctrl-C         end the turn; again, or Ctrl-D, leave")
+		x.command("/approve", "Nothing waits for an approval.")
+		x.command("/model", "default  test http://127.0.0.1:", "demo     built in, for trying things out; kernos model add connects a real one")
+		x.command("/model nosuch", `there is no model "nosuch"; /model lists them`)
+		x.says("remember it", modeltest.Answer{Calls: []modeltest.Call{{Name: "Memory.Set", Args: `{"key":"it","value":1}`}}}, modeltest.Answer{Text: "I have."})
+		x.command("/tools", "Memory.Get        Get the value of a key.")
+		x.command("/cost", "1 turn: 2 generations, 1 call, ")
+		x.command("/graph", "▶ Session.Send", "├─ ▶ Model.Generate", "▶ Memory.Set", "◆ Memory.Changed")
+		x.command("/save talk.md", "The session is in talk.md.")
+		x.command("/save talk.md", "talk.md: file exists")
+		x.command("/save talk.json", "The session is in talk.json.")
+		for file, want := range map[string]string{"talk.md": "# remember it\n\n> remember it\n\n**Call** `Memory.Set`\n", "talk.json": `"title": "remember it"`} {
+			if text, err := os.ReadFile(filepath.Join(x.dir, file)); err != nil || !strings.Contains(string(text), want) {
+				t.Errorf("%v: %s", err, text)
+			}
+		}
+		x.Type("/undo" + tty.Enter)
+		x.Until("The last input is taken back.", `not undone: Memory.Set {"key":"it","value":1}`, "> remember it\n")
+		x.answers <- modeltest.Answer{Text: "I do so again."}
+		x.Type(tty.Enter)
+		x.Until("I do so again.")
+		x.command("/fork 1", "This is the session ")
+		x.says("go your own way", modeltest.Answer{Text: "I do."})
+		fork := x.leave()
+		out, _, _ := x.house.run("", "session", "show", fork)
+		if !strings.Contains(out, "remember it") || strings.Contains(out, "again") || !strings.Contains(out, "go your own way") {
+			t.Errorf("the fork has\n%s", out)
+		}
+		y := talks.chat(t, 80, 60, "--fork", fork+"@2")
+		y.idle()
+		if got := y.Screen(); !strings.Contains(got, "> go your own way") || strings.Contains(got, "I do.") {
+			t.Errorf("the fork of the fork has\n%s", got)
+		}
+		y.leave()
+	})
+	t.Run("for scripts", func(t *testing.T) {
+		run := func(in string, status int, args []string, answers ...modeltest.Answer) (string, string) {
+			t.Helper()
+			for _, a := range answers {
+				talks.answers <- a
+			}
+			out, notes, got := talks.house.run(in, append([]string{"chat"}, args...)...)
+			if got != status {
+				t.Errorf("%v: status %d, want %d: %s%s", args, got, status, out, notes)
+			}
+			return out, notes
+		}
+		if out, notes := run("a diff", 0, []string{"-p", "what is it?"}, modeltest.Answer{Text: "A **diff**."}); out != "A **diff**.\n" || notes != "" {
+			t.Errorf("got %q, %q", out, notes)
+		}
+		session, _, _ := talks.house.run("", "session", "list", "--jq", ".sessions[0].session")
+		session = strings.TrimSpace(session)
+		if out, _, _ := talks.house.run("", "session", "show", session); !strings.Contains(out, "> what is it?\n  \n  a diff\n") {
+			t.Errorf("it was sent\n%s", out)
+		}
+		out, _ := run("and now?", 0, []string{"--last", "--json"}, modeltest.Answer{Calls: []modeltest.Call{{Name: "Echo", Args: `{"message":"x"}`}}}, modeltest.Answer{Text: "Done."})
+		var types []string
+		for line := range strings.Lines(out) {
+			var m struct{ Type string }
+			if err := json.Unmarshal([]byte(line), &m); err != nil {
+				t.Errorf("%v: %s", err, line)
+			}
+			types = append(types, m.Type)
+		}
+		if got := strings.Join(types, " "); got != "input tool-calls tool-results reply" {
+			t.Errorf("got %s", got)
+		}
+		_, notes := run("", 3, []string{"-p", "fetch"}, modeltest.Answer{Calls: []modeltest.Call{{Name: "Http.Fetch", Args: `{"url":"http://127.0.0.1:1/"}`}}})
+		if !strings.Contains(notes, "Http.Fetch needs an approval (rule * (outside): ask), and the turn waits for it; kernos chat --resume ") {
+			t.Errorf("got %s", notes)
+		}
+		x := talks.chat(t, 80, 24, "--last")
+		x.Until("Allow Http.Fetch?")
+		x.answers <- modeltest.Answer{Text: "Then not."}
+		x.Type("d")
+		x.Until("Then not.")
+		x.idle()
+		x.leave()
+		if _, notes := run("", 1, []string{"-p", "fail"}, modeltest.Answer{Status: 400, Raw: `{"error":{"message":"no"}}`}); !strings.Contains(notes, "the turn has failed: 502 ") {
+			t.Errorf("got %s", notes)
+		}
+		for _, c := range []struct {
+			args, want string
+			status     int
+		}{
+			{"chat", "there is nothing to say: standard input is empty; give -p TEXT", 2},
+			{"chat --last --resume X -p x", "--resume and --last each name the session", 2},
+			{"chat --last --agent os://a.md -p x", "--agent is for a new session", 2},
+			{"chat --resume 01ABC…ZZZZZZ -p x", "no session has the id 01ABC…ZZZZZZ; kernos session list shows them", 1},
+			{"chat --model nosuch -p x", "nosuch", 1},
+			{"session show", "say which session", 2},
+			{"session export " + session + " --jq .info.turns", "2\n", 0},
+			{"session list", session, 0},
+			{"__complete session show 01", session, 0},
+			{"__complete session ex", "export\t", 0},
+			{"graph " + session + " -o tree", "Session.Send", 0},
+		} {
+			out, notes, status := talks.house.run("", strings.Fields(c.args)...)
+			if status != c.status || !strings.Contains(out+notes, c.want) {
+				t.Errorf("%s: status %d: %s%s; want %d: %s", c.args, status, out, notes, c.status, c.want)
+			}
+		}
+	})
+	if len(talks.answers) > 0 {
+		t.Errorf("%d answers are left", len(talks.answers))
+	}
+}
+
+// An interrupt ends the turn of a script.
+func TestAnInterruptEndsTheTurnOfAScript(t *testing.T) {
+	x := newTalks(t)
+	x.answers <- modeltest.Answer{Text: "one two three four five six", Hold: make(chan struct{})}
+	c := x.house.command("chat", "-p", "count")
+	var notes strings.Builder
+	c.Stderr = &notes
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(out, make([]byte, 3)); err != nil { // it streams
+		t.Error(err)
+	}
+	if err := c.Process.Signal(os.Interrupt); err != nil {
+		t.Error(err)
+	}
+	_, _ = io.Copy(io.Discard, out)
+	_ = c.Wait()
+	if status := c.ProcessState.ExitCode(); status != 130 || !strings.Contains(notes.String(), "the turn was ended; kernos chat --resume ") {
+		t.Errorf("status %d: %s", status, notes.String())
+	}
+	if got, _, _ := x.house.run("", "session", "list", "--jq", ".sessions[0].status"); got != "idle\n" {
+		t.Errorf("the session is %s", got)
+	}
+}
+
+// With nothing configured, models that are found are offered, and otherwise the model inside answers.
+func TestTheFirstConversation(t *testing.T) {
+	local := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = w.Write([]byte(`{"data":[{"id":"qwen3"}]}`))
+	}))
+	defer local.Close()
+	h := newHouse(t)
+	x := &talk{t: t, house: h, dir: t.TempDir()}
+	host := strings.TrimPrefix(local.URL, "http://")
+	h.env = append(h.env, models.ServersVariable+"=ollama="+host)
+	first := x.chat(t, 80, 40)
+	first.Until("ollama at " + host + " has qwen3. Connect it? [y/N]")
+	first.Type("n" + tty.Enter)
+	first.Until("The model demo answers", "To talk with a real one: kernos model detect, then kernos model add NAME.")
+	first.idle()
+	first.Type("remember that the door code is 4711" + tty.Enter)
+	first.Until("▶ Memory.Set {", "  ✓ ", "4711.")
+	first.idle()
+	id := first.leave()
+	if out, notes, _ := h.run("", "graph", id, "-o", "tree"); !strings.Contains(out, "▶ Memory.Set") || strings.Contains(out, "◌") {
+		t.Errorf("the causes are\n%s%s", out, notes)
+	}
+	second := x.chat(t, 80, 40)
+	second.Until("Connect it? [y/N]")
+	second.Type("y" + tty.Enter)
+	second.Until("ollama answers; /help lists the commands.")
+	second.idle()
+	second.Type(tty.CtrlD)
+	second.Wait()
+	if out, _, _ := h.run("", "memory", "get", "models/default", "-r"); out != "ollama" {
+		t.Errorf("the default is %q", out)
+	}
+}
