@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"kernos/capability/job"
+	"kernos/capability/mcphost"
 	"kernos/capability/script"
 	"kernos/capability/script/engine"
 	"kernos/capability/session"
@@ -49,6 +50,7 @@ type Daemon struct {
 	sessions *session.Sessions
 	scripts  *script.Scripts
 	engine   *engine.Engine // of scripts
+	mcp      *mcphost.Host
 	files    scriptFiles
 	kernel   *kernel.Kernel
 	lock     *unix.Listener // of the socket, which keeps a second daemon from the home; nil if there is no socket
@@ -167,21 +169,22 @@ func (d *Daemon) openKernel() error {
 		}
 	}
 	d.kernel = kernel.New(r, &settings)
+	d.mcp.Begin(d.kernel)
 	if d.opts.Unrecorded {
-		r.OnMiss(d.loadScripts)
+		r.OnMiss(d.loadRegistered)
 		return nil
 	}
-	return d.scripts.Load()
+	return errors.Join(d.scripts.Load(), d.mcp.Load())
 }
 
-// loadScripts loads scripts where the store isn't opened before it is needed: a home without a
-// store has none.
-func (d *Daemon) loadScripts() {
+// loadRegistered loads scripts and the tools of MCP servers where the store isn't opened before it
+// is needed: a home without a store has none.
+func (d *Daemon) loadRegistered() {
 	if _, err := os.Stat(d.home.Store()); err != nil {
 		return
 	}
-	if err := d.scripts.Load(); err != nil {
-		d.opts.Log.Error("registered code can't be read, so it can't be called", "error", err)
+	if err := errors.Join(d.scripts.Load(), d.mcp.Load()); err != nil {
+		d.opts.Log.Error("registered code and MCP servers can't be read, so they can't be called", "error", err)
 	}
 }
 
@@ -312,6 +315,9 @@ func (d *Daemon) close() (err error) {
 	}
 	if d.tokens != nil {
 		d.tokens.Close()
+	}
+	if d.mcp != nil {
+		d.mcp.Close()
 	}
 	if d.engine != nil {
 		err = errors.Join(err, d.engine.Close())

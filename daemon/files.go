@@ -11,15 +11,17 @@ import (
 	"strings"
 
 	"kernos/capability/content"
+	"kernos/capability/mcphost"
 	"kernos/capability/vfs"
 	"kernos/capability/vfs/kernelfs"
+	"kernos/capability/vfs/mcpfs"
 	"kernos/capability/vfs/memoryfs"
 	"kernos/capability/vfs/mounts"
 )
 
-// openTree opens the tree of files: the mounts of the options, and the state of the kernel
-// under /memory, /sys and /proc.
-func (s *state) openTree(o *Files, variables []kernelfs.Variable) error {
+// openTree opens the tree of files: the mounts of the options, the state of the kernel under
+// /memory, /sys and /proc, and the resources of MCP servers under /mcp.
+func (s *state) openTree(o *Files, variables []kernelfs.Variable, servers *mcphost.Host) error {
 	mounts, err := s.mounts(o)
 	if err != nil {
 		return err
@@ -28,6 +30,7 @@ func (s *state) openTree(o *Files, variables []kernelfs.Variable) error {
 		vfs.Mount{Path: "/memory", Driver: memoryfs.New(s.memory, s), Tokens: vfs.TokensWrite},
 		vfs.Mount{Path: "/sys", Driver: kernelfs.Sys(variables), Tokens: vfs.TokensWrite},
 		vfs.Mount{Path: "/proc", Driver: kernelfs.Proc(s.process.Files)},
+		vfs.Mount{Path: "/mcp", Driver: mcpfs.New(servers)},
 	)
 	s.tree, err = vfs.New(vfs.Options{Mounts: mounts, Blobs: s, Resolve: s.resolve})
 	return err

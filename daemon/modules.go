@@ -14,6 +14,7 @@ import (
 	"kernos/capability/introspect"
 	"kernos/capability/job"
 	"kernos/capability/lifecycle"
+	"kernos/capability/mcphost"
 	"kernos/capability/memory"
 	"kernos/capability/model"
 	"kernos/capability/register"
@@ -37,9 +38,6 @@ func (d *Daemon) modules(r *kernel.Registry) ([]kernel.Module, error) {
 		Stats:  func() kernel.Stats { return d.kernel.Stats() },
 		Mounts: func() []vfs.Mount { return s.tree.Mounts() },
 	}
-	if err := s.openTree(&o.Files, d.variables(o.Level)); err != nil {
-		return nil, err
-	}
 	life := lifecycle.Options{Registry: r, Status: d.Status, Backup: func(ctx context.Context, key *archive.Key, out io.Writer) (lifecycle.Backup, error) {
 		return d.home.Backup(ctx, o.Version, key, out)
 	}}
@@ -48,6 +46,12 @@ func (d *Daemon) modules(r *kernel.Registry) ([]kernel.Module, error) {
 	}
 	d.engine = engine.New(&engine.Options{Cache: filepath.Join(d.home.State(), "engine")})
 	d.scripts = script.New(r, &script.Options{Store: s.store, Find: d.tokens.Find, Open: s.resolve, Engine: d.engine, Log: o.Log})
+	d.mcp = mcphost.New(r, &mcphost.Options{
+		Store: s.store, Seal: s.keys.Seal, Open: s.keys.Open, HTTP: s.asking, Taken: d.claimed, Schemas: d.scripts.Schemas(), Version: o.Version, Log: o.Log,
+	})
+	if err := s.openTree(&o.Files, d.variables(o.Level), d.mcp); err != nil {
+		return nil, err
+	}
 	return []kernel.Module{
 		s.tree.Module(),
 		content.New(contentFiles{s.tree}, &content.Options{Client: s.client, Registry: r, Execute: o.Execute}).Module(),
@@ -65,6 +69,7 @@ func (d *Daemon) modules(r *kernel.Registry) ([]kernel.Module, error) {
 		d.sessions.Module(),
 		model.Module(s.models(&o)),
 		mcp.Module(),
+		d.mcp.Module(),
 	}, nil
 }
 
@@ -93,5 +98,6 @@ func Definitions() (*kernel.Registry, error) {
 		session.Definitions(),
 		model.Definitions(),
 		mcp.Definitions(),
+		mcphost.Definitions(),
 	)
 }

@@ -36,7 +36,7 @@ type Definition struct {
 
 	Visibility Visibility   // Listed or Hidden
 	Runs       RunMode      // Inline, Slow or Endless
-	Provider   Provider     // BuiltIn, Program or Code
+	Provider   Provider     // BuiltIn, Program, Code or Mounted
 	Answers    AnswerSource // Fresh, FromStore or FromJournal
 	Effect     Effect       // InStore, External, Transient or Delegated
 	Recording  Recording    // Always or InWorkflows
@@ -67,6 +67,10 @@ type Definition struct {
 	// may ask a person first.
 	Destroys bool
 
+	// Allowed says that the owner lets sessions call it without asking, although it acts outside of
+	// the kernel. The rules of a session come first.
+	Allowed bool
+
 	// Timeout is how long a call may take. 0 means the kernel's default.
 	Timeout time.Duration
 }
@@ -95,6 +99,7 @@ const (
 	BuiltIn Provider = iota // a handler of this program
 	Program                 // a program on a connection: it may emit events that Emits does not name
 	Code                    // code that was registered, which may too
+	Mounted                 // a server that the owner has mounted, which may too
 )
 
 // An AnswerSource is where the answers of a syscall come from. It decides how they are

@@ -35,6 +35,7 @@ const (
 	SpaceClaims      = 'r' // capability/register: whom names belong to
 	SpaceScripts     = 'c' // capability/script
 	SpaceSessions    = 'S' // capability/session
+	SpaceMcp         = 'M' // capability/mcphost
 )
 
 // Spaces names the keyspaces, for code that counts or compares a whole store.
@@ -50,6 +51,7 @@ var Spaces = map[byte]string{
 	SpaceClaims:      "claims",
 	SpaceScripts:     "scripts",
 	SpaceSessions:    "sessions",
+	SpaceMcp:         "mcp",
 }
 
 // A Revision counts the batches that changed a store. That of a key is the revision of

@@ -34,6 +34,11 @@ var seal = kernel.DefineCommand[sealInput, string](kernel.Definition{
 	Runs:    kernel.Slow, // a person may have to confirm
 })
 
+// Seal seals a secret of the kernel's own for a destination, with the kernel's choice of a key.
+func (k *Keyring) Seal(ctx context.Context, plaintext string, to sealed.Destination) (string, error) {
+	return k.sealing(ctx, sealInput{Plaintext: plaintext, For: to})
+}
+
 func (k *Keyring) sealing(ctx context.Context, in sealInput) (string, error) {
 	if len(in.Plaintext) > MaxPlaintext {
 		return "", message.Errorf(413, "The plaintext has %d bytes, and %d are allowed: encrypt large data with a key of its own, and seal that key", len(in.Plaintext), MaxPlaintext)

@@ -296,6 +296,8 @@ func (d *directory) free(name message.Type, events []kernel.EventDefinition) err
 			return message.Errorf(409, "%s is code that the kernel runs; remove that first with Syscall.Unregister", name)
 		case s.Provider == kernel.Program:
 			return message.Errorf(409, "%s is served by a connection; that has to give it back first with Syscall.Unregister, or end", name)
+		case s.Provider == kernel.Mounted:
+			return message.Errorf(409, "%s is a tool of an MCP server; choose another name", name)
 		case s.Type != name:
 			what = fmt.Sprintf("another name for %s, which is built in", s.Type)
 		}

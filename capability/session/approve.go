@@ -46,11 +46,16 @@ func (r *rule) String() string {
 var defaults = []rule{
 	{Match: "Session.Decide", Decide: deny},
 	{Match: "Token.*", Decide: deny},
+	{Match: "Mcp.Add", Decide: deny},
+	{Match: "Mcp.Remove", Decide: deny},
+	{Match: "Mcp.Allow", Decide: deny},
+	{Match: "Mcp.Refresh", Decide: deny},
 	{Match: "Crypto.Open", Decide: askUs},
 	{Match: "*", Kind: "query", Decide: allow},
 	{Match: "Agent.Ask", Decide: allow},
 	{Match: "Session.*", Decide: askUs},
 	{Match: "Memory.*", When: jsontext.Value(`{"properties":{"key":{"pattern":"^/*(sys|models|vault)(/|$)"}},"required":["key"]}`), Decide: askUs},
+	{Match: "*", Kind: "allowed", Decide: allow},
 	{Match: "*", Kind: "outside", Decide: askUs},
 	{Match: "*", Decide: allow},
 }
@@ -67,6 +72,10 @@ func (r *rule) matches(x *Sessions, s *kernel.Syscall, args []byte) bool {
 		}
 	case "command":
 		if s.Kind != message.KindCommand {
+			return false
+		}
+	case "allowed": // of defaults only
+		if !s.Allowed {
 			return false
 		}
 	case "outside":

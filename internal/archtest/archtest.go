@@ -18,9 +18,9 @@ const module = "kernos"
 var floors = [][]string{
 	{"internal/backoff", "internal/durable", "internal/fence", "internal/jsonscan", "internal/jsonvalue", "internal/llama", "internal/llama/kernosdemo", "internal/mcp", "internal/nearest", "internal/outbound", "internal/owned", "internal/process", "internal/quantity", "internal/ranked", "internal/recent", "internal/rootdir", "internal/testkit", "internal/uri", "internal/testkit/tty", "internal/testkit/wire", "internal/visible"}, // below the house: standard library, or one small library
 	{"internal/secret"}, // what a credential is
-	{"message", "schema", "store", "internal/sealed"},                                               // vocabulary
-	{"internal/cursor", "message/ndjson", "message/osevent", "store/*", "capability/script/engine"}, // forms and engines of it
-	{"kernel/idempotency", "kernel/principal"},                                                      // commands that run once
+	{"message", "schema", "store", "internal/sealed"}, // vocabulary
+	{"internal/cursor", "message/ndjson", "message/osevent", "store/*", "capability/script/engine", "capability/mcphost/client"}, // forms and engines of it
+	{"kernel/idempotency", "kernel/principal"}, // commands that run once
 	{"kernel"},            // routing
 	{"kernel/connection"}, // the life of a connection
 	{"kernel/kerneltest"}, //
@@ -29,7 +29,7 @@ var floors = [][]string{
 	{"capability/*", "transport/*"},                   // what there is to call, and how to reach it
 
 	// what can be mounted in the tree of files, and mounts from texts
-	{"capability/vfs/dirfs", "capability/vfs/httpfs", "capability/vfs/kernelfs", "capability/vfs/memoryfs", "capability/vfs/vfstest", "capability/model/modeltest"},
+	{"capability/vfs/dirfs", "capability/vfs/httpfs", "capability/vfs/kernelfs", "capability/vfs/mcpfs", "capability/vfs/memoryfs", "capability/vfs/vfstest", "capability/model/modeltest"},
 	{"capability/vfs/mounts"},
 
 	{"client"},          //

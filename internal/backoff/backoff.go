@@ -21,10 +21,13 @@ type Backoff struct {
 // Pause returns the length of the next pause, without its jitter.
 func (b *Backoff) Pause() time.Duration { return max(b.next, b.First) }
 
+// Grow makes the next pause twice as long, for a caller that measures pauses itself.
+func (b *Backoff) Grow() { b.next = min(2*b.Pause(), b.Longest) }
+
 // Wait waits for the next pause. It returns false if done was closed first.
 func (b *Backoff) Wait(done <-chan struct{}) bool {
 	pause := b.Pause()
-	b.next = min(2*pause, b.Longest)
+	b.Grow()
 	if b.Jitter {
 		pause = pause/2 + rand.N(pause)
 	}

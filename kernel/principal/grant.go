@@ -85,8 +85,9 @@ func Builtin(t message.Type) bool {
 // Syscall.Call is one since its rights are those of the syscall that it calls.
 var always = []string{"Ping", "Syscall.List", "Syscall.Describe", "Sys.Describe", "Syscall.Search", "Syscall.Call", "Syscall.Cancel", "Kernel.Modules"}
 
-// ownersOnly is what no grant gives: to make tokens, and to get one of the owner's.
-var ownersOnly = []string{"Token.*", "Kernel.Ticket"}
+// ownersOnly is what no grant gives: to make tokens, to get one of the owner's, and to mount servers,
+// which are programs that run with the owner's rights.
+var ownersOnly = []string{"Token.*", "Kernel.Ticket", "Mcp.Add", "Mcp.Remove", "Mcp.List", "Mcp.Show", "Mcp.Allow", "Mcp.Refresh"}
 
 var patternForm = regexp.MustCompile(`^(\*|[A-Z][A-Za-z0-9]*|([A-Z][A-Za-z0-9]*|\*)\.([A-Z][A-Za-z0-9]*|\*))$`)
 

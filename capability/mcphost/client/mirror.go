@@ -1,0 +1,135 @@
+package client
+
+import (
+	"fmt"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"kernos/internal/mcp"
+)
+
+// annotation is the keyword by which the schema of a tool says that requests over HTTP mirror a
+// parameter in a header.
+const annotation = "x-mcp-header"
+
+// A Mirrored is such a parameter.
+type Mirrored struct {
+	Path   []string `json:"path"`   // of the parameter
+	Header string   `json:"header"` // without what all have in front
+}
+
+var headerName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
+
+// ValidHeader reports whether a text can be the name of a header.
+func ValidHeader(name string) bool { return headerName.MatchString(name) }
+
+// Mirrors returns the parameters that a schema says are mirrored. The error says why the schema is
+// one that clients have to refuse.
+func Mirrors(schema jsontext.Value) ([]Mirrored, error) {
+	var root map[string]any
+	if json.Unmarshal(schema, &root) != nil || !strings.Contains(string(schema), annotation) {
+		return nil, nil
+	}
+	m := mirrors{taken: make(map[string]bool)}
+	err := m.object(root, nil)
+	return m.all, err
+}
+
+type mirrors struct {
+	all   []Mirrored
+	taken map[string]bool // names in lower case
+}
+
+// object looks at the schema of a parameter, or of all of them.
+func (m *mirrors) object(schema map[string]any, path []string) error {
+	for keyword, value := range schema {
+		switch keyword {
+		case annotation:
+			if err := m.add(schema, value, path); err != nil {
+				return err
+			}
+		case "properties":
+			properties, _ := value.(map[string]any)
+			for name, one := range properties {
+				if of, ok := one.(map[string]any); ok {
+					if err := m.object(of, append(path[:len(path):len(path)], name)); err != nil {
+						return err
+					}
+				}
+			}
+		case "const", "default", "enum", "examples":
+		default:
+			if annotated(value) {
+				return fmt.Errorf("%s stands below %s, where requests can't mirror it", annotation, keyword)
+			}
+		}
+	}
+	return nil
+}
+
+func (m *mirrors) add(schema map[string]any, value any, path []string) error {
+	name, _ := value.(string)
+	lower := strings.ToLower(name)
+	switch kind := schema["type"]; {
+	case !ValidHeader(name):
+		return fmt.Errorf("%s is %.40q, which isn't the name of a header", annotation, fmt.Sprint(value))
+	case kind != "string" && kind != "integer" && kind != "boolean":
+		return fmt.Errorf("%s is that of a parameter that is neither a string nor an integer nor a boolean", annotation)
+	case m.taken[lower]:
+		return fmt.Errorf("%s names %.40q twice", annotation, name)
+	case len(path) == 0:
+		return fmt.Errorf("%s is that of no parameter", annotation)
+	}
+	m.taken[lower] = true
+	m.all = append(m.all, Mirrored{path, name})
+	return nil
+}
+
+// annotated reports whether the keyword is somewhere in a value.
+func annotated(value any) bool {
+	switch v := value.(type) {
+	case map[string]any:
+		for key, one := range v {
+			if key == annotation || annotated(one) {
+				return true
+			}
+		}
+	case []any:
+		for _, one := range v {
+			if annotated(one) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Headers returns the headers that mirror parameters of a request.
+func Headers(all []Mirrored, arguments jsontext.Value) http.Header {
+	var root any
+	if len(all) == 0 || json.Unmarshal(arguments, &root) != nil {
+		return nil
+	}
+	h := make(http.Header)
+	for _, m := range all {
+		value := root
+		for _, name := range m.Path {
+			of, _ := value.(map[string]any)
+			value = of[name]
+		}
+		switch v := value.(type) {
+		case string:
+			h.Set(mcp.HeaderParam+m.Header, mcp.EncodeHeader(v))
+		case bool:
+			h.Set(mcp.HeaderParam+m.Header, strconv.FormatBool(v))
+		case float64:
+			h.Set(mcp.HeaderParam+m.Header, strconv.FormatFloat(v, 'f', -1, 64))
+		}
+	}
+	return h
+}

@@ -1,0 +1,212 @@
+package client
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"golang.org/x/time/rate"
+
+	"kernos/internal/process"
+)
+
+const (
+	closeTime = time.Second // for a process to end by itself, when its input has ended
+
+	// Of what a server writes for its operator, so many bytes of a line are passed on, and so
+	// many lines at once; then so many per second.
+	maxLogged  = 1000
+	logBurst   = 200
+	logsPerSec = 20
+
+	maxTail = 500 // bytes of standard error that an error repeats
+)
+
+// A child is a server that is a process.
+type child struct {
+	c     *Conn
+	cmd   *exec.Cmd
+	ended chan struct{} // closed when the process has ended
+	err   tail          // the end of what it wrote to standard error
+
+	mu    sync.Mutex // held while a message is written
+	stdin io.WriteCloser
+}
+
+// startProcess starts the server of a connection.
+func startProcess(c *Conn) (wire, error) {
+	w := &child{c: c, ended: make(chan struct{})}
+	w.cmd = exec.CommandContext(context.WithoutCancel(c.life), c.opts.Command[0], c.opts.Command[1:]...)
+	w.cmd.Dir, w.cmd.Env, w.cmd.WaitDelay = c.opts.Dir, c.opts.Env, closeTime
+	out, stdout := io.Pipe()
+	log, stderr := io.Pipe()
+	w.cmd.Stdout, w.cmd.Stderr = stdout, stderr
+	var err error
+	if w.stdin, err = w.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	wait, err := process.Start(w.cmd)
+	if err != nil {
+		return nil, fmt.Errorf("%s can't be started: %w", c.opts.Command[0], err)
+	}
+	var reading sync.WaitGroup
+	reading.Go(func() { w.readMessages(out) })
+	reading.Go(func() { w.readLog(log) })
+	c.work.Go(func() {
+		_ = wait()
+		_, _ = stdout.Close(), stderr.Close()
+		reading.Wait() // what it has written before it ended counts
+		c.end(&Broken{fmt.Errorf("its process has ended (%s)%s", w.cmd.ProcessState, w.err.String())})
+		close(w.ended)
+	})
+	return w, nil
+}
+
+// readMessages takes messages, one per line.
+func (w *child) readMessages(from *io.PipeReader) {
+	defer func() { _ = from.Close() }() // so that a process which goes on writing isn't waited for
+	lines := bufio.NewReaderSize(from, 64<<10)
+	var long []byte
+	for {
+		part, err := lines.ReadSlice('\n')
+		long = append(long, part...)
+		switch {
+		case len(long) > maxFrame:
+			w.fail(fmt.Errorf("it has sent a message of more than %d bytes", maxFrame))
+			return
+		case err == bufio.ErrBufferFull:
+			continue
+		case err != nil:
+			return
+		}
+		line := bytes.TrimSpace(long)
+		if len(line) > 0 && line[0] == '{' {
+			if err := w.c.receive(line); err != nil {
+				w.fail(err)
+				return
+			}
+		} else if len(line) > 0 { // many servers print to the wrong stream when they begin
+			w.c.opts.Log(clip(strings.ToValidUTF8(string(line), "�"), maxLogged))
+		}
+		if long = long[:0]; cap(long) > 1<<20 {
+			long = nil
+		}
+	}
+}
+
+// fail ends the connection because of what the server has sent.
+func (w *child) fail(err error) {
+	w.c.end(&Broken{err})
+	_ = process.Kill(w.cmd)
+}
+
+// readLog passes on what the server writes for its operator.
+func (w *child) readLog(from *io.PipeReader) {
+	pace := rate.NewLimiter(logsPerSec, logBurst)
+	lines := bufio.NewReaderSize(from, 4<<10)
+	for {
+		line, err := lines.ReadSlice('\n')
+		if line := bytes.TrimSpace(line); len(line) > 0 {
+			_, _ = w.err.Write(append(line, '\n'))
+			if pace.Allow() {
+				w.c.opts.Log(clip(strings.ToValidUTF8(string(line), "�"), maxLogged))
+			}
+		}
+		if err != nil && err != bufio.ErrBufferFull {
+			return
+		}
+	}
+}
+
+func (w *child) write(text []byte) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, err := w.stdin.Write(append(text, '\n'))
+	return err
+}
+
+func (w *child) request(ctx context.Context, r *outgoing, p *pending) error {
+	sent := make(chan error, 1)
+	go func() { sent <- w.write(r.text) }() // a process that doesn't read must not hold up the caller
+	for {
+		select {
+		case f := <-p.answer:
+			p.answer <- f
+			return nil
+		case <-w.c.life.Done():
+			return w.c.Err()
+		case err := <-sent:
+			if err != nil {
+				return &Broken{fmt.Errorf("it doesn't read: %w", err)}
+			}
+			sent = nil
+		case <-ctx.Done():
+			if sent != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				w.fail(errors.New("it doesn't read its standard input"))
+				return ctx.Err()
+			}
+			w.cancel(r.id)
+			return ctx.Err()
+		}
+	}
+}
+
+// cancel tells the server that the answer to a request isn't waited for.
+func (w *child) cancel(id int64) {
+	params, err := json.Marshal(map[string]any{"requestId": id}, json.Deterministic(true))
+	if err == nil {
+		w.c.work.Go(func() { _ = w.c.notify(w.c.life, "notifications/cancelled", jsontext.Value(params)) })
+	}
+}
+
+func (w *child) send(_ context.Context, text []byte, _ string) error { return w.write(text) }
+
+func (w *child) listen() {}
+
+func (w *child) close() {
+	_ = w.stdin.Close()
+	patience := time.NewTimer(closeTime)
+	defer patience.Stop()
+	select {
+	case <-w.ended:
+	case <-patience.C:
+		_ = process.Kill(w.cmd)
+		<-w.ended
+	}
+}
+
+// A tail keeps the end of what is written.
+type tail struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+func (t *tail) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = append(t.text, b...)
+	if over := len(t.text) - maxTail; over > 0 {
+		t.text = append(t.text[:0], t.text[over:]...)
+	}
+	return len(b), nil
+}
+
+// String returns the text so that it can follow a sentence.
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	text := strings.TrimSpace(strings.ToValidUTF8(string(t.text), "�"))
+	if text == "" {
+		return ""
+	}
+	return ": " + text
+}

@@ -1,0 +1,230 @@
+// Package mcphost mounts servers of the Model Context Protocol: their tools become syscalls, their
+// resources and prompts files below os://mcp/NAME.
+//
+//	Mcp.Add      mount a server: a program, or an address
+//	Mcp.Remove   take one away
+//	Mcp.List     the servers
+//	Mcp.Show     one of them, with its tools
+//	Mcp.Allow    accept what a server offers, and let sessions call its tools without asking
+//	Mcp.Refresh  ask a server again what it offers
+//
+// The tool create_issue of the server github is the syscall Github.CreateIssue: validated, recorded,
+// with a deadline, and usable from scripts and jobs like any other.
+//
+// A server is started when it is first needed. What it offers is in the store, so that it can be
+// listed and described without the server. A server that ends fails the requests that it has not
+// answered with 502, and is started again for the next one, after pauses that grow.
+//
+// A server is not trusted. What it says about itself is data: bounded, on one line, and marked as
+// its own. Its tools are commands that act outside of the kernel, whatever it claims, so that sessions
+// ask before they call one, until the owner has allowed it. When a tool is described in another way
+// than before, an event tells so, the earlier description stays in use, and sessions ask again, until
+// the owner has accepted the change.
+package mcphost
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"kernos/internal/sealed"
+	"kernos/kernel"
+	"kernos/kernel/principal"
+	"kernos/message"
+	"kernos/store"
+)
+
+// Options are the settings of a Host. The zero value is usable.
+type Options struct {
+	// Store keeps the servers. Nil keeps them while the process runs.
+	Store store.Store
+
+	// Seal and Open seal and open the secrets of servers: variables, headers, tokens. Nil keeps
+	// them as they are, in memory.
+	Seal func(ctx context.Context, plaintext string, to sealed.Destination) (string, error)
+	Open func(ctx context.Context, text string, use sealed.Use) ([]byte, sealed.Destination, error)
+
+	// HTTP reaches servers that have an address.
+	HTTP *http.Client
+
+	// Taken reports whether a program has registered a name, and may do so again.
+	Taken func(message.Type) (bool, error)
+
+	// Schemas is what the schemas of tools are charged to. Nil means 256 MB.
+	Schemas *kernel.Budget
+
+	// Version is that of this program, which servers are told.
+	Version string
+
+	// Log is for the operator. Nil means silence.
+	Log *slog.Logger
+}
+
+// A Host has the servers that are mounted. It is safe for concurrent use. Its creator closes it.
+type Host struct {
+	registry *kernel.Registry
+	opts     Options
+	kernel   atomic.Pointer[kernel.Kernel]
+
+	mu      sync.Mutex // serialises changes
+	loaded  bool
+	servers map[string]*server
+
+	life context.Context
+	end  context.CancelFunc
+	work sync.WaitGroup
+}
+
+// New returns the servers of a registry; none until Load has read them. Nil options mean defaults.
+func New(r *kernel.Registry, opts *Options) *Host {
+	h := &Host{registry: r, servers: make(map[string]*server)}
+	if opts != nil {
+		h.opts = *opts
+	}
+	h.opts.Log = cmp.Or(h.opts.Log, slog.New(slog.DiscardHandler))
+	if h.opts.Schemas == nil {
+		h.opts.Schemas = kernel.NewBudget("registered schemas", 256<<20, 32<<20)
+	}
+	if h.opts.Taken == nil {
+		h.opts.Taken = func(message.Type) (bool, error) { return false, nil }
+	}
+	if h.opts.Seal == nil {
+		h.opts.Seal = func(_ context.Context, text string, _ sealed.Destination) (string, error) { return text, nil }
+	}
+	if h.opts.Open == nil {
+		h.opts.Open = func(_ context.Context, text string, _ sealed.Use) ([]byte, sealed.Destination, error) {
+			return []byte(text), nil, nil
+		}
+	}
+	h.life, h.end = context.WithCancel(context.Background())
+	return h
+}
+
+// Begin says which kernel records that servers have changed.
+func (h *Host) Begin(k *kernel.Kernel) { h.kernel.Store(k) }
+
+// Close ends the connections to all servers, and their processes.
+func (h *Host) Close() {
+	h.end()
+	h.mu.Lock()
+	all := h.sorted()
+	h.mu.Unlock()
+	for _, s := range all {
+		h.work.Go(s.close)
+	}
+	h.work.Wait()
+}
+
+// Definitions returns the module without its handlers.
+func Definitions() kernel.Module {
+	return kernel.Module{
+		Name:     "mcp",
+		Version:  "1.0.0",
+		Summary:  "Servers of the Model Context Protocol that are mounted: their tools are syscalls, their resources files.",
+		Syscalls: kernel.Unbound(add.Definition, remove.Definition, list.Definition, show.Definition, allow.Definition, refresh.Definition),
+	}
+}
+
+// Module returns the module.
+func (h *Host) Module() kernel.Module {
+	return Definitions().Bind(add.BindStream(h.add), remove.Bind(h.remove), list.Bind(h.list), show.Bind(h.show), allow.Bind(h.allow), refresh.BindStream(h.refresh))
+}
+
+// Load reads the servers that the store has, once, and adds their tools to the registry.
+func (h *Host) Load() error {
+	err := h.lock()
+	h.mu.Unlock()
+	return err
+}
+
+// lock locks mu, and loads the servers if that was not done.
+func (h *Host) lock() error {
+	h.mu.Lock()
+	if h.loaded || h.opts.Store == nil {
+		return nil
+	}
+	for e, err := range h.opts.Store.Scan(store.Prefix([]byte{store.SpaceMcp})) {
+		if err != nil {
+			return err
+		}
+		r, err := decodeRecord(e)
+		if err != nil {
+			h.opts.Log.Error("an MCP server can't be read, and is left out", "name", string(e.Key[1:]), "error", err)
+			continue
+		}
+		s := newServer(h, r)
+		if err := s.publish(nil, r); err != nil {
+			h.opts.Log.Error("an MCP server can't be mounted, and is left out", "name", r.Name, "error", err)
+			continue
+		}
+		h.servers[r.Name] = s
+	}
+	h.loaded = true
+	return nil
+}
+
+// lookup returns a server, or a 404. mu is held.
+func (h *Host) lookup(name string) (*server, error) {
+	if s := h.servers[name]; s != nil {
+		return s, nil
+	}
+	return nil, message.Errorf(404, "No MCP server is called %s; Mcp.List names those that there are", message.Clip(name, 64))
+}
+
+// find is lookup for a caller that holds nothing.
+func (h *Host) find(name string) (*server, error) {
+	err := h.lock()
+	defer h.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	return h.lookup(name)
+}
+
+// sorted returns the servers by name. mu is held.
+func (h *Host) sorted() []*server {
+	all := make([]*server, 0, len(h.servers))
+	for _, s := range h.servers {
+		all = append(all, s)
+	}
+	slices.SortFunc(all, func(a, b *server) int { return strings.Compare(a.name, b.name) })
+	return all
+}
+
+// save stores a record and waits until that lasts; a nil one removes it.
+func (h *Host) save(ctx context.Context, name string, r *record) error {
+	if h.opts.Store == nil {
+		return nil
+	}
+	var b store.Batch
+	if r == nil {
+		b.Delete(recordKey(name))
+	} else {
+		text, err := r.encode()
+		if err != nil {
+			return err
+		}
+		b.Set(recordKey(name), text)
+	}
+	commit, err := h.opts.Store.Apply(&b)
+	if err != nil {
+		return err
+	}
+	return commit.Wait(ctx)
+}
+
+// tell records an event that belongs to no call.
+func (h *Host) tell(t message.Type, data []byte) {
+	k := h.kernel.Load()
+	if k == nil {
+		return
+	}
+	m := message.Message{Kind: message.KindEvent, Type: t, Data: data}
+	k.Stamp(&m)
+	k.Record(m, kernel.Within, kernel.From(principal.TheOwner(), ""))
+}

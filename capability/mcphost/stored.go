@@ -1,0 +1,137 @@
+package mcphost
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"kernos/capability/mcphost/client"
+	"kernos/internal/mcp"
+	"kernos/kernel"
+	"kernos/message"
+	"kernos/schema"
+	"kernos/store"
+)
+
+func recordKey(name string) []byte { return append([]byte{store.SpaceMcp}, name...) }
+
+// A record is what is stored of a server. It never changes; a change makes another one.
+type record struct {
+	Name   string `json:"name"`   // as the owner has given it
+	Domain string `json:"domain"` // of its syscalls
+
+	// How it is reached.
+	Command  []string          `json:"command,omitzero"`
+	Dir      string            `json:"dir,omitzero"`
+	URL      string            `json:"url,omitzero"`
+	Env      map[string]string `json:"env,omitzero"`     // sealed
+	Headers  map[string]string `json:"headers,omitzero"` // sealed
+	Client   *oauthClient      `json:"client,omitzero"`  // that the owner has registered with its authorization server
+	Token    string            `json:"token,omitzero"`   // sealed: of its authorization server
+	Protocol string            `json:"protocol,omitzero"`
+	Fill     bool              `json:"fill,omitzero"`
+	Timeout  int64             `json:"timeout,omitzero"` // milliseconds
+
+	// What it has said.
+	Spoken       string     `json:"spoken,omitzero"` // the revision of the protocol
+	Title        string     `json:"title,omitzero"`
+	Version      string     `json:"version,omitzero"`
+	Instructions string     `json:"instructions,omitzero"`
+	Tools        []tool     `json:"tools,omitzero"` // in the order of their types
+	Resources    []resource `json:"resources,omitzero"`
+	Templates    []string   `json:"templates,omitzero"` // of the URIs of resources
+	Prompts      []prompt   `json:"prompts,omitzero"`
+	LeftOut      []leftOut  `json:"leftOut,omitzero"`
+}
+
+// A tool is one of a server.
+type tool struct {
+	Name string       `json:"name"` // as the server calls it
+	Type message.Type `json:"type"`
+	offer
+	Next    *offer `json:"next,omitzero"`    // what the server says now, until the owner has accepted it
+	Allowed bool   `json:"allowed,omitzero"` // in sessions, without asking
+}
+
+// An offer is what a server says of a tool.
+type offer struct {
+	Description string            `json:"description,omitzero"`
+	Input       jsontext.Value    `json:"input"`
+	Output      jsontext.Value    `json:"output,omitzero"`
+	Mirrored    []client.Mirrored `json:"mirrored,omitzero"`
+	ReadOnly    bool              `json:"readOnly,omitzero"`
+	Idempotent  bool              `json:"idempotent,omitzero"`
+}
+
+func (o *offer) equal(other *offer) bool {
+	return o.Description == other.Description && bytes.Equal(o.Input, other.Input) && bytes.Equal(o.Output, other.Output) &&
+		o.ReadOnly == other.ReadOnly && o.Idempotent == other.Idempotent
+}
+
+// size is about how many bytes the schemas take when they are compiled.
+func (o *offer) size() int { return 16 * (len(o.Input) + len(o.Output)) }
+
+// A resource is a file of a server.
+type resource struct {
+	Path  string `json:"path"` // below the folder of the server
+	URI   string `json:"uri"`  // as the server calls it
+	Title string `json:"title,omitzero"`
+	Size  int64  `json:"size,omitzero"`
+}
+
+// A prompt is a text that a server makes.
+type prompt struct {
+	File        string     `json:"file"` // its name in the folder of prompts
+	Name        string     `json:"name"`
+	Description string     `json:"description,omitzero"`
+	Arguments   []argument `json:"arguments,omitzero"`
+}
+
+type argument struct {
+	Name        string `json:"name"`
+	Description string `json:"description,omitzero"`
+	Required    bool   `json:"required,omitzero"`
+}
+
+// leftOut is something that a server offers and that can't be used.
+type leftOut struct {
+	Name   string `json:"name" jsonschema_description:"What the server calls it."`
+	Reason string `json:"reason" jsonschema_description:"Why it is left out."`
+}
+
+func (r *record) encode() ([]byte, error) { return json.Marshal(r, json.Deterministic(true)) }
+
+func decodeRecord(e store.Entry) (*record, error) {
+	r := new(record)
+	if err := json.Unmarshal(e.Value, r); err != nil {
+		return nil, fmt.Errorf("it was written by a newer version, or is damaged: %w", err)
+	}
+	return r, nil
+}
+
+// failures are those of all tools.
+var failures = []kernel.ErrorDefinition{
+	{Code: 500, When: "the tool has failed; the message is its own"},
+	{Code: 502, When: "the MCP server can't be started, has ended, or its answer breaks the output schema"},
+	{Code: 503, When: "the MCP server has failed repeatedly and is started again later, or needs credentials"},
+}
+
+// definition is the syscall of a tool. Whatever the server claims, it is a command that acts outside
+// of the kernel.
+func (r *record) definition(t *tool) kernel.Definition {
+	d := kernel.Definition{
+		Type: t.Type, Kind: message.KindCommand, Summary: fmt.Sprintf("%s, a tool of the MCP server %s.", t.Type, r.Name),
+		Input: schema.Parsed([]byte(t.Input)), Output: schema.Parsed([]byte(mcp.ContentSchema)), Errors: failures,
+		Runs: kernel.Slow, Provider: kernel.Mounted, Effect: kernel.External, Timeout: r.timeout(),
+		SafeToRepeat: t.ReadOnly || t.Idempotent, Allowed: t.Allowed && t.Next == nil,
+	}
+	if t.Description != "" {
+		d.Summary = fmt.Sprintf("From the MCP server %s: %s", r.Name, t.Description)
+	}
+	if t.Output != nil {
+		d.Output = schema.Parsed([]byte(t.Output))
+	}
+	return d
+}
