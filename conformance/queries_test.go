@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -43,7 +45,7 @@ func TestQueriesChangeNothing(t *testing.T) {
 		}
 	}()
 	askAll(t, w, generator{random: rand.New(rand.NewPCG(3, 4)), texts: texts}, dir, files, false) // nothing is there yet
-	known := append(fill(t, w), `"Text.Count"`)
+	known := append(fill(t, w), `"Text.Count"`, `"mounted"`)
 	counts := askAll(t, w, generator{random: rand.New(rand.NewPCG(1, 2)), texts: append(slices.Repeat(known, 10), texts...)}, dir, files, true)
 	for name, good := range counts {
 		if good == 0 && !strings.HasPrefix(string(name), "Mcp.") { // they ask a client of the Model Context Protocol, which this test isn't
@@ -75,6 +77,16 @@ func fill(t *testing.T, w *whole) (known []string) {
 		t.Fatalf("%s", m.Data)
 	}
 	if m := w.command("Syscall.Register", `{"name":"Text.Count","kind":"query","code":"export const handler = () => 1","inputSchema":{},"outputSchema":{}}`); failure(m) != 0 {
+		t.Fatalf("%s", m.Data)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) { // of the Model Context Protocol
+		var request struct{ ID json.RawMessage }
+		_ = json.NewDecoder(r.Body).Decode(&request)
+		out.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"tools":[]}}`, request.ID)
+	}))
+	t.Cleanup(server.Close)
+	if m := w.command("Mcp.Add", `{"name":"mounted","url":%q}`, server.URL); failure(m) != 0 {
 		t.Fatalf("%s", m.Data)
 	}
 	note := message.Message{Kind: message.KindCommand, Type: "Echo", Data: []byte(`{"message":"a note"}`)}

@@ -13,7 +13,6 @@ import (
 	"kernos/kernel"
 	"kernos/kernel/principal"
 	"kernos/message"
-	"kernos/schema"
 )
 
 // The events of servers.
@@ -28,9 +27,9 @@ type addInput struct {
 	Name      string            `json:"name" jsonschema:"minLength=1,maxLength=32" jsonschema_description:"What to call the server: letters, digits, - and _. Its tools are Name.Tool: create_issue of github is Github.CreateIssue."`
 	Command   []string          `json:"command,omitempty" jsonschema:"maxItems=256" jsonschema_description:"The program that is the server, with its arguments. It is run with the owner's rights, and speaks over its standard streams."`
 	Directory string            `json:"directory,omitempty" jsonschema_description:"The directory that the program runs in. Default: that of the kernel."`
-	Env       map[string]string `json:"env,omitempty" jsonschema:"format=password,writeOnly=true" jsonschema_description:"Variables of the program's environment, which has none of the kernel's but PATH, HOME and others that say where things are. Their values are kept sealed."`
+	Env       map[string]string `json:"env,omitempty" jsonschema_extras:"writeOnly=true" jsonschema_description:"Variables of the program's environment, which has none of the kernel's but PATH, HOME and others that say where things are. Their values are kept sealed."`
 	URL       string            `json:"url,omitempty" jsonschema:"maxLength=2048" jsonschema_description:"In place of command: the address of a server that speaks streamable HTTP."`
-	Headers   map[string]string `json:"headers,omitempty" jsonschema:"format=password,writeOnly=true" jsonschema_description:"Headers of the requests to the address. Their values are kept sealed, for that host only."`
+	Headers   map[string]string `json:"headers,omitempty" jsonschema_extras:"writeOnly=true" jsonschema_description:"Headers of the requests to the address. Their values are kept sealed, for that host only."`
 	Client    *oauthClient      `json:"client,omitempty" jsonschema_description:"What the authorization server of the address knows this kernel by, if it doesn't register clients by itself."`
 	Protocol  string            `json:"protocol,omitempty" jsonschema:"enum=2026-07-28,enum=2025-11-25,enum=2025-06-18,enum=2025-03-26,enum=2024-11-05" jsonschema_description:"The revision of the protocol that the server speaks. Default: the kernel finds out."`
 	Forms     string            `json:"forms,omitempty" jsonschema:"enum=decline,enum=defaults,default=decline" jsonschema_description:"What the server gets that asks for a form to be filled in during a call: a refusal, or the defaults of the fields if all that are required have one."`
@@ -96,9 +95,9 @@ var add = kernel.DefineCommand[addInput, serverInfo](kernel.Definition{
 		{Code: 502, When: "the server can't be started or reached, or doesn't speak the protocol"},
 		{Code: 503, When: "the server wants credentials and gets none"},
 	},
-	Emits:  []kernel.EventDefinition{{Type: Authorize, Summary: "The server wants a person to log in, at {url}. The call waits for it."}},
-	Input:  schema.Input[addInput]().Example(`{"name":"github","url":"https://mcp.example.com/mcp"}`),
-	Effect: kernel.External, Runs: kernel.Slow, Timeout: 10 * time.Minute,
+	Emits:   []kernel.EventDefinition{{Type: Authorize, Summary: "The server wants a person to log in, at {url}. The call waits for it."}},
+	Example: `{"name":"github","url":"https://mcp.example.com/mcp"}`,
+	Effect:  kernel.External, Runs: kernel.Slow, Timeout: 10 * time.Minute,
 })
 
 func (h *Host) add(ctx context.Context, in addInput, stream *kernel.Stream) (out serverInfo, err error) {
