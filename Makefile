@@ -3,6 +3,10 @@
 GO        ?= go
 BIN       := bin/kernos
 FUZZTIME  ?= 30s
+
+# With how many conversations, and for how many seconds, make model trains.
+CONVERSATIONS ?= 450000
+TRAINTIME     ?= 415
 PACKAGES  := ./...
 
 # What the code is checked for beside the system that runs the tests.
@@ -16,7 +20,7 @@ PROOFS    := TestEngine/(Random|Kill|PowerCut|Faults)$$|Kill
 SIZES     := AreCheap$$|InResidentMemory$$|SizesOfTheModelInside$$|FirstTokenComesSoon$$
 
 .DEFAULT_GOAL := help
-.PHONY: help build install test unit npm crash attack soak shells lint fmt docs fuzz bench cover clean
+.PHONY: help build install test unit npm crash attack soak shells lint fmt docs model fuzz bench cover clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -69,6 +73,10 @@ fmt: ## Format the code
 
 docs: ## Write docs/CONFORMANCE.md from the conversations
 	$(GO) test ./conformance -run TestDocument -update
+
+model: ## Train the model inside again, as bin/model/kernos-demo.gguf (tools/model/README.md lists what that needs)
+	python3 tools/model/train.py $(CONVERSATIONS) $(TRAINTIME) bin/model
+	python3 tools/model/convert.py bin/model bin/model/kernos-demo.gguf
 
 fuzz: ## Fuzz every target for FUZZTIME each (default 30s)
 	@for file in $$(git grep -l '^func Fuzz' -- '*_test.go'); do \

@@ -45,6 +45,9 @@ const (
 	demoAnswer = 160
 )
 
+// demoFound is how many elements the model is shown of a list of messages or keys. It was trained with five at most.
+const demoFound = 5
+
 func newDemo() *demo {
 	d := &demo{turn: make(chan struct{}, 1)}
 	d.turn <- struct{}{}
@@ -375,8 +378,7 @@ func (d *demo) result(name message.Type, r *answered) string {
 		return d.short(r.text, demoResult)
 	}
 	if r.isError {
-		value = keep(value, []string{"code", "message"})
-		return d.short(`{"error": `+spaced(value)+`}`, demoResult)
+		return d.short(demoError(value), demoResult)
 	}
 	if p := jsonscan.Member(value, "process"); p != nil { // a job, as a session keeps it
 		value = fmt.Appendf(nil, `{"jobId":%s,"status":%s}`, cmp.Or(string(jsonscan.Member(p, "id")), "null"), cmp.Or(string(jsonscan.Member(p, "status")), "null"))
@@ -385,6 +387,18 @@ func (d *demo) result(name message.Type, r *answered) string {
 		value = keep(value, members)
 	}
 	return d.short(spaced(value), demoResult)
+}
+
+// demoError is what the model is shown of an error: what has failed, without the next step, which it can't take.
+func demoError(failure jsontext.Value) string {
+	code := cmp.Or(string(jsonscan.Member(failure, "code")), "500")
+	var text string
+	_ = json.Unmarshal(jsonscan.Member(failure, "message"), &text)
+	text, _, _ = strings.Cut(text, "; ")
+	if code == "409" && strings.Contains(text, "not known") {
+		text = "The outcome is not known"
+	}
+	return `{"error": {"code": ` + code + `, "message": ` + string(jsonscan.AppendQuoted(nil, text)) + `}}`
 }
 
 // short returns the beginning of a text that is longer than so many tokens.
@@ -407,14 +421,32 @@ func keep(object jsontext.Value, names []string) jsontext.Value {
 	}
 	out := []byte("{")
 	for _, name := range names {
-		if value := jsonscan.Member(object, name); value != nil {
-			if len(out) > 1 {
-				out = append(out, ',')
-			}
-			out = append(append(jsonscan.AppendQuoted(out, name), ':'), value...)
+		value := jsonscan.Member(object, name)
+		if value == nil {
+			continue
 		}
+		switch name {
+		case "messages":
+			value = elements(value, demoFound, func(m []byte) []byte { return keep(m, []string{"id", "type"}) })
+		case "keys":
+			value = elements(value, demoFound, func(key []byte) []byte { return append([]byte(`"/`), key[1:]...) })
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(append(jsonscan.AppendQuoted(out, name), ':'), value...)
 	}
 	return append(out, '}')
+}
+
+// elements returns the first elements of a list, each changed to the form that the model was trained with.
+func elements(list jsontext.Value, most int, change func([]byte) []byte) jsontext.Value {
+	var all [][]byte
+	jsonscan.Elements(list, 0, func(one []byte) bool {
+		all = append(all, change(one))
+		return len(all) < most
+	})
+	return slices.Concat([]byte("["), bytes.Join(all, []byte(",")), []byte("]"))
 }
 
 // spaced writes JSON with a space after each comma and colon, as the model was trained with.

@@ -1,7 +1,9 @@
 // Answers prompts with llama.cpp, so that internal/llama can be compared with it:
 //
 //	npm install node-llama-cpp@3.22.1
+//	python3 conversations.py 400 > prompts.jsonl
 //	node oracle.mjs ../../internal/llama/kernosdemo/kernos-demo.gguf < prompts.jsonl > llamacpp.jsonl
+//	gzip -9n < llamacpp.jsonl > ../../internal/llama/testdata/llamacpp.jsonl.gz
 //
 // A line of the input is a prompt as a JSON text, with control tokens written out. A line of the
 // output is {prompt, tokens, answer, gaps}: the prompt's tokens, those of the greedy answer, and
