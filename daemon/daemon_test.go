@@ -105,6 +105,51 @@ func TestAProgramServesItsOwnSyscalls(t *testing.T) {
 	}
 }
 
+// Code is registered and called over HTTP as over any other wire.
+func TestCodeIsServedOverHTTP(t *testing.T) {
+	home := t.TempDir()
+	d, err := daemon.Open(&daemon.Options{Home: home, Web: &daemon.Web{Address: "127.0.0.1:0"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- d.Serve(ctx) }()
+	if _, err := d.Call(t.Context(), query("Ping", `{}`), nil); err != nil {
+		t.Fatal(err)
+	}
+	token, err := os.ReadFile(filepath.Join(home, "token"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	urls := d.URLs()
+	browser := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	for _, c := range []struct{ path, body, want string }{
+		{"/v1/call/syscall/register", `{"name":"Text.Double","kind":"query","inputSchema":{"type":"object","required":["n"]},"outputSchema":{},"code":"export const handler = ({n}: {n: number}) => ({n: 2 * n});"}`, `"registered":true`},
+		{"/v1/call/text/double", `{"n":21}`, `{"n":42}`},
+		{"/v1/call/text/double", `{}`, `missing required field: n`},
+		{"/v1/messages", `{"kind":"query","type":"Text.Double","data":{"n":4},"metadata":{"id":"a","timestamp":0}}`, `"data":{"n":8}`},
+	} {
+		request, err := http.NewRequestWithContext(t.Context(), "POST", urls[len(urls)-1]+c.path, strings.NewReader(c.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
+		response, err := browser.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(response.Body)
+		if err := errors.Join(err, response.Body.Close()); err != nil || !strings.Contains(string(body), c.want) {
+			t.Errorf("%s %s: %s, %v", c.path, c.body, body, err)
+		}
+	}
+	stop()
+	if err := errors.Join(<-served, d.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
 // A kernel without a journal makes nothing on disk before a message needs it.
 func TestAnUnrecordedKernelOpensItsStoreWhenItIsNeeded(t *testing.T) {
 	home := filepath.Join(t.TempDir(), "home")

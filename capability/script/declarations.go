@@ -4,6 +4,7 @@ import (
 	_ "embed" // for what a handler has
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"kernos/kernel"
@@ -34,4 +35,11 @@ func Types(syscalls []Described) string {
 	}
 	b.WriteString("}\n")
 	return b.String()
+}
+
+// CompilerOptions are the arguments with which tsc checks code against declarations in a file; the files of the code follow.
+// The types of Node that may be installed nearby aren't those of a handler, so packages are looked for where there are none.
+func CompilerOptions(declared string) []string {
+	return []string{"--noEmit", "--strict", "--target", "es2023", "--lib", "es2023", "--module", "esnext", "--moduleResolution", "bundler",
+		"--typeRoots", filepath.Join(filepath.Dir(declared), "none"), declared}
 }

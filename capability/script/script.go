@@ -69,7 +69,7 @@ type Scripts struct {
 	mu     sync.Mutex // serialises changes
 	loaded bool
 	byName map[message.Type]*script
-	names  map[principal.ID]int // how many scripts each principal has, beside those of files
+	names  map[principal.ID]int           // how many scripts each principal has, beside those of files
 	paces  map[principal.ID]*rate.Limiter // of registrations
 }
 

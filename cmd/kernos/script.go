@@ -179,8 +179,7 @@ func checkTypes(c *cobra.Command, open opener, file string) error {
 		if err := os.WriteFile(declared, []byte(types), 0o600); err != nil {
 			return exit.Wrap(err)
 		}
-		found, err := exec.CommandContext(ctx, tsc, "--noEmit", "--strict", "--target", "es2023", "--lib", "es2023", "--module", "esnext",
-			"--moduleResolution", "bundler", "--types", "", declared, file).CombinedOutput()
+		found, err := exec.CommandContext(ctx, tsc, append(code.CompilerOptions(declared), file)...).CombinedOutput()
 		if err == nil {
 			return nil
 		}

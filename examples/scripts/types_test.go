@@ -1,0 +1,90 @@
+package scripts
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"kernos/capability/script"
+	"kernos/daemon"
+	"kernos/message"
+)
+
+// The compiler of TypeScript takes what kernos types prints of all syscalls, and the examples fit it. make npm installs it.
+func TestTypes(t *testing.T) {
+	compiler, err := filepath.Abs("../../conformance/npm/node_modules/typescript/bin/tsc")
+	if err == nil {
+		_, err = os.Stat(compiler)
+	}
+	if err != nil {
+		t.Fatalf("%v; make npm installs it", err)
+	}
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	declared := write("kernos.d.ts", script.Types(described(t)))
+	check := func(files ...string) (string, error) {
+		args := slices.Concat([]string{compiler}, script.CompilerOptions(declared), files)
+		out, err := exec.CommandContext(t.Context(), "node", args...).CombinedOutput()
+		return string(out), err
+	}
+	examples, err := filepath.Glob("*.ts")
+	if err != nil || len(examples) != 5 {
+		t.Fatal(examples, err)
+	}
+	if out, err := check(examples...); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	out, _ := check(
+		write("field.ts", `export const handler = () => kernos.call("Memory.Get", { ke: "a" });`),
+		write("kind.ts", `export const handler = () => kernos.call("Memory.Get", { key: 7 });`),
+	)
+	for _, file := range []string{"field.ts", "kind.ts"} {
+		if !strings.Contains(out, file) {
+			t.Errorf("the compiler finds nothing wrong in %s:\n%s", file, out)
+		}
+	}
+}
+
+// described describes all syscalls of a daemon.
+func described(t *testing.T) (all []script.Described) {
+	d, err := daemon.Open(&daemon.Options{Home: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	read := func(name message.Type, input, to any) {
+		data, err := json.Marshal(input)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := d.Call(t.Context(), message.Message{Kind: message.KindQuery, Type: name, Data: data}, nil)
+		if err == nil {
+			err = json.Unmarshal(answer.Data, to)
+		}
+		if err != nil || answer.Kind != message.KindReply {
+			t.Fatal(name, string(answer.Data), err)
+		}
+	}
+	var list struct{ Syscalls []string }
+	read("Syscall.List", struct{}{}, &list)
+	for _, name := range list.Syscalls {
+		var one script.Described
+		read("Syscall.Describe", map[string]string{"name": name}, &one)
+		all = append(all, one)
+	}
+	return all
+}
