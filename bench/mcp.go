@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -47,7 +48,7 @@ func mcps(out io.Writer, binary string) error {
 	if err != nil {
 		return err
 	}
-	servers := []*mcpServer{{name: "Kernos", address: address, token: strings.TrimSpace(token), stdio: exec.Command(binary, "mcp"), env: d.environment(dir)}}
+	servers := []*mcpServer{{name: "Kernos", pid: d.cmd.Process.Pid, address: address, token: strings.TrimSpace(token), stdio: exec.Command(binary, "mcp"), env: d.environment(dir)}}
 	self, err := os.Executable()
 	if err != nil {
 		return err
@@ -77,14 +78,14 @@ func besideMCP(out io.Writer, servers []*mcpServer) error {
 	fmt.Fprintln(w, header+"× go-sdk\t× mark3labs\t")
 	for _, way := range []struct {
 		name string
-		rate func(*mcpServer) (float64, error)
+		rate func(*mcpServer) (mcpRate, error)
 	}{
-		{fmt.Sprintf("stateless HTTP, %d connections", mcpConnections), func(s *mcpServer) (float64, error) { return s.overHTTP(mcpConnections) }},
-		{"stateless HTTP, one connection", func(s *mcpServer) (float64, error) { return s.overHTTP(1) }},
-		{"stdio, one at a time", func(s *mcpServer) (float64, error) { return s.overStdio(1) }},
-		{"stdio, 16 in flight", func(s *mcpServer) (float64, error) { return s.overStdio(16) }},
+		{fmt.Sprintf("stateless HTTP, %d connections", mcpConnections), func(s *mcpServer) (mcpRate, error) { return s.overHTTP(mcpConnections) }},
+		{"stateless HTTP, one connection", func(s *mcpServer) (mcpRate, error) { return s.overHTTP(1) }},
+		{"stdio, one at a time", func(s *mcpServer) (mcpRate, error) { return s.overStdio(1) }},
+		{"stdio, 16 in flight", func(s *mcpServer) (mcpRate, error) { return s.overStdio(16) }},
 	} {
-		rates := make([][]float64, len(servers))
+		rates := make([][]mcpRate, len(servers))
 		for range mcpRounds {
 			for i, s := range servers {
 				r, err := way.rate(s)
@@ -94,21 +95,40 @@ func besideMCP(out io.Writer, servers []*mcpServer) error {
 				rates[i] = append(rates[i], r)
 			}
 		}
-		row := way.name + "\t"
-		var medians []float64
-		for _, all := range rates {
-			slices.Sort(all)
-			medians = append(medians, all[len(all)/2])
-			row += fmt.Sprintf("%.0f\t", all[len(all)/2])
+		for _, column := range []struct {
+			name string
+			of   func(mcpRate) float64
+		}{
+			{way.name, func(r mcpRate) float64 { return r.perSecond }},
+			{"CPU time of the server, µs per call", func(r mcpRate) float64 { return float64(r.cpu) / 1e3 }},
+		} {
+			row := column.name + "\t"
+			var medians []float64
+			for _, all := range rates {
+				slices.SortFunc(all, func(a, b mcpRate) int { return cmp.Compare(column.of(a), column.of(b)) })
+				medians = append(medians, column.of(all[len(all)/2]))
+				row += fmt.Sprintf("%.0f\t", medians[len(medians)-1])
+			}
+			if column.name == way.name {
+				fmt.Fprintf(w, "%s%.1f\t%.1f\t\n", row, medians[0]/medians[1], medians[0]/medians[2])
+			} else {
+				fmt.Fprintf(w, "%s1/%.1f\t1/%.1f\t\n", row, medians[1]/medians[0], medians[2]/medians[0])
+			}
 		}
-		fmt.Fprintf(w, "%s%.1f\t%.1f\t\n", row, medians[0]/medians[1], medians[0]/medians[2])
 	}
 	return w.Flush()
+}
+
+// An mcpRate is how many calls per second were answered, and what one of them cost the server.
+type mcpRate struct {
+	perSecond float64
+	cpu       time.Duration
 }
 
 // An mcpServer is one that is measured: at an address, and as a program.
 type mcpServer struct {
 	name, address, token string
+	pid                  int       // of the process that answers HTTP
 	stdio                *exec.Cmd // a new process is started with its path and arguments
 	env                  []string
 }
@@ -132,7 +152,7 @@ func startMCPPeer(self, name string) (*mcpServer, func(), error) {
 		stop()
 		return nil, nil, err
 	}
-	return &mcpServer{name: name, address: strings.TrimSpace(line), stdio: exec.Command(self, "-mcp", name, "-stdio")}, stop, nil
+	return &mcpServer{name: name, pid: cmd.Process.Pid, address: strings.TrimSpace(line), stdio: exec.Command(self, "-mcp", name, "-stdio")}, stop, nil
 }
 
 const mcpMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"bench","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}`
@@ -154,10 +174,10 @@ func (s *mcpServer) request(method, name, params string) []byte {
 
 var echoCall = `"name":"Echo","arguments":{"message":"` + strings.Repeat("x", 100) + `"},`
 
-// overHTTP returns how many echoes per second some connections get, one at a time each.
-func (s *mcpServer) overHTTP(connections int) (float64, error) {
+// overHTTP measures the echoes that some connections get, one at a time each.
+func (s *mcpServer) overHTTP(connections int) (mcpRate, error) {
 	one := s.request("tools/call", "Echo", echoCall)
-	return inParallel(connections, func() (int, error) {
+	return inParallel(connections, s.pid, func() (int, error) {
 		c, err := dialHTTP(s.address)
 		if err != nil {
 			return 0, err
@@ -177,20 +197,27 @@ func (s *mcpServer) overHTTP(connections int) (float64, error) {
 	})
 }
 
-// inParallel runs work in goroutines, and returns how much of it was done per second.
-func inParallel(many int, work func() (int, error)) (float64, error) {
+// inParallel runs work in goroutines, and returns how much of it was done per second, and what that cost
+// the process.
+func inParallel(many, pid int, work func() (int, error)) (mcpRate, error) {
 	var all sync.WaitGroup
 	counts, errs := make([]int, many), make([]error, many)
+	before, err := processTime(pid)
+	if err != nil {
+		return mcpRate{}, err
+	}
 	begin := time.Now()
 	for i := range many {
 		all.Go(func() { counts[i], errs[i] = work() })
 	}
 	all.Wait()
+	took := time.Since(begin)
+	after, err := processTime(pid)
 	sum := 0
 	for _, n := range counts {
 		sum += n
 	}
-	return float64(sum) / time.Since(begin).Seconds(), errors.Join(errs...)
+	return mcpRate{float64(sum) / took.Seconds(), (after - before) / time.Duration(max(sum, 1))}, errors.Join(append(errs, err)...)
 }
 
 // httpConn is a client that does as little as it can, so that the server is what is measured.
@@ -264,20 +291,21 @@ func (c *httpConn) read(n int) ([]byte, error) {
 	return c.body, err
 }
 
-// overStdio returns how many echoes per second a process answers over its standard input and output.
-func (s *mcpServer) overStdio(inFlight int) (float64, error) {
+// overStdio measures the echoes that a process answers over its standard input and output. The time of
+// a daemon behind it counts.
+func (s *mcpServer) overStdio(inFlight int) (r mcpRate, err error) {
 	cmd := exec.Command(s.stdio.Path, s.stdio.Args[1:]...)
 	cmd.Env, cmd.Stderr = s.env, os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
-		return 0, err
+		return r, err
 	}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
-		return 0, err
+		return r, err
 	}
 	if err := cmd.Start(); err != nil {
-		return 0, err
+		return r, err
 	}
 	defer func() {
 		_ = in.Close()
@@ -291,28 +319,37 @@ func (s *mcpServer) overStdio(inFlight int) (float64, error) {
 		return lines.ReadSlice('\n')
 	}
 	if _, err := talk(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}`); err != nil {
-		return 0, err
+		return r, err
 	}
 	call := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{` + strings.TrimSuffix(echoCall, ",") + `}}` + "\n"
 	if _, err := io.WriteString(in, `{"jsonrpc":"2.0","method":"notifications/initialized"}`+"\n"+strings.Repeat(call, inFlight)); err != nil {
-		return 0, err
+		return r, err
 	}
 	one := []byte(call)
 	done := 0
-	begin := time.Now()
+	cpu := func() (sum time.Duration) {
+		for _, pid := range []int{cmd.Process.Pid, s.pid} {
+			t, err := processTime(pid)
+			if err == nil {
+				sum += t
+			}
+		}
+		return sum
+	}
+	before, begin := cpu(), time.Now()
 	for ; time.Since(begin) < mcpTime; done++ {
 		line, err := lines.ReadSlice('\n')
 		if err != nil {
-			return 0, err
+			return r, err
 		}
 		if !bytes.Contains(line, []byte("xxxxxxxxxx")) {
-			return 0, fmt.Errorf("it is answered with %s", line)
+			return r, fmt.Errorf("it is answered with %s", line)
 		}
 		if _, err := in.Write(one); err != nil {
-			return 0, err
+			return r, err
 		}
 	}
-	return float64(done) / time.Since(begin).Seconds(), nil
+	return mcpRate{float64(done) / time.Since(begin).Seconds(), (cpu() - before) / time.Duration(max(done, 1))}, nil
 }
 
 // manyTools measures tools/list with many tools, the first time and later, and how soon a client
