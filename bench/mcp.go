@@ -53,7 +53,7 @@ func mcps(out io.Writer, binary string) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range []string{"go-sdk", "mark3labs"} {
+	for _, name := range []string{"go-sdk", "mark3labs", "floor"} {
 		s, stop, err := startMCPPeer(self, name)
 		if err != nil {
 			return err
@@ -88,6 +88,10 @@ func besideMCP(out io.Writer, servers []*mcpServer) error {
 		rates := make([][]mcpRate, len(servers))
 		for range mcpRounds {
 			for i, s := range servers {
+				if s.name == "floor" && strings.HasPrefix(way.name, "stdio") {
+					rates[i] = append(rates[i], mcpRate{})
+					continue
+				}
 				r, err := way.rate(s)
 				if err != nil {
 					return fmt.Errorf("%s, %s: %w", s.name, way.name, err)

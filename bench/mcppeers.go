@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
+	"strings"
 
 	mark3labs "github.com/mark3labs/mcp-go/mcp"
 	mark3server "github.com/mark3labs/mcp-go/server"
@@ -29,6 +31,14 @@ var mcpPeers = map[string]func() (handler http.Handler, stdio func() error){
 			})
 		return gosdk.NewStreamableHTTPHandler(func(*http.Request) *gosdk.Server { return s }, &gosdk.StreamableHTTPOptions{Stateless: true, JSONResponse: true}),
 			func() error { return s.Run(context.Background(), &gosdk.StdioTransport{}) }
+	},
+	"floor": func() (http.Handler, func() error) { // looks at nothing: no server on net/http is faster
+		answer := []byte(`{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"` + strings.Repeat("x", 300) + `"}]}}`)
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write(answer)
+		}), nil
 	},
 	"mark3labs": func() (http.Handler, func() error) {
 		s := mark3server.NewMCPServer("bench", "1.0.0")
