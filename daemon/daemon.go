@@ -31,6 +31,7 @@ import (
 	"kernos/capability/script/engine"
 	"kernos/capability/session"
 	"kernos/capability/token"
+	"kernos/console"
 	"kernos/journal"
 	"kernos/kernel"
 	"kernos/message"
@@ -56,6 +57,7 @@ type Daemon struct {
 	lock     *unix.Listener // of the socket, which keeps a second daemon from the home; nil if there is no socket
 	socket   *unix.Server   // likewise
 	doors    []door
+	console  *console.Console // nil if no web address is served
 	rates    rates
 	size     diskSize
 
@@ -194,6 +196,9 @@ func (d *Daemon) openDoors() error {
 		d.doors = append(d.doors, d.openSocket())
 	}
 	if d.opts.Web != nil {
+		if err := d.openConsole(); err != nil {
+			return err
+		}
 		web, err := openWeb(d)
 		if err != nil {
 			return err

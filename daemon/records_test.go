@@ -17,7 +17,7 @@ import (
 // Every record of a command names its sender, also where they are stored with the change.
 func TestRecordsOfACommandNameItsSender(t *testing.T) {
 	k := keepIn(t, t.TempDir(), storetest.NewMemory(), Options{})
-	p := console(t)
+	p := asConsole(t)
 	k.as(p, "Memory.Set", `{"key":"k","value":1}`)
 	k.as(p, "Echo", `{"message":"hello"}`)
 	all, _, err := k.state.journal.List(t.Context(), journal.Query{Limit: 100})
@@ -110,7 +110,7 @@ func TestAReplayHasTheRightsOfTheSender(t *testing.T) {
 	if r := k.replay(t, ci, "fine"); r.Commands != 1 {
 		t.Errorf("%+v", r)
 	}
-	if r := k.replay(t, console(t), "fine"); r.Commands != 0 || len(r.Skipped) != 1 || r.Skipped[0].Why != `It was sent by "ci"; the owner and "ci" can run it again` {
+	if r := k.replay(t, asConsole(t), "fine"); r.Commands != 0 || len(r.Skipped) != 1 || r.Skipped[0].Why != `It was sent by "ci"; the owner and "ci" can run it again` {
 		t.Errorf("%+v", r)
 	}
 	if r := k.replay(t, owner, "fine"); r.Commands != 1 {

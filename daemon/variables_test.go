@@ -29,7 +29,7 @@ func (k *kept) write(p *principal.Principal, setting, value string) message.Mess
 	return k.as(p, "VFS.Write", fmt.Sprintf(`{"uri":"os://sys/%s","content":%q}`, setting, value))
 }
 
-func console(t *testing.T) *principal.Principal {
+func asConsole(t *testing.T) *principal.Principal {
 	t.Helper()
 	p, err := principal.New("01", "web", principal.Grant{Preset: principal.Console})
 	if err != nil {
@@ -62,7 +62,7 @@ func TestSettingsHaveFloors(t *testing.T) {
 			"journal-size":  {"1B", "1MB"},
 			"log-level":     {"ERROR+100", "ERROR"},
 		} {
-			for _, p := range []*principal.Principal{principal.TheOwner(), console(t)} {
+			for _, p := range []*principal.Principal{principal.TheOwner(), asConsole(t)} {
 				got := k.write(p, setting, c.value)
 				if e, err := got.Failure(); err != nil || e.Code != 422 || !strings.Contains(e.Message, c.floor) || !strings.Contains(e.Message, setting) {
 					t.Errorf("%s=%s for %s: %s, without a 422 that names %s", setting, c.value, p.Name(), got.Data, c.floor)
@@ -106,7 +106,7 @@ func TestAChangedSettingLeavesTraces(t *testing.T) {
 		var log bytes.Buffer
 		level := new(slog.LevelVar)
 		k := keepIn(t, t.TempDir(), storetest.NewMemory(), Options{Level: level, Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: level}))})
-		p := console(t)
+		p := asConsole(t)
 		for _, c := range [][2]string{{"log-level", "ERROR"}, {"journal-age", "1h"}, {"timeout", "20s"}} {
 			if got := k.write(p, c[0], c[1]); got.Kind != message.KindReply {
 				t.Fatalf("%v: %s", c, got.Data)

@@ -52,7 +52,7 @@ func openWeb(d *Daemon) (_ door, err error) {
 		Version: d.opts.Version, Offers: d.opts.Offers, Find: d.tokens.Named, Resolve: d.state.resolve, Blobs: d.state.blobs, ReachesBlob: d.state.reaches, Watch: d.watchResource, Log: d.opts.Log,
 	})
 	server := httpd.NewServer(d.kernel, &httpd.Options{
-		WebSocket: sockets, MCP: clients, RPC: streams, Blobs: d.state.blobs, ReachesBlob: d.state.reaches, Ready: d.state.ready, Collect: d.collect,
+		WebSocket: sockets, MCP: clients, Console: d.console, RPC: streams, Blobs: d.state.blobs, ReachesBlob: d.state.reaches, Ready: d.state.ready, Collect: d.collect,
 		MaxConnections: transport.Share(cmp.Or(l.MaxConnections, 4096), webPart), FrameRate: l.FrameRate, RequestRate: l.RequestRate,
 		Idle: l.Idle, Grace: l.Grace, Log: d.opts.Log,
 	})
@@ -107,6 +107,7 @@ func (w *web) openTCP(d *Daemon, o *Web) error {
 	if err != nil {
 		return err
 	}
+	guard.Console = d.consoleGuard()
 	listener := httpd.Door{Remote: true, Guard: &guard}
 	if !o.NoToken {
 		token, err := httpd.OpenToken(cmp.Or(o.TokenFile, d.home.Token()))

@@ -63,7 +63,7 @@ that isn't a terminal, and no command, means kernos pipe.`,
 	var contextName string
 	open, openStarted, openRunning := openers(&contextName)
 	root.AddCommand(serveCommand(), statusCommand(openRunning, &contextName), stopCommand(&contextName), tokenCommand(open, openRunning), pipeCommand(), convertCommand(),
-		lsCommand(open, openRunning), describeCommand(open, openRunning), backupCommand(&contextName), restoreCommand(), callCommand(), chatCommand(openStarted, &contextName), sessionCommand(openStarted, &contextName), jobCommand(openStarted, &contextName), modelCommand(openStarted, &contextName), handleCommand(), contextCommand(), doctorCommand(), completionCommand())
+		lsCommand(open, openRunning), describeCommand(open, openRunning), backupCommand(&contextName), restoreCommand(), callCommand(), chatCommand(openStarted, &contextName), sessionCommand(openStarted, &contextName), jobCommand(openStarted, &contextName), modelCommand(openStarted, &contextName), handleCommand(), consoleCommand(openStarted), contextCommand(), doctorCommand(), completionCommand())
 	root.AddCommand(historyCommands(openStarted, openRunning)...)
 	root.AddCommand(documentCommands()...)
 	root.AddCommand(mcpCommand(open, &contextName))

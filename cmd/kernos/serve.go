@@ -165,14 +165,18 @@ func introduce(d *daemon.Daemon, s *settings.Serve, logPlace string, people io.W
 	if status.Directory != "" {
 		directory = fmt.Sprintf("  directory %s (its folder os is os://, if it exists)\n", status.Directory)
 	}
+	page := ""
+	if url, err := d.ConsoleURL(); err == nil {
+		page = fmt.Sprintf("  console   %s (for one browser, within a minute; then kernos console)\n", url)
+	}
 	fmt.Fprintf(people, `kernos %s serves %s for %s
   process   %d
   socket    %s
   http      %s
-  state     %s (%s, %s recorded)
+%s  state     %s (%s, %s recorded)
 %s  log       %s
   syscalls  %d: %s
 kernos stop, or an interrupt, ends it.
-`, version, status.Origin, who, status.PID, status.Socket, strings.Join(d.URLs()[1:], ", "), d.Home().State(), terminal.Bytes(status.Store.Bytes),
+`, version, status.Origin, who, status.PID, status.Socket, strings.Join(d.URLs()[1:], ", "), page, d.Home().State(), terminal.Bytes(status.Store.Bytes),
 		terminal.Count(int(status.Store.Messages), "message", "messages"), directory, logPlace, len(r.Types()), strings.Join(modules, ", "))
 }

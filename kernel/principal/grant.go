@@ -87,7 +87,7 @@ var always = []string{"Ping", "Syscall.List", "Syscall.Describe", "Sys.Describe"
 
 // ownersOnly is what no grant gives: to make tokens, to get one of the owner's, and to mount servers,
 // which are programs that run with the owner's rights.
-var ownersOnly = []string{"Token.*", "Kernel.Ticket", "Mcp.Add", "Mcp.Remove", "Mcp.List", "Mcp.Show", "Mcp.Allow", "Mcp.Refresh"}
+var ownersOnly = []string{"Token.*", "Kernel.Ticket", "Kernel.Console", "Mcp.Add", "Mcp.Remove", "Mcp.List", "Mcp.Show", "Mcp.Allow", "Mcp.Refresh"}
 
 var patternForm = regexp.MustCompile(`^(\*|[A-Z][A-Za-z0-9]*|([A-Z][A-Za-z0-9]*|\*)\.([A-Z][A-Za-z0-9]*|\*))$`)
 

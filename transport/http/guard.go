@@ -42,6 +42,30 @@ type Guard struct {
 
 	// Anyone returns the principal of callers who need no secret. Nil means the owner.
 	Anyone func() *principal.Principal
+
+	// Console lets the pages of the console in, which send a cookie. Nil means that there is
+	// no console.
+	Console *ConsoleGuard
+}
+
+// A ConsoleGuard knows the browsers that are signed in to the console.
+type ConsoleGuard struct {
+	// Cookie is the name of the cookie that has a browser's secret.
+	Cookie string
+
+	// Authenticate returns the principal that a secret stands for, or nil if there is none.
+	Authenticate func(secret string) (*principal.Principal, error)
+
+	// EnterPath is where a browser goes to sign in. It needs no secret.
+	EnterPath string
+
+	// Refuse answers a person whose browser isn't signed in.
+	Refuse func(w http.ResponseWriter, status int, reason string)
+}
+
+// browses reports whether a person opens a page.
+func browses(r *http.Request) bool {
+	return r.Method == http.MethodGet && r.Header.Get("Upgrade") == "" && strings.Contains(r.Header.Get("Accept"), "text/html")
 }
 
 // ParseOrigin returns an origin as a browser writes it.
@@ -139,7 +163,10 @@ func (g *Guard) checkPage(w http.ResponseWriter, r *http.Request) (answered bool
 
 // authenticate finds the principal of a request, as check does.
 func (g *Guard) authenticate(w http.ResponseWriter, r *http.Request) (p *principal.Principal, reason transport.Reason) {
-	if health(r) || g.Authenticate == nil {
+	if p := g.signedIn(r); p != nil {
+		return p, ""
+	}
+	if health(r) || g.Authenticate == nil || g.Console != nil && r.URL.Path == g.Console.EnterPath {
 		if g.Anyone == nil {
 			return principal.TheOwner(), ""
 		}
@@ -156,6 +183,10 @@ func (g *Guard) authenticate(w http.ResponseWriter, r *http.Request) (p *princip
 			return p, ""
 		}
 	}
+	if g.Console != nil && !given && browses(r) {
+		g.Console.Refuse(w, http.StatusUnauthorized, "This browser isn't signed in.")
+		return nil, refusedToken
+	}
 	w.Header().Set("WWW-Authenticate", `Bearer realm="kernos"`)
 	text := "This needs a token of the daemon: send the header Authorization: Bearer TOKEN (kernos token prints one); a web page that opens a WebSocket sends the protocols kernos and kernos.token.TOKEN"
 	if given {
@@ -163,6 +194,36 @@ func (g *Guard) authenticate(w http.ResponseWriter, r *http.Request) (p *princip
 	}
 	refuse(w, refusal{401, "token_required", text})
 	return nil, refusedToken
+}
+
+// signedIn returns the principal of a browser that is signed in to the console, or nil. A browser
+// sends a cookie with whatever is asked of this server, so the cookie counts only for what the
+// server's own pages ask for, and for what a person opens.
+func (g *Guard) signedIn(r *http.Request) *principal.Principal {
+	if g.Console == nil {
+		return nil
+	}
+	cookie, err := r.Cookie(g.Console.Cookie)
+	r.Header.Del("Cookie")
+	if err != nil {
+		return nil
+	}
+	own := false
+	if origin, foreign, _ := g.page(r); origin != "" {
+		own = !foreign && r.Header.Get("Origin") != ""
+	} else {
+		site := r.Header.Get("Sec-Fetch-Site")
+		reads := r.Method == http.MethodGet || r.Method == http.MethodHead
+		own = reads && r.Header.Get("Upgrade") == "" && (site == "same-origin" || site == "none")
+	}
+	if !own {
+		return nil
+	}
+	p, err := g.Console.Authenticate(cookie.Value)
+	if err != nil {
+		return nil
+	}
+	return p
 }
 
 // knows reports whether the Host of a request is one of ours.

@@ -35,7 +35,10 @@ func (s *Server) routes() http.Handler {
 			refuse(w, refusal{405, "method_not_allowed", fmt.Sprintf("%s takes %s, not %s", message.Clip(r.URL.Path, 200), allowed, message.Clip(r.Method, 40))})
 		})
 	}
-	mux.HandleFunc("/{$}", s.websocket)
+	if s.opts.Console != nil {
+		mux.Handle("/console/", s.opts.Console)
+	}
+	mux.HandleFunc("/{$}", s.root)
 	mux.HandleFunc("/ws", s.websocket)
 	mux.HandleFunc("/mcp", s.mcp)
 	mux.HandleFunc("/", missing)
@@ -46,6 +49,15 @@ func missing(w http.ResponseWriter, r *http.Request) {
 	refuse(w, refusal{404, "not_found", fmt.Sprintf(
 		"There is nothing at %s; there are /v1/messages, /v1/call/{module}/{method}, /v1/streams/{id}, /v1/blobs/{id}, /openrpc.json, /healthz, /readyz, /metrics, /mcp, and a WebSocket at / and /ws",
 		message.Clip(r.URL.Path, 200))})
+}
+
+// root answers a browser with the console, and others as a WebSocket.
+func (s *Server) root(w http.ResponseWriter, r *http.Request) {
+	if s.opts.Console != nil && browses(r) {
+		s.opts.Console.ServeHTTP(w, r)
+		return
+	}
+	s.websocket(w, r)
 }
 
 // websocket hands a request over that asks for a WebSocket.

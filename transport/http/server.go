@@ -9,7 +9,7 @@
 //	GET  /openrpc.json               what there is to call
 //	GET  /healthz, /readyz           whether it lives, whether it serves
 //	GET  /metrics                    numbers, in the text format of Prometheus
-//	GET  /, /ws                      a WebSocket
+//	GET  /, /ws                      a WebSocket; / is the console for a browser
 //	/mcp                             the Model Context Protocol
 //
 // A [Server] has any number of doors, each a listener with its own idea of who may come in:
@@ -56,6 +56,10 @@ type Options struct {
 		Serve(cut context.Context, w http.ResponseWriter, r *http.Request)
 		Shutdown(context.Context) error
 	}
+
+	// Console serves the web console: / to browsers, and all below /console/. Nil means that
+	// there is none.
+	Console http.Handler
 
 	// RPC answers calls, and keeps the streams of server-sent events. The
 	// server closes it when it stops. Nil means one of the server's own.

@@ -1,0 +1,127 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"strings"
+	"time"
+
+	"kernos/capability/token"
+	"kernos/console"
+	"kernos/kernel"
+	"kernos/kernel/principal"
+	"kernos/message"
+	httpd "kernos/transport/http"
+)
+
+// ConsoleType is the syscall that makes a link into the console. It is the owner's alone.
+const ConsoleType message.Type = "Kernel.Console"
+
+// ConsoleLink is the reply of ConsoleType.
+type ConsoleLink struct {
+	URL string `json:"url" jsonschema:"writeOnly=true" jsonschema_description:"The address that lets one browser of this machine in, within a minute. It is not recorded."`
+}
+
+const (
+	// consoleTokens begins the names of the tokens that browsers are signed in with.
+	consoleTokens = "console-"
+
+	// consoleLife is how long a browser stays signed in.
+	consoleLife = 30 * 24 * time.Hour
+)
+
+// openConsole makes the console, and the syscall that gives links into it.
+func (d *Daemon) openConsole() error {
+	d.console = console.New(console.Options{Cookie: d.consoleCookie(), SignIn: d.signIn, SignOut: d.signOut})
+	return d.kernel.Registry().AddSyscall(kernel.Module{Name: "kernel"}, kernel.Command(
+		kernel.Definition{
+			Type:       ConsoleType,
+			Summary:    "Make a link that lets a browser of this machine into the console: it can be used once, within a minute.",
+			Errors:     []kernel.ErrorDefinition{{Code: 503, When: "this kernel is served at no address that a browser reaches"}},
+			Visibility: kernel.Hidden,
+		},
+		func(context.Context, struct{}) (ConsoleLink, error) {
+			url, err := d.ConsoleURL()
+			return ConsoleLink{url}, err
+		},
+	))
+}
+
+// ConsoleURL makes a link into the console.
+func (d *Daemon) ConsoleURL() (string, error) {
+	for _, url := range d.URLs() { // none if there is no console
+		if strings.HasPrefix(url, "http://") || strings.HasPrefix(url, "https://") {
+			return url + "/" + d.console.Link(), nil
+		}
+	}
+	return "", message.Errorf(503, "This kernel is served at no address that a browser reaches; start it with kernos serve --addr 127.0.0.1:7420")
+}
+
+// consoleCookie is the name of the cookie of this home: browsers keep the cookies of all ports
+// of a machine together.
+func (d *Daemon) consoleCookie() string {
+	sum := sha256.Sum256([]byte(d.home.State()))
+	return "kernos-" + hex.EncodeToString(sum[:4])
+}
+
+func (d *Daemon) consoleGuard() *httpd.ConsoleGuard {
+	return &httpd.ConsoleGuard{
+		Cookie: d.consoleCookie(), Authenticate: d.tokens.Authenticate, EnterPath: console.EnterPath, Refuse: console.Refuse,
+	}
+}
+
+// signIn makes a token for a browser.
+func (d *Daemon) signIn(ctx context.Context) (secret string, life time.Duration, err error) {
+	ctx = kernel.ActFor(ctx, kernel.From(principal.TheOwner(), "console"))
+	var all struct{ Tokens []token.Info }
+	if err := d.ask(ctx, "Token.List", message.KindQuery, struct{}{}, &all); err != nil {
+		return "", 0, err
+	}
+	for _, t := range all.Tokens {
+		if strings.HasPrefix(t.Name, consoleTokens) && t.Expired {
+			if err := d.ask(ctx, "Token.Revoke", message.KindCommand, map[string]string{"name": t.Name}, nil); err != nil {
+				return "", 0, err
+			}
+		}
+	}
+	var made struct{ Token string }
+	err = d.ask(ctx, "Token.Create", message.KindCommand, map[string]any{
+		"name": consoleTokens + strings.ToLower(rand.Text()[:8]), "preset": principal.Console, "expires": time.Now().Add(consoleLife).UnixMilli(),
+	}, &made)
+	return made.Token, consoleLife, err
+}
+
+// signOut takes the token of the caller back, if it is one of a browser.
+func (d *Daemon) signOut(ctx context.Context) error {
+	name := kernel.SenderIn(ctx).Principal().Name()
+	if !strings.HasPrefix(name, consoleTokens) {
+		return errors.New("this caller did not sign in with a link, so it can't sign out")
+	}
+	ctx = kernel.ActFor(context.WithoutCancel(ctx), kernel.From(principal.TheOwner(), "console"))
+	return d.ask(ctx, "Token.Revoke", message.KindCommand, map[string]string{"name": name}, nil)
+}
+
+// ask calls a syscall for the principal of the context, and reads its reply.
+func (d *Daemon) ask(ctx context.Context, t message.Type, kind message.Kind, in, out any) error {
+	data, err := json.Marshal(in)
+	if err != nil {
+		return err
+	}
+	outcome, err := d.Call(ctx, message.Message{Kind: kind, Type: t, Data: data}, nil)
+	if err != nil {
+		return err
+	}
+	if outcome.Kind == message.KindError {
+		e, err := message.ParseError(outcome.Data)
+		return cmp.Or[error](err, e)
+	}
+	if out == nil {
+		return nil
+	}
+	return json.Unmarshal(outcome.Data, out)
+}
