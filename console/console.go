@@ -63,8 +63,9 @@ type Options struct {
 	// SignIn makes a secret for a browser, which the server's guard then takes from the cookie.
 	SignIn func(context.Context) (secret string, life time.Duration, err error)
 
-	// SignOut ends what the caller of the context signed in with.
-	SignOut func(context.Context) error
+	// SignedIn reports whether the caller of the context has signed in, and SignOut ends that.
+	SignedIn func(context.Context) bool
+	SignOut  func(context.Context)
 }
 
 // A Console serves the page, and lets browsers in. It is safe for concurrent use.
@@ -172,12 +173,14 @@ func (c *Console) leave(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "Signing out is a POST", http.StatusMethodNotAllowed)
 		return
 	}
-	if err := c.opts.SignOut(r.Context()); err != nil {
-		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+	if !c.opts.SignedIn(r.Context()) {
+		http.Error(w, "This caller did not sign in with a link, so it can't sign out", http.StatusConflict)
 		return
 	}
 	http.SetCookie(w, &http.Cookie{Name: c.opts.Cookie, Path: "/", MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil})
 	w.WriteHeader(http.StatusNoContent)
+	_ = http.NewResponseController(w).Flush() // the connection ends with the sign-in
+	c.opts.SignOut(r.Context())
 }
 
 // serveFile serves a file of the page, which a browser asks for again each time, and gets again

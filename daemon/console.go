@@ -7,7 +7,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"strings"
 	"time"
 
@@ -37,7 +36,7 @@ const (
 
 // openConsole makes the console, and the syscall that gives links into it.
 func (d *Daemon) openConsole() error {
-	d.console = console.New(console.Options{Cookie: d.consoleCookie(), SignIn: d.signIn, SignOut: d.signOut})
+	d.console = console.New(console.Options{Cookie: d.consoleCookie(), SignIn: d.signIn, SignedIn: signedIn, SignOut: d.signOut})
 	return d.kernel.Registry().AddSyscall(kernel.Module{Name: "kernel"}, kernel.Command(
 		kernel.Definition{
 			Type:       ConsoleType,
@@ -96,14 +95,18 @@ func (d *Daemon) signIn(ctx context.Context) (secret string, life time.Duration,
 	return made.Token, consoleLife, err
 }
 
-// signOut takes the token of the caller back, if it is one of a browser.
-func (d *Daemon) signOut(ctx context.Context) error {
+// signedIn reports whether the caller of the context is a browser.
+func signedIn(ctx context.Context) bool {
+	return strings.HasPrefix(kernel.SenderIn(ctx).Principal().Name(), consoleTokens)
+}
+
+// signOut takes the token of the caller back.
+func (d *Daemon) signOut(ctx context.Context) {
 	name := kernel.SenderIn(ctx).Principal().Name()
-	if !strings.HasPrefix(name, consoleTokens) {
-		return errors.New("this caller did not sign in with a link, so it can't sign out")
-	}
 	ctx = kernel.ActFor(context.WithoutCancel(ctx), kernel.From(principal.TheOwner(), "console"))
-	return d.ask(ctx, "Token.Revoke", message.KindCommand, map[string]string{"name": name}, nil)
+	if err := d.ask(ctx, "Token.Revoke", message.KindCommand, map[string]string{"name": name}, nil); err != nil {
+		d.opts.Log.Error("a browser can't be signed out; kernos token revoke does it", "token", name, "error", err)
+	}
 }
 
 // ask calls a syscall for the principal of the context, and reads its reply.

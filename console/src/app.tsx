@@ -1,1 +1,113 @@
-console.log("x");
+// The frame of the console: the top bar, the navigation, the view that the address names, and
+// the status line.
+import { computed, signal } from "@preact/signals";
+import { render } from "preact";
+import { useEffect, useMemo } from "preact/hooks";
+import { changes, has, modules, stale } from "./core/catalog";
+import { bind } from "./core/keys";
+import { go, link, place } from "./core/route";
+import { connect, lostAt, roundTrip, serviceHash, signOut, status } from "./core/rpc";
+import { toggleTheme } from "./core/theme";
+import { Lazy } from "./parts/lazy";
+import { addFinder, openPalette, Palette } from "./parts/palette";
+import { openSheet, Sheet } from "./parts/sheet";
+import { type View, views } from "./views";
+
+const menu = signal(false); // whether a narrow page shows the navigation
+const now = signal(Date.now());
+setInterval(() => { now.value = Date.now(); }, 1000);
+
+const available = computed(() => views.filter((view) => !view.needs || has(view.needs)));
+const current = computed(() => available.value.find((view) => view.name === place.value.view) ?? available.value[0]);
+
+function Top() {
+  return (
+    <header class="top">
+      <button class="menu plain" aria-label="Views" aria-expanded={menu.value} onClick={() => { menu.value = !menu.value; }}>☰</button>
+      <a class="name" href={link("call")}>Kernos</a>
+      <span class="faint spread">{location.host}</span>
+      <button class="omnibox" onClick={openPalette}><span>Go to…</span><kbd>Ctrl K</kbd></button>
+      <button class="plain" onClick={toggleTheme} aria-label="Light or dark" title="Light or dark (t)">◐</button>
+      <button class="plain" onClick={() => void signOut()}>Sign out</button>
+    </header>
+  );
+}
+
+function Navigation() {
+  return (
+    <nav class={menu.value ? "nav open" : "nav"} aria-label="Views" onClick={() => { menu.value = false; }}>
+      {available.value.map((view: View) => (
+        <a key={view.name} href={link(view.name)} aria-current={view === current.value ? "page" : undefined}>
+          {view.title}<kbd>{view.key}</kbd>
+        </a>
+      ))}
+    </nav>
+  );
+}
+
+function Changes() {
+  if (!changes.value.length) return null;
+  const text = changes.value.map((change) => `${change.method} is ${change.what}`).join(", ");
+  return (
+    <div class="banner" role="status" data-testid="changes">
+      <span class="spread" title={text}>{changes.value.length === 1 ? "1 method has changed" : `${changes.value.length} methods have changed`}: {text}</span>
+      <button onClick={() => { changes.value = []; }}>Dismiss</button>
+    </div>
+  );
+}
+
+function ago(since: number): string {
+  const seconds = Math.max(0, Math.round((now.value - since) / 1000));
+  return seconds < 60 ? `${seconds} s ago` : `${Math.floor(seconds / 60)} min ago`;
+}
+
+function StatusLine() {
+  const text = {
+    connecting: "Connecting",
+    online: "Connected",
+    lost: `Connection lost ${ago(lostAt.value)}. Trying again`,
+    "signed-out": "Signed out. Type kernos console in a terminal to sign in",
+  }[status.value];
+  return (
+    <footer class="status" data-testid="status" data-status={status.value}>
+      <span role="status">{text}</span>
+      {status.value === "online" && <span>{roundTrip.value.toFixed(1)} ms</span>}
+      <span class="spread" />
+      {stale.value && <span class="error">The list of methods may be old: {stale.value}</span>}
+      <span>{modules.value.reduce((sum, module) => sum + module.methods.length, 0)} methods</span>
+      <span class="mono">{serviceHash.value.slice(0, 8)}</span>
+    </footer>
+  );
+}
+
+function App() {
+  useEffect(() => bind(
+    { keys: "Ctrl+k", does: "go to a method, key, message or action", run: openPalette },
+    { keys: "?", does: "show the keys", run: openSheet },
+    { keys: "t", does: "change between light and dark", run: toggleTheme },
+    ...views.map((view) => ({ keys: view.key, does: view.title.toLowerCase(), run: () => go(link(view.name)) })),
+  ), []);
+  useEffect(() => addFinder((typed) => [
+    ...available.peek().map((view) => ({ name: view.title, hint: "view", mark: view.key, run: () => go(link(view.name)) })),
+    { name: "Light or dark", hint: "change the theme", mark: "t", run: toggleTheme },
+    { name: "Keys", hint: "show the keys", mark: "?", run: openSheet },
+    { name: "Sign out", hint: "end the sign-in of this browser", run: () => void signOut() },
+  ].filter((entry) => entry.name.toLowerCase().includes(typed.toLowerCase()))), []);
+  useEffect(() => { document.body.classList.toggle("offline", status.value !== "online"); }, [status.value]);
+  const view = current.value;
+  const content = useMemo(() => <Lazy key={view.name} load={view.load} />, [view]);
+  useEffect(() => { document.title = `${view.title} · Kernos`; }, [view]);
+  return (
+    <>
+      <Top />
+      <Navigation />
+      <main class="work" data-testid="view" data-view={view.name}><Changes />{content}</main>
+      <StatusLine />
+      <Palette />
+      <Sheet />
+    </>
+  );
+}
+
+connect();
+render(<App />, document.body);

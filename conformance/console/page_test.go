@@ -1,0 +1,218 @@
+// Package console_test drives the web console in a real browser.
+package console_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+
+	"kernos/daemon"
+	"kernos/internal/testkit/browser"
+	"kernos/message"
+)
+
+// patience is how long a condition is waited for.
+const patience = 60 * time.Second
+
+// The tests share a browser; each has a profile of its own in it.
+var theBrowser = sync.OnceValues(func() (context.Context, error) {
+	dir, err := os.MkdirTemp("", "console-browser-")
+	if err != nil {
+		return nil, err
+	}
+	closers = append(closers, func() { _ = os.RemoveAll(dir) })
+	installed, err := browser.Unpack(dir)
+	if err != nil {
+		return nil, err
+	}
+	allocator, stop := chromedp.NewExecAllocator(context.Background(),
+		append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(installed.Path), chromedp.NoInheritEnv, chromedp.Env(installed.Env...),
+			chromedp.NoSandbox, // it could not be root otherwise; the pages are our own
+			chromedp.Flag("disable-gpu", true), chromedp.UserDataDir(filepath.Join(dir, "profile")),
+			chromedp.Flag("host-resolver-rules", "EXCLUDE 127.0.0.1, MAP * ~NOTFOUND"))...)
+	ctx, cancel := chromedp.NewContext(allocator)
+	closers = append(closers, stop, cancel, func() { _ = chromedp.Cancel(ctx) })
+	return ctx, chromedp.Do(ctx, chromedp.Navigate("about:blank")) // starts it
+})
+
+var closers []func() // the last one first
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	for _, close := range slices.Backward(closers) {
+		close()
+	}
+	os.Exit(code)
+}
+
+// A world is a kernel with its console, and a page of a browser.
+type world struct {
+	*testing.T
+	daemon *daemon.Daemon
+	home   string
+	addr   string
+	stop   func()
+	ctx    context.Context // of the page
+}
+
+// open starts a kernel, and a browser page that is signed in to its console.
+func open(t *testing.T) *world {
+	t.Helper()
+	w := &world{T: t, home: t.TempDir(), addr: "127.0.0.1:0"}
+	w.serve()
+	w.newPage()
+	w.signIn()
+	return w
+}
+
+// serve starts the kernel.
+func (w *world) serve() {
+	w.Helper()
+	d, err := daemon.Open(&daemon.Options{Home: w.home, Web: &daemon.Web{Address: w.addr}})
+	if err != nil {
+		w.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- d.Serve(ctx) }()
+	w.daemon = d
+	w.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := errors.Join(<-served, d.Close()); err != nil {
+			w.Error(err)
+		}
+	})
+	w.Cleanup(func() { w.stop() })
+	at, err := url.Parse(d.URLs()[len(d.URLs())-1])
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.addr = at.Host
+}
+
+// newPage opens an empty page in a profile of its own.
+func (w *world) newPage() {
+	w.Helper()
+	parent, err := theBrowser()
+	if err != nil {
+		w.Fatal(err)
+	}
+	ctx, cancel := chromedp.NewContext(parent, chromedp.WithNewBrowserContext())
+	w.Cleanup(func() {
+		_ = chromedp.Cancel(ctx)
+		cancel()
+	})
+	w.ctx = ctx
+	if err := chromedp.Do(ctx, chromedp.EmulateViewport(1440, 900)); err != nil { // the context of the first step is that of the page
+		w.Fatal(err)
+	}
+}
+
+// signIn follows a link into the console.
+func (w *world) signIn() {
+	w.Helper()
+	link, err := w.daemon.ConsoleURL()
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.do(chromedp.Navigate(link))
+	w.wait(`document.querySelector('[data-testid=status]')?.dataset.status === "online"`)
+}
+
+// do takes steps in the page.
+func (w *world) do(steps ...chromedp.Action[chromedp.Void]) {
+	w.Helper()
+	ctx, cancel := context.WithTimeout(w.ctx, patience)
+	defer cancel()
+	if err := chromedp.Do(ctx, steps...); err != nil {
+		w.fail(err)
+	}
+}
+
+// wait waits until an expression is true in the page.
+func (w *world) wait(expression string) {
+	w.Helper()
+	ctx, cancel := context.WithTimeout(w.ctx, patience)
+	defer cancel()
+	if _, err := chromedp.Run(ctx, chromedp.Poll[bool]("!!("+expression+")")); err != nil {
+		w.fail(fmt.Errorf("%s: %w", expression, err))
+	}
+}
+
+// fail ends the test, and leaves a picture of the page.
+func (w *world) fail(err error) {
+	w.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.ctx), patience)
+	defer cancel()
+	if png, e := chromedp.Run(ctx, chromedp.CaptureScreenshot()); e == nil {
+		path := filepath.Join(os.TempDir(), strings.ReplaceAll(w.Name(), "/", "_")+".png")
+		if os.WriteFile(path, png, 0o600) == nil {
+			w.Logf("the page: %s", path)
+		}
+	}
+	w.Fatal(err)
+}
+
+// eval returns the value of an expression in the page.
+func eval[T any](w *world, expression string) T {
+	w.Helper()
+	value, err := chromedp.Run(w.ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	if err != nil {
+		w.fail(fmt.Errorf("%s: %w", expression, err))
+	}
+	return value
+}
+
+// click clicks on the first element of a selector, when it can be seen.
+func (w *world) click(selector string) {
+	w.Helper()
+	w.do(chromedp.WaitVisible(chromedp.CSS(selector)), chromedp.Click(chromedp.CSS(selector)))
+}
+
+// fill replaces the value of a field, as typing does.
+func (w *world) fill(selector, text string) {
+	w.Helper()
+	w.do(chromedp.WaitVisible(chromedp.CSS(selector)))
+	quoted, _ := json.Marshal(selector)
+	eval[bool](w, fmt.Sprintf(`(() => { const field = document.querySelector(%s); field.focus(); field.select?.(); return true; })()`, quoted))
+	w.do(chromedp.KeyEvent(text))
+}
+
+// goTo opens a place of the console.
+func (w *world) goTo(place string) {
+	w.Helper()
+	quoted, _ := json.Marshal(place)
+	eval[bool](w, fmt.Sprintf(`(() => { location.hash = %s; return true; })()`, quoted))
+}
+
+// theme makes the page believe that the system is light or dark.
+func (w *world) theme(name string) {
+	w.Helper()
+	if _, err := chromedp.Call(w.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}},
+	}); err != nil {
+		w.fail(err)
+	}
+}
+
+// ask calls a syscall as the owner.
+func (w *world) ask(t message.Type, kind message.Kind, data string) json.RawMessage {
+	w.Helper()
+	out, _ := w.daemon.Call(w.Context(), message.Message{Kind: kind, Type: t, Data: json.RawMessage(data)}, nil)
+	if out.Kind == message.KindError {
+		w.Fatalf("%s: %s", t, out.Data)
+	}
+	return out.Data
+}

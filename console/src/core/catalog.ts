@@ -1,0 +1,95 @@
+// What can be called, as the service describes it. Schemas of modules are fetched when they are
+// needed, and kept with the hash that they are of.
+import { effect, signal } from "@preact/signals";
+import { ask, serviceHash, status } from "./rpc";
+import type { Schema } from "./schema";
+
+export interface Module { namespace: string; version: string; description: string; methods: string[] }
+
+export const modules = signal<Module[]>([]);
+/** Why the list of modules may be old; "" if it is not. */
+export const stale = signal("");
+/** What has changed since the page was opened, for the reader to see. */
+export const changes = signal<Change[]>([]);
+
+export interface Change { method: string; what: "new" | "gone" | "changed" }
+
+let listed = ""; // the hash that modules is of
+let schemas = new Map<string, Promise<Schema>>();
+
+/** The name of a method on the wire. */
+export const wireName = (module: string, method: string) => `${module}_${method}`;
+
+/** Whether the service has a method. */
+export function has(name: string): boolean {
+  return modules.value.some((module) => module.methods.some((method) => wireName(module.namespace, method) === name));
+}
+
+/** The schema of a module: oneOf[i] is that of methods[i]. */
+export function moduleSchema(namespace: string): Promise<Schema> {
+  let schema = schemas.get(namespace);
+  if (!schema) {
+    schema = ask<Schema>("service_module_schema", [namespace]);
+    schemas.set(namespace, schema);
+    schema.catch(() => schemas.delete(namespace));
+  }
+  return schema;
+}
+
+/** The schema of a method, with the definitions that it refers to. */
+export async function methodSchema(namespace: string, method: string): Promise<Schema | undefined> {
+  const module = modules.peek().find((m) => m.namespace === namespace);
+  const index = module?.methods.indexOf(method) ?? -1;
+  if (index < 0) return undefined;
+  const whole = await moduleSchema(namespace);
+  const variant = whole.oneOf?.[index];
+  return variant && { ...variant, $defs: whole.$defs };
+}
+
+const cacheKey = "kernos.catalog";
+
+async function refresh(hash: string) {
+  if (!listed) { // the first time, what an earlier visit has kept is enough if the hash is the same
+    const kept = JSON.parse(localStorage.getItem(cacheKey) ?? "null");
+    if (kept?.hash === hash) { listed = hash; modules.value = kept.modules; return; }
+  }
+  const before = modules.peek(), old = schemas, first = !listed;
+  try {
+    const answer = await ask<{ modules: Module[] }>("service_schema");
+    schemas = new Map();
+    listed = hash;
+    modules.value = answer.modules;
+    stale.value = "";
+    localStorage.setItem(cacheKey, JSON.stringify({ hash, modules: answer.modules }));
+    if (!first) changes.value = [...changes.peek(), ...await compare(before, answer.modules, old)];
+  } catch (failure) {
+    stale.value = String((failure as Error).message);
+  }
+}
+
+/** What differs between two lists of modules; of the modules whose schema was known, the schemas too. */
+async function compare(before: Module[], now: Module[], old: Map<string, Promise<Schema>>): Promise<Change[]> {
+  const names = (list: Module[]) => new Set(list.flatMap((m) => m.methods.map((method) => wireName(m.namespace, method))));
+  const then = names(before), today = names(now);
+  const found: Change[] = [
+    ...[...today].filter((name) => !then.has(name)).map((method): Change => ({ method, what: "new" })),
+    ...[...then].filter((name) => !today.has(name)).map((method): Change => ({ method, what: "gone" })),
+  ];
+  for (const [namespace, schema] of old) {
+    const module = now.find((m) => m.namespace === namespace), was = before.find((m) => m.namespace === namespace);
+    if (!module || !was) continue;
+    try {
+      const [a, b] = [await schema, await moduleSchema(namespace)];
+      module.methods.forEach((method, i) => {
+        const j = was.methods.indexOf(method);
+        if (j >= 0 && JSON.stringify(a.oneOf?.[j]) !== JSON.stringify(b.oneOf?.[i])) found.push({ method: wireName(namespace, method), what: "changed" });
+      });
+    } catch { /* the schema can't be had; the form says so */ }
+  }
+  return found;
+}
+
+effect(() => {
+  const hash = serviceHash.value;
+  if (hash && hash !== listed && status.value === "online") void refresh(hash);
+});

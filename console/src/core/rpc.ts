@@ -1,0 +1,208 @@
+// The connection to the kernel: JSON-RPC over a WebSocket, in which every call is a stream of
+// items. The connection is made again when it is lost, and open streams go on where they were.
+import { batch, signal } from "@preact/signals";
+
+/** An item of a stream, as the protocol has it. */
+export interface Item {
+  type: "progress" | "data" | "error" | "done" | "guidance";
+  service_hash: string;
+  provenance: string[];
+  seq?: number;
+  [field: string]: any;
+}
+
+/** What a caller hears of its stream. `lost` says that items are missing: the stream has ended. */
+export interface Listener {
+  item?(item: Item): void;
+  end?(): void;
+  lost?(reason: string): void;
+}
+
+/** How the connection is doing. */
+export type Status = "connecting" | "online" | "lost" | "signed-out";
+
+export const status = signal<Status>("connecting");
+/** When the connection was lost, in milliseconds since 1970. */
+export const lostAt = signal(0);
+/** How long the last question took, in milliseconds. */
+export const roundTrip = signal(0);
+/** The hash of what can be called; "" before it is known. */
+export const serviceHash = signal("");
+
+/** A call that was sent, and the stream that answers it. */
+export class Stream {
+  id = ""; // of the subscription, once it is acknowledged
+  after = 0; // the number of the last item that came
+  over = false;
+  constructor(readonly method: string, readonly params: unknown[], readonly listener: Listener) {}
+
+  /** Ends the stream: the kernel cancels the call. */
+  cancel() {
+    if (this.over) return;
+    this.over = true;
+    streams.delete(this.id);
+    if (this.id) send("service_unsubscribe", [this.id]);
+  }
+}
+
+interface Question { take(answer: { result?: any; error?: { code: number; message: string } }): void; lost(): void }
+
+let socket: WebSocket | undefined;
+let lastId = 0;
+let attempts = 0;
+const questions = new Map<number, Question>();
+const streams = new Map<string, Stream>(); // that are open, by subscription
+const waiting = new Set<Stream>(); // that are not acknowledged yet
+
+function send(method: string, params: unknown[], question?: Question) {
+  if (socket?.readyState !== WebSocket.OPEN) { question?.lost(); return; }
+  const id = ++lastId;
+  if (question) questions.set(id, question);
+  socket.send(JSON.stringify({ jsonrpc: "2.0", id, method, params }));
+}
+
+/** Opens a stream. It is sent when there is a connection. */
+export function open(method: string, params: unknown[], listener: Listener): Stream {
+  const stream = new Stream(method, params, listener);
+  if (status.peek() === "online") start(stream);
+  else waiting.add(stream);
+  return stream;
+}
+
+function start(stream: Stream) {
+  if (stream.over) return;
+  waiting.add(stream);
+  send(stream.method, stream.params, {
+    take(answer) {
+      waiting.delete(stream);
+      if (answer.error) {
+        stream.over = true;
+        stream.listener.item?.({ type: "error", service_hash: "", provenance: [], error: answer.error.message, code: answer.error.code, recoverable: false });
+        stream.listener.end?.();
+        return;
+      }
+      stream.id = answer.result;
+      if (stream.over) { send("service_unsubscribe", [stream.id]); return; } // it was cancelled meanwhile
+      streams.set(stream.id, stream);
+    },
+    lost() { // it isn't known whether the kernel has got it: repeating it could repeat an effect
+      waiting.delete(stream);
+      stream.over = true;
+      stream.listener.lost?.("The connection was lost before the call was acknowledged.");
+      stream.listener.end?.();
+    },
+  });
+}
+
+function resume(stream: Stream) {
+  send("service_resume", [stream.id, stream.after], {
+    take(answer) {
+      if (!answer.error) return;
+      streams.delete(stream.id);
+      stream.over = true;
+      stream.listener.lost?.(answer.error.message);
+      stream.listener.end?.();
+    },
+    lost() {}, // the next connection tries again
+  });
+}
+
+/** Calls a method that answers with one data item. */
+export function ask<T = any>(method: string, params: unknown[] = []): Promise<T> {
+  return new Promise((resolve, reject) => {
+    let answer: any, failure: Error | undefined;
+    open(method, params, {
+      item(item) {
+        if (item.type === "data") answer = item.data;
+        else if (item.type === "error") failure = new CallError(item.error, item.code);
+      },
+      lost(reason) { failure = new CallError(reason, 503); },
+      end() { failure ? reject(failure) : resolve(answer); },
+    });
+  });
+}
+
+export class CallError extends Error {
+  constructor(message: string, readonly code?: number) { super(message); }
+}
+
+function receive(text: string) {
+  const frame = JSON.parse(text);
+  if (frame.method === "service_subscription") {
+    const stream = streams.get(frame.params.subscription);
+    const item = frame.params.result as Item;
+    if (item.service_hash && item.service_hash !== serviceHash.peek()) serviceHash.value = item.service_hash;
+    if (!stream || (item.seq !== undefined && item.seq <= stream.after)) return;
+    if (item.seq !== undefined) stream.after = item.seq;
+    if (item.type !== "done") { stream.listener.item?.(item); return; }
+    streams.delete(stream.id);
+    stream.over = true;
+    stream.listener.end?.();
+    return;
+  }
+  const question = questions.get(frame.id);
+  questions.delete(frame.id);
+  question?.take(frame);
+}
+
+/** Connects, and stays connected. */
+export function connect() {
+  const address = new URL("ws", location.href.split("#")[0]);
+  address.protocol = address.protocol === "https:" ? "wss:" : "ws:";
+  const next = new WebSocket(address, "kernos");
+  socket = next;
+  next.onopen = () => {
+    attempts = 0;
+    batch(() => { status.value = "online"; lostAt.value = 0; });
+    for (const stream of streams.values()) resume(stream);
+    const unsent = [...waiting];
+    waiting.clear();
+    unsent.forEach(start);
+    beat();
+  };
+  next.onmessage = (event) => receive(event.data);
+  next.onclose = () => {
+    if (socket !== next) return;
+    socket = undefined;
+    const open = [...questions.values()];
+    questions.clear();
+    open.forEach((question) => question.lost());
+    batch(() => {
+      if (status.peek() !== "lost") lostAt.value = Date.now();
+      status.value = "lost";
+    });
+    void again();
+  };
+}
+
+/** Connects again after a while, unless the browser is signed out. */
+async function again() {
+  const wait = Math.min(5000, 250 * 2 ** attempts++);
+  await new Promise((done) => setTimeout(done, wait));
+  try {
+    const page = await fetch("./", { headers: { Accept: "text/html" }, cache: "no-store" });
+    if (page.status === 401) { status.value = "signed-out"; return; }
+  } catch { /* the server isn't there; the next attempt says so too */ }
+  connect();
+}
+
+let beating = 0;
+
+/** Asks for the hash now and then: it shows that the connection lives, and what has changed. */
+function beat() {
+  clearTimeout(beating);
+  const began = performance.now();
+  open("service_hash", [], {
+    end() {
+      roundTrip.value = performance.now() - began;
+      beating = window.setTimeout(beat, 15_000);
+    },
+  });
+}
+
+/** Signs this browser out. */
+export async function signOut() {
+  await fetch("console/leave", { method: "POST" });
+  status.value = "signed-out";
+  socket?.close();
+}

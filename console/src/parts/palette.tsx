@@ -1,0 +1,68 @@
+// The palette reaches every method, action and place by its name. Views add what they have.
+import { signal } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
+import { modules } from "../core/catalog";
+import { go, link } from "../core/route";
+
+export interface Entry { name: string; hint: string; mark?: string; run(): void }
+
+/** Finds entries for what was typed. Views register one, and may ask the kernel. */
+export type Finder = (text: string) => Entry[] | Promise<Entry[]>;
+
+const finders = new Set<Finder>();
+export function addFinder(finder: Finder): () => void {
+  finders.add(finder);
+  return () => { finders.delete(finder); };
+}
+
+const shown = signal(false), text = signal(""), entries = signal<Entry[]>([]), at = signal(0);
+const most = 50;
+
+export function openPalette() { text.value = ""; shown.value = true; void find(); }
+
+addFinder((typed) => modules.peek().flatMap((module) => module.methods
+  .map((method) => `${module.namespace}.${method}`)
+  .filter((name) => name.includes(typed.toLowerCase()))
+  .map((name): Entry => ({ name, hint: module.description, mark: "call", run: () => go(link("call", name.split("."))) }))));
+
+async function find() {
+  const typed = text.peek();
+  const found = await Promise.all([...finders].map(async (finder) => { try { return await finder(typed); } catch { return []; } }));
+  if (typed !== text.peek()) return; // more was typed meanwhile
+  const rank = (entry: Entry) => (entry.name === typed ? 0 : entry.name.startsWith(typed) ? 1 : 2);
+  entries.value = found.flat().sort((a, b) => rank(a) - rank(b)).slice(0, most);
+  at.value = 0;
+}
+
+function choose(entry?: Entry) {
+  shown.value = false;
+  entry?.run();
+}
+
+export function Palette() {
+  const dialog = useRef<HTMLDialogElement>(null);
+  useEffect(() => { shown.value ? dialog.current?.showModal() : dialog.current?.close(); }, [shown.value]);
+  const move = (by: number) => { at.value = Math.max(0, Math.min(entries.peek().length - 1, at.peek() + by)); };
+  return (
+    <dialog class="palette" ref={dialog} aria-label="Go to" data-testid="palette" hidden={!shown.value} onClose={() => { shown.value = false; }}>
+      <input role="combobox" aria-label="Go to a method, key, message or action" aria-expanded="true" aria-controls="palette-list"
+        aria-activedescendant={entries.value.length ? `palette-${at.value}` : undefined}
+        placeholder="Method, key, message id or action" value={text.value}
+        onInput={(event) => { text.value = event.currentTarget.value; void find(); }}
+        onKeyDown={(event) => {
+          if (event.key === "ArrowDown") move(1);
+          else if (event.key === "ArrowUp") move(-1);
+          else if (event.key === "Enter") choose(entries.peek()[at.peek()]);
+          else return;
+          event.preventDefault();
+        }} />
+      <ul id="palette-list" role="listbox" aria-label="Found">
+        {entries.value.map((entry, i) => (
+          <li key={entry.name + i} id={`palette-${i}`} role="option" aria-selected={i === at.value} onClick={() => choose(entry)}>
+            <span class="mono">{entry.name}</span><span class="faint spread">{entry.hint}</span><span class="faint">{entry.mark}</span>
+          </li>
+        ))}
+      </ul>
+    </dialog>
+  );
+}

@@ -1,0 +1,18 @@
+// The sheet of keys.
+import { signal } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
+import { keys } from "../core/keys";
+
+const shown = signal(false);
+export function openSheet() { shown.value = true; }
+
+export function Sheet() {
+  const dialog = useRef<HTMLDialogElement>(null);
+  useEffect(() => { shown.value ? dialog.current?.showModal() : dialog.current?.close(); }, [shown.value]);
+  return (
+    <dialog class="sheet" ref={dialog} aria-label="Keys" data-testid="sheet" onClose={() => { shown.value = false; }}>
+      <h2>Keys</h2>
+      <dl>{keys.value.map((key) => [<dt key={key.keys}><kbd>{key.keys}</kbd></dt>, <dd key={key.keys + "does"}>{key.does}</dd>])}</dl>
+    </dialog>
+  );
+}

@@ -1,0 +1,1 @@
+export default function Call() { return <div class="body" data-testid="call">Call</div>; }

@@ -1,0 +1,14 @@
+// The views. Adding one is a folder and a line here.
+import type { ComponentType } from "preact";
+
+export interface View {
+  name: string; // in the address
+  title: string;
+  key: string; // which opens it
+  needs?: string; // a method: without it the view isn't there
+  load(): Promise<{ default: ComponentType }>;
+}
+
+export const views: View[] = [
+  { name: "call", title: "Call", key: "g c", load: () => import("./call/view") },
+];
