@@ -7,10 +7,37 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-func TestTheConsoleOpens(t *testing.T) {
-	w := open(t)
-	w.wait(`document.querySelector('[data-view=call]')`)
-	if png, err := chromedp.Run(w.ctx, chromedp.CaptureScreenshot()); err == nil {
-		_ = os.WriteFile("/tmp/w5/shot.png", png, 0o600)
+// picture keeps a picture of the page.
+func (w *world) picture(path string) {
+	w.Helper()
+	png, err := chromedp.Run(w.ctx, chromedp.CaptureScreenshot())
+	if err != nil {
+		w.fail(err)
 	}
+	if err := os.WriteFile(path, png, 0o600); err != nil {
+		w.Fatal(err)
+	}
+}
+
+func TestCall(t *testing.T) {
+	w := open(t)
+	w.goTo("/call/memory/set")
+	w.fill(`[data-field="/key"] textarea`, "notes/1")
+	w.fill(`[data-field="/value"] textarea`, `{"milk":2}`)
+	w.click(`[data-testid=run]`)
+	w.wait(`document.querySelector('[data-testid=answer]')?.dataset.status === "done"`)
+	w.picture("/tmp/w5/shot1.png")
+	if got := w.ask("Memory.Get", "query", `{"key":"notes/1"}`); string(got) != `{"milk":2}` {
+		t.Errorf("memory has %s", got)
+	}
+	w.goTo("/call/memory/get")
+	w.fill(`[data-field="/key"] textarea`, "nope")
+	w.click(`[data-testid=run]`)
+	w.wait(`document.querySelector('[data-testid=answer]')?.dataset.status === "failed"`)
+	w.theme("dark")
+	w.picture("/tmp/w5/shot2.png")
+	w.goTo("/call/http/fetch")
+	w.wait(`document.querySelector('[data-field="/url"]')`)
+	w.do(chromedp.EmulateViewport(390, 844))
+	w.picture("/tmp/w5/shot3.png")
 }

@@ -24,7 +24,7 @@ import (
 )
 
 // patience is how long a condition is waited for.
-const patience = 60 * time.Second
+const patience = 20 * time.Second
 
 // The tests share a browser; each has a profile of its own in it.
 var theBrowser = sync.OnceValues(func() (context.Context, error) {
@@ -65,6 +65,9 @@ type world struct {
 	addr   string
 	stop   func()
 	ctx    context.Context // of the page
+
+	mu   sync.Mutex
+	said []string // by the page, on its console
 }
 
 // open starts a kernel, and a browser page that is signed in to its console.
@@ -118,6 +121,17 @@ func (w *world) newPage() {
 	if err := chromedp.Do(ctx, chromedp.EmulateViewport(1440, 900)); err != nil { // the context of the first step is that of the page
 		w.Fatal(err)
 	}
+	messages := chromedp.Console(ctx)
+	go func() {
+		for m, err := range messages {
+			if err != nil {
+				return
+			}
+			w.mu.Lock()
+			w.said = append(w.said, m.String())
+			w.mu.Unlock()
+		}
+	}()
 }
 
 // signIn follows a link into the console.
@@ -162,7 +176,9 @@ func (w *world) fail(err error) {
 			w.Logf("the page: %s", path)
 		}
 	}
-	w.Fatal(err)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.Fatalf("%v\nthe page said:\n%s", err, strings.Join(w.said, "\n"))
 }
 
 // eval returns the value of an expression in the page.

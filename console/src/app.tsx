@@ -23,11 +23,11 @@ const current = computed(() => available.value.find((view) => view.name === plac
 function Top() {
   return (
     <header class="top">
-      <button class="menu plain" aria-label="Views" aria-expanded={menu.value} onClick={() => { menu.value = !menu.value; }}>☰</button>
+      <button class="menu plain" aria-label="Views" aria-expanded={menu.value} onClick={() => { menu.value = !menu.value; }}>Menu</button>
       <a class="name" href={link("call")}>Kernos</a>
       <span class="faint spread">{location.host}</span>
       <button class="omnibox" onClick={openPalette}><span>Go to…</span><kbd>Ctrl K</kbd></button>
-      <button class="plain" onClick={toggleTheme} aria-label="Light or dark" title="Light or dark (t)">◐</button>
+      <button class="plain" onClick={toggleTheme} aria-label="Light or dark" title="Light or dark (t)"><svg width="12" height="12" viewBox="0 0 12 12" aria-hidden="true"><circle cx="6" cy="6" r="5" fill="none" stroke="currentColor" /><path d="M6 1a5 5 0 0 1 0 10z" fill="currentColor" /></svg></button>
       <button class="plain" onClick={() => void signOut()}>Sign out</button>
     </header>
   );

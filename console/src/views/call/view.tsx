@@ -1,1 +1,264 @@
-export default function Call() { return <div class="body" data-testid="call">Call</div>; }
+// The call view: methods, a form of the chosen one's schema, and the answers as they come.
+import { effect, signal, useSignal } from "@preact/signals";
+import { useEffect, useMemo } from "preact/hooks";
+import { methodSchema, modules, wireName } from "../../core/catalog";
+import { bind } from "../../core/keys";
+import { go, link, note, place } from "../../core/route";
+import { open, serviceHash, type Stream } from "../../core/rpc";
+import type { Schema } from "../../core/schema";
+import { problems } from "../../core/validate";
+import { Answer } from "./answer";
+import { writings } from "./copy";
+import { Form } from "./form";
+import { pin, pinned, remember, type Run, runs, withoutSecrets } from "./runs";
+import { blank } from "./value";
+
+const filter = signal("");
+
+/** What was typed for a method, so that going elsewhere loses nothing. */
+const drafts = new Map<string, any>();
+
+export default function Call() {
+  const [module, method] = place.value.rest;
+  return (
+    <div class="panes three" data-testid="call">
+      <Methods current={module && method ? `${module}.${method}` : ""} />
+      {module && method ? <Ask key={`${module}.${method}`} module={module} method={method} /> : <Start />}
+    </div>
+  );
+}
+
+function Start() {
+  return (
+    <div class="ask">
+      <div class="empty"><p>Choose a method: its form will be here.</p></div>
+      <History all />
+    </div>
+  );
+}
+
+function Methods({ current }: { current: string }) {
+  const typed = filter.value.toLowerCase();
+  const all = modules.value.map((m) => ({ ...m, methods: m.methods.filter((name) => `${m.namespace}.${name}`.includes(typed)) })).filter((m) => m.methods.length);
+  const recent = [...new Set(runs.value.map((run) => `${run.module}.${run.method}`))].slice(0, 5);
+  const line = (name: string) => (
+    <li key={name}><a href={link("call", name.split("."))} aria-current={name === current ? "page" : undefined}>{name}</a></li>
+  );
+  return (
+    <div class="methods">
+      <div class="bar"><input class="spread" type="search" aria-label="Filter methods" placeholder="Filter methods" data-testid="filter" value={filter.value} onInput={(event) => { filter.value = event.currentTarget.value; }} /></div>
+      {!typed && pinned.value.length > 0 && <section><h3>Pinned</h3><ul>{pinned.value.map(line)}</ul></section>}
+      {!typed && recent.length > 0 && <section><h3>Recent</h3><ul>{recent.map(line)}</ul></section>}
+      {all.map((m) => (
+        <section key={m.namespace}>
+          <h3 title={m.description}>{m.namespace} <span class="faint">{m.methods.length}</span></h3>
+          <ul>{m.methods.map((name) => (
+            <li key={name}><a href={link("call", [m.namespace, name])} aria-current={`${m.namespace}.${name}` === current ? "page" : undefined}>{name}</a></li>
+          ))}</ul>
+        </section>
+      ))}
+    </div>
+  );
+}
+
+function initial(module: string, method: string): any {
+  const given = place.peek().query.get("data");
+  if (given) { try { return JSON.parse(given); } catch { /* the link is damaged; the form begins empty */ } }
+  return drafts.get(`${module}.${method}`);
+}
+
+function Ask({ module, method }: { module: string; method: string }) {
+  const name = `${module}.${method}`;
+  const schema = useSignal<Schema | undefined>(undefined), missing = useSignal("");
+  const value = useSignal<any>(initial(module, method));
+  const raw = useSignal<string | undefined>(undefined); // the JSON as typed, while that is shown
+  const errors = useSignal<Record<string, string>>({}), asked = useSignal(false);
+  const running = useSignal<{ run: Run; stream: Stream } | undefined>(undefined);
+  const asking = useSignal(false); // whether a dangerous command waits for a second press
+
+  useEffect(() => effect(() => { // the schema again when the service has changed; what was typed stays
+    void serviceHash.value;
+    void modules.value;
+    methodSchema(module, method).then((found) => {
+      schema.value = found && withoutMethod(found);
+      missing.value = found ? "" : modules.peek().length ? `${name} is not served now.` : "";
+      if (value.peek() === undefined && schema.peek()) value.value = blank(schema.peek()!, schema.peek()!) ?? {};
+    }, (failure) => { missing.value = `The schema can't be had: ${failure.message}`; raw.value ??= JSON.stringify(value.peek() ?? {}, null, 2); });
+  }), []);
+
+  const change = (next: any) => {
+    value.value = next;
+    drafts.set(name, next);
+    const kept = schema.peek() ? withoutSecrets(next, schema.peek()!, schema.peek()!) : next;
+    note(link("call", [module, method], { data: JSON.stringify(kept) === "{}" ? undefined : JSON.stringify(kept) }));
+    if (asked.peek() && schema.peek()) void problems(schema.peek()!, next).then((found) => { errors.value = found; });
+  };
+
+  const run = async () => {
+    if (running.peek()?.run.state === "running") return;
+    asked.value = true;
+    if (raw.peek() !== undefined) {
+      try { change(JSON.parse(raw.peek()!)); } catch (failure) { errors.value = { "": `This is not JSON: ${(failure as Error).message}` }; return; }
+    }
+    if (schema.peek()) {
+      errors.value = await problems(schema.peek()!, value.peek());
+      const first = Object.keys(errors.peek())[0];
+      if (first !== undefined) { focus(first); return; }
+      if (schema.peek()!["x-asks"] && !asking.peek()) { asking.value = true; return; }
+    }
+    asking.value = false;
+    start();
+  };
+
+  const start = () => {
+    const began = performance.now(), of = schema.peek();
+    let now: Run = { id: Date.now(), module, method, data: value.peek() ?? {}, at: Date.now(), state: "running", items: [] };
+    const show = (next: Partial<Run>) => {
+      now = { ...now, ...next };
+      running.value = { run: now, stream };
+      remember(now, of);
+    };
+    let failed = false, lost = false;
+    const stream = open(wireName(module, method), [now.data], {
+      item(item) {
+        if (item.type === "error") { failed = true; landOnField(item.error); }
+        show({ items: [...now.items, item] });
+      },
+      lost(reason) { lost = true; show({ items: [...now.items, { type: "error", service_hash: "", provenance: [], error: reason }] }); },
+      end() { show({ state: lost ? "lost" : failed ? "failed" : "done", took: performance.now() - began }); void check(now).then((mismatch) => mismatch && show({ mismatch })); },
+    });
+    show({});
+  };
+
+  /** An error of the server goes to the field that it names. */
+  const landOnField = (text: string) => {
+    const found = /^Schema validation failed: (?:missing required field: )?([\w.[\]]+)(?:: (.*))?$/.exec(text);
+    if (!found) return;
+    const at = "/" + found[1].replace(/\[(\d+)\]/g, ".$1").split(".").join("/");
+    errors.value = { ...errors.peek(), [at]: found[2] ?? "This is required." };
+    focus(at);
+  };
+
+  const cancel = () => {
+    const now = running.peek();
+    if (now?.run.state !== "running") return;
+    now.stream.cancel();
+    const run: Run = { ...now.run, state: "canceled", took: Date.now() - now.run.at };
+    running.value = { ...now, run };
+    remember(run, schema.peek());
+  };
+
+  useEffect(() => bind(
+    { keys: "Ctrl+Enter", does: "run the call", run: () => void run() },
+    { keys: "Escape", does: "cancel the call", run: cancel },
+    { keys: "/", does: "filter the methods", run: () => document.querySelector<HTMLElement>("[data-testid=filter]")?.focus() },
+    { keys: "y", does: "copy the call as a command", run: () => void navigator.clipboard?.writeText(copies()[0].text) },
+  ), []);
+
+  const mend = (suggested: string, params?: unknown) => {
+    const target = suggested.includes(".") ? suggested.split(".", 2) : [module, suggested];
+    if (target.join(".") === name) { if (params !== undefined) change(params); document.querySelector<HTMLElement>("[data-testid=run]")?.focus(); return; }
+    go(link("call", target, { data: JSON.stringify(params ?? value.peek()) }));
+  };
+
+  const about = schema.value;
+  const copies = () => writings(module, method, (schema.peek() && withoutSecrets(value.peek() ?? {}, schema.peek()!, schema.peek()!)) ?? value.peek() ?? {}, { type: schema.peek()?.["x-type"], kind: schema.peek()?.["x-kind"] });
+  const form = useMemo(() => about && { root: about, value: value.value, errors: errors.value, change }, [about, value.value, errors.value]);
+  return (
+    <>
+      <div class="ask">
+        <div class="bar">
+          <h2 class="mono">{about?.["x-type"] ?? name}</h2>
+          {about?.["x-kind"] && <span class={`kind ${about["x-kind"]}`}>{about["x-kind"]}</span>}
+          <span class="spread" />
+          <button class="plain" aria-pressed={pinned.value.includes(name)} onClick={() => pin(name)}>{pinned.value.includes(name) ? "Unpin" : "Pin"}</button>
+          <div class="segments" role="tablist" aria-label="Form or JSON">
+            <button role="tab" aria-selected={raw.value === undefined} disabled={!about} onClick={() => toForm()}>Form</button>
+            <button role="tab" aria-selected={raw.value !== undefined} data-testid="json-tab" onClick={() => { raw.value = JSON.stringify(value.peek() ?? {}, null, 2); }}>JSON</button>
+          </div>
+        </div>
+        <div class="body">
+          {about?.description && <p class="quiet summary">{about.description}</p>}
+          {missing.value && <p class="error" role="alert">{missing.value}</p>}
+          {raw.value !== undefined ? (
+            <textarea class="whole" rows={14} aria-label="Parameters as JSON" data-testid="json" spellcheck={false} value={raw.value}
+              onInput={(event) => { raw.value = event.currentTarget.value; try { change(JSON.parse(raw.peek()!)); errors.value = {}; } catch { /* it is being typed */ } }} />
+          ) : form && about && <Form form={form} schema={about} />}
+          {errors.value[""] && <p class="problem" role="alert">{errors.value[""]}</p>}
+          <div class="row actions">
+            <button class="primary" data-testid="run" title="Run (Ctrl Enter)" disabled={running.value?.run.state === "running"} onClick={() => void run()}>Run</button>
+            {asking.value && <span class="guidance" role="alert" data-testid="confirm">This changes something that can't be taken back. <button onClick={() => void run()} data-testid="confirmed">Run it</button> <button class="plain" onClick={() => { asking.value = false; }}>Don't</button></span>}
+            <CopyAs writings={copies} />
+          </div>
+        </div>
+        <History module={module} method={method} />
+      </div>
+      <div class="answers">
+        {running.value ? <Answer run={running.value.run} cancel={cancel} mend={mend} /> : <div class="empty"><p>The answer will be here.</p><button onClick={() => void run()}>Run</button></div>}
+      </div>
+    </>
+  );
+
+  function toForm() {
+    if (raw.peek() === undefined) return;
+    try { change(JSON.parse(raw.peek()!)); raw.value = undefined; errors.value = {}; } catch (failure) { errors.value = { "": `This is not JSON: ${(failure as Error).message}` }; }
+  }
+
+  async function check(run: Run): Promise<string | undefined> {
+    const output = await outputSchema(module, method);
+    const answer = run.items.findLast((item) => item.type === "data" && item.content_type === `${module}.${method}`);
+    if (!output || !answer) return undefined;
+    const found = await problems(output, answer.data);
+    return Object.entries(found).map(([at, text]) => `${at}: ${text}`)[0];
+  }
+}
+
+/** The schema of the answers of a method, from the document that describes the service. */
+async function outputSchema(module: string, method: string): Promise<Schema | undefined> {
+  const document = await (await fetch("openrpc.json")).json();
+  const found = document.methods.find((m: any) => m.name === wireName(module, method));
+  return found?.["x-stream"] && { ...found["x-stream"].data, components: document.components };
+}
+
+function withoutMethod(schema: Schema): Schema {
+  const { method: _, ...properties } = schema.properties ?? {};
+  return { ...schema, properties, required: schema.required?.filter((name) => name !== "method") };
+}
+
+function focus(at: string) {
+  requestAnimationFrame(() => document.querySelector<HTMLElement>(`[data-field="${CSS.escape(at)}"] [data-testid=input], [data-field="${CSS.escape(at)}"] button`)?.focus());
+}
+
+function CopyAs({ writings }: { writings(): { name: string; text: string }[] }) {
+  const done = useSignal("");
+  return (
+    <select aria-label="Copy as" data-testid="copy" value="" onChange={async (event) => {
+      const chosen = writings().find((way) => way.name === event.currentTarget.value);
+      event.currentTarget.value = "";
+      if (!chosen) return;
+      await navigator.clipboard.writeText(chosen.text);
+      done.value = chosen.name;
+    }}>
+      <option value="">{done.value ? `Copied as ${done.value}` : "Copy as…"}</option>
+      {writings().map((way) => <option key={way.name}>{way.name}</option>)}
+    </select>
+  );
+}
+
+function History({ module, method, all }: { module?: string; method?: string; all?: boolean }) {
+  const shown = runs.value.filter((run) => all || (run.module === module && run.method === method));
+  if (!shown.length) return null;
+  return (
+    <section class="history" data-testid="history">
+      <h3>Earlier calls</h3>
+      <ul>
+        {shown.slice(0, 20).map((run) => (
+          <li key={run.id}><a href={link("call", [run.module, run.method], { data: JSON.stringify(run.data) })}>
+            <span class="faint">{new Date(run.at).toLocaleTimeString()}</span> {all && <code>{run.module}.{run.method} </code>}
+            <code class="clip">{JSON.stringify(run.data)}</code> <span class={run.state === "failed" ? "error" : "faint"}>{run.state}</span>
+          </a></li>
+        ))}
+      </ul>
+    </section>
+  );
+}

@@ -1,0 +1,20 @@
+// Validation before a call is sent. The server has the last word. The validator is fetched when a
+// form is first used.
+import type { Schema } from "./schema";
+
+const validator = () => import("@cfworker/json-schema");
+
+/** What is wrong with a value, by pointers into it. */
+export async function problems(schema: Schema, value: unknown): Promise<Record<string, string>> {
+  const { Validator } = await validator();
+  const result = new Validator(schema as any, "2020-12", false).validate(value ?? {});
+  const found: Record<string, string> = {};
+  for (const error of result.errors) {
+    if (/^(properties|items|additionalProperties|\$ref|allOf|anyOf|oneOf|false)$/.test(error.keyword) && result.errors.length > 1 && error.keyword !== "oneOf") continue;
+    let at = decodeURIComponent(error.instanceLocation.replace(/^#/, "")), text = error.error;
+    const missing = error.keyword === "required" && /"([^"]+)"\.$/.exec(error.error);
+    if (missing) { at += "/" + missing[1]; text = "This is required."; }
+    found[at] ??= text;
+  }
+  return found;
+}

@@ -1,0 +1,23 @@
+// A call in other languages, so that what was tried here can be typed elsewhere.
+
+export interface Written { name: string; text: string }
+
+const shell = (text: string) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replace(/'/g, `'\\''`)}'`);
+
+/** A call as it is written elsewhere. The true name and the kind come from the schema. */
+export function writings(module: string, method: string, data: unknown, about: { type?: string; kind?: string }): Written[] {
+  const json = JSON.stringify(data), origin = location.origin + location.pathname.replace(/\/$/, "");
+  const command = `kernos call ${about.type ?? `${module}.${method}`} --data ${shell(json)}`;
+  const all: Written[] = [
+    { name: "CLI", text: command },
+    { name: "curl", text: `curl -H "Authorization: Bearer $(kernos token)" ${origin}/v1/call/${module}/${method} -d ${shell(json)}` },
+    { name: "JSON-RPC", text: JSON.stringify({ jsonrpc: "2.0", id: 1, method: `${module}_${method}`, params: [data] }) },
+  ];
+  if (about.type) {
+    all.push({ name: "NDJSON", text: JSON.stringify({ kind: about.kind ?? "command", type: about.type, data, metadata: { id: crypto.randomUUID(), timestamp: Date.now() } }) });
+  }
+  all.push({ name: "Go", text: `outcome, err := c.Call(ctx, ${JSON.stringify(module)}, ${JSON.stringify(method)}, json.RawMessage(${goText(json)}), nil)` });
+  return all;
+}
+
+const goText = (json: string) => (json.includes("`") ? JSON.stringify(json) : "`" + json + "`");
