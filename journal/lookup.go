@@ -420,7 +420,7 @@ func (f *found) read(p store.Entry, within bounds, m *matcher) error {
 		}
 		if r.seq >= within.low && r.seq < within.high && m.matches(r) {
 			f.records = f.records[:len(f.records)+1]
-			data = data || m.data.of(r)
+			data = data || m.wantsData(r)
 		}
 	}
 	if !data {
@@ -428,12 +428,15 @@ func (f *found) read(p store.Entry, within bounds, m *matcher) error {
 	}
 	err := f.page.load()
 	for i := range f.records {
-		if r := &f.records[i]; err == nil && m.data.of(r) {
+		if r := &f.records[i]; err == nil && m.wantsData(r) {
 			err = f.page.fill(r)
 		}
 	}
 	if err != nil {
 		return damagedPage(err, p.Key)
+	}
+	if len(m.words) > 0 {
+		f.records = slices.DeleteFunc(f.records, func(r record) bool { return !m.says(&r) })
 	}
 	return nil
 }

@@ -21,6 +21,7 @@ type matcher struct {
 	principals                 []string     // ids or names
 	own                        principal.ID // or ""
 	since, until               int64
+	words                      [][]byte // in lower case
 
 	data wantedData
 }
@@ -31,7 +32,20 @@ func (f *Filter) matcher() matcher {
 	if m.until <= 0 {
 		m.until = math.MaxInt64
 	}
+	for _, w := range f.Words {
+		m.words = append(m.words, bytes.ToLower([]byte(w)))
+	}
 	return m
+}
+
+// says reports whether a record that has its data has the wanted words.
+func (m *matcher) says(r *record) bool {
+	for _, w := range m.words {
+		if !bytes.Contains(bytes.ToLower(r.data), w) && !bytes.Contains(bytes.ToLower(r.typ), w) && !bytes.Contains(bytes.ToLower(r.id), w) {
+			return false
+		}
+	}
+	return true
 }
 
 func (m *matcher) matches(r *record) bool {
@@ -130,8 +144,9 @@ const (
 	noData
 )
 
-func (d wantedData) of(r *record) bool {
-	return d == allData || d == errorData && r.kind() == message.KindError
+// wantsData reports whether the data of a record are needed: for the caller, or for the words.
+func (m *matcher) wantsData(r *record) bool {
+	return m.data == allData || m.data == errorData && r.kind() == message.KindError || len(m.words) > 0
 }
 
 // A pattern is a form that types have: one type, all of a domain, or an action of any domain.

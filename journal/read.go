@@ -36,6 +36,10 @@ type Filter struct {
 	// Since and Until are times of recording in milliseconds since 1970; Until is no
 	// more part of it.
 	Since, Until int64
+
+	// Words are texts that messages have, all of them, in their type, id or data. Letter case
+	// doesn't count.
+	Words []string
 }
 
 // A Query asks for messages in the order in which they were recorded.

@@ -23,6 +23,7 @@ import (
 
 // filter is the part of an input that says which messages are meant.
 type filter struct {
+	Line          string         `json:"filter,omitempty" jsonschema:"maxLength=2000" jsonschema_description:"All that follows as one line, as a person types it: kind:error type:Http.* corr:req-7 since:5m by:ci code:404 milk. A word without a name has to occur in the type, the id or the data."`
 	ID            string         `json:"id,omitempty" jsonschema:"maxLength=256" jsonschema_description:"Only messages with this id. An id can be given in a short form, its beginning and its end with … between them; so can correlation and causation."`
 	Correlation   string         `json:"correlation,omitempty" jsonschema:"maxLength=256" jsonschema_description:"Only messages of this workflow: metadata.correlation."`
 	CorrelationID string         `json:"correlationId,omitempty" jsonschema:"maxLength=256" jsonschema_description:"Another name for correlation."`
@@ -38,10 +39,14 @@ type filter struct {
 // filter checks a filter and puts it into the journal's words. The caller of ctx sees its own
 // messages only, unless its principal sees all.
 func (r reader) filter(ctx context.Context, f *filter) (journal.Filter, error) {
+	words, err := f.readLine()
+	if err != nil {
+		return journal.Filter{}, err
+	}
 	if f.Correlation != "" && f.CorrelationID != "" && f.Correlation != f.CorrelationID {
 		return journal.Filter{}, invalid("correlationId", "correlation and correlationId are two names for one thing and differ; leave one out")
 	}
-	q := journal.Filter{Own: ownOf(ctx)}
+	q := journal.Filter{Own: ownOf(ctx), Words: words}
 	var id, causation string
 	for _, err := range []error{
 		r.wholeID(ctx, f.ID, &id),

@@ -50,6 +50,7 @@ var get = kernel.DefineQuery[getInput, kernel.Raw](kernel.Definition{
 	Summary:   "Get a recorded message by its id.",
 	Output:    schema.Output[recorded](),
 	Answers:   kernel.FromJournal,
+	Redact:    withoutQuery,
 	Recording: kernel.InWorkflows,
 })
 
@@ -123,6 +124,7 @@ var list = kernel.DefineQuery[listInput, kernel.Raw](kernel.Definition{
 	Summary:   "List recorded messages by workflow, cause, kind, type, time or error code, in pages.",
 	Output:    schema.Output[listOutput](),
 	Answers:   kernel.FromJournal,
+	Redact:    withoutQuery,
 	Recording: kernel.InWorkflows,
 })
 

@@ -105,7 +105,7 @@ func withoutQuery(data json.RawMessage) json.RawMessage {
 		return json.RawMessage(kernel.RedactedData)
 	}
 	return jsonscan.ReplaceMembers(data, func(name string, _ []byte) string {
-		if name == "query" {
+		if name == "query" || name == "filter" {
 			return kernel.RedactedData
 		}
 		return ""

@@ -69,6 +69,7 @@ var watch = kernel.DefineQuery[watchInput, watchOutput](kernel.Definition{
 	},
 	Runs:      kernel.Endless,
 	Answers:   kernel.FromJournal,
+	Redact:    withoutQuery,
 	Recording: kernel.InWorkflows,
 	Timeout:   maxWatch,
 })

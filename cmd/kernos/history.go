@@ -62,7 +62,7 @@ func logCommand(open opener) *cobra.Command {
 	var follow bool
 	var form *forms
 	c := &cobra.Command{
-		Use:   "log",
+		Use:   "log [FILTER]",
 		Short: "Show recorded messages",
 		Long: `Show the latest messages of the journal, the oldest of them first. Each is one
 line: when it was recorded, its kind (▶ command, ? query, ◆ event, ✓ reply, ✗ error),
@@ -71,6 +71,10 @@ name of the token that it acted for, unless that is the owner. The sign ! marks 
 program only claims: a reply or an error for a request that it was not asked to answer, or
 an event that is the kernel's.
 
+A filter is words and names with values, in any order: words have to occur in the message;
+the names are kind, type, corr, cause, id, since, until, by and code, as the flags below.
+The filter of the console's messages is the same.
+
 --json prints the messages themselves, one per line, as they were recorded, each with the
 member record: its number (seq), when it was recorded (at), the caller (principal), the
 wire, and whether it is a claim. --jq prints what a filter makes of each. Flags that
@@ -78,6 +82,8 @@ select messages can be repeated: a message has one of the values of each. An id 
 used as it is shown: kernos show 01JAX…9E3F1G. --since takes the times that are shown,
 too.`,
 		Example: `  kernos log                                   the latest 50
+  kernos log kind:error since:1h               what failed in the last hour
+  kernos log 'type:Http.*' milk                with a word in them
   kernos log --type 'Memory.*' --since 1h
   kernos log --kind error --kind event -n 10
   kernos log --since 09:30 --jq .type
@@ -86,8 +92,8 @@ too.`,
   kernos log --jq 'select(.record.claim)'      what programs only claim
   kernos log -n 0 --json > everything.ndjson   everything
   kernos log --follow                          and continue with new ones`,
-		Args: noArguments,
-		RunE: func(c *cobra.Command, _ []string) error {
+		RunE: func(c *cobra.Command, words []string) error {
+			filter.Line = strings.Join(words, " ")
 			if count < 0 || count > maxTable {
 				return fmt.Errorf("-n must be from 1 to %d, or 0 for all; got %d", maxTable, count)
 			}

@@ -29,6 +29,7 @@ func New(call request.Caller, s *terminal.Screen, print func(json.RawMessage) er
 
 // A Filter selects messages: those that have one of the values of each list.
 type Filter struct {
+	Line        string            `json:"filter,omitempty"`
 	ID          string            `json:"id,omitempty"`
 	Correlation string            `json:"correlation,omitempty"`
 	Causation   string            `json:"causation,omitempty"`
