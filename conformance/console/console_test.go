@@ -41,3 +41,19 @@ func TestCall(t *testing.T) {
 	w.do(chromedp.EmulateViewport(390, 844))
 	w.picture("/tmp/w5/shot3.png")
 }
+
+func TestMessages(t *testing.T) {
+	w := open(t)
+	w.ask("Memory.Set", "command", `{"key":"notes/1","value":"milk"}`)
+	w.goTo("/messages")
+	w.wait(`[...document.querySelectorAll('.message')].some((row) => row.textContent.includes("milk"))`)
+	w.ask("Memory.Set", "command", `{"key":"notes/2","value":"honey"}`) // while it is open
+	w.wait(`[...document.querySelectorAll('.message')].some((row) => row.textContent.includes("honey"))`)
+	w.fill(`[data-testid=filter]`, "kind:command honey")
+	w.wait(`document.querySelectorAll('.message').length === 1`)
+	w.click(`.message`)
+	w.wait(`document.querySelectorAll('[data-testid=inspector] .one').length === 2`)
+	w.picture("/tmp/w5/shot4.png")
+	w.fill(`[data-testid=filter]`, "knd:command")
+	w.wait(`document.querySelector('[data-testid=problem]')?.textContent.includes("did you mean kind")`)
+}

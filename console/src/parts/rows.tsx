@@ -1,0 +1,49 @@
+// A list of rows of one height, of which only those in sight are in the page.
+import type { ComponentChildren } from "preact";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+
+export const rowHeight = 24;
+
+export interface RowsProps<T> {
+  rows: T[];
+  row(item: T, index: number): ComponentChildren;
+  selected?: number;
+  label: string;
+  follow?: boolean; // stay at the end when rows are added
+  onTop?(): void; // the first row is in sight: earlier ones may be wanted
+  onScroll?(atEnd: boolean): void;
+}
+
+export function Rows<T>({ rows, row, selected, label, follow, onTop, onScroll }: RowsProps<T>) {
+  const box = useRef<HTMLDivElement>(null);
+  const [top, setTop] = useState(0), [height, setHeight] = useState(600);
+  useEffect(() => {
+    const observer = new ResizeObserver(() => setHeight(box.current?.clientHeight ?? 600));
+    observer.observe(box.current!);
+    return () => observer.disconnect();
+  }, []);
+  useLayoutEffect(() => { if (follow && box.current) box.current.scrollTop = rows.length * rowHeight; }, [follow, rows]);
+  useLayoutEffect(() => { // the selected row is kept in sight
+    const element = box.current;
+    if (selected === undefined || selected < 0 || !element) return;
+    const at = selected * rowHeight;
+    if (at < element.scrollTop) element.scrollTop = at;
+    else if (at + rowHeight > element.scrollTop + element.clientHeight) element.scrollTop = at + rowHeight - element.clientHeight;
+  }, [selected]);
+  const first = Math.max(0, Math.floor(top / rowHeight) - 10), last = Math.min(rows.length, Math.ceil((top + height) / rowHeight) + 10);
+  return (
+    <div class="rows" ref={box} tabIndex={0} role="grid" aria-label={label} aria-rowcount={rows.length} data-testid="rows"
+      onScroll={(event) => {
+        const element = event.currentTarget;
+        setTop(element.scrollTop);
+        onScroll?.(element.scrollTop + element.clientHeight >= element.scrollHeight - rowHeight);
+        if (element.scrollTop < rowHeight) onTop?.();
+      }}>
+      <div style={{ height: `${rows.length * rowHeight}px`, position: "relative" }}>
+        {rows.slice(first, last).map((item, i) => (
+          <div key={first + i} class="line" role="row" aria-rowindex={first + i + 1} aria-selected={first + i === selected} style={{ top: `${(first + i) * rowHeight}px` }}>{row(item, first + i)}</div>
+        ))}
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,88 @@
+// One message: both sides of its call, pretty and raw, and what leads on from it.
+import { useSignal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+import { has } from "../../core/catalog";
+import { link } from "../../core/route";
+import { ask } from "../../core/rpc";
+import { Json } from "../../parts/json";
+import type { Entry } from "./store";
+
+type Message = Entry["message"];
+
+export function Inspector({ id }: { id: string }) {
+  const message = useSignal<Message | undefined>(undefined), other = useSignal<Message[]>([]), failure = useSignal(""), raw = useSignal(false);
+  useEffect(() => {
+    let here = true;
+    message.value = undefined;
+    other.value = [];
+    failure.value = "";
+    void (async () => {
+      try {
+        const found = await ask<Message>("message_get", [{ id }]);
+        if (!here) return;
+        message.value = found;
+        const answers = found.kind === "reply" || found.kind === "error";
+        if (answers && found.metadata.causation) other.value = [await ask<Message>("message_get", [{ id: found.metadata.causation }])];
+        else if (found.kind === "command" || found.kind === "query") other.value = (await ask("message_list", [{ causation: id, kind: "reply,error", limit: 5 }])).messages ?? [];
+      } catch (error) {
+        if (here && !message.peek()) failure.value = (error as Error).message;
+      }
+    })();
+    return () => { here = false; };
+  }, [id]);
+  if (failure.value) return <p class="problem body" role="alert">{failure.value}</p>;
+  if (!message.value) return null;
+  return (
+    <div data-testid="inspector">
+      <One message={message.value} raw={raw.value} toggle={() => { raw.value = !raw.value; }} first />
+      {other.value.map((m) => <One key={m.metadata.id} message={m} raw={raw.value} />)}
+    </div>
+  );
+}
+
+function One({ message, raw, toggle, first }: { message: Message; raw: boolean; toggle?(): void; first?: boolean }) {
+  const { kind, type, data, metadata } = message;
+  const workflow = metadata.correlation ?? metadata.id;
+  return (
+    <section class="one">
+      <div class="bar">
+        <span class={`kind ${kind}`}>{kind}</span><h2 class="mono">{type}</h2><span class="spread" />
+        {toggle && <button onClick={toggle} aria-pressed={raw}>{raw ? "Pretty" : "Raw"}</button>}
+        {first && has("message_graph") && <a class="button" href={link("workflows", [workflow], { at: metadata.id })}>Workflow</a>}
+        {first && (kind === "command" || kind === "query") && <a class="button" href={link("call", callOf(type), { data: JSON.stringify(data) })}>Edit and send</a>}
+      </div>
+      {raw ? <pre class="json body" tabIndex={0}>{JSON.stringify(message)}</pre> : (
+        <div class="body">
+          <dl class="facts">
+            <dt>id</dt><dd class="mono"><a href={link("messages", [metadata.id])}>{metadata.id}</a></dd>
+            <dt>time</dt><dd>{new Date(metadata.timestamp).toLocaleString()}</dd>
+            {metadata.correlation && <><dt>workflow</dt><dd class="mono"><a href={link("messages", [], { filter: `corr:${metadata.correlation}` })}>{metadata.correlation}</a></dd></>}
+            {metadata.causation && <><dt>cause</dt><dd class="mono"><a href={link("messages", [metadata.causation])}>{metadata.causation}</a></dd></>}
+          </dl>
+          <Blobs data={data} />
+          <Json value={data} />
+        </div>
+      )}
+    </section>
+  );
+}
+
+/** Memory.Get is memory/get, and Job.TreeCreate job/tree_create. */
+export const callOf = (type: string) => {
+  const [domain, action] = type.includes(".") ? type.split(".", 2) : ["Kernel", type];
+  return [domain.toLowerCase(), action.replace(/([a-z0-9])([A-Z])/g, "$1_$2").toLowerCase()];
+};
+
+/** Links to the blobs that data refers to. */
+function Blobs({ data }: { data: unknown }) {
+  const found: { name: string; id: string }[] = [];
+  const visit = (value: any, name: string) => {
+    if (!value || typeof value !== "object" || found.length > 20) return;
+    const id = typeof value.path === "string" && (value.scheme === "file" || value.scheme === "https") && /([0-9a-f]{64})$/.exec(value.path)?.[1];
+    if (id) found.push({ name, id });
+    else Object.entries(value).forEach(([key, inner]) => visit(inner, key));
+  };
+  visit(data, "data");
+  if (!found.length) return null;
+  return <p>{found.map(({ name, id }) => <a key={id} class="button" href={`v1/blobs/${id}`} download={id}>Download {name}</a>)}</p>;
+}
