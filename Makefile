@@ -20,7 +20,7 @@ PROOFS    := TestEngine/(Random|Kill|PowerCut|Faults)$$|Kill
 SIZES     := AreCheap$$|InResidentMemory$$|SizesOfTheModelInside$$|FirstTokenComesSoon$$
 
 .DEFAULT_GOAL := help
-.PHONY: help build install test unit npm crash attack soak shells lint fmt docs model fuzz bench cover clean
+.PHONY: help build install test unit npm crash attack soak shells lint console fmt docs model fuzz bench cover clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,6 +67,9 @@ lint: ## Check formatting, go vet (also for other systems) and staticcheck
 	$(GO) tool -modfile=tools/go.mod staticcheck $(PACKAGES)
 	$(GO) mod verify >/dev/null
 	@$(GO) mod tidy -diff
+
+console: ## Build the web console from its source (no Node.js needed)
+	cd console && $(GO) run generate.go
 
 fmt: ## Format the code
 	gofmt -w $$(git ls-files '*.go')

@@ -16,7 +16,7 @@ const module = "kernos"
 // folders in its place. A package may import packages of lower floors only; two
 // packages of one floor are siblings and don't know each other.
 var floors = [][]string{
-	{"internal/backoff", "internal/durable", "internal/fence", "internal/jsonscan", "internal/jsonvalue", "internal/llama", "internal/llama/kernosdemo", "internal/mcp", "internal/nearest", "internal/outbound", "internal/owned", "internal/process", "internal/quantity", "internal/ranked", "internal/recent", "internal/rootdir", "internal/testkit", "internal/uri", "internal/testkit/tty", "internal/testkit/wire", "internal/visible"}, // below the house: standard library, or one small library
+	{"internal/backoff", "internal/durable", "internal/fence", "internal/jsonscan", "internal/jsonvalue", "internal/llama", "internal/llama/kernosdemo", "internal/mcp", "internal/nearest", "internal/outbound", "internal/owned", "internal/process", "internal/quantity", "internal/ranked", "internal/recent", "internal/rootdir", "internal/testkit", "internal/uri", "internal/testkit/tty", "internal/testkit/browser", "internal/testkit/wire", "internal/visible", "console/build"}, // below the house: standard library, or one small library
 	{"internal/secret"}, // what a credential is
 	{"message", "schema", "store", "internal/sealed"}, // vocabulary
 	{"internal/cursor", "message/ndjson", "message/osevent", "store/*", "capability/script/engine", "capability/mcphost/client"}, // forms and engines of it
@@ -43,14 +43,14 @@ var floors = [][]string{
 	{"cmd/kernos/connect"},  // how they get to a kernel
 	{"cmd/kernos/calling", "cmd/kernos/chat", "cmd/kernos/document", "cmd/kernos/piping", "cmd/kernos/handling", "cmd/kernos/doctor", "cmd/kernos/backup"}, // what they do there: one call, conversations, documents, many calls, serving one, checks, replacing the state
 	{"cmd/kernos"}, // wiring
-	{"conformance", "conformance/mcp", "internal/archtest", "internal/attack", "examples/*", "examples/*/*", "sdk", "docs"}, // they look at all of it
+	{"conformance", "conformance/console", "conformance/mcp", "internal/archtest", "internal/attack", "examples/*", "examples/*/*", "sdk", "docs"}, // they look at all of it
 }
 
 // pure lists the packages that import nothing but the standard library and this module.
 var pure = []string{"internal/jsonscan", "internal/sealed", "internal/secret", "internal/outbound", "message", "message/ndjson", "message/osevent"}
 
 // forTests lists the packages that tests import, and nothing else does.
-var forTests = []string{"capability/model/modeltest", "capability/vfs/vfstest", "internal/testkit", "internal/testkit/tty", "internal/testkit/wire", "kernel/kerneltest"}
+var forTests = []string{"capability/model/modeltest", "capability/vfs/vfstest", "internal/testkit", "internal/testkit/tty", "internal/testkit/browser", "internal/testkit/wire", "kernel/kerneltest"}
 
 // floor returns the floor of a package of this module, given by its folder.
 func floor(folder string) (int, bool) {
