@@ -60,7 +60,11 @@ type working struct {
 }
 
 func openWorking(home string) (*working, error) {
-	d, err := kernosd.Open(&kernosd.Options{Home: home})
+	return openWorkingWith(&kernosd.Options{Home: home})
+}
+
+func openWorkingWith(o *kernosd.Options) (*working, error) {
+	d, err := kernosd.Open(o)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -32,6 +33,7 @@ func main() {
 	echoAt := flag.String("echo", "", "be an echo on this socket, and nothing else")
 	relayAt := flag.String("relay", "", "be a relay to a handler on this socket, and nothing else")
 	handleAt := flag.String("handle", "", "be a handler of the kernel on this socket, and nothing else")
+	provideAt := flag.String("provide", "", "be a provider of language models, and nothing else")
 	rpcAs := flag.String("rpc", "", "be a server of JSON-RPC, kernos or geth, and nothing else")
 	idle := flag.Int("idle", 10_000, "how many idle connections are opened")
 	mcpAs := flag.String("mcp", "", "be a server of the Model Context Protocol, go-sdk or mark3labs, and nothing else")
@@ -39,7 +41,7 @@ func main() {
 	flag.Parse()
 	rpcServerFlag(*rpcAs)
 	mcpPeerFlag(*mcpAs, *stdio)
-	for at, be := range map[string]func(string) error{*echoAt: echo, *relayAt: relay, *handleAt: handle} {
+	for at, be := range map[string]func(string) error{*echoAt: echo, *relayAt: relay, *handleAt: handle, *provideAt: provide} {
 		if at != "" {
 			fmt.Fprintln(os.Stderr, "bench:", be(at))
 			os.Exit(1)
@@ -80,7 +82,7 @@ func run(binary, only string, small, large, recorded, idle, pending int) error {
 		{"daemon", func() error { return besideEcho(os.Stdout, binary, small) }},
 		{"rpc", func() error { return besideGeth(os.Stdout, idle) }},
 		{"mcp", func() error { return mcps(os.Stdout, binary) }},
-		{"models", func() error { return models(os.Stdout) }},
+		{"models", func() error { return errors.Join(models(os.Stdout), sessions(os.Stdout, binary)) }},
 		{"recorded", func() error { return million(os.Stdout, binary, recorded) }},
 	} {
 		if only != "" && only != part.name {

@@ -240,7 +240,7 @@ func (d *Daemon) Call(ctx context.Context, request message.Message, event func(m
 		if m.Kind.Answers() {
 			outcome = m
 		} else if event != nil {
-			event(m)
+			event(m.Clone())
 		}
 	})
 	return outcome, nil

@@ -12,8 +12,8 @@ import (
 
 // Handle answers one message: events, then one outcome. It returns when the handler
 // has returned, or at the call's deadline; either way the outcome is emitted by then.
-// Events, replies and errors are answered with nothing. It has the shape of a
-// [Handler].
+// Events, replies and errors are answered with nothing. The data of an event may be
+// overwritten when emit has returned. It has the shape of a [Handler].
 func (k *Kernel) Handle(ctx context.Context, m message.Message, emit Emit) {
 	o := &handled{sender: SenderIn(ctx)}
 	if err := m.Validate(); err != nil {

@@ -160,15 +160,20 @@ func (c *Call) keepOutcome(b *store.Batch, m *message.Message) {
 // large for a line by pointer.
 func (c *Call) kept(m *message.Message) *message.Message {
 	kept := *m
-	if c.syscall.Answers == FromJournal {
-		return &kept // it has no secrets
-	}
-	var changed bool
-	if kept.Data, changed = Redact(Record{Message: m, Syscall: c.syscall, call: c}); changed {
-		kept.Err = nil // it has the text as it was
-	}
-	kept.Data = c.small(&kept).Data
+	c.strip(&kept)
 	return &kept
+}
+
+// strip takes out of a message what must not be kept.
+func (c *Call) strip(m *message.Message) {
+	if c.syscall.Answers == FromJournal {
+		return // it has no secrets
+	}
+	data, changed := Redact(Record{Message: m, Syscall: c.syscall, call: c})
+	if m.Data = data; changed {
+		m.Err = nil // it has the text as it was
+	}
+	m.Data = c.small(m).Data
 }
 
 // Sweep forgets the outcomes that have expired and returns how many there were.

@@ -88,7 +88,7 @@ func (t Typed[In, Out]) bind(f func(context.Context, In, *message.Message, Emit)
 	})
 }
 
-// Raw is JSON text that a typed syscall replies or emits exactly as it is, such as a
+// Raw is JSON text that a typed syscall replies exactly as it is, such as a
 // recorded message. A syscall that replies with it states its Output schema itself.
 type Raw stdjson.RawMessage
 
@@ -193,6 +193,9 @@ func (s *Stream) Emit(t message.Type, data any) error {
 	if err != nil {
 		return err
 	}
-	s.emit(s.request.Event(t, text))
+	s.EmitText(t, text)
 	return nil
 }
+
+// EmitText is Emit for JSON text, which may be overwritten when EmitText has returned.
+func (s *Stream) EmitText(t message.Type, data []byte) { s.emit(s.request.Event(t, data)) }

@@ -50,7 +50,7 @@ func (k *Kernel) Do(ctx context.Context, w WorkCall) (outcome message.Message, c
 	o := &workOrigin{sender: w.Sender, event: w.Event}
 	c := k.admit(ctx, &m, o.send, o, w.Sender, parent{work: w.Work})
 	if c != nil {
-		o.kept = c.kept
+		o.call = c
 		if w.Timeout > 0 {
 			c.timeout = w.Timeout
 			c.Begin()
@@ -99,7 +99,8 @@ func (c *Call) settleWork(b *store.Batch, m *message.Message) error {
 type workOrigin struct {
 	sender  Sender
 	event   Emit
-	kept    func(*message.Message) *message.Message // a message without its secrets
+	call    *Call
+	current message.Message // the event that is sent
 	outcome message.Message
 	commit  *store.Commit
 }
@@ -120,7 +121,9 @@ func (o *workOrigin) send(m message.Message) {
 	case m.Kind.Answers():
 		o.outcome = m.Clone()
 	case o.event != nil:
-		o.event(*o.kept(&m))
+		o.current = m
+		o.call.strip(&o.current)
+		o.event(o.current)
 	}
 }
 

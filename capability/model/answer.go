@@ -39,6 +39,7 @@ type answer struct {
 	shown  bool   // something was streamed
 	size   int
 	key    []byte // that the model must not repeat
+	event  []byte // the last one that was streamed
 }
 
 type part struct {
@@ -75,7 +76,8 @@ func (a *answer) say(kind string, token []byte) error {
 	if err := a.grown(p.text, before); err != nil {
 		return err
 	}
-	return a.show(n, token, nil)
+	a.show(n, token, nil)
+	return nil
 }
 
 // grown checks a text that had so many bytes before.
@@ -135,16 +137,17 @@ func (a *answer) grow(c *wanted, token []byte) error {
 		begun = nil
 	}
 	c.shown = true
-	return a.show(n, token, begun)
+	a.show(n, token, begun)
+	return nil
 }
 
 // show streams a piece of a part. Begun is the call that begins with it, or nil.
-func (a *answer) show(n int, token []byte, begun *wanted) error {
+func (a *answer) show(n int, token []byte, begun *wanted) {
 	a.shown = true
 	if a.stream == nil {
-		return nil
+		return
 	}
-	e := make([]byte, 0, len(token)+64)
+	e := a.event[:0]
 	e = strconv.AppendInt(append(e, `{"part":`...), int64(n), 10)
 	e = append(append(append(e, `,"type":"`...), a.parts[n].kind...), '"')
 	if begun != nil {
@@ -152,8 +155,8 @@ func (a *answer) show(n int, token []byte, begun *wanted) error {
 		e = jsonscan.AppendQuoted(append(e, `,"name":`...), string(a.tools.syscall(begun.name)))
 		e = append(e, '}')
 	}
-	e = append(append(append(e, `,"delta":{"text":`...), token...), "}}"...)
-	return a.stream.Emit(Streamed, kernel.Raw(e))
+	a.event = append(append(append(e, `,"delta":{"text":`...), token...), "}}"...)
+	a.stream.EmitText(Streamed, a.event)
 }
 
 // reply returns the answer when it is whole.

@@ -63,9 +63,7 @@ func (m *models) generate(ctx context.Context, in generateInput, stream *kernel.
 		}
 		if a.shown {
 			reason := append(jsonscan.AppendQuoted([]byte(`{"reason":`), f.err.Message), '}')
-			if err := stream.Emit(Discarded, kernel.Raw(reason)); err != nil {
-				return out, err
-			}
+			stream.EmitText(Discarded, reason)
 		}
 		if !f.pause(ctx, &pauses) {
 			return out, ctx.Err()

@@ -317,22 +317,10 @@ func (x *Sessions) askOnce(ctx context.Context, k *kernel.Kernel, in askInput) (
 
 // await waits until a turn has ended.
 func (x *Sessions) await(ctx context.Context, id, turn string) error {
-	l := x.begin(id)
-	defer x.end(l)
-	for {
-		l.mu.Lock()
-		news := l.next()
-		l.mu.Unlock()
+	return x.wait(ctx, id, func(*live) (over bool, err error) {
 		s, err := x.load(id)
-		if err != nil || !s.has(turn) {
-			return err
-		}
-		select {
-		case <-news:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
+		return err == nil && !s.has(turn), err
+	})
 }
 
 // stop ends the open turn of a child whose parent doesn't wait for it any more.

@@ -23,9 +23,9 @@ type live struct {
 
 	mu      sync.Mutex
 	growing []part
-	era     int           // counts what was withdrawn
-	writes  int           // counts the batches that have changed the session
-	changes chan struct{} // nil while none waits
+	era     int // counts what was withdrawn
+	writes  int // counts the batches that have changed the session
+	waiting map[chan struct{}]struct{}
 	runner  *runner
 }
 
@@ -94,18 +94,40 @@ func (l *live) run(r *runner) {
 
 // tell wakes the watchers. mu is held.
 func (l *live) tell() {
-	if l.changes != nil {
-		close(l.changes)
-		l.changes = nil
+	for news := range l.waiting {
+		select {
+		case news <- struct{}{}:
+		default: // it is about to look
+		}
 	}
 }
 
-// next returns a channel that is closed at the next change. mu is held.
-func (l *live) next() <-chan struct{} {
-	if l.changes == nil {
-		l.changes = make(chan struct{})
+// wait calls look now, and again after each change, until it returns true or ctx is done.
+func (x *Sessions) wait(ctx context.Context, id string, look func(*live) (over bool, err error)) error {
+	l := x.begin(id)
+	defer x.end(l)
+	news := make(chan struct{}, 1)
+	l.mu.Lock()
+	if l.waiting == nil {
+		l.waiting = make(map[chan struct{}]struct{})
 	}
-	return l.changes
+	l.waiting[news] = struct{}{}
+	l.mu.Unlock()
+	defer func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.waiting, news)
+	}()
+	for {
+		if over, err := look(l); over || err != nil {
+			return err
+		}
+		select {
+		case <-news:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 }
 
 // discard withdraws the messages that grow.
@@ -190,23 +212,14 @@ func (x *Sessions) watch(ctx context.Context, in watchInput, stream *kernel.Stre
 
 // follow sends what is there and what comes, until a turn has ended, or for as long as ctx lasts.
 func (f *follower) follow(ctx context.Context) error {
-	l := f.x.begin(f.id)
-	defer f.x.end(l)
 	f.sent, f.writes = make(map[string]int), -1
-	for {
+	return f.x.wait(ctx, f.id, func(l *live) (bool, error) {
 		l.mu.Lock()
-		news, parts, writes, era := l.next(), append([]part(nil), l.growing...), l.writes, l.era
+		f.parts = append(f.parts[:0], l.growing...)
+		writes, era := l.writes, l.era
 		l.mu.Unlock()
-		over, err := f.step(ctx, parts, writes, era)
-		if err != nil || over {
-			return err
-		}
-		select {
-		case <-news:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
+		return f.step(ctx, f.parts, writes, era)
+	})
 }
 
 // A follower is how far a watcher has come.
@@ -219,6 +232,8 @@ type follower struct {
 	last   string // the id of the last message that was sent
 	stream *kernel.Stream
 	sent   map[string]int // how many bytes of messages that grow
+	parts  []part         // that grow, when it looked last
+	event  []byte         // the last one that was sent
 	writes int
 	era    int
 }
@@ -242,14 +257,13 @@ func (f *follower) step(ctx context.Context, parts []part, writes, era int) (ove
 		if p.ID <= f.last || began && from == len(p.text) || len(p.text) == 0 {
 			continue
 		}
-		data := jsonscan.AppendQuoted(append(make([]byte, 0, 160+len(p.text)-from), `{"session":`...), f.id)
+		data := jsonscan.AppendQuoted(append(f.event[:0], `{"session":`...), f.id)
 		data = jsonscan.AppendQuoted(append(data, `,"id":`...), p.ID)
 		data = jsonscan.AppendQuoted(append(data, `,"messageType":`...), p.Type)
 		data = strconv.AppendInt(append(data, `,"offset":`...), int64(from), 10)
 		data = jsonscan.AppendQuoted(append(data, `,"delta":{"text":`...), string(p.text[from:]))
-		if err := f.stream.Emit(streamedEvent, kernel.Raw(append(data, `}}`...))); err != nil {
-			return over, err
-		}
+		f.event = append(data, `}}`...)
+		f.stream.EmitText(streamedEvent, f.event)
 		f.sent[p.ID] = len(p.text)
 	}
 	return over, nil
@@ -284,15 +298,15 @@ func (f *follower) messages(ctx context.Context) (over bool, err error) {
 		if failed = json.Unmarshal(text, &m); failed != nil {
 			return false
 		}
-		data := strconv.AppendUint(append(jsonscan.AppendQuoted([]byte(`{"session":`), f.id), `,"seq":`...), seq, 10)
-		data = append(append(append(data, `,"message":`...), text...), '}')
-		failed = f.stream.Emit(appendedEvent, kernel.Raw(data))
+		data := strconv.AppendUint(append(jsonscan.AppendQuoted(append(f.event[:0], `{"session":`...), f.id), `,"seq":`...), seq, 10)
+		f.event = append(append(append(data, `,"message":`...), text...), '}')
+		f.stream.EmitText(appendedEvent, f.event)
 		f.seq, f.last = seq, m.ID
 		delete(f.sent, m.ID)
 		if f.limit--; f.limit == 0 {
 			over = true
 		}
-		return failed == nil && f.limit != 0
+		return f.limit != 0
 	})
 	if err == nil {
 		err = failed

@@ -97,7 +97,7 @@ func Member(object []byte, name string) (found []byte) {
 		return nil
 	}
 	Members(object, 0, func(token, value []byte) bool {
-		if Unquote(token) == name {
+		if string(Content(token)) == name {
 			found = value
 		}
 		return found == nil

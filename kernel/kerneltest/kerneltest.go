@@ -115,7 +115,7 @@ func Ask(k *kernel.Kernel, m message.Message) []message.Message {
 	k.Handle(context.Background(), m, func(m message.Message) {
 		mu.Lock()
 		defer mu.Unlock()
-		all = append(all, m)
+		all = append(all, m.Clone())
 	})
 	mu.Lock()
 	defer mu.Unlock()
