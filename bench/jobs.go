@@ -316,32 +316,22 @@ func dueAtOnce(out io.Writer, dir string) error {
 	return w.stop()
 }
 
-// waiting measures what jobs cost that wait: opening a store with a tenth of them, starting one
-// beside all of them, and memory.
+// waiting measures what jobs cost that wait: opening a store with them, starting one beside them,
+// and memory.
 func waiting(out io.Writer, binary, dir string, pending int) error {
 	home := filepath.Join(dir, "waiting")
-	empty, err := openTime(filepath.Join(dir, "empty"))
-	if err != nil {
-		return err
-	}
-	few := pending / 10
-	if err := addPending(home, few); err != nil {
-		return err
-	}
-	opened, err := openTime(home)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(out, "  opening a store until the first job has run: %v; with %d pending jobs %v\n",
-		empty.Round(time.Millisecond), few, opened.Round(time.Millisecond))
-	for _, n := range []int{0, pending - few} {
-		where := home
-		if n == 0 {
-			where, n = filepath.Join(dir, "empty"), 0
-		} else if err := addPending(home, n); err != nil {
+	added := 0
+	for _, n := range []int{0, pending / 10, pending} {
+		if err := addPending(home, n-added); err != nil {
 			return err
 		}
-		if err := besidePending(out, binary, where, n != 0, pending); err != nil {
+		added = n
+		opened, err := openTime(home)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "  %d jobs pending: opening the store until a job has run takes %v\n", n, opened.Round(time.Millisecond))
+		if err := besidePending(out, binary, home, n); err != nil {
 			return err
 		}
 	}
@@ -349,7 +339,7 @@ func waiting(out io.Writer, binary, dir string, pending int) error {
 }
 
 // besidePending starts jobs in a daemon of its own.
-func besidePending(out io.Writer, binary, home string, full bool, pending int) error {
+func besidePending(out io.Writer, binary, home string, pending int) error {
 	d, err := startDaemon(binary, home)
 	if err != nil {
 		return err
@@ -364,11 +354,7 @@ func besidePending(out io.Writer, binary, home string, full bool, pending int) e
 		return errors.Join(err, d.stop())
 	}
 	memory, err := resident(d.cmd.Process.Pid)
-	name := "no jobs pending"
-	if full {
-		name = fmt.Sprintf("%d jobs pending", pending)
-	}
-	fmt.Fprintf(out, "  %-24s starting one takes %v at the median; resident memory %.0f MB\n", name+":", took.Round(time.Microsecond), memory/1e6)
+	fmt.Fprintf(out, "  %d jobs pending: starting one takes %v at the median; resident memory %.0f MB\n", pending, took.Round(time.Microsecond), memory/1e6)
 	return errors.Join(err, d.stop())
 }
 

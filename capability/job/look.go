@@ -13,7 +13,6 @@ import (
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/schema"
-	"kernos/store"
 	"kernos/work"
 )
 
@@ -197,47 +196,29 @@ func (j *Jobs) list(ctx context.Context, in listInput) (listOutput, error) {
 	if err != nil {
 		return out, err
 	}
-	last, err := cursor.Parse('j', in.Cursor, 64)
-	if err != nil {
-		return out, err
-	}
 	letter := byte(keySpec)
 	if in.Schedule {
 		letter = keySchedule
 	}
-	keys := store.Prefix(key(letter))
-	keys.Reverse = true
-	if last != "" {
-		keys.To = key(letter, last)
-	}
-	limit, looked := cmp.Or(in.Limit, 100), 0
+	page := cursor.Page{Listing: 'j', Prefix: key(letter), Longest: 64, Cursor: in.Cursor, Limit: cmp.Or(in.Limit, 100), Looked: maxLooked}
 	p := kernel.PrincipalOf(ctx)
-	for e, err := range j.opts.Store.Scan(keys) {
+	out.Cursor, err = page.Each(ctx, j.opts.Store, func(id string) (bool, error) {
+		r, err := j.load(id)
 		if err != nil {
-			return out, err
-		}
-		if len(out.Jobs) == limit || looked == maxLooked {
-			out.Cursor = cursor.New('j', last)
-			return out, nil
-		}
-		if looked++; looked%1000 == 0 && ctx.Err() != nil {
-			return out, ctx.Err()
-		}
-		last = string(e.Key[2:])
-		r, err := j.load(last)
-		if err != nil {
-			continue // it was forgotten meanwhile
+			return false, nil // it was forgotten meanwhile
 		}
 		if since != 0 && r.Created < since {
-			return out, nil // those before it are older
+			return false, cursor.End // those before it are older
 		}
-		if p.Sees(r.Principal) && matches(&in, r) {
-			i := j.info(r)
-			i.Result = nil
-			out.Jobs = append(out.Jobs, i)
+		if !p.Sees(r.Principal) || !matches(&in, r) {
+			return false, nil
 		}
-	}
-	return out, nil
+		i := j.info(r)
+		i.Result = nil
+		out.Jobs = append(out.Jobs, i)
+		return true, nil
+	})
+	return out, err
 }
 
 func matches(in *listInput, r *record) bool {

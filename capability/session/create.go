@@ -221,40 +221,22 @@ const maxLooked = 10_000
 
 func (x *Sessions) list(ctx context.Context, in listInput) (listOutput, error) {
 	out := listOutput{Sessions: []listed{}}
-	last, err := cursor.Parse('S', in.Cursor, 26)
-	if err != nil {
-		return out, err
-	}
-	keys := store.Prefix(key(keyHead))
-	keys.Reverse = true
-	if last != "" {
-		keys.To = key(keyHead, last)
-	}
-	limit, looked := cmp.Or(in.Limit, 50), 0
+	page := cursor.Page{Listing: 'S', Prefix: key(keyHead), Longest: 26, Cursor: in.Cursor, Limit: cmp.Or(in.Limit, 50), Looked: maxLooked}
 	p := kernel.PrincipalOf(ctx)
-	for e, err := range x.opts.Store.Scan(keys) {
-		if err != nil {
-			return out, err
-		}
-		if len(out.Sessions) == limit || looked == maxLooked {
-			out.Cursor = cursor.New('S', last)
-			return out, nil
-		}
-		looked++
-		last = string(e.Key[2:])
-		s, err := x.load(last)
+	var err error
+	out.Cursor, err = page.Each(ctx, x.opts.Store, func(id string) (bool, error) {
+		s, err := x.load(id)
 		if err != nil || !p.Sees(s.Principal) {
-			continue
+			return false, nil
 		}
 		i, err := x.info(s)
-		if err != nil {
-			return out, err
+		if err != nil || in.Status != "" && in.Status != i.Status {
+			return false, err
 		}
-		if in.Status == "" || in.Status == i.Status {
-			out.Sessions = append(out.Sessions, listed{s.ID, s.Title, s.Model, i.Status, i.Turns, s.Created, s.Updated, s.Seq, i.Parent})
-		}
-	}
-	return out, nil
+		out.Sessions = append(out.Sessions, listed{s.ID, s.Title, s.Model, i.Status, i.Turns, s.Created, s.Updated, s.Seq, i.Parent})
+		return true, nil
+	})
+	return out, err
 }
 
 type messagesInput struct {

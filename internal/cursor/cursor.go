@@ -5,9 +5,12 @@
 package cursor
 
 import (
+	"context"
 	"encoding/base64"
+	"errors"
 
 	"kernos/message"
+	"kernos/store"
 )
 
 // New returns the cursor after a name, which is not empty.
@@ -30,3 +33,55 @@ func Parse(listing byte, text string, most int) (last string, err error) {
 
 // ErrInvalid is the error for a cursor of another listing, or of none.
 var ErrInvalid = &message.Error{Code: 422, Message: "Invalid cursor: send the cursor of the previous reply with the same parameters, or none to start again"}
+
+// A Page is a part of a listing of names in a store, from the last to the first.
+type Page struct {
+	Listing byte   // that the cursor belongs to
+	Prefix  []byte // of the keys; the rest of a key is a name
+	Longest int    // bytes of a name
+	Cursor  string // of the previous page; "" means the first page
+	Limit   int    // how many names it has at most
+	Looked  int    // how many names it looks at at most; such a page may be short, and has a cursor
+}
+
+// Each calls take with one name after another until the page is full. take reports whether the name is
+// part of the page, or returns [End]. next is the cursor of the next page; "" means that it was the
+// last one.
+func (p *Page) Each(ctx context.Context, s store.Reader, take func(name string) (bool, error)) (next string, err error) {
+	last, err := Parse(p.Listing, p.Cursor, p.Longest)
+	if err != nil {
+		return "", err
+	}
+	keys := store.Prefix(p.Prefix)
+	keys.Reverse = true
+	if last != "" {
+		keys.To = append(append([]byte(nil), p.Prefix...), last...)
+	}
+	taken, looked := 0, 0
+	for e, err := range s.Scan(keys) {
+		if err != nil {
+			return "", err
+		}
+		if taken == p.Limit || looked == p.Looked {
+			return New(p.Listing, last), nil
+		}
+		if looked++; looked%1000 == 0 && ctx.Err() != nil {
+			return "", ctx.Err()
+		}
+		last = string(e.Key[len(p.Prefix):])
+		ok, err := take(last)
+		if err == End {
+			return "", nil
+		}
+		if err != nil {
+			return "", err
+		}
+		if ok {
+			taken++
+		}
+	}
+	return "", nil
+}
+
+// End is the error of a function that wants no more names.
+var End = errors.New("the listing ends here")

@@ -1,6 +1,12 @@
 package cursor
 
-import "testing"
+import (
+	"strings"
+	"testing"
+
+	"kernos/store"
+	"kernos/store/storetest"
+)
 
 func TestACursorIsReadBackByItsListingOnly(t *testing.T) {
 	text := New('a', "notes/ä")
@@ -18,6 +24,57 @@ func TestACursorIsReadBackByItsListingOnly(t *testing.T) {
 	} {
 		if got, err := parse(); err != ErrInvalid || got != "" {
 			t.Errorf("%s: %q, %v", what, got, err)
+		}
+	}
+}
+
+func TestPages(t *testing.T) {
+	s := storetest.NewMemory()
+	var b store.Batch
+	for _, name := range []string{"1", "2", "3", "4", "5"} {
+		b.Set([]byte("n/"+name), nil)
+	}
+	b.Set([]byte("other"), nil)
+	if _, err := s.Apply(&b); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		what string
+		Page
+		leave, end string
+		want       string
+	}{
+		{what: "all", Page: Page{Limit: 9, Looked: 9}, want: "54321"},
+		{what: "two of them at a time", Page: Page{Limit: 2, Looked: 9}, want: "54 32 1"},
+		{what: "as many as there are", Page: Page{Limit: 5, Looked: 9}, want: "54321"},
+		{what: "some are left out", Page: Page{Limit: 2, Looked: 9}, leave: "42", want: "53 1"},
+		{what: "two are looked at", Page: Page{Limit: 9, Looked: 2}, leave: "54", want: " 32 1"},
+		{what: "it ends early", Page: Page{Limit: 2, Looked: 9}, end: "2", want: "54 3"},
+	} {
+		c.Listing, c.Prefix, c.Longest = 'n', []byte("n/"), 1
+		var pages []string
+		for {
+			var names strings.Builder
+			next, err := c.Each(t.Context(), s, func(name string) (bool, error) {
+				if name == c.end {
+					return false, End
+				}
+				if strings.Contains(c.leave, name) {
+					return false, nil
+				}
+				names.WriteString(name)
+				return true, nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			pages = append(pages, names.String())
+			if c.Cursor = next; next == "" {
+				break
+			}
+		}
+		if got := strings.Join(pages, " "); got != c.want {
+			t.Errorf("%s: %q, want %q", c.what, got, c.want)
 		}
 	}
 }
