@@ -37,6 +37,7 @@ import (
 	"kernos/message"
 	"kernos/store"
 	"kernos/transport"
+	"kernos/transport/mcp"
 	"kernos/transport/unix"
 )
 
@@ -53,6 +54,8 @@ type Daemon struct {
 	engine   *engine.Engine // of scripts
 	mcp      *mcphost.Host
 	files    scriptFiles
+	clients  *mcp.Server // of the Model Context Protocol; nil if there is no Web
+	tasks    mcp.Tasks   // that clients of the Model Context Protocol follow
 	kernel   *kernel.Kernel
 	lock     *unix.Listener // of the socket, which keeps a second daemon from the home; nil if there is no socket
 	socket   *unix.Server   // likewise

@@ -7,7 +7,11 @@ import (
 	"time"
 
 	"kernos/store"
+	"kernos/transport/mcp"
 )
+
+// MCP returns the server of the Model Context Protocol; nil if there is no Web.
+func (d *Daemon) MCP() *mcp.Server { return d.clients }
 
 // watchPause is how often a file is looked at that a client of the Model Context Protocol watches.
 const watchPause = time.Second

@@ -68,7 +68,7 @@ func (d *Daemon) modules(r *kernel.Registry) ([]kernel.Module, error) {
 		d.jobs.Module(),
 		d.sessions.Module(),
 		model.Module(s.models(&o)),
-		mcp.Module(),
+		mcp.Module(&d.tasks),
 		d.mcp.Module(),
 	}, nil
 }

@@ -48,17 +48,17 @@ func openWeb(d *Daemon) (_ door, err error) {
 	l := &d.opts.Limits
 	streams := rpc.New(d.kernel, nil)
 	sockets := ws.New(streams, &ws.Options{MaxConnections: transport.Share(cmp.Or(l.MaxConnections, 16384), webPart), FrameRate: l.FrameRate, Log: d.opts.Log})
-	clients := mcp.New(d.kernel, &mcp.Options{
-		Version: d.opts.Version, Offers: d.opts.Offers, Find: d.tokens.Named, Resolve: d.state.resolve, Blobs: d.state.blobs, ReachesBlob: d.state.reaches, Watch: d.watchResource, Log: d.opts.Log,
+	d.clients = mcp.New(d.kernel, &mcp.Options{
+		Version: d.opts.Version, Offers: d.opts.Offers, Tasks: &d.tasks, Find: d.tokens.Named, Resolve: d.state.resolve, Blobs: d.state.blobs, ReachesBlob: d.state.reaches, Watch: d.watchResource, Log: d.opts.Log,
 	})
 	server := httpd.NewServer(d.kernel, &httpd.Options{
-		WebSocket: sockets, MCP: clients, Console: d.console, RPC: streams, Blobs: d.state.blobs, ReachesBlob: d.state.reaches, Ready: d.state.ready, Collect: d.collect,
+		WebSocket: sockets, MCP: d.clients, Console: d.console, RPC: streams, Blobs: d.state.blobs, ReachesBlob: d.state.reaches, Ready: d.state.ready, Collect: d.collect,
 		MaxConnections: transport.Share(cmp.Or(l.MaxConnections, 4096), webPart), FrameRate: l.FrameRate, RequestRate: l.RequestRate,
 		Idle: l.Idle, Grace: l.Grace, Log: d.opts.Log,
 	})
 	return door{
 		urls:  w.urls,
-		wires: []wire{{stats: server.Stats}, {"websocket", "WebSockets", sockets.Stats}, {"mcp", "kernos mcp", clients.Stats}},
+		wires: []wire{{stats: server.Stats}, {"websocket", "WebSockets", sockets.Stats}, {"mcp", "kernos mcp", d.clients.Stats}},
 		serve: func(ctx context.Context) error { return server.Serve(ctx, w.listeners...) },
 		close: func() error {
 			defer streams.Close()

@@ -26,9 +26,9 @@ func Definitions() kernel.Module {
 	}
 }
 
-// Module returns the module.
-func Module() kernel.Module {
-	return Definitions().Bind(ask.Bind(askClient), describeClient.Bind(clientOf))
+// Module returns the module. The tasks are those of the server.
+func Module(t *Tasks) kernel.Module {
+	return Definitions().Bind(ask.Bind(t.askClient), describeClient.Bind(clientOf))
 }
 
 type askInput struct {
@@ -83,10 +83,11 @@ func clientOf(ctx context.Context, _ struct{}) (clientOutput, error) {
 }
 
 // askClient answers Mcp.Ask.
-func askClient(ctx context.Context, in askInput) (askOutput, error) {
+func (t *Tasks) askClient(ctx context.Context, in askInput) (askOutput, error) {
 	x := exchangeIn(ctx)
 	if x == nil {
-		return askOutput{}, errNoClient
+		responses, err := t.ask(ctx, in.Requests)
+		return askOutput{responses}, err
 	}
 	for _, r := range in.Requests {
 		if err := x.able(r.Method); err != nil {
@@ -179,11 +180,7 @@ func (x *exchange) askModern(ctx context.Context, requests map[string]askRequest
 			if len(missing) > 0 {
 				missing = append(missing, ',')
 			}
-			missing = appendString(append(appendString(missing, name), `:{"method":`...), r.Method)
-			if len(r.Params) > 0 {
-				missing = append(append(missing, `,"params":`...), r.Params...)
-			}
-			missing = append(missing, '}')
+			missing = r.append(appendString(missing, name))
 		}
 		if len(missing) == 0 {
 			return responses, nil
@@ -192,6 +189,15 @@ func (x *exchange) askModern(ctx context.Context, requests map[string]askRequest
 			return nil, err
 		}
 	}
+}
+
+// append appends the request as the value of a member.
+func (r *askRequest) append(dst []byte) []byte {
+	dst = appendString(append(dst, `:{"method":`...), r.Method)
+	if len(r.Params) > 0 {
+		dst = append(append(dst, `,"params":`...), r.Params...)
+	}
+	return append(dst, '}')
 }
 
 // answeredBy reports whether a response has the shape that the request asks for.
@@ -218,9 +224,8 @@ func (r *askRequest) answeredBy(response []byte) bool {
 
 // parking has the calls that wait for their clients to come back, by what the clients have to show.
 type parking struct {
-	mu   sync.Mutex
-	all  map[string]*exchange
-	most int
+	mu  sync.Mutex
+	all map[string]*exchange
 }
 
 // maxParked is how many calls may wait for their clients.

@@ -61,12 +61,24 @@ func callTool(x *exchange) {
 	if t.definition.Effect == kernel.Delegated {
 		m.Kind = message.KindCommand // so that what it calls may change something
 	}
+	support := x.s.taskSupport(m.Type)
+	if support == TaskRequired && !x.client.tasks() {
+		x.fail(needsTasks)
+		return
+	}
+	x.replied = support == TaskReplied && x.client.tasks()
+	if (support == TaskOptional || support == TaskRequired) && x.client.tasks() {
+		m, x.replied = asJob(m.Type, data), true
+	}
 	if f := x.describe(&m); f != nil {
 		x.fail(f)
 		return
 	}
 	x.s.k.Stamp(&m)
 	x.tool, x.data, x.asked = t, data, m.Metadata.ID
+	if x.replied {
+		x.s.opts.Tasks.expect(x.asked)
+	}
 	x.run(m, x.emit)
 }
 
@@ -147,6 +159,8 @@ func (x *exchange) emit(m message.Message) {
 		x.fail(lacks)
 	case m.Kind == message.KindError:
 		x.respond(x.failed(&m))
+	case x.replied && textOf(member(m.Data, "jobId")) != "":
+		x.respondTask(textOf(member(m.Data, "jobId")))
 	case x.tool.content && len(member(m.Data, "content")) > 0:
 		body := jsonscan.AppendCompact(nil, m.Data)
 		x.respond(body[1 : len(body)-1])

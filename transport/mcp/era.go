@@ -57,7 +57,11 @@ const instructions = "Kernos keeps memory, files, jobs, sealed secrets and histo
 // capabilities returns what the server can do, as JSON.
 func (s *Server) capabilities(modern bool) []byte {
 	dst := []byte(`{"tools":{"listChanged":true},"resources":{"subscribe":true},"prompts":{},"completions":{},"logging":{}`)
-	return append(dst, `,"extensions":{"`+skillsExtension+`":{"directoryRead":true}}}`...)
+	dst = append(dst, `,"extensions":{"`+skillsExtension+`":{"directoryRead":true}`...)
+	if modern {
+		dst = append(dst, `,"`+tasksExtension+`":{}`...)
+	}
+	return append(dst, "}}"...)
 }
 
 // initialize begins the stateful era.

@@ -20,12 +20,13 @@ type exchange struct {
 	choice choice // of tools to list
 	ctx    context.Context
 
-	run    func(message.Message, kernel.Emit) // sends a message to the kernel, whose answers may come later
-	tool   *tool                              // that is called, or nil
-	data   json.RawMessage                    // that the tool is called with
-	asked  message.ID                         // of the message that the tool is called with, or ""
-	cancel func()
-	among  *session // where it can be found by its id; nil if nowhere
+	run     func(message.Message, kernel.Emit) // sends a message to the kernel, whose answers may come later
+	tool    *tool                              // that is called, or nil
+	data    json.RawMessage                    // that the tool is called with
+	replied bool                               // the reply names a job, which the client follows
+	asked   message.ID                         // of the message that the tool is called with, or ""
+	cancel  func()
+	among   *session // where it can be found by its id; nil if nowhere
 
 	asking sync.Mutex    // the client is asked one thing at a time
 	again  chan struct{} // closed when the client has come back with an answer; guarded by the parking
@@ -153,6 +154,9 @@ var methods = map[string]method{
 	"resources/subscribe":      {subscribe, legacy, false},
 	"resources/unsubscribe":    {unsubscribe, legacy, true},
 	"subscriptions/listen":     {listen, modern, false},
+	"tasks/get":                {getTask, modern, false},
+	"tasks/update":             {updateTask, modern, false},
+	"tasks/cancel":             {cancelTask, modern, false},
 }
 
 // find returns the method that a request asks for.

@@ -113,12 +113,14 @@ func checkHeaders(h http.Header, f *frame) *failure {
 		name = member(f.params, "name")
 	case "resources/read":
 		name = member(f.params, "uri")
+	case "tasks/get", "tasks/update", "tasks/cancel":
+		name = member(f.params, "taskId")
 	default:
 		return nil
 	}
 	got, ok := mcp.DecodeHeader(h.Get(mcp.HeaderName))
 	if !ok || got != textOf(name) {
-		return mismatch("Mcp-Name must be the name or the uri in params, " + message.Clip(textOf(name), 100))
+		return mismatch("Mcp-Name must be the name, the uri or the taskId in params, " + message.Clip(textOf(name), 100))
 	}
 	return nil
 }

@@ -46,6 +46,9 @@ type Options struct {
 	// Offers are syscalls that are prompts or resources too, of a program that embeds the server.
 	Offers []Offer
 
+	// Tasks are shared with [Module]. Nil means those of the server alone: jobs can't ask its clients.
+	Tasks *Tasks
+
 	// Resolve fetches what a pointer in a reply points to. Nil means that it can't be fetched.
 	Resolve func(context.Context, message.BlobPointer) ([]byte, error)
 
@@ -105,6 +108,7 @@ func New(k *kernel.Kernel, opts *Options) *Server {
 	s.opts.MaxBody = cmp.Or(s.opts.MaxBody, 4<<20)
 	s.opts.MaxSessions = cmp.Or(s.opts.MaxSessions, 1000)
 	s.opts.MaxConnections = cmp.Or(s.opts.MaxConnections, 1000)
+	s.opts.Tasks = cmp.Or(s.opts.Tasks, new(Tasks))
 	if s.opts.Log == nil {
 		s.opts.Log = slog.New(slog.DiscardHandler)
 	}

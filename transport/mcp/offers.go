@@ -13,6 +13,12 @@ type Offer struct {
 	Type  message.Type
 	Title string
 
+	// Tool is the name of the tool. "" means the usual one.
+	Tool string
+
+	// Task says whether calls of the tool become tasks.
+	Task TaskSupport
+
 	// Prompt is the name of the prompt. Its arguments are the members of the syscall's data, and its
 	// reply is {messages, description}, as the protocol defines them. "" means that it isn't one.
 	Prompt string

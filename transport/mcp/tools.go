@@ -40,6 +40,11 @@ func (s *Server) toolsOf(caller *principal.Principal) (*toolset, string) {
 		text := sys.Input.JSON()
 		one.wraps = sys.Input != schema.Any && !objectSchema(text)
 		one.content = textOf(member(sys.Output.JSON(), "title")) == mcp.ContentTitle
+		for _, o := range s.opts.Offers {
+			if o.Type == sys.Type && o.Tool != "" {
+				one.name = o.Tool
+			}
+		}
 		t.tools = append(t.tools, one)
 		namespace, method := kernel.Method(sys.Type)
 		for _, name := range []string{one.name, string(sys.Type), namespace + "_" + method} {

@@ -1,0 +1,307 @@
+package mcp
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"kernos/internal/mcp"
+	"kernos/kernel"
+	"kernos/message"
+)
+
+// tasksExtension is the name of the extension for tasks (SEP-2663). A task is a job.
+const tasksExtension = "io.modelcontextprotocol/tasks"
+
+// TaskSupport says how the calls of a syscall become tasks, for clients that can follow tasks.
+type TaskSupport byte
+
+const (
+	// NoTask: they don't, unless the syscall is Job.Start or Job.Retry.
+	NoTask TaskSupport = iota
+
+	// TaskOptional: a call is a job. Other clients wait for the reply.
+	TaskOptional
+
+	// TaskRequired: a call is a job. Other clients are refused.
+	TaskRequired
+
+	// TaskReplied: the reply is one of Job.Start, and names the job.
+	TaskReplied
+)
+
+// tasks reports whether the client can follow tasks.
+func (c *client) tasks() bool {
+	return c.modern && member(member(c.capabilities, "extensions"), tasksExtension) != nil
+}
+
+// taskSupport returns how calls of a syscall become tasks.
+func (s *Server) taskSupport(t message.Type) TaskSupport {
+	if t == "Job.Start" || t == "Job.Retry" {
+		return TaskReplied
+	}
+	for _, o := range s.opts.Offers {
+		if o.Type == t && o.Task != NoTask {
+			return o.Task
+		}
+	}
+	return NoTask
+}
+
+var needsTasks = &failure{code: mcp.MissingCapability, text: "The request needs a client that can follow tasks", data: []byte(`{"requiredCapabilities":{"extensions":{"` + tasksExtension + `":{}}}}`)}
+
+// asJob returns the message that calls a tool as a job.
+func asJob(t message.Type, data []byte) message.Message {
+	payload := appendString([]byte(`{"name":`), string(t))
+	payload = append(append(append(payload, `,"payload":`...), data...), '}')
+	return message.Message{Kind: message.KindCommand, Type: "Job.Start", Data: payload}
+}
+
+// pollPause and taskLife are what a client is told of a task: how often to look at it, and how long it is kept.
+const (
+	pollPause = 500 * time.Millisecond
+	taskLife  = 24 * time.Hour
+)
+
+// respondTask answers the call of a tool with the task that it has become.
+func (x *exchange) respondTask(id string) {
+	x.s.opts.Tasks.name(x.asked, id)
+	now := time.Now().UnixMilli()
+	x.finish(x.closed(appendTask([]byte(`{"resultType":"task",`), id, "working", now, now)), nil)
+}
+
+func appendTask(dst []byte, id, status string, created, updated int64) []byte {
+	stamp := func(dst []byte, at int64) []byte {
+		return append(time.UnixMilli(at).UTC().AppendFormat(append(dst, '"'), "2006-01-02T15:04:05.000Z"), '"')
+	}
+	dst = appendString(append(dst, `"taskId":`...), id)
+	dst = append(append(append(dst, `,"status":"`...), status...), `","createdAt":`...)
+	dst = stamp(append(stamp(dst, created), `,"lastUpdatedAt":`...), updated)
+	dst = strconv.AppendInt(append(dst, `,"ttlMs":`...), taskLife.Milliseconds(), 10)
+	return strconv.AppendInt(append(dst, `,"pollIntervalMs":`...), pollPause.Milliseconds(), 10)
+}
+
+// A jobInfo is what Job.Status replies.
+type jobInfo struct {
+	JobID, Status         string
+	Name                  message.Type
+	Created, Began, Ended int64
+	Result, Error         json.RawMessage
+	Progress              struct{ Message string }
+}
+
+// job returns the job of a task. If there is none for the caller, it has answered the request.
+func (x *exchange) job() (jobInfo, bool) {
+	if !x.client.tasks() {
+		x.fail(needsTasks)
+		return jobInfo{}, false
+	}
+	id := textOf(member(x.params, "taskId"))
+	info, err := call[jobInfo](x, "Job.Status", map[string]string{"jobId": id})
+	if err != nil {
+		if e, _ := message.ErrorOf(err); e.Code == 404 || e.Code == 422 {
+			x.fail(invalid("Unknown task: " + message.Clip(id, 100)))
+		} else {
+			x.fail(x.failedCall(err))
+		}
+	}
+	return info, err == nil
+}
+
+// getTask answers tasks/get.
+func getTask(x *exchange) {
+	info, ok := x.job()
+	if !ok {
+		return
+	}
+	status, rest := "working", []byte(nil)
+	switch pending := x.s.opts.Tasks.pending(info.JobID); {
+	case info.Status == "completed":
+		status, rest = "completed", x.taskResult(&info)
+	case info.Status == "failed":
+		status, rest = x.taskFailure(&info)
+	case pending != nil:
+		status, rest = "input_required", append(append([]byte(`,"inputRequests":{`), pending...), '}')
+	}
+	if note := info.Progress.Message; note != "" && status == "working" {
+		rest = appendString([]byte(`,"statusMessage":`), note)
+	}
+	x.respond(append(appendTask(nil, info.JobID, status, info.Created, cmp.Or(info.Ended, info.Began, info.Created)), rest...))
+}
+
+// taskResult is the result of the tool that a completed job has called.
+func (x *exchange) taskResult(info *jobInfo) []byte {
+	members := x.result(info.Result, false)
+	set, _ := x.s.toolsOf(kernel.SenderIn(x.ctx).Principal())
+	if t := set.byName[string(info.Name)]; t != nil && t.content && len(member(info.Result, "content")) > 0 {
+		members = info.Result[1 : len(info.Result)-1]
+	}
+	return append(append([]byte(`,"result":{`), members...), '}')
+}
+
+// taskFailure is what has become of a failed job. An error of the caller's is a result, as it is for a
+// call that isn't a task; others are failures.
+func (x *exchange) taskFailure(info *jobInfo) (status string, rest []byte) {
+	e, err := message.ParseError(info.Error)
+	switch {
+	case err != nil:
+		e = &message.Error{Code: 500, Message: "An error that can't be read"}
+	case e.Code == 499:
+		return "cancelled", nil
+	case e.Code < 500:
+		return "completed", append(append([]byte(`,"result":{`), x.result(info.Error, true)...), '}')
+	}
+	rest = appendString([]byte(`,"error":{"code":-32603,"message":`), e.Message)
+	return "failed", append(append(append(rest, `,"data":`...), e.Append(nil)...), '}')
+}
+
+// updateTask answers tasks/update: the client answers what the job has asked.
+func updateTask(x *exchange) {
+	if info, ok := x.job(); ok {
+		x.s.opts.Tasks.answer(info.JobID, member(x.params, "inputResponses"))
+		x.respond(nil)
+	}
+}
+
+// cancelTask answers tasks/cancel.
+func cancelTask(x *exchange) {
+	info, ok := x.job()
+	if !ok {
+		return
+	}
+	if _, err := x.invoke("Job.Cancel", map[string]string{"jobId": info.JobID}); err != nil {
+		x.fail(x.failedCall(err))
+		return
+	}
+	x.respond(nil)
+}
+
+// Tasks are what jobs have asked of the clients that started them. The zero value is usable.
+type Tasks struct {
+	mu     sync.Mutex
+	begun  map[message.ID]*task // by the messages that started the jobs
+	byJob  map[string]*task
+	recent []message.ID
+}
+
+// A task is a job that a client follows.
+type task struct {
+	requests  map[string]askRequest // that aren't answered
+	responses map[string]json.RawMessage
+	answered  chan struct{} // gets a value when something was answered
+	job       string
+}
+
+// maxTasks is how many tasks may ask something; the oldest are forgotten first.
+const maxTasks = 10_000
+
+// expect notes that a message starts a job for a client that can be asked.
+func (t *Tasks) expect(starter message.ID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.begun == nil {
+		t.begun, t.byJob = make(map[message.ID]*task), make(map[string]*task)
+	}
+	t.begun[starter] = &task{requests: make(map[string]askRequest), responses: make(map[string]json.RawMessage), answered: make(chan struct{}, 1)}
+	if t.recent = append(t.recent, starter); len(t.recent) > maxTasks {
+		oldest := t.recent[0]
+		delete(t.byJob, t.begun[oldest].job)
+		delete(t.begun, oldest)
+		t.recent = t.recent[1:]
+	}
+}
+
+// name notes which job a message has started.
+func (t *Tasks) name(starter message.ID, job string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if one := t.begun[starter]; one != nil {
+		one.job, t.byJob[job] = job, one
+	}
+}
+
+// pending returns what a job has asked, as members of an object; nil if there is nothing.
+func (t *Tasks) pending(job string) (members []byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	one := t.byJob[job]
+	if one == nil {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(one.requests)) {
+		r := one.requests[name]
+		if members != nil {
+			members = append(members, ',')
+		}
+		members = r.append(appendString(members, name))
+	}
+	return members
+}
+
+// answer takes what a client says to what a job has asked. What wasn't asked is ignored.
+func (t *Tasks) answer(job string, responses []byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	one := t.byJob[job]
+	if one == nil {
+		return
+	}
+	eachMember(responses, func(name string, value []byte) {
+		if r, asked := one.requests[name]; asked && r.answeredBy(value) {
+			one.responses[name] = bytes.Clone(value)
+			delete(one.requests, name)
+		}
+	})
+	select {
+	case one.answered <- struct{}{}:
+	default:
+	}
+}
+
+// ask asks the client that follows the job of a call, and waits for its answers.
+func (t *Tasks) ask(ctx context.Context, requests map[string]askRequest) (map[string]json.RawMessage, error) {
+	c, ok := kernel.CallOf(ctx)
+	if !ok || t == nil {
+		return nil, errNoClient
+	}
+	t.mu.Lock()
+	one := t.begun[c.Root().Request().Metadata.Causation]
+	if one == nil {
+		t.mu.Unlock()
+		return nil, errNoClient
+	}
+	maps.Copy(one.requests, requests)
+	t.mu.Unlock()
+	defer func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		for name := range requests {
+			delete(one.requests, name)
+			delete(one.responses, name)
+		}
+	}()
+	for {
+		t.mu.Lock()
+		got := make(map[string]json.RawMessage)
+		for name := range requests {
+			if response, ok := one.responses[name]; ok {
+				got[name] = response
+			}
+		}
+		t.mu.Unlock()
+		if len(got) == len(requests) {
+			return got, nil
+		}
+		select {
+		case <-one.answered:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
