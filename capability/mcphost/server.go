@@ -51,6 +51,7 @@ type server struct {
 	next    time.Time // when it may be started again
 	failed  error     // why it isn't connected
 	starts  int
+	asked   *challenge // for credentials, by a server that no person has logged in to since
 	removed bool
 	size    int // of the schemas that are charged
 }
@@ -391,6 +392,18 @@ func (r *record) hosts() []string {
 		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
 	}
 	return []string{net.JoinHostPort(u.Hostname(), port)}
+}
+
+// destination is what the secrets of a server are sealed for.
+func (r *record) destination() sealed.Destination {
+	to := sealed.Destination{opens}
+	for _, host := range r.hosts() {
+		to = append(to, strings.ToLower(host))
+	}
+	if to.Check() != nil {
+		return sealed.Destination{opens} // no pattern can name the host
+	}
+	return to
 }
 
 // close ends the connection.

@@ -210,13 +210,7 @@ func (h *Host) freeLocked(r *record) error {
 
 // seal seals the secrets of a server.
 func (h *Host) seal(ctx context.Context, r *record, in *addInput) (err error) {
-	to := sealed.Destination{opens}
-	for _, host := range r.hosts() {
-		to = append(to, strings.ToLower(host))
-	}
-	if to.Check() != nil {
-		to = sealed.Destination{opens} // a host that no pattern can name
-	}
+	to := r.destination()
 	all := func(values map[string]string) (map[string]string, error) {
 		if len(values) == 0 {
 			return nil, nil

@@ -21,7 +21,7 @@ import (
 // mcpToken is the token that kernos mcp acts for by default. It is made when it is first needed.
 const mcpToken = "mcp"
 
-func mcpCommand(open opener, contextName *string) *cobra.Command {
+func mcpCommand(open, openRunning opener, contextName *string) *cobra.Command {
 	var as string
 	var owner bool
 	var tools []string
@@ -79,6 +79,7 @@ Syscall_Search finds the others, and Syscall_Call calls them. --tools chooses ot
 	c.Flags().BoolVar(&owner, "owner", false, "act for the owner")
 	c.Flags().StringArrayVar(&tools, "tools", nil, "the tools to list: core, all, or patterns such as Memory.* (default core)")
 	c.AddCommand(mcpInstallCommand(open))
+	c.AddCommand(mcpHostCommands(open, openRunning)...)
 	return c
 }
 

@@ -66,7 +66,7 @@ that isn't a terminal, and no command, means kernos pipe.`,
 		lsCommand(open, openRunning), describeCommand(open, openRunning), backupCommand(&contextName), restoreCommand(), callCommand(), chatCommand(openStarted, &contextName), sessionCommand(openStarted, &contextName), jobCommand(openStarted, &contextName), modelCommand(openStarted, &contextName), handleCommand(), consoleCommand(openStarted), contextCommand(), doctorCommand(), completionCommand())
 	root.AddCommand(historyCommands(openStarted, openRunning)...)
 	root.AddCommand(documentCommands()...)
-	root.AddCommand(mcpCommand(open, &contextName))
+	root.AddCommand(mcpCommand(open, openRunning, &contextName))
 	root.AddCommand(scriptCommands(openStarted)...)
 	for _, g := range commandGroups {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title + ":"})

@@ -1,0 +1,338 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"kernos/cmd/kernos/request"
+	"kernos/cmd/kernos/terminal"
+	"kernos/internal/quantity"
+	"kernos/message"
+)
+
+// mcpHostCommands are the commands about servers that this kernel is the host of.
+func mcpHostCommands(open, openRunning opener) []*cobra.Command {
+	all := []*cobra.Command{mcpAddCommand(open), mcpListCommand(open), mcpShowCommand(open), mcpAllowCommand(open), mcpRefreshCommand(open), mcpRemoveCommand(open)}
+	for _, c := range all[2:] {
+		c.ValidArgsFunction = firstArgument(complete(openRunning, knownServers))
+	}
+	return all
+}
+
+// knownServers lists the names of MCP servers.
+func knownServers(ctx context.Context, open opener) (names []string) {
+	call, done, err := open(ctx)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = done() }()
+	var reply struct{ Servers []mountedServer }
+	if request.Read(ctx, call, message.KindQuery, "Mcp.List", struct{}{}, &reply) != nil {
+		return nil
+	}
+	for i := range reply.Servers {
+		names = append(names, reply.Servers[i].Name)
+	}
+	return names
+}
+
+// mountedServer is what Mcp.Show replies.
+type mountedServer struct {
+	Name, Domain, Target, State, Error, Title, Version, Protocol, Instructions string
+	ToolCount, Allowed, Changes                                                int
+	Secrets, Templates                                                         []string
+	Tools                                                                      []struct {
+		Type, Name, Description string
+		Allowed                 bool
+		Change                  *struct {
+			Description   string
+			Input, Output bool
+		}
+	}
+	Resources []struct{ File, Title string }
+	Prompts   []struct{ File, Description string }
+	LeftOut   []struct{ Name, Reason string }
+}
+
+func mcpAddCommand(open opener) *cobra.Command {
+	var form *forms
+	var env, headers []string
+	var directory, protocol, forms, clientID, clientSecret string
+	var timeout quantity.PositiveDuration
+	c := &cobra.Command{
+		Use:   "add NAME [flags] -- COMMAND... | add NAME [flags] URL",
+		Short: "Mount an MCP server: its tools become syscalls",
+		Long: `Mount another server of the Model Context Protocol: a program, which speaks over its
+standard streams, or the address of one that speaks streamable HTTP. Its tool create_issue
+becomes the syscall Name.CreateIssue, its resources and prompts files below os://mcp/NAME.
+
+The program is run with your rights, and sees of your environment only where things are
+(PATH, HOME, …) and what --env gives it. Values of --env and --header are kept sealed; a
+value that is sealed already stays as it is. If the server wants you to log in, the address
+to open is printed, and the command waits.
+
+Sessions ask before they call a tool of the server, until you allow it: kernos mcp allow.
+If the server describes a tool in another way later, sessions ask again.`,
+		Example: `  kernos mcp add files -- npx -y @modelcontextprotocol/server-filesystem ~/notes
+  kernos mcp add github --header "Authorization: Bearer $(cat token)" https://api.githubcopilot.com/mcp/
+  kernos mcp add weather --env API_KEY=pwenc:v2:… -- weather-server`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) < 2 {
+				return errors.New("give the server a name, and say what it is: kernos mcp add NAME -- COMMAND…, or kernos mcp add NAME URL")
+			}
+			input := map[string]any{"name": args[0]}
+			if isURL := strings.HasPrefix(args[1], "http://") || strings.HasPrefix(args[1], "https://"); isURL && len(args) == 2 {
+				input["url"] = args[1]
+			} else {
+				input["command"] = args[1:]
+			}
+			var err error
+			for field, texts := range map[string][]string{"env": env, "headers": headers} {
+				if len(texts) > 0 && err == nil {
+					input[field], err = pairs(field, texts)
+				}
+			}
+			if err != nil {
+				return err
+			}
+			for field, value := range map[string]string{"directory": directory, "protocol": protocol, "forms": forms} {
+				if value != "" {
+					input[field] = value
+				}
+			}
+			if clientID != "" {
+				input["client"] = map[string]string{"id": clientID, "secret": clientSecret}
+			}
+			if timeout > 0 {
+				input["timeout"] = time.Duration(timeout).Milliseconds()
+			}
+			return waitForServer(c, open, form, "Mcp.Add", input)
+		},
+	}
+	f := c.Flags()
+	f.StringArrayVar(&env, "env", nil, "a variable of the program's environment, as `NAME=VALUE`")
+	f.StringArrayVar(&headers, "header", nil, "a header of the requests to the address, as `NAME: VALUE`")
+	f.StringVar(&directory, "directory", "", "the directory that the program runs in (default: that of the daemon)")
+	f.StringVar(&protocol, "protocol", "", "the `REVISION` of the protocol, such as 2025-11-25 (default: found out)")
+	f.StringVar(&forms, "forms", "", "what the server gets that wants a form filled in: decline or defaults (default decline)")
+	f.StringVar(&clientID, "client-id", "", "what the server's authorization server knows this kernel by (default: it registers by itself)")
+	f.StringVar(&clientSecret, "client-secret", "", "the secret that belongs to --client-id")
+	f.Var(&timeout, "timeout", "how long a tool may take (default 1m)")
+	form = addForms(c, "text", "json")
+	return c
+}
+
+// pairs reads flags such as NAME=VALUE, or NAME: VALUE for headers.
+func pairs(field string, texts []string) (map[string]string, error) {
+	sign, form := "=", "--env NAME=VALUE"
+	if field == "headers" {
+		sign, form = ":", "--header 'NAME: VALUE'"
+	}
+	all := make(map[string]string)
+	for _, text := range texts {
+		name, value, ok := strings.Cut(text, sign)
+		if !ok || name == "" {
+			return nil, fmt.Errorf("expected %s", form) // the text may be a secret
+		}
+		if all[name] = value; field == "headers" {
+			all[name] = strings.TrimSpace(value)
+		}
+	}
+	return all, nil
+}
+
+// waitForServer sends a request that may want a person to log in, and shows the server.
+func waitForServer(c *cobra.Command, open opener, form *forms, t message.Type, input any) error {
+	if err := form.check(); err != nil {
+		return err
+	}
+	return asking(c, open, func(ctx context.Context, call caller, s *terminal.Screen) error {
+		data, err := request.Send(ctx, call, message.KindCommand, t, input, func(event json.RawMessage) {
+			var e struct{ URL string }
+			if json.Unmarshal(event, &e) == nil && e.URL != "" {
+				s.Note("open this address in a browser and log in: %s", e.URL)
+			}
+		})
+		if err != nil {
+			return err
+		}
+		if print := form.printer(ctx, s, false); print != nil {
+			return print(data)
+		}
+		return showServer(t)(s, data)
+	})
+}
+
+// showServer writes a server, its tools, and what else it has.
+func showServer(t message.Type) func(*terminal.Screen, json.RawMessage) error {
+	return func(s *terminal.Screen, data json.RawMessage) error {
+		var m mountedServer
+		if err := request.Decode(t, data, &m); err != nil {
+			return err
+		}
+		rows := [][]string{{"name", m.Name}, {"target", m.Target}, {"state", m.State}}
+		for _, row := range [][]string{{"error", m.Error}, {"server", strings.TrimSpace(m.Title + " " + m.Version)}, {"protocol", m.Protocol}, {"secrets", strings.Join(m.Secrets, ", ")}, {"says", m.Instructions}} {
+			if row[1] != "" {
+				rows = append(rows, row)
+			}
+		}
+		if err := s.Table(nil, rows); err != nil {
+			return err
+		}
+		rows = nil
+		for _, one := range m.Tools {
+			state := "asks"
+			if one.Allowed {
+				state = "allowed"
+			}
+			if one.Change != nil {
+				state = "changed"
+			}
+			rows = append(rows, []string{one.Type, state, one.Description})
+			if one.Change != nil {
+				rows = append(rows, []string{"", "now", one.Change.Description})
+			}
+		}
+		for _, one := range m.Resources {
+			rows = append(rows, []string{one.File, "file", one.Title})
+		}
+		for _, one := range m.Prompts {
+			rows = append(rows, []string{one.File, "prompt", one.Description})
+		}
+		for _, one := range m.LeftOut {
+			rows = append(rows, []string{one.Name, "left out", one.Reason})
+		}
+		if len(rows) > 0 {
+			if err := errors.Join(s.Line(""), s.Table([]string{"NAME", "IN SESSIONS", "WHAT THE SERVER SAYS"}, rows)); err != nil {
+				return err
+			}
+		}
+		switch {
+		case m.Changes > 0:
+			s.Note("%d tools have changed, and keep their earlier description until you accept the new one: kernos mcp allow %s", m.Changes, m.Name)
+		case m.Allowed < m.ToolCount:
+			s.Note("sessions ask before they call a tool that isn't allowed: kernos mcp allow %s, or kernos mcp allow %s.TOOL", m.Name, m.Name)
+		}
+		return nil
+	}
+}
+
+// serverOf takes the name of a server as the only argument.
+func serverOf(use string) cobra.PositionalArgs {
+	return one("say which server: kernos mcp " + use + " NAME; kernos mcp list shows them")
+}
+
+func mcpListCommand(open opener) *cobra.Command {
+	var form *forms
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "List the MCP servers that are mounted",
+		Long:  "List the MCP servers that are mounted. --json prints what Mcp.List replies.",
+		Args:  noArguments,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return form.ask(c, open, message.KindQuery, "Mcp.List", struct{}{}, func(s *terminal.Screen, data json.RawMessage) error {
+				var reply struct{ Servers []mountedServer }
+				if err := request.Decode("Mcp.List", data, &reply); err != nil {
+					return err
+				}
+				rows := make([][]string, len(reply.Servers))
+				for i := range reply.Servers {
+					m := &reply.Servers[i]
+					rows[i] = []string{m.Name, m.State, fmt.Sprint(m.ToolCount), fmt.Sprint(m.Allowed), fmt.Sprint(m.Changes), m.Target}
+				}
+				return s.Table([]string{"NAME", "STATE", "TOOLS", "ALLOWED", "CHANGED", "TARGET"}, rows)
+			})
+		},
+	}
+	form = addForms(c, "table", "json")
+	return c
+}
+
+func mcpShowCommand(open opener) *cobra.Command {
+	var form *forms
+	c := &cobra.Command{
+		Use:   "show NAME",
+		Short: "Show an MCP server: its tools, files and changes",
+		Long:  "Show an MCP server: its tools, files and changes. --json prints what Mcp.Show replies.",
+		Args:  serverOf("show"),
+		RunE: func(c *cobra.Command, args []string) error {
+			return form.ask(c, open, message.KindQuery, "Mcp.Show", map[string]string{"name": args[0]}, showServer("Mcp.Show"))
+		},
+	}
+	form = addForms(c, "text", "json")
+	return c
+}
+
+func mcpAllowCommand(open opener) *cobra.Command {
+	var form *forms
+	var ask bool
+	c := &cobra.Command{
+		Use:   "allow NAME | NAME.TOOL",
+		Short: "Let sessions call the tools of an MCP server without asking",
+		Long: `Let sessions call a tool of an MCP server, or all that it has now, without asking, and
+accept what the server says of it now. A tool that the server has later, or describes in
+another way, asks again.`,
+		Example: "  kernos mcp allow github.create_issue\n  kernos mcp allow github --ask",
+		Args:    serverOf("allow"),
+		RunE: func(c *cobra.Command, args []string) error {
+			name, tool, one := strings.Cut(args[0], ".")
+			input := map[string]any{"name": name, "ask": ask}
+			if one {
+				input["tools"] = []string{tool}
+			}
+			return form.ask(c, open, message.KindCommand, "Mcp.Allow", input, func(s *terminal.Screen, data json.RawMessage) error {
+				var reply struct{ Tools, Accepted []string }
+				if err := request.Decode("Mcp.Allow", data, &reply); err != nil {
+					return err
+				}
+				now := "may be called without asking"
+				if ask {
+					now = "ask in sessions"
+				}
+				s.Note("%s %s", strings.Join(reply.Tools, ", "), now)
+				return nil
+			})
+		},
+	}
+	c.Flags().BoolVar(&ask, "ask", false, "accept what the server says now, and go on asking")
+	form = addForms(c, "text", "json")
+	return c
+}
+
+func mcpRefreshCommand(open opener) *cobra.Command {
+	var form *forms
+	c := &cobra.Command{
+		Use:   "refresh NAME",
+		Short: "Ask an MCP server again what it offers, and log in to it",
+		Args:  serverOf("refresh"),
+		RunE: func(c *cobra.Command, args []string) error {
+			return waitForServer(c, open, form, "Mcp.Refresh", map[string]string{"name": args[0]})
+		},
+	}
+	form = addForms(c, "text", "json")
+	return c
+}
+
+func mcpRemoveCommand(open opener) *cobra.Command {
+	var form *forms
+	c := &cobra.Command{
+		Use:   "remove NAME",
+		Short: "Take an MCP server away, with its tools and files",
+		Args:  serverOf("remove"),
+		RunE: func(c *cobra.Command, args []string) error {
+			return form.ask(c, open, message.KindCommand, "Mcp.Remove", map[string]string{"name": args[0]}, func(s *terminal.Screen, _ json.RawMessage) error {
+				s.Note("the MCP server %s is gone", args[0])
+				return nil
+			})
+		},
+	}
+	form = addForms(c, "text", "json")
+	return c
+}
