@@ -22,6 +22,9 @@ import (
 // demoName is the name of the model that is inside Kernos, and of its dialect. It needs no settings.
 const demoName = "demo"
 
+// demoAbout is what every list of models has about it.
+const demoAbout = "A demonstration model of 5 million parameters, inside of Kernos: it remembers, looks up, fetches, schedules and calls tools by name, and knows nothing else. Connect a real one: kernos model detect, kernos model add."
+
 // demo is the dialect demo: the model inside, which runs in this process. It is loaded when it is asked, kept
 // until it hasn't been asked for a while, and reads one conversation at a time.
 type demo struct {

@@ -106,7 +106,7 @@ func (m *models) prepare(ctx context.Context, p *provider, in *generateInput) (*
 }
 
 type checkInput struct {
-	Model string `json:"model,omitempty" jsonschema_description:"The name of a model that Model.List lists. Default: the model named default, or the only one, or demo, which is built in."`
+	Model string `json:"model,omitempty" jsonschema_description:"The name of a model that Model.List lists. Default: the model named default, or the only one, or demo, the small model inside that is for trying things out."`
 }
 
 type checkOutput struct {

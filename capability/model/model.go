@@ -151,7 +151,7 @@ func Module(opts *Options) kernel.Module {
 }
 
 type generateInput struct {
-	Model       string               `json:"model,omitempty" jsonschema_description:"The name of a model that Model.List lists. Default: the model named default, or the only one, or demo, which is built in."`
+	Model       string               `json:"model,omitempty" jsonschema_description:"The name of a model that Model.List lists. Default: the model named default, or the only one, or demo, the small model inside that is for trying things out."`
 	System      string               `json:"system,omitempty" jsonschema_description:"What the model is told before the conversation."`
 	Messages    []jsontext.Value     `json:"messages,omitempty" jsonschema_description:"The conversation, as a session has it: {type: input, text?, files?}, {type: reply, text}, {type: reasoning, title, summary}, {type: tool-calls, calls: [{id, name, args}]}, {type: tool-results, results: [{callId, output, error?}]}, {type: system, text}, {type: summary, text}. Other types aren't shown to the model."`
 	MessagesRef *message.BlobPointer `json:"messagesRef,omitempty" jsonschema_description:"A pointer to the messages, if they don't fit into a line."`

@@ -305,7 +305,8 @@ type listed struct {
 	ContextWindow int     `json:"contextWindow,omitzero" jsonschema_description:"How many tokens a conversation may have."`
 	Input         float64 `json:"input,omitzero" jsonschema_description:"What a million tokens of a conversation cost."`
 	Output        float64 `json:"output,omitzero" jsonschema_description:"What a million tokens of an answer cost."`
-	Source        string  `json:"source" jsonschema:"enum=memory,enum=config,enum=built-in" jsonschema_description:"Where its settings are: the key models/NAME of the memory, or config.yaml. The model demo is built in: it is there to try things out, and knows nothing."`
+	Source        string  `json:"source" jsonschema:"enum=memory,enum=config,enum=built-in" jsonschema_description:"Where its settings are: the key models/NAME of the memory, or config.yaml. The model demo is built in."`
+	About         string  `json:"about,omitzero" jsonschema_description:"What the built-in model is, and how to connect another one."`
 	Problem       string  `json:"problem,omitzero" jsonschema_description:"Why it can't be used."`
 }
 
@@ -332,6 +333,9 @@ func (m *models) list(context.Context, struct{}) (listOutput, error) {
 		} else {
 			l.Dialect, l.Model, l.BaseURL, l.Type, l.Key = p.Dialect, p.Model, p.BaseURL, string(p.Type), p.Key != ""
 			l.ContextWindow, l.Input, l.Output = p.ContextWindow, p.Price.Input, p.Price.Output
+			if p.Dialect == demoName {
+				l.About = demoAbout
+			}
 		}
 		out.Models = append(out.Models, l)
 	}

@@ -128,7 +128,11 @@ func describeStatus(s *lifecycle.Status) string {
 		row("handler", "%s: %s, %d waiting, %d resting", h.Type, terminal.Count(h.Connections, "connection", "connections"), h.Waiting, h.Resting)
 	}
 	row("jobs", "%s", describeJobs(&s.Jobs))
-	row("models", "%d configured, and demo, which is built in", s.Models)
+	if s.Models > 0 {
+		row("models", "%d configured", s.Models)
+	} else {
+		row("models", "none configured: demo answers, a small model for trying things out; kernos model add connects one")
+	}
 	row("sessions", "%s", describeSessions(&s.Sessions))
 	row("store", "%s, %s recorded", terminal.Bytes(s.Store.Bytes), terminal.Count(int(s.Store.Messages), "message", "messages"))
 	row("syscalls", "%d: %s (hash %s)", s.Served.Syscalls, strings.Join(s.Served.Modules, ", "), s.Served.Hash)
