@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -30,8 +31,8 @@ type oauthClient struct {
 
 // A login is a call during which a person can log in.
 type login struct {
-	s      *server
 	stream *kernel.Stream
+	over   atomic.Bool // the call has ended
 }
 
 // A credential is what a login has given. It is stored sealed.
@@ -142,7 +143,7 @@ func (a *authorizer) Authorization(ctx context.Context) (string, error) {
 
 // Authorize implements [client.Authorizer].
 func (a *authorizer) Authorize(ctx context.Context, request *http.Request, response *http.Response) error {
-	if a.login == nil {
+	if a.login == nil || a.login.over.Load() {
 		_ = response.Body.Close()
 		a.s.mu.Lock()
 		defer a.s.mu.Unlock()

@@ -113,7 +113,9 @@ func (h *Host) add(ctx context.Context, in addInput, stream *kernel.Stream) (out
 	}
 	s := newServer(h, r)
 	changed := make(chan struct{}, 1)
-	conn, err := s.open(ctx, r, changed, &login{stream: stream, s: s})
+	person := &login{stream: stream}
+	defer person.over.Store(true)
+	conn, err := s.open(ctx, r, changed, person)
 	if err != nil {
 		return out, s.explain(err)
 	}
@@ -453,7 +455,9 @@ func (h *Host) refresh(ctx context.Context, in nameInput, stream *kernel.Stream)
 		return out, err
 	}
 	changed := make(chan struct{}, 1)
-	conn, err := s.open(ctx, s.now.Load(), changed, &login{stream: stream, s: s})
+	person := &login{stream: stream}
+	defer person.over.Store(true)
+	conn, err := s.open(ctx, s.now.Load(), changed, person)
 	if err == nil {
 		if err = s.reread(ctx, conn); err != nil {
 			conn.Close()

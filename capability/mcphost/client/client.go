@@ -102,6 +102,8 @@ type Conn struct {
 	life context.Context // ends with the connection; its cause says why
 	end  context.CancelCauseFunc
 	work sync.WaitGroup
+
+	closing sync.Once
 }
 
 // pending is a request that waits for its answer.
@@ -148,7 +150,7 @@ type wire interface {
 	// send sends a notification or a response.
 	send(ctx context.Context, text []byte, method string) error
 
-	// listen follows the changes that a server of the stateful era tells of outside of requests.
+	// listen takes what a server of the stateful era says outside of requests.
 	listen()
 
 	// close ends the connection and waits for that.
@@ -229,14 +231,14 @@ func open(o *Options) (c *Conn, err error) {
 	return c, nil
 }
 
-// begin follows changes of the lists.
+// begin listens to what the server says outside of requests: that its lists have changed and, in the
+// stateful era, that it wants a form filled in.
 func (c *Conn) begin() *Conn {
-	if len(c.about.listChanges) > 0 {
-		if c.stateless {
-			c.work.Go(c.subscribe)
-		} else {
-			c.wire.listen()
-		}
+	switch {
+	case c.stateless && len(c.about.listChanges) > 0:
+		c.work.Go(c.subscribe)
+	case !c.stateless && (len(c.about.listChanges) > 0 || c.opts.Fill != nil):
+		c.wire.listen()
 	}
 	return c
 }
@@ -253,7 +255,7 @@ func (c *Conn) Err() error { return context.Cause(c.life) }
 // Close ends the connection, and a process with all that it has started.
 func (c *Conn) Close() {
 	c.end(ErrEnded)
-	c.wire.close()
+	c.closing.Do(c.wire.close)
 	c.work.Wait()
 }
 

@@ -22,6 +22,7 @@ const (
 	maxResumes   = 10              // times that the stream of one request is begun again without news
 	maxRetry     = 5 * time.Minute // that a server may ask for between two of them
 	firstRetry   = time.Second     // if it asks for nothing
+	listenTime   = time.Second     // that a connection waits for the stream of what belongs to no request
 )
 
 // A NotAuthorized is the error for a server that wants credentials, or better ones.
@@ -284,9 +285,21 @@ func (w *remote) send(ctx context.Context, text []byte, method string) error {
 	return nil
 }
 
-// listen implements wire: a stream of its own carries what belongs to no request.
+// listen implements wire: a stream of its own carries what belongs to no request. It waits a while
+// for the stream, since some servers drop what they have to say before there is one.
 func (w *remote) listen() {
+	open := make(chan struct{})
+	opened := sync.OnceFunc(func() { close(open) })
+	defer func() {
+		patience := time.NewTimer(listenTime)
+		defer patience.Stop()
+		select {
+		case <-open:
+		case <-patience.C:
+		}
+	}()
 	w.c.work.Go(func() {
+		defer opened()
 		pauses := backoff.Backoff{First: time.Second, Longest: time.Minute, Jitter: true}
 		var at place
 		for {
@@ -295,6 +308,7 @@ func (w *remote) listen() {
 					h.Set("Last-Event-ID", at.last)
 				}
 			})
+			opened()
 			if err == nil {
 				if answer.StatusCode/100 == 4 { // the server has no such stream
 					_ = answer.Body.Close()
