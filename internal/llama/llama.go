@@ -242,6 +242,8 @@ func (s *State) Logits(ctx context.Context, tokens []Token) ([]float32, error) {
 }
 
 // step reads up to `batch` tokens; c.x has their vectors afterwards.
+//
+//go:norace
 func (s *State) step(tokens []Token) {
 	m, c, n := s.m, &s.scratch, len(tokens)
 	first := len(s.read)
@@ -322,6 +324,8 @@ func (s *State) attend(layer, position int, query, out []float32) {
 }
 
 // rotate turns each pair of neighbours in each head by the angle of the position.
+//
+//go:norace
 func (m *Model) rotate(x []float32, position int) {
 	size := m.width / m.heads
 	angles := m.sines[position*size:][:size]
@@ -334,6 +338,7 @@ func (m *Model) rotate(x []float32, position int) {
 	}
 }
 
+//go:norace
 func normalize(out, x, weights []float32, least float32) {
 	sum := float64(0)
 	for _, v := range x {
@@ -345,6 +350,7 @@ func normalize(out, x, weights []float32, least float32) {
 	}
 }
 
+//go:norace
 func add(to, x []float32) {
 	for i, v := range x {
 		to[i] += v

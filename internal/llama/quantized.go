@@ -26,6 +26,7 @@ type matrix struct {
 	scales        [][lanes]float32 // by group and block
 }
 
+//go:norace
 func newMatrix(t tensor) matrix {
 	groups, blocks := (t.rows+lanes-1)/lanes, t.columns/blockSize
 	m := matrix{columns: t.columns, rows: t.rows, weights: make([]int64, groups*t.columns), scales: make([][lanes]float32, groups*blocks)}
@@ -49,6 +50,8 @@ func apart(sum int64) (lowest, others int64) {
 }
 
 // row writes the weights of a row as numbers.
+//
+//go:norace
 func (m *matrix) row(n int, out []float32) {
 	group, lane := n/lanes, n%lanes
 	for i := range out {
