@@ -175,7 +175,7 @@ See the book (https://example.com/tea).
 		x.Until("Http.Fetch: Send a request to a web server.", "It asks because of the rule * (outside): ask.")
 		x.answers <- modeltest.Answer{Text: "So be it."}
 		x.Type("d")
-		x.Until("    denied", "✗ 0ms 403 The call of Http.Fetch was denied", "So be it.")
+		x.Until("    denied", " 403 The call of Http.Fetch was denied", "So be it.")
 		ask("fetch again")
 		x.Type(tty.Escape)
 		x.Until("Http.Fetch waits for an approval: /approve")

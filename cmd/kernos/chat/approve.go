@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -45,7 +44,7 @@ func (m *screen) settle(answer *Message) {
 // question is what is asked, in place of the editor.
 func (m *screen) question() []string {
 	switch {
-	case len(m.asked) == 0:
+	case len(m.asked) == 0 || m.unprinted():
 		return nil
 	case m.editing:
 		return []string{m.out.Paint(terminal.Yellow, m.transcript.clip("The arguments of "+visible.Text(m.asked[0].Name)+": Enter uses them, Esc goes back"))}
@@ -122,14 +121,13 @@ func (m *screen) edited(text string) tea.Cmd {
 // explain says what a call would do, and what each key means.
 func (m *screen) explain(r *Message) tea.Cmd {
 	name, rule := r.Name, r.Rule
-	return func() tea.Msg {
-		var about struct{ Description, Summary, Kind string }
-		err := request.Read(m.ctx, m.client.call, message.KindQuery, "Syscall.Describe", map[string]any{"name": name}, &about)
-		if err != nil {
-			about.Description = err.Error()
+	return m.shows(func(s *terminal.Screen) error {
+		var about struct{ Summary string }
+		if err := request.Read(m.ctx, m.client.call, message.KindQuery, "Syscall.Describe", map[string]any{"name": name}, &about); err != nil {
+			about.Summary = err.Error()
 		}
 		text := fmt.Sprintf("%s: %s\nIt asks because of the %s.\na runs this call. s runs it, and all calls of %s in this session. w does so in all sessions. d tells the model that it may not. e changes the arguments. Esc answers later (/approve). Ctrl-C ends the turn.",
-			name, strings.TrimSpace(about.Description+about.Summary), rule, name)
-		return answered{lines: strings.Split(markdown.Wrap(m.out, text), "\n")}
-	}
+			name, about.Summary, rule, name)
+		return s.Line(markdown.Wrap(s, text))
+	})
 }

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -24,48 +24,101 @@ type Opener = func(context.Context) (request.Caller, func() error, error)
 // A client calls the syscalls of sessions. It is safe for concurrent use.
 type client struct {
 	open Opener
-	link atomic.Pointer[link]
+	ctx  context.Context // of the client's life
+	stop func()
+
+	mu   sync.Mutex
+	link *link // nil when the client is closed
 }
 
 // A link is two connections to a kernel: what streams has its own.
 type link struct {
 	call, watch request.Caller
 	done        []func() error
+	calls       sync.WaitGroup // that are under way
 }
 
 func dial(ctx context.Context, open Opener) (*client, error) {
 	c := &client{open: open}
-	return c, c.connect(ctx)
+	c.ctx, c.stop = context.WithCancel(context.WithoutCancel(ctx))
+	l, err := c.connect()
+	c.link = l
+	return c, err
 }
 
-// connect connects to the kernel, in place of connections that have broken.
-func (c *client) connect(ctx context.Context) error {
-	var l link
+func (c *client) connect() (*link, error) {
+	l := new(link)
 	for _, to := range []*request.Caller{&l.call, &l.watch} {
-		call, done, err := c.open(ctx)
+		call, done, err := c.open(c.ctx)
 		if err != nil {
 			_ = l.close()
-			return exit.Wrap(err)
+			return nil, exit.Wrap(err)
 		}
 		*to, l.done = call, append(l.done, done)
 	}
-	if old := c.link.Swap(&l); old != nil {
-		_ = old.close()
-	}
-	return nil
+	return l, nil
 }
 
+// reconnect takes other connections in place of a link that has broken.
+func (c *client) reconnect(broken *link) {
+	l, err := c.connect()
+	if err != nil {
+		return // the next attempt may be better
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.link != broken {
+		_ = l.close()
+		return
+	}
+	go func() { _ = broken.close() }()
+	c.link = l
+}
+
+// close waits for the calls that are under way, and closes the connections.
 func (l *link) close() (err error) {
+	l.calls.Wait()
 	for _, done := range l.done {
 		err = errors.Join(err, done())
 	}
 	return err
 }
 
-func (c *client) close() error { return exit.Wrap(c.link.Load().close()) }
+// close ends the calls that are under way, and the connections.
+func (c *client) close() error {
+	c.stop()
+	c.mu.Lock()
+	l := c.link
+	c.link = nil
+	c.mu.Unlock()
+	if l == nil {
+		return nil
+	}
+	return exit.Wrap(l.close())
+}
+
+var errClosed = errors.New("the chat has ended")
+
+// use makes a call over the link while it is open.
+func (c *client) use(ctx context.Context, f func(context.Context, *link) (json.RawMessage, error)) (json.RawMessage, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(c.ctx, cancel)()
+	c.mu.Lock()
+	l := c.link
+	if l != nil {
+		l.calls.Add(1)
+	}
+	c.mu.Unlock()
+	if l == nil {
+		return nil, &exit.Error{Status: exit.Failure, Cause: errClosed}
+	}
+	defer l.calls.Done()
+	return f(ctx, l)
+}
 
 func (c *client) call(ctx context.Context, m message.Message, event func(json.RawMessage)) (json.RawMessage, error) {
-	return c.link.Load().call(ctx, m, event)
+	return c.use(ctx, func(ctx context.Context, l *link) (json.RawMessage, error) { return l.call(ctx, m, event) })
 }
 
 // within returns a caller whose messages are of the workflow of a session: kernos graph SESSION draws
@@ -254,7 +307,14 @@ func (c *client) follow(ctx context.Context, session string, after uint64, until
 	pause := backoff.Backoff{First: 100 * time.Millisecond, Longest: 3 * time.Second, Jitter: true}
 	for attempt := 0; ; attempt++ {
 		var failed error
-		_, err := request.Send(ctx, c.link.Load().watch, message.KindQuery, "Session.Watch", map[string]any{"session": session, "after": after, "until": until}, func(data json.RawMessage) {
+		var used *link
+		watch := func(ctx context.Context, m message.Message, event func(json.RawMessage)) (json.RawMessage, error) {
+			return c.use(ctx, func(ctx context.Context, l *link) (json.RawMessage, error) {
+				used = l
+				return l.watch(ctx, m, event)
+			})
+		}
+		_, err := request.Send(ctx, watch, message.KindQuery, "Session.Watch", map[string]any{"session": session, "after": after, "until": until}, func(data json.RawMessage) {
 			var e event
 			if failed == nil {
 				if failed = request.Decode("Session.Watch", data, &e); failed == nil && len(e.Message) > 0 {
@@ -283,7 +343,7 @@ func (c *client) follow(ctx context.Context, session string, after uint64, until
 		if lost := err == nil || exit.Status(err) == exit.Unreachable; !lost || attempt == maxAttempts || !pause.Wait(ctx.Done()) {
 			return nil, err
 		}
-		_ = c.connect(ctx) // the next kernel goes on with the turn
+		c.reconnect(used) // the next kernel goes on with the turn
 	}
 }
 

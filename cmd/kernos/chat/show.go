@@ -53,8 +53,7 @@ func load(ctx context.Context, call request.Caller, given string) (i info, path 
 	if err != nil {
 		return i, nil, err
 	}
-	c := &client{}
-	c.link.Store(&link{call: call})
+	c := &client{ctx: ctx, link: &link{call: call}}
 	if i, err = c.get(ctx, session); err == nil {
 		path, err = c.path(ctx, &i, i.Seq)
 	}

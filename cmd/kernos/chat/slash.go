@@ -146,7 +146,8 @@ func (m *screen) cost(string) tea.Cmd {
 }
 
 func (m *screen) fork(args string) tea.Cmd {
-	in := map[string]any{"session": m.session}
+	session := m.session
+	in := map[string]any{"session": session}
 	if args != "" {
 		at, err := strconv.ParseUint(args, 10, 64)
 		if err != nil {
@@ -157,13 +158,13 @@ func (m *screen) fork(args string) tea.Cmd {
 	}
 	return func() tea.Msg {
 		var out struct{ Session string }
-		err := request.Read(m.ctx, m.client.within(m.session), message.KindCommand, "Session.Fork", in, &out)
+		err := request.Read(m.ctx, m.client.within(session), message.KindCommand, "Session.Fork", in, &out)
 		var i info
 		if err == nil {
 			i, err = m.client.get(m.ctx, out.Session)
 		}
 		return answered{err: err, then: func(m *screen) tea.Cmd {
-			m.say(m.out.Paint(terminal.Faint, "This is the session "+out.Session+" now; "+in["session"].(string)+" stays as it is."))
+			m.say(m.out.Paint(terminal.Faint, "This is the session "+out.Session+" now; "+session+" stays as it is."))
 			m.session, m.seq = out.Session, i.Seq
 			return nil
 		}}
@@ -191,12 +192,13 @@ func (m *screen) changeModel(name string) tea.Cmd {
 }
 
 func (m *screen) unfold(string) tea.Cmd {
-	if m.transcript.thought == "" {
+	thought := strings.TrimSpace(m.transcript.thought)
+	if thought == "" {
 		m.say("There is no reasoning yet.")
 		return nil
 	}
 	return m.shows(func(s *terminal.Screen) error {
-		return s.Line(s.Paint(terminal.Faint, markdown.Wrap(s, strings.TrimSpace(m.transcript.thought))))
+		return s.Line(s.Paint(terminal.Faint, markdown.Wrap(s, thought)))
 	})
 }
 
@@ -227,7 +229,7 @@ func (m *screen) save(file string) tea.Cmd {
 }
 
 func (m *screen) tools(string) tea.Cmd {
-	session := m.session
+	session, known := m.session, m.known.syscalls
 	return m.shows(func(s *terminal.Screen) error {
 		i, err := m.client.get(m.ctx, session)
 		if err != nil {
@@ -235,10 +237,7 @@ func (m *screen) tools(string) tea.Cmd {
 		}
 		var rows [][]string
 		for _, t := range i.Tools {
-			about := t.Description
-			if k := m.known.syscalls[t.Name]; about == "" {
-				about = k
-			}
+			about := cmp.Or(t.Description, known[t.Name])
 			rows = append(rows, []string{visible.Text(t.Name), visible.Text(about)})
 		}
 		return s.Explained(rows)
@@ -273,11 +272,11 @@ func (m *screen) undo(string) tea.Cmd {
 			}
 		}
 		err = request.Read(m.ctx, m.client.within(session), message.KindCommand, "Session.Rewind", map[string]any{"session": session, "to": last.Parent}, &out)
-		lines := []string{m.out.Paint(terminal.Faint, "The last input is taken back.")}
-		for _, c := range out.Commands {
-			lines = append(lines, m.transcript.clip(m.out.Paint(terminal.Yellow, "  not undone: "+visible.Text(c.Name))+" "+visible.Text(string(c.Args))))
-		}
 		return answered{err: err, then: func(m *screen) tea.Cmd {
+			lines := []string{m.out.Paint(terminal.Faint, "The last input is taken back.")}
+			for _, c := range out.Commands {
+				lines = append(lines, m.transcript.clip(m.out.Paint(terminal.Yellow, "  not undone: "+visible.Text(c.Name))+" "+visible.Text(string(c.Args))))
+			}
 			m.say(lines...)
 			m.editor.SetValue(last.Text)
 			return nil

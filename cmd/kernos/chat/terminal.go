@@ -104,9 +104,9 @@ func newScreen(ctx context.Context, c *client, o *Options, out *terminal.Screen)
 		return "  "
 	})
 	plain := lipgloss.NewStyle()
-	state := textarea.StyleState{Base: plain, Text: plain, LineNumber: plain, CursorLineNumber: plain, CursorLine: plain, EndOfBuffer: plain, Prompt: plain, Placeholder: plain, Selection: plain}
+	state := textarea.StyleState{Base: plain, Text: plain, LineNumber: plain, CursorLineNumber: plain, CursorLine: plain, EndOfBuffer: plain, Prompt: plain, Placeholder: plain}
 	if out.Colour {
-		state.Placeholder, state.Selection = plain.Faint(true), plain.Reverse(true)
+		state.Placeholder = plain.Faint(true)
 	}
 	e.SetStyles(textarea.Styles{Focused: state, Blurred: state})
 	e.SetVirtualCursor(false)
@@ -126,12 +126,20 @@ func (m *screen) fit() {
 
 func (m *screen) placeholder() {
 	m.editor.Placeholder = "a message, /help, @file"
-	if m.busy() {
+	if m.busy() || m.unprinted() {
 		m.editor.Placeholder = "Ctrl-C ends the turn"
 	}
 }
 
 func (m *screen) busy() bool { return m.turn != "" || m.sending }
+
+// unprinted reports whether lines wait to be printed: what is asked is about what a person has seen.
+func (m *screen) unprinted() bool { return m.printing || len(m.pending) > 0 }
+
+// asking reports whether a question stands in place of the editor.
+func (m *screen) asking() bool {
+	return len(m.asked) > 0 && !m.dismissed && !m.editing && !m.unprinted()
+}
 
 // Init implements [tea.Model].
 func (m *screen) Init() tea.Cmd {
@@ -317,7 +325,7 @@ func (m *screen) ended(e ended) tea.Cmd {
 
 // key handles a key.
 func (m *screen) key(k tea.KeyPressMsg) tea.Cmd {
-	if len(m.asked) > 0 && !m.dismissed && !m.editing {
+	if m.asking() {
 		if cmd, done := m.decideBy(k.String()); done {
 			return cmd
 		}
@@ -450,8 +458,7 @@ func (m *screen) View() tea.View {
 	}
 	below := m.lines()
 	editor := strings.Split(m.editor.View(), "\n")
-	asking := len(m.asked) > 0 && !m.dismissed && !m.editing
-	if asking {
+	if m.asking() {
 		editor = nil
 	}
 	menu := m.menuLines()
@@ -461,7 +468,7 @@ func (m *screen) View() tea.View {
 	}
 	above := append(live, below...)
 	v := tea.NewView(strings.Join(slices.Concat(above, editor, menu), "\n"))
-	if cursor := m.editor.Cursor(); cursor != nil && !asking {
+	if cursor := m.editor.Cursor(); cursor != nil && !m.asking() {
 		cursor.Y += len(above)
 		v.Cursor = cursor
 	}
