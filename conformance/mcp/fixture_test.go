@@ -12,6 +12,7 @@ import (
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/schema"
+	server "kernos/transport/mcp"
 )
 
 // What the protocol's own suite expects a server to have, as syscalls of a program that embeds Kernos.
@@ -35,18 +36,22 @@ type fixture struct {
 	name   message.Type
 	input  string // its schema; "" means an empty object
 	output string // "" means content
-	answer func(ctx context.Context, data json.RawMessage, emit func(t message.Type, data string)) (json.RawMessage, error)
+	answer answer
+	offer  server.Offer // how it is offered beside, or instead of, its usual name
 }
 
+// An answer is what a fixture does.
+type answer = func(ctx context.Context, data json.RawMessage, emit func(t message.Type, data string)) (json.RawMessage, error)
+
 // always answers with one result.
-func always(result string) func(context.Context, json.RawMessage, func(message.Type, string)) (json.RawMessage, error) {
+func always(result string) answer {
 	return func(context.Context, json.RawMessage, func(message.Type, string)) (json.RawMessage, error) {
 		return json.RawMessage(result), nil
 	}
 }
 
 // asks answers with the text of what the client says to requests.
-func asks(requests string) func(context.Context, json.RawMessage, func(message.Type, string)) (json.RawMessage, error) {
+func asks(requests string) answer {
 	return func(ctx context.Context, _ json.RawMessage, _ func(message.Type, string)) (json.RawMessage, error) {
 		return asked(ctx, requests)
 	}
@@ -152,12 +157,7 @@ var mcpFixtures = []fixture{
 
 	// Lists that change.
 	{name: "Test.TriggerToolChange", answer: func(ctx context.Context, _ json.RawMessage, _ func(message.Type, string)) (json.RawMessage, error) {
-		code := `export const definition = {kind: "query", description: "It has just been made.", input: {}, output: {}}; export default () => ({})`
-		data, err := json.Marshal(map[string]any{"name": fmt.Sprintf("Made.At%d", time.Now().UnixNano()), "description": "It has just been made.", "kind": "query",
-			"inputSchema": json.RawMessage(`{"type":"object"}`), "outputSchema": json.RawMessage(`{}`), "code": code})
-		if err != nil {
-			return nil, err
-		}
+		data := fmt.Appendf(nil, `{"name":"Made.At%d","description":"It has just been made.","kind":"query","inputSchema":{"type":"object"},"outputSchema":{},"code":"export const handler = () => ({});"}`, time.Now().UnixNano())
 		if _, err := kernel.Invoke(ctx, "Syscall.Register", data); err != nil {
 			return nil, err
 		}
@@ -165,10 +165,87 @@ var mcpFixtures = []fixture{
 	}},
 
 	// Schemas reach the client as they are.
-	{name: "Test.JSONSchema", input: `{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","$defs":{"address":{"$anchor":"addressDef","type":"object","properties":{"street":{"type":"string"},"city":{"type":"string"}}}},` +
+	{name: "Test.JSONSchema", offer: server.Offer{Tool: "json_schema_2020_12_tool"}, input: `{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","$defs":{"address":{"$anchor":"addressDef","type":"object","properties":{"street":{"type":"string"},"city":{"type":"string"}}}},` +
 		`"properties":{"name":{"type":"string"},"address":{"$ref":"#/$defs/address"},"contactMethod":{"type":"string","enum":["phone","email"]},"phone":{"type":"string"},"email":{"type":"string"}},` +
 		`"allOf":[{"anyOf":[{"required":["phone"]},{"required":["email"]}]}],"if":{"properties":{"contactMethod":{"const":"phone"}},"required":["contactMethod"]},"then":{"required":["phone"]},"else":{"required":["email"]},"additionalProperties":false}`,
 		answer: always(`{"content":[{"type":"text","text":"fine"}]}`)},
+
+	// Resources.
+	{name: "Test.StaticText", offer: server.Offer{Resource: "test://static-text", Name: "static-text", MimeType: "text/plain"}, output: "{}",
+		answer: always(`{"contents":[{"uri":"test://static-text","mimeType":"text/plain","text":"This is the content of the static text resource."}]}`)},
+	{name: "Test.StaticBinary", offer: server.Offer{Resource: "test://static-binary", Name: "static-binary", MimeType: "image/png"}, output: "{}",
+		answer: always(`{"contents":[{"uri":"test://static-binary","mimeType":"image/png","blob":"` + pixel + `"}]}`)},
+	{name: "Test.WatchedResource", offer: server.Offer{Resource: "test://watched-resource", Name: "watched-resource", MimeType: "text/plain"}, output: "{}",
+		answer: always(`{"contents":[{"uri":"test://watched-resource","mimeType":"text/plain","text":"Watched resource content"}]}`)},
+	{name: "Test.Template", offer: server.Offer{Resource: "test://template/{id}/data", Name: "template", MimeType: "application/json"}, output: "{}",
+		input: `{"type":"object","properties":{"id":{"type":"string"}},"required":["id"]}`,
+		answer: func(_ context.Context, data json.RawMessage, _ func(message.Type, string)) (json.RawMessage, error) {
+			return fmt.Appendf(nil, `{"id":%q,"templateTest":true,"data":"Data for ID: %s"}`, textIn(data, "id"), textIn(data, "id")), nil
+		}},
+
+	// Prompts.
+	{name: "Test.SimplePrompt", offer: server.Offer{Prompt: "test_simple_prompt"}, output: "{}",
+		answer: always(`{"messages":[{"role":"user","content":{"type":"text","text":"This is a simple prompt for testing."}}]}`)},
+	{name: "Test.PromptWithArguments", offer: server.Offer{Prompt: "test_prompt_with_arguments"}, output: "{}",
+		input: `{"type":"object","properties":{"arg1":{"type":"string","description":"First test argument"},"arg2":{"type":"string","description":"Second test argument"}},"required":["arg1","arg2"]}`,
+		answer: func(_ context.Context, data json.RawMessage, _ func(message.Type, string)) (json.RawMessage, error) {
+			return fmt.Appendf(nil, `{"messages":[{"role":"user","content":{"type":"text","text":"Prompt with arguments: arg1='%s', arg2='%s'"}}]}`, textIn(data, "arg1"), textIn(data, "arg2")), nil
+		}},
+	{name: "Test.PromptWithEmbeddedResource", offer: server.Offer{Prompt: "test_prompt_with_embedded_resource"}, output: "{}",
+		input: `{"type":"object","properties":{"resourceUri":{"type":"string","description":"URI of the resource to embed"}},"required":["resourceUri"]}`,
+		answer: func(_ context.Context, data json.RawMessage, _ func(message.Type, string)) (json.RawMessage, error) {
+			return fmt.Appendf(nil, `{"messages":[{"role":"user","content":{"type":"resource","resource":{"uri":%q,"mimeType":"text/plain","text":"Embedded resource content for testing."}}},{"role":"user","content":{"type":"text","text":"Please process the embedded resource above."}}]}`, textIn(data, "resourceUri")), nil
+		}},
+	{name: "Test.PromptWithImage", offer: server.Offer{Prompt: "test_prompt_with_image"}, output: "{}",
+		answer: always(`{"messages":[{"role":"user","content":{"type":"image","data":"` + pixel + `","mimeType":"image/png"}},{"role":"user","content":{"type":"text","text":"Please analyze the image above."}}]}`)},
+	{name: "Test.InputRequiredResultPrompt", offer: server.Offer{Prompt: "test_input_required_result_prompt"}, output: "{}",
+		answer: func(ctx context.Context, _ json.RawMessage, _ func(message.Type, string)) (json.RawMessage, error) {
+			if _, err := asked(ctx, elicit("user_context", "What context should the prompt use?", `"context":{"type":"string"}`)); err != nil {
+				return nil, err
+			}
+			return json.RawMessage(`{"messages":[{"role":"user","content":{"type":"text","text":"Prompt with context."}}]}`), nil
+		}},
+
+	// Tasks.
+	{name: "Test.Greet", offer: server.Offer{Tool: "greet"}, input: `{"type":"object","properties":{"name":{"type":"string"}}}`,
+		answer: func(_ context.Context, data json.RawMessage, _ func(message.Type, string)) (json.RawMessage, error) {
+			return text("Hello, %s!", textIn(data, "name")), nil
+		}},
+	{name: "Slow.Compute", offer: server.Offer{Task: server.TaskOptional}, input: `{"type":"object","properties":{"seconds":{"type":"number"},"label":{"type":"string"}}}`,
+		answer: func(ctx context.Context, data json.RawMessage, _ func(message.Type, string)) (json.RawMessage, error) {
+			var in struct{ Seconds float64 }
+			if err := json.Unmarshal(data, &in); err != nil {
+				return nil, err
+			}
+			select { // the suite looks at it while it runs
+			case <-time.After(time.Duration(in.Seconds * float64(time.Second))):
+				return text("computed %s", textIn(data, "label")), nil
+			case <-ctx.Done():
+				return nil, context.Cause(ctx)
+			}
+		}},
+	{name: "Failing.Job", offer: server.Offer{Task: server.TaskRequired}, answer: func(context.Context, json.RawMessage, func(message.Type, string)) (json.RawMessage, error) {
+		return nil, message.Errorf(422, "It fails, as it was meant to")
+	}},
+	{name: "Protocol.ErrorJob", offer: server.Offer{Task: server.TaskOptional}, answer: func(context.Context, json.RawMessage, func(message.Type, string)) (json.RawMessage, error) {
+		return nil, message.Errorf(500, "It breaks, as it was meant to")
+	}},
+	{name: "Confirm.Delete", offer: server.Offer{Task: server.TaskOptional}, input: `{"type":"object","properties":{"filename":{"type":"string"}}}`,
+		answer: asks(elicit("confirm", "Really?", `"confirm":{"type":"boolean"}`))},
+	{name: "Multi.Input", offer: server.Offer{Task: server.TaskOptional}, answer: asks(`{"first":{"method":"elicitation/create","params":{"message":"First?","requestedSchema":{"type":"object","properties":{"ok":{"type":"boolean"}}}}},` +
+		`"second":{"method":"elicitation/create","params":{"message":"Second?","requestedSchema":{"type":"object","properties":{"ok":{"type":"boolean"}}}}}}`)},
+	{name: "Test.ToolWithTask", offer: server.Offer{Task: server.TaskReplied}, output: "{}",
+		answer: func(ctx context.Context, _ json.RawMessage, _ func(message.Type, string)) (json.RawMessage, error) {
+			responses, err := asked(ctx, elicit("user_name", "What is your name?", `"name":{"type":"string"}`))
+			if err != nil {
+				return nil, err
+			}
+			data, err := json.Marshal(map[string]any{"name": "Echo", "payload": map[string]string{"message": string(responses)}})
+			if err != nil {
+				return nil, err
+			}
+			return kernel.Invoke(ctx, "Job.Start", data)
+		}},
 }
 
 func logs(_ context.Context, _ json.RawMessage, emit func(message.Type, string)) (json.RawMessage, error) {
@@ -178,10 +255,14 @@ func logs(_ context.Context, _ json.RawMessage, emit func(message.Type, string))
 	return text("It has been logged."), nil
 }
 
-// mcpModule has the fixtures as syscalls.
-func mcpModule() kernel.Module {
-	m := kernel.Module{Name: "test", Version: "1.0.0", Summary: "What the protocol's suite wants."}
+// mcpModule has the fixtures as syscalls, and the offers of those that aren't tools with their own names.
+func mcpModule() (m kernel.Module, offers []server.Offer) {
+	m = kernel.Module{Name: "test", Version: "1.0.0", Summary: "What the protocol's suite wants."}
 	for _, f := range mcpFixtures {
+		if f.offer != (server.Offer{}) {
+			f.offer.Type = f.name
+			offers = append(offers, f.offer)
+		}
 		d := kernel.Definition{
 			Type: f.name, Kind: message.KindCommand, Summary: "A fixture of the suite: " + string(f.name) + ".", Runs: kernel.Slow, Effect: kernel.External,
 			Input: schema.Written(`{"type":"object","additionalProperties":false}`), Output: schema.Written(mcp.ContentSchema),
@@ -203,5 +284,5 @@ func mcpModule() kernel.Module {
 			emit(in.Reply(reply))
 		}})
 	}
-	return m
+	return m, offers
 }

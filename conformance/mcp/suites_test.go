@@ -4,6 +4,7 @@ package mcp
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -29,20 +30,61 @@ func TestMCPSuites(t *testing.T) {
 		{"0.1", suite01, "--suite all"},
 		{"2025-11-25", suite02, "--requirements 2025-11-25"},
 		{"2026-07-28", suite02, "--requirements 2026-07-28"},
+		{"skills directory", suite02, "--scenario sep-2640-skills-directory"},
+		{"skills enumeration", suite02, "--scenario sep-2640-skills-enumeration"},
+		{"skills manifest", suite02, "--scenario sep-2640-skills-manifest"},
 	} {
 		t.Run(run.name, func(t *testing.T) {
-			out, err := runNode(t, append([]string{run.suite, "server", "--url", url, "-o", t.TempDir()}, strings.Fields(run.args)...)...)
+			results := t.TempDir()
+			out, err := runNode(t, append([]string{run.suite, "server", "--url", url, "-o", results}, strings.Fields(run.args)...)...)
 			if err != nil {
 				t.Errorf("%v\n%s", err, out)
 			}
+			checkResults(t, results)
 		})
 	}
 }
 
+// checkResults looks at each check of a run: one that failed, warns or was skipped counts, whether the suite
+// scores it or not.
+func checkResults(t *testing.T, dir string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*", "checks.json"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("there are no results: %v", err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var checks []struct{ ID, Status, ErrorMessage string }
+		if err := json.Unmarshal(text, &checks); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range checks {
+			if c.Status != "SUCCESS" && c.Status != "INFO" && skipped[c.ID] == "" {
+				t.Errorf("%s: %s: %s %s", filepath.Base(filepath.Dir(file)), c.ID, c.Status, c.ErrorMessage)
+			}
+		}
+	}
+}
+
+// skipped are checks that the suite itself skips, and why.
+var skipped = map[string]string{}
+
 // serveFixtures serves a whole Kernos with the fixtures, and returns the address of its MCP server.
 func serveFixtures(t *testing.T) string {
 	t.Helper()
-	d, err := daemon.Open(&daemon.Options{Home: t.TempDir(), Modules: []kernel.Module{mcpModule()}, Web: &daemon.Web{Address: "127.0.0.1:0", NoToken: true}})
+	module, offers := mcpModule()
+	files := t.TempDir()
+	if err := os.CopyFS(files, os.DirFS("testdata/os")); err != nil {
+		t.Fatal(err)
+	}
+	d, err := daemon.Open(&daemon.Options{
+		Home: t.TempDir(), Modules: []kernel.Module{module}, Offers: offers,
+		Files: daemon.Files{Mounts: []string{"/=" + files}}, Web: &daemon.Web{Address: "127.0.0.1:0", NoToken: true},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
