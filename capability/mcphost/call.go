@@ -55,7 +55,7 @@ func (s *server) call(ctx context.Context, t *tool, m *message.Message, stream *
 		return nil, err
 	}
 	r := client.Request{
-		Method: "tools/call", Name: t.Name, Arguments: jsontext.Value(m.Data), Params: client.Headers(t.Mirrored, jsontext.Value(m.Data)),
+		Method: "tools/call", Name: t.Name, Arguments: jsontext.Value(m.Data), Params: mcp.Headers(t.Mirrored, jsontext.Value(m.Data)),
 		Meta:     make(map[string]string),
 		Progress: func(note string, fraction float64) { stream.Progress(clean(note, 200), fraction) },
 	}

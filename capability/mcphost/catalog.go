@@ -15,6 +15,7 @@ import (
 
 	"kernos/capability/mcphost/client"
 	"kernos/capability/script"
+	"kernos/internal/mcp"
 	"kernos/internal/visible"
 	"kernos/kernel"
 	"kernos/message"
@@ -125,7 +126,7 @@ func (x *reading) tool(item jsontext.Value) error {
 		o.Output, err = readSchema("outputSchema", t.Output)
 	}
 	if err == nil && x.r.URL != "" {
-		o.Mirrored, err = client.Mirrors(o.Input)
+		o.Mirrored, err = mcp.Mirrors(o.Input)
 	}
 	if err != nil {
 		x.leave(t.Name, "%v", err)

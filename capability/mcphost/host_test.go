@@ -303,7 +303,9 @@ func TestAServerThatChanges(t *testing.T) {
 		_, gone := w.Kernel().Registry().Lookup("Fake.Gone")
 		return fresh && !gone && !allowed("Fake.Echo")
 	})
-	var events struct{ Messages []struct{ Data json.RawMessage } }
+	var events struct {
+		Messages []struct{ Data json.RawMessage }
+	}
 	w.must("Message.List", `{"type":"Mcp.Changed"}`, &events)
 	if want := `{"name":"fake","added":["Fake.Fresh"],"changed":["Fake.Echo"],"removed":["Fake.Gone"]}`; len(events.Messages) != 1 || string(events.Messages[0].Data) != want {
 		t.Errorf("the events are %s", events.Messages)

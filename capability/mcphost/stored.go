@@ -7,7 +7,6 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"kernos/capability/mcphost/client"
 	"kernos/internal/mcp"
 	"kernos/kernel"
 	"kernos/message"
@@ -57,12 +56,12 @@ type tool struct {
 
 // An offer is what a server says of a tool.
 type offer struct {
-	Description string            `json:"description,omitzero"`
-	Input       jsontext.Value    `json:"input"`
-	Output      jsontext.Value    `json:"output,omitzero"`
-	Mirrored    []client.Mirrored `json:"mirrored,omitzero"`
-	ReadOnly    bool              `json:"readOnly,omitzero"`
-	Idempotent  bool              `json:"idempotent,omitzero"`
+	Description string         `json:"description,omitzero"`
+	Input       jsontext.Value `json:"input"`
+	Output      jsontext.Value `json:"output,omitzero"`
+	Mirrored    []mcp.Mirrored `json:"mirrored,omitzero"`
+	ReadOnly    bool           `json:"readOnly,omitzero"`
+	Idempotent  bool           `json:"idempotent,omitzero"`
 }
 
 func (o *offer) equal(other *offer) bool {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"kernos/capability/mcphost/client"
+	"kernos/internal/mcp"
 	"kernos/internal/sealed"
 	"kernos/kernel"
 	"kernos/kernel/principal"
@@ -179,7 +179,7 @@ func (in *addInput) read() (*record, error) {
 		}
 	}
 	for name := range in.Headers {
-		if !client.ValidHeader(name) {
+		if !mcp.ValidHeader(name) {
 			return nil, invalid("headers", "headers: %q can't be the name of a header", message.Clip(name, 64))
 		}
 	}

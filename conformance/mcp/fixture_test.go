@@ -1,4 +1,4 @@
-//go:build linux && amd64 && mcpsuites
+//go:build linux && amd64
 
 package mcp
 
@@ -169,6 +169,9 @@ var mcpFixtures = []fixture{
 		`"properties":{"name":{"type":"string"},"address":{"$ref":"#/$defs/address"},"contactMethod":{"type":"string","enum":["phone","email"]},"phone":{"type":"string"},"email":{"type":"string"}},` +
 		`"allOf":[{"anyOf":[{"required":["phone"]},{"required":["email"]}]}],"if":{"properties":{"contactMethod":{"const":"phone"}},"required":["contactMethod"]},"then":{"required":["phone"]},"else":{"required":["email"]},"additionalProperties":false}`,
 		answer: always(`{"content":[{"type":"text","text":"fine"}]}`)},
+
+	// Parameters that headers repeat.
+	{name: "Test.Region", input: `{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"}},"required":["region"]}`, answer: always(`{"content":[{"type":"text","text":"fine"}]}`)},
 
 	// Resources.
 	{name: "Test.StaticText", offer: server.Offer{Resource: "test://static-text", Name: "static-text", MimeType: "text/plain"}, output: "{}",

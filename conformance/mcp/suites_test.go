@@ -1,4 +1,4 @@
-//go:build linux && amd64 && mcpsuites
+//go:build linux && amd64
 
 package mcp
 
@@ -35,6 +35,7 @@ func TestMCPSuites(t *testing.T) {
 		{"skills manifest", suite02, "--scenario sep-2640-skills-manifest"},
 	} {
 		t.Run(run.name, func(t *testing.T) {
+			t.Parallel()
 			results := t.TempDir()
 			out, err := runNode(t, append([]string{run.suite, "server", "--url", url, "-o", results}, strings.Fields(run.args)...)...)
 			if err != nil {
@@ -71,7 +72,10 @@ func checkResults(t *testing.T, dir string) {
 }
 
 // skipped are checks that the suite itself skips, and why.
-var skipped = map[string]string{}
+var skipped = map[string]string{
+	"tasks-status-notifications":                                 "the suite has no check for notifications of tasks over subscriptions/listen yet",
+	"sep-2575-server-sends-prompts-list-changed-on-subscription": "prompts are files: the server doesn't say that it tells of changes",
+}
 
 // serveFixtures serves a whole Kernos with the fixtures, and returns the address of its MCP server.
 func serveFixtures(t *testing.T) string {

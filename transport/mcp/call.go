@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -51,6 +52,10 @@ func callTool(x *exchange) {
 		x.fail(invalid("Invalid params: arguments must be an object"))
 		return
 	}
+	if x.header != nil && !t.agrees(x.header, data) {
+		x.fail(mismatch("the headers " + mcp.HeaderParam + "* must repeat the parameters that the tool's schema marks with x-mcp-header"))
+		return
+	}
 	if t.wraps {
 		if data = member(data, "data"); data == nil {
 			data = json.RawMessage("null")
@@ -80,6 +85,22 @@ func callTool(x *exchange) {
 		x.s.opts.Tasks.expect(x.asked)
 	}
 	x.run(m, x.emit)
+}
+
+// agrees reports whether headers repeat the parameters that are to be repeated.
+func (t *tool) agrees(h http.Header, arguments []byte) bool {
+	if len(t.mirrored) == 0 {
+		return true
+	}
+	wanted := mcp.Headers(t.mirrored, arguments)
+	for _, m := range t.mirrored {
+		name := mcp.HeaderParam + m.Header
+		want, _ := mcp.DecodeHeader(wanted.Get(name))
+		if got, ok := mcp.DecodeHeader(h.Get(name)); !ok || got != want || len(h.Values(name)) != len(wanted.Values(name)) {
+			return false
+		}
+	}
+	return true
 }
 
 var emptyObject = []byte("{}")

@@ -206,7 +206,7 @@ func statusOf(f *failure, modern bool) int {
 		return http.StatusOK
 	case f.code == mcp.MethodNotFound:
 		return http.StatusNotFound
-	case f.code == mcp.MissingCapability:
+	case f.code == mcp.MissingCapability || f.code == mcp.HeaderMismatch:
 		return http.StatusBadRequest
 	}
 	return http.StatusOK

@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"net/http"
 	"strconv"
 	"sync"
 	"time"
@@ -17,7 +18,8 @@ type exchange struct {
 	s *Server
 	frame
 	client *client
-	choice choice // of tools to list
+	choice choice      // of tools to list
+	header http.Header // of a request that stands for itself, over HTTP; otherwise nil
 	ctx    context.Context
 
 	run     func(message.Message, kernel.Emit) // sends a message to the kernel, whose answers may come later

@@ -85,7 +85,11 @@ func (s *Server) postModern(ctx context.Context, w http.ResponseWriter, r *http.
 		w.WriteHeader(http.StatusAccepted) // there is no notification that means something here
 		return
 	}
-	c, bad := modernClient(f)
+	var c *client
+	bad := checkVersion(r.Header, f)
+	if bad == nil {
+		c, bad = modernClient(f)
+	}
 	if bad == nil {
 		bad = checkHeaders(r.Header, f)
 	}
@@ -96,14 +100,20 @@ func (s *Server) postModern(ctx context.Context, w http.ResponseWriter, r *http.
 	s.answer(ctx, w, r, f, c)
 }
 
-// checkHeaders compares the headers of a request with its body: what stands between may have decided by them.
-func checkHeaders(h http.Header, f *frame) *failure {
-	mismatch := func(text string) *failure {
-		return &failure{code: mcp.HeaderMismatch, text: "Header mismatch: " + text}
-	}
-	if v := h.Get(mcp.HeaderVersion); v != textOf(member(f.meta, mcp.MetaVersion)) {
+func mismatch(text string) *failure {
+	return &failure{code: mcp.HeaderMismatch, text: "Header mismatch: " + text}
+}
+
+// checkVersion compares the version in the header with that in _meta, if it names one.
+func checkVersion(h http.Header, f *frame) *failure {
+	if v := member(f.meta, mcp.MetaVersion); v != nil && textOf(v) != h.Get(mcp.HeaderVersion) {
 		return mismatch("MCP-Protocol-Version must be the version that _meta names")
 	}
+	return nil
+}
+
+// checkHeaders compares the other headers of a request with its body: what stands between may have decided by them.
+func checkHeaders(h http.Header, f *frame) *failure {
 	if m := h.Get(mcp.HeaderMethod); m != f.method {
 		return mismatch("Mcp-Method must be the method of the request, " + message.Clip(f.method, 100))
 	}
@@ -173,6 +183,9 @@ func (s *Server) answer(ctx context.Context, w http.ResponseWriter, r *http.Requ
 	ctx, cancel := context.WithCancel(ctx)
 	left := make(chan struct{})
 	x := &exchange{s: s, frame: *f, client: c, choice: choiceOf(r), out: out, cancel: cancel, among: c.session}
+	if c.modern {
+		x.header = r.Header
+	}
 	x.ctx = context.WithValue(ctx, exchangeKey{}, x)
 	runs := false
 	x.run = func(m message.Message, emit kernel.Emit) {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"kernos/internal/jsonscan"
 	"kernos/internal/mcp"
 	"kernos/kernel"
@@ -16,9 +18,10 @@ import (
 // A tool is a syscall as the protocol shows it.
 type tool struct {
 	definition *kernel.Definition
-	name       string // Memory_Get
-	wraps      bool   // the syscall takes a value that isn't an object: the tool takes {data}
-	content    bool   // its reply is a result of the protocol: {content, structuredContent, isError}
+	name       string         // Memory_Get
+	wraps      bool           // the syscall takes a value that isn't an object: the tool takes {data}
+	mirrored   []mcp.Mirrored // parameters that requests over HTTP repeat in headers
+	content    bool           // its reply is a result of the protocol: {content, structuredContent, isError}
 }
 
 // A toolset is what one view of the registry has.
@@ -40,6 +43,9 @@ func (s *Server) toolsOf(caller *principal.Principal) (*toolset, string) {
 		text := sys.Input.JSON()
 		one.wraps = sys.Input != schema.Any && !objectSchema(text)
 		one.content = textOf(member(sys.Output.JSON(), "title")) == mcp.ContentTitle
+		if mirrored, err := mcp.Mirrors(jsontext.Value(text)); err == nil { // clients refuse the others
+			one.mirrored = mirrored
+		}
 		for _, o := range s.opts.Offers {
 			if o.Type == sys.Type && o.Tool != "" {
 				one.name = o.Tool

@@ -1,4 +1,4 @@
-package client
+package mcp
 
 import (
 	"fmt"
@@ -9,8 +9,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-
-	"kernos/internal/mcp"
 )
 
 // annotation is the keyword by which the schema of a tool says that requests over HTTP mirror a
@@ -124,11 +122,11 @@ func Headers(all []Mirrored, arguments jsontext.Value) http.Header {
 		}
 		switch v := value.(type) {
 		case string:
-			h.Set(mcp.HeaderParam+m.Header, mcp.EncodeHeader(v))
+			h.Set(HeaderParam+m.Header, EncodeHeader(v))
 		case bool:
-			h.Set(mcp.HeaderParam+m.Header, strconv.FormatBool(v))
+			h.Set(HeaderParam+m.Header, strconv.FormatBool(v))
 		case float64:
-			h.Set(mcp.HeaderParam+m.Header, strconv.FormatFloat(v, 'f', -1, 64))
+			h.Set(HeaderParam+m.Header, strconv.FormatFloat(v, 'f', -1, 64))
 		}
 	}
 	return h
