@@ -8,7 +8,6 @@ import (
 	"kernos/internal/jsonvalue"
 	"kernos/internal/recent"
 	"kernos/kernel"
-	"kernos/message"
 )
 
 // keepDocuments is what is kept of the documents that the service has made about itself.
@@ -86,13 +85,8 @@ func variant(r *kernel.Route, input json.RawMessage) json.RawMessage {
 	out := jsonvalue.Object{
 		{Name: "type", Value: quoted("object")},
 		{Name: "description", Value: quoted(r.Syscall.Summary)},
-		{Name: "x-type", Value: quoted(string(r.Syscall.Type))},
-		{Name: "x-kind", Value: quoted(string(r.Syscall.Kind))},
 		{Name: "properties", Value: properties.Text()},
 		{Name: "required", Value: array(required)},
-	}
-	if r.Syscall.Kind == message.KindCommand && (r.Syscall.Destroys || r.Syscall.Effect == kernel.External) {
-		out = append(out, jsonvalue.Member{Name: "x-asks", Value: []byte("true")}) // a person is asked before it is sent
 	}
 	for _, m := range in {
 		if !out.Has(m.Name) && m.Name != "$schema" && m.Name != "$id" && m.Name != "title" {

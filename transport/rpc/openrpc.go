@@ -8,6 +8,7 @@ import (
 
 	"kernos/kernel"
 	"kernos/kernel/principal"
+	"kernos/message"
 )
 
 // openRPCVersion is the version of OpenRPC that the document follows.
@@ -37,6 +38,9 @@ type openRPCMethod struct {
 	Result         json.RawMessage `json:"result"`
 	Input          json.RawMessage `json:"x-input,omitempty"` // if the schema refers to itself
 	Stream         openRPCStream   `json:"x-stream"`
+	Type           message.Type    `json:"x-type"` // of the messages
+	Kind           message.Kind    `json:"x-kind"`
+	Asks           bool            `json:"x-asks,omitempty"` // a person should confirm it: what it changes can't be taken back
 }
 
 type openRPCTag struct {
@@ -102,6 +106,8 @@ func describeMethod(r *kernel.Route, shared *definitions, at int) openRPCMethod 
 		Name: r.Name(), Tags: []openRPCTag{{r.Namespace}}, Summary: r.Syscall.Summary,
 		Params: []openRPCParam{}, ParamStructure: "by-name", Result: json.RawMessage(streamResult),
 		Stream: openRPCStream{Notification, r.Namespace + "." + r.Method, shared.take(r.Syscall.Output.JSON(), here+"/x-stream/data")},
+		Type: r.Syscall.Type, Kind: r.Syscall.Kind,
+		Asks: r.Syscall.Kind == message.KindCommand && (r.Syscall.Destroys || r.Syscall.Effect == kernel.External),
 	}
 	for _, p := range members(in.Get("properties")) {
 		description := members(p.Value).Get("description")

@@ -46,6 +46,21 @@ export async function methodSchema(namespace: string, method: string): Promise<S
   return variant && { ...variant, $defs: whole.$defs };
 }
 
+/** What the service says of a method beside its input. */
+export interface About { type?: string; kind?: string; asks?: boolean; output?: Schema }
+
+let described: { hash: string; document: Promise<any> } | undefined;
+
+/** What the document that describes the service says of a method; it is fetched once for each hash. */
+export async function about(namespace: string, method: string): Promise<About> {
+  const hash = serviceHash.peek();
+  if (described?.hash !== hash) described = { hash, document: fetch("openrpc.json").then((answer) => answer.json()) };
+  const document = await described.document;
+  const found = document.methods.find((m: any) => m.name === wireName(namespace, method));
+  if (!found) return {};
+  return { type: found["x-type"], kind: found["x-kind"], asks: found["x-asks"], output: found["x-stream"] && { ...found["x-stream"].data, components: document.components } };
+}
+
 const cacheKey = "kernos.catalog";
 
 async function refresh(hash: string) {

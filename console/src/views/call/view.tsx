@@ -1,7 +1,7 @@
 // The call view: methods, a form of the chosen one's schema, and the answers as they come.
 import { effect, signal, useSignal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
-import { methodSchema, modules, wireName } from "../../core/catalog";
+import { about as describe, type About, methodSchema, modules, wireName } from "../../core/catalog";
 import { bind } from "../../core/keys";
 import { go, link, note, place } from "../../core/route";
 import { open, serviceHash, type Stream } from "../../core/rpc";
@@ -69,6 +69,7 @@ function initial(module: string, method: string): any {
 
 function Ask({ module, method }: { module: string; method: string }) {
   const name = `${module}.${method}`;
+  const facts = useSignal<About>({});
   const schema = useSignal<Schema | undefined>(undefined), missing = useSignal("");
   const value = useSignal<any>(initial(module, method));
   const raw = useSignal<string | undefined>(undefined); // the JSON as typed, while that is shown
@@ -79,6 +80,7 @@ function Ask({ module, method }: { module: string; method: string }) {
   useEffect(() => effect(() => { // the schema again when the service has changed; what was typed stays
     void serviceHash.value;
     void modules.value;
+    void describe(module, method).then((found) => { facts.value = found; }, () => {}); // the form does without
     methodSchema(module, method).then((found) => {
       schema.value = found && withoutMethod(found);
       missing.value = found ? "" : modules.peek().length ? `${name} is not served now.` : "";
@@ -104,7 +106,7 @@ function Ask({ module, method }: { module: string; method: string }) {
       errors.value = await problems(schema.peek()!, value.peek());
       const first = Object.keys(errors.peek())[0];
       if (first !== undefined) { focus(first); return; }
-      if (schema.peek()!["x-asks"] && !asking.peek()) { asking.value = true; return; }
+      if (facts.peek().asks && !asking.peek()) { asking.value = true; return; }
     }
     asking.value = false;
     start();
@@ -162,14 +164,14 @@ function Ask({ module, method }: { module: string; method: string }) {
   };
 
   const about = schema.value;
-  const copies = () => writings(module, method, (schema.peek() && withoutSecrets(value.peek() ?? {}, schema.peek()!, schema.peek()!)) ?? value.peek() ?? {}, { type: schema.peek()?.["x-type"], kind: schema.peek()?.["x-kind"] });
+  const copies = () => writings(module, method, (schema.peek() && withoutSecrets(value.peek() ?? {}, schema.peek()!, schema.peek()!)) ?? value.peek() ?? {}, facts.peek());
   const form = useMemo(() => about && { root: about, value: value.value, errors: errors.value, change }, [about, value.value, errors.value]);
   return (
     <>
       <div class="ask">
         <div class="bar">
-          <h2 class="mono">{about?.["x-type"] ?? name}</h2>
-          {about?.["x-kind"] && <span class={`kind ${about["x-kind"]}`}>{about["x-kind"]}</span>}
+          <h2 class="mono">{facts.value.type ?? name}</h2>
+          {facts.value.kind && <span class={`kind ${facts.value.kind}`}>{facts.value.kind}</span>}
           <span class="spread" />
           <button class="plain" aria-pressed={pinned.value.includes(name)} onClick={() => pin(name)}>{pinned.value.includes(name) ? "Unpin" : "Pin"}</button>
           <div class="segments" role="tablist" aria-label="Form or JSON">
@@ -205,19 +207,12 @@ function Ask({ module, method }: { module: string; method: string }) {
   }
 
   async function check(run: Run): Promise<string | undefined> {
-    const output = await outputSchema(module, method);
+    const { output } = facts.peek();
     const answer = run.items.findLast((item) => item.type === "data" && item.content_type === `${module}.${method}`);
     if (!output || !answer) return undefined;
     const found = await problems(output, answer.data);
     return Object.entries(found).map(([at, text]) => `${at}: ${text}`)[0];
   }
-}
-
-/** The schema of the answers of a method, from the document that describes the service. */
-async function outputSchema(module: string, method: string): Promise<Schema | undefined> {
-  const document = await (await fetch("openrpc.json")).json();
-  const found = document.methods.find((m: any) => m.name === wireName(module, method));
-  return found?.["x-stream"] && { ...found["x-stream"].data, components: document.components };
 }
 
 function withoutMethod(schema: Schema): Schema {
