@@ -136,17 +136,21 @@ func TestTheOldestExchangeIsDroppedFirst(t *testing.T) {
 func TestALongExchangeIsCut(t *testing.T) {
 	d := loadedDemo(t)
 	long := strings.Repeat("many words ", 300)
-	results := `{"type":"tool-calls","calls":[{"id":"a","name":"Http.Fetch","args":{"url":"x"}},{"id":"b","name":"Http.Fetch","args":{"url":"y"}}]}`
-	both := fmt.Sprintf(`{"type":"tool-results","results":[{"callId":"a","output":{"status":200,"body":%q}},{"callId":"b","output":{"status":404,"body":%q}}]}`, long, long)
+	calls, results := `{"type":"tool-calls","calls":[`, `{"type":"tool-results","results":[`
+	for _, id := range []string{"a", "b", "c"} {
+		calls += fmt.Sprintf(`{"id":%q,"name":"Http.Fetch","args":{"url":"x"}},`, id)
+		results += fmt.Sprintf(`{"callId":%q,"output":{"status":404,"body":%q}},`, id, long)
+	}
+	calls, results = strings.TrimSuffix(calls, ",")+"]}", strings.TrimSuffix(results, ",")+"]}"
 	for name, messages := range map[string][]string{
-		"an input":    {asks("remember that " + long)},
-		"two results": {asks("fetch x and y"), results, both},
+		"an input":      {asks("remember that " + long)},
+		"three results": {asks("fetch x three times"), calls, results},
 	} {
 		text, tokens := shownToDemo(t, d, "", nil, append([]string{asks("hello"), replies("Hello!")}, messages...)...)
 		if tokens > d.model.Length()-demoAnswer || strings.Count(text, "‹") != strings.Count(text, "›")+1 || !strings.Contains(text, "…›") {
 			t.Errorf("%s: %d tokens\n%s", name, tokens, text)
 		}
-		for _, m := range []string{"remember that many", "fetch x and y›", `"status": 404`} {
+		for _, m := range []string{"remember that many", "fetch x three times›", `"status": 404`} {
 			if strings.Contains(strings.Join(messages, ""), m[:8]) && !strings.Contains(text, m) {
 				t.Errorf("%s: %q isn't shown\n%s", name, m, text)
 			}
