@@ -170,8 +170,10 @@ func (h *Host) lock() error {
 
 // lookup returns a server, or a 404. mu is held.
 func (h *Host) lookup(name string) (*server, error) {
-	if s := h.servers[name]; s != nil {
-		return s, nil
+	for _, s := range h.servers {
+		if s.name == name || s.now.Load().Domain == name {
+			return s, nil
+		}
 	}
 	return nil, message.Errorf(404, "No MCP server is called %s; Mcp.List names those that there are", message.Clip(name, 64))
 }

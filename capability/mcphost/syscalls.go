@@ -280,10 +280,10 @@ func (h *Host) unmount(ctx context.Context, name string) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := h.save(ctx, name, nil); err != nil {
+	if err := h.save(ctx, s.name, nil); err != nil {
 		return nil, err
 	}
-	delete(h.servers, name)
+	delete(h.servers, s.name)
 	s.mu.Lock()
 	s.removed = true
 	s.mu.Unlock()
@@ -434,7 +434,7 @@ func (h *Host) allow(ctx context.Context, in allowInput) (out allowOutput, err e
 
 // is reports whether a name is that of the tool, in one of its forms.
 func (t *tool) is(name string) bool {
-	return t.Name == name || string(t.Type) == name || t.Type.Action() == name
+	return t.Name == name || string(t.Type) == name || strings.EqualFold(t.Type.Action(), pascal(name))
 }
 
 var refresh = kernel.DefineCommand[nameInput, serverInfo](kernel.Definition{
