@@ -41,7 +41,7 @@ export function Rows<T>({ rows, row, selected, label, follow, onTop, onScroll }:
       }}>
       <div style={{ height: `${rows.length * rowHeight}px`, position: "relative" }}>
         {rows.slice(first, last).map((item, i) => (
-          <div key={first + i} class="line" role="row" aria-rowindex={first + i + 1} aria-selected={first + i === selected} style={{ top: `${(first + i) * rowHeight}px` }}>{row(item, first + i)}</div>
+          <div key={first + i} class="line" role="row" aria-rowindex={first + i + 1} aria-selected={first + i === selected} style={{ top: `${(first + i) * rowHeight}px` }}><div role="gridcell">{row(item, first + i)}</div></div>
         ))}
       </div>
     </div>

@@ -12,4 +12,5 @@ export interface View {
 export const views: View[] = [
   { name: "call", title: "Call", key: "g c", load: () => import("./call/view") },
   { name: "messages", title: "Messages", key: "g m", needs: "message_list", load: () => import("./messages/view") },
+  { name: "workflows", title: "Workflows", key: "g w", needs: "message_graph", load: () => import("./workflows/view") },
 ];

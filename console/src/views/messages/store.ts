@@ -1,17 +1,8 @@
 // The messages that the view shows: those of the journal that match a filter, the latest of them
 // and then each as it is recorded. The page keeps a bounded number.
 import { signal } from "@preact/signals";
+import type { Entry, Message } from "../../core/message";
 import { ask, open, type Stream } from "../../core/rpc";
-
-export interface Entry {
-  seq: number;
-  at: number;
-  principal?: string;
-  wire?: string;
-  claim?: boolean;
-  message: { kind: string; type: string; data?: any; metadata: { id: string; timestamp: number; correlation?: string; causation?: string } };
-  gap?: string; // in place of a message: what is missing here
-}
 
 /** How many messages the page keeps. The first ones leave when more come. */
 export const most = 100_000;
@@ -54,7 +45,7 @@ async function list(line: string, after?: string): Promise<Entry[]> {
   const answer = await ask("message_list", [{ filter: line || undefined, order: "desc", limit: pageSize, records: true, cursor: after }]);
   cursor = answer.cursor;
   earlier.value = !!cursor;
-  const messages = (answer.messages ?? []) as Entry["message"][];
+  const messages = (answer.messages ?? []) as Message[];
   return messages.map((message, i) => ({ ...answer.records[i], message })).reverse();
 }
 

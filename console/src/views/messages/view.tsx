@@ -2,10 +2,11 @@
 import { computed, effect, useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { bind } from "../../core/keys";
+import type { Entry } from "../../core/message";
 import { link, note, place } from "../../core/route";
+import { Inspector } from "../../parts/inspector";
 import { Rows } from "../../parts/rows";
-import { Inspector } from "./inspector";
-import { earlier, type Entry, entries, loadEarlier, loading, problem, show, stop } from "./store";
+import { earlier, entries, loadEarlier, loading, problem, show, stop } from "./store";
 
 const line = computed(() => place.value.query.get("filter") ?? "");
 const chosen = computed(() => place.value.rest[0] ?? "");
@@ -69,10 +70,10 @@ export default function Messages() {
 const clock = (at: number) => new Date(at).toLocaleTimeString(undefined, { hour12: false }) + "." + String(at % 1000).padStart(3, "0");
 
 function Row({ entry, chosen }: { entry: Entry; chosen: string }) {
-  if (entry.gap) return <span class="gap" role="gridcell">{entry.gap}</span>;
+  if (entry.gap) return <span class="gap">{entry.gap}</span>;
   const { kind, type, data, metadata } = entry.message;
   return (
-    <a class="message" role="gridcell" href={address(metadata.id)} aria-current={metadata.id === chosen ? "true" : undefined} onClick={(event) => { event.preventDefault(); note(address(metadata.id)); }}>
+    <a class="message" href={address(metadata.id)} aria-current={metadata.id === chosen ? "true" : undefined} onClick={(event) => { event.preventDefault(); note(address(metadata.id)); }}>
       <span class="faint mono">{clock(entry.at)}</span>
       <span class={`kind ${kind}`}>{kind}</span>
       <span class="mono type">{type}</span>

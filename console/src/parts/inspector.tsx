@@ -1,13 +1,12 @@
 // One message: both sides of its call, pretty and raw, and what leads on from it.
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { has } from "../../core/catalog";
-import { link } from "../../core/route";
-import { ask } from "../../core/rpc";
-import { Json } from "../../parts/json";
-import type { Entry } from "./store";
-
-type Message = Entry["message"];
+import { has } from "../core/catalog";
+import { asks, callOf, type Message } from "../core/message";
+import { link } from "../core/route";
+import { ask } from "../core/rpc";
+import { SendAgain } from "./again";
+import { Json } from "./json";
 
 export function Inspector({ id }: { id: string }) {
   const message = useSignal<Message | undefined>(undefined), other = useSignal<Message[]>([]), failure = useSignal(""), raw = useSignal(false);
@@ -23,7 +22,7 @@ export function Inspector({ id }: { id: string }) {
         message.value = found;
         const answers = found.kind === "reply" || found.kind === "error";
         if (answers && found.metadata.causation) other.value = [await ask<Message>("message_get", [{ id: found.metadata.causation }])];
-        else if (found.kind === "command" || found.kind === "query") other.value = (await ask("message_list", [{ causation: id, kind: "reply,error", limit: 5 }])).messages ?? [];
+        else if (asks(found.kind)) other.value = (await ask("message_list", [{ causation: id, kind: "reply,error", limit: 5 }])).messages ?? [];
       } catch (error) {
         if (here && !message.peek()) failure.value = (error as Error).message;
       }
@@ -49,7 +48,8 @@ function One({ message, raw, toggle, first }: { message: Message; raw: boolean; 
         <span class={`kind ${kind}`}>{kind}</span><h2 class="mono">{type}</h2><span class="spread" />
         {toggle && <button onClick={toggle} aria-pressed={raw}>{raw ? "Pretty" : "Raw"}</button>}
         {first && has("message_graph") && <a class="button" href={link("workflows", [workflow], { at: metadata.id })}>Workflow</a>}
-        {first && (kind === "command" || kind === "query") && <a class="button" href={link("call", callOf(type), { data: JSON.stringify(data) })}>Edit and send</a>}
+        {first && asks(kind) && <SendAgain key={metadata.id} message={message} />}
+        {first && asks(kind) && <a class="button" href={link("call", callOf(type), { data: JSON.stringify(data) })}>Edit and send</a>}
       </div>
       {raw ? <pre class="json body" tabIndex={0}>{JSON.stringify(message)}</pre> : (
         <div class="body">
@@ -66,12 +66,6 @@ function One({ message, raw, toggle, first }: { message: Message; raw: boolean; 
     </section>
   );
 }
-
-/** Memory.Get is memory/get, and Job.TreeCreate job/tree_create. */
-export const callOf = (type: string) => {
-  const [domain, action] = type.includes(".") ? type.split(".", 2) : ["Kernel", type];
-  return [domain.toLowerCase(), action.replace(/([a-z0-9])([A-Z])/g, "$1_$2").toLowerCase()];
-};
 
 /** Links to the blobs that data refers to. */
 function Blobs({ data }: { data: unknown }) {

@@ -1,0 +1,25 @@
+// What a drawing says of a message: its type, how often it repeats, its kind and how it went.
+import { ended, type Node, type Spot } from "./graph";
+
+export function Words({ spot }: { spot: Spot }) {
+  const { node, same, folded } = spot;
+  return (
+    <>
+      <span class="type">{node.kind ? node.type : "not in the journal"}{folded && ` ×${same.length}`}</span>
+      <span class="word">{node.kind || "missing"}{outcome(spot)}</span>
+    </>
+  );
+}
+
+export function outcome({ node, same, folded }: Spot): string {
+  const failures = folded ? same.filter((one) => one.failed).length : 0;
+  if (failures) return ` ${failures} failed`;
+  if (node.failed && node.kind !== "error") return " failed";
+  if (node.code) return ` · ${node.code}`;
+  if (node.claim) return " · claim";
+  return node.kind === "reply" && node.parent ? ` · ${span(node.at - node.parent.at)}` : "";
+}
+
+export const span = (ms: number) => (ms < 1000 ? `${ms} ms` : ms < 100_000 ? `${(ms / 1000).toFixed(1)} s` : `${Math.round(ms / 60_000)} min`);
+
+export const took = (node: Node) => ended(node) - node.at;
