@@ -31,7 +31,7 @@ func TestWorkflows(t *testing.T) {
 	w.wait(`[...document.querySelectorAll('.node')].every((node) => node.offsetWidth === 112 && node.offsetHeight === 30)`)
 
 	for i := range 3 { // while it is open
-		w.send(fmt.Sprint("again", i), "first", "shopping", "query", "Echo", `{"message":"x"}`)
+		w.send(fmt.Sprint("again", i), "first", "shopping", "query", "Memory.List", `{}`)
 	}
 	w.wait(`[...document.querySelectorAll('.node')].filter((node) => node.textContent.includes("×3")).length === 1`)
 	w.wait(`document.querySelector('[data-testid=workflows]').dataset.messages === "11"`)
@@ -74,13 +74,14 @@ func TestSendAgain(t *testing.T) {
 
 func TestLargeWorkflow(t *testing.T) {
 	w := open(t)
-	w.send("root", "", "large", "query", "Echo", `{"message":"x"}`)
+	w.ask("Memory.Set", "command", `{"key":"n","value":1}`)
+	w.send("root", "", "large", "query", "Memory.List", `{}`)
 	for i := range 2500 { // each with its reply, ten branches deep
 		cause := "root"
 		if i%10 != 0 {
 			cause = fmt.Sprint("m", i-1)
 		}
-		w.send(fmt.Sprint("m", i), cause, "large", "query", []message.Type{"Echo", "Memory.List"}[i%2], []string{`{"message":"x"}`, `{}`}[i%2])
+		w.send(fmt.Sprint("m", i), cause, "large", "query", []message.Type{"Memory.Get", "Memory.List"}[i%2], []string{`{"key":"n"}`, `{}`}[i%2])
 	}
 	w.goTo("/workflows/large?at=m7")
 	w.wait(`document.querySelector('[data-testid=workflows]')?.dataset.messages === "5002"`)
