@@ -16,6 +16,7 @@ import (
 	"kernos/internal/jsonscan"
 	"kernos/internal/llama"
 	"kernos/internal/llama/kernosdemo"
+	"kernos/kernel"
 	"kernos/message"
 )
 
@@ -205,8 +206,29 @@ func (w *demoWriter) close() error {
 		}
 		return w.answer.say(partReply, jsonscan.AppendQuoted(nil, text))
 	}
+	c.Name, c.Arguments = w.wrap(c.Name, c.Arguments)
 	begun := w.answer.want(len(w.answer.calls), "", c.Name)
 	return w.answer.grow(begun, jsonscan.AppendQuoted(nil, string(c.Arguments)))
+}
+
+// wrap turns a call of a tool that isn't offered into one of Syscall.Call, if that is: the model knows no way to
+// look for a tool, and calls it by the name that the user gave.
+func (w *demoWriter) wrap(name string, args jsontext.Value) (string, jsontext.Value) {
+	through := toolName(kernel.ThroughType)
+	if w.answer.tools[name] != "" || w.answer.tools[through] == "" {
+		return name, args
+	}
+	object := jsonscan.AppendQuoted([]byte(`{"type":`), string(w.answer.tools.syscall(name)))
+	return through, slices.Concat(object, []byte(`,"data":`), args, []byte("}"))
+}
+
+// unwrap is the reverse of wrap: the model is shown what it has written.
+func unwrap(name message.Type, args jsontext.Value) (message.Type, jsontext.Value) {
+	inner := jsonscan.Member(args, "type")
+	if name != kernel.ThroughType || inner == nil {
+		return name, args
+	}
+	return message.Type(jsonscan.Unquote(inner)), jsonscan.Member(args, "data")
 }
 
 // prompt is the conversation in the form that the model was trained with. What doesn't fit is dropped, from
@@ -257,8 +279,9 @@ func (d *demo) exchanges(c *conversation, most int) (all [][]llama.Token) {
 			case k.result != nil:
 				add("tool", d.result(called[k.result.id], k.result), false)
 			case k.call != nil:
-				called[k.call.ID] = k.call.Name
-				said = append(said, "<tool_call>\n{\"name\": \""+toolName(k.call.Name)+"\", \"arguments\": "+spaced(k.call.Args)+"}\n</tool_call>")
+				name, args := unwrap(k.call.Name, k.call.Args)
+				called[k.call.ID] = name
+				said = append(said, "<tool_call>\n{\"name\": \""+toolName(name)+"\", \"arguments\": "+spaced(args)+"}\n</tool_call>")
 			case t.user && k.text != "":
 				add("user", k.text, true)
 			case k.text != "":

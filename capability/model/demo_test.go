@@ -15,6 +15,7 @@ func TestTheModelInside(t *testing.T) {
 	tools := `[{"name":"Memory.Set","inputSchema":{"type":"object","properties":{"key":{"type":"string"},"value":{}},"required":["key"],"oneOf":[{"required":["value"]},{"required":["valueRef"]}]}},
 		{"name":"Memory.Get","inputSchema":{"type":"object","properties":{"key":{"type":"string"}},"required":["key"]}},
 		{"name":"Job.Start","inputSchema":{"type":"object","properties":{"name":{"type":"string"},"payload":{},"steps":{"type":"array"}},"oneOf":[{"required":["name"]},{"required":["steps"]}]}},
+		{"name":"Syscall.Call","inputSchema":{"type":"object","properties":{"type":{"type":"string"},"data":{}},"required":["type"]}},
 		{"name":"Text.Shout","inputSchema":{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}}]`
 	for name, test := range map[string]struct{ system, messages, want string }{
 		"a call": {messages: `[{"type":"input","text":"remember that the door code is 4711"}]`,
@@ -23,6 +24,10 @@ func TestTheModelInside(t *testing.T) {
 			want: `calls Memory.Get {"key":"/dentist"} Memory.Get {"key":"/wifi-password"}`},
 		"a tool it has never seen": {messages: `[{"type":"input","text":"use Text.Shout with text hello"}]`,
 			want: `calls Text.Shout {"text":"hello"}`},
+		"a tool that isn't offered": {messages: `[{"type":"input","text":"use Mail.Send with to ada@example.com, subject hello"}]`,
+			want: `calls Syscall.Call {"type":"Mail.Send","data":{"to":"ada@example.com","subject":"hello"}}`},
+		"its result": {messages: `[{"type":"input","text":"use Mail.Send with to ada"},{"type":"tool-calls","calls":[{"id":"c","name":"Syscall.Call","args":{"type":"Mail.Send","data":{"to":"ada"}}}]},{"type":"tool-results","results":[{"callId":"c","output":"delivered"}]}]`,
+			want: `stop Mail_Send answered: delivered`},
 		"a schedule": {messages: `[{"type":"input","text":"every 5 minutes fetch http://example.com/health"}]`,
 			want: `calls Job.Start {"name":"Http.Fetch","payload":{"url":"http://example.com/health"},"schedule":"*/5 * * * *"}`},
 		"a job": {messages: `[{"type":"input","text":"every 5 minutes fetch http://example.com/health"},{"type":"tool-calls","calls":[{"id":"c","name":"Job.Start","args":{"name":"Http.Fetch","payload":{"url":"http://example.com/health"},"schedule":"*/5 * * * *"}}]},{"type":"tool-results","results":[{"callId":"c","output":{"process":{"id":"01M7HS23BN31FY42X00KKA16TK","type":"job","status":"pending"}}}]}]`,

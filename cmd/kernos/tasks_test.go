@@ -61,7 +61,7 @@ func TestTwentyTasks(t *testing.T) {
 		{says: "every hour remember that soup is hot", calls: "Job.Start", reply: "will do that every hour.", query: "Job.List", data: `{}`, has: `"schedule":"0 * * * *"`},
 
 		// Tools that it has never seen: code, a program, and one that runs at the caller.
-		{says: "use Text.Shout with text hello", tools: `["Memory.*","Text.*"]`, calls: "Text.Shout", reply: "HELLO"},
+		{says: "use Text.Shout with text hello", calls: "Syscall.Call", reply: "Text_Shout answered: HELLO"},
 		{says: "call Weather.Report with city Rome", tools: `["Memory.*","Weather.*"]`, calls: "Weather.Report", reply: "sunny"},
 		{says: "use Screen.Show with title welcome", tools: `["Memory.*",{"name":"Screen.Show","description":"Show a title.","inputSchema":{"type":"object","properties":{"title":{"type":"string"}},"required":["title"]}}]`, calls: "Screen.Show", reply: "Screen_Show answered: "},
 	}
