@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"kernos/internal/mcp"
+	"kernos/message"
 )
 
 // versions are all of them, as JSON.
@@ -26,16 +27,16 @@ func (c *client) can(capability string) bool {
 
 // modernClient reads what a request of the stateless era says of its client.
 func modernClient(f *frame) (*client, *failure) {
-	version, capabilities := textOf(member(f.meta, mcp.MetaVersion)), member(f.meta, mcp.MetaCapabilities)
+	version, capabilities := member(f.meta, mcp.MetaVersion), member(f.meta, mcp.MetaCapabilities)
 	switch {
-	case version == "":
+	case len(version) <= 2 || version[0] != '"':
 		return nil, invalid("Invalid params: _meta must have " + mcp.MetaVersion + ", such as " + mcp.Stateless)
-	case version != mcp.Stateless:
-		return nil, unsupported(version)
+	case !is(version, mcp.Stateless):
+		return nil, unsupported(message.Clip(textOf(version), 64))
 	case len(capabilities) == 0 || capabilities[0] != '{':
 		return nil, invalid("Invalid params: _meta must have " + mcp.MetaCapabilities + ", an object")
 	}
-	return &client{modern: true, version: version, capabilities: capabilities}, nil
+	return &client{modern: true, version: mcp.Stateless, capabilities: capabilities}, nil
 }
 
 // unsupported is the failure for a version of the protocol that isn't served.
@@ -52,7 +53,8 @@ func known(version string) bool {
 // instructions are what a model is told about the server as a whole.
 const instructions = "Kernos keeps memory, files, jobs, sealed secrets and history for agents. " +
 	"Find operations with Syscall_Search, read what one takes with Syscall_Describe, and call any of them with Syscall_Call. " +
-	"Use Memory_Set and Memory_Get for what should outlast this conversation."
+	"Use Memory_Set and Memory_Get for what should outlast this conversation. " +
+	"Syscall.Register makes a new tool of JavaScript; Syscall_Describe says how."
 
 // capabilities returns what the server can do, as JSON.
 func (s *Server) capabilities(modern bool) []byte {

@@ -29,7 +29,10 @@ type eventStream struct {
 	begun   bool                // the answer is events
 	over    bool
 	seq     int64
-	written bool // since the last comment
+	written bool        // since the last comment
+	alive   *time.Timer // sends comments on a stream that has nothing to say
+	final   []byte      // the response, if it is the whole answer
+	status  int         // of the answer
 }
 
 func newEventStream(n *session, w http.ResponseWriter) *eventStream {
@@ -40,9 +43,13 @@ func newEventStream(n *session, w http.ResponseWriter) *eventStream {
 		n.last++
 		e.id = n.last
 		n.streams[e.id] = e
+		delete(n.streams, e.id-maxStreams)
 	}
 	return e
 }
+
+// maxStreams is how many of the latest streams of a session can be resumed.
+const maxStreams = 256
 
 // notify implements [outlet].
 func (e *eventStream) notify(frame []byte) {
@@ -59,7 +66,9 @@ func (e *eventStream) respond(frame []byte, f *failure) {
 		return
 	}
 	if e.w != nil && !e.begun {
-		writeJSON(e.w, statusOf(f, e.session == nil), frame)
+		// The goroutine that waits in serve writes it: its stack is large enough already, which saves a
+		// seventh of the time of a call.
+		e.final, e.status = frame, statusOf(f, e.session == nil)
 	} else {
 		e.event(frame)
 	}
@@ -78,6 +87,9 @@ func (e *eventStream) end() {
 	if !e.over {
 		e.over = true
 		close(e.done)
+		if e.alive != nil {
+			e.alive.Stop()
+		}
 	}
 }
 
@@ -114,6 +126,9 @@ func (e *eventStream) write(text []byte) {
 		h.Set("Content-Type", "text/event-stream")
 		h.Set("X-Accel-Buffering", "no") // proxies are to pass on what comes
 		e.w.WriteHeader(http.StatusOK)
+		if e.alive == nil {
+			e.alive = time.AfterFunc(keepAlive, e.wake)
+		}
 	}
 	e.written = true
 	_, err := e.w.Write(text)
@@ -125,32 +140,40 @@ func (e *eventStream) write(text []byte) {
 	}
 }
 
+// wake sends a comment if nothing else was sent for a while.
+func (e *eventStream) wake() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.over {
+		return
+	}
+	if e.begun && !e.written {
+		e.write([]byte(":\n\n"))
+	}
+	e.written = false
+	e.alive.Reset(keepAlive)
+}
+
 // serve waits until the stream has ended, or its client has left, which it reports.
 func (e *eventStream) serve(r *http.Request, stopping <-chan struct{}) (left bool) {
-	alive := time.NewTicker(keepAlive)
-	defer alive.Stop()
-	defer func() {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		e.w = nil
-	}()
-	for {
-		select {
-		case <-e.done:
-			return false
-		case <-r.Context().Done():
-			return true
-		case <-stopping:
-			return true
-		case <-alive.C:
-			e.mu.Lock()
-			if e.begun && !e.written {
-				e.write([]byte(":\n\n"))
-			}
-			e.written = false
-			e.mu.Unlock()
-		}
+	select {
+	case <-e.done:
+	case <-r.Context().Done():
+		left = true
+	case <-stopping:
+		left = true
 	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.final != nil && e.w != nil && !left {
+		writeJSON(e.w, e.status, e.final)
+	}
+	e.w = nil
+	if e.alive != nil {
+		e.alive.Stop()
+		e.alive = nil
+	}
+	return left
 }
 
 // A loggedEvent is an event that a client may want again.
@@ -196,6 +219,9 @@ func (n *session) resume(last string, w http.ResponseWriter) *eventStream {
 	n.mu.Unlock()
 	e.w, e.begun = w, false
 	e.write(bytes.Join(missed, nil))
+	if e.final != nil { // the client had left before it was written
+		e.write(append(append(append(e.appendID(nil, e.seq+1), "data: "...), e.final...), "\n\n"...))
+	}
 	return e
 }
 

@@ -106,7 +106,7 @@ func mismatch(text string) *failure {
 
 // checkVersion compares the version in the header with that in _meta, if it names one.
 func checkVersion(h http.Header, f *frame) *failure {
-	if v := member(f.meta, mcp.MetaVersion); v != nil && textOf(v) != h.Get(mcp.HeaderVersion) {
+	if v := member(f.meta, mcp.MetaVersion); v != nil && !is(v, h.Get(mcp.HeaderVersion)) {
 		return mismatch("MCP-Protocol-Version must be the version that _meta names")
 	}
 	return nil
@@ -129,7 +129,7 @@ func checkHeaders(h http.Header, f *frame) *failure {
 		return nil
 	}
 	got, ok := mcp.DecodeHeader(h.Get(mcp.HeaderName))
-	if !ok || got != textOf(name) {
+	if !ok || !is(name, got) && (name != nil || got != "") {
 		return mismatch("Mcp-Name must be the name, the uri or the taskId in params, " + message.Clip(textOf(name), 100))
 	}
 	return nil
@@ -214,6 +214,11 @@ func (s *Server) answer(ctx context.Context, w http.ResponseWriter, r *http.Requ
 		})
 	}
 	if out.serve(r, nil) {
+		if c.session != nil {
+			// The client may come back for the rest, as long as its session lasts.
+			context.AfterFunc(c.session.life, cancel)
+			return
+		}
 		close(left)
 		if x.asked == "" {
 			cancel()

@@ -68,7 +68,7 @@ func parse(scan *jsonscan.Scanner, text []byte) (f frame, bad *failure) {
 		}
 	}
 	switch {
-	case textOf(version) != "2.0":
+	case !is(version, "2.0"):
 		return refuse(`the member jsonrpc must be "2.0"`)
 	case method == nil && (f.result != nil || f.failed != nil):
 		return f, nil
@@ -101,10 +101,21 @@ func textOf(value []byte) string {
 	return jsonscan.Unquote(value)
 }
 
+// is reports whether a value is a JSON string with some text.
+func is(value []byte, text string) bool {
+	if len(value) == len(text)+2 && value[0] == '"' && string(value[1:len(value)-1]) == text {
+		return true
+	}
+	return textOf(value) == text
+}
+
 func appendString(dst []byte, s string) []byte { return jsonscan.AppendQuoted(dst, s) }
 
 // appendResponse appends the response to a request.
 func appendResponse(dst, id, result []byte, f *failure) []byte {
+	if dst == nil {
+		dst = make([]byte, 0, len(id)+len(result)+64)
+	}
 	dst = append(dst, `{"jsonrpc":"2.0"`...)
 	if id != nil {
 		dst = append(append(dst, `,"id":`...), id...)

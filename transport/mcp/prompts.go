@@ -53,7 +53,7 @@ func (x *exchange) indexContent() (all []indexed, err error) {
 					err = json.Unmarshal(text, &page.Entries)
 				}
 			}
-			if e, _ := message.ErrorOf(err); err != nil && e.Code != 404 && e.Code != 403 {
+			if err != nil && !nothingThere(err) {
 				return nil, err
 			}
 			all = append(all, page.Entries...)
@@ -63,6 +63,13 @@ func (x *exchange) indexContent() (all []indexed, err error) {
 		}
 	}
 	return all, nil
+}
+
+// nothingThere reports whether an error means that there is nothing for the caller: no such folder, not
+// for this caller, or no mount that has it.
+func nothingThere(err error) bool {
+	e, _ := message.ErrorOf(err)
+	return e.Code == 403 || e.Code == 404 || e.Code == 502
 }
 
 // prompts returns those of the caller: what embedding programs offer, agents, and skills. A name that is

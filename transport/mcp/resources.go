@@ -325,7 +325,7 @@ func listResources(x *exchange) {
 			continue
 		}
 		some, next, err := x.s.kinds[kind].list(x, after)
-		if e, _ := message.ErrorOf(err); err != nil && e.Code != 403 && e.Code != 404 { // what a caller may not list has nothing for it
+		if err != nil && !nothingThere(err) {
 			x.fail(x.failedCall(err))
 			return
 		}

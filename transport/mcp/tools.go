@@ -53,7 +53,7 @@ func (s *Server) toolsOf(caller *principal.Principal) (*toolset, string) {
 		}
 		t.tools = append(t.tools, one)
 		namespace, method := kernel.Method(sys.Type)
-		for _, name := range []string{one.name, string(sys.Type), namespace + "_" + method} {
+		for _, name := range []string{one.name, toolName(sys.Type), string(sys.Type), namespace + "_" + method} {
 			t.byName[name] = one
 		}
 	}
@@ -82,8 +82,8 @@ const (
 
 // everyday are the syscalls that [Core] lists.
 var everyday = []message.Type{
-	"Syscall.Search", "Syscall.Describe", "Syscall.Call", "Syscall.Register",
-	"Memory.Get", "Memory.Set", "Memory.List", "Memory.Delete",
+	"Syscall.Search", "Syscall.Describe", "Syscall.Call",
+	"Memory.Get", "Memory.Set", "Memory.List", "Memory.Delete", "Http.Fetch",
 }
 
 // has reports whether a tool is listed. Any other choice is a list of patterns: Memory.*,Http.Fetch.

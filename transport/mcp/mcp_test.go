@@ -1,0 +1,477 @@
+package mcp_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"kernos/daemon"
+	"kernos/kernel"
+	"kernos/kernel/principal"
+	"kernos/message"
+	"kernos/schema"
+	"kernos/transport/mcp"
+)
+
+// A peer is a client over lines.
+type peer struct {
+	t   *testing.T
+	in  io.WriteCloser
+	out *bufio.Scanner
+}
+
+// connect opens a connection that acts for a principal; nil is the owner. It is closed with the test.
+func connect(t *testing.T, d *daemon.Daemon, p *principal.Principal, tools string) *peer {
+	t.Helper()
+	inRead, inWrite := io.Pipe()
+	outRead, outWrite := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- d.MCP().ServeLines(kernel.ActFor(context.Background(), kernel.From(p, "mcp")), inRead, outWrite, tools)
+		_ = outWrite.Close()
+	}()
+	c := &peer{t: t, in: inWrite, out: bufio.NewScanner(outRead)}
+	c.out.Buffer(nil, 8<<20)
+	t.Cleanup(func() {
+		_ = inWrite.Close()
+		go func() { _, _ = io.Copy(io.Discard, outRead) }()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		_ = outRead.Close()
+	})
+	return c
+}
+
+func (c *peer) send(line string) {
+	c.t.Helper()
+	if _, err := io.WriteString(c.in, line+"\n"); err != nil {
+		c.t.Error(err)
+	}
+}
+
+// next returns the next message of the server.
+func (c *peer) next() string {
+	c.t.Helper()
+	if !c.out.Scan() {
+		c.t.Fatalf("the connection has ended: %v", c.out.Err())
+	}
+	return c.out.Text()
+}
+
+// ask sends a request and returns its response. Others that come before it are dropped.
+func (c *peer) ask(id int, method, members string) string {
+	c.t.Helper()
+	c.send(request(id, method, members))
+	for {
+		if got := c.next(); strings.HasPrefix(got, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,`, id)) && !strings.HasPrefix(got, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":`, id)) {
+			return got
+		}
+	}
+}
+
+func (c *peer) initialize(capabilities string) {
+	c.t.Helper()
+	if got := c.ask(0, "initialize", `"protocolVersion":"2025-11-25","capabilities":`+capabilities+`,"clientInfo":{"name":"test","version":"1"}`); !strings.Contains(got, `"protocolVersion":"2025-11-25"`) {
+		c.t.Errorf("initialize: %s", got)
+	}
+	c.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+}
+
+func check(t *testing.T, about, got string, wants ...string) {
+	t.Helper()
+	for _, want := range wants {
+		if absent, ok := strings.CutPrefix(want, "!"); ok == strings.Contains(got, absent) && ok || !ok && !strings.Contains(got, want) {
+			t.Errorf("%s: want %s, got %.1500s", about, want, got)
+		}
+	}
+	if !json.Valid([]byte(got)) {
+		t.Errorf("%s: it isn't JSON: %s", about, got)
+	}
+}
+
+// fixtures are syscalls of an embedding program.
+func fixtures(o *daemon.Options) {
+	raw := func(t message.Type, kind message.Kind, output *schema.Schema, f func(context.Context, message.Message, kernel.Emit) (string, error)) kernel.Syscall {
+		return kernel.Definition{Type: t, Kind: kind, Summary: "A fixture.", Input: schema.Written(`{"type":"object"}`), Output: output, Runs: kernel.Slow,
+			Emits: []kernel.EventDefinition{{Type: "Fixture.Happened", Summary: "Something."}}}.BindHandler(func(ctx context.Context, m message.Message, emit kernel.Emit) {
+			reply, err := f(ctx, m, emit)
+			if err != nil {
+				e, _ := message.ErrorOf(err)
+				emit(m.Fail(e))
+				return
+			}
+			emit(m.Reply(json.RawMessage(reply)))
+		})
+	}
+	content := schema.Written(`{"type":"object","title":"MCP content"}`)
+	name := `{"requests":{"name":{"method":"elicitation/create","params":{"message":"Who?","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}}}}}`
+	asks := func(ctx context.Context, _ message.Message, _ kernel.Emit) (string, error) {
+		reply, err := kernel.Invoke(ctx, "Mcp.Ask", json.RawMessage(name))
+		return string(reply), err
+	}
+	o.Modules = append(o.Modules, kernel.Module{Name: "fixture", Version: "1.0.0", Summary: "Fixtures.", Syscalls: []kernel.Syscall{
+		raw("Fixture.Image", message.KindQuery, content, func(context.Context, message.Message, kernel.Emit) (string, error) {
+			return `{"content":[{"type":"image","data":"AA==","mimeType":"image/png"}]}`, nil
+		}),
+		raw("Fixture.Tell", message.KindQuery, schema.Any, func(_ context.Context, m message.Message, emit kernel.Emit) (string, error) {
+			emit(m.Event(kernel.Progressed, json.RawMessage(`{"message":"half","percentage":0.5}`)))
+			emit(m.Event("Fixture.Happened", json.RawMessage(`"a line"`)))
+			return `"told"`, nil
+		}),
+		raw("Fixture.Ask", message.KindQuery, schema.Any, asks),
+		raw("Fixture.Greet", message.KindQuery, schema.Any, func(_ context.Context, m message.Message, _ kernel.Emit) (string, error) {
+			return fmt.Sprintf(`{"messages":[{"role":"user","content":{"type":"text","text":%q}}]}`, "Greet "+string(m.Data)), nil
+		}),
+		raw("Fixture.Page", message.KindQuery, schema.Any, func(_ context.Context, m message.Message, _ kernel.Emit) (string, error) { return string(m.Data), nil }),
+		raw("Fixture.Wait", message.KindQuery, schema.Any, func(ctx context.Context, _ message.Message, _ kernel.Emit) (string, error) {
+			<-ctx.Done()
+			return "", ctx.Err()
+		}),
+		raw("Fixture.Fail", message.KindCommand, schema.Any, func(context.Context, message.Message, kernel.Emit) (string, error) {
+			return "", message.Errorf(409, "Not now")
+		}),
+	}})
+	o.Offers = []mcp.Offer{
+		{Type: "Fixture.Greet", Prompt: "greet"}, {Type: "Fixture.Page", Resource: "page://{book}/{+path}", Name: "page", MimeType: "application/json"},
+		{Type: "Fixture.Ask", Task: mcp.TaskOptional, Tool: "ask_me"}, {Type: "Fixture.Fail", Task: mcp.TaskRequired},
+	}
+}
+
+// TestRequests sends requests of the stateful era, and looks at the responses.
+func TestRequests(t *testing.T) {
+	d, _ := serve(t, fixtures)
+	c := connect(t, d, nil, "")
+	c.initialize(`{}`)
+	for i, r := range []struct {
+		method, members string
+		wants           []string
+	}{
+		{"ping", ``, []string{`"result":{}`}},
+		{"tools/call", `"name":"Memory_Set","arguments":{"key":"notes/a b","value":{"x":[1.50]}}`, []string{`"structuredContent":{"success":true}`, `"kernos/message":"`, "!isError"}},
+		{"tools/call", `"name":"Memory.Get","arguments":{"key":"notes/a b"},"_meta":{"kernos/correlation":"flow-1"}`, []string{`"text":"{\"x\":[1.50]}"`, `"structuredContent":{"x":[1.50]}`, `"kernos/correlation":"flow-1"`}},
+		{"tools/call", `"name":"memory_get","arguments":{"kye":"a"}`, []string{`"isError":true`, `"code":422`, `"guidance":{"error_kind":"invalid_params"`, `"suggested_method":"Memory_Get"`}},
+		{"tools/call", `"name":"Memory_Get","arguments":{"key":"nowhere"}`, []string{`"isError":true`, `"code":404`}},
+		{"tools/call", `"name":"Memory_Get","arguments":{"key":"a"},"_meta":{"kernos/correlation":"` + strings.Repeat("x", 300) + `"}`, []string{`"code":-32602`}},
+		{"tools/call", `"name":"Memory_Gte"`, []string{`"code":-32602`, `did you mean Memory_Get`}},
+		{"tools/call", `"name":"Echo","arguments":[]`, []string{`"code":-32602`}},
+		{"tools/call", `"name":"Syscall_Call","arguments":{"type":"Memory.Set","data":{"key":"by/call","value":7}}`, []string{`"success":true`}},
+		{"tools/call", `"name":"Fixture_Image"`, []string{`"result":{"content":[{"type":"image","data":"AA==","mimeType":"image/png"}]`}},
+		{"tools/list", ``, []string{`"name":"Fixture_Image","title":"Fixture.Image"`, `"name":"ask_me","title":"Fixture.Ask"`, `"readOnlyHint":true`, "!Memory_History"}},
+		{"tools/list", `"cursor":"?"`, []string{`"code":-32602`}},
+		{"resources/list", ``, []string{`{"uri":"memory://notes/a%20b","name":"notes/a b"}`}},
+		{"resources/read", `"uri":"memory://notes/a%20b"`, []string{`"mimeType":"application/json","text":"{\"x\":[1.50]}"`}},
+		{"resources/read", `"uri":"memory://nowhere"`, []string{`"code":-32002`, `"data":{"uri":"memory://nowhere"}`}},
+		{"resources/read", `"uri":"os://proc/version"`, []string{`"uri":"os://proc/version"`, `"text":"`}},
+		{"resources/read", `"uri":"page://b/c/d"`, []string{`"text":"{\"book\":\"b\",\"path\":\"c/d\"}"`}},
+		{"resources/read", `"uri":"blob://nothing"`, []string{`"code":-32002`}},
+		{"resources/templates/list", ``, []string{`"uriTemplate":"memory://{+key}"`, `"uriTemplate":"page://{book}/{+path}"`}},
+		{"prompts/list", ``, []string{`"name":"greet"`}},
+		{"prompts/get", `"name":"greet","arguments":{"who":"Ann"}`, []string{`"text":"Greet {\"who\":\"Ann\"}"`}},
+		{"prompts/get", `"name":"nothing"`, []string{`"code":-32602`}},
+		{"completion/complete", `"ref":{"type":"ref/resource","uri":"memory://{+key}"},"argument":{"name":"key","value":"no"}`, []string{`"values":["notes/"],"total":1,"hasMore":false`}},
+		{"skills/list", ``, []string{`"skills":[]`}},
+		{"skills/get", `"uri":"skill://none/SKILL.md"`, []string{`"code":-32602`}},
+		{"logging/setLevel", `"level":"loud"`, []string{`"code":-32602`}},
+		{"tasks/get", `"taskId":"x"`, []string{`"code":-32601`}},
+		{"no/such", ``, []string{`"code":-32601`}},
+	} {
+		check(t, r.method+" "+r.members, c.ask(100+i, r.method, r.members), r.wants...)
+	}
+	for line, want := range map[string]string{
+		`{`:                                   `"id":null,"error":{"code":-32700`,
+		`[{"jsonrpc":"2.0","id":1}]`:          `"code":-32600`,
+		`{"jsonrpc":"1.0","id":1}`:            `"code":-32600`,
+		`{"jsonrpc":"2.0","id":{}}`:           `"code":-32600`,
+		request(1, "tools/call", `"_meta":1`): `"code":-32602`,
+	} {
+		c.send(line)
+		check(t, line, c.next(), want)
+	}
+}
+
+// TestStatelessRequests sends requests that stand for themselves.
+func TestStatelessRequests(t *testing.T) {
+	d, _ := serve(t, fixtures)
+	c := connect(t, d, nil, "all")
+	for i, r := range []struct {
+		method, members string
+		wants           []string
+	}{
+		{"server/discover", modernMeta, []string{`"resultType":"complete"`, `"supportedVersions":["2026-07-28","2025-11-25"`, `"ttlMs":`, `"io.modelcontextprotocol/serverInfo":{"name":"kernos"`}},
+		{"server/discover", ``, []string{`"code":-32602`}},
+		{"server/discover", strings.Replace(modernMeta, "2026-07-28", "1900-01-01", 1), []string{`"code":-32022`, `"requested":"1900-01-01"`}},
+		{"tools/list", modernMeta, []string{`"cacheScope":"private"`, `"outputSchema":`, `"name":"Memory_History"`}},
+		{"tools/call", `"name":"Memory_Set","arguments":{"key":"a","value":1},` + modernMeta, []string{`"resultType":"complete"`}},
+		{"tools/call", `"name":"Memory_Get","arguments":{"key":"a"},` + modernMeta, []string{`"structuredContent":1`}},
+		{"resources/read", `"uri":"test://none",` + modernMeta, []string{`"code":-32602`, `"data":{"uri":"test://none"}`}},
+		{"ping", modernMeta, []string{`"code":-32601`}},
+		{"initialize", modernMeta, []string{`"code":-32601`}},
+	} {
+		check(t, r.method+" "+r.members, c.ask(100+i, r.method, r.members), r.wants...)
+	}
+}
+
+// The tools that a model is shown by default leave it most of its context.
+func TestCoreToolsFitIntoNineThousandBytes(t *testing.T) {
+	d, _ := serve(t, nil)
+	for about, p := range map[string]*principal.Principal{"the owner": nil, "an agent": agent(t, principal.Grant{Preset: principal.Agent})} {
+		for _, meta := range []string{"", modernMeta} {
+			c := connect(t, d, p, "core")
+			c.initialize(`{}`)
+			list := c.ask(1, "tools/list", meta)
+			check(t, about, list, `"name":"Syscall_Search"`, `"name":"Syscall_Describe"`, `"name":"Syscall_Call"`, `"name":"Memory_Set"`, `"name":"Memory_Get"`)
+			if len(list) >= 9000 {
+				t.Errorf("%s: tools/list has %d bytes", about, len(list))
+			}
+		}
+	}
+}
+
+func agent(t *testing.T, g principal.Grant) *principal.Principal {
+	t.Helper()
+	p, err := principal.New("01M7HXSARMHEAFY9FX857TCETY", "tester", g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// A client lists and calls what its token may.
+func TestRightsOfAToken(t *testing.T) {
+	d, _ := serve(t, nil)
+	c := connect(t, d, agent(t, principal.Grant{Allow: []string{"Memory.*"}, Memory: []string{"mine"}}), "all")
+	c.initialize(`{}`)
+	check(t, "tools", c.ask(1, "tools/list", ``), `"name":"Memory_Get"`, "!Http_Fetch", "!Token_Create")
+	check(t, "another tool", c.ask(2, "tools/call", `"name":"Crypto_Open","arguments":{"ciphertext":"x"}`), `"isError":true`, `"code":403`, `kernos token update tester`)
+	check(t, "another key", c.ask(3, "resources/read", `"uri":"memory://yours/a"`), `"error":{"code":-32002`)
+	check(t, "its own", c.ask(4, "tools/call", `"name":"Memory_Set","arguments":{"key":"mine/a","value":"x"}`), `"success":true`)
+	check(t, "resources", c.ask(5, "resources/list", ``), `memory://mine/a`)
+	check(t, "files", c.ask(6, "resources/read", `"uri":"os://proc/version"`), `"error":`)
+}
+
+// Progress goes to clients that have asked for it, and other events to those that want a log.
+func TestEventsOfACall(t *testing.T) {
+	d, _ := serve(t, fixtures)
+	c := connect(t, d, nil, "")
+	c.initialize(`{}`)
+	call := func(id int, meta string) (all []string) {
+		c.send(request(id, "tools/call", `"name":"Fixture_Tell"`+meta))
+		for {
+			all = append(all, c.next())
+			if strings.Contains(all[len(all)-1], `"result":`) {
+				return all
+			}
+		}
+	}
+	if got := call(1, ""); len(got) != 1 {
+		t.Errorf("a client that wants nothing gets %q", got)
+	}
+	c.ask(2, "logging/setLevel", `"level":"info"`)
+	got := call(3, `,"_meta":{"progressToken":"p"}`)
+	if len(got) != 3 {
+		t.Fatalf("got %q", got)
+	}
+	check(t, "progress", got[0], `"method":"notifications/progress","params":{"progressToken":"p","progress":0.5,"total":1,"message":"half"}`)
+	check(t, "log", got[1], `"method":"notifications/message","params":{"level":"info","logger":"Fixture.Happened","data":"a line"}`)
+	c.ask(4, "logging/setLevel", `"level":"error"`)
+	if got := call(5, ""); len(got) != 1 {
+		t.Errorf("a client that wants errors gets %q", got)
+	}
+	if got := call(6, `,`+strings.Replace(modernMeta, `"_meta":{`, `"_meta":{"io.modelcontextprotocol/logLevel":"debug",`, 1)); len(got) != 2 {
+		t.Errorf("a request that wants a log gets %q", got)
+	}
+}
+
+// A request that is cancelled has no response.
+func TestCancellation(t *testing.T) {
+	d, _ := serve(t, fixtures)
+	c := connect(t, d, nil, "")
+	c.initialize(`{}`)
+	c.send(request(7, "tools/call", `"name":"Fixture_Wait"`))
+	c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`)
+	c.send(request(8, "ping", ``))
+	check(t, "the next response", c.next(), `"id":8`)
+}
+
+// The client hears of a tool that is registered, and of a resource that changes.
+func TestChanges(t *testing.T) {
+	d, _ := serve(t, nil)
+	c := connect(t, d, nil, "")
+	c.initialize(`{}`)
+	c.ask(1, "resources/subscribe", `"uri":"memory://watched"`)
+	c.send(request(2, "tools/call", `"name":"Memory_Set","arguments":{"key":"watched","value":1}`))
+	until(t, c, `"method":"notifications/resources/updated","params":{"uri":"memory://watched"}`)
+	c.send(request(3, "tools/call", `"name":"Syscall_Register","arguments":{"name":"Text.Shout","code":"export const handler = ({text}) => text.toUpperCase()","kind":"query","description":"Shouts.","inputSchema":{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]},"outputSchema":{"type":"string"}}`))
+	until(t, c, `"method":"notifications/tools/list_changed"`)
+	check(t, "the new tool is listed", c.ask(4, "tools/list", ``), `"name":"Text_Shout"`)
+	check(t, "the new tool", c.ask(5, "tools/call", `"name":"Text_Shout","arguments":{"text":"hi"}`), `"text":"HI"`)
+	// Stateless.
+	c.send(request(6, "subscriptions/listen", `"notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourceSubscriptions":["memory://other"]},`+modernMeta))
+	until(t, c, `notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":6},"notifications":{"toolsListChanged":true,"resourceSubscriptions":["memory://other"]}}`)
+	c.send(request(7, "tools/call", `"name":"Memory_Set","arguments":{"key":"other","value":1}`))
+	until(t, c, `"method":"notifications/resources/updated","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":6},"uri":"memory://other"}`)
+	c.send(request(8, "tools/call", `"name":"Syscall_Unregister","arguments":{"name":"Text.Shout"}`))
+	until(t, c, `"method":"notifications/tools/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":6}}`)
+	c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":6}}`)
+}
+
+// until reads messages until one has some text.
+func until(t *testing.T, c *peer, text string) string {
+	t.Helper()
+	for {
+		if got := c.next(); strings.Contains(got, text) {
+			return got
+		}
+	}
+}
+
+// A call asks its client, in both eras, and goes on where it was.
+func TestAsk(t *testing.T) {
+	d, _ := serve(t, fixtures)
+	c := connect(t, d, nil, "")
+	c.initialize(`{"elicitation":{}}`)
+	c.send(request(1, "tools/call", `"name":"Fixture_Ask"`))
+	asked := until(t, c, `"method":"elicitation/create"`)
+	check(t, "the request", asked, `"params":{"message":"Who?"`)
+	c.send(`{"jsonrpc":"2.0","id":1,"result":{"action":"accept","content":{"name":"Ann"}}}`)
+	check(t, "stateful", until(t, c, `"id":1,"result"`), `Ann`)
+
+	first := c.ask(2, "tools/call", `"name":"Fixture_Ask",`+modernMeta)
+	check(t, "stateless", first, `"resultType":"input_required"`, `"inputRequests":{"name":{"method":"elicitation/create"`)
+	state := regexp.MustCompile(`"requestState":"[^"]+"`).FindString(first)
+	check(t, "another tool", c.ask(3, "tools/call", `"name":"Fixture_Image",`+state+`,`+modernMeta), `"code":-32602`)
+	check(t, "tampered", c.ask(4, "tools/call", `"name":"Fixture_Ask",`+state[:len(state)-1]+`x",`+modernMeta), `"code":-32602`)
+	again := c.ask(5, "tools/call", `"name":"Fixture_Ask",`+state+`,"inputResponses":{"name":{"action":"accept","content":{"name":5}}},`+modernMeta)
+	check(t, "an answer that doesn't fit", again, `"resultType":"input_required"`)
+	state = regexp.MustCompile(`"requestState":"[^"]+"`).FindString(again)
+	answer := `"inputResponses":{"name":{"action":"accept","content":{"name":"Bob"}}},`
+	check(t, "an answer", c.ask(6, "tools/call", `"name":"Fixture_Ask",`+state+`,`+answer+modernMeta), `"resultType":"complete"`, `Bob`)
+	check(t, "the same answer again", c.ask(7, "tools/call", `"name":"Fixture_Ask",`+state+`,`+answer+modernMeta), `"code":-32602`)
+	check(t, "an answer in advance", c.ask(8, "tools/call", `"name":"Fixture_Ask",`+answer+modernMeta), `"resultType":"complete"`, `Bob`)
+	check(t, "a client that can't", c.ask(9, "tools/call", `"name":"Fixture_Ask",`+strings.Replace(modernMeta, `"elicitation":{}`, ``, 1)), `"code":-32021`, `"requiredCapabilities":{"elicitation":{}}`)
+}
+
+// A job is a task, which may ask.
+func TestTasks(t *testing.T) {
+	d, _ := serve(t, fixtures)
+	c := connect(t, d, nil, "")
+	follows := strings.Replace(modernMeta, `"elicitation":{}`, `"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}`, 1)
+	check(t, "a client that can't follow", c.ask(1, "tools/call", `"name":"Fixture_Fail",`+modernMeta), `"code":-32021`, `"extensions":{"io.modelcontextprotocol/tasks":{}}`)
+	check(t, "nor look", c.ask(2, "tasks/get", `"taskId":"x",`+modernMeta), `"code":-32021`)
+	begin := func(id int, name string) string {
+		created := c.ask(id, "tools/call", `"name":"`+name+`",`+follows)
+		check(t, name, created, `"resultType":"task"`, `"status":"working"`, `"pollIntervalMs":500`, "!requestState")
+		return regexp.MustCompile(`"taskId":"[^"]+"`).FindString(created)
+	}
+	wait := func(task, status string) string {
+		for id := 100; ; id++ {
+			got := c.ask(id, "tasks/get", task+","+follows)
+			if strings.Contains(got, `"status":"`+status+`"`) {
+				return got
+			}
+			if !strings.Contains(got, `"status":"working"`) {
+				t.Fatalf("the task is %s", got)
+			}
+		}
+	}
+	asking := begin(3, "ask_me")
+	check(t, "it asks", wait(asking, "input_required"), `"inputRequests":{"name":{"method":"elicitation/create"`)
+	check(t, "an answer that doesn't fit", c.ask(4, "tasks/update", asking+`,"inputResponses":{"name":7,"other":{}},`+follows), `"result":{"resultType":"complete"`)
+	wait(asking, "input_required")
+	c.ask(5, "tasks/update", asking+`,"inputResponses":{"name":{"action":"accept","content":{"name":"Cid"}}},`+follows)
+	check(t, "it is done", wait(asking, "completed"), `"result":{"content":`, `Cid`)
+	failing := begin(6, "Fixture_Fail")
+	check(t, "a refusal", wait(failing, "completed"), `"isError":true`, `Not now`)
+	job := c.ask(7, "tools/call", `"name":"Job_Start","arguments":{"name":"Fixture.Wait"},`+follows)
+	check(t, "Job_Start", job, `"resultType":"task"`)
+	waiting := regexp.MustCompile(`"taskId":"[^"]+"`).FindString(job)
+	check(t, "cancelling", c.ask(8, "tasks/cancel", waiting+","+follows), `"result":{"resultType":"complete"`)
+	wait(waiting, "cancelled")
+	check(t, "unknown", c.ask(9, "tasks/get", `"taskId":"01M7HXSARMHEAFY9FX857TCETY",`+follows), `"code":-32602`)
+}
+
+// A session of HTTP has an id, can be resumed, and ends.
+func TestSessionsOverHTTP(t *testing.T) {
+	_, address := serve(t, fixtures)
+	do := func(method, body string, headers ...string) (*http.Response, string) {
+		t.Helper()
+		r, err := http.NewRequest(method, "http://"+address+"/mcp", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := 0; i < len(headers); i += 2 {
+			r.Header.Set(headers[i], headers[i+1])
+		}
+		response, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = response.Body.Close() }()
+		var text bytes.Buffer
+		if response.Header.Get("Content-Type") == "text/event-stream" && method == http.MethodPost && strings.Contains(body, "Fixture_Ask") {
+			lines := bufio.NewScanner(response.Body)
+			for lines.Scan() && !strings.Contains(lines.Text(), "elicitation/create") {
+				_, _ = fmt.Fprintln(&text, lines.Text())
+			}
+			_, _ = fmt.Fprintln(&text, lines.Text())
+			return response, text.String() // the client leaves before the response
+		}
+		_, _ = io.Copy(&text, response.Body)
+		return response, text.String()
+	}
+	defer http.DefaultClient.CloseIdleConnections()
+	begun, _ := do("POST", request(1, "initialize", `"protocolVersion":"2025-06-18","capabilities":{"elicitation":{}}`))
+	id := begun.Header.Get("Mcp-Session-Id")
+	session := []string{"Mcp-Session-Id", id, "Mcp-Protocol-Version", "2025-06-18"}
+	for _, c := range []struct {
+		method, body string
+		headers      []string
+		status       int
+		want         string
+	}{
+		{"POST", request(2, "ping", ``), session, 200, `"id":2,"result":{}`},
+		{"POST", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, session, 202, ``},
+		{"POST", request(3, "ping", ``), nil, 400, `Mcp-Session-Id`},
+		{"POST", request(3, "ping", ``), []string{"Mcp-Session-Id", "another"}, 404, `send initialize again`},
+		{"POST", request(3, "ping", ``), []string{"Mcp-Session-Id", id, "Mcp-Protocol-Version", "1999-01-01"}, 400, `-32022`},
+		{"POST", `{`, session, 400, `-32700`},
+		{"PUT", ``, session, 405, `takes POST`},
+		{"GET", ``, []string{"Mcp-Session-Id", id, "Last-Event-Id", "99-1"}, 404, `aren't kept`},
+		{"POST", request(4, "tools/call", `"name":"Echo","arguments":{"message":"x"},`+modernMeta), []string{"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", "Ping"}, 400, `-32020`},
+		{"POST", request(4, "tools/call", `"name":"Echo","arguments":{"message":"x"},`+modernMeta), []string{"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", "=?base64?RWNobw==?="}, 200, `"echo":"x"`},
+		{"POST", request(4, "no/such", modernMeta), []string{"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "no/such"}, 404, `-32601`},
+		{"POST", request(4, "tools/list", ``), []string{"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/list"}, 400, `-32602`},
+		{"GET", ``, []string{"Mcp-Protocol-Version", "2026-07-28"}, 405, ``},
+		{"POST", request(5, "ping", ``), append([]string{"Origin", "http://evil.example"}, session...), 403, `origin_not_allowed`},
+	} {
+		if r, got := do(c.method, c.body, c.headers...); r.StatusCode != c.status || !strings.Contains(got, c.want) {
+			t.Errorf("%s %.80s: %d %s", c.method, c.body, r.StatusCode, got)
+		}
+	}
+	_, events := do("POST", request(6, "tools/call", `"name":"Fixture_Ask"`), session...)
+	last := regexp.MustCompile(`id: (\S+)`).FindStringSubmatch(events)
+	asked := regexp.MustCompile(`"id":(\d+),"method":"elicitation/create"`).FindStringSubmatch(events)
+	if last == nil || asked == nil {
+		t.Fatalf("the stream is %s", events)
+	}
+	if r, _ := do("POST", `{"jsonrpc":"2.0","id":`+asked[1]+`,"result":{"action":"accept","content":{"name":"Dan"}}}`, session...); r.StatusCode != 202 {
+		t.Errorf("the answer: %d", r.StatusCode)
+	}
+	if r, rest := do("GET", ``, append([]string{"Last-Event-Id", last[1]}, session...)...); r.StatusCode != 200 || !strings.Contains(rest, `"id":6,"result"`) || !strings.Contains(rest, "Dan") {
+		t.Errorf("resumed: %d %s", r.StatusCode, rest)
+	}
+	if r, _ := do("DELETE", ``, session...); r.StatusCode != 204 {
+		t.Errorf("DELETE: %d", r.StatusCode)
+	}
+	if r, _ := do("POST", request(7, "ping", ``), session...); r.StatusCode != 404 {
+		t.Errorf("after DELETE: %d", r.StatusCode)
+	}
+}
