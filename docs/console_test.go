@@ -16,6 +16,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"kernos/internal/testkit/tty"
 )
 
 var update = flag.Bool("update", false, "write what is printed into the pages, where it differs")
@@ -167,11 +169,14 @@ func (r *reader) try(text string) string {
 	if len(all) == 1 && all[0].command[0] == "kernos serve" {
 		return r.compare(all, []string{r.serve()})
 	}
+	if len(all) == 1 && all[0].command[0] == "kernos chat" {
+		return r.compare(all, []string{r.chat(all[0].output)})
+	}
 	// The block goes to standard input, as a paste does: a command that reads it takes the commands
 	// after it.
 	var typed strings.Builder
 	for _, e := range all {
-		fmt.Fprintf(&typed, "printf '%s'\n%s\n", `\001`, strings.ReplaceAll(strings.Join(e.command, "\n"), "127.0.0.1:7420", "127.0.0.1:"+r.port))
+		fmt.Fprintf(&typed, "printf '%s'\n%s\n", `\001`, r.local(strings.Join(e.command, "\n")))
 	}
 	bash := r.command("bash", "--norc", "-s")
 	bash.Stdin = strings.NewReader(typed.String())
@@ -216,6 +221,38 @@ func (r *reader) serve() string {
 	return printed.String()
 }
 
+// chat types the inputs of a conversation on a terminal, the lines after >, and returns what it shows. What
+// asks is allowed, or denied if the page has it so.
+func (r *reader) chat(page string) string {
+	c := r.command("kernos", "chat")
+	c.Env = append(slices.Clone(c.Env), "TERM=xterm", "NO_COLOR=1", "KERNOS_MODEL_SERVERS=none")
+	x := tty.Start(r.t, c, 96, 200)
+	const ready = "> a message, /help, @file"
+	for _, exchange := range strings.Split(page, "\n> ")[1:] {
+		input, answer, _ := strings.Cut(exchange, "\n")
+		input = r.local(input)
+		x.Until(ready)
+		x.Type(input + tty.Enter)
+		x.When("the answer to "+input, func(screen string) bool {
+			return strings.Contains(screen, "> "+input+"\n\n") && (strings.Contains(screen, ready) || strings.Contains(screen, "a allow ·"))
+		})
+		if strings.Contains(x.Screen(), "a allow ·") && strings.Contains(answer, "    denied") {
+			x.Type("d")
+		} else if strings.Contains(x.Screen(), "a allow ·") {
+			x.Type("a")
+		}
+	}
+	x.Until(ready)
+	x.Type(tty.CtrlD)
+	x.Wait()
+	return x.Screen() + "\n"
+}
+
+// local is a command with the address of this reader's daemon.
+func (r *reader) local(command string) string {
+	return strings.ReplaceAll(command, "127.0.0.1:7420", "127.0.0.1:"+r.port)
+}
+
 func (r *reader) compare(all []example, printed []string) string {
 	r.t.Helper()
 	var text strings.Builder
@@ -241,10 +278,13 @@ var masks = []struct{ pattern, mask string }{
 	{`01[0-9A-HJKMNP-TV-Z]{3}…[0-9A-HJKMNP-TV-Z]{6}`, "ID"},
 	{`\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d)?(\.\d+)?Z?`, "TIME"},
 	{`\d{8}-\d{6}`, "TIME"},
+	{`(?m)^(#\d+  )\d\d:\d\d:\d\d$`, "${1}TIME"},
 	{`\b1[78]\d{11}\b`, "MILLISECONDS"},
 	{`\b\d+(\.\d+)?(ms|µs|s)\b`, "DURATION"},
+	{`(?m)^( +✓ DURATION .{30}).*…$`, "$1…"}, // cut to the width of a terminal
 	{`\b\d+(\.\d+)? (B|KB|MB)\b`, "SIZE"},
 	{`process( +)\d+`, "process PID"},
+	{`\?code=[A-Z2-7]+`, "?code=CODE"},
 	{`\b[0-9a-f]{12,64}\b`, "HASH"},
 	{`kernos \d+\.\d+\.\d+( \([0-9a-f]+\))?`, "kernos VERSION"},
 	{`(syscalls +)\d+: .*`, "syscalls N"},
