@@ -28,8 +28,12 @@ func rank(keyword string) int {
 }
 
 // arrange returns a schema with its keywords in order. A closed object always says which
-// properties it has and which are required, if only that there are none.
+// properties it has and which are required, if only that there are none. A schema that allows
+// everything is {}: some providers of models refuse true.
 func arrange(text json.RawMessage) json.RawMessage {
+	if string(text) == "true" {
+		return json.RawMessage("{}")
+	}
 	keywords := jsonvalue.Members(text)
 	if keywords == nil {
 		return text
@@ -51,8 +55,12 @@ func arrange(text json.RawMessage) json.RawMessage {
 				inner[j].Value = arrange(inner[j].Value)
 			}
 			keywords[i].Value = inner.Text()
-		case "items", "additionalProperties", "not", "propertyNames":
+		case "items", "not", "propertyNames":
 			keywords[i].Value = arrange(k.Value)
+		case "additionalProperties":
+			if string(k.Value) != "true" {
+				keywords[i].Value = arrange(k.Value)
+			}
 		}
 	}
 	return keywords.Text()

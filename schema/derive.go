@@ -41,9 +41,6 @@ func derive(t reflect.Type, bounded bool) (json.RawMessage, error) {
 	if err != nil {
 		return nil, fmt.Errorf("schema of %v: %w", t, err)
 	}
-	if string(text) == "true" {
-		return json.RawMessage(`{}`), nil
-	}
 	return arrange(text), nil
 }
 

@@ -97,7 +97,7 @@ func TestDeriveWritesTheWholeSchemaOfAType(t *testing.T) {
 				B jsontext.Value  `json:"b"`
 				C any             `json:"c"`
 			}](),
-			`{"type":"object","properties":{"a":true,"b":true,"c":true},"required":["a","b","c"],"additionalProperties":false}`,
+			`{"type":"object","properties":{"a":{},"b":{},"c":{}},"required":["a","b","c"],"additionalProperties":false}`,
 		},
 		{
 			"raw JSON keeps its description",

@@ -24,7 +24,11 @@ const hostVariable = "KERNOS_TEST_MCP_HOST"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(hostVariable) == "" {
-		os.Exit(m.Run())
+		status := m.Run()
+		if built != "" {
+			_ = os.RemoveAll(built)
+		}
+		os.Exit(status)
 	}
 	if err := beHost(os.Args[len(os.Args)-1]); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -142,6 +143,32 @@ type person struct {
 	env    []string
 }
 
+// built is the folder that has kernos, when a test has wanted it.
+var built string
+
+// program builds kernos once, and returns the folder that it is in.
+func program(t *testing.T) string {
+	t.Helper()
+	building.Do(func() {
+		dir, err := os.MkdirTemp("", "kernos")
+		if err != nil {
+			t.Fatal(err)
+		}
+		build := exec.Command("go", "build", "-o", filepath.Join(dir, "kernos"), "kernos/cmd/kernos")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("building kernos: %v\n%s", err, out)
+		}
+		built = dir
+	})
+	if built == "" {
+		t.Fatal("kernos can't be built")
+	}
+	return built
+}
+
+var building sync.Once
+
 func newPerson(t *testing.T, s *screen) *person {
 	t.Helper()
 	home, err := os.MkdirTemp("", "km") // its name is short, as those of sockets must be
@@ -149,10 +176,8 @@ func newPerson(t *testing.T, s *screen) *person {
 		t.Fatal(err)
 	}
 	bin := filepath.Join(home, "bin")
-	build := exec.Command("go", "build", "-o", filepath.Join(bin, "kernos"), "kernos/cmd/kernos")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("building kernos: %v\n%s", err, out)
+	if err := os.Symlink(program(t), bin); err != nil {
+		t.Fatal(err)
 	}
 	run := filepath.Join(home, "run")
 	if err := os.Mkdir(run, 0o700); err != nil {
@@ -165,6 +190,16 @@ func newPerson(t *testing.T, s *screen) *person {
 		_ = os.RemoveAll(home)
 	})
 	return p
+}
+
+// variable is one of the person's environment.
+func (p *person) variable(name string) string {
+	for _, v := range p.env {
+		if value, ok := strings.CutPrefix(v, name+"="); ok {
+			return value
+		}
+	}
+	return ""
 }
 
 // prints runs a command, and returns what it prints.
