@@ -18,6 +18,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/tetratelabs/wazero"
 
@@ -58,6 +59,8 @@ type Engine struct {
 	mu       sync.Mutex
 	runtime  wazero.Runtime // nil until first use
 	compiled wazero.CompiledModule
+	marks    uint32 // the address of an instance's marks
+	began    time.Time
 	clean    *image
 	idle     []*vm
 	guests   wazero.Runtime // of WebAssembly handlers; nil until first use
@@ -66,6 +69,9 @@ type Engine struct {
 // hotBytes is how much programs may take that are kept ready. One that isn't is loaded again by its
 // next call, which takes a millisecond.
 const hotBytes = 64 << 20
+
+// yields is how often a call lets others go on before it makes an instance.
+const yields = 8
 
 // New returns an engine with these options, which may be nil.
 func New(opts *Options) *Engine {
@@ -117,7 +123,7 @@ func (e *Engine) acquire(ctx context.Context, d *delta) (*vm, error) {
 	if err := e.enter(ctx, e.active); err != nil {
 		return nil, err
 	}
-	v, err := e.take()
+	v, err := e.take(len(e.active) > e.options.Idle)
 	if err == nil && !v.rewind(d) {
 		err = message.Errorf(503, "There is no memory left to run a script: try again later")
 	}
@@ -142,13 +148,23 @@ func (e *Engine) enter(ctx context.Context, running chan struct{}) error {
 
 func (e *Engine) leave(running chan struct{}) { <-running }
 
-func (e *Engine) take() (*vm, error) {
+// take returns an idle instance, or a new one. On a busy machine, calls that were preempted have the instances; if many
+// calls run, take lets those go on first, since a new instance costs more than a call.
+func (e *Engine) take(many bool) (*vm, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if n := len(e.idle); n > 0 {
-		v := e.idle[n-1]
-		e.idle = e.idle[:n-1]
-		return v, nil
+	for i := 0; ; i++ {
+		if n := len(e.idle); n > 0 {
+			v := e.idle[n-1]
+			e.idle = e.idle[:n-1]
+			return v, nil
+		}
+		if !many || i == yields {
+			break
+		}
+		e.mu.Unlock()
+		runtime.Gosched()
+		e.mu.Lock()
 	}
 	if e.runtime == nil {
 		if err := e.start(); err != nil {
@@ -165,7 +181,7 @@ func (e *Engine) start() error {
 	if err != nil {
 		return err
 	}
-	r, wasm, err := newRuntime(ctx, cache)
+	r, wasm, marks, err := newRuntime(ctx, cache)
 	if err != nil {
 		return fmt.Errorf("prepare the script engine: %w", err)
 	}
@@ -173,7 +189,7 @@ func (e *Engine) start() error {
 	if err != nil {
 		return fmt.Errorf("compile the script engine: %w", err)
 	}
-	e.runtime, e.compiled = r, compiled
+	e.runtime, e.compiled, e.marks, e.began = r, compiled, marks, time.Now()
 	v, err := e.newVM(nil)
 	if err == nil {
 		e.clean, err = v.boot()
@@ -221,7 +237,7 @@ func (e *Engine) compile(r wazero.Runtime, wasm []byte) (wazero.CompiledModule, 
 func (e *Engine) release(v *vm) {
 	defer e.leave(e.active)
 	e.mu.Lock()
-	keep := v.err == nil && len(e.idle) < e.options.Idle && v.memory.Size() == v.image.size
+	keep := v.err == nil && len(e.idle) < e.options.Idle && v.memory.Size() == v.image.size && !v.spoiled()
 	if keep {
 		e.idle = append(e.idle, v)
 	}

@@ -22,7 +22,7 @@ const (
 // text puts a string into QuickJS's memory, with a zero at its end, and returns its address.
 func (v *vm) text(s string) uint32 {
 	p := v.malloc.call(uint64(len(s) + 1))
-	if p == 0 || !v.memory.WriteString(p, s) || !v.memory.WriteByte(p+uint32(len(s)), 0) {
+	if p == 0 || !v.write(p, append([]byte(s), 0)) {
 		return 0
 	}
 	return p
@@ -46,7 +46,7 @@ func (v *vm) try(f value, args ...value) (value, error) {
 		if v.isException.call(uint64(a)) != 0 {
 			return 0, v.thrown()
 		}
-		v.memory.WriteUint32Le(v.image.arguments+4*uint32(i), uint32(a))
+		v.write(v.image.arguments+4*uint32(i), binary.LittleEndian.AppendUint32(nil, uint32(a)))
 	}
 	out := value(v.invoke.call(uint64(f), uint64(v.image.undefined), uint64(len(args)), uint64(v.image.arguments)))
 	for _, a := range args {
@@ -68,7 +68,7 @@ func (v *vm) full() error {
 // string makes a JavaScript string of UTF-8.
 func (v *vm) string(s []byte) value {
 	p := v.malloc.call(uint64(len(s) + 1))
-	if p == 0 || !v.memory.Write(p, s) {
+	if p == 0 || !v.write(p, s) {
 		return 0
 	}
 	out := v.newString.call(uint64(p), uint64(len(s)))
@@ -83,7 +83,7 @@ func (v *vm) number(x value) float64 { return api.DecodeF64(v.getNumber.wide(uin
 // buffer makes an ArrayBuffer.
 func (v *vm) buffer(b []byte) value {
 	p := v.malloc.call(uint64(len(b) + 1))
-	if p == 0 || !v.memory.Write(p, b) {
+	if p == 0 || !v.write(p, b) {
 		return 0
 	}
 	out := v.newBuffer.call(uint64(p), uint64(len(b)))

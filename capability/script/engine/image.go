@@ -5,22 +5,17 @@ import "bytes"
 // The memory of QuickJS begins with its stack, which is empty between calls. Its data and its
 // heap follow, and then spare memory, so that a small call doesn't need more.
 const (
-	pageSize    = 4096
 	stackEnd    = 1 << 20
 	spareMemory = 192 << 10
-
-	// blockSize is how finely a delta is told: with 256 bytes, a small program takes 26 KB; with whole pages
-	// it would take 172 KB.
-	blockSize = 256
 )
 
-var zeroPage [pageSize]byte
+var zeroBlock [blockSize]byte
 
 // An image is the memory of an instance that has loaded the prelude and nothing else, and the
 // places of values in it.
 type image struct {
-	pages [][]byte // from stackEnd
-	size  uint32   // of the whole memory
+	data []byte // from stackEnd
+	size uint32 // of the whole memory
 
 	undefined                        value
 	arguments                        uint32 // the address of room for the arguments of vm.try
@@ -29,49 +24,38 @@ type image struct {
 
 // A delta is what the memory of an instance with a program differs in from its image.
 type delta struct {
-	at   []int  // where blocks are, from stackEnd
+	at   []int  // the addresses of blocks
 	data []byte // all blocks
 	size uint32 // of the whole memory
-}
-
-// above returns the memory above the stack, and its number of pages.
-func (v *vm) above() ([]byte, int) {
-	b, _ := v.memory.Read(stackEnd, v.memory.Size()-stackEnd)
-	return b, len(b) / pageSize
 }
 
 // keep fills the image with the memory of v.
 func (im *image) keep(v *vm) {
 	im.size = v.memory.Size()
-	now, n := v.above()
-	now = bytes.Clone(now)
-	for i := range n {
-		p := now[i*pageSize : (i+1)*pageSize]
-		if bytes.Equal(p, zeroPage[:]) {
-			p = zeroPage[:] // which stays in the processor's cache
-		}
-		im.pages = append(im.pages, p)
-	}
+	now, _ := v.memory.Read(stackEnd, im.size-stackEnd)
+	im.data = bytes.Clone(now)
+	clear(im.data[v.marks-stackEnd:][:marksSize])
 }
 
-// page returns a page of the image; the first one begins at stackEnd.
-func (im *image) page(i int) []byte {
-	if i < len(im.pages) {
-		return im.pages[i]
+// block returns the block of the image at an address.
+func (im *image) block(at int) []byte {
+	if at < stackEnd || at >= int(im.size) {
+		return zeroBlock[:]
 	}
-	return zeroPage[:]
+	return im.data[at-stackEnd:][:blockSize]
 }
 
 // delta returns what the memory of v differs in from its image.
 func (v *vm) delta() *delta {
 	d := &delta{size: v.memory.Size()}
-	now, n := v.above()
-	for i := range n {
-		for at := 0; at < pageSize; at += blockSize {
-			if b := now[i*pageSize+at:][:blockSize]; !bytes.Equal(b, v.image.page(i)[at:at+blockSize]) {
-				d.at = append(d.at, i*pageSize+at)
-				d.data = append(d.data, b...)
-			}
+	now, _ := v.memory.Read(0, d.size)
+	for at := stackEnd; at < len(now); at += blockSize {
+		if at == int(v.marks) {
+			at += marksSize
+		}
+		if b := now[at:][:blockSize]; !bytes.Equal(b, v.image.block(at)) {
+			d.at = append(d.at, at)
+			d.data = append(d.data, b...)
 		}
 	}
 	d.data = bytes.Clone(d.data)
@@ -79,8 +63,8 @@ func (v *vm) delta() *delta {
 }
 
 // rewind makes the memory what it was when d was taken; a nil d stands for a clean instance. It
-// compares all of it, and writes what differs. It fails if the memory is larger than it was
-// then, because memory can't shrink.
+// restores the blocks that were marked since the last time, and those in which the programs then and now differ.
+// It fails if the memory is larger than it was then, because memory can't shrink.
 func (v *vm) rewind(d *delta) bool {
 	if d == nil {
 		d = &delta{size: v.image.size}
@@ -93,42 +77,41 @@ func (v *vm) rewind(d *delta) bool {
 		}
 	}
 	v.stackPointer.Set(stackEnd)
-	v.clearStack()
-	now, n := v.above()
+	if v.program != d {
+		for _, at := range v.program.at {
+			v.mark(uint32(at), blockSize)
+		}
+	}
+	now, _ := v.memory.Read(0, d.size)
+	marks := v.marked()
 	k := 0 // the next block of d
-	for i := range n {
-		from, want := i*pageSize, v.image.page(i)
-		if k == len(d.at) || d.at[k] >= from+pageSize {
-			restore(now[from:from+pageSize], want)
-			continue
+	restore := func(at int) {
+		want := v.image.block(at)
+		for k < len(d.at) && d.at[k] < at {
+			k++
 		}
-		for at := 0; at < pageSize; at += blockSize {
-			block := want[at : at+blockSize]
-			if k < len(d.at) && d.at[k] == from+at {
-				block = d.data[k*blockSize : (k+1)*blockSize]
-				k++
-			}
-			restore(now[from+at:from+at+blockSize], block)
+		if k < len(d.at) && d.at[k] == at {
+			want = d.data[k*blockSize:][:blockSize]
 		}
+		copy(now[at:][:blockSize], want)
+	}
+	for i := 0; ; i++ {
+		next := bytes.IndexByte(marks[i:], 1)
+		if next < 0 {
+			break
+		}
+		i += next
+		restore(i * blockSize)
+		if end := (i + 1) * blockSize; end < len(now) && end != int(v.marks) {
+			restore(end) // a store that isn't aligned reaches into it
+		}
+		marks[i] = 0
+	}
+	if v.program != d {
+		for k, at := range d.at {
+			copy(now[at:], d.data[k*blockSize:][:blockSize])
+		}
+		v.program = d
 	}
 	return true
-}
-
-func restore(now, want []byte) {
-	if !bytes.Equal(now, want) {
-		copy(now, want)
-	}
-}
-
-// clearStack clears what the last call left below the end of the stack, down to four pages in
-// which it left nothing.
-func (v *vm) clearStack() {
-	stack, _ := v.memory.Read(0, stackEnd)
-	for at, zeros := stackEnd-pageSize, 0; at >= 0 && zeros < 4; at -= pageSize {
-		zeros++
-		if p := stack[at : at+pageSize]; !bytes.Equal(p, zeroPage[:]) {
-			clear(p)
-			zeros = 0
-		}
-	}
 }

@@ -4,14 +4,15 @@ import (
 	"context"
 	"crypto/rand"
 	"embed"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental"
-	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 
 	"kernos/internal/jsonscan"
 )
@@ -39,6 +40,10 @@ type vm struct {
 	linear *linear
 	ctx    context.Context // leads host functions to this vm
 	image  *image          // of a clean instance
+	marks  uint32          // the address of the marks of what was written
+	began  time.Time       // 0 on the monotonic clock, the same for all instances
+
+	program *delta // what the memory was rewound to
 
 	stackPointer api.MutableGlobal
 	scanner      jsonscan.Scanner // checks what QuickJS gives out
@@ -77,81 +82,125 @@ func (f function) wide(args ...uint64) uint64 {
 
 type vmKey struct{}
 
-// newRuntime returns QuickJS, and a runtime with all that QuickJS imports.
-func newRuntime(ctx context.Context, cache wazero.CompilationCache) (wazero.Runtime, []byte, error) {
+// newRuntime returns QuickJS with the address of its marks, and a runtime with all that QuickJS imports.
+func newRuntime(ctx context.Context, cache wazero.CompilationCache) (_ wazero.Runtime, wasm []byte, marks uint32, err error) {
 	r := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().WithMemoryLimitPages(maxMemory>>16).WithCompilationCache(cache))
-	if _, err := wasi_snapshot_preview1.Instantiate(ctx, r); err != nil {
-		return nil, nil, err
-	}
-	env := r.NewHostModuleBuilder("env")
-	for name, i := range imports {
-		env.NewFunctionBuilder().WithGoModuleFunction(i.f, numbers(i.params), numbers(i.results)).Export(name)
-	}
-	if _, err := env.Instantiate(ctx); err != nil {
-		return nil, nil, err
+	for name, functions := range imports {
+		module := r.NewHostModuleBuilder(name)
+		for name, i := range functions {
+			module.NewFunctionBuilder().WithGoModuleFunction(i.f, numbers(i.params), numbers(i.results)).Export(name)
+		}
+		if _, err := module.Instantiate(ctx); err != nil {
+			return nil, nil, 0, err
+		}
 	}
 	d, err := zstd.NewReader(nil)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, 0, err
 	}
 	defer d.Close()
-	wasm, err := d.DecodeAll(quickjs, nil)
-	if err != nil {
-		return nil, nil, err
+	if wasm, err = d.DecodeAll(quickjs, nil); err != nil {
+		return nil, nil, 0, err
 	}
-	wasm, err = stoppable(wasm, "host_module_normalize")
-	return r, wasm, err
+	wasm, marks, err = instrument(wasm, "host_module_normalize")
+	return r, wasm, marks, err
 }
 
-func numbers(n int) []api.ValueType {
-	types := make([]api.ValueType, n)
-	for i := range types {
+// numbers returns the types of numbers of 32 bits, i, and of 64 bits, I.
+func numbers(letters string) []api.ValueType {
+	types := make([]api.ValueType, len(letters))
+	for i, c := range letters {
 		types[i] = api.ValueTypeI32
+		if c == 'I' {
+			types[i] = api.ValueTypeI64
+		}
 	}
 	return types
 }
 
-// imports are the functions that QuickJS calls.
-var imports = map[string]struct {
-	params, results int
+// caller returns the instance that calls a host function.
+func caller(ctx context.Context) *vm { return ctx.Value(vmKey{}).(*vm) }
+
+type hostFunction struct {
+	params, results string
 	f               api.GoModuleFunc
-}{
-	"host_call": {5, 1, func(ctx context.Context, _ api.Module, stack []uint64) {
-		v := ctx.Value(vmKey{}).(*vm)
-		name, ok := v.memory.Read(uint32(stack[0]), uint32(stack[1]))
-		if !ok || v.run == nil {
-			stack[0] = v.raise("a host function is called out of turn")
-			return
-		}
-		stack[0] = v.hostCall(string(name), arguments{v, uint32(stack[4]), uint32(stack[3])})
-	}},
-	"host_interrupt": {0, 1, func(ctx context.Context, _ api.Module, stack []uint64) {
-		stack[0] = 0
-		if v := ctx.Value(vmKey{}).(*vm); v.run != nil && v.run.stopped() {
-			stack[0] = 1
-		}
-	}},
-	"host_get_timezone_offset": {2, 1, func(_ context.Context, _ api.Module, stack []uint64) { stack[0] = 0 }}, // UTC
-	"host_promise_rejection":   {3, 0, func(context.Context, api.Module, []uint64) {}},
-	"host_module_normalize": {2, 1, func(ctx context.Context, _ api.Module, stack []uint64) { // QuickJS doesn't use it; see stoppable
-		stack[0] = 0
-		if v := ctx.Value(vmKey{}).(*vm); v.run != nil && v.run.overdue() {
-			stack[0] = 1
-		}
-	}},
-	"host_module_load": {2, 1, func(_ context.Context, _ api.Module, stack []uint64) { stack[0] = 0 }},
+}
+
+// imports are the functions that QuickJS calls, by module. Those of WASI are here because what they write must be marked.
+var imports = map[string]map[string]hostFunction{
+	"env": {
+		"host_call": {"iiiii", "i", func(ctx context.Context, _ api.Module, stack []uint64) {
+			v := caller(ctx)
+			name, ok := v.memory.Read(uint32(stack[0]), uint32(stack[1]))
+			if !ok || v.run == nil {
+				stack[0] = v.raise("a host function is called out of turn")
+				return
+			}
+			stack[0] = v.hostCall(string(name), arguments{v, uint32(stack[4]), uint32(stack[3])})
+		}},
+		"host_interrupt": {"", "i", func(ctx context.Context, _ api.Module, stack []uint64) {
+			stack[0] = 0
+			if v := caller(ctx); v.run != nil && v.run.stopped() {
+				stack[0] = 1
+			}
+		}},
+		"host_get_timezone_offset": {"ii", "i", returns(0)}, // UTC
+		"host_promise_rejection":   {"iii", "", func(context.Context, api.Module, []uint64) {}},
+		"host_module_normalize": {"ii", "i", func(ctx context.Context, _ api.Module, stack []uint64) { // QuickJS doesn't use it; see instrument
+			stack[0] = 0
+			if v := caller(ctx); v.run != nil && v.run.overdue() {
+				stack[0] = 1
+			}
+		}},
+		"host_module_load": {"ii", "i", returns(0)},
+	},
+	"wasi_snapshot_preview1": {
+		"clock_time_get": {"iIi", "i", func(ctx context.Context, _ api.Module, stack []uint64) {
+			v, now := caller(ctx), time.Now().UnixNano()
+			if uint32(stack[0]) != 0 { // the monotonic clock
+				now = int64(time.Since(v.began)) + 1
+			}
+			stack[0] = errno(v.write(uint32(stack[2]), binary.LittleEndian.AppendUint64(nil, uint64(now))))
+		}},
+		"random_get": {"ii", "i", func(ctx context.Context, _ api.Module, stack []uint64) {
+			b := make([]byte, min(uint32(stack[1]), 1<<16))
+			_, _ = rand.Read(b) // never fails
+			stack[0] = errno(caller(ctx).write(uint32(stack[0]), b) && uint32(stack[1]) == uint32(len(b)))
+		}},
+		"fd_close":      {"i", "i", returns(badFile)},
+		"fd_fdstat_get": {"ii", "i", returns(badFile)},
+		"fd_seek":       {"iIii", "i", returns(badFile)},
+		"fd_write":      {"iiii", "i", returns(badFile)},
+	},
+}
+
+const badFile, badAddress = 8, 21 // errors of WASI
+
+func returns(n uint64) api.GoModuleFunc {
+	return func(_ context.Context, _ api.Module, stack []uint64) { stack[0] = n }
+}
+
+func errno(ok bool) uint64 {
+	if ok {
+		return 0
+	}
+	return badAddress
 }
 
 // newVM makes an instance whose memory is im's, or as the linker left it.
 func (e *Engine) newVM(im *image) (*vm, error) {
-	config := wazero.NewModuleConfig().WithName("").WithStartFunctions().WithSysWalltime().WithSysNanotime().WithRandSource(rand.Reader)
+	config := wazero.NewModuleConfig().WithName("").WithStartFunctions()
 	l := &linear{budget: &e.budget, max: maxMemory}
 	ctx := experimental.WithMemoryAllocator(context.Background(), experimental.MemoryAllocatorFunc(func(uint64, uint64) experimental.LinearMemory { return l }))
 	m, err := e.runtime.InstantiateModule(ctx, e.compiled, config)
 	if err != nil {
 		return nil, err
 	}
-	v := &vm{module: m, memory: m.Memory(), linear: l, image: im}
+	v := &vm{module: m, memory: m.Memory(), linear: l, image: im, marks: e.marks, began: e.began, program: &delta{}}
+	if im != nil { // all of it must be restored
+		v.mark(stackEnd, e.marks-stackEnd)
+		v.mark(e.marks+marksSize, im.size-e.marks-marksSize)
+	}
 	var ok bool
 	if v.stackPointer, ok = m.ExportedGlobal("__stack_pointer").(api.MutableGlobal); !ok {
 		return nil, errors.New("QuickJS doesn't export its stack pointer")

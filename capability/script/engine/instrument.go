@@ -7,17 +7,18 @@ import (
 	"slices"
 )
 
-// stoppable returns a WebAssembly module that calls the function it imports as asks in every few
-// thousandth round of its loops, and traps if that returns something else than 0.
+// instrument returns a WebAssembly module that can be stopped and whose memory can be restored: in every few
+// thousandth round of its loops it calls the function it imports as asks, and traps if that returns something else
+// than 0; and it marks each block of memory that it writes to, in marks, of which it returns the address.
 //
 // QuickJS asks now and then whether it shall stop, but not in the loops of its own functions:
 // [].indexOf of an object with a length of 2^53 would run for years. And while compiled
 // WebAssembly runs, Go can't stop its goroutine for a garbage collection, so that the whole
 // process would wait. wazero can stop a module too, but asks in each round, which makes it four times
 // as slow.
-func stoppable(module []byte, asks string) ([]byte, error) {
+func instrument(module []byte, asks string) (_ []byte, marks uint32, err error) {
 	if len(module) < 8 {
-		return nil, errors.New("it is too short")
+		return nil, 0, errors.New("it is too short")
 	}
 	w := &rewriter{out: slices.Clone(module[:8])}
 	r := &reader{b: module, at: 8}
@@ -28,43 +29,51 @@ func stoppable(module []byte, asks string) ([]byte, error) {
 		case sectionTypes:
 			n := section.number()
 			w.ask, w.bulk = n, n+1
+			w.types(&reader{b: section.b, at: section.at}, n)
 			w.vector(id, n+2, section.rest(), 0x60, 0, 0, 0x60, 3, i32, i32, i32, 0) // () → (), (i32, i32, i32) → ()
 		case sectionImports:
 			if err := w.imports(section.b, asks); err != nil {
-				return nil, err
+				return nil, 0, err
 			}
 		case sectionFunctions:
 			n := section.number()
+			for types := (&reader{b: section.b, at: section.at}); types.at < len(types.b); {
+				w.functions = append(w.functions, types.number())
+			}
 			w.first = w.imported + n
 			types := binary.AppendUvarint(nil, w.ask)
 			types = binary.AppendUvarint(types, w.bulk)
 			types = binary.AppendUvarint(types, w.bulk)
 			w.vector(id, n+3, section.rest(), types...)
+		case sectionMemory:
+			if err := w.memory(section); err != nil {
+				return nil, 0, err
+			}
 		case sectionGlobals:
 			n := section.number()
 			w.left = binary.AppendUvarint(nil, n)
 			w.vector(id, n+1, section.rest(), slices.Concat([]byte{i32, 1, 0x41}, rounds, []byte{opEnd})...)
 		case sectionCode:
 			if err := w.code(section); err != nil {
-				return nil, err
+				return nil, 0, err
 			}
 		default:
 			w.section(id, section.b)
 		}
 		if section.err != nil {
-			return nil, section.err
+			return nil, 0, section.err
 		}
 	}
 	if w.left == nil || w.first == 0 {
-		return nil, errors.New("it has no functions or no globals")
+		return nil, 0, errors.New("it has no functions or no globals")
 	}
-	return w.out, r.err
+	return w.out, w.marks, r.err
 }
 
 const (
-	sectionTypes, sectionImports, sectionFunctions, sectionGlobals, sectionCode = 1, 2, 3, 6, 10
+	sectionTypes, sectionImports, sectionFunctions, sectionMemory, sectionGlobals, sectionCode = 1, 2, 3, 5, 6, 10
 
-	i32                             = 0x7F
+	i32, i64, f32, f64              = 0x7F, 0x7E, 0x7D, 0x7C
 	opLoop, opIf, opEnd, opCall     = 0x03, 0x04, 0x0B, 0x10
 	opLocal, opGlobal, opSetGlobal  = 0x20, 0x23, 0x24
 	opConst, opAtMost, opSub, opShr = 0x41, 0x4C, 0x6B, 0x76
@@ -73,9 +82,9 @@ const (
 // rounds is how many rounds of loops pass between two questions, 16,384, as a signed number of variable length.
 var rounds = []byte{0x80, 0x80, 0x01}
 
-// A rewriter writes the module that stoppable returns. It adds a global, left, with the rounds that are
-// left, and three functions: one asks, the others copy and fill memory, which count as
-// a round for every 64 bytes.
+// A rewriter writes the module that instrument returns. It adds a global, left, with the rounds that are
+// left, and three functions: one asks, the others fill and copy memory, which count as
+// a round for every 64 bytes, and mark what they write.
 type rewriter struct {
 	out       []byte
 	ask, bulk uint64 // types of the added functions
@@ -83,6 +92,10 @@ type rewriter struct {
 	asks      []byte // the number of the imported function
 	first     uint64 // the number of the first added function
 	left      []byte // the number of the added global
+
+	params    []uint64 // how many each type of function has
+	functions []uint64 // the type of each function
+	marks     uint32
 }
 
 func (w *rewriter) section(id byte, body []byte) {
@@ -137,17 +150,20 @@ func (w *rewriter) code(r *reader) error {
 	out = binary.AppendUvarint(out, functions+3)
 	var body []byte
 	add := func(body []byte) { out = append(binary.AppendUvarint(out, uint64(len(body))), body...) }
-	for range functions {
+	for i := range functions {
 		f := &reader{b: r.bytes(int(r.number()))}
-		body = body[:0]
-		for range f.number() { // its variables
-			f.number()
+		groups, from := f.number(), f.at
+		m := marker{w: w, address: w.params[w.functions[i]]}
+		for range groups { // its variables
+			m.address += f.number()
 			f.byte()
 		}
-		done := 0
+		body = append(binary.AppendUvarint(body[:0], groups+uint64(len(m.variables())/2)), f.b[from:f.at]...)
+		body = append(body, m.variables()...)
+		done := f.at
 		for f.at < len(f.b) && f.err == nil {
 			from := f.at
-			switch f.instruction() {
+			switch op := f.instruction(); op {
 			case opLoop:
 				body = append(append(body, f.b[done:f.at]...), round...)
 				done = f.at
@@ -158,6 +174,11 @@ func (w *rewriter) code(r *reader) error {
 				}
 				body = append(append(append(body, f.b[done:from]...), opCall), callee...)
 				done = f.at
+			default:
+				if op >= opStore && op <= opLastStore {
+					body = m.store(append(body, f.b[done:from]...), f.b[from:f.at])
+					done = f.at
+				}
 			}
 		}
 		if f.err != nil {
@@ -167,8 +188,8 @@ func (w *rewriter) code(r *reader) error {
 	}
 	arguments := []byte{opLocal, 0, opLocal, 1, opLocal, 2}
 	add(slices.Concat([]byte{0, opConst}, rounds, []byte{opSetGlobal}, w.left, []byte{opConst, 0, opConst, 0, opCall}, w.asks, []byte{opIf, 0x40, 0x00, opEnd, opEnd}))
-	add(slices.Concat([]byte{0}, size, arguments, []byte{0xFC, 11, 0, opEnd}))
-	add(slices.Concat([]byte{0}, size, arguments, []byte{0xFC, 10, 0, 0, opEnd}))
+	add(slices.Concat([]byte{0}, size, arguments, []byte{0xFC, 11, 0}, w.markRange(), []byte{opEnd}))
+	add(slices.Concat([]byte{0}, size, arguments, []byte{0xFC, 10, 0, 0}, w.markRange(), []byte{opEnd}))
 	w.section(sectionCode, out)
 	return r.err
 }
