@@ -166,10 +166,11 @@ type deleteOutput struct {
 }
 
 var remove = kernel.DefineCommand[deleteInput, deleteOutput](kernel.Definition{
-	Type:    "VFS.Delete",
-	Errors:  []kernel.ErrorDefinition{{Code: 403, When: "the mount can't be written"}, {Code: 404, When: "the file doesn't exist"}, {Code: 409, When: "the directory isn't empty"}, {Code: 502, When: "no mount has the file"}},
-	Summary: "Delete a file or a directory of the os:// tree.",
-	Effect:  kernel.External,
+	Type:     "VFS.Delete",
+	Destroys: true,
+	Errors:   []kernel.ErrorDefinition{{Code: 403, When: "the mount can't be written"}, {Code: 404, When: "the file doesn't exist"}, {Code: 409, When: "the directory isn't empty"}, {Code: 502, When: "no mount has the file"}},
+	Summary:  "Delete a file or a directory of the os:// tree.",
+	Effect:   kernel.External,
 })
 
 func (t *Tree) deleteCall(ctx context.Context, in deleteInput) (deleteOutput, error) {
