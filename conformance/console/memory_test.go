@@ -83,8 +83,11 @@ func TestMemoryTree(t *testing.T) {
 	}
 	w.ask("Memory.Set", "command", `{"key":"vault/token","value":"`+sealedValue+`"}`)
 	w.goTo("/memory/a/b/c") // its folders open by themselves
-	const names = `[...document.querySelectorAll('[data-testid=key], [data-testid=folder]')].map((e) => e.textContent.replace(/^. /, "")).join(" ")`
+	const names = `[...document.querySelectorAll('[data-testid=key], [data-testid=folder]')].map((e) => e.textContent.trim()).join(" ")`
 	w.wait(names + ` === "a/ b b/ c vault/ z"`)
+	w.ask("Memory.Set", "command", `{"key":"z","value":[3,"x",{"y":[0]}]}`)
+	w.goTo("/memory/z")
+	w.wait(`document.querySelector('[data-testid=shown]') && JSON.stringify(JSON.parse(document.querySelector('[data-testid=shown]').textContent)) === '[3,"x",{"y":[0]}]'`)
 	w.goTo("/memory/vault/token")
 	w.wait(`document.querySelector('[data-testid=sealed]') && !document.querySelector('[data-testid=edit]')`)
 	if text := eval[string](w, `document.body.textContent`); strings.Contains(text, sealedValue) {

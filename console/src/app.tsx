@@ -93,6 +93,10 @@ function App() {
     { name: "Keys", hint: "show the keys", mark: "?", run: openSheet },
     { name: "Sign out", hint: "end the sign-in of this browser", run: () => void signOut() },
   ].filter((entry) => entry.name.toLowerCase().includes(typed.toLowerCase()))), []);
+  useEffect(() => {
+    const added = available.value.flatMap((view) => (view.find ? [addFinder(view.find)] : []));
+    return () => added.forEach((remove) => remove());
+  }, [available.value]);
   useEffect(() => { document.body.classList.toggle("offline", status.value !== "online"); }, [status.value]);
   const view = current.value;
   const content = useMemo(() => <Lazy key={view.name} load={view.load} />, [view]);
@@ -101,7 +105,7 @@ function App() {
     <>
       <Top />
       <Navigation />
-      <main class="work" data-testid="view" data-view={view.name}><Changes />{content}</main>
+      <main class="work" data-testid="view" data-view={view.name}><h1 class="unseen">{view.title}</h1><Changes />{content}</main>
       <StatusLine />
       <Palette />
       <Sheet />

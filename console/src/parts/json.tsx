@@ -11,7 +11,7 @@ function Value({ value, depth, open }: { value: unknown; depth: number; open: bo
   const [shown, show] = useState(open && depth < 4);
   const [limit, raise] = useState(most);
   if (value === null || typeof value !== "object") return <Scalar value={value} />;
-  const list = Array.isArray(value), names = list ? value.map(String) : Object.keys(value);
+  const list = Array.isArray(value), names = Object.keys(value);
   if (!names.length) return <>{list ? "[]" : "{}"}</>;
   if (!shown) return <button class="fold" onClick={() => show(true)}>{list ? `[ ${names.length} ]` : `{ ${names.slice(0, 4).join(", ")}${names.length > 4 ? ", …" : ""} }`}</button>;
   const pad = "  ".repeat(depth + 1);

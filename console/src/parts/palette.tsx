@@ -44,7 +44,7 @@ export function Palette() {
   useEffect(() => { shown.value ? dialog.current?.showModal() : dialog.current?.close(); }, [shown.value]);
   const move = (by: number) => { at.value = Math.max(0, Math.min(entries.peek().length - 1, at.peek() + by)); };
   return (
-    <dialog class="palette" ref={dialog} aria-label="Go to" data-testid="palette" hidden={!shown.value} onClose={() => { shown.value = false; }}>
+    <dialog class="palette" ref={dialog} aria-label="Go to" data-testid="palette" hidden={!shown.value} onClose={() => { shown.value = dialog.current!.open; /* it may have been opened again meanwhile */ }}>
       <input role="combobox" aria-label="Go to a method, key, message or action" aria-expanded="true" aria-controls="palette-list"
         aria-activedescendant={entries.value.length ? `palette-${at.value}` : undefined}
         placeholder="Method, key, message id or action" value={text.value}

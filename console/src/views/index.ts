@@ -1,5 +1,8 @@
 // The views. Adding one is a folder and a line here.
 import type { ComponentType } from "preact";
+import { go, link } from "../core/route";
+import { ask } from "../core/rpc";
+import type { Finder } from "../parts/palette";
 
 export interface View {
   name: string; // in the address
@@ -7,11 +10,27 @@ export interface View {
   key: string; // which opens it
   needs?: string; // a method: without it the view isn't there
   load(): Promise<{ default: ComponentType }>;
+  find?: Finder; // what of the view the palette reaches
 }
 
 export const views: View[] = [
   { name: "call", title: "Call", key: "g c", load: () => import("./call/view") },
-  { name: "messages", title: "Messages", key: "g m", needs: "message_list", load: () => import("./messages/view") },
+  { name: "messages", title: "Messages", key: "g m", needs: "message_list", load: () => import("./messages/view"), find: messages },
   { name: "workflows", title: "Workflows", key: "g w", needs: "message_graph", load: () => import("./workflows/view") },
-  { name: "memory", title: "Memory", key: "g k", needs: "memory_list", load: () => import("./memory/view") },
+  { name: "memory", title: "Memory", key: "g k", needs: "memory_list", load: () => import("./memory/view"), find: keys },
 ];
+
+/** The message whose id was typed, or pasted. */
+async function messages(typed: string) {
+  if (typed.length < 6 || /\s/.test(typed)) return [];
+  const { type, metadata } = await ask("message_get", [{ id: typed }]);
+  return [{ name: metadata.id, hint: type, mark: "message", run: () => go(link("messages", [metadata.id])) }];
+}
+
+/** The keys that have what was typed in them, of the folder that it names. */
+async function keys(typed: string) {
+  if (!typed) return [];
+  const text = typed.replace(/^\/+/, ""), prefix = text.slice(0, Math.max(0, text.lastIndexOf("/")));
+  const found = await ask<{ keys: string[] }>("memory_list", [{ prefix, recursive: true, limit: 1000 }]);
+  return found.keys.filter((key) => key.includes(text)).map((key) => ({ name: key, hint: "", mark: "memory", run: () => go(link("memory", key.split("/"))) }));
+}

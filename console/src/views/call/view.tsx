@@ -46,6 +46,7 @@ function Methods({ current }: { current: string }) {
   );
   return (
     <div class="methods">
+      <h2 class="unseen">Methods</h2>
       <div class="bar"><input class="spread" type="search" aria-label="Filter methods" placeholder="Filter methods" data-testid="filter" value={filter.value} onInput={(event) => { filter.value = event.currentTarget.value; }} /></div>
       {!typed && pinned.value.length > 0 && <section><h3>Pinned</h3><ul>{pinned.value.map(line)}</ul></section>}
       {!typed && recent.length > 0 && <section><h3>Recent</h3><ul>{recent.map(line)}</ul></section>}

@@ -45,7 +45,7 @@ export function Editor({ name, stored, draft, ready, done, cancel }: EditorProps
     <div class="body editor" data-testid="editor">
       {theirs.value && (
         <div class="guidance" role="alert" data-testid="conflict">
-          <p>{base.value ? `${name} was changed meanwhile, to revision ${base.value.revision}. Lines with − are what it has now, lines with + are yours.` : `${name} was deleted meanwhile.`}</p>
+          <p>{base.value ? `${name} was changed meanwhile, to revision ${base.value.revision}. Lines with - are what it has now, lines with + are yours.` : `${name} was deleted meanwhile.`}</p>
           <button data-testid="theirs" onClick={done}>Keep what is stored</button>
         </div>
       )}

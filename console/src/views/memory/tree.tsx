@@ -35,7 +35,7 @@ function Branch({ name, chosen }: { name: string; chosen: string }) {
   useEffect(() => { if (within) open.value = true; }, [within]);
   return (
     <li>
-      <button class="plain folder mono" aria-expanded={open.value} data-testid="folder" onClick={() => { open.value = !open.value; }}><span aria-hidden="true">{open.value ? "▾" : "▸"}</span> {last(name.slice(0, -1))}/</button>
+      <button class="plain folder mono" aria-expanded={open.value} data-testid="folder" onClick={() => { open.value = !open.value; }}><svg width="8" height="8" aria-hidden="true"><path d={open.value ? "M0 2h8L4 7z" : "M2 0v8l5-4z"} fill="currentColor" /></svg> {last(name.slice(0, -1))}/</button>
       {open.value && <Folder prefix={name.slice(0, -1)} chosen={chosen} />}
     </li>
   );

@@ -17,7 +17,8 @@ export function Lines({ spots, chosen, lit, address, press, timeline }: DrawingP
           <span class={`kind ${node.kind}`}>{node.kind || "missing"}</span>
           <span class="mono clip">{node.type}{spot.folded && ` ×${spot.same.length}`}<span class="faint">{outcome(spot)}</span></span>
         </span>
-        {timeline && <span class="track"><span class={`stretch ${node.kind}`} style={{ left: `${((node.at - from) / whole) * 100}%`, width: `${(took(node) / whole) * 100}%` }} /><span class="faint">{span(took(node))}</span></span>}
+        {timeline && <span class="track"><span class={`stretch ${node.kind}`} style={{ left: `${((node.at - from) / whole) * 100}%`, width: `${(took(node) / whole) * 100}%` }} /></span>}
+        {timeline && <span class="faint">{span(took(node))}</span>}
       </a>
     );
   };
