@@ -12,7 +12,8 @@ export function Recent() {
   useEffect(() => {
     ask("message_list", [{ kind: "command,query", order: "desc", limit: 1000 }]).then((answer) => {
       const first = new Map<string, Message>(); // of each workflow, the request that began it
-      for (const message of (answer.messages ?? []) as Message[]) first.set(message.metadata.correlation ?? message.metadata.id, message);
+      const asked = ((answer.messages ?? []) as Message[]).filter((message) => !message.type.startsWith("Message.")); // questions about the journal, most of them this page's own
+      for (const message of asked) first.set(message.metadata.correlation ?? message.metadata.id, message);
       found.value = [...first.values()].slice(0, most);
     }, (error) => { failure.value = error.message; });
   }, []);
