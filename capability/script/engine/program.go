@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -133,11 +134,11 @@ func (e *Engine) load(ctx context.Context, p *Program) (*delta, json.RawMessage,
 // codeName is the name of the code in QuickJS's stack traces.
 const codeName = "code"
 
-// esbuild is recursive, and takes time that grows exponentially with some nested expressions of TypeScript. It can't
-// be stopped, so what it gets is bounded, and how often it may be left behind.
+// esbuild is recursive, and can't be stopped, so what it gets is bounded, and how often it may be left behind.
 const (
 	maxCode       = 64 << 10        // bytes of a source
 	maxNesting    = 500             // of brackets, and of operators in a row
+	maxReading    = 4 << 20         // bytes of TypeScript, counted as often as they may be read: about a second
 	maxTranslate  = 5 * time.Second // for one source
 	maxTranslates = 2               // at once
 )
@@ -167,10 +168,28 @@ func nested(code string) bool {
 	return false
 }
 
+// In TypeScript, esbuild reads what comes after "a ? (b) : c =>" twice, and what comes after "infer a extends". Where they
+// are nested, each doubles the time.
+var (
+	arrowInQuestion = regexp.MustCompile(`(?s)\?[\s\v\pZ\x{FEFF}]*[(</].*?\)[\s\v\pZ\x{FEFF}]*[:/].*?=>`)
+	inferred        = regexp.MustCompile(`infer`)
+)
+
+// ambiguous reports whether esbuild could take too long for code as TypeScript. It takes the worst: that all such
+// expressions are nested, and that texts and comments are code.
+func ambiguous(code string) bool {
+	doubled := len(arrowInQuestion.FindAllStringIndex(code, 32)) + len(inferred.FindAllStringIndex(code, 32))
+	return len(code)<<min(doubled, 32) > maxReading
+}
+
 // translate makes JavaScript of the source: without types, and with the modules it imports.
 func (e *Engine) translate(ctx context.Context, p *Program) error {
 	src := p.Source
 	fault := &CodeError{Name: src.Name}
+	plain := src.Language != "js" && ambiguous(src.Code)
+	if plain {
+		src.Language = "js" // which it may be
+	}
 	options := buildOptions(src)
 	switch {
 	case options == nil:
@@ -194,9 +213,13 @@ func (e *Engine) translate(ctx context.Context, p *Program) error {
 	}()
 	select {
 	case <-ctx.Done():
-		fault.Message = "the code takes too long to translate: nest fewer conditional expressions and arrow functions"
+		fault.Message = "the code takes too long to translate: split it"
 		return fault
 	case result := <-built:
+		if plain && len(result.Errors) > 0 {
+			fault.Message = "the code has types, and too many expressions like a ? (b) : c => d, or too many infer, to be read as TypeScript: write some of them with if, or leave out the types"
+			return fault
+		}
 		return p.take(result)
 	}
 }
