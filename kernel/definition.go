@@ -140,16 +140,17 @@ const (
 	// Always: all of them.
 	Always Recording = iota
 
-	// InWorkflows: all but the queries that the owner sends without a correlation and without a
-	// causation. It is for syscalls that only look at what is there, so that looking doesn't
-	// fill the journal. Commands, nested calls, and what a token sends are always recorded.
+	// InWorkflows: all but the queries that the owner sends, also from the console, without a
+	// correlation and without a causation. It is for syscalls that only look at what is there, so
+	// that looking doesn't fill the journal. Commands, nested calls, and what other tokens send are
+	// always recorded.
 	InWorkflows
 )
 
 // unrecorded reports whether a request for the syscall, and what answers it, isn't recorded.
 func (s *Syscall) unrecorded(m *message.Message, from Sender) bool {
 	return s != nil && s.Recording == InWorkflows && m.Kind == message.KindQuery &&
-		m.Metadata.Correlation == "" && m.Metadata.Causation == "" && from.Principal().IsOwner()
+		m.Metadata.Correlation == "" && m.Metadata.Causation == "" && from.Principal().IsPerson()
 }
 
 // An EventDefinition describes an event that a syscall emits.

@@ -1,46 +1,10 @@
 package console_test
 
 import (
-	"os"
 	"testing"
 
 	"github.com/chromedp/chromedp"
 )
-
-// picture keeps a picture of the page.
-func (w *world) picture(path string) {
-	w.Helper()
-	png, err := chromedp.Run(w.ctx, chromedp.CaptureScreenshot())
-	if err != nil {
-		w.fail(err)
-	}
-	if err := os.WriteFile(path, png, 0o600); err != nil {
-		w.Fatal(err)
-	}
-}
-
-func TestCall(t *testing.T) {
-	w := open(t)
-	w.goTo("/call/memory/set")
-	w.fill(`[data-field="/key"] textarea`, "notes/1")
-	w.fill(`[data-field="/value"] textarea`, `{"milk":2}`)
-	w.click(`[data-testid=run]`)
-	w.wait(`document.querySelector('[data-testid=answer]')?.dataset.status === "done"`)
-	w.picture("/tmp/w5/shot1.png")
-	if got := w.ask("Memory.Get", "query", `{"key":"notes/1"}`); string(got) != `{"milk":2}` {
-		t.Errorf("memory has %s", got)
-	}
-	w.goTo("/call/memory/get")
-	w.fill(`[data-field="/key"] textarea`, "nope")
-	w.click(`[data-testid=run]`)
-	w.wait(`document.querySelector('[data-testid=answer]')?.dataset.status === "failed"`)
-	w.theme("dark")
-	w.picture("/tmp/w5/shot2.png")
-	w.goTo("/call/http/fetch")
-	w.wait(`document.querySelector('[data-field="/url"]')`)
-	w.do(chromedp.EmulateViewport(390, 844))
-	w.picture("/tmp/w5/shot3.png")
-}
 
 func TestMessages(t *testing.T) {
 	w := open(t)
@@ -51,9 +15,26 @@ func TestMessages(t *testing.T) {
 	w.wait(`[...document.querySelectorAll('.message')].some((row) => row.textContent.includes("honey"))`)
 	w.fill(`[data-testid=filter]`, "kind:command honey")
 	w.wait(`document.querySelectorAll('.message').length === 1`)
+	w.wait(`location.hash.includes("filter=kind")`)
 	w.click(`.message`)
 	w.wait(`document.querySelectorAll('[data-testid=inspector] .one').length === 2`)
-	w.picture("/tmp/w5/shot4.png")
 	w.fill(`[data-testid=filter]`, "knd:command")
 	w.wait(`document.querySelector('[data-testid=problem]')?.textContent.includes("did you mean kind")`)
+}
+
+// The palette reaches views, methods and actions by keys alone.
+func TestKeys(t *testing.T) {
+	w := open(t)
+	w.do(chromedp.KeyEvent("g"), chromedp.KeyEvent("m"))
+	w.wait(`document.querySelector('[data-view=messages]')`)
+	eval[bool](w, `document.dispatchEvent(new KeyboardEvent("keydown", {key: "k", ctrlKey: true, bubbles: true}))`)
+	w.do(chromedp.WaitVisible(chromedp.CSS(`[data-testid=palette] input`)))
+	w.do(chromedp.KeyEvent("memory.get"))
+	w.wait(`document.querySelector('[data-testid=palette] li[aria-selected=true]')?.textContent.startsWith("memory.get")`)
+	w.do(chromedp.KeyEvent("\r"))
+	w.wait(`location.hash === "#/call/memory/get"`)
+	w.wait(`!document.querySelector('[data-testid=palette]').open`)
+	eval[bool](w, `(() => { document.activeElement.blur(); return true; })()`)
+	w.do(chromedp.KeyEvent("?"))
+	w.do(chromedp.WaitVisible(chromedp.CSS(`[data-testid=sheet]`)))
 }

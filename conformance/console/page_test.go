@@ -20,11 +20,12 @@ import (
 
 	"kernos/daemon"
 	"kernos/internal/testkit/browser"
+	"kernos/kernel"
 	"kernos/message"
 )
 
 // patience is how long a condition is waited for.
-const patience = 20 * time.Second
+const patience = 60 * time.Second
 
 // The tests share a browser; each has a profile of its own in it.
 var theBrowser = sync.OnceValues(func() (context.Context, error) {
@@ -63,6 +64,7 @@ type world struct {
 	daemon *daemon.Daemon
 	home   string
 	addr   string
+	extra  []kernel.Module
 	stop   func()
 	ctx    context.Context // of the page
 
@@ -71,9 +73,9 @@ type world struct {
 }
 
 // open starts a kernel, and a browser page that is signed in to its console.
-func open(t *testing.T) *world {
+func open(t *testing.T, extra ...kernel.Module) *world {
 	t.Helper()
-	w := &world{T: t, home: t.TempDir(), addr: "127.0.0.1:0"}
+	w := &world{T: t, home: t.TempDir(), addr: "127.0.0.1:0", extra: extra}
 	w.serve()
 	w.newPage()
 	w.signIn()
@@ -83,7 +85,7 @@ func open(t *testing.T) *world {
 // serve starts the kernel.
 func (w *world) serve() {
 	w.Helper()
-	d, err := daemon.Open(&daemon.Options{Home: w.home, Web: &daemon.Web{Address: w.addr}})
+	d, err := daemon.Open(&daemon.Options{Home: w.home, Web: &daemon.Web{Address: w.addr}, Modules: w.extra})
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -226,9 +228,16 @@ func (w *world) theme(name string) {
 // ask calls a syscall as the owner.
 func (w *world) ask(t message.Type, kind message.Kind, data string) json.RawMessage {
 	w.Helper()
-	out, _ := w.daemon.Call(w.Context(), message.Message{Kind: kind, Type: t, Data: json.RawMessage(data)}, nil)
+	out := w.outcome(t, kind, data)
 	if out.Kind == message.KindError {
 		w.Fatalf("%s: %s", t, out.Data)
 	}
 	return out.Data
+}
+
+// outcome is ask for a call that may fail.
+func (w *world) outcome(t message.Type, kind message.Kind, data string) message.Message {
+	w.Helper()
+	out, _ := w.daemon.Call(w.Context(), message.Message{Kind: kind, Type: t, Data: json.RawMessage(data)}, nil)
+	return out
 }

@@ -106,7 +106,7 @@ func describeMethod(r *kernel.Route, shared *definitions, at int) openRPCMethod 
 		Name: r.Name(), Tags: []openRPCTag{{r.Namespace}}, Summary: r.Syscall.Summary,
 		Params: []openRPCParam{}, ParamStructure: "by-name", Result: json.RawMessage(streamResult),
 		Stream: openRPCStream{Notification, r.Namespace + "." + r.Method, shared.take(r.Syscall.Output.JSON(), here+"/x-stream/data")},
-		Type: r.Syscall.Type, Kind: r.Syscall.Kind,
+		Type:   r.Syscall.Type, Kind: r.Syscall.Kind,
 		Asks: r.Syscall.Kind == message.KindCommand && (r.Syscall.Destroys || r.Syscall.Effect == kernel.External),
 	}
 	for _, p := range members(in.Get("properties")) {

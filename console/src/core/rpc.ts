@@ -164,13 +164,13 @@ export function connect() {
   next.onclose = () => {
     if (socket !== next) return;
     socket = undefined;
-    const open = [...questions.values()];
-    questions.clear();
-    open.forEach((question) => question.lost());
-    batch(() => {
+    batch(() => { // before anything is told: what is asked now waits for the next connection
       if (status.peek() !== "lost") lostAt.value = Date.now();
       status.value = "lost";
     });
+    const open = [...questions.values()];
+    questions.clear();
+    open.forEach((question) => question.lost());
     void again();
   };
 }

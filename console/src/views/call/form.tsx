@@ -82,7 +82,8 @@ interface PlainProps { id: string; s: Schema; type: string; value: any; name: st
 
 function Plain({ id, s, type, value, name, required, error, set }: PlainProps) {
   const [typed, setTyped] = useState<string | undefined>(); // what can't be a value yet
-  const about = { id, "aria-label": name, "aria-invalid": !!(error || typed !== undefined), "aria-describedby": `${id}-help ${id}-error`, "data-testid": "input" };
+  const unfit = typed !== undefined && Number.isNaN(Number(typed));
+  const about = { id, "aria-label": name, "aria-invalid": !!(error || unfit), "aria-describedby": `${id}-help ${id}-error`, "data-testid": "input" };
   if (s.enum) {
     const index = s.enum.findIndex((known) => known === value);
     return (
@@ -105,7 +106,7 @@ function Plain({ id, s, type, value, name, required, error, set }: PlainProps) {
         onInput={(event) => {
           const text = event.currentTarget.value.trim(), number = Number(text);
           const fits = text !== "" && Number.isFinite(number) && (type === "number" || Number.isInteger(number));
-          setTyped(text === "" || fits ? undefined : text);
+          setTyped(text === "" || (fits && String(number) === text) ? undefined : text); // "0." is on its way to 0.5
           set(text === "" ? undefined : fits ? number : text);
         }} />
     );

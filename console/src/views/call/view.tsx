@@ -161,7 +161,8 @@ function Ask({ module, method }: { module: string; method: string }) {
   const mend = (suggested: string, params?: unknown) => {
     const target = suggested.includes(".") ? suggested.split(".", 2) : [module, suggested];
     if (target.join(".") === name) { if (params !== undefined) change(params); document.querySelector<HTMLElement>("[data-testid=run]")?.focus(); return; }
-    go(link("call", target, { data: JSON.stringify(params ?? value.peek()) }));
+    const typed = value.peek() && Object.keys(value.peek()).length > 0; // an example is for a form that is empty
+    go(link("call", target, { data: JSON.stringify(typed ? value.peek() : params ?? {}) }));
   };
 
   const about = schema.value;
@@ -208,7 +209,7 @@ function Ask({ module, method }: { module: string; method: string }) {
   }
 
   async function check(run: Run): Promise<string | undefined> {
-    const { output } = facts.peek();
+    const { output } = await describe(module, method);
     const answer = run.items.findLast((item) => item.type === "data" && item.content_type === `${module}.${method}`);
     if (!output || !answer) return undefined;
     const found = await problems(output, answer.data);

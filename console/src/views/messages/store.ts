@@ -7,6 +7,7 @@ import { ask, open, type Stream } from "../../core/rpc";
 /** How many messages the page keeps. The first ones leave when more come. */
 export const most = 100_000;
 const pageSize = 500;
+const pause = 500; // before a watch that has ended begins again, in milliseconds
 
 export const entries = signal<Entry[]>([]);
 export const problem = signal("");
@@ -73,11 +74,13 @@ function follow(line: string, mine: number, after?: number) {
       else if (item.type === "data" && item.data?.count !== undefined) add({ gap: `${item.data.count} messages are missing here` } as Entry);
       else if (item.type === "error") problem.value = item.error;
     },
-    lost(reason) { // the stream was not kept: what came meanwhile is read from the journal again
-      if (mine !== generation) return;
-      add({ gap: reason } as Entry);
-      const last = entries.peek().findLast((entry) => entry.seq)?.seq;
-      follow(line, mine, last);
+    lost(reason) {
+      if (mine === generation) add({ gap: reason } as Entry);
+    },
+    end() { // the kernel was stopped, or has not kept the stream: the journal has what came meanwhile
+      setTimeout(() => {
+        if (mine === generation) follow(line, mine, entries.peek().findLast((entry) => entry.seq)?.seq ?? after);
+      }, pause);
     },
   });
 }

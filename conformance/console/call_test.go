@@ -1,0 +1,227 @@
+package console_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"kernos/kernel"
+	"kernos/message"
+	"kernos/schema"
+)
+
+// everyKind is a schema with all kinds of fields that the protocol's appendix B lists, and those
+// that make forms hard.
+const everyKind = `{
+	"type": "object",
+	"properties": {
+		"title":  {"type": "string", "description": "Text input"},
+		"key":    {"type": "string", "format": "uuid"},
+		"when":   {"type": "string", "format": "date-time"},
+		"count":  {"type": "integer", "minimum": 1},
+		"ratio":  {"type": "number"},
+		"urgent": {"type": "boolean"},
+		"tags":   {"type": "array", "items": {"type": "string"}},
+		"extra":  {"type": "object", "properties": {"deep": {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}}},
+		"labels": {"type": "object", "additionalProperties": {"type": "string"}},
+		"note":   {"type": ["string", "null"]},
+		"colour": {"enum": ["red", "green"]},
+		"target": {"oneOf": [
+			{"type": "object", "properties": {"by": {"const": "name"}, "name": {"type": "string"}}, "required": ["by", "name"]},
+			{"type": "object", "properties": {"by": {"const": "number"}, "number": {"type": "integer"}}, "required": ["by", "number"]}]},
+		"secret": {"type": "string", "writeOnly": true},
+		"limit":  {"type": "integer", "default": 20},
+		"any":    {},
+		"tree":   {"$ref": "#/$defs/Node"}
+	},
+	"required": ["title"],
+	"additionalProperties": false,
+	"$defs": {"Node": {"type": "object", "properties": {"value": {"type": "integer"}, "next": {"$ref": "#/$defs/Node"}}}}
+}`
+
+// formModule is a module that repeats what it gets, with progress, and one whose answers are wrong.
+func formModule() kernel.Module {
+	return kernel.Module{Name: "form", Version: "1.0.0", Summary: "Forms.", Syscalls: []kernel.Syscall{
+		{
+			Definition: kernel.Definition{Type: "Form.Fill", Kind: message.KindQuery, Summary: "Repeat what is given.", Input: schema.Parsed([]byte(everyKind)), Output: schema.Any},
+			Handler: func(_ context.Context, m message.Message, emit kernel.Emit) {
+				emit(m.Reply(m.Data))
+			},
+		},
+		{
+			Definition: kernel.Definition{Type: "Form.Wrong", Kind: message.KindQuery, Summary: "Give an answer that doesn't fit.", Input: schema.Any, Output: schema.Parsed([]byte(`{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}`))},
+			Handler: func(_ context.Context, m message.Message, emit kernel.Emit) {
+				emit(m.Reply(json.RawMessage(`{"n":"one"}`)))
+			},
+		},
+	}}
+}
+
+// run presses Run, and returns the answer.
+func (w *world) run(state string) string {
+	w.Helper()
+	w.click(`[data-testid=run]`)
+	w.wait(fmt.Sprintf(`document.querySelector('[data-testid=answer]')?.dataset.status === %q`, state))
+	return eval[string](w, `document.querySelector('[data-testid=answer]').innerText`)
+}
+
+// choose chooses an option of a select by its text.
+func (w *world) choose(selector, text string) {
+	w.Helper()
+	eval[bool](w, fmt.Sprintf(`(() => {
+		const field = document.querySelector(%q);
+		field.value = [...field.options].find((option) => option.text === %q).value;
+		field.dispatchEvent(new Event("change", {bubbles: true}));
+		return true;
+	})()`, selector, text))
+}
+
+// sent is the data of the last call, as the form has it.
+func (w *world) sent() map[string]any {
+	w.Helper()
+	w.click(`[data-testid=json-tab]`)
+	text := eval[string](w, `document.querySelector('[data-testid=json]').value`)
+	var value map[string]any
+	if err := json.Unmarshal([]byte(text), &value); err != nil {
+		w.Fatal(err)
+	}
+	w.click(`[role=tablist] [role=tab]`)
+	return value
+}
+
+func TestAFormForEveryKindOfSchema(t *testing.T) {
+	w := open(t, formModule())
+	w.goTo("/call/form/fill")
+	field := func(path, inner string) string { return fmt.Sprintf(`[data-field=%q] %s`, path, inner) }
+
+	// What is required is asked for before anything is sent.
+	w.click(`[data-testid=run]`)
+	w.wait(`document.querySelector('[data-field="/title"] .problem')`)
+	w.wait(`document.activeElement === document.querySelector('[data-field="/title"] textarea')`)
+
+	w.fill(field("/title", "textarea"), "a title")
+	w.click(field("/key", "button"))
+	w.fill(field("/count", "input"), "3")
+	w.fill(field("/ratio", "input"), "0.5")
+	w.choose(field("/urgent", "select"), "false")
+	w.choose(field("/colour", "select"), "green")
+	w.click(field("/tags", "button"))
+	w.click(field("/tags", "[data-testid=add]"))
+	w.fill(field("/tags/0", "textarea"), "one")
+	w.click(field("/extra", "button"))
+	w.click(field("/extra/deep", "button"))
+	w.fill(field("/extra/deep/x", "input"), "7")
+	w.click(field("/labels", "button"))
+	w.fill(field("/labels", "input"), "name")
+	w.do(chromedp.KeyEvent("\r"))
+	w.fill(field("/labels/name", "textarea"), "value")
+	w.click(field("/note", ".null input"))
+	w.click(field("/target", "button"))
+	w.click(field("/target", "[role=radio]:nth-of-type(2)"))
+	w.fill(field("/target/number", "input"), "5")
+	w.fill(field("/secret", "input[type=password]"), "hush")
+	w.fill(field("/any", "textarea"), `{"a":[1]}`)
+	w.click(field("/tree", "button"))
+	w.fill(field("/tree/value", "input"), "1")
+	eval[bool](w, `(() => { const field = document.querySelector('[data-field="/when"] input'); field.value = "2026-01-31T12:00:00"; field.dispatchEvent(new Event("input", {bubbles: true})); return true; })()`)
+	got := w.sent()
+	if id, _ := got["key"].(string); len(id) != 36 {
+		t.Errorf("the new id is %q", id)
+	}
+	if when, _ := got["when"].(string); !strings.HasPrefix(when, "2026-01-3") || !strings.HasSuffix(when, "Z") {
+		t.Errorf("the time is %q", when)
+	}
+	delete(got, "key")
+	delete(got, "when")
+	text, _ := json.Marshal(got)
+	const want = `{"any":{"a":[1]},"colour":"green","count":3,"extra":{"deep":{"x":7}},"labels":{"name":"value"},"note":null,"ratio":0.5,"secret":"hush","tags":["one"],"target":{"by":"number","number":5},"title":"a title","tree":{"value":1},"urgent":false}`
+	if string(text) != want {
+		t.Errorf("the form sends\n%s, want\n%s", text, want)
+	}
+	if answer := w.run("done"); !strings.Contains(answer, "a title") {
+		t.Errorf("the answer is %q", answer)
+	}
+	if address := eval[string](w, `location.href + JSON.stringify(localStorage)`); strings.Contains(address, "hush") {
+		t.Error("a write-only value is in the address or in the browser's storage")
+	}
+
+	// JSON to form and back keeps what the schema doesn't know; what doesn't fit is told at its field.
+	w.click(`[data-testid=json-tab]`)
+	w.fill(`[data-testid=json]`, `{"title":"t","count":0,"unknown":{"kept":true}}`)
+	w.click(`[role=tablist] [role=tab]`)
+	w.wait(`document.querySelector('[data-field="/count"]')`)
+	if got := w.sent(); got["unknown"] == nil {
+		t.Errorf("the form has lost a key: %v", got)
+	}
+	w.click(`[data-testid=run]`)
+	w.wait(`document.querySelector('[data-field="/count"] .problem')`)
+
+	// A reload keeps what was typed, and what was called.
+	w.do(chromedp.Reload())
+	w.wait(`document.querySelector('[data-field="/title"] textarea')?.value === "t"`)
+	w.wait(`document.querySelector('[data-testid=history]')`)
+}
+
+func TestAnswers(t *testing.T) {
+	w := open(t, formModule())
+	w.goTo("/call/form/wrong")
+	w.run("done")
+	w.wait(`document.querySelector('[data-testid=mismatch]')`)
+
+	// Guidance fills the form, and runs nothing.
+	w.goTo(`/call/memory/sett?data=%7B%22key%22%3A%22a%22%2C%22value%22%3A1%7D`)
+	w.run("failed")
+	w.click(`[data-testid=mend]`)
+	w.wait(`location.hash.startsWith("#/call/memory/set?")`)
+	w.wait(`document.querySelector('[data-field="/key"] textarea')?.value === "a"`)
+	if out := w.outcome("Memory.Get", "query", `{"key":"a"}`); out.Kind != message.KindError {
+		t.Error("a suggestion ran by itself")
+	}
+
+	// An error of the server lands on its field.
+	w.goTo(`/call/message/list?data=%7B%22since%22%3A%22soon%22%7D`)
+	w.run("failed")
+	w.wait(`document.querySelector('[data-field="/since"] .problem')`)
+
+	// A command that can't be taken back asks.
+	w.ask("Memory.Set", "command", `{"key":"a","value":1}`)
+	w.goTo(`/call/memory/delete?data=%7B%22key%22%3A%22a%22%7D`)
+	w.wait(`document.querySelector('.kind.command')`)
+	w.click(`[data-testid=run]`)
+	w.do(chromedp.WaitVisible(chromedp.CSS(`[data-testid=confirm]`)))
+	w.ask("Memory.Get", "query", `{"key":"a"}`)
+	w.click(`[data-testid=confirmed]`)
+	w.wait(`document.querySelector('[data-testid=answer]')?.dataset.status === "done"`)
+}
+
+// A server that goes away and comes back finds the page where it was.
+func TestTheServerRestarts(t *testing.T) {
+	w := open(t)
+	w.goTo("/messages")
+	w.ask("Memory.Set", "command", `{"key":"a","value":"before"}`)
+	w.wait(`[...document.querySelectorAll('.message')].some((row) => row.textContent.includes("before"))`)
+	w.stop()
+	w.wait(`document.querySelector('[data-testid=status]').dataset.status === "lost"`)
+	w.wait(`document.body.classList.contains("offline")`)
+	w.serve()
+	w.wait(`document.querySelector('[data-testid=status]').dataset.status === "online"`)
+	w.ask("Memory.Set", "command", `{"key":"a","value":"after"}`)
+	w.wait(`[...document.querySelectorAll('.message')].some((row) => row.textContent.includes("after"))`)
+	w.wait(`[...document.querySelectorAll('.message')].some((row) => row.textContent.includes("before"))`)
+
+	// Revoking the token ends the page's sign-in, and says how to get in again.
+	var all struct{ Tokens []struct{ Name string } }
+	if err := json.Unmarshal(w.ask("Token.List", "query", `{}`), &all); err != nil {
+		t.Fatal(err)
+	}
+	for _, token := range all.Tokens {
+		if strings.HasPrefix(token.Name, "console-") {
+			w.ask("Token.Revoke", "command", fmt.Sprintf(`{"name":%q}`, token.Name))
+		}
+	}
+	w.wait(`document.querySelector('[data-testid=status]').dataset.status === "signed-out"`)
+}
