@@ -254,11 +254,12 @@ type removeOutput struct {
 }
 
 var remove = kernel.DefineCommand[nameInput, removeOutput](kernel.Definition{
-	Type:    "Mcp.Remove",
-	Summary: "Take a mounted MCP server away: its process ends, and its tools and files are gone.",
-	Errors:  []kernel.ErrorDefinition{{Code: 404, When: "no server has this name"}},
-	Example: `{"name":"github"}`,
-	Effect:  kernel.External, SafeToRepeat: true,
+	Type:     "Mcp.Remove",
+	Destroys: true,
+	Summary:  "Take a mounted MCP server away: its process ends, and its tools and files are gone.",
+	Errors:   []kernel.ErrorDefinition{{Code: 404, When: "no server has this name"}},
+	Example:  `{"name":"github"}`,
+	Effect:   kernel.External, SafeToRepeat: true,
 })
 
 func (h *Host) remove(ctx context.Context, in nameInput) (out removeOutput, err error) {

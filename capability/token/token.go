@@ -176,9 +176,10 @@ type nameInput struct {
 }
 
 var rotate = kernel.DefineCommand[nameInput, secretOutput](kernel.Definition{
-	Type:    "Token.Rotate",
-	Errors:  []kernel.ErrorDefinition{{Code: 404, When: "no token has this name"}, {Code: 409, When: "another request changes the token"}, {Code: 422, When: "the request has an idempotency key: a secret is shown once"}},
-	Summary: "Replace the secret of a token. The old one and the connections that use it end; its rights and what it has stored stay.",
+	Type:     "Token.Rotate",
+	Destroys: true,
+	Errors:   []kernel.ErrorDefinition{{Code: 404, When: "no token has this name"}, {Code: 409, When: "another request changes the token"}, {Code: 422, When: "the request has an idempotency key: a secret is shown once"}},
+	Summary:  "Replace the secret of a token. The old one and the connections that use it end; its rights and what it has stored stay.",
 })
 
 func (d *Directory) rotate(ctx context.Context, in nameInput) (secretOutput, error) {
