@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -359,16 +360,22 @@ func (s *mcpServer) overStdio(inFlight int) (r mcpRate, err error) {
 // manyTools measures tools/list with many tools, the first time and later, and how soon a client
 // hears of a new one.
 func manyTools(out io.Writer, d *daemon, s *mcpServer) error {
-	conn, err := net.Dial("unix", d.socket)
+	serve := func() (func(int) error, func() error, error) { // on a connection of its own, which serves 1,000 at most
+		conn, err := net.Dial("unix", d.socket)
+		if err != nil {
+			return nil, nil, err
+		}
+		replies := bufio.NewReader(conn)
+		return func(i int) error {
+			_, err := fmt.Fprintf(conn, `{"kind":"command","type":"Syscall.Register","data":{"name":"Bench%d.Thing%d","kind":"query","description":"One of a thousand.","handler":"connection","timeout":30000,"inputSchema":{"type":"object","properties":{"key":{"type":"string","description":"Where it is."},"limit":{"type":"integer","minimum":1,"description":"How much of it."},"tags":{"type":"array","items":{"type":"string"},"description":"Words to find it by."}},"required":["key"]},"outputSchema":{"type":"object"}},"metadata":{"id":"tool-%d","timestamp":1735000000000}}`+"\n", i/10, i%10, i)
+			return errors.Join(err, readReply(replies))
+		}, conn.Close, nil
+	}
+	register, leave, err := serve()
 	if err != nil {
 		return err
 	}
-	defer func() { _ = conn.Close() }()
-	replies := bufio.NewReader(conn)
-	register := func(i int) error {
-		_, err := fmt.Fprintf(conn, `{"kind":"command","type":"Syscall.Register","data":{"name":"Bench%d.Thing%d","kind":"query","description":"One of a thousand.","handler":"connection","timeout":30000,"inputSchema":{"type":"object","properties":{"key":{"type":"string","description":"Where it is."},"limit":{"type":"integer","minimum":1,"description":"How much of it."},"tags":{"type":"array","items":{"type":"string"},"description":"Words to find it by."}},"required":["key"]},"outputSchema":{"type":"object"}},"metadata":{"id":"tool-%d","timestamp":1735000000000}}`+"\n", i/10, i%10, i)
-		return errors.Join(err, readReply(replies))
-	}
+	defer func() { _ = leave() }()
 	for i := range mcpTools {
 		if err := register(i); err != nil {
 			return err
@@ -379,19 +386,29 @@ func manyTools(out io.Writer, d *daemon, s *mcpServer) error {
 		return err
 	}
 	defer func() { _ = c.Close() }()
-	list := bytes.Replace(s.request("tools/list", "", ""), []byte("POST /mcp "), []byte("POST /mcp?tools=all "), 1)
+	cursor := regexp.MustCompile(`"nextCursor":("[^"]*")`)
 	var took []time.Duration
 	size := 0
 	for range 21 {
-		begin := time.Now()
-		body, err := c.ask(list)
-		if err != nil {
-			return err
+		begin, params, n := time.Now(), "", 0
+		size = 0
+		for {
+			list := bytes.Replace(s.request("tools/list", "", params), []byte("POST /mcp "), []byte("POST /mcp?tools=all "), 1)
+			body, err := c.ask(list)
+			if err != nil {
+				return err
+			}
+			n, size = n+bytes.Count(body, []byte(`"title":"Bench`)), size+len(body)
+			more := cursor.FindSubmatch(body)
+			if more == nil {
+				break
+			}
+			params = `"cursor":` + string(more[1]) + ","
 		}
-		if n := bytes.Count(body, []byte(`"title":"Bench`)); n != mcpTools {
-			return fmt.Errorf("tools/list has %d of %d tools: %.300s", n, mcpTools, body)
+		took = append(took, time.Since(begin))
+		if n != mcpTools {
+			return fmt.Errorf("tools/list has %d of %d tools", n, mcpTools)
 		}
-		took, size = append(took, time.Since(begin)), len(body)
 	}
 	first := took[0]
 	slices.Sort(took)
@@ -408,10 +425,15 @@ func manyTools(out io.Writer, d *daemon, s *mcpServer) error {
 	if err := listener.until("notifications/subscriptions/acknowledged"); err != nil {
 		return err
 	}
+	another, leave, err := serve()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = leave() }()
 	var heard []time.Duration
 	for i := range 21 {
 		begin := time.Now()
-		if err := register(mcpTools + i); err != nil {
+		if err := another(mcpTools + i); err != nil {
 			return err
 		}
 		if err := listener.until("notifications/tools/list_changed"); err != nil {
