@@ -48,6 +48,13 @@ func TestWorkflows(t *testing.T) {
 		w.wait(`document.querySelectorAll('.rows [data-testid=node]').length === 11`)
 	}
 
+	// A workflow by the id of the message that began it, which doesn't name it.
+	w.send("alone", "", "", "command", "Memory.Set", `{"key":"a","value":1}`)
+	w.goTo("/workflows/alone")
+	w.wait(`document.querySelector('[data-testid=workflows]')?.dataset.messages === "3"`)
+	w.send("later", "alone", "", "command", "Memory.Set", `{"key":"a","value":2}`)
+	w.wait(`document.querySelector('[data-testid=workflows]')?.dataset.messages === "6"`)
+
 	w.goTo("/workflows/nope")
 	w.wait(`document.querySelector('[data-testid=problem]')?.textContent.includes("Workflow not found")`)
 }

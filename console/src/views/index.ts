@@ -27,10 +27,13 @@ async function messages(typed: string) {
   return [{ name: metadata.id, hint: type, mark: "message", run: () => go(link("messages", [metadata.id])) }];
 }
 
+let listed: { prefix: string; keys: Promise<{ keys: string[] }> } | undefined; // since the palette was opened: not each letter asks again
+
 /** The keys that have what was typed in them, of the folder that it names. */
 async function keys(typed: string) {
-  if (!typed) return [];
+  if (!typed) { listed = undefined; return []; }
   const text = typed.replace(/^\/+/, ""), prefix = text.slice(0, Math.max(0, text.lastIndexOf("/")));
-  const found = await ask<{ keys: string[] }>("memory_list", [{ prefix, recursive: true, limit: 1000 }]);
+  if (listed?.prefix !== prefix) listed = { prefix, keys: ask("memory_list", [{ prefix, recursive: true, limit: 1000 }]) };
+  const found = await listed.keys;
   return found.keys.filter((key) => key.includes(text)).map((key) => ({ name: key, hint: "", mark: "memory", run: () => go(link("memory", key.split("/"))) }));
 }

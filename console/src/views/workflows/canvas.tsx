@@ -19,7 +19,7 @@ export interface DrawingProps {
 export function Canvas({ spots, chosen, lit, address, press }: DrawingProps) {
   const box = useRef<HTMLDivElement>(null);
   const [sight, look] = useState({ left: 0, top: 0, width: 1200, height: 800 });
-  const see = () => { const element = box.current!; look({ left: element.scrollLeft, top: element.scrollTop, width: element.clientWidth, height: element.clientHeight }); };
+  const see = () => { const element = box.current; if (element) look({ left: element.scrollLeft, top: element.scrollTop, width: element.clientWidth, height: element.clientHeight }); };
   useEffect(() => {
     const observer = new ResizeObserver(see);
     observer.observe(box.current!);
