@@ -24,8 +24,8 @@ import (
 // completionTime is how long a completion may ask a server for what the cache does not have.
 const completionTime = 500 * time.Millisecond
 
-// CompleteCall completes a call: modules, methods, parameters and their values. It goes by
-// the cache, and asks a server that runs only for what is not there.
+// CompleteCall completes a call: modules, methods, parameters and their values. If no server
+// answers, it goes by what the cache has of it.
 func CompleteCall(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 	all := Completions(args, word)
 	if all == nil {
@@ -76,35 +76,26 @@ func Completions(args []string, word string) []string {
 	defer cancel()
 	one := &call{Line: line, root: &cobra.Command{}, screen: &terminal.Screen{Out: os.Stderr, Err: new(strings.Builder)}, cache: client.OpenCache(""), server: server}
 	defer one.close()
-	if one.catalog, err = one.cache.Latest(server.Target); err != nil && !one.consult(ctx) {
-		return []string{}
+	if !one.consult(ctx) {
+		if one.catalog, err = one.cache.Latest(server.Target); err != nil {
+			return []string{}
+		}
 	}
 	if len(line.Words) == 0 {
-		names := nameCompletions(one.catalog, word)
-		if len(names) == 0 && one.consult(ctx) {
-			names = nameCompletions(one.catalog, word)
-		}
-		return names
-	}
-	if len(line.Words) == 1 && one.catalog.Module(line.Words[0]) == nil {
-		one.consult(ctx) // the module may be new
+		return nameCompletions(one.catalog, word)
 	}
 	if module := one.catalog.Module(line.Words[0]); module != nil && len(line.Words) == 1 && !line.HasParameters && !strings.HasPrefix(word, "-") {
 		return one.methodCompletions(ctx, module, word)
 	}
-	known := func() bool { return one.find(ctx) == nil && one.method != nil }
-	if !known() && (!one.consult(ctx) || !known()) {
+	if one.find(ctx) != nil || one.method == nil {
 		return []string{}
 	}
 	return one.parameterCompletions(ctx, word)
 }
 
-// consult asks the server for what the cache does not have, if it runs and was not asked before.
+// consult asks the server, if it runs, whether what it offers has changed, and for what the cache does not have then.
 // It reports whether there is an answer: the catalog has it then.
 func (c *call) consult(ctx context.Context) bool {
-	if c.conn != nil {
-		return false
-	}
 	conn, err := c.server.Dial(ctx, false)
 	if err != nil {
 		return false
@@ -198,11 +189,7 @@ func (c *call) methodCompletions(ctx context.Context, m *client.Module, word str
 			continue
 		}
 		about := ""
-		method, err := c.catalog.Method(ctx, m.Namespace, name)
-		if err != nil && c.consult(ctx) {
-			method, err = c.catalog.Method(ctx, m.Namespace, name)
-		}
-		if err == nil {
+		if method, err := c.catalog.Method(ctx, m.Namespace, name); err == nil {
 			about = method.Description
 		}
 		found = append(found, Described(name, about))

@@ -19,7 +19,7 @@ import (
 // looked into.
 func (c *call) listed(ctx context.Context, f *client.Field, word string) (found []string) {
 	lister, list := c.lister(ctx, f)
-	if lister == "" || c.conn == nil && !c.consult(ctx) {
+	if lister == "" || c.conn == nil {
 		return nil
 	}
 	if list != "" {
