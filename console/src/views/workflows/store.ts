@@ -9,6 +9,7 @@ export const problem = signal("");
 /** What the graph does not have, in words. */
 export const missing = signal("");
 
+const pause = 500; // before a watch that has ended begins again, in milliseconds
 let streams: Stream[] = [];
 let generation = 0;
 let incoming: Entry[] = [];
@@ -44,7 +45,8 @@ function follow(which: { correlation?: string; causation?: string; after: number
       else if (item.type === "data" && item.data?.count !== undefined) missing.value = `${item.data.count} messages are missing.`;
       else if (item.type === "error") problem.value = item.error;
     },
-    lost() { if (mine === generation) follow(which, mine); }, // what came meanwhile is in the journal
+    // The kernel was stopped, or has not kept the stream: the journal has what came meanwhile.
+    end() { setTimeout(() => { if (mine === generation) follow(which, mine); }, pause); },
   }));
 }
 
