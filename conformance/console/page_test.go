@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"net/url"
 	"os"
@@ -23,6 +24,9 @@ import (
 	"kernos/kernel"
 	"kernos/message"
 )
+
+// pictures is where docs has its pictures: go test ./conformance/console -run Widths -pictures ../../docs/console
+var pictures = flag.String("pictures", "", "a folder for a picture of each view")
 
 // patience is how long a condition is waited for.
 const patience = 60 * time.Second
@@ -240,4 +244,19 @@ func (w *world) outcome(t message.Type, kind message.Kind, data string) message.
 	w.Helper()
 	out, _ := w.daemon.Call(w.Context(), message.Message{Kind: kind, Type: t, Data: json.RawMessage(data)}, nil)
 	return out
+}
+
+// picture keeps a picture of the page.
+func (w *world) picture(path string) {
+	w.Helper()
+	png, err := chromedp.Run(w.ctx, chromedp.CaptureScreenshot())
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(path), 0o755)
+	}
+	if err == nil {
+		err = os.WriteFile(path, png, 0o644)
+	}
+	if err != nil {
+		w.Fatal(err)
+	}
 }

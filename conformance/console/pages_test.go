@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -70,6 +71,9 @@ func TestWidths(t *testing.T) {
 				function scrolled(e) { for (let at = e.parentElement; at; at = at.parentElement) if (getComputedStyle(at).overflowX === "hidden" && at.getBoundingClientRect().right <= innerWidth + 1 && at !== document.body && !at.matches(".work")) return true; return false; }`)
 			if len(outside) > 0 {
 				t.Errorf("%s at %d px: outside of the page:\n%s", p.name, width, strings.Join(outside[:min(len(outside), 5)], "\n"))
+			}
+			if *pictures != "" {
+				w.picture(filepath.Join(*pictures, fmt.Sprintf("%s-%d.png", p.name, width)))
 			}
 		}
 	}

@@ -126,7 +126,9 @@ func (p *Principal) Sees(other ID) bool {
 }
 
 // IsPerson reports whether the principal is the owner, or the owner's browser.
-func (p *Principal) IsPerson() bool { return p.IsOwner() || p.parts == nil && p.grant.Preset == Console }
+func (p *Principal) IsPerson() bool {
+	return p.IsOwner() || p.parts == nil && p.grant.Preset == Console
+}
 
 // SeesAll reports whether the principal sees the messages of all principals.
 func (p *Principal) SeesAll() bool {
