@@ -208,7 +208,7 @@ func (j *Jobs) list(ctx context.Context, in listInput) (listOutput, error) {
 			return false, nil // it was forgotten meanwhile
 		}
 		if since != 0 && r.Created < since {
-			return false, cursor.End // those before it are older
+			return false, cursor.ErrEnd // those before it are older
 		}
 		if !p.Sees(r.Principal) || !matches(&in, r) {
 			return false, nil

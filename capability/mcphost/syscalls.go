@@ -18,7 +18,7 @@ import (
 // The events of servers.
 const (
 	Changed   message.Type = "Mcp.Changed"
-	Authorize message.Type = "Mcp.Authorize"
+	Authorize message.Type = "Mcp.LoginRequested"
 )
 
 var nameForm = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,31}$`)

@@ -176,11 +176,11 @@ func TestTheModelInsideIsLetGo(t *testing.T) {
 				t.Fatal("the model is let go while it is used")
 			}
 			done()
-			time.Sleep(demoIdle - 1)
+			time.Sleep(demoIdle - time.Nanosecond)
 			if !loaded() {
 				t.Fatal("the model is let go too early")
 			}
-			time.Sleep(2)
+			time.Sleep(2 * time.Nanosecond)
 			synctest.Wait()
 			if loaded() {
 				t.Fatal("the model is kept")

@@ -14,6 +14,7 @@ import (
 var notRun = map[string]string{
 	"blob_read":        "the blobs that there are have names that only replies know",
 	"http_fetch":       "it asks a server elsewhere",
+	"mcp_add":          "it asks a server elsewhere",
 	"message_watch":    "it goes on until it is interrupted",
 	"syscall_register": "it is for programs on a connection; a call has none to be asked over",
 	"syscall_shutdown": "it ends the daemon that the others need",

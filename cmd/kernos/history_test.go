@@ -138,7 +138,7 @@ func TestCommandsLeaveWithTheRightStatus(t *testing.T) {
 		{"log", fail(503, "held by \x1b[31manother"), 1, "", "held by  [31manother\n"},
 		{"log", reply(`1`), 1, "", "the answer of Message.List can't be read: json: cannot unmarshal number into Go value of type recorded.pageReply\n"},
 		{"log -n -1", nil, 2, "", "-n must be from 1 to 10000, or 0 for all; got -1\n"},
-		{"log x", nil, 2, "", "kernos log takes no arguments, got \"x\"; see kernos log --help\n"},
+		{"log kind:eror x", fail(422, "kind: wrong"), 5, "", "kind: wrong\n"},
 		{"graph w", reply(`"graph TD\n"`), 0, "graph TD\n", ""},
 		{"graph w --format tree", reply(`"▶ Test.Run  a\u001b\n└─ ✓ reply\n"`), 0, "▶ Test.Run  a␛\n└─ ✓ reply\n", ""},
 		{"graph w --format json", reply(`{"nodes":[]}`), 0, "{\"nodes\":[]}\n", ""},

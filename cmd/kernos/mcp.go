@@ -75,9 +75,9 @@ Syscall_Search finds the others, and Syscall_Call calls them. --tools chooses ot
 			return bridge(conn, c.InOrStdin(), c.OutOrStdout())
 		},
 	}
-	c.Flags().StringVar(&as, "as", "", "the token that the client acts for (default mcp)")
+	c.Flags().StringVar(&as, "as", "", "the `NAME` of the token that the client acts for (default mcp)")
 	c.Flags().BoolVar(&owner, "owner", false, "act for the owner")
-	c.Flags().StringArrayVar(&tools, "tools", nil, "the tools to list: core, all, or patterns such as Memory.* (default core)")
+	c.Flags().StringArrayVar(&tools, "tools", nil, "the `TOOLS` to list: core, all, or patterns such as Memory.* (default core)")
 	c.AddCommand(mcpInstallCommand(open))
 	c.AddCommand(mcpHostCommands(open, openRunning)...)
 	return c

@@ -116,9 +116,10 @@ func modelAddCommand(open opener, contextName *string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "add NAME",
 		Short: "Connect a model",
-		Long: `Connect a model that kernos model detect has found, or a provider: ` + strings.Join(names[:4], ", ") + `,
-` + strings.Join(names[4:], ", ") + `. Its settings are kept as models/NAME in the memory. It becomes the default if
-there is none.
+		Long: `Connect a model that kernos model detect has found, or a provider:
+` + strings.Join(names, ", ") + `.
+Its settings are kept as models/NAME in the memory. It becomes the default if there is
+none.
 
 The key of a provider is taken from its environment variable, or else asked for, or read
 from standard input. It is sealed for the host of the provider before it is stored. A

@@ -160,6 +160,13 @@ func (w *tasks) call(t message.Type, data string, event func(json.RawMessage)) (
 	return w.kernel.Call(w.t.Context(), message.Message{Kind: kind, Type: t, Data: json.RawMessage(data)}, event)
 }
 
+// try is must for another goroutine than the test's.
+func (w *tasks) try(t message.Type, data string) {
+	if _, err := w.call(t, data, nil); err != nil {
+		w.t.Errorf("%s %s: %v", t, data, err)
+	}
+}
+
 func (w *tasks) must(t message.Type, data string) json.RawMessage {
 	w.t.Helper()
 	reply, err := w.call(t, data, nil)
@@ -196,9 +203,9 @@ func (w *tasks) do(k task) {
 		_ = json.Unmarshal(data, &e)
 		switch m := e.Message; {
 		case m.Type == "approval-request":
-			go w.must("Session.Decide", fmt.Sprintf(`{"session":%q,"call":%q,"decision":%q}`, id, m.Call, decision))
+			go w.try("Session.Decide", fmt.Sprintf(`{"session":%q,"call":%q,"decision":%q}`, id, m.Call, decision))
 		case m.Type == "tool-calls" && m.Calls[0].Name == "Screen.Show":
-			go w.must("Session.Append", fmt.Sprintf(`{"session":%q,"message":{"type":"tool-results","results":[{"callId":%q,"output":{"shown":true}}]}}`, id, m.Calls[0].ID))
+			go w.try("Session.Append", fmt.Sprintf(`{"session":%q,"message":{"type":"tool-results","results":[{"callId":%q,"output":{"shown":true}}]}}`, id, m.Calls[0].ID))
 		}
 	})
 	if err != nil {

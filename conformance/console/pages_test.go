@@ -111,7 +111,7 @@ func TestHostileData(t *testing.T) {
 		form := `{"key":` + quote(text) + `,"value":` + quote(text) + `}`
 		for _, p := range []struct{ at, ready string }{
 			{"/memory/x/" + escaped(strings.TrimPrefix(key, "x/")), shows("[data-testid=shown]", text) + " && " + shows("[data-testid=key]", key[2:])},
-			{"/messages/" + escaped(id+"!"), shows("[data-testid=inspector] .json", "nope") + " && " + shows(".message", key[:3])},
+			{"/messages/" + escaped(id+"!"), shows("[data-testid=inspector] .json", "nope") + " && " + shows(".message", key[:2])},
 			{"/workflows/" + escaped(id) + "?at=" + escaped(id), shows("[data-testid=workflows] h2", id) + " && " + shows("[data-testid=inspector] .json", "x/")},
 			{"/workflows/" + escaped(id) + "?as=tree&why=" + escaped(id+"!"), `document.querySelector('.branch')`},
 			{"/call/memory/get?data=" + escaped(form), shows(`[data-field="/key"] [data-testid=input]`, text[:5])},

@@ -45,7 +45,7 @@ type Page struct {
 }
 
 // Each calls take with one name after another until the page is full. take reports whether the name is
-// part of the page, or returns [End]. next is the cursor of the next page; "" means that it was the
+// part of the page, or returns [ErrEnd]. next is the cursor of the next page; "" means that it was the
 // last one.
 func (p *Page) Each(ctx context.Context, s store.Reader, take func(name string) (bool, error)) (next string, err error) {
 	last, err := Parse(p.Listing, p.Cursor, p.Longest)
@@ -70,7 +70,7 @@ func (p *Page) Each(ctx context.Context, s store.Reader, take func(name string) 
 		}
 		last = string(e.Key[len(p.Prefix):])
 		ok, err := take(last)
-		if err == End {
+		if err == ErrEnd {
 			return "", nil
 		}
 		if err != nil {
@@ -83,5 +83,5 @@ func (p *Page) Each(ctx context.Context, s store.Reader, take func(name string) 
 	return "", nil
 }
 
-// End is the error of a function that wants no more names.
-var End = errors.New("the listing ends here")
+// ErrEnd is the error of a function that wants no more names.
+var ErrEnd = errors.New("the listing ends here")

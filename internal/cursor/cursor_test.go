@@ -57,7 +57,7 @@ func TestPages(t *testing.T) {
 			var names strings.Builder
 			next, err := c.Each(t.Context(), s, func(name string) (bool, error) {
 				if name == c.end {
-					return false, End
+					return false, ErrEnd
 				}
 				if strings.Contains(c.leave, name) {
 					return false, nil

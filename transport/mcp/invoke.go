@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 
 	"kernos/internal/mcp"
-	"kernos/kernel"
 	"kernos/kernel/connection"
 	"kernos/message"
 	"kernos/store/blobs"
@@ -74,6 +73,3 @@ func (x *exchange) fetch(p *message.BlobPointer) ([]byte, error) {
 	}
 	return x.s.opts.Resolve(blobs.WithRemote(x.ctx, nil), *p)
 }
-
-// caller is who the exchange acts for.
-func (x *exchange) caller() string { return string(kernel.SenderIn(x.ctx).Principal().ID()) }
