@@ -283,7 +283,7 @@ func (d *demo) exchanges(c *conversation, most int) (all [][]llama.Token) {
 				called[k.call.ID] = name
 				said = append(said, "<tool_call>\n{\"name\": \""+toolName(name)+"\", \"arguments\": "+spaced(args)+"}\n</tool_call>")
 			case t.user && k.text != "":
-				add("user", k.text, true)
+				add("user", plainly(k.text), true)
 			case k.text != "":
 				said = append(said, k.text)
 			}
@@ -293,6 +293,20 @@ func (d *demo) exchanges(c *conversation, most int) (all [][]llama.Token) {
 		}
 	}
 	return all
+}
+
+// demoCapital are the beginnings with a capital letter that the model was trained with.
+var demoCapital = []string{"Remember:", "Please note", "What is ", "What was "}
+
+// plainly is an input as the model was trained to read it: requests begin with a small letter, with few exceptions,
+// and don't end with a full stop.
+func plainly(text string) string {
+	text = strings.TrimRight(strings.TrimSpace(text), ".!")
+	trained := slices.ContainsFunc(demoCapital, func(begin string) bool { return strings.HasPrefix(text, begin) })
+	if !trained && len(text) > 1 && 'A' <= text[0] && text[0] <= 'Z' && 'a' <= text[1] && text[1] <= 'z' {
+		text = strings.ToLower(text[:1]) + text[1:]
+	}
+	return text
 }
 
 func lastInput(c *conversation) string {

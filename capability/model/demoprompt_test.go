@@ -272,3 +272,15 @@ func residentBytes(t *testing.T) int {
 	}
 	return kilobytes << 10
 }
+
+// People write sentences; the model was trained with requests.
+func TestInputsAreReadPlainly(t *testing.T) {
+	for text, want := range map[string]string{
+		"Fetch https://example.com/": "fetch https://example.com/", "Remember that my cat is Miso. ": "remember that my cat is Miso",
+		"Remember: tea is hot.": "Remember: tea is hot", "What is the code?": "What is the code?", "VFS.Read os://a": "VFS.Read os://a", "": "", "A": "A",
+	} {
+		if got := plainly(text); got != want {
+			t.Errorf("%q is read as %q, want %q", text, got, want)
+		}
+	}
+}
