@@ -2,6 +2,7 @@ package session
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -102,13 +103,16 @@ func (r *runner) advance(c *change) error {
 	return nil
 }
 
+// runsElsewhere reports whether a tool is one that the caller of the session runs.
+func (s *session) runsElsewhere(name message.Type) bool {
+	return slices.ContainsFunc(s.Tools, func(offered tool) bool { return offered.elsewhere() && offered.Name == string(name) })
+}
+
 // judge decides about a call that the model has just made.
 func (r *runner) judge(c *change, call *callState) error {
-	for _, offered := range c.s.Tools {
-		if offered.elsewhere() && offered.Name == string(call.Name) {
-			call.State = callElsewhere
-			return nil
-		}
+	if c.s.runsElsewhere(call.Name) {
+		call.State = callElsewhere
+		return nil
 	}
 	refuse := func(e *message.Error) error { return c.result(call, failed(e)) }
 	if !c.s.offers(call.Name) {
