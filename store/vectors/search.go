@@ -1,0 +1,209 @@
+package vectors
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"math/bits"
+	"slices"
+	"sync"
+
+	"kernos/store"
+)
+
+const (
+	oversample = 32    // candidates that are scored for each hit that is wanted
+	fewest     = 512   // candidates at least
+	exact      = 16384 // entries that are scored without looking at signs
+)
+
+// A Query is what a search looks for. All of its filters apply before the best hits are picked.
+type Query struct {
+	Vector []float32 // of the index's length; it needn't have unit length
+	Limit  int       // of hits
+
+	From, To uint64   // ids from From on and before To; a To of 0 is no bound
+	Among    []uint64 // the only ids to look at, ascending; nil means all
+
+	// Accept decides whether an entry may be a hit; nil accepts all. It is asked about the nearest entries first, and
+	// until enough are accepted: about all of them where it accepts few. Where few ids can be listed cheaply, use Among.
+	Accept func(id uint64) bool
+}
+
+// A Hit is an entry near a query.
+type Hit struct {
+	ID    uint64
+	Score float32 // the cosine: 1 for the same direction
+}
+
+// Search returns the nearest entries, best first, and of two that are equally near the newer one first.
+func (x *Index) Search(ctx context.Context, q Query) (hits []Hit, err error) {
+	if len(q.Vector) != x.dimensions {
+		return nil, store.Errorf(422, nil, "The vector has %d numbers, and the index has vectors of %d", len(q.Vector), x.dimensions)
+	}
+	q.Vector = unit(q.Vector)
+	if q.Vector == nil || q.Limit <= 0 {
+		return nil, nil
+	}
+	if q.To == 0 {
+		q.To = math.MaxUint64
+	}
+	if added, err := x.ids(x.s, spaceNew, packAt); err != nil {
+		return nil, err
+	} else if len(added) == packAt {
+		_ = x.Pack(ctx) // a store that can't be written can be searched, more slowly
+	}
+	r, err := x.s.Snapshot()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = cmp.Or(err, r.Close()) }()
+	f, err := x.filter(r, q)
+	if err != nil {
+		return nil, err
+	}
+	var candidates []uint64
+	if q.Among != nil && len(q.Among) <= exact {
+		candidates = slices.DeleteFunc(slices.Clone(q.Among), func(id uint64) bool { return !f.accepts(id) })
+	} else if candidates, err = x.candidates(ctx, r, f, max(oversample*q.Limit, fewest)); err != nil {
+		return nil, err
+	}
+	err = x.rows(r, candidates, func(id uint64, row []byte) {
+		hits = append(hits, Hit{id, score(row, q.Vector)})
+	})
+	slices.SortFunc(hits, func(a, b Hit) int { return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(b.ID, a.ID)) })
+	return hits[:min(len(hits), q.Limit)], err
+}
+
+// A filter is the conditions of a query, and of the index.
+type filter struct {
+	Query
+	dead []uint64
+}
+
+func (x *Index) filter(r store.Reader, q Query) (*filter, error) {
+	floor, err := x.floor(r)
+	if err != nil {
+		return nil, err
+	}
+	q.From = max(q.From, floor)
+	dead, err := x.ids(r, spaceDead, 0)
+	return &filter{q, dead}, err
+}
+
+func (f *filter) accepts(id uint64) bool {
+	if id < f.From || id >= f.To {
+		return false
+	}
+	if _, gone := slices.BinarySearch(f.dead, id); gone {
+		return false
+	}
+	if f.Among != nil {
+		if _, listed := slices.BinarySearch(f.Among, id); !listed {
+			return false
+		}
+	}
+	return f.Accept == nil || f.Accept(id)
+}
+
+// candidates returns the ids of so many entries whose signs are nearest, or somewhat more, and of all new entries; they ascend.
+func (x *Index) candidates(ctx context.Context, r store.Snapshot, f *filter, wanted int) ([]uint64, error) {
+	added, err := x.ids(r, spaceNew, 0)
+	if err != nil {
+		return nil, err
+	}
+	ids := slices.DeleteFunc(added, func(id uint64) bool { return !f.accepts(id) })
+	m, revision, err := x.manifest(r)
+	if err != nil {
+		return nil, err
+	}
+	blocks, err := x.cache.view(x, r, m, revision)
+	if err != nil {
+		return nil, err
+	}
+	blocks = slices.DeleteFunc(slices.Clone(blocks), func(k *block) bool { return k.ids[len(k.ids)-1] < f.From || k.ids[0] >= f.To })
+	d := distances.Get().(*distance)
+	defer distances.Put(d)
+	if err := d.measure(ctx, blocks, appendSigns(nil, f.Vector, func(v float32) bool { return v > 0 })); err != nil {
+		return nil, err
+	}
+	ids = append(ids, d.nearest(blocks, f, wanted)...)
+	slices.Sort(ids)
+	return slices.Compact(ids), ctx.Err()
+}
+
+// A distance is how many signs of each entry differ from those of a query.
+type distance struct {
+	of     []uint16 // each entry of the blocks, in their order
+	counts []int    // how many entries have a distance
+}
+
+var distances = sync.Pool{New: func() any { return new(distance) }}
+
+func (d *distance) measure(ctx context.Context, blocks []*block, query []uint64) error {
+	n := 0
+	for _, k := range blocks {
+		n += len(k.ids)
+	}
+	d.of = slices.Grow(d.of[:0], n)[:n]
+	d.counts = slices.Grow(d.counts[:0], 64*len(query)+1)[:64*len(query)+1]
+	clear(d.counts)
+	rest := d.of
+	for _, k := range blocks {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		differing(rest[:len(k.ids)], k.signs, query)
+		rest = rest[len(k.ids):]
+	}
+	for _, n := range d.of {
+		d.counts[n]++
+	}
+	return nil
+}
+
+// differing counts the signs of entries that differ from those of a query.
+func differing(counts []uint16, signs, query []uint64) {
+	switch len(query) {
+	case 4: // 256 dimensions: 1.6 times as fast as the loop below
+		a, b, c, d := query[0], query[1], query[2], query[3]
+		for i := range counts {
+			s := signs[4*i : 4*i+4 : 4*i+4]
+			counts[i] = uint16(bits.OnesCount64(s[0]^a) + bits.OnesCount64(s[1]^b) + bits.OnesCount64(s[2]^c) + bits.OnesCount64(s[3]^d))
+		}
+	default:
+		for i := range counts {
+			n := 0
+			for j, w := range signs[i*len(query) : (i+1)*len(query)] {
+				n += bits.OnesCount64(w ^ query[j])
+			}
+			counts[i] = uint16(n)
+		}
+	}
+}
+
+// nearest returns so many accepted entries with the fewest differing signs, or all that have one more or less.
+func (d *distance) nearest(blocks []*block, f *filter, wanted int) []uint64 {
+	var ids []uint64
+	look := wanted // how many entries the filter is asked about at a time
+	for next := 0; next < len(d.counts) && len(ids) < wanted; look *= 4 {
+		from, n := next, 0
+		for ; next < len(d.counts) && n < look; next++ {
+			n += d.counts[next]
+		}
+		if n == 0 {
+			continue
+		}
+		low, span := uint16(from), uint16(next-from)
+		rest := d.of
+		for _, k := range blocks {
+			for i, n := range rest[:len(k.ids)] {
+				if n-low < span && f.accepts(k.ids[i]) {
+					ids = append(ids, k.ids[i])
+				}
+			}
+			rest = rest[len(k.ids):]
+		}
+	}
+	return ids
+}
