@@ -94,7 +94,7 @@ type Approval struct {
 
 // The schemas of what Session.Append takes, beside the members that every message has.
 const (
-	pointerSchema = `{"type":"object","required":["scheme","path"]}`
+	pointerSchema = `{"type":"object","required":["scheme","path"],"properties":{"scheme":{"enum":["file","https","data"]},"path":{"type":"string"}}}`
 	textSchema    = `{"type":"object","required":["text"],"properties":{"text":{"type":"string"}}}`
 	errorSchema   = `{"type":"object","required":["code","message"],"properties":{"code":{"type":"integer"},"message":{"type":"string"}}}`
 )
@@ -186,30 +186,30 @@ const (
 	maxMessage = 14_000
 )
 
-// shrink moves what is too large for a message to blobs.
+// shrink moves what is too large for a message to blobs. Files whose data can't be read are a 422.
 func (x *Sessions) shrink(ctx context.Context, m *Message) error {
-	if x.opts.Blobs == nil {
-		return nil
-	}
 	put := func(data []byte) (*message.BlobPointer, error) {
 		p, err := x.opts.Blobs.Put(ctx, data)
 		return &p, err
 	}
 	for i := range m.Files {
 		f := &m.Files[i]
-		if len(f.Data) <= maxInline {
-			continue
+		if f.Data == "" && f.DataRef == nil {
+			return invalid("files", "the file %d has neither data nor dataRef, or it is empty", i)
 		}
 		data, err := base64.StdEncoding.DecodeString(f.Data)
 		if err != nil {
 			return invalid("files", "data of the file %d isn't base64: %v", i, err)
+		}
+		if len(f.Data) <= maxInline || x.opts.Blobs == nil {
+			continue
 		}
 		if f.DataRef, err = put(data); err != nil {
 			return err
 		}
 		f.Data = ""
 	}
-	if len(encode(m)) <= maxMessage {
+	if x.opts.Blobs == nil || len(encode(m)) <= maxMessage {
 		return nil
 	}
 	var err error

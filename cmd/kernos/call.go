@@ -32,7 +32,8 @@ memory get. Parameters are written
                        number, a list or an object, and the others are how to write a text
   key=@FILE            the content of a file as it is; @- is standard input
   key:=@FILE           the content of a file, which is JSON
-  --data JSON          all of them as one object; - is standard input, @FILE a file
+  --data JSON          all of them as one object; - is standard input, @FILE a file.
+                       An object alone means the same, if several parameters are required, or none
   -- VALUE …           values of parameters that are not given, in the order of the help,
                        each as it is after --key
 

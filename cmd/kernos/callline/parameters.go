@@ -81,6 +81,7 @@ type reader struct {
 
 	tree    tree
 	assign  []func() error // one for each parameter on the command line; --data comes before them
+	object  string         // a JSON object in the place of a parameter: all of them
 	values  []string       // after --
 	problem error          // an *Invalid: the first one
 }
@@ -188,8 +189,8 @@ func (p *reader) note(err error) error {
 	return nil
 }
 
-// word reads a word after the name of the method: a pair, or the value of the one parameter that is
-// required.
+// word reads a word after the name of the method: a pair, a JSON object with all parameters, or the
+// value of the one parameter that is required.
 func (p *reader) word(word string) error {
 	if name, value, ok := strings.Cut(word, "="); ok {
 		plain, raw := strings.CutSuffix(name, ":")
@@ -199,6 +200,15 @@ func (p *reader) word(word string) error {
 		}
 	}
 	f := Positional(p.method)
+	if jsonvalue.Kind(word) == "object" {
+		switch {
+		case f == nil && p.object == "" && !p.flags.Given("data"):
+			p.object = word
+			return nil
+		case f != nil && jsonvalue.Members(json.RawMessage(word)).Has(f.Name):
+			return fmt.Errorf("is the JSON object all parameters, or the value of %s? Write --data '{…}' or --%s '{…}'", f.Name, FlagName(f.Name))
+		}
+	}
 	if f == nil || word == "" || word[0] == '=' || strings.HasPrefix(word, ":=") {
 		return Stray(p.method, word)
 	}
@@ -363,8 +373,11 @@ func (p *reader) result() (json.RawMessage, error) {
 	return params, p.problem
 }
 
-// data returns the value of --data, or nil.
+// data returns the value of --data, or of the object that means the same, or nil.
 func (p *reader) data() (json.RawMessage, error) {
+	if p.object != "" {
+		return json.RawMessage(p.object), nil
+	}
 	if !p.flags.Given("data") {
 		return nil, nil
 	}

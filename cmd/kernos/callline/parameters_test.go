@@ -161,6 +161,7 @@ func TestParametersThatCannotBe(t *testing.T) {
 		`--matrix 1`:                   "expected a JSON list",
 		`name:=oak`:                    "oak is not JSON; for a text write name=…",
 		`name=@/nosuch/file`:           "/nosuch/file",
+		`{"name":"oak"}`:               `is the JSON object all parameters, or the value of name? Write --data '{…}' or --name '{…}'`,
 		`oak word`:                     `"word" needs the name of a parameter; did you mean --maxHeight word?`,
 		`--name oak word`:              `"word" needs the name of a parameter`,
 		`--name ` + "\xff":             "name: it isn't UTF-8 text",
@@ -282,6 +283,7 @@ func TestParametersWithoutASchema(t *testing.T) {
 		`--a.b=1 c:=1 d=1`:      `{"a":{"b":"1"},"c":1,"d":"1"}`,
 		`--alive --name oak`:    `{"alive":true,"name":"oak"}`,
 		`--data {"a":[1]} b:=2`: `{"a":[1],"b":2}`,
+		`{"a":[1]} b:=2`:        `{"a":[1],"b":2}`,
 	} {
 		got, err := (&Line{Args: strings.Fields(line)}).Parameters(nil, Input{})
 		if err != nil || string(got) != want {

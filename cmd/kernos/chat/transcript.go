@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -192,7 +193,7 @@ func (t *transcript) message(m *Message) []string {
 func (t *transcript) said(m *Message) []string {
 	text := strings.TrimRight(m.Text, "\n")
 	for _, f := range m.Files {
-		text += fmt.Sprintf("\n[file %s]", f.Filename)
+		text += fmt.Sprintf("\n[file %s]", cmp.Or(f.Filename, f.MimeType, "without a name"))
 	}
 	narrow := *t.screen
 	narrow.Width = max(narrow.Width-2, 0)
