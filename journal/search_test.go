@@ -217,6 +217,7 @@ func TestSearchOverSpansAndFilters(t *testing.T) {
 			{"word", Filter{}}, {"word", Filter{Type: "Memory.*"}}, {"word", Filter{Type: "Http.Fetch"}}, {"ok", Filter{Correlation: "c3"}},
 			{"word text", Filter{Kinds: []message.Kind{message.KindQuery}}}, {"no", Filter{Codes: []int{404}}}, {"4999", Filter{}}, {"completed", Filter{Kinds: []message.Kind{message.KindEvent}}},
 			{"completed", Filter{Correlation: "q17"}}, {"ok", Filter{Causation: "q18"}}, {"word", Filter{Type: "Nothing.*"}},
+			{"word ok", Filter{Kinds: []message.Kind{message.KindQuery, message.KindEvent}}}, {"word ok", Filter{Type: "Http.Fetch,Ping"}}, {"word", Filter{Words: []string{"4999"}}},
 		} {
 			var want []uint64
 			for i := range all {

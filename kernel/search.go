@@ -1,8 +1,8 @@
 package kernel
 
 import (
+	"context"
 	"encoding/json"
-	"math"
 	"strings"
 
 	"kernos/internal/jsonvalue"
@@ -28,12 +28,13 @@ func newIndex(v View) *index {
 	x := new(index)
 	var documents []ranked.Document
 	for s := range v.Syscalls() {
-		d := ranked.Document{{Text: string(s.Type), Weight: inName}, {Text: s.Summary, Weight: inSummary}}
+		texts := []ranked.Text{{Text: string(s.Type), Weight: inName}, {Text: s.Summary, Weight: inSummary}}
 		for _, alias := range s.Aliases {
-			d = append(d, ranked.Text{Text: string(alias), Weight: inSummary})
+			texts = append(texts, ranked.Text{Text: string(alias), Weight: inSummary})
 		}
-		d = appendFields(d, s.Input.JSON())
-		d = appendFields(d, s.Output.JSON())
+		texts = appendFields(texts, s.Input.JSON())
+		texts = appendFields(texts, s.Output.JSON())
+		d := ranked.Document{Texts: texts, About: string(s.Type) + ": " + s.Summary}
 		x.syscalls, x.methods, documents = append(x.syscalls, s), append(x.methods, methodName(s.Type)), append(documents, d)
 	}
 	x.words = ranked.New(documents)
@@ -41,7 +42,7 @@ func newIndex(v View) *index {
 }
 
 // appendFields adds the names and the descriptions of the members that a schema declares.
-func appendFields(d ranked.Document, text json.RawMessage) ranked.Document {
+func appendFields(d []ranked.Text, text json.RawMessage) []ranked.Text {
 	for _, p := range jsonvalue.Members(jsonvalue.Members(text).Get("properties")) {
 		d = append(d, ranked.Text{Text: p.Name, Weight: inField})
 		if description, ok := jsonvalue.String(jsonvalue.Members(p.Value).Get("description")); ok {
@@ -51,29 +52,35 @@ func appendFields(d ranked.Document, text json.RawMessage) ranked.Document {
 	return d
 }
 
-// A Hit is a syscall that [View.Search] has found, and how well it fits.
+// A Hit is a syscall that [View.Search] has found, how well it fits, and why.
 type Hit struct {
 	Syscall *Syscall
 	Score   float64
+	ranked.Why
 }
 
-// Search finds syscalls by words of their names, summaries and fields, the best first and at
-// most limit of them. The name of a syscall, in any case, finds that one first.
-func (v View) Search(query string, limit int) []Hit {
+// Search finds syscalls by words of their names, summaries and fields, and by what their summaries
+// mean, the best first and at most as many as the query's limit. The name of a syscall, in any
+// case, finds that one first.
+func (v View) Search(ctx context.Context, m *ranked.Meaning, q ranked.Query) ([]Hit, error) {
 	x := v.catalog.index()
-	hits, name := []Hit{}, strings.TrimSpace(query)
+	hits, name := []Hit{}, strings.TrimSpace(q.Text)
 	named := func(i int) bool {
 		return strings.EqualFold(string(x.syscalls[i].Type), name) || strings.EqualFold(x.methods[i], name)
 	}
 	for i, s := range x.syscalls {
 		if named(i) {
-			hits = append(hits, Hit{s, 100})
+			hits = append(hits, Hit{s, 100, ranked.Why{Words: []string{name}}})
 		}
 	}
-	for _, h := range x.words.Search(query, limit) {
+	found, err := x.words.Search(ctx, m, q)
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range found.Hits {
 		if !named(h.Document) {
-			hits = append(hits, Hit{x.syscalls[h.Document], math.Round(h.Score*100) / 100})
+			hits = append(hits, Hit{x.syscalls[h.Document], ranked.Rounded(h.Score), h.Why})
 		}
 	}
-	return hits[:min(limit, len(hits))]
+	return hits[:min(q.Limit, len(hits))], nil
 }

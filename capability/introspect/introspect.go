@@ -3,6 +3,7 @@
 package introspect
 
 import (
+	"kernos/internal/ranked"
 	"kernos/kernel"
 )
 
@@ -17,12 +18,16 @@ func Definitions() kernel.Module {
 	}
 }
 
-// Module returns the module, which describes what is in the registry.
+// Module returns the module, which describes what is in the registry. Syscalls are found by the model
+// that is inside, whichever is chosen for other texts: a search for one must take no longer than a call.
 func Module(r *kernel.Registry) kernel.Module {
-	c := catalog{r}
+	c := catalog{r, ranked.NewMeaning(nil)}
 	return Definitions().Bind(Echo, Ping, describe.Bind(c.describe), olderDescribe.Bind(c.olderDescribe), list.Bind(c.list),
 		search.Bind(c.search), call)
 }
 
 // catalog answers from a registry.
-type catalog struct{ registry *kernel.Registry }
+type catalog struct {
+	registry *kernel.Registry
+	meaning  *ranked.Meaning
+}

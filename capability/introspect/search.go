@@ -6,18 +6,20 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"kernos/internal/ranked"
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/schema"
 )
 
 type searchInput struct {
-	Query string `json:"query" jsonschema:"minLength=1,maxLength=1000,example=store a value" jsonschema_description:"Words that say what is wanted, such as 'store a value' or 'fetch a web page'."`
-	Limit int    `json:"limit,omitempty" jsonschema:"minimum=1,maximum=100,default=5" jsonschema_description:"How many syscalls at most."`
+	Query string      `json:"query" jsonschema:"minLength=1,maxLength=1000,example=store a value" jsonschema_description:"What is wanted, such as 'store a value' or 'fetch a web page'."`
+	Mode  ranked.Mode `json:"mode,omitempty" jsonschema:"enum=words,enum=meaning,enum=both,default=both" jsonschema_description:"What to go by."`
+	Limit int         `json:"limit,omitempty" jsonschema:"minimum=1,maximum=100,default=5" jsonschema_description:"How many syscalls at most."`
 }
 
 type searchOutput struct {
-	Syscalls []hit `json:"syscalls" jsonschema_description:"The syscalls that fit, best first; none if no word of the query is known. Syscall.Describe says what one of them takes and gives."`
+	Syscalls []hit `json:"syscalls" jsonschema_description:"The syscalls that fit, best first. Syscall.Describe says what one of them takes and gives."`
 }
 
 type hit struct {
@@ -25,11 +27,12 @@ type hit struct {
 	Kind    message.Kind `json:"kind" jsonschema:"enum=command,enum=query" jsonschema_description:"The kind to send it with."`
 	Summary string       `json:"summary" jsonschema_description:"What it does."`
 	Score   float64      `json:"score" jsonschema_description:"How well it fits. Only scores of one reply are comparable."`
+	Why     ranked.Why   `json:"why" jsonschema_description:"Why it was found."`
 }
 
 var search = kernel.DefineQuery[searchInput, searchOutput](kernel.Definition{
 	Type:      "Syscall.Search",
-	Summary:   "Find syscalls by words of their names, summaries and fields, best first.",
+	Summary:   "Find syscalls by what they do, in words of one's own, best first.",
 	Example:   `{"query":"fetch a web page"}`,
 	Recording: kernel.InWorkflows,
 })
@@ -38,10 +41,11 @@ const defaultHits = 5
 
 func (c catalog) search(ctx context.Context, in searchInput) (searchOutput, error) {
 	out := searchOutput{Syscalls: []hit{}}
-	for _, h := range c.registry.For(kernel.PrincipalOf(ctx)).Search(in.Query, cmp.Or(in.Limit, defaultHits)) {
-		out.Syscalls = append(out.Syscalls, hit{h.Syscall.Type, h.Syscall.Kind, h.Syscall.Summary, h.Score})
+	found, err := c.registry.For(kernel.PrincipalOf(ctx)).Search(ctx, c.meaning, ranked.Query{Text: in.Query, Mode: in.Mode, Limit: cmp.Or(in.Limit, defaultHits)})
+	for _, h := range found {
+		out.Syscalls = append(out.Syscalls, hit{h.Syscall.Type, h.Syscall.Kind, h.Syscall.Summary, h.Score, h.Why})
 	}
-	return out, nil
+	return out, err
 }
 
 type callInput struct {

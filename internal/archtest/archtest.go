@@ -16,8 +16,8 @@ const module = "kernos"
 // folders in its place. A package may import packages of lower floors only; two
 // packages of one floor are siblings and don't know each other.
 var floors = [][]string{
-	{"internal/backoff", "internal/durable", "internal/embed", "internal/embed/encoder", "internal/fence", "internal/jsonscan", "internal/jsonvalue", "internal/llama", "internal/llama/kernosdemo", "internal/mcp", "internal/nearest", "internal/outbound", "internal/owned", "internal/process", "internal/quantity", "internal/ranked", "internal/recent", "internal/rootdir", "internal/testkit", "internal/uri", "internal/testkit/tty", "internal/testkit/browser", "internal/testkit/wire", "internal/visible", "console/build"}, // below the house: standard library, or one small library
-	{"internal/secret"}, // what a credential is
+	{"internal/backoff", "internal/durable", "internal/embed", "internal/embed/encoder", "internal/fence", "internal/jsonscan", "internal/jsonvalue", "internal/llama", "internal/llama/kernosdemo", "internal/mcp", "internal/nearest", "internal/outbound", "internal/owned", "internal/process", "internal/quantity", "internal/recent", "internal/rootdir", "internal/testkit", "internal/uri", "internal/testkit/tty", "internal/testkit/browser", "internal/testkit/wire", "internal/visible", "console/build"}, // below the house: standard library, or one small library
+	{"internal/ranked", "internal/secret"},            // what is found; what a credential is
 	{"message", "schema", "store", "internal/sealed"}, // vocabulary
 	{"internal/cursor", "message/ndjson", "message/osevent", "store/*", "capability/script/engine", "capability/mcphost/client"}, // forms and engines of it
 	{"kernel/idempotency", "kernel/principal"}, // commands that run once

@@ -1,22 +1,30 @@
-// Package ranked finds documents by words, the best first. It is for some thousands of short
-// texts that seldom change: an index is built once and never changed.
+// Package ranked finds documents by words, by meaning, or by both, the best first. An [Index] is
+// for some thousands of short texts: it is built once and never changed.
 //
-//	x := ranked.New([]ranked.Document{{{Text: "Memory.Set", Weight: 4}, {Text: "Set the value of a key.", Weight: 2}}})
-//	hits := x.Search("store a value", 10)
+//	x := ranked.New([]ranked.Document{{Texts: []ranked.Text{{Text: "Memory.Set", Weight: 4}, {Text: "Set the value of a key.", Weight: 2}}}})
+//	found, err := x.Search(ctx, meaning, ranked.Query{Text: "keep a note", Limit: 10})
 //
 // Words are compared without case, in a simple stem, and names in PascalCase are several words.
+// Meaning is compared by the vectors of a model ([Meaning]). What has an index of its own joins its
+// lists with [Fuse].
 package ranked
 
 import (
 	"cmp"
+	"context"
 	"math"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"unicode"
 )
 
-// A Document is some texts.
-type Document []Text
+// A Document is some texts, and what they are about: the text whose meaning is compared. A
+// document without it is found by its words only.
+type Document struct {
+	Texts []Text
+	About string
+}
 
 // A Text is part of a document. Weight is how much a word in it counts.
 type Text struct {
@@ -24,11 +32,28 @@ type Text struct {
 	Weight float64
 }
 
-// A Hit is a document that was found: its place in the list that the index was built from, and
-// how well it fits. Scores of different queries can't be compared.
+// A Query asks for documents.
+type Query struct {
+	Text  string
+	Mode  Mode
+	Limit int
+}
+
+// Found is what a query has found.
+type Found struct {
+	Hits  []Hit
+	Total int
+
+	// Unavailable is why a query that should go by meaning went by words only, or nil.
+	Unavailable error
+}
+
+// A Hit is a document that was found: its place in the list that the index was built from, how
+// well it fits, and why. Scores of different queries can't be compared.
 type Hit struct {
 	Document int
 	Score    float64
+	Why
 }
 
 // An Index finds documents. It is safe for concurrent use.
@@ -36,6 +61,14 @@ type Index struct {
 	documents int
 	words     []string // sorted
 	postings  map[string][]posting
+	about     []string // by document
+	near      atomic.Pointer[vectors]
+}
+
+// vectors are those of an index, once it was asked by meaning.
+type vectors struct {
+	of   *Meaning
+	list []vector
 }
 
 // A posting is a word in a document.
@@ -49,18 +82,31 @@ type posting struct {
 const saturation = 1.2
 
 // New returns the index of documents.
-func New(documents []Document) *Index {
-	x := &Index{documents: len(documents), postings: make(map[string][]posting)}
+func New(documents []Document) *Index { return newIndex(documents, nil) }
+
+// Search finds documents among some that change too often for an index that is kept. It indexes no
+// more of them than the query asks for.
+func Search(ctx context.Context, m *Meaning, documents []Document, q Query) (Found, error) {
+	return newIndex(documents, queryTerms(q.Text)).Search(ctx, m, q)
+}
+
+// newIndex indexes the words of documents: all of them, or those that some terms find.
+func newIndex(documents []Document, only []term) *Index {
+	x := &Index{documents: len(documents), postings: make(map[string][]posting), about: make([]string, len(documents))}
+	weights := make(map[string]float64)
 	for i, d := range documents {
-		weights := make(map[string]float64)
-		for _, t := range d {
+		x.about[i] = d.About
+		for _, t := range d.Texts {
 			for _, w := range Words(t.Text) {
-				weights[w] += t.Weight
+				if only == nil || slices.ContainsFunc(only, func(t term) bool { return t.finds(w) }) {
+					weights[w] += t.Weight
+				}
 			}
 		}
 		for w, weight := range weights {
 			x.postings[w] = append(x.postings[w], posting{i, weight})
 		}
+		clear(weights)
 	}
 	for w := range x.postings {
 		x.words = append(x.words, w)
@@ -76,37 +122,175 @@ const (
 	asPrefix  = 0.4
 )
 
-// Search returns the documents that have words of the query, at most limit of them, the best
-// first. Documents that fit equally well stay in their order.
-func (x *Index) Search(query string, limit int) []Hit {
-	scores := make(map[int]float64)
-	add := func(word string, factor float64) {
-		found := x.postings[word]
-		rarity := math.Log(1 + float64(x.documents)/(0.5+float64(len(found))))
-		for _, p := range found {
-			scores[p.document] += factor * rarity * p.weight * (saturation + 1) / (p.weight + saturation)
+// A term is a word of a query.
+type term struct {
+	word, shown string // as it is compared, and as it was written
+	name        bool   // it is part of a name, a code or an id
+}
+
+func (t term) finds(word string) bool {
+	return word == t.word || len(t.word) >= minPrefix && strings.HasPrefix(word, t.word)
+}
+
+// maxTerms is how many different words of a query count.
+const maxTerms = 64
+
+func queryTerms(query string) (terms []term) {
+	var names []string
+	for _, n := range Names(query) {
+		names = append(names, Words(n)...)
+	}
+	words, shown := wordsOf(query)
+	for i, w := range words {
+		if len(terms) < maxTerms && !slices.ContainsFunc(terms, func(t term) bool { return t.word == w }) {
+			terms = append(terms, term{w, shown[i], slices.Contains(names, w)})
 		}
 	}
-	words := Words(query)
-	slices.Sort(words)
-	for _, w := range slices.Compact(words) {
-		add(w, 1)
-		if len(w) < minPrefix {
-			continue
-		}
-		i, _ := slices.BinarySearch(x.words, w)
-		for ; i < len(x.words) && strings.HasPrefix(x.words[i], w); i++ {
-			if x.words[i] != w {
-				add(x.words[i], asPrefix)
+	return terms
+}
+
+// Search returns the documents that fit a query, at most limit of them, the best first. Documents
+// that fit equally well stay in their order. If there are no vectors, it goes by words and says why.
+func (x *Index) Search(ctx context.Context, m *Meaning, q Query) (found Found, err error) {
+	terms := queryTerms(q.Text)
+	var words []matched
+	if q.Mode.Words() {
+		words = x.byWords(terms)
+	}
+	var near []nearby
+	if q.Mode.Meaning() && m != nil {
+		if near, found.Unavailable = x.byMeaning(ctx, m, q.Text); found.Unavailable != nil {
+			if ctx.Err() != nil {
+				return found, ctx.Err()
+			}
+			if q.Mode == ByMeaning {
+				words = x.byWords(terms)
 			}
 		}
 	}
-	hits := make([]Hit, 0, len(scores))
-	for d, score := range scores {
-		hits = append(hits, Hit{d, score})
+	worded, keys := make([]Worded[int], len(words)), make([]int, len(near))
+	for i, w := range words {
+		worded[i] = Worded[int]{w.document, w.cover, w.exact}
 	}
-	slices.SortFunc(hits, func(a, b Hit) int { return cmp.Or(cmp.Compare(b.Score, a.Score), a.Document-b.Document) })
-	return hits[:min(limit, len(hits))]
+	for i, n := range near {
+		keys[i] = n.document
+	}
+	places := Fuse(worded, keys)
+	found.Total = len(places)
+	for _, p := range places[:min(q.Limit, len(places))] {
+		h := Hit{Score: p.Score}
+		if p.Near >= 0 {
+			h.Document, h.Near = near[p.Near].document, near[p.Near].near
+		}
+		if p.Words >= 0 {
+			h.Document = words[p.Words].document
+			if len(near) == 0 {
+				h.Score = words[p.Words].score
+			}
+			for i, t := range terms {
+				if words[p.Words].terms&(1<<i) != 0 {
+					h.Words = append(h.Words, t.shown)
+				}
+			}
+		}
+		found.Hits = append(found.Hits, h)
+	}
+	return found, nil
+}
+
+// matched is a document that has words of a query.
+type matched struct {
+	document     int
+	score, cover float64
+	terms        uint64 // a bit for each that it has
+	exact        bool
+}
+
+// byWords returns the documents that have words of a query, the best first.
+func (x *Index) byWords(terms []term) []matched {
+	byDocument := make(map[int]*matched)
+	var all, names uint64
+	total, bonus := 0.0, 0.0 // what all terms count; more than a document that isn't exact has
+	for i, t := range terms {
+		bit := uint64(1) << i
+		all |= bit
+		if t.name {
+			names |= bit
+		}
+		rarest := 0.0
+		add := func(word string, factor float64) {
+			found := x.postings[word]
+			rarity := math.Log(1 + float64(x.documents)/(0.5+float64(len(found))))
+			rarest = max(rarest, rarity)
+			bonus += factor * rarity * (saturation + 1)
+			for _, p := range found {
+				m := byDocument[p.document]
+				if m == nil {
+					m = &matched{document: p.document}
+					byDocument[p.document] = m
+				}
+				m.score += factor * rarity * p.weight * (saturation + 1) / (p.weight + saturation)
+				if m.terms&bit == 0 {
+					m.terms |= bit
+					m.cover += rarity
+				}
+			}
+		}
+		add(t.word, 1)
+		if len(t.word) >= minPrefix {
+			n, _ := slices.BinarySearch(x.words, t.word)
+			for ; n < len(x.words) && strings.HasPrefix(x.words[n], t.word); n++ {
+				if x.words[n] != t.word {
+					add(x.words[n], asPrefix)
+				}
+			}
+		}
+		total += rarest
+	}
+	hits := make([]matched, 0, len(byDocument))
+	for _, m := range byDocument {
+		m.cover = min(1, m.cover/total)
+		if m.exact = m.terms == all || names != 0 && m.terms&names == names; m.exact {
+			m.score += bonus
+		}
+		hits = append(hits, *m)
+	}
+	slices.SortFunc(hits, func(a, b matched) int { return cmp.Or(cmp.Compare(b.score, a.score), a.document-b.document) })
+	return hits
+}
+
+// nearby is a document that is near to a query in meaning.
+type nearby struct {
+	document int
+	near     float64
+}
+
+// byMeaning returns the documents that are near to a query in meaning, the nearest first.
+func (x *Index) byMeaning(ctx context.Context, m *Meaning, query string) ([]nearby, error) {
+	about := About(query)
+	if about == "" {
+		return nil, nil
+	}
+	asked, err := m.vectors(ctx, []string{about})
+	if err != nil {
+		return nil, err
+	}
+	v := x.near.Load()
+	if v == nil || v.of != m {
+		v = &vectors{of: m}
+		if v.list, err = m.vectors(ctx, x.about); err != nil {
+			return nil, err
+		}
+		x.near.Store(v)
+	}
+	var found []nearby
+	for i, d := range v.list {
+		if n := near(asked[0], d); n >= MinNear {
+			found = append(found, nearby{i, n})
+		}
+	}
+	slices.SortStableFunc(found, func(a, b nearby) int { return cmp.Compare(b.near, a.near) })
+	return found[:min(len(found), Depth)], nil
 }
 
 // common are words that say nothing about what is meant.
@@ -119,18 +303,24 @@ var common = map[string]bool{
 // Words returns the words of a text in the form in which they are compared. A query of nothing
 // but common words has those.
 func Words(text string) []string {
-	var words, all []string
-	for _, w := range split(text) {
-		w = strings.ToLower(w)
-		all = append(all, w)
-		if !common[w] {
-			words = append(words, stem(w))
+	words, _ := wordsOf(text)
+	return words
+}
+
+// wordsOf returns the words of a text as they are compared, and as they were written.
+func wordsOf(text string) (words, shown []string) {
+	all := split(text)
+	for i, w := range all {
+		lower := strings.ToLower(w)
+		if !common[lower] {
+			words, shown = append(words, stem(lower)), append(shown, w)
 		}
+		all[i] = lower
 	}
 	if words == nil {
-		return all
+		return all, all
 	}
-	return words
+	return words, shown
 }
 
 // split divides a text at characters that are neither letters nor digits, and before the capital letters of a

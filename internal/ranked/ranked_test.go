@@ -26,10 +26,10 @@ func TestWords(t *testing.T) {
 
 func TestSearch(t *testing.T) {
 	x := New([]Document{
-		{{"Weather.Report", 4}, {"Report the weather of a city.", 2}},
-		{{"City.Find", 4}, {"Find cities by name, and report how large they are.", 2}},
-		{{"Mail.Send", 4}, {"Send a mail.", 2}, {"the weather may be its subject", 0.3}},
-		{{"Mail.Sort", 4}, {"Sort mails.", 2}},
+		{Texts: []Text{{"Weather.Report", 4}, {"Report the weather of a city.", 2}}},
+		{Texts: []Text{{"City.Find", 4}, {"Find cities by name, and report how large they are.", 2}}},
+		{Texts: []Text{{"Mail.Send", 4}, {"Send a mail.", 2}, {"the weather may be its subject", 0.3}}},
+		{Texts: []Text{{"Mail.Sort", 4}, {"Sort mails.", 2}}},
 	})
 	for _, c := range []struct {
 		query string
@@ -47,10 +47,14 @@ func TestSearch(t *testing.T) {
 		{"", 10, nil},
 	} {
 		var got []int
-		for i, h := range x.Search(c.query, c.limit) {
+		found, err := x.Search(t.Context(), nil, Query{Text: c.query, Limit: c.limit})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, h := range found.Hits {
 			got = append(got, h.Document)
-			if h.Score <= 0 || i > 0 && h.Score > x.Search(c.query, c.limit)[i-1].Score {
-				t.Errorf("%q: the scores don't fall: %v", c.query, x.Search(c.query, c.limit))
+			if h.Score <= 0 || i > 0 && h.Score > found.Hits[i-1].Score {
+				t.Errorf("%q: the scores don't fall: %v", c.query, found.Hits)
 			}
 		}
 		if !slices.Equal(got, c.want) {

@@ -1,0 +1,149 @@
+package ranked
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// A Mode says what a search goes by. "" means Both.
+type Mode string
+
+// The modes.
+const (
+	ByWords   Mode = "words"
+	ByMeaning Mode = "meaning"
+	ByBoth    Mode = "both"
+)
+
+// Words and Meaning report which of the two a search goes by.
+func (m Mode) Words() bool   { return m != ByMeaning }
+func (m Mode) Meaning() bool { return m != ByWords }
+
+// Why is why something was found.
+type Why struct {
+	Words []string `json:"words,omitempty" jsonschema_description:"The words of the query that it has."`
+	Near  float64  `json:"near,omitzero" jsonschema_description:"How near its meaning is to that of the query; 1 is the same."`
+}
+
+// Depth is how many of the best by words and by meaning are joined. What follows is in the order of
+// its words.
+const Depth = 200
+
+// offset is how little the first ranks differ in reciprocal rank fusion.
+const offset = 60
+
+// Worded is something that has words of a query, in a list with the best first.
+type Worded[K comparable] struct {
+	Key K
+
+	// Cover is how much of the query its words are, from 0 to 1.
+	Cover float64
+
+	// Exact says that it has all words of the query, or all that are names, codes and ids
+	// ([Names]). What is exact comes first in the list.
+	Exact bool
+}
+
+// Place is one place in a joined list.
+type Place struct {
+	Words, Near int // where it is in the two lists, or -1
+	Score       float64
+}
+
+// Fuse joins what was found by words and what was found by meaning, each with the best first, by
+// reciprocal rank fusion. A rank by words counts as much as the words cover of the query: a text that
+// shares nothing but "the" and "all" with a question is seldom an answer. What is exact stays
+// on top in the order of its words, so that a search for a name finds what a search by words alone
+// finds. A longer list of words has the same places first: lists can be paged through.
+func Fuse[K comparable](words []Worded[K], near []K) []Place {
+	nearness := make(map[K]int, len(near))
+	for i, k := range near {
+		nearness[k] = i
+	}
+	at := func(k K) int {
+		if i, ok := nearness[k]; ok {
+			return i
+		}
+		return -1
+	}
+	places := make([]Place, 0, len(words)+len(near))
+	exact := 0
+	for ; exact < len(words) && words[exact].Exact; exact++ {
+		i := at(words[exact].Key)
+		places = append(places, Place{exact, i, 1 + 1/float64(1+exact)})
+		if i >= 0 {
+			delete(nearness, words[exact].Key)
+		}
+	}
+	reciprocal := func(rank int) float64 { return (offset + 1) / float64(2*(offset+1+rank)) }
+	joined := min(len(words), max(exact, Depth))
+	byWords := make(map[int]int, len(nearness)) // by their place among the near
+	for i, w := range words[exact:joined] {
+		rank := exact + i
+		p := Place{rank, at(w.Key), w.Cover * reciprocal(rank)}
+		if p.Near >= 0 {
+			byWords[p.Near] = rank
+			continue
+		}
+		places = append(places, p)
+	}
+	for _, i := range nearness {
+		p := Place{-1, i, reciprocal(i)}
+		if rank, ok := byWords[i]; ok {
+			p.Words, p.Score = rank, p.Score+words[rank].Cover*reciprocal(rank)
+		}
+		places = append(places, p)
+	}
+	slices.SortFunc(places[exact:], func(a, b Place) int {
+		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(uint(a.Near), uint(b.Near)), cmp.Compare(uint(a.Words), uint(b.Words)))
+	})
+	last := 1.0
+	if len(places) > 0 {
+		last = places[len(places)-1].Score
+	}
+	for rank := joined; rank < len(words); rank++ {
+		if at(words[rank].Key) < 0 {
+			places = append(places, Place{rank, -1, last * float64(joined) / float64(rank+1)})
+		}
+	}
+	return places
+}
+
+// Rounded is a score or a nearness as it is shown.
+func Rounded(score float64) float64 { return math.Round(score*1e4) / 1e4 }
+
+// Names returns the parts of a query, between white space, that are written as names, codes and
+// ids are: Crypto.Seal, connection_refused, maxRetries, ECONNREFUSED, 404, notes/1. They are meant
+// as they stand.
+func Names(query string) (names []string) {
+	for field := range strings.FieldsSeq(query) {
+		field = strings.TrimFunc(field, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+		if isName(field) {
+			names = append(names, field)
+		}
+	}
+	return names
+}
+
+func isName(field string) bool {
+	var capitals, small, digits, inner, joints int
+	for i, r := range field {
+		switch {
+		case unicode.IsDigit(r):
+			digits++
+		case unicode.IsUpper(r):
+			capitals++
+			if i > 0 {
+				inner++
+			}
+		case unicode.IsLetter(r):
+			small++
+		case strings.ContainsRune("._:/@#", r):
+			joints++
+		}
+	}
+	return digits > 0 && len(field) >= 3 || joints > 0 || inner > 0 && small > 0 || small == 0 && capitals >= 5
+}
