@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	packAt = 512  // rows that aren't packed, from which on a search packs them first
+	packAt = 512  // rows that aren't packed; with more, a search packs them first
 	deadAt = 1024 // deleted rows, from which on they are removed from the blocks
 	packed = 8192 // rows that one batch packs
 )
 
-// An Index keeps vectors under ids that ascend and are never given again: a changed vector is a
-// new id, and the old one is deleted. It is safe for concurrent use.
+// An Index keeps vectors under ids that ascend from 1 on: a batch adds ids that are greater than those of all
+// batches before it. So a changed vector gets a new id, and the old one is deleted. It is safe for concurrent use.
 type Index struct {
 	s          store.Store
 	prefix     []byte
@@ -54,7 +54,6 @@ func (x *Index) Add(b *store.Batch, id uint64, vector []float32) error {
 	row, err := encodeRow(vector)
 	if err == nil && row != nil {
 		b.Set(x.key(spaceRows, id), row)
-		b.Set(x.key(spaceNew, id), nil)
 	}
 	return err
 }
@@ -62,14 +61,13 @@ func (x *Index) Add(b *store.Batch, id uint64, vector []float32) error {
 // Delete stages the end of an entry, which may be absent.
 func (x *Index) Delete(b *store.Batch, id uint64) {
 	b.Delete(x.key(spaceRows, id))
-	b.Delete(x.key(spaceNew, id))
 	b.Set(x.key(spaceDead, id), nil)
 }
 
 // DeleteBelow stages the end of all entries before an id, in three changes. Nothing may be added
 // there afterwards.
 func (x *Index) DeleteBelow(b *store.Batch, id uint64) {
-	for _, space := range []byte{spaceRows, spaceNew, spaceDead} {
+	for _, space := range []byte{spaceRows, spaceDead} {
 		b.DeleteRange(x.key(space, 0), x.key(space, id))
 	}
 	b.Set(x.space(spaceFloor), binary.BigEndian.AppendUint64(nil, id))
@@ -87,8 +85,14 @@ func (x *Index) Count() (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	added, err := x.ids(x.s, spaceNew, 0)
-	return int(m.entries()) + len(added), err
+	n := int(m.entries())
+	for _, err := range x.s.Scan(x.added(m)) {
+		if err != nil {
+			return 0, err
+		}
+		n++
+	}
+	return n, nil
 }
 
 func (x *Index) manifest(r store.Reader) (*manifest, store.Revision, error) {
@@ -112,6 +116,11 @@ func (x *Index) floor(r store.Reader) (uint64, error) {
 		return 0, damaged(nil, "The first id of an index of vectors can't be read")
 	}
 	return binary.BigEndian.Uint64(e.Value), nil
+}
+
+// added is the range of the rows that aren't packed.
+func (x *Index) added(m *manifest) store.Range {
+	return store.Range{From: x.key(spaceRows, m.last+1), To: store.After(x.space(spaceRows))}
 }
 
 // ids returns the first ids of a space, or all if most is 0.
@@ -202,10 +211,6 @@ func (x *Index) pack() (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	added, err := x.ids(r, spaceNew, packed)
-	if err != nil {
-		return false, err
-	}
 	dead, err := x.ids(r, spaceDead, 16*deadAt)
 	if err != nil {
 		return false, err
@@ -218,7 +223,8 @@ func (x *Index) pack() (more bool, err error) {
 		}
 	}
 	p.dropBelow(floor)
-	if err := p.append(added); err != nil {
+	more, err = p.append()
+	if err != nil {
 		return false, err
 	}
 	if b.Empty() {
@@ -231,7 +237,7 @@ func (x *Index) pack() (more bool, err error) {
 		return false, err
 	}
 	x.cache.packed(x, revision, commit.Revision, m, p.changed)
-	return len(added) == packed || len(dead) == 16*deadAt, nil
+	return more || len(dead) == 16*deadAt, nil
 }
 
 // A packer changes blocks in one batch.
@@ -307,70 +313,46 @@ func (p *packer) dropBelow(floor uint64) {
 	})
 }
 
-// append packs new rows into the last block, and into further ones.
-func (p *packer) append(added []uint64) error {
-	if len(added) == 0 {
-		return nil
-	}
-	per := words(p.x.dimensions)
-	news := &block{}
-	err := p.x.rows(p.r, added, func(id uint64, row []byte) {
-		news.ids = append(news.ids, id)
-		news.signs = appendSigns(news.signs, row[4:], func(b byte) bool { return int8(b) > 0 })
-	})
-	if err != nil {
-		return err
-	}
-	for _, id := range added {
-		p.b.Delete(p.x.key(spaceNew, id))
-	}
-	if len(news.ids) == 0 {
-		return nil
-	}
-	// The last block is filled up first. Ids that were given before those in it, and stored after
-	// them, make its order necessary to restore.
+// append packs new rows into the last block, and into further ones, and reports whether more are left.
+func (p *packer) append() (more bool, err error) {
+	k := &block{}
+	var e *extent // of k
 	if n := len(p.m.blocks); n > 0 && p.m.blocks[n-1].count < blockEntries {
-		k, err := p.get(p.m.blocks[n-1].number)
+		e = &p.m.blocks[n-1]
+		last, err := p.get(e.number)
 		if err != nil {
-			return err
+			return false, err
 		}
-		news = merge(k, news, per)
-	} else {
-		p.m.blocks = append(p.m.blocks, extent{number: p.m.next})
-		p.m.next++
+		k.ids, k.signs = slices.Clone(last.ids), slices.Clone(last.signs)
 	}
-	for {
-		n := min(len(news.ids), blockEntries)
-		p.set(&p.m.blocks[len(p.m.blocks)-1], &block{ids: news.ids[:n:n], signs: news.signs[: n*per : n*per]})
-		news = &block{ids: news.ids[n:], signs: news.signs[n*per:]}
-		if len(news.ids) == 0 {
-			return nil
+	n := 0
+	for row, err := range p.r.Scan(p.x.added(p.m)) {
+		if err != nil {
+			return false, err
 		}
-		p.m.blocks = append(p.m.blocks, extent{number: p.m.next})
-		p.m.next++
-	}
-}
-
-// merge joins two blocks in the order of their ids. An id in both is taken from b.
-func merge(a, b *block, per int) *block {
-	all := &block{ids: make([]uint64, 0, len(a.ids)+len(b.ids)), signs: make([]uint64, 0, len(a.signs)+len(b.signs))}
-	take := func(k *block, i int) {
-		all.ids = append(all.ids, k.ids[i])
-		all.signs = append(all.signs, k.signs[i*per:(i+1)*per]...)
-	}
-	i, j := 0, 0
-	for i < len(a.ids) || j < len(b.ids) {
-		switch {
-		case j == len(b.ids) || i < len(a.ids) && a.ids[i] < b.ids[j]:
-			take(a, i)
-			i++
-		default:
-			if i < len(a.ids) && a.ids[i] == b.ids[j] {
-				i++
-			}
-			take(b, j)
-			j++
+		if n == packed {
+			more = true
+			break
 		}
+		if len(row.Value) != 4+p.x.dimensions {
+			return false, damaged(nil, "Vector %d of an index can't be read", keyID(row.Key))
+		}
+		if e != nil && len(k.ids) == blockEntries {
+			p.set(e, k)
+			e, k = nil, &block{}
+		}
+		if e == nil {
+			p.m.blocks = append(p.m.blocks, extent{number: p.m.next})
+			p.m.next++
+			e = &p.m.blocks[len(p.m.blocks)-1]
+		}
+		k.ids = append(k.ids, keyID(row.Key))
+		k.signs = appendSigns(k.signs, row.Value[4:], func(b byte) bool { return int8(b) > 0 })
+		n++
 	}
-	return all
+	if n > 0 {
+		p.set(e, k)
+		p.m.last = k.ids[len(k.ids)-1]
+	}
+	return more, nil
 }

@@ -48,10 +48,8 @@ func (x *Index) Search(ctx context.Context, q Query) (hits []Hit, err error) {
 	if q.To == 0 {
 		q.To = math.MaxUint64
 	}
-	if added, err := x.ids(x.s, spaceNew, packAt); err != nil {
+	if err := x.packSome(ctx); err != nil {
 		return nil, err
-	} else if len(added) == packAt {
-		_ = x.Pack(ctx) // a store that can't be written can be searched, more slowly
 	}
 	r, err := x.s.Snapshot()
 	if err != nil {
@@ -62,17 +60,37 @@ func (x *Index) Search(ctx context.Context, q Query) (hits []Hit, err error) {
 	if err != nil {
 		return nil, err
 	}
+	hit := func(id uint64, row []byte) { hits = append(hits, Hit{id, score(row, q.Vector)}) }
 	var candidates []uint64
 	if q.Among != nil && len(q.Among) <= exact {
 		candidates = slices.DeleteFunc(slices.Clone(q.Among), func(id uint64) bool { return !f.accepts(id) })
-	} else if candidates, err = x.candidates(ctx, r, f, max(oversample*q.Limit, fewest)); err != nil {
+	} else if candidates, err = x.candidates(ctx, r, f, hit); err != nil {
 		return nil, err
 	}
-	err = x.rows(r, candidates, func(id uint64, row []byte) {
-		hits = append(hits, Hit{id, score(row, q.Vector)})
-	})
+	if err := x.rows(r, candidates, hit); err != nil {
+		return nil, err
+	}
 	slices.SortFunc(hits, func(a, b Hit) int { return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(b.ID, a.ID)) })
-	return hits[:min(len(hits), q.Limit)], err
+	return hits[:min(len(hits), q.Limit)], nil
+}
+
+// packSome packs if a search would have to score many new rows.
+func (x *Index) packSome(ctx context.Context) error {
+	m, _, err := x.manifest(x.s)
+	if err != nil {
+		return err
+	}
+	n := 0
+	for _, err := range x.s.Scan(x.added(m)) {
+		if err != nil {
+			return err
+		}
+		if n++; n > packAt {
+			_ = x.Pack(ctx) // an index that can't be written can be searched, more slowly
+			break
+		}
+	}
+	return nil
 }
 
 // A filter is the conditions of a query, and of the index.
@@ -106,16 +124,22 @@ func (f *filter) accepts(id uint64) bool {
 	return f.Accept == nil || f.Accept(id)
 }
 
-// candidates returns the ids of so many entries whose signs are nearest, or somewhat more, and of all new entries; they ascend.
-func (x *Index) candidates(ctx context.Context, r store.Snapshot, f *filter, wanted int) ([]uint64, error) {
-	added, err := x.ids(r, spaceNew, 0)
-	if err != nil {
-		return nil, err
-	}
-	ids := slices.DeleteFunc(added, func(id uint64) bool { return !f.accepts(id) })
+// candidates returns the ids of packed entries whose signs are nearest; they ascend. New entries are hits at once.
+func (x *Index) candidates(ctx context.Context, r store.Snapshot, f *filter, hit func(id uint64, row []byte)) ([]uint64, error) {
 	m, revision, err := x.manifest(r)
 	if err != nil {
 		return nil, err
+	}
+	for e, err := range r.Scan(x.added(m)) {
+		if err != nil {
+			return nil, err
+		}
+		if len(e.Value) != 4+x.dimensions {
+			return nil, damaged(nil, "Vector %d of an index can't be read", keyID(e.Key))
+		}
+		if id := keyID(e.Key); f.accepts(id) {
+			hit(id, e.Value)
+		}
 	}
 	blocks, err := x.cache.view(x, r, m, revision)
 	if err != nil {
@@ -127,9 +151,7 @@ func (x *Index) candidates(ctx context.Context, r store.Snapshot, f *filter, wan
 	if err := d.measure(ctx, blocks, appendSigns(nil, f.Vector, func(v float32) bool { return v > 0 })); err != nil {
 		return nil, err
 	}
-	ids = append(ids, d.nearest(blocks, f, wanted)...)
-	slices.Sort(ids)
-	return slices.Compact(ids), ctx.Err()
+	return d.nearest(blocks, f, max(oversample*f.Limit, fewest)), ctx.Err()
 }
 
 // A distance is how many signs of each entry differ from those of a query.
@@ -182,7 +204,7 @@ func differing(counts []uint16, signs, query []uint64) {
 	}
 }
 
-// nearest returns so many accepted entries with the fewest differing signs, or all that have one more or less.
+// nearest returns so many accepted entries with the fewest differing signs, or somewhat more; their ids ascend.
 func (d *distance) nearest(blocks []*block, f *filter, wanted int) []uint64 {
 	var ids []uint64
 	look := wanted // how many entries the filter is asked about at a time
@@ -205,5 +227,6 @@ func (d *distance) nearest(blocks []*block, f *filter, wanted int) []uint64 {
 			rest = rest[len(k.ids):]
 		}
 	}
+	slices.Sort(ids)
 	return ids
 }

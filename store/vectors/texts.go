@@ -24,7 +24,7 @@ type Text struct {
 	Vector []float32 // in place of a text, where the owner has it
 }
 
-// A Source yields the texts after an id. Their ids ascend, and are never given again: a changed text has a new
+// A Source yields the texts after an id. Their ids ascend, from 1 on, and are never given again: a changed text has a new
 // id. Texts that are added later have greater ids.
 type Source func(after uint64) iter.Seq2[Text, error]
 

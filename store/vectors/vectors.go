@@ -35,7 +35,6 @@ const MaxDimensions = 8192
 // The keys of an index, after its prefix. Ids are big-endian, so that they sort.
 const (
 	spaceRows     = 'r' // id → the scale and the bytes of a vector
-	spaceNew      = 'n' // id → nothing: a row that isn't packed
 	spaceDead     = 'd' // id → nothing: a row that was deleted, and may be packed
 	spaceBlocks   = 'b' // number → block
 	spaceManifest = 'm' // → which blocks exist
@@ -182,6 +181,7 @@ func decodeBlock(b []byte, dimensions int) (*block, error) {
 // A manifest names the blocks of an index.
 type manifest struct {
 	next   uint64 // number of a block
+	last   uint64 // the id of the last row that was packed; those after it are new
 	blocks []extent
 }
 
@@ -192,6 +192,7 @@ type extent struct {
 
 func (m *manifest) encode() []byte {
 	b := binary.AppendUvarint([]byte{blockVersion}, m.next)
+	b = binary.AppendUvarint(b, m.last)
 	for _, e := range m.blocks {
 		for _, n := range []uint64{e.number, e.first, e.last - e.first, e.count} {
 			b = binary.AppendUvarint(b, n)
@@ -215,13 +216,13 @@ func decodeManifest(b []byte) (*manifest, error) {
 		}
 		numbers, b = append(numbers, n), b[k:]
 	}
-	if version != blockVersion || len(numbers)%4 != 1 {
+	if version != blockVersion || len(numbers)%4 != 2 {
 		return nil, errBlock
 	}
-	m.next = numbers[0]
-	for n := range slices.Chunk(numbers[1:], 4) {
+	m.next, m.last = numbers[0], numbers[1]
+	for n := range slices.Chunk(numbers[2:], 4) {
 		e := extent{n[0], n[1], n[1] + n[2], n[3]}
-		if e.number >= m.next || e.last < e.first || e.count == 0 || e.count-1 > n[2] {
+		if e.number >= m.next || e.last < e.first || e.last > m.last || e.count == 0 || e.count-1 > n[2] {
 			return nil, errBlock
 		}
 		m.blocks = append(m.blocks, e)
