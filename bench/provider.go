@@ -21,7 +21,8 @@ import (
 // never ends. The first word is @ and the time at which it was sent, in nanoseconds since 1970.
 type provider struct {
 	net.Listener
-	asked atomic.Int64 // requests
+	asked atomic.Int64   // requests
+	left  chan time.Time // when a client left an answer that never ends; 1 is kept
 }
 
 func listenProvider() (*provider, error) {
@@ -29,7 +30,7 @@ func listenProvider() (*provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &provider{Listener: l}
+	p := &provider{Listener: l, left: make(chan time.Time, 1)}
 	go p.serve()
 	return p, nil
 }
@@ -111,6 +112,10 @@ func (p *provider) answer(conn net.Conn) error {
 		}
 		if words == 0 {
 			_, err := r.ReadByte() // until the client leaves
+			select {
+			case p.left <- time.Now():
+			default:
+			}
 			return err
 		}
 		if err := write(`data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"gpt-4o","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\ndata: [DONE]\n\n"); err != nil {

@@ -43,6 +43,9 @@ func sessions(out io.Writer, binary string) error {
 	if err := deltas(out, binary, dir, p); err != nil {
 		return err
 	}
+	if err := cancels(out, binary, filepath.Join(dir, "canceled")); err != nil {
+		return err
+	}
 	if err := manyStreams(out, filepath.Join(dir, "many"), p.addr, 1000, 100); err != nil {
 		return err
 	}
@@ -347,6 +350,52 @@ func bareHTTP(addr, way string) (first time.Duration, err error) {
 		err = nil
 	}
 	return first, err
+}
+
+// cancels measures how long after Session.Cancel was sent the provider's connection is closed.
+func cancels(out io.Writer, binary, home string) error {
+	const way = "0s/0"
+	p, err := listenProvider()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = p.Close() }()
+	w, stop, err := startSpeaking(binary, home, p.Addr().String(), way)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	l, err := w.listen(way)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = l.conn.Close() }()
+	var all []time.Duration
+	for range 101 {
+		if _, err := fmt.Fprintf(l.conn, `{"kind":"command","type":"Session.Send","data":{"session":%q,"text":"Hi","wait":true},"metadata":{"id":"say","timestamp":1}}`+"\n", l.session); err != nil {
+			return err
+		}
+		until := func(what []byte) error {
+			for {
+				if line, err := l.r.ReadSlice('\n'); err != nil || bytes.Contains(line, what) {
+					return err
+				}
+			}
+		}
+		if err := until(streamedLine); err != nil {
+			return err
+		}
+		begin := time.Now()
+		if _, err := w.ask("Session.Cancel", fmt.Sprintf(`{"session":%q}`, l.session)); err != nil {
+			return err
+		}
+		all = append(all, (<-p.left).Sub(begin))
+		if err := until([]byte(`"canceled"`)); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(out, "  a cancel closes the provider's connection after %v at the median, at most %v of %d\n", medianOf(all), all[len(all)-1].Round(time.Microsecond), len(all))
+	return nil
 }
 
 // manyStreams lets many sessions stream at once, each to a connection of its own, and makes sure
