@@ -1,9 +1,9 @@
-package daemon
+package daemon_test
 
 import (
-	"context"
-	"errors"
 	"io"
+	"kernos/daemon"
+	"kernos/daemon/daemontest"
 	"net/http"
 	"strings"
 	"testing"
@@ -12,20 +12,8 @@ import (
 // A cookie counts for the pages of the server itself, and for what a person opens: a browser sends
 // it for the pages of other ports of the machine too.
 func TestTheCookieOfTheConsole(t *testing.T) {
-	d, err := Open(&Options{Home: t.TempDir(), Web: &Web{Address: "127.0.0.1:0"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	served := make(chan error, 1)
-	go func() { served <- d.Serve(ctx) }()
-	defer func() {
-		stop()
-		if err := errors.Join(<-served, d.Close()); err != nil {
-			t.Error(err)
-		}
-	}()
-	origin := d.URLs()[0]
+	d := daemontest.Serve(t, &daemon.Options{Home: t.TempDir(), Web: &daemon.Web{Address: "127.0.0.1:0"}})
+	origin := "http://" + d.Address
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	send := func(method, path string, headers ...string) *http.Response {
 		t.Helper()

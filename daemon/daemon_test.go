@@ -15,6 +15,8 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"kernos/daemon"
+	"kernos/daemon/daemontest"
+	"kernos/internal/testkit"
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/transport/unix"
@@ -37,27 +39,16 @@ func query(what message.Type, data string) message.Message {
 // runtimeDir makes a directory for sockets, with a name that is short enough for them.
 func runtimeDir(t *testing.T) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "kernos")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	t.Setenv("XDG_RUNTIME_DIR", dir)
+	t.Setenv("XDG_RUNTIME_DIR", testkit.ShortDir(t))
 }
 
 // A program serves a syscall of its own over all doors, and calls it itself.
 func TestAProgramServesItsOwnSyscalls(t *testing.T) {
 	runtimeDir(t)
 	home := t.TempDir()
-	d, err := daemon.Open(&daemon.Options{
+	d := daemontest.Serve(t, &daemon.Options{
 		Home: home, Modules: []kernel.Module{shouting}, Socket: &daemon.Socket{}, Web: &daemon.Web{Address: "127.0.0.1:0"},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	served := make(chan error, 1)
-	go func() { served <- d.Serve(ctx) }()
 	const want = `{"text":"HELLO"}`
 
 	answer, err := d.Call(t.Context(), query("Text.Shout", `{"text":"hello"}`), nil)
@@ -96,10 +87,7 @@ func TestAProgramServesItsOwnSyscalls(t *testing.T) {
 	if s := d.Status(); len(s.Listening) != 3 || s.Socket == "" || !s.Store.Open || s.Store.Messages != 6 {
 		t.Errorf("the status is %+v", s)
 	}
-	stop()
-	if err := errors.Join(<-served, d.Close()); err != nil {
-		t.Error(err)
-	}
+	d.Stop()
 	if _, err := net.Dial("tcp", strings.TrimPrefix(urls[2], "http://")); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("after the end: %v", err)
 	}
@@ -108,13 +96,7 @@ func TestAProgramServesItsOwnSyscalls(t *testing.T) {
 // Code is registered and called over HTTP as over any other wire.
 func TestCodeIsServedOverHTTP(t *testing.T) {
 	home := t.TempDir()
-	d, err := daemon.Open(&daemon.Options{Home: home, Web: &daemon.Web{Address: "127.0.0.1:0"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	served := make(chan error, 1)
-	go func() { served <- d.Serve(ctx) }()
+	d := daemontest.Serve(t, &daemon.Options{Home: home, Web: &daemon.Web{Address: "127.0.0.1:0"}})
 	if _, err := d.Call(t.Context(), query("Ping", `{}`), nil); err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +104,6 @@ func TestCodeIsServedOverHTTP(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	urls := d.URLs()
 	browser := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	for _, c := range []struct{ path, body, want string }{
 		{"/v1/call/syscall/register", `{"name":"Text.Double","kind":"query","inputSchema":{"type":"object","required":["n"]},"outputSchema":{},"code":"export const handler = ({n}: {n: number}) => ({n: 2 * n});"}`, `"registered":true`},
@@ -130,7 +111,7 @@ func TestCodeIsServedOverHTTP(t *testing.T) {
 		{"/v1/call/text/double", `{}`, `missing required field: n`},
 		{"/v1/messages", `{"kind":"query","type":"Text.Double","data":{"n":4},"metadata":{"id":"a","timestamp":0}}`, `"data":{"n":8}`},
 	} {
-		request, err := http.NewRequestWithContext(t.Context(), "POST", urls[len(urls)-1]+c.path, strings.NewReader(c.body))
+		request, err := http.NewRequestWithContext(t.Context(), "POST", "http://"+d.Address+c.path, strings.NewReader(c.body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -143,10 +124,6 @@ func TestCodeIsServedOverHTTP(t *testing.T) {
 		if err := errors.Join(err, response.Body.Close()); err != nil || !strings.Contains(string(body), c.want) {
 			t.Errorf("%s %s: %s, %v", c.path, c.body, body, err)
 		}
-	}
-	stop()
-	if err := errors.Join(<-served, d.Close()); err != nil {
-		t.Error(err)
 	}
 }
 

@@ -1,9 +1,7 @@
 package daemon_test
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"runtime"
@@ -14,12 +12,13 @@ import (
 	"github.com/coder/websocket"
 
 	"kernos/daemon"
+	"kernos/daemon/daemontest"
 	"kernos/message"
 )
 
 // A served is a daemon with a TCP address, for as long as a test runs.
 type served struct {
-	*daemon.Daemon
+	*daemontest.Daemon
 	t   *testing.T
 	url string
 }
@@ -27,20 +26,8 @@ type served struct {
 // serve serves a new home over HTTP.
 func serve(t *testing.T) *served {
 	t.Helper()
-	d, err := daemon.Open(&daemon.Options{Home: t.TempDir(), Web: &daemon.Web{Address: "127.0.0.1:0"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- d.Serve(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		if err := errors.Join(<-ended, d.Close()); err != nil {
-			t.Error(err)
-		}
-	})
-	return &served{d, t, d.URLs()[0]}
+	d := daemontest.Serve(t, &daemon.Options{Home: t.TempDir(), Web: &daemon.Web{Address: "127.0.0.1:0"}})
+	return &served{d, t, "http://" + d.Address}
 }
 
 // owner calls as the owner, and returns the reply.

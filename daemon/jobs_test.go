@@ -20,6 +20,7 @@ import (
 	"github.com/coder/websocket"
 
 	"kernos/daemon"
+	"kernos/daemon/daemontest"
 	"kernos/internal/testkit"
 	"kernos/journal"
 	"kernos/kernel"
@@ -30,21 +31,9 @@ import (
 )
 
 // serveJobs serves a daemon until the test ends, and returns what calls its syscalls.
-func serveJobs(t *testing.T, o *daemon.Options) (*daemon.Daemon, func(what message.Type, data string, out any) *message.Error) {
+func serveJobs(t *testing.T, o *daemon.Options) (*daemontest.Daemon, func(what message.Type, data string, out any) *message.Error) {
 	t.Helper()
-	d, err := daemon.Open(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	served := make(chan error, 1)
-	go func() { served <- d.Serve(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		if err := errors.Join(<-served, d.Close()); err != nil {
-			t.Error(err)
-		}
-	})
+	d := daemontest.Serve(t, o)
 	call := func(what message.Type, data string, out any) *message.Error {
 		t.Helper()
 		m, err := d.Call(t.Context(), message.Message{Kind: message.KindCommand, Type: what, Data: []byte(data)}, nil)
@@ -200,7 +189,7 @@ func TestMetricsOfJobs(t *testing.T) {
 
 // startWork serves a daemon and starts a job that has reported a quarter of its progress, and
 // reports what next has.
-func startWork(t *testing.T, o *daemon.Options, next chan float64) (d *daemon.Daemon, jobID string) {
+func startWork(t *testing.T, o *daemon.Options, next chan float64) (d *daemontest.Daemon, jobID string) {
 	t.Helper()
 	work := kernel.DefineCommand[struct{}, struct{}](kernel.Definition{Type: "Test.Work", Summary: "Work.", Runs: kernel.Slow, Effect: kernel.External}).
 		BindStream(func(_ context.Context, in struct{}, s *kernel.Stream) (struct{}, error) {
@@ -225,8 +214,7 @@ func TestAWaitSurvivesItsWebSocket(t *testing.T) {
 	runtimeDir(t)
 	next := make(chan float64)
 	d, jobID := startWork(t, &daemon.Options{Home: t.TempDir(), Socket: &daemon.Socket{}, Web: &daemon.Web{Address: "127.0.0.1:0"}}, next)
-	urls := d.URLs()
-	s := &served{d, t, urls[len(urls)-1]}
+	s := &served{d, t, "http://" + d.Address}
 	secret := s.token(`{"name":"web","preset":"viewer"}`)
 	wants := func(conn *websocket.Conn, part string) {
 		t.Helper()
@@ -235,7 +223,7 @@ func TestAWaitSurvivesItsWebSocket(t *testing.T) {
 		}
 	}
 	asOwner := func() *websocket.Conn {
-		socket := strings.TrimPrefix(urls[1], "http+unix://")
+		socket := strings.TrimPrefix(d.URLs()[1], "http+unix://")
 		client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", socket)
 		}}}

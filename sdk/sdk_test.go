@@ -3,7 +3,6 @@
 package sdk
 
 import (
-	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -19,6 +18,8 @@ import (
 	"go.uber.org/goleak"
 
 	"kernos/daemon"
+	"kernos/daemon/daemontest"
+	"kernos/internal/testkit"
 	"kernos/message"
 )
 
@@ -50,37 +51,12 @@ func relay(socket string) {
 // start starts a daemon, and returns the environment of programs that use it.
 func start(t *testing.T) (env []string) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "kernos") // its name is short, as those of sockets must be
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	dir := testkit.ShortDir(t)
 	t.Setenv("XDG_RUNTIME_DIR", dir)
-	d, err := daemon.Open(&daemon.Options{Home: filepath.Join(dir, "home"), Socket: &daemon.Socket{}, Web: &daemon.Web{Address: "127.0.0.1:0"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	served := make(chan error, 1)
-	go func() { served <- d.Serve(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-served; err != nil {
-			t.Errorf("the daemon ended with %v", err)
-		}
-		if err := d.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	d := daemontest.Serve(t, &daemon.Options{Home: filepath.Join(dir, "home"), Socket: &daemon.Socket{}, Web: &daemon.Web{Address: "127.0.0.1:0"}})
 	socket, err := d.Home().Socket()
 	if err != nil {
 		t.Fatal(err)
-	}
-	url := ""
-	for _, u := range d.URLs() {
-		if strings.HasPrefix(u, "http://") {
-			url = u
-		}
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -91,7 +67,7 @@ func start(t *testing.T) (env []string) {
 		t.Fatal(err)
 	}
 	return append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "PYTHONDONTWRITEBYTECODE=1", "KERNOS_SOCKET=", "KERNOS_TOKEN=",
-		"TEST_SOCKET="+socket, "TEST_URL="+url, "TEST_TOKEN="+token(t, d))
+		"TEST_SOCKET="+socket, "TEST_URL=http://"+d.Address, "TEST_TOKEN="+token(t, d.Daemon))
 }
 
 // token makes a token that may do what the tests do.

@@ -204,7 +204,7 @@ func TestTheServerRestarts(t *testing.T) {
 	w.goTo("/messages")
 	w.ask("Memory.Set", "command", `{"key":"a","value":"before"}`)
 	w.wait(`[...document.querySelectorAll('.message')].some((row) => row.textContent.includes("before"))`)
-	w.stop()
+	w.daemon.Stop()
 	w.wait(`document.querySelector('[data-testid=status]').dataset.status === "lost"`)
 	w.wait(`document.body.classList.contains("offline")`)
 	w.serve()

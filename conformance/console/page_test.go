@@ -4,10 +4,8 @@ package console_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,6 +18,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"kernos/daemon"
+	"kernos/daemon/daemontest"
 	"kernos/internal/testkit/browser"
 	"kernos/kernel"
 	"kernos/message"
@@ -65,11 +64,10 @@ func TestMain(m *testing.M) {
 // A world is a kernel with its console, and a page of a browser.
 type world struct {
 	*testing.T
-	daemon *daemon.Daemon
+	daemon *daemontest.Daemon
 	home   string
 	addr   string
 	extra  []kernel.Module
-	stop   func()
 	ctx    context.Context // of the page
 
 	mu   sync.Mutex
@@ -89,26 +87,8 @@ func open(t *testing.T, extra ...kernel.Module) *world {
 // serve starts the kernel.
 func (w *world) serve() {
 	w.Helper()
-	d, err := daemon.Open(&daemon.Options{Home: w.home, Web: &daemon.Web{Address: w.addr}, Modules: w.extra})
-	if err != nil {
-		w.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	served := make(chan error, 1)
-	go func() { served <- d.Serve(ctx) }()
-	w.daemon = d
-	w.stop = sync.OnceFunc(func() {
-		cancel()
-		if err := errors.Join(<-served, d.Close()); err != nil {
-			w.Error(err)
-		}
-	})
-	w.Cleanup(func() { w.stop() })
-	at, err := url.Parse(d.URLs()[len(d.URLs())-1])
-	if err != nil {
-		w.Fatal(err)
-	}
-	w.addr = at.Host
+	w.daemon = daemontest.Serve(w, &daemon.Options{Home: w.home, Web: &daemon.Web{Address: w.addr}, Modules: w.extra})
+	w.addr = w.daemon.Address
 }
 
 // newPage opens an empty page in a profile of its own.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"kernos/daemon"
+	"kernos/daemon/daemontest"
 	"kernos/kernel"
 )
 
@@ -85,32 +86,11 @@ func serveFixtures(t *testing.T) string {
 	if err := os.CopyFS(files, os.DirFS("testdata/os")); err != nil {
 		t.Fatal(err)
 	}
-	d, err := daemon.Open(&daemon.Options{
+	d := daemontest.Serve(t, &daemon.Options{
 		Home: t.TempDir(), Modules: []kernel.Module{module}, Offers: offers,
 		Files: daemon.Files{Mounts: []string{"/=" + files}}, Web: &daemon.Web{Address: "127.0.0.1:0", NoToken: true},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	served := make(chan error, 1)
-	go func() { served <- d.Serve(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
-		if err := d.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	for _, url := range d.URLs() {
-		if strings.HasPrefix(url, "http://") {
-			return strings.Replace(url, "127.0.0.1", "localhost", 1) + "/mcp"
-		}
-	}
-	t.Fatalf("it listens at %v", d.URLs())
-	return ""
+	return "http://" + strings.Replace(d.Address, "127.0.0.1", "localhost", 1) + "/mcp"
 }
 
 // runNode runs a program of npm with the Node that npm has installed.

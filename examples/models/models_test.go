@@ -3,7 +3,6 @@
 package models
 
 import (
-	"context"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -12,33 +11,17 @@ import (
 	"testing"
 
 	"kernos/daemon"
+	"kernos/daemon/daemontest"
 	"kernos/internal/testkit"
 	"kernos/message"
 )
 
 func TestProgramsAreModels(t *testing.T) {
-	home, err := os.MkdirTemp("", "kernos") // a socket's path must be short
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(home) })
+	home := testkit.ShortDir(t)
 	t.Setenv("XDG_RUNTIME_DIR", home)
-	d, err := daemon.Open(&daemon.Options{Home: filepath.Join(home, "home"), Socket: &daemon.Socket{}, Models: map[string]json.RawMessage{
+	d := daemontest.Serve(t, &daemon.Options{Home: filepath.Join(home, "home"), Socket: &daemon.Socket{}, Models: map[string]json.RawMessage{
 		"go": settings("Echoing.Generate"), "python": settings("Parrot.Generate"), "typescript": settings("Polly.Generate"),
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	served := make(chan error, 1)
-	go func() { served <- d.Serve(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
-		_ = d.Close()
-	})
 	socket, err := d.Home().Socket()
 	if err != nil {
 		t.Fatal(err)

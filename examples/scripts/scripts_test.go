@@ -3,7 +3,6 @@
 package scripts
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -14,36 +13,21 @@ import (
 	"testing"
 
 	"kernos/daemon"
+	"kernos/daemon/daemontest"
 	"kernos/internal/testkit"
 	"kernos/message"
 )
 
 // A machine is a daemon that serves the examples.
 type machine struct {
-	*daemon.Daemon
+	*daemontest.Daemon
 	t *testing.T
 }
 
 // start starts a daemon on a copy of the examples, which the owner alone can write.
 func start(t *testing.T, home, files string) *machine {
 	t.Helper()
-	d, err := daemon.Open(&daemon.Options{Home: home, Files: daemon.Files{Mounts: []string{"/=" + files}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	served := make(chan error)
-	go func() { served <- d.Serve(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
-		if err := d.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return &machine{d, t}
+	return &machine{daemontest.Serve(t, &daemon.Options{Home: home, Files: daemon.Files{Mounts: []string{"/=" + files}}}), t}
 }
 
 // send sends a command and returns its events and the data of its outcome; that of an error begins with its code.

@@ -32,10 +32,11 @@ var floors = [][]string{
 	{"capability/vfs/dirfs", "capability/vfs/httpfs", "capability/vfs/kernelfs", "capability/vfs/mcpfs", "capability/vfs/memoryfs", "capability/vfs/vfstest", "capability/model/modeltest"},
 	{"capability/vfs/mounts"},
 
-	{"client"},          //
-	{"console"},         //
-	{"daemon"},          // all of it as one value
-	{"cmd/kernos/exit"}, // the commands: what they exit with,
+	{"client"},            //
+	{"console"},           //
+	{"daemon"},            // all of it as one value
+	{"daemon/daemontest"}, //
+	{"cmd/kernos/exit"},   // the commands: what they exit with,
 	{"cmd/kernos/logfile", "cmd/kernos/settings"},                                            // which settings they have
 	{"cmd/kernos/terminal", "cmd/kernos/request", "cmd/kernos/clients"},                      // how they show it, and how they ask a kernel
 	{"cmd/kernos/output", "cmd/kernos/recorded", "cmd/kernos/markdown", "cmd/kernos/models"}, // what they show: the data of a call, recorded messages, texts of models; models to connect
@@ -50,7 +51,7 @@ var floors = [][]string{
 var pure = []string{"internal/jsonscan", "internal/sealed", "internal/secret", "internal/outbound", "message", "message/ndjson", "message/osevent"}
 
 // forTests lists the packages that tests import, and nothing else does.
-var forTests = []string{"capability/model/modeltest", "capability/vfs/vfstest", "internal/testkit", "internal/testkit/tty", "internal/testkit/browser", "internal/testkit/wire", "kernel/kerneltest"}
+var forTests = []string{"capability/model/modeltest", "daemon/daemontest", "capability/vfs/vfstest", "internal/testkit", "internal/testkit/tty", "internal/testkit/browser", "internal/testkit/wire", "kernel/kerneltest"}
 
 // floor returns the floor of a package of this module, given by its folder.
 func floor(folder string) (int, bool) {

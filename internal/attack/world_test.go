@@ -3,7 +3,6 @@ package attack
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -19,6 +18,8 @@ import (
 	"go.uber.org/goleak"
 
 	"kernos/daemon"
+	"kernos/daemon/daemontest"
+	"kernos/internal/testkit"
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/transport/unix"
@@ -57,37 +58,17 @@ type world struct {
 
 func open(t testing.TB) *world {
 	t.Helper()
-	sockets, err := os.MkdirTemp("", "kernos") // a short name, as those of sockets must be
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(sockets) })
 	if t, ok := t.(*testing.T); ok {
-		t.Setenv("XDG_RUNTIME_DIR", sockets)
+		t.Setenv("XDG_RUNTIME_DIR", testkit.ShortDir(t))
 	}
 	w := &world{t: t, home: t.TempDir(), client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
-	w.d, err = daemon.Open(&daemon.Options{Home: w.home, Socket: &daemon.Socket{}, Web: &daemon.Web{Address: "127.0.0.1:0"}})
-	if err != nil {
+	d := daemontest.Serve(t, &daemon.Options{Home: w.home, Socket: &daemon.Socket{}, Web: &daemon.Web{Address: "127.0.0.1:0"}})
+	t.Cleanup(w.client.CloseIdleConnections)
+	w.d, w.address = d.Daemon, d.Address
+	var err error
+	if w.socket, err = d.Home().Socket(); err != nil {
 		t.Fatal(err)
 	}
-	for _, url := range w.d.URLs() {
-		if path, ok := strings.CutPrefix(url, "unix://"); ok {
-			w.socket = path
-		}
-		if address, ok := strings.CutPrefix(url, "http://"); ok {
-			w.address = address
-		}
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	served := make(chan error, 1)
-	go func() { served <- w.d.Serve(ctx) }()
-	t.Cleanup(func() {
-		w.client.CloseIdleConnections()
-		stop()
-		if err := errors.Join(<-served, w.d.Close()); err != nil {
-			t.Error(err)
-		}
-	})
 	return w
 }
 

@@ -3,6 +3,7 @@
 package testkit
 
 import (
+	"os"
 	"testing"
 	"time"
 )
@@ -27,4 +28,15 @@ func Poll(is func() bool) bool {
 		}
 	}
 	return true
+}
+
+// ShortDir returns an empty folder until the test ends. Its path is short, as those of sockets must be.
+func ShortDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "kernos")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
 }

@@ -1,14 +1,13 @@
 package mcp_test
 
 import (
-	"context"
 	"fmt"
-	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
 
 	"kernos/daemon"
+	"kernos/daemon/daemontest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -27,27 +26,6 @@ func serve(t testing.TB, options func(*daemon.Options)) (*daemon.Daemon, string)
 	if options != nil {
 		options(o)
 	}
-	d, err := daemon.Open(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	served := make(chan error, 1)
-	go func() { served <- d.Serve(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
-		if err := d.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	for _, url := range d.URLs() {
-		if address, ok := strings.CutPrefix(url, "http://"); ok {
-			return d, address
-		}
-	}
-	t.Fatalf("it listens at %v", d.URLs())
-	return nil, ""
+	d := daemontest.Serve(t, o)
+	return d.Daemon, d.Address
 }

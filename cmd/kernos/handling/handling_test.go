@@ -18,6 +18,7 @@ import (
 
 	"kernos/cmd/kernos/handling"
 	"kernos/daemon"
+	"kernos/daemon/daemontest"
 	"kernos/internal/testkit"
 	"kernos/message"
 	"kernos/transport/unix"
@@ -31,47 +32,25 @@ type world struct {
 	home string
 
 	mu       sync.Mutex
-	daemon   *daemon.Daemon
+	daemon   *daemontest.Daemon
 	said     strings.Builder // what the handler reports, and what its processes print
-	close    func()
 	drain    chan struct{}
 	finished chan error
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "kernos") // its name is short, as those of sockets must be
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	dir := testkit.ShortDir(t)
 	t.Setenv("XDG_RUNTIME_DIR", dir)
 	w := &world{t: t, home: filepath.Join(dir, "home")}
 	w.open()
-	t.Cleanup(func() { w.close() })
 	return w
 }
 
 // open opens a daemon on the home.
 func (w *world) open() {
 	w.t.Helper()
-	d, err := daemon.Open(&daemon.Options{Home: w.home, Unrecorded: true, Socket: &daemon.Socket{}})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	served := make(chan error, 1)
-	go func() { served <- d.Serve(ctx) }()
-	w.daemon = d
-	w.close = sync.OnceFunc(func() {
-		stop()
-		if err := <-served; err != nil {
-			w.t.Errorf("the daemon ended with %v", err)
-		}
-		if err := d.Close(); err != nil {
-			w.t.Error(err)
-		}
-	})
+	w.daemon = daemontest.Serve(w.t, &daemon.Options{Home: w.home, Unrecorded: true, Socket: &daemon.Socket{}})
 }
 
 // Write implements [io.Writer].
@@ -290,7 +269,7 @@ func TestADrainFinishesWhatRuns(t *testing.T) {
 func TestAHandlerSurvivesTheDaemon(t *testing.T) {
 	w := newWorld(t)
 	w.handle(`cat`, nil)
-	w.close()
+	w.daemon.Stop()
 	w.open()
 	w.served(2)
 	if got := w.call(t.Context(), `7`); got != "reply Test.Run 7" {

@@ -67,7 +67,7 @@ func TestAJobWaitsForItsHandler(t *testing.T) {
 			testkit.Until(t, "Test.Run isn't served", func() bool { _, ok := w.daemon.Kernel().Registry().Lookup("Test.Run"); return !ok })
 			id := w.start()
 			if restart {
-				w.close()
+				w.daemon.Stop()
 				w.open()
 			}
 			var j jobStatus

@@ -1,0 +1,45 @@
+// Package daemontest serves a whole Kernos for a test.
+package daemontest
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+
+	"kernos/daemon"
+)
+
+// A Daemon is served until the test ends.
+type Daemon struct {
+	*daemon.Daemon
+
+	Address string // HOST:PORT of its HTTP door, or ""
+	Stop    func() // ends it before the test does, and waits until it has ended
+}
+
+// Serve opens a daemon and serves it. It is an error of the test if serving or closing it fails.
+func Serve(t testing.TB, o *daemon.Options) *Daemon {
+	t.Helper()
+	d, err := daemon.Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- d.Serve(ctx) }()
+	s := &Daemon{Daemon: d, Stop: sync.OnceFunc(func() {
+		cancel()
+		if err := errors.Join(<-served, d.Close()); err != nil {
+			t.Errorf("the daemon ended with %v", err)
+		}
+	})}
+	t.Cleanup(s.Stop)
+	for _, url := range d.URLs() {
+		if address, ok := strings.CutPrefix(url, "http://"); ok {
+			s.Address = address
+		}
+	}
+	return s
+}
