@@ -59,6 +59,11 @@ type Options struct {
 	// package model.
 	Models map[string]json.RawMessage
 
+	// Embeddings says what turns texts into vectors, for searches by meaning: english (the
+	// default, which is inside), encoder, or the settings of an endpoint as JSON. See
+	// docs/SEARCH.md.
+	Embeddings string
+
 	Retention Retention
 	Files     Files
 	Fetch     Fetch
@@ -218,6 +223,9 @@ func (o *Options) Check() error {
 		if err := model.CheckSettings(name, o.Models[name]); err != nil {
 			return wrong("models", "%s: %w", name, err)
 		}
+	}
+	if err := checkEmbeddings(o.Embeddings); err != nil {
+		return &OptionError{"embeddings", err}
 	}
 	if dir := o.Files.Directory; dir != "" {
 		if info, err := os.Stat(dir); err != nil {

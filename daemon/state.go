@@ -14,6 +14,7 @@ import (
 	"kernos/capability/vfs"
 	"kernos/capability/vfs/kernelfs"
 	"kernos/internal/backoff"
+	"kernos/internal/embed"
 	"kernos/internal/outbound"
 	"kernos/journal"
 	"kernos/kernel"
@@ -21,6 +22,7 @@ import (
 	"kernos/store"
 	"kernos/store/blobs"
 	"kernos/store/pebble"
+	"kernos/store/vectors"
 )
 
 // state is what one process has of a home, and of the world around it: the store of an origin
@@ -41,6 +43,8 @@ type state struct {
 	own      *http.Client                                               // of those that the owner has set up
 	asking   *http.Client                                               // of those to language models
 	keys     *crypto.Keyring
+	embed    []embed.Model   // the one that is chosen, then others that may have made vectors
+	vectors  *vectors.Cache  // of all indexes of vectors
 	dropped  journal.Dropped // by maintain, since it was reported
 
 	// These exist when the modules do.
@@ -90,6 +94,7 @@ func newState(home Home, o *Options, socket string) (*state, error) {
 	s.keys = crypto.New(crypto.Options{
 		Agent: crypto.Socket(o.Keys.Agent), Key: o.Keys.Seal, KeyFile: home.Key(), RequireAgent: o.Keys.RequireAgent, OpenUnbound: o.Keys.OpenUnbound, Log: o.Log,
 	})
+	s.embed, s.vectors = s.embeddings(o), vectors.NewCache(vectorBytes, vectorsKept)
 	// The owner may point to any file of this machine that isn't the kernel's, and tokens to
 	// blobs that they reach.
 	own := &blobs.Resolver{Dir: s.blobs, Private: s.private, Client: s.client, Limit: memory.MaxValue}

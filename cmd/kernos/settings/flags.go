@@ -39,6 +39,7 @@ func AddKernelFlags(c *cobra.Command, o *daemon.Options) {
 	f.Var((*quantity.Bytes)(&o.Fetch.MaxBody), "max-body", "how much Http.Fetch takes of one answer")
 	f.IntVar(&o.Fetch.Retries, "fetch-retries", 0, "how `OFTEN` Http.Fetch repeats a request that may be repeated, if the network fails")
 	f.Var((*models)(&o.Models), "models", "the settings of language models by name, as `JSON`, beside those in the memory; in config.yaml, a mapping")
+	f.StringVar(&o.Embeddings, "embeddings", "", "what searches by meaning go by: english (inside), encoder, or an endpoint as `JSON` {baseUrl, model, key?, dimensions?}; in config.yaml, a mapping")
 	f.StringVar(&o.Files.Directory, "directory", "", "the `DIR` whose folder os is the root of the tree of files, if no root is mounted (default: the working directory)")
 	f.BoolVar(&o.Files.Development, "development", false, "let plain http be mounted")
 }

@@ -22,7 +22,7 @@ var ServeGroups = []Group{
 	{"Callers over TCP", []string{"token-file", "no-token", "allow-origin", "request-rate", "insecure-listen-without-tls", "insecure-listen-without-token", "insecure-listen-without-signature"}},
 	{"Limits", []string{"max-connections", "in-flight", "in-flight-all", "jobs", "frame-rate", "timeout", "line-time", "stall", "idle", "grace", "idempotency-ttl"}},
 	{"Web requests (Http.Fetch)", []string{"fetch-allow", "fetch-deny", "fetch-only", "fetch-retries", "max-body"}},
-	{"Language models", []string{"models"}},
+	{"Language models", []string{"models", "embeddings"}},
 	{"Secrets", []string{"seal-key", "require-agent", "open-unbound-secrets"}},
 	{"Files and tools", []string{"execute", "development"}},
 }

@@ -27,7 +27,7 @@ import (
 // names are the flags that can also be given by a variable and in the configuration file. A
 // command has some of them.
 var names = []string{
-	"addr", "allow-host", "allow-origin", "auth-key", "development", "directory", "execute", "fetch-allow", "fetch-deny",
+	"addr", "allow-host", "allow-origin", "auth-key", "development", "directory", "embeddings", "execute", "fetch-allow", "fetch-deny",
 	"fetch-only", "fetch-retries", "frame-rate", "grace", "idempotency-ttl", "idle", "in-flight", "in-flight-all", "insecure-listen-without-signature", "jobs",
 	"insecure-listen-without-tls", "insecure-listen-without-token", "journal-age", "journal-size", "line-time", "max-body", "max-connections", "models", "mount",
 	"no-http", "no-token", "open-unbound-secrets", "request-rate", "require-agent", "seal-key", "stall", "timeout", "tls-cert", "tls-key", "token-file",
@@ -162,7 +162,7 @@ func readConfig(path string) (map[string]configLine, error) {
 			return nil, fmt.Errorf("%s: %s is set twice; remove one", place, name)
 		}
 		line := configLine{place: place}
-		if name == "models" { // the one setting that is a mapping
+		if name == "models" || name == "embeddings" && value.Kind == yaml.MappingNode {
 			text, err := jsonOf(value)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %s: %w", place, name, err)
