@@ -4,7 +4,7 @@
 // beside its official SDK and mark3labs/mcp-go; answers of language models
 // beside openai-go and anthropic-sdk-go; jobs beside River on PostgreSQL and asynq on Redis, where
 // their servers are installed; and registered code beside Node's vm and Deno's workers, where node
-// and deno (npm i deno) are in the PATH. All of it comes from one run, so that ratios mean something
+// and deno (npm i deno) are in the PATH; and the web console in a browser. All of it comes from one run, so that ratios mean something
 // on a noisy machine.
 package main
 
@@ -27,7 +27,7 @@ func main() {
 	small := flag.Int("small", 1_000_000, "how many small messages go through the pipe")
 	large := flag.Int("large", 100_000, "how many large messages go through the pipe")
 	recorded := flag.Int("recorded", 1_000_000, "how many messages are recorded and searched")
-	only := flag.String("only", "", "one part of: stages, ping, durable, jobs, scripts, recorded, daemon, mcp, models, rpc")
+	only := flag.String("only", "", "one part of: stages, ping, durable, jobs, scripts, recorded, daemon, mcp, models, rpc, console")
 	pending := flag.Int("pending", 1_000_000, "how many jobs wait while others are started")
 	profile := flag.String("profile", "", "write a profile of this process to a file")
 	echoAt := flag.String("echo", "", "be an echo on this socket, and nothing else")
@@ -83,6 +83,7 @@ func run(binary, only string, small, large, recorded, idle, pending int) error {
 		{"rpc", func() error { return besideGeth(os.Stdout, idle) }},
 		{"mcp", func() error { return mcps(os.Stdout, binary) }},
 		{"models", func() error { return errors.Join(models(os.Stdout), sessions(os.Stdout, binary)) }},
+		{"console", func() error { return consoles(os.Stdout, binary) }},
 		{"recorded", func() error { return million(os.Stdout, binary, recorded) }},
 	} {
 		if only != "" && only != part.name {

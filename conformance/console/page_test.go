@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -32,32 +31,18 @@ const patience = 60 * time.Second
 
 // The tests share a browser; each has a profile of its own in it.
 var theBrowser = sync.OnceValues(func() (context.Context, error) {
-	dir, err := os.MkdirTemp("", "console-browser-")
-	if err != nil {
-		return nil, err
+	ctx, stop, err := browser.Start()
+	if err == nil {
+		stopBrowser = stop
 	}
-	closers = append(closers, func() { _ = os.RemoveAll(dir) })
-	installed, err := browser.Unpack(dir)
-	if err != nil {
-		return nil, err
-	}
-	allocator, stop := chromedp.NewExecAllocator(context.Background(),
-		append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(installed.Path), chromedp.NoInheritEnv, chromedp.Env(installed.Env...),
-			chromedp.NoSandbox, // it could not be root otherwise; the pages are our own
-			chromedp.Flag("disable-gpu", true), chromedp.UserDataDir(filepath.Join(dir, "profile")),
-			chromedp.Flag("host-resolver-rules", "EXCLUDE 127.0.0.1, MAP * ~NOTFOUND"))...)
-	ctx, cancel := chromedp.NewContext(allocator)
-	closers = append(closers, stop, cancel, func() { _ = chromedp.Cancel(ctx) })
-	return ctx, chromedp.Do(ctx, chromedp.Navigate("about:blank")) // starts it
+	return ctx, err
 })
 
-var closers []func() // the last one first
+var stopBrowser = func() {}
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	for _, close := range slices.Backward(closers) {
-		close()
-	}
+	stopBrowser()
 	os.Exit(code)
 }
 

@@ -20,7 +20,13 @@ func (w *wire) Write(frame []byte, more bool) { w.send(ws.OpText, w.remote.Outwa
 
 func (w *wire) send(op ws.OpCode, data []byte, more bool) {
 	w.out.Room(true)
-	w.out.Add(func(dst []byte) []byte { return appendFrame(dst, op, data) }, more)
+	w.out.Add(func(dst []byte) []byte {
+		if w.batches && op == ws.OpText {
+			return w.appendBatch(dst, data)
+		}
+		w.batch = -1
+		return appendFrame(dst, op, data)
+	}, more)
 }
 
 // Flush implements [rpc.Wire].

@@ -34,6 +34,8 @@ type wire struct {
 	sender kernel.Sender // whom the connection acts for
 
 	out     *transport.Writer
+	batches bool        // the peer takes several messages in one frame
+	batch   int         // offset of the frame in out's buffer that takes more messages, or -1; guarded by out
 	told    bool        // the peer was sent a close frame; of the goroutine that reads
 	heard   atomic.Bool // something came since alive last fired
 	reading atomic.Bool // the wire waits for input
@@ -335,16 +337,40 @@ func (w *wire) goodbye(data []byte) error {
 
 // appendFrame appends a frame of the server.
 func appendFrame(dst []byte, op ws.OpCode, data []byte) []byte {
+	return append(appendHeader(dst, op, len(data)), data...)
+}
+
+func appendHeader(dst []byte, op ws.OpCode, length int) []byte {
 	dst = append(dst, 0x80|byte(op))
-	switch n := len(data); {
-	case n < 126:
-		dst = append(dst, byte(n))
-	case n < 1<<16:
-		dst = binary.BigEndian.AppendUint16(append(dst, 126), uint16(n))
+	switch {
+	case length < 126:
+		return append(dst, byte(length))
+	case length < 1<<16:
+		return binary.BigEndian.AppendUint16(append(dst, 126), uint16(length))
 	default:
-		dst = binary.BigEndian.AppendUint64(append(dst, 127), uint64(n))
+		return binary.BigEndian.AppendUint64(append(dst, 127), uint64(length))
 	}
-	return append(dst, data...)
+}
+
+// appendBatch appends a message as an array of JSON. If the last frame of dst, which isn't sent
+// yet, is such an array, the message becomes an element of it.
+func (w *wire) appendBatch(dst, message []byte) []byte {
+	if len(dst) == 0 { // what was there is sent
+		w.batch = -1
+	}
+	if w.batch >= 0 {
+		if n := frameEnd(dst[w.batch:]) - 4 + len(message) + 1; n < 1<<16 {
+			dst[len(dst)-1] = ','
+			binary.BigEndian.PutUint16(dst[w.batch+2:], uint16(n))
+			return append(append(dst, message...), ']')
+		}
+	}
+	start, n := len(dst), len(message)+2
+	dst = append(append(append(appendHeader(dst, ws.OpText, n), '['), message...), ']')
+	if w.batch = -1; n >= 126 && n < 1<<16 { // a longer length would need a longer header
+		w.batch = start
+	}
+	return dst
 }
 
 // frameEnd returns the offset behind the frame at the beginning of frames.

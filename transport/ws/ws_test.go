@@ -525,3 +525,67 @@ func FuzzFrames(f *testing.F) {
 		testkit.Until(t, "it has left", func() bool { return s.Stats().Connections == 0 })
 	})
 }
+
+// A peer that takes batches gets every message once, in order, in fewer frames than messages.
+func TestBatches(t *testing.T) {
+	s := serve(t, nil)
+	c, answer, err := websocket.Dial(t.Context(), s.url(), &websocket.DialOptions{Subprotocols: []string{Protocol, BatchProtocol}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.CloseNow() }()
+	c.SetReadLimit(-1)
+	if got := answer.Header.Get("Sec-WebSocket-Protocol"); got != BatchProtocol {
+		t.Fatalf("the protocol is %q", got)
+	}
+	send := func(id int, method, data string) {
+		if err := c.Write(t.Context(), websocket.MessageText, fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":%q,"params":[%s]}`, id, method, data)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const big = 201 // items of Test.Big, each longer than a short frame
+	send(1, "test_big", "null")
+	var frames, items, ends, last int
+	for ends < 101 {
+		_, text, err := c.Read(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		frames++
+		var all []struct {
+			ID     int
+			Params struct {
+				Result struct {
+					Type string
+					Data json.RawMessage
+				}
+			}
+		}
+		if err := json.Unmarshal(text, &all); err != nil {
+			t.Fatalf("%v in %.200s", err, text)
+		}
+		for _, one := range all {
+			switch {
+			case one.ID != 0 && one.ID != last+1:
+				t.Fatalf("the answer to %d follows that to %d", one.ID, last)
+			case one.ID != 0:
+				last = one.ID
+			case one.Params.Result.Type == "data":
+				items++
+			case one.Params.Result.Type == "done":
+				if ends++; ends == 1 { // many answers at once, in one write of the peer each
+					for id := range 100 {
+						send(id+2, "test_echo", `"`+strings.Repeat("y", id*40)+`"`)
+					}
+				}
+			}
+		}
+	}
+	if items != big+100 || last != 101 {
+		t.Errorf("%d items and %d answers came", items, last)
+	}
+	t.Logf("%d messages in %d frames", items+ends+last, frames)
+	if frames >= items+ends+last {
+		t.Errorf("%d frames had %d messages", frames, items+ends+last)
+	}
+}

@@ -126,8 +126,7 @@ export class CallError extends Error {
   constructor(message: string, readonly code?: number) { super(message); }
 }
 
-function receive(text: string) {
-  const frame = JSON.parse(text);
+function receive(frame: any) {
   if (frame.method === "service_subscription") {
     const stream = streams.get(frame.params.subscription);
     const item = frame.params.result as Item;
@@ -149,7 +148,7 @@ function receive(text: string) {
 export function connect() {
   const address = new URL("ws", location.href.split("#")[0]);
   address.protocol = address.protocol === "https:" ? "wss:" : "ws:";
-  const next = new WebSocket(address, "kernos");
+  const next = new WebSocket(address, "kernos.batch");
   socket = next;
   next.onopen = () => {
     attempts = 0;
@@ -160,7 +159,7 @@ export function connect() {
     unsent.forEach(start);
     beat();
   };
-  next.onmessage = (event) => receive(event.data);
+  next.onmessage = (event) => JSON.parse(event.data).forEach(receive);
   next.onclose = () => {
     if (socket !== next) return;
     socket = undefined;

@@ -30,6 +30,8 @@ export function Rows<T>({ rows, row, selected, label, follow, onTop, onScroll }:
     if (at < element.scrollTop) element.scrollTop = at;
     else if (at + rowHeight > element.scrollTop + element.clientHeight) element.scrollTop = at + rowHeight - element.clientHeight;
   }, [selected]);
+  // A row that leaves gives its element to one that comes: the page makes none while it scrolls.
+  const kept = Math.ceil(height / rowHeight) + 21;
   const first = Math.max(0, Math.floor(top / rowHeight) - 10), last = Math.min(rows.length, Math.ceil((top + height) / rowHeight) + 10);
   return (
     <div class="rows" ref={box} tabIndex={0} role="grid" aria-label={label} aria-rowcount={rows.length} data-testid="rows"
@@ -41,7 +43,7 @@ export function Rows<T>({ rows, row, selected, label, follow, onTop, onScroll }:
       }}>
       <div style={{ height: `${rows.length * rowHeight}px`, position: "relative" }}>
         {rows.slice(first, last).map((item, i) => (
-          <div key={first + i} class="line" role="row" aria-rowindex={first + i + 1} aria-selected={first + i === selected} style={{ top: `${(first + i) * rowHeight}px` }}><div role="gridcell">{row(item, first + i)}</div></div>
+          <div key={(first + i) % kept} class="line" role="row" aria-rowindex={first + i + 1} aria-selected={first + i === selected} style={{ top: `${(first + i) * rowHeight}px` }}><div role="gridcell">{row(item, first + i)}</div></div>
         ))}
       </div>
     </div>

@@ -7,6 +7,7 @@ import { ask, open, type Stream } from "../../core/rpc";
 /** How many messages the page keeps. The first ones leave when more come. */
 export const most = 100_000;
 const pageSize = 500;
+const readable = 50; // messages of one frame that an eye could follow
 const pause = 500; // before a watch that has ended begins again, in milliseconds
 
 export const entries = signal<Entry[]>([]);
@@ -20,6 +21,7 @@ let stream: Stream | undefined;
 let generation = 0;
 let incoming: Entry[] = [];
 let scheduled = false;
+let flood = false; // more came at once than can be read
 
 /** Shows the messages of a filter line. */
 export async function show(line: string) {
@@ -88,17 +90,19 @@ function follow(line: string, mine: number, after?: number) {
 /** A filter without an end in time: new messages are later than any. */
 const withoutTimes = (line: string) => line.replace(/(^|\s)until:\S+/g, "$1").trim();
 
+/** Shows what has come, once per frame; when more comes than can be read, ten times per second. */
 function add(entry: Entry) {
   incoming.push(entry);
   if (scheduled) return;
   scheduled = true;
-  requestAnimationFrame(() => {
+  setTimeout(() => requestAnimationFrame(() => {
     scheduled = false;
+    flood = incoming.length > readable;
     const all = entries.peek().concat(incoming);
     incoming = [];
     if (all.length > most) earlier.value = true;
     entries.value = all.length > most ? all.slice(all.length - most) : all;
-  });
+  }), flood ? 100 : 0);
 }
 
 /** Stops following. */
