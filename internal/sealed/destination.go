@@ -70,7 +70,7 @@ func isHostPattern(pattern string) bool {
 	}
 	name, below := strings.CutPrefix(host, "*.")
 	labels := strings.Split(name, ".")
-	if below && len(labels) < 2 { // *.com is nobody's
+	if below && len(labels) < 2 { // *.com has no single owner
 		return false
 	}
 	// A number at the end makes a name an address, in one of many spellings.

@@ -40,7 +40,7 @@ func (h Holder) encode() []byte {
 	return text
 }
 
-// readHolder reads what encode has written. A process that has ended is no holder.
+// readHolder reads what encode has written. A process that has ended doesn't hold the lock.
 func readHolder(f *os.File) (Holder, bool) {
 	text, err := io.ReadAll(io.LimitReader(f, maxHolder))
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 const eventIDSign = ':'
 
 var (
-	badEventID = refusal{422, "bad_event_id", "Last-Event-ID is no id of an event of this stream; send the id of the last event that came"}
+	badEventID = refusal{422, "bad_event_id", "Last-Event-ID isn't the id of an event of this stream; send the id of the last event that came"}
 	badAfter   = refusal{422, "bad_after", "after must be the number of the last item that came, 0 if none did"}
 )
 

@@ -102,7 +102,7 @@ func readToken(path string) (string, error) {
 	}
 	switch {
 	case !info.Mode().IsRegular() || info.Size() > maxToken:
-		return "", fmt.Errorf("%s is no file with a token; remove it, and a new one is made", path)
+		return "", fmt.Errorf("%s isn't a file with a token; remove it, and a new one is made", path)
 	case info.Mode().Perm()&0o077 != 0:
 		return "", fmt.Errorf("others may read the token in %s; take that away with chmod 600 %s, and replace it with kernos token --new", path, path)
 	}

@@ -21,7 +21,7 @@ const (
 // failureNames are what programs call our errors. The others have theirs in JSON-RPC.
 var failureNames = map[int]string{codeTooMany: "too_many_subscriptions", codeTooLarge: "response_too_large", codeNotKept: "not_kept"}
 
-// failure is an error of JSON-RPC: for what is no call, and so has no stream.
+// failure is an error of JSON-RPC: for what isn't a call, and so has no stream.
 type failure struct {
 	code int
 	text string

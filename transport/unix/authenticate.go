@@ -84,7 +84,7 @@ func (l *link) authenticate(keys []ssh.PublicKey) error {
 func verify(line []byte, id message.ID, challenge []byte, keys []ssh.PublicKey) error {
 	m, err := message.Decode(line)
 	if err != nil {
-		return fmt.Errorf("the answer to the challenge is no message: %w", err)
+		return fmt.Errorf("the answer to the challenge isn't a message: %w", err)
 	}
 	if m.Kind != message.KindReply || m.Type != Authenticate || m.Metadata.Causation != id {
 		return fmt.Errorf("the first message, %s %s, does not answer the challenge", m.Kind, m.Type)

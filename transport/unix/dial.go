@@ -188,14 +188,14 @@ func Disconnection(m message.Message) (error, bool) {
 func readChallenge(line []byte) (request message.Message, challenge []byte, err error) {
 	request, err = message.Decode(line)
 	if err != nil {
-		return request, nil, fmt.Errorf("its first line is no message: %w", err)
+		return request, nil, fmt.Errorf("its first line isn't a message: %w", err)
 	}
 	if err, ok := Disconnection(request); ok {
 		return request, nil, err
 	}
 	var data challengeData
 	if request.Kind != message.KindCommand || request.Type != Authenticate || json.Unmarshal(request.Data, &data) != nil {
-		return request, nil, fmt.Errorf("its first message, %s %s, is no challenge", request.Kind, request.Type)
+		return request, nil, fmt.Errorf("its first message, %s %s, isn't a challenge", request.Kind, request.Type)
 	}
 	if data.Scheme != scheme {
 		return request, nil, fmt.Errorf("it wants the scheme %q, and this client knows %q only; use the same version of both", message.Clip(data.Scheme, 64), scheme)

@@ -56,7 +56,7 @@ type Options struct {
 	Version string
 
 	// Fill answers the form of an elicitation with its content. Nil means that the server is told
-	// that nobody can be asked.
+	// that no person can be asked.
 	Fill func(schema jsontext.Value) (content jsontext.Value, ok bool)
 
 	// Changed is called when a list of the server has changed: tools, resources or prompts. It
