@@ -293,7 +293,7 @@ func TestAddressesThatCantBeServed(t *testing.T) {
 		"--no-token --auth-key " + file:           "--no-token: HTTP would let in callers that can't sign",
 		"--allow-host https://a":                  "--allow-host: expected the name of a host",
 		"--allow-origin a.example":                "--allow-origin: expected the origin of a web page",
-		"--addr 127.0.0.1:0 --token-file /dev/fd": "no file with a token",
+		"--addr 127.0.0.1:0 --token-file /dev/fd": "a file with a token",
 	} {
 		h.env = append(h.env, "KERNOS_NO_HTTP=false")
 		_, notes, status := h.run("", append([]string{"serve"}, strings.Fields(args)...)...)

@@ -92,7 +92,7 @@ func TestTokensThatWontDo(t *testing.T) {
 		{"", 0o600, "at least 20 characters"},
 		{secret + "\n" + secret, 0o600, "on one line"},
 		{secret + "ä", 0o600, `this one has 'ä'`},
-		{strings.Repeat("x", 5000), 0o600, "no file with a token"},
+		{strings.Repeat("x", 5000), 0o600, "a file with a token"},
 	} {
 		if err := os.WriteFile(path, []byte(c.text), c.mode); err != nil {
 			t.Fatal(err)
@@ -104,7 +104,7 @@ func TestTokensThatWontDo(t *testing.T) {
 			t.Errorf("%q: %v", c.text, err)
 		}
 	}
-	if _, err := OpenToken(t.TempDir()); err == nil || !strings.Contains(err.Error(), "no file with a token") {
+	if _, err := OpenToken(t.TempDir()); err == nil || !strings.Contains(err.Error(), "a file with a token") {
 		t.Errorf("a directory: %v", err)
 	}
 }
