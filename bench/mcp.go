@@ -393,8 +393,7 @@ func manyTools(out io.Writer, d *daemon, s *mcpServer) error {
 		begin, params, n := time.Now(), "", 0
 		size = 0
 		for {
-			list := bytes.Replace(s.request("tools/list", "", params), []byte("POST /mcp "), []byte("POST /mcp?tools=all "), 1)
-			body, err := c.ask(list)
+			body, err := c.ask(ofAllTools(s.request("tools/list", "", params)))
 			if err != nil {
 				return err
 			}
@@ -419,7 +418,7 @@ func manyTools(out io.Writer, d *daemon, s *mcpServer) error {
 		return err
 	}
 	defer func() { _ = listener.Close() }()
-	if _, err := listener.Write(s.request("subscriptions/listen", "", `"notifications":{"toolsListChanged":true},`)); err != nil {
+	if _, err := listener.Write(ofAllTools(s.request("subscriptions/listen", "", `"notifications":{"toolsListChanged":true},`))); err != nil {
 		return err
 	}
 	if err := listener.until("notifications/subscriptions/acknowledged"); err != nil {
@@ -445,6 +444,11 @@ func manyTools(out io.Writer, d *daemon, s *mcpServer) error {
 	slices.Sort(heard)
 	fmt.Fprintf(out, "  list_changed after a registration: median %v, worst %v of %d\n", heard[len(heard)/2].Round(10*time.Microsecond), heard[len(heard)-1].Round(10*time.Microsecond), len(heard))
 	return nil
+}
+
+// ofAllTools makes a request one of a client that is shown all tools.
+func ofAllTools(request []byte) []byte {
+	return bytes.Replace(request, []byte("POST /mcp "), []byte("POST /mcp?tools=all "), 1)
 }
 
 // until reads lines of a stream until one has the text.

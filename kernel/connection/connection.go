@@ -110,7 +110,6 @@ func New(k *kernel.Kernel, src Source, opts *Options) *Connection {
 	if opts != nil {
 		c.opts = *opts
 	}
-	c.slow.running = make(map[message.ID]*kernel.Call)
 	return c
 }
 
@@ -134,10 +133,14 @@ func (c *Connection) Serve(ctx context.Context) error {
 // Start is Serve for a caller that does not wait: it returns at once, and ended is called with
 // the error at the end. A connection that is idle has one goroutine.
 func (c *Connection) Start(ctx context.Context, ended func(error)) {
+	c.begin(ctx, ended)
+	go c.turn()
+}
+
+func (c *Connection) begin(ctx context.Context, ended func(error)) {
 	c.ctx, c.ended, c.sender = ctx, ended, kernel.SenderIn(ctx)
 	c.queries, c.abandon = context.WithCancel(ctx)
 	c.id = c.k.Connections().Add(c)
-	go c.turn()
 }
 
 // Serves reports whether calls of other connections wait for the peer, or may: then it has to
@@ -375,6 +378,16 @@ func StartOne(ctx context.Context, k *kernel.Kernel, request message.Message, se
 	one(k, request, send, gone).Start(ctx, ended)
 }
 
+// RunOne is ServeOne on the goroutine of the caller, for a syscall that runs [kernel.Inline]. It returns
+// when the handler has returned. At the deadline another goroutine calls late, and sends the answer.
+func RunOne(ctx context.Context, k *kernel.Kernel, request message.Message, send kernel.Emit, late func()) error {
+	c := New(k, &single{request: request, send: send, late: late}, &Options{NoRequests: true})
+	ended := make(chan error, 1)
+	c.begin(ctx, func(err error) { ended <- err })
+	c.turn()
+	return <-ended
+}
+
 func one(k *kernel.Kernel, request message.Message, send kernel.Emit, gone <-chan struct{}) *Connection {
 	return New(k, &single{request: request, send: send, gone: gone}, &Options{NoRequests: true})
 }
@@ -383,6 +396,7 @@ type single struct {
 	request message.Message
 	send    kernel.Emit
 	gone    <-chan struct{}
+	late    func() // or nil
 	sent    bool
 }
 
@@ -394,7 +408,12 @@ func (s *single) Next() (message.Message, kernel.Emit, error) {
 	return s.request, s.send, nil
 }
 
-func (s *single) Detach() {} // its data is not used for anything else
+// Detach implements [Source]. The data is not used for anything else.
+func (s *single) Detach() {
+	if s.late != nil {
+		s.late()
+	}
+}
 
 func (s *single) Flush() {} // nothing is held back
 

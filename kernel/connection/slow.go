@@ -114,6 +114,9 @@ func (c *Connection) enter(s *slowCall, parent context.Context) *message.Error {
 	}
 	c.slow.n++
 	id := s.Request().Metadata.ID
+	if c.slow.running == nil {
+		c.slow.running = make(map[message.ID]*kernel.Call)
+	}
 	if _, taken := c.slow.running[id]; !taken {
 		c.slow.running[id] = s.Call
 	}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -27,9 +28,7 @@ func (s *Server) enter(d Door) http.Handler {
 			_ = out.control.SetReadDeadline(time.Now().Add(s.opts.BodyTime))
 		}
 		h := w.Header()
-		h.Set("Server", Name)
-		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("Cache-Control", "no-store")
+		maps.Copy(h, everyHeader)
 		if no := s.admit(r, out); no != nil {
 			if no.status == http.StatusServiceUnavailable {
 				h.Set("Connection", "close")
@@ -52,23 +51,26 @@ func (s *Server) enter(d Door) http.Handler {
 		if c, _ := r.Context().Value(connectionKey{}).(*connection); c != nil && !health(r) {
 			c.arrive()
 		}
-		ctx, end := context.WithCancel(kernel.ActFor(r.Context(), kernel.From(caller, "http")))
-		defer end()
-		defer context.AfterFunc(caller.Life(), func() {
-			end()
-			out.expire()
-		})()
-		r = r.WithContext(ctx)
+		ctx := kernel.ActFor(r.Context(), kernel.From(caller, "http"))
 		if d.Remote {
 			remote := &blobs.Remote{Dir: s.opts.Blobs}
 			if r.TLS != nil && s.opts.Blobs != nil {
 				remote.Authority = authority(r.Host)
 			}
-			r = r.WithContext(blobs.WithRemote(r.Context(), remote))
+			ctx = blobs.WithRemote(ctx, remote)
 		}
-		s.mux.ServeHTTP(w, r)
+		ctx, end := context.WithCancel(ctx)
+		defer end()
+		defer context.AfterFunc(caller.Life(), func() {
+			end()
+			out.expire()
+		})()
+		s.mux.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
+
+// everyHeader is what every answer has. Its values are shared.
+var everyHeader = http.Header{"Server": {Name}, "X-Content-Type-Options": {"nosniff"}, "Cache-Control": {"no-store"}}
 
 // admit gives a request a place, or says why there is none for it.
 func (s *Server) admit(r *http.Request, out *response) *refusal {

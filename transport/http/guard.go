@@ -235,15 +235,11 @@ func (g *Guard) knows(r *http.Request) bool {
 	if slices.Contains(g.Hosts, host) {
 		return true
 	}
-	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	local, _ := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
 	if local == nil {
 		return false
 	}
-	at, err := netip.ParseAddrPort(local.String())
-	if err != nil {
-		return false
-	}
-	here := at.Addr().Unmap()
+	here := local.AddrPort().Addr().Unmap()
 	if host == "localhost" {
 		return here.IsLoopback()
 	}

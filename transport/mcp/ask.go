@@ -249,7 +249,7 @@ func (p *parking) wait(ctx context.Context, x *exchange, missing []byte) error {
 	x.again = again
 	p.all[state] = x
 	p.mu.Unlock()
-	dst := append([]byte(`{"resultType":"input_required","inputRequests":{`), missing...)
+	dst := append(append(x.opened(nil), `"resultType":"input_required","inputRequests":{`...), missing...)
 	dst = appendString(append(dst, `},"requestState":`...), state)
 	x.finish(x.closed(dst), nil)
 	late := time.NewTimer(parkTime)

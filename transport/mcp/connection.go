@@ -152,7 +152,7 @@ func (c *conn) Next() (message.Message, kernel.Emit, error) {
 	for {
 		line, err := c.in.Next()
 		if _, tooLong := errors.AsType[*ndjson.TooLong](err); tooLong {
-			c.write(appendResponse(nil, nil, nil, &failure{code: mcp.InvalidRequest, text: "Invalid request: " + err.Error()}))
+			c.write(appendFailure(nil, nil, &failure{code: mcp.InvalidRequest, text: "Invalid request: " + err.Error()}))
 			continue
 		}
 		if err != nil {
@@ -181,7 +181,7 @@ func (c *conn) receive(line []byte) {
 	f, bad := parse(&c.scan, line)
 	switch {
 	case bad != nil:
-		c.write(appendResponse(nil, f.id, nil, bad))
+		c.write(appendFailure(nil, f.id, bad))
 		return
 	case f.method == "":
 		c.session.answered(&f)
@@ -196,7 +196,7 @@ func (c *conn) receive(line []byte) {
 	client := &c.session.client
 	if member(f.meta, mcp.MetaVersion) != nil || f.method == "server/discover" {
 		if client, bad = modernClient(&f); bad != nil {
-			c.write(appendResponse(nil, f.id, nil, bad))
+			c.write(appendFailure(nil, f.id, bad))
 			return
 		}
 	}

@@ -33,6 +33,7 @@ type eventStream struct {
 	alive   *time.Timer // sends comments on a stream that has nothing to say
 	final   []byte      // the response, if it is the whole answer
 	status  int         // of the answer
+	alone   bool        // the goroutine of the request doesn't come to serve
 }
 
 func newEventStream(n *session, w http.ResponseWriter) *eventStream {
@@ -69,10 +70,37 @@ func (e *eventStream) respond(frame []byte, f *failure) {
 		// The goroutine that waits in serve writes it: its stack is large enough already, which saves a
 		// seventh of the time of a call.
 		e.final, e.status = frame, statusOf(f, e.session == nil)
+		if e.alone {
+			e.writeFinal()
+		}
 	} else {
 		e.event(frame)
 	}
 	e.end()
+}
+
+// late lets the goroutine that gives the response write it: that of the request is in a handler that
+// doesn't return.
+func (e *eventStream) late() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.alone = true
+	e.writeFinal()
+}
+
+// writeFinal writes the response that is the whole answer. mu is held.
+func (e *eventStream) writeFinal() {
+	if e.final == nil || e.w == nil {
+		return
+	}
+	if e.alone {
+		e.w.Header().Set("Connection", "close") // the next request would wait for the handler
+	}
+	writeJSON(e.w, e.status, e.final)
+	if e.alone {
+		_ = http.NewResponseController(e.w).Flush()
+	}
+	e.w = nil
 }
 
 // leave ends the stream without a response.
@@ -165,8 +193,8 @@ func (e *eventStream) serve(r *http.Request, stopping <-chan struct{}) (left boo
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.final != nil && e.w != nil && !left {
-		writeJSON(e.w, e.status, e.final)
+	if !left {
+		e.writeFinal()
 	}
 	e.w = nil
 	if e.alive != nil {

@@ -27,7 +27,7 @@ type exchange struct {
 	data    json.RawMessage                    // that the tool is called with
 	replied bool                               // the reply names a job, which the client follows
 	asked   message.ID                         // of the message that the tool is called with, or ""
-	cancel  func()
+	cancel  func()                             // nil for what doesn't wait; guarded by mu
 	among   *session // where it can be found by its id; nil if nowhere
 
 	asking sync.Mutex    // the client is asked one thing at a time
@@ -51,15 +51,19 @@ type outlet interface {
 
 // respond answers with a result, of which it gets the members.
 func (x *exchange) respond(members []byte) {
-	dst := make([]byte, 0, len(members)+len(x.s.info)+160)
-	dst = append(dst, '{')
+	dst := x.opened(make([]byte, 0, len(members)+len(x.s.info)+len(x.meta)+len(x.id)+192))
 	if x.client.modern {
 		dst = append(dst, `"resultType":"complete",`...)
 	}
 	x.finish(x.closed(append(dst, members...)), nil)
 }
 
-// closed appends _meta and the end of a result.
+// opened appends the begin of a response, up to the members of its result.
+func (x *exchange) opened(dst []byte) []byte {
+	return append(append(append(dst, `{"jsonrpc":"2.0","id":`...), x.id...), `,"result":{`...)
+}
+
+// closed appends _meta and the end of a response.
 func (x *exchange) closed(dst []byte) []byte {
 	if x.client.modern || len(x.meta) > 0 {
 		if c := dst[len(dst)-1]; c != '{' && c != ',' {
@@ -75,13 +79,14 @@ func (x *exchange) closed(dst []byte) []byte {
 		}
 		dst = append(dst, '}')
 	}
-	return append(dst, '}')
+	return append(dst, "}}"...)
 }
 
 // fail answers with an error of the protocol.
 func (x *exchange) fail(f *failure) { x.finish(nil, f) }
 
-func (x *exchange) finish(result []byte, f *failure) {
+// finish sends the response, or the failure in its place.
+func (x *exchange) finish(response []byte, f *failure) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if !x.over {
@@ -89,7 +94,10 @@ func (x *exchange) finish(result []byte, f *failure) {
 		if x.among != nil {
 			x.among.done(x)
 		}
-		x.out.respond(appendResponse(nil, x.id, result, f), f)
+		if f != nil {
+			response = appendFailure(nil, x.id, f)
+		}
+		x.out.respond(response, f)
 	}
 }
 
@@ -170,8 +178,14 @@ func (c *client) find(name string) (method, *failure) {
 	return m, nil
 }
 
-// unanswered answers a call that has ended without an outcome.
+// unanswered answers a call that has ended, if it had no outcome.
 func (x *exchange) unanswered(err error) {
+	x.mu.Lock()
+	answered := x.over
+	x.mu.Unlock()
+	if answered {
+		return
+	}
 	if err == nil {
 		err = context.Canceled
 	}
@@ -187,6 +201,9 @@ func (x *exchange) abandon() {
 	if e, ok := x.out.(*eventStream); ok {
 		e.leave()
 	}
+	cancel := x.cancel
 	x.mu.Unlock()
-	x.cancel()
+	if cancel != nil {
+		cancel()
+	}
 }

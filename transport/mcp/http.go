@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"sync"
 	"time"
 
 	"kernos/internal/jsonscan"
@@ -21,7 +22,7 @@ func (s *Server) Serve(cut context.Context, w http.ResponseWriter, r *http.Reque
 	case r.Header.Get("Upgrade") != "":
 		s.upgrade(w, r)
 	case r.Method == http.MethodPost:
-		s.post(lasting{cut, context.WithoutCancel(r.Context())}, w, r)
+		s.post(cut, w, r)
 	case r.Method == http.MethodGet || r.Method == http.MethodDelete:
 		s.get(w, r)
 	default:
@@ -30,14 +31,18 @@ func (s *Server) Serve(cut context.Context, w http.ResponseWriter, r *http.Reque
 	}
 }
 
-// lasting is a context with the values of a request, which doesn't end with the request.
+// lasting is the context of an exchange: it has the values of a request, and doesn't end with the request.
 type lasting struct {
-	context.Context
-	request context.Context
+	context.Context // which ends when all calls are cut
+	request         context.Context
+	x               *exchange
 }
 
 // Value implements [context.Context].
-func (l lasting) Value(key any) any {
+func (l *lasting) Value(key any) any {
+	if key == (exchangeKey{}) {
+		return l.x
+	}
 	if v := l.Context.Value(key); v != nil {
 		return v
 	}
@@ -46,12 +51,24 @@ func (l lasting) Value(key any) any {
 
 // refuse answers a request that doesn't become an exchange.
 func refuse(w http.ResponseWriter, status int, id []byte, f *failure) {
-	writeJSON(w, status, appendResponse(nil, id, nil, f))
+	writeJSON(w, status, appendFailure(nil, id, f))
 }
 
+// readBody reads a body, at once if its length is known.
+func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	if n := r.ContentLength; n >= 0 && n <= min(int64(s.opts.MaxBody), 64<<10) {
+		body := make([]byte, n)
+		_, err := io.ReadFull(r.Body, body)
+		return body, err
+	}
+	return io.ReadAll(http.MaxBytesReader(w, r.Body, int64(s.opts.MaxBody)))
+}
+
+var scanners = sync.Pool{New: func() any { return new(jsonscan.Scanner) }}
+
 // post takes one message.
-func (s *Server) post(ctx context.Context, w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(s.opts.MaxBody)))
+func (s *Server) post(cut context.Context, w http.ResponseWriter, r *http.Request) {
+	body, err := s.readBody(w, r)
 	if err != nil {
 		status := http.StatusBadRequest
 		if _, tooLong := errors.AsType[*http.MaxBytesError](err); tooLong {
@@ -61,8 +78,9 @@ func (s *Server) post(ctx context.Context, w http.ResponseWriter, r *http.Reques
 		return
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
-	var scan jsonscan.Scanner
-	f, bad := parse(&scan, body)
+	scan := scanners.Get().(*jsonscan.Scanner)
+	f, bad := parse(scan, body)
+	scanners.Put(scan)
 	if bad != nil {
 		refuse(w, http.StatusBadRequest, f.id, bad)
 		return
@@ -73,14 +91,14 @@ func (s *Server) post(ctx context.Context, w http.ResponseWriter, r *http.Reques
 		return
 	}
 	if version == mcp.Stateless || version == "" && (r.Header.Get(mcp.HeaderMethod) != "" || member(f.meta, mcp.MetaVersion) != nil) {
-		s.postModern(ctx, w, r, &f)
+		s.postModern(cut, w, r, &f)
 		return
 	}
-	s.postLegacy(ctx, w, r, &f)
+	s.postLegacy(cut, w, r, &f)
 }
 
 // postModern answers a request that stands for itself.
-func (s *Server) postModern(ctx context.Context, w http.ResponseWriter, r *http.Request, f *frame) {
+func (s *Server) postModern(cut context.Context, w http.ResponseWriter, r *http.Request, f *frame) {
 	if f.id == nil || f.method == "" {
 		w.WriteHeader(http.StatusAccepted) // there is no notification that means something here
 		return
@@ -97,7 +115,7 @@ func (s *Server) postModern(ctx context.Context, w http.ResponseWriter, r *http.
 		refuse(w, http.StatusBadRequest, f.id, bad)
 		return
 	}
-	s.answer(ctx, w, r, f, c)
+	s.answer(cut, w, r, f, c)
 }
 
 func mismatch(text string) *failure {
@@ -139,7 +157,7 @@ func checkHeaders(h http.Header, f *frame) *failure {
 const lastEvent = "Last-Event-Id"
 
 // postLegacy answers a message of a session.
-func (s *Server) postLegacy(ctx context.Context, w http.ResponseWriter, r *http.Request, f *frame) {
+func (s *Server) postLegacy(cut context.Context, w http.ResponseWriter, r *http.Request, f *frame) {
 	caller := kernel.SenderIn(r.Context()).Principal()
 	var n *session
 	if f.method == "initialize" && f.id != nil {
@@ -157,7 +175,7 @@ func (s *Server) postLegacy(ctx context.Context, w http.ResponseWriter, r *http.
 			n.follow(s, choiceOf(r))
 		}
 	default:
-		s.answer(ctx, w, r, f, &n.client)
+		s.answer(cut, w, r, f, &n.client)
 		return
 	}
 	w.WriteHeader(http.StatusAccepted)
@@ -178,24 +196,13 @@ func (s *Server) named(w http.ResponseWriter, r *http.Request, id []byte) *sessi
 }
 
 // answer serves an exchange over HTTP.
-func (s *Server) answer(ctx context.Context, w http.ResponseWriter, r *http.Request, f *frame, c *client) {
-	out := newEventStream(c.session, w)
-	ctx, cancel := context.WithCancel(ctx)
-	left := make(chan struct{})
-	x := &exchange{s: s, frame: *f, client: c, choice: choiceOf(r), out: out, cancel: cancel, among: c.session}
+func (s *Server) answer(cut context.Context, w http.ResponseWriter, r *http.Request, f *frame, c *client) {
+	h := &httpExchange{events: newEventStream(c.session, w), exchange: exchange{s: s, frame: *f, client: c, choice: choiceOf(r), among: c.session}}
+	x := &h.exchange
+	h.lasting = lasting{cut, r.Context(), x}
+	x.ctx, x.out, x.run = &h.lasting, h.events, h.call
 	if c.modern {
 		x.header = r.Header
-	}
-	x.ctx = context.WithValue(ctx, exchangeKey{}, x)
-	runs := false
-	x.run = func(m message.Message, emit kernel.Emit) {
-		runs = true
-		s.running.Add(1)
-		connection.StartOne(x.ctx, s.k, m, emit, left, func(err error) {
-			x.unanswered(err)
-			cancel()
-			s.running.Done()
-		})
 	}
 	if x.among != nil {
 		x.among.begin(x)
@@ -207,27 +214,62 @@ func (s *Server) answer(ctx context.Context, w http.ResponseWriter, r *http.Requ
 	case m.quick:
 		m.answer(x)
 	default:
-		runs = true
+		h.outlive()
 		s.running.Go(func() {
-			defer cancel()
+			defer x.cancel()
 			m.answer(x)
 		})
 	}
-	if out.serve(r, nil) {
-		if c.session != nil {
-			// The client may come back for the rest, as long as its session lasts.
-			context.AfterFunc(c.session.life, cancel)
-			return
+	if !h.events.serve(r, nil) {
+		return
+	}
+	if c.session != nil {
+		// The client may come back for the rest, as long as its session lasts.
+		if x.cancel != nil {
+			context.AfterFunc(c.session.life, x.cancel)
 		}
-		close(left)
+		return
+	}
+	if h.left != nil {
+		close(h.left)
 		if x.asked == "" {
-			cancel()
+			x.cancel()
 		}
-		<-out.done // a command is completed
 	}
-	if !runs {
-		cancel()
+	<-h.events.done // a command is completed
+}
+
+// An httpExchange is an exchange whose request came over HTTP.
+type httpExchange struct {
+	exchange
+	lasting lasting
+	events  *eventStream
+	left    chan struct{} // closed when the client has left; nil for what doesn't wait
+}
+
+// outlive prepares what may go on when the request has ended.
+func (h *httpExchange) outlive() {
+	ctx, cancel := context.WithCancel(&h.lasting)
+	h.left = make(chan struct{})
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ctx, h.cancel = ctx, cancel
+}
+
+// call sends a message to the kernel. What is done soon is done by the goroutine of the request.
+func (h *httpExchange) call(m message.Message, emit kernel.Emit) {
+	s := h.s
+	if d, ok := s.k.Registry().Lookup(m.Type); ok && d.Runs == kernel.Inline {
+		h.unanswered(connection.RunOne(h.ctx, s.k, m, emit, h.events.late))
+		return
 	}
+	h.outlive()
+	s.running.Add(1)
+	connection.StartOne(h.ctx, s.k, m, emit, h.left, func(err error) {
+		h.unanswered(err)
+		h.cancel()
+		s.running.Done()
+	})
 }
 
 // choiceOf is which tools a client wants to see: /mcp?tools=all.

@@ -111,20 +111,12 @@ func is(value []byte, text string) bool {
 
 func appendString(dst []byte, s string) []byte { return jsonscan.AppendQuoted(dst, s) }
 
-// appendResponse appends the response to a request.
-func appendResponse(dst, id, result []byte, f *failure) []byte {
-	if dst == nil {
-		dst = make([]byte, 0, len(id)+len(result)+64)
+// appendFailure appends the response to a request that has failed.
+func appendFailure(dst, id []byte, f *failure) []byte {
+	if id == nil {
+		id = []byte("null")
 	}
-	dst = append(dst, `{"jsonrpc":"2.0"`...)
-	if id != nil {
-		dst = append(append(dst, `,"id":`...), id...)
-	} else if f != nil {
-		dst = append(dst, `,"id":null`...)
-	}
-	if f == nil {
-		return append(append(append(dst, `,"result":`...), result...), '}')
-	}
+	dst = append(append(dst, `{"jsonrpc":"2.0","id":`...), id...)
 	dst = strconv.AppendInt(append(dst, `,"error":{"code":`...), int64(f.code), 10)
 	dst = appendString(append(dst, `,"message":`...), f.text)
 	if f.data != nil {

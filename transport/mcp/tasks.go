@@ -73,7 +73,7 @@ const (
 func (x *exchange) respondTask(id string) {
 	x.s.opts.Tasks.name(x.asked, id)
 	now := time.Now().UnixMilli()
-	x.finish(x.closed(appendTask([]byte(`{"resultType":"task",`), id, "working", now, now)), nil)
+	x.finish(x.closed(appendTask(append(x.opened(nil), `"resultType":"task",`...), id, "working", now, now)), nil)
 }
 
 func appendTask(dst []byte, id, status string, created, updated int64) []byte {
