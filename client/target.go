@@ -76,21 +76,30 @@ func (t Target) Get(ctx context.Context, path string) (*http.Response, []byte, e
 
 // Open asks for a page of the target by plain HTTP. The caller reads its body and closes it.
 func (t Target) Open(ctx context.Context, path string) (*http.Response, error) {
-	e, err := t.endpoint()
+	e, r, err := t.request(ctx, path)
 	if err != nil {
 		return nil, err
+	}
+	e.transport.DisableKeepAlives = true // the connection ends with the body
+	return (&http.Client{Transport: e.transport}).Do(r)
+}
+
+// request returns the request of a page, and the endpoint that it goes to.
+func (t Target) request(ctx context.Context, path string) (*endpoint, *http.Request, error) {
+	e, err := t.endpoint()
+	if err != nil {
+		return nil, nil, err
 	}
 	u, err := url.Parse(e.url)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u.Scheme+"://"+u.Host+path, nil)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	r.Header = e.header
-	e.transport.DisableKeepAlives = true // the connection ends with the body
-	return (&http.Client{Transport: e.transport}).Do(r)
+	return e, r, nil
 }
 
 // An Upgraded is a connection to a server that speaks another protocol than HTTP.
@@ -110,19 +119,10 @@ func (u *Upgraded) CloseWrite() error {
 // Upgrade connects to a page of the target, and goes on in another protocol. The error is a *Refused if
 // the server doesn't want to.
 func (t Target) Upgrade(ctx context.Context, path, protocol string) (*Upgraded, error) {
-	e, err := t.endpoint()
+	e, r, err := t.request(ctx, path)
 	if err != nil {
 		return nil, err
 	}
-	u, err := url.Parse(e.url)
-	if err != nil {
-		return nil, err
-	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u.Scheme+"://"+u.Host+path, nil)
-	if err != nil {
-		return nil, err
-	}
-	r.Header = e.header
 	r.Header.Set("Connection", "Upgrade")
 	r.Header.Set("Upgrade", protocol)
 	up := new(Upgraded)

@@ -13,27 +13,12 @@ import (
 // Syscall.Unregister or ends: a program that restarts, or whose kernel does, finds its name free,
 // and the program of another principal doesn't.
 
-// A claim says whom a name belongs to.
-type claim struct {
-	ID   principal.ID `json:"id"`
-	Name string       `json:"name"`
-}
-
-func claimOf(p *principal.Principal) claim { return claim{p.ID(), p.Name()} }
-
-func (c claim) String() string {
-	if c.ID == principal.OwnerID {
-		return "the owner"
-	}
-	return fmt.Sprintf("the token %q", c.Name)
-}
-
 // claims are those of all names. They are guarded by the directory's mu.
 type claims struct {
 	store  store.Store // nil keeps them in memory only
 	find   func(principal.ID) (*principal.Principal, error)
 	loaded bool
-	of     map[message.Type]claim
+	of     map[message.Type]principal.Claim
 }
 
 // load reads the claims from the store, if that was not done.
@@ -54,7 +39,7 @@ func (c *claims) load() error {
 }
 
 func (c *claims) read(t message.Type, value []byte) error {
-	var one claim
+	var one principal.Claim
 	if err := json.Unmarshal(value, &one); err != nil {
 		return fmt.Errorf("the claim of the name %q can't be read; it was written by a newer version, or is damaged", t)
 	}
@@ -69,7 +54,7 @@ func Claimed(s store.Reader, find func(principal.ID) (*principal.Principal, erro
 	if err != nil || e.Revision == 0 {
 		return false, err
 	}
-	c := claims{find: find, of: make(map[message.Type]claim)}
+	c := claims{find: find, of: make(map[message.Type]principal.Claim)}
 	if err := c.read(t, e.Value); err != nil {
 		return false, err
 	}
@@ -80,7 +65,7 @@ func Claimed(s store.Reader, find func(principal.ID) (*principal.Principal, erro
 func claimKey(t message.Type) []byte { return append([]byte{store.SpaceClaims}, t...) }
 
 // set keeps a claim.
-func (c *claims) set(t message.Type, to claim) error {
+func (c *claims) set(t message.Type, to principal.Claim) error {
 	if c.of[t] == to {
 		return nil
 	}
@@ -120,7 +105,7 @@ func (c *claims) apply(b *store.Batch) error {
 }
 
 // holder returns whom a name belongs to, if that principal still exists.
-func (c *claims) holder(t message.Type) (one claim, ok bool, err error) {
+func (c *claims) holder(t message.Type) (one principal.Claim, ok bool, err error) {
 	if one, ok = c.of[t]; !ok || c.find == nil {
 		return one, ok, nil
 	}

@@ -15,7 +15,7 @@ import (
 // none of those that another one has claimed.
 func TestAFloodOfNamesTakesNoneOfAnother(t *testing.T) {
 	for _, served := range []bool{false, true} {
-		c := claims{of: map[message.Type]claim{"Bank.Login": {ID: "bank"}}}
+		c := claims{of: map[message.Type]principal.Claim{"Bank.Login": {ID: "bank"}}}
 		isServed := func(t message.Type) bool { return served && t != "Bank.Login" }
 		makeRoom := func(caller principal.ID) bool {
 			made, err := c.makeRoom(caller, isServed)
@@ -25,7 +25,7 @@ func TestAFloodOfNamesTakesNoneOfAnother(t *testing.T) {
 			return made
 		}
 		set := func(i int) {
-			if err := c.set(message.Type(fmt.Sprintf("Thief.Name%d", i)), claim{ID: "thief"}); err != nil {
+			if err := c.set(message.Type(fmt.Sprintf("Thief.Name%d", i)), principal.Claim{ID: "thief"}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -54,7 +54,7 @@ func (d *directory) registerCode(ctx context.Context, in *registerInput) (out re
 	}
 	version, commit, err := d.opts.Scripts.Register(ctx, author, prepared)
 	if err == nil {
-		err = d.claims.set(t, claimOf(author))
+		err = d.claims.set(t, author.Claim())
 	}
 	if err == nil {
 		err = commit.Wait(ctx)

@@ -81,7 +81,7 @@ func Definitions() kernel.Module {
 // options mean defaults.
 func Module(r *kernel.Registry, opts *Options) kernel.Module {
 	d := &directory{registry: r, begun: time.Now(), services: make(map[message.Type]*service), connections: make(map[uint64]*provider),
-		claims: claims{of: make(map[message.Type]claim)}}
+		claims: claims{of: make(map[message.Type]principal.Claim)}}
 	if opts != nil {
 		d.opts = *opts
 	}
@@ -194,7 +194,7 @@ func (d *directory) register(ctx context.Context, in registerInput) (registerOut
 	if err := d.admit(caller, c, s, def); err != nil {
 		return registerOutput{}, err
 	}
-	if err := d.claims.set(def.Type, claimOf(caller)); err != nil {
+	if err := d.claims.set(def.Type, caller.Claim()); err != nil {
 		return registerOutput{}, err
 	}
 	if !known && !peer.WhenGone(func() { d.leave(c) }) {

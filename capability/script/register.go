@@ -208,7 +208,7 @@ func (s *Scripts) Register(ctx context.Context, author *principal.Principal, p *
 		return "", nil, err
 	}
 	old := s.byName[p.name]
-	next := &script{name: p.name, head: head{Author: claimOf(author), File: fileOf(ctx)}}
+	next := &script{name: p.name, head: head{Author: author.Claim(), File: fileOf(ctx)}}
 	var batch store.Batch
 	if old != nil && old.Author.ID == author.ID() {
 		next.all = slices.Clone(old.all)
@@ -219,7 +219,7 @@ func (s *Scripts) Register(ctx context.Context, author *principal.Principal, p *
 		batch.DeleteRange(codeKey(old.name, ""), store.After(codeKey(old.name, "")))
 	}
 	if old == nil && next.File == "" && s.names[author.ID()] >= s.opts.Names {
-		return "", nil, message.Errorf(429, "%s has registered %d scripts, and no more are allowed; remove some with Syscall.Unregister", claimOf(author), s.opts.Names)
+		return "", nil, message.Errorf(429, "%s has registered %d scripts, and no more are allowed; remove some with Syscall.Unregister", author.Claim(), s.opts.Names)
 	}
 	v, isNew, err := next.version(p)
 	if err != nil {

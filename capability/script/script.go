@@ -152,7 +152,7 @@ func (v *version) count(took time.Duration, failed bool) {
 // A split is the versions of a script that are called, by their weights. It never changes.
 type split struct {
 	script   *script
-	author   claim
+	author   principal.Claim
 	versions []*version
 	ends     []uint64 // of the part of each version in the sum of all weights
 	turn     atomic.Uint64

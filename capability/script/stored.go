@@ -35,25 +35,10 @@ func codeKey(t message.Type, version string) []byte {
 
 // A head is what is stored of a script beside its code.
 type head struct {
-	Author   claim          `json:"author"`
-	File     string         `json:"file,omitzero"` // that it is registered from
-	Weights  map[string]int `json:"weights"`       // of the versions that are called
-	Editions []edition      `json:"versions"`      // the oldest first
-}
-
-// A claim says whom a script belongs to.
-type claim struct {
-	ID   principal.ID `json:"id"`
-	Name string       `json:"name"`
-}
-
-func claimOf(p *principal.Principal) claim { return claim{p.ID(), p.Name()} }
-
-func (c claim) String() string {
-	if c.ID == principal.OwnerID {
-		return "the owner"
-	}
-	return fmt.Sprintf("the token %q", c.Name)
+	Author   principal.Claim `json:"author"`
+	File     string          `json:"file,omitzero"` // that it is registered from
+	Weights  map[string]int  `json:"weights"`       // of the versions that are called
+	Editions []edition       `json:"versions"`      // the oldest first
 }
 
 // An edition is a version without its code.

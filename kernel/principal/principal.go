@@ -14,6 +14,7 @@ package principal
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -248,4 +249,20 @@ func (p *Principal) File(uri string, write bool) *message.Error {
 		return message.Errorf(403, "The token %q may read %s, and not change it; the owner can change that: kernos token update %s --files URI", p.name, message.Clip(uri, 200), p.name)
 	}
 	return message.Errorf(403, "The token %q reaches no files but %s, and %s isn't one of them; the owner can change that: kernos token update %s --files URI", p.name, list(p.grant.Files), message.Clip(uri, 200), p.name)
+}
+
+// A Claim says which principal something belongs to that is kept.
+type Claim struct {
+	ID   ID     `json:"id"`
+	Name string `json:"name"`
+}
+
+// Claim returns the claim of the principal.
+func (p *Principal) Claim() Claim { return Claim{p.ID(), p.Name()} }
+
+func (c Claim) String() string {
+	if c.ID == OwnerID {
+		return "the owner"
+	}
+	return fmt.Sprintf("the token %q", c.Name)
 }
