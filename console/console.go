@@ -149,12 +149,22 @@ func (c *Console) enter(w http.ResponseWriter, r *http.Request) {
 		Refuse(w, http.StatusServiceUnavailable, "The kernel can't let a browser in: "+err.Error())
 		return
 	}
-	http.SetCookie(w, &http.Cookie{Name: c.opts.Cookie, Value: secret, Path: "/", MaxAge: int(life.Seconds()),
-		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil})
+	http.SetCookie(w, c.cookie(r, secret, int(life.Seconds())))
 	h := w.Header()
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Location", "../")
 	w.WriteHeader(http.StatusSeeOther)
+}
+
+// cookie is the cookie of a browser. Behind a proxy, the proxy says under which path and scheme the
+// browser knows this server; both only narrow to whom the browser sends the cookie.
+func (c *Console) cookie(r *http.Request, secret string, life int) *http.Cookie {
+	at := path.Clean("/" + r.Header.Get("X-Forwarded-Prefix"))
+	if at != "/" {
+		at += "/"
+	}
+	return &http.Cookie{Name: c.opts.Cookie, Value: secret, Path: at, MaxAge: life, HttpOnly: true, SameSite: http.SameSiteStrictMode,
+		Secure: r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https"}
 }
 
 func fromLoopback(r *http.Request) bool {
@@ -177,7 +187,7 @@ func (c *Console) leave(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "This caller did not sign in with a link, so it can't sign out", http.StatusConflict)
 		return
 	}
-	http.SetCookie(w, &http.Cookie{Name: c.opts.Cookie, Path: "/", MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil})
+	http.SetCookie(w, c.cookie(r, "", -1))
 	w.WriteHeader(http.StatusNoContent)
 	_ = http.NewResponseController(w).Flush() // the connection ends with the sign-in
 	c.opts.SignOut(r.Context())

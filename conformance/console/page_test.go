@@ -51,7 +51,7 @@ type world struct {
 	*testing.T
 	daemon *daemontest.Daemon
 	home   string
-	addr   string
+	web    daemon.Web // Address is the one that it was served at, from the first time on
 	extra  []kernel.Module
 	ctx    context.Context // of the page
 
@@ -62,7 +62,7 @@ type world struct {
 // open starts a kernel, and a browser page that is signed in to its console.
 func open(t *testing.T, extra ...kernel.Module) *world {
 	t.Helper()
-	w := &world{T: t, home: t.TempDir(), addr: "127.0.0.1:0", extra: extra}
+	w := &world{T: t, home: t.TempDir(), web: daemon.Web{Address: "127.0.0.1:0"}, extra: extra}
 	w.serve()
 	w.newPage()
 	w.signIn()
@@ -72,8 +72,9 @@ func open(t *testing.T, extra ...kernel.Module) *world {
 // serve starts the kernel.
 func (w *world) serve() {
 	w.Helper()
-	w.daemon = daemontest.Serve(w, &daemon.Options{Home: w.home, Web: &daemon.Web{Address: w.addr}, Modules: w.extra})
-	w.addr = w.daemon.Address
+	web := w.web
+	w.daemon = daemontest.Serve(w, &daemon.Options{Home: w.home, Web: &web, Modules: w.extra})
+	w.web.Address = w.daemon.Address
 }
 
 // newPage opens an empty page in a profile of its own.
@@ -112,6 +113,12 @@ func (w *world) signIn() {
 	if err != nil {
 		w.Fatal(err)
 	}
+	w.enter(link)
+}
+
+// enter follows a link into the console.
+func (w *world) enter(link string) {
+	w.Helper()
 	w.do(chromedp.Navigate(link))
 	w.wait(`document.querySelector('[data-testid=status]')?.dataset.status === "online"`)
 }

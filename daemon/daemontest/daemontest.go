@@ -37,8 +37,10 @@ func Serve(t testing.TB, o *daemon.Options) *Daemon {
 	})}
 	t.Cleanup(s.Stop)
 	for _, url := range d.URLs() {
-		if address, ok := strings.CutPrefix(url, "http://"); ok {
-			s.Address = address
+		for _, scheme := range []string{"http://", "https://"} {
+			if address, ok := strings.CutPrefix(url, scheme); ok {
+				s.Address = address
+			}
 		}
 	}
 	return s

@@ -28,7 +28,8 @@ type Guard struct {
 	Hosts []string
 
 	// Origins are the origins whose pages may use this door, such as
-	// https://app.example.com, beside that of the door itself.
+	// https://app.example.com, beside that of the door itself. One that has the Host of a request
+	// is that of the door itself, behind a proxy that has TLS.
 	Origins []string
 
 	// Private says that no browser reaches this door, as none does that of a unix socket:
@@ -257,10 +258,11 @@ func (g *Guard) page(r *http.Request) (origin string, foreign, ok bool) {
 	}
 	if origin == "" {
 		// A browser says no origin where a page embeds or links to something. What is
-		// embedded is refused; a link is followed by a person, who sees the result.
-		site, mode := r.Header.Get("Sec-Fetch-Site"), r.Header.Get("Sec-Fetch-Mode")
+		// embedded is refused, frames too; a link is followed by a person, who sees the result.
+		site, mode, dest := r.Header.Get("Sec-Fetch-Site"), r.Header.Get("Sec-Fetch-Mode"), r.Header.Get("Sec-Fetch-Dest")
 		if site == "cross-site" || site == "same-site" {
-			return "another origin", false, mode == "navigate" && (r.Method == http.MethodGet || r.Method == http.MethodHead)
+			followed := mode == "navigate" && (dest == "document" || dest == "")
+			return "another origin", false, followed && (r.Method == http.MethodGet || r.Method == http.MethodHead)
 		}
 		return "", false, true
 	}
@@ -275,7 +277,10 @@ func (g *Guard) page(r *http.Request) (origin string, foreign, ok bool) {
 	if written == originOf(&url.URL{Scheme: scheme, Host: r.Host}) {
 		return origin, false, true
 	}
-	return origin, true, slices.Contains(g.Origins, written)
+	allowed := slices.Contains(g.Origins, written)
+	// A proxy that has TLS passes a Host that the browser knows under https.
+	proxied := r.TLS == nil && written == originOf(&url.URL{Scheme: "https", Host: r.Host})
+	return origin, !(allowed && proxied), allowed
 }
 
 // exposed are the headers of answers that a page of another origin may see.

@@ -15,7 +15,7 @@ import (
 
 // Those are the headers that browsers send, as Chromium and Firefox write them.
 func TestWhoComesIn(t *testing.T) {
-	s := open(t, siteOptions{guard: &Guard{Hosts: []string{"agent.example.com"}, Origins: []string{"https://app.example.com"}, Authenticate: authenticate}})
+	s := open(t, siteOptions{guard: &Guard{Hosts: []string{"agent.example.com", "app.example.com"}, Origins: []string{"https://app.example.com"}, Authenticate: authenticate}})
 	_, port, _ := net.SplitHostPort(s.addr)
 	bearer := "Bearer " + secret
 	for _, c := range []struct {
@@ -54,9 +54,11 @@ func TestWhoComesIn(t *testing.T) {
 		{"an image in a page", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "no-cors", "Sec-Fetch-Dest", "image"}, 403, "origin_not_allowed"},
 		{"a form in a page", []string{"Origin", "https://evil.example.net", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate"}, 403, "origin_not_allowed"},
 		{"a link in a page", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document"}, 401, "token_required"},
+		{"a frame in a page", []string{"Sec-Fetch-Site", "same-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "iframe"}, 403, "origin_not_allowed"},
 		{"the address, typed in", []string{"Sec-Fetch-Site", "none", "Sec-Fetch-Mode", "navigate"}, 401, "token_required"},
 		{"our own page", []string{"Authorization", bearer, "Origin", s.url, "Sec-Fetch-Site", "same-origin", "Sec-Fetch-Mode", "cors"}, 200, ""},
 		{"a page that was allowed", []string{"Authorization", bearer, "Origin", "https://app.example.com", "Sec-Fetch-Site", "cross-site"}, 200, ""},
+		{"our own page behind a proxy with TLS", []string{"Authorization", bearer, "Host", "app.example.com", "Origin", "https://app.example.com", "Sec-Fetch-Site", "same-origin"}, 200, ""},
 		{"a page that was allowed, without the token", []string{"Origin", "https://app.example.com"}, 401, "token_required"},
 	} {
 		a := s.do("GET", "/metrics", "", c.headers...)

@@ -1,0 +1,156 @@
+package console_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/security"
+	"github.com/chromedp/chromedp"
+
+	"kernos/daemon"
+	"kernos/internal/testkit"
+)
+
+// works uses the page that is signed in under an address: a call, a stream, a reload, and signing out.
+func (w *world) works(under string) {
+	w.Helper()
+	if at := eval[string](w, `location.href.split("#")[0]`); at != under {
+		w.Fatalf("the page is at %s, not at %s", at, under)
+	}
+	w.goTo("/call/memory/set?data=" + url.QueryEscape(`{"key":"a","value":"through the door"}`))
+	w.wait(`document.querySelector('[data-field="/key"] textarea')?.value === "a"`)
+	w.run("done")
+	w.goTo("/messages")
+	w.wait(`[...document.querySelectorAll('.message')].some((row) => row.textContent.includes("through the door"))`)
+	w.do(chromedp.Reload())
+	w.wait(`document.querySelector('.message')`)
+	all, err := chromedp.Call(w.ctx, network.GetCookies, network.GetCookiesParams{URLs: []string{under}})
+	if err != nil {
+		w.fail(err)
+	}
+	at, _ := url.Parse(under)
+	if c := all.Cookies; len(c) != 1 || c[0].Path != at.Path || c[0].Secure != (at.Scheme == "https") || !c[0].HTTPOnly || c[0].SameSite != network.CookieSameSiteStrict {
+		w.Errorf("the cookies are %+v", c)
+	}
+	if found := eval[int](w, `performance.getEntriesByType("resource").filter((e) => !e.name.startsWith(`+fmt.Sprintf("%q", under)+`) && !e.name.startsWith("data:")).length`); found > 0 {
+		w.Errorf("%d requests went elsewhere", found)
+	}
+	w.mu.Lock()
+	if said := strings.Join(w.said, "\n"); strings.Contains(said, "Content Security Policy") {
+		w.Errorf("the page said %s", said)
+	}
+	w.mu.Unlock()
+	eval[bool](w, `[...document.querySelectorAll(".top button")].find((b) => b.textContent === "Sign out").click(), true`)
+	w.wait(`document.querySelector('[data-testid=status]').dataset.status === "signed-out"`)
+	w.do(chromedp.Reload())
+	w.wait(`document.body.textContent.includes("isn't signed in")`)
+}
+
+func TestUnderTLS(t *testing.T) {
+	cert, key := testkit.NewAuthority(t, "console").Certify(t, time.Now().Add(time.Hour), "127.0.0.1")
+	w := &world{T: t, home: t.TempDir(), web: daemon.Web{Address: "127.0.0.1:0", CertFile: cert, KeyFile: key}}
+	w.serve()
+	w.newPage()
+	w.trustAll()
+	w.signIn()
+	w.works("https://" + w.web.Address + "/")
+}
+
+func TestBehindAProxy(t *testing.T) {
+	for _, secure := range []bool{false, true} {
+		var to *url.URL
+		proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(to)
+			r.Out.Host = r.In.Host
+			r.SetXForwarded()
+			r.Out.Header.Set("X-Forwarded-Prefix", "/some/k")
+		}}
+		mux := http.NewServeMux()
+		mux.Handle("/some/k/", http.StripPrefix("/some/k", proxy))
+		server := httptest.NewUnstartedServer(mux)
+		server.Config.ErrorLog = log.New(io.Discard, "", 0) // the browser tries before it is told to trust
+		if secure {
+			server.StartTLS()
+		} else {
+			server.Start()
+		}
+		t.Cleanup(server.Close)
+		w := &world{T: t, home: t.TempDir(), web: daemon.Web{Address: "127.0.0.1:0", Origins: []string{server.URL}}}
+		w.serve()
+		to = &url.URL{Scheme: "http", Host: w.web.Address}
+		w.newPage()
+		w.trustAll()
+		link, err := w.daemon.ConsoleURL()
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.enter(server.URL + "/some/k" + strings.TrimPrefix(link, to.String()))
+		w.works(server.URL + "/some/k/")
+	}
+}
+
+// trustAll makes the page accept certificates of tests.
+func (w *world) trustAll() {
+	w.Helper()
+	if _, err := chromedp.Call(w.ctx, security.SetIgnoreCertificateErrors, security.SetIgnoreCertificateErrorsParams{Ignore: true}); err != nil {
+		w.fail(err)
+	}
+}
+
+// A browser that is signed in opens a page of another port of this machine, to which it sends the
+// same cookies: the page can neither use the kernel, nor show the console, nor use a link.
+func TestForeignPages(t *testing.T) {
+	w := open(t)
+	link, err := w.daemon.ConsoleURL()
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := make(chan map[string]string, 1)
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Content-Type", "text/html")
+		_, _ = fmt.Fprintf(rw, `<!doctype html><link rel="icon" href="data:,"><body>
+			<iframe id="console" src="http://%s/"></iframe><iframe id="link" src="%s"></iframe><img src="%[2]s"><link rel="prefetch" href="%[2]s">
+			<script type="module" src="page.js"></script>`, w.web.Address, link)
+	})
+	mux.HandleFunc("GET /page.js", func(rw http.ResponseWriter, r *http.Request) { http.ServeFile(rw, r, "../npm/page.js") })
+	mux.HandleFunc("POST /report", func(_ http.ResponseWriter, r *http.Request) {
+		var report map[string]string
+		if err := json.NewDecoder(r.Body).Decode(&report); err != nil {
+			report = map[string]string{"error": err.Error()}
+		}
+		told <- report
+	})
+	other := httptest.NewServer(mux)
+	defer other.Close()
+	w.do(chromedp.Navigate(other.URL + "/?" + url.Values{"kernel": {"http://" + w.web.Address}, "report": {other.URL + "/report"}}.Encode()))
+	for name, outcome := range <-told {
+		if outcome == "fine" || outcome == "loaded" || outcome == "message" || strings.Contains(outcome, "done") || name == "error" {
+			t.Errorf("%s: %s", name, outcome)
+		}
+	}
+	if got := w.ask("Memory.List", "query", `{"recursive":true}`); !strings.Contains(string(got), `"keys":[]`) {
+		t.Errorf("a page of another origin has stored %s", got)
+	}
+	if eval[bool](w, `frames[0].length > 0 || [...document.querySelectorAll("iframe")].some((frame) => { try { return frame.contentDocument?.querySelector("main"); } catch { return false; } })`) {
+		t.Error("the console is shown in a page of another origin")
+	}
+	w.enter(link) // it wasn't used up, and works for the person
+
+	// Used links let nobody in, in another browser or in this one.
+	w.newPage()
+	w.do(chromedp.Navigate(link))
+	w.wait(`document.body.textContent.includes("was used already")`)
+	w.do(chromedp.Navigate("http://" + w.web.Address + "/"))
+	w.wait(`document.body.textContent.includes("isn't signed in")`)
+}
