@@ -194,7 +194,7 @@ func (r *anthropicReader) take(data []byte) (done bool, err error) {
 	case `"content_block_delta"`:
 		err = r.delta(index, inner)
 	case `"message_delta"`:
-		if reason := textOf(jsonscan.Member(inner, "stop_reason")); reason != "" {
+		if reason := jsonscan.Unquote(jsonscan.Member(inner, "stop_reason")); reason != "" {
 			r.answer.finish = anthropicFinish(reason)
 		}
 	case `"message_stop"`:
@@ -225,7 +225,7 @@ func anthropicFinish(reason string) finish {
 
 // begin takes the beginning of a block, which may have all of it.
 func (r *anthropicReader) begin(index, block []byte) (err error) {
-	switch r.kind = textOf(jsonscan.Member(block, "type")); r.kind {
+	switch r.kind = jsonscan.Unquote(jsonscan.Member(block, "type")); r.kind {
 	case "text":
 		err = r.answer.say(partReply, jsonscan.Member(block, "text"))
 	case "thinking":
@@ -235,10 +235,10 @@ func (r *anthropicReader) begin(index, block []byte) (err error) {
 		}
 	case "redacted_thinking":
 		p := r.answer.begin(partReasoning)
-		p.redacted = []byte(textOf(jsonscan.Member(block, "data")))
+		p.redacted = []byte(jsonscan.Unquote(jsonscan.Member(block, "data")))
 	case "tool_use":
 		key, _ := strconv.Atoi(string(index))
-		c := r.answer.want(key, textOf(jsonscan.Member(block, "id")), textOf(jsonscan.Member(block, "name")))
+		c := r.answer.want(key, jsonscan.Unquote(jsonscan.Member(block, "id")), jsonscan.Unquote(jsonscan.Member(block, "name")))
 		args := []byte(`""`)
 		if input := jsonscan.Member(block, "input"); len(input) > 2 && input[0] == '{' {
 			args = jsonscan.AppendQuoted(nil, string(input))
@@ -249,7 +249,7 @@ func (r *anthropicReader) begin(index, block []byte) (err error) {
 }
 
 func (r *anthropicReader) sign(token []byte) {
-	if text := textOf(token); text != "" {
+	if text := jsonscan.Unquote(token); text != "" {
 		p := r.answer.last(partReasoning)
 		p.signature = append(p.signature, text...)
 	}
@@ -297,7 +297,7 @@ func (r *anthropicReader) whole(data []byte) (err error) {
 			return err == nil
 		})
 	}
-	r.answer.finish = anthropicFinish(textOf(jsonscan.Member(data, "stop_reason")))
+	r.answer.finish = anthropicFinish(jsonscan.Unquote(jsonscan.Member(data, "stop_reason")))
 	return err
 }
 

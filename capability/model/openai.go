@@ -339,10 +339,10 @@ func (r *openAIReader) call(piece []byte) error {
 	if index := jsonscan.Member(piece, "index"); index != nil {
 		key, _ = strconv.Atoi(string(index))
 	}
-	id, name := textOf(jsonscan.Member(piece, "id")), ""
+	id, name := jsonscan.Unquote(jsonscan.Member(piece, "id")), ""
 	var args []byte
 	if function := jsonscan.Member(piece, "function"); function != nil && function[0] == '{' {
-		name = textOf(jsonscan.Member(function, "name"))
+		name = jsonscan.Unquote(jsonscan.Member(function, "name"))
 		args = jsonscan.Member(function, "arguments")
 	}
 	c := r.which(key, id, name)
@@ -377,13 +377,6 @@ func (r *openAIReader) which(key int, id, name string) *wanted {
 		c.name += name
 	}
 	return c
-}
-
-func textOf(token []byte) string {
-	if len(token) < 2 || token[0] != '"' {
-		return ""
-	}
-	return jsonscan.Unquote(token)
 }
 
 func (r *openAIReader) usage(value []byte) {

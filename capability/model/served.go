@@ -28,7 +28,7 @@ func served(ctx context.Context, m *models, g *generation, a *answer) error {
 	var broken error
 	reply, err := kernel.InvokeAs(ctx, kernel.NewCall{Type: g.Type, Data: []byte(request), Event: func(e message.Message) {
 		if text := jsonscan.Member(jsonscan.Member(e.Data, "delta"), "text"); text != nil && broken == nil {
-			kind := textOf(jsonscan.Member(e.Data, "type"))
+			kind := jsonscan.Unquote(jsonscan.Member(e.Data, "type"))
 			if kind == "" {
 				kind = partReply
 			}
@@ -57,7 +57,7 @@ func (m *models) servedRequest(ctx context.Context, g *generation) (jsontext.Val
 	in.Model, in.MaxTokens = g.Model, g.maxTokens
 	in.Messages = make([]jsontext.Value, len(g.in.Messages))
 	for i, text := range g.in.Messages {
-		if whose := textOf(jsonscan.Member(jsonscan.Member(text, "opaque"), "model")); whose != g.identity() {
+		if whose := jsonscan.Unquote(jsonscan.Member(jsonscan.Member(text, "opaque"), "model")); whose != g.identity() {
 			text = jsontext.Value(jsonvalue.Members([]byte(text)).Without("opaque").Text())
 		}
 		in.Messages[i] = text

@@ -149,14 +149,15 @@ func (c *callState) final() (message.Type, []byte) {
 	if len(args) == 0 {
 		args = []byte(`{}`)
 	}
-	if c.Name != kernel.ThroughType || jsonscan.Member(args, "type") == nil {
+	inner := jsonscan.Unquote(jsonscan.Member(args, "type"))
+	if c.Name != kernel.ThroughType || inner == "" {
 		return c.Name, args
 	}
 	data := jsonscan.Member(args, "data")
 	if data == nil {
 		data = []byte(`{}`)
 	}
-	return message.Type(jsonscan.Unquote(jsonscan.Member(args, "type"))), data
+	return message.Type(inner), data
 }
 
 // collect moves the result of a call that has come into the stream.

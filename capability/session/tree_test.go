@@ -139,6 +139,12 @@ func TestAgents(t *testing.T) {
 			t.Errorf("got %s", got)
 		}
 	})
+	test(t, "messages that aren't any", func(t *testing.T, w *world) {
+		id := w.create(`{}`)
+		for _, m := range []string{`{}`, `{"text":"x"}`, `{"type":5,"text":"x"}`, `{"type":null}`, `{"type":""}`, `{"type":"input"}`, `{"type":"log","text":5}`} {
+			w.wants(422, w.callAs(nil, "Session.Append", fmt.Sprintf(`{"session":%q,"message":%s}`, id, m), nil), "message")
+		}
+	})
 	test(t, "a session belongs to its principal", func(t *testing.T, w *world) {
 		p := w.token("ada", principal.Grant{Allow: []string{"Session.*", "Test.Look", "Model.Generate"}})
 		var out struct{ Session string }

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -91,8 +92,15 @@ func (x *Sessions) drop(l *work.Lease, err error) {
 	}
 }
 
-// loop does one step after another, until the turn has ended, or waits for a caller.
+// loop does one step after another, until the turn has ended, or waits for a caller. A defect that
+// one conversation meets ends its turn, and not the kernel.
 func (r *runner) loop() {
+	defer func() {
+		if p := recover(); p != nil {
+			r.x.opts.Log.Error("a turn panicked", "session", r.id, "panic", p, "stack", string(debug.Stack()))
+			r.fail(message.Errorf(500, "Internal error in the turn; the kernel's log has the details"))
+		}
+	}()
 	for r.lease.Held() == nil && r.ctx.Err() == nil {
 		s, err := r.x.load(r.id)
 		if err != nil || s.turn == nil {

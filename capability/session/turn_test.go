@@ -34,6 +34,34 @@ func TestTurns(t *testing.T) {
 			t.Errorf("got %+v", i)
 		}
 	})
+	test(t, "calls whose arguments make no sense", func(t *testing.T, w *world) {
+		id := w.create(`{"tools":["Test.*","Syscall.Call"]}`)
+		args := []string{`{"type":5}`, `{"type":null}`, `{"type":{}}`, `{"type":""}`, `{}`, `[]`, `5`, `"text"`, `{"type":"Test.Look","data":5}`, `{"type":"Syscall.Call","data":{"type":5}}`}
+		var calls []string
+		for _, a := range args {
+			calls = append(calls, "Syscall.Call "+a, "Test.Look "+a)
+		}
+		w.scripted(answer{calls: calls})
+		if out := w.say(id, "go"); out.Status != "done" {
+			t.Errorf("got %+v", out)
+		}
+		if n := strings.Count(w.brief(id), "tool-results 422"); n != len(calls) {
+			t.Errorf("%d of %d calls are a 422: %s", n, len(calls), w.brief(id))
+		}
+		w.check(id)
+	})
+	test(t, "a panic ends the turn and not the kernel", func(t *testing.T, w *world) {
+		id := w.create(`{}`)
+		w.room = -1
+		if out := w.say(id, "go"); out.Status != "failed" || out.Error.Code != 500 {
+			t.Errorf("got %+v", out)
+		}
+		w.room = 0
+		if out := w.say(id, "again"); out.Status != "done" {
+			t.Errorf("got %+v", out)
+		}
+		w.check(id)
+	})
 	test(t, "inputs are queued", func(t *testing.T, w *world) {
 		id := w.create(`{}`)
 		hold := make(chan struct{})

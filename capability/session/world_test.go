@@ -40,7 +40,7 @@ type world struct {
 	asked    []generateInput
 	seen     []string // what was done outside of the store
 	agent    string   // the text of os://agents/writer.md
-	room     int      // how many tokens a conversation may have
+	room     int      // how many tokens a conversation may have; asking for it panics if it is negative
 	messages []message.Message
 }
 
@@ -112,6 +112,9 @@ func (w *world) open() {
 	w.Sessions = session.New(&session.Options{Store: w.store, Find: w.find, Room: func(model string) (int, error) {
 		if model == "nope" {
 			return 0, message.Errorf(404, "The model isn't configured")
+		}
+		if w.room < 0 {
+			panic("a defect")
 		}
 		return w.room, nil
 	}})

@@ -73,8 +73,11 @@ func ReplaceMembers(data []byte, replace func(name string, value []byte) (token 
 	return out
 }
 
-// Content is what a string token says; a part of the token if it has no escapes.
+// Content is Unquote without a copy where it can be: a part of the token if it has no escapes.
 func Content(token []byte) []byte {
+	if len(token) < 2 || token[0] != '"' {
+		return nil
+	}
 	if bytes.IndexByte(token, '\\') < 0 {
 		return token[1 : len(token)-1]
 	}

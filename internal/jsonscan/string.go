@@ -111,9 +111,12 @@ func hex4(b []byte, i int) (rune, bool) {
 	return r, true
 }
 
-// Unquote returns the content of a string token, quotes included, that String has
-// accepted.
+// Unquote returns the content of a token, quotes included, that String has accepted. A value that
+// isn't a string, or is absent, is "": callers read members that no schema has checked.
 func Unquote(token []byte) string {
+	if len(token) < 2 || token[0] != '"' {
+		return ""
+	}
 	body := token[1 : len(token)-1]
 	for _, c := range body {
 		if c == '\\' {

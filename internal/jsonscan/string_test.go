@@ -95,6 +95,14 @@ func TestStringAndUnquoteReadWhatIsWritten(t *testing.T) {
 	}
 }
 
+func TestWhatIsNotAStringIsUnquotedAsNothing(t *testing.T) {
+	for _, token := range []string{``, `"`, `5`, `null`, `{}`, `["a"]`} {
+		if got, content := jsonscan.Unquote([]byte(token)), jsonscan.Content([]byte(token)); got != "" || content != nil {
+			t.Errorf("%s: got %q and %q", token, got, content)
+		}
+	}
+}
+
 // Strings are looked at eight bytes at a time with arithmetic that borrows between
 // bytes. Every byte, at every place among its neighbours, has to come out right.
 func TestEveryByteIsRecognisedAtEveryPlace(t *testing.T) {
