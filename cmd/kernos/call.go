@@ -22,7 +22,8 @@ says otherwise (kernos context).
 A method is written as a type, Memory.Get, as a method, memory_get, or as two words,
 memory get. Parameters are written
 
-  VALUE                the one parameter that is required, if there is one only
+  VALUE                the one parameter that is required, if there is one only, or the first
+                       of those of which one is required
   --key VALUE          VALUE is taken as it is, whatever it looks like: a text, or a number,
                        true or false, or JSON where the parameter takes nothing else
   --owner.name VALUE   a field within a parameter

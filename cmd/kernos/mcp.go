@@ -27,7 +27,7 @@ func mcpCommand(open, openRunning opener, contextName *string) *cobra.Command {
 	var tools []string
 	c := &cobra.Command{
 		Use:   "mcp [--as NAME | --owner] [--tools core|all|PATTERN]...",
-		Short: "Serve the Model Context Protocol on standard input and output",
+		Short: "Serve LLM clients over the Model Context Protocol, and use other servers of it",
 		Long: `Serve the Model Context Protocol on standard input and output: for clients of language
 models, which start this command. Every syscall is a tool; memory, files, blobs and
 recorded messages are resources; agents and skills are prompts; jobs are tasks. The daemon

@@ -29,7 +29,7 @@ var commandGroups = []struct {
 	{"Jobs", []string{"job"}},
 	{"Conversations and models", []string{"chat", "model", "session"}},
 	{"What happened", []string{"graph", "log", "replay", "search", "show", "watch"}},
-	{"The daemon", []string{"backup", "doctor", "restore", "serve", "status", "stop", "token"}},
+	{"The daemon", []string{"backup", "console", "context", "doctor", "restore", "serve", "status", "stop", "token"}},
 	{"Programs and code", []string{"convert", "handle", "mcp", "pipe", "register", "test", "types", "unregister", "versions"}},
 }
 

@@ -133,7 +133,8 @@ func Positions(m *client.Method) []*client.Field {
 }
 
 // Positional is the parameter that a word without a name is the value of: the only one that is
-// required. It is nil if the method has none, or several.
+// required, or the first of those of which one is required. It is nil if the method has none, or
+// requires several.
 func Positional(m *client.Method) (only *client.Field) {
 	if m == nil {
 		return nil
@@ -147,6 +148,11 @@ func Positional(m *client.Method) (only *client.Field) {
 		}
 		only = f
 	}
+	if only == nil && len(m.Forms) > 0 && len(m.Forms[0].Needs) == 1 {
+		if i := slices.IndexFunc(m.Fields, func(f *client.Field) bool { return f.Name == m.Forms[0].Needs[0] }); i >= 0 {
+			return m.Fields[i]
+		}
+	}
 	return only
 }
 
@@ -156,6 +162,9 @@ func Stray(m *client.Method, word string) error {
 	if m != nil {
 		if all := slices.DeleteFunc(Positions(m), func(f *client.Field) bool { return f == Positional(m) }); len(all) > 0 {
 			hint = fmt.Sprintf("did you mean --%s %s?", FlagName(all[0].Name), ShellQuote(word))
+			if len(all[0].Types) == 0 && jsonvalue.Kind(word) != "" {
+				hint = fmt.Sprintf("did you mean %s:=%s?", all[0].Name, ShellQuote(word))
+			}
 		}
 	}
 	return fmt.Errorf("%q needs the name of a parameter; %s", word, hint)

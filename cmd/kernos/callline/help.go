@@ -22,8 +22,10 @@ func MethodHelp(m *client.Method, command []string, screenWidth int) string {
 	positional := Positional(m)
 	for _, f := range m.Fields {
 		switch {
-		case f == positional:
+		case f == positional && f.Required:
 			b.WriteString(" " + strings.ToUpper(FlagName(f.Name)))
+		case f == positional:
+			b.WriteString(" [" + strings.ToUpper(FlagName(f.Name)) + "]")
 		case f.Required:
 			b.WriteString(" " + flagOf(f, f.Name))
 		}

@@ -388,3 +388,24 @@ func TestParametersAreRenamed(t *testing.T) {
 		}
 	}
 }
+
+func TestAParameterOfWhichOneIsRequired(t *testing.T) {
+	m := &client.Method{Field: client.Field{
+		Fields: []*client.Field{{Name: "name", Types: []string{"string"}}, {Name: "payload"}, {Name: "steps", Types: []string{"array"}}},
+		Forms:  []*client.Field{{Needs: []string{"name"}}, {Needs: []string{"steps"}}},
+	}}
+	for line, want := range map[string]string{
+		`Echo payload:={"a":1}`: `{"name":"Echo","payload":{"a":1}}`,
+		`steps:=[1]`:            `{"steps":[1]}`,
+		`Echo {"a":1}`:          `"{\"a\":1}" needs the name of a parameter; did you mean payload:='{"a":1}'?`,
+		`Echo word`:             `"word" needs the name of a parameter; did you mean --payload word?`,
+	} {
+		got, err := (&Line{Args: strings.Fields(line)}).Parameters(m, Input{})
+		if err != nil {
+			got = json.RawMessage(err.Error())
+		}
+		if string(got) != want {
+			t.Errorf("%s: got %s, want %s", line, got, want)
+		}
+	}
+}
