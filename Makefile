@@ -34,7 +34,7 @@ install: ## Install kernos into $GOBIN
 test: lint unit ## Run everything: lint, architecture, unit tests with the race detector, conformance, fuzz corpora
 
 unit: npm ## Run the tests only
-	$(GO) test -race -timeout 10m $(PACKAGES)
+	$(GO) test -race -timeout 30m $(PACKAGES)
 	$(GO) test -run '$(PROOFS)' ./store/pebble ./conformance
 	$(GO) test -run '$(SIZES)' ./transport/unix ./internal/attack ./capability/model
 	cd bench && $(GO) test ./...
