@@ -24,6 +24,7 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"time"
 
@@ -124,6 +125,12 @@ func (q *Queue) Add(b *store.Batch, t Task) (added func(*store.Commit)) {
 // for a worker.
 func (q *Queue) none(priority int) bool {
 	q.mu.Lock()
+	if len(q.running) >= q.opts.Slots {
+		// Workers that are about to end need a processor to do so.
+		q.mu.Unlock()
+		runtime.Gosched()
+		q.mu.Lock()
+	}
 	defer q.mu.Unlock()
 	if q.working == nil || len(q.running) >= q.opts.Slots {
 		return false

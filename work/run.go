@@ -396,10 +396,6 @@ func (q *Queue) inBatches(cs []candidate, change func(*store.Batch, *candidate) 
 	return nil
 }
 
-// maxIdle is how many goroutines wait for a lease. A new goroutine per task costs 3 µs more, most of
-// it for a stack that grows.
-const maxIdle = 16
-
 // start starts the worker of a lease that is claimed.
 func (q *Queue) start(l *Lease) {
 	select {
@@ -409,12 +405,13 @@ func (q *Queue) start(l *Lease) {
 	}
 }
 
-// worker does the task of a lease, and then of others, while it needn't wait for them for long.
+// worker does the task of a lease, and then of others. A new goroutine per task would cost 3 µs more,
+// most of it for a stack that grows.
 func (q *Queue) worker(l *Lease) {
 	for l != nil {
 		q.do(l)
 		q.mu.Lock()
-		if q.working == nil || q.idle == maxIdle {
+		if q.working == nil || q.idle == q.opts.Slots {
 			q.mu.Unlock()
 			return
 		}

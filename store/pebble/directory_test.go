@@ -191,7 +191,9 @@ func TestACorruptedBlockFailsItsReadersOnly(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		flip(t, path, int(info.Size()/2)) // far from what Open reads
+		if info.Size() > 64<<10 {
+			flip(t, path, int(info.Size()/2)) // far from what Open reads
+		}
 	}
 	e = mustOpen(t, dir, nil)
 	good, bad := 0, 0
