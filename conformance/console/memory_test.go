@@ -88,6 +88,21 @@ func TestMemoryTree(t *testing.T) {
 	w.ask("Memory.Set", "command", `{"key":"z","value":[3,"x",{"y":[0]}]}`)
 	w.goTo("/memory/z")
 	w.wait(`document.querySelector('[data-testid=shown]') && JSON.stringify(JSON.parse(document.querySelector('[data-testid=shown]').textContent)) === '[3,"x",{"y":[0]}]'`)
+	// Numbers that JavaScript can't hold are saved as they were; what is sealed within a value is told so.
+	const exact = `{"big":9007199254740993,"fine":0.12345678901234567891,"huge":1e400,"old":1,"secret":"` + sealedValue + `"}`
+	w.ask("Memory.Set", "command", `{"key":"exact","value":`+exact+`}`)
+	w.goTo("/memory/exact")
+	w.wait(`/"big": 9007199254740993,\s+"fine": 0.12345678901234567891,\s+"huge": 1e400/.test(document.querySelector('[data-testid=shown]')?.textContent)`)
+	w.wait(`document.querySelector('[data-testid=shown] [data-testid=sealed]') && !document.querySelector('[data-testid=shown]').textContent.includes("pwenc")`)
+	w.click(`[data-testid=edit]`)
+	w.wait(`document.querySelector('[data-testid=value]')`)
+	eval[bool](w, `(() => { const field = document.querySelector('[data-testid=value]'); field.value = field.value.replace('"old": 1', '"new": 18446744073709551615'); field.dispatchEvent(new Event("input", {bubbles: true})); return true; })()`)
+	w.click(`[data-testid=review]`)
+	w.click(`[data-testid=save]`)
+	w.wait(`document.querySelector('[data-testid=entry]')?.dataset.revision === "2"`)
+	if got := w.ask("Memory.Get", "query", `{"key":"exact"}`); string(got) != strings.Replace(exact, `"old":1`, `"new":18446744073709551615`, 1) {
+		t.Errorf("the editor has saved %s", got)
+	}
 	w.goTo("/memory/vault/token")
 	w.wait(`document.querySelector('[data-testid=sealed]') && !document.querySelector('[data-testid=edit]')`)
 	if text := eval[string](w, `document.body.textContent`); strings.Contains(text, sealedValue) {

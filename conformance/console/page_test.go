@@ -73,7 +73,7 @@ func open(t *testing.T, extra ...kernel.Module) *world {
 func (w *world) serve() {
 	w.Helper()
 	web := w.web
-	w.daemon = daemontest.Serve(w, &daemon.Options{Home: w.home, Web: &web, Modules: w.extra})
+	w.daemon = daemontest.Serve(w, &daemon.Options{Home: w.home, Socket: &daemon.Socket{}, Web: &web, Modules: w.extra})
 	w.web.Address = w.daemon.Address
 }
 

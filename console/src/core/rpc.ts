@@ -1,6 +1,7 @@
 // The connection to the kernel: JSON-RPC over a WebSocket, in which every call is a stream of
 // items. The connection is made again when it is lost, and open streams go on where they were.
 import { batch, signal } from "@preact/signals";
+import { parse } from "./json";
 
 /** An item of a stream, as the protocol has it. */
 export interface Item {
@@ -159,7 +160,7 @@ export function connect() {
     unsent.forEach(start);
     beat();
   };
-  next.onmessage = (event) => JSON.parse(event.data).forEach(receive);
+  next.onmessage = (event) => parse(event.data).forEach(receive);
   next.onclose = () => {
     if (socket !== next) return;
     socket = undefined;

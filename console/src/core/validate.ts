@@ -1,5 +1,6 @@
 // Validation before a call is sent. The server has the last word. The validator is fetched when a
 // form is first used.
+import { rounded } from "./json";
 import type { Schema } from "./schema";
 
 const validator = () => import("@cfworker/json-schema");
@@ -7,7 +8,7 @@ const validator = () => import("@cfworker/json-schema");
 /** What is wrong with a value, by pointers into it. */
 export async function problems(schema: Schema, value: unknown): Promise<Record<string, string>> {
   const { Validator } = await validator();
-  const result = new Validator(schema as any, "2020-12", false).validate(value ?? {});
+  const result = new Validator(schema as any, "2020-12", false).validate(rounded(value ?? {}));
   const found: Record<string, string> = {};
   for (const error of result.errors) {
     if (/^(properties|items|additionalProperties|\$ref|allOf|anyOf|oneOf|false)$/.test(error.keyword) && result.errors.length > 1 && error.keyword !== "oneOf") continue;

@@ -1,5 +1,6 @@
 // A JSON value, for reading: indented, with long lists and texts folded.
 import { useState } from "preact/hooks";
+import { isExact, isSealed } from "../core/json";
 
 const most = 100, longest = 2000;
 
@@ -10,7 +11,7 @@ export function Json({ value, open = true }: { value: unknown; open?: boolean })
 function Value({ value, depth, open }: { value: unknown; depth: number; open: boolean }) {
   const [shown, show] = useState(open && depth < 4);
   const [limit, raise] = useState(most);
-  if (value === null || typeof value !== "object") return <Scalar value={value} />;
+  if (value === null || typeof value !== "object" || isExact(value)) return <Scalar value={value} />;
   const list = Array.isArray(value), names = Object.keys(value);
   if (!names.length) return <>{list ? "[]" : "{}"}</>;
   if (!shown) return <button class="fold" onClick={() => show(true)}>{list ? `[ ${names.length} ]` : `{ ${names.slice(0, 4).join(", ")}${names.length > 4 ? ", …" : ""} }`}</button>;
@@ -29,6 +30,7 @@ function Value({ value, depth, open }: { value: unknown; depth: number; open: bo
 
 function Scalar({ value }: { value: unknown }) {
   const [whole, show] = useState(false);
+  if (isSealed(value)) return <span class="chip" data-testid="sealed">sealed, {value.length} characters</span>;
   const text = JSON.stringify(value) ?? "undefined";
   if (text.length > longest && !whole) return <>{text.slice(0, longest)}<button class="fold" onClick={() => show(true)}>… {text.length - longest} more characters</button></>;
   return <span class={typeof value === "string" ? "text" : ""}>{text}</span>;

@@ -10,14 +10,39 @@ export function writings(module: string, method: string, data: unknown, about: {
   const command = `kernos call ${about.type ?? `${module}.${method}`} --data ${shell(json)}`;
   const all: Written[] = [
     { name: "CLI", text: command },
-    { name: "curl", text: `curl -H "Authorization: Bearer $(kernos token)" ${origin}/v1/call/${module}/${method} -d ${shell(json)}` },
+    { name: "curl", text: `curl -s -H "Authorization: Bearer $(kernos token)" ${origin}/v1/call/${module}/${method} -d ${shell(json)}` },
     { name: "JSON-RPC", text: JSON.stringify({ jsonrpc: "2.0", id: 1, method: `${module}_${method}`, params: [data] }) },
   ];
   if (about.type) {
     all.push({ name: "NDJSON", text: JSON.stringify({ kind: about.kind ?? "command", type: about.type, data, metadata: { id: crypto.randomUUID(), timestamp: Date.now() } }) });
   }
-  all.push({ name: "Go", text: `outcome, err := c.Call(ctx, ${JSON.stringify(module)}, ${JSON.stringify(method)}, json.RawMessage(${goText(json)}), nil)` });
+  all.push({ name: "Go", text: program(origin + "/", `${module}_${method}`, json.includes("`") ? JSON.stringify(json) : "`" + json + "`") });
   return all;
 }
 
-const goText = (json: string) => (json.includes("`") ? JSON.stringify(json) : "`" + json + "`");
+const program = (address: string, method: string, data: string) => `package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log"
+	"os"
+
+	"kernos/client"
+)
+
+func main() {
+	ctx := context.Background()
+	c, err := client.Dial(ctx, client.Target{URL: "${address}", Token: os.Getenv("KERNOS_TOKEN")}) // kernos token prints one
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+	answer, err := c.Call(ctx, "${method}", json.RawMessage(${data}))
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(string(answer))
+}
+`;

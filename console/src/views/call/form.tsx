@@ -2,6 +2,7 @@
 // schema does not know are kept.
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
+import { exact, parse } from "../../core/json";
 import { resolve, type Schema } from "../../core/schema";
 import { blank, chooseVariant, nullable, type Path, pointer, put, typeOf, variantName, variantsOf } from "./value";
 
@@ -82,7 +83,7 @@ interface PlainProps { id: string; s: Schema; type: string; value: any; name: st
 
 function Plain({ id, s, type, value, name, required, error, set }: PlainProps) {
   const [typed, setTyped] = useState<string | undefined>(); // what can't be a value yet
-  const unfit = typed !== undefined && Number.isNaN(Number(typed));
+  const unfit = typed !== undefined && exact(typed) === undefined;
   const about = { id, "aria-label": name, "aria-invalid": !!(error || unfit), "aria-describedby": `${id}-help ${id}-error`, "data-testid": "input" };
   if (s.enum) {
     const index = s.enum.findIndex((known) => known === value);
@@ -102,12 +103,11 @@ function Plain({ id, s, type, value, name, required, error, set }: PlainProps) {
   }
   if (type === "integer" || type === "number") {
     return (
-      <input {...about} inputMode={type === "integer" ? "numeric" : "decimal"} value={typed ?? value ?? ""} placeholder={s.default === undefined ? "" : String(s.default)}
+      <input {...about} inputMode={type === "integer" ? "numeric" : "decimal"} value={typed ?? shown(value)} placeholder={s.default === undefined ? "" : String(s.default)}
         onInput={(event) => {
-          const text = event.currentTarget.value.trim(), number = Number(text);
-          const fits = text !== "" && Number.isFinite(number) && (type === "number" || Number.isInteger(number));
-          setTyped(text === "" || (fits && String(number) === text) ? undefined : text); // "0." is on its way to 0.5
-          set(text === "" ? undefined : fits ? number : text);
+          const text = event.currentTarget.value.trim(), number = exact(text);
+          setTyped(text === "" || shown(number) === text ? undefined : text); // "0." is on its way to 0.5
+          set(text === "" ? undefined : number ?? text);
         }} />
     );
   }
@@ -131,15 +131,25 @@ function Plain({ id, s, type, value, name, required, error, set }: PlainProps) {
         onInput={(event) => set(event.currentTarget.value)} />
     );
   }
-  const shown = typed ?? (value === undefined ? "" : JSON.stringify(value));
+  const broken = typed !== undefined && typed !== value && "This is not JSON yet.";
   return (
-    <textarea {...about} rows={1} placeholder="JSON" value={shown} onInput={(event) => {
-      const text = event.currentTarget.value;
-      if (!text.trim()) { setTyped(undefined); set(undefined); return; }
-      try { set(JSON.parse(text)); setTyped(undefined); } catch { setTyped(text); }
-    }} />
+    <>
+      <textarea {...about} class="text mono" aria-invalid={!!(error || broken)} rows={1} placeholder="a text, or JSON" value={typed ?? (value === undefined ? "" : JSON.stringify(value))} ref={(element) => element?.setCustomValidity(broken || "")}
+        onInput={(event) => {
+          const text = event.currentTarget.value;
+          if (!text.trim()) { setTyped(undefined); set(undefined); return; }
+          try { set(parse(text)); setTyped(undefined); } catch {
+            setTyped(text);
+            if (!/^\s*[[{"\d-]/.test(text)) set(text); // words are a text; what begins like JSON is on its way to it
+          }
+        }} />
+      {broken && <p class="problem">{broken}</p>}
+    </>
   );
 }
+
+/** A number as it is typed. What isn't one is shown too, so that it can be mended. */
+const shown = (value: unknown) => (value === undefined ? "" : typeof value === "string" ? value : JSON.stringify(value));
 
 function Variants({ form, variants, path, name }: { form: FormState; variants: Schema[]; path: Path; name: string }) {
   const value = at(form, path);

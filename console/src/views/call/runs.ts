@@ -1,6 +1,7 @@
 // Calls that were made, and methods that are pinned. They survive a reload of the page: their
 // names and parameters are kept in the browser, without write-only fields and without answers.
 import { signal } from "@preact/signals";
+import { isExact, parse } from "../../core/json";
 import type { Item } from "../../core/rpc";
 import { resolve, type Schema } from "../../core/schema";
 
@@ -23,7 +24,7 @@ export const runs = signal<Run[]>(load(key, []).map((run: Run) => ({ ...run, ite
 export const pinned = signal<string[]>(load(pinKey, []));
 
 function load(name: string, otherwise: any) {
-  try { return JSON.parse(localStorage.getItem(name) ?? "") ?? otherwise; } catch { return otherwise; }
+  try { return parse(localStorage.getItem(name) ?? "") ?? otherwise; } catch { return otherwise; }
 }
 
 /** Adds or replaces a run. */
@@ -39,7 +40,7 @@ export function withoutSecrets(value: any, schema: Schema, root: Schema): any {
   const s = resolve(schema, root);
   if (s.writeOnly) return undefined;
   if (Array.isArray(value)) return value.map((item) => withoutSecrets(item, s.items ?? {}, root));
-  if (!value || typeof value !== "object") return value;
+  if (!value || typeof value !== "object" || isExact(value)) return value;
   return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, withoutSecrets(inner, s.properties?.[name] ?? {}, root)]).filter(([, inner]) => inner !== undefined));
 }
 

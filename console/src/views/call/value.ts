@@ -1,4 +1,5 @@
 // Values that a form edits. A value that is undefined is not sent.
+import { isExact } from "../../core/json";
 import { resolve, type Schema } from "../../core/schema";
 
 export type Path = (string | number)[];
@@ -84,7 +85,7 @@ export function chooseVariant(variants: Schema[], root: Schema, value: unknown):
 
 function fit(s: Schema, root: Schema, value: unknown): number {
   if (s.const !== undefined) return s.const === value ? 100 : -1;
-  const type = value === null ? "null" : Array.isArray(value) ? "array" : typeof value;
+  const type = value === null ? "null" : Array.isArray(value) ? "array" : isExact(value) ? "number" : typeof value;
   const wanted = [s.type ?? []].flat();
   if (wanted.length && !wanted.includes(type) && !(type === "number" && wanted.includes("integer"))) return -1;
   if (type !== "object") return 1;

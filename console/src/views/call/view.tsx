@@ -2,6 +2,7 @@
 import { effect, signal, useSignal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
 import { about as describe, type About, methodSchema, modules, wireName } from "../../core/catalog";
+import { parse } from "../../core/json";
 import { bind } from "../../core/keys";
 import { go, link, note, place } from "../../core/route";
 import { open, serviceHash, type Stream } from "../../core/rpc";
@@ -64,7 +65,7 @@ function Methods({ current }: { current: string }) {
 
 function initial(module: string, method: string): any {
   const given = place.peek().query.get("data");
-  if (given) { try { return JSON.parse(given); } catch { /* the link is damaged; the form begins empty */ } }
+  if (given) { try { return parse(given); } catch { /* the link is damaged; the form begins empty */ } }
   return drafts.get(`${module}.${method}`);
 }
 
@@ -100,8 +101,10 @@ function Ask({ module, method }: { module: string; method: string }) {
   const run = async () => {
     if (running.peek()?.run.state === "running") return;
     asked.value = true;
+    const broken = document.querySelector<HTMLElement>(".form :invalid"); // what was typed there isn't the value that would be sent
+    if (broken) { broken.focus(); return; }
     if (raw.peek() !== undefined) {
-      try { change(JSON.parse(raw.peek()!)); } catch (failure) { errors.value = { "": `This is not JSON: ${(failure as Error).message}` }; return; }
+      try { change(parse(raw.peek()!)); } catch (failure) { errors.value = { "": `This is not JSON: ${(failure as Error).message}` }; return; }
     }
     if (schema.peek()) {
       errors.value = await problems(schema.peek()!, value.peek());
@@ -135,11 +138,16 @@ function Ask({ module, method }: { module: string; method: string }) {
 
   /** An error of the server goes to the field that it names. */
   const landOnField = (text: string) => {
-    const found = /^Schema validation failed: (?:missing required field: )?([\w.[\]]+)(?:: (.*))?$/.exec(text);
-    if (!found) return;
-    const at = "/" + found[1].replace(/\[(\d+)\]/g, ".$1").split(".").join("/");
-    errors.value = { ...errors.peek(), [at]: found[2] ?? "This is required." };
-    focus(at);
+    const told = /^Schema validation failed: (.*)$/s.exec(text)?.[1].split("; ") ?? [];
+    const found: Record<string, string> = {};
+    for (const problem of told) {
+      const [, missing, unknown, other, why] = /^(?:missing required field: (.+)|unknown field: (\S+).*|([^\s:]+): (.*))$/s.exec(problem) ?? [];
+      const path = missing ?? unknown ?? other;
+      if (path) found["/" + path.replace(/\[(\d+)\]/g, ".$1").split(".").join("/")] ??= missing ? "This is required." : unknown ? "The method doesn't have this field." : why;
+    }
+    errors.value = { ...errors.peek(), ...found };
+    const [first] = Object.keys(found);
+    if (first) focus(first);
   };
 
   const cancel = () => {
@@ -186,7 +194,7 @@ function Ask({ module, method }: { module: string; method: string }) {
           {missing.value && <p class="error" role="alert">{missing.value}</p>}
           {raw.value !== undefined ? (
             <textarea class="whole" rows={14} aria-label="Parameters as JSON" data-testid="json" spellcheck={false} value={raw.value}
-              onInput={(event) => { raw.value = event.currentTarget.value; try { change(JSON.parse(raw.peek()!)); errors.value = {}; } catch { /* it is being typed */ } }} />
+              onInput={(event) => { raw.value = event.currentTarget.value; try { change(parse(raw.peek()!)); errors.value = {}; } catch { /* it is being typed */ } }} />
           ) : form && about && <Form form={form} schema={about} />}
           {errors.value[""] && <p class="problem" role="alert">{errors.value[""]}</p>}
           <div class="row actions">
@@ -205,7 +213,7 @@ function Ask({ module, method }: { module: string; method: string }) {
 
   function toForm() {
     if (raw.peek() === undefined) return;
-    try { change(JSON.parse(raw.peek()!)); raw.value = undefined; errors.value = {}; } catch (failure) { errors.value = { "": `This is not JSON: ${(failure as Error).message}` }; }
+    try { change(parse(raw.peek()!)); raw.value = undefined; errors.value = {}; } catch (failure) { errors.value = { "": `This is not JSON: ${(failure as Error).message}` }; }
   }
 
   async function check(run: Run): Promise<string | undefined> {
@@ -233,10 +241,12 @@ function CopyAs({ writings }: { writings(): { name: string; text: string }[] }) 
       const chosen = writings().find((way) => way.name === event.currentTarget.value);
       event.currentTarget.value = "";
       if (!chosen) return;
-      await navigator.clipboard.writeText(chosen.text);
-      done.value = chosen.name;
+      try {
+        await navigator.clipboard.writeText(chosen.text);
+        done.value = `Copied as ${chosen.name}`;
+      } catch { done.value = "This browser doesn't let the page copy"; } // it does under https, and on this machine
     }}>
-      <option value="">{done.value ? `Copied as ${done.value}` : "Copy as…"}</option>
+      <option value="">{done.value || "Copy as…"}</option>
       {writings().map((way) => <option key={way.name}>{way.name}</option>)}
     </select>
   );

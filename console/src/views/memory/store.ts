@@ -1,5 +1,6 @@
 // What the memory view knows of a key, and how it changes one.
 import { signal } from "@preact/signals";
+import { parse } from "../../core/json";
 import { link } from "../../core/route";
 import { ask } from "../../core/rpc";
 
@@ -25,14 +26,11 @@ export async function remove(key: string, revision: number) {
 /** The address of a key. */
 export const keyLink = (key: string) => link("memory", key.split("/"));
 
-/** A sealed value is encrypted: only a program that has its passphrase can read it. */
-export const sealed = (value: unknown) => typeof value === "string" && value.startsWith("pwenc:");
-
 /** A value as a person edits it. */
 export const written = (value: unknown, as: "json" | "text") => (as === "text" && typeof value === "string" ? value : JSON.stringify(value, null, 2));
 
 /** The value of what a person has written. */
 export function parsed(text: string, as: "json" | "text"): unknown {
   if (as === "text") return text;
-  try { return JSON.parse(text); } catch (failure) { throw new Error(`This is not JSON: ${(failure as Error).message}`); }
+  try { return parse(text); } catch (failure) { throw new Error(`This is not JSON: ${(failure as Error).message}`); }
 }

@@ -1,10 +1,11 @@
 // The versions of a key, and bringing one back.
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
+import { isSealed } from "../../core/json";
 import { link } from "../../core/route";
 import { ask } from "../../core/rpc";
 import { Diff } from "../../parts/diff";
-import { sealed, type Value, written } from "./store";
+import { type Value, written } from "./store";
 
 interface Version { revision: number; value?: unknown; valueRef?: unknown; size?: number; deleted?: boolean; updated: number; message: string; expires?: number }
 
@@ -35,7 +36,7 @@ export function Versions({ name, now, restore }: { name: string; now?: Value; re
               <div class="row version">
                 <span class="mono">{version.revision}</span><span class="faint">{new Date(version.updated).toLocaleString()}</span>
                 <a class="mono faint clip" href={link("messages", [version.message])}>{version.message}</a>
-                {version.deleted ? <span class="quiet">deleted</span> : !has ? <span class="quiet">expired</span> : current ? <span class="quiet">current</span> : sealed(version.value) ? <span class="quiet">sealed</span> : (
+                {version.deleted ? <span class="quiet">deleted</span> : !has ? <span class="quiet">expired</span> : current ? <span class="quiet">current</span> : isSealed(version.value) ? <span class="quiet">sealed</span> : (
                   <>
                     {version.value !== undefined && <button class="small" aria-expanded={looked.value === version.revision} onClick={() => { looked.value = looked.peek() === version.revision ? 0 : version.revision; }}>Compare</button>}
                     <button class="small" data-testid="restore" onClick={() => void bring(version)}>Restore</button>

@@ -2,12 +2,13 @@
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { has } from "../../core/catalog";
+import { isSealed } from "../../core/json";
 import { bind } from "../../core/keys";
 import { go, link, place } from "../../core/route";
 import { CallError } from "../../core/rpc";
 import { Json } from "../../parts/json";
 import { Editor } from "./editor";
-import { changed, keyLink, read, remove, sealed, type Value } from "./store";
+import { keyLink, read, remove, type Value } from "./store";
 import { Folder } from "./tree";
 import { Versions } from "./versions";
 
@@ -49,7 +50,7 @@ function Key({ name }: { name: string }) {
     try { await remove(name, found.peek()!.revision); } catch (error) { await load(); failure.value = error as CallError; return; }
     await load();
   };
-  const now = found.value, shut = sealed(now?.value), writable = !!now?.revision && has("memory_set");
+  const now = found.value, shut = isSealed(now?.value), writable = !!now?.revision && has("memory_set");
   const edit = (draft?: unknown) => { editing.value = { draft }; };
   return (
     <section data-testid="entry" data-key={name} data-revision={now?.revision}>

@@ -2,6 +2,7 @@
 import { computed, effect, useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { bind } from "../../core/keys";
+import { isSealed } from "../../core/json";
 import type { Entry } from "../../core/message";
 import { link, note, place } from "../../core/route";
 import { Inspector } from "../../parts/inspector";
@@ -86,5 +87,5 @@ function Row({ entry, chosen }: { entry: Entry; chosen: string }) {
 /** The beginning of a value, for one line. Long values are not written out whole first. */
 function preview(value: unknown): string {
   if (value && typeof value === "object" && "message" in value && "code" in value) return `${(value as any).code} ${(value as any).message}`.slice(0, 200);
-  return (JSON.stringify(value) ?? "").slice(0, 200);
+  return (JSON.stringify(value, (_, inner) => (isSealed(inner) ? "sealed" : inner)) ?? "").slice(0, 200);
 }
