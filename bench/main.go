@@ -27,7 +27,7 @@ func main() {
 	small := flag.Int("small", 1_000_000, "how many small messages go through the pipe")
 	large := flag.Int("large", 100_000, "how many large messages go through the pipe")
 	recorded := flag.Int("recorded", 1_000_000, "how many messages are recorded and searched")
-	only := flag.String("only", "", "one part of: stages, ping, durable, jobs, scripts, recorded, daemon, mcp, models, rpc, console")
+	only := flag.String("only", "", "one part of: stages, ping, durable, jobs, scripts, daemon, rpc, mcp, models, console, meaning, recorded")
 	pending := flag.Int("pending", 1_000_000, "how many jobs wait while others are started")
 	profile := flag.String("profile", "", "write a profile of this process to a file")
 	echoAt := flag.String("echo", "", "be an echo on this socket, and nothing else")
@@ -84,6 +84,7 @@ func run(binary, only string, small, large, recorded, idle, pending int) error {
 		{"mcp", func() error { return mcps(os.Stdout, binary) }},
 		{"models", func() error { return errors.Join(models(os.Stdout), sessions(os.Stdout, binary)) }},
 		{"console", func() error { return consoles(os.Stdout, binary) }},
+		{"meaning", func() error { return meaning(os.Stdout, binary) }},
 		{"recorded", func() error { return million(os.Stdout, binary, recorded) }},
 	} {
 		if only != "" && only != part.name {

@@ -3,8 +3,8 @@ package embed
 
 import (
 	"context"
-	"hash/fnv"
-	"math"
+	_ "embed"
+	"sync"
 )
 
 // A Model turns texts into vectors of unit length, whose dot product says how near two texts are in
@@ -25,37 +25,20 @@ type english struct{}
 
 const dimensions = 256
 
-func (english) ID() string      { return "english-0" }
+//go:embed english/english.table
+var file string
+
+var table = sync.OnceValue(func() *Table {
+	t, err := ReadTable("english-1", file)
+	if err != nil {
+		panic(err) // the file is part of the program
+	}
+	return t
+})
+
+func (english) ID() string      { return "english-1" }
 func (english) Dimensions() int { return dimensions }
 
 func (english) Embed(ctx context.Context, texts []string) ([][]float32, error) {
-	vectors := make([][]float32, len(texts))
-	for i, text := range texts {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		vectors[i] = make([]float32, dimensions)
-		for w := range words(text) {
-			h := fnv.New32a()
-			h.Write([]byte(w))
-			vectors[i][h.Sum32()%dimensions]++
-		}
-		normalize(vectors[i])
-	}
-	return vectors, nil
-}
-
-// normalize gives v the length 1, unless it is zero.
-func normalize(v []float32) {
-	var sum float64
-	for _, x := range v {
-		sum += float64(x) * float64(x)
-	}
-	if sum == 0 {
-		return
-	}
-	scale := float32(1 / math.Sqrt(sum))
-	for i := range v {
-		v[i] *= scale
-	}
+	return table().Embed(ctx, texts)
 }
