@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -30,7 +31,7 @@ func ValidHeader(name string) bool { return headerName.MatchString(name) }
 // one that clients have to refuse.
 func Mirrors(schema jsontext.Value) ([]Mirrored, error) {
 	var root map[string]any
-	if json.Unmarshal(schema, &root) != nil || !strings.Contains(string(schema), annotation) {
+	if !bytes.Contains(schema, []byte(annotation)) || json.Unmarshal(schema, &root) != nil {
 		return nil, nil
 	}
 	m := mirrors{taken: make(map[string]bool)}

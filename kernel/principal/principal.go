@@ -131,6 +131,18 @@ func (p *Principal) IsPerson() bool {
 	return p.IsOwner() || p.parts == nil && p.grant.Preset == Console
 }
 
+// Deciding returns the principal of the person at a client that acts for p. It may decide about approvals of
+// p's own sessions, and nothing else. The error is a 403 if the owner has denied p that.
+func (p *Principal) Deciding(client string) (*Principal, *message.Error) {
+	const decide = "Session.Decide"
+	person := &Principal{
+		id: p.id, name: p.name + ", by elicitation through " + client, life: p.life, end: p.end,
+		grant: Grant{Allow: []string{decide}, Deny: p.grant.Deny, ReadOnly: p.grant.ReadOnly || p.parts != nil},
+	}
+	person.rules = person.grant.rules()
+	return person, person.May(Target{Type: decide, Kind: message.KindCommand})
+}
+
 // SeesAll reports whether the principal sees the messages of all principals.
 func (p *Principal) SeesAll() bool {
 	if p.parts != nil {

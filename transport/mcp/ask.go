@@ -96,16 +96,21 @@ func (t *Tasks) askClient(ctx context.Context, in askInput) (askOutput, error) {
 	}
 	ctx, release := x.s.k.UntilStop(ctx)
 	defer release()
+	responses, err := x.ask(ctx, in.Requests)
+	return askOutput{responses}, err
+}
+
+// ask asks the client of the exchange, and waits for its answers.
+func (x *exchange) ask(ctx context.Context, requests map[string]askRequest) (map[string]json.RawMessage, error) {
 	x.asking.Lock() // one question at a time: the client has one place for the answer
 	defer x.asking.Unlock()
-	var responses map[string]json.RawMessage
-	var err error
-	if x.client.modern {
-		responses, err = x.askModern(ctx, in.Requests)
-	} else {
-		responses, err = x.askLegacy(ctx, in.Requests)
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case x.client.modern:
+		return x.askModern(ctx, requests)
 	}
-	return askOutput{responses}, err
+	return x.askLegacy(ctx, requests)
 }
 
 // capabilityOf are the capabilities that requests to a client need.
@@ -128,12 +133,12 @@ func (x *exchange) able(method string) error {
 
 // askLegacy sends requests to the client, and waits for the responses.
 func (x *exchange) askLegacy(ctx context.Context, requests map[string]askRequest) (map[string]json.RawMessage, error) {
-	n, waits := x.client.session, make(map[string]chan frame)
+	n, waits, ids := x.client.session, make(map[string]chan frame), []string(nil)
 	for _, name := range slices.Sorted(maps.Keys(requests)) {
 		r := requests[name]
 		id, response := n.expect()
 		defer n.forget(id)
-		waits[name] = response
+		waits[name], ids = response, append(ids, id)
 		text := appendString([]byte(`{"jsonrpc":"2.0","id":`+id+`,"method":`), r.Method)
 		if len(r.Params) > 0 {
 			text = append(append(text, `,"params":`...), r.Params...)
@@ -154,6 +159,9 @@ func (x *exchange) askLegacy(ctx context.Context, requests map[string]askRequest
 			}
 			responses[name] = bytes.Clone(f.result)
 		case <-ctx.Done():
+			for _, id := range ids {
+				x.notify("notifications/cancelled", []byte(`{"requestId":`+id+`}`))
+			}
 			return nil, context.Cause(ctx)
 		}
 	}
@@ -249,9 +257,17 @@ func (p *parking) wait(ctx context.Context, x *exchange, missing []byte) error {
 	x.again = again
 	p.all[state] = x
 	p.mu.Unlock()
+	leave := func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.all, state)
+	}
 	dst := append(append(x.opened(nil), `"resultType":"input_required","inputRequests":{`...), missing...)
 	dst = appendString(append(dst, `},"requestState":`...), state)
-	x.finish(x.closed(dst), nil)
+	if !x.pause(x.closed(dst)) {
+		leave()
+		return message.Errorf(409, "The call has its outcome, and can't ask any more")
+	}
 	late := time.NewTimer(parkTime)
 	defer late.Stop()
 	var err error
@@ -263,9 +279,7 @@ func (p *parking) wait(ctx context.Context, x *exchange, missing []byte) error {
 	case <-late.C:
 		err = message.Errorf(504, "The client has not answered within %v", parkTime)
 	}
-	p.mu.Lock()
-	delete(p.all, state)
-	p.mu.Unlock()
+	leave()
 	return err
 }
 
@@ -289,11 +303,15 @@ func (x *exchange) resume() (bool, *failure) {
 		x.among.done(x)
 	}
 	y.mu.Lock()
-	y.frame, y.client, y.out, y.over, y.among = x.frame, x.client, x.out, false, x.among
+	y.frame, y.client, y.out, y.over, y.away, y.among = x.frame, x.client, x.out, false, false, x.among
+	outcome := y.outcome
 	y.mu.Unlock()
 	if y.among != nil {
 		y.among.begin(y)
 	}
 	close(y.again)
+	if outcome != nil {
+		y.emit(*outcome)
+	}
 	return true, nil
 }

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -169,6 +170,12 @@ func (x *exchange) emit(m message.Message) {
 		m.Data = blobs.RemoteOf(x.ctx).Outward(m.Data)
 	}
 	x.mu.Lock()
+	if x.away {
+		m.Data = bytes.Clone(m.Data)
+		x.outcome = &m
+		x.mu.Unlock()
+		return
+	}
 	lacks, meta := x.lacks, appendString([]byte(`"`+metaMessage+`":`), string(x.asked))
 	if c := m.Metadata.Correlation; c != "" {
 		meta = appendString(append(meta, `,"`+metaCorrelation+`":`...), c)
@@ -224,6 +231,7 @@ func (x *exchange) failed(m *message.Message) []byte {
 
 // event tells the client of an event: progress if it has asked for that, and else a log message if it wants those.
 func (x *exchange) event(m *message.Message) {
+	x.approval(m)
 	if m.Type == kernel.Progressed {
 		token := member(x.frame.meta, "progressToken")
 		if token == nil {

@@ -2,10 +2,12 @@ package mcp
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 	"strings"
 
 	"kernos/internal/mcp"
+	"kernos/internal/visible"
 	"kernos/message"
 )
 
@@ -17,12 +19,18 @@ type client struct {
 	modern       bool
 	version      string // of the protocol
 	capabilities []byte // JSON
+	info         []byte // JSON: {name, version}, as the client says
 	session      *session
 }
 
 // can reports whether the client has declared a capability.
 func (c *client) can(capability string) bool {
 	return len(member(c.capabilities, capability)) > 0
+}
+
+// name is what the client calls itself.
+func (c *client) name() string {
+	return cmp.Or(message.Clip(visible.Text(textOf(member(c.info, "name"))), 64), "an MCP client")
 }
 
 // modernClient reads what a request of the stateless era says of its client.
@@ -36,7 +44,7 @@ func modernClient(f *frame) (*client, *failure) {
 	case len(capabilities) == 0 || capabilities[0] != '{':
 		return nil, invalid("Invalid params: _meta must have " + mcp.MetaCapabilities + ", an object")
 	}
-	return &client{modern: true, version: mcp.Stateless, capabilities: capabilities}, nil
+	return &client{modern: true, version: mcp.Stateless, capabilities: capabilities, info: member(f.meta, mcp.MetaClientInfo)}, nil
 }
 
 // unsupported is the failure for a version of the protocol that isn't served.
@@ -73,7 +81,7 @@ func initialize(x *exchange) {
 	if wanted := textOf(member(x.params, "protocolVersion")); slices.Contains(mcp.StatefulRevisions, wanted) {
 		c.version = wanted
 	}
-	c.capabilities = bytes.Clone(member(x.params, "capabilities"))
+	c.capabilities, c.info = bytes.Clone(member(x.params, "capabilities")), bytes.Clone(member(x.params, "clientInfo"))
 	dst := appendString([]byte(`"protocolVersion":`), c.version)
 	dst = append(append(dst, `,"capabilities":`...), x.s.capabilities(false)...)
 	dst = append(append(dst, `,"serverInfo":`...), x.s.info...)

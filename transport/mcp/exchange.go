@@ -36,8 +36,12 @@ type exchange struct {
 	mu    sync.Mutex
 	out   outlet
 	over  bool     // the response is sent
+	away  bool     // the client was asked, and is to come back with another request
 	meta  []byte   // members of the response's _meta
 	lacks *failure // what the call needs and the client can't do, or nil
+
+	outcome   *message.Message              // that came while the client was away
+	approvals map[string]context.CancelFunc // that the client is asked for, by the calls that wait for them
 }
 
 // An outlet is where the messages of an exchange go. Its methods are called one at a time.
@@ -89,8 +93,28 @@ func (x *exchange) fail(f *failure) { x.finish(nil, f) }
 func (x *exchange) finish(response []byte, f *failure) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	x.send(response, f)
+}
+
+// pause sends a response after which the client comes back with another request. It reports whether it
+// could be sent.
+func (x *exchange) pause(response []byte) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.away = !x.over
+	x.send(response, nil)
+	return x.away
+}
+
+// send is finish with mu held.
+func (x *exchange) send(response []byte, f *failure) {
 	if !x.over {
 		x.over = true
+		if !x.client.modern {
+			for _, withdraw := range x.approvals {
+				withdraw()
+			}
+		}
 		if x.among != nil {
 			x.among.done(x)
 		}

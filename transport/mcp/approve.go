@@ -1,0 +1,140 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+
+	"kernos/internal/jsonscan"
+	"kernos/internal/visible"
+	"kernos/kernel"
+	"kernos/kernel/connection"
+	"kernos/message"
+)
+
+// sendsTurn reports whether the call runs a turn of a session, and follows it.
+func (x *exchange) sendsTurn() bool {
+	t, data := x.tool.definition.Type, []byte(x.data)
+	if t == kernel.ThroughType {
+		t, data = message.Type(textOf(member(data, "type"))), member(data, "data")
+	}
+	return t == "Session.Send" && string(member(data, "wait")) == "true"
+}
+
+// An approval is what a turn waits for: a person decides about a call of the model.
+type approval struct {
+	session, call string
+	name          message.Type
+	args          json.RawMessage
+	rule          string
+}
+
+// approval looks at an event of a turn. A request for an approval is asked of the person at the client; a
+// decision that came another way ends the question.
+func (x *exchange) approval(m *message.Message) {
+	if m.Type != "Session.Appended" || !x.client.showsForms() || !x.sendsTurn() {
+		return
+	}
+	body := member(m.Data, "message")
+	a := approval{
+		session: textOf(member(m.Data, "session")), call: textOf(member(body, "call")), name: message.Type(textOf(member(body, "name"))),
+		args: json.RawMessage(strings.Clone(string(member(body, "args")))), rule: textOf(member(body, "rule")),
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	switch textOf(member(body, "type")) {
+	case "approval-request":
+		life := x.s.life
+		if x.among != nil {
+			life = x.among.life
+		}
+		ctx, cancel := context.WithCancel(life)
+		if x.approvals == nil {
+			x.approvals = make(map[string]context.CancelFunc)
+		}
+		x.approvals[a.call] = cancel
+		x.s.running.Go(func() {
+			defer cancel()
+			x.decide(ctx, a)
+		})
+	case "approval-response":
+		if withdraw := x.approvals[a.call]; withdraw != nil && !x.client.modern {
+			withdraw() // in the stateless era, the client comes back in any case
+		}
+	}
+}
+
+// showsForms reports whether the client can ask its person to fill in a form.
+func (c *client) showsForms() bool {
+	able := member(c.capabilities, "elicitation")
+	return len(able) > 0 && (member(able, "form") != nil || member(able, "url") == nil)
+}
+
+// maxShown is how many bytes of arguments a person is shown.
+const maxShown = 4000
+
+// request is the form that a person sees.
+func (a *approval) request() askRequest {
+	text := "The agent of session " + a.session + " wants to call " + string(a.name)
+	if a.rule != "" {
+		text += " (" + a.rule + ")"
+	}
+	if args := visible.Text(string(a.args)); len(args) > maxShown {
+		text += " with arguments that are too long to be shown; kernos session show " + a.session + " has them"
+	} else if args != "" {
+		text += " with " + args
+	}
+	params := appendString([]byte(`{"message":`), text)
+	return askRequest{Method: "elicitation/create", Params: append(params, `,"requestedSchema":{"type":"object","properties":{"decision":{"type":"string","title":"Decision",`+
+		`"enum":["deny","once","session"],"enumNames":["Deny","Allow once","Allow in this session"]}},"required":["decision"]}}`...)}
+}
+
+// decide asks the person at the client, and has the kernel record the decision as the principal's, made by a
+// person. A form that is declined or closed denies the call. A client that fails to ask leaves the call waiting.
+func (x *exchange) decide(ctx context.Context, a approval) {
+	person, no := kernel.SenderIn(x.ctx).Principal().Deciding(x.client.name())
+	if no != nil {
+		return // the owner has said so
+	}
+	responses, err := x.ask(ctx, map[string]askRequest{a.call: a.request()})
+	if err != nil {
+		x.s.opts.Log.Debug("an MCP client doesn't answer for an approval", "session", a.session, "call", a.call, "error", err)
+		x.leaveAway()
+		return
+	}
+	response := responses[a.call]
+	data := appendString([]byte(`{"session":`), a.session)
+	data = appendString(append(data, `,"call":`...), a.call)
+	choice := textOf(member(member(response, "content"), "decision"))
+	switch action := textOf(member(response, "action")); {
+	case action == "accept" && (choice == "once" || choice == "session"):
+		data = appendString(append(data, `,"decision":"allow","remember":`...), choice)
+	case action == "accept":
+		data = append(data, `,"decision":"deny"`...)
+	default:
+		data = append(data, `,"decision":"deny","reason":"the person has closed the question"`...)
+	}
+	if len(a.args) > 0 {
+		data = jsonscan.AppendCompact(append(data, `,"args":`...), a.args)
+	}
+	m := message.Message{Kind: message.KindCommand, Type: "Session.Decide", Data: append(data, '}')}
+	m.Metadata.Causation = x.asked
+	x.s.k.Stamp(&m)
+	ctx = kernel.ActFor(ctx, kernel.From(person, "mcp"))
+	_ = connection.ServeOne(ctx, x.s.k, m, func(answer message.Message) {
+		if answer.Kind == message.KindError { // another person was faster, or the turn has ended
+			x.s.opts.Log.Debug("a decision of an MCP client comes too late", "session", a.session, "call", a.call, "error", string(answer.Data))
+		}
+	}, nil)
+}
+
+// leaveAway ends a call whose client was asked and hasn't come back.
+func (x *exchange) leaveAway() {
+	x.mu.Lock()
+	cancel := x.cancel
+	away := x.away
+	x.mu.Unlock()
+	if away && cancel != nil {
+		cancel()
+	}
+}
