@@ -38,6 +38,9 @@ func TestExamplesRun(t *testing.T) {
 	if m := w.command("Session.Create", `{}`); failure(m) != 0 || json.Unmarshal(m.Data, &created) != nil {
 		t.Fatalf("%s", m.Data)
 	}
+	if m := w.command("Vector.Upsert", `{"collection":"docs","items":[{"id":"reset","text":"How to reset a password"}]}`); failure(m) != 0 {
+		t.Fatalf("%s", m.Data)
+	}
 	const session = "01JFV0Y1G0Q3W8Z4X6Y2N1M9KA" // the one that examples name
 	connection := w.connect()
 	defer func() { _ = connection.in.Close() }()

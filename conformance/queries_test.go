@@ -45,7 +45,7 @@ func TestQueriesChangeNothing(t *testing.T) {
 		}
 	}()
 	askAll(t, w, generator{random: rand.New(rand.NewPCG(3, 4)), texts: texts}, dir, files, false) // nothing is there yet
-	known := append(fill(t, w), `"Text.Count"`, `"mounted"`)
+	known := append(fill(t, w), `"Text.Count"`, `"mounted"`, `"known"`)
 	counts := askAll(t, w, generator{random: rand.New(rand.NewPCG(1, 2)), texts: append(slices.Repeat(known, 10), texts...)}, dir, files, true)
 	for name, good := range counts {
 		if good == 0 && !strings.HasPrefix(string(name), "Mcp.") { // they ask a client of the Model Context Protocol, which this test isn't
@@ -99,7 +99,8 @@ func fill(t *testing.T, w *whole) (known []string) {
 	return append(serveAWhile(t, w), string(secret.Data))
 }
 
-// serveAWhile runs a job to its end and creates a session. It returns their ids as JSON.
+// serveAWhile runs a job to its end, creates a session, and has an item embedded. It returns the ids
+// of the first two and the name of the collection, as JSON.
 func serveAWhile(t *testing.T, w *whole) []string {
 	t.Helper()
 	serving, stop := context.WithCancel(t.Context())
@@ -123,7 +124,13 @@ func serveAWhile(t *testing.T, w *whole) []string {
 	if m := w.command("Session.Create", `{"system":"You are a test."}`); failure(m) != 0 || json.Unmarshal(m.Data, &created) != nil {
 		t.Fatalf("%s", m.Data)
 	}
-	return []string{string(started.JobID), string(created.Session)}
+	if m := w.command("Vector.Upsert", `{"collection":"docs","items":[{"id":"1","text":"a note"}]}`); failure(m) != 0 {
+		t.Fatalf("%s", m.Data)
+	}
+	testkit.Until(t, "an item is embedded", func() bool {
+		return strings.Contains(string(w.query("Vector.Collections", `{}`).Data), `"items":1,"model"`)
+	})
+	return []string{string(started.JobID), string(created.Session), `"docs"`}
 }
 
 // askAll sends every query that a kernel has, and looks whether anything has changed. It

@@ -31,6 +31,7 @@ import (
 	"kernos/capability/script/engine"
 	"kernos/capability/session"
 	"kernos/capability/token"
+	"kernos/capability/vector"
 	"kernos/console"
 	"kernos/journal"
 	"kernos/kernel"
@@ -50,6 +51,7 @@ type Daemon struct {
 	tokens   *token.Directory
 	jobs     *job.Jobs
 	sessions *session.Sessions
+	vectors  *vector.Vectors
 	scripts  *script.Scripts
 	engine   *engine.Engine // of scripts
 	mcp      *mcphost.Host
@@ -137,6 +139,7 @@ func Open(o *Options) (_ *Daemon, err error) {
 		Store: d.state.store, Find: d.tokens.Find, Blobs: d.state, Open: d.state.resolve, Known: d.claimed, Opened: d.state.opened, Slots: d.opts.Limits.Jobs, Grace: jobGrace, Log: d.opts.Log,
 	})
 	d.tokens.OnEnd(d.jobs.Ended)
+	d.vectors = vector.New(&vector.Options{Store: d.state.store, Models: d.state.embed, Cache: d.state.vectors, Opened: d.state.opened, Log: d.opts.Log})
 	d.sessions = session.New(&session.Options{
 		Store: d.state.store, Find: d.tokens.Find, Blobs: d.state, Open: d.state.resolve, Opened: d.state.opened, Grace: jobGrace, Log: d.opts.Log,
 		Room: func(name string) (int, error) { return d.state.models(&d.opts).Room(name) },
@@ -270,6 +273,7 @@ func (d *Daemon) Serve(ctx context.Context) error {
 		running.Go(func() { d.jobs.Run(ctx, d.kernel) })
 		d.sessions.Begin(d.kernel)
 		running.Go(func() { d.sessions.Run(ctx, d.kernel) })
+		running.Go(func() { d.vectors.Run(ctx) })
 	}
 	if !d.opts.Unrecorded {
 		running.Go(func() { d.files.watch(background) })

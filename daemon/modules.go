@@ -22,6 +22,7 @@ import (
 	"kernos/capability/script/engine"
 	"kernos/capability/session"
 	"kernos/capability/token"
+	"kernos/capability/vector"
 	"kernos/capability/vfs"
 	"kernos/capability/vfs/kernelfs"
 	"kernos/kernel"
@@ -70,6 +71,7 @@ func (d *Daemon) modules(r *kernel.Registry) ([]kernel.Module, error) {
 		model.Module(s.models(&o)),
 		mcp.Module(&d.tasks),
 		d.mcp.Module(),
+		d.vectors.Module(),
 	}, nil
 }
 
@@ -99,5 +101,6 @@ func Definitions() (*kernel.Registry, error) {
 		model.Definitions(),
 		mcp.Definitions(),
 		mcphost.Definitions(),
+		vector.Definitions(),
 	)
 }

@@ -36,6 +36,7 @@ const (
 	SpaceScripts     = 'c' // capability/script
 	SpaceSessions    = 'S' // capability/session
 	SpaceMcp         = 'M' // capability/mcphost
+	SpaceVectors     = 'V' // capability/vector
 )
 
 // Spaces names the keyspaces, for code that counts or compares a whole store.
@@ -52,6 +53,7 @@ var Spaces = map[byte]string{
 	SpaceScripts:     "scripts",
 	SpaceSessions:    "sessions",
 	SpaceMcp:         "mcp",
+	SpaceVectors:     "vectors",
 }
 
 // A Revision counts the batches that changed a store. That of a key is the revision of

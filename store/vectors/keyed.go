@@ -244,6 +244,7 @@ type KeyQuery struct {
 	Vector []float32 // in place of the text
 	Limit  int
 	Prefix []byte                // of the keys
+	Keys   [][]byte              // the only keys to look at; nil means all
 	Accept func(key []byte) bool // nil accepts all; see [Query]
 }
 
@@ -256,7 +257,19 @@ type KeyHit struct {
 // Search returns the nearest keys, best first.
 func (k *Keyed) Search(ctx context.Context, q KeyQuery) ([]KeyHit, error) {
 	n := Query{Vector: q.Vector, Limit: q.Limit}
-	if len(q.Prefix) > 0 {
+	if q.Keys != nil {
+		n.Among = make([]uint64, 0, len(q.Keys))
+		for _, key := range q.Keys {
+			known, err := k.numbered(k.o.Store, key)
+			if err != nil {
+				return nil, err
+			}
+			if known.id > 0 {
+				n.Among = append(n.Among, known.id)
+			}
+		}
+		slices.Sort(n.Among)
+	} else if len(q.Prefix) > 0 {
 		among, all, err := k.under(q.Prefix)
 		if err != nil {
 			return nil, err
@@ -309,6 +322,12 @@ func (k *Keyed) under(prefix []byte) (ids []uint64, all bool, err error) {
 	}
 	slices.Sort(ids)
 	return ids, true, nil
+}
+
+// Count returns how many keys are embedded, about.
+func (k *Keyed) Count() (int, error) {
+	p, err := k.texts.Progress()
+	return p.Entries, err
 }
 
 // Progress returns how far the texts are embedded.

@@ -355,7 +355,7 @@ func (t *Texts) sweep(s *state) (more bool, err error) {
 		}
 	}
 	if !b.Empty() {
-		_, err = t.o.Store.Apply(&b)
+		err = t.write(&b, s)
 	}
 	return len(ids) > 4*growTexts, err
 }
