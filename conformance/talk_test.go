@@ -33,6 +33,7 @@ import (
 	"kernos/capability/script/engine"
 	"kernos/capability/session"
 	"kernos/capability/vfs"
+	"kernos/internal/embed"
 	"kernos/internal/outbound"
 	"kernos/journal"
 	"kernos/kernel"
@@ -43,6 +44,7 @@ import (
 	"kernos/store/blobs"
 	"kernos/store/pebble"
 	"kernos/store/storetest"
+	"kernos/store/vectors"
 	"kernos/transport"
 	"kernos/transport/stdio"
 )
@@ -158,7 +160,7 @@ func newKernel(t *testing.T, c *conversation, open func() (store.Store, error)) 
 		t.Fatal(err)
 	}
 	opts := &kernel.Options{Store: state, Blobs: tempBlobs{kept}}
-	recorded := journal.New(state, nil)
+	recorded := journal.New(state, &journal.Options{Models: []embed.Model{embed.English()}, Vectors: vectors.NewCache(1<<20, time.Minute)})
 	registry, err := kernel.NewRegistry()
 	if err != nil {
 		t.Fatal(err)

@@ -109,6 +109,7 @@ func newState(home Home, o *Options, socket string) (*state, error) {
 	s.memory = memory.New(s.store, s.blobs, &memory.Options{Resolve: s.resolve, Reaches: s.callerReaches, Proc: s.proc, ProcKeys: s.procKeys, Log: o.Log})
 	s.journal = journal.New(s.store, &journal.Options{
 		Retention: journal.Retention{MaxAge: o.Retention.MaxAge, MaxBytes: o.Retention.journalBytes()}, Blobs: s, Log: o.Log,
+		Models: s.embed, Vectors: s.vectors,
 	})
 	return s, nil
 }

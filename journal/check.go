@@ -26,6 +26,9 @@ func (j *Journal) Check(ctx context.Context) error {
 			return errors.Join(c.faults...)
 		}
 	}
+	if j.meaning.texts != nil {
+		return j.meaning.texts.Check(ctx)
+	}
 	return nil
 }
 

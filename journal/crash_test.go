@@ -148,7 +148,7 @@ func TestTailsGoWhenTheirPageIsWritten(t *testing.T) {
 // are given once.
 func TestJournalAgreesAfterACrashAtEveryCommit(t *testing.T) {
 	work := func(s *storetest.Memory) { // what is done before the crash
-		j := New(s, &Options{Retention: Retention{MaxAge: time.Hour}, Log: quiet})
+		j := New(s, embedding(&Options{Retention: Retention{MaxAge: time.Hour}, Log: quiet}))
 		for i := range 60 {
 			if set(j, s, fmt.Sprint(i)) != nil {
 				break
@@ -178,7 +178,7 @@ func TestJournalAgreesAfterACrashAtEveryCommit(t *testing.T) {
 		work(s)
 		after := s.Crash(keep)
 		for round := range 2 { // the second time after a crash while it recovers
-			j := New(after, &Options{Log: quiet})
+			j := New(after, embedding(&Options{Log: quiet}))
 			if round == 0 {
 				_ = j.Flush()
 				_ = j.Close()
@@ -189,6 +189,7 @@ func TestJournalAgreesAfterACrashAtEveryCommit(t *testing.T) {
 			if err := j.Check(context.Background()); err != nil {
 				t.Fatalf("after %d commits: %v", keep, err)
 			}
+			checkMeaning(t, j)
 			if n := count(t, after, spaceTails); n != 0 {
 				t.Fatalf("after %d commits: %d tails are left", keep, n)
 			}
@@ -233,7 +234,7 @@ func TestJournalAgreesAfterEveryFailedWrite(t *testing.T) {
 			}
 			return nil
 		})
-		j := New(s, &Options{Retention: Retention{MaxAge: time.Hour}, Log: quiet})
+		j := New(s, embedding(&Options{Retention: Retention{MaxAge: time.Hour}, Log: quiet}))
 		for i := range 12 {
 			_ = set(j, s, fmt.Sprint(i))
 			_, _ = j.Search(context.Background(), SearchQuery{Words: "word"})
@@ -247,6 +248,7 @@ func TestJournalAgreesAfterEveryFailedWrite(t *testing.T) {
 			t.Fatalf("write %d fails: %+v, %v", fail, r, err)
 		}
 		check(t, j)
+		checkMeaning(t, j)
 		if err := j.Close(); err != nil {
 			t.Fatal(err)
 		}

@@ -155,6 +155,7 @@ func (j *Journal) writeSome(most int) (int, error) {
 	j.totals = written
 	j.last.Store(written.seq)
 	j.wakeIndexer()
+	j.wakeEmbedder()
 	j.wakeTrimmer()
 	return n, nil
 }

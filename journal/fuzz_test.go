@@ -223,8 +223,8 @@ func FuzzPostings(f *testing.F) {
 	f.Add([]byte{1, 1, 1}, uint16(1))
 	f.Add([]byte{}, uint16(0))
 	f.Fuzz(func(t *testing.T, list []byte, n uint16) {
-		x := search{scores: make([]float64, n), matched: make([]uint8, n)}
-		x.add(list, 1)
+		x := search{scores: make([]float64, n), matched: make([]hasWords, n)}
+		x.add(list, 1, 1)
 		var a, b uint64
 		readUvarints(list, &a, &b)
 		_, _ = readSpan(store.Entry{Key: list, Value: list})

@@ -115,9 +115,8 @@ func (j *Journal) wakeIndexer() {
 
 // indexer indexes what has been written, a while later, until the journal is closed.
 func (j *Journal) indexer() {
-	failed := false
-	at, last := uint64(0), uint64(0)
-	var written time.Time // when it was noticed that last had grown
+	failed, pace := false, pace{j: j}
+	at := uint64(0)
 	for {
 		select {
 		case <-j.index.wake:
@@ -134,10 +133,7 @@ func (j *Journal) indexer() {
 			}
 		}
 		for {
-			start := time.Now()
-			if now := j.last.Load(); now != last {
-				last, written = now, start
-			}
+			start, last := time.Now(), j.last.Load()
 			now, err := j.indexSome()
 			if err != nil && !failed {
 				j.opts.Log.Warn("the journal's words can't be indexed; it will be tried again", "error", err)
@@ -145,13 +141,12 @@ func (j *Journal) indexer() {
 			stuck := err != nil || now == at && last > at
 			failed = err != nil
 			at = now
-			pause := time.Duration(0)
+			pause := pace.rest(time.Since(start))
 			switch {
 			case stuck:
 				pause = time.Second
 			case j.last.Load()-at < spanMessages:
-			case start.Sub(written) < calm:
-				pause = min(30*time.Since(start), 3*time.Second) // recording comes first
+				pause = 0
 			}
 			select {
 			case <-time.After(pause):
@@ -163,6 +158,24 @@ func (j *Journal) indexer() {
 			}
 		}
 	}
+}
+
+// pace lets work in the background rest while much is recorded.
+type pace struct {
+	j       *Journal
+	last    uint64
+	written time.Time // when it was noticed that last had grown
+}
+
+// rest returns how long to rest after a step that took some time: recording comes first.
+func (p *pace) rest(took time.Duration) time.Duration {
+	if now := p.j.last.Load(); now != p.last {
+		p.last, p.written = now, time.Now()
+	}
+	if time.Since(p.written) < calm+took {
+		return min(30*took, 3*time.Second)
+	}
+	return 0
 }
 
 // catchUp indexes what was visible when it was called, until ctx ends.

@@ -1,6 +1,6 @@
 // Package journal keeps the messages that pass through a kernel: it records them,
-// without what is secret, and finds them again by id, correlation, causation, type, time
-// and words.
+// without what is secret, and finds them again by id, correlation, causation, type, time,
+// words and meaning.
 //
 // It is a [kernel.Recorder] over a store:
 //
@@ -18,8 +18,8 @@
 // a page. A page is written with one key for each name that it has (names.go), be it on
 // one record or on twenty. When there is much to write, many names of many pages share a
 // key (blocks.go). A name is a hash, so a page that is found by a name may not have it, and its records are compared.
-// Words are indexed behind the writer's back, in spans of a few thousand messages
-// (index.go).
+// Words are indexed in the background, in spans of a few thousand messages
+// (index.go), and so are the vectors of what messages mean (meaning.go).
 //
 // A record that belongs to a batch must survive whatever the batch survives, but is not
 // worth a page. It goes into the batch as a tail, and later into a page like all others;
@@ -44,10 +44,12 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"kernos/internal/embed"
 	"kernos/kernel"
 	"kernos/kernel/principal"
 	"kernos/message"
 	"kernos/store"
+	"kernos/store/vectors"
 )
 
 // Options are the settings of a Journal. Nil means the defaults.
@@ -58,6 +60,11 @@ type Options struct {
 	// Blobs keeps the blobs that are mentioned in what is written: in the data of a page, one
 	// behind the other, or of a tail. Their owner is the key. Nil means that none are kept.
 	Blobs kernel.BlobOwners
+
+	// Models embed messages, so that they are found by what they mean; see [vectors.Options]. Vectors is the memory of
+	// searches. No models mean that messages are found by their words only.
+	Models  []embed.Model
+	Vectors *vectors.Cache
 
 	// Log gets what is reported nowhere else: that records are lost, that the index is stuck.
 	// Nil means slog.Default.
@@ -99,11 +106,15 @@ type Journal struct {
 
 	followers atomic.Int64
 	index     index
+	meaning   meaning
 
 	wake chan struct{} // for the flusher: there is something to write, or a lot
 	over chan struct{} // for who trims: there is too much
 	stop chan struct{} // closed by Close
 	done sync.WaitGroup
+
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
 }
 
 // totals is what has been written, ever.
@@ -127,6 +138,8 @@ func New(s store.Store, opts *Options) *Journal {
 	j.who = newWho()
 	j.writing.room = make(chan struct{})
 	j.index.wake = make(chan struct{}, 1)
+	j.ctx, j.cancel = context.WithCancel(context.Background())
+	j.meaning = j.newMeaning()
 	return j
 }
 
@@ -158,6 +171,7 @@ func (j *Journal) Close() error {
 	pending := j.unwritten()
 	j.mu.Unlock()
 	close(j.stop)
+	j.cancel()
 	j.done.Wait()
 	if !pending {
 		return nil // a journal that was not used does not open its store to be closed

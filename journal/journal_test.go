@@ -122,6 +122,7 @@ func wants(f Filter, m *message.Message) bool {
 		(f.Causation == "" || m.Metadata.Causation == f.Causation) &&
 		(f.ID == "" || m.Metadata.ID == f.ID) &&
 		(f.Kinds == nil || slices.Contains(f.Kinds, m.Kind)) &&
+		!slices.ContainsFunc(f.Words, func(w string) bool { return !strings.Contains(string(m.Data)+string(m.Type), w) }) &&
 		(f.Codes == nil || slices.Contains(f.Codes, code)) &&
 		(f.Type == "" || slices.ContainsFunc(strings.Split(f.Type, ","), func(p string) bool { return fits(p, m.Type) }))
 }

@@ -19,6 +19,8 @@ const (
 	spaceSpans  = 's' // seq of the first record → span
 	spaceWords  = 'w' // word, 0, seq of the first record of a span → postings
 
+	spaceMeaning = 'v' // vectors of messages: see store/vectors
+
 	spaceTotals  = 'm' // → totals: what has been written
 	spaceDropped = 'd' // → Dropped
 	spaceIndexed = 'x' // → how far the words are indexed

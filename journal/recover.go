@@ -39,6 +39,11 @@ func (j *Journal) openOnce() error {
 		return err
 	}
 	j.opened = true
+	if j.totals.seq > 0 { // messages that an earlier version has recorded aren't embedded
+		j.mu.Lock()
+		j.wakeEmbedder()
+		j.mu.Unlock()
+	}
 	return nil
 }
 

@@ -179,6 +179,9 @@ func (j *Journal) dropOldest(now time.Time, last uint64) (Dropped, error) {
 		beside = j.addTail(&b, again, time.Now())
 	}
 	b.Delete(seqKey(spaceSpans, oldest.first))
+	if j.meaning.texts != nil {
+		j.meaning.texts.DeleteBelow(&b, oldest.last+1)
+	}
 	at := x.at
 	at.docs -= oldest.last + 1 - oldest.first
 	at.words -= oldest.words

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/binary"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"kernos/internal/jsonscan"
+	"kernos/internal/ranked"
 	"kernos/message"
 	"kernos/store"
 )
@@ -20,10 +22,11 @@ const (
 	searchWait    = time.Second // for the index to catch up
 )
 
-// A SearchQuery asks for messages with words.
+// A SearchQuery asks for messages with words, or with a meaning.
 type SearchQuery struct {
 	Filter
 	Words         string
+	Mode          ranked.Mode
 	Limit, Offset int // 0 means 100 from the best one on
 
 	// Horizon is that of the result whose next page is wanted. The zero value means all that
@@ -37,23 +40,29 @@ type Horizon struct {
 	Seq   uint64 // the last message
 	Docs  uint64 // how many there were
 	Words uint64 // that they had
+	Near  uint64 // the last message that was embedded
 }
 
 // A SearchResult is the best messages for some words.
 type SearchResult struct {
-	Hits   []Hit
-	Total  int // messages that have at least one of the words
-	Behind int // messages that were recorded and whose words are not indexed yet
+	Hits       []Hit
+	Total      int // messages that have at least one of the words, or that are near in meaning
+	Behind     int // messages that were recorded and whose words are not indexed yet
+	Unembedded int // messages whose meaning is not known yet, if it was asked for
+
+	// Unavailable is why a search that should go by meaning went by words only, or nil.
+	Unavailable error
 
 	Horizon Horizon // for the next page
 }
 
-// A Hit is a message that has at least one of the words. Those with the better score come
-// first, then the newer ones. A message that has all words has a better score than any that
-// has not.
+// A Hit is a message that was found. Those with the better score come first. By words that is a message that
+// has all of them, or all that are names, before any that has not, and of two that are equally good the newer one. In a search by both,
+// these come first too, and the rest as [ranked.Fuse] has it.
 type Hit struct {
 	Entry
 	Score float64
+	Why   ranked.Why
 }
 
 // Search returns the best messages for some words. A query without words is a
@@ -77,7 +86,7 @@ func (j *Journal) Search(ctx context.Context, q SearchQuery) (SearchResult, erro
 		return SearchResult{}, err
 	}
 	defer s.Close()
-	x := search{ctx: ctx, j: j, s: s, match: q.matcher(), words: words}
+	x := search{ctx: ctx, j: j, s: s, match: q.matcher(), words: words, names: namesAmong(words, q.Words)}
 	x.match.data = noData
 	at, err := readIndexed(s)
 	if err != nil {
@@ -88,36 +97,124 @@ func (j *Journal) Search(ctx context.Context, q SearchQuery) (SearchResult, erro
 		x.horizon = q.Horizon
 		x.horizon.Seq = min(x.horizon.Seq, at.seq)
 	}
+	if err := x.seqBounds(); err != nil {
+		return SearchResult{}, err
+	}
 	offset := max(0, q.Offset)
 	if offset > 10*MaxLimit {
 		return SearchResult{}, message.Errorf(422, "The offset %d is too far down: the first %d messages can be listed", offset, 10*MaxLimit)
 	}
-	x.best.most = limited(q.Limit) + offset
-	if err := x.run(); err != nil {
-		return SearchResult{}, err
-	}
-	result := SearchResult{Total: x.total, Horizon: x.horizon}
+	wanted := limited(q.Limit) + offset
+	x.best.most = max(wanted, ranked.Depth)
+	var result SearchResult
 	if last := j.last.Load(); last > at.seq {
 		result.Behind = int(last - at.seq)
 	}
-	x.best.sort()
-	size := 0
-	for _, c := range x.best.list[min(offset, len(x.best.list)):] {
-		e, err := x.entry(c.seq)
-		if err != nil {
+	if q.Mode.Meaning() {
+		x.findNear(q.Words, &result)
+		if err := ctx.Err(); err != nil {
 			return SearchResult{}, err
 		}
-		result.Hits = append(result.Hits, Hit{Entry: e, Score: c.score})
-		if size += len(e.Message.Data); size >= maxData {
+	}
+	if q.Mode.Words() || result.Unavailable != nil {
+		if err := x.run(); err != nil {
+			return SearchResult{}, err
+		}
+	}
+	x.best.sort()
+	result.Total, result.Horizon = x.total+len(x.nearby)-x.both, x.horizon
+	places := x.places()
+	size := 0
+	for _, h := range places[min(offset, len(places)):min(wanted, len(places))] {
+		if h.Entry, err = x.entry(h.Seq); err != nil {
+			return SearchResult{}, err
+		}
+		result.Hits = append(result.Hits, h)
+		if size += len(h.Message.Data); size >= maxData {
 			break
 		}
 	}
 	return result, nil
 }
 
+// places are the hits in their order, with no more of their entries than their numbers.
+func (x *search) places() []Hit {
+	hits := make([]Hit, 0, len(x.best.list)+len(x.nearby))
+	if len(x.nearby) == 0 {
+		for _, c := range x.best.list {
+			hits = append(hits, Hit{Entry: Entry{Seq: c.seq}, Score: c.score, Why: ranked.Why{Words: x.shown(c.words)}})
+		}
+		return hits
+	}
+	worded, near := make([]ranked.Worded[uint64], len(x.best.list)), make([]uint64, len(x.nearby))
+	for i, c := range x.best.list {
+		worded[i] = ranked.Worded[uint64]{Key: c.seq, Cover: x.cover(c.words), Exact: x.exact(c.words)}
+	}
+	for i, n := range x.nearby {
+		near[i] = n.seq
+	}
+	for _, p := range ranked.Fuse(worded, near) {
+		h := Hit{Score: p.Score}
+		if p.Words >= 0 {
+			h.Seq, h.Why.Words = worded[p.Words].Key, x.shown(x.best.list[p.Words].words)
+		}
+		if p.Near >= 0 {
+			n := x.nearby[p.Near]
+			h.Seq, h.Why.Near, h.Why.Words = n.seq, n.score, x.shown(n.words)
+		}
+		hits = append(hits, h)
+	}
+	return hits
+}
+
+// hasWords is which words of the query a message has, with a bit for each.
+type hasWords uint32
+
+// shown are the words that a message has.
+func (x *search) shown(has hasWords) (words []string) {
+	for i, w := range x.words {
+		if has&(1<<i) != 0 {
+			words = append(words, string(w))
+		}
+	}
+	return words
+}
+
+// exact reports whether a message has all words, or all that are names, codes and ids.
+func (x *search) exact(has hasWords) bool {
+	return has == x.all() || x.names != 0 && has&x.names == x.names
+}
+
+func (x *search) all() hasWords { return hasWords(1)<<len(x.words) - 1 }
+
+// cover is how much of the query the words of a message are.
+func (x *search) cover(has hasWords) (cover float64) {
+	total := 0.0
+	for i, idf := range x.idf {
+		total += idf
+		if has&(1<<i) != 0 {
+			cover += idf
+		}
+	}
+	return cover / max(total, math.SmallestNonzeroFloat64)
+}
+
+// namesAmong returns which words are parts of names, codes and ids of the query.
+func namesAmong(words [][]byte, query string) (names hasWords) {
+	for _, name := range ranked.Names(query) {
+		for _, part := range queryWords(name) {
+			if i := slices.IndexFunc(words, func(w []byte) bool { return bytes.Equal(w, part) }); i >= 0 {
+				names |= 1 << i
+			}
+		}
+	}
+	return names
+}
+
 type candidate struct {
 	seq   uint64
 	score float64
+	words hasWords
 }
 
 // compare is positive if a is better than b.
@@ -154,21 +251,27 @@ func (c *candidates) sort() {
 type search struct {
 	ctx   context.Context
 	j     *Journal
-	s     store.Reader
+	s     store.Snapshot
 	match matcher
 	words [][]byte
+	names hasWords  // those that are names, codes and ids
+	idf   []float64 // of the words
 
 	horizon Horizon
 	within  bounds
 	best    candidates
 	total   int
 	perWord float64 // how much less a word counts for each word that its message has
-	bonus   float64 // of a message that has all words: more than any other message can have
+	bonus   float64 // of a message that is exact: more than any other message can have
+
+	nearby []candidate    // the nearest in meaning, the nearest first
+	nearAt map[uint64]int // their places, by their numbers
+	both   int            // how many of them have a word
 
 	// Of the span that is being looked at, by message.
 	scores  []float64
-	matched []uint8 // how many of the words it has
-	wanted  []bool  // the filter wants it
+	matched []hasWords
+	wanted  []bool // the filter wants it
 }
 
 // The parameters of BM25.
@@ -200,9 +303,6 @@ func (c *cursor) advance() error {
 }
 
 func (x *search) run() error {
-	if err := x.seqBounds(); err != nil {
-		return err
-	}
 	growing, err := x.growing()
 	if err != nil {
 		return err
@@ -226,6 +326,7 @@ func (x *search) run() error {
 		defer stop()
 		n, df := float64(x.horizon.Docs), float64(count)
 		cursors[i] = cursor{next: next, idf: math.Log(1 + max(0, n-df+0.5)/(df+0.5))}
+		x.idf = append(x.idf, cursors[i].idf)
 		if len(x.words) > 1 {
 			x.bonus += cursors[i].idf * (k1 + 1)
 		}
@@ -254,7 +355,7 @@ func (x *search) run() error {
 			if c.first != first {
 				continue
 			}
-			if !x.add(c.entry.Value, c.idf) {
+			if !x.add(c.entry.Value, c.idf, 1<<i) {
 				return damaged(errSpan, "The journal's postings of a word can't be read")
 			}
 			if err := c.advance(); err != nil {
@@ -354,7 +455,7 @@ func (x *search) beginSpan(first uint64) error {
 	}
 	n := int(sp.last + 1 - first)
 	if cap(x.scores) < n {
-		x.scores, x.matched, x.wanted = make([]float64, n), make([]uint8, n), make([]bool, n)
+		x.scores, x.matched, x.wanted = make([]float64, n), make([]hasWords, n), make([]bool, n)
 	}
 	x.scores, x.matched, x.wanted = x.scores[:n], x.matched[:n], x.wanted[:n]
 	clear(x.scores)
@@ -365,7 +466,7 @@ func (x *search) beginSpan(first uint64) error {
 
 // add adds what a word counts to the messages that have it. It reports whether the
 // postings could be read.
-func (x *search) add(list []byte, idf float64) bool {
+func (x *search) add(list []byte, idf float64, word hasWords) bool {
 	_, n := binary.Uvarint(list)
 	if n <= 0 {
 		return false
@@ -390,14 +491,14 @@ func (x *search) add(list []byte, idf float64) bool {
 		at += int(step)
 		weight := k1*(1-b1) + x.perWord*float64(length)
 		x.scores[at] += idf * float64(times) * (k1 + 1) / (float64(times) + weight)
-		x.matched[at]++
+		x.matched[at] |= word
 	}
 	return true
 }
 
 // endSpan offers the messages of a span that the filter wants.
 func (x *search) endSpan(first uint64) error {
-	filtered := x.match.name() != 0
+	filtered := x.match.selective()
 	if filtered {
 		if err := x.filterSpan(first); err != nil {
 			return err
@@ -409,9 +510,16 @@ func (x *search) endSpan(first uint64) error {
 			continue
 		}
 		x.total++
-		c := candidate{seq: seq, score: x.scores[i]}
-		if int(m) == len(x.words) {
+		c := candidate{seq: seq, score: x.scores[i], words: m}
+		if x.exact(m) {
 			c.score += x.bonus
+		}
+		if m == x.all() {
+			c.score += x.bonus
+		}
+		if at, ok := x.nearAt[seq]; ok {
+			x.nearby[at].words = m
+			x.both++
 		}
 		x.best.offer(c)
 	}
@@ -424,7 +532,7 @@ func (x *search) filterSpan(first uint64) error {
 	span := bounds{low: first, high: first + uint64(len(x.matched))}
 	var f found
 	next := 0 // a message before it is not looked for any more
-	for seq, err := range named(x.s, &x.match, span, false) {
+	for seq, err := range x.pages(span) {
 		if err != nil {
 			return err
 		}
@@ -451,6 +559,20 @@ func (x *search) filterSpan(first uint64) error {
 		}
 	}
 	return nil
+}
+
+// pages goes through the numbers of the pages of a span that may have wanted messages.
+func (x *search) pages(span bounds) iter.Seq2[uint64, error] {
+	if x.match.name() != 0 {
+		return named(x.s, &x.match, span, false)
+	}
+	return func(yield func(uint64, error) bool) {
+		for e, err := range x.s.Scan(store.Range{From: seqKey(spacePages, span.low), To: seqKey(spacePages, span.high)}) {
+			if !yield(keySeq(e.Key), err) {
+				return
+			}
+		}
+	}
 }
 
 func (x *search) entry(seq uint64) (Entry, error) {

@@ -2,7 +2,7 @@
 //
 //	Message.Get     one message
 //	Message.List    those of a workflow, a type, a time, …
-//	Message.Search  those in which words occur
+//	Message.Search  those that have words, or a meaning
 //	Message.Graph   a workflow as a picture of causes and effects
 //	Message.Replay  a workflow once more: to look at, or to run
 //	Message.Watch   what is recorded, as it is

@@ -241,4 +241,4 @@ func parseCursor(listing byte, text string, numbers ...*uint64) error {
 }
 
 // maxCursor is how many bytes the numbers of a cursor have at most.
-const maxCursor = 100
+const maxCursor = 110

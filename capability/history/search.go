@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"math"
 	"strings"
 
 	"kernos/internal/jsonscan"
+	"kernos/internal/ranked"
 	"kernos/journal"
 	"kernos/kernel"
 	"kernos/message"
@@ -16,10 +16,11 @@ import (
 )
 
 type searchInput struct {
-	Query string `json:"query" jsonschema:"minLength=1,maxLength=1000" jsonschema_description:"Words to look for in types, ids and data. Messages with more and rarer words come first."`
+	Query string      `json:"query" jsonschema:"minLength=1,maxLength=1000" jsonschema_description:"What to look for: words of types and data, or a question in words of one's own."`
+	Mode  ranked.Mode `json:"mode,omitempty" jsonschema:"enum=words,enum=meaning,enum=both,default=both" jsonschema_description:"words: messages with more and rarer words come first. meaning: those that are about the same. both: one ranking of the two; messages that have all words, or all names, codes and ids among them, stay on top."`
 	filter
 	Limit   int    `json:"limit,omitempty" jsonschema:"minimum=1,maximum=1000,default=20" jsonschema_description:"How many messages at most."`
-	Cursor  string `json:"cursor,omitempty" jsonschema:"maxLength=140" jsonschema_description:"The cursor of the previous page, with all other parameters unchanged. Messages recorded since the first page are not searched."`
+	Cursor  string `json:"cursor,omitempty" jsonschema:"maxLength=160" jsonschema_description:"The cursor of the previous page, with all other parameters unchanged. Messages recorded since the first page are not searched."`
 	Records bool   `json:"records,omitempty" jsonschema_description:"Also return for each message when it was recorded, its sequence number and its direction."`
 }
 
@@ -31,9 +32,12 @@ type searchOutput struct {
 
 // searchRest is what a search returns beside its messages.
 type searchRest struct {
-	Scores []float64 `json:"scores" jsonschema_description:"How well each message matches, in the same order. Higher is better; only scores of one reply are comparable."`
-	Total  *int      `json:"total,omitzero" jsonschema_description:"How many messages were found in all. Event.Search does not say."`
-	Behind int       `json:"behind,omitzero" jsonschema_description:"How many of the latest messages are not searched yet, because they are not indexed."`
+	Scores     []float64    `json:"scores" jsonschema_description:"How well each message matches, in the same order. Higher is better; only scores of one reply are comparable."`
+	Why        []ranked.Why `json:"why,omitzero" jsonschema_description:"Why each message was found, in the same order."`
+	Total      *int         `json:"total,omitzero" jsonschema_description:"How many messages were found in all. Event.Search does not say."`
+	Behind     int          `json:"behind,omitzero" jsonschema_description:"How many of the latest messages are not searched yet, because they are not indexed."`
+	Unembedded int          `json:"unembedded,omitzero" jsonschema_description:"How many of the latest messages are not searched by meaning yet, because they are not embedded."`
+	WordsOnly  string       `json:"wordsOnly,omitzero" jsonschema_description:"Why the search went by words only, if it should have gone by meaning."`
 	page
 }
 
@@ -48,7 +52,7 @@ const olderSearch message.Type = "Event.Search"
 var search = kernel.DefineQuery[searchInput, kernel.Raw](kernel.Definition{
 	Type:      "Message.Search",
 	Errors:    []kernel.ErrorDefinition{{Code: 422, When: "the cursor isn't one, or a filter makes no sense"}},
-	Summary:   "Search recorded messages for words, best matches first.",
+	Summary:   "Search recorded messages by words and by meaning, best matches first.",
 	Output:    schema.Output[searchOutput](),
 	Aliases:   []message.Type{olderSearch},
 	Answers:   kernel.FromJournal,
@@ -67,8 +71,8 @@ func (r reader) search(ctx context.Context, in searchInput) (kernel.Raw, error) 
 	// The horizon of the first page goes with the cursor: what is recorded in between moves
 	// nothing from one page to another.
 	var offset uint64
-	q := journal.SearchQuery{Filter: f, Words: in.Query, Limit: cmp.Or(in.Limit, defaultHits)}
-	if err := parseCursor('s', in.Cursor, &offset, &q.Horizon.Seq, &q.Horizon.Docs, &q.Horizon.Words); err != nil {
+	q := journal.SearchQuery{Filter: f, Words: in.Query, Mode: in.Mode, Limit: cmp.Or(in.Limit, defaultHits)}
+	if err := parseCursor('s', in.Cursor, &offset, &q.Horizon.Seq, &q.Horizon.Docs, &q.Horizon.Words, &q.Horizon.Near); err != nil {
 		return nil, err
 	}
 	if offset >= maxSearched {
@@ -83,15 +87,20 @@ func (r reader) search(ctx context.Context, in searchInput) (kernel.Raw, error) 
 	entries := make([]journal.Entry, len(found.Hits))
 	for i, h := range found.Hits {
 		entries[i] = h.Entry
-		rest.Scores = append(rest.Scores, math.Round(h.Score*1e4)/1e4)
+		rest.Scores = append(rest.Scores, ranked.Rounded(h.Score))
 	}
 	if next := q.Offset + len(entries); len(entries) > 0 && next < found.Total && next < maxSearched {
-		rest.Cursor = newCursor('s', uint64(next), found.Horizon.Seq, found.Horizon.Docs, found.Horizon.Words)
+		rest.Cursor = newCursor('s', uint64(next), found.Horizon.Seq, found.Horizon.Docs, found.Horizon.Words, found.Horizon.Near)
 	}
 	if kernel.RequestOf(ctx).Type == olderSearch { // the older specification names events and scores only
 		return rest.withMessages("events", osevent.Append, entries, in.Records, &rest)
 	}
-	rest.Total = &found.Total
+	rest.Total, rest.Unembedded = &found.Total, found.Unembedded
+	rest.Why = make([]ranked.Why, len(found.Hits))
+	for i, h := range found.Hits {
+		rest.Why[i] = h.Why
+	}
+	rest.WordsOnly = ranked.WordsOnly(found.Unavailable)
 	if rest.Dropped, err = r.gap(f.Since, f.Until); err != nil {
 		return nil, err
 	}

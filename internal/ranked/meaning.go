@@ -143,3 +143,12 @@ func near(a, b vector) float64 {
 func About(query string) string {
 	return strings.TrimSpace(string(appendWords(nil, []byte(query), len(query)+1)))
 }
+
+// WordsOnly is what a caller is told if a search went by words because of an error, "" if there was none. What the error
+// says is for the operator.
+func WordsOnly(err error) string {
+	if err == nil {
+		return ""
+	}
+	return "the model that embeds texts isn't available; kernos doctor says why"
+}

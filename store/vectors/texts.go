@@ -413,6 +413,15 @@ func (t *Texts) search(ctx context.Context, g generation, q Query) ([]Hit, error
 	return t.index(g).Search(ctx, q)
 }
 
+// Position returns the id of the last text that a search can find.
+func (t *Texts) Position() (uint64, error) {
+	s, err := t.state()
+	if err != nil || len(s.Generations) == 0 {
+		return 0, err
+	}
+	return s.Generations[0].Position, nil
+}
+
 // Progress is how far texts are embedded.
 type Progress struct {
 	Model    string `json:"model"`            // that made the vectors which are searched
