@@ -7,13 +7,21 @@ import (
 	"sync"
 	"time"
 
+	"kernos/capability/model"
 	"kernos/internal/embed"
 	"kernos/internal/embed/encoder"
+	"kernos/message"
+	"kernos/store"
+	"kernos/store/vectors"
 )
 
 const (
 	vectorBytes = 256 << 20       // of memory for searches by meaning
 	vectorsKept = 5 * time.Minute // after the last one
+
+	// Vectors of an endpoint are kept by their text, below this letter of the keyspace of vectors.
+	spaceRemembered = 'e'
+	remembered      = 10_000
 )
 
 // What Options.Embeddings can name beside an endpoint.
@@ -27,14 +35,28 @@ func checkEmbeddings(text string) error {
 	case "", english, sentenceEncoder:
 		return nil
 	}
-	return fmt.Errorf("expected english or encoder, got %q", text)
+	if text[0] != '{' {
+		return fmt.Errorf(`expected english, encoder, or an endpoint such as {"baseUrl":"http://127.0.0.1:11434/v1","model":"nomic-embed-text"}, got %q`, message.Clip(text, 64))
+	}
+	_, err := model.NewEmbedder(nil, []byte(text))
+	return err
 }
 
 // embeddings returns the models that turn texts into vectors, the chosen one first.
 func (s *state) embeddings(o *Options) []embed.Model {
 	models := []embed.Model{embed.English(), &fileEncoder{name: filepath.Join(s.home.Dir, "models", "encoder.tgz")}}
-	if o.Embeddings == sentenceEncoder {
+	switch o.Embeddings {
+	case "", english:
+	case sentenceEncoder:
 		models[0], models[1] = models[1], models[0]
+	default:
+		endpoint, err := model.NewEmbedder(&model.Options{Client: s.asking, Open: s.keys.Open, Log: o.Log}, []byte(o.Embeddings))
+		if err != nil { // Check has looked at it
+			o.Log.Error("the endpoint of embeddings can't be used, so searches go by the table that is inside", "error", err)
+			break
+		}
+		kept := vectors.Remember(endpoint, s.store, []byte{store.SpaceVectors, spaceRemembered}, remembered)
+		models = append([]embed.Model{kept}, models...)
 	}
 	return models
 }

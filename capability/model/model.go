@@ -137,7 +137,14 @@ func Definitions() kernel.Module {
 
 // Module returns the module. Nil options mean defaults.
 func Module(opts *Options) kernel.Module {
-	m := &models{demo: newDemo()}
+	m := newModels(opts)
+	m.demo = newDemo()
+	return Definitions().Bind(generate.BindStream(m.generate), check.BindStream(m.check), list.Bind(m.list))
+}
+
+// newModels returns what asks providers. Nil options mean defaults.
+func newModels(opts *Options) *models {
+	m := new(models)
 	if opts != nil {
 		m.Options = *opts
 	}
@@ -147,7 +154,7 @@ func Module(opts *Options) kernel.Module {
 	if m.Client == nil {
 		m.Client = outbound.NewClient(outbound.Policy{}, nil)
 	}
-	return Definitions().Bind(generate.BindStream(m.generate), check.BindStream(m.check), list.Bind(m.list))
+	return m
 }
 
 type generateInput struct {

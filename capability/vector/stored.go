@@ -26,6 +26,7 @@ const (
 	spaceItems = 'i' // name, id → item
 	spaceField = 'm' // name, field, 0, value, 0, id → nothing
 	spaceIndex = 'v' // name → the keys of the index
+	// 'e' is taken: vectors of an endpoint; see package daemon.
 )
 
 // name tells collections apart.
