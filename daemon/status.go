@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -34,6 +35,7 @@ func (d *Daemon) Status() lifecycle.Status {
 		Jobs:      d.worked(),
 		Models:    d.configuredModels(),
 		Sessions:  d.talked(),
+		Meaning:   d.meant(),
 		Store:     d.stored(),
 		Listening: d.URLs(),
 
@@ -88,6 +90,35 @@ func (d *Daemon) talked() lifecycle.Sessions {
 		d.opts.Log.Warn("sessions can't be counted", "error", err)
 	}
 	return lifecycle.Sessions(s)
+}
+
+// meant reports on searches by meaning, if the store is open. It does not open it.
+func (d *Daemon) meant() lifecycle.Meaning {
+	m := lifecycle.Meaning{Model: d.state.embed[0].ID()}
+	select {
+	case <-d.state.opened:
+	default:
+		return m
+	}
+	m.Bytes = d.state.vectors.Bytes()
+	messages, err := d.state.journal.Embedded()
+	items, itemsErr := d.vectors.Stats()
+	if err := errors.Join(err, itemsErr); err != nil {
+		d.opts.Log.Warn("embedded texts can't be counted", "error", err)
+	}
+	m.Behind = int(messages.Behind)
+	for _, p := range append(items, messages.Progress) {
+		m.Entries += p.Entries
+		m.Behind += p.Pending
+		if p.Next != "" {
+			m.Again += p.Entries
+			m.Done += p.Done
+		}
+		if p.Waiting != "" {
+			m.Waiting = p.Waiting
+		}
+	}
+	return m
 }
 
 // stored reports what the store holds, if it is open. It does not open it.

@@ -210,6 +210,12 @@ func (d *Daemon) collect(m *httpd.Metrics) {
 	m.Counter("kernos_jobs_total", "Jobs that have ended.", float64(jobs.Failed), httpd.Label{Name: "status", Value: "failed"})
 	m.Gauge("kernos_job_schedules", "Schedules, paused ones included.", float64(jobs.Schedules))
 	m.Gauge("kernos_job_oldest_seconds", "How long the first job has waited whose time has come and that doesn't run.", jobs.Oldest)
+	meaning := d.meant()
+	m.Gauge("kernos_embedded_texts", "Texts that searches by meaning find.", float64(meaning.Entries))
+	m.Gauge("kernos_embedded_behind", "Texts that wait to be embedded, about.", float64(meaning.Behind))
+	m.Gauge("kernos_embedded_again", "Texts that another model has embedded, and that the chosen one embeds again.", float64(meaning.Again))
+	m.Gauge("kernos_embedded_again_done", "How many of those the chosen model has embedded.", float64(meaning.Done))
+	m.Gauge("kernos_vector_bytes", "Memory that searches by meaning hold.", float64(meaning.Bytes))
 	for _, door := range d.doors {
 		for _, w := range door.wires {
 			if w.name != "" {

@@ -38,6 +38,7 @@ type Status struct {
 	Models   int      `json:"models" jsonschema_description:"Language models that are configured. Model.List names them."`
 	Sessions Sessions `json:"sessions" jsonschema_description:"Conversations. Session.List names them."`
 	Jobs     Jobs     `json:"jobs" jsonschema_description:"Work in the background. Job.List names the jobs."`
+	Meaning  Meaning  `json:"meaning" jsonschema_description:"Searches by meaning: how far texts are embedded. Vector.Collections says more of collections."`
 	Store    Store    `json:"store" jsonschema_description:"What is kept."`
 	Served   Served   `json:"served" jsonschema_description:"What can be called. Kernel.Modules says more."`
 }
@@ -82,6 +83,17 @@ type Jobs struct {
 	Schedules int     `json:"schedules" jsonschema_description:"Schedules, paused ones included."`
 	Oldest    float64 `json:"oldest" jsonschema_description:"Seconds that the first job has waited whose time has come and that doesn't run; 0 if there is none."`
 	Held      bool    `json:"held" jsonschema_description:"True if the store was restored from a backup and Job.Resume wasn't called since: schedules are paused, and jobs that were running wait."`
+}
+
+// Meaning is how far the texts are that searches by meaning go through: messages, values and items of collections.
+type Meaning struct {
+	Model   string `json:"model" jsonschema_description:"The model that embeds texts (embeddings in config.yaml)."`
+	Entries int    `json:"entries" jsonschema_description:"Texts that are embedded."`
+	Behind  int    `json:"behind,omitzero" jsonschema_description:"Texts that wait to be embedded, about."`
+	Again   int    `json:"again,omitzero" jsonschema_description:"Texts that another model has embedded, and that the model embeds again."`
+	Done    int    `json:"done,omitzero" jsonschema_description:"How many of those it has embedded. Searches use the vectors of the other model until it has them all."`
+	Waiting string `json:"waiting,omitempty" jsonschema_description:"Why nothing is embedded: the model fails. It is tried again, and searches go by words meanwhile."`
+	Bytes   int    `json:"bytes" jsonschema_description:"Memory that searches hold; it is given back some minutes after the last one."`
 }
 
 // Store is what a kernel keeps.

@@ -185,34 +185,18 @@ func (g given) Embed(context.Context, []string) ([][]float32, error) {
 	return nil, message.Errorf(422, "The collection holds vectors; give a vector of %d numbers", int(g))
 }
 
-// Stats are the figures of collections for the operator.
-type Stats struct {
-	Collections int
-	Items       int
-	Pending     int    // items that wait to be embedded
-	Again       int    // items of collections that another model embeds again
-	Waiting     string // why nothing is embedded
-}
-
-// Stats returns the figures of now.
-func (v *Vectors) Stats() (s Stats, err error) {
+// Stats returns how far each collection is embedded.
+func (v *Vectors) Stats() ([]vectors.Progress, error) {
 	all, err := v.all(v.opts.Store)
-	s.Collections = len(all)
+	stats := make([]vectors.Progress, 0, len(all))
 	for _, h := range all {
 		p, e := v.index(h).Progress()
 		if e != nil {
-			return s, e
+			return stats, e
 		}
-		s.Items += p.Entries
-		s.Pending += p.Pending
-		if p.Next != "" {
-			s.Again += p.Entries
-		}
-		if p.Waiting != "" {
-			s.Waiting = p.Waiting
-		}
+		stats = append(stats, p)
 	}
-	return s, err
+	return stats, err
 }
 
 // Check reads all collections and returns what is wrong with them.

@@ -318,7 +318,7 @@ func TestAModelThatFails(t *testing.T) {
 	if got := w.call("Collections", `{}`); !strings.Contains(got, `"waiting":"the endpoint answers 500"`) {
 		t.Errorf("Collections: %s", got)
 	}
-	if s, err := w.vectors.Stats(); err != nil || s.Collections != 1 || s.Waiting == "" {
+	if s, err := w.vectors.Stats(); err != nil || len(s) != 1 || s[0].Waiting == "" {
 		t.Errorf("Stats: %+v, %v", s, err)
 	}
 	w.model.fails.Store(false)
@@ -330,7 +330,7 @@ func TestAModelThatFails(t *testing.T) {
 	go func() { defer close(ended); w.vectors.Run(ctx) }()
 	w.call("Upsert", `{"collection":"docs","items":[{"id":"3","text":"more cake"}]}`)
 	for {
-		if s, err := w.vectors.Stats(); err != nil || s.Items == 3 && s.Waiting == "" && s.Pending == 0 {
+		if s, err := w.vectors.Stats(); err != nil || s[0].Entries == 3 && s[0].Waiting == "" && s[0].Pending == 0 {
 			break
 		}
 	}

@@ -134,6 +134,7 @@ func describeStatus(s *lifecycle.Status) string {
 		row("models", "none configured: demo answers, a small model for trying things out; kernos model add connects one")
 	}
 	row("sessions", "%s", describeSessions(&s.Sessions))
+	row("meaning", "%s", describeMeaning(&s.Meaning))
 	row("store", "%s, %s recorded", terminal.Bytes(s.Store.Bytes), terminal.Count(int(s.Store.Messages), "message", "messages"))
 	row("syscalls", "%d: %s (hash %s)", s.Served.Syscalls, strings.Join(s.Served.Modules, ", "), s.Served.Hash)
 	return strings.TrimSuffix(b.String(), "\n")
@@ -156,6 +157,24 @@ func describeSessions(s *lifecycle.Sessions) string {
 	text := fmt.Sprintf("%s running, %d done, %d failed", terminal.Count(s.Running, "turn", "turns"), s.Done, s.Failed)
 	if s.Waiting > 0 {
 		text += fmt.Sprintf("; %d waiting for a decision, a result or Session.Continue (kernos session list --status waiting)", s.Waiting)
+	}
+	return text
+}
+
+// describeMeaning describes how far searches by meaning are.
+func describeMeaning(m *lifecycle.Meaning) string {
+	text := fmt.Sprintf("%s embedded by %s", terminal.Count(m.Entries, "text", "texts"), m.Model)
+	if m.Again > 0 {
+		text = fmt.Sprintf("%s embedded, %d of %d again by %s", terminal.Count(m.Entries, "text", "texts"), m.Done, m.Again, m.Model)
+	}
+	if m.Behind > 0 {
+		text += fmt.Sprintf(", %d waiting", m.Behind)
+	}
+	if m.Bytes > 0 {
+		text += ", " + terminal.Bytes(int64(m.Bytes)) + " in memory"
+	}
+	if m.Waiting != "" {
+		text += "; it doesn't go on: " + m.Waiting
 	}
 	return text
 }

@@ -206,6 +206,7 @@ func (d *doctor) checkStore(ctx context.Context) bool {
 		FileErrors []lifecycle.FileError
 		Jobs       *lifecycle.Jobs     // servers before version 0.7.0 don't report them
 		Sessions   *lifecycle.Sessions // nor those before version 0.8.0 these
+		Meaning    *lifecycle.Meaning  // nor those before version 0.10.0 this
 		Store      struct {
 			Open     bool
 			Bytes    int64
@@ -231,6 +232,13 @@ func (d *doctor) checkStore(ctx context.Context) bool {
 		d.checkJobs(status.Jobs)
 	}
 	d.checkModels(ctx)
+	if m := status.Meaning; m != nil && m.Waiting != "" {
+		d.doubtful("meaning", "correct embeddings in config.yaml, or wait until the model answers; searches go by words meanwhile", "texts aren't embedded: %s", m.Waiting)
+	} else if m != nil && m.Again > 0 {
+		d.well("meaning", "%d of %d texts are embedded again by %s", m.Done, m.Again, m.Model)
+	} else if m != nil {
+		d.well("meaning", "%s embedded by %s", terminal.Count(m.Entries, "text is", "texts are"), m.Model)
+	}
 	if s := status.Sessions; s != nil && s.Waiting > 0 {
 		d.doubtful("sessions", "kernos session list --status waiting names them; Session.Decide, Session.Append or Session.Continue lets them go on", "%s of sessions wait for a caller", terminal.Count(s.Waiting, "turn", "turns"))
 	} else if s != nil {
