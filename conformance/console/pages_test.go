@@ -11,21 +11,69 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// places are the views with something in them, each with what is there when it is drawn.
-var places = []struct{ name, at, ready string }{
-	{"methods", "/call", `document.querySelector('.methods a')`},
-	{"form", "/call/memory/set", `document.querySelector('[data-field="/key"]')`},
-	{"form of many fields", "/call/http/fetch", `document.querySelector('[data-field="/url"]')`},
-	{"messages", "/messages", `document.querySelector('.message')`},
-	{"message", "/messages/first", `document.querySelector('[data-testid=inspector] .one + .one')`},
-	{"workflows", "/workflows", `document.querySelector('[data-testid=recent] a')`},
-	{"graph", "/workflows/w?at=first", `document.querySelector('[data-testid=graph] .node') && document.querySelector('[data-testid=inspector] .one + .one')`},
-	{"why", "/workflows/w?why=second", `document.querySelector('.node.dim')`},
-	{"tree", "/workflows/w?as=tree", `document.querySelector('.branch')`},
-	{"timeline", "/workflows/w?as=timeline", `document.querySelector('.stretch')`},
-	{"keys", "/memory", `document.querySelector('[data-testid=key], [data-testid=folder]')`},
-	{"value", "/memory/notes/1", `document.querySelector('[data-testid=shown]') && document.querySelector('[data-testid=version]')`},
-	{"new key", "/memory?new=notes/", `document.querySelector('[data-testid=name]')`},
+// places are the views with something in them, each with what is there when it is drawn, and what
+// is done there first.
+var places = []struct {
+	name, at, ready string
+	do              func(w *world)
+}{
+	{"methods", "/call", `document.querySelector('.methods a')`, nil},
+	{"form", "/call/memory/set", `document.querySelector('[data-field="/key"]')`, nil},
+	{"form of many fields", "/call/http/fetch", `document.querySelector('[data-field="/url"]')`, nil},
+	{"JSON", "/call/memory/list?data={}", `document.querySelector('[data-testid=json]')`, func(w *world) { w.click(`[data-testid=json-tab]`) }},
+	{"answer", "/call/message/list?data=%7B%22limit%22%3A2%7D", `document.querySelector('[data-status=done]')`, (*world).press},
+	{"problem", "/call/memory/get", `document.querySelector('.problem')`, (*world).press},
+	{"guidance", "/call/memory/sett", `document.querySelector('[data-testid=mend]')`, (*world).press},
+	{"confirmation", "/call/memory/delete?data=%7B%22key%22%3A%22n%22%7D", `document.querySelector('[data-testid=confirm]')`, func(w *world) {
+		w.wait(`document.querySelector('.kind.command')`)
+		w.press()
+	}},
+	{"messages", "/messages", `document.querySelector('.message')`, nil},
+	{"no message", "/messages?filter=nothing", `document.querySelector('.column .empty')`, nil},
+	{"message", "/messages/first", `document.querySelector('[data-testid=inspector] .one + .one')`, nil},
+	{"workflows", "/workflows", `document.querySelector('[data-testid=recent] a')`, nil},
+	{"graph", "/workflows/w?at=first", `document.querySelector('[data-testid=graph] .node') && document.querySelector('[data-testid=inspector] .one + .one')`, nil},
+	{"why", "/workflows/w?why=second", `document.querySelector('.node.dim')`, nil},
+	{"tree", "/workflows/w?as=tree", `document.querySelector('.branch')`, nil},
+	{"timeline", "/workflows/w?as=timeline", `document.querySelector('.stretch')`, nil},
+	{"keys", "/memory", `document.querySelector('[data-testid=key], [data-testid=folder]')`, nil},
+	{"value", "/memory/notes/1", `document.querySelector('[data-testid=shown]') && document.querySelector('[data-testid=version]')`, nil},
+	{"new key", "/memory?new=notes/", `document.querySelector('[data-testid=name]')`, nil},
+	{"editor", "/memory/notes/1", `document.querySelector('[data-testid=value]')`, func(w *world) { w.click(`[data-testid=edit]`) }},
+	{"difference", "/memory/notes/1?", `document.querySelector('[data-testid=diff]')`, func(w *world) {
+		w.fill(`[data-testid=value]`, "a longer text")
+		w.click(`[data-testid=review]`)
+	}},
+	{"conflict", "/memory/notes/1", `document.querySelector('[data-testid=conflict]')`, func(w *world) {
+		w.ask("Memory.Set", "command", `{"key":"notes/1","value":"another text"}`)
+		w.click(`[data-testid=save]`)
+	}},
+	{"palette", "/call", `document.querySelector('[data-testid=palette] li')`, func(w *world) {
+		w.click(`.omnibox`)
+		w.fill(`[data-testid=palette] input`, "memory")
+	}},
+	{"sheet of keys", "/messages", `document.querySelector('[data-testid=sheet][open] dd')`, func(w *world) { w.do(chromedp.KeyEvent("\x1b"), chromedp.KeyEvent("?")) }},
+	{"end", "/messages", `!document.querySelector('[data-testid=sheet][open]')`, func(w *world) { w.do(chromedp.KeyEvent("\x1b")) }},
+}
+
+// press presses Run, when the form is that of the place.
+func (w *world) press() {
+	w.Helper()
+	w.wait(`document.querySelector('.ask h2')?.textContent.toLowerCase().replace(/[._]/g, "") === location.hash.split("?")[0].split("/").slice(2).join("").replace(/_/g, "")`)
+	w.click(`[data-testid=run]`)
+}
+
+// visit goes to each place, and does something there.
+func (w *world) visit(look func(name string)) {
+	w.Helper()
+	for _, p := range places {
+		w.goTo(p.at)
+		if p.do != nil {
+			p.do(w)
+		}
+		w.wait(p.ready)
+		look(p.name)
+	}
 }
 
 // furnish gives every view something to show.
@@ -44,17 +92,19 @@ func TestAccessibility(t *testing.T) {
 	w := open(t)
 	w.furnish()
 	eval[bool](w, string(axe)+"; true")
-	for _, theme := range []string{"light", "dark"} {
-		w.theme(theme)
-		for _, p := range places {
-			w.goTo(p.at)
-			w.wait(p.ready)
+	for _, page := range []struct {
+		theme string
+		width int64
+	}{{"light", 1440}, {"dark", 390}} {
+		w.theme(page.theme)
+		w.do(chromedp.EmulateViewport(page.width, 844))
+		w.visit(func(name string) {
 			// What Why? fades is faint on purpose, until it is pressed again.
 			found := eval[[]string](w, `axe.run({exclude: [".dim"]}).then((result) => result.violations.map((v) => v.id + ": " + v.help + ": " + v.nodes.map((node) => node.html + " " + node.failureSummary).join("\n  ")))`)
 			if len(found) > 0 {
-				t.Errorf("%s, %s:\n%s", p.name, theme, strings.Join(found, "\n"))
+				t.Errorf("%s, %v:\n%s", name, page, strings.Join(found, "\n"))
 			}
-		}
+		})
 	}
 }
 
@@ -63,19 +113,21 @@ func TestWidths(t *testing.T) {
 	w.furnish()
 	for _, width := range []int64{1440, 1024, 390} {
 		w.do(chromedp.EmulateViewport(width, 844))
-		for _, p := range places {
-			w.goTo(p.at)
-			w.wait(p.ready)
+		w.visit(func(name string) {
 			// Nothing stands outside of the page, except in a box that scrolls of its own.
 			outside := eval[[]string](w, `[...document.querySelectorAll("body *")].filter((e) => e.getBoundingClientRect().right > innerWidth + 1 && e.checkVisibility() && !e.closest(".canvas, .unseen, dialog") && !scrolled(e)).map((e) => e.outerHTML.slice(0, 120));
 				function scrolled(e) { for (let at = e.parentElement; at; at = at.parentElement) if (getComputedStyle(at).overflowX === "hidden" && at.getBoundingClientRect().right <= innerWidth + 1 && at !== document.body && !at.matches(".work")) return true; return false; }`)
 			if len(outside) > 0 {
-				t.Errorf("%s at %d px: outside of the page:\n%s", p.name, width, strings.Join(outside[:min(len(outside), 5)], "\n"))
+				t.Errorf("%s at %d px: outside of the page:\n%s", name, width, strings.Join(outside[:min(len(outside), 5)], "\n"))
 			}
 			if *pictures != "" {
-				w.picture(filepath.Join(*pictures, fmt.Sprintf("%s-%d.png", p.name, width)))
+				for _, theme := range []string{"light", "dark"} {
+					w.theme(theme)
+					w.picture(filepath.Join(*pictures, fmt.Sprintf("%s-%d-%s.png", name, width, theme)))
+				}
+				w.theme("light")
 			}
-		}
+		})
 	}
 }
 
@@ -140,18 +192,62 @@ func TestHostileData(t *testing.T) {
 func TestPalette(t *testing.T) {
 	w := open(t)
 	w.furnish()
-	for typed, want := range map[string]string{
-		"notes/":     "#/memory/notes/1",
-		"second":     "#/messages/second",
-		"memory.set": "#/call/memory/set",
-		"workflows":  "#/workflows",
+	w.goTo("/call/memory/get?data=%7B%22key%22%3A%22notes%2F1%22%7D")
+	w.press()
+	w.wait(`document.querySelector('[data-status=done]')`)
+	for _, c := range []struct{ typed, name, want string }{
+		{"notes/", "notes/1", "#/memory/notes/1"},
+		{":notes", "notes/1", "#/memory/notes/1"},
+		{"second", "second", "#/messages/second"},
+		{"#first", "first", "#/messages/first"},
+		{"memory.set", "memory.set", "#/call/memory/set"},
+		{"workflows", "workflows", "#/workflows"},
+		{">work", "workflows", "#/workflows"},
+		{"", "memory.get", "#/call/memory/get"}, // what was called last
 	} {
 		w.goTo("/call")
 		w.wait(`document.querySelector('[data-view=call] .methods')`)
 		w.click(`.omnibox`)
-		w.fill(`[data-testid=palette] input`, typed)
-		w.wait(`document.querySelector('[data-testid=palette] [aria-selected=true] .mono')?.textContent.toLowerCase().startsWith(` + fmt.Sprintf("%q", typed) + `)`)
-		w.click(`[data-testid=palette] [aria-selected=true]`)
-		w.wait(fmt.Sprintf(`location.hash === %q && !document.querySelector('[data-testid=palette]').open`, want))
+		if c.typed != "" {
+			w.fill(`[data-testid=palette] input`, c.typed)
+		}
+		w.wait(fmt.Sprintf(`document.querySelector('[data-testid=palette] [aria-selected=true] .mono')?.textContent.toLowerCase() === %q`, c.name))
+		w.do(chromedp.KeyEvent("\r"))
+		w.wait(fmt.Sprintf(`location.hash === %q && !document.querySelector('[data-testid=palette]').open`, c.want))
+	}
+}
+
+// Every place can be opened by its link alone, shows what the link says, and opening it runs nothing:
+// each method, with what it needs, in a link.
+func TestLinksRunNothing(t *testing.T) {
+	w := open(t, formModule())
+	w.furnish()
+	for _, method := range []string{"memory/set", "memory/delete", "memory/increment", "form/fill", "job/start"} {
+		w.goTo("/call/" + method + "?data=%7B%22key%22%3A%22linked%22%2C%22value%22%3A1%2C%22title%22%3A%22linked%22%7D")
+		w.wait(fmt.Sprintf(`document.querySelector('.ask h2')?.textContent.toLowerCase() === %q && document.querySelector('.kind')`, strings.ReplaceAll(method, "/", ".")))
+		w.do(chromedp.Reload())
+		w.wait(`[...document.querySelectorAll('[data-testid=input]')].some((input) => input.value.includes("linked"))`)
+	}
+	for _, p := range []struct{ at, ready string }{
+		{"/messages?filter=kind:command+milk", `document.querySelector('[data-testid=filter]')?.value === "kind:command milk" && document.querySelectorAll('.message').length === 1`},
+		{"/messages/first?filter=milk", `document.querySelector('[data-testid=inspector] h2')?.textContent === "Memory.Set" && document.querySelector('.message[aria-current]')`},
+		{"/workflows/w?as=tree&at=second&why=second", `document.querySelector('.branch[aria-current]') && document.querySelector('[data-testid=why][aria-pressed=true]')`},
+		{"/memory/notes/1", `document.querySelector('[data-testid=shown]')?.textContent === "a text"`},
+		{"/memory?new=notes/2", `document.querySelector('[data-testid=name]')?.value === "notes/2"`},
+	} {
+		w.goTo(p.at)
+		w.wait(p.ready)
+		w.do(chromedp.Reload())
+		w.wait(p.ready)
+	}
+	var found struct{ Messages []struct{ Type string } }
+	if err := json.Unmarshal(w.ask("Message.List", "query", `{"kind":"command"}`), &found); err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(found.Messages); got != "[{Token.Create} {Memory.Set} {Memory.Set}]" { // signing in, and furnish
+		t.Errorf("the commands are %s", got)
+	}
+	if got := w.outcome("Message.List", "query", `{"filter":"type:Form.Fill"}`); !strings.Contains(string(got.Data), `"messages":[]`) {
+		t.Errorf("opening a link has called Form.Fill: %s", got.Data)
 	}
 }

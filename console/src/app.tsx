@@ -23,7 +23,7 @@ const current = computed(() => available.value.find((view) => view.name === plac
 function Top() {
   return (
     <header class="top">
-      <button class="menu plain" aria-label="Views" aria-expanded={menu.value} onClick={() => { menu.value = !menu.value; }}>Menu</button>
+      <button class="menu plain" aria-expanded={menu.value} onClick={() => { menu.value = !menu.value; }}>Menu</button>
       <a class="name" href={link("call")}>Kernos</a>
       <span class="faint spread">{location.host}</span>
       <button class="omnibox" onClick={openPalette}><span>Go to…</span><kbd>Ctrl K</kbd></button>
@@ -92,9 +92,9 @@ function App() {
     { name: "Light or dark", hint: "change the theme", mark: "t", run: toggleTheme },
     { name: "Keys", hint: "show the keys", mark: "?", run: openSheet },
     { name: "Sign out", hint: "end the sign-in of this browser", run: () => void signOut() },
-  ].filter((entry) => entry.name.toLowerCase().includes(typed.toLowerCase()))), []);
+  ].filter((entry) => entry.name.toLowerCase().includes(typed.toLowerCase())), ">"), []);
   useEffect(() => {
-    const added = available.value.flatMap((view) => (view.find ? [addFinder(view.find)] : []));
+    const added = available.value.flatMap((view) => (view.find ? [addFinder(view.find, view.sign)] : []));
     return () => added.forEach((remove) => remove());
   }, [available.value]);
   useEffect(() => { document.body.classList.toggle("offline", status.value !== "online"); }, [status.value]);

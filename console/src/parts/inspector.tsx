@@ -49,7 +49,7 @@ function One({ message, raw, toggle, first }: { message: Message; raw: boolean; 
         {toggle && <button onClick={toggle} aria-pressed={raw}>{raw ? "Pretty" : "Raw"}</button>}
         {first && has("message_graph") && <a class="button" href={link("workflows", [workflow], { at: metadata.id })}>Workflow</a>}
         {first && asks(kind) && <SendAgain key={metadata.id} message={message} />}
-        {first && asks(kind) && <a class="button" href={link("call", callOf(type), { data: JSON.stringify(data) })}>Edit and send</a>}
+        {first && asks(kind) && <a class="button" href={link("call", callOf(type), { data: JSON.stringify(data) })} title="Fill the form with it">Edit</a>}
       </div>
       {raw ? <pre class="json body" tabIndex={0}>{JSON.stringify(message)}</pre> : (
         <div class="body">

@@ -2,16 +2,18 @@
 import { signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { modules } from "../core/catalog";
+import { recent } from "../core/recent";
 import { go, link } from "../core/route";
 
-export interface Entry { name: string; hint: string; mark?: string; run(): void }
+export interface Entry { name: string; hint: string; mark?: string; recent?: boolean; run(): void }
 
 /** Finds entries for what was typed. Views register one, and may ask the kernel. */
 export type Finder = (text: string) => Entry[] | Promise<Entry[]>;
 
-const finders = new Set<Finder>();
-export function addFinder(finder: Finder): () => void {
-  finders.add(finder);
+const finders = new Map<Finder, string>(); // each with the sign that asks it alone
+
+export function addFinder(finder: Finder, sign = ""): () => void {
+  finders.set(finder, sign);
   return () => { finders.delete(finder); };
 }
 
@@ -20,16 +22,19 @@ const most = 50;
 
 export function openPalette() { text.value = ""; shown.value = true; void find(); }
 
-addFinder((typed) => modules.peek().flatMap((module) => module.methods
-  .map((method) => `${module.namespace}.${method}`)
-  .filter((name) => name.includes(typed.toLowerCase()))
-  .map((name): Entry => ({ name, hint: module.description, mark: "call", run: () => go(link("call", name.split("."))) }))));
+addFinder((typed) => {
+  const last = recent();
+  return modules.peek().flatMap((module) => module.methods
+    .map((method) => `${module.namespace}.${method}`)
+    .filter((name) => name.includes(typed.toLowerCase()))
+    .map((name): Entry => ({ name, hint: module.description, mark: "call", recent: last.has(name), run: () => go(link("call", name.split("."))) })));
+});
 
 async function find() {
-  const typed = text.peek();
-  const found = await Promise.all([...finders].map(async (finder) => { try { return await finder(typed); } catch { return []; } }));
-  if (typed !== text.peek()) return; // more was typed meanwhile
-  const rank = (entry: Entry) => (entry.name === typed ? 0 : entry.name.startsWith(typed) ? 1 : 2);
+  const asked = text.peek(), sign = [...finders.values()].find((one) => one && asked.startsWith(one)), typed = sign ? asked.slice(sign.length) : asked;
+  const found = await Promise.all([...finders].map(async ([finder, own]) => { try { return sign && sign !== own ? [] : await finder(typed); } catch { return []; } }));
+  if (asked !== text.peek()) return; // more was typed meanwhile
+  const rank = (entry: Entry) => (entry.name === typed ? 0 : entry.recent ? 1 : entry.name.startsWith(typed) ? 2 : 3);
   entries.value = found.flat().sort((a, b) => rank(a) - rank(b)).slice(0, most);
   at.value = 0;
 }
@@ -47,7 +52,7 @@ export function Palette() {
     <dialog class="palette" ref={dialog} aria-label="Go to" data-testid="palette" hidden={!shown.value} onClose={() => { shown.value = dialog.current!.open; /* it may have been opened again meanwhile */ }}>
       <input role="combobox" aria-label="Go to a method, key, message or action" aria-expanded="true" aria-controls="palette-list"
         aria-activedescendant={entries.value.length ? `palette-${at.value}` : undefined}
-        placeholder="Method, key, message id or action" value={text.value}
+        placeholder="Method, :key, #message id or >action" value={text.value}
         onInput={(event) => { text.value = event.currentTarget.value; void find(); }}
         onKeyDown={(event) => {
           if (event.key === "ArrowDown") move(1);

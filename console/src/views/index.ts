@@ -10,19 +10,20 @@ export interface View {
   key: string; // which opens it
   needs?: string; // a method: without it the view isn't there
   load(): Promise<{ default: ComponentType }>;
-  find?: Finder; // what of the view the palette reaches
+  find?: Finder; // what of the view the palette reaches, and the sign that asks for it alone
+  sign?: string;
 }
 
 export const views: View[] = [
   { name: "call", title: "Call", key: "g c", load: () => import("./call/view") },
-  { name: "messages", title: "Messages", key: "g m", needs: "message_list", load: () => import("./messages/view"), find: messages },
+  { name: "messages", title: "Messages", key: "g m", needs: "message_list", load: () => import("./messages/view"), find: messages, sign: "#" },
   { name: "workflows", title: "Workflows", key: "g w", needs: "message_graph", load: () => import("./workflows/view") },
-  { name: "memory", title: "Memory", key: "g k", needs: "memory_list", load: () => import("./memory/view"), find: keys },
+  { name: "memory", title: "Memory", key: "g k", needs: "memory_list", load: () => import("./memory/view"), find: keys, sign: ":" },
 ];
 
 /** The message whose id was typed, or pasted. */
 async function messages(typed: string) {
-  if (typed.length < 6 || /\s/.test(typed)) return [];
+  if (typed.length < 3 || /\s/.test(typed)) return [];
   const { type, metadata } = await ask("message_get", [{ id: typed }]);
   return [{ name: metadata.id, hint: type, mark: "message", run: () => go(link("messages", [metadata.id])) }];
 }

@@ -39,8 +39,8 @@ function Field({ form, schema, path, name, required, optionalItem }: FieldProps)
   const id = "field" + where, error = form.errors[where];
   const set = (next: unknown) => form.change(put(form.value, path, next));
   const variants = variantsOf(s), type = typeOf(s);
-  const nested = variants || (type === "object" && (s.properties || s.additionalProperties)) || type === "array";
-  const unset = value === undefined;
+  const nested = variants || type === "object" || type === "array";
+  const unset = value === undefined, choice = s.enum || type === "boolean"; // which says itself that it isn't sent
   const clear = !unset && !required && !optionalItem && (
     <button class="plain small" title="Don't send this field" aria-label={`Don't send ${name}`} onClick={() => set(undefined)}>×</button>
   );
@@ -51,7 +51,7 @@ function Field({ form, schema, path, name, required, optionalItem }: FieldProps)
     input = <code class="faint">null</code>;
   } else if (variants) {
     input = <Variants form={form} variants={variants} path={path} name={name} />;
-  } else if (type === "object" && (s.properties || s.additionalProperties)) {
+  } else if (type === "object") {
     input = <div class="inset">{propertiesOf(s, form, path)}<MapRows form={form} schema={s} path={path} /></div>;
   } else if (type === "array") {
     input = <List form={form} schema={s} path={path} name={name} />;
@@ -62,7 +62,7 @@ function Field({ form, schema, path, name, required, optionalItem }: FieldProps)
     <div class="field" data-field={where}>
       <label for={nested ? undefined : id} title={s.description}>
         {name}{required && <span class="faint" title="required"> *</span>}
-        {unset && !required && <span class="chip">not sent</span>}
+        {unset && !required && !choice && <span class="chip">not sent</span>}
       </label>
       <div class="control">
         <div class="row">
@@ -196,7 +196,7 @@ function List({ form, schema, path, name }: { form: FormState; schema: Schema; p
 /** The members of an object that have no schema of their own. */
 function MapRows({ form, schema, path }: { form: FormState; schema: Schema; path: Path }) {
   const [name, setName] = useState("");
-  const open = schema.additionalProperties;
+  const open = schema.additionalProperties ?? !schema.properties; // an object of which the schema says nothing has any members
   const value = at(form, path);
   const known = schema.properties ?? {};
   const extra = value && typeof value === "object" ? Object.keys(value).filter((key) => !(key in known)) : [];

@@ -1,7 +1,8 @@
 // Calls that were made, and methods that are pinned. They survive a reload of the page: their
 // names and parameters are kept in the browser, without write-only fields and without answers.
 import { signal } from "@preact/signals";
-import { isExact, parse } from "../../core/json";
+import { isExact } from "../../core/json";
+import { keep, kept } from "../../core/recent";
 import type { Item } from "../../core/rpc";
 import { resolve, type Schema } from "../../core/schema";
 
@@ -17,22 +18,17 @@ export interface Run {
   mismatch?: string; // why the answer does not match its schema
 }
 
-const kept = 50;
-const key = "kernos.calls", pinKey = "kernos.pinned";
+const most = 50, pinKey = "kernos.pinned";
 
-export const runs = signal<Run[]>(load(key, []).map((run: Run) => ({ ...run, items: run.items ?? [], state: run.state === "running" ? "lost" : run.state })));
-export const pinned = signal<string[]>(load(pinKey, []));
-
-function load(name: string, otherwise: any) {
-  try { return parse(localStorage.getItem(name) ?? "") ?? otherwise; } catch { return otherwise; }
-}
+export const runs = signal<Run[]>(kept().map((run: Run) => ({ ...run, items: run.items ?? [], state: run.state === "running" ? "lost" : run.state })));
+export const pinned = signal<string[]>(JSON.parse(localStorage.getItem(pinKey) ?? "[]"));
 
 /** Adds or replaces a run. */
 export function remember(run: Run, schema?: Schema) {
   const others = runs.peek().filter((other) => other.id !== run.id);
-  runs.value = [run, ...others].slice(0, kept);
+  runs.value = [run, ...others].slice(0, most);
   const written = runs.peek().map(({ items, ...rest }) => ({ ...rest, data: schema && rest.id === run.id ? withoutSecrets(rest.data, schema, schema) : rest.data }));
-  localStorage.setItem(key, JSON.stringify(written));
+  keep(written);
 }
 
 /** A value without its write-only fields. */

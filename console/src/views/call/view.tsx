@@ -1,13 +1,14 @@
 // The call view: methods, a form of the chosen one's schema, and the answers as they come.
 import { effect, signal, useSignal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
-import { about as describe, type About, methodSchema, modules, wireName } from "../../core/catalog";
+import { about as describe, type About, has, methodSchema, modules, wireName } from "../../core/catalog";
 import { parse } from "../../core/json";
 import { bind } from "../../core/keys";
 import { go, link, note, place } from "../../core/route";
 import { open, serviceHash, type Stream } from "../../core/rpc";
 import type { Schema } from "../../core/schema";
 import { problems } from "../../core/validate";
+import { openPalette } from "../../parts/palette";
 import { Answer } from "./answer";
 import { writings } from "./copy";
 import { Form } from "./form";
@@ -22,7 +23,7 @@ const drafts = new Map<string, any>();
 export default function Call() {
   const [module, method] = place.value.rest;
   return (
-    <div class="panes three" data-testid="call">
+    <div class={module && method ? "panes three chosen" : "panes three"} data-testid="call">
       <Methods current={module && method ? `${module}.${method}` : ""} />
       {module && method ? <Ask key={`${module}.${method}`} module={module} method={method} /> : <Start />}
     </div>
@@ -32,7 +33,7 @@ export default function Call() {
 function Start() {
   return (
     <div class="ask">
-      <div class="empty"><p>Choose a method: its form will be here.</p></div>
+      <div class="empty"><p>Choose a method: its form will be here.</p><button onClick={openPalette}>Find one by its name</button></div>
       <History all />
     </div>
   );
@@ -41,7 +42,7 @@ function Start() {
 function Methods({ current }: { current: string }) {
   const typed = filter.value.toLowerCase();
   const all = modules.value.map((m) => ({ ...m, methods: m.methods.filter((name) => `${m.namespace}.${name}`.includes(typed)) })).filter((m) => m.methods.length);
-  const recent = [...new Set(runs.value.map((run) => `${run.module}.${run.method}`))].slice(0, 5);
+  const recent = [...new Set(runs.value.filter((run) => has(wireName(run.module, run.method))).map((run) => `${run.module}.${run.method}`))].slice(0, 5);
   const line = (name: string) => (
     <li key={name}><a href={link("call", name.split("."))} aria-current={name === current ? "page" : undefined}>{name}</a></li>
   );
@@ -114,6 +115,7 @@ function Ask({ module, method }: { module: string; method: string }) {
     }
     asking.value = false;
     start();
+    if (innerWidth <= 720) document.querySelector(".answers")?.scrollIntoView(); // there it stands below the form
   };
 
   const start = () => {
@@ -180,6 +182,7 @@ function Ask({ module, method }: { module: string; method: string }) {
     <>
       <div class="ask">
         <div class="bar">
+          <a class="button back" href={link("call")}>Methods</a>
           <h2 class="mono">{facts.value.type ?? name}</h2>
           {facts.value.kind && <span class={`kind ${facts.value.kind}`}>{facts.value.kind}</span>}
           <span class="spread" />
