@@ -176,6 +176,25 @@ func (r *Registry) Types() []message.Type { return r.state.Load().types() }
 // Modules lists the modules by name. The caller must not change them.
 func (r *Registry) Modules() []Module { return r.state.Load().modules() }
 
+// CheckNames returns a 422 for a pattern of an older name: rights and rules are decided by the names
+// that are listed, so such a pattern would do nothing.
+func (r *Registry) CheckNames(patterns []string) error {
+	listed := func(domain string) bool {
+		return slices.ContainsFunc(r.Types(), func(t message.Type) bool { return t.Domain() == domain })
+	}
+	for _, m := range r.Modules() {
+		for _, s := range m.Syscalls {
+			for _, alias := range s.Aliases {
+				domain := alias.Domain()
+				if slices.Contains(patterns, string(alias)) || slices.Contains(patterns, domain+".*") && !listed(domain) {
+					return message.Errorf(422, "Schema validation failed: %s is another name for %s; write that", alias, s.Type)
+				}
+			}
+		}
+	}
+	return nil
+}
+
 // Hash identifies what the registry offers: names, versions, summaries, schemas. The
 // same modules have the same hash in any order and in any process; any change that a
 // caller could see changes it. It is not meant for security.

@@ -162,7 +162,7 @@ func (a *answer) show(n int, token []byte, begun *wanted) {
 // reply returns the answer when it is whole.
 func (a *answer) reply(p *provider, out *generateOutput) error {
 	calls := make([]call, 0, len(a.calls))
-	ids := opaque{Model: p.identity(), IDs: map[string]string{}}
+	ids, named := opaque{Model: p.identity()}, false
 	for i := range a.calls {
 		w := &a.calls[i]
 		args := bytes.TrimSpace(w.args)
@@ -177,9 +177,11 @@ func (a *answer) reply(p *provider, out *generateOutput) error {
 			args = jsonscan.AppendQuoted(nil, string(args)) // the syscall will say what is wrong
 		}
 		calls = append(calls, call{ID: w.id, Name: a.tools.syscall(w.name), Args: jsontext.Value(args)})
-		if w.theirs != "" && !a.repeated(w.theirs) {
-			ids.IDs[w.id] = w.theirs
+		theirs := w.theirs
+		if a.repeated(theirs) {
+			theirs = ""
 		}
+		ids.CallIDs, named = append(ids.CallIDs, theirs), named || theirs != ""
 	}
 	var last *said
 	for i := range a.parts {
@@ -191,7 +193,7 @@ func (a *answer) reply(p *provider, out *generateOutput) error {
 			s.Title, s.Summary = &title, &text
 			s.Opaque = &opaque{Model: p.identity(), Signature: string(a.parts[i].signature), Redacted: string(a.parts[i].redacted)}
 		case partCalls:
-			if s.Calls = calls; len(ids.IDs) > 0 {
+			if s.Calls = calls; named {
 				s.Opaque = &ids
 			}
 			last = &s

@@ -47,10 +47,10 @@ type result struct {
 
 // opaque is what one model only understands of a message that it has made.
 type opaque struct {
-	Model     string            `json:"model"`              // whose it is; see provider.identity
-	Signature string            `json:"signature,omitzero"` // of a text of reasoning
-	Redacted  string            `json:"redacted,omitzero"`  // reasoning that is shown to its model only
-	IDs       map[string]string `json:"ids,omitzero"`       // the model's ids of calls, by ours
+	Model     string   `json:"model"`              // whose it is; see provider.identity
+	Signature string   `json:"signature,omitzero"` // of a text of reasoning
+	Redacted  string   `json:"redacted,omitzero"`  // reasoning that is shown to its model only
+	CallIDs   []string `json:"callIds,omitzero"`   // the model's ids of the calls, in their order: a session gives calls other ids than ours
 }
 
 // A turn is what one side says before the other does. The sides alternate, the user's is the first
@@ -227,7 +227,7 @@ func (b *builder) addCalls(s *spoken) {
 		if r := b.results[c.ID]; r != nil {
 			a.text, a.isError = r.text()
 		}
-		c.ID = b.callID(s, c.ID)
+		c.ID = b.callID(s, i)
 		a.id = c.ID
 		b.put(false, block{call: &c})
 		all = append(all, a)
@@ -237,12 +237,12 @@ func (b *builder) addCalls(s *spoken) {
 	}
 }
 
-// callID is the id by which the model knows a call: its own, or else a number. Some providers accept
-// ids of nine letters and digits only, and none accepts an id twice.
-func (b *builder) callID(s *spoken, id string) string {
+// callID is the id by which the model knows a call of a message: its own, or else a number. Some
+// providers accept ids of nine letters and digits only, and none accepts an id twice.
+func (b *builder) callID(s *spoken, call int) string {
 	own := ""
-	if s.Opaque != nil && s.Opaque.Model == b.identity {
-		own = s.Opaque.IDs[id]
+	if s.Opaque != nil && s.Opaque.Model == b.identity && call < len(s.Opaque.CallIDs) {
+		own = s.Opaque.CallIDs[call]
 	}
 	for n := len(b.ids); own == "" || b.ids[own]; n++ {
 		own = fmt.Sprintf("call%05d", n)

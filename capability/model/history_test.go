@@ -90,11 +90,11 @@ func (h *history) opaque() any {
 }
 
 func (h *history) newCalls(m map[string]any) (calls []map[string]any) {
-	ids := map[string]string{}
+	var ids []string
 	for range rapid.IntRange(0, 3).Draw(h.T, "calls") {
 		id := rapid.SampledFrom([]string{"", "a", "a", fmt.Sprint("call_", len(h.calls)), "with blank"}).Draw(h.T, "id")
-		if rapid.Bool().Draw(h.T, "known") {
-			ids[id] = rapid.SampledFrom([]string{"theirs", "toolu_1", "call00001"}).Draw(h.T, "theirs")
+		if rapid.Bool().Draw(h.T, "known") { // else there are fewer than calls
+			ids = append(ids, rapid.SampledFrom([]string{"", "theirs", "toolu_1", "call00001"}).Draw(h.T, "theirs"))
 		}
 		h.calls = append(h.calls, id)
 		calls = append(calls, map[string]any{
@@ -102,7 +102,7 @@ func (h *history) newCalls(m map[string]any) (calls []map[string]any) {
 			"args": rapid.SampledFrom([]any{nil, map[string]any{"key": "a"}, "broken {", []any{1}, 7}).Draw(h.T, "args"),
 		})
 	}
-	m["opaque"] = map[string]any{"model": rapid.SampledFrom(h.identities).Draw(h.T, "whose"), "ids": ids}
+	m["opaque"] = map[string]any{"model": rapid.SampledFrom(h.identities).Draw(h.T, "whose"), "callIds": ids}
 	return calls
 }
 

@@ -119,6 +119,9 @@ func (r *runner) judge(c *change, call *callState) error {
 		return refuse(message.Errorf(403, "%s isn't one of the tools of this session; Syscall.Search finds those that Syscall.Call may call", call.Name))
 	}
 	name, args := call.final()
+	if !r.x.reaches(&c.s.head, name) {
+		return refuse(message.Errorf(403, "%s isn't one of the tools of the session that has asked this one", name))
+	}
 	s, err := r.k.Check(name, args, r.sender)
 	if err != nil {
 		e, _ := message.ErrorOf(err)
@@ -234,7 +237,7 @@ func (r *runner) call(s *session, call callState) {
 	name, args := call.final()
 	w := &attempt{runner: r, id: call.ID, name: name}
 	outcome, _ := r.k.Do(r.ctx, kernel.WorkCall{
-		Type: name, Data: args, Sender: r.sender.In(r.id), Timeout: callTimeout, Work: w,
+		Type: name, Data: args, Sender: r.sender.In(r.id), Timeout: tighter(callTimeout, s.timeLeft(r.x.opts.Now())), Work: w,
 		Metadata: message.Metadata{Causation: s.turn.Cause, Correlation: s.turn.Correlation, IdempotencyKey: callKey(r.id, call.ID)},
 	})
 	w.mu.Lock()

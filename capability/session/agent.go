@@ -29,8 +29,22 @@ type tool struct {
 
 func (t *tool) elsewhere() bool { return len(t.InputSchema) > 0 }
 
-// readTools reads tools as a caller writes them: a name, or an object.
-func (x *Sessions) readTools(given []jsontext.Value) (all []tool, err error) {
+// checkPattern returns a 422 for a pattern that would never match: a rule to deny would let everything
+// through.
+func checkPattern(ctx context.Context, field, pattern string) error {
+	if err := principal.CheckPattern(field, pattern); err != nil {
+		return err
+	}
+	k, _ := kernel.Of(ctx)
+	return k.Registry().CheckNames([]string{pattern})
+}
+
+// readTools reads tools as a caller writes them: a name, or an object. It returns nil if none are
+// given, and an empty list if the list is.
+func (x *Sessions) readTools(ctx context.Context, given []jsontext.Value) (all []tool, err error) {
+	if given != nil {
+		all = []tool{}
+	}
 	for i, text := range given {
 		var t tool
 		if text.Kind() == '"' {
@@ -45,6 +59,8 @@ func (x *Sessions) readTools(given []jsontext.Value) (all []tool, err error) {
 			if _, err := x.parsed(t.InputSchema); err != nil {
 				return nil, invalid(fmt.Sprintf("tools/%d/inputSchema", i), "%v", err)
 			}
+		} else if err := checkPattern(ctx, fmt.Sprintf("tools/%d", i), t.Name); err != nil {
+			return nil, err
 		}
 		all = append(all, t)
 	}
@@ -70,9 +86,22 @@ type toolOffer struct {
 	InputSchema jsontext.Value `json:"inputSchema"`
 }
 
+// reaches reports whether the sessions that have asked a session for something may call a syscall
+// too: as one of their tools, or with Syscall.Call.
+func (x *Sessions) reaches(h *head, t message.Type) bool {
+	for h.Parent != nil {
+		parent, err := x.load(h.Parent.Session)
+		if err != nil || !parent.offers(t) && !parent.offers(kernel.ThroughType) {
+			return false
+		}
+		h = &parent.head
+	}
+	return true
+}
+
 // offered describes the tools of a session to a model: of the syscalls those that its principal may
 // call and that don't belong to a connection.
-func (s *session) offered(k *kernel.Kernel, from kernel.Sender) (all []toolOffer) {
+func (x *Sessions) offered(k *kernel.Kernel, s *session, from kernel.Sender) (all []toolOffer) {
 	seen := make(map[string]bool)
 	add := func(o toolOffer) {
 		if !seen[o.Name] {
@@ -87,7 +116,7 @@ func (s *session) offered(k *kernel.Kernel, from kernel.Sender) (all []toolOffer
 		}
 		for _, name := range k.Registry().Types() {
 			known, ok := k.Registry().Lookup(name)
-			if !ok || !principal.Matches(t.Name, name) || known.Runs == kernel.Endless || known.Effect == kernel.Transient || from.Principal().May(known.Target()) != nil {
+			if !ok || !principal.Matches(t.Name, name) || known.Runs == kernel.Endless || known.Effect == kernel.Transient || from.Principal().May(known.Target()) != nil || !x.reaches(&s.head, name) && name != kernel.ThroughType {
 				continue
 			}
 			add(toolOffer{string(name), known.Summary, jsontext.Value(known.Input.JSON())})
@@ -153,7 +182,7 @@ func (x *Sessions) hire(ctx context.Context, h *head, uri string) (text string, 
 	}
 	h.Agent = &agentPin{URI: file.Metadata.URI, Hash: file.Metadata.Checksum}
 	k, _ := kernel.Of(ctx)
-	if len(h.Tools) == 0 {
+	if h.Tools == nil {
 		for _, t := range file.Metadata.Dependencies.Tools {
 			if _, ok := k.Registry().Lookup(message.Type(t.URI)); ok {
 				h.Tools = append(h.Tools, tool{Name: t.URI})

@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"kernos/internal/jsonscan"
+	"kernos/internal/recent"
 	"kernos/kernel"
 	"kernos/kernel/principal"
 	"kernos/message"
@@ -37,6 +38,9 @@ func (r *rule) String() string {
 	text := "rule " + r.Match
 	if r.Kind != "" {
 		text += " (" + r.Kind + ")"
+	}
+	if len(r.When) > 0 {
+		text += " when " + message.Clip(string(r.When), 200)
 	}
 	return text + ": " + r.Decide
 }
@@ -90,14 +94,18 @@ func (r *rule) matches(x *Sessions, s *kernel.Syscall, args []byte) bool {
 	return err == nil && when.Validate(args) == nil
 }
 
-// parsed returns a schema, which is compiled once.
+// keptSchemas bounds the compiled schemas that are kept: callers write them, and a compiled one takes
+// about fifteen times its text.
+var keptSchemas = recent.Limits{Values: 1000, Bytes: 1 << 20, Each: 64 << 10}
+
+// parsed returns a schema, which is compiled once while it is used.
 func (x *Sessions) parsed(text jsontext.Value) (*schema.Schema, error) {
-	if s, ok := x.schemas.Load(string(text)); ok {
-		return s.(*schema.Schema), nil
+	if s, ok := x.schemas.Get(string(text)); ok {
+		return s, nil
 	}
 	s, err := schema.Parse([]byte(text))
 	if err == nil {
-		x.schemas.Store(string(text), s)
+		x.schemas.Put(string(text), s, len(text))
 	}
 	return s, err
 }
@@ -166,7 +174,7 @@ func (x *Sessions) Rules(id string, s *kernel.Syscall, m *message.Message, neste
 			return nil
 		}
 	}
-	if !own && !nested && !h.offers(s.Type) && !h.offers(kernel.ThroughType) {
+	if !own && !nested && (!h.offers(s.Type) && !h.offers(kernel.ThroughType) || !x.reaches(&h.head, s.Type)) {
 		return message.Errorf(403, "%s isn't one of the tools of the session %s", s.Type, id)
 	}
 	verdict, why, err := x.verdict(&h.head, s, m.Data)

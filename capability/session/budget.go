@@ -25,7 +25,7 @@ const (
 func (s *session) exceeded(now time.Time) *message.Error {
 	b, u := s.Budget, s.turn.Used
 	over := func(what string, limit any) *message.Error {
-		return message.Errorf(429, "The turn has used its budget of %v %s; Session.Continue goes on", limit, what)
+		return message.Errorf(429, "The turn has used its budget (%s: %v); Session.Continue goes on", what, limit)
 	}
 	switch {
 	case u.Steps >= cmp.Or(b.Steps, defaultSteps):
@@ -35,19 +35,16 @@ func (s *session) exceeded(now time.Time) *message.Error {
 	case b.Tokens > 0 && u.Tokens >= b.Tokens:
 		return over("tokens", b.Tokens)
 	case b.Cost > 0 && u.Cost >= b.Cost:
-		return over("of money", b.Cost)
-	case b.Time > 0 && s.timeLeft(now) <= 0:
-		return over("milliseconds", b.Time)
+		return over("cost", b.Cost)
+	case b.Time > 0 && now.UnixMilli()-s.turn.Began >= b.Time:
+		return over("time", time.Duration(b.Time)*time.Millisecond)
 	}
 	return nil
 }
 
-// timeLeft is what is left of the time of the open turn; 0 if it has no limit.
+// timeLeft is what is left of the time of the open turn, at least a little; 0 if it has no limit.
 func (s *session) timeLeft(now time.Time) time.Duration {
-	if s.Budget.Time == 0 {
-		return 0
-	}
-	return time.UnixMilli(s.turn.Began + s.Budget.Time).Sub(now)
+	return time.Duration(left(s.Budget.Time, now.UnixMilli()-s.turn.Began)) * time.Millisecond
 }
 
 type number interface{ ~int | ~int64 | ~float64 }

@@ -200,7 +200,7 @@ func (r *runner) compact(s *session, path []Message, cut int) {
 				return err
 			}
 			if e.Code != tooLong {
-				return r.endTurn(c, statusFailed, e)
+				return r.failed(c, e)
 			}
 		} else {
 			made, err := r.readGenerated(outcome.Data)

@@ -3,6 +3,7 @@ package session
 import (
 	"cmp"
 	"context"
+	"fmt"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -17,7 +18,7 @@ type createInput struct {
 	Agent   string           `json:"agent,omitzero" jsonschema:"maxLength=1024" jsonschema_description:"An agent file, such as os://agents/writer.md: its text is the system message, its tools are the session's."`
 	Model   string           `json:"model,omitzero" jsonschema:"maxLength=128" jsonschema_description:"The model, as Model.List names it. Default: the default model."`
 	System  string           `json:"system,omitzero" jsonschema_description:"The system message. With agent, it comes after the agent's text."`
-	Tools   []jsontext.Value `json:"tools,omitzero" jsonschema:"maxItems=256" jsonschema_description:"The syscalls that the model is offered, as names or patterns, and tools that run elsewhere, with a description and an inputSchema. Default: a small set, with Syscall.Search and Syscall.Call for the rest."`
+	Tools   []jsontext.Value `json:"tools,omitzero" jsonschema:"maxItems=256" jsonschema_description:"The syscalls that the model is offered, as names or patterns, and tools that run elsewhere, with a description and an inputSchema. Default: those of the agent, or a small set with Syscall.Search and Syscall.Call for the rest. [] is none."`
 	Policy  []rule           `json:"policy,omitzero" jsonschema:"maxItems=256" jsonschema_description:"Rules about calls; the first that matches decides. After them: queries are allowed, and effects outside of the kernel ask."`
 	Budget  *Budget          `json:"budget,omitzero" jsonschema_description:"What a turn may use."`
 	Title   string           `json:"title,omitzero" jsonschema:"maxLength=256" jsonschema_description:"A title, for lists."`
@@ -64,7 +65,7 @@ func (x *Sessions) prepare(ctx context.Context, in *createInput) (*session, erro
 	if err := x.checkModel(in.Model); err != nil {
 		return nil, err
 	}
-	tools, err := x.readTools(in.Tools)
+	tools, err := x.readTools(ctx, in.Tools)
 	if err != nil {
 		return nil, err
 	}
@@ -76,9 +77,12 @@ func (x *Sessions) prepare(ctx context.Context, in *createInput) (*session, erro
 		h.Budget = *in.Budget
 	}
 	for i, r := range in.Policy {
+		if err := checkPattern(ctx, fmt.Sprintf("policy/%d/match", i), r.Match); err != nil {
+			return nil, err
+		}
 		if len(r.When) > 0 {
 			if _, err := x.parsed(r.When); err != nil {
-				return nil, invalid("policy", "the rule %d: when: %v", i, err)
+				return nil, invalid(fmt.Sprintf("policy/%d/when", i), "%v", err)
 			}
 		}
 	}
@@ -97,7 +101,7 @@ func (x *Sessions) prepare(ctx context.Context, in *createInput) (*session, erro
 		}
 		in.System = text
 	}
-	if len(h.Tools) == 0 {
+	if h.Tools == nil {
 		h.Tools = defaultTools
 	}
 	return &session{head: h}, nil

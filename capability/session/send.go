@@ -4,6 +4,7 @@ import (
 	"context"
 	stdjson "encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -11,6 +12,7 @@ import (
 
 	"kernos/internal/jsonscan"
 	"kernos/kernel"
+	"kernos/kernel/principal"
 	"kernos/message"
 	"kernos/schema"
 	"kernos/store"
@@ -126,7 +128,11 @@ func (x *Sessions) canWrite(ctx context.Context, s *session) error {
 	if p.ID() == s.Principal || p.IsOwner() {
 		return nil
 	}
-	return message.Errorf(403, "The session %s belongs to the token %q; only that token and the owner can continue it, and Session.Fork makes one of your own", s.ID, s.Token)
+	whose := "the owner, who alone can change it"
+	if s.Principal != principal.OwnerID {
+		whose = fmt.Sprintf("the token %q; only that token and the owner can change it", s.Token)
+	}
+	return message.Errorf(403, "The session %s belongs to %s; Session.Fork makes one of your own", s.ID, whose)
 }
 
 // sendAndWait sends, and streams the turn until it has ended.

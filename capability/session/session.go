@@ -24,9 +24,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"kernos/internal/recent"
 	"kernos/kernel"
 	"kernos/kernel/principal"
 	"kernos/message"
+	"kernos/schema"
 	"kernos/store"
 	"kernos/work"
 )
@@ -75,7 +77,7 @@ type Sessions struct {
 	live  map[string]*live // sessions whose turn runs, or that are watched
 	ended counts           // turns, since the kernel was started
 
-	schemas sync.Map // compiled ones by their text
+	schemas *recent.Cache[*schema.Schema] // by their text
 }
 
 // queueLetter is that of the queue of turns among the queues of a store.
@@ -87,7 +89,7 @@ type counts struct{ done, failed uint64 }
 
 // New returns the sessions of a store. The caller calls Run.
 func New(o *Options) *Sessions {
-	x := &Sessions{opts: *o, live: make(map[string]*live)}
+	x := &Sessions{opts: *o, live: make(map[string]*live), schemas: recent.New[*schema.Schema](keptSchemas)}
 	if x.opts.Now == nil {
 		x.opts.Now = time.Now
 	}

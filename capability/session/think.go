@@ -97,14 +97,10 @@ func (r *runner) think(s *session) {
 
 // generate asks the model, and stores what fill makes of the outcome.
 func (r *runner) generate(s *session, g *generation, event kernel.Emit, fill func(*change, *message.Message) error) {
-	timeout := generateTimeout
-	if left := s.timeLeft(r.x.opts.Now()); left > 0 {
-		timeout = min(timeout, left)
-	}
 	w := &thought{runner: r, fill: fill}
 	outcome, _ := r.k.Do(r.ctx, kernel.WorkCall{
 		Type: generateType, Data: encode(g), Metadata: message.Metadata{Causation: s.turn.Cause, Correlation: s.turn.Correlation},
-		Sender: r.sender, Timeout: timeout, Work: w, Event: event,
+		Sender: r.sender, Timeout: tighter(generateTimeout, s.timeLeft(r.x.opts.Now())), Work: w, Event: event,
 	})
 	w.mu.Lock()
 	known, applied := w.outcome, w.applied
@@ -189,7 +185,7 @@ func (r *runner) answered(c *change, outcome *message.Message) error {
 		if err := c.keepParts(parts); err != nil {
 			return err
 		}
-		return r.endTurn(c, statusFailed, e)
+		return r.failed(c, e)
 	}
 	g, err := r.readGenerated(outcome.Data)
 	if err != nil {
@@ -212,10 +208,8 @@ func (r *runner) answered(c *change, outcome *message.Message) error {
 			}
 			m.Title, m.Summary = &title, &text
 		case typeCalls:
-			for n := range m.Calls { // a program may give ids that were there before
-				if id := &m.Calls[n].ID; !isKernelCall(*id) || len(*id) != 31 || (*id)[5:] <= c.s.LastID || t.call(*id) != nil {
-					*id = callPrefix + r.x.ids.Next(r.x.opts.Now())
-				}
+			for n := range m.Calls { // ids that were never used, since they become idempotency keys (T1)
+				m.Calls[n].ID = callPrefix + r.x.ids.Next(r.x.opts.Now())
 			}
 		default:
 			m.Text = &part.Text
@@ -249,6 +243,17 @@ func (r *runner) answered(c *change, outcome *message.Message) error {
 	t.State, t.Cause = acting, message.ID(calls.ID)
 	t.Used.Calls += len(t.Calls)
 	return nil
+}
+
+// failed ends a turn whose generation has failed. If that is because the turn has used its time, or
+// because its principal has ended, the ending names this cause.
+func (r *runner) failed(c *change, e *message.Error) error {
+	if r.sender.Principal().Life().Err() != nil {
+		e = c.s.revoked()
+	} else if why := c.s.exceeded(r.x.opts.Now()); why != nil && e.Code == 504 {
+		return r.endTurn(c, statusLimited, why)
+	}
+	return r.endTurn(c, statusFailed, e)
 }
 
 // readGenerated reads the reply of Model.Generate, which may be by reference.

@@ -44,7 +44,7 @@ func (x *Sessions) path(ctx context.Context, h *head) (all []Message, err error)
 
 // render makes the request for the next generation.
 func (x *Sessions) render(ctx context.Context, k *kernel.Kernel, s *session, path []Message) *generation {
-	g := &generation{Model: s.Model, Session: s.ID, Tools: s.offered(k, kernel.SenderIn(ctx))}
+	g := &generation{Model: s.Model, Session: s.ID, Tools: x.offered(k, s, kernel.SenderIn(ctx))}
 	g.System, g.Messages = arrange(path)
 	if left := s.Budget.Tokens - s.turn.Used.Tokens; s.Budget.Tokens > 0 {
 		g.MaxTokens = max(left, 1)
@@ -187,15 +187,18 @@ func (x *Sessions) rewind(ctx context.Context, in rewindInput) (out rewindOutput
 		}
 	}
 	k, _ := kernel.Of(ctx)
-	for at := s.Leaf; at > in.To; {
+	denied := make(map[string]bool)
+	for at := s.Leaf; at > in.To; { // decisions come before the calls that they are about
 		m, err := x.read(&s.head, at)
 		if err != nil {
 			return out, err
 		}
+		if m.Approval != nil && m.Decision == deny {
+			denied[m.CallID] = true
+		}
 		for _, c := range m.Calls {
-			name := (&callState{Name: message.Type(c.Name), Args: c.Args})
-			final, _ := name.final()
-			if known, ok := k.Registry().Lookup(final); !ok || known.Kind == message.KindCommand {
+			final, _ := (&callState{Name: message.Type(c.Name), Args: c.Args}).final()
+			if known, ok := k.Registry().Lookup(final); !denied[c.ID] && (!ok || known.Kind == message.KindCommand) {
 				out.Commands = append(out.Commands, undone{m.Seq, c.ID, c.Name, c.Args})
 			}
 		}

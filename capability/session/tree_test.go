@@ -17,6 +17,23 @@ import (
 )
 
 func TestBranches(t *testing.T) {
+	test(t, "a command that was denied isn't listed by a rewind", func(t *testing.T, w *world) {
+		id := w.create(`{"tools":["Test.*"]}`)
+		w.scripted(answer{calls: []string{`Test.Outside {"key":"a"}`, `Test.Outside {"key":"b"}`}})
+		w.send(id, "go")
+		synctest.Wait()
+		pending := w.get(id).Pending
+		w.must("Session.Decide", decision(id, pending[0], `"decision":"deny"`), nil)
+		w.must("Session.Decide", decision(id, pending[1], `"decision":"allow"`), nil)
+		synctest.Wait()
+		var out struct {
+			Commands []struct{ Call string }
+		}
+		w.must("Session.Rewind", fmt.Sprintf(`{"session":%q,"to":0}`, id), &out)
+		if len(out.Commands) != 1 || out.Commands[0].Call != pending[1] {
+			t.Errorf("got %+v, want %s", out.Commands, pending[1])
+		}
+	})
 	test(t, "rewind and fork delete nothing", func(t *testing.T, w *world) {
 		id := w.create(`{"tools":["Test.*"]}`)
 		w.scripted(answer{text: "one"}, answer{calls: []string{`Test.Count {"key":"a"}`, `Test.Look {"key":"b"}`}}, answer{text: "two"}, answer{text: "three"}, answer{text: "four"})
@@ -103,15 +120,15 @@ func TestAgents(t *testing.T) {
 			case last.Text == "parent":
 				return answer{calls: []string{`Agent.Ask {"text":"child"}`}}
 			case last.Text == "child":
-				return answer{calls: []string{`Syscall.Call {"type":"Test.Outside","data":{"key":"x"}}`, `Syscall.Call {"type":"Test.Look","data":{"key":"y"}}`}}
+				return answer{calls: []string{`Syscall.Call {"type":"Test.Outside","data":{"key":"x"}}`, `Syscall.Call {"type":"Test.Look","data":{"key":"y"}}`, `Syscall.Call {"type":"Test.Count","data":{"key":"z"}}`}}
 			}
 			return answer{text: "fine"}
 		}
-		id := w.create(`{"tools":["Agent.Ask"],"policy":[{"match":"Test.Outside","decide":"deny"}],"budget":{"steps":10}}`)
+		id := w.create(`{"tools":["Agent.Ask","Test.Outside","Test.Look"],"policy":[{"match":"Test.Outside","decide":"deny"}],"budget":{"steps":10}}`)
 		if out := w.say(id, "parent"); out.Status != "done" || len(w.outside()) != 0 {
 			t.Errorf("got %+v, done %q", out, w.outside())
 		}
-		if i := w.get(id); i.Used.Steps != 4 || i.Used.Calls != 3 {
+		if i := w.get(id); i.Used.Steps != 4 || i.Used.Calls != 4 {
 			t.Errorf("the parent has used %+v", i.Used)
 		}
 		var list struct {
@@ -121,8 +138,22 @@ func TestAgents(t *testing.T) {
 		if len(list.Sessions) != 2 || list.Sessions[0].Parent != id {
 			t.Errorf("got %+v", list)
 		}
-		if got := w.brief(list.Sessions[0].Session); !strings.Contains(got, "403") {
+		// The rules of the parent deny one call, and another one isn't among its tools.
+		if got := w.brief(list.Sessions[0].Session); strings.Count(got, "403") != 2 || !strings.Contains(got, `{"key":"y"}`) || w.counted("z") != 0 {
 			t.Errorf("the child: %s", got)
+		}
+	})
+	test(t, "tools and rules that would match nothing", func(t *testing.T, w *world) {
+		for _, data := range []string{
+			`{"policy":[{"match":"test.*","decide":"deny"}]}`, `{"policy":[{"match":"Test.Out*","decide":"deny"}]}`, `{"policy":[{"match":"Old.Look","decide":"deny"}]}`,
+			`{"policy":[{"match":"*","decide":"allow"},{"match":"[","decide":"deny"}]}`, `{"tools":["test.look"]}`, `{"tools":[{"name":"look","description":"It has no schema."}]}`,
+		} {
+			w.wants(422, w.callAs(nil, "Session.Create", data, nil), "Schema validation failed")
+		}
+		w.say(w.create(`{"tools":[]}`), "go")
+		w.say(w.create(`{}`), "go")
+		if len(w.asked[0].Tools) != 0 || len(w.asked[1].Tools) == 0 {
+			t.Errorf("offered %v without tools, and %v by default", w.asked[0].Tools, w.asked[1].Tools)
 		}
 	})
 	test(t, "a tool that runs elsewhere", func(t *testing.T, w *world) {
@@ -156,11 +187,16 @@ func TestAgents(t *testing.T) {
 		if got := w.brief(out.Session); !strings.Contains(got, `tool-results {"key":"a"}`) || w.counted("a") != 0 || len(w.asked[0].Tools) != 1 {
 			t.Errorf("got %s", got)
 		}
-		p.End(principal.ErrRevoked)
-		w.send(out.Session, "again")
+		w.scripted(answer{deltas: []string{"so far"}, hold: make(chan struct{})})
+		w.send(out.Session, "more")
 		synctest.Wait()
-		if i := w.get(out.Session); i.Last.Status != "failed" {
-			t.Errorf("got %+v", i)
+		p.End(principal.ErrRevoked)
+		for range 2 { // the turn that runs, and one that begins then
+			synctest.Wait()
+			if i := w.get(out.Session); i.Last == nil || i.Last.Status != "failed" || i.Last.Error.Code != 403 {
+				t.Errorf("got %+v", i.Last)
+			}
+			w.send(out.Session, "again")
 		}
 	})
 }

@@ -71,12 +71,17 @@ func (x *Sessions) work(ctx context.Context, l *work.Lease) {
 	defer r.live.run(nil)
 	switch {
 	case who == nil || who.Life().Err() != nil:
-		r.fail(message.Errorf(403, "The token %q, which has created the session, was revoked or has expired", s.Token))
+		r.fail(s.revoked())
 	case l.Attempt > maxTakeovers:
 		r.fail(message.Errorf(500, "The kernel ended %d times during the turn; Session.Continue tries again", l.Attempt-1))
 	default:
 		r.loop()
 	}
+}
+
+// revoked is the error of a turn whose principal has ended.
+func (s *session) revoked() *message.Error {
+	return message.Errorf(403, "The token %q, which has created the session, was revoked or has expired", s.Token)
 }
 
 // drop takes a task out of the queue whose session has no open turn.

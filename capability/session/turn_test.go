@@ -126,6 +126,21 @@ func TestTurns(t *testing.T) {
 			w.asked = nil
 		}
 	})
+	test(t, "time ends a turn", func(t *testing.T, w *world) {
+		for _, slow := range []answer{{deltas: []string{"so far"}, hold: make(chan struct{})}, {calls: []string{`Test.Outside {"key":"hang"}`}}} {
+			id := w.create(`{"tools":["Test.*"],"budget":{"time":5000},"policy":[{"match":"Test.*","decide":"allow"}]}`)
+			w.scripted(slow)
+			if out := w.say(id, "go"); out.Status != "limited" || out.Error.Code != 429 || out.Text != strings.Join(slow.deltas, "") {
+				t.Errorf("got %+v", out)
+			}
+			w.must("Session.Continue", fmt.Sprintf(`{"session":%q}`, id), nil)
+			synctest.Wait()
+			if i := w.get(id); i.Last.Status != "done" {
+				t.Errorf("got %+v", i)
+			}
+			w.check(id)
+		}
+	})
 	test(t, "another model from an input on", func(t *testing.T, w *world) {
 		id := w.create(`{"model":"one"}`)
 		w.scripted(answer{text: "1"}, answer{text: "2"}, answer{text: "3"})

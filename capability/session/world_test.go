@@ -142,7 +142,7 @@ func (w *world) open() {
 		}
 		return in, nil
 	})
-	look := kernel.Query(kernel.Definition{Type: "Test.Look", Summary: "Look."}, func(_ context.Context, in keyData) (keyData, error) { return in, nil })
+	look := kernel.Query(kernel.Definition{Type: "Test.Look", Summary: "Look.", Aliases: []message.Type{"Old.Look"}}, func(_ context.Context, in keyData) (keyData, error) { return in, nil })
 	// Code that calls another syscall.
 	code := kernel.Command(kernel.Definition{Type: "Test.Code", Summary: "Call."}, func(ctx context.Context, in keyData) (keyData, error) {
 		_, err := kernel.Invoke(ctx, message.Type(in.Key), []byte(`{"key":"code"}`))
@@ -363,10 +363,13 @@ type info struct {
 	Pending               []string
 	Queued                int
 	Seq, Leaf             uint64
-	Last                  *struct{ Turn, Status string }
-	Used                  struct{ Steps, Tokens, Calls int }
-	Agent                 *struct{ Hash, Now string }
-	Tools                 []struct{ Name string }
+	Last                  *struct {
+		Turn, Status string
+		Error        *struct{ Code int }
+	}
+	Used  struct{ Steps, Tokens, Calls int }
+	Agent *struct{ Hash, Now string }
+	Tools []struct{ Name string }
 }
 
 func (w *world) get(id string) (i info) {

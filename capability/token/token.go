@@ -116,8 +116,10 @@ func (d *Directory) renew(ctx context.Context, h *holder) (secretOutput, error) 
 
 // keep makes a principal of a token that is new or was changed, and stores it. mu is held.
 func (d *Directory) keep(ctx context.Context, h *holder) (err error) {
-	if err := checkPatterns(ctx, slices.Concat(h.Grant.Allow, h.Grant.Deny)); err != nil {
-		return err
+	if k, ok := kernel.Of(ctx); ok {
+		if err := k.Registry().CheckNames(slices.Concat(h.Grant.Allow, h.Grant.Deny)); err != nil {
+			return err
+		}
 	}
 	if h.principal, err = principal.New(h.ID, h.Name, h.Grant); err != nil {
 		return err
@@ -136,29 +138,6 @@ func (d *Directory) keep(ctx context.Context, h *holder) (err error) {
 			d.expiry.Reset(time.Millisecond)
 		}
 	})
-}
-
-// checkPatterns refuses patterns of older names: rights are decided by the names that are
-// listed, so a pattern of another name would do nothing.
-func checkPatterns(ctx context.Context, patterns []string) error {
-	k, ok := kernel.Of(ctx)
-	if !ok {
-		return nil
-	}
-	listed := func(domain string) bool {
-		return slices.ContainsFunc(k.Registry().Types(), func(t message.Type) bool { return t.Domain() == domain })
-	}
-	for _, m := range k.Registry().Modules() {
-		for _, s := range m.Syscalls {
-			for _, alias := range s.Aliases {
-				domain := alias.Domain()
-				if slices.Contains(patterns, string(alias)) || slices.Contains(patterns, domain+".*") && !listed(domain) {
-					return message.Errorf(422, "Schema validation failed: %s is another name for %s; write that", alias, s.Type)
-				}
-			}
-		}
-	}
-	return nil
 }
 
 // shownOnce refuses what would keep a secret in order to repeat it.

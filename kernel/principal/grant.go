@@ -91,6 +91,19 @@ var ownersOnly = []string{"Token.*", "Kernel.Ticket", "Kernel.Console", "Mcp.Add
 
 var patternForm = regexp.MustCompile(`^(\*|[A-Z][A-Za-z0-9]*|([A-Z][A-Za-z0-9]*|\*)\.([A-Z][A-Za-z0-9]*|\*))$`)
 
+// CheckPattern returns a 422 for a pattern that [Matches] no type, since it isn't one. The field is
+// where it stands.
+func CheckPattern(field, pattern string) error {
+	if patternForm.MatchString(pattern) {
+		return nil
+	}
+	hint := ""
+	if meant := message.Repair(pattern); meant != "" {
+		hint = fmt.Sprintf(" (did you mean %s?)", meant)
+	}
+	return invalid(field, "%s: expected a syscall or a pattern such as Memory.* or *.Get, got %q%s", field, message.Clip(pattern, 64), hint)
+}
+
 // check returns what makes no sense.
 func (g *Grant) check() error {
 	if g.Preset != Bare && !slices.Contains(Presets, g.Preset) {
@@ -98,12 +111,8 @@ func (g *Grant) check() error {
 	}
 	for field, patterns := range map[string][]string{"allow": g.Allow, "deny": g.Deny} {
 		for _, p := range patterns {
-			if !patternForm.MatchString(p) {
-				hint := ""
-				if meant := message.Repair(p); meant != "" {
-					hint = fmt.Sprintf(" (did you mean %s?)", meant)
-				}
-				return invalid(field, "%s: expected a syscall or a pattern such as Memory.* or *.Get, got %q%s", field, message.Clip(p, 64), hint)
+			if err := CheckPattern(field, p); err != nil {
+				return err
 			}
 		}
 	}
