@@ -15,6 +15,7 @@ import (
 type Connections struct {
 	InFlight     atomic.Int64 // slow calls
 	ReadAhead    atomic.Int64 // bytes of messages that wait for their turn
+	Spare        atomic.Int64 // goroutines that wait for the turn of their connection
 	PendingBytes atomic.Int64 // of answers that wait
 
 	mu    sync.Mutex

@@ -96,6 +96,7 @@ type Connection struct {
 	slow       slowCalls
 	ahead      readAhead
 	reading    bool // another goroutine reads ahead, and the turn does not read; of the goroutine that has the turn
+	spares     spares
 
 	current  atomic.Pointer[kernel.Call]
 	watching sync.Mutex
@@ -131,7 +132,8 @@ func (c *Connection) Serve(ctx context.Context) error {
 }
 
 // Start is Serve for a caller that does not wait: it returns at once, and ended is called with
-// the error at the end. A connection that is idle has one goroutine.
+// the error at the end. A connection that is idle has one goroutine, and at most 8 more if it has made
+// slow calls.
 func (c *Connection) Start(ctx context.Context, ended func(error)) {
 	c.begin(ctx, ended)
 	go c.turn()
@@ -173,7 +175,10 @@ func (c *Connection) Count(s *kernel.Stats) {
 	}
 }
 
-func (c *Connection) turn() { c.turnWith(c.next()) }
+func (c *Connection) turn() {
+	for c.turnWith(c.next()) && c.awaitTurn() {
+	}
+}
 
 func (c *Connection) next() (message.Message, kernel.Emit, error) {
 	if c.reading {
@@ -182,8 +187,9 @@ func (c *Connection) next() (message.Message, kernel.Emit, error) {
 	return c.read()
 }
 
-// turnWith runs one message after the other, beginning with this one.
-func (c *Connection) turnWith(m message.Message, send kernel.Emit, err error) {
+// turnWith runs one message after the other, beginning with this one. It returns when the turn has
+// passed to another goroutine, and reports whether that was for a slow call, which has ended.
+func (c *Connection) turnWith(m message.Message, send kernel.Emit, err error) (slow bool) {
 	var call *kernel.Call // ours
 	left := false
 	defer func() {
@@ -200,7 +206,7 @@ func (c *Connection) turnWith(m message.Message, send kernel.Emit, err error) {
 			if err != errQueueEmpty {
 				c.end(err)
 			}
-			return
+			return false
 		}
 		if call = c.k.Admit(c.queries, &m, send, c); call == nil {
 			continue
@@ -210,9 +216,9 @@ func (c *Connection) turnWith(m message.Message, send kernel.Emit, err error) {
 			if a := c.beginSlow(call); a != nil {
 				// This goroutine has the call at hand: another one takes the turn.
 				left = true
-				go c.turn()
+				c.passTurn()
 				a.run()
-				return
+				return true
 			}
 			continue
 		}
@@ -227,7 +233,7 @@ func (c *Connection) turnWith(m message.Message, send kernel.Emit, err error) {
 		call.Run()
 		if !c.current.CompareAndSwap(call, nil) {
 			left = true
-			return
+			return false
 		}
 		call = nil // a connection that is idle holds nothing of it
 	}
@@ -288,6 +294,7 @@ func (c *Connection) end(err error) {
 		stopWatching = c.watchPeer()
 	}
 	c.goroutines.Wait()
+	c.spares.end()
 	c.stopTimer()
 	c.pending.close()
 	stopWatching()

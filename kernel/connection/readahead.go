@@ -63,7 +63,9 @@ func (c *Connection) readAhead() {
 			}
 		case !c.enqueue(&m, send):
 			c.reading = false
-			c.turnWith(m, send, nil)
+			if c.turnWith(m, send, nil) && c.awaitTurn() {
+				c.turn()
+			}
 			return
 		}
 	}
