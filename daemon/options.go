@@ -182,6 +182,7 @@ type Web struct {
 	CertFile, KeyFile string   // of TLS, in PEM; read again when they change
 	Hosts             []string // names of this machine, beside localhost and its address
 	Origins           []string // of web pages that are let in, with the token
+	Issuer            string   // the authorization server that MCP clients are told of; "" means none
 
 	// An address that other machines can reach is served with TLS and a token only, and beside
 	// the Keys of the Socket none is served, unless these allow it.
@@ -274,6 +275,8 @@ func (w *Web) check(signed bool) error {
 		return wrong("tls-cert", "a certificate and its key belong together; give both tls-cert and tls-key, or none")
 	case w.NoToken && w.TokenFile != "":
 		return wrong("no-token", "contradicts token-file; leave one out")
+	case w.Issuer != "" && (w.CertFile == "" || w.NoToken):
+		return wrong("oauth-issuer", "clients get tokens of an authorization server for an address with TLS and a token only; give tls-cert and tls-key, and leave out no-token")
 	case w.NoToken && signed:
 		return wrong("no-token", "HTTP would let in callers that can't sign for auth-key; leave one of them out")
 	case signed && w.Address != "" && !w.Optional && !w.InsecureWithoutSignature:
@@ -287,6 +290,11 @@ func (w *Web) check(signed bool) error {
 func (w *Web) guard() (g httpd.Guard, err error) {
 	if g.Hosts, err = parseNames("allow-host", w.Hosts, httpd.ParseHost); err == nil {
 		g.Origins, err = parseNames("allow-origin", w.Origins, httpd.ParseOrigin)
+	}
+	if w.Issuer != "" && err == nil {
+		if g.Issuer, err = httpd.ParseIssuer(w.Issuer); err != nil {
+			err = &OptionError{"oauth-issuer", err}
+		}
 	}
 	return g, err
 }

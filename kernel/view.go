@@ -106,7 +106,7 @@ func (c *catalog) part(p *principal.Principal) *catalog {
 	part := emptyCatalog()
 	for _, s := range c.sections {
 		mine := *s
-		mine.entries = slices.DeleteFunc(slices.Clone(s.entries), func(e *entry) bool { return p.May(e.Target()) != nil })
+		mine.entries = slices.DeleteFunc(slices.Clone(s.entries), func(e *entry) bool { return !p.Allows(e.Target()) })
 		if len(mine.entries) == 0 && len(s.entries) > 0 {
 			continue
 		}

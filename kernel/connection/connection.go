@@ -135,13 +135,13 @@ func (c *Connection) Serve(ctx context.Context) error {
 // the error at the end. A connection that is idle has one goroutine, and at most 8 more if it has made
 // slow calls.
 func (c *Connection) Start(ctx context.Context, ended func(error)) {
+	c.queries, c.abandon = context.WithCancel(ctx)
 	c.begin(ctx, ended)
 	go c.turn()
 }
 
 func (c *Connection) begin(ctx context.Context, ended func(error)) {
 	c.ctx, c.ended, c.sender = ctx, ended, kernel.SenderIn(ctx)
-	c.queries, c.abandon = context.WithCancel(ctx)
 	c.id = c.k.Connections().Add(c)
 }
 
@@ -390,6 +390,7 @@ func StartOne(ctx context.Context, k *kernel.Kernel, request message.Message, se
 func RunOne(ctx context.Context, k *kernel.Kernel, request message.Message, send kernel.Emit, late func()) error {
 	c := New(k, &single{request: request, send: send, late: late}, &Options{NoRequests: true})
 	ended := make(chan error, 1)
+	c.queries, c.abandon = ctx, func() {} // a query ends with its caller's context
 	c.begin(ctx, func(err error) { ended <- err })
 	c.turn()
 	return <-ended

@@ -44,6 +44,10 @@ type Guard struct {
 	// Anyone returns the principal of callers who need no secret. Nil means the owner.
 	Anyone func() *principal.Principal
 
+	// Issuer is the address of the authorization server that gives clients the secrets which Authenticate knows.
+	// Clients are told of it, for which the door must have TLS. "" means that they aren't.
+	Issuer string
+
 	// Console lets the pages of the console in, which send a cookie. Nil means that there is
 	// no console.
 	Console *ConsoleGuard
@@ -133,6 +137,9 @@ func (g *Guard) check(w http.ResponseWriter, r *http.Request) (p *principal.Prin
 			return nil, why
 		}
 	}
+	if g.describe(w, r) {
+		return nil, ""
+	}
 	return g.authenticate(w, r)
 }
 
@@ -188,7 +195,7 @@ func (g *Guard) authenticate(w http.ResponseWriter, r *http.Request) (p *princip
 		g.Console.Refuse(w, http.StatusUnauthorized, "This browser isn't signed in.")
 		return nil, refusedToken
 	}
-	w.Header().Set("WWW-Authenticate", `Bearer realm="kernos"`)
+	w.Header().Set("WWW-Authenticate", g.challenge(r))
 	text := "This needs a token of the daemon: send the header Authorization: Bearer TOKEN (kernos token prints one); a web page that opens a WebSocket sends the protocols kernos and kernos.token.TOKEN"
 	if given {
 		text = "This is not a token of the daemon, or not any more; kernos token prints the default one, and kernos token create NAME makes another"

@@ -180,6 +180,33 @@ func TestHostsAndOriginsOnTheCommandLine(t *testing.T) {
 	}
 }
 
+// A client without a token is told which authorization server gives one, if one was named.
+func TestProtectedResourceMetadata(t *testing.T) {
+	named := open(t, siteOptions{guard: &Guard{Authenticate: authenticate, Issuer: "https://login.example.com"}})
+	for path, resource := range map[string]string{"/.well-known/oauth-protected-resource/mcp": "/mcp", "/.well-known/oauth-protected-resource": ""} {
+		want := `{"resource":"https://` + named.addr + resource + `","authorization_servers":["https://login.example.com"],"bearer_methods_supported":["header"],"resource_name":"Kernos"}`
+		if a := named.do("GET", path, ""); a.status != 200 || string(a.body) != want {
+			t.Errorf("%s: %d %s", path, a.status, a.body)
+		}
+	}
+	want := `Bearer realm="kernos", resource_metadata="https://` + named.addr + `/.well-known/oauth-protected-resource/mcp"`
+	if a := named.do("POST", "/mcp", "{}"); a.status != 401 || a.header.Get("WWW-Authenticate") != want {
+		t.Errorf("%d %s", a.status, a.header.Get("WWW-Authenticate"))
+	}
+	if a := named.do("GET", "/.well-known/oauth-protected-resource/other", ""); a.status != 401 {
+		t.Errorf("another path: %d %s", a.status, a.body)
+	}
+	unnamed := open(t, siteOptions{guard: &Guard{Authenticate: authenticate}})
+	if a := unnamed.do("GET", "/.well-known/oauth-protected-resource/mcp", ""); a.status != 401 || a.header.Get("WWW-Authenticate") != `Bearer realm="kernos"` {
+		t.Errorf("without an issuer: %d %s", a.status, a.header.Get("WWW-Authenticate"))
+	}
+	for text, ok := range map[string]bool{"https://login.example.com": true, "https://a.example/tenant": true, "http://a.example": false, "a.example": false, "https://a.example?x": false} {
+		if _, err := ParseIssuer(text); (err == nil) != ok {
+			t.Errorf("issuer %q: %v", text, err)
+		}
+	}
+}
+
 // Whatever the headers are, nobody comes in without the token, under another name, or as a
 // page of another origin.
 func FuzzGuard(f *testing.F) {

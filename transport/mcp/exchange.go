@@ -28,7 +28,7 @@ type exchange struct {
 	replied bool                               // the reply names a job, which the client follows
 	asked   message.ID                         // of the message that the tool is called with, or ""
 	cancel  func()                             // nil for what doesn't wait; guarded by mu
-	among   *session // where it can be found by its id; nil if nowhere
+	among   *session                           // where it can be found by its id; nil if nowhere
 
 	asking sync.Mutex    // the client is asked one thing at a time
 	again  chan struct{} // closed when the client has come back with an answer; guarded by the parking

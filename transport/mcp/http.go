@@ -77,7 +77,6 @@ func (s *Server) post(cut context.Context, w http.ResponseWriter, r *http.Reques
 		refuse(w, status, nil, &failure{code: mcp.InvalidRequest, text: "Invalid request: the message can't be read: " + err.Error()})
 		return
 	}
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	scan := scanners.Get().(*jsonscan.Scanner)
 	f, bad := parse(scan, body)
 	scanners.Put(scan)
@@ -197,7 +196,7 @@ func (s *Server) named(w http.ResponseWriter, r *http.Request, id []byte) *sessi
 
 // answer serves an exchange over HTTP.
 func (s *Server) answer(cut context.Context, w http.ResponseWriter, r *http.Request, f *frame, c *client) {
-	h := &httpExchange{events: newEventStream(c.session, w), exchange: exchange{s: s, frame: *f, client: c, choice: choiceOf(r), among: c.session}}
+	h := &httpExchange{events: newEventStream(c.session, w), w: w, exchange: exchange{s: s, frame: *f, client: c, choice: choiceOf(r), among: c.session}}
 	x := &h.exchange
 	h.lasting = lasting{cut, r.Context(), x}
 	x.ctx, x.out, x.run = &h.lasting, h.events, h.call
@@ -244,11 +243,14 @@ type httpExchange struct {
 	exchange
 	lasting lasting
 	events  *eventStream
+	w       http.ResponseWriter
 	left    chan struct{} // closed when the client has left; nil for what doesn't wait
 }
 
 // outlive prepares what may go on when the request has ended.
 func (h *httpExchange) outlive() {
+	// The deadline of the body would end the wait for a client that leaves.
+	_ = http.NewResponseController(h.w).SetReadDeadline(time.Time{})
 	ctx, cancel := context.WithCancel(&h.lasting)
 	h.left = make(chan struct{})
 	h.mu.Lock()

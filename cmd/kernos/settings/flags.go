@@ -72,6 +72,7 @@ func addServerFlags(c *cobra.Command, o *daemon.Options) {
 	f.StringVar(&w.KeyFile, "tls-key", "", "the `FILE` with the key of that certificate, in PEM")
 	f.StringArrayVar(&w.Hosts, "allow-host", nil, "a `NAME` by which callers know this machine, beside localhost and its address; can be repeated")
 	f.StringArrayVar(&w.Origins, "allow-origin", nil, "let in web pages of this `ORIGIN` (https://app.example.com), with the token; can be repeated")
+	f.StringVar(&w.Issuer, "oauth-issuer", "", "tell MCP clients the `URL` of the authorization server that gives them tokens of this daemon; needs TLS")
 	f.Var((*quantity.Rate)(&l.RequestRate), "request-rate", "how many HTTP requests per second are taken from one address; 0 means no limit")
 	f.BoolVar(&w.InsecureWithoutTLS, "insecure-listen-without-tls", false, "serve an address that other machines can reach although its traffic can be read on the way")
 	f.BoolVar(&w.InsecureWithoutToken, "insecure-listen-without-token", false, "serve an address that other machines can reach although no token is required")

@@ -30,7 +30,7 @@ var names = []string{
 	"addr", "allow-host", "allow-origin", "auth-key", "development", "directory", "embeddings", "execute", "fetch-allow", "fetch-deny",
 	"fetch-only", "fetch-retries", "frame-rate", "grace", "idempotency-ttl", "idle", "in-flight", "in-flight-all", "insecure-listen-without-signature", "jobs",
 	"insecure-listen-without-tls", "insecure-listen-without-token", "journal-age", "journal-size", "line-time", "max-body", "max-connections", "models", "mount",
-	"no-http", "no-token", "open-unbound-secrets", "request-rate", "require-agent", "seal-key", "stall", "timeout", "tls-cert", "tls-key", "token-file",
+	"no-http", "no-token", "oauth-issuer", "open-unbound-secrets", "request-rate", "require-agent", "seal-key", "stall", "timeout", "tls-cert", "tls-key", "token-file",
 }
 
 // lists are the settings that can have several values: as a list in the configuration file, and
