@@ -77,7 +77,7 @@ func (x *Index) checkSigns(r store.Snapshot, k *block) error {
 	wrong := uint64(0)
 	err := x.rows(r, k.ids, func(id uint64, row []byte) {
 		at, _ := slices.BinarySearch(k.ids, id)
-		signs := appendSigns(nil, row[4:], func(b byte) bool { return int8(b) > 0 })
+		signs := rowSigns(nil, row)
 		if !slices.Equal(signs, k.signs[at*per:(at+1)*per]) {
 			wrong = id
 		}

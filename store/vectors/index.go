@@ -347,7 +347,7 @@ func (p *packer) append() (more bool, err error) {
 			e = &p.m.blocks[len(p.m.blocks)-1]
 		}
 		k.ids = append(k.ids, keyID(row.Key))
-		k.signs = appendSigns(k.signs, row.Value[4:], func(b byte) bool { return int8(b) > 0 })
+		k.signs = rowSigns(k.signs, row.Value)
 		n++
 	}
 	if n > 0 {

@@ -12,8 +12,9 @@ import (
 )
 
 const (
-	oversample = 32    // candidates that are scored for each hit that is wanted
-	fewest     = 512   // candidates at least
+	oversample = 8    // candidates that are scored for each hit that is wanted
+	fewest     = 128   // candidates at least
+	poolSize   = 16    // entries that are looked at more closely for each candidate
 	exact      = 16384 // entries that are scored without looking at signs
 )
 
@@ -148,10 +149,19 @@ func (x *Index) candidates(ctx context.Context, r store.Snapshot, f *filter, hit
 	blocks = slices.DeleteFunc(slices.Clone(blocks), func(k *block) bool { return k.ids[len(k.ids)-1] < f.From || k.ids[0] >= f.To })
 	d := distances.Get().(*distance)
 	defer distances.Put(d)
-	if err := d.measure(ctx, blocks, appendSigns(nil, f.Vector, func(v float32) bool { return v > 0 })); err != nil {
+	query := mixed(f.Vector)
+	if err := d.measure(ctx, blocks, appendSigns(nil, query)); err != nil {
 		return nil, err
 	}
-	return d.nearest(blocks, f, max(oversample*f.Limit, fewest)), ctx.Err()
+	wanted := max(oversample*f.Limit, fewest)
+	pool := d.nearest(blocks, f, poolSize*wanted, newWeights(query))
+	slices.SortFunc(pool, func(a, b Hit) int { return cmp.Compare(b.Score, a.Score) })
+	var ids []uint64
+	for _, p := range pool[:min(len(pool), wanted)] {
+		ids = append(ids, p.ID)
+	}
+	slices.Sort(ids)
+	return ids, ctx.Err()
 }
 
 // A distance is how many signs of each entry differ from those of a query.
@@ -204,11 +214,39 @@ func differing(counts []uint16, signs, query []uint64) {
 	}
 }
 
-// nearest returns so many accepted entries with the fewest differing signs, or somewhat more; their ids ascend.
-func (d *distance) nearest(blocks []*block, f *filter, wanted int) []uint64 {
-	var ids []uint64
+// weights are what the signs of an entry say of its score, eight of them at a time.
+type weights [][256]float32
+
+func newWeights(query []float32) weights {
+	w := make(weights, len(query)/8)
+	for i := range w {
+		q := query[8*i : 8*i+8]
+		for _, v := range q {
+			w[i][0] -= v
+		}
+		for signs := 1; signs < 256; signs++ {
+			w[i][signs] = w[i][signs&(signs-1)] + 2*q[bits.TrailingZeros8(uint8(signs))]
+		}
+	}
+	return w
+}
+
+func (w weights) score(signs []uint64) (sum float32) {
+	for i, word := range signs {
+		t := w[8*i : 8*i+8 : 8*i+8]
+		sum += t[0][byte(word)] + t[1][byte(word>>8)] + t[2][byte(word>>16)] + t[3][byte(word>>24)] +
+			t[4][byte(word>>32)] + t[5][byte(word>>40)] + t[6][byte(word>>48)] + t[7][byte(word>>56)]
+	}
+	return sum
+}
+
+// nearest returns so many accepted entries with the fewest differing signs, or somewhat more, and what their signs say of
+// their scores.
+func (d *distance) nearest(blocks []*block, f *filter, wanted int, w weights) []Hit {
+	var found []Hit
+	per := len(w) / 8
 	look := wanted // how many entries the filter is asked about at a time
-	for next := 0; next < len(d.counts) && len(ids) < wanted; look *= 4 {
+	for next := 0; next < len(d.counts) && len(found) < wanted; look *= 4 {
 		from, n := next, 0
 		for ; next < len(d.counts) && n < look; next++ {
 			n += d.counts[next]
@@ -221,12 +259,11 @@ func (d *distance) nearest(blocks []*block, f *filter, wanted int) []uint64 {
 		for _, k := range blocks {
 			for i, n := range rest[:len(k.ids)] {
 				if n-low < span && f.accepts(k.ids[i]) {
-					ids = append(ids, k.ids[i])
+					found = append(found, Hit{k.ids[i], w.score(k.signs[i*per : (i+1)*per])})
 				}
 			}
 			rest = rest[len(k.ids):]
 		}
 	}
-	slices.Sort(ids)
-	return ids
+	return found
 }

@@ -24,6 +24,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 
 	"kernos/store"
@@ -100,22 +101,56 @@ func unit(vector []float32) []float32 {
 	return u
 }
 
-// words is how many words of 64 bits the signs of a vector take.
-func words(dimensions int) int { return (dimensions + 63) / 64 }
+// words is how many words of 64 bits the signs of a vector take: a power of two.
+func words(dimensions int) int { return 1 << bits.Len(uint(dimensions-1)>>6) }
+
+// mixed returns a vector in other coordinates, to which each of its numbers contributes alike. Angles stay as they are. Models put
+// most of the meaning into few dimensions, so that most signs of their own numbers say little: among 100,000 glosses of WordNet, 128
+// candidates by these signs hold .98 of the nearest ten, and 512 by those of the numbers themselves .88.
+func mixed(vector []float32) []float32 {
+	m := make([]float32, 64*words(len(vector)))
+	copy(m, vector)
+	seed := uint64(0x9E3779B97F4A7C15)
+	for range 2 {
+		for i := range m { // as by a coin that always falls alike
+			seed = seed*6364136223846793005 + 1442695040888963407
+			if seed>>63 == 1 {
+				m[i] = -m[i]
+			}
+		}
+		for half := 1; half < len(m); half *= 2 { // a Walsh-Hadamard transform
+			for at := 0; at < len(m); at += 2 * half {
+				a, b := m[at:at+half], m[at+half:at+2*half]
+				for i, v := range a {
+					a[i], b[i] = v+b[i], v-b[i]
+				}
+			}
+		}
+	}
+	return m
+}
 
 // appendSigns appends the signs of numbers: a bit is set for what is above 0.
-func appendSigns[T byte | float32](dst []uint64, numbers []T, positive func(T) bool) []uint64 {
-	for len(numbers) > 0 {
+func appendSigns(dst []uint64, numbers []float32) []uint64 {
+	for n := range slices.Chunk(numbers, 64) {
 		var w uint64
-		n := min(64, len(numbers))
-		for i, v := range numbers[:n] {
-			if positive(v) {
+		for i, v := range n {
+			if v > 0 {
 				w |= 1 << i
 			}
 		}
-		dst, numbers = append(dst, w), numbers[n:]
+		dst = append(dst, w)
 	}
 	return dst
+}
+
+// rowSigns appends the signs of a row.
+func rowSigns(dst []uint64, row []byte) []uint64 {
+	numbers := make([]float32, len(row)-4)
+	for i, b := range row[4:] {
+		numbers[i] = float32(int8(b))
+	}
+	return appendSigns(dst, mixed(numbers))
 }
 
 // A block is the signs of some thousand entries, whose ids ascend. It is never changed.
