@@ -14,7 +14,7 @@ import (
 
 // MinNear is how near a text must be to a query to be found by its meaning: below that, most have
 // nothing to do with it.
-const MinNear = 0.35
+const MinNear = 0.2
 
 // A Meaning compares texts by what they mean. It keeps the vectors of texts that were compared
 // lately, by their hash, so that a text is embedded once. It is safe for concurrent use.
