@@ -55,7 +55,7 @@ func (d *Daemon) modules(r *kernel.Registry) ([]kernel.Module, error) {
 	}
 	return []kernel.Module{
 		s.tree.Module(),
-		content.New(contentFiles{s.tree}, &content.Options{Client: s.client, Registry: r, Execute: o.Execute}).Module(),
+		content.New(contentFiles{s.tree}, &content.Options{Client: s.client, Registry: r, Meaning: s.meaning, Execute: o.Execute}).Module(),
 		fetch.Module(fetch.Options{Client: s.client, Blobs: s, Open: s.keys.Open, MaxBody: o.Fetch.MaxBody, Retries: o.Fetch.Retries}),
 		s.keys.Module(),
 		blob.Module(blob.Options{Dir: s.blobs, Reaches: s.callerReaches, Log: o.Log}),

@@ -16,6 +16,7 @@ import (
 	"kernos/internal/backoff"
 	"kernos/internal/embed"
 	"kernos/internal/outbound"
+	"kernos/internal/ranked"
 	"kernos/journal"
 	"kernos/kernel"
 	"kernos/message"
@@ -44,6 +45,7 @@ type state struct {
 	asking   *http.Client                                               // of those to language models
 	keys     *crypto.Keyring
 	embed    []embed.Model   // the one that is chosen, then others that may have made vectors
+	meaning  *ranked.Meaning // of texts that have no index
 	vectors  *vectors.Cache  // of all indexes of vectors
 	dropped  journal.Dropped // by maintain, since it was reported
 
@@ -106,7 +108,8 @@ func newState(home Home, o *Options, socket string) (*state, error) {
 		}
 		return confined.Resolve(ctx, p)
 	}
-	s.memory = memory.New(s.store, s.blobs, &memory.Options{Resolve: s.resolve, Reaches: s.callerReaches, Proc: s.proc, ProcKeys: s.procKeys, Log: o.Log})
+	s.meaning = ranked.NewMeaning(s.embed[0])
+	s.memory = memory.New(s.store, s.blobs, &memory.Options{Meaning: s.meaning, Resolve: s.resolve, Reaches: s.callerReaches, Proc: s.proc, ProcKeys: s.procKeys, Log: o.Log})
 	s.journal = journal.New(s.store, &journal.Options{
 		Retention: journal.Retention{MaxAge: o.Retention.MaxAge, MaxBytes: o.Retention.journalBytes()}, Blobs: s, Log: o.Log,
 		Models: s.embed, Vectors: s.vectors,

@@ -3,6 +3,7 @@ package kernel
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"kernos/internal/jsonscan"
@@ -17,6 +18,22 @@ const (
 	RefusedData  = `"[refused]"`       // data of a message that no handler has seen
 	OmittedData  = `"[omitted]"`       // data that is in the journal already
 )
+
+// Without returns a [Definition.Redact] that takes members out of a request: a search for a secret must not write the
+// secret to the journal, and a search should not find itself.
+func Without(names ...string) func(json.RawMessage) json.RawMessage {
+	return func(data json.RawMessage) json.RawMessage {
+		if len(data) == 0 || data[0] != '{' {
+			return json.RawMessage(RedactedData)
+		}
+		return jsonscan.ReplaceMembers(data, func(name string, _ []byte) string {
+			if slices.Contains(names, name) {
+				return RedactedData
+			}
+			return ""
+		})
+	}
+}
 
 // anything is how messages are looked at that are kept.
 var anything = secret.Look{Place: secret.Data, Clear: true}

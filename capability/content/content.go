@@ -26,6 +26,7 @@ import (
 	"net/http"
 	"time"
 
+	"kernos/internal/ranked"
 	"kernos/internal/recent"
 	"kernos/kernel"
 )
@@ -108,6 +109,9 @@ type Options struct {
 	// Registry has the syscalls that a tool may be the name of. Nil means none.
 	Registry *kernel.Registry
 
+	// Meaning finds skills and agents by what they are for. Nil means by the model that is inside.
+	Meaning *ranked.Meaning
+
 	// Execute says which tools are executed. "" means ExecuteLocal.
 	Execute Policy
 }
@@ -118,6 +122,7 @@ type Content struct {
 	files    Files
 	registry *kernel.Registry // or nil
 	client   *http.Client     // nil if nothing is fetched
+	meaning  *ranked.Meaning
 	execute  Policy
 	running  chan struct{} // one for each tool that runs
 
@@ -131,8 +136,11 @@ func New(files Files, opts *Options) *Content {
 		opts = new(Options)
 	}
 	c := &Content{
-		files: files, registry: opts.Registry, execute: cmp.Or(opts.Execute, ExecuteLocal), running: make(chan struct{}, concurrent),
+		files: files, registry: opts.Registry, meaning: opts.Meaning, execute: cmp.Or(opts.Execute, ExecuteLocal), running: make(chan struct{}, concurrent),
 		documents: recent.New[*document](limits), tools: recent.New[describedTool](limits),
+	}
+	if c.meaning == nil {
+		c.meaning = ranked.NewMeaning(nil)
 	}
 	if opts.Client != nil {
 		c.client = httpsClient(opts.Client)
@@ -146,11 +154,11 @@ func Definitions() kernel.Module {
 		Name:     "content",
 		Version:  "1.0.0",
 		Summary:  "Agents and skills, with their dependencies.",
-		Syscalls: kernel.Unbound(hydrate.Definition, index.Definition),
+		Syscalls: kernel.Unbound(hydrate.Definition, index.Definition, search.Definition),
 	}
 }
 
 // Module returns the syscalls.
 func (c *Content) Module() kernel.Module {
-	return Definitions().Bind(hydrate.Bind(c.hydrate), index.Bind(c.index))
+	return Definitions().Bind(hydrate.Bind(c.hydrate), index.Bind(c.index), search.Bind(c.search))
 }

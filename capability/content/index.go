@@ -66,20 +66,9 @@ func (c *Content) index(ctx context.Context, in indexInput) (indexOutput, error)
 	if in.Limit == 0 {
 		in.Limit = defaultIndexed
 	}
-	uri, err := c.files.Resolve(in.URI, "")
+	x, files, skipped, err := c.startIndexing(ctx, in.URI)
 	if err != nil {
 		return indexOutput{}, err
-	}
-	files, skipped, err := c.find(ctx, uri)
-	if err != nil {
-		return indexOutput{}, err
-	}
-	x := indexing{c: c, ctx: ctx, lookup: c.newLookup(ctx), there: make(map[string]bool, len(files)), bundles: make(map[string]bool)}
-	for _, e := range files {
-		x.there[e.URI] = true
-		if folder, name := path.Split(e.URI); isSkillFile(name) {
-			x.bundles[folder] = true
-		}
 	}
 	from := sort.Search(len(files), func(i int) bool { return files[i].URI > after })
 	out := indexOutput{Entries: []indexEntry{}, Skipped: skipped}
@@ -95,6 +84,25 @@ func (c *Content) index(ctx context.Context, in indexInput) (indexOutput, error)
 		out.Cursor = cursor.New(indexCursor, out.Entries[in.Limit-1].URI)
 	}
 	return out, nil
+}
+
+// startIndexing finds the Markdown files below a folder, and what of them belongs together.
+func (c *Content) startIndexing(ctx context.Context, folder string) (x *indexing, files []Entry, skipped int, err error) {
+	uri, err := c.files.Resolve(folder, "")
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	if files, skipped, err = c.find(ctx, uri); err != nil {
+		return nil, nil, 0, err
+	}
+	x = &indexing{c: c, ctx: ctx, lookup: c.newLookup(ctx), there: make(map[string]bool, len(files)), bundles: make(map[string]bool)}
+	for _, e := range files {
+		x.there[e.URI] = true
+		if folder, name := path.Split(e.URI); isSkillFile(name) {
+			x.bundles[folder] = true
+		}
+	}
+	return x, files, skipped, nil
 }
 
 // find lists the Markdown files below a folder.
@@ -117,7 +125,7 @@ func (c *Content) find(ctx context.Context, uri string) (files []Entry, skipped 
 	return files, skipped, nil
 }
 
-// indexing is one call of Content.Index.
+// indexing is one call of Content.Index or Content.Search.
 type indexing struct {
 	c       *Content
 	ctx     context.Context

@@ -3,10 +3,8 @@ package history
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"strings"
 
-	"kernos/internal/jsonscan"
 	"kernos/internal/ranked"
 	"kernos/journal"
 	"kernos/kernel"
@@ -107,16 +105,5 @@ func (r reader) search(ctx context.Context, in searchInput) (kernel.Raw, error) 
 	return rest.withMessages("messages", message.Append, entries, in.Records, &rest)
 }
 
-// withoutQuery takes the words out of a request that is recorded: a search for a secret must
-// not write the secret to the journal, and a search should not find itself.
-func withoutQuery(data json.RawMessage) json.RawMessage {
-	if len(data) == 0 || data[0] != '{' {
-		return json.RawMessage(kernel.RedactedData)
-	}
-	return jsonscan.ReplaceMembers(data, func(name string, _ []byte) string {
-		if name == "query" || name == "filter" {
-			return kernel.RedactedData
-		}
-		return ""
-	})
-}
+// withoutQuery takes the words out of a request that is recorded.
+var withoutQuery = kernel.Without("query", "filter")

@@ -23,6 +23,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"kernos/internal/ranked"
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/store"
@@ -53,6 +54,9 @@ type Options struct {
 
 	// ProcKeys lists the keys that Proc knows, such as proc/uptime. Nil means none.
 	ProcKeys func() []string
+
+	// Meaning finds values by what they mean. Nil means by the model that is inside.
+	Meaning *ranked.Meaning
 
 	// Now is the clock. Nil means [time.Now].
 	Now func() time.Time
@@ -94,6 +98,9 @@ func New(s store.Store, b *blobs.Dir, opts *Options) *Memory {
 	if m.opts.Resolve == nil {
 		m.opts.Resolve = (&blobs.Resolver{Dir: b, Confined: true, Limit: MaxValue}).Resolve
 	}
+	if m.opts.Meaning == nil {
+		m.opts.Meaning = ranked.NewMeaning(nil)
+	}
 	if m.opts.Now == nil {
 		m.opts.Now = time.Now
 	}
@@ -117,13 +124,13 @@ func Definitions() kernel.Module {
 		Name:     "memory",
 		Version:  "1.0.0",
 		Summary:  "Durable JSON values under keys that are paths, with their history.",
-		Syscalls: kernel.Unbound(get, set.Definition, increment.Definition, remove.Definition, list.Definition, history.Definition),
+		Syscalls: kernel.Unbound(get, set.Definition, increment.Definition, remove.Definition, list.Definition, search.Definition, history.Definition),
 	}
 }
 
 // Module returns the syscalls of the memory.
 func (m *Memory) Module() kernel.Module {
-	return Definitions().Bind(get.BindHandler(m.get), set.BindHandler(m.set), increment.Bind(m.increment), remove.Bind(m.delete), list.Bind(m.list), history.Bind(m.history))
+	return Definitions().Bind(get.BindHandler(m.get), set.BindHandler(m.set), increment.Bind(m.increment), remove.Bind(m.delete), list.Bind(m.list), search.Bind(m.search), history.Bind(m.history))
 }
 
 func notFound(asked string) *message.Error {

@@ -35,6 +35,9 @@ const (
 	maxKept = 48 << 20
 	keptFor = 5 * time.Minute
 
+	// longest is how long a search waits for vectors. The next one goes on.
+	longest = 2 * time.Second
+
 	// atOnce is how many texts are given to the model at once.
 	atOnce = 256
 )
@@ -47,9 +50,10 @@ func NewMeaning(m embed.Model) *Meaning {
 	return &Meaning{model: m}
 }
 
-// vectors returns the vectors of texts. A text without meaning has nil.
-func (m *Meaning) vectors(ctx context.Context, texts []string) ([]vector, error) {
-	out := make([]vector, len(texts))
+// vectors returns the vectors of texts. A text without meaning has nil, and so have those that are left when
+// a search has waited long enough.
+func (m *Meaning) vectors(ctx context.Context, texts []string) (out []vector, left int, err error) {
+	out = make([]vector, len(texts))
 	hashes := make([][16]byte, len(texts))
 	var missing []int
 	id := m.model.ID()
@@ -65,7 +69,10 @@ func (m *Meaning) vectors(ctx context.Context, texts []string) ([]vector, error)
 		}
 	}
 	m.mu.Unlock()
-	for len(missing) > 0 {
+	for start := time.Now(); len(missing) > 0; {
+		if time.Since(start) > longest {
+			return out, len(missing), nil
+		}
 		some := missing[:min(len(missing), atOnce)]
 		missing = missing[len(some):]
 		asked := make([]string, len(some))
@@ -77,7 +84,7 @@ func (m *Meaning) vectors(ctx context.Context, texts []string) ([]vector, error)
 			err = fmt.Errorf("the model %s returned %d vectors for %d texts", id, len(got), len(asked))
 		}
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		m.mu.Lock()
 		for i, n := range some {
@@ -86,7 +93,7 @@ func (m *Meaning) vectors(ctx context.Context, texts []string) ([]vector, error)
 		}
 		m.mu.Unlock()
 	}
-	return out, nil
+	return out, 0, nil
 }
 
 // keep keeps a vector. The caller has mu.

@@ -83,5 +83,5 @@ func appendWords(dst, text []byte, end int) []byte {
 // a word: nothing that was read aloud has digits among eight letters, or thirty letters.
 func opaque(letters, digits, capitals int) bool {
 	n := letters + digits
-	return n > 30 || n >= 8 && digits > 0 || n >= 4 && digits > 0 && capitals > 0 && capitals < letters
+	return n > 30 || n >= 8 && digits > 0 || n >= 4 && digits > 0 && capitals > 0
 }

@@ -34,15 +34,16 @@ type Text struct {
 
 // A Query asks for documents.
 type Query struct {
-	Text  string
-	Mode  Mode
-	Limit int
+	Text          string
+	Mode          Mode
+	Limit, Offset int
 }
 
 // Found is what a query has found.
 type Found struct {
-	Hits  []Hit
-	Total int
+	Hits       []Hit
+	Total      int
+	Unembedded int // documents whose meaning isn't known yet: there was no time for more
 
 	// Unavailable is why a query that should go by meaning went by words only, or nil.
 	Unavailable error
@@ -97,6 +98,9 @@ func newIndex(documents []Document, only []term) *Index {
 	for i, d := range documents {
 		x.about[i] = d.About
 		for _, t := range d.Texts {
+			if only != nil && !mayHave(t.Text, only) {
+				continue
+			}
 			for _, w := range Words(t.Text) {
 				if only == nil || slices.ContainsFunc(only, func(t term) bool { return t.finds(w) }) {
 					weights[w] += t.Weight
@@ -113,6 +117,12 @@ func newIndex(documents []Document, only []term) *Index {
 	}
 	slices.Sort(x.words)
 	return x
+}
+
+// mayHave reports whether a text may have a word that a term finds: what is compared of a word is its beginning.
+func mayHave(text string, terms []term) bool {
+	lower := strings.ToLower(text)
+	return slices.ContainsFunc(terms, func(t term) bool { return strings.Contains(lower, t.word) })
 }
 
 // minPrefix is how long a word of a query must be to find longer words that begin with it, and
@@ -159,7 +169,7 @@ func (x *Index) Search(ctx context.Context, m *Meaning, q Query) (found Found, e
 	}
 	var near []nearby
 	if q.Mode.Meaning() && m != nil {
-		if near, found.Unavailable = x.byMeaning(ctx, m, q.Text); found.Unavailable != nil {
+		if near, found.Unembedded, found.Unavailable = x.byMeaning(ctx, m, q.Text); found.Unavailable != nil {
 			if ctx.Err() != nil {
 				return found, ctx.Err()
 			}
@@ -177,7 +187,7 @@ func (x *Index) Search(ctx context.Context, m *Meaning, q Query) (found Found, e
 	}
 	places := Fuse(worded, keys)
 	found.Total = len(places)
-	for _, p := range places[:min(q.Limit, len(places))] {
+	for _, p := range places[min(q.Offset, len(places)):min(q.Offset+q.Limit, len(places))] {
 		h := Hit{Score: p.Score}
 		if p.Near >= 0 {
 			h.Document, h.Near = near[p.Near].document, near[p.Near].near
@@ -266,31 +276,32 @@ type nearby struct {
 }
 
 // byMeaning returns the documents that are near to a query in meaning, the nearest first.
-func (x *Index) byMeaning(ctx context.Context, m *Meaning, query string) ([]nearby, error) {
+func (x *Index) byMeaning(ctx context.Context, m *Meaning, query string) (found []nearby, left int, err error) {
 	about := About(query)
 	if about == "" {
-		return nil, nil
+		return nil, 0, nil
 	}
-	asked, err := m.vectors(ctx, []string{about})
+	asked, _, err := m.vectors(ctx, []string{about})
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	v := x.near.Load()
 	if v == nil || v.of != m {
 		v = &vectors{of: m}
-		if v.list, err = m.vectors(ctx, x.about); err != nil {
-			return nil, err
+		if v.list, left, err = m.vectors(ctx, x.about); err != nil {
+			return nil, 0, err
 		}
-		x.near.Store(v)
+		if left == 0 {
+			x.near.Store(v)
+		}
 	}
-	var found []nearby
 	for i, d := range v.list {
 		if n := near(asked[0], d); n >= MinNear {
 			found = append(found, nearby{i, n})
 		}
 	}
 	slices.SortStableFunc(found, func(a, b nearby) int { return cmp.Compare(b.near, a.near) })
-	return found[:min(len(found), Depth)], nil
+	return found[:min(len(found), Depth)], left, nil
 }
 
 // common are words that say nothing about what is meant.

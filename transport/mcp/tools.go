@@ -83,7 +83,7 @@ const (
 // everyday are the syscalls that [Core] lists.
 var everyday = []message.Type{
 	"Syscall.Search", "Syscall.Describe", "Syscall.Call",
-	"Memory.Get", "Memory.Set", "Memory.List", "Memory.Delete", "Http.Fetch",
+	"Memory.Get", "Memory.Set", "Memory.List", "Memory.Search", "Memory.Delete", "Http.Fetch",
 }
 
 // has reports whether a tool is listed. Any other choice is a list of patterns: Memory.*,Http.Fetch.

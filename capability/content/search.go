@@ -1,0 +1,88 @@
+package content
+
+import (
+	"cmp"
+	"context"
+	"strconv"
+
+	"kernos/internal/cursor"
+	"kernos/internal/ranked"
+	"kernos/kernel"
+)
+
+type searchInput struct {
+	Query  string      `json:"query" jsonschema:"minLength=1,maxLength=1000,example=fill in a form" jsonschema_description:"What the skill or agent should be good for, in words of one's own, or its name."`
+	Mode   ranked.Mode `json:"mode,omitempty" jsonschema:"enum=words,enum=meaning,enum=both,default=both" jsonschema_description:"What to go by."`
+	URI    string      `json:"uri,omitempty" jsonschema_description:"The folder to search recursively; default: os://, the root."`
+	Limit  int         `json:"limit,omitempty" jsonschema:"minimum=1,maximum=100,default=10" jsonschema_description:"How many entries at most."`
+	Cursor string      `json:"cursor,omitempty" jsonschema:"maxLength=40" jsonschema_description:"The cursor of the previous reply, with all other parameters unchanged."`
+}
+
+type searchOutput struct {
+	Hits       []contentHit `json:"hits" jsonschema_description:"The skills and agents that were found, best first."`
+	Total      int          `json:"total" jsonschema_description:"How many were found in all."`
+	Cursor     string       `json:"cursor,omitzero" jsonschema_description:"Present if there is more: pass it to the next call."`
+	Skipped    int          `json:"skipped,omitzero" jsonschema_description:"How many folders could not be read, and files that no URI can name."`
+	Unembedded int          `json:"unembedded,omitzero" jsonschema_description:"How many entries were not searched by meaning: there was no time. The next search goes on."`
+	WordsOnly  string       `json:"wordsOnly,omitzero" jsonschema_description:"Why the search went by words only, if it should have gone by meaning."`
+}
+
+type contentHit struct {
+	URI         string     `json:"uri" jsonschema_description:"For Content.Hydrate."`
+	Kind        string     `json:"kind" jsonschema:"enum=skill,enum=agent" jsonschema_description:"What it is."`
+	Name        string     `json:"name" jsonschema_description:"Its name, or an empty string."`
+	Description string     `json:"description" jsonschema_description:"Its description, or an empty string."`
+	Score       float64    `json:"score" jsonschema_description:"How well it fits. Only scores of one reply are comparable."`
+	Why         ranked.Why `json:"why" jsonschema_description:"Why it was found."`
+}
+
+const (
+	searchCursor = 's'
+	defaultHits  = 10
+)
+
+var search = kernel.DefineQuery[searchInput, searchOutput](kernel.Definition{
+	Type:    "Content.Search",
+	Errors:  index.Errors,
+	Summary: "Find skills and agents by words and by meaning of their names and descriptions, best first.",
+	Example: `{"query":"fill in a form","uri":"os://skills"}`,
+	Runs:    kernel.Slow,
+	Answers: kernel.FromStore,
+	Redact:  kernel.Without("query"),
+	Timeout: hydrateTimeout,
+})
+
+func (c *Content) search(ctx context.Context, in searchInput) (out searchOutput, err error) {
+	last, err := cursor.Parse(searchCursor, in.Cursor, 20)
+	if err != nil {
+		return out, err
+	}
+	q := ranked.Query{Text: in.Query, Mode: in.Mode, Limit: cmp.Or(in.Limit, defaultHits)}
+	if last != "" {
+		if q.Offset, err = strconv.Atoi(last); err != nil || q.Offset < 0 {
+			return out, cursor.ErrInvalid
+		}
+	}
+	x, files, skipped, err := c.startIndexing(ctx, cmp.Or(in.URI, root))
+	if err != nil {
+		return out, err
+	}
+	entries := x.entries(files)
+	documents := make([]ranked.Document, len(entries))
+	for i, e := range entries {
+		documents[i] = ranked.Document{Texts: []ranked.Text{{Text: e.Name, Weight: 4}, {Text: e.URI, Weight: 1}, {Text: e.Description, Weight: 2}}, About: e.Name + ": " + e.Description}
+	}
+	found, err := ranked.Search(ctx, c.meaning, documents, q)
+	if err != nil {
+		return out, err
+	}
+	out = searchOutput{Hits: []contentHit{}, Total: found.Total, Skipped: skipped, Unembedded: found.Unembedded, WordsOnly: ranked.WordsOnly(found.Unavailable)}
+	for _, h := range found.Hits {
+		e := entries[h.Document]
+		out.Hits = append(out.Hits, contentHit{e.URI, e.Kind, e.Name, e.Description, ranked.Rounded(h.Score), h.Why})
+	}
+	if next := q.Offset + len(out.Hits); len(out.Hits) > 0 && next < found.Total {
+		out.Cursor = cursor.New(searchCursor, strconv.Itoa(next))
+	}
+	return out, nil
+}

@@ -1,0 +1,166 @@
+package memory
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"kernos/internal/cursor"
+	"kernos/internal/ranked"
+	"kernos/internal/sealed"
+	"kernos/internal/secret"
+	"kernos/kernel"
+	"kernos/message"
+	"kernos/store"
+)
+
+type searchInput struct {
+	Query  string      `json:"query" jsonschema:"minLength=1,maxLength=1000,example=door code" jsonschema_description:"What to look for: words of keys and values, or a question in words of one's own."`
+	Mode   ranked.Mode `json:"mode,omitempty" jsonschema:"enum=words,enum=meaning,enum=both,default=both" jsonschema_description:"What to go by."`
+	Prefix string      `json:"prefix,omitempty" jsonschema_description:"Only keys in this folder, for example 'notes'."`
+	Limit  int         `json:"limit,omitempty" jsonschema:"minimum=1,maximum=100,default=10" jsonschema_description:"How many keys at most."`
+	Cursor string      `json:"cursor,omitempty" jsonschema:"maxLength=40" jsonschema_description:"The cursor of the previous reply, with all other parameters unchanged."`
+}
+
+type searchOutput struct {
+	Hits       []hit  `json:"hits" jsonschema_description:"The keys that were found, best first."`
+	Total      int    `json:"total" jsonschema_description:"How many were found in all."`
+	Cursor     string `json:"cursor,omitzero" jsonschema_description:"Present if there is more: pass it to the next call."`
+	Unembedded int    `json:"unembedded,omitzero" jsonschema_description:"How many keys were not searched by meaning: there was no time. The next search goes on."`
+	WordsOnly  string `json:"wordsOnly,omitzero" jsonschema_description:"Why the search went by words only, if it should have gone by meaning."`
+}
+
+type hit struct {
+	Key   string         `json:"key" jsonschema_description:"The key."`
+	Value jsontext.Value `json:"value,omitzero" jsonschema_description:"Its value, if that is short and not sealed; Memory.Get returns any."`
+	Score float64        `json:"score" jsonschema_description:"How well it fits. Only scores of one reply are comparable."`
+	Why   ranked.Why     `json:"why" jsonschema_description:"Why it was found."`
+}
+
+const (
+	defaultHits   = 10
+	maxSearched   = 200_000  // keys
+	maxTextBytes  = 64 << 20 // of their values
+	searchedBytes = 4 << 10  // of one value
+	shownBytes    = 512      // of a value in a reply
+	proseBytes    = 1000
+	cursorSearch  = 's'
+)
+
+var search = kernel.DefineQuery[searchInput, searchOutput](kernel.Definition{
+	Type:      "Memory.Search",
+	Errors:    []kernel.ErrorDefinition{{Code: 403, When: "the caller reaches nothing below the prefix"}, {Code: 413, When: "there are too many keys below the prefix"}, {Code: 422, When: "the cursor isn't one"}},
+	Summary:   "Find keys by words and by meaning of their names and values, best first.",
+	Example:   `{"query":"what was the door code?"}`,
+	Runs:      kernel.Slow,
+	Redact:    kernel.Without("query"),
+	Recording: kernel.InWorkflows,
+})
+
+func (m *Memory) search(ctx context.Context, in searchInput) (searchOutput, error) {
+	last, err := cursor.Parse(cursorSearch, in.Cursor, 20)
+	if err != nil {
+		return searchOutput{}, err
+	}
+	q := ranked.Query{Text: in.Query, Mode: in.Mode, Limit: cmp.Or(in.Limit, defaultHits)}
+	if last != "" {
+		if q.Offset, err = strconv.Atoi(last); err != nil || q.Offset < 0 {
+			return searchOutput{}, cursor.ErrInvalid
+		}
+	}
+	base, err := reachFolder(ctx, strings.Trim(in.Prefix, "/"))
+	if err != nil {
+		return searchOutput{}, err
+	}
+	keys, documents, err := m.documents(ctx, base)
+	if err != nil {
+		return searchOutput{}, m.backend(err)
+	}
+	found, err := ranked.Search(ctx, m.opts.Meaning, documents, q)
+	if err != nil {
+		return searchOutput{}, err
+	}
+	out := searchOutput{Hits: []hit{}, Total: found.Total, Unembedded: found.Unembedded, WordsOnly: ranked.WordsOnly(found.Unavailable)}
+	if found.Unavailable != nil {
+		m.opts.Log.Warn("a search can't go by meaning, and goes by words only", "error", found.Unavailable)
+	}
+	for _, h := range found.Hits {
+		k := keys[h.Document]
+		out.Hits = append(out.Hits, hit{k.name, k.shown, ranked.Rounded(h.Score), h.Why})
+	}
+	if next := q.Offset + len(out.Hits); len(out.Hits) > 0 && next < found.Total {
+		out.Cursor = cursor.New(cursorSearch, strconv.Itoa(next))
+	}
+	return out, nil
+}
+
+// searched is a key that a search looks at.
+type searched struct {
+	name  string
+	shown jsontext.Value
+}
+
+// documents reads the keys below a base that the caller reaches, with what is searched of them: nothing of what is sealed
+// or looks like a credential. Nothing of it is kept but vectors by the hash of their text, for some minutes: what is
+// deleted or expires isn't found from then on.
+func (m *Memory) documents(ctx context.Context, base string) (keys []searched, documents []ranked.Document, err error) {
+	s, err := m.store.Snapshot()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { _ = s.Close() }()
+	caller, now, size := kernel.PrincipalOf(ctx), m.opts.Now().UnixMilli(), 0
+	var prose []byte
+	for e, err := range s.Scan(store.Prefix(currentKey(Key(base)))) {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		name := string(e.Key[2:])
+		if caller.Key(name) != nil {
+			continue
+		}
+		v, err := parseVersion(e.Value)
+		if err != nil {
+			return nil, nil, err
+		}
+		if v.expired(now) {
+			continue
+		}
+		d := ranked.Document{Texts: []ranked.Text{{Text: name, Weight: 3}}}
+		prose = append(append(prose[:0], name...), ": "...)
+		var shown jsontext.Value
+		if text := readable(Key(name), &v); text != nil {
+			if len(text) <= shownBytes {
+				shown = bytes.Clone(text)
+			}
+			d.Texts = append(d.Texts, ranked.Text{Text: string(text[:min(len(text), searchedBytes)]), Weight: 1})
+			prose = ranked.AppendProse(prose, text, proseBytes)
+		}
+		d.About = string(prose)
+		keys, documents = append(keys, searched{name, shown}), append(documents, d)
+		if size += len(v.text); len(keys) > maxSearched || size > maxTextBytes {
+			return nil, nil, message.Errorf(413, "There are more than %d keys, or %d MB of values, below %q: search a folder in it with prefix", maxSearched, maxTextBytes>>20, base)
+		}
+	}
+	return keys, documents, nil
+}
+
+// readable returns the value of a version as a search may look at it, or nil: sealed values and large ones are found by
+// their keys only.
+func readable(key Key, v *version) []byte {
+	if key.space() == vault || v.large != 0 || v.text == nil {
+		return nil
+	}
+	text, _ := secret.Look{Place: secret.Data}.Redact(v.text)
+	if sealed.In(string(text)) {
+		return nil
+	}
+	return text
+}
