@@ -75,10 +75,10 @@ func (x *Index) Check(ctx context.Context) (err error) {
 func (x *Index) checkSigns(r store.Snapshot, k *block) error {
 	per := words(x.dimensions)
 	wrong := uint64(0)
+	var signs signer
 	err := x.rows(r, k.ids, func(id uint64, row []byte) {
 		at, _ := slices.BinarySearch(k.ids, id)
-		signs := rowSigns(nil, row)
-		if !slices.Equal(signs, k.signs[at*per:(at+1)*per]) {
+		if !slices.Equal(signs.append(nil, row), k.signs[at*per:(at+1)*per]) {
 			wrong = id
 		}
 	})

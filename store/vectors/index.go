@@ -326,6 +326,7 @@ func (p *packer) append() (more bool, err error) {
 		k.ids, k.signs = slices.Clone(last.ids), slices.Clone(last.signs)
 	}
 	n := 0
+	var signs signer
 	for row, err := range p.r.Scan(p.x.added(p.m)) {
 		if err != nil {
 			return false, err
@@ -347,7 +348,7 @@ func (p *packer) append() (more bool, err error) {
 			e = &p.m.blocks[len(p.m.blocks)-1]
 		}
 		k.ids = append(k.ids, keyID(row.Key))
-		k.signs = rowSigns(k.signs, row.Value)
+		k.signs = signs.append(k.signs, row.Value)
 		n++
 	}
 	if n > 0 {

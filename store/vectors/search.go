@@ -12,10 +12,9 @@ import (
 )
 
 const (
-	oversample = 8    // candidates that are scored for each hit that is wanted
-	fewest     = 128   // candidates at least
-	poolSize   = 16    // entries that are looked at more closely for each candidate
-	exact      = 16384 // entries that are scored without looking at signs
+	fewest   = 128   // candidates that are scored, and two more for each hit that is wanted
+	poolSize = 16    // entries that are looked at more closely for each candidate
+	exact    = 16384 // entries that are scored without looking at signs
 )
 
 // A Query is what a search looks for. All of its filters apply before the best hits are picked.
@@ -153,7 +152,7 @@ func (x *Index) candidates(ctx context.Context, r store.Snapshot, f *filter, hit
 	if err := d.measure(ctx, blocks, appendSigns(nil, query)); err != nil {
 		return nil, err
 	}
-	wanted := max(oversample*f.Limit, fewest)
+	wanted := fewest + 2*f.Limit
 	pool := d.nearest(blocks, f, poolSize*wanted, newWeights(query))
 	slices.SortFunc(pool, func(a, b Hit) int { return cmp.Compare(b.Score, a.Score) })
 	var ids []uint64
