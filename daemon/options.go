@@ -61,7 +61,7 @@ type Options struct {
 
 	// Embeddings says what turns texts into vectors, for searches by meaning: english (the
 	// default, which is inside), encoder, or the settings of an endpoint as JSON. See
-	// docs/SEARCH.md.
+	// docs/VECTORS.md.
 	Embeddings string
 
 	Retention Retention
