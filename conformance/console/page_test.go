@@ -23,7 +23,7 @@ import (
 	"kernos/message"
 )
 
-// pictures is where docs has its pictures: go test ./conformance/console -run Widths -pictures ../../docs/console
+// pictures is where docs has its pictures: go test ./conformance/console -run Pictures -pictures ../../docs/console
 var pictures = flag.String("pictures", "", "a folder for a picture of each view")
 
 // patience is how long a condition is waited for.

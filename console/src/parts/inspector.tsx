@@ -3,7 +3,7 @@ import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { has } from "../core/catalog";
 import { asks, callOf, type Message } from "../core/message";
-import { link } from "../core/route";
+import { link, place } from "../core/route";
 import { ask } from "../core/rpc";
 import { SendAgain } from "./again";
 import { Json } from "./json";
@@ -45,11 +45,13 @@ function One({ message, raw, toggle, first }: { message: Message; raw: boolean; 
   return (
     <section class="one">
       <div class="bar">
-        <span class={`kind ${kind}`}>{kind}</span><h2 class="mono">{type}</h2><span class="spread" />
-        {toggle && <button onClick={toggle} aria-pressed={raw}>{raw ? "Pretty" : "Raw"}</button>}
-        {first && has("message_graph") && <a class="button" href={link("workflows", [workflow], { at: metadata.id })}>Workflow</a>}
-        {first && asks(kind) && <SendAgain key={metadata.id} message={message} />}
-        {first && asks(kind) && <a class="button" href={link("call", callOf(type), { data: JSON.stringify(data) })} title="Fill the form with it">Edit</a>}
+        <span class={`kind ${kind}`}>{kind}</span><h2 class="mono">{type}</h2>
+        <span class="row choices">
+          {toggle && <button onClick={toggle} aria-pressed={raw}>Raw</button>}
+          {first && has("message_graph") && place.value.view !== "workflows" && <a class="button" href={link("workflows", [workflow], { at: metadata.id })}>Workflow</a>}
+          {first && asks(kind) && <SendAgain key={metadata.id} message={message} />}
+          {first && asks(kind) && <a class="button" href={link("call", callOf(type), { data: JSON.stringify(data) })} title="Fill the form with it">Edit</a>}
+        </span>
       </div>
       {raw ? <pre class="json body" tabIndex={0}>{JSON.stringify(message)}</pre> : (
         <div class="body">

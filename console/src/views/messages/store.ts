@@ -76,10 +76,7 @@ function follow(line: string, mine: number, after?: number) {
       else if (item.type === "data" && item.data?.count !== undefined) add({ gap: `${item.data.count} messages are missing here` } as Entry);
       else if (item.type === "error") problem.value = item.error;
     },
-    lost(reason) {
-      if (mine === generation) add({ gap: reason } as Entry);
-    },
-    end() { // the kernel was stopped, or has not kept the stream: the journal has what came meanwhile
+    end() { // the kernel was stopped, or has not kept the stream: the journal has what came meanwhile, or says what it has dropped
       setTimeout(() => {
         if (mine === generation) follow(line, mine, entries.peek().findLast((entry) => entry.seq)?.seq ?? after);
       }, pause);

@@ -5,8 +5,8 @@ export function Words({ spot }: { spot: Spot }) {
   const { node, same, folded } = spot;
   return (
     <>
-      <span class="type">{node.kind ? node.type : "not in the journal"}{folded && ` ×${same.length}`}</span>
-      <span class="word">{node.kind || "missing"}{outcome(spot)}</span>
+      <span class="type">{node.kind ? node.type : "not in the journal"}</span>
+      <span class="word">{node.kind || "missing"}{folded && ` ×${same.length}`}{outcome(spot)}</span>
     </>
   );
 }
