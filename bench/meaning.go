@@ -56,12 +56,15 @@ func meaning(out io.Writer, binary string) error {
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "the answer is among the first ten\tquestions\tmessages\twords\tmeaning\tboth\tboth later than words\t")
-	for _, set := range []*questionnaire{glosses, written, names(written)} {
+	for _, set := range []*questionnaire{written, names(written), glosses} {
 		if err := ask(w, binary, set); err != nil {
 			return fmt.Errorf("%s: %w", set.name, err)
 		}
+		if err := w.Flush(); err != nil {
+			return err
+		}
 	}
-	return w.Flush()
+	return nil
 }
 
 // ask records the messages of a set in a new home and asks its questions.
@@ -94,7 +97,7 @@ func ask(w io.Writer, binary string, set *questionnaire) error {
 		return err
 	}
 	c := &searcher{conn: conn, replies: bufio.NewReaderSize(conn, 1<<20)}
-	if err := c.wait(len(set.messages)); err != nil {
+	if err := c.wait(set.messages[len(set.messages)-1].Type); err != nil {
 		return err
 	}
 	modes := []string{"words", "meaning", "both"}
@@ -182,10 +185,10 @@ func (c *searcher) search(text, mode string) (ids []string, err error) {
 	return ids, err
 }
 
-// wait returns when all messages are indexed.
-func (c *searcher) wait(messages int) error {
+// wait returns when all messages are indexed, the last of which has this type.
+func (c *searcher) wait(last string) error {
 	for begin := time.Now(); time.Since(begin) < 10*time.Minute; time.Sleep(100 * time.Millisecond) {
-		reply, err := c.call(map[string]any{"query": messageID(messages - 1)})
+		reply, err := c.call(map[string]any{"query": last})
 		if err != nil {
 			return err
 		}
@@ -217,7 +220,7 @@ func writtenMessages() (*questionnaire, error) {
 	return set, nil
 }
 
-// names asks for each message by what it alone has: its id, its type, its codes and numbers.
+// names asks for each message by what it alone has: its type, ids, codes, keys and numbers.
 func names(of *questionnaire) *questionnaire {
 	has := map[string][]int{}
 	for i, m := range of.messages {
@@ -230,9 +233,6 @@ func names(of *questionnaire) *questionnaire {
 		}
 	}
 	set := &questionnaire{name: "ids, codes and names", messages: of.messages}
-	for i := range of.messages {
-		set.questions = append(set.questions, question{messageID(i), messageID(i)})
-	}
 	for part, in := range has {
 		if len(in) == 1 {
 			set.questions = append(set.questions, question{part, messageID(in[0])})
@@ -283,13 +283,13 @@ func glossPairs() (*questionnaire, error) {
 			}
 		}
 	}
-	numbered := regexp.MustCompile(`(^|\s)2\. |See |Same as`)
+	numbered := regexp.MustCompile(`(^|\s)2\. `)
 	set := &questionnaire{name: "glosses of two dictionaries"}
 	var words []string
 	for word, text := range definitions {
 		h := fnv.New32a()
 		h.Write([]byte(word))
-		if h.Sum32()%8 == 0 && meanings[word] == 1 && !numbered.MatchString(text) && len(strings.Fields(text)) > 4 && len(text) < 400 && len(strings.Fields(glosses[word])) > 3 {
+		if h.Sum32()%8 == 0 && meanings[word] == 1 && !numbered.MatchString(text) && len(strings.Fields(text)) > 2 && len(text) < 1000 && len(strings.Fields(glosses[word])) > 2 {
 			words = append(words, word)
 		}
 	}

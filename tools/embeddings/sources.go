@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"encoding/json"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -67,6 +68,67 @@ func readWordNet(folder string) ([]synset, error) {
 		}
 	}
 	return all, nil
+}
+
+// readWebster returns Webster's dictionary of 1913: what it says about each word that isn't held out.
+func readWebster(folder string) (map[string]string, error) {
+	data, err := os.ReadFile(filepath.Join(folder, "dictionary.json"))
+	if err != nil {
+		return nil, err
+	}
+	var definitions map[string]string
+	if err := json.Unmarshal(data, &definitions); err != nil {
+		return nil, err
+	}
+	for word, text := range definitions {
+		if heldOut(word) {
+			delete(definitions, word)
+			continue
+		}
+		if first, _, several := strings.Cut(text, " 2. "); several {
+			text = strings.TrimPrefix(first, "1. ")
+		}
+		if len(text) > 250 {
+			text, _, _ = strings.Cut(text, ". ")
+		}
+		definitions[word] = text
+	}
+	return definitions, nil
+}
+
+// readSpoken returns how often words are said in films. Names are left out.
+func readSpoken(folder string) (map[string]int, error) {
+	data, err := os.ReadFile(filepath.Join(folder, "index.json"))
+	if err != nil {
+		return nil, err
+	}
+	var list []struct {
+		Word  string
+		Count int
+	}
+	if err := json.Unmarshal(data, &list); err != nil {
+		return nil, err
+	}
+	counts := map[string]int{}
+	for _, w := range list {
+		if strings.ToLower(w.Word) == w.Word {
+			counts[w.Word] += w.Count
+		}
+	}
+	return counts, nil
+}
+
+// readMoby returns the Moby Thesaurus: lists of words that have to do with the first of each.
+func readMoby(folder string) ([][]string, error) {
+	data, err := os.ReadFile(filepath.Join(folder, "words.txt"))
+	if err != nil {
+		return nil, err
+	}
+	var lists [][]string
+	for line := range strings.Lines(string(data)) {
+		lists = append(lists, strings.Split(strings.TrimSpace(line), ","))
+	}
+	return lists, nil
 }
 
 // A named text is an identifier of a program and what its author says about it.

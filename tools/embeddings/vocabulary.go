@@ -17,14 +17,13 @@ import (
 // A vocabulary is the words that the table has: the most frequent ones of the corpus, and pieces
 // that other words end with.
 type vocabulary struct {
-	words  []string
-	index  map[string]int32
-	counts map[string]int
-	total  int
+	words []string
+	index map[string]int32
+	share map[string]float64 // how much of all words it is
 }
 
 // pieces is how many of the entries are pieces.
-const pieces = 1500
+const pieces = 1000
 
 func split(text string, word func(string)) {
 	for words := (embed.Words{Text: text}); ; {
@@ -37,20 +36,30 @@ func split(text string, word func(string)) {
 }
 
 func newVocabulary(c *corpus, size int) *vocabulary {
-	v := &vocabulary{index: map[string]int32{}, counts: map[string]int{}}
+	v := &vocabulary{index: map[string]int32{}, share: map[string]float64{}}
+	written := map[string]int{}
 	for _, text := range c.all {
-		split(text, func(w string) { v.counts[w]++; v.total++ })
+		split(text, func(w string) { written[w]++ })
 	}
-	byCount := func(counts map[string]int, most int) []string {
+	for _, counts := range []map[string]int{written, c.spoken} {
+		total := 0
+		for _, n := range counts {
+			total += n
+		}
+		for w, n := range counts {
+			v.share[w] += float64(n) / float64(total) / 2
+		}
+	}
+	byCount := func(counts map[string]float64, most int) []string {
 		var list []string
 		for w := range counts {
 			list = append(list, w)
 		}
-		slices.SortFunc(list, func(a, b string) int { return cmp.Or(counts[b]-counts[a], cmp.Compare(a, b)) })
+		slices.SortFunc(list, func(a, b string) int { return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b)) })
 		return list[:min(most, len(list))]
 	}
-	plain := map[string]int{}
-	for w, n := range v.counts {
+	plain := map[string]float64{}
+	for w, n := range v.share {
 		digits := strings.ContainsAny(w, "0123456789")
 		if !strings.ContainsFunc(w, func(r rune) bool { return r > unicode.MaxASCII }) && (!digits || len(w) == 3) && len(w) > 1 {
 			plain[w] = n
@@ -61,11 +70,11 @@ func newVocabulary(c *corpus, size int) *vocabulary {
 		v.index[w] = int32(i)
 	}
 	// A piece is the end of words that begin with a word of the table.
-	endings := map[string]int{}
-	for w := range v.counts {
+	endings := map[string]float64{}
+	for w := range v.share {
 		for at := 3; at < len(w); at++ {
 			if _, ok := v.index[w[:at]]; ok && len(w)-at <= 6 {
-				endings["#"+w[at:]] += len(w) - at
+				endings["#"+w[at:]] += float64(len(w) - at)
 			}
 		}
 	}
@@ -77,7 +86,7 @@ func newVocabulary(c *corpus, size int) *vocabulary {
 }
 
 // whole returns the entries that are words.
-func (v *vocabulary) whole() []string { return v.words[:len(v.words)-pieces] }
+func (v *vocabulary) whole() []string { return slices.Clip(v.words[:len(v.words)-pieces]) }
 
 // weight is how much a word counts at first: less, the more frequent it is.
 func (v *vocabulary) weight(i int) float32 {
@@ -85,7 +94,7 @@ func (v *vocabulary) weight(i int) float32 {
 		return 0.3
 	}
 	const a = 5e-4
-	return float32(a / (a + float64(v.counts[v.words[i]])/float64(v.total)))
+	return float32(a / (a + v.share[v.words[i]]))
 }
 
 // text returns the entries of a text. With a source of randomness, one word in ten is taken apart
