@@ -89,6 +89,9 @@ func fill(t *testing.T, w *whole) (known []string) {
 	if m := w.command("Mcp.Add", `{"name":"mounted","url":%q}`, server.URL); failure(m) != 0 {
 		t.Fatalf("%s", m.Data)
 	}
+	if m := w.command("Token.Create", `{"name":"known","preset":"viewer"}`); failure(m) != 0 {
+		t.Fatalf("%s", m.Data)
+	}
 	note := message.Message{Kind: message.KindCommand, Type: "Echo", Data: []byte(`{"message":"a note"}`)}
 	note.Metadata = message.Metadata{ID: "known", Correlation: "flow", Timestamp: 1}
 	w.ask(note)
@@ -158,7 +161,10 @@ func askAll(t *testing.T, w *whole, g generator, dir, files string, many bool) m
 				if s.Type == "Message.Watch" { // which never ends
 					request.Data = fmt.Appendf(nil, `{"from":%d,"limit":1}`, i%2)
 				}
-				if s.Type == "Session.Watch" { // likewise
+				if s.Type == "Vector.Query" && i%10 == 0 { // whose input seldom fits by chance
+					request.Data = fmt.Appendf(nil, `{"collection":"docs","text":%s}`, g.texts[i%len(g.texts)])
+				}
+				if s.Type == "Session.Watch" { // which never ends either
 					request.Data = fmt.Appendf(request.Data[:0], `{"session":%s,"limit":1}`, g.texts[i%len(g.texts)])
 				}
 				if failure(w.ask(request)) == 0 {
