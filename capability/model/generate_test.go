@@ -3,8 +3,8 @@ package model_test
 import (
 	"context"
 	"encoding/json"
-	"regexp"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -197,13 +197,14 @@ func TestAProgramIsAModel(t *testing.T) {
 func TestModelsAreListedAndChecked(t *testing.T) {
 	s := modeltest.Serve(t, modeltest.Answer{Text: "ready"})
 	k := newKernel(t, s, map[string]json.RawMessage{
-		"default": json.RawMessage(`"openai"`), "lost": json.RawMessage(`"nothing"`),
+		"default": json.RawMessage(`"openai"`), "lost": json.RawMessage(`"nothing"`), "twice": json.RawMessage(`"default"`), "itself": json.RawMessage(`"itself"`),
 		"priced": json.RawMessage(s.Settings(modeltest.OpenAI, `"price":{"input":2,"output":10,"cached":0.5},"contextWindow":1000`)),
 		"wrong":  json.RawMessage(`{"dialect":"openai-chat","baseUrl":"https://user:secret@a.example","model":"x"}`), "odd": json.RawMessage(`{"dialog":1}`),
 	})
 	list := string(kerneltest.Answer(t, k, kerneltest.Query("a", "Model.List", `{}`)).Data)
 	for _, want := range []string{
-		`{"name":"default","model":"openai","source":"config"}`, `{"name":"lost","model":"nothing","source":"config","problem":"it stands for nothing, which isn't configured"}`,
+		`{"name":"default","model":"openai","source":"config"}`, `{"name":"lost","model":"nothing","source":"config","problem":"it stands for nothing: the model \"nothing\" isn't configured`,
+		`{"name":"twice","model":"default","source":"config"}`, `"name":"itself","model":"itself","source":"config","problem":"it stands for itself: the model itself stands for itself;`,
 		`"contextWindow":1000,"input":2,"output":10`, `"name":"wrong","source":"config","problem":"baseUrl: expected a URL`, `"problem":"the member dialog is unknown or has the wrong type`,
 	} {
 		if !strings.Contains(list, want) {

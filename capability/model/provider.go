@@ -196,6 +196,9 @@ func (p *provider) priced(u usage) usage {
 // defaultName is the model that is asked if the request names none.
 const defaultName = "default"
 
+// maxHops is how many names may stand for each other before one has settings.
+const maxHops = 8
+
 // find returns the provider with a name. A setting that is a text is the name of another one.
 func (m *models) find(name string) (*provider, error) {
 	known, err := m.names()
@@ -216,7 +219,10 @@ func (m *models) find(name string) (*provider, error) {
 		}
 	}
 	text, source, err := m.setting(name)
-	if err == nil && text[0] == '"' {
+	for hops := 0; err == nil && text[0] == '"'; hops++ {
+		if hops == maxHops {
+			return nil, message.Errorf(500, "The model %s stands for itself; set models/%s to the settings of a model, or to the name of one that has settings", name, name)
+		}
 		_ = json.Unmarshal(text, &name)
 		text, source, err = m.setting(name)
 	}
@@ -325,8 +331,9 @@ func (m *models) list(context.Context, struct{}) (listOutput, error) {
 		l := listed{Name: name, Source: source}
 		if text[0] == '"' {
 			_ = json.Unmarshal(text, &l.Model)
-			if !slices.Contains(known, l.Model) {
-				l.Problem = fmt.Sprintf("it stands for %s, which isn't configured", l.Model)
+			if _, err := m.find(name); err != nil {
+				e, _ := message.ErrorOf(err)
+				l.Problem = fmt.Sprintf("it stands for %s: %s", l.Model, lower(e.Message))
 			}
 		} else if p, err := readProvider(name, text); err != nil {
 			l.Problem = err.Error()

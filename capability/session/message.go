@@ -3,12 +3,12 @@ package session
 import (
 	"context"
 	"encoding/base64"
-	"slices"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/oklog/ulid/v2"
 
+	"kernos/internal/jsonscan"
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/schema"
@@ -28,6 +28,12 @@ const (
 	typeSummary  = "summary"
 	typeLog      = "log"
 )
+
+// kernelTypes are the types whose members are those of Message.
+var kernelTypes = map[string]bool{
+	typeInput: true, typeReply: true, typeThought: true, typeCalls: true, typeResults: true,
+	typeSystem: true, typeRequest: true, typeResponse: true, typeSummary: true, typeLog: true,
+}
 
 // A Message is one cognitive message. Those that a type doesn't have are left out.
 type Message struct {
@@ -53,6 +59,33 @@ type Message struct {
 
 	*Approval
 	Extra jsontext.Value `json:",embed"` // the members of registered types
+}
+
+// UnmarshalJSON implements json.Unmarshaler. The members of a registered type mean what its schema says,
+// whatever members of that name mean elsewhere: only a text is the kernel's, which may move it to a blob.
+func (m *Message) UnmarshalJSON(text []byte) error {
+	type plain Message
+	if t := jsonscan.Unquote(jsonscan.Member(text, "type")); kernelTypes[t] {
+		return json.Unmarshal(text, (*plain)(m))
+	}
+	var own struct {
+		ID        string               `json:"id"`
+		Seq       uint64               `json:"seq"`
+		Parent    uint64               `json:"parent"`
+		Timestamp int64                `json:"timestamp"`
+		Type      string               `json:"type"`
+		Turn      string               `json:"turn"`
+		Partial   bool                 `json:"partial"`
+		Text      *string              `json:"text"`
+		TextRef   *message.BlobPointer `json:"textRef"`
+		Extra     jsontext.Value       `json:",embed"`
+	}
+	err := json.Unmarshal(text, &own)
+	*m = Message{
+		ID: own.ID, Seq: own.Seq, Parent: own.Parent, Timestamp: own.Timestamp, Type: own.Type, Turn: own.Turn, Partial: own.Partial,
+		Text: own.Text, TextRef: own.TextRef, Extra: own.Extra,
+	}
+	return err
 }
 
 // A File is attached to an input.
@@ -131,7 +164,7 @@ type definition struct {
 }
 
 func (x *Sessions) defineType(ctx context.Context, in defineTypeInput) (out defineTypeOutput, err error) {
-	if _, taken := builtIn[in.Type]; taken || slices.Contains([]string{typeSystem, typeRequest, typeResponse, typeSummary}, in.Type) {
+	if kernelTypes[in.Type] {
 		return out, message.Errorf(403, "The message type %s is the kernel's; choose another name", in.Type)
 	}
 	if _, err := schema.Parse([]byte(in.Schema)); err != nil {

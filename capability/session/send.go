@@ -387,6 +387,13 @@ func (x *Sessions) readMessage(text []byte) (*Message, error) {
 	if err := json.Unmarshal(text, m); err != nil {
 		return nil, invalid("message", "it can't be read as a message of the type %s: %v", t, err)
 	}
-	m.ID, m.Seq, m.Parent, m.Timestamp, m.Turn, m.Partial, m.Opaque, m.Model, m.Approval, m.Covers = "", 0, 0, 0, "", false, nil, "", nil, 0
+	given := *m
+	*m = Message{Type: given.Type, Text: given.Text, Files: given.Files, Title: given.Title, Summary: given.Summary, Extra: given.Extra}
+	switch t { // calls and results elsewhere would be paired with those of the model
+	case typeCalls:
+		m.Calls = given.Calls
+	case typeResults:
+		m.Results = given.Results
+	}
 	return m, nil
 }

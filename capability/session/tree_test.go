@@ -170,6 +170,25 @@ func TestAgents(t *testing.T) {
 			t.Errorf("got %s", got)
 		}
 	})
+	test(t, "a registered type has any members", func(t *testing.T, w *world) {
+		id := w.create(`{}`)
+		w.must("Session.DefineType", `{"type":"mood","schema":{"type":"object","required":["name"]}}`, nil)
+		// Members of these names mean something in messages of the kernel's types.
+		members := `"text":"so","name":{"first":"Ada"},"call":7,"reason":"x","decision":"allow","model":[1],"covers":"all","title":3,"files":"none","calls":1,"results":[{"callId":"call_x"}],"opaque":null`
+		w.must("Session.Append", fmt.Sprintf(`{"session":%q,"message":{"type":"mood",%s,"id":"mine","seq":99,"partial":true}}`, id, members), nil)
+		var out struct{ Messages []json.RawMessage }
+		w.must("Session.Messages", fmt.Sprintf(`{"session":%q}`, id), &out)
+		if got := string(out.Messages[0]); !strings.HasSuffix(got, members+"}") || !strings.Contains(got, `"seq":1,`) || strings.Contains(got, "mine") || strings.Contains(got, "partial") {
+			t.Errorf("got %s", got)
+		}
+		w.say(id, "go")
+		w.must("Session.Append", fmt.Sprintf(`{"session":%q,"message":{"type":"log","text":"x","calls":[{"id":"a","name":"b"}],"results":[{"callId":"a","output":1}]}}`, id), nil)
+		var rest struct{ Messages []shown }
+		w.must("Session.Messages", fmt.Sprintf(`{"session":%q,"after":3}`, id), &rest)
+		if last := rest.Messages[0]; last.Text != "x" || last.Calls != nil || last.Results != nil {
+			t.Errorf("got %+v", last)
+		}
+	})
 	test(t, "messages that aren't any", func(t *testing.T, w *world) {
 		id := w.create(`{}`)
 		for _, m := range []string{`{}`, `{"text":"x"}`, `{"type":5,"text":"x"}`, `{"type":null}`, `{"type":""}`, `{"type":"input"}`, `{"type":"log","text":5}`} {

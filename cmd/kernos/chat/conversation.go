@@ -169,8 +169,9 @@ type file struct {
 
 // readMessage reads a message, and fetches its text if that is elsewhere.
 func (c *client) readMessage(ctx context.Context, data json.RawMessage) (m Message, err error) {
-	if err := request.Decode("Session.Messages", data, &m); err != nil {
-		return m, err
+	err = request.Decode("Session.Messages", data, &m)
+	if _, other := errors.AsType[*json.UnmarshalTypeError](err); err != nil && !other {
+		return m, err // else a registered type means something else by a member, and the rest was read
 	}
 	m.raw = data
 	for _, part := range []struct {
