@@ -206,7 +206,7 @@ func (d *Directory) defaultInfo() Info {
 type updateInput struct {
 	Name string `json:"name" jsonschema_description:"The name of the token."`
 	principal.Grant
-	Take []string `json:"take,omitzero" jsonschema:"maxItems=256" jsonschema_description:"Patterns to take out of allow and deny."`
+	Take []string `json:"take,omitzero" jsonschema:"maxItems=256" jsonschema_description:"Patterns to take out of allow and deny, and limits to lift: read-only, memory, files, expires, rate."`
 }
 
 var update = kernel.DefineCommand[updateInput, Info](kernel.Definition{
@@ -240,6 +240,14 @@ func (d *Directory) update(ctx context.Context, in updateInput) (Info, error) {
 	}
 	if len(in.Files) > 0 {
 		g.Files = in.Files
+	}
+	for limit, lift := range map[string]func(){
+		"read-only": func() { g.ReadOnly = false }, "memory": func() { g.Memory = nil }, "files": func() { g.Files = nil },
+		"expires": func() { g.Expires = 0 }, "rate": func() { g.Rate = 0 },
+	} {
+		if taken(limit) {
+			lift()
+		}
 	}
 	if err := d.keep(ctx, h); err != nil {
 		return Info{}, err

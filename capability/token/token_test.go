@@ -241,6 +241,27 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
+func TestUpdateLiftsLimits(t *testing.T) {
+	w := newWorld(t)
+	ci := w.secret("Token.Create", `{"name":"ci","readOnly":true,"memory":["notes"],"files":["os://docs"],"rate":1,"expires":`+fmt.Sprint(time.Now().Add(time.Hour).UnixMilli())+`}`)
+	if p := w.principal(ci.Token); p.May(principal.Target{Type: "Memory.Set", Kind: message.KindCommand}) == nil || p.Key("other") == nil {
+		t.Fatal("the limits don't hold")
+	}
+	if _, err := w.call("Token.Update", `{"name":"ci","take":["read-only","memory","files","rate","expires"]}`); err != nil {
+		t.Fatal(err)
+	}
+	p := w.principal(ci.Token)
+	if err := p.May(principal.Target{Type: "Memory.Set", Kind: message.KindCommand}); err != nil {
+		t.Error(err)
+	}
+	if p.Key("other") != nil || p.File("os://other", false) != nil || p.Admit() != nil || p.Admit() != nil || p.Admit() != nil {
+		t.Error("a limit still holds")
+	}
+	if info, err := w.call("Token.Show", `{"name":"ci"}`); err != nil || strings.Contains(string(info), "expires") {
+		t.Errorf("got %s, %v", info, err)
+	}
+}
+
 func TestWhatIsRefused(t *testing.T) {
 	w := newWorld(t)
 	for data, code := range map[string]int{

@@ -196,7 +196,7 @@ new rights.`,
 		},
 	}
 	g.add(c, "the one that it has")
-	c.Flags().StringSliceVar(&take, "take", nil, "a `PATTERN` to take out of what is allowed and denied")
+	c.Flags().StringSliceVar(&take, "take", nil, "a `PATTERN` to take out of what is allowed and denied, or a limit to lift: read-only, memory, files, expires, rate")
 	form = addForms(c, "text", "json")
 	return c
 }

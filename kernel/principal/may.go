@@ -20,6 +20,7 @@ type Target struct {
 type rule struct {
 	allows bool
 	text   string // why not, for a caller that is refused
+	flags  string // of kernos token update, which lift it; "" means to allow the syscall
 	holds  func(Target) bool
 }
 
@@ -31,10 +32,10 @@ func (g *Grant) rules() []rule {
 		{allows: true, holds: matchingAny(always)},
 	}
 	for _, d := range g.Deny {
-		rules = append(rules, rule{text: "it is denied " + d, holds: matching(d)})
+		rules = append(rules, rule{text: "it is denied " + d, flags: "--take " + d, holds: matching(d)})
 	}
 	if g.ReadOnly {
-		rules = append(rules, rule{text: "it is read-only, and this is a command", holds: func(t Target) bool { return t.Kind == message.KindCommand }})
+		rules = append(rules, rule{text: "it is read-only, and this is a command", flags: "--take read-only", holds: func(t Target) bool { return t.Kind == message.KindCommand }})
 	}
 	rules = append(rules, rule{allows: true, holds: matchingAny(g.Allow)})
 	for _, d := range preset.deny {
@@ -121,7 +122,7 @@ func (p *Principal) rule(t Target) *rule {
 func (p *Principal) decide(t Target) *message.Error {
 	v := verdict{target: t}
 	if r := p.rule(t); !r.allows {
-		v.refusal = message.Errorf(403, "The token %q may not call %s: %s; %s", p.name, t.Type, r.text, p.remedy(t))
+		v.refusal = message.Errorf(403, "The token %q may not call %s: %s; %s", p.name, t.Type, r.text, p.remedy(t, r.flags))
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -134,13 +135,16 @@ func (p *Principal) decide(t Target) *message.Error {
 	return v.refusal
 }
 
-// remedy says what would allow a call.
-func (p *Principal) remedy(t Target) string {
+// remedy names the command that would allow a call, with the flags that lift the rule that refuses it.
+func (p *Principal) remedy(t Target, flags string) string {
 	if matchingAny(ownersOnly)(t) {
 		return "call it over the unix socket of the daemon, as its owner"
 	}
 	if p.id == DefaultID {
 		return fmt.Sprintf("the owner can make a token that may: kernos token create NAME --preset %s --allow %s", p.grant.Preset, t.Type)
 	}
-	return fmt.Sprintf("the owner can allow it: kernos token update %s --allow %s", p.name, t.Type)
+	if flags == "" {
+		flags = "--allow " + string(t.Type)
+	}
+	return fmt.Sprintf("the owner can allow it: kernos token update %s %s", p.name, flags)
 }

@@ -180,7 +180,7 @@ func (p *Principal) registers(what string, included func(preset) bool) *message.
 	if included(presets[p.grant.Preset]) || matchingAny(p.grant.Allow)(register) {
 		return nil
 	}
-	return message.Errorf(403, "The token %q may not %s: its preset %s doesn't include that; %s", p.name, what, p.grant.Preset, p.remedy(register))
+	return message.Errorf(403, "The token %q may not %s: its preset %s doesn't include that; %s", p.name, what, p.grant.Preset, p.remedy(register, ""))
 }
 
 // RunsTools reports whether programs may be run for the principal, such as the tools that
