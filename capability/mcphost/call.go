@@ -63,6 +63,9 @@ func (s *server) call(ctx context.Context, t *tool, m *message.Message, stream *
 		r.Meta[metaKey] = m.Metadata.IdempotencyKey
 	}
 	r.Meta[metaCorrelation] = m.Caused().Correlation
+	if parent := mcp.Traceparent(m.Caused().Correlation, string(m.Metadata.ID)); parent != "" {
+		r.Meta[mcp.MetaTrace] = parent
+	}
 	text, err := conn.Request(ctx, r)
 	if err != nil {
 		return nil, s.failedCall(t, err)

@@ -227,6 +227,7 @@ func (f *fake) call(in *frame) any {
 	f.note("calls", in.Params.Name)
 	switch in.Params.Name {
 	case "echo":
+		f.note("meta", fmt.Sprint(in.Params.Meta["traceparent"]))
 		return text(args.Text)
 	case "add":
 		return object{"content": []object{{"type": "text", "text": "sum"}}, "structuredContent": object{"sum": args.A + args.B}}

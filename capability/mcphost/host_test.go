@@ -87,6 +87,17 @@ func (w *world) must(what message.Type, data string, out any) {
 	}
 }
 
+// traced reports whether a call in a workflow that is named by a trace names the trace to the server.
+func (w *world) traced(what message.Type, data string) bool {
+	w.t.Helper()
+	const trace = "0af7651916cd43dd8448eb211c80319c"
+	m := message.Message{Kind: message.KindCommand, Type: what, Data: []byte(data), Metadata: message.Metadata{Correlation: trace}}
+	if _, err := w.Call(w.t.Context(), m, nil); err != nil {
+		w.t.Fatal(err)
+	}
+	return strings.Contains(strings.Join(w.noted("meta"), " "), "00-"+trace+"-")
+}
+
 // child is the input of Mcp.Add for a server in a process of its own.
 func (w *world) child(name, mode string, more ...string) string {
 	program, err := os.Executable()
@@ -187,6 +198,9 @@ func TestAServer(t *testing.T) {
 			}
 			if text := strings.Join(w.noted("headers"), " "); strings.HasSuffix(mode, "http") && !strings.Contains(text, "tools/call tools/call echo "+want) {
 				t.Errorf("the headers are %s", text)
+			}
+			if text := strings.Join(w.noted("meta"), " "); strings.Contains(text, "00-") || !w.traced("Fake.Echo", `{"text":"hi"}`) {
+				t.Errorf("the traces are %s, and %s", text, w.noted("meta"))
 			}
 			w.must("Mcp.Remove", `{"name":"fake"}`, nil)
 			if e := w.call("Fake.Echo", `{"text":"hi"}`, nil); e == nil || e.Code != 404 {

@@ -25,3 +25,19 @@ func TestHeaders(t *testing.T) {
 		t.Error("a value that isn't base64 is taken")
 	}
 }
+
+func TestTrace(t *testing.T) {
+	const id = "0af7651916cd43dd8448eb211c80319c"
+	for text, want := range map[string]string{
+		"00-" + id + "-00f067aa0ba902b7-01": id, "cc-" + id + "-00f067aa0ba902b7-01-more": id,
+		"": "", id: "", "00-" + id + "-00f067aa0ba902b7": "", "00-" + id[1:] + "x-00f067aa0ba902b7-01": "",
+	} {
+		if got := Trace(text); got != want {
+			t.Errorf("Trace(%q) = %q", text, got)
+		}
+	}
+	parent := Traceparent(id, "message")
+	if Trace(parent) != id || parent == Traceparent(id, "another") || Traceparent("flow-1", "message") != "" {
+		t.Errorf("Traceparent is %q", parent)
+	}
+}

@@ -120,10 +120,9 @@ func (x *exchange) describe(m *message.Message) *failure {
 			d.Correlation = textOf(value)
 		case metaCausation:
 			d.Causation = message.ID(textOf(value))
-		case "traceparent":
-			// 00-TRACE-SPAN-FLAGS: the trace is the workflow, unless the request names another one.
-			if parts := strings.Split(textOf(value), "-"); len(parts) >= 4 && len(parts[1]) == 32 && d.Correlation == "" {
-				d.Correlation = parts[1]
+		case mcp.MetaTrace: // the trace is the workflow, unless the request names another one
+			if d.Correlation == "" {
+				d.Correlation = mcp.Trace(textOf(value))
 			}
 		}
 		return true
