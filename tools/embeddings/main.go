@@ -19,7 +19,7 @@ func main() {
 	limit := flag.Duration("encode", time.Hour, "how long texts are encoded; what was encoded before is kept in the file beside the encoder")
 	dimensions := flag.Int("dimensions", 192, "numbers of a vector")
 	size := flag.Int("size", 4_000_000, "bytes that the table may have")
-	rounds := flag.Int("rounds", 5, "how often the table goes through all texts")
+	rounds := flag.Int("rounds", 3, "how often the table goes through all texts")
 	out := flag.String("out", "internal/embed/english/english.table", "the file to write")
 	flag.Parse()
 	log.SetFlags(0)
