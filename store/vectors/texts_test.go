@@ -291,7 +291,7 @@ func TestTextsAfterCrashesAndFaults(t *testing.T) {
 	s := storetest.NewMemory()
 	s.Manual()
 	fault := errors.New("a fault")
-	for round := range storetest.Sized(40) {
+	for round := range storetest.Sized(20) {
 		chosen, other := models[round/10%2], models[(round/10+1)%2]
 		o := owns(s, chosen, other)
 		for range 1 + random.IntN(6) {
@@ -357,7 +357,7 @@ func TestTextsOfAKilledProcess(t *testing.T) {
 		return owns(s, models[n%2], models[(n+1)%2]), n, err
 	}
 	storetest.Victim{
-		Reports: 300,
+		Reports: 200,
 		Work: func(dir string, report func(string)) error {
 			o, n, err := open(dir)
 			if err != nil {
@@ -425,5 +425,5 @@ func TestTextsOfAKilledProcess(t *testing.T) {
 			o.grow(t)
 			o.complete(t, models[n%2])
 		},
-	}.Kill(t, storetest.Sized(8))
+	}.Kill(t, storetest.Sized(6))
 }
