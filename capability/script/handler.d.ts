@@ -3,12 +3,14 @@
 /** The syscalls of the kernel: kernos types writes them. */
 interface KernosSyscalls {}
 
+/** The name of one of them; a name that is made at run time may be another. */
+type KernosName<T extends string> = string extends T ? T : T extends keyof KernosSyscalls ? T : keyof KernosSyscalls;
 type KernosInput<T extends string> = T extends keyof KernosSyscalls ? KernosSyscalls[T] extends { input: infer I } ? I : unknown : unknown;
 type KernosOutput<T extends string> = T extends keyof KernosSyscalls ? KernosSyscalls[T] extends { output: infer O } ? O : any : any;
 
 declare const kernos: {
   /** Call a syscall, with the rights of the caller and of the author of this code. */
-  call<T extends string>(type: T, data?: KernosInput<T>, options?: { signal?: AbortSignal }): Promise<KernosOutput<T>>;
+  call<T extends string>(type: KernosName<T>, data?: KernosInput<T>, options?: { signal?: AbortSignal }): Promise<KernosOutput<T>>;
   /** Emit an event before the reply. Its type must not be one of the kernel. */
   emit(type: string, data?: unknown): void;
   /** Report how far the call is, from 0 to 1. */

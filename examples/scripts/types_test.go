@@ -37,20 +37,25 @@ func TestTypes(t *testing.T) {
 		out, err := exec.CommandContext(t.Context(), "node", args...).CombinedOutput()
 		return string(out), err
 	}
-	examples, err := filepath.Glob("*.ts")
-	if err != nil || len(examples) != 5 {
-		t.Fatal(examples, err)
+	right, err := filepath.Glob("*.ts")
+	if err != nil || len(right) != 5 {
+		t.Fatal(right, err)
 	}
-	if out, err := check(examples...); err != nil {
+	right = append(right,
+		write("computed.ts", `export const handler = (name: string) => kernos.call("Own." + name, { anything: 1 });`),
+		write("later.ts", `declare global { interface KernosSyscalls { "Own.Later": { kind: "query"; input: { n: number }; output: string } } }
+export const handler = async () => (await kernos.call("Own.Later", { n: 1 })).length;`))
+	if out, err := check(right...); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 	out, _ := check(
+		write("name.ts", `export const handler = () => kernos.call("Memory.Gte", { key: "a" });`),
 		write("field.ts", `export const handler = () => kernos.call("Memory.Get", { ke: "a" });`),
 		write("kind.ts", `export const handler = () => kernos.call("Memory.Get", { key: 7 });`),
 	)
-	for _, file := range []string{"field.ts", "kind.ts"} {
-		if !strings.Contains(out, file) {
-			t.Errorf("the compiler finds nothing wrong in %s:\n%s", file, out)
+	for _, found := range []string{"name.ts", "field.ts", "kind.ts"} {
+		if !strings.Contains(out, found) {
+			t.Errorf("the compiler doesn't report %s:\n%s", found, out)
 		}
 	}
 }
