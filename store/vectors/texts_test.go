@@ -131,6 +131,10 @@ func (o *owner) complete(t testing.TB, model *fake) {
 	if len(hits) != len(found) || !slices.Equal(slices.Sorted(maps.Keys(found)), slices.Sorted(maps.Keys(texts))) {
 		t.Errorf("%d hits, %d keys, and the owner has %d", len(hits), len(found), len(texts))
 	}
+	// Vectors of texts that are gone take no places.
+	if hits, err = o.Search(t.Context(), vectors.KeyQuery{Text: "anything", Limit: len(texts)}); err != nil || len(hits) != len(texts) {
+		t.Errorf("%d hits of %d, %v", len(hits), len(texts), err)
+	}
 	query, _ := model.Embed(t.Context(), []string{"anything"})
 	for key, text := range texts {
 		v, _ := model.Embed(t.Context(), []string{text})
