@@ -213,7 +213,7 @@ func TestPalette(t *testing.T) {
 		}
 		w.wait(fmt.Sprintf(`document.querySelector('[data-testid=palette] [aria-selected=true] .mono')?.textContent.toLowerCase() === %q`, c.name))
 		w.do(chromedp.KeyEvent("\r"))
-		w.wait(fmt.Sprintf(`location.hash === %q && !document.querySelector('[data-testid=palette]').open`, c.want))
+		w.wait(fmt.Sprintf(`document.activeElement.matches("main") && location.hash === %q && !document.querySelector('[data-testid=palette]').open`, c.want))
 	}
 }
 

@@ -105,7 +105,7 @@ function App() {
     <>
       <Top />
       <Navigation />
-      <main class="work" data-testid="view" data-view={view.name}><h1 class="unseen">{view.title}</h1><Changes />{content}</main>
+      <main class="work" tabIndex={-1} data-testid="view" data-view={view.name}><h1 class="unseen">{view.title}</h1><Changes />{content}</main>
       <StatusLine />
       <Palette />
       <Sheet />

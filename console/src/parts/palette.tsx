@@ -41,6 +41,9 @@ async function find() {
 
 function choose(entry?: Entry) {
   shown.value = false;
+  // Not back to the button that opens the palette: an Enter that is held down would press it again.
+  document.querySelector<HTMLDialogElement>("dialog.palette")?.close();
+  document.querySelector("main")?.focus();
   entry?.run();
 }
 

@@ -33,7 +33,7 @@ function NewKey({ begin }: { begin: string }) {
   const name = useSignal(begin);
   return (
     <>
-      <div class="bar"><label for="new-key">Key</label><input id="new-key" class="spread mono" placeholder="notes/1" ref={(element) => { if (element && document.activeElement === document.body) element.focus(); }} data-testid="name" spellcheck={false} value={name.value} onInput={(event) => { name.value = event.currentTarget.value; }} /></div>
+      <div class="bar"><label for="new-key">Key</label><input id="new-key" class="spread mono" placeholder="notes/1" ref={(element) => { if (element && document.activeElement?.matches("body, main")) element.focus(); }} data-testid="name" spellcheck={false} value={name.value} onInput={(event) => { name.value = event.currentTarget.value; }} /></div>
       <Editor name={name.value.replace(/^\/+/, "")} ready={() => (/[^/]$/.test(name.peek()) ? "" : "The key needs a name.")} done={() => go(keyLink(name.peek().replace(/^\/+/, "")))} cancel={() => go(link("memory"))} />
     </>
   );
