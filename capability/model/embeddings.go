@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	nethttp "net/http"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,7 +11,6 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 
 	"kernos/internal/backoff"
-	"kernos/message"
 )
 
 // embeddings are the settings of a model that turns texts into vectors, at a server that answers
@@ -206,9 +204,4 @@ func (e *Embedder) read(data []byte, texts int) ([][]float32, error) {
 	}
 	e.known.Store(int64(dimensions))
 	return vectors, nil
-}
-
-// Describe returns the settings without the key, for people.
-func (e *Embedder) Describe() string {
-	return strings.TrimRight(message.Clip(e.provider.BaseURL, 200), "/") + ", " + message.Clip(e.settings.Model, 100)
 }
