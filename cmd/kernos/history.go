@@ -155,17 +155,20 @@ const maxFound = 1000
 func searchCommand(open opener) *cobra.Command {
 	var filter recorded.Filter
 	var count int
+	var mode string
 	var form *forms
 	c := &cobra.Command{
 		Use:   "search WORDS…",
-		Short: "Find recorded messages by the words in them",
-		Long: `Find messages in the journal by the words in them, the best first. A message with
-more of the words, and with rarer ones, is better; the number at the beginning of a
-line says how good it is. The flags narrow the search.
+		Short: "Find recorded messages by words and by meaning",
+		Long: `Find messages in the journal by the words in them and by what they mean, the best
+first; the number at the beginning of a line says how good a message is. Messages that
+have all words, or all names, codes and ids among them, come first. --mode words goes by
+words only, --mode meaning by meaning only. The flags narrow the search.
 
 --json prints the messages as kernos log does, one per line, the best first.`,
 		Example: `  kernos search timeout fetching invoice
-  kernos search sealed key --kind error --since 7d
+  kernos search 'which fetches were too slow?' --since 7d
+  kernos search sealed key --kind error --mode words
   kernos search 'order 4711' --json | jq .metadata.correlation`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if strings.TrimSpace(strings.Join(args, " ")) == "" {
@@ -181,12 +184,13 @@ line says how good it is. The flags narrow the search.
 				return err
 			}
 			return asking(c, open, func(ctx context.Context, call caller, s *terminal.Screen) error {
-				return recorded.New(call, s, form.printer(ctx, s, true)).Search(ctx, strings.Join(args, " "), filter, count)
+				return recorded.New(call, s, form.printer(ctx, s, true)).Search(ctx, strings.Join(args, " "), mode, filter, count)
 			})
 		},
 	}
 	filterFlags(c, &filter)
 	c.Flags().IntVarP(&count, "count", "n", 20, "how `MANY` messages at most")
+	c.Flags().StringVar(&mode, "mode", "", "`WHAT` to go by: words, meaning or both (default both)")
 	form = addForms(c, "table", "json")
 	return c
 }

@@ -84,6 +84,7 @@ func (l *Listing) exactly(f Filter) Filter {
 // pageRequest is the input of Message.List and, with a query, of Message.Search.
 type pageRequest struct {
 	Query string `json:"query,omitempty"`
+	Mode  string `json:"mode,omitempty"`
 	Filter
 	Cursor  string `json:"cursor,omitempty"`
 	Limit   int    `json:"limit,omitempty"`
@@ -91,15 +92,19 @@ type pageRequest struct {
 	Records bool   `json:"records"`
 }
 
-// pageReply is the output of both. Only a search has Scores, Total and Behind.
+// pageReply is the output of both. Only a search has Scores and what follows, up to the cursor.
 type pageReply struct {
 	Messages []json.RawMessage
 	Records  []json.RawMessage
 	Scores   []float64
 	Total    int
 	Behind   int
-	Cursor   string
-	Dropped  *gap
+
+	Unembedded int
+	WordsOnly  string
+
+	Cursor  string
+	Dropped *gap
 }
 
 // gap describes messages that the journal doesn't have.

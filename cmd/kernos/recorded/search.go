@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// Search shows the messages with the words of a query, the best first.
-func (l *Listing) Search(ctx context.Context, query string, filter Filter, count int) error {
-	messages, total, behind, err := l.searchAll(ctx, pageRequest{Query: query, Filter: l.exactly(filter), Limit: count, Records: true})
+// Search shows the messages that a query finds, the best first.
+func (l *Listing) Search(ctx context.Context, query, mode string, filter Filter, count int) error {
+	messages, total, behind, err := l.searchAll(ctx, pageRequest{Query: query, Mode: mode, Filter: l.exactly(filter), Limit: count, Records: true})
 	if err != nil {
 		return err
 	}
@@ -40,6 +40,12 @@ func (l *Listing) searchAll(ctx context.Context, r pageRequest) (all []shown, to
 		}
 		if r.Cursor == "" {
 			total, behind = reply.Total, reply.Behind
+			if reply.WordsOnly != "" {
+				l.screen.Note("searched by words only: %s", reply.WordsOnly)
+			}
+			if reply.Unembedded > 0 {
+				l.screen.Note("the latest %d messages are not embedded yet and were searched by words only", reply.Unembedded)
+			}
 		}
 		all = append(all, messages...)
 		if r.Cursor = reply.Cursor; r.Cursor == "" || len(all) >= count {
