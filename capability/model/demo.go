@@ -2,9 +2,7 @@ package model
 
 import (
 	"bytes"
-	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -29,6 +27,7 @@ const demoAbout = "A demonstration model of 5 million parameters, inside of Kern
 // demo is the dialect demo: the model inside, which runs in this process. It is loaded when it is asked, kept
 // until it hasn't been asked for a while, and reads one conversation at a time.
 type demo struct {
+	file  []byte        // GGUF
 	turn  chan struct{} // holds a value while the model isn't used
 	idle  *time.Timer   // lets go of the model
 	model *llama.Model  // nil until it is loaded
@@ -49,11 +48,8 @@ const (
 	demoAnswer = 160
 )
 
-// demoFound is how many elements the model is shown of a list of messages or keys. It was trained with five at most.
-const demoFound = 5
-
 func newDemo() *demo {
-	d := &demo{turn: make(chan struct{}, 1)}
+	d := &demo{file: kernosdemo.File(), turn: make(chan struct{}, 1)}
 	d.turn <- struct{}{}
 	d.idle = time.AfterFunc(demoIdle, d.release)
 	d.idle.Stop()
@@ -88,7 +84,7 @@ func (d *demo) release() {
 }
 
 func (d *demo) load() (err error) {
-	if d.model, err = llama.Open(kernosdemo.File()); err != nil {
+	if d.model, err = llama.Open(d.file); err != nil {
 		return err
 	}
 	d.state = d.model.NewState()
@@ -130,9 +126,24 @@ func inside(ctx context.Context, m *models, g *generation, a *answer) error {
 			return err
 		}
 		prompt = append(prompt, t)
+		if repeats(prompt[len(prompt)-a.usage.Output:]) {
+			break
+		}
 	}
 	a.finish = finishLength
 	return w.close()
+}
+
+// repeats reports whether tokens end with the same four or more for the third time: a model this small may not
+// find its way out of that.
+func repeats(tokens []llama.Token) bool {
+	for n := 4; 3*n <= len(tokens); n++ {
+		last := tokens[len(tokens)-n:]
+		if slices.Equal(last, tokens[len(tokens)-2*n:len(tokens)-n]) && slices.Equal(last, tokens[len(tokens)-3*n:len(tokens)-2*n]) {
+			return true
+		}
+	}
+	return false
 }
 
 func likeliest(logits []float32) llama.Token {
@@ -283,7 +294,7 @@ func (d *demo) exchanges(c *conversation, most int) (all [][]llama.Token) {
 				called[k.call.ID] = name
 				said = append(said, "<tool_call>\n{\"name\": \""+toolName(name)+"\", \"arguments\": "+spaced(args)+"}\n</tool_call>")
 			case t.user && k.text != "":
-				add("user", plainly(k.text), true)
+				add("user", k.text, true)
 			case k.text != "":
 				said = append(said, k.text)
 			}
@@ -295,20 +306,6 @@ func (d *demo) exchanges(c *conversation, most int) (all [][]llama.Token) {
 	return all
 }
 
-// demoCapital are the beginnings with a capital letter that the model was trained with.
-var demoCapital = []string{"Remember:", "Please note", "What is ", "What was "}
-
-// plainly is an input as the model was trained to read it: requests begin with a small letter, with few exceptions,
-// and don't end with a full stop.
-func plainly(text string) string {
-	text = strings.TrimRight(strings.TrimSpace(text), ".!")
-	trained := slices.ContainsFunc(demoCapital, func(begin string) bool { return strings.HasPrefix(text, begin) })
-	if !trained && len(text) > 1 && 'A' <= text[0] && text[0] <= 'Z' && 'a' <= text[1] && text[1] <= 'z' {
-		text = strings.ToLower(text[:1]) + text[1:]
-	}
-	return text
-}
-
 func lastInput(c *conversation) string {
 	for _, t := range slices.Backward(c.turns) {
 		for _, k := range slices.Backward(t.blocks) {
@@ -318,185 +315,4 @@ func lastInput(c *conversation) string {
 		}
 	}
 	return ""
-}
-
-// demoTrained are the tools that the model was trained with: the parameters that it was shown, if they aren't
-// the required ones, and the members of the results, if not all.
-var demoTrained = map[message.Type]struct {
-	parameters string
-	shown      []string
-}{
-	"Memory.Set":       {},
-	"Memory.Get":       {},
-	"Memory.Delete":    {},
-	"Memory.List":      {parameters: "prefix:string", shown: []string{"keys"}},
-	"Echo":             {},
-	"Http.Fetch":       {shown: []string{"status", "body"}},
-	"VFS.Read":         {shown: []string{"uri", "content"}},
-	"VFS.Write":        {shown: []string{"uri", "size"}},
-	"Message.Search":   {shown: []string{"messages", "total"}},
-	"Job.Start":        {parameters: "name:string,payload:any", shown: []string{"jobId", "status"}},
-	"Syscall.Describe": {parameters: "name:string"},
-}
-
-// tools is the line that tells of the tools that the input is about, as far as there is room: those that the
-// model was trained with, which it finds by what the input asks for, and any other that the input names. The
-// former come first, so that most prompts begin alike.
-func (d *demo) tools(all []tool, input string) string {
-	input = strings.ToLower(input)
-	var trained, named []string
-	for _, t := range all {
-		known, ok := demoTrained[t.Name]
-		shown := " " + toolName(t.Name) + "(" + cmp.Or(known.parameters, parameters(t.InputSchema)) + ")"
-		if ok {
-			trained = append(trained, shown)
-		} else if isNamed(input, t.Name) {
-			named = append(named, shown)
-		}
-	}
-	room := demoTools
-	fits := func(shown []string) (line string) {
-		for _, one := range shown {
-			if room -= len(d.model.Tokens(one)); room < 0 {
-				break
-			}
-			line += one
-		}
-		return line
-	}
-	last := fits(named)
-	if line := fits(trained) + last; line != "" {
-		return "Tools:" + line
-	}
-	return ""
-}
-
-// isNamed reports whether an input in small letters names a tool, as Domain.Action, Domain_Action or in two words.
-func isNamed(input string, tool message.Type) bool {
-	domain, action, _ := strings.Cut(strings.ToLower(string(tool)), ".")
-	return slices.ContainsFunc([]string{".", "_", " "}, func(between string) bool { return strings.Contains(input, domain+between+action) })
-}
-
-// parameters are the required parameters of a tool, with their types: name:type,…
-func parameters(schema jsontext.Value) string {
-	type object struct {
-		Properties map[string]struct {
-			Type any `json:"type"`
-		} `json:"properties"`
-		Required []string `json:"required"`
-		OneOf    []struct {
-			Required []string `json:"required"`
-		} `json:"oneOf"`
-	}
-	var o object
-	if json.Unmarshal(schema, &o) != nil {
-		return ""
-	}
-	required := o.Required
-	if len(o.OneOf) > 0 {
-		for _, name := range o.OneOf[0].Required {
-			if !slices.Contains(required, name) {
-				required = append(required, name)
-			}
-		}
-	}
-	var all []string
-	for _, name := range required {
-		kind, ok := o.Properties[name].Type.(string)
-		if !ok {
-			kind = "any"
-		}
-		all = append(all, name+":"+kind)
-	}
-	return strings.Join(all, ",")
-}
-
-// result is what the model is shown of a result: of a known tool the members that it was trained with.
-func (d *demo) result(name message.Type, r *answered) string {
-	value := jsontext.Value(r.text)
-	if !jsonscan.Valid(value) {
-		return d.short(r.text, demoResult)
-	}
-	if r.isError {
-		return d.short(demoError(value), demoResult)
-	}
-	if p := jsonscan.Member(value, "process"); p != nil { // a job, as a session keeps it
-		value = fmt.Appendf(nil, `{"jobId":%s,"status":%s}`, cmp.Or(string(jsonscan.Member(p, "id")), "null"), cmp.Or(string(jsonscan.Member(p, "status")), "null"))
-	}
-	if members := demoTrained[name].shown; members != nil {
-		value = keep(value, members)
-	}
-	return d.short(spaced(value), demoResult)
-}
-
-// demoError is what the model is shown of an error: what has failed, without the next step, which it can't take.
-func demoError(failure jsontext.Value) string {
-	code := cmp.Or(string(jsonscan.Member(failure, "code")), "500")
-	var text string
-	_ = json.Unmarshal(jsonscan.Member(failure, "message"), &text)
-	text, _, _ = strings.Cut(text, "; ")
-	if code == "409" && strings.Contains(text, "not known") {
-		text = "The outcome is not known"
-	}
-	return `{"error": {"code": ` + code + `, "message": ` + string(jsonscan.AppendQuoted(nil, text)) + `}}`
-}
-
-// short returns the beginning of a text that is longer than so many tokens.
-func (d *demo) short(text string, most int) string {
-	tokens := d.model.Tokens(text)
-	if len(tokens) <= most {
-		return text
-	}
-	var b strings.Builder
-	for _, t := range tokens[:most-1] {
-		b.WriteString(d.model.Text(t))
-	}
-	return strings.ToValidUTF8(b.String(), "") + "…"
-}
-
-// keep returns an object with some of its members, in the order of the names.
-func keep(object jsontext.Value, names []string) jsontext.Value {
-	if object.Kind() != '{' {
-		return object
-	}
-	out := []byte("{")
-	for _, name := range names {
-		value := jsonscan.Member(object, name)
-		if value == nil {
-			continue
-		}
-		switch name {
-		case "messages":
-			value = elements(value, demoFound, func(m []byte) []byte { return keep(m, []string{"id", "type"}) })
-		case "keys":
-			value = elements(value, demoFound, func(key []byte) []byte { return append([]byte(`"/`), key[1:]...) })
-		}
-		if len(out) > 1 {
-			out = append(out, ',')
-		}
-		out = append(append(jsonscan.AppendQuoted(out, name), ':'), value...)
-	}
-	return append(out, '}')
-}
-
-// elements returns the first elements of a list, each changed to the form that the model was trained with.
-func elements(list jsontext.Value, most int, change func([]byte) []byte) jsontext.Value {
-	var all [][]byte
-	jsonscan.Elements(list, 0, func(one []byte) bool {
-		all = append(all, change(one))
-		return len(all) < most
-	})
-	return slices.Concat([]byte("["), bytes.Join(all, []byte(",")), []byte("]"))
-}
-
-// spaced writes JSON with a space after each comma and colon, as the model was trained with.
-func spaced(value jsontext.Value) string {
-	if len(value) == 0 {
-		return "{}"
-	}
-	text, err := jsontext.AppendFormat(nil, value, jsontext.SpaceAfterColon(true), jsontext.SpaceAfterComma(true))
-	if err != nil {
-		return string(value)
-	}
-	return string(text)
 }

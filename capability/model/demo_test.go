@@ -35,7 +35,7 @@ func TestTheModelInside(t *testing.T) {
 		"a result": {messages: `[{"type":"input","text":"what is the door code?"},{"type":"tool-calls","calls":[{"id":"c","name":"Memory.Get","args":{"key":"/door-code"}}]},{"type":"tool-results","results":[{"callId":"c","output":"4711"}]}]`,
 			want: `stop The door code is 4711.`},
 		"an error": {messages: `[{"type":"input","text":"what is the door code?"},{"type":"tool-calls","calls":[{"id":"c","name":"Memory.Get","args":{"key":"/door-code"}}]},{"type":"tool-results","results":[{"callId":"c","error":{"code":404,"message":"Key not found: /door-code"}}]}]`,
-			want: `stop I don't know the door code.`},
+			want: `stop I don't know the door code. I know only what you have told me.`},
 		"an outcome that isn't known": {messages: `[{"type":"input","text":"fetch http://example.com/"},{"type":"tool-calls","calls":[{"id":"c","name":"Http.Fetch","args":{"url":"http://example.com/"}}]},{"type":"tool-results","results":[{"callId":"c","error":{"code":409,"message":"The outcome of the command with the idempotency key \"session/01M7HS23BN31FY42X00KKA16TK/c\" is not known: it had begun, and was not done in time; look"}}]}]`,
 			want: `stop I don't know whether that happened, so I did not repeat it: The outcome is not known`},
 		"what was found": {messages: `[{"type":"input","text":"search for door code"},{"type":"tool-calls","calls":[{"id":"c","name":"Message.Search","args":{"query":"door code"}}]},{"type":"tool-results","results":[{"callId":"c","output":{"messages":[{"id":"1","kind":"command","type":"Memory.Set","data":{"key":"/door-code"}}],"total":17,"more":true}}]}]`,
@@ -43,7 +43,7 @@ func TestTheModelInside(t *testing.T) {
 		"aloud": {system: "Think aloud.", messages: `[{"type":"input","text":"use Text.Shout with text hello"}]`,
 			want: `calls (The user wants Text_Shout. I will call it.) Text.Shout {"text":"hello"}`},
 		"itself": {messages: `[{"type":"input","text":"who are you?"}]`,
-			want: `stop I am a demonstration model, small enough to live inside Kernos. I remember, look up, fetch, read and call tools. For real work, connect a real model.`},
+			want: `stop I am a demonstration model, small enough to live inside Kernos. I remember, look up, fetch, read, schedule and call tools. For real work, connect a real model: kernos model detect, then kernos model add NAME.`},
 		"a long conversation": {messages: "[" + strings.Repeat(`{"type":"input","text":"hello there, how do you do on this fine day of spring?"},{"type":"reply","text":"Hello! What can I do for you?"},`, 60) + `{"type":"input","text":"remember that the door code is 4711"}]`,
 			want: `calls Memory.Set {"key":"/door-code","value":"4711"}`},
 	} {

@@ -147,7 +147,7 @@ func TestALongExchangeIsCut(t *testing.T) {
 		"three results": {asks("fetch x three times"), calls, results},
 	} {
 		text, tokens := shownToDemo(t, d, "", nil, append([]string{asks("hello"), replies("Hello!")}, messages...)...)
-		if tokens > d.model.Length()-demoAnswer || strings.Count(text, "‹") != strings.Count(text, "›")+1 || !strings.Contains(text, "…›") {
+		if tokens > d.model.Length()-demoAnswer || strings.Count(text, "‹") != strings.Count(text, "›")+1 || !strings.Contains(text, "…") {
 			t.Errorf("%s: %d tokens\n%s", name, tokens, text)
 		}
 		for _, m := range []string{"remember that many", "fetch x three times›", `"status": 404`} {
@@ -234,8 +234,8 @@ func TestSizesOfTheModelInside(t *testing.T) {
 // a prompt with the tools of a new session.
 func TestTheFirstTokenComesSoon(t *testing.T) {
 	var tools []tool
-	for name := range demoTrained {
-		tools = append(tools, tool{Name: name, InputSchema: jsontext.Value(`{"properties":{"key":{"type":"string"},"value":{"type":"string"}},"required":["key","value"]}`)})
+	for _, t := range trainedTools {
+		tools = append(tools, tool{Name: t.name, InputSchema: jsontext.Value(`{"properties":{"key":{"type":"string"},"value":{"type":"string"}},"required":["key","value"]}`)})
 	}
 	d, tokens := newDemo(), 0
 	cost := testkit.Cost(t, func() {
@@ -271,16 +271,4 @@ func residentBytes(t *testing.T) int {
 		t.Fatal(err)
 	}
 	return kilobytes << 10
-}
-
-// People write sentences; the model was trained with requests.
-func TestInputsAreReadPlainly(t *testing.T) {
-	for text, want := range map[string]string{
-		"Fetch https://example.com/": "fetch https://example.com/", "Remember that my cat is Miso. ": "remember that my cat is Miso",
-		"Remember: tea is hot.": "Remember: tea is hot", "What is the code?": "What is the code?", "VFS.Read os://a": "VFS.Read os://a", "": "", "A": "A",
-	} {
-		if got := plainly(text); got != want {
-			t.Errorf("%q is read as %q, want %q", text, got, want)
-		}
-	}
 }

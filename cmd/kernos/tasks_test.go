@@ -37,32 +37,32 @@ func TestTwentyTasks(t *testing.T) {
 	w := newTasks(t)
 	page := w.pages.URL
 	tasks := []task{
-		// The memory.
-		{says: "remember that the door code is 4711", calls: "Memory.Set", reply: "I will remember that the door code is 4711.", query: "Memory.Get", data: `{"key":"/door-code"}`, has: `"4711"`},
-		{says: "what is the door code?", calls: "Memory.Get", reply: "The door code is 4711."},
+		// The memory, and the journal.
+		{says: "Remember that the door code is 4711.", calls: "Memory.Set", reply: "I will remember that the door code is 4711.", query: "Memory.Get", data: `{"key":"/door-code"}`, has: `"4711"`},
+		{says: "What's the door code?", calls: "Memory.Get", reply: "The door code is 4711."},
 		{says: "remember that tea is green and salt is white", calls: "Memory.Set Memory.Set", reply: "tea is green and salt is white", query: "Memory.Get", data: `{"key":"/salt"}`, has: `"white"`},
-		{says: "what is my dentist?", calls: "Memory.Get", reply: "I don't know your dentist."},
-		{says: "forget tea", calls: "Memory.Delete", reply: "I have forgotten tea.", query: "Memory.List", data: `{"prefix":"/"}`, has: `{"keys":["door-code","salt"]}`},
-		{says: "what do you know?", calls: "Memory.List", reply: "I know /door-code, /salt."},
+		{says: "Please forget tea.", calls: "Memory.Delete", reply: "I have forgotten tea.", query: "Memory.List", data: `{"prefix":"/"}`, has: `{"keys":["door-code","salt"]}`},
+		{says: "What do you know about me?", calls: "Memory.List", reply: "I know /door-code, /salt."},
+		{says: "Use Message.Stats.", calls: "Syscall.Call", reply: "Message_Stats answered: {\"messages\": "},
 
 		// The web, which asks for an approval.
-		{says: "fetch " + page + "/page", calls: "Http.Fetch", reply: "The server answered 200: fresh bread"},
-		{says: "fetch " + page + "/page and remember it as kitchen", calls: "Http.Fetch Memory.Set", reply: "I will remember that kitchen is fresh bread.", query: "Memory.Get", data: `{"key":"/kitchen"}`, has: `"fresh bread"`},
-		{says: "fetch " + page + "/secret", deny: true, calls: "Http.Fetch", reply: "That was not approved:"},
+		{says: "Fetch " + page + "/page and remember it as kitchen.", calls: "Http.Fetch Memory.Set", reply: "I have stored the page as kitchen.", query: "Memory.Get", data: `{"key":"/kitchen"}`, has: `"fresh bread"`},
+		{says: "fetch " + page + "/secret", deny: true, calls: "Http.Fetch", reply: "That was not approved: The call of Http.Fetch was denied"},
 
 		// Files: of the tree, and mounted.
-		{says: "read os://notes.md", calls: "VFS.Read", reply: "os://notes.md says: buy milk"},
-		{says: "write eggs and flour to os://list.txt", calls: "VFS.Write", reply: "I have written os://list.txt.", query: "VFS.Read", data: `{"uri":"os://list.txt"}`, has: `"eggs and flour"`},
-		{says: "read os://docs/guide.md", calls: "VFS.Read", reply: "os://docs/guide.md says: turn left"},
+		{says: "Write eggs and flour to os://list.txt.", calls: "VFS.Write", reply: "I have written os://list.txt.", query: "VFS.Read", data: `{"uri":"os://list.txt"}`, has: `"eggs and flour"`},
+		{says: "What's in os://docs/guide.md?", calls: "VFS.Read", reply: "os://docs/guide.md says: turn left"},
 
 		// What happened, and what is to happen.
-		{says: "search for door code", calls: "Message.Search", reply: "messages about door code."},
-		{says: "every 5 minutes fetch " + page + "/page", calls: "Job.Start", reply: "will do that every 5 minutes.", query: "Job.List", data: `{}`, has: `"schedule":"*/5 * * * *"`},
-		{says: "every hour remember that soup is hot", calls: "Job.Start", reply: "will do that every hour.", query: "Job.List", data: `{}`, has: `"schedule":"0 * * * *"`},
+		{says: "Search for door code.", calls: "Message.Search", reply: " about door code."},
+		{says: "Every 5 minutes fetch " + page + "/page.", calls: "Job.Start", reply: "will do that every 5 minutes.", query: "Job.List", data: `{}`, has: `"schedule":"*/5 * * * *"`},
+		{says: "Remind me in 10 minutes to call mum.", calls: "Job.Start", reply: "will echo that in 10 minutes; kernos watch shows it.", query: "Job.List", data: `{}`, has: `"name":"Echo"`},
 
-		// Tools that it has never seen: code, a program, and one that runs at the caller.
-		{says: "use Text.Shout with text hello", calls: "Syscall.Call", reply: "Text_Shout answered: HELLO"},
+		// A secret; tools that it has never seen: code, a program, an MCP server, and one that runs at the caller.
+		{says: "Seal the secret tiger-stripes.", calls: "Syscall.Call", reply: "It is sealed."},
+		{says: "Use Text.Shout with text hello.", calls: "Syscall.Call", reply: "Text_Shout answered: HELLO"},
 		{says: "call Weather.Report with city Rome", tools: `["Memory.*","Weather.*"]`, calls: "Weather.Report", reply: "sunny"},
+		{says: "Use Library.SyscallSearch with query qwertz.", calls: "Syscall.Call", reply: "Library_SyscallSearch answered: {\"syscalls\": []}"},
 		{says: "use Screen.Show with title welcome", tools: `["Memory.*",{"name":"Screen.Show","description":"Show a title.","inputSchema":{"type":"object","properties":{"title":{"type":"string"}},"required":["title"]}}]`, calls: "Screen.Show", reply: "Screen_Show answered: "},
 	}
 	for _, task := range tasks {
@@ -87,11 +87,12 @@ type tasks struct {
 	kernel  *connect.Kernel
 	pages   *httptest.Server
 	secrets atomic.Int32  // how often the page was fetched that isn't approved
+	library *house        // another Kernos, which is mounted as an MCP server
 	slow    chan struct{} // a value for each time that the slow page is asked for
 }
 
 func newTasks(t *testing.T) *tasks {
-	w := &tasks{t: t, house: newHouse(t), slow: make(chan struct{}, 8)}
+	w := &tasks{t: t, house: newHouse(t), library: newHouse(t), slow: make(chan struct{}, 8)}
 	w.pages = httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/secret":
@@ -120,6 +121,9 @@ func newTasks(t *testing.T) *tasks {
 	t.Setenv("KERNOS_ORIGIN", "")
 	w.start()
 	w.must("Syscall.Register", `{"name":"Text.Shout","kind":"query","inputSchema":{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]},"outputSchema":{},"code":"export const handler = ({text}) => text.toUpperCase()"}`)
+	if _, notes, status := w.house.run("", "mcp", "add", "library", "--env", "KERNOS_HOME="+w.library.home, "--env", "XDG_RUNTIME_DIR="+w.library.runtime, "--env", "KERNOS_NO_HTTP=true", "--", "kernos", "mcp"); status != 0 {
+		t.Fatal(notes)
+	}
 	program := w.house.command("handle", "Weather.Report", "--kind", "query", "--input", `{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}`, "--", "echo", `{"weather":"sunny"}`)
 	if err := program.Start(); err != nil {
 		t.Fatal(err)

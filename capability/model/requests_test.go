@@ -1,0 +1,113 @@
+package model
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"kernos/message"
+)
+
+var (
+	requests  = flag.Bool("requests", false, "try all requests of people, not one in 10")
+	modelFile = flag.String("model", "", "try this GGUF `file` in place of the model inside")
+)
+
+// usualTools are the tools of a new session, with their required parameters.
+var usualTools = []struct {
+	name     message.Type
+	required string
+}{
+	{"Memory.Get", "key"}, {"Memory.Set", "key value"}, {"Memory.Delete", "key"}, {"Memory.List", ""}, {"VFS.List", "uri"}, {"VFS.Read", "uri"}, {"VFS.Write", "uri"},
+	{"Http.Fetch", "url"}, {"Job.Start", ""}, {"Message.Search", "query"}, {"Syscall.Search", "query"}, {"Syscall.Describe", ""}, {"Syscall.Call", "type"},
+}
+
+// TestRequestsOfPeople tries requests that the training doesn't have, in the words of people.
+func TestRequestsOfPeople(t *testing.T) {
+	text, err := os.ReadFile("testdata/requests.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := newDemo()
+	if *modelFile != "" {
+		if d.file, err = os.ReadFile(*modelFile); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, wrong := 0, 0
+	for line := range strings.Lines(string(text)) {
+		says, want, ok := strings.Cut(strings.TrimSpace(line), " => ")
+		if !ok || line[0] == '#' {
+			continue
+		}
+		if all++; !*requests && all%10 != 0 {
+			continue
+		}
+		tool, parts, _ := strings.Cut(want, ":")
+		if got := firstStep(t, d, says); !isStep(got, tool, parts) {
+			wrong++
+			t.Logf("%s\n\twant %s\n\tgot  %s", says, want, got)
+		}
+	}
+	t.Logf("%d wrong", wrong)
+	if all < 150 || wrong > all/10 {
+		t.Errorf("%d of %d requests are wrong", wrong, all)
+	}
+}
+
+// isStep reports whether a step is a call of a tool, or a reply, that has all of these parts.
+func isStep(got, tool, parts string) bool {
+	name, rest, _ := strings.Cut(got, ":")
+	if name != tool {
+		return false
+	}
+	for part := range strings.SplitSeq(parts, "&") {
+		if !strings.Contains(strings.ToLower(rest), strings.ToLower(strings.TrimSpace(part))) {
+			return false
+		}
+	}
+	return true
+}
+
+// firstStep is what the model does first: the calls that it makes, or what it replies.
+func firstStep(t *testing.T, d *demo, says string) string {
+	t.Helper()
+	in := &generateInput{Messages: []jsontext.Value{jsontext.Value(asks(says))}}
+	for _, one := range usualTools {
+		schema := `{"properties":{`
+		for i, p := range strings.Fields(one.required) {
+			schema += strings.Repeat(",", min(i, 1)) + fmt.Sprintf(`%q:{"type":"string"}`, p)
+		}
+		schema += `},"required":["` + strings.Join(strings.Fields(one.required), `","`) + `"]}`
+		if one.required == "" {
+			schema = "{}"
+		}
+		in.Tools = append(in.Tools, tool{Name: one.name, InputSchema: jsontext.Value(schema)})
+	}
+	m := &models{demo: d}
+	g, err := m.prepare(t.Context(), &provider{Dialect: demoName}, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &answer{tools: g.tools}
+	if err := inside(t.Context(), m, g, a); err != nil {
+		t.Fatal(err)
+	}
+	var steps []string
+	for _, c := range a.calls {
+		name, args := unwrap(a.tools.syscall(c.name), jsontext.Value(c.args))
+		_ = args.Compact()
+		steps = append(steps, fmt.Sprintf("%s: %s", name, args))
+	}
+	if len(steps) > 0 {
+		return strings.Join(steps, " ")
+	}
+	for _, p := range a.parts {
+		steps = append(steps, string(p.text))
+	}
+	return "reply: " + strings.Join(steps, " ")
+}
