@@ -20,7 +20,8 @@ import (
 // demoElements is how many elements of a list the model inside is shown. It was trained with five at most.
 const demoElements = 5
 
-// demoDepth is how deep the objects and lists of a result are that the model is shown.
+// demoDepth is how deep the objects and lists of a result are that the model is shown. Of a tool that it wasn't
+// trained with, it is shown one level.
 const demoDepth = 3
 
 // result is what the model inside is shown of a result: of a tool that it was trained with, the members that it
@@ -39,10 +40,11 @@ func (d *demo) result(name message.Type, r *answered) string {
 	if p := jsonscan.Member(value, "process"); p != nil { // a job, as a session keeps it
 		value = fmt.Appendf(nil, `{"jobId":%s,"status":%s}`, cmp.Or(string(jsonscan.Member(p, "id")), "null"), cmp.Or(string(jsonscan.Member(p, "status")), "null"))
 	}
+	depth := 1
 	if t != nil && t.results != nil {
-		value = keep(value, t)
+		value, depth = keep(value, t), demoDepth
 	}
-	return d.short(spaced(d.brief(value, demoResult*2/3, demoDepth)), demoResult)
+	return d.short(spaced(d.brief(value, demoResult*2/3, depth)), demoResult)
 }
 
 // demoError is what the model is shown of an error: what has failed, without the next step, which it can't take.

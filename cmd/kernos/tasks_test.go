@@ -62,7 +62,7 @@ func TestTwentyTasks(t *testing.T) {
 		{says: "Seal the secret tiger-stripes.", calls: "Syscall.Call", reply: "It is sealed."},
 		{says: "Use Text.Shout with text hello.", calls: "Syscall.Call", reply: "Text_Shout answered: HELLO"},
 		{says: "call Weather.Report with city Rome", tools: `["Memory.*","Weather.*"]`, calls: "Weather.Report", reply: "sunny"},
-		{says: "Use Library.SyscallSearch with query qwertz.", calls: "Syscall.Call", reply: "Library_SyscallSearch answered: {\"syscalls\": []}"},
+		{says: "Use Library.HttpFetch with url " + page + "/page.", calls: "Syscall.Call", reply: "Library_HttpFetch answered: {"},
 		{says: "use Screen.Show with title welcome", tools: `["Memory.*",{"name":"Screen.Show","description":"Show a title.","inputSchema":{"type":"object","properties":{"title":{"type":"string"}},"required":["title"]}}]`, calls: "Screen.Show", reply: "Screen_Show answered: "},
 	}
 	for _, task := range tasks {
@@ -121,7 +121,7 @@ func newTasks(t *testing.T) *tasks {
 	t.Setenv("KERNOS_ORIGIN", "")
 	w.start()
 	w.must("Syscall.Register", `{"name":"Text.Shout","kind":"query","inputSchema":{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]},"outputSchema":{},"code":"export const handler = ({text}) => text.toUpperCase()"}`)
-	if _, notes, status := w.house.run("", "mcp", "add", "library", "--env", "KERNOS_HOME="+w.library.home, "--env", "XDG_RUNTIME_DIR="+w.library.runtime, "--env", "KERNOS_NO_HTTP=true", "--", "kernos", "mcp"); status != 0 {
+	if _, notes, status := w.house.run("", "mcp", "add", "library", "--env", "KERNOS_HOME="+w.library.home, "--env", "XDG_RUNTIME_DIR="+w.library.runtime, "--env", "KERNOS_NO_HTTP=true", "--env", "KERNOS_FETCH_ALLOW=127.0.0.1", "--", "kernos", "mcp"); status != 0 {
 		t.Fatal(notes)
 	}
 	program := w.house.command("handle", "Weather.Report", "--kind", "query", "--input", `{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}`, "--", "echo", `{"weather":"sunny"}`)
