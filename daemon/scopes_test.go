@@ -114,7 +114,7 @@ func TestMemoryOfAToken(t *testing.T) {
 			`{}`: `{"keys":["agents/","notes/"]}`, `{"recursive":true}`: `{"keys":["agents/ci/1","notes/1","notes/2"]}`, `{"recursive":true,"limit":1}`: `{"keys":["agents/ci/1"],`,
 			`{"prefix":"agents"}`: `{"keys":["agents/ci/"]}`, `{"prefix":"notes"}`: `{"keys":["notes/1","notes/2"]}`, `{"prefix":"private"}`: "403", `{"prefix":"proc"}`: "403",
 		},
-		"Memory.Search": {`{"query":"private"}`: `"hits":[],"total":0`, `{"query":"of","mode":"words"}`: `"total":3`, `{"query":"of","prefix":"private"}`: "403"},
+		"Memory.Search": {`{"query":"private","mode":"words"}`: `"hits":[],"total":0`, `{"query":"notes","mode":"words"}`: `"total":2`, `{"query":"of","prefix":"private"}`: "403"},
 		"VFS.List":      {`{"uri":"os://memory/private"}`: "403", `{"uri":"os://memory/agents"}`: `"os://memory/agents/ci"`},
 		"VFS.Read":      {`{"uri":"os://memory/notes/1"}`: "of notes/1", `{"uri":"os://memory/agents/ci/1"}`: "of agents/ci/1"},
 		"Content.Index": {`{"uri":"os://memory/private"}`: "403"},
