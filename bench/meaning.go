@@ -87,6 +87,9 @@ func ask(w io.Writer, binary string, set *questionnaire) error {
 	var text bytes.Buffer
 	for i, m := range set.messages {
 		m.Question, m.Metadata = "", map[string]any{"id": messageID(i), "timestamp": 1775000000000 + i}
+		if m.Kind != "event" {
+			m.Metadata["causation"] = "request-" + strconv.Itoa(i) // a reply has to name what it answers
+		}
 		line, err := json.Marshal(m)
 		if err != nil {
 			return err
