@@ -3,14 +3,16 @@ package main
 import (
 	"archive/tar"
 	"bufio"
-	"bytes"
 	"compress/gzip"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/fnv"
 	"io"
-	"net"
+	kernosd "kernos/daemon"
+	"kernos/kernel"
+	"kernos/message"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -45,7 +47,7 @@ type recordedMessage struct {
 }
 
 // meaning prints how often the answer is among the first ten messages that are found by words, by meaning and by both.
-func meaning(out io.Writer, binary string) error {
+func meaning(out io.Writer) error {
 	glosses, err := glossPairs()
 	if err != nil {
 		return err
@@ -57,7 +59,7 @@ func meaning(out io.Writer, binary string) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "the answer is among the first ten\tquestions\tmessages\twords\tmeaning\tboth\tboth later than words\t")
 	for _, set := range []*questionnaire{written, names(written), glosses} {
-		if err := ask(w, binary, set); err != nil {
+		if err := ask(w, set); err != nil {
 			return fmt.Errorf("%s: %w", set.name, err)
 		}
 		if err := w.Flush(); err != nil {
@@ -68,39 +70,25 @@ func meaning(out io.Writer, binary string) error {
 }
 
 // ask records the messages of a set in a new home and asks its questions.
-func ask(w io.Writer, binary string, set *questionnaire) error {
+func ask(w io.Writer, set *questionnaire) (err error) {
 	home, err := os.MkdirTemp("", "kernos-meaning-*")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(home)
-	d, err := startDaemon(binary, home)
+	d, err := kernosd.Open(&kernosd.Options{Home: home})
 	if err != nil {
 		return err
 	}
-	defer func() { _ = d.stop() }()
-	conn, err := net.Dial("unix", d.socket)
-	if err != nil {
-		return err
+	defer func() { err = errors.Join(err, d.Close()) }()
+	for i, m := range set.messages { // some have names that only the kernel may use: they are recorded as if it had
+		d.Journal().Record(kernel.Record{Way: kernel.Out, Message: &message.Message{
+			Kind: message.Kind(m.Kind), Type: message.Type(m.Type), Data: m.Data,
+			Metadata: message.Metadata{ID: message.ID(messageID(i)), Timestamp: 1775000000000 + int64(i)},
+		}})
 	}
-	defer conn.Close()
-	var text bytes.Buffer
-	for i, m := range set.messages {
-		m.Question, m.Metadata = "", map[string]any{"id": messageID(i), "timestamp": 1775000000000 + i}
-		if m.Kind != "event" {
-			m.Metadata["causation"] = "request-" + strconv.Itoa(i) // a reply has to name what it answers
-		}
-		line, err := json.Marshal(m)
-		if err != nil {
-			return err
-		}
-		text.Write(append(line, '\n'))
-	}
-	if _, err := conn.Write(text.Bytes()); err != nil {
-		return err
-	}
-	c := &searcher{conn: conn, replies: bufio.NewReaderSize(conn, 1<<20)}
-	if err := c.wait(set.messages[len(set.messages)-1].Type); err != nil {
+	c := searcher{d}
+	if err := c.wait(); err != nil {
 		return err
 	}
 	modes := []string{"words", "meaning", "both"}
@@ -132,74 +120,46 @@ func ask(w io.Writer, binary string, set *questionnaire) error {
 
 func messageID(i int) string { return "msg-" + strconv.Itoa(i) }
 
-// A searcher calls Message.Search over a connection.
-type searcher struct {
-	conn    net.Conn
-	replies *bufio.Reader
-	calls   int
-}
+// A searcher calls Message.Search.
+type searcher struct{ daemon *kernosd.Daemon }
 
 type searched struct {
 	Messages []struct{ Metadata struct{ ID string } }
-	Total    int
-	Behind   int
 }
 
-func (c *searcher) call(data map[string]any) (reply searched, err error) {
-	c.calls++
-	id := "search-" + strconv.Itoa(c.calls)
-	line, err := json.Marshal(map[string]any{"kind": "query", "type": "Message.Search", "data": data, "metadata": map[string]any{"id": id, "timestamp": time.Now().UnixMilli()}})
+// search returns the ids of the first ten messages that are found.
+func (c searcher) search(text, mode string) (ids []string, err error) {
+	data, err := json.Marshal(map[string]any{"query": text, "mode": mode, "limit": 10})
 	if err != nil {
-		return reply, err
+		return nil, err
 	}
-	if _, err := c.conn.Write(append(line, '\n')); err != nil {
-		return reply, err
+	answer, err := c.daemon.Call(context.Background(), message.Message{Kind: message.KindQuery, Type: "Message.Search", Data: data}, nil)
+	if err == nil && answer.Kind != message.KindReply {
+		err = fmt.Errorf("%s", answer.Data)
 	}
-	for {
-		line, err := c.replies.ReadBytes('\n')
-		if err != nil {
-			return reply, err
-		}
-		var m struct {
-			Kind     string
-			Data     json.RawMessage
-			Metadata struct{ Causation string }
-		}
-		if err := json.Unmarshal(line, &m); err != nil {
-			return reply, err
-		}
-		if m.Metadata.Causation != id {
-			continue
-		}
-		if m.Kind != "reply" {
-			return reply, fmt.Errorf("%s", m.Data)
-		}
-		return reply, json.Unmarshal(m.Data, &reply)
+	if err != nil {
+		return nil, err
 	}
-}
-
-// search returns the ids of the first ten messages of the set that are found; the searches
-// themselves are recorded too.
-func (c *searcher) search(text, mode string) (ids []string, err error) {
-	reply, err := c.call(map[string]any{"query": text, "mode": mode, "limit": 10, "filter": "kind:event,error,reply"})
+	var reply searched
+	err = json.Unmarshal(answer.Data, &reply)
 	for _, m := range reply.Messages {
 		ids = append(ids, m.Metadata.ID)
 	}
 	return ids, err
 }
 
-// wait returns when all messages are indexed, the last of which has this type.
-func (c *searcher) wait(last string) error {
-	for begin := time.Now(); time.Since(begin) < 10*time.Minute; time.Sleep(100 * time.Millisecond) {
-		reply, err := c.call(map[string]any{"query": last})
-		if err != nil {
+// wait returns when all messages are indexed.
+func (c searcher) wait() error {
+	for {
+		if err := c.daemon.Journal().Flush(); err != nil {
 			return err
 		}
-		if reply.Behind == 0 && reply.Total > 0 {
-			return nil
+		e, err := c.daemon.Journal().Embedded()
+		if err != nil || e.Behind == 0 {
+			return err
 		}
+		time.Sleep(10 * time.Millisecond)
 	}
-	return errors.New("the messages are not indexed after ten minutes")
 }
 
 // writtenMessages reads the searches that were written for this.
