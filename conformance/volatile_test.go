@@ -43,7 +43,7 @@ func TestAReplayFindsNoDifferenceWhereThereIsNone(t *testing.T) {
 		"Message.Search": `{"query":"note","until":1}`,
 	}
 	ran := 0
-	first := []message.Type{"VFS.Write", "Token.Create", "Token.Update"} // before others see what they change
+	first := []message.Type{"VFS.Write", "Token.Create", "Token.Update", "Vector.Upsert"} // before others see what they change
 	types := slices.DeleteFunc(w.kernel.Registry().Types(), func(t message.Type) bool { return slices.Contains(first, t) })
 	for _, typ := range append(first, types...) {
 		s, _ := w.kernel.Registry().Lookup(typ)
