@@ -32,7 +32,10 @@ type approval struct {
 // approval looks at an event of a turn. A request for an approval is asked of the person at the client; a
 // decision that came another way ends the question.
 func (x *exchange) approval(m *message.Message) {
-	if m.Type != "Session.Appended" || !x.client.showsForms() || !x.sendsTurn() {
+	if m.Type != "Session.Appended" || !x.sendsTurn() {
+		return
+	}
+	if _, c := x.latest(); !c.showsForms() {
 		return
 	}
 	body := member(m.Data, "message")
@@ -92,7 +95,8 @@ func (a *approval) request() askRequest {
 // decide asks the person at the client, and has the kernel record the decision as the principal's, made by a
 // person. A form that is declined or closed denies the call. A client that fails to ask leaves the call waiting.
 func (x *exchange) decide(ctx context.Context, a approval) {
-	person, no := kernel.SenderIn(x.ctx).Principal().Deciding(x.client.name())
+	_, c := x.latest()
+	person, no := kernel.SenderIn(x.ctx).Principal().Deciding(c.name())
 	if no != nil {
 		return // the owner has said so
 	}

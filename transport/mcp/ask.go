@@ -75,11 +75,12 @@ func clientOf(ctx context.Context, _ struct{}) (clientOutput, error) {
 	if x == nil {
 		return clientOutput{}, errNoClient
 	}
-	capabilities := x.client.capabilities
+	_, c := x.latest()
+	capabilities := c.capabilities
 	if len(capabilities) == 0 {
 		capabilities = emptyObject
 	}
-	return clientOutput{x.client.version, capabilities}, nil
+	return clientOutput{c.version, capabilities}, nil
 }
 
 // askClient answers Mcp.Ask.
@@ -104,10 +105,10 @@ func (t *Tasks) askClient(ctx context.Context, in askInput) (askOutput, error) {
 func (x *exchange) ask(ctx context.Context, requests map[string]askRequest) (map[string]json.RawMessage, error) {
 	x.asking.Lock() // one question at a time: the client has one place for the answer
 	defer x.asking.Unlock()
-	switch {
+	switch _, c := x.latest(); {
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
-	case x.client.modern:
+	case c.modern:
 		return x.askModern(ctx, requests)
 	}
 	return x.askLegacy(ctx, requests)
@@ -120,10 +121,11 @@ var capabilityOf = map[string]string{"elicitation/create": "elicitation", "sampl
 // what becomes of the call, if that fails.
 func (x *exchange) able(method string) error {
 	capability := capabilityOf[method]
-	if x.client.can(capability) {
+	_, c := x.latest()
+	if c.can(capability) {
 		return nil
 	}
-	if x.client.modern {
+	if c.modern {
 		x.mu.Lock()
 		x.lacks = &failure{code: mcp.MissingCapability, text: "The call needs a client that can do " + method, data: []byte(`{"requiredCapabilities":{"` + capability + `":{}}}`)}
 		x.mu.Unlock()

@@ -169,10 +169,10 @@ func (x *exchange) emit(m message.Message) {
 		m.Data = blobs.RemoteOf(x.ctx).Outward(m.Data)
 	}
 	x.mu.Lock()
+	defer x.mu.Unlock()
 	if x.away {
 		m.Data = bytes.Clone(m.Data)
 		x.outcome = &m
-		x.mu.Unlock()
 		return
 	}
 	lacks, meta := x.lacks, appendString([]byte(`"`+metaMessage+`":`), string(x.asked))
@@ -180,19 +180,18 @@ func (x *exchange) emit(m message.Message) {
 		meta = appendString(append(meta, `,"`+metaCorrelation+`":`...), c)
 	}
 	x.meta = meta
-	x.mu.Unlock()
 	switch {
 	case lacks != nil && m.Kind == message.KindError:
-		x.fail(lacks)
+		x.send(nil, lacks)
 	case m.Kind == message.KindError:
-		x.respond(x.failed(&m))
+		x.sendResult(x.failed(&m))
 	case x.replied && textOf(member(m.Data, "jobId")) != "":
-		x.respondTask(textOf(member(m.Data, "jobId")))
+		x.sendTask(textOf(member(m.Data, "jobId")))
 	case x.tool.content && len(member(m.Data, "content")) > 0:
 		body := jsonscan.AppendCompact(nil, m.Data)
-		x.respond(body[1 : len(body)-1])
+		x.sendResult(body[1 : len(body)-1])
 	default:
-		x.respond(x.result(m.Data, false))
+		x.sendResult(x.result(m.Data, false))
 	}
 }
 
@@ -231,8 +230,9 @@ func (x *exchange) failed(m *message.Message) []byte {
 // event tells the client of an event: progress if it has asked for that, and else a log message if it wants those.
 func (x *exchange) event(m *message.Message) {
 	x.approval(m)
+	meta, c := x.latest()
 	if m.Type == kernel.Progressed {
-		token := member(x.frame.meta, "progressToken")
+		token := member(meta, "progressToken")
 		if token == nil {
 			return
 		}
@@ -252,7 +252,7 @@ func (x *exchange) event(m *message.Message) {
 	if m.Type == kernel.ErrorOccurred {
 		level = "warning"
 	}
-	if !x.logs(level) {
+	if !c.logs(level, meta) {
 		return
 	}
 	dst := appendString([]byte(`{"level":`), level)
@@ -264,10 +264,11 @@ func (x *exchange) event(m *message.Message) {
 // levels are those of log messages, from the least important.
 var levels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
 
-// logs reports whether the client wants log messages of a level. One that hasn't asked for any gets none.
-func (x *exchange) logs(level string) bool {
-	wanted := textOf(member(x.frame.meta, mcp.MetaLogLevel))
-	if s := x.client.session; s != nil {
+// logs reports whether the client wants log messages of a level, given the _meta of its request. One that hasn't
+// asked for any gets none.
+func (c *client) logs(level string, meta []byte) bool {
+	wanted := textOf(member(meta, mcp.MetaLogLevel))
+	if s := c.session; s != nil {
 		wanted = s.logLevel()
 	}
 	least := slices.Index(levels, wanted)

@@ -53,16 +53,32 @@ type outlet interface {
 	respond(frame []byte, f *failure)
 }
 
+// latest returns the _meta of the last request of the exchange, and the client that has sent it: a client that
+// comes back with an answer does so with another request, while the call goes on.
+func (x *exchange) latest() (meta []byte, c *client) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.frame.meta, x.client
+}
+
 // respond answers with a result, of which it gets the members.
 func (x *exchange) respond(members []byte) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.sendResult(members)
+}
+
+// sendResult is respond with mu held.
+func (x *exchange) sendResult(members []byte) {
 	dst := x.opened(make([]byte, 0, len(members)+len(x.s.info)+len(x.meta)+len(x.id)+192))
 	if x.client.modern {
 		dst = append(dst, `"resultType":"complete",`...)
 	}
-	x.finish(x.closed(append(dst, members...)), nil)
+	x.send(x.closed(append(dst, members...)), nil)
 }
 
-// opened appends the begin of a response, up to the members of its result.
+// opened appends the begin of a response, up to the members of its result. Like closed it is called with mu
+// held, or before another request can continue the exchange.
 func (x *exchange) opened(dst []byte) []byte {
 	return append(append(append(dst, `{"jsonrpc":"2.0","id":`...), x.id...), `,"result":{`...)
 }

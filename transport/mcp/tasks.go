@@ -69,11 +69,11 @@ const (
 	taskLife  = 24 * time.Hour
 )
 
-// respondTask answers the call of a tool with the task that it has become.
-func (x *exchange) respondTask(id string) {
+// sendTask answers the call of a tool with the task that it has become. It is called with mu held.
+func (x *exchange) sendTask(id string) {
 	x.s.opts.Tasks.name(x.asked, id)
 	now := time.Now().UnixMilli()
-	x.finish(x.closed(appendTask(append(x.opened(nil), `"resultType":"task",`...), id, "working", now, now)), nil)
+	x.send(x.closed(appendTask(append(x.opened(nil), `"resultType":"task",`...), id, "working", now, now)), nil)
 }
 
 func appendTask(dst []byte, id, status string, created, updated int64) []byte {

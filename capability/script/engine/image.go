@@ -84,7 +84,7 @@ func (v *vm) rewind(d *delta) bool {
 	}
 	now, _ := v.memory.Read(0, d.size)
 	marks := v.marked()[:min(marksSize, d.size/blockSize)] // the memory was never larger
-	k := 0 // the next block of d
+	k := 0                                                 // the next block of d
 	restore := func(at int) {
 		want := v.image.block(at)
 		for k < len(d.at) && d.at[k] < at {
