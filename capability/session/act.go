@@ -218,13 +218,15 @@ func failed(e *message.Error) Result {
 // park ends the lease of a turn whose calls all wait for a caller.
 func (r *runner) park() {
 	r.persist(func(c *change) error {
+		waits := false
 		for _, call := range c.s.turn.Calls {
 			if call.State == callReady || call.State == callNew {
 				return errNothing // it was allowed meanwhile
 			}
+			waits = waits || call.State != callDone
 		}
-		if c.s.turn.State != acting {
-			return errNothing
+		if !waits || c.s.turn.State != acting {
+			return errNothing // the last one was denied meanwhile, or has its result
 		}
 		c.s.turn.Waiting = true
 		c.ending = append(c.ending, r.lease.Done(c.b))
