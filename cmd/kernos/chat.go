@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"errors"
@@ -164,7 +163,7 @@ func prepareChat(c *cobra.Command, o *chat.Options, contextName string) error {
 }
 
 // introduceModel says which model answers. If none is configured, it offers those that it finds.
-func introduceModel(ctx context.Context, call request.Caller, s *terminal.Screen, in io.Reader, model string, local bool) error {
+func introduceModel(ctx context.Context, call request.Caller, s *terminal.Screen, in *os.File, model string, local bool) error {
 	var known struct {
 		Models []struct{ Name, Model, Source string }
 	}
@@ -180,7 +179,7 @@ func introduceModel(ctx context.Context, call request.Caller, s *terminal.Screen
 	}
 	if !configured || model == "demo" {
 		for _, line := range []string{
-			"The model demo answers: 5 million parameters inside of kernos, for trying things out.",
+			"The model demo answers: 5 million parameters, built in, for trying things out.",
 			"To talk with a real one: kernos model detect, then kernos model add NAME.",
 		} {
 			if err := s.Line(s.Paint(terminal.Faint, terminal.Hang(line, 0, s.Width))); err != nil {
@@ -193,17 +192,13 @@ func introduceModel(ctx context.Context, call request.Caller, s *terminal.Screen
 }
 
 // offer asks about each model that was found until one is connected.
-func offer(ctx context.Context, call request.Caller, s *terminal.Screen, in io.Reader, found []models.Found) (connected bool, err error) {
-	lines := bufio.NewReader(in)
+func offer(ctx context.Context, call request.Caller, s *terminal.Screen, in *os.File, found []models.Found) (connected bool, err error) {
 	for _, f := range found {
 		question := fmt.Sprintf("%s has %s. Connect it?", visible.Text(f.Name+" at "+f.Host()), visible.Text(f.Model))
 		if f.Variable != "" {
 			question = fmt.Sprintf("%s is set. Seal this key for %s, and connect %s?", f.Variable, visible.Text(f.Host()), visible.Text(f.Model))
 		}
-		if err := s.Write(terminal.Hang(question+" [y/N]", 0, s.Width) + " "); err != nil {
-			return false, err
-		}
-		answer, err := lines.ReadString('\n')
+		answer, err := terminal.Ask(ctx, in, s.Out, terminal.Hang(question+" [y/N]", 0, s.Width)+" ", false)
 		if err != nil {
 			return false, exit.Wrap(err)
 		}
@@ -211,7 +206,10 @@ func offer(ctx context.Context, call request.Caller, s *terminal.Screen, in io.R
 			continue
 		}
 		if err := models.Connect(ctx, call, f); err != nil {
-			s.Note("%v", err)
+			text := fmt.Sprintf("%s isn't connected: %v", f.Name, err)
+			if err := s.Line(s.Paint(terminal.Red, terminal.Hang(visible.Text(text), 0, s.Width))); err != nil {
+				return false, err
+			}
 			continue
 		}
 		return true, s.Line(s.Paint(terminal.Faint, visible.Text(f.Name+" answers; /help lists the commands.")))

@@ -244,7 +244,7 @@ See the book (https://example.com/tea).
 		y.idle()
 		y.leave()
 		z := talks.chat(t, 80, 24, "--resume")
-		z.Until("which one?", "tell me")
+		z.Until("Which one?", "tell me")
 		z.Type("1" + tty.Enter)
 		z.Until("> tell me", "the other half of it.")
 		z.says("and now", modeltest.Answer{Text: "That was all."})

@@ -1,12 +1,16 @@
 package main
 
 import (
+	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"kernos/capability/model/modeltest"
+	"kernos/cmd/kernos/exit"
 	"kernos/internal/testkit/tty"
 )
 
@@ -91,4 +95,159 @@ func TestAChatWithoutItsServer(t *testing.T) {
 		t.Errorf("the answer is there %d times:\n%s", n, x.Screen())
 	}
 	x.leave()
+}
+
+// TestTheOfferOfAKey answers the offer to seal a key in every way. The key itself is kept nowhere.
+func TestTheOfferOfAKey(t *testing.T) {
+	const key = "sk-0123456789abcdef"
+	provider := modeltest.Serve(t, modeltest.Answer{Text: "I am connected."})
+	h := newHouse(t)
+	h.env = append(h.env, "OPENAI_API_KEY="+key, "OPENAI_BASE_URL="+provider.URL+"/v1/")
+	x := &talk{t: t, house: h, dir: t.TempDir()}
+	offered := func() *talk {
+		t.Helper()
+		one := x.chat(t, 60, 30)
+		one.Until("OPENAI_API_KEY is set. Seal this key for " + strings.TrimPrefix(provider.URL, "http://") + ",\nand connect gpt-5-mini? [y/N]")
+		return one
+	}
+	for _, left := range []struct {
+		by     string
+		status int
+	}{{tty.CtrlC, exit.Interrupted}, {tty.CtrlD, 0}} {
+		one := offered()
+		one.Type(left.by)
+		if status := one.Wait(); status != left.status {
+			t.Errorf("%q: status %d:\n%s", left.by, status, one.Screen())
+		}
+	}
+	refused := offered()
+	refused.Type("n" + tty.Enter)
+	refused.Until("The model demo answers")
+	refused.idle()
+	refused.Type("/quit" + tty.Enter)
+	refused.Wait()
+	if out, notes, _ := h.run("", "model", "list", "--jq", ".models[].name"); out != "demo\n" {
+		t.Errorf("without a yes there are %s%s", out, notes)
+	}
+	accepted := offered()
+	accepted.Type("y" + tty.Enter)
+	accepted.Until("openai answers; /help lists the commands.")
+	accepted.idle()
+	accepted.Type("who are you?" + tty.Enter)
+	accepted.Until("I am connected.")
+	accepted.idle()
+	accepted.leave()
+	if _, notes, status := h.run("", "stop"); status != 0 {
+		t.Error(notes)
+	}
+	files := 0
+	err := filepath.WalkDir(h.home, func(name string, e os.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			return err
+		}
+		text, err := os.ReadFile(name)
+		if files++; strings.Contains(string(text), key) {
+			t.Errorf("%s has the key", name)
+		}
+		return err
+	})
+	out, _, _ := h.run("", "log", "--json", "-n", "1000")
+	if !strings.Contains(out, "Crypto.Seal") || strings.Contains(out, key) || files == 0 || err != nil {
+		t.Errorf("%d files, %v; the log is\n%s", files, err, out)
+	}
+}
+
+// TestAChatElsewhere talks with the kernel of a context over a network that fails in the middle of a turn.
+func TestAChatElsewhere(t *testing.T) {
+	talks := newTalks(t)
+	near := newHouse(t)
+	if _, notes, status := talks.house.run("", "stop"); status != 0 {
+		t.Fatal(notes)
+	}
+	talks.house.env = append(talks.house.env, "KERNOS_NO_HTTP=false")
+	talks.house.serve("--addr", "127.0.0.1:0")
+	network := newNetwork(t, talks.house.reached()["http"])
+	secret, notes, status := talks.house.run("", "token", "create", "near", "--preset", "agent", "--allow", "Session.*", "--allow", "Model.List")
+	if status != 0 {
+		t.Fatal(notes)
+	}
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte(secret), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, notes, status := near.run("", "context", "add", "far", "ws://"+network.address()+"/", "--token-file", file); status != 0 {
+		t.Fatal(notes)
+	}
+	here := *talks
+	here.house = near
+	x := here.chat(t, 80, 30, "--context", "far")
+	x.idle()
+	hold := make(chan struct{})
+	x.answers <- modeltest.Answer{Text: "The first half of it and the other half of it.", Hold: hold}
+	x.Type("tell me" + tty.Enter)
+	x.Until("The first half")
+	network.cut()
+	close(hold)
+	x.Until("The first half of it and the other half of it.")
+	x.idle()
+	if n := strings.Count(x.Screen(), "The first half"); n != 1 {
+		t.Errorf("the answer is there %d times:\n%s", n, x.Screen())
+	}
+	network.cut()
+	x.says("and now", modeltest.Answer{Text: "That was all."})
+	x.leave()
+}
+
+// A network carries the connections to an address, until they are cut.
+type network struct {
+	net.Listener
+	mu   sync.Mutex
+	open []net.Conn
+}
+
+func newNetwork(t *testing.T, to string) *network {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &network{Listener: l}
+	t.Cleanup(func() {
+		_ = l.Close()
+		n.cut()
+	})
+	go func() {
+		for {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			out, err := net.Dial("tcp", to)
+			if err != nil {
+				_ = in.Close()
+				continue
+			}
+			n.mu.Lock()
+			n.open = append(n.open, in, out)
+			n.mu.Unlock()
+			for _, way := range [][2]net.Conn{{in, out}, {out, in}} {
+				go func() {
+					_, _ = io.Copy(way[0], way[1])
+					_, _ = way[0].Close(), way[1].Close()
+				}()
+			}
+		}
+	}()
+	return n
+}
+
+func (n *network) address() string { return n.Addr().String() }
+
+// cut ends all connections.
+func (n *network) cut() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, c := range n.open {
+		_ = c.Close()
+	}
+	n.open = nil
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -202,8 +201,7 @@ func (i *installation) agreed() (bool, error) {
 	if !ok || !term.IsTerminal(int(in.Fd())) {
 		return false, &exit.Error{Status: exit.Usage, Cause: errors.New("nothing was changed, since the input isn't a terminal where you could agree; --yes makes the change")}
 	}
-	fmt.Fprint(i.command.ErrOrStderr(), "Make this change? [y/N] ")
-	answer, err := bufio.NewReader(in).ReadString('\n')
+	answer, err := terminal.Ask(i.command.Context(), in, i.command.ErrOrStderr(), "Make this change? [y/N] ", false)
 	if err != nil && err != io.EOF {
 		return false, exit.Wrap(err)
 	}

@@ -143,7 +143,7 @@ provider is asked for one word, and isn't connected if it doesn't answer.
 					return err
 				}
 				if f.Key == "" && (f.Variable != "" || withKey) {
-					if f.Key, err = readKey(c, f.Host()); err != nil {
+					if f.Key, err = readKey(ctx, c, f.Host()); err != nil {
 						return err
 					}
 				}
@@ -189,14 +189,10 @@ func chooseModel(wanted models.Found, known []models.Found) (models.Found, error
 }
 
 // readKey asks for a key, or reads it from standard input.
-func readKey(c *cobra.Command, host string) (key string, err error) {
+func readKey(ctx context.Context, c *cobra.Command, host string) (key string, err error) {
 	in, ok := c.InOrStdin().(*os.File)
 	if ok && term.IsTerminal(int(in.Fd())) {
-		fmt.Fprintf(c.ErrOrStderr(), "key for %s (what you type is not shown): ", visible.Text(host))
-		var typed []byte
-		typed, err = term.ReadPassword(int(in.Fd()))
-		fmt.Fprintln(c.ErrOrStderr())
-		key = string(typed)
+		key, err = terminal.Ask(ctx, in, c.ErrOrStderr(), fmt.Sprintf("key for %s (what you type is not shown): ", visible.Text(host)), true)
 	} else {
 		key, _ = bufio.NewReader(c.InOrStdin()).ReadString('\n')
 	}

@@ -1,7 +1,6 @@
 package calling
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +13,7 @@ import (
 	"kernos/client"
 	"kernos/cmd/kernos/callline"
 	"kernos/cmd/kernos/exit"
+	"kernos/cmd/kernos/terminal"
 	"kernos/internal/jsonvalue"
 	"kernos/internal/visible"
 	"kernos/schema"
@@ -26,33 +26,13 @@ func (c *call) complete(ctx context.Context, params json.RawMessage) (json.RawMe
 	if c.method == nil || c.NoPrompt || c.DryRun || c.Given("as") || c.Given("data") || !ok || !term.IsTerminal(int(in.Fd())) {
 		return params, nil
 	}
-	terminal, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
+	out, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
 	if err != nil {
 		return params, nil
 	}
-	defer func() { _ = terminal.Close() }()
-	// A read from a terminal can't be given up, and nothing was sent yet.
-	state, stateErr := term.GetState(int(in.Fd()))
-	forget := context.AfterFunc(ctx, func() {
-		if stateErr == nil {
-			_ = term.Restore(int(in.Fd()), state) // a password may be being typed
-		}
-		os.Exit(exit.Interrupted)
-	})
-	defer forget()
-	lines := bufio.NewReader(in)
+	defer func() { _ = out.Close() }()
 	return c.ask(params, func(f *client.Field) (string, error) {
-		fmt.Fprint(terminal, question(f))
-		if f.Sensitive {
-			text, err := term.ReadPassword(int(in.Fd()))
-			fmt.Fprintln(terminal)
-			return string(text), err
-		}
-		line, err := lines.ReadString('\n')
-		if err != nil {
-			fmt.Fprintln(terminal) // the answer would have ended the line
-		}
-		return strings.TrimRight(line, "\r\n"), err
+		return terminal.Ask(ctx, in, out, question(f), f.Sensitive)
 	})
 }
 

@@ -8,7 +8,6 @@
 package chat
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -76,7 +75,9 @@ func (o *Options) run(ctx context.Context, c *client) error {
 	}
 	m := newScreen(ctx, c, o, out)
 	if session == "" && o.Introduce != nil {
-		if err := o.Introduce(ctx, c.call, out); err != nil {
+		if err := o.Introduce(ctx, c.call, out); errors.Is(err, io.EOF) {
+			return nil // Ctrl-D leaves
+		} else if err != nil {
 			return err
 		}
 	}
@@ -141,14 +142,14 @@ func (o *Options) find(ctx context.Context, c *client, out *terminal.Screen) (st
 		if o.Last {
 			return latest[0].Session, nil
 		}
-		return choose(latest, out, o.In)
+		return o.choose(ctx, latest, out)
 	}
 	return "", nil
 }
 
 // choose lets the person choose a session.
-func choose(all []listed, out *terminal.Screen, in io.Reader) (string, error) {
-	if !out.IsTerminal() {
+func (o *Options) choose(ctx context.Context, all []listed, out *terminal.Screen) (string, error) {
+	if o.In == nil || !out.IsTerminal() {
 		return "", errors.New("say which session: --resume ID, or --last; kernos session list shows them")
 	}
 	rows := make([][]string, len(all))
@@ -158,10 +159,7 @@ func choose(all []listed, out *terminal.Screen, in io.Reader) (string, error) {
 	if err := out.Table([]string{"", "ID", "AGE", "TITLE"}, rows); err != nil {
 		return "", err
 	}
-	if err := out.Write("which one? "); err != nil {
-		return "", err
-	}
-	line, err := bufio.NewReader(in).ReadString('\n')
+	line, err := terminal.Ask(ctx, o.In, o.Out, "Which one? ", false)
 	n, numberErr := strconv.Atoi(strings.TrimSpace(line))
 	if err != nil || numberErr != nil || n < 1 || n > len(all) {
 		return "", exit.Wrap(fmt.Errorf("expected a number from 1 to %d, got %q", len(all), strings.TrimSpace(line)))

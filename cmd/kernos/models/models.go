@@ -3,6 +3,7 @@
 package models
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -23,13 +24,14 @@ import (
 
 // Found is a server or a provider of language models.
 type Found struct {
-	Name     string   `json:"name"`               // of the setting: models/NAME
-	Dialect  string   `json:"dialect"`            // how it is talked to
-	BaseURL  string   `json:"baseUrl"`            // where it is
-	Model    string   `json:"model"`              // the model that is connected, unless another one is chosen
-	Models   []string `json:"models,omitzero"`    // all models of a server
-	Variable string   `json:"variable,omitempty"` // the environment variable with the key; "" for a server
-	Key      string   `json:"-"`                  // of a provider
+	Name      string   `json:"name"`               // of the setting: models/NAME
+	Dialect   string   `json:"dialect"`            // how it is talked to
+	BaseURL   string   `json:"baseUrl"`            // where it is
+	Model     string   `json:"model"`              // the model that is connected, unless another one is chosen
+	Models    []string `json:"models,omitzero"`    // all models of a server
+	Variable  string   `json:"variable,omitempty"` // the environment variable with the key; "" for a server
+	elsewhere string   // the environment variable that names another place; "" if none is usual
+	Key       string   `json:"-"` // of a provider
 }
 
 // Host returns where it is, for people and for sealing the key.
@@ -44,8 +46,8 @@ func (f *Found) Host() string {
 // providers are the providers that are known by the variable of their key. The models are the names that
 // the provider keeps for its latest one, where it has such a name.
 var providers = []Found{
-	{Name: "anthropic", Variable: "ANTHROPIC_API_KEY", Dialect: "anthropic-messages", BaseURL: "https://api.anthropic.com", Model: "claude-sonnet-4-5"},
-	{Name: "openai", Variable: "OPENAI_API_KEY", Dialect: "openai-chat", BaseURL: "https://api.openai.com/v1", Model: "gpt-5-mini"},
+	{Name: "anthropic", Variable: "ANTHROPIC_API_KEY", elsewhere: "ANTHROPIC_BASE_URL", Dialect: "anthropic-messages", BaseURL: "https://api.anthropic.com", Model: "claude-sonnet-4-5"},
+	{Name: "openai", Variable: "OPENAI_API_KEY", elsewhere: "OPENAI_BASE_URL", Dialect: "openai-chat", BaseURL: "https://api.openai.com/v1", Model: "gpt-5-mini"},
 	{Name: "gemini", Variable: "GEMINI_API_KEY", Dialect: "openai-chat", BaseURL: "https://generativelanguage.googleapis.com/v1beta/openai", Model: "gemini-flash-latest"},
 	{Name: "openrouter", Variable: "OPENROUTER_API_KEY", Dialect: "openai-chat", BaseURL: "https://openrouter.ai/api/v1", Model: "openrouter/auto"},
 	{Name: "mistral", Variable: "MISTRAL_API_KEY", Dialect: "openai-chat", BaseURL: "https://api.mistral.ai/v1", Model: "mistral-medium-latest"},
@@ -54,8 +56,15 @@ var providers = []Found{
 	{Name: "xai", Variable: "XAI_API_KEY", Dialect: "openai-chat", BaseURL: "https://api.x.ai/v1", Model: "grok-4"},
 }
 
-// Providers returns the known providers, without keys.
-func Providers() []Found { return slices.Clone(providers) }
+// Providers returns the known providers, without keys, and where the environment says that they are: a key is for
+// that place, and may be refused at the usual one.
+func Providers() []Found {
+	all := slices.Clone(providers)
+	for i := range all {
+		all[i].BaseURL = cmp.Or(strings.TrimRight(os.Getenv(all[i].elsewhere), "/"), all[i].BaseURL)
+	}
+	return all
+}
 
 // ServersVariable is the environment variable that names other servers than the usual ones, as
 // NAME=HOST:PORT with commas between them. "none" names none.
@@ -71,7 +80,7 @@ func Detect(ctx context.Context, local bool) []Found {
 	if local {
 		found = detectServers(ctx)
 	}
-	for _, p := range providers {
+	for _, p := range Providers() {
 		if p.Key = strings.TrimSpace(os.Getenv(p.Variable)); p.Key != "" {
 			found = append(found, p)
 		}
