@@ -345,3 +345,67 @@ func TestAWaitSurvivesItsConnection(t *testing.T) {
 		}
 	}
 }
+
+// A step takes what earlier ones have replied, exactly as it was written, and also what was too large
+// for a line.
+func TestReferencesOfSteps(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 400 {
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("a-file-with-a-long-name-%03d.txt", i)), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "large.bin"), []byte("\xff"+strings.Repeat("x", 20_000)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, call := serveJobs(t, &daemon.Options{Home: t.TempDir(), Files: daemon.Files{Mounts: []string{"/=" + dir}}})
+	small, text := `{"z":12345678901234567890,"a":[1.10,{"b":"<ü>"}],"1x":0}`, strings.Repeat(`"line"`+"\n", 5000)
+	large := fmt.Sprintf(`{"n":12345678901234567890,"items":[%s{"i":"last"}],"dataRef":7}`, strings.Repeat(`{"i":"some text"},`, 2000))
+	for key, value := range map[string]string{"small": small, "text": fmt.Sprintf("%q", text), "large": large} {
+		if e := call("Memory.Set", fmt.Sprintf(`{"key":%q,"value":%s}`, key, value), new(any)); e != nil {
+			t.Fatal(e)
+		}
+	}
+	var first struct{ JobID string }
+	if e := call("Job.Start", `{"name":"Memory.Get","payload":{"key":"large"}}`, &first); e != nil {
+		t.Fatal(e)
+	}
+	for _, c := range []struct{ first, from, want string }{
+		{`"Memory.Get","payload":{"key":"small"}`, "a", small},
+		{`"Memory.Get","payload":{"key":"small"}`, "a.a.1.b", `"<ü>"`},
+		{`"Memory.Get","payload":{"key":"small"}`, "a.1x", `0`},
+		{`"Memory.Get","payload":{"key":"small"}`, "a.a.1x", "422"},
+		{`"Memory.Get","payload":{"key":"small"}`, "a.a.-0", "422"},
+		{`"Memory.Get","payload":{"key":"small"}`, "a.a.2", "422"},
+		{`"Memory.Get","payload":{"key":"small"}`, "a.z.0", "422"},
+		{`"Memory.Get","payload":{"key":"none"},"onFailure":"continue"`, "a.b", `null`},
+		{`"Memory.Get","payload":{"key":"text"}`, "a", fmt.Sprintf("%q", text)},
+		{`"Memory.Get","payload":{"key":"large"}`, "a", large},
+		{`"Memory.Get","payload":{"key":"large"}`, "a.n", `12345678901234567890`},
+		{`"Memory.Get","payload":{"key":"large"}`, "a.items.2000.i", `"last"`},
+		{fmt.Sprintf(`"Job.Result","payload":{"jobId":%q},"retry":{"attempts":9,"backoff":1,"codes":[409]}`, first.JobID), "a.result.n", `12345678901234567890`},
+		{`"VFS.List","payload":{"uri":"os:///"}`, "a.entries.0.name", `"a-file-with-a-long-name-000.txt"`},
+		{`"VFS.Read","payload":{"uri":"os://large.bin"}`, "a.content", "422"},
+	} {
+		var started struct{ JobID string }
+		steps := fmt.Sprintf(`{"steps":[{"id":"a","name":%s},{"id":"b","name":"Memory.Set","payload":{"key":"copy","value":{"it":{"$from":%q},"n":1.00}}}]}`, c.first, c.from)
+		if e := call("Job.Start", steps, &started); e != nil {
+			t.Fatal(e)
+		}
+		var job, copied json.RawMessage
+		if e := call("Job.Wait", fmt.Sprintf(`{"jobId":%q}`, started.JobID), &job); e != nil {
+			t.Fatal(e)
+		}
+		var failed struct{ Error struct{ Code int } }
+		if err := json.Unmarshal(job, &failed); err != nil {
+			t.Fatal(err)
+		}
+		if e := call("Memory.Get", `{"key":"copy"}`, &copied); e != nil && failed.Error.Code == 0 {
+			t.Fatal(e)
+		}
+		want := fmt.Sprintf(`{"it":%s,"n":1.00}`, c.want)
+		if failed.Error.Code != 0 && fmt.Sprint(failed.Error.Code) != c.want || failed.Error.Code == 0 && string(copied) != want {
+			t.Errorf("%s of %s is %.200s, %.500s", c.from, c.first, copied, job)
+		}
+	}
+}

@@ -33,6 +33,26 @@ func appendExtent(dst []byte, size int64, mediaType string) []byte {
 	return jsonscan.AppendQuoted(append(dst, `,"mediaType":`...), mediaType)
 }
 
+// ReferenceIn returns the pointer of a reply that is a [Reference], or one that a program has given:
+// it may have no size and no media type.
+func ReferenceIn(reply []byte) (p message.BlobPointer, ok bool) {
+	pointer := jsonscan.Member(reply, "dataRef")
+	if pointer == nil {
+		return p, false
+	}
+	others := false
+	jsonscan.Members(reply, 0, func(name, _ []byte) bool {
+		switch string(jsonscan.Content(name)) {
+		case "dataRef", "size", "mediaType":
+		default:
+			others = true
+		}
+		return !others
+	})
+	p, err := message.ParseBlobPointer(pointer)
+	return p, err == nil && !others
+}
+
 // looksReferred reports whether a JSON value could be taken for a [Reference]: it is an object
 // with a member dataRef.
 func looksReferred(value []byte) (found bool) {

@@ -96,8 +96,11 @@ func encode(v any) (stdjson.RawMessage, error) {
 	if raw, ok := v.(Raw); ok {
 		return stdjson.RawMessage(raw), nil
 	}
-	return json.Marshal(v)
+	return json.Marshal(v, sorted)
 }
+
+// sorted writes maps in the order of their keys: the same reply is the same text each time.
+var sorted = json.Deterministic(true)
 
 // RequestOf returns the request that the call of ctx answers, or nil if ctx belongs to no
 // call. It must not be changed, and its data is valid as long as that of the handler's message.

@@ -342,11 +342,13 @@ func TestAJobThatCannotRunIsRefused(t *testing.T) {
 			`{"name":"Test.Count","payload":{"key":"a"},"schedule":"@every 1ms"}`:                        422,
 			`{"name":"Test.Count","payload":{"key":"a"},"schedule":"* * * * *","timeZone":"Atlantis/X"}`: 422,
 			`{"name":"Job.Wait","payload":{"jobId":"x"}}`:                                                422,
+			`{"name":"Test.Count","payload":{"key":"a"},"concurrencyLimit":2}`:                           422,
 			`{"steps":[]}`: 422,
+			`{"steps":[{"id":"a","name":"Test.Count","payload":{"key":{"$from":"a.key"}}}]}`:                                                                    422,
 			`{"steps":[{"id":"a","name":"Test.Count","payload":{"key":"a"},"needs":["b"]}]}`:                                                                    422,
 			`{"steps":[{"id":"a","name":"Test.Count","payload":{"key":"a"}},{"id":"a","name":"Test.Count","payload":{"key":"a"}}]}`:                             422,
 			`{"steps":[{"id":"a","name":"Test.Count","payload":{"key":{"$from":"b.key"}}},{"id":"b","name":"Test.Count","payload":{"key":{"$from":"a.key"}}}]}`: 422,
-			`{"steps":[{"id":"a","name":"Test.Nope"}]}`: 404,
+			`{"steps":[{"id":"a","name":"Test.Nope"}]}`:                                                                                                         404,
 		} {
 			if e := w.callAs(nil, "Job.Start", data, nil); e == nil || e.Code != want {
 				t.Errorf("%s: %v, want %d", data, e, want)
@@ -527,13 +529,18 @@ func TestFinishedJobsAreForgotten(t *testing.T) {
 	test(t, "after a while", func(t *testing.T, w *world) {
 		short := w.start(`{"name":"Test.Count","payload":{"key":"a"},"keep":"1h"}`)
 		long := w.start(`{"name":"Test.Count","payload":{"key":"a"}}`)
+		gone := w.start(`{"name":"Test.Count","payload":{"key":"a"},"keep":0}`)
 		sweep := func() {
+			time.Sleep(time.Millisecond)
 			synctest.Wait()
 			if _, err := w.Sweep(t.Context(), w.now()); err != nil {
 				t.Error(err)
 			}
 		}
 		sweep()
+		if e := w.callAs(nil, "Job.Status", fmt.Sprintf(`{"jobId":%q}`, gone), nil); e == nil || e.Code != 404 {
+			t.Errorf("one that isn't kept: %v", e)
+		}
 		w.wants("at once", short, "completed")
 		time.Sleep(time.Hour + time.Second)
 		sweep()

@@ -235,12 +235,9 @@ func matches(in *listInput, r *record) bool {
 
 // readSince reads a time in the past.
 func readSince(v jsontext.Value, now time.Time) (int64, error) {
-	t, err := readTime("since", v, now)
+	t, err := readTime("since", v, func(ago time.Duration) time.Time { return now.Add(-ago) })
 	if err != nil || t.IsZero() {
 		return 0, err
-	}
-	if t.After(now) { // how long ago
-		t = now.Add(now.Sub(t))
 	}
 	return t.UnixMilli(), nil
 }

@@ -44,7 +44,7 @@ func TestAListHasPages(t *testing.T) {
 			w.start(`{"name":"Test.Outside","payload":{"key":"x"}}`)
 		}
 		synctest.Wait()
-		for filter, want := range map[string][]int{`"limit":4`: {4, 4, 2}, `"limit":5`: {5, 5}, `"name":"Test.Count","limit":2`: {2, 2, 1}} {
+		for filter, want := range map[string][]int{`"limit":4`: {4, 4, 2}, `"limit":5`: {5, 5}, `"name":"Test.Count","limit":2`: {2, 2, 1}, `"since":"1h"`: {10}, `"since":"2999-01-01"`: {0}} {
 			seen := make(map[string]bool)
 			var pages []int
 			for cursor := ""; ; {

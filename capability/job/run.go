@@ -15,6 +15,7 @@ import (
 	"kernos/kernel/principal"
 	"kernos/message"
 	"kernos/store"
+	"kernos/store/blobs"
 	"kernos/work"
 )
 
@@ -70,7 +71,11 @@ func (j *Jobs) work(ctx context.Context, l *work.Lease) {
 		j.opts.Log.Error("the caller of a job can't be read", "job", l.ID, "error", err)
 		return
 	}
-	a := &run{j: j, k: k, lease: l, ctx: ctx, record: r, who: who}
+	a := &run{j: j, k: k, lease: l, record: r, who: who}
+	a.ctx = kernel.ActFor(ctx, a.sender())
+	if r.Remote {
+		a.ctx = blobs.WithRemote(a.ctx, new(blobs.Remote))
+	}
 	if r.Schedule != "" { // a version before 0.8.0 has stored it
 		a.becomeClock()
 		return

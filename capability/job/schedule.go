@@ -8,6 +8,7 @@ import (
 
 	"github.com/robfig/cron/v3"
 
+	"kernos/internal/quantity"
 	"kernos/message"
 )
 
@@ -46,9 +47,9 @@ func readSchedule(text, zone string) (*schedule, error) {
 		return nil, invalid("schedule", "give the time zone as timeZone")
 	}
 	if span, ok := strings.CutPrefix(text, "@every "); ok {
-		every, err := time.ParseDuration(strings.TrimSpace(span))
-		if err != nil || every < time.Second {
-			return nil, invalid("schedule", "expected @every with a time of at least 1s, such as @every 1h30m, got %q", message.Clip(text, 64))
+		every, err := quantity.ParseDuration(strings.TrimSpace(span))
+		if err != nil || every < time.Second || every > maxSpan {
+			return nil, invalid("schedule", "expected @every with a time of at least 1s, such as @every 1h30m or @every 2d, got %q", message.Clip(text, 64))
 		}
 		s.every = every
 		return s, nil

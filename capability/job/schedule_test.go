@@ -230,6 +230,7 @@ func TestMissedRuns(t *testing.T) {
 		{"0 * * * *", "", 90 * time.Minute, 1, 0},
 		{"0 * * * *", "", 49*time.Hour + time.Minute, 1, 48},
 		{"@every 1h", "", 49*time.Hour + time.Minute, 1, 48},
+		{"@every 1d", "", 49*time.Hour + time.Minute, 1, 1},
 		{"0 * * * *", `,"catchUp":true`, 49*time.Hour + time.Minute, 49, 0},
 		{"* * * * *", `,"catchUp":true`, 30 * time.Hour, 1000, 800},
 		{"* * * * * *", "", 24 * time.Hour, 1, 24*3600 - 1},

@@ -13,6 +13,7 @@ import (
 	"kernos/message"
 	"kernos/schema"
 	"kernos/store"
+	"kernos/store/blobs"
 	"kernos/work"
 )
 
@@ -34,7 +35,7 @@ type startInput struct {
 	Priority *int        `json:"priority,omitzero" jsonschema:"minimum=0,maximum=9,default=5" jsonschema_description:"Of the jobs that are due, those of a higher priority begin first."`
 
 	ConcurrencyKey   string `json:"concurrencyKey,omitzero" jsonschema:"maxLength=128" jsonschema_description:"Jobs with the same key share a limit of how many of them run at once."`
-	ConcurrencyLimit int    `json:"concurrencyLimit,omitzero" jsonschema:"minimum=1,maximum=1000,default=1" jsonschema_description:"That limit."`
+	ConcurrencyLimit int    `json:"concurrencyLimit,omitzero" jsonschema:"minimum=1,maximum=1000,default=1" jsonschema_description:"That limit. The one that was given last counts for all of them."`
 	UniqueKey        string `json:"uniqueKey,omitzero" jsonschema:"maxLength=128" jsonschema_description:"If there is an unfinished job with this key, that one is the answer, and no other is started."`
 
 	Correlation string         `json:"correlation,omitzero" jsonschema:"maxLength=256" jsonschema_description:"The workflow that the job belongs to. Default: that of the request."`
@@ -152,6 +153,7 @@ func (j *Jobs) read(ctx context.Context, k *kernel.Kernel, in *startInput, now t
 		Priority: work.DefaultPriority, Group: in.ConcurrencyKey, Limit: max(in.ConcurrencyLimit, 1), Unique: in.UniqueKey,
 		Schedule: in.Schedule, Zone: in.TimeZone, CatchUp: in.CatchUp,
 		Principal: call.Principal().ID(), Token: call.Principal().Name(), Wire: call.Wire, Session: call.Session(),
+		Remote:  blobs.RemoteOf(ctx) != nil,
 		Starter: request.Metadata.ID, Created: now.UnixMilli(),
 		Correlation: cmp.Or(in.Correlation, request.Caused().Correlation),
 	}
@@ -170,6 +172,12 @@ func (j *Jobs) read(ctx context.Context, k *kernel.Kernel, in *startInput, now t
 		return nil, due, err
 	}
 	s.Timeout, s.Keep = timeout.Milliseconds(), keep.Milliseconds()
+	if len(in.Keep) > 0 {
+		s.Keep = max(s.Keep, 1) // 0 is stored where none is given
+	}
+	if in.ConcurrencyLimit > 0 && in.ConcurrencyKey == "" {
+		return nil, due, invalid("concurrencyLimit", "it belongs to a concurrencyKey, and there is none")
+	}
 	if s.Retry, err = in.Retry.read("retry"); err != nil {
 		return nil, due, err
 	}
@@ -201,7 +209,7 @@ func readDue(in *startInput, now time.Time) (due time.Time, err error) {
 		delay, err := readSpan("delay", in.Delay)
 		return now.Add(delay), err
 	case len(in.At) > 0:
-		at, err := readTime("at", in.At, now)
+		at, err := readTime("at", in.At, now.Add)
 		return later(at, now), err
 	case in.Schedule != "":
 		s, err := readSchedule(in.Schedule, in.TimeZone)

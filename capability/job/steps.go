@@ -2,14 +2,12 @@ package job
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"kernos/kernel"
@@ -92,7 +90,7 @@ func (j *Jobs) readSteps(k *kernel.Kernel, from kernel.Sender, in *startInput, s
 			}
 		}
 		for _, id := range st.Needs {
-			if !known[id] || id == st.ID {
+			if !known[id] {
 				return invalid(field, "the step %q needs the step %q, which doesn't exist", st.ID, id)
 			}
 		}
@@ -106,7 +104,7 @@ func (j *Jobs) readSteps(k *kernel.Kernel, from kernel.Sender, in *startInput, s
 		s.Steps = append(s.Steps, st)
 	}
 	if id := cycle(s.Steps); id != "" {
-		return invalid("steps", "the step %q needs itself, by way of others", id)
+		return invalid("steps", "the step %q needs itself, directly or by way of others", id)
 	}
 	return nil
 }
@@ -156,53 +154,6 @@ func invalidPayload(field string, e *message.Error, payload jsontext.Value) erro
 		text += "; at the command line, --payload gives a text, and payload:=JSON everything else"
 	}
 	return invalid(field, "%s", text)
-}
-
-// references returns what a payload takes from earlier results.
-func references(payload jsontext.Value) (from []string, err error) {
-	if !strings.Contains(string(payload), `"$from"`) {
-		return nil, nil
-	}
-	var v any
-	if err := json.Unmarshal(payload, &v); err != nil {
-		return nil, err
-	}
-	_, err = replace(v, func(path string) (any, error) {
-		if path == "" {
-			return nil, fmt.Errorf("$from names a step, and then what of its result: fetch.body")
-		}
-		from = append(from, path)
-		return nil, nil
-	})
-	return from, err
-}
-
-// replace puts what f returns in the place of every {"$from": path}.
-func replace(v any, f func(path string) (any, error)) (any, error) {
-	switch v := v.(type) {
-	case map[string]any:
-		if from, ok := v["$from"]; ok && len(v) == 1 {
-			path, ok := from.(string)
-			if !ok {
-				return nil, fmt.Errorf("$from: expected a text such as fetch.body")
-			}
-			return f(path)
-		}
-		for name, member := range v {
-			var err error
-			if v[name], err = replace(member, f); err != nil {
-				return nil, err
-			}
-		}
-	case []any:
-		for i, item := range v {
-			var err error
-			if v[i], err = replace(item, f); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return v, nil
 }
 
 // cycle returns a step that needs itself, or "".
@@ -389,106 +340,6 @@ func (p *pipeline) callStep(w *stepAttempt) (message.Message, *store.Commit) {
 		}
 	}
 	return p.do(s.Name, data, w)
-}
-
-// payload returns the data of a step, with the results that it takes.
-func (p *pipeline) payload(s step) (jsontext.Value, error) {
-	if !strings.Contains(string(s.Payload), `"$from"`) {
-		return s.Payload, nil
-	}
-	var v any
-	if err := json.Unmarshal(s.Payload, &v); err != nil {
-		return nil, err
-	}
-	v, err := replace(v, func(path string) (any, error) {
-		id, rest, _ := strings.Cut(path, ".")
-		p.mu.Lock()
-		result := p.done[id].Result
-		p.mu.Unlock()
-		return p.j.part(p.ctx, id, result, rest)
-	})
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(v)
-}
-
-// part returns a part of a result: a.b.0. What the result has by reference is fetched.
-func (j *Jobs) part(ctx context.Context, step string, result jsontext.Value, path string) (any, error) {
-	if len(result) == 0 {
-		return nil, nil
-	}
-	var v any
-	if err := json.Unmarshal(result, &v); err != nil {
-		return nil, err
-	}
-	v, err := j.resolve(ctx, v)
-	if err != nil || path == "" {
-		return v, err
-	}
-	for _, name := range strings.Split(path, ".") {
-		if v, err = j.resolve(ctx, v); err != nil {
-			return nil, err
-		}
-		next, ok := member(v, name)
-		if !ok {
-			if next, ok = member(v, name+"Ref"); ok {
-				next, err = j.open(ctx, next, true)
-			}
-		}
-		if err != nil {
-			return nil, err
-		}
-		if !ok {
-			return nil, message.Errorf(422, "The result of the step %q has no %s", step, message.Clip(path, 100))
-		}
-		v = next
-	}
-	return j.resolve(ctx, v)
-}
-
-func member(v any, name string) (any, bool) {
-	switch v := v.(type) {
-	case map[string]any:
-		m, ok := v[name]
-		return m, ok
-	case []any:
-		var i int
-		if _, err := fmt.Sscanf(name, "%d", &i); err != nil || i < 0 || i >= len(v) {
-			return nil, false
-		}
-		return v[i], true
-	}
-	return nil, false
-}
-
-// resolve returns what a result is that was too large for a line: {"dataRef": …}.
-func (j *Jobs) resolve(ctx context.Context, v any) (any, error) {
-	m, ok := v.(map[string]any)
-	if !ok || len(m) != 1 || m["dataRef"] == nil {
-		return v, nil
-	}
-	return j.open(ctx, m["dataRef"], false)
-}
-
-// open returns what a pointer points to: a text, or the JSON in it.
-func (j *Jobs) open(ctx context.Context, pointer any, text bool) (any, error) {
-	if j.opts.Open == nil {
-		return nil, message.Errorf(503, "This kernel has no blobs, so a result by reference can't be used")
-	}
-	p, err := message.ParseBlobPointer(encode(pointer))
-	if err != nil {
-		return nil, err
-	}
-	data, err := j.opts.Open(ctx, p)
-	if err != nil {
-		return nil, err
-	}
-	if text {
-		return string(data), nil
-	}
-	var v any
-	return v, json.Unmarshal(data, &v)
 }
 
 // A stepAttempt is a call that is a step of a job. It implements [kernel.Work].

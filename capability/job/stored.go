@@ -63,6 +63,7 @@ type spec struct {
 	Token       string       `json:"token,omitzero"` // the name of the principal
 	Wire        string       `json:"wire,omitzero"`
 	Session     string       `json:"session,omitzero"` // whose rules decide about what it calls
+	Remote      bool         `json:"remote,omitzero"`  // its starter may not point to files of this machine
 	Starter     message.ID   `json:"starter"`
 	Correlation string       `json:"correlation"`
 	Created     int64        `json:"created"`

@@ -2,6 +2,7 @@ package job
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 
@@ -17,7 +18,8 @@ func invalid(field, format string, args ...any) *message.Error {
 	return &message.Error{Code: 422, Message: "Schema validation failed: " + field + ": " + fmt.Sprintf(format, args...), Field: field}
 }
 
-// readSpan reads a length of time: milliseconds, or a text such as 1m30s. No value is 0.
+// readSpan reads a length of time: milliseconds, or a text such as 1m30s. No value is 0; one that is
+// given and not 0 is at least a millisecond.
 func readSpan(field string, v jsontext.Value) (time.Duration, error) {
 	switch {
 	case len(v) == 0 || v.Kind() == 'n':
@@ -27,20 +29,20 @@ func readSpan(field string, v jsontext.Value) (time.Duration, error) {
 		if err != nil || n < 0 || n > maxSpan.Seconds()*1000 {
 			return 0, invalid(field, "expected milliseconds, at most a hundred years, got %s", message.Clip(string(v), 40))
 		}
-		return time.Duration(n * float64(time.Millisecond)), nil
+		return time.Duration(math.Ceil(n)) * time.Millisecond, nil
 	}
-	var d quantity.Duration
-	if err := d.Set(jsonscan.Unquote(v)); err != nil || time.Duration(d) > maxSpan {
+	d, err := quantity.ParseDuration(jsonscan.Unquote(v))
+	if err != nil || d > maxSpan {
 		return 0, invalid(field, "expected milliseconds, or a text such as 90s, 1m30s, 2h or 7d, got %s", message.Clip(string(v), 40))
 	}
-	return time.Duration(d), nil
+	return (d + time.Millisecond - 1).Truncate(time.Millisecond), nil
 }
 
 const maxSpan = 100 * 365 * 24 * time.Hour
 
-// readTime reads a point in time: milliseconds since 1970, a time, or how long from now. No
-// value is the zero time.
-func readTime(field string, v jsontext.Value, now time.Time) (time.Time, error) {
+// readTime reads a point in time: milliseconds since 1970, a time, or a length of time, which from
+// turns into a time. No value is the zero time.
+func readTime(field string, v jsontext.Value, from func(time.Duration) time.Time) (time.Time, error) {
 	switch {
 	case len(v) == 0 || v.Kind() == 'n':
 		return time.Time{}, nil
@@ -57,9 +59,8 @@ func readTime(field string, v jsontext.Value, now time.Time) (time.Time, error) 
 			return t, nil
 		}
 	}
-	var d quantity.Duration
-	if err := d.Set(text); err == nil && time.Duration(d) <= maxSpan {
-		return now.Add(time.Duration(d)), nil
+	if d, err := quantity.ParseDuration(text); err == nil && d <= maxSpan {
+		return from(d), nil
 	}
-	return time.Time{}, invalid(field, "expected a time such as 2026-01-31T12:00:00Z, milliseconds since 1970, or how long from now, such as 10m; got %s", message.Clip(string(v), 40))
+	return time.Time{}, invalid(field, "expected a time such as 2026-01-31T12:00:00Z, milliseconds since 1970, or a length of time such as 10m; got %s", message.Clip(string(v), 40))
 }

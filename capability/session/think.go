@@ -258,11 +258,8 @@ func (r *runner) failed(c *change, e *message.Error) error {
 
 // readGenerated reads the reply of Model.Generate, which may be by reference.
 func (r *runner) readGenerated(data []byte) (g generated, err error) {
-	var by struct {
-		DataRef *message.BlobPointer `json:"dataRef"`
-	}
-	if json.Unmarshal(data, &by) == nil && by.DataRef != nil && r.x.opts.Open != nil {
-		if data, err = r.x.opts.Open(r.ctx, *by.DataRef); err != nil {
+	if p, ok := kernel.ReferenceIn(data); ok && r.x.opts.Open != nil {
+		if data, err = r.x.opts.Open(r.ctx, p); err != nil {
 			return g, err
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -142,5 +144,41 @@ func TestMetricsAreForThoseWhoSeeEverything(t *testing.T) {
 	}
 	if got, _ := w.get(w.defaultToken(), "/metrics"); got != 403 {
 		t.Errorf("the default token: %d", got)
+	}
+}
+
+// A job fetches what its starter could have fetched: neither a file of the machine for a caller over the
+// network, nor the blob of another.
+func TestAJobReachesNoMoreThanItsStarter(t *testing.T) {
+	w := open(t)
+	secret := filepath.Join(t.TempDir(), "secret.json")
+	if err := os.WriteFile(secret, []byte(`"secret secret"`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	large := strings.Repeat("secret ", 6000)
+	w.must("Memory.Set", fmt.Sprintf(`{"key":"bank/1","value":%q}`, large), nil)
+	blob, _ := pointerIn(t, w.overMessages(w.defaultToken(), []request{{"Memory.Get", message.KindQuery, `{"key":"bank/1"}`}})[0])
+	file := fmt.Sprintf(`{"scheme":"file","path":%q}`, secret)
+	thief := w.token("thief", `"preset":"agent","memory":["thief"],"allow":["Job.*"]`)
+	for _, c := range []struct{ name, token, pointer string }{
+		{"a token, a file", thief, file}, {"a token, a blob", thief, blob}, {"the owner over the network, a file", w.defaultToken(), file},
+	} {
+		for _, job := range []string{
+			`{"name":"Memory.Set","payload":{"key":"thief/1","valueRef":%s}}`,
+			`{"steps":[{"id":"a","name":"Ping","payload":{"payload":{"xRef":%s}}},{"id":"b","name":"Ping","payload":{"payload":{"$from":"a.payload.x"}}}]}`,
+			`{"steps":[{"id":"a","name":"Ping","payload":{"payload":{"dataRef":%s}}},{"id":"b","name":"Ping","payload":{"payload":{"$from":"a.payload.x"}}}]}`,
+			`{"steps":[{"id":"a","name":"Ping","payload":{"payload":{"dataRef":%s}}},{"id":"b","name":"Ping","payload":{"payload":{"$from":"a.payload.data"}}}]}`,
+		} {
+			var started struct{ JobID string }
+			o := w.call(c.token, "Job.Start", fmt.Sprintf(job, c.pointer))
+			if o.code != 0 || json.Unmarshal(o.data, &started) != nil {
+				t.Fatalf("%s: %v", c.name, o)
+			}
+			var ended struct{ Status string }
+			o = w.call(c.token, "Job.Wait", fmt.Sprintf(`{"jobId":%q}`, started.JobID))
+			if json.Unmarshal(o.data, &ended) != nil || ended.Status != "failed" || strings.Contains(string(o.data), "secret secret") {
+				t.Errorf("%s: %s gets %v", c.name, job, o)
+			}
+		}
 	}
 }
