@@ -58,6 +58,7 @@ type Daemon struct {
 	files    scriptFiles
 	clients  *mcp.Server // of the Model Context Protocol; nil if there is no Web
 	tasks    mcp.Tasks   // that clients of the Model Context Protocol follow
+	folders  folders     // whose agents and skills they follow
 	kernel   *kernel.Kernel
 	lock     *unix.Listener // of the socket, which keeps a second daemon from the home; nil if there is no socket
 	socket   *unix.Server   // likewise

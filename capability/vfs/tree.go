@@ -178,6 +178,7 @@ func (t *Tree) Write(ctx context.Context, uri string, data []byte, expect Expect
 	if err != nil {
 		return Info{}, explain(at.uri, err)
 	}
+	t.wrote(at.uri)
 	info := Info{Size: int64(len(data)), Version: version}
 	at.mount.complete(&info, at.path)
 	return info, nil
@@ -197,7 +198,9 @@ func (t *Tree) Delete(ctx context.Context, uri string, recursive bool) error {
 	if at.name == "" || t.isPoint(at.path) {
 		return message.Errorf(403, "Operation not allowed: %s can't be deleted, since something is mounted there or below", message.Clip(at.uri, 400))
 	}
-	return explain(at.uri, w.Delete(ctx, at.name, recursive))
+	err = w.Delete(ctx, at.name, recursive)
+	t.wrote(at.uri) // a part may be gone although it failed
+	return explain(at.uri, err)
 }
 
 // Local returns the path of the file of this machine that a URI means, if it is a regular

@@ -22,6 +22,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 
 	"kernos/kernel"
 	"kernos/message"
@@ -51,6 +52,9 @@ type Options struct {
 type Tree struct {
 	mounts []Mount // the longest path first
 	opts   Options
+
+	mu      sync.Mutex
+	written map[string]chan struct{} // closed by the next change below a URI
 }
 
 // New returns the tree of some mounts. The error says which mount is at fault; the drivers
@@ -84,6 +88,34 @@ func (t *Tree) Mounts() []Mount {
 	}
 	slices.SortFunc(all, func(a, b Mount) int { return strings.Compare(a.Path, b.Path) })
 	return all
+}
+
+// Written returns a channel that is closed after the next change that is made through the tree below a
+// URI. Changes of other programs aren't seen.
+func (t *Tree) Written(below string) <-chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c, ok := t.written[below]
+	if !ok {
+		if t.written == nil {
+			t.written = make(map[string]chan struct{})
+		}
+		c = make(chan struct{})
+		t.written[below] = c
+	}
+	return c
+}
+
+// wrote tells of a change.
+func (t *Tree) wrote(uri string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for below, c := range t.written {
+		if strings.HasPrefix(uri, below) {
+			close(c)
+			delete(t.written, below)
+		}
+	}
 }
 
 // Definitions returns the module without its handlers.

@@ -164,6 +164,14 @@ var mcpFixtures = []fixture{
 		return text("The tools have changed."), nil
 	}},
 
+	{name: "Test.TriggerPromptChange", answer: func(ctx context.Context, _ json.RawMessage, _ func(message.Type, string)) (json.RawMessage, error) {
+		data := fmt.Appendf(nil, `{"uri":"os://agents/made-%d.md","content":"---\nname: made\ndescription: It has just been made.\n---\n"}`, time.Now().UnixNano())
+		if _, err := kernel.Invoke(ctx, "VFS.Write", data); err != nil {
+			return nil, err
+		}
+		return text("The prompts have changed."), nil
+	}},
+
 	// Schemas reach the client as they are.
 	{name: "Test.JSONSchema", offer: server.Offer{Tool: "json_schema_2020_12_tool"}, input: `{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","$defs":{"address":{"$anchor":"addressDef","type":"object","properties":{"street":{"type":"string"},"city":{"type":"string"}}}},` +
 		`"properties":{"name":{"type":"string"},"address":{"$ref":"#/$defs/address"},"contactMethod":{"type":"string","enum":["phone","email"]},"phone":{"type":"string"},"email":{"type":"string"}},` +

@@ -57,9 +57,10 @@ type Options struct {
 	Blobs       *blobs.Dir
 	ReachesBlob func(*principal.Principal, blobs.Hash) (bool, error)
 
-	// Watch calls changed each time when a resource has changed, until ctx ends, which acts for the caller.
-	// Nil means that clients aren't told.
-	Watch func(ctx context.Context, uri string, changed func())
+	// Watch watches a resource, or a folder of agents and skills, whose URI ends with a slash. The function that
+	// it returns waits for the next change after Watch was called, and reports false when ctx has ended, which acts
+	// for the caller; it is called until then. Nil means that clients aren't told.
+	Watch func(ctx context.Context, uri string) (next func() bool)
 
 	// MaxBody is how many bytes a message may have. 0 means 4 MB.
 	MaxBody int

@@ -5,9 +5,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -315,12 +318,113 @@ func TestChanges(t *testing.T) {
 	check(t, "the new tool", c.ask(5, "tools/call", `"name":"Text_Shout","arguments":{"text":"hi"}`), `"text":"HI"`)
 	// Stateless.
 	c.send(request(6, "subscriptions/listen", `"notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourceSubscriptions":["memory://other"]},`+modernMeta))
-	until(t, c, `notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":6},"notifications":{"toolsListChanged":true,"resourceSubscriptions":["memory://other"]}}`)
+	until(t, c, `notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":6},"notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourceSubscriptions":["memory://other"]}}`)
 	c.send(request(7, "tools/call", `"name":"Memory_Set","arguments":{"key":"other","value":1}`))
 	until(t, c, `"method":"notifications/resources/updated","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":6},"uri":"memory://other"}`)
 	c.send(request(8, "tools/call", `"name":"Syscall_Unregister","arguments":{"name":"Text.Shout"}`))
 	until(t, c, `"method":"notifications/tools/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":6}}`)
 	c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":6}}`)
+}
+
+// The client hears of an agent or a skill that comes, changes or goes, through Kernos or behind its back: over both
+// wires, in both eras, if its token may read it.
+func TestPromptChanges(t *testing.T) {
+	files := t.TempDir()
+	d, address := serve(t, func(o *daemon.Options) { o.Files.Mounts = []string{"/=" + files} })
+	defer http.DefaultClient.CloseIdleConnections()
+	reader, err := principal.New("reader", "reader", principal.Grant{Preset: principal.Agent, Files: []string{"os://skills"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// open returns what reads the notifications of a client, from when it hears of changes.
+	open := map[string]func(t *testing.T) (next func() string){
+		"lines, stateful": func(t *testing.T) func() string {
+			c := connect(t, d, nil, "")
+			c.initialize(`{}`)
+			c.ask(1, "ping", ``)
+			return c.next
+		},
+		"lines, stateless": func(t *testing.T) func() string {
+			c := connect(t, d, reader, "")
+			c.send(request(6, "subscriptions/listen", `"notifications":{"promptsListChanged":true},`+modernMeta))
+			until(t, c, `"notifications":{"promptsListChanged":true}`)
+			t.Cleanup(func() { c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":6}}`) })
+			return c.next
+		},
+		"HTTP, stateful": func(t *testing.T) func() string {
+			begun, _ := stream(t, address, "POST", request(1, "initialize", `"protocolVersion":"2025-11-25","capabilities":{}`))
+			session := []string{"Mcp-Session-Id", begun.Get("Mcp-Session-Id"), "Mcp-Protocol-Version", "2025-11-25"}
+			stream(t, address, "POST", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, session...)
+			_, next := stream(t, address, "GET", ``, session...)
+			return next
+		},
+		"HTTP, stateless": func(t *testing.T) func() string {
+			_, next := stream(t, address, "POST", request(6, "subscriptions/listen", `"notifications":{"promptsListChanged":true},`+modernMeta), "Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "subscriptions/listen")
+			if got := next(); !strings.Contains(got, `"notifications":{"promptsListChanged":true}`) {
+				t.Errorf("acknowledged is %s", got)
+			}
+			return next
+		},
+	}
+	skill := func(text string) error {
+		folder := filepath.Join(files, "skills/tidy")
+		if err := os.MkdirAll(folder, 0o700); err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(folder, "SKILL.md"), []byte("---\nname: tidy\ndescription: "+text+"\n---\n"), 0o600)
+	}
+	owner := connect(t, d, nil, "")
+	owner.initialize(`{}`)
+	hears := make(map[string]func() string)
+	for name, hear := range open {
+		hears[name] = hear(t)
+	}
+	for about, change := range []func() error{
+		func() error { return skill("Tidies.") },
+		func() error { return skill("Tidies up.") },
+		func() error {
+			if got := owner.ask(7, "tools/call", `"name":"VFS_Write","arguments":{"uri":"os://skills/quick.md","content":"---\nname: quick\ndescription: Quick.\n---\n"}`); strings.Contains(got, `"isError"`) {
+				return errors.New(got)
+			}
+			return nil
+		},
+		func() error { return os.RemoveAll(filepath.Join(files, "skills")) },
+	} {
+		if err := change(); err != nil {
+			t.Fatal(err)
+		}
+		for name, next := range hears {
+			if got := next(); !strings.Contains(got, `"method":"notifications/prompts/list_changed"`) {
+				t.Errorf("%s, after change %d: %s", name, about, got)
+			}
+		}
+	}
+}
+
+// stream sends a request over HTTP, and returns the headers of the answer and what reads its events.
+func stream(t *testing.T, address, method, body string, headers ...string) (http.Header, func() string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, "http://"+address+"/mcp", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = response.Body.Close() })
+	lines := bufio.NewScanner(response.Body)
+	return response.Header, func() string {
+		for lines.Scan() {
+			if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
+				return data
+			}
+		}
+		return "the end of the stream"
+	}
 }
 
 // until reads messages until one has some text.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"slices"
+	"strings"
 	"sync"
 
 	"kernos/internal/jsonscan"
@@ -13,22 +14,38 @@ import (
 	"kernos/message"
 )
 
-// watchTools calls changed each time when the tools that a caller is shown are others, until ctx ends.
-func (s *Server) watchTools(ctx context.Context, caller *principal.Principal, c choice, changed func()) {
+// A watch is of something that changes. It waits for the next change, and reports false when its context has
+// ended; it is called until then. Changes count from when the watch was made, so that a client which is told that
+// it will hear of changes hears of the next one.
+type watch func() bool
+
+// watchTools watches the tools that a caller is shown.
+func (s *Server) watchTools(ctx context.Context, caller *principal.Principal, c choice) watch {
 	list := func() []byte { return s.listed(caller, c, true, "") }
-	next := s.k.Registry().Changed()
-	for known := list(); ; {
-		select {
-		case <-ctx.Done():
-			return
-		case <-next:
-		}
-		next = s.k.Registry().Changed()
-		if now := list(); !bytes.Equal(known, now) {
-			known = now
-			changed()
+	changed := s.k.Registry().Changed()
+	known := list()
+	return func() bool {
+		for {
+			select {
+			case <-ctx.Done():
+				return false
+			case <-changed:
+			}
+			changed = s.k.Registry().Changed()
+			if now := list(); !bytes.Equal(known, now) {
+				known = now
+				return true
+			}
 		}
 	}
+}
+
+// watchPrompts returns the watches of what prompts are made of. The context acts for the caller.
+func (s *Server) watchPrompts(ctx context.Context) (all []watch) {
+	for _, root := range contentRoots {
+		all = append(all, s.watchResource(ctx, root+"/"))
+	}
+	return all
 }
 
 // watchable reports why a resource can't be watched for the caller, or returns nil.
@@ -46,11 +63,21 @@ func (x *exchange) watchable(uri string) *failure {
 	return nil
 }
 
-// watchResource calls changed each time when a resource has changed, until ctx ends. The context acts
-// for the caller.
-func (s *Server) watchResource(ctx context.Context, uri string, changed func()) {
-	if s.opts.Watch != nil {
-		s.opts.Watch(ctx, uri, changed)
+// watchResource watches a resource. The context acts for the caller.
+func (s *Server) watchResource(ctx context.Context, uri string) watch {
+	if s.opts.Watch == nil {
+		return func() bool {
+			<-ctx.Done()
+			return false
+		}
+	}
+	return s.opts.Watch(ctx, uri)
+}
+
+// each calls changed after each change.
+func (w watch) each(changed func()) {
+	for w() {
+		changed()
 	}
 }
 
@@ -61,42 +88,43 @@ const maxSubscriptions = 256
 // when the kernel stops; a client that wants no more cancels the request.
 func listen(x *exchange) {
 	wanted := member(x.params, "notifications")
-	tools := string(member(wanted, "toolsListChanged")) == "true"
+	ctx, release := x.s.k.UntilStop(x.ctx)
+	defer release()
+	meta := append(append([]byte(`{"_meta":{"`+mcp.MetaSubscriptionID+`":`), x.id...), '}')
+	var accepted []string // members of the acknowledgement
+	var watches sync.WaitGroup
+	acknowledged := make(chan struct{})
+	tell := func(w watch, method string, params []byte) {
+		watches.Go(func() {
+			<-acknowledged
+			w.each(func() { x.notify(method, params) })
+		})
+	}
+	list := func(name, method string, all func() []watch) {
+		if string(member(wanted, name)) != "true" {
+			return
+		}
+		accepted = append(accepted, `"`+name+`":true`)
+		for _, w := range all() {
+			tell(w, method, append(slices.Clone(meta), '}'))
+		}
+	}
+	list("toolsListChanged", toolsChanged, func() []watch { return []watch{x.s.watchTools(ctx, kernel.SenderIn(ctx).Principal(), x.choice)} })
+	list("promptsListChanged", promptsChanged, func() []watch { return x.s.watchPrompts(ctx) })
 	var uris []string
 	eachElement(member(wanted, "resourceSubscriptions"), func(value []byte) {
 		if uri := textOf(value); x.s.kindOf(uri) != nil && !slices.Contains(uris, uri) && len(uris) < maxSubscriptions {
 			uris = append(uris, uri)
 		}
 	})
-	meta := append(append([]byte(`{"_meta":{"`+mcp.MetaSubscriptionID+`":`), x.id...), '}')
-	ack := append(slices.Clone(meta), `,"notifications":{`...)
-	if tools {
-		ack = append(ack, `"toolsListChanged":true`...)
+	for _, uri := range uris {
+		tell(x.s.watchResource(ctx, uri), "notifications/resources/updated", append(appendString(append(slices.Clone(meta), `,"uri":`...), uri), '}'))
 	}
 	if len(uris) > 0 {
-		if tools {
-			ack = append(ack, ',')
-		}
-		ack = append(append(ack, `"resourceSubscriptions":`...), marshal(uris)...)
+		accepted = append(accepted, `"resourceSubscriptions":`+string(marshal(uris)))
 	}
-	x.notify("notifications/subscriptions/acknowledged", append(ack, "}}"...))
-	ctx, release := x.s.k.UntilStop(x.ctx)
-	defer release()
-	var watches sync.WaitGroup
-	if tools {
-		watches.Go(func() {
-			x.s.watchTools(ctx, kernel.SenderIn(ctx).Principal(), x.choice, func() {
-				x.notify("notifications/tools/list_changed", append(slices.Clone(meta), '}'))
-			})
-		})
-	}
-	for _, uri := range uris {
-		watches.Go(func() {
-			x.s.watchResource(ctx, uri, func() {
-				x.notify("notifications/resources/updated", append(appendString(append(slices.Clone(meta), `,"uri":`...), uri), '}'))
-			})
-		})
-	}
+	x.notify("notifications/subscriptions/acknowledged", append(slices.Clone(meta), `,"notifications":{`+strings.Join(accepted, ",")+`}}`...))
+	close(acknowledged)
 	<-ctx.Done()
 	watches.Wait()
 	x.mu.Lock()
@@ -104,6 +132,12 @@ func listen(x *exchange) {
 	x.mu.Unlock()
 	x.respond(nil)
 }
+
+// What a client is told when a list has changed.
+const (
+	toolsChanged   = "notifications/tools/list_changed"
+	promptsChanged = "notifications/prompts/list_changed"
+)
 
 // subscribe answers resources/subscribe, of the stateful era.
 func subscribe(x *exchange) {
@@ -123,11 +157,7 @@ func subscribe(x *exchange) {
 	if !there && !n.ended {
 		ctx, cancel := context.WithCancel(kernel.ActFor(n.life, kernel.SenderIn(x.ctx)))
 		n.subscribed[uri] = cancel
-		n.watches.Go(func() {
-			s.watchResource(ctx, uri, func() {
-				n.tell(appendNotification(nil, "notifications/resources/updated", append(appendString([]byte(`{"uri":`), uri), '}')))
-			})
-		})
+		n.hear(s.watchResource(ctx, uri), "notifications/resources/updated", append(appendString([]byte(`{"uri":`), uri), '}'))
 	}
 	n.mu.Unlock()
 	x.respond(nil)
@@ -146,7 +176,7 @@ func unsubscribe(x *exchange) {
 	x.respond(nil)
 }
 
-// follow tells a session of changes of its tools, from when its client is ready.
+// follow tells a session of changes of its tools and prompts, from when its client is ready.
 func (n *session) follow(s *Server, c choice) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -154,8 +184,16 @@ func (n *session) follow(s *Server, c choice) {
 		return
 	}
 	n.follows = true
+	n.hear(s.watchTools(n.life, n.principal, c), toolsChanged, nil)
+	for _, w := range s.watchPrompts(kernel.ActFor(n.life, kernel.From(n.principal, "mcp"))) {
+		n.hear(w, promptsChanged, nil)
+	}
+}
+
+// hear tells the client of each change.
+func (n *session) hear(w watch, method string, params []byte) {
 	n.watches.Go(func() {
-		s.watchTools(n.life, n.principal, c, func() { n.tell(appendNotification(nil, "notifications/tools/list_changed", nil)) })
+		w.each(func() { n.tell(appendNotification(nil, method, params)) })
 	})
 }
 
