@@ -25,21 +25,43 @@ func addForms(c *cobra.Command, names ...string) *forms {
 	return f
 }
 
-// ask sends a request and writes the reply: in the form that the flags choose, or as show does.
-func (f *forms) ask(c *cobra.Command, open opener, kind message.Kind, t message.Type, input any, show func(*terminal.Screen, json.RawMessage) error) error {
-	if err := f.check(); err != nil {
-		return err
-	}
-	return asking(c, open, func(ctx context.Context, call caller, s *terminal.Screen) error {
-		data, err := request.Send(ctx, call, kind, t, input, nil)
-		if err != nil {
+// An answer is where a command gets what it was asked for, and how it writes that.
+type answer struct {
+	*forms
+	call   caller
+	screen *terminal.Screen
+}
+
+// asks completes a command that asks a kernel, and writes what it was answered with in the form for
+// people, which has this name, or as JSON.
+func asks(c *cobra.Command, open opener, form string, run func(ctx context.Context, a *answer, args []string) error) *cobra.Command {
+	f := addForms(c, form, "json")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if err := f.check(); err != nil {
 			return err
 		}
-		if print := f.printer(ctx, s, false); print != nil {
-			return print(data)
-		}
-		return show(s, data)
-	})
+		return asking(c, open, func(ctx context.Context, call caller, s *terminal.Screen) error {
+			return run(ctx, &answer{f, call, s}, args)
+		})
+	}
+	return c
+}
+
+// send sends a request and writes the reply: in the form that the flags choose, or as show does.
+func (a *answer) send(ctx context.Context, kind message.Kind, t message.Type, input any, show func(*terminal.Screen, json.RawMessage) error) error {
+	data, err := request.Send(ctx, a.call, kind, t, input, nil)
+	if err != nil {
+		return err
+	}
+	return a.write(ctx, data, show)
+}
+
+// write writes a reply.
+func (a *answer) write(ctx context.Context, data json.RawMessage, show func(*terminal.Screen, json.RawMessage) error) error {
+	if print := a.printer(ctx, a.screen, false); print != nil {
+		return print(data)
+	}
+	return show(a.screen, data)
 }
 
 // check reports a filter that can't be read.

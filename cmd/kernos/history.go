@@ -33,6 +33,11 @@ func asking(c *cobra.Command, open opener, f func(context.Context, caller, *term
 	})
 }
 
+// recorded lists messages, for programs one per line.
+func (a *answer) recorded(ctx context.Context) *recorded.Listing {
+	return recorded.New(a.call, a.screen, a.printer(ctx, a.screen, true))
+}
+
 // historyCommands are the commands that show what is in the journal, and replay, which may add
 // to it.
 func historyCommands(open, openRunning opener) []*cobra.Command {
@@ -60,7 +65,6 @@ func logCommand(open opener) *cobra.Command {
 	var filter recorded.Filter
 	var count int
 	var follow bool
-	var form *forms
 	c := &cobra.Command{
 		Use:   "log [FILTER]",
 		Short: "Show recorded messages",
@@ -92,24 +96,20 @@ too.`,
   kernos log --jq 'select(.record.claim)'      what programs only claim
   kernos log -n 0 --json > everything.ndjson   everything
   kernos log --follow                          and continue with new ones`,
-		RunE: func(c *cobra.Command, words []string) error {
-			filter.Line = strings.Join(words, " ")
+		Args: func(*cobra.Command, []string) error {
 			if count < 0 || count > maxTable {
 				return fmt.Errorf("-n must be from 1 to %d, or 0 for all; got %d", maxTable, count)
 			}
-			if err := form.check(); err != nil {
-				return err
-			}
-			return asking(c, open, func(ctx context.Context, call caller, s *terminal.Screen) error {
-				return recorded.New(call, s, form.printer(ctx, s, true)).Log(ctx, filter, count, follow)
-			})
+			return nil
 		},
 	}
 	filterFlags(c, &filter)
 	c.Flags().IntVarP(&count, "count", "n", 50, "how `MANY` messages; 0 for all")
-	form = addForms(c, "table", "json")
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "continue with what is recorded from now on, until interrupted")
-	return c
+	return asks(c, open, "table", func(ctx context.Context, a *answer, args []string) error {
+		filter.Line = strings.Join(args, " ")
+		return a.recorded(ctx).Log(ctx, filter, count, follow)
+	})
 }
 
 func graphCommand(open opener) *cobra.Command {
@@ -156,7 +156,6 @@ func searchCommand(open opener) *cobra.Command {
 	var filter recorded.Filter
 	var count int
 	var mode string
-	var form *forms
 	c := &cobra.Command{
 		Use:   "search WORDS…",
 		Short: "Find recorded messages by words and by meaning",
@@ -174,31 +173,23 @@ words only, --mode meaning by meaning only. The flags narrow the search.
 			if strings.TrimSpace(strings.Join(args, " ")) == "" {
 				return fmt.Errorf("say what to look for: kernos search WORDS…")
 			}
-			return nil
-		},
-		RunE: func(c *cobra.Command, args []string) error {
 			if count < 1 || count > maxFound {
 				return fmt.Errorf("-n must be from 1 to %d, got %d", maxFound, count)
 			}
-			if err := form.check(); err != nil {
-				return err
-			}
-			return asking(c, open, func(ctx context.Context, call caller, s *terminal.Screen) error {
-				return recorded.New(call, s, form.printer(ctx, s, true)).Search(ctx, strings.Join(args, " "), mode, filter, count)
-			})
+			return nil
 		},
 	}
 	filterFlags(c, &filter)
 	c.Flags().IntVarP(&count, "count", "n", 20, "how `MANY` messages at most")
 	c.Flags().StringVar(&mode, "mode", "", "`WHAT` to go by: words, meaning or both (default both)")
-	form = addForms(c, "table", "json")
-	return c
+	return asks(c, open, "table", func(ctx context.Context, a *answer, args []string) error {
+		return a.recorded(ctx).Search(ctx, strings.Join(args, " "), mode, filter, count)
+	})
 }
 
 func replayCommand(open opener) *cobra.Command {
 	var execute, queries bool
 	var count int
-	var form *forms
 	c := &cobra.Command{
 		Use:   "replay CORRELATION | ID",
 		Short: "Show a workflow once more, or run it again",
@@ -218,30 +209,25 @@ something came out differently.`,
   kernos replay req-7 --execute
   kernos replay req-7 --execute --queries --json | jq .different`,
 		Args: one("say which workflow: kernos replay CORRELATION, or the id of one of its messages; kernos log lists them"),
-		RunE: func(c *cobra.Command, args []string) error {
+		PreRunE: func(*cobra.Command, []string) error {
 			if queries && !execute {
 				return fmt.Errorf("--queries needs --execute: nothing is run without it")
 			}
-			if err := form.check(); err != nil {
-				return err
-			}
-			return asking(c, open, func(ctx context.Context, call caller, s *terminal.Screen) error {
-				return recorded.New(call, s, form.printer(ctx, s, true)).Replay(ctx, recorded.ReplayRequest{CorrelationID: args[0], Execute: execute, Queries: queries, Limit: count})
-			})
+			return nil
 		},
 	}
 	c.Flags().BoolVar(&execute, "execute", false, "run the workflow's commands again and compare")
 	c.Flags().BoolVar(&queries, "queries", false, "run its queries again too")
 	c.Flags().IntVarP(&count, "count", "n", 0, "how `MANY` messages at most")
-	form = addForms(c, "table", "json")
-	return c
+	return asks(c, open, "table", func(ctx context.Context, a *answer, args []string) error {
+		return a.recorded(ctx).Replay(ctx, recorded.ReplayRequest{CorrelationID: args[0], Execute: execute, Queries: queries, Limit: count})
+	})
 }
 
 func watchCommand(open opener) *cobra.Command {
 	var filter recorded.Filter
 	var from uint64
 	var count int
-	var form *forms
 	c := &cobra.Command{
 		Use:   "watch",
 		Short: "Show messages as they are recorded",
@@ -256,24 +242,17 @@ time; what was recorded between then and now comes first, without gap or repeat.
   kernos watch --since 10m
   kernos watch --from 1                        from the beginning`,
 		Args: noArguments,
-		RunE: func(c *cobra.Command, _ []string) error {
-			if err := form.check(); err != nil {
-				return err
-			}
-			return asking(c, open, func(ctx context.Context, call caller, s *terminal.Screen) error {
-				r := recorded.WatchRequest{Filter: filter, Limit: count}
-				if c.Flags().Changed("from") {
-					r.From = &from
-				}
-				return recorded.New(call, s, form.printer(ctx, s, true)).Watch(ctx, r)
-			})
-		},
 	}
 	filterFlags(c, &filter)
 	c.Flags().Uint64Var(&from, "from", 0, "begin with the message with this `NUMBER`")
 	c.Flags().IntVarP(&count, "count", "n", 0, "end after this `MANY` messages")
-	form = addForms(c, "table", "json")
-	return c
+	return asks(c, open, "table", func(ctx context.Context, a *answer, _ []string) error {
+		r := recorded.WatchRequest{Filter: filter, Limit: count}
+		if c.Flags().Changed("from") {
+			r.From = &from
+		}
+		return a.recorded(ctx).Watch(ctx, r)
+	})
 }
 
 // filterFlags adds the flags that select messages.
@@ -320,8 +299,7 @@ func otherName(f *pflag.Flag, name string) *pflag.Flag {
 }
 
 func showCommand(open opener) *cobra.Command {
-	var form *forms
-	c := &cobra.Command{
+	return asks(&cobra.Command{
 		Use:   "show ID",
 		Short: "Show one recorded message, with its cause and its effects",
 		Long: `Show one message of the journal: who sent it, when, what it says, which message caused it
@@ -331,15 +309,7 @@ and what it caused. The id can be given as kernos log shows it, with … in its 
 		Example: `  kernos show 01JAX…9E3F1G
   kernos show 01JAXV5Y2Z4B8Q0R6T7W9E3F1G --jq '.effects[] | .type'`,
 		Args: one("say which message: kernos show ID; kernos log lists them"),
-		RunE: func(c *cobra.Command, args []string) error {
-			if err := form.check(); err != nil {
-				return err
-			}
-			return asking(c, open, func(ctx context.Context, call caller, s *terminal.Screen) error {
-				return recorded.New(call, s, form.printer(ctx, s, false)).Show(ctx, args[0])
-			})
-		},
-	}
-	form = addForms(c, "text", "json")
-	return c
+	}, open, "text", func(ctx context.Context, a *answer, args []string) error {
+		return recorded.New(a.call, a.screen, a.printer(ctx, a.screen, false)).Show(ctx, args[0])
+	})
 }

@@ -59,7 +59,6 @@ const logsEvery = 300 * time.Millisecond
 
 func jobLogsCommand(open opener) *cobra.Command {
 	var follow bool
-	var form *forms
 	c := &cobra.Command{
 		Use:   "logs ID",
 		Short: "Show what a job has said",
@@ -70,22 +69,15 @@ func jobLogsCommand(open opener) *cobra.Command {
 		Example: `  kernos job logs 01K9Z…X4V2QD
   kernos job logs 01K9Z…X4V2QD --follow`,
 		Args: one("say which job: kernos job logs ID; kernos job list shows the ids"),
-		RunE: func(c *cobra.Command, args []string) error {
-			if err := form.check(); err != nil {
-				return err
-			}
-			return asking(c, open, func(ctx context.Context, call caller, s *terminal.Screen) error {
-				return (&jobLog{call: call, screen: s, id: args[0], print: form.printer(ctx, s, true)}).show(ctx, follow)
-			})
-		},
 		ValidArgsFunction: firstArgument(func(c *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
 			found, directive := calling.CompleteCall(c, []string{"job", "status"}, word)
 			return slices.DeleteFunc(found, callline.IsFlag), directive
 		}),
 	}
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "continue until the job has ended")
-	form = addForms(c, "text", "json")
-	return c
+	return asks(c, open, "text", func(ctx context.Context, a *answer, args []string) error {
+		return (&jobLog{call: a.call, screen: a.screen, id: args[0], print: a.printer(ctx, a.screen, true)}).show(ctx, follow)
+	})
 }
 
 // A jobLog shows what a job says.

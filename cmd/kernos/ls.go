@@ -24,8 +24,7 @@ import (
 )
 
 func lsCommand(open, openRunning opener) *cobra.Command {
-	var form *forms
-	c := &cobra.Command{
+	return asks(&cobra.Command{
 		Use:   "ls [MODULE]",
 		Short: "List the syscalls",
 		Long: `List the syscalls that the daemon serves, or those of one module, those included that
@@ -37,36 +36,27 @@ other programs have registered; or, if no daemon is running, those of kernos its
 			}
 			return nil
 		},
-		RunE: func(c *cobra.Command, args []string) error {
-			if err := form.check(); err != nil {
-				return err
-			}
-			return asking(c, open, func(ctx context.Context, call caller, s *terminal.Screen) error {
-				all, err := catalog(ctx, call)
-				if err == nil && len(args) > 0 {
-					all, err = ofModule(all, args[0])
-				}
-				if err != nil {
-					return err
-				}
-				if print := form.printer(ctx, s, false); print != nil {
-					data, err := json.Marshal(all)
-					if err != nil {
-						return exit.Wrap(err)
-					}
-					return print(data)
-				}
-				rows := make([][]string, len(all))
-				for i, e := range all {
-					rows[i] = []string{visible.Text(string(e.Type)), string(e.Kind), visible.Text(e.Summary)}
-				}
-				return s.Table(nil, rows)
-			})
-		},
 		ValidArgsFunction: firstArgument(complete(openRunning, knownModules)),
-	}
-	form = addForms(c, "table", "json")
-	return c
+	}, open, "table", func(ctx context.Context, a *answer, args []string) error {
+		all, err := catalog(ctx, a.call)
+		if err == nil && len(args) > 0 {
+			all, err = ofModule(all, args[0])
+		}
+		if err != nil {
+			return err
+		}
+		data, err := json.Marshal(all)
+		if err != nil {
+			return exit.Wrap(err)
+		}
+		return a.write(ctx, data, func(s *terminal.Screen, _ json.RawMessage) error {
+			rows := make([][]string, len(all))
+			for i, e := range all {
+				rows[i] = []string{visible.Text(string(e.Type)), string(e.Kind), visible.Text(e.Summary)}
+			}
+			return s.Table(nil, rows)
+		})
+	})
 }
 
 // ofModule returns the syscalls of a module, which is named as in kernos MODULE METHOD, or as in the
@@ -120,8 +110,7 @@ func catalog(ctx context.Context, call caller) ([]lifecycle.Entry, error) {
 }
 
 func describeCommand(open, openRunning opener) *cobra.Command {
-	var form *forms
-	c := &cobra.Command{
+	return asks(&cobra.Command{
 		Use:   "describe TYPE",
 		Short: "Say what a syscall takes and gives",
 		Long: `Say what a syscall takes and gives. It is named as in a call: Memory.Get, memory.get,
@@ -133,37 +122,30 @@ memory_get or memory get. --json prints what Syscall.Describe replies.`,
 			}
 			return nil
 		},
-		RunE: func(c *cobra.Command, args []string) error {
-			if err := form.check(); err != nil {
-				return err
-			}
-			return asking(c, open, func(ctx context.Context, call caller, s *terminal.Screen) error {
-				return describe(ctx, call, s, strings.Join(args, " "), form.printer(ctx, s, false))
-			})
-		},
 		ValidArgsFunction: firstArgument(complete(openRunning, knownTypes)),
-	}
-	form = addForms(c, "text", "json")
-	return c
+	}, open, "text", func(ctx context.Context, a *answer, args []string) error {
+		return a.describe(ctx, strings.Join(args, " "))
+	})
 }
 
-func describe(ctx context.Context, call caller, s *terminal.Screen, name string, print func(json.RawMessage) error) error {
-	all, err := catalog(ctx, call)
+func (a *answer) describe(ctx context.Context, name string) error {
+	all, err := catalog(ctx, a.call)
 	if err != nil {
 		return err
 	}
 	name = typeOf(all, name)
-	data, err := request.Send(ctx, call, message.KindQuery, "Syscall.Describe", map[string]string{"name": name}, nil)
+	data, err := request.Send(ctx, a.call, message.KindQuery, "Syscall.Describe", map[string]string{"name": name}, nil)
 	if status, ok := errors.AsType[*exit.Error](err); ok && status.Status == exit.Failure {
 		return &exit.Error{Status: exit.Unknown, Cause: status.Cause} // it is all that can be wrong
 	}
 	if err != nil {
 		return err
 	}
-	if print != nil {
-		return print(data)
-	}
+	return a.write(ctx, data, func(s *terminal.Screen, data json.RawMessage) error { return showSyscall(s, data, name, all) })
+}
 
+// showSyscall writes what Syscall.Describe has replied for one of all syscalls, or for an alias of it.
+func showSyscall(s *terminal.Screen, data json.RawMessage, name string, all []lifecycle.Entry) error {
 	var described struct {
 		Kind          message.Kind
 		Input, Output json.RawMessage

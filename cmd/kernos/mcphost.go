@@ -61,7 +61,7 @@ type mountedServer struct {
 }
 
 func mcpAddCommand(open opener) *cobra.Command {
-	var form *forms
+	input := make(map[string]any)
 	var env, headers []string
 	var directory, protocol, forms, clientID, clientSecret string
 	var timeout quantity.PositiveDuration
@@ -82,25 +82,20 @@ If the server describes a tool in another way later, sessions ask again.`,
 		Example: `  kernos mcp add files -- npx -y @modelcontextprotocol/server-filesystem ~/notes
   kernos mcp add github --header "Authorization: Bearer $(cat token)" https://api.githubcopilot.com/mcp/
   kernos mcp add weather --env API_KEY=pwenc:v2:… -- weather-server`,
-		Args: cobra.ArbitraryArgs,
-		RunE: func(c *cobra.Command, args []string) error {
+		Args: func(_ *cobra.Command, args []string) (err error) {
 			if len(args) < 2 {
 				return errors.New("give the server a name, and say what it is: kernos mcp add NAME -- COMMAND…, or kernos mcp add NAME URL")
 			}
-			input := map[string]any{"name": args[0]}
+			input["name"] = args[0]
 			if isURL := strings.HasPrefix(args[1], "http://") || strings.HasPrefix(args[1], "https://"); isURL && len(args) == 2 {
 				input["url"] = args[1]
 			} else {
 				input["command"] = args[1:]
 			}
-			var err error
 			for field, texts := range map[string][]string{"env": env, "headers": headers} {
 				if len(texts) > 0 && err == nil {
 					input[field], err = pairs(field, texts)
 				}
-			}
-			if err != nil {
-				return err
 			}
 			for field, value := range map[string]string{"directory": directory, "protocol": protocol, "forms": forms} {
 				if value != "" {
@@ -113,7 +108,7 @@ If the server describes a tool in another way later, sessions ask again.`,
 			if timeout > 0 {
 				input["timeout"] = time.Duration(timeout).Milliseconds()
 			}
-			return waitForServer(c, open, form, "Mcp.Add", input)
+			return err
 		},
 	}
 	f := c.Flags()
@@ -125,8 +120,7 @@ If the server describes a tool in another way later, sessions ask again.`,
 	f.StringVar(&clientID, "client-id", "", "the `ID` that the server's authorization server knows this kernel by (default: it registers by itself)")
 	f.StringVar(&clientSecret, "client-secret", "", "the `SECRET` that belongs to --client-id")
 	f.Var(&timeout, "timeout", "how long a tool may take (default 1m)")
-	form = addForms(c, "text", "json")
-	return c
+	return asks(c, open, "text", func(ctx context.Context, a *answer, _ []string) error { return a.waitForServer(ctx, "Mcp.Add", input) })
 }
 
 // pairs reads flags such as NAME=VALUE, or NAME: VALUE for headers.
@@ -149,25 +143,17 @@ func pairs(field string, texts []string) (map[string]string, error) {
 }
 
 // waitForServer sends a request that may want a person to log in, and shows the server.
-func waitForServer(c *cobra.Command, open opener, form *forms, t message.Type, input any) error {
-	if err := form.check(); err != nil {
+func (a *answer) waitForServer(ctx context.Context, t message.Type, input any) error {
+	data, err := request.Send(ctx, a.call, message.KindCommand, t, input, func(event json.RawMessage) {
+		var e struct{ URL string }
+		if json.Unmarshal(event, &e) == nil && e.URL != "" {
+			a.screen.Note("open this address in a browser and log in: %s", e.URL)
+		}
+	})
+	if err != nil {
 		return err
 	}
-	return asking(c, open, func(ctx context.Context, call caller, s *terminal.Screen) error {
-		data, err := request.Send(ctx, call, message.KindCommand, t, input, func(event json.RawMessage) {
-			var e struct{ URL string }
-			if json.Unmarshal(event, &e) == nil && e.URL != "" {
-				s.Note("open this address in a browser and log in: %s", e.URL)
-			}
-		})
-		if err != nil {
-			return err
-		}
-		if print := form.printer(ctx, s, false); print != nil {
-			return print(data)
-		}
-		return showServer(t)(s, data)
-	})
+	return a.write(ctx, data, showServer(t))
 }
 
 // showServer writes a server, its tools, and what else it has.
@@ -230,48 +216,39 @@ func serverOf(use string) cobra.PositionalArgs {
 }
 
 func mcpListCommand(open opener) *cobra.Command {
-	var form *forms
-	c := &cobra.Command{
+	return asks(&cobra.Command{
 		Use:   "list",
 		Short: "List the MCP servers that are mounted",
 		Long:  "List the MCP servers that are mounted. --json prints what Mcp.List replies.",
 		Args:  noArguments,
-		RunE: func(c *cobra.Command, _ []string) error {
-			return form.ask(c, open, message.KindQuery, "Mcp.List", struct{}{}, func(s *terminal.Screen, data json.RawMessage) error {
-				var reply struct{ Servers []mountedServer }
-				if err := request.Decode("Mcp.List", data, &reply); err != nil {
-					return err
-				}
-				rows := make([][]string, len(reply.Servers))
-				for i := range reply.Servers {
-					m := &reply.Servers[i]
-					rows[i] = []string{m.Name, m.State, fmt.Sprint(m.ToolCount), fmt.Sprint(m.Allowed), fmt.Sprint(m.Changes), m.Target}
-				}
-				return s.Table([]string{"NAME", "STATE", "TOOLS", "ALLOWED", "CHANGED", "TARGET"}, rows)
-			})
-		},
-	}
-	form = addForms(c, "table", "json")
-	return c
+	}, open, "table", func(ctx context.Context, a *answer, _ []string) error {
+		return a.send(ctx, message.KindQuery, "Mcp.List", struct{}{}, func(s *terminal.Screen, data json.RawMessage) error {
+			var reply struct{ Servers []mountedServer }
+			if err := request.Decode("Mcp.List", data, &reply); err != nil {
+				return err
+			}
+			rows := make([][]string, len(reply.Servers))
+			for i := range reply.Servers {
+				m := &reply.Servers[i]
+				rows[i] = []string{m.Name, m.State, fmt.Sprint(m.ToolCount), fmt.Sprint(m.Allowed), fmt.Sprint(m.Changes), m.Target}
+			}
+			return s.Table([]string{"NAME", "STATE", "TOOLS", "ALLOWED", "CHANGED", "TARGET"}, rows)
+		})
+	})
 }
 
 func mcpShowCommand(open opener) *cobra.Command {
-	var form *forms
-	c := &cobra.Command{
+	return asks(&cobra.Command{
 		Use:   "show NAME",
 		Short: "Show an MCP server: its tools, files and changes",
 		Long:  "Show an MCP server: its tools, files and changes. --json prints what Mcp.Show replies.",
 		Args:  serverOf("show"),
-		RunE: func(c *cobra.Command, args []string) error {
-			return form.ask(c, open, message.KindQuery, "Mcp.Show", map[string]string{"name": args[0]}, showServer("Mcp.Show"))
-		},
-	}
-	form = addForms(c, "text", "json")
-	return c
+	}, open, "text", func(ctx context.Context, a *answer, args []string) error {
+		return a.send(ctx, message.KindQuery, "Mcp.Show", map[string]string{"name": args[0]}, showServer("Mcp.Show"))
+	})
 }
 
 func mcpAllowCommand(open opener) *cobra.Command {
-	var form *forms
 	var ask bool
 	c := &cobra.Command{
 		Use:   "allow NAME | NAME.TOOL",
@@ -281,58 +258,48 @@ accept what the server says of it now. A tool that the server has later, or desc
 another way, asks again.`,
 		Example: "  kernos mcp allow github.create_issue\n  kernos mcp allow github --ask",
 		Args:    serverOf("allow"),
-		RunE: func(c *cobra.Command, args []string) error {
-			name, tool, one := strings.Cut(args[0], ".")
-			input := map[string]any{"name": name, "ask": ask}
-			if one {
-				input["tools"] = []string{tool}
-			}
-			return form.ask(c, open, message.KindCommand, "Mcp.Allow", input, func(s *terminal.Screen, data json.RawMessage) error {
-				var reply struct{ Tools, Accepted []string }
-				if err := request.Decode("Mcp.Allow", data, &reply); err != nil {
-					return err
-				}
-				now := "may be called without asking"
-				if ask {
-					now = "ask in sessions"
-				}
-				s.Note("%s %s", strings.Join(reply.Tools, ", "), now)
-				return nil
-			})
-		},
 	}
 	c.Flags().BoolVar(&ask, "ask", false, "accept what the server says now, and go on asking")
-	form = addForms(c, "text", "json")
-	return c
+	return asks(c, open, "text", func(ctx context.Context, a *answer, args []string) error {
+		name, tool, one := strings.Cut(args[0], ".")
+		input := map[string]any{"name": name, "ask": ask}
+		if one {
+			input["tools"] = []string{tool}
+		}
+		return a.send(ctx, message.KindCommand, "Mcp.Allow", input, func(s *terminal.Screen, data json.RawMessage) error {
+			var reply struct{ Tools, Accepted []string }
+			if err := request.Decode("Mcp.Allow", data, &reply); err != nil {
+				return err
+			}
+			now := "may be called without asking"
+			if ask {
+				now = "ask in sessions"
+			}
+			s.Note("%s %s", strings.Join(reply.Tools, ", "), now)
+			return nil
+		})
+	})
 }
 
 func mcpRefreshCommand(open opener) *cobra.Command {
-	var form *forms
-	c := &cobra.Command{
+	return asks(&cobra.Command{
 		Use:   "refresh NAME",
 		Short: "Ask an MCP server again what it offers, and log in to it",
 		Args:  serverOf("refresh"),
-		RunE: func(c *cobra.Command, args []string) error {
-			return waitForServer(c, open, form, "Mcp.Refresh", map[string]string{"name": args[0]})
-		},
-	}
-	form = addForms(c, "text", "json")
-	return c
+	}, open, "text", func(ctx context.Context, a *answer, args []string) error {
+		return a.waitForServer(ctx, "Mcp.Refresh", map[string]string{"name": args[0]})
+	})
 }
 
 func mcpRemoveCommand(open opener) *cobra.Command {
-	var form *forms
-	c := &cobra.Command{
+	return asks(&cobra.Command{
 		Use:   "remove NAME",
 		Short: "Take an MCP server away, with its tools and files",
 		Args:  serverOf("remove"),
-		RunE: func(c *cobra.Command, args []string) error {
-			return form.ask(c, open, message.KindCommand, "Mcp.Remove", map[string]string{"name": args[0]}, func(s *terminal.Screen, _ json.RawMessage) error {
-				s.Note("the MCP server %s is gone", args[0])
-				return nil
-			})
-		},
-	}
-	form = addForms(c, "text", "json")
-	return c
+	}, open, "text", func(ctx context.Context, a *answer, args []string) error {
+		return a.send(ctx, message.KindCommand, "Mcp.Remove", map[string]string{"name": args[0]}, func(s *terminal.Screen, _ json.RawMessage) error {
+			s.Note("the MCP server %s is gone", args[0])
+			return nil
+		})
+	})
 }

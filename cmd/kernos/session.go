@@ -55,8 +55,7 @@ session messages has all of them.`,
 }
 
 func sessionExportCommand(open opener) *cobra.Command {
-	var form *forms
-	c := &cobra.Command{
+	return asks(&cobra.Command{
 		Use:   "export ID",
 		Short: "Write a session as Markdown, or as JSON",
 		Long: `Write a session as a Markdown document. --json writes what Session.Export replies: all of
@@ -64,22 +63,14 @@ what the session is, and all its messages, also those that /undo has left behind
 		Example: `  kernos session export 01K9Z…X4V2QD > talk.md
   kernos session export 01K9Z…X4V2QD --json | jq .info.used`,
 		Args: one("say which session: kernos session export ID; kernos session list shows the ids"),
-		RunE: func(c *cobra.Command, args []string) error {
-			if err := form.check(); err != nil {
+	}, open, "markdown", func(ctx context.Context, a *answer, args []string) error {
+		if print := a.printer(ctx, a.screen, false); print != nil {
+			data, err := chat.Exported(ctx, a.call, args[0])
+			if err != nil {
 				return err
 			}
-			return asking(c, open, func(ctx context.Context, call caller, s *terminal.Screen) error {
-				if print := form.printer(ctx, s, false); print != nil {
-					data, err := chat.Exported(ctx, call, args[0])
-					if err != nil {
-						return err
-					}
-					return print(data)
-				}
-				return chat.ExportMarkdown(ctx, call, s, args[0])
-			})
-		},
-	}
-	form = addForms(c, "markdown", "json")
-	return c
+			return print(data)
+		}
+		return chat.ExportMarkdown(ctx, a.call, a.screen, args[0])
+	})
 }

@@ -51,7 +51,9 @@ token sends is recorded with its name.`,
 			}
 			path := cmp.Or(file, home.Token())
 			if _, _, running := home.FindDaemon(""); renew && running && file == "" {
-				return secretOf(c, open, form, "Token.Rotate", map[string]string{"name": token.DefaultName})
+				return asking(c, open, func(ctx context.Context, call caller, s *terminal.Screen) error {
+					return (&answer{form, call, s}).secret(ctx, "Token.Rotate", map[string]string{"name": token.DefaultName})
+				})
 			}
 			if renew {
 				if err := httpd.ReplaceToken(path); err != nil {
@@ -101,9 +103,9 @@ func nameOf(use string) cobra.PositionalArgs {
 	return one("say which token: kernos token " + use + " NAME; kernos token list shows them")
 }
 
-// secretOf sends a request whose reply has a secret, and prints the secret alone, or the reply.
-func secretOf(c *cobra.Command, open opener, form *forms, t message.Type, input any) error {
-	return form.ask(c, open, message.KindCommand, t, input, func(s *terminal.Screen, data json.RawMessage) error {
+// secret sends a request whose reply has a secret, and prints the secret alone, or the reply.
+func (a *answer) secret(ctx context.Context, t message.Type, input any) error {
+	return a.send(ctx, message.KindCommand, t, input, func(s *terminal.Screen, data json.RawMessage) error {
 		var reply struct{ Token string }
 		if err := request.Decode(t, data, &reply); err != nil {
 			return err
@@ -150,7 +152,6 @@ type grantRequest struct {
 
 func tokenCreateCommand(open opener) *cobra.Command {
 	var g grantFlags
-	var form *forms
 	c := &cobra.Command{
 		Use:   "create NAME",
 		Short: "Make a token, and print it once",
@@ -169,18 +170,15 @@ Ping, listing and describing are always allowed.`,
   kernos token create dashboard --preset viewer --rate 10
   kernos token create docs --read-only --files os://docs:ro`,
 		Args: one("give the token a name: kernos token create NAME"),
-		RunE: func(c *cobra.Command, args []string) error {
-			return secretOf(c, open, form, "Token.Create", grantRequest{Name: args[0], Grant: g.grant()})
-		},
 	}
 	g.add(c, "agent; nothing, if --allow is given")
-	form = addForms(c, "text", "json")
-	return c
+	return asks(c, open, "text", func(ctx context.Context, a *answer, args []string) error {
+		return a.secret(ctx, "Token.Create", grantRequest{Name: args[0], Grant: g.grant()})
+	})
 }
 
 func tokenUpdateCommand(open opener) *cobra.Command {
 	var g grantFlags
-	var form *forms
 	var take []string
 	c := &cobra.Command{
 		Use:   "update NAME",
@@ -191,87 +189,69 @@ new rights.`,
 		Example: `  kernos token update ci --allow Crypto.Open
   kernos token update ci --take Crypto.Open --rate 5`,
 		Args: nameOf("update"),
-		RunE: func(c *cobra.Command, args []string) error {
-			return form.ask(c, open, message.KindCommand, "Token.Update", grantRequest{args[0], g.grant(), take}, showToken)
-		},
 	}
 	g.add(c, "the one that it has")
 	c.Flags().StringSliceVar(&take, "take", nil, "a `PATTERN` to take out of what is allowed and denied, or a limit to lift: read-only, memory, files, expires, rate")
-	form = addForms(c, "text", "json")
-	return c
+	return asks(c, open, "text", func(ctx context.Context, a *answer, args []string) error {
+		return a.send(ctx, message.KindCommand, "Token.Update", grantRequest{args[0], g.grant(), take}, showToken)
+	})
 }
 
 func tokenRotateCommand(open opener) *cobra.Command {
-	var form *forms
-	c := &cobra.Command{
+	return asks(&cobra.Command{
 		Use:   "rotate NAME",
 		Short: "Replace a token by a new one with the same rights, and print it once",
 		Args:  nameOf("rotate"),
-		RunE: func(c *cobra.Command, args []string) error {
-			return secretOf(c, open, form, "Token.Rotate", map[string]string{"name": args[0]})
-		},
-	}
-	form = addForms(c, "text", "json")
-	return c
+	}, open, "text", func(ctx context.Context, a *answer, args []string) error {
+		return a.secret(ctx, "Token.Rotate", map[string]string{"name": args[0]})
+	})
 }
 
 func tokenRevokeCommand(open opener) *cobra.Command {
-	var form *forms
-	c := &cobra.Command{
+	return asks(&cobra.Command{
 		Use:   "revoke NAME",
 		Short: "Take a token back; its connections end at once",
 		Args:  nameOf("revoke"),
-		RunE: func(c *cobra.Command, args []string) error {
-			return form.ask(c, open, message.KindCommand, "Token.Revoke", map[string]string{"name": args[0]}, func(s *terminal.Screen, _ json.RawMessage) error {
-				s.Note("the token %s is not accepted any more", args[0])
-				return nil
-			})
-		},
-	}
-	form = addForms(c, "text", "json")
-	return c
+	}, open, "text", func(ctx context.Context, a *answer, args []string) error {
+		return a.send(ctx, message.KindCommand, "Token.Revoke", map[string]string{"name": args[0]}, func(s *terminal.Screen, _ json.RawMessage) error {
+			s.Note("the token %s is not accepted any more", args[0])
+			return nil
+		})
+	})
 }
 
 func tokenListCommand(open opener) *cobra.Command {
-	var form *forms
-	c := &cobra.Command{
+	return asks(&cobra.Command{
 		Use:     "list",
 		Short:   "List the tokens, and what they may do",
 		Long:    "List the tokens, and what they may do. --json prints what Token.List replies.",
 		Example: "  kernos token list\n  kernos token list --jq '.tokens[] | select(.expired) | .name'",
 		Args:    noArguments,
-		RunE: func(c *cobra.Command, _ []string) error {
-			return form.ask(c, open, message.KindQuery, "Token.List", struct{}{}, func(s *terminal.Screen, data json.RawMessage) error {
-				var reply struct{ Tokens []token.Info }
-				if err := request.Decode("Token.List", data, &reply); err != nil {
-					return err
-				}
-				rows := make([][]string, len(reply.Tokens))
-				for i := range reply.Tokens {
-					t := &reply.Tokens[i]
-					rows[i] = []string{t.Name, cmp.Or(string(t.Preset), "-"), day(t.Created), expiry(t), strings.Join(rules(t), " ")}
-				}
-				return s.Table([]string{"NAME", "PRESET", "CREATED", "EXPIRES", "RULES"}, rows)
-			})
-		},
-	}
-	form = addForms(c, "table", "json")
-	return c
+	}, open, "table", func(ctx context.Context, a *answer, _ []string) error {
+		return a.send(ctx, message.KindQuery, "Token.List", struct{}{}, func(s *terminal.Screen, data json.RawMessage) error {
+			var reply struct{ Tokens []token.Info }
+			if err := request.Decode("Token.List", data, &reply); err != nil {
+				return err
+			}
+			rows := make([][]string, len(reply.Tokens))
+			for i := range reply.Tokens {
+				t := &reply.Tokens[i]
+				rows[i] = []string{t.Name, cmp.Or(string(t.Preset), "-"), day(t.Created), expiry(t), strings.Join(rules(t), " ")}
+			}
+			return s.Table([]string{"NAME", "PRESET", "CREATED", "EXPIRES", "RULES"}, rows)
+		})
+	})
 }
 
 func tokenShowCommand(open opener) *cobra.Command {
-	var form *forms
-	c := &cobra.Command{
+	return asks(&cobra.Command{
 		Use:   "show NAME",
 		Short: "Show what a token may do",
 		Long:  "Show what a token may do. --json prints what Token.Show replies.",
 		Args:  nameOf("show"),
-		RunE: func(c *cobra.Command, args []string) error {
-			return form.ask(c, open, message.KindQuery, "Token.Show", map[string]string{"name": args[0]}, showToken)
-		},
-	}
-	form = addForms(c, "text", "json")
-	return c
+	}, open, "text", func(ctx context.Context, a *answer, args []string) error {
+		return a.send(ctx, message.KindQuery, "Token.Show", map[string]string{"name": args[0]}, showToken)
+	})
 }
 
 // showToken writes a token and its rules, one per line.
