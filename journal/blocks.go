@@ -52,8 +52,8 @@ const (
 	maxInBlock = 1 << pageBits // pages of a flush that writes blocks
 )
 
-// short is what a block keeps of a name: what it names, and 32 bits of the hash. Who
-// finds a page by it looks at the records anyway.
+// short is what a block keeps of a name: what it names, and 32 bits of the hash. The
+// records of a page that is found by it are compared anyway.
 func (n name) short() uint64 { return uint64(n)>>56<<32 | uint64(uint32(n)) }
 
 // bucket is taken from other bits of the hash than short.

@@ -37,7 +37,7 @@ type checker struct {
 	s      store.Snapshot
 	faults []error
 	pages  map[uint64]bool
-	oldest uint64 // the first page, or a number behind all that there were
+	oldest uint64 // the first page, or a number after all that there were
 	names  int    // keys of names that there must be
 	listed int    // pages that blocks must list, counted for each name
 	words  int    // keys of words that there must be

@@ -102,7 +102,7 @@ func (j *Journal) refuse(err error) {
 	j.wakeRecorders()
 }
 
-// wakeRecorders wakes who waits for room. The caller has the lock.
+// wakeRecorders wakes recorders that wait for room. The caller has the lock.
 func (j *Journal) wakeRecorders() {
 	close(j.room)
 	j.room = make(chan struct{})
@@ -188,7 +188,7 @@ func (j *Journal) write(pages []*page) (totals, error) {
 		dropped.Losses.add(p.lost)
 	}
 	bufs.addNames()
-	// Who else writes pages has changed the totals: numbers are given once.
+	// Another writer of pages would have changed the totals: numbers are given once.
 	b.IfRevision(key(spaceTotals), t.revision)
 	b.Set(key(spaceTotals), t.encode())
 	if dropped != j.dropped {

@@ -29,7 +29,7 @@ type index struct {
 	started bool // guarded by Journal.mu
 	wake    chan struct{}
 
-	mu     sync.Mutex // of who indexes or drops; taken before flushMu
+	mu     sync.Mutex // held to index or to drop; taken before flushMu
 	loaded bool
 	at     indexed
 	span   span
@@ -85,7 +85,7 @@ func wordKey(dst []byte, word []byte, first uint64) []byte {
 }
 
 // postings are the messages of a span that have a word: for each of them how far it is
-// behind the one before, how often it has the word, and how many words it has.
+// after the one before, how often it has the word, and how many words it has.
 type postings struct {
 	list  []byte
 	count int

@@ -12,9 +12,9 @@
 //	entries, next, err := j.List(ctx, journal.Query{Filter: journal.Filter{Correlation: "c1"}, Limit: 100})
 //
 // Recording must cost next to nothing, so a message is not a key of its own: records are
-// put one behind the other into pages (page.go), which are compressed before the store
+// put one after the other into pages (page.go), which are compressed before the store
 // has anything to do with them. What records are found by stands apart from their data,
-// so that who looks for a few, or wants to see how they belong together, reads little of
+// so that finding a few records, or how they belong together, reads little of
 // a page. A page is written with one key for each name that it has (names.go), be it on
 // one record or on twenty. When there is much to write, many names of many pages share a
 // key (blocks.go). A name is a hash, so a page that is found by a name may not have it, and its records are compared.
@@ -58,7 +58,7 @@ type Options struct {
 	Retention
 
 	// Blobs keeps the blobs that are mentioned in what is written: in the data of a page, one
-	// behind the other, or of a tail. Their owner is the key. Nil means that none are kept.
+	// after the other, or of a tail. Their owner is the key. Nil means that none are kept.
 	Blobs kernel.BlobOwners
 
 	// Models embed messages, so that they are found by what they mean; see [vectors.Options]. Vectors is the memory of
@@ -95,7 +95,7 @@ type Journal struct {
 	mu sync.Mutex // of what waits to be written
 	writing
 
-	flushMu sync.Mutex // of who writes pages; taken before mu
+	flushMu sync.Mutex // held to write pages; taken before mu
 	opened  bool
 	totals  totals
 	dropped Dropped
@@ -109,7 +109,7 @@ type Journal struct {
 	meaning   meaning
 
 	wake chan struct{} // for the flusher: there is something to write, or a lot
-	over chan struct{} // for who trims: there is too much
+	over chan struct{} // for the caller of Trim: there is too much
 	stop chan struct{} // closed by Close
 	done sync.WaitGroup
 
@@ -125,8 +125,8 @@ type totals struct {
 	revision store.Revision // of the key that says so
 }
 
-// New returns a journal in a store. It does nothing before it is used. The store
-// stays its owner's, who closes it after the journal.
+// New returns a journal in a store. It does nothing before it is used. The
+// caller closes the store after the journal.
 func New(s store.Store, opts *Options) *Journal {
 	j := &Journal{s: s, wake: make(chan struct{}, 1), over: make(chan struct{}, 1), stop: make(chan struct{})}
 	if opts != nil {

@@ -9,13 +9,13 @@ import (
 	"kernos/store"
 )
 
-// The keys of the journal, behind the byte of its keyspace. Numbers in keys are
+// The keys of the journal, after the byte of its keyspace. Numbers in keys are
 // big-endian, so that they sort.
 const (
 	spacePages  = 'p' // seq of the first record → page
 	spaceNames  = 'n' // name, seq of a page → nothing
 	spaceBlocks = 'b' // bucket, seq of a flush's first page → names and their pages
-	spaceTails  = 't' // when and who → page with records that are in a batch's company
+	spaceTails  = 't' // time, journal → page with the records of a batch
 	spaceSpans  = 's' // seq of the first record → span
 	spaceWords  = 'w' // word, 0, seq of the first record of a span → postings
 

@@ -207,7 +207,7 @@ func mentioned(s store.Reader, n name, span bounds, reverse bool) iter.Seq2[uint
 				return
 			}
 			// The pages of a flush that has blocks have no keys, so what has one is before
-			// all of them or behind.
+			// all of them or after.
 			first := keySeq(e.Key)
 			for more && (err != nil || seq < first != reverse) {
 				if !yield(seq, err) || err != nil {
@@ -322,7 +322,7 @@ func pageAt(s store.Reader, seq uint64) (uint64, error) {
 }
 
 // firstPageSince returns the number of the first page that begins at a time or later, or
-// a number behind all pages. Times never go back, so it halves what is left.
+// a number after all pages. Times never go back, so it halves what is left.
 func firstPageSince(s store.Reader, t int64) (uint64, error) {
 	low, high, err := ends(s)
 	if err != nil || high == 0 {
@@ -354,7 +354,7 @@ func firstPageSince(s store.Reader, t int64) (uint64, error) {
 // few is how many messages are gone through one page after the other rather than halved.
 const few = 512
 
-// ends returns the number of the first page and a number behind the last one, or zeros.
+// ends returns the number of the first page and a number after the last one, or zeros.
 func ends(s store.Reader) (low, high uint64, err error) {
 	low, _, err = pageFrom(s, 0, math.MaxUint64)
 	if err != nil || low == 0 {

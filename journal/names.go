@@ -13,8 +13,8 @@ import (
 )
 
 // A name is something that records are found by: what it is in the first byte, and a
-// hash of it in the others. Two names may be the same number; who finds a record
-// looks at it.
+// hash of it in the others. Two names may be the same number, so a record that
+// is found is compared.
 type name uint64
 
 // What a name names. One tag for ids wherever they stand makes one key of a request and

@@ -19,9 +19,9 @@ import (
 	"kernos/message"
 )
 
-// A page is some records one behind the other: what is written, read and found at once.
-// Heads say everything of the records but their data, which stand apart: who looks for
-// records, or wants to know how they belong together, reads heads only.
+// A page is some records one after the other: what is written, read and found at once.
+// Heads have everything of the records but their data, which stands apart: finding
+// records, and how they belong together, takes their heads only.
 //
 //	version   1 byte
 //	count     4 bytes, of records
@@ -29,11 +29,11 @@ import (
 //	heads     4 bytes, how many bytes the heads take as they are stored
 //	checksum  4 bytes, CRC-32C of all the other bytes
 //	heads     packed
-//	data      packed, one behind the other
+//	data      packed, one after the other
 //
 // A head is:
 //
-//	length    uvarint, of what follows behind data
+//	length    uvarint, of what follows after data
 //	data      uvarint, how many bytes of data the record has
 //	flags     1 byte: its way, whether it is redacted, and its kind
 //	at        uvarint, milliseconds after base
@@ -253,7 +253,7 @@ type pageReader struct {
 	data   []byte
 }
 
-// open checks a page and begins to read its heads. Who wants data calls load, while the
+// open checks a page and begins to read its heads. A caller that wants data calls load, while the
 // page is as it was.
 func (p *pageReader) open(seq uint64, b []byte) error {
 	switch {
@@ -497,7 +497,7 @@ func (r *record) message() message.Message {
 	}
 }
 
-// entry is the record for a reader, who may keep it. Data that are no JSON become a
+// entry is the record for a reader, which may keep it. Data that isn't JSON becomes a
 // string.
 func (r *record) entry(scan *jsonscan.Scanner) Entry {
 	e := Entry{Seq: r.seq, At: r.at, Way: r.way(), Redacted: r.redacted(), Message: r.message(),

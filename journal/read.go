@@ -45,7 +45,7 @@ type Filter struct {
 // A Query asks for messages in the order in which they were recorded.
 type Query struct {
 	Filter
-	After   uint64 // the number of a message: those behind it are wanted. 0 means all
+	After   uint64 // the number of a message: those after it are wanted. 0 means all
 	Reverse bool   // from the last to the first
 	Limit   int    // the most that are returned; 0 means 100
 	Brief   bool   // without their data, but for those of errors

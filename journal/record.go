@@ -17,7 +17,7 @@ import (
 
 // How much waits to be written, and for how long.
 const (
-	maxWaiting    = 4 << 20               // bytes of pages that are not packed; who records more waits
+	maxWaiting    = 4 << 20               // bytes of pages that are not packed; then recorders wait
 	maxWait       = 2 * time.Second       // and then it is lost
 	maxBatch      = 1 << 20               // bytes of pages that are written at once
 	maxSparePages = 128                   // that are kept for later
@@ -108,7 +108,7 @@ func (j *Journal) openPage() {
 	}
 }
 
-// closePage puts the open page behind those that wait to be written.
+// closePage puts the open page after those that wait to be written.
 func (j *Journal) closePage() {
 	if j.open == nil {
 		return

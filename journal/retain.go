@@ -11,8 +11,8 @@ import (
 	"kernos/store"
 )
 
-// MinAge is how long messages are kept at least, whatever the retention's MaxAge is: who may
-// change it must not be able to remove the traces of what was done just now.
+// MinAge is how long messages are kept at least, whatever the retention's MaxAge is: a caller that
+// may change it must not be able to remove the traces of what was done just now.
 const MinAge = time.Hour
 
 // Retention says how much is kept. What is 0 has no limit.
@@ -52,11 +52,11 @@ func (j *Journal) SetRetention(r Retention) {
 // have little would be trimmed with every write.
 const minExcess = 256 << 10
 
-// Over gets a token when the journal has more than MaxBytes by a tenth, so that who calls
-// Trim from time to time can do it now.
+// Over gets a token when the journal has more than MaxBytes by a tenth, so that Trim,
+// which is called from time to time, can be called now.
 func (j *Journal) Over() <-chan struct{} { return j.over }
 
-// wakeTrimmer looks whether a flush has made the journal too large. The caller has flushMu.
+// wakeTrimmer checks whether a flush has made the journal too large. The caller has flushMu.
 func (j *Journal) wakeTrimmer() {
 	most := j.keep.Load().MaxBytes
 	if most <= 0 || j.totals.bytes-j.dropped.Bytes <= uint64(most)+max(uint64(most)/10, minExcess) {
@@ -266,7 +266,7 @@ func (j *Journal) dropPages(b *store.Batch, s store.Reader, sp span, each func(*
 	return dropBlocks(b, s, sp.last)
 }
 
-// dropBlocks deletes the blocks that list no page behind one.
+// dropBlocks deletes the blocks that list no page after one.
 func dropBlocks(b *store.Batch, s store.Reader, last uint64) error {
 	for bucket := range byte(buckets) {
 		for e, err := range s.Scan(store.Range{From: blockKey(nil, bucket, 0), To: blockKey(nil, bucket, last+1)}) {

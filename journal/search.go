@@ -368,7 +368,7 @@ func (x *search) run() error {
 	}
 }
 
-// growing returns the first message of the span that goes on behind the horizon, or 0.
+// growing returns the first message of the span that goes on after the horizon, or 0.
 func (x *search) growing() (uint64, error) {
 	e, err := store.First(x.s, store.Range{From: seqKey(spaceSpans, 0), To: seqKey(spaceSpans, x.horizon.Seq+1), Reverse: true})
 	if err != nil || e.Revision == 0 {
@@ -419,7 +419,7 @@ func (x *search) seqBounds() (err error) {
 }
 
 // firstSince returns the number of the first message recorded at a time or later, or a
-// number behind all of them.
+// number after all of them.
 func firstSince(s store.Reader, t int64) (uint64, error) {
 	next, err := firstPageSince(s, t)
 	if err != nil {

@@ -53,11 +53,11 @@ func isWordByte(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 }
 
-// quoted finds the words of the string at b[i] and returns the offset behind it.
+// quoted finds the words of the string at b[i] and returns the offset after it.
 func (t *tokenizer) quoted(b []byte, i int) int {
 	end, escaped, err := jsonscan.String(b, i)
 	if err != nil {
-		return len(b) // no JSON: who can say what is in a string and what is not
+		return len(b) // not JSON: what is in a string isn't known
 	}
 	token := b[i:end]
 	content := token[1 : len(token)-1]

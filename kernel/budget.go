@@ -25,7 +25,7 @@ func NewBudget(what string, all, each int64) *Budget {
 
 // Take takes bytes for a principal. If there are not as many left it takes none, and the error
 // names the limit: 429 if it is the principal's, 503 if it is that of all. An eighth of the whole
-// is for the owner alone, who has no other limit.
+// is for the owner alone, which has no other limit.
 func (b *Budget) Take(p *principal.Principal, n int) *message.Error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -22,7 +22,7 @@ type Blobs interface {
 	Put(ctx context.Context, data []byte) (message.BlobPointer, error)
 }
 
-// BlobOwners is what Blobs may be in addition: it knows who needs which blob. Refer adds to
+// BlobOwners is what Blobs may be in addition: it knows the owners of each blob. Refer adds to
 // a batch that an owner needs the blobs that data mentions, Unrefer that it does not any
 // more.
 type BlobOwners interface {

@@ -77,7 +77,7 @@ func badBlob(format string, args ...any) *Error {
 
 type blobPart struct{ name, value string }
 
-// parts are the members behind the scheme, in their order.
+// parts are the members after the scheme, in their order.
 func (p BlobPointer) parts() [4]blobPart {
 	return [...]blobPart{
 		{"authority", p.Authority}, {"path", p.Path}, {"query", p.Query}, {"fragment", p.Fragment},

@@ -80,12 +80,12 @@ type Message struct {
 	Via []Type
 }
 
-// Reply returns the good outcome of m. Who sends it gives it an id and a time.
+// Reply returns the good outcome of m. Its sender gives it an id and a time.
 func (m *Message) Reply(data json.RawMessage) Message {
 	return Message{Kind: KindReply, Type: m.Type, Data: data, Metadata: m.answer()}
 }
 
-// Fail returns the bad outcome of m. Who sends it gives it an id and a time.
+// Fail returns the bad outcome of m. Its sender gives it an id and a time.
 func (m *Message) Fail(e *Error) Message {
 	return Message{Kind: KindError, Type: m.Type, Data: e.Append(nil), Metadata: m.answer(), Err: e}
 }
@@ -103,7 +103,7 @@ func (m *Message) answer() Metadata {
 	return Metadata{Causation: m.Metadata.ID, Correlation: m.Metadata.Correlation, Inherited: m.Metadata.Inherited}
 }
 
-// Event returns a notification that m caused. Who sends it gives it an id and a time.
+// Event returns a notification that m caused. Its sender gives it an id and a time.
 func (m *Message) Event(t Type, data json.RawMessage) Message {
 	return Message{Kind: KindEvent, Type: t, Data: data, Metadata: m.Caused()}
 }

@@ -52,7 +52,7 @@ func metadataMember(name []byte) int {
 }
 
 // metadata reads the metadata object at line[i] into e and returns the offset
-// behind it. The error is a *jsonscan.SyntaxError.
+// after it. The error is a *jsonscan.SyntaxError.
 func (d *Decoder) metadata(e *envelope, line []byte, i int) (int, error) {
 	start := i
 	if i >= len(line) || line[i] != '{' {

@@ -94,7 +94,7 @@ func secretPart(part *jsonschema.Schema) bool {
 	return slices.Contains(part.Extensions, jsonschema.SchemaExt(secretMark{}))
 }
 
-// noLoader refuses references that leave the schema: a caller who registers a
+// noLoader refuses references that leave the schema: a caller that registers a
 // schema must not make the kernel read files or call servers.
 type noLoader struct{}
 

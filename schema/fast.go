@@ -325,7 +325,7 @@ func (n *node) accepts(value []byte) bool {
 	return ok && jsonscan.Space(value, end) == len(value)
 }
 
-// match checks the value at b[i] and returns the offset behind it.
+// match checks the value at b[i] and returns the offset after it.
 func (n *node) match(b []byte, i int) (int, bool) {
 	if n == anything {
 		return jsonscan.Skip(b, i), true

@@ -50,7 +50,7 @@ type redactor struct {
 }
 
 // value goes over the value at src[i], which some parts are about, and returns the offset
-// behind it.
+// after it.
 func (r *redactor) value(i int, about []*jsonschema.Schema) int {
 	for _, part := range about {
 		if secretPart(part) {

@@ -74,7 +74,7 @@ type Entry struct {
 }
 
 // A Range is the keys from From on and before To. A nil From is the first key, a nil To
-// is behind the last one.
+// is after the last one.
 type Range struct {
 	From, To []byte
 	Reverse  bool // from the last key to the first

@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 )
 
-// A Watcher tells that something under a prefix has changed. It does not tell what: who
-// is told looks, from where they last were, so that nothing is missed or seen twice
+// A Watcher tells that something under a prefix has changed. It does not tell what: its
+// reader looks, from where it last was, so that nothing is missed or seen twice
 // however many changes fall together.
 type Watcher struct {
 	// C gets a token after a change; one token stands for any number of changes.

@@ -49,7 +49,7 @@ var (
 
 // parse takes a file apart into front matter and body. Front matter begins with a first
 // line of three dashes and ends with the next such line; without a first one, all of the
-// file is its body. The body is exactly what stands behind the line break of the second.
+// file is its body. The body is exactly what stands after the line break of the second.
 //
 // A first line without a second is an error, since nothing says where the body begins.
 func parse(data []byte) (f front, body []byte, err error) {
@@ -294,7 +294,7 @@ func texts(n *yaml.Node) ([]string, error) {
 		item = dealias(item)
 		switch {
 		case isNull(item):
-			continue // a dash with nothing behind it
+			continue // a dash with nothing after it
 		case item.Kind != yaml.ScalarNode:
 			return nil, errNoList
 		}

@@ -135,7 +135,7 @@ func plain(value string) string {
 	return strings.TrimRight(value, " \t")
 }
 
-// strays reports whether something that isn't a comment stands behind the end of a quoted text.
+// strays reports whether something that isn't a comment stands after the end of a quoted text.
 func strays(value string) bool {
 	quote := value[0]
 	for i := 1; i < len(value); i++ {

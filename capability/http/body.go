@@ -119,7 +119,7 @@ func (t *taking) tooLarge() error {
 	return message.Errorf(413, "The server answered %d with a body of more than %d bytes, which is the most that is taken; ask for a part of it with the header Range", t.response.StatusCode, t.MaxBody)
 }
 
-// A source remembers how it failed: who copies from it may fail too, and the two must be
+// A source remembers how it failed: copying from it may fail for another reason, and the two must be
 // told apart.
 type source struct {
 	r      io.Reader

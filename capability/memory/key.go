@@ -208,7 +208,7 @@ func checkSpaces(s, key, look string) error {
 }
 
 // bare is a segment without what a lenient program takes off a name: blanks around it, dots
-// behind it, what follows a colon or a semicolon, and accents.
+// after it, what follows a colon or a semicolon, and accents.
 func bare(segment string) string {
 	if !isASCII(segment) {
 		segment = plainLetters(norm.NFKD.String(segment))
@@ -258,7 +258,7 @@ func skeleton(s string) string {
 	}, norm.NFKC.String(s))
 }
 
-// plainLetters drops the accents of a text in which they stand behind their letters, and
+// plainLetters drops the accents of a text in which they stand after their letters, and
 // looks once more at what is left.
 func plainLetters(decomposed string) string {
 	return strings.Map(func(r rune) rune {

@@ -27,7 +27,7 @@ func (t *Tree) Walk(ctx context.Context, uri string) iter.Seq2[Info, error] {
 	return t.walk(ctx, at.path, "", true)
 }
 
-// walk gives the entries of a directory behind one of them, and those below if it is recursive.
+// walk gives the entries of a directory after one of them, and those below if it is recursive.
 func (t *Tree) walk(ctx context.Context, p, after string, recursive bool) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
 		w := walk{t, ctx, kernel.PrincipalOf(ctx), recursive, yield}
@@ -52,7 +52,7 @@ type walk struct {
 	yield     func(Info, error) bool
 }
 
-// directory gives what is in a directory behind an entry, which is named by its path from
+// directory gives what is in a directory after an entry, which is named by its path from
 // there, with a slash at its end if it is a directory. It reports whether to go on.
 func (w *walk) directory(p, after string) bool {
 	from, inside, rest := "", "", ""

@@ -147,7 +147,7 @@ func TestForeignPages(t *testing.T) {
 	}
 	w.enter(link) // it wasn't used up, and works for the person
 
-	// Used links let nobody in, in another browser or in this one.
+	// A used link signs no browser in, neither another one nor this one.
 	w.newPage()
 	w.do(chromedp.Navigate(link))
 	w.wait(`document.body.textContent.includes("was used already")`)

@@ -15,7 +15,7 @@ func AppendCanonical(dst, text []byte) []byte {
 	return dst
 }
 
-// appendCanonical appends the value at or after text[i] and returns the offset behind it.
+// appendCanonical appends the value at or after text[i] and returns the offset after it.
 func appendCanonical(dst, text []byte, i int) ([]byte, int) {
 	i = Space(text, i)
 	switch text[i] {

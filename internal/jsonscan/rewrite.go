@@ -33,8 +33,8 @@ func (w *Rewriter) Replace(start, end int, token string) {
 }
 
 // Object calls visit for each member of the object at src[i] with the name, without its
-// quotes and escapes, and the offset of the value. Visit returns the offset behind the value,
-// and Object that behind the object.
+// quotes and escapes, and the offset of the value. Visit returns the offset after the value,
+// and Object that after the object.
 func (w *Rewriter) Object(i int, visit func(name []byte, value int) (end int)) int {
 	i = Space(w.src, i+1)
 	for w.src[i] != '}' {

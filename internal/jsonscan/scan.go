@@ -40,7 +40,7 @@ type Scanner struct {
 }
 
 // Value checks the value that starts at b[i], after white space, and returns the
-// offset behind it. The error is a *SyntaxError.
+// offset after it. The error is a *SyntaxError.
 func (s *Scanner) Value(b []byte, i int) (int, error) {
 	return s.ValueWithin(b, i, 0)
 }
@@ -130,8 +130,8 @@ func (s *Scanner) object(b []byte, i, depth int) (int, error) {
 	}
 }
 
-// Name checks the member name at b[i] and the colon behind it. It returns the
-// offsets behind the name and behind the colon. The error is a *SyntaxError.
+// Name checks the member name at b[i] and the colon after it. It returns the
+// offsets after the name and after the colon. The error is a *SyntaxError.
 func Name(b []byte, i int) (name, value int, err error) {
 	if i >= len(b) || b[i] != '"' {
 		return i, i, Expected(b, i, "a member name in double quotes")

@@ -34,7 +34,7 @@ func plain(b []byte, i int) int {
 }
 
 // String checks the string that starts with the quote at b[i]. It returns the
-// offset behind the closing quote and whether the string has escapes. The error
+// offset after the closing quote and whether the string has escapes. The error
 // is a *SyntaxError.
 func String(b []byte, i int) (end int, escaped bool, err error) {
 	i++

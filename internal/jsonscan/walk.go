@@ -11,7 +11,7 @@ const (
 // structure tells the bytes that Skip has to look at from the others.
 var structure = [256]uint8{'"': quoted, '{': opens, '[': opens, '}': closes, ']': closes}
 
-// Skip returns the offset behind the value at or after b[i], which Value has
+// Skip returns the offset after the value at or after b[i], which Value has
 // accepted.
 func Skip(b []byte, i int) int {
 	i = Space(b, i)
@@ -62,7 +62,7 @@ func skipString(b []byte, i int) int {
 
 // Members calls visit for each member of the object at or after b[i], which Value
 // has accepted, with the name's token and the value's text, until visit returns
-// false. It returns the offset behind the object, if it got there.
+// false. It returns the offset after the object, if it got there.
 func Members(b []byte, i int, visit func(name, value []byte) bool) int {
 	i = Space(b, Space(b, i)+1)
 	for b[i] != '}' {

@@ -13,8 +13,8 @@ import (
 )
 
 // Best returns the candidate that is nearest to name, or "" if none is right in at least
-// half of its letters. It guesses where Names would not: for a caller who is told that it
-// is a guess.
+// half of its letters. It guesses where Names would not: for a caller that shows it
+// as a guess.
 func Best(name string, candidates []string) string {
 	best, least := "", 0
 	lower := strings.ToLower(name)

@@ -16,8 +16,8 @@ type Policy struct {
 	Loopback bool // addresses of this machine are allowed
 
 	// Allow lists exceptions. An address or a block is allowed whatever it is. A host name
-	// may lead to private networks and to this machine, but no further: who answers for
-	// the name is not who runs this machine.
+	// may lead to private networks and to this machine, but no further: the owner of
+	// the name need not be the owner of this machine.
 	Allow Rules
 
 	// Deny is refused, whatever Allow says.

@@ -63,8 +63,8 @@ var members = []string{"v", "kid", "alg", "nonce", "ct", "aad", "ts", "for"}
 
 const atV, atKid, atAlg, atNonce, atCt, atAAD, atTs, atFor = 0, 1, 2, 3, 4, 5, 6, 7
 
-// Parse reads a sealed string. It is strict, and looks at the form only: who has no key
-// can't tell whether the string opens. The error quotes nothing of the text: what is not sealed
+// Parse reads a sealed string. It is strict, and looks at the form only: without the key
+// it isn't known whether the string opens. The error quotes nothing of the text: what is not sealed
 // may be a secret.
 func Parse(text string) (Box, error) {
 	body, ok := strings.CutPrefix(text, Prefix)

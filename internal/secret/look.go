@@ -29,7 +29,7 @@ type redactor struct {
 	named bool // there may be names of credentials
 }
 
-// value goes over the value at src[i] and returns the offset behind it.
+// value goes over the value at src[i] and returns the offset after it.
 func (r *redactor) value(i int) int {
 	switch r.src[i] {
 	case '{':
@@ -44,7 +44,7 @@ func (r *redactor) value(i int) int {
 	return end
 }
 
-// cut leaves out the value at src[i] and returns the offset behind it. A schema and a
+// cut leaves out the value at src[i] and returns the offset after it. A schema and a
 // boolean are about a secret and hold none.
 func (r *redactor) cut(i int) int {
 	if c := r.src[i]; c == 't' || c == 'f' || c == '{' && isSchema(r.src, i) {

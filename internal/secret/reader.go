@@ -78,7 +78,7 @@ func (h *hidingReader) fill() {
 	h.buf = h.buf[:copy(h.buf, h.buf[at:])]
 }
 
-// first returns where the first secret at or behind an offset begins and ends, the longest
+// first returns where the first secret at or after an offset begins and ends, the longest
 // of those that begin there.
 func (h *hidingReader) first(at int) (begin, end int) {
 	begin = len(h.buf)

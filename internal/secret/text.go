@@ -23,7 +23,7 @@ func cutText(text []byte) (out []byte, found bool) {
 		if !ok {
 			continue
 		}
-		start, end := valueBehind(text, i+1)
+		start, end := valueAfter(text, i+1)
 		if text[i] == '=' && isParameter(text, name, i) {
 			start, end = i+1, parameterEnd(text, i+1)
 		}
@@ -46,7 +46,7 @@ func isRedacted(value []byte) bool {
 }
 
 // nameBefore returns where the name of a credential begins that stands before text[i]: a
-// colon, an equals sign, or a comma behind quotes. A name that may as well be a word of prose,
+// colon, an equals sign, or a comma after quotes. A name that may as well be a word of prose,
 // such as password, counts before a colon only if it is quoted or begins its line.
 func nameBefore(text []byte, i int) (start int, ok bool) {
 	end := i
@@ -111,7 +111,7 @@ func parameterEnd(text []byte, i int) int { return until(text, i, "& \t\r\n\"'`<
 
 func lineEnd(text []byte, i int) int { return until(text, i, "\r\n") }
 
-// until returns where one of some characters is, at or behind text[i], or the end.
+// until returns where one of some characters is, at or after text[i], or the end.
 func until(text []byte, i int, chars string) int {
 	if n := bytes.IndexAny(text[i:], chars); n >= 0 {
 		return i + n
@@ -119,10 +119,10 @@ func until(text []byte, i int, chars string) int {
 	return len(text)
 }
 
-// valueBehind returns where the value of a header begins, at or behind text[i], and ends:
-// with its line and those that are indented behind it, or with the text if it goes on in a
+// valueAfter returns where the value of a header begins, at or after text[i], and ends:
+// with its line and those that are indented after it, or with the text if it goes on in a
 // way that can't be followed.
-func valueBehind(text []byte, i int) (start, end int) {
+func valueAfter(text []byte, i int) (start, end int) {
 	for start = i; start < len(text) && bytes.IndexByte([]byte(" \t\r\n"), text[start]) >= 0; start++ {
 	}
 	end = lineEnd(text, start)
@@ -223,7 +223,7 @@ func Form(text string) string {
 	return redactPairs(text, formField, Body)
 }
 
-// Pairs name=value, in a URL behind its host and in a form.
+// Pairs name=value, in a URL after its host and in a form.
 var (
 	parameter = regexp.MustCompile("[^?&#;=]*=[^&#]+")
 	formField = regexp.MustCompile("[^&=]*=[^&]+")

@@ -36,7 +36,7 @@ type arrival struct {
 // readAhead is what has come and waits for its turn. It is guarded by the connection's mu.
 type readAhead struct {
 	working bool          // the turn works the queue off, and another goroutine only reads
-	first   *kernel.Call  // waits for a place, and everything else behind it; nil if none does
+	first   *kernel.Call  // waits for a place, and everything else after it; nil if none does
 	queue   []arrival     // what has come since
 	bytes   int           // of the data in queue
 	room    chan struct{} // closed when there is room; nil if the reader does not wait
@@ -71,7 +71,7 @@ func (c *Connection) readAhead() {
 	}
 }
 
-// enqueue puts a message behind those that wait for their turn, and waits if there are too
+// enqueue puts a message after those that wait for their turn, and waits if there are too
 // many. It returns false if none do: the goroutine that has read the message has the turn.
 func (c *Connection) enqueue(m *message.Message, send kernel.Emit) bool {
 	c.mu.Lock()

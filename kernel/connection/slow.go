@@ -124,7 +124,7 @@ func (c *Connection) enter(s *slowCall, parent context.Context) *message.Error {
 }
 
 // await waits until a call may have one of so many places. What comes in the meantime waits
-// behind it. If no place gets free for a long time the call is refused, and at once if none
+// after it. If no place gets free for a long time the call is refused, and at once if none
 // may get free by itself: then nothing would be served but Syscall.Cancel. It is called with
 // mu held.
 func (c *Connection) await(s *slowCall, parent context.Context, places int) *message.Error {

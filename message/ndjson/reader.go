@@ -112,7 +112,7 @@ func (r *Reader) Next() ([]byte, error) {
 	}
 }
 
-// Buffered returns how many bytes have come behind what Next returned last. It is called by
+// Buffered returns how many bytes have come after what Next returned last. It is called by
 // the caller of Next.
 func (r *Reader) Buffered() int { return r.end - r.start }
 

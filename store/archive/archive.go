@@ -60,7 +60,7 @@ type Header struct {
 }
 
 // A Key is the key with which secrets are sealed, itself sealed with a passphrase. What its fields
-// mean is the business of who made it.
+// mean is for its maker to know.
 type Key struct {
 	Version int    `json:"version" jsonschema_description:"The form of the key: 1."`
 	Salt    []byte `json:"salt" jsonschema_description:"What the passphrase was salted with, in base64."`

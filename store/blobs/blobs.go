@@ -1,7 +1,7 @@
 // Package blobs keeps large data as files in a directory, each under the hash of its
 // content: the same data is kept once, and a file that is there is complete.
 //
-// Who needs a blob says so in the store, with a key of its own, in the batch that makes
+// The need of a blob is a key in the store, which is set in the batch that makes
 // the need durable. So no crash can make files and references drift apart:
 //
 //	blob, err := dir.Put(data)           // on disk from here on

@@ -25,7 +25,7 @@ type Collected struct {
 // grace, and what a crash has left unfinished. What it can't remove it passes over; the
 // first such failure is returned at the end.
 //
-// The grace is what makes it safe. Who puts a blob and then applies a batch that refers
+// The grace is what makes it safe. A caller that puts a blob and then applies a batch that refers
 // to it has that long for it, since a Put makes the file new, also if it was there. So
 // the grace must be longer than any call may take, and now must not be later than the
 // state that r reads: now from before the snapshot, if r is one.

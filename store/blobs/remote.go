@@ -32,7 +32,7 @@ func WithRemote(ctx context.Context, r *Remote) context.Context {
 	return context.WithValue(ctx, remoteKey{}, r)
 }
 
-// RemoteOf returns who makes the calls under a context; nil if it is the owner of this
+// RemoteOf returns the caller of a context; nil if it is the owner of this
 // machine.
 func RemoteOf(ctx context.Context) *Remote {
 	r, _ := ctx.Value(remoteKey{}).(*Remote)

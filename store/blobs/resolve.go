@@ -35,8 +35,8 @@ type Resolver struct {
 	// Dir is the directory of blobs to which Confined confines.
 	Dir *Dir
 
-	// Confined refuses all files but the blobs of Dir: for callers who have no business
-	// on this machine's disk. Those that a context marks as remote ([WithRemote]) are
+	// Confined refuses all files but the blobs of Dir: for callers that may not reach
+	// this machine's disk. Those that a context marks as remote ([WithRemote]) are
 	// confined always.
 	Confined bool
 
@@ -142,7 +142,7 @@ func (r *Resolver) readFile(ctx context.Context, path string, limit int64) ([]by
 		defer func() { _ = root.Close() }()
 		stat, open, name = root.Stat, root.OpenFile, inner
 	}
-	// To open a device may do something. So the look before; the one behind is for what
+	// To open a device may do something. So the look before; the one after is for what
 	// has changed between.
 	info, err := stat(name)
 	if err != nil {
@@ -305,7 +305,7 @@ func (r *Resolver) https(ctx context.Context, p message.BlobPointer, limit int64
 	return data, nil
 }
 
-// httpsError tells who is at fault: the caller who has gone, the clock, or the network.
+// httpsError tells what has failed: the caller has gone, the time is over, or the network.
 func httpsError(ctx context.Context, where string, err error) error {
 	if e, ok := errors.AsType[*message.Error](err); ok {
 		return e

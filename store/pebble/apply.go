@@ -17,7 +17,7 @@ import (
 const maxPending = 4064
 
 // leaseSize is how many revisions are reserved at a time. After a restart they go on
-// behind the reservation, so that none is given twice.
+// after the reservation, so that none is given twice.
 const leaseSize = 1 << 14
 
 // stuckAfter is how long a batch may take to become visible while the disk fails. A log

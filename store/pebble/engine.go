@@ -1,4 +1,4 @@
-// Package pebble is the embedded engine: a store in a directory, on Pebble Pebble of
+// Package pebble is the embedded engine: a store in a directory, on Pebble of
 // CockroachDB.
 //
 //	e, err := pebble.Open(dir, nil)
@@ -258,7 +258,7 @@ func open(dir string, opts Options, l *lock) (*Engine, error) {
 			_ = e.db.Close() // the first error is the one to show
 		}
 		if k != ours {
-			_ = clean(fs, dir, true) // if it can't be, the next one who opens it does it
+			_ = clean(fs, dir, true) // if it can't be, the next Open does it
 		}
 		return nil, err
 	}

@@ -21,7 +21,7 @@ const importLeap = 1 << 32
 const importBatch = 1 << 20
 
 // Import makes a store in a directory that is absent or empty. next returns the entries,
-// in any order, and false behind the last one; they keep their revisions, and those of
+// in any order, and false after the last one; they keep their revisions, and those of
 // later batches are higher. The directory is there when the store is complete and
 // durable, and not at all if anything fails.
 func Import(dir string, next func() (store.Entry, bool, error)) (err error) {

@@ -150,7 +150,7 @@ func (e *Engine) newCursor(r store.Range, from func(use func(source) error) erro
 	c := &cursor{reverse: r.Reverse}
 	o := crdb.IterOptions{LowerBound: r.From, UpperBound: r.To}
 	if foreign(r.From) {
-		o.LowerBound = []byte{1} // behind the engine's own keys
+		o.LowerBound = []byte{1} // after the engine's own keys
 	}
 	err := from(func(s source) (err error) {
 		if r.To != nil && bytes.Compare(o.LowerBound, r.To) >= 0 {

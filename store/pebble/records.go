@@ -155,7 +155,7 @@ func checkLog(text []byte, number uint32) error {
 	return nil
 }
 
-// wasSynced reports whether the chunk at a place had been synced, by what the chunks behind
+// wasSynced reports whether the chunk at a place had been synced, by what the chunks after
 // it say.
 //
 // The number that they have is less than what was synced if blocks were filled between two
@@ -165,7 +165,7 @@ func checkLog(text []byte, number uint32) error {
 // sync has begun and ended since, and this one covered the broken one.
 func wasSynced(text []byte, at int, number uint32) bool {
 	grown, last := 0, uint64(0)
-	for c := range chunksBehind(text, at, number) {
+	for c := range chunksAfter(text, at, number) {
 		if c.synced > uint64(at) {
 			return true
 		}
@@ -180,9 +180,9 @@ func wasSynced(text []byte, at int, number uint32) bool {
 	return false
 }
 
-// chunksBehind returns the chunks behind a broken one. In its block, the next one may begin
+// chunksAfter returns the chunks after a broken one. In its block, the next one may begin
 // anywhere.
-func chunksBehind(text []byte, broken int, number uint32) iter.Seq[logChunk] {
+func chunksAfter(text []byte, broken int, number uint32) iter.Seq[logChunk] {
 	return func(yield func(logChunk) bool) {
 		for at := broken + 1; at < len(text); {
 			switch c, ok := readChunk(text, at, number); {
@@ -277,7 +277,7 @@ func differing(a, b uint32) (n int) {
 // errorAt returns which of so many bytes is another than the one that the checksum was made
 // of, and by which bits, if it is a single one; otherwise by is 0. diff is what the two
 // checksums differ in. They are linear: an error of one byte makes an entry of the table of
-// them, and each byte behind it makes another number of that, which can be undone.
+// them, and each byte after it makes another number of that, which can be undone.
 func errorAt(diff uint32, length int) (at int, by byte) {
 	for at = length - 1; at >= 0 && diff != 0; at-- {
 		index := byTopByte[diff>>24]

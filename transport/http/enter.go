@@ -184,7 +184,7 @@ func (p *response) FlushError() error {
 // Unwrap is for [http.ResponseController].
 func (p *response) Unwrap() http.ResponseWriter { return p.ResponseWriter }
 
-// Hijack implements [http.Hijacker]: some who make WebSockets ask for it themselves. The
+// Hijack implements [http.Hijacker]: some WebSocket libraries ask for it themselves. The
 // connection has no deadlines, and counts no more among those of HTTP, nor does the request.
 func (p *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, buffered, err := p.control.Hijack()

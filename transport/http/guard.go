@@ -14,7 +14,7 @@ import (
 	"kernos/transport"
 )
 
-// A Guard decides who comes in by a door.
+// A Guard decides which requests come in by a door.
 //
 // A browser lets any page send requests to any address, this machine's among them. It says
 // which page it was, in Origin and Sec-Fetch-Site, so pages of other origins are refused. A

@@ -207,7 +207,7 @@ func TestProtectedResourceMetadata(t *testing.T) {
 	}
 }
 
-// Whatever the headers are, nobody comes in without the token, under another name, or as a
+// Whatever the headers are, no request comes in without the token, under another name, or as a
 // page of another origin.
 func FuzzGuard(f *testing.F) {
 	f.Add("127.0.0.1:80", "http://127.0.0.1:80", "Bearer "+secret, "kernos")

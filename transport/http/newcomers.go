@@ -8,7 +8,7 @@ import (
 
 // newcomers are the connections of a door that have not sent a request that was let in. They
 // cost a descriptor each, and anyone can make them: they have little time, and there are few. If
-// there is one more, the oldest is closed: who means it has sent its request by then.
+// there is one more, the oldest is closed: an honest client has sent its request by then.
 type newcomers struct {
 	most int
 	time time.Duration

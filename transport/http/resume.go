@@ -81,7 +81,7 @@ func (s *Server) resumeByParams(w http.ResponseWriter, r *http.Request, params [
 	}
 }
 
-// resumeAt answers with the items of a stream behind a number. The method is the one that was
+// resumeAt answers with the items of a stream after a number. The method is the one that was
 // called; "" is any.
 func (s *Server) resumeAt(w http.ResponseWriter, r *http.Request, method, id string, after int64) {
 	sub, err := s.opts.RPC.Resume(r.Context(), id, after, method)

@@ -12,7 +12,7 @@
 //	GET  /, /ws                      a WebSocket; / is the console for a browser
 //	/mcp                             the Model Context Protocol
 //
-// A [Server] has any number of doors, each a listener with its own idea of who may come in:
+// A [Server] has any number of doors, each a listener with its own rule for who may connect:
 //
 //	server := http.NewServer(k, &http.Options{Blobs: dir})
 //	err := server.Serve(ctx, http.Door{Listener: tcp, Guard: guard, Remote: true}, http.Door{Listener: socket})

@@ -82,7 +82,7 @@ func (st *stream) moveTo(c *conn, after int64) *failure {
 	return nil
 }
 
-// replay sends what is kept behind an item, after which new items follow.
+// replay sends what is kept after an item, after which new items follow.
 func (st *stream) replay(c *conn, after int64) {
 	st.mu.Lock()
 	if st.at != c {

@@ -219,7 +219,7 @@ func (st *stream) trim() {
 	st.log = append(st.log[:0], rest...)
 }
 
-// after returns the frames behind item number n that are kept.
+// after returns the frames after item number n that are kept.
 func (st *stream) after(n int64) (frames []byte, ok bool) {
 	first := st.seq - int64(st.logged) // the number before the first that is kept
 	if n < first || n > st.seq {
@@ -239,8 +239,8 @@ func (st *stream) appendID(dst []byte) []byte {
 	return strconv.AppendUint(dst, st.number, 10)
 }
 
-// cancel ends the stream for a caller who does not want it any more, and forgets it. Who is
-// about to be sent what is kept of it gets the end too.
+// cancel ends the stream for a caller that does not want it any more, and forgets it. A
+// connection that is about to get what is kept of it gets the end too.
 func (st *stream) cancel() {
 	st.mu.Lock()
 	if !st.over {

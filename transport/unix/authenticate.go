@@ -28,7 +28,7 @@ const (
 	// challengePrefix begins everything that is signed here. A signature by the same key
 	// over other texts opens secrets, so a client signs nothing that begins otherwise.
 	challengePrefix = "kernos-authenticate:v1:"
-	challengeBytes  = 32 // random ones behind it
+	challengeBytes  = 32 // random ones after it
 
 	// authPatience is how long an answer to a challenge may take.
 	authPatience = 30 * time.Second

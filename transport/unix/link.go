@@ -215,7 +215,7 @@ func (l *link) expired(begun time.Time) error {
 }
 
 // arm makes a read end at t at the latest; the zero time means never. An earlier deadline
-// stays: who finds that it has come too early arms anew.
+// stays: a reader that finds that it has come too early arms anew.
 func (l *link) arm(t time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -190,7 +190,7 @@ func Inspect(path string) (Info, bool) {
 const maxInfo = 64 << 10
 
 // lockName is the name of the file whose lock makes a daemon the only one. The file stays:
-// who would remove it could remove one that another has just locked.
+// removing it could remove one that another process has just locked.
 func lockName(path string) string { return path + ".lock" }
 
 func takeLock(path string) (*os.File, error) {

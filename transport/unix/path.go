@@ -58,7 +58,7 @@ func place(name string, bases ...string) (string, error) {
 	return "", fmt.Errorf("there is no place for the socket; set XDG_RUNTIME_DIR to a directory of yours with a short path: %w", errors.Join(skipped...))
 }
 
-// maxPath is how long the path of a socket may be; the kernel wants a NUL behind it.
+// maxPath is how long the path of a socket may be; the kernel wants a NUL after it.
 const maxPath = len(unix.RawSockaddrUnix{}.Path) - 1
 
 // directoryName is the name of the private directory in base. Where others may make

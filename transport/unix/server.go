@@ -81,7 +81,7 @@ type Options struct {
 	// Lenient gives messages that come without an id or a timestamp one.
 	Lenient bool
 
-	// Log is for the operator: who came, who was turned away and why. Nil means silence.
+	// Log is for the operator: which clients came, which were refused and why. Nil means silence.
 	Log *slog.Logger
 }
 

@@ -373,7 +373,7 @@ func (w *wire) appendBatch(dst, message []byte) []byte {
 	return dst
 }
 
-// frameEnd returns the offset behind the frame at the beginning of frames.
+// frameEnd returns the offset after the frame at the beginning of frames.
 func frameEnd(frames []byte) int {
 	switch n := int(frames[1]); n {
 	case 126:

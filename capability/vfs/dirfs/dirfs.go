@@ -197,7 +197,7 @@ func (o *opened) check(f *os.File, s state, name string) error {
 
 // openTo opens a file or a directory for reading, if it is not private.
 func (o *opened) openTo(name string, wanted func(fs.FileMode) error) (*os.File, state, error) {
-	// To open a device may do something. So the look before; the one behind is for what
+	// To open a device may do something. So the look before; the one after is for what
 	// has changed between.
 	f, s, err := o.look(name)
 	if err == nil {

@@ -17,7 +17,7 @@ import (
 
 // leadsHome reports whether a name leads into a private directory at the moment, whether or not
 // something is there. It looks at the segments of the name only, as long as there is no link
-// among them. It gives those a plain answer who ask in good faith; what is opened decides.
+// among them. It is for a plain answer to an honest request; what is opened decides.
 func (o *opened) leadsHome(name string) bool {
 	if len(o.private) == 0 {
 		return false

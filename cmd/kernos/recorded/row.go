@@ -160,7 +160,7 @@ func row(s *terminal.Screen, m *shown, before string, types int, words *regexp.R
 }
 
 // narrowText is how many columns a text must have beside the other columns; otherwise it is on the
-// next line, behind the indent.
+// next line, after the indent.
 const (
 	narrowText = 24
 	indent     = "    "
