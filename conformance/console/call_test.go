@@ -4,15 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/chromedp/chromedp"
 
-	"kernos/daemon"
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/schema"
@@ -190,10 +186,15 @@ func TestAFormForEveryKindOfSchema(t *testing.T) {
 	w.click(`[data-testid=run]`)
 	w.wait(`document.querySelector('[data-field="/count"] .problem')`)
 
-	// A reload keeps what was typed, and what was called.
+	// A reload keeps what was typed, what was called, and what is pinned.
+	const pinned = `[...document.querySelectorAll('.methods section')].some((s) => s.querySelector("h3").textContent === "Pinned" && s.querySelector("a").hash === "#/call/form/fill")`
+	w.click(`[data-testid=pin]`)
+	w.wait(pinned)
 	w.do(chromedp.Reload())
 	w.wait(`document.querySelector('[data-field="/title"] textarea')?.value === "t"`)
-	w.wait(`document.querySelector('[data-testid=history]')`)
+	w.wait(`document.querySelector('[data-testid=history]') && ` + pinned)
+	w.click(`[data-testid=pin]`)
+	w.wait(`!(` + pinned + `) && localStorage.getItem("kernos.pinned") === "[]"`)
 }
 
 func TestAnswers(t *testing.T) {
@@ -226,142 +227,4 @@ func TestAnswers(t *testing.T) {
 	w.ask("Memory.Get", "query", `{"key":"a"}`)
 	w.click(`[data-testid=confirmed]`)
 	w.wait(`document.querySelector('[data-testid=answer]')?.dataset.status === "done"`)
-}
-
-// A connection that is cut resumes where it was: nothing is missing, and nothing is there twice.
-func TestTheConnectionIsCut(t *testing.T) {
-	w := &world{T: t, home: t.TempDir(), web: daemon.Web{Address: "127.0.0.1:0"}, extra: []kernel.Module{formModule()}}
-	w.serve()
-	relay := newRelay(t, w.web.Address)
-	w.newPage()
-	link, err := w.daemon.ConsoleURL()
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.enter(strings.Replace(link, w.web.Address, relay.address, 1))
-	w.goTo("/messages?filter=type:Memory.Set+kind:command")
-	set := func(n int) { w.ask("Memory.Set", "command", fmt.Sprintf(`{"key":"k","value":"number %d;"}`, n)) }
-	shown := func(n int) string {
-		return fmt.Sprintf(`[...document.querySelectorAll('.message')].map((row) => /number (\d+);/.exec(row.textContent)?.[1]).join() === [...Array(%d).keys()].join()`, n)
-	}
-	n := 0
-	for range 3 {
-		set(n)
-		n++
-		w.wait(shown(n))
-		relay.cut()
-		for range 5 {
-			set(n)
-			n++
-		}
-		w.wait(`document.querySelector('[data-testid=status]').dataset.status === "lost"`)
-		relay.mend()
-		w.wait(shown(n) + ` && !document.querySelector('.gap')`)
-	}
-
-	// What can be called has changed meanwhile: the page says what, and keeps what was typed.
-	w.goTo("/call/form/fill")
-	w.fill(`[data-field="/title"] textarea`, "typed")
-	more := formModule().Syscalls[1]
-	more.Type = "Form.More"
-	if err := w.daemon.Kernel().Registry().AddSyscall(formModule(), more); err != nil {
-		t.Fatal(err)
-	}
-	w.click(`[data-testid=run]`)
-	w.wait(`document.querySelector('[data-testid=changes]')?.textContent.includes("form_more is new")`)
-	w.wait(`document.querySelector('[data-field="/title"] textarea')?.value === "typed"`)
-	w.wait(`[...document.querySelectorAll('.methods a')].some((a) => a.textContent === "more")`)
-}
-
-// A relay passes connections on, until it is cut.
-type relay struct {
-	address string
-
-	mu    sync.Mutex
-	down  bool
-	conns []net.Conn
-}
-
-func newRelay(t *testing.T, to string) *relay {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &relay{address: l.Addr().String()}
-	t.Cleanup(func() {
-		_ = l.Close()
-		r.cut()
-	})
-	go func() {
-		for {
-			in, err := l.Accept()
-			if err != nil {
-				return
-			}
-			out, err := net.Dial("tcp", to)
-			if err != nil || !r.add(in, out) {
-				_ = in.Close()
-				continue
-			}
-			go func() { _, _ = io.Copy(out, in); _ = out.Close() }()
-			go func() { _, _ = io.Copy(in, out); _ = in.Close() }()
-		}
-	}()
-	return r
-}
-
-// add keeps connections, unless the relay is cut.
-func (r *relay) add(conns ...net.Conn) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.conns = append(r.conns, conns...)
-	return !r.down
-}
-
-// cut ends all connections, and lets none through until mend.
-func (r *relay) cut() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.down = true
-	for _, c := range r.conns {
-		_ = c.Close()
-	}
-	r.conns = nil
-}
-
-func (r *relay) mend() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.down = false
-}
-
-// A server that goes away and comes back finds the page where it was.
-func TestTheServerRestarts(t *testing.T) {
-	w := open(t)
-	w.goTo("/messages")
-	w.ask("Memory.Set", "command", `{"key":"a","value":"before"}`)
-	w.wait(`[...document.querySelectorAll('.message')].some((row) => row.textContent.includes("before"))`)
-	w.daemon.Stop()
-	w.wait(`document.querySelector('[data-testid=status]').dataset.status === "lost"`)
-	w.wait(`document.body.classList.contains("offline") && getComputedStyle(document.querySelector(".work")).opacity < 1`)
-	w.wait(`/^Connection lost \d+ s ago/.test(document.querySelector('[data-testid=status]').textContent)`)
-	w.serve()
-	w.ask("Memory.Set", "command", `{"key":"a","value":"before the page is back"}`)
-	w.wait(`document.querySelector('[data-testid=status]').dataset.status === "online"`)
-	w.ask("Memory.Set", "command", `{"key":"a","value":"after"}`)
-	w.wait(`[...document.querySelectorAll('.message')].some((row) => row.textContent.includes("after"))`)
-	w.wait(`[...document.querySelectorAll('.message')].filter((row) => row.textContent.includes("before")).length === 2 && !document.querySelector('.gap')`)
-
-	// Revoking the token ends the page's sign-in, and says how to get in again.
-	var all struct{ Tokens []struct{ Name string } }
-	if err := json.Unmarshal(w.ask("Token.List", "query", `{}`), &all); err != nil {
-		t.Fatal(err)
-	}
-	for _, token := range all.Tokens {
-		if strings.HasPrefix(token.Name, "console-") {
-			w.ask("Token.Revoke", "command", fmt.Sprintf(`{"name":%q}`, token.Name))
-		}
-	}
-	w.wait(`document.querySelector('[data-testid=status]').dataset.status === "signed-out"`)
 }

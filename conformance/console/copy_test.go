@@ -18,7 +18,7 @@ import (
 // What Copy as writes is the call of the form, without its secrets: it is run as it was copied.
 func TestCopyAs(t *testing.T) {
 	bin := t.TempDir()
-	if out, err := exec.Command("go", "build", "-o", filepath.Join(bin, "kernos"), "kernos/cmd/kernos").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-ldflags=-w", "-o", filepath.Join(bin, "kernos"), "kernos/cmd/kernos").CombinedOutput(); err != nil {
 		t.Fatalf("building kernos: %v\n%s", err, out)
 	}
 	w := open(t, formModule())
@@ -50,7 +50,7 @@ func TestCopyAs(t *testing.T) {
 			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			return run("", "go", "run", file)
+			return run("", "go", "run", "-ldflags=-w", file)
 		},
 		"JSON-RPC": func(text string) string {
 			c, _, err := websocket.Dial(t.Context(), "ws://"+w.web.Address+"/", &websocket.DialOptions{HTTPHeader: http.Header{"Authorization": {"Bearer " + secret}}})

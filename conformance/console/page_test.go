@@ -49,11 +49,12 @@ func TestMain(m *testing.M) {
 // A world is a kernel with its console, and a page of a browser.
 type world struct {
 	*testing.T
-	daemon *daemontest.Daemon
-	home   string
-	web    daemon.Web // Address is the one that it was served at, from the first time on
-	extra  []kernel.Module
-	ctx    context.Context // of the page
+	daemon    *daemontest.Daemon
+	home      string
+	web       daemon.Web // Address is the one that it was served at, from the first time on
+	retention daemon.Retention
+	extra     []kernel.Module
+	ctx       context.Context // of the page
 
 	mu   sync.Mutex
 	said []string // by the page, on its console
@@ -73,7 +74,7 @@ func open(t *testing.T, extra ...kernel.Module) *world {
 func (w *world) serve() {
 	w.Helper()
 	web := w.web
-	w.daemon = daemontest.Serve(w, &daemon.Options{Home: w.home, Socket: &daemon.Socket{}, Web: &web, Modules: w.extra})
+	w.daemon = daemontest.Serve(w, &daemon.Options{Home: w.home, Socket: &daemon.Socket{}, Web: &web, Modules: w.extra, Retention: w.retention})
 	w.web.Address = w.daemon.Address
 }
 
@@ -209,6 +210,14 @@ func (w *world) ask(t message.Type, kind message.Kind, data string) json.RawMess
 		w.Fatalf("%s: %s", t, out.Data)
 	}
 	return out.Data
+}
+
+// read reads the answer of a query that needs no data.
+func (w *world) read(t message.Type, answer any) {
+	w.Helper()
+	if err := json.Unmarshal(w.ask(t, message.KindQuery, `{}`), answer); err != nil {
+		w.Fatal(err)
+	}
 }
 
 // outcome is ask for a call that may fail.

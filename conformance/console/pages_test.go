@@ -84,48 +84,55 @@ func (w *world) furnish() {
 	w.ask("Memory.Set", "command", `{"key":"notes/1","value":"a text"}`)
 }
 
-func TestAccessibility(t *testing.T) {
+// loadAxe loads the checker of accessibility into the page.
+func (w *world) loadAxe() {
+	w.Helper()
 	axe, err := os.ReadFile("../npm/node_modules/axe-core/axe.min.js")
 	if err != nil {
-		t.Fatalf("%v; make npm installs it", err)
+		w.Fatalf("%v; make npm installs it", err)
 	}
-	w := open(t)
-	w.furnish()
 	eval[bool](w, string(axe)+"; true")
-	for _, page := range []struct {
-		theme string
-		width int64
-	}{{"light", 1440}, {"dark", 390}} {
-		w.theme(page.theme)
-		w.do(chromedp.EmulateViewport(page.width, 844))
-		w.visit(func(name string) {
-			// What Why? fades is faint on purpose, until it is pressed again.
-			found := eval[[]string](w, `axe.run({exclude: [".dim"]}).then((result) => result.violations.map((v) => v.id + ": " + v.help + ": " + v.nodes.map((node) => node.html + " " + node.failureSummary).join("\n  ")))`)
-			if len(found) > 0 {
-				t.Errorf("%s, %v:\n%s", name, page, strings.Join(found, "\n"))
-			}
-		})
+}
+
+// axe checks that everyone can use the page as it is.
+func (w *world) axe(state string) {
+	w.Helper()
+	// What Why? fades is faint on purpose, until it is pressed again.
+	found := eval[[]string](w, `axe.run({exclude: [".dim"]}, {resultTypes: ["violations"], iframes: false}).then((result) => result.violations.map((v) => v.id + ": " + v.help + ": " + v.nodes.map((node) => node.html + " " + node.failureSummary).join("\n  ")))`)
+	if len(found) > 0 {
+		w.Errorf("%s:\n%s", state, strings.Join(found, "\n"))
 	}
 }
 
-func TestWidths(t *testing.T) {
+// Every place can be used by everyone, and nothing of it stands outside of the page.
+func TestEveryPlace(t *testing.T) {
 	w := open(t)
 	w.furnish()
-	for _, width := range []int64{1440, 1024, 390} {
-		w.do(chromedp.EmulateViewport(width, 844))
+	w.loadAxe()
+	for _, page := range []struct {
+		theme string
+		width int64
+		axe   bool
+	}{{"light", 1440, true}, {"light", 1024, false}, {"dark", 390, true}} {
+		w.theme(page.theme)
+		w.do(chromedp.EmulateViewport(page.width, 844))
 		w.visit(func(name string) {
-			// Nothing stands outside of the page, except in a box that scrolls of its own.
+			state := fmt.Sprintf("%s, %s, %d px", name, page.theme, page.width)
+			if page.axe {
+				w.axe(state)
+			}
+			// A box that scrolls of its own may have more than is in sight.
 			outside := eval[[]string](w, `[...document.querySelectorAll("body *")].filter((e) => e.getBoundingClientRect().right > innerWidth + 1 && e.checkVisibility() && !e.closest(".canvas, .unseen, dialog") && !scrolled(e)).map((e) => e.outerHTML.slice(0, 120));
 				function scrolled(e) { for (let at = e.parentElement; at; at = at.parentElement) if (getComputedStyle(at).overflowX === "hidden" && at.getBoundingClientRect().right <= innerWidth + 1 && at !== document.body && !at.matches(".work")) return true; return false; }`)
 			if len(outside) > 0 {
-				t.Errorf("%s at %d px: outside of the page:\n%s", name, width, strings.Join(outside[:min(len(outside), 5)], "\n"))
+				t.Errorf("%s: outside of the page:\n%s", state, strings.Join(outside[:min(len(outside), 5)], "\n"))
 			}
 			if *pictures != "" {
 				for _, theme := range []string{"light", "dark"} {
 					w.theme(theme)
-					w.picture(filepath.Join(*pictures, fmt.Sprintf("%s-%d-%s.png", name, width, theme)))
+					w.picture(filepath.Join(*pictures, fmt.Sprintf("%s-%d-%s.png", name, page.width, theme)))
 				}
-				w.theme("light")
+				w.theme(page.theme)
 			}
 		})
 	}

@@ -76,7 +76,9 @@ func TestSendAgain(t *testing.T) {
 	w.click(`[data-testid=confirmed]`)
 	w.wait(`document.querySelector('[data-testid=sent].problem')`) // it was sent, and failed as before
 	w.click(`[data-testid=inspector] a[href^="#/call/http/fetch?data="]`)
-	w.wait(`document.querySelector('[data-field="/url"] [data-testid=input]')?.value === "http://127.0.0.1:1/"`)
+	w.wait(`document.querySelector('[data-field="/url"] [data-testid=input]')?.value === "http://127.0.0.1:1/" && document.querySelector('.kind')`)
+	w.click(`[data-testid=run]`) // edited, it asks as well
+	w.wait(`document.querySelector('[data-testid=confirm]') && !document.querySelector('[data-testid=answer]')`)
 }
 
 func TestLargeWorkflow(t *testing.T) {

@@ -47,10 +47,10 @@ function Navigation() {
 
 function Changes() {
   if (!changes.value.length) return null;
-  const text = changes.value.map((change) => `${change.method} is ${change.what}`).join(", ");
+  const text = changes.value.map(({ method, what }) => `${method} ${what === "changed" ? "has changed" : `is ${what}`}`).join(", ");
   return (
     <div class="banner" role="status" data-testid="changes">
-      <span class="spread" title={text}>{changes.value.length === 1 ? "1 method has changed" : `${changes.value.length} methods have changed`}: {text}</span>
+      <span class="spread" title={text}>{changes.value.length > 1 && `${changes.value.length} methods: `}{text}</span>
       <button onClick={() => { changes.value = []; }}>Dismiss</button>
     </div>
   );

@@ -97,11 +97,18 @@ async function compare(before: Module[], now: Module[], old: Map<string, Promise
       const [a, b] = [await schema, await moduleSchema(namespace)];
       module.methods.forEach((method, i) => {
         const j = was.methods.indexOf(method);
-        if (j >= 0 && JSON.stringify(a.oneOf?.[j]) !== JSON.stringify(b.oneOf?.[i])) found.push({ method: wireName(namespace, method), what: "changed" });
+        if (j >= 0 && whole(a.oneOf?.[j], a) !== whole(b.oneOf?.[i], b)) found.push({ method: wireName(namespace, method), what: "changed" });
       });
     } catch { /* the schema can't be had; the form says so */ }
   }
   return found;
+}
+
+/** A schema as text, with the definitions that it refers to. */
+function whole(schema: Schema | undefined, root: Schema): string {
+  const texts = new Set([JSON.stringify(schema)]);
+  for (const text of texts) for (const [, name] of text?.matchAll(/"#\/\$defs\/([^"]+)"/g) ?? []) texts.add(`${name} ${JSON.stringify(root.$defs?.[name])}`);
+  return [...texts].join("\n");
 }
 
 effect(() => {

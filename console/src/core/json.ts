@@ -5,7 +5,7 @@ interface Exact { rawJSON: string }
 const { rawJSON, isRawJSON } = JSON as unknown as { rawJSON?(text: string): Exact; isRawJSON?(value: unknown): value is Exact };
 
 const number = /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/;
-const mayBeLossy = /\d[\d.]{15}|\d[eE]/; // of a text: looking at each number takes several times as long
+const mayBeLossy = /[^\w.]\d[\d.]{15}|[^\w.]\d[\d.]*[eE][-+\d]/; // of a text, but not in its ids: looking at each number takes several times as long
 
 /** Whether a value is a number that JavaScript can't hold. */
 export const isExact = (value: unknown): value is Exact => !!isRawJSON?.(value);
@@ -28,3 +28,16 @@ export const rounded = (value: unknown): any => (value === undefined ? undefined
 
 /** A sealed text is encrypted: only a program that has its passphrase can read it. */
 export const isSealed = (value: unknown): value is string => typeof value === "string" && value.startsWith("pwenc:");
+
+/** The beginning of a value as JSON, on one line. It takes no longer for a large value, and keeps nothing of it. */
+export function brief(value: unknown, most: number): string {
+  if (isSealed(value)) return `"sealed"`;
+  if (typeof value === "string") return JSON.stringify((value as string).slice(0, most));
+  if (value === null || typeof value !== "object" || isExact(value)) return JSON.stringify(value) ?? "";
+  let inner = "";
+  for (const [name, item] of Object.entries(value)) {
+    if (inner.length >= most) break;
+    inner += (inner && ",") + (Array.isArray(value) ? "" : JSON.stringify(name) + ":") + brief(item, most - inner.length);
+  }
+  return Array.isArray(value) ? `[${inner}]` : `{${inner}}`;
+}

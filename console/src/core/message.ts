@@ -14,7 +14,6 @@ export interface Entry {
   wire?: string;
   claim?: boolean;
   message: Message;
-  gap?: string; // in place of a message: what is missing here
 }
 
 /** Whether a message asks for an answer: only such a message can be sent. */

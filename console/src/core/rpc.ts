@@ -108,24 +108,39 @@ function resume(stream: Stream) {
   });
 }
 
-/** Calls a method that answers with one data item. */
-export function ask<T = any>(method: string, params: unknown[] = []): Promise<T> {
+/** Calls a command, which answers with one data item. It is sent once: if the connection is lost, it isn't known whether it ran. The signal cancels it. */
+export function command<T = any>(method: string, params: unknown[] = [], signal?: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     let answer: any, failure: Error | undefined;
-    open(method, params, {
+    const stream = open(method, params, {
       item(item) {
         if (item.type === "data") answer = item.data;
         else if (item.type === "error") failure = new CallError(item.error, item.code);
       },
-      lost(reason) { failure = new CallError(reason, 503); },
+      lost(reason) { failure = new Lost(reason); },
       end() { failure ? reject(failure) : resolve(answer); },
     });
+    signal?.addEventListener("abort", () => { stream.cancel(); reject(new CallError("The call was canceled.")); });
   });
+}
+
+/** Asks a query, which changes nothing: it is asked again if the connection is lost before the answer has come. */
+export async function ask<T = any>(method: string, params: unknown[] = [], signal?: AbortSignal): Promise<T> {
+  for (;;) {
+    try {
+      return await command<T>(method, params, signal);
+    } catch (failure) {
+      if (!(failure instanceof Lost) || signal?.aborted) throw failure;
+      await new Promise((done) => setTimeout(done, 100)); // a connection that is closing is noticed meanwhile
+    }
+  }
 }
 
 export class CallError extends Error {
   constructor(message: string, readonly code?: number) { super(message); }
 }
+
+class Lost extends CallError {}
 
 function receive(frame: any) {
   if (frame.method === "service_subscription") {
@@ -177,7 +192,7 @@ export function connect() {
 
 /** Connects again after a while, unless the browser is signed out. */
 async function again() {
-  const wait = Math.min(5000, 250 * 2 ** attempts++);
+  const wait = Math.min(2000, 250 * 2 ** attempts++);
   await new Promise((done) => setTimeout(done, wait));
   try {
     const page = await fetch("./", { headers: { Accept: "text/html" }, cache: "no-store" });

@@ -2,7 +2,7 @@
 import { useSignal } from "@preact/signals";
 import { about, wireName } from "../core/catalog";
 import { callOf, type Message } from "../core/message";
-import { ask } from "../core/rpc";
+import { command } from "../core/rpc";
 
 export function SendAgain({ message }: { message: Message }) {
   const asking = useSignal(false), outcome = useSignal<{ failed?: boolean; text: string } | undefined>(undefined);
@@ -11,7 +11,7 @@ export function SendAgain({ message }: { message: Message }) {
     asking.value = false;
     outcome.value = { text: "Sending" };
     try {
-      await ask(wireName(module, method), [message.data ?? {}]);
+      await command(wireName(module, method), [message.data ?? {}]);
       outcome.value = { text: "Sent again" };
     } catch (failure) {
       outcome.value = { failed: true, text: (failure as Error).message };

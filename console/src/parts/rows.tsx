@@ -22,7 +22,16 @@ export function Rows<T>({ rows, row, selected, label, follow, onTop, onScroll }:
     observer.observe(box.current!);
     return () => observer.disconnect();
   }, []);
-  useLayoutEffect(() => { if (follow && box.current) box.current.scrollTop = rows.length * rowHeight; }, [follow, rows]);
+  const before = useRef(rows);
+  useLayoutEffect(() => {
+    const was = before.current;
+    before.current = rows;
+    if (follow) box.current!.scrollTop = rows.length * rowHeight;
+    else if (was[0] !== rows[0]) { // what comes or leaves before the rows in sight doesn't move them
+      const came = rows.indexOf(was[0]), left = was.indexOf(rows[0]);
+      if (came > 0 || left > 0) box.current!.scrollTop += (came > 0 ? came : -left) * rowHeight;
+    }
+  }, [follow, rows]);
   useLayoutEffect(() => { // the selected row is kept in sight
     const element = box.current;
     if (selected === undefined || selected < 0 || !element) return;

@@ -186,7 +186,7 @@ function Ask({ module, method }: { module: string; method: string }) {
           <h2 class="mono">{facts.value.type ?? name}</h2>
           {facts.value.kind && <span class={`kind ${facts.value.kind}`}>{facts.value.kind}</span>}
           <span class="spread" />
-          <button class="plain" aria-pressed={pinned.value.includes(name)} onClick={() => pin(name)}>{pinned.value.includes(name) ? "Unpin" : "Pin"}</button>
+          <button class="plain" data-testid="pin" aria-pressed={pinned.value.includes(name)} onClick={() => pin(name)}>{pinned.value.includes(name) ? "Unpin" : "Pin"}</button>
           <div class="segments" role="tablist" aria-label="Form or JSON">
             <button role="tab" aria-selected={raw.value === undefined} disabled={!about} onClick={() => toForm()}>Form</button>
             <button role="tab" aria-selected={raw.value !== undefined} data-testid="json-tab" onClick={() => { raw.value = JSON.stringify(value.peek() ?? {}, null, 2); }}>JSON</button>

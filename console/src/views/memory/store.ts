@@ -2,7 +2,7 @@
 import { signal } from "@preact/signals";
 import { parse } from "../../core/json";
 import { link } from "../../core/route";
-import { ask } from "../../core/rpc";
+import { ask, command } from "../../core/rpc";
 
 /** A value as it was read. A computed value has revision 0, and can't be written. */
 export interface Value { value: unknown; revision: number; updated: number; expires?: number }
@@ -14,12 +14,12 @@ export const read = (key: string) => ask<Value>("memory_get", [{ key, withRevisi
 
 /** Writes a key that is still at a revision; 0 is a key that doesn't exist. */
 export async function write(key: string, value: unknown, revision: number, ttl: string) {
-  await ask("memory_set", [{ key, value, ifRevision: revision, ttl: ttl || undefined }]);
+  await command("memory_set", [{ key, value, ifRevision: revision, ttl: ttl || undefined }]);
   changed.value++;
 }
 
 export async function remove(key: string, revision: number) {
-  await ask("memory_delete", [{ key, ifRevision: revision }]);
+  await command("memory_delete", [{ key, ifRevision: revision }]);
   changed.value++;
 }
 

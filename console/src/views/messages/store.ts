@@ -1,110 +1,118 @@
 // The messages that the view shows: those of the journal that match a filter, the latest of them
-// and then each as it is recorded. The page keeps a bounded number.
+// and then each as it is recorded. The page keeps a bounded number, and of each what its line shows.
 import { signal } from "@preact/signals";
+import { brief } from "../../core/json";
 import type { Entry, Message } from "../../core/message";
 import { ask, open, type Stream } from "../../core/rpc";
 
-/** How many messages the page keeps. The first ones leave when more come. */
+/** A line of the list: a message, or in place of some what is missing there. */
+export interface Line { seq: number; at: number; id: string; kind: string; type: string; text: string; gap?: boolean }
+
+/** How many lines the page keeps. The first ones leave when more come. */
 export const most = 100_000;
-const pageSize = 500;
+const pageSize = 200;
+const widest = 200; // characters of a line's text
 const readable = 50; // messages of one frame that an eye could follow
 const pause = 500; // before a watch that has ended begins again, in milliseconds
 
-export const entries = signal<Entry[]>([]);
+export const lines = signal<Line[]>([]);
 export const problem = signal("");
-export const loading = signal(false);
+export const loading = signal(true); // until the first answer: the list isn't known to be empty
 /** Whether there are earlier messages than the first one. */
 export const earlier = signal(false);
 
 let cursor: string | undefined;
 let stream: Stream | undefined;
-let generation = 0;
-let incoming: Entry[] = [];
+let current = new AbortController(); // what is asked for the filter that is shown
+let incoming: Line[] = [];
 let scheduled = false;
 let flood = false; // more came at once than can be read
 
 /** Shows the messages of a filter line. */
-export async function show(line: string) {
-  const mine = ++generation;
-  stream?.cancel();
-  stream = undefined;
-  incoming = [];
+export async function show(filter: string) {
+  stop();
+  const { signal } = (current = new AbortController());
   loading.value = true;
   problem.value = "";
   try {
-    const page = await list(line);
-    if (mine !== generation) return;
-    entries.value = page;
-    follow(line, mine, page.at(-1)?.seq);
+    // What is recorded from here on is followed, also when no message matches yet.
+    const { lastSeq = 0 } = await ask("message_stats", [{}], signal);
+    const page = await list(filter, signal);
+    lines.value = page;
+    follow(filter, signal, page.at(-1)?.seq ?? lastSeq);
   } catch (failure) {
-    if (mine !== generation) return;
-    problem.value = (failure as Error).message;
+    if (!signal.aborted) problem.value = (failure as Error).message;
   } finally {
-    if (mine === generation) loading.value = false;
+    if (!signal.aborted) loading.value = false;
   }
 }
 
-async function list(line: string, after?: string): Promise<Entry[]> {
-  const answer = await ask("message_list", [{ filter: line || undefined, order: "desc", limit: pageSize, records: true, cursor: after }]);
+async function list(filter: string, signal: AbortSignal, after?: string): Promise<Line[]> {
+  const answer = await ask("message_list", [{ filter: filter || undefined, order: "desc", limit: pageSize, records: true, cursor: after }], signal);
   cursor = answer.cursor;
   earlier.value = !!cursor;
   const messages = (answer.messages ?? []) as Message[];
-  return messages.map((message, i) => ({ ...answer.records[i], message })).reverse();
+  return messages.map((message, i) => lineOf({ ...answer.records[i], message })).reverse();
 }
 
-/** Adds a page of earlier messages. */
-export async function loadEarlier(line: string) {
-  if (loading.peek() || !cursor) return;
-  const mine = generation;
+function lineOf({ seq, at, claim, message: { kind, type, data, metadata } }: Entry): Line {
+  const text = kind === "error" && data?.code ? `${data.code} ${data.message}` : brief(data, widest);
+  return { seq, at, id: metadata.id, kind, type, text: ((claim ? "claim " : "") + text).slice(0, widest) };
+}
+
+/** Adds a page of earlier messages, if the page has room for them. */
+export async function loadEarlier(filter: string) {
+  if (loading.peek() || !cursor || lines.peek().length + pageSize > most) return;
+  const { signal } = current;
   loading.value = true;
   try {
-    const page = await list(line, cursor);
-    if (mine === generation) entries.value = [...page, ...entries.peek()].slice(0, most);
+    lines.value = [...await list(filter, signal, cursor), ...lines.peek()];
   } catch (failure) {
-    problem.value = (failure as Error).message;
+    if (!signal.aborted) problem.value = (failure as Error).message;
   } finally {
-    loading.value = false;
+    if (!signal.aborted) loading.value = false;
   }
 }
 
 /** Follows what is recorded behind a message. */
-function follow(line: string, mine: number, after?: number) {
-  stream = open("message_watch", [{ filter: withoutTimes(line) || undefined, after }], {
-    item(item) {
-      if (mine !== generation) return;
-      if (item.type === "data" && item.data?.message) add(item.data);
-      else if (item.type === "data" && item.data?.count !== undefined) add({ gap: `${item.data.count} messages are missing here` } as Entry);
-      else if (item.type === "error") problem.value = item.error;
+function follow(filter: string, signal: AbortSignal, after: number) {
+  stream = open("message_watch", [{ filter: withoutEnd(filter) || undefined, from: after + 1 }], {
+    item({ type, data, error }) {
+      if (signal.aborted) return;
+      if (type === "error") problem.value = error;
+      if (type !== "data") return;
+      if (data.message) { after = data.seq; add(lineOf(data)); }
+      else if (data.count) { after = data.to; add({ gap: true, text: `${data.count.toLocaleString()} ${data.count === 1 ? "message is" : "messages are"} missing here` } as Line); }
+      else if (data.next) after = data.next - 1;
     },
     end() { // the kernel was stopped, or has not kept the stream: the journal has what came meanwhile, or says what it has dropped
-      setTimeout(() => {
-        if (mine === generation) follow(line, mine, entries.peek().findLast((entry) => entry.seq)?.seq ?? after);
-      }, pause);
+      setTimeout(() => { if (!signal.aborted) follow(filter, signal, after); }, pause);
     },
   });
 }
 
 /** A filter without an end in time: new messages are later than any. */
-const withoutTimes = (line: string) => line.replace(/(^|\s)until:\S+/g, "$1").trim();
+const withoutEnd = (filter: string) => filter.replace(/(^|\s)until:\S+/g, "$1").trim();
 
 /** Shows what has come, once per frame; when more comes than can be read, ten times per second. */
-function add(entry: Entry) {
-  incoming.push(entry);
+function add(line: Line) {
+  incoming.push(line);
   if (scheduled) return;
   scheduled = true;
   setTimeout(() => requestAnimationFrame(() => {
     scheduled = false;
     flood = incoming.length > readable;
-    const all = entries.peek().concat(incoming);
+    const all = lines.peek().concat(incoming);
     incoming = [];
     if (all.length > most) earlier.value = true;
-    entries.value = all.length > most ? all.slice(all.length - most) : all;
+    lines.value = all.length > most ? all.slice(all.length - most) : all;
   }), flood ? 100 : 0);
 }
 
 /** Stops following. */
 export function stop() {
-  generation++;
+  current.abort();
   stream?.cancel();
   stream = undefined;
+  incoming = [];
 }

@@ -1,0 +1,203 @@
+package console_test
+
+import (
+	"crypto/rand"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+
+	"kernos/daemon"
+	"kernos/kernel"
+	"kernos/message"
+	"kernos/schema"
+)
+
+// A connection that is cut resumes where it was: nothing is missing, and nothing is there twice.
+func TestTheConnectionIsCut(t *testing.T) {
+	w := &world{T: t, home: t.TempDir(), web: daemon.Web{Address: "127.0.0.1:0"}, extra: []kernel.Module{formModule()}}
+	w.serve()
+	relay := newRelay(t, w.web.Address)
+	w.newPage()
+	link, err := w.daemon.ConsoleURL()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.enter(strings.Replace(link, w.web.Address, relay.address, 1))
+	w.goTo("/messages?filter=type:Memory.Set+kind:command")
+	set := func(n int) { w.ask("Memory.Set", "command", fmt.Sprintf(`{"key":"k","value":"number %d;"}`, n)) }
+	shown := func(n int) string {
+		return fmt.Sprintf(`[...document.querySelectorAll('.message')].map((row) => /number (\d+);/.exec(row.textContent)?.[1]).join() === [...Array(%d).keys()].join()`, n)
+	}
+	n := 0
+	for range 3 {
+		set(n)
+		n++
+		w.wait(shown(n))
+		relay.cut()
+		for range 5 {
+			set(n)
+			n++
+		}
+		w.wait(`document.querySelector('[data-testid=status]').dataset.status === "lost"`)
+		relay.mend()
+		w.wait(shown(n) + ` && !document.querySelector('.gap')`)
+	}
+
+}
+
+// When what can be called changes, the page reports what, and keeps what was typed.
+func TestTheMethodsChange(t *testing.T) {
+	w := open(t, formModule())
+	w.goTo("/call/form/fill")
+	w.fill(`[data-field="/title"] textarea`, "typed")
+	module := formModule()
+	more, fill := module.Syscalls[1], module.Syscalls[0]
+	more.Type = "Form.More"
+	fill.Input = schema.Parsed([]byte(strings.Replace(everyKind, `"value": {"type": "integer"}`, `"value": {"type": "string"}`, 1))) // in a definition that it refers to
+	listed := `[...document.querySelectorAll('.methods a')].some((a) => a.textContent === "more")`
+	for _, c := range []struct {
+		remove    []message.Type
+		add       []kernel.Syscall
+		told, see string
+	}{
+		{nil, []kernel.Syscall{more}, "form_more is new", listed},
+		{[]message.Type{"Form.Fill"}, []kernel.Syscall{fill}, "form_fill has changed", listed},
+		{[]message.Type{"Form.More"}, nil, "form_more is gone", "!" + listed},
+	} {
+		var add []kernel.Addition
+		for _, s := range c.add {
+			add = append(add, kernel.Addition{Module: module, Syscall: s})
+		}
+		if _, err := w.daemon.Kernel().Registry().Change(c.remove, add...); err != nil {
+			t.Fatal(err)
+		}
+		w.click(`[data-testid=run]`) // each answer has the hash of what can be called
+		w.wait(fmt.Sprintf(`document.querySelector('[data-testid=changes] .spread')?.textContent === %q`, c.told))
+		w.wait(`document.querySelector('[data-field="/title"] textarea')?.value === "typed" && ` + c.see)
+		w.click(`[data-testid=changes] button`)
+		w.wait(`!document.querySelector('[data-testid=changes]') && document.querySelector('[data-testid=answer]')?.dataset.status === "done"`)
+	}
+}
+
+// A relay passes connections on, until it is cut.
+type relay struct {
+	address string
+
+	mu    sync.Mutex
+	down  bool
+	conns []net.Conn
+}
+
+func newRelay(t *testing.T, to string) *relay {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &relay{address: l.Addr().String()}
+	t.Cleanup(func() {
+		_ = l.Close()
+		r.cut()
+	})
+	go func() {
+		for {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			out, err := net.Dial("tcp", to)
+			if err != nil || !r.add(in, out) {
+				_ = in.Close()
+				continue
+			}
+			go func() { _, _ = io.Copy(out, in); _ = out.Close() }()
+			go func() { _, _ = io.Copy(in, out); _ = in.Close() }()
+		}
+	}()
+	return r
+}
+
+// add keeps connections, unless the relay is cut.
+func (r *relay) add(conns ...net.Conn) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.conns = append(r.conns, conns...)
+	return !r.down
+}
+
+// cut ends all connections, and lets none through until mend.
+func (r *relay) cut() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.down = true
+	for _, c := range r.conns {
+		_ = c.Close()
+	}
+	r.conns = nil
+}
+
+func (r *relay) mend() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.down = false
+}
+
+// A server that goes away and comes back finds the page where it was, and the page reports what it missed.
+func TestTheServerRestarts(t *testing.T) {
+	w := open(t)
+	set := func(value string) { w.ask("Memory.Set", "command", `{"key":"a","value":"`+value+`"}`) }
+	texts := `[...document.querySelectorAll('.message, .gap')].map((row) => row.matches(".gap") ? "gap" : /"value":"(\w+)/.exec(row.textContent)[1]).join(" ")`
+	lost := func() {
+		t.Helper()
+		w.daemon.Stop()
+		w.wait(`document.querySelector('[data-testid=status]').dataset.status === "lost"`)
+		w.wait(`/^Connection lost \d+ s ago/.test(document.querySelector('[data-testid=status]').textContent)`)
+	}
+	w.goTo("/messages?filter=type:Memory.Set+kind:command")
+	w.wait(`document.querySelector('.column .empty')`) // no message matches yet, and none is missed later
+	lost()
+	w.serve()
+	set("first")
+	w.wait(texts + ` === "first"`)
+
+	// Meanwhile the page is dim, and can be read.
+	lost()
+	w.loadAxe()
+	for _, theme := range []string{"light", "dark"} {
+		w.theme(theme)
+		w.wait(`getComputedStyle(document.querySelector(".message .kind")).color === getComputedStyle(document.querySelector(".message .faint")).color`)
+		w.axe("a lost connection, " + theme)
+	}
+
+	// The journal drops messages that the page has not seen: a gap stands in their place.
+	address := w.web.Address
+	w.web.Address, w.retention = "127.0.0.1:0", daemon.Retention{MaxBytes: 64 << 10}
+	w.serve()
+	var seen, left struct{ FirstSeq, LastSeq uint64 }
+	w.read("Message.Stats", &seen)
+	for left.FirstSeq <= seen.LastSeq+1 {
+		noise := make([]byte, 6<<10) // which no journal makes smaller
+		_, _ = rand.Read(noise)
+		w.ask("Ping", "query", fmt.Sprintf(`{"payload":"%x"}`, noise))
+		w.read("Message.Stats", &left)
+	}
+	w.daemon.Stop()
+	w.web.Address, w.retention = address, daemon.Retention{}
+	w.serve()
+	set("last")
+	w.wait(texts + ` === "first gap last"`)
+	w.wait(`/^[\d,]+ messages are missing here$/.test(document.querySelector('.gap').textContent)`)
+
+	// Revoking the token ends the page's sign-in, and says how to get in again.
+	var all struct{ Tokens []struct{ Name string } }
+	w.read("Token.List", &all)
+	for _, token := range all.Tokens {
+		if strings.HasPrefix(token.Name, "console-") {
+			w.ask("Token.Revoke", "command", fmt.Sprintf(`{"name":%q}`, token.Name))
+		}
+	}
+	w.wait(`document.querySelector('[data-testid=status]').dataset.status === "signed-out" && document.querySelector('[data-testid=status]').textContent.includes("kernos console")`)
+}
