@@ -132,15 +132,16 @@ func (c *Call) RunWithin() {
 }
 
 // runHere is RunWithin for a handler that returns soon: it runs on the goroutine of the caller,
-// which waits for it even after the deadline. A goroutine of its own would cost 3 µs.
-func (c *Call) runHere() {
+// which waits for it even after the deadline. A goroutine of its own would cost 3 µs. At the deadline
+// another goroutine calls expire, which has returned before runHere returns.
+func (c *Call) runHere(expire func()) {
 	expired := make(chan struct{})
-	late := time.AfterFunc(time.Until(c.deadline), func() {
+	timer := time.AfterFunc(time.Until(c.deadline), func() {
 		defer close(expired)
-		c.Expire()
+		expire()
 	})
 	defer func() {
-		if !late.Stop() {
+		if !timer.Stop() {
 			<-expired // it may be posting the outcome
 		}
 	}()

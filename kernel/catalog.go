@@ -253,7 +253,11 @@ type digest uint64
 
 // newDigest returns the digest of words.
 func newDigest(words ...string) digest {
-	var text []byte
+	size := 0
+	for _, word := range words {
+		size += len(word) + len(word)/4 + 3 // with the escapes of a schema
+	}
+	text := make([]byte, 0, size)
 	for _, word := range words {
 		text = append(jsonscan.AppendQuoted(text, word), ',')
 	}

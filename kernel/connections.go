@@ -60,6 +60,16 @@ func (c *Connections) Remove(one Connection) {
 	c.ended.Errors += s.Errors
 }
 
+// alone counts a message that came over a connection of its own, which has ended.
+func (c *Connections) alone(failed bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended.Messages++
+	if failed {
+		c.ended.Errors++
+	}
+}
+
 // Stats is what a kernel does at a moment, and has done since it was made.
 type Stats struct {
 	Connections int    // that are served

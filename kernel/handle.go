@@ -32,10 +32,37 @@ func (k *Kernel) Handle(ctx context.Context, m message.Message, emit Emit) {
 	}
 }
 
+// HandleHere is Handle on the goroutine of the caller, for a valid request that came over a connection of
+// its own and whose syscall runs [Inline]. It returns when the handler has returned. At the deadline, or
+// if the handler ends the goroutine, late is called and the outcome is emitted: nothing else can use the
+// goroutine to answer then.
+func (k *Kernel) HandleHere(ctx context.Context, m message.Message, emit Emit, late func()) {
+	o := &handled{sender: SenderIn(ctx)}
+	c := k.admit(ctx, &m, emit, o, o.sender, parent{})
+	if c != nil {
+		returned := false
+		defer func() {
+			if !returned {
+				late()
+				o.finish(k)
+			}
+		}()
+		c.runHere(func() {
+			late()
+			c.Expire()
+			o.finish(k)
+		})
+		returned = true
+		o.finish(k)
+	}
+	k.connections.alone(o.failed)
+}
+
 // handled is the origin of a call of [Kernel.Handle]. The call posts one message at a time.
 type handled struct {
 	sender  Sender
 	pending []pendingAnswer
+	failed  bool // an error was posted
 }
 
 // Sender implements [Origin].
@@ -53,6 +80,7 @@ const maxCommit = 30 * time.Second
 
 // Post implements [Origin].
 func (h *handled) Post(send Emit, m message.Message, commit *store.Commit) {
+	h.failed = h.failed || m.Kind == message.KindError
 	if commit == nil && len(h.pending) == 0 {
 		send(m)
 		return
@@ -75,7 +103,9 @@ func (a *pendingAnswer) durable() bool {
 
 // finish sends what waits. The call is settled.
 func (h *handled) finish(k *Kernel) {
-	for _, a := range h.pending {
+	pending := h.pending
+	h.pending = nil
+	for _, a := range pending {
 		if a.commit != nil {
 			ctx, cancel := context.WithTimeout(context.Background(), maxCommit)
 			err := a.commit.Wait(ctx)

@@ -56,7 +56,7 @@ func (k *Kernel) Do(ctx context.Context, w WorkCall) (outcome message.Message, c
 			c.Begin()
 		}
 		if c.syscall.Runs == Inline {
-			c.runHere()
+			c.runHere(c.Expire)
 		} else {
 			c.RunWithin()
 		}

@@ -117,20 +117,21 @@ func next(b []byte, i int) int {
 // AppendCompact appends text without the white space between its tokens. It comes
 // back from text that is not JSON, too, and what it appends never has a newline.
 func AppendCompact(dst, text []byte) []byte {
-	inString, escaped := false, false
-	for _, c := range text {
+	inString, escaped, start := false, false, 0
+	for i, c := range text {
 		switch {
-		case c == '\n' || c == '\r':
-			continue // between tokens, or wrong
+		case c == '\n' || c == '\r': // between tokens, or wrong
 		case inString:
 			inString = escaped || c != '"'
 			escaped = !escaped && c == '\\'
-		case c == ' ' || c == '\t':
 			continue
-		case c == '"':
-			inString = true
+		case c == ' ' || c == '\t':
+		default:
+			inString = c == '"'
+			continue
 		}
-		dst = append(dst, c)
+		dst = append(dst, text[start:i]...)
+		start = i + 1
 	}
-	return dst
+	return append(dst, text[start:]...)
 }

@@ -136,13 +136,9 @@ func (c *Connection) Serve(ctx context.Context) error {
 // slow calls.
 func (c *Connection) Start(ctx context.Context, ended func(error)) {
 	c.queries, c.abandon = context.WithCancel(ctx)
-	c.begin(ctx, ended)
-	go c.turn()
-}
-
-func (c *Connection) begin(ctx context.Context, ended func(error)) {
 	c.ctx, c.ended, c.sender = ctx, ended, kernel.SenderIn(ctx)
 	c.id = c.k.Connections().Add(c)
+	go c.turn()
 }
 
 // Serves reports whether calls of other connections wait for the peer, or may: then it has to
@@ -385,17 +381,6 @@ func StartOne(ctx context.Context, k *kernel.Kernel, request message.Message, se
 	one(k, request, send, gone).Start(ctx, ended)
 }
 
-// RunOne is ServeOne on the goroutine of the caller, for a syscall that runs [kernel.Inline]. It returns
-// when the handler has returned. At the deadline another goroutine calls late, and sends the answer.
-func RunOne(ctx context.Context, k *kernel.Kernel, request message.Message, send kernel.Emit, late func()) error {
-	c := New(k, &single{request: request, send: send, late: late}, &Options{NoRequests: true})
-	ended := make(chan error, 1)
-	c.queries, c.abandon = ctx, func() {} // a query ends with its caller's context
-	c.begin(ctx, func(err error) { ended <- err })
-	c.turn()
-	return <-ended
-}
-
 func one(k *kernel.Kernel, request message.Message, send kernel.Emit, gone <-chan struct{}) *Connection {
 	return New(k, &single{request: request, send: send, gone: gone}, &Options{NoRequests: true})
 }
@@ -404,7 +389,6 @@ type single struct {
 	request message.Message
 	send    kernel.Emit
 	gone    <-chan struct{}
-	late    func() // or nil
 	sent    bool
 }
 
@@ -416,12 +400,7 @@ func (s *single) Next() (message.Message, kernel.Emit, error) {
 	return s.request, s.send, nil
 }
 
-// Detach implements [Source]. The data is not used for anything else.
-func (s *single) Detach() {
-	if s.late != nil {
-		s.late()
-	}
-}
+func (s *single) Detach() {} // the data is not used for anything else
 
 func (s *single) Flush() {} // nothing is held back
 

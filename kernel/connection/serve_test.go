@@ -301,14 +301,14 @@ func TestServeRefusesMoreEndlessMessagesThanThereMayBe(t *testing.T) {
 
 // A peer that does not read takes up places of its own, not those of all.
 func TestServeFreesTheSharedPlaceOfACallWhoseCallerDoesNotRead(t *testing.T) {
-	k := kerneltest.New(t, &kernel.Options{InFlightAll: 1}, kerneltest.Within(20*time.Millisecond, kerneltest.Slow(kerneltest.Echo("Test.Echo"))))
+	k := kerneltest.New(t, &kernel.Options{InFlightAll: 1}, kerneltest.Within(20*time.Millisecond, kerneltest.Slow(kerneltest.Echo("Test.Echo"))), kerneltest.Slow(kerneltest.Echo("Test.Other")))
 	stuck := kerneltest.NewWire(1, 1024)
 	stuck.Stuck = make(chan struct{})
 	stuck.Serve(k)
 	stuck.In <- kerneltest.Query("1", "Test.Echo", `1`)
 	testkit.Until(t, "the place is free", func() bool { return k.Stats().Messages > 0 && k.InFlight() == 0 })
 	conn := kerneltest.Connect(k)
-	conn.In <- kerneltest.Query("2", "Test.Echo", `2`)
+	conn.In <- kerneltest.Query("2", "Test.Other", `2`)
 	if err := conn.End(); err != nil {
 		t.Error(err)
 	}

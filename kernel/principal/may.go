@@ -53,23 +53,23 @@ func (g *Grant) rules() []rule {
 
 // matching returns what reports whether a type fits a pattern: Memory.Get, Memory.*, *.Get, *.
 func matching(pattern string) func(Target) bool {
-	domain, action, dotted := strings.Cut(pattern, ".")
-	return func(t Target) bool {
-		if pattern == "*" || string(t.Type) == pattern {
-			return true
-		}
-		d, a, ok := strings.Cut(string(t.Type), ".")
-		return ok && dotted && (domain == "*" || domain == d) && (action == "*" || action == a)
-	}
+	return func(t Target) bool { return Matches(pattern, t.Type) }
 }
-
-// Matches reports whether a type fits a pattern: Memory.Get, Memory.*, *.Get, *.
-func Matches(pattern string, t message.Type) bool { return matching(pattern)(Target{Type: t}) }
 
 func matchingAny(patterns []string) func(Target) bool {
 	return func(t Target) bool {
-		return slices.ContainsFunc(patterns, func(p string) bool { return matching(p)(t) })
+		return slices.ContainsFunc(patterns, func(p string) bool { return Matches(p, t.Type) })
 	}
+}
+
+// Matches reports whether a pattern of a grant covers a type: Memory.*, *.Get, Http.Fetch, *.
+func Matches(pattern string, t message.Type) bool {
+	if pattern == "*" || pattern == string(t) {
+		return true
+	}
+	domain, action, dotted := strings.Cut(pattern, ".")
+	d, a, ok := strings.Cut(string(t), ".")
+	return ok && dotted && (domain == "*" || domain == d) && (action == "*" || action == a)
 }
 
 // verdicts are the decisions that were made before. They never change.

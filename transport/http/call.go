@@ -68,7 +68,7 @@ func (s *Server) call(w http.ResponseWriter, r *http.Request) {
 // refuseCall answers a call that is not made.
 func refuseCall(w http.ResponseWriter, err error) {
 	if errors.Is(err, rpc.ErrClosed) {
-		refuse(w, refusal{503, "stopping", "The daemon is shutting down; try again"})
+		refuse(w, stopping)
 		return
 	}
 	e, _ := message.ErrorOf(err)

@@ -19,8 +19,9 @@ import (
 
 // enter returns what happens to a request before anything looks at what it asks for.
 func (s *Server) enter(d Door) http.Handler {
+	plain := &blobs.Remote{Dir: s.opts.Blobs}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		out := &response{ResponseWriter: w, control: http.NewResponseController(w), time: s.opts.WriteTime, s: s}
+		out := &response{ResponseWriter: w, control: *http.NewResponseController(w), time: s.opts.WriteTime, s: s}
 		defer out.leave()
 		w = out
 		if r.ContentLength != 0 {
@@ -53,9 +54,9 @@ func (s *Server) enter(d Door) http.Handler {
 		}
 		ctx := kernel.ActFor(r.Context(), kernel.From(caller, "http"))
 		if d.Remote {
-			remote := &blobs.Remote{Dir: s.opts.Blobs}
+			remote := plain
 			if r.TLS != nil && s.opts.Blobs != nil {
-				remote.Authority = authority(r.Host)
+				remote = &blobs.Remote{Dir: s.opts.Blobs, Authority: authority(r.Host)}
 			}
 			ctx = blobs.WithRemote(ctx, remote)
 		}
@@ -72,16 +73,17 @@ func (s *Server) enter(d Door) http.Handler {
 // everyHeader is what every answer has. Its values are shared.
 var everyHeader = http.Header{"Server": {Name}, "X-Content-Type-Options": {"nosniff"}, "Cache-Control": {"no-store"}}
 
+var stopping = refusal{503, "stopping", "The daemon is shutting down; try again"}
+
 // admit gives a request a place, or says why there is none for it.
 func (s *Server) admit(r *http.Request, out *response) *refusal {
-	stopping := &refusal{503, "stopping", "The daemon is shutting down; try again"}
 	c, _ := r.Context().Value(connectionKey{}).(*connection)
 	switch {
 	case s.requests.Stopping().Err() != nil && health(r):
 		return nil // it is told that the daemon is not ready
 	case s.requests.Stopping().Err() != nil:
 		s.requests.Refuse(transport.Stopping)
-		return stopping
+		return &stopping
 	case c != nil && c.tooMany:
 		s.conns.Refuse(transport.TooMany)
 		return &refusal{503, "too_many_connections",
@@ -89,7 +91,7 @@ func (s *Server) admit(r *http.Request, out *response) *refusal {
 	}
 	switch _, reason := s.requests.Admit(out); reason {
 	case transport.Stopping:
-		return stopping
+		return &stopping
 	case transport.TooMany:
 		return &refusal{503, "too_many_requests_at_once",
 			fmt.Sprintf("%d requests are being served, and no more are taken; try again later", s.opts.MaxRequests)}
@@ -106,7 +108,7 @@ func (s *Server) admit(r *http.Request, out *response) *refusal {
 // take for ever. It implements [transport.Conn].
 type response struct {
 	http.ResponseWriter
-	control *http.ResponseController
+	control http.ResponseController
 	time    time.Duration
 	s       *Server
 	status  int

@@ -160,7 +160,7 @@ const maxData = 1 << 20
 func (x *exchange) emit(m message.Message) {
 	switch m.Kind {
 	case message.KindEvent:
-		x.event(&m)
+		x.event(m)
 		return
 	case message.KindReply:
 		if len(m.Data) > maxData {
@@ -171,33 +171,33 @@ func (x *exchange) emit(m message.Message) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.away {
-		m.Data = bytes.Clone(m.Data)
-		x.outcome = &m
+		kept := m
+		kept.Data = bytes.Clone(m.Data)
+		x.outcome = &kept
 		return
 	}
-	lacks, meta := x.lacks, appendString([]byte(`"`+metaMessage+`":`), string(x.asked))
+	lacks := x.lacks
+	x.meta = appendString(append(make([]byte, 0, 96), `"`+metaMessage+`":`...), string(x.asked))
 	if c := m.Metadata.Correlation; c != "" {
-		meta = appendString(append(meta, `,"`+metaCorrelation+`":`...), c)
+		x.meta = appendString(append(x.meta, `,"`+metaCorrelation+`":`...), c)
 	}
-	x.meta = meta
 	switch {
 	case lacks != nil && m.Kind == message.KindError:
 		x.send(nil, lacks)
 	case m.Kind == message.KindError:
-		x.sendResult(x.failed(&m))
+		x.sendResult(x.failed(m))
 	case x.replied && textOf(member(m.Data, "jobId")) != "":
 		x.sendTask(textOf(member(m.Data, "jobId")))
 	case x.tool.content && len(member(m.Data, "content")) > 0:
 		body := jsonscan.AppendCompact(nil, m.Data)
 		x.sendResult(body[1 : len(body)-1])
 	default:
-		x.sendResult(x.result(m.Data, false))
+		x.endResult(x.appendResult(x.beginResult(2*len(m.Data)), m.Data, false))
 	}
 }
 
-// result returns the members of a result: data as text, and as it is where the client can take that.
-func (x *exchange) result(data []byte, isError bool) []byte {
-	dst := make([]byte, 0, 2*len(data)+96)
+// appendResult appends the members of a result: data as text, and as it is where the client can take that.
+func (x *exchange) appendResult(dst, data []byte, isError bool) []byte {
 	dst = append(dst, `"content":[{"type":"text","text":`...)
 	if data[0] == '"' {
 		dst = append(dst, data...)
@@ -215,7 +215,7 @@ func (x *exchange) result(data []byte, isError bool) []byte {
 }
 
 // failed returns the members of the result of a call that has failed: the error, and what to do about it.
-func (x *exchange) failed(m *message.Message) []byte {
+func (x *exchange) failed(m message.Message) []byte {
 	e, err := m.Failure()
 	if err != nil {
 		e = &message.Error{Code: 500, Message: "An error that can't be read"}
@@ -224,12 +224,12 @@ func (x *exchange) failed(m *message.Message) []byte {
 	if guidance := rpc.Guide(x.tool.definition, x.tool.name, x.data, e); guidance != nil {
 		body = append(append(append(body[:len(body)-1], `,"guidance":`...), guidance...), '}')
 	}
-	return x.result(body, true)
+	return x.appendResult(nil, body, true)
 }
 
 // event tells the client of an event: progress if it has asked for that, and else a log message if it wants those.
-func (x *exchange) event(m *message.Message) {
-	x.approval(m)
+func (x *exchange) event(m message.Message) {
+	x.approval(&m)
 	meta, c := x.latest()
 	if m.Type == kernel.Progressed {
 		token := member(meta, "progressToken")

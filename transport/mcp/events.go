@@ -22,9 +22,9 @@ const keepAlive = 20 * time.Second
 type eventStream struct {
 	session *session // nil in the stateless era
 	id      int64
-	done    chan struct{} // closed with the response, or by leave
 
 	mu      sync.Mutex
+	done    chan struct{}       // closed at the end; nil until the goroutine of the request waits for it
 	w       http.ResponseWriter // nil while no client reads
 	begun   bool                // the answer is events
 	over    bool
@@ -37,7 +37,7 @@ type eventStream struct {
 }
 
 func newEventStream(n *session, w http.ResponseWriter) *eventStream {
-	e := &eventStream{session: n, w: w, done: make(chan struct{})}
+	e := &eventStream{session: n, w: w}
 	if n != nil {
 		n.mu.Lock()
 		defer n.mu.Unlock()
@@ -94,7 +94,9 @@ func (e *eventStream) writeFinal() {
 		return
 	}
 	if e.alone {
-		e.w.Header().Set("Connection", "close") // the next request would wait for the handler
+		h := e.w.Header()
+		h.Set("Connection", "close") // the next request would wait for the handler
+		h.Set("Content-Length", strconv.Itoa(len(e.final)))
 	}
 	writeJSON(e.w, e.status, e.final)
 	if e.alone {
@@ -114,7 +116,9 @@ func (e *eventStream) leave() {
 func (e *eventStream) end() {
 	if !e.over {
 		e.over = true
-		close(e.done)
+		if e.done != nil {
+			close(e.done)
+		}
 		if e.alive != nil {
 			e.alive.Stop()
 		}
@@ -184,15 +188,11 @@ func (e *eventStream) wake() {
 
 // serve waits until the stream has ended, or its client has left, which it reports.
 func (e *eventStream) serve(r *http.Request, stopping <-chan struct{}) (left bool) {
-	select {
-	case <-e.done:
-	case <-r.Context().Done():
-		left = true
-	case <-stopping:
-		left = true
-	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if !e.over {
+		left = e.wait(r.Context().Done(), stopping)
+	}
 	if !left {
 		e.writeFinal()
 	}
@@ -202,6 +202,24 @@ func (e *eventStream) serve(r *http.Request, stopping <-chan struct{}) (left boo
 		e.alive = nil
 	}
 	return left
+}
+
+// wait waits until the stream has ended, or one of the channels is closed, which it reports. mu is held, but not
+// while it waits.
+func (e *eventStream) wait(gone, stopping <-chan struct{}) (left bool) {
+	if e.done == nil { // another request may wait too
+		e.done = make(chan struct{})
+	}
+	done := e.done
+	e.mu.Unlock()
+	defer e.mu.Lock()
+	select {
+	case <-done:
+		return false
+	case <-gone:
+	case <-stopping:
+	}
+	return true
 }
 
 // A loggedEvent is an event that a client may want again.
@@ -269,7 +287,9 @@ func statusOf(f *failure, modern bool) int {
 func writeJSON(w http.ResponseWriter, status int, body []byte) {
 	h := w.Header()
 	h["Content-Type"] = jsonType
-	h.Set("Content-Length", strconv.Itoa(len(body)))
+	if len(body) > 1<<10 { // net/http counts a short body when the handler has returned
+		h.Set("Content-Length", strconv.Itoa(len(body)))
+	}
 	w.WriteHeader(status)
 	_, _ = w.Write(body) // fails if the peer has left
 }

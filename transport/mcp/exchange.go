@@ -70,12 +70,20 @@ func (x *exchange) respond(members []byte) {
 
 // sendResult is respond with mu held.
 func (x *exchange) sendResult(members []byte) {
-	dst := x.opened(make([]byte, 0, len(members)+len(x.s.info)+len(x.meta)+len(x.id)+192))
+	x.endResult(append(x.beginResult(len(members)), members...))
+}
+
+// beginResult returns the begin of a response, with room for that many bytes of members; endResult sends it. Both
+// are called with mu held.
+func (x *exchange) beginResult(size int) []byte {
+	dst := x.opened(make([]byte, 0, size+len(x.s.info)+len(x.meta)+len(x.id)+256))
 	if x.client.modern {
 		dst = append(dst, `"resultType":"complete",`...)
 	}
-	x.send(x.closed(append(dst, members...)), nil)
+	return dst
 }
+
+func (x *exchange) endResult(dst []byte) { x.send(x.closed(dst), nil) }
 
 // opened appends the begin of a response, up to the members of its result. Like closed it is called with mu
 // held, or before another request can continue the exchange.

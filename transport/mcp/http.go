@@ -262,7 +262,8 @@ func (h *httpExchange) outlive() {
 func (h *httpExchange) call(m message.Message, emit kernel.Emit) {
 	s := h.s
 	if d, ok := s.k.Registry().Lookup(m.Type); ok && d.Runs == kernel.Inline {
-		h.unanswered(connection.RunOne(h.ctx, s.k, m, emit, h.events.late))
+		s.k.HandleHere(h.ctx, m, emit, h.events.late)
+		h.unanswered(nil)
 		return
 	}
 	h.outlive()

@@ -134,7 +134,7 @@ func (s *Server) listed(caller *principal.Principal, c choice, modern bool, afte
 
 // render writes the tools of a choice after a name.
 func (t *toolset) render(c choice, modern bool, after string) []byte {
-	dst, n, last := []byte(`"tools":[`), 0, ""
+	dst, n, last := append(make([]byte, 0, 512*min(len(t.tools), toolPage)), `"tools":[`...), 0, ""
 	for _, one := range t.tools {
 		if one.name <= after || !c.has(one.definition) {
 			continue
