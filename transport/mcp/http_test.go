@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -35,20 +36,24 @@ func post(t *testing.T, address, method, name, members string) (*http.Response, 
 	return response, string(text)
 }
 
-// A handler that overstays its deadline on the goroutine of its request is answered for, and its
-// connection isn't used again.
+// A handler that overstays its deadline on the goroutine of its request, or ends that goroutine, is answered
+// for, and its connection isn't used again.
 func TestLateHandlerOverHTTP(t *testing.T) {
 	stuck := make(chan struct{})
 	_, address := serve(t, func(o *daemon.Options) {
 		o.Modules = append(o.Modules, kernel.Module{Name: "fixture", Version: "1.0.0", Summary: "Fixtures.", Syscalls: []kernel.Syscall{
 			kernel.Definition{Type: "Fixture.Stuck", Kind: message.KindQuery, Summary: "Doesn't return.", Input: schema.Any, Output: schema.Any, Timeout: time.Millisecond}.
 				BindHandler(func(context.Context, message.Message, kernel.Emit) { <-stuck }),
+			kernel.Definition{Type: "Fixture.Gone", Kind: message.KindQuery, Summary: "Ends its goroutine.", Input: schema.Any, Output: schema.Any}.
+				BindHandler(func(context.Context, message.Message, kernel.Emit) { runtime.Goexit() }),
 		}})
 	})
 	defer close(stuck)
-	response, got := post(t, address, "tools/call", "Fixture_Stuck", `"name":"Fixture_Stuck",`)
-	check(t, "the answer", got, `"isError":true`, `"code":504`)
-	if !response.Close {
-		t.Error("the connection may be used again")
+	for name, code := range map[string]string{"Fixture_Stuck": `"code":504`, "Fixture_Gone": `"code":500`} {
+		response, got := post(t, address, "tools/call", name, `"name":"`+name+`",`)
+		check(t, name, got, `"isError":true`, code)
+		if !response.Close {
+			t.Errorf("%s: the connection may be used again", name)
+		}
 	}
 }
