@@ -409,3 +409,34 @@ func TestReferencesOfSteps(t *testing.T) {
 		}
 	}
 }
+
+// What code logs is kept with the job that it runs in, also where it is called by other code.
+func TestAJobKeepsWhatCodeLogs(t *testing.T) {
+	_, call := serveJobs(t, &daemon.Options{Home: t.TempDir()})
+	for name, code := range map[string]string{
+		"Text.Inner": `export const handler = () => { console.warn("inner", {n: 1}); return 1 }`,
+		"Text.Outer": `export const handler = async () => { kernos.progress("half", 0.5); console.log("outer"); return kernos.call("Text.Inner", {}) }`,
+	} {
+		data := fmt.Sprintf(`{"name":%q,"kind":"query","inputSchema":{},"outputSchema":{},"code":%q}`, name, code)
+		if e := call("Syscall.Register", data, new(any)); e != nil {
+			t.Fatal(e)
+		}
+	}
+	for _, job := range []string{`{"name":"Text.Outer"}`, `{"steps":[{"id":"a","name":"Text.Outer"}]}`} {
+		var started struct{ JobID string }
+		if e := call("Job.Start", job, &started); e != nil {
+			t.Fatal(e)
+		}
+		id := fmt.Sprintf(`{"jobId":%q,"log":true}`, started.JobID)
+		if e := call("Job.Wait", fmt.Sprintf(`{"jobId":%q}`, started.JobID), new(any)); e != nil {
+			t.Fatal(e)
+		}
+		var said struct{ Log []struct{ Text string } }
+		if e := call("Job.Result", id, &said); e != nil {
+			t.Fatal(e)
+		}
+		if got := fmt.Sprint(said.Log); got != `[{half} {outer} {inner {"n":1}}]` {
+			t.Errorf("%s has said %s", job, got)
+		}
+	}
+}

@@ -175,6 +175,9 @@ const SettingChanged message.Type = "Kernel.SettingChanged"
 // Progressed is the event that [Stream.Progress] emits. Every syscall may.
 const Progressed message.Type = "Syscall.Progressed"
 
+// Logged is the event of a line that a handler has logged, {level, text}: see [Call.Log].
+const Logged message.Type = "Syscall.Logged"
+
 // ErrorOccurred is the event that [Stream.Recoverable] emits: {code, message}. Every syscall may.
 const ErrorOccurred message.Type = "Syscall.ErrorOccurred"
 

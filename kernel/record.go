@@ -90,6 +90,17 @@ func (c *Call) Record(m message.Message, way Way) {
 	c.k.recordCopy(m, Record{Way: way, Syscall: c.syscall, Refused: misplaced, Sender: c.sender, Claim: claim, call: c})
 }
 
+// Log records an event that isn't sent to the caller. If the call is a part of some work, the work gets
+// it too.
+func (c *Call) Log(event message.Message) {
+	c.k.Stamp(&event)
+	c.Record(event, Within)
+	if o, ok := c.Root().origin.(*workOrigin); ok && o.event != nil {
+		c.strip(&event)
+		o.event(event)
+	}
+}
+
 // unrecordedEvent reports whether an event of the call isn't recorded.
 func (c *Call) unrecordedEvent(t message.Type) bool {
 	return c.taken || slices.ContainsFunc(c.syscall.Emits, func(e EventDefinition) bool { return e.Unrecorded && e.Type == t })

@@ -35,7 +35,7 @@ type WorkCall struct {
 	Sender   Sender           // whom it acts for
 	Timeout  time.Duration    // how long it may take; 0 means the syscall's own limit
 	Work     Work
-	Event    Emit // gets the events of the call without secrets; nil means that they are only recorded
+	Event    Emit // gets the events of the call, and what it logs, without secrets; nil means that they are only recorded
 }
 
 // Do sends a request as a part of some work, and returns its outcome with the commit that the

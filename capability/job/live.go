@@ -119,10 +119,13 @@ func (l *live) event(m message.Message) {
 	now := l.j.opts.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if m.Type == kernel.Progressed {
+	switch m.Type {
+	case kernel.Progressed:
 		l.progress = readProgress(m.Data, now)
 		l.add(l.progress.Note, now)
-	} else {
+	case kernel.Logged:
+		l.add(jsonscan.Unquote(jsonscan.Member(m.Data, "text")), now)
+	default:
 		l.add(string(m.Type)+" "+string(m.Data), now)
 	}
 	l.tell()

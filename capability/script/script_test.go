@@ -239,7 +239,7 @@ func TestEventsProgressAndLogs(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, e := range entries {
-		if e.Message.Type == script.Logged && string(e.Message.Data) == `{"level":"info","text":"lines: 2"}` {
+		if e.Message.Type == kernel.Logged && string(e.Message.Data) == `{"level":"info","text":"lines: 2"}` {
 			logged++
 		}
 	}

@@ -14,9 +14,6 @@ import (
 	"kernos/schema"
 )
 
-// Logged is the event that records what code has written to its console: {level, text}.
-const Logged message.Type = "Syscall.Logged"
-
 // handler returns the handler of a script: it runs the versions in turn.
 func (s *Scripts) handler(sp *split) kernel.Handler {
 	return func(ctx context.Context, m message.Message, emit kernel.Emit) {
@@ -147,13 +144,11 @@ func (h *host) Progress(_ context.Context, note string, fraction float64) error 
 	return nil
 }
 
-// Log implements [engine.Host].
+// Log implements [engine.Host]: it records what code has written to its console.
 func (h *host) Log(level, text string) {
 	data := jsonscan.AppendQuoted([]byte(`{"level":`), level)
 	data = append(jsonscan.AppendQuoted(append(data, `,"text":`...), text), '}')
-	event := h.request.Event(Logged, data)
-	h.k.Stamp(&event)
-	h.call.Record(event, kernel.Within)
+	h.call.Log(h.request.Event(kernel.Logged, data))
 }
 
 var _ engine.Host = (*host)(nil)

@@ -62,7 +62,7 @@ func jobLogsCommand(open opener) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "logs ID",
 		Short: "Show what a job has said",
-		Long: `Show the notes of progress and the events of a job, one per line: its last 200. With
+		Long: `Show the notes of progress, the events and the log lines of a job, one per line: its last 200. With
 --follow, new ones are shown until the job has ended; the status is 1 if it has failed.
 
 --json prints each as an object {at, text}, one per line.`,
