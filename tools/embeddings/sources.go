@@ -21,6 +21,7 @@ type synset struct {
 	words    []string
 	gloss    string
 	examples []string
+	related  []string // words of entries that it points to: what it is a kind of, its parts, what is derived from it
 }
 
 // heldOut tells whether a word is one of those that bench/ measures with. What WordNet says about
@@ -31,9 +32,14 @@ func heldOut(word string) bool {
 	return h.Sum32()%8 == 0
 }
 
+// unrelated are pointers of WordNet to words that mean something else: antonyms, and what is one of many kinds.
+var unrelated = []string{"!", "~", "~i", "-c", "-r", "-u", "<", "\\"}
+
 // readWordNet returns the entries of which no word is held out.
 func readWordNet(folder string) ([]synset, error) {
 	var all []synset
+	at := map[string]int{} // by part of speech and offset
+	var pointers [][]string
 	for _, part := range []string{"noun", "verb", "adj", "adv"} {
 		f, err := os.Open(filepath.Join(folder, "data."+part))
 		if err != nil {
@@ -62,8 +68,27 @@ func readWordNet(folder string) ([]synset, error) {
 					s.examples = append(s.examples, e)
 				}
 			}
-			if !slices.ContainsFunc(s.words, heldOut) {
-				all = append(all, s)
+			if slices.ContainsFunc(s.words, heldOut) {
+				continue
+			}
+			var to []string
+			for p := fields[5+2*int(count):]; len(p) >= 4; p = p[4:] {
+				if !slices.Contains(unrelated, p[0]) {
+					to = append(to, p[2]+p[1])
+				}
+			}
+			kind := part[:1]
+			if part == "adv" {
+				kind = "r"
+			}
+			at[kind+fields[0]] = len(all)
+			all, pointers = append(all, s), append(pointers, to)
+		}
+	}
+	for i := range all {
+		for _, p := range pointers[i] {
+			if j, ok := at[p]; ok {
+				all[i].related = append(all[i].related, all[j].words...)
 			}
 		}
 	}

@@ -1,12 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/binary"
-	"math"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"unicode"
@@ -14,8 +10,12 @@ import (
 	"kernos/internal/embed"
 )
 
+// A text is the entries of its words.
+//
 // A vocabulary is the words that the table has: the most frequent ones of the corpus, and pieces
 // that other words end with.
+type text []int32
+
 type vocabulary struct {
 	words []string
 	index map[string]int32
@@ -37,17 +37,20 @@ func split(text string, word func(string)) {
 
 func newVocabulary(c *corpus, size int) *vocabulary {
 	v := &vocabulary{index: map[string]int32{}, share: map[string]float64{}}
-	written := map[string]int{}
-	for _, text := range c.all {
-		split(text, func(w string) { written[w]++ })
+	general, technical := map[string]int{}, map[string]int{}
+	for _, text := range c.general {
+		split(text, func(w string) { general[w]++ })
 	}
-	for _, counts := range []map[string]int{written, c.spoken} {
+	for _, text := range c.technical {
+		split(text, func(w string) { technical[w]++ })
+	}
+	for _, counts := range []map[string]int{general, technical, c.spoken} {
 		total := 0
 		for _, n := range counts {
 			total += n
 		}
 		for w, n := range counts {
-			v.share[w] += float64(n) / float64(total) / 2
+			v.share[w] += float64(n) / float64(total) / 3
 		}
 	}
 	byCount := func(counts map[string]float64, most int) []string {
@@ -115,27 +118,26 @@ func (v *vocabulary) text(s string, r *rand.Rand) text {
 	return x
 }
 
-// write writes the table: see embed.Table.
-func write(name string, v *vocabulary, t *trainer) error {
-	var b bytes.Buffer
-	b.WriteString("kernos embeddings 1\n")
-	list := strings.Join(v.words, "\n") + "\n"
-	for _, n := range []int{t.dimensions, len(v.words), len(list)} {
-		b.Write(binary.LittleEndian.AppendUint32(nil, uint32(n)))
-	}
-	b.WriteString(list)
-	var rows []byte
-	for _, vector := range t.vectors {
-		var largest float32 = 1e-9
-		for _, x := range vector {
-			largest = max(largest, float32(math.Abs(float64(x))))
-		}
-		scale := largest / 127
-		b.Write(binary.LittleEndian.AppendUint32(nil, math.Float32bits(scale)))
-		for _, x := range vector {
-			rows = append(rows, byte(int8(math.Round(float64(x/scale)))))
+// dress returns the words that questions and messages come with, which say nothing about what is meant: the table learns to disregard them.
+func (v *vocabulary) dress() map[string][]text {
+	entries := map[string][]text{}
+	for where, texts := range map[string][]string{"question": questions, "type": types, "kind": kinds, "field": fields} {
+		for _, t := range texts {
+			if x := v.text(t, nil); len(x) > 0 {
+				entries[where] = append(entries[where], x)
+			}
 		}
 	}
-	b.Write(rows)
-	return os.WriteFile(name, b.Bytes(), 0o644)
+	return entries
 }
+
+var (
+	questions = []string{"which", "what", "who", "when did", "where is the", "show me all", "find", "was there a", "did", "is there", "list the", "how do I", "why did",
+		"somebody", "someone", "I want to know", "messages about", "what happened to", "which one of them", "has it been", "the one that", "how much", "a", "the", "we", "my", "it was",
+		"give me everything related to", "who did", "could not be", "which of our", "what is", "related to", "when was", "because", "have we", "did anyone", "from whom"}
+	types = []string{"Session.Appended", "Session.Changed", "Memory.Changed", "Memory.Set", "Item.Created", "Item.Changed", "Event.Received", "Message.Received", "Entry.Created", "Status.Changed",
+		"Data.Received", "Item.Done", "Http.Fetch", "VFS.Read", "Job.Done", "Note.Created", "Record.Stored"}
+	kinds  = []string{"event", "reply", "command", "query", "error"}
+	fields = []string{"code", "message", "text", "name", "value", "key", "data", "status", "url", "type", "kind", "id", "reason", "title", "by", "from", "to", "at", "role user", "role assistant", "state", "result", "count",
+		"bytes", "path", "uri", "file", "attempt", "number", "https example test", "os root", "notes", "level", "place", "subject", "label", "device", "metric", "service", "content", "description", "error"}
+)

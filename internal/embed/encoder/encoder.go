@@ -58,8 +58,7 @@ func (e *Encoder) Embed(ctx context.Context, texts []string) ([][]float32, error
 	var ends []int
 	first := 0
 	for i, text := range texts {
-		tokens := e.tokens.split(text)
-		batch = append(batch, tokens[:min(len(tokens), longest)]...)
+		batch = append(batch, e.Tokens(text)...)
 		ends = append(ends, len(batch))
 		if len(batch) < longest && i < len(texts)-1 {
 			continue
@@ -71,6 +70,12 @@ func (e *Encoder) Embed(ctx context.Context, texts []string) ([][]float32, error
 		batch, ends, first = batch[:0], ends[:0], i+1
 	}
 	return vectors, nil
+}
+
+// Tokens returns what the encoder reads of a text.
+func (e *Encoder) Tokens(text string) []int {
+	tokens := e.tokens.split(text)
+	return tokens[:min(len(tokens), longest)]
 }
 
 // encode makes the vectors of several texts, whose tokens follow each other. Together they take
