@@ -8,14 +8,13 @@ import { bind } from "./core/keys";
 import { go, link, place } from "./core/route";
 import { connect, lostAt, roundTrip, serviceHash, signOut, status } from "./core/rpc";
 import { toggleTheme } from "./core/theme";
+import { lasted } from "./core/time";
 import { Lazy } from "./parts/lazy";
 import { addFinder, openPalette, Palette } from "./parts/palette";
 import { openSheet, Sheet } from "./parts/sheet";
 import { type View, views } from "./views";
 
 const menu = signal(false); // whether a narrow page shows the navigation
-const now = signal(Date.now());
-setInterval(() => { now.value = Date.now(); }, 1000);
 
 const available = computed(() => views.filter((view) => !view.needs || has(view.needs)));
 const current = computed(() => available.value.find((view) => view.name === place.value.view) ?? available.value[0]);
@@ -56,16 +55,11 @@ function Changes() {
   );
 }
 
-function ago(since: number): string {
-  const seconds = Math.max(0, Math.round((now.value - since) / 1000));
-  return seconds < 60 ? `${seconds} s ago` : `${Math.floor(seconds / 60)} min ago`;
-}
-
 function StatusLine() {
   const text = {
     connecting: "Connecting",
     online: "Connected",
-    lost: `Connection lost ${ago(lostAt.value)}. Trying again`,
+    lost: status.value === "lost" && `Connection lost ${lasted(lostAt.value)} ago. Trying again`, // the time is looked at then only
     "signed-out": "Signed out. Type kernos console in a terminal to sign in",
   }[status.value];
   return (
@@ -82,10 +76,10 @@ function StatusLine() {
 
 function App() {
   useEffect(() => bind(
-    { keys: "Ctrl+k", does: "go to a method, key, message or action", run: openPalette },
+    { keys: "Ctrl k", does: "go to a method, key, message or action", run: openPalette },
     { keys: "?", does: "show the keys", run: openSheet },
     { keys: "t", does: "change between light and dark", run: toggleTheme },
-    ...views.map((view) => ({ keys: view.key, does: view.title.toLowerCase(), run: () => go(link(view.name)) })),
+    ...views.map((view) => ({ keys: view.key, does: `go to ${view.title}`, run: () => go(link(view.name)) })),
   ), []);
   useEffect(() => addFinder((typed) => [
     ...available.peek().map((view) => ({ name: view.title, hint: "view", mark: view.key, run: () => go(link(view.name)) })),

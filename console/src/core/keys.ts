@@ -20,7 +20,7 @@ addEventListener("keydown", (event) => {
   const typing = target.matches?.("input, textarea, select, [contenteditable]");
   const control = event.ctrlKey || event.metaKey;
   if (!control && !event.altKey && typing && event.key !== "Escape") return;
-  let pressed = (control ? "Ctrl+" : "") + (event.altKey ? "Alt+" : "") + event.key;
+  let pressed = (control ? "Ctrl " : "") + (event.altKey ? "Alt " : "") + event.key;
   if (prefix) pressed = `${prefix} ${event.key}`;
   prefix = "";
   const found = table.peek().findLast((key) => key.keys === pressed);

@@ -5,7 +5,9 @@ import { has } from "../core/catalog";
 import { asks, callOf, type Message } from "../core/message";
 import { link, place } from "../core/route";
 import { ask } from "../core/rpc";
+import { date } from "../core/time";
 import { SendAgain } from "./again";
+import { Blobs } from "./blobs";
 import { Json } from "./json";
 
 export function Inspector({ id }: { id: string }) {
@@ -57,7 +59,7 @@ function One({ message, raw, toggle, first }: { message: Message; raw: boolean; 
         <div class="body">
           <dl class="facts">
             <dt>id</dt><dd class="mono"><a href={link("messages", [metadata.id])}>{metadata.id}</a></dd>
-            <dt>time</dt><dd>{new Date(metadata.timestamp).toLocaleString()}</dd>
+            <dt>time</dt><dd>{date(metadata.timestamp)}</dd>
             {metadata.correlation && <><dt>workflow</dt><dd class="mono"><a href={link("messages", [], { filter: `corr:${metadata.correlation}` })}>{metadata.correlation}</a></dd></>}
             {metadata.causation && <><dt>cause</dt><dd class="mono"><a href={link("messages", [metadata.causation])}>{metadata.causation}</a></dd></>}
           </dl>
@@ -67,18 +69,4 @@ function One({ message, raw, toggle, first }: { message: Message; raw: boolean; 
       )}
     </section>
   );
-}
-
-/** Links to the blobs that data refers to. */
-function Blobs({ data }: { data: unknown }) {
-  const found: { name: string; id: string }[] = [];
-  const visit = (value: any, name: string) => {
-    if (!value || typeof value !== "object" || found.length > 20) return;
-    const id = typeof value.path === "string" && (value.scheme === "file" || value.scheme === "https") && /([0-9a-f]{64})$/.exec(value.path)?.[1];
-    if (id) found.push({ name, id });
-    else Object.entries(value).forEach(([key, inner]) => visit(inner, key));
-  };
-  visit(data, "data");
-  if (!found.length) return null;
-  return <p>{found.map(({ name, id }) => <a key={id} class="button" href={`v1/blobs/${id}`} download={id}>Download {name}</a>)}</p>;
 }

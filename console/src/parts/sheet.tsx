@@ -11,7 +11,7 @@ export function Sheet() {
   useEffect(() => { shown.value ? dialog.current?.showModal() : dialog.current?.close(); }, [shown.value]);
   return (
     <dialog class="sheet" ref={dialog} aria-label="Keys" data-testid="sheet" onClose={() => { shown.value = false; }}>
-      <h2>Keys</h2>
+      <div class="row"><h2 class="spread">Keys</h2><button class="plain" title="Close (Esc)" onClick={() => dialog.current?.close()}>Close</button></div>
       <dl>{keys.value.map((key) => [<dt key={key.keys}><kbd>{key.keys}</kbd></dt>, <dd key={key.keys + "does"}>{key.does}</dd>])}</dl>
     </dialog>
   );

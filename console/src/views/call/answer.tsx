@@ -1,6 +1,9 @@
 // What a call answers, as it comes: progress in one line, data, guidance that mends the call, and
 // how it ended.
+import { isSealed } from "../../core/json";
 import type { Item } from "../../core/rpc";
+import { lasted, span } from "../../core/time";
+import { Blobs } from "../../parts/blobs";
 import { Json } from "../../parts/json";
 import type { Run } from "./runs";
 
@@ -15,7 +18,7 @@ export function Answer({ run, cancel, mend }: AnswerProps) {
     <section class="answer" data-testid="answer" data-status={run.state} aria-live="polite">
       <div class="bar">
         <code>{run.module}.{run.method}</code>
-        <span class={run.state === "failed" ? "error" : "quiet"}>{words}{run.took !== undefined && `, ${run.took < 1000 ? run.took.toFixed(0) + " ms" : (run.took / 1000).toFixed(2) + " s"}`}{data > 1 && `, ${data} data`}</span>
+        <span class={run.state === "failed" ? "error" : "quiet"}>{words}{run.state === "running" ? `, ${lasted(run.at)}` : run.took !== undefined && `, ${span(run.took)}`}{data > 1 && `, ${data} data`}</span>
         <span class="spread" />
         {run.mismatch && <span class="chip error" title={run.mismatch} data-testid="mismatch">does not match its schema</span>}
         {cancel && run.state === "running" && <button onClick={cancel} title="Cancel (Esc)">Cancel</button>}
@@ -39,7 +42,8 @@ function Row({ item, mend }: { item: Item; mend: AnswerProps["mend"] }) {
   return (
     <div class="outcome" data-testid="data">
       <div class="faint mono">{item.content_type}{item.provenance.length > 1 && ` · ${item.provenance.join(" → ")}`}</div>
-      <Json value={item.data} />
+      <Blobs data={item.data} />
+      {typeof item.data === "string" && !isSealed(item.data) ? <pre class="json" tabIndex={0} role="region" aria-label="Text">{item.data}</pre> : <Json value={item.data} />}
     </div>
   );
 }
@@ -51,7 +55,7 @@ function Guidance({ item, mend }: { item: Item; mend: AnswerProps["mend"] }) {
     method_not_found: `${item.module} has no method ${item.method}.`,
     invalid_params: item.reason ? `The parameters do not fit: ${item.reason}.` : "The parameters do not fit.",
   };
-  const names: string[] = item.available_methods ?? [];
+  const names: string[] = (item.available_methods ?? []).filter((name: string) => name !== item.suggested_method);
   return (
     <div class="guidance" data-testid="guidance">
       <p>{item.message ?? wrong[item.error_kind] ?? "The call can be mended."}</p>

@@ -7,6 +7,7 @@ import { bind } from "../../core/keys";
 import { go, link, note, place } from "../../core/route";
 import { open, serviceHash, type Stream } from "../../core/rpc";
 import type { Schema } from "../../core/schema";
+import { clock } from "../../core/time";
 import { problems } from "../../core/validate";
 import { openPalette } from "../../parts/palette";
 import { Answer } from "./answer";
@@ -86,7 +87,7 @@ function Ask({ module, method }: { module: string; method: string }) {
     void describe(module, method).then((found) => { facts.value = found; }, () => {}); // the form does without
     methodSchema(module, method).then((found) => {
       schema.value = found && withoutMethod(found);
-      missing.value = found ? "" : modules.peek().length ? `${name} is not served now.` : "";
+      missing.value = found ? "" : modules.peek().length ? `The kernel doesn't have ${name} now.` : "";
       if (value.peek() === undefined && schema.peek()) value.value = blank(schema.peek()!, schema.peek()!) ?? {};
     }, (failure) => { missing.value = `The schema can't be had: ${failure.message}`; raw.value ??= JSON.stringify(value.peek() ?? {}, null, 2); });
   }), []);
@@ -162,7 +163,7 @@ function Ask({ module, method }: { module: string; method: string }) {
   };
 
   useEffect(() => bind(
-    { keys: "Ctrl+Enter", does: "run the call", run: () => void run() },
+    { keys: "Ctrl Enter", does: "run the call", run: () => void run() },
     { keys: "Escape", does: "cancel the call", run: cancel },
     { keys: "/", does: "filter the methods", run: () => document.querySelector<HTMLElement>("[data-testid=filter]")?.focus() },
     { keys: "y", does: "copy the call as a command", run: () => void navigator.clipboard?.writeText(copies()[0].text) },
@@ -264,7 +265,7 @@ function History({ module, method, all }: { module?: string; method?: string; al
       <ul>
         {shown.slice(0, 20).map((run) => (
           <li key={run.id}><a href={link("call", [run.module, run.method], { data: JSON.stringify(run.data) })}>
-            <span class="faint">{new Date(run.at).toLocaleTimeString()}</span> {all && <code>{run.module}.{run.method} </code>}
+            <span class="faint mono">{clock(run.at)}</span> {all && <code>{run.module}.{run.method} </code>}
             <code class="clip">{JSON.stringify(run.data)}</code> <span class={run.state === "failed" ? "error" : "faint"}>{run.state}</span>
           </a></li>
         ))}

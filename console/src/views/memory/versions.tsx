@@ -4,6 +4,7 @@ import { useEffect } from "preact/hooks";
 import { isSealed } from "../../core/json";
 import { link } from "../../core/route";
 import { ask } from "../../core/rpc";
+import { date } from "../../core/time";
 import { Diff } from "../../parts/diff";
 import { type Value, written } from "./store";
 
@@ -34,7 +35,7 @@ export function Versions({ name, now, restore }: { name: string; now?: Value; re
           return (
             <li key={version.revision} data-testid="version">
               <div class="row version">
-                <span class="mono">{version.revision}</span><span class="faint">{new Date(version.updated).toLocaleString()}</span>
+                <span class="mono">{version.revision}</span><span class="faint">{date(version.updated)}</span>
                 <a class="mono faint clip" href={link("messages", [version.message])}>{version.message}</a>
                 {version.deleted ? <span class="quiet">deleted</span> : !has ? <span class="quiet">expired</span> : current ? <span class="quiet">current</span> : isSealed(version.value) ? <span class="quiet">sealed</span> : (
                   <>

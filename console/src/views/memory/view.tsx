@@ -6,6 +6,7 @@ import { isSealed } from "../../core/json";
 import { bind } from "../../core/keys";
 import { go, link, place } from "../../core/route";
 import { CallError } from "../../core/rpc";
+import { date } from "../../core/time";
 import { Json } from "../../parts/json";
 import { Editor } from "./editor";
 import { keyLink, read, remove, type Value } from "./store";
@@ -70,8 +71,8 @@ function Key({ name }: { name: string }) {
         <div class="body">
           <dl class="facts">
             {now.revision > 0 && <><dt>revision</dt><dd>{now.revision}</dd></>}
-            {now.updated > 0 && <><dt>written</dt><dd>{new Date(now.updated).toLocaleString()}</dd></>}
-            {now.expires && <><dt>expires</dt><dd data-testid="expires">{new Date(now.expires).toLocaleString()}</dd></>}
+            {now.updated > 0 && <><dt>written</dt><dd>{date(now.updated)}</dd></>}
+            {now.expires && <><dt>expires</dt><dd data-testid="expires">{date(now.expires)}</dd></>}
             {!now.revision && <><dt>value</dt><dd>computed when it is read</dd></>}
           </dl>
           {shut ? <p data-testid="sealed">This value is sealed: only a program that has its passphrase can read it. It has {(now.value as string).length} characters.</p>

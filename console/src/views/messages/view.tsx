@@ -3,6 +3,7 @@ import { computed, effect, type Signal, useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { bind } from "../../core/keys";
 import { link, note, place } from "../../core/route";
+import { clock } from "../../core/time";
 import { Inspector } from "../../parts/inspector";
 import { Rows } from "../../parts/rows";
 import { earlier, type Line, lines, loadEarlier, loading, most, problem, show, stop } from "./store";
@@ -87,9 +88,6 @@ function Foot({ following }: { following: Signal<boolean> }) {
     </div>
   );
 }
-
-const hours = new Intl.DateTimeFormat(undefined, { timeStyle: "medium", hourCycle: "h23" }); // made once: making one takes as long as drawing a row
-const clock = (at: number) => `${hours.format(at)}.${String(at % 1000).padStart(3, "0")}`;
 
 function Row({ line: { at, id, kind, type, text, gap }, chosen }: { line: Line; chosen: boolean }) {
   if (gap) return <span class="gap">{text}</span>;

@@ -1,8 +1,9 @@
 // A workflow as lines: a tree, or bars along a time.
+import { date, span } from "../../core/time";
 import { Rows } from "../../parts/rows";
 import type { DrawingProps } from "./canvas";
 import { ended, type Spot } from "./graph";
-import { outcome, span, took } from "./words";
+import { outcome, took } from "./words";
 
 export function Lines({ spots, chosen, lit, address, press, timeline }: DrawingProps & { timeline?: boolean }) {
   let from = Infinity, to = -Infinity;
@@ -17,7 +18,7 @@ export function Lines({ spots, chosen, lit, address, press, timeline }: DrawingP
           <span class={`kind ${node.kind}`}>{node.kind || "missing"}</span>
           <span class="mono clip">{node.type}{spot.folded && ` ×${spot.same.length}`}<span class="faint">{outcome(spot)}</span></span>
         </span>
-        {timeline && <span class="track"><span class={`stretch ${node.kind}`} style={{ left: `${((node.at - from) / whole) * 100}%`, width: `${(took(node) / whole) * 100}%` }} /></span>}
+        {timeline && <span class="track"><span class={`stretch ${node.kind}`} style={{ left: `min(${((node.at - from) / whole) * 100}%, 100% - 2px)`, width: `${(took(node) / whole) * 100}%` }} /></span>}
         {timeline && <span class="faint">{span(took(node))}</span>}
       </a>
     );
@@ -25,7 +26,7 @@ export function Lines({ spots, chosen, lit, address, press, timeline }: DrawingP
   return (
     <>
       <Rows rows={spots} label={timeline ? "Timeline of the workflow" : "Tree of the workflow"} selected={chosen ? spots.findIndex((spot) => spot.node === chosen) : -1} row={row} />
-      {timeline && <div class="foot faint">{new Date(from).toLocaleString()}<span class="spread" />{span(whole)}</div>}
+      {timeline && <div class="foot faint">{date(from)}<span class="spread" />{span(whole)}</div>}
     </>
   );
 }

@@ -4,6 +4,7 @@ import { useEffect } from "preact/hooks";
 import type { Message } from "../../core/message";
 import { link } from "../../core/route";
 import { ask } from "../../core/rpc";
+import { clock } from "../../core/time";
 
 const most = 100;
 
@@ -26,7 +27,7 @@ export function Recent() {
       <ul class="recent" data-testid="recent">
         {found.value.map(({ kind, type, metadata }) => (
           <li key={metadata.id}><a class="message" href={link("workflows", [metadata.correlation ?? metadata.id])}>
-            <span class="faint mono">{new Date(metadata.timestamp).toLocaleTimeString(undefined, { hour12: false })}</span>
+            <span class="faint mono">{clock(metadata.timestamp)}</span>
             <span class={`kind ${kind}`}>{kind}</span><span class="mono type">{type}</span><span class="faint mono clip">{metadata.correlation ?? metadata.id}</span>
           </a></li>
         ))}

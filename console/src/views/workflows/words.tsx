@@ -1,4 +1,5 @@
 // What a drawing says of a message: its type, how often it repeats, its kind and how it went.
+import { span } from "../../core/time";
 import { ended, type Node, type Spot } from "./graph";
 
 export function Words({ spot }: { spot: Spot }) {
@@ -19,7 +20,5 @@ export function outcome({ node, same, folded }: Spot): string {
   if (node.claim) return " · claim";
   return node.kind === "reply" && node.parent ? ` · ${span(node.at - node.parent.at)}` : "";
 }
-
-export const span = (ms: number) => (ms < 1000 ? `${ms} ms` : ms < 100_000 ? `${(ms / 1000).toFixed(1)} s` : `${Math.round(ms / 60_000)} min`);
 
 export const took = (node: Node) => ended(node) - node.at;
