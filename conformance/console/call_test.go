@@ -198,7 +198,30 @@ func TestAFormForEveryKindOfSchema(t *testing.T) {
 }
 
 func TestAnswers(t *testing.T) {
-	w := open(t, formModule())
+	module, canceled := formModule(), make(chan struct{})
+	slow := kernel.DefineQuery[struct{}, string](kernel.Definition{Type: "Form.Slow", Summary: "Take long.", Emits: []kernel.EventDefinition{{Type: "Form.Found", Summary: "A text."}}, Runs: kernel.Slow})
+	module.Syscalls = append(module.Syscalls, slow.BindStream(func(ctx context.Context, _ struct{}, stream *kernel.Stream) (string, error) {
+		stream.Progress("one", 0.25)
+		stream.Progress("two", 0.5)
+		if err := stream.Emit("Form.Found", "a text\nof two lines"); err != nil {
+			return "", err
+		}
+		<-ctx.Done()
+		close(canceled)
+		return "", ctx.Err()
+	}))
+	w := open(t, module)
+
+	// What a call answers is shown while it runs: progress in one line, texts as texts, and for how long.
+	w.goTo("/call/form/slow")
+	w.run("running")
+	w.wait(`document.querySelectorAll('[data-testid=progress]').length === 1 && document.querySelector('[data-testid=progress]').textContent === "two" && document.querySelector('progress').value === 0.5`)
+	w.wait(`document.querySelector('[data-testid=data] .mono').textContent === "form.found" && document.querySelector('[data-testid=data] pre').textContent === "a text\nof two lines"`)
+	w.wait(`/Running, [1-9]\d* s/.test(document.querySelector('[data-testid=answer]').textContent)`)
+	w.click(`[data-testid=answer] button`)
+	<-canceled
+	w.wait(`document.querySelector('[data-testid=answer]').dataset.status === "canceled"`)
+
 	w.goTo("/call/form/wrong")
 	w.run("done")
 	w.wait(`document.querySelector('[data-testid=mismatch]')`)
