@@ -54,6 +54,7 @@ func TestErrorsNameTheLineOfTheSource(t *testing.T) {
 	e := newEngine(t, engine.Options{})
 	for _, c := range []struct{ name, code, want string }{
 		{"syntax", "type A = 1\nexport const x: number = ;", `Test.Code:2:26: Unexpected ";", in: export const x: number = ;`},
+		{"at the end", "export const handler = (\n", `Test.Code:2:1: Unexpected end of file`},
 		{"while it loads", "type A = 1\n\nthrow new Error('x')", `Test.Code:3:11: Error: x, in: throw new Error('x')`},
 		{"import", "import fs from 'node:fs'\nexport const handler = () => fs", `Test.Code:1:16: "node:fs" can't be imported: code may import kernos:schema and nothing else, in: import fs from 'node:fs'`},
 		{"in the handler", "interface A {\n a: 1 }\nexport function handler(input: A) {\n  return (input as any).b.c\n}", `Test.Code:4:11: TypeError: cannot read property 'c' of undefined, in: return (input as any).b.c`},

@@ -92,6 +92,7 @@ func TestWhatAHandlerReaches(t *testing.T) {
 	}{
 		{"a value", `export const handler = (x) => x`, `{"in":1}`, nil},
 		{"nothing", `export const handler = () => {}`, `null`, nil},
+		{"a value with then", `export const handler = () => ({ then(f) { f(1) } })`, `1`, nil},
 		{"a call", `export const handler = async () => kernos.call("Echo", { a: 1 })`, `{"a":1}`, nil},
 		{"a call that fails", `export const handler = () => kernos.call("No.Where").catch((e) => [e instanceof kernos.Error, e.code, e.message, e.cause.code])`, `[true,404,"No handler for No.Where",503]`, nil},
 		{"fetch", `export const handler = async () => { const r = await fetch(new URL("https://a.example/"), { method: "post", headers: { A: "b" }, body: "x" }); return [r.ok, r.status, r.headers.get("content-type"), await r.text()] }`,

@@ -58,7 +58,11 @@ func (e *CodeError) Error() string {
 	if e.Line == 0 {
 		return fmt.Sprintf("%s: %s", e.Name, e.Message)
 	}
-	return fmt.Sprintf("%s:%d:%d: %s, in: %s", e.Name, e.Line, e.Column, e.Message, message.Clip(strings.TrimSpace(e.Text), 200))
+	text := fmt.Sprintf("%s:%d:%d: %s", e.Name, e.Line, e.Column, e.Message)
+	if line := strings.TrimSpace(e.Text); line != "" { // that behind the last one has none
+		text += ", in: " + message.Clip(line, 200)
+	}
+	return text
 }
 
 // line returns a line of the source, from 1.

@@ -159,7 +159,7 @@ function run(text) {
     if (typeof handler !== "function") throw new TypeError("the code exports no function with the name handler");
     const out = handler(JSON.parse(text));
     if (typeof out === "object" && out !== null) {
-      if (typeof out.then === "function") return void out.then(finish).catch(failed);
+      if (typeof out.then === "function") return void Promise.resolve(out).then(finish).catch(failed);
       if (typeof out.next === "function" && (out[Symbol.asyncIterator] || out[Symbol.iterator])) return void drain(out).then(finish).catch(failed);
     }
     finish(out);
