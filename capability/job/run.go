@@ -3,14 +3,15 @@ package job
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"kernos/internal/backoff"
+	"kernos/internal/jsonscan"
 	"kernos/kernel"
 	"kernos/kernel/principal"
 	"kernos/message"
@@ -94,7 +95,7 @@ func (j *Jobs) work(ctx context.Context, l *work.Lease) {
 		a.Began = j.opts.Now().UnixMilli()
 	}
 	a.live.run(&a.spec, a.sender())
-	a.record.event(k, a.sender(), startedEvent, fmt.Appendf(nil, `,"attempt":%d`, a.Attempt+1))
+	a.record.event(k, a.sender(), startedEvent, strconv.AppendInt([]byte(`,"attempt":`), int64(a.Attempt)+1, 10))
 	if len(a.spec.Steps) > 0 {
 		a.doSteps()
 		return
@@ -152,7 +153,9 @@ func (r *record) event(k *kernel.Kernel, from kernel.Sender, t message.Type, mor
 }
 
 func (r *record) newEvent(k *kernel.Kernel, t message.Type, more []byte) message.Message {
-	data := fmt.Appendf(nil, `{"jobId":%q,"name":%q%s}`, r.ID, r.Name, more)
+	data := append(make([]byte, 0, 96+len(more)), `{"jobId":`...)
+	data = append(jsonscan.AppendQuoted(data, r.ID), `,"name":`...)
+	data = append(append(jsonscan.AppendQuoted(data, string(r.Name)), more...), '}')
 	m := message.Message{Kind: message.KindEvent, Type: t, Data: data, Metadata: r.lineage()}
 	k.Stamp(&m)
 	return m
