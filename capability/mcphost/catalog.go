@@ -27,6 +27,7 @@ const (
 	maxResources   = 1000
 	maxTemplates   = 100
 	maxPrompts     = 200
+	maxSkills      = 200
 	maxListBytes   = 4 << 20 // of each list
 	maxDescription = 1000    // bytes of a description
 	maxName        = 128
@@ -69,6 +70,7 @@ func readOffers(ctx context.Context, c *client.Conn, before *record) (*reading, 
 		{about.Resources, "resources/list", "resources", maxResources, x.resource},
 		{about.Resources, "resources/templates/list", "resourceTemplates", maxTemplates, x.template},
 		{about.Prompts, "prompts/list", "prompts", maxPrompts, x.prompt},
+		{about.Skills, "skills/list", "skills", maxSkills, x.skill},
 	} {
 		if !list.offered {
 			continue
@@ -201,7 +203,44 @@ func (x *reading) resource(item jsontext.Value) error {
 	case slices.ContainsFunc(x.r.Resources, func(other resource) bool { return other.Path == at }):
 		x.leave(r.URI, "another resource has the path %s", at)
 	default:
-		x.r.Resources = append(x.r.Resources, resource{at, r.URI, clean(cmp.Or(r.Title, r.Name), maxName), max(0, r.Size)})
+		x.r.Resources = append(x.r.Resources, resource{Path: at, URI: r.URI, Title: clean(cmp.Or(r.Title, r.Name), maxName), Size: max(0, r.Size)})
+	}
+	return nil
+}
+
+// skill takes the files of a skill, which are read when they are needed and checked then.
+func (x *reading) skill(item jsontext.Value) error {
+	var s struct {
+		URI         string         `json:"uri"`
+		Frontmatter jsontext.Value `json:"frontmatter"`
+		Resources   []struct {
+			URI    string `json:"uri"`
+			Digest string `json:"digest"`
+			Size   int64  `json:"size"`
+		} `json:"resources"`
+	}
+	if err := json.Unmarshal(item, &s); err != nil {
+		return err
+	}
+	for _, f := range s.Resources {
+		at, ok := pathOf(f.URI)
+		if !ok || len(x.r.Resources) >= maxResources || f.Digest == "" {
+			x.leave(f.URI, "its URI can't be a path, it has no digest, or there are more than %d resources", maxResources)
+			continue
+		}
+		one := resource{Path: at, URI: f.URI, Size: max(0, f.Size), Digest: clean(f.Digest, maxName)}
+		if f.URI == s.URI {
+			if err := s.Frontmatter.Canonicalize(); err != nil {
+				return err
+			}
+			one.Front = s.Frontmatter
+		}
+		if i := slices.IndexFunc(x.r.Resources, func(other resource) bool { return other.Path == at }); i >= 0 {
+			one.Title = x.r.Resources[i].Title
+			x.r.Resources[i] = one
+		} else {
+			x.r.Resources = append(x.r.Resources, one)
+		}
 	}
 	return nil
 }

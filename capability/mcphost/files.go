@@ -59,7 +59,11 @@ func (h *Host) Read(ctx context.Context, path string) ([]byte, error) {
 	}
 	r := s.now.Load()
 	if i := slices.IndexFunc(r.Resources, func(one resource) bool { return one.Path == rest }); i >= 0 {
-		return s.readResource(ctx, r.Resources[i].URI)
+		data, err := s.readResource(ctx, r.Resources[i].URI)
+		if err != nil {
+			return nil, err
+		}
+		return data, r.Resources[i].verify(s.name, data)
 	}
 	uri, ok := r.templated(rest)
 	if !ok {

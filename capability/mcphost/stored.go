@@ -78,6 +78,32 @@ type resource struct {
 	URI   string `json:"uri"`  // as the server calls it
 	Title string `json:"title,omitzero"`
 	Size  int64  `json:"size,omitzero"`
+
+	// Of a file of a skill: what it has to be when it is read.
+	Digest string         `json:"digest,omitzero"`
+	Front  jsontext.Value `json:"front,omitzero"` // canonical; of the file that describes the skill
+}
+
+// verify returns the error for the content of a file of a skill that isn't what the server has listed.
+func (r *resource) verify(server string, data []byte) error {
+	wrong := ""
+	switch {
+	case r.Digest == "":
+	case int64(len(data)) != r.Size:
+		wrong = fmt.Sprintf("has %d bytes and was listed with %d", len(data), r.Size)
+	case mcp.Digest(data) != r.Digest:
+		wrong = "has another digest than it was listed with"
+	case r.Front != nil:
+		front, err := mcp.Frontmatter(data)
+		value := jsontext.Value(front)
+		if err != nil || value.Canonicalize() != nil || !bytes.Equal(value, r.Front) {
+			wrong = "has another front matter than it was listed with"
+		}
+	}
+	if wrong == "" {
+		return nil
+	}
+	return message.Errorf(502, "%s of the MCP server %s %s, and isn't used; kernos mcp refresh %s reads the list again", message.Clip(r.URI, 200), server, wrong, server)
 }
 
 // A prompt is a text that a server makes.

@@ -67,7 +67,7 @@ const instructions = "Kernos keeps memory, files, jobs, sealed secrets and histo
 // capabilities returns what the server can do, as JSON.
 func (s *Server) capabilities(modern bool) []byte {
 	dst := []byte(`{"tools":{"listChanged":true},"resources":{"subscribe":true},"prompts":{"listChanged":true},"completions":{},"logging":{}`)
-	dst = append(dst, `,"extensions":{"`+skillsExtension+`":{"directoryRead":true}`...)
+	dst = append(dst, `,"extensions":{"`+mcp.SkillsExtension+`":{"directoryRead":true}`...)
 	if modern {
 		dst = append(dst, `,"`+tasksExtension+`":{}`...)
 	}

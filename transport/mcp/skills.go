@@ -1,15 +1,11 @@
 package mcp
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"path"
 	"regexp"
 	"slices"
 	"strings"
-
-	"go.yaml.in/yaml/v3"
 
 	"kernos/internal/mcp"
 	"kernos/message"
@@ -17,9 +13,6 @@ import (
 
 // skillFile is the file that makes a folder a skill.
 const skillFile = "SKILL.md"
-
-// skillsExtension is the name of the extension for skills (SEP-2640).
-const skillsExtension = "io.modelcontextprotocol/skills"
 
 // A skill is one that skills/list names.
 type skill struct {
@@ -65,8 +58,8 @@ func (s *skill) read(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	if s.Frontmatter, err = frontmatter(text); err != nil {
-		return err
+	if s.Frontmatter, err = mcp.Frontmatter(text); err != nil {
+		return message.Errorf(422, "%s can't be served: %v", s.URI, err)
 	}
 	files, err := x.listTree(map[string]any{"uri": s.folder, "recursive": true, "limit": maxSkillFiles})
 	if err != nil {
@@ -80,8 +73,7 @@ func (s *skill) read(x *exchange) error {
 		if err != nil {
 			return err
 		}
-		sum := sha256.Sum256(data)
-		s.Resources = append(s.Resources, skillResource{s.outside(f.URI), "sha256:" + hex.EncodeToString(sum[:]), len(data)})
+		s.Resources = append(s.Resources, skillResource{s.outside(f.URI), mcp.Digest(data), len(data)})
 	}
 	return nil
 }
@@ -89,18 +81,6 @@ func (s *skill) read(x *exchange) error {
 // outside is the URI that a file of the skill's folder has for clients.
 func (s *skill) outside(uri string) string {
 	return skillScheme + s.name + strings.TrimPrefix(uri, s.folder)
-}
-
-// frontmatter returns the YAML at the beginning of a file as JSON.
-func frontmatter(text []byte) (json.RawMessage, error) {
-	body := strings.ReplaceAll(strings.TrimPrefix(string(text), "\ufeff"), "\r\n", "\n")
-	body, ok := strings.CutPrefix(body, "---\n")
-	front, _, end := strings.Cut(body, "\n---")
-	var value map[string]any
-	if !ok || !end || yaml.Unmarshal([]byte(front), &value) != nil {
-		return nil, message.Errorf(422, "The file has no front matter that can be read")
-	}
-	return json.Marshal(value)
 }
 
 // listSkills answers skills/list.

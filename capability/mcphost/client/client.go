@@ -84,6 +84,7 @@ type About struct {
 	Revision      string // of the protocol that is spoken
 
 	Tools, Resources, Prompts bool
+	Skills                    bool            // by the extension
 	listChanges               map[string]bool // tells of changes, by tools, resources and prompts
 }
 
@@ -291,6 +292,10 @@ func (c *Conn) know(w *welcome) {
 		if *has = ok; ok && json.Unmarshal(text, &of) == nil && of.ListChanged {
 			c.about.listChanges[name] = true
 		}
+	}
+	var extensions map[string]jsontext.Value
+	if text, ok := w.Capabilities["extensions"]; ok && json.Unmarshal(text, &extensions) == nil {
+		_, c.about.Skills = extensions[mcp.SkillsExtension]
 	}
 }
 
