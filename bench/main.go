@@ -84,7 +84,7 @@ func run(binary, only string, small, large, recorded, idle, pending int) error {
 		{"mcp", func() error { return mcps(os.Stdout, binary) }},
 		{"models", func() error { return errors.Join(models(os.Stdout), sessions(os.Stdout, binary)) }},
 		{"console", func() error { return consoles(os.Stdout, binary) }},
-		{"meaning", func() error { return errors.Join(meaning(os.Stdout), nearest(os.Stdout)) }},
+		{"meaning", func() error { return errors.Join(meaning(os.Stdout), nearest(os.Stdout), besideEmbedding(os.Stdout)) }},
 		{"recorded", func() error { return million(os.Stdout, binary, recorded) }},
 	} {
 		if only != "" && only != part.name {

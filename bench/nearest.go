@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,6 +11,9 @@ import (
 	"time"
 
 	"kernos/internal/embed"
+	"kernos/journal"
+	"kernos/kernel"
+	"kernos/message"
 	"kernos/store"
 	"kernos/store/pebble"
 	"kernos/store/vectors"
@@ -89,6 +93,63 @@ func nearest(out io.Writer) error {
 	_, err = fmt.Fprintf(out, "the ten nearest of %d vectors: the index finds %.3f of them in %v at the median, a loop over all takes %v, %.1f times as long\n",
 		nearestVectors, float64(found)/(nearestLimit*nearestQueries), index.Round(time.Microsecond), loop.Round(time.Microsecond), float64(loop)/float64(index))
 	return err
+}
+
+const (
+	besideMessages = 200_000
+	besideRounds   = 7
+)
+
+// besideEmbedding prints what embedding messages in the background costs the one who records them: rounds with and without it, in turns.
+func besideEmbedding(out io.Writer) error {
+	texts, err := wordNetGlosses()
+	if err != nil {
+		return err
+	}
+	var rates, work []float64
+	for range besideRounds {
+		without, err := recordAlone(texts, nil)
+		if err != nil {
+			return err
+		}
+		with, err := recordAlone(texts, []embed.Model{embed.English()})
+		if err != nil {
+			return err
+		}
+		rates, work = append(rates, float64(without.wall)/float64(with.wall)), append(work, float64(with.cpu)/float64(without.cpu))
+	}
+	slices.Sort(rates)
+	slices.Sort(work)
+	_, err = fmt.Fprintf(out, "recording %d messages while they are embedded, at the median of %d rounds: %.2f of the rate without (%.2f to %.2f), %.2f of the CPU time\n",
+		besideMessages, besideRounds, rates[besideRounds/2], rates[0], rates[besideRounds-1], work[besideRounds/2])
+	return err
+}
+
+type recording struct{ wall, cpu time.Duration }
+
+// recordAlone records messages in a new journal.
+func recordAlone(texts []string, models []embed.Model) (r recording, err error) {
+	dir, err := os.MkdirTemp("", "kernos-beside-*")
+	if err != nil {
+		return r, err
+	}
+	defer os.RemoveAll(dir)
+	s, err := pebble.Open(dir, nil)
+	if err != nil {
+		return r, err
+	}
+	defer s.Close()
+	j := journal.New(s, &journal.Options{Models: models, Vectors: vectors.NewCache(1<<26, time.Minute)})
+	begun, used := time.Now(), cpuTime()
+	for i := range besideMessages {
+		j.Record(kernel.Record{Way: kernel.Out, Message: &message.Message{
+			Kind: message.KindEvent, Type: "Note.Added", Data: fmt.Appendf(nil, `{"text":%q}`, texts[i%len(texts)]),
+			Metadata: message.Metadata{ID: message.ID(messageID(i)), Timestamp: 1775000000000 + int64(i)},
+		}})
+	}
+	err = j.Sync(context.Background())
+	r = recording{time.Since(begun), cpuTime() - used}
+	return r, errors.Join(err, j.Close())
 }
 
 // nearestByLoop returns the ids of the vectors with the greatest dot products.

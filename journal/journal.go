@@ -107,6 +107,7 @@ type Journal struct {
 	followers atomic.Int64
 	index     index
 	meaning   meaning
+	classes   classes
 
 	wake chan struct{} // for the flusher: there is something to write, or a lot
 	over chan struct{} // for the caller of Trim: there is too much

@@ -16,7 +16,6 @@ const (
 	maxProse    = 1000 // bytes of a message that are embedded, beside its type
 	meaningWait = time.Second / 4
 	soon        = 2048        // messages that a search waits for
-	maxListed   = 16_384      // messages of a filter that are listed before a search by meaning
 	giveUp      = time.Minute // the longest pause after a failure
 )
 
@@ -165,12 +164,10 @@ func (x *search) findNear(query string, result *SearchResult) {
 		return
 	}
 	result.Unembedded = int(behind)
-	x.nearAt = make(map[uint64]int, len(hits))
 	for _, h := range hits {
 		if h.Score < ranked.MinNear {
 			break
 		}
-		x.nearAt[h.ID] = len(x.nearby)
 		x.nearby = append(x.nearby, candidate{seq: h.ID, score: ranked.Rounded(float64(h.Score))})
 	}
 }
@@ -180,37 +177,21 @@ var errNoModel = errors.New("there is no model that embeds messages")
 // near returns the nearest messages of those that the filter wants.
 func (x *search) near(about string) (found []vectors.Hit, err error) {
 	q := vectors.Query{Limit: nearest, From: x.within.low, To: min(x.within.high, x.horizon.Near+1)}
-	if x.match.selective() {
-		if q.Among, err = x.listed(); err != nil {
-			return nil, err
-		}
-		if q.Among == nil {
-			a := accepting{search: x, pages: make(map[uint64]map[uint64]bool)}
-			q.Accept = a.accept
-			defer func() { err = errors.Join(err, a.err) }()
-		}
+	switch {
+	case x.among != nil:
+		q.Among = x.among
+	case x.classed != nil:
+		q.Accept = x.classed.wants
+	case x.match.selective():
+		a := accepting{search: x, pages: make(map[uint64]map[uint64]bool)}
+		q.Accept = a.accept
+		defer func() { err = errors.Join(err, a.err) }()
 	}
 	return x.j.meaning.texts.Search(x.ctx, about, q)
 }
 
 // nearest is how many messages are found by their meaning at most.
 const nearest = ranked.Depth / 2
-
-// listed returns the numbers of the messages that the filter wants, if they are few and have a name.
-func (x *search) listed() ([]uint64, error) {
-	if x.match.name() == 0 {
-		return nil, nil
-	}
-	among := []uint64{}
-	err := each(x.ctx, x.s, x.within, &x.match, false, func(r *record) bool {
-		among = append(among, r.seq)
-		return len(among) <= maxListed
-	})
-	if err != nil || len(among) > maxListed {
-		return nil, err
-	}
-	return among, nil
-}
 
 // accepting decides about single messages whether the filter wants them, page by page.
 type accepting struct {
@@ -248,11 +229,6 @@ func (a *accepting) accept(seq uint64) bool {
 	return wanted[seq]
 }
 
-// selective reports whether the filter wants something else than times.
-func (m *matcher) selective() bool {
-	return len(m.id)+len(m.correlation)+len(m.causation)+len(m.kinds)+len(m.types)+len(m.codes)+len(m.principals)+len(m.own)+len(m.words) > 0
-}
-
 // Embedded says how far it is known what messages mean.
 type Embedded struct {
 	vectors.Progress
@@ -270,9 +246,7 @@ func (j *Journal) Embedded() (Embedded, error) {
 
 // unembedded counts the messages after a number that haven't been dropped.
 func (j *Journal) unembedded(position uint64) uint64 {
-	j.flushMu.Lock()
-	position = max(position, j.dropped.Seq)
-	j.flushMu.Unlock()
+	position = max(position, j.oldest()-1)
 	if last := j.last.Load(); last > position {
 		return last - position
 	}

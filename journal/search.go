@@ -100,6 +100,9 @@ func (j *Journal) Search(ctx context.Context, q SearchQuery) (SearchResult, erro
 	if err := x.seqBounds(); err != nil {
 		return SearchResult{}, err
 	}
+	if err := x.prepareFilter(); err != nil {
+		return SearchResult{}, err
+	}
 	offset := max(0, q.Offset)
 	if offset > 10*MaxLimit {
 		return SearchResult{}, message.Errorf(422, "The offset %d is too far down: the first %d messages can be listed", offset, 10*MaxLimit)
@@ -264,9 +267,11 @@ type search struct {
 	perWord float64 // how much less a word counts for each word that its message has
 	bonus   float64 // of a message that is exact: more than any other message can have
 
-	nearby []candidate    // the nearest in meaning, the nearest first
-	nearAt map[uint64]int // their places, by their numbers
-	both   int            // how many of them have a word
+	among   []uint64   // the messages that the filter wants, if they are few
+	classed *classView // or those whose class it wants
+
+	nearby []candidate // the nearest in meaning, the nearest first
+	both   int         // how many of them have a word
 
 	// Of the span that is being looked at, by message.
 	scores  []float64
@@ -517,18 +522,37 @@ func (x *search) endSpan(first uint64) error {
 		if m == x.all() {
 			c.score += x.bonus
 		}
-		if at, ok := x.nearAt[seq]; ok {
-			x.nearby[at].words = m
+		x.best.offer(c)
+	}
+	for i := range x.nearby { // the filter wants them
+		if at := x.nearby[i].seq - first; at < uint64(len(x.matched)) && x.matched[at] != 0 {
+			x.nearby[i].words = x.matched[at]
 			x.both++
 		}
-		x.best.offer(c)
 	}
 	return nil
 }
 
-// filterSpan finds the messages of a span that have a word and that the filter wants. It
-// looks at the pages that have both.
+// filterSpan finds the messages of a span that have a word and that the filter wants.
 func (x *search) filterSpan(first uint64) error {
+	switch {
+	case x.among != nil:
+		for at, _ := slices.BinarySearch(x.among, first); at < len(x.among) && x.among[at]-first < uint64(len(x.wanted)); at++ {
+			x.wanted[x.among[at]-first] = true
+		}
+		return nil
+	case x.classed != nil:
+		for i, m := range x.matched {
+			x.wanted[i] = m != 0 && x.classed.wants(first+uint64(i))
+		}
+		return nil
+	}
+	return x.filterPages(first)
+}
+
+// filterPages is filterSpan for a filter of which nothing is known beforehand. It looks at the pages that have wanted
+// messages and words.
+func (x *search) filterPages(first uint64) error {
 	span := bounds{low: first, high: first + uint64(len(x.matched))}
 	var f found
 	next := 0 // a message before it is not looked for any more

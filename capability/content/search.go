@@ -3,7 +3,6 @@ package content
 import (
 	"cmp"
 	"context"
-	"strconv"
 
 	"kernos/internal/cursor"
 	"kernos/internal/ranked"
@@ -53,15 +52,9 @@ var search = kernel.DefineQuery[searchInput, searchOutput](kernel.Definition{
 })
 
 func (c *Content) search(ctx context.Context, in searchInput) (out searchOutput, err error) {
-	last, err := cursor.Parse(searchCursor, in.Cursor, 20)
-	if err != nil {
-		return out, err
-	}
 	q := ranked.Query{Text: in.Query, Mode: in.Mode, Limit: cmp.Or(in.Limit, defaultHits)}
-	if last != "" {
-		if q.Offset, err = strconv.Atoi(last); err != nil || q.Offset < 0 {
-			return out, cursor.ErrInvalid
-		}
+	if err := cursor.ParseNumbers(searchCursor, in.Cursor, &q.Offset); err != nil {
+		return out, err
 	}
 	x, files, skipped, err := c.startIndexing(ctx, cmp.Or(in.URI, root))
 	if err != nil {
@@ -81,8 +74,8 @@ func (c *Content) search(ctx context.Context, in searchInput) (out searchOutput,
 		e := entries[h.Document]
 		out.Hits = append(out.Hits, contentHit{e.URI, e.Kind, e.Name, e.Description, ranked.Rounded(h.Score), h.Why})
 	}
-	if next := q.Offset + len(out.Hits); len(out.Hits) > 0 && next < found.Total {
-		out.Cursor = cursor.New(searchCursor, strconv.Itoa(next))
+	if found.Next > 0 {
+		out.Cursor = cursor.Numbers(searchCursor, found.Next)
 	}
 	return out, nil
 }

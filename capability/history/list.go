@@ -3,10 +3,7 @@ package history
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -145,7 +142,7 @@ func (r reader) list(ctx context.Context, in listInput) (kernel.Raw, error) {
 	if q.Reverse {
 		listing = 'd'
 	}
-	if err := parseCursor(listing, in.Cursor, &q.After); err != nil {
+	if err := cursor.ParseNumbers(listing, in.Cursor, &q.After); err != nil {
 		return nil, err
 	}
 	entries, next, err := r.journal.List(ctx, q)
@@ -154,7 +151,7 @@ func (r reader) list(ctx context.Context, in listInput) (kernel.Raw, error) {
 	}
 	var p page
 	if next != 0 {
-		p.Cursor = newCursor(listing, next)
+		p.Cursor = cursor.Numbers(listing, next)
 	}
 	if p.Dropped, err = r.gap(f.Since, f.Until); err != nil {
 		return nil, err
@@ -216,29 +213,3 @@ func newRecord(e *journal.Entry) recordOut {
 }
 
 var ways = map[kernel.Way]string{kernel.In: "in", kernel.Out: "out", kernel.Within: "within"}
-
-// newCursor returns the cursor of a listing that continues at some numbers.
-func newCursor(listing byte, numbers ...uint64) string {
-	return cursor.New(listing, strings.Trim(fmt.Sprint(numbers), "[]"))
-}
-
-// parseCursor reads the numbers of a cursor. If there is no cursor, they stay as they are.
-func parseCursor(listing byte, text string, numbers ...*uint64) error {
-	last, err := cursor.Parse(listing, text, maxCursor)
-	if err != nil || last == "" {
-		return err
-	}
-	parts := strings.Split(last, " ")
-	if len(parts) != len(numbers) {
-		return cursor.ErrInvalid
-	}
-	for i, part := range parts {
-		if *numbers[i], err = strconv.ParseUint(part, 10, 64); err != nil {
-			return cursor.ErrInvalid
-		}
-	}
-	return nil
-}
-
-// maxCursor is how many bytes the numbers of a cursor have at most.
-const maxCursor = 110

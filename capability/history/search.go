@@ -5,6 +5,7 @@ import (
 	"context"
 	"strings"
 
+	"kernos/internal/cursor"
 	"kernos/internal/ranked"
 	"kernos/journal"
 	"kernos/kernel"
@@ -70,7 +71,7 @@ func (r reader) search(ctx context.Context, in searchInput) (kernel.Raw, error) 
 	// nothing from one page to another.
 	var offset uint64
 	q := journal.SearchQuery{Filter: f, Words: in.Query, Mode: in.Mode, Limit: cmp.Or(in.Limit, defaultHits)}
-	if err := parseCursor('s', in.Cursor, &offset, &q.Horizon.Seq, &q.Horizon.Docs, &q.Horizon.Words, &q.Horizon.Near); err != nil {
+	if err := cursor.ParseNumbers('s', in.Cursor, &offset, &q.Horizon.Seq, &q.Horizon.Docs, &q.Horizon.Words, &q.Horizon.Near); err != nil {
 		return nil, err
 	}
 	if offset >= maxSearched {
@@ -88,7 +89,7 @@ func (r reader) search(ctx context.Context, in searchInput) (kernel.Raw, error) 
 		rest.Scores = append(rest.Scores, ranked.Rounded(h.Score))
 	}
 	if next := q.Offset + len(entries); len(entries) > 0 && next < found.Total && next < maxSearched {
-		rest.Cursor = newCursor('s', uint64(next), found.Horizon.Seq, found.Horizon.Docs, found.Horizon.Words, found.Horizon.Near)
+		rest.Cursor = cursor.Numbers('s', uint64(next), found.Horizon.Seq, found.Horizon.Docs, found.Horizon.Words, found.Horizon.Near)
 	}
 	if kernel.RequestOf(ctx).Type == olderSearch { // the older specification names events and scores only
 		return rest.withMessages("events", osevent.Append, entries, in.Records, &rest)

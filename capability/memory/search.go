@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -62,15 +61,9 @@ var search = kernel.DefineQuery[searchInput, searchOutput](kernel.Definition{
 })
 
 func (m *Memory) search(ctx context.Context, in searchInput) (searchOutput, error) {
-	last, err := cursor.Parse(cursorSearch, in.Cursor, 20)
-	if err != nil {
-		return searchOutput{}, err
-	}
 	q := ranked.Query{Text: in.Query, Mode: in.Mode, Limit: cmp.Or(in.Limit, defaultHits)}
-	if last != "" {
-		if q.Offset, err = strconv.Atoi(last); err != nil || q.Offset < 0 {
-			return searchOutput{}, cursor.ErrInvalid
-		}
+	if err := cursor.ParseNumbers(cursorSearch, in.Cursor, &q.Offset); err != nil {
+		return searchOutput{}, err
 	}
 	base, err := reachFolder(ctx, strings.Trim(in.Prefix, "/"))
 	if err != nil {
@@ -92,8 +85,8 @@ func (m *Memory) search(ctx context.Context, in searchInput) (searchOutput, erro
 		k := keys[h.Document]
 		out.Hits = append(out.Hits, hit{k.name, k.shown, ranked.Rounded(h.Score), h.Why})
 	}
-	if next := q.Offset + len(out.Hits); len(out.Hits) > 0 && next < found.Total {
-		out.Cursor = cursor.New(cursorSearch, strconv.Itoa(next))
+	if found.Next > 0 {
+		out.Cursor = cursor.Numbers(cursorSearch, found.Next)
 	}
 	return out, nil
 }

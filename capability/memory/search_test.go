@@ -3,9 +3,12 @@ package memory
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
+
+	"kernos/internal/cursor"
 )
 
 // found returns the keys that a search finds, the best first.
@@ -76,9 +79,9 @@ func TestSearchHasPages(t *testing.T) {
 		w.reply("Set", fmt.Sprintf(`{"key":"notes/%d","value":"word"}`, i), ok)
 	}
 	seen := map[string]bool{}
-	for cursor := ""; ; {
+	for next := ""; ; {
 		var out searchOutput
-		if err := json.Unmarshal(w.ask("Search", `{"query":"word","limit":7,"cursor":"`+cursor+`"}`).Data, &out); err != nil {
+		if err := json.Unmarshal(w.ask("Search", `{"query":"word","limit":7,"cursor":"`+next+`"}`).Data, &out); err != nil {
 			t.Fatal(err)
 		}
 		for _, h := range out.Hits {
@@ -87,9 +90,12 @@ func TestSearchHasPages(t *testing.T) {
 			}
 			seen[h.Key] = true
 		}
-		if cursor = out.Cursor; cursor == "" {
+		if next = out.Cursor; next == "" {
 			break
 		}
+	}
+	if got := w.found(`{"query":"word","cursor":"` + cursor.Numbers(cursorSearch, math.MaxInt64) + `"}`); got != "" {
+		t.Errorf("after the last page: %s", got)
 	}
 	if len(seen) != 25 {
 		t.Errorf("%d keys", len(seen))

@@ -21,7 +21,7 @@ type condition struct {
 	ranges []span
 }
 
-// A span is values in the form of [orderly]: from one on, and before another; nil is no bound.
+// A span is values in the form of [orderly]: from one on, and before another; nil means without a bound.
 type span struct{ from, to []byte }
 
 func (s span) has(value []byte) bool {

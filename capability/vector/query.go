@@ -3,7 +3,6 @@ package vector
 import (
 	"context"
 	"errors"
-	"strconv"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -76,14 +75,14 @@ func (v *Vectors) query(ctx context.Context, in queryInput) (out queryOutput, er
 	if err != nil {
 		return out, err
 	}
-	passed := 0
-	if text, err := cursor.Parse(cursorHits, in.Cursor, 4); err != nil {
+	var offset uint64
+	if err := cursor.ParseNumbers(cursorHits, in.Cursor, &offset); err != nil {
 		return out, err
-	} else if text != "" {
-		if passed, err = strconv.Atoi(text); err != nil || passed < 1 || passed >= deepest {
-			return out, cursor.ErrInvalid
-		}
 	}
+	if offset >= deepest {
+		return out, cursor.ErrInvalid
+	}
+	passed := int(offset)
 	if in.Limit == 0 {
 		in.Limit = defaultLimit
 	}
@@ -94,7 +93,7 @@ func (v *Vectors) query(ctx context.Context, in queryInput) (out queryOutput, er
 		return out, err
 	}
 	if len(found) > limit && limit < deepest {
-		out.Cursor = cursor.New(cursorHits, strconv.Itoa(limit))
+		out.Cursor = cursor.Numbers(cursorHits, uint64(limit))
 	}
 	for _, near := range found[min(passed, len(found)):min(limit, len(found))] {
 		e, err := v.opts.Store.Get(n.key(spaceItems, string(near.Key)))

@@ -8,6 +8,9 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"fmt"
+	"strconv"
+	"strings"
 
 	"kernos/message"
 	"kernos/store"
@@ -18,8 +21,8 @@ func New(listing byte, last string) string {
 	return base64.RawURLEncoding.EncodeToString(append([]byte{listing}, last...))
 }
 
-// Parse returns the name that a cursor comes after, of at most so many bytes. No cursor is no
-// name. The error is [ErrInvalid].
+// Parse returns the name that a cursor comes after, of at most so many bytes. Without a cursor it is
+// "". The error is [ErrInvalid].
 func Parse(listing byte, text string, most int) (last string, err error) {
 	if text == "" {
 		return "", nil
@@ -29,6 +32,30 @@ func Parse(listing byte, text string, most int) (last string, err error) {
 		return "", ErrInvalid
 	}
 	return string(data[1:]), nil
+}
+
+// Numbers returns the cursor of a listing that continues at some numbers.
+func Numbers(listing byte, numbers ...uint64) string {
+	return New(listing, strings.Trim(fmt.Sprint(numbers), "[]"))
+}
+
+// ParseNumbers reads what [Numbers] has written. Without a cursor, the numbers stay as they are. The error is [ErrInvalid].
+func ParseNumbers(listing byte, text string, numbers ...*uint64) error {
+	const longest = 20 // digits of a number
+	last, err := Parse(listing, text, (longest+1)*len(numbers))
+	if err != nil || last == "" {
+		return err
+	}
+	parts := strings.Split(last, " ")
+	if len(parts) != len(numbers) {
+		return ErrInvalid
+	}
+	for i, part := range parts {
+		if *numbers[i], err = strconv.ParseUint(part, 10, 64); err != nil {
+			return ErrInvalid
+		}
+	}
+	return nil
 }
 
 // ErrInvalid is the error for a cursor of another listing, or of none.

@@ -28,6 +28,22 @@ func TestACursorIsReadBackByItsListingOnly(t *testing.T) {
 	}
 }
 
+func TestNumbers(t *testing.T) {
+	const most = 1<<64 - 1
+	a, b := uint64(1), uint64(2)
+	if err := ParseNumbers('a', "", &a, &b); err != nil || a != 1 || b != 2 {
+		t.Errorf("no cursor: %d, %d, %v", a, b, err)
+	}
+	if err := ParseNumbers('a', Numbers('a', 0, most), &a, &b); err != nil || a != 0 || b != most {
+		t.Errorf("got %d, %d, %v", a, b, err)
+	}
+	for _, text := range []string{Numbers('b', 1, 2), Numbers('a', 1), Numbers('a', 1, 2, 3), New('a', "1 -2"), New('a', "1 x"), New('a', "1 99999999999999999999")} {
+		if err := ParseNumbers('a', text, &a, &b); err != ErrInvalid {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
 func TestPages(t *testing.T) {
 	s := storetest.NewMemory()
 	var b store.Batch

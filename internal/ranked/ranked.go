@@ -17,6 +17,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"unicode"
+	"unicode/utf8"
 )
 
 // A Document is some texts, and what they are about: the text whose meaning is compared. A
@@ -34,16 +35,18 @@ type Text struct {
 
 // A Query asks for documents.
 type Query struct {
-	Text          string
-	Mode          Mode
-	Limit, Offset int
+	Text   string
+	Mode   Mode
+	Limit  int
+	Offset uint64 // of the first place that is wanted
 }
 
 // Found is what a query has found.
 type Found struct {
 	Hits       []Hit
 	Total      int
-	Unembedded int // documents whose meaning isn't known yet: there was no time for more
+	Next       uint64 // the offset of the next page; 0 means that this is the last one
+	Unembedded int    // documents whose meaning isn't known yet: there was no time for more
 
 	// Unavailable is why a query that should go by meaning went by words only, or nil.
 	Unavailable error
@@ -187,7 +190,8 @@ func (x *Index) Search(ctx context.Context, m *Meaning, q Query) (found Found, e
 	}
 	places := Fuse(worded, keys)
 	found.Total = len(places)
-	for _, p := range places[min(q.Offset, len(places)):min(q.Offset+q.Limit, len(places))] {
+	first := int(min(q.Offset, uint64(len(places))))
+	for _, p := range places[first:min(first+q.Limit, len(places))] {
 		h := Hit{Score: p.Score}
 		if p.Near >= 0 {
 			h.Document, h.Near = near[p.Near].document, near[p.Near].near
@@ -204,6 +208,9 @@ func (x *Index) Search(ctx context.Context, m *Meaning, q Query) (found Found, e
 			}
 		}
 		found.Hits = append(found.Hits, h)
+	}
+	if next := first + len(found.Hits); len(found.Hits) > 0 && next < len(places) {
+		found.Next = uint64(next)
 	}
 	return found, nil
 }
@@ -321,44 +328,46 @@ func Words(text string) []string {
 // wordsOf returns the words of a text as they are compared, and as they were written.
 func wordsOf(text string) (words, shown []string) {
 	all := split(text)
-	for i, w := range all {
-		lower := strings.ToLower(w)
-		if !common[lower] {
+	words = make([]string, 0, len(all))
+	for _, w := range all {
+		if lower := strings.ToLower(w); !common[lower] {
 			words, shown = append(words, stem(lower)), append(shown, w)
 		}
-		all[i] = lower
 	}
-	if words == nil {
-		return all, all
+	if len(words) > 0 {
+		return words, shown
 	}
-	return words, shown
+	for _, w := range all {
+		words = append(words, strings.ToLower(w))
+	}
+	return words, words
 }
 
 // split divides a text at characters that are neither letters nor digits, and before the capital letters of a
 // name in PascalCase: VFSRead is VFS and Read.
 func split(text string) (words []string) {
-	runes := []rune(text)
-	start := -1
-	end := func(i int) {
-		if start >= 0 {
-			words = append(words, string(runes[start:i]))
+	start, before := -1, ' ' // where the word begins, and the character before
+	for i, r := range text {
+		inside := unicode.IsLetter(r) || unicode.IsDigit(r)
+		if start >= 0 && (!inside || unicode.IsUpper(r) && (!unicode.IsUpper(before) || smallFollows(text[i:]))) {
+			words, start = append(words, text[start:i]), -1
 		}
-		start = -1
-	}
-	for i, r := range runes {
-		if !unicode.IsLetter(r) && !unicode.IsDigit(r) {
-			end(i)
-			continue
-		}
-		if start >= 0 && unicode.IsUpper(r) && (!unicode.IsUpper(runes[i-1]) || i+1 < len(runes) && unicode.IsLower(runes[i+1])) {
-			end(i)
-		}
-		if start < 0 {
+		if inside && start < 0 {
 			start = i
 		}
+		before = r
 	}
-	end(len(runes))
+	if start >= 0 {
+		words = append(words, text[start:])
+	}
 	return words
+}
+
+// smallFollows reports whether the second character of a text is a small letter.
+func smallFollows(text string) bool {
+	_, n := utf8.DecodeRuneInString(text)
+	r, _ := utf8.DecodeRuneInString(text[n:])
+	return unicode.IsLower(r)
 }
 
 // stem takes the usual endings off an English word: searches, searching and searched are search.

@@ -22,7 +22,7 @@ type Query struct {
 	Vector []float32 // of the index's length; it needn't have unit length
 	Limit  int       // of hits
 
-	From, To uint64   // ids from From on and before To; a To of 0 is no bound
+	From, To uint64   // ids from From on and before To; without an end if To is 0
 	Among    []uint64 // the only ids to look at, ascending; nil means all
 
 	// Accept decides whether an entry may be a hit; nil accepts all. It is asked about the nearest entries first, and
