@@ -113,6 +113,15 @@ func (t *Texts) model(g generation) embed.Model {
 	return nil
 }
 
+// searched returns which generation is searched: the first, or the one that takes its place if no query can be embedded for
+// the first any more.
+func (t *Texts) searched(s *state) int {
+	if len(s.Generations) > 1 && t.model(s.Generations[0]) == nil && t.model(s.Generations[1]) != nil {
+		return 1
+	}
+	return 0
+}
+
 // Delete stages the end of a text, which may be absent. From then on it isn't found.
 func (t *Texts) Delete(b *store.Batch, id uint64) { b.Set(t.goneKey(id), nil) }
 
@@ -177,7 +186,7 @@ func (t *Texts) grow(ctx context.Context, all bool) (more bool, err error) {
 		return false, err
 	}
 	for i := range s.Generations {
-		if i > 0 && !all {
+		if i > t.searched(s) && !all {
 			break
 		}
 		left, err := t.extend(ctx, s, i)
@@ -361,7 +370,7 @@ func (t *Texts) sweep(s *state) (more bool, err error) {
 }
 
 // ErrNoModel is why an index can't be asked: another model made it, and isn't there any more. Searches are answered again
-// when the chosen model has embedded all texts.
+// when the chosen model has begun to embed the texts, by those that it has embedded.
 var ErrNoModel = errors.New("the model that made the index isn't available")
 
 // Search returns the texts nearest to a query's text, or to its vector if it has one. Errors of the model are returned
@@ -369,10 +378,13 @@ var ErrNoModel = errors.New("the model that made the index isn't available")
 func (t *Texts) Search(ctx context.Context, text string, q Query) ([]Hit, error) {
 	for {
 		s, err := t.state()
-		if err != nil || len(s.Generations) == 0 || s.Generations[0].Dimensions == 0 {
+		if err != nil || len(s.Generations) == 0 {
 			return nil, err
 		}
-		g := s.Generations[0]
+		g := s.Generations[t.searched(s)]
+		if g.Dimensions == 0 {
+			return nil, nil
+		}
 		if q.Vector == nil {
 			m := t.model(g)
 			if m == nil {
@@ -389,7 +401,7 @@ func (t *Texts) Search(ctx context.Context, text string, q Query) ([]Hit, error)
 			return nil, err
 		}
 		after, err := t.state()
-		if err != nil || len(after.Generations) > 0 && after.Generations[0].Number == g.Number {
+		if err != nil || len(after.Generations) > 0 && after.Generations[t.searched(after)].Number == g.Number {
 			return hits, err
 		}
 		if text != "" { // another generation has taken over meanwhile
@@ -419,7 +431,7 @@ func (t *Texts) Position() (uint64, error) {
 	if err != nil || len(s.Generations) == 0 {
 		return 0, err
 	}
-	return s.Generations[0].Position, nil
+	return s.Generations[t.searched(s)].Position, nil
 }
 
 // Progress is how far texts are embedded.
@@ -442,12 +454,16 @@ func (t *Texts) Progress() (Progress, error) {
 	}
 	t.mu.Unlock()
 	s, err := t.state()
+	first := t.searched(s)
 	for i, g := range s.Generations {
+		if i < first {
+			continue
+		}
 		n := 0
 		if err == nil && g.Dimensions > 0 {
 			n, err = t.index(g).Count()
 		}
-		if i == 0 {
+		if i == first {
 			p.Model, p.Entries, p.Position = g.Model, n, g.Position
 		} else {
 			p.Next, p.Done = g.Model, n

@@ -243,7 +243,8 @@ func TestAnotherModelTakesOver(t *testing.T) {
 	}
 	o.complete(t, chosen)
 
-	// The first model comes back and is unavailable for queries in the meantime, then the choice is taken back half-way.
+	// The first model comes back, and the other one can't embed queries any more: searches find what is embedded again. Then the
+	// choice is taken back half-way.
 	o = owns(s, old)
 	if _, err := o.Search(t.Context(), vectors.KeyQuery{Text: "text 7", Limit: 1}); !errors.Is(err, vectors.ErrNoModel) {
 		t.Errorf("a search without the model: %v", err)
@@ -252,6 +253,13 @@ func TestAnotherModelTakesOver(t *testing.T) {
 		if _, err := o.Grow(t.Context()); err != nil {
 			t.Fatal(err)
 		}
+	}
+	p, err := o.Progress()
+	if err != nil || p.Model != old.ID() || p.Entries == 0 || p.Entries >= 1500 || p.Next != "" {
+		t.Errorf("half-way, and the first model isn't there: %+v, %v", p, err)
+	}
+	if hits, err := o.Search(t.Context(), vectors.KeyQuery{Text: "text 7", Limit: 1}); err != nil || len(hits) != 1 {
+		t.Errorf("half-way: %v, %v", hits, err)
 	}
 	o = owns(s, chosen)
 	o.grow(t)
