@@ -426,7 +426,7 @@ func TestRetries(t *testing.T) {
 		id := w.start(`{"name":"Test.Count","payload":{"key":"a"},"retry":{"attempts":3,"backoff":10}}`)
 		time.Sleep(time.Hour)
 		w.wants("later", id, "failed 503")
-		if i := w.status(id); i.Error.Message != "attempt 3" || !strings.Contains(string(i.Error.Cause), "attempt 2") || !strings.Contains(string(i.Error.Cause), "attempt 1") {
+		if i := w.status(id); i.Attempts != 3 || i.Error.Message != "attempt 3" || !strings.Contains(string(i.Error.Cause), "attempt 2") || !strings.Contains(string(i.Error.Cause), "attempt 1") {
 			t.Errorf("%+v", i.Error)
 		}
 		w.fail = nil

@@ -311,6 +311,7 @@ func (w *attempt) Settle(b *store.Batch, outcome *message.Message) ([]message.Me
 		r.store(b)
 		return nil, nil
 	}
+	r.Attempt++
 	return w.failed(b, &r, e, now), nil
 }
 

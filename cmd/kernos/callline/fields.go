@@ -56,6 +56,15 @@ func findField(m *client.Method, name string) (path []string, f *client.Field) {
 	return strings.Split(name, "."), nil
 }
 
+// declares reports whether a method has a parameter of this name.
+func declares(m *client.Method, name string) bool {
+	if m == nil {
+		return false
+	}
+	_, f := walkFields(&m.Field, name)
+	return f != nil
+}
+
 // takesAnything reports whether a method takes parameters of any names: its schema has none.
 func takesAnything(m *client.Method) bool {
 	return len(m.Fields) == 0 && len(m.Forms) == 0 && !m.Closed && (len(m.Types) == 0 || m.Is("object"))

@@ -65,7 +65,7 @@ var yielding = []string{"json", "raw", "correlation", "causation", "idempotency-
 func (f *Flags) Own(m *client.Method) *pflag.FlagSet {
 	set := newSet()
 	f.define().VisitAll(func(own *pflag.Flag) {
-		if _, parameter := findField(m, own.Name); parameter == nil || !slices.Contains(yielding, own.Name) {
+		if !declares(m, own.Name) || !slices.Contains(yielding, own.Name) {
 			set.AddFlag(own)
 		}
 	})

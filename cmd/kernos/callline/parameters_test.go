@@ -134,9 +134,10 @@ func TestParameters(t *testing.T) {
 func TestParametersOfAnyNames(t *testing.T) {
 	for schema, any := range map[string]bool{`{}`: true, `{"type":"object"}`: true, `{"type":"object","additionalProperties":false}`: false, `{"type":"string"}`: false} {
 		m := &client.Method{Module: "text", Name: "upper", Schema: json.RawMessage(schema), Field: *client.ReadField(json.RawMessage(schema))}
-		got, err := (&Line{Args: strings.Fields("--text oak --owner.name Ada n:=5")}).Parameters(m, Input{})
-		if want := `{"n":5,"owner":{"name":"Ada"},"text":"oak"}`; any && (err != nil || string(got) != want) {
-			t.Errorf("%s: got %s, %v; want %s", schema, got, err, want)
+		l := &Line{Args: strings.Fields("--text oak --owner.name Ada n:=5 --background --delay 1h")} // the last two aren't parameters
+		got, err := l.Parameters(m, Input{})
+		if want := `{"n":5,"owner":{"name":"Ada"},"text":"oak"}`; any && (err != nil || string(got) != want || !l.Background || l.Delay != "1h") {
+			t.Errorf("%s: got %s, %+v, %v; want %s", schema, got, l.Flags, err, want)
 		} else if !any && err == nil {
 			t.Errorf("%s: got %s", schema, got)
 		}
