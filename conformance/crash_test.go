@@ -100,7 +100,40 @@ func (v *sets) end(t *testing.T, dir string) {
 		sample = append(sample, v.sent[i])
 	}
 	v.look(t, dir, sample)
+	v.checkMeaning(t, dir, sample[:min(len(sample), sampled/5)])
 	t.Logf("%d keys", len(v.sent))
+}
+
+// checkMeaning looks for commands that were acknowledged by what they mean, once all messages are embedded.
+func (v *sets) checkMeaning(t *testing.T, dir string, keys []string) {
+	w, err := openWhole(dir, around{engine: v.engine})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = w.Close() }()
+	search := func(id string) (found struct {
+		Total, Unembedded int
+		WordsOnly         string
+	}) {
+		got := w.query("Message.Search", `{"query":"crash key value","mode":"meaning","id":%q}`, id)
+		if err := json.Unmarshal(got.Data, &found); err != nil || got.Kind != message.KindReply || found.WordsOnly != "" {
+			t.Fatalf("%s: %s, %v", id, got.Data, err)
+		}
+		return found
+	}
+	for search("nothing").Unembedded > 0 {
+		if err := w.journal.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, key := range keys {
+		if found := search("set-" + key).Total; v.acknowledged[key] && found != 1 || found > 1 {
+			t.Errorf("%s (acknowledged: %v) is found %d times by its meaning", key, v.acknowledged[key], found)
+		}
+	}
+	if err := w.journal.Check(t.Context()); err != nil {
+		t.Error(err)
+	}
 }
 
 func (v *sets) look(t *testing.T, dir string, keys []string) {

@@ -236,3 +236,28 @@ func TestToolsAreRunForTheOwner(t *testing.T) {
 	}
 	w.call(t, nil, "Content.Hydrate", `{"uri":"os://docs/a.md"}`, `"description":"described"`)
 }
+
+// TestSearchesOfAToken: none of the four searches finds more by meaning than the token may see. The owner finds all of it.
+func TestSearchesOfAToken(t *testing.T) {
+	w := newWorld(t)
+	p := caller(t, principal.Grant{Memory: []string{"notes"}, Files: []string{"os://docs"}, Deny: []string{"Crypto.*"}})
+	w.call(t, nil, "Memory.Set", `{"key":"hidden/animal","value":"the giraffe lives in the zoo"}`, "")
+	w.call(t, nil, "VFS.Write", `{"uri":"os://hidden/SKILL.md","content":"---\nname: zoo\ndescription: Feeds a giraffe\n---\n"}`, "")
+	for _, c := range []struct {
+		what        message.Type
+		query, only string // what only the owner finds
+	}{
+		{"Memory.Search", "a wild animal", "hidden/animal"},
+		{"Content.Search", "a wild animal", "os://hidden/SKILL.md"},
+		{"Message.Search", "a wild animal", "giraffe"},
+		{"Syscall.Search", "encrypt a secret", "Crypto.Seal"},
+	} {
+		for _, mode := range []string{"meaning", "both"} {
+			data := fmt.Sprintf(`{"query":%q,"mode":%q,"limit":100}`, c.query, mode)
+			w.call(t, nil, c.what, data, c.only)
+			if text := w.call(t, p, c.what, data, ""); strings.Contains(text, c.only) {
+				t.Errorf("the token finds %s with %s %s: %s", c.only, c.what, data, text)
+			}
+		}
+	}
+}
