@@ -81,7 +81,7 @@ func kernosRPC() (http.Handler, error) {
 			return nil, err
 		}
 	}
-	registry.Hash() // as the daemon does before it serves, for its log
+	registry.All().Hash() // as the daemon does before it serves, for its log
 	return ws.New(rpc.New(kernel.New(registry, nil), nil), nil), nil
 }
 

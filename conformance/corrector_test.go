@@ -282,7 +282,7 @@ func connectStubs(t *testing.T) *stubs {
 	}
 	var modules []kernel.Module
 	s := new(stubs)
-	for _, m := range definitions.Modules() {
+	for _, m := range definitions.All().Modules() {
 		m.Syscalls = slices.Clone(m.Syscalls)
 		for i := range m.Syscalls {
 			d := &m.Syscalls[i]

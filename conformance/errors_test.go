@@ -68,7 +68,7 @@ func TestErrorsAreDescribed(t *testing.T) {
 	}()
 	g := generator{random: rand.New(rand.NewPCG(5, 6)), texts: append(slices.Repeat(fill(t, w), 10), texts...)}
 	problems := make(map[string]bool)
-	for _, typ := range w.kernel.Registry().Types() {
+	for _, typ := range w.kernel.Registry().All().Types() {
 		s, _ := w.kernel.Registry().Lookup(typ)
 		if s.Provider != kernel.BuiltIn {
 			continue // a generated request has registered it

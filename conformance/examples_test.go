@@ -45,7 +45,7 @@ func TestExamplesRun(t *testing.T) {
 	connection := w.connect()
 	defer func() { _ = connection.in.Close() }()
 	found := 0
-	for _, typ := range w.kernel.Registry().Types() {
+	for _, typ := range w.kernel.Registry().All().Types() {
 		s, _ := w.kernel.Registry().Lookup(typ)
 		var shown struct{ Examples []json.RawMessage }
 		if err := json.Unmarshal(s.Input.JSON(), &shown); err != nil {

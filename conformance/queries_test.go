@@ -147,7 +147,7 @@ func askAll(t *testing.T, w *whole, g generator, dir, files string, many bool) m
 	before := everything(t, w.store, "j")
 	blobsBefore, filesBefore := listFiles(t, filepath.Join(dir, "blobs")), fingerprints(t, dir, files)
 	good := make(map[message.Type]int)
-	for _, m := range w.kernel.Registry().Modules() {
+	for _, m := range w.kernel.Registry().All().Modules() {
 		for _, s := range m.Syscalls {
 			if s.Kind != message.KindQuery {
 				continue

@@ -44,7 +44,7 @@ func TestAReplayFindsNoDifferenceWhereThereIsNone(t *testing.T) {
 	}
 	ran := 0
 	first := []message.Type{"VFS.Write", "Token.Create", "Token.Update", "Vector.Upsert"} // before others see what they change
-	types := slices.DeleteFunc(w.kernel.Registry().Types(), func(t message.Type) bool { return slices.Contains(first, t) })
+	types := slices.DeleteFunc(w.kernel.Registry().All().Types(), func(t message.Type) bool { return slices.Contains(first, t) })
 	for _, typ := range append(first, types...) {
 		s, _ := w.kernel.Registry().Lookup(typ)
 		if s.Effect == kernel.Transient || s.Runs == kernel.Endless || typ == "Message.Replay" || typ == "Http.Fetch" {

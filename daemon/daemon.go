@@ -282,7 +282,7 @@ func (d *Daemon) Serve(ctx context.Context) error {
 	running.Go(func() { d.rates.run(background, func() uint64 { return d.kernel.Stats().Messages }) })
 	if len(d.doors) > 0 {
 		log.Info("serving", "version", d.opts.Version, "pid", os.Getpid(), "urls", d.URLs(), "home", d.home.Dir,
-			"origin", d.home.Origin, "auth", d.opts.signed(), "hash", d.kernel.Registry().Hash())
+			"origin", d.home.Origin, "auth", d.opts.signed(), "hash", d.kernel.Registry().All().Hash())
 		defer context.AfterFunc(ctx, func() { log.Info("stopping", "reason", context.Cause(ctx).Error()) })()
 	}
 	err := d.serveDoors(ctx, stop)

@@ -33,9 +33,7 @@ const maxModels = 1000
 
 // configuredModels counts the models that have settings, if the store is open. It does not open it.
 func (d *Daemon) configuredModels() int {
-	select {
-	case <-d.state.opened:
-	default:
+	if !d.state.isOpen() {
 		return 0
 	}
 	o := d.state.models(&d.opts)

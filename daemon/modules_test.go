@@ -25,8 +25,8 @@ func TestDefinitionsAreThoseOfTheKernel(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = d.Close() }()
-	if served := d.Kernel().Registry(); served.Hash() != described.Hash() || !slices.Equal(served.Types(), described.Types()) {
-		t.Errorf("a kernel serves %v, and is described as %v", served.Types(), described.Types())
+	if served := d.Kernel().Registry(); served.All().Hash() != described.All().Hash() || !slices.Equal(served.All().Types(), described.All().Types()) {
+		t.Errorf("a kernel serves %v, and is described as %v", served.All().Types(), described.All().Types())
 	}
 }
 
@@ -37,7 +37,7 @@ func TestEverySyscallDescribesItself(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range r.Modules() {
+	for _, m := range r.All().Modules() {
 		for _, s := range m.Syscalls {
 			for part, sch := range map[string]*schema.Schema{"input": s.Input, "output": s.Output} {
 				if _, err := schema.Parse(sch.JSON()); err != nil {
@@ -67,7 +67,7 @@ func TestSchemasShareTheirTypes(t *testing.T) {
 	service := rpc.New(kernel.New(r, nil), nil)
 	defer service.Close()
 	var all seen
-	for _, n := range r.Namespaces() {
+	for _, n := range r.All().Namespaces() {
 		answer, err := service.Call(t.Context(), rpc.Call{Method: "service_module_schema", Params: json.RawMessage(`["` + n.Name + `"]`)}, nil)
 		if err != nil || answer.Err != nil {
 			t.Fatal(n.Name, err, answer.Err)
@@ -160,7 +160,7 @@ func TestEventsHaveHappened(t *testing.T) {
 		t.Fatal(err)
 	}
 	events := []message.Type{kernel.Progressed}
-	for _, m := range r.Modules() {
+	for _, m := range r.All().Modules() {
 		for _, s := range m.Syscalls {
 			for _, e := range s.Emits {
 				events = append(events, e.Type)
@@ -184,7 +184,7 @@ func TestWhatAReplayLeavesAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	ofCode := []message.Type{"Syscall.Register", "Syscall.Unregister", "Syscall.Rollback", "Syscall.Test"}
-	for _, m := range r.Modules() {
+	for _, m := range r.All().Modules() {
 		for _, s := range m.Syscalls {
 			want := kernel.Reserved(s.Type) && s.Kind == message.KindCommand && !slices.Contains(ofCode, s.Type) || s.Type == "Mcp.Ask"
 			if (s.Effect == kernel.Transient) != want {

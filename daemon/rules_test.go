@@ -25,7 +25,7 @@ var unfailing = []message.Type{"Echo", "Ping", "Kernel.Modules", "Kernel.Status"
 // A description names the errors that a syscall gives by its own rules.
 func TestDescriptionsNameErrors(t *testing.T) {
 	k := keepIn(t, t.TempDir(), storetest.NewMemory(), Options{})
-	for _, name := range k.kernel.Registry().Types() {
+	for _, name := range k.kernel.Registry().All().Types() {
 		got := k.as(principal.TheOwner(), "Syscall.Describe", fmt.Sprintf(`{"name":%q}`, name))
 		var d struct {
 			Errors []struct {

@@ -55,6 +55,16 @@ type state struct {
 	process   *kernelfs.Process
 }
 
+// isOpen reports whether the store has been opened.
+func (s *state) isOpen() bool {
+	select {
+	case <-s.opened:
+		return true
+	default:
+		return false
+	}
+}
+
 // newState prepares the state of a home.
 func newState(home Home, o *Options, socket string) (*state, error) {
 	s := &state{home: home, log: o.Log, outcomes: o.Retention.outcomes(), opened: make(chan struct{})}

@@ -63,9 +63,7 @@ func tenth(f float64) float64 { return float64(int64(f*10+0.5)) / 10 }
 
 // worked reports on jobs, if the store is open. It does not open it.
 func (d *Daemon) worked() lifecycle.Jobs {
-	select {
-	case <-d.state.opened:
-	default:
+	if !d.state.isOpen() {
 		return lifecycle.Jobs{}
 	}
 	s, err := d.jobs.Stats()
@@ -80,9 +78,7 @@ func (d *Daemon) worked() lifecycle.Jobs {
 
 // talked reports on sessions, if the store is open. It does not open it.
 func (d *Daemon) talked() lifecycle.Sessions {
-	select {
-	case <-d.state.opened:
-	default:
+	if !d.state.isOpen() {
 		return lifecycle.Sessions{}
 	}
 	s, err := d.sessions.Stats()
@@ -95,9 +91,7 @@ func (d *Daemon) talked() lifecycle.Sessions {
 // meant reports on searches by meaning, if the store is open. It does not open it.
 func (d *Daemon) meant() lifecycle.Meaning {
 	m := lifecycle.Meaning{Model: d.state.embed[0].ID()}
-	select {
-	case <-d.state.opened:
-	default:
+	if !d.state.isOpen() {
 		return m
 	}
 	m.Bytes = d.state.vectors.Bytes()
@@ -123,9 +117,7 @@ func (d *Daemon) meant() lifecycle.Meaning {
 
 // stored reports what the store holds, if it is open. It does not open it.
 func (d *Daemon) stored() lifecycle.Store {
-	select {
-	case <-d.state.opened:
-	default:
+	if !d.state.isOpen() {
 		return lifecycle.Store{}
 	}
 	kept := lifecycle.Store{Open: true, Bytes: d.size.of(func() int64 {

@@ -107,13 +107,3 @@ func (r *Registry) LookupMethod(name string) (*Route, bool) {
 	}
 	return route, ok
 }
-
-// Namespaces lists the namespaces that have methods that are not hidden, and those
-// methods, both by name. The caller must not change them.
-func (r *Registry) Namespaces() []Namespace { return r.state.Load().routes().namespaces }
-
-// LookupNamespace finds one of Namespaces by its name. The caller must not change it.
-func (r *Registry) LookupNamespace(name string) (*Namespace, bool) {
-	n, ok := r.state.Load().routes().byDomain[name]
-	return n, ok
-}

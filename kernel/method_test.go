@@ -72,7 +72,7 @@ func TestMethodsAreFoundAndListed(t *testing.T) {
 		t.Error("a name that is none was found")
 	}
 	var lines []string
-	for _, n := range r.Namespaces() {
+	for _, n := range r.All().Namespaces() {
 		line := n.Name + " " + n.Version + ":"
 		for _, m := range n.Methods {
 			line += " " + m.Method
@@ -82,7 +82,7 @@ func TestMethodsAreFoundAndListed(t *testing.T) {
 	if want := []string{"store 1.0.0: add tree_get visit", "zoo 2.0.0: visit"}; !slices.Equal(lines, want) {
 		t.Errorf("got %q, want %q", lines, want)
 	}
-	if _, ok := r.LookupNamespace("tree"); ok {
+	if _, ok := r.All().LookupNamespace("tree"); ok {
 		t.Error("a namespace of aliases is listed")
 	}
 	r.RemoveSyscall("Zoo.Visit")

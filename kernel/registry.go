@@ -168,21 +168,16 @@ func (r *Registry) EmitterOf(event message.Type) (message.Type, bool) {
 	return by, ok
 }
 
-// Types lists the syscalls, sorted, without aliases and what is hidden. The caller
-// must not change the slice. Types, Modules and the other lists are the owner's view; [Registry.For]
-// returns another principal's.
-func (r *Registry) Types() []message.Type { return r.state.Load().types() }
-
-// Modules lists the modules by name. The caller must not change them.
-func (r *Registry) Modules() []Module { return r.state.Load().modules() }
+// All returns all that is loaded, as the owner sees it; [Registry.For] returns what a principal sees.
+func (r *Registry) All() View { return View{r.state.Load()} }
 
 // CheckNames returns a 422 for a pattern of an older name: rights and rules are decided by the names
 // that are listed, so such a pattern would do nothing.
 func (r *Registry) CheckNames(patterns []string) error {
 	listed := func(domain string) bool {
-		return slices.ContainsFunc(r.Types(), func(t message.Type) bool { return t.Domain() == domain })
+		return slices.ContainsFunc(r.All().Types(), func(t message.Type) bool { return t.Domain() == domain })
 	}
-	for _, m := range r.Modules() {
+	for _, m := range r.All().Modules() {
 		for _, s := range m.Syscalls {
 			for _, alias := range s.Aliases {
 				domain := alias.Domain()
@@ -194,11 +189,6 @@ func (r *Registry) CheckNames(patterns []string) error {
 	}
 	return nil
 }
-
-// Hash identifies what the registry offers: names, versions, summaries, schemas. The
-// same modules have the same hash in any order and in any process; any change that a
-// caller could see changes it. It is not meant for security.
-func (r *Registry) Hash() string { return r.state.Load().hash() }
 
 // Reserved reports whether a type belongs to the framework: code that is registered at run
 // time may not use it, nor may events from outside. Some callers can't tell upper and lower

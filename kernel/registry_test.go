@@ -23,10 +23,10 @@ func TestRegistryListsSyscallsSortedAndWithoutAliases(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := r.Types(); !slices.Equal(got, []message.Type{"Ant.Get", "Zoo.Add", "Zoo.Get"}) {
+	if got := r.All().Types(); !slices.Equal(got, []message.Type{"Ant.Get", "Zoo.Add", "Zoo.Get"}) {
 		t.Errorf("got %v", got)
 	}
-	if got := r.Modules(); len(got) != 2 || got[0].Name != "ant" || got[1].Name != "zoo" {
+	if got := r.All().Modules(); len(got) != 2 || got[0].Name != "ant" || got[1].Name != "zoo" {
 		t.Errorf("got %v", got)
 	}
 	for _, name := range []message.Type{"Zoo.Get", "Animal.Get", "Beast.Get"} {
@@ -68,11 +68,11 @@ func TestRegistryRefusesWhatIsTaken(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			before := r.Hash()
+			before := r.All().Hash()
 			if err := r.Add(c.module); err == nil || err.Error() != c.want {
 				t.Errorf("got %v", err)
 			}
-			if r.Hash() != before || len(r.Types()) != 1 || len(r.Modules()) != 1 {
+			if r.All().Hash() != before || len(r.All().Types()) != 1 || len(r.All().Modules()) != 1 {
 				t.Error("the registry has changed")
 			}
 			if _, ok := r.Lookup("Other.Get"); ok {
@@ -184,7 +184,7 @@ func TestRegistryChangesWhileCallsRun(t *testing.T) {
 				if got := kerneltest.Ask(k, kerneltest.Query("2", t2, `1`)); len(got) != 1 || got[0].Kind != message.KindReply {
 					t.Errorf("got %s", kerneltest.Texts(got))
 				}
-				_, _ = r.Hash(), r.Types()
+				_, _ = r.All().Hash(), r.All().Types()
 				if got := kerneltest.Ask(k, kerneltest.Query("3", "Ant.Get", `1`)); len(got) != 1 || got[0].Kind != message.KindReply {
 					t.Errorf("got %s", kerneltest.Texts(got))
 				}
@@ -213,7 +213,7 @@ func TestHashIsTheSameForTheSameModules(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		return r.Hash()
+		return r.All().Hash()
 	}
 	first := build(0, 1, 2)
 	if len(first) != 16 {
@@ -226,18 +226,18 @@ func TestHashIsTheSameForTheSameModules(t *testing.T) {
 	}
 	r, _ := kernel.NewRegistry(kerneltest.Module("zoo", kerneltest.Echo("Zoo.Get"), kerneltest.Echo("Zoo.Add")))
 	s, _ := kernel.NewRegistry(kerneltest.Module("zoo", kerneltest.Echo("Zoo.Add"), kerneltest.Echo("Zoo.Get")))
-	if r.Hash() != s.Hash() {
+	if r.All().Hash() != s.All().Hash() {
 		t.Error("the order of syscalls counts")
 	}
-	before := r.Hash()
+	before := r.All().Hash()
 	if err := r.Add(kerneltest.Module("ant", kerneltest.Echo("Ant.Get"))); err != nil {
 		t.Fatal(err)
 	}
-	if r.Hash() == before {
+	if r.All().Hash() == before {
 		t.Error("a module more makes no difference")
 	}
 	r.RemoveSyscall("Ant.Get")
-	if r.Hash() != before {
+	if r.All().Hash() != before {
 		t.Error("a module that came and went makes a difference")
 	}
 }
@@ -279,10 +279,10 @@ func TestHashChangesWithWhatACallerCanSee(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if same, ok := seen[r.Hash()]; ok {
+		if same, ok := seen[r.All().Hash()]; ok {
 			t.Errorf("%s and %s have the same hash", name, same)
 		}
-		seen[r.Hash()] = name
+		seen[r.All().Hash()] = name
 	}
 }
 
@@ -293,7 +293,7 @@ func TestHashTellsEventsFromAliases(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return r.Hash()
+		return r.All().Hash()
 	}
 	emits, aliases, turned := kerneltest.Echo("A.B"), kerneltest.Echo("A.B"), kerneltest.Echo("A.B")
 	emits.Emits = []kernel.EventDefinition{{Type: "A.Done", Summary: "B.Set"}}
@@ -311,13 +311,13 @@ func TestHiddenSyscallsAreCalledAndNotListed(t *testing.T) {
 	hidden := kerneltest.Echo("Test.Hidden")
 	hidden.Visibility = kernel.Hidden
 	k := kerneltest.New(t, nil, kerneltest.Echo("Test.Echo"), hidden)
-	if got := k.Registry().Types(); !slices.Equal(got, []message.Type{"Test.Echo"}) {
+	if got := k.Registry().All().Types(); !slices.Equal(got, []message.Type{"Test.Echo"}) {
 		t.Errorf("listed are %v", got)
 	}
 	if a := kerneltest.Answer(t, k, kerneltest.Query("1", "Test.Hidden", `1`)); string(a.Data) != "1" {
 		t.Errorf("got %s", a.Data)
 	}
-	if k.Registry().Hash() != kerneltest.New(t, nil, kerneltest.Echo("Test.Echo")).Registry().Hash() {
+	if k.Registry().All().Hash() != kerneltest.New(t, nil, kerneltest.Echo("Test.Echo")).Registry().All().Hash() {
 		t.Error("what is hidden shows in the hash")
 	}
 }
@@ -356,7 +356,7 @@ func TestRegistryWithManySyscallsTakesOneMore(t *testing.T) {
 	if n := (after.TotalAlloc - before.TotalAlloc) / rounds; n > 300_000 {
 		t.Errorf("adding one of 10,000 syscalls and removing it takes %d bytes", n)
 	}
-	if n := len(r.Types()); n != 10_001 {
+	if n := len(r.All().Types()); n != 10_001 {
 		t.Errorf("%d are left", n)
 	}
 }

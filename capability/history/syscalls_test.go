@@ -502,7 +502,7 @@ func TestEveryFieldIsDescribed(t *testing.T) {
 func TestAliasesAreInNoListing(t *testing.T) {
 	k := newKernel(t, shop(t))
 	want := "[Message.Get Message.Graph Message.List Message.Replay Message.Search Message.Stats Message.Watch]"
-	if got := fmt.Sprint(k.Registry().Types()); got != want {
+	if got := fmt.Sprint(k.Registry().All().Types()); got != want {
 		t.Errorf("got %s", got)
 	}
 }
@@ -525,7 +525,7 @@ func FuzzInput(f *testing.F) {
 		k := newKernel(t, j)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel() // a watch would last
-		for _, name := range append(k.Registry().Types(), "Event.Search", "Event.Graph", "Event.Replay") {
+		for _, name := range append(k.Registry().All().Types(), "Event.Search", "Event.Graph", "Event.Replay") {
 			m := message.Message{Kind: message.KindQuery, Type: name, Data: json.RawMessage(data), Metadata: message.Metadata{ID: "ask", Timestamp: 1}}
 			outcomes := 0
 			k.Handle(ctx, m, func(m message.Message) {

@@ -81,8 +81,8 @@ func TestStatusSaysWhatIsServed(t *testing.T) {
 		t.Errorf("it says %s", got.Data)
 	}
 	r := k.Registry()
-	if s.Served.Syscalls != len(r.Types()) || s.Served.Hash != r.Hash() || fmt.Sprint(s.Served.Modules) != "[kernel syscall]" {
-		t.Errorf("it serves %+v, and the registry has %v, %s", s.Served, r.Types(), r.Hash())
+	if s.Served.Syscalls != len(r.All().Types()) || s.Served.Hash != r.All().Hash() || fmt.Sprint(s.Served.Modules) != "[kernel syscall]" {
+		t.Errorf("it serves %+v, and the registry has %v, %s", s.Served, r.All().Types(), r.All().Hash())
 	}
 	fits(t, k, "Kernel.Status", got.Data)
 
@@ -123,7 +123,7 @@ func TestModulesListsWhatCanBeCalled(t *testing.T) {
 	if got := strings.Join(types, ", "); got != want {
 		t.Errorf("it lists %s\nwant %s", got, want)
 	}
-	if c.Hash != k.Registry().Hash() {
+	if c.Hash != k.Registry().All().Hash() {
 		t.Errorf("the hash is %s", c.Hash)
 	}
 }

@@ -202,7 +202,7 @@ func (h *Host) freeLocked(r *record) error {
 			return message.Errorf(409, "The MCP server %s is mounted already; remove it first (kernos mcp remove %s), or choose another name", s.name, s.name)
 		}
 	}
-	for _, t := range h.registry.Types() {
+	for _, t := range h.registry.All().Types() {
 		if strings.EqualFold(t.Domain(), r.Domain) {
 			return message.Errorf(409, "%s is registered, and the tools of %s would stand beside it; choose another name", t, r.Name)
 		}

@@ -14,13 +14,13 @@ import (
 func TestAProgramServesASyscall(t *testing.T) {
 	k := newKernel(t, nil, nil)
 	caller, program := connect(t, k), connect(t, k)
-	before := k.Registry().Hash()
+	before := k.Registry().All().Hash()
 	program.send(line("command", "Syscall.Register", "r",
 		`{"name":"Text.Count","kind":"query","description":"Count words.","inputSchema":{"type":"object","properties":{"text":{"type":"string"}},"required":["text"],"additionalProperties":false},"outputSchema":{"type":"object","properties":{"words":{"type":"integer"}},"required":["words"]},"handler":"connection","emits":[{"type":"Text.Counted","description":"So far."}],"timeout":5000}`))
 	if got := brief(t, program.next()); got != `reply {"registered":true,"name":"Text.Count"}` {
 		t.Fatal(got)
 	}
-	during := k.Registry().Hash()
+	during := k.Registry().All().Hash()
 	if during == before {
 		t.Error("the hash is that of before")
 	}
@@ -89,7 +89,7 @@ func TestAProgramServesASyscall(t *testing.T) {
 	if got := caller.call(line("query", "Text.Count", "q5", `{"text":"x"}`)); !strings.HasPrefix(got, "error 404 No handler for Text.Count") {
 		t.Error(got)
 	}
-	if k.Registry().Hash() != before {
+	if k.Registry().All().Hash() != before {
 		t.Error("the hash did not change back")
 	}
 }
@@ -99,7 +99,7 @@ func TestWhatCanNotBeRegistered(t *testing.T) {
 		Emits: []kernel.EventDefinition{{Type: "Test.Changed", Summary: "It changed."}}, Aliases: []message.Type{"Test.Alter"}}, Handler: (&service{}).handle}
 	k := newKernel(t, nil, nil, changed)
 	p := connect(t, k)
-	hash := k.Registry().Hash()
+	hash := k.Registry().All().Hash()
 	full := func(change ...string) string {
 		members := map[string]string{"name": `"Text.Count"`, "kind": `"query"`, "description": `"Count."`, "inputSchema": `{}`, "outputSchema": `{}`, "handler": `"connection"`}
 		for i := 0; i < len(change); i += 2 {
@@ -149,7 +149,7 @@ func TestWhatCanNotBeRegistered(t *testing.T) {
 	if got := brief(t, answer); got != "error 422 Text.Count can't be served: requests are sent over the connection that registers, and this call came over none that carries them; register over the unix socket, with kernos pipe or kernos handle, or over POST /v1/messages" {
 		t.Error(got)
 	}
-	if k.Registry().Hash() != hash {
+	if k.Registry().All().Hash() != hash {
 		t.Error("something was registered")
 	}
 }
@@ -193,9 +193,9 @@ func TestConnectionsAgreeOnAType(t *testing.T) {
 	if got := register(two, `{"handler":"connection","name":"Text.Count","kind":"query","description":"Zählen.","inputSchema":{"maxProperties":1e1,"type":"object"},"outputSchema":{}}`); got != `reply {"registered":true,"name":"Text.Count"}` {
 		t.Error(got)
 	}
-	hash := k.Registry().Hash()
+	hash := k.Registry().All().Hash()
 	one.close()
-	if k.Registry().Hash() != hash {
+	if k.Registry().All().Hash() != hash {
 		t.Error("it left while somebody serves it")
 	}
 	unregister := line("command", "Syscall.Unregister", "u", `{"name":"Text.Count"}`)
@@ -277,7 +277,7 @@ func TestTheShapeOfTheSpecificationIsEnough(t *testing.T) {
 			t.Error(got)
 		}
 	}
-	for _, m := range k.Registry().Modules() {
+	for _, m := range k.Registry().All().Modules() {
 		if (m.Name == "newer" || m.Name == "older") && m.Version != "2.1.0" {
 			t.Errorf("%s has version %s", m.Name, m.Version)
 		}

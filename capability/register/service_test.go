@@ -226,8 +226,8 @@ func TestManyCallersAndPrograms(t *testing.T) {
 		ends[i].close()
 		<-done
 	}
-	if got := len(k.Registry().Types()); got != 8 {
-		t.Errorf("%v are left", k.Registry().Types())
+	if got := len(k.Registry().All().Types()); got != 8 {
+		t.Errorf("%v are left", k.Registry().All().Types())
 	}
 }
 
@@ -302,14 +302,14 @@ func FuzzRegister(f *testing.F) {
 		if m.Validate() != nil || len(data) > 8000 || strings.ContainsAny(string(data), "\n\r") {
 			return // it would be no line, or several
 		}
-		hash := k.Registry().Hash()
+		hash := k.Registry().All().Hash()
 		p.send(string(message.Append(nil, &m)))
 		outcome := p.next()
 		if outcome.Kind == message.KindError {
 			if e, err := message.ParseError(outcome.Data); err != nil || e.Code >= 500 && e.Code != 501 {
 				t.Errorf("%s: %s", data, outcome.Data)
 			}
-			if k.Registry().Hash() != hash {
+			if k.Registry().All().Hash() != hash {
 				t.Errorf("%s was refused and is there", data)
 			}
 			return

@@ -114,7 +114,7 @@ func (x *Sessions) offered(k *kernel.Kernel, s *session, from kernel.Sender) (al
 			add(toolOffer(t))
 			continue
 		}
-		for _, name := range k.Registry().Types() {
+		for _, name := range k.Registry().All().Types() {
 			known, ok := k.Registry().Lookup(name)
 			if !ok || !principal.Matches(t.Name, name) || known.Runs == kernel.Endless || known.Effect == kernel.Transient || from.Principal().May(known.Target()) != nil || !x.reaches(&s.head, name) && name != kernel.ThroughType {
 				continue

@@ -43,7 +43,7 @@ func TestTheExampleOfEveryMethodRuns(t *testing.T) {
 		return string(out), c.ProcessState.ExitCode()
 	}
 	known := 0
-	for _, n := range r.Namespaces() {
+	for _, n := range r.All().Namespaces() {
 		for _, route := range n.Methods {
 			help, status := run("kernos call " + route.Namespace + " " + route.Method + " --help")
 			_, rest, ok := strings.Cut(help, "\nExample:\n  ")

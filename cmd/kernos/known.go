@@ -64,7 +64,7 @@ func knownTypes(ctx context.Context, open opener) (found []string) {
 	if err != nil {
 		return nil
 	}
-	for _, t := range r.Types() {
+	for _, t := range r.All().Types() {
 		s, _ := r.Lookup(t)
 		found = append(found, calling.Described(string(t), s.Summary))
 	}

@@ -204,7 +204,7 @@ func moduleHelp() string {
 		return ""
 	}
 	var names []string
-	for _, n := range r.Namespaces() {
+	for _, n := range r.All().Namespaces() {
 		names = append(names, n.Name)
 	}
 	return "\nModules: " + strings.Join(names, ", ") + "\nkernos MODULE lists the methods of one of them, and kernos ls all syscalls.\n"

@@ -154,7 +154,7 @@ func serve(ctx context.Context, s *settings.Serve, stderr io.Writer) error {
 func introduce(d *daemon.Daemon, s *settings.Serve, logPlace string, people io.Writer) {
 	r, status := d.Kernel().Registry(), d.Status()
 	var modules []string
-	for _, n := range r.Namespaces() { // kernos MODULE METHOD takes these names
+	for _, n := range r.All().Namespaces() { // kernos MODULE METHOD takes these names
 		modules = append(modules, n.Name)
 	}
 	who := "programs of this user"
@@ -178,5 +178,5 @@ func introduce(d *daemon.Daemon, s *settings.Serve, logPlace string, people io.W
   syscalls  %d: %s
 kernos stop, or an interrupt, ends it.
 `, version, status.Origin, who, status.PID, status.Socket, strings.Join(d.URLs()[1:], ", "), page, d.Home().State(), terminal.Bytes(status.Store.Bytes),
-		terminal.Count(int(status.Store.Messages), "message", "messages"), directory, logPlace, len(r.Types()), strings.Join(modules, ", "))
+		terminal.Count(int(status.Store.Messages), "message", "messages"), directory, logPlace, len(r.All().Types()), strings.Join(modules, ", "))
 }

@@ -201,7 +201,7 @@ func TestEveryPrincipalAndEverySyscall(t *testing.T) {
 		}
 	}
 	var calls []*kernel.Syscall
-	for _, name := range definitions.Types() {
+	for _, name := range definitions.All().Types() {
 		s, _ := definitions.Lookup(name)
 		calls = append(calls, s)
 		if table["owner"][name] == "" {

@@ -333,7 +333,7 @@ func TestSyscallsComeAndGo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := r.Hash()
+	before := r.All().Hash()
 	other := kerneltest.Module("other")
 	add := func(m kernel.Module, s kernel.Syscall) error { return r.AddSyscall(m, s) }
 	for _, err := range []error{add(kerneltest.Module("test"), kerneltest.Echo("Test.More")), add(other, kerneltest.Echo("Other.One")), add(other, kerneltest.Echo("Other.Two"))} {
@@ -341,10 +341,10 @@ func TestSyscallsComeAndGo(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := fmt.Sprint(r.Types()); got != "[Other.One Other.Two Test.Echo Test.More]" || len(r.Modules()) != 2 || r.Hash() == before {
-		t.Errorf("there are %s in %d modules", got, len(r.Modules()))
+	if got := fmt.Sprint(r.All().Types()); got != "[Other.One Other.Two Test.Echo Test.More]" || len(r.All().Modules()) != 2 || r.All().Hash() == before {
+		t.Errorf("there are %s in %d modules", got, len(r.All().Modules()))
 	}
-	during := r.Hash()
+	during := r.All().Hash()
 	for want, err := range map[string]error{
 		"Other.One is registered already":               add(other, kerneltest.Echo("Other.One")),
 		"Test.Echo is registered already":               add(other, kerneltest.Echo("Test.Echo")),
@@ -357,7 +357,7 @@ func TestSyscallsComeAndGo(t *testing.T) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
-	if r.Hash() != during {
+	if r.All().Hash() != during {
 		t.Error("what failed changed something")
 	}
 	if n := r.RemoveSyscall("Other.One", "Other.Nope", "Test.More"); n != 2 {
@@ -366,8 +366,8 @@ func TestSyscallsComeAndGo(t *testing.T) {
 	if n := r.RemoveSyscall("Other.One"); n != 0 {
 		t.Errorf("removed %d", n)
 	}
-	if n := r.RemoveSyscall("Other.Two"); n != 1 || len(r.Modules()) != 1 || r.Hash() != before {
-		t.Errorf("removed %d; left are %v", n, r.Types())
+	if n := r.RemoveSyscall("Other.Two"); n != 1 || len(r.All().Modules()) != 1 || r.All().Hash() != before {
+		t.Errorf("removed %d; left are %v", n, r.All().Types())
 	}
 }
 

@@ -64,7 +64,7 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request) {
 	m.Counter("kernos_errors_total", "Error messages that were sent.", float64(k.Errors))
 	m.Gauge("kernos_slow_requests", "Slow requests that run.", float64(k.InFlight))
 	m.Gauge("kernos_waiting_answers", "Answers that wait for the disk, or for those before them.", float64(k.Waiting))
-	m.Gauge("kernos_syscalls", "Syscalls that are served.", float64(len(s.k.Registry().Types())))
+	m.Gauge("kernos_syscalls", "Syscalls that are served.", float64(len(s.k.Registry().All().Types())))
 
 	now := s.Stats()
 	m.Gauge("kernos_http_connections", "Connections over HTTP, without WebSockets.", float64(now.Connections))

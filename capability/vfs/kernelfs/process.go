@@ -39,7 +39,7 @@ func (p *Process) Files() map[string]File {
 		"memory":      table(usedMemory),
 		"mounts":      table(p.mounts),
 	}
-	for _, t := range p.Registry.Types() {
+	for _, t := range p.Registry.All().Types() {
 		files["registry/"+string(t)] = File{Read: func(context.Context) ([]byte, error) { return p.definition(t) }}
 	}
 	return files

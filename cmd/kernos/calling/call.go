@@ -208,7 +208,7 @@ func (c *call) startable() bool {
 	if err != nil {
 		return true
 	}
-	_, module := r.LookupNamespace(strings.ToLower(c.Words[0]))
+	_, module := r.All().LookupNamespace(strings.ToLower(c.Words[0]))
 	_, syscall := r.Lookup(message.Type(c.Words[0]))
 	return module || syscall
 }

@@ -198,12 +198,6 @@ func Find(argument string) (f *pflag.Flag, value string, hasValue bool) {
 	return f, value, true
 }
 
-// IsOwn reports whether an argument is a flag of kernos call.
-func IsOwn(argument string) bool {
-	f, _, _ := Find(argument)
-	return f != nil
-}
-
 // IsReserved reports whether no flag of a method can have this name, because kernos call has it.
 func IsReserved(name string) bool {
 	return allFlags().Lookup(name) != nil && !slices.Contains(yielding, name)

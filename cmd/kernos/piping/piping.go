@@ -36,9 +36,7 @@ func Run(ctx context.Context, lenient bool, in io.Reader, out io.Writer) error {
 	}
 	signal.Ignore(syscall.SIGPIPE) // a reader that goes away is told by the error of the next write
 	if lenient {
-		if in, err = newStamping(in); err != nil {
-			return err
-		}
+		in = newStamping(in)
 	}
 	p := &piping{in: readInput(in), out: out, keeping: true}
 	return exit.OnSignal(ctx, func(ctx context.Context) error { return p.run(ctx, d) })

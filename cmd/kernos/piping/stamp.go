@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"io"
 	"strconv"
+	"time"
 
 	"kernos/internal/jsonscan"
 	"kernos/internal/jsonvalue"
@@ -16,23 +17,16 @@ import (
 // stamping gives the messages in a stream an id and a time, where they have none, whatever else is
 // wrong with them: the kernel reports that. Lines that aren't JSON objects pass unchanged.
 type stamping struct {
-	in     *bufio.Reader
-	kernel *kernel.Kernel // for its ids
-	out    []byte         // stamped
-	rest   []byte         // of it
-	long   bool           // the middle of a line that is too long to be a message
-	err    error
+	in   *bufio.Reader
+	ids  kernel.IDs
+	out  []byte // stamped
+	rest []byte // of it
+	long bool   // the middle of a line that is too long to be a message
+	err  error
 }
 
-func newStamping(in io.Reader) (*stamping, error) {
-	r, err := kernel.NewRegistry()
-	if err != nil {
-		return nil, err
-	}
-	return &stamping{
-		in:     bufio.NewReaderSize(in, osevent.Dialect.MaxLine+1),
-		kernel: kernel.New(r, nil),
-	}, nil
+func newStamping(in io.Reader) *stamping {
+	return &stamping{in: bufio.NewReaderSize(in, osevent.Dialect.MaxLine+1)}
 }
 
 // Read implements [io.Reader].
@@ -78,13 +72,12 @@ func (s *stamping) stamp(dst, line []byte) []byte {
 	if object == nil || metadata == nil || metadata.Has("id") && metadata.Has("timestamp") {
 		return append(dst, line...)
 	}
-	var m message.Message
-	s.kernel.Stamp(&m)
+	now := time.Now()
 	if !metadata.Has("id") {
-		metadata = metadata.Set("id", jsonscan.AppendQuoted(nil, string(m.Metadata.ID)))
+		metadata = metadata.Set("id", jsonscan.AppendQuoted(nil, s.ids.Next(now)))
 	}
 	if !metadata.Has("timestamp") {
-		metadata = metadata.Set("timestamp", strconv.AppendInt(nil, m.Metadata.Timestamp, 10))
+		metadata = metadata.Set("timestamp", strconv.AppendInt(nil, now.UnixMilli(), 10))
 	}
 	stamped := object.Set("metadata", metadata.Text()).Text()
 	if len(stamped) > max(message.Current.MaxLine, osevent.Extend(text)) {

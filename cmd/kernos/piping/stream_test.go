@@ -54,11 +54,7 @@ func FuzzTally(f *testing.F) {
 
 func stamped(t *testing.T, in io.Reader) []byte {
 	t.Helper()
-	s, err := newStamping(in)
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := io.ReadAll(s)
+	out, err := io.ReadAll(newStamping(in))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,11 +79,7 @@ func TestStamping(t *testing.T) {
 		}
 	}
 	failing := iotest.TimeoutReader(iotest.OneByteReader(strings.NewReader(ping)))
-	s, err := newStamping(failing)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if out, err := io.ReadAll(s); err != iotest.ErrTimeout || string(out) != ping[:1] {
+	if out, err := io.ReadAll(newStamping(failing)); err != iotest.ErrTimeout || string(out) != ping[:1] {
 		t.Errorf("after an error: %q, %v", out, err)
 	}
 }
