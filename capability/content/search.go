@@ -46,7 +46,7 @@ var search = kernel.DefineQuery[searchInput, searchOutput](kernel.Definition{
 	Summary: "Find skills and agents by words and by meaning of their names and descriptions, best first.",
 	Example: `{"query":"fill in a form","uri":"os://skills"}`,
 	Runs:    kernel.Slow,
-	Answers: kernel.FromStore,
+	Answers: kernel.FromJournal, // what is found is stored already, and would repeat the query
 	Redact:  kernel.Without("query"),
 	Timeout: hydrateTimeout,
 })

@@ -56,6 +56,7 @@ var search = kernel.DefineQuery[searchInput, searchOutput](kernel.Definition{
 	Summary:   "Find keys by words and by meaning of their names and values, best first.",
 	Example:   `{"query":"what was the door code?"}`,
 	Runs:      kernel.Slow,
+	Answers:   kernel.FromJournal, // what is found is stored already, and would repeat the query
 	Redact:    kernel.Without("query"),
 	Recording: kernel.InWorkflows,
 })

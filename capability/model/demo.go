@@ -3,6 +3,7 @@ package model
 import (
 	"bytes"
 	"context"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -23,6 +24,9 @@ const demoName = "demo"
 
 // demoAbout is what every list of models has about it.
 const demoAbout = "A demonstration model of 5 million parameters, inside of Kernos: it remembers, looks up, fetches, schedules and calls tools by name, and knows nothing else. Connect a real one: kernos model detect, kernos model add."
+
+// demoLost is what the model says in place of a call that it hasn't brought to its end.
+const demoLost = "I am only a demonstration model, and have lost my way. Say it in fewer words, or connect a real model: kernos model detect, then kernos model add NAME."
 
 // demo is the dialect demo: the model inside, which runs in this process. It is loaded when it is asked, kept
 // until it hasn't been asked for a while, and reads one conversation at a time.
@@ -98,6 +102,9 @@ func (d *demo) load() (err error) {
 
 // inside is the dialect: the model inside answers.
 func inside(ctx context.Context, m *models, g *generation, a *answer) error {
+	if done, err := searchMissed(g, a); done || err != nil {
+		return err
+	}
 	d := m.demo
 	done, err := d.take(ctx)
 	if err != nil {
@@ -126,7 +133,7 @@ func inside(ctx context.Context, m *models, g *generation, a *answer) error {
 			return err
 		}
 		prompt = append(prompt, t)
-		if repeats(prompt[len(prompt)-a.usage.Output:]) {
+		if said := len(prompt) - a.usage.Output; repeats(prompt[said:], prompt[:said]) {
 			break
 		}
 	}
@@ -134,12 +141,24 @@ func inside(ctx context.Context, m *models, g *generation, a *answer) error {
 	return w.close()
 }
 
-// repeats reports whether tokens end with the same four or more for the third time: a model this small may not
-// find its way out of that.
-func repeats(tokens []llama.Token) bool {
-	for n := 4; 3*n <= len(tokens); n++ {
-		last := tokens[len(tokens)-n:]
-		if slices.Equal(last, tokens[len(tokens)-2*n:len(tokens)-n]) && slices.Equal(last, tokens[len(tokens)-3*n:len(tokens)-2*n]) {
+// repeats reports whether an answer ends with the same four or more tokens for the third time, and more often than the
+// prompt has them: a model this small may not find its way out of that.
+func repeats(answer, prompt []llama.Token) bool {
+	for n := 4; 3*n <= len(answer); n++ {
+		from := len(answer) - n
+		for from > 0 && answer[from-1] == answer[from-1+n] {
+			from--
+		}
+		if run := answer[from:]; len(run) >= 3*n && !hasRun(prompt, run) {
+			return true
+		}
+	}
+	return false
+}
+
+func hasRun(tokens, run []llama.Token) bool {
+	for ; len(tokens) >= len(run); tokens = tokens[1:] {
+		if slices.Equal(tokens[:len(run)], run) {
 			return true
 		}
 	}
@@ -212,10 +231,7 @@ func (w *demoWriter) close() error {
 	text := string(bytes.TrimSpace(w.text))
 	w.text = w.text[:0]
 	if err := json.Unmarshal([]byte(text), &c); err != nil || c.Name == "" {
-		if text == "" {
-			return nil
-		}
-		return w.answer.say(partReply, jsonscan.AppendQuoted(nil, text))
+		return w.answer.say(partReply, jsonscan.AppendQuoted(nil, demoLost))
 	}
 	c.Name, c.Arguments = w.wrap(c.Name, c.Arguments)
 	begun := w.answer.want(len(w.answer.calls), "", c.Name)
@@ -283,7 +299,7 @@ func (d *demo) exchanges(c *conversation, most int) (all [][]llama.Token) {
 		all[len(all)-1] = d.message(all[len(all)-1], role, text)
 	}
 	called := make(map[string]message.Type)
-	for _, t := range c.turns {
+	for _, t := range withoutMissed(c.turns) {
 		var said []string
 		for _, k := range t.blocks {
 			switch {
@@ -294,7 +310,7 @@ func (d *demo) exchanges(c *conversation, most int) (all [][]llama.Token) {
 				called[k.call.ID] = name
 				said = append(said, "<tool_call>\n{\"name\": \""+toolName(name)+"\", \"arguments\": "+spaced(args)+"}\n</tool_call>")
 			case t.user && k.text != "":
-				add("user", k.text, true)
+				add("user", inDigits(k.text), true)
 			case k.text != "":
 				said = append(said, k.text)
 			}
@@ -304,6 +320,28 @@ func (d *demo) exchanges(c *conversation, most int) (all [][]llama.Token) {
 		}
 	}
 	return all
+}
+
+// spokenTime matches how long something takes if the number is a word. The model was trained with digits.
+var spokenTime = regexp.MustCompile(`(?i)\b(two|three|four|five|six|seven|eight|nine|ten|twelve|fifteen|twenty|thirty|forty|half an|half a) (second|sec|minute|min|hour)`)
+
+var numerals = map[string]string{"two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven": "7", "eight": "8", "nine": "9", "ten": "10", "twelve": "12", "fifteen": "15", "twenty": "20", "thirty": "30", "forty": "40"}
+
+// inDigits writes the times in a text with digits.
+func inDigits(text string) string {
+	return spokenTime.ReplaceAllStringFunc(text, func(found string) string {
+		at := strings.LastIndexByte(found, ' ')
+		number, unit := strings.ToLower(found[:at]), found[at+1:]
+		switch {
+		case numerals[number] != "":
+			return numerals[number] + " " + unit
+		case strings.EqualFold(unit, "hour"):
+			return "30 minutes"
+		case strings.EqualFold(unit, "minute"):
+			return "30 seconds"
+		}
+		return found
+	})
 }
 
 func lastInput(c *conversation) string {

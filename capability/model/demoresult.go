@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"html"
+	"net/http"
 	"regexp"
 	"slices"
 	"strconv"
@@ -40,12 +41,26 @@ func (d *demo) result(name message.Type, r *answered) string {
 	if p := jsonscan.Member(value, "process"); p != nil { // a job, as a session keeps it
 		value = fmt.Appendf(nil, `{"jobId":%s,"status":%s}`, cmp.Or(string(jsonscan.Member(p, "id")), "null"), cmp.Or(string(jsonscan.Member(p, "status")), "null"))
 	}
+	if value = withoutBlocks(value); value.Kind() == '"' {
+		return d.short(oneLine(jsonscan.Unquote(value)), demoResult)
+	}
+	switch name {
+	case memorySearch:
+		value = facts(value)
+	case "Http.Fetch":
+		if failure := failedFetch(value); failure != "" {
+			return failure
+		}
+	}
 	depth := 1
 	if t != nil && t.results != nil {
 		value, depth = keep(value, t), demoDepth
 	}
 	return d.short(spaced(d.brief(value, demoResult*2/3, depth)), demoResult)
 }
+
+// endingID matches an id at the end of an error: the model would stumble over it.
+var endingID = regexp.MustCompile(`:? [0-9A-Z]{26}$`)
 
 // demoError is what the model is shown of an error: what has failed, without the next step, which it can't take.
 func demoError(failure jsontext.Value) string {
@@ -54,10 +69,45 @@ func demoError(failure jsontext.Value) string {
 	_ = json.Unmarshal(jsonscan.Member(failure, "message"), &text)
 	text, _, _ = strings.Cut(text, "; ")
 	text, _, _ = strings.Cut(text, ": did you mean")
+	text, _, _ = strings.Cut(text, " (")
+	text = endingID.ReplaceAllString(text, "")
 	if code == "409" && strings.Contains(text, "not known") {
 		text = "The outcome is not known"
 	}
 	return `{"error": {"code": ` + code + `, "message": ` + string(jsonscan.AppendQuoted(nil, text)) + `}}`
+}
+
+// withoutBlocks returns what the result of a tool of an MCP server says: its data, or else its texts. Any other value is
+// returned as it is.
+func withoutBlocks(value jsontext.Value) jsontext.Value {
+	blocks := jsontext.Value(jsonscan.Member(value, "content"))
+	if blocks.Kind() != '[' {
+		return value
+	}
+	if data := jsonscan.Member(value, "structuredContent"); data != nil {
+		return data
+	}
+	var texts []string
+	jsonscan.Elements(blocks, 0, func(block []byte) bool {
+		if text := jsonscan.Member(block, "text"); text != nil {
+			texts = append(texts, jsonscan.Unquote(text))
+		}
+		return true
+	})
+	return readable(strings.Join(texts, "\n"))
+}
+
+// trainedStatuses are the statuses of a server that the model was trained with. It takes any other one for one of them.
+var trainedStatuses = []int{200, 301, 404, 500}
+
+// failedFetch is what the model is shown of a page with a status that it doesn't know, or "".
+func failedFetch(page jsontext.Value) string {
+	status, _ := strconv.Atoi(string(jsonscan.Member(page, "status")))
+	if status < 300 || slices.Contains(trainedStatuses, status) {
+		return ""
+	}
+	text := strings.TrimSpace(fmt.Sprintf("The server answered %d %s", status, http.StatusText(status)))
+	return demoError(fmt.Appendf(nil, `{"code":502,"message":%s}`, jsonscan.AppendQuoted(nil, text)))
 }
 
 // keep returns an object with the members that the model was trained with, in this order, and of a list at most

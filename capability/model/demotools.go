@@ -35,6 +35,7 @@ var trainedTools = []demoTool{
 	{name: "VFS.Write", results: []string{"uri", "size"}},
 	{name: "Message.Search", results: []string{"total"}},
 	{name: "Job.Start", parameters: "name:string,payload:any", results: []string{"jobId", "status"}},
+	{name: memorySearch, parameters: "query:string", about: "know", results: []string{"found"}},
 	{name: "VFS.List", parameters: "uri:string", about: "file folder os://", results: []string{"entries"}, element: member("name")},
 	{name: "Echo", parameters: "message:string", about: "echo repeat say"},
 	{name: "Job.List", about: "job remind schedul running", results: []string{"jobs"}, element: nameAndStatus},

@@ -22,7 +22,7 @@ var usualTools = []struct {
 	name     message.Type
 	required string
 }{
-	{"Memory.Get", "key"}, {"Memory.Set", "key value"}, {"Memory.Delete", "key"}, {"Memory.List", ""}, {"VFS.List", "uri"}, {"VFS.Read", "uri"}, {"VFS.Write", "uri"},
+	{"Memory.Get", "key"}, {"Memory.Set", "key value"}, {"Memory.Delete", "key"}, {"Memory.List", ""}, {"Memory.Search", "query"}, {"VFS.List", "uri"}, {"VFS.Read", "uri"}, {"VFS.Write", "uri"},
 	{"Http.Fetch", "url"}, {"Job.Start", ""}, {"Message.Search", "query"}, {"Syscall.Search", "query"}, {"Syscall.Describe", ""}, {"Syscall.Call", "type"},
 }
 

@@ -69,7 +69,7 @@ func (x *Sessions) readTools(ctx context.Context, given []jsontext.Value) (all [
 
 // defaultTools are those of a session that names none.
 var defaultTools = []tool{
-	{Name: "Memory.Get"}, {Name: "Memory.Set"}, {Name: "Memory.Delete"}, {Name: "Memory.List"}, {Name: "VFS.List"}, {Name: "VFS.Read"}, {Name: "VFS.Write"},
+	{Name: "Memory.Get"}, {Name: "Memory.Set"}, {Name: "Memory.Delete"}, {Name: "Memory.List"}, {Name: "Memory.Search"}, {Name: "VFS.List"}, {Name: "VFS.Read"}, {Name: "VFS.Write"},
 	{Name: "Http.Fetch"}, {Name: "Job.Start"}, {Name: "Message.Search"},
 	{Name: "Syscall.Search"}, {Name: "Syscall.Describe"}, {Name: string(kernel.ThroughType)},
 }

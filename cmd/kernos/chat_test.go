@@ -320,7 +320,7 @@ See the book (https://example.com/tea).
 		y.Wait()
 	})
 	t.Run("commands", func(t *testing.T) {
-		x := talks.chat(t, 80, 60)
+		x := talks.chat(t, 80, 90)
 		x.command("/cost", "/cost needs a conversation: say something first")
 		x.Type("/hlep" + tty.Enter)
 		x.Until("there is no command /hlep; did you mean /help?", "> /hlep")
@@ -334,7 +334,7 @@ See the book (https://example.com/tea).
 		x.command("/cost", "1 turn: 2 generations, 1 call, ")
 		x.command("/graph", "▶ Session.Send", "├─ ▶ Model.Generate", "▶ Memory.Set", "◆ Memory.Changed")
 		x.command("/save talk.md", "The session is in talk.md.")
-		x.command("/save talk.md", "talk.md: file exists")
+		x.command("/save talk.md", "talk.md exists already: /save another FILE")
 		x.command("/save talk.json", "The session is in talk.json.")
 		for file, want := range map[string]string{"talk.md": "# remember it\n\n> remember it\n\n**Call** `Memory.Set`\n", "talk.json": `"title": "remember it"`} {
 			if text, err := os.ReadFile(filepath.Join(x.dir, file)); err != nil || !strings.Contains(string(text), want) {
@@ -481,6 +481,9 @@ func TestTheFirstConversation(t *testing.T) {
 	first.Type("remember that the door code is 4711" + tty.Enter)
 	first.Until("▶ Memory.Set {", "  ✓ ", "4711.")
 	first.idle()
+	first.Type("what do you know about the door?" + tty.Enter) // what is found isn't hidden because it was searched for
+	first.Until(`? Memory.Search {"query":"door"}`, "I know this: /door-code is 4711.")
+	first.idle()
 	id := first.leave()
 	if out, notes, _ := h.run("", "graph", id, "-o", "tree"); !strings.Contains(out, "▶ Memory.Set") || strings.Contains(out, "◌") {
 		t.Errorf("the causes are\n%s%s", out, notes)
@@ -490,7 +493,7 @@ func TestTheFirstConversation(t *testing.T) {
 	second.Type("y" + tty.Enter)
 	second.Until("ollama answers; /help lists the commands.")
 	second.idle()
-	second.Type(tty.CtrlD)
+	second.Type("exit" + tty.Enter)
 	second.Wait()
 	if out, _, _ := h.run("", "memory", "get", "models/default", "-r"); out != "ollama" {
 		t.Errorf("the default is %q", out)

@@ -76,6 +76,7 @@ func (m *screen) command(name, args, text string) tea.Cmd {
 	case c.takes == "" && args != "":
 		m.fail(fmt.Errorf("/%s takes nothing, got %q", name, args))
 	default:
+		m.say(m.out.Paint(terminal.Faint, m.transcript.clip("> "+visible.Text(text))))
 		return c.run(m, args)
 	}
 	return nil
@@ -217,7 +218,9 @@ func (m *screen) save(file string) tea.Cmd {
 			return err
 		}
 		out, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-		if err != nil {
+		if errors.Is(err, os.ErrExist) {
+			return fmt.Errorf("%s exists already: /save another FILE", file)
+		} else if err != nil {
 			return err
 		}
 		_, err = out.Write(b.Bytes())

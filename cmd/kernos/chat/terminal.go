@@ -425,6 +425,9 @@ func (m *screen) submit() tea.Cmd {
 	}
 	m.history.add(text)
 	m.editor.Reset()
+	if text == "exit" || text == "quit" { // as in a shell
+		return m.leave()
+	}
 	if name, args, ok := slash(text); ok {
 		return m.command(name, args, text)
 	}

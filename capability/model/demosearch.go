@@ -1,0 +1,101 @@
+package model
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"kernos/internal/jsonscan"
+	"kernos/message"
+)
+
+// The model inside makes the key of a fact out of a question, and the fact may have another key: "my cat is called
+// Miso" is stored as /cat, and "what is the name of my cat?" asks for /cat-name. What a key doesn't find is searched
+// for, without asking the model, and the model is shown the search in place of the keys.
+
+const (
+	memoryGet    message.Type = "Memory.Get"
+	memorySearch message.Type = "Memory.Search"
+)
+
+// missedKeys returns the keys of a turn that only asks the memory for keys, if the turn that follows it says that none
+// of them exists.
+func missedKeys(asks, results turn) (keys []string) {
+	for _, b := range results.blocks {
+		if b.result == nil || !b.result.isError || string(jsonscan.Member([]byte(b.result.text), "code")) != "404" {
+			return nil
+		}
+	}
+	for _, b := range asks.blocks {
+		if b.call == nil {
+			continue
+		}
+		if b.call.Name != memoryGet {
+			return nil
+		}
+		keys = append(keys, jsonscan.Unquote(jsonscan.Member(b.call.Args, "key")))
+	}
+	return keys
+}
+
+// searchMissed calls for a search if the last turn says that keys don't exist, and reports whether it did.
+func searchMissed(g *generation, a *answer) (bool, error) {
+	turns := g.conversation.turns
+	n := len(turns)
+	if n < 2 || a.tools[toolName(memorySearch)] == "" {
+		return false, nil
+	}
+	keys := missedKeys(turns[n-2], turns[n-1])
+	for i, key := range keys {
+		words := strings.FieldsFunc(key, func(r rune) bool { return strings.ContainsRune("/-_ ", r) })
+		args := append(jsonscan.AppendQuoted([]byte(`{"query":`), strings.Join(words, " ")), '}')
+		if err := a.grow(a.want(i, "", toolName(memorySearch)), jsonscan.AppendQuoted(nil, string(args))); err != nil {
+			return false, err
+		}
+	}
+	a.finish = finishStop
+	return len(keys) > 0, nil
+}
+
+// withoutMissed leaves out the turns that searches have followed.
+func withoutMissed(turns []turn) (kept []turn) {
+	for _, t := range turns {
+		if n := len(kept); n > 2 && len(t.blocks) > 0 && t.blocks[0].call != nil && t.blocks[0].call.Name == memorySearch && len(missedKeys(kept[n-2], kept[n-1])) > 0 {
+			kept = kept[:n-2]
+		}
+		kept = append(kept, t)
+	}
+	return kept
+}
+
+// What the model is shown of a search: it was trained with three facts at most. One without a word of the query has to
+// be nearer than texts are by chance.
+const (
+	demoFacts = 3
+	demoNear  = .45
+)
+
+// facts is the result of a search of the memory in the form that the model was trained with.
+func facts(found jsontext.Value) jsontext.Value {
+	var out struct {
+		Hits []struct {
+			Key   string         `json:"key"`
+			Value jsontext.Value `json:"value"`
+			Why   struct {
+				Words []string `json:"words"`
+				Near  float64  `json:"near"`
+			} `json:"why"`
+		} `json:"hits"`
+	}
+	_ = json.Unmarshal(found, &out) // what isn't such a result has no facts
+	var shown [][]byte
+	for _, h := range out.Hits {
+		if len(shown) < demoFacts && len(h.Value) > 0 && (len(h.Why.Words) > 0 || h.Why.Near >= demoNear) {
+			fact := append(jsonscan.AppendQuoted([]byte(`{"key":`), "/"+strings.TrimPrefix(h.Key, "/")), `,"value":`...)
+			shown = append(shown, append(append(fact, h.Value...), '}'))
+		}
+	}
+	return append(append([]byte(`{"found":[`), bytes.Join(shown, []byte(","))...), "]}"...)
+}
