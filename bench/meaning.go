@@ -66,7 +66,7 @@ func meaning(out io.Writer) error {
 			return err
 		}
 	}
-	return nil
+	return toolsByMeaning(out)
 }
 
 // ask records the messages of a set in a new home and asks its questions.

@@ -39,3 +39,29 @@ func TestQuestionsUseOtherWords(t *testing.T) {
 		}
 	}
 }
+
+func TestToolsAreFound(t *testing.T) {
+	box, err := readTools()
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{}
+	for _, m := range box.modules {
+		for _, s := range m.Syscalls {
+			names[string(s.Type)] = true
+		}
+	}
+	if len(names) != box.count || box.count < 1000 || len(box.questions) < 30 {
+		t.Errorf("%d names of %d tools, %d questions", len(names), box.count, len(box.questions))
+	}
+	for _, q := range box.questions {
+		if !names[q.answer] {
+			t.Errorf("%q is answered by %s, which isn't a tool", q.text, q.answer)
+		}
+	}
+	var out strings.Builder
+	if err := toolsByMeaning(&out); err != nil {
+		t.Fatal(err)
+	}
+	t.Log(out.String())
+}
