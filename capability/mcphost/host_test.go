@@ -296,6 +296,52 @@ func TestAServerThatHangs(t *testing.T) {
 	w.must("Fake.Echo", `{"text":"hi"}`, nil)
 }
 
+// Code and jobs call the tools of a server. If the server dies during a job, the job fails with 502, and the call, whose
+// outcome isn't known, isn't repeated.
+func TestToolsInScriptsAndJobs(t *testing.T) {
+	w := newWorld(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- w.Serve(ctx) }()
+	defer func() {
+		cancel()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	}()
+	w.must("Mcp.Add", w.child("fake", "stateful"), nil)
+	w.must("Syscall.Register", `{"name":"Text.Total","kind":"command","code":"export const handler = async ({a, b}) => (await kernos.call(\"Fake.Add\", {a, b})).sum","inputSchema":{},"outputSchema":{}}`, nil)
+	var sum int
+	if w.must("Text.Total", `{"a":20,"b":22}`, &sum); sum != 42 {
+		t.Errorf("code gets %d", sum)
+	}
+	testkit.Until(t, "jobs run", func() bool { return w.call("Job.Resume", `{}`, nil) == nil })
+	run := func(job string) (got string) {
+		t.Helper()
+		var started struct{ JobID string }
+		w.must("Job.Start", job, &started)
+		w.must("Job.Wait", `{"jobId":"`+started.JobID+`"}`, &got)
+		return got
+	}
+	if got := run(`{"name":"Text.Total","payload":{"a":1,"b":2}}`); !strings.Contains(got, `"status":"completed"`) || !strings.Contains(got, `3`) {
+		t.Errorf("a job with code: %s", got)
+	}
+	if got := run(`{"name":"Fake.Add","payload":{"a":1,"b":2}}`); !strings.Contains(got, `"sum":3`) {
+		t.Errorf("a job with a tool: %s", got)
+	}
+	got := run(`{"name":"Fake.Crash"}`)
+	crashes := 0
+	for _, name := range w.noted("calls") {
+		if name == "crash" {
+			crashes++
+		}
+	}
+	if !strings.Contains(got, `502`) || crashes != 1 {
+		t.Errorf("a job whose server dies: %d calls, %s", crashes, got)
+	}
+	w.must("Fake.Echo", `{"text":"hi"}`, nil)
+}
+
 // What a tool is described by changes only when the owner has accepted it, and is told before.
 func TestAServerThatChanges(t *testing.T) {
 	w := newWorld(t)
