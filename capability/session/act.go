@@ -14,6 +14,7 @@ import (
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/store"
+	"kernos/store/blobs"
 	"kernos/work"
 )
 
@@ -238,7 +239,11 @@ func (r *runner) park() {
 func (r *runner) call(s *session, call callState) {
 	name, args := call.final()
 	w := &attempt{runner: r, id: call.ID, name: name}
-	outcome, _ := r.k.Do(r.ctx, kernel.WorkCall{
+	ctx := r.ctx
+	if s.turn.Remote {
+		ctx = blobs.WithRemote(ctx, new(blobs.Remote))
+	}
+	outcome, _ := r.k.Do(ctx, kernel.WorkCall{
 		Type: name, Data: args, Sender: r.sender.In(r.id), Timeout: tighter(callTimeout, s.timeLeft(r.x.opts.Now())), Work: w,
 		Metadata: message.Metadata{Causation: s.turn.Cause, Correlation: s.turn.Correlation, IdempotencyKey: callKey(r.id, call.ID)},
 	})

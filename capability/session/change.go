@@ -9,6 +9,7 @@ import (
 	"kernos/kernel"
 	"kernos/message"
 	"kernos/store"
+	"kernos/store/blobs"
 	"kernos/work"
 )
 
@@ -124,7 +125,7 @@ func (c *change) wake() error {
 
 // begin begins a turn with an input, which may be nil.
 func (c *change) begin(id string, in *Message, cause message.ID, correlation string) error {
-	c.s.turn = &turn{ID: id, State: thinking, Began: c.x.opts.Now().UnixMilli(), Cause: cause, Correlation: correlation}
+	c.s.turn = &turn{ID: id, State: thinking, Began: c.x.opts.Now().UnixMilli(), Cause: cause, Correlation: correlation, Remote: blobs.RemoteOf(c.ctx) != nil}
 	if in != nil {
 		if _, err := c.append(*in); err != nil {
 			return err
@@ -157,7 +158,7 @@ func (c *change) end(status string, why *message.Error) (next bool, err error) {
 	c.b.IfRevision(first.Key, first.Revision)
 	c.b.Delete(first.Key)
 	c.x.unrefer(c.b, first.Value, first.Key)
-	s.turn = &turn{ID: q.Message.Turn, State: thinking, Began: c.x.opts.Now().UnixMilli(), Cause: q.Cause, Correlation: q.Correlation}
+	s.turn = &turn{ID: q.Message.Turn, State: thinking, Began: c.x.opts.Now().UnixMilli(), Cause: q.Cause, Correlation: q.Correlation, Remote: q.Remote}
 	_, err = c.append(q.Message)
 	return true, err
 }

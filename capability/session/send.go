@@ -16,6 +16,7 @@ import (
 	"kernos/message"
 	"kernos/schema"
 	"kernos/store"
+	"kernos/store/blobs"
 	"kernos/work"
 )
 
@@ -105,7 +106,7 @@ func (x *Sessions) send(ctx context.Context, in sendInput, stream *kernel.Stream
 		if err := x.shrink(ctx, &m); err != nil {
 			return out, err
 		}
-		at, text := key(keyQueued, s.ID, id), encode(queued{m, request.Metadata.ID, request.Caused().Correlation})
+		at, text := key(keyQueued, s.ID, id), encode(queued{m, request.Metadata.ID, request.Caused().Correlation, blobs.RemoteOf(ctx) != nil})
 		b.Set(at, text)
 		x.refer(&b, text, at)
 		out.Status, out.Seq = "queued", s.Seq

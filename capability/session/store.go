@@ -121,7 +121,8 @@ type turn struct {
 	Reply       uint64      `json:"reply,omitzero"`
 	Cause       message.ID  `json:"cause"` // the request, or the message with the calls, that the next step comes from
 	Correlation string      `json:"correlation"`
-	Calls       []callState `json:"calls,omitzero"` // of the step that is acting
+	Remote      bool        `json:"remote,omitzero"` // its input came over the network, so it may not point to files of this machine
+	Calls       []callState `json:"calls,omitzero"`  // of the step that is acting
 }
 
 // The states of a call.
@@ -157,6 +158,7 @@ type queued struct {
 	Message     Message    `json:"message"`
 	Cause       message.ID `json:"cause"`
 	Correlation string     `json:"correlation"`
+	Remote      bool       `json:"remote,omitzero"`
 }
 
 func readTurn(text []byte) (t turn, err error) { return t, json.Unmarshal(text, &t) }

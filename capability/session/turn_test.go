@@ -6,7 +6,9 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"kernos/kernel"
 	"kernos/message"
+	"kernos/store/blobs"
 )
 
 func TestTurns(t *testing.T) {
@@ -32,6 +34,23 @@ func TestTurns(t *testing.T) {
 		}
 		if i := w.get(id); i.Used.Steps != 2 || i.Used.Tokens != 30 || i.Used.Calls != 5 || i.Status != "idle" {
 			t.Errorf("got %+v", i)
+		}
+	})
+	test(t, "the calls of a turn are as remote as its input", func(t *testing.T, w *world) {
+		id := w.create(`{"policy":[{"match":"Test.Outside","decide":"allow"}],"tools":["Test.*"]}`)
+		hold := make(chan struct{})
+		w.scripted(answer{hold: hold, calls: []string{`Test.Outside {"key":"a"}`}}, answer{text: "fine"}, answer{calls: []string{`Test.Outside {"key":"b"}`}}, answer{text: "fine"}, answer{calls: []string{`Test.Outside {"key":"c"}`}})
+		far := kernel.ActFor(blobs.WithRemote(t.Context(), new(blobs.Remote)), kernel.From(nil, "http"))
+		input := fmt.Sprintf(`{"session":%q,"text":"go"}`, id)
+		w.must("Session.Send", input, nil)
+		if e := w.callWith(far, "Session.Send", input, nil, nil); e != nil { // it is queued
+			t.Fatal(e)
+		}
+		close(hold)
+		synctest.Wait()
+		w.say(id, "go")
+		if got := fmt.Sprint(w.outside()); got != "[a b for a remote caller c]" {
+			t.Errorf("got %s", got)
 		}
 	})
 	test(t, "calls whose arguments make no sense", func(t *testing.T, w *world) {

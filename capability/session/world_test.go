@@ -20,6 +20,7 @@ import (
 	"kernos/kernel/principal"
 	"kernos/message"
 	"kernos/store"
+	"kernos/store/blobs"
 	"kernos/store/storetest"
 )
 
@@ -133,8 +134,12 @@ func (w *world) open() {
 	})
 	// Outside of the store: notes a key.
 	outside := kernel.Command(kernel.Definition{Type: "Test.Outside", Summary: "Act.", Effect: kernel.External, Runs: kernel.Slow}, func(ctx context.Context, in keyData) (keyData, error) {
+		seen := in.Key
+		if blobs.RemoteOf(ctx) != nil {
+			seen += " for a remote caller"
+		}
 		w.mu.Lock()
-		w.seen = append(w.seen, in.Key)
+		w.seen = append(w.seen, seen)
 		w.mu.Unlock()
 		if in.Key == "hang" {
 			<-ctx.Done()
