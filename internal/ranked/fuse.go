@@ -54,8 +54,8 @@ type Place struct {
 }
 
 // Fuse joins what was found by words and what was found by meaning, each with the best first, by
-// reciprocal rank fusion. A rank by words counts as much as the words cover of the query: a text that
-// shares nothing but "the" and "all" with a question is seldom an answer. What is exact stays
+// reciprocal rank fusion. A rank by words counts as the square of what the words cover of the query: a
+// text that shares a word or two with a question is seldom the answer. What is exact stays
 // on top in the order of its words, so that a search for a name finds what a search by words alone
 // finds. A longer list of words has the same places first: lists can be paged through.
 func Fuse[K comparable](words []Worded[K], near []K) []Place {
@@ -79,11 +79,12 @@ func Fuse[K comparable](words []Worded[K], near []K) []Place {
 		}
 	}
 	reciprocal := func(rank int) float64 { return (offset + 1) / float64(2*(offset+1+rank)) }
+	weight := func(w Worded[K]) float64 { return w.Cover * w.Cover }
 	joined := min(len(words), max(exact, Depth))
 	byWords := make(map[int]int, len(nearness)) // by their place among the near
 	for i, w := range words[exact:joined] {
 		rank := exact + i
-		p := Place{rank, at(w.Key), w.Cover * reciprocal(rank)}
+		p := Place{rank, at(w.Key), weight(w) * reciprocal(rank)}
 		if p.Near >= 0 {
 			byWords[p.Near] = rank
 			continue
@@ -93,7 +94,7 @@ func Fuse[K comparable](words []Worded[K], near []K) []Place {
 	for _, i := range nearness {
 		p := Place{-1, i, reciprocal(i)}
 		if rank, ok := byWords[i]; ok {
-			p.Words, p.Score = rank, p.Score+words[rank].Cover*reciprocal(rank)
+			p.Words, p.Score = rank, p.Score+weight(words[rank])*reciprocal(rank)
 		}
 		places = append(places, p)
 	}
